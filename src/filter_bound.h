@@ -1,0 +1,93 @@
+/*-------------------------------------------------------------------------
+ *
+ * filter_bound.h
+ *	  The bound that makes a low-precision filter lose no pair.
+ *
+ * Every engine finds candidates from quantised rows and rechecks them exactly.
+ * This header turns what is known of a row into one number, its threshold t,
+ * such that every pair of the result satisfies
+ *
+ *	  g >= fl(t_x + t_y)
+ *
+ * where g is the computed inner product of the quantised rows and fl rounds to
+ * FP32.  The derivation, line by line, is in doc/bound.md.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_FILTER_BOUND_H
+#define FASTED_FILTER_BOUND_H
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+
+/* Unit roundoffs: half the distance from 1 to the next number. */
+#define FASTED_U32 (FLT_EPSILON / 2.0)
+#define FASTED_U64 (DBL_EPSILON / 2.0)
+
+/*
+ * An upper bound of the true distance of any pair whose canonical distance
+ * (exact_distance.h) is at most eps: the canonical form makes one rounding a
+ * difference, one an fma (d / 32 of them in a chain), five additions and a
+ * square root, each of relative size u.  scale is a power of two.
+ */
+static inline double
+fasted_eps_upper(double eps, double scale, uint32_t dimensions)
+{
+	double		upper = eps * scale * (1.0 + (dimensions + 32.0) * FASTED_U64);
+
+	/* eps * scale may underflow; an upper bound of it must not */
+	return (eps > 0.0 && upper < DBL_MIN) ? DBL_MIN : upper;
+}
+
+/*
+ * The relative error of an inner product of d terms in FP32, summed in any
+ * order with at most `extra` further additions on a path:
+ * gamma_k = k u / (1 - k u), k = d + extra.
+ */
+static inline double
+fasted_gamma32(uint32_t dimensions, uint32_t extra)
+{
+	double		ku = ((double) dimensions + extra) * FASTED_U32;
+
+	return ku / (1.0 - ku) * (1.0 + 8 * FASTED_U64);
+}
+
+/* Rounds to FP32 toward minus infinity. */
+static inline float
+fasted_round_down(double value)
+{
+	float		f = (float) value;
+
+	return ((double) f > value) ? nextafterf(f, -INFINITY) : f;
+}
+
+/*
+ * The threshold of one row.
+ *
+ *	  norm2_lower	lower bound of the quantised row's squared norm
+ *	  norm2_upper	upper bound of the same
+ *	  rho			upper bound of the distance that quantisation moved the row
+ *	  eps_upper		fasted_eps_upper, in the quantised rows' scale
+ *	  gamma			relative error of g against the product of both norms
+ *	  alpha			absolute error of g
+ *
+ * minus infinity (a row that every row may be near) is a valid answer.
+ */
+static inline float
+fasted_threshold(double norm2_lower, double norm2_upper, double rho,
+				 double eps_upper, double gamma, double alpha)
+{
+	double		reach = eps_upper + 2.0 * rho;
+	double		t = 0.5 * (norm2_lower - gamma * norm2_upper - alpha
+						   - 0.5 * reach * reach);
+
+	/* FP64 roundings of this expression, then of the FP32 sum t_x + t_y */
+	t -= 16 * FASTED_U64 * (norm2_upper + reach * reach + alpha);
+	t -= 2 * FASTED_U32 * fabs(t);
+	if (!(t > -(double) FLT_MAX / 4))
+		return -INFINITY;
+	return fasted_round_down(t);
+}
+
+#endif							/* FASTED_FILTER_BOUND_H */
