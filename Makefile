@@ -1,0 +1,73 @@
+# fasted: every pair of vectors within a distance, exactly, from SQL.
+#
+# With a PostgreSQL server of your own (15 to 18), the usual PGXS way:
+#
+#	make && make install && make installcheck	[PG_CONFIG=/path/to/pg_config]
+#
+# Without one, on Debian or Ubuntu (doc/development.md has the rest):
+#
+#	make demo			a private server with a sample, and the closest pairs in it
+#	make check			build, then run every test in a private server
+
+EXTENSION = fasted
+EXTVERSION = 0.1.0
+
+# Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
+SETUP_GOALS = demo demo-clean check check-werror check-asan check-pg17 setup-clean
+
+ifneq ($(filter $(SETUP_GOALS),$(MAKECMDGOALS)),)
+
+.PHONY: $(SETUP_GOALS)
+$(SETUP_GOALS):
+	@test/setup/$@
+
+else
+
+MODULE_big = fasted
+DATA = $(wildcard sql/fasted--*.sql)
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/cpu/*.c)))
+
+# Distances are equal bit for bit on every machine, so the compiler must not
+# fuse a multiplication and an addition where the source does not say fma().
+FP_FLAGS = -ffp-contract=off
+
+PG_CPPFLAGS = -I$(srcdir)/src
+PG_CFLAGS = -pthread $(FP_FLAGS)
+SHLIB_LINK = -pthread -lm
+
+REGRESS = $(patsubst sql/%.sql,%,$(sort $(filter-out sql/fasted--%,$(wildcard sql/*.sql))))
+
+# The TAP tests start servers of their own, which root may not.
+ifneq ($(wildcard test/t/*.pl),)
+ifeq ($(shell perl -MIPC::Run -e 1 2>/dev/null && test "$$(id -u)" != 0 && echo yes),yes)
+TAP_TESTS = 1
+PROVE_TESTS ?= test/t/*.pl
+else
+installcheck: tap-left-out
+endif
+endif
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+ifeq ($(PGXS),)
+$(error $(PG_CONFIG) was not found: install the development files of PostgreSQL or set PG_CONFIG; "make demo" does it for you)
+endif
+
+# "all" is the first rule; PGXS adds to it.
+all:
+
+include $(PGXS)
+
+# The bitcode for the just-in-time compiler has flags of its own.
+BITCODE_CFLAGS += $(FP_FLAGS)
+
+include cuda/cuda.mk
+
+# PostgreSQL is often configured without automatic dependencies.
+$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h)
+
+.PHONY: tap-left-out
+tap-left-out:
+	@echo "TAP tests are left out: they need Perl's IPC::Run and a user other than root"
+
+endif

@@ -1,0 +1,60 @@
+# The CUDA engine: cuda/*.cu become fasted_cuda.so, a library of its own that
+# the extension loads on first use.  Optional: without nvcc the CPU engine alone
+# is built.
+#
+#	make NVCC=/path/to/nvcc			another compiler
+#	make NVCC=						no CUDA engine
+#	make CUDA_ARCHS="80 90a"		other architectures
+
+NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
+
+# Compute capabilities with machine code.  The first one comes as PTX too, which
+# the driver compiles for any later GPU.
+CUDA_ARCHS ?= 80 86 89 90a
+CUDA_PTX_ARCH ?= $(firstword $(CUDA_ARCHS))
+
+CUDA_SOURCES = $(sort $(wildcard cuda/*.cu))
+CUDA_HEADERS = $(wildcard cuda/*.cuh cuda/*.h cuda/*/*.cuh cuda/*/*.h src/*.h)
+CUDA_OBJS = $(CUDA_SOURCES:.cu=.cu.o)
+CUDA_LIBRARY = fasted_cuda$(DLSUFFIX)
+
+ifeq ($(CUDA_SOURCES),)
+CUDA_NOTE = no CUDA source: the CPU engine alone is built
+else ifeq ($(NVCC),)
+CUDA_NOTE = nvcc was not found: the CPU engine alone is built
+else
+CUDA_NOTE = CUDA engine: $(NVCC), for compute capability $(CUDA_ARCHS), and PTX of $(CUDA_PTX_ARCH)
+CUDA_BUILT = $(CUDA_LIBRARY)
+endif
+
+NVCC_FLAGS = -std=c++17 -O3 -cudart static -I$(srcdir)/src \
+	-Xcompiler -fPIC,-Wall,-ffp-contract=off $(CUDA_FLAGS)
+CUDA_GENCODE = $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	-gencode arch=compute_$(CUDA_PTX_ARCH),code=compute_$(CUDA_PTX_ARCH)
+
+.PHONY: cuda-note install-cuda uninstall-cuda clean-cuda
+
+all: cuda-note $(CUDA_BUILT)
+
+cuda-note:
+	@echo "fasted: $(CUDA_NOTE)"
+
+%.cu.o: %.cu $(CUDA_HEADERS)
+	$(NVCC) $(NVCC_FLAGS) $(CUDA_GENCODE) -c -o $@ $<
+
+$(CUDA_LIBRARY): $(CUDA_OBJS)
+	$(NVCC) -shared -cudart static $(CUDA_GENCODE) -o $@ $^
+
+install: install-cuda
+install-cuda: $(CUDA_BUILT) installdirs
+ifneq ($(CUDA_BUILT),)
+	$(INSTALL_SHLIB) $(CUDA_LIBRARY) '$(DESTDIR)$(pkglibdir)/'
+endif
+
+uninstall: uninstall-cuda
+uninstall-cuda:
+	rm -f '$(DESTDIR)$(pkglibdir)/$(CUDA_LIBRARY)'
+
+clean: clean-cuda
+clean-cuda:
+	rm -f $(CUDA_LIBRARY) cuda/*.cu.o

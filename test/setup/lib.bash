@@ -1,0 +1,91 @@
+# Functions that the scripts in this folder share.
+# shellcheck shell=bash
+
+# Root's files must be readable by the user that runs the tests.
+umask 022
+
+# Perl and sort must not depend on where we are.
+export LC_ALL=C
+
+setup_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+# shellcheck disable=SC2034
+top_dir=$(cd "$setup_dir/../.." && pwd -P)
+
+say() { printf '== %s\n' "$*"; }
+warn() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+die() {
+	warn "$@"
+	exit 1
+}
+
+is_root() { [[ $(id -u) == 0 ]]; }
+
+# The user that runs servers and tests: PostgreSQL refuses to work as root.
+server_user() {
+	if ! is_root; then
+		id -un
+	elif id postgres >/dev/null 2>&1; then
+		echo postgres
+	else
+		echo nobody
+	fi
+}
+
+# as_server_user COMMAND...: runs it as that user, with this environment.
+# setpriv first, for it asks nobody and starts no session.
+as_server_user() {
+	local user
+	if ! is_root; then
+		"$@"
+		return
+	fi
+	user=$(server_user)
+	if command -v setpriv >/dev/null; then
+		setpriv --reuid="$user" --regid="$(id -g "$user")" --init-groups -- "$@"
+	elif command -v runuser >/dev/null; then
+		runuser -u "$user" -- "$@"
+	else
+		su -m -s /bin/bash "$user" -c 'exec "$@"' -- bash "$@"
+	fi
+}
+
+# A new directory that the server's user owns, with a short path: the name of a
+# socket has 107 bytes at most.
+make_work_dir() {
+	local parent dir
+	for parent in "${TMPDIR:-/tmp}" /tmp; do
+		[[ ${#parent} -le 40 ]] || continue
+		dir=$(as_server_user mktemp -d "$parent/fasted-$1-XXXXXX" 2>/dev/null) || continue
+		chmod 755 "$dir"
+		echo "$dir"
+		return
+	done
+	die "no temporary directory that user $(server_user) can write"
+}
+
+# remove_tree DIR: rm -rf, but not across a file system that is mounted below.
+remove_tree() { rm -rf --one-file-system -- "$1"; }
+
+# The PostgreSQL to copy: $PG_CONFIG when it is set, else the newest one in
+# Debian's place that has server and headers, else the one on the PATH.
+find_pg_config() {
+	local candidate
+	if [[ -n ${PG_CONFIG:-} ]]; then
+		command -v "$PG_CONFIG" && return
+		die "PG_CONFIG=$PG_CONFIG was not found"
+	fi
+	while read -r candidate; do
+		if has_server_and_headers "$candidate"; then
+			echo "$candidate"
+			return
+		fi
+	done < <(printf '%s\n' /usr/lib/postgresql/*/bin/pg_config | sort -rV)
+	candidate=$(command -v pg_config) || return 1
+	has_server_and_headers "$candidate" || return 1
+	echo "$candidate"
+}
+
+has_server_and_headers() {
+	[[ -x $1 ]] && [[ -x $("$1" --bindir)/postgres ]] &&
+		[[ -f $("$1" --pgxs) ]] && [[ -f $("$1" --includedir-server)/postgres.h ]]
+}
