@@ -41,6 +41,32 @@ fasted_eps_upper(double eps, double scale, uint32_t dimensions)
 }
 
 /*
+ * A sum of d nonnegative FP64 terms, each rounded a few times, in any order,
+ * has a relative error of at most this; so have its bounds and square root.
+ */
+static inline double
+fasted_sum_slack(uint32_t dimensions)
+{
+	return (dimensions + 16.0) * FASTED_U64;
+}
+
+/*
+ * An upper bound of the distance between the exact image of a row and its
+ * quantised form.  error2 is the FP64 sum of (v_k - q_k)^2, norm2 that of
+ * q_k^2, where q is the quantised row and v its image in FP64, whose
+ * coordinates carry at most two roundings.
+ */
+static inline double
+fasted_rho(double error2, double norm2, uint32_t dimensions)
+{
+	double		slack = fasted_sum_slack(dimensions);
+	double		error = sqrt(error2) * (1.0 + slack);
+
+	return error + 2.0 * FASTED_U64 * (sqrt(norm2) * (1.0 + slack) + error)
+		* (1.0 + slack);
+}
+
+/*
  * The relative error of an inner product of d terms in FP32, summed in any
  * order with at most `extra` further additions on a path:
  * gamma_k = k u / (1 - k u), k = d + extra.
@@ -51,6 +77,16 @@ fasted_gamma32(uint32_t dimensions, uint32_t extra)
 	double		ku = ((double) dimensions + extra) * FASTED_U32;
 
 	return ku / (1.0 - ku) * (1.0 + 8 * FASTED_U64);
+}
+
+/*
+ * The absolute error of the same inner product: what underflow takes away, at
+ * most 2^-150 a product or an fma, carried through the rest of the sum.
+ */
+static inline double
+fasted_alpha32(uint32_t dimensions)
+{
+	return ldexp((double) dimensions, -148);
 }
 
 /* Rounds to FP32 toward minus infinity. */
@@ -83,7 +119,7 @@ fasted_threshold(double norm2_lower, double norm2_upper, double rho,
 						   - 0.5 * reach * reach);
 
 	/* FP64 roundings of this expression, then of the FP32 sum t_x + t_y */
-	t -= 16 * FASTED_U64 * (norm2_upper + reach * reach + alpha);
+	t -= 16 * FASTED_U64 * (norm2_upper + reach * reach + alpha) + DBL_MIN;
 	t -= 2 * FASTED_U32 * fabs(t);
 	if (!(t > -(double) FLT_MAX / 4))
 		return -INFINITY;

@@ -1,0 +1,178 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_join.h
+ *	  One join of the CPU engine, and who does what in it.
+ *
+ *	  cpu_engine.c	the engine's interface: rows in, pairs out, panels
+ *	  cpu_setup.c	what a join will hold: threads, blocks, memory
+ *	  cpu_workers.c	threads and the phases of a round
+ *	  cpu_pack.c	phases one and two: centre, scale, packed rows, thresholds
+ *	  cpu_unit.c	phase three: a unit of work, filter and recheck
+ *
+ * A round joins the rows of two slots, or of one with itself.  Rows that fit
+ * into memory need one round, with one slot.  Otherwise the rows are cut into
+ * panels 0 .. T-1 and there is a round for each pair of panels.  The slots
+ * begin with panel 0 in A.  Then, for i = 0, 1, ...:
+ *
+ *	  (i, i), then (i, j) with panel j in B, for j = T-1 down to i+1;
+ *	  B now holds panel i+1: the slots change places.
+ *
+ * So each round but (0, 0) and (i, i) reads one panel, and no panel is read
+ * when it is there already.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CPU_JOIN_H
+#define FASTED_CPU_JOIN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "../engine.h"
+#include "../tile_order.h"
+#include "cpu_kernel.h"
+#include "pair_pool.h"
+#include "row_store.h"
+
+/* Rows looked at to find the centre and the scale. */
+#define SAMPLE_ROWS 64
+
+/* A set of rows, resident, as they came and packed. */
+typedef struct Slot
+{
+	RowStore	rows;
+	PackLayout	layout;
+	float	   *packed;
+	size_t		packed_bytes;
+	float	   *threshold;		/* one a row, infinite for padding */
+	size_t		threshold_bytes;
+	uint64_t	first_row;		/* number of the slot's first row in the set */
+} Slot;
+
+/* What the threads of a join do, one after the other. */
+typedef enum Phase
+{
+	PHASE_IDLE,					/* until the caller begins a round */
+	PHASE_CENTRE,				/* the centre of slot A, by coordinates */
+	PHASE_PACK,					/* a slot's packed rows, by slivers */
+	PHASE_JOIN					/* units of work */
+} Phase;
+
+typedef struct Worker
+{
+	struct FastedJoin *join;
+	pthread_t	thread;
+
+	float	   *partial;		/* unfinished sums of a block pair */
+	uint8_t    *hits;			/* FASTED_HIT_BYTES for each row of a block */
+	double	   *wide;			/* one row in FP64 */
+	float	   *sample;			/* SAMPLE_ROWS values of one coordinate */
+
+	PairBlock  *block;			/* being filled, or NULL */
+	uint64_t	candidates;		/* of the unit at work */
+	uint64_t	pairs;
+} Worker;
+
+struct FastedJoin
+{
+	FastedProblem problem;
+	const CpuKernel *kernel;
+	char		error[256];
+	bool		failed;
+
+	/* Plan: cpu_setup.c. */
+	MemoryCount memory;
+	uint32_t	slice;			/* coordinates of a slice */
+	int			thread_limit;
+	size_t		block_pairs;
+	uint64_t	row_limit;		/* rows that may be resident with one slot */
+	size_t		chunk_bytes;
+	uint32_t	block_rows;		/* rows of a block */
+
+	/* Rows. */
+	bool		started;
+	bool		refused;		/* stage has answered FASTED_FULL */
+	uint64_t	total_rows;
+	uint64_t	panel_rows;
+	uint64_t	npanels;
+	uint64_t	panel_a;		/* the round at work or to come */
+	uint64_t	panel_b;
+	bool		wanted;			/* rows of a panel are being staged */
+	Slot		slots[2];
+	Slot	   *slot_a;
+	Slot	   *slot_b;			/* slot_a, when that is joined with itself */
+	Slot	   *filling;		/* where staged rows go; NULL: nowhere */
+
+	/* Scale of the packed rows: the same for both slots of a round. */
+	float	   *centre;
+	double		scale;
+	double		eps_upper;
+	double		sample_peak[SAMPLE_ROWS];	/* largest centred coordinate */
+
+	/* Threads.  The lock guards all of this and the pool. */
+	Worker	   *workers;
+	int			nworkers;
+	int			nthreads;		/* of them started */
+	pthread_mutex_t lock;
+	pthread_cond_t work_cond;	/* a phase begins */
+	pthread_cond_t free_cond;	/* a block was drained */
+	pthread_cond_t out_cond;	/* a block is filled, or the round is over */
+	Phase		phase;
+	uint64_t	phase_number;
+	int			at_work;		/* workers that have not finished the phase */
+	bool		round_over;
+	bool		all_over;
+	uint64_t	round_start;
+	PairPool	pool;
+	PairBlock  *handed_out;		/* the caller's until its next call */
+	FastedOrder order;			/* of the round */
+
+	/* Read and written without the lock. */
+	atomic_bool stop;
+	_Atomic uint64_t next_claim;	/* of the phase */
+	_Atomic uint64_t candidates;
+	_Atomic uint64_t pairs;
+	_Atomic uint64_t units_done;
+	_Atomic uint64_t filter_ns;
+	_Atomic uint64_t refine_ns;
+	_Atomic uint64_t prepare_ns;
+	uint64_t	units_total;
+};
+
+/* cpu_setup.c */
+extern void cpu_plan_memory(FastedJoin *join);
+extern FastedStatus cpu_plan_rounds(FastedJoin *join);
+extern FastedStatus cpu_fail(FastedJoin *join, FastedStatus status,
+							 const char *format,...)
+			__attribute__((format(printf, 3, 4)));
+extern bool cpu_slot_reserve(FastedJoin *join, Slot *slot, uint64_t rows);
+extern void cpu_slot_free(FastedJoin *join, Slot *slot);
+
+/* cpu_workers.c */
+extern FastedStatus cpu_start_workers(FastedJoin *join);
+extern void cpu_stop_workers(FastedJoin *join);
+extern void cpu_begin_round(FastedJoin *join);
+extern uint64_t cpu_now(void);
+
+static inline bool
+cpu_stopping(const FastedJoin *join)
+{
+	return atomic_load_explicit(&join->stop, memory_order_relaxed);
+}
+
+static inline uint64_t
+cpu_claim(FastedJoin *join)
+{
+	return atomic_fetch_add_explicit(&join->next_claim, 1,
+									 memory_order_relaxed);
+}
+
+/* cpu_pack.c */
+extern void cpu_centre(Worker *worker);
+extern void cpu_choose_scale(FastedJoin *join);
+extern void cpu_pack(Worker *worker);
+
+/* cpu_unit.c */
+extern void cpu_join_units(Worker *worker);
+
+#endif							/* FASTED_CPU_JOIN_H */

@@ -1,0 +1,67 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_kernel.c
+ *	  Which kernel this processor can run, and what all kernels share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <fenv.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#include "../exact_distance.h"
+#include "cpu_kernel.h"
+
+/* Best first. */
+static const CpuKernel *const kernels[] = {
+#if defined(__x86_64__)
+	&fasted_kernel_avx512,
+	&fasted_kernel_avx2,
+#endif
+	&fasted_kernel_portable,
+};
+
+const CpuKernel *
+fasted_cpu_kernel(int k)
+{
+	int			count = (int) (sizeof(kernels) / sizeof(kernels[0]));
+
+	return (k >= 0 && k < count) ? kernels[k] : NULL;
+}
+
+const CpuKernel *
+fasted_cpu_choose_kernel(const char *name)
+{
+	const CpuKernel *kernel;
+
+	for (int k = 0; (kernel = fasted_cpu_kernel(k)) != NULL; k++)
+	{
+		if ((name == NULL || strcmp(name, kernel->name) == 0) &&
+			kernel->available())
+			return kernel;
+	}
+	return NULL;
+}
+
+void
+fasted_cpu_widen(const float *row, uint32_t dimensions, double *wide)
+{
+	uint32_t	k = 0;
+
+	for (; k < dimensions; k++)
+		wide[k] = (double) row[k];
+	for (; k % FASTED_EXACT_LANES != 0; k++)
+		wide[k] = 0.0;
+}
+
+void
+fasted_cpu_reset_fpu(void)
+{
+	(void) fesetenv(FE_DFL_ENV);
+#if defined(__x86_64__)
+	_mm_setcsr(0x1f80);			/* all exceptions masked, nothing else set */
+#endif
+}

@@ -1,0 +1,123 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_kernel.h
+ *	  What an instruction set brings to the CPU engine.
+ *
+ * Packed rows.  The filter reads rows centred, scaled and interleaved: slivers
+ * of `width` rows, coordinate by coordinate, [sliver][k][row].  Coordinates
+ * are cut into slices of at most `slice` each, and a whole slice of all slivers
+ * comes before the next: [slice][sliver][k][row].  So what one pass of the
+ * kernel needs lies together, whatever the dimension.  Both operands of the
+ * product have this one form.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CPU_KERNEL_H
+#define FASTED_CPU_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The widest sliver and the largest block of any kernel, in rows. */
+#define FASTED_MAX_WIDTH 16
+#define FASTED_MAX_BLOCK 240
+
+/* Bytes of one row of a hit map: a bit for each column of a block. */
+#define FASTED_HIT_BYTES 32
+
+/* The shape of a packed set of rows. */
+typedef struct PackLayout
+{
+	uint32_t	dimensions;
+	uint32_t	slice;			/* coordinates of a slice, the last may be less */
+	size_t		padded_rows;	/* a multiple of the kernel's tile_cols */
+} PackLayout;
+
+/*
+ * One sweep: the tiles of a column of micro-tiles, over one slice.
+ *
+ * A tile is tile_rows rows of a by tile_cols rows of b.  Sums of unfinished
+ * tiles wait in partial; after the last slice they are held against the
+ * thresholds, and hits are set in the map.
+ */
+typedef struct TileSweep
+{
+	const float *a;				/* slice of the block's first sliver */
+	const float *b;				/* slice of the column's first sliver */
+	uint32_t	depth;			/* coordinates of this slice */
+	uint32_t	tiles;			/* how many tiles, from the first row on */
+	bool		first;			/* first slice: sums start at zero */
+	bool		last;			/* last slice: test, do not store */
+	float	   *partial;		/* tiles x tile_rows x tile_cols */
+	const float *a_threshold;
+	const float *b_threshold;
+	uint8_t    *hits;			/* byte of the first column in row 0's map */
+} TileSweep;
+
+/*
+ * Rows to be packed: one sliver.  A missing row is NULL and packed as zeros.
+ * norm2 and error2 are what fasted_rho wants.
+ */
+typedef struct PackSliver
+{
+	const float *rows[FASTED_MAX_WIDTH];
+	const float *centre;
+	double		scale;
+	const PackLayout *layout;
+	size_t		sliver;			/* its number */
+	float	   *packed;			/* of the whole set */
+	double		norm2[FASTED_MAX_WIDTH];
+	double		error2[FASTED_MAX_WIDTH];
+} PackSliver;
+
+typedef struct CpuKernel
+{
+	const char *name;
+	uint32_t	width;			/* rows of a sliver */
+	uint32_t	tile_rows;		/* divides width */
+	uint32_t	tile_cols;		/* a multiple of width */
+
+	bool		(*available) (void);
+	void		(*sweep) (const TileSweep *sweep);
+	void		(*pack) (PackSliver *job);
+
+	/*
+	 * The canonical distance of exact_distance.h.  x is a row in FP64, padded
+	 * with zeros to a multiple of 32; y a row as it came.
+	 */
+	double		(*distance) (const double *x, const float *y,
+							 uint32_t dimensions);
+} CpuKernel;
+
+/* Where a sliver's slice begins, in a packed set. */
+static inline size_t
+pack_offset(const PackLayout *layout, uint32_t width, size_t sliver,
+			uint32_t first_k)
+{
+	uint32_t	left = layout->dimensions - first_k;
+	uint32_t	depth = left < layout->slice ? left : layout->slice;
+
+	return (size_t) first_k * layout->padded_rows + sliver * width * depth;
+}
+
+#if defined(__x86_64__)
+extern const CpuKernel fasted_kernel_avx512;
+extern const CpuKernel fasted_kernel_avx2;
+#endif
+extern const CpuKernel fasted_kernel_portable;
+
+/* The k-th kernel, best first, available here or not; NULL after the last. */
+extern const CpuKernel *fasted_cpu_kernel(int k);
+
+/* The kernel of this name, or the best one for NULL; NULL when not to be had. */
+extern const CpuKernel *fasted_cpu_choose_kernel(const char *name);
+
+/* A row in FP64, as CpuKernel.distance wants it: room for d + 31 numbers. */
+extern void fasted_cpu_widen(const float *row, uint32_t dimensions,
+							 double *wide);
+
+/* Rounding to nearest, and no flushing of small numbers, in this thread. */
+extern void fasted_cpu_reset_fpu(void);
+
+#endif							/* FASTED_CPU_KERNEL_H */

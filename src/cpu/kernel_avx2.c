@@ -1,0 +1,115 @@
+/*-------------------------------------------------------------------------
+ *
+ * kernel_avx2.c
+ *	  The CPU kernel for AVX2 and FMA: tiles of 4 x 24.
+ *
+ * 12 vectors of sums, 3 of b and 1 of a fill the 16 registers; each coordinate
+ * takes 12 fused multiply-adds and 7 loads.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu_kernel.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include "pack_body.h"
+
+#define KERNEL(name) name##_avx2
+#define TARGET __attribute__((target("avx2,fma")))
+#define WIDTH 8
+#define TILE_ROWS 4
+#define TILE_SLIVERS 3
+#define LANES 8
+
+typedef __m256 Vec;
+typedef __m256 Hit;
+
+#define VEC_ZERO() _mm256_setzero_ps()
+#define VEC_LOAD(p) _mm256_loadu_ps(p)
+#define VEC_STORE(p, v) _mm256_storeu_ps(p, v)
+#define VEC_SPLAT(p) _mm256_broadcast_ss(p)
+#define VEC_ADD(a, b) _mm256_add_ps(a, b)
+#define VEC_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define VEC_GE(a, b) _mm256_cmp_ps(a, b, _CMP_GE_OQ)
+#define HIT_NONE() _mm256_setzero_ps()
+#define HIT_OR(h, g) _mm256_or_ps(h, g)
+#define HIT_ANY(h) (_mm256_movemask_ps(h) != 0)
+#define HIT_BITS(h) (unsigned) _mm256_movemask_ps(h)
+
+#include "tile_kernel.inc.h"
+
+TARGET static void
+pack_avx2(PackSliver *job)
+{
+	pack_sliver(job, WIDTH);
+}
+
+/* Four partial sums to a vector: sums[v] holds lanes 4v to 4v + 3. */
+TARGET static double
+distance_avx2(const double *x, const float *y, uint32_t dimensions)
+{
+	__m256d		sums[8];
+	__m128d		low;
+	uint32_t	k = 0;
+
+	UNROLL for (int v = 0; v < 8; v++)
+		sums[v] = _mm256_setzero_pd();
+
+	for (; k + 32 <= dimensions; k += 32)
+	{
+		UNROLL for (int v = 0; v < 8; v++)
+		{
+			__m256d		diff =
+				_mm256_sub_pd(_mm256_loadu_pd(x + k + 4 * v),
+							  _mm256_cvtps_pd(_mm_loadu_ps(y + k + 4 * v)));
+
+			sums[v] = _mm256_fmadd_pd(diff, diff, sums[v]);
+		}
+	}
+	if (k < dimensions)
+	{
+		const __m128i lane = _mm_setr_epi32(0, 1, 2, 3);
+
+		UNROLL for (int v = 0; v < 8; v++)
+		{
+			__m128i		left = _mm_set1_epi32((int) (dimensions - k) - 4 * v);
+			__m128i		mask = _mm_cmpgt_epi32(left, lane);
+			__m256d		diff =
+				_mm256_sub_pd(_mm256_loadu_pd(x + k + 4 * v),
+							  _mm256_cvtps_pd(_mm_maskload_ps(y + k + 4 * v, mask)));
+
+			sums[v] = _mm256_fmadd_pd(diff, diff, sums[v]);
+		}
+	}
+
+	UNROLL for (int v = 0; v < 4; v++)
+		sums[v] = _mm256_add_pd(sums[v], sums[v + 4]);
+	UNROLL for (int v = 0; v < 2; v++)
+		sums[v] = _mm256_add_pd(sums[v], sums[v + 2]);
+	sums[0] = _mm256_add_pd(sums[0], sums[1]);
+	low = _mm_add_pd(_mm256_castpd256_pd128(sums[0]),
+					 _mm256_extractf128_pd(sums[0], 1));
+	low = _mm_add_sd(low, _mm_unpackhi_pd(low, low));
+	return _mm_cvtsd_f64(_mm_sqrt_sd(low, low));
+}
+
+static bool
+available_avx2(void)
+{
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+const CpuKernel fasted_kernel_avx2 = {
+	.name = "avx2",
+	.width = WIDTH,
+	.tile_rows = TILE_ROWS,
+	.tile_cols = TILE_COLS,
+	.available = available_avx2,
+	.sweep = sweep_avx2,
+	.pack = pack_avx2,
+	.distance = distance_avx2,
+};
+
+#endif							/* __x86_64__ */

@@ -1,0 +1,116 @@
+/*-------------------------------------------------------------------------
+ *
+ * kernel_avx512.c
+ *	  The CPU kernel for AVX-512: tiles of 8 x 48.
+ *
+ * 24 vectors of sums, 3 of b and the broadcasts of a, of 32 registers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu_kernel.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include "pack_body.h"
+
+#define KERNEL(name) name##_avx512
+#define TARGET __attribute__((target("avx512f,avx512vl,avx2,fma")))
+#define WIDTH 16
+#define TILE_ROWS 8
+#define TILE_SLIVERS 3
+#define LANES 16
+
+typedef __m512 Vec;
+typedef __mmask16 Hit;
+
+#define VEC_ZERO() _mm512_setzero_ps()
+#define VEC_LOAD(p) _mm512_loadu_ps(p)
+#define VEC_STORE(p, v) _mm512_storeu_ps(p, v)
+#define VEC_SPLAT(p) _mm512_set1_ps(*(p))
+#define VEC_ADD(a, b) _mm512_add_ps(a, b)
+#define VEC_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define VEC_GE(a, b) _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ)
+#define HIT_NONE() 0
+#define HIT_OR(h, g) _mm512_kor(h, g)
+#define HIT_ANY(h) ((h) != 0)
+#define HIT_BITS(h) (unsigned) (h)
+
+#include "tile_kernel.inc.h"
+
+TARGET static void
+pack_avx512(PackSliver *job)
+{
+	pack_sliver(job, WIDTH);
+}
+
+/* Eight partial sums to a vector: sums[v] holds lanes 8v to 8v + 7. */
+TARGET static double
+distance_avx512(const double *x, const float *y, uint32_t dimensions)
+{
+	__m512d		sums[4];
+	__m256d		half;
+	__m128d		low;
+	uint32_t	k = 0;
+
+	UNROLL for (int v = 0; v < 4; v++)
+		sums[v] = _mm512_setzero_pd();
+
+	for (; k + 32 <= dimensions; k += 32)
+	{
+		UNROLL for (int v = 0; v < 4; v++)
+		{
+			__m512d		diff =
+				_mm512_sub_pd(_mm512_loadu_pd(x + k + 8 * v),
+							  _mm512_cvtps_pd(_mm256_loadu_ps(y + k + 8 * v)));
+
+			sums[v] = _mm512_fmadd_pd(diff, diff, sums[v]);
+		}
+	}
+	if (k < dimensions)
+	{
+		uint32_t	mask = (UINT32_C(1) << (dimensions - k)) - 1;
+
+		UNROLL for (int v = 0; v < 4; v++)
+		{
+			__m256		rest = _mm256_maskz_loadu_ps((__mmask8) (mask >> (8 * v)),
+													 y + k + 8 * v);
+			__m512d		diff = _mm512_sub_pd(_mm512_loadu_pd(x + k + 8 * v),
+											 _mm512_cvtps_pd(rest));
+
+			sums[v] = _mm512_fmadd_pd(diff, diff, sums[v]);
+		}
+	}
+
+	sums[0] = _mm512_add_pd(sums[0], sums[2]);
+	sums[1] = _mm512_add_pd(sums[1], sums[3]);
+	sums[0] = _mm512_add_pd(sums[0], sums[1]);
+	half = _mm256_add_pd(_mm512_castpd512_pd256(sums[0]),
+						 _mm512_extractf64x4_pd(sums[0], 1));
+	low = _mm_add_pd(_mm256_castpd256_pd128(half),
+					 _mm256_extractf128_pd(half, 1));
+	low = _mm_add_sd(low, _mm_unpackhi_pd(low, low));
+	return _mm_cvtsd_f64(_mm_sqrt_sd(low, low));
+}
+
+static bool
+available_avx512(void)
+{
+	return __builtin_cpu_supports("avx512f") &&
+		__builtin_cpu_supports("avx512vl") &&
+		__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+const CpuKernel fasted_kernel_avx512 = {
+	.name = "avx512",
+	.width = WIDTH,
+	.tile_rows = TILE_ROWS,
+	.tile_cols = TILE_COLS,
+	.available = available_avx512,
+	.sweep = sweep_avx512,
+	.pack = pack_avx512,
+	.distance = distance_avx512,
+};
+
+#endif							/* __x86_64__ */

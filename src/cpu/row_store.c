@@ -1,0 +1,158 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_store.c
+ *	  Rows as they came, in chunks; and where large memory comes from.
+ *
+ *-------------------------------------------------------------------------
+ */
+#define _GNU_SOURCE
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "row_store.h"
+
+#define HUGE_PAGE ((size_t) 2 << 20)
+#define CACHE_LINE 64
+
+/* From this size on memory is mapped, not allocated. */
+#define MAP_FROM (HUGE_PAGE / 2)
+
+/* What a piece really takes: whole huge pages if it is mapped. */
+static size_t
+real_size(size_t size)
+{
+	if (size < MAP_FROM)
+		return size > 0 ? size : 1;
+	return (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
+/* Maps one huge page more than wanted and gives back what is not aligned. */
+static void *
+map_aligned(size_t size)
+{
+	char	   *start;
+	char	   *aligned;
+	size_t		before;
+
+	start = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (start == MAP_FAILED)
+		return NULL;
+
+	before = (HUGE_PAGE - (uintptr_t) start % HUGE_PAGE) % HUGE_PAGE;
+	aligned = start + before;
+	if (before > 0)
+		munmap(start, before);
+	if (before < HUGE_PAGE)
+		munmap(aligned + size, HUGE_PAGE - before);
+#ifdef MADV_HUGEPAGE
+	(void) madvise(aligned, size, MADV_HUGEPAGE);
+#endif
+	return aligned;
+}
+
+void *
+fasted_cpu_map(size_t size, MemoryCount *count)
+{
+	void	   *memory;
+
+	if (size > SIZE_MAX / 2)
+		return NULL;
+	size = real_size(size);
+	if (size >= HUGE_PAGE)
+		memory = map_aligned(size);
+	else
+	{
+		if (posix_memalign(&memory, CACHE_LINE, size) != 0)
+			return NULL;
+		memset(memory, 0, size);
+	}
+	if (memory == NULL)
+		return NULL;
+
+	count->bytes += size;
+	if (count->bytes > count->peak)
+		count->peak = count->bytes;
+	return memory;
+}
+
+void
+fasted_cpu_unmap(void *memory, size_t size, MemoryCount *count)
+{
+	if (memory == NULL)
+		return;
+	size = real_size(size);
+	if (size >= HUGE_PAGE)
+		munmap(memory, size);
+	else
+		free(memory);
+	count->bytes -= size;
+}
+
+static size_t
+chunk_size(const RowStore *store)
+{
+	return (store->mask + 1) * store->dimensions * sizeof(float);
+}
+
+void
+row_store_init(RowStore *store, uint32_t dimensions, size_t chunk_bytes)
+{
+	memset(store, 0, sizeof(*store));
+	store->dimensions = dimensions;
+	while (((size_t) 2 << store->shift) * dimensions * sizeof(float)
+		   <= chunk_bytes)
+		store->shift++;
+	store->mask = ((size_t) 1 << store->shift) - 1;
+}
+
+float *
+row_store_offer(RowStore *store, size_t max_rows, size_t *capacity,
+				MemoryCount *count)
+{
+	size_t		chunk = store->rows >> store->shift;
+	size_t		left = store->mask + 1 - (store->rows & store->mask);
+
+	if (chunk == store->room)
+	{
+		size_t		room = store->room == 0 ? 16 : 2 * store->room;
+		float	  **chunks = realloc(store->chunks, room * sizeof(*chunks));
+
+		if (chunks == NULL)
+			return NULL;
+		store->chunks = chunks;
+		store->room = room;
+	}
+	if (chunk == store->nchunks)
+	{
+		store->chunks[chunk] = fasted_cpu_map(chunk_size(store), count);
+		if (store->chunks[chunk] == NULL)
+			return NULL;
+		store->nchunks++;
+	}
+	store->offered = left < max_rows ? left : max_rows;
+	*capacity = store->offered;
+	return store->chunks[chunk] + (store->rows & store->mask) * store->dimensions;
+}
+
+bool
+row_store_commit(RowStore *store, size_t nrows)
+{
+	if (nrows > store->offered)
+		return false;
+	store->rows += nrows;
+	store->offered = 0;
+	return true;
+}
+
+void
+row_store_free(RowStore *store, MemoryCount *count)
+{
+	for (size_t i = 0; i < store->nchunks; i++)
+		fasted_cpu_unmap(store->chunks[i], chunk_size(store), count);
+	free(store->chunks);
+	store->chunks = NULL;
+	store->nchunks = store->room = store->rows = store->offered = 0;
+}

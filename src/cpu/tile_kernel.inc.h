@@ -1,0 +1,141 @@
+/*-------------------------------------------------------------------------
+ *
+ * tile_kernel.inc.h
+ *	  The body of the filter kernel, included once for each instruction set.
+ *
+ * The includer defines:
+ *
+ *	  KERNEL(name)		the name of a function, made unique
+ *	  TARGET			the target attribute of functions
+ *	  WIDTH				rows of a sliver
+ *	  TILE_ROWS			rows of a tile; divides WIDTH
+ *	  TILE_SLIVERS		slivers that make the columns of a tile
+ *	  LANES				floats of a vector; divides WIDTH
+ *	  Vec, Hit			a vector of floats; the result of comparing two
+ *	  VEC_ZERO() VEC_LOAD(p) VEC_STORE(p, v) VEC_SPLAT(p)
+ *	  VEC_ADD(a, b) VEC_FMA(a, b, c)		a + b, a * b + c
+ *	  VEC_GE(a, b)		a >= b, false for NaN
+ *	  HIT_NONE() HIT_OR(h, g) HIT_ANY(h) HIT_BITS(h)
+ *
+ * A tile keeps all its sums in registers: TILE_ROWS x TILE_VECS vectors, next
+ * to one row of b (TILE_VECS) and one broadcast coordinate of a.
+ *
+ *-------------------------------------------------------------------------
+ */
+
+#define TILE_COLS (WIDTH * TILE_SLIVERS)
+#define TILE_VECS (TILE_COLS / LANES)
+#define SLIVER_VECS (WIDTH / LANES)
+#define TILE_SIZE (TILE_ROWS * TILE_COLS)
+
+/* Loops over a tile must vanish, or sums would not stay in registers. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+#define FOR_ROWS(i) UNROLL for (int i = 0; i < TILE_ROWS; i++)
+#define FOR_VECS(v) UNROLL for (int v = 0; v < TILE_VECS; v++)
+
+/* Some sum reached its threshold: sets the bits of all that did. */
+TARGET static inline __attribute__((always_inline)) void
+KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
+				   const float *b_threshold, uint8_t *hits)
+{
+	FOR_ROWS(i)
+	{
+		Vec			ta = VEC_SPLAT(a_threshold + i);
+		uint64_t	bits = 0;
+
+		FOR_VECS(v)
+		{
+			Vec			t = VEC_ADD(ta, VEC_LOAD(b_threshold + v * LANES));
+
+			bits |= (uint64_t) HIT_BITS(VEC_GE(sums[i][v], t)) << (v * LANES);
+		}
+		if (bits != 0)
+		{
+			UNROLL for (int byte = 0; byte < TILE_COLS / 8; byte++)
+				hits[i * FASTED_HIT_BYTES + byte] = (uint8_t) (bits >> (8 * byte));
+		}
+	}
+}
+
+/* Sums of one tile against the thresholds.  Few tiles have any hit at all. */
+TARGET static inline __attribute__((always_inline)) void
+KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
+				   const float *b_threshold, uint8_t *hits)
+{
+	Hit			any = HIT_NONE();
+	Vec			tb[TILE_VECS];
+
+	FOR_VECS(v)
+		tb[v] = VEC_LOAD(b_threshold + v * LANES);
+	FOR_ROWS(i)
+	{
+		Vec			ta = VEC_SPLAT(a_threshold + i);
+
+		FOR_VECS(v)
+			any = HIT_OR(any, VEC_GE(sums[i][v], VEC_ADD(ta, tb[v])));
+	}
+	if (HIT_ANY(any))
+		KERNEL(mark_hits) (sums, a_threshold, b_threshold, hits);
+}
+
+/* All products of one tile in one slice. */
+TARGET static void
+KERNEL(sweep) (const TileSweep *sweep)
+{
+	const uint32_t depth = sweep->depth;
+	const float *const b_first = sweep->b;
+
+	for (uint32_t tile = 0; tile < sweep->tiles; tile++)
+	{
+		uint32_t	row = tile * TILE_ROWS;
+		const float *a = sweep->a + (size_t) (row / WIDTH) * WIDTH * depth
+			+ row % WIDTH;
+		const float *b = b_first;
+		float	   *partial = sweep->partial + (size_t) tile * TILE_SIZE;
+		Vec			sums[TILE_ROWS][TILE_VECS];
+
+		FOR_ROWS(i)
+			FOR_VECS(v)
+				sums[i][v] = VEC_ZERO();
+		if (!sweep->first)
+		{
+			FOR_ROWS(i)
+				FOR_VECS(v)
+					sums[i][v] = VEC_LOAD(partial + i * TILE_COLS + v * LANES);
+		}
+
+		for (uint32_t k = 0; k < depth; k++)
+		{
+			Vec			bk[TILE_VECS];
+
+			FOR_VECS(v)
+				bk[v] = VEC_LOAD(b + (size_t) (v / SLIVER_VECS) * WIDTH * depth
+								 + v % SLIVER_VECS * LANES);
+			FOR_ROWS(i)
+			{
+				Vec			ak = VEC_SPLAT(a + i);
+
+				FOR_VECS(v)
+					sums[i][v] = VEC_FMA(ak, bk[v], sums[i][v]);
+			}
+			a += WIDTH;
+			b += WIDTH;
+		}
+
+		if (sweep->last)
+			KERNEL(test_tile) (sums, sweep->a_threshold + row,
+							   sweep->b_threshold,
+							   sweep->hits + (size_t) row * FASTED_HIT_BYTES);
+		else
+		{
+			FOR_ROWS(i)
+				FOR_VECS(v)
+					VEC_STORE(partial + i * TILE_COLS + v * LANES, sums[i][v]);
+		}
+	}
+}

@@ -1,0 +1,58 @@
+/*-------------------------------------------------------------------------
+ *
+ * exact_distance.h
+ *	  The canonical distance of two vectors: what "within eps" means.
+ *
+ * Coordinate k of both vectors is promoted to FP64, subtracted, and its square
+ * added with one fma to partial sum k mod 32.  The 32 partial sums are then
+ * folded in halves, and the square root is taken.  Every step is one correctly
+ * rounded IEEE operation in a fixed order, so any machine that does these
+ * steps gets the same bits, 4 or 8 lanes or a warp at a time.
+ *
+ * Lanes that a short last block does not reach stay as they are.  To feed them
+ * zeros is the same: a partial sum is never -0, and fma(0, 0, s) is s.
+ *
+ * No step can overflow or underflow: a difference of two floats is a multiple
+ * of 2^-149 below 2^129 in size, so its square lies in [2^-298, 2^258].
+ *
+ * This is the definition.  Engines have faster forms of their own and test
+ * them against it, bit for bit.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_EXACT_DISTANCE_H
+#define FASTED_EXACT_DISTANCE_H
+
+#include <math.h>
+#include <stdint.h>
+
+#define FASTED_EXACT_LANES 32
+
+/* Folds the partial sums: lane l takes lane l + o, for o = 16, 8, 4, 2, 1. */
+static inline double
+fasted_exact_fold(double *sums)
+{
+	for (int o = FASTED_EXACT_LANES / 2; o > 0; o /= 2)
+	{
+		for (int l = 0; l < o; l++)
+			sums[l] += sums[l + o];
+	}
+	return sqrt(sums[0]);
+}
+
+static inline double
+fasted_exact_distance(const float *x, const float *y, uint32_t dimensions)
+{
+	double		sums[FASTED_EXACT_LANES] = {0};
+
+	for (uint32_t k = 0; k < dimensions; k++)
+	{
+		double		diff = (double) x[k] - (double) y[k];
+
+		sums[k % FASTED_EXACT_LANES] =
+			fma(diff, diff, sums[k % FASTED_EXACT_LANES]);
+	}
+	return fasted_exact_fold(sums);
+}
+
+#endif							/* FASTED_EXACT_DISTANCE_H */
