@@ -1,0 +1,396 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_engine.c
+ *	  The CPU engine against brute force, bit for bit, with every kernel.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "../../src/cpu/cpu_kernel.h"
+#include "join.h"
+
+static const JoinOptions plain = {.timeout_ms = 100};
+
+/* Random rows with some duplicates, of a kind each. */
+static float *
+make_rows(uint32_t n, uint32_t d, int kind)
+{
+	float	   *rows = must_alloc((size_t) n * d * sizeof(float));
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		float	   *row = rows + (size_t) i * d;
+
+		if (i > 0 && random_below(10) == 0)
+		{
+			memcpy(row, rows + (size_t) random_below(i) * d, d * sizeof(float));
+			continue;
+		}
+		for (uint32_t k = 0; k < d; k++)
+		{
+			double		v = random_normal();
+
+			if (kind == 1)
+				v = 1e4 + v;
+			if (kind == 2)
+				v = floor(4 * v);	/* many ties */
+			if (kind == 3)
+				v *= pow(10.0, (double) random_below(61) - 30);
+			row[k] = (float) v;
+		}
+	}
+	return rows;
+}
+
+/* Distances worth trying: ties to the last bit, nothing, everything. */
+static int
+pick_eps(const PairList *all, double *eps)
+{
+	int			count = 0;
+
+	eps[count++] = 0.0;
+	eps[count++] = INFINITY;
+	if (all->count > 0)
+	{
+		double		tie = all->pairs[random_below((uint32_t) all->count)].dist;
+
+		eps[count++] = tie;
+		eps[count++] = nextafter(tie, 0.0);
+		tie = tie / 2;
+		for (size_t i = 0; i < all->count; i++)
+		{
+			double		dist = all->pairs[i].dist;
+
+			if (dist > 0 && dist < tie)
+				tie = dist;
+		}
+		eps[count++] = tie;
+	}
+	return count;
+}
+
+/* One data set, all eps: true when every kernel agrees with brute force. */
+static void
+check_shape(uint32_t n, uint32_t d, int kind)
+{
+	float	   *rows = make_rows(n, d, kind);
+	PairList	all;
+	double		eps[8];
+	int			count;
+
+	all_pairs(rows, n, d, &all);
+	count = pick_eps(&all, eps);
+	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
+	{
+		bool		same = true;
+		FastedProblem problem = {.dimensions = d,.kernel = fasted_cpu_kernel(k)->name};
+
+		if (!fasted_cpu_kernel(k)->available())
+			continue;
+		for (int e = 0; e < count && same; e++)
+		{
+			PairList	expected;
+			PairList	got;
+			FastedStats stats;
+			FastedStatus status;
+
+			problem.eps = eps[e];
+			problem.threads = 1 + (int) random_below(5);
+			select_pairs(&all, eps[e], &expected);
+			status = run_join(&problem, rows, n, &plain, &got, &stats);
+			same = status == FASTED_DONE && pair_equal(&expected, &got) &&
+				stats.pairs == got.count && stats.candidates >= got.count &&
+				stats.units_done == stats.units_total &&
+				strcmp(stats.kernel, problem.kernel) == 0;
+			if (!same)
+				printf("# eps %.17g threads %d: %zu pairs, expected %zu\n",
+					   eps[e], problem.threads, got.count, expected.count);
+			free(expected.pairs);
+			free(got.pairs);
+		}
+		ok(same, "%s: n = %u, d = %u, kind %d", problem.kernel, n, d, kind);
+	}
+	free(all.pairs);
+	free(rows);
+}
+
+static void
+check_shapes(void)
+{
+	static const uint32_t sizes[] = {0, 1, 2, 3, 23, 24, 25, 47, 48, 49, 240, 241, 777};
+	static const uint32_t dims[] = {1, 2, 3, 7, 8, 64, 100, 193, 257, 1000, 16000};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	{
+		for (size_t j = 0; j < sizeof(dims) / sizeof(dims[0]); j++)
+		{
+			if ((uint64_t) sizes[i] * sizes[i] * dims[j] <= 150000000)
+				check_shape(sizes[i], dims[j], (int) ((i + j) % 4));
+		}
+	}
+	for (int kind = 0; kind < 4; kind++)
+		check_shape(777, 33, kind);
+}
+
+/* Values beside each other that no scale suits. */
+static void
+check_extremes(void)
+{
+	static const float values[] = {
+		0.0f, -0.0f, 0x1p-149f, -0x1p-149f, 0x1p-126f, 1e-30f, -1e-30f, 1.0f,
+		-1.0f, 1.0000001f, 1e30f, -1e30f, 3.4028235e38f, -3.4028235e38f,
+		3.4028233e38f, INFINITY, NAN,
+	};
+	const uint32_t count = sizeof(values) / sizeof(values[0]);
+	const uint32_t n = 150;
+
+	for (uint32_t d = 1; d <= 40; d += 13)
+	{
+		for (uint32_t used = 7; used <= count; used += 5)
+		{
+			float	   *rows = must_alloc((size_t) n * d * sizeof(float));
+			PairList	all;
+			PairList	expected;
+			PairList	got;
+			bool		same = true;
+
+			for (uint32_t i = 0; i < n; i++)
+			{
+				bool		even = random_below(3) == 0;
+				float		value = values[random_below(used)];
+
+				for (uint32_t k = 0; k < d; k++)
+					rows[(size_t) i * d + k] = even ? value
+						: values[random_below(used)];
+			}
+			all_pairs(rows, n, d, &all);
+			for (int e = 0; e < 30 && same; e++)
+			{
+				FastedProblem problem = {.dimensions = d};
+
+				problem.eps = all.pairs[random_below((uint32_t) all.count)].dist;
+				if (isnan(problem.eps))
+					continue;
+				problem.kernel = e % 2 ? "portable" : NULL;
+				select_pairs(&all, problem.eps, &expected);
+				same = run_join(&problem, rows, n, &plain, &got, NULL)
+					== FASTED_DONE && pair_equal(&expected, &got);
+				free(expected.pairs);
+				free(got.pairs);
+			}
+			ok(same, "extreme values: d = %u, %u of them", d, used);
+			free(all.pairs);
+			free(rows);
+		}
+	}
+}
+
+/* More rows than memory: panels, of all sizes, staged in odd pieces. */
+static void
+check_panels(void)
+{
+	const uint32_t n = 613;
+	const uint32_t d = 37;
+	float	   *rows = make_rows(n, d, 0);
+	PairList	all;
+	PairList	expected;
+	uint32_t	most = 0;
+
+	all_pairs(rows, n, d, &all);
+	select_pairs(&all, 6.5, &expected);
+	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
+	{
+		const CpuKernel *kernel = fasted_cpu_kernel(k);
+
+		for (uint64_t limit = 1; limit < 1000000 && kernel->available();
+			 limit = limit * 3 / 2 + 20000)
+		{
+			FastedProblem problem = {
+				.dimensions = d,.eps = 6.5,.memory_limit = limit,
+				.kernel = kernel->name,.threads = 2
+			};
+			JoinOptions options = {.timeout_ms = 100};
+			FastedStats stats;
+			PairList	got;
+			FastedStatus status;
+
+			options.stage_at_most = random_below(50);
+			status = run_join(&problem, rows, n, &options, &got, &stats);
+			if (stats.panels > most)
+				most = stats.panels;
+			ok(status == FASTED_DONE && pair_equal(&expected, &got) &&
+			   stats.units_done == stats.units_total,
+			   "%s: %u panels, %llu units, limit %llu, memory %llu",
+			   kernel->name, stats.panels,
+			   (unsigned long long) stats.units_total,
+			   (unsigned long long) limit, (unsigned long long) stats.host_bytes);
+			free(got.pairs);
+		}
+	}
+	ok(most > 5, "up to %u panels were tried", most);
+	free(expected.pairs);
+	free(all.pairs);
+	free(rows);
+}
+
+/* A memory limit that has a meaning is kept. */
+static void
+check_memory_limit(void)
+{
+	const uint32_t n = 20000;
+	const uint32_t d = 64;
+	float	   *rows = make_rows(n, d, 0);
+
+	for (uint64_t limit = 4 << 20; limit <= 16 << 20; limit *= 2)
+	{
+		FastedProblem problem = {
+			.dimensions = d,.eps = 3.0,.memory_limit = limit,.threads = 2
+		};
+		FastedStats stats;
+		PairList	got;
+		FastedStatus status = run_join(&problem, rows, n, &plain, &got, &stats);
+
+		ok(status == FASTED_DONE && stats.host_bytes <= limit + (4 << 20),
+		   "memory %llu of %llu, %u panels",
+		   (unsigned long long) stats.host_bytes, (unsigned long long) limit,
+		   stats.panels);
+		free(got.pairs);
+	}
+	free(rows);
+}
+
+/* All pairs of many rows, to a caller who is slower than the workers. */
+static void
+check_slow_caller(void)
+{
+	const uint32_t n = 1500;
+	const uint32_t d = 5;
+	float	   *rows = make_rows(n, d, 0);
+	PairList	all;
+	PairList	got;
+	FastedProblem problem = {
+		.dimensions = d,.eps = INFINITY,.threads = 3,
+		.memory_limit = 1 << 20
+	};
+	JoinOptions slow = {.timeout_ms = 5,.sleep_us = 300};
+	FastedStats stats;
+
+	all_pairs(rows, n, d, &all);
+	ok(run_join(&problem, rows, n, &slow, &got, &stats) == FASTED_DONE &&
+	   pair_equal(&all, &got), "slow caller, all %zu pairs", all.count);
+	free(got.pairs);
+	free(all.pairs);
+	free(rows);
+}
+
+static double
+seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+/* close at any time comes back soon, and next keeps its time. */
+static void
+check_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches)
+{
+	const FastedEngine *engine = fasted_cpu_engine();
+	float	   *rows = make_rows(n, d, 0);
+	FastedProblem problem = {.dimensions = d,.eps = eps,.threads = 3};
+	FastedJoin *join;
+	FastedBatch batch;
+	uint64_t	staged = 0;
+	double		begin;
+	double		longest = 0.0;
+	bool		good;
+
+	good = engine->open(&problem, &join) == FASTED_OK &&
+		stage_rows(engine, join, rows, 0, n, d, 0, &staged) == FASTED_OK &&
+		engine->start(join, n) == FASTED_OK;
+	for (int i = 0; i < batches; i++)
+	{
+		begin = seconds();
+		good = good && !FASTED_FAILED(engine->next(join, 2, &batch));
+		if (seconds() - begin > longest)
+			longest = seconds() - begin;
+	}
+	nanosleep(&(struct timespec) {.tv_nsec = delay_ms * 1000000L}, NULL);
+	begin = seconds();
+	engine->close(join);
+	begin = seconds() - begin;
+	ok(good && begin < 0.5 && longest < 0.5,
+	   "closed after %d ms and %d batches in %.1f ms, next took %.1f at most: n = %u, d = %u",
+	   delay_ms, batches, 1e3 * begin, 1e3 * longest, n, d);
+	free(rows);
+}
+
+/* What is refused, and with which words. */
+static void
+check_refusals(void)
+{
+	const FastedEngine *engine = fasted_cpu_engine();
+	FastedProblem good = {.dimensions = 3,.eps = 1.0};
+	FastedProblem bad[8];
+	FastedJoin *join;
+	FastedBatch batch;
+	float	   *room;
+	size_t		capacity;
+	char		reason[100] = "x";
+
+	ok(engine->abi == FASTED_ENGINE_ABI && strcmp(engine->name, "cpu") == 0 &&
+	   engine->probe(reason, sizeof(reason)) == FASTED_OK, "abi and probe");
+	for (int i = 0; i < 8; i++)
+		bad[i] = good;
+	bad[0].dimensions = 0;
+	bad[1].dimensions = FASTED_MAX_DIMENSIONS + 1;
+	bad[2].eps = -1.0;
+	bad[3].eps = NAN;
+	bad[4].filter = FASTED_FILTER_FP16;
+	bad[5].approximate = true;
+	bad[6].kernel = "sse9";
+	bad[7].kernel = "";
+	for (int i = 0; i < 8; i++)
+	{
+		ok(engine->open(&bad[i], &join) == FASTED_UNSUPPORTED && join != NULL &&
+		   strlen(engine->last_error(join)) > 10, "refused: %s",
+		   engine->last_error(join));
+		engine->close(join);
+	}
+	engine->close(NULL);
+
+	ok(engine->open(&good, &join) == FASTED_OK &&
+	   engine->next(join, 0, &batch) == FASTED_INTERNAL, "next before start");
+	engine->close(join);
+	ok(engine->open(&good, &join) == FASTED_OK &&
+	   engine->stage(join, &room, &capacity) == FASTED_OK &&
+	   engine->commit(join, capacity + 1) == FASTED_INTERNAL,
+	   "more rows committed than there was room");
+	engine->close(join);
+	ok(engine->open(&good, &join) == FASTED_OK &&
+	   engine->stage(join, &room, &capacity) == FASTED_OK &&
+	   engine->commit(join, 0) == FASTED_OK &&
+	   engine->start(join, 0) == FASTED_OK &&
+	   engine->stage(join, &room, &capacity) == FASTED_FULL &&
+	   engine->next(join, 0, &batch) == FASTED_DONE &&
+	   engine->next(join, 0, &batch) == FASTED_DONE, "no rows at all");
+	engine->close(join);
+}
+
+int
+main(void)
+{
+	random_seed();
+	check_refusals();
+	check_shapes();
+	check_extremes();
+	check_panels();
+	check_memory_limit();
+	check_slow_caller();
+	check_close(4000, 100, INFINITY, 30, 0);
+	check_close(4000, 100, INFINITY, 0, 3);
+	check_close(2000, 1000, 30.0, 0, 0);
+	check_close(300, 16000, 100.0, 1, 0);
+	check_close(300, 16000, INFINITY, 5, 2);
+	return tap_done();
+}
