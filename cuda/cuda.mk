@@ -21,7 +21,7 @@ CUDA_LIBRARY = fasted_cuda$(DLSUFFIX)
 ifeq ($(CUDA_SOURCES),)
 CUDA_NOTE = no CUDA source: the CPU engine alone is built
 else ifeq ($(NVCC),)
-CUDA_NOTE = nvcc was not found: the CPU engine alone is built
+CUDA_NOTE = no nvcc: the CPU engine alone is built
 else
 CUDA_NOTE = CUDA engine: $(NVCC), for compute capability $(CUDA_ARCHS), and PTX of $(CUDA_PTX_ARCH)
 CUDA_BUILT = $(CUDA_LIBRARY)

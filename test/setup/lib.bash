@@ -7,6 +7,9 @@ umask 022
 # Perl and sort must not depend on where we are.
 export LC_ALL=C
 
+# A make that is started here owes nothing to the one that started us.
+unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES
+
 setup_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 # shellcheck disable=SC2034
 top_dir=$(cd "$setup_dir/../.." && pwd -P)
@@ -71,21 +74,36 @@ remove_tree() { rm -rf --one-file-system -- "$1"; }
 find_pg_config() {
 	local candidate
 	if [[ -n ${PG_CONFIG:-} ]]; then
-		command -v "$PG_CONFIG" && return
-		die "PG_CONFIG=$PG_CONFIG was not found"
+		candidate=$(command -v "$PG_CONFIG") && is_usable "$candidate" && echo "$candidate"
+		return
 	fi
 	while read -r candidate; do
-		if has_server_and_headers "$candidate"; then
+		if is_usable "$candidate"; then
 			echo "$candidate"
 			return
 		fi
 	done < <(printf '%s\n' /usr/lib/postgresql/*/bin/pg_config | sort -rV)
-	candidate=$(command -v pg_config) || return 1
-	has_server_and_headers "$candidate" || return 1
-	echo "$candidate"
+	candidate=$(command -v pg_config) && is_usable "$candidate" && echo "$candidate"
 }
 
-has_server_and_headers() {
-	[[ -x $1 ]] && [[ -x $("$1" --bindir)/postgres ]] &&
+# Is this the pg_config of a PostgreSQL 15 or later with server and headers?
+is_usable() {
+	local version
+	[[ -x $1 ]] || return 1
+	version=$("$1" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+	((version >= 15)) && [[ -x $("$1" --bindir)/postgres ]] &&
 		[[ -f $("$1" --pgxs) ]] && [[ -f $("$1" --includedir-server)/postgres.h ]]
+}
+
+# The demo's directory: one for each user and checkout, so that demo-clean needs
+# no note of where it is.
+demo_dir() {
+	printf '/tmp/fasted-demo-%s-%s\n' "$(id -u)" "$(cksum <<<"$top_dir" | cut -d' ' -f1)"
+}
+
+# claim_dir DIR: makes it, or makes sure that nobody else did; /tmp is open to all.
+claim_dir() {
+	as_server_user mkdir -m 755 "$1" 2>/dev/null ||
+		[[ -d $1 && ! -L $1 && $(stat -c %U "$1") == "$(server_user)" ]] ||
+		die "$1 is in the way: remove it"
 }
