@@ -1,0 +1,37 @@
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION fasted" to load this file. \quit
+
+-- Every pair of rows within Euclidean distance eps of each other.
+--
+-- STABLE: reads the table in the snapshot of the calling query.
+-- Not STRICT: id_column may be NULL, and other NULLs get an error, not silence.
+CREATE FUNCTION fasted_self_join(
+	relation regclass,
+	"column" name,
+	eps double precision,
+	id_column name DEFAULT NULL,
+	ordered boolean DEFAULT false,
+	self_pairs boolean DEFAULT false)
+RETURNS TABLE (id_a bigint, id_b bigint, dist double precision)
+AS 'MODULE_PATHNAME', 'fasted_self_join'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000;
+
+COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, name, boolean, boolean) IS
+	'every pair of rows whose vectors are within eps of each other, for integer keys';
+
+-- The same for keys of any type with a default btree order; id_type is a NULL
+-- of that type and has no other use.
+CREATE FUNCTION fasted_self_join(
+	id_type anyelement,
+	relation regclass,
+	"column" name,
+	eps double precision,
+	id_column name DEFAULT NULL,
+	ordered boolean DEFAULT false,
+	self_pairs boolean DEFAULT false)
+RETURNS TABLE (id_a anyelement, id_b anyelement, dist double precision)
+AS 'MODULE_PATHNAME', 'fasted_self_join_any'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000;
+
+COMMENT ON FUNCTION fasted_self_join(anyelement, regclass, name, double precision, name, boolean, boolean) IS
+	'every pair of rows whose vectors are within eps of each other, for keys of any ordered type';

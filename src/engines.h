@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * engines.h
+ *	  Which engine computes a join, and how its failures become errors.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_ENGINES_H
+#define FASTED_ENGINES_H
+
+#include "engine.h"
+
+/*
+ * The engine for a problem of about expected_rows rows, after fasted.engine.
+ * Raises an error when the CUDA engine is asked for and can't work here.
+ */
+extern const FastedEngine *ChooseEngine(uint64 expected_rows, uint32 dimensions);
+
+/* Raises the error for a failed status; engine_text may be NULL. */
+extern void ReportEngineFailure(const FastedEngine *engine, FastedStatus status,
+								const char *engine_text) pg_attribute_noreturn();
+
+#endif							/* FASTED_ENGINES_H */

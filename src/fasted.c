@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * fasted.c
+ *	  Entry of the library: what PostgreSQL calls when it loads it.
+ *
+ * Where a vector goes, and in which file to read about it:
+ *
+ *	  heap tuple			reader.c		SELECT id, embedding FROM ... by SPI
+ *	  -> float4 row			vector.c		checked, converted
+ *	  -> engine				join.c			staged, or spilled (spill.c)
+ *	  -> candidate, pair	cpu/, cuda/		behind engine.h
+ *	  -> ids				keys.c			row numbers become ids, in order
+ *	  -> tuple				self_join.c		the SQL functions
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "guc.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+void
+_PG_init(void)
+{
+	DefineSettings();
+}

@@ -1,0 +1,70 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.c
+ *	  The extension's settings.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "guc.h"
+#include "utils/guc.h"
+
+int			fasted_setting_engine = ENGINE_AUTO;
+int			fasted_setting_threads = 0;
+int			fasted_setting_memory_limit = 1024 * 1024;
+int			fasted_setting_cpu_kernel = 0;
+
+static const struct config_enum_entry engine_options[] = {
+	{"auto", ENGINE_AUTO, false},
+	{"cpu", ENGINE_CPU, false},
+	{"cuda", ENGINE_CUDA, false},
+	{NULL, 0, false}
+};
+
+/* The numbers are this file's own: RequestedCpuKernel turns them into names. */
+static const struct config_enum_entry cpu_kernel_options[] = {
+	{"auto", 0, false},
+	{"portable", 1, false},
+	{"avx2", 2, false},
+	{"avx512", 3, false},
+	{NULL, 0, false}
+};
+
+void
+DefineSettings(void)
+{
+	DefineCustomEnumVariable("fasted.engine",
+							 "Selects what computes the distances.",
+							 "\"auto\" uses a GPU where one answers and the problem is large enough.",
+							 &fasted_setting_engine, ENGINE_AUTO, engine_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("fasted.threads",
+							"Sets the maximum number of threads of the CPU engine.",
+							"0 means one for each processor that the server may run on.",
+							&fasted_setting_threads, 0, 0, 1024,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("fasted.memory_limit",
+							"Sets the maximum memory for the vectors of one join.",
+							"A larger table is stored in a temporary file and processed in panels of rows.",
+							&fasted_setting_memory_limit, 1024 * 1024, 1024, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("fasted.cpu_kernel",
+							 "Forces the instruction set of the CPU engine.",
+							 "For tests; the result is the same with every one.",
+							 &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+
+	MarkGUCPrefixReserved("fasted");
+}
+
+const char *
+RequestedCpuKernel(void)
+{
+	return fasted_setting_cpu_kernel == 0 ? NULL : cpu_kernel_options[fasted_setting_cpu_kernel].name;
+}

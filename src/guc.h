@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.h
+ *	  The extension's settings, all named fasted.*; documented in doc/settings.md.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_GUC_H
+#define FASTED_GUC_H
+
+typedef enum EngineChoice
+{
+	ENGINE_AUTO,
+	ENGINE_CPU,
+	ENGINE_CUDA
+} EngineChoice;
+
+extern int	fasted_setting_engine;		/* an EngineChoice */
+extern int	fasted_setting_threads;		/* 0: one for each processor */
+extern int	fasted_setting_memory_limit;	/* kB */
+extern int	fasted_setting_cpu_kernel;	/* index into the engine's kernels, 0: auto */
+
+extern void DefineSettings(void);
+
+/* The name of the CPU kernel asked for; NULL: the best one there is. */
+extern const char *RequestedCpuKernel(void);
+
+#endif							/* FASTED_GUC_H */

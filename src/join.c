@@ -1,0 +1,354 @@
+/*-------------------------------------------------------------------------
+ *
+ * join.c
+ *	  One self-join from beginning to end: rows in, pairs of row numbers out.
+ *
+ * The engine's memory and threads are not PostgreSQL's, so a reset callback of
+ * the join's memory context closes the engine, however the query ends.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "engines.h"
+#include "guc.h"
+#include "interrupts.h"
+#include "join.h"
+#include "portability/instr_time.h"
+#include "reader.h"
+#include "spill.h"
+#include "utils/memutils.h"
+
+/* Rows that are read back from the engine, or fed to it, at a time. */
+#define COPY_BYTES (4 * 1024 * 1024)
+
+struct Join
+{
+	MemoryContext context;
+	MemoryContextCallback callback;
+	const VectorSource *source;
+	double		eps;
+
+	const FastedEngine *engine; /* NULL before the first vector */
+	FastedJoin *handle;
+	bool		fallible;		/* "auto" chose a GPU: the CPU can still do it */
+	bool		failed;			/* and the GPU did fail */
+
+	uint64		expected_rows;
+	uint32		dimensions;
+	KeySet	   *keys;
+
+	/* Rows on their way into the engine, or into the file once it is full. */
+	float	   *room;
+	size_t		capacity;
+	size_t		used;
+	uint64		committed;		/* rows that the engine has */
+	SpillFile  *spill;			/* all rows, if they are too many */
+
+	instr_time	begun;
+	double		read_seconds;
+};
+
+static void
+CloseEngine(Join *join)
+{
+	FastedJoin *handle = join->handle;
+
+	join->handle = NULL;
+	if (handle != NULL)
+		join->engine->close(handle);
+}
+
+static void
+CloseEngineCallback(void *arg)
+{
+	CloseEngine(arg);
+}
+
+static void
+WarnOfFallBack(const char *text)
+{
+	static bool warned = false;
+
+	if (!warned)
+		ereport(WARNING,
+				(errmsg("the GPU failed, so the CPU computes instead"),
+				 errdetail_internal("%s", text),
+				 errhint("Use \"SET fasted.engine = cpu\" not to try the GPU.")));
+	warned = true;
+}
+
+/*
+ * Reports a failure of the engine; returns other statuses.  While the CPU can
+ * still take over, the failure is only noted (join->failed) and returned.
+ */
+static FastedStatus
+Check(Join *join, FastedStatus status)
+{
+	char	   *text;
+
+	if (likely(!FASTED_FAILED(status)))
+		return status;
+	text = MemoryContextStrdup(join->context, join->engine->last_error(join->handle));
+	CloseEngine(join);
+	if (!join->fallible)
+		ReportEngineFailure(join->engine, status, text);
+	join->failed = true;
+	WarnOfFallBack(text);
+	return status;
+}
+
+void
+JoinExpectRows(Join *join, uint64 rows)
+{
+	join->expected_rows = rows;
+}
+
+void
+JoinSetDimensions(Join *join, int dimensions)
+{
+	FastedProblem problem = {0};
+
+	join->dimensions = dimensions;
+	join->engine = join->failed ? fasted_cpu_engine() :
+		ChooseEngine(join->expected_rows, dimensions);
+	join->fallible = fasted_setting_engine == ENGINE_AUTO && join->engine != fasted_cpu_engine();
+	join->failed = false;
+
+	problem.dimensions = dimensions;
+	problem.eps = join->eps;
+	problem.memory_limit = (uint64) fasted_setting_memory_limit * 1024;
+	problem.threads = fasted_setting_threads;
+	problem.expected_rows = join->expected_rows;
+	problem.kernel = RequestedCpuKernel();
+	Check(join, join->engine->open(&problem, &join->handle));
+}
+
+static size_t
+CopyRows(const Join *join)
+{
+	return Max(1, COPY_BYTES / (join->dimensions * sizeof(float)));
+}
+
+/* The engine can hold no more: all rows move to a temporary file. */
+static void
+MoveToSpillFile(Join *join)
+{
+	size_t		chunk = CopyRows(join);
+	float	   *rows = MemoryContextAlloc(join->context, chunk * join->dimensions * sizeof(float));
+	MemoryContext old = MemoryContextSwitchTo(join->context);
+
+	join->spill = SpillCreate(join->dimensions);
+	MemoryContextSwitchTo(old);
+	for (uint64 first = 0; first < join->committed; first += chunk)
+	{
+		size_t		n = Min(chunk, join->committed - first);
+
+		if (FASTED_FAILED(Check(join, join->engine->read_back(join->handle, first, n, rows))))
+			return;
+		SpillAppend(join->spill, rows, n);
+	}
+
+	/* the copy buffer becomes the room in which further rows wait */
+	join->room = rows;
+	join->capacity = chunk;
+}
+
+static void
+FlushRoom(Join *join)
+{
+	if (join->used == 0 || join->failed)
+		return;
+	if (join->spill != NULL)
+		SpillAppend(join->spill, join->room, join->used);
+	else
+	{
+		Check(join, join->engine->commit(join->handle, join->used));
+		join->committed += join->used;
+	}
+	join->used = 0;
+}
+
+float *
+JoinRoomForRow(Join *join)
+{
+	if (join->used == join->capacity)
+	{
+		FlushRoom(join);
+		if (join->spill == NULL && !join->failed &&
+			Check(join, join->engine->stage(join->handle, &join->room,
+											&join->capacity)) == FASTED_FULL)
+			MoveToSpillFile(join);
+	}
+	return join->failed ? NULL : join->room + join->used * join->dimensions;
+}
+
+void
+JoinTakeRow(Join *join, Datum key)
+{
+	if (join->keys->count >= FASTED_MAX_ROWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("\"%s\" has too many rows to join", join->source->relation),
+				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
+	KeySetAdd(join->keys, key);
+	join->used++;
+}
+
+static double
+SecondsSince(instr_time begin)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, begin);
+	return INSTR_TIME_GET_DOUBLE(now);
+}
+
+/* Reads all rows into the engine, and starts it; or sets join->failed. */
+static void
+ReadAndStart(Join *join)
+{
+	ReadVectors(join->source, join);
+	if (join->engine == NULL)
+		return;
+	FlushRoom(join);
+	if (!join->failed)
+	{
+		KeySetFinish(join->keys);
+		Check(join, join->engine->start(join->handle, join->keys->count));
+	}
+}
+
+/*
+ * A GPU was chosen and failed before it gave a pair: the CPU does it.  The
+ * rows are read once more; the snapshot is the same, so they are too.
+ */
+static void
+FallBackToCpu(Join *join)
+{
+	KeySetReset(join->keys);
+	if (join->spill != NULL)
+		SpillClose(join->spill);
+	join->spill = NULL;
+	join->engine = NULL;
+	join->capacity = join->used = 0;
+	join->committed = 0;
+	ReadAndStart(join);
+}
+
+Join *
+JoinBegin(const VectorSource *source, double eps)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted join",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	Join	   *join = palloc0(sizeof(Join));
+
+	join->context = context;
+	join->source = source;
+	join->eps = eps;
+	join->keys = KeySetCreate(source);
+	join->callback.func = CloseEngineCallback;
+	join->callback.arg = join;
+	MemoryContextRegisterResetCallback(context, &join->callback);
+	INSTR_TIME_SET_CURRENT(join->begun);
+
+	ReadAndStart(join);
+	if (join->failed)
+		FallBackToCpu(join);
+	join->read_seconds = SecondsSince(join->begun);
+	MemoryContextSwitchTo(old);
+	return join;
+}
+
+/* The engine asked for a panel of rows. */
+static void
+FeedRows(Join *join, uint64 first, uint64 count)
+{
+	if (join->spill == NULL || first + count > join->keys->count)
+		elog(ERROR, "fasted %s engine asks for rows that it can't want", join->engine->name);
+
+	while (count > 0)
+	{
+		float	   *rows;
+		size_t		capacity;
+		size_t		n;
+
+		if (FASTED_FAILED(Check(join, join->engine->stage(join->handle, &rows, &capacity))))
+			return;
+		n = Min(Min(capacity, count), CopyRows(join));
+		SpillRead(join->spill, first, rows, n);
+		if (FASTED_FAILED(Check(join, join->engine->commit(join->handle, n))))
+			return;
+		first += n;
+		count -= n;
+	}
+}
+
+bool
+JoinNext(Join *join, const FastedPair **pairs, size_t *npairs)
+{
+	if (join->engine == NULL)
+		return false;			/* no vector at all */
+
+	for (;;)
+	{
+		FastedBatch batch;
+
+		CheckJoinInterrupts();
+		switch (Check(join, join->engine->next(join->handle, JOIN_POLL_MS, &batch)))
+		{
+			case FASTED_OK:
+				*pairs = batch.pairs;
+				*npairs = batch.npairs;
+				join->fallible = false;
+				return true;
+			case FASTED_DONE:
+				return false;
+			case FASTED_WANT_ROWS:
+				FeedRows(join, batch.first_row, batch.row_count);
+				break;
+			default:
+				break;
+		}
+		if (join->failed)
+			FallBackToCpu(join);
+	}
+}
+
+const KeySet *
+JoinKeys(const Join *join)
+{
+	return join->keys;
+}
+
+static void
+LogStatistics(const Join *join)
+{
+	FastedStats stats;
+
+	if (join->engine == NULL || !message_level_is_interesting(DEBUG1))
+		return;
+	join->engine->stats(join->handle, &stats);
+	ereport(DEBUG1,
+			(errmsg_internal("fasted: " UINT64_FORMAT " rows of %u dimensions in %.3f s, read in %.3f s",
+							 stats.rows, stats.dimensions, SecondsSince(join->begun),
+							 join->read_seconds),
+			 errdetail_internal("engine %s, kernel %s, filter %s, threads %d, panels %u, candidates "
+								UINT64_FORMAT ", pairs " UINT64_FORMAT
+								", prepare %.3f s, filter %.3f s, refine %.3f s, memory " UINT64_FORMAT " kB",
+								stats.engine, stats.kernel, stats.filter, stats.threads,
+								stats.panels, stats.candidates, stats.pairs,
+								stats.prepare_seconds, stats.filter_seconds,
+								stats.refine_seconds, stats.host_bytes / 1024)));
+}
+
+void
+JoinEnd(Join *join)
+{
+	LogStatistics(join);
+	if (join->spill != NULL)
+		SpillClose(join->spill);
+	MemoryContextDelete(join->context); /* closes the engine */
+}

@@ -1,0 +1,155 @@
+/*-------------------------------------------------------------------------
+ *
+ * self_join.c
+ *	  The SQL functions fasted_self_join: arguments in, tuples out.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "interrupts.h"
+#include "join.h"
+#include "utils/builtins.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(fasted_self_join);
+PG_FUNCTION_INFO_V1(fasted_self_join_any);
+
+typedef struct SelfJoinArgs
+{
+	Oid			relation;
+	char	   *vector_column;
+	double		eps;
+	char	   *id_column;		/* NULL: the primary key */
+	bool		ordered;		/* both (a, b) and (b, a) */
+	bool		self_pairs;		/* (a, a, 0) too */
+} SelfJoinArgs;
+
+/* Where the tuples of a result go. */
+typedef struct PairOutput
+{
+	Tuplestorestate *store;
+	TupleDesc	desc;
+	const KeySet *keys;
+} PairOutput;
+
+static void
+RequireArgument(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("argument \"%s\" of fasted_self_join must not be null", name)));
+}
+
+/* first: the position of "relation" in the argument list. */
+static SelfJoinArgs
+GetArguments(FunctionCallInfo fcinfo, int first)
+{
+	SelfJoinArgs args;
+
+	RequireArgument(fcinfo, first, "relation");
+	RequireArgument(fcinfo, first + 1, "column");
+	RequireArgument(fcinfo, first + 2, "eps");
+	RequireArgument(fcinfo, first + 4, "ordered");
+	RequireArgument(fcinfo, first + 5, "self_pairs");
+
+	args.relation = PG_GETARG_OID(first);
+	args.vector_column = NameStr(*PG_GETARG_NAME(first + 1));
+	args.eps = PG_GETARG_FLOAT8(first + 2);
+	args.id_column = PG_ARGISNULL(first + 3) ? NULL : NameStr(*PG_GETARG_NAME(first + 3));
+	args.ordered = PG_GETARG_BOOL(first + 4);
+	args.self_pairs = PG_GETARG_BOOL(first + 5);
+
+	if (isnan(args.eps) || args.eps < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("eps must not be %s", isnan(args.eps) ? "NaN" : "negative"),
+				 errhint("Use 0 to find exact duplicates, 'Infinity' to get all pairs.")));
+	return args;
+}
+
+static void
+PutPair(const PairOutput *output, uint32 a, uint32 b, double dist)
+{
+	bool		nulls[3] = {false, false, false};
+	Datum		values[3];
+
+	values[0] = output->keys->values[a];
+	values[1] = output->keys->values[b];
+	values[2] = Float8GetDatum(dist);
+	tuplestore_putvalues(output->store, output->desc, values, nulls);
+}
+
+static void
+PutPairs(const PairOutput *output, const FastedPair *pairs, size_t npairs, bool ordered)
+{
+	for (size_t i = 0; i < npairs; i++)
+	{
+		bool		below = KeyBelow(output->keys, pairs[i].a, pairs[i].b);
+		uint32		low = below ? pairs[i].a : pairs[i].b;
+		uint32		high = below ? pairs[i].b : pairs[i].a;
+
+		PutPair(output, low, high, pairs[i].dist);
+		if (ordered)
+			PutPair(output, high, low, pairs[i].dist);
+	}
+}
+
+static void
+PutSelfPairs(const PairOutput *output)
+{
+	for (uint32 row = 0; row < output->keys->count; row++)
+	{
+		if (row % 1024 == 0)
+			CheckJoinInterrupts();
+		PutPair(output, row, row, 0.0);
+	}
+}
+
+static void
+SelfJoin(const SelfJoinArgs *args, Oid key_type, ReturnSetInfo *rsinfo)
+{
+	VectorSource *source = ResolveSource(args->relation, args->vector_column,
+										 args->id_column, key_type);
+	Join	   *join = JoinBegin(source, args->eps);
+	PairOutput	output = {rsinfo->setResult, rsinfo->setDesc, JoinKeys(join)};
+	const FastedPair *pairs;
+	size_t		npairs;
+
+	while (JoinNext(join, &pairs, &npairs))
+		PutPairs(&output, pairs, npairs, args->ordered);
+	if (args->self_pairs)
+		PutSelfPairs(&output);
+	JoinEnd(join);
+}
+
+/* fasted_self_join(relation, column, eps, id_column, ordered, self_pairs) */
+Datum
+fasted_self_join(PG_FUNCTION_ARGS)
+{
+	SelfJoinArgs args = GetArguments(fcinfo, 0);
+
+	InitMaterializedSRF(fcinfo, 0);
+	SelfJoin(&args, INT8OID, (ReturnSetInfo *) fcinfo->resultinfo);
+	return (Datum) 0;
+}
+
+/* fasted_self_join(id_type, relation, column, eps, id_column, ordered, self_pairs) */
+Datum
+fasted_self_join_any(PG_FUNCTION_ARGS)
+{
+	SelfJoinArgs args = GetArguments(fcinfo, 1);
+	Oid			key_type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+
+	if (!OidIsValid(key_type))
+		elog(ERROR, "could not determine the type of the ids");
+	InitMaterializedSRF(fcinfo, 0);
+	SelfJoin(&args, key_type, (ReturnSetInfo *) fcinfo->resultinfo);
+	return (Datum) 0;
+}

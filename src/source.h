@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * source.h
+ *	  What is joined: a relation, its vector column and its key column.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_SOURCE_H
+#define FASTED_SOURCE_H
+
+/* How a vector arrives in a tuple; other types are cast to real[] by SQL. */
+typedef enum VectorForm
+{
+	VECTOR_FLOAT4,
+	VECTOR_FLOAT8
+} VectorForm;
+
+typedef struct VectorSource
+{
+	char	   *relation;		/* name for messages, without schema */
+	char	   *key_column;
+	char	   *vector_column;
+	VectorForm	form;
+	Oid			key_type;		/* of the result's id_a and id_b */
+	Oid			key_collation;
+	char	   *query;			/* SELECT key, vector FROM relation */
+} VectorSource;
+
+/*
+ * Finds the columns and writes the query that reads them.  id_column NULL means
+ * the single-column primary key.  Locks the relation as SELECT would, until the
+ * end of the transaction.  Does not check privileges: the query itself does,
+ * when it runs.  Errors: no such relation or column, not something to select
+ * from, a column that is no vector, no usable key, a key that does not convert
+ * to key_type.  Allocates in the current memory context.
+ */
+extern VectorSource *ResolveSource(Oid relid, const char *vector_column,
+								   const char *id_column, Oid key_type);
+
+#endif							/* FASTED_SOURCE_H */

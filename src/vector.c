@@ -1,0 +1,154 @@
+/*-------------------------------------------------------------------------
+ *
+ * vector.c
+ *	  From an array in a tuple to a row of floats.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "engine.h"
+#include "vector.h"
+
+#define FLOAT_EXPONENT UINT32_C(0x7f800000)
+
+VectorProblem
+VectorShape(const ArrayType *array, int *dimensions)
+{
+	*dimensions = 0;
+	if (ARR_NDIM(array) == 0)
+		return VECTOR_EMPTY;
+	if (ARR_NDIM(array) != 1)
+		return VECTOR_NOT_FLAT;
+	*dimensions = ARR_DIMS(array)[0];
+	return ARR_HASNULL(array) && array_contains_nulls((ArrayType *) array) ?
+		VECTOR_HAS_NULL : VECTOR_OK;
+}
+
+/*
+ * Copies, and tells whether all elements are finite.  One pass without a
+ * branch, so that the compiler vectorises it: this is the inner loop of
+ * reading.
+ */
+static bool
+CopyFinite(const uint32 *from, uint32 *to, int n)
+{
+	uint32		bad = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		to[i] = from[i];
+		bad |= (uint32) ((from[i] & FLOAT_EXPONENT) == FLOAT_EXPONENT);
+	}
+	return bad == 0;
+}
+
+static bool
+NarrowFinite(const double *from, float *to, int n)
+{
+	uint32		bad = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		float		f = (float) from[i];
+		uint32		bits;
+
+		memcpy(&bits, &f, sizeof(bits));
+		bad |= (uint32) ((bits & FLOAT_EXPONENT) == FLOAT_EXPONENT);
+		to[i] = f;
+	}
+	return bad == 0;
+}
+
+static VectorProblem
+FirstBadElement(ArrayType *array, VectorForm form, const float *row, int n, int *element)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (isfinite(row[i]))
+			continue;
+		*element = i + 1;
+		return form == VECTOR_FLOAT8 && isfinite(((double *) ARR_DATA_PTR(array))[i]) ?
+			VECTOR_OUT_OF_RANGE : VECTOR_NOT_FINITE;
+	}
+	pg_unreachable();
+}
+
+VectorProblem
+VectorElements(ArrayType *array, VectorForm form, int dimensions, float *row, int *element)
+{
+	bool		finite;
+
+	if (form == VECTOR_FLOAT4)
+		finite = CopyFinite((uint32 *) ARR_DATA_PTR(array), (uint32 *) row, dimensions);
+	else
+		finite = NarrowFinite((double *) ARR_DATA_PTR(array), row, dimensions);
+	return finite ? VECTOR_OK : FirstBadElement(array, form, row, dimensions, element);
+}
+
+static int
+FirstNullElement(ArrayType *array)
+{
+	bits8	   *bitmap = ARR_NULLBITMAP(array);
+	int			n = ARR_DIMS(array)[0];
+
+	for (int i = 0; i < n; i++)
+		if ((bitmap[i / 8] & (1 << (i % 8))) == 0)
+			return i + 1;
+	return 0;
+}
+
+void
+ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
+					const VectorSource *source, const char *row_name)
+{
+	switch (problem)
+	{
+		case VECTOR_OK:
+			break;
+		case VECTOR_EMPTY:
+			ereport(ERROR,
+					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+					 errmsg("vector has no elements"),
+					 errdetail("Row with %s, column \"%s\" of \"%s\".",
+							   row_name, source->vector_column, source->relation),
+					 errhint("Store NULL for a row without a vector: it takes no part in the join.")));
+			break;
+		case VECTOR_NOT_FLAT:
+			ereport(ERROR,
+					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+					 errmsg("vector is an array of %d dimensions", ARR_NDIM(array)),
+					 errdetail("Row with %s, column \"%s\" of \"%s\".",
+							   row_name, source->vector_column, source->relation),
+					 errhint("A vector is a one-dimensional array.")));
+			break;
+		case VECTOR_HAS_NULL:
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("vector has a null element"),
+					 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
+							   row_name, source->vector_column, source->relation,
+							   FirstNullElement(array)),
+					 errhint("Give the element a value, or store NULL for the whole vector.")));
+			break;
+		case VECTOR_NOT_FINITE:
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("vector has an element that is NaN or infinite"),
+					 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
+							   row_name, source->vector_column, source->relation, element),
+					 errhint("Distances need finite values; store NULL for a row without a usable vector.")));
+			break;
+		case VECTOR_OUT_OF_RANGE:
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("vector has an element beyond the range of type real"),
+					 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
+							   row_name, source->vector_column, source->relation, element),
+					 errhint("Vectors are compared in type real: scale them to below 3.4e38.")));
+			break;
+	}
+	pg_unreachable();
+}
