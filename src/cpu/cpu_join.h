@@ -58,6 +58,15 @@ typedef enum Phase
 	PHASE_JOIN					/* units of work */
 } Phase;
 
+/* A pair of rows of the unit at work, by their places in its blocks. */
+typedef struct Candidate
+{
+	uint8_t		row;
+	uint8_t		col;
+} Candidate;
+
+#define CANDIDATE_LIST 1024
+
 typedef struct Worker
 {
 	struct FastedJoin *join;
@@ -66,7 +75,9 @@ typedef struct Worker
 	float	   *partial;		/* unfinished sums of a block pair */
 	uint8_t    *hits;			/* FASTED_HIT_BYTES for each row of a block */
 	double	   *wide;			/* one row in FP64 */
-	float	   *sample;			/* SAMPLE_ROWS values of one coordinate */
+	float		sample[SAMPLE_ROWS];	/* values of one coordinate */
+	Candidate	list[CANDIDATE_LIST];
+	uint32_t	listed;
 
 	PairBlock  *block;			/* being filled, or NULL */
 	uint64_t	candidates;		/* of the unit at work */

@@ -12,7 +12,6 @@
 #include <xmmintrin.h>
 #endif
 
-#include "../exact_distance.h"
 #include "cpu_kernel.h"
 
 /* Best first. */
@@ -44,17 +43,6 @@ fasted_cpu_choose_kernel(const char *name)
 			return kernel;
 	}
 	return NULL;
-}
-
-void
-fasted_cpu_widen(const float *row, uint32_t dimensions, double *wide)
-{
-	uint32_t	k = 0;
-
-	for (; k < dimensions; k++)
-		wide[k] = (double) row[k];
-	for (; k % FASTED_EXACT_LANES != 0; k++)
-		wide[k] = 0.0;
 }
 
 void

@@ -83,11 +83,17 @@ typedef struct CpuKernel
 	void		(*pack) (PackSliver *job);
 
 	/*
-	 * The canonical distance of exact_distance.h.  x is a row in FP64, padded
-	 * with zeros to a multiple of 32; y a row as it came.
+	 * The canonical distance of exact_distance.h: of two rows as they came,
+	 * or of a row that was widened to FP64 first, which pays when that row
+	 * is compared with several.
 	 */
-	double		(*distance) (const double *x, const float *y,
+	double		(*distance) (const float *x, const float *y,
 							 uint32_t dimensions);
+	double		(*distance_wide) (const double *x, const float *y,
+								  uint32_t dimensions);
+
+	/* Room for d numbers, rounded up to a multiple of 32. */
+	void		(*widen) (const float *row, uint32_t dimensions, double *wide);
 } CpuKernel;
 
 /* Where a sliver's slice begins, in a packed set. */
@@ -112,10 +118,6 @@ extern const CpuKernel *fasted_cpu_kernel(int k);
 
 /* The kernel of this name, or the best one for NULL; NULL when not to be had. */
 extern const CpuKernel *fasted_cpu_choose_kernel(const char *name);
-
-/* A row in FP64, as CpuKernel.distance wants it: room for d + 31 numbers. */
-extern void fasted_cpu_widen(const float *row, uint32_t dimensions,
-							 double *wide);
 
 /* Rounding to nearest, and no flushing of small numbers, in this thread. */
 extern void fasted_cpu_reset_fpu(void);

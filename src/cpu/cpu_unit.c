@@ -3,8 +3,9 @@
  * cpu_unit.c
  *	  A unit of work: one pair of blocks, filtered, then rechecked.
  *
- * The filter leaves a bit map of the block pair.  The recheck walks it row by
- * row, so that a row is promoted to FP64 once for all its candidates.
+ * The filter leaves a bit map of the block pair.  The recheck lists its bits,
+ * row by row, and looks ahead in the list: rows are fetched before they are
+ * needed, and a row with several candidates is promoted to FP64 once.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,6 +15,13 @@
 
 /* A block that is not full is handed over when it gets this old. */
 #define FLUSH_AFTER_NS UINT64_C(20000000)
+
+/* Candidates whose rows are fetched ahead, and how much of each row. */
+#define PREFETCH_AHEAD 2
+#define PREFETCH_MOST 512
+
+/* Candidates of one row for which its promotion to FP64 is kept. */
+#define WIDEN_FROM 3
 
 /* The block pair at work, with row numbers of the slots. */
 typedef struct Unit
@@ -150,12 +158,11 @@ hit_word(const uint8_t *map, uint32_t word)
 	return bits;
 }
 
-/* The columns of one row's map, in order; on the diagonal those beyond row. */
-static uint32_t
-list_columns(const uint8_t *map, const Unit *unit, uint32_t row,
-			 uint8_t *columns)
+/* Appends one row's candidates to the list, in order of columns. */
+static void
+list_row(Worker *worker, const Unit *unit, uint32_t row)
 {
-	uint32_t	count = 0;
+	const uint8_t *map = worker->hits + (size_t) row * FASTED_HIT_BYTES;
 
 	for (uint32_t word = 0; word < FASTED_HIT_BYTES / 8; word++)
 	{
@@ -163,63 +170,117 @@ list_columns(const uint8_t *map, const Unit *unit, uint32_t row,
 		{
 			uint32_t	col = 64 * word + (uint32_t) __builtin_ctzll(bits);
 
+			/* each pair once, and no row with itself */
 			if (!unit->diagonal || col > row)
-				columns[count++] = (uint8_t) col;
+				worker->list[worker->listed++] = (Candidate) {
+					.row = (uint8_t) row,
+					.col = (uint8_t) col,
+				};
 		}
 	}
-	return count;
 }
 
 static void
 prefetch_row(const float *row, uint32_t dimensions)
 {
-	uint32_t	lines = dimensions < 256 ? dimensions : 256;
+	uint32_t	end = dimensions < PREFETCH_MOST ? dimensions : PREFETCH_MOST;
 
-	for (uint32_t k = 0; k < lines; k += 16)
+	for (uint32_t k = 0; k < end; k += 16)
 		__builtin_prefetch(row + k);
 }
 
-/* Rechecks the candidates of one row; false when the join is being closed. */
+/* Fetches the rows of a candidate that is soon to be rechecked. */
+static void
+prefetch_candidate(const Worker *worker, const Unit *unit, uint32_t c)
+{
+	const FastedJoin *join = worker->join;
+	uint32_t	d = join->problem.dimensions;
+
+	if (c >= worker->listed)
+		return;
+	if (c == 0 || worker->list[c].row != worker->list[c - 1].row)
+		prefetch_row(row_store_row(&join->slot_a->rows,
+								   unit->first_a + worker->list[c].row), d);
+	prefetch_row(row_store_row(&join->slot_b->rows,
+							   unit->first_b + worker->list[c].col), d);
+}
+
+/* Do so many candidates from c on share one row that widening it pays? */
 static bool
-refine_row(Worker *worker, const Unit *unit, uint32_t row)
+row_repeats(const Worker *worker, uint32_t c)
+{
+	return c + WIDEN_FROM <= worker->listed &&
+		worker->list[c + WIDEN_FROM - 1].row == worker->list[c].row;
+}
+
+/* Rechecks the list and empties it; false when the join is being closed. */
+static bool
+refine_list(Worker *worker, const Unit *unit)
 {
 	FastedJoin *join = worker->join;
-	const RowStore *rows_b = &join->slot_b->rows;
+	const CpuKernel *kernel = join->kernel;
+	size_t		first_a = join->slot_a->first_row + unit->first_a;
+	size_t		first_b = join->slot_b->first_row + unit->first_b;
 	uint32_t	d = join->problem.dimensions;
-	uint8_t		columns[8 * FASTED_HIT_BYTES];
-	uint32_t	count = list_columns(worker->hits + (size_t) row * FASTED_HIT_BYTES,
-									 unit, row, columns);
-	const float *next;
+	int			wide = -1;		/* the row that was widened last */
 
-	if (count == 0)
-		return true;
-	next = row_store_row(rows_b, unit->first_b + columns[0]);
-	prefetch_row(next, d);
-	fasted_cpu_widen(row_store_row(&join->slot_a->rows, unit->first_a + row),
-					 d, worker->wide);
-	for (uint32_t c = 0; c < count; c++)
+	for (uint32_t c = 0; c < PREFETCH_AHEAD; c++)
+		prefetch_candidate(worker, unit, c);
+	for (uint32_t c = 0; c < worker->listed; c++)
 	{
-		const float *y = next;
+		Candidate	pair = worker->list[c];
+		const float *x = row_store_row(&join->slot_a->rows,
+									   unit->first_a + pair.row);
+		const float *y = row_store_row(&join->slot_b->rows,
+									   unit->first_b + pair.col);
 		double		dist;
 
-		if (c + 1 < count)
+		prefetch_candidate(worker, unit, c + PREFETCH_AHEAD);
+		if (pair.row != wide && row_repeats(worker, c))
 		{
-			next = row_store_row(rows_b, unit->first_b + columns[c + 1]);
-			prefetch_row(next, d);
+			kernel->widen(x, d, worker->wide);
+			wide = pair.row;
 		}
-		dist = join->kernel->distance(worker->wide, y, d);
+		dist = pair.row == wide ? kernel->distance_wide(worker->wide, y, d)
+			: kernel->distance(x, y, d);
 		if (dist <= join->problem.eps &&
-			!emit_pair(worker,
-					   (uint32_t) (join->slot_a->first_row + unit->first_a + row),
-					   (uint32_t) (join->slot_b->first_row + unit->first_b
-								   + columns[c]),
-					   dist))
+			!emit_pair(worker, (uint32_t) (first_a + pair.row),
+					   (uint32_t) (first_b + pair.col), dist))
 			return false;
 		if (cpu_stopping(join))
 			return false;
 	}
-	worker->candidates += count;
+	worker->candidates += worker->listed;
+	worker->listed = 0;
 	return true;
+}
+
+/* Rechecks all candidates of the unit; false when the join is being closed. */
+static bool
+refine_unit(Worker *worker, const Unit *unit)
+{
+	worker->listed = 0;
+	for (uint32_t row = 0; row < unit->rows_a; row++)
+	{
+		if (worker->listed + FASTED_MAX_BLOCK > CANDIDATE_LIST &&
+			!refine_list(worker, unit))
+			return false;
+		list_row(worker, unit, row);
+	}
+	return refine_list(worker, unit);
+}
+
+/* Counts what a unit took; atomically, for stats may look at any time. */
+static void
+count_unit(Worker *worker, uint64_t filter_ns, uint64_t refine_ns)
+{
+	FastedJoin *join = worker->join;
+
+	atomic_fetch_add(&join->filter_ns, filter_ns);
+	atomic_fetch_add(&join->refine_ns, refine_ns);
+	atomic_fetch_add(&join->candidates, worker->candidates);
+	atomic_fetch_add(&join->pairs, worker->pairs);
+	worker->candidates = worker->pairs = 0;
 }
 
 /* Phase three: units until there are no more. */
@@ -238,25 +299,17 @@ cpu_join_units(Worker *worker)
 		uint64_t	begin = cpu_now();
 		uint64_t	filtered;
 		uint64_t	end;
+		bool		done;
 
 		if (!fasted_order_unit(&join->order, number, &i, &j))
 			continue;
 		locate_unit(join, i, j, &unit);
 		filter_unit(worker, &unit);
 		filtered = cpu_now();
-		for (uint32_t row = 0; row < unit.rows_a && !cpu_stopping(join); row++)
-		{
-			if (!refine_row(worker, &unit, row))
-				break;
-		}
+		done = !cpu_stopping(join) && refine_unit(worker, &unit);
 		end = cpu_now();
-
-		atomic_fetch_add(&join->filter_ns, filtered - begin);
-		atomic_fetch_add(&join->refine_ns, end - filtered);
-		atomic_fetch_add(&join->candidates, worker->candidates);
-		atomic_fetch_add(&join->pairs, worker->pairs);
-		worker->candidates = worker->pairs = 0;
-		if (cpu_stopping(join))
+		count_unit(worker, filtered - begin, end - filtered);
+		if (!done)
 			break;
 		atomic_fetch_add(&join->units_done, 1);
 		if (worker->block != NULL && end - worker->block->since > FLUSH_AFTER_NS)

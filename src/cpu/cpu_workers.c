@@ -155,9 +155,7 @@ init_worker(FastedJoin *join, Worker *worker)
 	}
 	worker->hits = fasted_cpu_map(block * FASTED_HIT_BYTES, &join->memory);
 	worker->wide = fasted_cpu_map((d + 31) * sizeof(double), &join->memory);
-	worker->sample = fasted_cpu_map(SAMPLE_ROWS * sizeof(float), &join->memory);
-	return worker->hits != NULL && worker->wide != NULL &&
-		worker->sample != NULL;
+	return worker->hits != NULL && worker->wide != NULL;
 }
 
 static void
@@ -170,7 +168,6 @@ free_worker(FastedJoin *join, Worker *worker)
 	fasted_cpu_unmap(worker->hits, block * FASTED_HIT_BYTES, &join->memory);
 	fasted_cpu_unmap(worker->wide, (join->problem.dimensions + 31) * sizeof(double),
 					 &join->memory);
-	fasted_cpu_unmap(worker->sample, SAMPLE_ROWS * sizeof(float), &join->memory);
 }
 
 /*

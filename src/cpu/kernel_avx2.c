@@ -46,9 +46,29 @@ pack_avx2(PackSliver *job)
 	pack_sliver(job, WIDTH);
 }
 
-/* Four partial sums to a vector: sums[v] holds lanes 4v to 4v + 3. */
-TARGET static double
-distance_avx2(const double *x, const float *y, uint32_t dimensions)
+TARGET static void
+widen_avx2(const float *row, uint32_t dimensions, double *wide)
+{
+	widen_row(row, dimensions, wide);
+}
+
+/* The first `left` of four floats, in FP64; zeros after them. */
+TARGET static inline __attribute__((always_inline)) __m256d
+load_rest_avx2(const float *p, int left)
+{
+	__m128i		lane = _mm_setr_epi32(0, 1, 2, 3);
+
+	return _mm256_cvtps_pd(_mm_maskload_ps(p, _mm_cmpgt_epi32(_mm_set1_epi32(left),
+															  lane)));
+}
+
+/*
+ * Four partial sums to a vector: sums[v] holds lanes 4v to 4v + 3.  One of x
+ * and wide is NULL, known at compile time.
+ */
+TARGET static inline __attribute__((always_inline)) double
+distance_body_avx2(const float *x, const double *wide, const float *y,
+				   uint32_t dimensions)
 {
 	__m256d		sums[8];
 	__m128d		low;
@@ -61,24 +81,22 @@ distance_avx2(const double *x, const float *y, uint32_t dimensions)
 	{
 		UNROLL for (int v = 0; v < 8; v++)
 		{
+			__m256d		left = wide != NULL ? _mm256_loadu_pd(wide + k + 4 * v)
+				: _mm256_cvtps_pd(_mm_loadu_ps(x + k + 4 * v));
 			__m256d		diff =
-				_mm256_sub_pd(_mm256_loadu_pd(x + k + 4 * v),
-							  _mm256_cvtps_pd(_mm_loadu_ps(y + k + 4 * v)));
+				_mm256_sub_pd(left, _mm256_cvtps_pd(_mm_loadu_ps(y + k + 4 * v)));
 
 			sums[v] = _mm256_fmadd_pd(diff, diff, sums[v]);
 		}
 	}
 	if (k < dimensions)
 	{
-		const __m128i lane = _mm_setr_epi32(0, 1, 2, 3);
-
 		UNROLL for (int v = 0; v < 8; v++)
 		{
-			__m128i		left = _mm_set1_epi32((int) (dimensions - k) - 4 * v);
-			__m128i		mask = _mm_cmpgt_epi32(left, lane);
-			__m256d		diff =
-				_mm256_sub_pd(_mm256_loadu_pd(x + k + 4 * v),
-							  _mm256_cvtps_pd(_mm_maskload_ps(y + k + 4 * v, mask)));
+			int			rest = (int) (dimensions - k) - 4 * v;
+			__m256d		left = wide != NULL ? _mm256_loadu_pd(wide + k + 4 * v)
+				: load_rest_avx2(x + k + 4 * v, rest);
+			__m256d		diff = _mm256_sub_pd(left, load_rest_avx2(y + k + 4 * v, rest));
 
 			sums[v] = _mm256_fmadd_pd(diff, diff, sums[v]);
 		}
@@ -93,6 +111,18 @@ distance_avx2(const double *x, const float *y, uint32_t dimensions)
 					 _mm256_extractf128_pd(sums[0], 1));
 	low = _mm_add_sd(low, _mm_unpackhi_pd(low, low));
 	return _mm_cvtsd_f64(_mm_sqrt_sd(low, low));
+}
+
+TARGET static double
+distance_avx2(const float *x, const float *y, uint32_t dimensions)
+{
+	return distance_body_avx2(x, NULL, y, dimensions);
+}
+
+TARGET static double
+distance_wide_avx2(const double *x, const float *y, uint32_t dimensions)
+{
+	return distance_body_avx2(NULL, x, y, dimensions);
 }
 
 static bool
@@ -110,6 +140,8 @@ const CpuKernel fasted_kernel_avx2 = {
 	.sweep = sweep_avx2,
 	.pack = pack_avx2,
 	.distance = distance_avx2,
+	.distance_wide = distance_wide_avx2,
+	.widen = widen_avx2,
 };
 
 #endif							/* __x86_64__ */

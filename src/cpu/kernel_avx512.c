@@ -45,9 +45,19 @@ pack_avx512(PackSliver *job)
 	pack_sliver(job, WIDTH);
 }
 
-/* Eight partial sums to a vector: sums[v] holds lanes 8v to 8v + 7. */
-TARGET static double
-distance_avx512(const double *x, const float *y, uint32_t dimensions)
+TARGET static void
+widen_avx512(const float *row, uint32_t dimensions, double *wide)
+{
+	widen_row(row, dimensions, wide);
+}
+
+/*
+ * Eight partial sums to a vector: sums[v] holds lanes 8v to 8v + 7.  One of x
+ * and wide is NULL, known at compile time.
+ */
+TARGET static inline __attribute__((always_inline)) double
+distance_body_avx512(const float *x, const double *wide, const float *y,
+					 uint32_t dimensions)
 {
 	__m512d		sums[4];
 	__m256d		half;
@@ -61,23 +71,26 @@ distance_avx512(const double *x, const float *y, uint32_t dimensions)
 	{
 		UNROLL for (int v = 0; v < 4; v++)
 		{
+			__m512d		left = wide != NULL ? _mm512_loadu_pd(wide + k + 8 * v)
+				: _mm512_cvtps_pd(_mm256_loadu_ps(x + k + 8 * v));
 			__m512d		diff =
-				_mm512_sub_pd(_mm512_loadu_pd(x + k + 8 * v),
-							  _mm512_cvtps_pd(_mm256_loadu_ps(y + k + 8 * v)));
+				_mm512_sub_pd(left, _mm512_cvtps_pd(_mm256_loadu_ps(y + k + 8 * v)));
 
 			sums[v] = _mm512_fmadd_pd(diff, diff, sums[v]);
 		}
 	}
 	if (k < dimensions)
 	{
-		uint32_t	mask = (UINT32_C(1) << (dimensions - k)) - 1;
+		uint32_t	lanes = (UINT32_C(1) << (dimensions - k)) - 1;
 
 		UNROLL for (int v = 0; v < 4; v++)
 		{
-			__m256		rest = _mm256_maskz_loadu_ps((__mmask8) (mask >> (8 * v)),
-													 y + k + 8 * v);
-			__m512d		diff = _mm512_sub_pd(_mm512_loadu_pd(x + k + 8 * v),
-											 _mm512_cvtps_pd(rest));
+			__mmask8	mask = (__mmask8) (lanes >> (8 * v));
+			__m512d		left = wide != NULL ? _mm512_loadu_pd(wide + k + 8 * v)
+				: _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, x + k + 8 * v));
+			__m512d		diff =
+				_mm512_sub_pd(left,
+							  _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, y + k + 8 * v)));
 
 			sums[v] = _mm512_fmadd_pd(diff, diff, sums[v]);
 		}
@@ -92,6 +105,18 @@ distance_avx512(const double *x, const float *y, uint32_t dimensions)
 					 _mm256_extractf128_pd(half, 1));
 	low = _mm_add_sd(low, _mm_unpackhi_pd(low, low));
 	return _mm_cvtsd_f64(_mm_sqrt_sd(low, low));
+}
+
+TARGET static double
+distance_avx512(const float *x, const float *y, uint32_t dimensions)
+{
+	return distance_body_avx512(x, NULL, y, dimensions);
+}
+
+TARGET static double
+distance_wide_avx512(const double *x, const float *y, uint32_t dimensions)
+{
+	return distance_body_avx512(NULL, x, y, dimensions);
 }
 
 static bool
@@ -111,6 +136,8 @@ const CpuKernel fasted_kernel_avx512 = {
 	.sweep = sweep_avx512,
 	.pack = pack_avx512,
 	.distance = distance_avx512,
+	.distance_wide = distance_wide_avx512,
+	.widen = widen_avx512,
 };
 
 #endif							/* __x86_64__ */

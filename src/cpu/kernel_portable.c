@@ -54,8 +54,20 @@ pack_portable(PackSliver *job)
 	pack_sliver(job, WIDTH);
 }
 
+static void
+widen_portable(const float *row, uint32_t dimensions, double *wide)
+{
+	widen_row(row, dimensions, wide);
+}
+
 static double
-distance_portable(const double *x, const float *y, uint32_t dimensions)
+distance_portable(const float *x, const float *y, uint32_t dimensions)
+{
+	return fasted_exact_distance(x, y, dimensions);
+}
+
+static double
+distance_wide_portable(const double *x, const float *y, uint32_t dimensions)
 {
 	double		sums[FASTED_EXACT_LANES] = {0};
 
@@ -89,4 +101,6 @@ const CpuKernel fasted_kernel_portable = {
 	.sweep = sweep_portable,
 	.pack = pack_portable,
 	.distance = distance_portable,
+	.distance_wide = distance_wide_portable,
+	.widen = widen_portable,
 };

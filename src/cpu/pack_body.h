@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pack_body.h
- *	  Centring, scaling and interleaving one sliver of rows.
+ *	  Centring, scaling and interleaving one sliver of rows; widening a row.
  *
  * Inlined into each kernel's own function, to be compiled for its instruction
  * set.  Results need not be the same bits everywhere: norm2 and error2 are sums
@@ -23,44 +23,49 @@ typedef double Double4 __attribute__((vector_size(32)));
 #define PACK_STEP 64
 
 /*
- * Quantises `count` coordinates of one row: (x - centre) * scale, rounded to
- * FP32.  The difference is rounded once to FP64, the product is exact.
+ * Quantises four coordinates: (x - centre) * scale, rounded to FP32.  The
+ * difference is rounded once to FP64, the product is exact.
  */
+static inline __attribute__((always_inline)) void
+quantise4(const float *row, const float *centre, double scale, float *out,
+		  Double4 *norms, Double4 *errors)
+{
+	Float4		x;
+	Float4		c;
+	Float4		q;
+	Double4		v;
+	Double4		back;
+
+	memcpy(&x, row, sizeof(x));
+	memcpy(&c, centre, sizeof(c));
+	v = (__builtin_convertvector(x, Double4)
+		 - __builtin_convertvector(c, Double4)) * scale;
+	q = __builtin_convertvector(v, Float4);
+	back = __builtin_convertvector(q, Double4);
+	*norms += back * back;
+	*errors += (v - back) * (v - back);
+	memcpy(out, &q, sizeof(q));
+}
+
+/* Quantises `count` coordinates of one row and adds to its two sums. */
 static inline __attribute__((always_inline)) void
 quantise(const float *row, const float *centre, double scale, uint32_t count,
 		 float *out, double *norm2, double *error2)
 {
 	Double4		norms = {0};
 	Double4		errors = {0};
+	uint32_t	k = 0;
 
-	for (uint32_t k = 0; k < count; k += 4)
+	for (; k + 4 <= count; k += 4)
+		quantise4(row + k, centre + k, scale, out + k, &norms, &errors);
+	if (k < count)
 	{
-		Float4		x = {0};
-		Float4		c = {0};
-		Double4		v;
-		Double4		back;
-		Float4		q;
+		float		last_row[4] = {0};
+		float		last_centre[4] = {0};
 
-		if (count - k >= 4)
-		{
-			memcpy(&x, row + k, sizeof(x));
-			memcpy(&c, centre + k, sizeof(c));
-		}
-		else
-		{
-			for (uint32_t l = 0; l < count - k; l++)
-			{
-				x[l] = row[k + l];
-				c[l] = centre[k + l];
-			}
-		}
-		v = (__builtin_convertvector(x, Double4)
-			 - __builtin_convertvector(c, Double4)) * scale;
-		q = __builtin_convertvector(v, Float4);
-		back = __builtin_convertvector(q, Double4);
-		norms += back * back;
-		errors += (v - back) * (v - back);
-		memcpy(out + k, &q, sizeof(q));
+		memcpy(last_row, row + k, (count - k) * sizeof(float));
+		memcpy(last_centre, centre + k, (count - k) * sizeof(float));
+		quantise4(last_row, last_centre, scale, out + k, &norms, &errors);
 	}
 	*norm2 += norms[0] + norms[1] + norms[2] + norms[3];
 	*error2 += errors[0] + errors[1] + errors[2] + errors[3];
@@ -96,11 +101,38 @@ pack_sliver(PackSliver *job, const uint32_t width)
 			}
 			for (uint32_t l = 0; l < count; l++)
 			{
-				for (uint32_t r = 0; r < width; r++)
-					out[(size_t) (k + l) * width + r] = buffer[r][l];
+				for (uint32_t r = 0; r < width; r += 4)
+				{
+					Float4		column = {buffer[r][l], buffer[r + 1][l],
+					buffer[r + 2][l], buffer[r + 3][l]};
+
+					memcpy(out + (size_t) (k + l) * width + r, &column,
+						   sizeof(column));
+				}
 			}
 		}
 	}
+}
+
+/* A row in FP64, with zeros up to a multiple of 32 coordinates. */
+static inline __attribute__((always_inline)) void
+widen_row(const float *row, uint32_t dimensions, double *wide)
+{
+	uint32_t	k = 0;
+
+	for (; k + 4 <= dimensions; k += 4)
+	{
+		Float4		x;
+		Double4		w;
+
+		memcpy(&x, row + k, sizeof(x));
+		w = __builtin_convertvector(x, Double4);
+		memcpy(wide + k, &w, sizeof(w));
+	}
+	for (; k < dimensions; k++)
+		wide[k] = (double) row[k];
+	for (; k % 32 != 0; k++)
+		wide[k] = 0.0;
 }
 
 #endif							/* FASTED_PACK_BODY_H */

@@ -16,16 +16,17 @@
 #define HUGE_PAGE ((size_t) 2 << 20)
 #define CACHE_LINE 64
 
-/* From this size on memory is mapped, not allocated. */
+/* From this size on memory is mapped, in units of the largest usual page. */
 #define MAP_FROM (HUGE_PAGE / 2)
+#define MAP_UNIT ((size_t) 64 << 10)
 
-/* What a piece really takes: whole huge pages if it is mapped. */
+/* What a piece really takes: whole pages if it is mapped. */
 static size_t
 real_size(size_t size)
 {
 	if (size < MAP_FROM)
 		return size > 0 ? size : 1;
-	return (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	return (size + MAP_UNIT - 1) / MAP_UNIT * MAP_UNIT;
 }
 
 /* Maps one huge page more than wanted and gives back what is not aligned. */
@@ -61,7 +62,7 @@ fasted_cpu_map(size_t size, MemoryCount *count)
 	if (size > SIZE_MAX / 2)
 		return NULL;
 	size = real_size(size);
-	if (size >= HUGE_PAGE)
+	if (size >= MAP_FROM)
 		memory = map_aligned(size);
 	else
 	{
@@ -84,7 +85,7 @@ fasted_cpu_unmap(void *memory, size_t size, MemoryCount *count)
 	if (memory == NULL)
 		return;
 	size = real_size(size);
-	if (size >= HUGE_PAGE)
+	if (size >= MAP_FROM)
 		munmap(memory, size);
 	else
 		free(memory);

@@ -1,0 +1,236 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_kernel.c
+ *	  The CPU engine alone, against OpenBLAS.
+ *
+ * The yardstick is the inner products that a self-join needs at the least:
+ * sgemm of n x n x d, as one call and in tiles whose result stays in the
+ * cache.  Rates are "effective": 2 n n d / seconds, for the engine too, though
+ * it computes half of it.  The engine's time has everything in it from the
+ * last row to the last pair: packing, filter, recheck, and the drain.
+ *
+ * Needs libopenblas-dev.  From the top of the source tree:
+ *
+ *	  gcc -std=gnu11 -O2 -o /tmp/cpu_kernel bench/cpu_kernel.c src/cpu/x.c \
+ *		  -lopenblas -lpthread -lm			(x.c: all of src/cpu)
+ *	  /tmp/cpu_kernel [n [threads [neighbours [kernel [repeats [d ...]]]]]]
+ *
+ * OPENBLAS_CORETYPE chooses OpenBLAS's kernels (Zen, Haswell, SkylakeX).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <cblas.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../src/engine.h"
+#include "../src/exact_distance.h"
+
+#define TILE 480
+
+extern void openblas_set_num_threads(int threads);
+extern char *openblas_get_corename(void);
+
+static double
+seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+static double
+normal(void)
+{
+	double		u = 1.0 - drand48();
+
+	return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * drand48());
+}
+
+static int
+compare_doubles(const void *left, const void *right)
+{
+	double		p = *(const double *) left;
+	double		q = *(const double *) right;
+
+	return p < q ? -1 : p > q;
+}
+
+/* The eps that gives about so many neighbours a row, from random pairs. */
+static double
+guess_eps(const float *rows, uint32_t n, uint32_t d, double neighbours)
+{
+	const uint32_t count = 200000;
+	double	   *dist = malloc(count * sizeof(double));
+	double		eps;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		uint32_t	a = (uint32_t) (drand48() * n);
+		uint32_t	b = (uint32_t) (drand48() * (n - 1));
+
+		b += b >= a;
+		dist[i] = fasted_exact_distance(rows + (size_t) a * d,
+										rows + (size_t) b * d, d);
+	}
+	qsort(dist, count, sizeof(double), compare_doubles);
+	eps = dist[(size_t) (neighbours / (n - 1) * count)];
+	free(dist);
+	return eps;
+}
+
+/* Seconds from the last row to the last pair. */
+static double
+run_engine(const float *rows, uint32_t n, uint32_t d, double eps, int threads,
+		   const char *kernel, FastedStats *stats)
+{
+	const FastedEngine *engine = fasted_cpu_engine();
+	FastedProblem problem = {
+		.dimensions = d,.eps = eps,.threads = threads,.kernel = kernel,
+		.expected_rows = n
+	};
+	FastedJoin *join;
+	FastedBatch batch;
+	FastedStatus status = engine->open(&problem, &join);
+	double		begin;
+	double		sum = 0.0;
+
+	for (uint32_t done = 0; done < n && !FASTED_FAILED(status);)
+	{
+		float	   *room;
+		size_t		capacity;
+
+		status = engine->stage(join, &room, &capacity);
+		if (status != FASTED_OK)
+			break;
+		if (capacity > n - done)
+			capacity = n - done;
+		memcpy(room, rows + (size_t) done * d, capacity * d * sizeof(float));
+		status = engine->commit(join, capacity);
+		done += (uint32_t) capacity;
+	}
+	begin = seconds();
+	if (!FASTED_FAILED(status))
+		status = engine->start(join, n);
+	while (!FASTED_FAILED(status) && status != FASTED_DONE)
+	{
+		status = engine->next(join, 100, &batch);
+		for (size_t i = 0; status == FASTED_OK && i < batch.npairs; i++)
+			sum += batch.pairs[i].dist;
+	}
+	begin = seconds() - begin;
+	if (FASTED_FAILED(status))
+	{
+		fprintf(stderr, "%s\n", engine->last_error(join));
+		exit(EXIT_FAILURE);
+	}
+	engine->stats(join, stats);
+	engine->close(join);
+	return sum < 0 ? 0 : begin;
+}
+
+/* One product of everything; c has n x n floats. */
+static double
+run_sgemm(const float *rows, float *c, uint32_t n, uint32_t d)
+{
+	double		begin = seconds();
+
+	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int) n, (int) n,
+				(int) d, 1.0f, rows, (int) d, rows, (int) d, 0.0f, c, (int) n);
+	return seconds() - begin;
+}
+
+/* The same product in pieces of TILE rows by all, with one small result. */
+static double
+run_tiled(const float *rows, float *c, uint32_t n, uint32_t d)
+{
+	double		begin = seconds();
+	uint32_t	wide = 8 * TILE;
+
+	for (uint32_t i = 0; i < n; i += TILE)
+	{
+		for (uint32_t j = 0; j < n; j += wide)
+		{
+			int			m = (int) (n - i < TILE ? n - i : TILE);
+			int			w = (int) (n - j < wide ? n - j : wide);
+
+			cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, w, (int) d,
+						1.0f, rows + (size_t) i * d, (int) d,
+						rows + (size_t) j * d, (int) d, 0.0f, c, w);
+		}
+	}
+	return seconds() - begin;
+}
+
+static void
+bench(uint32_t n, uint32_t d, int threads, double neighbours,
+	  const char *kernel, int repeats)
+{
+	float	   *rows = malloc((size_t) n * d * sizeof(float));
+	float	   *c = malloc((size_t) n * n * sizeof(float));
+	double		best[3] = {INFINITY, INFINITY, INFINITY};
+	double		flops = 2.0 * n * n * d * 1e-9;
+	double		eps;
+	FastedStats stats = {0};
+	FastedStats last;
+
+	for (size_t i = 0; i < (size_t) n * d; i++)
+		rows[i] = (float) normal();
+	memset(c, 0, (size_t) n * n * sizeof(float));
+	eps = guess_eps(rows, n, d, neighbours);
+	for (int r = 0; r < repeats; r++)
+	{
+		double		t = run_engine(rows, n, d, eps, threads, kernel, &last);
+
+		if (t < best[0])
+		{
+			best[0] = t;
+			stats = last;
+		}
+		best[1] = fmin(best[1], run_sgemm(rows, c, n, d));
+		best[2] = fmin(best[2], run_tiled(rows, c, n, d));
+	}
+	printf("%6u %6u %8s %9.1f %9.1f %9.1f %7.3f %7.3f  %9llu %9llu %6.3f %7.3f %7.3f %7.3f\n",
+		   n, d, stats.kernel, flops / best[0], flops / best[1], flops / best[2],
+		   fmin(best[1], best[2]) / best[0], best[2] / best[0],
+		   (unsigned long long) stats.pairs,
+		   (unsigned long long) stats.candidates, best[0],
+		   stats.prepare_seconds, stats.filter_seconds, stats.refine_seconds);
+	fflush(stdout);
+	free(rows);
+	free(c);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const uint32_t usual[] = {64, 128, 256, 960};
+	uint32_t	n = argc > 1 ? (uint32_t) atoi(argv[1]) : 20000;
+	int			threads = argc > 2 ? atoi(argv[2]) : 2;
+	double		neighbours = argc > 3 ? atof(argv[3]) : 64;
+	const char *kernel = argc > 4 && argv[4][0] != '-' ? argv[4] : NULL;
+	int			repeats = argc > 5 ? atoi(argv[5]) : 5;
+
+	openblas_set_num_threads(threads);
+	printf("# OpenBLAS kernels: %s; %d threads; GFLOPS are 2 n n d / s; the ratio is to the better sgemm, then to the tiled one\n",
+		   openblas_get_corename(), threads);
+	printf("%6s %6s %8s %9s %9s %9s %7s %7s  %9s %9s %6s %7s %7s %7s\n",
+		   "n", "d", "kernel", "engine", "sgemm", "tiled", "ratio", "tiled",
+		   "pairs", "candid.", "s", "prep", "filter", "refine");
+	if (argc > 6)
+	{
+		for (int i = 6; i < argc; i++)
+			bench(n, (uint32_t) atoi(argv[i]), threads, neighbours, kernel,
+				  repeats);
+	}
+	else
+	{
+		for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+			bench(n, usual[i], threads, neighbours, kernel, repeats);
+	}
+	return EXIT_SUCCESS;
+}
