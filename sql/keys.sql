@@ -1,0 +1,87 @@
+-- The ids: which column, which types, which order.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
+
+CREATE TABLE t (id int PRIMARY KEY, big bigint, small smallint, u uuid, name text, c char(4), vc varchar(10), at timestamptz, num numeric, j json, v real[]);
+INSERT INTO t
+	SELECT i, 10000000000 - i, i, md5(i::text)::uuid, 'row ' || i, chr(64 + i), 'v' || i, '2026-01-01 00:00+00'::timestamptz - i * interval '1 day', i / 10.0, '{}',
+		ARRAY[i / 2, 0]::real[]
+	FROM generate_series(1, 6) AS i;
+
+-- integer keys of any width
+SELECT * FROM fasted_self_join('t', 'v', 0) ORDER BY 1;
+SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'big') ORDER BY 1;
+SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'small') ORDER BY 1;
+
+-- any type with an order; id_a < id_b in that order
+SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::int, 't', 'v', 0) ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::uuid, 't', 'v', 0, 'u') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::text, 't', 'v', 0, 'name') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::text, 't', 'v', 0, 'vc') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::varchar, 't', 'v', 0, 'vc') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::bpchar, 't', 'v', 0, 'c') ORDER BY 2;
+SET timezone = 'UTC';
+SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::timestamptz, 't', 'v', 0, 'at') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::numeric, 't', 'v', 0, 'num') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::bigint, 't', 'v', 0) ORDER BY 2;
+
+-- the other way round in the table than in key order, and shuffled
+CREATE TABLE shuffled AS SELECT (i * 37) % 101 AS id, ARRAY[i % 10]::real[] AS v FROM generate_series(1, 100) AS i;
+SELECT count(*), bool_and(id_a < id_b), sum(id_a), sum(id_b) FROM fasted_self_join('shuffled', 'v', 0, id_column => 'id');
+SELECT count(*), bool_and(id_a < id_b) FROM fasted_self_join(NULL::text, 't', 'v', 100, 'name');
+SELECT count(*), count(DISTINCT (id_a, id_b)), count(*) FILTER (WHERE id_a < id_b)
+	FROM fasted_self_join('shuffled', 'v', 0, id_column => 'id', ordered => true);
+
+-- a collation of the column
+CREATE TABLE words (w text COLLATE "C" PRIMARY KEY, v real[]);
+INSERT INTO words VALUES ('b', '{1}'), ('A', '{1}'), ('a', '{1}'), ('B', '{1}');
+SELECT * FROM fasted_self_join(NULL::text, 'words', 'v', 0) ORDER BY id_a COLLATE "C", id_b COLLATE "C";
+
+-- domains
+CREATE DOMAIN item_id AS int CHECK (VALUE > 0);
+CREATE TABLE d (id item_id PRIMARY KEY, v real[]);
+INSERT INTO d VALUES (1, '{1}'), (2, '{1}');
+SELECT * FROM fasted_self_join('d', 'v', 0);
+SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::item_id, 'd', 'v', 0);
+
+-- errors
+SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'u');
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'num');
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join(NULL::uuid, 't', 'v', 0);
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join(NULL::json, 't', 'v', 0, 'j');
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'nothing');
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'ctid');
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('shuffled', 'v', 0);
+\echo :SQLSTATE
+CREATE TABLE two (a int, b int, v real[], PRIMARY KEY (a, b));
+SELECT * FROM fasted_self_join('two', 'v', 0);
+\echo :SQLSTATE
+INSERT INTO two VALUES (1, 1, '{1}'), (1, 2, '{2}'), (2, 3, '{2}');
+SELECT * FROM fasted_self_join('two', 'v', 0, id_column => 'b');
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('two', 'v', 0, id_column => 'a');
+\echo :SQLSTATE
+INSERT INTO two VALUES (0, 4, NULL), (0, 5, NULL);
+SELECT * FROM fasted_self_join('two', 'v', 0, id_column => 'b');
+\echo :SQLSTATE
+CREATE TABLE nullable (id int, v real[]);
+INSERT INTO nullable VALUES (NULL, NULL), (1, '{1}');
+SELECT * FROM fasted_self_join('nullable', 'v', 0, id_column => 'id', self_pairs => true);
+\echo :SQLSTATE
+INSERT INTO nullable VALUES (NULL, '{2}');
+SELECT * FROM fasted_self_join('nullable', 'v', 0, id_column => 'id');
+\echo :SQLSTATE
+CREATE TABLE long (id text, v real[]);
+INSERT INTO long VALUES (repeat('x', 1000), '{1}'), (repeat('x', 1000), '{1}');
+SELECT * FROM fasted_self_join(NULL::text, 'long', 'v', 0, 'id');
+\echo :SQLSTATE
+
+DROP TABLE t, shuffled, words, d, two, nullable, long;
+DROP DOMAIN item_id;

@@ -1,0 +1,25 @@
+-- Columns of pgvector's types; without pgvector the other expected file holds.
+SELECT count(*) = 0 AS no_pgvector FROM pg_available_extensions WHERE name = 'vector' \gset
+\if :no_pgvector
+\quit
+\endif
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+CREATE EXTENSION vector;
+RESET client_min_messages;
+
+CREATE TABLE items (id bigint PRIMARY KEY, embedding vector(3), half halfvec(3));
+INSERT INTO items SELECT i, ARRAY[i % 4, i % 3, i % 5]::real[]::vector, ARRAY[i % 4, i % 3, i % 5]::real[]::halfvec FROM generate_series(1, 200) AS i;
+INSERT INTO items VALUES (201, NULL, NULL);
+
+SELECT count(*), sum((dist * dist)::int) FROM fasted_self_join('items', 'embedding', 1.5);
+SELECT count(*), sum((dist * dist)::int) FROM fasted_self_join('items', 'half', 1.5);
+SELECT count(*), sum(((a.embedding <-> b.embedding) ^ 2)::int)
+FROM items a JOIN items b ON a.id < b.id AND a.embedding <-> b.embedding <= 1.5;
+
+-- the sparse type has no cast to real[]
+ALTER TABLE items ADD sparse sparsevec(3);
+SELECT * FROM fasted_self_join('items', 'sparse', 1.5);
+
+DROP TABLE items;
+DROP EXTENSION vector;

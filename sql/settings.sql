@@ -1,0 +1,78 @@
+-- Arguments that are wrong, and settings.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
+
+CREATE TABLE t (id int PRIMARY KEY, v real[]);
+INSERT INTO t SELECT i, ARRAY[i % 7, i % 5, i % 3]::real[] FROM generate_series(1, 500) AS i;
+
+SELECT * FROM fasted_self_join('t', 'v', -1);
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('t', 'v', '-Infinity');
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('t', 'v', 'NaN');
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join(NULL::regclass, 'v', 1::float8);
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('t', NULL, 1);
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('t', 'v', NULL);
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('t', 'v', 1, ordered => NULL);
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('t', 'v', 1, self_pairs => NULL);
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join(NULL::int, 't', 'v', -1);
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join(NULL::int, 't', 'v', NULL::float8);
+\echo :SQLSTATE
+
+-- the wording is PostgreSQL's
+\set VERBOSITY sqlstate
+SET fasted.engine = 'gpu';
+SET fasted.threads = -1;
+SET fasted.memory_limit = '1kB';
+SET fasted.cpu_kernel = 'sse2';
+SET fasted.nonsense = 1;
+\set VERBOSITY default
+
+SELECT name, unit, context, vartype, min_val, max_val, enumvals, boot_val FROM pg_settings
+WHERE name IN ('fasted.engine', 'fasted.threads', 'fasted.memory_limit', 'fasted.cpu_kernel') ORDER BY name;
+
+-- with a literal that has no type, four arguments can mean either function
+SELECT count(*) FROM fasted_self_join('t', 'v', '1', 'id');
+SELECT count(*) FROM fasted_self_join('t', 'v', '1', id_column => 'id');
+SELECT count(*) FROM fasted_self_join('t', 'v', 1, 'id');
+
+-- the result is the same whatever the settings
+CREATE TABLE result AS SELECT * FROM fasted_self_join('t', 'v', 2);
+SELECT count(*), sum((dist * dist)::int) FROM result;
+CREATE FUNCTION differences() RETURNS bigint LANGUAGE sql AS $$
+	SELECT (SELECT count(*) FROM (TABLE result EXCEPT ALL SELECT * FROM fasted_self_join('t', 'v', 2)) x)
+		 + (SELECT count(*) FROM (SELECT * FROM fasted_self_join('t', 'v', 2) EXCEPT ALL TABLE result) x)
+$$;
+SET fasted.threads = 1;
+SELECT differences();
+SET fasted.threads = 7;
+SELECT differences();
+SET fasted.cpu_kernel = 'portable';
+SELECT differences();
+RESET fasted.cpu_kernel;
+RESET fasted.threads;
+SET fasted.engine = 'cpu';
+SELECT differences();
+RESET fasted.engine;
+SET work_mem = '64kB';
+SELECT differences();
+RESET work_mem;
+
+-- more rows than the memory limit holds: panels
+CREATE TABLE big AS
+	SELECT i AS id, ARRAY(SELECT ((i * k) % 13)::real FROM generate_series(1, 200) AS k) AS v FROM generate_series(1, 3000) AS i;
+SELECT count(*), sum(id_a), sum(id_b), sum(dist) = 0 AS all_zero FROM fasted_self_join('big', 'v', 0, id_column => 'id');
+SET fasted.memory_limit = '1MB';
+SELECT count(*), sum(id_a), sum(id_b), sum(dist) = 0 AS all_zero FROM fasted_self_join('big', 'v', 0, id_column => 'id');
+RESET fasted.memory_limit;
+
+DROP TABLE t, result, big;
+DROP FUNCTION differences;
