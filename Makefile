@@ -10,7 +10,6 @@
 #	make check			build, then run every test in a private server
 
 EXTENSION = fasted
-EXTVERSION = 0.1.0
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
 SETUP_GOALS = demo demo-clean check check-werror check-asan check-pg17 setup-clean
