@@ -21,6 +21,13 @@
 #include <math.h>
 #include <stdint.h>
 
+/* The GPU computes the same thresholds from the same source. */
+#ifdef __CUDACC__
+#define FASTED_BOUND_FUNCTION static inline __host__ __device__
+#else
+#define FASTED_BOUND_FUNCTION static inline
+#endif
+
 /* Unit roundoffs: half the distance from 1 to the next number. */
 #define FASTED_U32 (FLT_EPSILON / 2.0)
 #define FASTED_U64 (DBL_EPSILON / 2.0)
@@ -31,7 +38,7 @@
  * difference, one an fma (d / 32 of them in a chain), five additions and a
  * square root, each of relative size u.  scale is a power of two.
  */
-static inline double
+FASTED_BOUND_FUNCTION double
 fasted_eps_upper(double eps, double scale, uint32_t dimensions)
 {
 	double		upper = eps * scale * (1.0 + (dimensions + 32.0) * FASTED_U64);
@@ -44,7 +51,7 @@ fasted_eps_upper(double eps, double scale, uint32_t dimensions)
  * A sum of d nonnegative FP64 terms, each rounded a few times, in any order,
  * has a relative error of at most this; so have its bounds and square root.
  */
-static inline double
+FASTED_BOUND_FUNCTION double
 fasted_sum_slack(uint32_t dimensions)
 {
 	return (dimensions + 16.0) * FASTED_U64;
@@ -56,7 +63,7 @@ fasted_sum_slack(uint32_t dimensions)
  * q_k^2, where q is the quantised row and v its image in FP64, whose
  * coordinates carry at most two roundings.
  */
-static inline double
+FASTED_BOUND_FUNCTION double
 fasted_rho(double error2, double norm2, uint32_t dimensions)
 {
 	double		slack = fasted_sum_slack(dimensions);
@@ -71,7 +78,7 @@ fasted_rho(double error2, double norm2, uint32_t dimensions)
  * order with at most `extra` further additions on a path:
  * gamma_k = k u / (1 - k u), k = d + extra.
  */
-static inline double
+FASTED_BOUND_FUNCTION double
 fasted_gamma32(uint32_t dimensions, uint32_t extra)
 {
 	double		ku = ((double) dimensions + extra) * FASTED_U32;
@@ -83,14 +90,14 @@ fasted_gamma32(uint32_t dimensions, uint32_t extra)
  * The absolute error of the same inner product: what underflow takes away, at
  * most 2^-150 a product or an fma, carried through the rest of the sum.
  */
-static inline double
+FASTED_BOUND_FUNCTION double
 fasted_alpha32(uint32_t dimensions)
 {
 	return ldexp((double) dimensions, -148);
 }
 
 /* Rounds to FP32 toward minus infinity. */
-static inline float
+FASTED_BOUND_FUNCTION float
 fasted_round_down(double value)
 {
 	float		f = (float) value;
@@ -110,7 +117,7 @@ fasted_round_down(double value)
  *
  * minus infinity (a row that every row may be near) is a valid answer.
  */
-static inline float
+FASTED_BOUND_FUNCTION float
 fasted_threshold(double norm2_lower, double norm2_upper, double rho,
 				 double eps_upper, double gamma, double alpha)
 {

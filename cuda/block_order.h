@@ -1,0 +1,153 @@
+/*-------------------------------------------------------------------------
+ *
+ * block_order.h
+ *	  In which order block tiles are computed.
+ *
+ * Work items 0, 1, 2, ... name the tiles of the distance matrix.  Concurrent
+ * blocks take neighbouring items, so items run through squares of 1024 x 1024
+ * distances (8 x 8 tiles of 128 x 128): the rows that one square reads are read
+ * by many blocks at once and stay in the L2 cache (the paper, section 3.3.1).
+ * Past the paper, a self-join walks only the squares on or above the diagonal.
+ *
+ * Plain arithmetic, for the device and for tests on the host.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_BLOCK_ORDER_H
+#define FASTED_CUDA_BLOCK_ORDER_H
+
+#include <cmath>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define FASTED_HD __host__ __device__
+#else
+#define FASTED_HD
+#endif
+
+namespace fasted
+{
+
+/* Distances on one side of a square. */
+constexpr uint32_t kSquareSide = 1024;
+
+/*
+ * Square number s of the upper triangle, counted down the columns:
+ * s = J (J + 1) / 2 + I with I <= J.  The root may be off by one for large s.
+ */
+FASTED_HD inline void
+triangle_square(uint64_t s, uint64_t *i, uint64_t *j)
+{
+	uint64_t	column = (uint64_t) ((sqrt(8.0 * (double) s + 1.0) - 1.0) / 2.0);
+
+	while (column * (column + 1) / 2 > s)
+		column--;
+	while ((column + 1) * (column + 2) / 2 <= s)
+		column++;
+	*j = column;
+	*i = s - column * (column + 1) / 2;
+}
+
+struct TileOrder
+{
+	uint32_t	rows_a;			/* rows of the matrix */
+	uint32_t	rows_b;			/* and its columns */
+	uint32_t	tile_m;			/* rows and columns of a tile */
+	uint32_t	tile_n;
+	bool		triangle;		/* a self-join: pairs with row < column only */
+	bool		squares;		/* false: row by row, to measure what squares gain */
+
+	FASTED_HD uint32_t tiles_m() const { return (rows_a + tile_m - 1) / tile_m; }
+	FASTED_HD uint32_t tiles_n() const { return (rows_b + tile_n - 1) / tile_n; }
+
+	/* Items include some that hold no tile: see locate. */
+	FASTED_HD uint64_t items() const
+	{
+		if (!squares)
+			return (uint64_t) tiles_m() * tiles_n();
+
+		uint64_t	side_a = ((uint64_t) rows_a + kSquareSide - 1) / kSquareSide;
+		uint64_t	side_b = ((uint64_t) rows_b + kSquareSide - 1) / kSquareSide;
+
+		return per_square() * (triangle ? side_a * (side_a + 1) / 2
+							   : side_a * side_b);
+	}
+
+	/* Is there a pair with row < column in the tile? */
+	FASTED_HD bool wanted(uint64_t m, uint64_t n) const
+	{
+		if (m >= tiles_m() || n >= tiles_n())
+			return false;
+		return !triangle || (n + 1) * tile_n - 1 > m * tile_m;
+	}
+
+	/* Is there a pair in the tile that is not a pair with row < column? */
+	FASTED_HD bool on_diagonal(uint64_t m, uint64_t n) const
+	{
+		return triangle && n * tile_n < (m + 1) * tile_m;
+	}
+
+	/* The tile of an item; false when the item has none. */
+	FASTED_HD bool locate(uint64_t item, uint32_t *m, uint32_t *n) const
+	{
+		uint64_t	tile_row;
+		uint64_t	tile_column;
+
+		if (!squares)
+		{
+			tile_row = item / tiles_n();
+			tile_column = item % tiles_n();
+		}
+		else
+		{
+			uint64_t	square = item / per_square();
+			uint32_t	within = (uint32_t) (item % per_square());
+			uint32_t	high = kSquareSide / tile_m;
+			uint32_t	wide = kSquareSide / tile_n;
+			uint64_t	i;
+			uint64_t	j;
+
+			if (triangle)
+				triangle_square(square, &i, &j);
+			else
+			{
+				uint64_t	side_b = ((uint64_t) rows_b + kSquareSide - 1) / kSquareSide;
+
+				i = square / side_b;
+				j = square % side_b;
+			}
+			tile_row = i * high + within % high;
+			tile_column = j * wide + within / high;
+		}
+		*m = (uint32_t) tile_row;
+		*n = (uint32_t) tile_column;
+		return wanted(tile_row, tile_column);
+	}
+
+	/* Tiles that hold work. */
+	uint64_t tiles() const
+	{
+		if (!triangle)
+			return (uint64_t) tiles_m() * tiles_n();
+
+		uint64_t	sum = 0;
+
+		for (uint64_t m = 0; m < tiles_m(); m++)
+		{
+			/* the first column tile whose last column lies past row m tile_m */
+			uint64_t	first = (m * tile_m + 1) / tile_n;
+
+			sum += first < tiles_n() ? tiles_n() - first : 0;
+		}
+		return sum;
+	}
+
+	FASTED_HD uint64_t per_square() const
+	{
+		return (uint64_t) (kSquareSide / tile_m) * (kSquareSide / tile_n);
+	}
+};
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_BLOCK_ORDER_H */

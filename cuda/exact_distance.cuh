@@ -1,0 +1,68 @@
+/*-------------------------------------------------------------------------
+ *
+ * exact_distance.cuh
+ *	  The canonical distance of exact_distance.h by a warp.
+ *
+ * Lane l keeps partial sum l.  Every operation is one correctly rounded IEEE
+ * operation in the order of the definition, so the bits are equal; intrinsics
+ * keep the compiler from fusing others.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_EXACT_DISTANCE_CUH
+#define FASTED_CUDA_EXACT_DISTANCE_CUH
+
+#include <cstdint>
+
+namespace fasted
+{
+
+/* One dimension's share of a lane's partial sum. */
+__device__ __forceinline__ double
+exact_add(double sum, double x, double y)
+{
+	double		diff = __dsub_rn(x, y);
+
+	return __fma_rn(diff, diff, sum);
+}
+
+/*
+ * Folds the partial sums of kPairs pairs (a power of two, at most 32) at once.
+ * Addition commutes, so both lanes of a step have the same bits and need not
+ * both do it: at first each lane passes on half of its pairs and keeps the
+ * other half, until one is left.  Lane l returns the square of the distance of
+ * pair l / (32 / kPairs).
+ */
+template <int kPairs, int kOffset = 16>
+__device__ __forceinline__ double
+exact_fold(double (&sums)[kPairs])
+{
+	if constexpr (kOffset == 0)
+		return sums[0];
+	else if constexpr (kPairs == 1)
+	{
+		double		next[1] = {
+			__dadd_rn(sums[0], __shfl_xor_sync(0xffffffff, sums[0], kOffset))};
+
+		return exact_fold<1, kOffset / 2>(next);
+	}
+	else
+	{
+		bool		high = threadIdx.x & kOffset;
+		double		next[kPairs / 2];
+
+#pragma unroll
+		for (int i = 0; i < kPairs / 2; i++)
+		{
+			double		mine = high ? sums[i + kPairs / 2] : sums[i];
+			double		other = high ? sums[i] : sums[i + kPairs / 2];
+
+			next[i] = __dadd_rn(mine, __shfl_xor_sync(0xffffffff, other, kOffset));
+		}
+		return exact_fold<kPairs / 2, kOffset / 2>(next);
+	}
+}
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_EXACT_DISTANCE_CUH */

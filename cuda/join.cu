@@ -1,0 +1,453 @@
+/*-------------------------------------------------------------------------
+ *
+ * join.cu
+ *	  One join: rows in, start, pairs out.
+ *
+ * A row goes to the device once: through one of three small pinned buffers,
+ * while the caller fills the next.  If all rows fit, start quantises them and
+ * the join is one sequence of rounds.  If not, what was staged is dropped after
+ * the caller has read it back, and panels.h says which panels come next.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "join.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace fasted
+{
+
+Tuning		tuning;
+
+namespace
+{
+
+constexpr size_t kStagingBytes = (size_t) 2 << 20;
+constexpr size_t kChunkBytes = (size_t) 32 << 20;	/* of staged rows */
+constexpr uint32_t kMostChunks = 16384; /* 4 M candidates, 160 MiB in all */
+
+/* Where a join may take what it likes, others should find something too. */
+constexpr double kShareOfFree = 0.9;
+
+double
+now()
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+}								/* namespace */
+
+Join::Join(const FastedProblem &problem)
+	: problem_(problem), device_(find_device())
+{
+	size_t		available;
+	size_t		whole;
+
+	check_cuda(cudaSetDevice(device_.ordinal), "choosing the device");
+	check_cuda(cudaMemGetInfo(&available, &whole), "asking for free device memory");
+	budget_.limit = (size_t) (available * kShareOfFree);
+	if (problem.device_memory_limit > 0)
+		budget_.limit = std::min<size_t>(budget_.limit, problem.device_memory_limit);
+
+	choose_kernel();
+	choose_shape();
+
+	upload_.create();
+	uint64_t	row_bytes = (uint64_t) problem.dimensions * sizeof(float);
+	uint64_t	rows = std::max<uint64_t>(1, kStagingBytes / row_bytes);
+
+	if (tuning.staging_rows > 0)
+		rows = std::min(rows, tuning.staging_rows);
+	for (StagingBuffer &buffer : staging_)
+		buffer.rows.allocate(rows * problem.dimensions, "allocating staging buffers");
+	if (settings_.stride > 0 && !settings_.approximate)
+		transform_.allocate(budget_, problem.dimensions);
+	rounds_.reset(new Rounds);
+}
+
+Join::~Join() = default;
+
+void
+Join::choose_kernel()
+{
+	settings_.device = device_;
+	settings_.eps = problem_.eps;
+	settings_.dimensions = problem_.dimensions;
+	settings_.tile_m = settings_.tile_n = 128;
+
+	switch (problem_.filter)
+	{
+		case FASTED_FILTER_FP64:
+			settings_.kernel = Kernel::kFp64;
+			return;
+		case FASTED_FILTER_AUTO:
+		case FASTED_FILTER_FP16:
+			break;
+		default:
+			fail(FASTED_UNSUPPORTED, "this filter is not available on the GPU");
+	}
+	settings_.approximate = problem_.approximate;
+	settings_.stride = (problem_.dimensions + kStepK - 1) / kStepK * kStepK;
+	settings_.kernel = Kernel::kMma;
+	if (filter_wgmma_available(device_)
+		&& !(tuning.kernel && strcmp(tuning.kernel, "mma.sync") == 0))
+	{
+		settings_.kernel = Kernel::kWgmma;
+		settings_.tile_n = 256;
+	}
+}
+
+/* Divides the memory between candidates and rows. */
+void
+Join::choose_shape()
+{
+	uint64_t	row_bytes = (uint64_t) problem_.dimensions * sizeof(float);
+	uint64_t	chunk_rows = 1;
+	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget_.limit / 32);
+	size_t		fixed = Transform::bytes(problem_.dimensions);
+
+	chunks_ = tuning.candidate_chunks > 0 ? tuning.candidate_chunks : kMostChunks;
+	while (chunks_ > kFewestChunks
+		   && Rounds::bytes(device_, chunks_, settings_.approximate) > budget_.limit / 4)
+		chunks_ = std::max(chunks_ / 2, kFewestChunks);
+	fixed += Rounds::bytes(device_, chunks_, settings_.approximate);
+	room_ = budget_.limit > fixed ? budget_.limit - fixed : 0;
+
+	while (chunk_rows * 2 * row_bytes <= most
+		   && (problem_.expected_rows == 0 || chunk_rows < problem_.expected_rows))
+		chunk_rows *= 2;
+
+	shape_.dimensions = problem_.dimensions;
+	shape_.stride = settings_.stride;
+	shape_.shift = 0;
+	while (chunk_rows > (uint64_t) 1 << shape_.shift)
+		shape_.shift++;
+	if (2 * shape_.bytes(1) > room_)
+		fail(FASTED_OUT_OF_DEVICE_MEMORY,
+			 "%.1f MiB of device memory are too few for rows of %u dimensions: "
+			 "%.1f MiB are needed at least. Raise the limit on GPU memory, or "
+			 "let other users of the GPU finish.",
+			 budget_.limit / 1048576.0, problem_.dimensions,
+			 (fixed + 2 * shape_.bytes(1)) / 1048576.0);
+	for (RowStore &side : sides_)
+		side.set_shape(shape_);
+}
+
+bool
+Join::stage(float **rows, size_t *capacity)
+{
+	StagingBuffer &buffer = staging_[buffers_used_ % kBuffers];
+	uint64_t	count = buffer.rows.size() / shape_.dimensions;
+	uint64_t	there = filling_->rows;
+
+	if (started_)
+	{
+		count = std::min(count, expected_ - there);
+		if (count == 0)
+			fail(FASTED_INTERNAL, "no row is wanted");
+	}
+	else
+	{
+		while (count > 0 && (full_ || shape_.bytes(there + count) > room_))
+			count /= 2;
+		count = std::min<uint64_t>(count, FASTED_MAX_ROWS - there);
+		if (count == 0)
+		{
+			full_ = true;
+			return false;
+		}
+
+		cudaError_t error = filling_->try_grow(budget_, there + count);
+
+		/* Others took the memory: go on with what this join holds. */
+		if (error == cudaErrorMemoryAllocation && there > 0)
+		{
+			full_ = true;
+			room_ = std::min(room_, shape_.bytes(there));
+			return false;
+		}
+		check_cuda(error, "allocating device memory for rows", shape_.chunk_bytes());
+	}
+
+	buffer.sent.wait("copying rows to the device");
+	*rows = buffer.rows.get();
+	*capacity = count;
+	return true;
+}
+
+void
+Join::commit(size_t nrows)
+{
+	StagingBuffer &buffer = staging_[buffers_used_ % kBuffers];
+	size_t		done = 0;
+
+	while (done < nrows)
+	{
+		uint64_t	together;
+		float	   *to = filling_->at(filling_->rows, &together);
+		size_t		count = std::min<uint64_t>(nrows - done, together);
+
+		check_cuda(cudaMemcpyAsync(to, buffer.rows.get() + done * shape_.dimensions,
+								   count * shape_.dimensions * sizeof(float),
+								   cudaMemcpyHostToDevice, upload_),
+				   "copying rows to the device");
+		filling_->rows += count;
+		done += count;
+	}
+	buffer.sent.record(upload_);
+	buffers_used_++;
+	if (!started_)
+		rows_ = filling_->rows;
+}
+
+void
+Join::read_back(uint64_t first_row, size_t nrows, float *rows)
+{
+	if (started_ || first_row + nrows > filling_->rows)
+		fail(FASTED_INTERNAL, "rows that are not staged cannot be read back");
+	check_cuda(cudaStreamSynchronize(upload_), "copying rows to the device");
+	while (nrows > 0)
+	{
+		uint64_t	together;
+		const float *from = filling_->at(first_row, &together);
+		size_t		count = std::min<uint64_t>(nrows, together);
+
+		check_cuda(cudaMemcpy(rows, from, count * shape_.dimensions * sizeof(float),
+							  cudaMemcpyDeviceToHost),
+				   "reading rows back");
+		rows += count * shape_.dimensions;
+		first_row += count;
+		nrows -= count;
+	}
+}
+
+/* Panels of even size, as large as two of them may be. */
+void
+Join::choose_panels()
+{
+	uint64_t	low = 1;
+	uint64_t	high = rows_;
+
+	check_cuda(cudaStreamSynchronize(upload_), "copying rows to the device");
+	sides_[0].clear();
+	while (low < high)
+	{
+		uint64_t	middle = low + (high - low + 1) / 2;
+
+		if (2 * shape_.bytes(middle) <= room_)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	panels_ = (uint32_t) ((rows_ + low - 1) / low);
+	panel_rows_ = (rows_ + panels_ - 1) / panels_;
+	panels_ = (uint32_t) ((rows_ + panel_rows_ - 1) / panel_rows_);
+	for (RowStore &side : sides_)
+	{
+		check_cuda(side.try_grow(budget_, panel_rows_),
+				   "allocating device memory for a panel of rows",
+				   shape_.bytes(panel_rows_));
+		side.finish(budget_, panel_rows_);
+	}
+	schedule_ = PanelSchedule(panels_, false);
+}
+
+uint64_t
+Join::panel_count(uint32_t panel) const
+{
+	return std::min(panel_rows_, rows_ - panel_first(panel));
+}
+
+void
+Join::start(uint64_t total_rows)
+{
+	bool		resident = (total_rows == sides_[0].rows);
+	uint64_t	pairs = 0;
+	uint64_t	blocks = device_.multiprocessors * 8;	/* warps that hold a chunk */
+
+	if (started_ || total_rows < sides_[0].rows)
+		fail(FASTED_INTERNAL, "the number of rows is wrong");
+	rows_ = total_rows;
+	started_ = true;
+	if (rows_ < 2)
+	{
+		panels_ = 1;
+		return;					/* step_ is kDone */
+	}
+
+	if (resident)
+	{
+		panel_rows_ = rows_;
+		sides_[0].finish(budget_, rows_);
+		schedule_ = PanelSchedule(1, true);
+	}
+	else
+		choose_panels();
+
+	/* No more room for candidates than there can be, but some for each warp. */
+	pairs = rows_ * (rows_ - 1) / 2;
+	if (tuning.candidate_chunks == 0)
+		chunks_ = std::min<uint64_t>(chunks_, std::max<uint64_t>(
+										 pairs / kChunk + blocks, kFewestChunks));
+	rounds_->allocate(budget_, settings_, chunks_);
+
+	if (resident)
+		prepare(sides_[0]);
+	step_ = schedule_.next();
+	if (step_.kind == PanelStep::kJoin)
+		rounds_->begin(sides_[step_.side_a], sides_[step_.side_b], upload_);
+}
+
+/* Quantises a panel that has been staged. */
+void
+Join::prepare(RowStore &store)
+{
+	if (settings_.stride == 0)
+		return;
+	prepare_begun_.record(upload_);
+	if (settings_.approximate)
+	{
+		/* the flag was cleared in another stream */
+		check_cuda(cudaStreamSynchronize(rounds_->stream()), "clearing a flag");
+		launch_quantise_paper(store.table(), settings_.stride, store.values(),
+							  store.thresholds(), rounds_->overflow(), upload_);
+	}
+	else
+	{
+		if (!transform_found_)
+			transform_.find(store.table(), upload_);
+		transform_found_ = true;
+		launch_quantise(store.table(), transform_, settings_.eps, settings_.stride,
+						store.values(), store.thresholds(), upload_);
+	}
+	prepare_ended_.record(upload_);
+	prepare_timed_ = false;
+}
+
+/*
+ * Gets on as far as possible without waiting.  True: there is something to say.
+ */
+bool
+Join::advance(FastedBatch *batch, FastedStatus *status)
+{
+	for (;;)
+	{
+		switch (step_.kind)
+		{
+			case PanelStep::kDone:
+				*status = FASTED_DONE;
+				return true;
+
+			case PanelStep::kLoad:
+				filling_ = &sides_[step_.side_b];
+				expected_ = panel_count(step_.b);
+				if (!asked_)
+				{
+					filling_->rows = 0;
+					filling_->first_row = panel_first(step_.b);
+					asked_ = true;
+				}
+				if (filling_->rows < expected_)
+				{
+					batch->first_row = filling_->first_row + filling_->rows;
+					batch->row_count = expected_ - filling_->rows;
+					*status = FASTED_WANT_ROWS;
+					return true;
+				}
+				asked_ = false;
+				prepare(*filling_);
+				break;
+
+			case PanelStep::kJoin:
+				if (rounds_->take(batch))
+				{
+					*status = FASTED_OK;
+					return true;
+				}
+				rounds_->pump();
+				if (rounds_->take(batch))
+				{
+					*status = FASTED_OK;
+					return true;
+				}
+				if (!rounds_->finished())
+					return false;
+				break;
+		}
+
+		step_ = schedule_.next();
+		if (step_.kind == PanelStep::kJoin)
+			rounds_->begin(sides_[step_.side_a], sides_[step_.side_b], upload_);
+		if (!prepare_timed_ && prepare_ended_.done("quantising rows"))
+		{
+			prepare_seconds_ += prepare_ended_.seconds_since(prepare_begun_);
+			prepare_timed_ = true;
+		}
+	}
+}
+
+FastedStatus
+Join::next(int timeout_ms, FastedBatch *batch)
+{
+	double		deadline = now() + timeout_ms * 1e-3;
+	FastedStatus status;
+
+	*batch = FastedBatch{};
+	if (!started_)
+		fail(FASTED_INTERNAL, "next before start");
+	for (int polls = 0; !advance(batch, &status); polls++)
+	{
+		if (now() >= deadline)
+			return FASTED_AGAIN;
+		if (polls > 50)
+			usleep(20);
+	}
+	/* give the device its next work before the caller turns to these pairs */
+	if (status == FASTED_OK)
+		rounds_->pump();
+	if (!prepare_timed_ && prepare_ended_.done("quantising rows"))
+	{
+		prepare_seconds_ += prepare_ended_.seconds_since(prepare_begun_);
+		prepare_timed_ = true;
+	}
+	return status;
+}
+
+void
+Join::stats(FastedStats *stats) const
+{
+	const RoundTotals &totals = rounds_->totals();
+
+	snprintf(stats->engine, sizeof(stats->engine), "cuda");
+	snprintf(stats->device, sizeof(stats->device), "%s", device_.name);
+	snprintf(stats->kernel, sizeof(stats->kernel), "%s, sm_%d",
+			 settings_.kernel == Kernel::kWgmma ? "wgmma"
+			 : settings_.kernel == Kernel::kMma ? "mma.sync" : "fma",
+			 device_.capability);
+	snprintf(stats->filter, sizeof(stats->filter), "%s",
+			 settings_.kernel == Kernel::kFp64 ? "fp64" : "fp16");
+	stats->rows = rows_;
+	stats->dimensions = problem_.dimensions;
+	stats->panels = panels_;
+	stats->units_total = totals.units_total;
+	stats->units_done = totals.units_done;
+	stats->candidates = totals.candidates;
+	stats->pairs = totals.pairs;
+	stats->redone_units = totals.redone_units;
+	for (const StagingBuffer &buffer : staging_)
+		stats->host_bytes += buffer.rows.size() * sizeof(float);
+	stats->host_bytes += rounds_->pinned_bytes();
+	stats->device_bytes = budget_.peak;
+	stats->prepare_seconds = prepare_seconds_;
+	stats->filter_seconds = totals.filter_seconds;
+	stats->refine_seconds = totals.refine_seconds;
+}
+
+}								/* namespace fasted */

@@ -1,0 +1,110 @@
+/*-------------------------------------------------------------------------
+ *
+ * join.h
+ *	  One join: rows in, start, pairs out.
+ *
+ * The functions are those of engine.h and throw a Failure (check.h) where those
+ * return a status.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_JOIN_H
+#define FASTED_CUDA_JOIN_H
+
+#include <memory>
+
+#include "device_memory.h"
+#include "engine.h"
+#include "panels.h"
+#include "quantise.h"
+#include "rounds.h"
+#include "row_store.h"
+
+namespace fasted
+{
+
+/* The device that joins run on; fails where there is none. */
+Device		find_device();
+
+/* What only tests change. */
+struct Tuning
+{
+	uint32_t	candidate_chunks = 0;	/* 0: as memory allows */
+	const char *kernel = nullptr;	/* "mma.sync" or "wgmma" */
+	uint64_t	staging_rows = 0;	/* at most, in one staging buffer */
+};
+
+extern Tuning tuning;
+
+class Join
+{
+public:
+	explicit Join(const FastedProblem &problem);
+	~Join();
+
+	/* False: full. */
+	bool		stage(float **rows, size_t *capacity);
+	void		commit(size_t nrows);
+	void		read_back(uint64_t first_row, size_t nrows, float *rows);
+	void		start(uint64_t total_rows);
+	FastedStatus next(int timeout_ms, FastedBatch *batch);
+	void		stats(FastedStats *stats) const;
+
+	int			ordinal() const { return device_.ordinal; }
+
+private:
+	static constexpr int kBuffers = 3;
+
+	struct StagingBuffer
+	{
+		PinnedArray<float> rows;
+		Event		sent;
+	};
+
+	void		choose_kernel();
+	void		choose_shape();
+	void		choose_panels();
+	void		prepare(RowStore &store);
+	bool		advance(FastedBatch *batch, FastedStatus *status);
+	uint64_t	panel_first(uint32_t panel) const { return panel * panel_rows_; }
+	uint64_t	panel_count(uint32_t panel) const;
+
+	FastedProblem problem_;
+	Device		device_;
+	Budget		budget_;
+	RoundSettings settings_ = {};
+	RowShape	shape_;
+	uint32_t	chunks_ = 0;	/* of candidates, at most */
+	size_t		room_ = 0;		/* bytes for rows */
+
+	Stream		upload_;
+	StagingBuffer staging_[kBuffers];
+	uint64_t	buffers_used_ = 0;
+	bool		full_ = false;
+
+	RowStore	sides_[2];
+	RowStore   *filling_ = &sides_[0];
+	uint64_t	expected_ = 0;	/* rows to be staged in this panel */
+
+	bool		started_ = false;
+	uint64_t	rows_ = 0;
+	uint64_t	panel_rows_ = 0;
+	uint32_t	panels_ = 1;
+	PanelSchedule schedule_{0, true};
+	PanelStep	step_ = {PanelStep::kDone, 0, 0, 0, 0};
+	bool		asked_ = false; /* for the rows of step_ */
+
+	Transform	transform_;
+	bool		transform_found_ = false;
+	Event		prepare_begun_;
+	Event		prepare_ended_;
+	bool		prepare_timed_ = true;
+	double		prepare_seconds_ = 0;
+
+	/* Last, so that it goes first: its kernels read all of the above. */
+	std::unique_ptr<Rounds> rounds_;
+};
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_JOIN_H */

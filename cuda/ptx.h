@@ -1,0 +1,74 @@
+/*-------------------------------------------------------------------------
+ *
+ * ptx.h
+ *	  The instructions that CUDA C++ has no name for, for sm_80 and later.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_PTX_H
+#define FASTED_CUDA_PTX_H
+
+#include <cstdint>
+
+namespace fasted
+{
+namespace ptx
+{
+
+__device__ __forceinline__ uint32_t
+shared_address(const void *pointer)
+{
+	return (uint32_t) __cvta_generic_to_shared(pointer);
+}
+
+/*
+ * Copies 16 bytes to shared memory without passing L1 and registers; zeros
+ * instead where "valid" is false (the source is then not read).
+ */
+__device__ __forceinline__ void
+copy_async_16(uint32_t to, const void *from, bool valid)
+{
+	int			bytes = valid ? 16 : 0;
+
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n"
+				 :: "r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void
+copy_async_commit()
+{
+	asm volatile("cp.async.commit_group;\n" ::: "memory");
+}
+
+/* Waits until at most N of this thread's groups are under way. */
+template <int N>
+__device__ __forceinline__ void
+copy_async_wait()
+{
+	asm volatile("cp.async.wait_group %0;\n" :: "n"(N) : "memory");
+}
+
+/* Four 8 x 8 FP16 matrices; lane l names row l % 8 of matrix l / 8. */
+__device__ __forceinline__ void
+load_matrix_x4(uint32_t (&r)[4], uint32_t address)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+				 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+				 : "r"(address) : "memory");
+}
+
+/* d += a b, 16 x 8 x 16: FP16 in, FP32 out. */
+__device__ __forceinline__ void
+mma_16816(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+				 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),
+				   "r"(b0), "r"(b1));
+}
+
+}								/* namespace ptx */
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_PTX_H */

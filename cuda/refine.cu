@@ -1,0 +1,169 @@
+/*-------------------------------------------------------------------------
+ *
+ * refine.cu
+ *	  The exact recheck, and the end of a round.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "check.h"
+#include "exact_distance.cuh"
+#include "refine.h"
+
+namespace fasted
+{
+
+/* Candidates whose distances a warp computes side by side. */
+constexpr int kBatch = 4;
+
+/* Gives every thread that keeps a pair its place among the results. */
+static __device__ __forceinline__ unsigned long long
+place_in_results(bool keep, uint32_t count, WorkState *state)
+{
+	__shared__ unsigned long long base;
+	__shared__ uint32_t warp_count[kChunk / 32];
+	uint32_t	kept = __ballot_sync(0xffffffff, keep);
+	uint32_t	warp = threadIdx.x / 32;
+	uint32_t	before = __popc(kept & ((1u << threadIdx.x % 32) - 1));
+	uint32_t	total = 0;
+
+	if (threadIdx.x % 32 == 0)
+		warp_count[warp] = __popc(kept);
+	__syncthreads();
+	for (uint32_t w = 0; w < kChunk / 32; w++)
+	{
+		before += w < warp ? warp_count[w] : 0;
+		total += warp_count[w];
+	}
+	if (threadIdx.x == 0)
+	{
+		base = total > 0 ? atomicAdd(&state->pairs, (unsigned long long) total) : 0;
+		atomicAdd(&state->candidates, (unsigned long long) count);
+	}
+	__syncthreads();
+	return base + before;
+}
+
+/*
+ * The squared distance of this thread's candidate.  A warp takes its lanes'
+ * candidates kBatch at a time, so that the loads of several pairs are under
+ * way together.
+ */
+static __device__ __forceinline__ double
+squared_distance(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
+{
+	uint32_t	lane = threadIdx.x % 32;
+	uint32_t	dimensions = p.a.dimensions;
+	double		result = 0;
+
+	for (uint32_t first = 0; first < warp_candidates; first += kBatch)
+	{
+		const float *x[kBatch];
+		const float *y[kBatch];
+		double		sums[kBatch];
+
+#pragma unroll
+		for (int i = 0; i < kBatch; i++)
+		{
+			x[i] = p.a.row(__shfl_sync(0xffffffff, mine.x, first + i));
+			y[i] = p.b.row(__shfl_sync(0xffffffff, mine.y, first + i));
+			sums[i] = 0;
+		}
+#pragma unroll 2
+		for (uint32_t k = lane; k < dimensions; k += 32)
+		{
+#pragma unroll
+			for (int i = 0; i < kBatch; i++)
+				sums[i] = exact_add(sums[i], x[i][k], y[i][k]);
+		}
+
+		double		square = exact_fold<kBatch>(sums);
+
+		square = __shfl_sync(0xffffffff, square, lane % kBatch * (32 / kBatch));
+		if (lane / kBatch == first / kBatch)
+			result = square;
+	}
+	return result;
+}
+
+template <bool kApproximate>
+static __global__ void
+__launch_bounds__(kChunk)
+refine_kernel(const __grid_constant__ RefineParams p)
+{
+	WorkState  *state = p.candidates.state;
+	uint32_t	used = min(state->chunks_used, p.candidates.chunks);
+
+	for (uint32_t chunk = blockIdx.x; chunk < used; chunk += gridDim.x)
+	{
+		uint32_t	count = p.candidates.counts[chunk];
+		size_t		slot = (size_t) chunk * kChunk + threadIdx.x;
+		bool		mine = threadIdx.x < count;
+		uint2		pair = mine ? p.candidates.pairs[slot] : make_uint2(0, 0);
+		double		dist = 0;
+		bool		keep = mine;
+
+		if (kApproximate)
+			dist = mine ? sqrt((double) fmaxf(0.0f, p.candidates.squares[slot])) : 0;
+		else
+		{
+			uint32_t	before = threadIdx.x / 32 * 32;
+			uint32_t	here = count > before ? min(count - before, 32u) : 0;
+
+			dist = __dsqrt_rn(squared_distance(p, pair, here));
+			keep = mine && dist <= p.eps;
+		}
+
+		unsigned long long at = place_in_results(keep, count, state);
+
+		if (keep)
+			p.pairs[at] = {(uint32_t) (p.first_row_a + pair.x),
+				(uint32_t) (p.first_row_b + pair.y), dist};
+	}
+}
+
+void
+launch_refine(const RefineParams &params, bool approximate,
+			  const Device &device, cudaStream_t stream)
+{
+	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8,
+							 params.candidates.chunks);
+
+	if (approximate)
+		refine_kernel<true><<<blocks, kChunk, 0, stream>>>(params);
+	else
+		refine_kernel<false><<<blocks, kChunk, 0, stream>>>(params);
+	check_launch("launching the recheck");
+}
+
+static __global__ void
+advance_kernel(const __grid_constant__ CandidateBuffer buffer, const uint32_t *overflow,
+			   unsigned long long budget, RoundReport *report)
+{
+	WorkState  *state = buffer.state;
+	const Work *from = buffer.lists[state->list];
+	Work	   *to = buffer.lists[state->list ^ 1];
+	uint32_t	left = left_again(*state);
+	uint32_t	voided = state->voided;
+
+	for (uint32_t i = threadIdx.x; i < left; i += blockDim.x)
+		to[i] = from[state->again - left + i];
+	for (uint32_t i = threadIdx.x; i < voided; i += blockDim.x)
+		to[left + i] = buffer.voided[i];
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		*report = advance_state(*state, budget);
+		report->overflow = *overflow;
+	}
+}
+
+void
+launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow,
+			   unsigned long long budget, RoundReport *report,
+			   cudaStream_t stream)
+{
+	advance_kernel<<<1, 256, 0, stream>>>(candidates, overflow, budget, report);
+	check_launch("ending a round");
+}
+
+}								/* namespace fasted */

@@ -1,0 +1,132 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_store.h
+ *	  One set of rows on the device: as staged, and quantised.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_ROW_STORE_H
+#define FASTED_CUDA_ROW_STORE_H
+
+#include <cuda_fp16.h>
+
+#include <vector>
+
+#include "device_memory.h"
+#include "filter.h"
+#include "row_table.h"
+
+namespace fasted
+{
+
+/* What a row takes on the device. */
+struct RowShape
+{
+	uint32_t	dimensions = 0;
+	uint32_t	stride = 0;		/* of a quantised row; 0: rows stay as they are */
+	uint32_t	shift = 0;		/* 2^shift rows a chunk */
+
+	size_t chunk_rows() const { return (size_t) 1 << shift; }
+	size_t chunk_bytes() const
+	{
+		return Budget::rounded(chunk_rows() * dimensions * sizeof(float));
+	}
+
+	/* All that RowStore allocates for this many rows. */
+	size_t bytes(uint64_t rows) const
+	{
+		uint64_t	chunks = (rows + chunk_rows() - 1) / chunk_rows();
+		size_t		sum = chunks * chunk_bytes() + Budget::rounded(chunks * sizeof(float *));
+
+		if (stride > 0)
+			sum += Budget::rounded(rows * stride * sizeof(__half))
+				+ Budget::rounded((rows + kThresholdPad) * sizeof(float));
+		return sum;
+	}
+};
+
+class RowStore
+{
+public:
+	void set_shape(const RowShape &shape) { shape_ = shape; }
+
+	/* Room for this many rows; what cudaMalloc says if there is none. */
+	cudaError_t try_grow(Budget &budget, uint64_t rows)
+	{
+		while (chunks_.size() * shape_.chunk_rows() < rows)
+		{
+			DeviceArray<float> chunk;
+			cudaError_t error = chunk.try_allocate(budget,
+												   shape_.chunk_rows() * shape_.dimensions);
+
+			if (error != cudaSuccess)
+				return error;
+			chunks_.push_back(std::move(chunk));
+		}
+		return cudaSuccess;
+	}
+
+	/* Where a row lies, and how many rows lie in one piece from there on. */
+	float *at(uint64_t row, uint64_t *together) const
+	{
+		uint64_t	within = row & (shape_.chunk_rows() - 1);
+
+		*together = shape_.chunk_rows() - within;
+		return chunks_[row >> shape_.shift].get() + within * shape_.dimensions;
+	}
+
+	/* No more chunks: allocates what the kernels need beside the rows. */
+	void finish(Budget &budget, uint64_t rows)
+	{
+		std::vector<const float *> pointers;
+
+		for (const auto &chunk : chunks_)
+			pointers.push_back(chunk.get());
+		table_.allocate(budget, pointers.size(), "allocating the table of rows");
+		check_cuda(cudaMemcpy(table_.get(), pointers.data(),
+							  pointers.size() * sizeof(float *),
+							  cudaMemcpyHostToDevice),
+				   "copying the table of rows");
+		if (shape_.stride > 0)
+		{
+			values_.allocate(budget, rows * shape_.stride,
+							 "allocating device memory for the quantised rows");
+			thresholds_.allocate(budget, rows + kThresholdPad,
+								 "allocating device memory for the thresholds");
+		}
+	}
+
+	void clear()
+	{
+		chunks_.clear();
+		table_.release();
+		values_.release();
+		thresholds_.release();
+		rows = 0;
+	}
+
+	RowTable table() const
+	{
+		return {table_.get(), shape_.shift, shape_.dimensions, rows};
+	}
+	QuantisedRows quantised() const
+	{
+		return {values_.get(), thresholds_.get(), rows};
+	}
+	__half	   *values() const { return values_.get(); }
+	float	   *thresholds() const { return thresholds_.get(); }
+
+	uint64_t	first_row = 0;	/* the global number of the first */
+	uint32_t	rows = 0;
+
+private:
+	RowShape	shape_;
+	std::vector<DeviceArray<float>> chunks_;
+	DeviceArray<const float *> table_;
+	DeviceArray<__half> values_;
+	DeviceArray<float> thresholds_;
+};
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_ROW_STORE_H */

@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_table.h
+ *	  Where the rows as staged (FP32) lie: in chunks of 2^shift rows.
+ *
+ * The number of rows is not known while they arrive, and a chunk more is
+ * cheaper than moving what is there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_ROW_TABLE_H
+#define FASTED_CUDA_ROW_TABLE_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fasted
+{
+
+struct RowTable
+{
+	const float *const *chunks;
+	uint32_t	shift;
+	uint32_t	dimensions;
+	uint32_t	rows;
+
+#ifdef __CUDACC__
+	__device__ __forceinline__ const float *
+	row(uint32_t number) const
+	{
+		uint32_t	within = number & ((1u << shift) - 1);
+
+		return chunks[number >> shift] + (size_t) within * dimensions;
+	}
+#endif
+};
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_ROW_TABLE_H */

@@ -1,0 +1,568 @@
+/*-------------------------------------------------------------------------
+ *
+ * engine_test.cu
+ *	  The CUDA engine against a slow oracle, bit for bit.
+ *
+ *	engine_test				all of it
+ *	engine_test --small		a subset for compute-sanitizer
+ *	engine_test --large		FP16 and FP64 filters against each other
+ *	engine_test --lost		for mutants: succeeds if pairs get lost
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <unistd.h>
+
+#include <chrono>
+#include <sys/wait.h>
+
+#include "join_helper.h"
+#include "tap.h"
+
+using fasted::tuning;
+
+namespace
+{
+
+struct Mode
+{
+	const char *name;
+	FastedFilter filter;
+	const char *kernel;
+};
+
+const Mode	modes[] = {
+	{"wgmma", FASTED_FILTER_AUTO, "wgmma"},
+	{"mma.sync", FASTED_FILTER_FP16, "mma.sync"},
+	{"fp64", FASTED_FILTER_FP64, nullptr},
+};
+
+FastedProblem
+problem_of(double eps, const Mode &mode)
+{
+	FastedProblem problem = {};
+
+	problem.eps = eps;
+	problem.filter = mode.filter;
+	tuning.kernel = mode.kernel;
+	return problem;
+}
+
+/* eps: zero, two distances to the last bit, one just below, and infinity. */
+std::vector<double>
+interesting_eps(const std::vector<double> &distances, double share)
+{
+	std::vector<double> sorted;
+
+	for (double x : distances)
+	{
+		if (x < INFINITY)
+			sorted.push_back(x);
+	}
+	if (sorted.empty())
+		return {0.0, 1.0, INFINITY};
+
+	size_t		few = (size_t) (sorted.size() * share);
+	size_t		half = sorted.size() / 2;
+
+	std::nth_element(sorted.begin(), sorted.begin() + few, sorted.end());
+	double		low = sorted[few];
+
+	std::nth_element(sorted.begin(), sorted.begin() + half, sorted.end());
+	return {0.0, low, std::nextafter(low, 0.0), sorted[half], INFINITY};
+}
+
+/* One set of rows with every mode and several eps. */
+bool
+check_rows(const char *what, const Rows &rows, double share = 0.01)
+{
+	std::vector<double> distances = all_distances(rows);
+	std::string why;
+
+	for (const Mode &mode : modes)
+	{
+		for (double eps : interesting_eps(distances, share))
+		{
+			Outcome		outcome = run_join(rows, problem_of(eps, mode));
+
+			if (!same_as_oracle(rows, distances, eps, outcome, &why))
+				return tap::ok(false, "%s, n = %u, d = %u, %s, eps = %.17g: %s", what,
+							   rows.n, rows.d, mode.name, eps, why.c_str());
+		}
+	}
+	return tap::ok(true, "%s, n = %u, d = %u", what, rows.n, rows.d);
+}
+
+Rows
+normal_rows(uint32_t n, uint32_t d, uint64_t seed)
+{
+	Rows		rows(n, d);
+	Normal		normal(seed);
+
+	for (float &v : rows.values)
+		v = normal();
+	return rows;
+}
+
+Rows
+clustered_rows(uint32_t n, uint32_t d, uint32_t clusters, float spread, uint64_t seed)
+{
+	Rows		centres = normal_rows(clusters, d, seed);
+	Rows		rows(n, d);
+
+	parallel(n, [&](uint32_t i)
+	{
+		Normal		normal(seed * 1000003 + i);
+		const float *centre = centres.row(normal.bits() % clusters);
+
+		for (uint32_t k = 0; k < d; k++)
+			rows.row(i)[k] = centre[k] + spread * normal();
+	});
+	return rows;
+}
+
+void
+test_shapes(bool small)
+{
+	const uint32_t all_n[] = {0, 1, 2, 127, 128, 129, 1000, 3001};
+	const uint32_t all_d[] = {1, 2, 15, 16, 17, 64, 65, 100, 128, 960, 1000, 4096};
+
+	for (uint32_t n : all_n)
+	{
+		for (uint32_t d : all_d)
+		{
+			if (small && (n > 300 || (d != 17 && d != 100 && d != 960)))
+				continue;
+			if (n == 3001 && d != 17 && d != 100 && d != 1000)
+				continue;
+			check_rows("normal", normal_rows(n, d, n * 7919 + d), 0.003);
+		}
+	}
+}
+
+void
+test_kinds()
+{
+	const uint32_t n = 1000;
+	const uint32_t d = 100;
+	Normal		normal(99);
+	auto		scaled = [&](float factor, float offset)
+	{
+		Rows		rows = normal_rows(n, d, 5);
+
+		for (float &v : rows.values)
+			v = v * factor + offset;
+		return rows;
+	};
+
+	check_rows("clustered", clustered_rows(n, d, 20, 0.01f, 3));
+
+	Rows		copies = normal_rows(n, d, 4);
+
+	for (uint32_t i = 0; i < n; i++)
+		memcpy(copies.row(i), copies.row(i % 37), d * sizeof(float));
+	check_rows("copies", copies);
+
+	Rows		near = copies;
+
+	for (float &v : near.values)
+		v = normal.bits() % 50 == 0 ? std::nextafterf(v, 10.0f) : v;
+	check_rows("copies a bit apart", near);
+
+	Rows		same(n, d);
+
+	for (float &v : same.values)
+		v = 3.14f;
+	check_rows("all equal", same);
+	check_rows("zeros", Rows(n, d));
+	check_rows("around 1e4", scaled(1.0f, 1e4f));
+	check_rows("around 1e6, a little apart", scaled(0.5f, 1e6f));
+	check_rows("1e6", scaled(1e6f, 0));
+	check_rows("1e30", scaled(1e30f, 0));
+	check_rows("3e38", scaled(6e37f, 0));
+	check_rows("1e-30", scaled(1e-30f, 0));
+	check_rows("subnormal", scaled(1e-42f, 0));
+
+	Rows		integers(n, d);
+
+	for (float &v : integers.values)
+		v = normal.bits() % 256;
+	check_rows("integers", integers);
+
+	Rows		binary(n, d);
+
+	for (float &v : binary.values)
+		v = normal.bits() % 2;
+	check_rows("zeros and ones", binary);
+
+	Rows		mixed = normal_rows(n, d, 6);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		float		factor = std::pow(10.0, normal.uniform() * 40 - 20);
+
+		for (uint32_t k = 0; k < d; k++)
+			mixed.row(i)[k] *= factor;
+	}
+	check_rows("rows of all magnitudes", mixed);
+
+	Rows		columns = normal_rows(n, d, 7);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		for (uint32_t k = 0; k < d; k++)
+			columns.row(i)[k] *= std::ldexp(1.0f, -(int) (k % 40));
+	}
+	check_rows("columns of all magnitudes", columns);
+
+	Rows		outlier = normal_rows(n, d, 8);
+
+	outlier.row(500)[3] = 1e30f;
+	outlier.row(501)[3] = -1e35f;
+	outlier.row(502)[4] = 1e5f;
+	check_rows("a few outliers", outlier);
+}
+
+/*
+ * Pairs that sit on the bound: coordinates that FP16 holds exactly about a
+ * centre that is exactly zero, so that rho is nothing, norms a thousand times
+ * the distance, and eps the very distance of the pairs.
+ */
+Rows
+border_rows(uint32_t n, uint32_t d)
+{
+	Rows		rows(n, d);
+	Normal		normal(11);
+
+	for (uint32_t i = 0; i + 3 < n; i += 4)
+	{
+		for (uint32_t k = 0; k < d; k++)
+		{
+			float		v = (float) (normal.bits() % 2000) - 1000;
+
+			rows.row(i)[k] = v;
+			rows.row(i + 1)[k] = v + (k < 16 ? 1 : 0);
+			rows.row(i + 2)[k] = -rows.row(i)[k];
+			rows.row(i + 3)[k] = -rows.row(i + 1)[k];
+		}
+	}
+	return rows;
+}
+
+void
+test_border(bool lost)
+{
+	Rows		border = border_rows(1000, 4096);
+	Rows		plain = normal_rows(1000, 128, 77);
+	bool		all = true;
+
+	for (const Rows *rows : {&border, &plain})
+	{
+		std::vector<double> distances = all_distances(*rows);
+		double		eps = rows == &border ? 4.0 : interesting_eps(distances, 0.05)[1];
+
+		for (const Mode &mode : modes)
+		{
+			std::string why;
+
+			if (mode.filter == FASTED_FILTER_FP64)
+				continue;
+
+			Outcome		outcome = run_join(*rows, problem_of(eps, mode));
+			bool		same = same_as_oracle(*rows, distances, eps, outcome, &why);
+
+			all &= same;
+			if (!lost)
+				tap::ok(same, "pairs on the bound, d = %u, %s: %s (%llu candidates)",
+						rows->d, mode.name, same ? "all found" : why.c_str(),
+						(unsigned long long) outcome.stats.candidates);
+			else
+				tap::note("d = %u, %s: %s", rows->d, mode.name,
+						  same ? "all found" : why.c_str());
+		}
+	}
+	if (lost)
+		tap::ok(!all, "without a term of the bound, pairs get lost");
+}
+
+/* A candidate buffer of 16 chunks: voided and redone all the time. */
+void
+test_redo(uint32_t n)
+{
+	Rows		rows = normal_rows(n, 64, 21);
+	std::vector<double> distances = all_distances(rows);
+
+	for (const Mode &mode : modes)
+	{
+		for (double eps : interesting_eps(distances, 0.01))
+		{
+			std::string why;
+
+			tuning.candidate_chunks = fasted::kFewestChunks;
+
+			Outcome		outcome = run_join(rows, problem_of(eps, mode));
+			bool		same = same_as_oracle(rows, distances, eps, outcome, &why);
+
+			tuning.candidate_chunks = 0;
+			tap::ok(same && (outcome.stats.redone_units > 0 || outcome.pairs.size() < 5000),
+					"tiny buffers, %s, eps = %g: %zu pairs, %llu units redone %s",
+					mode.name, eps, outcome.pairs.size(),
+					(unsigned long long) outcome.stats.redone_units, why.c_str());
+		}
+	}
+}
+
+/* Less device memory than the rows need: panels. */
+void
+test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
+{
+	Rows		rows = normal_rows(n, d, 31);
+
+	/* the transform was found for rows a million times smaller */
+	for (uint32_t i = n / 2; later_panels_larger && i < n; i++)
+	{
+		for (uint32_t k = 0; k < d; k++)
+			rows.row(i)[k] *= i % 2 ? 1e6f : 300.0f;
+	}
+
+	std::vector<double> distances = all_distances(rows);
+
+	for (const Mode &mode : modes)
+	{
+		uint32_t	panels = 0;
+		bool		good = true;
+		std::string why;
+
+		for (double eps : interesting_eps(distances, 0.01))
+		{
+			FastedProblem problem = problem_of(eps, mode);
+			size_t		results = fasted::Rounds::bytes(fasted::find_device(),
+														fasted::kFewestChunks, false);
+
+			tuning.staging_rows = 100;
+			problem.device_memory_limit = std::max<size_t>(
+				4 * results / 3, results + (size_t) n * d * 4 / 2 + (40 << 10));
+
+			Outcome		outcome = run_join(rows, problem);
+
+			good &= same_as_oracle(rows, distances, eps, outcome, &why)
+				&& outcome.was_full && outcome.read_back_right
+				&& outcome.stats.device_bytes <= problem.device_memory_limit;
+			panels = outcome.stats.panels;
+		}
+		tuning.staging_rows = 0;
+		tap::ok(good && panels >= 2, "%u panels, n = %u, d = %u, %s%s %s", panels, n, d,
+				mode.name, later_panels_larger ? ", later ones larger" : "", why.c_str());
+	}
+}
+
+/* The paper's own result: near the truth, and an error beyond FP16. */
+void
+test_approximate()
+{
+	Rows		rows = normal_rows(1000, 128, 41);
+	std::vector<double> distances = all_distances(rows);
+	double		eps = interesting_eps(distances, 0.05)[1];
+
+	for (const Mode &mode : modes)
+	{
+		if (mode.filter == FASTED_FILTER_FP64)
+			continue;
+
+		FastedProblem problem = problem_of(eps, mode);
+		size_t		wrong = 0;
+		size_t		expected = 0;
+		double		error = 0;
+
+		problem.approximate = true;
+
+		Outcome		outcome = run_join(rows, problem);
+
+		for (const FastedPair &p : outcome.pairs)
+		{
+			double		dist = distances[(size_t) p.a * rows.n + p.b];
+
+			error = std::max(error, std::fabs(dist - p.dist) / dist);
+			wrong += dist > eps;
+		}
+		for (double x : distances)
+			expected += x <= eps;
+		tap::ok(outcome.status == FASTED_OK && error < 2e-3 && error > 1e-9
+				&& std::fabs((double) outcome.pairs.size() - expected) < 0.02 * expected,
+				"approximate, %s: %zu pairs (%zu exact), %zu spurious, error %.2g",
+				mode.name, outcome.pairs.size(), expected, wrong, error);
+
+		problem.eps = INFINITY;
+		outcome = run_join(rows, problem);
+		tap::ok(outcome.pairs.size() == (size_t) rows.n * (rows.n - 1) / 2,
+				"approximate, %s: all pairs within infinity", mode.name);
+
+		Rows		large = rows;
+
+		large.row(700)[5] = 1e6f;
+		outcome = run_join(large, problem);
+		tap::ok(outcome.status == FASTED_UNSUPPORTED,
+				"approximate, %s, beyond FP16: %s", mode.name, outcome.error.c_str());
+	}
+}
+
+void
+test_life()
+{
+	Rows		rows = normal_rows(20000, 64, 51);
+	FastedProblem problem = problem_of(INFINITY, modes[0]);
+	auto		begin = std::chrono::steady_clock::now();
+	size_t		free_before;
+	size_t		free_after;
+	size_t		whole;
+
+	cudaMemGetInfo(&free_before, &whole);
+	run_join(rows, problem, [](const FastedPair *, size_t) { return false; });
+	cudaMemGetInfo(&free_after, &whole);
+
+	double		seconds = std::chrono::duration<double>(
+		std::chrono::steady_clock::now() - begin).count();
+
+	tap::ok(seconds < 2 && free_after == free_before,
+			"closed at the first pairs: %.0f ms, all device memory freed", seconds * 1e3);
+
+	/* Two joins at once. */
+	Rows		some = normal_rows(900, 33, 52);
+	std::vector<double> distances = all_distances(some);
+	double		eps = interesting_eps(distances, 0.1)[1];
+	bool		good = true;
+	std::vector<std::thread> threads;
+
+	for (int t = 0; t < 4; t++)
+		threads.emplace_back([&, t]
+		{
+			for (int i = 0; i < 5; i++)
+			{
+				FastedProblem p = {};
+				std::string why;
+
+				p.eps = eps;
+				p.filter = t == 3 ? FASTED_FILTER_FP64 : FASTED_FILTER_AUTO;
+				if (!same_as_oracle(some, distances, eps, run_join(some, p), &why))
+					good = false;
+			}
+		});
+	for (auto &thread : threads)
+		thread.join();
+	tap::ok(good, "four joins at once");
+
+	FastedProblem tiny = {};
+	Outcome		outcome;
+
+	tiny.device_memory_limit = 100000;
+	outcome = run_join(rows, tiny);
+	tap::ok(outcome.status == FASTED_OUT_OF_DEVICE_MEMORY, "too little memory: %s",
+			outcome.error.c_str());
+
+	FastedProblem unsupported = {};
+
+	unsupported.filter = FASTED_FILTER_INT8;
+	outcome = run_join(rows, unsupported);
+	tap::ok(outcome.status == FASTED_UNSUPPORTED, "int8: %s", outcome.error.c_str());
+
+	pid_t		child = fork();
+
+	if (child == 0)
+	{
+		char		reason[300];
+
+		_exit(fasted_engine()->probe(reason, sizeof(reason)) == FASTED_NO_DEVICE
+			  && strstr(reason, "forked") ? 0 : 1);
+	}
+
+	int			status = 1;
+
+	waitpid(child, &status, 0);
+	tap::ok(status == 0, "a forked process is told so");
+}
+
+/* FP16 and recheck against FP64, at a size where all tiles are full. */
+void
+test_large()
+{
+	for (uint32_t d : {128u, 960u})
+	{
+		Rows		rows = clustered_rows(200000, d, 4000, 0.3f, d);
+		double		eps = 0.3 * std::sqrt(2.0 * d) * 0.99;
+		uint64_t	hash[3];
+		uint64_t	count[3];
+
+		for (int m = 0; m < 3; m++)
+		{
+			auto		begin = std::chrono::steady_clock::now();
+			uint64_t	h = 0;
+			uint64_t	c = 0;
+			Outcome		outcome = run_join(rows, problem_of(eps, modes[m]),
+										   [&](const FastedPair *p, size_t n)
+			{
+				for (size_t i = 0; i < n; i++)
+				{
+					uint64_t	x;
+
+					memcpy(&x, &p[i].dist, 8);
+					x ^= ((uint64_t) p[i].a << 32 | p[i].b) * 0x9E3779B97F4A7C15;
+					x = (x ^ x >> 31) * 0xBF58476D1CE4E5B9;
+					h += x ^ x >> 29;
+				}
+				c += n;
+				return true;
+			});
+			double		seconds = std::chrono::duration<double>(
+				std::chrono::steady_clock::now() - begin).count();
+
+			hash[m] = h;
+			count[m] = c;
+			tap::note("%s: %.2f s, filter %.3f s, refine %.3f s, %llu candidates, "
+					  "%llu pairs, %llu redone %s", modes[m].name, seconds,
+					  outcome.stats.filter_seconds, outcome.stats.refine_seconds,
+					  (unsigned long long) outcome.stats.candidates,
+					  (unsigned long long) c,
+					  (unsigned long long) outcome.stats.redone_units,
+					  outcome.error.c_str());
+		}
+		tap::ok(count[0] > 100000 && count[0] == count[2] && hash[0] == hash[2]
+				&& hash[1] == hash[2] && count[1] == count[2],
+				"n = 200000, d = %u: %llu pairs, the same by all filters", d,
+				(unsigned long long) count[2]);
+	}
+}
+
+}								/* namespace */
+
+int
+main(int argc, char **argv)
+{
+	std::string mode = argc > 1 ? argv[1] : "";
+	char		reason[300] = "";
+
+	if (fasted_engine()->probe(reason, sizeof(reason)) != FASTED_OK)
+	{
+		tap::ok(false, "a GPU answers: %s", reason);
+		return tap::done();
+	}
+	if (mode == "--large")
+		test_large();
+	else if (mode == "--lost")
+		test_border(true);
+	else if (mode == "--small")
+	{
+		test_shapes(true);
+		test_redo(300);
+	}
+	else
+	{
+		test_shapes(false);
+		test_kinds();
+		test_border(false);
+		test_redo(3001);
+		test_panels(1500, 100, false);
+		test_panels(1500, 33, true);
+		test_approximate();
+		test_life();
+	}
+	return tap::done();
+}

@@ -1,0 +1,256 @@
+/*-------------------------------------------------------------------------
+ *
+ * host_test.cc
+ *	  The parts of the CUDA engine that are plain arithmetic, without a GPU.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "../../cuda/panels.h"
+#include "../../cuda/work_queue.h"
+#include "tap.h"
+
+using namespace fasted;
+
+/* Every pair that a join wants lies in exactly one located tile. */
+static bool
+covers(uint32_t rows_a, uint32_t rows_b, uint32_t tile_m, uint32_t tile_n,
+	   bool triangle, bool squares)
+{
+	TileOrder	order = {rows_a, rows_b, tile_m, tile_n, triangle, squares};
+	std::set<std::pair<uint32_t, uint32_t>> tiles;
+	uint64_t	items = order.items();
+
+	for (uint64_t item = 0; item < items; item++)
+	{
+		uint32_t	m;
+		uint32_t	n;
+
+		if (!order.locate(item, &m, &n))
+			continue;
+		if (!tiles.insert({m, n}).second)
+			return false;		/* twice */
+	}
+	if (tiles.size() != order.tiles())
+		return false;
+	for (uint32_t m = 0; m < order.tiles_m(); m++)
+	{
+		for (uint32_t n = 0; n < order.tiles_n(); n++)
+		{
+			/* the pair nearest to the diagonal's far side */
+			uint64_t	row = (uint64_t) m * tile_m;
+			uint64_t	column = (uint64_t) (n + 1) * tile_n - 1;
+			bool		wanted = !triangle || row < column;
+
+			if (wanted != (tiles.count({m, n}) == 1))
+				return false;
+		}
+	}
+	return true;
+}
+
+static void
+test_order()
+{
+	const uint32_t sizes[] = {1, 2, 127, 128, 129, 255, 256, 257, 1000, 1024,
+		1025, 3001, 5000};
+	bool		good = true;
+
+	for (uint32_t a : sizes)
+	{
+		for (bool squares : {false, true})
+		{
+			for (uint32_t tile_n : {64u, 128u, 256u})
+			{
+				uint32_t	tile_m = tile_n == 64 ? 64 : 128;
+
+				good &= covers(a, a, tile_m, tile_n, true, squares);
+				for (uint32_t b : sizes)
+					good &= covers(a, b, tile_m, tile_n, false, squares);
+			}
+		}
+	}
+	tap::ok(good, "every wanted tile is located once, no other one");
+
+	/* Far out, where the root of a double is off. */
+	std::mt19937_64 random(1);
+
+	good = true;
+	for (int i = 0; i < 1000000 && good; i++)
+	{
+		uint64_t	limit = (uint64_t) 1 << (i % 42 + 1);	/* 2^31 rows: 2^42 squares */
+		uint64_t	s = random() % limit;
+		uint64_t	row;
+		uint64_t	column;
+
+		triangle_square(s, &row, &column);
+		good = row <= column && column * (column + 1) / 2 + row == s;
+	}
+	for (uint64_t column = 1; column < 3000000 && good; column += 997)
+	{
+		uint64_t	first = column * (column + 1) / 2;
+		uint64_t	i;
+		uint64_t	j;
+
+		triangle_square(first, &i, &j);
+		good = i == 0 && j == column;
+		triangle_square(first - 1, &i, &j);
+		good &= i == column - 1 && j == column - 1;
+	}
+	tap::ok(good, "squares of the triangle are numbered without gaps up to 2^42");
+
+	/* Neighbouring items share operands. */
+	TileOrder	order = {100000, 100000, 128, 128, true, true};
+	std::set<uint32_t> touched;
+
+	for (uint64_t item = 64 * 500; item < 64 * 504; item++)
+	{
+		uint32_t	m;
+		uint32_t	n;
+
+		if (order.locate(item, &m, &n))
+		{
+			touched.insert(m);
+			touched.insert(n);
+		}
+	}
+	tap::ok(touched.size() <= 40, "256 consecutive tiles read %zu row blocks",
+			touched.size());
+}
+
+/*
+ * Rounds in which tiles are voided at random, by the device's rules: every
+ * piece of work must be done exactly once in the end.
+ */
+static void
+test_queue()
+{
+	std::mt19937 random(7);
+	bool		good = true;
+	bool		bounded = true;
+
+	for (int run = 0; run < 200; run++)
+	{
+		uint64_t	total = random() % 500;
+		uint32_t	blocks = 1 + random() % 8;
+		WorkState	state = first_state(total, 1 + random() % 100);
+		std::vector<Work> lists[2];
+		std::map<std::pair<uint64_t, uint32_t>, int> done;	/* item, warp */
+		bool		finished = total == 0;
+		int			rounds = 0;
+
+		while (!finished && rounds++ < 100000)
+		{
+			std::vector<Work> voided;
+			uint32_t	room = 1 + random() % 60;	/* warp tiles that fit */
+			uint32_t	after_stop = 0;
+
+			while (state.stop == 0 || after_stop < blocks)
+			{
+				/* blocks that have not seen "stop" yet */
+				after_stop += state.stop;
+
+				unsigned long long taken = state.taken++;
+				Work		work;
+
+				if (taken < state.again)
+					work = lists[state.list][taken];
+				else
+				{
+					work = {state.fresh_first + (taken - state.again), kAllWarps, 0};
+					if (work.item >= state.fresh_end)
+						break;
+				}
+				for (uint32_t warp = 0; warp < 4; warp++)
+				{
+					if (work.warp != kAllWarps && work.warp != warp)
+						continue;
+					if (room > 0)
+					{
+						room--;
+						done[{work.item, warp}]++;
+					}
+					else
+					{
+						voided.push_back({work.item, warp, 0});
+						state.voided++;
+						state.stop = 1;
+					}
+				}
+			}
+
+			std::vector<Work> next;
+			const std::vector<Work> &list = lists[state.list];
+			uint32_t	left = left_again(state);
+
+			for (uint32_t i = 0; i < left; i++)
+				next.push_back(list[state.again - left + i]);
+			next.insert(next.end(), voided.begin(), voided.end());
+			bounded &= next.size() <= (blocks + 1) * 4 * 2;
+			finished = advance_state(state, 1 + random() % 100).finished;
+			lists[state.list] = next;
+			good &= state.again == next.size();
+		}
+		good &= finished && done.size() == total * 4;
+		for (const auto &entry : done)
+			good &= entry.second == 1;
+	}
+	tap::ok(good, "voided work is done again, all other work once");
+	tap::ok(bounded, "the list of voided work stays short");
+}
+
+/* Every pair of panels is joined once, with both of them loaded. */
+static void
+test_panels()
+{
+	bool		good = true;
+
+	for (uint32_t panels = 1; panels <= 12; panels++)
+	{
+		PanelSchedule schedule(panels, false);
+		std::set<std::pair<uint32_t, uint32_t>> joined;
+		int64_t		sides[2] = {-1, -1};
+		uint32_t	loads = 0;
+
+		for (;;)
+		{
+			PanelStep	step = schedule.next();
+
+			if (step.kind == PanelStep::kDone)
+				break;
+			if (step.kind == PanelStep::kLoad)
+			{
+				sides[step.side_b] = step.b;
+				loads++;
+				continue;
+			}
+			good &= step.a <= step.b && sides[step.side_a] == step.a
+				&& sides[step.side_b] == step.b
+				&& (step.a == step.b) == (step.side_a == step.side_b)
+				&& joined.insert({step.a, step.b}).second;
+		}
+		good &= joined.size() == panels * (panels + 1) / 2;
+		good &= loads == panels * (panels - 1) / 2 + 1;
+	}
+
+	PanelSchedule resident(1, true);
+
+	good &= resident.next().kind == PanelStep::kJoin;
+	good &= resident.next().kind == PanelStep::kDone;
+	tap::ok(good, "every pair of panels meets once, with T (T - 1) / 2 + 1 loads");
+}
+
+int
+main()
+{
+	test_order();
+	test_queue();
+	test_panels();
+	return tap::done();
+}
