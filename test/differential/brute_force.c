@@ -1,0 +1,397 @@
+/*
+ * brute_force.c
+ *	  What a self-join must find, by the plainest means, against what it found.
+ *
+ *	brute_force eps TABLE TYPE QUANTILE ULPS
+ *	brute_force check TABLE TYPE EPS ORDERED SELF_PAIRS RESULT [FAULT]
+ *
+ * TABLE is what SQL said the table holds: lines "rank, key, vector" in the text
+ * format of COPY, where rank counts the keys in their order.  TYPE is real or
+ * double, the elements' type.  RESULT has lines "key, key, distance", the
+ * distance as the 16 hexadecimal digits of its bits.
+ *
+ * "eps" prints a distance between two rows, at the quantile of a sample, moved
+ * by so many units in the last place: it makes ties with eps.
+ *
+ * "check" compares: every pair that is due must be there, once, in the right
+ * order of keys, with the same bits, and no other.  It prints what differs and
+ * exits with 1 then.  FAULT damages the result first, to show that the
+ * comparison sees it: drop, extra, bit, swap or twice.
+ *
+ * This file shares no code with the extension on purpose.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 32
+#define SHOWN 5
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define WITH_HARDWARE_FMA __attribute__((target_clones("fma", "default")))
+#else
+#define WITH_HARDWARE_FMA
+#endif
+
+typedef struct Row
+{
+	char	   *key;
+	float	   *vector;
+} Row;
+
+static Row *rows;				/* by rank */
+static long nrows;
+static long dimensions;
+static int	shown;
+
+static void
+die(const char *what)
+{
+	fprintf(stderr, "brute_force: %s\n", what);
+	exit(2);
+}
+
+static void *
+get(size_t size)
+{
+	void	   *p = calloc(size + 1, 1);
+
+	if (p == NULL)
+		die("out of memory");
+	return p;
+}
+
+/* The definition of the distance, word for word. */
+WITH_HARDWARE_FMA static double
+distance(const float *x, const float *y)
+{
+	double		acc[LANES];
+
+	for (int l = 0; l < LANES; l++)
+		acc[l] = 0.0;
+	for (long k = 0; k < dimensions; k++)
+	{
+		double		diff = (double) x[k] - (double) y[k];
+
+		acc[k % LANES] = fma(diff, diff, acc[k % LANES]);
+	}
+	for (int offset = 16; offset >= 1; offset /= 2)
+	{
+		double		before[LANES];
+
+		memcpy(before, acc, sizeof(before));
+		for (int l = 0; l < LANES; l++)
+			acc[l] = before[l] + before[l ^ offset];
+	}
+	return sqrt(acc[0]);
+}
+
+static void
+parse_vector(char *text, int is_double, Row *row)
+{
+	long		n = 1;
+
+	for (char *c = text; *c != '\0'; c++)
+		n += *c == ',';
+	if (dimensions == 0)
+		dimensions = n;
+	if (n != dimensions)
+		die("dimensions differ");
+	row->vector = get(n * sizeof(float));
+	text++;
+	for (long k = 0; k < n; k++)
+	{
+		char	   *end;
+
+		row->vector[k] = is_double ? (float) strtod(text, &end) : strtof(text, &end);
+		if (end == text || !isfinite(row->vector[k]))
+			die("not a finite number");
+		text = end + 1;
+	}
+}
+
+static FILE *
+open_file(const char *name)
+{
+	FILE	   *file = fopen(name, "r");
+
+	if (file == NULL)
+	{
+		perror(name);
+		exit(2);
+	}
+	return file;
+}
+
+static char *
+column(char **line)
+{
+	char	   *c = strsep(line, "\t\n");
+
+	if (c == NULL)
+		die("too few columns");
+	return c;
+}
+
+static void
+read_table(const char *name, const char *type)
+{
+	FILE	   *file = open_file(name);
+	char	   *line = NULL;
+	size_t		size = 0;
+	long		room = 0;
+
+	while (getline(&line, &size, file) > 0)
+	{
+		char	   *rest = line;
+		long		rank = atol(column(&rest));
+
+		if (rank != nrows + 1)
+			die("rows are not in the order of their rank");
+		if (nrows == room)
+		{
+			room = 2 * room + 64;
+			rows = realloc(rows, room * sizeof(Row));
+			if (rows == NULL)
+				die("out of memory");
+		}
+		rows[nrows].key = strdup(column(&rest));
+		parse_vector(column(&rest), type[0] == 'd', &rows[nrows]);
+		nrows++;
+	}
+	fclose(file);
+	free(line);
+}
+
+static int
+by_size(const void *a, const void *b)
+{
+	double		x = *(const double *) a;
+	double		y = *(const double *) b;
+
+	return (x > y) - (x < y);
+}
+
+static int
+print_eps(double quantile, int ulps)
+{
+	long		count = 0;
+	double	   *sample = get(1000 * sizeof(double));
+	double		eps;
+
+	for (long i = 0; nrows > 1 && i < 1000; i++)
+	{
+		long		a = i * 7919 % nrows;
+		long		b = (i * 104729 + i / nrows + 1) % nrows;
+
+		if (a != b)
+			sample[count++] = distance(rows[a].vector, rows[b].vector);
+	}
+	qsort(sample, count, sizeof(double), by_size);
+	eps = count > 0 ? sample[(long) (quantile * (count - 1))] : 1.0;
+	for (; ulps > 0; ulps--)
+		eps = nextafter(eps, INFINITY);
+	for (; ulps < 0; ulps++)
+		eps = nextafter(eps, 0.0);
+	printf("%.17g\n", eps);
+	return 0;
+}
+
+/* --- the result */
+
+typedef struct Hit
+{
+	const char *a;
+	const char *b;
+	uint64_t	bits;
+} Hit;
+
+static Hit *hits;
+static long nhits;
+
+static void
+read_result(const char *name)
+{
+	FILE	   *file = open_file(name);
+	char	   *line = NULL;
+	size_t		size = 0;
+	long		room = 0;
+
+	while (getline(&line, &size, file) > 0)
+	{
+		char	   *rest = line;
+
+		if (nhits + 1 >= room)
+		{
+			room = 2 * room + 1024;
+			hits = realloc(hits, room * sizeof(Hit));
+			if (hits == NULL)
+				die("out of memory");
+		}
+		hits[nhits].a = strdup(column(&rest));
+		hits[nhits].b = strdup(column(&rest));
+		hits[nhits].bits = strtoull(column(&rest), NULL, 16);
+		nhits++;
+	}
+	fclose(file);
+	free(line);
+}
+
+static void
+damage(const char *fault)
+{
+	Hit		   *victim;
+	Hit			hit;
+
+	if (nhits == 0)
+		die("no pair to damage");
+	victim = &hits[nhits / 2];
+	hit = *victim;
+	if (strcmp(fault, "drop") == 0)
+		*victim = hits[--nhits];
+	else if (strcmp(fault, "bit") == 0)
+		victim->bits ^= 1;
+	else if (strcmp(fault, "swap") == 0)
+		*victim = (Hit) {hit.b, hit.a, hit.bits};
+	else if (strcmp(fault, "twice") == 0)
+		hits[nhits ? nhits - 1 : 0] = hits[0];
+	else if (strcmp(fault, "extra") == 0)
+	{
+		/* room for one more is always there */
+		hits = realloc(hits, (nhits + 1) * sizeof(Hit));
+		hits[nhits++] = (Hit) {rows[0].key, rows[0].key, 0};
+	}
+	else
+		die("unknown fault");
+}
+
+/* Ranks by key: a table sorted by the keys' bytes. */
+static long *by_key;
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	return strcmp(rows[*(const long *) a].key, rows[*(const long *) b].key);
+}
+
+static long
+find_key(const char *key)
+{
+	long		low = 0;
+	long		high = nrows - 1;
+
+	while (low <= high)
+	{
+		long		middle = (low + high) / 2;
+		int			order = strcmp(key, rows[by_key[middle]].key);
+
+		if (order == 0)
+			return by_key[middle];
+		if (order < 0)
+			high = middle - 1;
+		else
+			low = middle + 1;
+	}
+	return -1;
+}
+
+static void
+differs(const char *what, const char *a, const char *b, double dist)
+{
+	if (shown++ < SHOWN)
+		printf("    %s: %.40s, %.40s, %.17g\n", what, a, b, dist);
+}
+
+static double
+from_bits(uint64_t bits)
+{
+	double		x;
+
+	memcpy(&x, &bits, sizeof(x));
+	return x;
+}
+
+static uint64_t
+to_bits(double x)
+{
+	uint64_t	bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+}
+
+static int
+is_due(long a, long b, double dist, double eps, int ordered, int self_pairs)
+{
+	if (a == b)
+		return self_pairs;
+	return dist <= eps && (ordered || a < b);
+}
+
+static int
+check(double eps, int ordered, int self_pairs)
+{
+	unsigned char *seen = get((size_t) nrows * nrows);
+
+	by_key = get(nrows * sizeof(long));
+	for (long i = 0; i < nrows; i++)
+		by_key[i] = i;
+	qsort(by_key, nrows, sizeof(long), compare_keys);
+
+	for (long h = 0; h < nhits; h++)
+	{
+		const Hit  *hit = &hits[h];
+		long		a = find_key(hit->a);
+		long		b = find_key(hit->b);
+		double		dist = from_bits(hit->bits);
+
+		if (a < 0 || b < 0)
+			differs("no such key", hit->a, hit->b, dist);
+		else if (seen[a * nrows + b]++)
+			differs("twice", hit->a, hit->b, dist);
+		else
+		{
+			double		due = distance(rows[a].vector, rows[b].vector);
+
+			if (!is_due(a, b, due, eps, ordered, self_pairs))
+				differs("not due", hit->a, hit->b, due);
+			else if (to_bits(due) != hit->bits)
+				differs("wrong distance", hit->a, hit->b, dist);
+		}
+	}
+	for (long a = 0; a < nrows; a++)
+		for (long b = ordered ? 0 : a; b < nrows; b++)
+		{
+			double		due;
+
+			if (seen[a * nrows + b])
+				continue;
+			due = distance(rows[a].vector, rows[b].vector);
+			if (is_due(a, b, due, eps, ordered, self_pairs))
+				differs("missing", rows[a].key, rows[b].key, due);
+		}
+	printf("%ld rows, %ld pairs, %d differences\n", nrows, nhits, shown);
+	return shown > 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc == 6 && strcmp(argv[1], "eps") == 0)
+	{
+		read_table(argv[2], argv[3]);
+		return print_eps(atof(argv[4]), atoi(argv[5]));
+	}
+	if ((argc == 8 || argc == 9) && strcmp(argv[1], "check") == 0)
+	{
+		read_table(argv[2], argv[3]);
+		read_result(argv[7]);
+		if (argc == 9)
+			damage(argv[8]);
+		return check(strtod(argv[4], NULL), atoi(argv[5]), atoi(argv[6]));
+	}
+	fprintf(stderr, "usage: see the head of brute_force.c\n");
+	return 2;
+}
