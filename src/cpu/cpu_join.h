@@ -7,7 +7,7 @@
  *	  cpu_setup.c	what a join will hold: threads, blocks, memory
  *	  cpu_workers.c	threads and the phases of a round
  *	  cpu_pack.c	phases one and two: centre, scale, packed rows, thresholds
- *	  cpu_unit.c	phase three: a unit of work, filter and recheck
+ *	  cpu_unit.c	phase three: units of work, filter and recheck
  *
  * A round joins the rows of two slots, or of one with itself.  Rows that fit
  * into memory need one round, with one slot.  Otherwise the rows are cut into
@@ -58,11 +58,11 @@ typedef enum Phase
 	PHASE_JOIN					/* units of work */
 } Phase;
 
-/* A pair of rows of the unit at work, by their places in its blocks. */
+/* A pair of rows of the strip at work: distances from its first ones. */
 typedef struct Candidate
 {
-	uint8_t		row;
-	uint8_t		col;
+	uint16_t	row;
+	uint16_t	col;
 } Candidate;
 
 #define CANDIDATE_LIST 1024
@@ -73,14 +73,14 @@ typedef struct Worker
 	pthread_t	thread;
 
 	float	   *partial;		/* unfinished sums of a block pair */
-	uint8_t    *hits;			/* FASTED_HIT_BYTES for each row of a block */
+	uint8_t    *hits;			/* hit_stride bytes for each row of a block */
 	double	   *wide;			/* one row in FP64 */
 	float		sample[SAMPLE_ROWS];	/* values of one coordinate */
 	Candidate	list[CANDIDATE_LIST];
 	uint32_t	listed;
 
 	PairBlock  *block;			/* being filled, or NULL */
-	uint64_t	candidates;		/* of the unit at work */
+	uint64_t	candidates;		/* of the strip at work */
 	uint64_t	pairs;
 } Worker;
 
@@ -99,6 +99,7 @@ struct FastedJoin
 	uint64_t	row_limit;		/* rows that may be resident with one slot */
 	size_t		chunk_bytes;
 	uint32_t	block_rows;		/* rows of a block */
+	size_t		hit_stride;		/* bytes of one row of a strip's hit map */
 
 	/* Rows. */
 	bool		started;

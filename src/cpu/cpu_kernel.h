@@ -23,7 +23,7 @@
 #define FASTED_MAX_WIDTH 16
 #define FASTED_MAX_BLOCK 240
 
-/* Bytes of one row of a hit map: a bit for each column of a block. */
+/* Bytes of one row of a block's hit map: a bit for each column. */
 #define FASTED_HIT_BYTES 32
 
 /* The shape of a packed set of rows. */
@@ -53,6 +53,7 @@ typedef struct TileSweep
 	const float *a_threshold;
 	const float *b_threshold;
 	uint8_t    *hits;			/* byte of the first column in row 0's map */
+	size_t		hit_stride;		/* bytes from one row's map to the next */
 } TileSweep;
 
 /*

@@ -30,8 +30,12 @@
 /* Units for each thread, at least, so that all end at about the same time. */
 #define UNITS_PER_THREAD 16
 
-/* Blocks along the side of a group: see tile_order.h. */
+/*
+ * Blocks along the side of a group at most (see tile_order.h), and strips for
+ * each thread at least.
+ */
 #define GROUP_BLOCKS 8
+#define STRIPS_PER_THREAD 8
 
 FastedStatus
 cpu_fail(FastedJoin *join, FastedStatus status, const char *format,...)
@@ -98,7 +102,8 @@ slice_length(const CpuKernel *kernel, uint32_t dimensions)
 static uint64_t
 worker_bytes(const FastedJoin *join)
 {
-	uint64_t	bytes = (uint64_t) FASTED_MAX_BLOCK * FASTED_HIT_BYTES
+	uint64_t	bytes = (uint64_t) FASTED_MAX_BLOCK * GROUP_BLOCKS
+		* FASTED_HIT_BYTES
 		+ (join->problem.dimensions + 31) * sizeof(double);
 
 	if (join->problem.dimensions > join->slice)
@@ -149,7 +154,7 @@ cpu_plan_memory(FastedJoin *join)
 	fixed = threads * per_thread
 		+ pool_blocks(threads) * join->block_pairs * sizeof(FastedPair)
 		+ 2 * (join->chunk_bytes > row_bytes ? join->chunk_bytes : row_bytes)
-		+ row_bytes;
+		+ row_bytes + limit / 64;	/* pieces are rounded up to pages */
 	join->row_limit = fixed < limit
 		? (limit - fixed) / (2 * row_bytes + sizeof(float)) : 0;
 	if (join->row_limit < least)
@@ -184,6 +189,12 @@ plan_threads(FastedJoin *join, uint64_t rows)
 	}
 	if (units < (uint64_t) join->nworkers)
 		join->nworkers = (int) units;
+
+	join->order.group = GROUP_BLOCKS;
+	while (join->order.group > 1 && units / join->order.group
+		   < (uint64_t) join->nworkers * STRIPS_PER_THREAD)
+		join->order.group /= 2;
+	join->hit_stride = join->order.group * FASTED_HIT_BYTES;
 }
 
 static uint64_t
@@ -265,7 +276,6 @@ cpu_plan_rounds(FastedJoin *join)
 	}
 	plan_threads(join, join->panel_rows);
 	join->units_total = count_units(join);
-	join->order.group = GROUP_BLOCKS;
 
 	join->centre = fasted_cpu_map(join->problem.dimensions * sizeof(float),
 								  &join->memory);

@@ -1,9 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_unit.c
- *	  A unit of work: one pair of blocks, filtered, then rechecked.
+ *	  Units of work: pairs of blocks, filtered, then rechecked.
  *
- * The filter leaves a bit map of the block pair.  The recheck lists its bits,
+ * A worker claims a strip at a time, one block against some neighbours, so
+ * that the first stays in the cache, and a row's candidates come together.
+ * The filter leaves a bit map of the strip.  The recheck lists its bits,
  * row by row, and looks ahead in the list: rows are fetched before they are
  * needed, and a row with several candidates is promoted to FP64 once.
  *
@@ -23,48 +25,70 @@
 /* Candidates of one row for which its promotion to FP64 is kept. */
 #define WIDEN_FROM 3
 
-/* The block pair at work, with row numbers of the slots. */
-typedef struct Unit
+/*
+ * The strip at work: one block of slot A against neighbouring blocks of slot
+ * B.  Rows are numbers within the slots.
+ */
+typedef struct Strip
 {
 	size_t		first_a;
-	size_t		first_b;
 	uint32_t	rows_a;
-	uint32_t	rows_b;
-	bool		diagonal;
-} Unit;
+	size_t		first_b;		/* of the first block */
+	uint32_t	blocks;
+	bool		diagonal;		/* the first block is block A itself */
+} Strip;
 
-static void
-locate_unit(const FastedJoin *join, uint64_t i, uint64_t j, Unit *unit)
+/* Claimed numbers are rows of groups; false when this one has no block. */
+static bool
+locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 {
-	size_t		end_a = join->slot_a->rows.rows;
-	size_t		end_b = join->slot_b->rows.rows;
 	uint32_t	block = join->block_rows;
+	size_t		end_a = join->slot_a->rows.rows;
 
-	unit->first_a = i * block;
-	unit->first_b = j * block;
-	unit->rows_a = end_a - unit->first_a < block ? end_a - unit->first_a : block;
-	unit->rows_b = end_b - unit->first_b < block ? end_b - unit->first_b : block;
-	unit->diagonal = join->slot_a == join->slot_b && i == j;
+	strip->blocks = 0;
+	for (uint64_t in = 0; in < join->order.group; in++)
+	{
+		uint64_t	i;
+		uint64_t	j;
+
+		if (!fasted_order_unit(&join->order, claim * join->order.group + in,
+							   &i, &j))
+			continue;
+		if (strip->blocks++ == 0)
+		{
+			strip->first_a = i * block;
+			strip->rows_a = end_a - strip->first_a < block
+				? end_a - strip->first_a : block;
+			strip->first_b = j * block;
+			strip->diagonal = join->slot_a == join->slot_b && i == j;
+		}
+	}
+	return strip->blocks > 0;
 }
 
 /*
- * Sweeps all tiles of the block pair, slice by slice.  On the diagonal only
+ * Sweeps all tiles of one block pair, slice by slice.  On the diagonal only
  * tiles with some column beyond their first row.
  */
 static void
-filter_unit(Worker *worker, const Unit *unit)
+filter_block(Worker *worker, const Strip *strip, uint32_t number)
 {
 	FastedJoin *join = worker->join;
 	const CpuKernel *kernel = join->kernel;
 	const Slot *slot_a = join->slot_a;
 	const Slot *slot_b = join->slot_b;
 	uint32_t	d = join->problem.dimensions;
-	uint32_t	tiles = (unit->rows_a + kernel->tile_rows - 1) / kernel->tile_rows;
+	uint32_t	tiles = (strip->rows_a + kernel->tile_rows - 1) / kernel->tile_rows;
 	size_t		column_size = (size_t) tiles * kernel->tile_rows
 		* kernel->tile_cols;
-	TileSweep	sweep = {.a_threshold = slot_a->threshold + unit->first_a};
+	size_t		first_b = strip->first_b + (size_t) number * join->block_rows;
+	size_t		left_b = slot_b->rows.rows - first_b;
+	uint32_t	rows_b = left_b < join->block_rows ? left_b : join->block_rows;
+	TileSweep	sweep = {
+		.a_threshold = slot_a->threshold + strip->first_a,
+		.hit_stride = join->hit_stride,
+	};
 
-	memset(worker->hits, 0, (size_t) unit->rows_a * FASTED_HIT_BYTES);
 	for (uint32_t k = 0; k < d; k += join->slice)
 	{
 		sweep.depth = d - k < join->slice ? d - k : join->slice;
@@ -72,17 +96,17 @@ filter_unit(Worker *worker, const Unit *unit)
 		sweep.last = k + sweep.depth == d;
 		sweep.a = slot_a->packed
 			+ pack_offset(&slot_a->layout, kernel->width,
-						  unit->first_a / kernel->width, k);
+						  strip->first_a / kernel->width, k);
 
-		for (uint32_t col = 0; col < unit->rows_b; col += kernel->tile_cols)
+		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
 		{
 			if (cpu_stopping(join))
 				return;
 			sweep.b = slot_b->packed
 				+ pack_offset(&slot_b->layout, kernel->width,
-							  (unit->first_b + col) / kernel->width, k);
+							  (first_b + col) / kernel->width, k);
 			sweep.tiles = tiles;
-			if (unit->diagonal)
+			if (strip->diagonal && number == 0)
 			{
 				uint32_t	above = col + kernel->tile_cols - 1;
 				uint32_t	useful = (above + kernel->tile_rows - 1)
@@ -91,11 +115,19 @@ filter_unit(Worker *worker, const Unit *unit)
 				sweep.tiles = useful < tiles ? useful : tiles;
 			}
 			sweep.partial = worker->partial + col / kernel->tile_cols * column_size;
-			sweep.b_threshold = slot_b->threshold + unit->first_b + col;
-			sweep.hits = worker->hits + col / 8;
+			sweep.b_threshold = slot_b->threshold + first_b + col;
+			sweep.hits = worker->hits + number * FASTED_HIT_BYTES + col / 8;
 			kernel->sweep(&sweep);
 		}
 	}
+}
+
+static void
+filter_strip(Worker *worker, const Strip *strip)
+{
+	memset(worker->hits, 0, strip->rows_a * worker->join->hit_stride);
+	for (uint32_t number = 0; number < strip->blocks; number++)
+		filter_block(worker, strip, number);
 }
 
 /* Hands over the block being filled. */
@@ -158,11 +190,14 @@ hit_word(const uint8_t *map, uint32_t word)
 	return bits;
 }
 
-/* Appends one row's candidates to the list, in order of columns. */
+/* Appends one row's candidates in one block to the list. */
 static void
-list_row(Worker *worker, const Unit *unit, uint32_t row)
+list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 {
-	const uint8_t *map = worker->hits + (size_t) row * FASTED_HIT_BYTES;
+	const uint8_t *map = worker->hits + row * worker->join->hit_stride
+		+ number * FASTED_HIT_BYTES;
+	uint32_t	first = number * worker->join->block_rows;
+	bool		diagonal = strip->diagonal && number == 0;
 
 	for (uint32_t word = 0; word < FASTED_HIT_BYTES / 8; word++)
 	{
@@ -171,10 +206,10 @@ list_row(Worker *worker, const Unit *unit, uint32_t row)
 			uint32_t	col = 64 * word + (uint32_t) __builtin_ctzll(bits);
 
 			/* each pair once, and no row with itself */
-			if (!unit->diagonal || col > row)
+			if (!diagonal || col > row)
 				worker->list[worker->listed++] = (Candidate) {
-					.row = (uint8_t) row,
-					.col = (uint8_t) col,
+					.row = (uint16_t) row,
+					.col = (uint16_t) (first + col),
 				};
 		}
 	}
@@ -191,7 +226,7 @@ prefetch_row(const float *row, uint32_t dimensions)
 
 /* Fetches the rows of a candidate that is soon to be rechecked. */
 static void
-prefetch_candidate(const Worker *worker, const Unit *unit, uint32_t c)
+prefetch_candidate(const Worker *worker, const Strip *strip, uint32_t c)
 {
 	const FastedJoin *join = worker->join;
 	uint32_t	d = join->problem.dimensions;
@@ -200,9 +235,9 @@ prefetch_candidate(const Worker *worker, const Unit *unit, uint32_t c)
 		return;
 	if (c == 0 || worker->list[c].row != worker->list[c - 1].row)
 		prefetch_row(row_store_row(&join->slot_a->rows,
-								   unit->first_a + worker->list[c].row), d);
+								   strip->first_a + worker->list[c].row), d);
 	prefetch_row(row_store_row(&join->slot_b->rows,
-							   unit->first_b + worker->list[c].col), d);
+							   strip->first_b + worker->list[c].col), d);
 }
 
 /* Do so many candidates from c on share one row that widening it pays? */
@@ -215,27 +250,27 @@ row_repeats(const Worker *worker, uint32_t c)
 
 /* Rechecks the list and empties it; false when the join is being closed. */
 static bool
-refine_list(Worker *worker, const Unit *unit)
+refine_list(Worker *worker, const Strip *strip)
 {
 	FastedJoin *join = worker->join;
 	const CpuKernel *kernel = join->kernel;
-	size_t		first_a = join->slot_a->first_row + unit->first_a;
-	size_t		first_b = join->slot_b->first_row + unit->first_b;
+	size_t		first_a = join->slot_a->first_row + strip->first_a;
+	size_t		first_b = join->slot_b->first_row + strip->first_b;
 	uint32_t	d = join->problem.dimensions;
 	int			wide = -1;		/* the row that was widened last */
 
 	for (uint32_t c = 0; c < PREFETCH_AHEAD; c++)
-		prefetch_candidate(worker, unit, c);
+		prefetch_candidate(worker, strip, c);
 	for (uint32_t c = 0; c < worker->listed; c++)
 	{
 		Candidate	pair = worker->list[c];
 		const float *x = row_store_row(&join->slot_a->rows,
-									   unit->first_a + pair.row);
+									   strip->first_a + pair.row);
 		const float *y = row_store_row(&join->slot_b->rows,
-									   unit->first_b + pair.col);
+									   strip->first_b + pair.col);
 		double		dist;
 
-		prefetch_candidate(worker, unit, c + PREFETCH_AHEAD);
+		prefetch_candidate(worker, strip, c + PREFETCH_AHEAD);
 		if (pair.row != wide && row_repeats(worker, c))
 		{
 			kernel->widen(x, d, worker->wide);
@@ -255,24 +290,27 @@ refine_list(Worker *worker, const Unit *unit)
 	return true;
 }
 
-/* Rechecks all candidates of the unit; false when the join is being closed. */
+/* Rechecks all candidates of the strip; false when the join is being closed. */
 static bool
-refine_unit(Worker *worker, const Unit *unit)
+refine_strip(Worker *worker, const Strip *strip)
 {
 	worker->listed = 0;
-	for (uint32_t row = 0; row < unit->rows_a; row++)
+	for (uint32_t row = 0; row < strip->rows_a; row++)
 	{
-		if (worker->listed + FASTED_MAX_BLOCK > CANDIDATE_LIST &&
-			!refine_list(worker, unit))
-			return false;
-		list_row(worker, unit, row);
+		for (uint32_t number = 0; number < strip->blocks; number++)
+		{
+			if (worker->listed + FASTED_MAX_BLOCK > CANDIDATE_LIST &&
+				!refine_list(worker, strip))
+				return false;
+			list_row(worker, strip, row, number);
+		}
 	}
-	return refine_list(worker, unit);
+	return refine_list(worker, strip);
 }
 
-/* Counts what a unit took; atomically, for stats may look at any time. */
+/* Counts what a strip took; atomically, for stats may look at any time. */
 static void
-count_unit(Worker *worker, uint64_t filter_ns, uint64_t refine_ns)
+count_strip(Worker *worker, uint64_t filter_ns, uint64_t refine_ns)
 {
 	FastedJoin *join = worker->join;
 
@@ -283,35 +321,33 @@ count_unit(Worker *worker, uint64_t filter_ns, uint64_t refine_ns)
 	worker->candidates = worker->pairs = 0;
 }
 
-/* Phase three: units until there are no more. */
+/* Phase three: strips until there are no more. */
 void
 cpu_join_units(Worker *worker)
 {
 	FastedJoin *join = worker->join;
-	uint64_t	numbers = fasted_order_numbers(&join->order);
-	uint64_t	number;
+	uint64_t	claims = fasted_order_numbers(&join->order) / join->order.group;
+	uint64_t	claim;
 
-	while ((number = cpu_claim(join)) < numbers && !cpu_stopping(join))
+	while ((claim = cpu_claim(join)) < claims && !cpu_stopping(join))
 	{
-		Unit		unit;
-		uint64_t	i;
-		uint64_t	j;
-		uint64_t	begin = cpu_now();
+		Strip		strip;
+		uint64_t	begin;
 		uint64_t	filtered;
 		uint64_t	end;
 		bool		done;
 
-		if (!fasted_order_unit(&join->order, number, &i, &j))
+		if (!locate_strip(join, claim, &strip))
 			continue;
-		locate_unit(join, i, j, &unit);
-		filter_unit(worker, &unit);
+		begin = cpu_now();
+		filter_strip(worker, &strip);
 		filtered = cpu_now();
-		done = !cpu_stopping(join) && refine_unit(worker, &unit);
+		done = !cpu_stopping(join) && refine_strip(worker, &strip);
 		end = cpu_now();
-		count_unit(worker, filtered - begin, end - filtered);
+		count_strip(worker, filtered - begin, end - filtered);
 		if (!done)
 			break;
-		atomic_fetch_add(&join->units_done, 1);
+		atomic_fetch_add(&join->units_done, strip.blocks);
 		if (worker->block != NULL && end - worker->block->since > FLUSH_AFTER_NS)
 			flush_block(worker);
 	}

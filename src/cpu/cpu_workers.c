@@ -153,7 +153,7 @@ init_worker(FastedJoin *join, Worker *worker)
 		if (worker->partial == NULL)
 			return false;
 	}
-	worker->hits = fasted_cpu_map(block * FASTED_HIT_BYTES, &join->memory);
+	worker->hits = fasted_cpu_map(block * join->hit_stride, &join->memory);
 	worker->wide = fasted_cpu_map((d + 31) * sizeof(double), &join->memory);
 	return worker->hits != NULL && worker->wide != NULL;
 }
@@ -165,7 +165,7 @@ free_worker(FastedJoin *join, Worker *worker)
 
 	fasted_cpu_unmap(worker->partial, block * block * sizeof(float),
 					 &join->memory);
-	fasted_cpu_unmap(worker->hits, block * FASTED_HIT_BYTES, &join->memory);
+	fasted_cpu_unmap(worker->hits, block * join->hit_stride, &join->memory);
 	fasted_cpu_unmap(worker->wide, (join->problem.dimensions + 31) * sizeof(double),
 					 &join->memory);
 }

@@ -44,7 +44,7 @@
 /* Some sum reached its threshold: sets the bits of all that did. */
 TARGET static inline __attribute__((always_inline)) void
 KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
-				   const float *b_threshold, uint8_t *hits)
+				   const float *b_threshold, uint8_t *hits, size_t hit_stride)
 {
 	FOR_ROWS(i)
 	{
@@ -60,7 +60,7 @@ KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
 		if (bits != 0)
 		{
 			UNROLL for (int byte = 0; byte < TILE_COLS / 8; byte++)
-				hits[i * FASTED_HIT_BYTES + byte] = (uint8_t) (bits >> (8 * byte));
+				hits[i * hit_stride + byte] = (uint8_t) (bits >> (8 * byte));
 		}
 	}
 }
@@ -68,7 +68,7 @@ KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
 /* Sums of one tile against the thresholds.  Few tiles have any hit at all. */
 TARGET static inline __attribute__((always_inline)) void
 KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
-				   const float *b_threshold, uint8_t *hits)
+				   const float *b_threshold, uint8_t *hits, size_t hit_stride)
 {
 	Hit			any = HIT_NONE();
 	Vec			tb[TILE_VECS];
@@ -83,7 +83,7 @@ KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
 			any = HIT_OR(any, VEC_GE(sums[i][v], VEC_ADD(ta, tb[v])));
 	}
 	if (HIT_ANY(any))
-		KERNEL(mark_hits) (sums, a_threshold, b_threshold, hits);
+		KERNEL(mark_hits) (sums, a_threshold, b_threshold, hits, hit_stride);
 }
 
 /* One coordinate: the outer product of a's column and b's, added to sums. */
@@ -149,7 +149,8 @@ KERNEL(sweep) (const TileSweep *sweep)
 		if (sweep->last)
 			KERNEL(test_tile) (sums, sweep->a_threshold + row,
 							   sweep->b_threshold,
-							   sweep->hits + (size_t) row * FASTED_HIT_BYTES);
+							   sweep->hits + row * sweep->hit_stride,
+							   sweep->hit_stride);
 		else
 		{
 			FOR_ROWS(i)
