@@ -1,5 +1,413 @@
+/*-------------------------------------------------------------------------
+ *
+ * filter_wgmma.cu
+ *	  The filter for Hopper: TMA copies, warpgroup products.
+ *
+ * One block of three warpgroups on a multiprocessor.  One thread of the first
+ * takes tiles of 128 x 256 from the queue and keeps four stages of 64
+ * dimensions of both sides in flight; the other two warpgroups compute 64 x 256
+ * inner products each, straight from shared memory, and report the hits.  The
+ * copying thread runs ahead over the end of a tile, so a tile's first slices
+ * and thresholds are there when the last tile's epilogue ends.
+ *
+ * mma.sync reaches about 65% of a Hopper's tensor cores at best, since every
+ * operand passes through registers; wgmma reads shared memory by itself.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "check.h"
+#include "epilogue.cuh"
 #include "filter.h"
-namespace fasted {
-bool filter_wgmma_available(const Device &) { return false; }
-void launch_filter_wgmma(const FilterParams &, bool, const Device &, cudaStream_t) {}
+#include "ptx_sm90.h"
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr int kTileM = 128;
+constexpr int kTileN = 256;
+constexpr int kSliceK = 64;		/* 128 bytes: the width of the swizzle */
+constexpr int kSteps = kSliceK / (int) kStepK;
+constexpr int kStages = 4;
+constexpr int kTilesAhead = 2;	/* tiles whose thresholds are in memory */
+constexpr int kThreads = 384;
+constexpr int kConsumerWarps = 8;
+
+constexpr uint32_t kBytesA = kTileM * kSliceK * 2;
+constexpr uint32_t kBytesB = kTileN * kSliceK * 2;
+constexpr uint32_t kStageBytes = kBytesA + kBytesB;
+constexpr uint32_t kThresholdBytes = (kTileM + kTileN) * sizeof(float);
+
+/* What the copying thread tells the others about a tile. */
+struct alignas(16) TileSlot
+{
+	float		tx[kTileM];
+	float		ty[kTileN];
+	uint64_t	item;
+	uint32_t	warp;
+	uint32_t	tile_m;
+	uint32_t	tile_n;
+	bool		end;			/* no tile: the queue is empty */
+};
+
+struct Control
+{
+	alignas(16) TileSlot tiles[kTilesAhead];
+	alignas(8) uint64_t slice_full[kStages];
+	uint64_t	slice_empty[kStages];
+	uint64_t	tile_full[kTilesAhead];
+	uint64_t	tile_empty[kTilesAhead];
+};
+
+constexpr uint32_t kSharedBytes = kStages * kStageBytes + sizeof(Control) + 1024;
+
+/* A position in a ring of barriers. */
+template <int kSize>
+struct Ring
+{
+	uint32_t	index = 0;
+	uint32_t	parity = 0;
+
+	__device__ __forceinline__ void next()
+	{
+		if (++index == kSize)
+		{
+			index = 0;
+			parity ^= 1;
+		}
+	}
+};
+
+struct WgmmaParams
+{
+	CUtensorMap map_a;			/* boxes of 64 x kTileM and 64 x kTileN */
+	CUtensorMap map_b;
+	FilterParams filter;
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/*
+ * Takes the items of the queue one ahead, so that nobody waits for the atomic.
+ * After "stop" one item more is taken, and done, than must be.
+ */
+class WorkAhead
+{
+public:
+	__device__ __forceinline__ explicit WorkAhead(const CandidateBuffer &buffer)
+		: buffer_(buffer), again_(buffer.state->again),
+		fresh_first_(buffer.state->fresh_first), fresh_end_(buffer.state->fresh_end),
+		list_(buffer.lists[buffer.state->list])
+	{
+		ask();
+	}
+
+	__device__ __forceinline__ bool
+	take(Work *work)
+	{
+		unsigned long long taken = asked_;
+
+		if (stop_)
+			return false;
+		if (taken < again_)
+			*work = list_[taken];
+		else
+			*work = {fresh_first_ + (taken - again_), kAllWarps, 0};
+		if (work->item >= fresh_end_ && taken >= again_)
+			return false;
+		ask();
+		return true;
+	}
+
+private:
+	__device__ __forceinline__ void
+	ask()
+	{
+		stop_ = *(volatile uint32_t *) &buffer_.state->stop;
+		if (!stop_)
+			asked_ = atomicAdd(&buffer_.state->taken, 1ULL);
+	}
+
+	const CandidateBuffer &buffer_;
+	unsigned long long again_;
+	unsigned long long fresh_first_;
+	unsigned long long fresh_end_;
+	const Work *list_;
+	unsigned long long asked_ = 0;
+	uint32_t	stop_ = 0;
+};
+
+/* The copying thread. */
+__device__ __forceinline__ void
+produce(const WgmmaParams &p, uint32_t stages, Control &control)
+{
+	const FilterParams &f = p.filter;
+	int			slices = (f.k_steps + kSteps - 1) / kSteps;
+	Ring<kStages> slice;
+	Ring<kTilesAhead> tile;
+	WorkAhead	queue(f.candidates);
+	Work		work;
+	bool		more = true;
+
+	while (more)
+	{
+		uint32_t	tile_m = 0;
+		uint32_t	tile_n = 0;
+
+		do
+			more = queue.take(&work);
+		while (more && !f.order.locate(work.item, &tile_m, &tile_n));
+
+		TileSlot   &slot = control.tiles[tile.index];
+		uint32_t	full = ptx::shared_address(&control.tile_full[tile.index]);
+
+		ptx::barrier_wait(ptx::shared_address(&control.tile_empty[tile.index]),
+						  tile.parity ^ 1);
+		slot.end = !more;
+		slot.item = work.item;
+		slot.warp = work.warp;
+		slot.tile_m = tile_m;
+		slot.tile_n = tile_n;
+		if (!more)
+		{
+			ptx::barrier_arrive(full);
+			break;
+		}
+		ptx::barrier_arrive_expect(full, kThresholdBytes);
+		ptx::copy_bulk(ptx::shared_address(slot.tx), f.a.thresholds + tile_m * kTileM,
+					   sizeof(slot.tx), full);
+		ptx::copy_bulk(ptx::shared_address(slot.ty), f.b.thresholds + tile_n * kTileN,
+					   sizeof(slot.ty), full);
+		tile.next();
+
+		for (int s = 0; s < slices; s++)
+		{
+			uint32_t	to = stages + slice.index * kStageBytes;
+			uint32_t	there = ptx::shared_address(&control.slice_full[slice.index]);
+
+			ptx::barrier_wait(ptx::shared_address(&control.slice_empty[slice.index]),
+							  slice.parity ^ 1);
+			ptx::barrier_arrive_expect(there, kStageBytes);
+			ptx::copy_tile(to, &p.map_a, s * kSliceK, tile_m * kTileM, there);
+			ptx::copy_tile(to + kBytesA, &p.map_b, s * kSliceK, tile_n * kTileN, there);
+			slice.next();
+		}
+	}
 }
+
+/* A warpgroup's share of the products, tile after tile. */
+template <class Test>
+__device__ __forceinline__ void
+consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &control)
+{
+	const FilterParams &f = p.filter;
+	int			slices = (f.k_steps + kSteps - 1) / kSteps;
+	uint32_t	warp = threadIdx.x / 32 - 4;
+	uint32_t	lane = threadIdx.x % 32;
+	uint32_t	group = warp / 4;
+	Ring<kStages> slice;
+	Ring<kTilesAhead> tile;
+	CandidateWriter writer;
+
+	for (;;)
+	{
+		TileSlot   &slot = control.tiles[tile.index];
+		float		acc[128];
+		uint32_t	last = 0;
+
+		ptx::barrier_wait(ptx::shared_address(&control.tile_full[tile.index]), tile.parity);
+		if (slot.end)
+			break;
+
+		for (int s = 0; s < slices; s++)
+		{
+			uint32_t	at = stages + slice.index * kStageBytes;
+			uint64_t	a = ptx::wgmma_operand(at + group * (kBytesA / 2));
+			uint64_t	b = ptx::wgmma_operand(at + kBytesA);
+			int			left = (int) f.k_steps - s * kSteps;
+
+			ptx::barrier_wait(ptx::shared_address(&control.slice_full[slice.index]),
+							  slice.parity);
+			ptx::wgmma_fence();
+			/* 16 dimensions are 32 bytes: two units of an operand's address */
+			if (left >= kSteps)
+			{
+#pragma unroll
+				for (int step = 0; step < kSteps; step++)
+					ptx::wgmma_64x256x16(acc, a + step * 2, b + step * 2, s + step);
+			}
+			else
+			{
+#pragma unroll
+				for (int step = 0; step < kSteps - 1; step++)
+				{
+					if (step < left)
+						ptx::wgmma_64x256x16(acc, a + step * 2, b + step * 2, s + step);
+				}
+			}
+			ptx::wgmma_commit();
+
+			/* the slice before this one has been read */
+			ptx::wgmma_wait<1>();
+			if (s > 0 && lane == 0)
+				ptx::barrier_arrive(last);
+			last = ptx::shared_address(&control.slice_empty[slice.index]);
+			slice.next();
+		}
+		ptx::wgmma_wait<0>();
+		if (lane == 0)
+			ptx::barrier_arrive(last);
+
+		if (slot.warp == kAllWarps || slot.warp == warp)
+		{
+			int			x = group * 64 + warp % 4 * 16 + lane / 4;
+			int			y = lane % 4 * 2;
+			WarpTile	place = {slot.tile_m * kTileM + x, slot.tile_n * kTileN + y,
+				f.a.rows, f.b.rows, f.order.triangle};
+
+			if (!report_hits<LayoutWgmma>(acc, slot.tx + x, slot.ty + y, test, place,
+										  f.candidates, writer))
+				writer.give_up(f.candidates, slot.item, warp, 0);
+		}
+		__syncwarp();
+		if (lane == 0)
+			ptx::barrier_arrive(ptx::shared_address(&control.tile_empty[tile.index]));
+		tile.next();
+	}
+	writer.close(f.candidates);
+}
+
+#endif							/* sm_90a */
+
+template <class Test>
+__global__ void
+__launch_bounds__(kThreads, 1)
+wgmma_kernel(const __grid_constant__ WgmmaParams p, const Test test)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+	extern __shared__ unsigned char shared[];
+	uint32_t	skip = (1024 - ptx::shared_address(shared) % 1024) % 1024;
+	uint32_t	stages = ptx::shared_address(shared) + skip;
+	Control    &control = *(Control *) (shared + skip + kStages * kStageBytes);
+
+	if (threadIdx.x == 0)
+	{
+		for (int i = 0; i < kStages; i++)
+		{
+			ptx::barrier_init(ptx::shared_address(&control.slice_full[i]), 1);
+			ptx::barrier_init(ptx::shared_address(&control.slice_empty[i]), kConsumerWarps);
+		}
+		for (int i = 0; i < kTilesAhead; i++)
+		{
+			ptx::barrier_init(ptx::shared_address(&control.tile_full[i]), 1);
+			ptx::barrier_init(ptx::shared_address(&control.tile_empty[i]), kConsumerWarps);
+		}
+		ptx::barrier_init_fence();
+		ptx::prefetch_map(&p.map_a);
+		ptx::prefetch_map(&p.map_b);
+	}
+	__syncthreads();
+
+	/* 65536 registers: 128 threads with 40 and 256 with 232 */
+	if (threadIdx.x < 128)
+	{
+		ptx::registers_release<40>();
+		if (threadIdx.x == 0)
+			produce(p, stages, control);
+	}
+	else
+	{
+		ptx::registers_acquire<232>();
+		consume(p, test, stages, control);
+	}
+#endif
+}
+
+using EncodeTiled = CUresult (*) (CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+								  const cuuint64_t *, const cuuint64_t *,
+								  const cuuint32_t *, const cuuint32_t *,
+								  CUtensorMapInterleave, CUtensorMapSwizzle,
+								  CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+/* The driver's function, which this library does not link to. */
+EncodeTiled
+encode_tiled()
+{
+	void	   *function = nullptr;
+	cudaDriverEntryPointQueryResult found;
+
+	if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+										 cudaEnableDefault, &found) != cudaSuccess
+		|| found != cudaDriverEntryPointSuccess)
+	{
+		(void) cudaGetLastError();
+		return nullptr;
+	}
+	return (EncodeTiled) function;
+}
+
+/* Boxes of 64 dimensions of box_rows rows; zeros beyond the rows' ends. */
+CUtensorMap
+tensor_map(const QuantisedRows &side, uint32_t stride, uint32_t box_rows)
+{
+	static const EncodeTiled encode = encode_tiled();
+	CUtensorMap map;
+	cuuint64_t	size[2] = {stride, side.rows};
+	cuuint64_t	row_bytes[1] = {stride * sizeof(__half)};
+	cuuint32_t	box[2] = {kSliceK, box_rows};
+	cuuint32_t	steps[2] = {1, 1};
+
+	if (encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, (void *) side.values, size,
+			   row_bytes, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+			   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+			   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
+		fail(FASTED_INTERNAL, "the driver refused to describe the quantised rows");
+	return map;
+}
+
+template <class Test>
+void
+launch(const FilterParams &params, const Test &test, const Device &device,
+	   cudaStream_t stream)
+{
+	auto		kernel = wgmma_kernel<Test>;
+	WgmmaParams p = {tensor_map(params.a, params.stride, kTileM),
+		tensor_map(params.b, params.stride, kTileN), params};
+
+	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+									kSharedBytes),
+			   "sizing the filter's shared memory");
+	kernel<<<device.multiprocessors, kThreads, kSharedBytes, stream>>>(p, test);
+	check_launch("launching the wgmma filter");
+}
+
+}								/* namespace */
+
+bool
+filter_wgmma_available(const Device &device)
+{
+	cudaFuncAttributes attributes;
+
+	if (device.capability != 90)
+		return false;
+
+	/* compiled for sm_90a, not from the PTX of an older architecture? */
+	check_cuda(cudaFuncGetAttributes(&attributes, wgmma_kernel<CertifiedTest>),
+			   "looking for the wgmma filter");
+	return attributes.binaryVersion == 90 && attributes.ptxVersion == 90
+		&& encode_tiled() != nullptr;
+}
+
+void
+launch_filter_wgmma(const FilterParams &params, bool approximate,
+					const Device &device, cudaStream_t stream)
+{
+	if (approximate)
+		launch(params, PaperTest{params.eps2}, device, stream);
+	else
+		launch(params, CertifiedTest{}, device, stream);
+}
+
+}								/* namespace fasted */
