@@ -1,0 +1,261 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_bound.c
+ *	  The certified bound: no pair of the result fails the filter.
+ *
+ * Rows go through the kernels' own packing, and the inner product is computed
+ * in FP32 in several orders, the unfavourable one among them.  eps is the very
+ * distance of the pair.  With the error terms left out, the same data do lose
+ * pairs: so the test can fail.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "../../src/cpu/cpu_kernel.h"
+#include "../../src/exact_distance.h"
+#include "../../src/filter_bound.h"
+#include "tap.h"
+
+#define MAX_D 2048
+
+/* Which error terms a run leaves out. */
+typedef enum Mutation
+{
+	WHOLE,
+	NO_GAMMA,
+	NO_ALPHA,
+	NO_RHO
+} Mutation;
+
+typedef struct Pair
+{
+	uint32_t	d;
+	float		x[MAX_D];
+	float		y[MAX_D];
+	float		centre[MAX_D];
+	double		scale;
+	double		eps;
+} Pair;
+
+/* Quantises both rows with a kernel; q gets the packed coordinates. */
+static void
+quantise_pair(const CpuKernel *kernel, const Pair *pair, float *packed,
+			  PackSliver *job)
+{
+	PackLayout	layout = {
+		.dimensions = pair->d,.slice = (pair->d + 7) / 8 * 8,
+		.padded_rows = kernel->width
+	};
+
+	memset(job, 0, sizeof(*job));
+	job->rows[0] = pair->x;
+	job->rows[1] = pair->y;
+	job->centre = pair->centre;
+	job->scale = pair->scale;
+	job->layout = &layout;
+	job->packed = packed;
+	kernel->pack(job);
+	job->layout = NULL;
+}
+
+/* The inner product in FP32: forwards, backwards, 8 chains; with and without fma. */
+static float
+inner_product(const float *packed, uint32_t width, uint32_t d, int order)
+{
+	float		chains[8] = {0};
+	volatile float product;
+
+	for (uint32_t k = 0; k < d; k++)
+	{
+		uint32_t	at = order % 2 ? d - 1 - k : k;
+		float		x = packed[(size_t) at * width];
+		float		y = packed[(size_t) at * width + 1];
+		float	   *sum = &chains[order / 2 % 2 ? k % 8 : 0];
+
+		if (order / 4 == 0)
+			*sum = fmaf(x, y, *sum);
+		else
+		{
+			product = x * y;
+			*sum += product;
+		}
+	}
+	for (int i = 1; i < 8; i++)
+		chains[0] += chains[i];
+	return chains[0];
+}
+
+static float
+threshold(const Pair *pair, const PackSliver *job, int row, Mutation mutation)
+{
+	double		slack = fasted_sum_slack(pair->d);
+	double		gamma = fasted_gamma32(pair->d, 8);
+	double		alpha = fasted_alpha32(pair->d);
+	double		rho = fasted_rho(job->error2[row], job->norm2[row], pair->d);
+
+	if (mutation == NO_GAMMA)
+		gamma = 0.0;
+	if (mutation == NO_ALPHA)
+		alpha = 0.0;
+	if (mutation == NO_RHO)
+		rho = 0.0;
+	if (!(job->norm2[row] <= 0x1p120))
+		return -INFINITY;
+	return fasted_threshold(job->norm2[row] * (1.0 - slack),
+							job->norm2[row] * (1.0 + slack), rho,
+							fasted_eps_upper(pair->eps, pair->scale, pair->d),
+							gamma, alpha);
+}
+
+/* In how many orders of summation is the pair lost? */
+static int
+count_lost(const CpuKernel *kernel, const Pair *pair, Mutation mutation)
+{
+	float	   *packed = must_alloc((size_t) MAX_D * kernel->width * sizeof(float));
+	PackSliver	job;
+	int			lost = 0;
+	float		sum;
+
+	quantise_pair(kernel, pair, packed, &job);
+	sum = threshold(pair, &job, 0, mutation) + threshold(pair, &job, 1, mutation);
+	for (int order = 0; order < 8; order++)
+		lost += !(inner_product(packed, kernel->width, pair->d, order) >= sum);
+	free(packed);
+	return lost;
+}
+
+/* Pairs that are hard in some way; eps is their distance to the last bit. */
+static void
+make_pair(Pair *pair, int kind)
+{
+	static const uint32_t dims[] = {1, 2, 3, 8, 31, 64, 100, 257, 1000, 2048};
+	uint32_t	d = dims[random_below(10)];
+	double		size = ldexp(1.0, (int) random_below(200) - 100);
+	double		step = ldexp(1.0, -(int) random_below(30));
+
+	memset(pair, 0, sizeof(*pair));
+	pair->d = d;
+	pair->scale = 1.0;
+	for (uint32_t k = 0; k < d; k++)
+	{
+		double		v = random_normal();
+		double		w = random_normal();
+
+		switch (kind)
+		{
+			case 0:				/* near each other, any size */
+				pair->x[k] = (float) (v * size);
+				pair->y[k] = (float) ((v + step * w) * size);
+				pair->scale = ldexp(1.0, -ilogb(size));
+				break;
+			case 1:				/* a large offset, centred in part */
+				pair->x[k] = (float) (1e4 + v);
+				pair->y[k] = (float) (1e4 + v + step * w);
+				pair->centre[k] = (float) (1e4 * random_uniform());
+				break;
+			case 2:				/* all sizes at once */
+				pair->x[k] = (float) ldexp(v, (int) random_below(200) - 100);
+				pair->y[k] = random_below(2) ? pair->x[k]
+					: (float) ldexp(w, (int) random_below(200) - 100);
+				pair->scale = ldexp(1.0, (int) random_below(60) - 110);
+				break;
+			case 3:				/* products that underflow */
+				pair->x[k] = (float) ldexp(0.7 + 0.29 * random_uniform(), -75);
+				pair->y[k] = pair->x[k];
+				break;
+			case 4:				/* the same sign: FP32 sums lose most */
+				pair->x[k] = (float) (1.0 + random_uniform());
+				pair->y[k] = random_below(100) ? pair->x[k]
+					: nextafterf(pair->x[k], 0.0f);
+				break;
+			default:			/* parallel, a little longer: rho decides */
+				pair->x[k] = (float) (v * 1024.0);
+				pair->y[k] = (float) (v * 1024.0 * (1.0 + step));
+				pair->centre[k] = (float) (0.1 * w);
+				break;
+		}
+	}
+	pair->eps = fasted_exact_distance(pair->x, pair->y, d);
+}
+
+/* Pairs lost among many of a kind. */
+static int
+run_kind(const CpuKernel *kernel, int kind, int count, Mutation mutation)
+{
+	static Pair pair;
+	int			lost = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		make_pair(&pair, kind);
+		lost += count_lost(kernel, &pair, mutation) > 0;
+	}
+	return lost;
+}
+
+/* Properties of the small functions. */
+static void
+check_parts(void)
+{
+	bool		good = true;
+
+	for (int i = 0; i < 1000000; i++)
+	{
+		double		v = ldexp(random_normal(), (int) random_below(300) - 160);
+		float		f;
+
+		if (fabs(v) > 3e38)
+			continue;
+		f = fasted_round_down(v);
+		good = good && (double) f <= v && (double) nextafterf(f, INFINITY) > v;
+	}
+	ok(good, "round_down is the largest float not above");
+	ok(fasted_eps_upper(0.0, 1.0, 8) == 0.0 &&
+	   fasted_eps_upper(5e-324, 0x1p-100, 8) >= DBL_MIN &&
+	   isinf(fasted_eps_upper(INFINITY, 0x1p-100, 8)) &&
+	   isinf(fasted_eps_upper(DBL_MAX, 0x1p100, 8)) &&
+	   fasted_eps_upper(1.0, 1.0, 1) > 1.0, "eps_upper at its ends");
+	ok(fasted_threshold(1, 1, 0, INFINITY, 0, 0) == -INFINITY &&
+	   fasted_threshold(1, 1, INFINITY, 1, 0, 0) == -INFINITY &&
+	   fasted_threshold(1, 1, 0, 1e300, 0, 0) == -INFINITY &&
+	   fasted_threshold(NAN, NAN, 0, 1, 0, 0) == -INFINITY &&
+	   fasted_threshold(0, 0, 0, 0, 0, 0) <= 0 &&
+	   fasted_threshold(1, 1, 0, 0, 0, 0) < 0.5f, "threshold at its ends");
+}
+
+int
+main(void)
+{
+	static const char *const names[] = {
+		"any size", "offset", "all sizes at once", "underflow", "one sign",
+		"parallel"
+	};
+
+	random_seed();
+	check_parts();
+	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
+	{
+		const CpuKernel *kernel = fasted_cpu_kernel(k);
+
+		if (!kernel->available())
+			continue;
+		for (int kind = 0; kind < 6; kind++)
+		{
+			int			lost = run_kind(kernel, kind, 2000, WHOLE);
+
+			ok(lost == 0, "%s, %s: %d lost", kernel->name, names[kind], lost);
+		}
+	}
+
+	/* the test can fail: each error term is needed by some data */
+	{
+		int			lost;
+
+		lost = run_kind(&fasted_kernel_portable, 4, 500, NO_GAMMA);
+		ok(lost > 0, "without gamma %d of 500 are lost", lost);
+		lost = run_kind(&fasted_kernel_portable, 3, 500, NO_ALPHA);
+		ok(lost > 0, "without alpha %d of 500 are lost", lost);
+	}
+	return tap_done();
+}

@@ -1,0 +1,169 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_exact.c
+ *	  The canonical distance: every kernel against a reference, bit for bit.
+ *
+ * The reference is written another way: from the definition's words, with
+ * each fma done in extended range and rounded once, by way of __float128
+ * where there is one (113 bits are enough for an exact product, and the error
+ * of the sum is folded in as a sticky bit).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "../../src/cpu/cpu_kernel.h"
+#include "../../src/exact_distance.h"
+#include "tap.h"
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define HAVE_QUAD
+#endif
+
+/* x * x + s with one rounding, for s >= 0, without fma(). */
+static double
+square_add(double x, double s)
+{
+#ifdef HAVE_QUAD
+	__float128	product = (__float128) x * x;	/* exact: 106 bits */
+	__float128	sum = product + s;
+	__float128	back = sum - product;
+	__float128	error = (product - (sum - back)) + (s - back);
+	uint64_t	words[2];
+
+	/* rounded to odd, so that rounding twice is rounding once */
+	memcpy(words, &sum, sizeof(sum));
+	if (error != 0 && (words[0] & 1) == 0)
+	{
+		if (error < 0)
+		{
+			words[1] -= words[0] == 0;
+			words[0] -= 1;
+		}
+		words[0] |= 1;
+		memcpy(&sum, words, sizeof(sum));
+	}
+	return (double) sum;
+#else
+	return fma(x, x, s);
+#endif
+}
+
+/* Lane after lane, not coordinate after coordinate; folded by recursion. */
+static double
+lane_sum(const float *x, const float *y, uint32_t d, uint32_t lane)
+{
+	double		sum = 0.0;
+
+	for (uint32_t k = lane; k < d; k += 32)
+		sum = square_add((double) x[k] - (double) y[k], sum);
+	return sum;
+}
+
+static double
+fold(const double *sums, int lane, int width)
+{
+	if (width == 32)
+		return sums[lane];
+	return fold(sums, lane, 2 * width) + fold(sums, lane + width, 2 * width);
+}
+
+static double
+reference(const float *x, const float *y, uint32_t d)
+{
+	double		sums[32];
+
+	for (uint32_t lane = 0; lane < 32; lane++)
+		sums[lane] = lane_sum(x, y, d, lane);
+	return sqrt(fold(sums, 0, 1));
+}
+
+static bool
+same_bits(double p, double q)
+{
+	return memcmp(&p, &q, sizeof(p)) == 0 || (isnan(p) && isnan(q));
+}
+
+/* Some floats of any size, or ordinary ones. */
+static void
+fill(float *x, uint32_t d, int kind)
+{
+	static const float odd[] = {
+		0.0f, -0.0f, 0x1p-149f, 0x1p-126f, 3.4028235e38f, -3.4028235e38f
+	};
+
+	for (uint32_t k = 0; k < d; k++)
+	{
+		double		v = random_normal();
+
+		if (kind == 1)
+			v = ldexp(v, (int) random_below(270) - 145);
+		if (fabs(v) > 3e38)
+			v = 1.0;
+		x[k] = (float) v;
+		if (kind == 2)
+			x[k] = odd[random_below(6)];
+	}
+}
+
+/* All forms of one kernel at one d; memory ends with the vector. */
+static bool
+check_kernel(const CpuKernel *kernel, uint32_t d, int kind)
+{
+	float	   *x = must_alloc(d * sizeof(float));
+	float	   *y = must_alloc(d * sizeof(float));
+	uint32_t	padded = (d + 31) / 32 * 32;
+	double	   *wide = must_alloc(padded * sizeof(double));
+	double		expected;
+	bool		same;
+
+	fill(x, d, kind);
+	fill(y, d, kind);
+	if (random_below(8) == 0)
+		memcpy(x, y, d * sizeof(float));
+	expected = reference(x, y, d);
+	kernel->widen(x, d, wide);
+	same = same_bits(expected, fasted_exact_distance(x, y, d)) &&
+		same_bits(expected, kernel->distance(x, y, d)) &&
+		same_bits(expected, kernel->distance(y, x, d)) &&
+		same_bits(expected, kernel->distance_wide(wide, y, d));
+	for (uint32_t k = 0; k < padded; k++)
+		same = same && wide[k] == (k < d ? (double) x[k] : 0.0);
+	free(x);
+	free(y);
+	free(wide);
+	return same;
+}
+
+int
+main(void)
+{
+	static const uint32_t large[] = {255, 256, 257, 960, 1000, 4096, 16000, 65536};
+
+	random_seed();
+	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
+	{
+		const CpuKernel *kernel = fasted_cpu_kernel(k);
+		bool		same = true;
+
+		if (!kernel->available())
+		{
+			ok(true, "%s # SKIP not on this processor", kernel->name);
+			continue;
+		}
+		for (uint32_t d = 1; d <= 200; d++)
+		{
+			for (int i = 0; i < 30; i++)
+				same = same && check_kernel(kernel, d, i % 3);
+		}
+		ok(same, "%s: d = 1 to 200", kernel->name);
+		for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
+		{
+			same = true;
+			for (int kind = 0; kind < 3; kind++)
+				same = same && check_kernel(kernel, large[i], kind);
+			ok(same, "%s: d = %u", kernel->name, large[i]);
+		}
+	}
+	return tap_done();
+}
