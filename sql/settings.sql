@@ -33,11 +33,13 @@ SET fasted.engine = 'gpu';
 SET fasted.threads = -1;
 SET fasted.memory_limit = '1kB';
 SET fasted.cpu_kernel = 'sse2';
+SET fasted.filter = 'fp8';
+SET fasted.gpu_memory_limit = -1;
 SET fasted.nonsense = 1;
 \set VERBOSITY default
 
 SELECT name, unit, context, vartype, min_val, max_val, enumvals, boot_val FROM pg_settings
-WHERE name IN ('fasted.engine', 'fasted.threads', 'fasted.memory_limit', 'fasted.cpu_kernel') ORDER BY name;
+WHERE name LIKE 'fasted.%' ORDER BY name;
 
 -- with a literal that has no type, four arguments can mean either function
 SELECT count(*) FROM fasted_self_join('t', 'v', '1', 'id');
@@ -61,6 +63,12 @@ RESET fasted.cpu_kernel;
 RESET fasted.threads;
 SET fasted.engine = 'cpu';
 SELECT differences();
+SET fasted.filter = 'fp16';
+SELECT differences();
+RESET fasted.filter;
+SET fasted.refine = off;
+SELECT count(*) FROM fasted_self_join('t', 'v', 2);
+RESET fasted.refine;
 RESET fasted.engine;
 SET work_mem = '64kB';
 SELECT differences();

@@ -136,7 +136,8 @@ ReportEngineFailure(const FastedEngine *engine, FastedStatus status, const char 
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("the %s engine can't do this here", engine->name),
-					 errdetail_internal("%s", text)));
+					 errdetail_internal("%s", text),
+					 errhint("See the settings fasted.engine, fasted.filter, fasted.refine and fasted.cpu_kernel.")));
 			break;
 		case FASTED_DEVICE_FAILED:
 			ereport(ERROR,

@@ -9,6 +9,7 @@
 
 #include <limits.h>
 
+#include "engine.h"
 #include "guc.h"
 #include "utils/guc.h"
 
@@ -16,11 +17,21 @@ int			fasted_setting_engine = ENGINE_AUTO;
 int			fasted_setting_threads = 0;
 int			fasted_setting_memory_limit = 1024 * 1024;
 int			fasted_setting_cpu_kernel = 0;
+int			fasted_setting_filter = FASTED_FILTER_AUTO;
+bool		fasted_setting_refine = true;
+int			fasted_setting_gpu_memory_limit = 0;
 
 static const struct config_enum_entry engine_options[] = {
 	{"auto", ENGINE_AUTO, false},
 	{"cpu", ENGINE_CPU, false},
 	{"cuda", ENGINE_CUDA, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry filter_options[] = {
+	{"auto", FASTED_FILTER_AUTO, false},
+	{"fp16", FASTED_FILTER_FP16, false},
+	{"fp64", FASTED_FILTER_FP64, false},
 	{NULL, 0, false}
 };
 
@@ -59,6 +70,24 @@ DefineSettings(void)
 							 "For tests; the result is the same with every one.",
 							 &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("fasted.filter",
+							 "Selects how the CUDA engine finds candidates.",
+							 "\"fp64\" computes every distance in full precision.",
+							 &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("fasted.refine",
+							 "Rechecks candidates exactly.",
+							 "Off, with the filter \"fp16\" of the CUDA engine, gives the approximate result of the FaSTED paper.",
+							 &fasted_setting_refine, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("fasted.gpu_memory_limit",
+							"Sets the maximum GPU memory of one join.",
+							"0 means what is free. A larger table is processed in panels of rows.",
+							&fasted_setting_gpu_memory_limit, 0, 0, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("fasted");
 }

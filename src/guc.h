@@ -20,6 +20,11 @@ extern int	fasted_setting_threads;		/* 0: one for each processor */
 extern int	fasted_setting_memory_limit;	/* kB */
 extern int	fasted_setting_cpu_kernel;	/* index into the engine's kernels, 0: auto */
 
+/* For the CUDA engine. */
+extern int	fasted_setting_filter;	/* a FastedFilter */
+extern bool fasted_setting_refine;
+extern int	fasted_setting_gpu_memory_limit;	/* kB, 0: what is free */
+
 extern void DefineSettings(void);
 
 /* The name of the CPU kernel asked for; NULL: the best one there is. */

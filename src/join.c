@@ -121,6 +121,12 @@ JoinSetDimensions(Join *join, int dimensions)
 	problem.threads = fasted_setting_threads;
 	problem.expected_rows = join->expected_rows;
 	problem.kernel = RequestedCpuKernel();
+	problem.approximate = !fasted_setting_refine;
+	if (join->engine != fasted_cpu_engine())
+	{
+		problem.filter = fasted_setting_filter;
+		problem.device_memory_limit = (uint64) fasted_setting_gpu_memory_limit * 1024;
+	}
 	Check(join, join->engine->open(&problem, &join->handle));
 }
 

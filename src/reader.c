@@ -62,7 +62,7 @@ ReportDimensions(const VectorReceiver *reader, int dimensions, const char *row_n
 static void
 SetDimensions(VectorReceiver *reader, int dimensions, Datum key)
 {
-	if (dimensions > FASTED_MAX_DIMENSIONS)
+	if ((uint32) dimensions > FASTED_MAX_DIMENSIONS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("vector has %d dimensions", dimensions),
