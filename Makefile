@@ -12,11 +12,12 @@
 EXTENSION = fasted
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
-SETUP_GOALS = demo demo-clean check check-werror check-asan check-pg17 setup-clean
+SETUP_GOALS = demo demo-clean check check-asan check-pg17 gpucheck setup-clean
 
 ifneq ($(filter $(SETUP_GOALS),$(MAKECMDGOALS)),)
 
 .PHONY: $(SETUP_GOALS)
+export VARIANT
 $(SETUP_GOALS):
 	@test/setup/$@
 

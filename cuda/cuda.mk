@@ -42,6 +42,9 @@ cuda-note:
 %.cu.o: %.cu $(CUDA_HEADERS)
 	$(NVCC) $(NVCC_FLAGS) $(CUDA_GENCODE) -c -o $@ $<
 
+# or make's built-in rules would link the sources from these
+$(CUDA_SOURCES): ;
+
 $(CUDA_LIBRARY): $(CUDA_OBJS)
 	$(NVCC) -shared -cudart static $(CUDA_GENCODE) -o $@ $^
 

@@ -95,6 +95,13 @@ is_usable() {
 		[[ -f $("$1" --pgxs) ]] && [[ -f $("$1" --includedir-server)/postgres.h ]]
 }
 
+# The compute capabilities of this machine's GPUs, as cuda.mk wants them; empty
+# where there is none.
+gpu_architectures() {
+	nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+		tr -d . | sed 's/^90$/90a/' | sort -u | xargs || true
+}
+
 # The demo's directory: one for each user and checkout, so that demo-clean needs
 # no note of where it is.
 demo_dir() {
