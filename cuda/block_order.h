@@ -31,28 +31,57 @@ namespace fasted
 /* Distances on one side of a square. */
 constexpr uint32_t kSquareSide = 1024;
 
+/* Of a power of two. */
+FASTED_HD inline uint32_t
+log2_of(uint32_t power)
+{
+#ifdef __CUDA_ARCH__
+	return 31 - __clz(power);
+#else
+	return 31 - __builtin_clz(power);
+#endif
+}
+
 /*
  * Square number s of the upper triangle, counted down the columns:
  * s = J (J + 1) / 2 + I with I <= J.  The root may be off by one for large s.
+ * Up to 2^30 squares, that is 47 million rows, 32 bits do: a single thread
+ * works this out for every tile, and 64 bits would take it longer than the
+ * tile takes the others.
  */
 FASTED_HD inline void
-triangle_square(uint64_t s, uint64_t *i, uint64_t *j)
+triangle_square(uint64_t s, uint32_t *i, uint32_t *j)
 {
-	uint64_t	column = (uint64_t) ((sqrt(8.0 * (double) s + 1.0) - 1.0) / 2.0);
+	if (s < (uint64_t) 1 << 30)
+	{
+		uint32_t	square = (uint32_t) s;
+		uint32_t	column = (uint32_t) ((sqrtf(8.0f * (float) square + 1.0f) - 1.0f) * 0.5f);
 
-	while (column * (column + 1) / 2 > s)
-		column--;
-	while ((column + 1) * (column + 2) / 2 <= s)
-		column++;
-	*j = column;
-	*i = s - column * (column + 1) / 2;
+		while (column * (column + 1) / 2 > square)
+			column--;
+		while ((column + 1) * (column + 2) / 2 <= square)
+			column++;
+		*j = column;
+		*i = square - column * (column + 1) / 2;
+	}
+	else
+	{
+		uint64_t	column = (uint64_t) ((sqrt(8.0 * (double) s + 1.0) - 1.0) / 2.0);
+
+		while (column * (column + 1) / 2 > s)
+			column--;
+		while ((column + 1) * (column + 2) / 2 <= s)
+			column++;
+		*j = (uint32_t) column;
+		*i = (uint32_t) (s - column * (column + 1) / 2);
+	}
 }
 
 struct TileOrder
 {
 	uint32_t	rows_a;			/* rows of the matrix */
 	uint32_t	rows_b;			/* and its columns */
-	uint32_t	tile_m;			/* rows and columns of a tile */
+	uint32_t	tile_m;			/* rows and columns of a tile: powers of two */
 	uint32_t	tile_n;
 	bool		triangle;		/* a self-join: pairs with row < column only */
 	bool		squares;		/* false: row by row, to measure what squares gain */
@@ -90,38 +119,40 @@ struct TileOrder
 	/* The tile of an item; false when the item has none. */
 	FASTED_HD bool locate(uint64_t item, uint32_t *m, uint32_t *n) const
 	{
-		uint64_t	tile_row;
-		uint64_t	tile_column;
-
 		if (!squares)
 		{
-			tile_row = item / tiles_n();
-			tile_column = item % tiles_n();
+			*m = (uint32_t) (item / tiles_n());
+			*n = (uint32_t) (item % tiles_n());
+			return wanted(*m, *n);
 		}
+
+		uint32_t	high = log2_of(kSquareSide / tile_m);
+		uint32_t	wide = log2_of(kSquareSide / tile_n);
+		uint64_t	square = item >> (high + wide);
+		uint32_t	within = (uint32_t) item & ((1u << (high + wide)) - 1);
+		uint32_t	i;
+		uint32_t	j;
+
+		if (triangle)
+			triangle_square(square, &i, &j);
 		else
 		{
-			uint64_t	square = item / per_square();
-			uint32_t	within = (uint32_t) (item % per_square());
-			uint32_t	high = kSquareSide / tile_m;
-			uint32_t	wide = kSquareSide / tile_n;
-			uint64_t	i;
-			uint64_t	j;
+			uint32_t	side_b = (rows_b + kSquareSide - 1) / kSquareSide;
 
-			if (triangle)
-				triangle_square(square, &i, &j);
+			if (square < (uint64_t) 1 << 32)
+			{
+				i = (uint32_t) square / side_b;
+				j = (uint32_t) square % side_b;
+			}
 			else
 			{
-				uint64_t	side_b = ((uint64_t) rows_b + kSquareSide - 1) / kSquareSide;
-
-				i = square / side_b;
-				j = square % side_b;
+				i = (uint32_t) (square / side_b);
+				j = (uint32_t) (square % side_b);
 			}
-			tile_row = i * high + within % high;
-			tile_column = j * wide + within / high;
 		}
-		*m = (uint32_t) tile_row;
-		*n = (uint32_t) tile_column;
-		return wanted(tile_row, tile_column);
+		*m = (i << high) + (within & ((1u << high) - 1));
+		*n = (j << wide) + (within >> high);
+		return wanted(*m, *n);
 	}
 
 	/* Tiles that hold work. */

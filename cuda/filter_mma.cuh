@@ -136,6 +136,26 @@ multiply_step(float (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
 	}
 }
 
+/* What one thread tells the others about the next tile. */
+struct NextTile
+{
+	Work		work;
+	uint32_t	m;
+	uint32_t	n;
+	bool		end;			/* there is none */
+};
+
+__device__ __forceinline__ NextTile
+take_tile(const FilterParams &p)
+{
+	NextTile	next;
+
+	do
+		next.end = !take_work(p.candidates, &next.work);
+	while (!next.end && !p.order.locate(next.work.item, &next.m, &next.n));
+	return next;
+}
+
 template <class S, class Test>
 __global__ void
 __launch_bounds__(Shape<S>::kThreads, S::kBlocksPerSm)
@@ -146,8 +166,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 	extern __shared__ unsigned char shared[];
 	__shared__ alignas(16) float tx[Tile::kTileM];
 	__shared__ alignas(16) float ty[Tile::kTileN];
-	__shared__ Work next;
-	__shared__ bool has_next;
+	__shared__ NextTile next;
 
 	uint32_t	stages = (ptx::shared_address(shared) + 127) / 128 * 128
 		+ (S::kAligned ? 0 : 16);
@@ -161,31 +180,17 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 	CandidateWriter writer;
 
 	if (threadIdx.x == 0)
-		has_next = take_work(p.candidates, &next);
+		next = take_tile(p);
 
 	for (;;)
 	{
-		uint32_t	tile_m;
-		uint32_t	tile_n;
-
 		__syncthreads();
-		Work		work = next;
-		bool		has_work = has_next;
-
-		if (!has_work)
+		if (next.end)
 			break;
 
-		bool		wanted = p.order.locate(work.item, &tile_m, &tile_n);
-		uint32_t	row = tile_m * Tile::kTileM;
-		uint32_t	column = tile_n * Tile::kTileN;
-
-		if (!wanted)
-		{
-			__syncthreads();
-			if (threadIdx.x == 0)
-				has_next = take_work(p.candidates, &next);
-			continue;
-		}
+		Work		work = next.work;
+		uint32_t	row = next.m * Tile::kTileM;
+		uint32_t	column = next.n * Tile::kTileN;
 
 		auto		copy = [&](int slice)
 		{
@@ -210,11 +215,10 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 			ptx::copy_async_commit();
 		}
 
-		Work		after;
-		bool		has_after = false;
+		NextTile	after;
 
 		if (threadIdx.x == 0)
-			has_after = take_work(p.candidates, &after);
+			after = take_tile(p);
 
 		float		acc[128] = {};
 
@@ -253,10 +257,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 			}
 		}
 		if (threadIdx.x == 0)
-		{
 			next = after;
-			has_next = has_after;
-		}
 
 		if (work.warp == kAllWarps || work.warp == (uint32_t) warp)
 		{

@@ -91,7 +91,7 @@ struct WgmmaParams
 
 /*
  * Takes the items of the queue one ahead, so that nobody waits for the atomic.
- * After "stop" one item more is taken, and done, than must be.
+ * After "stop" two items more are taken, and done, than must be.
  */
 class WorkAhead
 {
@@ -109,14 +109,16 @@ public:
 	{
 		unsigned long long taken = asked_;
 
-		if (stop_)
+		if (!has_asked_)
 			return false;
 		if (taken < again_)
 			*work = list_[taken];
 		else
+		{
 			*work = {fresh_first_ + (taken - again_), kAllWarps, 0};
-		if (work->item >= fresh_end_ && taken >= again_)
-			return false;
+			if (work->item >= fresh_end_)
+				return false;
+		}
 		ask();
 		return true;
 	}
@@ -125,9 +127,11 @@ private:
 	__device__ __forceinline__ void
 	ask()
 	{
+		has_asked_ = stop_ == 0;
+		if (!has_asked_)
+			return;
+		asked_ = atomicAdd(&buffer_.state->taken, 1ULL);
 		stop_ = *(volatile uint32_t *) &buffer_.state->stop;
-		if (!stop_)
-			asked_ = atomicAdd(&buffer_.state->taken, 1ULL);
 	}
 
 	const CandidateBuffer &buffer_;
@@ -137,6 +141,7 @@ private:
 	const Work *list_;
 	unsigned long long asked_ = 0;
 	uint32_t	stop_ = 0;
+	bool		has_asked_;
 };
 
 /* The copying thread. */
@@ -197,13 +202,33 @@ produce(const WgmmaParams &p, uint32_t stages, Control &control)
 	}
 }
 
+/* Starts the products of kCount steps of a slice, as soon as it is there. */
+template <int kCount>
+__device__ __forceinline__ void
+multiply_slice(float (&acc)[128], uint32_t stages, Control &control,
+			   const Ring<kStages> &slice, uint32_t group, bool add)
+{
+	uint32_t	at = stages + slice.index * kStageBytes;
+	uint64_t	a = ptx::wgmma_operand(at + group * (kBytesA / 2));
+	uint64_t	b = ptx::wgmma_operand(at + kBytesA);
+
+	ptx::barrier_wait(ptx::shared_address(&control.slice_full[slice.index]), slice.parity);
+	ptx::wgmma_fence();
+	/* 16 dimensions are 32 bytes: two units of an operand's address */
+#pragma unroll
+	for (int step = 0; step < kCount; step++)
+		ptx::wgmma_64x256x16(acc, a + step * 2, b + step * 2, add || step > 0);
+	ptx::wgmma_commit();
+}
+
 /* A warpgroup's share of the products, tile after tile. */
 template <class Test>
 __device__ __forceinline__ void
 consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &control)
 {
 	const FilterParams &f = p.filter;
-	int			slices = (f.k_steps + kSteps - 1) / kSteps;
+	int			full = f.k_steps / kSteps;	/* slices */
+	int			rest = f.k_steps % kSteps;	/* steps after them */
 	uint32_t	warp = threadIdx.x / 32 - 4;
 	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	group = warp / 4;
@@ -221,33 +246,9 @@ consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &contro
 		if (slot.end)
 			break;
 
-		for (int s = 0; s < slices; s++)
+		for (int s = 0; s < full; s++)
 		{
-			uint32_t	at = stages + slice.index * kStageBytes;
-			uint64_t	a = ptx::wgmma_operand(at + group * (kBytesA / 2));
-			uint64_t	b = ptx::wgmma_operand(at + kBytesA);
-			int			left = (int) f.k_steps - s * kSteps;
-
-			ptx::barrier_wait(ptx::shared_address(&control.slice_full[slice.index]),
-							  slice.parity);
-			ptx::wgmma_fence();
-			/* 16 dimensions are 32 bytes: two units of an operand's address */
-			if (left >= kSteps)
-			{
-#pragma unroll
-				for (int step = 0; step < kSteps; step++)
-					ptx::wgmma_64x256x16(acc, a + step * 2, b + step * 2, s + step);
-			}
-			else
-			{
-#pragma unroll
-				for (int step = 0; step < kSteps - 1; step++)
-				{
-					if (step < left)
-						ptx::wgmma_64x256x16(acc, a + step * 2, b + step * 2, s + step);
-				}
-			}
-			ptx::wgmma_commit();
+			multiply_slice<kSteps>(acc, stages, control, slice, group, s > 0);
 
 			/* the slice before this one has been read */
 			ptx::wgmma_wait<1>();
@@ -257,8 +258,27 @@ consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &contro
 			slice.next();
 		}
 		ptx::wgmma_wait<0>();
-		if (lane == 0)
+		if (full > 0 && lane == 0)
 			ptx::barrier_arrive(last);
+		if (rest > 0)
+		{
+			switch (rest)
+			{
+				case 1:
+					multiply_slice<1>(acc, stages, control, slice, group, full > 0);
+					break;
+				case 2:
+					multiply_slice<2>(acc, stages, control, slice, group, full > 0);
+					break;
+				default:
+					multiply_slice<3>(acc, stages, control, slice, group, full > 0);
+					break;
+			}
+			ptx::wgmma_wait<0>();
+			if (lane == 0)
+				ptx::barrier_arrive(ptx::shared_address(&control.slice_empty[slice.index]));
+			slice.next();
+		}
 
 		if (slot.warp == kAllWarps || slot.warp == warp)
 		{

@@ -36,6 +36,9 @@ for name in "$@"; do
 			step bench-build make -s -j"$jobs" -C bench/kernel build/kernel_bench
 			TAIL=20 step bench bench/kernel/build/kernel_bench --json "$out/kernel.json"
 			;;
+		bench-few)
+			TAIL=20 step bench-few bench/kernel/build/kernel_bench --selectivity 0.01 --d 64,128,256
+			;;
 		bench-mma)
 			TAIL=20 step bench-mma bench/kernel/build/kernel_bench --kernel mma.sync
 			;;

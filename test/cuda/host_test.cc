@@ -86,17 +86,17 @@ test_order()
 	{
 		uint64_t	limit = (uint64_t) 1 << (i % 42 + 1);	/* 2^31 rows: 2^42 squares */
 		uint64_t	s = random() % limit;
-		uint64_t	row;
-		uint64_t	column;
+		uint32_t	row;
+		uint32_t	column;
 
 		triangle_square(s, &row, &column);
-		good = row <= column && column * (column + 1) / 2 + row == s;
+		good = row <= column && (uint64_t) column * (column + 1ull) / 2 + row == s;
 	}
 	for (uint64_t column = 1; column < 3000000 && good; column += 997)
 	{
 		uint64_t	first = column * (column + 1) / 2;
-		uint64_t	i;
-		uint64_t	j;
+		uint32_t	i;
+		uint32_t	j;
 
 		triangle_square(first, &i, &j);
 		good = i == 0 && j == column;
