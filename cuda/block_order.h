@@ -110,10 +110,11 @@ struct TileOrder
 		return !triangle || (n + 1) * tile_n - 1 > m * tile_m;
 	}
 
-	/* Is there a pair in the tile that is not a pair with row < column? */
-	FASTED_HD bool on_diagonal(uint64_t m, uint64_t n) const
+	/* Is every element of the tile a pair that is asked for? */
+	FASTED_HD bool whole(uint64_t m, uint64_t n) const
 	{
-		return triangle && n * tile_n < (m + 1) * tile_m;
+		return (m + 1) * tile_m <= rows_a && (n + 1) * tile_n <= rows_b
+			&& (!triangle || n * tile_n >= (m + 1) * tile_m);
 	}
 
 	/* The tile of an item; false when the item has none. */

@@ -134,9 +134,9 @@ private:
 	uint32_t	end_;			/* the end of this warp's chunk; zero: none */
 };
 
-/* Sum over the lanes before this one; *total gets the sum over all. */
+/* Sum over the lanes before this one. */
 __device__ __forceinline__ uint32_t
-warp_prefix(uint32_t value, uint32_t *total)
+warp_prefix(uint32_t value)
 {
 	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	sum = value;
@@ -149,7 +149,6 @@ warp_prefix(uint32_t value, uint32_t *total)
 		if (lane >= o)
 			sum += other;
 	}
-	*total = __shfl_sync(0xffffffff, sum, 31);
 	return sum - value;
 }
 

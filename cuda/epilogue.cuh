@@ -4,10 +4,10 @@
  *	  From a warp's accumulators to candidates.
  *
  * A thread holds 128 inner products, in the layout of the tensor cores: eight
- * groups of 16 in one row each, columns in pairs eight apart.  Hits are rare,
- * so the fast path costs one addition and one comparison a product and keeps
- * one bit a group; only a group in which some lane of the warp found something
- * is looked at again.
+ * groups of 16 in one row each, columns in pairs eight apart.  Few warps run on
+ * a multiprocessor, so what counts is latency, not the number of instructions:
+ * the sign of (product - threshold) is shifted into four masks, in four
+ * independent chains and without a branch, and a warp without a hit is done.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,15 +50,19 @@ element_column(int e)
 	return (e >> 1) * 8 + (e & 1);
 }
 
-/* The certified filter: g >= fl(t_x + t_y), see filter_bound.h. */
+/*
+ * The certified filter.  A pair of the result has g > fl(t_x + t_y), strictly
+ * (doc/bound-fp16.md), so that the sign of a zero does not matter.
+ */
 struct CertifiedTest
 {
 	static constexpr bool kKeepsSquares = false;
 
-	__device__ __forceinline__ bool
-	operator()(float g, float tx, float ty) const
+	/* Negative: no hit. */
+	__device__ __forceinline__ float
+	margin(float g, float tx, float ty) const
 	{
-		return g >= tx + ty;
+		return g - (tx + ty);
 	}
 	__device__ __forceinline__ float square(float, float, float) const { return 0; }
 };
@@ -75,10 +79,10 @@ struct PaperTest
 	{
 		return fmaf(-2.0f, a, si + sj);
 	}
-	__device__ __forceinline__ bool
-	operator()(float a, float si, float sj) const
+	__device__ __forceinline__ float
+	margin(float a, float si, float sj) const
 	{
-		return square(a, si, sj) <= eps2;
+		return eps2 - square(a, si, sj);
 	}
 };
 
@@ -90,7 +94,61 @@ struct WarpTile
 	uint32_t	rows;			/* rows and columns of the whole matrix */
 	uint32_t	columns;
 	bool		triangle;		/* keep row < column only */
+	bool		whole;			/* every element is a pair that is asked for */
 };
+
+/*
+ * Element number i of word w: groups 2 w and 2 w + 1 in turns.  It is bit
+ * 31 - i, so __clz finds it.
+ */
+constexpr int kWords = kGroups / 2;
+
+__device__ __forceinline__ constexpr int
+word_index(int w, int i)
+{
+	return element_index(2 * w + (i & 1), i >> 1);
+}
+
+template <class Layout>
+__device__ __forceinline__ uint2
+word_pair(const WarpTile &tile, int w, int i)
+{
+	return make_uint2(tile.row + Layout::row(2 * w + (i & 1)),
+					  tile.column + Layout::column(2 * w) + element_column(i >> 1));
+}
+
+/* Clears what lies outside of the matrix, or below its diagonal. */
+template <class Layout>
+__device__ __forceinline__ uint32_t
+wanted_hits(const WarpTile &tile, int w, uint32_t mask)
+{
+	uint32_t	wanted = 0;
+
+	for (uint32_t left = mask; left != 0;)
+	{
+		int			i = __clz(left);
+		uint32_t	bit = 0x80000000u >> i;
+		uint2		pair = word_pair<Layout>(tile, w, i);
+
+		if (pair.x < tile.rows && pair.y < tile.columns
+			&& (!tile.triangle || pair.x < pair.y))
+			wanted |= bit;
+		left ^= bit;
+	}
+	return wanted;
+}
+
+/* This lane's first slot, from how many hits each lane has. */
+__device__ __forceinline__ uint32_t
+hits_before(uint32_t found, uint32_t total)
+{
+	uint32_t	lanes = __ballot_sync(0xffffffff, found > 0);
+
+	/* mostly no lane has two */
+	if (total == (uint32_t) __popc(lanes))
+		return __popc(lanes & ((1u << threadIdx.x % 32) - 1));
+	return warp_prefix(found);
+}
 
 /*
  * Reports the hits of one warp.  "tx" and "ty" point at this lane's thresholds
@@ -103,106 +161,89 @@ report_hits(const float (&acc)[128], const float *tx, const float *ty,
 			const Test &test, const WarpTile &tile,
 			const CandidateBuffer &buffer, CandidateWriter &writer)
 {
-	uint32_t	groups = 0;
-
-#pragma unroll
-	for (int q = 0; q < kGroups; q += 2)
-	{
-		float		t0 = tx[Layout::row(q)];
-		float		t1 = tx[Layout::row(q + 1)];
-		bool		any0 = false;
-		bool		any1 = false;
-
-#pragma unroll
-		for (int e = 0; e < kGroupSize; e += 2)
-		{
-			float2		t = *(const float2 *) &ty[Layout::column(q) + element_column(e)];
-
-			any0 |= test(acc[element_index(q, e)], t0, t.x);
-			any0 |= test(acc[element_index(q, e + 1)], t0, t.y);
-			any1 |= test(acc[element_index(q + 1, e)], t1, t.x);
-			any1 |= test(acc[element_index(q + 1, e + 1)], t1, t.y);
-		}
-		groups |= (any0 ? 1u << q : 0) | (any1 ? 2u << q : 0);
-	}
-	groups = __reduce_or_sync(0xffffffff, groups);
-	if (groups == 0)
-		return true;
-
-	/* Which elements?  Pairs of groups share a word of masks. */
-	uint32_t	masks[kGroups / 2];
-	uint32_t	found = 0;
+	float		rows[kGroups];
+	uint32_t	masks[kWords] = {};
 
 #pragma unroll
 	for (int q = 0; q < kGroups; q++)
-	{
-		uint32_t	mask = 0;
-
-		if (groups >> q & 1)
-		{
-			float		t = tx[Layout::row(q)];
-			uint32_t	row = tile.row + Layout::row(q);
-			uint32_t	column = tile.column + Layout::column(q);
+		rows[q] = tx[Layout::row(q)];
 
 #pragma unroll
-			for (int e = 0; e < kGroupSize; e++)
-			{
-				bool		hit = test(acc[element_index(q, e)], t,
-									   ty[Layout::column(q) + element_column(e)]);
-				uint32_t	c = column + element_column(e);
+	for (int i = 0; i < 32; i += 4)
+	{
+#pragma unroll
+		for (int w = 0; w < kWords; w++)
+		{
+			float2		t = *(const float2 *) &ty[Layout::column(2 * w) + element_column(i >> 1)];
 
-				hit = hit && c < tile.columns && (!tile.triangle || row < c);
-				mask |= hit ? 1u << e : 0;
+#pragma unroll
+			for (int j = i; j < i + 4; j++)
+			{
+				float		margin = test.margin(acc[word_index(w, j)], rows[2 * w + (j & 1)],
+												 j & 2 ? t.y : t.x);
+
+				masks[w] = __funnelshift_l(__float_as_uint(margin), masks[w], 1);
 			}
-			if (row >= tile.rows)
-				mask = 0;
 		}
-		if (q % 2 == 0)
-			masks[q / 2] = mask;
-		else
-			masks[q / 2] |= mask << 16;
+	}
+
+	/* a zero was shifted in for each hit */
+	uint32_t	found = 0;
+
+#pragma unroll
+	for (int w = 0; w < kWords; w++)
+		masks[w] = ~masks[w];
+	if (!__any_sync(0xffffffff, (masks[0] | masks[1] | masks[2] | masks[3]) != 0))
+		return true;
+
+	if (!tile.whole)
+	{
+#pragma unroll
+		for (int w = 0; w < kWords; w++)
+			masks[w] = wanted_hits<Layout>(tile, w, masks[w]);
 	}
 #pragma unroll
-	for (int i = 0; i < kGroups / 2; i++)
-		found += __popc(masks[i]);
+	for (int w = 0; w < kWords; w++)
+		found += __popc(masks[w]);
 
-	uint32_t	total;
-	uint32_t	slot = warp_prefix(found, &total);
+	uint32_t	total = __reduce_add_sync(0xffffffff, found);
 
 	if (total == 0)
 		return true;
 	if (!writer.reserve(buffer, total))
 		return false;
-	slot += writer.take(total);
 
-#pragma unroll
-	for (int q = 0; q < kGroups; q++)
+	uint32_t	slot = writer.take(total) + hits_before(found, total);
+
+	if (Test::kKeepsSquares)
 	{
-		uint32_t	mask = masks[q / 2] >> (q % 2 * 16) & 0xffff;
-		uint32_t	row = tile.row + Layout::row(q);
-		uint32_t	column = tile.column + Layout::column(q);
-
-		if (Test::kKeepsSquares)
+#pragma unroll
+		for (int w = 0; w < kWords; w++)
 		{
 #pragma unroll
-			for (int e = 0; e < kGroupSize; e++)
+			for (int i = 0; i < 32; i++)
 			{
-				if (mask >> e & 1)
+				if (masks[w] >> (31 - i) & 1)
 				{
-					buffer.pairs[slot] = make_uint2(row, column + element_column(e));
+					buffer.pairs[slot] = word_pair<Layout>(tile, w, i);
 					buffer.squares[slot++] =
-						test.square(acc[element_index(q, e)], tx[Layout::row(q)],
-									ty[Layout::column(q) + element_column(e)]);
+						test.square(acc[word_index(w, i)], rows[2 * w + (i & 1)],
+									ty[Layout::column(2 * w) + element_column(i >> 1)]);
 				}
 			}
 		}
-		else
+	}
+	else if (found > 0)
+	{
+#pragma unroll
+		for (int w = 0; w < kWords; w++)
 		{
-			for (; mask != 0; mask &= mask - 1)
+			for (uint32_t left = masks[w]; left != 0;)
 			{
-				int			e = __ffs(mask) - 1;
+				int			i = __clz(left);
 
-				buffer.pairs[slot++] = make_uint2(row, column + element_column(e));
+				buffer.pairs[slot++] = word_pair<Layout>(tile, w, i);
+				left ^= 0x80000000u >> i;
 			}
 		}
 	}

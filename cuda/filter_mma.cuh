@@ -191,6 +191,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 		Work		work = next.work;
 		uint32_t	row = next.m * Tile::kTileM;
 		uint32_t	column = next.n * Tile::kTileN;
+		bool		whole = p.order.whole(next.m, next.n);
 
 		auto		copy = [&](int slice)
 		{
@@ -264,7 +265,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 			int			x = warp_row + lane / 4;
 			int			y = warp_column + lane % 4 * 2;
 			WarpTile	tile = {row + x, column + y, p.a.rows, p.b.rows,
-				p.order.triangle};
+				p.order.triangle, whole};
 
 			if (!report_hits<LayoutMma>(acc, tx + x, ty + y, test, tile,
 										p.candidates, writer))

@@ -49,6 +49,7 @@ struct alignas(16) TileSlot
 	uint32_t	warp;
 	uint32_t	tile_m;
 	uint32_t	tile_n;
+	bool		whole;			/* every element is a pair */
 	bool		end;			/* no tile: the queue is empty */
 };
 
@@ -175,6 +176,7 @@ produce(const WgmmaParams &p, uint32_t stages, Control &control)
 		slot.warp = work.warp;
 		slot.tile_m = tile_m;
 		slot.tile_n = tile_n;
+		slot.whole = f.order.whole(tile_m, tile_n);
 		if (!more)
 		{
 			ptx::barrier_arrive(full);
@@ -285,7 +287,7 @@ consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &contro
 			int			x = group * 64 + warp % 4 * 16 + lane / 4;
 			int			y = lane % 4 * 2;
 			WarpTile	place = {slot.tile_m * kTileM + x, slot.tile_n * kTileN + y,
-				f.a.rows, f.b.rows, f.order.triangle};
+				f.a.rows, f.b.rows, f.order.triangle, slot.whole};
 
 			if (!report_hits<LayoutWgmma>(acc, slot.tx + x, slot.ty + y, test, place,
 										  f.candidates, writer))
@@ -330,16 +332,16 @@ wgmma_kernel(const __grid_constant__ WgmmaParams p, const Test test)
 	}
 	__syncthreads();
 
-	/* 65536 registers: 128 threads with 40 and 256 with 232 */
+	/* 65536 registers: 128 threads with 56 and 256 with 224 */
 	if (threadIdx.x < 128)
 	{
-		ptx::registers_release<40>();
+		ptx::registers_release<56>();
 		if (threadIdx.x == 0)
 			produce(p, stages, control);
 	}
 	else
 	{
-		ptx::registers_acquire<232>();
+		ptx::registers_acquire<224>();
 		consume(p, test, stages, control);
 	}
 #endif
