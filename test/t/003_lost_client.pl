@@ -1,0 +1,56 @@
+# A client that dies, and a backend that is told to end, in the middle of a join.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $node = new_node('client', "jit = off\nfasted.threads = 2\n");
+create_wide_views($node);
+
+my $limit = sanitized() ? 10 : 1;
+my $computing = "SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');";
+my $reading = "SELECT count(*) FROM fasted_self_join('endless', 'v', 1, 'id');";
+
+sub in_the_middle
+{
+	my ($pid, $query) = @_;
+	return wait_until(sub { $query eq $reading ?
+		memory_of($pid, 'VmRSS') > 100 * 1024 : thread_count($pid) > 1 });
+}
+
+is($node->safe_psql('postgres', 'SHOW client_connection_check_interval'), '0',
+	'the server itself does not look after its clients');
+
+for my $query ($reading, $computing)
+{
+	my $stage = $query eq $reading ? 'reading' : 'computing';
+
+	my $session = FastedTest::Session->new($node);
+	$session->send($query);
+	ok(in_the_middle($session->pid, $query), "$stage: the join runs");
+	my $begun = time;
+	$session->kill;
+	wait_until(sub { !is_alive($session->pid) });
+	cmp_ok(time - $begun, '<', $limit, "$stage: the client is killed, the backend ends (s)");
+
+	$session = FastedTest::Session->new($node);
+	$session->send($query);
+	ok(in_the_middle($session->pid, $query), "$stage: the join runs");
+	$begun = time;
+	$node->safe_psql('postgres', 'SELECT pg_terminate_backend(' . $session->pid . ')');
+	wait_until(sub { !is_alive($session->pid) });
+	cmp_ok(time - $begun, '<', $limit, "$stage: the backend is terminated (s)");
+	$session->quit;
+}
+
+is(scalar temp_files($node), 0, 'no temporary file is left');
+is($node->safe_psql('postgres', "SELECT count(*) FROM fasted_self_join('small', 'v', 1)"),
+	99, 'the server works on');
+unlike(log_since($node, 0), qr/PANIC|terminated by signal|was terminated|reinitializing/,
+	'nothing bad in the log');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,27 @@
+# A backend killed by SIGKILL in the middle of a join: the server recovers.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use Test::More;
+
+my $node = new_node('crash', "fasted.threads = 2\nrestart_after_crash = on\n");
+create_wide_views($node);
+
+my $victim = FastedTest::Session->new($node);
+$victim->send("SET fasted.memory_limit = '16MB';");
+$victim->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');");
+ok(wait_until(sub { thread_count($victim->pid) > 1 }), 'the join runs');
+cmp_ok(scalar temp_files($node), '>', 0, 'with a temporary file');
+kill 'KILL', $victim->pid;
+ok(wait_until(sub { !is_alive($victim->pid) }), 'the backend is gone');
+$victim->quit;
+
+ok($node->poll_query_until('postgres', 'SELECT true'), 'the server recovers');
+is($node->safe_psql('postgres', "SELECT count(*) FROM fasted_self_join('small', 'v', 1)"),
+	99, 'a join gives the right answer');
+is(scalar temp_files($node), 0, 'recovery removed the temporary file');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,69 @@
+# Row security: every role joins the rows that it sees.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use Test::More;
+
+my $node = new_node('row_security');
+$node->safe_psql('postgres', <<'END');
+CREATE ROLE owner LOGIN;
+CREATE ROLE alice LOGIN;
+CREATE ROLE bob LOGIN;
+CREATE ROLE auditor LOGIN BYPASSRLS;
+GRANT CREATE ON SCHEMA public TO owner;
+SET ROLE owner;
+CREATE TABLE notes (id int PRIMARY KEY, author name, v real[]);
+-- alice has 1 to 10, bob has 11 to 30
+INSERT INTO notes
+	SELECT g, CASE WHEN g <= 10 THEN 'alice' ELSE 'bob' END, ARRAY[g] FROM generate_series(1, 30) g;
+ALTER TABLE notes ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON notes FOR SELECT USING (author = current_user);
+GRANT SELECT ON notes TO alice, bob, auditor;
+
+CREATE FUNCTION join_as_owner() RETURNS bigint LANGUAGE sql SECURITY DEFINER
+	AS $$ SELECT count(*) FROM fasted_self_join('notes', 'v', 1) $$;
+CREATE VIEW as_owner AS TABLE notes;
+GRANT SELECT ON as_owner TO alice;
+END
+
+my $join = "SELECT count(*), min(id_a), max(id_b) FROM fasted_self_join('notes', 'v', 1)";
+
+sub as_role
+{
+	my ($role, $sql) = @_;
+	return $node->safe_psql('postgres', $sql, extra_params => [ '-U', $role ]);
+}
+
+is(as_role('alice', $join), '9|1|10', 'a role sees pairs of its own rows');
+is(as_role('bob', $join), '19|11|30', 'another sees others');
+is(as_role('auditor', $join), '29|1|30', 'BYPASSRLS sees all');
+is(as_role('owner', $join), '29|1|30', 'so does the owner');
+is($node->safe_psql('postgres', $join), '29|1|30', 'and a superuser');
+is(as_role('alice', 'SELECT join_as_owner()'), 29, 'a function with the rights of the owner');
+is(as_role('alice', "SELECT count(*) FROM fasted_self_join('as_owner', 'v', 1, id_column => 'id')"),
+	29, 'a view, read as its owner');
+
+my ($status, undef, $err) = $node->psql('postgres', "SET row_security = off; $join",
+	extra_params => [ '-U', 'alice' ]);
+like($err, qr/would be affected by row-level security policy/, 'row_security = off is an error');
+
+# One prepared statement under several roles.
+my $session = FastedTest::Session->new($node);
+$session->query("PREPARE p AS $join");
+for my $round (1 .. 2)
+{
+	is($session->query('EXECUTE p'), '29|1|30', 'prepared: superuser');
+	is($session->query('SET ROLE alice; EXECUTE p'), '9|1|10', 'prepared: one role');
+	is($session->query('SET ROLE bob; EXECUTE p'), '19|11|30', 'prepared: another role');
+	$session->query('RESET ROLE');
+}
+$session->quit;
+
+$node->safe_psql('postgres', 'ALTER TABLE notes FORCE ROW LEVEL SECURITY');
+is(as_role('owner', $join), '0||', 'FORCE ROW LEVEL SECURITY binds the owner');
+is($node->safe_psql('postgres', $join), '29|1|30', 'not a superuser');
+
+$node->stop;
+done_testing();

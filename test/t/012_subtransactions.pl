@@ -1,0 +1,84 @@
+# Errors and cancellation that a block of PL/pgSQL or a savepoint catches.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use Test::More;
+
+my $node = new_node('subtransactions', "jit = off\nfasted.threads = 2\n");
+create_wide_views($node);
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE bad (id int PRIMARY KEY, v real[]);
+INSERT INTO bad SELECT g, ARRAY[g] FROM generate_series(1, 5000) g;
+INSERT INTO bad VALUES (5001, '{1, 2}');
+
+-- Runs a query; returns the SQLSTATE of its error and a count made after it.
+CREATE FUNCTION try(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE state text := 'none';
+BEGIN
+	BEGIN
+		EXECUTE query;
+	EXCEPTION WHEN OTHERS OR query_canceled THEN
+		state := SQLSTATE;
+	END;
+	RETURN state || ' ' || (SELECT count(*) FROM fasted_self_join('small', 'v', 1));
+END $$;
+-- An error while pairs are being fetched by a loop.
+CREATE FUNCTION try_loop() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE pair record;
+BEGIN
+	FOR pair IN SELECT * FROM fasted_self_join('small', 'v', 5) LOOP
+		PERFORM 1 / (pair.id_a - 50);
+	END LOOP;
+	RETURN 'no error';
+EXCEPTION WHEN division_by_zero THEN
+	RETURN 'caught ' || (SELECT count(*) FROM fasted_self_join('small', 'v', 1));
+END $$;
+END
+
+my $session = FastedTest::Session->new($node);
+my $pid = $session->pid;
+
+is($session->query("SELECT try('SELECT * FROM fasted_self_join(''bad'', ''v'', 1)')"),
+	'22000 99', 'an error in reading is caught');
+is($session->query("SELECT try('SELECT * FROM fasted_self_join(''small'', ''v'', -1)')"),
+	'22023 99', 'an error in an argument is caught');
+is($session->query('SELECT try_loop()'), 'caught 99', 'an error in a loop over pairs is caught');
+
+# Cancelled in the middle of the computation, and the function goes on.
+$session->send("SELECT 'tried ' || try('SELECT * FROM fasted_self_join(''wide'', ''v'', 0.5, ''id'')'), pg_sleep(5);");
+ok(wait_until(sub { thread_count($pid) > 1 }), 'the join runs in a block');
+$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
+ok(wait_until(sub { thread_count($pid) == 1 }, 4), 'no thread outlives its block');
+is($session->wait_for(qr/^tried (.*)\|/m), '57014 99', 'cancellation is caught');
+
+$session->query('BEGIN');
+$session->query('SAVEPOINT s');
+$session->query("SELECT count(*) FROM fasted_self_join('bad', 'v', 1)");
+like($session->{err}, qr/different numbers of dimensions/, 'an error after a savepoint');
+$session->query('ROLLBACK TO s');
+is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99,
+	'the transaction goes on');
+$session->query("INSERT INTO small VALUES (101, '{101, 7, -1}')");
+$session->query('RELEASE s');
+is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 100,
+	'and sees rows of a subtransaction');
+$session->query('COMMIT');
+
+# Many joins in one transaction, half of them failing: nothing piles up.
+my $memory = memory_of($pid, 'VmRSS');
+is($session->query(<<'END'), '300', '300 blocks with an error');
+SELECT count(*) FROM generate_series(1, 300) g, LATERAL try(
+	format('SELECT * FROM fasted_self_join(''bad'', ''v'', %s)', g)) t WHERE t LIKE '22000 %'
+END
+is(thread_count($pid), 1, 'leave no thread');
+SKIP:
+{
+	skip 'a sanitizer keeps memory', 1 if sanitized();
+	cmp_ok(memory_of($pid, 'VmRSS') - $memory, '<', 20 * 1024, 'and no memory (kB)');
+}
+$session->quit;
+
+$node->stop;
+done_testing();

@@ -1,0 +1,60 @@
+# Which engine computes, on a machine without a GPU.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use Test::More;
+
+my $node = new_node('engine');
+create_wide_views($node);
+
+my $small = "SELECT count(*) FROM fasted_self_join('small', 'v', 1)";
+
+# In a session of its own, the engine and the verbose error.
+sub with_engine
+{
+	my ($engine, $sql) = @_;
+	my ($status, $out, $err) = $node->psql('postgres',
+		"\\set VERBOSITY verbose\nSET client_min_messages = debug1; SET fasted.engine = $engine; $sql");
+	return ($status, $out, $err);
+}
+
+my ($status, $out, $err) = with_engine('cpu', $small);
+is($out, 99, 'cpu');
+like($err, qr/engine cpu/, 'cpu: the statistics say so');
+
+($status, $out, $err) = with_engine('auto', $small);
+is($out, 99, 'auto');
+like($err, qr/engine cpu/, 'auto: a small problem is the CPU\'s');
+
+# A large problem in eps, so that it would be worth a GPU; a few rows in truth.
+$node->safe_psql('postgres', <<'END');
+CREATE VIEW thought_large AS
+	SELECT a.id * 1000 + b.id AS id, a.v || array_fill(0::real, ARRAY[1000]) AS v
+	FROM small a, small b WHERE b.id = 1 OR (a.v::text || b.v::text) ~ 'x';
+END
+($status, $out, $err) = with_engine('auto',
+	"SELECT count(*) FROM fasted_self_join('thought_large', 'v', 1, id_column => 'id')");
+is($out, 99, 'auto: a problem of any size works');
+
+($status, $out, $err) = with_engine('cuda', $small);
+if ($status == 0)
+{
+	is($out, 99, 'cuda: there is a GPU, and it finds the pairs');
+}
+else
+{
+	like($err, qr/0A000: the CUDA engine is not available/, 'cuda: not available');
+	like($err, qr/DETAIL:  \S/, 'cuda: the reason is told');
+	like($err, qr/HINT:  .*fasted.engine = auto/, 'cuda: and what to do');
+}
+
+($status, $out, $err) = with_engine('abacus', $small);
+like($err, qr/22023: invalid value for parameter "fasted.engine"/, 'no such engine');
+like($err, qr/HINT:  Available values: auto, cpu, cuda/, 'the hint lists them');
+($status, $out, $err) = $node->psql('postgres', "$small; SET fasted.enigne = 'cpu'");
+like($err, qr/invalid configuration parameter name "fasted.enigne"/, 'a mistyped setting is refused');
+
+$node->stop;
+done_testing();

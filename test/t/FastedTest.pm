@@ -1,0 +1,231 @@
+# What the TAP tests share: a server with the extension, sessions that run in
+# the background, and a look at a backend from outside.
+package FastedTest;
+
+use strict;
+use warnings;
+use Exporter qw(import);
+use IPC::Run ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+our @EXPORT = qw(new_node start_node sanitized wait_until thread_count memory_of is_alive
+  temp_files log_size log_since create_wide_views create_small_table
+  create_brute_force is_same_pairs);
+
+my $patience = $PostgreSQL::Test::Utils::timeout_default || 180;
+
+# Under a sanitizer: memory and times say nothing.
+sub sanitized { return defined $ENV{ASAN_OPTIONS}; }
+
+# A running server with the extension in database postgres.  The CPU engine,
+# which every machine has, unless the test sets another.
+sub new_node
+{
+	my ($name, $conf) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$node->init;
+	$node->append_conf('postgresql.conf', "fasted.engine = cpu\n" . ($conf // ''));
+	start_node($node);
+	$node->safe_psql('postgres', 'CREATE EXTENSION fasted');
+	return $node;
+}
+
+sub start_node
+{
+	my ($node) = @_;
+	local $ENV{LD_PRELOAD} = $ENV{SERVER_PRELOAD} if $ENV{SERVER_PRELOAD};
+	delete local $ENV{LD_PRELOAD} unless $ENV{SERVER_PRELOAD};
+	$node->start;
+}
+
+# Calls until it returns true; false when that takes too long.
+sub wait_until
+{
+	my ($condition, $seconds) = @_;
+	my $end = time + ($seconds // $patience);
+	while (time < $end)
+	{
+		return 1 if $condition->();
+		usleep(5000);
+	}
+	return 0;
+}
+
+sub thread_count
+{
+	my ($pid) = @_;
+	my @tasks = glob("/proc/$pid/task/*");
+	return scalar @tasks;
+}
+
+# VmRSS, VmHWM and the like, in kB.
+sub memory_of
+{
+	my ($pid, $what) = @_;
+	return slurp_file("/proc/$pid/status") =~ /^$what:\s+(\d+) kB/m ? $1 : 0;
+}
+
+sub is_alive
+{
+	my ($pid) = @_;
+	return -d "/proc/$pid";
+}
+
+# Temporary files of queries, with their sizes.
+sub temp_files
+{
+	my ($node) = @_;
+	return map { -s $_ // 0 } glob($node->data_dir . '/base/pgsql_tmp/*');
+}
+
+sub log_size { my ($node) = @_; return -s $node->logfile // 0; }
+
+sub log_since
+{
+	my ($node, $offset) = @_;
+	return slurp_file($node->logfile, $offset);
+}
+
+# Views of rows that cost little to make:
+#	wide		some 10^12 floating-point operations, next to no pairs
+#	endless		more rows than anybody waits for
+#	many_pairs	200 million pairs within eps = Infinity
+sub create_wide_views
+{
+	my ($node) = @_;
+	$node->safe_psql('postgres', <<'END');
+CREATE VIEW wide AS
+	SELECT g AS id, array_fill(g::real, ARRAY[1000]) AS v FROM generate_series(1, 40000) g;
+CREATE VIEW endless AS
+	SELECT g AS id, array_fill(g::real, ARRAY[500]) AS v
+	FROM (SELECT generate_series(1, 1000000000) AS g) s;
+CREATE VIEW many_pairs AS
+	SELECT g AS id, ARRAY[g::real] AS v FROM generate_series(1, 20000) g;
+END
+	create_small_table($node);
+}
+
+# Table small: 100 rows, 99 pairs at a distance of exactly 1.
+sub create_small_table
+{
+	my ($node) = @_;
+	$node->safe_psql('postgres', <<'END');
+CREATE TABLE small (id int PRIMARY KEY, v real[] NOT NULL);
+INSERT INTO small SELECT g, ARRAY[g, 7, -1] FROM generate_series(1, 100) g;
+END
+}
+
+# SQL function brute_force(relation, eps): the right answer for columns id and v
+# when coordinates are whole numbers, for then no rounding is in the way.
+sub create_brute_force
+{
+	my ($node) = @_;
+	$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION brute_force(relation regclass, eps float8)
+RETURNS TABLE (id_a bigint, id_b bigint, dist float8) LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN QUERY EXECUTE format('
+		SELECT * FROM (
+			SELECT a.id::bigint, b.id::bigint, sqrt(
+				(SELECT sum((x - y) * (x - y)) FROM unnest(a.v::float8[], b.v::float8[]) u (x, y)))
+			FROM %1$s a JOIN %1$s b ON a.id < b.id) p (id_a, id_b, dist)
+		WHERE dist <= $1', relation) USING eps;
+END $$;
+END
+}
+
+# Do both queries give the same rows, of which there are some?
+sub is_same_pairs
+{
+	my ($node, $query, $expected, $name) = @_;
+	my $result = $node->safe_psql('postgres', <<END);
+WITH x AS MATERIALIZED ($query), y AS MATERIALIZED ($expected)
+SELECT (SELECT count(*) FROM x) = (SELECT count(*) FROM y),
+	(SELECT count(*) FROM y) > 0,
+	(SELECT count(*) FROM (TABLE x EXCEPT ALL TABLE y) d)
+END
+	return is($result, 't|t|0', $name);
+}
+
+# --- sessions in the background
+
+package FastedTest::Session;
+
+use strict;
+use warnings;
+use Time::HiRes qw(time usleep);
+
+my $count = 0;
+
+# A psql that waits for what we send.  Its output is in {out} and {err}.
+sub new
+{
+	my ($class, $node, %options) = @_;
+	my $name = 'session_' . ++$count;
+	my $self = bless { node => $node, in => '', out => '', err => '', marks => 0 }, $class;
+	my $connstr = $node->connstr('postgres') . " application_name='$name'";
+	$connstr .= " user='$options{user}'" if defined $options{user};
+	local $ENV{PGOPTIONS} = $options{options} if defined $options{options};
+	$self->{run} = IPC::Run::start(
+		[ 'psql', '-X', '-q', '-A', '-t', '-d', $connstr ],
+		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err});
+	$self->{pid} = $self->query('SELECT pg_backend_pid()');
+	return $self;
+}
+
+sub pid { return $_[0]->{pid}; }
+
+# Sends without waiting.
+sub send
+{
+	my ($self, $text) = @_;
+	$self->{in} .= "$text\n";
+	$self->{run}->pump_nb;
+}
+
+sub wait_for
+{
+	my ($self, $pattern) = @_;
+	my $end = time + $patience;
+	while ($self->{out} !~ $pattern)
+	{
+		die "session says neither this nor that: $self->{out} $self->{err}"
+		  if time > $end || !$self->{run}->pumpable;
+		$self->{run}->pump_nb;
+		usleep(2000);
+	}
+	return $self->{out} =~ $pattern ? $1 : undef;
+}
+
+# Sends statements and returns their output; errors are in {err}.
+sub query
+{
+	my ($self, $sql) = @_;
+	my $mark = 'end of query ' . ++$self->{marks};
+	$self->{out} = $self->{err} = '';
+	$self->send("$sql\n;\n\\echo $mark");
+	$self->wait_for(qr/^\Q$mark\E$/m);
+	# errors come another way
+	$self->{run}->pump_nb for 1 .. 3;
+	(my $out = $self->{out}) =~ s/^\Q$mark\E\n//m;
+	chomp $out;
+	return $out;
+}
+
+sub quit
+{
+	my ($self) = @_;
+	$self->{in} .= "\\q\n";
+	eval { $self->{run}->finish; };
+}
+
+sub kill
+{
+	my ($self) = @_;
+	$self->{run}->kill_kill(grace => 0);
+}
+
+1;
