@@ -3,9 +3,8 @@
  * candidates.cuh
  *	  How the filter's warps hand their hits to the recheck.
  *
- * The candidate buffer is cut into chunks of kChunk pairs.  A warp owns one
- * chunk at a time and fills it without asking anybody: one global atomic a
- * chunk, never one a pair.  What a warp finds in one step (a warp tile, say) is
+ * The candidate buffer is cut into chunks.  A warp owns one chunk at a time and
+ * fills it without asking anybody: one global atomic a chunk, never one a pair.  What a warp finds in one step (a warp tile, say) is
  * counted before it is written, so it is written whole or not at all.
  *
  *-------------------------------------------------------------------------
@@ -20,12 +19,16 @@
 namespace fasted
 {
 
-/* Pairs a chunk; also the threads that recheck one. */
-constexpr uint32_t kChunk = 256;
+/*
+ * Pairs in a chunk, from 32 (what one warp rechecks) to 256.  Small chunks keep
+ * pairs of the same time, so of the same rows, together, which the recheck of
+ * long rows likes; large ones cost a warp fewer atomics, which short tiles like.
+ */
+constexpr uint32_t kSmallChunkShift = 5;
+constexpr uint32_t kLargeChunkShift = 8;
 
 /* The most that a warp writes in one step: a warp tile of 64 x 64 hits. */
 constexpr uint32_t kMostAtOnce = 4096;
-constexpr uint32_t kFewestChunks = kMostAtOnce / kChunk;
 
 /* What the filter kernels share with the rest; device pointers. */
 struct CandidateBuffer
@@ -34,6 +37,7 @@ struct CandidateBuffer
 	float	   *squares;		/* approximate only: the squared distances */
 	uint32_t   *counts;			/* pairs in each chunk; zero before a round */
 	uint32_t	chunks;
+	uint32_t	chunk_shift;	/* a chunk has 2^chunk_shift pairs */
 	WorkState  *state;
 	Work	   *lists[2];		/* work to do again, see WorkState.list */
 	uint32_t	list_size;
@@ -77,7 +81,8 @@ public:
 		close(buffer);
 
 		uint32_t	lane = threadIdx.x % 32;
-		uint32_t	chunks = (wanted + kChunk - 1) / kChunk;
+		uint32_t	size = 1u << buffer.chunk_shift;
+		uint32_t	chunks = (wanted + size - 1) >> buffer.chunk_shift;
 		uint32_t	first = 0;
 
 		if (lane == 0)
@@ -88,9 +93,9 @@ public:
 
 		/* all but the last will be full; close() knows the last one's count */
 		for (uint32_t i = lane; i + 1 < chunks; i += 32)
-			buffer.counts[first + i] = kChunk;
-		slot_ = first * kChunk;
-		end_ = (first + chunks) * kChunk;
+			buffer.counts[first + i] = size;
+		slot_ = first << buffer.chunk_shift;
+		end_ = (first + chunks) << buffer.chunk_shift;
 		return true;
 	}
 
@@ -125,7 +130,8 @@ public:
 	close(const CandidateBuffer &buffer)
 	{
 		if (end_ != 0 && threadIdx.x % 32 == 0)
-			buffer.counts[end_ / kChunk - 1] = kChunk - (end_ - slot_);
+			buffer.counts[(end_ >> buffer.chunk_shift) - 1] =
+				(1u << buffer.chunk_shift) - (end_ - slot_);
 		slot_ = end_ = 0;
 	}
 

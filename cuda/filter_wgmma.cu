@@ -41,16 +41,21 @@ constexpr uint32_t kStageBytes = kBytesA + kBytesB;
 constexpr uint32_t kThresholdBytes = (kTileM + kTileN) * sizeof(float);
 
 /* What the copying thread tells the others about a tile. */
-struct alignas(16) TileSlot
+struct TilePlace
 {
-	float		tx[kTileM];
-	float		ty[kTileN];
 	uint64_t	item;
 	uint32_t	warp;
 	uint32_t	tile_m;
 	uint32_t	tile_n;
-	bool		whole;			/* every element is a pair */
-	bool		end;			/* no tile: the queue is empty */
+	uint32_t	whole;			/* every element is a pair */
+	uint32_t	end;			/* no tile: the queue is empty */
+};
+
+struct alignas(16) TileSlot
+{
+	float		tx[kTileM];
+	float		ty[kTileN];
+	TilePlace	place;
 };
 
 struct Control
@@ -171,12 +176,8 @@ produce(const WgmmaParams &p, uint32_t stages, Control &control)
 
 		ptx::barrier_wait(ptx::shared_address(&control.tile_empty[tile.index]),
 						  tile.parity ^ 1);
-		slot.end = !more;
-		slot.item = work.item;
-		slot.warp = work.warp;
-		slot.tile_m = tile_m;
-		slot.tile_n = tile_n;
-		slot.whole = f.order.whole(tile_m, tile_n);
+		slot.place = {work.item, work.warp, tile_m, tile_n,
+			f.order.whole(tile_m, tile_n), !more};
 		if (!more)
 		{
 			ptx::barrier_arrive(full);
@@ -202,6 +203,26 @@ produce(const WgmmaParams &p, uint32_t stages, Control &control)
 			slice.next();
 		}
 	}
+}
+
+/*
+ * Lane 0 reads for its warp: it is the one that says when the slot may be
+ * written again.
+ */
+__device__ __forceinline__ TilePlace
+read_place(const TileSlot &slot)
+{
+	TilePlace	place = {};
+
+	if (threadIdx.x % 32 == 0)
+		place = slot.place;
+	place.item = __shfl_sync(0xffffffff, place.item, 0);
+	place.warp = __shfl_sync(0xffffffff, place.warp, 0);
+	place.tile_m = __shfl_sync(0xffffffff, place.tile_m, 0);
+	place.tile_n = __shfl_sync(0xffffffff, place.tile_n, 0);
+	place.whole = __shfl_sync(0xffffffff, place.whole, 0);
+	place.end = __shfl_sync(0xffffffff, place.end, 0);
+	return place;
 }
 
 /* Starts the products of kCount steps of a slice, as soon as it is there. */
@@ -245,7 +266,10 @@ consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &contro
 		uint32_t	last = 0;
 
 		ptx::barrier_wait(ptx::shared_address(&control.tile_full[tile.index]), tile.parity);
-		if (slot.end)
+
+		TilePlace	place = read_place(slot);
+
+		if (place.end)
 			break;
 
 		for (int s = 0; s < full; s++)
@@ -282,16 +306,16 @@ consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &contro
 			slice.next();
 		}
 
-		if (slot.warp == kAllWarps || slot.warp == warp)
+		if (place.warp == kAllWarps || place.warp == warp)
 		{
 			int			x = group * 64 + warp % 4 * 16 + lane / 4;
 			int			y = lane % 4 * 2;
-			WarpTile	place = {slot.tile_m * kTileM + x, slot.tile_n * kTileN + y,
-				f.a.rows, f.b.rows, f.order.triangle, slot.whole};
+			WarpTile	part = {place.tile_m * kTileM + x, place.tile_n * kTileN + y,
+				f.a.rows, f.b.rows, f.order.triangle, place.whole != 0};
 
-			if (!report_hits<LayoutWgmma>(acc, slot.tx + x, slot.ty + y, test, place,
+			if (!report_hits<LayoutWgmma>(acc, slot.tx + x, slot.ty + y, test, part,
 										  f.candidates, writer))
-				writer.give_up(f.candidates, slot.item, warp, 0);
+				writer.give_up(f.candidates, place.item, warp, 0);
 		}
 		__syncwarp();
 		if (lane == 0)

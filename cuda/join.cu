@@ -28,7 +28,7 @@ namespace
 
 constexpr size_t kStagingBytes = (size_t) 2 << 20;
 constexpr size_t kChunkBytes = (size_t) 32 << 20;	/* of staged rows */
-constexpr uint32_t kMostChunks = 16384; /* 4 M candidates, 160 MiB in all */
+constexpr uint64_t kMostCandidates = (uint64_t) 4 << 20;	/* 160 MiB in all */
 
 /* Where a join may take what it likes, others should find something too. */
 constexpr double kShareOfFree = 0.9;
@@ -113,11 +113,11 @@ Join::choose_shape()
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget_.limit / 32);
 	size_t		fixed = Transform::bytes(problem_.dimensions);
 
-	chunks_ = tuning.candidate_chunks > 0 ? tuning.candidate_chunks : kMostChunks;
-	while (chunks_ > kFewestChunks
-		   && Rounds::bytes(device_, chunks_, settings_.approximate) > budget_.limit / 4)
-		chunks_ = std::max(chunks_ / 2, kFewestChunks);
-	fixed += Rounds::bytes(device_, chunks_, settings_.approximate);
+	candidates_ = tuning.candidates > 0 ? tuning.candidates : kMostCandidates;
+	while (candidates_ > kMostAtOnce
+		   && Rounds::bytes(device_, candidates_, settings_.approximate) > budget_.limit / 4)
+		candidates_ /= 2;
+	fixed += Rounds::bytes(device_, candidates_, settings_.approximate);
 	room_ = budget_.limit > fixed ? budget_.limit - fixed : 0;
 
 	while (chunk_rows * 2 * row_bytes <= most
@@ -270,7 +270,7 @@ Join::start(uint64_t total_rows)
 {
 	bool		resident = (total_rows == sides_[0].rows);
 	uint64_t	pairs = 0;
-	uint64_t	blocks = device_.multiprocessors * 8;	/* warps that hold a chunk */
+	uint64_t	warps = device_.multiprocessors * 16;	/* each holds a chunk */
 
 	if (started_ || total_rows < sides_[0].rows)
 		fail(FASTED_INTERNAL, "the number of rows is wrong");
@@ -293,10 +293,14 @@ Join::start(uint64_t total_rows)
 
 	/* No more room for candidates than there can be, but some for each warp. */
 	pairs = rows_ * (rows_ - 1) / 2;
-	if (tuning.candidate_chunks == 0)
-		chunks_ = std::min<uint64_t>(chunks_, std::max<uint64_t>(
-										 pairs / kChunk + blocks, kFewestChunks));
-	rounds_->allocate(budget_, settings_, chunks_);
+	if (tuning.candidates == 0)
+	{
+		uint64_t	enough = pairs + (warps << kLargeChunkShift);
+
+		enough = (enough + kMostAtOnce - 1) / kMostAtOnce * kMostAtOnce;
+		candidates_ = std::min(candidates_, enough);
+	}
+	rounds_->allocate(budget_, settings_, candidates_);
 
 	if (resident)
 		prepare(sides_[0]);

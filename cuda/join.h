@@ -29,7 +29,7 @@ Device		find_device();
 /* What only tests change. */
 struct Tuning
 {
-	uint32_t	candidate_chunks = 0;	/* 0: as memory allows */
+	uint32_t	candidates = 0;	/* room for them; 0: as memory allows */
 	const char *kernel = nullptr;	/* "mma.sync" or "wgmma" */
 	uint64_t	staging_rows = 0;	/* at most, in one staging buffer */
 };
@@ -74,7 +74,7 @@ private:
 	Budget		budget_;
 	RoundSettings settings_ = {};
 	RowShape	shape_;
-	uint32_t	chunks_ = 0;	/* of candidates, at most */
+	uint64_t	candidates_ = 0;	/* room for them, at most */
 	size_t		room_ = 0;		/* bytes for rows */
 
 	Stream		upload_;

@@ -15,21 +15,25 @@ namespace fasted
 /* Candidates whose distances a warp computes side by side. */
 constexpr int kBatch = 4;
 
+/* Slots of the candidate buffer, and threads, a block. */
+constexpr uint32_t kBlock = 256;
+
 /* Gives every thread that keeps a pair its place among the results. */
 static __device__ __forceinline__ unsigned long long
-place_in_results(bool keep, uint32_t count, WorkState *state)
+place_in_results(bool keep, bool candidate, WorkState *state)
 {
 	__shared__ unsigned long long base;
-	__shared__ uint32_t warp_count[kChunk / 32];
+	__shared__ uint32_t warp_count[kBlock / 32];
 	uint32_t	kept = __ballot_sync(0xffffffff, keep);
 	uint32_t	warp = threadIdx.x / 32;
 	uint32_t	before = __popc(kept & ((1u << threadIdx.x % 32) - 1));
 	uint32_t	total = 0;
+	int			candidates;
 
 	if (threadIdx.x % 32 == 0)
 		warp_count[warp] = __popc(kept);
-	__syncthreads();
-	for (uint32_t w = 0; w < kChunk / 32; w++)
+	candidates = __syncthreads_count(candidate);
+	for (uint32_t w = 0; w < kBlock / 32; w++)
 	{
 		before += w < warp ? warp_count[w] : 0;
 		total += warp_count[w];
@@ -37,7 +41,7 @@ place_in_results(bool keep, uint32_t count, WorkState *state)
 	if (threadIdx.x == 0)
 	{
 		base = total > 0 ? atomicAdd(&state->pairs, (unsigned long long) total) : 0;
-		atomicAdd(&state->candidates, (unsigned long long) count);
+		atomicAdd(&state->candidates, (unsigned long long) candidates);
 	}
 	__syncthreads();
 	return base + before;
@@ -87,17 +91,22 @@ squared_distance(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 
 template <bool kApproximate>
 static __global__ void
-__launch_bounds__(kChunk)
+__launch_bounds__(kBlock)
 refine_kernel(const __grid_constant__ RefineParams p)
 {
 	WorkState  *state = p.candidates.state;
-	uint32_t	used = min(state->chunks_used, p.candidates.chunks);
+	uint32_t	shift = p.candidates.chunk_shift;
+	uint32_t	used = min(state->chunks_used, p.candidates.chunks) << shift;
 
-	for (uint32_t chunk = blockIdx.x; chunk < used; chunk += gridDim.x)
+	for (uint32_t first = blockIdx.x * kBlock; first < used; first += gridDim.x * kBlock)
 	{
-		uint32_t	count = p.candidates.counts[chunk];
-		size_t		slot = (size_t) chunk * kChunk + threadIdx.x;
-		bool		mine = threadIdx.x < count;
+		/* a warp's 32 slots lie in one chunk, which is filled from its start */
+		uint32_t	slot = first + threadIdx.x;
+		uint32_t	begin = slot / 32 * 32;
+		uint32_t	within = begin & ((1u << shift) - 1);
+		uint32_t	count = begin < used ? p.candidates.counts[begin >> shift] : 0;
+		uint32_t	here = count > within ? min(count - within, 32u) : 0;
+		bool		mine = threadIdx.x % 32 < here;
 		uint2		pair = mine ? p.candidates.pairs[slot] : make_uint2(0, 0);
 		double		dist = 0;
 		bool		keep = mine;
@@ -106,14 +115,11 @@ refine_kernel(const __grid_constant__ RefineParams p)
 			dist = mine ? sqrt((double) fmaxf(0.0f, p.candidates.squares[slot])) : 0;
 		else
 		{
-			uint32_t	before = threadIdx.x / 32 * 32;
-			uint32_t	here = count > before ? min(count - before, 32u) : 0;
-
 			dist = __dsqrt_rn(squared_distance(p, pair, here));
 			keep = mine && dist <= p.eps;
 		}
 
-		unsigned long long at = place_in_results(keep, count, state);
+		unsigned long long at = place_in_results(keep, mine, state);
 
 		if (keep)
 			p.pairs[at] = {(uint32_t) (p.first_row_a + pair.x),
@@ -126,12 +132,13 @@ launch_refine(const RefineParams &params, bool approximate,
 			  const Device &device, cudaStream_t stream)
 {
 	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8,
-							 params.candidates.chunks);
+							 (params.candidates.chunks << params.candidates.chunk_shift)
+							 / kBlock);
 
 	if (approximate)
-		refine_kernel<true><<<blocks, kChunk, 0, stream>>>(params);
+		refine_kernel<true><<<blocks, kBlock, 0, stream>>>(params);
 	else
-		refine_kernel<false><<<blocks, kChunk, 0, stream>>>(params);
+		refine_kernel<false><<<blocks, kBlock, 0, stream>>>(params);
 	check_launch("launching the recheck");
 }
 

@@ -18,6 +18,9 @@ namespace
 /* How long a round should take: close and cancel wait for two at most. */
 constexpr double kRoundSeconds = 0.008;
 
+/* From here on the recheck is worth a thought in the filter. */
+constexpr uint32_t kLongRows = 512;
+
 /* Before the first round has been timed: operations a second, guessed low. */
 constexpr double kGuessTensor = 150e12;
 constexpr double kGuessFp64 = 5e12;
@@ -37,14 +40,13 @@ Rounds::~Rounds()
 }
 
 size_t
-Rounds::bytes(const Device &device, uint32_t chunks, bool approximate)
+Rounds::bytes(const Device &device, size_t candidates, bool approximate)
 {
-	size_t		candidates = (size_t) chunks * kChunk;
 	size_t		list = (size_t) device.multiprocessors * kVoidedPerMultiprocessor;
 
 	return Budget::rounded(candidates * sizeof(uint2))
 		+ (approximate ? Budget::rounded(candidates * sizeof(float)) : 0)
-		+ Budget::rounded(chunks * sizeof(uint32_t))
+		+ Budget::rounded((candidates >> kSmallChunkShift) * sizeof(uint32_t))
 		+ Budget::rounded(sizeof(WorkState))
 		+ Budget::rounded(3 * list * sizeof(Work))
 		+ Budget::rounded(sizeof(uint32_t))
@@ -59,10 +61,10 @@ Rounds::pinned_bytes() const
 }
 
 void
-Rounds::allocate(Budget &budget, const RoundSettings &settings, uint32_t chunks)
+Rounds::allocate(Budget &budget, const RoundSettings &settings, size_t candidates)
 {
 	const char *doing = "allocating device memory for candidates";
-	size_t		candidates = (size_t) chunks * kChunk;
+	uint32_t	shift = settings.dimensions >= kLongRows ? kSmallChunkShift : kLargeChunkShift;
 	uint32_t	list = settings.device.multiprocessors * kVoidedPerMultiprocessor;
 
 	settings_ = settings;
@@ -71,7 +73,7 @@ Rounds::allocate(Budget &budget, const RoundSettings &settings, uint32_t chunks)
 	pairs_.allocate(budget, candidates, doing);
 	if (settings.approximate)
 		squares_.allocate(budget, candidates, doing);
-	counts_.allocate(budget, chunks, doing);
+	counts_.allocate(budget, candidates >> kSmallChunkShift, doing);
 	state_.allocate(budget, 1, doing);
 	lists_.allocate(budget, 3 * (size_t) list, doing);
 	overflow_.allocate(budget, 1, doing);
@@ -89,7 +91,8 @@ Rounds::allocate(Budget &budget, const RoundSettings &settings, uint32_t chunks)
 	candidates_.pairs = pairs_.get();
 	candidates_.squares = squares_.get();
 	candidates_.counts = counts_.get();
-	candidates_.chunks = chunks;
+	candidates_.chunks = (uint32_t) (candidates >> shift);
+	candidates_.chunk_shift = shift;
 	candidates_.state = state_.get();
 	candidates_.lists[0] = lists_.get();
 	candidates_.lists[1] = lists_.get() + list;

@@ -58,9 +58,12 @@ class Rounds
 public:
 	~Rounds();
 
-	/* Device memory for buffers of this many candidates. */
-	static size_t bytes(const Device &device, uint32_t chunks, bool approximate);
-	void		allocate(Budget &budget, const RoundSettings &settings, uint32_t chunks);
+	/*
+	 * Device memory for buffers of this many candidates, which is a multiple of
+	 * kMostAtOnce.
+	 */
+	static size_t bytes(const Device &device, size_t candidates, bool approximate);
+	void		allocate(Budget &budget, const RoundSettings &settings, size_t candidates);
 
 	/* Begins to join two sets of rows, or (a == b) one with itself. */
 	void		begin(const RowStore &a, const RowStore &b, cudaStream_t after);

@@ -284,7 +284,7 @@ test_border(bool lost)
 		tap::ok(!all, "without a term of the bound, pairs get lost");
 }
 
-/* A candidate buffer of 16 chunks: voided and redone all the time. */
+/* The smallest candidate buffer: voided and redone all the time. */
 void
 test_redo(uint32_t n)
 {
@@ -297,12 +297,12 @@ test_redo(uint32_t n)
 		{
 			std::string why;
 
-			tuning.candidate_chunks = fasted::kFewestChunks;
+			tuning.candidates = fasted::kMostAtOnce;
 
 			Outcome		outcome = run_join(rows, problem_of(eps, mode));
 			bool		same = same_as_oracle(rows, distances, eps, outcome, &why);
 
-			tuning.candidate_chunks = 0;
+			tuning.candidates = 0;
 			tap::ok(same && (outcome.stats.redone_units > 0 || outcome.pairs.size() < 5000),
 					"tiny buffers, %s, eps = %g: %zu pairs, %llu units redone %s",
 					mode.name, eps, outcome.pairs.size(),
@@ -336,7 +336,7 @@ test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
 		{
 			FastedProblem problem = problem_of(eps, mode);
 			size_t		results = fasted::Rounds::bytes(fasted::find_device(),
-														fasted::kFewestChunks, false);
+														fasted::kMostAtOnce, false);
 
 			tuning.staging_rows = 100;
 			problem.device_memory_limit = std::max<size_t>(

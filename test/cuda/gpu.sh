@@ -3,28 +3,31 @@
 #
 #	test/cuda/gpu.sh [check] [mutation] [sanitizer] [large] [bench] ...
 #
-# Results go to $OUT (default: test/cuda/build), one log a step; the end of each
-# log is printed.  Fails if a step fails, after all of them.
+# gpu.log and kernel.json go to $OUT (default: test/cuda/build); the end of each
+# step's log is printed.  Fails if a step fails, after all of them.
 
 cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-$PWD/test/cuda/build}
 jobs=$(nproc)
 failed=0
 
+log=$(mktemp)
+mkdir -p "$out"
+: >"$out/gpu.log"
+
 step()
 {
-	local name=$1 seconds=$SECONDS
+	local name=$1 seconds=$SECONDS result=ok
 	shift
-	mkdir -p "$out"
-	if "$@" >"$out/$name.log" 2>&1; then
-		echo "== $name: ok, $((SECONDS - seconds)) s"
-	else
-		echo "== $name: FAILED, $((SECONDS - seconds)) s"
+	"$@" >"$log" 2>&1 || result=FAILED
+	echo "== $name: $result, $((SECONDS - seconds)) s" | tee -a "$out/gpu.log"
+	cat "$log" >>"$out/gpu.log"
+	if [ $result != ok ]; then
 		failed=1
-		grep -a '^not ok' "$out/$name.log" | head -30
-		tail -30 "$out/$name.log"
+		grep -a '^not ok' "$log" | head -30
+		tail -30 "$log"
 	fi
-	tail -"${TAIL:-4}" "$out/$name.log"
+	tail -"${TAIL:-4}" "$log"
 }
 
 test_goals="build/instruction_test build/engine_test"
@@ -45,6 +48,7 @@ for name in "$@"; do
 		switches)
 			step switches-build make -s -j"$jobs" -C bench/kernel build/switches_bench
 			TAIL=20 step switches bench/kernel/build/switches_bench
+			TAIL=20 step switches-65 bench/kernel/build/switches_bench 100000 65
 			;;
 		check) TAIL=60 step check make -s -C test/cuda check ;;
 		*) TAIL=12 step "$name" make -s -C test/cuda "check-$name" ;;

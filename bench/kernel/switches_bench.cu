@@ -1,0 +1,211 @@
+/*-------------------------------------------------------------------------
+ *
+ * switches_bench.cu
+ *	  The paper's leave-one-out table (Table 6): the mma.sync filter with one
+ *	  optimisation of section 3.3 left out at a time, and what is past the paper.
+ *
+ *	switches_bench [N [D]]			100000 and 4096, as in the paper
+ *
+ * As in the paper, the whole square of distances is computed, except in the
+ * last rows.  Random rows, no hits; TFLOPS are 2 n n d / t.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+#include "device_memory.h"
+#include "filter_mma.cuh"
+#include "join.h"
+
+using namespace fasted;
+
+namespace
+{
+
+struct NoBlockTile : AllOn
+{
+	static constexpr int kWarpsM = 1;
+	static constexpr int kWarpsN = 1;
+	static constexpr int kBlocksPerSm = 6;	/* as many as shared memory holds */
+};
+
+struct NoAsyncCopy : AllOn
+{
+	static constexpr bool kAsyncCopy = false;
+	static constexpr int kStages = 1;
+};
+
+struct NoPipeline : AllOn
+{
+	static constexpr int kStages = 1;
+};
+
+struct OneBlock : AllOn
+{
+	static constexpr int kBlocksPerSm = 1;
+};
+
+struct NoWarpTile : AllOn
+{
+	static constexpr bool kWarpTile = false;
+};
+
+struct NoSwizzle : AllOn
+{
+	static constexpr bool kSwizzle = false;
+};
+
+struct NotAligned : AllOn
+{
+	static constexpr bool kAligned = false;
+};
+
+struct PadTo64 : AllOn
+{
+	static constexpr bool kShortLastStep = false;
+};
+
+__global__ void
+fill(__half *values, size_t count)
+{
+	for (size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i < count;
+		 i += (size_t) gridDim.x * blockDim.x)
+	{
+		uint64_t	x = i * 0x9E3779B97F4A7C15ull;
+		float		sum = 0;
+
+		/* roughly normal */
+		for (int j = 0; j < 4; j++)
+		{
+			x ^= x >> 29;
+			x *= 0xBF58476D1CE4E5B9ull;
+			sum += (float) (x >> 40) * 0x1p-24f - 0.5f;
+		}
+		values[i] = __float2half(sum * 1.7f);
+	}
+}
+
+__global__ void
+fill_thresholds(float *t, size_t count)
+{
+	for (size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i < count;
+		 i += (size_t) gridDim.x * blockDim.x)
+		t[i] = 1e9f;
+}
+
+struct Bench
+{
+	Device		device;
+	Budget		budget;
+	uint32_t	n;
+	uint32_t	d;
+	DeviceArray<__half> values;
+	DeviceArray<float> thresholds;
+	DeviceArray<WorkState> state;
+	DeviceArray<uint2> pairs;
+	DeviceArray<uint32_t> counts;
+	DeviceArray<Work> lists;
+	FilterParams params = {};
+
+	Bench(uint32_t n_, uint32_t d_) : device(find_device()), n(n_), d(d_)
+	{
+		const char *doing = "setting up";
+		uint32_t	stride = (d + 15) / 16 * 16;
+
+		budget.limit = SIZE_MAX;
+		values.allocate(budget, (size_t) n * stride, doing);
+		thresholds.allocate(budget, n + 1024, doing);
+		state.allocate(budget, 1, doing);
+		pairs.allocate(budget, 1 << 20, doing);
+		counts.allocate(budget, 1 << 15, doing);
+		lists.allocate(budget, 3 * 16384, doing);
+		fill<<<1024, 256>>>(values.get(), (size_t) n * stride);
+		fill_thresholds<<<1024, 256>>>(thresholds.get(), n + 1024);
+		check_launch(doing);
+		params.a = params.b = {values.get(), thresholds.get(), n};
+		params.stride = stride;
+		params.k_steps = stride / kStepK;
+		params.candidates.pairs = pairs.get();
+		params.candidates.counts = counts.get();
+		params.candidates.chunks = 1 << 15;
+		params.candidates.chunk_shift = kSmallChunkShift;
+		params.candidates.state = state.get();
+		params.candidates.lists[0] = lists.get();
+		params.candidates.lists[1] = lists.get() + 16384;
+		params.candidates.voided = lists.get() + 32768;
+		params.candidates.list_size = 16384;
+	}
+
+	double time(const std::function<void()> &launch, uint64_t items)
+	{
+		WorkState	first = first_state(items, items);
+		Event		begin;
+		Event		end;
+
+		check_cuda(cudaMemcpy(state.get(), &first, sizeof(first), cudaMemcpyHostToDevice),
+				   "setting up");
+		begin.record(nullptr);
+		launch();
+		end.record(nullptr);
+		end.wait("running the filter");
+		return end.seconds_since(begin);
+	}
+
+	template <class S>
+	void row(const char *name, bool squares, bool triangle)
+	{
+		uint32_t	tile_m = S::kWarpsM * 64;
+		uint32_t	tile_n = S::kWarpsN * 64;
+
+		params.order = {n, n, tile_m, tile_n, triangle, squares};
+
+		auto		launch = [&] { mma::launch<S>(params, CertifiedTest{}, device, nullptr); };
+		uint64_t	items = params.order.items();
+		std::vector<double> seconds;
+
+		time(launch, items / 10);
+		for (int i = 0; i < 3; i++)
+			seconds.push_back(time(launch, items));
+		std::sort(seconds.begin(), seconds.end());
+		printf("%-44s %9.2f ms %8.1f TFLOPS\n", name, seconds[1] * 1e3,
+			   2.0 * n * n * d / seconds[1] * 1e-12);
+		fflush(stdout);
+	}
+};
+
+}								/* namespace */
+
+int
+main(int argc, char **argv)
+{
+	try
+	{
+		uint32_t	n = argc > 1 ? atoi(argv[1]) : 100000;
+		uint32_t	d = argc > 2 ? atoi(argv[2]) : 4096;
+		Bench		bench(n, d);
+
+		printf("%s, mma.sync filter, n = %u, d = %u, medians of 3\n", bench.device.name, n, d);
+		bench.row<AllOn>("block tile ordering left out", false, false);
+		bench.row<NoBlockTile>("block tile left out", true, false);
+		bench.row<NoAsyncCopy>("memcpy async and pipeline left out", true, false);
+		bench.row<NoPipeline>("multi-stage pipeline left out", true, false);
+		bench.row<OneBlock>("SM block residency left out", true, false);
+		bench.row<NoWarpTile>("warp tile left out", true, false);
+		bench.row<NoSwizzle>("swizzled layout left out", true, false);
+		bench.row<NotAligned>("shared memory alignment left out", true, false);
+		bench.row<AllOn>("all of the paper's optimisations", true, false);
+		bench.row<ThreeStages>("past the paper: three stages", true, false);
+		bench.row<ThreeStages>("past the paper: and the upper triangle only", true, true);
+		if (d % 64 != 0)
+			bench.row<PadTo64>("d padded to a multiple of 64", true, false);
+	}
+	catch (const Failure &failure)
+	{
+		fprintf(stderr, "%s\n", failure.text);
+		return 1;
+	}
+	return 0;
+}
