@@ -132,6 +132,7 @@ multiply_step(float (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
 			ptx::load_matrix_x4(a, a_at + i / 8 * 16 * kRowBytes);
 			ptx::load_matrix_x4(b, b_at + i % 8 / 2 * 16 * kRowBytes);
 			ptx::mma_16816(tiles[i], a, b[i % 2 * 2], b[i % 2 * 2 + 1]);
+			__syncwarp();		/* or the assembler would merge the loads */
 		}
 	}
 }

@@ -29,16 +29,16 @@ namespace
 constexpr int kTileM = 128;
 constexpr int kTileN = 256;
 constexpr int kSliceK = 64;		/* 128 bytes: the width of the swizzle */
-constexpr int kSteps = kSliceK / (int) kStepK;
+[[maybe_unused]] constexpr int kSteps = kSliceK / (int) kStepK;
 constexpr int kStages = 4;
 constexpr int kTilesAhead = 2;	/* tiles whose thresholds are in memory */
 constexpr int kThreads = 384;
-constexpr int kConsumerWarps = 8;
+[[maybe_unused]] constexpr int kConsumerWarps = 8;
 
 constexpr uint32_t kBytesA = kTileM * kSliceK * 2;
 constexpr uint32_t kBytesB = kTileN * kSliceK * 2;
 constexpr uint32_t kStageBytes = kBytesA + kBytesB;
-constexpr uint32_t kThresholdBytes = (kTileM + kTileN) * sizeof(float);
+[[maybe_unused]] constexpr uint32_t kThresholdBytes = (kTileM + kTileN) * sizeof(float);
 
 /* What the copying thread tells the others about a tile. */
 struct TilePlace

@@ -10,6 +10,7 @@
 
 #include <cuda_fp16.h>
 
+#include <memory>
 #include <vector>
 
 #include "device_memory.h"
@@ -78,13 +79,13 @@ public:
 	/* No more chunks: allocates what the kernels need beside the rows. */
 	void finish(Budget &budget, uint64_t rows)
 	{
-		std::vector<const float *> pointers;
+		std::unique_ptr<const float *[]> pointers(new const float *[chunks_.size()]);
 
-		for (const auto &chunk : chunks_)
-			pointers.push_back(chunk.get());
-		table_.allocate(budget, pointers.size(), "allocating the table of rows");
-		check_cuda(cudaMemcpy(table_.get(), pointers.data(),
-							  pointers.size() * sizeof(float *),
+		for (size_t i = 0; i < chunks_.size(); i++)
+			pointers[i] = chunks_[i].get();
+		table_.allocate(budget, chunks_.size(), "allocating the table of rows");
+		check_cuda(cudaMemcpy(table_.get(), pointers.get(),
+							  chunks_.size() * sizeof(float *),
 							  cudaMemcpyHostToDevice),
 				   "copying the table of rows");
 		if (shape_.stride > 0)

@@ -63,6 +63,7 @@ struct RoundReport
 	uint32_t	voided;
 	uint32_t	overflow;		/* a value does not fit FP16 (approximate only) */
 	uint32_t	finished;		/* no work is left */
+	uint32_t	reserved;		/* zero: no byte of a report is left unwritten */
 };
 
 /* The number of items in the queue of a round. */
@@ -99,6 +100,7 @@ advance_state(WorkState &state, unsigned long long budget)
 	report.items_done = state.fresh_first;
 	report.voided = state.voided;
 	report.overflow = 0;
+	report.reserved = 0;
 	report.finished = (again == 0 && state.fresh_first == state.total);
 
 	state.again = again;
