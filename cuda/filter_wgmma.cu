@@ -31,7 +31,7 @@ constexpr int kTileN = 256;
 constexpr int kSliceK = 64;		/* 128 bytes: the width of the swizzle */
 [[maybe_unused]] constexpr int kSteps = kSliceK / (int) kStepK;
 constexpr int kStages = 4;
-constexpr int kTilesAhead = 2;	/* tiles whose thresholds are in memory */
+constexpr int kTilesAhead = 4;	/* tiles whose thresholds are in memory */
 constexpr int kThreads = 384;
 [[maybe_unused]] constexpr int kConsumerWarps = 8;
 
@@ -259,6 +259,16 @@ consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &contro
 	Ring<kTilesAhead> tile;
 	CandidateWriter writer;
 
+	/*
+	 * Short rows: the two warpgroups multiply in turns, so that one's epilogue
+	 * runs beside the other's products.  All slices of a tile must be in shared
+	 * memory, or one would wait for a stage and the other one for its turn.
+	 */
+	bool		turns = full + (rest > 0) <= kStages;
+
+	if (turns && group == 1)
+		ptx::named_barrier_arrive(1, 256);
+
 	for (;;)
 	{
 		TileSlot   &slot = control.tiles[tile.index];
@@ -271,6 +281,8 @@ consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &contro
 
 		if (place.end)
 			break;
+		if (turns)
+			ptx::named_barrier_wait(1 + group, 256);
 
 		for (int s = 0; s < full; s++)
 		{
@@ -305,6 +317,9 @@ consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &contro
 				ptx::barrier_arrive(ptx::shared_address(&control.slice_empty[slice.index]));
 			slice.next();
 		}
+
+		if (turns)
+			ptx::named_barrier_arrive(1 + (group ^ 1), 256);
 
 		if (place.warp == kAllWarps || place.warp == warp)
 		{

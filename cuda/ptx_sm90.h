@@ -64,6 +64,20 @@ barrier_wait(uint32_t barrier, uint32_t parity)
 				 "}\n" :: "r"(barrier), "r"(parity) : "memory");
 }
 
+/* Hardware barriers of a block, by number; both wait and arrive count. */
+
+__device__ __forceinline__ void
+named_barrier_wait(uint32_t number, uint32_t threads)
+{
+	asm volatile("bar.sync %0, %1;\n" :: "r"(number), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ void
+named_barrier_arrive(uint32_t number, uint32_t threads)
+{
+	asm volatile("bar.arrive %0, %1;\n" :: "r"(number), "r"(threads) : "memory");
+}
+
 /* Bulk copies; one thread issues them, the barrier counts their bytes. */
 
 __device__ __forceinline__ void

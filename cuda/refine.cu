@@ -15,8 +15,16 @@ namespace fasted
 /* Candidates whose distances a warp computes side by side. */
 constexpr int kBatch = 4;
 
-/* Slots of the candidate buffer, and threads, a block. */
 constexpr uint32_t kBlock = 256;
+constexpr uint32_t kWarps = kBlock / 32;
+
+/*
+ * Candidates a warp takes at a time.  Long rows: few, or some warps would still
+ * read when the others have nothing left.
+ */
+constexpr uint32_t kShortRowsTake = 32;
+constexpr uint32_t kLongRowsTake = 4;
+constexpr uint32_t kLongRows = 512;
 
 /* Gives every thread that keeps a pair its place among the results. */
 static __device__ __forceinline__ unsigned long long
@@ -72,7 +80,7 @@ squared_distance(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 			y[i] = p.b.row(__shfl_sync(0xffffffff, mine.y, first + i));
 			sums[i] = 0;
 		}
-#pragma unroll 2
+#pragma unroll 4
 		for (uint32_t k = lane; k < dimensions; k += 32)
 		{
 #pragma unroll
@@ -89,7 +97,7 @@ squared_distance(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 	return result;
 }
 
-template <bool kApproximate>
+template <bool kApproximate, uint32_t kTake>
 static __global__ void
 __launch_bounds__(kBlock)
 refine_kernel(const __grid_constant__ RefineParams p)
@@ -98,14 +106,15 @@ refine_kernel(const __grid_constant__ RefineParams p)
 	uint32_t	shift = p.candidates.chunk_shift;
 	uint32_t	used = min(state->chunks_used, p.candidates.chunks) << shift;
 
-	for (uint32_t first = blockIdx.x * kBlock; first < used; first += gridDim.x * kBlock)
+	for (uint32_t first = blockIdx.x * kWarps * kTake; first < used;
+		 first += gridDim.x * kWarps * kTake)
 	{
-		/* a warp's 32 slots lie in one chunk, which is filled from its start */
-		uint32_t	slot = first + threadIdx.x;
-		uint32_t	begin = slot / 32 * 32;
+		/* what a warp takes lies in one chunk, which is filled from its start */
+		uint32_t	begin = first + threadIdx.x / 32 * kTake;
 		uint32_t	within = begin & ((1u << shift) - 1);
 		uint32_t	count = begin < used ? p.candidates.counts[begin >> shift] : 0;
-		uint32_t	here = count > within ? min(count - within, 32u) : 0;
+		uint32_t	here = count > within ? min(count - within, kTake) : 0;
+		uint32_t	slot = begin + threadIdx.x % 32;
 		bool		mine = threadIdx.x % 32 < here;
 		uint2		pair = mine ? p.candidates.pairs[slot] : make_uint2(0, 0);
 		double		dist = 0;
@@ -131,14 +140,15 @@ void
 launch_refine(const RefineParams &params, bool approximate,
 			  const Device &device, cudaStream_t stream)
 {
-	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8,
-							 (params.candidates.chunks << params.candidates.chunk_shift)
-							 / kBlock);
+	uint32_t	slots = params.candidates.chunks << params.candidates.chunk_shift;
+	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8, slots / kBlock);
 
 	if (approximate)
-		refine_kernel<true><<<blocks, kBlock, 0, stream>>>(params);
+		refine_kernel<true, kShortRowsTake><<<blocks, kBlock, 0, stream>>>(params);
+	else if (params.a.dimensions < kLongRows)
+		refine_kernel<false, kShortRowsTake><<<blocks, kBlock, 0, stream>>>(params);
 	else
-		refine_kernel<false><<<blocks, kBlock, 0, stream>>>(params);
+		refine_kernel<false, kLongRowsTake><<<blocks, kBlock, 0, stream>>>(params);
 	check_launch("launching the recheck");
 }
 
