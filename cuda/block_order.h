@@ -77,6 +77,15 @@ triangle_square(uint64_t s, uint32_t *i, uint32_t *j)
 	}
 }
 
+/* A square, by its number and its place. */
+struct Square
+{
+	uint64_t	number = ~(uint64_t) 0;
+	uint32_t	i = 0;
+	uint32_t	j = 0;
+};
+
+/* Rows stay below 2^31, so the rows where tiles begin and end fit 32 bits. */
 struct TileOrder
 {
 	uint32_t	rows_a;			/* rows of the matrix */
@@ -102,16 +111,15 @@ struct TileOrder
 							   : side_a * side_b);
 	}
 
-	/* Is there a pair with row < column in the tile? */
-	FASTED_HD bool wanted(uint64_t m, uint64_t n) const
+	/* Is there a pair in the tile, with row < column if that is asked for? */
+	FASTED_HD bool wanted(uint32_t m, uint32_t n) const
 	{
-		if (m >= tiles_m() || n >= tiles_n())
-			return false;
-		return !triangle || (n + 1) * tile_n - 1 > m * tile_m;
+		return m * tile_m < rows_a && n * tile_n < rows_b
+			&& (!triangle || (n + 1) * tile_n - 1 > m * tile_m);
 	}
 
 	/* Is every element of the tile a pair that is asked for? */
-	FASTED_HD bool whole(uint64_t m, uint64_t n) const
+	FASTED_HD bool whole(uint32_t m, uint32_t n) const
 	{
 		return (m + 1) * tile_m <= rows_a && (n + 1) * tile_n <= rows_b
 			&& (!triangle || n * tile_n >= (m + 1) * tile_m);
@@ -119,6 +127,14 @@ struct TileOrder
 
 	/* The tile of an item; false when the item has none. */
 	FASTED_HD bool locate(uint64_t item, uint32_t *m, uint32_t *n) const
+	{
+		Square		square;
+
+		return locate(item, m, n, &square);
+	}
+
+	/* The same, with the square of the item before: mostly it is this one's. */
+	FASTED_HD bool locate(uint64_t item, uint32_t *m, uint32_t *n, Square *square) const
 	{
 		if (!squares)
 		{
@@ -129,30 +145,29 @@ struct TileOrder
 
 		uint32_t	high = log2_of(kSquareSide / tile_m);
 		uint32_t	wide = log2_of(kSquareSide / tile_n);
-		uint64_t	square = item >> (high + wide);
+		uint64_t	number = item >> (high + wide);
 		uint32_t	within = (uint32_t) item & ((1u << (high + wide)) - 1);
-		uint32_t	i;
-		uint32_t	j;
 
-		if (triangle)
-			triangle_square(square, &i, &j);
-		else
+		if (number != square->number)
 		{
 			uint32_t	side_b = (rows_b + kSquareSide - 1) / kSquareSide;
 
-			if (square < (uint64_t) 1 << 32)
+			square->number = number;
+			if (triangle)
+				triangle_square(number, &square->i, &square->j);
+			else if (number < (uint64_t) 1 << 32)
 			{
-				i = (uint32_t) square / side_b;
-				j = (uint32_t) square % side_b;
+				square->i = (uint32_t) number / side_b;
+				square->j = (uint32_t) number % side_b;
 			}
 			else
 			{
-				i = (uint32_t) (square / side_b);
-				j = (uint32_t) (square % side_b);
+				square->i = (uint32_t) (number / side_b);
+				square->j = (uint32_t) (number % side_b);
 			}
 		}
-		*m = (i << high) + (within & ((1u << high) - 1));
-		*n = (j << wide) + (within >> high);
+		*m = (square->i << high) + (within & ((1u << high) - 1));
+		*n = (square->j << wide) + (within >> high);
 		return wanted(*m, *n);
 	}
 

@@ -32,6 +32,7 @@ constexpr int kSliceK = 64;		/* 128 bytes: the width of the swizzle */
 [[maybe_unused]] constexpr int kSteps = kSliceK / (int) kStepK;
 constexpr int kStages = 4;
 constexpr int kTilesAhead = 4;	/* tiles whose thresholds are in memory */
+constexpr int kBatch = 8;		/* tiles taken at once, where they are short */
 constexpr int kThreads = 384;
 [[maybe_unused]] constexpr int kConsumerWarps = 8;
 
@@ -50,6 +51,13 @@ struct TilePlace
 	uint32_t	whole;			/* every element is a pair */
 	uint32_t	end;			/* no tile: the queue is empty */
 };
+
+/*
+ * A multiprocessor voids at most what its warps have in hand and in the slots,
+ * and gives back two batches.
+ */
+static_assert((1 + kTilesAhead) * 8 + 2 * kBatch <= kVoidedPerMultiprocessor,
+			  "the list of voided work is too short");
 
 struct alignas(16) TileSlot
 {
@@ -96,16 +104,18 @@ struct WgmmaParams
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /*
- * Takes the items of the queue one ahead, so that nobody waits for the atomic.
- * After "stop" two items more are taken, and done, than must be.
+ * Takes the items of the queue in batches, the next one in good time, so that
+ * nobody waits for the atomic.  One thread serves a whole multiprocessor, so its
+ * instructions count where tiles are short.
  */
 class WorkAhead
 {
 public:
-	__device__ __forceinline__ explicit WorkAhead(const CandidateBuffer &buffer)
+	__device__ __forceinline__ WorkAhead(const CandidateBuffer &buffer, uint32_t batch)
 		: buffer_(buffer), again_(buffer.state->again),
-		fresh_first_(buffer.state->fresh_first), fresh_end_(buffer.state->fresh_end),
-		list_(buffer.lists[buffer.state->list])
+		length_(again_ + (buffer.state->fresh_end - buffer.state->fresh_first)),
+		fresh_(buffer.state->fresh_first - again_),
+		list_(buffer.lists[buffer.state->list]), batch_(batch)
 	{
 		ask();
 	}
@@ -113,41 +123,71 @@ public:
 	__device__ __forceinline__ bool
 	take(Work *work)
 	{
-		unsigned long long taken = asked_;
-
-		if (!has_asked_)
-			return false;
-		if (taken < again_)
-			*work = list_[taken];
-		else
+		if (next_ == end_)
 		{
-			*work = {fresh_first_ + (taken - again_), kAllWarps, 0};
-			if (work->item >= fresh_end_)
+			if (asked_ >= length_)
 				return false;
+			next_ = asked_;
+			end_ = asked_ + batch_ < length_ ? asked_ + batch_ : length_;
+			ask();
 		}
-		ask();
+		*work = at(next_++);
 		return true;
 	}
 
+	/* After "stop": what was taken, but not begun, is to be done again. */
+	__device__ __forceinline__ void
+	give_back()
+	{
+		for (; next_ < end_; next_++)
+			give_back(at(next_));
+		for (uint32_t i = 0; i < batch_ && asked_ + i < length_; i++)
+			give_back(at(asked_ + i));
+	}
+
+	__device__ __forceinline__ bool
+	stopped()
+	{
+		bool		stopped = stop_ != 0;
+
+		stop_ = *(volatile uint32_t *) &buffer_.state->stop;
+		return stopped;
+	}
+
 private:
+	__device__ __forceinline__ Work
+	at(unsigned long long number) const
+	{
+		if (number < again_)
+			return list_[number];
+		return {fresh_ + number, kAllWarps, 0};
+	}
+
+	__device__ __forceinline__ void
+	give_back(const Work &work)
+	{
+		uint32_t	to = atomicAdd(&buffer_.state->voided, 1u);
+
+		if (to < buffer_.list_size)
+			buffer_.voided[to] = work;
+	}
+
 	__device__ __forceinline__ void
 	ask()
 	{
-		has_asked_ = stop_ == 0;
-		if (!has_asked_)
-			return;
-		asked_ = atomicAdd(&buffer_.state->taken, 1ULL);
-		stop_ = *(volatile uint32_t *) &buffer_.state->stop;
+		asked_ = atomicAdd(&buffer_.state->taken, (unsigned long long) batch_);
 	}
 
 	const CandidateBuffer &buffer_;
 	unsigned long long again_;
-	unsigned long long fresh_first_;
-	unsigned long long fresh_end_;
+	unsigned long long length_;
+	unsigned long long fresh_;	/* the item of number 0, if all were fresh */
 	const Work *list_;
-	unsigned long long asked_ = 0;
-	uint32_t	stop_ = 0;
-	bool		has_asked_;
+	uint32_t	batch_;
+	unsigned long long next_ = 0;	/* the batch in hand */
+	unsigned long long end_ = 0;
+	unsigned long long asked_ = 0;	/* the one after it */
+	uint32_t	stop_ = 0;		/* as seen some time ago */
 };
 
 /* The copying thread. */
@@ -158,8 +198,9 @@ produce(const WgmmaParams &p, uint32_t stages, Control &control)
 	int			slices = (f.k_steps + kSteps - 1) / kSteps;
 	Ring<kStages> slice;
 	Ring<kTilesAhead> tile;
-	WorkAhead	queue(f.candidates);
+	WorkAhead	queue(f.candidates, slices <= kStages ? kBatch : 1);
 	Work		work;
+	Square		square;
 	bool		more = true;
 
 	while (more)
@@ -168,8 +209,8 @@ produce(const WgmmaParams &p, uint32_t stages, Control &control)
 		uint32_t	tile_n = 0;
 
 		do
-			more = queue.take(&work);
-		while (more && !f.order.locate(work.item, &tile_m, &tile_n));
+			more = !queue.stopped() && queue.take(&work);
+		while (more && !f.order.locate(work.item, &tile_m, &tile_n, &square));
 
 		TileSlot   &slot = control.tiles[tile.index];
 		uint32_t	full = ptx::shared_address(&control.tile_full[tile.index]);
@@ -181,6 +222,7 @@ produce(const WgmmaParams &p, uint32_t stages, Control &control)
 		if (!more)
 		{
 			ptx::barrier_arrive(full);
+			queue.give_back();
 			break;
 		}
 		ptx::barrier_arrive_expect(full, kThresholdBytes);
