@@ -6,6 +6,8 @@
  *	engine_test				all of it
  *	engine_test --small		a subset for compute-sanitizer
  *	engine_test --large		FP16 and FP64 filters against each other
+ *	engine_test --crowded	hardly any device memory left
+ *	engine_test --fault		the device fails
  *	engine_test --lost		for mutants: succeeds if pairs get lost
  *
  *-------------------------------------------------------------------------
@@ -480,6 +482,85 @@ test_life()
 	tap::ok(status == 0, "a forked process is told so");
 }
 
+/* Others hold nearly all of the device's memory. */
+void
+test_crowded()
+{
+	Rows		rows = normal_rows(40000, 960, 61);
+	size_t		available;
+	size_t		whole;
+	void	   *hog = nullptr;
+	FastedProblem problem = problem_of(39.5, modes[0]);
+
+	problem.memory_limit = 0;
+	Outcome		alone = run_join(rows, problem);
+
+	cudaMemGetInfo(&available, &whole);
+	cudaMalloc(&hog, available - ((size_t) 160 << 20));
+
+	Outcome		crowded = run_join(rows, problem);
+	auto		less = [](const FastedPair &x, const FastedPair &y)
+	{
+		return x.a != y.a ? x.a < y.a : x.b < y.b;
+	};
+	auto		same = [](const FastedPair &x, const FastedPair &y)
+	{
+		return x.a == y.a && x.b == y.b && x.dist == y.dist;
+	};
+
+	std::sort(alone.pairs.begin(), alone.pairs.end(), less);
+	std::sort(crowded.pairs.begin(), crowded.pairs.end(), less);
+	tap::ok(alone.stats.panels == 1 && alone.pairs.size() > 100
+			&& crowded.status == FASTED_OK && crowded.stats.panels > 1
+			&& std::equal(alone.pairs.begin(), alone.pairs.end(),
+						  crowded.pairs.begin(), crowded.pairs.end(), same),
+			"160 MiB free: %zu pairs in %u panels %s", crowded.pairs.size(),
+			crowded.stats.panels, crowded.error.c_str());
+	cudaFree(hog);
+
+	cudaMemGetInfo(&available, &whole);
+	while (available > ((size_t) 1 << 20)
+		   && cudaMalloc(&hog, available / 2 + (1 << 20)) == cudaSuccess)
+		cudaMemGetInfo(&available, &whole);
+	while (cudaMalloc(&hog, (size_t) 2 << 20) == cudaSuccess)
+		;
+	(void) cudaGetLastError();
+
+	Outcome		none = run_join(rows, problem);
+
+	tap::ok(none.status == FASTED_OUT_OF_DEVICE_MEMORY, "nothing free: %s",
+			none.error.c_str());
+}
+
+__global__ void
+crash()
+{
+	*(volatile int *) 8 = 1;
+}
+
+/* The device fails under a join; the next join must find it in order. */
+void
+test_fault()
+{
+	Rows		many = normal_rows(50000, 64, 71);
+	Rows		rows = normal_rows(3000, 64, 72);
+	FastedProblem problem = problem_of(INFINITY, modes[0]);
+	bool		first = true;
+	Outcome		outcome = run_join(many, problem, [&](const FastedPair *, size_t)
+	{
+		if (first)
+			crash<<<1, 1>>>();
+		first = false;
+		return true;
+	});
+
+	tap::ok(outcome.status == FASTED_DEVICE_FAILED, "a kernel error: %s",
+			outcome.error.c_str());
+	outcome = run_join(rows, problem);
+	tap::ok(outcome.status == FASTED_OK && outcome.pairs.size() == 3000ul * 2999 / 2,
+			"the join after it: %zu pairs %s", outcome.pairs.size(), outcome.error.c_str());
+}
+
 /* FP16 and recheck against FP64, at a size where all tiles are full. */
 void
 test_large()
@@ -546,6 +627,10 @@ main(int argc, char **argv)
 	}
 	if (mode == "--large")
 		test_large();
+	else if (mode == "--crowded")
+		test_crowded();
+	else if (mode == "--fault")
+		test_fault();
 	else if (mode == "--lost")
 		test_border(true);
 	else if (mode == "--small")
