@@ -81,7 +81,7 @@ hint_for(cudaError_t error)
 	if (error == cudaErrorDevicesUnavailable)
 		return "Another process holds the GPU in exclusive mode.";
 	if (is_sticky(error))
-		return "The GPU lost this process's work; run the query again.";
+		return "The GPU dropped this process's work; use a new session.";
 	return "";
 }
 

@@ -54,7 +54,10 @@ private:
 /* The process that uses CUDA; a child of it cannot. */
 std::atomic<pid_t> cuda_process{0};
 std::atomic<int> open_joins{0};
+
+/* An error of the device ended the context; then, it was given up. */
 std::atomic<bool> context_lost{false};
+std::atomic<bool> context_given_up{false};
 
 char		open_error[512];
 
@@ -261,11 +264,15 @@ engine_close(FastedJoin *join)
 		});
 
 		/*
-		 * After an error of the device nothing works in this process until the
-		 * context is made anew, which only the last join may do.
+		 * After an error of the device no call of this process reaches it any
+		 * more.  The last join gives the context up, and with it all memory on
+		 * the device; find_device says whether a new one can be had.
 		 */
 		if (--open_joins == 0 && context_lost.exchange(false))
+		{
 			(void) cudaDeviceReset();
+			context_given_up = true;
+		}
 	}
 	delete join;
 }
@@ -314,8 +321,18 @@ find_device()
 		device.multiprocessors = properties.multiProcessorCount;
 		device.shared_per_multiprocessor = (int) properties.sharedMemPerMultiprocessor;
 		snprintf(device.name, sizeof(device.name), "%.90s", properties.name);
-		if (device.capability >= 80)
-			return device;
+		if (device.capability < 80)
+			continue;
+
+		/* Seen with driver 580: no new context in the same process. */
+		if (context_given_up && cudaSetDevice(ordinal) != cudaSuccess)
+		{
+			(void) cudaGetLastError();
+			fail(FASTED_NO_DEVICE,
+				 "an earlier error of the GPU ended this process's use of it. "
+				 "Use a new session.");
+		}
+		return device;
 	}
 	fail(FASTED_NO_DEVICE, count == 0 ? "no GPU was found"
 		 : "no GPU has compute capability 8.0 or later");

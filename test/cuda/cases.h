@@ -1,0 +1,92 @@
+/*-------------------------------------------------------------------------
+ *
+ * cases.h
+ *	  What the engine's tests share: filters, rows, values of eps.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_TEST_CASES_H
+#define FASTED_TEST_CASES_H
+
+#include "join_helper.h"
+#include "tap.h"
+
+using fasted::tuning;
+
+struct Mode
+{
+	const char *name;
+	FastedFilter filter;
+	const char *kernel;
+};
+
+inline const Mode modes[] = {
+	{"wgmma", FASTED_FILTER_AUTO, "wgmma"},
+	{"mma.sync", FASTED_FILTER_FP16, "mma.sync"},
+	{"fp64", FASTED_FILTER_FP64, nullptr},
+};
+
+inline FastedProblem
+problem_of(double eps, const Mode &mode)
+{
+	FastedProblem problem = {};
+
+	problem.eps = eps;
+	problem.filter = mode.filter;
+	tuning.kernel = mode.kernel;
+	return problem;
+}
+
+/* eps: zero, two distances to the last bit, one just below, and infinity. */
+inline std::vector<double>
+interesting_eps(const std::vector<double> &distances, double share)
+{
+	std::vector<double> sorted;
+
+	for (double x : distances)
+	{
+		if (x < INFINITY)
+			sorted.push_back(x);
+	}
+	if (sorted.empty())
+		return {0.0, 1.0, INFINITY};
+
+	size_t		few = (size_t) (sorted.size() * share);
+	size_t		half = sorted.size() / 2;
+
+	std::nth_element(sorted.begin(), sorted.begin() + few, sorted.end());
+	double		low = sorted[few];
+
+	std::nth_element(sorted.begin(), sorted.begin() + half, sorted.end());
+	return {0.0, low, std::nextafter(low, 0.0), sorted[half], INFINITY};
+}
+
+inline Rows
+normal_rows(uint32_t n, uint32_t d, uint64_t seed)
+{
+	Rows		rows(n, d);
+	Normal		normal(seed);
+
+	for (float &v : rows.values)
+		v = normal();
+	return rows;
+}
+
+inline Rows
+clustered_rows(uint32_t n, uint32_t d, uint32_t clusters, float spread, uint64_t seed)
+{
+	Rows		centres = normal_rows(clusters, d, seed);
+	Rows		rows(n, d);
+
+	parallel(n, [&](uint32_t i)
+	{
+		Normal		normal(seed * 1000003 + i);
+		const float *centre = centres.row(normal.bits() % clusters);
+
+		for (uint32_t k = 0; k < d; k++)
+			rows.row(i)[k] = centre[k] + spread * normal();
+	});
+	return rows;
+}
+
+#endif							/* FASTED_TEST_CASES_H */

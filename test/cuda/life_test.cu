@@ -1,0 +1,252 @@
+/*-------------------------------------------------------------------------
+ *
+ * life_test.cu
+ *	  Joins that end early, run beside others, lack memory, or lose the device.
+ *
+ *	life_test				closed early, four at once, bad options, a fork
+ *	life_test --crowded		hardly any device memory left
+ *	life_test --fault		the device fails
+ *	life_test --large		FP16 and FP64 filters against each other
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "cases.h"
+
+namespace
+{
+
+void
+test_life()
+{
+	Rows		rows = normal_rows(20000, 64, 51);
+	FastedProblem problem = problem_of(INFINITY, modes[0]);
+	auto		begin = std::chrono::steady_clock::now();
+	size_t		free_before;
+	size_t		free_after;
+	size_t		whole;
+
+	cudaMemGetInfo(&free_before, &whole);
+	run_join(rows, problem, [](const FastedPair *, size_t) { return false; });
+	cudaMemGetInfo(&free_after, &whole);
+
+	double		seconds = std::chrono::duration<double>(
+		std::chrono::steady_clock::now() - begin).count();
+
+	tap::ok(seconds < 2 && free_after == free_before,
+			"closed at the first pairs: %.0f ms, all device memory freed", seconds * 1e3);
+
+	/* Two joins at once. */
+	Rows		some = normal_rows(900, 33, 52);
+	std::vector<double> distances = all_distances(some);
+	double		eps = interesting_eps(distances, 0.1)[1];
+	bool		good = true;
+	std::vector<std::thread> threads;
+
+	for (int t = 0; t < 4; t++)
+		threads.emplace_back([&, t]
+		{
+			for (int i = 0; i < 5; i++)
+			{
+				FastedProblem p = {};
+				std::string why;
+
+				p.eps = eps;
+				p.filter = t == 3 ? FASTED_FILTER_FP64 : FASTED_FILTER_AUTO;
+				if (!same_as_oracle(some, distances, eps, run_join(some, p), &why))
+					good = false;
+			}
+		});
+	for (auto &thread : threads)
+		thread.join();
+	tap::ok(good, "four joins at once");
+
+	FastedProblem tiny = {};
+	Outcome		outcome;
+
+	tiny.device_memory_limit = 100000;
+	outcome = run_join(rows, tiny);
+	tap::ok(outcome.status == FASTED_OUT_OF_DEVICE_MEMORY, "too little memory: %s",
+			outcome.error.c_str());
+
+	FastedProblem unsupported = {};
+
+	unsupported.filter = FASTED_FILTER_INT8;
+	outcome = run_join(rows, unsupported);
+	tap::ok(outcome.status == FASTED_UNSUPPORTED, "int8: %s", outcome.error.c_str());
+
+	pid_t		child = fork();
+
+	if (child == 0)
+	{
+		char		reason[300];
+
+		_exit(fasted_engine()->probe(reason, sizeof(reason)) == FASTED_NO_DEVICE
+			  && strstr(reason, "forked") ? 0 : 1);
+	}
+
+	int			status = 1;
+
+	waitpid(child, &status, 0);
+	tap::ok(status == 0, "a forked process is told so");
+}
+
+/* Others hold nearly all of the device's memory. */
+void
+test_crowded()
+{
+	Rows		rows = normal_rows(40000, 960, 61);
+	size_t		available;
+	size_t		whole;
+	void	   *hog = nullptr;
+	FastedProblem problem = problem_of(39.5, modes[0]);
+
+	problem.memory_limit = 0;
+	Outcome		alone = run_join(rows, problem);
+
+	cudaMemGetInfo(&available, &whole);
+	cudaMalloc(&hog, available - ((size_t) 160 << 20));
+
+	Outcome		crowded = run_join(rows, problem);
+	auto		less = [](const FastedPair &x, const FastedPair &y)
+	{
+		return x.a != y.a ? x.a < y.a : x.b < y.b;
+	};
+	auto		same = [](const FastedPair &x, const FastedPair &y)
+	{
+		return x.a == y.a && x.b == y.b && x.dist == y.dist;
+	};
+
+	std::sort(alone.pairs.begin(), alone.pairs.end(), less);
+	std::sort(crowded.pairs.begin(), crowded.pairs.end(), less);
+	tap::ok(alone.stats.panels == 1 && alone.pairs.size() > 100
+			&& crowded.status == FASTED_OK && crowded.stats.panels > 1
+			&& std::equal(alone.pairs.begin(), alone.pairs.end(),
+						  crowded.pairs.begin(), crowded.pairs.end(), same),
+			"160 MiB free: %zu pairs in %u panels %s", crowded.pairs.size(),
+			crowded.stats.panels, crowded.error.c_str());
+	cudaFree(hog);
+
+	cudaMemGetInfo(&available, &whole);
+	while (available > ((size_t) 1 << 20)
+		   && cudaMalloc(&hog, available / 2 + (1 << 20)) == cudaSuccess)
+		cudaMemGetInfo(&available, &whole);
+	while (cudaMalloc(&hog, (size_t) 2 << 20) == cudaSuccess)
+		;
+	(void) cudaGetLastError();
+
+	Outcome		none = run_join(rows, problem);
+
+	tap::ok(none.status == FASTED_OUT_OF_DEVICE_MEMORY, "nothing free: %s",
+			none.error.c_str());
+}
+
+__global__ void
+crash()
+{
+	*(volatile int *) 8 = 1;
+}
+
+/* The device fails under a join; the next one works, or says what to do. */
+void
+test_fault()
+{
+	Rows		many = normal_rows(50000, 64, 71);
+	Rows		rows = normal_rows(3000, 64, 72);
+	FastedProblem problem = problem_of(INFINITY, modes[0]);
+	bool		first = true;
+	Outcome		outcome = run_join(many, problem, [&](const FastedPair *, size_t)
+	{
+		if (first)
+			crash<<<1, 1>>>();
+		first = false;
+		return true;
+	});
+
+	tap::ok(outcome.status == FASTED_DEVICE_FAILED, "a kernel error: %s",
+			outcome.error.c_str());
+	outcome = run_join(rows, problem);
+	tap::ok((outcome.status == FASTED_OK && outcome.pairs.size() == 3000ul * 2999 / 2)
+			|| (outcome.status == FASTED_NO_DEVICE
+				&& outcome.error.find("new session") != std::string::npos),
+			"the join after it: %zu pairs %s", outcome.pairs.size(), outcome.error.c_str());
+}
+
+/* FP16 and recheck against FP64, at a size where all tiles are full. */
+void
+test_large()
+{
+	for (uint32_t d : {128u, 960u})
+	{
+		Rows		rows = clustered_rows(200000, d, 4000, 0.3f, d);
+		double		eps = 0.3 * std::sqrt(2.0 * d) * 0.99;
+		uint64_t	hash[3];
+		uint64_t	count[3];
+
+		for (int m = 0; m < 3; m++)
+		{
+			auto		begin = std::chrono::steady_clock::now();
+			uint64_t	h = 0;
+			uint64_t	c = 0;
+			Outcome		outcome = run_join(rows, problem_of(eps, modes[m]),
+										   [&](const FastedPair *p, size_t n)
+			{
+				for (size_t i = 0; i < n; i++)
+				{
+					uint64_t	x;
+
+					memcpy(&x, &p[i].dist, 8);
+					x ^= ((uint64_t) p[i].a << 32 | p[i].b) * 0x9E3779B97F4A7C15;
+					x = (x ^ x >> 31) * 0xBF58476D1CE4E5B9;
+					h += x ^ x >> 29;
+				}
+				c += n;
+				return true;
+			});
+			double		seconds = std::chrono::duration<double>(
+				std::chrono::steady_clock::now() - begin).count();
+
+			hash[m] = h;
+			count[m] = c;
+			tap::note("%s: %.2f s, filter %.3f s, refine %.3f s, %llu candidates, "
+					  "%llu pairs, %llu redone %s", modes[m].name, seconds,
+					  outcome.stats.filter_seconds, outcome.stats.refine_seconds,
+					  (unsigned long long) outcome.stats.candidates,
+					  (unsigned long long) c,
+					  (unsigned long long) outcome.stats.redone_units,
+					  outcome.error.c_str());
+		}
+		tap::ok(count[0] > 100000 && count[0] == count[2] && hash[0] == hash[2]
+				&& hash[1] == hash[2] && count[1] == count[2],
+				"n = 200000, d = %u: %llu pairs, the same by all filters", d,
+				(unsigned long long) count[2]);
+	}
+}
+
+}								/* namespace */
+
+int
+main(int argc, char **argv)
+{
+	std::string mode = argc > 1 ? argv[1] : "";
+	char		reason[300] = "";
+
+	if (fasted_engine()->probe(reason, sizeof(reason)) != FASTED_OK)
+	{
+		tap::ok(false, "a GPU answers: %s", reason);
+		return tap::done();
+	}
+	if (mode == "--large")
+		test_large();
+	else if (mode == "--crowded")
+		test_crowded();
+	else if (mode == "--fault")
+		test_fault();
+	else
+		test_life();
+	return tap::done();
+}
