@@ -247,26 +247,6 @@ produce(const WgmmaParams &p, uint32_t stages, Control &control)
 	}
 }
 
-/*
- * Lane 0 reads for its warp: it is the one that says when the slot may be
- * written again.
- */
-__device__ __forceinline__ TilePlace
-read_place(const TileSlot &slot)
-{
-	TilePlace	place = {};
-
-	if (threadIdx.x % 32 == 0)
-		place = slot.place;
-	place.item = __shfl_sync(0xffffffff, place.item, 0);
-	place.warp = __shfl_sync(0xffffffff, place.warp, 0);
-	place.tile_m = __shfl_sync(0xffffffff, place.tile_m, 0);
-	place.tile_n = __shfl_sync(0xffffffff, place.tile_n, 0);
-	place.whole = __shfl_sync(0xffffffff, place.whole, 0);
-	place.end = __shfl_sync(0xffffffff, place.end, 0);
-	return place;
-}
-
 /* Starts the products of kCount steps of a slice, as soon as it is there. */
 template <int kCount>
 __device__ __forceinline__ void
@@ -319,7 +299,7 @@ consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &contro
 
 		ptx::barrier_wait(ptx::shared_address(&control.tile_full[tile.index]), tile.parity);
 
-		TilePlace	place = read_place(slot);
+		TilePlace	place = slot.place;
 
 		if (place.end)
 			break;
@@ -374,9 +354,8 @@ consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &contro
 										  f.candidates, writer))
 				writer.give_up(f.candidates, place.item, warp, 0);
 		}
-		__syncwarp();
-		if (lane == 0)
-			ptx::barrier_arrive(ptx::shared_address(&control.tile_empty[tile.index]));
+		/* every lane read thresholds, so every lane says that it has */
+		ptx::barrier_arrive(ptx::shared_address(&control.tile_empty[tile.index]));
 		tile.next();
 	}
 	writer.close(f.candidates);
@@ -405,7 +384,7 @@ wgmma_kernel(const __grid_constant__ WgmmaParams p, const Test test)
 		for (int i = 0; i < kTilesAhead; i++)
 		{
 			ptx::barrier_init(ptx::shared_address(&control.tile_full[i]), 1);
-			ptx::barrier_init(ptx::shared_address(&control.tile_empty[i]), kConsumerWarps);
+			ptx::barrier_init(ptx::shared_address(&control.tile_empty[i]), kConsumerWarps * 32);
 		}
 		ptx::barrier_init_fence();
 		ptx::prefetch_map(&p.map_a);
