@@ -15,7 +15,8 @@ hits all of them:
   nested    a.id < b.id AND distance(a.v, b.v) < eps by two parallel workers, with
             pgvector where it is there, else with l2_distance.c; measured once
 
-Rates are 2 n n d / seconds.  Writes JSON and a table to bench/results/<machine>/.
+All tables store vectors PLAIN, in line, as doc/limits.md advises.  Rates are
+2 n n d / seconds.  Writes JSON and a table to bench/results/<machine>/.
 Needs libopenblas-dev and a C compiler; see doc/development.md for the rest.
 """
 import argparse
@@ -90,8 +91,7 @@ class Server:
 
 def describe_machine(server):
     cpu = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-    revision = subprocess.run(["git", "-C", TOP, "describe", "--always", "--dirty"],
-                              text=True, capture_output=True).stdout.strip()
+    revision = os.environ.get("FASTED_REVISION") or output("git", "-C", TOP, "describe", "--always").strip()
     return {
         "processor": cpu.group(1).strip() if cpu else os.uname().machine,
         "processors": os.cpu_count(),
@@ -108,6 +108,7 @@ def make_tables(server, n, d):
     server.psql(f"""
         DROP TABLE IF EXISTS items, sample;
         CREATE TABLE items (id bigint PRIMARY KEY, v real[]);
+        ALTER TABLE items ALTER COLUMN v SET STORAGE PLAIN;
         SELECT setseed(0.5);
         INSERT INTO items SELECT i, ARRAY(
             SELECT (sqrt(-2 * ln(1 - random())) * cos(2 * pi() * random()) + 0 * i)::real

@@ -30,7 +30,15 @@ typedef __mmask16 Hit;
 #define VEC_STORE(p, v) _mm512_storeu_ps(p, v)
 #define VEC_SPLAT(p) _mm512_set1_ps(*(p))
 #define VEC_ADD(a, b) _mm512_add_ps(a, b)
-#define VEC_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+/* By hand, as in kernel_avx2.c. */
+#define VEC_FMA_ROW(c, a, b) \
+	__asm__ volatile ("vbroadcastss %[x], %%zmm31\n\t" \
+					  "vfmadd231ps %[b0], %%zmm31, %[c0]\n\t" \
+					  "vfmadd231ps %[b1], %%zmm31, %[c1]\n\t" \
+					  "vfmadd231ps %[b2], %%zmm31, %[c2]" \
+					  : [c0] "+v" ((c)[0]), [c1] "+v" ((c)[1]), [c2] "+v" ((c)[2]) \
+					  : [b0] "v" ((b)[0]), [b1] "v" ((b)[1]), [b2] "v" ((b)[2]), [x] "m" (*(a)) \
+					  : "xmm31", "memory")
 #define VEC_GE(a, b) _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ)
 #define HIT_NONE() 0
 #define HIT_OR(h, g) _mm512_kor(h, g)

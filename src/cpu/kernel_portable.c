@@ -32,7 +32,14 @@ typedef Float4 LooseVec __attribute__((aligned(4), may_alias));
 #define VEC_STORE(p, v) (*(LooseVec *) (p) = (v))
 #define VEC_SPLAT(p) ((Vec) {*(p), *(p), *(p), *(p)})
 #define VEC_ADD(a, b) ((a) + (b))
-#define VEC_FMA(a, b, c) ((a) * (b) + (c))
+#define VEC_FMA_ROW(c, a, b) \
+	do \
+	{ \
+		Vec			splat = VEC_SPLAT(a); \
+ \
+		FOR_VECS(v) \
+			(c)[v] += splat * (b)[v]; \
+	} while (0)
 #define VEC_GE(a, b) ((Hit) ((a) >= (b)))
 #define HIT_NONE() ((Hit) {0})
 #define HIT_OR(h, g) ((h) | (g))

@@ -13,7 +13,8 @@
  *	  LANES				floats of a vector; divides WIDTH
  *	  Vec, Hit			a vector of floats; the result of comparing two
  *	  VEC_ZERO() VEC_LOAD(p) VEC_STORE(p, v) VEC_SPLAT(p)
- *	  VEC_ADD(a, b) VEC_FMA(a, b, c)		a + b, a * b + c
+ *	  VEC_ADD(a, b)		a + b
+ *	  VEC_FMA_ROW(c, a, b)	c[v] += *a * b[v] for all vectors of a tile's row
  *	  VEC_GE(a, b)		a >= b, false for NaN
  *	  HIT_NONE() HIT_OR(h, g) HIT_ANY(h) HIT_BITS(h)
  *
@@ -96,12 +97,7 @@ KERNEL(multiply) (const float *a, const float *b, size_t sliver,
 	FOR_VECS(v)
 		bk[v] = VEC_LOAD(b + v / SLIVER_VECS * sliver + v % SLIVER_VECS * LANES);
 	FOR_ROWS(i)
-	{
-		Vec			ak = VEC_SPLAT(a + i);
-
-		FOR_VECS(v)
-			sums[i][v] = VEC_FMA(ak, bk[v], sums[i][v]);
-	}
+		VEC_FMA_ROW(sums[i], a + i, bk);
 }
 
 /* All tiles of a column, in one slice. */
