@@ -28,7 +28,7 @@ CUDA_BUILT = $(CUDA_LIBRARY)
 endif
 
 NVCC_FLAGS = -std=c++17 -O3 -cudart static -I$(srcdir)/src \
-	-Xcompiler -fPIC,-Wall,-ffp-contract=off $(CUDA_FLAGS)
+	-Xcompiler -fPIC,-fvisibility=hidden,-Wall,-ffp-contract=off $(CUDA_FLAGS)
 CUDA_GENCODE = $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	-gencode arch=compute_$(CUDA_PTX_ARCH),code=compute_$(CUDA_PTX_ARCH)
 
@@ -46,7 +46,7 @@ cuda-note:
 $(CUDA_SOURCES): ;
 
 $(CUDA_LIBRARY): $(CUDA_OBJS)
-	$(NVCC) -shared -cudart static $(CUDA_GENCODE) -o $@ $^
+	$(NVCC) -shared -cudart static $(CUDA_GENCODE) -Xlinker --exclude-libs,ALL -o $@ $^
 
 install: install-cuda
 install-cuda: $(CUDA_BUILT) installdirs
