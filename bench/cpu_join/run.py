@@ -20,105 +20,36 @@ All tables store vectors PLAIN, in line, as doc/limits.md advises.  Rates are
 Needs libopenblas-dev and a C compiler; see doc/development.md for the rest.
 """
 import argparse
-import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-SERVER = TOP / "test/setup/private-server"
+sys.path.insert(0, str(HERE.parent))
+from server import Server, describe_machine, make_tables, output, write_results  # noqa: E402
+
 CORE_TYPES = ["", "Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids"]
 NEIGHBOURS = 64
 
 
-def output(*command, **options):
-    return subprocess.run(command, check=True, text=True, capture_output=True, **options).stdout
-
-
-class Server:
-    """A private PostgreSQL with the extension installed."""
-
-    def __init__(self, directory):
-        self.directory = directory
-        self.env = dict(os.environ)
-        print("building, and starting a private PostgreSQL", flush=True)
-        self.start()
-        # so that the nested loop finds its table in shared buffers
-        self.psql("ALTER SYSTEM SET shared_buffers = '1GB'")
-        self.start()
-
-    def start(self):
-        exports = output(SERVER, "start", self.directory, "NVCC=")
-        for line in output("bash", "-c", f"{exports}\nenv").splitlines():
-            name, _, value = line.partition("=")
-            if name.startswith("PG") or name == "PATH":
-                self.env[name] = value
-
-    def psql(self, sql):
-        return output("psql", "-XqAt", "-v", "ON_ERROR_STOP=1", input=sql, env=self.env).strip()
-
-    def timed(self, settings, query):
-        """Runs query in a session of its own; returns (answer, seconds)."""
-        lines = self.psql(f"{settings}\n\\timing on\n{query};").splitlines()
-        ms = re.search(r"Time: ([0-9.]+) ms", lines[-1])
-        return lines[-2], float(ms.group(1)) / 1000
-
-    def install_distance(self, scratch):
-        """The nested loop's distance: (name, column type, expression)."""
-        if self.psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") == "1":
-            self.psql("CREATE EXTENSION IF NOT EXISTS vector")
-            version = self.psql("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-            return f"pgvector {version}", "vector", "a.v <-> b.v"
-        library = Path(scratch) / "l2_distance.so"
-        include = output("pg_config", "--includedir-server", env=self.env).strip()
-        subprocess.run(["cc", "-O3", "-march=native", "-ffast-math", "-shared", "-fPIC", "-I", include,
-                        "-o", library, HERE / "l2_distance.c"], check=True)
-        library.chmod(0o755)
-        self.psql(f"""CREATE FUNCTION bench_l2_distance(real[], real[]) RETURNS float8
-                      AS '{library}' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE""")
-        return "l2_distance.c", "real[]", "bench_l2_distance(a.v, b.v)"
-
-    def remove(self):
-        subprocess.run([SERVER, "remove", self.directory], check=True)
-
-
-def describe_machine(server):
-    cpu = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-    revision = os.environ.get("FASTED_REVISION") or output("git", "-C", TOP, "describe", "--always").strip()
-    return {
-        "processor": cpu.group(1).strip() if cpu else os.uname().machine,
-        "processors": os.cpu_count(),
-        "system": output("sh", "-c", ". /etc/os-release; echo $PRETTY_NAME").strip(),
-        "postgresql": server.psql("SHOW server_version"),
-        "compiler": output("cc", "--version").splitlines()[0],
-        "revision": revision,
-        "date": time.strftime("%Y-%m-%d"),
-    }
-
-
-def make_tables(server, n, d):
-    # a seed, so that the same numbers come every time
-    server.psql(f"""
-        DROP TABLE IF EXISTS items, sample;
-        CREATE TABLE items (id bigint PRIMARY KEY, v real[]);
-        ALTER TABLE items ALTER COLUMN v SET STORAGE PLAIN;
-        SELECT setseed(0.5);
-        INSERT INTO items SELECT i, ARRAY(
-            SELECT (sqrt(-2 * ln(1 - random())) * cos(2 * pi() * random()) + 0 * i)::real
-            FROM generate_series(1, {d})) FROM generate_series(1, {n}) AS i;
-        CREATE TABLE sample AS SELECT * FROM items ORDER BY id LIMIT 2000;
-        VACUUM ANALYZE items, sample;""")
-    share = NEIGHBOURS / n
-    return float(server.psql(f"""
-        SELECT percentile_disc({share}) WITHIN GROUP (ORDER BY dist)
-        FROM fasted_self_join('sample', 'v', 'Infinity', id_column => 'id')"""))
+def install_distance(server, scratch):
+    """The nested loop's distance: (name, column type, expression)."""
+    if server.psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") == "1":
+        server.psql("CREATE EXTENSION IF NOT EXISTS vector")
+        version = server.psql("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        return f"pgvector {version}", "vector", "a.v <-> b.v"
+    library = Path(scratch) / "l2_distance.so"
+    include = output("pg_config", "--includedir-server", env=server.env).strip()
+    subprocess.run(["cc", "-O3", "-march=native", "-ffast-math", "-shared", "-fPIC", "-I", include,
+                    "-o", library, HERE / "l2_distance.c"], check=True)
+    library.chmod(0o755)
+    server.psql(f"""CREATE FUNCTION bench_l2_distance(real[], real[]) RETURNS float8
+                  AS '{library}' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE""")
+    return "l2_distance.c", "real[]", "bench_l2_distance(a.v, b.v)"
 
 
 def build_sgemm(directory):
@@ -152,7 +83,7 @@ def best_core_types(program, n, d, threads):
 
 
 def measure(server, program, n, d, threads, repeats):
-    eps = make_tables(server, n, d)
+    eps = make_tables(server, n, d, NEIGHBOURS)
     settings = f"SET fasted.engine = cpu; SET fasted.threads = {threads};"
     query = f"SELECT count(*) FROM fasted_self_join('items', 'v', {eps!r})"
     core_types = best_core_types(program, n, d, threads)
@@ -161,13 +92,13 @@ def measure(server, program, n, d, threads, repeats):
     server.timed(settings, query)
     for r in range(repeats):
         pairs, seconds = server.timed(settings, query)
-        joins.append(seconds)
+        joins += seconds
         for c in sgemms:
             one = run_sgemm(program, c, n, d, threads, 1)
             sgemms[c]["core"] = one["core"]
             for form in ("full", "tiled"):
                 sgemms[c][form] += one[form]
-        print(f"  d = {d}, {r + 1} of {repeats}: join {seconds:.3f} s", flush=True)
+        print(f"  d = {d}, {r + 1} of {repeats}: join {seconds[0]:.3f} s", flush=True)
     return {"n": n, "d": d, "eps": eps, "pairs": int(pairs), "threads": threads,
             "neighbours": 2 * int(pairs) / n, "join": joins, "sgemm": list(sgemms.values())}
 
@@ -187,7 +118,7 @@ def measure_nested_loop(server, row, distance):
     plan = server.psql(f"{settings}\nEXPLAIN {query};")
     if "Workers Planned: 2" not in plan:
         sys.exit(f"the nested loop is not parallel:\n{plan}")
-    pairs, seconds = server.timed(settings, query)
+    pairs, (seconds,) = server.timed(settings, query)
     row["nested_loop"] = {"distance": name, "seconds": seconds, "pairs": int(pairs)}
     print(f"  d = {row['d']}: nested loop {seconds:.1f} s", flush=True)
 
@@ -240,11 +171,11 @@ def main():
 
     scratch = tempfile.mkdtemp(prefix="fasted-bench-")
     os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
-    server = Server(f"{scratch}/pg")
+    server = Server(f"{scratch}/pg", "NVCC=")
     try:
         server.psql("CREATE EXTENSION fasted")
         program = build_sgemm(scratch)
-        distance = None if args.no_nested_loop else server.install_distance(scratch)
+        distance = None if args.no_nested_loop else install_distance(server, scratch)
         machine = describe_machine(server)
         rows = []
         for d in args.dimensions:
@@ -257,12 +188,8 @@ def main():
         server.remove()
         shutil.rmtree(scratch, ignore_errors=True)
 
-    name = re.sub(r"[^a-z0-9]+", "-", f"{machine['processor']} {machine['processors']} cores".lower()).strip("-")
-    results = TOP / "bench/results" / name
-    results.mkdir(parents=True, exist_ok=True)
-    (results / "cpu_join.json").write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
-    (results / "cpu_join.md").write_text(table(machine, rows))
-    print(table(machine, rows))
+    write_results("cpu_join", f"{machine['processor']} {machine['processors']} cores",
+                  {"machine": machine, "rows": rows}, table(machine, rows))
 
 
 if __name__ == "__main__":

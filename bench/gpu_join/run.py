@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""The CUDA engine inside PostgreSQL, from the statement to the last row.
+
+    bench/gpu_join/run.py [--rows 100000] [--dimensions 128 960] [--repeats 5]
+
+Starts a private PostgreSQL with the extension, makes tables of normal random
+vectors, and measures SELECT count(*) FROM fasted_self_join(...) at eps such that
+a row has 64 neighbours on average (S = 64):
+
+  first     the first call of a new session, which wakes the GPU
+  warm      further calls in the same session
+  cpu       the CPU engine with all processors, for comparison
+
+All tables store vectors PLAIN, in line.  Rates are 2 n n d / seconds.  Writes
+JSON and a table to bench/results/<GPU>/.
+"""
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from server import Server, describe_machine, make_tables, output, write_results  # noqa: E402
+
+NEIGHBOURS = 64
+
+
+def measure(server, n, d, repeats):
+    eps = make_tables(server, n, d, NEIGHBOURS)
+    query = f"SELECT count(*) FROM fasted_self_join('items', 'v', {eps!r})"
+    # each repetition is a session: its first call, then two warm ones
+    first, warm, cpu = [], [], []
+    server.psql("SELECT sum(cardinality(v)) FROM items")
+    for r in range(repeats):
+        pairs, times = server.timed("SET fasted.engine = cuda; SET work_mem = '1GB';", query, 3)
+        first.append(times[0])
+        warm += times[1:]
+        print(f"  d = {d}, {r + 1} of {repeats}: first {times[0]:.3f} s, warm {min(times[1:]):.3f} s", flush=True)
+    for r in range(2):
+        cpu_pairs, times = server.timed("SET fasted.engine = cpu; SET work_mem = '1GB';", query)
+        cpu += times
+    if cpu_pairs != pairs:
+        sys.exit(f"the engines differ: {pairs} pairs on the GPU, {cpu_pairs} on the CPU")
+    explain = server.psql(f"SET fasted.engine = cuda; SET client_min_messages = debug1;\n{query};")
+    return {"n": n, "d": d, "eps": eps, "pairs": int(pairs), "first": first, "warm": warm, "cpu": cpu,
+            "table_bytes": int(server.psql("SELECT pg_table_size('items')")), "debug": explain}
+
+
+def table(machine, rows):
+    lines = ["# The join on the GPU, inside PostgreSQL", "",
+             "Written by `bench/gpu_join/run.py`; rates are 2 n n d / t; medians, and the range.", ""]
+    lines += [f"- {name}: {value}" for name, value in machine.items()]
+    lines += ["", "| n | d | pairs | first call, s | warm, s | warm, TFLOPS | CPU engine, s | CPU engine / warm |",
+              "|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        first, warm, cpu = (statistics.median(row[k]) for k in ("first", "warm", "cpu"))
+        flop = 2.0 * row["n"] ** 2 * row["d"]
+        lines.append(f"| {row['n']} | {row['d']} | {row['pairs']} "
+                     f"| {first:.3f} ({min(row['first']):.3f} to {max(row['first']):.3f}) "
+                     f"| {warm:.3f} ({min(row['warm']):.3f} to {max(row['warm']):.3f}) "
+                     f"| {flop / warm / 1e12:.1f} | {cpu:.2f} | {cpu / warm:.1f} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100000)
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960])
+    parser.add_argument("--repeats", type=int, default=5)
+    args = parser.parse_args()
+
+    gpu, driver = output("nvidia-smi", "--query-gpu=name,driver_version",
+                         "--format=csv,noheader").splitlines()[0].split(", ")
+    scratch = tempfile.mkdtemp(prefix="fasted-bench-")
+    os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
+    server = Server(f"{scratch}/pg", f"CUDA_ARCHS={os.environ.get('CUDA_ARCHS', '90a')}")
+    try:
+        server.psql("CREATE EXTENSION fasted")
+        machine = {"gpu": gpu, "driver": driver, **describe_machine(server)}
+        rows = [measure(server, args.rows, d, args.repeats) for d in args.dimensions]
+    finally:
+        server.remove()
+        shutil.rmtree(scratch, ignore_errors=True)
+    write_results("gpu_join", gpu, {"machine": machine, "rows": rows}, table(machine, rows))
+
+
+if __name__ == "__main__":
+    main()

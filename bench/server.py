@@ -1,0 +1,90 @@
+"""A private PostgreSQL with the extension, for the benchmarks."""
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[1]
+SERVER = TOP / "test/setup/private-server"
+
+
+def output(*command, **options):
+    return subprocess.run(command, check=True, text=True, capture_output=True, **options).stdout
+
+
+class Server:
+    """A private PostgreSQL with the extension installed."""
+
+    def __init__(self, directory, *make_arguments):
+        self.directory = directory
+        self.make_arguments = make_arguments
+        self.env = dict(os.environ)
+        print("building, and starting a private PostgreSQL", flush=True)
+        self.start()
+        # so that the nested loop finds its table in shared buffers
+        self.psql("ALTER SYSTEM SET shared_buffers = '1GB'")
+        self.start()
+
+    def start(self):
+        exports = output(SERVER, "start", self.directory, *self.make_arguments)
+        for line in output("bash", "-c", f"{exports}\nenv").splitlines():
+            name, _, value = line.partition("=")
+            if name.startswith("PG") or name == "PATH":
+                self.env[name] = value
+
+    def psql(self, sql):
+        return output("psql", "-XqAt", "-v", "ON_ERROR_STOP=1", input=sql, env=self.env).strip()
+
+    def timed(self, settings, query, repeats=1):
+        """Runs query in one new session; returns (answer, [seconds, ...])."""
+        lines = self.psql(f"{settings}\n\\timing on\n" + f"{query};\n" * repeats).splitlines()
+        times = [re.search(r"Time: ([0-9.]+) ms", line) for line in lines]
+        return lines[-2], [float(t.group(1)) / 1000 for t in times if t]
+
+    def remove(self):
+        subprocess.run([SERVER, "remove", self.directory], check=True)
+
+
+def describe_machine(server):
+    cpu = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    revision = os.environ.get("FASTED_REVISION") or output("git", "-C", TOP, "describe", "--always").strip()
+    return {
+        "processor": cpu.group(1).strip() if cpu else os.uname().machine,
+        "processors": os.cpu_count(),
+        "system": output("sh", "-c", ". /etc/os-release; echo $PRETTY_NAME").strip(),
+        "postgresql": server.psql("SHOW server_version"),
+        "compiler": output("cc", "--version").splitlines()[0],
+        "revision": revision,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def make_tables(server, n, d, neighbours):
+    """Tables "items" of n x d normal random numbers and "sample" of 2000 of them;
+    returns the eps at which a row has that many neighbours on average."""
+    # a seed, so that the same numbers come every time
+    server.psql(f"""
+        DROP TABLE IF EXISTS items, sample;
+        CREATE TABLE items (id bigint PRIMARY KEY, v real[]);
+        ALTER TABLE items ALTER COLUMN v SET STORAGE PLAIN;
+        SELECT setseed(0.5);
+        INSERT INTO items SELECT i, ARRAY(
+            SELECT (sqrt(-2 * ln(1 - random())) * cos(2 * pi() * random()) + 0 * i)::real
+            FROM generate_series(1, {d})) FROM generate_series(1, {n}) AS i;
+        CREATE TABLE sample AS SELECT * FROM items ORDER BY id LIMIT 2000;
+        VACUUM ANALYZE items, sample;""")
+    share = neighbours / n
+    return float(server.psql(f"""
+        SELECT percentile_disc({share}) WITHIN GROUP (ORDER BY dist)
+        FROM fasted_self_join('sample', 'v', 'Infinity', id_column => 'id')"""))
+
+
+def write_results(name, machine_name, results, text):
+    """JSON and a page in bench/results/<machine>/."""
+    folder = TOP / "bench/results" / re.sub(r"[^a-z0-9]+", "-", machine_name.lower()).strip("-")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
+    (folder / f"{name}.md").write_text(text)
+    print(text)
