@@ -75,10 +75,13 @@ def make_tables(server, n, d, neighbours):
             FROM generate_series(1, {d})) FROM generate_series(1, {n}) AS i;
         CREATE TABLE sample AS SELECT * FROM items ORDER BY id LIMIT 2000;
         VACUUM ANALYZE items, sample;""")
-    share = neighbours / n
-    return float(server.psql(f"""
-        SELECT percentile_disc({share}) WITHIN GROUP (ORDER BY dist)
+    # a guess from the sample, then the distance of the last pair wanted
+    guess = float(server.psql(f"""
+        SELECT percentile_disc({1.2 * neighbours / n}) WITHIN GROUP (ORDER BY dist)
         FROM fasted_self_join('sample', 'v', 'Infinity', id_column => 'id')"""))
+    return float(server.psql(f"""
+        SELECT dist FROM fasted_self_join('items', 'v', {guess!r})
+        ORDER BY dist OFFSET {neighbours * n // 2 - 1} LIMIT 1"""))
 
 
 def write_results(name, machine_name, results, text):

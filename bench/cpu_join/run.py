@@ -15,7 +15,8 @@ hits all of them:
   nested    a.id < b.id AND distance(a.v, b.v) < eps by two parallel workers, with
             pgvector where it is there, else with l2_distance.c; measured once
 
-All tables store vectors PLAIN, in line, as doc/limits.md advises.  Rates are
+All tables store vectors PLAIN, in line, as doc/limits.md advises, and work_mem
+is 256 MB, so that no result goes to disk.  Rates are
 2 n n d / seconds.  Writes JSON and a table to bench/results/<machine>/.
 Needs libopenblas-dev and a C compiler; see doc/development.md for the rest.
 """
@@ -84,7 +85,7 @@ def best_core_types(program, n, d, threads):
 
 def measure(server, program, n, d, threads, repeats):
     eps = make_tables(server, n, d, NEIGHBOURS)
-    settings = f"SET fasted.engine = cpu; SET fasted.threads = {threads};"
+    settings = f"SET fasted.engine = cpu; SET fasted.threads = {threads}; SET work_mem = '256MB';"
     query = f"SELECT count(*) FROM fasted_self_join('items', 'v', {eps!r})"
     core_types = best_core_types(program, n, d, threads)
     joins, sgemms = [], {c: {"full": [], "tiled": []} for c in core_types[:2]}
