@@ -37,6 +37,12 @@ class Server:
     def psql(self, sql):
         return output("psql", "-XqAt", "-v", "ON_ERROR_STOP=1", input=sql, env=self.env).strip()
 
+    def statistics(self, settings, query):
+        """What the extension says of one join at DEBUG1: two lines."""
+        result = subprocess.run(["psql", "-XqAt"], check=True, text=True, capture_output=True, env=self.env,
+                                input=f"{settings}\nSET client_min_messages = debug1;\n{query};")
+        return [line.split(":  ", 1)[1] for line in result.stderr.splitlines() if "fasted: " in line or "DETAIL:" in line]
+
     def timed(self, settings, query, repeats=1):
         """Runs query in one new session; returns (answer, [seconds, ...])."""
         lines = self.psql(f"{settings}\n\\timing on\n" + f"{query};\n" * repeats).splitlines()

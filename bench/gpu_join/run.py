@@ -11,7 +11,7 @@ a row has 64 neighbours on average (S = 64):
   warm      further calls in the same session
   cpu       the CPU engine with all processors, for comparison
 
-All tables store vectors PLAIN, in line.  Rates are 2 n n d / seconds.  Writes
+All tables store vectors PLAIN, in line; work_mem is 1 GB.  Rates are 2 n n d / seconds.  Writes
 JSON and a table to bench/results/<GPU>/.
 """
 import argparse
@@ -45,9 +45,9 @@ def measure(server, n, d, repeats):
         cpu += times
     if cpu_pairs != pairs:
         sys.exit(f"the engines differ: {pairs} pairs on the GPU, {cpu_pairs} on the CPU")
-    explain = server.psql(f"SET fasted.engine = cuda; SET client_min_messages = debug1;\n{query};")
+    statistics = {engine: server.statistics(f"SET fasted.engine = {engine};", query) for engine in ("cuda", "cpu")}
     return {"n": n, "d": d, "eps": eps, "pairs": int(pairs), "first": first, "warm": warm, "cpu": cpu,
-            "table_bytes": int(server.psql("SELECT pg_table_size('items')")), "debug": explain}
+            "table_bytes": int(server.psql("SELECT pg_table_size('items')")), "statistics": statistics}
 
 
 def table(machine, rows):
@@ -63,6 +63,10 @@ def table(machine, rows):
                      f"| {first:.3f} ({min(row['first']):.3f} to {max(row['first']):.3f}) "
                      f"| {warm:.3f} ({min(row['warm']):.3f} to {max(row['warm']):.3f}) "
                      f"| {flop / warm / 1e12:.1f} | {cpu:.2f} | {cpu / warm:.1f} |")
+    lines += ["", "Where the time goes, in one call each (kernels by events; of threads, summed):", ""]
+    for row in rows:
+        for engine, said in row["statistics"].items():
+            lines.append(f"- d = {row['d']}, {engine}: {'; '.join(said)}")
     return "\n".join(lines) + "\n"
 
 
