@@ -11,15 +11,26 @@
 
 EXTENSION = fasted
 
+BENCH_GOALS = bench-kernel bench-switches bench-cpu bench-gpu
+
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
 SETUP_GOALS = demo demo-clean check check-asan check-pg17 gpucheck setup-clean
 
-ifneq ($(filter $(SETUP_GOALS),$(MAKECMDGOALS)),)
+ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS),$(MAKECMDGOALS)),)
 
 .PHONY: $(SETUP_GOALS)
 export VARIANT
 $(SETUP_GOALS):
 	@test/setup/$@
+
+# bench/README.md says what each measures.
+.PHONY: $(BENCH_GOALS)
+bench-kernel bench-switches:
+	@$(MAKE) -C bench/kernel $@
+bench-cpu:
+	@bench/cpu_join/run.py
+bench-gpu:
+	@bench/gpu_join/run.py
 
 else
 
