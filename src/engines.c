@@ -20,7 +20,6 @@
 #include "guc.h"
 #include "miscadmin.h"
 
-#define CUDA_LIBRARY "fasted_cuda"
 #define MAX_REASON 256
 
 /*
@@ -39,7 +38,10 @@ OpenCudaLibrary(void)
 	FastedEngineEntry entry;
 	const FastedEngine *engine;
 
-	snprintf(path, sizeof(path), "%s/%s%s", pkglib_path, CUDA_LIBRARY, DLSUFFIX);
+	if (first_dir_separator(fasted_setting_cuda_library) != NULL)
+		snprintf(path, sizeof(path), "%s%s", fasted_setting_cuda_library, DLSUFFIX);
+	else
+		snprintf(path, sizeof(path), "%s/%s%s", pkglib_path, fasted_setting_cuda_library, DLSUFFIX);
 	if (access(path, F_OK) != 0)
 	{
 		strlcpy(cuda_reason, "The extension was built without CUDA.", MAX_REASON);

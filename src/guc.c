@@ -17,6 +17,7 @@ int			fasted_setting_engine = ENGINE_AUTO;
 int			fasted_setting_threads = 0;
 int			fasted_setting_memory_limit = 1024 * 1024;
 int			fasted_setting_cpu_kernel = 0;
+char	   *fasted_setting_cuda_library = NULL;
 int			fasted_setting_filter = FASTED_FILTER_AUTO;
 bool		fasted_setting_refine = true;
 int			fasted_setting_gpu_memory_limit = 0;
@@ -70,6 +71,12 @@ DefineSettings(void)
 							 "For tests; the result is the same with every one.",
 							 &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+
+	DefineCustomStringVariable("fasted.cuda_library",
+							   "Sets the library that holds the CUDA engine.",
+							   "A name without a directory is looked for where PostgreSQL's libraries are.",
+							   &fasted_setting_cuda_library, "fasted_cuda",
+							   PGC_SUSET, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.filter",
 							 "Selects how the CUDA engine finds candidates.",

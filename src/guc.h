@@ -21,6 +21,7 @@ extern int	fasted_setting_memory_limit;	/* kB */
 extern int	fasted_setting_cpu_kernel;	/* index into the engine's kernels, 0: auto */
 
 /* For the CUDA engine. */
+extern char *fasted_setting_cuda_library;
 extern int	fasted_setting_filter;	/* a FastedFilter */
 extern bool fasted_setting_refine;
 extern int	fasted_setting_gpu_memory_limit;	/* kB, 0: what is free */

@@ -1,0 +1,66 @@
+# When a GPU fails: the CPU takes over as long as no pair has gone out, with one
+# warning; else, or when the GPU was asked for, there is an error; and the session
+# goes on.  The GPU is test/t/engine/failing_engine.c.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $cc = $ENV{CC} || 'cc';
+my $directory = PostgreSQL::Test::Utils::tempdir_short();
+system($cc, qw(-std=gnu11 -O1 -Wall -shared -fPIC), "-I$FindBin::RealBin/../../src",
+	"$FindBin::RealBin/engine/failing_engine.c", '-o', "$directory/failing_engine.so") == 0
+  or die 'could not compile failing_engine.c';
+
+my $node = new_node('fallback', "fasted.cuda_library = '$directory/failing_engine'\n");
+
+# "auto" goes by the planner's estimate: many rows, of which there are few.
+$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION many() RETURNS SETOF int LANGUAGE plpgsql STABLE ROWS 100000000 AS
+	$$ BEGIN RETURN QUERY SELECT * FROM generate_series(1, 100); END $$;
+CREATE VIEW thought_large AS SELECT i AS id, array_fill((i / 2)::real, ARRAY[100]) AS v FROM many() AS i;
+END
+my $join = "SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('thought_large', 'v', 0, id_column => 'id')";
+my $right = '49|49';
+
+my @places = qw(open stage commit read_back start next stage);
+for my $i (0 .. $#places)
+{
+	my $limit = "SET fasted.gpu_memory_limit = '@{[$i + 2]}kB'";
+	my ($status, $out, $err) =
+	  $node->psql('postgres', "SET fasted.engine = auto; $limit; $join; $join; SET fasted.engine = cpu; $join");
+	is($out, "$right\n$right\n$right", "auto, failure in $places[$i]: the CPU finds the pairs");
+	my @warnings = $err =~ /WARNING:  the GPU failed/g;
+	is(scalar @warnings, 1, 'one warning in a session');
+	like($err, qr/DETAIL:  It was told to fail in $places[$i]\./, 'and why');
+
+	($status, $out, $err) = $node->psql('postgres',
+		"\\set VERBOSITY verbose\nSET fasted.engine = cuda; $limit; $join; SET fasted.engine = auto; $join",
+		on_error_stop => 0);
+	like($err, qr/ERROR:  58000: the GPU reported an error/, "cuda, failure in $places[$i]: an error");
+	is($out, $right, 'the session goes on');
+	unlike($err, qr/were not closed/, 'every join was closed');
+}
+
+my ($status, $out, $err) = $node->psql('postgres',
+	"SET fasted.engine = auto; SET fasted.gpu_memory_limit = '9kB'; $join; SET fasted.engine = cpu; $join",
+	on_error_stop => 0);
+like($err, qr/ERROR:  the GPU reported an error/, 'a pair had gone out: an error, not a second result');
+is($out, $right, 'the session goes on');
+
+($status, $out, $err) = $node->psql('postgres', <<"END", on_error_stop => 0);
+SET fasted.engine = cuda;
+SET fasted.cuda_library = '/nowhere/at/all';
+$join;
+END
+like($err, qr/the CUDA engine is not available/, 'no such library');
+
+$node->safe_psql('postgres', 'CREATE ROLE ordinary');
+($status, $out, $err) = $node->psql('postgres', "LOAD 'fasted'; SET ROLE ordinary; SET fasted.cuda_library = 'x'");
+like($err, qr/permission denied to set parameter/, 'the library is for superusers to set');
+
+$node->stop;
+done_testing();
