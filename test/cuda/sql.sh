@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# The CUDA engine through SQL, where the regression suite cannot look: modes,
+# panels, cancellation, several sessions, sessions that die.  In the environment
+# of a private server; "make gpucheck" runs it.
+set -uo pipefail
+export PGOPTIONS="-c fasted.engine=cuda -c client_min_messages=warning"
+tests=0
+failed=0
+
+ok() { # ok CONDITION_STATUS NAME [WHAT_WAS_SEEN]
+	tests=$((tests + 1))
+	if (($1 == 0)); then
+		echo "ok $tests - $2"
+	else
+		failed=$((failed + 1))
+		echo "not ok $tests - $2"
+		printf '%s\n' "${3:-}" | sed 's/^/# /'
+	fi
+}
+is() { # is GOT EXPECTED NAME
+	local status=0
+	[[ $1 == "$2" ]] || status=1
+	ok "$status" "$3" "got $1, expected $2"
+}
+query() { psql -XqAt -v ON_ERROR_STOP=1 -c "$1" 2>&1; }
+
+# Pairs, and sums of hashes of the pairs and of the distances' bits.
+digest="SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
+	FROM fasted_self_join('gpu_items', 'v', 2.05)"
+
+gpu_sessions() { nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null | grep -c . || true; }
+
+query "DROP TABLE IF EXISTS gpu_items" >/dev/null
+query "SELECT setseed(0.25); CREATE TABLE gpu_items AS SELECT i AS id,
+	ARRAY(SELECT (random() + 0 * i)::real FROM generate_series(1, 50)) AS v FROM generate_series(1, 40000) AS i;
+	ALTER TABLE gpu_items ADD PRIMARY KEY (id)" >/dev/null
+
+before=$(gpu_sessions)
+exact=$(query "SET fasted.engine = cpu; $digest")
+is "$(query "$digest")" "$exact" "GPU and CPU: the same pairs, the same bits ($exact)"
+is "$(query "SET fasted.filter = fp64; $digest")" "$exact" 'every distance in FP64: the same'
+is "$(query "SET fasted.filter = fp16; $digest")" "$exact" 'FP16 filter by name: the same'
+
+said=$(query "SET fasted.gpu_memory_limit = '8MB'; SET client_min_messages = debug1; $digest")
+panels=$(sed -n 's/.*panels \([0-9]*\).*/\1/p' <<<"$said")
+is "$(tail -n 1 <<<"$said")" "$exact" 'in panels: the same'
+ok "$((${panels:-0} < 2))" "in panels: ${panels:-no} panels" "$said"
+said=$(query "SET fasted.gpu_memory_limit = '64kB'; $digest")
+ok "$(grep -q 'out of GPU memory' <<<"$said"; echo $?)" 'too little GPU memory is an error' "$said"
+
+# The paper's own result: nearly the same number of pairs, nearly the same distances.
+count=${exact%%|*}
+approximate=$(query "SET fasted.filter = fp16; SET fasted.refine = off;
+	SELECT abs(count(*) - $count) <= $count / 50 FROM fasted_self_join('gpu_items', 'v', 2.05)")
+is "$approximate" t 'refine = off: within 2 % of the exact number of pairs'
+said=$(query "SET fasted.refine = off; SELECT max(abs(f.dist - e.dist)) BETWEEN 1e-9 AND 1e-2
+	FROM fasted_self_join('gpu_items', 'v', 2.05) f, LATERAL (SELECT sqrt(sum((x::float8 - y) ^ 2)) AS dist
+		FROM gpu_items a, gpu_items b, unnest(a.v, b.v) AS u (x, y) WHERE a.id = f.id_a AND b.id = f.id_b) e
+	WHERE f.id_a < 200")
+is "$said" t 'refine = off: distances off by what FP16 loses'
+
+# All 8 * 10^8 pairs would take long; a cancelled session goes on.
+begin=$(date +%s%N)
+said=$(psql -XqAt 2>&1 <<END
+$digest;
+SET statement_timeout = '300ms';
+SELECT count(*) FROM fasted_self_join('gpu_items', 'v', 'Infinity');
+SET statement_timeout = 0;
+$digest;
+END
+)
+took=$((($(date +%s%N) - begin) / 1000000))
+is "$(grep -c 'canceling statement due to statement timeout' <<<"$said")" 1 "cancelled in mid-join (all in $took ms)"
+is "$(grep -cFx "$exact" <<<"$said")" 2 'the session goes on after a cancellation'
+
+# Several sessions share the GPU.
+results=$(mktemp -d)
+for i in 1 2 3 4 5 6; do query "$digest" >"$results/$i" & done
+wait
+is "$(sort -u "$results"/*)" "$exact" 'six sessions at once'
+rm -rf "$results"
+
+# A session that is terminated, and one that is killed: nothing stays on the GPU.
+psql -XqAt -c "SET application_name = 'victim'; SELECT count(*) FROM fasted_self_join('gpu_items', 'v', 'Infinity')" >/dev/null 2>&1 &
+sleep 1.5
+is "$(query "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'victim'")" 1 'a session in mid-join is terminated'
+wait
+is "$(query "$digest")" "$exact" 'after it: right'
+psql -XqAt -c "SET application_name = 'victim'; SELECT count(*) FROM fasted_self_join('gpu_items', 'v', 'Infinity')" >/dev/null 2>&1 &
+sleep 1.5
+kill -KILL "$(query "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim'")"
+wait
+for _ in $(seq 100); do query 'SELECT 1' >/dev/null && break; sleep 0.1; done
+is "$(query "$digest")" "$exact" 'after a session that was killed: right'
+for _ in $(seq 50); do [[ $(gpu_sessions) == "$before" ]] && break; sleep 0.1; done
+is "$(gpu_sessions)" "$before" 'no process stays on the GPU'
+
+query 'DROP TABLE gpu_items' >/dev/null
+echo "1..$tests"
+exit "$((failed > 0))"
