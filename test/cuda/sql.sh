@@ -50,6 +50,16 @@ ok "$((${panels:-0} < 2))" "in panels: ${panels:-no} panels" "$said"
 said=$(query "SET fasted.gpu_memory_limit = '64kB'; $digest")
 ok "$(grep -q 'out of GPU memory' <<<"$said"; echo $?)" 'too little GPU memory is an error' "$said"
 
+# What "auto" chooses: by the number of operations, 2 n n d of 1e12 and more.
+used() { sed -n 's/.*engine \([a-z]*\),.*/\1/p'; }
+said=$(query "SET fasted.engine = auto; SET client_min_messages = debug1;
+	SELECT count(*) FROM fasted_self_join('gpu_items', 'v', 0)")
+is "$(used <<<"$said")" cpu 'auto: a small problem is for the CPU'
+said=$(query "SET fasted.engine = auto; SET client_min_messages = debug1;
+	CREATE TEMP VIEW wide AS SELECT id, v || array_fill(0::real, ARRAY[300]) AS v FROM gpu_items;
+	SELECT count(*) FROM fasted_self_join('wide', 'v', 0, id_column => 'id')")
+is "$(used <<<"$said")" cuda 'auto: a large one for the GPU'
+
 # The paper's own result: nearly the same number of pairs, nearly the same distances.
 count=${exact%%|*}
 approximate=$(query "SET fasted.filter = fp16; SET fasted.refine = off;
