@@ -8,6 +8,7 @@
 #ifndef FASTED_ENGINES_H
 #define FASTED_ENGINES_H
 
+#include "compat.h"
 #include "engine.h"
 
 /*
@@ -17,7 +18,8 @@
 extern const FastedEngine *ChooseEngine(uint64 expected_rows, uint32 dimensions);
 
 /* Raises the error for a failed status; engine_text may be NULL. */
-extern void ReportEngineFailure(const FastedEngine *engine, FastedStatus status,
-								const char *engine_text) pg_attribute_noreturn();
+pg_noreturn extern void ReportEngineFailure(const FastedEngine *engine,
+											FastedStatus status,
+											const char *engine_text);
 
 #endif							/* FASTED_ENGINES_H */

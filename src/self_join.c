@@ -86,13 +86,18 @@ GetArguments(FunctionCallInfo fcinfo, int first)
 static void
 PrepareSlot(PairOutput *output)
 {
-	Datum		values[3] = {0, 0, 0};
-	bool		nulls[3] = {false, false, false};
+	TupleTableSlot *zeros;
 	MinimalTuple tuple;
 
 	if (!FLOAT8PASSBYVAL || !output->keys->typbyval || output->keys->typlen != sizeof(Datum))
 		return;
-	tuple = heap_form_minimal_tuple(output->desc, values, nulls);
+	zeros = MakeSingleTupleTableSlot(output->desc, &TTSOpsVirtual);
+	memset(zeros->tts_values, 0, 3 * sizeof(Datum));
+	memset(zeros->tts_isnull, false, 3 * sizeof(bool));
+	ExecStoreVirtualTuple(zeros);
+	tuple = ExecCopySlotMinimalTuple(zeros);
+	ExecDropSingleTupleTableSlot(zeros);
+
 	output->slot = MakeSingleTupleTableSlot(output->desc, &TTSOpsMinimalTuple);
 	ExecStoreMinimalTuple(tuple, output->slot, false);
 	output->slot_values = (Datum *) ((char *) tuple + tuple->t_hoff - MINIMAL_TUPLE_OFFSET);

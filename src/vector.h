@@ -8,6 +8,7 @@
 #ifndef FASTED_VECTOR_H
 #define FASTED_VECTOR_H
 
+#include "compat.h"
 #include "source.h"
 #include "utils/array.h"
 
@@ -38,8 +39,9 @@ extern VectorProblem VectorElements(ArrayType *array, VectorForm form,
 /*
  * Raises the error for a problem.  row_name names the row ("id = 7").
  */
-extern void ReportVectorProblem(VectorProblem problem, ArrayType *array,
-								int element, const VectorSource *source,
-								const char *row_name) pg_attribute_noreturn();
+pg_noreturn extern void ReportVectorProblem(VectorProblem problem,
+											ArrayType *array, int element,
+											const VectorSource *source,
+											const char *row_name);
 
 #endif							/* FASTED_VECTOR_H */
