@@ -13,7 +13,6 @@
 #include "postgres.h"
 
 #include <dlfcn.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engines.h"

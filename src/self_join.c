@@ -16,7 +16,6 @@
 #include "funcapi.h"
 #include "interrupts.h"
 #include "join.h"
-#include "utils/builtins.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(fasted_self_join);
