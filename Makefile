@@ -34,6 +34,9 @@ bench-gpu:
 
 else
 
+# The first rule, so the one that a plain "make" means; PGXS adds to it.
+all:
+
 MODULE_big = fasted
 DATA = $(wildcard sql/fasted--*.sql)
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/cpu/*.c)))
@@ -63,9 +66,6 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 ifeq ($(PGXS),)
 $(error $(PG_CONFIG) was not found: install the development files of PostgreSQL or set PG_CONFIG; "make demo" does it for you)
 endif
-
-# "all" is the first rule; PGXS adds to it.
-all:
 
 include $(PGXS)
 
