@@ -10,7 +10,8 @@
  *	  g >= fl(t_x + t_y)
  *
  * where g is the computed inner product of the quantised rows and fl rounds to
- * FP32.  The derivation, line by line, is in doc/bound.md.
+ * FP32.  The derivation, line by line, is in doc/bound.md.  INT8 rows have their
+ * own thresholds, integers: the end of this file and doc/bound-int8.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -131,6 +132,78 @@ fasted_threshold(double norm2_lower, double norm2_upper, double rho,
 	if (!(t > -(double) FLT_MAX / 4))
 		return -INFINITY;
 	return fasted_round_down(t);
+}
+
+/*
+ * INT8 rows, whose inner product p is an exact INT32 number: doc/bound-int8.md.
+ *
+ * With A = 128 * 128 * FASTED_INT8_MOST_DIMENSIONS = 2^29, the largest |p|, the
+ * thresholds n of rows lie between FASTED_INT8_EVERY = -(3/2 A + 2) and A/2, and
+ *
+ *	  p - n >= -A - A/2 > EVERY				such a row passes with every row
+ *	  A - PADDING < EVERY					padding passes with none,
+ *	  A - EVERY < PADDING					nor does a row with padding
+ *	  -2^31 < -A - PADDING, A - EVERY < 2^31	no difference overflows
+ *
+ * The sum n_x + n_y of two paddings does overflow: compare p - n_y with n_x.
+ */
+#define FASTED_INT8_MOST_DIMENSIONS 32768
+#define FASTED_INT8_EVERY (-805306370)
+#define FASTED_INT8_PADDING 1400000000
+
+/*
+ * Roundings that one coordinate passes on its way through the rotation of INT8
+ * rows, padded to a number of dimensions: centring and scaling; and for a
+ * Walsh-Hadamard transform, of which there are at most two, an addition a level
+ * and the product with a rounded constant.
+ */
+FASTED_BOUND_FUNCTION uint32_t
+fasted_rotation_roundings(uint32_t padded)
+{
+	uint32_t	levels = 0;
+
+	while (padded >> (levels + 1) != 0)
+		levels++;
+	return 2 + ((padded & (padded - 1)) != 0 ? 2 : 1) * (levels + 2);
+}
+
+/*
+ * An upper bound of the distance between the exact image of a row, scaled and
+ * rotated, and its INT8 form q.  error2 is the FP32 sum of (v_k - q_k)^2, in at
+ * least 32 partial sums, norm2 that of q_k^2 (exact), where v is the image as
+ * computed in FP32.  The last term covers all underflow.
+ */
+FASTED_BOUND_FUNCTION double
+fasted_rho_int8(double error2, double norm2, uint32_t padded)
+{
+	double		error = sqrt(error2) * (1.0 + (padded / 32 + 32) * FASTED_U32);
+	double		mu = fasted_rotation_roundings(padded) * FASTED_U32;
+
+	return (error + mu / (1.0 - 2.0 * mu) * (sqrt(norm2) + error))
+		* (1.0 + 16 * FASTED_U64) + ldexp(1.0, -60);
+}
+
+/*
+ * The threshold of one INT8 row: every pair of the result has p >= n_x + n_y,
+ * n = floor((norm2 - reach^2 / 2) / 2).  norm2 is exact.  FASTED_INT8_EVERY (a
+ * row that every row may be near) is a valid answer.
+ */
+FASTED_BOUND_FUNCTION int32_t
+fasted_threshold_int(double norm2, double rho, double eps_upper)
+{
+	double		reach = eps_upper + 2.0 * rho;
+	double		half = 0.5 * reach * reach * (1.0 + 8 * FASTED_U64);
+	double		n;
+
+	/* reach * reach may underflow; an upper bound of it must not */
+	if (reach > 0.0)
+		half += DBL_MIN;
+	if (!(half < 4e9))
+		return FASTED_INT8_EVERY;
+
+	/* norm2 is an integer: rounding half up first changes nothing in the floor */
+	n = floor(0.5 * (norm2 - ceil(half)));
+	return n > FASTED_INT8_EVERY ? (int32_t) n : FASTED_INT8_EVERY;
 }
 
 #endif							/* FASTED_FILTER_BOUND_H */
