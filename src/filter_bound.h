@@ -37,7 +37,8 @@
  * An upper bound of the true distance of any pair whose canonical distance
  * (exact_distance.h) is at most eps: the canonical form makes one rounding a
  * difference, one an fma (d / 32 of them in a chain), five additions and a
- * square root, each of relative size u.  scale is a power of two.
+ * square root, each of relative size u.  scale is a power of two or, for INT8
+ * rows, any FP32 number: the bound has room for the rounding of the product.
  */
 FASTED_BOUND_FUNCTION double
 fasted_eps_upper(double eps, double scale, uint32_t dimensions)
@@ -152,19 +153,36 @@ fasted_threshold(double norm2_lower, double norm2_upper, double rho,
 #define FASTED_INT8_PADDING 1400000000
 
 /*
- * Roundings that one coordinate passes on its way through the rotation of INT8
- * rows, padded to a number of dimensions: centring and scaling; and for a
- * Walsh-Hadamard transform, of which there are at most two, an addition a level
- * and the product with a rounded constant.
+ * The rotation of INT8 rows, padded to a multiple of 32 dimensions, consists of
+ * Walsh-Hadamard transforms of this length, a power of two: one if it is all of
+ * the row, or one of the first and one of the last so many coordinates.
+ */
+#define FASTED_ROTATION_LONGEST 16384
+
+FASTED_BOUND_FUNCTION uint32_t
+fasted_rotation_length(uint32_t padded)
+{
+	uint32_t	length = FASTED_ROTATION_LONGEST;
+
+	while (length > padded)
+		length /= 2;
+	return length;
+}
+
+/*
+ * Roundings that a coordinate passes on its way through the rotation: centring
+ * and scaling; and for each transform an addition a level, and the product with
+ * 1 / sqrt(length), itself rounded.
  */
 FASTED_BOUND_FUNCTION uint32_t
 fasted_rotation_roundings(uint32_t padded)
 {
+	uint32_t	length = fasted_rotation_length(padded);
 	uint32_t	levels = 0;
 
-	while (padded >> (levels + 1) != 0)
+	while (length >> levels > 1)
 		levels++;
-	return 2 + ((padded & (padded - 1)) != 0 ? 2 : 1) * (levels + 2);
+	return 2 + (length < padded ? 2 : 1) * (levels + 2);
 }
 
 /*
