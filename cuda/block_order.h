@@ -4,10 +4,11 @@
  *	  In which order block tiles are computed.
  *
  * Work items 0, 1, 2, ... name the tiles of the distance matrix.  Concurrent
- * blocks take neighbouring items, so items run through squares of 1024 x 1024
- * distances (8 x 8 tiles of 128 x 128): the rows that one square reads are read
- * by many blocks at once and stay in the L2 cache (the paper, section 3.3.1).
- * Past the paper, a self-join walks only the squares on or above the diagonal.
+ * blocks take neighbouring items, so items run through squares, of 1024 x 1024
+ * distances say (8 x 8 tiles of 128 x 128): the rows that one square reads are
+ * read by many blocks at once and stay in the L2 cache (the paper, section
+ * 3.3.1).  Past the paper, a self-join walks only the squares on or above the
+ * diagonal.  A tile may be as wide as a square: a run of the wgmma kernel.
  *
  * Plain arithmetic, for the device and for tests on the host.
  *
@@ -28,19 +29,8 @@
 namespace fasted
 {
 
-/* Distances on one side of a square. */
+/* Distances on one side of a square, where a kernel does not say otherwise. */
 constexpr uint32_t kSquareSide = 1024;
-
-/* Of a power of two. */
-FASTED_HD inline uint32_t
-log2_of(uint32_t power)
-{
-#ifdef __CUDA_ARCH__
-	return 31 - __clz(power);
-#else
-	return 31 - __builtin_clz(power);
-#endif
-}
 
 /*
  * Square number s of the upper triangle, counted down the columns:
@@ -90,10 +80,11 @@ struct TileOrder
 {
 	uint32_t	rows_a;			/* rows of the matrix */
 	uint32_t	rows_b;			/* and its columns */
-	uint32_t	tile_m;			/* rows and columns of a tile: powers of two */
+	uint32_t	tile_m;			/* rows and columns of a tile; they divide side */
 	uint32_t	tile_n;
 	bool		triangle;		/* a self-join: pairs with row < column only */
 	bool		squares;		/* false: row by row, to measure what squares gain */
+	uint32_t	side = kSquareSide;
 
 	FASTED_HD uint32_t tiles_m() const { return (rows_a + tile_m - 1) / tile_m; }
 	FASTED_HD uint32_t tiles_n() const { return (rows_b + tile_n - 1) / tile_n; }
@@ -104,8 +95,8 @@ struct TileOrder
 		if (!squares)
 			return (uint64_t) tiles_m() * tiles_n();
 
-		uint64_t	side_a = ((uint64_t) rows_a + kSquareSide - 1) / kSquareSide;
-		uint64_t	side_b = ((uint64_t) rows_b + kSquareSide - 1) / kSquareSide;
+		uint64_t	side_a = ((uint64_t) rows_a + side - 1) / side;
+		uint64_t	side_b = ((uint64_t) rows_b + side - 1) / side;
 
 		return per_square() * (triangle ? side_a * (side_a + 1) / 2
 							   : side_a * side_b);
@@ -143,14 +134,15 @@ struct TileOrder
 			return wanted(*m, *n);
 		}
 
-		uint32_t	high = log2_of(kSquareSide / tile_m);
-		uint32_t	wide = log2_of(kSquareSide / tile_n);
-		uint64_t	number = item >> (high + wide);
-		uint32_t	within = (uint32_t) item & ((1u << (high + wide)) - 1);
+		uint32_t	high = side / tile_m;
+		uint32_t	wide = side / tile_n;
+		uint64_t	number = item < (uint64_t) 1 << 32
+			? (uint32_t) item / (high * wide) : item / (high * wide);
+		uint32_t	within = (uint32_t) (item - number * (high * wide));
 
 		if (number != square->number)
 		{
-			uint32_t	side_b = (rows_b + kSquareSide - 1) / kSquareSide;
+			uint32_t	side_b = (rows_b + side - 1) / side;
 
 			square->number = number;
 			if (triangle)
@@ -166,8 +158,8 @@ struct TileOrder
 				square->j = (uint32_t) (number % side_b);
 			}
 		}
-		*m = (square->i << high) + (within & ((1u << high) - 1));
-		*n = (square->j << wide) + (within >> high);
+		*m = square->i * high + within % high;
+		*n = square->j * wide + within / high;
 		return wanted(*m, *n);
 	}
 
@@ -191,7 +183,7 @@ struct TileOrder
 
 	FASTED_HD uint64_t per_square() const
 	{
-		return (uint64_t) (kSquareSide / tile_m) * (kSquareSide / tile_n);
+		return (uint64_t) (side / tile_m) * (side / tile_n);
 	}
 };
 

@@ -4,8 +4,9 @@
  *	  How the filter's warps hand their hits to the recheck.
  *
  * The candidate buffer is cut into chunks.  A warp owns one chunk at a time and
- * fills it without asking anybody: one global atomic a chunk, never one a pair.  What a warp finds in one step (a warp tile, say) is
- * counted before it is written, so it is written whole or not at all.
+ * fills it without asking anybody: one global atomic a chunk, never one a pair.
+ * What a warp finds in one step (a warp tile, say) is counted before it is
+ * written, so it is written whole or not at all.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,10 +4,15 @@
  *	  From a warp's accumulators to candidates.
  *
  * A thread holds 128 inner products, in the layout of the tensor cores: eight
- * groups of 16 in one row each, columns in pairs eight apart.  Few warps run on
- * a multiprocessor, so what counts is latency, not the number of instructions:
- * the sign of (product - threshold) is shifted into four masks, in four
- * independent chains and without a branch, and a warp without a hit is done.
+ * groups of 16 in one row each, columns in pairs eight apart.  Hits are rare
+ * (two in a tile of 128 x 256 at a million rows with 64 neighbours each), so
+ * three looks get closer and closer:
+ *
+ *	  1. the largest product of each group, half an instruction a product, against
+ *		 the row's threshold and the least one of 64 columns (may_have_hits; wgmma);
+ *	  2. the largest of (product - threshold of the column) of each group, one or
+ *		 two instructions a product, against the threshold of the row;
+ *	  3. the elements of the groups with a hit in some lane of the warp, one by one.
  *
  *-------------------------------------------------------------------------
  */
@@ -51,39 +56,66 @@ element_column(int e)
 }
 
 /*
- * The certified filter.  A pair of the result has g > fl(t_x + t_y), strictly
- * (doc/bound-fp16.md), so that the sign of a zero does not matter.
+ * A test folds the products of a group into one value and says whether there is
+ * a hit among them.  kCoarse: the first look serves.
+ *
+ * The certified filter in FP16: a pair of the result has g >= t_x + t_y in exact
+ * arithmetic (doc/bound.md, section 6), so fl(g - t_y) >= t_x.
  */
-struct CertifiedTest
+struct Fp16Test
 {
+	using Number = float;
 	static constexpr bool kKeepsSquares = false;
+	static constexpr bool kCoarse = true;
 
-	/* Negative: no hit. */
+	__device__ __forceinline__ float start() const { return -INFINITY; }
 	__device__ __forceinline__ float
-	margin(float g, float tx, float ty) const
+	fold(float sum, float g, float, float ty) const
 	{
-		return g - (tx + ty);
+		return fmaxf(sum, g - ty);
 	}
+	__device__ __forceinline__ bool hit(float sum, float tx) const { return sum >= tx; }
 	__device__ __forceinline__ float square(float, float, float) const { return 0; }
+};
+
+/* The certified filter in INT8: p >= n_x + n_y, all of them integers. */
+struct Int8Test
+{
+	using Number = int32_t;
+	static constexpr bool kKeepsSquares = false;
+	static constexpr bool kCoarse = true;
+
+	__device__ __forceinline__ int32_t start() const { return INT32_MIN; }
+	__device__ __forceinline__ int32_t
+	fold(int32_t sum, int32_t p, int32_t, int32_t ny) const
+	{
+		return __viaddmax_s32(p, -ny, sum);
+	}
+	__device__ __forceinline__ bool hit(int32_t sum, int32_t nx) const { return sum >= nx; }
+	__device__ __forceinline__ float square(int32_t, int32_t, int32_t) const { return 0; }
 };
 
 /* The paper's step 3: dist^2 = -2 a + s_i + s_j, in FP32. */
 struct PaperTest
 {
+	using Number = float;
 	static constexpr bool kKeepsSquares = true;
+	static constexpr bool kCoarse = false;
 
 	float		eps2;
 
+	__device__ __forceinline__ float start() const { return -INFINITY; }
 	__device__ __forceinline__ float
 	square(float a, float si, float sj) const
 	{
 		return fmaf(-2.0f, a, si + sj);
 	}
 	__device__ __forceinline__ float
-	margin(float a, float si, float sj) const
+	fold(float sum, float a, float si, float sj) const
 	{
-		return eps2 - square(a, si, sj);
+		return fmaxf(sum, eps2 - square(a, si, sj));
 	}
+	__device__ __forceinline__ bool hit(float sum, float) const { return sum >= 0.0f; }
 };
 
 /* A warp tile's place. */
@@ -150,6 +182,165 @@ hits_before(uint32_t found, uint32_t total)
 	return warp_prefix(found);
 }
 
+template <class Number>
+struct alignas(8) Two
+{
+	Number		first;
+	Number		second;
+};
+
+/* The thresholds of elements e and e + 1 of word w, e even. */
+template <class Layout, class Number>
+__device__ __forceinline__ Two<Number>
+column_thresholds(const Number *ty, int w, int e)
+{
+	return *(const Two<Number> *) &ty[Layout::column(2 * w) + element_column(e)];
+}
+
+__device__ __forceinline__ int32_t as_integer(int32_t value) { return value; }
+__device__ __forceinline__ int32_t as_integer(float value) { return __float_as_int(value); }
+__device__ __forceinline__ void from_bits(uint32_t bits, int32_t *value) { *value = (int32_t) bits; }
+__device__ __forceinline__ void from_bits(uint32_t bits, float *value) { *value = __uint_as_float(bits); }
+
+/* The largest product of a group as an integer: bits of a float, if it is one. */
+template <class Number>
+__device__ __forceinline__ int32_t
+largest_of_group(const Number (&acc)[128], int group)
+{
+	auto		bits = [&](int e) { return as_integer(acc[element_index(group, e)]); };
+	int32_t		largest = bits(0);
+
+#pragma unroll
+	for (int e = 1; e + 1 < kGroupSize; e += 2)
+		largest = __vimax3_s32(largest, bits(e), bits(e + 1));
+	return max(largest, bits(kGroupSize - 1));
+}
+
+/* Has this lane a row whose group of 64 columns may hold a hit? */
+__device__ __forceinline__ bool
+may_hit(const int32_t (&largest)[kGroups], const int32_t *rows, const int32_t (&least)[4])
+{
+	int32_t		even = INT32_MIN;
+	int32_t		odd = INT32_MIN;
+
+#pragma unroll
+	for (int c = 0; c < 4; c++)
+	{
+		even = __viaddmax_s32(largest[2 * c], -least[c], even);
+		odd = __viaddmax_s32(largest[2 * c + 1], -least[c], odd);
+	}
+	return even >= rows[0] || odd >= rows[8];
+}
+
+/*
+ * Among floats, the largest as integers is the largest if that is positive, and
+ * some negative one if it is not: right as long as hits are positive.
+ */
+__device__ __forceinline__ bool
+may_hit(const int32_t (&largest)[kGroups], const float *rows, const float (&least)[4])
+{
+	float		even = -INFINITY;
+	float		odd = -INFINITY;
+	float		all = fminf(fminf(least[0], least[1]), fminf(least[2], least[3]));
+	bool		positive = all + rows[0] > 0.0f && all + rows[8] > 0.0f;
+
+#pragma unroll
+	for (int c = 0; c < 4; c++)
+	{
+		even = fmaxf(even, __int_as_float(largest[2 * c]) - least[c]);
+		odd = fmaxf(odd, __int_as_float(largest[2 * c + 1]) - least[c]);
+	}
+	return !positive || even >= rows[0] || odd >= rows[8];
+}
+
+/*
+ * The first look, at a warp's 16 x 256 products: false if no lane has a hit.
+ * "rows" points at this lane's thresholds, "minima" at the least thresholds of
+ * the tile's columns, 64 each.
+ */
+template <class Number>
+__device__ __forceinline__ bool
+may_have_hits(const Number (&acc)[128], const Number *rows, const uint32_t *minima)
+{
+	uint4		four = *(const uint4 *) minima;
+	const uint32_t bits[4] = {four.x, four.y, four.z, four.w};
+	Number		least[4];
+	int32_t		largest[kGroups];
+
+#pragma unroll
+	for (int c = 0; c < 4; c++)
+		from_bits(bits[c], &least[c]);
+#pragma unroll
+	for (int g = 0; g < kGroups; g++)
+		largest[g] = largest_of_group(acc, g);
+	return __any_sync(0xffffffff, may_hit(largest, rows, least));
+}
+
+/* Which groups have a hit in any lane: bit g for group g. */
+template <class Layout, class Test>
+__device__ __forceinline__ uint32_t
+groups_with_hits(const typename Test::Number (&acc)[128],
+				 const typename Test::Number (&rows)[kGroups],
+				 const typename Test::Number *ty, const Test &test)
+{
+	typename Test::Number sums[kGroups];
+	uint32_t	groups = 0;
+
+#pragma unroll
+	for (int g = 0; g < kGroups; g++)
+		sums[g] = test.start();
+#pragma unroll
+	for (int e = 0; e < kGroupSize; e += 2)
+	{
+#pragma unroll
+		for (int w = 0; w < kWords; w++)
+		{
+			auto		t = column_thresholds<Layout>(ty, w, e);
+
+#pragma unroll
+			for (int g = 2 * w; g < 2 * w + 2; g++)
+			{
+				sums[g] = test.fold(sums[g], acc[element_index(g, e)], rows[g], t.first);
+				sums[g] = test.fold(sums[g], acc[element_index(g, e + 1)], rows[g], t.second);
+			}
+		}
+	}
+#pragma unroll
+	for (int g = 0; g < kGroups; g++)
+		groups |= test.hit(sums[g], rows[g]) ? 1u << g : 0;
+	return __reduce_or_sync(0xffffffff, groups);
+}
+
+/*
+ * This lane's hits in word w.  Reads the thresholds again, or 128 differences
+ * would wait in registers for the case that they are wanted.
+ */
+template <class Layout, class Test>
+__device__ __forceinline__ uint32_t
+hits_of_word(const typename Test::Number (&acc)[128],
+			 const typename Test::Number (&rows)[kGroups],
+			 const typename Test::Number *ty, const Test &test, int w)
+{
+	uint32_t	mask = 0;
+
+#pragma unroll
+	for (int e = 0; e < kGroupSize; e++)
+	{
+		typename Test::Number t =
+			*(const volatile typename Test::Number *) &ty[Layout::column(2 * w) + element_column(e)];
+
+#pragma unroll
+		for (int j = 0; j < 2; j++)
+		{
+			auto		value = test.fold(test.start(), acc[word_index(w, 2 * e + j)],
+										  rows[2 * w + j], t);
+
+			mask |= test.hit(value, rows[2 * w + j]) ? 0x80000000u >> (2 * e + j) : 0;
+		}
+	}
+	return mask;
+}
+
 /*
  * Reports the hits of one warp.  "tx" and "ty" point at this lane's thresholds
  * in shared memory: tx[Layout::row(group)], ty[Layout::column(group) +
@@ -157,44 +348,28 @@ hits_before(uint32_t found, uint32_t total)
  */
 template <class Layout, class Test>
 __device__ __forceinline__ bool
-report_hits(const float (&acc)[128], const float *tx, const float *ty,
-			const Test &test, const WarpTile &tile,
+report_hits(const typename Test::Number (&acc)[128], const typename Test::Number *tx,
+			const typename Test::Number *ty, const Test &test, const WarpTile &tile,
 			const CandidateBuffer &buffer, CandidateWriter &writer)
 {
-	float		rows[kGroups];
+	typename Test::Number rows[kGroups];
 	uint32_t	masks[kWords] = {};
-
-#pragma unroll
-	for (int q = 0; q < kGroups; q++)
-		rows[q] = tx[Layout::row(q)];
-
-#pragma unroll
-	for (int i = 0; i < 32; i += 4)
-	{
-#pragma unroll
-		for (int w = 0; w < kWords; w++)
-		{
-			float2		t = *(const float2 *) &ty[Layout::column(2 * w) + element_column(i >> 1)];
-
-#pragma unroll
-			for (int j = i; j < i + 4; j++)
-			{
-				float		margin = test.margin(acc[word_index(w, j)], rows[2 * w + (j & 1)],
-												 j & 2 ? t.y : t.x);
-
-				masks[w] = __funnelshift_l(__float_as_uint(margin), masks[w], 1);
-			}
-		}
-	}
-
-	/* a zero was shifted in for each hit */
 	uint32_t	found = 0;
 
 #pragma unroll
-	for (int w = 0; w < kWords; w++)
-		masks[w] = ~masks[w];
-	if (!__any_sync(0xffffffff, (masks[0] | masks[1] | masks[2] | masks[3]) != 0))
+	for (int g = 0; g < kGroups; g++)
+		rows[g] = tx[Layout::row(g)];
+
+	uint32_t	groups = groups_with_hits<Layout>(acc, rows, ty, test);
+
+	if (groups == 0)
 		return true;
+#pragma unroll
+	for (int w = 0; w < kWords; w++)
+	{
+		if (groups >> (2 * w) & 3)
+			masks[w] = hits_of_word<Layout>(acc, rows, ty, test, w);
+	}
 
 	if (!tile.whole)
 	{

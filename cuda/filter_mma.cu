@@ -11,13 +11,21 @@ namespace fasted
 {
 
 void
-launch_filter_mma(const FilterParams &params, bool approximate,
-				  const Device &device, cudaStream_t stream)
+launch_filter_mma(const FilterParams &params, Criterion criterion, const Device &device,
+				  cudaStream_t stream)
 {
-	if (approximate)
-		mma::launch<AllOn>(params, PaperTest{params.eps2}, device, stream);
-	else
-		mma::launch<AllOn>(params, CertifiedTest{}, device, stream);
+	switch (criterion)
+	{
+		case Criterion::kInt8:
+			mma::launch<AllOn>(params, Int8Test{}, device, stream);
+			break;
+		case Criterion::kPaper:
+			mma::launch<AllOn>(params, PaperTest{params.eps2}, device, stream);
+			break;
+		default:
+			mma::launch<AllOn>(params, Fp16Test{}, device, stream);
+			break;
+	}
 }
 
 }								/* namespace fasted */

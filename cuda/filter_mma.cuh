@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * filter_mma.cuh
- *	  The paper's kernel: FP16 inner products of all pairs of rows by mma.sync.
+ *	  The paper's kernel: inner products of all pairs of rows by mma.sync, in
+ *	  FP16 as the paper has it, or in INT8.
  *
  * For compute capability 8.0 and later.  A block of four warps computes tiles
  * of 128 x 128 inner products, a warp 64 x 64 of them in registers.  Slices of
- * 64 dimensions of both sides' rows pass through shared memory, copied by
- * cp.async some stages ahead.  A row's slice is 128 bytes, eight units of 16;
+ * 128 bytes (64 dimensions in FP16) of both sides' rows pass through shared
+ * memory, copied by cp.async some stages ahead.  A slice is eight units of 16;
  * unit u of row r is stored at place u xor (r mod 8) (the paper's Equation 2),
  * so that neither the copies nor ldmatrix meet a bank twice.
  *
@@ -29,10 +30,10 @@ namespace fasted
 namespace mma
 {
 
-constexpr int kSliceK = 64;		/* dimensions in a slice */
-constexpr int kSteps = kSliceK / (int) kStepK;
-constexpr int kUnits = kSliceK / 8; /* units of 16 bytes in a row's slice */
-constexpr int kRowBytes = kSliceK * 2;
+constexpr int kRowBytes = 128;	/* of a row's slice */
+constexpr int kSteps = kRowBytes / (int) kStepBytes;
+constexpr int kUnitBytes = 16;
+constexpr int kUnits = kRowBytes / kUnitBytes;
 constexpr int kWarpSide = 64;
 
 template <class S>
@@ -58,21 +59,22 @@ place(int r, int u)
 template <class S, int kRows>
 __device__ __forceinline__ void
 copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
-		   uint32_t stride, int slice)
+		   uint32_t row_bytes, int slice)
 {
 	constexpr int kRowsAtOnce = Shape<S>::kThreads / kUnits;
 	int			unit = threadIdx.x % kUnits;
-	uint32_t	k = slice * kSliceK + unit * 8;
+	uint32_t	byte = slice * kRowBytes + unit * kUnitBytes;
 
-	if (S::kShortLastStep && k >= stride)
+	if (S::kShortLastStep && byte >= row_bytes)
 		return;					/* nobody will read it */
 
 #pragma unroll
 	for (int r = threadIdx.x / kUnits; r < kRows; r += kRowsAtOnce)
 	{
 		uint32_t	row = first_row + r;
-		bool		valid = row < side.rows && k < stride;
-		const __half *from = side.values + (valid ? (size_t) row * stride + k : 0);
+		bool		valid = row < side.rows && byte < row_bytes;
+		const char *from = (const char *) side.values
+			+ (valid ? (size_t) row * row_bytes + byte : 0);
 
 		if (S::kAsyncCopy)
 			ptx::copy_async_16(to + place<S>(r, unit), from, valid);
@@ -87,10 +89,10 @@ copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
 	}
 }
 
-/* One step of 16 dimensions of a warp's 64 x 64 products. */
-template <class S>
+/* One step of 32 bytes of a warp's 64 x 64 products. */
+template <class S, class Number>
 __device__ __forceinline__ void
-multiply_step(float (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
+multiply_step(Number (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
 {
 	int			lane = threadIdx.x % 32;
 	int			a_row = lane & 15;
@@ -99,7 +101,7 @@ multiply_step(float (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
 	int			b_unit = step * 2 + ((lane >> 3) & 1);
 	uint32_t	a_at = a_rows + place<S>(a_row, a_unit);
 	uint32_t	b_at = b_rows + place<S>(b_row, b_unit);
-	float		(*tiles)[4] = reinterpret_cast<float (*)[4]>(acc);
+	Number		(*tiles)[4] = reinterpret_cast<Number (*)[4]>(acc);
 
 	if (S::kWarpTile)
 	{
@@ -117,7 +119,7 @@ multiply_step(float (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
 		{
 #pragma unroll
 			for (int n = 0; n < 8; n++)
-				ptx::mma_16816(tiles[m * 8 + n], a[m],
+				ptx::mma_step(tiles[m * 8 + n], a[m],
 							   b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
 		}
 	}
@@ -131,7 +133,7 @@ multiply_step(float (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
 
 			ptx::load_matrix_x4(a, a_at + i / 8 * 16 * kRowBytes);
 			ptx::load_matrix_x4(b, b_at + i % 8 / 2 * 16 * kRowBytes);
-			ptx::mma_16816(tiles[i], a, b[i % 2 * 2], b[i % 2 * 2 + 1]);
+			ptx::mma_step(tiles[i], a, b[i % 2 * 2], b[i % 2 * 2 + 1]);
 			__syncwarp();		/* or the assembler would merge the loads */
 		}
 	}
@@ -164,9 +166,11 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 {
 	using Tile = Shape<S>;
 
+	using Number = typename Test::Number;
+
 	extern __shared__ unsigned char shared[];
-	__shared__ alignas(16) float tx[Tile::kTileM];
-	__shared__ alignas(16) float ty[Tile::kTileN];
+	__shared__ alignas(16) uint32_t tx[Tile::kTileM];
+	__shared__ alignas(16) uint32_t ty[Tile::kTileN];
 	__shared__ NextTile next;
 
 	uint32_t	stages = (ptx::shared_address(shared) + 127) / 128 * 128
@@ -175,9 +179,9 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 	int			lane = threadIdx.x % 32;
 	int			warp_row = warp / S::kWarpsN * kWarpSide;
 	int			warp_column = warp % S::kWarpsN * kWarpSide;
-	int			steps = S::kShortLastStep ? p.k_steps
-		: (p.k_steps + kSteps - 1) / kSteps * kSteps;
-	int			slices = (p.k_steps + kSteps - 1) / kSteps;
+	int			k_steps = p.row_bytes / kStepBytes;
+	int			slices = (k_steps + kSteps - 1) / kSteps;
+	int			steps = S::kShortLastStep ? k_steps : slices * kSteps;
 	CandidateWriter writer;
 
 	if (threadIdx.x == 0)
@@ -198,9 +202,9 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 		{
 			uint32_t	to = stages + slice % S::kStages * Tile::kStageBytes;
 
-			copy_slice<S, Tile::kTileM>(to, p.a, row, p.stride, slice);
+			copy_slice<S, Tile::kTileM>(to, p.a, row, p.row_bytes, slice);
 			copy_slice<S, Tile::kTileN>(to + Tile::kBytesA, p.b, column,
-										p.stride, slice);
+										p.row_bytes, slice);
 		};
 
 		for (int i = threadIdx.x; i < Tile::kTileM; i += Tile::kThreads)
@@ -222,7 +226,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 		if (threadIdx.x == 0)
 			after = take_tile(p);
 
-		float		acc[128] = {};
+		Number		acc[128] = {};
 
 		for (int slice = 0; slice < slices; slice++)
 		{
@@ -268,7 +272,8 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 			WarpTile	tile = {row + x, column + y, p.a.rows, p.b.rows,
 				p.order.triangle, whole};
 
-			if (!report_hits<LayoutMma>(acc, tx + x, ty + y, test, tile,
+			if (!report_hits<LayoutMma>(acc, (const Number *) tx + x,
+										(const Number *) ty + y, test, tile,
 										p.candidates, writer))
 				writer.give_up(p.candidates, work.item, warp, 0);
 		}

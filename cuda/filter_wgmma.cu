@@ -3,12 +3,17 @@
  * filter_wgmma.cu
  *	  The filter for Hopper: TMA copies, warpgroup products.
  *
- * One block of three warpgroups on a multiprocessor.  One thread of the first
- * takes tiles of 128 x 256 from the queue and keeps four stages of 64
- * dimensions of both sides in flight; the other two warpgroups compute 64 x 256
- * inner products each, straight from shared memory, and report the hits.  The
- * copying thread runs ahead over the end of a tile, so a tile's first slices
- * and thresholds are there when the last tile's epilogue ends.
+ * One block on a multiprocessor, of four warpgroups with parts of their own
+ * (warp specialisation).  In the first, one thread says which tile comes next
+ * (wgmma_schedule.cuh), and one keeps slices of both sides' rows and thresholds
+ * on their way into shared memory (wgmma_shape.h).  The other two compute 64 x 256
+ * products each, straight from shared memory, and report the hits.
+ *
+ * Whoever of them has its epilogue leaves the tensor cores to the other, and so
+ * gets ahead or behind until one's epilogue runs beside the other's products.
+ *
+ * The blocks of a cluster have the same B: each copies a part of every slice of
+ * it into the shared memory of all.
  *
  * mma.sync reaches about 65% of a Hopper's tensor cores at best, since every
  * operand passes through registers; wgmma reads shared memory by itself.
@@ -18,392 +23,330 @@
 #include "check.h"
 #include "epilogue.cuh"
 #include "filter.h"
-#include "ptx_sm90.h"
+#include "tensor_map.h"
+#include "wgmma_schedule.cuh"
+#include "wgmma_shape.h"
 
 namespace fasted
 {
 
-namespace
+namespace wgmma
 {
 
-constexpr int kTileM = 128;
-constexpr int kTileN = 256;
-constexpr int kSliceK = 64;		/* 128 bytes: the width of the swizzle */
-[[maybe_unused]] constexpr int kSteps = kSliceK / (int) kStepK;
-constexpr int kStages = 4;
-constexpr int kTilesAhead = 4;	/* tiles whose thresholds are in memory */
-constexpr int kBatch = 8;		/* tiles taken at once, where they are short */
-constexpr int kThreads = 384;
-[[maybe_unused]] constexpr int kConsumerWarps = 8;
-
-constexpr uint32_t kBytesA = kTileM * kSliceK * 2;
-constexpr uint32_t kBytesB = kTileN * kSliceK * 2;
-constexpr uint32_t kStageBytes = kBytesA + kBytesB;
-[[maybe_unused]] constexpr uint32_t kThresholdBytes = (kTileM + kTileN) * sizeof(float);
-
-/* What the copying thread tells the others about a tile. */
-struct TilePlace
+struct Params
 {
-	uint64_t	item;
-	uint32_t	warp;
-	uint32_t	tile_m;
-	uint32_t	tile_n;
-	uint32_t	whole;			/* every element is a pair */
-	uint32_t	end;			/* no tile: the queue is empty */
-};
-
-/*
- * A multiprocessor voids at most what its warps have in hand and in the slots,
- * and gives back two batches.
- */
-static_assert((1 + kTilesAhead) * 8 + 2 * kBatch <= kVoidedPerMultiprocessor,
-			  "the list of voided work is too short");
-
-struct alignas(16) TileSlot
-{
-	float		tx[kTileM];
-	float		ty[kTileN];
-	TilePlace	place;
-};
-
-struct Control
-{
-	alignas(16) TileSlot tiles[kTilesAhead];
-	alignas(8) uint64_t slice_full[kStages];
-	uint64_t	slice_empty[kStages];
-	uint64_t	tile_full[kTilesAhead];
-	uint64_t	tile_empty[kTilesAhead];
-};
-
-constexpr uint32_t kSharedBytes = kStages * kStageBytes + sizeof(Control) + 1024;
-
-/* A position in a ring of barriers. */
-template <int kSize>
-struct Ring
-{
-	uint32_t	index = 0;
-	uint32_t	parity = 0;
-
-	__device__ __forceinline__ void next()
-	{
-		if (++index == kSize)
-		{
-			index = 0;
-			parity ^= 1;
-		}
-	}
-};
-
-struct WgmmaParams
-{
-	CUtensorMap map_a;			/* boxes of 64 x kTileM and 64 x kTileN */
-	CUtensorMap map_b;
+	CUtensorMap map_a;			/* boxes of kTileM rows */
+	CUtensorMap map_b;			/* of kTileN / cluster rows */
 	FilterParams filter;
+	Rings		rings;
+	int			full_slices;
+	int			steps_left;		/* after them */
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/*
- * Takes the items of the queue in batches, the next one in good time, so that
- * nobody waits for the atomic.  One thread serves a whole multiprocessor, so its
- * instructions count where tiles are short.
- */
-class WorkAhead
+/* Where the rings lie in shared memory, and which block this is. */
+struct Place
 {
-public:
-	__device__ __forceinline__ WorkAhead(const CandidateBuffer &buffer, uint32_t batch)
-		: buffer_(buffer), again_(buffer.state->again),
-		length_(again_ + (buffer.state->fresh_end - buffer.state->fresh_first)),
-		fresh_(buffer.state->fresh_first - again_),
-		list_(buffer.lists[buffer.state->list]), batch_(batch)
-	{
-		ask();
-	}
-
-	__device__ __forceinline__ bool
-	take(Work *work)
-	{
-		if (next_ == end_)
-		{
-			if (asked_ >= length_)
-				return false;
-			next_ = asked_;
-			end_ = asked_ + batch_ < length_ ? asked_ + batch_ : length_;
-			ask();
-		}
-		*work = at(next_++);
-		return true;
-	}
-
-	/* After "stop": what was taken, but not begun, is to be done again. */
-	__device__ __forceinline__ void
-	give_back()
-	{
-		for (; next_ < end_; next_++)
-			give_back(at(next_));
-		for (uint32_t i = 0; i < batch_ && asked_ + i < length_; i++)
-			give_back(at(asked_ + i));
-	}
-
-	__device__ __forceinline__ bool
-	stopped()
-	{
-		bool		stopped = stop_ != 0;
-
-		stop_ = *(volatile uint32_t *) &buffer_.state->stop;
-		return stopped;
-	}
-
-private:
-	__device__ __forceinline__ Work
-	at(unsigned long long number) const
-	{
-		if (number < again_)
-			return list_[number];
-		return {fresh_ + number, kAllWarps, 0};
-	}
-
-	__device__ __forceinline__ void
-	give_back(const Work &work)
-	{
-		uint32_t	to = atomicAdd(&buffer_.state->voided, 1u);
-
-		if (to < buffer_.list_size)
-			buffer_.voided[to] = work;
-	}
-
-	__device__ __forceinline__ void
-	ask()
-	{
-		asked_ = atomicAdd(&buffer_.state->taken, (unsigned long long) batch_);
-	}
-
-	const CandidateBuffer &buffer_;
-	unsigned long long again_;
-	unsigned long long length_;
-	unsigned long long fresh_;	/* the item of number 0, if all were fresh */
-	const Work *list_;
-	uint32_t	batch_;
-	unsigned long long next_ = 0;	/* the batch in hand */
-	unsigned long long end_ = 0;
-	unsigned long long asked_ = 0;	/* the one after it */
-	uint32_t	stop_ = 0;		/* as seen some time ago */
+	uint32_t	a;				/* shared addresses of the first slots */
+	uint32_t	b;
+	uint32_t	rank;			/* in the cluster */
 };
 
+/* Copies the thresholds of the tile in this slot. */
+__device__ __forceinline__ void
+copy_thresholds(const FilterParams &f, TileSlot &slot, uint32_t rank, uint32_t full)
+{
+	uint32_t	row = slot.place.row + rank * kTileM;
+
+	ptx::barrier_arrive_expect(full, kThresholdBytes);
+	ptx::copy_bulk(ptx::shared_address(slot.tx), f.a.thresholds + row, sizeof(slot.tx), full);
+	ptx::copy_bulk(ptx::shared_address(slot.ty), f.b.thresholds + slot.place.column,
+				   sizeof(slot.ty), full);
+	ptx::copy_bulk(ptx::shared_address(slot.minima),
+				   f.b.minima + slot.place.column / kMinimaColumns, sizeof(slot.minima), full);
+}
+
+/* Copies this block's part of a slice of B to all blocks of the cluster. */
+template <int kCluster>
+__device__ __forceinline__ void
+copy_b(const Params &p, uint32_t slot, uint32_t rank, int byte, int row, uint32_t full)
+{
+	constexpr uint32_t kRows = kTileN / kCluster;
+	uint32_t	to = slot + rank * (kRows * kSliceBytes);
+
+	if (kCluster == 1)
+		ptx::copy_tile(to, &p.map_b, byte, row, full);
+	else
+		ptx::copy_tile_to_all(to, &p.map_b, byte, row + rank * kRows, full,
+							  (1u << kCluster) - 1);
+}
+
 /* The copying thread. */
+template <int kCluster>
 __device__ __forceinline__ void
-produce(const WgmmaParams &p, uint32_t stages, Control &control)
+copy(const Params &p, const Place &at, Control &control)
 {
-	const FilterParams &f = p.filter;
-	int			slices = (f.k_steps + kSteps - 1) / kSteps;
-	Ring<kStages> slice;
-	Ring<kTilesAhead> tile;
-	WorkAhead	queue(f.candidates, slices <= kStages ? kBatch : 1);
-	Work		work;
-	Square		square;
-	bool		more = true;
-
-	while (more)
-	{
-		uint32_t	tile_m = 0;
-		uint32_t	tile_n = 0;
-
-		do
-			more = !queue.stopped() && queue.take(&work);
-		while (more && !f.order.locate(work.item, &tile_m, &tile_n, &square));
-
-		TileSlot   &slot = control.tiles[tile.index];
-		uint32_t	full = ptx::shared_address(&control.tile_full[tile.index]);
-
-		ptx::barrier_wait(ptx::shared_address(&control.tile_empty[tile.index]),
-						  tile.parity ^ 1);
-		slot.place = {work.item, work.warp, tile_m, tile_n,
-			f.order.whole(tile_m, tile_n), !more};
-		if (!more)
-		{
-			ptx::barrier_arrive(full);
-			queue.give_back();
-			break;
-		}
-		ptx::barrier_arrive_expect(full, kThresholdBytes);
-		ptx::copy_bulk(ptx::shared_address(slot.tx), f.a.thresholds + tile_m * kTileM,
-					   sizeof(slot.tx), full);
-		ptx::copy_bulk(ptx::shared_address(slot.ty), f.b.thresholds + tile_n * kTileN,
-					   sizeof(slot.ty), full);
-		tile.next();
-
-		for (int s = 0; s < slices; s++)
-		{
-			uint32_t	to = stages + slice.index * kStageBytes;
-			uint32_t	there = ptx::shared_address(&control.slice_full[slice.index]);
-
-			ptx::barrier_wait(ptx::shared_address(&control.slice_empty[slice.index]),
-							  slice.parity ^ 1);
-			ptx::barrier_arrive_expect(there, kStageBytes);
-			ptx::copy_tile(to, &p.map_a, s * kSliceK, tile_m * kTileM, there);
-			ptx::copy_tile(to + kBytesA, &p.map_b, s * kSliceK, tile_n * kTileN, there);
-			slice.next();
-		}
-	}
-}
-
-/* Starts the products of kCount steps of a slice, as soon as it is there. */
-template <int kCount>
-__device__ __forceinline__ void
-multiply_slice(float (&acc)[128], uint32_t stages, Control &control,
-			   const Ring<kStages> &slice, uint32_t group, bool add)
-{
-	uint32_t	at = stages + slice.index * kStageBytes;
-	uint64_t	a = ptx::wgmma_operand(at + group * (kBytesA / 2));
-	uint64_t	b = ptx::wgmma_operand(at + kBytesA);
-
-	ptx::barrier_wait(ptx::shared_address(&control.slice_full[slice.index]), slice.parity);
-	ptx::wgmma_fence();
-	/* 16 dimensions are 32 bytes: two units of an operand's address */
-#pragma unroll
-	for (int step = 0; step < kCount; step++)
-		ptx::wgmma_64x256x16(acc, a + step * 2, b + step * 2, add || step > 0);
-	ptx::wgmma_commit();
-}
-
-/* A warpgroup's share of the products, tile after tile. */
-template <class Test>
-__device__ __forceinline__ void
-consume(const WgmmaParams &p, const Test &test, uint32_t stages, Control &control)
-{
-	const FilterParams &f = p.filter;
-	int			full = f.k_steps / kSteps;	/* slices */
-	int			rest = f.k_steps % kSteps;	/* steps after them */
-	uint32_t	warp = threadIdx.x / 32 - 4;
-	uint32_t	lane = threadIdx.x % 32;
-	uint32_t	group = warp / 4;
-	Ring<kStages> slice;
-	Ring<kTilesAhead> tile;
-	CandidateWriter writer;
-
-	/*
-	 * Short rows: the two warpgroups multiply in turns, so that one's epilogue
-	 * runs beside the other's products.  All slices of a tile must be in shared
-	 * memory, or one would wait for a stage and the other one for its turn.
-	 */
-	bool		turns = full + (rest > 0) <= kStages;
-
-	if (turns && group == 1)
-		ptx::named_barrier_arrive(1, 256);
+	Ring		tile;
+	Ring		a;
+	Ring		b;
 
 	for (;;)
 	{
 		TileSlot   &slot = control.tiles[tile.index];
-		float		acc[128];
-		uint32_t	last = 0;
+		uint32_t	full = ptx::shared_address(&control.tile_full[tile.index]);
+		uint32_t	placed = ptx::shared_address(&control.placed[tile.index]);
+
+		if (kCluster == 1)
+			ptx::barrier_wait(placed, tile.parity);
+		else
+			ptx::barrier_wait_cluster(placed, tile.parity);
+
+		TilePlace	place = slot.place;
+
+		if (place.flags & kEnd)
+		{
+			ptx::barrier_arrive(full);
+			break;
+		}
+		copy_thresholds(p.filter, slot, at.rank, full);
+		tile.next(kTilesAhead);
+
+		for (int s = 0; s < p.full_slices + (p.steps_left > 0); s++)
+		{
+			int			byte = s * kSliceBytes;
+
+			if (place.flags & kFirstOfRun)
+			{
+				uint32_t	there = ptx::shared_address(&control.a_full[a.index]);
+
+				ptx::barrier_wait(ptx::shared_address(&control.a_empty[a.index]), a.parity ^ 1);
+				ptx::barrier_arrive_expect(there, kSlotBytesA);
+				ptx::copy_tile(at.a + a.index * kSlotBytesA, &p.map_a, byte,
+							   place.row + at.rank * kTileM, there);
+				a.next(p.rings.slots_a);
+			}
+
+			uint32_t	there = ptx::shared_address(&control.b_full[b.index]);
+
+			ptx::barrier_wait(ptx::shared_address(&control.b_empty[b.index]), b.parity ^ 1);
+			ptx::barrier_arrive_expect(there, kSlotBytesB);
+			copy_b<kCluster>(p, at.b + b.index * kSlotBytesB, at.rank, byte, place.column, there);
+			b.next(p.rings.slots_b);
+		}
+	}
+}
+
+/* This warp has read a slice: A's slot is free if the run ends, B's anyway. */
+template <int kCluster>
+__device__ __forceinline__ void
+release(Control &control, uint32_t flags, uint32_t a, uint32_t b)
+{
+	uint32_t	lane = threadIdx.x % 32;
+	uint32_t	empty = ptx::shared_address(&control.b_empty[b]);
+
+	if ((flags & kLastOfRun) && lane == 0)
+		ptx::barrier_arrive(ptx::shared_address(&control.a_empty[a]));
+	if (kCluster == 1)
+	{
+		if (lane == 0)
+			ptx::barrier_arrive(empty);
+	}
+	else if (lane < kCluster)
+		ptx::barrier_arrive_read(ptx::cluster_address(empty, lane));
+}
+
+/* The slices that a warpgroup multiplies, one after the other. */
+struct Slices
+{
+	Ring		run;			/* the run's first slot of A */
+	Ring		a;
+	Ring		b;
+	uint32_t	before_a;		/* the slots of the slice before */
+	uint32_t	before_b;
+};
+
+/*
+ * Multiplies kCount steps of the next slice; returns when the slice before is
+ * done, and leaves this one to the tensor cores.
+ */
+template <int kCount, int kCluster, class Number>
+__device__ __forceinline__ void
+multiply(Number (&acc)[128], const Params &p, const Place &at, Control &control,
+		 Slices &slices, uint32_t flags, bool first)
+{
+	constexpr int kUnits = kStepBytes / 16; /* of an operand's address */
+	uint32_t	a_slot = slices.a.index;
+	uint32_t	b_slot = slices.b.index;
+	uint64_t	a = ptx::wgmma_operand(at.a + a_slot * kSlotBytesA);
+	uint64_t	b = ptx::wgmma_operand(at.b + b_slot * kSlotBytesB);
+
+	if (flags & kFirstOfRun)
+		ptx::barrier_wait(ptx::shared_address(&control.a_full[a_slot]), slices.a.parity);
+	ptx::barrier_wait(ptx::shared_address(&control.b_full[b_slot]), slices.b.parity);
+
+	ptx::wgmma_fence(acc);
+#pragma unroll
+	for (int step = 0; step < kCount; step++)
+		ptx::wgmma_step(acc, a + step * kUnits, b + step * kUnits, !first || step > 0);
+	ptx::wgmma_commit();
+	ptx::wgmma_wait<1>();
+	if (!first)
+		release<kCluster>(control, flags, slices.before_a, slices.before_b);
+	slices.before_a = a_slot;
+	slices.before_b = b_slot;
+	slices.a.next(p.rings.slots_a);
+	slices.b.next(p.rings.slots_b);
+}
+
+/* The products of one tile. */
+template <int kCluster, class Number>
+__device__ __forceinline__ void
+multiply_tile(Number (&acc)[128], const Params &p, const Place &at, Control &control,
+			  Slices &slices, uint32_t flags)
+{
+	bool		none = p.full_slices == 0;
+
+	slices.a = slices.run;
+	for (int s = 0; s < p.full_slices; s++)
+		multiply<kSteps, kCluster>(acc, p, at, control, slices, flags, s == 0);
+
+	/* a block of code for each, or the compiler would serialise the products */
+	switch (p.steps_left)
+	{
+		case 1:
+			multiply<1, kCluster>(acc, p, at, control, slices, flags, none);
+			break;
+		case 2:
+			multiply<2, kCluster>(acc, p, at, control, slices, flags, none);
+			break;
+		case 3:
+			multiply<3, kCluster>(acc, p, at, control, slices, flags, none);
+			break;
+	}
+	ptx::wgmma_finish(acc);
+	release<kCluster>(control, flags, slices.before_a, slices.before_b);
+	if (flags & kLastOfRun)
+		slices.run = slices.a;
+}
+
+/* A warpgroup's share of the work, tile after tile. */
+template <int kCluster, class Test>
+__device__ __forceinline__ void
+consume(const Params &p, const Test &test, Place at, Control &control)
+{
+	using Number = typename Test::Number;
+
+	const FilterParams &f = p.filter;
+	/* from one lane, so that the compiler knows that it is the same in all */
+	uint32_t	warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0) - 4;
+	uint32_t	lane = threadIdx.x % 32;
+	uint32_t	x = warp * 16 + lane / 4;	/* of this lane's first product in the tile */
+	uint32_t	y = lane % 4 * 2;
+	uint32_t	warp_in_cluster = at.rank * kConsumerWarps + warp;
+	Ring		tile;
+	Slices		slices = {};
+	CandidateWriter writer;
+
+	static_assert(kGroupRows == 4 * 16, "a warp has 16 rows of its group's");
+	at.a += warp / 4 * (kGroupRows * kSliceBytes);
+	for (;;)
+	{
+		TileSlot   &slot = control.tiles[tile.index];
+		const Number *tx = (const Number *) slot.tx + x;
+		Number		acc[128];
 
 		ptx::barrier_wait(ptx::shared_address(&control.tile_full[tile.index]), tile.parity);
 
 		TilePlace	place = slot.place;
 
-		if (place.end)
+		if (place.flags & kEnd)
 			break;
-		if (turns)
-			ptx::named_barrier_wait(1 + group, 256);
+		multiply_tile<kCluster>(acc, p, at, control, slices, place.flags);
 
-		for (int s = 0; s < full; s++)
+		if ((place.warp == kAllWarps || place.warp == warp_in_cluster)
+			&& (!Test::kCoarse || may_have_hits(acc, tx, slot.minima)))
 		{
-			multiply_slice<kSteps>(acc, stages, control, slice, group, s > 0);
+			WarpTile	part = {place.row + at.rank * kTileM + x, place.column + y,
+				f.a.rows, f.b.rows, f.order.triangle, (place.flags & kWhole) != 0};
 
-			/* the slice before this one has been read */
-			ptx::wgmma_wait<1>();
-			if (s > 0 && lane == 0)
-				ptx::barrier_arrive(last);
-			last = ptx::shared_address(&control.slice_empty[slice.index]);
-			slice.next();
-		}
-		ptx::wgmma_wait<0>();
-		if (full > 0 && lane == 0)
-			ptx::barrier_arrive(last);
-		if (rest > 0)
-		{
-			switch (rest)
-			{
-				case 1:
-					multiply_slice<1>(acc, stages, control, slice, group, full > 0);
-					break;
-				case 2:
-					multiply_slice<2>(acc, stages, control, slice, group, full > 0);
-					break;
-				default:
-					multiply_slice<3>(acc, stages, control, slice, group, full > 0);
-					break;
-			}
-			ptx::wgmma_wait<0>();
-			if (lane == 0)
-				ptx::barrier_arrive(ptx::shared_address(&control.slice_empty[slice.index]));
-			slice.next();
-		}
-
-		if (turns)
-			ptx::named_barrier_arrive(1 + (group ^ 1), 256);
-
-		if (place.warp == kAllWarps || place.warp == warp)
-		{
-			int			x = group * 64 + warp % 4 * 16 + lane / 4;
-			int			y = lane % 4 * 2;
-			WarpTile	part = {place.tile_m * kTileM + x, place.tile_n * kTileN + y,
-				f.a.rows, f.b.rows, f.order.triangle, place.whole != 0};
-
-			if (!report_hits<LayoutWgmma>(acc, slot.tx + x, slot.ty + y, test, part,
+			if (!report_hits<LayoutWgmma>(acc, tx, (const Number *) slot.ty + y, test, part,
 										  f.candidates, writer))
-				writer.give_up(f.candidates, place.item, warp, 0);
+				writer.give_up(f.candidates, place.item, warp_in_cluster, place.number);
 		}
 		/* every lane read thresholds, so every lane says that it has */
 		ptx::barrier_arrive(ptx::shared_address(&control.tile_empty[tile.index]));
-		tile.next();
+		tile.next(kTilesAhead);
 	}
 	writer.close(f.candidates);
 }
 
+template <int kCluster>
+__device__ __forceinline__ void
+initialise(Control &control)
+{
+	for (uint32_t i = 0; i < kTilesAhead; i++)
+	{
+		ptx::barrier_init(ptx::shared_address(&control.placed[i]), 1);
+		ptx::barrier_init(ptx::shared_address(&control.tile_full[i]), 1);
+		ptx::barrier_init(ptx::shared_address(&control.tile_empty[i]), kConsumerThreads);
+		if (kCluster > 1)
+			ptx::barrier_init(ptx::shared_address(&control.peer_empty[i]), kCluster - 1);
+	}
+	for (uint32_t i = 0; i < kMostSlots; i++)
+	{
+		ptx::barrier_init(ptx::shared_address(&control.a_full[i]), 1);
+		ptx::barrier_init(ptx::shared_address(&control.a_empty[i]), kConsumerWarps);
+		ptx::barrier_init(ptx::shared_address(&control.b_full[i]), 1);
+		ptx::barrier_init(ptx::shared_address(&control.b_empty[i]), kCluster * kConsumerWarps);
+	}
+	ptx::barrier_init_fence();
+}
+
 #endif							/* sm_90a */
 
-template <class Test>
+template <int kCluster, class Test>
 __global__ void
 __launch_bounds__(kThreads, 1)
-wgmma_kernel(const __grid_constant__ WgmmaParams p, const Test test)
+wgmma_kernel(const __grid_constant__ Params p, const Test test)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 	extern __shared__ unsigned char shared[];
-	uint32_t	skip = (1024 - ptx::shared_address(shared) % 1024) % 1024;
-	uint32_t	stages = ptx::shared_address(shared) + skip;
-	Control    &control = *(Control *) (shared + skip + kStages * kStageBytes);
+	uint32_t	skip = (kAlignment - ptx::shared_address(shared) % kAlignment) % kAlignment;
+	uint32_t	rings = ptx::shared_address(shared) + skip;
+	Control    &control = *(Control *) (shared + skip + kRingBytes);
+	Place		at = {rings, rings + p.rings.slots_a * kSlotBytesA,
+		kCluster == 1 ? 0 : ptx::cluster_rank()};
 
 	if (threadIdx.x == 0)
 	{
-		for (int i = 0; i < kStages; i++)
-		{
-			ptx::barrier_init(ptx::shared_address(&control.slice_full[i]), 1);
-			ptx::barrier_init(ptx::shared_address(&control.slice_empty[i]), kConsumerWarps);
-		}
-		for (int i = 0; i < kTilesAhead; i++)
-		{
-			ptx::barrier_init(ptx::shared_address(&control.tile_full[i]), 1);
-			ptx::barrier_init(ptx::shared_address(&control.tile_empty[i]), kConsumerWarps * 32);
-		}
-		ptx::barrier_init_fence();
+		initialise<kCluster>(control);
 		ptx::prefetch_map(&p.map_a);
 		ptx::prefetch_map(&p.map_b);
 	}
 	__syncthreads();
+	if (kCluster > 1)
+		ptx::cluster_sync();
 
-	/* 65536 registers: 128 threads with 56 and 256 with 224 */
 	if (threadIdx.x < 128)
 	{
-		ptx::registers_release<56>();
+		ptx::registers_release<kProducerRegisters>();
 		if (threadIdx.x == 0)
-			produce(p, stages, control);
+			copy<kCluster>(p, at, control);
+		else if (threadIdx.x == 32 && at.rank == 0)
+			schedule<kCluster>(p.filter, control);
+		else if (threadIdx.x == 32)
+			forward_free_slots(control);
 	}
 	else
 	{
-		ptx::registers_acquire<224>();
-		consume(p, test, stages, control);
+		ptx::registers_acquire<kConsumerRegisters>();
+		consume<kCluster>(p, test, at, control);
 	}
+
+	/* no block leaves while another one may still write to it */
+	if (kCluster > 1)
+		ptx::cluster_sync();
 #else
 	__trap();					/* filter_wgmma_available says no */
 #endif
@@ -428,65 +371,57 @@ built_for_hopper(int *out)
 	out[0] = marker[0] + 1;
 }
 
-using EncodeTiled = CUresult (*) (CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-								  const cuuint64_t *, const cuuint64_t *,
-								  const cuuint32_t *, const cuuint32_t *,
-								  CUtensorMapInterleave, CUtensorMapSwizzle,
-								  CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-/* The driver's function, which this library does not link to. */
-EncodeTiled
-encode_tiled()
+/* Blocks of a cluster. */
+static uint32_t
+cluster_size(uint32_t row_bytes)
 {
-	void	   *function = nullptr;
-	cudaDriverEntryPointQueryResult found;
-
-	if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-										 cudaEnableDefault, &found) != cudaSuccess
-		|| found != cudaDriverEntryPointSuccess)
-	{
-		(void) cudaGetLastError();
-		return nullptr;
-	}
-	return (EncodeTiled) function;
+	if (wgmma_cluster > 0)
+		return wgmma_cluster;
+	return slices_of(row_bytes) >= 4 ? 2 : 1;
 }
 
-/* Boxes of 64 dimensions of box_rows rows; zeros beyond the rows' ends. */
-CUtensorMap
-tensor_map(const QuantisedRows &side, uint32_t stride, uint32_t box_rows)
-{
-	static const EncodeTiled encode = encode_tiled();
-	CUtensorMap map;
-	cuuint64_t	size[2] = {stride, side.rows};
-	cuuint64_t	row_bytes[1] = {stride * sizeof(__half)};
-	cuuint32_t	box[2] = {kSliceK, box_rows};
-	cuuint32_t	steps[2] = {1, 1};
-
-	if (encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, (void *) side.values, size,
-			   row_bytes, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-			   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-			   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
-		fail(FASTED_INTERNAL, "the driver refused to describe the quantised rows");
-	return map;
-}
-
-template <class Test>
-void
+template <int kCluster, class Test>
+static void
 launch(const FilterParams &params, const Test &test, const Device &device,
 	   cudaStream_t stream)
 {
-	auto		kernel = wgmma_kernel<Test>;
-	WgmmaParams p = {tensor_map(params.a, params.stride, kTileM),
-		tensor_map(params.b, params.stride, kTileN), params};
+	auto		kernel = wgmma_kernel<kCluster, Test>;
+	Params		p = {tensor_map(params.a, params.row_bytes, kSliceBytes, kTileM),
+		tensor_map(params.b, params.row_bytes, kSliceBytes, kTileN / kCluster), params,
+		rings_for(params.row_bytes), (int) (params.row_bytes / kSliceBytes),
+		(int) (params.row_bytes % kSliceBytes / kStepBytes)};
+	cudaLaunchAttribute cluster = {};
+	cudaLaunchConfig_t config = {};
 
 	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
 									kSharedBytes),
 			   "sizing the filter's shared memory");
-	kernel<<<device.multiprocessors, kThreads, kSharedBytes, stream>>>(p, test);
-	check_launch("launching the wgmma filter");
+	cluster.id = cudaLaunchAttributeClusterDimension;
+	cluster.val.clusterDim.x = kCluster;
+	cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+	config.gridDim = device.multiprocessors / kCluster * kCluster;
+	config.blockDim = kThreads;
+	config.dynamicSmemBytes = kSharedBytes;
+	config.stream = stream;
+	config.attrs = &cluster;
+	config.numAttrs = kCluster > 1 ? 1 : 0;
+	check_cuda(cudaLaunchKernelEx(&config, kernel, p, test), "launching the wgmma filter");
 }
 
-}								/* namespace */
+template <class Test>
+static void
+launch(const FilterParams &params, const Test &test, const Device &device,
+	   cudaStream_t stream)
+{
+	if (params.order.tile_m == kTileM)
+		launch<1>(params, test, device, stream);
+	else
+		launch<2>(params, test, device, stream);
+}
+
+}								/* namespace wgmma */
+
+uint32_t	wgmma_cluster = 0;
 
 bool
 filter_wgmma_available(const Device &device)
@@ -496,19 +431,44 @@ filter_wgmma_available(const Device &device)
 	if (device.capability != 90)
 		return false;
 
-	check_cuda(cudaFuncGetAttributes(&attributes, built_for_hopper),
+	check_cuda(cudaFuncGetAttributes(&attributes, wgmma::built_for_hopper),
 			   "looking for the wgmma filter");
-	return attributes.sharedSizeBytes >= 64 * sizeof(int) && encode_tiled() != nullptr;
+	return attributes.sharedSizeBytes >= 64 * sizeof(int) && tensor_maps_available();
+}
+
+/* Large squares, unless they would leave multiprocessors without work. */
+TileShape
+wgmma_tiles(uint32_t row_bytes, uint32_t rows, const Device &device)
+{
+	uint32_t	tile_m = wgmma::cluster_size(row_bytes) * wgmma::kTileM;
+	uint32_t	side = wgmma::kMostSide;
+
+	for (; side > wgmma::kLeastSide; side /= 2)
+	{
+		uint64_t	squares = ((uint64_t) rows + side - 1) / side;
+
+		if (squares * squares / 2 * (side / tile_m) >= (uint64_t) device.multiprocessors * 16)
+			break;
+	}
+	return {tile_m, wgmma::resident(row_bytes) ? side : wgmma::kTileN, side};
 }
 
 void
-launch_filter_wgmma(const FilterParams &params, bool approximate,
-					const Device &device, cudaStream_t stream)
+launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
+					cudaStream_t stream)
 {
-	if (approximate)
-		launch(params, PaperTest{params.eps2}, device, stream);
-	else
-		launch(params, CertifiedTest{}, device, stream);
+	switch (criterion)
+	{
+		case Criterion::kInt8:
+			wgmma::launch(params, Int8Test{}, device, stream);
+			break;
+		case Criterion::kPaper:
+			wgmma::launch(params, PaperTest{params.eps2}, device, stream);
+			break;
+		default:
+			wgmma::launch(params, Fp16Test{}, device, stream);
+			break;
+	}
 }
 
 }								/* namespace fasted */

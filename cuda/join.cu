@@ -60,15 +60,14 @@ Join::Join(const FastedProblem &problem)
 	choose_shape();
 
 	upload_.create();
-	uint64_t	row_bytes = (uint64_t) problem.dimensions * sizeof(float);
-	uint64_t	rows = std::max<uint64_t>(1, kStagingBytes / row_bytes);
+	uint64_t	rows = std::max<uint64_t>(1, kStagingBytes / (problem.dimensions * sizeof(float)));
 
 	if (tuning.staging_rows > 0)
 		rows = std::min(rows, tuning.staging_rows);
 	for (StagingBuffer &buffer : staging_)
 		buffer.rows.allocate(rows * problem.dimensions, "allocating staging buffers");
-	if (settings_.stride > 0 && !settings_.approximate)
-		transform_.allocate(budget_, problem.dimensions);
+	if (settings_.row_bytes > 0 && settings_.criterion != Criterion::kPaper)
+		quantiser_.allocate(budget_, problem.dimensions);
 	rounds_.reset(new Rounds);
 }
 
@@ -80,7 +79,6 @@ Join::choose_kernel()
 	settings_.device = device_;
 	settings_.eps = problem_.eps;
 	settings_.dimensions = problem_.dimensions;
-	settings_.tile_m = settings_.tile_n = 128;
 
 	switch (problem_.filter)
 	{
@@ -88,44 +86,56 @@ Join::choose_kernel()
 			settings_.kernel = Kernel::kFp64;
 			return;
 		case FASTED_FILTER_AUTO:
+			to_choose_ = !problem_.approximate;
+			break;
 		case FASTED_FILTER_FP16:
 			break;
-		default:
-			fail(FASTED_UNSUPPORTED, "this filter is not available on the GPU");
+		case FASTED_FILTER_INT8:
+			settings_.criterion = Criterion::kInt8;
+			break;
 	}
-	settings_.approximate = problem_.approximate;
-	settings_.stride = (problem_.dimensions + kStepK - 1) / kStepK * kStepK;
+	if (settings_.criterion == Criterion::kInt8 && problem_.dimensions > kMostDimensionsInt8)
+		fail(FASTED_UNSUPPORTED, "the INT8 filter takes at most %u dimensions",
+			 kMostDimensionsInt8);
+	if (settings_.criterion == Criterion::kInt8 && problem_.approximate)
+		fail(FASTED_UNSUPPORTED, "the INT8 filter needs the exact recheck");
+	if (problem_.approximate)
+		settings_.criterion = Criterion::kPaper;
+
+	/* not yet chosen: FP16, the larger one */
+	settings_.row_bytes = row_bytes(problem_.dimensions, precision_of(settings_.criterion));
 	settings_.kernel = Kernel::kMma;
 	if (filter_wgmma_available(device_)
 		&& !(tuning.kernel && strcmp(tuning.kernel, "mma.sync") == 0))
-	{
 		settings_.kernel = Kernel::kWgmma;
-		settings_.tile_n = 256;
-	}
 }
 
 /* Divides the memory between candidates and rows. */
 void
 Join::choose_shape()
 {
-	uint64_t	row_bytes = (uint64_t) problem_.dimensions * sizeof(float);
+	uint64_t	staged_bytes = (uint64_t) problem_.dimensions * sizeof(float);
+	bool		approximate = settings_.criterion == Criterion::kPaper;
 	uint64_t	chunk_rows = 1;
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget_.limit / 32);
-	size_t		fixed = Transform::bytes(problem_.dimensions);
+	size_t		fixed = Quantiser::bytes(problem_.dimensions);
+	size_t		choosing = to_choose_ ? choice_bytes(device_, problem_.dimensions) : 0;
 
 	candidates_ = tuning.candidates > 0 ? tuning.candidates : kMostCandidates;
 	while (candidates_ > kMostAtOnce
-		   && Rounds::bytes(device_, candidates_, settings_.approximate) > budget_.limit / 4)
+		   && Rounds::bytes(device_, candidates_, approximate) > budget_.limit / 4)
 		candidates_ /= 2;
-	fixed += Rounds::bytes(device_, candidates_, settings_.approximate);
+	fixed += Rounds::bytes(device_, candidates_, approximate);
+	if (choosing <= budget_.limit / 16)
+		fixed += choosing;
 	room_ = budget_.limit > fixed ? budget_.limit - fixed : 0;
 
-	while (chunk_rows * 2 * row_bytes <= most
+	while (chunk_rows * 2 * staged_bytes <= most
 		   && (problem_.expected_rows == 0 || chunk_rows < problem_.expected_rows))
 		chunk_rows *= 2;
 
 	shape_.dimensions = problem_.dimensions;
-	shape_.stride = settings_.stride;
+	shape_.row_bytes = settings_.row_bytes;
 	shape_.shift = 0;
 	while (chunk_rows > (uint64_t) 1 << shape_.shift)
 		shape_.shift++;
@@ -305,34 +315,63 @@ Join::start(uint64_t total_rows)
 	if (resident)
 		prepare(sides_[0]);
 	step_ = schedule_.next();
-	if (step_.kind == PanelStep::kJoin)
-		rounds_->begin(sides_[step_.side_a], sides_[step_.side_b], upload_);
+	begin_step();
+}
+
+/* INT8 or FP16, once the first rows are there. */
+void
+Join::choose_precision(const RowStore &store)
+{
+	if (!to_choose_)
+		return;
+	to_choose_ = false;
+	choice_ = choose_filter(budget_, settings_, quantiser_, store.table(), upload_);
+	settings_.criterion = choice_.criterion;
+	settings_.row_bytes = row_bytes(problem_.dimensions, precision_of(choice_.criterion));
+	rounds_->set_filter(settings_.criterion, settings_.row_bytes);
 }
 
 /* Quantises a panel that has been staged. */
 void
 Join::prepare(RowStore &store)
 {
-	if (settings_.stride == 0)
+	if (settings_.row_bytes == 0)
 		return;
 	prepare_begun_.record(upload_);
-	if (settings_.approximate)
+	choose_precision(store);
+
+	if (settings_.criterion == Criterion::kPaper)
 	{
 		/* the flag was cleared in another stream */
 		check_cuda(cudaStreamSynchronize(rounds_->stream()), "clearing a flag");
-		launch_quantise_paper(store.table(), settings_.stride, store.values(),
-							  store.thresholds(), rounds_->overflow(), upload_);
+		launch_quantise_paper(store.table(), settings_.row_bytes,
+							  (__half *) store.room().values, store.room().thresholds,
+							  rounds_->overflow(), upload_);
+		launch_minima(store.room().thresholds, store.rows, Precision::kFp16,
+					  store.room().minima, upload_);
 	}
 	else
-	{
-		if (!transform_found_)
-			transform_.find(store.table(), upload_);
-		transform_found_ = true;
-		launch_quantise(store.table(), transform_, settings_.eps, settings_.stride,
-						store.values(), store.thresholds(), upload_);
-	}
+		quantiser_.quantise(settings_.criterion, store.table(), settings_.eps, store.room(),
+							upload_);
 	prepare_ended_.record(upload_);
 	prepare_timed_ = false;
+}
+
+void
+Join::note_prepare_time()
+{
+	if (prepare_timed_ || !prepare_ended_.done("quantising rows"))
+		return;
+	prepare_seconds_ += prepare_ended_.seconds_since(prepare_begun_);
+	prepare_timed_ = true;
+}
+
+void
+Join::begin_step()
+{
+	if (step_.kind == PanelStep::kJoin)
+		rounds_->begin(sides_[step_.side_a].side(), sides_[step_.side_b].side(),
+					   step_.side_a == step_.side_b, upload_);
 }
 
 /*
@@ -387,13 +426,8 @@ Join::advance(FastedBatch *batch, FastedStatus *status)
 		}
 
 		step_ = schedule_.next();
-		if (step_.kind == PanelStep::kJoin)
-			rounds_->begin(sides_[step_.side_a], sides_[step_.side_b], upload_);
-		if (!prepare_timed_ && prepare_ended_.done("quantising rows"))
-		{
-			prepare_seconds_ += prepare_ended_.seconds_since(prepare_begun_);
-			prepare_timed_ = true;
-		}
+		begin_step();
+		note_prepare_time();
 	}
 }
 
@@ -416,11 +450,7 @@ Join::next(int timeout_ms, FastedBatch *batch)
 	/* give the device its next work before the caller turns to these pairs */
 	if (status == FASTED_OK)
 		rounds_->pump();
-	if (!prepare_timed_ && prepare_ended_.done("quantising rows"))
-	{
-		prepare_seconds_ += prepare_ended_.seconds_since(prepare_begun_);
-		prepare_timed_ = true;
-	}
+	note_prepare_time();
 	return status;
 }
 
@@ -436,7 +466,12 @@ Join::stats(FastedStats *stats) const
 			 : settings_.kernel == Kernel::kMma ? "mma.sync" : "fma",
 			 device_.capability);
 	snprintf(stats->filter, sizeof(stats->filter), "%s",
-			 settings_.kernel == Kernel::kFp64 ? "fp64" : "fp16");
+			 settings_.kernel == Kernel::kFp64 ? "fp64"
+			 : settings_.criterion == Criterion::kInt8 ? "int8" : "fp16");
+	stats->filter_sampled = choice_.sampled;
+	stats->sampled_pairs = choice_.pairs;
+	stats->sampled_candidates = choice_.criterion == Criterion::kInt8
+		? choice_.candidates_int8 : choice_.candidates_fp16;
 	stats->rows = rows_;
 	stats->dimensions = problem_.dimensions;
 	stats->panels = panels_;
@@ -452,6 +487,7 @@ Join::stats(FastedStats *stats) const
 	stats->prepare_seconds = prepare_seconds_;
 	stats->filter_seconds = totals.filter_seconds;
 	stats->refine_seconds = totals.refine_seconds;
+	stats->device_seconds = totals.device_seconds;
 }
 
 }								/* namespace fasted */

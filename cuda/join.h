@@ -13,10 +13,11 @@
 
 #include <memory>
 
+#include "choice.h"
 #include "device_memory.h"
 #include "engine.h"
 #include "panels.h"
-#include "quantise.h"
+#include "quantiser.h"
 #include "rounds.h"
 #include "row_store.h"
 
@@ -64,7 +65,10 @@ private:
 	void		choose_kernel();
 	void		choose_shape();
 	void		choose_panels();
+	void		choose_precision(const RowStore &store);
 	void		prepare(RowStore &store);
+	void		note_prepare_time();
+	void		begin_step();
 	bool		advance(FastedBatch *batch, FastedStatus *status);
 	uint64_t	panel_first(uint32_t panel) const { return panel * panel_rows_; }
 	uint64_t	panel_count(uint32_t panel) const;
@@ -94,8 +98,9 @@ private:
 	PanelStep	step_ = {PanelStep::kDone, 0, 0, 0, 0};
 	bool		asked_ = false; /* for the rows of step_ */
 
-	Transform	transform_;
-	bool		transform_found_ = false;
+	Quantiser	quantiser_;
+	Choice		choice_;
+	bool		to_choose_ = false; /* INT8 or FP16, from the first rows */
 	Event		prepare_begun_;
 	Event		prepare_ended_;
 	bool		prepare_timed_ = true;

@@ -48,7 +48,7 @@ copy_async_wait()
 	asm volatile("cp.async.wait_group %0;\n" :: "n"(N) : "memory");
 }
 
-/* Four 8 x 8 FP16 matrices; lane l names row l % 8 of matrix l / 8. */
+/* Four 8 x 16-byte matrices; lane l names row l % 8 of matrix l / 8. */
 __device__ __forceinline__ void
 load_matrix_x4(uint32_t (&r)[4], uint32_t address)
 {
@@ -57,13 +57,24 @@ load_matrix_x4(uint32_t (&r)[4], uint32_t address)
 				 : "r"(address) : "memory");
 }
 
-/* d += a b, 16 x 8 x 16: FP16 in, FP32 out. */
+/* d += a b, 16 x 8, 32 bytes of K: 16 numbers in FP16, summed in FP32. */
 __device__ __forceinline__ void
-mma_16816(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+mma_step(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
 				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
 				 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),
+				   "r"(b0), "r"(b1));
+}
+
+/* The same for 32 numbers in INT8, summed in INT32. */
+__device__ __forceinline__ void
+mma_step(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+				 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+				 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
 				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),
 				   "r"(b0), "r"(b1));
 }

@@ -64,6 +64,73 @@ barrier_wait(uint32_t barrier, uint32_t parity)
 				 "}\n" :: "r"(barrier), "r"(parity) : "memory");
 }
 
+/* The same barrier in another block of the cluster, by its rank. */
+__device__ __forceinline__ uint32_t
+cluster_address(uint32_t address, uint32_t rank)
+{
+	uint32_t	there;
+
+	asm("mapa.shared::cluster.u32 %0, %1, %2;\n" : "=r"(there) : "r"(address), "r"(rank));
+	return there;
+}
+
+/*
+ * Says to any block of the cluster that this warp has read something: nothing
+ * was written, so nothing has to be made visible.
+ */
+__device__ __forceinline__ void
+barrier_arrive_read(uint32_t cluster_barrier)
+{
+	asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n"
+				 :: "r"(cluster_barrier) : "memory");
+}
+
+/* Arrives at a barrier of any block of the cluster. */
+__device__ __forceinline__ void
+barrier_arrive_cluster(uint32_t cluster_barrier)
+{
+	asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];\n"
+				 :: "r"(cluster_barrier) : "memory");
+}
+
+/* Waits for arrivals from other blocks of the cluster, and sees what they wrote. */
+__device__ __forceinline__ void
+barrier_wait_cluster(uint32_t barrier, uint32_t parity)
+{
+	asm volatile("{\n"
+				 ".reg .pred done;\n"
+				 "again:\n"
+				 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+				 "@done bra finished;\n"
+				 "bra again;\n"
+				 "finished:\n"
+				 "}\n" :: "r"(barrier), "r"(parity) : "memory");
+}
+
+/* All threads of all blocks of the cluster. */
+__device__ __forceinline__ void
+cluster_sync()
+{
+	asm volatile("barrier.cluster.arrive.release;\n"
+				 "barrier.cluster.wait.acquire;\n" ::: "memory");
+}
+
+__device__ __forceinline__ uint32_t
+cluster_rank()
+{
+	uint32_t	rank;
+
+	asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+	return rank;
+}
+
+__device__ __forceinline__ void
+store_cluster(uint32_t cluster_address, uint64_t value)
+{
+	asm volatile("st.shared::cluster.u64 [%0], %1;\n"
+				 :: "r"(cluster_address), "l"(value) : "memory");
+}
+
 /* Hardware barriers of a block, by number; both wait and arrive count. */
 
 __device__ __forceinline__ void
@@ -86,6 +153,16 @@ copy_tile(uint32_t to, const CUtensorMap *map, int x, int y, uint32_t barrier)
 	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
 				 "[%0], [%1, {%2, %3}], [%4];\n"
 				 :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier) : "memory");
+}
+
+/* The same into all blocks of "mask", at the same address, for each one's barrier. */
+__device__ __forceinline__ void
+copy_tile_to_all(uint32_t to, const CUtensorMap *map, int x, int y, uint32_t barrier,
+				 uint16_t mask)
+{
+	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+				 ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;\n"
+				 :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(mask) : "memory");
 }
 
 __device__ __forceinline__ void
@@ -119,12 +196,6 @@ registers_acquire()
 }
 
 __device__ __forceinline__ void
-wgmma_fence()
-{
-	asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
-}
-
-__device__ __forceinline__ void
 wgmma_commit()
 {
 	asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
@@ -150,50 +221,92 @@ wgmma_operand(uint32_t address)
 		| (uint64_t) 1 << 62;
 }
 
-/* d = a b + (add ? d : 0), 64 x 256 x 16: FP16 in, FP32 out. */
+/*
+ * d = a b + (add ? d : 0), one step of K: the tiles of 64 and 256 rows lie in
+ * shared memory, 32 bytes of each row; a thread has 128 of the 64 x 256 sums.
+ */
+#define FASTED_128_NAMES \
+	"%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+	"%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+	"%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+	"%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
+	"%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+	"%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+	"%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+	"%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+#define FASTED_128_OPERANDS(CONSTRAINT) \
+	CONSTRAINT(d[0]), CONSTRAINT(d[1]), CONSTRAINT(d[2]), CONSTRAINT(d[3]), CONSTRAINT(d[4]), CONSTRAINT(d[5]), CONSTRAINT(d[6]), CONSTRAINT(d[7]), \
+	CONSTRAINT(d[8]), CONSTRAINT(d[9]), CONSTRAINT(d[10]), CONSTRAINT(d[11]), CONSTRAINT(d[12]), CONSTRAINT(d[13]), CONSTRAINT(d[14]), CONSTRAINT(d[15]), \
+	CONSTRAINT(d[16]), CONSTRAINT(d[17]), CONSTRAINT(d[18]), CONSTRAINT(d[19]), CONSTRAINT(d[20]), CONSTRAINT(d[21]), CONSTRAINT(d[22]), CONSTRAINT(d[23]), \
+	CONSTRAINT(d[24]), CONSTRAINT(d[25]), CONSTRAINT(d[26]), CONSTRAINT(d[27]), CONSTRAINT(d[28]), CONSTRAINT(d[29]), CONSTRAINT(d[30]), CONSTRAINT(d[31]), \
+	CONSTRAINT(d[32]), CONSTRAINT(d[33]), CONSTRAINT(d[34]), CONSTRAINT(d[35]), CONSTRAINT(d[36]), CONSTRAINT(d[37]), CONSTRAINT(d[38]), CONSTRAINT(d[39]), \
+	CONSTRAINT(d[40]), CONSTRAINT(d[41]), CONSTRAINT(d[42]), CONSTRAINT(d[43]), CONSTRAINT(d[44]), CONSTRAINT(d[45]), CONSTRAINT(d[46]), CONSTRAINT(d[47]), \
+	CONSTRAINT(d[48]), CONSTRAINT(d[49]), CONSTRAINT(d[50]), CONSTRAINT(d[51]), CONSTRAINT(d[52]), CONSTRAINT(d[53]), CONSTRAINT(d[54]), CONSTRAINT(d[55]), \
+	CONSTRAINT(d[56]), CONSTRAINT(d[57]), CONSTRAINT(d[58]), CONSTRAINT(d[59]), CONSTRAINT(d[60]), CONSTRAINT(d[61]), CONSTRAINT(d[62]), CONSTRAINT(d[63]), \
+	CONSTRAINT(d[64]), CONSTRAINT(d[65]), CONSTRAINT(d[66]), CONSTRAINT(d[67]), CONSTRAINT(d[68]), CONSTRAINT(d[69]), CONSTRAINT(d[70]), CONSTRAINT(d[71]), \
+	CONSTRAINT(d[72]), CONSTRAINT(d[73]), CONSTRAINT(d[74]), CONSTRAINT(d[75]), CONSTRAINT(d[76]), CONSTRAINT(d[77]), CONSTRAINT(d[78]), CONSTRAINT(d[79]), \
+	CONSTRAINT(d[80]), CONSTRAINT(d[81]), CONSTRAINT(d[82]), CONSTRAINT(d[83]), CONSTRAINT(d[84]), CONSTRAINT(d[85]), CONSTRAINT(d[86]), CONSTRAINT(d[87]), \
+	CONSTRAINT(d[88]), CONSTRAINT(d[89]), CONSTRAINT(d[90]), CONSTRAINT(d[91]), CONSTRAINT(d[92]), CONSTRAINT(d[93]), CONSTRAINT(d[94]), CONSTRAINT(d[95]), \
+	CONSTRAINT(d[96]), CONSTRAINT(d[97]), CONSTRAINT(d[98]), CONSTRAINT(d[99]), CONSTRAINT(d[100]), CONSTRAINT(d[101]), CONSTRAINT(d[102]), CONSTRAINT(d[103]), \
+	CONSTRAINT(d[104]), CONSTRAINT(d[105]), CONSTRAINT(d[106]), CONSTRAINT(d[107]), CONSTRAINT(d[108]), CONSTRAINT(d[109]), CONSTRAINT(d[110]), CONSTRAINT(d[111]), \
+	CONSTRAINT(d[112]), CONSTRAINT(d[113]), CONSTRAINT(d[114]), CONSTRAINT(d[115]), CONSTRAINT(d[116]), CONSTRAINT(d[117]), CONSTRAINT(d[118]), CONSTRAINT(d[119]), \
+	CONSTRAINT(d[120]), CONSTRAINT(d[121]), CONSTRAINT(d[122]), CONSTRAINT(d[123]), CONSTRAINT(d[124]), CONSTRAINT(d[125]), CONSTRAINT(d[126]), CONSTRAINT(d[127])
+
+#define FASTED_WGMMA(TYPES, CONSTRAINT, END) \
+	asm volatile("{\n" \
+				 ".reg .pred p;\n" \
+				 "setp.ne.b32 p, %130, 0;\n" \
+				 "wgmma.mma_async.sync.aligned.m64n256" TYPES " {" FASTED_128_NAMES \
+				 "}, %128, %129, p" END ";\n" \
+				 "}\n" \
+				 : FASTED_128_OPERANDS(CONSTRAINT) : "l"(a), "l"(b), "r"(add))
+
+/* 16 dimensions in FP16, summed in FP32. */
 __device__ __forceinline__ void
-wgmma_64x256x16(float (&d)[128], uint64_t a, uint64_t b, int add)
+wgmma_step(float (&d)[128], uint64_t a, uint64_t b, int add)
 {
-	asm volatile("{\n"
-		".reg .pred p;\n"
-		"setp.ne.b32 p, %130, 0;\n"
-		"wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
-		"%0, %1, %2, %3, %4, %5, %6, %7, "
-		"%8, %9, %10, %11, %12, %13, %14, %15, "
-		"%16, %17, %18, %19, %20, %21, %22, %23, "
-		"%24, %25, %26, %27, %28, %29, %30, %31, "
-		"%32, %33, %34, %35, %36, %37, %38, %39, "
-		"%40, %41, %42, %43, %44, %45, %46, %47, "
-		"%48, %49, %50, %51, %52, %53, %54, %55, "
-		"%56, %57, %58, %59, %60, %61, %62, %63, "
-		"%64, %65, %66, %67, %68, %69, %70, %71, "
-		"%72, %73, %74, %75, %76, %77, %78, %79, "
-		"%80, %81, %82, %83, %84, %85, %86, %87, "
-		"%88, %89, %90, %91, %92, %93, %94, %95, "
-		"%96, %97, %98, %99, %100, %101, %102, %103, "
-		"%104, %105, %106, %107, %108, %109, %110, %111, "
-		"%112, %113, %114, %115, %116, %117, %118, %119, "
-		"%120, %121, %122, %123, %124, %125, %126, %127"
-		"}, %128, %129, p, 1, 1, 0, 0;\n"
-		"}\n" :
-		"+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-		"+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-		"+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-		"+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-		"+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-		"+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-		"+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-		"+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-		"+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-		"+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-		"+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
-		"+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
-		"+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
-		"+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
-		"+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
-		"+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-		: "l"(a), "l"(b), "r"(add));
+	FASTED_WGMMA("k16.f32.f16.f16", "+f", ", 1, 1, 0, 0");
 }
+
+/* 32 dimensions in INT8, summed in INT32. */
+__device__ __forceinline__ void
+wgmma_step(int32_t (&d)[128], uint64_t a, uint64_t b, int add)
+{
+	FASTED_WGMMA("k32.s32.s8.s8", "+r", "");
+}
+
+/*
+ * Before the first product of some, and after the last one.  The sums are
+ * operands, so that the compiler moves them before and reads them after.
+ */
+__device__ __forceinline__ void
+wgmma_fence(float (&d)[128])
+{
+	asm volatile("wgmma.fence.sync.aligned;\n" : FASTED_128_OPERANDS("+f") :: "memory");
+}
+
+__device__ __forceinline__ void
+wgmma_fence(int32_t (&d)[128])
+{
+	asm volatile("wgmma.fence.sync.aligned;\n" : FASTED_128_OPERANDS("+r") :: "memory");
+}
+
+__device__ __forceinline__ void
+wgmma_finish(float (&d)[128])
+{
+	asm volatile("wgmma.wait_group.sync.aligned 0;\n" : FASTED_128_OPERANDS("+f") :: "memory");
+}
+
+__device__ __forceinline__ void
+wgmma_finish(int32_t (&d)[128])
+{
+	asm volatile("wgmma.wait_group.sync.aligned 0;\n" : FASTED_128_OPERANDS("+r") :: "memory");
+}
+
+#undef FASTED_WGMMA
+#undef FASTED_128_OPERANDS
+#undef FASTED_128_NAMES
 
 }								/* namespace ptx */
 }								/* namespace fasted */

@@ -41,6 +41,7 @@ constexpr float kLargestHalf = 65504.0f;
  * 25 bits, 10.5.  Doubled, for what a later GPU may do.
  */
 constexpr double kStepError = 44.0 / 16777216.0;
+constexpr uint32_t kStepNumbers = kStepBytes / sizeof(__half);
 
 constexpr int kRowsPerBlock = 8;	/* one warp a row */
 
@@ -190,7 +191,7 @@ quantise_kernel(const RowTable rows, const float *centre, const int *exponent,
 	{
 		uint32_t	d = rows.dimensions;
 		double		slack = fasted_sum_slack(d);
-		double		gamma = kStepError * (stride / kStepK);
+		double		gamma = kStepError * (stride / kStepNumbers);
 		double		alpha = d * (double) FLT_MIN;
 		double		rho = fasted_rho(error2, norm2, d);
 
@@ -247,13 +248,6 @@ blocks_for(uint32_t rows)
 	return (rows + kRowsPerBlock - 1) / kRowsPerBlock;
 }
 
-/* Rows and the padding of their thresholds. */
-uint32_t
-padded(uint32_t rows)
-{
-	return (rows + kThresholdPad - 1) / kThresholdPad * kThresholdPad;
-}
-
 }								/* namespace */
 
 size_t
@@ -296,20 +290,21 @@ Transform::find(const RowTable &rows, cudaStream_t stream)
 
 void
 launch_quantise(const RowTable &rows, const Transform &transform, double eps,
-				uint32_t stride, __half *values, float *thresholds,
+				uint32_t row_bytes, __half *values, uint32_t *thresholds,
 				cudaStream_t stream)
 {
-	quantise_kernel<<<blocks_for(padded(rows.rows)), kRowsPerBlock * 32, 0, stream>>>(
-		rows, transform.centre(), transform.exponent(), eps, stride, values, thresholds);
+	quantise_kernel<<<blocks_for(padded_thresholds(rows.rows)), kRowsPerBlock * 32, 0, stream>>>(
+		rows, transform.centre(), transform.exponent(), eps, row_bytes / sizeof(__half),
+		values, (float *) thresholds);
 	check_launch("quantising rows");
 }
 
 void
-launch_quantise_paper(const RowTable &rows, uint32_t stride, __half *values,
-					  float *norms, uint32_t *overflow, cudaStream_t stream)
+launch_quantise_paper(const RowTable &rows, uint32_t row_bytes, __half *values,
+					  uint32_t *norms, uint32_t *overflow, cudaStream_t stream)
 {
-	quantise_paper_kernel<<<blocks_for(padded(rows.rows)), kRowsPerBlock * 32, 0, stream>>>(
-		rows, stride, values, norms, overflow);
+	quantise_paper_kernel<<<blocks_for(padded_thresholds(rows.rows)), kRowsPerBlock * 32, 0, stream>>>(
+		rows, row_bytes / sizeof(__half), values, (float *) norms, overflow);
 	check_launch("quantising rows");
 }
 

@@ -42,17 +42,20 @@ private:
 	DeviceArray<uint32_t> histogram_;
 };
 
-/* Quantises rows for the certified filter; thresholds beyond them are +inf. */
+/*
+ * Quantises rows for the certified filter.  Thresholds are FP32 in 32 bits; those
+ * beyond the rows are +inf.
+ */
 void launch_quantise(const RowTable &rows, const Transform &transform,
-					 double eps, uint32_t stride, __half *values,
-					 float *thresholds, cudaStream_t stream);
+					 double eps, uint32_t row_bytes, __half *values,
+					 uint32_t *thresholds, cudaStream_t stream);
 
 /*
  * The paper's own: FP16 as the rows are, and s_i, the sum of squares rounded
  * toward zero (its step 1).  *overflow becomes 1 when a value does not fit.
  */
-void launch_quantise_paper(const RowTable &rows, uint32_t stride,
-						   __half *values, float *norms, uint32_t *overflow,
+void launch_quantise_paper(const RowTable &rows, uint32_t row_bytes,
+						   __half *values, uint32_t *norms, uint32_t *overflow,
 						   cudaStream_t stream);
 
 }								/* namespace fasted */

@@ -26,33 +26,18 @@ constexpr uint32_t kShortRowsTake = 32;
 constexpr uint32_t kLongRowsTake = 4;
 constexpr uint32_t kLongRows = 512;
 
-/* Gives every thread that keeps a pair its place among the results. */
+/* Gives every lane that keeps a pair its place among the results. */
 static __device__ __forceinline__ unsigned long long
-place_in_results(bool keep, bool candidate, WorkState *state)
+place_in_results(bool keep, WorkState *state)
 {
-	__shared__ unsigned long long base;
-	__shared__ uint32_t warp_count[kBlock / 32];
+	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	kept = __ballot_sync(0xffffffff, keep);
-	uint32_t	warp = threadIdx.x / 32;
-	uint32_t	before = __popc(kept & ((1u << threadIdx.x % 32) - 1));
-	uint32_t	total = 0;
-	int			candidates;
+	unsigned long long base = 0;
 
-	if (threadIdx.x % 32 == 0)
-		warp_count[warp] = __popc(kept);
-	candidates = __syncthreads_count(candidate);
-	for (uint32_t w = 0; w < kBlock / 32; w++)
-	{
-		before += w < warp ? warp_count[w] : 0;
-		total += warp_count[w];
-	}
-	if (threadIdx.x == 0)
-	{
-		base = total > 0 ? atomicAdd(&state->pairs, (unsigned long long) total) : 0;
-		atomicAdd(&state->candidates, (unsigned long long) candidates);
-	}
-	__syncthreads();
-	return base + before;
+	if (lane == 0 && kept != 0)
+		base = atomicAdd(&state->pairs, (unsigned long long) __popc(kept));
+	base = __shfl_sync(0xffffffff, base, 0);
+	return base + __popc(kept & ((1u << lane) - 1));
 }
 
 /*
@@ -76,8 +61,8 @@ squared_distance(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 #pragma unroll
 		for (int i = 0; i < kBatch; i++)
 		{
-			x[i] = p.a.row(__shfl_sync(0xffffffff, mine.x, first + i));
-			y[i] = p.b.row(__shfl_sync(0xffffffff, mine.y, first + i));
+			x[i] = p.a.staged_row(__shfl_sync(0xffffffff, mine.x, first + i));
+			y[i] = p.b.staged_row(__shfl_sync(0xffffffff, mine.y, first + i));
 			sums[i] = 0;
 		}
 #pragma unroll 4
@@ -106,20 +91,25 @@ refine_kernel(const __grid_constant__ RefineParams p)
 	uint32_t	shift = p.candidates.chunk_shift;
 	uint32_t	used = min(state->chunks_used, p.candidates.chunks) << shift;
 
-	for (uint32_t first = blockIdx.x * kWarps * kTake; first < used;
+	unsigned long long candidates = 0;
+
+	for (uint32_t first = (blockIdx.x * kWarps + threadIdx.x / 32) * kTake; first < used;
 		 first += gridDim.x * kWarps * kTake)
 	{
 		/* what a warp takes lies in one chunk, which is filled from its start */
-		uint32_t	begin = first + threadIdx.x / 32 * kTake;
-		uint32_t	within = begin & ((1u << shift) - 1);
-		uint32_t	count = begin < used ? p.candidates.counts[begin >> shift] : 0;
+		uint32_t	within = first & ((1u << shift) - 1);
+		uint32_t	count = p.candidates.counts[first >> shift];
 		uint32_t	here = count > within ? min(count - within, kTake) : 0;
-		uint32_t	slot = begin + threadIdx.x % 32;
+		uint32_t	slot = first + threadIdx.x % 32;
 		bool		mine = threadIdx.x % 32 < here;
 		uint2		pair = mine ? p.candidates.pairs[slot] : make_uint2(0, 0);
 		double		dist = 0;
 		bool		keep = mine;
 
+		if (here == 0)
+			continue;
+		candidates += here;
+		pair = make_uint2(p.a.number_at(pair.x), p.b.number_at(pair.y));
 		if (kApproximate)
 			dist = mine ? sqrt((double) fmaxf(0.0f, p.candidates.squares[slot])) : 0;
 		else
@@ -128,12 +118,18 @@ refine_kernel(const __grid_constant__ RefineParams p)
 			keep = mine && dist <= p.eps;
 		}
 
-		unsigned long long at = place_in_results(keep, mine, state);
+		unsigned long long at = place_in_results(keep, state);
 
 		if (keep)
-			p.pairs[at] = {(uint32_t) (p.first_row_a + pair.x),
-				(uint32_t) (p.first_row_b + pair.y), dist};
+		{
+			uint32_t	a = (uint32_t) (p.first_row_a + pair.x);
+			uint32_t	b = (uint32_t) (p.first_row_b + pair.y);
+
+			p.pairs[at] = {min(a, b), max(a, b), dist};
+		}
 	}
+	if (threadIdx.x % 32 == 0 && candidates > 0)
+		atomicAdd(&state->candidates, candidates);
 }
 
 void

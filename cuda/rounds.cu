@@ -8,6 +8,7 @@
 #include "rounds.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace fasted
 {
@@ -22,8 +23,37 @@ constexpr double kRoundSeconds = 0.008;
 constexpr uint32_t kLongRows = 512;
 
 /* Before the first round has been timed: operations a second, guessed low. */
-constexpr double kGuessTensor = 150e12;
-constexpr double kGuessFp64 = 5e12;
+constexpr double kGuessWgmmaInt8 = 1200e12;
+constexpr double kGuessWgmmaFp16 = 600e12;
+constexpr double kGuessMma = 150e12;
+constexpr double kGuessFp64 = 2.5e12;
+
+/* So little longer than a round that it had better be one. */
+constexpr double kOneRound = 1.5;
+
+double
+guessed_rate(const RoundSettings &settings)
+{
+	switch (settings.kernel)
+	{
+		case Kernel::kWgmma:
+			return settings.criterion == Criterion::kInt8 ? kGuessWgmmaInt8 : kGuessWgmmaFp16;
+		case Kernel::kMma:
+			return kGuessMma;
+		default:
+			return kGuessFp64;
+	}
+}
+
+/* This many items in rounds of even length, each about as long as it should be. */
+uint64_t
+even_rounds(uint64_t items, double items_a_second, const Device &device)
+{
+	double		rounds = std::max(1.0, items / (items_a_second * kRoundSeconds) / kOneRound);
+	uint64_t	whole = rounds > 1 ? (uint64_t) std::ceil(rounds * kOneRound) : 1;
+
+	return std::max((items + whole - 1) / whole, (uint64_t) device.multiprocessors * 2);
+}
 
 }								/* namespace */
 
@@ -71,7 +101,7 @@ Rounds::allocate(Budget &budget, const RoundSettings &settings, size_t candidate
 	compute_.create();
 	copy_.create();
 	pairs_.allocate(budget, candidates, doing);
-	if (settings.approximate)
+	if (settings.criterion == Criterion::kPaper)
 		squares_.allocate(budget, candidates, doing);
 	counts_.allocate(budget, candidates >> kSmallChunkShift, doing);
 	state_.allocate(budget, 1, doing);
@@ -101,23 +131,26 @@ Rounds::allocate(Budget &budget, const RoundSettings &settings, size_t candidate
 }
 
 void
-Rounds::begin(const RowStore &a, const RowStore &b, cudaStream_t after)
+Rounds::begin(const JoinSide &a, const JoinSide &b, bool self, cudaStream_t after)
 {
-	double		ops = 2.0 * settings_.tile_m * settings_.tile_n * settings_.dimensions;
-	double		guess = settings_.kernel == Kernel::kFp64 ? kGuessFp64 : kGuessTensor;
+	TileShape	shape = {128, 128, kSquareSide};
 	Event		ready;
 
-	a_ = &a;
-	b_ = &b;
-	order_ = {a.rows, b.rows, settings_.tile_m, settings_.tile_n, &a == &b, true};
+	if (settings_.kernel == Kernel::kWgmma)
+		shape = wgmma_tiles(settings_.row_bytes, std::max(a.table.rows, b.table.rows),
+							settings_.device);
+	a_ = a;
+	b_ = b;
+	order_ = {a.table.rows, b.table.rows, shape.tile_m, shape.tile_n, self, true, shape.side};
 	items_ = order_.items();
 	items_done_ = 0;
 	units_before_ = totals_.units_done;
 	units_here_ = order_.tiles();
 	totals_.units_total += units_here_;
 	complete_ = (units_here_ == 0);
-	budget_ = std::max((uint64_t) (guess * kRoundSeconds / ops),
-					   (uint64_t) settings_.device.multiprocessors * 2);
+	budget_ = even_rounds(items_, guessed_rate(settings_)
+						  / (2.0 * shape.tile_m * shape.tile_n * settings_.dimensions),
+						  settings_.device);
 	if (complete_)
 		return;
 
@@ -134,33 +167,34 @@ void
 Rounds::launch(int slot)
 {
 	Slot	   &s = slots_[slot];
-	RefineParams refine = {a_->table(), b_->table(), a_->first_row, b_->first_row,
+	RefineParams refine = {a_.table, b_.table, a_.first_row, b_.first_row,
 		settings_.eps, candidates_, s.pairs.get()};
 
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, candidates_.chunks * sizeof(uint32_t),
 							   compute_),
 			   "clearing the candidate counts");
+	if (launched_ == 0)
+		first_begun_.record(compute_);
 	s.begun.record(compute_);
 	if (settings_.kernel == Kernel::kFp64)
 	{
-		Fp64Params	filter = {a_->table(), b_->table(), settings_.dimensions,
+		Fp64Params	filter = {a_.table, b_.table, settings_.dimensions,
 			settings_.eps, order_, candidates_};
 
 		launch_filter_fp64(filter, settings_.device, compute_);
 	}
 	else
 	{
-		FilterParams filter = {a_->quantised(), b_->quantised(), settings_.stride,
-			settings_.stride / kStepK, order_, candidates_,
-			(float) (settings_.eps * settings_.eps)};
+		FilterParams filter = {a_.quantised, b_.quantised, settings_.row_bytes,
+			order_, candidates_, (float) (settings_.eps * settings_.eps)};
 
 		if (settings_.kernel == Kernel::kWgmma)
-			launch_filter_wgmma(filter, settings_.approximate, settings_.device, compute_);
+			launch_filter_wgmma(filter, settings_.criterion, settings_.device, compute_);
 		else
-			launch_filter_mma(filter, settings_.approximate, settings_.device, compute_);
+			launch_filter_mma(filter, settings_.criterion, settings_.device, compute_);
 	}
 	s.filtered.record(compute_);
-	launch_refine(refine, settings_.approximate, settings_.device, compute_);
+	launch_refine(refine, settings_.criterion == Criterion::kPaper, settings_.device, compute_);
 	s.refined.record(compute_);
 	launch_advance(candidates_, overflow_.get(), budget_, reports_.get() + slot, compute_);
 	check_cuda(cudaMemcpyAsync(host_reports_.get() + slot, reports_.get() + slot,
@@ -191,6 +225,7 @@ Rounds::end_round(int slot)
 
 	totals_.filter_seconds += seconds;
 	totals_.refine_seconds += s.refined.seconds_since(s.filtered);
+	totals_.device_seconds = s.refined.seconds_since(first_begun_);
 	totals_.candidates += report.candidates;
 	totals_.pairs += report.pairs;
 	totals_.redone_units += report.voided;
@@ -200,10 +235,14 @@ Rounds::end_round(int slot)
 		+ (complete_ ? units_here_
 		   : (uint64_t) ((double) units_here_ * items_done_ / items_));
 
-	/* Rounds of even length; a round that stopped early says little. */
-	if (items > 0 && report.voided == 0 && seconds > 1e-4)
-		budget_ = std::max((uint64_t) (items / seconds * kRoundSeconds),
-						   (uint64_t) settings_.device.multiprocessors * 2);
+	/* A round that stopped early, or hardly began, says little. */
+	if (seconds > 1e-4 && report.voided == 0 && items > 0)
+	{
+		uint64_t	begun = items_done_ + (launched_ - ended_) * budget_;
+
+		if (begun < items_)
+			budget_ = even_rounds(items_ - begun, items / seconds, settings_.device);
+	}
 
 	s.count = report.pairs;
 	s.copied = 0;

@@ -17,7 +17,6 @@
 #include "engine.h"
 #include "filter.h"
 #include "refine.h"
-#include "row_store.h"
 
 namespace fasted
 {
@@ -34,12 +33,10 @@ struct RoundSettings
 {
 	Device		device;
 	Kernel		kernel;
-	bool		approximate;
+	Criterion	criterion;
 	double		eps;
 	uint32_t	dimensions;
-	uint32_t	stride;
-	uint32_t	tile_m;
-	uint32_t	tile_n;
+	uint32_t	row_bytes;		/* of a quantised row; 0: there are none */
 };
 
 struct RoundTotals
@@ -51,6 +48,7 @@ struct RoundTotals
 	uint64_t	redone_units = 0;
 	double		filter_seconds = 0;
 	double		refine_seconds = 0;
+	double		device_seconds = 0; /* from the first kernel to the last */
 };
 
 class Rounds
@@ -65,8 +63,15 @@ public:
 	static size_t bytes(const Device &device, size_t candidates, bool approximate);
 	void		allocate(Budget &budget, const RoundSettings &settings, size_t candidates);
 
-	/* Begins to join two sets of rows, or (a == b) one with itself. */
-	void		begin(const RowStore &a, const RowStore &b, cudaStream_t after);
+	/* Changes the filter between joins, and what it reads. */
+	void set_filter(Criterion criterion, uint32_t row_bytes)
+	{
+		settings_.criterion = criterion;
+		settings_.row_bytes = row_bytes;
+	}
+
+	/* Begins to join two sets of rows, or (self) one with itself. */
+	void		begin(const JoinSide &a, const JoinSide &b, bool self, cudaStream_t after);
 
 	/* Is everything done, and every pair taken? */
 	bool		finished() const;
@@ -124,6 +129,7 @@ private:
 	RoundTotals totals_;
 	Stream		compute_;
 	Stream		copy_;
+	Event		first_begun_;
 
 	CandidateBuffer candidates_ = {};
 	DeviceArray<uint2> pairs_;
@@ -147,8 +153,8 @@ private:
 	bool		held_ = false;	/* the caller reads piece_out_ - 1 */
 
 	/* The join in hand. */
-	const RowStore *a_ = nullptr;
-	const RowStore *b_ = nullptr;
+	JoinSide	a_ = {};
+	JoinSide	b_ = {};
 	TileOrder	order_ = {};
 	uint64_t	items_ = 0;
 	uint64_t	items_done_ = 0;

@@ -8,13 +8,12 @@
 #ifndef FASTED_CUDA_ROW_STORE_H
 #define FASTED_CUDA_ROW_STORE_H
 
-#include <cuda_fp16.h>
-
 #include <memory>
 #include <vector>
 
 #include "device_memory.h"
 #include "filter.h"
+#include "row_order.h"
 #include "row_table.h"
 
 namespace fasted
@@ -24,7 +23,7 @@ namespace fasted
 struct RowShape
 {
 	uint32_t	dimensions = 0;
-	uint32_t	stride = 0;		/* of a quantised row; 0: rows stay as they are */
+	uint32_t	row_bytes = 0;	/* of a quantised row, at most; 0: there are none */
 	uint32_t	shift = 0;		/* 2^shift rows a chunk */
 
 	size_t chunk_rows() const { return (size_t) 1 << shift; }
@@ -39,9 +38,10 @@ struct RowShape
 		uint64_t	chunks = (rows + chunk_rows() - 1) / chunk_rows();
 		size_t		sum = chunks * chunk_bytes() + Budget::rounded(chunks * sizeof(float *));
 
-		if (stride > 0)
-			sum += Budget::rounded(rows * stride * sizeof(__half))
-				+ Budget::rounded((rows + kThresholdPad) * sizeof(float));
+		if (row_bytes > 0)
+			sum += Budget::rounded(rows * row_bytes)
+				+ Budget::rounded(padded_thresholds(rows) * sizeof(uint32_t))
+				+ Budget::rounded(minima_of(rows) * sizeof(uint32_t)) + RowOrder::bytes(rows);
 		return sum;
 	}
 };
@@ -88,12 +88,15 @@ public:
 							  chunks_.size() * sizeof(float *),
 							  cudaMemcpyHostToDevice),
 				   "copying the table of rows");
-		if (shape_.stride > 0)
+		if (shape_.row_bytes > 0)
 		{
-			values_.allocate(budget, rows * shape_.stride,
+			values_.allocate(budget, rows * shape_.row_bytes,
 							 "allocating device memory for the quantised rows");
-			thresholds_.allocate(budget, rows + kThresholdPad,
+			thresholds_.allocate(budget, padded_thresholds(rows),
 								 "allocating device memory for the thresholds");
+			minima_.allocate(budget, minima_of(rows),
+							 "allocating device memory for the thresholds");
+			order_.allocate(budget, rows);
 		}
 	}
 
@@ -103,19 +106,31 @@ public:
 		table_.release();
 		values_.release();
 		thresholds_.release();
+		minima_.release();
+		order_.release();
 		rows = 0;
 	}
 
+	/* The rows as they were staged. */
 	RowTable table() const
 	{
 		return {table_.get(), shape_.shift, shape_.dimensions, rows};
 	}
-	QuantisedRows quantised() const
+
+	/* What a filter and the recheck read. */
+	JoinSide side() const
 	{
-		return {values_.get(), thresholds_.get(), rows};
+		RowTable	ordered = table();
+
+		ordered.order = order_.get();
+		return {ordered, {values_.get(), thresholds_.get(), minima_.get(), rows}, first_row};
 	}
-	__half	   *values() const { return values_.get(); }
-	float	   *thresholds() const { return thresholds_.get(); }
+
+	/* Where a quantiser writes. */
+	QuantisedRoom room()
+	{
+		return {values_.get(), thresholds_.get(), minima_.get(), &order_};
+	}
 
 	uint64_t	first_row = 0;	/* the global number of the first */
 	uint32_t	rows = 0;
@@ -124,8 +139,10 @@ private:
 	RowShape	shape_;
 	std::vector<DeviceArray<float>> chunks_;
 	DeviceArray<const float *> table_;
-	DeviceArray<__half> values_;
-	DeviceArray<float> thresholds_;
+	DeviceArray<uint8_t> values_;
+	DeviceArray<uint32_t> thresholds_;
+	DeviceArray<uint32_t> minima_;
+	RowOrder	order_;
 };
 
 }								/* namespace fasted */

@@ -23,14 +23,29 @@ struct RowTable
 	uint32_t	shift;
 	uint32_t	dimensions;
 	uint32_t	rows;
+	const uint32_t *order = nullptr;	/* which row is at each place; null: the same */
 
 #ifdef __CUDACC__
+	/* Which of the rows as staged is at this place. */
+	__device__ __forceinline__ uint32_t
+	number_at(uint32_t place) const
+	{
+		return order == nullptr ? place : order[place];
+	}
+
 	__device__ __forceinline__ const float *
-	row(uint32_t number) const
+	staged_row(uint32_t number) const
 	{
 		uint32_t	within = number & ((1u << shift) - 1);
 
 		return chunks[number >> shift] + (size_t) within * dimensions;
+	}
+
+	/* The row at this place. */
+	__device__ __forceinline__ const float *
+	row(uint32_t place) const
+	{
+		return staged_row(number_at(place));
 	}
 #endif
 };

@@ -33,7 +33,7 @@ struct Work
 {
 	uint64_t	item;
 	uint32_t	warp;			/* kAllWarps, or the only warp to report hits */
-	uint32_t	resume;			/* where that warp begins, in the kernel's terms */
+	uint32_t	resume;			/* where it begins, in the kernel's terms */
 };
 
 struct WorkState

@@ -43,7 +43,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 1
+#define FASTED_ENGINE_ABI 2
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -140,6 +140,15 @@ typedef struct FastedStats
 
 	uint64_t	candidates;		/* pairs that passed the filter */
 	uint64_t	pairs;			/* pairs that passed the recheck */
+
+	/*
+	 * Whether a sample of the rows decided on the filter, and what it found
+	 * with the filter that was taken.
+	 */
+	bool		filter_sampled;
+	uint64_t	sampled_candidates;
+	uint64_t	sampled_pairs;
+
 	uint64_t	redone_units;	/* voided for want of buffer space, then redone */
 
 	uint64_t	host_bytes;		/* peak of host memory */
@@ -148,6 +157,7 @@ typedef struct FastedStats
 	double		prepare_seconds;	/* centring, packing, norms */
 	double		filter_seconds; /* the tile kernels; summed over threads */
 	double		refine_seconds; /* the exact recheck; summed over threads */
+	double		device_seconds; /* GPU: from the first kernel to the last */
 } FastedStats;
 
 typedef struct FastedJoin FastedJoin;

@@ -113,21 +113,20 @@ struct Bench
 	Bench(uint32_t n_, uint32_t d_) : device(find_device()), n(n_), d(d_)
 	{
 		const char *doing = "setting up";
-		uint32_t	stride = (d + 15) / 16 * 16;
+		uint32_t	bytes = row_bytes(d, Precision::kFp16);
 
 		budget.limit = SIZE_MAX;
-		values.allocate(budget, (size_t) n * stride, doing);
+		values.allocate(budget, (size_t) n * bytes / 2, doing);
 		thresholds.allocate(budget, n + 1024, doing);
 		state.allocate(budget, 1, doing);
 		pairs.allocate(budget, 1 << 20, doing);
 		counts.allocate(budget, 1 << 15, doing);
 		lists.allocate(budget, 3 * 16384, doing);
-		fill<<<1024, 256>>>(values.get(), (size_t) n * stride);
+		fill<<<1024, 256>>>(values.get(), (size_t) n * bytes / 2);
 		fill_thresholds<<<1024, 256>>>(thresholds.get(), n + 1024);
 		check_launch(doing);
-		params.a = params.b = {values.get(), thresholds.get(), n};
-		params.stride = stride;
-		params.k_steps = stride / kStepK;
+		params.a = params.b = {values.get(), (const uint32_t *) thresholds.get(), nullptr, n};
+		params.row_bytes = bytes;
 		params.candidates.pairs = pairs.get();
 		params.candidates.counts = counts.get();
 		params.candidates.chunks = 1 << 15;
@@ -162,7 +161,7 @@ struct Bench
 
 		params.order = {n, n, tile_m, tile_n, triangle, squares};
 
-		auto		launch = [&] { mma::launch<S>(params, CertifiedTest{}, device, nullptr); };
+		auto		launch = [&] { mma::launch<S>(params, Fp16Test{}, device, nullptr); };
 		uint64_t	items = params.order.items();
 		std::vector<double> seconds;
 

@@ -21,9 +21,12 @@ struct Mode
 };
 
 inline const Mode modes[] = {
-	{"wgmma", FASTED_FILTER_AUTO, "wgmma"},
+	{"wgmma", FASTED_FILTER_FP16, "wgmma"},
 	{"mma.sync", FASTED_FILTER_FP16, "mma.sync"},
 	{"fp64", FASTED_FILTER_FP64, nullptr},
+	{"wgmma int8", FASTED_FILTER_INT8, "wgmma"},
+	{"mma.sync int8", FASTED_FILTER_INT8, "mma.sync"},
+	{"auto", FASTED_FILTER_AUTO, nullptr},
 };
 
 inline FastedProblem

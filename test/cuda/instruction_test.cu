@@ -33,7 +33,7 @@ products(const __half *x, const __half *y, int k, float *out)
 		};
 		uint32_t	a[4] = {two(x, g, c), two(x, g + 8, c), two(x, g, c + 8), two(x, g + 8, c + 8)};
 
-		fasted::ptx::mma_16816(acc, a, two(y, g, c), two(y, g, c + 8));
+		fasted::ptx::mma_step(acc, a, two(y, g, c), two(y, g, c + 8));
 	}
 	out[g * 8 + c] = acc[0];
 	out[g * 8 + c + 1] = acc[1];

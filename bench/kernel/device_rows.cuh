@@ -1,0 +1,177 @@
+/*-------------------------------------------------------------------------
+ *
+ * device_rows.cuh
+ *	  Random rows made on the device, and the eps that gives them S neighbours.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_BENCH_DEVICE_ROWS_CUH
+#define FASTED_BENCH_DEVICE_ROWS_CUH
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "device_memory.h"
+#include "row_table.h"
+
+namespace bench
+{
+
+using fasted::RowTable;
+
+/* A hash of two numbers; uniform in 64 bits. */
+__device__ __forceinline__ uint64_t
+mix(uint64_t a, uint64_t b)
+{
+	uint64_t	x = a * 0x9E3779B97F4A7C15ull + b * 0xD1B54A32D192ED03ull + 0x2545F4914F6CDD1Dull;
+
+	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
+	x = (x ^ x >> 27) * 0x94D049BB133111EBull;
+	return x ^ x >> 31;
+}
+
+__device__ __forceinline__ float
+uniform(uint64_t bits)
+{
+	return ((bits >> 40) + 0.5f) * 0x1p-24f;
+}
+
+/* A normal number for coordinate k of object "id". */
+__device__ __forceinline__ float
+normal(uint64_t id, uint32_t k)
+{
+	uint64_t	bits = mix(id, k);
+	float		u = uniform(bits);
+	float		v = uniform(bits << 24);
+
+	return sqrtf(-2.0f * logf(u)) * cospif(2.0f * v);
+}
+
+/*
+ * Rows like embeddings, one warp a row: unit vectors, in clusters of 200 rows on
+ * average, coordinate k of standard deviation (k + 1)^-1/4 before all is scaled
+ * to norm 1; a row lies 0.3 to 0.9 of the centre's norm from its centre.
+ */
+static __global__ void
+clustered_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
+{
+	uint32_t	i = blockIdx.x * 8 + threadIdx.x / 32;
+	uint32_t	lane = threadIdx.x % 32;
+
+	if (i >= n)
+		return;
+
+	uint64_t	cluster = mix(seed, i) % (n / 200 + 1);
+	float		spread = 0.3f + 0.6f * uniform(mix(seed + 1, i));
+	float	   *row = values + (size_t) i * d;
+	float		norm2 = 0;
+
+	for (uint32_t k = lane; k < d; k += 32)
+	{
+		float		v = (normal(seed + 2 + cluster, k) + spread * normal(~(seed + i), k))
+			* powf(k + 1.0f, -0.25f);
+
+		row[k] = v;
+		norm2 += v * v;
+	}
+	for (int o = 16; o > 0; o /= 2)
+		norm2 += __shfl_xor_sync(0xffffffff, norm2, o);
+	for (uint32_t k = lane; k < d; k += 32)
+		row[k] *= rsqrtf(norm2);
+}
+
+/* Independent normal coordinates: distances hardly differ, the worst case. */
+static __global__ void
+isotropic_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
+{
+	for (size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i < (size_t) n * d;
+		 i += (size_t) gridDim.x * blockDim.x)
+		values[i] = normal(seed + i / d, (uint32_t) (i % d));
+}
+
+constexpr uint32_t kBins = 1 << 20;
+
+/* Distances of some query rows to all others, counted in bins up to "most". */
+static __global__ void
+distances_kernel(const float *values, uint32_t n, uint32_t d, uint32_t queries,
+				 float most, unsigned int *bins)
+{
+	uint32_t	lane = threadIdx.x % 32;
+
+	for (uint32_t i = blockIdx.x * 8 + threadIdx.x / 32; i < n; i += gridDim.x * 8)
+	{
+		const float *x = values + (size_t) i * d;
+
+		for (uint32_t q = 0; q < queries; q++)
+		{
+			uint32_t	j = (uint32_t) ((uint64_t) q * n / queries);
+			const float *y = values + (size_t) j * d;
+			float		sum = 0;
+
+			for (uint32_t k = lane; k < d; k += 32)
+				sum += (x[k] - y[k]) * (x[k] - y[k]);
+			for (int o = 16; o > 0; o /= 2)
+				sum += __shfl_xor_sync(0xffffffff, sum, o);
+			if (lane == 0 && i != j && sqrtf(sum) < most)
+				atomicAdd(&bins[(uint32_t) (sqrtf(sum) / most * kBins)], 1u);
+		}
+	}
+}
+
+class DeviceRows
+{
+public:
+	DeviceRows(const std::string &kind, uint32_t n, uint32_t d) : n_(n), d_(d)
+	{
+		const float *chunk;
+
+		budget_.limit = SIZE_MAX;
+		values_.allocate(budget_, (size_t) n * d, "making rows");
+		chunks_.allocate(budget_, 1, "making rows");
+		chunk = values_.get();
+		fasted::check_cuda(cudaMemcpy(chunks_.get(), &chunk, sizeof(chunk),
+									  cudaMemcpyHostToDevice), "making rows");
+		if (kind == "isotropic")
+			isotropic_kernel<<<4096, 256>>>(values_.get(), n, d, 7);
+		else
+			clustered_kernel<<<(n + 7) / 8, 256>>>(values_.get(), n, d, 7);
+		fasted::check_cuda(cudaDeviceSynchronize(), "making rows");
+		most_ = kind == "isotropic" ? 4.0f * sqrtf((float) d) : 2.0f;
+	}
+
+	/* The distance within which a row has about this many others. */
+	double eps_for(double neighbours)
+	{
+		uint32_t	queries = n_ < 256 ? n_ : 256;
+		fasted::DeviceArray<unsigned int> bins;
+		std::vector<unsigned int> counts(kBins);
+		double		sum = 0;
+		uint32_t	bin = 0;
+
+		bins.allocate(budget_, kBins, "finding eps");
+		fasted::check_cuda(cudaMemset(bins.get(), 0, kBins * sizeof(unsigned int)), "finding eps");
+		distances_kernel<<<132 * 8, 256>>>(values_.get(), n_, d_, queries, most_, bins.get());
+		fasted::check_cuda(cudaMemcpy(counts.data(), bins.get(), kBins * sizeof(unsigned int),
+									  cudaMemcpyDeviceToHost), "finding eps");
+		while (bin < kBins && sum < neighbours * queries)
+			sum += counts[bin++];
+		return (double) bin / kBins * most_;
+	}
+
+	RowTable table() const { return {chunks_.get(), 31, d_, n_}; }
+	const float *values() const { return values_.get(); }
+
+private:
+	uint32_t	n_;
+	uint32_t	d_;
+	float		most_;
+	fasted::Budget budget_;
+	fasted::DeviceArray<float> values_;
+	fasted::DeviceArray<const float *> chunks_;
+};
+
+}								/* namespace bench */
+
+#endif							/* FASTED_BENCH_DEVICE_ROWS_CUH */
