@@ -5,14 +5,12 @@
  *
  * A thread holds 128 inner products, in the layout of the tensor cores: eight
  * groups of 16 in one row each, columns in pairs eight apart.  Hits are rare
- * (two in a tile of 128 x 256 at a million rows with 64 neighbours each), so
- * three looks get closer and closer:
- *
- *	  1. the largest product of each group, half an instruction a product, against
- *		 the row's threshold and the least one of 64 columns (may_have_hits; wgmma);
- *	  2. the largest of (product - threshold of the column) of each group, one or
- *		 two instructions a product, against the threshold of the row;
- *	  3. the elements of the groups with a hit in some lane of the warp, one by one.
+ * (two in a tile of 128 x 256 at a million rows with 64 neighbours each), so the
+ * first look is as short as can be: the largest product of each group, half an
+ * instruction a product, against the row's threshold and the least of 64
+ * columns.  Rows are in the order of their thresholds, so that this is hardly
+ * weaker than to look at every product.  That is left for the groups where some
+ * lane of the warp may have a hit.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,11 +54,14 @@ element_column(int e)
 }
 
 /*
- * A test folds the products of a group into one value and says whether there is
- * a hit among them.  kCoarse: the first look serves.
+ * A test says whether a product is a hit, and whether the largest of some (as an
+ * integer, see largest_of_group) may be one, against the least threshold of their
+ * columns.
  *
  * The certified filter in FP16: a pair of the result has g >= t_x + t_y in exact
- * arithmetic (doc/bound.md, section 6), so fl(g - t_y) >= t_x.
+ * arithmetic (doc/bound.md, section 6), so fl(g - t_y) >= t_x.  The largest of
+ * floats as integers is the largest if it is positive, and some negative one if
+ * none is: right as long as hits are positive.
  */
 struct Fp16Test
 {
@@ -68,30 +69,32 @@ struct Fp16Test
 	static constexpr bool kKeepsSquares = false;
 	static constexpr bool kCoarse = true;
 
-	__device__ __forceinline__ float start() const { return -INFINITY; }
-	__device__ __forceinline__ float
-	fold(float sum, float g, float, float ty) const
+	__device__ __forceinline__ bool hit(float g, float tx, float ty) const { return g - ty >= tx; }
+	__device__ __forceinline__ bool
+	may_hit(int32_t largest, float tx, float least) const
 	{
-		return fmaxf(sum, g - ty);
+		return hit(__int_as_float(largest), tx, least) || !(tx + least > 0.0f);
 	}
-	__device__ __forceinline__ bool hit(float sum, float tx) const { return sum >= tx; }
 	__device__ __forceinline__ float square(float, float, float) const { return 0; }
 };
 
-/* The certified filter in INT8: p >= n_x + n_y, all of them integers. */
+/* The certified filter in INT8: p >= n_x + n_y, in a form that does not overflow. */
 struct Int8Test
 {
 	using Number = int32_t;
 	static constexpr bool kKeepsSquares = false;
 	static constexpr bool kCoarse = true;
 
-	__device__ __forceinline__ int32_t start() const { return INT32_MIN; }
-	__device__ __forceinline__ int32_t
-	fold(int32_t sum, int32_t p, int32_t, int32_t ny) const
+	__device__ __forceinline__ bool
+	hit(int32_t p, int32_t nx, int32_t ny) const
 	{
-		return __viaddmax_s32(p, -ny, sum);
+		return p - ny >= nx;
 	}
-	__device__ __forceinline__ bool hit(int32_t sum, int32_t nx) const { return sum >= nx; }
+	__device__ __forceinline__ bool
+	may_hit(int32_t largest, int32_t nx, int32_t least) const
+	{
+		return hit(largest, nx, least);
+	}
 	__device__ __forceinline__ float square(int32_t, int32_t, int32_t) const { return 0; }
 };
 
@@ -100,22 +103,21 @@ struct PaperTest
 {
 	using Number = float;
 	static constexpr bool kKeepsSquares = true;
-	static constexpr bool kCoarse = false;
+	static constexpr bool kCoarse = false;	/* looks at every product */
 
 	float		eps2;
 
-	__device__ __forceinline__ float start() const { return -INFINITY; }
 	__device__ __forceinline__ float
 	square(float a, float si, float sj) const
 	{
 		return fmaf(-2.0f, a, si + sj);
 	}
-	__device__ __forceinline__ float
-	fold(float sum, float a, float si, float sj) const
+	__device__ __forceinline__ bool
+	hit(float a, float si, float sj) const
 	{
-		return fmaxf(sum, eps2 - square(a, si, sj));
+		return square(a, si, sj) <= eps2;
 	}
-	__device__ __forceinline__ bool hit(float sum, float) const { return sum >= 0.0f; }
+	__device__ __forceinline__ bool may_hit(int32_t, float, float) const { return true; }
 };
 
 /* A warp tile's place. */
@@ -189,18 +191,8 @@ struct alignas(8) Two
 	Number		second;
 };
 
-/* The thresholds of elements e and e + 1 of word w, e even. */
-template <class Layout, class Number>
-__device__ __forceinline__ Two<Number>
-column_thresholds(const Number *ty, int w, int e)
-{
-	return *(const Two<Number> *) &ty[Layout::column(2 * w) + element_column(e)];
-}
-
 __device__ __forceinline__ int32_t as_integer(int32_t value) { return value; }
 __device__ __forceinline__ int32_t as_integer(float value) { return __float_as_int(value); }
-__device__ __forceinline__ void from_bits(uint32_t bits, int32_t *value) { *value = (int32_t) bits; }
-__device__ __forceinline__ void from_bits(uint32_t bits, float *value) { *value = __uint_as_float(bits); }
 
 /* The largest product of a group as an integer: bits of a float, if it is one. */
 template <class Number>
@@ -216,127 +208,60 @@ largest_of_group(const Number (&acc)[128], int group)
 	return max(largest, bits(kGroupSize - 1));
 }
 
-/* Has this lane a row whose group of 64 columns may hold a hit? */
-__device__ __forceinline__ bool
-may_hit(const int32_t (&largest)[kGroups], const int32_t *rows, const int32_t (&least)[4])
-{
-	int32_t		even = INT32_MIN;
-	int32_t		odd = INT32_MIN;
-
-#pragma unroll
-	for (int c = 0; c < 4; c++)
-	{
-		even = __viaddmax_s32(largest[2 * c], -least[c], even);
-		odd = __viaddmax_s32(largest[2 * c + 1], -least[c], odd);
-	}
-	return even >= rows[0] || odd >= rows[8];
-}
-
-/*
- * Among floats, the largest as integers is the largest if that is positive, and
- * some negative one if it is not: right as long as hits are positive.
- */
-__device__ __forceinline__ bool
-may_hit(const int32_t (&largest)[kGroups], const float *rows, const float (&least)[4])
-{
-	float		even = -INFINITY;
-	float		odd = -INFINITY;
-	float		all = fminf(fminf(least[0], least[1]), fminf(least[2], least[3]));
-	bool		positive = all + rows[0] > 0.0f && all + rows[8] > 0.0f;
-
-#pragma unroll
-	for (int c = 0; c < 4; c++)
-	{
-		even = fmaxf(even, __int_as_float(largest[2 * c]) - least[c]);
-		odd = fmaxf(odd, __int_as_float(largest[2 * c + 1]) - least[c]);
-	}
-	return !positive || even >= rows[0] || odd >= rows[8];
-}
-
-/*
- * The first look, at a warp's 16 x 256 products: false if no lane has a hit.
- * "rows" points at this lane's thresholds, "minima" at the least thresholds of
- * the tile's columns, 64 each.
- */
-template <class Number>
-__device__ __forceinline__ bool
-may_have_hits(const Number (&acc)[128], const Number *rows, const uint32_t *minima)
-{
-	uint4		four = *(const uint4 *) minima;
-	const uint32_t bits[4] = {four.x, four.y, four.z, four.w};
-	Number		least[4];
-	int32_t		largest[kGroups];
-
-#pragma unroll
-	for (int c = 0; c < 4; c++)
-		from_bits(bits[c], &least[c]);
-#pragma unroll
-	for (int g = 0; g < kGroups; g++)
-		largest[g] = largest_of_group(acc, g);
-	return __any_sync(0xffffffff, may_hit(largest, rows, least));
-}
-
-/* Which groups have a hit in any lane: bit g for group g. */
-template <class Layout, class Test>
+/* Which groups may have a hit in some lane of the warp: bit g for group g. */
+template <class Layout, class Test, class Number>
 __device__ __forceinline__ uint32_t
-groups_with_hits(const typename Test::Number (&acc)[128],
-				 const typename Test::Number (&rows)[kGroups],
-				 const typename Test::Number *ty, const Test &test)
+groups_to_look_at(const Number (&acc)[128], const Number *tx, const Number *minima,
+				  const Test &test)
 {
-	typename Test::Number sums[kGroups];
-	uint32_t	groups = 0;
+	if constexpr (!Test::kCoarse)
+		return (1u << kGroups) - 1;
+	else
+	{
+		int32_t		largest[kGroups];
+		bool		any = false;
+		uint32_t	groups = 0;
 
 #pragma unroll
-	for (int g = 0; g < kGroups; g++)
-		sums[g] = test.start();
-#pragma unroll
-	for (int e = 0; e < kGroupSize; e += 2)
-	{
-#pragma unroll
-		for (int w = 0; w < kWords; w++)
+		for (int g = 0; g < kGroups; g++)
+			largest[g] = largest_of_group(acc, g);
+
+		auto		may_hit = [&](int g)
 		{
-			auto		t = column_thresholds<Layout>(ty, w, e);
+			return test.may_hit(largest[g], tx[Layout::row(g)],
+								minima[Layout::column(g) / 64]);
+		};
 
 #pragma unroll
-			for (int g = 2 * w; g < 2 * w + 2; g++)
-			{
-				sums[g] = test.fold(sums[g], acc[element_index(g, e)], rows[g], t.first);
-				sums[g] = test.fold(sums[g], acc[element_index(g, e + 1)], rows[g], t.second);
-			}
-		}
-	}
+		for (int g = 0; g < kGroups; g++)
+			any = any | may_hit(g);
+		if (!__any_sync(0xffffffff, any))
+			return 0;
 #pragma unroll
-	for (int g = 0; g < kGroups; g++)
-		groups |= test.hit(sums[g], rows[g]) ? 1u << g : 0;
-	return __reduce_or_sync(0xffffffff, groups);
+		for (int g = 0; g < kGroups; g++)
+			groups |= may_hit(g) ? 1u << g : 0;
+		return __reduce_or_sync(0xffffffff, groups);
+	}
 }
 
-/*
- * This lane's hits in word w.  Reads the thresholds again, or 128 differences
- * would wait in registers for the case that they are wanted.
- */
-template <class Layout, class Test>
+/* This lane's hits in a group, as bits of the group's word. */
+template <class Layout, class Test, class Number>
 __device__ __forceinline__ uint32_t
-hits_of_word(const typename Test::Number (&acc)[128],
-			 const typename Test::Number (&rows)[kGroups],
-			 const typename Test::Number *ty, const Test &test, int w)
+hits_of_group(const Number (&acc)[128], const Number *tx, const Number *ty,
+			  const Test &test, int g)
 {
+	Number		t = tx[Layout::row(g)];
 	uint32_t	mask = 0;
 
 #pragma unroll
-	for (int e = 0; e < kGroupSize; e++)
+	for (int e = 0; e < kGroupSize; e += 2)
 	{
-		typename Test::Number t =
-			*(const volatile typename Test::Number *) &ty[Layout::column(2 * w) + element_column(e)];
+		auto		two = *(const Two<Number> *) &ty[Layout::column(g) + element_column(e)];
 
-#pragma unroll
-		for (int j = 0; j < 2; j++)
-		{
-			auto		value = test.fold(test.start(), acc[word_index(w, 2 * e + j)],
-										  rows[2 * w + j], t);
-
-			mask |= test.hit(value, rows[2 * w + j]) ? 0x80000000u >> (2 * e + j) : 0;
-		}
+		if (test.hit(acc[element_index(g, e)], t, two.first))
+			mask |= 0x80000000u >> (2 * e + (g & 1));
+		if (test.hit(acc[element_index(g, e + 1)], t, two.second))
+			mask |= 0x80000000u >> (2 * e + 2 + (g & 1));
 	}
 	return mask;
 }
@@ -344,31 +269,27 @@ hits_of_word(const typename Test::Number (&acc)[128],
 /*
  * Reports the hits of one warp.  "tx" and "ty" point at this lane's thresholds
  * in shared memory: tx[Layout::row(group)], ty[Layout::column(group) +
- * element_column(e)].  False: no room, and nothing was written.
+ * element_column(e)]; "minima" at the least ones of 64 columns each.  False: no
+ * room, and nothing was written.
  */
 template <class Layout, class Test>
 __device__ __forceinline__ bool
 report_hits(const typename Test::Number (&acc)[128], const typename Test::Number *tx,
-			const typename Test::Number *ty, const Test &test, const WarpTile &tile,
+			const typename Test::Number *ty, const typename Test::Number *minima,
+			const Test &test, const WarpTile &tile,
 			const CandidateBuffer &buffer, CandidateWriter &writer)
 {
-	typename Test::Number rows[kGroups];
+	uint32_t	groups = groups_to_look_at<Layout>(acc, tx, minima, test);
 	uint32_t	masks[kWords] = {};
 	uint32_t	found = 0;
-
-#pragma unroll
-	for (int g = 0; g < kGroups; g++)
-		rows[g] = tx[Layout::row(g)];
-
-	uint32_t	groups = groups_with_hits<Layout>(acc, rows, ty, test);
 
 	if (groups == 0)
 		return true;
 #pragma unroll
-	for (int w = 0; w < kWords; w++)
+	for (int g = 0; g < kGroups; g++)
 	{
-		if (groups >> (2 * w) & 3)
-			masks[w] = hits_of_word<Layout>(acc, rows, ty, test, w);
+		if (groups >> g & 1)
+			masks[g / 2] |= hits_of_group<Layout>(acc, tx, ty, test, g);
 	}
 
 	if (!tile.whole)
@@ -402,7 +323,7 @@ report_hits(const typename Test::Number (&acc)[128], const typename Test::Number
 				{
 					buffer.pairs[slot] = word_pair<Layout>(tile, w, i);
 					buffer.squares[slot++] =
-						test.square(acc[word_index(w, i)], rows[2 * w + (i & 1)],
+						test.square(acc[word_index(w, i)], tx[Layout::row(2 * w + (i & 1))],
 									ty[Layout::column(2 * w) + element_column(i >> 1)]);
 				}
 			}

@@ -22,6 +22,7 @@
 #include "check.h"
 #include "epilogue.cuh"
 #include "filter.h"
+#include "row_order.h"
 #include "ptx.h"
 #include "switches.h"
 
@@ -171,6 +172,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 	extern __shared__ unsigned char shared[];
 	__shared__ alignas(16) uint32_t tx[Tile::kTileM];
 	__shared__ alignas(16) uint32_t ty[Tile::kTileN];
+	__shared__ uint32_t minima[Tile::kTileN / kMinimaColumns];	/* of ty */
 	__shared__ NextTile next;
 
 	uint32_t	stages = (ptx::shared_address(shared) + 127) / 128 * 128
@@ -211,6 +213,8 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 			tx[i] = p.a.thresholds[row + i];
 		for (int i = threadIdx.x; i < Tile::kTileN; i += Tile::kThreads)
 			ty[i] = p.b.thresholds[column + i];
+		if (threadIdx.x < Tile::kTileN / kMinimaColumns)
+			minima[threadIdx.x] = p.b.minima[column / kMinimaColumns + threadIdx.x];
 
 		/* The pipeline runs kStages - 1 slices ahead. */
 #pragma unroll
@@ -273,7 +277,9 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 				p.order.triangle, whole};
 
 			if (!report_hits<LayoutMma>(acc, (const Number *) tx + x,
-										(const Number *) ty + y, test, tile,
+										(const Number *) ty + y,
+										(const Number *) minima + warp % S::kWarpsN,
+										test, tile,
 										p.candidates, writer))
 				writer.give_up(p.candidates, work.item, warp, 0);
 		}

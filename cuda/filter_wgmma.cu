@@ -264,13 +264,13 @@ consume(const Params &p, const Test &test, Place at, Control &control)
 			break;
 		multiply_tile<kCluster>(acc, p, at, control, slices, place.flags);
 
-		if ((place.warp == kAllWarps || place.warp == warp_in_cluster)
-			&& (!Test::kCoarse || may_have_hits(acc, tx, slot.minima)))
+		if (place.warp == kAllWarps || place.warp == warp_in_cluster)
 		{
 			WarpTile	part = {place.row + at.rank * kTileM + x, place.column + y,
 				f.a.rows, f.b.rows, f.order.triangle, (place.flags & kWhole) != 0};
 
-			if (!report_hits<LayoutWgmma>(acc, tx, (const Number *) slot.ty + y, test, part,
+			if (!report_hits<LayoutWgmma>(acc, tx, (const Number *) slot.ty + y,
+										  (const Number *) slot.minima, test, part,
 										  f.candidates, writer))
 				writer.give_up(f.candidates, place.item, warp_in_cluster, place.number);
 		}

@@ -28,7 +28,7 @@ namespace
 
 constexpr size_t kStagingBytes = (size_t) 2 << 20;
 constexpr size_t kChunkBytes = (size_t) 32 << 20;	/* of staged rows */
-constexpr uint64_t kMostCandidates = (uint64_t) 4 << 20;	/* 160 MiB in all */
+constexpr uint64_t kMostCandidates = (uint64_t) 8 << 20;	/* 320 MiB in all */
 
 /* Where a join may take what it likes, others should find something too. */
 constexpr double kShareOfFree = 0.9;

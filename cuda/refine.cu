@@ -40,40 +40,83 @@ place_in_results(bool keep, WorkState *state)
 	return base + __popc(kept & ((1u << lane) - 1));
 }
 
+/* Squared distances of kBatch candidates, one dimension a lane at a time. */
+static __device__ __forceinline__ double
+squares_by_warp(const RefineParams &p, uint2 mine, uint32_t first)
+{
+	const float *x[kBatch];
+	const float *y[kBatch];
+	double		sums[kBatch];
+
+#pragma unroll
+	for (int i = 0; i < kBatch; i++)
+	{
+		x[i] = p.a.staged_row(__shfl_sync(0xffffffff, mine.x, first + i));
+		y[i] = p.b.staged_row(__shfl_sync(0xffffffff, mine.y, first + i));
+		sums[i] = 0;
+	}
+#pragma unroll 4
+	for (uint32_t k = threadIdx.x % 32; k < p.a.dimensions; k += 32)
+	{
+#pragma unroll
+		for (int i = 0; i < kBatch; i++)
+			sums[i] = exact_add(sums[i], x[i][k], y[i][k]);
+	}
+	return exact_fold<kBatch>(sums);
+}
+
+/*
+ * The same, where rows are aligned: eight lanes a candidate, four dimensions a
+ * lane, and kAhead such reads of both rows under way.  What limits the recheck is
+ * how many bytes are on their way from memory.
+ */
+static __device__ __forceinline__ double
+squares_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
+{
+	constexpr int kAhead = 4;
+	uint32_t	pair = first + threadIdx.x % 32 / 8;
+	uint32_t	begin = threadIdx.x % 8 * 4;
+	const float *x = p.a.staged_row(__shfl_sync(0xffffffff, mine.x, pair));
+	const float *y = p.b.staged_row(__shfl_sync(0xffffffff, mine.y, pair));
+	ExactSums	sums;
+
+	for (uint32_t k = begin; k < p.a.dimensions; k += 32 * kAhead)
+	{
+		float4		xs[kAhead];
+		float4		ys[kAhead];
+
+		/* beyond the last dimension: zero, which adds nothing */
+#pragma unroll
+		for (int i = 0; i < kAhead; i++)
+		{
+			bool		there = k + i * 32 < p.a.dimensions;
+
+			xs[i] = there ? *(const float4 *) &x[k + i * 32] : make_float4(0, 0, 0, 0);
+			ys[i] = there ? *(const float4 *) &y[k + i * 32] : make_float4(0, 0, 0, 0);
+		}
+#pragma unroll
+		for (int i = 0; i < kAhead; i++)
+			sums.add(xs[i], ys[i]);
+	}
+	return sums.fold();
+}
+
 /*
  * The squared distance of this thread's candidate.  A warp takes its lanes'
  * candidates kBatch at a time, so that the loads of several pairs are under
  * way together.
  */
+template <bool kAligned>
 static __device__ __forceinline__ double
 squared_distance(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 {
 	uint32_t	lane = threadIdx.x % 32;
-	uint32_t	dimensions = p.a.dimensions;
 	double		result = 0;
 
 	for (uint32_t first = 0; first < warp_candidates; first += kBatch)
 	{
-		const float *x[kBatch];
-		const float *y[kBatch];
-		double		sums[kBatch];
-
-#pragma unroll
-		for (int i = 0; i < kBatch; i++)
-		{
-			x[i] = p.a.staged_row(__shfl_sync(0xffffffff, mine.x, first + i));
-			y[i] = p.b.staged_row(__shfl_sync(0xffffffff, mine.y, first + i));
-			sums[i] = 0;
-		}
-#pragma unroll 4
-		for (uint32_t k = lane; k < dimensions; k += 32)
-		{
-#pragma unroll
-			for (int i = 0; i < kBatch; i++)
-				sums[i] = exact_add(sums[i], x[i][k], y[i][k]);
-		}
-
-		double		square = exact_fold<kBatch>(sums);
+		double		square = kAligned ? squares_by_eights(p, mine, first)
+			: squares_by_warp(p, mine, first);
 
 		square = __shfl_sync(0xffffffff, square, lane % kBatch * (32 / kBatch));
 		if (lane / kBatch == first / kBatch)
@@ -82,7 +125,15 @@ squared_distance(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 	return result;
 }
 
-template <bool kApproximate, uint32_t kTake>
+/* What the recheck does with a candidate. */
+enum class Recheck
+{
+	kNone,						/* approximate: keeps what the filter computed */
+	kByWarp,
+	kByEights
+};
+
+template <Recheck kRecheck, uint32_t kTake>
 static __global__ void
 __launch_bounds__(kBlock)
 refine_kernel(const __grid_constant__ RefineParams p)
@@ -110,11 +161,11 @@ refine_kernel(const __grid_constant__ RefineParams p)
 			continue;
 		candidates += here;
 		pair = make_uint2(p.a.number_at(pair.x), p.b.number_at(pair.y));
-		if (kApproximate)
+		if (kRecheck == Recheck::kNone)
 			dist = mine ? sqrt((double) fmaxf(0.0f, p.candidates.squares[slot])) : 0;
 		else
 		{
-			dist = __dsqrt_rn(squared_distance(p, pair, here));
+			dist = __dsqrt_rn(squared_distance<kRecheck == Recheck::kByEights>(p, pair, here));
 			keep = mine && dist <= p.eps;
 		}
 
@@ -139,12 +190,15 @@ launch_refine(const RefineParams &params, bool approximate,
 	uint32_t	slots = params.candidates.chunks << params.candidates.chunk_shift;
 	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8, slots / kBlock);
 
-	if (approximate)
-		refine_kernel<true, kShortRowsTake><<<blocks, kBlock, 0, stream>>>(params);
-	else if (params.a.dimensions < kLongRows)
-		refine_kernel<false, kShortRowsTake><<<blocks, kBlock, 0, stream>>>(params);
-	else
-		refine_kernel<false, kLongRowsTake><<<blocks, kBlock, 0, stream>>>(params);
+	bool		aligned = params.a.dimensions % 4 == 0;
+	bool		short_rows = params.a.dimensions < kLongRows;
+	auto		kernel = approximate ? refine_kernel<Recheck::kNone, kShortRowsTake>
+		: aligned ? (short_rows ? refine_kernel<Recheck::kByEights, kShortRowsTake>
+					 : refine_kernel<Recheck::kByEights, kLongRowsTake>)
+		: short_rows ? refine_kernel<Recheck::kByWarp, kShortRowsTake>
+		: refine_kernel<Recheck::kByWarp, kLongRowsTake>;
+
+	kernel<<<blocks, kBlock, 0, stream>>>(params);
 	check_launch("launching the recheck");
 }
 

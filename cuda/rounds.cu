@@ -17,7 +17,7 @@ namespace
 {
 
 /* How long a round should take: close and cancel wait for two at most. */
-constexpr double kRoundSeconds = 0.008;
+constexpr double kRoundSeconds = 0.016;
 
 /* From here on the recheck is worth a thought in the filter. */
 constexpr uint32_t kLongRows = 512;

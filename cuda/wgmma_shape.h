@@ -77,7 +77,7 @@ struct alignas(16) TileSlot
 {
 	uint32_t	tx[kTileM];		/* thresholds, FP32 or INT32 */
 	uint32_t	ty[kTileN];
-	uint32_t	minima[kTileN / kMinimaColumns];
+	uint32_t	minima[kTileN / kMinimaColumns];	/* of ty */
 	TilePlace	place;
 };
 

@@ -125,7 +125,7 @@ public:
 		thresholds_.allocate(budget_, padded_thresholds(rows_.rows), "setting up");
 		minima_.allocate(budget_, minima_of(rows_.rows), "setting up");
 		order_.allocate(budget_, rows_.rows);
-		rounds_.allocate(budget_, settings_, (size_t) 4 << 20);
+		rounds_.allocate(budget_, settings_, (size_t) 8 << 20);
 		choose_ = filter == "auto";
 	}
 

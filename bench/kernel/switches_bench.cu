@@ -125,7 +125,8 @@ struct Bench
 		fill<<<1024, 256>>>(values.get(), (size_t) n * bytes / 2);
 		fill_thresholds<<<1024, 256>>>(thresholds.get(), n + 1024);
 		check_launch(doing);
-		params.a = params.b = {values.get(), (const uint32_t *) thresholds.get(), nullptr, n};
+		params.a = params.b = {values.get(), (const uint32_t *) thresholds.get(),
+			(const uint32_t *) thresholds.get(), n};
 		params.row_bytes = bytes;
 		params.candidates.pairs = pairs.get();
 		params.candidates.counts = counts.get();
