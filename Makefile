@@ -11,7 +11,7 @@
 
 EXTENSION = fasted
 
-BENCH_GOALS = bench-kernel bench-switches bench-cpu bench-gpu
+BENCH_GOALS = bench-kernel bench-join bench-switches bench-cpu bench-gpu
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
 SETUP_GOALS = demo demo-clean check check-asan check-pg17 gpucheck setup-clean
@@ -25,7 +25,7 @@ $(SETUP_GOALS):
 
 # bench/README.md says what each measures.
 .PHONY: $(BENCH_GOALS)
-bench-kernel bench-switches:
+bench-kernel bench-join bench-switches:
 	@$(MAKE) -C bench/kernel $@
 bench-cpu:
 	@bench/cpu_join/run.py

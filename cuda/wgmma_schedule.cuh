@@ -14,6 +14,7 @@
 #define FASTED_CUDA_WGMMA_SCHEDULE_CUH
 
 #include "ptx_sm90.h"
+#include "wgmma_runs.h"
 #include "wgmma_shape.h"
 
 namespace fasted
@@ -110,42 +111,6 @@ private:
 	uint32_t	stop_ = 0;
 };
 
-/* The tiles of a run in which there are pairs. */
-struct Run
-{
-	uint32_t	row;			/* of its first product */
-	uint32_t	column;
-	uint32_t	first;			/* tiles [first, end) */
-	uint32_t	end;
-};
-
-__device__ __forceinline__ bool
-locate_run(const TileOrder &order, uint64_t item, Square *square, Run *run)
-{
-	uint32_t	m;
-	uint32_t	n;
-
-	if (!order.locate(item, &m, &n, square))
-		return false;
-	run->row = m * order.tile_m;
-	run->column = n * order.tile_n;
-
-	/* the first tile whose last column lies past the first row */
-	run->first = order.triangle && run->row >= run->column
-		? (run->row - run->column + 1) / kTileN : 0;
-	run->end = min(order.tile_n / kTileN,
-				   (order.rows_b - run->column + kTileN - 1) / kTileN);
-	return true;
-}
-
-/* Is every product of the tile a pair that is asked for? */
-__device__ __forceinline__ bool
-whole(const TileOrder &order, uint32_t row, uint32_t column)
-{
-	return row + order.tile_m <= order.rows_a && column + kTileN <= order.rows_b
-		&& (!order.triangle || column >= row + order.tile_m);
-}
-
 /* Writes a tile's place into the slots of all blocks of the cluster. */
 template <int kCluster>
 __device__ __forceinline__ void
@@ -221,7 +186,7 @@ schedule(const FilterParams &f, Control &control)
 							   {work.item, n, work.warp, run.row, column,
 								   (n == first ? kFirstOfRun : 0)
 								   | (n + 1 == end ? kLastOfRun : 0)
-								   | (whole(f.order, run.row, column) ? kWhole : 0), 0});
+								   | (whole_tile(f.order, run.row, column) ? kWhole : 0), 0});
 			tile.next(kTilesAhead);
 		}
 	}

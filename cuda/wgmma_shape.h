@@ -22,6 +22,7 @@
 
 #include "filter.h"
 #include "row_order.h"
+#include "wgmma_runs.h"
 
 namespace fasted
 {
@@ -31,7 +32,6 @@ namespace wgmma
 constexpr uint32_t kGroupRows = 64; /* the M of one wgmma */
 constexpr uint32_t kConsumers = 2;	/* warpgroups that multiply */
 constexpr uint32_t kTileM = kConsumers * kGroupRows;
-constexpr uint32_t kTileN = 256;
 constexpr uint32_t kConsumerThreads = kConsumers * 128;
 constexpr uint32_t kConsumerWarps = kConsumers * 4;
 constexpr uint32_t kThreads = 128 + kConsumerThreads;

@@ -5,6 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "../../cuda/panels.h"
+#include "../../cuda/wgmma_runs.h"
 #include "../../cuda/work_queue.h"
 #include "tap.h"
 
@@ -55,6 +57,49 @@ covers(uint32_t rows_a, uint32_t rows_b, uint32_t tile_m, uint32_t tile_n,
 	return true;
 }
 
+/* Every pair that a join wants lies in one tile of one run. */
+static bool
+covered_by_runs(uint32_t rows_a, uint32_t rows_b, const TileOrder &order)
+{
+	std::vector<bool> seen;
+	uint64_t	tiles_m = (rows_a + order.tile_m - 1) / order.tile_m;
+	uint64_t	tiles_n = (rows_b + wgmma::kTileN - 1) / wgmma::kTileN;
+	Square		square;
+	wgmma::Run	run;
+
+	seen.assign(tiles_m * tiles_n, false);
+	for (uint64_t item = 0; item < order.items(); item++)
+	{
+		if (!wgmma::locate_run(order, item, &square, &run))
+			continue;
+		for (uint32_t n = run.first; n < run.end; n++)
+		{
+			uint32_t	column = run.column + n * wgmma::kTileN;
+			size_t		at = run.row / order.tile_m * tiles_n + column / wgmma::kTileN;
+			bool		whole = run.row + order.tile_m <= rows_a
+				&& column + wgmma::kTileN <= rows_b
+				&& (!order.triangle || run.row + order.tile_m - 1 < column);
+
+			if (seen[at] || column >= rows_b || whole != wgmma::whole_tile(order, run.row, column))
+				return false;
+			seen[at] = true;
+		}
+	}
+	for (uint64_t m = 0; m < tiles_m; m++)
+	{
+		for (uint64_t n = 0; n < tiles_n; n++)
+		{
+			bool		wanted = !order.triangle
+				|| m * order.tile_m < std::min<uint64_t>((n + 1) * wgmma::kTileN, rows_b) - 1;
+
+			/* a tile without a pair may be there, one with a pair must */
+			if (wanted && !seen[m * tiles_n + n])
+				return false;
+		}
+	}
+	return true;
+}
+
 static void
 test_order()
 {
@@ -77,6 +122,23 @@ test_order()
 		}
 	}
 	tap::ok(good, "every wanted tile is located once, no other one");
+
+	good = true;
+	for (uint32_t side : {1024u, 2048u, 4096u})
+	{
+		for (uint32_t tile_m : {128u, 256u})
+		{
+			for (uint32_t tile_n : {256u, side})
+			{
+				for (uint32_t a : sizes)
+				{
+					good &= covered_by_runs(a, a, {a, a, tile_m, tile_n, true, true, side});
+					good &= covered_by_runs(a, 3001, {a, 3001, tile_m, tile_n, false, true, side});
+				}
+			}
+		}
+	}
+	tap::ok(good, "runs of tiles hold every pair once, and whole tiles none that is not asked for");
 
 	/* Far out, where the root of a double is off. */
 	std::mt19937_64 random(1);
