@@ -35,3 +35,22 @@ LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000;
 
 COMMENT ON FUNCTION fasted_self_join(anyelement, regclass, name, double precision, name, boolean, boolean) IS
 	'every pair of rows whose vectors are within eps of each other, for keys of any ordered type';
+
+-- Internal: what parallel workers read, they put into shared memory.  COST is
+-- that of detoasting and converting a vector; only the join's own query may call
+-- these.
+CREATE FUNCTION fasted_internal_put(key "any", vector "any")
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL SAFE COST 40;
+
+COMMENT ON FUNCTION fasted_internal_put("any", "any") IS
+	'internal to fasted_self_join: a parallel worker hands over a row';
+
+CREATE FUNCTION fasted_internal_call()
+RETURNS bytea
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_internal_call() IS
+	'internal to fasted_self_join: a parallel worker calls its leader';

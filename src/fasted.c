@@ -6,6 +6,7 @@
  * Where a vector goes, and in which file to read about it:
  *
  *	  heap tuple			reader.c		SELECT id, embedding FROM ... by SPI
+ *							parallel_reader.c	by parallel workers
  *	  -> float4 row			vector.c		checked, converted
  *	  -> engine				join.c			staged, or spilled (spill.c)
  *	  -> candidate, pair	cpu/, cuda/		behind engine.h
@@ -18,6 +19,7 @@
 
 #include "fmgr.h"
 #include "guc.h"
+#include "parallel_plan.h"
 
 PG_MODULE_MAGIC;
 
@@ -27,4 +29,5 @@ void
 _PG_init(void)
 {
 	DefineSettings();
+	InstallPlannerHook();
 }

@@ -47,6 +47,8 @@ struct Join
 
 	instr_time	begun;
 	double		read_seconds;
+	int			nworkers;		/* parallel workers that read */
+	uint64		worker_rows;	/* the rows they read */
 };
 
 static void
@@ -175,8 +177,8 @@ FlushRoom(Join *join)
 	join->used = 0;
 }
 
-float *
-JoinRoomForRow(Join *join)
+size_t
+JoinRoomForRows(Join *join, float **room)
 {
 	if (join->used == join->capacity)
 	{
@@ -186,19 +188,30 @@ JoinRoomForRow(Join *join)
 											&join->capacity)) == FASTED_FULL)
 			MoveToSpillFile(join);
 	}
-	return join->failed ? NULL : join->room + join->used * join->dimensions;
+	if (join->failed)
+		return 0;
+	*room = join->room + join->used * join->dimensions;
+	return join->capacity - join->used;
 }
 
 void
-JoinTakeRow(Join *join, Datum key)
+JoinTakeRows(Join *join, const Datum *keys, size_t nrows)
 {
-	if (join->keys->count >= FASTED_MAX_ROWS)
+	if (join->keys->count + nrows > FASTED_MAX_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("\"%s\" has too many rows to join", join->source->relation),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
-	KeySetAdd(join->keys, key);
-	join->used++;
+	for (size_t i = 0; i < nrows; i++)
+		KeySetAdd(join->keys, keys[i]);
+	join->used += nrows;
+}
+
+void
+JoinReadByWorkers(Join *join, int nworkers, uint64 rows)
+{
+	join->worker_rows = rows;
+	join->nworkers = nworkers;
 }
 
 static double
@@ -221,6 +234,10 @@ ReadAndStart(Join *join)
 	FlushRoom(join);
 	if (!join->failed)
 	{
+		ereport(DEBUG1,
+				(errmsg_internal("fasted: read %u rows in %.3f s, " UINT64_FORMAT " of them by %d workers",
+								 join->keys->count, SecondsSince(join->begun),
+								 join->worker_rows, join->nworkers)));
 		KeySetFinish(join->keys);
 		Check(join, join->engine->start(join->handle, join->keys->count));
 	}
@@ -240,6 +257,8 @@ FallBackToCpu(Join *join)
 	join->engine = NULL;
 	join->capacity = join->used = 0;
 	join->committed = 0;
+	join->nworkers = 0;
+	join->worker_rows = 0;
 	ReadAndStart(join);
 }
 
@@ -327,6 +346,16 @@ const KeySet *
 JoinKeys(const Join *join)
 {
 	return join->keys;
+}
+
+bool
+JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds)
+{
+	*read_seconds = join->read_seconds;
+	if (join->engine == NULL || join->handle == NULL)
+		return false;
+	join->engine->stats(join->handle, stats);
+	return true;
 }
 
 static void
