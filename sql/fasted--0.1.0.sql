@@ -1,6 +1,16 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION fasted" to load this file. \quit
 
+-- The planner asks it for rows and cost; being asked, it also makes the library
+-- loaded, so that a scan node can take the function's place (doc/plans.md).
+CREATE FUNCTION fasted_self_join_support(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_self_join_support'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION fasted_self_join_support(internal) IS
+	'planner support for fasted_self_join';
+
 -- Every pair of rows within Euclidean distance eps of each other.
 --
 -- STABLE: reads the table in the snapshot of the calling query.
@@ -14,7 +24,8 @@ CREATE FUNCTION fasted_self_join(
 	self_pairs boolean DEFAULT false)
 RETURNS TABLE (id_a bigint, id_b bigint, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_self_join'
-LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000;
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_self_join_support;
 
 COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, name, boolean, boolean) IS
 	'every pair of rows whose vectors are within eps of each other, for integer keys';
@@ -31,7 +42,8 @@ CREATE FUNCTION fasted_self_join(
 	self_pairs boolean DEFAULT false)
 RETURNS TABLE (id_a anyelement, id_b anyelement, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_self_join_any'
-LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000;
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_self_join_support;
 
 COMMENT ON FUNCTION fasted_self_join(anyelement, regclass, name, double precision, name, boolean, boolean) IS
 	'every pair of rows whose vectors are within eps of each other, for keys of any ordered type';

@@ -11,7 +11,8 @@
  *	  -> engine				join.c			staged, or spilled (spill.c)
  *	  -> candidate, pair	cpu/, cuda/		behind engine.h
  *	  -> ids				keys.c			row numbers become ids, in order
- *	  -> tuple				self_join.c		the SQL functions
+ *	  -> tuple				scan_node.h		the scan node that streams
+ *							self_join.c		the SQL functions, materialised
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +21,7 @@
 #include "fmgr.h"
 #include "guc.h"
 #include "parallel_plan.h"
+#include "scan_node.h"
 
 PG_MODULE_MAGIC;
 
@@ -30,4 +32,5 @@ _PG_init(void)
 {
 	DefineSettings();
 	InstallPlannerHook();
+	InstallScanNode();
 }
