@@ -260,7 +260,7 @@ ReadThroughRing(const ParallelPlan *plan, RowTaker *taker, dsm_segment *segment)
 
 	RingInitialize(ring, plan->nworkers, taker->source);
 	SetRingSetting(dsm_segment_handle(segment));
-	taker->ring = ring;
+	UseRing(taker, ring);
 	ExecuteWithRing(plan, taker);
 
 	/* all workers have ended: what they left in blocks that did not get full */

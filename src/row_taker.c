@@ -81,8 +81,8 @@ StopTaking(RowTaker *taker)
 	return false;
 }
 
-bool
-TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
+static bool
+TakeTuple(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
 {
 	ArrayType  *array;
 	VectorProblem problem;
@@ -139,8 +139,8 @@ TakeBlock(RowTaker *taker, const BlockLayout *layout, uint32 block)
 	return true;
 }
 
-bool
-TakeBlocks(RowTaker *taker, bool all)
+static void
+TakeFromRing(RowTaker *taker, bool all)
 {
 	RowRing    *ring = taker->ring;
 	BlockLayout layout;
@@ -150,7 +150,7 @@ TakeBlocks(RowTaker *taker, bool all)
 	pg_memory_barrier();		/* before the look: a later block calls again */
 	dimensions = pg_atomic_read_u32(&ring->dimensions);
 	if (dimensions == 0)
-		return true;
+		return;
 	layout = RingLayout(ring, dimensions);
 
 	for (uint32 i = 0; i < ring->nblocks && !taker->stopped; i++)
@@ -165,6 +165,44 @@ TakeBlocks(RowTaker *taker, bool all)
 		if (state == BLOCK_FULL)
 			RingFree(ring, i);
 	}
+}
+
+static void
+SourceContext(void *arg)
+{
+	errcontext("SQL statement \"%s\"", ((RowTaker *) arg)->source->query);
+}
+
+void
+UseRing(RowTaker *taker, RowRing *ring)
+{
+	taker->ring = ring;
+	taker->context.callback = SourceContext;
+	taker->context.arg = taker;
+	taker->context.previous = error_context_stack;
+}
+
+bool
+TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
+{
+	ErrorContextCallback *context = error_context_stack;
+	bool		more;
+
+	if (taker->ring != NULL)
+		error_context_stack = &taker->context;
+	more = TakeTuple(taker, key, key_isnull, vector);
+	error_context_stack = context;
+	return more;
+}
+
+bool
+TakeBlocks(RowTaker *taker, bool all)
+{
+	ErrorContextCallback *context = error_context_stack;
+
+	error_context_stack = &taker->context;
+	TakeFromRing(taker, all);
+	error_context_stack = context;
 	return !taker->stopped;
 }
 

@@ -30,10 +30,17 @@ typedef struct RowTaker
 
 	RowRing    *ring;			/* of parallel workers; NULL: there are none */
 	uint64		ring_rows;		/* rows that came through it */
+	ErrorContextCallback context;	/* see UseRing */
 } RowTaker;
 
 extern RowTaker *CreateRowTaker(const VectorSource *source, Join *join);
 extern void FreeRowTaker(RowTaker *taker);
+
+/*
+ * From now on there is a ring.  The query that fills it is an internal one, so
+ * that errors of rows should name the source's own query as their context.
+ */
+extern void UseRing(RowTaker *taker, RowRing *ring);
 
 /*
  * Takes one row, or raises the error that it deserves.  False: the join takes
