@@ -195,7 +195,7 @@ CompareDistances(const void *a, const void *b)
 /*
  * Below the smallest distances of the sample the share goes as a power of the
  * distance, the data's own dimension, which is seen where the share doubles a
- * few times.  distances: in order.
+ * few times.  distances: in order, more than ENOUGH_PAIRS.
  */
 static double
 Extrapolate(const Distance *distances, int count, double eps)
@@ -205,8 +205,6 @@ Extrapolate(const Distance *distances, int count, double eps)
 	double		share = 0.0;
 	double		dimension;
 
-	if (far <= near)
-		return -1.0;
 	for (int i = 0; i <= near; i++)
 		share += distances[i].weight;
 	if (distances[near].distance <= 0.0 || distances[far].distance <= distances[near].distance)
@@ -242,13 +240,24 @@ SampleShare(const Sample *sample, double eps)
 			}
 		}
 	}
-	if (within < ENOUGH_PAIRS)
+	if (within < ENOUGH_PAIRS && count > ENOUGH_PAIRS)
 	{
 		qsort(distances, count, sizeof(Distance), CompareDistances);
 		share = Extrapolate(distances, count, eps);
 	}
 	pfree(distances);
-	return share < 0.0 ? share : Min(share + equal, 1.0);
+	return Min(share + equal, 1.0);
+}
+
+/* Are there enough vectors, or those of most rows? */
+static bool
+IsRepresentative(const Sample *sample)
+{
+	double		covered = 0.0;
+
+	for (int i = 0; i < sample->count; i++)
+		covered += sample->weight[i];
+	return sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9;
 }
 
 double
@@ -268,7 +277,7 @@ ShareWithin(Oid relid, AttrNumber column, double eps)
 	{
 		sample = palloc(sizeof(Sample));
 		ReadSample(sample, statistics);
-		if (sample->count >= 2 * ENOUGH_PAIRS)
+		if (IsRepresentative(sample))
 			share = SampleShare(sample, eps);
 	}
 	ReleaseSysCache(statistics);

@@ -145,11 +145,6 @@ ExplainEngine(const SelfJoinScan *scan, ExplainState *es)
 	bool		ran = stats->engine[0] != '\0';
 
 	ExplainText("Engine", ran ? stats->engine : GetConfigOption("fasted.engine", false, false), es);
-	if (ran)
-	{
-		ExplainText("Device", stats->device, es);
-		ExplainText("Kernel", stats->kernel, es);
-	}
 	ExplainText("Distance Filter", ran ? stats->filter :
 				fasted_setting_engine == ENGINE_CPU ? "fp32" :
 				GetConfigOption("fasted.filter", false, false), es);
@@ -172,7 +167,7 @@ ExplainWork(const ScanTotals *totals, ExplainState *es)
 		ExplainPropertyInteger("Runs", NULL, totals->runs, es);
 }
 
-/* Sizes and rates depend on the machine: left out with TIMING OFF or COSTS OFF. */
+/* What depends on the machine is left out with TIMING OFF. */
 static void
 ExplainMachine(const ScanTotals *totals, ExplainState *es)
 {
@@ -181,6 +176,8 @@ ExplainMachine(const ScanTotals *totals, ExplainState *es)
 		Max(totals->runs, 1);
 	double		seconds = stats->filter_seconds / Max(stats->threads, 1);
 
+	ExplainText("Device", stats->device, es);
+	ExplainText("Kernel", stats->kernel, es);
 	if (stats->threads > 0)
 		ExplainPropertyInteger("Threads", NULL, stats->threads, es);
 	ExplainPropertyInteger("Host Memory", "kB", stats->host_bytes / 1024, es);
