@@ -3,11 +3,12 @@
  * parallel_plan.c
  *	  The plan by which parallel workers read a source, and whether there is one.
  *
- * The planner decides, as for any query, with two things told to it that it
- * does not know.  What it costs to detoast and convert a vector is the COST of
- * fasted_internal_put.  And the planner counts the pages of a table, but not
- * those of its TOAST table, where long vectors are, when it chooses how many
- * workers read it: a planner hook counts both, for our queries only.
+ * The planner finds out, as for any query, what may run in parallel.  But it
+ * would misjudge when that pays and how many workers do: it does not count the
+ * TOAST table, where long vectors are, and takes a page for something that is
+ * waited for, whereas here most time goes into detoasting and copying, about a
+ * microsecond for each kilobyte.  So, for our queries only, a planner hook sets
+ * the number of workers by the size of the table and its TOAST table.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,16 +22,16 @@
 #include "catalog/pg_proc.h"
 #include "commands/extension.h"
 #include "compat.h"
+#include "engine.h"
 #include "executor/spi_priv.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
-#include "optimizer/cost.h"
-#include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
 #include "optimizer/plancat.h"
 #include "parallel_plan.h"
+#include "postmaster/bgworker_internals.h"
 #include "storage/bufmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -41,8 +42,11 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* As the install script has it, in units of cpu_operator_cost. */
-#define PUT_COST 40
+/*
+ * A worker for so many times min_parallel_table_scan_size: 32 MB, by default.
+ * That takes some 30 ms to read, and to start a worker takes about 10.
+ */
+#define SCAN_SIZES_PER_WORKER 4
 
 static get_relation_info_hook_type next_get_relation_info = NULL;
 static bool planning_read = false;
@@ -65,25 +69,21 @@ TotalPages(Relation rel)
 	return pages;
 }
 
-/*
- * With fasted.max_workers set, one for each min_parallel_table_scan_size; else
- * as the planner does it, one more for each time that it triples.
- */
+static double
+PagesPerWorker(void)
+{
+	return Max((double) SCAN_SIZES_PER_WORKER * min_parallel_table_scan_size, 1);
+}
+
+/* At most; the planner goes by max_parallel_workers_per_gather too. */
 static int
 WorkersForPages(double pages)
 {
-	double		unit = Max(min_parallel_table_scan_size, 1);
-	int			workers = 1;
-
-	if (fasted_setting_max_workers > 0)
-		return (int) Min(pages / unit, fasted_setting_max_workers);
-	for (; pages >= 3 * unit; unit *= 3)
-		workers++;
-	return workers;
+	return (int) Min(pages / PagesPerWorker(), MAX_PARALLEL_WORKER_LIMIT);
 }
 
 static void
-CountToastPages(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
+SetWorkersBySize(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
 {
 	if (next_get_relation_info != NULL)
 		next_get_relation_info(root, relid, inhparent, info);
@@ -97,8 +97,10 @@ CountToastPages(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
 		{
 			double		pages = TotalPages(rel);
 
-			if (pages >= Max(min_parallel_table_scan_size, 1))
-				info->rel_parallel_workers = WorkersForPages(pages);
+			info->rel_parallel_workers = WorkersForPages(pages);
+			/* many small partitions may be a large table */
+			if (info->reloptkind == RELOPT_OTHER_MEMBER_REL && pages >= min_parallel_table_scan_size)
+				info->rel_parallel_workers = Max(info->rel_parallel_workers, 1);
 		}
 		table_close(rel, NoLock);
 	}
@@ -108,7 +110,7 @@ void
 InstallPlannerHook(void)
 {
 	next_get_relation_info = get_relation_info_hook;
-	get_relation_info_hook = CountToastPages;
+	get_relation_info_hook = SetWorkersBySize;
 }
 
 /* --- the functions in the query */
@@ -207,6 +209,8 @@ SetForReading(void)
 {
 	if (fasted_setting_max_workers >= 0)
 		SetForThisQuery("max_parallel_workers_per_gather", psprintf("%d", fasted_setting_max_workers));
+	/* whether it pays is decided by size */
+	SetForThisQuery("parallel_setup_cost", "0");
 	/* each worker would compile for longer than our expressions take */
 	SetForThisQuery("jit", "off");
 }
@@ -217,8 +221,9 @@ PlanParallelRead(const VectorSource *source, uint64 rows, ParallelPlan *plan)
 	SPIPrepareOptions options = {0};
 	Oid			schema;
 
+	/* with so few rows, were they ever so long, there would be no worker */
 	if (fasted_setting_max_workers == 0 || IsParallelWorker() ||
-		rows * PUT_COST * cpu_operator_cost <= parallel_setup_cost)
+		(double) rows * FASTED_MAX_DIMENSIONS * sizeof(float) < PagesPerWorker() * BLCKSZ)
 		return false;
 	schema = InternalSchema();
 	if (!OidIsValid(schema))

@@ -160,7 +160,7 @@ CREATE TABLE told_not_to WITH (parallel_workers = 0) AS TABLE plain;
 END
 reads_without_workers('a view with a function that is not parallel safe', 'unsafe_view');
 reads_without_workers('parallel_workers = 0', 'told_not_to');
-reads_without_workers('too few rows', 'plain', set => 'SET parallel_setup_cost = 1000000');
+reads_without_workers('too small a table', 'plain', set => "SET min_parallel_table_scan_size = '8MB'");
 reads_without_workers('PostgreSQL allows none', 'plain', set => 'SET max_parallel_workers_per_gather = 0; SET fasted.max_workers = -1');
 reads_without_workers('none can be started', 'plain', set => 'SET max_parallel_workers = 0');
 is(join_of('limited')->{out}, join_of('limited', set => $alone)->{out}, 'a view with LIMIT: the same pairs');
@@ -183,9 +183,9 @@ is($result->{workers}, 5, 'fasted.max_workers may be above max_parallel_workers_
 $result = join_of('slow_view', set => $workers_only);
 is($result->{workers}, 3, 'by default max_parallel_workers_per_gather');
 # a table whose vectors are all in its TOAST table
-my $toasted = join_of('external', set => "$workers_only; SET min_parallel_table_scan_size = '1MB'");
+my $toasted = join_of('external', set => "$workers_only; SET min_parallel_table_scan_size = '512kB'");
 cmp_ok($toasted->{workers}, '>', 1, 'pages of the TOAST table count');
-is($node->safe_psql('postgres', "SELECT pg_relation_size('external') < 1024 * 1024"), 't',
+is($node->safe_psql('postgres', "SELECT pg_relation_size('external') < 512 * 1024"), 't',
 	'without them there would be none');
 
 # --- rights
