@@ -71,6 +71,8 @@ CREATE TABLE plain (id int PRIMARY KEY, v real[], kind int);
 INSERT INTO plain SELECT g, ARRAY[g % 1000, g % 7, g % 11, 1], g % 3 FROM generate_series(1, 20000) g;
 -- rows in an order that is not that of their keys
 CREATE TABLE shuffled AS SELECT id, v FROM plain ORDER BY hashint4(id);
+CREATE TABLE far_apart AS SELECT CASE id WHEN 1 THEN -9223372036854775808 WHEN 2 THEN 9223372036854775807
+	ELSE (id % 7 - 3) * 1000000007::bigint * id END AS id, v FROM plain WHERE id % 7 <> 3 AND id < 2000;
 CREATE TABLE doubles AS SELECT id, v::float8[] AS v FROM plain;
 CREATE TABLE integers AS SELECT id, v::int[] AS v FROM plain;
 CREATE DOMAIN embedding AS real[];
@@ -105,6 +107,9 @@ END
 
 reads_alike('table', 'plain');
 reads_alike('shuffled', 'shuffled');
+reads_alike('keys far apart', 'far_apart');
+is_same_pairs($node, "SELECT * FROM fasted_self_join('far_apart', 'v', 3, id_column => 'id')",
+	"SELECT * FROM brute_force('far_apart', 3)", 'keys far apart, against brute force');
 reads_alike('double precision[]', 'doubles');
 reads_alike('integer[]', 'integers');
 reads_alike('a domain', 'domains');
