@@ -66,3 +66,34 @@ LANGUAGE C VOLATILE PARALLEL SAFE;
 
 COMMENT ON FUNCTION fasted_internal_call() IS
 	'internal to fasted_self_join: a parallel worker calls its leader';
+
+-- Internal: the joins at work that the current user may know of.
+CREATE FUNCTION fasted_internal_progress(
+	OUT pid integer,
+	OUT datid oid,
+	OUT usesysid oid,
+	OUT relid oid,
+	OUT phase text,
+	OUT rows_read bigint,
+	OUT rows_expected bigint,
+	OUT units_done bigint,
+	OUT units_total bigint,
+	OUT pairs bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED ROWS 10;
+
+COMMENT ON FUNCTION fasted_internal_progress() IS
+	'internal: what pg_stat_fasted_progress shows';
+
+CREATE VIEW pg_stat_fasted_progress AS
+SELECT p.pid, d.datname, pg_catalog.pg_get_userbyid(p.usesysid) AS usename, p.relid,
+	CASE WHEN d.datname = pg_catalog.current_database() THEN p.relid::pg_catalog.regclass END AS relation,
+	p.phase, p.rows_read, p.rows_expected, p.units_done, p.units_total, p.pairs
+FROM fasted_internal_progress() p
+	LEFT JOIN pg_catalog.pg_database d ON d.oid = p.datid;
+
+COMMENT ON VIEW pg_stat_fasted_progress IS
+	'how far each running fasted_self_join is';
+
+GRANT SELECT ON pg_stat_fasted_progress TO PUBLIC;

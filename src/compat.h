@@ -26,4 +26,11 @@
 	(pg_namespace_aclcheck(schema, role, ACL_USAGE) == ACLCHECK_OK)
 #endif
 
+/* PostgreSQL 16 has another name for it. */
+#if PG_VERSION_NUM >= 160000
+#define FASTED_LOCAL_BACKEND(index) pgstat_get_local_beentry_by_index(index)
+#else
+#define FASTED_LOCAL_BACKEND(index) pgstat_fetch_stat_local_beentry(index)
+#endif
+
 #endif							/* FASTED_COMPAT_H */
