@@ -39,7 +39,7 @@ InitRowMaker(RowMaker *maker, List *columns, bool ordered,
 		maker->columns[maker->ncolumns++] = column;
 		ids |= column != COLUMN_DIST;
 	}
-	maker->needs_order = ids && keys->rank != NULL;
+	maker->has_ids = ids;
 	maker->filtered = filter->least > 0.0 || filter->most != HUGE_VAL ||
 		!filter->below || (ordered && !filter->above);
 }
@@ -57,7 +57,7 @@ Choose(RowMaker *maker, const FastedPair *pairs, size_t npairs, uint32 *nchosen)
 	const PairFilter *filter = &maker->filter;
 	bool		below = filter->below;
 	bool		above = maker->ordered && filter->above;
-	const uint32 *rank = maker->needs_order ? maker->keys->rank : NULL;
+	const uint32 *rank = maker->has_ids ? maker->keys->rank : NULL;
 	FastedPair *chosen = maker->chosen;
 	size_t		most = maker->ordered ? BLOCK_ROWS / 2 : BLOCK_ROWS;
 	size_t		used = Min(npairs, most);
@@ -154,7 +154,8 @@ FillBlock(RowMaker *maker, RowBlock *block, const FastedPair *pairs, size_t npai
 	size_t		used;
 
 	/* Mostly the pairs are as they should be. */
-	if (!maker->filtered && !maker->ordered && !maker->needs_order)
+	if (!maker->filtered && !maker->ordered &&
+		(!maker->has_ids || maker->keys->rank == NULL))
 	{
 		used = Min(npairs, BLOCK_ROWS);
 		Translate(maker, block, pairs, used);

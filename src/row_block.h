@@ -30,7 +30,7 @@ typedef struct RowMaker
 {
 	const KeySet *keys;
 	bool		ordered;		/* (a, b) and (b, a) */
-	bool		needs_order;	/* does it matter which id is the lower one? */
+	bool		has_ids;		/* does it matter which id is the lower one? */
 	bool		filtered;		/* does the filter hold back anything? */
 	PairFilter	filter;
 	int			ncolumns;
