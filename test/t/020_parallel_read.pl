@@ -36,7 +36,8 @@ sub join_of
 my $workers_only = 'SET parallel_leader_participation = off';
 my $alone = 'SET fasted.max_workers = 0';
 
-# The same result with workers, who read (nearly) all rows, as without.
+# The same result with workers, who read most rows (one that a block has no room
+# for is the leader's), as without.
 sub reads_alike
 {
 	my ($name, $relation, %options) = @_;
@@ -49,7 +50,7 @@ sub reads_alike
 	is($many->{out}, $one->{out}, "$name: the same pairs by workers");
 	is($both->{out}, $one->{out}, "$name: the same pairs by workers and leader");
 	cmp_ok($many->{workers} // 0, '>', 0, "$name: there were workers") or diag($many->{err});
-	cmp_ok($many->{worker_rows} // 0, '>', 0.9 * $many->{rows}, "$name: they read nearly all rows");
+	cmp_ok($many->{worker_rows} // 0, '>', 0.7 * $many->{rows}, "$name: they read most rows");
 	return;
 }
 
