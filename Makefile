@@ -11,7 +11,7 @@
 
 EXTENSION = fasted
 
-BENCH_GOALS = bench-kernel bench-switches bench-cpu bench-gpu
+BENCH_GOALS = bench-kernel bench-switches bench-cpu bench-gpu bench-rows
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
 SETUP_GOALS = demo demo-clean check check-asan check-pg17 gpucheck setup-clean
@@ -31,6 +31,8 @@ bench-cpu:
 	@bench/cpu_join/run.py
 bench-gpu:
 	@bench/gpu_join/run.py
+bench-rows:
+	@bench/rows_in/run.py
 
 else
 
