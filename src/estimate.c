@@ -174,32 +174,32 @@ ComputeCost(const Problem *problem)
 		cpu_operator_cost / FLOP_PER_OPERATOR;
 }
 
+/* The leader takes its share of the rows where it has time to: as core has it. */
+static double
+ShareOfRows(const Path *path)
+{
+	double		leader = 1.0 - 0.3 * path->parallel_workers;
+
+	return 1.0 / (path->parallel_workers + Max(leader, 0.0));
+}
+
 /*
  * Rows come while the engine computes, after everything was read.  Each costs
- * less than a row of a table.
+ * less than a row of a table, and what is done with it is shared by workers.
  */
 void
 CostScan(PlannerInfo *root, RelOptInfo *rel, const FuncExpr *call, int first, Path *path)
 {
 	Problem		problem = FindProblem(root, call->args, first);
+	double		share = ShareOfRows(path);
 	QualCost	quals;
 
 	cost_qual_eval(&quals, rel->baserestrictinfo, root);
+	path->rows = clamp_row_est(path->rows * share);
 	path->startup_cost = ReadCost(&problem) + quals.startup + path->pathtarget->cost.startup;
 	path->total_cost = path->startup_cost + ComputeCost(&problem) +
-		rel->tuples * (0.5 * cpu_tuple_cost + quals.per_tuple) +
+		rel->tuples * (0.5 * cpu_tuple_cost + quals.per_tuple * share) +
 		path->rows * path->pathtarget->cost.per_tuple;
-}
-
-bool
-EstimateProblem(PlannerInfo *root, const FuncExpr *call, int first,
-				double *rows, double *dimensions)
-{
-	Problem		problem = FindProblem(root, call->args, first);
-
-	*rows = problem.rows;
-	*dimensions = problem.dimensions;
-	return OidIsValid(problem.relation);
 }
 
 /* Support function of both forms: the planner's first question loads us. */

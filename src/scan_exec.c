@@ -41,6 +41,11 @@ static const CustomExecMethods exec_methods = {
 	.ExecCustomScan = NextRowOfScan,
 	.EndCustomScan = EndScan,
 	.ReScanCustomScan = RescanScan,
+	.EstimateDSMCustomScan = EstimateSharedScan,
+	.InitializeDSMCustomScan = InitializeSharedScan,
+	.ReInitializeDSMCustomScan = ReinitializeSharedScan,
+	.InitializeWorkerCustomScan = InitializeSharedScanInWorker,
+	.ShutdownCustomScan = LeaveSharedScan,
 	.ExplainCustomScan = ExplainScan
 };
 
@@ -91,9 +96,6 @@ BeginRun(SelfJoinScan *scan)
 	scan->maker = palloc(sizeof(RowMaker));
 	InitRowMaker(scan->maker, scan->plan.columns, scan->args.ordered, &filter,
 				 JoinKeys(scan->join));
-	scan->block = palloc(sizeof(RowBlock));
-	scan->block->nrows = 0;
-	scan->next_row = 0;
 	scan->npairs = 0;
 	scan->next_self_pair = 0;
 	MemoryContextSwitchTo(old);
@@ -130,18 +132,7 @@ EndRun(SelfJoinScan *scan)
 	AddScanTotals(scan);
 	JoinEnd(scan->join);
 	scan->join = NULL;
-	scan->block = NULL;
 	MemoryContextReset(scan->context);
-}
-
-static double
-SecondsSince(instr_time begin)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, begin);
-	return INSTR_TIME_GET_DOUBLE(now);
 }
 
 /* The engine's next batch; false: there is none. */
@@ -165,7 +156,7 @@ NextBatch(SelfJoinScan *scan)
 
 /* Makes a block of the batch at work, or of self pairs; maybe an empty one. */
 static void
-MakeBlock(SelfJoinScan *scan)
+MakeBlock(SelfJoinScan *scan, RowBlock *block)
 {
 	instr_time	begin;
 
@@ -173,24 +164,21 @@ MakeBlock(SelfJoinScan *scan)
 		INSTR_TIME_SET_CURRENT(begin);
 	if (scan->npairs > 0)
 	{
-		size_t		used = FillBlock(scan->maker, scan->block, scan->pairs, scan->npairs);
+		size_t		used = FillBlock(scan->maker, block, scan->pairs, scan->npairs);
 
 		scan->pairs += used;
 		scan->npairs -= used;
 	}
 	else
-		scan->next_self_pair += FillBlockWithSelfPairs(scan->maker, scan->block,
+		scan->next_self_pair += FillBlockWithSelfPairs(scan->maker, block,
 													   scan->next_self_pair);
 	if (scan->timed)
 		scan->totals.output_seconds += SecondsSince(begin);
 }
 
-/* False: there are no more rows. */
-static bool
-NextBlock(SelfJoinScan *scan)
+bool
+ProduceBlock(SelfJoinScan *scan, RowBlock *block)
 {
-	if (scan->over)
-		return false;
 	if (scan->join == NULL)
 		BeginRun(scan);
 	do
@@ -203,8 +191,21 @@ NextBlock(SelfJoinScan *scan)
 			EndRun(scan);
 			return false;
 		}
-		MakeBlock(scan);
-	} while (scan->block->nrows == 0);
+		MakeBlock(scan, block);
+	} while (block->nrows == 0);
+	return true;
+}
+
+/* False: there are no more rows. */
+static bool
+NextBlock(SelfJoinScan *scan)
+{
+	if (scan->ring != NULL)
+		return NextSharedBlock(scan);
+	scan->block = NULL;
+	if (scan->over || !ProduceBlock(scan, scan->own_block))
+		return false;
+	scan->block = scan->own_block;
 	scan->next_row = 0;
 	return true;
 }
@@ -348,6 +349,7 @@ BeginScan(CustomScanState *node, EState *estate, int eflags)
 	scan->bound_states = ExecInitExprList(scan->plan.conditions.dist_bounds, state);
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "fasted scan",
 										  ALLOCSET_DEFAULT_SIZES);
+	scan->own_block = palloc(sizeof(RowBlock));
 	scan->timed = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, false,
 		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts * sizeof(bool));
@@ -375,11 +377,13 @@ RescanScan(CustomScanState *node)
 	ExecClearTuple(node->ss.ss_ScanTupleSlot);
 	ExecScanReScan(&node->ss);
 	EndRun(scan);
+	scan->block = NULL;
 	scan->over = false;
 }
 
 static void
 EndScan(CustomScanState *node)
 {
+	LeaveSharedScan(node);
 	EndRun((SelfJoinScan *) node);
 }

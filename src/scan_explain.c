@@ -14,7 +14,6 @@
 #include "commands/explain_state.h"
 #endif
 #include "engines.h"
-#include "estimate.h"
 #include "guc.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"

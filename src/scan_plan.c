@@ -7,13 +7,19 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "estimate.h"
 #include "fmgr.h"
 #include "guc.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
@@ -23,6 +29,7 @@
 #include "optimizer/tlist.h"
 #include "scan_node.h"
 #include "self_join.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 static set_rel_pathlist_hook_type previous_hook = NULL;
@@ -40,12 +47,15 @@ static const CustomPathMethods path_methods = {
 void
 WriteScanPlan(const ScanPlan *plan, CustomScan *scan)
 {
+	/* Written to a worker and read back, a number without a point is an Integer. */
+	char	   *pairs = psprintf("%.1f", plan->estimated_pairs);
+
 	scan->custom_exprs = lcons(plan->call, list_copy(plan->conditions.dist_bounds));
 	scan->custom_private = list_make5(list_make2_int(plan->first, plan->count),
 									  plan->columns,
 									  plan->conditions.dist_operators,
 									  plan->conditions.id_operators,
-									  makeFloat(psprintf("%.0f", plan->estimated_pairs)));
+									  makeFloat(pairs));
 	scan->methods = &fasted_scan_methods;
 }
 
@@ -153,7 +163,7 @@ ServedCall(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, int *first)
 /* --- path */
 
 static CustomPath *
-MakeScanPath(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first)
+MakeScanPath(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first, int workers)
 {
 	CustomPath *path = makeNode(CustomPath);
 
@@ -163,11 +173,60 @@ MakeScanPath(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first)
 	path->path.param_info = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
 	path->path.rows = path->path.param_info != NULL ?
 		path->path.param_info->ppi_rows : rel->rows;
+	path->path.parallel_workers = workers;
+	path->path.parallel_aware = path->path.parallel_safe = workers > 0;
 	CostScan(root, rel, call, first, &path->path);
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_private = list_make2(call, makeInteger(first));
 	path->methods = &path_methods;
 	return path;
+}
+
+/*
+ * Can workers do what stands above the scan?  The call itself is the leader's,
+ * who must take part, and no other process may have to wait for it: partial
+ * paths of a subquery go no further than its aggregate, not into an append.
+ */
+static bool
+MayBeParallel(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first)
+{
+	Oid			key_type = first == 0 ? INT8OID : exprType(linitial(call->args));
+	const Query *query = root->parse;
+
+	if (!root->glob->parallelModeOK || !parallel_leader_participation ||
+		rel->reloptkind != RELOPT_BASEREL || !bms_is_empty(rel->lateral_relids) ||
+		!FLOAT8PASSBYVAL || !get_typbyval(key_type))
+		return false;
+	if (root->query_level > 1 && !query->hasAggs && query->groupClause == NIL &&
+		query->distinctClause == NIL)
+		return false;
+	return is_parallel_safe(root, (Node *) call->args) &&
+		is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&
+		is_parallel_safe(root, (Node *) rel->reltarget->exprs);
+}
+
+/* As many workers as would read a table of these rows. */
+static int
+WorkerCount(RelOptInfo *rel)
+{
+	double		width = MAXALIGN(SizeofHeapTupleHeader) + 3 * sizeof(Datum) + sizeof(ItemIdData);
+
+	return compute_parallel_worker(rel, ceil(rel->tuples * width / BLCKSZ), -1,
+								   max_parallel_workers_per_gather);
+}
+
+static void
+OfferParallelScan(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first)
+{
+	int			workers;
+
+	if (!MayBeParallel(root, rel, call, first))
+		return;
+	workers = WorkerCount(rel);
+	if (workers == 0)
+		return;
+	rel->consider_parallel = true;
+	add_partial_path(rel, (Path *) MakeScanPath(root, rel, call, first, workers));
 }
 
 static void
@@ -186,7 +245,8 @@ OfferScan(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 
 	/* Not in competition with the function scan, but instead of it. */
 	rel->pathlist = NIL;
-	add_path(rel, (Path *) MakeScanPath(root, rel, call, first));
+	add_path(rel, (Path *) MakeScanPath(root, rel, call, first, 0));
+	OfferParallelScan(root, rel, call, first);
 }
 
 /* --- plan */

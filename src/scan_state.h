@@ -8,6 +8,8 @@
 #ifndef FASTED_SCAN_STATE_H
 #define FASTED_SCAN_STATE_H
 
+#include "access/parallel.h"
+#include "block_ring.h"
 #include "join.h"
 #include "portability/instr_time.h"
 #include "row_block.h"
@@ -42,15 +44,42 @@ typedef struct SelfJoinScan
 	size_t		npairs;
 	uint32		next_self_pair;
 
-	/* The block at work. */
+	/* The block at work; NULL: none. */
 	RowBlock   *block;
 	uint32		next_row;
+	RowBlock   *own_block;		/* where there are no workers */
+
+	/* In a parallel plan. */
+	BlockRing  *ring;			/* NULL: not in one */
+	bool		dealer;			/* this process runs the engine */
+	int			ring_block;		/* the number of the block at work; -1: none */
 
 	bool		timed;			/* EXPLAIN ANALYZE wants times */
 	ScanTotals	totals;
 } SelfJoinScan;
 
+/* scan_exec.c: fills the block with at least one row; false: there are none. */
+extern bool ProduceBlock(SelfJoinScan *scan, RowBlock *block);
+
 /* Adds the run at work to the totals. */
 extern void AddScanTotals(SelfJoinScan *scan);
+
+/* scan_parallel.c */
+extern Size EstimateSharedScan(CustomScanState *node, ParallelContext *pcxt);
+extern void InitializeSharedScan(CustomScanState *node, ParallelContext *pcxt, void *shared);
+extern void ReinitializeSharedScan(CustomScanState *node, ParallelContext *pcxt, void *shared);
+extern void InitializeSharedScanInWorker(CustomScanState *node, shm_toc *toc, void *shared);
+extern void LeaveSharedScan(CustomScanState *node);
+extern bool NextSharedBlock(SelfJoinScan *scan);
+
+static inline double
+SecondsSince(instr_time begin)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, begin);
+	return INSTR_TIME_GET_DOUBLE(now);
+}
 
 #endif							/* FASTED_SCAN_STATE_H */
