@@ -65,6 +65,6 @@ extern void InstallCountPlanner(void);
 extern const CustomScanMethods fasted_scan_methods;
 
 /* scan_explain.c */
-extern void ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es);
+extern void ExplainScan(CustomScanState *node, List *ancestors, struct ExplainState *es);
 
 #endif							/* FASTED_SCAN_NODE_H */
