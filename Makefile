@@ -74,6 +74,9 @@ include $(PGXS)
 # The bitcode for the just-in-time compiler has flags of its own.
 BITCODE_CFLAGS += $(FP_FLAGS)
 
+# Its loops over elements are most of what a row in line costs.
+src/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
+
 include cuda/cuda.mk
 
 # PostgreSQL is often configured without automatic dependencies.

@@ -21,7 +21,8 @@
  * A row that the ring does not take is left to the leader: the function returns
  * NULL, and the row comes out of the query as a tuple.  That is so for rows with
  * an error in them, which the leader then reports; when the ring is full; and
- * now and then to wake a leader that waits in Gather.
+ * now and then to wake a leader that waits in Gather.  fasted_internal_call makes
+ * the tuple large enough for that.
  *
  *-------------------------------------------------------------------------
  */
@@ -147,11 +148,20 @@ PutInWorker(Datum key, bool key_isnull, Datum vector)
 	return true;
 }
 
+/*
+ * A row that is not taken here comes back as a tuple, and on the way the executor
+ * looks for tuples of the workers; it would not before the end of the leader's
+ * share, if all rows were taken.
+ */
 static bool
 PutInLeader(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
 {
-	if (pg_atomic_read_u32(&taker->ring->nfull) > 0)
+	RowRing    *ring = taker->ring;
+
+	if (pg_atomic_read_u32(&ring->nfull) > 0)
 		TakeBlocks(taker, false);
+	if (pg_atomic_read_u32(&ring->ncalls) != pg_atomic_read_u32(&ring->nanswered))
+		return false;
 	return !taker->stopped && TakeRow(taker, key, key_isnull, vector);
 }
 
@@ -182,7 +192,11 @@ fasted_internal_put(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(1))
 		PG_RETURN_BOOL(false);	/* no vector: takes no part */
 	if (ring_end == &worker)
+	{
 		taken = PutInWorker(PG_GETARG_DATUM(0), PG_ARGISNULL(0), PG_GETARG_DATUM(1));
+		if (!taken)
+			pg_atomic_fetch_add_u32(&worker.ring->ncalls, 1);
+	}
 	else
 		taken = PutInLeader(ring_end, PG_GETARG_DATUM(0), PG_ARGISNULL(0), PG_GETARG_DATUM(1));
 	if (!taken)

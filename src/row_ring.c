@@ -7,11 +7,13 @@
  * from the first on, so that a leader who keeps up sees only a few of them, and
  * those stay in the caches.
  *
- * The leader empties blocks whenever it passes by, and may be waiting, in the
- * executor, for a tuple from a worker.  So nobody waits for the leader for long:
- * a worker that finds no free block gives up after MAX_WAIT_MS, and its row goes
- * through the executor like any tuple.  That wakes the leader, and slows the
- * worker down to the leader's pace.
+ * The leader empties blocks between the rows of its own share of the scan, or it
+ * may be waiting, in the executor, for a tuple from a worker.  So nobody waits
+ * for the leader for long: a worker that finds no free block gives up after
+ * MAX_WAIT_MS, and its row goes through the executor like any tuple.  That wakes
+ * the leader, and slows the worker down to the leader's pace.  (A leader that
+ * scans lets the executor look for such tuples when it sees that there are some:
+ * PutInLeader.)
  *
  *-------------------------------------------------------------------------
  */
@@ -80,7 +82,8 @@ RingInitialize(RowRing *ring, int nprocesses, const VectorSource *source)
 	pg_atomic_init_u32(&ring->nfull, 0);
 	pg_atomic_init_u32(&ring->nwaiting, 0);
 	pg_atomic_init_u32(&ring->nworkers, 0);
-	pg_atomic_init_u32(&ring->leader_called, 0);
+	pg_atomic_init_u32(&ring->ncalls, 0);
+	pg_atomic_init_u32(&ring->nanswered, 0);
 	pg_atomic_init_u32(&ring->stopped, 0);
 	ConditionVariableInit(&ring->freed);
 	for (uint32 i = 0; i < ring->nblocks; i++)
@@ -117,14 +120,12 @@ RingAgreeOnDimensions(RowRing *ring, uint32 dimensions)
 	return pg_atomic_compare_exchange_u32(&ring->dimensions, &set, dimensions) ? dimensions : set;
 }
 
-/* When half of the blocks wait, unless the last call is still on its way. */
+/* When half of the blocks wait, unless a call is on its way. */
 static bool
 ShouldCallLeader(RowRing *ring)
 {
-	uint32		quiet = 0;
-
 	return pg_atomic_read_u32(&ring->nfull) >= ring->nblocks / 2 &&
-		pg_atomic_compare_exchange_u32(&ring->leader_called, &quiet, 1);
+		pg_atomic_read_u32(&ring->ncalls) == pg_atomic_read_u32(&ring->nanswered);
 }
 
 static void

@@ -45,7 +45,8 @@ typedef struct RowRing
 	pg_atomic_uint32 nfull;		/* blocks that wait for the leader */
 	pg_atomic_uint32 nwaiting;	/* workers that wait for a block */
 	pg_atomic_uint32 nworkers;	/* processes that came to fill blocks */
-	pg_atomic_uint32 leader_called; /* a tuple is on its way to the leader */
+	pg_atomic_uint32 ncalls;	/* rows that workers left to the leader */
+	pg_atomic_uint32 nanswered; /* of those, how many it got */
 	pg_atomic_uint32 stopped;	/* no further row is wanted */
 	ConditionVariable freed;
 	RingBlock	blocks[FLEXIBLE_ARRAY_MEMBER];

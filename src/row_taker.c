@@ -20,6 +20,11 @@
 /* Rows between two looks for interrupts beside those of the executor. */
 #define ROWS_PER_CHECK 64
 
+/* Columns of the query; CALL_COLUMN is a parallel one's, null but from workers. */
+#define KEY_COLUMN 0
+#define VECTOR_COLUMN 1
+#define CALL_COLUMN 2
+
 static void
 ReportNullKey(const RowTaker *taker)
 {
@@ -146,8 +151,6 @@ TakeFromRing(RowTaker *taker, bool all)
 	BlockLayout layout;
 	uint32		dimensions;
 
-	pg_atomic_write_u32(&ring->leader_called, 0);
-	pg_memory_barrier();		/* before the look: a later block calls again */
 	dimensions = pg_atomic_read_u32(&ring->dimensions);
 	if (dimensions == 0)
 		return;
@@ -213,15 +216,21 @@ ReceiveSlot(TupleTableSlot *slot, DestReceiver *self)
 	MemoryContext old;
 	bool		more;
 
-	if (taker->ring != NULL && !TakeBlocks(taker, false))
-		return false;
 	slot_getallattrs(slot);
-	if (slot->tts_isnull[1])
+	if (taker->ring != NULL)
+	{
+		if (!slot->tts_isnull[CALL_COLUMN])
+			pg_atomic_fetch_add_u32(&taker->ring->nanswered, 1);
+		if (!TakeBlocks(taker, false))
+			return false;
+	}
+	if (slot->tts_isnull[VECTOR_COLUMN])
 		return true;			/* no vector: takes no part */
 
 	MemoryContextReset(taker->row_context);
 	old = MemoryContextSwitchTo(taker->row_context);
-	more = TakeRow(taker, slot->tts_values[0], slot->tts_isnull[0], slot->tts_values[1]);
+	more = TakeRow(taker, slot->tts_values[KEY_COLUMN],
+				   slot->tts_isnull[KEY_COLUMN], slot->tts_values[VECTOR_COLUMN]);
 	MemoryContextSwitchTo(old);
 	return more;
 }

@@ -194,6 +194,25 @@ cmp_ok($toasted->{workers}, '>', 1, 'pages of the TOAST table count');
 is($node->safe_psql('postgres', "SELECT pg_relation_size('external') < 512 * 1024"), 't',
 	'without them there would be none');
 
+# A leader that is slow to read its share still looks after its worker.
+$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION slow_leader(int) RETURNS int LANGUAGE plpgsql PARALLEL SAFE AS $$
+BEGIN
+	IF pg_backend_pid()::text = current_setting('test.leader') THEN
+		PERFORM pg_sleep(0.003);
+	END IF;
+	RETURN $1;
+END $$;
+CREATE TABLE many_compressed (id int, v real[]);
+INSERT INTO many_compressed SELECT g, array_fill(g::real, ARRAY[3000]) FROM generate_series(1, 8000) g;
+ANALYZE many_compressed;
+CREATE VIEW slow_leader_view AS SELECT slow_leader(id) AS id, v FROM many_compressed;
+END
+$result = join_of('slow_leader_view',
+	set => "SELECT set_config('test.leader', pg_backend_pid()::text, false); SET fasted.max_workers = 1");
+is($result->{workers}, 1, 'a slow leader and a worker');
+cmp_ok($result->{worker_rows}, '>', 6000, 'the worker reads most rows');
+
 # --- rights
 
 $node->safe_psql('postgres', <<'END');
