@@ -198,7 +198,7 @@ PlannedWorkers(SPIPlanPtr plan)
 	return workers;
 }
 
-static void
+void
 SetForThisQuery(const char *name, const char *value)
 {
 	set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, ERROR, false);

@@ -25,6 +25,9 @@ typedef struct ParallelPlan
  */
 extern bool PlanParallelRead(const VectorSource *source, uint64 rows, ParallelPlan *plan);
 
+/* In the caller's GUC nest level. */
+extern void SetForThisQuery(const char *name, const char *value);
+
 /* The plan of a prepared query; NULL: it has none.  Release it. */
 extern PlannedStmt *PlanOf(SPIPlanPtr plan, CachedPlan **cached);
 

@@ -51,6 +51,12 @@ PG_FUNCTION_INFO_V1(fasted_internal_call);
  */
 #define CALL_BYTES (20 * 1024)
 
+/*
+ * To take a row over costs the leader a fifth or so of what it costs to read one:
+ * beside so many workers it should do nothing else.
+ */
+#define ENOUGH_WORKERS 4
+
 char	   *fasted_setting_ring = NULL;
 
 /* The leader's reading, while its query runs; and whether its setting may change. */
@@ -274,6 +280,8 @@ ReadThroughRing(const ParallelPlan *plan, RowTaker *taker, dsm_segment *segment)
 
 	RingInitialize(ring, plan->nworkers, taker->source);
 	SetRingSetting(dsm_segment_handle(segment));
+	if (plan->nworkers >= ENOUGH_WORKERS)
+		SetForThisQuery("parallel_leader_participation", "off");
 	UseRing(taker, ring);
 	ExecuteWithRing(plan, taker);
 
