@@ -185,20 +185,23 @@ MakeScanPath(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first, int 
 /*
  * Can workers do what stands above the scan?  The call itself is the leader's,
  * who must take part, and no other process may have to wait for it: partial
- * paths of a subquery go no further than its aggregate, not into an append.
+ * paths of a subquery go no further than its aggregate, not into an append.  And
+ * while the leader waits for further pairs it hands on no row that a worker has,
+ * so where the first rows are enough there are no workers.
  */
 static bool
 MayBeParallel(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first)
 {
 	Oid			key_type = first == 0 ? INT8OID : exprType(linitial(call->args));
 	const Query *query = root->parse;
+	bool		reads_all = query->hasAggs || query->groupClause != NIL ||
+		query->distinctClause != NIL;
 
 	if (!root->glob->parallelModeOK || !parallel_leader_participation ||
 		rel->reloptkind != RELOPT_BASEREL || !bms_is_empty(rel->lateral_relids) ||
 		!FLOAT8PASSBYVAL || !get_typbyval(key_type))
 		return false;
-	if (root->query_level > 1 && !query->hasAggs && query->groupClause == NIL &&
-		query->distinctClause == NIL)
+	if (!reads_all && (root->query_level > 1 || query->limitCount != NULL))
 		return false;
 	return is_parallel_safe(root, (Node *) call->args) &&
 		is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&

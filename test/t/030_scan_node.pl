@@ -154,6 +154,18 @@ is($session->query('SELECT max(first_ones(n)) FROM generate_series(1, 20) n'), 2
 $session->query('CALL with_commits()');
 like($session->{err}, qr/rows: 197/, 'a FOR loop with commits');
 
+# --- a row that somebody else changes meanwhile is looked at again, and the join with it
+my $other = FastedTest::Session->new($node);
+$other->query('BEGIN; UPDATE eps_of SET eps = 9 WHERE kind = 2');
+$session->send("UPDATE eps_of SET eps = (SELECT count(*) FROM fasted_self_join('small', 'v', eps_of.eps)) WHERE kind = 2;\n"
+	  . '\\echo updated');
+$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+$other->query('COMMIT');
+$session->wait_for(qr/^updated$/m);
+is($node->safe_psql('postgres', 'SELECT eps FROM eps_of WHERE kind = 2'), 99 * 9 - 36,
+	'an update joins with the value that another one left');
+$other->quit;
+
 # --- prepared statements, custom and generic plans
 for my $mode (qw(force_custom_plan force_generic_plan auto))
 {

@@ -117,14 +117,19 @@ $session->query('ROLLBACK');
 
 # The query ends before the rows do.
 $node->safe_psql('postgres', <<'END');
-CREATE FUNCTION slow(bigint) RETURNS boolean LANGUAGE plpgsql PARALLEL SAFE COST 100000
+CREATE FUNCTION slow(bigint) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 100000
 	AS $$ BEGIN RETURN $1 > 0; END $$;
 END
 my $slow = "SELECT id_a, id_b FROM $many WHERE slow(id_a)";
-like(plan_of("$slow LIMIT 5"), qr/Limit.*Gather.*Parallel Custom/s, 'LIMIT above a gather');
-is(scalar(split /\n/, $session->query("$slow LIMIT 5")), 5, 'LIMIT stops all');
+like(plan_of($slow), qr/Gather.*Parallel Custom/s, 'a gather without an aggregate');
+is(scalar(split /\n/, $session->query($slow)), 1500 * 1499 / 2, 'all rows of it');
+unlike(plan_of("$slow LIMIT 5"), qr/Gather/, 'the first rows need no workers');
+my $left = 'SELECT count(*) FROM generate_series(1, 4) g WHERE EXISTS '
+  . "(SELECT FROM $many p WHERE slow(p.id_a) AND p.id_b > 9 + g)";
 my $inner = 'SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_memoize = off; ';
-is($session->query("$inner SELECT count(*) FROM generate_series(1, 3) g WHERE EXISTS "
+like(plan_of($left, $inner), qr/Nested Loop Semi Join.*Gather.*Parallel Custom/s, 'a gather in a loop');
+is($session->query("$inner $left"), 4, 'that is left early and run again');
+is($session->query("SELECT count(*) FROM generate_series(1, 3) g WHERE EXISTS "
 		  . "(SELECT 1 FROM (SELECT max(id_b) AS m FROM $many GROUP BY id_a OFFSET 0) p WHERE p.m > g + 9)"),
 	3, 'a gather that is run again');
 is($session->query("SELECT count(*), sum(id_a) FROM $many p JOIN empty e ON e.id = p.id_a"), '0|', 'nothing to join with');
