@@ -12,11 +12,11 @@
  */
 #include "postgres.h"
 
+#include "catalog/objectaccess.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "catalog/objectaccess.h"
+#include "compat.h"
 #include "executor/executor.h"
-#include "interrupts.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "scan_state.h"
@@ -327,14 +327,8 @@ CreateScan(CustomScan *plan)
 static void
 CheckExecutePrivilege(Oid function)
 {
-#if PG_VERSION_NUM >= 160000
-	AclResult	result = object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE);
-#else
-	AclResult	result = pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE);
-#endif
-
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_FUNCTION, get_func_name(function));
+	if (!FASTED_MAY_EXECUTE(function, GetUserId()))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, get_func_name(function));
 	InvokeFunctionExecuteHook(function);
 }
 
