@@ -66,6 +66,14 @@ static bool setting_ring = false;
 /* A worker's end of its leader's ring. */
 static RingWriter worker;
 
+/*
+ * The number of that reading, here or in the leader of this worker; zero: there
+ * is none.  A call site keeps the number for which its types were checked, and
+ * may live longer than the reading.
+ */
+static uintptr_t ring_number = 0;
+static uintptr_t last_ring_number = 0;
+
 /* --- in the workers, and in the leader's share of the scan */
 
 bool
@@ -103,6 +111,7 @@ AttachWorker(void)
 	dsm_pin_mapping(segment);	/* until the worker ends */
 	worker.block = -1;
 	worker.ring = dsm_segment_address(segment);
+	ring_number = ++last_ring_number;
 	pg_atomic_fetch_add_u32(&worker.ring->nworkers, 1);
 }
 
@@ -171,14 +180,14 @@ PutInLeader(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
 	return !taker->stopped && TakeRow(taker, key, key_isnull, vector);
 }
 
-/* Which end of the ring a call is at; the first call of a query finds out. */
+/* The first call at a call site: finds the ring, and that it is the right one. */
 static void
 FindRing(FunctionCallInfo fcinfo)
 {
-	if (reading == NULL && worker.ring == NULL)
+	if (ring_number == 0)
 		AttachWorker();
 	CheckTypes(fcinfo, reading != NULL ? reading->ring : worker.ring);
-	fcinfo->flinfo->fn_extra = (reading != NULL) ? (void *) reading : (void *) &worker;
+	fcinfo->flinfo->fn_extra = (void *) ring_number;
 }
 
 /*
@@ -188,23 +197,21 @@ FindRing(FunctionCallInfo fcinfo)
 Datum
 fasted_internal_put(PG_FUNCTION_ARGS)
 {
-	void	   *ring_end;
 	bool		taken;
 
-	if (unlikely(fcinfo->flinfo->fn_extra == NULL))
+	if (unlikely(ring_number == 0 || fcinfo->flinfo->fn_extra != (void *) ring_number))
 		FindRing(fcinfo);
-	ring_end = fcinfo->flinfo->fn_extra;
 
 	if (PG_ARGISNULL(1))
 		PG_RETURN_BOOL(false);	/* no vector: takes no part */
-	if (ring_end == &worker)
+	if (reading != NULL)
+		taken = PutInLeader(reading, PG_GETARG_DATUM(0), PG_ARGISNULL(0), PG_GETARG_DATUM(1));
+	else
 	{
 		taken = PutInWorker(PG_GETARG_DATUM(0), PG_ARGISNULL(0), PG_GETARG_DATUM(1));
 		if (!taken)
 			pg_atomic_fetch_add_u32(&worker.ring->ncalls, 1);
 	}
-	else
-		taken = PutInLeader(ring_end, PG_GETARG_DATUM(0), PG_ARGISNULL(0), PG_GETARG_DATUM(1));
 	if (!taken)
 		PG_RETURN_NULL();
 	PG_RETURN_BOOL(false);
@@ -219,7 +226,7 @@ fasted_internal_call(PG_FUNCTION_ARGS)
 {
 	bytea	   *call;
 
-	if (reading == NULL && worker.ring == NULL)
+	if (ring_number == 0)
 		ReportNotReading();
 	if (reading != NULL)
 		PG_RETURN_NULL();
@@ -255,11 +262,13 @@ ExecuteWithRing(const ParallelPlan *plan, RowTaker *taker)
 {
 	SPIExecuteOptions options = {0};
 	RowTaker   *outer = reading;
+	uintptr_t	outer_number = ring_number;
 	int			rc;
 
 	options.read_only = true;	/* in the active snapshot */
 	options.dest = &taker->base;
 	reading = taker;
+	ring_number = ++last_ring_number;
 	PG_TRY();
 	{
 		rc = SPI_execute_plan_extended(plan->plan, &options);
@@ -267,6 +276,7 @@ ExecuteWithRing(const ParallelPlan *plan, RowTaker *taker)
 	PG_FINALLY();
 	{
 		reading = outer;
+		ring_number = outer_number;
 	}
 	PG_END_TRY();
 	if (rc < 0)

@@ -169,6 +169,20 @@ reads_without_workers('parallel_workers = 0', 'told_not_to');
 reads_without_workers('too small a table', 'plain', set => "SET min_parallel_table_scan_size = '8MB'");
 reads_without_workers('PostgreSQL allows none', 'plain', set => 'SET max_parallel_workers_per_gather = 0; SET fasted.max_workers = -1');
 reads_without_workers('none can be started', 'plain', set => 'SET max_parallel_workers = 0');
+$node->safe_psql('postgres', <<'END');
+CREATE VIEW unions AS SELECT id, v FROM plain WHERE kind = 0 UNION ALL SELECT id + 100000, v FROM shuffled WHERE id % 3 = 1;
+CREATE VIEW windows AS SELECT row_number() OVER (ORDER BY id DESC) AS id, v FROM plain;
+CREATE VIEW with_cte AS WITH x AS MATERIALIZED (SELECT id, v FROM plain WHERE kind = 0) SELECT * FROM x;
+CREATE VIEW semijoin AS SELECT id, v FROM plain p WHERE EXISTS (SELECT FROM shuffled s WHERE s.id = p.id + 7);
+CREATE VIEW subselect AS SELECT id, (SELECT s.v FROM shuffled s WHERE s.id = p.id) AS v FROM plain p WHERE id < 300;
+END
+for my $view (qw(grouped unions windows with_cte semijoin subselect))
+{
+	my $expected = join_of($view, set => $alone)->{out};
+	like($expected, qr/^[1-9]\d*\|/, "view $view: there are pairs");
+	is(join_of($view)->{out}, $expected, "view $view: the same pairs");
+	is(join_of($view, set => $workers_only)->{out}, $expected, "view $view: the same pairs by workers");
+}
 is(join_of('limited')->{out}, join_of('limited', set => $alone)->{out}, 'a view with LIMIT: the same pairs');
 
 # --- how many
@@ -311,6 +325,29 @@ CREATE VIEW calls_by_hand AS SELECT id, v FROM plain WHERE fasted_internal_put(i
 END
 like(join_of('calls_by_hand', set => $workers_only)->{err}, qr/are not to be called by hand/,
 	'other data, from a view that the join reads');
+
+# A call that is kept, in a function, longer than the reading it was in.
+$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION keeps_call(bigint, real[]) RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS $$
+BEGIN
+	IF $1 = 1 THEN
+		RETURN CASE WHEN fasted_internal_put(1 - $1, NULL::real[]) THEN 0 ELSE $1 END;
+	END IF;
+	RETURN $1;
+END $$;
+CREATE VIEW keeps_calls AS SELECT keeps_call(id, v) AS id, v FROM plain;
+END
+($status, $out, $err) = $node->psql('postgres', <<'END', on_error_stop => 0);
+SET max_parallel_workers = 0;
+SELECT count(*) > 0 FROM fasted_self_join('keeps_calls', 'v', 3, id_column => 'id');
+SELECT keeps_call(1, '{1}');
+SELECT count(*) > 0 FROM fasted_self_join(NULL::uuid, 'uuids', 'v', 3, id_column => 'id');
+SELECT keeps_call(1, '{1}');
+SELECT count(*) > 0 FROM fasted_self_join('keeps_calls', 'v', 3, id_column => 'id');
+END
+is($out, "t\nt\nt", 'joins whose views call by hand work');
+my @refused = $err =~ /are not to be called by hand/g;
+is(scalar @refused, 2, 'such a call after the join is refused');
 
 # --- canceled, and nothing left
 
