@@ -81,7 +81,9 @@ def measure(server, n, d, storage, workers, repeats):
         read(server, w, n)
     for r in range(repeats):
         row["copy"].append(copy(server))
-        for w in workers:
+        # who comes first, after COPY, should not always be the same
+        turn = r % len(workers)
+        for w in workers[turn:] + workers[:turn]:
             seconds, ended, worker_rows = read(server, w, n)
             row["workers"][w]["read"].append(seconds)
             row["workers"][w]["ended"].append(ended)
