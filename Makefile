@@ -11,7 +11,7 @@
 
 EXTENSION = fasted
 
-BENCH_GOALS = bench-kernel bench-join bench-switches bench-cpu bench-gpu
+BENCH_GOALS = bench-kernel bench-join bench-switches bench-cpu bench-gpu bench-rows
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
 SETUP_GOALS = demo demo-clean check check-asan check-pg17 gpucheck setup-clean
@@ -31,6 +31,8 @@ bench-cpu:
 	@bench/cpu_join/run.py
 bench-gpu:
 	@bench/gpu_join/run.py
+bench-rows:
+	@bench/rows_in/run.py
 
 else
 
@@ -71,6 +73,9 @@ include $(PGXS)
 
 # The bitcode for the just-in-time compiler has flags of its own.
 BITCODE_CFLAGS += $(FP_FLAGS)
+
+# Its loops over elements are most of what a row in line costs.
+src/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
 include cuda/cuda.mk
 

@@ -47,7 +47,8 @@ class Server:
         """Runs query in one new session; returns (answer, [seconds, ...])."""
         lines = self.psql(f"{settings}\n\\timing on\n" + f"{query};\n" * repeats).splitlines()
         times = [re.search(r"Time: ([0-9.]+) ms", line) for line in lines]
-        return lines[-2], [float(t.group(1)) / 1000 for t in times if t]
+        answer = lines[-2] if len(lines) > 1 else None
+        return answer, [float(t.group(1)) / 1000 for t in times if t]
 
     def remove(self):
         subprocess.run([SERVER, "remove", self.directory], check=True)

@@ -75,7 +75,12 @@ SELECT count(*) FROM public.fasted_self_join('public.t', 'v', 0);
 RESET search_path;
 
 -- the plan says what runs
+SET fasted.engine = cpu;
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_self_join('t', 'v', 0);
+SET fasted.scan_node = off;
+EXPLAIN (COSTS OFF) SELECT * FROM fasted_self_join('t', 'v', 0);
+RESET fasted.scan_node;
+RESET fasted.engine;
 SELECT provolatile, proparallel, proisstrict, prosecdef FROM pg_proc WHERE proname = 'fasted_self_join';
 
 DROP TABLE t, pairs;

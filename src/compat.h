@@ -13,4 +13,24 @@
 #define pg_noreturn _Noreturn
 #endif
 
+/* PostgreSQL 16 has one function for all kinds of objects. */
+#if PG_VERSION_NUM >= 160000
+#define FASTED_MAY_EXECUTE(function, role) \
+	(object_aclcheck(ProcedureRelationId, function, role, ACL_EXECUTE) == ACLCHECK_OK)
+#define FASTED_MAY_USE_SCHEMA(schema, role) \
+	(object_aclcheck(NamespaceRelationId, schema, role, ACL_USAGE) == ACLCHECK_OK)
+#else
+#define FASTED_MAY_EXECUTE(function, role) \
+	(pg_proc_aclcheck(function, role, ACL_EXECUTE) == ACLCHECK_OK)
+#define FASTED_MAY_USE_SCHEMA(schema, role) \
+	(pg_namespace_aclcheck(schema, role, ACL_USAGE) == ACLCHECK_OK)
+#endif
+
+/* PostgreSQL 16 has another name for it. */
+#if PG_VERSION_NUM >= 160000
+#define FASTED_LOCAL_BACKEND(index) pgstat_get_local_beentry_by_index(index)
+#else
+#define FASTED_LOCAL_BACKEND(index) pgstat_fetch_stat_local_beentry(index)
+#endif
+
 #endif							/* FASTED_COMPAT_H */

@@ -6,11 +6,13 @@
  * Where a vector goes, and in which file to read about it:
  *
  *	  heap tuple			reader.c		SELECT id, embedding FROM ... by SPI
+ *							parallel_reader.c	by parallel workers
  *	  -> float4 row			vector.c		checked, converted
  *	  -> engine				join.c			staged, or spilled (spill.c)
  *	  -> candidate, pair	cpu/, cuda/		behind engine.h
  *	  -> ids				keys.c			row numbers become ids, in order
- *	  -> tuple				self_join.c		the SQL functions
+ *	  -> tuple				scan_node.h		the scan node that streams
+ *							self_join.c		the SQL functions, materialised
  *
  *-------------------------------------------------------------------------
  */
@@ -18,6 +20,8 @@
 
 #include "fmgr.h"
 #include "guc.h"
+#include "parallel_plan.h"
+#include "scan_node.h"
 
 PG_MODULE_MAGIC;
 
@@ -27,4 +31,6 @@ void
 _PG_init(void)
 {
 	DefineSettings();
+	InstallPlannerHook();
+	InstallScanNode();
 }

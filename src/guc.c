@@ -11,6 +11,8 @@
 
 #include "engine.h"
 #include "guc.h"
+#include "parallel_reader.h"
+#include "postmaster/bgworker_internals.h"
 #include "utils/guc.h"
 
 int			fasted_setting_engine = ENGINE_AUTO;
@@ -21,6 +23,8 @@ char	   *fasted_setting_cuda_library = NULL;
 int			fasted_setting_filter = FASTED_FILTER_AUTO;
 bool		fasted_setting_refine = true;
 int			fasted_setting_gpu_memory_limit = 0;
+int			fasted_setting_max_workers = -1;
+bool		fasted_setting_scan_node = true;
 
 static const struct config_enum_entry engine_options[] = {
 	{"auto", ENGINE_AUTO, false},
@@ -96,6 +100,25 @@ DefineSettings(void)
 							"0 means what is free. A larger table is processed in panels of rows.",
 							&fasted_setting_gpu_memory_limit, 0, 0, MAX_KILOBYTES,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("fasted.scan_node",
+							 "Lets the planner stream the result of fasted_self_join by a scan node.",
+							 "Off, the function's whole result is stored before the first row is seen.",
+							 &fasted_setting_scan_node, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("fasted.max_workers",
+							"Sets the maximum number of parallel workers that read a table.",
+							"-1 means as many as PostgreSQL takes for a table of its size, 0 none.",
+							&fasted_setting_max_workers, -1, -1, MAX_PARALLEL_WORKER_LIMIT,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomStringVariable("fasted.ring",
+							   "Tells parallel workers where the rows that they read go.",
+							   NULL,
+							   &fasted_setting_ring, "",
+							   PGC_USERSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
+							   CheckRingSetting, NULL, NULL);
 
 	MarkGUCPrefixReserved("fasted");
 }

@@ -20,11 +20,17 @@ extern int	fasted_setting_threads;		/* 0: one for each processor */
 extern int	fasted_setting_memory_limit;	/* kB */
 extern int	fasted_setting_cpu_kernel;	/* index into the engine's kernels, 0: auto */
 
+/* Parallel workers that read, 0: none, -1: the planner's choice. */
+extern int	fasted_setting_max_workers;
+
 /* For the CUDA engine. */
 extern char *fasted_setting_cuda_library;
 extern int	fasted_setting_filter;	/* a FastedFilter */
 extern bool fasted_setting_refine;
 extern int	fasted_setting_gpu_memory_limit;	/* kB, 0: what is free */
+
+/* For the planner. */
+extern bool fasted_setting_scan_node;
 
 extern void DefineSettings(void);
 

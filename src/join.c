@@ -15,9 +15,13 @@
 #include "interrupts.h"
 #include "join.h"
 #include "portability/instr_time.h"
+#include "progress.h"
 #include "reader.h"
 #include "spill.h"
 #include "utils/memutils.h"
+
+/* Rows between two looks at the clock, for progress, while reading. */
+#define ROWS_PER_LOOK 64
 
 /* Rows that are read back from the engine, or fed to it, at a time. */
 #define COPY_BYTES (4 * 1024 * 1024)
@@ -47,6 +51,10 @@ struct Join
 
 	instr_time	begun;
 	double		read_seconds;
+	int			nworkers;		/* parallel workers that read */
+	uint64		worker_rows;	/* the rows they read */
+	Progress	progress;
+	uint32		next_look;		/* at the clock: when that many rows are read */
 };
 
 static void
@@ -60,9 +68,12 @@ CloseEngine(Join *join)
 }
 
 static void
-CloseEngineCallback(void *arg)
+CloseCallback(void *arg)
 {
-	CloseEngine(arg);
+	Join	   *join = arg;
+
+	CloseEngine(join);
+	ProgressEnd(&join->progress);
 }
 
 static void
@@ -98,10 +109,31 @@ Check(Join *join, FastedStatus status)
 	return status;
 }
 
+static void
+ShowProgress(Join *join, ProgressPhase phase)
+{
+	ProgressNumbers numbers = {0};
+
+	numbers.rows_read = join->keys->count;
+	numbers.rows_expected = join->expected_rows;
+	if (phase == PHASE_JOINING)
+	{
+		FastedStats stats;
+
+		join->engine->stats(join->handle, &stats);
+		numbers.units_done = stats.units_done;
+		numbers.units_total = stats.units_total;
+		numbers.pairs = stats.pairs;
+	}
+	ProgressShow(&join->progress, phase, &numbers);
+}
+
 void
 JoinExpectRows(Join *join, uint64 rows)
 {
 	join->expected_rows = rows;
+	join->next_look = 0;
+	ShowProgress(join, PHASE_READING);
 }
 
 void
@@ -175,8 +207,8 @@ FlushRoom(Join *join)
 	join->used = 0;
 }
 
-float *
-JoinRoomForRow(Join *join)
+size_t
+JoinRoomForRows(Join *join, float **room)
 {
 	if (join->used == join->capacity)
 	{
@@ -186,19 +218,37 @@ JoinRoomForRow(Join *join)
 											&join->capacity)) == FASTED_FULL)
 			MoveToSpillFile(join);
 	}
-	return join->failed ? NULL : join->room + join->used * join->dimensions;
+	if (join->failed)
+		return 0;
+	*room = join->room + join->used * join->dimensions;
+	return join->capacity - join->used;
 }
 
 void
-JoinTakeRow(Join *join, Datum key)
+JoinTakeRows(Join *join, const Datum *keys, size_t nrows)
 {
-	if (join->keys->count >= FASTED_MAX_ROWS)
+	if (join->keys->count + nrows > FASTED_MAX_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("\"%s\" has too many rows to join", join->source->relation),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
-	KeySetAdd(join->keys, key);
-	join->used++;
+	for (size_t i = 0; i < nrows; i++)
+		KeySetAdd(join->keys, keys[i]);
+	join->used += nrows;
+
+	if (join->keys->count >= join->next_look)
+	{
+		if (ProgressIsDue(&join->progress))
+			ShowProgress(join, PHASE_READING);
+		join->next_look = join->keys->count + ROWS_PER_LOOK;
+	}
+}
+
+void
+JoinReadByWorkers(Join *join, int nworkers, uint64 rows)
+{
+	join->worker_rows = rows;
+	join->nworkers = nworkers;
 }
 
 static double
@@ -221,6 +271,11 @@ ReadAndStart(Join *join)
 	FlushRoom(join);
 	if (!join->failed)
 	{
+		ereport(DEBUG1,
+				(errmsg_internal("fasted: read %u rows in %.3f s, " UINT64_FORMAT " of them by %d workers",
+								 join->keys->count, SecondsSince(join->begun),
+								 join->worker_rows, join->nworkers)));
+		ShowProgress(join, PHASE_PREPARING);
 		KeySetFinish(join->keys);
 		Check(join, join->engine->start(join->handle, join->keys->count));
 	}
@@ -240,6 +295,8 @@ FallBackToCpu(Join *join)
 	join->engine = NULL;
 	join->capacity = join->used = 0;
 	join->committed = 0;
+	join->nworkers = 0;
+	join->worker_rows = 0;
 	ReadAndStart(join);
 }
 
@@ -255,15 +312,18 @@ JoinBegin(const VectorSource *source, double eps)
 	join->source = source;
 	join->eps = eps;
 	join->keys = KeySetCreate(source);
-	join->callback.func = CloseEngineCallback;
+	join->callback.func = CloseCallback;
 	join->callback.arg = join;
 	MemoryContextRegisterResetCallback(context, &join->callback);
 	INSTR_TIME_SET_CURRENT(join->begun);
+	ProgressBegin(&join->progress, source);
 
 	ReadAndStart(join);
 	if (join->failed)
 		FallBackToCpu(join);
 	join->read_seconds = SecondsSince(join->begun);
+	if (join->engine != NULL)
+		ShowProgress(join, PHASE_JOINING);
 	MemoryContextSwitchTo(old);
 	return join;
 }
@@ -303,6 +363,8 @@ JoinNext(Join *join, const FastedPair **pairs, size_t *npairs)
 		FastedBatch batch;
 
 		CheckJoinInterrupts();
+		if (ProgressIsDue(&join->progress))
+			ShowProgress(join, PHASE_JOINING);
 		switch (Check(join, join->engine->next(join->handle, JOIN_POLL_MS, &batch)))
 		{
 			case FASTED_OK:
@@ -327,6 +389,16 @@ const KeySet *
 JoinKeys(const Join *join)
 {
 	return join->keys;
+}
+
+bool
+JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds)
+{
+	*read_seconds = join->read_seconds;
+	if (join->engine == NULL || join->handle == NULL)
+		return false;
+	join->engine->stats(join->handle, stats);
+	return true;
 }
 
 static void

@@ -33,16 +33,23 @@ extern bool JoinNext(Join *join, const FastedPair **pairs, size_t *npairs);
 /* The rows' ids; their count is the number of rows that take part. */
 extern const KeySet *JoinKeys(const Join *join);
 
+/* The engine's statistics and the seconds it took to read; false: no engine ran. */
+extern bool JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds);
+
 extern void JoinEnd(Join *join);
 
 /*
  * What the reader calls: first JoinExpectRows; JoinSetDimensions with the first
- * vector; then, for each, JoinRoomForRow (where its elements go; NULL: stop
- * reading) and JoinTakeRow.
+ * vector; then JoinRoomForRows, which tells where vectors go and for how many
+ * there is room (none: stop reading), and JoinTakeRows with the keys of as many
+ * of them as it wrote there.
  */
 extern void JoinExpectRows(Join *join, uint64 rows);
 extern void JoinSetDimensions(Join *join, int dimensions);
-extern float *JoinRoomForRow(Join *join);
-extern void JoinTakeRow(Join *join, Datum key);
+extern size_t JoinRoomForRows(Join *join, float **room);
+extern void JoinTakeRows(Join *join, const Datum *keys, size_t nrows);
+
+/* For statistics: so many of the rows were read by parallel workers. */
+extern void JoinReadByWorkers(Join *join, int nworkers, uint64 rows);
 
 #endif							/* FASTED_JOIN_H */

@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "integer_rank.h"
 #include "keys.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -111,20 +112,28 @@ ReportDuplicate(const KeySet *keys, uint32 row)
 			 errhint("Name a unique column with id_column => '...', for example of a view that adds row_number().")));
 }
 
-void
-KeySetFinish(KeySet *keys)
+/* Are they signed integers, of whatever width, that fill a Datum? */
+static bool
+AreIntegers(const KeySet *keys)
 {
-	uint32	   *rows;
+#if SIZEOF_DATUM >= 8
+	return keys->typbyval &&
+		(keys->order.comparator == ssup_datum_signed_cmp ||
+		 keys->order.comparator == ssup_datum_int32_cmp);
+#else
+	return false;
+#endif
+}
 
-	if (keys->ascending)
-		return;
+/* Any keys, by comparing them. */
+static void
+RankByComparing(KeySet *keys)
+{
+	uint32	   *rows = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
 
-	rows = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
 	for (uint32 i = 0; i < keys->count; i++)
 		rows[i] = i;
 	qsort_arg(rows, keys->count, sizeof(uint32), CompareRows, keys);
-
-	keys->rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
 	for (uint32 i = 0; i < keys->count; i++)
 	{
 		if (i > 0 && CompareRows(&rows[i - 1], &rows[i], keys) == 0)
@@ -132,6 +141,23 @@ KeySetFinish(KeySet *keys)
 		keys->rank[rows[i]] = i;
 	}
 	pfree(rows);
+}
+
+void
+KeySetFinish(KeySet *keys)
+{
+	uint32		twice = keys->count;
+
+	if (keys->ascending)
+		return;
+
+	keys->rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
+	if (AreIntegers(keys))
+		twice = RankIntegers(keys->values, keys->count, keys->rank);
+	else
+		RankByComparing(keys);
+	if (twice < keys->count)
+		ReportDuplicate(keys, twice);
 }
 
 char *

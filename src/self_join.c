@@ -3,6 +3,9 @@
  * self_join.c
  *	  The SQL functions fasted_self_join: arguments in, tuples out.
  *
+ * Here the whole result goes into a tuplestore.  In a FROM clause the planner
+ * mostly puts a scan node in the function's place, which streams: scan_node.h.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -12,24 +15,14 @@
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
-#include "fmgr.h"
 #include "funcapi.h"
 #include "interrupts.h"
 #include "join.h"
+#include "self_join.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(fasted_self_join);
 PG_FUNCTION_INFO_V1(fasted_self_join_any);
-
-typedef struct SelfJoinArgs
-{
-	Oid			relation;
-	char	   *vector_column;
-	double		eps;
-	char	   *id_column;		/* NULL: the primary key */
-	bool		ordered;		/* both (a, b) and (b, a) */
-	bool		self_pairs;		/* (a, a, 0) too */
-} SelfJoinArgs;
 
 /*
  * Where the tuples of a result go.  With ids of eight bytes every tuple looks
@@ -54,24 +47,24 @@ RequireArgument(FunctionCallInfo fcinfo, int n, const char *name)
 				 errmsg("argument \"%s\" of fasted_self_join must not be null", name)));
 }
 
-/* first: the position of "relation" in the argument list. */
-static SelfJoinArgs
-GetArguments(FunctionCallInfo fcinfo, int first)
+SelfJoinArgs
+GetSelfJoinArgs(FunctionCallInfo fcinfo, int first)
 {
 	SelfJoinArgs args;
 
-	RequireArgument(fcinfo, first, "relation");
-	RequireArgument(fcinfo, first + 1, "column");
-	RequireArgument(fcinfo, first + 2, "eps");
-	RequireArgument(fcinfo, first + 4, "ordered");
-	RequireArgument(fcinfo, first + 5, "self_pairs");
+	RequireArgument(fcinfo, first + SELF_JOIN_RELATION, "relation");
+	RequireArgument(fcinfo, first + SELF_JOIN_COLUMN, "column");
+	RequireArgument(fcinfo, first + SELF_JOIN_EPS, "eps");
+	RequireArgument(fcinfo, first + SELF_JOIN_ORDERED, "ordered");
+	RequireArgument(fcinfo, first + SELF_JOIN_SELF_PAIRS, "self_pairs");
 
-	args.relation = PG_GETARG_OID(first);
-	args.vector_column = NameStr(*PG_GETARG_NAME(first + 1));
-	args.eps = PG_GETARG_FLOAT8(first + 2);
-	args.id_column = PG_ARGISNULL(first + 3) ? NULL : NameStr(*PG_GETARG_NAME(first + 3));
-	args.ordered = PG_GETARG_BOOL(first + 4);
-	args.self_pairs = PG_GETARG_BOOL(first + 5);
+	args.relation = PG_GETARG_OID(first + SELF_JOIN_RELATION);
+	args.vector_column = NameStr(*PG_GETARG_NAME(first + SELF_JOIN_COLUMN));
+	args.eps = PG_GETARG_FLOAT8(first + SELF_JOIN_EPS);
+	args.id_column = PG_ARGISNULL(first + SELF_JOIN_ID_COLUMN) ? NULL :
+		NameStr(*PG_GETARG_NAME(first + SELF_JOIN_ID_COLUMN));
+	args.ordered = PG_GETARG_BOOL(first + SELF_JOIN_ORDERED);
+	args.self_pairs = PG_GETARG_BOOL(first + SELF_JOIN_SELF_PAIRS);
 
 	if (isnan(args.eps) || args.eps < 0)
 		ereport(ERROR,
@@ -174,7 +167,7 @@ SelfJoin(const SelfJoinArgs *args, Oid key_type, ReturnSetInfo *rsinfo)
 Datum
 fasted_self_join(PG_FUNCTION_ARGS)
 {
-	SelfJoinArgs args = GetArguments(fcinfo, 0);
+	SelfJoinArgs args = GetSelfJoinArgs(fcinfo, 0);
 
 	InitMaterializedSRF(fcinfo, 0);
 	SelfJoin(&args, INT8OID, (ReturnSetInfo *) fcinfo->resultinfo);
@@ -185,7 +178,7 @@ fasted_self_join(PG_FUNCTION_ARGS)
 Datum
 fasted_self_join_any(PG_FUNCTION_ARGS)
 {
-	SelfJoinArgs args = GetArguments(fcinfo, 1);
+	SelfJoinArgs args = GetSelfJoinArgs(fcinfo, 1);
 	Oid			key_type = get_fn_expr_argtype(fcinfo->flinfo, 0);
 
 	if (!OidIsValid(key_type))

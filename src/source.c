@@ -118,13 +118,12 @@ FindKeyColumn(Relation rel, const char *id_column)
 }
 
 /*
- * The expression that reads the key as key_type.  Only conversions that lose
- * nothing and need no thought (implicit casts) are made.
+ * The expression that reads the key, under that name, as key_type.  Only
+ * conversions that lose nothing and need no thought (implicit casts) are made.
  */
 static char *
-KeyExpression(Relation rel, const Column *key, Oid key_type)
+KeyExpression(Relation rel, const Column *key, const char *name, Oid key_type)
 {
-	const char *name = quote_identifier(key->name);
 	Oid			base = getBaseType(key->type);
 	Oid			cast_function;
 
@@ -165,15 +164,14 @@ TrueArrayElement(Oid type)
 }
 
 /*
- * The expression that reads the vector, and the form it has then.  double
- * precision[], and arrays that only a lossy cast would make real[] (numeric[]),
+ * The expression that reads the vector, under that name, and the form it has
+ * then.  double precision[], and arrays that only a lossy cast would make real[] (numeric[]),
  * are read in double precision, so that an element too large for real is
  * reported with its row.
  */
 static char *
-VectorExpression(Relation rel, const Column *vector, VectorForm *form)
+VectorExpression(Relation rel, const Column *vector, const char *name, VectorForm *form)
 {
-	const char *name = quote_identifier(vector->name);
 	Oid			base = getBaseType(vector->type);
 	Oid			element = TrueArrayElement(base);
 	Oid			cast_function;
@@ -211,9 +209,13 @@ ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid k
 	Relation	rel = OpenRelation(relid);
 	Column		vector = FindColumn(rel, vector_column);
 	Column		key = FindKeyColumn(rel, id_column);
-	char	   *vector_expression = VectorExpression(rel, &vector, &source->form);
-	char	   *key_expression = KeyExpression(rel, &key, key_type);
+	const char *vector_name = quote_identifier(vector.name);
+	const char *key_name = quote_identifier(key.name);
 
+	source->vector_expression = VectorExpression(rel, &vector, vector_name, &source->form);
+	source->outer_vector_expression = VectorExpression(rel, &vector, "v", &source->form);
+	source->key_expression = KeyExpression(rel, &key, key_name, key_type);
+	source->outer_key_expression = KeyExpression(rel, &key, "k", key_type);
 	CheckKeyOrder(key_type);
 
 	source->relation = pstrdup(RelationGetRelationName(rel));
@@ -221,9 +223,11 @@ ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid k
 	source->vector_column = vector.name;
 	source->key_type = key_type;
 	source->key_collation = OidIsValid(key.collation) ? key.collation : get_typcollation(key_type);
-	source->query = psprintf("SELECT %s, %s FROM %s", key_expression, vector_expression,
-							 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-														RelationGetRelationName(rel)));
+	source->relid = relid;
+	source->qualified_name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+														RelationGetRelationName(rel));
+	source->query = psprintf("SELECT %s, %s FROM %s", source->key_expression,
+							 source->vector_expression, source->qualified_name);
 	relation_close(rel, NoLock);
 	return source;
 }

@@ -24,6 +24,17 @@ typedef struct VectorSource
 	Oid			key_type;		/* of the result's id_a and id_b */
 	Oid			key_collation;
 	char	   *query;			/* SELECT key, vector FROM relation */
+
+	/*
+	 * The same in pieces, for a query around it: the columns, the expressions
+	 * over them, and those over columns named k and v instead.
+	 */
+	char	   *qualified_name;
+	char	   *key_expression;
+	char	   *vector_expression;
+	char	   *outer_key_expression;
+	char	   *outer_vector_expression;
+	Oid			relid;
 } VectorSource;
 
 /*

@@ -12,7 +12,9 @@
 #include "engine.h"
 #include "vector.h"
 
+#define FLOAT_SIGN UINT32_C(0x80000000)
 #define FLOAT_EXPONENT UINT32_C(0x7f800000)
+#define FLOAT_LEAST_EXPONENT UINT32_C(0x00800000)
 
 VectorProblem
 VectorShape(const ArrayType *array, int *dimensions)
@@ -28,27 +30,33 @@ VectorShape(const ArrayType *array, int *dimensions)
 }
 
 /*
- * Copies, and tells whether all elements are finite.  One pass without a
- * branch, so that the compiler vectorises it: this is the inner loop of
- * reading.
+ * The inner loops of reading: one pass without a branch, which the compiler
+ * vectorises (the Makefile asks for it).  An element is not finite if its
+ * exponent is all ones, and then adding one to the exponent sets the sign bit.
  */
+static inline uint32
+SignIfNotFinite(uint32 bits)
+{
+	return (bits & FLOAT_EXPONENT) + FLOAT_LEAST_EXPONENT;
+}
+
 static bool
 CopyFinite(const uint32 *from, uint32 *to, int n)
 {
-	uint32		bad = 0;
+	uint32		signs = 0;
 
 	for (int i = 0; i < n; i++)
 	{
 		to[i] = from[i];
-		bad |= (uint32) ((from[i] & FLOAT_EXPONENT) == FLOAT_EXPONENT);
+		signs |= SignIfNotFinite(from[i]);
 	}
-	return bad == 0;
+	return (signs & FLOAT_SIGN) == 0;
 }
 
 static bool
 NarrowFinite(const double *from, float *to, int n)
 {
-	uint32		bad = 0;
+	uint32		signs = 0;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -56,10 +64,10 @@ NarrowFinite(const double *from, float *to, int n)
 		uint32		bits;
 
 		memcpy(&bits, &f, sizeof(bits));
-		bad |= (uint32) ((bits & FLOAT_EXPONENT) == FLOAT_EXPONENT);
+		signs |= SignIfNotFinite(bits);
 		to[i] = f;
 	}
-	return bad == 0;
+	return (signs & FLOAT_SIGN) == 0;
 }
 
 static VectorProblem

@@ -35,14 +35,22 @@ my %stages = (
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
 	'output' => {
-		settings => "SET work_mem = '64kB';",
+		settings => "SET work_mem = '64kB'; SET fasted.scan_node = off;",
 		join => sprintf($join, 'many_pairs', "float8 'Infinity'"),
 		reached => sub { grep { $_ > 50_000_000 } temp_files($node) },
 	},
 	'output within work_mem' => {
-		settings => "SET work_mem = '2GB';",
+		settings => "SET work_mem = '2GB'; SET fasted.scan_node = off;",
 		join => sprintf($join, 'many_pairs', "float8 'Infinity'"),
 		reached => sub { memory_of($_[0], 'VmRSS') > 200 * 1024 },
+	},
+	'output by the scan node' => {
+		join => "SELECT sum(dist) FROM fasted_self_join('many_pairs', 'v', float8 'Infinity', 'id');",
+		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
+	},
+	'counting' => {
+		join => sprintf($join, 'many_pairs', "float8 'Infinity'"),
+		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	});
 
 # Cancels once; returns the milliseconds until the session runs another query.

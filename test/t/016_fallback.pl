@@ -45,6 +45,30 @@ for my $i (0 .. $#places)
 	unlike($err, qr/were not closed/, 'every join was closed');
 }
 
+# The same when parallel workers read: they stop, and read again for the CPU.
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE read_in_parallel (id int PRIMARY KEY, v real[]);
+INSERT INTO read_in_parallel SELECT i, array_fill((i / 2)::real, ARRAY[100]) FROM generate_series(1, 5000) AS i;
+VACUUM ANALYZE read_in_parallel;
+-- so that a GPU seems to pay
+UPDATE pg_class SET reltuples = 1e8 WHERE relname = 'read_in_parallel';
+END
+my $settings = join ';', map { "SET $_" } 'parallel_setup_cost = 0', 'parallel_tuple_cost = 0',
+  'min_parallel_table_scan_size = 0', 'client_min_messages = debug1';
+my $parallel_join = "SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('read_in_parallel', 'v', 0)";
+for my $i (0 .. $#places)
+{
+	my $limit = "SET fasted.gpu_memory_limit = '@{[$i + 2]}kB'";
+	for my $leader (qw(on off))
+	{
+		my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = auto; $limit; $settings; "
+			. "SET parallel_leader_participation = $leader; $parallel_join");
+		is($out, '2499|2499', "parallel, leader $leader, failure in $places[$i]: the CPU finds the pairs");
+		like($err, qr/DETAIL:  It was told to fail in $places[$i]\./, 'a warning');
+		like($err, qr/read 5000 rows in \S+ s, [1-9]\d* of them by [12] workers/, 'workers read') if $leader eq 'off';
+	}
+}
+
 my ($status, $out, $err) = $node->psql('postgres',
 	"SET fasted.engine = auto; SET fasted.gpu_memory_limit = '9kB'; $join; SET fasted.engine = cpu; $join",
 	on_error_stop => 0);

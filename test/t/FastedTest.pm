@@ -12,7 +12,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(new_node start_node sanitized wait_until thread_count memory_of is_alive
-  temp_files log_size log_since create_wide_views create_small_table
+  temp_files orphan_segments log_size log_since create_wide_views create_small_table
   create_brute_force is_same_pairs);
 
 my $patience = $PostgreSQL::Test::Utils::timeout_default || 180;
@@ -79,6 +79,21 @@ sub temp_files
 {
 	my ($node) = @_;
 	return map { -s $_ // 0 } glob($node->data_dir . '/base/pgsql_tmp/*');
+}
+
+# Segments of dynamic shared memory that no process has mapped.
+sub orphan_segments
+{
+	my %orphans = map { $_ => 1 } grep { -o $_ } glob('/dev/shm/PostgreSQL.*');
+	for my $maps (glob('/proc/[0-9]*/maps'))
+	{
+		open(my $file, '<', $maps) or next;
+		while (my $line = <$file>)
+		{
+			delete $orphans{$1} if $line =~ m{(/dev/shm/PostgreSQL\.\d+)};
+		}
+	}
+	return grep { -e $_ } keys %orphans;
 }
 
 sub log_size { my ($node) = @_; return -s $node->logfile // 0; }

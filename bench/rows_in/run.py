@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Reading a table into the join, beside COPY in binary form.
+
+    bench/rows_in/run.py [--rows 100000] [--dimensions 128 960]
+                         [--workers 0 1 2 4 8 16] [--repeats 5]
+
+Starts a private PostgreSQL with the extension and makes tables of random
+vectors, stored in line (PLAIN) and, from 500 dimensions on, out of line too
+(EXTERNAL, which is where PostgreSQL puts such vectors by default, less the
+attempt to compress them).  Two rows of a table have the same key, so that a
+join ends with an error as soon as all is read, and its whole run is reading:
+
+  read    until the engine has all rows, as the extension reports it (DEBUG1)
+  ended   the whole statement until that error: planning, starting workers,
+          reading and ordering the keys
+  COPY    COPY (SELECT id, v FROM ...) TO STDOUT (FORMAT binary) into /dev/null
+
+The tables are in the file system's cache, or in shared buffers as far as they
+fit.  All is measured in turn, in sessions of their own; medians are quoted.
+Workers are those beside the leader, which reads too; numbers of workers beyond
+the machine's processors less one are left out.
+"""
+import argparse
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from server import Server, describe_machine, write_results  # noqa: E402
+
+OUT_OF_LINE_FROM = 500
+
+
+def make_table(server, n, d, storage):
+    server.psql(f"""
+        DROP TABLE IF EXISTS items;
+        CREATE TABLE items (id bigint, v real[]);
+        ALTER TABLE items ALTER COLUMN v SET STORAGE {storage};
+        SELECT setseed(0.5);
+        INSERT INTO items SELECT greatest(i, 2), ARRAY(
+            SELECT (random() + 0 * i)::real FROM generate_series(1, {d})) FROM generate_series(1, {n}) AS i;
+        VACUUM ANALYZE items;
+        CHECKPOINT;""")
+
+
+def read(server, workers, n):
+    """(seconds to read, seconds to the end, rows that workers read)"""
+    sql = f"""SET fasted.engine = cpu; SET client_min_messages = debug1;
+        SET max_parallel_workers_per_gather = {workers}; ALTER TABLE items SET (parallel_workers = {workers});
+        SELECT count(*) FROM fasted_self_join('items', 'v', 0, id_column => 'id');"""
+    if workers == 0:
+        sql = "SET fasted.max_workers = 0;" + sql
+    begin = time.perf_counter()
+    result = subprocess.run(["psql", "-XqAt"], text=True, capture_output=True, env=server.env, input=sql)
+    ended = time.perf_counter() - begin
+    line = re.search(r"fasted: read (\d+) rows in (\S+) s, (\d+) of them by (\d+) workers", result.stderr)
+    if not line or int(line.group(1)) != n or "is not unique" not in result.stderr:
+        sys.exit(f"the join did not read and stop:\n{result.stderr}")
+    return float(line.group(2)), ended, int(line.group(3))
+
+
+def copy(server):
+    begin = time.perf_counter()
+    subprocess.run(["psql", "-Xq", "-o", "/dev/null", "-c", "COPY (SELECT id, v FROM items) TO STDOUT (FORMAT binary)"],
+                   check=True, env=server.env, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begin
+
+
+def measure(server, n, d, storage, workers, repeats):
+    make_table(server, n, d, storage)
+    row = {"n": n, "d": d, "storage": storage, "copy": [],
+           "workers": {w: {"read": [], "ended": [], "worker_rows": []} for w in workers}}
+    for w in workers:
+        read(server, w, n)
+    for r in range(repeats):
+        row["copy"].append(copy(server))
+        # who comes first, after COPY, should not always be the same
+        turn = r % len(workers)
+        for w in workers[turn:] + workers[:turn]:
+            seconds, ended, worker_rows = read(server, w, n)
+            row["workers"][w]["read"].append(seconds)
+            row["workers"][w]["ended"].append(ended)
+            row["workers"][w]["worker_rows"].append(worker_rows)
+        print(f"  d = {d}, {storage}, {r + 1} of {repeats}: COPY {row['copy'][-1]:.3f} s, read "
+              + ", ".join(f"{row['workers'][w]['read'][-1]:.3f}" for w in workers), flush=True)
+    return row
+
+
+def table(machine, rows):
+    lines = ["# Reading a table", "",
+             "Written by `bench/rows_in/run.py`, which says what is measured; medians (least to largest).", ""]
+    lines += [f"- {name}: {value}" for name, value in machine.items()]
+    lines += ["", "| n | d | storage | workers | read, s | us a row | rows read by workers | statement, s | COPY, s | COPY / read |",
+              "|---|---|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        copied = statistics.median(row["copy"])
+        for w, times in row["workers"].items():
+            seconds = statistics.median(times["read"])
+            lines.append(
+                f"| {row['n']} | {row['d']} | {row['storage']} | {w} | {seconds:.3f} ({min(times['read']):.3f} to "
+                f"{max(times['read']):.3f}) | {seconds / row['n'] * 1e6:.2f} | "
+                f"{statistics.median(times['worker_rows']) / row['n']:.0%} | {statistics.median(times['ended']):.3f} "
+                f"| {copied:.3f} | {copied / seconds:.1f} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100000)
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960])
+    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2, 4, 8, 16])
+    parser.add_argument("--repeats", type=int, default=5)
+    args = parser.parse_args()
+    workers = [w for w in args.workers if w < max(3, os.cpu_count())]
+
+    scratch = tempfile.mkdtemp(prefix="fasted-bench-")
+    os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
+    server = Server(f"{scratch}/pg", "NVCC=")
+    try:
+        server.psql("ALTER SYSTEM SET max_worker_processes = 32; ALTER SYSTEM SET max_parallel_workers = 32;")
+        server.psql("ALTER SYSTEM SET autovacuum = off;")
+        server.start()
+        server.psql("CREATE EXTENSION fasted")
+        machine = describe_machine(server)
+        rows = []
+        for d in args.dimensions:
+            for storage in ["PLAIN", "EXTERNAL"] if d >= OUT_OF_LINE_FROM else ["PLAIN"]:
+                rows.append(measure(server, args.rows, d, storage, workers, args.repeats))
+    finally:
+        server.remove()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+    write_results("rows_in", f"{machine['processor']} {machine['processors']} cores",
+                  {"machine": machine, "rows": rows}, table(machine, rows))
+
+
+if __name__ == "__main__":
+    main()

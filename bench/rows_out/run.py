@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""What a row of the result costs: the scan node beside a stored table, and beside
+the function that materialises.
+
+    bench/rows_out/run.py [--rows 6325] [--threads 2] [--workers 0 1 2]
+                          [--repeats 7]
+
+Starts a private PostgreSQL with the extension and a table of one-dimensional
+vectors, all pairs of which are the result (20 million with 6325 rows), so that
+the engine has as little to do for a pair as it ever has.  Measures in turn,
+interleaved so that a slow phase of the machine hits all of them:
+
+  sum       SELECT sum(dist): through the node; over a table that holds the rows,
+            by a sequential scan; and materialised (fasted.scan_node = off)
+  ctas      CREATE UNLOGGED TABLE ... AS SELECT *: the same three
+  group     SELECT id_a, count(*) GROUP BY 1: through the node with each number of
+            workers; over the table; and materialised
+  count     SELECT count(*) through the node, which makes no rows
+  limit     SELECT * LIMIT 10 through the node, and materialised
+
+No query but "group" is parallel, and jit is off.  The table is in shared buffers.
+Writes JSON and a table to bench/results/<machine>/.
+"""
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from server import Server, describe_machine, write_results  # noqa: E402
+
+JOIN = "fasted_self_join('items', 'v', 'Infinity')"
+
+
+def make_tables(server, n):
+    server.psql(f"""
+        CREATE TABLE items (id bigint PRIMARY KEY, v real[]);
+        INSERT INTO items SELECT i, ARRAY[i] FROM generate_series(1, {n}) AS i;
+        CREATE UNLOGGED TABLE pairs AS SELECT * FROM {JOIN};
+        VACUUM ANALYZE items, pairs;
+        SELECT sum(dist) FROM pairs;""")
+    return int(server.psql("SELECT count(*) FROM pairs"))
+
+
+def cases(workers):
+    """{name: (settings, query)}"""
+    node, stored, materialised = "", "", "SET fasted.scan_node = off;"
+    ctas = "DROP TABLE IF EXISTS copy;\nCREATE UNLOGGED TABLE copy AS SELECT * FROM {}"
+    group = "SELECT count(*), sum(n) FROM (SELECT id_a, count(*) AS n FROM {} GROUP BY 1) AS g"
+    result = {
+        "sum node": (node, f"SELECT sum(dist) FROM {JOIN}"),
+        "sum table": (stored, "SELECT sum(dist) FROM pairs"),
+        "sum materialised": (materialised, f"SELECT sum(dist) FROM {JOIN}"),
+        "ctas node": (node, ctas.format(JOIN)),
+        "ctas table": (stored, ctas.format("pairs")),
+        "ctas materialised": (materialised, ctas.format(JOIN)),
+        "group table": (stored, group.format("pairs")),
+        "group materialised": (materialised, group.format(JOIN)),
+        "count node": (node, f"SELECT count(*) FROM {JOIN}"),
+        "limit node": (node, f"SELECT count(*) FROM (SELECT * FROM {JOIN} LIMIT 10) AS x"),
+        "limit materialised": (materialised, f"SELECT count(*) FROM (SELECT * FROM {JOIN} LIMIT 10) AS x"),
+    }
+    for n in workers:
+        result[f"group node, {n} workers"] = (f"SET max_parallel_workers_per_gather = {n};", group.format(JOIN))
+    return result
+
+
+def measure(server, threads, workers, repeats):
+    common = f"""SET fasted.engine = cpu; SET fasted.threads = {threads}; SET jit = off;
+        SET max_parallel_workers_per_gather = 0; SET max_parallel_workers = 64;
+        SET min_parallel_table_scan_size = 0;"""
+    times = {name: [] for name in cases(workers)}
+    for r in range(repeats):
+        for name, (settings, query) in cases(workers).items():
+            drop, _, statement = query.rpartition("\n")
+            _, seconds = server.timed(f"{common}\n{settings}\n{drop}", statement)
+            times[name] += seconds
+        print(f"  {r + 1} of {repeats}", flush=True)
+    return times
+
+
+def summary(times, pairs, workers):
+    median = {name: statistics.median(t) for name, t in times.items()}
+    ratios = {
+        "sum: node / table": median["sum node"] / median["sum table"],
+        "sum: node / materialised": median["sum node"] / median["sum materialised"],
+        "ctas: node / table": median["ctas node"] / median["ctas table"],
+        "ctas: node / materialised": median["ctas node"] / median["ctas materialised"],
+    }
+    serial = f"group node, {min(workers)} workers"
+    ratios["group: node / table"] = median[serial] / median["group table"]
+    ratios["group: node / materialised"] = median[serial] / median["group materialised"]
+    for n in workers[1:]:
+        ratios[f"group: {n} workers, times faster"] = median[serial] / median[f"group node, {n} workers"]
+    return {"seconds": median, "ratios": ratios,
+            "ns_per_pair": {name: 1e9 * t / pairs for name, t in median.items() if "limit" not in name}}
+
+
+def table(machine, pairs, result, times):
+    lines = ["# What a row of the result costs", "",
+             f"Written by `bench/rows_out/run.py`: {pairs} pairs; medians (least to most).", ""]
+    lines += [f"- {name}: {value}" for name, value in machine.items()]
+    lines += ["", "| query | seconds | ns per pair |", "|---|---|---|"]
+    for name, t in result["seconds"].items():
+        each = f"{result['ns_per_pair'][name]:.0f}" if name in result["ns_per_pair"] else ""
+        lines.append(f"| {name} | {t:.3f} ({min(times[name]):.3f} to {max(times[name]):.3f}) | {each} |")
+    lines += ["", "| ratio | |", "|---|---|"]
+    lines += [f"| {name} | {value:.2f} |" for name, value in result["ratios"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=6325)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--repeats", type=int, default=7)
+    args = parser.parse_args()
+
+    scratch = tempfile.mkdtemp(prefix="fasted-bench-")
+    os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
+    server = Server(f"{scratch}/pg", "NVCC=")
+    try:
+        server.psql("CREATE EXTENSION fasted")
+        server.psql("ALTER SYSTEM SET shared_buffers = '3GB'")
+        server.start()
+        pairs = make_tables(server, args.rows)
+        machine = describe_machine(server)
+        times = measure(server, args.threads, args.workers, args.repeats)
+    finally:
+        server.remove()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+    result = summary(times, pairs, args.workers)
+    write_results("rows_out", f"{machine['processor']} {machine['processors']} cores",
+                  {"machine": machine, "pairs": pairs, "times": times, **result},
+                  table(machine, pairs, result, times))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+-- The scan node: where it stands, and that it gives what the function gives.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
+SET fasted.engine = cpu;
+
+-- two tables: keys in the order of the rows, and keys that are not
+CREATE TABLE points (id bigint PRIMARY KEY, kind int, v real[]);
+INSERT INTO points SELECT i, i % 3, ARRAY[i % 20, i / 20 % 10, 7]::real[] FROM generate_series(1, 300) AS i;
+CREATE TABLE mixed (id int PRIMARY KEY, label text UNIQUE, u uuid UNIQUE, v real[]);
+INSERT INTO mixed SELECT (i * 7919) % 301, 'item ' || (i * 101) % 301, md5(i::text)::uuid, ARRAY[i % 11, i % 13]::real[]
+	FROM generate_series(1, 300) AS i;
+CREATE TABLE radius (eps float8, kind int);
+INSERT INTO radius VALUES (0, 0), (1.5, 1), (3, 2), (3, 1), (-0.0, 0);
+ANALYZE points, mixed, radius;
+
+-- Does the plan have the node, and is the result that of the function?
+CREATE FUNCTION compare(query text, OUT nodes int, OUT nrows bigint, OUT same boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	digest text := format('SELECT count(*), coalesce(sum(hashtextextended(x::text, 0)), 0) FROM (%s) AS x', query);
+	line text;
+	streamed numeric;
+	stored numeric;
+	stored_rows bigint;
+BEGIN
+	nodes := 0;
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		nodes := nodes + (line LIKE '%Custom Scan (FastedSelfJoin)%')::int;
+	END LOOP;
+	EXECUTE digest INTO nrows, streamed;
+	SET LOCAL fasted.scan_node = off;
+	EXECUTE digest INTO stored_rows, stored;
+	SET LOCAL fasted.scan_node = on;
+	same := nrows = stored_rows AND streamed = stored;
+END $$;
+
+CREATE TABLE shapes (n serial, query text);
+\copy shapes (query) FROM stdin
+SELECT * FROM fasted_self_join('points', 'v', 3)
+SELECT dist FROM fasted_self_join('points', 'v', 3)
+SELECT id_b, id_a FROM fasted_self_join('points', 'v', 3)
+SELECT dist, id_b FROM fasted_self_join('points', 'v', 3) AS p (a, id_b, dist)
+SELECT 1 FROM fasted_self_join('points', 'v', 3)
+SELECT id_a + id_b, dist * 2 FROM fasted_self_join('points', 'v', 3)
+SELECT * FROM fasted_self_join('points', 'v', 3, ordered => true)
+SELECT * FROM fasted_self_join('points', 'v', 3, self_pairs => true)
+SELECT * FROM fasted_self_join('points', 'v', 3, NULL, true, true)
+SELECT * FROM fasted_self_join('mixed', 'v', 2)
+SELECT * FROM fasted_self_join('mixed', 'v', 2, ordered => true, self_pairs => true)
+SELECT id_a FROM fasted_self_join('mixed', 'v', 2, ordered => true)
+SELECT * FROM fasted_self_join(NULL::text, 'mixed', 'v', 2, 'label')
+SELECT id_b, dist FROM fasted_self_join(NULL::text, 'mixed', 'v', 2, 'label', true, true)
+SELECT * FROM fasted_self_join(NULL::uuid, 'mixed', 'v', 2, id_column => 'u')
+SELECT * FROM fasted_self_join(NULL::int, 'mixed', 'v', 2) WHERE id_a > 100
+SELECT count(*) FROM fasted_self_join('points', 'v', 3)
+SELECT count(*), count(*) + 1 AS n, count(*)::text FROM fasted_self_join('mixed', 'v', 2, ordered => true, self_pairs => true)
+SELECT count(*) FROM fasted_self_join('points', 'v', 3) WHERE dist < 2 AND dist > 1
+SELECT count(*) FROM fasted_self_join('points', 'v', 3) HAVING count(*) > 5
+SELECT count(*), sum(dist) > 0 FROM fasted_self_join('points', 'v', 3)
+SELECT count(dist) FROM fasted_self_join('points', 'v', 3)
+SELECT count(*) FILTER (WHERE dist < 2) FROM fasted_self_join('points', 'v', 3)
+SELECT DISTINCT dist FROM fasted_self_join('points', 'v', 3)
+SELECT dist FROM fasted_self_join('points', 'v', 3) ORDER BY dist + id_a LIMIT 7
+SELECT id_a, max(dist) FROM fasted_self_join('points', 'v', 3) GROUP BY id_a HAVING count(*) > 2
+SELECT id_a, rank() OVER (PARTITION BY id_a ORDER BY dist) FROM fasted_self_join('points', 'v', 3)
+SELECT a.kind, b.kind AS kind_b, p.dist FROM fasted_self_join('points', 'v', 2) p JOIN points a ON a.id = p.id_a JOIN points b ON b.id = p.id_b
+SELECT q.kind, p.id_b FROM points q LEFT JOIN fasted_self_join('points', 'v', 2) p ON p.id_a = q.id AND p.dist < 1.5
+SELECT id FROM points WHERE id IN (SELECT id_a FROM fasted_self_join('points', 'v', 1))
+SELECT id FROM points q WHERE NOT EXISTS (SELECT FROM fasted_self_join('points', 'v', 1) p WHERE q.id IN (p.id_a, p.id_b))
+SELECT id FROM points EXCEPT SELECT id_a FROM fasted_self_join('points', 'v', 1, ordered => true)
+WITH p AS MATERIALIZED (SELECT * FROM fasted_self_join('points', 'v', 2)) SELECT x.id_a, y.id_b FROM p x JOIN p y ON x.id_b = y.id_a
+WITH p AS NOT MATERIALIZED (SELECT * FROM fasted_self_join('points', 'v', 2)) SELECT x.id_a, y.id_b FROM p x JOIN p y ON x.id_b = y.id_a
+WITH RECURSIVE reached (id) AS (VALUES (7::bigint) UNION SELECT p.id_b FROM reached r, fasted_self_join('points', 'v', 1.5) p WHERE p.id_a = r.id) SELECT * FROM reached
+SELECT * FROM fasted_self_join('points', 'v', 1) UNION ALL SELECT id_b, id_a, dist FROM fasted_self_join('points', 'v', 1)
+SELECT x.id_a FROM (SELECT * FROM fasted_self_join('points', 'v', 2) OFFSET 0) x
+SELECT eps, p.* FROM radius, LATERAL fasted_self_join('points', 'v', eps) p
+SELECT eps, p.* FROM radius, LATERAL fasted_self_join('points', 'v', 3) p WHERE p.dist <= eps
+SELECT eps, p.* FROM radius LEFT JOIN LATERAL fasted_self_join('points', 'v', abs(eps)) p ON p.id_a < 20 + kind
+SELECT eps, (SELECT count(*) FROM fasted_self_join('points', 'v', eps)) AS n FROM radius
+SELECT eps, (SELECT count(*) FROM fasted_self_join('points', 'v', 3) WHERE dist <= eps) AS n FROM radius
+SELECT eps, (SELECT sum(dist) FROM fasted_self_join('points', 'v', 3) WHERE dist <= eps) AS n FROM radius
+SELECT p.* FROM fasted_self_join('points', 'v', (SELECT max(eps) FROM radius)) p
+SELECT p.* FROM (SELECT relname, oid FROM pg_class WHERE relname IN ('points', 'mixed')) c, fasted_self_join(c.oid, 'v', 1) p
+SELECT * FROM fasted_self_join('points', 'v', 3) p JOIN fasted_self_join('points', 'v', 2) q USING (id_a, id_b)
+SELECT r.eps, p.id_a FROM radius r JOIN fasted_self_join('points', 'v', 3) p ON p.dist < r.eps
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist < 2
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE 2 >= dist AND dist > 0
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist = 1
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist BETWEEN 1 AND 1.4142135623730951
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist < 1.4142135623730951
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist <> 1
+SELECT * FROM fasted_self_join('points', 'v', 3, self_pairs => true) WHERE dist <= 0
+SELECT * FROM fasted_self_join('points', 'v', 3, self_pairs => true) WHERE dist < 0
+SELECT * FROM fasted_self_join('points', 'v', 3, self_pairs => true) WHERE dist > '-Infinity'
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist < 'NaN'
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist >= 'NaN'
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist = 'NaN'
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist > 'NaN'
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist <= 'Infinity' AND dist < 'Infinity'
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist > 'Infinity'
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist < (SELECT max(kind) FROM radius)
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist < (SELECT eps FROM radius WHERE eps > 99)
+SELECT * FROM fasted_self_join('points', 'v', 3, ordered => true) WHERE id_a < id_b
+SELECT * FROM fasted_self_join('points', 'v', 3, ordered => true) WHERE id_b < id_a AND dist > 1
+SELECT * FROM fasted_self_join('points', 'v', 3, ordered => true, self_pairs => true) WHERE id_a <= id_b
+SELECT * FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a >= id_b
+SELECT * FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a = id_b
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE id_a > id_b
+SELECT dist FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a > id_b
+SELECT count(*) FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a > id_b
+SELECT count(*) FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a <> id_b
+SELECT count(*) FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a <= id_b AND dist < 2
+SELECT * FROM fasted_self_join(NULL::text, 'mixed', 'v', 2, 'label', true) WHERE id_a < id_b
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE id_a = 42 OR id_b = 42
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE id_a % 2 = 0 AND dist < 2.5
+SELECT dist FROM fasted_self_join('points', 'v', 3) WHERE id_a % 2 = 0
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE false
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE current_setting('fasted.engine') = 'cpu'
+SELECT count(*) FROM fasted_self_join('points', 'v', 3) WHERE current_setting('fasted.engine') = 'cuda'
+SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist < current_setting('work_mem')::text::float8 * 0 + 2
+SELECT CASE WHEN dist > 1 THEN id_a ELSE id_b END AS x FROM fasted_self_join('points', 'v', 3)
+\.
+UPDATE shapes SET query = replace(query, 'current_setting(''work_mem'')::text::float8', 'length(current_setting(''work_mem''))::float8');
+SELECT n, nodes, nrows, same, left(query, 110) AS query FROM shapes, compare(query) ORDER BY n;
+
+-- what only the function can do
+TRUNCATE shapes RESTART IDENTITY;
+\copy shapes (query) FROM stdin
+SELECT p FROM fasted_self_join('points', 'v', 2) p
+SELECT count(p) FROM fasted_self_join('points', 'v', 2) p
+SELECT id_a FROM fasted_self_join('points', 'v', 2) p WHERE p IS NOT NULL
+SELECT row_to_json(p)::text FROM fasted_self_join('points', 'v', 2) p
+SELECT n IS NULL AS n, id_a FROM fasted_self_join('points', 'v', 2) WITH ORDINALITY AS p (id_a, id_b, dist, n)
+SELECT * FROM ROWS FROM (fasted_self_join('points', 'v', 1), generate_series(1, 5)) AS p (a, b, d, n) WHERE n IS NULL
+SELECT (fasted_self_join('points', 'v', 2)).*
+SELECT fasted_self_join('points', 'v', 2)
+\.
+SELECT n, nodes, nrows, same, query FROM shapes, compare(query) ORDER BY n;
+DROP TABLE shapes;
+
+-- rows that are locked or changed
+BEGIN;
+EXPLAIN (COSTS OFF) SELECT q.kind FROM points q JOIN fasted_self_join('points', 'v', 0) p ON p.id_a = q.id FOR UPDATE OF q;
+SELECT count(*) FROM (SELECT q.kind FROM points q JOIN fasted_self_join('points', 'v', 1) p ON p.id_a = q.id FOR UPDATE OF q) x;
+UPDATE points SET kind = 9 FROM fasted_self_join('points', 'v', 1) p WHERE p.id_a = points.id;
+SELECT count(*) FROM points WHERE kind = 9;
+MERGE INTO points USING (SELECT DISTINCT id_b FROM fasted_self_join('points', 'v', 1)) p ON p.id_b = points.id
+	WHEN MATCHED THEN UPDATE SET kind = 10;
+MERGE INTO points USING fasted_self_join('points', 'v', 0) p ON p.id_b = points.id AND p.id_a = 1
+	WHEN MATCHED THEN DELETE;
+SELECT count(*) FROM points WHERE kind = 10;
+INSERT INTO points SELECT 1000 + row_number() OVER (), id_a, '{0, 0, 7}' FROM fasted_self_join('points', 'v', 1);
+SELECT count(*) FROM points WHERE id > 1000;
+DELETE FROM points USING fasted_self_join('points', 'v', 1) p WHERE p.id_a = points.id AND id < 1000;
+SELECT count(*) FROM points WHERE id < 1000;
+ROLLBACK;
+
+-- what the plan says
+EXPLAIN (COSTS OFF) SELECT count(*) FROM fasted_self_join('points', 'v', 3) WHERE dist < 2 AND id_a < id_b;
+EXPLAIN (COSTS OFF) SELECT sum(p.dist) FROM fasted_self_join('points', 'v', 3) p WHERE 2 > dist AND id_a % 2 = 0;
+EXPLAIN (COSTS OFF) SELECT dist FROM fasted_self_join(NULL::text, 'mixed', 'v', 3, 'label') p ORDER BY dist * 2;
+EXPLAIN (COSTS OFF) SELECT eps, dist FROM radius, fasted_self_join('points', 'v', eps) ORDER BY 1;
+EXPLAIN (COSTS OFF) SELECT * FROM radius r JOIN fasted_self_join('points', 'v', 3) p ON p.dist < r.eps;
+CREATE VIEW no_key AS SELECT v FROM points;
+EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_self_join('no_key', 'v', 3, id_column => 'kind') FETCH FIRST 1 ROW ONLY;
+EXPLAIN (COSTS OFF) SELECT * FROM fasted_self_join('no_key', 'v', 3);
+EXPLAIN (COSTS OFF) SELECT * FROM fasted_self_join(NULL, 'v', 3);
+EXPLAIN (COSTS OFF) SELECT * FROM fasted_self_join('points', 'nothing', 3);
+
+-- numbers for the planner
+CREATE FUNCTION estimated(query text) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
+	RETURN (plan -> 0 -> 'Plan' ->> 'Estimated Pairs')::float8;
+END $$;
+CREATE TABLE square AS SELECT i AS id, ARRAY[hashint4(i) % 1000, hashint4(-i) % 1000]::real[] AS v FROM generate_series(1, 2500) AS i;
+ANALYZE square;
+SELECT eps, n, (estimated / n)::numeric(10, 1) BETWEEN 0.4 AND 2.5 AS near_enough
+FROM unnest(ARRAY[20, 60, 200, 800, 'Infinity']::float8[]) AS eps,
+	LATERAL (SELECT count(*) AS n FROM fasted_self_join('square', 'v', eps, id_column => 'id')) AS c,
+	estimated(format('SELECT * FROM fasted_self_join(''square'', ''v'', %L::float8, id_column => ''id'')', eps));
+
+-- errors are those of the function
+SELECT * FROM fasted_self_join(NULL, 'v', 1);
+SELECT * FROM fasted_self_join('points', 'v', NULL);
+SELECT count(*) FROM fasted_self_join('points', 'v', -1);
+SELECT count(*) FROM fasted_self_join('points', 'nothing', 1);
+SELECT sum(dist) FROM radius, fasted_self_join('points', 'v', eps - 1);
+SELECT * FROM fasted_self_join('no_key', 'v', 1);
+SELECT * FROM fasted_self_join(NULL::int, 'points', 'v', 1);
+
+DROP VIEW no_key;
+DROP TABLE points, mixed, radius, square;
+DROP FUNCTION compare, estimated;

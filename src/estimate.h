@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * estimate.h
+ *	  What the planner is told about a join: rows and cost.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_ESTIMATE_H
+#define FASTED_ESTIMATE_H
+
+#include "nodes/pathnodes.h"
+#include "nodes/primnodes.h"
+
+/*
+ * Sets the costs of a path that runs this call.  Its rows are those of all
+ * processes before, and those of each afterwards.
+ */
+extern void CostScan(PlannerInfo *root, RelOptInfo *rel, const FuncExpr *call,
+					 int first, Path *path);
+
+#endif							/* FASTED_ESTIMATE_H */

@@ -1,0 +1,198 @@
+# The scan node: it streams, stops early, can be left and taken up again.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use JSON::PP qw(decode_json);
+use Test::More;
+
+my $node = new_node('scan_node', "log_temp_files = 0\nwork_mem = '64kB'\nfasted.threads = 2\njit = off\n");
+create_small_table($node);
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE many (id int PRIMARY KEY, v real[]);
+INSERT INTO many SELECT g, ARRAY[g, -g] FROM generate_series(1, 6000) g;
+CREATE TABLE eps_of (kind int, eps float8);
+INSERT INTO eps_of VALUES (1, 1), (2, 2), (3, 3), (4, 2);
+ANALYZE;
+END
+my $all = 6000 * 5999 / 2;    # pairs within Infinity
+my $many = "fasted_self_join('many', 'v', 'Infinity')";
+
+# The node's part of EXPLAIN (ANALYZE, FORMAT json), wherever it stands in the plan.
+sub find_node
+{
+	my ($plan) = @_;
+	return $plan if ($plan->{'Custom Plan Provider'} // '') eq 'FastedSelfJoin';
+	for my $child (@{ $plan->{Plans} // [] })
+	{
+		my $found = find_node($child);
+		return $found if $found;
+	}
+	return;
+}
+
+sub analyze_node
+{
+	my ($query, $settings) = @_;
+	my $json = $node->safe_psql('postgres',
+		($settings // '') . "; EXPLAIN (ANALYZE, BUFFERS, FORMAT json) $query");
+	return find_node(decode_json($json)->[0]{Plan});
+}
+
+# --- the first query of a session, without preloading
+is($node->safe_psql('postgres', "EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_self_join('small', 'v', 1)")
+	  =~ /Custom Scan \(FastedSelfJoin\)/, 1, 'the first query of a session has the node');
+
+# --- EXPLAIN
+my $plan = analyze_node("SELECT id_a, sum(dist) FROM fasted_self_join('small', 'v', 2) GROUP BY 1");
+is_deeply([ @$plan{ 'Relation', 'Vector Column', 'Key Column', 'Eps', 'Engine', 'Precision' } ],
+	[ 'small', 'v', 'id', '2', 'cpu', 'exact' ], 'EXPLAIN: what is joined, and how');
+is_deeply([ @$plan{ 'Rows Read', 'Dimensions', 'Pairs', 'Panels', 'Actual Rows' } ],
+	[ 100, 3, 197, 1, 197 ], 'EXPLAIN ANALYZE: what there was');
+cmp_ok($plan->{'Candidates'}, '>=', 197, 'EXPLAIN ANALYZE: candidates');
+ok((!grep { !defined $plan->{$_} } map { "$_ Time" } qw(Read Prepare Filter Refine Wait Output)),
+	'EXPLAIN ANALYZE: times');
+cmp_ok($plan->{'Shared Hit Blocks'} + $plan->{'Shared Read Blocks'}, '>', 0,
+	'EXPLAIN BUFFERS: those of reading the table');
+$plan = analyze_node('SELECT e.kind, count(*), sum(p.dist) '
+	  . "FROM eps_of e, LATERAL fasted_self_join('small', 'v', e.eps) p GROUP BY 1", 'SET enable_memoize = off');
+is_deeply([ @$plan{ 'Actual Loops', 'Runs', 'Rows Read', 'Pairs' } ],
+	[ 4, 4, 400, 99 + 197 + 294 + 197 ], 'EXPLAIN ANALYZE: sums over runs');
+$plan = analyze_node("SELECT count(*) FROM fasted_self_join('small', 'v', 2)");
+is_deeply([ @$plan{ 'Aggregate', 'Pairs', 'Actual Rows' } ], [ 'count(*)', 197, 1 ],
+	'EXPLAIN: count(*) by the engine');
+
+# --- conditions reach the engine
+$plan = analyze_node("SELECT * FROM fasted_self_join('small', 'v', 50) WHERE dist < 2");
+is_deeply([ @$plan{ 'Pairs', 'Actual Rows' } ], [ 99, 99 ], 'pairs beyond a condition are not even found');
+is($plan->{'Rows Removed by Filter'} // 0, 0, 'so nothing has to be removed');
+
+# --- it stops early
+my $offset = log_size($node);
+$plan = analyze_node("SELECT * FROM $many LIMIT 10");
+is($plan->{'Actual Rows'}, 10, 'LIMIT: ten rows are asked for');
+cmp_ok($plan->{'Pairs'}, '<', $all / 4, "LIMIT: the engine stops early ($plan->{Pairs} of $all pairs)");
+is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT FROM $many LIMIT 10) x"), 10, 'LIMIT');
+is($node->safe_psql('postgres', "SELECT EXISTS (SELECT FROM $many WHERE id_a = id_b - 1)"), 't', 'EXISTS');
+is($node->safe_psql('postgres', "SELECT count(*), sum(id_a) FROM (SELECT * FROM $many OFFSET 5) x")
+	  =~ /^(\d+)/ ? $1 : '', $all - 5, 'all of it');
+
+# --- cursors
+my $session = FastedTest::Session->new($node);
+$session->query("BEGIN; DECLARE c CURSOR FOR SELECT id_a FROM $many; DECLARE d CURSOR FOR SELECT id_b FROM $many");
+is(scalar(split /\n/, $session->query('FETCH 2000 FROM c')), 2000, 'a cursor: first rows');
+is(scalar(split /\n/, $session->query('FETCH 10 FROM d')), 10, 'another one meanwhile');
+is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99, 'and another query');
+$session->query('SAVEPOINT s');
+is(scalar(split /\n/, $session->query('FETCH 3000 FROM c')), 3000, 'in a subtransaction');
+$session->query('ROLLBACK TO s');
+is(scalar(split /\n/, $session->query('FETCH 7 FROM d')), 7, 'after a subtransaction that was rolled back');
+is(thread_count($session->pid) > 1, 1, 'its threads are alive');
+$session->query('CLOSE c; CLOSE d');
+is(thread_count($session->pid), 1, 'a cursor closed before its end takes the threads with it');
+$session->query('FETCH BACKWARD 1 FROM c');
+like($session->{err}, qr/cursor "c" does not exist/, 'it is gone');
+$session->query("ROLLBACK; BEGIN; DECLARE c CURSOR FOR SELECT id_a, id_b FROM fasted_self_join('small', 'v', 2)");
+$session->query('FETCH 2 FROM c');
+$session->query('FETCH BACKWARD 1 FROM c');
+like($session->{err}, qr/cursor can only scan forward/, 'backward only with SCROLL');
+$session->query("ROLLBACK; BEGIN; DECLARE c SCROLL CURSOR FOR SELECT id_a, id_b FROM fasted_self_join('small', 'v', 2)");
+my @forward = split /\n/, $session->query('FETCH ALL FROM c');
+my @backward = split /\n/, $session->query('FETCH BACKWARD ALL FROM c');
+is_deeply([ reverse @backward ], \@forward, 'a SCROLL cursor, forward and backward');
+is($session->query('FETCH ABSOLUTE 5 FROM c'), $forward[4], 'and to a row by number');
+$session->query("DECLARE h CURSOR WITH HOLD FOR SELECT id_a FROM fasted_self_join('small', 'v', 1) ORDER BY 1");
+is($session->query('FETCH 1 FROM h'), 1, 'a cursor WITH HOLD');
+$session->query('COMMIT');
+is($session->query('FETCH 1 FROM h'), 2, 'goes on after the commit');
+$session->query('CLOSE h');
+
+# An error while cursors are open.
+$session->query("BEGIN; DECLARE c CURSOR FOR SELECT id_a FROM $many");
+$session->query('FETCH 10 FROM c');
+$session->query('SELECT 1/0');
+is($session->query('ROLLBACK'), '', 'an error beside an open cursor');
+is(thread_count($session->pid), 1, 'ends its threads');
+$session->query("SELECT id_a / (id_a - 77) FROM fasted_self_join('small', 'v', 1)");
+like($session->{err}, qr/division by zero/, 'an error above the node');
+is($session->query("SELECT count(*) FROM fasted_self_join('small', 'v', 1)"), 99, 'and the session works on');
+
+# --- PL/pgSQL
+$node->safe_psql('postgres', <<"END");
+CREATE FUNCTION first_ones(wanted int) RETURNS bigint LANGUAGE plpgsql AS \$\$
+DECLARE
+	pair record;
+	n bigint := 0;
+BEGIN
+	FOR pair IN SELECT * FROM $many LOOP
+		BEGIN
+			n := n + 1;
+			IF n % 100 = 0 THEN PERFORM 1/0; END IF;
+		EXCEPTION WHEN division_by_zero THEN
+			NULL;
+		END;
+		EXIT WHEN n = wanted;
+	END LOOP;
+	RETURN n;
+END \$\$;
+CREATE PROCEDURE with_commits() LANGUAGE plpgsql AS \$\$
+DECLARE
+	pair record;
+	n int := 0;
+BEGIN
+	FOR pair IN SELECT * FROM fasted_self_join('small', 'v', 2) LOOP
+		n := n + 1;
+		IF n % 50 = 0 THEN COMMIT; END IF;
+	END LOOP;
+	RAISE NOTICE 'rows: %', n;
+END \$\$;
+END
+is($session->query('SELECT first_ones(1234)'), 1234, 'a FOR loop that is left early, with subtransactions');
+is(thread_count($session->pid), 1, 'leaves no thread');
+is($session->query('SELECT max(first_ones(n)) FROM generate_series(1, 20) n'), 20, 'many of them');
+$session->query('CALL with_commits()');
+like($session->{err}, qr/rows: 197/, 'a FOR loop with commits');
+
+# --- a row that somebody else changes meanwhile is looked at again, and the join with it
+my $other = FastedTest::Session->new($node);
+$other->query('BEGIN; UPDATE eps_of SET eps = 9 WHERE kind = 2');
+$session->send("UPDATE eps_of SET eps = (SELECT count(*) FROM fasted_self_join('small', 'v', eps_of.eps)) WHERE kind = 2;\n"
+	  . '\\echo updated');
+$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+$other->query('COMMIT');
+$session->wait_for(qr/^updated$/m);
+is($node->safe_psql('postgres', 'SELECT eps FROM eps_of WHERE kind = 2'), 99 * 9 - 36,
+	'an update joins with the value that another one left');
+$other->quit;
+
+# --- prepared statements, custom and generic plans
+for my $mode (qw(force_custom_plan force_generic_plan auto))
+{
+	$session->query("SET plan_cache_mode = $mode; DEALLOCATE ALL; PREPARE p (regclass, float8, float8) AS "
+		  . "SELECT count(*), coalesce(sum(id_a), 0) FROM fasted_self_join(\$1, 'v', \$2) WHERE dist < \$3");
+	is($session->query("EXECUTE p('small', 2, 9)"), '197|9801', "$mode: first parameters") for 1 .. 7;
+	is($session->query("EXECUTE p('small', 9, 1.5)"), '99|4950', "$mode: others");
+	is($session->query("EXECUTE p('small', 9, NULL)"), '0|0', "$mode: a null in a condition");
+	$session->query("EXECUTE p('small', NULL, 1)");
+	like($session->{err}, qr/argument "eps" of fasted_self_join must not be null/, "$mode: a null argument");
+}
+$session->query('SET fasted.scan_node = off');
+is($session->query("EXECUTE p('small', 2, 9)"), '197|9801', 'a plan from before the setting changed');
+$session->query('RESET fasted.scan_node; DEALLOCATE ALL');
+$session->query("PREPARE q AS SELECT sum(id_a) FROM fasted_self_join('small', 'v', 1)");
+is($session->query('EXECUTE q'), 4950, 'a prepared statement');
+$node->safe_psql('postgres', 'UPDATE small SET v = ARRAY[1000, 0, 0] WHERE id = 100');
+is($session->query('EXECUTE q'), 4950 - 99, 'sees the changes of others');
+$node->safe_psql('postgres', "ALTER EXTENSION fasted SET SCHEMA pg_catalog; ALTER TABLE small RENAME v TO w");
+$session->query('EXECUTE q');
+like($session->{err}, qr/column "v" of relation "small" does not exist/, 'and of the table itself');
+$session->quit;
+
+# --- memory, temporary files
+unlike(log_since($node, $offset), qr/temporary file: path .*, size [0-9]{7,}/, 'no large temporary file at all');
+is($node->safe_psql('postgres', "SELECT sum(temp_bytes) < 1000000 FROM pg_stat_database"), 't',
+	'the same by the statistics');
+
+$node->stop;
+done_testing();

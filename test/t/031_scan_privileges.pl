@@ -1,0 +1,154 @@
+# Through the scan node a caller sees what he sees through the function, and gets
+# the same errors.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use Test::More;
+
+my $node = new_node('scan_privileges');
+create_small_table($node);
+$node->safe_psql('postgres', <<'END');
+CREATE ROLE owner; CREATE ROLE reader; CREATE ROLE columns_reader; CREATE ROLE half_reader;
+CREATE ROLE stranger; CREATE ROLE no_execute; CREATE ROLE member IN ROLE reader;
+ALTER TABLE small OWNER TO owner;
+ALTER TABLE small ADD COLUMN secret text;
+GRANT SELECT ON small TO reader, no_execute;
+GRANT SELECT (id, v) ON small TO columns_reader;
+GRANT SELECT (id, secret) ON small TO half_reader;
+
+CREATE TABLE owned (id int PRIMARY KEY, who name, v real[]);
+INSERT INTO owned SELECT g, CASE WHEN g % 2 = 0 THEN 'reader' ELSE 'stranger' END, ARRAY[g] FROM generate_series(1, 40) g;
+ALTER TABLE owned ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON owned USING (who = current_user);
+GRANT SELECT ON owned TO reader, stranger, member, owner;
+
+CREATE VIEW few WITH (security_barrier) AS SELECT id, v FROM small WHERE id <= 10;
+CREATE VIEW few_as_invoker WITH (security_invoker) AS SELECT id, v FROM small WHERE id <= 10;
+CREATE VIEW pairs AS SELECT * FROM fasted_self_join('small', 'v', 1);
+CREATE VIEW barrier WITH (security_barrier) AS SELECT * FROM fasted_self_join('small', 'v', 3) WHERE dist < 2;
+GRANT SELECT ON few, few_as_invoker, pairs, barrier TO PUBLIC;
+ALTER VIEW few OWNER TO owner;
+
+CREATE FUNCTION as_owner(OUT n bigint, OUT total float8) LANGUAGE sql SECURITY DEFINER
+	AS $$ SELECT count(id_a), sum(dist) FROM fasted_self_join('small', 'v', 1) $$;
+CREATE FUNCTION as_caller(OUT n bigint, OUT total float8) LANGUAGE sql
+	AS $$ SELECT count(id_a), sum(dist) FROM fasted_self_join('small', 'v', 1) $$;
+ALTER FUNCTION as_owner OWNER TO owner;
+CREATE FUNCTION leak(bigint) RETURNS boolean LANGUAGE plpgsql COST 0.0001
+	AS $$ BEGIN RAISE NOTICE 'seen: %', $1; RETURN true; END $$;
+
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION fasted_self_join(regclass, name, float8, name, bool, bool)
+	TO owner, reader, columns_reader, half_reader, stranger;
+GRANT EXECUTE ON FUNCTION fasted_self_join(anyelement, regclass, name, float8, name, bool, bool) TO reader;
+GRANT EXECUTE ON FUNCTION as_owner, as_caller, leak TO PUBLIC;
+END
+
+my $small = "fasted_self_join('small', 'v', 1)";
+my %queries = (
+	'counting' => "SELECT count(*) FROM $small",
+	'sums' => "SELECT sum(dist), max(id_b) FROM $small",
+	'a limit' => "SELECT count(*) FROM (SELECT FROM $small LIMIT 5) x",
+	'typed ids' => "SELECT count(id_a) FROM fasted_self_join(NULL::int, 'small', 'v', 1)",
+	'a plan' => "EXPLAIN (COSTS OFF) SELECT id_a FROM $small WHERE false",
+	'a prepared statement' => "PREPARE p AS SELECT sum(dist) FROM $small; EXECUTE p",
+	'a cursor' => "BEGIN; DECLARE c CURSOR FOR SELECT dist FROM $small; FETCH 3 FROM c; CLOSE c; COMMIT",
+	'lateral' => "SELECT e, sum(dist) FROM generate_series(1, 2) e, LATERAL fasted_self_join('small', 'v', e) GROUP BY e ORDER BY e",
+	'row security' => "SELECT count(id_a), sum(id_a) FROM fasted_self_join('owned', 'v', 2)",
+	'a barrier view' => "SELECT count(id_a) FROM fasted_self_join('few', 'v', 1, 'id')",
+	'an invoker view' => "SELECT count(id_a) FROM fasted_self_join('few_as_invoker', 'v', 1, 'id')",
+	'a view of pairs' => 'SELECT count(*), sum(id_a) FROM pairs',
+	'a barrier view of pairs' => 'SELECT sum(dist), sum(id_a) FROM barrier',
+	'a function of the owner' => 'SELECT * FROM as_owner()',
+	'a function of the caller' => 'SELECT * FROM as_caller()');
+
+# What a role gets by the node or by the function: rows, or the message.
+sub as_role
+{
+	my ($role, $scan_node, $sql) = @_;
+	my ($status, $out, $err) = $node->psql('postgres',
+		"SET fasted.scan_node = $scan_node; SET ROLE $role; $sql", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+	$err =~ s/^(LOCATION|CONTEXT):.*\n?//mg;
+	return $status == 0 ? $out : $err;
+}
+
+my %denied;
+for my $query (sort keys %queries)
+{
+	for my $role (qw(postgres owner reader member columns_reader half_reader stranger no_execute))
+	{
+		my $expected = as_role($role, 'off', $queries{$query});
+		$denied{$query}++ if $expected =~ /42501: permission denied/;
+		is(as_role($role, 'on', $queries{$query}), $expected, "$query, as $role");
+	}
+}
+for my $query ('counting', 'sums', 'a limit', 'a cursor', 'a prepared statement', 'lateral')
+{
+	is($denied{$query}, 3, "$query: three roles may not");
+}
+is($denied{'typed ids'}, 5, 'only one role may call the other form, and its member');
+
+# The node is what was tested.
+for my $query ('counting', 'sums', 'lateral', 'row security', 'a view of pairs')
+{
+	like($node->safe_psql('postgres', "EXPLAIN (COSTS OFF) $queries{$query}"), qr/FastedSelfJoin/,
+		"$query: by the node");
+}
+
+# Without the right to execute there is no plan either.
+like(as_role('no_execute', 'on', "EXPLAIN SELECT id_a FROM $small"),
+	qr/42501: permission denied for function fasted_self_join/, 'EXPLAIN needs EXECUTE');
+
+# A condition of a barrier view is checked before what could leak.
+is(as_role('reader', 'on', 'SELECT count(*) FROM barrier WHERE leak(id_b - id_a) AND dist > 1'), 0,
+	'a function that leaks sees no row beyond the barrier');
+my ($status, $out, $err) = $node->psql('postgres', 'SELECT sum(id_a) FROM barrier WHERE leak(id_b - id_a)');
+unlike($err, qr/seen: [23]/, 'no pair that the barrier holds back');
+like($err, qr/seen: 1/, 'but those within');
+
+# The user is the one of the moment in which rows are asked for.
+my $session = FastedTest::Session->new($node);
+for my $scan_node ('on', 'off')
+{
+	$session->query("SET fasted.scan_node = $scan_node; BEGIN; DECLARE c CURSOR FOR SELECT id_a FROM $small");
+	$session->query('SET ROLE stranger; FETCH 1 FROM c');
+	like($session->{err}, qr/permission denied for table small/, "$scan_node: a cursor's first row as another role");
+	$session->query('ROLLBACK; RESET ROLE');
+	$session->query("PREPARE p AS SELECT count(*) FROM $small");
+	$session->query('SET ROLE no_execute; EXECUTE p');
+	like($session->{err}, qr/permission denied for function fasted_self_join/, "$scan_node: prepared as another role");
+	is($session->query('SET ROLE reader; EXECUTE p'), 99, "$scan_node: and executed by one who may");
+	$session->query('RESET ROLE; DEALLOCATE p');
+}
+$session->quit;
+
+# A function that is to run in a certain way is left to run in that way.
+$node->safe_psql('postgres',
+	'ALTER FUNCTION fasted_self_join(regclass, name, float8, name, bool, bool) SECURITY DEFINER');
+unlike($node->safe_psql('postgres', "EXPLAIN SELECT id_a FROM $small"), qr/FastedSelfJoin/,
+	'SECURITY DEFINER on the function itself: no node');
+is(as_role('stranger', 'on', $queries{counting}), 99, 'and the rights of its owner');
+
+# Estimates tell nothing about vectors that one may not see.
+$node->safe_psql('postgres', <<'END');
+ALTER FUNCTION fasted_self_join(regclass, name, float8, name, bool, bool) SECURITY INVOKER;
+CREATE TABLE alike (id int PRIMARY KEY, v real[]);
+INSERT INTO alike SELECT g, ARRAY[g % 3, 5] FROM generate_series(1, 3000) g;
+ANALYZE alike;
+END
+my %estimate;
+for my $role (qw(postgres stranger))
+{
+	for my $eps (0.5, 5)
+	{
+		as_role($role, 'on', "EXPLAIN SELECT id_a FROM fasted_self_join('alike', 'v', $eps)") =~ /Estimated Pairs: (\d+)/;
+		$estimate{$role}{$eps} = $1;
+	}
+}
+isnt($estimate{postgres}{5}, $estimate{postgres}{0.5}, 'estimates follow the data');
+is($estimate{stranger}{5}, $estimate{stranger}{0.5}, 'but not for who may not read it');
+
+$node->stop;
+done_testing();
