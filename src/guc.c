@@ -35,9 +35,9 @@ static const struct config_enum_entry engine_options[] = {
 
 static const struct config_enum_entry filter_options[] = {
 	{"auto", FASTED_FILTER_AUTO, false},
+	{"int8", FASTED_FILTER_INT8, false},
 	{"fp16", FASTED_FILTER_FP16, false},
 	{"fp64", FASTED_FILTER_FP64, false},
-	{"int8", FASTED_FILTER_INT8, false},
 	{NULL, 0, false}
 };
 
