@@ -42,6 +42,10 @@ ok "$([[ $exact =~ ^[1-9][0-9]+\|-?[0-9]+\|-?[0-9]+$ ]]; echo $?)" 'the CPU engi
 is "$(query "$digest")" "$exact" "GPU and CPU: the same pairs, the same bits ($exact)"
 is "$(query "SET fasted.filter = fp64; $digest")" "$exact" 'every distance in FP64: the same'
 is "$(query "SET fasted.filter = fp16; $digest")" "$exact" 'FP16 filter by name: the same'
+is "$(query "SET fasted.filter = int8; $digest")" "$exact" 'INT8 filter: the same'
+said=$(query "EXPLAIN (ANALYZE) $digest")
+ok "$(grep -q 'Distance Filter: \(int8\|fp16\)' <<<"$said" && grep -q 'Sampled Candidates: [1-9]' <<<"$said"
+	echo $?)" 'auto: a sample chose the filter' "$said"
 
 said=$(query "SET fasted.gpu_memory_limit = '8MB'; SET client_min_messages = debug1; $digest")
 panels=$(sed -n 's/.*panels \([0-9]*\).*/\1/p' <<<"$said")

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Large tables joined on the GPU, inside PostgreSQL, from the statement to the count.
+
+    bench/gpu_join/large.py [--cases 1000000x960 10000000x128] [--repeats 3] [--workers 12]
+
+Starts a private PostgreSQL with the extension and fills tables with vectors like
+embeddings: unit vectors in clusters of 200 on average, as in
+bench/kernel/device_rows.cuh.  Measures SELECT count(*) FROM fasted_self_join(...)
+at eps such that a row has 64 neighbours on average (S = 64):
+
+  first     the first call of a new session, which wakes the GPU
+  warm      one more call in the same session
+
+Tables lie in the file system's cache; vectors are stored PLAIN, in line, which
+is what doc/reading.md advises.  --workers are those that read beside the leader.
+Writes JSON and a table to bench/results/<GPU>/.  Needs numpy.
+"""
+import argparse
+import json
+import multiprocessing
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from server import Server, describe_machine, output, write_results  # noqa: E402
+
+NEIGHBOURS = 64
+CHUNK = 20000
+QUERIES = 64
+BINS = numpy.linspace(0, 2, 200001)
+FLOAT4 = 700                    # the type's oid
+
+
+def centres(n, d):
+    return numpy.random.default_rng(1).standard_normal((n // 200 + 1, d), dtype=numpy.float32)
+
+
+def chunk_of_rows(number, n, d, middles):
+    """Rows number * CHUNK and on, the same every time."""
+    random = numpy.random.default_rng([2, number])
+    rows = min(CHUNK, n - number * CHUNK)
+    spread = random.uniform(0.3, 0.9, (rows, 1)).astype(numpy.float32)
+    v = middles[random.integers(len(middles), size=rows)] + spread * random.standard_normal((rows, d), dtype=numpy.float32)
+    v *= numpy.arange(1, d + 1, dtype=numpy.float32) ** -0.25
+    return v / numpy.linalg.norm(v, axis=1, keepdims=True)
+
+
+def binary_copy(first, v):
+    """Rows (id bigint, v real[]) as COPY (FORMAT binary) reads them."""
+    n, d = v.shape
+    row = numpy.zeros(n, dtype=[("fields", ">i2"), ("id_size", ">i4"), ("id", ">i8"), ("v_size", ">i4"), ("head", ">i4", 5),
+                                ("elements", [("size", ">i4"), ("value", ">f4")], d)])
+    row["fields"], row["id_size"], row["v_size"] = 2, 8, 20 + 8 * d
+    row["id"] = first + numpy.arange(n)
+    row["head"] = [1, 0, FLOAT4, d, 1]
+    row["elements"]["size"] = 4
+    row["elements"]["value"] = v
+    return row.tobytes()
+
+
+def fill(share):
+    """One of several processes: its chunks into the table; counts of distances to the queries."""
+    env, n, d, part, parts = share
+    middles = centres(n, d)
+    queries = chunk_of_rows(0, n, d, middles)[:QUERIES]
+    counts = numpy.zeros(len(BINS) - 1, dtype=numpy.int64)
+    psql = subprocess.Popen(["psql", "-Xq", "-c", "COPY items FROM STDIN (FORMAT binary)"], stdin=subprocess.PIPE, env=env)
+    psql.stdin.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
+    for number in range(part, (n + CHUNK - 1) // CHUNK, parts):
+        v = chunk_of_rows(number, n, d, middles)
+        psql.stdin.write(binary_copy(number * CHUNK, v))
+        distances = numpy.sqrt(numpy.maximum(0, 2 - 2 * (queries @ v.T)))
+        counts += numpy.histogram(distances, BINS)[0]
+    psql.stdin.write(b"\xff\xff")
+    psql.stdin.close()
+    if psql.wait() != 0:
+        raise RuntimeError("COPY failed")
+    return counts
+
+
+def make_table(server, n, d, processes):
+    server.psql("""DROP TABLE IF EXISTS items;
+        CREATE UNLOGGED TABLE items (id bigint, v real[]);
+        ALTER TABLE items ALTER COLUMN v SET STORAGE PLAIN;""")
+    with multiprocessing.Pool(processes) as pool:
+        counts = sum(pool.map(fill, [(server.env, n, d, part, processes) for part in range(processes)]))
+    server.psql("VACUUM ANALYZE items; SELECT count(*) FROM items;")
+
+    # each query finds itself too
+    return float(BINS[numpy.searchsorted(numpy.cumsum(counts), (NEIGHBOURS + 1) * QUERIES)])
+
+
+def measure(server, n, d, repeats, workers):
+    begin = time.time()
+    eps = make_table(server, n, d, min(12, os.cpu_count()))
+    print(f"{n} x {d}: table made in {time.time() - begin:.0f} s, eps {eps:.5f}", flush=True)
+    settings = f"SET fasted.engine = cuda; SET max_parallel_workers_per_gather = {workers};"
+    query = f"SELECT count(*) FROM fasted_self_join('items', 'v', {eps!r}, id_column => 'id')"
+    first, warm = [], []
+    for r in range(repeats):
+        pairs, times = server.timed(settings, query, 2)
+        first.append(times[0])
+        warm.append(times[1])
+        print(f"  first {times[0]:.3f} s, warm {times[1]:.3f} s, {pairs} pairs", flush=True)
+    plan = json.loads(server.psql(f"{settings} EXPLAIN (ANALYZE, FORMAT json) {query}"))
+    return {"n": n, "d": d, "eps": eps, "pairs": int(pairs), "first": first, "warm": warm,
+            "table_bytes": int(server.psql("SELECT pg_table_size('items')")), "plan": plan[0]["Plan"]}
+
+
+def node(plan):
+    return plan if "Rows Read" in plan else next(found for found in map(node, plan.get("Plans", [])) if found)
+
+
+def table(machine, rows):
+    lines = ["# Large joins on the GPU, inside PostgreSQL", "",
+             "Written by `bench/gpu_join/large.py`; rates are 2 n n d / t; medians, and the range.", ""]
+    lines += [f"- {name}: {value}" for name, value in machine.items()]
+    lines += ["", "| n | d | table, GB | pairs | first call, s | warm, s | warm, TFLOPS | filter | read, s | device, s |",
+              "|---|---|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        first, warm = (statistics.median(row[k]) for k in ("first", "warm"))
+        plan = node(row["plan"])
+        lines.append(f"| {row['n']} | {row['d']} | {row['table_bytes'] / 1e9:.1f} | {row['pairs']} "
+                     f"| {first:.2f} ({min(row['first']):.2f} to {max(row['first']):.2f}) "
+                     f"| {warm:.2f} ({min(row['warm']):.2f} to {max(row['warm']):.2f}) "
+                     f"| {2.0 * row['n'] ** 2 * row['d'] / warm / 1e12:.0f} | {plan['Distance Filter']} "
+                     f"| {plan['Read Time'] / 1000:.2f} | {plan.get('Device Time', 0) / 1000:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", nargs="+", default=["1000000x960", "10000000x128"])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=12)
+    args = parser.parse_args()
+
+    gpu, driver = output("nvidia-smi", "--query-gpu=name,driver_version",
+                         "--format=csv,noheader").splitlines()[0].split(", ")
+    scratch = tempfile.mkdtemp(prefix="fasted-bench-")
+    os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
+    server = Server(f"{scratch}/pg", f"CUDA_ARCHS={os.environ.get('CUDA_ARCHS', '90a')}")
+    try:
+        server.psql("CREATE EXTENSION fasted")
+        for name in ("max_worker_processes", "max_parallel_workers"):
+            server.psql(f"ALTER SYSTEM SET {name} = 32")
+        server.start()
+        machine = {"gpu": gpu, "driver": driver, **describe_machine(server)}
+        rows = [measure(server, *map(int, case.split("x")), args.repeats, args.workers) for case in args.cases]
+    finally:
+        server.remove()
+        shutil.rmtree(scratch, ignore_errors=True)
+    write_results("large", gpu, {"machine": machine, "rows": rows}, table(machine, rows))
+
+
+if __name__ == "__main__":
+    main()
