@@ -43,10 +43,10 @@
 #include "utils/syscache.h"
 
 /*
- * A worker for so many times min_parallel_table_scan_size: 32 MB, by default.
- * That takes some 30 ms to read, and to start a worker takes about 10.
+ * A worker for so many times min_parallel_table_scan_size: 64 MB, by default.
+ * That takes some 60 ms to read, and to start workers takes 10 to 40.
  */
-#define SCAN_SIZES_PER_WORKER 4
+#define SCAN_SIZES_PER_WORKER 8
 
 static get_relation_info_hook_type next_get_relation_info = NULL;
 static bool planning_read = false;

@@ -225,7 +225,10 @@ my %signals;
 $signals{$1}++ while $log =~ /terminated by signal (\d+)/g;
 delete $signals{9};
 is(join(', ', %signals), '', 'no process crashed by itself');
-unlike($log, qr/PANIC|TRAP:|leak|could not remove|stuck spinlock/, 'nothing worse in the log');
+# a segment may be gone already when the server cleans up after a killed process
+my @worse = grep { /PANIC|TRAP:|leak|could not remove|stuck spinlock/ && !/shared memory segment .*: No such file/ }
+  split /\n/, $log;
+is(join("\n", @worse), '', 'nothing worse in the log');
 
 $node->stop;
 done_testing();
