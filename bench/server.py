@@ -1,8 +1,11 @@
 """A private PostgreSQL with the extension, for the benchmarks."""
+import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -52,6 +55,31 @@ class Server:
 
     def remove(self):
         subprocess.run([SERVER, "remove", self.directory], check=True)
+
+
+@contextlib.contextmanager
+def private_server(*make_arguments):
+    """A server with the extension created, in a directory that goes with it: (server, directory)."""
+    scratch = tempfile.mkdtemp(prefix="fasted-bench-")
+    os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
+    server = Server(f"{scratch}/pg", *make_arguments)
+    try:
+        server.psql("CREATE EXTENSION fasted")
+        yield server, scratch
+    finally:
+        server.remove()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def gpu_architectures():
+    return f"CUDA_ARCHS={os.environ.get('CUDA_ARCHS', '90a')}"
+
+
+def describe_gpu():
+    """{gpu, driver}; fails where there is none."""
+    name, driver = output("nvidia-smi", "--query-gpu=name,driver_version",
+                          "--format=csv,noheader").splitlines()[0].split(", ")
+    return {"gpu": name, "driver": driver}
 
 
 def describe_machine(server):

@@ -22,16 +22,14 @@ Needs libopenblas-dev and a C compiler; see doc/development.md for the rest.
 """
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from server import Server, describe_machine, make_tables, output, write_results  # noqa: E402
+from server import describe_machine, make_tables, output, private_server, write_results  # noqa: E402
 
 CORE_TYPES = ["", "Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids"]
 NEIGHBOURS = 64
@@ -170,11 +168,7 @@ def main():
     parser.add_argument("--no-nested-loop", action="store_true")
     args = parser.parse_args()
 
-    scratch = tempfile.mkdtemp(prefix="fasted-bench-")
-    os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
-    server = Server(f"{scratch}/pg", "NVCC=")
-    try:
-        server.psql("CREATE EXTENSION fasted")
+    with private_server("NVCC=") as (server, scratch):
         program = build_sgemm(scratch)
         distance = None if args.no_nested_loop else install_distance(server, scratch)
         machine = describe_machine(server)
@@ -185,9 +179,6 @@ def main():
                 measure_nested_loop(server, row, distance)
             summary(row)
             rows.append(row)
-    finally:
-        server.remove()
-        shutil.rmtree(scratch, ignore_errors=True)
 
     write_results("cpu_join", f"{machine['processor']} {machine['processors']} cores",
                   {"machine": machine, "rows": rows}, table(machine, rows))

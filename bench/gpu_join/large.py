@@ -19,11 +19,9 @@ import argparse
 import json
 import multiprocessing
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -31,7 +29,7 @@ import numpy
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from server import Server, describe_machine, output, write_results  # noqa: E402
+from server import describe_gpu, describe_machine, gpu_architectures, private_server, write_results  # noqa: E402
 
 NEIGHBOURS = 64
 CHUNK = 20000
@@ -144,22 +142,14 @@ def main():
     parser.add_argument("--workers", type=int, default=12)
     args = parser.parse_args()
 
-    gpu, driver = output("nvidia-smi", "--query-gpu=name,driver_version",
-                         "--format=csv,noheader").splitlines()[0].split(", ")
-    scratch = tempfile.mkdtemp(prefix="fasted-bench-")
-    os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
-    server = Server(f"{scratch}/pg", f"CUDA_ARCHS={os.environ.get('CUDA_ARCHS', '90a')}")
-    try:
-        server.psql("CREATE EXTENSION fasted")
+    gpu = describe_gpu()
+    with private_server(gpu_architectures()) as (server, _):
         for name in ("max_worker_processes", "max_parallel_workers"):
             server.psql(f"ALTER SYSTEM SET {name} = 32")
         server.start()
-        machine = {"gpu": gpu, "driver": driver, **describe_machine(server)}
+        machine = {**gpu, **describe_machine(server)}
         rows = [measure(server, *map(int, case.split("x")), args.repeats, args.workers) for case in args.cases]
-    finally:
-        server.remove()
-        shutil.rmtree(scratch, ignore_errors=True)
-    write_results("large", gpu, {"machine": machine, "rows": rows}, table(machine, rows))
+    write_results("large", gpu["gpu"], {"machine": machine, "rows": rows}, table(machine, rows))
 
 
 if __name__ == "__main__":

@@ -15,16 +15,13 @@ All tables store vectors PLAIN, in line; work_mem is 1 GB.  Rates are 2 n n d / 
 JSON and a table to bench/results/<GPU>/.
 """
 import argparse
-import os
-import shutil
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from server import Server, describe_machine, make_tables, output, write_results  # noqa: E402
+from server import describe_gpu, describe_machine, gpu_architectures, make_tables, private_server, write_results  # noqa: E402
 
 NEIGHBOURS = 64
 
@@ -77,19 +74,11 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
 
-    gpu, driver = output("nvidia-smi", "--query-gpu=name,driver_version",
-                         "--format=csv,noheader").splitlines()[0].split(", ")
-    scratch = tempfile.mkdtemp(prefix="fasted-bench-")
-    os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
-    server = Server(f"{scratch}/pg", f"CUDA_ARCHS={os.environ.get('CUDA_ARCHS', '90a')}")
-    try:
-        server.psql("CREATE EXTENSION fasted")
-        machine = {"gpu": gpu, "driver": driver, **describe_machine(server)}
+    gpu = describe_gpu()
+    with private_server(gpu_architectures()) as (server, _):
+        machine = {**gpu, **describe_machine(server)}
         rows = [measure(server, args.rows, d, args.repeats) for d in args.dimensions]
-    finally:
-        server.remove()
-        shutil.rmtree(scratch, ignore_errors=True)
-    write_results("gpu_join", gpu, {"machine": machine, "rows": rows}, table(machine, rows))
+    write_results("gpu_join", gpu["gpu"], {"machine": machine, "rows": rows}, table(machine, rows))
 
 
 if __name__ == "__main__":

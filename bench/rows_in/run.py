@@ -23,17 +23,15 @@ the machine's processors less one are left out.
 import argparse
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from server import Server, describe_machine, write_results  # noqa: E402
+from server import describe_machine, private_server, write_results  # noqa: E402
 
 OUT_OF_LINE_FROM = 500
 
@@ -120,22 +118,15 @@ def main():
     args = parser.parse_args()
     workers = [w for w in args.workers if w < max(3, os.cpu_count())]
 
-    scratch = tempfile.mkdtemp(prefix="fasted-bench-")
-    os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
-    server = Server(f"{scratch}/pg", "NVCC=")
-    try:
+    with private_server("NVCC=") as (server, _):
         server.psql("ALTER SYSTEM SET max_worker_processes = 32; ALTER SYSTEM SET max_parallel_workers = 32;")
         server.psql("ALTER SYSTEM SET autovacuum = off;")
         server.start()
-        server.psql("CREATE EXTENSION fasted")
         machine = describe_machine(server)
         rows = []
         for d in args.dimensions:
             for storage in ["PLAIN", "EXTERNAL"] if d >= OUT_OF_LINE_FROM else ["PLAIN"]:
                 rows.append(measure(server, args.rows, d, storage, workers, args.repeats))
-    finally:
-        server.remove()
-        shutil.rmtree(scratch, ignore_errors=True)
 
     write_results("rows_in", f"{machine['processor']} {machine['processors']} cores",
                   {"machine": machine, "rows": rows}, table(machine, rows))

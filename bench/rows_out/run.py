@@ -22,16 +22,13 @@ No query but "group" is parallel, and jit is off.  The table is in shared buffer
 Writes JSON and a table to bench/results/<machine>/.
 """
 import argparse
-import os
-import shutil
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from server import Server, describe_machine, write_results  # noqa: E402
+from server import describe_machine, private_server, write_results  # noqa: E402
 
 JOIN = "fasted_self_join('items', 'v', 'Infinity')"
 
@@ -121,19 +118,12 @@ def main():
     parser.add_argument("--repeats", type=int, default=7)
     args = parser.parse_args()
 
-    scratch = tempfile.mkdtemp(prefix="fasted-bench-")
-    os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
-    server = Server(f"{scratch}/pg", "NVCC=")
-    try:
-        server.psql("CREATE EXTENSION fasted")
+    with private_server("NVCC=") as (server, _):
         server.psql("ALTER SYSTEM SET shared_buffers = '3GB'")
         server.start()
         pairs = make_tables(server, args.rows)
         machine = describe_machine(server)
         times = measure(server, args.threads, args.workers, args.repeats)
-    finally:
-        server.remove()
-        shutil.rmtree(scratch, ignore_errors=True)
 
     result = summary(times, pairs, args.workers)
     write_results("rows_out", f"{machine['processor']} {machine['processors']} cores",
