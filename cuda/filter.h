@@ -137,7 +137,7 @@ void launch_filter_mma(const FilterParams &params, Criterion criterion, const De
 /* wgmma and TMA, compute capability 9.0. */
 bool filter_wgmma_available(const Device &device);
 TileShape	wgmma_tiles(uint32_t row_bytes, uint32_t rows, const Device &device);
-extern uint32_t wgmma_cluster;	/* blocks of a cluster; 0: by the length of rows */
+extern uint32_t wgmma_cluster;	/* to measure: blocks of a cluster; 0: by the rows */
 void launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
 						 cudaStream_t stream);
 

@@ -13,7 +13,7 @@
 #ifndef FASTED_CUDA_WGMMA_SCHEDULE_CUH
 #define FASTED_CUDA_WGMMA_SCHEDULE_CUH
 
-#include "ptx_sm90.h"
+#include "ptx_mbarrier.h"
 #include "wgmma_runs.h"
 #include "wgmma_shape.h"
 

@@ -1,183 +1,19 @@
 /*-------------------------------------------------------------------------
  *
- * ptx_sm90.h
- *	  The instructions of sm_90a: barriers in shared memory, bulk copies, wgmma.
+ * ptx_wgmma.h
+ *	  Products by a warpgroup, and its registers (sm_90a).
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FASTED_CUDA_PTX_SM90_H
-#define FASTED_CUDA_PTX_SM90_H
-
-#include <cuda.h>
+#ifndef FASTED_CUDA_PTX_WGMMA_H
+#define FASTED_CUDA_PTX_WGMMA_H
 
 #include <cstdint>
-
-#include "ptx.h"
 
 namespace fasted
 {
 namespace ptx
 {
-
-/* Barriers in shared memory, by their address. */
-
-__device__ __forceinline__ void
-barrier_init(uint32_t barrier, uint32_t arrivals)
-{
-	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n"
-				 :: "r"(barrier), "r"(arrivals) : "memory");
-}
-
-/* Makes the initialised barriers known to the copy engine. */
-__device__ __forceinline__ void
-barrier_init_fence()
-{
-	asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
-}
-
-__device__ __forceinline__ void
-barrier_arrive(uint32_t barrier)
-{
-	asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n"
-				 :: "r"(barrier) : "memory");
-}
-
-/* Arrives, and lets the barrier wait for this many bytes as well. */
-__device__ __forceinline__ void
-barrier_arrive_expect(uint32_t barrier, uint32_t bytes)
-{
-	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n"
-				 :: "r"(barrier), "r"(bytes) : "memory");
-}
-
-/* Waits for the end of the phase of this parity. */
-__device__ __forceinline__ void
-barrier_wait(uint32_t barrier, uint32_t parity)
-{
-	asm volatile("{\n"
-				 ".reg .pred done;\n"
-				 "again:\n"
-				 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-				 "@done bra finished;\n"
-				 "bra again;\n"
-				 "finished:\n"
-				 "}\n" :: "r"(barrier), "r"(parity) : "memory");
-}
-
-/* The same barrier in another block of the cluster, by its rank. */
-__device__ __forceinline__ uint32_t
-cluster_address(uint32_t address, uint32_t rank)
-{
-	uint32_t	there;
-
-	asm("mapa.shared::cluster.u32 %0, %1, %2;\n" : "=r"(there) : "r"(address), "r"(rank));
-	return there;
-}
-
-/*
- * Says to any block of the cluster that this warp has read something: nothing
- * was written, so nothing has to be made visible.
- */
-__device__ __forceinline__ void
-barrier_arrive_read(uint32_t cluster_barrier)
-{
-	asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n"
-				 :: "r"(cluster_barrier) : "memory");
-}
-
-/* Arrives at a barrier of any block of the cluster. */
-__device__ __forceinline__ void
-barrier_arrive_cluster(uint32_t cluster_barrier)
-{
-	asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];\n"
-				 :: "r"(cluster_barrier) : "memory");
-}
-
-/* Waits for arrivals from other blocks of the cluster, and sees what they wrote. */
-__device__ __forceinline__ void
-barrier_wait_cluster(uint32_t barrier, uint32_t parity)
-{
-	asm volatile("{\n"
-				 ".reg .pred done;\n"
-				 "again:\n"
-				 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-				 "@done bra finished;\n"
-				 "bra again;\n"
-				 "finished:\n"
-				 "}\n" :: "r"(barrier), "r"(parity) : "memory");
-}
-
-/* All threads of all blocks of the cluster. */
-__device__ __forceinline__ void
-cluster_sync()
-{
-	asm volatile("barrier.cluster.arrive.release;\n"
-				 "barrier.cluster.wait.acquire;\n" ::: "memory");
-}
-
-__device__ __forceinline__ uint32_t
-cluster_rank()
-{
-	uint32_t	rank;
-
-	asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
-	return rank;
-}
-
-__device__ __forceinline__ void
-store_cluster(uint32_t cluster_address, uint64_t value)
-{
-	asm volatile("st.shared::cluster.u64 [%0], %1;\n"
-				 :: "r"(cluster_address), "l"(value) : "memory");
-}
-
-/* Hardware barriers of a block, by number; both wait and arrive count. */
-
-__device__ __forceinline__ void
-named_barrier_wait(uint32_t number, uint32_t threads)
-{
-	asm volatile("bar.sync %0, %1;\n" :: "r"(number), "r"(threads) : "memory");
-}
-
-__device__ __forceinline__ void
-named_barrier_arrive(uint32_t number, uint32_t threads)
-{
-	asm volatile("bar.arrive %0, %1;\n" :: "r"(number), "r"(threads) : "memory");
-}
-
-/* Bulk copies; one thread issues them, the barrier counts their bytes. */
-
-__device__ __forceinline__ void
-copy_tile(uint32_t to, const CUtensorMap *map, int x, int y, uint32_t barrier)
-{
-	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-				 "[%0], [%1, {%2, %3}], [%4];\n"
-				 :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier) : "memory");
-}
-
-/* The same into all blocks of "mask", at the same address, for each one's barrier. */
-__device__ __forceinline__ void
-copy_tile_to_all(uint32_t to, const CUtensorMap *map, int x, int y, uint32_t barrier,
-				 uint16_t mask)
-{
-	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-				 ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;\n"
-				 :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(mask) : "memory");
-}
-
-__device__ __forceinline__ void
-copy_bulk(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier)
-{
-	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-				 "[%0], [%1], %2, [%3];\n"
-				 :: "r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
-}
-
-__device__ __forceinline__ void
-prefetch_map(const CUtensorMap *map)
-{
-	asm volatile("prefetch.tensormap [%0];\n" :: "l"(map) : "memory");
-}
 
 /* Warpgroup products. */
 
@@ -311,4 +147,4 @@ wgmma_finish(int32_t (&d)[128])
 }								/* namespace ptx */
 }								/* namespace fasted */
 
-#endif							/* FASTED_CUDA_PTX_SM90_H */
+#endif							/* FASTED_CUDA_PTX_WGMMA_H */
