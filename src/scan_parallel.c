@@ -14,6 +14,7 @@
 
 #include "access/parallel.h"
 #include "block_ring.h"
+#include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "scan_state.h"
 
@@ -96,7 +97,14 @@ DealBlocks(SelfJoinScan *scan)
 		int			number = BlockRingTakeEmpty(ring);
 
 		if (number < 0)
-			return BlockRingTakeFull(ring);
+		{
+			/* meanwhile workers may have taken all that were full: then some are free */
+			number = BlockRingTakeFull(ring);
+			if (number >= 0)
+				return number;
+			CHECK_FOR_INTERRUPTS();
+			continue;
+		}
 		if (scan->over || !ProduceBlock(scan, BlockRingBlock(ring, number)))
 		{
 			BlockRingRelease(ring, number);

@@ -66,7 +66,7 @@ def cases(workers):
     return result
 
 
-def measure(server, threads, workers, repeats):
+def measure(server, pairs, threads, workers, repeats):
     common = f"""SET fasted.engine = cpu; SET fasted.threads = {threads}; SET jit = off;
         SET max_parallel_workers_per_gather = 0; SET max_parallel_workers = 64;
         SET min_parallel_table_scan_size = 0;"""
@@ -74,7 +74,9 @@ def measure(server, threads, workers, repeats):
     for r in range(repeats):
         for name, (settings, query) in cases(workers).items():
             drop, _, statement = query.rpartition("\n")
-            _, seconds = server.timed(f"{common}\n{settings}\n{drop}", statement)
+            answer, seconds = server.timed(f"{common}\n{settings}\n{drop}", statement)
+            if name.startswith("group") and not answer.endswith(f"|{pairs}"):
+                sys.exit(f"{name} counts {answer}, not {pairs} pairs")
             times[name] += seconds
         print(f"  {r + 1} of {repeats}", flush=True)
     return times
@@ -123,7 +125,7 @@ def main():
         server.start()
         pairs = make_tables(server, args.rows)
         machine = describe_machine(server)
-        times = measure(server, args.threads, args.workers, args.repeats)
+        times = measure(server, pairs, args.threads, args.workers, args.repeats)
 
     result = summary(times, pairs, args.workers)
     write_results("rows_out", f"{machine['processor']} {machine['processors']} cores",
