@@ -139,7 +139,12 @@ NextSharedBlock(SelfJoinScan *scan)
 		scan->ring_block = BlockRingWait(ring);
 
 	if (scan->ring_block < 0)
+	{
+		/* whoever deals is the last to go */
+		if (scan->dealer && !scan->over)
+			elog(ERROR, "fasted scan ended before its rows");
 		return false;
+	}
 	scan->block = BlockRingBlock(ring, scan->ring_block);
 	scan->next_row = 0;
 	return true;
