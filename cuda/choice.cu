@@ -22,7 +22,7 @@ constexpr uint32_t kMostSampled = 4096;
 
 /*
  * Operations a second and multiprocessor in FP16, and nanoseconds that a pair of
- * rows takes besides, at about the rates that an NVIDIA H200 keeps (bench/kernel).
+ * rows takes at least, at about the rates that an NVIDIA H200 keeps (bench/kernel).
  */
 constexpr double kRateWgmma = 5.0e12;
 constexpr double kRateMma = 2.4e12;
@@ -37,7 +37,8 @@ nanoseconds_a_pair(const RoundSettings &settings, Precision precision, double ca
 {
 	double		rate = settings.device.multiprocessors
 		* (settings.kernel == Kernel::kWgmma ? kRateWgmma : kRateMma);
-	double		multiply = 2.0 * row_bytes(settings.dimensions, precision) / 2 / rate * 1e9;
+	/* as many FP16 operations a pair as a row has bytes; INT8 takes half the time */
+	double		multiply = row_bytes(settings.dimensions, precision) / rate * 1e9;
 	double		recheck = 8.0 * settings.dimensions / kBytesPerSecond * 1e9 + kRecheckEach;
 
 	return std::max(multiply, kTilePerPair) + candidates * recheck;

@@ -33,10 +33,7 @@ struct Choice
 /* Device memory that choose_filter takes for a while. */
 size_t		choice_bytes(const Device &device, uint32_t dimensions);
 
-/*
- * Waits for the device, some milliseconds.  "store_rows" is how many of the rows
- * are in "rows", which the sample is taken from.
- */
+/* Takes a sample of the rows and waits for the device, some milliseconds. */
 Choice		choose_filter(Budget &budget, const RoundSettings &settings,
 						  Quantiser &quantiser, const RowTable &rows, cudaStream_t stream);
 

@@ -49,8 +49,8 @@ guessed_rate(const RoundSettings &settings)
 uint64_t
 even_rounds(uint64_t items, double items_a_second, const Device &device)
 {
-	double		rounds = std::max(1.0, items / (items_a_second * kRoundSeconds) / kOneRound);
-	uint64_t	whole = rounds > 1 ? (uint64_t) std::ceil(rounds * kOneRound) : 1;
+	double		rounds = items / (items_a_second * kRoundSeconds);
+	uint64_t	whole = rounds > kOneRound ? (uint64_t) std::ceil(rounds) : 1;
 
 	return std::max((items + whole - 1) / whole, (uint64_t) device.multiprocessors * 2);
 }

@@ -53,8 +53,8 @@ constexpr uint32_t kTilesAhead = 4; /* tiles whose thresholds are in memory */
 /* A run is as wide as a square, and a square as high as a number of tiles. */
 constexpr uint32_t kLeastSide = 1024;
 constexpr uint32_t kMostSide = 4096;
-static_assert(kLeastSide % (4 * kTileM) == 0 && kLeastSide % kTileN == 0,
-			  "tiles, of clusters of four blocks too, divide squares");
+static_assert(kLeastSide % (2 * kTileM) == 0 && kLeastSide % kTileN == 0,
+			  "tiles, of clusters of two blocks too, divide squares");
 
 /* What the scheduling thread tells the others about a tile. */
 struct alignas(16) TilePlace
