@@ -1,0 +1,140 @@
+"""What every benchmark of the evaluation records, and how: environment, spread, JSON.
+
+A result file, bench/results/<machine>/<name>.json, has
+
+    benchmark      its name
+    environment    device, driver, clocks it can reach, versions, revision, date
+    settings       the arguments of the run, the seed among them
+    measurements   a list of objects, one per point or bar; times are objects made
+                   by spread(), in seconds
+
+bench/report/ makes doc/evaluation.md of these files and of nothing else.
+"""
+import contextlib
+import csv
+import importlib.metadata
+import json
+import os
+import re
+import statistics
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[1]
+RESULTS = TOP / "bench/results"
+REPEATS = 5
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "faiss-cpu", "opencv-python-headless")
+
+
+def output(*command):
+    """What a command prints; None where it is missing or fails."""
+    try:
+        return subprocess.run(command, check=True, text=True, capture_output=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def spread(seconds):
+    """Median, range and all of the repetitions, as every time is recorded."""
+    seconds = list(seconds)
+    return {"median": statistics.median(seconds), "least": min(seconds), "most": max(seconds),
+            "deviation": statistics.stdev(seconds) if len(seconds) > 1 else None, "all": seconds}
+
+
+def gpu():
+    """{gpu, driver, ...} of the first GPU, or {}."""
+    names = ("name", "driver_version", "memory.total", "power.limit", "clocks.max.sm", "clocks.max.mem")
+    line = output("nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader")
+    if not line:
+        return {}
+    values = [value.strip() for value in line.splitlines()[0].split(",")]
+    return dict(zip(("gpu", "driver", "gpu_memory", "power_limit", "sm_clock_most", "memory_clock_most"), values))
+
+
+def processor():
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    return found.group(1).strip() if found else os.uname().machine
+
+
+def packages():
+    found = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def revision():
+    """The revision measured; FASTED_REVISION where there is no repository."""
+    return os.environ.get("FASTED_REVISION") or output("git", "-C", str(TOP), "describe", "--always", "--dirty")
+
+
+def environment(**more):
+    nvcc = output("nvcc", "--version")
+    pages, page = (os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_PAGE_SIZE"))
+    return {
+        **gpu(),
+        "processor": processor(),
+        "processors": os.cpu_count(),
+        "memory_gib": round(pages * page / 2**30),
+        "system": output("sh", "-c", ". /etc/os-release; echo $PRETTY_NAME"),
+        "cuda": nvcc.splitlines()[-1] if nvcc else None,
+        "compiler": (output("cc", "--version") or "").split("\n")[0],
+        "python": packages(),
+        "revision": revision(),
+        "date": time.strftime("%Y-%m-%d"),
+        **more,
+    }
+
+
+def machine_name(env):
+    """The folder of a machine's results: its GPU, or its processor and their number."""
+    name = env.get("gpu") or f"{env['processor']} {env['processors']} cores"
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def write(benchmark, settings, measurements, **more):
+    """Writes the result file and returns its path."""
+    env = environment(**more)
+    path = RESULTS / machine_name(env) / f"{benchmark}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"benchmark": benchmark, "environment": env, "settings": settings,
+                                "measurements": measurements}, indent=1) + "\n")
+    print(f"wrote {path.relative_to(TOP)}", flush=True)
+    return path
+
+
+class GpuMonitor:
+    """SM clock (MHz) and power (W) of the GPU while a benchmark runs, ten times a second."""
+
+    def __enter__(self):
+        self.samples = []
+        with contextlib.suppress(OSError):
+            self.process = subprocess.Popen(
+                ["nvidia-smi", "--query-gpu=clocks.sm,power.draw,utilization.gpu", "--format=csv,noheader,nounits",
+                 "-lms", "100"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            self.thread = threading.Thread(target=self._read, daemon=True)
+            self.thread.start()
+        return self
+
+    def _read(self):
+        for row in csv.reader(self.process.stdout):
+            with contextlib.suppress(ValueError):
+                self.samples.append(tuple(float(value) for value in row))
+
+    def __exit__(self, *_):
+        if hasattr(self, "process"):
+            self.process.terminate()
+            self.process.wait()
+            self.thread.join()
+
+    def summary(self):
+        """Median and range over the moments at which the GPU was busy; {} without any."""
+        busy = [sample for sample in self.samples if sample[2] > 50]
+        if not busy:
+            return {}
+        return {name: {"median": statistics.median(values), "least": min(values), "most": max(values)}
+                for name, values in zip(("sm_clock_mhz", "power_w"), zip(*((clock, power) for clock, power, _ in busy)))}
