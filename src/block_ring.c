@@ -147,14 +147,23 @@ Take(BlockRing *ring, BlockState state)
 	return -1;
 }
 
+/*
+ * Under one lock: between two, workers might take all that are full and give
+ * them back empty, so that neither look finds one.
+ */
 int
-BlockRingTakeEmpty(BlockRing *ring)
+BlockRingTakeAny(BlockRing *ring, bool *full)
 {
 	int			number;
 
 	SpinLockAcquire(&ring->lock);
 	number = Take(ring, BLOCK_EMPTY);
+	*full = number < 0;
+	if (*full)
+		number = Take(ring, BLOCK_FULL);
 	SpinLockRelease(&ring->lock);
+	if (number < 0)
+		elog(ERROR, "fasted scan has lost its blocks");
 	return number;
 }
 

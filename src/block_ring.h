@@ -38,8 +38,13 @@ extern void BlockRingEnter(BlockRing *ring);
 extern void BlockRingLeave(BlockRing *ring);
 extern void BlockRingFinish(BlockRing *ring);
 
-/* The number of a block to fill, or of one that was filled; negative: none. */
-extern int	BlockRingTakeEmpty(BlockRing *ring);
+/*
+ * For the dealer: the number of a block to fill, or where there is none, of one
+ * that was filled.  There always is one of them: nobody keeps more than one.
+ */
+extern int	BlockRingTakeAny(BlockRing *ring, bool *full);
+
+/* The number of a block that was filled; negative: none. */
 extern int	BlockRingTakeFull(BlockRing *ring);
 extern void BlockRingPublish(BlockRing *ring, int number);
 extern void BlockRingRelease(BlockRing *ring, int number);

@@ -94,17 +94,11 @@ DealBlocks(SelfJoinScan *scan)
 	INSTR_TIME_SET_CURRENT(begin);
 	for (;;)
 	{
-		int			number = BlockRingTakeEmpty(ring);
+		bool		full;
+		int			number = BlockRingTakeAny(ring, &full);
 
-		if (number < 0)
-		{
-			/* meanwhile workers may have taken all that were full: then some are free */
-			number = BlockRingTakeFull(ring);
-			if (number >= 0)
-				return number;
-			CHECK_FOR_INTERRUPTS();
-			continue;
-		}
+		if (full)
+			return number;
 		if (scan->over || !ProduceBlock(scan, BlockRingBlock(ring, number)))
 		{
 			BlockRingRelease(ring, number);
