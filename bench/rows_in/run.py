@@ -2,7 +2,8 @@
 """Reading a table into the join, beside COPY in binary form.
 
     bench/rows_in/run.py [--rows 100000] [--dimensions 128 960]
-                         [--workers 0 1 2 4 8 16] [--repeats 5]
+                         [--storage PLAIN EXTERNAL] [--workers 0 1 2 4 8 16]
+                         [--repeats 5] [--without-copy]
 
 Starts a private PostgreSQL with the extension and makes tables of random
 vectors, stored in line (PLAIN) and, from 500 dimensions on, out of line too
@@ -27,6 +28,7 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -37,15 +39,23 @@ OUT_OF_LINE_FROM = 500
 
 
 def make_table(server, n, d, storage):
+    """Rows 1 to n, the first two with the same key; made by one session for each processor."""
     server.psql(f"""
         DROP TABLE IF EXISTS items;
         CREATE TABLE items (id bigint, v real[]);
-        ALTER TABLE items ALTER COLUMN v SET STORAGE {storage};
-        SELECT setseed(0.5);
-        INSERT INTO items SELECT greatest(i, 2), ARRAY(
-            SELECT (random() + 0 * i)::real FROM generate_series(1, {d})) FROM generate_series(1, {n}) AS i;
-        VACUUM ANALYZE items;
-        CHECKPOINT;""")
+        ALTER TABLE items ALTER COLUMN v SET STORAGE {storage};""")
+    sessions = os.cpu_count()
+    bounds = [n * i // sessions for i in range(sessions + 1)]
+
+    def fill(first, last):
+        server.psql(f"""SELECT setseed({first / n});
+            INSERT INTO items SELECT greatest(i, 2), ARRAY(
+                SELECT (random() + 0 * i)::real FROM generate_series(1, {d}))
+            FROM generate_series({first + 1}, {last}) AS i;""")
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(fill, bounds[:-1], bounds[1:]))
+    server.psql("VACUUM ANALYZE items; CHECKPOINT; SELECT sum(cardinality(v)) FROM items;")
 
 
 def read(server, workers, n):
@@ -71,14 +81,15 @@ def copy(server):
     return time.perf_counter() - begin
 
 
-def measure(server, n, d, storage, workers, repeats):
+def measure(server, n, d, storage, workers, repeats, with_copy):
     make_table(server, n, d, storage)
     row = {"n": n, "d": d, "storage": storage, "copy": [],
            "workers": {w: {"read": [], "ended": [], "worker_rows": []} for w in workers}}
     for w in workers:
         read(server, w, n)
     for r in range(repeats):
-        row["copy"].append(copy(server))
+        if with_copy:
+            row["copy"].append(copy(server))
         # who comes first, after COPY, should not always be the same
         turn = r % len(workers)
         for w in workers[turn:] + workers[:turn]:
@@ -86,7 +97,7 @@ def measure(server, n, d, storage, workers, repeats):
             row["workers"][w]["read"].append(seconds)
             row["workers"][w]["ended"].append(ended)
             row["workers"][w]["worker_rows"].append(worker_rows)
-        print(f"  d = {d}, {storage}, {r + 1} of {repeats}: COPY {row['copy'][-1]:.3f} s, read "
+        print(f"  d = {d}, {storage}, {r + 1} of {repeats}: COPY {row['copy'][-1:]} s, read "
               + ", ".join(f"{row['workers'][w]['read'][-1]:.3f}" for w in workers), flush=True)
     return row
 
@@ -95,17 +106,19 @@ def table(machine, rows):
     lines = ["# Reading a table", "",
              "Written by `bench/rows_in/run.py`, which says what is measured; medians (least to largest).", ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
-    lines += ["", "| n | d | storage | workers | read, s | us a row | rows read by workers | statement, s | COPY, s | COPY / read |",
-              "|---|---|---|---|---|---|---|---|---|---|"]
+    lines += ["", "| n | d | storage | workers | read, s | us a row | rows read by workers | statement, s | COPY, s | COPY / read | one process / read |",
+              "|---|---|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
-        copied = statistics.median(row["copy"])
+        copied = statistics.median(row["copy"]) if row["copy"] else None
+        alone = statistics.median(row["workers"][0]["read"]) if 0 in row["workers"] else None
         for w, times in row["workers"].items():
             seconds = statistics.median(times["read"])
             lines.append(
                 f"| {row['n']} | {row['d']} | {row['storage']} | {w} | {seconds:.3f} ({min(times['read']):.3f} to "
                 f"{max(times['read']):.3f}) | {seconds / row['n'] * 1e6:.2f} | "
                 f"{statistics.median(times['worker_rows']) / row['n']:.0%} | {statistics.median(times['ended']):.3f} "
-                f"| {copied:.3f} | {copied / seconds:.1f} |")
+                + (f"| {copied:.3f} | {copied / seconds:.1f} " if copied else "| | ")
+                + (f"| {alone / seconds:.1f} |" if alone else "| |"))
     return "\n".join(lines) + "\n"
 
 
@@ -113,8 +126,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100000)
     parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960])
+    parser.add_argument("--storage", nargs="+", default=["PLAIN", "EXTERNAL"])
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2, 4, 8, 16])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--without-copy", action="store_true")
     args = parser.parse_args()
     workers = [w for w in args.workers if w < max(3, os.cpu_count())]
 
@@ -125,8 +140,8 @@ def main():
         machine = describe_machine(server)
         rows = []
         for d in args.dimensions:
-            for storage in ["PLAIN", "EXTERNAL"] if d >= OUT_OF_LINE_FROM else ["PLAIN"]:
-                rows.append(measure(server, args.rows, d, storage, workers, args.repeats))
+            for storage in args.storage if d >= OUT_OF_LINE_FROM else ["PLAIN"]:
+                rows.append(measure(server, args.rows, d, storage, workers, args.repeats, not args.without_copy))
 
     write_results("rows_in", f"{machine['processor']} {machine['processors']} cores",
                   {"machine": machine, "rows": rows}, table(machine, rows))

@@ -3,7 +3,7 @@
 the function that materialises.
 
     bench/rows_out/run.py [--rows 6325] [--threads 2] [--workers 0 1 2]
-                          [--repeats 7]
+                          [--repeats 7] [--only sum ctas group count limit]
 
 Starts a private PostgreSQL with the extension and a table of one-dimensional
 vectors, all pairs of which are the result (20 million with 6325 rows), so that
@@ -66,13 +66,13 @@ def cases(workers):
     return result
 
 
-def measure(server, pairs, threads, workers, repeats):
+def measure(server, pairs, threads, chosen, repeats):
     common = f"""SET fasted.engine = cpu; SET fasted.threads = {threads}; SET jit = off;
         SET max_parallel_workers_per_gather = 0; SET max_parallel_workers = 64;
         SET min_parallel_table_scan_size = 0;"""
-    times = {name: [] for name in cases(workers)}
+    times = {name: [] for name in chosen}
     for r in range(repeats):
-        for name, (settings, query) in cases(workers).items():
+        for name, (settings, query) in chosen.items():
             drop, _, statement = query.rpartition("\n")
             answer, seconds = server.timed(f"{common}\n{settings}\n{drop}", statement)
             if name.startswith("group") and not answer.endswith(f"|{pairs}"):
@@ -84,17 +84,13 @@ def measure(server, pairs, threads, workers, repeats):
 
 def summary(times, pairs, workers):
     median = {name: statistics.median(t) for name, t in times.items()}
-    ratios = {
-        "sum: node / table": median["sum node"] / median["sum table"],
-        "sum: node / materialised": median["sum node"] / median["sum materialised"],
-        "ctas: node / table": median["ctas node"] / median["ctas table"],
-        "ctas: node / materialised": median["ctas node"] / median["ctas materialised"],
-    }
     serial = f"group node, {min(workers)} workers"
-    ratios["group: node / table"] = median[serial] / median["group table"]
-    ratios["group: node / materialised"] = median[serial] / median["group materialised"]
-    for n in workers[1:]:
-        ratios[f"group: {n} workers, times faster"] = median[serial] / median[f"group node, {n} workers"]
+    compared = [(f"{kind}: node / {other}", f"{kind} node", f"{kind} {other}")
+                for kind in ("sum", "ctas") for other in ("table", "materialised")]
+    compared += [(f"group: node / {other}", serial, f"group {other}") for other in ("table", "materialised")]
+    compared += [(f"group: {n} workers, times faster", serial, f"group node, {n} workers") for n in workers[1:]]
+    ratios = {name: median[over] / median[under] for name, over, under in compared
+              if over in median and under in median}
     return {"seconds": median, "ratios": ratios,
             "ns_per_pair": {name: 1e9 * t / pairs for name, t in median.items() if "limit" not in name}}
 
@@ -118,6 +114,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--only", nargs="+", default=["sum", "ctas", "group", "count", "limit"])
     args = parser.parse_args()
 
     with private_server("NVCC=") as (server, _):
@@ -125,7 +122,8 @@ def main():
         server.start()
         pairs = make_tables(server, args.rows)
         machine = describe_machine(server)
-        times = measure(server, pairs, args.threads, args.workers, args.repeats)
+        chosen = {name: case for name, case in cases(args.workers).items() if name.split()[0] in args.only}
+        times = measure(server, pairs, args.threads, chosen, args.repeats)
 
     result = summary(times, pairs, args.workers)
     write_results("rows_out", f"{machine['processor']} {machine['processors']} cores",
