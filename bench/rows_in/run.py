@@ -3,13 +3,15 @@
 
     bench/rows_in/run.py [--rows 100000] [--dimensions 128 960]
                          [--storage PLAIN EXTERNAL] [--workers 0 1 2 4 8 16]
-                         [--repeats 5] [--without-copy]
+                         [--repeats 5] [--without-copy] [--engine cpu]
 
 Starts a private PostgreSQL with the extension and makes tables of random
 vectors, stored in line (PLAIN) and, from 500 dimensions on, out of line too
 (EXTERNAL, which is where PostgreSQL puts such vectors by default, less the
 attempt to compress them).  Two rows of a table have the same key, so that a
-join ends with an error as soon as all is read, and its whole run is reading:
+join ends with an error as soon as all is read, and its whole run is reading (and
+handing rows to the engine, which the CPU engine keeps in fresh memory and the GPU
+engine sends to the GPU):
 
   read    until the engine has all rows, as the extension reports it (DEBUG1)
   ended   the whole statement until that error: planning, starting workers,
@@ -33,7 +35,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from server import describe_machine, private_server, write_results  # noqa: E402
+from server import describe_machine, gpu_architectures, private_server, write_results  # noqa: E402
 
 OUT_OF_LINE_FROM = 500
 
@@ -58,9 +60,9 @@ def make_table(server, n, d, storage):
     server.psql("VACUUM ANALYZE items; CHECKPOINT; SELECT sum(cardinality(v)) FROM items;")
 
 
-def read(server, workers, n):
+def read(server, engine, workers, n):
     """(seconds to read, seconds to the end, rows that workers read)"""
-    sql = f"""SET fasted.engine = cpu; SET client_min_messages = debug1;
+    sql = f"""SET fasted.engine = {engine}; SET client_min_messages = debug1;
         SET max_parallel_workers_per_gather = {workers}; ALTER TABLE items SET (parallel_workers = {workers});
         SELECT count(*) FROM fasted_self_join('items', 'v', 0, id_column => 'id');"""
     if workers == 0:
@@ -81,19 +83,19 @@ def copy(server):
     return time.perf_counter() - begin
 
 
-def measure(server, n, d, storage, workers, repeats, with_copy):
+def measure(server, engine, n, d, storage, workers, repeats, with_copy):
     make_table(server, n, d, storage)
-    row = {"n": n, "d": d, "storage": storage, "copy": [],
+    row = {"engine": engine, "n": n, "d": d, "storage": storage, "copy": [],
            "workers": {w: {"read": [], "ended": [], "worker_rows": []} for w in workers}}
     for w in workers:
-        read(server, w, n)
+        read(server, engine, w, n)
     for r in range(repeats):
         if with_copy:
             row["copy"].append(copy(server))
         # who comes first, after COPY, should not always be the same
         turn = r % len(workers)
         for w in workers[turn:] + workers[:turn]:
-            seconds, ended, worker_rows = read(server, w, n)
+            seconds, ended, worker_rows = read(server, engine, w, n)
             row["workers"][w]["read"].append(seconds)
             row["workers"][w]["ended"].append(ended)
             row["workers"][w]["worker_rows"].append(worker_rows)
@@ -129,11 +131,12 @@ def main():
     parser.add_argument("--storage", nargs="+", default=["PLAIN", "EXTERNAL"])
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2, 4, 8, 16])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--engine", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--without-copy", action="store_true")
     args = parser.parse_args()
     workers = [w for w in args.workers if w < max(3, os.cpu_count())]
 
-    with private_server("NVCC=") as (server, _):
+    with private_server(gpu_architectures() if args.engine == "cuda" else "NVCC=") as (server, _):
         server.psql("ALTER SYSTEM SET max_worker_processes = 32; ALTER SYSTEM SET max_parallel_workers = 32;")
         server.psql("ALTER SYSTEM SET autovacuum = off;")
         server.start()
@@ -141,9 +144,9 @@ def main():
         rows = []
         for d in args.dimensions:
             for storage in args.storage if d >= OUT_OF_LINE_FROM else ["PLAIN"]:
-                rows.append(measure(server, args.rows, d, storage, workers, args.repeats, not args.without_copy))
+                rows.append(measure(server, args.engine, args.rows, d, storage, workers, args.repeats, not args.without_copy))
 
-    write_results("rows_in", f"{machine['processor']} {machine['processors']} cores",
+    write_results("rows_in" if args.engine == "cpu" else "rows_in_cuda", f"{machine['processor']} {machine['processors']} cores",
                   {"machine": machine, "rows": rows}, table(machine, rows))
 
 
