@@ -3,15 +3,16 @@
  * join_bench.cu
  *	  The join on the device, recheck included, beside cuBLAS, on a million rows.
  *
- *	join_bench [--n N] [--d D,D,...] [--runs R] [--filters int8,fp16,auto,fp64]
+ *	join_bench [--n N,N,...] [--d D,D,...] [--runs R]
+ *			   [--filters int8,fp16,auto,fp64]
  *			   [--data clustered|isotropic] [--selectivity S]
- *			   [--kernel mma.sync] [--cluster 1|2] [--json FILE]
+ *			   [--gemm fp16,fp64|none] [--kernel mma.sync] [--cluster 1|2] [--json FILE]
  *
  * Rows are made on the device.  A time is from the first kernel of the filter to
  * the last of the recheck, while pairs go to the host; quantising the rows is a
  * column of its own and counts too.  TFLOPS are 2 n n d / t.  cuBLAS computes
- * FP16 products of blocks of 32768 x 32768 rows in the same run, and nothing
- * else.  The pairs of all filters are compared by a hash.
+ * products of blocks of 32768 x 32768 rows in the same run, and nothing else, once
+ * for each D, with the last N; the ratio is to its FP16.  The pairs of all filters are compared by a hash.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,28 +40,14 @@ namespace
 
 struct Options
 {
-	uint32_t	n = 1000000;
+	std::vector<std::string> sizes = {"1000000"};
 	std::vector<std::string> dims = {"128", "256", "512", "960", "1536", "2048"};
 	std::vector<std::string> filters = {"int8", "fp16"};
+	std::string gemm = "fp16";
 	int			runs = 5;
 	double		selectivity = 64;
 	std::string data = "clustered";
 	FILE	   *json = nullptr;
-};
-
-struct Result
-{
-	double		quantise = 0;	/* seconds; medians */
-	double		filter = 0;
-	double		refine = 0;
-	double		device = 0;
-	double		least = 0;		/* of device */
-	double		most = 0;
-	RoundTotals totals;
-	uint64_t	hash = 0;
-	Choice		choice;
-
-	double seconds() const { return quantise + device; }
 };
 
 double
@@ -69,6 +56,27 @@ median(std::vector<double> values)
 	std::sort(values.begin(), values.end());
 	return values[values.size() / 2];
 }
+
+/* Seconds of each run. */
+struct Result
+{
+	std::vector<double> quantise;
+	std::vector<double> filter;
+	std::vector<double> refine;
+	std::vector<double> device;
+	RoundTotals totals;			/* of the last run */
+	uint64_t	hash = 0;
+	Choice		choice;
+
+	double seconds() const { return median(quantise) + median(device); }
+};
+
+/* In TFLOPS; zero: not measured. */
+struct GemmRates
+{
+	double		fp16 = 0;
+	double		fp64 = 0;
+};
 
 std::vector<std::string>
 split(const char *text)
@@ -103,6 +111,14 @@ hash_pairs(const FastedBatch &batch)
 	return sum;
 }
 
+struct OneRun
+{
+	double		quantise = 0;	/* seconds */
+	RoundTotals totals;
+	uint64_t	hash = 0;
+	Choice		choice;
+};
+
 /* One join, from quantising to the last pair. */
 class OneJoin
 {
@@ -129,7 +145,7 @@ public:
 		choose_ = filter == "auto";
 	}
 
-	void run(Result *result)
+	void run(OneRun *result)
 	{
 		JoinSide	side = {rows_, {values_.get(), thresholds_.get(), minima_.get(), rows_.rows}, 0};
 		Event		begin;
@@ -186,75 +202,84 @@ private:
 Result
 time_join(const bench::DeviceRows &rows, double eps, const std::string &filter, int runs)
 {
-	std::vector<double> quantise, refine, device, filters;
 	Result		result;
 	bool		slow = filter == "fp64";
 
-	for (int run = slow ? 1 : 0; run <= (slow ? 1 : runs); run++)
+	for (int run = slow ? 1 : 0; run <= runs; run++)
 	{
-		Result		one;
+		OneRun		one;
 
 		OneJoin(rows, eps, filter).run(&one);
 		if (run == 0 && runs > 1)
 			continue;			/* warm-up */
-		quantise.push_back(one.quantise);
-		filters.push_back(one.totals.filter_seconds);
-		refine.push_back(one.totals.refine_seconds);
-		device.push_back(one.totals.device_seconds);
-		result = one;
+		result.quantise.push_back(one.quantise);
+		result.filter.push_back(one.totals.filter_seconds);
+		result.refine.push_back(one.totals.refine_seconds);
+		result.device.push_back(one.totals.device_seconds);
+		result.totals = one.totals;
+		result.hash = one.hash;
+		result.choice = one.choice;
 	}
-	result.quantise = median(quantise);
-	result.filter = median(filters);
-	result.refine = median(refine);
-	result.device = median(device);
-	result.least = *std::min_element(device.begin(), device.end());
-	result.most = *std::max_element(device.begin(), device.end());
 	return result;
 }
 
+template <class T>
 __global__ void
-to_half(const float *from, __half *to, size_t count)
+convert(const float *from, T *to, size_t count)
 {
 	for (size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i < count;
 		 i += (size_t) gridDim.x * blockDim.x)
-		to[i] = __float2half(from[i]);
+		to[i] = (T) from[i];
 }
 
-/* Products a second (2 flops each, in TFLOPS) of FP16 blocks by cuBLAS. */
+/*
+ * Products a second (2 flops each, in TFLOPS) of blocks by cuBLAS, T in and out;
+ * scale is what it multiplies and accumulates in.
+ */
+template <class T, class Scale>
 double
-cublas_tflops(const bench::DeviceRows &rows)
+cublas_tflops(const bench::DeviceRows &rows, cudaDataType type, cublasComputeType_t compute,
+			  double expected_tflops)
 {
 	RowTable	table = rows.table();
 	uint32_t	block = std::min(32768u, table.rows);
-	uint32_t	blocks = table.rows / block;
+	uint32_t	blocks = std::min(table.rows / block, 8u);
 	uint32_t	d = table.dimensions;
 	double		flop = 2.0 * block * block * d;
-	int			products = std::max(5, (int) (0.5 * 600e12 / flop));
+	int			products = std::max(1, (int) (0.2 * expected_tflops * 1e12 / flop));
 	Budget		budget;
-	DeviceArray<__half> values;
-	DeviceArray<__half> out;
+	DeviceArray<T> values;
+	DeviceArray<T> out;
 	cublasHandle_t handle;
 	std::vector<double> rates;
-	float		one = 1;
-	float		zero = 0;
+	Scale		one = 1;
+	Scale		zero = 0;
 
 	budget.limit = SIZE_MAX;
 	values.allocate(budget, (size_t) blocks * block * d, "setting up cuBLAS");
 	out.allocate(budget, (size_t) block * block, "setting up cuBLAS");
-	to_half<<<4096, 256>>>(rows.values(), values.get(), (size_t) blocks * block * d);
+	convert<<<4096, 256>>>(rows.values(), values.get(), (size_t) blocks * block * d);
 	cublasCreate(&handle);
-	for (int run = 0; run < 4; run++)
+	for (int run = 0; run < 6; run++)
 	{
 		Event		begin;
 		Event		end;
 
 		begin.record(nullptr);
 		for (int i = 0; i < products; i++)
-			cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, block, block, d, &one,
-						 values.get() + (size_t) (i % blocks) * block * d, CUDA_R_16F, d,
-						 values.get() + (size_t) (i * 7 / 3 % blocks) * block * d, CUDA_R_16F, d,
-						 &zero, out.get(), CUDA_R_16F, block, CUBLAS_COMPUTE_32F,
-						 CUBLAS_GEMM_DEFAULT);
+		{
+			cublasStatus_t status =
+				cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, block, block, d, &one,
+							 values.get() + (size_t) (i % blocks) * block * d, type, d,
+							 values.get() + (size_t) (i * 7 / 3 % blocks) * block * d, type, d,
+							 &zero, out.get(), type, block, compute, CUBLAS_GEMM_DEFAULT);
+
+			if (status != CUBLAS_STATUS_SUCCESS)
+			{
+				fprintf(stderr, "cuBLAS failed: %d\n", (int) status);
+				exit(1);
+			}
+		}
 		end.record(nullptr);
 		end.wait("computing products by cuBLAS");
 		if (run > 0)
@@ -264,20 +289,73 @@ cublas_tflops(const bench::DeviceRows &rows)
 	return median(rates);
 }
 
-void
-print_row(const Options &o, uint32_t d, double eps, const std::string &filter,
-		  const Result &r, double cublas, bool same, bool *first)
+GemmRates
+gemm_rates(const Options &o, const bench::DeviceRows &rows)
 {
-	double		flop = 2.0 * o.n * o.n * d * 1e-12;
-	double		tflops = flop / r.seconds();
+	GemmRates	rates;
 
-	printf("%6u %6s %9.2f %9.2f %9.2f %9.2f  %7.1f %7.1f %6.2f  %llu pairs, %.2f candidates each, "
-		   "%llu redone, %.2f to %.2f ms, %s%s", d, filter.c_str(), r.quantise * 1e3,
-		   r.device * 1e3, r.filter * 1e3, r.refine * 1e3, tflops, cublas, tflops / cublas,
+	if (o.gemm.find("fp16") != std::string::npos)
+		rates.fp16 = cublas_tflops<__half, float>(rows, CUDA_R_16F, CUBLAS_COMPUTE_32F, 600);
+	if (o.gemm.find("fp64") != std::string::npos)
+		rates.fp64 = cublas_tflops<double, double>(rows, CUDA_R_64F, CUBLAS_COMPUTE_64F, 60);
+	return rates;
+}
+
+void
+print_seconds(FILE *file, const char *name, const std::vector<double> &seconds)
+{
+	fprintf(file, ", \"%s\": [", name);
+	for (size_t i = 0; i < seconds.size(); i++)
+		fprintf(file, "%s%.9g", i ? ", " : "", seconds[i]);
+	fprintf(file, "]");
+}
+
+/* What was joined and measured. */
+struct Row
+{
+	uint32_t	n;
+	uint32_t	d;
+	double		eps;
+	std::string filter;
+	GemmRates	gemm;
+	bool		same;			/* pairs, as those of the first filter */
+};
+
+void
+print_json(FILE *file, const Row &row, const Result &r, bool first)
+{
+	double		tflops = 2.0 * row.n * row.n * row.d * 1e-12 / r.seconds();
+
+	fprintf(file, "%s\n  {\"n\": %u, \"d\": %u, \"eps\": %.9g, \"filter\": \"%s\"", first ? "" : ",",
+			row.n, row.d, row.eps, row.filter.c_str());
+	print_seconds(file, "quantise_s", r.quantise);
+	print_seconds(file, "device_s", r.device);
+	print_seconds(file, "filter_s", r.filter);
+	print_seconds(file, "refine_s", r.refine);
+	fprintf(file, ", \"tflops\": %.1f, \"cublas_tflops\": %.1f, \"cublas_fp64_tflops\": %.1f, "
+			"\"ratio\": %.3f, \"pairs\": %llu, \"candidates\": %llu, \"redone_units\": %llu, "
+			"\"same_pairs\": %s}", tflops, row.gemm.fp16, row.gemm.fp64,
+			row.gemm.fp16 > 0 ? tflops / row.gemm.fp16 : 0,
+			(unsigned long long) r.totals.pairs, (unsigned long long) r.totals.candidates,
+			(unsigned long long) r.totals.redone_units, row.same ? "true" : "false");
+	fflush(file);
+}
+
+void
+print_row(const Row &row, const Result &r)
+{
+	double		tflops = 2.0 * row.n * row.n * row.d * 1e-12 / r.seconds();
+
+	printf("%8u %6u %6s %9.2f %9.2f %9.2f %9.2f  %7.1f %7.1f %6.2f  %llu pairs, %.2f candidates each, "
+		   "%llu redone, %.2f to %.2f ms, %s%s", row.n, row.d, row.filter.c_str(), median(r.quantise) * 1e3,
+		   median(r.device) * 1e3, median(r.filter) * 1e3, median(r.refine) * 1e3, tflops,
+		   row.gemm.fp16, row.gemm.fp16 > 0 ? tflops / row.gemm.fp16 : 0,
 		   (unsigned long long) r.totals.pairs,
 		   (double) r.totals.candidates / std::max<uint64_t>(1, r.totals.pairs),
-		   (unsigned long long) r.totals.redone_units, r.least * 1e3, r.most * 1e3,
-		   same ? "same pairs" : "DIFFERENT PAIRS",
+		   (unsigned long long) r.totals.redone_units,
+		   *std::min_element(r.device.begin(), r.device.end()) * 1e3,
+		   *std::max_element(r.device.begin(), r.device.end()) * 1e3,
+		   row.same ? "same pairs" : "DIFFERENT PAIRS",
 		   r.choice.criterion == Criterion::kInt8 ? ", chose int8" : "");
 	if (r.choice.sampled)
 		printf(" (sample: %llu pairs, candidates %llu int8, %llu fp16)",
@@ -286,19 +364,6 @@ print_row(const Options &o, uint32_t d, double eps, const std::string &filter,
 			   (unsigned long long) r.choice.candidates_fp16);
 	printf("\n");
 	fflush(stdout);
-	if (o.json == nullptr)
-		return;
-	fprintf(o.json, "%s\n  {\"d\": %u, \"eps\": %.9g, \"filter\": \"%s\", \"quantise_ms\": %.4f, "
-			"\"device_ms\": %.4f, \"device_ms_least\": %.4f, \"device_ms_most\": %.4f, "
-			"\"filter_ms\": %.4f, \"refine_ms\": %.4f, \"tflops\": %.1f, \"cublas_tflops\": %.1f, "
-			"\"ratio\": %.3f, \"pairs\": %llu, \"candidates\": %llu, \"redone_units\": %llu, "
-			"\"same_pairs\": %s}", *first ? "" : ",", d, eps, filter.c_str(), r.quantise * 1e3,
-			r.device * 1e3, r.least * 1e3, r.most * 1e3, r.filter * 1e3, r.refine * 1e3, tflops,
-			cublas, tflops / cublas, (unsigned long long) r.totals.pairs,
-			(unsigned long long) r.totals.candidates, (unsigned long long) r.totals.redone_units,
-			same ? "true" : "false");
-	fflush(o.json);
-	*first = false;
 }
 
 Options
@@ -312,7 +377,7 @@ read_options(int argc, char **argv)
 		const char *value = argv[i + 1];
 
 		if (key == "--n")
-			o.n = atoi(value);
+			o.sizes = split(value);
 		else if (key == "--runs")
 			o.runs = atoi(value);
 		else if (key == "--d")
@@ -323,6 +388,8 @@ read_options(int argc, char **argv)
 			o.data = value;
 		else if (key == "--selectivity")
 			o.selectivity = atof(value);
+		else if (key == "--gemm")
+			o.gemm = value;
 		else if (key == "--kernel")
 			tuning.kernel = value;
 		else if (key == "--cluster")
@@ -338,6 +405,31 @@ read_options(int argc, char **argv)
 	return o;
 }
 
+/* All filters on rows of one shape; answers whether they gave the same pairs. */
+bool
+join_shape(const Options &o, uint32_t n, uint32_t d, bool with_gemm, bool *first)
+{
+	bench::DeviceRows rows(o.data, n, d);
+	double		eps = rows.eps_for(o.selectivity);
+	GemmRates	gemm = with_gemm ? gemm_rates(o, rows) : GemmRates{};
+	uint64_t	hash = 0;
+	bool		all_same = true;
+
+	for (const std::string &filter : o.filters)
+	{
+		Result		result = time_join(rows, eps, filter, o.runs);
+		Row			row = {n, d, eps, filter, gemm, hash == 0 || hash == result.hash};
+
+		hash = result.hash;
+		all_same &= row.same;
+		print_row(row, result);
+		if (o.json)
+			print_json(o.json, row, result, *first);
+		*first = false;
+	}
+	return all_same;
+}
+
 }								/* namespace */
 
 int
@@ -351,31 +443,19 @@ main(int argc, char **argv)
 	{
 		Device		device = find_device();
 
-		printf("%s, n = %u, %s, S = %g; times in ms, medians of %d\n", device.name, o.n,
-			   o.data.c_str(), o.selectivity, o.runs);
-		printf("%6s %6s %9s %9s %9s %9s  %7s %7s %6s\n", "d", "", "quantise", "join", "filter",
+		printf("%s, %s, S = %g; times in ms, medians of %d\n", device.name, o.data.c_str(),
+			   o.selectivity, o.runs);
+		printf("%8s %6s %6s %9s %9s %9s %9s  %7s %7s %6s\n", "n", "d", "", "quantise", "join", "filter",
 			   "recheck", "TFLOPS", "cuBLAS", "ratio");
 		if (o.json)
-			fprintf(o.json, "{\"device\": \"%s\", \"n\": %u, \"data\": \"%s\", "
-					"\"selectivity\": %g, \"runs\": %d, \"rows\": [", device.name, o.n,
-					o.data.c_str(), o.selectivity, o.runs);
-		for (const std::string &dimension : o.dims)
+			fprintf(o.json, "{\"device\": \"%s\", \"data\": \"%s\", \"selectivity\": %g, "
+					"\"runs\": %d, \"rows\": [", device.name, o.data.c_str(), o.selectivity, o.runs);
+		/* products take no other time per flop where there are fewer rows */
+		for (const std::string &size : o.sizes)
 		{
-			uint32_t	d = atoi(dimension.c_str());
-			bench::DeviceRows rows(o.data, o.n, d);
-			double		eps = rows.eps_for(o.selectivity);
-			double		cublas = cublas_tflops(rows);
-			uint64_t	hash = 0;
-
-			for (const std::string &filter : o.filters)
-			{
-				Result		result = time_join(rows, eps, filter, o.runs);
-				bool		same = hash == 0 || hash == result.hash;
-
-				hash = result.hash;
-				all_same &= same;
-				print_row(o, d, eps, filter, result, cublas, same, &first);
-			}
+			for (const std::string &dimension : o.dims)
+				all_same &= join_shape(o, atoi(size.c_str()), atoi(dimension.c_str()),
+									   size == o.sizes.back(), &first);
 		}
 		if (o.json)
 		{

@@ -4,7 +4,7 @@
  *	  The paper's leave-one-out table (Table 6): the mma.sync filter with one
  *	  optimisation of section 3.3 left out at a time, and what is past the paper.
  *
- *	switches_bench [N [D]]			100000 and 4096, as in the paper
+ *	switches_bench [N [D [FILE]]]	100000 and 4096, as in the paper; FILE gets JSON
  *
  * As in the paper, the whole square of distances is computed, except in the
  * last rows.  Random rows, no hits; TFLOPS are 2 n n d / t.
@@ -24,6 +24,8 @@ using namespace fasted;
 
 namespace
 {
+
+constexpr int kRuns = 5;
 
 struct NoBlockTile : AllOn
 {
@@ -109,6 +111,8 @@ struct Bench
 	DeviceArray<uint32_t> counts;
 	DeviceArray<Work> lists;
 	FilterParams params = {};
+	FILE	   *json = nullptr;
+	bool		first = true;
 
 	Bench(uint32_t n_, uint32_t d_) : device(find_device()), n(n_), d(d_)
 	{
@@ -167,12 +171,24 @@ struct Bench
 		std::vector<double> seconds;
 
 		time(launch, items / 10);
-		for (int i = 0; i < 3; i++)
+		for (int i = 0; i < kRuns; i++)
 			seconds.push_back(time(launch, items));
+		if (json != nullptr)
+			print_json(name, seconds);
 		std::sort(seconds.begin(), seconds.end());
-		printf("%-44s %9.2f ms %8.1f TFLOPS\n", name, seconds[1] * 1e3,
-			   2.0 * n * n * d / seconds[1] * 1e-12);
+		printf("%-44s %9.2f ms %8.1f TFLOPS\n", name, seconds[kRuns / 2] * 1e3,
+			   2.0 * n * n * d / seconds[kRuns / 2] * 1e-12);
 		fflush(stdout);
+	}
+
+	void print_json(const char *name, const std::vector<double> &seconds)
+	{
+		fprintf(json, "%s\n  {\"variant\": \"%s\", \"n\": %u, \"d\": %u, \"filter_s\": [",
+				first ? "" : ",", name, n, d);
+		for (size_t i = 0; i < seconds.size(); i++)
+			fprintf(json, "%s%.9g", i ? ", " : "", seconds[i]);
+		fprintf(json, "]}");
+		first = false;
 	}
 };
 
@@ -187,7 +203,10 @@ main(int argc, char **argv)
 		uint32_t	d = argc > 2 ? atoi(argv[2]) : 4096;
 		Bench		bench(n, d);
 
-		printf("%s, mma.sync filter, n = %u, d = %u, medians of 3\n", bench.device.name, n, d);
+		printf("%s, mma.sync filter, n = %u, d = %u, medians of %d\n", bench.device.name, n, d, kRuns);
+		bench.json = argc > 3 ? fopen(argv[3], "w") : nullptr;
+		if (bench.json != nullptr)
+			fprintf(bench.json, "{\"device\": \"%s\", \"rows\": [", bench.device.name);
 		bench.row<AllOn>("block tile ordering left out", false, false);
 		bench.row<NoBlockTile>("block tile left out", true, false);
 		bench.row<NoAsyncCopy>("memcpy async and pipeline left out", true, false);
@@ -201,6 +220,11 @@ main(int argc, char **argv)
 		bench.row<ThreeStages>("past the paper: and the upper triangle only", true, true);
 		if (d % 64 != 0)
 			bench.row<PadTo64>("d padded to a multiple of 64", true, false);
+		if (bench.json != nullptr)
+		{
+			fprintf(bench.json, "\n]}\n");
+			fclose(bench.json);
+		}
 	}
 	catch (const Failure &failure)
 	{

@@ -104,7 +104,7 @@ wait
 is "$(query "$digest")" "$exact" 'after it: right'
 psql -XqAt -c "SET application_name = 'victim'; SELECT sum(dist) FROM fasted_self_join('gpu_items', 'v', 'Infinity')" >/dev/null 2>&1 &
 sleep 1.5
-kill -KILL "$(query "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim'")"
+kill -KILL "$(query "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim' AND leader_pid IS NULL")"
 wait
 # the server restarts all sessions, and refuses some until it has
 for _ in $(seq 100); do

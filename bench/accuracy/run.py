@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Accuracy of FP16-32 and of the exact mode (the paper's section 4.6, Tables 8 and 9 and the histogram).
+
+    bench/accuracy/run.py --data cifar60k debian-text [--rows 60000] [--selectivity 64 128 256]
+
+Truth is the extension's join in FP64 without a filter (fasted.filter = fp64), which
+the tests compare with independent brute forces.  Beside it stand the paper's FP16-32
+(fasted.refine = off) and the exact mode with each filter, which must show an overlap
+of 1 and errors of 0.  Overlap is the paper's Equation 3; the error of a distance is
+that of the method less the true one, over pairs that both have.
+"""
+import argparse
+import sys
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(BENCH), str(BENCH / "real_world")]
+import epsilon  # noqa: E402
+import ours  # noqa: E402
+import record  # noqa: E402
+from datasets import load  # noqa: E402
+from peers import compare, postgres  # noqa: E402
+from server import gpu_architectures, private_server  # noqa: E402
+
+TABLE = "items"
+TRUTH = "SET fasted.filter = fp64;"
+METHODS = {
+    "FP16-32 of the paper": "SET fasted.filter = fp16; SET fasted.refine = off;",
+    "exact, FP16 filter": "SET fasted.filter = fp16;",
+    "exact, INT8 filter": "SET fasted.filter = int8;",
+}
+
+
+def measure(server, data, rows, selectivity, found, settings):
+    """One object for each method."""
+    n, d = rows.shape
+    join = ours.join_of(TABLE, found["eps"])
+    truth = ours.pairs(server, settings + TRUTH, join)
+    about = {"data": data, "rows": n, "dimensions": d, "selectivity": selectivity, **found, "true_pairs": len(truth[0])}
+    for name, setting in METHODS.items():
+        answer = compare.compare(truth, ours.pairs(server, settings + setting, join), n)
+        errors = answer["errors"] or {}
+        print(f"{data}, S = {selectivity}, {name}: overlap {answer['overlap']:.6f}, {answer['missed']} missed, "
+              f"{answer['spurious']} spurious, error {errors.get('mean', 0):.2g} +- {errors.get('deviation', 0):.2g}", flush=True)
+        yield {**about, "method": name, **answer}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", required=True)
+    parser.add_argument("--rows", type=int, default=100000, help="the first rows, at most")
+    parser.add_argument("--selectivity", type=int, nargs="+", default=[64, 128, 256])
+    args = parser.parse_args()
+
+    measurements = []
+    settings = "SET fasted.engine = cuda; " + ours.session_settings(ours.default_workers(), 64)
+    with private_server(gpu_architectures()) as (server, _):
+        for data in args.data:
+            rows = load(data, args.rows)
+            postgres.fill(server, TABLE, rows)
+            eps = epsilon.choose(server, TABLE, rows, args.selectivity)
+            for selectivity in args.selectivity:
+                measurements += measure(server, data, rows, selectivity, eps[selectivity], settings)
+                record.write("accuracy", vars(args), measurements)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""The distance at which a row of a set has S neighbours on average, from a sample.
+
+    bench/datasets/eps.py NAME [--rows N] [-s 64 128 256] [--queries 1000]
+
+Distances of some rows, drawn with a seed, to all rows; a row is no neighbour of itself.
+"""
+import argparse
+import sys
+from pathlib import Path
+
+import numpy
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import datasets  # noqa: E402
+
+PIECE = 20000
+
+
+def distances(x, neighbours=(64, 128, 256), queries=1000, seed=0):
+    """[eps of each S] for the rows x (n, d)."""
+    sample = numpy.sort(numpy.random.default_rng(seed).permutation(len(x))[:queries])
+    q = x[sample]
+    q_squares = numpy.einsum("ij,ij->i", q, q)[:, None]
+    wanted = [s * len(q) for s in neighbours]
+    if max(wanted) >= len(q) * (len(x) - 1):
+        raise ValueError(f"{len(x)} rows are too few for S = {max(neighbours)}")
+    nearest = numpy.empty(0, numpy.float32)
+    for begin in range(0, len(x), PIECE):
+        part = x[begin:begin + PIECE]
+        squares = q_squares + numpy.einsum("ij,ij->i", part, part) - 2 * (q @ part.T)
+        own = numpy.flatnonzero((sample >= begin) & (sample < begin + len(part)))
+        squares[own, sample[own] - begin] = numpy.inf
+        nearest = numpy.concatenate((nearest, squares[squares <= bound(nearest, wanted)]))
+        if len(nearest) > max(wanted):
+            nearest = numpy.partition(nearest, max(wanted) - 1)[:max(wanted)]
+    nearest.sort()
+    return [float(numpy.sqrt(max(0, nearest[count - 1]))) for count in wanted]
+
+
+def bound(nearest, wanted):
+    return nearest.max() if len(nearest) >= max(wanted) else numpy.inf
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name")
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("-s", dest="neighbours", type=int, nargs="+", default=[64, 128, 256])
+    parser.add_argument("--queries", type=int, default=1000)
+    args = parser.parse_args()
+    x = datasets.load(args.name, args.rows)
+    print(f"{args.name}: {len(x)} x {x.shape[1]}, {args.queries} queries")
+    for s, eps in zip(args.neighbours, distances(x, args.neighbours, args.queries)):
+        print(f"S = {s}: {eps:.6g}")
+
+
+if __name__ == "__main__":
+    main()

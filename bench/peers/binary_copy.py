@@ -1,0 +1,64 @@
+"""Rows and pairs in the binary form of PostgreSQL's COPY, by numpy."""
+import numpy
+
+HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+TRAILER = b"\xff\xff"
+FLOAT4 = 700                    # the type's oid
+
+PAIR = numpy.dtype([("fields", ">i2"), ("a_size", ">i4"), ("a", ">i8"), ("b_size", ">i4"), ("b", ">i8"),
+                    ("dist_size", ">i4"), ("dist", ">f8")])
+ROW_HEAD = [("fields", ">i2"), ("id_size", ">i4"), ("id", ">i8"), ("v_size", ">i4")]
+
+
+def array_row(d):
+    """(id bigint, v real[])"""
+    return numpy.dtype([*ROW_HEAD, ("head", ">i4", 5), ("elements", [("size", ">i4"), ("value", ">f4")], d)])
+
+
+def vector_row(d):
+    """(id bigint, v vector) of pgvector"""
+    return numpy.dtype([*ROW_HEAD, ("d", ">i2"), ("unused", ">i2"), ("elements", [("value", ">f4")], d)])
+
+
+def rows_out(first, rows, kind="real[]"):
+    """Bytes of rows (n, d) with ids from first on; kind is "real[]" or "vector"."""
+    n, d = rows.shape
+    out = numpy.zeros(n, dtype=array_row(d) if kind == "real[]" else vector_row(d))
+    out["fields"], out["id_size"] = 2, 8
+    out["id"] = first + numpy.arange(n)
+    if kind == "real[]":
+        out["v_size"] = 20 + 8 * d
+        out["head"] = [1, 0, FLOAT4, d, 1]
+        out["elements"]["size"] = 4
+    else:
+        out["v_size"], out["d"] = 4 + 4 * d, d
+    out["elements"]["value"] = rows
+    return out.tobytes()
+
+
+def records(data, dtype):
+    """A whole binary COPY as records of one dtype; data: bytes."""
+    size = len(data) - len(HEADER) - len(TRAILER)
+    if data[:11] != HEADER[:11] or data[-2:] != TRAILER or size % dtype.itemsize != 0:
+        raise ValueError("not a binary COPY of such records")
+    return numpy.frombuffer(data, dtype, size // dtype.itemsize, len(HEADER))
+
+
+def rows_in(data, d):
+    """(ids (n,) int64, rows (n, d) float32) of (id bigint, v real[])."""
+    found = records(data, array_row(d))
+    return found["id"].astype(numpy.int64), found["elements"]["value"].astype(numpy.float32)
+
+
+def pairs_in(data):
+    """(a, b, dist) of (bigint, bigint, double precision)."""
+    found = records(data, PAIR)
+    return found["a"].astype(numpy.int64), found["b"].astype(numpy.int64), found["dist"].astype(numpy.float64)
+
+
+def pairs_out(a, b, dist):
+    out = numpy.empty(len(a), dtype=PAIR)
+    out["fields"] = 3
+    out["a_size"] = out["b_size"] = out["dist_size"] = 8
+    out["a"], out["b"], out["dist"] = a, b, dist
+    return out.tobytes()

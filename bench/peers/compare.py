@@ -1,0 +1,85 @@
+"""An answer beside the exact one, pair by pair.
+
+Pairs are unordered: (a, b) and (b, a) are the same, and each is counted once.  Both
+answers are sorted by one key a n + b, so that 30 million pairs take seconds.
+"""
+import numpy
+
+
+def sorted_pairs(a, b, n, values=None):
+    """(keys, values): keys (pairs,) int64, a n + b with a < b, ascending; values in the same order."""
+    a, b = (numpy.asarray(x, dtype=numpy.int64) for x in (a, b))
+    keys = numpy.minimum(a, b) * n + numpy.maximum(a, b)
+    if values is None:
+        keys.sort()
+        return keys, None
+    order = numpy.argsort(keys)
+    return keys[order], numpy.asarray(values)[order]
+
+
+def ends(keys, n):
+    """(a, b) of keys."""
+    return keys // n, keys % n
+
+
+def is_in(keys, others):
+    """(keys,) bool: whether a key is among others; both ascending."""
+    if len(others) == 0:
+        return numpy.zeros(len(keys), dtype=bool)
+    place = numpy.searchsorted(others, keys)
+    place[place == len(others)] = 0
+    return others[place] == keys
+
+
+def without_repeats(keys, values):
+    first = numpy.ones(len(keys), dtype=bool)
+    first[1:] = keys[1:] != keys[:-1]
+    return keys[first], None if values is None else values[first]
+
+
+def degrees(keys, n):
+    """(n,) the number of neighbours of each point."""
+    a, b = ends(keys, n)
+    return numpy.bincount(a, minlength=n) + numpy.bincount(b, minlength=n)
+
+
+def overlap(exact, other, common, n):
+    """Equation 3 of the FaSTED paper: the mean over all points of |N1 and N2| / |N1 or N2|,
+    1 for a point without neighbours in either; keys ascending."""
+    both = degrees(common, n)
+    either = degrees(exact, n) + degrees(other, n) - both
+    return float(numpy.where(either == 0, 1.0, both / numpy.maximum(either, 1)).mean())
+
+
+def error_statistics(errors, bins=101):
+    """Mean, standard deviation (of all pairs: no sample), largest, and a histogram of errors, which
+    are other minus exact; edges are even, as wide to the left of 0 as to the right."""
+    if len(errors) == 0:
+        return None
+    most = float(numpy.abs(errors).max())
+    edges = numpy.linspace(-(most or 1.0), most or 1.0, bins + 1)
+    return {"pairs": len(errors), "mean": float(errors.mean()), "deviation": float(errors.std()), "most": most,
+            "histogram": {"edges": edges.tolist(), "counts": numpy.histogram(errors, edges)[0].tolist()}}
+
+
+def compare(exact, other, n, bins=101):
+    """{pairs, missed, spurious, repeated, overlap, errors}: other's pairs beside exact's.
+
+    exact, other: (a, b, dist or None), numbers of n rows.  repeated: pairs that other has more
+    than once, each surplus one.  errors: of the distances of pairs that both have, or None.
+    """
+    exact_keys, exact_dist = without_repeats(*sorted_pairs(*exact[:2], n, exact[2]))
+    keys, dist = sorted_pairs(*other[:2], n, other[2])
+    total = len(keys)
+    keys, dist = without_repeats(keys, dist)
+    found, right = is_in(exact_keys, keys), is_in(keys, exact_keys)
+    errors = None
+    if exact_dist is not None and dist is not None:
+        errors = error_statistics(dist[right].astype(numpy.float64) - exact_dist[found].astype(numpy.float64), bins)
+    return {"pairs": total, "missed": int((~found).sum()), "spurious": int((~right).sum()),
+            "repeated": total - len(keys), "overlap": overlap(exact_keys, keys, keys[right], n), "errors": errors}
+
+
+def compare_answers(exact, other, n, bins=101):
+    """compare() of two Answers (answer.py)."""
+    return compare((exact.a, exact.b, exact.dist), (other.a, other.b, other.dist), n, bins)

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""The filters under Nsight Compute (the paper's profiler table, section 4.4).
+
+    bench/profile/run.py [--n 100000] [--dimensions 128 256 4096]
+
+INT8 and FP16 through wgmma, FP16 through mma.sync (the paper's design), and, up to
+1024 dimensions, FP64 without a filter.  Of each the longest launch is recorded.
+Clocks are left alone.  "Shared memory" is what loads and stores of threads use of
+it; operands that wgmma and TMA move by themselves do not count there.
+"""
+import argparse
+import csv
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import gpu_programs  # noqa: E402
+from record import output, write  # noqa: E402
+
+FP64_UP_TO = 1024
+
+# {what: names of it, of which GPUs have one or the other}
+METRICS = {
+    "duration": ["gpu__time_duration.sum"],
+    "dram_percent": ["dram__throughput.avg.pct_of_peak_sustained_elapsed"],
+    "shared_percent": ["l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed"],
+    "shared_wavefronts": ["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"],
+    "bank_conflicts": ["l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"],
+    "l2_hit_percent": ["lts__t_sector_hit_rate.pct"],
+    "tensor_percent": ["sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+                       "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active"],
+    "fp64_percent": ["sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active",
+                     "sm__inst_executed_pipe_fp64.avg.pct_of_peak_sustained_active"],
+    "clock": ["sm__cycles_elapsed.avg.per_second"],
+}
+
+KERNELS = "regex:^(wgmma_kernel|filter_kernel|fp64_kernel)"
+
+
+def known_metrics():
+    """METRICS, each with the first of its names that this GPU has."""
+    listed = output("ncu", "--query-metrics")
+    if not listed:
+        sys.exit("Nsight Compute (ncu) is not available, or does not know this GPU")
+    names = {line.split()[0] for line in listed.splitlines() if line.strip()}
+    found = {}
+    for what, choices in METRICS.items():
+        usable = [choice for choice in choices if choice.split(".")[0] in names]
+        if usable:
+            found[what] = usable[0]
+        else:
+            print(f"this GPU has no metric for {what}", flush=True)
+    return found
+
+
+def number(text):
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
+
+
+def in_seconds_and_hertz(value, unit):
+    scales = {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3, "s": 1, "second": 1,
+              "Ghz": 1e9, "GHz": 1e9, "cycle/nsecond": 1e9, "cycle/ns": 1e9, "Mhz": 1e6, "MHz": 1e6, "cycle/usecond": 1e6,
+              "cycle/us": 1e6, "cycle/second": 1, "cycle/s": 1, "hz": 1, "Hz": 1}
+    return value * scales.get(unit, 1) if value is not None else None
+
+
+def launches(log, metrics):
+    """One object for each launch in ncu's CSV."""
+    lines = [line for line in Path(log).read_text().splitlines() if line.startswith('"')]
+    header, units, *rows = list(csv.reader(lines))
+    for row in rows:
+        named = dict(zip(header, row))
+        unit = dict(zip(header, units))
+        launch = {what: number(named.get(name, "")) for what, name in metrics.items()}
+        for what in ("duration", "clock"):
+            launch[what] = in_seconds_and_hertz(launch.get(what), unit.get(metrics.get(what), ""))
+        yield {"kernel": named["Kernel Name"], **launch}
+
+
+def profile(metrics, n, d, filters, *options):
+    """The longest launch of each kernel."""
+    program = gpu_programs.build("join_bench")
+    with tempfile.TemporaryDirectory() as folder:
+        log = f"{folder}/ncu.csv"
+        subprocess.run(["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--log-file", log,
+                        "--kernel-name-base", "function", "-k", KERNELS, "--metrics", ",".join(metrics.values()),
+                        program, "--n", str(n), "--d", str(d), "--filters", filters, "--runs", "1", "--gemm", "none", *options],
+                       check=True)
+        longest = {}
+        for launch in launches(log, metrics):
+            known = longest.get(launch["kernel"])
+            if known is None or (launch["duration"] or 0) > (known["duration"] or 0):
+                longest[launch["kernel"]] = launch
+    for launch in longest.values():
+        if launch.get("shared_wavefronts") is not None:
+            conflicts = launch.get("bank_conflicts") or 0
+            launch["bank_conflict_percent"] = 100 * conflicts / max(1, launch["shared_wavefronts"])
+    return list(longest.values())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=100000)
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 256, 4096])
+    args = parser.parse_args()
+
+    metrics = known_metrics()
+    measurements = []
+    for d in args.dimensions:
+        cases = [("int8", "int8"), ("fp16", "fp16"), ("mma.sync", "fp16", "--kernel", "mma.sync")]
+        if d <= FP64_UP_TO:
+            cases.append(("fp64", "fp64"))
+        for name, filters, *options in cases:
+            found = profile(metrics, args.n, d, filters, *options)
+            if not found:
+                sys.exit(f"Nsight Compute saw no launch of {name} at d = {d}")
+            longest = max(found, key=lambda launch: launch["duration"] or 0)
+            measurements.append({"filter": name, "n": args.n, "d": d, **longest})
+            write("profile", vars(args), measurements)
+
+
+if __name__ == "__main__":
+    main()

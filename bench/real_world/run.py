@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""End to end on real and generated data: the join inside PostgreSQL, and what people use today.
+
+    bench/real_world/run.py --data cifar60k gist1m [--selectivity 64 128 256] [--rows 100000]
+                            [--only "fasted cuda" torch] [--repeats 5] [--limit-seconds 30] [--add]
+
+For each data set and each S (mean number of neighbours), at all rows: every method in
+turn, checked pair by pair against the exact answer.  A method that is predicted to
+take longer than --limit-seconds at all rows (plan.py) runs at fewer, the first ones,
+and the join inside PostgreSQL runs at that number too, with the eps for S there.
+
+The exact answer is the extension's own; of --checked-rows rows, all pairs are found
+by numpy in FP64 as well and compared.
+
+Writes bench/results/<machine>/real_world.json again after every method.  --add keeps
+what an earlier part of the run, of the same revision, has written there.
+Needs numpy; each peer its library, see bench/peers/README.md.
+"""
+import argparse
+import functools
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import numpy
+
+BENCH = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(BENCH), str(BENCH / "real_world")]
+import epsilon  # noqa: E402
+import ours  # noqa: E402
+import others  # noqa: E402
+import plan  # noqa: E402
+import record  # noqa: E402
+from peers import compare, postgres, reference  # noqa: E402
+from peers.answer import Clock, TimeLimit, Unavailable  # noqa: E402
+from server import gpu_architectures, private_server  # noqa: E402
+
+KEY = ("data", "rows", "selectivity", "method", "output", "call")
+TABLE = "items"
+EPS_TIES = 1e-9                 # relative; nearer to eps than this, FP64 sums in another order may differ
+
+
+class Results:
+    """The measurements so far, written after each."""
+
+    def __init__(self, args, about):
+        # it does not change, and asking for it takes a while
+        record.environment = functools.cache(record.environment)
+        self.settings, self.about = vars(args), about
+        self.measurements = self.earlier() if args.add else []
+
+    def earlier(self):
+        env = record.environment()
+        path = record.RESULTS / record.machine_name(env) / "real_world.json"
+        if not path.exists():
+            return []
+        found = json.loads(path.read_text())
+        if found["environment"]["revision"] != env["revision"]:
+            sys.exit(f"{path} is of revision {found['environment']['revision']}: --add would mix two")
+        return found["measurements"]
+
+    def add(self, *measurements):
+        new = {tuple(m.get(name) for name in KEY) for m in measurements}
+        self.measurements = [m for m in self.measurements if tuple(m.get(name) for name in KEY) not in new]
+        self.measurements += measurements
+        record.write("real_world", self.settings, self.measurements, **self.about)
+
+
+class Case:
+    """One data set at one number of rows and one S; table holds the rows."""
+
+    def __init__(self, run, data, rows, selectivity, eps):
+        self.run, self.rows, self.selectivity, self.eps = run, rows, selectivity, eps
+        self.about = {"data": data, "rows": len(rows), "dimensions": rows.shape[1], "selectivity": selectivity, **self.eps}
+        self.exact = self.digest = None
+        print(f"{data}: {len(rows)} x {rows.shape[1]}, S = {selectivity}, eps {self.eps['eps']:.6g}", flush=True)
+
+    def join(self):
+        return ours.join_of(TABLE, self.eps["eps"])
+
+    def settings(self, method):
+        return self.run.session + ours.METHODS[method][0]
+
+    def find_exact(self, engine):
+        """The exact pairs, or None where they are more than can be compared; checked."""
+        expected = self.selectivity * len(self.rows) // 2
+        if expected > self.run.args.compared_pairs:
+            print(f"  about {expected} pairs: too many to compare", flush=True)
+            return
+        self.exact = ours.pairs(self.run.server, self.settings(engine), self.join())
+        self.digest = self.digest_by(engine)
+        self.run.results.add({**self.about, "method": "check in FP64", "pairs": len(self.exact[0]), **self.check()})
+
+    def digest_by(self, method):
+        return ours.digest(self.run.server, self.settings(method), self.join(), len(self.rows))
+
+    def check(self):
+        """The exact answer against numpy, on all pairs of some rows."""
+        a, b, _ = self.exact
+        n, eps = len(self.rows), self.eps["eps"]
+        chosen = numpy.random.default_rng(5).choice(n, min(n, self.run.args.checked_rows), replace=False)
+        is_chosen = numpy.zeros(n, dtype=bool)
+        is_chosen[chosen] = True
+        here = is_chosen[a] | is_chosen[b]
+        found = tuple(column[here] for column in self.exact)
+        truth = reference.of_queries(self.rows, chosen, eps * (1 + EPS_TIES))
+        # a pair at eps itself may fall on either side
+        sure = truth[2] <= eps * (1 - EPS_TIES)
+        missed = compare.compare(tuple(column[sure] for column in truth), found, n)
+        spurious = compare.compare(truth, found, n)
+        if missed["missed"] or spurious["spurious"]:
+            print(f"  WRONG: {missed['missed']} missed, {spurious['spurious']} spurious", flush=True)
+        return {"checked_rows": len(chosen), "checked_pairs": len(found[0]), "missed": missed["missed"],
+                "spurious": spurious["spurious"], "errors": spurious["errors"]}
+
+    def compared(self, found):
+        """Missed, spurious, ... of (a, b, dist)."""
+        if self.exact is None or len(found[0]) > 2 * self.run.args.compared_pairs:
+            return {"pairs": len(found[0])}
+        return compare.compare(self.exact, found, len(self.rows), bins=41)
+
+    def measure(self, method):
+        (self.measure_ours if method in ours.METHODS else self.measure_peer)(method)
+
+    def answer_of_ours(self, method):
+        """Missed, spurious, ...: none where the digests are equal."""
+        if self.exact is None:
+            return {}
+        if "refine = off" not in ours.METHODS[method][0] and self.digest_by(method) == self.digest:
+            return {"missed": 0, "spurious": 0}
+        return self.compared(ours.pairs(self.run.server, self.settings(method), self.join()))
+
+    def explain(self, method, output, warm_seconds):
+        """The parts of a call that counts or that makes rows."""
+        if output == "table":
+            return None
+        query = f"SELECT {'count(*)' if output == 'count' else 'sum(dist)'} FROM {self.join()}"
+        return ours.explain(self.run.server, self.settings(method), query, warm_seconds < self.run.args.limit_seconds / 4)
+
+    def measure_ours(self, method):
+        args, server, settings = self.run.args, self.run.server, self.settings(method)
+        answer = self.answer_of_ours(method)
+        for output in ours.METHODS[method][1]:
+            if args.output and output not in args.output:
+                continue
+            with record.GpuMonitor() as gpu:
+                times, count = ours.calls(server, settings, output, self.join(), args.limit_seconds, args.repeats)
+            answer = {"pairs": count, **answer} if count is not None else answer
+            common = {**self.about, "method": method, "output": output, "gpu": gpu.summary(),
+                      "parts": self.explain(method, output, min(times["warm"])), **answer}
+            self.run.results.add(*({**common, "call": call, "seconds": record.spread(times[call])} for call in times))
+            print(f"  {method}, {output}: first {min(times['first']):.3f} s, warm {min(times['warm']):.3f} s, "
+                  f"missed {answer.get('missed')}, spurious {answer.get('spurious')}", flush=True)
+
+    def measure_peer(self, method):
+        args = self.run.args
+        join = self.run.join_by(method, self.selectivity)
+        clock, seconds, parts = Clock(), [], []
+        with record.GpuMonitor() as gpu:
+            while len(seconds) <= args.repeats and (not seconds or clock.seconds() < args.limit_seconds):
+                answer = join(self.rows, self.eps["eps"], limit_seconds=3 * args.limit_seconds)
+                seconds.append(answer.seconds)
+                parts.append(answer.parts)
+        self.run.after(method)
+        result = self.compared((answer.a, answer.b, answer.dist))
+        common = {**self.about, "method": method, "output": "rows", "about": answer.about, "gpu": gpu.summary(), **result}
+        # the first call of the process, where there are more
+        calls = {"warm": slice(1, None), "first": slice(0, 1)} if len(seconds) > 1 else {"first": slice(0, 1)}
+        self.run.results.add(*({**common, "call": call, "seconds": record.spread(seconds[part]),
+                                "parts": {name: record.spread([one[name] for one in parts[part]]) for name in parts[-1]}}
+                               for call, part in calls.items()))
+        print(f"  {method}: {min(seconds):.3f} s, missed {result.get('missed')}, spurious {result.get('spurious')}", flush=True)
+
+
+class Run:
+    def __init__(self, args, server, about):
+        self.args, self.server = args, server
+        self.session = ours.session_settings(args.workers, args.memory_gib)
+        self.results = Results(args, about)
+        self.methods = plan.matching([*ours.METHODS, *others.METHODS], args.only)
+        self.engine = "fasted cuda" if args.device == "cuda" else "fasted cpu"
+        self.unavailable = set()
+        if args.device == "cpu":
+            self.methods = [method for method in self.methods if method in others.METHODS or method == "fasted cpu"]
+
+    def join_by(self, method, selectivity):
+        return others.join_by(method, self.server, TABLE, selectivity, self.args.workers, self.args.device)
+
+    def after(self, method):
+        """Gives back what a peer holds of the GPU."""
+        if method in others.ON_GPU:
+            others.library("torch_join").release()
+
+    def known_rows(self, method, n, d):
+        """The number of rows for a method that needs no pilot, None for others."""
+        if self.args.device != "cuda" or method == "fasted cpu":
+            return None
+        if method in ours.METHODS:
+            return n
+        if method in others.ON_GPU:
+            return plan.largest(n, lambda count: plan.predict_gpu(method, count, d), self.args.limit_seconds)
+        return None
+
+    def attempt(self, data, method, work):
+        """Runs work(); a method that fails or is missing is noted, and the others go on."""
+        try:
+            return work()
+        except Unavailable as error:
+            self.unavailable.add(method)
+            reason = f"not available: {error}"
+        except TimeLimit as error:
+            reason = f"beyond the limit: {error}"
+        except Exception as error:
+            traceback.print_exc()
+            reason = f"failed: {getattr(error, 'stderr', None) or error}"
+        print(f"  {method}: {reason}", flush=True)
+        self.results.add({"data": data, "method": method, "reason": reason})
+        return None
+
+    def pilot(self, case, method):
+        """Seconds of a second call at few rows."""
+        if method in ours.METHODS:
+            query = ours.QUERIES["rows"].format(join=case.join())
+            return self.server.timed(case.settings(method), query, 2)[1][-1]
+        join = self.join_by(method, case.selectivity)
+        return [join(case.rows, case.eps["eps"], limit_seconds=self.args.limit_seconds).seconds for _ in range(2)][-1]
+
+    def row_counts(self, data, rows):
+        """{method: number of rows it runs at}, from pilots at few rows and the middle S."""
+        n = len(rows)
+        known = {method: self.known_rows(method, *rows.shape) for method in self.methods}
+        counts = {method: count for method, count in known.items() if count}
+        slow = [method for method in self.methods if method not in counts]
+        if not slow:
+            return counts
+        small = rows[:self.args.pilot_rows]
+        postgres.fill(self.server, TABLE, small)
+        middle = sorted(self.args.selectivity)[len(self.args.selectivity) // 2]
+        case = Case(self, data, small, middle, epsilon.choose(self.server, TABLE, small, [middle])[middle])
+        for method in slow:
+            seconds = self.attempt(data, method, lambda: self.pilot(case, method))
+            if seconds is None:
+                continue
+            count = plan.rows_within(method, n, len(small), seconds, self.args.limit_seconds)
+            predicted = plan.predict(method, n, len(small), seconds)
+            print(f"  {method}: {seconds:.3f} s at {len(small)} rows, {predicted:.1f} s predicted at {n}: "
+                  f"runs at {count}", flush=True)
+            if count:
+                counts[method] = count
+        return counts
+
+    def data_set(self, data, rows):
+        rows = numpy.ascontiguousarray(rows, dtype=numpy.float32)
+        counts = self.row_counts(data, rows)
+        for n in sorted(set(counts.values()), reverse=True):
+            here = [method for method in self.methods if counts.get(method) == n and method not in self.unavailable]
+            # each ratio is of two times at the same rows
+            if self.engine not in here:
+                here.insert(0, self.engine)
+            postgres.fill(self.server, TABLE, rows[:n])
+            for selectivity, eps in epsilon.choose(self.server, TABLE, rows[:n], self.args.selectivity).items():
+                case = Case(self, data, rows[:n], selectivity, eps)
+                self.attempt(data, "exact answer", lambda: case.find_exact(self.engine))
+                for method in here:
+                    self.attempt(data, method, lambda: case.measure(method))
+            if self.args.gemm and self.args.device == "cuda":
+                self.attempt(data, "cuBLAS GEMM alone", lambda: self.gemm(data, rows[:n]))
+
+    def gemm(self, data, rows):
+        for form, seconds in others.library("torch_join").gemm_floor(rows).items():
+            self.results.add({"data": data, "rows": len(rows), "dimensions": rows.shape[1], "method": "cuBLAS GEMM alone",
+                              "output": form, "call": "warm", "seconds": record.spread(seconds)})
+        others.library("torch_join").release()
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", required=True, help="names that bench/datasets knows")
+    parser.add_argument("--rows", type=int, help="the first rows only")
+    parser.add_argument("--selectivity", nargs="+", type=int, default=[64, 128, 256])
+    parser.add_argument("--only", nargs="+", help="methods with one of these words in their name")
+    parser.add_argument("--output", nargs="+", choices=sorted(ours.QUERIES), help="of the join inside PostgreSQL")
+    parser.add_argument("--repeats", type=int, default=record.REPEATS)
+    parser.add_argument("--limit-seconds", type=float, default=30, help="of one call, and of a method's repetitions")
+    parser.add_argument("--pilot-rows", type=int, default=10000)
+    parser.add_argument("--compared-pairs", type=int, default=35_000_000, help="most pairs that are compared")
+    parser.add_argument("--checked-rows", type=int, default=300, help="rows whose pairs numpy finds in FP64")
+    parser.add_argument("--workers", type=int, default=ours.default_workers(), help="parallel workers of PostgreSQL")
+    parser.add_argument("--memory-gib", type=int, default=16, help="fasted.memory_limit")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: a build without CUDA")
+    parser.add_argument("--gemm", action="store_true", help="cuBLAS GEMM alone, too")
+    parser.add_argument("--add", action="store_true", help="keep what an earlier part of the run has written")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    from datasets import load
+
+    build = [gpu_architectures()] if args.device == "cuda" else ["with_llvm=no", "NVCC="]
+    with private_server(*build) as (server, _):
+        for name in ("max_worker_processes", "max_parallel_workers"):
+            server.psql(f"ALTER SYSTEM SET {name} = 48")
+        server.psql("ALTER SYSTEM SET max_wal_size = '16GB'")
+        server.start()
+        run = Run(args, server, {"postgresql": server.psql("SHOW server_version"), "processors_used": os.cpu_count()})
+        for data in args.data:
+            run.attempt(data, "data set", lambda: run.data_set(data, load(data, rows=args.rows)))
+
+
+if __name__ == "__main__":
+    main()
