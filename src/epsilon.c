@@ -14,11 +14,12 @@
  *
  *	  4 zeta1 / m + 2 (zeta2 - 2 zeta1) / (m (m - 1))
  *
- * where zeta1 is the variance, over rows, of the share of rows that are within
- * eps of a row, and zeta2 = p (1 - p).  In a sample without replacement, of a
- * fraction f of the rows, the first term shrinks by 1 - f and the second by its
- * square.  The interval is R. S. Woodruff's (Confidence Intervals for Medians and
- * Other Position Measures, JASA 47, 1952): the quantiles at the ends of p's.
+ * where zeta1 is the covariance of two pairs that share a row, and zeta2 =
+ * p (1 - p) the variance of one.  In a sample of a fraction f of the rows without
+ * replacement, the first term shrinks by 1 - f, the second by 1 - f f: so the
+ * covariances of pairs with two, one and no rows in common add up.  The interval
+ * is R. S. Woodruff's (Confidence Intervals for Medians and Other Position
+ * Measures, JASA 47, 1952): the quantiles at the ends of p's.
  *
  *-------------------------------------------------------------------------
  */
@@ -124,14 +125,15 @@ CheckSelectivity(double selectivity, const Sample *sample, const char *relation)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("no eps gives a selectivity of %g", selectivity),
-			 errdetail("\"%s\" has " UINT64_FORMAT " rows with a vector.", relation, sample->total),
+			 errdetail("Number of rows of \"%s\" that have a vector: " UINT64_FORMAT ".",
+					   relation, sample->total),
 			 sample->total < 2 ? errhint("There must be at least two.") :
 			 errhint("A row has at most " UINT64_FORMAT " others as its neighbours.",
 					 sample->total - 1)));
 }
 
 static void
-WarnOfFewPairs(double share, const RowArray *array)
+WarnOfFewPairs(double share, const RowArray *array, uint64 total)
 {
 	double		pairs = share * PairsOf(array->count);
 
@@ -141,7 +143,7 @@ WarnOfFewPairs(double share, const RowArray *array)
 				 errdetail("Only about %.0f pairs of its %u rows are within eps.",
 						   pairs, array->count),
 				 errhint("Use sample_rows => %.0f for a closer estimate.",
-						 ceil(sqrt(2.0 * ENOUGH_PAIRS / share)))));
+						 Min(ceil(sqrt(2.0 * ENOUGH_PAIRS / share)), total))));
 }
 
 /* How many standard deviations from the mean enclose this share of a normal distribution. */
@@ -167,9 +169,11 @@ NormalDeviation(double share)
  * The standard deviation of the number of the sample's pairs within eps, given
  * those pairs, of a sample that is this fraction of all rows.
  *
- * The mean of c (c - 1) over rows, c being a row's neighbours in the sample, is
- * that of zeta1 + p p without bias; the variance of c itself would add to zeta1
- * what is chance, which is most of it where a row has less than one neighbour.
+ * zeta1 + p p is the probability that two rows are both within eps of a third;
+ * of the sample's rows that is so for the sum of c (c - 1), c being the number of
+ * a row's neighbours.  (The variance of c would add to zeta1 what is chance, most
+ * of it where c is mostly zero.)  Where all rows have as many neighbours it is
+ * negative, by p for each of all rows.
  */
 static double
 PairsDeviation(const FastedPair *pairs, size_t npairs, double m, double fraction)
@@ -177,6 +181,7 @@ PairsDeviation(const FastedPair *pairs, size_t npairs, double m, double fraction
 	uint32	   *neighbours = MemoryContextAllocExtended(CurrentMemoryContext, m * sizeof(uint32),
 														MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	double		all = m * (m - 1) / 2;
+	double		total = m / fraction;
 	double		p = npairs / all;
 	double		paths = 0.0;
 	double		zeta1;
@@ -191,11 +196,10 @@ PairsDeviation(const FastedPair *pairs, size_t npairs, double m, double fraction
 		paths += (double) neighbours[row] * ((double) neighbours[row] - 1.0);
 	pfree(neighbours);
 
-	zeta1 = Max(paths / (m * (m - 1) * (m - 2)) - p * p, 0.0);
+	zeta1 = Max(paths / (m * (m - 1) * (m - 2)) - p * p, -p / total);
 	variance = 4.0 * zeta1 / m * (1.0 - fraction);
-	variance += 2.0 * Max(p * (1.0 - p) - 2.0 * zeta1, 0.0) / (m * (m - 1)) *
-		(1.0 - fraction) * (1.0 - fraction);
-	return all * sqrt(variance);
+	variance += 2.0 * (p * (1.0 - p) - 2.0 * zeta1) / (m * (m - 1)) * (1.0 - fraction * fraction);
+	return all * sqrt(Max(variance, 0.0));
 }
 
 /* All rows are there: the distance within which half of S n pairs are. */
@@ -240,7 +244,7 @@ EstimateFromSample(const VectorSource *source, const Sample *sample, double sele
 	double		held;
 	FastedPair *pairs;
 
-	WarnOfFewPairs(share, &array);
+	WarnOfFewPairs(share, &array, sample->total);
 	array.count = RowsToUse(&array, share);
 	guess = GuessDistances(source, &array);
 	all = PairsOf(array.count);
