@@ -15,9 +15,9 @@
 #include "utils/memutils.h"
 
 /* Multiplications for the distances from which others are guessed. */
-#define GUESS_WORK 134217728.0
+#define GUESS_WORK 1e8
 #define LEAST_GUESS_ROWS 64
-#define MOST_GUESS_ROWS 2000
+#define MOST_GUESS_ROWS 1000
 
 /* A guess aims at half as much again, and at so many pairs of its own more. */
 #define GUESS_MARGIN 1.5
