@@ -124,7 +124,7 @@ CheckSelectivity(double selectivity, const Sample *sample, const char *relation)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("no eps gives a selectivity of %g", selectivity),
+			 errmsg("no eps gives a selectivity of %.15g", selectivity),
 			 errdetail("Number of rows of \"%s\" that have a vector: " UINT64_FORMAT ".",
 					   relation, sample->total),
 			 sample->total < 2 ? errhint("There must be at least two.") :
