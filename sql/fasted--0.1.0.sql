@@ -48,6 +48,29 @@ SUPPORT fasted_self_join_support;
 COMMENT ON FUNCTION fasted_self_join(anyelement, regclass, name, double precision, name, boolean, boolean) IS
 	'every pair of rows whose vectors are within eps of each other, for keys of any ordered type';
 
+-- The eps with which rows have so many neighbours on average.
+--
+-- VOLATILE: another sample of the rows each time.
+-- Not STRICT: sample_rows and seed may be NULL, and other NULLs get an error.
+CREATE FUNCTION fasted_epsilon(
+	relation regclass,
+	"column" name,
+	selectivity double precision,
+	sample_rows integer DEFAULT NULL,
+	confidence double precision DEFAULT 0.95,
+	seed bigint DEFAULT NULL,
+	OUT eps double precision,
+	OUT eps_low double precision,
+	OUT eps_high double precision,
+	OUT rows bigint,
+	OUT sampled bigint)
+RETURNS record
+AS 'MODULE_PATHNAME', 'fasted_epsilon'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
+
+COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint) IS
+	'the eps with which rows have so many neighbours on average, estimated from a sample';
+
 -- Internal: what parallel workers read, they put into shared memory.  COST is
 -- that of detoasting and converting a vector; only the join's own query may call
 -- these.

@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "engines.h"
 #include "guc.h"
 #include "interrupts.h"
@@ -28,9 +29,11 @@
 
 struct Join
 {
+	RowSink		sink;
 	MemoryContext context;
 	MemoryContextCallback callback;
 	const VectorSource *source;
+	const RowArray *array;		/* the rows, if they are in memory */
 	double		eps;
 
 	const FastedEngine *engine; /* NULL before the first vector */
@@ -128,17 +131,20 @@ ShowProgress(Join *join, ProgressPhase phase)
 	ProgressShow(&join->progress, phase, &numbers);
 }
 
-void
-JoinExpectRows(Join *join, uint64 rows)
+static void
+ExpectRows(RowSink *sink, uint64 rows)
 {
+	Join	   *join = (Join *) sink;
+
 	join->expected_rows = rows;
 	join->next_look = 0;
 	ShowProgress(join, PHASE_READING);
 }
 
-void
-JoinSetDimensions(Join *join, int dimensions)
+static void
+SetDimensions(RowSink *sink, int dimensions)
 {
+	Join	   *join = (Join *) sink;
 	FastedProblem problem = {0};
 
 	join->dimensions = dimensions;
@@ -207,9 +213,11 @@ FlushRoom(Join *join)
 	join->used = 0;
 }
 
-size_t
-JoinRoomForRows(Join *join, float **room)
+static size_t
+RoomForRows(RowSink *sink, float **room)
 {
+	Join	   *join = (Join *) sink;
+
 	if (join->used == join->capacity)
 	{
 		FlushRoom(join);
@@ -224,9 +232,11 @@ JoinRoomForRows(Join *join, float **room)
 	return join->capacity - join->used;
 }
 
-void
-JoinTakeRows(Join *join, const Datum *keys, size_t nrows)
+static void
+TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 {
+	Join	   *join = (Join *) sink;
+
 	if (join->keys->count + nrows > FASTED_MAX_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -244,9 +254,11 @@ JoinTakeRows(Join *join, const Datum *keys, size_t nrows)
 	}
 }
 
-void
-JoinReadByWorkers(Join *join, int nworkers, uint64 rows)
+static void
+ReadByWorkers(RowSink *sink, int nworkers, uint64 rows)
 {
+	Join	   *join = (Join *) sink;
+
 	join->worker_rows = rows;
 	join->nworkers = nworkers;
 }
@@ -261,11 +273,42 @@ SecondsSince(instr_time begin)
 	return INSTR_TIME_GET_DOUBLE(now);
 }
 
+/* Rows in memory go the way of all others, with their numbers as keys. */
+static void
+ReadArray(Join *join)
+{
+	const RowArray *array = join->array;
+	uint32		done = 0;
+
+	ExpectRows(&join->sink, array->count);
+	SetDimensions(&join->sink, array->dimensions);
+	while (done < array->count)
+	{
+		Datum		keys[ROWS_PER_LOOK];
+		float	   *room;
+		size_t		n = Min(RoomForRows(&join->sink, &room), ROWS_PER_LOOK);
+
+		if (n == 0)
+			return;
+		n = Min(n, array->count - done);
+		for (size_t i = 0; i < n; i++)
+			keys[i] = Int64GetDatum((int64) (done + i));
+		memcpy(room, array->rows + (size_t) done * array->dimensions,
+			   n * array->dimensions * sizeof(float));
+		TakeRows(&join->sink, keys, n);
+		done += n;
+		CheckJoinInterrupts();
+	}
+}
+
 /* Reads all rows into the engine, and starts it; or sets join->failed. */
 static void
 ReadAndStart(Join *join)
 {
-	ReadVectors(join->source, join);
+	if (join->array != NULL)
+		ReadArray(join);
+	else
+		ReadVectors(join->source, &join->sink);
 	if (join->engine == NULL)
 		return;
 	FlushRoom(join);
@@ -300,16 +343,22 @@ FallBackToCpu(Join *join)
 	ReadAndStart(join);
 }
 
-Join *
-JoinBegin(const VectorSource *source, double eps)
+static Join *
+Begin(const VectorSource *source, const RowArray *array, double eps)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted join",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	Join	   *join = palloc0(sizeof(Join));
 
+	join->sink.expect_rows = ExpectRows;
+	join->sink.set_dimensions = SetDimensions;
+	join->sink.room_for_rows = RoomForRows;
+	join->sink.take_rows = TakeRows;
+	join->sink.read_by_workers = ReadByWorkers;
 	join->context = context;
 	join->source = source;
+	join->array = array;
 	join->eps = eps;
 	join->keys = KeySetCreate(source);
 	join->callback.func = CloseCallback;
@@ -326,6 +375,23 @@ JoinBegin(const VectorSource *source, double eps)
 		ShowProgress(join, PHASE_JOINING);
 	MemoryContextSwitchTo(old);
 	return join;
+}
+
+Join *
+JoinBegin(const VectorSource *source, double eps)
+{
+	return Begin(source, NULL, eps);
+}
+
+Join *
+JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps)
+{
+	VectorSource *numbered = palloc(sizeof(VectorSource));
+
+	*numbered = *source;
+	numbered->key_type = INT8OID;
+	numbered->key_collation = InvalidOid;
+	return Begin(numbered, rows, eps);
 }
 
 /* The engine asked for a panel of rows. */

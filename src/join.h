@@ -4,7 +4,7 @@
  *	  One self-join from beginning to end: rows in, pairs of row numbers out.
  *
  * Between PostgreSQL on one side (reader.c, self_join.c) and an engine on the
- * other (engine.h).
+ * other (engine.h).  The rows come from a source, or are in memory already.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,6 +24,17 @@ typedef struct Join Join;
  */
 extern Join *JoinBegin(const VectorSource *source, double eps);
 
+/* Rows in memory, tightly packed. */
+typedef struct RowArray
+{
+	const float *rows;
+	uint32		count;
+	uint32		dimensions;
+} RowArray;
+
+/* The same for rows in memory, of the source that messages name; it has no keys. */
+extern Join *JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps);
+
 /*
  * The next pairs, each once with a < b (row numbers), in no order.  False: there
  * are no more.  Valid until the next call.  Answers interrupts.
@@ -37,19 +48,5 @@ extern const KeySet *JoinKeys(const Join *join);
 extern bool JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds);
 
 extern void JoinEnd(Join *join);
-
-/*
- * What the reader calls: first JoinExpectRows; JoinSetDimensions with the first
- * vector; then JoinRoomForRows, which tells where vectors go and for how many
- * there is room (none: stop reading), and JoinTakeRows with the keys of as many
- * of them as it wrote there.
- */
-extern void JoinExpectRows(Join *join, uint64 rows);
-extern void JoinSetDimensions(Join *join, int dimensions);
-extern size_t JoinRoomForRows(Join *join, float **room);
-extern void JoinTakeRows(Join *join, const Datum *keys, size_t nrows);
-
-/* For statistics: so many of the rows were read by parallel workers. */
-extern void JoinReadByWorkers(Join *join, int nworkers, uint64 rows);
 
 #endif							/* FASTED_JOIN_H */

@@ -168,6 +168,8 @@ KeyName(const VectorSource *source, Datum key)
 	char	   *text;
 	int			length;
 
+	if (source->key_column == NULL)
+		return pstrdup("unknown id");
 	getTypeOutputInfo(source->key_type, &output, &varlena);
 	text = OidOutputFunctionCall(output, key);
 	length = pg_mbcliplen(text, strlen(text), MAX_KEY_TEXT);

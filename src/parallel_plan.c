@@ -144,13 +144,15 @@ static char *
 WriteQuery(const VectorSource *source, Oid schema)
 {
 	const char *prefix = quote_identifier(get_namespace_name(schema));
+	const char *key = source->key_column == NULL ? source->key_expression :
+		quote_identifier(source->key_column);
 
 	return psprintf("SELECT %s, %s, %s.fasted_internal_call() "
 					"FROM (SELECT %s.fasted_internal_put(%s, %s), %s, %s FROM %s) AS r (taken, k, v) "
 					"WHERE taken IS NULL",
 					source->outer_key_expression, source->outer_vector_expression, prefix,
 					prefix, source->key_expression, source->vector_expression,
-					quote_identifier(source->key_column), quote_identifier(source->vector_column),
+					key, quote_identifier(source->vector_column),
 					source->qualified_name);
 }
 

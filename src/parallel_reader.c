@@ -15,7 +15,7 @@
  * function sees each row of its result once, after every condition.  It runs in
  * the workers, where it detoasts the vector, writes it into a ring in shared
  * memory (row_ring.h) and returns false, so that the row goes no further.  In
- * the leader's own share of the scan it gives rows to the join at once, and looks
+ * the leader's own share of the scan it gives rows to the sink at once, and looks
  * for blocks of the ring in between.
  *
  * A row that the ring does not take is left to the leader: the function returns
@@ -298,7 +298,8 @@ ReadThroughRing(const ParallelPlan *plan, RowTaker *taker, dsm_segment *segment)
 	/* all workers have ended: what they left in blocks that did not get full */
 	if (!taker->stopped)
 		TakeBlocks(taker, true);
-	JoinReadByWorkers(taker->join, pg_atomic_read_u32(&ring->nworkers), taker->ring_rows);
+	taker->sink->read_by_workers(taker->sink, pg_atomic_read_u32(&ring->nworkers),
+								 taker->ring_rows);
 	taker->ring = NULL;
 }
 

@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "engine.h"
 #include "executor/spi.h"
 #include "executor/spi_priv.h"
 #include "nodes/plannodes.h"
@@ -50,10 +51,21 @@ ReadAlone(SPIPlanPtr plan, RowTaker *taker)
 			 SPI_result_code_string(rc));
 }
 
-void
-ReadVectors(const VectorSource *source, Join *join)
+/* A scan of a large table may else begin where another one is. */
+static void
+ReadInOrder(SPIPlanPtr plan, RowTaker *taker)
 {
-	RowTaker   *taker = CreateRowTaker(source, join);
+	int			nest_level = NewGUCNestLevel();
+
+	SetForThisQuery("synchronize_seqscans", "off");
+	ReadAlone(plan, taker);
+	AtEOXact_GUC(true, nest_level);
+}
+
+void
+ReadVectors(const VectorSource *source, RowSink *sink)
+{
+	RowTaker   *taker = CreateRowTaker(source, sink);
 	SPIPlanPtr	plan;
 	uint64		rows;
 
@@ -64,8 +76,10 @@ ReadVectors(const VectorSource *source, Join *join)
 		elog(ERROR, "could not prepare \"%s\": %s", source->query,
 			 SPI_result_code_string(SPI_result));
 	rows = PlannedRows(plan);
-	JoinExpectRows(join, rows);
-	if (!ReadInParallel(taker, rows))
+	sink->expect_rows(sink, rows);
+	if (sink->in_order)
+		ReadInOrder(plan, taker);
+	else if (!ReadInParallel(taker, rows))
 		ReadAlone(plan, taker);
 	SPI_finish();
 	FreeRowTaker(taker);

@@ -8,14 +8,14 @@
 #ifndef FASTED_READER_H
 #define FASTED_READER_H
 
-#include "join.h"
+#include "row_sink.h"
 #include "source.h"
 
 /*
  * Runs the source's query and gives each of its rows that has a vector to the
- * join.  The query runs as the current user, in the active snapshot: table and
+ * sink.  The query runs as the current user, in the active snapshot: table and
  * column privileges, row security and views apply as to any SELECT.
  */
-extern void ReadVectors(const VectorSource *source, Join *join);
+extern void ReadVectors(const VectorSource *source, RowSink *sink);
 
 #endif							/* FASTED_READER_H */

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * row_taker.c
- *	  From the tuples of a query to the join: checks, conversion, errors.
+ *	  From the tuples of a query to their sink: checks, conversion, errors.
  *
- * Each vector is converted straight from the tuple into the engine's staging
- * room.  Rows that come from parallel workers are converted already and need
+ * Each vector is converted straight from the tuple into the sink's room,
+ * which for a join is the engine's.  Rows that come from parallel workers are converted already and need
  * only be copied; a row that a worker could not use comes as a tuple instead, so
  * that all errors are raised here.
  *
@@ -12,7 +12,9 @@
  */
 #include "postgres.h"
 
+#include "engine.h"
 #include "interrupts.h"
+#include "keys.h"
 #include "row_taker.h"
 #include "utils/memutils.h"
 #include "vector.h"
@@ -63,7 +65,7 @@ SetDimensions(RowTaker *taker, int dimensions, Datum key)
 	taker->dimensions = dimensions;
 	taker->first_row_name = MemoryContextStrdup(GetMemoryChunkContext(taker),
 												KeyName(taker->source, key));
-	JoinSetDimensions(taker->join, dimensions);
+	taker->sink->set_dimensions(taker->sink, dimensions);
 	if (taker->ring != NULL)
 		RingAgreeOnDimensions(taker->ring, dimensions);
 }
@@ -105,14 +107,14 @@ TakeTuple(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
 	if (problem == VECTOR_OK)
 	{
 		CheckDimensions(taker, dimensions, key);
-		if (JoinRoomForRows(taker->join, &row) == 0)
+		if (taker->sink->room_for_rows(taker->sink, &row) == 0)
 			return StopTaking(taker);
 		problem = VectorElements(array, taker->source->form, dimensions, row, &element);
 	}
 	if (problem != VECTOR_OK)
 		ReportVectorProblem(problem, array, element, taker->source,
 							KeyName(taker->source, key));
-	JoinTakeRows(taker->join, &key, 1);
+	taker->sink->take_rows(taker->sink, &key, 1);
 	return true;
 }
 
@@ -131,12 +133,12 @@ TakeBlock(RowTaker *taker, const BlockLayout *layout, uint32 block)
 	while (left > 0)
 	{
 		float	   *room;
-		size_t		n = Min(JoinRoomForRows(taker->join, &room), left);
+		size_t		n = Min(taker->sink->room_for_rows(taker->sink, &room), left);
 
 		if (n == 0)
 			return StopTaking(taker);
 		memcpy(room, from, n * layout->row_bytes);
-		JoinTakeRows(taker->join, keys, n);
+		taker->sink->take_rows(taker->sink, keys, n);
 		from += n * layout->row_bytes;
 		keys += n;
 		left -= n;
@@ -246,7 +248,7 @@ StopReceiver(DestReceiver *self)
 }
 
 RowTaker *
-CreateRowTaker(const VectorSource *source, Join *join)
+CreateRowTaker(const VectorSource *source, RowSink *sink)
 {
 	RowTaker   *taker = palloc0(sizeof(RowTaker));
 
@@ -256,7 +258,7 @@ CreateRowTaker(const VectorSource *source, Join *join)
 	taker->base.rDestroy = StopReceiver;
 	taker->base.mydest = DestTuplestore;
 	taker->source = source;
-	taker->join = join;
+	taker->sink = sink;
 	taker->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row",
 											   ALLOCSET_DEFAULT_SIZES);
 	return taker;

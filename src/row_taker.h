@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * row_taker.h
- *	  From the tuples of a query to the join: checks, conversion, errors.
+ *	  From the tuples of a query to their sink: checks, conversion, errors.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef FASTED_ROW_TAKER_H
 #define FASTED_ROW_TAKER_H
 
-#include "join.h"
 #include "row_ring.h"
+#include "row_sink.h"
 #include "source.h"
 #include "tcop/dest.h"
 
@@ -21,19 +21,19 @@ typedef struct RowTaker
 {
 	DestReceiver base;
 	const VectorSource *source;
-	Join	   *join;
+	RowSink    *sink;
 	MemoryContext row_context;	/* what detoasting leaves; reset for each row */
 	uint64		tuples;			/* rows that came by themselves */
 	int			dimensions;		/* of the first vector; zero before it */
 	char	   *first_row_name;
-	bool		stopped;		/* the join takes no more rows */
+	bool		stopped;		/* the sink takes no more rows */
 
 	RowRing    *ring;			/* of parallel workers; NULL: there are none */
 	uint64		ring_rows;		/* rows that came through it */
 	ErrorContextCallback context;	/* see UseRing */
 } RowTaker;
 
-extern RowTaker *CreateRowTaker(const VectorSource *source, Join *join);
+extern RowTaker *CreateRowTaker(const VectorSource *source, RowSink *sink);
 extern void FreeRowTaker(RowTaker *taker);
 
 /*
@@ -43,7 +43,7 @@ extern void FreeRowTaker(RowTaker *taker);
 extern void UseRing(RowTaker *taker, RowRing *ring);
 
 /*
- * Takes one row, or raises the error that it deserves.  False: the join takes
+ * Takes one row, or raises the error that it deserves.  False: the sink takes
  * no more rows.  Leaves garbage in the current memory context.
  */
 extern bool TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector);

@@ -13,9 +13,11 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "nodes/bitmapset.h"
 #include "parser/parse_coerce.h"
 #include "source.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -202,27 +204,68 @@ VectorExpression(Relation rel, const Column *vector, const char *name, VectorFor
 	return NULL;				/* keep compiler quiet */
 }
 
+static bool
+MayRead(Relation rel, const char *column)
+{
+	Oid			relid = RelationGetRelid(rel);
+
+	return pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
+		pg_attribute_aclcheck(relid, get_attnum(relid, column), GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+}
+
+/* The key of a source whose ids only messages want. */
+static void
+SetNameKey(VectorSource *source, Relation rel)
+{
+	int			nkeys;
+	char	   *name = PrimaryKeyColumn(rel, &nkeys);
+
+	if (name != NULL && MayRead(rel, name))
+	{
+		Column		key = FindColumn(rel, name);
+
+		source->key_column = key.name;
+		source->key_type = key.type;
+		source->key_expression = pstrdup(quote_identifier(key.name));
+	}
+	else
+	{
+		source->key_type = INT8OID;
+		source->key_expression = pstrdup("CAST(0 AS pg_catalog.int8)");
+	}
+	source->outer_key_expression = pstrdup("k");
+}
+
+static void
+SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type)
+{
+	Column		key = FindKeyColumn(rel, id_column);
+
+	source->key_column = key.name;
+	source->key_type = key_type;
+	source->key_collation = OidIsValid(key.collation) ? key.collation : get_typcollation(key_type);
+	source->key_expression = KeyExpression(rel, &key, quote_identifier(key.name), key_type);
+	source->outer_key_expression = KeyExpression(rel, &key, "k", key_type);
+	CheckKeyOrder(key_type);
+}
+
 VectorSource *
 ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid key_type)
 {
 	VectorSource *source = palloc0(sizeof(VectorSource));
 	Relation	rel = OpenRelation(relid);
 	Column		vector = FindColumn(rel, vector_column);
-	Column		key = FindKeyColumn(rel, id_column);
 	const char *vector_name = quote_identifier(vector.name);
-	const char *key_name = quote_identifier(key.name);
 
 	source->vector_expression = VectorExpression(rel, &vector, vector_name, &source->form);
 	source->outer_vector_expression = VectorExpression(rel, &vector, "v", &source->form);
-	source->key_expression = KeyExpression(rel, &key, key_name, key_type);
-	source->outer_key_expression = KeyExpression(rel, &key, "k", key_type);
-	CheckKeyOrder(key_type);
+	if (OidIsValid(key_type))
+		SetKey(source, rel, id_column, key_type);
+	else
+		SetNameKey(source, rel);
 
 	source->relation = pstrdup(RelationGetRelationName(rel));
-	source->key_column = key.name;
 	source->vector_column = vector.name;
-	source->key_type = key_type;
-	source->key_collation = OidIsValid(key.collation) ? key.collation : get_typcollation(key_type);
 	source->relid = relid;
 	source->qualified_name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 														RelationGetRelationName(rel));

@@ -18,7 +18,7 @@ typedef enum VectorForm
 typedef struct VectorSource
 {
 	char	   *relation;		/* name for messages, without schema */
-	char	   *key_column;
+	char	   *key_column;		/* NULL: rows have no key, but a zero in its place */
 	char	   *vector_column;
 	VectorForm	form;
 	Oid			key_type;		/* of the result's id_a and id_b */
@@ -44,6 +44,9 @@ typedef struct VectorSource
  * when it runs.  Errors: no such relation or column, not something to select
  * from, a column that is no vector, no usable key, a key that does not convert
  * to key_type.  Allocates in the current memory context.
+ *
+ * key_type InvalidOid: ids are wanted for messages only, so a primary key is read
+ * where there is one that the current user may read, as whatever type it has.
  */
 extern VectorSource *ResolveSource(Oid relid, const char *vector_column,
 								   const char *id_column, Oid key_type);

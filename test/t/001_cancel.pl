@@ -51,6 +51,14 @@ my %stages = (
 	'counting' => {
 		join => sprintf($join, 'many_pairs', "float8 'Infinity'"),
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
+	},
+	'reading a sample' => {
+		join => "SELECT * FROM fasted_epsilon('endless', 'v', 1);",
+		reached => sub { memory_of($_[0], 'VmRSS') > 100 * 1024 },
+	},
+	'joining a sample' => {
+		join => "SELECT * FROM fasted_epsilon('wide', 'v', 1000, 40000);",
+		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	});
 
 # Cancels once; returns the milliseconds until the session runs another query.

@@ -1,0 +1,138 @@
+-- fasted_epsilon: the eps that gives so many neighbours.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
+
+CREATE TABLE t (id int PRIMARY KEY, v real[]);
+INSERT INTO t VALUES (1, '{0,0}'), (2, '{3,4}'), (3, '{3,5}'), (4, '{100,0}'), (5, NULL);
+
+-- a small table: exact
+SELECT * FROM fasted_epsilon('t', 'v', 0.5);
+SELECT eps, rows FROM fasted_epsilon('t', 'v', 1);
+SELECT eps = sqrt(97.0::float8 * 97.0 + 16.0) AS fourth_smallest FROM fasted_epsilon('t', 'v', 2);
+SELECT * FROM fasted_self_join('t', 'v', (SELECT eps FROM fasted_epsilon('t', 'v', 1))) ORDER BY dist;
+SELECT p.* FROM fasted_epsilon('t', 'v', 0.5) AS e, fasted_self_join('t', 'v', e.eps) AS p;
+SELECT (fasted_epsilon('t', 'v', 0.5)).eps;
+
+-- the join with that eps has as many pairs as it should, and with less fewer
+CREATE TABLE points AS
+	SELECT i AS id, ARRAY(SELECT (hashint4(i * 4 + k) & 65535)::real FROM generate_series(1, 4) AS k) AS v
+	FROM generate_series(1, 3000) AS i;
+ALTER TABLE points ADD PRIMARY KEY (id);
+CREATE FUNCTION is_exact(relation regclass, s float8) RETURNS boolean LANGUAGE sql AS $$
+	SELECT count(*) >= ceil(s * e.rows / 2) AND count(*) FILTER (WHERE p.dist < e.eps) < ceil(s * e.rows / 2)
+		AND bool_and(e.eps_low = e.eps AND e.eps_high = e.eps AND e.sampled = e.rows)
+	FROM fasted_epsilon(relation, 'v', s) AS e, fasted_self_join(relation, 'v', e.eps, 'id') AS p
+	GROUP BY e.rows
+$$;
+SELECT s, is_exact('points', s) FROM unnest('{0.001, 1, 64, 777.7, 2999}'::float8[]) AS s;
+CREATE VIEW few AS SELECT * FROM points WHERE id <= 50;
+SELECT s, is_exact('few', s) FROM unnest('{0.001, 1, 49}'::float8[]) AS s;
+
+-- many equal distances: more pairs than can be held at 0, and at 1
+CREATE TABLE twins AS SELECT i AS id, ARRAY[i % 2]::real[] AS v FROM generate_series(1, 3000) AS i;
+SELECT s, eps FROM unnest('{1, 1499, 1500, 2999}'::float8[]) AS s, fasted_epsilon('twins', 'v', s);
+SELECT s, e.* FROM unnest('{1, 2500}'::float8[]) AS s, fasted_epsilon('twins', 'v', s, 2500, seed => 1) AS e;
+
+-- a sample: the interval encloses the right eps, mostly
+SELECT s, count(*) FILTER (WHERE truth.eps BETWEEN e.eps_low AND e.eps_high) >= 17 AS enclosed,
+	count(DISTINCT e.eps) > 15 AS by_chance, bool_and(e.eps BETWEEN e.eps_low AND e.eps_high) AS within,
+	avg(e.eps / truth.eps) BETWEEN 0.98 AND 1.02 AS unbiased, min(e.rows) AS rows, max(e.sampled) AS sampled
+FROM unnest('{5, 64, 1000}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS truth, generate_series(1, 20) AS seed,
+	LATERAL fasted_epsilon('points', 'v', s, 1000, 0.95, seed) AS e
+GROUP BY s ORDER BY s;
+
+-- the seed: the same sample each time; without one, another
+SELECT count(DISTINCT eps) FROM generate_series(1, 5) AS i, LATERAL fasted_epsilon('points', 'v', 64, 1000 + i * 0, seed => -7);
+SELECT count(DISTINCT eps) > 1 FROM generate_series(1, 5) AS i, LATERAL fasted_epsilon('points', 'v', 64, 1000 + i * 0);
+
+-- more confidence, wider interval
+SELECT a.eps_low < b.eps_low AND b.eps_high < a.eps_high
+FROM fasted_epsilon('points', 'v', 64, 1000, 0.99, 1) AS a, fasted_epsilon('points', 'v', 64, 1000, 0.9, 1) AS b;
+
+-- almost all pairs: no upper end is known
+SELECT eps_high FROM fasted_epsilon('points', 'v', 2999, 1000, seed => 1);
+
+-- too small a sample
+SELECT eps_low < eps, eps < eps_high FROM fasted_epsilon('points', 'v', 0.1, 1000, seed => 1);
+
+-- every engine setting will do
+SET fasted.threads = 1;
+SELECT is_exact('points', 64);
+SET fasted.memory_limit = '1MB';
+SELECT is_exact('points', 64);
+RESET fasted.threads;
+RESET fasted.memory_limit;
+
+-- no key is needed; a row with an error is named by its primary key, if any
+CREATE TABLE keyless (v double precision[]);
+INSERT INTO keyless VALUES ('{1,1}'), ('{1,2}'), ('{1,4}');
+SELECT eps FROM fasted_epsilon('keyless', 'v', 2);
+CREATE TABLE named (name text PRIMARY KEY, v real[]);
+INSERT INTO named VALUES ('a', '{1,1}'), ('b', '{1}');
+SELECT eps FROM fasted_epsilon('named', 'v', 1);
+\echo :SQLSTATE
+INSERT INTO keyless VALUES ('{1}');
+SELECT eps FROM fasted_epsilon('keyless', 'v', 1);
+\echo :SQLSTATE
+UPDATE keyless SET v = '{1,NaN}' WHERE v = '{1}';
+SELECT eps FROM fasted_epsilon('keyless', 'v', 1);
+\echo :SQLSTATE
+
+-- errors
+SELECT * FROM fasted_epsilon('t', 'v', 3.1);
+\echo :SQLSTATE
+CREATE TABLE lone (id int PRIMARY KEY, v real[]);
+SELECT * FROM fasted_epsilon('lone', 'v', 0.1);
+\echo :SQLSTATE
+INSERT INTO lone VALUES (1, '{1}'), (2, NULL);
+SELECT * FROM fasted_epsilon('lone', 'v', 0.1);
+\echo :SQLSTATE
+SELECT * FROM fasted_epsilon('t', 'v', 0);
+\echo :SQLSTATE
+SELECT * FROM fasted_epsilon('t', 'v', 'NaN');
+SELECT * FROM fasted_epsilon('t', 'v', 'Infinity');
+SELECT * FROM fasted_epsilon('t', 'v', 1, sample_rows => 99);
+\echo :SQLSTATE
+SELECT * FROM fasted_epsilon('t', 'v', 1, confidence => 1);
+\echo :SQLSTATE
+SELECT * FROM fasted_epsilon('t', 'v', 1, confidence => 'NaN');
+SELECT * FROM fasted_epsilon('t', 'v', NULL);
+\echo :SQLSTATE
+SELECT * FROM fasted_epsilon('t', NULL, 1);
+SELECT * FROM fasted_epsilon('t', 'none', 1);
+\echo :SQLSTATE
+SELECT * FROM fasted_epsilon('t', 'id', 1);
+\echo :SQLSTATE
+SET fasted.memory_limit = '1MB';
+CREATE VIEW wide AS SELECT array_fill(i::real, ARRAY[1000]) AS v FROM generate_series(1, 1000) AS i;
+SELECT * FROM fasted_epsilon('wide', 'v', 1, 500);
+\echo :SQLSTATE
+SELECT sampled FROM fasted_epsilon('wide', 'v', 100);
+RESET fasted.memory_limit;
+
+-- the caller's rights, which need not include the key
+CREATE ROLE regress_fasted_epsilon;
+SET ROLE regress_fasted_epsilon;
+\set SHOW_CONTEXT never
+SELECT eps FROM fasted_epsilon('t', 'v', 1);
+\echo :SQLSTATE
+RESET ROLE;
+GRANT SELECT (v) ON t TO regress_fasted_epsilon;
+SET ROLE regress_fasted_epsilon;
+SELECT eps FROM fasted_epsilon('t', 'v', 1);
+RESET ROLE;
+ALTER TABLE t ENABLE ROW LEVEL SECURITY;
+CREATE POLICY near ON t USING (v <> '{100,0}');
+SET ROLE regress_fasted_epsilon;
+SELECT eps, rows FROM fasted_epsilon('t', 'v', 1);
+RESET ROLE;
+REVOKE ALL ON t FROM regress_fasted_epsilon;
+DROP ROLE regress_fasted_epsilon;
+
+SELECT provolatile, proparallel, proisstrict, prosecdef FROM pg_proc WHERE proname = 'fasted_epsilon';
+
+SET client_min_messages = warning;
+DROP FUNCTION is_exact;
+DROP TABLE t, points, twins, keyless, named, lone CASCADE;
+DROP VIEW wide;

@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_sink.h
+ *	  Where the rows of a source go: into a join, or into a sample.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_ROW_SINK_H
+#define FASTED_ROW_SINK_H
+
+typedef struct RowSink RowSink;
+
+/*
+ * What the reader calls: first expect_rows, with the planner's guess;
+ * set_dimensions with the first vector; then room_for_rows, which tells where
+ * vectors go and for how many there is room (none: stop reading), and take_rows
+ * with the keys of as many of them as it wrote there.
+ */
+struct RowSink
+{
+	/* Rows must come in the same order each time, so no workers may read. */
+	bool		in_order;
+
+	void		(*expect_rows) (RowSink *sink, uint64 rows);
+	void		(*set_dimensions) (RowSink *sink, int dimensions);
+	size_t		(*room_for_rows) (RowSink *sink, float **room);
+	void		(*take_rows) (RowSink *sink, const Datum *keys, size_t nrows);
+
+	/* For statistics: so many of the rows were read by parallel workers. */
+	void		(*read_by_workers) (RowSink *sink, int nworkers, uint64 rows);
+};
+
+#endif							/* FASTED_ROW_SINK_H */
