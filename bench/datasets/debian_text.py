@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """debian-text: vectors of the descriptions of all packages in Debian's main section.
 
     bench/datasets/make.py debian-text
@@ -20,13 +19,10 @@ Needs python3-sklearn.  Writes debian-text.npy, float32, and a manifest.
 import hashlib
 import re
 import subprocess
-import sys
-from pathlib import Path
 
 import numpy
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from datasets import files, manifest  # noqa: E402
+from . import files, manifest
 
 NAME = "debian-text"
 DIMENSIONS = 384

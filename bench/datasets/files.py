@@ -45,7 +45,7 @@ def _map_vecs(path, element):
 def _map_npy(path):
     try:
         array = numpy.load(path, mmap_mode="r")
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise FormatError(f"{path}: {error}") from error
     if array.ndim != 2:
         raise FormatError(f"{path}: an array of {array.ndim} dimensions, where (n, d) is wanted")

@@ -32,7 +32,7 @@ import numpy
 
 BLOCK = 4096                # rows from one seed
 CLUSTER = 200               # rows in a cluster, on average
-SIZE_BIAS = 4               # mean size of a row's own cluster, in clusters of average size
+SIZE_BIAS = 8               # mean size of a row's own cluster, in clusters of average size
 GROWTH = 3.15
 
 
@@ -97,7 +97,7 @@ class Imitation(Rows):
 
     latent = 128            # coordinates, coordinate k of standard deviation k^-decay, total variance 1
     decay = 0.5
-    most = 1.0              # the largest distance from the centre, in typical distances of centres from 0
+    most = 0.5              # the largest distance from the centre, in typical distances of centres from 0
 
     @functools.cached_property
     def clusters(self):
@@ -125,7 +125,8 @@ class SiftLike(Imitation):
     """Histograms of 4 x 4 cells and 8 directions from smooth latent functions on that grid."""
 
     default_n = 10000000
-    offset, power = 0.0, 1.0
+    decay, most = 0.6, 0.471
+    offset, power = 1.2, 2.5        # what lies below -offset is 0; the power makes few bins large
 
     @functools.cached_property
     def basis(self):
@@ -151,9 +152,8 @@ class GistLike(Imitation):
     """Energies of filters: a profile times the exponential of latent functions."""
 
     default_n = 1000000
-    latent = 192
-    decay = 0.5
-    level, depth = 0.05, 0.6        # typical value; standard deviation of its logarithm
+    latent, decay, most = 192, 0.4, 0.585
+    level, depth = 0.05, 0.5        # typical value; standard deviation of its logarithm
 
     @functools.cached_property
     def basis(self):
@@ -172,6 +172,7 @@ class GistLike(Imitation):
 
 class TinyLike(GistLike):
     default_n = 5000000
+    most = 0.35
 
 
 SEEDS = {Uniform: 1, Normal: 2, Embedding: 3, SiftLike: 4, GistLike: 5, TinyLike: 6}

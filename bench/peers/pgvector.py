@@ -88,7 +88,9 @@ def join_hnsw(rows, eps, limit_seconds=float("inf"), server=None, workers=8, k=1
     memory = build_memory_mb or max(64, int(n * (4 * d + 500) * 1.3) >> 20)
     clock = Clock(limit_seconds)
     build_index(server, clock, settings, memory)
-    ef_search = min(MOST_EF_SEARCH, max(40, k))
-    search = f"{settings} SET hnsw.ef_search = {ef_search};"
-    pairs = fetch(server, clock, search, HNSW.format(eps=float(eps), k=min(k, MOST_EF_SEARCH)), "query")
-    return clock.answer(*pairs, version=version, form="HNSW", k=min(k, MOST_EF_SEARCH), ef_search=ef_search, workers=workers)
+    k = min(k, MOST_EF_SEARCH)
+    ef_search = max(40, k)
+    # or the planner may sort all rows for each one, which is the nested loop again
+    search = f"{settings} SET hnsw.ef_search = {ef_search}; SET enable_sort = off;"
+    pairs = fetch(server, clock, search, HNSW.format(eps=float(eps), k=k), "query")
+    return clock.answer(*pairs, version=version, form="HNSW", k=k, ef_search=ef_search, workers=workers)

@@ -3,6 +3,8 @@
 The server's fasted_epsilon(relation, column, S) where it has that function; else an
 estimate from the distances of some rows to all rows (bench/datasets/eps.py).
 """
+import numpy
+
 from datasets.eps import distances
 
 QUERIES = 500
@@ -14,11 +16,20 @@ def by_server(server, table, selectivity):
     return {"eps": eps, "eps_low": low, "eps_high": high, "eps_source": "fasted_epsilon"}
 
 
+def between(rows, eps):
+    """Of rows of integers, whose squared distances are integers, an eps between two of these: a pair
+    at eps itself would tell nothing but how a peer rounds eps.  Of other rows, eps."""
+    some = rows[:1000]
+    return float(numpy.sqrt(round(eps ** 2) + 0.5)) if (some == numpy.round(some)).all() else eps
+
+
 def choose(server, table, rows, selectivities):
     """{S: {eps, eps_source, ...}}; table has the rows (n, d)."""
-    if server.psql("SELECT 1 FROM pg_proc WHERE proname = 'fasted_epsilon' LIMIT 1"):
-        return {selectivity: by_server(server, table, selectivity) for selectivity in selectivities}
     ordered = sorted(selectivities)
-    found = distances(rows, ordered, min(QUERIES, len(rows)))
-    return {selectivity: {"eps": eps, "eps_source": f"sample of {min(QUERIES, len(rows))} rows"}
-            for selectivity, eps in zip(ordered, found)}
+    if server.psql("SELECT 1 FROM pg_proc WHERE proname = 'fasted_epsilon' LIMIT 1"):
+        found = {selectivity: by_server(server, table, selectivity) for selectivity in ordered}
+    else:
+        queries = min(QUERIES, len(rows))
+        found = {selectivity: {"eps": eps, "eps_source": f"sample of {queries} rows"}
+                 for selectivity, eps in zip(ordered, distances(rows, ordered, queries))}
+    return {selectivity: {**one, "eps": between(rows, one["eps"])} for selectivity, one in found.items()}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """End to end on real and generated data: the join inside PostgreSQL, and what people use today.
 
-    bench/real_world/run.py --data cifar60k gist1m [--selectivity 64 128 256] [--rows 100000]
+    bench/real_world/run.py --data NAME [NAME ...] [--selectivity 64 128 256] [--rows 100000]
                             [--only "fasted cuda" torch] [--repeats 5] [--limit-seconds 30] [--add]
 
 For each data set and each S (mean number of neighbours), at all rows: every method in

@@ -61,7 +61,8 @@ class Server:
 
 class Epsilon(unittest.TestCase):
     def test_by_the_server(self):
-        found = epsilon.choose(Server("1", "0.5|0.4|0.6"), "items", None, [64])
+        rows = numpy.full((3, 2), 0.25, dtype=numpy.float32)
+        found = epsilon.choose(Server("1", "0.5|0.4|0.6"), "items", rows, [64])
         self.assertEqual(found, {64: {"eps": 0.5, "eps_low": 0.4, "eps_high": 0.6, "eps_source": "fasted_epsilon"}})
 
     def test_by_a_sample(self):
@@ -72,6 +73,13 @@ class Epsilon(unittest.TestCase):
         for selectivity in (4, 20):
             neighbours = (distances <= found[selectivity]["eps"]).sum() / 400 - 1
             self.assertAlmostEqual(neighbours, selectivity, delta=0.1)
+
+
+    def test_between_distances_of_integers(self):
+        rows = numpy.array([[0, 0], [3, 4]], dtype=numpy.float32)
+        for eps in (numpy.nextafter(5.0, 0), 5.0):
+            self.assertAlmostEqual(epsilon.between(rows, eps) ** 2, 25.5)
+        self.assertEqual(epsilon.between(rows / 8, 5.0), 5.0)
 
 
 class Explain(unittest.TestCase):

@@ -1,0 +1,56 @@
+"""Accuracy of the paper's FP16-32 and of the exact mode (section 4.6 of the paper, Tables 8 and 9)."""
+from page import PUBLISHED, digits, figure, measured_at, save, table
+
+PAPER_METHOD = "FP16-32 of the paper"
+
+
+def number(value):
+    """Exactly one is 1; what only rounds to it is not."""
+    return "1" if value == 1 else f"{value:.6f}"
+
+
+def section(results):
+    found = results["accuracy"]
+    if found is None:
+        return None
+    measurements = found["measurements"]
+    rows = []
+    for m in measurements:
+        errors = m["errors"] or {}
+        paper = PUBLISHED["accuracy"]["overlap"].get(m["data"], {}).get(str(m["selectivity"]))
+        rows.append([m["data"], m["rows"], m["dimensions"], m["selectivity"], m["method"], m["true_pairs"], number(m["overlap"]),
+                     m["missed"], m["spurious"], digits(errors.get("mean")), digits(errors.get("deviation")),
+                     digits(errors.get("most")), paper if m["method"] == PAPER_METHOD and paper else ""])
+    exact = [m for m in measurements if m["method"] != PAPER_METHOD]
+    right = all(m["overlap"] == 1 and not m["missed"] and not m["spurious"] and m["errors"] and m["errors"]["most"] == 0
+                for m in exact)
+    return "\n".join([
+        "## Accuracy", "",
+        "Truth is the join in FP64 without a filter. Overlap is the paper's Equation 3; the error is that of the distances of pairs "
+        "that both have. The paper's column is of its real sets, which ours imitate where the name is the same "
+        "([data sets](../bench/datasets/README.md)). " + measured_at(found), "",
+        results.picture("accuracy", "Histogram of the error of distances"), "",
+        table(["data", "n", "d", "S", "method", "pairs", "overlap", "missed", "spurious", "error, mean", "deviation", "largest",
+               "overlap in the paper"], rows), "",
+        f"The exact mode, with each filter: {'overlap 1 and error 0 in all' if right else '**not exact in all**'} "
+        f"{len(exact)} cases.", ""])
+
+
+def histogram_of(measurements):
+    """The FP16-32 case shown: as in the paper cifar60k, or else the first."""
+    cases = [m for m in measurements if m["method"] == PAPER_METHOD and m["errors"]]
+    return next((m for m in cases if m["data"].startswith("cifar")), cases[0] if cases else None)
+
+
+def plot(results):
+    found = results["accuracy"]
+    shown = histogram_of(found["measurements"]) if found else None
+    if shown is None:
+        return
+    fig, axes = figure(height=3)
+    axis = axes[0][0]
+    edges = shown["errors"]["histogram"]["edges"]
+    axis.stairs(shown["errors"]["histogram"]["counts"], edges, fill=True)
+    axis.set(xlabel="error of the distance, FP16-32 less FP64", ylabel="pairs",
+             title=f"{shown['data']}, d = {shown['dimensions']}, S = {shown['selectivity']}")
+    save(fig, results.plot("accuracy"))

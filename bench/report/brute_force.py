@@ -1,0 +1,51 @@
+"""Brute force over the dimensions beside FP64 (section 4.4 of the paper)."""
+from page import PUBLISHED, digits, figure, measured_at, save, table, tflops
+
+FILTERS = {"int8": "INT8 filter", "fp16": "FP16 filter", "fp64": "FP64, no filter"}
+
+
+def rate(m):
+    return tflops(m["n"], m["d"], m["seconds"]["median"])
+
+
+def section(results):
+    found = results["brute_force"]
+    if found is None:
+        return None
+    measurements = found["measurements"]
+    published = PUBLISHED["ted_join_brute"]
+    rows = []
+    for d in sorted({m["d"] for m in measurements}):
+        here = {m["filter"]: m for m in measurements if m["d"] == d}
+        any_of = next(iter(here.values()))
+        rows.append([d, any_of["n"], *(digits(rate(here[f])) if f in here else "" for f in FILTERS),
+                     digits(any_of["cublas_fp16_tflops"]), digits(any_of["cublas_fp64_tflops"]),
+                     digits(published.get(str(d)))])
+    same = all(m["same_pairs"] for m in measurements)
+    return "\n".join([
+        "## Brute force, tensor cores beside FP64", "",
+        "All joins are exact and include the recheck; the products of cuBLAS are products and nothing else, neither "
+        "comparisons nor results. TFLOPS are 2 n n d / t. " + measured_at(found), "",
+        results.picture("brute_force", "TFLOPS over dimensions"), "",
+        table(["d", "n", *FILTERS.values(), "cuBLAS FP16", "cuBLAS FP64", "TED-Join-Brute FP64 (paper, A100)"], rows), "",
+        "All joins of a row of the table gave the same pairs with the same bits." if same else "**Joins gave different pairs.**",
+        "Our FP64 join does without FP64 tensor cores, sums in the order that defines the distance, and is there to check the "
+        "others; products by cuBLAS in FP64 are faster than it.", ""])
+
+
+def plot(results):
+    found = results["brute_force"]
+    if found is None:
+        return
+    fig, axes = figure()
+    axis = axes[0][0]
+    for name, title in FILTERS.items():
+        points = sorted((m["d"], rate(m)) for m in found["measurements"] if m["filter"] == name)
+        axis.plot(*zip(*points), marker="o", markersize=4, label=title)
+    for key, title in (("cublas_fp16_tflops", "cuBLAS FP16 products alone"), ("cublas_fp64_tflops", "cuBLAS FP64 products alone")):
+        points = sorted({(m["d"], m[key]) for m in found["measurements"]})
+        axis.plot(*zip(*points), linestyle="--", color="0.4" if "16" in key else "0.7", label=title)
+    axis.set(xscale="log", yscale="log", xlabel="dimensions d", ylabel="TFLOPS (2 n n d / t)")
+    axis.set_xticks([64, 256, 1024, 4096], ["64", "256", "1024", "4096"])
+    axis.legend(fontsize=8)
+    save(fig, results.plot("brute_force"))

@@ -1,0 +1,42 @@
+"""The profiler table (section 4.4 of the paper)."""
+from page import PUBLISHED, digits, measured_at, table
+
+METRICS = {
+    "tensor_percent": "tensor pipe, %",
+    "fp64_percent": "FP64 pipe, %",
+    "l2_hit_percent": "L2 hit rate, %",
+    "dram_percent": "DRAM throughput, %",
+    "shared_percent": "shared memory throughput, %",
+    "bank_conflict_percent": "bank conflicts, %",
+    "clock": "clock, GHz",
+}
+NAMES = {"int8": "INT8 (wgmma)", "fp16": "FP16 (wgmma)", "mma.sync": "FP16 (mma.sync)", "fp64": "FP64"}
+
+
+def cell(launch, metric):
+    value = launch.get(metric)
+    if value is None:
+        return ""
+    return f"{value / 1e9:.2f}" if metric == "clock" else digits(value)
+
+
+def section(results):
+    found = results["profile"]
+    if found is None:
+        return None
+    launches = {(m["filter"], m["d"]): m for m in found["measurements"]}
+    columns = [(name, d) for name in NAMES for d in sorted({d for f, d in launches if f == name})]
+    published = PUBLISHED["profile"]
+    head = ["metric", *(f"{NAMES[name]}, d = {d}" for name, d in columns), *(f"paper, A100, d = {d}" for d in published)]
+    rows = [[title, *(cell(launches[column], metric) for column in columns), *(cell(published[d], metric) for d in published)]
+            for metric, title in METRICS.items()]
+    sizes = sorted({m["n"] for m in found["measurements"]})
+    return "\n".join([
+        "## Profiler", "",
+        f"Nsight Compute on the longest launch of each filter, n = {' and '.join(map(str, sizes))}, S = 64, clocks left alone. "
+        "Shared memory counts what threads load and store; wgmma and TMA move operands past that counter. " + measured_at(found),
+        "", table(head, rows), ""])
+
+
+def plot(results):
+    del results
