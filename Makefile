@@ -11,7 +11,7 @@
 
 EXTENSION = fasted
 
-BENCH_GOALS = bench-kernel bench-join bench-switches bench-cpu bench-gpu bench-rows
+BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-gpu bench-rows
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
 SETUP_GOALS = demo demo-clean check check-asan check-pg17 gpucheck setup-clean
@@ -23,16 +23,37 @@ export VARIANT
 $(SETUP_GOALS):
 	@test/setup/$@
 
-# bench/README.md says what each measures.
+# bench/README.md says what each measures.  "bench" and "bench-cpu" are the whole
+# evaluation, on a machine with a GPU and on one without.
 .PHONY: $(BENCH_GOALS)
-bench-kernel bench-join bench-switches:
-	@$(MAKE) -C bench/kernel $@
+PYTHON ?= python3
+bench:
+	@bench/throughput/run.py
+	@bench/brute_force/run.py
+	@bench/optimizations/run.py
+	@bench/profile/run.py
+	@bench/accuracy/run.py
+	@bench/real_world/run.py --gemm
+	@$(MAKE) --no-print-directory bench-gpu report
 bench-cpu:
 	@bench/cpu_join/run.py
+	@bench/real_world/run.py --device cpu
+	@$(MAKE) --no-print-directory bench-rows
+bench-data:
+	@bench/datasets/make.py wallpaper-sift debian-text
+report:
+	@bench/report/run.py
+bench-check:
+	@for test in bench/*/test_*.py; do $(PYTHON) $$test -v || exit; done
+	@$(PYTHON) bench/report/run.py --check
+bench-kernel bench-join:
+	@$(MAKE) -C bench/kernel $@
 bench-gpu:
 	@bench/gpu_join/run.py
+	@bench/gpu_join/large.py
 bench-rows:
 	@bench/rows_in/run.py
+	@bench/rows_out/run.py
 
 else
 

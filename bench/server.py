@@ -59,16 +59,22 @@ class Server:
 
 @contextlib.contextmanager
 def private_server(*make_arguments):
-    """A server with the extension created, in a directory that goes with it: (server, directory)."""
-    scratch = tempfile.mkdtemp(prefix="fasted-bench-")
+    """A server with the extension created, in a directory that goes with it: (server, directory).
+
+    FASTED_BENCH_DIR names a directory that stays, so that the next benchmark has nothing to build.
+    """
+    kept = os.environ.get("FASTED_BENCH_DIR")
+    scratch = kept or tempfile.mkdtemp(prefix="fasted-bench-")
+    os.makedirs(scratch, exist_ok=True)
     os.chmod(scratch, 0o1777)     # the server's user makes its directory in it
     server = Server(f"{scratch}/pg", *make_arguments)
     try:
-        server.psql("CREATE EXTENSION fasted")
+        server.psql("DROP EXTENSION IF EXISTS fasted CASCADE; CREATE EXTENSION fasted")
         yield server, scratch
     finally:
-        server.remove()
-        shutil.rmtree(scratch, ignore_errors=True)
+        if not kept:
+            server.remove()
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def gpu_architectures():

@@ -159,7 +159,8 @@ SetDimensions(RowSink *sink, int dimensions)
 	problem.threads = fasted_setting_threads;
 	problem.expected_rows = join->expected_rows;
 	problem.kernel = RequestedCpuKernel();
-	problem.approximate = !fasted_setting_refine;
+	/* rows in memory are joined for their exact distances, never for the paper's result */
+	problem.approximate = !fasted_setting_refine && join->array == NULL;
 	if (join->engine != fasted_cpu_engine())
 	{
 		problem.filter = fasted_setting_filter;

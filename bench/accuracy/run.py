@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Accuracy of FP16-32 and of the exact mode (the paper's section 4.6, Tables 8 and 9 and the histogram).
 
-    bench/accuracy/run.py --data cifar60k debian-text [--rows 60000] [--selectivity 64 128 256]
+    bench/accuracy/run.py [--data embedding-512 debian-text ...] [--rows 60000] [--selectivity 64 128 256]
 
 Truth is the extension's join in FP64 without a filter (fasted.filter = fp64), which
 the tests compare with independent brute forces.  Beside it stand the paper's FP16-32
@@ -23,6 +23,7 @@ from peers import compare, postgres  # noqa: E402
 from server import gpu_architectures, private_server  # noqa: E402
 
 TABLE = "items"
+DATA = ["embedding-512", "debian-text", "wallpaper-sift", "sift-like", "tiny-like", "gist-like"]
 TRUTH = "SET fasted.filter = fp64;"
 METHODS = {
     "FP16-32 of the paper": "SET fasted.filter = fp16; SET fasted.refine = off;",
@@ -47,8 +48,8 @@ def measure(server, data, rows, selectivity, found, settings):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", required=True)
-    parser.add_argument("--rows", type=int, default=100000, help="the first rows, at most")
+    parser.add_argument("--data", nargs="+", default=DATA)
+    parser.add_argument("--rows", type=int, default=60000)
     parser.add_argument("--selectivity", type=int, nargs="+", default=[64, 128, 256])
     args = parser.parse_args()
 

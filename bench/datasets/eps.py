@@ -49,7 +49,10 @@ def main():
     parser.add_argument("-s", dest="neighbours", type=int, nargs="+", default=[64, 128, 256])
     parser.add_argument("--queries", type=int, default=1000)
     args = parser.parse_args()
-    x = datasets.load(args.name, args.rows)
+    try:
+        x = datasets.load(args.name, args.rows)
+    except (datasets.MissingFile, ValueError) as error:
+        sys.exit(f"eps.py: {error}")
     print(f"{args.name}: {len(x)} x {x.shape[1]}, {args.queries} queries")
     for s, eps in zip(args.neighbours, distances(x, args.neighbours, args.queries)):
         print(f"S = {s}: {eps:.6g}")

@@ -23,7 +23,18 @@ neighbours within r grows like r^(2 GROWTH) as it does in the real sets: from S 
 128 to 256 their distance grows by 1.11 to 1.12 each time.  "most" is tuned to the
 distance at S = 64 that the FaSTED paper gives for Sift10M, Gist1M and Tiny5M.
 
-@MEASURED@
+What came out, at the size that is each one's default and from 1000 rows:
+
+              S = 64, 128, 256            the paper
+  sift-like   122.2, 136.3, 154.3         122.5, 136.5, 152.5            norm 512, 19 % zeros, at most 255
+  gist-like   0.4782, 0.5392, 0.6087      0.4736, 0.5292, 0.5937   norm 2.0 to 5.8
+  tiny-like   0.1829, 0.2043, 0.2295      0.1831, 0.2045, 0.2275   norm 1.2 to 3.2
+
+The largest clusters decide, so another n moves these: gist-like of 100000 rows has
+0.553 at S = 64, sift-like 121.7.  SIFT descriptors of photographs (OpenCV, its usual
+contrast) have 19 % zeros, quartiles 1, 9, 34 and lie 518 apart at random; sift-like
+has 19 %, 2, 15, 44, and 547.  embedding-384 of 100000 rows: 0.672, 0.773, 1.246; its
+clusters end at 200 rows, hence the step.
 """
 import functools
 import re

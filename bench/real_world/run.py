@@ -39,6 +39,7 @@ from server import gpu_architectures, private_server  # noqa: E402
 
 KEY = ("data", "rows", "selectivity", "method", "output", "call")
 TABLE = "items"
+DATA = ["debian-text", "wallpaper-sift", "embedding-512=60000", "gist-like"]
 EPS_TIES = 1e-9                 # relative; nearer to eps than this, FP64 sums in another order may differ
 
 
@@ -277,8 +278,8 @@ class Run:
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", required=True, help="names that bench/datasets knows")
-    parser.add_argument("--rows", type=int, help="the first rows only")
+    parser.add_argument("--data", nargs="+", default=DATA, help="names that bench/datasets knows, NAME or NAME=ROWS")
+    parser.add_argument("--rows", type=int, help="so many rows of those without a number")
     parser.add_argument("--selectivity", nargs="+", type=int, default=[64, 128, 256])
     parser.add_argument("--only", nargs="+", help="methods with one of these words in their name")
     parser.add_argument("--output", nargs="+", choices=sorted(ours.QUERIES), help="of the join inside PostgreSQL")
@@ -306,8 +307,9 @@ def main():
         server.psql("ALTER SYSTEM SET max_wal_size = '16GB'")
         server.start()
         run = Run(args, server, {"postgresql": server.psql("SHOW server_version"), "processors_used": os.cpu_count()})
-        for data in args.data:
-            run.attempt(data, "data set", lambda: run.data_set(data, load(data, rows=args.rows)))
+        for named in args.data:
+            data, _, rows = named.partition("=")
+            run.attempt(data, "data set", lambda: run.data_set(data, load(data, rows=int(rows) if rows else args.rows)))
 
 
 if __name__ == "__main__":

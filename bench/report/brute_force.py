@@ -47,5 +47,5 @@ def plot(results):
         axis.plot(*zip(*points), linestyle="--", color="0.4" if "16" in key else "0.7", label=title)
     axis.set(xscale="log", yscale="log", xlabel="dimensions d", ylabel="TFLOPS (2 n n d / t)")
     axis.set_xticks([64, 256, 1024, 4096], ["64", "256", "1024", "4096"])
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     save(fig, results.plot("brute_force"))

@@ -28,6 +28,16 @@ class Results:
         return f"![{text}](../bench/results/{self.machine}/{name}.svg)"
 
 
+def paper_set(n, d):
+    """The name of the paper's real set of this shape, or of these dimensions where n is None."""
+    return next((name for name, shape in PUBLISHED["sets"].items() if shape[1] == d and n in (None, shape[0])), None)
+
+
+def published(kind, name, selectivity):
+    """A number of the paper for one of its real sets, or None."""
+    return PUBLISHED[kind].get(name, {}).get(str(selectivity))
+
+
 def tflops(n, d, seconds):
     return 2.0 * n * n * d / seconds * 1e-12
 

@@ -1,5 +1,7 @@
 """End to end on data sets, and beside what people use (section 4.5 of the paper)."""
-from page import PUBLISHED, digits, figure, measured_at, save, seconds, table, tflops
+import statistics
+
+from page import digits, figure, measured_at, paper_set, published, save, seconds, table, tflops
 
 OURS = "fasted cuda"
 GEMM = "cuBLAS GEMM alone"
@@ -37,11 +39,23 @@ def ours_table(measurements):
     for m in timed(measurements, method=OURS, output="count", call="first"):
         key = {name: m[name] for name in ("data", "rows", "selectivity")}
         warm = one(measurements, method=OURS, output="count", call="warm", **key)
-        paper = PUBLISHED["real_world_seconds"].get(m["data"], {}).get(str(m["selectivity"]))
+        paper = published("real_world_seconds", paper_set(m["rows"], m["dimensions"]), m["selectivity"])
         rows.append([m["data"], m["rows"], m["dimensions"], m["selectivity"], digits(m["eps"], 5), m.get("pairs", ""), seconds(m["seconds"]),
                      seconds(warm["seconds"]), digits(tflops(m["rows"], m["dimensions"], warm["seconds"]["median"])),
                      digits(paper), (m.get("parts") or {}).get("distance_filter", "")])
     return table(["data", "n", "d", "S", "eps", "pairs", "first call, s", "warm, s", "warm, TFLOPS", "paper, A100, s", "filter"], rows)
+
+
+def large_table(found):
+    """What bench/gpu_join/large.py measured."""
+    rows = []
+    for row in found["rows"]:
+        first, warm = ({"median": statistics.median(row[call]), "least": min(row[call]), "most": max(row[call]), "all": row[call]}
+                       for call in ("first", "warm"))
+        paper = published("real_world_seconds", paper_set(row["n"], row["d"]), 64)
+        rows.append(["embeddings", row["n"], row["d"], 64, row["pairs"], seconds(first), seconds(warm),
+                     digits(tflops(row["n"], row["d"], warm["median"])), digits(paper)])
+    return table(["data", "n", "d", "S", "pairs", "first call, s", "warm, s", "warm, TFLOPS", "paper, A100, s"], rows)
 
 
 def parts_table(measurements):
@@ -102,6 +116,15 @@ def without_times(measurements):
     return [f"- {m['data']}, {m['method']}: {m['reason']}" for m in measurements if "reason" in m]
 
 
+def large_tables(results):
+    """A paragraph on tables of many rows, in a run of its own."""
+    found = results["large"]
+    if found is None:
+        return []
+    machine = found["machine"]
+    return [f"Larger tables, in a run of their own (revision {machine['revision']}, {machine['date']}):", "", large_table(found), ""]
+
+
 def section(results):
     found = results["real_world"]
     if found is None:
@@ -111,9 +134,10 @@ def section(results):
     wrong = [m for m in checks if m["missed"] or m["spurious"]]
     text = ["## End to end, inside PostgreSQL", "",
             "From the SQL statement to the last row: `SELECT count(*)` over the join of a table in the page cache. \"First\" is the first "
-            "call of a new session, which wakes the GPU; \"warm\" a later one. The paper's times are of the real sets, of which "
-            "ours of the same name are imitations of the same size ([data sets](../bench/datasets/README.md)). " + measured_at(found), "",
+            "call of a new session, which wakes the GPU; \"warm\" a later one. The paper's times are of its real sets of the same "
+            "size, on another GPU; [ours](../bench/datasets/README.md) are others. " + measured_at(found), "",
             results.picture("real_world", "Seconds from the statement to the count"), "", ours_table(measurements), "",
+            *large_tables(results),
             "Where the time goes, in a warm call under EXPLAIN ANALYZE. Reading, waiting and output follow one another; what the GPU "
             "does overlaps them.", "", parts_table(measurements), "",
             f"The exact answers themselves were checked by an independent brute force in FP64 on all pairs of "
@@ -167,7 +191,8 @@ def plot(results):
                 axis.bar(place + shift, spread["median"], 0.38, color="C0" if call == "first" else "C1",
                          yerr=[[spread["median"] - spread["least"]], [spread["most"] - spread["median"]]], capsize=2,
                          label=f"{call} call" if place == 0 else None)
-        paper = PUBLISHED["real_world_seconds"].get(data, {}).get("64")
+        shape = one(measurements, data=data, rows=rows, method=OURS, output="count")
+        paper = published("real_world_seconds", paper_set(rows, shape["dimensions"]), 64)
         if paper:
             axis.plot(place, paper, marker="_", markersize=22, color="0.3", linestyle="", label="paper, A100" if place == 0 else None)
     axis.set(yscale="log", ylabel="seconds, S = 64")
