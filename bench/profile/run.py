@@ -5,8 +5,7 @@
 
 INT8 and FP16 through wgmma, FP16 through mma.sync (the paper's design), and FP64
 without a filter, of fewer rows.  Of each the longest launch is recorded.
-Clocks are left alone.  "Shared memory" is what loads and stores of threads use of
-it; operands that wgmma and TMA move by themselves do not count there.
+Clocks are left alone.
 """
 import argparse
 import csv

@@ -34,7 +34,7 @@ def section(results):
     return "\n".join([
         "## Profiler", "",
         f"Nsight Compute on the longest launch of each filter, n = {' and '.join(map(str, sizes))}, S = 64, clocks left alone. "
-        "Shared memory counts what threads load and store; wgmma and TMA move operands past that counter. " + measured_at(found),
+        "Shared memory is the throughput of its data pipe; bank conflicts are a share of its wavefronts. " + measured_at(found),
         "", table(head, rows), ""])
 
 

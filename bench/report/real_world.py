@@ -136,7 +136,7 @@ def section(results):
             "From the SQL statement to the last row: `SELECT count(*)` over the join of a table in the page cache. \"First\" is the first "
             "call of a new session, which wakes the GPU; \"warm\" a later one. The paper's times are of its real sets of the same "
             "size, on another GPU; [ours](../bench/datasets/README.md) are others. " + measured_at(found), "",
-            results.picture("real_world", "Seconds from the statement to the count"), "", ours_table(measurements), "",
+            results.picture("real_world", "Seconds from the statement to the count, and of each method to all pairs"), "", ours_table(measurements), "",
             *large_tables(results),
             "Where the time goes, in a warm call under EXPLAIN ANALYZE. Reading, waiting and output follow one another; what the GPU "
             "does overlaps them.", "", parts_table(measurements), "",
@@ -159,43 +159,89 @@ def section(results):
     return "\n".join(text)
 
 
+def headlines(results):
+    """What users feel, and that the answers were checked."""
+    found = results["large"]
+    for row in found["rows"] if found else []:
+        paper = published("real_world_seconds", paper_set(row["n"], row["d"]), 64)
+        against = f"; the paper's set of that size took {digits(paper)} s on its GPU" if paper else ""
+        yield (f"- From the SQL statement to the count, {row['n']} x {row['d']}: {digits(statistics.median(row['first']))} s in a new session, "
+               f"{digits(statistics.median(row['warm']))} s later{against}.")
+    found = results["real_world"]
+    exported = [(m, ratio(found["measurements"], m)) for m in timed(found["measurements"]) if m["method"].startswith("export")] if found else []
+    times = [r for _, r in exported if r]
+    if times:
+        yield f"- The round trip out of the table, through PyTorch or FAISS, and back takes {digits(min(times))} to {digits(max(times))} times as long."
+
+
 def losses(results):
-    """Lines on methods that were faster than we are."""
+    """Methods that were faster than we are, as a table; None without any."""
     found = results["real_world"]
     if found is None:
-        return
+        return None
     measurements = found["measurements"]
+    rows = []
     for data, count in shapes(measurements):
         for name, m in peers(measurements, data, count):
             times = ratio(measurements, m)
             if not name.startswith("fasted") and times is not None and times < 1:
-                yield (f"- {data}, {count} x {m['dimensions']}, S = {m['selectivity']}: {name} takes {digits(times)} of our time"
-                       + (f", and misses {m['missed']} pairs and invents {m['spurious']}" if m.get("missed") or m.get("spurious") else "") + ".")
+                rows.append([data, count, m["dimensions"], m["selectivity"], name, digits(times), m.get("missed", ""), m.get("spurious", "")])
+    return table(["data", "n", "d", "S", "method", "its time / ours", "missed", "spurious"], rows) if rows else None
+
+
+def counted(results):
+    """[(name, n, d, {"first": spread, "warm": spread})] of statements that count, S = 64, all rows of a set; then the larger tables."""
+    measurements = results["real_world"]["measurements"]
+    largest = {}
+    for m in timed(measurements, method=OURS, output="count", selectivity=64):
+        largest[m["data"]] = max(m["rows"], largest.get(m["data"], 0))
+    for data, rows in largest.items():
+        key = {"data": data, "rows": rows, "method": OURS, "output": "count", "selectivity": 64}
+        found = {call: one(measurements, call=call, **key) for call in ("first", "warm")}
+        yield data, rows, found["warm"]["dimensions"], {call: m["seconds"]["all"] for call, m in found.items()}
+    for row in (results["large"] or {"rows": []})["rows"]:
+        yield "embeddings", row["n"], row["d"], {call: row[call] for call in ("first", "warm")}
+
+
+def plot_counted(axis, results):
+    names = []
+    for place, (data, n, d, times) in enumerate(counted(results)):
+        names.append(f"{data}\n{n} x {d}")
+        for call, colour in (("first", "C0"), ("warm", "C1")):
+            axis.plot(times[call], [place] * len(times[call]), "o", markersize=4, alpha=0.6, color=colour,
+                      label=f"{call} call" if place == 0 else None)
+        paper = published("real_world_seconds", paper_set(n, d), 64)
+        if paper:
+            axis.plot(paper, place, "x", color="0.3", label=None if any(t.get_label() == "paper, A100" for t in axis.lines) else "paper, A100")
+    axis.set(xscale="log", xlabel="seconds, from the statement to the count")
+    axis.set_yticks(range(len(names)), names, fontsize=8)
+    axis.legend(fontsize=8)
+
+
+def plot_methods(axis, measurements):
+    """Seconds of each method to all pairs, a line for each shape, S = 64."""
+    places = [shape for shape in shapes(measurements)
+              if timed(measurements, data=shape[0], rows=shape[1], selectivity=64)]
+    numbers = {}
+    for place, (data, rows) in enumerate(places):
+        for name, m in peers(measurements, data, rows):
+            if m["selectivity"] != 64:
+                continue
+            known = name in numbers
+            number = numbers.setdefault(name, len(numbers))
+            axis.plot(m["seconds"]["median"], place, "D" if name.startswith("fasted") else "o", markersize=5, color=f"C{number % 10}",
+                      label=None if known else name, fillstyle="full" if number < 10 else "none")
+    axis.set(xscale="log", xlabel="seconds to all pairs in the client")
+    axis.set_yticks(range(len(places)), [f"{data}\n{rows}" for data, rows in places], fontsize=8)
+    axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def plot(results):
     found = results["real_world"]
     if found is None:
         return
-    measurements = found["measurements"]
-    largest = {}
-    for m in timed(measurements, method=OURS, output="count"):
-        largest[m["data"]] = max(m["rows"], largest.get(m["data"], 0))
-    fig, axes = figure(width=1.3 * len(largest) + 3, height=3.2)
-    axis = axes[0][0]
-    for place, (data, rows) in enumerate(largest.items()):
-        for shift, call in ((-0.2, "first"), (0.2, "warm")):
-            m = one(measurements, data=data, rows=rows, method=OURS, output="count", call=call, selectivity=64)
-            if m:
-                spread = m["seconds"]
-                axis.bar(place + shift, spread["median"], 0.38, color="C0" if call == "first" else "C1",
-                         yerr=[[spread["median"] - spread["least"]], [spread["most"] - spread["median"]]], capsize=2,
-                         label=f"{call} call" if place == 0 else None)
-        shape = one(measurements, data=data, rows=rows, method=OURS, output="count")
-        paper = published("real_world_seconds", paper_set(rows, shape["dimensions"]), 64)
-        if paper:
-            axis.plot(place, paper, marker="_", markersize=22, color="0.3", linestyle="", label="paper, A100" if place == 0 else None)
-    axis.set(yscale="log", ylabel="seconds, S = 64")
-    axis.set_xticks(range(len(largest)), [f"{data}\n{rows}" for data, rows in largest.items()], fontsize=8)
-    axis.legend(fontsize=8)
+    fig, axes = figure(2, height=3.8)
+    plot_counted(axes[0][0], results)
+    plot_methods(axes[0][1], found["measurements"])
+    fig.tight_layout()
     save(fig, results.plot("real_world"))

@@ -8,6 +8,20 @@ def rate(m, part):
     return tflops(m["n"], m["d"], m[part]["median"])
 
 
+def headlines(results):
+    """One line: how much faster than cuBLAS at the most rows."""
+    found = results["throughput"]
+    if found is None:
+        return
+    measurements = found["measurements"]
+    most = max(m["n"] for m in measurements)
+    ratios = [rate(m, "seconds") / m["cublas_fp16_tflops"] for m in measurements if m["n"] == most and m["filter"] == "int8"
+              and m["cublas_fp16_tflops"]]
+    best = max(rate(m, "seconds") for m in measurements)
+    yield (f"- {most} rows in GPU memory are joined, exact recheck included, at {min(ratios):.1f} to {max(ratios):.1f} times the rate of "
+           f"cuBLAS's FP16 products of the same rows, up to {best:.0f} TFLOPS.")
+
+
 def section(results):
     found = results["throughput"]
     if found is None:
