@@ -29,13 +29,13 @@ import numpy
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+from peers import binary_copy  # noqa: E402
 from server import describe_gpu, describe_machine, gpu_architectures, private_server, write_results  # noqa: E402
 
 NEIGHBOURS = 64
 CHUNK = 20000
 QUERIES = 64
 BINS = numpy.linspace(0, 2, 200001)
-FLOAT4 = 700                    # the type's oid
 
 
 def centres(n, d):
@@ -52,19 +52,6 @@ def chunk_of_rows(number, n, d, middles):
     return v / numpy.linalg.norm(v, axis=1, keepdims=True)
 
 
-def binary_copy(first, v):
-    """Rows (id bigint, v real[]) as COPY (FORMAT binary) reads them."""
-    n, d = v.shape
-    row = numpy.zeros(n, dtype=[("fields", ">i2"), ("id_size", ">i4"), ("id", ">i8"), ("v_size", ">i4"), ("head", ">i4", 5),
-                                ("elements", [("size", ">i4"), ("value", ">f4")], d)])
-    row["fields"], row["id_size"], row["v_size"] = 2, 8, 20 + 8 * d
-    row["id"] = first + numpy.arange(n)
-    row["head"] = [1, 0, FLOAT4, d, 1]
-    row["elements"]["size"] = 4
-    row["elements"]["value"] = v
-    return row.tobytes()
-
-
 def fill(share):
     """One of several processes: its chunks into the table; counts of distances to the queries."""
     env, n, d, part, parts = share
@@ -72,13 +59,13 @@ def fill(share):
     queries = chunk_of_rows(0, n, d, middles)[:QUERIES]
     counts = numpy.zeros(len(BINS) - 1, dtype=numpy.int64)
     psql = subprocess.Popen(["psql", "-Xq", "-c", "COPY items FROM STDIN (FORMAT binary)"], stdin=subprocess.PIPE, env=env)
-    psql.stdin.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
+    psql.stdin.write(binary_copy.HEADER)
     for number in range(part, (n + CHUNK - 1) // CHUNK, parts):
         v = chunk_of_rows(number, n, d, middles)
-        psql.stdin.write(binary_copy(number * CHUNK, v))
+        psql.stdin.write(binary_copy.rows_out(number * CHUNK, v))
         distances = numpy.sqrt(numpy.maximum(0, 2 - 2 * (queries @ v.T)))
         counts += numpy.histogram(distances, BINS)[0]
-    psql.stdin.write(b"\xff\xff")
+    psql.stdin.write(binary_copy.TRAILER)
     psql.stdin.close()
     if psql.wait() != 0:
         raise RuntimeError("COPY failed")
