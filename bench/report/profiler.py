@@ -25,17 +25,16 @@ def section(results):
     if found is None:
         return None
     launches = {(m["filter"], m["d"]): m for m in found["measurements"]}
-    columns = [(name, d) for name in NAMES for d in sorted({d for f, d in launches if f == name})]
     published = PUBLISHED["profile"]
-    head = ["metric", *(f"{NAMES[name]}, d = {d}" for name, d in columns), *(f"paper, A100, d = {d}" for d in published)]
-    rows = [[title, *(cell(launches[column], metric) for column in columns), *(cell(published[d], metric) for d in published)]
-            for metric, title in METRICS.items()]
+    rows = [[title, d, *(cell(launches[name, d], metric) for metric in METRICS)] for name, title in NAMES.items()
+            for d in sorted({d for f, d in launches if f == name})]
+    rows += [["paper, A100", d, *(cell(launch, metric) for metric in METRICS)] for d, launch in published.items()]
     sizes = sorted({m["n"] for m in found["measurements"]})
     return "\n".join([
         "## Profiler", "",
         f"Nsight Compute on the longest launch of each filter, n = {' and '.join(map(str, sizes))}, S = 64, clocks left alone. "
         "Shared memory is the throughput of its data pipe; bank conflicts are a share of its wavefronts. " + measured_at(found),
-        "", table(head, rows), ""])
+        "", table(["filter", "d", *METRICS.values()], rows), ""])
 
 
 def plot(results):

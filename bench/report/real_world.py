@@ -34,11 +34,11 @@ def part(m, name):
     return digits({**parts.get("session_seconds", {}), **parts.get("engine_seconds", {})}.get(name))
 
 
-def ours_table(measurements):
+def ours_table(measurements, ours=OURS):
     rows = []
-    for m in timed(measurements, method=OURS, output="count", call="first"):
+    for m in timed(measurements, method=ours, output="count", call="first"):
         key = {name: m[name] for name in ("data", "rows", "selectivity")}
-        warm = one(measurements, method=OURS, output="count", call="warm", **key)
+        warm = one(measurements, method=ours, output="count", call="warm", **key)
         paper = published("real_world_seconds", paper_set(m["rows"], m["dimensions"]), m["selectivity"])
         rows.append([m["data"], m["rows"], m["dimensions"], m["selectivity"], digits(m["eps"], 5), m.get("pairs", ""), seconds(m["seconds"]),
                      seconds(warm["seconds"]), digits(tflops(m["rows"], m["dimensions"], warm["seconds"]["median"])),
@@ -78,23 +78,23 @@ def peers(measurements, data, rows):
                 yield name, found
 
 
-def beside(measurements, m):
+def beside(measurements, m, ours=OURS):
     """Our join inside PostgreSQL that streams the same rows of the same data."""
-    return best_call(measurements, data=m["data"], rows=m["rows"], selectivity=m["selectivity"], method=OURS, output="rows")
+    return best_call(measurements, data=m["data"], rows=m["rows"], selectivity=m["selectivity"], method=ours, output="rows")
 
 
-def ratio(measurements, m):
-    ours = beside(measurements, m)
-    return m["seconds"]["median"] / ours["seconds"]["median"] if ours else None
+def ratio(measurements, m, ours=OURS):
+    found = beside(measurements, m, ours)
+    return m["seconds"]["median"] / found["seconds"]["median"] if found else None
 
 
-def peers_table(measurements):
+def peers_table(measurements, ours=OURS):
     rows = []
     for data, count in shapes(measurements):
         for name, m in peers(measurements, data, count):
-            times = ratio(measurements, m)
+            times = ratio(measurements, m, ours)
             rows.append([data, count, m["dimensions"], m["selectivity"], name, seconds(m["seconds"]),
-                         "1" if name == OURS else digits(times), m.get("missed", ""), m.get("spurious", "")])
+                         "1" if name == ours else digits(times), m.get("missed", ""), m.get("spurious", "")])
     return table(["data", "n", "d", "S", "method", "seconds", "times ours", "missed", "spurious"], rows)
 
 
