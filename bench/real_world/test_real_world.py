@@ -63,7 +63,8 @@ class Epsilon(unittest.TestCase):
     def test_by_the_server(self):
         rows = numpy.full((3, 2), 0.25, dtype=numpy.float32)
         found = epsilon.choose(Server("1", "0.5|0.4|0.6"), "items", rows, [64])
-        self.assertEqual(found, {64: {"eps": 0.5, "eps_low": 0.4, "eps_high": 0.6, "eps_source": "fasted_epsilon"}})
+        self.assertEqual(found, {64: {"eps": 0.5, "eps_low": 0.4, "eps_high": 0.6, "eps_source": "fasted_epsilon",
+                                      "seed": epsilon.SEED}})
 
     def test_by_a_sample(self):
         """All rows asked: the mean number of neighbours is S."""

@@ -1,6 +1,6 @@
 """The same end to end on machines without a GPU, where the CPU engine is the default."""
 import real_world
-from page import Results, measured_at
+from page import Results, digits, measured_at
 
 OURS = "fasted cpu"
 
@@ -12,6 +12,17 @@ def machines(results):
         found = other["real_world"] if folder != results.folder else None
         if found and "gpu" not in found["environment"]:
             yield found
+
+
+def headlines(results):
+    """How much longer others take; but for the approximate index, which is no join of all pairs."""
+    for found in machines(results):
+        measurements = found["measurements"]
+        times = [real_world.ratio(measurements, m, OURS) for data, count in real_world.shapes(measurements)
+                 for name, m in real_world.peers(measurements, data, count) if name not in (OURS, "pgvector HNSW")]
+        env = found["environment"]
+        yield (f"- Without a GPU ({env['processor']}, {env['processors']} processors), what people use takes {digits(min(times))} to "
+               f"{digits(max(times))} times as long as the join inside PostgreSQL.")
 
 
 def section(results):

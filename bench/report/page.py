@@ -64,6 +64,9 @@ def seconds(spread):
 
 
 def table(head, rows):
+    """Markdown; a column without a value is left out."""
+    used = [i for i in range(len(head)) if any(row[i] not in ("", None) for row in rows)]
+    head, rows = [head[i] for i in used], [[row[i] for i in used] for row in rows]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines)

@@ -55,7 +55,7 @@ def where_we_lose(results):
 
 
 def summary(results):
-    lines = [line for module in (throughput, real_world, accuracy) for line in module.headlines(results)]
+    lines = [line for module in (throughput, real_world, on_cpu, accuracy) for line in module.headlines(results)]
     return "\n".join(lines + [""])
 
 
