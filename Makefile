@@ -49,7 +49,6 @@ bench-check:
 bench-kernel bench-join:
 	@$(MAKE) -C bench/kernel $@
 bench-gpu:
-	@bench/gpu_join/run.py
 	@bench/gpu_join/large.py
 bench-rows:
 	@bench/rows_in/run.py
