@@ -56,8 +56,9 @@ def node(plan):
     return next((found for found in map(node, plan.get("Plans", [])) if found), None)
 
 
-def explain(server, settings, query, warm=True):
-    """What EXPLAIN (ANALYZE) says of a call, the second one of a session if warm, in seconds.
+def explain(server, settings, query, repeats):
+    """What EXPLAIN (ANALYZE) says of a warm call, in seconds: of so many of a session after its first, the
+    one with the median total; of the first, where repeats is 0.
 
     session_seconds: read, wait and output follow one another; what is left of the total is
     starting, aggregates and the executor.  read includes converting rows and handing
@@ -67,12 +68,14 @@ def explain(server, settings, query, warm=True):
     CPU, they are sums over threads.
     """
     analyze = f"EXPLAIN (ANALYZE, FORMAT json) {query};"
-    answers = server.psql(f"{settings}\n" + f"\\echo ---\n{analyze}\n" * (2 if warm else 1))
-    top = json.loads(answers.split("---\n")[-1])[0]
+    answers = server.psql(f"{settings}\n" + f"\\echo ---\n{analyze}\n" * (1 + repeats))
+    plans = [json.loads(answer)[0] for answer in answers.split("---\n")[1:]]
+    plans = sorted(plans[1:] or plans, key=lambda plan: plan["Execution Time"])
+    top = plans[(len(plans) - 1) // 2]
     found = node(top["Plan"])
     seconds = {name: {short: found[key] / 1000 for key, short in keys.items() if key in found}
                for name, keys in (("session_seconds", SESSION), ("engine_seconds", ENGINE))}
-    return {"total": top["Execution Time"] / 1000, **seconds,
+    return {"total": top["Execution Time"] / 1000, "totals": [plan["Execution Time"] / 1000 for plan in plans], **seconds,
             **{key.lower().replace(" ", "_"): found[key] for key in FACTS if key in found}}
 
 

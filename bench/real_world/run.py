@@ -138,7 +138,8 @@ class Case:
         if output == "table":
             return None
         query = f"SELECT {'count(*)' if output == 'count' else 'sum(dist)'} FROM {self.join()}"
-        return ours.explain(self.run.server, self.settings(method), query, warm_seconds < self.run.args.limit_seconds / 4)
+        repeats = min(self.run.args.repeats, int(self.run.args.limit_seconds / 2 / max(warm_seconds, 0.001)))
+        return ours.explain(self.run.server, self.settings(method), query, repeats)
 
     def measure_ours(self, method):
         args, server, settings = self.run.args, self.run.server, self.settings(method)

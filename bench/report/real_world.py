@@ -138,7 +138,7 @@ def section(results):
             "size, on another GPU; [ours](../bench/datasets/README.md) are others. " + measured_at(found), "",
             results.picture("real_world", "Seconds from the statement to the count, and of each method to all pairs"), "", ours_table(measurements), "",
             *large_tables(results),
-            "Where the time goes, in a warm call under EXPLAIN ANALYZE. Reading, waiting and output follow one another; what the GPU "
+            "Where the time goes, in one warm call under EXPLAIN ANALYZE. Reading, waiting and output follow one another; what the GPU "
             "does overlaps them.", "", parts_table(measurements), "",
             f"The exact answers themselves were checked by an independent brute force in FP64 on all pairs of "
             f"{sum(m['checked_rows'] for m in checks)} rows, {sum(m['checked_pairs'] for m in checks)} pairs: "
