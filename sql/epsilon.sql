@@ -29,6 +29,11 @@ SELECT s, is_exact('points', s) FROM unnest('{0.001, 1, 64, 777.7, 2999}'::float
 CREATE VIEW few AS SELECT * FROM points WHERE id <= 50;
 SELECT s, is_exact('few', s) FROM unnest('{0.001, 1, 49}'::float8[]) AS s;
 
+-- exactly so many pairs, whatever S = 2 k / n is rounded to
+SELECT count(*) AS wrong FROM generate_series(1, 1225, 3) AS k,
+	LATERAL fasted_epsilon('few', 'v', k * 2.0::float8 / 50) AS e
+WHERE k <> (SELECT count(*) FROM fasted_self_join('few', 'v', 'Infinity', id_column => 'id') AS p WHERE p.dist <= e.eps);
+
 -- many equal distances: more pairs than can be held at 0, and at 1
 CREATE TABLE twins AS SELECT i AS id, ARRAY[i % 2]::real[] AS v FROM generate_series(1, 3000) AS i;
 SELECT s, eps FROM unnest('{1, 1499, 1500, 2999}'::float8[]) AS s, fasted_epsilon('twins', 'v', s);
@@ -109,6 +114,14 @@ CREATE VIEW wide AS SELECT array_fill(i::real, ARRAY[1000]) AS v FROM generate_s
 SELECT * FROM fasted_epsilon('wide', 'v', 1, 500);
 \echo :SQLSTATE
 SELECT sampled FROM fasted_epsilon('wide', 'v', 100);
+CREATE VIEW wider AS SELECT array_fill(i::real, ARRAY[4096]) AS v FROM generate_series(1, 200) AS i;
+SELECT * FROM fasted_epsilon('wider', 'v', 10);
+-- the limit is that at the start, whatever the view does to it
+SET fasted.memory_limit = '16MB';
+CREATE VIEW shrinking AS SELECT array_fill(CASE WHEN i = 3000 AND
+	set_config('fasted.memory_limit', '1MB', false) IS NULL THEN 0 ELSE i END::real, ARRAY[200]) AS v
+	FROM generate_series(1, 10000) AS i;
+SELECT rows, sampled FROM fasted_epsilon('shrinking', 'v', 10, 9000);
 RESET fasted.memory_limit;
 
 -- the caller's rights, which need not include the key

@@ -38,9 +38,6 @@
 
 PG_FUNCTION_INFO_V1(fasted_epsilon);
 
-/* With fewer rows there is no telling how sure an estimate is. */
-#define LEAST_SAMPLE_ROWS 100
-
 /* A sample with fewer pairs within eps gets a warning, and the number it needs. */
 #define FEW_PAIRS 50.0
 #define ENOUGH_PAIRS 1000.0
@@ -202,13 +199,26 @@ PairsDeviation(const FastedPair *pairs, size_t npairs, double m, double fraction
 	return all * sqrt(Max(variance, 0.0));
 }
 
+/* The least number of pairs of so many rows with which rows have S neighbours on average. */
+static double
+PairsWanted(double selectivity, double rows)
+{
+	double		pairs = ceil(selectivity * rows / 2.0);
+
+	/* the product may have been rounded past a whole number */
+	if (2.0 * (pairs - 1.0) / rows >= selectivity)
+		pairs--;
+	else if (2.0 * pairs / rows < selectivity)
+		pairs++;
+	return Max(1.0, Min(pairs, PairsOf(rows)));
+}
+
 /* All rows are there: the distance within which half of S n pairs are. */
 static void
 FindExactly(const VectorSource *source, const RowArray *array, double selectivity, Estimate *estimate)
 {
-	double		rank = ceil(selectivity * array->count / 2.0);
+	double		rank = PairsWanted(selectivity, array->count);
 
-	rank = Max(1.0, Min(rank, PairsOf(array->count)));
 	estimate->eps = DistanceOfRank(GuessDistances(source, array), rank);
 	estimate->low = estimate->high = estimate->eps;
 	estimate->sampled = array->count;

@@ -45,6 +45,7 @@ typedef struct Reservoir
 	const SampleOptions *options;
 	ReservoirStateData random;
 
+	uint64		limit_rows;		/* rows that fit into fasted.memory_limit, as it was at the start */
 	uint32		wanted;			/* rows of the sample */
 	uint32		dimensions;
 	float	   *rows;			/* the sample */
@@ -88,23 +89,18 @@ ExpectRows(RowSink *sink, uint64 rows)
 	ShowProgress(reservoir);
 }
 
-static uint64
-RowsWithinLimit(const Reservoir *reservoir)
-{
-	return (uint64) fasted_setting_memory_limit * 1024 / (reservoir->dimensions * sizeof(float));
-}
-
 static void
 SetDimensions(RowSink *sink, int dimensions)
 {
 	Reservoir  *reservoir = (Reservoir *) sink;
 
 	reservoir->dimensions = dimensions;
+	reservoir->limit_rows = (uint64) fasted_setting_memory_limit * 1024 / (dimensions * sizeof(float));
 	reservoir->wanted = reservoir->options->rows;
 	if (reservoir->wanted == 0)
 	{
 		reservoir->wanted = ChooseRows(reservoir->options->selectivity, reservoir->expected_rows);
-		reservoir->wanted = Min(reservoir->wanted, RowsWithinLimit(reservoir));
+		reservoir->wanted = Max(LEAST_SAMPLE_ROWS, Min(reservoir->wanted, reservoir->limit_rows));
 	}
 	reservoir->skipped_rows = Max(1, SKIPPED_BYTES / (dimensions * sizeof(float)));
 	reservoir->skipped = MemoryContextAlloc(reservoir->context,
@@ -126,16 +122,17 @@ Enlarge(Reservoir *reservoir)
 	uint64		rows = Max(1024, (uint64) reservoir->allocated * 2);
 	Size		bytes;
 
-	rows = Min(Min(rows, reservoir->wanted), RowsWithinLimit(reservoir));
-	if (rows == reservoir->allocated)
+	rows = Min(Min(rows, reservoir->wanted), reservoir->limit_rows);
+	if (rows <= reservoir->allocated)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("a sample of %u rows does not fit into fasted.memory_limit",
 						reservoir->wanted),
 				 errdetail("Each row of \"%s\" takes %zu bytes.",
 						   reservoir->source->relation, reservoir->dimensions * sizeof(float)),
+				 reservoir->limit_rows < LEAST_SAMPLE_ROWS ? errhint("Raise fasted.memory_limit.") :
 				 errhint("Use sample_rows => " UINT64_FORMAT ", or raise fasted.memory_limit.",
-						 RowsWithinLimit(reservoir))));
+						 reservoir->limit_rows)));
 	bytes = (Size) rows * reservoir->dimensions * sizeof(float);
 	if (reservoir->rows == NULL)
 		reservoir->rows = MemoryContextAllocHuge(reservoir->context, bytes);

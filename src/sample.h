@@ -11,6 +11,9 @@
 #include "join.h"
 #include "source.h"
 
+/* With fewer rows there is no telling how sure an estimate is. */
+#define LEAST_SAMPLE_ROWS 100
+
 typedef struct SampleOptions
 {
 	uint32		rows;			/* at most; zero: as many as pairs needs */
