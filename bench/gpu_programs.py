@@ -50,8 +50,3 @@ def measurement(row, clocks):
             "refine_seconds": spread(row["refine_s"]), "quantise_seconds": spread(row["quantise_s"]),
             "cublas_fp16_tflops": row["cublas_tflops"] or None, "cublas_fp64_tflops": row["cublas_fp64_tflops"] or None,
             "clocks": clocks}
-
-
-def tflops(n, d, seconds):
-    """2 n n d / t, the paper's derived TFLOPS."""
-    return 2.0 * n * n * d / seconds * 1e-12

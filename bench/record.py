@@ -12,6 +12,7 @@ bench/report/ makes doc/evaluation.md of these files and of nothing else.
 """
 import contextlib
 import csv
+import functools
 import importlib.metadata
 import json
 import os
@@ -72,7 +73,9 @@ def revision():
     return os.environ.get("FASTED_REVISION") or output("git", "-C", str(TOP), "describe", "--always", "--dirty")
 
 
-def environment(**more):
+@functools.cache
+def machine():
+    """What does not change while a benchmark runs; asking for it takes a while."""
     nvcc = output("nvcc", "--version")
     pages, page = (os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_PAGE_SIZE"))
     return {
@@ -86,14 +89,20 @@ def environment(**more):
         "python": packages(),
         "revision": revision(),
         "date": time.strftime("%Y-%m-%d"),
-        **more,
     }
+
+
+def environment(**more):
+    return {**machine(), **more}
+
+
+def folder_name(name):
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def machine_name(env):
     """The folder of a machine's results: its GPU, or its processor and their number."""
-    name = env.get("gpu") or f"{env['processor']} {env['processors']} cores"
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return folder_name(env.get("gpu") or f"{env['processor']} {env['processors']} cores")
 
 
 def write(benchmark, settings, measurements, **more):

@@ -6,8 +6,9 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
+
+import record
 
 TOP = Path(__file__).resolve().parents[1]
 SERVER = TOP / "test/setup/private-server"
@@ -83,23 +84,20 @@ def gpu_architectures():
 
 def describe_gpu():
     """{gpu, driver}; fails where there is none."""
-    name, driver = output("nvidia-smi", "--query-gpu=name,driver_version",
-                          "--format=csv,noheader").splitlines()[0].split(", ")
-    return {"gpu": name, "driver": driver}
+    return {name: record.machine()[name] for name in ("gpu", "driver")}
 
 
 def describe_machine(server):
-    cpu = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-    revision = os.environ.get("FASTED_REVISION") or output("git", "-C", TOP, "describe", "--always").strip()
-    return {
-        "processor": cpu.group(1).strip() if cpu else os.uname().machine,
-        "processors": os.cpu_count(),
-        "system": output("sh", "-c", ". /etc/os-release; echo $PRETTY_NAME").strip(),
-        "postgresql": server.psql("SHOW server_version"),
-        "compiler": output("cc", "--version").splitlines()[0],
-        "revision": revision,
-        "date": time.strftime("%Y-%m-%d"),
-    }
+    known = record.environment(postgresql=server.psql("SHOW server_version"))
+    return {name: known[name] for name in
+            ("processor", "processors", "system", "postgresql", "compiler", "revision", "date")}
+
+
+def join_node(plan):
+    """The join's node of a plan of EXPLAIN (ANALYZE, FORMAT json); None without one."""
+    if "Rows Read" in plan:
+        return plan
+    return next((found for found in map(join_node, plan.get("Plans", [])) if found), None)
 
 
 def make_tables(server, n, d, neighbours):
@@ -127,7 +125,7 @@ def make_tables(server, n, d, neighbours):
 
 def write_results(name, machine_name, results, text):
     """JSON and a page in bench/results/<machine>/."""
-    folder = TOP / "bench/results" / re.sub(r"[^a-z0-9]+", "-", machine_name.lower()).strip("-")
+    folder = record.RESULTS / record.folder_name(machine_name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
     (folder / f"{name}.md").write_text(text)

@@ -28,6 +28,7 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "arguments.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "interrupts.h"
@@ -76,24 +77,15 @@ typedef struct Estimate
 } Estimate;
 
 static void
-RequireArgument(FunctionCallInfo fcinfo, int n, const char *name)
-{
-	if (PG_ARGISNULL(n))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("argument \"%s\" of fasted_epsilon must not be null", name)));
-}
-
-static void
 CheckArguments(FunctionCallInfo fcinfo)
 {
 	double		selectivity;
 	double		confidence;
 
-	RequireArgument(fcinfo, ARG_RELATION, "relation");
-	RequireArgument(fcinfo, ARG_COLUMN, "column");
-	RequireArgument(fcinfo, ARG_SELECTIVITY, "selectivity");
-	RequireArgument(fcinfo, ARG_CONFIDENCE, "confidence");
+	RequireArgument(fcinfo, ARG_RELATION, "fasted_epsilon", "relation");
+	RequireArgument(fcinfo, ARG_COLUMN, "fasted_epsilon", "column");
+	RequireArgument(fcinfo, ARG_SELECTIVITY, "fasted_epsilon", "selectivity");
+	RequireArgument(fcinfo, ARG_CONFIDENCE, "fasted_epsilon", "confidence");
 
 	selectivity = PG_GETARG_FLOAT8(ARG_SELECTIVITY);
 	if (!(selectivity > 0.0) || isinf(selectivity))

@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "arguments.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "funcapi.h"
@@ -38,25 +39,16 @@ typedef struct PairOutput
 	Datum	   *slot_values;	/* its three values */
 } PairOutput;
 
-static void
-RequireArgument(FunctionCallInfo fcinfo, int n, const char *name)
-{
-	if (PG_ARGISNULL(n))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("argument \"%s\" of fasted_self_join must not be null", name)));
-}
-
 SelfJoinArgs
 GetSelfJoinArgs(FunctionCallInfo fcinfo, int first)
 {
 	SelfJoinArgs args;
 
-	RequireArgument(fcinfo, first + SELF_JOIN_RELATION, "relation");
-	RequireArgument(fcinfo, first + SELF_JOIN_COLUMN, "column");
-	RequireArgument(fcinfo, first + SELF_JOIN_EPS, "eps");
-	RequireArgument(fcinfo, first + SELF_JOIN_ORDERED, "ordered");
-	RequireArgument(fcinfo, first + SELF_JOIN_SELF_PAIRS, "self_pairs");
+	RequireArgument(fcinfo, first + SELF_JOIN_RELATION, "fasted_self_join", "relation");
+	RequireArgument(fcinfo, first + SELF_JOIN_COLUMN, "fasted_self_join", "column");
+	RequireArgument(fcinfo, first + SELF_JOIN_EPS, "fasted_self_join", "eps");
+	RequireArgument(fcinfo, first + SELF_JOIN_ORDERED, "fasted_self_join", "ordered");
+	RequireArgument(fcinfo, first + SELF_JOIN_SELF_PAIRS, "fasted_self_join", "self_pairs");
 
 	args.relation = PG_GETARG_OID(first + SELF_JOIN_RELATION);
 	args.vector_column = NameStr(*PG_GETARG_NAME(first + SELF_JOIN_COLUMN));

@@ -30,7 +30,8 @@ import numpy
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 from peers import binary_copy  # noqa: E402
-from server import describe_gpu, describe_machine, gpu_architectures, private_server, write_results  # noqa: E402
+from server import (describe_gpu, describe_machine, gpu_architectures, join_node, private_server,  # noqa: E402
+                    write_results)
 
 NEIGHBOURS = 64
 CHUNK = 20000
@@ -101,10 +102,6 @@ def measure(server, n, d, repeats, workers):
             "table_bytes": int(server.psql("SELECT pg_table_size('items')")), "plan": plan[0]["Plan"]}
 
 
-def node(plan):
-    return plan if "Rows Read" in plan else next(found for found in map(node, plan.get("Plans", [])) if found)
-
-
 def table(machine, rows):
     lines = ["# Large joins on the GPU, inside PostgreSQL", "",
              "Written by `bench/gpu_join/large.py`; rates are 2 n n d / t; medians, and the range.", ""]
@@ -113,7 +110,7 @@ def table(machine, rows):
               "|---|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
         first, warm = (statistics.median(row[k]) for k in ("first", "warm"))
-        plan = node(row["plan"])
+        plan = join_node(row["plan"])
         lines.append(f"| {row['n']} | {row['d']} | {row['table_bytes'] / 1e9:.1f} | {row['pairs']} "
                      f"| {first:.2f} ({min(row['first']):.2f} to {max(row['first']):.2f}) "
                      f"| {warm:.2f} ({min(row['warm']):.2f} to {max(row['warm']):.2f}) "

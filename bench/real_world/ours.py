@@ -14,6 +14,7 @@ import os
 from peers import postgres
 from peers.answer import Clock
 from peers.binary_copy import pairs_in
+from server import join_node
 
 JOIN = "fasted_self_join('{table}', 'v', {eps!r}, id_column => 'id')"
 QUERIES = {
@@ -49,13 +50,6 @@ def join_of(table, eps):
     return JOIN.format(table=table, eps=float(eps))
 
 
-def node(plan):
-    """The join's node of a plan."""
-    if "Rows Read" in plan:
-        return plan
-    return next((found for found in map(node, plan.get("Plans", [])) if found), None)
-
-
 def explain(server, settings, query, repeats):
     """What EXPLAIN (ANALYZE) says of a warm call, in seconds: of so many of a session after its first, the
     one with the median total; of the first, where repeats is 0.
@@ -72,7 +66,7 @@ def explain(server, settings, query, repeats):
     plans = [json.loads(answer)[0] for answer in answers.split("---\n")[1:]]
     plans = sorted(plans[1:] or plans, key=lambda plan: plan["Execution Time"])
     top = plans[(len(plans) - 1) // 2]
-    found = node(top["Plan"])
+    found = join_node(top["Plan"])
     seconds = {name: {short: found[key] / 1000 for key, short in keys.items() if key in found}
                for name, keys in (("session_seconds", SESSION), ("engine_seconds", ENGINE))}
     return {"total": top["Execution Time"] / 1000, "totals": [plan["Execution Time"] / 1000 for plan in plans], **seconds,

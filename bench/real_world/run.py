@@ -17,7 +17,6 @@ what an earlier part of the run, of the same revision, has written there.
 Needs numpy; each peer its library, see bench/peers/README.md.
 """
 import argparse
-import functools
 import json
 import os
 import sys
@@ -47,8 +46,6 @@ class Results:
     """The measurements so far, written after each."""
 
     def __init__(self, args, about):
-        # it does not change, and asking for it takes a while
-        record.environment = functools.cache(record.environment)
         self.settings, self.about = vars(args), about
         self.measurements = self.earlier() if args.add else []
 

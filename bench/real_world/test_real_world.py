@@ -86,8 +86,8 @@ class Epsilon(unittest.TestCase):
 class Explain(unittest.TestCase):
     def test_node(self):
         join = {"Rows Read": 3}
-        self.assertIs(ours.node({"Plans": [{"Plans": []}, {"Plans": [join]}]}), join)
-        self.assertIsNone(ours.node({"Plans": [{}]}))
+        self.assertIs(ours.join_node({"Plans": [{"Plans": []}, {"Plans": [join]}]}), join)
+        self.assertIsNone(ours.join_node({"Plans": [{}]}))
 
 
 if __name__ == "__main__":

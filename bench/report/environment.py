@@ -15,7 +15,3 @@ def section(results):
     rows = [[title, merged[key]] for key, title in SHOWN.items() if key in merged]
     rows += [[name, version] for name, version in merged.get("python", {}).items()]
     return "\n".join(["## Measured on", "", table(["", ""], rows), ""])
-
-
-def plot(results):
-    del results

@@ -40,7 +40,3 @@ def section(results):
     if not text:
         return None
     return "\n".join(["## On a CPU", "", "Where no GPU answers, the CPU engine does the work. What the tables show is as above.", "", *text])
-
-
-def plot(results):
-    del results

@@ -28,7 +28,3 @@ def section(results):
     text.append("What counts has shifted: the layout without swizzling costs most now, for the tensor cores of an H200 take "
                 "operands faster; and the greatest single step is the one past the paper, computing only the upper triangle.\n")
     return "\n".join(text)
-
-
-def plot(results):
-    del results

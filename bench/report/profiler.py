@@ -35,7 +35,3 @@ def section(results):
         f"Nsight Compute on the longest launch of each filter, n = {' and '.join(map(str, sizes))}, S = 64, clocks left alone. "
         "Shared memory is the throughput of its data pipe; bank conflicts are a share of its wavefronts. " + measured_at(found),
         "", table(["filter", "d", *METRICS.values()], rows), ""])
-
-
-def plot(results):
-    del results

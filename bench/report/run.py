@@ -24,6 +24,7 @@ from page import TOP, Results  # noqa: E402
 
 PAGE = TOP / "doc/evaluation.md"
 SECTIONS = (real_world, on_cpu, throughput, brute_force, optimizations, profiler, accuracy, environment)
+PLOTTED = (real_world, throughput, brute_force, accuracy)
 
 INTRODUCTION = """# Evaluation
 
@@ -78,7 +79,7 @@ def main():
     if args.check:
         sys.exit(0 if PAGE.read_text() == text else f"{PAGE.relative_to(TOP)} is not up to date: run make report")
     if not args.no_plots:
-        for module in SECTIONS:
+        for module in PLOTTED:
             module.plot(results)
     PAGE.write_text(text)
     print(f"wrote {PAGE.relative_to(TOP)}")

@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * arguments.h
+ *	  What the SQL functions check of their arguments alike.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_ARGUMENTS_H
+#define FASTED_ARGUMENTS_H
+
+#include "fmgr.h"
+
+/* The functions are not STRICT, since some arguments may be NULL.  Uses nothing of fcinfo but args. */
+static inline void
+RequireArgument(FunctionCallInfo fcinfo, int n, const char *function, const char *name)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("argument \"%s\" of %s must not be null", name, function)));
+}
+
+#endif							/* FASTED_ARGUMENTS_H */
