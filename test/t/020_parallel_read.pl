@@ -4,6 +4,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
 use FastedTest;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = new_node('parallel_read', <<'END');
@@ -361,6 +362,13 @@ ok($node->poll_query_until('postgres',
 		"SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'parallel worker'"),
 	'no worker is left');
 ok(wait_until(sub { !orphan_segments() }), 'no shared memory is left');
+my $segment = "/dev/shm/PostgreSQL.1$$";
+append_to_file($segment, pack('L', 0x12345678));
+is(join(' ', orphan_segments()), $segment, 'a segment that is left would be found');
+unlink $segment;
+append_to_file($segment, pack('L', 0x0ce26608 ^ 2));
+is(join(' ', orphan_segments()), '', "statistics' own are not taken for such");
+unlink $segment;
 unlike(log_since($node, 0), qr/leak|PANIC|TRAP/, 'the log tells of nothing left');
 
 $node->stop;

@@ -81,10 +81,22 @@ sub temp_files
 	return map { -s $_ // 0 } glob($node->data_dir . '/base/pgsql_tmp/*');
 }
 
-# Segments of dynamic shared memory that no process has mapped.
+# Whether a segment holds the server's cumulative statistics.  Such a one stays
+# while the server runs, and at times no process has it mapped.  It begins with the
+# magic number of dsa.c, exclusive-or its place in the area (of 1024 at most).
+sub holds_statistics
+{
+	my ($path) = @_;
+	my $magic;
+	open(my $file, '<:raw', $path) or return 0;
+	return read($file, $magic, 4) == 4 && (unpack('L', $magic) ^ 0x0ce26608) < 1024;
+}
+
+# Segments of dynamic shared memory that no process has mapped, but for
+# statistics.
 sub orphan_segments
 {
-	my %orphans = map { $_ => 1 } grep { -o $_ } glob('/dev/shm/PostgreSQL.*');
+	my %orphans = map { $_ => 1 } grep { -o $_ && !holds_statistics($_) } glob('/dev/shm/PostgreSQL.*');
 	for my $maps (glob('/proc/[0-9]*/maps'))
 	{
 		open(my $file, '<', $maps) or next;
