@@ -65,6 +65,8 @@ SET fasted.engine = 'cpu';
 SELECT differences();
 SET fasted.filter = 'fp16';
 SELECT differences();
+SET fasted.filter = 'int8';
+SELECT differences();
 RESET fasted.filter;
 SET fasted.refine = off;
 SELECT count(*) FROM fasted_self_join('t', 'v', 2);

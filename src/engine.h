@@ -70,7 +70,10 @@ typedef enum FastedStatus
 
 #define FASTED_FAILED(status) ((status) >= FASTED_OUT_OF_MEMORY)
 
-/* How candidates are found.  The CPU engine knows FASTED_FILTER_AUTO only. */
+/*
+ * How candidates are found.  The CPU engine knows FASTED_FILTER_AUTO, and
+ * FASTED_FILTER_INT8, for which it takes FP32 where it can't be had.
+ */
 typedef enum FastedFilter
 {
 	FASTED_FILTER_AUTO = 0,

@@ -47,6 +47,7 @@ static const struct config_enum_entry cpu_kernel_options[] = {
 	{"portable", 1, false},
 	{"avx2", 2, false},
 	{"avx512", 3, false},
+	{"avx512vnni", 4, false},
 	{NULL, 0, false}
 };
 
@@ -84,8 +85,8 @@ DefineSettings(void)
 							   PGC_SUSET, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.filter",
-							 "Selects how the CUDA engine finds candidates.",
-							 "\"fp64\" computes every distance in full precision.",
+							 "Selects how candidates are found.",
+							 "\"fp64\", of the CUDA engine, computes every distance in full precision.",
 							 &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 

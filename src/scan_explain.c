@@ -137,6 +137,16 @@ ExplainCall(const SelfJoinScan *scan, List *ancestors, ExplainState *es)
 }
 
 /* What was or would be used to compute. */
+/* What the settings ask for; the CPU engine has no filter in FP16 or FP64. */
+static const char *
+RequestedFilter(void)
+{
+	if (fasted_setting_engine == ENGINE_CPU && fasted_setting_filter != FASTED_FILTER_AUTO &&
+		fasted_setting_filter != FASTED_FILTER_INT8)
+		return "fp32";
+	return GetConfigOption("fasted.filter", false, false);
+}
+
 static void
 ExplainEngine(const SelfJoinScan *scan, ExplainState *es)
 {
@@ -144,9 +154,7 @@ ExplainEngine(const SelfJoinScan *scan, ExplainState *es)
 	bool		ran = stats->engine[0] != '\0';
 
 	ExplainText("Engine", ran ? stats->engine : GetConfigOption("fasted.engine", false, false), es);
-	ExplainText("Distance Filter", ran ? stats->filter :
-				fasted_setting_engine == ENGINE_CPU ? "fp32" :
-				GetConfigOption("fasted.filter", false, false), es);
+	ExplainText("Distance Filter", ran ? stats->filter : RequestedFilter(), es);
 	ExplainText("Precision", fasted_setting_refine ? "exact" : "approximate", es);
 	if (es->costs)
 		ExplainPropertyFloat("Estimated Pairs", NULL, scan->plan.estimated_pairs, 0, es);

@@ -39,9 +39,9 @@ check_problem(FastedJoin *join)
 	if (!(problem->eps >= 0.0))
 		return cpu_fail(join, FASTED_UNSUPPORTED,
 						"eps must be zero, positive or infinite");
-	if (problem->filter != FASTED_FILTER_AUTO)
+	if (problem->filter != FASTED_FILTER_AUTO && problem->filter != FASTED_FILTER_INT8)
 		return cpu_fail(join, FASTED_UNSUPPORTED,
-						"the CPU engine filters in FP32 only; filters can be chosen on a GPU");
+						"the CPU engine filters in INT8 and FP32 only");
 	if (problem->approximate)
 		return cpu_fail(join, FASTED_UNSUPPORTED,
 						"the CPU engine gives exact results only; approximate results need a GPU");
@@ -376,7 +376,11 @@ cpu_stats(const FastedJoin *join, FastedStats *stats)
 
 	memset(stats, 0, sizeof(*stats));
 	snprintf(stats->engine, sizeof(stats->engine), "cpu");
-	snprintf(stats->filter, sizeof(stats->filter), "fp32");
+	snprintf(stats->filter, sizeof(stats->filter), "%s",
+			 atomic_load(&open_join->int8) ? "int8" : "fp32");
+	stats->filter_sampled = atomic_load(&open_join->filter_sampled);
+	stats->sampled_candidates = atomic_load(&open_join->sampled_candidates);
+	stats->sampled_pairs = atomic_load(&open_join->sampled_pairs);
 	device_name(stats->device, sizeof(stats->device));
 	if (join->kernel != NULL)
 		snprintf(stats->kernel, sizeof(stats->kernel), "%s", join->kernel->name);
@@ -410,6 +414,8 @@ cpu_close(FastedJoin *join)
 	for (int i = 0; i < 2; i++)
 		cpu_slot_free(join, &join->slots[i]);
 	fasted_cpu_unmap(join->centre, join->problem.dimensions * sizeof(float),
+					 &join->memory);
+	fasted_cpu_unmap(join->int8_centre, join->problem.dimensions * sizeof(float),
 					 &join->memory);
 	pthread_cond_destroy(&join->out_cond);
 	pthread_cond_destroy(&join->free_cond);

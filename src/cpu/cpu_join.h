@@ -6,8 +6,10 @@
  *	  cpu_engine.c	the engine's interface: rows in, pairs out, panels
  *	  cpu_setup.c	what a join will hold: threads, blocks, memory
  *	  cpu_workers.c	threads and the phases of a round
- *	  cpu_pack.c	phases one and two: centre, scale, packed rows, thresholds
- *	  cpu_unit.c	phase three: units of work, filter and recheck
+ *	  cpu_pack.c	centre, scale; packed rows and thresholds in FP32
+ *	  cpu_int8.c	the same in INT8
+ *	  cpu_choice.c	which of the two
+ *	  cpu_unit.c	units of work, filter and recheck
  *
  * A round joins the rows of two slots, or of one with itself.  Rows that fit
  * into memory need one round, with one slot.  Otherwise the rows are cut into
@@ -37,23 +39,46 @@
 /* Rows looked at to find the centre and the scale. */
 #define SAMPLE_ROWS 64
 
+/* One side of a tile: packed rows, and a threshold each; no row reaches padding's. */
+typedef struct Operand
+{
+	void	   *packed;
+	void	   *threshold;
+} Operand;
+
 /* A set of rows, resident, as they came and packed. */
 typedef struct Slot
 {
 	RowStore	rows;
 	PackLayout	layout;
-	float	   *packed;
+	void	   *packed;
 	size_t		packed_bytes;
-	float	   *threshold;		/* one a row, infinite for padding */
+	void	   *threshold;
 	size_t		threshold_bytes;
+	Operand		as_a;			/* rows of tiles; in FP32 the same as columns */
+	Operand		as_b;			/* columns of tiles */
 	uint64_t	first_row;		/* number of the slot's first row in the set */
 } Slot;
+
+/*
+ * Work in hand: one block of a slot against neighbouring blocks of a slot.  Rows
+ * are numbers within the slots.
+ */
+typedef struct Strip
+{
+	size_t		first_a;
+	uint32_t	rows_a;
+	size_t		first_b;		/* of the first block */
+	uint32_t	blocks;
+	bool		diagonal;		/* the first block is block A itself */
+} Strip;
 
 /* What the threads of a join do, one after the other. */
 typedef enum Phase
 {
 	PHASE_IDLE,					/* until the caller begins a round */
 	PHASE_CENTRE,				/* the centre of slot A, by coordinates */
+	PHASE_CHOOSE,				/* INT8 or FP32; one thread */
 	PHASE_PACK,					/* a slot's packed rows, by slivers */
 	PHASE_JOIN					/* units of work */
 } Phase;
@@ -72,9 +97,10 @@ typedef struct Worker
 	struct FastedJoin *join;
 	pthread_t	thread;
 
-	float	   *partial;		/* unfinished sums of a block pair */
+	void	   *partial;		/* unfinished sums of a block pair */
 	uint8_t    *hits;			/* hit_stride bytes for each row of a block */
 	double	   *wide;			/* one row in FP64 */
+	float	   *image;			/* INT8: room for two rows, padded; or NULL */
 	float		sample[SAMPLE_ROWS];	/* values of one coordinate */
 	Candidate	list[CANDIDATE_LIST];
 	uint32_t	listed;
@@ -93,7 +119,7 @@ struct FastedJoin
 
 	/* Plan: cpu_setup.c. */
 	MemoryCount memory;
-	uint32_t	slice;			/* coordinates of a slice */
+	uint32_t	slice;			/* words of a slice, in FP32 */
 	int			thread_limit;
 	size_t		block_pairs;
 	uint64_t	row_limit;		/* rows that may be resident with one slot */
@@ -120,6 +146,16 @@ struct FastedJoin
 	double		scale;
 	double		eps_upper;
 	double		sample_peak[SAMPLE_ROWS];	/* largest centred coordinate */
+
+	/* INT8, if it is tried at all: cpu_may_use_int8. */
+	Int8Transform transform;
+	float	   *int8_centre;
+	double		int8_eps_upper;
+	bool		filter_chosen;	/* once for all rounds */
+	atomic_bool int8;			/* the choice */
+	atomic_bool filter_sampled;
+	_Atomic uint64_t sampled_candidates;
+	_Atomic uint64_t sampled_pairs;
 
 	/* Threads.  The lock guards all of this and the pool. */
 	Worker	   *workers;
@@ -157,7 +193,10 @@ extern FastedStatus cpu_plan_rounds(FastedJoin *join);
 extern FastedStatus cpu_fail(FastedJoin *join, FastedStatus status,
 							 const char *format,...)
 			__attribute__((format(printf, 3, 4)));
+extern bool cpu_may_use_int8(const FastedJoin *join);
+extern uint32_t cpu_padded(uint32_t dimensions);
 extern bool cpu_slot_reserve(FastedJoin *join, Slot *slot, uint64_t rows);
+extern void cpu_slot_lay_out(const FastedJoin *join, Slot *slot, bool int8);
 extern void cpu_slot_free(FastedJoin *join, Slot *slot);
 
 /* cpu_workers.c */
@@ -180,11 +219,24 @@ cpu_claim(FastedJoin *join)
 }
 
 /* cpu_pack.c */
+extern const float *cpu_sample_row(const RowStore *rows, uint32_t s, uint32_t count);
 extern void cpu_centre(Worker *worker);
 extern void cpu_choose_scale(FastedJoin *join);
 extern void cpu_pack(Worker *worker);
 
+/* cpu_int8.c */
+extern void cpu_int8_find_transform(Worker *worker);
+extern void cpu_int8_pack(Worker *worker, const Slot *slot, size_t sliver,
+						  const float *const *rows);
+
+/* cpu_choice.c */
+extern void cpu_choose_filter(Worker *worker);
+
 /* cpu_unit.c */
+extern void cpu_filter_strip(Worker *worker, const Slot *slot_a,
+							 const Slot *slot_b, const Strip *strip);
+extern void cpu_list_row(Worker *worker, const Strip *strip, uint32_t row,
+						 uint32_t number);
 extern void cpu_join_units(Worker *worker);
 
 #endif							/* FASTED_CPU_JOIN_H */

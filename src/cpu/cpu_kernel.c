@@ -17,6 +17,7 @@
 /* Best first. */
 static const CpuKernel *const kernels[] = {
 #if defined(__x86_64__)
+	&fasted_kernel_avx512vnni,
 	&fasted_kernel_avx512,
 	&fasted_kernel_avx2,
 #endif

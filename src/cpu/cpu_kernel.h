@@ -3,12 +3,13 @@
  * cpu_kernel.h
  *	  What an instruction set brings to the CPU engine.
  *
- * Packed rows.  The filter reads rows centred, scaled and interleaved: slivers
- * of `width` rows, coordinate by coordinate, [sliver][k][row].  Coordinates
- * are cut into slices of at most `slice` each, and a whole slice of all slivers
- * comes before the next: [slice][sliver][k][row].  So what one pass of the
- * kernel needs lies together, whatever the dimension.  Both operands of the
- * product have this one form.
+ * Packed rows.  The filter reads rows centred, scaled and interleaved, in words
+ * of 4 bytes: one coordinate in FP32, or four in INT8.  Slivers of `width` rows,
+ * word by word, [sliver][k][row].  Words are cut into slices of at most `slice`
+ * each, and a whole slice of all slivers comes before the next:
+ * [slice][sliver][k][row].  So what one pass of the kernel needs lies together,
+ * whatever the dimension.  Both operands of the product have this one form; in
+ * INT8, those of the rows of a have 128 added to each byte.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,8 +30,9 @@
 /* The shape of a packed set of rows. */
 typedef struct PackLayout
 {
-	uint32_t	dimensions;
-	uint32_t	slice;			/* coordinates of a slice, the last may be less */
+	bool		int8;			/* or FP32 */
+	uint32_t	words;			/* of a row */
+	uint32_t	slice;			/* words of a slice, the last may be less */
 	size_t		padded_rows;	/* a multiple of the kernel's tile_cols */
 } PackLayout;
 
@@ -39,19 +41,20 @@ typedef struct PackLayout
  *
  * A tile is tile_rows rows of a by tile_cols rows of b.  Sums of unfinished
  * tiles wait in partial; after the last slice they are held against the
- * thresholds, and hits are set in the map.
+ * thresholds, and hits are set in the map.  Rows, sums and thresholds are FP32 or,
+ * for INT8 rows, INT32.
  */
 typedef struct TileSweep
 {
-	const float *a;				/* slice of the block's first sliver */
-	const float *b;				/* slice of the column's first sliver */
-	uint32_t	depth;			/* coordinates of this slice */
+	const void *a;				/* slice of the block's first sliver */
+	const void *b;				/* slice of the column's first sliver */
+	uint32_t	depth;			/* words of this slice */
 	uint32_t	tiles;			/* how many tiles, from the first row on */
 	bool		first;			/* first slice: sums start at zero */
 	bool		last;			/* last slice: test, do not store */
-	float	   *partial;		/* tiles x tile_rows x tile_cols */
-	const float *a_threshold;
-	const float *b_threshold;
+	void	   *partial;		/* tiles x tile_rows x tile_cols */
+	const void *a_threshold;
+	const void *b_threshold;
 	uint8_t    *hits;			/* byte of the first column in row 0's map */
 	size_t		hit_stride;		/* bytes from one row's map to the next */
 } TileSweep;
@@ -72,6 +75,38 @@ typedef struct PackSliver
 	double		error2[FASTED_MAX_WIDTH];
 } PackSliver;
 
+/* How rows become INT8: doc/bound-int8.md, section 1. */
+typedef struct Int8Transform
+{
+	uint32_t	dimensions;
+	uint32_t	padded;			/* dimensions, rounded up to a multiple of 32 */
+	const float *centre;
+	float		scale;
+	bool		lossless;		/* small integers: no rotation, scale 1 */
+} Int8Transform;
+
+/* What a threshold is made of: the sums of section 3, and of the bytes. */
+typedef struct Int8Sums
+{
+	float		error2;
+	int32_t		norm2;
+	int32_t		sum;
+} Int8Sums;
+
+/* The INT8 filter, with the tiles and slivers of the kernel that has it. */
+typedef struct Int8Kernel
+{
+	void		(*sweep) (const TileSweep *sweep);
+
+	/* A row's image, padded numbers, which begin at a cache line. */
+	void		(*transform) (const Int8Transform *transform, const float *row,
+							  float *image);
+
+	/* Rounds factor times the image to bytes. */
+	void		(*round) (const float *image, float factor, uint32_t padded,
+						  int8_t *values, Int8Sums *sums);
+} Int8Kernel;
+
 typedef struct CpuKernel
 {
 	const char *name;
@@ -82,6 +117,7 @@ typedef struct CpuKernel
 	bool		(*available) (void);
 	void		(*sweep) (const TileSweep *sweep);
 	void		(*pack) (PackSliver *job);
+	const Int8Kernel *int8;		/* or NULL */
 
 	/*
 	 * The canonical distance of exact_distance.h: of two rows as they came,
@@ -97,18 +133,20 @@ typedef struct CpuKernel
 	void		(*widen) (const float *row, uint32_t dimensions, double *wide);
 } CpuKernel;
 
-/* Where a sliver's slice begins, in a packed set. */
+/* Where a sliver's slice begins, in words of a packed set. */
 static inline size_t
 pack_offset(const PackLayout *layout, uint32_t width, size_t sliver,
 			uint32_t first_k)
 {
-	uint32_t	left = layout->dimensions - first_k;
+	uint32_t	left = layout->words - first_k;
 	uint32_t	depth = left < layout->slice ? left : layout->slice;
 
 	return (size_t) first_k * layout->padded_rows + sliver * width * depth;
 }
 
 #if defined(__x86_64__)
+extern const Int8Kernel fasted_int8_avx512;
+extern const CpuKernel fasted_kernel_avx512vnni;
 extern const CpuKernel fasted_kernel_avx512;
 extern const CpuKernel fasted_kernel_avx2;
 #endif

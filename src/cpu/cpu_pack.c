@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_pack.c
- *	  Centre, scale, packed rows and thresholds.
+ *	  Centre, scale; packed rows and thresholds in FP32.
  *
- * The filter works on (x - centre) * scale in FP32.  Any centre is correct; a
+ * The filter works on (x - centre) * scale.  Any centre is correct; a
  * good one makes norms small, and with them the error terms.  It is the mean
  * of the middle half of some rows, coordinate by coordinate: a mean that a few
  * huge rows do not move.
@@ -39,10 +39,11 @@ sample_count(const RowStore *rows)
 	return rows->rows < SAMPLE_ROWS ? (uint32_t) rows->rows : SAMPLE_ROWS;
 }
 
-static const float *
-sample_row(const RowStore *rows, uint32_t s)
+/* One of count rows that are spread over all of them. */
+const float *
+cpu_sample_row(const RowStore *rows, uint32_t s, uint32_t count)
 {
-	return row_store_row(rows, rows->rows * s / sample_count(rows));
+	return row_store_row(rows, rows->rows * s / count);
 }
 
 /* The mean of the middle half of some values, which this sorts. */
@@ -66,7 +67,7 @@ middle_mean(float *values, uint32_t count)
 	return (float) (sum / (count - 2 * skip));
 }
 
-/* Phase one: the centre, and how far from it the sampled rows reach. */
+/* The centre, and how far from it the sampled rows reach. */
 void
 cpu_centre(Worker *worker)
 {
@@ -87,7 +88,7 @@ cpu_centre(Worker *worker)
 
 			for (uint32_t s = 0; s < count; s++)
 			{
-				float		x = sample_row(rows, s)[k];
+				float		x = cpu_sample_row(rows, s, count)[k];
 
 				if (isfinite(x))
 					worker->sample[finite++] = x;
@@ -96,7 +97,7 @@ cpu_centre(Worker *worker)
 				? middle_mean(worker->sample, finite) : 0.0f;
 			for (uint32_t s = 0; s < count; s++)
 			{
-				double		v = fabs((double) sample_row(rows, s)[k]
+				double		v = fabs((double) cpu_sample_row(rows, s, count)[k]
 									 - join->centre[k]);
 
 				if (isfinite(v) && v > peak[s])
@@ -148,9 +149,10 @@ cpu_choose_scale(FastedJoin *join)
 									   join->problem.dimensions);
 }
 
-/* Packs one sliver; rows from the end of the set on are padding. */
+/* Packs one sliver in FP32; a missing row, NULL, is padding. */
 static void
-pack_one(FastedJoin *join, Slot *slot, size_t sliver)
+pack_fp32(FastedJoin *join, const Slot *slot, size_t sliver,
+		  const float *const *rows)
 {
 	const CpuKernel *kernel = join->kernel;
 	uint32_t	d = join->problem.dimensions;
@@ -164,12 +166,11 @@ pack_one(FastedJoin *join, Slot *slot, size_t sliver)
 		.sliver = sliver,
 		.packed = slot->packed,
 	};
-	size_t		first = sliver * kernel->width;
+	float	   *threshold = (float *) slot->threshold + sliver * kernel->width;
 	bool		wild[FASTED_MAX_WIDTH] = {false};
 	bool		again = false;
 
-	for (uint32_t r = 0; r < kernel->width && first + r < slot->rows.rows; r++)
-		job.rows[r] = row_store_row(&slot->rows, first + r);
+	memcpy(job.rows, rows, sizeof(job.rows));
 	kernel->pack(&job);
 
 	for (uint32_t r = 0; r < kernel->width; r++)
@@ -188,17 +189,33 @@ pack_one(FastedJoin *join, Slot *slot, size_t sliver)
 		double		norm2 = job.norm2[r];
 		float		t = -INFINITY;
 
-		if (first + r >= slot->rows.rows)
+		if (rows[r] == NULL)
 			t = INFINITY;
 		else if (!wild[r])
 			t = fasted_threshold(norm2 * (1.0 - slack), norm2 * (1.0 + slack),
 								 fasted_rho(job.error2[r], norm2, d),
 								 join->eps_upper, gamma, alpha);
-		slot->threshold[first + r] = t;
+		threshold[r] = t;
 	}
 }
 
-/* Phase two: the packed rows of the slot that came last. */
+/* Rows from the end of the set on are padding. */
+static void
+pack_sliver_of(Worker *worker, const Slot *slot, size_t sliver)
+{
+	FastedJoin *join = worker->join;
+	uint32_t	width = join->kernel->width;
+	const float *rows[FASTED_MAX_WIDTH] = {NULL};
+
+	for (uint32_t r = 0; r < width && sliver * width + r < slot->rows.rows; r++)
+		rows[r] = row_store_row(&slot->rows, sliver * width + r);
+	if (slot->layout.int8)
+		cpu_int8_pack(worker, slot, sliver, rows);
+	else
+		pack_fp32(join, slot, sliver, rows);
+}
+
+/* The packed rows of the slot that came last. */
 void
 cpu_pack(Worker *worker)
 {
@@ -213,7 +230,7 @@ cpu_pack(Worker *worker)
 		{
 			if (cpu_stopping(join))
 				return;
-			pack_one(join, slot, s);
+			pack_sliver_of(worker, slot, s);
 		}
 	}
 }

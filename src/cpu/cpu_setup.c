@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../filter_bound.h"
 #include "cpu_join.h"
 
 /* Pairs of a block, when memory allows; blocks for few threads. */
@@ -77,12 +78,49 @@ memory_limit(const FastedProblem *problem)
 	return (uint64_t) pages * (uint64_t) size / 2;
 }
 
+uint32_t
+cpu_padded(uint32_t dimensions)
+{
+	return (dimensions + 31) / 32 * 32;
+}
+
 /*
- * Coordinates of a slice: a column of tiles takes three quarters of the L1
- * cache.  Slices are of even length.
+ * Whether INT8 is tried.  With fewer than 32 dimensions rows would be padded to
+ * more bytes than they have in FP32.
+ */
+bool
+cpu_may_use_int8(const FastedJoin *join)
+{
+	uint32_t	d = join->problem.dimensions;
+
+	return join->kernel->int8 != NULL && d <= FASTED_INT8_MOST_DIMENSIONS &&
+		(join->problem.filter == FASTED_FILTER_INT8 || d >= 32);
+}
+
+/* Bytes of a packed row: in FP32, or in INT8 as row and as column of a tile. */
+static size_t
+packed_row_bytes(const FastedJoin *join)
+{
+	uint32_t	d = join->problem.dimensions;
+	size_t		bytes = d * sizeof(float);
+
+	if (cpu_may_use_int8(join) && bytes < 2 * cpu_padded(d))
+		bytes = 2 * cpu_padded(d);
+	return bytes;
+}
+
+static size_t
+threshold_row_bytes(const FastedJoin *join)
+{
+	return (cpu_may_use_int8(join) ? 2 : 1) * sizeof(float);
+}
+
+/*
+ * Words of a slice: a column of tiles takes three quarters of the L1 cache.
+ * Slices are of even length.
  */
 static uint32_t
-slice_length(const CpuKernel *kernel, uint32_t dimensions)
+slice_length(const CpuKernel *kernel, uint32_t words)
 {
 	long		cache = 0;
 	uint32_t	most;
@@ -96,8 +134,8 @@ slice_length(const CpuKernel *kernel, uint32_t dimensions)
 	most = (uint32_t) cache / 4 * 3 / (kernel->tile_cols * sizeof(float));
 	if (most > 256)
 		most = 256;
-	slices = (dimensions + most - 1) / most;
-	return ((dimensions + slices - 1) / slices + 7) / 8 * 8;
+	slices = (words + most - 1) / most;
+	return ((words + slices - 1) / slices + 7) / 8 * 8;
 }
 
 /* Memory that each worker has for itself. */
@@ -108,6 +146,8 @@ worker_bytes(const FastedJoin *join)
 		* FASTED_HIT_BYTES
 		+ (join->problem.dimensions + 31) * sizeof(double);
 
+	if (cpu_may_use_int8(join))
+		bytes += 2 * cpu_padded(join->problem.dimensions) * sizeof(float);
 	if (join->problem.dimensions > join->slice)
 		bytes += FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float);
 	return bytes;
@@ -158,7 +198,8 @@ cpu_plan_memory(FastedJoin *join)
 		+ 2 * (join->chunk_bytes > row_bytes ? join->chunk_bytes : row_bytes)
 		+ row_bytes + limit / 64;	/* pieces are rounded up to pages */
 	join->row_limit = fixed < limit
-		? (limit - fixed) / (2 * row_bytes + sizeof(float)) : 0;
+		? (limit - fixed) / (row_bytes + packed_row_bytes(join)
+							 + threshold_row_bytes(join)) : 0;
 	if (join->row_limit < least)
 		join->row_limit = least;
 	if (join->row_limit > FASTED_MAX_ROWS)
@@ -230,13 +271,36 @@ cpu_slot_reserve(FastedJoin *join, Slot *slot, uint64_t rows)
 	size_t		step = join->kernel->tile_cols;
 	size_t		padded = (rows + step - 1) / step * step;
 
-	slot->layout.dimensions = join->problem.dimensions;
-	slot->layout.slice = join->slice;
-	slot->packed_bytes = padded * join->problem.dimensions * sizeof(float);
-	slot->threshold_bytes = padded * sizeof(float);
+	slot->packed_bytes = padded * packed_row_bytes(join);
+	slot->threshold_bytes = padded * threshold_row_bytes(join);
 	slot->packed = fasted_cpu_map(slot->packed_bytes, &join->memory);
 	slot->threshold = fasted_cpu_map(slot->threshold_bytes, &join->memory);
 	return slot->packed != NULL && slot->threshold != NULL;
+}
+
+/*
+ * Where the packed rows and thresholds are, of as many rows as there are.  In
+ * INT8 both sides have their own, columns first.
+ */
+void
+cpu_slot_lay_out(const FastedJoin *join, Slot *slot, bool int8)
+{
+	uint32_t	d = join->problem.dimensions;
+	size_t		step = join->kernel->tile_cols;
+	PackLayout *layout = &slot->layout;
+
+	layout->int8 = int8;
+	layout->words = int8 ? cpu_padded(d) / 4 : d;
+	layout->slice = int8 ? slice_length(join->kernel, layout->words) : join->slice;
+	layout->padded_rows = (slot->rows.rows + step - 1) / step * step;
+	slot->as_a.packed = slot->as_b.packed = slot->packed;
+	slot->as_a.threshold = slot->as_b.threshold = slot->threshold;
+	if (int8)
+	{
+		slot->as_a.packed = (uint32_t *) slot->packed
+			+ layout->padded_rows * layout->words;
+		slot->as_a.threshold = (int32_t *) slot->threshold + layout->padded_rows;
+	}
 }
 
 void
@@ -281,7 +345,11 @@ cpu_plan_rounds(FastedJoin *join)
 
 	join->centre = fasted_cpu_map(join->problem.dimensions * sizeof(float),
 								  &join->memory);
+	if (cpu_may_use_int8(join))
+		join->int8_centre = fasted_cpu_map(join->problem.dimensions * sizeof(float),
+										   &join->memory);
 	ok = join->centre != NULL &&
+		(join->int8_centre != NULL || !cpu_may_use_int8(join)) &&
 		cpu_slot_reserve(join, &join->slots[0], join->panel_rows) &&
 		(join->npanels == 1 ||
 		 cpu_slot_reserve(join, &join->slots[1], join->panel_rows)) &&

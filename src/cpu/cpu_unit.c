@@ -25,19 +25,6 @@
 /* Candidates of one row for which its promotion to FP64 is kept. */
 #define WIDEN_FROM 3
 
-/*
- * The strip at work: one block of slot A against neighbouring blocks of slot
- * B.  Rows are numbers within the slots.
- */
-typedef struct Strip
-{
-	size_t		first_a;
-	uint32_t	rows_a;
-	size_t		first_b;		/* of the first block */
-	uint32_t	blocks;
-	bool		diagonal;		/* the first block is block A itself */
-} Strip;
-
 /* Claimed numbers are rows of groups; false when this one has no block. */
 static bool
 locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
@@ -71,13 +58,15 @@ locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
  * tiles with some column beyond their first row.
  */
 static void
-filter_block(Worker *worker, const Strip *strip, uint32_t number)
+filter_block(Worker *worker, const Slot *slot_a, const Slot *slot_b,
+			 const Strip *strip, uint32_t number)
 {
 	FastedJoin *join = worker->join;
 	const CpuKernel *kernel = join->kernel;
-	const Slot *slot_a = join->slot_a;
-	const Slot *slot_b = join->slot_b;
-	uint32_t	d = join->problem.dimensions;
+	void		(*sweep_tiles) (const TileSweep *sweep) =
+		slot_b->layout.int8 ? kernel->int8->sweep : kernel->sweep;
+	uint32_t	words = slot_b->layout.words;
+	uint32_t	slice = slot_b->layout.slice;
 	uint32_t	tiles = (strip->rows_a + kernel->tile_rows - 1) / kernel->tile_rows;
 	size_t		column_size = (size_t) tiles * kernel->tile_rows
 		* kernel->tile_cols;
@@ -85,16 +74,16 @@ filter_block(Worker *worker, const Strip *strip, uint32_t number)
 	size_t		left_b = slot_b->rows.rows - first_b;
 	uint32_t	rows_b = left_b < join->block_rows ? left_b : join->block_rows;
 	TileSweep	sweep = {
-		.a_threshold = slot_a->threshold + strip->first_a,
+		.a_threshold = (const uint32_t *) slot_a->as_a.threshold + strip->first_a,
 		.hit_stride = join->hit_stride,
 	};
 
-	for (uint32_t k = 0; k < d; k += join->slice)
+	for (uint32_t k = 0; k < words; k += slice)
 	{
-		sweep.depth = d - k < join->slice ? d - k : join->slice;
+		sweep.depth = words - k < slice ? words - k : slice;
 		sweep.first = k == 0;
-		sweep.last = k + sweep.depth == d;
-		sweep.a = slot_a->packed
+		sweep.last = k + sweep.depth == words;
+		sweep.a = (const uint32_t *) slot_a->as_a.packed
 			+ pack_offset(&slot_a->layout, kernel->width,
 						  strip->first_a / kernel->width, k);
 
@@ -102,7 +91,7 @@ filter_block(Worker *worker, const Strip *strip, uint32_t number)
 		{
 			if (cpu_stopping(join))
 				return;
-			sweep.b = slot_b->packed
+			sweep.b = (const uint32_t *) slot_b->as_b.packed
 				+ pack_offset(&slot_b->layout, kernel->width,
 							  (first_b + col) / kernel->width, k);
 			sweep.tiles = tiles;
@@ -114,20 +103,24 @@ filter_block(Worker *worker, const Strip *strip, uint32_t number)
 
 				sweep.tiles = useful < tiles ? useful : tiles;
 			}
-			sweep.partial = worker->partial + col / kernel->tile_cols * column_size;
-			sweep.b_threshold = slot_b->threshold + first_b + col;
+			sweep.partial = (uint32_t *) worker->partial
+				+ col / kernel->tile_cols * column_size;
+			sweep.b_threshold = (const uint32_t *) slot_b->as_b.threshold
+				+ first_b + col;
 			sweep.hits = worker->hits + number * FASTED_HIT_BYTES + col / 8;
-			kernel->sweep(&sweep);
+			sweep_tiles(&sweep);
 		}
 	}
 }
 
-static void
-filter_strip(Worker *worker, const Strip *strip)
+/* Fills the worker's hit map. */
+void
+cpu_filter_strip(Worker *worker, const Slot *slot_a, const Slot *slot_b,
+				 const Strip *strip)
 {
 	memset(worker->hits, 0, strip->rows_a * worker->join->hit_stride);
 	for (uint32_t number = 0; number < strip->blocks; number++)
-		filter_block(worker, strip, number);
+		filter_block(worker, slot_a, slot_b, strip, number);
 }
 
 /* Hands over the block being filled. */
@@ -191,8 +184,8 @@ hit_word(const uint8_t *map, uint32_t word)
 }
 
 /* Appends one row's candidates in one block to the list. */
-static void
-list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
+void
+cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 {
 	const uint8_t *map = worker->hits + row * worker->join->hit_stride
 		+ number * FASTED_HIT_BYTES;
@@ -302,7 +295,7 @@ refine_strip(Worker *worker, const Strip *strip)
 			if (worker->listed + FASTED_MAX_BLOCK > CANDIDATE_LIST &&
 				!refine_list(worker, strip))
 				return false;
-			list_row(worker, strip, row, number);
+			cpu_list_row(worker, strip, row, number);
 		}
 	}
 	return refine_list(worker, strip);
@@ -321,7 +314,7 @@ count_strip(Worker *worker, uint64_t filter_ns, uint64_t refine_ns)
 	worker->candidates = worker->pairs = 0;
 }
 
-/* Phase three: strips until there are no more. */
+/* Strips until there are no more. */
 void
 cpu_join_units(Worker *worker)
 {
@@ -340,7 +333,7 @@ cpu_join_units(Worker *worker)
 		if (!locate_strip(join, claim, &strip))
 			continue;
 		begin = cpu_now();
-		filter_strip(worker, &strip);
+		cpu_filter_strip(worker, join->slot_a, join->slot_b, &strip);
 		filtered = cpu_now();
 		done = !cpu_stopping(join) && refine_strip(worker, &strip);
 		end = cpu_now();

@@ -39,6 +39,14 @@ begin_phase(FastedJoin *join, Phase phase)
 	pthread_cond_broadcast(&join->work_cond);
 }
 
+/* The slot that came last is packed as slot A is, or is to be. */
+static void
+begin_packing(FastedJoin *join)
+{
+	cpu_slot_lay_out(join, join->slot_b, atomic_load(&join->int8));
+	begin_phase(join, PHASE_PACK);
+}
+
 /* With the lock held, by the worker that finished last. */
 static void
 finish_phase(FastedJoin *join)
@@ -47,7 +55,10 @@ finish_phase(FastedJoin *join)
 	{
 		case PHASE_CENTRE:
 			cpu_choose_scale(join);
-			begin_phase(join, PHASE_PACK);
+			begin_phase(join, PHASE_CHOOSE);
+			break;
+		case PHASE_CHOOSE:
+			begin_packing(join);
 			break;
 		case PHASE_PACK:
 			atomic_fetch_add(&join->prepare_ns, cpu_now() - join->round_start);
@@ -69,6 +80,9 @@ run_phase(Worker *worker, Phase phase)
 	{
 		case PHASE_CENTRE:
 			cpu_centre(worker);
+			break;
+		case PHASE_CHOOSE:
+			cpu_choose_filter(worker);
 			break;
 		case PHASE_PACK:
 			cpu_pack(worker);
@@ -120,12 +134,10 @@ worker_main(void *arg)
 void
 cpu_begin_round(FastedJoin *join)
 {
-	uint32_t	step = join->kernel->tile_cols;
 	uint32_t	block = join->block_rows;
 	Slot	   *slot = join->slot_b;
 	bool		self = join->slot_a == join->slot_b;
 
-	slot->layout.padded_rows = (slot->rows.rows + step - 1) / step * step;
 	pthread_mutex_lock(&join->lock);
 	join->order.rows = (join->slot_a->rows.rows + block - 1) / block;
 	join->order.cols = (slot->rows.rows + block - 1) / block;
@@ -133,8 +145,12 @@ cpu_begin_round(FastedJoin *join)
 	join->round_over = false;
 	join->round_start = cpu_now();
 	if (self)
+	{
 		memset(join->sample_peak, 0, sizeof(join->sample_peak));
-	begin_phase(join, self ? PHASE_CENTRE : PHASE_PACK);
+		begin_phase(join, PHASE_CENTRE);
+	}
+	else
+		begin_packing(join);
 	pthread_mutex_unlock(&join->lock);
 }
 
@@ -155,18 +171,27 @@ init_worker(FastedJoin *join, Worker *worker)
 	}
 	worker->hits = fasted_cpu_map(block * join->hit_stride, &join->memory);
 	worker->wide = fasted_cpu_map((d + 31) * sizeof(double), &join->memory);
+	if (cpu_may_use_int8(join))
+	{
+		worker->image = fasted_cpu_map(2 * cpu_padded(d) * sizeof(float),
+									   &join->memory);
+		if (worker->image == NULL)
+			return false;
+	}
 	return worker->hits != NULL && worker->wide != NULL;
 }
 
 static void
 free_worker(FastedJoin *join, Worker *worker)
 {
+	uint32_t	d = join->problem.dimensions;
 	size_t		block = join->block_rows;
 
 	fasted_cpu_unmap(worker->partial, block * block * sizeof(float),
 					 &join->memory);
 	fasted_cpu_unmap(worker->hits, block * join->hit_stride, &join->memory);
-	fasted_cpu_unmap(worker->wide, (join->problem.dimensions + 31) * sizeof(double),
+	fasted_cpu_unmap(worker->wide, (d + 31) * sizeof(double), &join->memory);
+	fasted_cpu_unmap(worker->image, 2 * cpu_padded(d) * sizeof(float),
 					 &join->memory);
 }
 

@@ -23,6 +23,7 @@
 #define TILE_SLIVERS 3
 #define LANES 8
 
+typedef float Word;
 typedef __m256 Vec;
 typedef __m256 Hit;
 
@@ -30,14 +31,13 @@ typedef __m256 Hit;
 #define VEC_LOAD(p) _mm256_loadu_ps(p)
 #define VEC_STORE(p, v) _mm256_storeu_ps(p, v)
 #define VEC_SPLAT(p) _mm256_broadcast_ss(p)
-#define VEC_ADD(a, b) _mm256_add_ps(a, b)
 /*
  * A row of a tile by hand.  Left the choice, compilers take forms of the
  * instruction that overwrite a factor, or load ahead, and then spill sums in
  * the inner loop: GCC 14 halved the speed.  The clobber of memory keeps the
  * loads of the next coordinate behind this one.
  */
-#define VEC_FMA_ROW(c, a, b) \
+#define VEC_MULTIPLY_ROW(c, a, b) \
 	__asm__ volatile ("vbroadcastss %[x], %%ymm15\n\t" \
 					  "vfmadd231ps %[b0], %%ymm15, %[c0]\n\t" \
 					  "vfmadd231ps %[b1], %%ymm15, %[c1]\n\t" \
@@ -45,7 +45,7 @@ typedef __m256 Hit;
 					  : [c0] "+x" ((c)[0]), [c1] "+x" ((c)[1]), [c2] "+x" ((c)[2]) \
 					  : [b0] "x" ((b)[0]), [b1] "x" ((b)[1]), [b2] "x" ((b)[2]), [x] "m" (*(a)) \
 					  : "xmm15", "memory")
-#define VEC_GE(a, b) _mm256_cmp_ps(a, b, _CMP_GE_OQ)
+#define VEC_REACHES(g, a, b) _mm256_cmp_ps(g, _mm256_add_ps(a, b), _CMP_GE_OQ)
 #define HIT_NONE() _mm256_setzero_ps()
 #define HIT_OR(h, g) _mm256_or_ps(h, g)
 #define HIT_ANY(h) (_mm256_movemask_ps(h) != 0)

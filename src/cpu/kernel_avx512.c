@@ -22,6 +22,7 @@
 #define TILE_SLIVERS 3
 #define LANES 16
 
+typedef float Word;
 typedef __m512 Vec;
 typedef __mmask16 Hit;
 
@@ -29,9 +30,8 @@ typedef __mmask16 Hit;
 #define VEC_LOAD(p) _mm512_loadu_ps(p)
 #define VEC_STORE(p, v) _mm512_storeu_ps(p, v)
 #define VEC_SPLAT(p) _mm512_set1_ps(*(p))
-#define VEC_ADD(a, b) _mm512_add_ps(a, b)
 /* By hand, as in kernel_avx2.c. */
-#define VEC_FMA_ROW(c, a, b) \
+#define VEC_MULTIPLY_ROW(c, a, b) \
 	__asm__ volatile ("vbroadcastss %[x], %%zmm31\n\t" \
 					  "vfmadd231ps %[b0], %%zmm31, %[c0]\n\t" \
 					  "vfmadd231ps %[b1], %%zmm31, %[c1]\n\t" \
@@ -39,7 +39,7 @@ typedef __mmask16 Hit;
 					  : [c0] "+v" ((c)[0]), [c1] "+v" ((c)[1]), [c2] "+v" ((c)[2]) \
 					  : [b0] "v" ((b)[0]), [b1] "v" ((b)[1]), [b2] "v" ((b)[2]), [x] "m" (*(a)) \
 					  : "xmm31", "memory")
-#define VEC_GE(a, b) _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ)
+#define VEC_REACHES(g, a, b) _mm512_cmp_ps_mask(g, _mm512_add_ps(a, b), _CMP_GE_OQ)
 #define HIT_NONE() 0
 #define HIT_OR(h, g) _mm512_kor(h, g)
 #define HIT_ANY(h) ((h) != 0)
@@ -135,17 +135,35 @@ available_avx512(void)
 		__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
+static bool
+available_avx512vnni(void)
+{
+	return available_avx512() && __builtin_cpu_supports("avx512bw") &&
+		__builtin_cpu_supports("avx512vnni");
+}
+
+#define FP32_AVX512 \
+	.width = WIDTH, \
+	.tile_rows = TILE_ROWS, \
+	.tile_cols = TILE_COLS, \
+	.sweep = sweep_avx512, \
+	.pack = pack_avx512, \
+	.distance = distance_avx512, \
+	.distance_wide = distance_wide_avx512, \
+	.widen = widen_avx512
+
 const CpuKernel fasted_kernel_avx512 = {
 	.name = "avx512",
-	.width = WIDTH,
-	.tile_rows = TILE_ROWS,
-	.tile_cols = TILE_COLS,
 	.available = available_avx512,
-	.sweep = sweep_avx512,
-	.pack = pack_avx512,
-	.distance = distance_avx512,
-	.distance_wide = distance_wide_avx512,
-	.widen = widen_avx512,
+	FP32_AVX512,
+};
+
+/* The same, and INT8: kernel_avx512_int8.c, whose tiles are of the same shape. */
+const CpuKernel fasted_kernel_avx512vnni = {
+	.name = "avx512vnni",
+	.available = available_avx512vnni,
+	.int8 = &fasted_int8_avx512,
+	FP32_AVX512,
 };
 
 #endif							/* __x86_64__ */

@@ -21,6 +21,7 @@
 #define TILE_SLIVERS 2
 #define LANES 4
 
+typedef float Word;
 typedef Float4 Vec;
 typedef int32_t Hit __attribute__((vector_size(16)));
 
@@ -31,8 +32,7 @@ typedef Float4 LooseVec __attribute__((aligned(4), may_alias));
 #define VEC_LOAD(p) (*(const LooseVec *) (p))
 #define VEC_STORE(p, v) (*(LooseVec *) (p) = (v))
 #define VEC_SPLAT(p) ((Vec) {*(p), *(p), *(p), *(p)})
-#define VEC_ADD(a, b) ((a) + (b))
-#define VEC_FMA_ROW(c, a, b) \
+#define VEC_MULTIPLY_ROW(c, a, b) \
 	do \
 	{ \
 		Vec			splat = VEC_SPLAT(a); \
@@ -40,7 +40,7 @@ typedef Float4 LooseVec __attribute__((aligned(4), may_alias));
 		FOR_VECS(v) \
 			(c)[v] += splat * (b)[v]; \
 	} while (0)
-#define VEC_GE(a, b) ((Hit) ((a) >= (b)))
+#define VEC_REACHES(g, a, b) ((Hit) ((g) >= (a) + (b)))
 #define HIT_NONE() ((Hit) {0})
 #define HIT_OR(h, g) ((h) | (g))
 #define HIT_ANY(h) (((h)[0] | (h)[1] | (h)[2] | (h)[3]) != 0)

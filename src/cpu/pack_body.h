@@ -81,9 +81,9 @@ pack_sliver(PackSliver *job, const uint32_t width)
 	for (uint32_t r = 0; r < width; r++)
 		job->norm2[r] = job->error2[r] = 0.0;
 
-	for (uint32_t first = 0; first < layout->dimensions; first += layout->slice)
+	for (uint32_t first = 0; first < layout->words; first += layout->slice)
 	{
-		uint32_t	left = layout->dimensions - first;
+		uint32_t	left = layout->words - first;
 		uint32_t	depth = left < layout->slice ? left : layout->slice;
 		float	   *out = job->packed
 			+ pack_offset(layout, width, job->sliver, first);

@@ -10,16 +10,16 @@
  *	  WIDTH				rows of a sliver
  *	  TILE_ROWS			rows of a tile; divides WIDTH
  *	  TILE_SLIVERS		slivers that make the columns of a tile
- *	  LANES				floats of a vector; divides WIDTH
- *	  Vec, Hit			a vector of floats; the result of comparing two
+ *	  Word				a word of packed rows, a sum, a threshold: 4 bytes
+ *	  LANES				words of a vector; divides WIDTH
+ *	  Vec, Hit			a vector of words; the result of comparing two
  *	  VEC_ZERO() VEC_LOAD(p) VEC_STORE(p, v) VEC_SPLAT(p)
- *	  VEC_ADD(a, b)		a + b
- *	  VEC_FMA_ROW(c, a, b)	c[v] += *a * b[v] for all vectors of a tile's row
- *	  VEC_GE(a, b)		a >= b, false for NaN
+ *	  VEC_MULTIPLY_ROW(c, a, b)	c[v] += *a * b[v] for all vectors of a tile's row
+ *	  VEC_REACHES(g, a, b)	is the sum g a hit with these thresholds of rows?
  *	  HIT_NONE() HIT_OR(h, g) HIT_ANY(h) HIT_BITS(h)
  *
  * A tile keeps all its sums in registers: TILE_ROWS x TILE_VECS vectors, next
- * to one row of b (TILE_VECS) and one broadcast coordinate of a.
+ * to one row of b (TILE_VECS) and one broadcast word of a.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,7 +36,7 @@
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 
-/* Coordinates of one round of the inner loop: 2 measured best, 4 worst. */
+/* Words of one round of the inner loop: 2 measured best, 4 worst. */
 #define STEPS 2
 
 #define FOR_ROWS(i) UNROLL for (int i = 0; i < TILE_ROWS; i++)
@@ -44,8 +44,8 @@
 
 /* Some sum reached its threshold: sets the bits of all that did. */
 TARGET static inline __attribute__((always_inline)) void
-KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
-				   const float *b_threshold, uint8_t *hits, size_t hit_stride)
+KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const Word *a_threshold,
+				   const Word *b_threshold, uint8_t *hits, size_t hit_stride)
 {
 	FOR_ROWS(i)
 	{
@@ -54,9 +54,9 @@ KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
 
 		FOR_VECS(v)
 		{
-			Vec			t = VEC_ADD(ta, VEC_LOAD(b_threshold + v * LANES));
+			Vec			tb = VEC_LOAD(b_threshold + v * LANES);
 
-			bits |= (uint64_t) HIT_BITS(VEC_GE(sums[i][v], t)) << (v * LANES);
+			bits |= (uint64_t) HIT_BITS(VEC_REACHES(sums[i][v], ta, tb)) << (v * LANES);
 		}
 		if (bits != 0)
 		{
@@ -68,8 +68,8 @@ KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
 
 /* Sums of one tile against the thresholds.  Few tiles have any hit at all. */
 TARGET static inline __attribute__((always_inline)) void
-KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
-				   const float *b_threshold, uint8_t *hits, size_t hit_stride)
+KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const Word *a_threshold,
+				   const Word *b_threshold, uint8_t *hits, size_t hit_stride)
 {
 	Hit			any = HIT_NONE();
 	Vec			tb[TILE_VECS];
@@ -81,15 +81,15 @@ KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const float *a_threshold,
 		Vec			ta = VEC_SPLAT(a_threshold + i);
 
 		FOR_VECS(v)
-			any = HIT_OR(any, VEC_GE(sums[i][v], VEC_ADD(ta, tb[v])));
+			any = HIT_OR(any, VEC_REACHES(sums[i][v], ta, tb[v]));
 	}
 	if (HIT_ANY(any))
 		KERNEL(mark_hits) (sums, a_threshold, b_threshold, hits, hit_stride);
 }
 
-/* One coordinate: the outer product of a's column and b's, added to sums. */
+/* One word: the outer product of a's column and b's, added to sums. */
 TARGET static inline __attribute__((always_inline)) void
-KERNEL(multiply) (const float *a, const float *b, size_t sliver,
+KERNEL(multiply) (const Word *a, const Word *b, size_t sliver,
 				  Vec sums[TILE_ROWS][TILE_VECS])
 {
 	Vec			bk[TILE_VECS];
@@ -97,7 +97,7 @@ KERNEL(multiply) (const float *a, const float *b, size_t sliver,
 	FOR_VECS(v)
 		bk[v] = VEC_LOAD(b + v / SLIVER_VECS * sliver + v % SLIVER_VECS * LANES);
 	FOR_ROWS(i)
-		VEC_FMA_ROW(sums[i], a + i, bk);
+		VEC_MULTIPLY_ROW(sums[i], a + i, bk);
 }
 
 /* All tiles of a column, in one slice. */
@@ -110,10 +110,10 @@ KERNEL(sweep) (const TileSweep *sweep)
 	for (uint32_t tile = 0; tile < sweep->tiles; tile++)
 	{
 		uint32_t	row = tile * TILE_ROWS;
-		const float *a = sweep->a + row / WIDTH * sliver
+		const Word *a = (const Word *) sweep->a + row / WIDTH * sliver
 			+ row % WIDTH;
-		const float *b = sweep->b;
-		float	   *partial = sweep->partial + (size_t) tile * TILE_SIZE;
+		const Word *b = sweep->b;
+		Word	   *partial = (Word *) sweep->partial + (size_t) tile * TILE_SIZE;
 		uint32_t	k = 0;
 		Vec			sums[TILE_ROWS][TILE_VECS];
 
@@ -143,7 +143,7 @@ KERNEL(sweep) (const TileSweep *sweep)
 		}
 
 		if (sweep->last)
-			KERNEL(test_tile) (sums, sweep->a_threshold + row,
+			KERNEL(test_tile) (sums, (const Word *) sweep->a_threshold + row,
 							   sweep->b_threshold,
 							   sweep->hits + row * sweep->hit_stride,
 							   sweep->hit_stride);

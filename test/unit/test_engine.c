@@ -68,46 +68,59 @@ pick_eps(const PairList *all, double *eps)
 	return count;
 }
 
-/* One data set, all eps: true when every kernel agrees with brute force. */
+/* With one kernel and filter, all eps: the pairs of brute force. */
+static void
+check_kernel(const CpuKernel *kernel, FastedFilter filter, const float *rows,
+			 uint32_t n, uint32_t d, int kind, const PairList *all)
+{
+	FastedProblem problem = {.dimensions = d,.kernel = kernel->name,.filter = filter};
+	const char *name = filter == FASTED_FILTER_INT8 && n > 1 ? "int8" : "fp32";
+	double		eps[8];
+	int			count = pick_eps(all, eps);
+	bool		same = true;
+
+	for (int e = 0; e < count && same; e++)
+	{
+		PairList	expected;
+		PairList	got;
+		FastedStats stats;
+		FastedStatus status;
+
+		problem.eps = eps[e];
+		problem.threads = 1 + (int) random_below(5);
+		select_pairs(all, eps[e], &expected);
+		status = run_join(&problem, rows, n, &plain, &got, &stats);
+		same = status == FASTED_DONE && pair_equal(&expected, &got) &&
+			stats.pairs == got.count && stats.candidates >= got.count &&
+			stats.units_done == stats.units_total &&
+			strcmp(stats.kernel, problem.kernel) == 0 &&
+			strcmp(stats.filter, name) == 0;
+		if (!same)
+			printf("# eps %.17g threads %d: %zu pairs, expected %zu, by %s\n",
+				   eps[e], problem.threads, got.count, expected.count, stats.filter);
+		free(expected.pairs);
+		free(got.pairs);
+	}
+	ok(same, "%s, %s: n = %u, d = %u, kind %d", problem.kernel, name, n, d, kind);
+}
+
+/* One data set, with every kernel, and in INT8 where there is one. */
 static void
 check_shape(uint32_t n, uint32_t d, int kind)
 {
 	float	   *rows = make_rows(n, d, kind);
 	PairList	all;
-	double		eps[8];
-	int			count;
 
 	all_pairs(rows, n, d, &all);
-	count = pick_eps(&all, eps);
 	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
 	{
-		bool		same = true;
-		FastedProblem problem = {.dimensions = d,.kernel = fasted_cpu_kernel(k)->name};
+		const CpuKernel *kernel = fasted_cpu_kernel(k);
 
-		if (!fasted_cpu_kernel(k)->available())
+		if (!kernel->available())
 			continue;
-		for (int e = 0; e < count && same; e++)
-		{
-			PairList	expected;
-			PairList	got;
-			FastedStats stats;
-			FastedStatus status;
-
-			problem.eps = eps[e];
-			problem.threads = 1 + (int) random_below(5);
-			select_pairs(&all, eps[e], &expected);
-			status = run_join(&problem, rows, n, &plain, &got, &stats);
-			same = status == FASTED_DONE && pair_equal(&expected, &got) &&
-				stats.pairs == got.count && stats.candidates >= got.count &&
-				stats.units_done == stats.units_total &&
-				strcmp(stats.kernel, problem.kernel) == 0;
-			if (!same)
-				printf("# eps %.17g threads %d: %zu pairs, expected %zu\n",
-					   eps[e], problem.threads, got.count, expected.count);
-			free(expected.pairs);
-			free(got.pairs);
-		}
-		ok(same, "%s: n = %u, d = %u, kind %d", problem.kernel, n, d, kind);
+		check_kernel(kernel, FASTED_FILTER_AUTO, rows, n, d, kind, &all);
+		if (kernel->int8 != NULL)
+			check_kernel(kernel, FASTED_FILTER_INT8, rows, n, d, kind, &all);
 	}
 	free(all.pairs);
 	free(rows);
@@ -171,6 +184,7 @@ check_extremes(void)
 				if (isnan(problem.eps))
 					continue;
 				problem.kernel = e % 2 ? "portable" : NULL;
+				problem.filter = e % 4 == 0 ? FASTED_FILTER_INT8 : FASTED_FILTER_AUTO;
 				select_pairs(&all, problem.eps, &expected);
 				same = run_join(&problem, rows, n, &plain, &got, NULL)
 					== FASTED_DONE && pair_equal(&expected, &got);
@@ -184,51 +198,189 @@ check_extremes(void)
 	}
 }
 
+/* With all limits; the largest number of panels. */
+static uint32_t
+check_limits(const CpuKernel *kernel, FastedFilter filter, const float *rows,
+			 uint32_t n, uint32_t d, double eps, const PairList *expected)
+{
+	uint32_t	most = 0;
+
+	for (uint64_t limit = 1; limit < 1000000; limit = limit * 3 / 2 + 20000)
+	{
+		FastedProblem problem = {
+			.dimensions = d,.eps = eps,.memory_limit = limit,
+			.kernel = kernel->name,.filter = filter,.threads = 2
+		};
+		JoinOptions options = {.timeout_ms = 100};
+		FastedStats stats;
+		PairList	got;
+		FastedStatus status;
+
+		options.stage_at_most = random_below(50);
+		status = run_join(&problem, rows, n, &options, &got, &stats);
+		if (stats.panels > most)
+			most = stats.panels;
+		ok(status == FASTED_DONE && pair_equal(expected, &got) &&
+		   stats.units_done == stats.units_total,
+		   "%s, %s: %u panels, %llu units, limit %llu, memory %llu",
+		   kernel->name, stats.filter, stats.panels,
+		   (unsigned long long) stats.units_total,
+		   (unsigned long long) limit, (unsigned long long) stats.host_bytes);
+		free(got.pairs);
+	}
+	return most;
+}
+
 /* More rows than memory: panels, of all sizes, staged in odd pieces. */
 static void
 check_panels(void)
 {
 	const uint32_t n = 613;
 	const uint32_t d = 37;
+	const double eps = 6.5;
 	float	   *rows = make_rows(n, d, 0);
 	PairList	all;
 	PairList	expected;
-	uint32_t	most = 0;
 
 	all_pairs(rows, n, d, &all);
-	select_pairs(&all, 6.5, &expected);
+	select_pairs(&all, eps, &expected);
 	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
 	{
 		const CpuKernel *kernel = fasted_cpu_kernel(k);
+		uint32_t	most;
 
-		for (uint64_t limit = 1; limit < 1000000 && kernel->available();
-			 limit = limit * 3 / 2 + 20000)
-		{
-			FastedProblem problem = {
-				.dimensions = d,.eps = 6.5,.memory_limit = limit,
-				.kernel = kernel->name,.threads = 2
-			};
-			JoinOptions options = {.timeout_ms = 100};
-			FastedStats stats;
-			PairList	got;
-			FastedStatus status;
-
-			options.stage_at_most = random_below(50);
-			status = run_join(&problem, rows, n, &options, &got, &stats);
-			if (stats.panels > most)
-				most = stats.panels;
-			ok(status == FASTED_DONE && pair_equal(&expected, &got) &&
-			   stats.units_done == stats.units_total,
-			   "%s: %u panels, %llu units, limit %llu, memory %llu",
-			   kernel->name, stats.panels,
-			   (unsigned long long) stats.units_total,
-			   (unsigned long long) limit, (unsigned long long) stats.host_bytes);
-			free(got.pairs);
-		}
+		if (!kernel->available())
+			continue;
+		most = check_limits(kernel, FASTED_FILTER_AUTO, rows, n, d, eps, &expected);
+		ok(most > 5, "up to %u panels were tried", most);
+		if (kernel->int8 != NULL)
+			check_limits(kernel, FASTED_FILTER_INT8, rows, n, d, eps, &expected);
 	}
-	ok(most > 5, "up to %u panels were tried", most);
 	free(expected.pairs);
 	free(all.pairs);
+	free(rows);
+}
+
+/* The best kernel that filters in INT8 here, or NULL. */
+static const CpuKernel *
+int8_kernel(void)
+{
+	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
+	{
+		if (fasted_cpu_kernel(k)->int8 != NULL && fasted_cpu_kernel(k)->available())
+			return fasted_cpu_kernel(k);
+	}
+	return NULL;
+}
+
+/* Rows that a sample of all does not show: not quite integers, beyond a byte. */
+static void
+check_unseen_rows(void)
+{
+	const uint32_t n = 2500;
+	const uint32_t d = 40;
+	float	   *rows = must_alloc((size_t) n * d * sizeof(float));
+	FastedProblem problem = {.dimensions = d,.filter = FASTED_FILTER_INT8};
+	PairList	all;
+	PairList	expected;
+	PairList	got;
+	FastedStats stats;
+	bool		same = true;
+
+	for (size_t i = 0; i < (size_t) n * d; i++)
+		rows[i] = (float) random_below(256);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		bool		seen = false;
+
+		for (uint32_t s = 0; s < 1024; s++)
+			seen = seen || (uint64_t) n * s / 1024 == i;
+		if (seen)
+			continue;
+		/* most near a row before it, by a fraction in each coordinate */
+		for (uint32_t k = 0; k < d; k++)
+		{
+			float		near = i > 0 ? rows[(size_t) (i - 1) * d + k] : 0.0f;
+
+			rows[(size_t) i * d + k] = near + (i % 7 == 0 ? 300.0f : 1.0f)
+				* (float) random_normal();
+		}
+	}
+	all_pairs(rows, n, d, &all);
+	for (int e = 0; e < 12 && same; e++)
+	{
+		/* a tie at one of the nearest pairs */
+		problem.eps = fasted_exact_distance(rows + (size_t) (200 * e) * d,
+											rows + (size_t) (200 * e + 1) * d, d);
+		select_pairs(&all, problem.eps, &expected);
+		same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE &&
+			pair_equal(&expected, &got);
+		free(expected.pairs);
+		free(got.pairs);
+	}
+	ok(same, "%s: rows that are not like the sampled ones", stats.filter);
+	free(all.pairs);
+	free(rows);
+}
+
+/* Rows in clusters; of every second row all is 1000 times larger if mixed. */
+static float *
+make_clusters(uint32_t n, uint32_t d, bool mixed)
+{
+	float	   *rows = must_alloc((size_t) n * d * sizeof(float));
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		const float *near = rows + (size_t) (i - i % 30) * d;
+
+		for (uint32_t k = 0; k < d; k++)
+		{
+			float		v = (float) random_normal();
+
+			if (i % 30 > 0)
+				v = near[k] / (mixed && i % 30 > 0 ? 1000.0f : 1.0f) + 0.2f * v;
+			rows[(size_t) i * d + k] = (mixed && i % 2 == 0 ? 1000.0f : 1.0f) * v;
+		}
+	}
+	return rows;
+}
+
+/* Left alone, the engine takes INT8 where it has few candidates too many. */
+static void
+check_choice(bool mixed, double eps, const char *filter)
+{
+	const uint32_t n = 4500;
+	const uint32_t d = 48;
+	float	   *rows = make_clusters(n, d, mixed);
+	FastedProblem problem = {.dimensions = d,.eps = eps,.threads = 2};
+	FastedStats stats;
+	PairList	expected = {0};
+	PairList	got;
+	bool		same;
+
+	for (uint32_t a = 0; a < n; a++)
+	{
+		for (uint32_t b = a + 1; b < n; b++)
+		{
+			double		dist = fasted_exact_distance(rows + (size_t) a * d,
+													 rows + (size_t) b * d, d);
+
+			if (dist <= eps)
+				pair_add(&expected, &(FastedPair) {.a = a, .b = b, .dist = dist}, 1);
+		}
+	}
+	same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE &&
+		pair_equal(&expected, &got);
+	if (int8_kernel() == NULL)
+		filter = "fp32";
+	ok(same && expected.count > n && strcmp(stats.filter, filter) == 0 &&
+	   stats.filter_sampled == (int8_kernel() != NULL),
+	   "chosen: %s, not %s, of %zu pairs; %llu candidates, of the sample %llu and %llu",
+	   filter, stats.filter, expected.count, (unsigned long long) stats.candidates,
+	   (unsigned long long) stats.sampled_candidates,
+	   (unsigned long long) stats.sampled_pairs);
+	free(expected.pairs);
+	free(got.pairs);
 	free(rows);
 }
 
@@ -387,6 +539,9 @@ main(void)
 	check_shapes();
 	check_extremes();
 	check_panels();
+	check_unseen_rows();
+	check_choice(false, 1.9, "int8");
+	check_choice(true, 1.9, "fp32");
 	check_memory_limit();
 	check_slow_caller();
 	check_close(4000, 100, INFINITY, 30, 0);

@@ -1,0 +1,324 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_int8.c
+ *	  Centre, scale; packed rows and thresholds in INT8.
+ *
+ * The filter's inner products are exact, of rows that are centred, scaled, rotated
+ * and rounded to bytes.  Rows of small integers are centred only, and then exact
+ * themselves.  That no pair is lost, whatever the centre and the scale, is proved
+ * in doc/bound-int8.md; here they are chosen such that few pairs too many are found.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../filter_bound.h"
+#include "cpu_join.h"
+
+/* Rows that show whether all are small integers; and that the scale is from. */
+#define RANGE_ROWS 1024
+#define SCALE_ROWS 256
+#define SCALE_ROWS_LEAST 32
+
+/* Coordinates of all rows that the scale is from, about. */
+#define SCALE_WORK (1 << 20)
+
+/* One sampled row in this many may be an outlier. */
+#define OUTLIERS 64
+
+/* Integers up to here, and their sums with a byte, are exact in FP32. */
+#define LARGEST_INTEGER 4194304.0f
+
+/*
+ * Scales tried, each 2^(1/5) times the one before.  The first clips no coordinate
+ * of typical rows, the last those above an eighth of the largest.
+ */
+#define SCALES 16
+#define SCALE_STEP 1.148698355f
+
+/* Scales far inside FP32, whatever the rows. */
+#define SCALE_LIMIT 0x1p110
+
+static double
+limit_scale(double scale)
+{
+	return fmin(fmax(scale, 1.0 / SCALE_LIMIT), SCALE_LIMIT);
+}
+
+/*
+ * The centre of one dimension of 8-bit integers, such that all of [low, high] is
+ * within -128 .. 127 of it.  Products are exact, so that it need not keep norms
+ * small: better that it leaves room for what the sample did not show.
+ */
+static float
+integer_centre(float low, float high)
+{
+	if (low >= 0.0f && high <= 255.0f)
+		return high <= 63.0f ? 0.0f : 128.0f;
+	if (low >= -128.0f && high <= 127.0f)
+		return 0.0f;
+	return floorf((low + high + 1.0f) * 0.5f);
+}
+
+/* Widens low and high by the row; false when it is not of integers. */
+static bool
+add_to_range(const float *row, uint32_t dimensions, float *low, float *high)
+{
+	for (uint32_t k = 0; k < dimensions; k++)
+	{
+		float		x = row[k];
+
+		/* false for NaN as well */
+		if (!(fabsf(x) <= LARGEST_INTEGER) || (float) (int32_t) x != x)
+			return false;
+		low[k] = fminf(low[k], x);
+		high[k] = fmaxf(high[k], x);
+	}
+	return true;
+}
+
+/* Are rows of slot A small integers?  If so, their centre. */
+static bool
+find_integers(Worker *worker)
+{
+	FastedJoin *join = worker->join;
+	const RowStore *rows = &join->slot_a->rows;
+	uint32_t	d = join->problem.dimensions;
+	uint32_t	count = rows->rows < RANGE_ROWS ? (uint32_t) rows->rows : RANGE_ROWS;
+	float	   *low = worker->image;
+	float	   *high = worker->image + cpu_padded(d);
+
+	for (uint32_t k = 0; k < d; k++)
+	{
+		low[k] = INFINITY;
+		high[k] = -INFINITY;
+	}
+	for (uint32_t s = 0; s < count && !cpu_stopping(join); s++)
+	{
+		if (!add_to_range(cpu_sample_row(rows, s, count), d, low, high))
+			return false;
+	}
+	for (uint32_t k = 0; k < d; k++)
+	{
+		if (high[k] - low[k] > 255.0f)
+			return false;
+		join->int8_centre[k] = integer_centre(low[k], high[k]);
+	}
+	return true;
+}
+
+static int
+compare_floats(const void *left, const void *right)
+{
+	float		x = *(const float *) left;
+	float		y = *(const float *) right;
+
+	return (x > y) - (x < y);
+}
+
+/* The largest coordinate; infinite for a row that is not finite. */
+static float
+peak_of(const float *image, uint32_t padded)
+{
+	float		peak = 0.0f;
+
+	for (uint32_t k = 0; k < padded; k++)
+	{
+		float		size = fabsf(image[k]);
+
+		if (!(size <= FLT_MAX))
+			return INFINITY;
+		peak = fmaxf(peak, size);
+	}
+	return peak;
+}
+
+/*
+ * The largest coordinates of sampled rows' images, and that of a row which all but
+ * outliers stay below.
+ */
+static float
+find_peaks(Worker *worker, uint32_t count, float *peaks)
+{
+	FastedJoin *join = worker->join;
+	float		sorted[SCALE_ROWS];
+
+	for (uint32_t s = 0; s < count; s++)
+	{
+		join->kernel->int8->transform(&join->transform,
+									  cpu_sample_row(&join->slot_a->rows, s, count),
+									  worker->image);
+		sorted[s] = peaks[s] = peak_of(worker->image, join->transform.padded);
+	}
+	qsort(sorted, count, sizeof(float), compare_floats);
+	return sorted[count - 1 - count / OUTLIERS];
+}
+
+/* Adds the squared errors of the row in image, rounded with each of the factors. */
+static void
+add_errors(Worker *worker, const float *factors, double *errors)
+{
+	FastedJoin *join = worker->join;
+	uint32_t	padded = join->transform.padded;
+	int8_t	   *values = (int8_t *) (worker->image + padded);
+
+	for (int i = 0; i < SCALES; i++)
+	{
+		Int8Sums	sums;
+
+		join->kernel->int8->round(worker->image, factors[i], padded, values, &sums);
+		errors[i] += (double) sums.error2 / ((double) factors[i] * factors[i]);
+	}
+}
+
+/*
+ * The factor for images whose mean of the squared error is least.  Not of the
+ * error: the number of rows within reach grows faster than the reach, so that a few
+ * rows clipped badly cost more than all rows rounded a little better gain.
+ */
+static float
+find_factor(Worker *worker)
+{
+	FastedJoin *join = worker->join;
+	const RowStore *rows = &join->slot_a->rows;
+	uint32_t	count = SCALE_WORK / join->transform.padded;
+	float		peaks[SCALE_ROWS];
+	float		factors[SCALES];
+	double		errors[SCALES] = {0};
+	float		typical;
+	int			best = 0;
+
+	count = count < SCALE_ROWS_LEAST ? SCALE_ROWS_LEAST :
+		count > SCALE_ROWS ? SCALE_ROWS : count;
+	if (count > rows->rows)
+		count = (uint32_t) rows->rows;
+	typical = find_peaks(worker, count, peaks);
+	if (!(typical > 0x1p-100f && typical < 0x1p100f))
+		return 1.0f;
+
+	factors[0] = 127.0f / typical;
+	for (int i = 1; i < SCALES; i++)
+		factors[i] = factors[i - 1] * SCALE_STEP;
+	for (uint32_t s = 0; s < count && !cpu_stopping(join); s++)
+	{
+		if (peaks[s] > typical)
+			continue;			/* an outlier */
+		join->kernel->int8->transform(&join->transform, cpu_sample_row(rows, s, count),
+									  worker->image);
+		add_errors(worker, factors, errors);
+	}
+	for (int i = 1; i < SCALES; i++)
+	{
+		if (errors[i] < errors[best])
+			best = i;
+	}
+	return factors[best];
+}
+
+/* The centre and the scale of INT8 rows, from a sample of slot A. */
+void
+cpu_int8_find_transform(Worker *worker)
+{
+	FastedJoin *join = worker->join;
+	Int8Transform *transform = &join->transform;
+	uint32_t	d = join->problem.dimensions;
+
+	transform->dimensions = d;
+	transform->padded = cpu_padded(d);
+	transform->centre = join->int8_centre;
+	transform->lossless = find_integers(worker);
+	transform->scale = 1.0f;
+	if (!transform->lossless)
+	{
+		memcpy(join->int8_centre, join->centre, d * sizeof(float));
+		transform->scale = (float) limit_scale(join->scale);
+		transform->scale = (float) limit_scale((double) transform->scale
+											   * find_factor(worker));
+	}
+	join->int8_eps_upper = fasted_eps_upper(join->problem.eps, transform->scale, d);
+}
+
+/* Are the bytes, without rounding, the row? */
+static bool
+is_exact(const Int8Transform *transform, const float *row, const int8_t *values)
+{
+	for (uint32_t k = 0; k < transform->dimensions; k++)
+	{
+		if (transform->centre[k] + (float) values[k] != row[k])
+			return false;
+	}
+	return true;
+}
+
+static int32_t
+threshold_of(const FastedJoin *join, const float *row, const int8_t *values,
+			 const Int8Sums *sums)
+{
+	const Int8Transform *transform = &join->transform;
+	double		rho = 0.0;
+
+	if (!transform->lossless || !is_exact(transform, row, values))
+		rho = fasted_rho_int8(sums->error2, sums->norm2, transform->padded);
+	return fasted_threshold_int(sums->norm2, rho, join->int8_eps_upper);
+}
+
+/* Lays a row's bytes into its sliver, as a column and as a row of tiles. */
+static void
+interleave(const Slot *slot, uint32_t width, size_t sliver, uint32_t r,
+		   const int8_t *values)
+{
+	const PackLayout *layout = &slot->layout;
+
+	for (uint32_t first = 0; first < layout->words; first += layout->slice)
+	{
+		uint32_t	left = layout->words - first;
+		uint32_t	depth = left < layout->slice ? left : layout->slice;
+		size_t		offset = pack_offset(layout, width, sliver, first) + r;
+		uint32_t   *b = (uint32_t *) slot->as_b.packed + offset;
+		uint32_t   *a = (uint32_t *) slot->as_a.packed + offset;
+
+		for (uint32_t k = 0; k < depth; k++)
+		{
+			uint32_t	word;
+
+			memcpy(&word, values + 4 * (first + k), sizeof(word));
+			b[(size_t) k * width] = word;
+			a[(size_t) k * width] = word ^ UINT32_C(0x80808080);
+		}
+	}
+}
+
+/* Packs one sliver; a missing row, NULL, is padding. */
+void
+cpu_int8_pack(Worker *worker, const Slot *slot, size_t sliver,
+			  const float *const *rows)
+{
+	FastedJoin *join = worker->join;
+	const Int8Kernel *int8 = join->kernel->int8;
+	uint32_t	width = join->kernel->width;
+	uint32_t	padded = join->transform.padded;
+	int8_t	   *values = (int8_t *) (worker->image + padded);
+	int32_t    *threshold_a = (int32_t *) slot->as_a.threshold + sliver * width;
+	uint32_t   *threshold_b = (uint32_t *) slot->as_b.threshold + sliver * width;
+
+	for (uint32_t r = 0; r < width; r++)
+	{
+		Int8Sums	sums = {0};
+		int32_t		threshold = FASTED_INT8_PADDING;
+
+		if (rows[r] != NULL)
+		{
+			int8->transform(&join->transform, rows[r], worker->image);
+			int8->round(worker->image, 1.0f, padded, values, &sums);
+			threshold = threshold_of(join, rows[r], values, &sums);
+		}
+		else
+			memset(values, 0, padded);
+		interleave(slot, width, sliver, r, values);
+		threshold_a[r] = threshold;
+		/* the 128 added to each byte of a row, times the column */
+		threshold_b[r] = (uint32_t) threshold + 128 * (uint32_t) sums.sum;
+	}
+}

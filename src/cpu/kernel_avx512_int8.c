@@ -1,0 +1,170 @@
+/*-------------------------------------------------------------------------
+ *
+ * kernel_avx512_int8.c
+ *	  The INT8 filter for AVX-512 with VNNI: tiles of 8 x 48, as in FP32.
+ *
+ * VPDPBUSD multiplies bytes without a sign by bytes with one, four to a word, and
+ * adds to an INT32 sum.  So the rows of a have 128 added to each byte, and every
+ * sum is too large by 128 times the sum of b's bytes, which b's threshold takes
+ * away again.  All that is modulo 2^32, and exact in the end.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cpu_kernel.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include "../filter_bound.h"
+
+#define KERNEL(name) name##_avx512_int8
+#define TARGET __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni,avx2,fma")))
+#define WIDTH 16
+#define TILE_ROWS 8
+#define TILE_SLIVERS 3
+#define LANES 16
+
+typedef int32_t Word;
+typedef __m512i Vec;
+typedef __mmask16 Hit;
+
+#define VEC_ZERO() _mm512_setzero_si512()
+#define VEC_LOAD(p) _mm512_loadu_si512(p)
+#define VEC_STORE(p, v) _mm512_storeu_si512(p, v)
+#define VEC_SPLAT(p) _mm512_set1_epi32(*(p))
+/* By hand, as in kernel_avx2.c. */
+#define VEC_MULTIPLY_ROW(c, a, b) \
+	__asm__ volatile ("vpbroadcastd %[x], %%zmm31\n\t" \
+					  "vpdpbusd %[b0], %%zmm31, %[c0]\n\t" \
+					  "vpdpbusd %[b1], %%zmm31, %[c1]\n\t" \
+					  "vpdpbusd %[b2], %%zmm31, %[c2]" \
+					  : [c0] "+v" ((c)[0]), [c1] "+v" ((c)[1]), [c2] "+v" ((c)[2]) \
+					  : [b0] "v" ((b)[0]), [b1] "v" ((b)[1]), [b2] "v" ((b)[2]), [x] "m" (*(a)) \
+					  : "xmm31", "memory")
+/* Not the sum of the thresholds, which may overflow: filter_bound.h. */
+#define VEC_REACHES(g, a, b) _mm512_cmpge_epi32_mask(_mm512_sub_epi32(g, b), a)
+#define HIT_NONE() 0
+#define HIT_OR(h, g) _mm512_kor(h, g)
+#define HIT_ANY(h) ((h) != 0)
+#define HIT_BITS(h) (unsigned) (h)
+
+#include "tile_kernel.inc.h"
+
+/* 64 random signs, those of coordinates 64 group and on: splitmix64's hash. */
+static inline uint64_t
+sign_bits(uint32_t group, uint32_t pass)
+{
+	uint64_t	z = (group * 2 + pass + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+/* One level within a vector: lanes of `upper` get other - value, others the sum. */
+TARGET static inline __attribute__((always_inline)) __m512
+level_avx512(__m512 value, __m512 other, __mmask16 upper)
+{
+	return _mm512_mask_sub_ps(_mm512_add_ps(value, other), upper, other, value);
+}
+
+/*
+ * Random signs and a Walsh-Hadamard transform of `length` numbers, a power of two
+ * from 32 on, divided by the root of length.
+ */
+TARGET static void
+rotate_avx512(float *values, uint32_t length, uint32_t pass)
+{
+	__m512		root = _mm512_set1_ps((float) (1.0 / sqrt(length)));
+
+	for (uint32_t k = 0; k < length; k += 16)
+	{
+		uint64_t	signs = sign_bits(k / 64, pass) >> k % 64;
+		__m512		v = _mm512_mul_ps(_mm512_loadu_ps(values + k), root);
+
+		v = _mm512_mask_sub_ps(v, (__mmask16) signs, _mm512_set1_ps(-0.0f), v);
+		v = level_avx512(v, _mm512_permute_ps(v, 0xb1), 0xaaaa);
+		v = level_avx512(v, _mm512_permute_ps(v, 0x4e), 0xcccc);
+		v = level_avx512(v, _mm512_shuffle_f32x4(v, v, 0xb1), 0xf0f0);
+		v = level_avx512(v, _mm512_shuffle_f32x4(v, v, 0x4e), 0xff00);
+		_mm512_storeu_ps(values + k, v);
+	}
+	for (uint32_t half = 16; half < length; half *= 2)
+	{
+		for (uint32_t k = 0; k < length; k += 16)
+		{
+			__m512		low = _mm512_loadu_ps(values + k);
+			__m512		high;
+
+			if ((k & half) != 0)
+				continue;
+			high = _mm512_loadu_ps(values + k + half);
+			_mm512_storeu_ps(values + k, _mm512_add_ps(low, high));
+			_mm512_storeu_ps(values + k + half, _mm512_sub_ps(low, high));
+		}
+	}
+}
+
+TARGET static void
+transform_avx512(const Int8Transform *transform, const float *row, float *image)
+{
+	uint32_t	padded = transform->padded;
+	uint32_t	length = fasted_rotation_length(padded);
+	__m512		scale = _mm512_set1_ps(transform->scale);
+
+	for (uint32_t k = 0; k < padded; k += 16)
+	{
+		uint32_t	left = k < transform->dimensions ? transform->dimensions - k : 0;
+		__mmask16	mask = left < 16 ? (__mmask16) ((1U << left) - 1) : 0xffff;
+		__m512		x = _mm512_maskz_loadu_ps(mask, row + k);
+		__m512		c = _mm512_maskz_loadu_ps(mask, transform->centre + k);
+
+		_mm512_storeu_ps(image + k, _mm512_mul_ps(_mm512_sub_ps(x, c), scale));
+	}
+	if (transform->lossless)
+		return;
+	rotate_avx512(image, length, 0);
+	if (length < padded)
+		rotate_avx512(image + (padded - length), length, 1);
+}
+
+TARGET static void
+round_avx512(const float *image, float factor, uint32_t padded, int8_t *values,
+			 Int8Sums *sums)
+{
+	__m512		errors[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+	__m512i		norms = _mm512_setzero_si512();
+	__m512i		sum = _mm512_setzero_si512();
+
+	for (uint32_t k = 0; k < padded; k += 32)
+	{
+		UNROLL for (int half = 0; half < 2; half++)
+		{
+			__m512		v = _mm512_mul_ps(_mm512_loadu_ps(image + k + 16 * half),
+										  _mm512_set1_ps(factor));
+
+			/* NaN becomes the bound, here the second operand */
+			__m512		bound = _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(-128.0f)),
+											  _mm512_set1_ps(127.0f));
+			__m512i		q = _mm512_cvtps_epi32(bound);
+			__m512		error = _mm512_sub_ps(v, _mm512_cvtepi32_ps(q));
+
+			errors[half] = _mm512_fmadd_ps(error, error, errors[half]);
+			norms = _mm512_add_epi32(norms, _mm512_mullo_epi32(q, q));
+			sum = _mm512_add_epi32(sum, q);
+			_mm_storeu_si128((__m128i *) (values + k + 16 * half), _mm512_cvtepi32_epi8(q));
+		}
+	}
+	sums->error2 = _mm512_reduce_add_ps(_mm512_add_ps(errors[0], errors[1]));
+	sums->norm2 = _mm512_reduce_add_epi32(norms);
+	sums->sum = _mm512_reduce_add_epi32(sum);
+}
+
+const Int8Kernel fasted_int8_avx512 = {
+	.sweep = sweep_avx512_int8,
+	.transform = transform_avx512,
+	.round = round_avx512,
+};
+
+#endif							/* __x86_64__ */
