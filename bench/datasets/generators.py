@@ -37,11 +37,15 @@ has 19 %, 2, 15, 44, and 547.  embedding-384 of 100000 rows: 0.672, 0.773, 1.246
 clusters end at 200 rows, hence the step.
 """
 import functools
+import os
 import re
 
 import numpy
 
+from . import parallel
+
 BLOCK = 4096                # rows from one seed
+MANY = 1 << 25              # numbers that take one process a second or so
 CLUSTER = 200               # rows in a cluster, on average
 SIZE_BIAS = 8               # mean size of a row's own cluster, in clusters of average size
 GROWTH = 3.15
@@ -73,8 +77,12 @@ class Rows:
         """Rows number * size and on, size of them."""
         return self.rows(number * size, size)
 
-    def all(self):
-        return self.rows(0, self.n)
+    def all(self, processes=None):
+        """Every row, where they are many by several processes, by default one for each processor."""
+        processes = processes or (os.cpu_count() if self.n * self.d >= MANY else 1)
+        if processes == 1:
+            return self.rows(0, self.n)
+        return parallel.all_rows(self, BLOCK, processes)
 
 
 class Uniform(Rows):

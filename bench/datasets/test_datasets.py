@@ -15,6 +15,7 @@ import tarfile
 import tempfile
 import threading
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import numpy
@@ -134,6 +135,16 @@ class Generators(unittest.TestCase):
                     numpy.testing.assert_array_equal(rows.chunk(number, size), whole[number * size:(number + 1) * size])
             numpy.testing.assert_array_equal(rows.chunk(1, 9000), whole[9000:])
             self.assertEqual(len(rows.chunk(9, 9000)), 0)
+
+    def test_several_processes(self):
+        """The same rows, though the processes' shares differ; some have none."""
+        for name, n, processes in (("sift-like", self.N, 2), ("gist-like", 5000, 3)):
+            rows = generators.make(name, n)
+            numpy.testing.assert_array_equal(rows.all(processes), rows.all(1))
+
+    def test_failing_process(self):
+        with unittest.mock.patch("sys.executable", "false"), self.assertRaisesRegex(RuntimeError, "not all of 100 rows"):
+            generators.make("uniform-8", 100).all(2)
 
     def test_rows_differ(self):
         for name in self.NAMES:

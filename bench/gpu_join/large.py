@@ -20,7 +20,6 @@ import json
 import multiprocessing
 import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -29,7 +28,7 @@ import numpy
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from peers import binary_copy  # noqa: E402
+from peers import binary_copy, postgres  # noqa: E402
 from server import (describe_gpu, describe_machine, gpu_architectures, join_node, private_server,  # noqa: E402
                     write_results)
 
@@ -55,30 +54,26 @@ def chunk_of_rows(number, n, d, middles):
 
 def fill(share):
     """One of several processes: its chunks into the table; counts of distances to the queries."""
-    env, n, d, part, parts = share
+    server, n, d, part, parts = share
     middles = centres(n, d)
     queries = chunk_of_rows(0, n, d, middles)[:QUERIES]
     counts = numpy.zeros(len(BINS) - 1, dtype=numpy.int64)
-    psql = subprocess.Popen(["psql", "-Xq", "-c", "COPY items FROM STDIN (FORMAT binary)"], stdin=subprocess.PIPE, env=env)
-    psql.stdin.write(binary_copy.HEADER)
-    for number in range(part, (n + CHUNK - 1) // CHUNK, parts):
-        v = chunk_of_rows(number, n, d, middles)
-        psql.stdin.write(binary_copy.rows_out(number * CHUNK, v))
-        distances = numpy.sqrt(numpy.maximum(0, 2 - 2 * (queries @ v.T)))
-        counts += numpy.histogram(distances, BINS)[0]
-    psql.stdin.write(binary_copy.TRAILER)
-    psql.stdin.close()
-    if psql.wait() != 0:
-        raise RuntimeError("COPY failed")
+
+    def pieces():
+        for number in range(part, (n + CHUNK - 1) // CHUNK, parts):
+            v = chunk_of_rows(number, n, d, middles)
+            yield from binary_copy.pieces_out(number * CHUNK, v)
+            distances = numpy.sqrt(numpy.maximum(0, 2 - 2 * (queries @ v.T)))
+            numpy.add(counts, numpy.histogram(distances, BINS)[0], out=counts)
+
+    postgres.copy_in(server, "items", pieces())
     return counts
 
 
 def make_table(server, n, d, processes):
-    server.psql("""DROP TABLE IF EXISTS items;
-        CREATE UNLOGGED TABLE items (id bigint, v real[]);
-        ALTER TABLE items ALTER COLUMN v SET STORAGE PLAIN;""")
+    postgres.create(server, "items", d)
     with multiprocessing.Pool(processes) as pool:
-        counts = sum(pool.map(fill, [(server.env, n, d, part, processes) for part in range(processes)]))
+        counts = sum(pool.map(fill, [(server, n, d, part, processes) for part in range(processes)]))
     server.psql("VACUUM ANALYZE items; SELECT count(*) FROM items;")
 
     # each query finds itself too

@@ -4,6 +4,7 @@ import numpy
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
 FLOAT4 = 700                    # the type's oid
+PIECE_BYTES = 1 << 20           # what the processor's cache holds
 
 PAIR = numpy.dtype([("fields", ">i2"), ("a_size", ">i4"), ("a", ">i8"), ("b_size", ">i4"), ("b", ">i8"),
                     ("dist_size", ">i4"), ("dist", ">f8")])
@@ -20,20 +21,35 @@ def vector_row(d):
     return numpy.dtype([*ROW_HEAD, ("d", ">i2"), ("unused", ">i2"), ("elements", [("value", ">f4")], d)])
 
 
-def rows_out(first, rows, kind="real[]"):
-    """Bytes of rows (n, d) with ids from first on; kind is "real[]" or "vector"."""
-    n, d = rows.shape
-    out = numpy.zeros(n, dtype=array_row(d) if kind == "real[]" else vector_row(d))
+def empty_rows(count, d, kind):
+    """Rows of kind "real[]" or "vector" that want their ids and values."""
+    out = numpy.zeros(count, dtype=array_row(d) if kind == "real[]" else vector_row(d))
     out["fields"], out["id_size"] = 2, 8
-    out["id"] = first + numpy.arange(n)
     if kind == "real[]":
         out["v_size"] = 20 + 8 * d
         out["head"] = [1, 0, FLOAT4, d, 1]
         out["elements"]["size"] = 4
     else:
         out["v_size"], out["d"] = 4 + 4 * d, d
-    out["elements"]["value"] = rows
-    return out.tobytes()
+    return out
+
+
+def pieces_out(first, rows, kind="real[]", piece_bytes=PIECE_BYTES):
+    """Yields rows (n, d) with ids from first on, piece by piece: one buffer, which the next piece overwrites."""
+    n, d = rows.shape
+    count = max(1, min(n, piece_bytes // (8 * d + 40)))
+    buffer = empty_rows(count, d, kind)
+    for begin in range(0, n, count):
+        part = rows[begin:begin + count]
+        out = buffer[:len(part)]
+        out["id"] = first + begin + numpy.arange(len(part))
+        out["elements"]["value"] = part
+        yield memoryview(out).cast("B")
+
+
+def rows_out(first, rows, kind="real[]"):
+    """Bytes of rows (n, d) with ids from first on."""
+    return b"".join(bytes(piece) for piece in pieces_out(first, rows, kind))
 
 
 def records(data, dtype):

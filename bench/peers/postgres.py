@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from . import binary_copy
 from .answer import TimeLimit
 
-CHUNK_BYTES = 32 << 20
+STREAM_BYTES = 32 << 20         # fewer are not worth a session of their own
 LARGEST_PLAIN = 8000            # bytes of a vector that fits a page with its row
+SAMPLED_DIMENSIONS = 250        # ANALYZE keeps no sample of longer vectors, and takes seconds to count their elements
 
 
 def copy_in(server, table, pieces):
-    """COPY table FROM STDIN of pieces: an iterable of bytes, header and trailer excluded."""
+    """COPY table FROM STDIN of pieces: an iterable of buffers, header and trailer excluded."""
     command = ["psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-c", f"COPY {table} FROM STDIN (FORMAT binary)"]
     psql = subprocess.Popen(command, stdin=subprocess.PIPE, env=server.env)
     psql.stdin.write(binary_copy.HEADER)
@@ -42,22 +43,29 @@ def storage(d, kind):
     return "PLAIN" if size <= LARGEST_PLAIN else "EXTERNAL"
 
 
-def fill(server, table, rows, kind="real[]", streams=None):
-    """Makes table (id bigint primary key, v kind) of rows (n, d), ids from 0, by several sessions."""
-    n, d = rows.shape
+def create(server, table, d, kind="real[]"):
+    """An empty table (id bigint, v kind)."""
     # a large table is not written to the log; its readers do not notice
     server.psql(f"""DROP TABLE IF EXISTS {table};
         CREATE UNLOGGED TABLE {table} (id bigint, v {kind});
         ALTER TABLE {table} ALTER COLUMN v SET STORAGE {storage(d, kind)}, SET (toast_tuple_target = 8160);""")
-    chunk = max(1, CHUNK_BYTES // (8 * d + 40))
-    streams = streams or max(1, min(8, os.cpu_count(), n // chunk))
+    if kind == "real[]" and d > SAMPLED_DIMENSIONS:
+        server.psql(f"ALTER TABLE {table} ALTER COLUMN v SET STATISTICS 0")
+
+
+def fill(server, table, rows, kind="real[]", streams=None):
+    """Makes table (id bigint primary key, v kind) of rows (n, d), ids from 0, by several sessions."""
+    n, d = rows.shape
+    create(server, table, d, kind)
+    streams = streams or max(1, min(os.cpu_count(), n * (8 * d + 40) // STREAM_BYTES))
     share = -(-n // streams)
 
     def stream(number):
-        first, end = number * share, min(n, (number + 1) * share)
-        copy_in(server, table, (binary_copy.rows_out(i, rows[i:min(i + chunk, end)], kind)
-                                for i in range(first, end, chunk)))
+        first = number * share
+        copy_in(server, table, binary_copy.pieces_out(first, rows[first:first + share], kind))
 
+    # threads are enough: psql and the server do most of the work, and numpy lets others run
     with ThreadPoolExecutor(streams) as pool:
         list(pool.map(stream, range(streams)))
-    server.psql(f"ALTER TABLE {table} ADD PRIMARY KEY (id); VACUUM ANALYZE {table}; SELECT count(*) FROM {table};")
+    server.psql(f"""SET maintenance_work_mem = '1GB'; SET max_parallel_maintenance_workers = 8;
+        ALTER TABLE {table} ADD PRIMARY KEY (id); VACUUM ANALYZE {table}; SELECT count(*) FROM {table};""")

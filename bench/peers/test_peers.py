@@ -229,6 +229,17 @@ class BinaryCopy(unittest.TestCase):
         with self.assertRaises(ValueError):
             binary_copy.rows_in(data, 4)
 
+    def test_pieces(self):
+        """One buffer, used again; the last piece is shorter."""
+        rows = rows_of(50, 3)
+        for kind in ("real[]", "vector"):
+            whole = binary_copy.rows_out(7, rows, kind)
+            pieces = [bytes(piece) for piece in binary_copy.pieces_out(7, rows, kind, piece_bytes=1000)]
+            self.assertGreater(len(pieces), 2)
+            self.assertLess(len(pieces[-1]), len(pieces[0]))
+            self.assertEqual(b"".join(pieces), whole)
+            self.assertEqual(list(binary_copy.pieces_out(7, rows[:0], kind)), [])
+
     def test_pairs(self):
         data = binary_copy.HEADER + binary_copy.pairs_out([1, 2], [3, 1 << 40], [0.5, 0.1]) + binary_copy.TRAILER
         a, b, dist = binary_copy.pairs_in(data)
