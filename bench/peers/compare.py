@@ -22,13 +22,12 @@ def ends(keys, n):
     return keys // n, keys % n
 
 
-def is_in(keys, others):
-    """(keys,) bool: whether a key is among others; both ascending."""
-    if len(others) == 0:
-        return numpy.zeros(len(keys), dtype=bool)
+def places_in(others, keys):
+    """(place, found): of the keys that are among others, where; and which these are.  Both ascending."""
     place = numpy.searchsorted(others, keys)
-    place[place == len(others)] = 0
-    return others[place] == keys
+    found = place < len(others)
+    found[found] = others[place[found]] == keys[found]
+    return place[found], found
 
 
 def without_repeats(keys, values):
@@ -62,22 +61,32 @@ def error_statistics(errors, bins=101):
             "histogram": {"edges": edges.tolist(), "counts": numpy.histogram(errors, edges)[0].tolist()}}
 
 
+def each_once(pairs, n):
+    """(keys, dist) of (a, b, dist or None), ascending and without repeats, as compare_with() wants the exact answer."""
+    return without_repeats(*sorted_pairs(*pairs[:2], n, pairs[2]))
+
+
+def compare_with(exact, other, n, bins=101):
+    """compare() of an exact answer that each_once() has sorted, for many others."""
+    exact_keys, exact_dist = exact
+    keys, dist = sorted_pairs(*other[:2], n, other[2])
+    total = len(keys)
+    keys, dist = without_repeats(keys, dist)
+    place, right = places_in(exact_keys, keys)
+    errors = None
+    if exact_dist is not None and dist is not None:
+        errors = error_statistics(dist[right].astype(numpy.float64) - exact_dist[place].astype(numpy.float64), bins)
+    return {"pairs": total, "missed": len(exact_keys) - len(place), "spurious": len(keys) - len(place),
+            "repeated": total - len(keys), "overlap": overlap(exact_keys, keys, keys[right], n), "errors": errors}
+
+
 def compare(exact, other, n, bins=101):
     """{pairs, missed, spurious, repeated, overlap, errors}: other's pairs beside exact's.
 
     exact, other: (a, b, dist or None), numbers of n rows.  repeated: pairs that other has more
     than once, each surplus one.  errors: of the distances of pairs that both have, or None.
     """
-    exact_keys, exact_dist = without_repeats(*sorted_pairs(*exact[:2], n, exact[2]))
-    keys, dist = sorted_pairs(*other[:2], n, other[2])
-    total = len(keys)
-    keys, dist = without_repeats(keys, dist)
-    found, right = is_in(exact_keys, keys), is_in(keys, exact_keys)
-    errors = None
-    if exact_dist is not None and dist is not None:
-        errors = error_statistics(dist[right].astype(numpy.float64) - exact_dist[found].astype(numpy.float64), bins)
-    return {"pairs": total, "missed": int((~found).sum()), "spurious": int((~right).sum()),
-            "repeated": total - len(keys), "overlap": overlap(exact_keys, keys, keys[right], n), "errors": errors}
+    return compare_with(each_once(exact, n), other, n, bins)
 
 
 def compare_answers(exact, other, n, bins=101):

@@ -151,6 +151,15 @@ class Reference(unittest.TestCase):
             self.assertEqual(len(dist), len(a))
 
 
+    def test_far_from_the_origin(self):
+        """Norms are large beside eps, so that FP32 decides little."""
+        rows = rows_of() + 100
+        a, b = numpy.nonzero(numpy.triu(all_distances(rows) <= 4.5, 1))
+        answer = reference.join(rows, 4.5)
+        self.assertGreater(len(a), 100)
+        self.assertEqual(sorted(zip(answer.a.tolist(), answer.b.tolist())), list(zip(a.tolist(), b.tolist())))
+
+
 class Compare(unittest.TestCase):
     @staticmethod
     def pairs(*pairs, dist=None):
