@@ -14,6 +14,10 @@ class Unavailable(Exception):
     """The peer cannot run here; the reason is the message."""
 
 
+class Unsuitable(Exception):
+    """The peer cannot answer for these rows; the reason is the message."""
+
+
 @dataclass
 class Answer:
     """Unordered pairs of row numbers from 0, a < b, each once, in any order."""

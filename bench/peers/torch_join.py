@@ -17,10 +17,11 @@ import functools
 
 import torch
 
-from .answer import Clock, joined
+from .answer import Clock, Unsuitable, joined
 
 PRECISIONS = ("fp16", "fp16-32", "fp32")
 COLUMNS = ("int32", "int32", "float32")
+FP16_MOST = 65504.0
 
 
 def precise():
@@ -99,6 +100,8 @@ def join(rows, eps, limit_seconds=float("inf"), precision="fp16-32", device="cud
     precise()
     clock = Clock(limit_seconds)
     x, norms = upload(rows, precision, device)
+    if precision == "fp16" and (most := float(norms.max())) > FP16_MOST:
+        raise Unsuitable(f"products of up to {most:.0f} overflow FP16, and every such pair would seem near")
     synchronise(device)
     clock.lap("upload")
 
@@ -149,10 +152,11 @@ def timed(device, work):
     return begin.elapsed_time(end) / 1000
 
 
-def gemm_floor(rows, precision="fp16", device="cuda", tile=8192, whole_bytes=64 << 30, repeats=5):
+def gemm_floor(rows, precision="fp16", device="cuda", tile=8192, whole_bytes=64 << 30, repeats=5, limit_seconds=float("inf")):
     """{form: [seconds, ...]} of the products alone, from rows on the device to products in
     preallocated memory: "whole", one n x n product, where that takes at most whole_bytes;
-    "tiles", all n x n in tiles; "triangle", the tiles of the upper triangle."""
+    "tiles", all n x n in tiles; "triangle", the tiles of the upper triangle.  Of a form that
+    takes long, as many repetitions as fit the limit, or one."""
     precise()
     x, _ = upload(rows, precision, device)
     n, size = len(rows), x.element_size()
@@ -173,6 +177,8 @@ def gemm_floor(rows, precision="fp16", device="cuda", tile=8192, whole_bytes=64 
         forms["whole"] = products([(0, 0)], n)
     seconds = {}
     for form, work in forms.items():
-        work()
-        seconds[form] = [timed(device, work) for _ in range(repeats)]
+        # the first wakes cuBLAS
+        first = timed(device, work)
+        count = repeats if first * repeats <= limit_seconds else max(1, int(limit_seconds / first))
+        seconds[form] = [timed(device, work) for _ in range(count)]
     return seconds

@@ -14,6 +14,7 @@ import os
 from peers import postgres
 from peers.answer import Clock
 from peers.binary_copy import pairs_in
+from plan import again
 from server import join_node
 
 JOIN = "fasted_self_join('{table}', 'v', {eps!r}, id_column => 'id')"
@@ -74,7 +75,7 @@ def explain(server, settings, query, repeats):
 
 
 def calls(server, settings, output, join, limit_seconds, repeats):
-    """({call: [seconds, ...]}, answer) of first and warm calls; after limit_seconds, no more."""
+    """({call: [seconds, ...]}, answer) of first and warm calls, as often as limit_seconds allow."""
     query = QUERIES[output].format(join=join)
     if output == "table":
         settings += "\nDROP TABLE IF EXISTS fasted_pairs;"
@@ -82,7 +83,7 @@ def calls(server, settings, output, join, limit_seconds, repeats):
     clock = Clock()
     times = {"first": [], "warm": []}
     answer = None
-    while len(times["first"]) < repeats and (not times["first"] or clock.seconds() < limit_seconds):
+    while again(len(times["first"]), repeats, clock.seconds(), limit_seconds):
         answer, seconds = server.timed(settings, query, 2)
         # every other statement drops the table again
         seconds = seconds[::2] if output == "table" else seconds
@@ -94,6 +95,13 @@ def calls(server, settings, output, join, limit_seconds, repeats):
 def pairs(server, settings, join):
     """(a, b, dist) of the join."""
     return pairs_in(postgres.copy_out(server, settings, f"SELECT id_a, id_b, dist FROM {join}"))
+
+
+def pairs_of(server, settings, join, ids):
+    """(a, b, dist) of the join's pairs that have one of these ids in them."""
+    some = "'{" + ",".join(map(str, ids)) + "}'"
+    query = f"SELECT id_a, id_b, dist FROM {join} WHERE id_a = ANY ({some}) OR id_b = ANY ({some})"
+    return pairs_in(postgres.copy_out(server, settings, query))
 
 
 def digest(server, settings, join, n):

@@ -3,6 +3,7 @@
 
     bench/real_world/run.py --data NAME [NAME ...] [--selectivity 64 128 256] [--rows 100000]
                             [--only "fasted cuda" torch] [--repeats 5] [--limit-seconds 30] [--add]
+    bench/real_world/run.py --large ...
 
 For each data set and each S (mean number of neighbours), at all rows: every method in
 turn, checked pair by pair against the exact answer.  A method that is predicted to
@@ -10,10 +11,13 @@ take longer than --limit-seconds at all rows (plan.py) runs at fewer, the first 
 and the join inside PostgreSQL runs at that number too, with the eps for S there.
 
 The exact answer is the extension's own; of --checked-rows rows, all pairs are found
-by numpy in FP64 as well and compared.
+by numpy in FP64 as well and compared.  Of more than --compared-pairs pairs, those of
+these rows are all that leaves the server.  What is predicted to take longer than the
+limit even so is left out, and the results say why.
 
-Writes bench/results/<machine>/real_world.json again after every method.  --add keeps
-what an earlier part of the run, of the same revision, has written there.
+Writes bench/results/<machine>/real_world.json again after every method, with --large,
+which is for sets of the paper's sizes, real_world_large.json.  --add keeps what an
+earlier part of the run, of the same revision, has written there.
 Needs numpy; each peer its library, see bench/peers/README.md.
 """
 import argparse
@@ -32,26 +36,28 @@ import ours  # noqa: E402
 import others  # noqa: E402
 import plan  # noqa: E402
 import record  # noqa: E402
-from peers import compare, postgres, reference  # noqa: E402
-from peers.answer import Clock, TimeLimit, Unavailable  # noqa: E402
+from check import Check  # noqa: E402
+from peers import compare, postgres  # noqa: E402
+from peers.answer import Clock, TimeLimit, Unavailable, Unsuitable  # noqa: E402
 from server import gpu_architectures, private_server  # noqa: E402
 
 KEY = ("data", "rows", "selectivity", "method", "output", "call")
 TABLE = "items"
 DATA = ["debian-text", "wallpaper-sift", "embedding-512=60000", "gist-like"]
-EPS_TIES = 1e-9                 # relative; nearer to eps than this, FP64 sums in another order may differ
+LARGE_DATA = ["wallpaper-sift", "gist-like", "sift-like=1000000", "tiny-like", "sift-like"]
 
 
 class Results:
     """The measurements so far, written after each."""
 
     def __init__(self, args, about):
+        self.name = "real_world_large" if args.large else "real_world"
         self.settings, self.about = vars(args), about
         self.measurements = self.earlier() if args.add else []
 
     def earlier(self):
         env = record.environment()
-        path = record.RESULTS / record.machine_name(env) / "real_world.json"
+        path = record.RESULTS / record.machine_name(env) / f"{self.name}.json"
         if not path.exists():
             return []
         found = json.loads(path.read_text())
@@ -63,7 +69,7 @@ class Results:
         new = {tuple(m.get(name) for name in KEY) for m in measurements}
         self.measurements = [m for m in self.measurements if tuple(m.get(name) for name in KEY) not in new]
         self.measurements += measurements
-        record.write("real_world", self.settings, self.measurements, **self.about)
+        record.write(self.name, self.settings, self.measurements, **self.about)
 
 
 class Case:
@@ -71,7 +77,9 @@ class Case:
 
     def __init__(self, run, data, rows, selectivity, eps):
         self.run, self.rows, self.selectivity, self.eps = run, rows, selectivity, eps
-        self.about = {"data": data, "rows": len(rows), "dimensions": rows.shape[1], "selectivity": selectivity, **self.eps}
+        self.key = {"data": data, "rows": len(rows), "selectivity": selectivity}
+        self.about = {**self.key, "dimensions": rows.shape[1], **self.eps}
+        self.pairs_expected = selectivity * len(rows) // 2
         self.exact = self.digest = None
         print(f"{data}: {len(rows)} x {rows.shape[1]}, S = {selectivity}, eps {self.eps['eps']:.6g}", flush=True)
 
@@ -81,43 +89,36 @@ class Case:
     def settings(self, method):
         return self.run.session + ours.METHODS[method][0]
 
-    def find_exact(self, engine):
+    def find_exact(self, engine, check):
         """The exact pairs, or None where they are more than can be compared; checked."""
-        expected = self.selectivity * len(self.rows) // 2
-        if expected > self.run.args.compared_pairs:
-            print(f"  about {expected} pairs: too many to compare", flush=True)
-            return
-        self.exact = ours.pairs(self.run.server, self.settings(engine), self.join())
-        self.digest = self.digest_by(engine)
-        self.run.results.add({**self.about, "method": "check in FP64", "pairs": len(self.exact[0]), **self.check()})
+        call = (self.run.server, self.settings(engine), self.join())
+        if self.pairs_expected <= self.run.args.compared_pairs:
+            pairs = ours.pairs(*call)
+            self.exact = compare.each_once(pairs, len(self.rows))
+            self.digest = self.digest_by(engine)
+            some = check.pairs_of_chosen(*pairs)
+        else:
+            self.keep_limit("some")
+            some = ours.pairs_of(*call, check.chosen)
+        found = check.compare(some, self.eps["eps"])
+        print(f"  {'WRONG' if found['missed'] or found['spurious'] else 'right'}: {found['checked_pairs']} pairs of "
+              f"{found['checked_rows']} rows, missed {found['missed']}, spurious {found['spurious']}", flush=True)
+        self.run.results.add({**self.about, "method": "check in FP64", **found})
+
+    def keep_limit(self, output, count_seconds=0):
+        """Refuses an output of more pairs than come out within the limit."""
+        seconds = plan.predict_output(output, self.pairs_expected, count_seconds)
+        if seconds > self.run.args.limit_seconds:
+            raise TimeLimit(f"{seconds:.0f} s predicted for about {self.pairs_expected} pairs")
 
     def digest_by(self, method):
         return ours.digest(self.run.server, self.settings(method), self.join(), len(self.rows))
-
-    def check(self):
-        """The exact answer against numpy, on all pairs of some rows."""
-        a, b, _ = self.exact
-        n, eps = len(self.rows), self.eps["eps"]
-        chosen = numpy.random.default_rng(5).choice(n, min(n, self.run.args.checked_rows), replace=False)
-        is_chosen = numpy.zeros(n, dtype=bool)
-        is_chosen[chosen] = True
-        here = is_chosen[a] | is_chosen[b]
-        found = tuple(column[here] for column in self.exact)
-        truth = reference.of_queries(self.rows, chosen, eps * (1 + EPS_TIES))
-        # a pair at eps itself may fall on either side
-        sure = truth[2] <= eps * (1 - EPS_TIES)
-        missed = compare.compare(tuple(column[sure] for column in truth), found, n)
-        spurious = compare.compare(truth, found, n)
-        if missed["missed"] or spurious["spurious"]:
-            print(f"  WRONG: {missed['missed']} missed, {spurious['spurious']} spurious", flush=True)
-        return {"checked_rows": len(chosen), "checked_pairs": len(found[0]), "missed": missed["missed"],
-                "spurious": spurious["spurious"], "errors": spurious["errors"]}
 
     def compared(self, found):
         """Missed, spurious, ... of (a, b, dist)."""
         if self.exact is None or len(found[0]) > 2 * self.run.args.compared_pairs:
             return {"pairs": len(found[0])}
-        return compare.compare(self.exact, found, len(self.rows), bins=41)
+        return compare.compare_with(self.exact, found, len(self.rows), bins=41)
 
     def measure(self, method):
         (self.measure_ours if method in ours.METHODS else self.measure_peer)(method)
@@ -135,30 +136,40 @@ class Case:
         if output == "table":
             return None
         query = f"SELECT {'count(*)' if output == 'count' else 'sum(dist)'} FROM {self.join()}"
-        repeats = min(self.run.args.repeats, int(self.run.args.limit_seconds / 2 / max(warm_seconds, 0.001)))
-        return ours.explain(self.run.server, self.settings(method), query, repeats)
+        calls = int(self.run.args.limit_seconds / 2 / max(warm_seconds, 0.001))
+        return ours.explain(self.run.server, self.settings(method), query, max(0, min(self.run.args.repeats, calls - 1)))
 
     def measure_ours(self, method):
-        args, server, settings = self.run.args, self.run.server, self.settings(method)
-        answer = self.answer_of_ours(method)
+        answer, count_seconds = self.answer_of_ours(method), 0
         for output in ours.METHODS[method][1]:
-            if args.output and output not in args.output:
+            if self.run.args.output and output not in self.run.args.output:
                 continue
-            with record.GpuMonitor() as gpu:
-                times, count = ours.calls(server, settings, output, self.join(), args.limit_seconds, args.repeats)
-            answer = {"pairs": count, **answer} if count is not None else answer
-            common = {**self.about, "method": method, "output": output, "gpu": gpu.summary(),
-                      "parts": self.explain(method, output, min(times["warm"])), **answer}
-            self.run.results.add(*({**common, "call": call, "seconds": record.spread(times[call])} for call in times))
-            print(f"  {method}, {output}: first {min(times['first']):.3f} s, warm {min(times['warm']):.3f} s, "
-                  f"missed {answer.get('missed')}, spurious {answer.get('spurious')}", flush=True)
+            times = self.run.attempt({**self.key, "output": output}, method,
+                                     lambda: self.measure_output(method, output, answer, count_seconds))
+            if output == "count" and times:
+                count_seconds = min(times["warm"])
+
+    def measure_output(self, method, output, answer, count_seconds):
+        """{call: [seconds, ...]}; a count is added to the answer."""
+        args, server, settings = self.run.args, self.run.server, self.settings(method)
+        self.keep_limit(output, count_seconds)
+        with record.GpuMonitor() as gpu:
+            times, count = ours.calls(server, settings, output, self.join(), args.limit_seconds, args.repeats)
+        if count is not None:
+            answer["pairs"] = count
+        common = {**self.about, "method": method, "output": output, "gpu": gpu.summary(),
+                  "parts": self.explain(method, output, min(times["warm"])), **answer}
+        self.run.results.add(*({**common, "call": call, "seconds": record.spread(times[call])} for call in times))
+        print(f"  {method}, {output}: first {min(times['first']):.3f} s, warm {min(times['warm']):.3f} s, "
+              f"missed {answer.get('missed')}, spurious {answer.get('spurious')}", flush=True)
+        return times
 
     def measure_peer(self, method):
         args = self.run.args
         join = self.run.join_by(method, self.selectivity)
         clock, seconds, parts = Clock(), [], []
         with record.GpuMonitor() as gpu:
-            while len(seconds) <= args.repeats and (not seconds or clock.seconds() < args.limit_seconds):
+            while plan.again(len(seconds), args.repeats + 1, clock.seconds(), args.limit_seconds):
                 answer = join(self.rows, self.eps["eps"], limit_seconds=3 * args.limit_seconds)
                 seconds.append(answer.seconds)
                 parts.append(answer.parts)
@@ -199,23 +210,29 @@ class Run:
         if method in ours.METHODS:
             return n
         if method in others.ON_GPU:
-            return plan.largest(n, lambda count: plan.predict_gpu(method, count, d), self.args.limit_seconds)
+            most = max(self.args.peer_selectivity)
+            return plan.largest(n, lambda count: plan.predict_gpu(method, count, d, most), self.args.limit_seconds)
         return None
 
-    def attempt(self, data, method, work):
-        """Runs work(); a method that fails or is missing is noted, and the others go on."""
+    def attempt(self, key, method, work):
+        """Runs work(); a method that fails or is missing is noted, and the others go on.
+
+        key: what is measured, {data, ...}.
+        """
         try:
             return work()
         except Unavailable as error:
             self.unavailable.add(method)
-            reason = f"not available: {error}"
+            key, reason = {"data": key["data"]}, f"not available: {error}"
+        except Unsuitable as error:
+            key, reason = {"data": key["data"]}, str(error)
         except TimeLimit as error:
             reason = f"beyond the limit: {error}"
         except Exception as error:
             traceback.print_exc()
             reason = f"failed: {getattr(error, 'stderr', None) or error}"
         print(f"  {method}: {reason}", flush=True)
-        self.results.add({"data": data, "method": method, "reason": reason})
+        self.results.add({**key, "method": method, "reason": reason})
         return None
 
     def pilot(self, case, method):
@@ -239,7 +256,7 @@ class Run:
         middle = sorted(self.args.selectivity)[len(self.args.selectivity) // 2]
         case = Case(self, data, small, middle, epsilon.choose(self.server, TABLE, small, [middle])[middle])
         for method in slow:
-            seconds = self.attempt(data, method, lambda: self.pilot(case, method))
+            seconds = self.attempt({"data": data}, method, lambda: self.pilot(case, method))
             if seconds is None:
                 continue
             count = plan.rows_within(method, n, len(small), seconds, self.args.limit_seconds)
@@ -250,25 +267,45 @@ class Run:
                 counts[method] = count
         return counts
 
+    def methods_at(self, counts, n, selectivity):
+        """Those that run at n rows and this S; the join inside PostgreSQL is among them, since each ratio is of
+        two times at the same rows."""
+        here = [method for method in self.methods if counts.get(method) == n and method not in self.unavailable
+                and (method in ours.METHODS or selectivity in self.args.peer_selectivity)]
+        return [self.engine, *here] if here and self.engine not in here else here
+
     def data_set(self, data, rows):
         rows = numpy.ascontiguousarray(rows, dtype=numpy.float32)
         counts = self.row_counts(data, rows)
         for n in sorted(set(counts.values()), reverse=True):
-            here = [method for method in self.methods if counts.get(method) == n and method not in self.unavailable]
-            # each ratio is of two times at the same rows
-            if self.engine not in here:
-                here.insert(0, self.engine)
-            postgres.fill(self.server, TABLE, rows[:n])
-            for selectivity, eps in epsilon.choose(self.server, TABLE, rows[:n], self.args.selectivity).items():
-                case = Case(self, data, rows[:n], selectivity, eps)
-                self.attempt(data, "exact answer", lambda: case.find_exact(self.engine))
-                for method in here:
-                    self.attempt(data, method, lambda: case.measure(method))
-            if self.args.gemm and self.args.device == "cuda":
-                self.attempt(data, "cuBLAS GEMM alone", lambda: self.gemm(data, rows[:n]))
+            selectivities = [s for s in self.args.selectivity if self.methods_at(counts, n, s)]
+            if selectivities:
+                self.part(data, rows[:n], selectivities, counts)
+
+    def part(self, data, rows, selectivities, counts):
+        """All that runs at so many rows."""
+        n = len(rows)
+        clock = Clock()
+        postgres.fill(self.server, TABLE, rows)
+        clock.lap("table")
+        found = epsilon.choose(self.server, TABLE, rows, selectivities)
+        clock.lap("eps")
+        check = Check(rows, self.args.checked_rows, max(eps["eps"] for eps in found.values()))
+        clock.lap("FP64")
+        print(f"{data}: {n} rows:", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in clock.parts.items()), flush=True)
+        for selectivity, eps in found.items():
+            case = Case(self, data, rows, selectivity, eps)
+            self.attempt(case.key, "exact answer", lambda: case.find_exact(self.engine, check))
+            for method in self.methods_at(counts, n, selectivity):
+                self.attempt(case.key, method, lambda: case.measure(method))
+        if self.args.gemm and self.args.device == "cuda":
+            self.attempt({"data": data, "rows": n}, "cuBLAS GEMM alone", lambda: self.gemm(data, rows))
 
     def gemm(self, data, rows):
-        for form, seconds in others.library("torch_join").gemm_floor(rows).items():
+        limit = self.args.limit_seconds
+        if (seconds := plan.predict_gemm(*rows.shape)) > limit:
+            raise TimeLimit(f"{seconds:.0f} s predicted")
+        for form, seconds in others.library("torch_join").gemm_floor(rows, limit_seconds=limit).items():
             self.results.add({"data": data, "rows": len(rows), "dimensions": rows.shape[1], "method": "cuBLAS GEMM alone",
                               "output": form, "call": "warm", "seconds": record.spread(seconds)})
         others.library("torch_join").release()
@@ -276,10 +313,12 @@ class Run:
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", default=DATA, help="names that bench/datasets knows, NAME or NAME=ROWS")
+    parser.add_argument("--data", nargs="+", help="names that bench/datasets knows, NAME or NAME=ROWS")
+    parser.add_argument("--large", action="store_true", help="sets of the paper's sizes, with results of their own")
     parser.add_argument("--rows", type=int, help="so many rows of those without a number")
     parser.add_argument("--selectivity", nargs="+", type=int, default=[64, 128, 256])
-    parser.add_argument("--only", nargs="+", help="methods with one of these words in their name")
+    parser.add_argument("--peer-selectivity", nargs="+", type=int, help="those of --selectivity at which others run; all by default")
+    parser.add_argument("--only", nargs="+", help="methods of these names, or with one of these words in their name")
     parser.add_argument("--output", nargs="+", choices=sorted(ours.QUERIES), help="of the join inside PostgreSQL")
     parser.add_argument("--repeats", type=int, default=record.REPEATS)
     parser.add_argument("--limit-seconds", type=float, default=30, help="of one call, and of a method's repetitions")
@@ -291,7 +330,10 @@ def arguments():
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: a build without CUDA")
     parser.add_argument("--gemm", action="store_true", help="cuBLAS GEMM alone, too")
     parser.add_argument("--add", action="store_true", help="keep what an earlier part of the run has written")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.data = args.data or (LARGE_DATA if args.large else DATA)
+    args.peer_selectivity = args.peer_selectivity or args.selectivity
+    return args
 
 
 def main():
@@ -307,7 +349,7 @@ def main():
         run = Run(args, server, {"postgresql": server.psql("SHOW server_version"), "processors_used": os.cpu_count()})
         for named in args.data:
             data, _, rows = named.partition("=")
-            run.attempt(data, "data set", lambda: run.data_set(data, load(data, rows=int(rows) if rows else args.rows)))
+            run.attempt({"data": data}, "data set", lambda: run.data_set(data, load(data, rows=int(rows) if rows else args.rows)))
 
 
 if __name__ == "__main__":

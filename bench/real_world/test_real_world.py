@@ -37,9 +37,24 @@ class Plan(unittest.TestCase):
     def test_pytorch(self):
         """Every PyTorch method has a prediction, and the way out of the table counts."""
         for method in others.ON_GPU:
-            self.assertGreater(plan.predict_gpu(method, 10 ** 6, 960), 5)
-        self.assertGreater(plan.predict_gpu("export, PyTorch FP32", 10 ** 6, 960),
-                           plan.predict_gpu("PyTorch FP32", 10 ** 6, 960) + 20)
+            self.assertGreater(plan.predict_gpu(method, 10 ** 6, 960, 64), 5)
+            self.assertLess(plan.predict_gpu(method, 10 ** 6, 128, 64), plan.predict_gpu(method, 10 ** 6, 960, 64))
+        self.assertGreater(plan.predict_gpu("export, PyTorch FP32", 10 ** 6, 960, 64),
+                           plan.predict_gpu("PyTorch FP32", 10 ** 6, 960, 64) + 20)
+        # and so does the answer's way back
+        self.assertGreater(plan.predict_gpu("export, PyTorch FP32", 10 ** 6, 128, 256),
+                           plan.predict_gpu("export, PyTorch FP32", 10 ** 6, 128, 64) + 20)
+
+    def test_outputs(self):
+        self.assertEqual(plan.predict_output("count", 10 ** 9, 13.0), 13.0)
+        self.assertGreater(plan.predict_output("rows", 10 ** 9, 13.0), 200)
+        self.assertLess(plan.predict_output("some", 3 * 10 ** 8), 30)
+
+    def test_repetitions(self):
+        self.assertTrue(plan.again(0, 5, 0.0, 1.0))
+        self.assertTrue(plan.again(2, 5, 20.0, 30.0))
+        self.assertFalse(plan.again(2, 5, 20.1, 30.0))
+        self.assertFalse(plan.again(5, 5, 0.1, 30.0))
 
     def test_names(self):
         self.assertIn("pgvector HNSW", others.METHODS)
@@ -47,6 +62,10 @@ class Plan(unittest.TestCase):
         self.assertEqual(plan.matching(methods, ["torch"]), methods[1:])
         self.assertEqual(plan.matching(methods, ["cuda", "FP32"]), ["fasted cuda", "export, PyTorch FP32"])
         self.assertEqual(plan.matching(methods, None), methods)
+        # a whole name is that method alone
+        methods = ["fasted cuda", "fasted cuda fp16", "PyTorch FP16", "PyTorch FP16-32"]
+        self.assertEqual(plan.matching(methods, ["fasted cuda", "pytorch fp16"]), ["fasted cuda", "PyTorch FP16"])
+        self.assertEqual(plan.matching(methods, ["cuda", "FP16-32"]), [methods[0], methods[1], methods[3]])
 
 
 class Server:
