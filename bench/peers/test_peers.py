@@ -16,7 +16,7 @@ from numpy import array
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from peers import binary_copy, compare, reference  # noqa: E402
-from peers.answer import TimeLimit  # noqa: E402
+from peers.answer import TimeLimit, Unsuitable  # noqa: E402
 
 N, D = 700, 24
 
@@ -107,6 +107,10 @@ class Joins(unittest.TestCase):
     def test_torch_fp32(self):
         self.check_cases(partial(library("torch_join").join, device="cpu", precision="fp32", tile=100))
 
+    def test_torch_fp16_overflow(self):
+        with self.assertRaisesRegex(Unsuitable, "overflow FP16"):
+            library("torch_join").join(rows_of() + 60, 1.0, device="cpu", precision="fp16")
+
     def test_torch_flushed_in_pieces(self):
         self.check(partial(library("torch_join").join, device="cpu", precision="fp32", tile=100, flush_pairs=50))
 
@@ -137,6 +141,8 @@ class Joins(unittest.TestCase):
     def test_gemm_floor(self):
         seconds = library("torch_join").gemm_floor(rows_of(), device="cpu", tile=300, repeats=2)
         self.assertEqual({form: len(times) for form, times in seconds.items()}, {"whole": 2, "tiles": 2, "triangle": 2})
+        times = library("torch_join").gemm_floor(rows_of(), device="cpu", repeats=2, limit_seconds=0)
+        self.assertEqual({len(seconds) for seconds in times.values()}, {1})
         self.assertNotIn("whole", library("torch_join").gemm_floor(rows_of(), device="cpu", whole_bytes=100, repeats=1))
 
 

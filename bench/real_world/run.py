@@ -295,7 +295,7 @@ class Run:
         print(f"{data}: {n} rows:", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in clock.parts.items()), flush=True)
         for selectivity, eps in found.items():
             case = Case(self, data, rows, selectivity, eps)
-            self.attempt(case.key, "exact answer", lambda: case.find_exact(self.engine, check))
+            self.attempt(case.key, "check in FP64 of the answer", lambda: case.find_exact(self.engine, check))
             for method in self.methods_at(counts, n, selectivity):
                 self.attempt(case.key, method, lambda: case.measure(method))
         if self.args.gemm and self.args.device == "cuda":

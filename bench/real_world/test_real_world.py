@@ -6,15 +6,21 @@
 import sys
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+sys.path[:0] = [str(HERE.parent), str(HERE), str(HERE.parent / "report")]
 import epsilon  # noqa: E402
 import ours  # noqa: E402
 import others  # noqa: E402
 import plan  # noqa: E402
+import real_world  # noqa: E402
+import run  # noqa: E402
+from check import Check  # noqa: E402
+from peers import reference  # noqa: E402
+from record import spread  # noqa: E402
 
 
 class Plan(unittest.TestCase):
@@ -100,6 +106,74 @@ class Epsilon(unittest.TestCase):
         for eps in (numpy.nextafter(5.0, 0), 5.0):
             self.assertAlmostEqual(epsilon.between(rows, eps) ** 2, 25.5)
         self.assertEqual(epsilon.between(rows / 8, 5.0), 5.0)
+
+
+class Checked(unittest.TestCase):
+    """The answer's pairs of some rows beside numpy's."""
+
+    ROWS = numpy.random.default_rng(3).standard_normal((500, 6), dtype=numpy.float32)
+
+    def check(self, eps, change):
+        """compare() of an answer within eps that was changed, where a larger eps is to come."""
+        check = Check(self.ROWS, 20, 2.0)
+        answer = reference.join(self.ROWS, eps)
+        return check.compare(change(*check.pairs_of_chosen(answer.a, answer.b, answer.dist)), eps)
+
+    def test_right(self):
+        for eps in (2.0, 1.2):
+            found = self.check(eps, lambda a, b, dist: (a, b, dist))
+            self.assertEqual((found["checked_rows"], found["missed"], found["spurious"]), (20, 0, 0))
+            self.assertGreater(found["checked_pairs"], 20)
+            self.assertEqual(found["errors"]["most"], 0)
+
+    def test_wrong(self):
+        self.assertEqual(self.check(1.2, lambda a, b, dist: (a[1:], b[1:], dist[1:]))["missed"], 1)
+        found = self.check(1.2, lambda a, b, dist: (numpy.append(a, 498), numpy.append(b, 499), numpy.append(dist, 1.0)))
+        self.assertEqual((found["missed"], found["spurious"]), (0, 1))
+
+
+class Methods(unittest.TestCase):
+    def test_methods_at(self):
+        """Peers at their S only; the join inside PostgreSQL beside each."""
+        one = run.Run.__new__(run.Run)
+        one.args = SimpleNamespace(peer_selectivity=[64])
+        one.methods, one.engine, one.unavailable = ["fasted cuda", "PyTorch FP32", "FAISS flat, CPU"], "fasted cuda", {"FAISS flat, CPU"}
+        counts = {"fasted cuda": 1000, "PyTorch FP32": 500, "FAISS flat, CPU": 200}
+        found = {(n, s): one.methods_at(counts, n, s) for n in counts.values() for s in (64, 128)}
+        self.assertEqual(found, {(1000, 64): ["fasted cuda"], (1000, 128): ["fasted cuda"],
+                                 (500, 64): ["fasted cuda", "PyTorch FP32"], (500, 128): [], (200, 64): [], (200, 128): []})
+
+
+class Page(unittest.TestCase):
+    """What the report makes of both files."""
+
+    @staticmethod
+    def of(data, rows, seconds, **more):
+        return [{"data": data, "rows": rows, "dimensions": 128, "selectivity": 64, "eps": 1.5, "method": "fasted cuda",
+                 "output": "count", "call": call, "seconds": spread([seconds]), **more} for call in ("first", "warm")]
+
+    def results(self):
+        environment = {"revision": "abc", "date": "today"}
+        reason = {"data": "sift-like", "rows": 10 ** 7, "selectivity": 64, "method": "fasted cuda", "output": "rows", "reason": "too long"}
+        small = self.of("sift-like", 50000, 0.5) + self.of("gist-like", 10 ** 6, 9.0)
+        large = self.of("sift-like", 10 ** 7, 13.0) + self.of("sift-like", 10 ** 6, 1.0) + self.of("gist-like", 10 ** 6, 2.0) + [reason]
+        return {"large": None, "real_world": {"environment": environment, "measurements": small},
+                "real_world_large": {"environment": environment, "measurements": large}}
+
+    def test_both(self):
+        results = self.results()
+        self.assertEqual([(m["data"], m["rows"], m["seconds"]["median"]) for m in real_world.measured(results)
+                          if m.get("call") == "warm"],
+                         [("sift-like", 50000, 0.5), ("sift-like", 10 ** 7, 13.0), ("sift-like", 10 ** 6, 1.0), ("gist-like", 10 ** 6, 2.0)])
+        self.assertEqual([found[:2] for found in real_world.counted(results)],
+                         [("sift-like", 10 ** 7), ("sift-like", 10 ** 6), ("gist-like", 10 ** 6)])
+        self.assertEqual(len(list(real_world.headlines(results))), 3)
+        self.assertEqual(real_world.without_times(real_world.measured(results)),
+                         ["- sift-like, n = 10000000, S = 64, fasted cuda, rows: too long"])
+
+    def test_small_alone(self):
+        results = {**self.results(), "real_world_large": None}
+        self.assertEqual(real_world.measured(results), results["real_world"]["measurements"])
 
 
 class Explain(unittest.TestCase):

@@ -1,7 +1,7 @@
 """What the numbers were measured on."""
 from page import table
 
-BENCHMARKS = ("throughput", "optimizations", "brute_force", "profile", "real_world", "accuracy")
+BENCHMARKS = ("throughput", "optimizations", "brute_force", "profile", "real_world_large", "real_world", "accuracy")
 SHOWN = {"gpu": "GPU", "driver": "driver", "gpu_memory": "GPU memory", "power_limit": "power limit", "sm_clock_most": "highest SM clock",
          "processor": "processor", "processors": "processors", "memory_gib": "memory, GiB", "system": "system", "cuda": "CUDA",
          "compiler": "compiler", "postgresql": "PostgreSQL", "pgvector": "pgvector"}

@@ -20,6 +20,9 @@ def headlines(results):
         measurements = found["measurements"]
         times = [real_world.ratio(measurements, m, OURS) for data, count in real_world.shapes(measurements)
                  for name, m in real_world.peers(measurements, data, count) if name not in (OURS, "pgvector HNSW")]
+        times = [one for one in times if one]
+        if not times:
+            continue
         env = found["environment"]
         yield (f"- Without a GPU ({env['processor']}, {env['processors']} processors), what people use takes {digits(min(times))} to "
                f"{digits(max(times))} times as long as the join inside PostgreSQL.")

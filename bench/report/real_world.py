@@ -6,7 +6,16 @@ from page import digits, figure, measured_at, paper_set, published, save, second
 OURS = "fasted cuda"
 GEMM = "cuBLAS GEMM alone"
 CHECK = "check in FP64"
+LARGE = 1000000                 # rows of a table that the summary names
 PARTS = ("read", "wait", "output", "prepare", "filter", "recheck", "device")
+
+
+def measured(results):
+    """All measurements of the machine: those of the paper's sizes are of a run of their own, and count where
+    both runs had a shape."""
+    small, large = ((results[name] or {"measurements": []})["measurements"] for name in ("real_world", "real_world_large"))
+    again = shapes(large)
+    return [m for m in small if (m["data"], m.get("rows")) not in again] + large
 
 
 def timed(measurements, **wanted):
@@ -113,7 +122,10 @@ def gemm_table(measurements):
 
 def without_times(measurements):
     """Methods that did not run, and why."""
-    return [f"- {m['data']}, {m['method']}: {m['reason']}" for m in measurements if "reason" in m]
+    def what(m):
+        named = [f"{name} = {m[key]}" for key, name in (("rows", "n"), ("selectivity", "S")) if key in m]
+        return ", ".join([m["data"], *named, m["method"], *([m["output"]] if "output" in m else [])])
+    return [f"- {what(m)}: {m['reason']}" for m in measurements if "reason" in m]
 
 
 def large_tables(results):
@@ -125,17 +137,22 @@ def large_tables(results):
     return [f"Larger tables, in a run of their own (revision {machine['revision']}, {machine['date']}):", "", large_table(found), ""]
 
 
+def when(results):
+    """The revisions and days of both runs."""
+    large = results["real_world_large"]
+    return measured_at(results["real_world"]) + (f" Tables of the paper's sizes: {measured_at(large)}" if large else "")
+
+
 def section(results):
-    found = results["real_world"]
-    if found is None:
+    if results["real_world"] is None:
         return None
-    measurements = found["measurements"]
+    measurements = measured(results)
     checks = [m for m in measurements if m["method"] == CHECK]
     wrong = [m for m in checks if m["missed"] or m["spurious"]]
     text = ["## End to end, inside PostgreSQL", "",
             "From the SQL statement to the last row: `SELECT count(*)` over the join of a table in the page cache. \"First\" is the first "
             "call of a new session, which wakes the GPU; \"warm\" a later one. The paper's times are of its real sets of the same "
-            "size, on another GPU; [ours](../bench/datasets/README.md) are others. " + measured_at(found), "",
+            "size, on another GPU; [ours](../bench/datasets/README.md) are others. " + when(results), "",
             results.picture("real_world", "Seconds from the statement to the count, and of each method to all pairs"), "", ours_table(measurements), "",
             *large_tables(results),
             "Where the time goes, in one warm call under EXPLAIN ANALYZE. Reading, waiting and output follow one another; what the GPU "
@@ -161,25 +178,21 @@ def section(results):
 
 def headlines(results):
     """What users feel, and that the answers were checked."""
-    found = results["large"]
-    for row in found["rows"] if found else []:
-        paper = published("real_world_seconds", paper_set(row["n"], row["d"]), 64)
-        against = f"; the paper's set of that size took {digits(paper)} s on its GPU" if paper else ""
-        yield (f"- From the SQL statement to the count, {row['n']} x {row['d']}: {digits(statistics.median(row['first']))} s in a new session, "
-               f"{digits(statistics.median(row['warm']))} s later{against}.")
-    found = results["real_world"]
-    exported = [(m, ratio(found["measurements"], m)) for m in timed(found["measurements"]) if m["method"].startswith("export")] if found else []
-    times = [r for _, r in exported if r]
+    for name, n, d, times in counted(results):
+        if n >= LARGE:
+            paper = published("real_world_seconds", paper_set(n, d), 64)
+            against = f"; the paper's set of that size took {digits(paper)} s on its GPU" if paper else ""
+            yield (f"- From the SQL statement to the count, {n} x {d} ({name}): {digits(statistics.median(times['first']))} s in a new session, "
+                   f"{digits(statistics.median(times['warm']))} s later{against}.")
+    measurements = measured(results)
+    times = [r for r in (ratio(measurements, m) for m in timed(measurements) if m["method"].startswith("export")) if r]
     if times:
         yield f"- The round trip out of the table, through PyTorch or FAISS, and back takes {digits(min(times))} to {digits(max(times))} times as long."
 
 
 def losses(results):
     """Methods that were faster than we are, as a table; None without any."""
-    found = results["real_world"]
-    if found is None:
-        return None
-    measurements = found["measurements"]
+    measurements = measured(results)
     rows = []
     for data, count in shapes(measurements):
         for name, m in peers(measurements, data, count):
@@ -190,15 +203,14 @@ def losses(results):
 
 
 def counted(results):
-    """[(name, n, d, {"first": spread, "warm": spread})] of statements that count, S = 64, all rows of a set; then the larger tables."""
-    measurements = results["real_world"]["measurements"]
-    largest = {}
-    for m in timed(measurements, method=OURS, output="count", selectivity=64):
-        largest[m["data"]] = max(m["rows"], largest.get(m["data"], 0))
-    for data, rows in largest.items():
-        key = {"data": data, "rows": rows, "method": OURS, "output": "count", "selectivity": 64}
-        found = {call: one(measurements, call=call, **key) for call in ("first", "warm")}
-        yield data, rows, found["warm"]["dimensions"], {call: m["seconds"]["all"] for call, m in found.items()}
+    """(name, n, d, {"first": [seconds, ...], "warm": ...}) of statements that count, S = 64, all rows of a set; then the larger tables."""
+    measurements = measured(results)
+    here = timed(measurements, method=OURS, output="count", call="warm", selectivity=64)
+    largest = {m["data"]: max(other["rows"] for other in here if other["data"] == m["data"]) for m in here}
+    for m in here:
+        if m["rows"] >= min(largest[m["data"]], LARGE):
+            first = one(measurements, method=OURS, output="count", call="first", selectivity=64, data=m["data"], rows=m["rows"])
+            yield m["data"], m["rows"], m["dimensions"], {"first": first["seconds"]["all"], "warm": m["seconds"]["all"]}
     for row in (results["large"] or {"rows": []})["rows"]:
         yield "embeddings", row["n"], row["d"], {call: row[call] for call in ("first", "warm")}
 
@@ -221,7 +233,7 @@ def plot_counted(axis, results):
 def plot_methods(axis, measurements):
     """Seconds of each method to all pairs, a line for each shape, S = 64."""
     places = [shape for shape in shapes(measurements)
-              if timed(measurements, data=shape[0], rows=shape[1], selectivity=64)]
+              if timed(measurements, data=shape[0], rows=shape[1], selectivity=64, output="rows")]
     numbers = {}
     for place, (data, rows) in enumerate(places):
         for name, m in peers(measurements, data, rows):
@@ -237,11 +249,11 @@ def plot_methods(axis, measurements):
 
 
 def plot(results):
-    found = results["real_world"]
-    if found is None:
+    measurements = measured(results)
+    if not measurements:
         return
-    fig, axes = figure(2, height=3.8)
+    fig, axes = figure(2, height=max(3.8, 0.4 * max(len(list(counted(results))), len(shapes(measurements)))))
     plot_counted(axes[0][0], results)
-    plot_methods(axes[0][1], found["measurements"])
+    plot_methods(axes[0][1], measurements)
     fig.tight_layout()
     save(fig, results.plot("real_world"))
