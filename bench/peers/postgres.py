@@ -7,6 +7,7 @@ from . import binary_copy
 from .answer import TimeLimit
 
 STREAM_BYTES = 32 << 20         # fewer are not worth a session of their own
+MOST_STREAMS = 32
 LARGEST_PLAIN = 8000            # bytes of a vector that fits a page with its row
 SAMPLED_DIMENSIONS = 250        # ANALYZE keeps no sample of longer vectors, and takes seconds to count their elements
 
@@ -57,7 +58,7 @@ def fill(server, table, rows, kind="real[]", streams=None):
     """Makes table (id bigint primary key, v kind) of rows (n, d), ids from 0, by several sessions."""
     n, d = rows.shape
     create(server, table, d, kind)
-    streams = streams or max(1, min(os.cpu_count(), n * (8 * d + 40) // STREAM_BYTES))
+    streams = streams or max(1, min(MOST_STREAMS, os.cpu_count(), n * (8 * d + 40) // STREAM_BYTES))
     share = -(-n // streams)
 
     def stream(number):

@@ -142,12 +142,17 @@ class Case:
     def measure_ours(self, method):
         answer, count_seconds = self.answer_of_ours(method), 0
         for output in ours.METHODS[method][1]:
-            if self.run.args.output and output not in self.run.args.output:
+            if output not in self.outputs():
                 continue
             times = self.run.attempt({**self.key, "output": output}, method,
                                      lambda: self.measure_output(method, output, answer, count_seconds))
             if output == "count" and times:
                 count_seconds = min(times["warm"])
+
+    def outputs(self):
+        """Those asked for; a count alone where no peer runs, beside which rows would be of interest."""
+        wanted = self.run.args.output or list(ours.QUERIES)
+        return [output for output in wanted if output == "count" or self.selectivity in self.run.args.peer_selectivity]
 
     def measure_output(self, method, output, answer, count_seconds):
         """{call: [seconds, ...]}; a count is added to the answer."""
@@ -317,7 +322,8 @@ def arguments():
     parser.add_argument("--large", action="store_true", help="sets of the paper's sizes, with results of their own")
     parser.add_argument("--rows", type=int, help="so many rows of those without a number")
     parser.add_argument("--selectivity", nargs="+", type=int, default=[64, 128, 256])
-    parser.add_argument("--peer-selectivity", nargs="+", type=int, help="those of --selectivity at which others run; all by default")
+    parser.add_argument("--peer-selectivity", nargs="+", type=int, help="those of --selectivity at which others run, "
+                        "and more than a count is measured; all by default")
     parser.add_argument("--only", nargs="+", help="methods of these names, or with one of these words in their name")
     parser.add_argument("--output", nargs="+", choices=sorted(ours.QUERIES), help="of the join inside PostgreSQL")
     parser.add_argument("--repeats", type=int, default=record.REPEATS)

@@ -164,7 +164,8 @@ class Page(unittest.TestCase):
         results = self.results()
         self.assertEqual([(m["data"], m["rows"], m["seconds"]["median"]) for m in real_world.measured(results)
                           if m.get("call") == "warm"],
-                         [("sift-like", 50000, 0.5), ("sift-like", 10 ** 7, 13.0), ("sift-like", 10 ** 6, 1.0), ("gist-like", 10 ** 6, 2.0)])
+                         [("sift-like", 50000, 0.5), ("sift-like", 10 ** 7, 13.0), ("sift-like", 10 ** 6, 1.0),
+                          ("gist-like", 10 ** 6, 2.0)])
         self.assertEqual([found[:2] for found in real_world.counted(results)],
                          [("sift-like", 10 ** 7), ("sift-like", 10 ** 6), ("gist-like", 10 ** 6)])
         self.assertEqual(len(list(real_world.headlines(results))), 3)
