@@ -101,7 +101,8 @@ def pairs_of(server, settings, join, ids):
     """(a, b, dist) of the join's pairs that have one of these ids in them."""
     some = "'{" + ",".join(map(str, ids)) + "}'"
     query = f"SELECT id_a, id_b, dist FROM {join} WHERE id_a = ANY ({some}) OR id_b = ANY ({some})"
-    return pairs_in(postgres.copy_out(server, settings, query))
+    # the planner takes nearly all pairs for such, and would not send them through other processes
+    return pairs_in(postgres.copy_out(server, f"{settings} SET parallel_tuple_cost = 0;", query))
 
 
 def digest(server, settings, join, n):
