@@ -71,8 +71,8 @@ typedef enum FastedStatus
 #define FASTED_FAILED(status) ((status) >= FASTED_OUT_OF_MEMORY)
 
 /*
- * How candidates are found.  The CPU engine knows FASTED_FILTER_AUTO, and
- * FASTED_FILTER_INT8, for which it takes FP32 where it can't be had.
+ * How candidates are found.  The CPU engine filters in INT8 or FP32: FP32 is what
+ * it takes for FP16 and FP64, and for INT8 where that can't be had.
  */
 typedef enum FastedFilter
 {
@@ -101,7 +101,7 @@ typedef struct FastedProblem
 	FastedFilter filter;
 	bool		approximate;	/* no exact recheck: the paper's FP16-32 result */
 
-	/* For tests: a CPU kernel by name ("avx512", "avx2", "portable"). */
+	/* For tests: a CPU kernel by name ("avx512vnni", "avx512", "avx2", "portable"). */
 	const char *kernel;
 } FastedProblem;
 
@@ -132,7 +132,7 @@ typedef struct FastedStats
 	char		engine[32];		/* "cpu" or "cuda" */
 	char		device[96];		/* name of the processor or the GPU */
 	char		kernel[48];		/* instruction set or architecture */
-	char		filter[16];		/* "fp32", "fp16", "fp64", "int8" */
+	char		filter[16];		/* "fp32", "fp16", "fp64", "int8"; the last panel's */
 	int			threads;		/* CPU threads at work, or zero */
 
 	uint64_t	rows;
@@ -145,8 +145,8 @@ typedef struct FastedStats
 	uint64_t	pairs;			/* pairs that passed the recheck */
 
 	/*
-	 * Whether a sample of the rows decided on the filter, and what it found
-	 * with the filter that was taken.
+	 * Whether a sample of the rows decided on the filter, and what it found: on
+	 * a GPU with the filter that was taken, on a CPU with INT8, in all panels.
 	 */
 	bool		filter_sampled;
 	uint64_t	sampled_candidates;

@@ -161,9 +161,7 @@ SetDimensions(RowSink *sink, int dimensions)
 	problem.kernel = RequestedCpuKernel();
 	/* rows in memory are joined for their exact distances, never for the paper's result */
 	problem.approximate = !fasted_setting_refine && join->array == NULL;
-	/* the CPU engine, exact with any filter, has no other to choose */
-	if (join->engine != fasted_cpu_engine() || fasted_setting_filter == FASTED_FILTER_INT8)
-		problem.filter = fasted_setting_filter;
+	problem.filter = fasted_setting_filter;
 	if (join->engine != fasted_cpu_engine())
 		problem.device_memory_limit = (uint64) fasted_setting_gpu_memory_limit * 1024;
 	Check(join, join->engine->open(&problem, &join->handle));

@@ -136,7 +136,6 @@ ExplainCall(const SelfJoinScan *scan, List *ancestors, ExplainState *es)
 		ExplainText("Aggregate", "count(*)", es);
 }
 
-/* What was or would be used to compute. */
 /* What the settings ask for; the CPU engine has no filter in FP16 or FP64. */
 static const char *
 RequestedFilter(void)
@@ -147,6 +146,7 @@ RequestedFilter(void)
 	return GetConfigOption("fasted.filter", false, false);
 }
 
+/* What was or would be used to compute. */
 static void
 ExplainEngine(const SelfJoinScan *scan, ExplainState *es)
 {

@@ -13,20 +13,44 @@
 /* Fewer rows than this are joined before a choice pays. */
 #define CHOICE_ROWS 4096
 
+/* Sampled rows: a block of them, or fewer of many dimensions. */
+#define SAMPLE_COORDINATES (1 << 18)
+#define SAMPLE_ROWS_LEAST 96
+
 /*
  * INT8 pays while at most one pair in so many is a candidate in vain: to recheck it
- * takes as long as INT8 saves for these.
+ * takes as long as INT8 saves for these.  Below 128 dimensions it saves less, but a
+ * recheck waits as long for its rows.
  */
 #define PAIRS_A_RECHECK 48
 
-/* Packs rows that are spread over slot A, in its room, as a slot of their own. */
+static uint64_t
+pairs_a_recheck(uint32_t dimensions)
+{
+	return dimensions < 128 ? PAIRS_A_RECHECK * 128 / dimensions : PAIRS_A_RECHECK;
+}
+
+static uint32_t
+sample_rows(const FastedJoin *join)
+{
+	uint32_t	count = SAMPLE_COORDINATES / join->problem.dimensions;
+
+	if (count < SAMPLE_ROWS_LEAST)
+		count = SAMPLE_ROWS_LEAST;
+	if (count > join->block_rows)
+		count = join->block_rows;
+	if (count > join->slot_a->rows.rows)
+		count = (uint32_t) join->slot_a->rows.rows;
+	return count;
+}
+
+/* Packs count rows that are spread over slot A, in its room, as a slot of their own. */
 static void
-pack_sample(Worker *worker, Slot *sample)
+pack_sample(Worker *worker, uint32_t count, Slot *sample)
 {
 	FastedJoin *join = worker->join;
 	const RowStore *rows = &join->slot_a->rows;
 	uint32_t	width = join->kernel->width;
-	uint32_t	count = join->block_rows;
 
 	*sample = *join->slot_a;
 	sample->rows.rows = count;
@@ -47,36 +71,40 @@ sample_is_good(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	const RowStore *rows = &join->slot_a->rows;
-	uint32_t	count = join->block_rows;
+	uint32_t	d = join->problem.dimensions;
+	uint32_t	count = sample_rows(join);
 	Strip		strip = {.rows_a = count,.blocks = 1,.diagonal = true};
 	uint64_t	candidates = 0;
 	uint64_t	pairs = 0;
 	Slot		sample;
 
-	pack_sample(worker, &sample);
+	pack_sample(worker, count, &sample);
 	cpu_filter_strip(worker, &sample, &sample, &strip);
 	for (uint32_t row = 0; row < count && !cpu_stopping(join); row++)
 	{
+		const float *x = cpu_sample_row(rows, row, count);
+
 		worker->listed = 0;
 		cpu_list_row(worker, &strip, row, 0);
 		for (uint32_t c = 0; c < worker->listed; c++)
-			pairs += join->kernel->distance(cpu_sample_row(rows, row, count),
-											cpu_sample_row(rows, worker->list[c].col, count),
-											join->problem.dimensions)
-				<= join->problem.eps;
+		{
+			const float *y = cpu_sample_row(rows, worker->list[c].col, count);
+
+			pairs += join->kernel->distance(x, y, d) <= join->problem.eps;
+		}
 		candidates += worker->listed;
 	}
 	worker->listed = 0;
-	atomic_store(&join->sampled_candidates, candidates);
-	atomic_store(&join->sampled_pairs, pairs);
+	atomic_fetch_add(&join->sampled_candidates, candidates);
+	atomic_fetch_add(&join->sampled_pairs, pairs);
 	atomic_store(&join->filter_sampled, true);
-	return (candidates - pairs) * PAIRS_A_RECHECK
+	return (candidates - pairs) * pairs_a_recheck(d)
 		<= (uint64_t) count * (count - 1) / 2;
 }
 
 /*
- * The filter of a round of slot A with itself.  The first such round decides for
- * all; INT8 rows have a new centre and scale in each.
+ * The filter of a round of slot A with itself, and of those with its partners: a
+ * panel may be unlike the one before it.
  */
 void
 cpu_choose_filter(Worker *worker)
@@ -86,15 +114,9 @@ cpu_choose_filter(Worker *worker)
 
 	if (cpu_claim(join) != 0)
 		return;					/* another thread's work */
-	if (join->filter_chosen ? !atomic_load(&join->int8)
-		: !cpu_may_use_int8(join) ||
-		(!forced && join->slot_a->rows.rows < CHOICE_ROWS))
-	{
-		join->filter_chosen = true;
+	if (!join->may_use_int8 || (!forced && join->total_rows < CHOICE_ROWS))
 		return;
-	}
 	cpu_int8_find_transform(worker);
-	if (!join->filter_chosen)
+	if (!cpu_stopping(join))
 		atomic_store(&join->int8, forced || sample_is_good(worker));
-	join->filter_chosen = true;
 }

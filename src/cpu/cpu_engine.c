@@ -39,9 +39,6 @@ check_problem(FastedJoin *join)
 	if (!(problem->eps >= 0.0))
 		return cpu_fail(join, FASTED_UNSUPPORTED,
 						"eps must be zero, positive or infinite");
-	if (problem->filter != FASTED_FILTER_AUTO && problem->filter != FASTED_FILTER_INT8)
-		return cpu_fail(join, FASTED_UNSUPPORTED,
-						"the CPU engine filters in INT8 and FP32 only");
 	if (problem->approximate)
 		return cpu_fail(join, FASTED_UNSUPPORTED,
 						"the CPU engine gives exact results only; approximate results need a GPU");

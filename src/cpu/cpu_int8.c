@@ -20,10 +20,10 @@
 /* Rows that show whether all are small integers; and that the scale is from. */
 #define RANGE_ROWS 1024
 #define SCALE_ROWS 256
-#define SCALE_ROWS_LEAST 32
 
-/* Coordinates of all rows that the scale is from, about. */
-#define SCALE_WORK (1 << 20)
+/* But no more coordinates than so many, unless of these rows. */
+#define SAMPLE_COORDINATES (1 << 20)
+#define SAMPLE_ROWS_LEAST 32
 
 /* One sampled row in this many may be an outlier. */
 #define OUTLIERS 64
@@ -40,6 +40,21 @@
 
 /* Scales far inside FP32, whatever the rows. */
 #define SCALE_LIMIT 0x1p110
+
+/* How many rows to look at, of at most so many. */
+static uint32_t
+sample_rows(const FastedJoin *join, uint32_t most)
+{
+	uint32_t	count = SAMPLE_COORDINATES / join->problem.dimensions;
+
+	if (count < SAMPLE_ROWS_LEAST)
+		count = SAMPLE_ROWS_LEAST;
+	if (count > most)
+		count = most;
+	if (count > join->slot_a->rows.rows)
+		count = (uint32_t) join->slot_a->rows.rows;
+	return count;
+}
 
 static double
 limit_scale(double scale)
@@ -86,9 +101,9 @@ find_integers(Worker *worker)
 	FastedJoin *join = worker->join;
 	const RowStore *rows = &join->slot_a->rows;
 	uint32_t	d = join->problem.dimensions;
-	uint32_t	count = rows->rows < RANGE_ROWS ? (uint32_t) rows->rows : RANGE_ROWS;
+	uint32_t	count = sample_rows(join, RANGE_ROWS);
 	float	   *low = worker->image;
-	float	   *high = worker->image + cpu_padded(d);
+	float	   *high = worker->image + cpu_padded(join);
 
 	for (uint32_t k = 0; k < d; k++)
 	{
@@ -183,17 +198,13 @@ find_factor(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	const RowStore *rows = &join->slot_a->rows;
-	uint32_t	count = SCALE_WORK / join->transform.padded;
+	uint32_t	count = sample_rows(join, SCALE_ROWS);
 	float		peaks[SCALE_ROWS];
 	float		factors[SCALES];
 	double		errors[SCALES] = {0};
 	float		typical;
 	int			best = 0;
 
-	count = count < SCALE_ROWS_LEAST ? SCALE_ROWS_LEAST :
-		count > SCALE_ROWS ? SCALE_ROWS : count;
-	if (count > rows->rows)
-		count = (uint32_t) rows->rows;
 	typical = find_peaks(worker, count, peaks);
 	if (!(typical > 0x1p-100f && typical < 0x1p100f))
 		return 1.0f;
@@ -226,7 +237,7 @@ cpu_int8_find_transform(Worker *worker)
 	uint32_t	d = join->problem.dimensions;
 
 	transform->dimensions = d;
-	transform->padded = cpu_padded(d);
+	transform->padded = cpu_padded(join);
 	transform->centre = join->int8_centre;
 	transform->lossless = find_integers(worker);
 	transform->scale = 1.0f;

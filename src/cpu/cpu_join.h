@@ -147,12 +147,12 @@ struct FastedJoin
 	double		eps_upper;
 	double		sample_peak[SAMPLE_ROWS];	/* largest centred coordinate */
 
-	/* INT8, if it is tried at all: cpu_may_use_int8. */
+	/* INT8, if it is tried at all. */
+	bool		may_use_int8;
 	Int8Transform transform;
 	float	   *int8_centre;
 	double		int8_eps_upper;
-	bool		filter_chosen;	/* once for all rounds */
-	atomic_bool int8;			/* the choice */
+	atomic_bool int8;			/* the choice of a round of slot A with itself */
 	atomic_bool filter_sampled;
 	_Atomic uint64_t sampled_candidates;
 	_Atomic uint64_t sampled_pairs;
@@ -193,8 +193,6 @@ extern FastedStatus cpu_plan_rounds(FastedJoin *join);
 extern FastedStatus cpu_fail(FastedJoin *join, FastedStatus status,
 							 const char *format,...)
 			__attribute__((format(printf, 3, 4)));
-extern bool cpu_may_use_int8(const FastedJoin *join);
-extern uint32_t cpu_padded(uint32_t dimensions);
 extern bool cpu_slot_reserve(FastedJoin *join, Slot *slot, uint64_t rows);
 extern void cpu_slot_lay_out(const FastedJoin *join, Slot *slot, bool int8);
 extern void cpu_slot_free(FastedJoin *join, Slot *slot);
@@ -204,6 +202,20 @@ extern FastedStatus cpu_start_workers(FastedJoin *join);
 extern void cpu_stop_workers(FastedJoin *join);
 extern void cpu_begin_round(FastedJoin *join);
 extern uint64_t cpu_now(void);
+
+/* Dimensions of rows in INT8. */
+static inline uint32_t
+cpu_padded(const FastedJoin *join)
+{
+	return (join->problem.dimensions + 31) / 32 * 32;
+}
+
+/* Bytes of a worker's image: two rows, padded. */
+static inline size_t
+cpu_image_bytes(const FastedJoin *join)
+{
+	return 2 * cpu_padded(join) * sizeof(float);
+}
 
 static inline bool
 cpu_stopping(const FastedJoin *join)

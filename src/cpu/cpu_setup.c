@@ -78,41 +78,36 @@ memory_limit(const FastedProblem *problem)
 	return (uint64_t) pages * (uint64_t) size / 2;
 }
 
-uint32_t
-cpu_padded(uint32_t dimensions)
-{
-	return (dimensions + 31) / 32 * 32;
-}
-
 /*
  * Whether INT8 is tried.  With fewer than 32 dimensions rows would be padded to
  * more bytes than they have in FP32.
  */
-bool
-cpu_may_use_int8(const FastedJoin *join)
+static bool
+may_use_int8(const FastedJoin *join)
 {
-	uint32_t	d = join->problem.dimensions;
+	const FastedProblem *problem = &join->problem;
 
-	return join->kernel->int8 != NULL && d <= FASTED_INT8_MOST_DIMENSIONS &&
-		(join->problem.filter == FASTED_FILTER_INT8 || d >= 32);
+	return join->kernel->int8 != NULL &&
+		problem->dimensions <= FASTED_INT8_MOST_DIMENSIONS &&
+		(problem->filter == FASTED_FILTER_INT8 ||
+		 (problem->filter == FASTED_FILTER_AUTO && problem->dimensions >= 32));
 }
 
 /* Bytes of a packed row: in FP32, or in INT8 as row and as column of a tile. */
 static size_t
 packed_row_bytes(const FastedJoin *join)
 {
-	uint32_t	d = join->problem.dimensions;
-	size_t		bytes = d * sizeof(float);
+	size_t		bytes = join->problem.dimensions * sizeof(float);
 
-	if (cpu_may_use_int8(join) && bytes < 2 * cpu_padded(d))
-		bytes = 2 * cpu_padded(d);
+	if (join->may_use_int8 && bytes < 2 * cpu_padded(join))
+		bytes = 2 * cpu_padded(join);
 	return bytes;
 }
 
 static size_t
 threshold_row_bytes(const FastedJoin *join)
 {
-	return (cpu_may_use_int8(join) ? 2 : 1) * sizeof(float);
+	return (join->may_use_int8 ? 2 : 1) * sizeof(float);
 }
 
 /*
@@ -146,8 +141,8 @@ worker_bytes(const FastedJoin *join)
 		* FASTED_HIT_BYTES
 		+ (join->problem.dimensions + 31) * sizeof(double);
 
-	if (cpu_may_use_int8(join))
-		bytes += 2 * cpu_padded(join->problem.dimensions) * sizeof(float);
+	if (join->may_use_int8)
+		bytes += cpu_image_bytes(join);
 	if (join->problem.dimensions > join->slice)
 		bytes += FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float);
 	return bytes;
@@ -170,6 +165,7 @@ cpu_plan_memory(FastedJoin *join)
 	uint64_t	least = 2 * join->kernel->tile_cols;
 	int			threads = join->problem.threads;
 
+	join->may_use_int8 = may_use_int8(join);
 	join->slice = slice_length(join->kernel, join->problem.dimensions);
 	if (threads <= 0)
 		threads = allowed_cpus();
@@ -196,7 +192,8 @@ cpu_plan_memory(FastedJoin *join)
 	fixed = threads * per_thread
 		+ pool_blocks(threads) * join->block_pairs * sizeof(FastedPair)
 		+ 2 * (join->chunk_bytes > row_bytes ? join->chunk_bytes : row_bytes)
-		+ row_bytes + limit / 64;	/* pieces are rounded up to pages */
+		+ 2 * row_bytes			/* centres */
+		+ limit / 64;			/* pieces are rounded up to pages */
 	join->row_limit = fixed < limit
 		? (limit - fixed) / (row_bytes + packed_row_bytes(join)
 							 + threshold_row_bytes(join)) : 0;
@@ -290,7 +287,7 @@ cpu_slot_lay_out(const FastedJoin *join, Slot *slot, bool int8)
 	PackLayout *layout = &slot->layout;
 
 	layout->int8 = int8;
-	layout->words = int8 ? cpu_padded(d) / 4 : d;
+	layout->words = int8 ? cpu_padded(join) / 4 : d;
 	layout->slice = int8 ? slice_length(join->kernel, layout->words) : join->slice;
 	layout->padded_rows = (slot->rows.rows + step - 1) / step * step;
 	slot->as_a.packed = slot->as_b.packed = slot->packed;
@@ -345,11 +342,9 @@ cpu_plan_rounds(FastedJoin *join)
 
 	join->centre = fasted_cpu_map(join->problem.dimensions * sizeof(float),
 								  &join->memory);
-	if (cpu_may_use_int8(join))
-		join->int8_centre = fasted_cpu_map(join->problem.dimensions * sizeof(float),
-										   &join->memory);
-	ok = join->centre != NULL &&
-		(join->int8_centre != NULL || !cpu_may_use_int8(join)) &&
+	join->int8_centre = fasted_cpu_map(join->problem.dimensions * sizeof(float),
+									   &join->memory);
+	ok = join->centre != NULL && join->int8_centre != NULL &&
 		cpu_slot_reserve(join, &join->slots[0], join->panel_rows) &&
 		(join->npanels == 1 ||
 		 cpu_slot_reserve(join, &join->slots[1], join->panel_rows)) &&

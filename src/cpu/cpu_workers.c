@@ -171,10 +171,9 @@ init_worker(FastedJoin *join, Worker *worker)
 	}
 	worker->hits = fasted_cpu_map(block * join->hit_stride, &join->memory);
 	worker->wide = fasted_cpu_map((d + 31) * sizeof(double), &join->memory);
-	if (cpu_may_use_int8(join))
+	if (join->may_use_int8)
 	{
-		worker->image = fasted_cpu_map(2 * cpu_padded(d) * sizeof(float),
-									   &join->memory);
+		worker->image = fasted_cpu_map(cpu_image_bytes(join), &join->memory);
 		if (worker->image == NULL)
 			return false;
 	}
@@ -184,15 +183,14 @@ init_worker(FastedJoin *join, Worker *worker)
 static void
 free_worker(FastedJoin *join, Worker *worker)
 {
-	uint32_t	d = join->problem.dimensions;
 	size_t		block = join->block_rows;
 
 	fasted_cpu_unmap(worker->partial, block * block * sizeof(float),
 					 &join->memory);
 	fasted_cpu_unmap(worker->hits, block * join->hit_stride, &join->memory);
-	fasted_cpu_unmap(worker->wide, (d + 31) * sizeof(double), &join->memory);
-	fasted_cpu_unmap(worker->image, 2 * cpu_padded(d) * sizeof(float),
+	fasted_cpu_unmap(worker->wide, (join->problem.dimensions + 31) * sizeof(double),
 					 &join->memory);
+	fasted_cpu_unmap(worker->image, cpu_image_bytes(join), &join->memory);
 }
 
 /*

@@ -50,6 +50,22 @@ else
 	like($err, qr/HINT:  .*fasted.engine = auto/, 'cuda: and what to do');
 }
 
+# Which filter: INT8 or FP32 when left alone, FP32 in place of those for a GPU.
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE middling AS
+	SELECT g AS id, array(SELECT (random() + 10 * (g % 50))::real FROM generate_series(1, 40)) AS v
+	FROM generate_series(1, 5000) g;
+END
+my %filters = (auto => qr/int8|fp32/, int8 => qr/int8|fp32/, fp16 => qr/fp32/, fp64 => qr/fp32/);
+for my $filter (sort keys %filters)
+{
+	my $plan = $node->safe_psql('postgres', "SET fasted.filter = $filter; EXPLAIN (ANALYZE) "
+			. "SELECT count(*) FROM fasted_self_join('middling', 'v', 2.2, id_column => 'id')");
+	like($plan, qr/Distance Filter: $filters{$filter}$/m, "fasted.filter = $filter on a CPU");
+	like($plan, qr/Pairs: [1-9]/, "fasted.filter = $filter: there are pairs");
+	unlike($plan, qr/Sampled/, "fasted.filter = $filter: nothing is left to a sample") if $filter ne 'auto';
+}
+
 ($status, $out, $err) = with_engine('abacus', $small);
 like($err, qr/22023: invalid value for parameter "fasted.engine"/, 'no such engine');
 like($err, qr/HINT:  Available values: auto, cpu, cuda/, 'the hint lists them');

@@ -44,7 +44,7 @@ quantise_pair(const CpuKernel *kernel, const Pair *pair, float *packed,
 			  PackSliver *job)
 {
 	PackLayout	layout = {
-		.dimensions = pair->d,.slice = (pair->d + 7) / 8 * 8,
+		.words = pair->d,.slice = (pair->d + 7) / 8 * 8,
 		.padded_rows = kernel->width
 	};
 

@@ -71,6 +71,8 @@ transform(float *v, uint32_t length)
 {
 	float		root = (float) (1.0 / sqrt(length));
 
+	for (uint32_t i = 0; i < length; i++)
+		v[i] *= root;
 	for (uint32_t half = 1; half < length; half *= 2)
 		for (uint32_t i = 0; i < length; i++)
 			if ((i & half) == 0)
@@ -81,8 +83,6 @@ transform(float *v, uint32_t length)
 				v[i] = a + b;
 				v[i + half] = a - b;
 			}
-	for (uint32_t i = 0; i < length; i++)
-		v[i] *= root;
 }
 
 static void

@@ -345,38 +345,55 @@ make_clusters(uint32_t n, uint32_t d, bool mixed)
 	return rows;
 }
 
-/* Left alone, the engine takes INT8 where it has few candidates too many. */
+/* All pairs within eps, without a list of all others. */
 static void
-check_choice(bool mixed, double eps, const char *filter)
+near_pairs(const float *rows, uint32_t n, uint32_t d, double eps, PairList *list)
 {
-	const uint32_t n = 4500;
-	const uint32_t d = 48;
-	float	   *rows = make_clusters(n, d, mixed);
-	FastedProblem problem = {.dimensions = d,.eps = eps,.threads = 2};
-	FastedStats stats;
-	PairList	expected = {0};
-	PairList	got;
-	bool		same;
-
+	memset(list, 0, sizeof(*list));
 	for (uint32_t a = 0; a < n; a++)
 	{
 		for (uint32_t b = a + 1; b < n; b++)
 		{
-			double		dist = fasted_exact_distance(rows + (size_t) a * d,
-													 rows + (size_t) b * d, d);
+			FastedPair	pair = {.a = a,.b = b};
 
-			if (dist <= eps)
-				pair_add(&expected, &(FastedPair) {.a = a, .b = b, .dist = dist}, 1);
+			pair.dist = fasted_exact_distance(rows + (size_t) a * d,
+											  rows + (size_t) b * d, d);
+			if (pair.dist <= eps)
+				pair_add(list, &pair, 1);
 		}
 	}
+}
+
+/*
+ * Left alone, the engine takes INT8 where it has few candidates too many, in
+ * panels too; not when asked for something else.
+ */
+static void
+check_choice(bool mixed, FastedFilter asked, uint64_t memory_limit, const char *filter)
+{
+	const uint32_t n = 4500;
+	const uint32_t d = 48;
+	float	   *rows = make_clusters(n, d, mixed);
+	bool		sampled = int8_kernel() != NULL && asked == FASTED_FILTER_AUTO;
+	FastedProblem problem = {
+		.dimensions = d,.eps = 1.9,.threads = 2,.filter = asked,
+		.memory_limit = memory_limit
+	};
+	FastedStats stats;
+	PairList	expected;
+	PairList	got;
+	bool		same;
+
+	near_pairs(rows, n, d, problem.eps, &expected);
 	same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE &&
 		pair_equal(&expected, &got);
 	if (int8_kernel() == NULL)
 		filter = "fp32";
 	ok(same && expected.count > n && strcmp(stats.filter, filter) == 0 &&
-	   stats.filter_sampled == (int8_kernel() != NULL),
-	   "chosen: %s, not %s, of %zu pairs; %llu candidates, of the sample %llu and %llu",
-	   filter, stats.filter, expected.count, (unsigned long long) stats.candidates,
+	   stats.filter_sampled == sampled && (memory_limit > 0) == (stats.panels > 1),
+	   "%s, not %s, of %zu pairs in %u panels; %llu candidates, of the sample %llu and %llu",
+	   filter, stats.filter, expected.count, stats.panels,
+	   (unsigned long long) stats.candidates,
 	   (unsigned long long) stats.sampled_candidates,
 	   (unsigned long long) stats.sampled_pairs);
 	free(expected.pairs);
@@ -483,7 +500,7 @@ check_refusals(void)
 {
 	const FastedEngine *engine = fasted_cpu_engine();
 	FastedProblem good = {.dimensions = 3,.eps = 1.0};
-	FastedProblem bad[8];
+	FastedProblem bad[7];
 	FastedJoin *join;
 	FastedBatch batch;
 	float	   *room;
@@ -492,17 +509,16 @@ check_refusals(void)
 
 	ok(engine->abi == FASTED_ENGINE_ABI && strcmp(engine->name, "cpu") == 0 &&
 	   engine->probe(reason, sizeof(reason)) == FASTED_OK, "abi and probe");
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < 7; i++)
 		bad[i] = good;
 	bad[0].dimensions = 0;
 	bad[1].dimensions = FASTED_MAX_DIMENSIONS + 1;
 	bad[2].eps = -1.0;
 	bad[3].eps = NAN;
-	bad[4].filter = FASTED_FILTER_FP16;
-	bad[5].approximate = true;
-	bad[6].kernel = "sse9";
-	bad[7].kernel = "";
-	for (int i = 0; i < 8; i++)
+	bad[4].approximate = true;
+	bad[5].kernel = "sse9";
+	bad[6].kernel = "";
+	for (int i = 0; i < 7; i++)
 	{
 		FastedStatus status = engine->open(&bad[i], &join);
 
@@ -540,8 +556,11 @@ main(void)
 	check_extremes();
 	check_panels();
 	check_unseen_rows();
-	check_choice(false, 1.9, "int8");
-	check_choice(true, 1.9, "fp32");
+	check_choice(false, FASTED_FILTER_AUTO, 0, "int8");
+	check_choice(false, FASTED_FILTER_AUTO, 1000000, "int8");
+	check_choice(true, FASTED_FILTER_AUTO, 0, "fp32");
+	check_choice(true, FASTED_FILTER_INT8, 0, "int8");
+	check_choice(false, FASTED_FILTER_FP64, 0, "fp32");
 	check_memory_limit();
 	check_slow_caller();
 	check_close(4000, 100, INFINITY, 30, 0);
