@@ -37,7 +37,7 @@ bench:
 	@$(MAKE) --no-print-directory bench-gpu report
 bench-cpu:
 	@bench/cpu_join/run.py
-	@bench/real_world/run.py --device cpu --data debian-text sift-like=50000 embedding-512=30000
+	@bench/real_world/run.py --device cpu --data debian-text wallpaper-sift=200000 embedding-512=60000
 	@$(MAKE) --no-print-directory bench-rows
 bench-data:
 	@bench/datasets/make.py wallpaper-sift debian-text
