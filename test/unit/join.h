@@ -77,9 +77,9 @@ pair_equal(const PairList *left, const PairList *right)
 	return true;
 }
 
-/* All pairs a < b, in order, with their distances. */
+/* Pairs a < b, in order, with their distances, where these are not beyond eps. */
 static inline void
-all_pairs(const float *rows, uint32_t n, uint32_t d, PairList *list)
+near_pairs(const float *rows, uint32_t n, uint32_t d, double eps, PairList *list)
 {
 	memset(list, 0, sizeof(*list));
 	for (uint32_t a = 0; a < n; a++)
@@ -90,9 +90,17 @@ all_pairs(const float *rows, uint32_t n, uint32_t d, PairList *list)
 
 			pair.dist = fasted_exact_distance(rows + (size_t) a * d,
 											  rows + (size_t) b * d, d);
-			pair_add(list, &pair, 1);
+			if (!(pair.dist > eps))
+				pair_add(list, &pair, 1);
 		}
 	}
+}
+
+/* All pairs, those whose distance is NaN among them. */
+static inline void
+all_pairs(const float *rows, uint32_t n, uint32_t d, PairList *list)
+{
+	near_pairs(rows, n, d, INFINITY, list);
 }
 
 /* Those of them within eps. */

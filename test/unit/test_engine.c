@@ -345,25 +345,6 @@ make_clusters(uint32_t n, uint32_t d, bool mixed)
 	return rows;
 }
 
-/* All pairs within eps, without a list of all others. */
-static void
-near_pairs(const float *rows, uint32_t n, uint32_t d, double eps, PairList *list)
-{
-	memset(list, 0, sizeof(*list));
-	for (uint32_t a = 0; a < n; a++)
-	{
-		for (uint32_t b = a + 1; b < n; b++)
-		{
-			FastedPair	pair = {.a = a,.b = b};
-
-			pair.dist = fasted_exact_distance(rows + (size_t) a * d,
-											  rows + (size_t) b * d, d);
-			if (pair.dist <= eps)
-				pair_add(list, &pair, 1);
-		}
-	}
-}
-
 /*
  * Left alone, the engine takes INT8 where it has few candidates too many, in
  * panels too; not when asked for something else.
