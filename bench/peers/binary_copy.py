@@ -47,11 +47,6 @@ def pieces_out(first, rows, kind="real[]", piece_bytes=PIECE_BYTES):
         yield memoryview(out).cast("B")
 
 
-def rows_out(first, rows, kind="real[]"):
-    """Bytes of rows (n, d) with ids from first on."""
-    return b"".join(bytes(piece) for piece in pieces_out(first, rows, kind))
-
-
 def records(data, dtype):
     """A whole binary COPY as records of one dtype; data: bytes."""
     size = len(data) - len(HEADER) - len(TRAILER)

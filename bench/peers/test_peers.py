@@ -233,9 +233,13 @@ class Compare(unittest.TestCase):
 
 
 class BinaryCopy(unittest.TestCase):
+    @staticmethod
+    def rows_out(first, rows, kind="real[]"):
+        return b"".join(map(bytes, binary_copy.pieces_out(first, rows, kind)))
+
     def test_rows(self):
         rows = rows_of(5, 3)
-        data = binary_copy.HEADER + binary_copy.rows_out(4, rows) + binary_copy.TRAILER
+        data = binary_copy.HEADER + self.rows_out(4, rows) + binary_copy.TRAILER
         ids, back = binary_copy.rows_in(data, 3)
         self.assertEqual(ids.tolist(), [4, 5, 6, 7, 8])
         numpy.testing.assert_array_equal(back, rows)
@@ -248,7 +252,7 @@ class BinaryCopy(unittest.TestCase):
         """One buffer, used again; the last piece is shorter."""
         rows = rows_of(50, 3)
         for kind in ("real[]", "vector"):
-            whole = binary_copy.rows_out(7, rows, kind)
+            whole = self.rows_out(7, rows, kind)
             pieces = [bytes(piece) for piece in binary_copy.pieces_out(7, rows, kind, piece_bytes=1000)]
             self.assertGreater(len(pieces), 2)
             self.assertLess(len(pieces[-1]), len(pieces[0]))

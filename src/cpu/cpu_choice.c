@@ -28,20 +28,6 @@ pairs_a_recheck(uint32_t dimensions)
 	return 24 + 4096 / dimensions;
 }
 
-static uint32_t
-sample_rows(const FastedJoin *join)
-{
-	uint32_t	count = SAMPLE_COORDINATES / join->problem.dimensions;
-
-	if (count < SAMPLE_ROWS_LEAST)
-		count = SAMPLE_ROWS_LEAST;
-	if (count > join->block_rows)
-		count = join->block_rows;
-	if (count > join->slot_a->rows.rows)
-		count = (uint32_t) join->slot_a->rows.rows;
-	return count;
-}
-
 /* Packs count rows that are spread over slot A, in its room, as a slot of their own. */
 static void
 pack_sample(Worker *worker, uint32_t count, Slot *sample)
@@ -70,7 +56,8 @@ sample_is_good(Worker *worker)
 	FastedJoin *join = worker->join;
 	const RowStore *rows = &join->slot_a->rows;
 	uint32_t	d = join->problem.dimensions;
-	uint32_t	count = sample_rows(join);
+	uint32_t	count = cpu_sample_count(join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
+											 join->block_rows);
 	Strip		strip = {.rows_a = count,.blocks = 1,.diagonal = true};
 	uint64_t	candidates = 0;
 	uint64_t	pairs = 0;

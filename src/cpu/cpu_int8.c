@@ -41,21 +41,6 @@
 /* Scales far inside FP32, whatever the rows. */
 #define SCALE_LIMIT 0x1p110
 
-/* How many rows to look at, of at most so many. */
-static uint32_t
-sample_rows(const FastedJoin *join, uint32_t most)
-{
-	uint32_t	count = SAMPLE_COORDINATES / join->problem.dimensions;
-
-	if (count < SAMPLE_ROWS_LEAST)
-		count = SAMPLE_ROWS_LEAST;
-	if (count > most)
-		count = most;
-	if (count > join->slot_a->rows.rows)
-		count = (uint32_t) join->slot_a->rows.rows;
-	return count;
-}
-
 static double
 limit_scale(double scale)
 {
@@ -101,7 +86,7 @@ find_integers(Worker *worker)
 	FastedJoin *join = worker->join;
 	const RowStore *rows = &join->slot_a->rows;
 	uint32_t	d = join->problem.dimensions;
-	uint32_t	count = sample_rows(join, RANGE_ROWS);
+	uint32_t	count = cpu_sample_count(join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST, RANGE_ROWS);
 	float	   *low = worker->image;
 	float	   *high = worker->image + cpu_padded(join);
 
@@ -198,7 +183,7 @@ find_factor(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	const RowStore *rows = &join->slot_a->rows;
-	uint32_t	count = sample_rows(join, SCALE_ROWS);
+	uint32_t	count = cpu_sample_count(join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST, SCALE_ROWS);
 	float		peaks[SCALE_ROWS];
 	float		factors[SCALES];
 	double		errors[SCALES] = {0};

@@ -231,6 +231,8 @@ cpu_claim(FastedJoin *join)
 }
 
 /* cpu_pack.c */
+extern uint32_t cpu_sample_count(const FastedJoin *join, uint32_t coordinates,
+								 uint32_t least, uint32_t most);
 extern const float *cpu_sample_row(const RowStore *rows, uint32_t s, uint32_t count);
 extern void cpu_centre(Worker *worker);
 extern void cpu_choose_scale(FastedJoin *join);

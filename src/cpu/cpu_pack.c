@@ -33,10 +33,23 @@
  */
 #define NORM2_LIMIT 0x1p120
 
-static uint32_t
-sample_count(const RowStore *rows)
+/*
+ * How many rows of slot A to look at: of so many coordinates together, but for
+ * some rows at least, and at most as many as asked for or there are.
+ */
+uint32_t
+cpu_sample_count(const FastedJoin *join, uint32_t coordinates, uint32_t least,
+				 uint32_t most)
 {
-	return rows->rows < SAMPLE_ROWS ? (uint32_t) rows->rows : SAMPLE_ROWS;
+	uint32_t	count = coordinates / join->problem.dimensions;
+
+	if (count < least)
+		count = least;
+	if (count > most)
+		count = most;
+	if (count > join->slot_a->rows.rows)
+		count = (uint32_t) join->slot_a->rows.rows;
+	return count;
 }
 
 /* One of count rows that are spread over all of them. */
@@ -74,7 +87,7 @@ cpu_centre(Worker *worker)
 	FastedJoin *join = worker->join;
 	const RowStore *rows = &join->slot_a->rows;
 	uint32_t	d = join->problem.dimensions;
-	uint32_t	count = sample_count(rows);
+	uint32_t	count = cpu_sample_count(join, 0, SAMPLE_ROWS, SAMPLE_ROWS);
 	double		peak[SAMPLE_ROWS] = {0};
 	uint64_t	first;
 

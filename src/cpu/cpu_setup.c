@@ -261,12 +261,20 @@ count_units(const FastedJoin *join)
 	return units;
 }
 
+/* So many rows, and padding to whole tiles. */
+static uint64_t
+whole_tiles(const FastedJoin *join, uint64_t rows)
+{
+	uint64_t	step = join->kernel->tile_cols;
+
+	return (rows + step - 1) / step * step;
+}
+
 /* Sets up a slot for this many rows; those it holds already stay. */
 bool
 cpu_slot_reserve(FastedJoin *join, Slot *slot, uint64_t rows)
 {
-	size_t		step = join->kernel->tile_cols;
-	size_t		padded = (rows + step - 1) / step * step;
+	size_t		padded = whole_tiles(join, rows);
 
 	slot->packed_bytes = padded * packed_row_bytes(join);
 	slot->threshold_bytes = padded * threshold_row_bytes(join);
@@ -283,13 +291,12 @@ void
 cpu_slot_lay_out(const FastedJoin *join, Slot *slot, bool int8)
 {
 	uint32_t	d = join->problem.dimensions;
-	size_t		step = join->kernel->tile_cols;
 	PackLayout *layout = &slot->layout;
 
 	layout->int8 = int8;
 	layout->words = int8 ? cpu_padded(join) / 4 : d;
 	layout->slice = int8 ? slice_length(join->kernel, layout->words) : join->slice;
-	layout->padded_rows = (slot->rows.rows + step - 1) / step * step;
+	layout->padded_rows = whole_tiles(join, slot->rows.rows);
 	slot->as_a.packed = slot->as_b.packed = slot->packed;
 	slot->as_a.threshold = slot->as_b.threshold = slot->threshold;
 	if (int8)
@@ -328,7 +335,7 @@ cpu_plan_rounds(FastedJoin *join)
 
 		join->npanels = (join->total_rows + most - 1) / most;
 		join->panel_rows = (join->total_rows + join->npanels - 1) / join->npanels;
-		join->panel_rows = (join->panel_rows + step - 1) / step * step;
+		join->panel_rows = whole_tiles(join, join->panel_rows);
 		join->npanels = (join->total_rows + join->panel_rows - 1)
 			/ join->panel_rows;
 		row_store_free(&join->slots[0].rows, &join->memory);

@@ -3,7 +3,7 @@
  * kernel_avx512.c
  *	  The CPU kernel for AVX-512: tiles of 8 x 48.
  *
- * 24 vectors of sums, 3 of b and the broadcasts of a, of 32 registers.
+ * The shape is that of tile_avx512.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,39 +11,22 @@
 
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
 #include "pack_body.h"
+#include "tile_avx512.h"
 
 #define KERNEL(name) name##_avx512
 #define TARGET __attribute__((target("avx512f,avx512vl,avx2,fma")))
-#define WIDTH 16
-#define TILE_ROWS 8
-#define TILE_SLIVERS 3
-#define LANES 16
 
 typedef float Word;
 typedef __m512 Vec;
-typedef __mmask16 Hit;
 
 #define VEC_ZERO() _mm512_setzero_ps()
 #define VEC_LOAD(p) _mm512_loadu_ps(p)
 #define VEC_STORE(p, v) _mm512_storeu_ps(p, v)
 #define VEC_SPLAT(p) _mm512_set1_ps(*(p))
-/* By hand, as in kernel_avx2.c. */
 #define VEC_MULTIPLY_ROW(c, a, b) \
-	__asm__ volatile ("vbroadcastss %[x], %%zmm31\n\t" \
-					  "vfmadd231ps %[b0], %%zmm31, %[c0]\n\t" \
-					  "vfmadd231ps %[b1], %%zmm31, %[c1]\n\t" \
-					  "vfmadd231ps %[b2], %%zmm31, %[c2]" \
-					  : [c0] "+v" ((c)[0]), [c1] "+v" ((c)[1]), [c2] "+v" ((c)[2]) \
-					  : [b0] "v" ((b)[0]), [b1] "v" ((b)[1]), [b2] "v" ((b)[2]), [x] "m" (*(a)) \
-					  : "xmm31", "memory")
+	MULTIPLY_ROW_AVX512("vbroadcastss", "vfmadd231ps", c, a, b)
 #define VEC_REACHES(g, a, b) _mm512_cmp_ps_mask(g, _mm512_add_ps(a, b), _CMP_GE_OQ)
-#define HIT_NONE() 0
-#define HIT_OR(h, g) _mm512_kor(h, g)
-#define HIT_ANY(h) ((h) != 0)
-#define HIT_BITS(h) (unsigned) (h)
 
 #include "tile_kernel.inc.h"
 
@@ -158,7 +141,7 @@ const CpuKernel fasted_kernel_avx512 = {
 	FP32_AVX512,
 };
 
-/* The same, and INT8: kernel_avx512_int8.c, whose tiles are of the same shape. */
+/* The same, and INT8: kernel_avx512_int8.c. */
 const CpuKernel fasted_kernel_avx512vnni = {
 	.name = "avx512vnni",
 	.available = available_avx512vnni,

@@ -14,40 +14,23 @@
 
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
 #include "../filter_bound.h"
+#include "tile_avx512.h"
 
 #define KERNEL(name) name##_avx512_int8
 #define TARGET __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni,avx2,fma")))
-#define WIDTH 16
-#define TILE_ROWS 8
-#define TILE_SLIVERS 3
-#define LANES 16
 
 typedef int32_t Word;
 typedef __m512i Vec;
-typedef __mmask16 Hit;
 
 #define VEC_ZERO() _mm512_setzero_si512()
 #define VEC_LOAD(p) _mm512_loadu_si512(p)
 #define VEC_STORE(p, v) _mm512_storeu_si512(p, v)
 #define VEC_SPLAT(p) _mm512_set1_epi32(*(p))
-/* By hand, as in kernel_avx2.c. */
 #define VEC_MULTIPLY_ROW(c, a, b) \
-	__asm__ volatile ("vpbroadcastd %[x], %%zmm31\n\t" \
-					  "vpdpbusd %[b0], %%zmm31, %[c0]\n\t" \
-					  "vpdpbusd %[b1], %%zmm31, %[c1]\n\t" \
-					  "vpdpbusd %[b2], %%zmm31, %[c2]" \
-					  : [c0] "+v" ((c)[0]), [c1] "+v" ((c)[1]), [c2] "+v" ((c)[2]) \
-					  : [b0] "v" ((b)[0]), [b1] "v" ((b)[1]), [b2] "v" ((b)[2]), [x] "m" (*(a)) \
-					  : "xmm31", "memory")
+	MULTIPLY_ROW_AVX512("vpbroadcastd", "vpdpbusd", c, a, b)
 /* Not the sum of the thresholds, which may overflow: filter_bound.h. */
 #define VEC_REACHES(g, a, b) _mm512_cmpge_epi32_mask(_mm512_sub_epi32(g, b), a)
-#define HIT_NONE() 0
-#define HIT_OR(h, g) _mm512_kor(h, g)
-#define HIT_ANY(h) ((h) != 0)
-#define HIT_BITS(h) (unsigned) (h)
 
 #include "tile_kernel.inc.h"
 
