@@ -9,6 +9,7 @@
  *-------------------------------------------------------------------------
  */
 #include "check.h"
+#include "int8_form.h"
 #include "quantise_int8.h"
 #include "rotation.cuh"
 #include "sample.h"
@@ -26,37 +27,12 @@ constexpr uint32_t kSampleScale = 1024;
 /* One sampled row in this many may be an outlier. */
 constexpr uint32_t kOutliers = 1024;
 
-/* Integers up to here, and their sums with a byte, are exact in FP32. */
-constexpr float kLargestInteger = 4194304.0f;
-
-/*
- * Scales tried, each 15% above the one before.  The first clips no coordinate of
- * typical rows, the last those above an eighth of the largest.
- */
-constexpr int kScales = 16;
-constexpr float kScaleStep = 1.148698355f;	/* 2^(1/5) */
-
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 
 /* Exponents -255 .. 255 and, at 0, zeros. */
 constexpr int kBins = 512;
 constexpr int kBinZero = 256;
-
-/*
- * The centre of one dimension of 8-bit integers, such that all of [low, high] is
- * within -128 .. 127 of it.  Products are exact, so that the centre need not keep
- * norms small: better that it leaves room for what the sample did not show.
- */
-__device__ float
-integer_centre(float low, float high)
-{
-	if (low >= 0 && high <= 255)
-		return high <= 63 ? 0.0f : 128.0f;
-	if (low >= -128 && high <= 127)
-		return 0;
-	return floorf((low + high + 1) * 0.5f);
-}
 
 /* Blocks of 32 dimensions x 8. */
 __global__ void
@@ -71,7 +47,7 @@ range_kernel(const RowTable rows, uint32_t sampled, float *centre, Int8Scale *sc
 	for (uint32_t i = threadIdx.y; i < sampled && k < rows.dimensions; i += 8)
 	{
 		float		x = rows.row(spread_row(i, sampled, rows.rows))[k];
-		bool		integer = x == rintf(x) && fabsf(x) <= kLargestInteger;
+		bool		integer = x == rintf(x) && fabsf(x) <= FASTED_INT8_LARGEST_INTEGER;
 
 		low = fminf(low, integer ? x : -INFINITY);
 		high = fmaxf(high, x);
@@ -87,7 +63,7 @@ range_kernel(const RowTable rows, uint32_t sampled, float *centre, Int8Scale *sc
 		high = fmaxf(high, highs[y][threadIdx.x]);
 	}
 	if (high - low <= 255)
-		centre[k] = integer_centre(low, high);
+		centre[k] = fasted_integer_centre(low, high);
 	else
 		scale->lossless = 0;
 }
@@ -181,7 +157,7 @@ tried_scale(float typical, int number)
 	float		scale = 127.0f / typical;
 
 	for (int i = 0; i < number; i++)
-		scale *= kScaleStep;
+		scale *= FASTED_INT8_SCALE_STEP;
 	return scale;
 }
 
@@ -195,20 +171,20 @@ errors_kernel(const RowTable rows, uint32_t sampled, const float *centre,
 			  const float *typical, float *errors)
 {
 	extern __shared__ float4 places[];
-	__shared__ float of_warp[kWarps][kScales];
-	float		sums[kScales];
-	float		scales[kScales];
+	__shared__ float of_warp[kWarps][FASTED_INT8_SCALES];
+	float		sums[FASTED_INT8_SCALES];
+	float		scales[FASTED_INT8_SCALES];
 
 	if (scale->lossless)
 		return;
 	if (!(largest[blockIdx.x] <= *typical) || *typical == 0)
 	{
-		if (threadIdx.x < kScales)
-			errors[blockIdx.x * kScales + threadIdx.x] = 0;
+		if (threadIdx.x < FASTED_INT8_SCALES)
+			errors[blockIdx.x * FASTED_INT8_SCALES + threadIdx.x] = 0;
 		return;
 	}
 #pragma unroll
-	for (int s = 0; s < kScales; s++)
+	for (int s = 0; s < FASTED_INT8_SCALES; s++)
 	{
 		sums[s] = 0;
 		scales[s] = tried_scale(*typical, s);
@@ -217,7 +193,7 @@ errors_kernel(const RowTable rows, uint32_t sampled, const float *centre,
 				   [&](uint32_t, const float (&value)[4])
 				   {
 #pragma unroll
-					   for (int s = 0; s < kScales; s++)
+					   for (int s = 0; s < FASTED_INT8_SCALES; s++)
 					   {
 						   for (int i = 0; i < 4; i++)
 						   {
@@ -230,7 +206,7 @@ errors_kernel(const RowTable rows, uint32_t sampled, const float *centre,
 				   });
 
 #pragma unroll
-	for (int s = 0; s < kScales; s++)
+	for (int s = 0; s < FASTED_INT8_SCALES; s++)
 	{
 		for (int o = 16; o > 0; o /= 2)
 			sums[s] += __shfl_xor_sync(0xffffffff, sums[s], o);
@@ -238,14 +214,14 @@ errors_kernel(const RowTable rows, uint32_t sampled, const float *centre,
 			of_warp[threadIdx.x / 32][s] = sums[s] / (scales[s] * scales[s]);
 	}
 	__syncthreads();
-	if (threadIdx.x >= kScales)
+	if (threadIdx.x >= FASTED_INT8_SCALES)
 		return;
 
 	float		sum = 0;
 
 	for (int w = 0; w < kWarps; w++)
 		sum += of_warp[w][threadIdx.x];
-	errors[blockIdx.x * kScales + threadIdx.x] = sum;
+	errors[blockIdx.x * FASTED_INT8_SCALES + threadIdx.x] = sum;
 }
 
 /*
@@ -258,7 +234,7 @@ __global__ void
 choose_kernel(const float *errors, uint32_t sampled, const int *exponent,
 			  const float *typical, Int8Scale *scale)
 {
-	__shared__ double sums[kScales];
+	__shared__ double sums[FASTED_INT8_SCALES];
 	uint32_t	tried = threadIdx.x / 32;
 	double		sum = 0;
 	int			best = 0;
@@ -270,7 +246,7 @@ choose_kernel(const float *errors, uint32_t sampled, const int *exponent,
 		return;
 	}
 	for (uint32_t i = threadIdx.x % 32; i < sampled; i += 32)
-		sum += errors[i * kScales + tried];
+		sum += errors[i * FASTED_INT8_SCALES + tried];
 	for (int o = 16; o > 0; o /= 2)
 		sum += __shfl_xor_sync(0xffffffff, sum, o);
 	if (threadIdx.x % 32 == 0)
@@ -278,7 +254,7 @@ choose_kernel(const float *errors, uint32_t sampled, const int *exponent,
 	__syncthreads();
 	if (threadIdx.x != 0)
 		return;
-	for (int s = 1; s < kScales; s++)
+	for (int s = 1; s < FASTED_INT8_SCALES; s++)
 	{
 		if (sums[s] < sums[best])
 			best = s;
@@ -310,7 +286,7 @@ Int8Transform::bytes(uint32_t dimensions)
 		+ 2 * Budget::rounded(dimensions * sizeof(float))
 		+ Budget::rounded(sizeof(Int8Scale))
 		+ Budget::rounded(kSampleScale * sizeof(float)) + Budget::rounded(sizeof(float))
-		+ Budget::rounded(kSampleScale * kScales * sizeof(float));
+		+ Budget::rounded(kSampleScale * FASTED_INT8_SCALES * sizeof(float));
 }
 
 void
@@ -324,7 +300,7 @@ Int8Transform::allocate(Budget &budget, uint32_t dimensions)
 	scale_.allocate(budget, 1, doing);
 	largest_.allocate(budget, kSampleScale, doing);
 	typical_.allocate(budget, 1, doing);
-	errors_.allocate(budget, kSampleScale * kScales, doing);
+	errors_.allocate(budget, kSampleScale * FASTED_INT8_SCALES, doing);
 }
 
 void
@@ -366,7 +342,7 @@ Int8Transform::find_scale(const RowTable &rows, uint32_t sampled, cudaStream_t s
 	errors_kernel<<<sampled, kThreads, bytes, stream>>>(
 		rows, sampled, mean_.centre(), mean_.exponent(), scale_.get(), largest_.get(),
 		typical_.get(), errors_.get());
-	choose_kernel<<<1, kScales * 32, 0, stream>>>(
+	choose_kernel<<<1, FASTED_INT8_SCALES * 32, 0, stream>>>(
 		errors_.get(), sampled, mean_.exponent(), typical_.get(), scale_.get());
 }
 

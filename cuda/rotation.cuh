@@ -23,7 +23,7 @@
 
 #include <cstdint>
 
-#include "filter_bound.h"
+#include "int8_form.h"
 
 namespace fasted
 {
@@ -58,20 +58,9 @@ levels_of(uint32_t length)
 }
 
 /*
- * 64 random signs.  Place k has the bit (k / 128 mod 16) 4 + k mod 4 of group
- * k / 2048 * 32 + k / 4 mod 32: what one lane holds of a row in registers.  The
- * hash is splitmix64's.
+ * Place k has sign (k / 128 mod 16) 4 + k mod 4 of group k / 2048 * 32 + k / 4 mod 32
+ * (fasted_sign_bits): what one lane holds of a row in registers.
  */
-__device__ __forceinline__ uint64_t
-sign_bits(uint32_t group, uint32_t pass)
-{
-	uint64_t	z = (group * 2 + pass + 1) * 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
 __device__ __forceinline__ uint32_t
 sign_group(uint32_t place)
 {
@@ -142,7 +131,7 @@ rotate_in_registers(uint32_t wrap, Load load, Emit emit)
 		uint32_t	fresh = pass == 0 ? kLength : wrap;
 		uint32_t	done = last ? kLength : wrap;
 		uint32_t	offset = pass == 0 ? 0 : kLength;
-		uint64_t	bits = sign_bits(sign_group(first), pass);
+		uint64_t	bits = fasted_sign_bits(sign_group(first), pass);
 
 #pragma unroll
 		for (int j = 0; j < P; j++)
@@ -159,7 +148,7 @@ rotate_in_registers(uint32_t wrap, Load load, Emit emit)
 		for (int j = 0; j < P; j++)
 		{
 			if (C == 1)
-				bits = sign_bits(sign_group(first + 32 * j), pass);
+				bits = fasted_sign_bits(sign_group(first + 32 * j), pass);
 #pragma unroll
 			for (int i = 0; i < C; i++)
 				value[j][i] = with_sign(value[j][i] * kRoot, bits,
@@ -231,7 +220,7 @@ pass_in_shared(float *place, uint32_t length, uint32_t pass)
 
 	for (uint32_t k = threadIdx.x; k < length; k += blockDim.x)
 	{
-		float		value = with_sign(place[k] * root, sign_bits(sign_group(k), pass),
+		float		value = with_sign(place[k] * root, fasted_sign_bits(sign_group(k), pass),
 									  sign_bit(k));
 
 #pragma unroll

@@ -22,8 +22,8 @@
 #define MAX_REASON 256
 
 /*
- * A GPU pays from about this many floating-point operations (2 n n d) on: a
- * few seconds of a small CPU, against a third of a second to wake the GPU.
+ * A GPU pays from about this many floating-point operations (2 n n d) on: one
+ * to a few seconds of a small CPU, against a fifth of a second to wake the GPU.
  */
 #define GPU_PAYS_FLOP 1e12
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../filter_bound.h"
+#include "../int8_form.h"
 #include "cpu_join.h"
 
 /* Rows that show whether all are small integers; and that the scale is from. */
@@ -28,16 +28,6 @@
 /* One sampled row in this many may be an outlier. */
 #define OUTLIERS 64
 
-/* Integers up to here, and their sums with a byte, are exact in FP32. */
-#define LARGEST_INTEGER 4194304.0f
-
-/*
- * Scales tried, each 2^(1/5) times the one before.  The first clips no coordinate
- * of typical rows, the last those above an eighth of the largest.
- */
-#define SCALES 16
-#define SCALE_STEP 1.148698355f
-
 /* Scales far inside FP32, whatever the rows. */
 #define SCALE_LIMIT 0x1p110
 
@@ -45,21 +35,6 @@ static double
 limit_scale(double scale)
 {
 	return fmin(fmax(scale, 1.0 / SCALE_LIMIT), SCALE_LIMIT);
-}
-
-/*
- * The centre of one dimension of 8-bit integers, such that all of [low, high] is
- * within -128 .. 127 of it.  Products are exact, so that it need not keep norms
- * small: better that it leaves room for what the sample did not show.
- */
-static float
-integer_centre(float low, float high)
-{
-	if (low >= 0.0f && high <= 255.0f)
-		return high <= 63.0f ? 0.0f : 128.0f;
-	if (low >= -128.0f && high <= 127.0f)
-		return 0.0f;
-	return floorf((low + high + 1.0f) * 0.5f);
 }
 
 /* Widens low and high by the row; false when it is not of integers. */
@@ -71,7 +46,7 @@ add_to_range(const float *row, uint32_t dimensions, float *low, float *high)
 		float		x = row[k];
 
 		/* false for NaN as well */
-		if (!(fabsf(x) <= LARGEST_INTEGER) || (float) (int32_t) x != x)
+		if (!(fabsf(x) <= FASTED_INT8_LARGEST_INTEGER) || (float) (int32_t) x != x)
 			return false;
 		low[k] = fminf(low[k], x);
 		high[k] = fmaxf(high[k], x);
@@ -104,7 +79,7 @@ find_integers(Worker *worker)
 	{
 		if (high[k] - low[k] > 255.0f)
 			return false;
-		join->int8_centre[k] = integer_centre(low[k], high[k]);
+		join->int8_centre[k] = fasted_integer_centre(low[k], high[k]);
 	}
 	return true;
 }
@@ -164,7 +139,7 @@ add_errors(Worker *worker, const float *factors, double *errors)
 	uint32_t	padded = join->transform.padded;
 	int8_t	   *values = (int8_t *) (worker->image + padded);
 
-	for (int i = 0; i < SCALES; i++)
+	for (int i = 0; i < FASTED_INT8_SCALES; i++)
 	{
 		Int8Sums	sums;
 
@@ -185,8 +160,8 @@ find_factor(Worker *worker)
 	const RowStore *rows = &join->slot_a->rows;
 	uint32_t	count = cpu_sample_count(join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST, SCALE_ROWS);
 	float		peaks[SCALE_ROWS];
-	float		factors[SCALES];
-	double		errors[SCALES] = {0};
+	float		factors[FASTED_INT8_SCALES];
+	double		errors[FASTED_INT8_SCALES] = {0};
 	float		typical;
 	int			best = 0;
 
@@ -195,8 +170,8 @@ find_factor(Worker *worker)
 		return 1.0f;
 
 	factors[0] = 127.0f / typical;
-	for (int i = 1; i < SCALES; i++)
-		factors[i] = factors[i - 1] * SCALE_STEP;
+	for (int i = 1; i < FASTED_INT8_SCALES; i++)
+		factors[i] = factors[i - 1] * FASTED_INT8_SCALE_STEP;
 	for (uint32_t s = 0; s < count && !cpu_stopping(join); s++)
 	{
 		if (peaks[s] > typical)
@@ -205,7 +180,7 @@ find_factor(Worker *worker)
 									  worker->image);
 		add_errors(worker, factors, errors);
 	}
-	for (int i = 1; i < SCALES; i++)
+	for (int i = 1; i < FASTED_INT8_SCALES; i++)
 	{
 		if (errors[i] < errors[best])
 			best = i;

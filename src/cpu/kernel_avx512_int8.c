@@ -14,7 +14,7 @@
 
 #if defined(__x86_64__)
 
-#include "../filter_bound.h"
+#include "../int8_form.h"
 #include "tile_avx512.h"
 
 #define KERNEL(name) name##_avx512_int8
@@ -34,17 +34,6 @@ typedef __m512i Vec;
 
 #include "tile_kernel.inc.h"
 
-/* 64 random signs, those of coordinates 64 group and on: splitmix64's hash. */
-static inline uint64_t
-sign_bits(uint32_t group, uint32_t pass)
-{
-	uint64_t	z = (group * 2 + pass + 1) * UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
 /* One level within a vector: lanes of `upper` get other - value, others the sum. */
 TARGET static inline __attribute__((always_inline)) __m512
 level_avx512(__m512 value, __m512 other, __mmask16 upper)
@@ -63,7 +52,7 @@ rotate_avx512(float *values, uint32_t length, uint32_t pass)
 
 	for (uint32_t k = 0; k < length; k += 16)
 	{
-		uint64_t	signs = sign_bits(k / 64, pass) >> k % 64;
+		uint64_t	signs = fasted_sign_bits(k / 64, pass) >> k % 64;
 		__m512		v = _mm512_mul_ps(_mm512_loadu_ps(values + k), root);
 
 		v = _mm512_mask_sub_ps(v, (__mmask16) signs, _mm512_set1_ps(-0.0f), v);
