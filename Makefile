@@ -11,7 +11,7 @@
 
 EXTENSION = fasted
 
-BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-gpu bench-rows
+BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-rows
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
 SETUP_GOALS = demo demo-clean check check-asan check-pg17 gpucheck setup-clean
@@ -34,7 +34,7 @@ bench:
 	@bench/profile/run.py
 	@bench/accuracy/run.py
 	@bench/real_world/run.py --gemm
-	@$(MAKE) --no-print-directory bench-gpu report
+	@$(MAKE) --no-print-directory bench-large report
 bench-cpu:
 	@bench/cpu_join/run.py
 	@bench/real_world/run.py --device cpu --data debian-text wallpaper-sift=200000 embedding-512=60000
@@ -48,8 +48,8 @@ bench-check:
 	@$(PYTHON) bench/report/run.py --check
 bench-kernel bench-join:
 	@$(MAKE) -C bench/kernel $@
-bench-gpu:
-	@bench/gpu_join/large.py
+bench-large:
+	@bench/real_world/run.py --large
 bench-rows:
 	@bench/rows_in/run.py
 	@bench/rows_out/run.py

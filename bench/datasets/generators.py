@@ -11,7 +11,7 @@ asked for.  numpy computes them; another version or processor may differ in last
   normal-<d>      independent, normal: the worst case, all rows about equally far apart
   embedding-<d>   unit vectors in n / 200 clusters of equal expected size: a row is its
                   centre plus 0.3 to 0.9 times normal noise, both with coordinate k of
-                  standard deviation k^-1/4, as bench/gpu_join/large.py has them
+                  standard deviation k^-1/4
   sift-like       imitates SIFT descriptors (128 integers of 0 to 255)
   gist-like       imitates GIST descriptors (960 small non-negative numbers)
   tiny-like       the same of 384 dimensions, as the Tiny5M set has them

@@ -1,13 +1,6 @@
-"""The eps at which a row has S neighbours on average.
-
-The server's fasted_epsilon(relation, column, S) where it has that function; else an
-estimate from the distances of some rows to all rows (bench/datasets/eps.py).
-"""
+"""The eps at which a row has S neighbours on average: the server's fasted_epsilon."""
 import numpy
 
-from datasets.eps import distances
-
-QUERIES = 500
 SEED = 1                        # so that a run can be repeated
 
 
@@ -26,11 +19,5 @@ def between(rows, eps):
 
 def choose(server, table, rows, selectivities):
     """{S: {eps, eps_source, ...}}; table has the rows (n, d)."""
-    ordered = sorted(selectivities)
-    if server.psql("SELECT 1 FROM pg_proc WHERE proname = 'fasted_epsilon' LIMIT 1"):
-        found = {selectivity: by_server(server, table, selectivity) for selectivity in ordered}
-    else:
-        queries = min(QUERIES, len(rows))
-        found = {selectivity: {"eps": eps, "eps_source": f"sample of {queries} rows"}
-                 for selectivity, eps in zip(ordered, distances(rows, ordered, queries))}
+    found = {selectivity: by_server(server, table, selectivity) for selectivity in sorted(selectivities)}
     return {selectivity: {**one, "eps": between(rows, one["eps"])} for selectivity, one in found.items()}
