@@ -1,4 +1,5 @@
 """The same end to end on machines without a GPU, where the CPU engine is the default."""
+import chosen
 import real_world
 from page import Results, digits, measured_at
 
@@ -18,8 +19,8 @@ def headlines(results):
     """How much longer others take; but for the approximate index, which is no join of all pairs."""
     for found in machines(results):
         measurements = found["measurements"]
-        times = [real_world.ratio(measurements, m, OURS) for data, count in real_world.shapes(measurements)
-                 for name, m in real_world.peers(measurements, data, count) if name not in (OURS, "pgvector HNSW")]
+        times = [chosen.ratio(measurements, m, OURS) for data, count in chosen.shapes(measurements)
+                 for name, m in chosen.peers(measurements, data, count) if name not in (OURS, "pgvector HNSW")]
         times = [one for one in times if one]
         if not times:
             continue

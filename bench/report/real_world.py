@@ -1,41 +1,12 @@
 """End to end on data sets, and beside what people use (section 4.5 of the paper)."""
 import statistics
 
+from chosen import (CHECK, GEMM, LARGE, OURS, best_call, largest, measured, one, peers, ratio, selectivities, shapes,
+                    timed)
 from page import digits, figure, measured_at, paper_set, published, save, seconds, table, tflops
 
-OURS = "fasted cuda"
-GEMM = "cuBLAS GEMM alone"
-CHECK = "check in FP64"
-LARGE = 1000000                 # rows of a table that the summary names
 PARTS = ("read", "wait", "output", "prepare", "filter", "recheck", "device")
-
-
-def measured(results):
-    """All measurements of the machine: those of the paper's sizes are of a run of their own, and count where
-    both runs had a shape."""
-    small, large = ((results[name] or {"measurements": []})["measurements"] for name in ("real_world", "real_world_large"))
-    again = shapes(large)
-    return [m for m in small if (m["data"], m.get("rows")) not in again] + large
-
-
-def timed(measurements, **wanted):
-    """Those with times and these values."""
-    return [m for m in measurements if "seconds" in m and all(m.get(key) == value for key, value in wanted.items())]
-
-
-def one(measurements, **wanted):
-    found = timed(measurements, **wanted)
-    return found[0] if found else None
-
-
-def shapes(measurements):
-    """(data, rows) in the order of the file."""
-    return list(dict.fromkeys((m["data"], m["rows"]) for m in timed(measurements)))
-
-
-def best_call(measurements, **wanted):
-    """The warm call, or the first where there was only one."""
-    return one(measurements, call="warm", **wanted) or one(measurements, call="first", **wanted)
+S = 64                          # of what is shown once
 
 
 def part(m, name):
@@ -45,7 +16,7 @@ def part(m, name):
 
 def ours_table(measurements, ours=OURS):
     rows = []
-    for m in timed(measurements, method=ours, output="count", call="first"):
+    for m in timed(largest(measurements), method=ours, output="count", call="first"):
         key = {name: m[name] for name in ("data", "rows", "selectivity")}
         warm = one(measurements, method=ours, output="count", call="warm", **key)
         paper = published("real_world_seconds", paper_set(m["rows"], m["dimensions"]), m["selectivity"])
@@ -55,69 +26,53 @@ def ours_table(measurements, ours=OURS):
     return table(["data", "n", "d", "S", "eps", "pairs", "first call, s", "warm, s", "warm, TFLOPS", "paper, A100, s", "filter"], rows)
 
 
-def large_table(found):
-    """What bench/gpu_join/large.py measured."""
-    rows = []
-    for row in found["rows"]:
-        first, warm = ({"median": statistics.median(row[call]), "least": min(row[call]), "most": max(row[call]), "all": row[call]}
-                       for call in ("first", "warm"))
-        paper = published("real_world_seconds", paper_set(row["n"], row["d"]), 64)
-        rows.append(["embeddings", row["n"], row["d"], 64, row["pairs"], seconds(first), seconds(warm),
-                     digits(tflops(row["n"], row["d"], warm["median"])), digits(paper)])
-    return table(["data", "n", "d", "S", "pairs", "first call, s", "warm, s", "warm, TFLOPS", "paper, A100, s"], rows)
-
-
 def parts_table(measurements):
     rows = []
-    for m in timed(measurements, method=OURS, call="warm"):
+    for m in timed(largest(measurements), method=OURS, call="warm", selectivity=S):
         if m.get("parts"):
-            rows.append([m["data"], m["rows"], m["selectivity"], m["output"], digits(m["parts"]["total"]),
-                         *(part(m, name) for name in PARTS)])
-    return table(["data", "n", "S", "output", "total, s", "reading and staging", "waiting for the engine", "output", "quantising",
+            rows.append([m["data"], m["rows"], m["output"], digits(m["parts"]["total"]), *(part(m, name) for name in PARTS)])
+    return table(["data", "n", "output", "total, s", "reading and staging", "waiting for the engine", "output", "quantising",
                   "filter", "recheck", "all on the GPU"], rows)
 
 
-def peers(measurements, data, rows):
-    """(name, measurement) of each other method at this shape, whatever S."""
-    names = dict.fromkeys(m["method"] for m in timed(measurements, data=data, rows=rows) if m["method"] not in (GEMM, CHECK))
-    for name in names:
-        for selectivity in sorted({m["selectivity"] for m in timed(measurements, data=data, rows=rows, method=name)}):
-            found = best_call(measurements, data=data, rows=rows, method=name, output="rows", selectivity=selectivity)
-            if found:
-                yield name, found
+def over_s(cells):
+    """Cells of one S after the other."""
+    return " / ".join("–" if cell in ("", None) else str(cell) for cell in cells)
 
 
-def beside(measurements, m, ours=OURS):
-    """Our join inside PostgreSQL that streams the same rows of the same data."""
-    return best_call(measurements, data=m["data"], rows=m["rows"], selectivity=m["selectivity"], method=ours, output="rows")
-
-
-def ratio(measurements, m, ours=OURS):
-    found = beside(measurements, m, ours)
-    return m["seconds"]["median"] / found["seconds"]["median"] if found else None
+def by_method(measurements, data, count):
+    """{method: {S: measurement}} of those that made all rows of this shape."""
+    found = {}
+    for name, m in peers(measurements, data, count):
+        found.setdefault(name, {})[m["selectivity"]] = m
+    return found
 
 
 def peers_table(measurements, ours=OURS):
-    rows = []
+    """A line for each shape and method, what it gave at each S beside each other."""
+    rows, columns = [], selectivities(measurements)
     for data, count in shapes(measurements):
-        for name, m in peers(measurements, data, count):
-            times = ratio(measurements, m, ours)
-            rows.append([data, count, m["dimensions"], m["selectivity"], name, seconds(m["seconds"]),
-                         "1" if name == ours else digits(times), m.get("missed", ""), m.get("spurious", "")])
-    return table(["data", "n", "d", "S", "method", "seconds", "times ours", "missed", "spurious"], rows)
+        for name, found in by_method(measurements, data, count).items():
+            here = [found.get(s) for s in columns]
+            times = [ratio(measurements, m, ours) if m else None for m in here]
+            last = max(i for i, m in enumerate(here) if m) + 1
+            rows.append([data, count, name, *(seconds(m["seconds"]) if m else "" for m in here),
+                         "1" if name == ours else over_s(digits(one) for one in times[:last]),
+                         *(over_s(m.get(error) if m else None for m in here[:last]) for error in ("missed", "spurious"))])
+    return table(["data", "n", "method", *(f"S = {s}, s" for s in columns), "times ours", "missed", "spurious"], rows)
 
 
 def gemm_table(measurements):
+    """Products in the form that was fastest."""
     rows = []
-    for m in timed(measurements, method=GEMM):
-        ours = best_call(measurements, data=m["data"], rows=m["rows"], method=OURS, output="count")
-        plan = (ours or {}).get("parts") or {}
-        device = plan.get("engine_seconds", {}).get("device")
-        gemm = m["seconds"]["median"]
-        rows.append([m["data"], m["rows"], m["dimensions"], m["output"], digits(gemm), digits(device), digits(gemm / device if device else None),
+    for data, count in shapes(timed(measurements, method=GEMM)):
+        best = min(timed(measurements, method=GEMM, data=data, rows=count), key=lambda m: m["seconds"]["median"])
+        ours = best_call(measurements, data=data, rows=count, method=OURS, output="count", selectivity=S)
+        device = ((ours or {}).get("parts") or {}).get("engine_seconds", {}).get("device")
+        gemm = best["seconds"]["median"]
+        rows.append([data, count, best["dimensions"], digits(gemm), digits(device), digits(gemm / device if device else None),
                      digits(ours["seconds"]["median"]) if ours else ""])
-    return table(["data", "n", "d", "products", "products alone, s", "our join on the GPU, s", "products / our join",
-                  "our whole statement, s"], rows)
+    return table(["data", "n", "d", "products alone, s", "our join on the GPU, s", "products / our join", "our whole statement, s"], rows)
 
 
 def without_times(measurements):
@@ -128,19 +83,10 @@ def without_times(measurements):
     return [f"- {what(m)}: {m['reason']}" for m in measurements if "reason" in m]
 
 
-def large_tables(results):
-    """A paragraph on tables of many rows, in a run of its own."""
-    found = results["large"]
-    if found is None:
-        return []
-    machine = found["machine"]
-    return [f"Larger tables, in a run of their own (revision {machine['revision']}, {machine['date']}):", "", large_table(found), ""]
-
-
 def when(results):
     """The revisions and days of both runs."""
-    large = results["real_world_large"]
-    return measured_at(results["real_world"]) + (f" Tables of the paper's sizes: {measured_at(large)}" if large else "")
+    small, large = (measured_at(results[name]) if results[name] else "" for name in ("real_world", "real_world_large"))
+    return small if large in ("", small) else f"{small} Tables of the paper's sizes: {large}"
 
 
 def section(results):
@@ -154,22 +100,21 @@ def section(results):
             "call of a new session, which wakes the GPU; \"warm\" a later one. The paper's times are of its real sets of the same "
             "size, on another GPU; [ours](../bench/datasets/README.md) are others. " + when(results), "",
             results.picture("real_world", "Seconds from the statement to the count, and of each method to all pairs"), "", ours_table(measurements), "",
-            *large_tables(results),
-            "Where the time goes, in one warm call under EXPLAIN ANALYZE. Reading, waiting and output follow one another; what the GPU "
-            "does overlaps them.", "", parts_table(measurements), "",
+            f"Where the time goes, in one warm call under EXPLAIN ANALYZE, S = {S}. Reading, waiting and output follow one another; what "
+            "the GPU does overlaps them.", "", parts_table(measurements), "",
             f"The exact answers themselves were checked by an independent brute force in FP64 on all pairs of "
             f"{sum(m['checked_rows'] for m in checks)} rows, {sum(m['checked_pairs'] for m in checks)} pairs: "
             + ("none missed, none spurious." if not wrong else f"**wrong in {len(wrong)} cases.**"), "",
             "## Beside what people use", "",
             "All rows of the answer, in the client's hands, for each method on the same rows with the same eps; medians of warm calls. A "
             "method that would have taken too long at all rows ran at fewer, and so did ours. \"Times ours\" above 1: we are "
-            "faster. Missed and spurious are unordered pairs against the exact answer. PyTorch, FAISS and scikit-learn begin with the "
+            "faster. Missed and spurious are unordered pairs against the exact answer; of several S, one after the other. PyTorch, FAISS and scikit-learn begin with the "
             "rows in the client's memory; \"export\" is the round trip from the table and back into one. "
             "[What each is](../bench/peers/README.md).", "", peers_table(measurements), ""]
     gemm = timed(measurements, method=GEMM)
     if gemm:
         text += ["The floor that others start from, FP16 products of all rows with all rows by cuBLAS, without comparing or storing "
-                 "anything:", "", gemm_table(measurements), ""]
+                 f"anything; whole, in tiles, or of the triangle, whichever was fastest. Ours is at S = {S}.", "", gemm_table(measurements), ""]
     missing = without_times(measurements)
     if missing:
         text += ["Not measured:", "", *missing, ""]
@@ -180,7 +125,7 @@ def headlines(results):
     """What users feel, and that the answers were checked."""
     for name, n, d, times in counted(results):
         if n >= LARGE:
-            paper = published("real_world_seconds", paper_set(n, d), 64)
+            paper = published("real_world_seconds", paper_set(n, d), S)
             against = f"; the paper's set of that size took {digits(paper)} s on its GPU" if paper else ""
             yield (f"- From the SQL statement to the count, {n} x {d} ({name}): {digits(statistics.median(times['first']))} s in a new session, "
                    f"{digits(statistics.median(times['warm']))} s later{against}.")
@@ -195,24 +140,21 @@ def losses(results):
     measurements = measured(results)
     rows = []
     for data, count in shapes(measurements):
-        for name, m in peers(measurements, data, count):
-            times = ratio(measurements, m)
-            if not name.startswith("fasted") and times is not None and times < 1:
-                rows.append([data, count, m["dimensions"], m["selectivity"], name, digits(times), m.get("missed", ""), m.get("spurious", "")])
-    return table(["data", "n", "d", "S", "method", "its time / ours", "missed", "spurious"], rows) if rows else None
+        for name, found in by_method(measurements, data, count).items():
+            times = {s: ratio(measurements, m) for s, m in found.items()}
+            faster = [s for s in found if times[s] is not None and times[s] < 1]
+            if faster and not name.startswith("fasted"):
+                rows.append([data, count, name, over_s(faster), over_s(digits(times[s]) for s in faster),
+                             *(over_s(found[s].get(error) for s in faster) for error in ("missed", "spurious"))])
+    return table(["data", "n", "method", "S", "its time / ours", "missed", "spurious"], rows) if rows else None
 
 
 def counted(results):
-    """(name, n, d, {"first": [seconds, ...], "warm": ...}) of statements that count, S = 64, all rows of a set; then the larger tables."""
-    measurements = measured(results)
-    here = timed(measurements, method=OURS, output="count", call="warm", selectivity=64)
-    largest = {m["data"]: max(other["rows"] for other in here if other["data"] == m["data"]) for m in here}
-    for m in here:
-        if m["rows"] >= min(largest[m["data"]], LARGE):
-            first = one(measurements, method=OURS, output="count", call="first", selectivity=64, data=m["data"], rows=m["rows"])
-            yield m["data"], m["rows"], m["dimensions"], {"first": first["seconds"]["all"], "warm": m["seconds"]["all"]}
-    for row in (results["large"] or {"rows": []})["rows"]:
-        yield "embeddings", row["n"], row["d"], {call: row[call] for call in ("first", "warm")}
+    """(name, n, d, {"first": [seconds, ...], "warm": ...}) of statements that count, at S: all rows of a set, and the paper's sizes."""
+    found = timed(largest(measured(results)), method=OURS, output="count", selectivity=S)
+    for m in timed(found, call="warm"):
+        first = one(found, call="first", data=m["data"], rows=m["rows"])
+        yield m["data"], m["rows"], m["dimensions"], {"first": first["seconds"]["all"], "warm": m["seconds"]["all"]}
 
 
 def plot_counted(axis, results):
@@ -222,7 +164,7 @@ def plot_counted(axis, results):
         for call, colour in (("first", "C0"), ("warm", "C1")):
             axis.plot(times[call], [place] * len(times[call]), "o", markersize=4, alpha=0.6, color=colour,
                       label=f"{call} call" if place == 0 else None)
-        paper = published("real_world_seconds", paper_set(n, d), 64)
+        paper = published("real_world_seconds", paper_set(n, d), S)
         if paper:
             axis.plot(paper, place, "x", color="0.3", label=None if any(t.get_label() == "paper, A100" for t in axis.lines) else "paper, A100")
     axis.set(xscale="log", xlabel="seconds, from the statement to the count")
@@ -231,13 +173,13 @@ def plot_counted(axis, results):
 
 
 def plot_methods(axis, measurements):
-    """Seconds of each method to all pairs, a line for each shape, S = 64."""
+    """Seconds of each method to all pairs, a line for each shape."""
     places = [shape for shape in shapes(measurements)
-              if timed(measurements, data=shape[0], rows=shape[1], selectivity=64, output="rows")]
+              if timed(measurements, data=shape[0], rows=shape[1], selectivity=S, output="rows")]
     numbers = {}
     for place, (data, rows) in enumerate(places):
         for name, m in peers(measurements, data, rows):
-            if m["selectivity"] != 64:
+            if m["selectivity"] != S:
                 continue
             known = name in numbers
             number = numbers.setdefault(name, len(numbers))
