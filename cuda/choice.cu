@@ -44,24 +44,20 @@ nanoseconds_a_pair(const RoundSettings &settings, Precision precision, double ca
 	return std::max(multiply, kTilePerPair) + candidates * recheck;
 }
 
-/* Joins the sample with itself. */
-RoundTotals
-join_sample(Budget &budget, const RoundSettings &settings, const JoinSide &side,
-			cudaStream_t stream)
+/* Joins the sample with itself: its candidates, and its pairs. */
+uint64_t
+join_sample(Rounds &rounds, const JoinSide &side, cudaStream_t stream, uint64_t *pairs)
 {
-	Rounds		rounds;
-	FastedBatch batch;
+	RoundTotals before = rounds.totals();
 
-	rounds.allocate(budget, settings, kSampleCandidates);
 	rounds.begin(side, side, true, stream);
 	while (!rounds.finished())
 	{
 		rounds.pump();
-		while (rounds.take(&batch))
-			;
 		usleep(10);
 	}
-	return rounds.totals();
+	*pairs = rounds.totals().pairs - before.pairs;
+	return rounds.totals().candidates - before.candidates;
 }
 
 }								/* namespace */
@@ -85,6 +81,7 @@ choose_filter(Budget &budget, const RoundSettings &settings, Quantiser &quantise
 	DeviceArray<uint8_t> values;
 	DeviceArray<uint32_t> thresholds;
 	DeviceArray<uint32_t> minima;
+	Rounds		rounds;
 
 	if (rows.rows < kLeastRowsForChoice || rows.dimensions > kMostDimensionsInt8
 		|| budget.left() < choice_bytes(settings.device, rows.dimensions))
@@ -99,23 +96,19 @@ choose_filter(Budget &budget, const RoundSettings &settings, Quantiser &quantise
 	thresholds.allocate(budget, padded_thresholds(table.rows),
 						"allocating device memory for a sample");
 	minima.allocate(budget, minima_of(table.rows), "allocating device memory for a sample");
+	rounds.allocate(budget, settings, kSampleCandidates, false);
 	for (Criterion criterion : {Criterion::kFp16, Criterion::kInt8})
 	{
-		RoundSettings with = settings;
+		uint64_t   &candidates = criterion == Criterion::kInt8 ? choice.candidates_int8
+			: choice.candidates_fp16;
 		JoinSide	side = {table, {values.get(), thresholds.get(), minima.get(), table.rows}, 0};
 
 		/* from all rows, for they will be used for all of them */
 		quantiser.find(precision_of(criterion), rows, stream);
-		with.criterion = criterion;
-		with.row_bytes = row_bytes(rows.dimensions, precision_of(criterion));
+		rounds.set_filter(criterion, row_bytes(rows.dimensions, precision_of(criterion)));
 		quantiser.quantise(criterion, table, settings.eps,
 						   {values.get(), thresholds.get(), minima.get(), nullptr}, stream);
-
-		RoundTotals totals = join_sample(budget, with, side, stream);
-
-		choice.pairs = totals.pairs;
-		(criterion == Criterion::kInt8 ? choice.candidates_int8 : choice.candidates_fp16) =
-			totals.candidates;
+		candidates = join_sample(rounds, side, stream, &choice.pairs);
 	}
 
 	double		pairs = 0.5 * table.rows * (table.rows - 1.0);

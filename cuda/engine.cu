@@ -196,6 +196,52 @@ engine_commit(FastedJoin *join, size_t nrows)
 	});
 }
 
+bool
+engine_lend(FastedJoin *join, void *memory, size_t bytes)
+{
+	bool		lent = false;
+
+	enter(join, [&](Join &j)
+	{
+		lent = j.lend(memory, bytes);
+		return FASTED_OK;
+	});
+	return lent;
+}
+
+/* After a failure too: the memory goes, whatever became of the join. */
+void
+engine_withdraw(FastedJoin *join)
+{
+	SignalsBlocked blocked;
+
+	if (join->join == nullptr || join->process != getpid())
+		return;
+	(void) cudaSetDevice(join->join->ordinal());
+	join->join->withdraw();
+}
+
+FastedStatus
+engine_put(FastedJoin *join, const float *rows, size_t nrows, size_t *taken)
+{
+	*taken = 0;
+	return enter(join, [&](Join &j)
+	{
+		*taken = j.put(rows, nrows);
+		return *taken > 0 ? FASTED_OK : FASTED_FULL;
+	});
+}
+
+FastedStatus
+engine_settle(FastedJoin *join)
+{
+	return enter(join, [&](Join &j)
+	{
+		j.settle();
+		return FASTED_OK;
+	});
+}
+
 FastedStatus
 engine_read_back(FastedJoin *join, uint64_t first_row, size_t nrows, float *rows)
 {
@@ -271,6 +317,7 @@ engine_close(FastedJoin *join)
 		if (--open_joins == 0 && context_lost.exchange(false))
 		{
 			(void) cudaDeviceReset();
+			forget_pinned();
 			context_given_up = true;
 		}
 	}
@@ -284,6 +331,10 @@ const FastedEngine cuda_engine = {
 	engine_open,
 	engine_stage,
 	engine_commit,
+	engine_lend,
+	engine_withdraw,
+	engine_put,
+	engine_settle,
 	engine_read_back,
 	engine_start,
 	engine_next,

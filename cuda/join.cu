@@ -4,7 +4,8 @@
  *	  One join: rows in, start, pairs out.
  *
  * A row goes to the device once: through one of three small pinned buffers,
- * while the caller fills the next.  If all rows fit, start quantises them and
+ * while the caller fills the next, or straight from the caller's memory, if that
+ * was lent.  If all rows fit, start quantises them and
  * the join is one sequence of rounds.  If not, what was staged is dropped after
  * the caller has read it back, and panels.h says which panels come next.
  *
@@ -27,6 +28,7 @@ namespace
 {
 
 constexpr size_t kStagingBytes = (size_t) 2 << 20;
+constexpr size_t kLendBytes = (size_t) 256 << 20;	/* of rows: page-locking pays */
 constexpr size_t kChunkBytes = (size_t) 32 << 20;	/* of staged rows */
 constexpr uint64_t kMostCandidates = (uint64_t) 8 << 20;	/* 320 MiB in all */
 
@@ -71,7 +73,13 @@ Join::Join(const FastedProblem &problem)
 	rounds_.reset(new Rounds);
 }
 
-Join::~Join() = default;
+Join::~Join()
+{
+	/* Nothing may read staged rows any more. */
+	if (upload_ != nullptr)
+		(void) cudaStreamSynchronize(upload_);
+	withdraw();
+}
 
 void
 Join::choose_kernel()
@@ -150,41 +158,64 @@ Join::choose_shape()
 		side.set_shape(shape_);
 }
 
+/*
+ * Before start: device memory for so many further rows, or for fewer; 0: no more
+ * from here on.
+ */
+uint64_t
+Join::grow(uint64_t count)
+{
+	uint64_t	there = filling_->rows;
+	uint64_t	end = there + count;
+
+	if (end <= granted_)
+		return count;
+
+	/* As far as the chunk goes, where that fits: to find out takes 10 us. */
+	end = (end + shape_.chunk_rows() - 1) / shape_.chunk_rows() * shape_.chunk_rows();
+	if (full_ || end > FASTED_MAX_ROWS || shape_.bytes(end) > room_)
+	{
+		while (count > 0 && (full_ || shape_.bytes(there + count) > room_))
+			count /= 2;
+		count = std::min<uint64_t>(count, FASTED_MAX_ROWS - there);
+		end = there + count;
+	}
+	if (count == 0)
+	{
+		full_ = true;
+		granted_ = 0;
+		return 0;
+	}
+
+	cudaError_t error = filling_->try_grow(budget_, end);
+
+	/* Others took the memory: go on with what this join holds. */
+	if (error == cudaErrorMemoryAllocation && there > 0)
+	{
+		full_ = true;
+		granted_ = 0;
+		room_ = std::min(room_, shape_.bytes(there));
+		return 0;
+	}
+	check_cuda(error, "allocating device memory for rows", shape_.chunk_bytes());
+	granted_ = end;
+	return count;
+}
+
 bool
 Join::stage(float **rows, size_t *capacity)
 {
 	StagingBuffer &buffer = staging_[buffers_used_ % kBuffers];
 	uint64_t	count = buffer.rows.size() / shape_.dimensions;
-	uint64_t	there = filling_->rows;
 
 	if (started_)
 	{
-		count = std::min(count, expected_ - there);
+		count = std::min(count, expected_ - filling_->rows);
 		if (count == 0)
 			fail(FASTED_INTERNAL, "no row is wanted");
 	}
-	else
-	{
-		while (count > 0 && (full_ || shape_.bytes(there + count) > room_))
-			count /= 2;
-		count = std::min<uint64_t>(count, FASTED_MAX_ROWS - there);
-		if (count == 0)
-		{
-			full_ = true;
-			return false;
-		}
-
-		cudaError_t error = filling_->try_grow(budget_, there + count);
-
-		/* Others took the memory: go on with what this join holds. */
-		if (error == cudaErrorMemoryAllocation && there > 0)
-		{
-			full_ = true;
-			room_ = std::min(room_, shape_.bytes(there));
-			return false;
-		}
-		check_cuda(error, "allocating device memory for rows", shape_.chunk_bytes());
-	}
+	else if ((count = grow(count)) == 0)
+		return false;
 
 	buffer.sent.wait("copying rows to the device");
 	*rows = buffer.rows.get();
@@ -192,29 +223,82 @@ Join::stage(float **rows, size_t *capacity)
 	return true;
 }
 
+/* Rows that there is device memory for. */
+void
+Join::send(const float *rows, size_t nrows)
+{
+	while (nrows > 0)
+	{
+		uint64_t	together;
+		float	   *to = filling_->at(filling_->rows, &together);
+		size_t		count = std::min<uint64_t>(nrows, together);
+
+		check_cuda(cudaMemcpyAsync(to, rows, count * shape_.dimensions * sizeof(float),
+								   cudaMemcpyHostToDevice, upload_),
+				   "copying rows to the device");
+		filling_->rows += count;
+		rows += count * shape_.dimensions;
+		nrows -= count;
+	}
+	if (!started_)
+		rows_ = filling_->rows;
+}
+
 void
 Join::commit(size_t nrows)
 {
 	StagingBuffer &buffer = staging_[buffers_used_ % kBuffers];
-	size_t		done = 0;
 
-	while (done < nrows)
-	{
-		uint64_t	together;
-		float	   *to = filling_->at(filling_->rows, &together);
-		size_t		count = std::min<uint64_t>(nrows - done, together);
-
-		check_cuda(cudaMemcpyAsync(to, buffer.rows.get() + done * shape_.dimensions,
-								   count * shape_.dimensions * sizeof(float),
-								   cudaMemcpyHostToDevice, upload_),
-				   "copying rows to the device");
-		filling_->rows += count;
-		done += count;
-	}
+	send(buffer.rows.get(), nrows);
 	buffer.sent.record(upload_);
 	buffers_used_++;
-	if (!started_)
-		rows_ = filling_->rows;
+}
+
+/* To lock pages takes as long as to copy 200 MB; where that fails, rows are staged. */
+bool
+Join::lend(void *memory, size_t bytes)
+{
+	if (started_ || lent_ != nullptr)
+		fail(FASTED_INTERNAL, "memory is lent before the rows come, one piece at a time");
+	if (!tuning.always_lend
+		&& problem_.expected_rows * problem_.dimensions * sizeof(float) < kLendBytes)
+		return false;
+	if (cudaHostRegister(memory, bytes, cudaHostRegisterDefault) != cudaSuccess)
+	{
+		(void) cudaGetLastError();
+		return false;
+	}
+	lent_ = memory;
+	return true;
+}
+
+void
+Join::withdraw() noexcept
+{
+	if (lent_ == nullptr)
+		return;
+	(void) cudaStreamSynchronize(upload_);
+	(void) cudaHostUnregister(lent_);
+	(void) cudaGetLastError();
+	lent_ = nullptr;
+}
+
+size_t
+Join::put(const float *rows, size_t nrows)
+{
+	if (started_ || lent_ == nullptr)
+		fail(FASTED_INTERNAL, "rows are put after memory was lent, and before the start");
+
+	size_t		count = grow(nrows);
+
+	send(rows, count);
+	return count;
+}
+
+void
+Join::settle()
+{
+	check_cuda(cudaStreamSynchronize(upload_), "copying rows to the device");
 }
 
 void

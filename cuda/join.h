@@ -33,6 +33,7 @@ struct Tuning
 	uint32_t	candidates = 0;	/* room for them; 0: as memory allows */
 	const char *kernel = nullptr;	/* "mma.sync" or "wgmma" */
 	uint64_t	staging_rows = 0;	/* at most, in one staging buffer */
+	bool		always_lend = false;	/* however few rows there are */
 };
 
 extern Tuning tuning;
@@ -46,6 +47,13 @@ public:
 	/* False: full. */
 	bool		stage(float **rows, size_t *capacity);
 	void		commit(size_t nrows);
+
+	/* lend: false where staging is as good.  put: how many it takes; 0: full. */
+	bool		lend(void *memory, size_t bytes);
+	void		withdraw() noexcept;
+	size_t		put(const float *rows, size_t nrows);
+	void		settle();
+
 	void		read_back(uint64_t first_row, size_t nrows, float *rows);
 	void		start(uint64_t total_rows);
 	FastedStatus next(int timeout_ms, FastedBatch *batch);
@@ -62,6 +70,8 @@ private:
 		Event		sent;
 	};
 
+	uint64_t	grow(uint64_t count);
+	void		send(const float *rows, size_t nrows);
 	void		choose_kernel();
 	void		choose_shape();
 	void		choose_panels();
@@ -84,7 +94,9 @@ private:
 	Stream		upload_;
 	StagingBuffer staging_[kBuffers];
 	uint64_t	buffers_used_ = 0;
+	void	   *lent_ = nullptr;	/* the caller's memory, page-locked by lend */
 	bool		full_ = false;
+	uint64_t	granted_ = 0;	/* rows that there is memory for, before start */
 
 	RowStore	sides_[2];
 	RowStore   *filling_ = &sides_[0];

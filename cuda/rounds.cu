@@ -91,13 +91,15 @@ Rounds::pinned_bytes() const
 }
 
 void
-Rounds::allocate(Budget &budget, const RoundSettings &settings, size_t candidates)
+Rounds::allocate(Budget &budget, const RoundSettings &settings, size_t candidates,
+				 bool keep_pairs)
 {
 	const char *doing = "allocating device memory for candidates";
 	uint32_t	shift = settings.dimensions >= kLongRows ? kSmallChunkShift : kLargeChunkShift;
 	uint32_t	list = settings.device.multiprocessors * kVoidedPerMultiprocessor;
 
 	settings_ = settings;
+	keep_pairs_ = keep_pairs;
 	compute_.create();
 	copy_.create();
 	pairs_.allocate(budget, candidates, doing);
@@ -112,9 +114,12 @@ Rounds::allocate(Budget &budget, const RoundSettings &settings, size_t candidate
 	host_state_.allocate(1, "allocating a report");
 	for (Slot &slot : slots_)
 		slot.pairs.allocate(budget, candidates, "allocating device memory for results");
-	for (Piece &piece : pieces_)
-		piece.pairs.allocate(std::min(kPiecePairs, candidates),
-							 "allocating room for results");
+	if (keep_pairs_)
+	{
+		for (Piece &piece : pieces_)
+			piece.pairs.allocate(std::min(kPiecePairs, candidates),
+								 "allocating room for results");
+	}
 	check_cuda(cudaMemsetAsync(overflow_.get(), 0, sizeof(uint32_t), compute_),
 			   "clearing a flag");
 
@@ -244,7 +249,7 @@ Rounds::end_round(int slot)
 			budget_ = even_rounds(items_ - begun, items / seconds, settings_.device);
 	}
 
-	s.count = report.pairs;
+	s.count = keep_pairs_ ? report.pairs : 0;
 	s.copied = 0;
 	s.phase = s.count > 0 ? Phase::kDraining : Phase::kFree;
 }

@@ -58,10 +58,11 @@ public:
 
 	/*
 	 * Device memory for buffers of this many candidates, which is a multiple of
-	 * kMostAtOnce.
+	 * kMostAtOnce.  Pairs that are not kept are counted, and take gives none.
 	 */
 	static size_t bytes(const Device &device, size_t candidates, bool approximate);
-	void		allocate(Budget &budget, const RoundSettings &settings, size_t candidates);
+	void		allocate(Budget &budget, const RoundSettings &settings, size_t candidates,
+						 bool keep_pairs = true);
 
 	/* Changes the filter between joins, and what it reads. */
 	void set_filter(Criterion criterion, uint32_t row_bytes)
@@ -126,6 +127,7 @@ private:
 	void		drain(int slot);
 
 	RoundSettings settings_ = {};
+	bool		keep_pairs_ = true;
 	RoundTotals totals_;
 	Stream		compute_;
 	Stream		copy_;

@@ -20,7 +20,10 @@
  *	  next, next, ... until FASTED_DONE		pairs come out
  *	  close									any time; stops all work at once
  *
- * Rows that do not fit.  When stage answers FASTED_FULL, the engine holds as
+ * Instead of stage and commit, also in turn with them, rows may be put: they
+ * are read from memory of the caller's that was lent before.
+ *
+ * Rows that do not fit.  When stage (or put) answers FASTED_FULL, the engine holds as
  * many rows as its memory limit allows.  The caller then reads back what it
  * staged (read_back), stores all rows elsewhere, and calls start with the full
  * number of rows.  From then on next may answer FASTED_WANT_ROWS: the caller
@@ -43,7 +46,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 2
+#define FASTED_ENGINE_ABI 3
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -57,7 +60,7 @@ typedef enum FastedStatus
 	FASTED_DONE,				/* next: there is no further pair */
 	FASTED_AGAIN,				/* next: nothing within the time limit */
 	FASTED_WANT_ROWS,			/* next: stage the rows that the batch names */
-	FASTED_FULL,				/* stage: no further row fits */
+	FASTED_FULL,				/* stage, put: no further row fits */
 
 	/* From here on: failures, with a text from last_error. */
 	FASTED_OUT_OF_MEMORY,		/* host memory */
@@ -191,6 +194,23 @@ typedef struct FastedEngine
 	 */
 	FastedStatus (*stage) (FastedJoin *join, float **rows, size_t *capacity);
 	FastedStatus (*commit) (FastedJoin *join, size_t nrows);
+
+	/*
+	 * Memory from which rows will be put.  The pages may be locked: withdraw,
+	 * which waits for what still reads them, comes before they go.  False: to
+	 * stage rows is as good here.  Before start only, one piece of memory at a
+	 * time; withdraw may be called after a failure too, and without lend.
+	 */
+	bool		(*lend) (FastedJoin *join, void *memory, size_t bytes);
+	void		(*withdraw) (FastedJoin *join);
+
+	/*
+	 * Takes the first *taken >= 1 of nrows rows, tightly packed in lent memory;
+	 * FASTED_OK, or FASTED_FULL with none.  They may still be read until settle.
+	 */
+	FastedStatus (*put) (FastedJoin *join, const float *rows, size_t nrows,
+						 size_t *taken);
+	FastedStatus (*settle) (FastedJoin *join);
 
 	/*
 	 * Copies staged rows back, after FASTED_FULL and before start only.

@@ -52,6 +52,11 @@ struct Join
 	uint64		committed;		/* rows that the engine has */
 	SpillFile  *spill;			/* all rows, if they are too many */
 
+	/* Memory that rows may be put from, and whether the engine takes them there. */
+	void	   *lent;
+	size_t		lent_bytes;
+	bool		puts;
+
 	instr_time	begun;
 	double		read_seconds;
 	int			nworkers;		/* parallel workers that read */
@@ -66,6 +71,7 @@ CloseEngine(Join *join)
 	FastedJoin *handle = join->handle;
 
 	join->handle = NULL;
+	join->puts = false;
 	if (handle != NULL)
 		join->engine->close(handle);
 }
@@ -164,7 +170,8 @@ SetDimensions(RowSink *sink, int dimensions)
 	problem.filter = fasted_setting_filter;
 	if (join->engine != fasted_cpu_engine())
 		problem.device_memory_limit = (uint64) fasted_setting_gpu_memory_limit * 1024;
-	Check(join, join->engine->open(&problem, &join->handle));
+	if (!FASTED_FAILED(Check(join, join->engine->open(&problem, &join->handle))) && join->lent != NULL)
+		join->puts = join->engine->lend(join->handle, join->lent, join->lent_bytes);
 }
 
 static size_t
@@ -232,10 +239,8 @@ RoomForRows(RowSink *sink, float **room)
 }
 
 static void
-TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
+NoteRows(Join *join, const Datum *keys, size_t nrows)
 {
-	Join	   *join = (Join *) sink;
-
 	if (join->keys->count + nrows > FASTED_MAX_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -243,14 +248,71 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 	for (size_t i = 0; i < nrows; i++)
 		KeySetAdd(join->keys, keys[i]);
-	join->used += nrows;
-
 	if (join->keys->count >= join->next_look)
 	{
 		if (ProgressIsDue(&join->progress))
 			ShowProgress(join, PHASE_READING);
 		join->next_look = join->keys->count + ROWS_PER_LOOK;
 	}
+}
+
+static void
+TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
+{
+	Join	   *join = (Join *) sink;
+
+	join->used += nrows;
+	NoteRows(join, keys, nrows);
+}
+
+/* --- rows in memory that is lent to the engine */
+
+static void
+Lend(RowSink *sink, void *memory, size_t bytes)
+{
+	Join	   *join = (Join *) sink;
+
+	/* the engine comes with the first vector */
+	join->lent = memory;
+	join->lent_bytes = bytes;
+}
+
+static void
+Withdraw(RowSink *sink)
+{
+	Join	   *join = (Join *) sink;
+
+	if (join->puts)
+		join->engine->withdraw(join->handle);
+	join->puts = false;
+	join->lent = NULL;
+}
+
+static size_t
+TakeBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
+{
+	Join	   *join = (Join *) sink;
+	size_t		taken = 0;
+
+	if (!join->puts || join->spill != NULL)
+		return 0;
+	/* rows keep their order: what waits in the room goes first */
+	FlushRoom(join);
+	join->capacity = 0;
+	if (join->failed || Check(join, join->engine->put(join->handle, rows, nrows, &taken)) != FASTED_OK)
+		return 0;
+	join->committed += taken;
+	NoteRows(join, keys, taken);
+	return taken;
+}
+
+static void
+Settle(RowSink *sink)
+{
+	Join	   *join = (Join *) sink;
+
+	if (join->puts)
+		Check(join, join->engine->settle(join->handle));
 }
 
 static void
@@ -354,6 +416,10 @@ Begin(const VectorSource *source, const RowArray *array, double eps)
 	join->sink.set_dimensions = SetDimensions;
 	join->sink.room_for_rows = RoomForRows;
 	join->sink.take_rows = TakeRows;
+	join->sink.lend = Lend;
+	join->sink.take_block = TakeBlock;
+	join->sink.settle = Settle;
+	join->sink.withdraw = Withdraw;
 	join->sink.read_by_workers = ReadByWorkers;
 	join->context = context;
 	join->source = source;

@@ -293,11 +293,23 @@ ReadThroughRing(const ParallelPlan *plan, RowTaker *taker, dsm_segment *segment)
 	if (plan->nworkers >= ENOUGH_WORKERS)
 		SetForThisQuery("parallel_leader_participation", "off");
 	UseRing(taker, ring);
-	ExecuteWithRing(plan, taker);
+	if (taker->sink->lend != NULL)
+		taker->sink->lend(taker->sink, ring, dsm_segment_map_length(segment));
+	PG_TRY();
+	{
+		ExecuteWithRing(plan, taker);
 
-	/* all workers have ended: what they left in blocks that did not get full */
-	if (!taker->stopped)
-		TakeBlocks(taker, true);
+		/* all workers have ended: what they left in blocks that did not get full */
+		if (!taker->stopped)
+			TakeBlocks(taker, true);
+	}
+	PG_FINALLY();
+	{
+		/* before the end of the transaction can take the memory away */
+		if (taker->sink->withdraw != NULL)
+			taker->sink->withdraw(taker->sink);
+	}
+	PG_END_TRY();
 	taker->sink->read_by_workers(taker->sink, pg_atomic_read_u32(&ring->nworkers),
 								 taker->ring_rows);
 	taker->ring = NULL;

@@ -26,6 +26,17 @@ struct RowSink
 	size_t		(*room_for_rows) (RowSink *sink, float **room);
 	void		(*take_rows) (RowSink *sink, const Datum *keys, size_t nrows);
 
+	/*
+	 * A shorter way for rows that lie in memory already, NULL where there is
+	 * none.  After lend, and before withdraw, take_block takes the first of nrows
+	 * rows in that memory and says how many; the rest go the usual way.  They may
+	 * be read until settle.
+	 */
+	void		(*lend) (RowSink *sink, void *memory, size_t bytes);
+	size_t		(*take_block) (RowSink *sink, const float *rows, const Datum *keys, size_t nrows);
+	void		(*settle) (RowSink *sink);
+	void		(*withdraw) (RowSink *sink);
+
 	/* For statistics: so many of the rows were read by parallel workers. */
 	void		(*read_by_workers) (RowSink *sink, int nworkers, uint64 rows);
 };

@@ -4,9 +4,10 @@
  *	  From the tuples of a query to their sink: checks, conversion, errors.
  *
  * Each vector is converted straight from the tuple into the sink's room,
- * which for a join is the engine's.  Rows that come from parallel workers are converted already and need
- * only be copied; a row that a worker could not use comes as a tuple instead, so
- * that all errors are raised here.
+ * which for a join is the engine's.  Rows that come from parallel workers are
+ * converted already and need only be copied, by the engine itself if it can; a row
+ * that a worker could not use comes as a tuple instead, so that all errors are
+ * raised here.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,6 +22,9 @@
 
 /* Rows between two looks for interrupts beside those of the executor. */
 #define ROWS_PER_CHECK 64
+
+/* Blocks that are on their way into the sink at a time. */
+#define BLOCKS_TOGETHER 4
 
 /* Columns of the query; CALL_COLUMN is a parallel one's, null but from workers. */
 #define KEY_COLUMN 0
@@ -118,8 +122,27 @@ TakeTuple(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
 	return true;
 }
 
-/* Copies the rows of one block, which is the leader's. */
-static bool
+/* Gives the first of these rows to the sink, which may read them until it settles; zero: it stops. */
+static size_t
+GiveRows(RowSink *sink, const char *rows, const Datum *keys, size_t nrows, size_t row_bytes)
+{
+	float	   *room;
+	size_t		n = 0;
+
+	if (sink->take_block != NULL)
+		n = sink->take_block(sink, (const float *) rows, keys, nrows);
+	if (n > 0)
+		return n;
+	n = Min(sink->room_for_rows(sink, &room), nrows);
+	if (n == 0)
+		return 0;
+	memcpy(room, rows, n * row_bytes);
+	sink->take_rows(sink, keys, n);
+	return n;
+}
+
+/* Takes the rows of one block, which is the leader's. */
+static void
 TakeBlock(RowTaker *taker, const BlockLayout *layout, uint32 block)
 {
 	const char *from = RingBlockData(taker->ring, block);
@@ -127,23 +150,32 @@ TakeBlock(RowTaker *taker, const BlockLayout *layout, uint32 block)
 	size_t		left = taker->ring->blocks[block].nrows;
 
 	if (left == 0)
-		return true;
+		return;
 	CheckDimensions(taker, layout->row_bytes / sizeof(float), keys[0]);
 	taker->ring_rows += left;
 	while (left > 0)
 	{
-		float	   *room;
-		size_t		n = Min(taker->sink->room_for_rows(taker->sink, &room), left);
+		size_t		n = GiveRows(taker->sink, from, keys, left, layout->row_bytes);
 
 		if (n == 0)
-			return StopTaking(taker);
-		memcpy(room, from, n * layout->row_bytes);
-		taker->sink->take_rows(taker->sink, keys, n);
+		{
+			StopTaking(taker);
+			return;
+		}
 		from += n * layout->row_bytes;
 		keys += n;
 		left -= n;
 	}
-	return true;
+}
+
+/* Blocks that were taken go back to the workers, once nothing reads them any more. */
+static void
+FreeBlocks(RowTaker *taker, const uint32 *blocks, int nblocks)
+{
+	if (nblocks > 0 && taker->sink->settle != NULL)
+		taker->sink->settle(taker->sink);
+	for (int i = 0; i < nblocks; i++)
+		RingFree(taker->ring, blocks[i]);
 }
 
 static void
@@ -152,6 +184,8 @@ TakeFromRing(RowTaker *taker, bool all)
 	RowRing    *ring = taker->ring;
 	BlockLayout layout;
 	uint32		dimensions;
+	uint32		taken[BLOCKS_TOGETHER];
+	int			ntaken = 0;
 
 	dimensions = pg_atomic_read_u32(&ring->dimensions);
 	if (dimensions == 0)
@@ -168,8 +202,14 @@ TakeFromRing(RowTaker *taker, bool all)
 		CheckJoinInterrupts();
 		TakeBlock(taker, &layout, i);
 		if (state == BLOCK_FULL)
-			RingFree(ring, i);
+			taken[ntaken++] = i;
+		if (ntaken == BLOCKS_TOGETHER)
+		{
+			FreeBlocks(taker, taken, ntaken);
+			ntaken = 0;
+		}
 	}
+	FreeBlocks(taker, taken, ntaken);
 }
 
 static void

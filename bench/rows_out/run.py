@@ -35,6 +35,7 @@ JOIN = "fasted_self_join('items', 'v', 'Infinity')"
 
 def make_tables(server, n):
     server.psql(f"""
+        DROP TABLE IF EXISTS items, pairs;
         CREATE TABLE items (id bigint PRIMARY KEY, v real[]);
         INSERT INTO items SELECT i, ARRAY[i] FROM generate_series(1, {n}) AS i;
         CREATE UNLOGGED TABLE pairs AS SELECT * FROM {JOIN};

@@ -150,6 +150,45 @@ cpu_commit(FastedJoin *join, size_t nrows)
 	return FASTED_OK;
 }
 
+/* Rows from anywhere are copied at once: nothing has to be kept for them. */
+static bool
+cpu_lend(FastedJoin *join, void *memory, size_t bytes)
+{
+	(void) memory;
+	(void) bytes;
+	return !join->started;
+}
+
+static void
+cpu_withdraw(FastedJoin *join)
+{
+	(void) join;
+}
+
+static FastedStatus
+cpu_put(FastedJoin *join, const float *rows, size_t nrows, size_t *taken)
+{
+	float	   *room;
+	size_t		capacity;
+	FastedStatus status = cpu_stage(join, &room, &capacity);
+
+	*taken = 0;
+	if (status != FASTED_OK)
+		return status;
+	if (capacity > nrows)
+		capacity = nrows;
+	memcpy(room, rows, capacity * join->problem.dimensions * sizeof(float));
+	*taken = capacity;
+	return cpu_commit(join, capacity);
+}
+
+static FastedStatus
+cpu_settle(FastedJoin *join)
+{
+	(void) join;
+	return FASTED_OK;
+}
+
 static FastedStatus
 cpu_read_back(FastedJoin *join, uint64_t first_row, size_t nrows, float *rows)
 {
@@ -428,6 +467,10 @@ static const FastedEngine cpu_engine = {
 	.open = cpu_open,
 	.stage = cpu_stage,
 	.commit = cpu_commit,
+	.lend = cpu_lend,
+	.withdraw = cpu_withdraw,
+	.put = cpu_put,
+	.settle = cpu_settle,
 	.read_back = cpu_read_back,
 	.start = cpu_start,
 	.next = cpu_next,

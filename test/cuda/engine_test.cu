@@ -270,6 +270,32 @@ test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
 	}
 }
 
+/* Rows that the engine takes from where they lie. */
+void
+test_lent()
+{
+	FastedProblem problem = problem_of(1, modes[0]);
+	const FastedEngine *engine = fasted_engine();
+	FastedJoin *join = nullptr;
+	Rows		rows = normal_rows(2000, 100, 51);
+	size_t		taken;
+
+	tuning.always_lend = true;
+	tap::ok(run_join(rows, problem).lent, "rows are lent");
+	for (uint32_t d : {1, 17, 960})
+		check_rows("lent", normal_rows(3001, d, d), 0.003);
+	test_panels(1300, 100, false);
+	tuning.always_lend = false;
+
+	tap::ok(!run_join(rows, problem).lent, "few rows are staged");
+	problem.dimensions = rows.d;
+	engine->open(&problem, &join);
+	tap::ok(engine->put(join, rows.row(0), 1, &taken) == FASTED_INTERNAL,
+			"rows are put that were not lent: %s", engine->last_error(join));
+	engine->withdraw(join);
+	engine->close(join);
+}
+
 /* The paper's own result: near the truth, and an error beyond FP16. */
 void
 test_approximate()
@@ -339,6 +365,9 @@ main(int argc, char **argv)
 	{
 		test_shapes(true);
 		test_redo(300);
+		tuning.always_lend = true;
+		check_rows("lent", normal_rows(500, 100, 50), 0.003);
+		tuning.always_lend = false;
 	}
 	else
 	{
@@ -348,6 +377,7 @@ main(int argc, char **argv)
 		test_redo(3001);
 		test_panels(1500, 100, false);
 		test_panels(1500, 33, true);
+		test_lent();
 		test_approximate();
 	}
 	return tap::done();

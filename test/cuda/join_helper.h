@@ -27,6 +27,7 @@ struct Outcome
 	FastedStats stats = {};
 	bool		was_full = false;
 	bool		read_back_right = true;
+	bool		lent = false;	/* rows were put, where tuning.always_lend */
 };
 
 /* Stages rows [first, first + count); FASTED_OK, FASTED_FULL or a failure. */
@@ -58,6 +59,31 @@ stage_rows(FastedJoin *join, const Rows &rows, uint64_t first, uint64_t count,
 	return FASTED_OK;
 }
 
+/* Puts rows from where they lie, or stages them, in turn. */
+inline FastedStatus
+put_rows(FastedJoin *join, const Rows &rows, uint64_t *there)
+{
+	FastedStatus status = FASTED_OK;
+
+	*there = 0;
+	for (uint64_t turn = 1; *there < rows.n && status == FASTED_OK; turn++)
+	{
+		uint64_t	count = std::min<uint64_t>(rows.n - *there, turn * 37 % 300 + 1);
+		uint64_t	staged = 0;
+		size_t		taken = 0;
+
+		if (turn % 4 == 0)
+			status = stage_rows(join, rows, *there, count, &staged);
+		else
+			status = fasted_engine()->put(join, rows.row(*there), count, &taken);
+		*there += staged + taken;
+		if (turn % 5 == 0 && status == FASTED_OK)
+			status = fasted_engine()->settle(join);
+	}
+	fasted_engine()->withdraw(join);
+	return status;
+}
+
 /* "take": called with every batch; false stops the join early. */
 template <class Take>
 inline Outcome
@@ -72,8 +98,12 @@ run_join(const Rows &rows, FastedProblem problem, const Take &take)
 
 	problem.dimensions = rows.d;
 	outcome.status = engine->open(&problem, &join);
+	if (outcome.status == FASTED_OK && fasted::tuning.always_lend)
+		outcome.lent = engine->lend(join, (void *) rows.values.data(),
+									rows.values.size() * sizeof(float));
 	if (outcome.status == FASTED_OK)
-		outcome.status = stage_rows(join, rows, 0, rows.n, &staged);
+		outcome.status = outcome.lent ? put_rows(join, rows, &staged)
+			: stage_rows(join, rows, 0, rows.n, &staged);
 	if (outcome.status == FASTED_FULL)
 	{
 		std::vector<float> back(staged * rows.d);

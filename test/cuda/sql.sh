@@ -89,6 +89,31 @@ took=$((($(date +%s%N) - begin) / 1000000))
 is "$(grep -c 'canceling statement due to statement timeout' <<<"$said")" 1 "cancelled in mid-join (all in $took ms)"
 is "$(grep -cFx "$exact" <<<"$said")" 2 'the session goes on after a cancellation'
 
+# So many rows that the GPU takes them from the memory that workers fill; then a
+# row among them that is wrong.
+query "CREATE TABLE gpu_wide (id int PRIMARY KEY, v real[]); ALTER TABLE gpu_wide ALTER v SET STORAGE PLAIN;
+	INSERT INTO gpu_wide SELECT i, array_fill((i % 50000)::real, ARRAY[800]) FROM generate_series(1, 100000) AS i;
+	ANALYZE gpu_wide" >/dev/null
+wide="SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('gpu_wide', 'v', 0)"
+said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; $wide")
+is "$(tail -n 1 <<<"$said")" '50000|2500000000' 'from memory that is lent: the right pairs'
+ok "$(grep -q '[1-9][0-9]* of them by [1-9]' <<<"$said"; echo $?)" 'workers read them' "$said"
+said=$(psql -XqAt 2>&1 <<END
+SELECT count(*) FROM (SELECT set_config('parallel_leader_participation', 'off', false)) AS s;
+CREATE TEMP VIEW wrong AS SELECT id, CASE id WHEN 99999 THEN ARRAY[1::real] ELSE v END AS v FROM gpu_wide;
+SELECT count(*) FROM fasted_self_join('wrong', 'v', 0, id_column => 'id');
+SET statement_timeout = '30ms';
+$wide;
+RESET statement_timeout;
+$wide;
+$wide;
+END
+)
+is "$(grep -c 'vectors have different numbers of dimensions' <<<"$said")" 1 'a row among them is wrong'
+is "$(grep -c 'canceling statement due to statement timeout' <<<"$said")" 1 'cancelled while they are read'
+is "$(grep -cFx '50000|2500000000' <<<"$said")" 2 'the session goes on' "$said"
+query 'DROP TABLE gpu_wide' >/dev/null
+
 # Several sessions share the GPU.
 results=$(mktemp -d)
 for i in 1 2 3 4 5 6; do query "$digest" >"$results/$i" & done

@@ -69,6 +69,36 @@ for my $i (0 .. $#places)
 	}
 }
 
+# Rows that the engine takes from the workers' memory.
+my %late = (put => 10, settle => 11, next => 12);
+for my $place (sort keys %late)
+{
+	my $limit = "SET fasted.gpu_memory_limit = '$late{$place}kB'; SET parallel_leader_participation = off";
+	my ($status, $out, $err) = $node->psql('postgres',
+		"SET fasted.engine = auto; $limit; $settings; $parallel_join; SET fasted.engine = cpu; $parallel_join");
+	is($out, "2499|2499\n2499|2499", "lent memory, failure in $place: the CPU finds the pairs");
+	like($err, qr/DETAIL:  It was told to fail in $place\./, 'a warning');
+
+	($status, $out, $err) = $node->psql('postgres',
+		"SET fasted.engine = cuda; $limit; $settings; $parallel_join; SET fasted.engine = cpu; $parallel_join",
+		on_error_stop => 0);
+	like($err, qr/ERROR:  the GPU reported an error/, "cuda, lent memory, failure in $place: an error");
+	is($out, '2499|2499', 'the session goes on');
+}
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE with_error AS SELECT * FROM read_in_parallel;
+INSERT INTO with_error VALUES (9999, '{1, 2}');
+VACUUM ANALYZE with_error;
+END
+{
+	my ($status, $out, $err) = $node->psql('postgres',
+		"SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '12kB'; $settings; "
+		. "SELECT count(*) FROM fasted_self_join('with_error', 'v', 0, id_column => 'id'); SELECT 'goes on'",
+		on_error_stop => 0);
+	like($err, qr/ERROR:  vectors have different numbers of dimensions/, 'lent memory, and a row that is wrong');
+	is($out, 'goes on', 'the session goes on');
+}
+
 my ($status, $out, $err) = $node->psql('postgres',
 	"SET fasted.engine = auto; SET fasted.gpu_memory_limit = '9kB'; $join; SET fasted.engine = cpu; $join",
 	on_error_stop => 0);

@@ -25,6 +25,7 @@ typedef struct PairList
 typedef struct JoinOptions
 {
 	uint32_t	stage_at_most;	/* rows a call, or zero */
+	bool		put;			/* rows before the start, from where they lie */
 	int			sleep_us;		/* after each batch */
 	int			timeout_ms;
 } JoinOptions;
@@ -143,6 +144,36 @@ stage_rows(const FastedEngine *engine, FastedJoin *join, const float *rows,
 	return FASTED_OK;
 }
 
+/* Puts rows, at most so many a call, or stages them, in turn; FASTED_FULL when told so. */
+static inline FastedStatus
+put_rows(const FastedEngine *engine, FastedJoin *join, float *rows, uint64_t n,
+		 uint32_t d, uint32_t at_most, uint64_t *there)
+{
+	FastedStatus status = FASTED_OK;
+
+	*there = 0;
+	if (!engine->lend(join, rows, n * d * sizeof(float)))
+		return FASTED_INTERNAL;
+	for (int turn = 0; *there < n && status == FASTED_OK; turn++)
+	{
+		uint64_t	count = n - *there;
+		uint64_t	staged = 0;
+		size_t		taken = 0;
+
+		if (at_most > 0 && count > at_most)
+			count = at_most;
+		if (turn % 3 == 2)
+			status = stage_rows(engine, join, rows, *there, count, d, 0, &staged);
+		else
+			status = engine->put(join, rows + *there * d, count, &taken);
+		*there += staged + taken;
+	}
+	if (status == FASTED_OK)
+		status = engine->settle(join);
+	engine->withdraw(join);
+	return status;
+}
+
 /* What was staged comes back as it was. */
 static inline bool
 check_read_back(const FastedEngine *engine, FastedJoin *join, const float *rows,
@@ -177,7 +208,10 @@ run_join(const FastedProblem *problem, const float *rows, uint64_t n,
 	FastedStatus status = engine->open(problem, &join);
 
 	memset(list, 0, sizeof(*list));
-	if (status == FASTED_OK)
+	if (status == FASTED_OK && options->put)
+		status = put_rows(engine, join, (float *) rows, n, problem->dimensions,
+						  options->stage_at_most, &staged);
+	else if (status == FASTED_OK)
 		status = stage_rows(engine, join, rows, 0, n, problem->dimensions,
 							options->stage_at_most, &staged);
 	if (status == FASTED_FULL)

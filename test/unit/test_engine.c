@@ -217,6 +217,7 @@ check_limits(const CpuKernel *kernel, FastedFilter filter, const float *rows,
 		FastedStatus status;
 
 		options.stage_at_most = random_below(50);
+		options.put = random_below(2) == 1;
 		status = run_join(&problem, rows, n, &options, &got, &stats);
 		if (stats.panels > most)
 			most = stats.panels;

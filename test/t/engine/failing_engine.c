@@ -25,7 +25,10 @@ enum Place
 	PLACE_START,
 	PLACE_NEXT,
 	PLACE_WANT_ROWS,			/* stage fails when rows are fed again */
-	PLACE_AFTER_PAIR
+	PLACE_AFTER_PAIR,
+	PLACE_PUT,					/* from here on, memory is lent */
+	PLACE_SETTLE,
+	PLACE_LENT					/* until next */
 };
 
 struct FastedJoin
@@ -36,6 +39,8 @@ struct FastedJoin
 	uint64_t	total;
 	bool		started;
 	int			calls;
+	const volatile char *lent;
+	size_t		lent_bytes;
 	float	   *room;
 	char		error[100];
 };
@@ -90,6 +95,43 @@ engine_commit(FastedJoin *join, size_t nrows)
 {
 	join->rows += nrows;
 	return join->place == PLACE_COMMIT ? fail(join, "commit") : FASTED_OK;
+}
+
+static bool
+engine_lend(FastedJoin *join, void *memory, size_t bytes)
+{
+	if (join->place < PLACE_PUT)
+		return false;
+	join->lent = memory;
+	join->lent_bytes = bytes;
+	return true;
+}
+
+/* The memory must still be there, to its end. */
+static void
+engine_withdraw(FastedJoin *join)
+{
+	if (join->lent != NULL)
+		(void) join->lent[join->lent_bytes - 1];
+	join->lent = NULL;
+}
+
+static FastedStatus
+engine_put(FastedJoin *join, const float *rows, size_t nrows, size_t *taken)
+{
+	const char *from = (const char *) rows;
+
+	*taken = nrows;
+	join->rows += nrows;
+	if (from < join->lent || from + nrows * join->dimensions * sizeof(float) > join->lent + join->lent_bytes)
+		return fail(join, "put, of rows elsewhere");
+	return join->place == PLACE_PUT ? fail(join, "put") : FASTED_OK;
+}
+
+static FastedStatus
+engine_settle(FastedJoin *join)
+{
+	return join->place == PLACE_SETTLE ? fail(join, "settle") : FASTED_OK;
 }
 
 static FastedStatus
@@ -148,6 +190,7 @@ engine_close(FastedJoin *join)
 	if (join == NULL)
 		return;
 	open_joins--;
+	engine_withdraw(join);
 	free(join->room);
 	free(join);
 }
@@ -164,6 +207,10 @@ fasted_engine(void)
 		.open = engine_open,
 		.stage = engine_stage,
 		.commit = engine_commit,
+		.lend = engine_lend,
+		.withdraw = engine_withdraw,
+		.put = engine_put,
+		.settle = engine_settle,
 		.read_back = engine_read_back,
 		.start = engine_start,
 		.next = engine_next,

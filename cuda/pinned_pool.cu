@@ -1,0 +1,84 @@
+/*-------------------------------------------------------------------------
+ *
+ * pinned_pool.cu
+ *	  Page-locked host memory that outlives a join, for the next one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "pinned_pool.h"
+
+#include <mutex>
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr size_t kSmallest = 4096;
+constexpr int kPieces = 64;
+
+struct Piece
+{
+	void	   *memory;
+	size_t		size;
+};
+
+std::mutex	mutex;
+Piece		pieces[kPieces];
+int			count;
+size_t		kept;
+
+}								/* namespace */
+
+size_t
+pinned_size(size_t bytes)
+{
+	size_t		size = kSmallest;
+
+	while (size < bytes)
+		size *= 2;
+	return size;
+}
+
+void *
+take_pinned(size_t size)
+{
+	std::lock_guard<std::mutex> lock(mutex);
+
+	for (int i = 0; i < count; i++)
+	{
+		if (pieces[i].size == size)
+		{
+			void	   *memory = pieces[i].memory;
+
+			pieces[i] = pieces[--count];
+			kept -= size;
+			return memory;
+		}
+	}
+	return nullptr;
+}
+
+bool
+keep_pinned(void *memory, size_t size)
+{
+	std::lock_guard<std::mutex> lock(mutex);
+
+	if (count == kPieces || size > kPinnedKept - kept)
+		return false;
+	pieces[count++] = {memory, size};
+	kept += size;
+	return true;
+}
+
+void
+forget_pinned()
+{
+	std::lock_guard<std::mutex> lock(mutex);
+
+	count = 0;
+	kept = 0;
+}
+
+}								/* namespace fasted */
