@@ -62,12 +62,8 @@ Join::Join(const FastedProblem &problem)
 	choose_shape();
 
 	upload_.create();
-	uint64_t	rows = std::max<uint64_t>(1, kStagingBytes / (problem.dimensions * sizeof(float)));
-
-	if (tuning.staging_rows > 0)
-		rows = std::min(rows, tuning.staging_rows);
 	for (StagingBuffer &buffer : staging_)
-		buffer.rows.allocate(rows * problem.dimensions, "allocating staging buffers");
+		buffer.rows.allocate(staging_rows() * problem.dimensions, "allocating staging buffers");
 	if (settings_.row_bytes > 0 && settings_.criterion != Criterion::kPaper)
 		quantiser_.allocate(budget_, problem.dimensions);
 	rounds_.reset(new Rounds);
@@ -79,6 +75,14 @@ Join::~Join()
 	if (upload_ != nullptr)
 		(void) cudaStreamSynchronize(upload_);
 	withdraw();
+}
+
+uint64_t
+Join::staging_rows() const
+{
+	uint64_t	rows = std::max<uint64_t>(1, kStagingBytes / (problem_.dimensions * sizeof(float)));
+
+	return tuning.staging_rows > 0 ? std::min(rows, tuning.staging_rows) : rows;
 }
 
 void
@@ -126,6 +130,7 @@ Join::choose_shape()
 	bool		approximate = settings_.criterion == Criterion::kPaper;
 	uint64_t	chunk_rows = 1;
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget_.limit / 32);
+	uint64_t	enough = std::max(problem_.expected_rows, staging_rows());
 	size_t		fixed = Quantiser::bytes(problem_.dimensions);
 	size_t		choosing = to_choose_ ? choice_bytes(device_, problem_.dimensions) : 0;
 
@@ -139,7 +144,7 @@ Join::choose_shape()
 	room_ = budget_.limit > fixed ? budget_.limit - fixed : 0;
 
 	while (chunk_rows * 2 * staged_bytes <= most
-		   && (problem_.expected_rows == 0 || chunk_rows < problem_.expected_rows))
+		   && (problem_.expected_rows == 0 || chunk_rows < enough))
 		chunk_rows *= 2;
 
 	shape_.dimensions = problem_.dimensions;
@@ -348,7 +353,7 @@ Join::choose_panels()
 		check_cuda(side.try_grow(budget_, panel_rows_),
 				   "allocating device memory for a panel of rows",
 				   shape_.bytes(panel_rows_));
-		side.finish(budget_, panel_rows_);
+		side.finish(budget_, panel_rows_, upload_);
 	}
 	schedule_ = PanelSchedule(panels_, false);
 }
@@ -379,7 +384,7 @@ Join::start(uint64_t total_rows)
 	if (resident)
 	{
 		panel_rows_ = rows_;
-		sides_[0].finish(budget_, rows_);
+		sides_[0].finish(budget_, rows_, upload_);
 		schedule_ = PanelSchedule(1, true);
 	}
 	else

@@ -70,6 +70,7 @@ private:
 		Event		sent;
 	};
 
+	uint64_t	staging_rows() const;
 	uint64_t	grow(uint64_t count);
 	void		send(const float *rows, size_t nrows);
 	void		choose_kernel();

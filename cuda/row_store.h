@@ -76,17 +76,19 @@ public:
 		return chunks_[row >> shape_.shift].get() + within * shape_.dimensions;
 	}
 
-	/* No more chunks: allocates what the kernels need beside the rows. */
-	void finish(Budget &budget, uint64_t rows)
+	/* No more chunks: allocates what the kernels of this stream need beside the rows. */
+	void finish(Budget &budget, uint64_t rows, cudaStream_t stream)
 	{
 		std::unique_ptr<const float *[]> pointers(new const float *[chunks_.size()]);
 
 		for (size_t i = 0; i < chunks_.size(); i++)
 			pointers[i] = chunks_[i].get();
 		table_.allocate(budget, chunks_.size(), "allocating the table of rows");
-		check_cuda(cudaMemcpy(table_.get(), pointers.get(),
-							  chunks_.size() * sizeof(float *),
-							  cudaMemcpyHostToDevice),
+
+		/* cudaMemcpy may return before its copy is seen by other streams */
+		check_cuda(cudaMemcpyAsync(table_.get(), pointers.get(),
+								   chunks_.size() * sizeof(float *),
+								   cudaMemcpyHostToDevice, stream),
 				   "copying the table of rows");
 		if (shape_.row_bytes > 0)
 		{
