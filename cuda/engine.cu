@@ -316,8 +316,8 @@ engine_close(FastedJoin *join)
 		 */
 		if (--open_joins == 0 && context_lost.exchange(false))
 		{
-			(void) cudaDeviceReset();
 			forget_pinned();
+			(void) cudaDeviceReset();
 			context_given_up = true;
 		}
 	}

@@ -8,7 +8,6 @@
 #ifndef FASTED_CUDA_ROW_STORE_H
 #define FASTED_CUDA_ROW_STORE_H
 
-#include <memory>
 #include <vector>
 
 #include "device_memory.h"
@@ -76,17 +75,19 @@ public:
 		return chunks_[row >> shape_.shift].get() + within * shape_.dimensions;
 	}
 
-	/* No more chunks: allocates what the kernels of this stream need beside the rows. */
+	/*
+	 * No more chunks: allocates what kernels need beside the rows, those of this
+	 * stream and those that wait for it.
+	 */
 	void finish(Budget &budget, uint64_t rows, cudaStream_t stream)
 	{
-		std::unique_ptr<const float *[]> pointers(new const float *[chunks_.size()]);
-
-		for (size_t i = 0; i < chunks_.size(); i++)
-			pointers[i] = chunks_[i].get();
+		pointers_.clear();
+		for (const DeviceArray<float> &chunk : chunks_)
+			pointers_.push_back(chunk.get());
 		table_.allocate(budget, chunks_.size(), "allocating the table of rows");
 
 		/* cudaMemcpy may return before its copy is seen by other streams */
-		check_cuda(cudaMemcpyAsync(table_.get(), pointers.get(),
+		check_cuda(cudaMemcpyAsync(table_.get(), pointers_.data(),
 								   chunks_.size() * sizeof(float *),
 								   cudaMemcpyHostToDevice, stream),
 				   "copying the table of rows");
@@ -140,6 +141,7 @@ public:
 private:
 	RowShape	shape_;
 	std::vector<DeviceArray<float>> chunks_;
+	std::vector<const float *> pointers_;	/* for table_'s copy to read */
 	DeviceArray<const float *> table_;
 	DeviceArray<uint8_t> values_;
 	DeviceArray<uint32_t> thresholds_;

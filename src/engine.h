@@ -21,7 +21,8 @@
  *	  close									any time; stops all work at once
  *
  * Instead of stage and commit, also in turn with them, rows may be put: they
- * are read from memory of the caller's that was lent before.
+ * are read from memory of the caller's that was lent before.  That ends the
+ * room that stage gave.
  *
  * Rows that do not fit.  When stage (or put) answers FASTED_FULL, the engine holds as
  * many rows as its memory limit allows.  The caller then reads back what it
@@ -169,9 +170,9 @@ typedef struct FastedStats
 typedef struct FastedJoin FastedJoin;
 
 /*
- * An engine.  Each function but close and last_error returns a status; after a
- * failure only last_error, stats and close may be called.  A join is used by
- * one thread at a time.
+ * An engine.  Functions that can fail return a status; after a failure only
+ * last_error, stats, withdraw and close may be called.  A join is used by one
+ * thread at a time.
  */
 typedef struct FastedEngine
 {
@@ -199,13 +200,13 @@ typedef struct FastedEngine
 	 * Memory from which rows will be put.  The pages may be locked: withdraw,
 	 * which waits for what still reads them, comes before they go.  False: to
 	 * stage rows is as good here.  Before start only, one piece of memory at a
-	 * time; withdraw may be called after a failure too, and without lend.
+	 * time; withdraw may be called without lend too.
 	 */
 	bool		(*lend) (FastedJoin *join, void *memory, size_t bytes);
 	void		(*withdraw) (FastedJoin *join);
 
 	/*
-	 * Takes the first *taken >= 1 of nrows rows, tightly packed in lent memory;
+	 * Takes the first *taken >= 1 of nrows >= 1 rows, tightly packed in lent memory;
 	 * FASTED_OK, or FASTED_FULL with none.  They may still be read until settle.
 	 */
 	FastedStatus (*put) (FastedJoin *join, const float *rows, size_t nrows,

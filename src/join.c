@@ -56,6 +56,7 @@ struct Join
 	void	   *lent;
 	size_t		lent_bytes;
 	bool		puts;
+	uint64		put_rows;		/* that it took */
 
 	instr_time	begun;
 	double		read_seconds;
@@ -289,7 +290,7 @@ Withdraw(RowSink *sink)
 }
 
 static size_t
-TakeBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
+PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 {
 	Join	   *join = (Join *) sink;
 	size_t		taken = 0;
@@ -302,6 +303,7 @@ TakeBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 	if (join->failed || Check(join, join->engine->put(join->handle, rows, nrows, &taken)) != FASTED_OK)
 		return 0;
 	join->committed += taken;
+	join->put_rows += taken;
 	NoteRows(join, keys, taken);
 	return taken;
 }
@@ -376,9 +378,10 @@ ReadAndStart(Join *join)
 	if (!join->failed)
 	{
 		ereport(DEBUG1,
-				(errmsg_internal("fasted: read %u rows in %.3f s, " UINT64_FORMAT " of them by %d workers",
+				(errmsg_internal("fasted: read %u rows in %.3f s, " UINT64_FORMAT " of them by %d workers, "
+								 UINT64_FORMAT " from lent memory",
 								 join->keys->count, SecondsSince(join->begun),
-								 join->worker_rows, join->nworkers)));
+								 join->worker_rows, join->nworkers, join->put_rows)));
 		ShowProgress(join, PHASE_PREPARING);
 		KeySetFinish(join->keys);
 		Check(join, join->engine->start(join->handle, join->keys->count));
@@ -401,6 +404,7 @@ FallBackToCpu(Join *join)
 	join->committed = 0;
 	join->nworkers = 0;
 	join->worker_rows = 0;
+	join->put_rows = 0;
 	ReadAndStart(join);
 }
 
@@ -417,7 +421,7 @@ Begin(const VectorSource *source, const RowArray *array, double eps)
 	join->sink.room_for_rows = RoomForRows;
 	join->sink.take_rows = TakeRows;
 	join->sink.lend = Lend;
-	join->sink.take_block = TakeBlock;
+	join->sink.take_block = PutBlock;
 	join->sink.settle = Settle;
 	join->sink.withdraw = Withdraw;
 	join->sink.read_by_workers = ReadByWorkers;

@@ -36,6 +36,7 @@
 #include "parallel_plan.h"
 #include "parallel_reader.h"
 #include "storage/dsm.h"
+#include "storage/ipc.h"
 #include "utils/array.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
@@ -283,6 +284,16 @@ ExecuteWithRing(const ParallelPlan *plan, RowTaker *taker)
 		elog(ERROR, "could not execute \"%s\": %s", plan->query, SPI_result_code_string(rc));
 }
 
+/* Also called when the session ends, before its transaction does. */
+static void
+WithdrawRing(int code, Datum arg)
+{
+	RowSink    *sink = ((RowTaker *) DatumGetPointer(arg))->sink;
+
+	if (sink->withdraw != NULL)
+		sink->withdraw(sink);
+}
+
 static void
 ReadThroughRing(const ParallelPlan *plan, RowTaker *taker, dsm_segment *segment)
 {
@@ -295,7 +306,9 @@ ReadThroughRing(const ParallelPlan *plan, RowTaker *taker, dsm_segment *segment)
 	UseRing(taker, ring);
 	if (taker->sink->lend != NULL)
 		taker->sink->lend(taker->sink, ring, dsm_segment_map_length(segment));
-	PG_TRY();
+
+	/* however it ends, nothing reads the memory any more when it goes */
+	PG_ENSURE_ERROR_CLEANUP(WithdrawRing, PointerGetDatum(taker));
 	{
 		ExecuteWithRing(plan, taker);
 
@@ -303,13 +316,8 @@ ReadThroughRing(const ParallelPlan *plan, RowTaker *taker, dsm_segment *segment)
 		if (!taker->stopped)
 			TakeBlocks(taker, true);
 	}
-	PG_FINALLY();
-	{
-		/* before the end of the transaction can take the memory away */
-		if (taker->sink->withdraw != NULL)
-			taker->sink->withdraw(taker->sink);
-	}
-	PG_END_TRY();
+	PG_END_ENSURE_ERROR_CLEANUP(WithdrawRing, PointerGetDatum(taker));
+	WithdrawRing(0, PointerGetDatum(taker));
 	taker->sink->read_by_workers(taker->sink, pg_atomic_read_u32(&ring->nworkers),
 								 taker->ring_rows);
 	taker->ring = NULL;

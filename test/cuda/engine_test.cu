@@ -270,6 +270,26 @@ test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
 	}
 }
 
+/* Does the engine take memory for so many rows?  The join ends at once, while it is lent. */
+bool
+lends(Rows &rows, uint64_t expected_rows)
+{
+	FastedProblem problem = problem_of(1, modes[0]);
+	const FastedEngine *engine = fasted_engine();
+	FastedJoin *join = nullptr;
+	size_t		taken;
+	bool		lent;
+
+	problem.dimensions = rows.d;
+	problem.expected_rows = expected_rows;
+	engine->open(&problem, &join);
+	lent = engine->lend(join, rows.values.data(), rows.values.size() * sizeof(float));
+	if (lent)
+		engine->put(join, rows.row(0), rows.n, &taken);
+	engine->close(join);
+	return lent;
+}
+
 /* Rows that the engine takes from where they lie. */
 void
 test_lent()
@@ -280,14 +300,15 @@ test_lent()
 	Rows		rows = normal_rows(2000, 100, 51);
 	size_t		taken;
 
+	tap::ok(!lends(rows, rows.n), "few rows are staged");
+	tap::ok(lends(rows, 1 << 20) && lends(rows, 1 << 20), "many are taken from lent memory");
 	tuning.always_lend = true;
-	tap::ok(run_join(rows, problem).lent, "rows are lent");
+	tap::ok(run_join(rows, problem).lent, "as the next ones");
 	for (uint32_t d : {1, 17, 960})
 		check_rows("lent", normal_rows(3001, d, d), 0.003);
 	test_panels(1300, 100, false);
 	tuning.always_lend = false;
 
-	tap::ok(!run_join(rows, problem).lent, "few rows are staged");
 	problem.dimensions = rows.d;
 	engine->open(&problem, &join);
 	tap::ok(engine->put(join, rows.row(0), 1, &taken) == FASTED_INTERNAL,

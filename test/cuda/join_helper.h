@@ -59,26 +59,30 @@ stage_rows(FastedJoin *join, const Rows &rows, uint64_t first, uint64_t count,
 	return FASTED_OK;
 }
 
-/* Puts rows from where they lie, or stages them, in turn. */
+constexpr uint64_t kMostPut = 300;	/* rows at a time */
+
+/* Puts rows from lent memory, which other rows come into then, or stages them, in turn. */
 inline FastedStatus
-put_rows(FastedJoin *join, const Rows &rows, uint64_t *there)
+put_rows(FastedJoin *join, const Rows &rows, std::vector<float> &lent, uint64_t *there)
 {
 	FastedStatus status = FASTED_OK;
 
 	*there = 0;
 	for (uint64_t turn = 1; *there < rows.n && status == FASTED_OK; turn++)
 	{
-		uint64_t	count = std::min<uint64_t>(rows.n - *there, turn * 37 % 300 + 1);
+		uint64_t	count = std::min<uint64_t>(rows.n - *there, turn * 37 % kMostPut + 1);
 		uint64_t	staged = 0;
 		size_t		taken = 0;
 
+		memcpy(lent.data(), rows.row(*there), count * rows.d * sizeof(float));
 		if (turn % 4 == 0)
 			status = stage_rows(join, rows, *there, count, &staged);
 		else
-			status = fasted_engine()->put(join, rows.row(*there), count, &taken);
+			status = fasted_engine()->put(join, lent.data(), count, &taken);
 		*there += staged + taken;
-		if (turn % 5 == 0 && status == FASTED_OK)
+		if (status == FASTED_OK)
 			status = fasted_engine()->settle(join);
+		memset(lent.data(), 0xff, lent.size() * sizeof(float));
 	}
 	fasted_engine()->withdraw(join);
 	return status;
@@ -93,16 +97,19 @@ run_join(const Rows &rows, FastedProblem problem, const Take &take)
 	Outcome		outcome;
 	FastedJoin *join = nullptr;
 	FastedBatch batch;
+	std::vector<float> memory;
 	uint64_t	staged = 0;
 	bool		stopped = false;
 
 	problem.dimensions = rows.d;
 	outcome.status = engine->open(&problem, &join);
 	if (outcome.status == FASTED_OK && fasted::tuning.always_lend)
-		outcome.lent = engine->lend(join, (void *) rows.values.data(),
-									rows.values.size() * sizeof(float));
+	{
+		memory.resize(kMostPut * rows.d);
+		outcome.lent = engine->lend(join, memory.data(), memory.size() * sizeof(float));
+	}
 	if (outcome.status == FASTED_OK)
-		outcome.status = outcome.lent ? put_rows(join, rows, &staged)
+		outcome.status = outcome.lent ? put_rows(join, rows, memory, &staged)
 			: stage_rows(join, rows, 0, rows.n, &staged);
 	if (outcome.status == FASTED_FULL)
 	{

@@ -97,13 +97,14 @@ query "CREATE TABLE gpu_wide (id int PRIMARY KEY, v real[]); ALTER TABLE gpu_wid
 wide="SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('gpu_wide', 'v', 0)"
 said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; $wide")
 is "$(tail -n 1 <<<"$said")" '50000|2500000000' 'from memory that is lent: the right pairs'
-ok "$(grep -q '[1-9][0-9]* of them by [1-9]' <<<"$said"; echo $?)" 'workers read them' "$said"
+ok "$(grep -q ' [1-9][0-9]* from lent memory' <<<"$said"; echo $?)" 'most rows were taken there' "$said"
 said=$(psql -XqAt 2>&1 <<END
 SELECT count(*) FROM (SELECT set_config('parallel_leader_participation', 'off', false)) AS s;
 CREATE TEMP VIEW wrong AS SELECT id, CASE id WHEN 99999 THEN ARRAY[1::real] ELSE v END AS v FROM gpu_wide;
 SELECT count(*) FROM fasted_self_join('wrong', 'v', 0, id_column => 'id');
-SET statement_timeout = '30ms';
-$wide;
+CREATE TEMP VIEW slow AS SELECT id, v FROM gpu_wide WHERE id <> 99990 OR pg_sleep(60) IS NULL;
+SET statement_timeout = '1s';
+SELECT count(*) FROM fasted_self_join('slow', 'v', 0, id_column => 'id');
 RESET statement_timeout;
 $wide;
 $wide;

@@ -78,6 +78,7 @@ for my $place (sort keys %late)
 		"SET fasted.engine = auto; $limit; $settings; $parallel_join; SET fasted.engine = cpu; $parallel_join");
 	is($out, "2499|2499\n2499|2499", "lent memory, failure in $place: the CPU finds the pairs");
 	like($err, qr/DETAIL:  It was told to fail in $place\./, 'a warning');
+	like($err, qr/ [1-9]\d* from lent memory/, 'the CPU engine takes them so too');
 
 	($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = cuda; $limit; $settings; $parallel_join; SET fasted.engine = cpu; $parallel_join",
@@ -90,16 +91,39 @@ CREATE TABLE with_error AS SELECT * FROM read_in_parallel;
 INSERT INTO with_error VALUES (9999, '{1, 2}');
 VACUUM ANALYZE with_error;
 END
-{
-	my ($status, $out, $err) = $node->psql('postgres',
-		"SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '12kB'; $settings; "
-		. "SELECT count(*) FROM fasted_self_join('with_error', 'v', 0, id_column => 'id'); SELECT 'goes on'",
-		on_error_stop => 0);
-	like($err, qr/ERROR:  vectors have different numbers of dimensions/, 'lent memory, and a row that is wrong');
-	is($out, 'goes on', 'the session goes on');
-}
 
-my ($status, $out, $err) = $node->psql('postgres',
+# In a function the memory goes before the join does, when a transaction or the
+# session ends: the engine must have given it back.
+$node->safe_psql('postgres', <<'END');
+-- more than the workers' memory holds, so that the engine has come when they sleep
+CREATE TABLE large AS SELECT i AS id, array_fill((i / 2)::real, ARRAY[100]) AS v FROM generate_series(1, 60000) AS i;
+CREATE VIEW slow AS SELECT id, v FROM large WHERE id <> 59990 OR pg_sleep(60) IS NULL;
+CREATE FUNCTION join_of(relation regclass) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN count(*) FROM fasted_self_join(relation, 'v', 0, id_column => 'id');
+EXCEPTION WHEN data_exception THEN
+	RETURN sqlerrm;
+END $$;
+END
+my $lent = "SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '12kB'; $settings; "
+  . 'SET parallel_leader_participation = off';
+my ($status, $out, $err) = $node->psql('postgres', "$lent; SELECT join_of('with_error')");
+is($out, 'vectors have different numbers of dimensions', 'lent memory, and a row that is wrong');
+for my $query ("SELECT join_of('slow')", "SELECT count(*) FROM fasted_self_join('slow', 'v', 0, id_column => 'id')")
+{
+	my $session = FastedTest::Session->new($node);
+	my $pid = $session->pid;
+	$session->send("$lent; $query;");
+	ok($node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity "
+		. "WHERE wait_event = 'PgSleep' AND coalesce(leader_pid, pid) = $pid"), "$query: most rows are read");
+	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+	ok(wait_until(sub { !is_alive($pid) }), 'the session is terminated while memory is lent');
+	$session->quit;
+}
+is($node->safe_psql('postgres', "SET fasted.engine = cpu; $parallel_join"), '2499|2499', 'others go on');
+unlike(log_since($node, 0), qr/was terminated by signal|reinitializing/, 'no process crashed');
+
+($status, $out, $err) = $node->psql('postgres',
 	"SET fasted.engine = auto; SET fasted.gpu_memory_limit = '9kB'; $join; SET fasted.engine = cpu; $join",
 	on_error_stop => 0);
 like($err, qr/ERROR:  the GPU reported an error/, 'a pair had gone out: an error, not a second result');
