@@ -82,11 +82,6 @@ def gpu_architectures():
     return f"CUDA_ARCHS={os.environ.get('CUDA_ARCHS', '90a')}"
 
 
-def describe_gpu():
-    """{gpu, driver}; fails where there is none."""
-    return {name: record.machine()[name] for name in ("gpu", "driver")}
-
-
 def describe_machine(server):
     known = record.environment(postgresql=server.psql("SHOW server_version"))
     return {name: known[name] for name in

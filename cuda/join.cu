@@ -5,9 +5,9 @@
  *
  * A row goes to the device once: through one of three small pinned buffers,
  * while the caller fills the next, or straight from the caller's memory, if that
- * was lent.  If all rows fit, start quantises them and
- * the join is one sequence of rounds.  If not, what was staged is dropped after
- * the caller has read it back, and panels.h says which panels come next.
+ * was lent.  If all rows fit, start quantises them and the join is one sequence of
+ * rounds.  If not, what was staged is dropped after the caller has read it back,
+ * and panels.h says which panels come next.
  *
  *-------------------------------------------------------------------------
  */
@@ -173,7 +173,7 @@ Join::grow(uint64_t count)
 	uint64_t	there = filling_->rows;
 	uint64_t	end = there + count;
 
-	if (end <= granted_)
+	if (!full_ && end <= granted_)
 		return count;
 
 	/* As far as the chunk goes, where that fits: to find out takes 10 us. */
@@ -188,7 +188,6 @@ Join::grow(uint64_t count)
 	if (count == 0)
 	{
 		full_ = true;
-		granted_ = 0;
 		return 0;
 	}
 
@@ -198,7 +197,6 @@ Join::grow(uint64_t count)
 	if (error == cudaErrorMemoryAllocation && there > 0)
 	{
 		full_ = true;
-		granted_ = 0;
 		room_ = std::min(room_, shape_.bytes(there));
 		return 0;
 	}
@@ -311,7 +309,7 @@ Join::read_back(uint64_t first_row, size_t nrows, float *rows)
 {
 	if (started_ || first_row + nrows > filling_->rows)
 		fail(FASTED_INTERNAL, "rows that are not staged cannot be read back");
-	check_cuda(cudaStreamSynchronize(upload_), "copying rows to the device");
+	settle();
 	while (nrows > 0)
 	{
 		uint64_t	together;
@@ -334,7 +332,7 @@ Join::choose_panels()
 	uint64_t	low = 1;
 	uint64_t	high = rows_;
 
-	check_cuda(cudaStreamSynchronize(upload_), "copying rows to the device");
+	settle();
 	sides_[0].clear();
 	while (low < high)
 	{

@@ -24,9 +24,9 @@
  * are read from memory of the caller's that was lent before.  That ends the
  * room that stage gave.
  *
- * Rows that do not fit.  When stage (or put) answers FASTED_FULL, the engine holds as
- * many rows as its memory limit allows.  The caller then reads back what it
- * staged (read_back), stores all rows elsewhere, and calls start with the full
+ * Rows that do not fit.  When stage (or put) answers FASTED_FULL, the engine
+ * holds as many rows as its memory limit allows.  The caller then reads back what
+ * it staged (read_back), stores all rows elsewhere, and calls start with the full
  * number of rows.  From then on next may answer FASTED_WANT_ROWS: the caller
  * stages and commits the named range of rows, from first_row on, and calls
  * next again.  The engine chooses the ranges ("panels"), so that only two of
@@ -206,8 +206,9 @@ typedef struct FastedEngine
 	void		(*withdraw) (FastedJoin *join);
 
 	/*
-	 * Takes the first *taken >= 1 of nrows >= 1 rows, tightly packed in lent memory;
-	 * FASTED_OK, or FASTED_FULL with none.  They may still be read until settle.
+	 * Takes the first *taken >= 1 of nrows >= 1 rows, tightly packed in lent
+	 * memory; FASTED_OK, or FASTED_FULL with none.  They may still be read until
+	 * settle.
 	 */
 	FastedStatus (*put) (FastedJoin *join, const float *rows, size_t nrows,
 						 size_t *taken);

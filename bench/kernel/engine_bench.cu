@@ -27,6 +27,10 @@
 #include <vector>
 
 #include "engine.h"
+#include "numbers.h"
+
+using bench::median;
+using bench::split;
 
 extern "C" const FastedEngine *fasted_engine(void);
 
@@ -138,13 +142,6 @@ join_once(const FastedProblem &problem, const std::vector<float> &rows)
 	return run;
 }
 
-double
-median(std::vector<double> values)
-{
-	std::sort(values.begin(), values.end());
-	return values[values.size() / 2];
-}
-
 void
 measure(size_t n, FastedProblem problem, int runs)
 {
@@ -178,7 +175,7 @@ int
 main(int argc, char **argv)
 {
 	FastedProblem problem = {};
-	std::string sizes = "10000,20000,64512,1000000";
+	std::vector<std::string> sizes = {"10000", "20000", "64512", "1000000"};
 	int			runs = 5;
 
 	problem.dimensions = 384;
@@ -187,7 +184,7 @@ main(int argc, char **argv)
 		std::string key = argv[i];
 
 		if (key == "--n")
-			sizes = argv[i + 1];
+			sizes = split(argv[i + 1]);
 		else if (key == "--d")
 			problem.dimensions = (uint32_t) atoi(argv[i + 1]);
 		else if (key == "--runs")
@@ -206,12 +203,7 @@ main(int argc, char **argv)
 	for (const char *name : step_names)
 		printf(" %8s", name);
 	printf(" %8s\n", "sum");
-	while (!sizes.empty())
-	{
-		size_t		comma = std::min(sizes.find(','), sizes.size());
-
-		measure(strtoul(sizes.c_str(), nullptr, 10), problem, runs);
-		sizes = comma < sizes.size() ? sizes.substr(comma + 1) : "";
-	}
+	for (const std::string &n : sizes)
+		measure(strtoul(n.c_str(), nullptr, 10), problem, runs);
 	return 0;
 }

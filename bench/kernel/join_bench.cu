@@ -30,10 +30,13 @@
 #include "choice.h"
 #include "device_rows.cuh"
 #include "join.h"
+#include "numbers.h"
 #include "quantiser.h"
 #include "rounds.h"
 
 using namespace fasted;
+using bench::median;
+using bench::split;
 
 namespace
 {
@@ -49,13 +52,6 @@ struct Options
 	std::string data = "clustered";
 	FILE	   *json = nullptr;
 };
-
-double
-median(std::vector<double> values)
-{
-	std::sort(values.begin(), values.end());
-	return values[values.size() / 2];
-}
 
 /* Seconds of each run. */
 struct Result
@@ -77,22 +73,6 @@ struct GemmRates
 	double		fp16 = 0;
 	double		fp64 = 0;
 };
-
-std::vector<std::string>
-split(const char *text)
-{
-	std::vector<std::string> parts;
-	std::string rest = text;
-
-	while (!rest.empty())
-	{
-		size_t		comma = std::min(rest.find(','), rest.size());
-
-		parts.push_back(rest.substr(0, comma));
-		rest = comma < rest.size() ? rest.substr(comma + 1) : "";
-	}
-	return parts;
-}
 
 uint64_t
 hash_pairs(const FastedBatch &batch)

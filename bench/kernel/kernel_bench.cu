@@ -18,16 +18,12 @@
 #include <cstdlib>
 
 #include "../../test/cuda/join_helper.h"
+#include "numbers.h"
+
+using bench::median;
 
 namespace
 {
-
-double
-median(std::vector<double> values)
-{
-	std::sort(values.begin(), values.end());
-	return values[values.size() / 2];
-}
 
 Rows
 random_rows(uint32_t n, uint32_t d)

@@ -57,7 +57,7 @@ def peers_table(measurements, ours=OURS):
             times = [ratio(measurements, m, ours) if m else None for m in here]
             last = max(i for i, m in enumerate(here) if m) + 1
             rows.append([data, count, name, *(seconds(m["seconds"]) if m else "" for m in here),
-                         "1" if name == ours else over_s(digits(one) for one in times[:last]),
+                         "1" if name == ours else over_s(map(digits, times[:last])),
                          *(over_s(m.get(error) if m else None for m in here[:last]) for error in ("missed", "spurious"))])
     return table(["data", "n", "method", *(f"S = {s}, s" for s in columns), "times ours", "missed", "spurious"], rows)
 
@@ -108,8 +108,8 @@ def section(results):
             "## Beside what people use", "",
             "All rows of the answer, in the client's hands, for each method on the same rows with the same eps; medians of warm calls. A "
             "method that would have taken too long at all rows ran at fewer, and so did ours. \"Times ours\" above 1: we are "
-            "faster. Missed and spurious are unordered pairs against the exact answer; of several S, one after the other. PyTorch, FAISS and scikit-learn begin with the "
-            "rows in the client's memory; \"export\" is the round trip from the table and back into one. "
+            "faster. Missed and spurious are unordered pairs against the exact answer; of several S, one after the other. PyTorch, FAISS "
+            "and scikit-learn begin with the rows in the client's memory; \"export\" is the round trip from the table and back into one. "
             "[What each is](../bench/peers/README.md).", "", peers_table(measurements), ""]
     gemm = timed(measurements, method=GEMM)
     if gemm:

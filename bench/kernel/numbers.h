@@ -1,0 +1,44 @@
+/*-------------------------------------------------------------------------
+ *
+ * numbers.h
+ *	  What the programs here do with numbers: medians, and lists of arguments.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_BENCH_NUMBERS_H
+#define FASTED_BENCH_NUMBERS_H
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace bench
+{
+
+inline double
+median(std::vector<double> values)
+{
+	std::sort(values.begin(), values.end());
+	return values[values.size() / 2];
+}
+
+/* What stands between commas. */
+inline std::vector<std::string>
+split(const char *text)
+{
+	std::vector<std::string> parts;
+	std::string rest = text;
+
+	while (!rest.empty())
+	{
+		size_t		comma = std::min(rest.find(','), rest.size());
+
+		parts.push_back(rest.substr(0, comma));
+		rest = comma < rest.size() ? rest.substr(comma + 1) : "";
+	}
+	return parts;
+}
+
+}								/* namespace bench */
+
+#endif							/* FASTED_BENCH_NUMBERS_H */
