@@ -15,6 +15,9 @@ our @EXPORT = qw(new_node start_node sanitized wait_until thread_count memory_of
   temp_files orphan_segments log_size log_since create_wide_views create_small_table
   create_brute_force is_same_pairs);
 
+# Shared memory from before the test: another server's, perhaps one that was killed.
+my %older_segments = map { $_ => 1 } glob('/dev/shm/PostgreSQL.*');
+
 my $patience = $PostgreSQL::Test::Utils::timeout_default || 180;
 
 # Under a sanitizer: memory and times say nothing.
@@ -92,11 +95,12 @@ sub holds_statistics
 	return read($file, $magic, 4) == 4 && (unpack('L', $magic) ^ 0x0ce26608) < 1024;
 }
 
-# Segments of dynamic shared memory that no process has mapped, but for
-# statistics.
+# Segments of dynamic shared memory, made since the test began, that no process
+# has mapped, but for statistics.
 sub orphan_segments
 {
-	my %orphans = map { $_ => 1 } grep { -o $_ && !holds_statistics($_) } glob('/dev/shm/PostgreSQL.*');
+	my %orphans = map { $_ => 1 }
+	  grep { -o $_ && !$older_segments{$_} && !holds_statistics($_) } glob('/dev/shm/PostgreSQL.*');
 	for my $maps (glob('/proc/[0-9]*/maps'))
 	{
 		open(my $file, '<', $maps) or next;
