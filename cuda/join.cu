@@ -173,14 +173,16 @@ Join::grow(uint64_t count)
 	uint64_t	there = filling_->rows;
 	uint64_t	end = there + count;
 
-	if (!full_ && end <= granted_)
+	if (full_)
+		return 0;
+	if (end <= granted_)
 		return count;
 
 	/* As far as the chunk goes, where that fits: to find out takes 10 us. */
 	end = (end + shape_.chunk_rows() - 1) / shape_.chunk_rows() * shape_.chunk_rows();
-	if (full_ || end > FASTED_MAX_ROWS || shape_.bytes(end) > room_)
+	if (end > FASTED_MAX_ROWS || shape_.bytes(end) > room_)
 	{
-		while (count > 0 && (full_ || shape_.bytes(there + count) > room_))
+		while (count > 0 && shape_.bytes(there + count) > room_)
 			count /= 2;
 		count = std::min<uint64_t>(count, FASTED_MAX_ROWS - there);
 		end = there + count;
