@@ -14,7 +14,7 @@ EXTENSION = fasted
 BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-rows
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
-SETUP_GOALS = demo demo-clean check check-asan check-pg17 gpucheck setup-clean
+SETUP_GOALS = demo demo-clean check check-asan check-cassert check-pg17 gpucheck setup-clean
 
 ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS),$(MAKECMDGOALS)),)
 
@@ -61,7 +61,7 @@ all:
 
 MODULE_big = fasted
 DATA = $(wildcard sql/fasted--*.sql)
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/cpu/*.c)))
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 
 # Distances are equal bit for bit on every machine, so the compiler must not
 # fuse a multiplication and an addition where the source does not say fma().
@@ -95,7 +95,10 @@ include $(PGXS)
 BITCODE_CFLAGS += $(FP_FLAGS)
 
 # Its loops over elements are most of what a row in line costs.
-src/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/read/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
+
+# The version that the library says it has.
+src/fasted.o src/fasted.bc: CPPFLAGS += -DFASTED_VERSION='"$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" fasted.control)"'
 
 include cuda/cuda.mk
 

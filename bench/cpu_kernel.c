@@ -26,8 +26,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../src/engine.h"
-#include "../src/exact_distance.h"
+#include "../src/engine/engine.h"
+#include "../src/engine/exact_distance.h"
 
 #define TILE 480
 

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from record import TOP, GpuMonitor, spread
+from record import TOP, GpuMonitor
 
 KERNEL = TOP / "bench/kernel"
 
@@ -35,18 +35,17 @@ def run(command):
 
 def join_rows(sizes, d, filters, runs, gemm="fp16", data="clustered", selectivity=64):
     """Rows of d dimensions, so many, joined by join_bench, which compares the pairs of all
-    filters: a list of measurements.  gemm: cuBLAS's precisions, at the last size."""
+    filters: (list of measurements, clocks and power).  gemm: cuBLAS's precisions, at the last size."""
     result, clocks = run([build("join_bench"), "--n", ",".join(map(str, sizes)), "--d", d, "--filters", ",".join(filters), "--runs", runs,
                           "--gemm", gemm, "--data", data, "--selectivity", selectivity, "--json"])
-    return [measurement(row, clocks) for row in result["rows"]]
+    return [measurement(row) for row in result["rows"]], {"d": d, "sizes": sizes, **clocks}
 
 
-def measurement(row, clocks):
-    """What join_bench says of a filter at one shape, with times as spread() records them."""
+def measurement(row):
+    """What join_bench says of a filter at one shape; cuBLAS's rates where it ran."""
     device = [a + b for a, b in zip(row["quantise_s"], row["device_s"])]
     kept = ("n", "d", "eps", "filter", "pairs", "candidates", "redone_units", "same_pairs")
-    return {**{name: row[name] for name in kept},
-            "seconds": spread(device), "filter_seconds": spread(row["filter_s"]),
-            "refine_seconds": spread(row["refine_s"]), "quantise_seconds": spread(row["quantise_s"]),
-            "cublas_fp16_tflops": row["cublas_tflops"] or None, "cublas_fp64_tflops": row["cublas_fp64_tflops"] or None,
-            "clocks": clocks}
+    rates = {"cublas_fp16_tflops": row["cublas_tflops"], "cublas_fp64_tflops": row["cublas_fp64_tflops"]}
+    return {**{name: row[name] for name in kept}, "seconds": device, "filter_seconds": row["filter_s"],
+            "refine_seconds": row["refine_s"], "quantise_seconds": row["quantise_s"],
+            **{name: rate for name, rate in rates.items() if rate}}

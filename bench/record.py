@@ -1,12 +1,15 @@
-"""What every benchmark of the evaluation records, and how: environment, spread, JSON.
+"""What every benchmark of the evaluation records, and how: environment, clocks, JSON.
 
 A result file, bench/results/<machine>/<name>.json, has
 
     benchmark      its name
     environment    device, driver, clocks it can reach, versions, revision, date
-    settings       the arguments of the run, the seed among them
-    measurements   a list of objects, one per point or bar; times are objects made
-                   by spread(), in seconds
+    settings       the arguments of the run
+    clocks         where one program measures much: its clocks and power, from GpuMonitor
+    measurements   a list of objects, one per point or bar, each on a line of its own
+
+A time is the list of all its runs, in seconds, in the order in which they ran.  What
+follows from the runs, medians, rates and ratios, is left to whoever reads them.
 
 bench/report/ makes doc/evaluation.md of these files and of nothing else.
 """
@@ -36,13 +39,6 @@ def output(*command):
         return subprocess.run(command, check=True, text=True, capture_output=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-def spread(seconds):
-    """Median, range and all of the repetitions, as every time is recorded."""
-    seconds = list(seconds)
-    return {"median": statistics.median(seconds), "least": min(seconds), "most": max(seconds),
-            "deviation": statistics.stdev(seconds) if len(seconds) > 1 else None, "all": seconds}
 
 
 def gpu():
@@ -105,15 +101,33 @@ def machine_name(env):
     return folder_name(env.get("gpu") or f"{env['processor']} {env['processors']} cores")
 
 
-def write(benchmark, settings, measurements, **more):
-    """Writes the result file and returns its path."""
-    env = environment(**more)
-    path = RESULTS / machine_name(env) / f"{benchmark}.json"
+def text(result):
+    """JSON of an object, a line for each of its entries, and for each entry of these: so a
+    line has one measurement, and two runs can be compared line by line."""
+    def entries(value):
+        if isinstance(value, dict) and value:
+            return "{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(one)}" for key, one in value.items()) + "\n }"
+        if isinstance(value, list) and value:
+            return "[\n" + ",\n".join(f"  {json.dumps(one)}" for one in value) + "\n ]"
+        return json.dumps(value)
+    return "{\n" + ",\n".join(f" {json.dumps(key)}: {entries(value)}" for key, value in result.items()) + "\n}\n"
+
+
+def save(machine, name, result):
+    """Writes a result file of a machine, whose name is that of its folder, and returns its path."""
+    path = RESULTS / machine / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"benchmark": benchmark, "environment": env, "settings": settings,
-                                "measurements": measurements}, indent=1) + "\n")
-    print(f"wrote {path.relative_to(TOP)}", flush=True)
+    path.write_text(text(result))
     return path
+
+
+def write(benchmark, settings, measurements, clocks=None, **more):
+    """Writes what a benchmark of the evaluation measured; more: of the environment."""
+    env = environment(**more)
+    path = save(machine_name(env), benchmark,
+                {"benchmark": benchmark, "environment": env, "settings": settings,
+                 **({"clocks": clocks} if clocks else {}), "measurements": measurements})
+    print(f"wrote {path.relative_to(TOP)}", flush=True)
 
 
 class GpuMonitor:
@@ -141,9 +155,9 @@ class GpuMonitor:
             self.thread.join()
 
     def summary(self):
-        """Median and range over the moments at which the GPU was busy; {} without any."""
+        """{what: [least, median, most]} of the moments at which the GPU was busy; {} without any."""
         busy = [sample for sample in self.samples if sample[2] > 50]
         if not busy:
             return {}
-        return {name: {"median": statistics.median(values), "least": min(values), "most": max(values)}
+        return {name: [min(values), statistics.median(values), max(values)]
                 for name, values in zip(("sm_clock_mhz", "power_w"), zip(*((clock, power) for clock, power, _ in busy)))}

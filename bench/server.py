@@ -1,6 +1,5 @@
 """A private PostgreSQL with the extension, for the benchmarks."""
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -120,8 +119,6 @@ def make_tables(server, n, d, neighbours):
 
 def write_results(name, machine_name, results, text):
     """JSON and a page in bench/results/<machine>/."""
-    folder = record.RESULTS / record.folder_name(machine_name)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
-    (folder / f"{name}.md").write_text(text)
+    path = record.save(record.folder_name(machine_name), name, results)
+    path.with_suffix(".md").write_text(text)
     print(text)

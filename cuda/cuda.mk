@@ -1,4 +1,4 @@
-# The CUDA engine: cuda/*.cu become fasted_cuda.so, a library of its own that
+# The CUDA engine: cuda/*/*.cu become fasted_cuda.so, a library of its own that
 # the extension loads on first use.  Optional: without nvcc the CPU engine alone
 # is built.
 #
@@ -13,8 +13,8 @@ NVCC ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/c
 CUDA_ARCHS ?= 80 86 89 90a
 CUDA_PTX_ARCH ?= $(firstword $(CUDA_ARCHS))
 
-CUDA_SOURCES = $(sort $(wildcard cuda/*.cu))
-CUDA_HEADERS = $(wildcard cuda/*.cuh cuda/*.h cuda/*/*.cuh cuda/*/*.h src/*.h)
+CUDA_SOURCES = $(sort $(wildcard cuda/*/*.cu))
+CUDA_HEADERS = $(wildcard cuda/*/*.cuh cuda/*/*.h src/engine/*.h)
 CUDA_OBJS = $(CUDA_SOURCES:.cu=.cu.o)
 CUDA_LIBRARY = fasted_cuda$(DLSUFFIX)
 
@@ -27,7 +27,7 @@ CUDA_NOTE = CUDA engine: $(NVCC), for compute capability $(CUDA_ARCHS), and PTX 
 CUDA_BUILT = $(CUDA_LIBRARY)
 endif
 
-NVCC_FLAGS = -std=c++17 -O3 -cudart static -I$(srcdir)/src \
+NVCC_FLAGS = -std=c++17 -O3 -cudart static -I$(srcdir)/cuda -I$(srcdir)/src \
 	-Xcompiler -fPIC,-fvisibility=hidden,-Wall,-ffp-contract=off $(CUDA_FLAGS)
 CUDA_GENCODE = $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	-gencode arch=compute_$(CUDA_PTX_ARCH),code=compute_$(CUDA_PTX_ARCH)
@@ -60,4 +60,4 @@ uninstall-cuda:
 
 clean: clean-cuda
 clean-cuda:
-	rm -f $(CUDA_LIBRARY) cuda/*.cu.o
+	rm -f $(CUDA_LIBRARY) cuda/*/*.cu.o

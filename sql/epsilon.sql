@@ -55,8 +55,36 @@ SELECT count(DISTINCT eps) > 1 FROM generate_series(1, 5) AS i, LATERAL fasted_e
 SELECT a.eps_low < b.eps_low AND b.eps_high < a.eps_high
 FROM fasted_epsilon('points', 'v', 64, 1000, 0.99, 1) AS a, fasted_epsilon('points', 'v', 64, 1000, 0.9, 1) AS b;
 
--- almost all pairs: no upper end is known
-SELECT eps_high FROM fasted_epsilon('points', 'v', 2999, 1000, seed => 1);
+-- almost all pairs: a sample knows no upper end, but a lower one
+SELECT s, bool_and(e.eps_high = 'Infinity') AS no_upper_end, bool_and(e.eps_low < e.eps) AS width_below,
+	count(*) FILTER (WHERE truth.eps BETWEEN e.eps_low AND e.eps_high) >= 36 AS enclosed
+FROM unnest('{2990, 2998.5}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS truth,
+	generate_series(1, 40) AS seed, LATERAL fasted_epsilon('points', 'v', s, 100, 0.95, seed) AS e
+GROUP BY s ORDER BY s;
+-- all pairs: the farthest ones of the sample are near enough, for certain
+SELECT bool_and(eps_low <= eps) AS no_less, bool_and(eps_high = 'Infinity') AS no_upper_end
+FROM generate_series(1, 10) AS seed, LATERAL fasted_epsilon('points', 'v', 2999, 200, 0.95, seed);
+-- where the sample has seen enough of the far pairs, it knows one
+SELECT eps_low < eps, eps < eps_high, eps_high < 'Infinity' FROM fasted_epsilon('points', 'v', 2900, 1000, seed => 1);
+
+-- next to no pairs: no lower end either
+SET client_min_messages = error;
+SELECT eps_low, eps_high < 'Infinity' AS upper_end FROM fasted_epsilon('points', 'v', 0.004, 1000, seed => 1);
+RESET client_min_messages;
+
+-- most pairs in a tight cluster of one row in a hundred, of which the sample has about eight
+CREATE TABLE cluster AS
+	SELECT ARRAY(SELECT ((hashint4(i * 4 + k) & 65535) / CASE WHEN i % 100 = 0 THEN 10000.0 ELSE 1.0 END)::real
+				 FROM generate_series(1, 4) AS k) AS v
+	FROM generate_series(1, 10000) AS i;
+SET client_min_messages = error;
+SELECT count(*) FILTER (WHERE truth.eps BETWEEN e.eps_low AND e.eps_high) >= 50 AS enclosed
+FROM fasted_epsilon('cluster', 'v', 0.98) AS truth, generate_series(1, 60) AS seed,
+	LATERAL fasted_epsilon('cluster', 'v', 0.98, 800, 0.95, seed) AS e;
+RESET client_min_messages;
+
+-- arguments by name
+SELECT eps FROM fasted_epsilon(relation => 't', vector_column => 'v', neighbors => 1);
 
 -- too small a sample
 SELECT eps_low < eps, eps < eps_high FROM fasted_epsilon('points', 'v', 0.1, 1000, seed => 1);
@@ -147,5 +175,5 @@ SELECT provolatile, proparallel, proisstrict, prosecdef FROM pg_proc WHERE prona
 
 SET client_min_messages = warning;
 DROP FUNCTION is_exact;
-DROP TABLE t, points, twins, keyless, named, lone CASCADE;
+DROP TABLE t, points, twins, cluster, keyless, named, lone CASCADE;
 DROP VIEW wide;

@@ -17,7 +17,7 @@ COMMENT ON FUNCTION fasted_self_join_support(internal) IS
 -- Not STRICT: id_column may be NULL, and other NULLs get an error, not silence.
 CREATE FUNCTION fasted_self_join(
 	relation regclass,
-	"column" name,
+	vector_column name,
 	eps double precision,
 	id_column name DEFAULT NULL,
 	ordered boolean DEFAULT false,
@@ -32,20 +32,25 @@ COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, name, boo
 
 -- The same for keys of any type with a default btree order; id_type is a NULL
 -- of that type and has no other use.
-CREATE FUNCTION fasted_self_join(
-	id_type anyelement,
+--
+-- A name of its own: were it the same, arguments without a type would fit both.
+-- id_type comes first and has no default: where a function returns columns of a
+-- polymorphic type, the parser looks for that in the arguments as written.
+-- anycompatible: a NULL without a type is a text, and gets an answer about keys.
+CREATE FUNCTION fasted_self_join_typed(
+	id_type anycompatible,
 	relation regclass,
-	"column" name,
+	vector_column name,
 	eps double precision,
 	id_column name DEFAULT NULL,
 	ordered boolean DEFAULT false,
 	self_pairs boolean DEFAULT false)
-RETURNS TABLE (id_a anyelement, id_b anyelement, dist double precision)
-AS 'MODULE_PATHNAME', 'fasted_self_join_any'
+RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision)
+AS 'MODULE_PATHNAME', 'fasted_self_join_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_self_join_support;
 
-COMMENT ON FUNCTION fasted_self_join(anyelement, regclass, name, double precision, name, boolean, boolean) IS
+COMMENT ON FUNCTION fasted_self_join_typed(anycompatible, regclass, name, double precision, name, boolean, boolean) IS
 	'every pair of rows whose vectors are within eps of each other, for keys of any ordered type';
 
 -- The eps with which rows have so many neighbours on average.
@@ -54,8 +59,8 @@ COMMENT ON FUNCTION fasted_self_join(anyelement, regclass, name, double precisio
 -- Not STRICT: sample_rows and seed may be NULL, and other NULLs get an error.
 CREATE FUNCTION fasted_epsilon(
 	relation regclass,
-	"column" name,
-	selectivity double precision,
+	vector_column name,
+	neighbors double precision,
 	sample_rows integer DEFAULT NULL,
 	confidence double precision DEFAULT 0.95,
 	seed bigint DEFAULT NULL,
@@ -71,27 +76,14 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
 COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint) IS
 	'the eps with which rows have so many neighbours on average, estimated from a sample';
 
--- Internal: what parallel workers read, they put into shared memory.  COST is
--- that of detoasting and converting a vector; only the join's own query may call
--- these.
-CREATE FUNCTION fasted_internal_put(key "any", vector "any")
-RETURNS boolean
-AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL SAFE COST 40;
+-- What is not for users; nobody else may look a name up in it.
+CREATE SCHEMA fasted_internal;
 
-COMMENT ON FUNCTION fasted_internal_put("any", "any") IS
-	'internal to fasted_self_join: a parallel worker hands over a row';
+COMMENT ON SCHEMA fasted_internal IS
+	'internal to the extension fasted';
 
-CREATE FUNCTION fasted_internal_call()
-RETURNS bytea
-AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL SAFE;
-
-COMMENT ON FUNCTION fasted_internal_call() IS
-	'internal to fasted_self_join: a parallel worker calls its leader';
-
--- Internal: the joins at work that the current user may know of.
-CREATE FUNCTION fasted_internal_progress(
+-- The joins at work that the current user may know of.
+CREATE FUNCTION fasted_internal.progress(
 	OUT pid integer,
 	OUT datid oid,
 	OUT usesysid oid,
@@ -103,17 +95,17 @@ CREATE FUNCTION fasted_internal_progress(
 	OUT units_total bigint,
 	OUT pairs bigint)
 RETURNS SETOF record
-AS 'MODULE_PATHNAME'
+AS 'MODULE_PATHNAME', 'fasted_internal_progress'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED ROWS 10;
 
-COMMENT ON FUNCTION fasted_internal_progress() IS
-	'internal: what pg_stat_fasted_progress shows';
+COMMENT ON FUNCTION fasted_internal.progress() IS
+	'what pg_stat_fasted_progress shows';
 
 CREATE VIEW pg_stat_fasted_progress AS
 SELECT p.pid, d.datname, pg_catalog.pg_get_userbyid(p.usesysid) AS usename, p.relid,
 	CASE WHEN d.datname = pg_catalog.current_database() THEN p.relid::pg_catalog.regclass END AS relation,
 	p.phase, p.rows_read, p.rows_expected, p.units_done, p.units_total, p.pairs
-FROM fasted_internal_progress() p
+FROM fasted_internal.progress() p
 	LEFT JOIN pg_catalog.pg_database d ON d.oid = p.datid;
 
 COMMENT ON VIEW pg_stat_fasted_progress IS

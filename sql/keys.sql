@@ -15,44 +15,54 @@ SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'big') ORDER BY 1;
 SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'small') ORDER BY 1;
 
 -- any type with an order; id_a < id_b in that order
-SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::int, 't', 'v', 0) ORDER BY 2;
-SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::uuid, 't', 'v', 0, 'u') ORDER BY 2;
-SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::text, 't', 'v', 0, 'name') ORDER BY 2;
-SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::text, 't', 'v', 0, 'vc') ORDER BY 2;
-SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::varchar, 't', 'v', 0, 'vc') ORDER BY 2;
-SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::bpchar, 't', 'v', 0, 'c') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::int, 't', 'v', 0) ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::uuid, 't', 'v', 0, 'u') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::text, 't', 'v', 0, 'name') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::text, 't', 'v', 0, 'vc') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::varchar, 't', 'v', 0, 'vc') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::bpchar, 't', 'v', 0, 'c') ORDER BY 2;
 SET timezone = 'UTC';
-SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::timestamptz, 't', 'v', 0, 'at') ORDER BY 2;
-SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::numeric, 't', 'v', 0, 'num') ORDER BY 2;
-SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::bigint, 't', 'v', 0) ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::timestamptz, 't', 'v', 0, 'at') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::numeric, 't', 'v', 0, 'num') ORDER BY 2;
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::bigint, 't', 'v', 0) ORDER BY 2;
 
 -- the other way round in the table than in key order, and shuffled
 CREATE TABLE shuffled AS SELECT (i * 37) % 101 AS id, ARRAY[i % 10]::real[] AS v FROM generate_series(1, 100) AS i;
 SELECT count(*), bool_and(id_a < id_b), sum(id_a), sum(id_b) FROM fasted_self_join('shuffled', 'v', 0, id_column => 'id');
-SELECT count(*), bool_and(id_a < id_b) FROM fasted_self_join(NULL::text, 't', 'v', 100, 'name');
+SELECT count(*), bool_and(id_a < id_b) FROM fasted_self_join_typed(NULL::text, 't', 'v', 100, 'name');
 SELECT count(*), count(DISTINCT (id_a, id_b)), count(*) FILTER (WHERE id_a < id_b)
 	FROM fasted_self_join('shuffled', 'v', 0, id_column => 'id', ordered => true);
 
 -- a collation of the column
 CREATE TABLE words (w text COLLATE "C" PRIMARY KEY, v real[]);
 INSERT INTO words VALUES ('b', '{1}'), ('A', '{1}'), ('a', '{1}'), ('B', '{1}');
-SELECT * FROM fasted_self_join(NULL::text, 'words', 'v', 0) ORDER BY id_a COLLATE "C", id_b COLLATE "C";
+SELECT * FROM fasted_self_join_typed(NULL::text, 'words', 'v', 0) ORDER BY id_a COLLATE "C", id_b COLLATE "C";
 
 -- domains
 CREATE DOMAIN item_id AS int CHECK (VALUE > 0);
 CREATE TABLE d (id item_id PRIMARY KEY, v real[]);
 INSERT INTO d VALUES (1, '{1}'), (2, '{1}');
 SELECT * FROM fasted_self_join('d', 'v', 0);
-SELECT pg_typeof(id_a), * FROM fasted_self_join(NULL::item_id, 'd', 'v', 0);
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::item_id, 'd', 'v', 0);
 
 -- errors
 SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'u');
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'num');
 \echo :SQLSTATE
-SELECT * FROM fasted_self_join(NULL::uuid, 't', 'v', 0);
+SELECT * FROM fasted_self_join_typed(NULL::uuid, 't', 'v', 0);
 \echo :SQLSTATE
-SELECT * FROM fasted_self_join(NULL::json, 't', 'v', 0, 'j');
+SELECT * FROM fasted_self_join_typed(NULL::json, 't', 'v', 0, 'j');
+\echo :SQLSTATE
+-- a null without a type is a text
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL, 't', 'v', 0, 'name') ORDER BY 2;
+SELECT * FROM fasted_self_join_typed(NULL, 't', 'v', 0, 'u');
+\echo :SQLSTATE
+-- by name in another order, the parser takes an argument for id_type that is not
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(id_type => NULL::int, eps => 0, relation => 't', vector_column => 'v') ORDER BY 2;
+SELECT * FROM fasted_self_join_typed(vector_column => 'v', id_type => NULL::int, relation => 't', eps => 0);
+\echo :SQLSTATE
+SELECT id_a FROM fasted_self_join_typed(vector_column => 'v', id_type => NULL::int, relation => 't', eps => 0) WHERE id_b <> 'x';
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'nothing');
 \echo :SQLSTATE
@@ -80,7 +90,7 @@ SELECT * FROM fasted_self_join('nullable', 'v', 0, id_column => 'id');
 \echo :SQLSTATE
 CREATE TABLE long (id text, v real[]);
 INSERT INTO long VALUES (repeat('x', 1000), '{1}'), (repeat('x', 1000), '{1}');
-SELECT * FROM fasted_self_join(NULL::text, 'long', 'v', 0, 'id');
+SELECT * FROM fasted_self_join_typed(NULL::text, 'long', 'v', 0, 'id');
 \echo :SQLSTATE
 
 DROP TABLE t, shuffled, words, d, two, nullable, long;

@@ -70,6 +70,9 @@ SELECT * FROM fasted_self_join('seq', 'v', 0);
 CREATE TYPE composite AS (id int, v real[]);
 SELECT * FROM fasted_self_join('composite', 'v', 0);
 \echo :SQLSTATE
+CREATE VIEW locking AS SELECT id, v FROM plain FOR UPDATE;
+SELECT * FROM fasted_self_join('locking', 'v', 0, 'id');
+\echo :SQLSTATE
 SELECT * FROM fasted_self_join('altered', 'gone', 0);
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('altered', '........pg.dropped.1........', 0);

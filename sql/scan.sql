@@ -48,10 +48,10 @@ SELECT * FROM fasted_self_join('points', 'v', 3, NULL, true, true)
 SELECT * FROM fasted_self_join('mixed', 'v', 2)
 SELECT * FROM fasted_self_join('mixed', 'v', 2, ordered => true, self_pairs => true)
 SELECT id_a FROM fasted_self_join('mixed', 'v', 2, ordered => true)
-SELECT * FROM fasted_self_join(NULL::text, 'mixed', 'v', 2, 'label')
-SELECT id_b, dist FROM fasted_self_join(NULL::text, 'mixed', 'v', 2, 'label', true, true)
-SELECT * FROM fasted_self_join(NULL::uuid, 'mixed', 'v', 2, id_column => 'u')
-SELECT * FROM fasted_self_join(NULL::int, 'mixed', 'v', 2) WHERE id_a > 100
+SELECT * FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 2, 'label')
+SELECT id_b, dist FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 2, 'label', true, true)
+SELECT * FROM fasted_self_join_typed(NULL::uuid, 'mixed', 'v', 2, id_column => 'u')
+SELECT * FROM fasted_self_join_typed(NULL::int, 'mixed', 'v', 2) WHERE id_a > 100
 SELECT count(*) FROM fasted_self_join('points', 'v', 3)
 SELECT count(*), count(*) + 1 AS n, count(*)::text FROM fasted_self_join('mixed', 'v', 2, ordered => true, self_pairs => true)
 SELECT count(*) FROM fasted_self_join('points', 'v', 3) WHERE dist < 2 AND dist > 1
@@ -110,7 +110,7 @@ SELECT dist FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs =
 SELECT count(*) FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a > id_b
 SELECT count(*) FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a <> id_b
 SELECT count(*) FROM fasted_self_join('mixed', 'v', 3, ordered => true, self_pairs => true) WHERE id_a <= id_b AND dist < 2
-SELECT * FROM fasted_self_join(NULL::text, 'mixed', 'v', 2, 'label', true) WHERE id_a < id_b
+SELECT * FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 2, 'label', true) WHERE id_a < id_b
 SELECT * FROM fasted_self_join('points', 'v', 3) WHERE id_a = 42 OR id_b = 42
 SELECT * FROM fasted_self_join('points', 'v', 3) WHERE id_a % 2 = 0 AND dist < 2.5
 SELECT dist FROM fasted_self_join('points', 'v', 3) WHERE id_a % 2 = 0
@@ -158,7 +158,7 @@ ROLLBACK;
 -- what the plan says
 EXPLAIN (COSTS OFF) SELECT count(*) FROM fasted_self_join('points', 'v', 3) WHERE dist < 2 AND id_a < id_b;
 EXPLAIN (COSTS OFF) SELECT sum(p.dist) FROM fasted_self_join('points', 'v', 3) p WHERE 2 > dist AND id_a % 2 = 0;
-EXPLAIN (COSTS OFF) SELECT dist FROM fasted_self_join(NULL::text, 'mixed', 'v', 3, 'label') p ORDER BY dist * 2;
+EXPLAIN (COSTS OFF) SELECT dist FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 3, 'label') p ORDER BY dist * 2;
 EXPLAIN (COSTS OFF) SELECT eps, dist FROM radius, fasted_self_join('points', 'v', eps) ORDER BY 1;
 EXPLAIN (COSTS OFF) SELECT * FROM radius r JOIN fasted_self_join('points', 'v', 3) p ON p.dist < r.eps;
 CREATE VIEW no_key AS SELECT v FROM points;
@@ -166,6 +166,19 @@ EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_self_join('no_key', 'v', 3, id_colum
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_self_join('no_key', 'v', 3);
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_self_join(NULL, 'v', 3);
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_self_join('points', 'nothing', 3);
+SET fasted.filter = 'fp16';
+EXPLAIN (COSTS OFF, VERBOSE) SELECT p.id_a FROM fasted_self_join('points', 'v', 3) p;
+CREATE TEMP TABLE "of mine" (id int PRIMARY KEY, v real[]);
+EXPLAIN (COSTS OFF, VERBOSE) SELECT count(*) FROM fasted_self_join('"of mine"', 'v', 3);
+RESET fasted.filter;
+SET fasted.engine = 'auto';
+EXPLAIN (COSTS OFF) SELECT count(*) FROM fasted_self_join('points', 'v', 3);
+SET fasted.cuda_library = 'not_built';
+SET fasted.engine = 'cuda';
+EXPLAIN (COSTS OFF) SELECT count(*) FROM fasted_self_join('points', 'v', 3);
+EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_self_join('points', 'v', 3);
+RESET fasted.cuda_library;
+SET fasted.engine = 'cpu';
 
 -- numbers for the planner
 CREATE FUNCTION estimated(query text) RETURNS float8 LANGUAGE plpgsql AS $$
@@ -182,6 +195,51 @@ FROM unnest(ARRAY[20, 60, 200, 800, 'Infinity']::float8[]) AS eps,
 	LATERAL (SELECT count(*) AS n FROM fasted_self_join('square', 'v', eps, id_column => 'id')) AS c,
 	estimated(format('SELECT * FROM fasted_self_join(''square'', ''v'', %L::float8, id_column => ''id'')', eps));
 
+-- the closest pairs, by the recipe of doc/functions.md
+SELECT k, same FROM unnest(ARRAY[1, 10, 125]) AS k,
+	LATERAL (SELECT array_agg(dist) = (SELECT array_agg(dist) FROM (
+		SELECT dist FROM fasted_self_join('square', 'v', 'Infinity', 'id') ORDER BY dist LIMIT k) y) AS same
+	FROM (SELECT dist FROM fasted_self_join('square', 'v', (SELECT eps FROM fasted_epsilon('square', 'v', 0.1)), 'id')
+		ORDER BY dist LIMIT k) x) z;
+
+-- estimates tell nothing about a column to who may not read it
+CREATE FUNCTION numbers(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
+	plan := plan -> 0 -> 'Plan';
+	RETURN concat_ws(' ', plan ->> 'Plan Rows', plan ->> 'Total Cost', plan ->> 'Estimated Pairs');
+END $$;
+CREATE TABLE secret (id int PRIMARY KEY, plain real[], sparse real[], wide real[]);
+INSERT INTO secret SELECT i, ARRAY[i, -i], CASE WHEN i % 4 = 0 THEN ARRAY[i, -i] END, ARRAY(SELECT (i + k)::real FROM generate_series(1, 60) AS k)
+FROM generate_series(1, 1000) AS i;
+CREATE TABLE secured AS TABLE secret;
+ALTER TABLE secured ENABLE ROW LEVEL SECURITY;
+ANALYZE secret, secured;
+CREATE VIEW differing AS
+	SELECT t, eps, count(DISTINCT numbers(format('SELECT * FROM fasted_self_join(%L, %L, %L, ''id'')', t, c, eps))) AS estimates
+	FROM unnest('{secret,secured}'::text[]) AS t, unnest('{1,Infinity}'::float8[]) AS eps, unnest('{plain,sparse,wide}'::text[]) AS c
+	GROUP BY t, eps ORDER BY t, eps;
+ALTER VIEW differing SET (security_invoker);
+CREATE ROLE regress_fasted_stranger;
+CREATE ROLE regress_fasted_reader;
+GRANT SELECT ON differing TO regress_fasted_stranger, regress_fasted_reader;
+GRANT SELECT ON secret, secured TO regress_fasted_reader;
+TABLE differing;
+SET ROLE regress_fasted_reader;
+TABLE differing;
+SET ROLE regress_fasted_stranger;
+TABLE differing;
+SET fasted.scan_node = off;
+TABLE differing;
+RESET fasted.scan_node;
+RESET ROLE;
+GRANT SELECT (plain, wide) ON secret TO regress_fasted_stranger;
+SET ROLE regress_fasted_stranger;
+TABLE differing;
+RESET ROLE;
+
 -- errors are those of the function
 SELECT * FROM fasted_self_join(NULL, 'v', 1);
 SELECT * FROM fasted_self_join('points', 'v', NULL);
@@ -189,8 +247,9 @@ SELECT count(*) FROM fasted_self_join('points', 'v', -1);
 SELECT count(*) FROM fasted_self_join('points', 'nothing', 1);
 SELECT sum(dist) FROM radius, fasted_self_join('points', 'v', eps - 1);
 SELECT * FROM fasted_self_join('no_key', 'v', 1);
-SELECT * FROM fasted_self_join(NULL::int, 'points', 'v', 1);
+SELECT * FROM fasted_self_join_typed(NULL::int, 'points', 'v', 1);
 
-DROP VIEW no_key;
-DROP TABLE points, mixed, radius, square;
-DROP FUNCTION compare, estimated;
+DROP VIEW no_key, differing;
+DROP TABLE points, mixed, radius, square, secret, secured;
+DROP FUNCTION compare, estimated, numbers;
+DROP ROLE regress_fasted_stranger, regress_fasted_reader;

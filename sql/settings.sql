@@ -22,9 +22,9 @@ SELECT * FROM fasted_self_join('t', 'v', 1, ordered => NULL);
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('t', 'v', 1, self_pairs => NULL);
 \echo :SQLSTATE
-SELECT * FROM fasted_self_join(NULL::int, 't', 'v', -1);
+SELECT * FROM fasted_self_join_typed(NULL::int, 't', 'v', -1);
 \echo :SQLSTATE
-SELECT * FROM fasted_self_join(NULL::int, 't', 'v', NULL::float8);
+SELECT * FROM fasted_self_join_typed(NULL::int, 't', 'v', NULL::float8);
 \echo :SQLSTATE
 
 -- the wording is PostgreSQL's
@@ -35,16 +35,32 @@ SET fasted.memory_limit = '1kB';
 SET fasted.cpu_kernel = 'sse2';
 SET fasted.filter = 'fp8';
 SET fasted.gpu_memory_limit = -1;
+SET fasted.gpu_devices = 'first';
+SET fasted.max_threads = -1;
 SET fasted.nonsense = 1;
 \set VERBOSITY default
 
 SELECT name, unit, context, vartype, min_val, max_val, enumvals, boot_val FROM pg_settings
 WHERE name LIKE 'fasted.%' ORDER BY name;
 
--- with a literal that has no type, four arguments can mean either function
+-- literals and parameters without a type find their function
+SELECT count(*) FROM fasted_self_join('t', 'v', '1');
 SELECT count(*) FROM fasted_self_join('t', 'v', '1', 'id');
+SELECT count(*) FROM fasted_self_join('t', 'v', 'Infinity', 'id');
+SELECT count(*) FROM fasted_self_join('t', 'v', '1', 'id', 'true', 'true');
 SELECT count(*) FROM fasted_self_join('t', 'v', '1', id_column => 'id');
 SELECT count(*) FROM fasted_self_join('t', 'v', 1, 'id');
+SELECT count(*) FROM fasted_self_join('t', 'v', 1, 'id'::text);
+PREPARE three AS SELECT count(*) FROM fasted_self_join($1, $2, $3);
+PREPARE four AS SELECT count(*) FROM fasted_self_join($1, $2, $3, $4);
+PREPARE six AS SELECT count(*) FROM fasted_self_join($1, $2, $3, $4, $5, $6);
+PREPARE typed AS SELECT pg_typeof(min(id_a)), count(*) FROM fasted_self_join_typed(NULL::int, $1, $2, $3, $4, $5, $6);
+SELECT name, parameter_types FROM pg_prepared_statements ORDER BY 1;
+EXECUTE three('t', 'v', '1');
+EXECUTE four('t', 'v', '1', 'id');
+EXECUTE six('t', 'v', '1', 'id', 'true', 'true');
+EXECUTE typed('t', 'v', '1', 'id', 'false', 'false');
+DEALLOCATE ALL;
 
 -- the result is the same whatever the settings
 CREATE TABLE result AS SELECT * FROM fasted_self_join('t', 'v', 2);

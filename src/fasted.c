@@ -3,27 +3,36 @@
  * fasted.c
  *	  Entry of the library: what PostgreSQL calls when it loads it.
  *
- * Where a vector goes, and in which file to read about it:
+ * Where a vector goes, and in which folder to read about it:
  *
- *	  heap tuple			reader.c		SELECT id, embedding FROM ... by SPI
- *							parallel_reader.c	by parallel workers
- *	  -> float4 row			vector.c		checked, converted
- *	  -> engine				join.c			staged, or spilled (spill.c)
- *	  -> candidate, pair	cpu/, cuda/		behind engine.h
- *	  -> ids				keys.c			row numbers become ids, in order
- *	  -> tuple				scan_node.h		the scan node that streams
- *							self_join.c		the SQL functions, materialised
+ *	  read/		heap tuple -> float4 row: the query that reads a source, by parallel
+ *				workers too (intake_*), checks and conversion
+ *	  join/		rows -> engine, staged or spilled; engine -> pairs of row numbers; the
+ *				ids of the rows and their order
+ *	  engine/	the border to the engines, and what they share; plain C
+ *	  cpu/		the CPU engine: candidate -> exact pair, by threads; the CUDA engine is
+ *				a library of its own, in the folder cuda beside this one
+ *	  scan/		pairs -> tuples: the plan node that streams and deals to parallel workers
+ *				(outlet_*), the planner's side of it, and the SQL functions themselves
+ *	  epsilon/	fasted_epsilon: a sample, its nearest pairs, an interval
+ *	  session/	settings, interrupts, progress; what differs between server versions
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "fmgr.h"
-#include "guc.h"
-#include "parallel_plan.h"
-#include "scan_node.h"
+#include "read/intake_node.h"
+#include "read/parallel_plan.h"
+#include "scan/scan_node.h"
+#include "session/guc.h"
 
+/* The name and version that pg_get_loaded_modules() shows; the Makefile knows the latter. */
+#ifdef PG_MODULE_MAGIC_EXT
+PG_MODULE_MAGIC_EXT(.name = "fasted",.version = FASTED_VERSION);
+#else
 PG_MODULE_MAGIC;
+#endif
 
 void		_PG_init(void);
 
@@ -32,5 +41,6 @@ _PG_init(void)
 {
 	DefineSettings();
 	InstallPlannerHook();
+	InstallIntakeNode();
 	InstallScanNode();
 }

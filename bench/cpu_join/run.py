@@ -99,7 +99,7 @@ def measure(server, program, n, d, threads, repeats):
                 sgemms[c][form] += one[form]
         print(f"  d = {d}, {r + 1} of {repeats}: join {seconds[0]:.3f} s", flush=True)
     return {"n": n, "d": d, "eps": eps, "pairs": int(pairs), "threads": threads,
-            "neighbours": 2 * int(pairs) / n, "join": joins, "sgemm": list(sgemms.values())}
+            "join": joins, "sgemm": list(sgemms.values())}
 
 
 def measure_nested_loop(server, row, distance):
@@ -123,12 +123,12 @@ def measure_nested_loop(server, row, distance):
 
 
 def summary(row):
-    """Adds medians and ratios."""
+    """Medians and ratios."""
     flop = 2.0 * row["n"] ** 2 * row["d"]
     join = statistics.median(row["join"])
     full = {g["core"]: statistics.median(g["full"]) for g in row["sgemm"]}
     tiled = {g["core"]: statistics.median(g["tiled"]) for g in row["sgemm"]}
-    row["summary"] = {
+    found = {
         "join_seconds": join, "join_gflops": flop / join / 1e9,
         "sgemm_core": min(full, key=full.get),
         "sgemm_full_gflops": flop / min(full.values()) / 1e9,
@@ -137,7 +137,8 @@ def summary(row):
         "over_sgemm_tiled": min(tiled.values()) / join,
     }
     if "nested_loop" in row:
-        row["summary"]["over_nested_loop"] = row["nested_loop"]["seconds"] / join
+        found["over_nested_loop"] = row["nested_loop"]["seconds"] / join
+    return found
 
 
 def table(machine, rows):
@@ -147,7 +148,7 @@ def table(machine, rows):
     lines += ["", "| n | d | pairs | join, s | join, GFLOPS | sgemm, GFLOPS (whole, tiled) | join / sgemm (whole, tiled) "
               "| nested loop, s | join / nested loop |", "|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
-        s = row["summary"]
+        s = summary(row)
         nested = row.get("nested_loop")
         lines.append(
             f"| {row['n']} | {row['d']} | {row['pairs']} | {s['join_seconds']:.3f} "
@@ -177,7 +178,6 @@ def main():
             row = measure(server, program, args.rows, d, args.threads, args.repeats)
             if distance:
                 measure_nested_loop(server, row, distance)
-            summary(row)
             rows.append(row)
 
     write_results("cpu_join", f"{machine['processor']} {machine['processors']} cores",

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "check.h"
-#include "device_memory.h"
-#include "row_table.h"
+#include "device/check.h"
+#include "device/device_memory.h"
+#include "rows/row_table.h"
 
 namespace bench
 {

@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "engine.h"
+#include "engine/engine.h"
 #include "numbers.h"
 
 using bench::median;

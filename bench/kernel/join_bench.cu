@@ -27,12 +27,12 @@
 #include <unistd.h>
 #include <vector>
 
-#include "choice.h"
 #include "device_rows.cuh"
-#include "join.h"
 #include "numbers.h"
-#include "quantiser.h"
-#include "rounds.h"
+#include "rows/quantiser.h"
+#include "schedule/choice.h"
+#include "schedule/join.h"
+#include "schedule/rounds.h"
 
 using namespace fasted;
 using bench::median;

@@ -16,9 +16,9 @@
 #include <functional>
 #include <vector>
 
-#include "device_memory.h"
-#include "filter_mma.cuh"
-#include "join.h"
+#include "device/device_memory.h"
+#include "filter/filter_mma.cuh"
+#include "schedule/join.h"
 
 using namespace fasted;
 

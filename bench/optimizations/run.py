@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import gpu_programs  # noqa: E402
-from record import spread, write  # noqa: E402
+from record import write  # noqa: E402
 
 
 def main():
@@ -23,12 +23,13 @@ def main():
     args = parser.parse_args()
 
     program = gpu_programs.build("switches_bench")
-    measurements = []
+    measurements, clocks = [], []
     for d in args.dimensions:
-        result, clocks = gpu_programs.run([program, args.n, d])
-        measurements += [{"variant": row["variant"], "n": row["n"], "d": row["d"], "seconds": spread(row["filter_s"]),
-                          "clocks": clocks} for row in result["rows"]]
-    write("optimizations", vars(args), measurements)
+        result, meanwhile = gpu_programs.run([program, args.n, d])
+        measurements += [{"variant": row["variant"], "n": row["n"], "d": row["d"], "seconds": row["filter_s"]}
+                         for row in result["rows"]]
+        clocks.append({"d": d, "sizes": [args.n], **meanwhile})
+    write("optimizations", vars(args), measurements, clocks)
 
 
 if __name__ == "__main__":

@@ -50,15 +50,19 @@ def overlap(exact, other, common, n):
     return float(numpy.where(either == 0, 1.0, both / numpy.maximum(either, 1)).mean())
 
 
-def error_statistics(errors, bins=101):
-    """Mean, standard deviation (of all pairs: no sample), largest, and a histogram of errors, which
-    are other minus exact; edges are even, as wide to the left of 0 as to the right."""
+def edges(most, bins):
+    """Of a histogram of errors up to most: even, as wide to the left of 0 as to the right."""
+    return numpy.linspace(-(most or 1.0), most or 1.0, bins + 1)
+
+
+def error_statistics(errors, bins=None):
+    """Mean, standard deviation (of all pairs: no sample) and largest of errors, which are other minus
+    exact; with bins, their histogram between edges(most, bins)."""
     if len(errors) == 0:
         return None
     most = float(numpy.abs(errors).max())
-    edges = numpy.linspace(-(most or 1.0), most or 1.0, bins + 1)
-    return {"pairs": len(errors), "mean": float(errors.mean()), "deviation": float(errors.std()), "most": most,
-            "histogram": {"edges": edges.tolist(), "counts": numpy.histogram(errors, edges)[0].tolist()}}
+    histogram = {"histogram": numpy.histogram(errors, edges(most, bins))[0].tolist()} if bins else {}
+    return {"pairs": len(errors), "mean": float(errors.mean()), "deviation": float(errors.std()), "most": most, **histogram}
 
 
 def each_once(pairs, n):
@@ -66,7 +70,7 @@ def each_once(pairs, n):
     return without_repeats(*sorted_pairs(*pairs[:2], n, pairs[2]))
 
 
-def compare_with(exact, other, n, bins=101):
+def compare_with(exact, other, n, bins=None):
     """compare() of an exact answer that each_once() has sorted, for many others."""
     exact_keys, exact_dist = exact
     keys, dist = sorted_pairs(*other[:2], n, other[2])
@@ -80,7 +84,7 @@ def compare_with(exact, other, n, bins=101):
             "repeated": total - len(keys), "overlap": overlap(exact_keys, keys, keys[right], n), "errors": errors}
 
 
-def compare(exact, other, n, bins=101):
+def compare(exact, other, n, bins=None):
     """{pairs, missed, spurious, repeated, overlap, errors}: other's pairs beside exact's.
 
     exact, other: (a, b, dist or None), numbers of n rows.  repeated: pairs that other has more
@@ -89,6 +93,6 @@ def compare(exact, other, n, bins=101):
     return compare_with(each_once(exact, n), other, n, bins)
 
 
-def compare_answers(exact, other, n, bins=101):
+def compare_answers(exact, other, n, bins=None):
     """compare() of two Answers (answer.py)."""
     return compare((exact.a, exact.b, exact.dist), (other.a, other.b, other.dist), n, bins)

@@ -219,7 +219,9 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(errors["mean"], (0.5 - 0.1) / 2)
         self.assertAlmostEqual(errors["deviation"], 0.3)
         self.assertAlmostEqual(errors["most"], 0.5)
-        self.assertEqual(errors["histogram"]["counts"], [0, 0, 1, 0, 1])
+        self.assertEqual(errors["histogram"], [0, 0, 1, 0, 1])
+        self.assertEqual(compare.edges(errors["most"], 5).round(6).tolist(), [-0.5, -0.3, -0.1, 0.1, 0.3, 0.5])
+        self.assertNotIn("histogram", compare.compare(exact, other, 4)["errors"])
 
     def test_large_numbers_of_rows(self):
         """a n + b beyond 32 bits, from 32-bit arrays."""

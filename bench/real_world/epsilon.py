@@ -5,9 +5,7 @@ SEED = 1                        # so that a run can be repeated
 
 
 def by_server(server, table, selectivity):
-    line = server.psql(f"SELECT eps, eps_low, eps_high FROM fasted_epsilon('{table}', 'v', {selectivity}, seed => {SEED})")
-    eps, low, high = (float(value) for value in line.split("|"))
-    return {"eps": eps, "eps_low": low, "eps_high": high, "eps_source": "fasted_epsilon", "seed": SEED}
+    return float(server.psql(f"SELECT eps FROM fasted_epsilon('{table}', 'v', {selectivity}, seed => {SEED})"))
 
 
 def between(rows, eps):
@@ -18,6 +16,5 @@ def between(rows, eps):
 
 
 def choose(server, table, rows, selectivities):
-    """{S: {eps, eps_source, ...}}; table has the rows (n, d)."""
-    found = {selectivity: by_server(server, table, selectivity) for selectivity in sorted(selectivities)}
-    return {selectivity: {**one, "eps": between(rows, one["eps"])} for selectivity, one in found.items()}
+    """{S: eps}; table has the rows (n, d)."""
+    return {selectivity: between(rows, by_server(server, table, selectivity)) for selectivity in sorted(selectivities)}

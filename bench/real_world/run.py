@@ -41,7 +41,7 @@ from peers import compare, postgres  # noqa: E402
 from peers.answer import Clock, TimeLimit, Unavailable, Unsuitable  # noqa: E402
 from server import gpu_architectures, private_server  # noqa: E402
 
-KEY = ("data", "rows", "selectivity", "method", "output", "call")
+KEY = ("data", "rows", "selectivity", "method", "output")
 TABLE = "items"
 DATA = ["debian-text", "wallpaper-sift", "embedding-512=60000", "gist-like"]
 LARGE_DATA = ["wallpaper-sift", "gist-like", "sift-like=1000000", "tiny-like", "sift-like"]
@@ -52,7 +52,7 @@ class Results:
 
     def __init__(self, args, about):
         self.name = "real_world_large" if args.large else "real_world"
-        self.settings, self.about = vars(args), about
+        self.settings, self.about = {**vars(args), "seed": epsilon.SEED}, about
         self.measurements = self.earlier() if args.add else []
 
     def earlier(self):
@@ -65,11 +65,18 @@ class Results:
             sys.exit(f"{path} is of revision {found['environment']['revision']}: --add would mix two")
         return found["measurements"]
 
-    def add(self, *measurements):
-        new = {tuple(m.get(name) for name in KEY) for m in measurements}
-        self.measurements = [m for m in self.measurements if tuple(m.get(name) for name in KEY) not in new]
-        self.measurements += measurements
+    def add(self, measurement):
+        """In place of an earlier one of the same; what is empty is left out."""
+        def key(m):
+            return tuple(m.get(name) for name in KEY)
+        self.measurements = [m for m in self.measurements if key(m) != key(measurement)]
+        self.measurements.append({name: value for name, value in measurement.items() if value not in (None, {})})
         record.write(self.name, self.settings, self.measurements, **self.about)
+
+
+def first_and_warm(runs):
+    """{call: runs} of a peer: the first call of the process apart from the others, where there are any."""
+    return {"first": runs[:1], "warm": runs[1:]} if len(runs) > 1 else {"first": runs}
 
 
 class Case:
@@ -78,13 +85,13 @@ class Case:
     def __init__(self, run, data, rows, selectivity, eps):
         self.run, self.rows, self.selectivity, self.eps = run, rows, selectivity, eps
         self.key = {"data": data, "rows": len(rows), "selectivity": selectivity}
-        self.about = {**self.key, "dimensions": rows.shape[1], **self.eps}
+        self.about = {**self.key, "dimensions": rows.shape[1], "eps": eps}
         self.pairs_expected = selectivity * len(rows) // 2
         self.exact = self.digest = None
-        print(f"{data}: {len(rows)} x {rows.shape[1]}, S = {selectivity}, eps {self.eps['eps']:.6g}", flush=True)
+        print(f"{data}: {len(rows)} x {rows.shape[1]}, S = {selectivity}, eps {eps:.6g}", flush=True)
 
     def join(self):
-        return ours.join_of(TABLE, self.eps["eps"])
+        return ours.join_of(TABLE, self.eps)
 
     def settings(self, method):
         return self.run.session + ours.METHODS[method][0]
@@ -100,7 +107,7 @@ class Case:
         else:
             self.keep_limit("some")
             some = ours.pairs_of(*call, check.chosen)
-        found = check.compare(some, self.eps["eps"])
+        found = check.compare(some, self.eps)
         print(f"  {'WRONG' if found['missed'] or found['spurious'] else 'right'}: {found['checked_pairs']} pairs of "
               f"{found['checked_rows']} rows, missed {found['missed']}, spurious {found['spurious']}", flush=True)
         self.run.results.add({**self.about, "method": "check in FP64", **found})
@@ -118,7 +125,7 @@ class Case:
         """Missed, spurious, ... of (a, b, dist)."""
         if self.exact is None or len(found[0]) > 2 * self.run.args.compared_pairs:
             return {"pairs": len(found[0])}
-        return compare.compare_with(self.exact, found, len(self.rows), bins=41)
+        return compare.compare_with(self.exact, found, len(self.rows))
 
     def measure(self, method):
         (self.measure_ours if method in ours.METHODS else self.measure_peer)(method)
@@ -162,9 +169,8 @@ class Case:
             times, count = ours.calls(server, settings, output, self.join(), args.limit_seconds, args.repeats)
         if count is not None:
             answer["pairs"] = count
-        common = {**self.about, "method": method, "output": output, "gpu": gpu.summary(),
-                  "parts": self.explain(method, output, min(times["warm"])), **answer}
-        self.run.results.add(*({**common, "call": call, "seconds": record.spread(times[call])} for call in times))
+        self.run.results.add({**self.about, "method": method, "output": output, **answer, "seconds": times,
+                              "parts": self.explain(method, output, min(times["warm"])), "gpu": gpu.summary()})
         print(f"  {method}, {output}: first {min(times['first']):.3f} s, warm {min(times['warm']):.3f} s, "
               f"missed {answer.get('missed')}, spurious {answer.get('spurious')}", flush=True)
         return times
@@ -175,17 +181,15 @@ class Case:
         clock, seconds, parts = Clock(), [], []
         with record.GpuMonitor() as gpu:
             while plan.again(len(seconds), args.repeats + 1, clock.seconds(), args.limit_seconds):
-                answer = join(self.rows, self.eps["eps"], limit_seconds=3 * args.limit_seconds)
+                answer = join(self.rows, self.eps, limit_seconds=3 * args.limit_seconds)
                 seconds.append(answer.seconds)
                 parts.append(answer.parts)
         self.run.after(method)
         result = self.compared((answer.a, answer.b, answer.dist))
-        common = {**self.about, "method": method, "output": "rows", "about": answer.about, "gpu": gpu.summary(), **result}
-        # the first call of the process, where there are more
-        calls = {"warm": slice(1, None), "first": slice(0, 1)} if len(seconds) > 1 else {"first": slice(0, 1)}
-        self.run.results.add(*({**common, "call": call, "seconds": record.spread(seconds[part]),
-                                "parts": {name: record.spread([one[name] for one in parts[part]]) for name in parts[-1]}}
-                               for call, part in calls.items()))
+        self.run.results.add({**self.about, "method": method, "output": "rows", "about": answer.about, **result,
+                              "seconds": first_and_warm(seconds),
+                              "parts": {name: first_and_warm([one[name] for one in parts]) for name in parts[-1]},
+                              "gpu": gpu.summary()})
         print(f"  {method}: {min(seconds):.3f} s, missed {result.get('missed')}, spurious {result.get('spurious')}", flush=True)
 
 
@@ -246,7 +250,7 @@ class Run:
             query = ours.QUERIES["rows"].format(join=case.join())
             return self.server.timed(case.settings(method), query, 2)[1][-1]
         join = self.join_by(method, case.selectivity)
-        return [join(case.rows, case.eps["eps"], limit_seconds=self.args.limit_seconds).seconds for _ in range(2)][-1]
+        return [join(case.rows, case.eps, limit_seconds=self.args.limit_seconds).seconds for _ in range(2)][-1]
 
     def row_counts(self, data, rows):
         """{method: number of rows it runs at}, from pilots at few rows and the middle S."""
@@ -295,7 +299,7 @@ class Run:
         clock.lap("table")
         found = epsilon.choose(self.server, TABLE, rows, selectivities)
         clock.lap("eps")
-        check = Check(rows, self.args.checked_rows, max(eps["eps"] for eps in found.values()))
+        check = Check(rows, self.args.checked_rows, max(found.values()))
         clock.lap("FP64")
         print(f"{data}: {n} rows:", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in clock.parts.items()), flush=True)
         for selectivity, eps in found.items():
@@ -312,7 +316,7 @@ class Run:
             raise TimeLimit(f"{seconds:.0f} s predicted")
         for form, seconds in others.library("torch_join").gemm_floor(rows, limit_seconds=limit).items():
             self.results.add({"data": data, "rows": len(rows), "dimensions": rows.shape[1], "method": "cuBLAS GEMM alone",
-                              "output": form, "call": "warm", "seconds": record.spread(seconds)})
+                              "output": form, "seconds": {"warm": list(seconds)}})
         others.library("torch_join").release()
 
 

@@ -62,8 +62,9 @@ def plot(results):
         return
     fig, axes = figure(height=3)
     axis = axes[0][0]
-    edges = shown["errors"]["histogram"]["edges"]
-    axis.stairs(shown["errors"]["histogram"]["counts"], edges, fill=True)
+    counts, most = shown["errors"]["histogram"], shown["errors"]["most"]
+    width = 2 * most / len(counts)
+    axis.stairs(counts, [i * width - most for i in range(len(counts) + 1)], fill=True)
     axis.set(xlabel="error of the distance, FP16-32 less FP64", ylabel="pairs",
              title=f"{shown['data']}, d = {shown['dimensions']}, S = {shown['selectivity']}")
     save(fig, results.plot("accuracy"))

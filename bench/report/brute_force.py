@@ -5,7 +5,7 @@ FILTERS = {"int8": "INT8 filter", "fp16": "FP16 filter", "fp64": "FP64, no filte
 
 
 def rate(m):
-    return tflops(m["n"], m["d"], m["seconds"]["median"])
+    return tflops(m["n"], m["d"], m["seconds"])
 
 
 def section(results):
@@ -19,7 +19,7 @@ def section(results):
         here = {m["filter"]: m for m in measurements if m["d"] == d}
         any_of = next(iter(here.values()))
         rows.append([d, any_of["n"], *(digits(rate(here[f])) if f in here else "" for f in FILTERS),
-                     digits(any_of["cublas_fp16_tflops"]), digits(any_of["cublas_fp64_tflops"]),
+                     digits(any_of.get("cublas_fp16_tflops")), digits(any_of.get("cublas_fp64_tflops")),
                      digits(published.get(str(d)))])
     same = all(m["same_pairs"] for m in measurements)
     return "\n".join([
@@ -43,7 +43,7 @@ def plot(results):
         points = sorted((m["d"], rate(m)) for m in found["measurements"] if m["filter"] == name)
         axis.plot(*zip(*points), marker="o", markersize=4, label=title)
     for key, title in (("cublas_fp16_tflops", "cuBLAS FP16 products alone"), ("cublas_fp64_tflops", "cuBLAS FP64 products alone")):
-        points = sorted({(m["d"], m[key]) for m in found["measurements"]})
+        points = sorted({(m["d"], m[key]) for m in found["measurements"] if key in m})
         axis.plot(*zip(*points), linestyle="--", color="0.4" if "16" in key else "0.7", label=title)
     axis.set(xscale="log", yscale="log", xlabel="dimensions d", ylabel="TFLOPS (2 n n d / t)")
     axis.set_xticks([64, 256, 1024, 4096], ["64", "256", "1024", "4096"])

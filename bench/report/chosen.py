@@ -1,4 +1,5 @@
 """Measurements of bench/real_world/run.py: chosen, and compared with each other."""
+import statistics
 
 OURS = "fasted cuda"
 GEMM = "cuBLAS GEMM alone"
@@ -44,9 +45,9 @@ def selectivities(measurements):
     return sorted({m["selectivity"] for m in timed(measurements) if "selectivity" in m})
 
 
-def best_call(measurements, **wanted):
-    """The warm call, or the first where there was only one."""
-    return one(measurements, call="warm", **wanted) or one(measurements, call="first", **wanted)
+def usual(m):
+    """The runs that count: the warm calls, or the first where there was only one."""
+    return m["seconds"].get("warm") or m["seconds"]["first"]
 
 
 def peers(measurements, data, rows):
@@ -54,16 +55,16 @@ def peers(measurements, data, rows):
     names = dict.fromkeys(m["method"] for m in timed(measurements, data=data, rows=rows) if m["method"] not in (GEMM, CHECK))
     for name in names:
         for selectivity in sorted({m["selectivity"] for m in timed(measurements, data=data, rows=rows, method=name)}):
-            found = best_call(measurements, data=data, rows=rows, method=name, output="rows", selectivity=selectivity)
+            found = one(measurements, data=data, rows=rows, method=name, output="rows", selectivity=selectivity)
             if found:
                 yield name, found
 
 
 def beside(measurements, m, ours=OURS):
     """Our join inside PostgreSQL that streams the same rows of the same data."""
-    return best_call(measurements, data=m["data"], rows=m["rows"], selectivity=m["selectivity"], method=ours, output="rows")
+    return one(measurements, data=m["data"], rows=m["rows"], selectivity=m["selectivity"], method=ours, output="rows")
 
 
 def ratio(measurements, m, ours=OURS):
     found = beside(measurements, m, ours)
-    return m["seconds"]["median"] / found["seconds"]["median"] if found else None
+    return statistics.median(usual(m)) / statistics.median(usual(found)) if found else None

@@ -1,4 +1,6 @@
 """The leave-one-out study (section 4.3 of the paper, Table 6)."""
+import statistics
+
 from page import PUBLISHED, digits, measured_at, seconds, table, tflops
 
 
@@ -13,11 +15,11 @@ def section(results):
     for d in sorted({m["d"] for m in found["measurements"]}, reverse=True):
         here = [m for m in found["measurements"] if m["d"] == d]
         every = next(m for m in here if m["variant"].startswith("all of"))
-        whole = every["seconds"]["median"]
+        whole = statistics.median(every["seconds"])
         rows = []
         for m in here:
-            row = [m["variant"], digits(1000 * m["seconds"]["median"]), digits(tflops(m["n"], d, m["seconds"]["median"])),
-                   f"{whole / m['seconds']['median']:.2f}"]
+            median = statistics.median(m["seconds"])
+            row = [m["variant"], digits(1000 * median), digits(tflops(m["n"], d, m["seconds"])), f"{whole / median:.2f}"]
             if d == 4096:
                 paper = published.get(m["variant"])
                 row += [digits(paper), f"{paper / published[every['variant']]:.2f}" if paper else ""]

@@ -1,6 +1,10 @@
 """What the sections of the report share: results, numbers, tables, plots."""
+import io
 import json
+import re
+import statistics
 from pathlib import Path
+from xml.etree import ElementTree
 
 TOP = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -20,8 +24,8 @@ class Results:
         return json.loads(path.read_text()) if path.exists() else None
 
     def plot(self, name):
-        """Where a plot of this machine goes, without the suffix."""
-        return self.folder / name
+        """Where a plot of this machine goes."""
+        return self.folder / f"{name}.svg"
 
     def picture(self, name, text):
         """Markdown that shows a plot in doc/."""
@@ -38,8 +42,9 @@ def published(kind, name, selectivity):
     return PUBLISHED[kind].get(name, {}).get(str(selectivity))
 
 
-def tflops(n, d, seconds):
-    return 2.0 * n * n * d / seconds * 1e-12
+def tflops(n, d, runs):
+    """Of the median of some runs."""
+    return 2.0 * n * n * d / statistics.median(runs) * 1e-12
 
 
 def digits(value, count=3):
@@ -56,11 +61,11 @@ def digits(value, count=3):
     return f"{value:.{count - 1}e}"
 
 
-def seconds(spread):
+def seconds(runs):
     """Median and range of a time."""
-    if len(spread["all"]) == 1:
-        return f"{digits(spread['median'])} (once)"
-    return f"{digits(spread['median'])} ({digits(spread['least'])} to {digits(spread['most'])})"
+    if len(runs) == 1:
+        return f"{digits(runs[0])} (once)"
+    return f"{digits(statistics.median(runs))} ({digits(min(runs))} to {digits(max(runs))})"
 
 
 def table(head, rows):
@@ -78,13 +83,48 @@ def measured_at(result):
     return f"Revision {env['revision']}, {env['date']}."
 
 
-def save(figure, path):
-    """PNG and SVG, the same bytes for the same data."""
-    import matplotlib
+def shorter(svg):
+    """The same picture in fewer bytes: without groups that only name things, and in hundredths of a point."""
+    names = {"": "http://www.w3.org/2000/svg", "xlink": "http://www.w3.org/1999/xlink"}
+    for prefix, uri in names.items():
+        ElementTree.register_namespace(prefix, uri)
 
-    matplotlib.rcParams["svg.hashsalt"] = "fasted"
-    figure.savefig(f"{path}.svg", bbox_inches="tight", metadata={"Date": None})
-    figure.savefig(f"{path}.png", bbox_inches="tight", dpi=120, metadata={"Software": None})
+    def flat(element):
+        for child in element:
+            inner = list(flat(child))
+            if child.tag.endswith("}g") and set(child.attrib) <= {"id"}:
+                yield from inner
+            else:
+                child[:] = inner
+                yield child
+
+    def hundredths(found):
+        return f"{round(float(found.group()), 2) + 0:.2f}".rstrip("0").rstrip(".")
+
+    root = ElementTree.fromstring(svg)
+    root[:] = list(flat(root))
+    styles = {f"#{element.get('id')}": element.get("style") for element in root.iter() if element.get("style")}
+    for element in root.iter():
+        # a tick or a marker often says what the shape it uses says
+        if element.get("style") and element.get("style") == styles.get(element.get(f"{{{names['xlink']}}}href")):
+            del element.attrib["style"]
+        for name, value in element.attrib.items():
+            element.attrib[name] = re.sub(r"-?\d+\.\d+", hundredths, " ".join(value.split()))
+        # powers of ten come without a family to fall back on
+        if element.get("style", "").endswith("'DejaVu Sans'"):
+            element.attrib["style"] += ", sans-serif"
+        if (element.get("transform") or "").startswith("rotate(-0 "):
+            del element.attrib["transform"]
+        element.text, element.tail = (element.text or "").strip() or None, "\n"
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def save(figure, path):
+    """SVG, the same bytes for the same data; text stays text."""
+    drawn = io.StringIO()
+    figure.savefig(drawn, format="svg", bbox_inches="tight",
+                   metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    Path(path).write_text(shorter(drawn.getvalue()), encoding="utf-8")
 
 
 def figure(columns=1, width=5.5, height=3.8, **options):
@@ -95,5 +135,6 @@ def figure(columns=1, width=5.5, height=3.8, **options):
     import matplotlib.pyplot
 
     matplotlib.rcParams.update({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3, "axes.spines.top": False,
-                                "axes.spines.right": False, "legend.frameon": False})
+                                "axes.spines.right": False, "legend.frameon": False,
+                                "font.sans-serif": ["DejaVu Sans"], "svg.fonttype": "none", "svg.hashsalt": "fasted"})
     return matplotlib.pyplot.subplots(1, columns, figsize=(width * columns, height), squeeze=False, **options)

@@ -1,8 +1,7 @@
 """End to end on data sets, and beside what people use (section 4.5 of the paper)."""
 import statistics
 
-from chosen import (CHECK, GEMM, LARGE, OURS, best_call, largest, measured, one, peers, ratio, selectivities, shapes,
-                    timed)
+from chosen import CHECK, GEMM, LARGE, OURS, largest, measured, one, peers, ratio, selectivities, shapes, timed, usual
 from page import digits, figure, measured_at, paper_set, published, save, seconds, table, tflops
 
 PARTS = ("read", "wait", "output", "prepare", "filter", "recheck", "device")
@@ -16,19 +15,18 @@ def part(m, name):
 
 def ours_table(measurements, ours=OURS):
     rows = []
-    for m in timed(largest(measurements), method=ours, output="count", call="first"):
-        key = {name: m[name] for name in ("data", "rows", "selectivity")}
-        warm = one(measurements, method=ours, output="count", call="warm", **key)
+    for m in timed(largest(measurements), method=ours, output="count"):
+        first, warm = m["seconds"]["first"], m["seconds"]["warm"]
         paper = published("real_world_seconds", paper_set(m["rows"], m["dimensions"]), m["selectivity"])
-        rows.append([m["data"], m["rows"], m["dimensions"], m["selectivity"], digits(m["eps"], 5), m.get("pairs", ""), seconds(m["seconds"]),
-                     seconds(warm["seconds"]), digits(tflops(m["rows"], m["dimensions"], warm["seconds"]["median"])),
+        rows.append([m["data"], m["rows"], m["dimensions"], m["selectivity"], digits(m["eps"], 5), m.get("pairs", ""), seconds(first),
+                     seconds(warm), digits(tflops(m["rows"], m["dimensions"], warm)),
                      digits(paper), (m.get("parts") or {}).get("distance_filter", "")])
     return table(["data", "n", "d", "S", "eps", "pairs", "first call, s", "warm, s", "warm, TFLOPS", "paper, A100, s", "filter"], rows)
 
 
 def parts_table(measurements):
     rows = []
-    for m in timed(largest(measurements), method=OURS, call="warm", selectivity=S):
+    for m in timed(largest(measurements), method=OURS, selectivity=S):
         if m.get("parts"):
             rows.append([m["data"], m["rows"], m["output"], digits(m["parts"]["total"]), *(part(m, name) for name in PARTS)])
     return table(["data", "n", "output", "total, s", "reading and staging", "waiting for the engine", "output", "quantising",
@@ -56,7 +54,7 @@ def peers_table(measurements, ours=OURS):
             here = [found.get(s) for s in columns]
             times = [ratio(measurements, m, ours) if m else None for m in here]
             last = max(i for i, m in enumerate(here) if m) + 1
-            rows.append([data, count, name, *(seconds(m["seconds"]) if m else "" for m in here),
+            rows.append([data, count, name, *(seconds(usual(m)) if m else "" for m in here),
                          "1" if name == ours else over_s(map(digits, times[:last])),
                          *(over_s(m.get(error) if m else None for m in here[:last]) for error in ("missed", "spurious"))])
     return table(["data", "n", "method", *(f"S = {s}, s" for s in columns), "times ours", "missed", "spurious"], rows)
@@ -66,12 +64,12 @@ def gemm_table(measurements):
     """Products in the form that was fastest."""
     rows = []
     for data, count in shapes(timed(measurements, method=GEMM)):
-        best = min(timed(measurements, method=GEMM, data=data, rows=count), key=lambda m: m["seconds"]["median"])
-        ours = best_call(measurements, data=data, rows=count, method=OURS, output="count", selectivity=S)
+        best = min(timed(measurements, method=GEMM, data=data, rows=count), key=lambda m: statistics.median(usual(m)))
+        ours = one(measurements, data=data, rows=count, method=OURS, output="count", selectivity=S)
         device = ((ours or {}).get("parts") or {}).get("engine_seconds", {}).get("device")
-        gemm = best["seconds"]["median"]
+        gemm = statistics.median(usual(best))
         rows.append([data, count, best["dimensions"], digits(gemm), digits(device), digits(gemm / device if device else None),
-                     digits(ours["seconds"]["median"]) if ours else ""])
+                     digits(statistics.median(usual(ours))) if ours else ""])
     return table(["data", "n", "d", "products alone, s", "our join on the GPU, s", "products / our join", "our whole statement, s"], rows)
 
 
@@ -152,9 +150,8 @@ def losses(results):
 def counted(results):
     """(name, n, d, {"first": [seconds, ...], "warm": ...}) of statements that count, at S: all rows of a set, and the paper's sizes."""
     found = timed(largest(measured(results)), method=OURS, output="count", selectivity=S)
-    for m in timed(found, call="warm"):
-        first = one(found, call="first", data=m["data"], rows=m["rows"])
-        yield m["data"], m["rows"], m["dimensions"], {"first": first["seconds"]["all"], "warm": m["seconds"]["all"]}
+    for m in found:
+        yield m["data"], m["rows"], m["dimensions"], m["seconds"]
 
 
 def plot_counted(axis, results):
@@ -183,7 +180,7 @@ def plot_methods(axis, measurements):
                 continue
             known = name in numbers
             number = numbers.setdefault(name, len(numbers))
-            axis.plot(m["seconds"]["median"], place, "D" if name.startswith("fasted") else "o", markersize=5, color=f"C{number % 10}",
+            axis.plot(statistics.median(usual(m)), place, "D" if name.startswith("fasted") else "o", markersize=5, color=f"C{number % 10}",
                       label=None if known else name, fillstyle="full" if number < 10 else "none")
     axis.set(xscale="log", xlabel="seconds to all pairs in the client")
     axis.set_yticks(range(len(places)), [f"{data}\n{rows}" for data, rows in places], fontsize=8)

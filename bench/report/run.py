@@ -5,7 +5,7 @@
 
 No number on that page is typed by hand: they come from bench/results/<machine>/*.json,
 and the paper's from published.json beside this file.  --check writes nothing and
-fails where the page is not what the results give.  Plots need matplotlib.
+fails where the page is not what the results give.  Plots, in SVG, need matplotlib.
 """
 import argparse
 import sys

@@ -84,24 +84,27 @@ def copy(server):
 
 
 def measure(server, engine, n, d, storage, workers, repeats, with_copy):
+    """A measurement for each number of workers, with the runs of each; COPY, if any, beside the first."""
     make_table(server, n, d, storage)
-    row = {"engine": engine, "n": n, "d": d, "storage": storage, "copy": [],
-           "workers": {w: {"read": [], "ended": [], "worker_rows": []} for w in workers}}
+    about = {"engine": engine, "n": n, "d": d, "storage": storage}
+    times = {w: {**about, "workers": w, "read": [], "ended": [], "worker_rows": []} for w in workers}
+    copied = []
     for w in workers:
         read(server, engine, w, n)
     for r in range(repeats):
         if with_copy:
-            row["copy"].append(copy(server))
+            copied.append(copy(server))
         # who comes first, after COPY, should not always be the same
         turn = r % len(workers)
         for w in workers[turn:] + workers[:turn]:
             seconds, ended, worker_rows = read(server, engine, w, n)
-            row["workers"][w]["read"].append(seconds)
-            row["workers"][w]["ended"].append(ended)
-            row["workers"][w]["worker_rows"].append(worker_rows)
-        print(f"  d = {d}, {storage}, {r + 1} of {repeats}: COPY {row['copy'][-1:]} s, read "
-              + ", ".join(f"{row['workers'][w]['read'][-1]:.3f}" for w in workers), flush=True)
-    return row
+            for name, value in (("read", seconds), ("ended", ended), ("worker_rows", worker_rows)):
+                times[w][name].append(value)
+        print(f"  d = {d}, {storage}, {r + 1} of {repeats}: COPY {copied[-1:]} s, read "
+              + ", ".join(f"{times[w]['read'][-1]:.3f}" for w in workers), flush=True)
+    if copied:
+        times[workers[0]]["copy"] = copied
+    return list(times.values())
 
 
 def table(machine, rows):
@@ -110,17 +113,17 @@ def table(machine, rows):
     lines += [f"- {name}: {value}" for name, value in machine.items()]
     lines += ["", "| n | d | storage | workers | read, s | us a row | rows read by workers | statement, s | COPY, s | COPY / read | one process / read |",
               "|---|---|---|---|---|---|---|---|---|---|---|"]
-    for row in rows:
-        copied = statistics.median(row["copy"]) if row["copy"] else None
-        alone = statistics.median(row["workers"][0]["read"]) if 0 in row["workers"] else None
-        for w, times in row["workers"].items():
-            seconds = statistics.median(times["read"])
-            lines.append(
-                f"| {row['n']} | {row['d']} | {row['storage']} | {w} | {seconds:.3f} ({min(times['read']):.3f} to "
-                f"{max(times['read']):.3f}) | {seconds / row['n'] * 1e6:.2f} | "
-                f"{statistics.median(times['worker_rows']) / row['n']:.0%} | {statistics.median(times['ended']):.3f} "
-                + (f"| {copied:.3f} | {copied / seconds:.1f} " if copied else "| | ")
-                + (f"| {alone / seconds:.1f} |" if alone else "| |"))
+    for m in rows:
+        same = [other for other in rows if all(other[key] == m[key] for key in ("n", "d", "storage"))]
+        copied = next((statistics.median(other["copy"]) for other in same if "copy" in other), None)
+        alone = next((statistics.median(other["read"]) for other in same if other["workers"] == 0), None)
+        seconds = statistics.median(m["read"])
+        lines.append(
+            f"| {m['n']} | {m['d']} | {m['storage']} | {m['workers']} | {seconds:.3f} ({min(m['read']):.3f} to "
+            f"{max(m['read']):.3f}) | {seconds / m['n'] * 1e6:.2f} | "
+            f"{statistics.median(m['worker_rows']) / m['n']:.0%} | {statistics.median(m['ended']):.3f} "
+            + (f"| {copied:.3f} | {copied / seconds:.1f} " if copied else "| | ")
+            + (f"| {alone / seconds:.1f} |" if alone else "| |"))
     return "\n".join(lines) + "\n"
 
 
@@ -144,7 +147,7 @@ def main():
         rows = []
         for d in args.dimensions:
             for storage in args.storage if d >= OUT_OF_LINE_FROM else ["PLAIN"]:
-                rows.append(measure(server, args.engine, args.rows, d, storage, workers, args.repeats, not args.without_copy))
+                rows += measure(server, args.engine, args.rows, d, storage, workers, args.repeats, not args.without_copy)
 
     write_results("rows_in" if args.engine == "cpu" else "rows_in_cuda", f"{machine['processor']} {machine['processors']} cores",
                   {"machine": machine, "rows": rows}, table(machine, rows))

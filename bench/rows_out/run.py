@@ -83,9 +83,10 @@ def measure(server, pairs, threads, chosen, repeats):
     return times
 
 
-def summary(times, pairs, workers):
+def summary(times, pairs):
     median = {name: statistics.median(t) for name, t in times.items()}
-    serial = f"group node, {min(workers)} workers"
+    workers = sorted(int(name.split()[2]) for name in times if name.endswith("workers"))
+    serial = f"group node, {workers[0]} workers" if workers else None
     compared = [(f"{kind}: node / {other}", f"{kind} node", f"{kind} {other}")
                 for kind in ("sum", "ctas") for other in ("table", "materialised")]
     compared += [(f"group: node / {other}", serial, f"group {other}") for other in ("table", "materialised")]
@@ -96,7 +97,8 @@ def summary(times, pairs, workers):
             "ns_per_pair": {name: 1e9 * t / pairs for name, t in median.items() if "limit" not in name}}
 
 
-def table(machine, pairs, result, times):
+def table(machine, pairs, times):
+    result = summary(times, pairs)
     lines = ["# What a row of the result costs", "",
              f"Written by `bench/rows_out/run.py`: {pairs} pairs; medians (least to most).", ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
@@ -126,10 +128,8 @@ def main():
         chosen = {name: case for name, case in cases(args.workers).items() if name.split()[0] in args.only}
         times = measure(server, pairs, args.threads, chosen, args.repeats)
 
-    result = summary(times, pairs, args.workers)
     write_results("rows_out", f"{machine['processor']} {machine['processors']} cores",
-                  {"machine": machine, "pairs": pairs, "times": times, **result},
-                  table(machine, pairs, result, times))
+                  {"machine": machine, "pairs": pairs, "times": times}, table(machine, pairs, times))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@
 #include "cpu_join.h"
 
 static FastedStatus
-cpu_probe(char *reason, size_t size)
+cpu_probe(const char *devices, char *reason, size_t size)
 {
+	(void) devices;
 	if (reason != NULL && size > 0)
 		reason[0] = '\0';
 	return FASTED_OK;
@@ -72,9 +73,35 @@ init_locks(FastedJoin *join)
 		pthread_mutex_init(&join->lock, NULL) == 0 &&
 		pthread_cond_init(&join->work_cond, &attr) == 0 &&
 		pthread_cond_init(&join->free_cond, &attr) == 0 &&
-		pthread_cond_init(&join->out_cond, &attr) == 0;
+		pthread_cond_init(&join->out_cond, &attr) == 0 &&
+		pthread_cond_init(&join->rest_cond, &attr) == 0;
 	pthread_condattr_destroy(&attr);
 	return ok;
+}
+
+/* The processor's own name. */
+static void
+device_name(char *name, size_t size)
+{
+	struct utsname system;
+#if defined(__x86_64__)
+	unsigned	brand[13] = {0};
+	const char *text = (const char *) brand;
+	bool		known = true;
+
+	for (unsigned i = 0; i < 3; i++)
+		known = known && __get_cpuid(0x80000002U + i, &brand[4 * i],
+									 &brand[4 * i + 1], &brand[4 * i + 2],
+									 &brand[4 * i + 3]);
+	if (known)
+	{
+		while (*text == ' ')
+			text++;
+		snprintf(name, size, "%s", text);
+		return;
+	}
+#endif
+	snprintf(name, size, "%s", uname(&system) == 0 ? system.machine : "cpu");
 }
 
 static FastedStatus
@@ -86,6 +113,8 @@ cpu_open(const FastedProblem *problem, FastedJoin **result)
 	*result = NULL;
 	if (join == NULL)
 		return FASTED_OUT_OF_MEMORY;
+	/* the memory of this join comes after that of the last one, not beside it */
+	release_wait();
 	if (!init_locks(join))
 	{
 		free(join);
@@ -94,7 +123,9 @@ cpu_open(const FastedProblem *problem, FastedJoin **result)
 	*result = join;
 	join->problem = *problem;
 	status = check_problem(join);
-	join->problem.kernel = NULL;	/* the caller's string need not live on */
+	/* the caller's strings need not live on */
+	join->problem.kernel = join->problem.devices = NULL;
+	device_name(join->device, sizeof(join->device));
 	if (FASTED_FAILED(status))
 		return status;
 
@@ -325,12 +356,13 @@ take_back(FastedJoin *join)
  * FASTED_AGAIN, or FASTED_DONE for the round.
  */
 static FastedStatus
-wait_for_block(FastedJoin *join, const struct timespec *deadline)
+wait_for_block(FastedJoin *join, int timeout_ms, const struct timespec *deadline)
 {
 	FastedStatus status = FASTED_OK;
 	int			rc = 0;
 
 	pthread_mutex_lock(&join->lock);
+	cpu_rest_after(join, CALLER_AWAY_MS + (uint64_t) (timeout_ms > 0 ? timeout_ms : 0));
 	take_back(join);
 	while ((join->handed_out = pair_pool_pop(&join->pool)) == NULL)
 	{
@@ -367,7 +399,7 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 		if (join->wanted && ask_for_rows(join, batch))
 			return FASTED_WANT_ROWS;
 
-		status = wait_for_block(join, &deadline);
+		status = wait_for_block(join, timeout_ms, &deadline);
 		if (status == FASTED_OK)
 		{
 			batch->pairs = join->handed_out->pairs;
@@ -379,29 +411,12 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	}
 }
 
-/* The processor's own name. */
 static void
-device_name(char *name, size_t size)
+cpu_pause(FastedJoin *join)
 {
-	struct utsname system;
-#if defined(__x86_64__)
-	unsigned	brand[13] = {0};
-	const char *text = (const char *) brand;
-	bool		known = true;
-
-	for (unsigned i = 0; i < 3; i++)
-		known = known && __get_cpuid(0x80000002U + i, &brand[4 * i],
-									 &brand[4 * i + 1], &brand[4 * i + 2],
-									 &brand[4 * i + 3]);
-	if (known)
-	{
-		while (*text == ' ')
-			text++;
-		snprintf(name, size, "%s", text);
-		return;
-	}
-#endif
-	snprintf(name, size, "%s", uname(&system) == 0 ? system.machine : "cpu");
+	pthread_mutex_lock(&join->lock);
+	cpu_rest_after(join, PAUSE_MS);
+	pthread_mutex_unlock(&join->lock);
 }
 
 static void
@@ -417,7 +432,7 @@ cpu_stats(const FastedJoin *join, FastedStats *stats)
 	stats->filter_sampled = atomic_load(&open_join->filter_sampled);
 	stats->sampled_candidates = atomic_load(&open_join->sampled_candidates);
 	stats->sampled_pairs = atomic_load(&open_join->sampled_pairs);
-	device_name(stats->device, sizeof(stats->device));
+	memcpy(stats->device, join->device, sizeof(stats->device));
 	if (join->kernel != NULL)
 		snprintf(stats->kernel, sizeof(stats->kernel), "%s", join->kernel->name);
 	stats->threads = join->nthreads;
@@ -446,6 +461,7 @@ cpu_close(FastedJoin *join)
 	if (join == NULL)
 		return;
 	cpu_stop_workers(join);
+	join->memory.release = release_begin();
 	pair_pool_free(&join->pool, &join->memory);
 	for (int i = 0; i < 2; i++)
 		cpu_slot_free(join, &join->slots[i]);
@@ -453,10 +469,12 @@ cpu_close(FastedJoin *join)
 					 &join->memory);
 	fasted_cpu_unmap(join->int8_centre, join->problem.dimensions * sizeof(float),
 					 &join->memory);
+	pthread_cond_destroy(&join->rest_cond);
 	pthread_cond_destroy(&join->out_cond);
 	pthread_cond_destroy(&join->free_cond);
 	pthread_cond_destroy(&join->work_cond);
 	pthread_mutex_destroy(&join->lock);
+	release_end(join->memory.release);
 	free(join);
 }
 
@@ -474,6 +492,7 @@ static const FastedEngine cpu_engine = {
 	.read_back = cpu_read_back,
 	.start = cpu_start,
 	.next = cpu_next,
+	.pause = cpu_pause,
 	.stats = cpu_stats,
 	.last_error = cpu_last_error,
 	.close = cpu_close,

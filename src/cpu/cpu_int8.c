@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../int8_form.h"
+#include "../engine/int8_form.h"
 #include "cpu_join.h"
 
 /* Rows that show whether all are small integers; and that the scale is from. */
@@ -279,6 +279,8 @@ cpu_int8_pack(Worker *worker, const Slot *slot, size_t sliver,
 		Int8Sums	sums = {0};
 		int32_t		threshold = FASTED_INT8_PADDING;
 
+		if (cpu_stopping(join))
+			return;
 		if (rows[r] != NULL)
 		{
 			int8->transform(&join->transform, rows[r], worker->image);

@@ -4,7 +4,9 @@
  *	  One join of the CPU engine, and who does what in it.
  *
  *	  cpu_engine.c	the engine's interface: rows in, pairs out, panels
+ *	  release.c		memory goes back, beside other work
  *	  cpu_setup.c	what a join will hold: threads, blocks, memory
+ *	  processors.c	how many threads there should be
  *	  cpu_workers.c	threads and the phases of a round
  *	  cpu_pack.c	centre, scale; packed rows and thresholds in FP32
  *	  cpu_int8.c	the same in INT8
@@ -30,14 +32,22 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "../engine.h"
-#include "../tile_order.h"
+#include "../engine/engine.h"
+#include "../engine/tile_order.h"
 #include "cpu_kernel.h"
 #include "pair_pool.h"
 #include "row_store.h"
 
 /* Rows looked at to find the centre and the scale. */
 #define SAMPLE_ROWS 64
+
+/*
+ * How long workers go on after the caller's last call: after pause, which is long
+ * enough for callers that come in quick turns, such as the loops of PL/pgSQL; and
+ * without it, where nobody told us that pairs are not wanted for now.
+ */
+#define PAUSE_MS 25
+#define CALLER_AWAY_MS 1000
 
 /* One side of a tile: packed rows, and a threshold each; no row reaches padding's. */
 typedef struct Operand
@@ -107,13 +117,14 @@ typedef struct Worker
 
 	PairBlock  *block;			/* being filled, or NULL */
 	uint64_t	candidates;		/* of the strip at work */
-	uint64_t	pairs;
+	uint64_t	counted;		/* pairs of it, where they are not handed out */
 } Worker;
 
 struct FastedJoin
 {
 	FastedProblem problem;
 	const CpuKernel *kernel;
+	char		device[96];		/* the processor's name */
 	char		error[256];
 	bool		failed;
 
@@ -165,6 +176,8 @@ struct FastedJoin
 	pthread_cond_t work_cond;	/* a phase begins */
 	pthread_cond_t free_cond;	/* a block was drained */
 	pthread_cond_t out_cond;	/* a block is filled, or the round is over */
+	pthread_cond_t rest_cond;	/* the caller is back */
+	int			resting;		/* workers that wait for it */
 	Phase		phase;
 	uint64_t	phase_number;
 	int			at_work;		/* workers that have not finished the phase */
@@ -177,6 +190,7 @@ struct FastedJoin
 
 	/* Read and written without the lock. */
 	atomic_bool stop;
+	_Atomic uint64_t rest_at;	/* from then on workers rest; see cpu_now */
 	_Atomic uint64_t next_claim;	/* of the phase */
 	_Atomic uint64_t candidates;
 	_Atomic uint64_t pairs;
@@ -202,6 +216,8 @@ extern FastedStatus cpu_start_workers(FastedJoin *join);
 extern void cpu_stop_workers(FastedJoin *join);
 extern void cpu_begin_round(FastedJoin *join);
 extern uint64_t cpu_now(void);
+extern void cpu_rest_after(FastedJoin *join, uint64_t ms);
+extern void cpu_rest(FastedJoin *join);
 
 /* Dimensions of rows in INT8. */
 static inline uint32_t
@@ -221,6 +237,17 @@ static inline bool
 cpu_stopping(const FastedJoin *join)
 {
 	return atomic_load_explicit(&join->stop, memory_order_relaxed);
+}
+
+/*
+ * Between pieces of work of some milliseconds at most; now is cpu_now.  Waits
+ * where the caller has not asked for pairs for a while.
+ */
+static inline void
+cpu_rest_if_alone(FastedJoin *join, uint64_t now)
+{
+	if (now >= atomic_load_explicit(&join->rest_at, memory_order_relaxed))
+		cpu_rest(join);
 }
 
 static inline uint64_t

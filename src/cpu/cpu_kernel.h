@@ -16,6 +16,7 @@
 #ifndef FASTED_CPU_KERNEL_H
 #define FASTED_CPU_KERNEL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,6 +72,7 @@ typedef struct PackSliver
 	const PackLayout *layout;
 	size_t		sliver;			/* its number */
 	float	   *packed;			/* of the whole set */
+	const atomic_bool *stop;	/* true: leave it unfinished; NULL: never */
 	double		norm2[FASTED_MAX_WIDTH];
 	double		error2[FASTED_MAX_WIDTH];
 } PackSliver;

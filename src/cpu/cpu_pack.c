@@ -18,7 +18,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "../filter_bound.h"
+#include "../engine/filter_bound.h"
+#include "../engine/spread_row.h"
 #include "cpu_join.h"
 
 /* Coordinates that are claimed at once while the centre is computed. */
@@ -56,7 +57,7 @@ cpu_sample_count(const FastedJoin *join, uint32_t coordinates, uint32_t least,
 const float *
 cpu_sample_row(const RowStore *rows, uint32_t s, uint32_t count)
 {
-	return row_store_row(rows, rows->rows * s / count);
+	return row_store_row(rows, fasted_spread_row(s, count, (uint32_t) rows->rows));
 }
 
 /* The mean of the middle half of some values, which this sorts. */
@@ -95,6 +96,7 @@ cpu_centre(Worker *worker)
 	{
 		uint32_t	end = d - first < CENTRE_STEP ? d : first + CENTRE_STEP;
 
+		cpu_rest_if_alone(join, cpu_now());
 		for (uint32_t k = first; k < end; k++)
 		{
 			uint32_t	finite = 0;
@@ -178,6 +180,7 @@ pack_fp32(FastedJoin *join, const Slot *slot, size_t sliver,
 		.layout = &slot->layout,
 		.sliver = sliver,
 		.packed = slot->packed,
+		.stop = &join->stop,
 	};
 	float	   *threshold = (float *) slot->threshold + sliver * kernel->width;
 	bool		wild[FASTED_MAX_WIDTH] = {false};
@@ -239,6 +242,7 @@ cpu_pack(Worker *worker)
 
 	while ((first = cpu_claim(join) * PACK_CLAIM) < slivers)
 	{
+		cpu_rest_if_alone(join, cpu_now());
 		for (uint64_t s = first; s < first + PACK_CLAIM && s < slivers; s++)
 		{
 			if (cpu_stopping(join))

@@ -5,19 +5,15 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <math.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "../filter_bound.h"
+#include "../engine/filter_bound.h"
 #include "cpu_join.h"
+#include "processors.h"
 
 /* Pairs of a block, when memory allows; blocks for few threads. */
 #define BLOCK_PAIRS 4096
@@ -50,18 +46,6 @@ cpu_fail(FastedJoin *join, FastedStatus status, const char *format,...)
 	va_end(args);
 	join->failed = true;
 	return status;
-}
-
-static int
-allowed_cpus(void)
-{
-	cpu_set_t	set;
-	long		online;
-
-	if (sched_getaffinity(0, sizeof(set), &set) == 0)
-		return CPU_COUNT(&set);
-	online = sysconf(_SC_NPROCESSORS_ONLN);
-	return online > 0 ? (int) online : 1;
 }
 
 /* Half of the machine, unless the caller sets a limit. */
@@ -168,7 +152,9 @@ cpu_plan_memory(FastedJoin *join)
 	join->may_use_int8 = may_use_int8(join);
 	join->slice = slice_length(join->kernel, join->problem.dimensions);
 	if (threads <= 0)
-		threads = allowed_cpus();
+		threads = fasted_processors();
+	if (join->problem.max_threads > 0 && threads > join->problem.max_threads)
+		threads = join->problem.max_threads;
 	if (threads > MAX_THREADS)
 		threads = MAX_THREADS;
 	per_thread = worker_bytes(join);

@@ -80,6 +80,8 @@ filter_block(Worker *worker, const Slot *slot_a, const Slot *slot_b,
 
 	for (uint32_t k = 0; k < words; k += slice)
 	{
+		if (k > 0)
+			cpu_rest_if_alone(join, cpu_now());
 		sweep.depth = words - k < slice ? words - k : slice;
 		sweep.first = k == 0;
 		sweep.last = k + sweep.depth == words;
@@ -129,6 +131,7 @@ flush_block(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 
+	atomic_fetch_add(&join->pairs, worker->block->npairs);
 	pthread_mutex_lock(&join->lock);
 	pair_pool_push(&join->pool, worker->block);
 	worker->block = NULL;
@@ -164,7 +167,6 @@ emit_pair(Worker *worker, uint32_t a, uint32_t b, double dist)
 	pair->a = a;
 	pair->b = b;
 	pair->dist = dist;
-	worker->pairs++;
 	if (worker->block->npairs == worker->join->pool.block_pairs)
 		flush_block(worker);
 	return true;
@@ -241,6 +243,16 @@ row_repeats(const Worker *worker, uint32_t c)
 		worker->list[c + WIDEN_FROM - 1].row == worker->list[c].row;
 }
 
+/* A pair of the result, handed out or counted; false when the join is being closed. */
+static bool
+take_pair(Worker *worker, uint32_t a, uint32_t b, double dist)
+{
+	if (worker->join->problem.output == FASTED_OUTPUT_PAIRS)
+		return emit_pair(worker, a, b, dist);
+	worker->counted++;
+	return true;
+}
+
 /* Rechecks the list and empties it; false when the join is being closed. */
 static bool
 refine_list(Worker *worker, const Strip *strip)
@@ -252,6 +264,7 @@ refine_list(Worker *worker, const Strip *strip)
 	uint32_t	d = join->problem.dimensions;
 	int			wide = -1;		/* the row that was widened last */
 
+	cpu_rest_if_alone(join, cpu_now());
 	for (uint32_t c = 0; c < PREFETCH_AHEAD; c++)
 		prefetch_candidate(worker, strip, c);
 	for (uint32_t c = 0; c < worker->listed; c++)
@@ -272,7 +285,7 @@ refine_list(Worker *worker, const Strip *strip)
 		dist = pair.row == wide ? kernel->distance_wide(worker->wide, y, d)
 			: kernel->distance(x, y, d);
 		if (dist <= join->problem.eps &&
-			!emit_pair(worker, (uint32_t) (first_a + pair.row),
+			!take_pair(worker, (uint32_t) (first_a + pair.row),
 					   (uint32_t) (first_b + pair.col), dist))
 			return false;
 		if (cpu_stopping(join))
@@ -310,8 +323,8 @@ count_strip(Worker *worker, uint64_t filter_ns, uint64_t refine_ns)
 	atomic_fetch_add(&join->filter_ns, filter_ns);
 	atomic_fetch_add(&join->refine_ns, refine_ns);
 	atomic_fetch_add(&join->candidates, worker->candidates);
-	atomic_fetch_add(&join->pairs, worker->pairs);
-	worker->candidates = worker->pairs = 0;
+	atomic_fetch_add(&join->pairs, worker->counted);
+	worker->candidates = worker->counted = 0;
 }
 
 /* Strips until there are no more. */
@@ -332,6 +345,7 @@ cpu_join_units(Worker *worker)
 
 		if (!locate_strip(join, claim, &strip))
 			continue;
+		cpu_rest_if_alone(join, cpu_now());
 		begin = cpu_now();
 		cpu_filter_strip(worker, join->slot_a, join->slot_b, &strip);
 		filtered = cpu_now();

@@ -28,6 +28,30 @@ cpu_now(void)
 	return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
 }
 
+/*
+ * Workers rest when so many milliseconds have gone by, unless this is called
+ * again; those that do so now go on.  With the lock held.
+ */
+void
+cpu_rest_after(FastedJoin *join, uint64_t ms)
+{
+	atomic_store(&join->rest_at, cpu_now() + ms * UINT64_C(1000000));
+	if (join->resting > 0)
+		pthread_cond_broadcast(&join->rest_cond);
+}
+
+/* Waits until the caller is back, or closes the join. */
+void
+cpu_rest(FastedJoin *join)
+{
+	pthread_mutex_lock(&join->lock);
+	join->resting++;
+	while (!cpu_stopping(join) && cpu_now() >= atomic_load(&join->rest_at))
+		pthread_cond_wait(&join->rest_cond, &join->lock);
+	join->resting--;
+	pthread_mutex_unlock(&join->lock);
+}
+
 /* With the lock held. */
 static void
 begin_phase(FastedJoin *join, Phase phase)
@@ -144,6 +168,7 @@ cpu_begin_round(FastedJoin *join)
 	join->order.triangle = self;
 	join->round_over = false;
 	join->round_start = cpu_now();
+	cpu_rest_after(join, CALLER_AWAY_MS);
 	if (self)
 	{
 		memset(join->sample_peak, 0, sizeof(join->sample_peak));
@@ -253,6 +278,7 @@ cpu_stop_workers(FastedJoin *join)
 	atomic_store(&join->stop, true);
 	pthread_cond_broadcast(&join->work_cond);
 	pthread_cond_broadcast(&join->free_cond);
+	pthread_cond_broadcast(&join->rest_cond);
 	pthread_mutex_unlock(&join->lock);
 
 	for (int i = 0; i < join->nthreads; i++)

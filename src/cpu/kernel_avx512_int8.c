@@ -14,7 +14,7 @@
 
 #if defined(__x86_64__)
 
-#include "../int8_form.h"
+#include "../engine/int8_form.h"
 #include "tile_avx512.h"
 
 #define KERNEL(name) name##_avx512_int8

@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "../exact_distance.h"
+#include "../engine/exact_distance.h"
 #include "cpu_kernel.h"
 #include "pack_body.h"
 

@@ -88,6 +88,9 @@ pack_sliver(PackSliver *job, const uint32_t width)
 		float	   *out = job->packed
 			+ pack_offset(layout, width, job->sliver, first);
 
+		/* the first sliver may bring a new large page with each slice */
+		if (job->stop != NULL && atomic_load_explicit(job->stop, memory_order_relaxed))
+			return;
 		for (uint32_t k = 0; k < depth; k += PACK_STEP)
 		{
 			uint32_t	count = depth - k < PACK_STEP ? depth - k : PACK_STEP;

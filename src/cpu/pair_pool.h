@@ -16,7 +16,7 @@
 #ifndef FASTED_PAIR_POOL_H
 #define FASTED_PAIR_POOL_H
 
-#include "../engine.h"
+#include "../engine/engine.h"
 #include "row_store.h"
 
 typedef struct PairBlock

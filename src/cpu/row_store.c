@@ -88,7 +88,7 @@ fasted_cpu_unmap(void *memory, size_t size, MemoryCount *count)
 		return;
 	size = real_size(size);
 	if (size >= MAP_FROM)
-		munmap(memory, size);
+		release_memory(count->release, memory, size);
 	else
 		free(memory);
 	count->bytes -= size;

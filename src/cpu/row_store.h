@@ -13,11 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "release.h"
+
 /* What a join holds: every large piece of memory is counted here. */
 typedef struct MemoryCount
 {
 	uint64_t	bytes;
 	uint64_t	peak;
+	Release    *release;		/* where mapped memory goes; NULL: it is unmapped */
 } MemoryCount;
 
 /*

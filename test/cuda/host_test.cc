@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "../../cuda/panels.h"
-#include "../../cuda/wgmma_runs.h"
-#include "../../cuda/work_queue.h"
+#include "filter/wgmma_runs.h"
+#include "filter/work_queue.h"
+#include "schedule/panels.h"
 #include "tap.h"
 
 using namespace fasted;

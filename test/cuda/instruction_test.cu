@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "ptx.h"
+#include "ptx/ptx.h"
 #include "tap.h"
 
 constexpr double kStepError = 44.0 / 16777216.0;	/* as in cuda/quantise.cu */

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "engine.h"
-#include "join.h"
+#include "engine/engine.h"
 #include "oracle.h"
+#include "schedule/join.h"
 
 extern "C" const FastedEngine *fasted_engine(void);
 
@@ -160,6 +160,23 @@ run_join(const Rows &rows, const FastedProblem &problem)
 
 	outcome.pairs = std::move(pairs);
 	return outcome;
+}
+
+/* Does the engine count as many pairs as it handed out, and hand out none then? */
+inline bool
+counts_alike(const Rows &rows, FastedProblem problem, const Outcome &outcome, std::string *why)
+{
+	problem.output = FASTED_OUTPUT_COUNT;
+
+	Outcome		counted = run_join(rows, problem);
+
+	if (counted.status == FASTED_OK && counted.pairs.empty()
+		&& counted.stats.pairs == outcome.pairs.size())
+		return true;
+	*why = std::to_string(counted.stats.pairs) + " pairs counted of "
+		+ std::to_string(outcome.pairs.size()) + ", " + std::to_string(counted.pairs.size())
+		+ " handed out meanwhile " + counted.error;
+	return false;
 }
 
 /* Is the result what the distances say, bit for bit?  "why" says what is not. */

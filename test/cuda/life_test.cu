@@ -3,7 +3,7 @@
  * life_test.cu
  *	  Joins that end early, run beside others, lack memory, or lose the device.
  *
- *	life_test				closed early, four at once, bad options, a fork
+ *	life_test				closed early, four at once, bad options, devices by name, a fork
  *	life_test --crowded		hardly any device memory left
  *	life_test --fault		the device fails
  *	life_test --large		FP16 and FP64 filters against each other
@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 
 #include "cases.h"
@@ -92,7 +93,7 @@ test_life()
 	{
 		char		reason[300];
 
-		_exit(fasted_engine()->probe(reason, sizeof(reason)) == FASTED_NO_DEVICE
+		_exit(fasted_engine()->probe(nullptr, reason, sizeof(reason)) == FASTED_NO_DEVICE
 			  && strstr(reason, "forked") ? 0 : 1);
 	}
 
@@ -100,6 +101,108 @@ test_life()
 
 	waitpid(child, &status, 0);
 	tap::ok(status == 0, "a forked process is told so");
+}
+
+/* As nvidia-smi -L writes it. */
+std::string
+uuid_of(int device)
+{
+	cudaDeviceProp properties;
+	std::string text = "GPU-";
+
+	cudaGetDeviceProperties(&properties, device);
+	for (int i = 0; i < 16; i++)
+	{
+		char		byte[4];
+
+		snprintf(byte, sizeof(byte), "%02x", (unsigned char) properties.uuid.bytes[i]);
+		text += (i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "") + std::string(byte);
+	}
+	return text;
+}
+
+/* Does a join with this list of devices run, and on that one? */
+bool
+join_runs_on(const std::string &names, int device, std::string *error)
+{
+	Rows		rows = normal_rows(900, 33, 52);
+	FastedProblem problem = problem_of(INFINITY, modes[0]);
+	Outcome		outcome;
+	int			current = -1;
+
+	problem.devices = names.c_str();
+	cudaSetDevice(0);
+	outcome = run_join(rows, problem);
+	cudaGetDevice(&current);
+	*error = outcome.error;
+	return outcome.status == FASTED_OK && outcome.pairs.size() == 900 * 899 / 2
+		&& current == device;
+}
+
+void
+runs_on(const std::string &names, int device)
+{
+	std::string error;
+	bool		good = join_runs_on(names, device, &error);
+
+	tap::ok(good, "devices \"%s\": device %d %s", names.c_str(), device, error.c_str());
+}
+
+void
+refuses(const std::string &names, const std::string &name)
+{
+	FastedProblem problem = problem_of(1, modes[0]);
+	char		reason[1000] = "";
+	FastedStatus status = fasted_engine()->probe(names.c_str(), reason, sizeof(reason));
+
+	tap::ok(status == FASTED_UNKNOWN_DEVICE && strstr(reason, ("\"" + name + "\"").c_str())
+			&& strstr(reason, ("\nThere are: 0 (")) && strstr(reason, uuid_of(0).c_str()),
+			"devices \"%s\": %s", names.c_str(), reason);
+	problem.devices = names.c_str();
+
+	Outcome		outcome = run_join(normal_rows(10, 3, 1), problem);
+
+	tap::ok(outcome.status == FASTED_UNKNOWN_DEVICE && outcome.error == reason,
+			"and no join begins");
+}
+
+void
+test_devices()
+{
+	int			count = 0;
+
+	cudaGetDeviceCount(&count);
+	runs_on("", 0);
+	for (int device = 0; device < count; device++)
+	{
+		std::string ordinal = std::to_string(device);
+
+		runs_on(ordinal, device);
+		runs_on(" " + uuid_of(device) + " ,0", device);
+		runs_on(uuid_of(device).substr(0, 20), device);
+	}
+	runs_on(std::to_string(count - 1) + ",0", count - 1);
+	refuses("999", "999");
+	refuses("0, 998", "998");
+	refuses("GPU-00000000-1111-2222", "GPU-00000000-1111-2222");
+
+	/* On all of them at once, and then on each once more. */
+	std::vector<std::thread> threads;
+	std::atomic<bool> good{true};
+
+	for (int device = 0; device < 2 * count; device++)
+		threads.emplace_back([&, device]
+		{
+			std::string error;
+
+			if (!join_runs_on(std::to_string(device % count), device % count, &error))
+				good = false;
+		});
+	for (auto &thread : threads)
+		thread.join();
+	tap::ok(good, "two joins at once on each of %d devices", count);
+	for (int device = 0; device < count; device++)
+		runs_on(std::to_string(device), device);
 }
 
 /* Others hold nearly all of the device's memory. */
@@ -245,7 +348,7 @@ main(int argc, char **argv)
 	std::string mode = argc > 1 ? argv[1] : "";
 	char		reason[300] = "";
 
-	if (fasted_engine()->probe(reason, sizeof(reason)) != FASTED_OK)
+	if (fasted_engine()->probe(nullptr, reason, sizeof(reason)) != FASTED_OK)
 	{
 		tap::ok(false, "a GPU answers: %s", reason);
 		return tap::done();
@@ -257,6 +360,9 @@ main(int argc, char **argv)
 	else if (mode == "--fault")
 		test_fault();
 	else
+	{
 		test_life();
+		test_devices();
+	}
 	return tap::done();
 }

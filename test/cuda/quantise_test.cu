@@ -15,10 +15,10 @@
 #include <cstring>
 #include <string>
 
-#include "filter.h"
+#include "filter/filter.h"
 #include "oracle.h"
-#include "quantise_int8.h"
-#include "sample.h"
+#include "rows/quantise_int8.h"
+#include "rows/sample.h"
 #include "tap.h"
 
 using namespace fasted;

@@ -29,7 +29,7 @@ ok()
 compile()
 {
 	"$nvcc" -std=c++17 -O3 -I../../cuda -I../../src -gencode "arch=compute_$2,code=sm_$2" \
-		-Xptxas -v -c -o "$build/sass_$1.o" "../../cuda/$1.cu" 2>"$build/sass_$1.log"
+		-Xptxas -v -c -o "$build/sass_$1.o" ../../cuda/*/"$1.cu" 2>"$build/sass_$1.log"
 	ok $? "$1 compiles for sm_$2"
 	! grep -q 'serialized\|C75[0-9][0-9]' "$build/sass_$1.log"
 	ok $? "$1: no product is serialised"

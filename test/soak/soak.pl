@@ -53,7 +53,7 @@ if ($ENV{FASTED_SOAK_DISK})
 # --- what sessions do: [settings, query with a known answer, or none]
 
 my $toasted = "SELECT count(*), sum(id_a), sum(id_b) FROM fasted_self_join('toasted', 'v', 0)";
-my $texts = "SELECT count(*), min(id_a), max(id_b) FROM fasted_self_join(NULL::text, 'texts', 'v', 0, 'id')";
+my $texts = "SELECT count(*), min(id_a), max(id_b) FROM fasted_self_join_typed(NULL::text, 'texts', 'v', 0, 'id')";
 my $small = "SELECT count(*), sum(dist) FROM fasted_self_join('small', 'v', 1)";
 my $spill = "SET fasted.memory_limit = '1MB';";
 my $not_enough = "$spill SET temp_file_limit = '10MB';";

@@ -88,7 +88,7 @@ like(as_role('reader', $small), qr/42501: permission denied for function fasted_
 	'no EXECUTE');
 is(as_role('columns_reader', $small), 99, 'EXECUTE on one of the functions');
 like(as_role('columns_reader',
-		"SELECT count(*) FROM fasted_self_join(NULL::int, 'small', 'v', 1)"),
+		"SELECT count(*) FROM fasted_self_join_typed(NULL::int, 'small', 'v', 1)"),
 	qr/42501: permission denied for function fasted_self_join/, 'but not on the other');
 
 $node->stop;

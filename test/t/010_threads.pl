@@ -1,4 +1,5 @@
-# fasted.threads bounds the threads of a backend; they take no signals.
+# fasted.threads bounds the threads of a backend, and fasted.max_threads that; they
+# take no signals.
 use strict;
 use warnings;
 use FindBin;
@@ -40,6 +41,31 @@ for my $threads (1 .. 4)
 	$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 	$session->query('SELECT');
 	is(thread_count($pid), 1, "threads = $threads: none is left");
+	$session->quit;
+}
+
+# The administrator's limit holds for what users set, and for the engine's own choice.
+$node->append_conf('postgresql.conf', "fasted.max_threads = 1\n");
+$node->reload;
+$node->safe_psql('postgres', 'CREATE ROLE ordinary LOGIN; GRANT SELECT ON wide TO ordinary; '
+	. 'CREATE ROLE trusted LOGIN; GRANT SELECT ON wide TO trusted; LOAD \'fasted\'; ALTER ROLE trusted SET fasted.max_threads = 3');
+my $before_loading = 'SET fasted.max_threads = 8';
+for my $case ([ 'ordinary', 4, 1 ], [ 'ordinary', 0, 1 ], [ 'ordinary', 4, 1, $before_loading ],
+	[ 'trusted', 4, 3 ], [ 'trusted', 2, 2 ], [ 'trusted', 4, 3, $before_loading ])
+{
+	my ($role, $threads, $expected, $first) = @$case;
+	my $session = FastedTest::Session->new($node, user => $role);
+	my $pid = $session->pid;
+	$session->query($first) if $first;
+	$session->send("SET fasted.threads = $threads;");
+	$session->send("SELECT count(*) FROM fasted_self_join('wide', 'v', 0.5, 'id');");
+	ok(wait_until(sub { thread_count($pid) > 1 }), "$role, threads = $threads: the join runs" . ($first ? ", after $first" : ''));
+	usleep(200_000);
+	is(thread_count($pid), 1 + $expected, "$role, threads = $threads: $expected");
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
+	$session->query('SELECT');
+	$session->query('SET fasted.max_threads = 8; SHOW fasted.max_threads');
+	like($session->{err}, qr/permission denied to set parameter "fasted.max_threads"/, "$role: is not for users to raise");
 	$session->quit;
 }
 

@@ -136,6 +136,40 @@ $join;
 END
 like($err, qr/the CUDA engine is not available/, 'no such library');
 
+# Which GPU: the engine has one, 0.
+for my $list ('0', ' 0 , GPU-0f0f0f0f', 'gpu-0F0F', '')
+{
+	($status, $out, $err) = $node->psql('postgres',
+		"SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '2kB'; SET fasted.gpu_devices = '$list'; $join");
+	like($err, qr/It was told to fail in open/, "fasted.gpu_devices = '$list': it is there");
+}
+for my $list ('1', '0, 7', 'GPU-0f0f0f0f, GPU-1')
+{
+	for my $engine ('cuda', 'auto')
+	{
+		($status, $out, $err) = $node->psql('postgres',
+			"\\set VERBOSITY verbose\nSET fasted.engine = $engine; SET fasted.gpu_devices = '$list'; $join; RESET fasted.gpu_devices; SET fasted.engine = cpu; $join",
+			on_error_stop => 0);
+		like($err, qr/ERROR:  22023: fasted.gpu_devices names a GPU that is not there/, "$engine, fasted.gpu_devices = '$list': it is not there");
+		like($err, qr/DETAIL:  There is no such GPU\.\nHINT:  There are: 0 \(GPU-0f0f/, 'and which are');
+		is($out, $right, 'the session goes on');
+	}
+}
+for my $list (',', '0,', 'GPU', 'one', '-1', '0; 1', '0 1', 'GPU-123456789')
+{
+	($status, $out, $err) = $node->psql('postgres',
+		"\\set VERBOSITY verbose\nLOAD 'fasted'; SET fasted.gpu_devices = '$list'");
+	like($err, qr/ERROR:  22023: invalid value for parameter "fasted.gpu_devices"/, "fasted.gpu_devices = '$list' is no list");
+	like($err, qr/HINT:  .*nvidia-smi -L/, 'and what one looks like');
+}
+
+# What an engine can't do is the message itself.
+($status, $out, $err) = $node->psql('postgres',
+	"\\set VERBOSITY verbose\nSET fasted.engine = cuda; SET fasted.gpu_memory_limit = '13kB'; $join");
+like($err, qr/ERROR:  0A000: rows are too long for it\n(?:DETAIL.*\n)?HINT:  Take shorter ones\./, 'what it can\'t do, and what to do');
+($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cpu; SET fasted.refine = off; $join");
+like($err, qr/ERROR:  the CPU engine gives exact results only/, 'what the CPU engine can\'t do');
+
 $node->safe_psql('postgres', 'CREATE ROLE ordinary');
 ($status, $out, $err) = $node->psql('postgres', "LOAD 'fasted'; SET ROLE ordinary; SET fasted.cuda_library = 'x'");
 like($err, qr/permission denied to set parameter/, 'the library is for superusers to set');

@@ -27,7 +27,7 @@ sub join_of
 	my $call = $options{call} // "fasted_self_join('$relation', 'v', 3, id_column => 'id')";
 	my ($status, $out, $err) = $node->psql('postgres',
 		"$set;\nSET client_min_messages = debug1; SELECT count(*), sum(hashtext(p::text)::bigint) FROM $call p",
-		extra_params => [ '-U', $options{user} // 'postgres', '-v', 'VERBOSITY=verbose' ]);
+		extra_params => [ (map { ('-U', $_) } grep { defined } $options{user}), '-v', 'VERBOSITY=verbose' ]);
 	my ($rows, $worker_rows, $workers) =
 	  $err =~ /fasted: read (\d+) rows in \S+ s, (\d+) of them by (\d+) workers/;
 	return { out => $out, err => $err, rows => $rows, worker_rows => $worker_rows, workers => $workers };
@@ -130,10 +130,10 @@ reads_alike('serializable', 'plain',
 for my $type (qw(text uuid name))
 {
 	reads_alike("$type keys", "${type}s",
-		call => "fasted_self_join(NULL::$type, '${type}s', 'v', 3, id_column => 'id')");
+		call => "fasted_self_join_typed(NULL::$type, '${type}s', 'v', 3, id_column => 'id')");
 }
 reads_alike('keys of half a megabyte', 'vast_keys',
-	call => "fasted_self_join(NULL::text, 'vast_keys', 'v', 3, id_column => 'id')");
+	call => "fasted_self_join_typed(NULL::text, 'vast_keys', 'v', 3, id_column => 'id')");
 reads_alike('own uncommitted changes', 'plain',
 	set => "BEGIN; UPDATE plain SET v = '{1,1,1,1}' WHERE id < 50; DELETE FROM plain WHERE id % 4 = 0");
 reads_alike('in a function of PL/pgSQL', 'plain', call => 'in_plpgsql()', set => <<'END');
@@ -252,10 +252,6 @@ like(join_of('plain', user => 'stranger')->{err}, qr/42501: permission denied fo
 	'no rights: no rows');
 like(join_of('notes', user => 'alice', set => 'SET row_security = off')->{err},
 	qr/would be affected by row-level security policy/, 'row_security = off is an error');
-$node->safe_psql('postgres', 'REVOKE EXECUTE ON FUNCTION fasted_internal_put FROM PUBLIC');
-reads_without_workers('the internal function is not for this role', 'barrier', user => 'alice');
-$node->safe_psql('postgres', 'GRANT EXECUTE ON FUNCTION fasted_internal_put TO PUBLIC');
-
 # --- errors name the row, as ever
 
 sub fails_alike
@@ -282,73 +278,27 @@ CREATE TABLE twice AS SELECT CASE WHEN id = 19999 THEN 777 ELSE id END AS id, v 
 ANALYZE;
 END
 fails_alike('NaN', 'has_nan',
-	qr/ERROR:  22003: vector has an element that is NaN.*DETAIL:  Row with id = 777, column "v" of "has_nan", element 3\..*HINT:  Distances need finite.*CONTEXT:  SQL statement "SELECT CAST\(id AS bigint\), v FROM public.has_nan"/s);
+	qr/ERROR:  22003: vector has an element that is NaN.*DETAIL:  Row with id = 777, column "v" of "has_nan", element 3\..*HINT:  Distances need finite/s);
 fails_alike('null element', 'has_null', qr/ERROR:  22004: vector has a null element.*Row with id = 777, .*element 4/s);
 fails_alike('empty vector', 'is_empty', qr/ERROR:  2202E: vector has no elements.*Row with id = 777, /s);
 fails_alike('nested array', 'not_flat', qr/ERROR:  2202E: vector is an array of 2 dimensions.*Row with id = 777, /s);
 fails_alike('out of range', 'too_large', qr/ERROR:  22003: vector has an element beyond the range.*Row with id = 777, .*element 3/s);
 fails_alike('dimensions', 'shorter',
-	qr/ERROR:  22000: vectors have different numbers.*(?:has 4 dimensions in the row with id = \d+, and 3 in the row with id = 777|has 3 dimensions in the row with id = 777, and 4 in the row with id = \d+)\./s);
+	qr/ERROR:  22000: vectors have different numbers.*(?:is 4 in the row with id = \d+, and 3 in the row with id = 777|is 3 in the row with id = 777, and 4 in the row with id = \d+)\./s);
+# at once, however long the next rows take; and after the rows that were read before
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE odd_ones (id int, v real[]) WITH (parallel_workers = 2);
+INSERT INTO odd_ones VALUES (7, '{1,2,3}'), (8, '{1,2}'), (9, '{1,2,3}');
+CREATE VIEW slow_odd_ones AS SELECT slowly(id, CASE WHEN id > 8 THEN 120 ELSE 0 END) AS id, v FROM odd_ones;
+ANALYZE odd_ones;
+END
+like(join_of('slow_odd_ones', set => "$workers_only; SET statement_timeout = '60s'")->{err},
+	qr/is 3 in the row with id = 7, and 2 in the row with id = 8\./, 'errors are told at once, and rows in their order');
 fails_alike('too many dimensions', 'too_long',
 	qr/ERROR:  (?:54000: vector has 70000 dimensions.*Row with id = 777,|22000: vectors have different numbers.*70000 in the row with id = 777)/s);
 fails_alike('null key', 'no_key',
 	qr/ERROR:  23502: key column "id" of "no_key" is null.*DETAIL:  There is a row with a vector but no id\./s);
 fails_alike('key twice', 'twice', qr/ERROR:  23505: key column "id" of "twice" is not unique.*has id = 777\./s);
-
-# --- by hand
-
-my @by_hand = (
-	"SELECT fasted_internal_put(1, ARRAY[1::real])",
-	"SELECT fasted_internal_put(NULL, NULL::real[])",
-	"SELECT count(fasted_internal_put(id, v)) FROM plain",
-	"SET parallel_leader_participation = off; SELECT count(*) FROM plain WHERE fasted_internal_put(id, v)",
-	"SELECT fasted_internal_call()",
-	"SET parallel_leader_participation = off; SELECT count(*) FROM plain WHERE fasted_internal_call() IS NULL");
-for my $sql (@by_hand)
-{
-	my ($status, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql");
-	like($err, qr/ERROR:  55000: functions named fasted_internal_\.\.\. are not to be called by hand/, $sql);
-}
-for my $sql ("SET fasted.ring = '1'", "SELECT set_config('fasted.ring', '123', false)",
-	"ALTER ROLE postgres SET fasted.ring = '1'",
-	"CREATE FUNCTION f() RETURNS int LANGUAGE sql SET fasted.ring = '1' AS 'SELECT 1'; SELECT f()")
-{
-	my ($status, $out, $err) = $node->psql('postgres', "LOAD 'fasted'; $sql");
-	like($err, qr/invalid value for parameter "fasted.ring".*Only the extension itself/s, $sql);
-}
-# set before the library was loaded
-my ($status, $out, $err) = $node->psql('postgres',
-	"SET fasted.ring = '1'; SET parallel_leader_participation = off; SELECT count(fasted_internal_put(id, v)) FROM plain");
-like($err, qr/ERROR:  (?:functions named fasted_internal|invalid value)/, 'a placeholder of the setting');
-# a view that calls it with other data, while a join reads
-$node->safe_psql('postgres', <<'END');
-CREATE VIEW calls_by_hand AS SELECT id, v FROM plain WHERE fasted_internal_put(id::text, v) IS NOT NULL;
-END
-like(join_of('calls_by_hand', set => $workers_only)->{err}, qr/are not to be called by hand/,
-	'other data, from a view that the join reads');
-
-# A call that is kept, in a function, longer than the reading it was in.
-$node->safe_psql('postgres', <<'END');
-CREATE FUNCTION keeps_call(bigint, real[]) RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS $$
-BEGIN
-	IF $1 = 1 THEN
-		RETURN CASE WHEN fasted_internal_put(1 - $1, NULL::real[]) THEN 0 ELSE $1 END;
-	END IF;
-	RETURN $1;
-END $$;
-CREATE VIEW keeps_calls AS SELECT keeps_call(id, v) AS id, v FROM plain;
-END
-($status, $out, $err) = $node->psql('postgres', <<'END', on_error_stop => 0);
-SET max_parallel_workers = 0;
-SELECT count(*) > 0 FROM fasted_self_join('keeps_calls', 'v', 3, id_column => 'id');
-SELECT keeps_call(1, '{1}');
-SELECT count(*) > 0 FROM fasted_self_join(NULL::uuid, 'uuids', 'v', 3, id_column => 'id');
-SELECT keeps_call(1, '{1}');
-SELECT count(*) > 0 FROM fasted_self_join('keeps_calls', 'v', 3, id_column => 'id');
-END
-is($out, "t\nt\nt", 'joins whose views call by hand work');
-my @refused = $err =~ /are not to be called by hand/g;
-is(scalar @refused, 2, 'such a call after the join is refused');
 
 # --- canceled, and nothing left
 
@@ -357,6 +307,22 @@ for my $set ('SELECT', $workers_only)
 {
 	like(join_of('very_slow_view', set => "$set; SET statement_timeout = '500ms'")->{err},
 		qr/57014: canceling statement/, "canceled while it reads ($set)");
+}
+# a worker that goes before its rows are read: an error, not fewer rows
+for my $set ('SELECT', $workers_only)
+{
+	my $session = FastedTest::Session->new($node);
+	my $pid = $session->pid;
+	$session->{out} = '';
+	$session->send("$set; SELECT count(*) FROM fasted_self_join('very_slow_view', 'v', 3, id_column => 'id');\n\\echo over");
+	my $worker = "SELECT pid FROM pg_stat_activity WHERE leader_pid = $pid AND wait_event = 'PgSleep' LIMIT 1";
+	$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM ($worker) w");
+	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM ($worker) w");
+	$session->wait_for(qr/^over$/m);
+	unlike($session->{out}, qr/^\d/m, "a worker is terminated: no result ($set)");
+	like($session->{err}, qr/terminating (?:background worker|connection)|lost connection to parallel worker/,
+		"but an error ($set)");
+	$session->quit;
 }
 ok($node->poll_query_until('postgres',
 		"SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'parallel worker'"),

@@ -184,7 +184,7 @@ $session->query("PREPARE q AS SELECT sum(id_a) FROM fasted_self_join('small', 'v
 is($session->query('EXECUTE q'), 4950, 'a prepared statement');
 $node->safe_psql('postgres', 'UPDATE small SET v = ARRAY[1000, 0, 0] WHERE id = 100');
 is($session->query('EXECUTE q'), 4950 - 99, 'sees the changes of others');
-$node->safe_psql('postgres', "ALTER EXTENSION fasted SET SCHEMA pg_catalog; ALTER TABLE small RENAME v TO w");
+$node->safe_psql('postgres', "ALTER TABLE small RENAME v TO w");
 $session->query('EXECUTE q');
 like($session->{err}, qr/column "v" of relation "small" does not exist/, 'and of the table itself');
 $session->quit;
@@ -193,6 +193,39 @@ $session->quit;
 unlike(log_since($node, $offset), qr/temporary file: path .*, size [0-9]{7,}/, 'no large temporary file at all');
 is($node->safe_psql('postgres', "SELECT sum(temp_bytes) < 1000000 FROM pg_stat_database"), 't',
 	'the same by the statistics');
+
+# What computed is told of the run, not of the settings.
+$plan = analyze_node("SELECT sum(id_a) FROM fasted_self_join('many', 'v', 1)", 'SET fasted.filter = fp16');
+is($plan->{'Distance Filter'}, 'fp32', 'after a run EXPLAIN tells the filter that was used');
+ok($plan->{'Host Memory'} > 0, 'and the memory');
+ok(!exists $plan->{'Device Memory'}, 'but none of a device on a CPU');
+
+# The planner reads a table under the lock that a plain SELECT takes.
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE parts (id int PRIMARY KEY, v real[]) PARTITION BY RANGE (id);
+CREATE TABLE part PARTITION OF parts FOR VALUES FROM (0) TO (100);
+CREATE VIEW seen AS SELECT id, v FROM many;
+END
+my $holder = FastedTest::Session->new($node);
+my $asker = FastedTest::Session->new($node);
+for my $case ([ 'many', 'many' ], [ 'parts', 'part' ], [ 'parts', 'parts' ], [ 'seen', 'seen' ])
+{
+	my ($joined, $locked) = @$case;
+	my $explain = "EXPLAIN SELECT id_a FROM fasted_self_join('$joined', 'v', 1, 'id')";
+	for my $scan_node ('on', 'off')
+	{
+		$holder->query("BEGIN; LOCK TABLE $locked IN ACCESS EXCLUSIVE MODE");
+		$asker->query("SET fasted.scan_node = $scan_node; SET lock_timeout = '50ms'; \\set VERBOSITY verbose\n$explain");
+		like($asker->{err}, qr/ERROR:  55P03/, "EXPLAIN of a join of $joined waits for who has locked $locked, scan node $scan_node");
+		$holder->query('ROLLBACK');
+		$asker->query('RESET lock_timeout; BEGIN');
+		like($asker->query($explain), qr/rows=/, 'and goes on after that');
+		is($asker->query("SELECT mode FROM pg_locks WHERE pid = pg_backend_pid() AND relation = '$locked'::regclass"),
+			'AccessShareLock', 'with a lock of its own until its transaction ends');
+		$asker->query('ROLLBACK');
+	}
+}
+$_->quit for $holder, $asker;
 
 $node->stop;
 done_testing();

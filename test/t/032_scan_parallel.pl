@@ -55,7 +55,7 @@ is_parallel("SELECT sum(id_a), sum(id_b), max(dist), min(id_b - id_a) FROM $many
 is_parallel("SELECT sum(id_a) FROM fasted_self_join('many', 'v', 'Infinity', 'id', true, true) WHERE id_a % 3 = 1",
 	'both directions, self pairs, a condition');
 is_parallel("SELECT sum(id_a) FROM $many WHERE dist < 40 AND id_b % 2 = 0", 'conditions');
-is_parallel("SELECT sum(id_a), count(id_b) FROM fasted_self_join(NULL::int, 'many', 'v', 500)", 'typed ids');
+is_parallel("SELECT sum(id_a), count(id_b) FROM fasted_self_join_typed(NULL::int, 'many', 'v', 500)", 'typed ids');
 is_parallel("SELECT DISTINCT dist::int % 50 AS d FROM $many ORDER BY 1", 'distinct');
 is_parallel("SELECT k.kind, sum(p.id_b), count(*) FROM $many p JOIN kinds k ON k.id = p.id_a GROUP BY 1 ORDER BY 1",
 	'a join');
@@ -84,7 +84,7 @@ is($plan->{Pairs}, 1500 * 1499 / 2, 'and the leader says what the engine did');
 is($plan->{Runs} // 1, 1, 'once');
 
 # Who gets no parallel plan.
-unlike(plan_of("SELECT id_a, sum(dist) FROM fasted_self_join(NULL::text, 'texts', 'v', 500) GROUP BY 1"),
+unlike(plan_of("SELECT id_a, sum(dist) FROM fasted_self_join_typed(NULL::text, 'texts', 'v', 500) GROUP BY 1"),
 	qr/Parallel Custom/, 'ids that are no plain values');
 unlike(plan_of($groups, 'SET parallel_leader_participation = off;'), qr/Parallel Custom/,
 	'a leader that takes no part');
@@ -114,6 +114,30 @@ like($session->query("EXPLAIN (COSTS OFF) SELECT sum(dist) FROM fasted_self_join
 is($session->query("SELECT sum(dist), sum(id_a) FROM fasted_self_join('mine', 'v', 900)"),
 	899 * 900 * 901 / 6 . '|' . 899 * 900 * 901 / 6, 'with its uncommitted rows');
 $session->query('ROLLBACK');
+
+# A plan that was made before the leader was told to take no part: it runs the
+# join nevertheless, for no worker could read the table.
+$session->query('CREATE TEMP TABLE own (id bigint PRIMARY KEY, v real[]); '
+	  . 'INSERT INTO own SELECT g, ARRAY[g] FROM generate_series(1, 900) g; ANALYZE own; '
+	  . 'SET plan_cache_mode = force_generic_plan');
+my %cached = (
+	'a gather' => "SELECT sum(dist), sum(id_a) FROM fasted_self_join('own', 'v', 900)",
+	'a gather that merges' => "SELECT id_a, count(id_b) FROM fasted_self_join('own', 'v', 900) GROUP BY 1 ORDER BY 1",
+	'a gather in a loop' => 'SELECT g, (SELECT count(p.dist) FROM (SELECT dist FROM '
+	  . "fasted_self_join('own', 'v', 900) WHERE id_b > 0 GROUP BY dist OFFSET 0) p WHERE p.dist > g) FROM generate_series(1, 3) g ORDER BY 1");
+for my $name (sort keys %cached)
+{
+	my $expected = $session->query("SET max_parallel_workers_per_gather = 0; $cached{$name}");
+	$session->query("RESET max_parallel_workers_per_gather; PREPARE q AS $cached{$name}");
+	like($session->query('EXPLAIN (COSTS OFF) EXECUTE q'), qr/Parallel Custom/, "$name: parallel");
+	is($session->query('SET parallel_leader_participation = off; EXECUTE q'), $expected,
+		"$name: a leader that is told to take no part runs the join of its temporary table");
+	my $plan = decode_json($session->query('EXPLAIN (ANALYZE, FORMAT json) EXECUTE q'))->[0]{Plan};
+	$plan = $plan->{Plans}[-1] until $plan->{'Custom Plan Provider'};
+	is($plan->{Pairs} // 'none', 900 * 899 / 2 * ($plan->{Runs} // 1), "$name: and says what the engine did");
+	$session->query('RESET parallel_leader_participation; DEALLOCATE q');
+}
+$session->query('RESET ALL');
 
 # The query ends before the rows do.
 $node->safe_psql('postgres', <<'END');

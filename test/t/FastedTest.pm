@@ -2,17 +2,31 @@
 # the background, and a look at a backend from outside.
 package FastedTest;
 
+# PostgreSQL's test modules keep all their directories where a test failed, so that
+# one can look into them.  Those of sockets, in the system's folder for temporary
+# files, hold nothing to see.  This comes before the modules are loaded, for END
+# blocks run in the opposite order: here all servers have stopped.
+my @socket_dirs;
+
+END
+{
+	local $?;
+	File::Path::remove_tree(@socket_dirs);
+}
+
 use strict;
 use warnings;
 use Exporter qw(import);
+use File::Path ();
 use IPC::Run ();
+use List::Util qw(max min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(clock_gettime time usleep);
 
-our @EXPORT = qw(new_node start_node sanitized wait_until thread_count memory_of is_alive
-  temp_files orphan_segments log_size log_since create_wide_views create_small_table
+our @EXPORT = qw(new_node start_node sanitized wait_until watch lateness thread_count memory_of
+  is_alive temp_files orphan_segments log_size log_since create_wide_views create_small_table
   create_brute_force is_same_pairs);
 
 # Shared memory from before the test: another server's, perhaps one that was killed.
@@ -29,6 +43,7 @@ sub new_node
 {
 	my ($name, $conf) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
+	push @socket_dirs, $node->host if $node->host =~ m{^/} && !defined $ENV{PG_TEST_NOCLEAN};
 	$node->init;
 	$node->append_conf('postgresql.conf', "fasted.engine = cpu\n" . ($conf // ''));
 	start_node($node);
@@ -38,10 +53,10 @@ sub new_node
 
 sub start_node
 {
-	my ($node) = @_;
+	my ($node, %options) = @_;
 	local $ENV{LD_PRELOAD} = $ENV{SERVER_PRELOAD} if $ENV{SERVER_PRELOAD};
 	delete local $ENV{LD_PRELOAD} unless $ENV{SERVER_PRELOAD};
-	$node->start;
+	return $node->start(%options);
 }
 
 # Calls until it returns true; false when that takes too long.
@@ -57,11 +72,66 @@ sub wait_until
 	return 0;
 }
 
+# How late is a process with what it was told to do?  On an idle machine the clock
+# knows.  On a loaded one a process waits for its turn, however well it behaves, so
+# these two count, in milliseconds, and the larger one is the answer:
+#	- the processor time that the process took meanwhile, for each of its threads
+#	- the time that passed, but no more than processors were idle: then it was not
+#	  its turn that it waited for
+# But whatever takes ten seconds is late.
+#
+#	my $watch = watch($pid);	# it is told now
+#	lateness($watch, threads => 2, end => $time);	# seen to be done
+
+sub watch
+{
+	my ($pid) = @_;
+	return { pid => $pid, time => time, processor => processor_ms($pid), idle => idle_ms(), throttled => throttled() };
+}
+
+sub lateness
+{
+	my ($watch, %options) = @_;
+	my $passed = 1000 * (($options{end} // time) - $watch->{time});
+	my $used = (processor_ms($watch->{pid}) - $watch->{processor}) / ($options{threads} // 1);
+	my $idle = throttled() == $watch->{throttled} ? idle_ms() - $watch->{idle} : 0;
+	return $passed if $passed > 10_000;
+	return max($used, min($passed, $idle));
+}
+
+# Processor time of all threads of a process, those that have ended too; 0 for one
+# that is gone.  The clock's number is that of clock_getcpuclockid().
+sub processor_ms
+{
+	my ($pid) = @_;
+	my $seconds = clock_gettime(-8 * ($pid + 1) + 2);
+	return $seconds > 0 ? 1000 * $seconds : 0;
+}
+
+# For how long processors had nothing to do, in all; in steps of 10 ms.
+sub idle_ms
+{
+	return slurp_file('/proc/stat') =~ /^cpu +\d+ +\d+ +\d+ +(\d+)/ ? 10 * $1 : 0;
+}
+
+# How often this container had used up its share of the processors.
+sub throttled
+{
+	my $file = '/sys/fs/cgroup/cpu.stat';
+	return -r $file && slurp_file($file) =~ /^nr_throttled (\d+)/m ? $1 : 0;
+}
+
+# The backend's own and a join's, not the one that gives a join's memory back.
 sub thread_count
 {
 	my ($pid) = @_;
-	my @tasks = glob("/proc/$pid/task/*");
-	return scalar @tasks;
+	my $count = 0;
+	for my $task (glob("/proc/$pid/task/*"))
+	{
+		open(my $file, '<', "$task/comm") or next;
+		$count++ if (<$file> // '') !~ /^fasted release/;
+	}
+	return $count;
 }
 
 # VmRSS, VmHWM and the like, in kB.

@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "../../src/engine.h"
-#include "../../src/exact_distance.h"
+#include "../../src/engine/engine.h"
+#include "../../src/engine/exact_distance.h"
 #include "tap.h"
 
 typedef struct PairList
@@ -22,13 +22,13 @@ typedef struct PairList
 } PairList;
 
 /* How the caller behaves. */
-typedef struct JoinOptions
+typedef struct CallerHabits
 {
 	uint32_t	stage_at_most;	/* rows a call, or zero */
 	bool		put;			/* rows before the start, from where they lie */
 	int			sleep_us;		/* after each batch */
 	int			timeout_ms;
-} JoinOptions;
+} CallerHabits;
 
 static inline void
 pair_add(PairList *list, const FastedPair *pairs, size_t count)
@@ -193,13 +193,10 @@ check_read_back(const FastedEngine *engine, FastedJoin *join, const float *rows,
 	return same;
 }
 
-/*
- * A join from open to close.  Pairs come out sorted; stats may be NULL.  The
- * status is FASTED_DONE, or that of the failure.
- */
+/* A join from open to close. */
 static inline FastedStatus
-run_join(const FastedProblem *problem, const float *rows, uint64_t n,
-		 const JoinOptions *options, PairList *list, FastedStats *stats)
+run_join_once(const FastedProblem *problem, const float *rows, uint64_t n,
+		 const CallerHabits *options, PairList *list, FastedStats *stats)
 {
 	const FastedEngine *engine = fasted_cpu_engine();
 	FastedJoin *join;
@@ -243,6 +240,42 @@ run_join(const FastedProblem *problem, const float *rows, uint64_t n,
 		engine->stats(join, stats);
 	engine->close(join);
 	pair_sort(list);
+	return status;
+}
+
+/* Does the engine count as many pairs as it handed out, and hand out none then? */
+static inline bool
+check_count(const FastedProblem *problem, const float *rows, uint64_t n,
+			const CallerHabits *options, uint64_t expected)
+{
+	FastedProblem counting = *problem;
+	PairList	none;
+	FastedStats stats;
+	bool		same;
+
+	counting.output = FASTED_OUTPUT_COUNT;
+	same = run_join_once(&counting, rows, n, options, &none, &stats) == FASTED_DONE &&
+		none.count == 0 && stats.pairs == expected;
+	if (!same)
+		printf("# %llu pairs counted, %zu handed out meanwhile, of %llu\n",
+			   (unsigned long long) stats.pairs, none.count, (unsigned long long) expected);
+	free(none.pairs);
+	return same;
+}
+
+/*
+ * A join from open to close, and once more with its pairs counted.  Pairs come out
+ * sorted; stats may be NULL.  The status is FASTED_DONE, or that of the failure.
+ */
+static inline FastedStatus
+run_join(const FastedProblem *problem, const float *rows, uint64_t n,
+		 const CallerHabits *options, PairList *list, FastedStats *stats)
+{
+	FastedStatus status = run_join_once(problem, rows, n, options, list, stats);
+
+	if (status == FASTED_DONE && options->sleep_us == 0 &&
+		!check_count(problem, rows, n, options, list->count))
+		status = FASTED_INTERNAL;
 	return status;
 }
 

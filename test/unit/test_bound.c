@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "../../src/cpu/cpu_kernel.h"
-#include "../../src/exact_distance.h"
-#include "../../src/filter_bound.h"
+#include "../../src/engine/exact_distance.h"
+#include "../../src/engine/filter_bound.h"
 #include "tap.h"
 
 #define MAX_D 2048

@@ -8,7 +8,7 @@
 #include "../../src/cpu/cpu_kernel.h"
 #include "join.h"
 
-static const JoinOptions plain = {.timeout_ms = 100};
+static const CallerHabits plain = {.timeout_ms = 100};
 
 /* Random rows with some duplicates, of a kind each. */
 static float *
@@ -211,7 +211,7 @@ check_limits(const CpuKernel *kernel, FastedFilter filter, const float *rows,
 			.dimensions = d,.eps = eps,.memory_limit = limit,
 			.kernel = kernel->name,.filter = filter,.threads = 2
 		};
-		JoinOptions options = {.timeout_ms = 100};
+		CallerHabits options = {.timeout_ms = 100};
 		FastedStats stats;
 		PairList	got;
 		FastedStatus status;
@@ -422,7 +422,7 @@ check_slow_caller(void)
 		.dimensions = d,.eps = INFINITY,.threads = 3,
 		.memory_limit = 1 << 20
 	};
-	JoinOptions slow = {.timeout_ms = 5,.sleep_us = 300};
+	CallerHabits slow = {.timeout_ms = 5,.sleep_us = 300};
 	FastedStats stats;
 
 	all_pairs(rows, n, d, &all);
@@ -490,7 +490,7 @@ check_refusals(void)
 	char		reason[100] = "x";
 
 	ok(engine->abi == FASTED_ENGINE_ABI && strcmp(engine->name, "cpu") == 0 &&
-	   engine->probe(reason, sizeof(reason)) == FASTED_OK, "abi and probe");
+	   engine->probe(NULL, reason, sizeof(reason)) == FASTED_OK, "abi and probe");
 	for (int i = 0; i < 7; i++)
 		bad[i] = good;
 	bad[0].dimensions = 0;

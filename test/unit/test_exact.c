@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "../../src/cpu/cpu_kernel.h"
-#include "../../src/exact_distance.h"
+#include "../../src/engine/exact_distance.h"
 #include "tap.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)

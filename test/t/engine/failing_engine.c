@@ -5,7 +5,8 @@
  *
  * The place comes as the limit of device memory, in kB (enum Place).  What it
  * can't do otherwise it does honestly: it is no good at joins, and reports no
- * pair but the one that PLACE_AFTER_PAIR asks for.
+ * pair but the one that PLACE_AFTER_PAIR asks for.  It has one device, 0, of name
+ * GPU-0f0f0f0f-....
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "engine/device_list.h"
+#include "engine/engine.h"
 
 enum Place
 {
@@ -28,8 +30,11 @@ enum Place
 	PLACE_AFTER_PAIR,
 	PLACE_PUT,					/* from here on, memory is lent */
 	PLACE_SETTLE,
-	PLACE_LENT					/* until next */
+	PLACE_LENT,					/* until next */
+	PLACE_UNSUPPORTED			/* what it can't do is asked of it */
 };
+
+#define UUID "GPU-0f0f0f0f-0000-0000-0000-000000000000"
 
 struct FastedJoin
 {
@@ -55,8 +60,20 @@ fail(FastedJoin *join, const char *where)
 }
 
 static FastedStatus
-engine_probe(char *reason, size_t size)
+engine_probe(const char *devices, char *reason, size_t size)
 {
+	FastedDeviceName name;
+
+	while (!fasted_any_device(devices))
+	{
+		if (!fasted_next_device(&devices, &name))
+			return FASTED_NO_DEVICE;
+		if (!fasted_is_device(&name, 0, UUID))
+		{
+			snprintf(reason, size, "There is no such GPU.\nThere are: 0 (" UUID ").");
+			return FASTED_UNKNOWN_DEVICE;
+		}
+	}
 	snprintf(reason, size, "%d joins were not closed.", open_joins);
 	return open_joins == 0 ? FASTED_OK : FASTED_NO_DEVICE;
 }
@@ -73,6 +90,11 @@ engine_open(const FastedProblem *problem, FastedJoin **result)
 	join->place = (int) (problem->device_memory_limit / 1024);
 	join->dimensions = problem->dimensions;
 	join->room = malloc(10 * sizeof(float) * problem->dimensions);
+	if (join->place == PLACE_UNSUPPORTED)
+	{
+		snprintf(join->error, sizeof(join->error), "rows are too long for it\nTake shorter ones.");
+		return FASTED_UNSUPPORTED;
+	}
 	return join->place == PLACE_OPEN ? fail(join, "open") : FASTED_OK;
 }
 
@@ -172,6 +194,12 @@ engine_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 }
 
 static void
+engine_pause(FastedJoin *join)
+{
+	(void) join;
+}
+
+static void
 engine_stats(const FastedJoin *join, FastedStats *stats)
 {
 	(void) join;
@@ -214,6 +242,7 @@ fasted_engine(void)
 		.read_back = engine_read_back,
 		.start = engine_start,
 		.next = engine_next,
+		.pause = engine_pause,
 		.stats = engine_stats,
 		.last_error = engine_last_error,
 		.close = engine_close

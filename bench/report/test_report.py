@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Tests of the committed results and of how they are written; plots, where matplotlib is there.
+
+    bench/report/test_report.py [-v]
+"""
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+import page  # noqa: E402
+import record  # noqa: E402
+import run  # noqa: E402
+
+# what follows from the runs, which the results have
+DERIVED = {"median", "all", "edges", "summary", "ratios"}
+
+
+def names(value):
+    """The names in an object, however deep."""
+    if isinstance(value, dict):
+        return set(value).union(*map(names, value.values()))
+    return set().union(*map(names, value)) if isinstance(value, list) else set()
+
+
+class Committed(unittest.TestCase):
+    def results(self):
+        found = {path.relative_to(record.RESULTS): path.read_text() for path in record.RESULTS.glob("*/*.json")}
+        self.assertGreater(len(found), 5)
+        return found.items()
+
+    def test_one_measurement_a_line(self):
+        for path, text in self.results():
+            with self.subTest(path):
+                measurements = [m for value in json.loads(text).values() if isinstance(value, list) for m in value]
+                objects = [line.rstrip(",") for line in text.splitlines() if line.startswith("  {")]
+                self.assertEqual(len(objects), len(measurements))
+                self.assertEqual(list(map(json.loads, objects)), measurements)
+
+    def test_nothing_derived(self):
+        for path, text in self.results():
+            with self.subTest(path):
+                self.assertEqual(names(json.loads(text)) & DERIVED, set())
+
+    def test_plots_are_svg(self):
+        kept = {path.suffix for path in record.RESULTS.glob("*/*")}
+        self.assertEqual(kept, {".json", ".md", ".svg"})
+        for path in record.RESULTS.glob("*/*.svg"):
+            with self.subTest(path.relative_to(record.RESULTS)):
+                self.assertIn("<text", path.read_text(encoding="utf-8"))
+                self.assertLess(path.stat().st_size, 60000)
+
+
+class Written(unittest.TestCase):
+    RESULT = {"benchmark": "x", "environment": {"gpu": "y", "python": {"numpy": "1"}}, "settings": {}, "clocks": [],
+              "measurements": [{"d": 64, "seconds": [0.1, 0.30000000000000004]}, {"d": 128, "seconds": [1e-9]}]}
+
+    def test_text(self):
+        text = record.text(self.RESULT)
+        self.assertEqual(json.loads(text), self.RESULT)
+        self.assertIn('\n  {"d": 64, "seconds": [0.1, 0.30000000000000004]},\n  {"d": 128, "seconds": [1e-09]}\n ]\n}\n', text)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(record, "RESULTS", Path(folder)):
+            path = record.save("some-machine", "x", self.RESULT)
+            self.assertEqual(path, Path(folder) / "some-machine/x.json")
+            self.assertEqual(path.read_text(), record.text(self.RESULT))
+
+    def test_clocks(self):
+        monitor = record.GpuMonitor()
+        monitor.samples = [(1000.0, 300.0, 90.0), (1200.0, 500.0, 99.0), (1100.0, 450.0, 80.0), (5.0, 5.0, 0.0)]
+        self.assertEqual(monitor.summary(), {"sm_clock_mhz": [1000.0, 1100.0, 1200.0], "power_w": [300.0, 450.0, 500.0]})
+
+
+class Times(unittest.TestCase):
+    def test_of_runs(self):
+        self.assertEqual(page.seconds([0.5]), "0.500 (once)")
+        self.assertEqual(page.seconds([3.0, 1.0, 2.0]), "2.00 (1.00 to 3.00)")
+        self.assertEqual(page.tflops(10 ** 6, 50, [9.0, 100.0, 50.0]), 2.0)
+
+
+class Plots(unittest.TestCase):
+    def test_shorter(self):
+        """Shapes, text and what refers to them stay; names of groups, needless digits and styles said twice go."""
+        svg = ('<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"><g id="axes_1"><g id="tick">'
+               '<defs><path id="m1" d="M 0 0 \nL 0 3.500001" style="stroke: #000000"/></defs>'
+               '<use xlink:href="#m1" x="1.234567" y="-0.001" style="stroke: #000000"/>'
+               '<use xlink:href="#m1" x="2" y="3" style="stroke: #ff0000"/></g></g>'
+               '<g transform="translate(1.005 2)"><text>a b 1.23456</text></g></svg>')
+        self.assertEqual(page.shorter(svg).replace("\n", ""),
+                         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
+                         '<defs><path id="m1" d="M 0 0 L 0 3.5" style="stroke: #000000" /></defs>'
+                         '<use xlink:href="#m1" x="1.23" y="0" />'
+                         '<use xlink:href="#m1" x="2" y="3" style="stroke: #ff0000" />'
+                         '<g transform="translate(1 2)"><text>a b 1.23456</text></g></svg>')
+
+    def test_same_bytes_twice(self):
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError as error:
+            raise unittest.SkipTest(str(error)) from None
+        results = page.Results("nvidia-h200")
+        with tempfile.TemporaryDirectory() as folder:
+            for turn in "ab":
+                with mock.patch.object(page.Results, "plot", lambda _, name, turn=turn: Path(folder) / f"{name}-{turn}.svg"):
+                    for module in run.PLOTTED:
+                        module.plot(results)
+            written = sorted(path.name for path in Path(folder).iterdir())
+            self.assertEqual(len(written), 2 * len(run.PLOTTED))
+            for first, second in zip(written[::2], written[1::2]):
+                text = (Path(folder) / first).read_text(encoding="utf-8")
+                self.assertEqual(text, (Path(folder) / second).read_text(encoding="utf-8"))
+                self.assertNotIn("<image", text)
+                self.assertIn("<text", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

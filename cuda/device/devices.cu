@@ -1,0 +1,223 @@
+/*-------------------------------------------------------------------------
+ *
+ * devices.cu
+ *	  Which GPU a join runs on, and what became of each in this process.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "device/devices.h"
+
+#include <atomic>
+#include <cstdio>
+#include <vector>
+
+#include "device/check.h"
+#include "device/pinned_pool.h"
+#include "engine/device_list.h"
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr int kLeastCapability = 80;
+
+struct Known
+{
+	cudaError_t error;			/* else the rest is nothing */
+	Device		device;
+	char		uuid[FASTED_UUID_TEXT];
+};
+
+struct Use
+{
+	std::atomic<int> joins{0};
+	std::atomic<bool> lost{false};
+	std::atomic<bool> given_up{false};
+};
+
+Use			uses[FASTED_MOST_DEVICES];
+
+/* As nvidia-smi -L writes it. */
+void
+write_uuid(const cudaUUID_t &uuid, char *text)
+{
+	char	   *to = text + snprintf(text, FASTED_UUID_TEXT, "GPU-");
+
+	for (int i = 0; i < 16; i++)
+		to += snprintf(to, text + FASTED_UUID_TEXT - to,
+					   i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
+					   (unsigned char) uuid.bytes[i]);
+}
+
+Known
+look_at(int ordinal)
+{
+	cudaDeviceProp properties;
+	Known		known = {};
+
+	known.device.ordinal = ordinal;
+	known.error = cudaGetDeviceProperties(&properties, ordinal);
+	if (known.error != cudaSuccess)
+	{
+		(void) cudaGetLastError();
+		return known;
+	}
+	known.device.capability = properties.major * 10 + properties.minor;
+	known.device.multiprocessors = properties.multiProcessorCount;
+	known.device.shared_per_multiprocessor = (int) properties.sharedMemPerMultiprocessor;
+	snprintf(known.device.name, sizeof(known.device.name), "%.90s", properties.name);
+	write_uuid(properties.uuid, known.uuid);
+	return known;
+}
+
+std::vector<Known>
+look_at_all(int count)
+{
+	std::vector<Known> devices;
+
+	for (int ordinal = 0; ordinal < count && ordinal < FASTED_MOST_DEVICES; ordinal++)
+		devices.push_back(look_at(ordinal));
+	return devices;
+}
+
+/* To ask takes a millisecond for each, and in one process the answer stays the same. */
+const std::vector<Known> &
+known_devices()
+{
+	static const std::vector<Known> none;
+	int			count = 0;
+	int			driver = 0;
+	cudaError_t error = cudaGetDeviceCount(&count);
+
+	if (error == cudaErrorInsufficientDriver
+		&& cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+	{
+		(void) cudaGetLastError();
+		fail(FASTED_NO_DEVICE, "no NVIDIA driver was found");
+	}
+	check_cuda(error, "looking for a GPU");
+	if (count == 0)
+		return none;
+
+	static const std::vector<Known> devices = look_at_all(count);
+
+	return devices;
+}
+
+/* A name that is no device's, or several devices'. */
+[[noreturn]] void
+fail_name(const FastedDeviceName &name, const std::vector<Known> &devices, bool several)
+{
+	char		ordinal[16];
+	char		list[600] = "";
+	size_t		length = 0;
+
+	for (const Known &known : devices)
+	{
+		length += snprintf(list + length, sizeof(list) - length, "%s%d (%s, %s)",
+						   length > 0 ? ", " : "", known.device.ordinal, known.device.name,
+						   known.uuid);
+		if (length >= sizeof(list))
+			break;				/* so many will do */
+	}
+	snprintf(ordinal, sizeof(ordinal), "%d", name.ordinal);
+	fail(FASTED_UNKNOWN_DEVICE, "%s GPU is \"%s\".\n%s%s%s",
+		 several ? "More than one" : "No", name.ordinal >= 0 ? ordinal : name.uuid,
+		 devices.empty() ? "There is no GPU at all" : "There are: ", list, ".");
+}
+
+const Known &
+named_device(const FastedDeviceName &name, const std::vector<Known> &devices)
+{
+	const Known *found = nullptr;
+
+	for (const Known &known : devices)
+	{
+		if (!fasted_is_device(&name, known.device.ordinal, known.uuid))
+			continue;
+		if (found != nullptr)
+			fail_name(name, devices, true);
+		found = &known;
+	}
+	if (found == nullptr)
+		fail_name(name, devices, false);
+	return *found;
+}
+
+/* Every name is looked at, so that a wrong one is told, wherever it stands. */
+std::vector<Known>
+named_devices(const char *names, const std::vector<Known> &devices)
+{
+	std::vector<Known> chosen;
+
+	while (*names != '\0')
+	{
+		FastedDeviceName name;
+
+		if (!fasted_next_device(&names, &name))
+			fail(FASTED_UNSUPPORTED, "\"%s\" names no GPU", names);
+		chosen.push_back(named_device(name, devices));
+	}
+	return chosen;
+}
+
+}								/* namespace */
+
+Device
+find_device(const char *names)
+{
+	const std::vector<Known> &devices = known_devices();
+	bool		any = fasted_any_device(names);
+
+	for (const Known &known : any ? devices : named_devices(names, devices))
+	{
+		const Device &device = known.device;
+
+		/* one that does not answer is of no interest to joins on others */
+		check_cuda(known.error, "asking for a GPU's properties");
+		if (device.capability < kLeastCapability)
+			continue;
+
+		/* Seen with driver 580: no new context in the same process. */
+		if (uses[device.ordinal].given_up && cudaSetDevice(device.ordinal) != cudaSuccess)
+		{
+			(void) cudaGetLastError();
+			fail(FASTED_NO_DEVICE,
+				 "an earlier error of the GPU ended this process's use of it. "
+				 "Use a new session.");
+		}
+		return device;
+	}
+	fail(FASTED_NO_DEVICE, devices.empty() ? "no GPU was found"
+		 : any ? "no GPU has compute capability 8.0 or later"
+		 : "no GPU that is named has compute capability 8.0 or later");
+}
+
+void
+begin_use(int ordinal)
+{
+	uses[ordinal].joins++;
+}
+
+void
+note_lost(int ordinal)
+{
+	uses[ordinal].lost = true;
+}
+
+void
+end_use(int ordinal)
+{
+	Use		   &use = uses[ordinal];
+
+	if (--use.joins > 0 || !use.lost.exchange(false))
+		return;
+	forget_pinned(ordinal);
+	(void) cudaSetDevice(ordinal);
+	(void) cudaDeviceReset();
+	use.given_up = true;
+}
+
+}								/* namespace fasted */

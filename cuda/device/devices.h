@@ -1,0 +1,35 @@
+/*-------------------------------------------------------------------------
+ *
+ * devices.h
+ *	  Which GPU a join runs on, and what became of each in this process.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_DEVICES_H
+#define FASTED_CUDA_DEVICES_H
+
+#include "filter/filter.h"
+
+namespace fasted
+{
+
+/*
+ * The device that joins run on: the first one that is capable of those that are
+ * named (device_list.h), in their order, or of all.  Fails where there is none,
+ * and where one of the names is nobody's.
+ */
+Device		find_device(const char *names = nullptr);
+
+/*
+ * A join uses a device from begin_use to end_use.  After an error of the device
+ * (note_lost) no call of this process reaches it any more.  The last join gives
+ * its context up, and with it all memory on the device; find_device says whether
+ * a new one can be had.
+ */
+void		begin_use(int ordinal);
+void		note_lost(int ordinal);
+void		end_use(int ordinal);
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_DEVICES_H */

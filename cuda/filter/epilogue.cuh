@@ -1,0 +1,351 @@
+/*-------------------------------------------------------------------------
+ *
+ * epilogue.cuh
+ *	  From a warp's accumulators to candidates.
+ *
+ * A thread holds 128 inner products, in the layout of the tensor cores: eight
+ * groups of 16 in one row each, columns in pairs eight apart.  Hits are rare
+ * (two in a tile of 128 x 256 at a million rows with 64 neighbours each), so the
+ * first look is as short as can be: the largest product of each group, half an
+ * instruction a product, against the row's threshold and the least of 64
+ * columns.  Rows are in the order of their thresholds, so that this is hardly
+ * weaker than to look at every product.  That is left for the groups where some
+ * lane of the warp may have a hit.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_EPILOGUE_CUH
+#define FASTED_CUDA_EPILOGUE_CUH
+
+#include <cstdint>
+
+#include "filter/candidates.cuh"
+
+namespace fasted
+{
+
+constexpr int kGroups = 8;
+constexpr int kGroupSize = 16;
+
+/* Where the accumulators of a tensor core tile belong in a warp tile. */
+struct LayoutMma				/* mma.sync: 64 x 64 as 4 x 8 of 16 x 8 */
+{
+	static __device__ __forceinline__ int row(int group) { return (group >> 1) * 16 + (group & 1) * 8; }
+	static __device__ __forceinline__ int column(int) { return 0; }
+};
+
+struct LayoutWgmma				/* wgmma: 16 x 256 as 32 of 16 x 8 */
+{
+	static __device__ __forceinline__ int row(int group) { return (group & 1) * 8; }
+	static __device__ __forceinline__ int column(int group) { return (group >> 1) * 64; }
+};
+
+/* Element e of a group: its place among the 128, and its column. */
+__device__ __forceinline__ constexpr int
+element_index(int group, int e)
+{
+	return (group >> 1) * 32 + (e >> 1) * 4 + (group & 1) * 2 + (e & 1);
+}
+
+__device__ __forceinline__ constexpr int
+element_column(int e)
+{
+	return (e >> 1) * 8 + (e & 1);
+}
+
+/*
+ * A test says whether a product is a hit, and whether the largest of some (as an
+ * integer, see largest_of_group) may be one, against the least threshold of their
+ * columns.
+ *
+ * The certified filter in FP16: a pair of the result has g >= t_x + t_y in exact
+ * arithmetic (doc/bound.md, section 6), so fl(g - t_y) >= t_x.  The largest of
+ * floats as integers is the largest if it is positive, and some negative one if
+ * none is: right as long as hits are positive.
+ */
+struct Fp16Test
+{
+	using Number = float;
+	static constexpr bool kKeepsSquares = false;
+	static constexpr bool kCoarse = true;
+
+	__device__ __forceinline__ bool hit(float g, float tx, float ty) const { return g - ty >= tx; }
+	__device__ __forceinline__ bool
+	may_hit(int32_t largest, float tx, float least) const
+	{
+		return hit(__int_as_float(largest), tx, least) || !(tx + least > 0.0f);
+	}
+	__device__ __forceinline__ float square(float, float, float) const { return 0; }
+};
+
+/* The certified filter in INT8: p >= n_x + n_y, in a form that does not overflow. */
+struct Int8Test
+{
+	using Number = int32_t;
+	static constexpr bool kKeepsSquares = false;
+	static constexpr bool kCoarse = true;
+
+	__device__ __forceinline__ bool
+	hit(int32_t p, int32_t nx, int32_t ny) const
+	{
+		return p - ny >= nx;
+	}
+	__device__ __forceinline__ bool
+	may_hit(int32_t largest, int32_t nx, int32_t least) const
+	{
+		return hit(largest, nx, least);
+	}
+	__device__ __forceinline__ float square(int32_t, int32_t, int32_t) const { return 0; }
+};
+
+/* The paper's step 3: dist^2 = -2 a + s_i + s_j, in FP32. */
+struct PaperTest
+{
+	using Number = float;
+	static constexpr bool kKeepsSquares = true;
+	static constexpr bool kCoarse = false;	/* looks at every product */
+
+	float		eps2;
+
+	__device__ __forceinline__ float
+	square(float a, float si, float sj) const
+	{
+		return fmaf(-2.0f, a, si + sj);
+	}
+	__device__ __forceinline__ bool
+	hit(float a, float si, float sj) const
+	{
+		return square(a, si, sj) <= eps2;
+	}
+	__device__ __forceinline__ bool may_hit(int32_t, float, float) const { return true; }
+};
+
+/* A warp tile's place. */
+struct WarpTile
+{
+	uint32_t	row;			/* of this lane's first accumulator */
+	uint32_t	column;
+	uint32_t	rows;			/* rows and columns of the whole matrix */
+	uint32_t	columns;
+	bool		triangle;		/* keep row < column only */
+	bool		whole;			/* every element is a pair that is asked for */
+};
+
+/*
+ * Element number i of word w: groups 2 w and 2 w + 1 in turns.  It is bit
+ * 31 - i, so __clz finds it.
+ */
+constexpr int kWords = kGroups / 2;
+
+__device__ __forceinline__ constexpr int
+word_index(int w, int i)
+{
+	return element_index(2 * w + (i & 1), i >> 1);
+}
+
+template <class Layout>
+__device__ __forceinline__ uint2
+word_pair(const WarpTile &tile, int w, int i)
+{
+	return make_uint2(tile.row + Layout::row(2 * w + (i & 1)),
+					  tile.column + Layout::column(2 * w) + element_column(i >> 1));
+}
+
+/* Clears what lies outside of the matrix, or below its diagonal. */
+template <class Layout>
+__device__ __forceinline__ uint32_t
+wanted_hits(const WarpTile &tile, int w, uint32_t mask)
+{
+	uint32_t	wanted = 0;
+
+	for (uint32_t left = mask; left != 0;)
+	{
+		int			i = __clz(left);
+		uint32_t	bit = 0x80000000u >> i;
+		uint2		pair = word_pair<Layout>(tile, w, i);
+
+		if (pair.x < tile.rows && pair.y < tile.columns
+			&& (!tile.triangle || pair.x < pair.y))
+			wanted |= bit;
+		left ^= bit;
+	}
+	return wanted;
+}
+
+/* This lane's first slot, from how many hits each lane has. */
+__device__ __forceinline__ uint32_t
+hits_before(uint32_t found, uint32_t total)
+{
+	uint32_t	lanes = __ballot_sync(0xffffffff, found > 0);
+
+	/* mostly no lane has two */
+	if (total == (uint32_t) __popc(lanes))
+		return __popc(lanes & ((1u << threadIdx.x % 32) - 1));
+	return warp_prefix(found);
+}
+
+template <class Number>
+struct alignas(8) Two
+{
+	Number		first;
+	Number		second;
+};
+
+__device__ __forceinline__ int32_t as_integer(int32_t value) { return value; }
+__device__ __forceinline__ int32_t as_integer(float value) { return __float_as_int(value); }
+
+/* The largest product of a group as an integer: bits of a float, if it is one. */
+template <class Number>
+__device__ __forceinline__ int32_t
+largest_of_group(const Number (&acc)[128], int group)
+{
+	auto		bits = [&](int e) { return as_integer(acc[element_index(group, e)]); };
+	int32_t		largest = bits(0);
+
+#pragma unroll
+	for (int e = 1; e + 1 < kGroupSize; e += 2)
+		largest = __vimax3_s32(largest, bits(e), bits(e + 1));
+	return max(largest, bits(kGroupSize - 1));
+}
+
+/* Which groups may have a hit in some lane of the warp: bit g for group g. */
+template <class Layout, class Test, class Number>
+__device__ __forceinline__ uint32_t
+groups_to_look_at(const Number (&acc)[128], const Number *tx, const Number *minima,
+				  const Test &test)
+{
+	if constexpr (!Test::kCoarse)
+		return (1u << kGroups) - 1;
+	else
+	{
+		int32_t		largest[kGroups];
+		bool		any = false;
+		uint32_t	groups = 0;
+
+#pragma unroll
+		for (int g = 0; g < kGroups; g++)
+			largest[g] = largest_of_group(acc, g);
+
+		auto		may_hit = [&](int g)
+		{
+			return test.may_hit(largest[g], tx[Layout::row(g)],
+								minima[Layout::column(g) / 64]);
+		};
+
+#pragma unroll
+		for (int g = 0; g < kGroups; g++)
+			any = any | may_hit(g);
+		if (!__any_sync(0xffffffff, any))
+			return 0;
+#pragma unroll
+		for (int g = 0; g < kGroups; g++)
+			groups |= may_hit(g) ? 1u << g : 0;
+		return __reduce_or_sync(0xffffffff, groups);
+	}
+}
+
+/* This lane's hits in a group, as bits of the group's word. */
+template <class Layout, class Test, class Number>
+__device__ __forceinline__ uint32_t
+hits_of_group(const Number (&acc)[128], const Number *tx, const Number *ty,
+			  const Test &test, int g)
+{
+	Number		t = tx[Layout::row(g)];
+	uint32_t	mask = 0;
+
+#pragma unroll
+	for (int e = 0; e < kGroupSize; e += 2)
+	{
+		auto		two = *(const Two<Number> *) &ty[Layout::column(g) + element_column(e)];
+
+		if (test.hit(acc[element_index(g, e)], t, two.first))
+			mask |= 0x80000000u >> (2 * e + (g & 1));
+		if (test.hit(acc[element_index(g, e + 1)], t, two.second))
+			mask |= 0x80000000u >> (2 * e + 2 + (g & 1));
+	}
+	return mask;
+}
+
+/*
+ * Reports the hits of one warp.  "tx" and "ty" point at this lane's thresholds
+ * in shared memory: tx[Layout::row(group)], ty[Layout::column(group) +
+ * element_column(e)]; "minima" at the least ones of 64 columns each.  False: no
+ * room, and nothing was written.
+ */
+template <class Layout, class Test>
+__device__ __forceinline__ bool
+report_hits(const typename Test::Number (&acc)[128], const typename Test::Number *tx,
+			const typename Test::Number *ty, const typename Test::Number *minima,
+			const Test &test, const WarpTile &tile,
+			const CandidateBuffer &buffer, CandidateWriter &writer)
+{
+	uint32_t	groups = groups_to_look_at<Layout>(acc, tx, minima, test);
+	uint32_t	masks[kWords] = {};
+	uint32_t	found = 0;
+
+	if (groups == 0)
+		return true;
+#pragma unroll
+	for (int g = 0; g < kGroups; g++)
+	{
+		if (groups >> g & 1)
+			masks[g / 2] |= hits_of_group<Layout>(acc, tx, ty, test, g);
+	}
+
+	if (!tile.whole)
+	{
+#pragma unroll
+		for (int w = 0; w < kWords; w++)
+			masks[w] = wanted_hits<Layout>(tile, w, masks[w]);
+	}
+#pragma unroll
+	for (int w = 0; w < kWords; w++)
+		found += __popc(masks[w]);
+
+	uint32_t	total = __reduce_add_sync(0xffffffff, found);
+
+	if (total == 0)
+		return true;
+	if (!writer.reserve(buffer, total))
+		return false;
+
+	uint32_t	slot = writer.take(total) + hits_before(found, total);
+
+	if (Test::kKeepsSquares)
+	{
+#pragma unroll
+		for (int w = 0; w < kWords; w++)
+		{
+#pragma unroll
+			for (int i = 0; i < 32; i++)
+			{
+				if (masks[w] >> (31 - i) & 1)
+				{
+					buffer.pairs[slot] = word_pair<Layout>(tile, w, i);
+					buffer.squares[slot++] =
+						test.square(acc[word_index(w, i)], tx[Layout::row(2 * w + (i & 1))],
+									ty[Layout::column(2 * w) + element_column(i >> 1)]);
+				}
+			}
+		}
+	}
+	else if (found > 0)
+	{
+#pragma unroll
+		for (int w = 0; w < kWords; w++)
+		{
+			for (uint32_t left = masks[w]; left != 0;)
+			{
+				int			i = __clz(left);
+
+				buffer.pairs[slot++] = word_pair<Layout>(tile, w, i);
+				left ^= 0x80000000u >> i;
+			}
+		}
+	}
+	return true;
+}
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_EPILOGUE_CUH */

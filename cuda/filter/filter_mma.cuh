@@ -1,0 +1,311 @@
+/*-------------------------------------------------------------------------
+ *
+ * filter_mma.cuh
+ *	  The paper's kernel: inner products of all pairs of rows by mma.sync, in
+ *	  FP16 as the paper has it, or in INT8.
+ *
+ * For compute capability 8.0 and later.  A block of four warps computes tiles
+ * of 128 x 128 inner products, a warp 64 x 64 of them in registers.  Slices of
+ * 128 bytes (64 dimensions in FP16) of both sides' rows pass through shared
+ * memory, copied by cp.async some stages ahead.  A slice is eight units of 16;
+ * unit u of row r is stored at place u xor (r mod 8) (the paper's Equation 2),
+ * so that neither the copies nor ldmatrix meet a bank twice.
+ *
+ * Blocks take tiles from a queue until it is empty, two blocks on a
+ * multiprocessor: one's epilogue runs beside the other's products.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_FILTER_MMA_CUH
+#define FASTED_CUDA_FILTER_MMA_CUH
+
+#include "device/check.h"
+#include "filter/epilogue.cuh"
+#include "filter/filter.h"
+#include "filter/switches.h"
+#include "ptx/ptx.h"
+#include "rows/row_order.h"
+
+namespace fasted
+{
+namespace mma
+{
+
+constexpr int kRowBytes = 128;	/* of a row's slice */
+constexpr int kSteps = kRowBytes / (int) kStepBytes;
+constexpr int kUnitBytes = 16;
+constexpr int kUnits = kRowBytes / kUnitBytes;
+constexpr int kWarpSide = 64;
+
+template <class S>
+struct Shape
+{
+	static constexpr int kTileM = S::kWarpsM * kWarpSide;
+	static constexpr int kTileN = S::kWarpsN * kWarpSide;
+	static constexpr int kThreads = S::kWarpsM * S::kWarpsN * 32;
+	static constexpr int kBytesA = kTileM * kRowBytes;
+	static constexpr int kStageBytes = (kTileM + kTileN) * kRowBytes;
+	static constexpr int kSharedBytes = S::kStages * kStageBytes + 256;
+};
+
+/* The byte at which unit u of row r of a slice is stored. */
+template <class S>
+__device__ __forceinline__ uint32_t
+place(int r, int u)
+{
+	return r * kRowBytes + ((S::kSwizzle ? u ^ (r & 7) : u) << 4);
+}
+
+/* Copies one side's slice: groups of eight threads copy a row's 128 bytes. */
+template <class S, int kRows>
+__device__ __forceinline__ void
+copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
+		   uint32_t row_bytes, int slice)
+{
+	constexpr int kRowsAtOnce = Shape<S>::kThreads / kUnits;
+	int			unit = threadIdx.x % kUnits;
+	uint32_t	byte = slice * kRowBytes + unit * kUnitBytes;
+
+	if (S::kShortLastStep && byte >= row_bytes)
+		return;					/* nobody will read it */
+
+#pragma unroll
+	for (int r = threadIdx.x / kUnits; r < kRows; r += kRowsAtOnce)
+	{
+		uint32_t	row = first_row + r;
+		bool		valid = row < side.rows && byte < row_bytes;
+		const char *from = (const char *) side.values
+			+ (valid ? (size_t) row * row_bytes + byte : 0);
+
+		if (S::kAsyncCopy)
+			ptx::copy_async_16(to + place<S>(r, unit), from, valid);
+		else
+		{
+			uint4		v = valid ? *(const uint4 *) from : make_uint4(0, 0, 0, 0);
+
+			asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};\n"
+						 :: "r"(to + place<S>(r, unit)),
+						 "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+		}
+	}
+}
+
+/* One step of 32 bytes of a warp's 64 x 64 products. */
+template <class S, class Number>
+__device__ __forceinline__ void
+multiply_step(Number (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
+{
+	int			lane = threadIdx.x % 32;
+	int			a_row = lane & 15;
+	int			a_unit = step * 2 + (lane >> 4);
+	int			b_row = (lane & 7) + ((lane >> 4) << 3);
+	int			b_unit = step * 2 + ((lane >> 3) & 1);
+	uint32_t	a_at = a_rows + place<S>(a_row, a_unit);
+	uint32_t	b_at = b_rows + place<S>(b_row, b_unit);
+	Number		(*tiles)[4] = reinterpret_cast<Number (*)[4]>(acc);
+
+	if (S::kWarpTile)
+	{
+		uint32_t	a[4][4];
+		uint32_t	b[4][4];
+
+#pragma unroll
+		for (int n = 0; n < 4; n++)
+			ptx::load_matrix_x4(b[n], b_at + n * 16 * kRowBytes);
+#pragma unroll
+		for (int m = 0; m < 4; m++)
+			ptx::load_matrix_x4(a[m], a_at + m * 16 * kRowBytes);
+#pragma unroll
+		for (int m = 0; m < 4; m++)
+		{
+#pragma unroll
+			for (int n = 0; n < 8; n++)
+				ptx::mma_step(tiles[m * 8 + n], a[m],
+							   b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
+		}
+	}
+	else
+	{
+#pragma unroll
+		for (int i = 0; i < 32; i++)
+		{
+			uint32_t	a[4];
+			uint32_t	b[4];
+
+			ptx::load_matrix_x4(a, a_at + i / 8 * 16 * kRowBytes);
+			ptx::load_matrix_x4(b, b_at + i % 8 / 2 * 16 * kRowBytes);
+			ptx::mma_step(tiles[i], a, b[i % 2 * 2], b[i % 2 * 2 + 1]);
+			__syncwarp();		/* or the assembler would merge the loads */
+		}
+	}
+}
+
+/* What one thread tells the others about the next tile. */
+struct NextTile
+{
+	Work		work;
+	uint32_t	m;
+	uint32_t	n;
+	bool		end;			/* there is none */
+};
+
+__device__ __forceinline__ NextTile
+take_tile(const FilterParams &p)
+{
+	NextTile	next;
+
+	do
+		next.end = !take_work(p.candidates, &next.work);
+	while (!next.end && !p.order.locate(next.work.item, &next.m, &next.n));
+	return next;
+}
+
+template <class S, class Test>
+__global__ void
+__launch_bounds__(Shape<S>::kThreads, S::kBlocksPerSm)
+filter_kernel(const __grid_constant__ FilterParams p, const Test test)
+{
+	using Tile = Shape<S>;
+
+	using Number = typename Test::Number;
+
+	extern __shared__ unsigned char shared[];
+	__shared__ alignas(16) uint32_t tx[Tile::kTileM];
+	__shared__ alignas(16) uint32_t ty[Tile::kTileN];
+	__shared__ uint32_t minima[Tile::kTileN / kMinimaColumns];	/* of ty */
+	__shared__ NextTile next;
+
+	uint32_t	stages = (ptx::shared_address(shared) + 127) / 128 * 128
+		+ (S::kAligned ? 0 : 16);
+	int			warp = threadIdx.x / 32;
+	int			lane = threadIdx.x % 32;
+	int			warp_row = warp / S::kWarpsN * kWarpSide;
+	int			warp_column = warp % S::kWarpsN * kWarpSide;
+	int			k_steps = p.row_bytes / kStepBytes;
+	int			slices = (k_steps + kSteps - 1) / kSteps;
+	int			steps = S::kShortLastStep ? k_steps : slices * kSteps;
+	CandidateWriter writer;
+
+	if (threadIdx.x == 0)
+		next = take_tile(p);
+
+	for (;;)
+	{
+		__syncthreads();
+		if (next.end)
+			break;
+
+		Work		work = next.work;
+		uint32_t	row = next.m * Tile::kTileM;
+		uint32_t	column = next.n * Tile::kTileN;
+		bool		whole = p.order.whole(next.m, next.n);
+
+		auto		copy = [&](int slice)
+		{
+			uint32_t	to = stages + slice % S::kStages * Tile::kStageBytes;
+
+			copy_slice<S, Tile::kTileM>(to, p.a, row, p.row_bytes, slice);
+			copy_slice<S, Tile::kTileN>(to + Tile::kBytesA, p.b, column,
+										p.row_bytes, slice);
+		};
+
+		for (int i = threadIdx.x; i < Tile::kTileM; i += Tile::kThreads)
+			tx[i] = p.a.thresholds[row + i];
+		for (int i = threadIdx.x; i < Tile::kTileN; i += Tile::kThreads)
+			ty[i] = p.b.thresholds[column + i];
+		if (threadIdx.x < Tile::kTileN / kMinimaColumns)
+			minima[threadIdx.x] = p.b.minima[column / kMinimaColumns + threadIdx.x];
+
+		/* The pipeline runs kStages - 1 slices ahead. */
+#pragma unroll
+		for (int s = 0; s < S::kStages - 1; s++)
+		{
+			if (s < slices)
+				copy(s);
+			ptx::copy_async_commit();
+		}
+
+		NextTile	after;
+
+		if (threadIdx.x == 0)
+			after = take_tile(p);
+
+		Number		acc[128] = {};
+
+		for (int slice = 0; slice < slices; slice++)
+		{
+			if (S::kStages == 1)
+			{
+				__syncthreads();
+				copy(slice);
+				ptx::copy_async_commit();
+			}
+			ptx::copy_async_wait<(S::kStages > 1 ? S::kStages - 2 : 0)>();
+			__syncthreads();
+			if (S::kStages > 1)
+			{
+				if (slice + S::kStages - 1 < slices)
+					copy(slice + S::kStages - 1);
+				ptx::copy_async_commit();
+			}
+
+			uint32_t	stage = stages + slice % S::kStages * Tile::kStageBytes;
+			uint32_t	a_rows = stage + warp_row * kRowBytes;
+			uint32_t	b_rows = stage + Tile::kBytesA + warp_column * kRowBytes;
+			int			left = steps - slice * kSteps;
+
+			if (left >= kSteps)
+			{
+#pragma unroll
+				for (int step = 0; step < kSteps; step++)
+					multiply_step<S>(acc, a_rows, b_rows, step);
+			}
+			else
+			{
+				for (int step = 0; step < left; step++)
+					multiply_step<S>(acc, a_rows, b_rows, step);
+			}
+		}
+		if (threadIdx.x == 0)
+			next = after;
+
+		if (work.warp == kAllWarps || work.warp == (uint32_t) warp)
+		{
+			int			x = warp_row + lane / 4;
+			int			y = warp_column + lane % 4 * 2;
+			WarpTile	tile = {row + x, column + y, p.a.rows, p.b.rows,
+				p.order.triangle, whole};
+
+			if (!report_hits<LayoutMma>(acc, (const Number *) tx + x,
+										(const Number *) ty + y,
+										(const Number *) minima + warp % S::kWarpsN,
+										test, tile,
+										p.candidates, writer))
+				writer.give_up(p.candidates, work.item, warp, 0);
+		}
+	}
+	writer.close(p.candidates);
+}
+
+template <class S, class Test>
+void
+launch(const FilterParams &params, const Test &test, const Device &device,
+	   cudaStream_t stream)
+{
+	auto		kernel = filter_kernel<S, Test>;
+	int			blocks = device.multiprocessors * S::kBlocksPerSm;
+
+	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+									Shape<S>::kSharedBytes),
+			   "sizing the filter's shared memory");
+	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+									cudaSharedmemCarveoutMaxShared),
+			   "giving the L1 cache to shared memory");
+	kernel<<<blocks, Shape<S>::kThreads, Shape<S>::kSharedBytes, stream>>>(params, test);
+	check_launch("launching the mma.sync filter");
+}
+
+}								/* namespace mma */
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_FILTER_MMA_CUH */

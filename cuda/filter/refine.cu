@@ -1,0 +1,236 @@
+/*-------------------------------------------------------------------------
+ *
+ * refine.cu
+ *	  The exact recheck, and the end of a round.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "device/check.h"
+#include "filter/exact_distance.cuh"
+#include "filter/refine.h"
+
+namespace fasted
+{
+
+/* Candidates whose distances a warp computes side by side. */
+constexpr int kBatch = 4;
+
+constexpr uint32_t kBlock = 256;
+constexpr uint32_t kWarps = kBlock / 32;
+
+/*
+ * Candidates a warp takes at a time.  Long rows: few, or some warps would still
+ * read when the others have nothing left.
+ */
+constexpr uint32_t kShortRowsTake = 32;
+constexpr uint32_t kLongRowsTake = 4;
+constexpr uint32_t kLongRows = 512;
+
+/* Gives every lane that keeps a pair its place among the results. */
+static __device__ __forceinline__ unsigned long long
+place_in_results(bool keep, WorkState *state)
+{
+	uint32_t	lane = threadIdx.x % 32;
+	uint32_t	kept = __ballot_sync(0xffffffff, keep);
+	unsigned long long base = 0;
+
+	if (lane == 0 && kept != 0)
+		base = atomicAdd(&state->pairs, (unsigned long long) __popc(kept));
+	base = __shfl_sync(0xffffffff, base, 0);
+	return base + __popc(kept & ((1u << lane) - 1));
+}
+
+/* Squared distances of kBatch candidates, one dimension a lane at a time. */
+static __device__ __forceinline__ double
+squares_by_warp(const RefineParams &p, uint2 mine, uint32_t first)
+{
+	const float *x[kBatch];
+	const float *y[kBatch];
+	double		sums[kBatch];
+
+#pragma unroll
+	for (int i = 0; i < kBatch; i++)
+	{
+		x[i] = p.a.staged_row(__shfl_sync(0xffffffff, mine.x, first + i));
+		y[i] = p.b.staged_row(__shfl_sync(0xffffffff, mine.y, first + i));
+		sums[i] = 0;
+	}
+#pragma unroll 4
+	for (uint32_t k = threadIdx.x % 32; k < p.a.dimensions; k += 32)
+	{
+#pragma unroll
+		for (int i = 0; i < kBatch; i++)
+			sums[i] = exact_add(sums[i], x[i][k], y[i][k]);
+	}
+	return exact_fold<kBatch>(sums);
+}
+
+/*
+ * The same, where rows are aligned: eight lanes a candidate, four dimensions a
+ * lane, and kAhead such reads of both rows under way.  What limits the recheck is
+ * how many bytes are on their way from memory.
+ */
+static __device__ __forceinline__ double
+squares_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
+{
+	constexpr int kAhead = 4;
+	uint32_t	pair = first + threadIdx.x % 32 / 8;
+	uint32_t	begin = threadIdx.x % 8 * 4;
+	const float *x = p.a.staged_row(__shfl_sync(0xffffffff, mine.x, pair));
+	const float *y = p.b.staged_row(__shfl_sync(0xffffffff, mine.y, pair));
+	ExactSums	sums;
+
+	for (uint32_t k = begin; k < p.a.dimensions; k += 32 * kAhead)
+	{
+		float4		xs[kAhead];
+		float4		ys[kAhead];
+
+		/* beyond the last dimension: zero, which adds nothing */
+#pragma unroll
+		for (int i = 0; i < kAhead; i++)
+		{
+			bool		there = k + i * 32 < p.a.dimensions;
+
+			xs[i] = there ? *(const float4 *) &x[k + i * 32] : make_float4(0, 0, 0, 0);
+			ys[i] = there ? *(const float4 *) &y[k + i * 32] : make_float4(0, 0, 0, 0);
+		}
+#pragma unroll
+		for (int i = 0; i < kAhead; i++)
+			sums.add(xs[i], ys[i]);
+	}
+	return sums.fold();
+}
+
+/*
+ * The squared distance of this thread's candidate.  A warp takes its lanes'
+ * candidates kBatch at a time, so that the loads of several pairs are under
+ * way together.
+ */
+template <bool kAligned>
+static __device__ __forceinline__ double
+squared_distance(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
+{
+	uint32_t	lane = threadIdx.x % 32;
+	double		result = 0;
+
+	for (uint32_t first = 0; first < warp_candidates; first += kBatch)
+	{
+		double		square = kAligned ? squares_by_eights(p, mine, first)
+			: squares_by_warp(p, mine, first);
+
+		square = __shfl_sync(0xffffffff, square, lane % kBatch * (32 / kBatch));
+		if (lane / kBatch == first / kBatch)
+			result = square;
+	}
+	return result;
+}
+
+/* What the recheck does with a candidate. */
+enum class Recheck
+{
+	kNone,						/* approximate: keeps what the filter computed */
+	kByWarp,
+	kByEights
+};
+
+template <Recheck kRecheck, uint32_t kTake>
+static __global__ void
+__launch_bounds__(kBlock)
+refine_kernel(const __grid_constant__ RefineParams p)
+{
+	WorkState  *state = p.candidates.state;
+	uint32_t	shift = p.candidates.chunk_shift;
+	uint32_t	used = min(state->chunks_used, p.candidates.chunks) << shift;
+
+	unsigned long long candidates = 0;
+
+	for (uint32_t first = (blockIdx.x * kWarps + threadIdx.x / 32) * kTake; first < used;
+		 first += gridDim.x * kWarps * kTake)
+	{
+		/* what a warp takes lies in one chunk, which is filled from its start */
+		uint32_t	within = first & ((1u << shift) - 1);
+		uint32_t	count = p.candidates.counts[first >> shift];
+		uint32_t	here = count > within ? min(count - within, kTake) : 0;
+		uint32_t	slot = first + threadIdx.x % 32;
+		bool		mine = threadIdx.x % 32 < here;
+		uint2		pair = mine ? p.candidates.pairs[slot] : make_uint2(0, 0);
+		double		dist = 0;
+		bool		keep = mine;
+
+		if (here == 0)
+			continue;
+		candidates += here;
+		pair = make_uint2(p.a.number_at(pair.x), p.b.number_at(pair.y));
+		if (kRecheck == Recheck::kNone)
+			dist = mine ? sqrt((double) fmaxf(0.0f, p.candidates.squares[slot])) : 0;
+		else
+		{
+			dist = __dsqrt_rn(squared_distance<kRecheck == Recheck::kByEights>(p, pair, here));
+			keep = mine && dist <= p.eps;
+		}
+
+		unsigned long long at = place_in_results(keep, state);
+
+		if (keep)
+		{
+			uint32_t	a = (uint32_t) (p.first_row_a + pair.x);
+			uint32_t	b = (uint32_t) (p.first_row_b + pair.y);
+
+			p.pairs[at] = {min(a, b), max(a, b), dist};
+		}
+	}
+	if (threadIdx.x % 32 == 0 && candidates > 0)
+		atomicAdd(&state->candidates, candidates);
+}
+
+void
+launch_refine(const RefineParams &params, bool approximate,
+			  const Device &device, cudaStream_t stream)
+{
+	uint32_t	slots = params.candidates.chunks << params.candidates.chunk_shift;
+	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8, slots / kBlock);
+
+	bool		aligned = params.a.dimensions % 4 == 0;
+	bool		short_rows = params.a.dimensions < kLongRows;
+	auto		kernel = approximate ? refine_kernel<Recheck::kNone, kShortRowsTake>
+		: aligned ? (short_rows ? refine_kernel<Recheck::kByEights, kShortRowsTake>
+					 : refine_kernel<Recheck::kByEights, kLongRowsTake>)
+		: short_rows ? refine_kernel<Recheck::kByWarp, kShortRowsTake>
+		: refine_kernel<Recheck::kByWarp, kLongRowsTake>;
+
+	kernel<<<blocks, kBlock, 0, stream>>>(params);
+	check_launch("launching the recheck");
+}
+
+static __global__ void
+advance_kernel(const __grid_constant__ CandidateBuffer buffer, const uint32_t *overflow,
+			   unsigned long long budget, RoundReport *report)
+{
+	WorkState  *state = buffer.state;
+	const Work *from = buffer.lists[state->list];
+	Work	   *to = buffer.lists[state->list ^ 1];
+	uint32_t	left = left_again(*state);
+	uint32_t	voided = state->voided;
+
+	for (uint32_t i = threadIdx.x; i < left; i += blockDim.x)
+		to[i] = from[state->again - left + i];
+	for (uint32_t i = threadIdx.x; i < voided; i += blockDim.x)
+		to[left + i] = buffer.voided[i];
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		*report = advance_state(*state, budget);
+		report->overflow = *overflow;
+	}
+}
+
+void
+launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow,
+			   unsigned long long budget, RoundReport *report,
+			   cudaStream_t stream)
+{
+	advance_kernel<<<1, 256, 0, stream>>>(candidates, overflow, budget, report);
+	check_launch("ending a round");
+}
+
+}								/* namespace fasted */

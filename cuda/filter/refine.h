@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * refine.h
+ *	  From candidates to pairs, and from one round to the next.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_REFINE_H
+#define FASTED_CUDA_REFINE_H
+
+#include "engine/engine.h"
+#include "filter/filter.h"
+#include "rows/row_table.h"
+
+namespace fasted
+{
+
+struct RefineParams
+{
+	RowTable	a;
+	RowTable	b;
+	uint64_t	first_row_a;	/* global numbers of the first rows */
+	uint64_t	first_row_b;
+	double		eps;
+	CandidateBuffer candidates;
+	FastedPair *pairs;			/* room for every candidate */
+};
+
+/* Rechecks every candidate; approximate: passes all of them on. */
+void launch_refine(const RefineParams &params, bool approximate,
+				   const Device &device, cudaStream_t stream);
+
+/* Ends the round: writes its report and plans the next one. */
+void launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow,
+					unsigned long long budget, RoundReport *report,
+					cudaStream_t stream);
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_REFINE_H */

@@ -1,0 +1,306 @@
+/*-------------------------------------------------------------------------
+ *
+ * quantise.cu
+ *	  Centring, scaling, rounding to FP16, and the thresholds of filter_bound.h.
+ *
+ * The proof that the thresholds lose no pair is in doc/bound-fp16.md.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "device/check.h"
+#include "engine/filter_bound.h"
+#include "engine/spread_row.h"
+#include "rows/quantise.h"
+
+namespace fasted
+{
+
+namespace
+{
+
+/* Rows that the centre and the scale are found from. */
+constexpr uint32_t kSample = 4096;
+
+/* Exponents -255 .. 255 and, at 0, rows of zeros only. */
+constexpr int kBins = 512;
+constexpr int kBinZero = 256;
+
+/* Typical rows' largest coordinate becomes 2^7 .. 2^8; FP16 ends below 2^16. */
+constexpr int kTypicalExponent = 7;
+constexpr int kHeadroom = 8;
+
+/* One sampled row in this many may be an outlier. */
+constexpr uint32_t kOutliers = 1024;
+
+constexpr float kLargestHalf = 65504.0f;
+
+/*
+ * The error of one mma or wgmma step of 16 dimensions, against the product of
+ * both rows' norms, in units of 2^-24.  Reported: at most 9 terms (8 products
+ * and the accumulator) aligned to the largest and truncated at 24 bits, twice a
+ * step, each sum rounded toward zero: 2 (9 + 2) = 22; Hopper, with 17 terms at
+ * 25 bits, 10.5.  Doubled, for what a later GPU may do.
+ */
+constexpr double kStepError = 44.0 / 16777216.0;
+constexpr uint32_t kStepNumbers = kStepBytes / sizeof(__half);
+
+constexpr int kRowsPerBlock = 8;	/* one warp a row */
+
+__device__ __forceinline__ double
+warp_sum(double value)
+{
+	for (int o = 16; o > 0; o /= 2)
+		value += __shfl_xor_sync(0xffffffff, value, o);
+	return value;
+}
+
+/* Counts the sampled rows by the exponent of their largest coordinate. */
+__global__ void
+exponents_kernel(const RowTable rows, uint32_t sampled, const float *centre,
+				 int *row_exponents, uint32_t *histogram)
+{
+	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
+
+	if (i >= sampled)
+		return;
+
+	const float *row = rows.row(fasted_spread_row(i, sampled, rows.rows));
+	double		largest = 0;
+
+	for (uint32_t k = threadIdx.x % 32; k < rows.dimensions; k += 32)
+		largest = fmax(largest, fabs((double) row[k] - (centre ? centre[k] : 0.0)));
+	for (int o = 16; o > 0; o /= 2)
+		largest = fmax(largest, __shfl_xor_sync(0xffffffff, largest, o));
+	if (threadIdx.x % 32 == 0)
+	{
+		int			bin = 0;
+
+		if (largest > 0)
+			bin = isfinite(largest)
+				? min(max(ilogb(largest) + kBinZero, 1), kBins - 1) : kBins - 1;
+		row_exponents[i] = bin;
+		atomicAdd(&histogram[bin], 1u);
+	}
+}
+
+/*
+ * The exponent that all but a few sampled rows do not exceed; clears the counts.
+ * One block of kBins threads.
+ */
+__global__ void
+typical_kernel(uint32_t *histogram, uint32_t sampled, int *exponent, bool scale)
+{
+	__shared__ uint32_t counts[kBins];
+
+	counts[threadIdx.x] = histogram[threadIdx.x];
+	histogram[threadIdx.x] = 0;
+	__syncthreads();
+	if (threadIdx.x != 0)
+		return;
+
+	uint32_t	above = 0;
+	int			bin = kBins - 1;
+
+	while (bin > 0 && above + counts[bin] <= sampled / kOutliers)
+		above += counts[bin--];
+	if (!scale)
+		exponent[1] = bin;
+	else
+		exponent[0] = bin == 0 ? 0 : kTypicalExponent - (bin - kBinZero);
+}
+
+/* The mean of the sampled rows but outliers; blocks of 32 x 8 threads. */
+__global__ void
+centre_kernel(const RowTable rows, uint32_t sampled, const int *row_exponents,
+			  const int *exponent, float *centre)
+{
+	__shared__ double sums[8][32];
+	__shared__ uint32_t counts[8][32];
+	uint32_t	k = blockIdx.x * 32 + threadIdx.x;
+	double		sum = 0;
+	uint32_t	count = 0;
+
+	for (uint32_t i = threadIdx.y; i < sampled && k < rows.dimensions; i += 8)
+	{
+		if (row_exponents[i] > exponent[1] + kHeadroom)
+			continue;
+		sum += rows.row(fasted_spread_row(i, sampled, rows.rows))[k];
+		count++;
+	}
+	sums[threadIdx.y][threadIdx.x] = sum;
+	counts[threadIdx.y][threadIdx.x] = count;
+	__syncthreads();
+	if (threadIdx.y != 0 || k >= rows.dimensions)
+		return;
+	for (int y = 1; y < 8; y++)
+	{
+		sum += sums[y][threadIdx.x];
+		count += counts[y][threadIdx.x];
+	}
+
+	double		mean = count > 0 ? sum / count : 0;
+
+	centre[k] = isfinite(mean) ? (float) mean : 0;
+}
+
+__global__ void
+quantise_kernel(const RowTable rows, const float *centre, const int *exponent,
+				double eps, uint32_t stride, __half *values, float *thresholds)
+{
+	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
+	uint32_t	lane = threadIdx.x % 32;
+
+	if (i >= rows.rows)
+	{
+		if (lane == 0)
+			thresholds[i] = INFINITY;
+		return;
+	}
+
+	const float *row = rows.row(i);
+	__half	   *out = values + (size_t) i * stride;
+	double		scale = ldexp(1.0, *exponent);
+	double		error2 = 0;
+	double		norm2 = 0;
+
+	for (uint32_t k = lane; k < stride; k += 32)
+	{
+		double		y = 0;
+
+		if (k < rows.dimensions)
+			y = ((double) row[k] - (double) centre[k]) * scale;
+
+		double		clamped = fmin(fmax(y, -(double) kLargestHalf), (double) kLargestHalf);
+		__half		h = __double2half(clamped);
+		double		q = __half2float(h);
+		double		error = y - q;
+
+		out[k] = h;
+		error2 += error * error;
+		norm2 += q * q;
+	}
+	error2 = warp_sum(error2);
+	norm2 = warp_sum(norm2);
+
+	if (lane == 0)
+	{
+		uint32_t	d = rows.dimensions;
+		double		slack = fasted_sum_slack(d);
+		double		gamma = kStepError * (stride / kStepNumbers);
+		double		alpha = d * (double) FLT_MIN;
+		double		rho = fasted_rho(error2, norm2, d);
+
+		/* For the test that the tests would notice. */
+#ifdef FASTED_TEST_NO_GAMMA
+		gamma = alpha = 0;
+#endif
+#ifdef FASTED_TEST_NO_RHO
+		rho = 0;
+#endif
+		thresholds[i] = fasted_threshold(norm2 * (1 - slack), norm2 * (1 + slack),
+										 rho, fasted_eps_upper(eps, scale, d),
+										 gamma, alpha);
+	}
+}
+
+__global__ void
+quantise_paper_kernel(const RowTable rows, uint32_t stride, __half *values,
+					  float *norms, uint32_t *overflow)
+{
+	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
+	uint32_t	lane = threadIdx.x % 32;
+
+	if (i >= rows.rows)
+	{
+		if (lane == 0)
+			norms[i] = INFINITY;
+		return;
+	}
+
+	const float *row = rows.row(i);
+	__half	   *out = values + (size_t) i * stride;
+	float		sum = 0;
+
+	for (uint32_t k = lane; k < stride; k += 32)
+	{
+		__half		h = __float2half_rn(k < rows.dimensions ? row[k] : 0.0f);
+		float		q = __half2float(h);
+
+		if (!(fabsf(q) <= kLargestHalf))
+			*overflow = 1;
+		out[k] = h;
+		sum = __fmaf_rz(q, q, sum);
+	}
+	for (int o = 16; o > 0; o /= 2)
+		sum = __fadd_rz(sum, __shfl_xor_sync(0xffffffff, sum, o));
+	if (lane == 0)
+		norms[i] = sum;
+}
+
+uint32_t
+blocks_for(uint32_t rows)
+{
+	return (rows + kRowsPerBlock - 1) / kRowsPerBlock;
+}
+
+}								/* namespace */
+
+size_t
+Transform::bytes(uint32_t dimensions)
+{
+	return Budget::rounded(dimensions * sizeof(float)) + Budget::rounded(2 * sizeof(int))
+		+ Budget::rounded(kSample * sizeof(int))
+		+ Budget::rounded(kBins * sizeof(uint32_t));
+}
+
+void
+Transform::allocate(Budget &budget, uint32_t dimensions)
+{
+	const char *doing = "allocating room for the centre of the rows";
+
+	centre_.allocate(budget, dimensions, doing);
+	exponent_.allocate(budget, 2, doing);
+	row_exponents_.allocate(budget, kSample, doing);
+	histogram_.allocate(budget, kBins, doing);
+}
+
+void
+Transform::find(const RowTable &rows, cudaStream_t stream)
+{
+	uint32_t	sampled = rows.rows < kSample ? rows.rows : kSample;
+	uint32_t	blocks = blocks_for(sampled);
+
+	check_cuda(cudaMemsetAsync(histogram_.get(), 0, kBins * sizeof(uint32_t), stream),
+			   "clearing a histogram");
+	exponents_kernel<<<blocks, kRowsPerBlock * 32, 0, stream>>>(
+		rows, sampled, nullptr, row_exponents_.get(), histogram_.get());
+	typical_kernel<<<1, kBins, 0, stream>>>(histogram_.get(), sampled, exponent_.get(), false);
+	centre_kernel<<<(rows.dimensions + 31) / 32, dim3(32, 8), 0, stream>>>(
+		rows, sampled, row_exponents_.get(), exponent_.get(), centre_.get());
+	exponents_kernel<<<blocks, kRowsPerBlock * 32, 0, stream>>>(
+		rows, sampled, centre_.get(), row_exponents_.get(), histogram_.get());
+	typical_kernel<<<1, kBins, 0, stream>>>(histogram_.get(), sampled, exponent_.get(), true);
+	check_launch("finding the centre and the scale of the rows");
+}
+
+void
+launch_quantise(const RowTable &rows, const Transform &transform, double eps,
+				uint32_t row_bytes, __half *values, uint32_t *thresholds,
+				cudaStream_t stream)
+{
+	quantise_kernel<<<blocks_for(padded_thresholds(rows.rows)), kRowsPerBlock * 32, 0, stream>>>(
+		rows, transform.centre(), transform.exponent(), eps, row_bytes / sizeof(__half),
+		values, (float *) thresholds);
+	check_launch("quantising rows");
+}
+
+void
+launch_quantise_paper(const RowTable &rows, uint32_t row_bytes, __half *values,
+					  uint32_t *norms, uint32_t *overflow, cudaStream_t stream)
+{
+	quantise_paper_kernel<<<blocks_for(padded_thresholds(rows.rows)), kRowsPerBlock * 32, 0, stream>>>(
+		rows, row_bytes / sizeof(__half), values, (float *) norms, overflow);
+	check_launch("quantising rows");
+}
+
+}								/* namespace fasted */

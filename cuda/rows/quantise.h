@@ -1,0 +1,63 @@
+/*-------------------------------------------------------------------------
+ *
+ * quantise.h
+ *	  From rows as staged (FP32) to FP16 rows and their thresholds.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_QUANTISE_H
+#define FASTED_CUDA_QUANTISE_H
+
+#include <cuda_fp16.h>
+
+#include "device/device_memory.h"
+#include "filter/filter.h"
+#include "rows/row_table.h"
+
+namespace fasted
+{
+
+/*
+ * How every row of a join is transformed before it is rounded to FP16:
+ * subtract the centre, multiply by 2^exponent.  Found once, from a sample of
+ * the first rows in memory, and used for all panels.  It need not fit: a row
+ * that it fits badly, or that overflows FP16, is clamped, and the distance that
+ * this moved it is in its threshold.
+ */
+class Transform
+{
+public:
+	void		allocate(Budget &budget, uint32_t dimensions);
+	void		find(const RowTable &rows, cudaStream_t stream);
+
+	static size_t bytes(uint32_t dimensions);
+
+	const float *centre() const { return centre_.get(); }
+	const int  *exponent() const { return exponent_.get(); }
+
+private:
+	DeviceArray<float> centre_;
+	DeviceArray<int> exponent_; /* [0]: of the scale; [1]: of typical raw rows */
+	DeviceArray<int> row_exponents_;
+	DeviceArray<uint32_t> histogram_;
+};
+
+/*
+ * Quantises rows for the certified filter.  Thresholds are FP32 in 32 bits; those
+ * beyond the rows are +inf.
+ */
+void launch_quantise(const RowTable &rows, const Transform &transform,
+					 double eps, uint32_t row_bytes, __half *values,
+					 uint32_t *thresholds, cudaStream_t stream);
+
+/*
+ * The paper's own: FP16 as the rows are, and s_i, the sum of squares rounded
+ * toward zero (its step 1).  *overflow becomes 1 when a value does not fit.
+ */
+void launch_quantise_paper(const RowTable &rows, uint32_t row_bytes,
+						   __half *values, uint32_t *norms, uint32_t *overflow,
+						   cudaStream_t stream);
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_QUANTISE_H */

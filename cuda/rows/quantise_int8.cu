@@ -1,0 +1,400 @@
+/*-------------------------------------------------------------------------
+ *
+ * quantise_int8.cu
+ *	  Rotation, rounding to INT8, and the integer thresholds of filter_bound.h.
+ *
+ * A warp takes a row as long as its coordinates fit in registers, a block with
+ * shared memory otherwise.  All is FP32, whose errors are in the thresholds; the
+ * proof that these lose no pair is in doc/bound-int8.md.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "device/check.h"
+#include "filter/filter.h"
+#include "rows/quantise_int8.h"
+#include "rows/rotation.cuh"
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr int kRowsPerBlock = 4;	/* one warp a row */
+
+/* From here on a block takes a row. */
+constexpr uint32_t kLongRow = 4096;
+constexpr uint32_t kMostThreads = 1024;
+
+/* What a quantising kernel is given. */
+struct Job
+{
+	RowTable	rows;
+	const float *centre;
+	const Int8Scale *scale;
+	double		eps;
+	uint32_t	row_bytes;
+	int8_t	   *values;
+	uint32_t   *thresholds;
+};
+
+/*
+ * C coordinates from k on, a multiple of C; zeros beyond the last.  Something is
+ * loaded always: without a branch, loads need not wait for one another.
+ */
+template <int C, bool Vector>
+__device__ __forceinline__ void
+load_floats(const float *from, uint32_t k, uint32_t dimensions, float (&to)[C])
+{
+	if constexpr (Vector)
+	{
+		float4		four = __ldg((const float4 *) &from[k < dimensions ? k : 0]);
+
+		static_assert(C == 4, "a vector is four coordinates");
+		to[0] = four.x;
+		to[1] = four.y;
+		to[2] = four.z;
+		to[3] = four.w;
+#pragma unroll
+		for (int i = 0; i < C; i++)
+			to[i] = k < dimensions ? to[i] : 0.0f;
+	}
+	else
+	{
+#pragma unroll
+		for (int i = 0; i < C; i++)
+		{
+			float		one = __ldg(&from[k + i < dimensions ? k + i : 0]);
+
+			to[i] = k + i < dimensions ? one : 0.0f;
+		}
+	}
+}
+
+/* Can the row be read in fours? */
+__device__ __forceinline__ bool
+is_aligned(const float *row, uint32_t dimensions)
+{
+	return dimensions % 4 == 0 && (uintptr_t) row % 16 == 0;
+}
+
+__device__ __forceinline__ float
+clamped(float value)
+{
+	return fminf(fmaxf(value, -128.0f), 127.0f);
+}
+
+/*
+ * Adding this rounds a small number to an integer, to nearest, which then is in
+ * the low bits, in two's complement.
+ */
+constexpr float kRounder = 12582912.0f; /* 1.5 * 2^23 */
+
+/* The low bytes of four words. */
+__device__ __forceinline__ uint32_t
+packed(const uint32_t (&word)[4])
+{
+	return __byte_perm(__byte_perm(word[0], word[1], 0x0040),
+					   __byte_perm(word[2], word[3], 0x0040), 0x5410);
+}
+
+/* What one thread stores of a row, and its share of the row's sums. */
+struct Writer
+{
+	int8_t	   *out;
+	float		error2 = 0;
+	int32_t		norm2 = 0;
+
+	__device__ explicit Writer(int8_t *out_) : out(out_) {}
+
+	/* Rounds C coordinates from k on; q becomes what they are now. */
+	template <int C>
+	__device__ __forceinline__ void
+	put(uint32_t k, const float (&value)[C], float (&q)[C])
+	{
+		uint32_t	word[4] = {0, 0, 0, 0};
+
+#pragma unroll
+		for (int i = 0; i < C; i++)
+		{
+			float		rounded = __fadd_rn(clamped(value[i]), kRounder);
+			float		error;
+
+			word[i] = __float_as_uint(rounded);
+			q[i] = __fsub_rn(rounded, kRounder);
+			error = __fsub_rn(value[i], q[i]);
+			error2 = fmaf(error, error, error2);
+		}
+		if constexpr (C == 1)
+		{
+			out[k] = (int8_t) word[0];
+			norm2 += (int32_t) q[0] * (int32_t) q[0];
+		}
+		else
+		{
+			uint32_t	four = packed(word);
+
+			*(uint32_t *) &out[k] = four;
+			norm2 = __dp4a((int32_t) four, (int32_t) four, norm2);
+		}
+	}
+};
+
+/* The row that one warp or block has, scaled and rotated. */
+template <int C, bool Vector>
+struct Source
+{
+	const float *row;
+	const float *centre;
+	uint32_t	dimensions;
+	float		scale;
+
+	__device__ __forceinline__ void
+	load(uint32_t k, float (&value)[C]) const
+	{
+		float		x[C];
+		float		c[C];
+
+		load_floats<C, Vector>(row, k, dimensions, x);
+		load_floats<C, Vector>(centre, k, dimensions, c);
+#pragma unroll
+		for (int i = 0; i < C; i++)
+			value[i] = __fmul_rn(__fsub_rn(x[i], c[i]), scale);
+	}
+};
+
+/*
+ * Small integers: neither scaled nor rotated.  Returns whether this thread's
+ * coordinates are exactly what they were.
+ */
+__device__ __forceinline__ bool
+put_lossless(const Job &job, const float *row, uint32_t thread, uint32_t threads,
+			 Writer &writer)
+{
+	uint32_t	dimensions = job.rows.dimensions;
+	bool		exact = true;
+
+	for (uint32_t k = thread * 4; k < job.row_bytes; k += threads * 4)
+	{
+		float		x[4];
+		float		c[4];
+		float		value[4];
+		float		q[4];
+
+		if (is_aligned(row, dimensions))
+		{
+			load_floats<4, true>(row, k, dimensions, x);
+			load_floats<4, true>(job.centre, k, dimensions, c);
+		}
+		else
+		{
+			load_floats<4, false>(row, k, dimensions, x);
+			load_floats<4, false>(job.centre, k, dimensions, c);
+		}
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			value[i] = __fsub_rn(x[i], c[i]);
+		writer.put(k, value, q);
+
+		/* the centre is an integer too, and this sum is exact */
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			exact = exact && __fadd_rn(c[i], q[i]) == x[i];
+	}
+	return exact;
+}
+
+/* The threshold of a row, from its sums. */
+__device__ __forceinline__ uint32_t
+threshold_of(const Job &job, float scale, bool exact, float error2, int32_t norm2)
+{
+	double		rho = exact ? 0.0 : fasted_rho_int8(error2, norm2, job.row_bytes);
+
+	/* For the test that the tests would notice. */
+#ifdef FASTED_TEST_NO_RHO
+	rho = 0;
+#endif
+	return (uint32_t) fasted_threshold_int(
+		norm2, rho, fasted_eps_upper(job.eps, scale, job.rows.dimensions));
+}
+
+__device__ __forceinline__ float
+warp_sum(float value)
+{
+	for (int o = 16; o > 0; o /= 2)
+		value += __shfl_xor_sync(0xffffffff, value, o);
+	return value;
+}
+
+template <int C, int P, bool Vector>
+__device__ __forceinline__ void
+put_rotated(const Job &job, const float *row, float scale, Writer &writer)
+{
+	Source<C, Vector> source = {row, job.centre, job.rows.dimensions, scale};
+
+	rotate_in_registers<C, P>(
+		job.row_bytes - 32 * C * P,
+		[&](uint32_t k, float (&value)[C]) { source.load(k, value); },
+		[&](uint32_t k, const float (&value)[C])
+		{
+			float		q[C];
+
+			writer.put(k, value, q);
+		});
+}
+
+/* One warp a row of 32 C P to 64 C P - 1 coordinates, and one a padding. */
+template <int C, int P>
+__global__ void __launch_bounds__(kRowsPerBlock * 32, P >= 16 ? 3 : 5)
+quantise_registers_kernel(const Job job)
+{
+	uint32_t	number = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
+	uint32_t	lane = threadIdx.x % 32;
+
+	if (number >= job.rows.rows)
+	{
+		if (lane == 0)
+			job.thresholds[number] = (uint32_t) kInt8Padding;
+		return;
+	}
+
+	const float *row = job.rows.row(number);
+	Int8Scale	scale = *job.scale;
+	Writer		writer(job.values + (size_t) number * job.row_bytes);
+	bool		exact = false;
+
+	if (scale.lossless)
+		exact = put_lossless(job, row, lane, 32, writer);
+	else if (C == 4 && is_aligned(row, job.rows.dimensions))
+		put_rotated<C, P, C == 4>(job, row, scale.scale, writer);
+	else
+		put_rotated<C, P, false>(job, row, scale.scale, writer);
+
+	float		error2 = warp_sum(writer.error2);
+	int32_t		norm2 = __reduce_add_sync(0xffffffff, writer.norm2);
+
+	exact = __all_sync(0xffffffff, exact);
+	if (lane == 0)
+		job.thresholds[number] = threshold_of(job, scale.scale, exact, error2, norm2);
+}
+
+/* The sums of a block, in its first thread. */
+__device__ void
+block_sums(float *error2, int32_t *norm2)
+{
+	__shared__ float errors[32];
+	__shared__ int32_t norms[32];
+	uint32_t	warp = threadIdx.x / 32;
+	uint32_t	lane = threadIdx.x % 32;
+
+	*error2 = warp_sum(*error2);
+	*norm2 = __reduce_add_sync(0xffffffff, *norm2);
+	if (lane == 0)
+	{
+		errors[warp] = *error2;
+		norms[warp] = *norm2;
+	}
+	__syncthreads();
+	if (warp != 0)
+		return;
+	*error2 = warp_sum(lane < blockDim.x / 32 ? errors[lane] : 0.0f);
+	*norm2 = __reduce_add_sync(0xffffffff, lane < blockDim.x / 32 ? norms[lane] : 0);
+}
+
+/* One block a row of any length, and one a padding. */
+__global__ void __launch_bounds__(kMostThreads)
+quantise_shared_kernel(const Job job)
+{
+	extern __shared__ float4 places[];
+	uint32_t	number = blockIdx.x;
+
+	if (number >= job.rows.rows)
+	{
+		if (threadIdx.x == 0)
+			job.thresholds[number] = (uint32_t) kInt8Padding;
+		return;
+	}
+
+	const float *row = job.rows.row(number);
+	Int8Scale	scale = *job.scale;
+	Writer		writer(job.values + (size_t) number * job.row_bytes);
+	bool		exact = false;
+
+	if (scale.lossless)
+		exact = put_lossless(job, row, threadIdx.x, blockDim.x, writer);
+	else
+	{
+		Source<4, false> source = {row, job.centre, job.rows.dimensions, scale.scale};
+
+		rotate_in_shared(
+			(float *) places, Rotation(job.row_bytes),
+			[&](uint32_t k, float (&value)[4]) { source.load(k, value); },
+			[&](uint32_t k, const float (&value)[4])
+			{
+				float		q[4];
+
+				writer.put(k, value, q);
+			});
+	}
+
+	exact = __syncthreads_and(exact);
+	block_sums(&writer.error2, &writer.norm2);
+	if (threadIdx.x == 0)
+		job.thresholds[number] = threshold_of(job, scale.scale, exact, writer.error2,
+											  writer.norm2);
+}
+
+template <int C, int P>
+void
+launch_registers(const Job &job, uint32_t padded, cudaStream_t stream)
+{
+	static_assert(kThresholdPad % kRowsPerBlock == 0, "whole blocks of padding");
+	quantise_registers_kernel<C, P>
+		<<<padded / kRowsPerBlock, kRowsPerBlock * 32, 0, stream>>>(job);
+}
+
+void
+launch_shared(const Job &job, uint32_t padded, cudaStream_t stream)
+{
+	uint32_t	length = fasted_rotation_length(job.row_bytes);
+	int			bytes = (int) (length * sizeof(float));
+
+	/* more than a kernel gets unasked */
+	check_cuda(cudaFuncSetAttribute(quantise_shared_kernel,
+									cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+			   "asking for shared memory");
+	quantise_shared_kernel<<<padded, length / 8 < kMostThreads ? length / 8 : kMostThreads,
+							 bytes, stream>>>(job);
+}
+
+}								/* namespace */
+
+void
+launch_quantise_int8(const RowTable &rows, const Int8Transform &transform, double eps,
+					 uint32_t row_bytes, int8_t *values, uint32_t *thresholds,
+					 cudaStream_t stream)
+{
+	Job			job = {rows, transform.centre(), transform.scale(), eps, row_bytes,
+					   values, thresholds};
+	uint32_t	padded = padded_thresholds(rows.rows);
+
+	if (row_bytes >= kLongRow)
+		launch_shared(job, padded, stream);
+	else if (row_bytes >= 2048)
+		launch_registers<4, 16>(job, padded, stream);
+	else if (row_bytes >= 1024)
+		launch_registers<4, 8>(job, padded, stream);
+	else if (row_bytes >= 512)
+		launch_registers<4, 4>(job, padded, stream);
+	else if (row_bytes >= 256)
+		launch_registers<4, 2>(job, padded, stream);
+	else if (row_bytes >= 128)
+		launch_registers<4, 1>(job, padded, stream);
+	else if (row_bytes >= 64)
+		launch_registers<1, 2>(job, padded, stream);
+	else
+		launch_registers<1, 1>(job, padded, stream);
+	check_launch("quantising rows");
+}
+
+}								/* namespace fasted */

@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * quantise_int8.h
+ *	  From rows as staged (FP32) to INT8 rows and their integer thresholds.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_QUANTISE_INT8_H
+#define FASTED_CUDA_QUANTISE_INT8_H
+
+#include "device/device_memory.h"
+#include "engine/filter_bound.h"
+#include "rows/quantise.h"
+#include "rows/row_table.h"
+
+namespace fasted
+{
+
+/* Up to here INT32 sums cannot overflow, whatever the rows. */
+constexpr uint32_t kMostDimensionsInt8 = FASTED_INT8_MOST_DIMENSIONS;
+
+/*
+ * Thresholds n are INT32.  A pair (x, y) is a candidate if p - n_y >= n_x, where
+ * p is the exact product: this difference never overflows, n_x + n_y may.
+ */
+constexpr int32_t kInt8Every = FASTED_INT8_EVERY;		/* passes with every row */
+constexpr int32_t kInt8Padding = FASTED_INT8_PADDING;	/* passes with none */
+
+/* What the quantising kernel reads besides the centre. */
+struct Int8Scale
+{
+	float		scale;
+	uint32_t	lossless;		/* integers within a byte: no rotation, scale 1 */
+};
+
+/*
+ * How every row of a join is transformed before it is rounded to INT8: subtract
+ * the centre, scale, rotate.  The rotation spreads a row's norm evenly over its
+ * coordinates, so that one scale fits all of them.  Rows of small integers (8-bit
+ * data) are not rotated: they fit as they are, and lose nothing.
+ *
+ * Found once, from a sample of the first rows in memory, on the device, and used
+ * for all panels.  It need not fit: a row that it fits badly is clamped, and the
+ * distance that this moved it is in its threshold.
+ */
+class Int8Transform
+{
+public:
+	void		allocate(Budget &budget, uint32_t dimensions);
+
+	/* Asynchronous: nothing comes back to the host. */
+	void		find(const RowTable &rows, cudaStream_t stream);
+
+	static size_t bytes(uint32_t dimensions);
+
+	const float *centre() const { return centre_.get(); }
+	const Int8Scale *scale() const { return scale_.get(); }
+
+private:
+	void		find_scale(const RowTable &rows, uint32_t sampled, cudaStream_t stream);
+
+	Transform	mean_;			/* the mean, and the size of typical rows */
+	DeviceArray<float> centre_;
+	DeviceArray<float> integer_centre_;
+	DeviceArray<Int8Scale> scale_;
+	DeviceArray<float> largest_;	/* rotated coordinate, of each sampled row */
+	DeviceArray<float> typical_;	/* the same, of all but outliers */
+	DeviceArray<float> errors_; /* of each sampled row with each scale tried */
+};
+
+/*
+ * Quantises rows for the certified filter.  row_bytes is the number of dimensions
+ * rounded up to kStepBytes; values has room for rows x row_bytes, thresholds for
+ * padded_thresholds(rows), beyond rows kInt8Padding.
+ */
+void launch_quantise_int8(const RowTable &rows, const Int8Transform &transform,
+						  double eps, uint32_t row_bytes, int8_t *values,
+						  uint32_t *thresholds, cudaStream_t stream);
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_QUANTISE_INT8_H */

@@ -1,0 +1,147 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_order.cu
+ *	  In which order rows are quantised: that of their thresholds.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "rows/row_order.h"
+
+#include <cub/device/device_radix_sort.cuh>
+
+#include "device/check.h"
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr int kBlock = 256;
+
+__global__ void
+count_up_kernel(uint32_t *numbers, uint32_t count)
+{
+	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
+
+	if (i < count)
+		numbers[i] = i;
+}
+
+/* What sorting needs beside keys and rows (room null), or sorts. */
+template <class Key>
+const uint32_t *
+sort_by(void *room, size_t *bytes, uint32_t *keys[2], uint32_t *rows[2], uint32_t count,
+		cudaStream_t stream)
+{
+	cub::DoubleBuffer<Key> by((Key *) keys[0], (Key *) keys[1]);
+	cub::DoubleBuffer<uint32_t> order(rows[0], rows[1]);
+
+	check_cuda(cub::DeviceRadixSort::SortPairs(room, *bytes, by, order, count, 0, 32, stream),
+			   "sorting rows");
+	return order.Current();
+}
+
+size_t
+room_for(uint64_t rows)
+{
+	uint32_t   *none[2] = {nullptr, nullptr};
+	size_t		integers = 0;
+	size_t		floats = 0;
+
+	sort_by<int32_t>(nullptr, &integers, none, none, (uint32_t) rows, nullptr);
+	sort_by<float>(nullptr, &floats, none, none, (uint32_t) rows, nullptr);
+	return std::max<size_t>(1, std::max(integers, floats));
+}
+
+/* One warp for kMinimaColumns thresholds. */
+template <class Number>
+__global__ void
+minima_kernel(const Number *thresholds, uint32_t count, Number *minima)
+{
+	uint32_t	i = blockIdx.x * (kBlock / 32) + threadIdx.x / 32;
+	uint32_t	lane = threadIdx.x % 32;
+
+	if (i >= count)
+		return;
+
+	Number		least = min(thresholds[i * kMinimaColumns + lane],
+							thresholds[i * kMinimaColumns + lane + 32]);
+
+	static_assert(kMinimaColumns == 64, "two for each lane");
+	for (int o = 16; o > 0; o /= 2)
+		least = min(least, __shfl_xor_sync(0xffffffff, least, o));
+	if (lane == 0)
+		minima[i] = least;
+}
+
+}								/* namespace */
+
+size_t
+RowOrder::bytes(uint64_t rows)
+{
+	return 4 * Budget::rounded(rows * sizeof(uint32_t)) + Budget::rounded(room_for(rows));
+}
+
+void
+RowOrder::allocate(Budget &budget, uint64_t rows)
+{
+	const char *doing = "allocating device memory for the order of rows";
+
+	for (int i = 0; i < 2; i++)
+	{
+		keys_[i].allocate(budget, rows, doing);
+		rows_[i].allocate(budget, rows, doing);
+	}
+	room_.allocate(budget, room_for(rows), doing);
+	order_ = nullptr;
+}
+
+void
+RowOrder::release()
+{
+	for (int i = 0; i < 2; i++)
+	{
+		keys_[i].release();
+		rows_[i].release();
+	}
+	room_.release();
+	order_ = nullptr;
+}
+
+void
+RowOrder::sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
+			   cudaStream_t stream)
+{
+	uint32_t   *keys[2] = {keys_[0].get(), keys_[1].get()};
+	uint32_t   *numbers[2] = {rows_[0].get(), rows_[1].get()};
+	size_t		bytes = room_.size();
+
+	check_cuda(cudaMemcpyAsync(keys[0], thresholds, rows * sizeof(uint32_t),
+							   cudaMemcpyDeviceToDevice, stream),
+			   "sorting rows");
+	count_up_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(numbers[0], rows);
+	check_launch("sorting rows");
+	if (precision == Precision::kInt8)
+		order_ = sort_by<int32_t>(room_.get(), &bytes, keys, numbers, rows, stream);
+	else
+		order_ = sort_by<float>(room_.get(), &bytes, keys, numbers, rows, stream);
+}
+
+void
+launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
+			  uint32_t *minima, cudaStream_t stream)
+{
+	uint32_t	count = minima_of(rows);
+	uint32_t	blocks = (count * 32 + kBlock - 1) / kBlock;
+
+	if (precision == Precision::kInt8)
+		minima_kernel<<<blocks, kBlock, 0, stream>>>((const int32_t *) thresholds, count,
+													 (int32_t *) minima);
+	else
+		minima_kernel<<<blocks, kBlock, 0, stream>>>((const float *) thresholds, count,
+													 (float *) minima);
+	check_launch("finding the least thresholds");
+}
+
+}								/* namespace fasted */

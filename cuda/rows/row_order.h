@@ -1,0 +1,67 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_order.h
+ *	  In which order rows are quantised: that of their thresholds.
+ *
+ * A tile's rows then have nearly the same threshold, and so have its columns:
+ * the filter compares all products of a thread with a few numbers, not each with
+ * two of its own (epilogue.cuh).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_ROW_ORDER_H
+#define FASTED_CUDA_ROW_ORDER_H
+
+#include "device/device_memory.h"
+#include "filter/filter.h"
+
+namespace fasted
+{
+
+class RowOrder
+{
+public:
+	static size_t bytes(uint64_t rows);
+
+	/* Room for the order of this many rows, and for sorting them. */
+	void		allocate(Budget &budget, uint64_t rows);
+	void		release();
+
+	/* Sorts rows, as many as were allocated or fewer, by their thresholds. */
+	void		sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
+					 cudaStream_t stream);
+
+	/* Which row is at each place; null before sort. */
+	const uint32_t *get() const { return order_; }
+
+private:
+	DeviceArray<uint32_t> keys_[2];
+	DeviceArray<uint32_t> rows_[2];
+	DeviceArray<uint8_t> room_;
+	const uint32_t *order_ = nullptr;
+};
+
+/* The least threshold of every 64 columns: four numbers for a tile's 256. */
+constexpr uint32_t kMinimaColumns = 64;
+
+constexpr uint32_t
+minima_of(uint64_t rows)
+{
+	return padded_thresholds(rows) / kMinimaColumns;
+}
+
+void launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
+				   uint32_t *minima, cudaStream_t stream);
+
+/* Where the quantised form of some rows goes. */
+struct QuantisedRoom
+{
+	void	   *values;
+	uint32_t   *thresholds;
+	uint32_t   *minima;
+	RowOrder   *order;			/* null: rows stay where they are */
+};
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_ROW_ORDER_H */

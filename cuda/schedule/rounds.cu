@@ -1,0 +1,337 @@
+/*-------------------------------------------------------------------------
+ *
+ * rounds.cu
+ *	  Runs a join in rounds and drains its pairs while the next round computes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "schedule/rounds.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fasted
+{
+
+namespace
+{
+
+/* How long a round should take: close and cancel wait for two at most. */
+constexpr double kRoundSeconds = 0.016;
+
+/* From here on the recheck is worth a thought in the filter. */
+constexpr uint32_t kLongRows = 512;
+
+/* Before the first round has been timed: operations a second, guessed low. */
+constexpr double kGuessWgmmaInt8 = 1200e12;
+constexpr double kGuessWgmmaFp16 = 600e12;
+constexpr double kGuessMma = 150e12;
+constexpr double kGuessFp64 = 2.5e12;
+
+/* So little longer than a round that it had better be one. */
+constexpr double kOneRound = 1.5;
+
+double
+guessed_rate(const RoundSettings &settings)
+{
+	switch (settings.kernel)
+	{
+		case Kernel::kWgmma:
+			return settings.criterion == Criterion::kInt8 ? kGuessWgmmaInt8 : kGuessWgmmaFp16;
+		case Kernel::kMma:
+			return kGuessMma;
+		default:
+			return kGuessFp64;
+	}
+}
+
+/* This many items in rounds of even length, each about as long as it should be. */
+uint64_t
+even_rounds(uint64_t items, double items_a_second, const Device &device)
+{
+	double		rounds = items / (items_a_second * kRoundSeconds);
+	uint64_t	whole = rounds > kOneRound ? (uint64_t) std::ceil(rounds) : 1;
+
+	return std::max((items + whole - 1) / whole, (uint64_t) device.multiprocessors * 2);
+}
+
+}								/* namespace */
+
+Rounds::~Rounds()
+{
+	/* Blocks look at "stop" before they take an item. */
+	if (state_ && launched_ > ended_)
+		(void) cudaMemsetAsync(&state_.get()->stop, 1, sizeof(uint32_t), copy_);
+	if (compute_ != nullptr)
+		(void) cudaStreamSynchronize(compute_);
+	if (copy_ != nullptr)
+		(void) cudaStreamSynchronize(copy_);
+	(void) cudaGetLastError();
+}
+
+size_t
+Rounds::bytes(const Device &device, size_t candidates, bool approximate)
+{
+	size_t		list = (size_t) device.multiprocessors * kVoidedPerMultiprocessor;
+
+	return Budget::rounded(candidates * sizeof(uint2))
+		+ (approximate ? Budget::rounded(candidates * sizeof(float)) : 0)
+		+ Budget::rounded((candidates >> kSmallChunkShift) * sizeof(uint32_t))
+		+ Budget::rounded(sizeof(WorkState))
+		+ Budget::rounded(3 * list * sizeof(Work))
+		+ Budget::rounded(sizeof(uint32_t))
+		+ Budget::rounded(kSlots * sizeof(RoundReport))
+		+ kSlots * Budget::rounded(candidates * sizeof(FastedPair));
+}
+
+size_t
+Rounds::pinned_bytes() const
+{
+	return pieces_[0].pairs.size() * sizeof(FastedPair) * kPieces;
+}
+
+void
+Rounds::allocate(Budget &budget, const RoundSettings &settings, size_t candidates,
+				 bool keep_pairs)
+{
+	const char *doing = "allocating device memory for candidates";
+	uint32_t	shift = settings.dimensions >= kLongRows ? kSmallChunkShift : kLargeChunkShift;
+	uint32_t	list = settings.device.multiprocessors * kVoidedPerMultiprocessor;
+
+	settings_ = settings;
+	keep_pairs_ = keep_pairs;
+	compute_.create();
+	copy_.create();
+	pairs_.allocate(budget, candidates, doing);
+	if (settings.criterion == Criterion::kPaper)
+		squares_.allocate(budget, candidates, doing);
+	counts_.allocate(budget, candidates >> kSmallChunkShift, doing);
+	state_.allocate(budget, 1, doing);
+	lists_.allocate(budget, 3 * (size_t) list, doing);
+	overflow_.allocate(budget, 1, doing);
+	reports_.allocate(budget, kSlots, doing);
+	host_reports_.allocate(kSlots, "allocating a report");
+	host_state_.allocate(1, "allocating a report");
+	for (Slot &slot : slots_)
+		slot.pairs.allocate(budget, candidates, "allocating device memory for results");
+	if (keep_pairs_)
+	{
+		for (Piece &piece : pieces_)
+			piece.pairs.allocate(std::min(kPiecePairs, candidates),
+								 "allocating room for results");
+	}
+	check_cuda(cudaMemsetAsync(overflow_.get(), 0, sizeof(uint32_t), compute_),
+			   "clearing a flag");
+
+	candidates_.pairs = pairs_.get();
+	candidates_.squares = squares_.get();
+	candidates_.counts = counts_.get();
+	candidates_.chunks = (uint32_t) (candidates >> shift);
+	candidates_.chunk_shift = shift;
+	candidates_.state = state_.get();
+	candidates_.lists[0] = lists_.get();
+	candidates_.lists[1] = lists_.get() + list;
+	candidates_.voided = lists_.get() + 2 * list;
+	candidates_.list_size = list;
+}
+
+void
+Rounds::begin(const JoinSide &a, const JoinSide &b, bool self, cudaStream_t after)
+{
+	TileShape	shape = {128, 128, kSquareSide};
+	Event		ready;
+
+	if (settings_.kernel == Kernel::kWgmma)
+		shape = wgmma_tiles(settings_.row_bytes, std::max(a.table.rows, b.table.rows),
+							settings_.device);
+	a_ = a;
+	b_ = b;
+	order_ = {a.table.rows, b.table.rows, shape.tile_m, shape.tile_n, self, true, shape.side};
+	items_ = order_.items();
+	items_done_ = 0;
+	units_before_ = totals_.units_done;
+	units_here_ = order_.tiles();
+	totals_.units_total += units_here_;
+	complete_ = (units_here_ == 0);
+	budget_ = even_rounds(items_, guessed_rate(settings_)
+						  / (2.0 * shape.tile_m * shape.tile_n * settings_.dimensions),
+						  settings_.device);
+	if (complete_)
+		return;
+
+	/* host_state_ is not read by an earlier copy any more: that join is done */
+	*host_state_.get() = first_state(items_, budget_);
+	ready.record(after);
+	check_cuda(cudaStreamWaitEvent(compute_, ready, 0), "waiting for rows");
+	check_cuda(cudaMemcpyAsync(state_.get(), host_state_.get(), sizeof(WorkState),
+							   cudaMemcpyHostToDevice, compute_),
+			   "setting up the work queue");
+}
+
+void
+Rounds::launch(int slot)
+{
+	Slot	   &s = slots_[slot];
+	RefineParams refine = {a_.table, b_.table, a_.first_row, b_.first_row,
+		settings_.eps, candidates_, s.pairs.get()};
+
+	check_cuda(cudaMemsetAsync(counts_.get(), 0, candidates_.chunks * sizeof(uint32_t),
+							   compute_),
+			   "clearing the candidate counts");
+	if (launched_ == 0)
+		first_begun_.record(compute_);
+	s.begun.record(compute_);
+	if (settings_.kernel == Kernel::kFp64)
+	{
+		Fp64Params	filter = {a_.table, b_.table, settings_.dimensions,
+			settings_.eps, order_, candidates_};
+
+		launch_filter_fp64(filter, settings_.device, compute_);
+	}
+	else
+	{
+		FilterParams filter = {a_.quantised, b_.quantised, settings_.row_bytes,
+			order_, candidates_, (float) (settings_.eps * settings_.eps)};
+
+		if (settings_.kernel == Kernel::kWgmma)
+			launch_filter_wgmma(filter, settings_.criterion, settings_.device, compute_);
+		else
+			launch_filter_mma(filter, settings_.criterion, settings_.device, compute_);
+	}
+	s.filtered.record(compute_);
+	launch_refine(refine, settings_.criterion == Criterion::kPaper, settings_.device, compute_);
+	s.refined.record(compute_);
+	launch_advance(candidates_, overflow_.get(), budget_, reports_.get() + slot, compute_);
+	check_cuda(cudaMemcpyAsync(host_reports_.get() + slot, reports_.get() + slot,
+							   sizeof(RoundReport), cudaMemcpyDeviceToHost, compute_),
+			   "reading a report");
+	s.ended.record(compute_);
+	s.phase = Phase::kRunning;
+	launched_++;
+}
+
+/* Reads the report of a round that has ended. */
+void
+Rounds::end_round(int slot)
+{
+	Slot	   &s = slots_[slot];
+	const RoundReport &report = host_reports_.get()[slot];
+	double		seconds = s.filtered.seconds_since(s.begun);
+	uint64_t	items = report.items_done - items_done_;
+
+	ended_++;
+	if (report.overflow)
+		fail(FASTED_UNSUPPORTED,
+			 "a coordinate exceeds 65504, the largest FP16 value, and the "
+			 "approximate filter takes rows as they are\nUse the exact recheck.");
+	if (report.voided > candidates_.list_size)
+		fail(FASTED_INTERNAL, "%u pieces of work were voided, of at most %u",
+			 report.voided, candidates_.list_size);
+
+	totals_.filter_seconds += seconds;
+	totals_.refine_seconds += s.refined.seconds_since(s.filtered);
+	totals_.device_seconds = s.refined.seconds_since(first_begun_);
+	totals_.candidates += report.candidates;
+	totals_.pairs += report.pairs;
+	totals_.redone_units += report.voided;
+	items_done_ = report.items_done;
+	complete_ = report.finished;
+	totals_.units_done = units_before_
+		+ (complete_ ? units_here_
+		   : (uint64_t) ((double) units_here_ * items_done_ / items_));
+
+	/* A round that stopped early, or hardly began, says little. */
+	if (seconds > 1e-4 && report.voided == 0 && items > 0)
+	{
+		uint64_t	begun = items_done_ + (launched_ - ended_) * budget_;
+
+		if (begun < items_)
+			budget_ = even_rounds(items_ - begun, items / seconds, settings_.device);
+	}
+
+	s.count = keep_pairs_ ? report.pairs : 0;
+	s.copied = 0;
+	s.phase = s.count > 0 ? Phase::kDraining : Phase::kFree;
+}
+
+/* Sends as much of a round's pairs to the host as there are free pieces. */
+void
+Rounds::drain(int slot)
+{
+	Slot	   &s = slots_[slot];
+
+	while (s.copied < s.count && piece_in_ - (piece_out_ - held_) < kPieces)
+	{
+		Piece	   &piece = pieces_[piece_in_ % kPieces];
+
+		piece.count = std::min(s.count - s.copied, piece.pairs.size());
+		piece.slot = slot;
+		check_cuda(cudaMemcpyAsync(piece.pairs.get(), s.pairs.get() + s.copied,
+								   piece.count * sizeof(FastedPair),
+								   cudaMemcpyDeviceToHost, copy_),
+				   "copying results to the host");
+		piece.arrived.record(copy_);
+		s.copied += piece.count;
+		piece.last = s.copied == s.count;
+		piece_in_++;
+	}
+}
+
+void
+Rounds::pump()
+{
+	while (ended_ < launched_
+		   && slots_[ended_ % kSlots].ended.done("computing distances"))
+		end_round(ended_ % kSlots);
+
+	/* Rounds drain in their order; an empty one has nothing to drain. */
+	while (drained_ < ended_)
+	{
+		Slot	   &s = slots_[drained_ % kSlots];
+
+		if (s.phase == Phase::kDraining)
+		{
+			drain(drained_ % kSlots);
+			if (s.copied < s.count)
+				break;
+		}
+		drained_++;
+	}
+	while (piece_arrived_ < piece_in_
+		   && pieces_[piece_arrived_ % kPieces].arrived.done("copying results"))
+	{
+		Piece	   &piece = pieces_[piece_arrived_ % kPieces];
+
+		if (piece.last)
+			slots_[piece.slot].phase = Phase::kFree;
+		piece_arrived_++;
+	}
+	while (!complete_ && launched_ - ended_ < kSlots
+		   && slots_[launched_ % kSlots].phase == Phase::kFree)
+		launch(launched_ % kSlots);
+}
+
+bool
+Rounds::take(FastedBatch *batch)
+{
+	held_ = false;
+	if (piece_out_ == piece_arrived_)
+		return false;
+
+	Piece	   &piece = pieces_[piece_out_ % kPieces];
+
+	batch->pairs = piece.pairs.get();
+	batch->npairs = piece.count;
+	piece_out_++;
+	held_ = true;
+	return true;
+}
+
+bool
+Rounds::finished() const
+{
+	return complete_ && ended_ == launched_ && drained_ == ended_
+		&& piece_out_ == piece_in_;
+}
+
+}								/* namespace fasted */

@@ -1,0 +1,171 @@
+/*-------------------------------------------------------------------------
+ *
+ * rounds.h
+ *	  Runs a join in rounds and drains its pairs while the next round computes.
+ *
+ * A round is filter, recheck, and end of round (work_queue.h), in one stream.
+ * Two result buffers on the device take turns: while one is copied to the host,
+ * in pieces, through a ring of small pinned buffers, the other one is filled.
+ * The host only polls; no call waits for the device.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_ROUNDS_H
+#define FASTED_CUDA_ROUNDS_H
+
+#include "device/device_memory.h"
+#include "engine/engine.h"
+#include "filter/filter.h"
+#include "filter/refine.h"
+
+namespace fasted
+{
+
+enum class Kernel
+{
+	kMma,
+	kWgmma,
+	kFp64
+};
+
+/* What stays the same in all of a join's rounds. */
+struct RoundSettings
+{
+	Device		device;
+	Kernel		kernel;
+	Criterion	criterion;
+	double		eps;
+	uint32_t	dimensions;
+	uint32_t	row_bytes;		/* of a quantised row; 0: there are none */
+};
+
+struct RoundTotals
+{
+	uint64_t	units_total = 0;
+	uint64_t	units_done = 0;
+	uint64_t	candidates = 0;
+	uint64_t	pairs = 0;
+	uint64_t	redone_units = 0;
+	double		filter_seconds = 0;
+	double		refine_seconds = 0;
+	double		device_seconds = 0; /* from the first kernel to the last */
+};
+
+class Rounds
+{
+public:
+	~Rounds();
+
+	/*
+	 * Device memory for buffers of this many candidates, which is a multiple of
+	 * kMostAtOnce.  Pairs that are not kept are counted, and take gives none.
+	 */
+	static size_t bytes(const Device &device, size_t candidates, bool approximate);
+	void		allocate(Budget &budget, const RoundSettings &settings, size_t candidates,
+						 bool keep_pairs = true);
+
+	/* Changes the filter between joins, and what it reads. */
+	void set_filter(Criterion criterion, uint32_t row_bytes)
+	{
+		settings_.criterion = criterion;
+		settings_.row_bytes = row_bytes;
+	}
+
+	/* Begins to join two sets of rows, or (self) one with itself. */
+	void		begin(const JoinSide &a, const JoinSide &b, bool self, cudaStream_t after);
+
+	/* Is everything done, and every pair taken? */
+	bool		finished() const;
+
+	/* Takes note of what the device has done and gives it more to do. */
+	void		pump();
+
+	/* The next pairs, valid until the next call; false: none are ready. */
+	bool		take(FastedBatch *batch);
+
+	const RoundTotals &totals() const { return totals_; }
+	cudaStream_t stream() const { return compute_; }
+	const uint32_t *overflow() const { return overflow_.get(); }
+	uint32_t   *overflow() { return overflow_.get(); }
+	size_t		pinned_bytes() const;
+
+private:
+	static constexpr int kSlots = 2;
+	static constexpr int kPieces = 4;
+	static constexpr size_t kPiecePairs = 65536;
+
+	enum class Phase
+	{
+		kFree,
+		kRunning,
+		kDraining
+	};
+
+	struct Slot
+	{
+		Phase		phase = Phase::kFree;
+		DeviceArray<FastedPair> pairs;
+		Event		begun;
+		Event		filtered;
+		Event		refined;
+		Event		ended;
+		size_t		count = 0;	/* pairs to drain */
+		size_t		copied = 0; /* of them, on their way */
+	};
+
+	struct Piece
+	{
+		PinnedArray<FastedPair> pairs;
+		Event		arrived;
+		size_t		count = 0;
+		int			slot = 0;
+		bool		last = false;	/* frees the slot */
+	};
+
+	void		launch(int slot);
+	void		end_round(int slot);
+	void		drain(int slot);
+
+	RoundSettings settings_ = {};
+	bool		keep_pairs_ = true;
+	RoundTotals totals_;
+	Stream		compute_;
+	Stream		copy_;
+	Event		first_begun_;
+
+	CandidateBuffer candidates_ = {};
+	DeviceArray<uint2> pairs_;
+	DeviceArray<float> squares_;
+	DeviceArray<uint32_t> counts_;
+	DeviceArray<WorkState> state_;
+	DeviceArray<Work> lists_;
+	DeviceArray<uint32_t> overflow_;
+	DeviceArray<RoundReport> reports_;
+	PinnedArray<RoundReport> host_reports_;
+	PinnedArray<WorkState> host_state_;
+
+	Slot		slots_[kSlots];
+	Piece		pieces_[kPieces];
+	uint64_t	launched_ = 0;	/* rounds; round r uses slot r % kSlots */
+	uint64_t	ended_ = 0;
+	uint64_t	drained_ = 0;	/* rounds whose copies were all issued */
+	uint64_t	piece_in_ = 0;	/* pieces filled, arrived, and handed out */
+	uint64_t	piece_arrived_ = 0;
+	uint64_t	piece_out_ = 0;
+	bool		held_ = false;	/* the caller reads piece_out_ - 1 */
+
+	/* The join in hand. */
+	JoinSide	a_ = {};
+	JoinSide	b_ = {};
+	TileOrder	order_ = {};
+	uint64_t	items_ = 0;
+	uint64_t	items_done_ = 0;
+	uint64_t	units_before_ = 0;
+	uint64_t	units_here_ = 0;
+	uint64_t	budget_ = 0;	/* fresh items a round */
+	bool		complete_ = true;	/* a report said so */
+};
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_ROUNDS_H */

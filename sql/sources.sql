@@ -1,0 +1,141 @@
+-- What is read: the relation, columns, casts and functions that were resolved, and nobody else's code.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+DROP ROLE IF EXISTS regress_fasted_stranger;
+CREATE ROLE regress_fasted_stranger;
+CREATE SCHEMA shared_with_strangers;
+GRANT CREATE, USAGE ON SCHEMA shared_with_strangers TO regress_fasted_stranger;
+SELECT current_user AS me \gset
+RESET client_min_messages;
+
+-- keys are converted only where nothing is lost; without a length none is cut
+CREATE TABLE fruit (id int PRIMARY KEY, c char(6), b bit(8), vb varbit, name text, n name, big bigint, num numeric, r real,
+	at timestamp, day date, v real[]);
+INSERT INTO fruit VALUES
+	(1, 'apple', '00000001', '00000001', repeat('a', 70) || '1', 'a', 9007199254740993, 1.00000000000000000001, 1.5, '2026-03-29 02:30', '2026-01-01', '{1}'),
+	(2, 'banana', '00000011', '00000011', repeat('a', 70) || '2', 'b', 9007199254740992, 1, 2.5, '2026-03-29 03:30', '2026-01-02', '{1}');
+SELECT id_a, id_b FROM fasted_self_join_typed(NULL::char(6), 'fruit', 'v', 0, 'c');
+SELECT id_a, id_b FROM fasted_self_join_typed(NULL::bpchar, 'fruit', 'v', 0, 'c');
+SELECT id_a, id_b FROM fasted_self_join_typed(NULL::text, 'fruit', 'v', 0, 'c');
+SELECT id_a, id_b FROM fasted_self_join_typed(NULL::bpchar, 'fruit', 'v', 0, 'name');
+SELECT id_a, id_b FROM fasted_self_join_typed(NULL::bit, 'fruit', 'v', 0, 'b');
+SELECT id_a, id_b FROM fasted_self_join_typed(NULL::bit, 'fruit', 'v', 0, 'vb');
+SELECT id_a, id_b FROM fasted_self_join_typed(NULL::text, 'fruit', 'v', 0, 'n');
+SELECT id_a, id_b FROM fasted_self_join_typed(NULL::numeric, 'fruit', 'v', 0, 'id');
+SELECT id_a, id_b FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'id');
+SELECT id_a, id_b FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'r');
+SELECT id_a, id_b FROM fasted_self_join_typed(NULL::timestamp, 'fruit', 'v', 0, 'day');
+-- what rounds, cuts or depends on a time zone is an error
+SELECT * FROM fasted_self_join_typed(NULL::name, 'fruit', 'v', 0, 'name');
+SELECT * FROM fasted_self_join_typed(NULL::real, 'fruit', 'v', 0, 'big');
+SELECT * FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'big');
+SELECT * FROM fasted_self_join_typed(NULL::real, 'fruit', 'v', 0, 'id');
+SELECT * FROM fasted_self_join_typed(NULL::double precision, 'fruit', 'v', 0, 'num');
+SELECT * FROM fasted_self_join_typed(NULL::timestamptz, 'fruit', 'v', 0, 'at');
+\echo :SQLSTATE
+
+-- the address of a row as its key
+CREATE TABLE keyless AS SELECT v FROM fruit;
+SELECT pg_typeof(id_a), * FROM fasted_self_join_typed(NULL::tid, 'keyless', 'v', 0, 'ctid');
+\set VERBOSITY terse
+SELECT * FROM fasted_self_join_typed(NULL::oid, 'keyless', 'v', 0, 'tableoid');
+\set VERBOSITY default
+CREATE VIEW keyless_view AS SELECT v FROM keyless;
+SELECT * FROM fasted_self_join_typed(NULL::tid, 'keyless_view', 'v', 0, 'ctid');
+-- keys of several columns, in a view: numbered, or a composite of them
+CREATE TYPE place AS (shelf text, slot int);
+CREATE TABLE stock (shelf text, slot int, v real[], PRIMARY KEY (shelf, slot));
+INSERT INTO stock VALUES ('b', 1, '{1}'), ('a', 10, '{1}'), ('a', 9, '{2}');
+CREATE VIEW numbered_stock AS SELECT row_number() OVER (ORDER BY shelf, slot) AS id, * FROM stock;
+CREATE VIEW placed_stock AS SELECT ROW(shelf, slot)::place AS id, v FROM stock;
+SELECT * FROM fasted_self_join('numbered_stock', 'v', 0, 'id');
+SELECT * FROM fasted_self_join_typed(NULL::place, 'placed_stock', 'v', 0, 'id');
+
+-- numeric[] is rounded once, to real: by way of double precision these were equal
+CREATE TABLE precise (id int PRIMARY KEY, v numeric[]);
+INSERT INTO precise VALUES (1, '{1.00000005960464477539062500001, 0}'), (2, '{1, 0}');
+SELECT *, dist = 1.00000005960464477539062500001::numeric::real - 1::real AS as_cast FROM fasted_self_join('precise', 'v', 1);
+SELECT * FROM fasted_self_join('precise', 'v', 0);
+UPDATE precise SET v = '{1e39, 0}' WHERE id = 2;
+SELECT * FROM fasted_self_join('precise', 'v', 0);
+UPDATE precise SET v = '{0, NaN}' WHERE id = 2;
+SELECT * FROM fasted_self_join('precise', 'v', 0);
+UPDATE precise SET v = '{0, NULL}' WHERE id = 2;
+SELECT * FROM fasted_self_join('precise', 'v', 0);
+UPDATE precise SET v = '{1, 1e-60}' WHERE id = 2;
+SELECT count(*) FROM fasted_self_join('precise', 'v', 1);
+
+-- A cast belongs to whoever made its type, and reading a table must not run their code.
+SET ROLE regress_fasted_stranger;
+SET search_path = shared_with_strangers, public;
+CREATE TYPE trap AS (x real, y real);
+CREATE FUNCTION spring(trap) RETURNS real[] LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	RAISE WARNING 'this runs as %', current_user;
+	RETURN ARRAY[$1.x, $1.y];
+END $$;
+CREATE CAST (trap AS real[]) WITH FUNCTION spring(trap);
+CREATE FUNCTION spring_key(trap) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	RAISE WARNING 'this runs as %', current_user;
+	RETURN $1.x;
+END $$;
+CREATE CAST (trap AS bigint) WITH FUNCTION spring_key(trap) AS IMPLICIT;
+CREATE TABLE baits (id int PRIMARY KEY, key trap, v trap, w real[]);
+INSERT INTO baits VALUES (1, '(1,1)', '(1,1)', '{1}'), (2, '(2,2)', '(1,1)', '{1}');
+GRANT SELECT ON baits TO PUBLIC;
+-- the owner of the function may run it
+SELECT * FROM fasted_self_join('baits', 'v', 0);
+RESET ROLE;
+-- nobody else does
+SELECT * FROM fasted_self_join('baits', 'v', 0);
+\echo :SQLSTATE
+SELECT * FROM fasted_epsilon('baits', 'v', 1);
+SELECT * FROM fasted_self_join('baits', 'w', 0, 'key');
+-- a function that a superuser has taken over is no stranger's
+SELECT 'ALTER FUNCTION spring(trap) OWNER TO ' || quote_ident(:'me') AS take \gset
+SET client_min_messages = error;
+:take;
+SELECT * FROM fasted_self_join('baits', 'v', 0);
+RESET client_min_messages;
+
+-- Reading by parallel workers calls no function by name.
+GRANT CREATE ON SCHEMA public TO regress_fasted_stranger;
+SET ROLE regress_fasted_stranger;
+CREATE FUNCTION public.fasted_internal_put(bigint, real[]) RETURNS boolean LANGUAGE plpgsql PARALLEL SAFE AS $$
+BEGIN
+	RAISE EXCEPTION 'a stranger sees % as %', $2, current_user;
+END $$;
+RESET ROLE;
+CREATE TABLE secrets AS SELECT i AS id, ARRAY[i % 100]::real[] AS v FROM generate_series(1, 5000) AS i;
+ALTER TABLE secrets SET (parallel_workers = 2);
+ANALYZE secrets;
+SET min_parallel_table_scan_size = 0;
+SELECT count(*) FROM fasted_self_join('secrets', 'v', 0, 'id');
+-- users are shown only what is for them
+SELECT proname FROM pg_proc WHERE proname LIKE 'fasted%' AND pg_function_is_visible(oid) AND proowner <> 'regress_fasted_stranger'::regrole ORDER BY 1;
+SELECT has_schema_privilege('public', 'fasted_internal', 'USAGE') AS usage;
+
+
+-- A view over the join reads the table as its caller; a function of the owner's shows pairs alone.
+SET search_path = public;
+CREATE VIEW near_secrets AS SELECT * FROM fasted_self_join('shared_with_strangers.secrets', 'v', 0, 'id');
+CREATE FUNCTION secret_pairs() RETURNS TABLE (id_a bigint, id_b bigint, dist double precision)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, shared_with_strangers
+BEGIN ATOMIC
+	SELECT * FROM fasted_self_join('shared_with_strangers.secrets', 'v', 0, 'id');
+END;
+CREATE VIEW shown_secrets AS SELECT * FROM secret_pairs();
+GRANT SELECT ON near_secrets, shown_secrets TO regress_fasted_stranger;
+SET ROLE regress_fasted_stranger;
+SELECT count(*) FROM near_secrets;
+SELECT count(*) FROM shown_secrets;
+RESET ROLE;
+
+SET client_min_messages = error;
+DROP FUNCTION secret_pairs CASCADE;
+DROP TABLE fruit, keyless, stock, precise, shared_with_strangers.secrets CASCADE;
+DROP TYPE place;
+DROP OWNED BY regress_fasted_stranger CASCADE;
+DROP SCHEMA shared_with_strangers CASCADE;
+DROP ROLE regress_fasted_stranger;

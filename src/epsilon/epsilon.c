@@ -1,0 +1,329 @@
+/*-------------------------------------------------------------------------
+ *
+ * epsilon.c
+ *	  The SQL function fasted_epsilon: the eps that gives so many neighbours.
+ *
+ * Rows have S neighbours on average within the distance below which a share
+ * p = S / (n - 1) of all pairs lie.  So eps is that quantile of all distances,
+ * estimated from those of a sample of m rows.
+ *
+ * How sure that is: the interval has each eps for which that share of all pairs
+ * is possible, given the share of the sample's pairs within it, by the test of
+ * near_share.c.  R. S. Woodruff (Confidence Intervals for Medians and Other
+ * Position Measures, JASA 47, 1952) finds quantiles so, but with the variance at
+ * the estimate; it is that at each eps here, since they differ where few rows have
+ * most of the pairs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "epsilon/near_pairs.h"
+#include "epsilon/near_share.h"
+#include "epsilon/sample.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "session/arguments.h"
+#include "session/interrupts.h"
+#include "utils/float.h"
+#include "utils/memutils.h"
+
+PG_FUNCTION_INFO_V1(fasted_epsilon);
+
+/* A sample with fewer pairs within eps gets a warning, and the number it needs. */
+#define FEW_PAIRS 50.0
+#define ENOUGH_PAIRS 1000.0
+
+/* Of a larger sample only so much is used. */
+#define MOST_PAIRS 2000000.0
+
+/* No upper end is looked for beyond so many pairs: these take 70 MB. */
+#define MOST_HELD 2900000.0
+
+/* Arguments and result columns, by position. */
+enum
+{
+	ARG_RELATION,
+	ARG_COLUMN,
+	ARG_NEIGHBORS,
+	ARG_SAMPLE_ROWS,
+	ARG_CONFIDENCE,
+	ARG_SEED
+};
+
+enum
+{
+	RESULT_EPS,
+	RESULT_LOW,
+	RESULT_HIGH,
+	RESULT_ROWS,
+	RESULT_SAMPLED,
+	RESULT_NCOLUMNS
+};
+
+typedef struct Estimate
+{
+	double		eps;
+	double		low;
+	double		high;
+	uint64		rows;			/* of the relation, that have a vector */
+	uint32		sampled;		/* of them, on which the estimate rests */
+} Estimate;
+
+static void
+CheckArguments(FunctionCallInfo fcinfo)
+{
+	double		neighbors;
+	double		confidence;
+
+	RequireArgument(fcinfo, ARG_RELATION, "fasted_epsilon", "relation");
+	RequireArgument(fcinfo, ARG_COLUMN, "fasted_epsilon", "vector_column");
+	RequireArgument(fcinfo, ARG_NEIGHBORS, "fasted_epsilon", "neighbors");
+	RequireArgument(fcinfo, ARG_CONFIDENCE, "fasted_epsilon", "confidence");
+
+	neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
+	if (!(neighbors > 0.0) || isinf(neighbors))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("neighbors must be a number above zero"),
+				 errhint("It is the number of neighbours that a row shall have on average.")));
+	confidence = PG_GETARG_FLOAT8(ARG_CONFIDENCE);
+	if (!(confidence > 0.0 && confidence < 1.0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("confidence must be between zero and one"),
+				 errhint("It is the probability that eps_low and eps_high enclose the right eps, such as 0.95.")));
+	if (!PG_ARGISNULL(ARG_SAMPLE_ROWS) && PG_GETARG_INT32(ARG_SAMPLE_ROWS) < LEAST_SAMPLE_ROWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("sample_rows must be at least %d", LEAST_SAMPLE_ROWS),
+				 errhint("Leave it out to have it chosen.")));
+}
+
+static void
+CheckNeighbors(double neighbors, const Sample *sample, const char *relation)
+{
+	if (sample->total >= 2 && neighbors <= sample->total - 1)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("no eps gives rows %.15g neighbours on average", neighbors),
+			 errdetail("Number of rows of \"%s\" that have a vector: " UINT64_FORMAT ".",
+					   relation, sample->total),
+			 sample->total < 2 ? errhint("There must be at least two.") :
+			 errhint("A row has at most " UINT64_FORMAT " others as its neighbours.",
+					 sample->total - 1)));
+}
+
+static void
+WarnOfFewPairs(double share, const RowArray *array, uint64 total)
+{
+	double		pairs = share * PairsOf(array->count);
+
+	if (pairs < FEW_PAIRS)
+		ereport(WARNING,
+				(errmsg("the sample is small for so few neighbours"),
+				 errdetail("Only about %.0f pairs of its %u rows are within eps.",
+						   pairs, array->count),
+				 errhint("Use sample_rows => %.0f for a closer estimate.",
+						 Min(ceil(sqrt(2.0 * ENOUGH_PAIRS / share)), total))));
+}
+
+/* The least number of pairs of so many rows with which rows have S neighbours on average. */
+static double
+PairsWanted(double neighbors, double rows)
+{
+	double		pairs = ceil(neighbors * rows / 2.0);
+
+	/* the product may have been rounded past a whole number */
+	if (2.0 * (pairs - 1.0) / rows >= neighbors)
+		pairs--;
+	else if (2.0 * pairs / rows < neighbors)
+		pairs++;
+	return Max(1.0, Min(pairs, PairsOf(rows)));
+}
+
+/* All rows are there: the distance within which half of S n pairs are. */
+static void
+FindExactly(const VectorSource *source, const RowArray *array, double neighbors, Estimate *estimate)
+{
+	double		rank = PairsWanted(neighbors, array->count);
+
+	estimate->eps = DistanceOfRank(GuessDistances(source, array), rank);
+	estimate->low = estimate->high = estimate->eps;
+	estimate->sampled = array->count;
+}
+
+/* More pairs than these would not make the estimate much better. */
+static uint32
+RowsToUse(const RowArray *array, double share)
+{
+	return Min(array->count, Max(LEAST_SAMPLE_ROWS, sqrt(2.0 * MOST_PAIRS / share)));
+}
+
+/* In the order of distance, by number from 1. */
+static double
+DistanceAt(FastedPair *pairs, size_t npairs, size_t rank)
+{
+	SelectPair(pairs, npairs, rank);
+	return pairs[rank - 1].dist;
+}
+
+/*
+ * What the pairs before this rank tell.  Those before begin come before the others,
+ * those from end on behind them, and so it is with rank afterwards.
+ */
+static ShareAnswer
+TestRank(const ShareTest *test, FastedPair *pairs, size_t begin, size_t end, size_t rank)
+{
+	CheckJoinInterrupts();
+	if (begin < rank && rank < end)
+		SelectPair(pairs + begin, end - begin, rank - begin);
+	return TestShare(test, pairs, rank);
+}
+
+/*
+ * The least eps within which the share of all pairs may be: the distance of a pair
+ * before rank, that of the estimate, which is in its place.
+ */
+static double
+LowEnd(const ShareTest *test, FastedPair *pairs, size_t rank)
+{
+	size_t		less = 0;
+	size_t		possible = rank;
+
+	if (TestRank(test, pairs, less, possible, less) != SHARE_IS_LESS)
+		return 0.0;
+	while (possible - less > 1)
+	{
+		size_t		middle = less + (possible - less) / 2;
+
+		if (TestRank(test, pairs, less, possible, middle) == SHARE_IS_LESS)
+			less = middle;
+		else
+			possible = middle;
+	}
+	return DistanceAt(pairs, rank, possible);
+}
+
+/*
+ * The greatest eps below which there may be no more than the share of all pairs;
+ * infinite, if all these may be below.
+ */
+static double
+HighEnd(const ShareTest *test, FastedPair *pairs, size_t npairs, size_t rank)
+{
+	size_t		possible = rank - 1;
+	size_t		more = npairs;
+
+	if (TestRank(test, pairs, possible, more, more) != SHARE_IS_MORE)
+		return get_float8_infinity();
+	while (more - possible > 1)
+	{
+		size_t		middle = possible + (more - possible) / 2;
+
+		if (TestRank(test, pairs, possible, more, middle) == SHARE_IS_MORE)
+			more = middle;
+		else
+			possible = middle;
+	}
+	return DistanceAt(pairs, npairs, more);
+}
+
+/* Sets eps, low and high from the pairs' distances. */
+static void
+FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
+{
+	double		all = PairsOf(guess->array->count);
+	double		most = Min(all, MOST_HELD);
+	double		rank = Max(1.0, Min(ceil(test->share * all), all));
+	double		held = (1.25 * rank + 1000.0) / 2.0;
+
+	do
+	{
+		FastedPair *pairs;
+
+		held = floor(Min(2.0 * held, most));
+		pairs = NearestPairs(guess, held);
+		estimate->eps = DistanceAt(pairs, held, rank);
+		estimate->low = LowEnd(test, pairs, rank);
+		estimate->high = HighEnd(test, pairs, held, rank);
+	} while (isinf(estimate->high) && held < most);
+}
+
+static void
+EstimateFromSample(const VectorSource *source, const Sample *sample, double neighbors,
+				   double confidence, Estimate *estimate)
+{
+	RowArray	array = sample->array;
+	ShareTest	test = {0};
+
+	test.share = neighbors / (sample->total - 1);
+	test.total = sample->total;
+	test.confidence = confidence;
+	WarnOfFewPairs(test.share, &array, sample->total);
+	array.count = RowsToUse(&array, test.share);
+	test.rows = array.count;
+	ShareTestBegin(&test);
+	FindInterval(GuessDistances(source, &array), &test, estimate);
+	estimate->sampled = array.count;
+}
+
+static Datum
+FormResult(FunctionCallInfo fcinfo, const Estimate *estimate)
+{
+	Datum		values[RESULT_NCOLUMNS];
+	bool		nulls[RESULT_NCOLUMNS] = {false};
+	TupleDesc	desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[RESULT_EPS] = Float8GetDatum(estimate->eps);
+	values[RESULT_LOW] = Float8GetDatum(estimate->low);
+	values[RESULT_HIGH] = Float8GetDatum(estimate->high);
+	values[RESULT_ROWS] = Int64GetDatum((int64) estimate->rows);
+	values[RESULT_SAMPLED] = Int64GetDatum((int64) estimate->sampled);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/* fasted_epsilon(relation, vector_column, neighbors, sample_rows, confidence, seed) */
+Datum
+fasted_epsilon(PG_FUNCTION_ARGS)
+{
+	SampleOptions options = {0};
+	Estimate	estimate = {0};
+	MemoryContext context;
+	MemoryContext old;
+	VectorSource *source;
+	Sample	   *sample;
+	uint64		seed;
+
+	CheckArguments(fcinfo);
+	options.neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
+	if (!PG_ARGISNULL(ARG_SAMPLE_ROWS))
+		options.rows = PG_GETARG_INT32(ARG_SAMPLE_ROWS);
+	if (!PG_ARGISNULL(ARG_SEED))
+	{
+		seed = PG_GETARG_INT64(ARG_SEED);
+		options.seed = &seed;
+	}
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "fasted epsilon", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	source = ResolveSource(PG_GETARG_OID(ARG_RELATION), NameStr(*PG_GETARG_NAME(ARG_COLUMN)),
+						   NULL, InvalidOid);
+	sample = ReadSample(source, &options);
+	CheckNeighbors(options.neighbors, sample, source->relation);
+	estimate.rows = sample->total;
+	if (sample->array.count == sample->total)
+		FindExactly(source, &sample->array, options.neighbors, &estimate);
+	else
+		EstimateFromSample(source, sample, options.neighbors,
+						   PG_GETARG_FLOAT8(ARG_CONFIDENCE), &estimate);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return FormResult(fcinfo, &estimate);
+}

@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * near_pairs.h
+ *	  The pairs of some rows in memory by rank of their distance.
+ *
+ * An engine finds pairs within a distance, so a distance is guessed first, from
+ * all pairs of some of the rows; if the guess is wrong, another one follows.  The
+ * rows must be in random order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_NEAR_PAIRS_H
+#define FASTED_NEAR_PAIRS_H
+
+#include "join/join.h"
+
+/* Distances of some of the rows, from which others are guessed. */
+typedef struct DistanceGuess
+{
+	const VectorSource *source; /* for messages and progress */
+	const RowArray *array;
+	FastedPair *pairs;			/* all pairs of its first rows */
+	size_t		npairs;
+	bool		complete;		/* they are all pairs that there are */
+	FastedPair *nearest;		/* what NearestPairs gave last */
+} DistanceGuess;
+
+extern DistanceGuess *GuessDistances(const VectorSource *source, const RowArray *array);
+
+/*
+ * The rank-th smallest distance (from 1), exactly.  In bounded memory, whatever
+ * the rank.
+ */
+extern double DistanceOfRank(DistanceGuess *guess, uint64 rank);
+
+/*
+ * The pairs of the smallest distances, count of them, in no order; pairs at the
+ * same distance are preferred at random, but always the same ones.  Valid until
+ * the next call.
+ */
+extern FastedPair *NearestPairs(DistanceGuess *guess, size_t count);
+
+/*
+ * Puts the pair of this rank (from 1) in its place, those before it before it,
+ * and the others behind it.
+ */
+extern void SelectPair(FastedPair *pairs, size_t npairs, size_t rank);
+
+static inline uint64
+PairsOf(uint64 rows)
+{
+	return rows < 2 ? 0 : rows * (rows - 1) / 2;
+}
+
+#endif							/* FASTED_NEAR_PAIRS_H */

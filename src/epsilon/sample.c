@@ -1,0 +1,258 @@
+/*-------------------------------------------------------------------------
+ *
+ * sample.c
+ *	  A random sample of a source's rows.
+ *
+ * Reservoir sampling: J. S. Vitter, Random Sampling with a Reservoir, ACM
+ * Transactions on Mathematical Software 11 (1985), algorithm Z, by PostgreSQL's
+ * own utils/sampling.h, as ANALYZE does it.  All rows are converted and checked,
+ * those that are not kept too, so that errors do not depend on chance.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "epsilon/sample.h"
+#include "read/reader.h"
+#include "session/guc.h"
+#include "session/interrupts.h"
+#include "session/progress.h"
+#include "utils/memutils.h"
+#include "utils/sampling.h"
+
+/*
+ * A sample of the size that we choose has about so many pairs within the eps
+ * asked for; but no fewer and no more rows than these.
+ */
+#define WANTED_PAIRS 2000.0
+#define LEAST_ROWS 20000
+#define MOST_ROWS 100000
+
+/* Rows that are passed over share this much room. */
+#define SKIPPED_BYTES (64 * 1024)
+
+/* Rows between two looks at the clock, for progress. */
+#define ROWS_PER_LOOK 64
+
+typedef struct Reservoir
+{
+	RowSink		sink;
+	MemoryContext context;
+	MemoryContextCallback callback;
+	const VectorSource *source;
+	const SampleOptions *options;
+	ReservoirStateData random;
+
+	uint64		limit_rows;		/* rows that fit into fasted.memory_limit, as it was at the start */
+	uint32		wanted;			/* rows of the sample */
+	uint32		dimensions;
+	float	   *rows;			/* the sample */
+	uint32		allocated;		/* rows for which it has room */
+	float	   *skipped;		/* where rows go that are not kept */
+	uint32		skipped_rows;	/* for how many there is room */
+
+	uint64		seen;
+	double		skip;			/* so many are passed over before the next one */
+	uint32		victim;			/* whose place that takes */
+
+	uint64		expected_rows;
+	Progress	progress;
+	uint64		next_look;		/* at the clock: when that many rows are read */
+} Reservoir;
+
+static void
+ShowProgress(Reservoir *reservoir)
+{
+	ProgressNumbers numbers = {0};
+
+	numbers.rows_read = reservoir->seen;
+	numbers.rows_expected = reservoir->expected_rows;
+	ProgressShow(&reservoir->progress, PROGRESS_READING, &numbers);
+}
+
+static uint32
+ChooseRows(double neighbors, uint64 expected_rows)
+{
+	double		rows = sqrt(2.0 * WANTED_PAIRS * expected_rows / neighbors);
+
+	return (uint32) Max(LEAST_ROWS, Min(rows, MOST_ROWS));
+}
+
+static void
+ExpectRows(RowSink *sink, uint64 rows)
+{
+	Reservoir  *reservoir = (Reservoir *) sink;
+
+	reservoir->expected_rows = rows;
+	ShowProgress(reservoir);
+}
+
+static void
+SetDimensions(RowSink *sink, int dimensions)
+{
+	Reservoir  *reservoir = (Reservoir *) sink;
+
+	reservoir->dimensions = dimensions;
+	reservoir->limit_rows = (uint64) fasted_setting_memory_limit * 1024 / (dimensions * sizeof(float));
+	reservoir->wanted = reservoir->options->rows;
+	if (reservoir->wanted == 0)
+	{
+		reservoir->wanted = ChooseRows(reservoir->options->neighbors, reservoir->expected_rows);
+		reservoir->wanted = Max(LEAST_SAMPLE_ROWS, Min(reservoir->wanted, reservoir->limit_rows));
+	}
+	reservoir->skipped_rows = Max(1, SKIPPED_BYTES / (dimensions * sizeof(float)));
+	reservoir->skipped = MemoryContextAlloc(reservoir->context,
+											reservoir->skipped_rows * dimensions * sizeof(float));
+
+	reservoir_init_selection_state(&reservoir->random, reservoir->wanted);
+	if (reservoir->options->seed != NULL)
+	{
+		pg_prng_seed(&reservoir->random.randstate, *reservoir->options->seed);
+		/* the rest of reservoir_init_selection_state, with this seed */
+		reservoir->random.W = exp(-log(sampler_random_fract(&reservoir->random.randstate)) /
+								  reservoir->wanted);
+	}
+}
+
+static void
+Enlarge(Reservoir *reservoir)
+{
+	uint64		rows = Max(1024, (uint64) reservoir->allocated * 2);
+	Size		bytes;
+
+	rows = Min(Min(rows, reservoir->wanted), reservoir->limit_rows);
+	if (rows <= reservoir->allocated)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("a sample of %u rows does not fit into fasted.memory_limit",
+						reservoir->wanted),
+				 errdetail("Each row of \"%s\" takes %zu bytes.",
+						   reservoir->source->relation, reservoir->dimensions * sizeof(float)),
+				 reservoir->limit_rows < LEAST_SAMPLE_ROWS ? errhint("Raise fasted.memory_limit.") :
+				 errhint("Use sample_rows => " UINT64_FORMAT ", or raise fasted.memory_limit.",
+						 reservoir->limit_rows)));
+	bytes = (Size) rows * reservoir->dimensions * sizeof(float);
+	if (reservoir->rows == NULL)
+		reservoir->rows = MemoryContextAllocHuge(reservoir->context, bytes);
+	else
+		reservoir->rows = repalloc_huge(reservoir->rows, bytes);
+	reservoir->allocated = rows;
+}
+
+static size_t
+RoomForRows(RowSink *sink, float **room)
+{
+	Reservoir  *reservoir = (Reservoir *) sink;
+
+	if (reservoir->seen < reservoir->wanted)
+	{
+		if (reservoir->seen == reservoir->allocated)
+			Enlarge(reservoir);
+		*room = reservoir->rows + (Size) reservoir->seen * reservoir->dimensions;
+		return reservoir->allocated - reservoir->seen;
+	}
+	if (reservoir->skip > 0)
+	{
+		*room = reservoir->skipped;
+		return Min(reservoir->skip, reservoir->skipped_rows);
+	}
+	*room = reservoir->rows + (Size) reservoir->victim * reservoir->dimensions;
+	return 1;
+}
+
+/* The reservoir is full: how long it stays as it is, and what changes then. */
+static void
+ChooseNext(Reservoir *reservoir)
+{
+	reservoir->skip = reservoir_get_next_S(&reservoir->random, reservoir->seen, reservoir->wanted);
+	reservoir->victim = reservoir->wanted * sampler_random_fract(&reservoir->random.randstate);
+}
+
+static void
+TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
+{
+	Reservoir  *reservoir = (Reservoir *) sink;
+	bool		passed_over = reservoir->seen >= reservoir->wanted && reservoir->skip > 0;
+
+	reservoir->seen += nrows;
+	if (passed_over)
+		reservoir->skip -= nrows;
+	else if (reservoir->seen >= reservoir->wanted)
+		ChooseNext(reservoir);
+
+	if (reservoir->seen >= reservoir->next_look)
+	{
+		if (ProgressIsDue(&reservoir->progress))
+			ShowProgress(reservoir);
+		reservoir->next_look = reservoir->seen + ROWS_PER_LOOK;
+	}
+}
+
+static void
+ReadByWorkers(RowSink *sink, int nworkers, uint64 rows)
+{
+	ereport(DEBUG1,
+			(errmsg_internal("fasted: " UINT64_FORMAT " rows of the sample's source were read by %d workers",
+							 rows, nworkers)));
+}
+
+static void
+EndProgress(void *arg)
+{
+	ProgressEnd(&((Reservoir *) arg)->progress);
+}
+
+/* So that the first rows of the sample are a sample of it. */
+static void
+Shuffle(Reservoir *reservoir, uint32 count)
+{
+	Size		row_bytes = reservoir->dimensions * sizeof(float);
+
+	for (uint32 i = 0; i + 1 < count; i++)
+	{
+		uint32		other = i + (uint32) ((count - i) * sampler_random_fract(&reservoir->random.randstate));
+		float	   *a = reservoir->rows + (Size) i * reservoir->dimensions;
+		float	   *b = reservoir->rows + (Size) other * reservoir->dimensions;
+
+		if (i % ROWS_PER_LOOK == 0)
+			CheckJoinInterrupts();
+		if (other == i)
+			continue;
+		memcpy(reservoir->skipped, a, row_bytes);
+		memcpy(a, b, row_bytes);
+		memcpy(b, reservoir->skipped, row_bytes);
+	}
+}
+
+Sample *
+ReadSample(const VectorSource *source, const SampleOptions *options)
+{
+	Reservoir  *reservoir = palloc0(sizeof(Reservoir));
+	Sample	   *sample = palloc0(sizeof(Sample));
+
+	reservoir->sink.in_order = options->seed != NULL;
+	reservoir->sink.expect_rows = ExpectRows;
+	reservoir->sink.set_dimensions = SetDimensions;
+	reservoir->sink.room_for_rows = RoomForRows;
+	reservoir->sink.take_rows = TakeRows;
+	reservoir->sink.read_by_workers = ReadByWorkers;
+	reservoir->context = CurrentMemoryContext;
+	reservoir->source = source;
+	reservoir->options = options;
+	reservoir->callback.func = EndProgress;
+	reservoir->callback.arg = reservoir;
+	MemoryContextRegisterResetCallback(reservoir->context, &reservoir->callback);
+
+	ProgressBegin(&reservoir->progress, source->relid, source->relation);
+	ReadVectors(source, &reservoir->sink);
+	ProgressEnd(&reservoir->progress);
+
+	sample->total = reservoir->seen;
+	sample->array.count = Min(reservoir->seen, reservoir->wanted);
+	sample->array.dimensions = reservoir->dimensions;
+	Shuffle(reservoir, sample->array.count);
+	sample->array.rows = reservoir->rows;
+	return sample;
+}

@@ -1,0 +1,211 @@
+/*-------------------------------------------------------------------------
+ *
+ * engines.c
+ *	  Which engine computes a join, and how its failures become errors.
+ *
+ * The CUDA engine is a library of its own, loaded when first wanted, as
+ * PostgreSQL does with its JIT provider: a machine without it, or without a
+ * GPU, needs neither.  It is no PostgreSQL module, so it is opened with dlopen
+ * and not with load_file.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "join/engines.h"
+#include "miscadmin.h"
+#include "session/guc.h"
+
+#define MAX_REASON 1024
+
+/*
+ * A GPU pays from about this many floating-point operations (2 n n d) on: one
+ * to a few seconds of a small CPU, against a fifth of a second to wake the GPU.
+ */
+#define GPU_PAYS_FLOP 1e12
+
+static char cuda_reason[MAX_REASON];	/* why there is no CUDA engine */
+
+/*
+ * An engine's text is a sentence, and perhaps a hint on a second line; our messages
+ * are made of both.
+ */
+typedef struct EngineText
+{
+	char		text[MAX_REASON];
+	const char *hint;			/* NULL: none */
+} EngineText;
+
+static EngineText
+SplitText(const char *engine_text)
+{
+	EngineText	split;
+	char	   *end;
+
+	strlcpy(split.text, engine_text != NULL && engine_text[0] != '\0' ? engine_text :
+			"the engine gave no reason", sizeof(split.text));
+	end = strchr(split.text, '\n');
+	split.hint = NULL;
+	if (end != NULL)
+	{
+		*end = '\0';
+		split.hint = end + 1;
+	}
+	return split;
+}
+
+static const FastedEngine *
+OpenCudaLibrary(void)
+{
+	char		path[MAXPGPATH];
+	void	   *library;
+	FastedEngineEntry entry;
+	const FastedEngine *engine;
+
+	if (first_dir_separator(fasted_setting_cuda_library) != NULL)
+		snprintf(path, sizeof(path), "%s%s", fasted_setting_cuda_library, DLSUFFIX);
+	else
+		snprintf(path, sizeof(path), "%s/%s%s", pkglib_path, fasted_setting_cuda_library, DLSUFFIX);
+	if (access(path, F_OK) != 0)
+	{
+		strlcpy(cuda_reason, "The extension was built without CUDA.", MAX_REASON);
+		return NULL;
+	}
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (library == NULL)
+	{
+		snprintf(cuda_reason, MAX_REASON, "Could not load the library: %s.", dlerror());
+		return NULL;
+	}
+	entry = (FastedEngineEntry) (uintptr_t) dlsym(library, FASTED_ENGINE_ENTRY);
+	engine = (entry != NULL) ? entry() : NULL;
+	if (engine == NULL || engine->abi != FASTED_ENGINE_ABI)
+	{
+		snprintf(cuda_reason, MAX_REASON, "Library \"%s\" is of another version of the extension.", path);
+		dlclose(library);
+		return NULL;
+	}
+	return engine;
+}
+
+/* Whoever names a GPU wants that one, and not the CPU. */
+static void
+ReportUnknownDevice(const char *engine_text)
+{
+	EngineText	split = SplitText(engine_text);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("fasted.gpu_devices names a GPU that is not there"),
+			 errdetail_internal("%s", split.text),
+			 split.hint != NULL ? errhint("%s", split.hint) : 0));
+}
+
+/* The CUDA engine if it works here, else NULL and cuda_reason. */
+static const FastedEngine *
+CudaEngine(const char *devices)
+{
+	static const FastedEngine *engine = NULL;
+	char		reason[MAX_REASON] = "";
+
+	if (engine == NULL)
+		engine = OpenCudaLibrary();
+	if (engine == NULL)
+		return NULL;
+	switch (engine->probe(devices, reason, sizeof(reason)))
+	{
+		case FASTED_OK:
+			return engine;
+		case FASTED_UNKNOWN_DEVICE:
+			ReportUnknownDevice(reason);
+			break;
+		default:
+			strlcpy(cuda_reason, reason, MAX_REASON);
+			break;
+	}
+	return NULL;
+}
+
+bool
+CudaIsAvailable(void)
+{
+	return CudaEngine(fasted_setting_gpu_devices) != NULL;
+}
+
+static bool
+GpuPays(uint64 rows, uint32 dimensions)
+{
+	return 2.0 * rows * rows * dimensions >= GPU_PAYS_FLOP;
+}
+
+const FastedEngine *
+ChooseEngine(const JoinOptions *options, uint64 expected_rows, uint32 dimensions)
+{
+	const FastedEngine *cuda;
+
+	if (options->engine == ENGINE_CPU)
+		return fasted_cpu_engine();
+	if (options->engine == ENGINE_AUTO && !GpuPays(expected_rows, dimensions))
+		return fasted_cpu_engine();
+
+	cuda = CudaEngine(options->devices);
+	if (cuda != NULL)
+		return cuda;
+	if (options->engine == ENGINE_CUDA)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the CUDA engine is not available"),
+				 errdetail_internal("%s", cuda_reason),
+				 errhint("Use \"SET fasted.engine = auto\" to compute on the CPU where no GPU answers.")));
+	ereport(DEBUG1, (errmsg_internal("fasted: no CUDA engine: %s", cuda_reason)));
+	return fasted_cpu_engine();
+}
+
+void
+ReportEngineFailure(const FastedEngine *engine, FastedStatus status, const char *engine_text)
+{
+	EngineText	split = SplitText(engine_text);
+	const char *text = split.text;
+
+	switch (status)
+	{
+		case FASTED_OUT_OF_MEMORY:
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("out of memory in the %s engine", engine->name),
+					 errdetail_internal("%s", text),
+					 errhint("Lower fasted.memory_limit or fasted.threads.")));
+			break;
+		case FASTED_OUT_OF_DEVICE_MEMORY:
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("out of GPU memory"),
+					 errdetail_internal("%s", text),
+					 errhint("Try again when other sessions have finished, or use \"SET fasted.engine = cpu\".")));
+			break;
+		case FASTED_UNKNOWN_DEVICE:
+			ReportUnknownDevice(engine_text);
+			break;
+		case FASTED_NO_DEVICE:
+		case FASTED_UNSUPPORTED:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg_internal("%s", text),
+					 errhint("%s", split.hint != NULL ? split.hint :
+							 "See the settings fasted.engine, fasted.filter, fasted.refine and fasted.cpu_kernel.")));
+			break;
+		case FASTED_DEVICE_FAILED:
+			ereport(ERROR,
+					(errcode(ERRCODE_SYSTEM_ERROR),
+					 errmsg("the GPU reported an error"),
+					 errdetail_internal("%s", text),
+					 errhint("Use \"SET fasted.engine = cpu\" to compute without the GPU.")));
+			break;
+		default:
+			break;
+	}
+	elog(ERROR, "fasted %s engine: status %d: %s", engine->name, (int) status, text);
+}

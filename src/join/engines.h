@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * engines.h
+ *	  Which engine computes a join, and how its failures become errors.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_ENGINES_H
+#define FASTED_ENGINES_H
+
+#include "engine/engine.h"
+#include "join/options.h"
+#include "session/compat.h"
+
+/*
+ * The engine for a problem of about expected_rows rows, as the options say.
+ * Raises an error when the CUDA engine is asked for and can't work here.
+ */
+extern const FastedEngine *ChooseEngine(const JoinOptions *options, uint64 expected_rows,
+										uint32 dimensions);
+
+/* Could the CUDA engine compute a join here? */
+extern bool CudaIsAvailable(void);
+
+/* Raises the error for a failed status; engine_text may be NULL. */
+pg_noreturn extern void ReportEngineFailure(const FastedEngine *engine,
+											FastedStatus status,
+											const char *engine_text);
+
+#endif							/* FASTED_ENGINES_H */

@@ -1,0 +1,74 @@
+/*-------------------------------------------------------------------------
+ *
+ * join.h
+ *	  One self-join from beginning to end: rows in, pairs of row numbers out.
+ *
+ * Between PostgreSQL on one side (reader.c, self_join.c) and an engine on the
+ * other (engine.h).  The rows come from a source, or are in memory already.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_JOIN_H
+#define FASTED_JOIN_H
+
+#include "engine/engine.h"
+#include "join/keys.h"
+#include "read/source.h"
+
+typedef struct Join Join;
+
+/*
+ * Reads the whole source and starts the engine.  Everything the join owns hangs
+ * on a child of the current memory context, threads and device memory too, and
+ * goes with it, on error and abort as well.
+ */
+extern Join *JoinBegin(const VectorSource *source, double eps, FastedOutput output);
+
+/* Rows in memory, tightly packed. */
+typedef struct RowArray
+{
+	const float *rows;
+	uint32		count;
+	uint32		dimensions;
+} RowArray;
+
+/* The same for rows in memory, of the source that messages name; it has no keys. */
+extern Join *JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps);
+
+/*
+ * The next pairs, each once with a < b (row numbers), in no order.  False: there
+ * are no more.  Valid until the next call.  Answers interrupts.
+ */
+extern bool JoinNext(Join *join, const FastedPair **pairs, size_t *npairs);
+
+/* With FASTED_OUTPUT_COUNT, instead: the number of pairs, none of which comes here. */
+extern uint64 JoinCount(Join *join);
+
+/*
+ * Nobody knows when the next pairs will be asked for, if ever: the engine comes
+ * to rest until then.  Cheap; what it has done so far is shown.
+ */
+extern void JoinPause(Join *join);
+
+/* The rows' ids; their count is the number of rows that take part. */
+extern const KeySet *JoinKeys(const Join *join);
+
+/* The engine's statistics and the seconds it took to read; false: no engine ran. */
+extern bool JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds);
+
+extern void JoinEnd(Join *join);
+
+/*
+ * Whoever wants every pair: take is called with each batch, in the memory context
+ * in which JoinRun was called.
+ */
+typedef struct PairSink PairSink;
+struct PairSink
+{
+	void		(*take) (PairSink *sink, const FastedPair *pairs, size_t npairs);
+};
+
+/* Gives all pairs to the sink, and ends the join. */
+extern void JoinRun(Join *join, PairSink *sink);
+
+#endif							/* FASTED_JOIN_H */

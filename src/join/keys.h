@@ -1,0 +1,48 @@
+/*-------------------------------------------------------------------------
+ *
+ * keys.h
+ *	  The ids of the rows, by row number, and their order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_KEYS_H
+#define FASTED_KEYS_H
+
+#include "read/source.h"
+#include "utils/sortsupport.h"
+
+typedef struct KeySet
+{
+	const VectorSource *source;
+	MemoryContext context;
+	int16		typlen;
+	bool		typbyval;
+	SortSupportData order;
+
+	Datum	   *values;			/* by row number */
+	uint32		count;
+	uint32		capacity;
+
+	bool		ascending;		/* every key so far is above the one before */
+	uint32	   *rank;			/* position in key order by row; NULL if ascending */
+} KeySet;
+
+/* Allocates in a new child of the current memory context. */
+extern KeySet *KeySetCreate(const VectorSource *source);
+extern void KeySetAdd(KeySet *keys, Datum key);
+extern void KeySetReset(KeySet *keys);
+
+/*
+ * After the last key: finds the order.  Raises an error when two rows have the
+ * same key, since then ids would not tell rows apart.
+ */
+extern void KeySetFinish(KeySet *keys);
+
+/* Is row a's id below row b's?  After KeySetFinish. */
+static inline bool
+KeyBelow(const KeySet *keys, uint32 a, uint32 b)
+{
+	return keys->rank == NULL ? a < b : keys->rank[a] < keys->rank[b];
+}
+
+#endif							/* FASTED_KEYS_H */

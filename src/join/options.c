@@ -1,0 +1,43 @@
+/*-------------------------------------------------------------------------
+ *
+ * options.c
+ *	  How a join is to be computed: the settings, as they are when it begins.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "join/options.h"
+
+JoinOptions
+OptionsFromSettings(void)
+{
+	JoinOptions options = {0};
+
+	options.engine = fasted_setting_engine;
+	options.filter = fasted_setting_filter;
+	options.kernel = RequestedCpuKernel();
+	options.devices = pstrdup(fasted_setting_gpu_devices);
+	options.exact = fasted_setting_refine;
+	options.threads = fasted_setting_threads;
+	options.max_threads = fasted_setting_max_threads;
+	options.memory_limit = (uint64) fasted_setting_memory_limit * 1024;
+	options.device_memory_limit = (uint64) fasted_setting_gpu_memory_limit * 1024;
+	return options;
+}
+
+FastedProblem
+ProblemOf(const JoinOptions *options)
+{
+	FastedProblem problem = {0};
+
+	problem.filter = options->filter;
+	problem.kernel = options->kernel;
+	problem.devices = options->devices;
+	problem.approximate = !options->exact;
+	problem.threads = options->threads;
+	problem.max_threads = options->max_threads;
+	problem.memory_limit = options->memory_limit;
+	problem.device_memory_limit = options->device_memory_limit;
+	return problem;
+}

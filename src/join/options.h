@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * options.h
+ *	  How a join is to be computed: the settings, as they are when it begins.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_OPTIONS_H
+#define FASTED_OPTIONS_H
+
+#include "engine/engine.h"
+#include "session/guc.h"
+
+typedef struct JoinOptions
+{
+	EngineChoice engine;
+	FastedFilter filter;
+	const char *kernel;			/* of the CPU engine; NULL: the best one */
+	const char *devices;		/* GPUs, as device_list.h has it */
+	bool		exact;			/* else the paper's result */
+	int			threads;		/* 0: one for each processor */
+	int			max_threads;	/* 0: no limit */
+	uint64_t	memory_limit;	/* bytes, of the host */
+	uint64_t	device_memory_limit;	/* bytes; 0: what is free */
+} JoinOptions;
+
+/* From fasted.*; whatever changes them while rows are read, these hold. */
+extern JoinOptions OptionsFromSettings(void);
+
+/* The problem for an engine; dimensions and the like are the caller's to add. */
+extern FastedProblem ProblemOf(const JoinOptions *options);
+
+#endif							/* FASTED_OPTIONS_H */

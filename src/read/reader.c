@@ -1,0 +1,77 @@
+/*-------------------------------------------------------------------------
+ *
+ * reader.c
+ *	  Rows in: reads keys and vectors through the planner and the executor.
+ *
+ * The query's tuples go to a DestReceiver of our own, so that no copy of them piles
+ * up: row_taker.c.  With parallel workers most rows take another way:
+ * intake_node.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "engine/engine.h"
+#include "read/intake_node.h"
+#include "read/parallel_plan.h"
+#include "read/reader.h"
+#include "read/row_taker.h"
+#include "read/source_query.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+/* The planner's guess at the number of rows. */
+static uint64
+PlannedRows(const PlannedStmt *plan)
+{
+	double		rows = plan->planTree->plan_rows;
+
+	return (rows < (double) FASTED_MAX_ROWS) ? (uint64) rows : FASTED_MAX_ROWS;
+}
+
+/* A scan of a large table may else begin where another one is. */
+static void
+ReadInOrder(PlannedStmt *plan, RowTaker *taker)
+{
+	int			nest_level = NewGUCNestLevel();
+
+	SetForThisQuery("synchronize_seqscans", "off");
+	RunPlan(taker->source, plan, &taker->base);
+	AtEOXact_GUC(true, nest_level);
+}
+
+/* False: workers may not read, or don't pay, and nothing was read. */
+static bool
+ReadInParallel(RowTaker *taker, uint64 rows)
+{
+	int			nest_level = NewGUCNestLevel();
+	PlannedStmt *plan = PlanParallelRead(taker->source, rows);
+
+	if (plan != NULL)
+	{
+		AddIntakeNode(plan);
+		RunIntakePlan(plan, taker);
+		taker->sink->read_by_workers(taker->sink, taker->ring_workers, taker->ring_rows);
+	}
+	AtEOXact_GUC(true, nest_level);
+	return plan != NULL;
+}
+
+void
+ReadVectors(const VectorSource *source, RowSink *sink)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted reading",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	RowTaker   *taker = CreateRowTaker(source, sink);
+	PlannedStmt *plan = PlanQuery(source, MakeSourceQuery(source), 0);
+	uint64		rows = PlannedRows(plan);
+
+	sink->expect_rows(sink, rows);
+	if (sink->in_order)
+		ReadInOrder(plan, taker);
+	else if (!ReadInParallel(taker, rows))
+		RunPlan(source, plan, &taker->base);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}

@@ -1,0 +1,286 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_taker.c
+ *	  From the tuples of a query to their sink: checks, conversion, errors.
+ *
+ * Each vector is converted straight from the tuple into the sink's room,
+ * which for a join is the engine's.  Rows that come from parallel workers are
+ * converted already and need only be copied, by the engine itself if it can; a row
+ * that a worker could not use comes as a tuple instead, so that all errors are
+ * raised here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "engine/engine.h"
+#include "read/row_taker.h"
+#include "read/vector.h"
+#include "session/interrupts.h"
+#include "utils/memutils.h"
+
+/* Rows between two looks for interrupts beside those of the executor. */
+#define ROWS_PER_CHECK 64
+
+/* Blocks that are on their way into the sink at a time. */
+#define BLOCKS_TOGETHER 4
+
+static void
+ReportNullKey(const RowTaker *taker)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NOT_NULL_VIOLATION),
+			 errmsg("key column \"%s\" of \"%s\" is null",
+					taker->source->key_column, taker->source->relation),
+			 errdetail("There is a row with a vector but no id."),
+			 errhint("Name a column without nulls with id_column => '...', or leave such rows out by a view.")));
+}
+
+static void
+ReportDimensions(const RowTaker *taker, int dimensions, const char *row_name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION),
+			 errmsg("vectors have different numbers of dimensions"),
+			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %d in the row with %s, and %d in the row with %s.",
+					   taker->source->vector_column, taker->source->relation,
+					   taker->dimensions, taker->first_row_name,
+					   dimensions, row_name),
+			 errhint("Join vectors of one kind; a view can select them.")));
+}
+
+static void
+SetDimensions(RowTaker *taker, int dimensions, Datum key)
+{
+	if ((uint32) dimensions > FASTED_MAX_DIMENSIONS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("vector has %d dimensions", dimensions),
+				 errdetail("Row with %s, column \"%s\" of \"%s\".",
+						   KeyName(taker->source, key),
+						   taker->source->vector_column, taker->source->relation),
+				 errhint("At most %u dimensions are supported.", FASTED_MAX_DIMENSIONS)));
+	taker->dimensions = dimensions;
+	taker->first_row_name = MemoryContextStrdup(GetMemoryChunkContext(taker),
+												KeyName(taker->source, key));
+	taker->sink->set_dimensions(taker->sink, dimensions);
+	if (taker->ring != NULL)
+		IntakeAgreeOnDimensions(taker->ring, dimensions);
+}
+
+static inline void
+CheckDimensions(RowTaker *taker, int dimensions, Datum key)
+{
+	if (unlikely(taker->dimensions == 0))
+		SetDimensions(taker, dimensions, key);
+	if (unlikely(dimensions != taker->dimensions))
+		ReportDimensions(taker, dimensions, KeyName(taker->source, key));
+}
+
+static bool
+StopTaking(RowTaker *taker)
+{
+	taker->stopped = true;
+	if (taker->ring != NULL)
+		IntakeStop(taker->ring);
+	return false;
+}
+
+/* Leaves garbage in the current memory context. */
+static bool
+TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
+{
+	ArrayType  *array;
+	VectorProblem problem;
+	int			dimensions;
+	int			element = 0;
+	float	   *row;
+
+	if (taker->tuples++ % ROWS_PER_CHECK == 0)
+		CheckJoinInterrupts();
+	if (key_isnull)
+		ReportNullKey(taker);
+
+	array = DatumGetArrayTypeP(vector);
+	problem = VectorShape(array, &dimensions);
+	if (problem == VECTOR_OK)
+	{
+		CheckDimensions(taker, dimensions, key);
+		if (taker->sink->room_for_rows(taker->sink, &row) == 0)
+			return StopTaking(taker);
+		problem = VectorElements(array, taker->source->form, dimensions, row, &element);
+	}
+	if (problem != VECTOR_OK)
+		ReportVectorProblem(problem, array, element, taker->source,
+							KeyName(taker->source, key));
+	taker->sink->take_rows(taker->sink, &key, 1);
+	return true;
+}
+
+/* Gives the first of these rows to the sink, which may read them until it settles; zero: it stops. */
+static size_t
+GiveRows(RowSink *sink, const char *rows, const Datum *keys, size_t nrows, size_t row_bytes)
+{
+	float	   *room;
+	size_t		n = 0;
+
+	if (sink->take_block != NULL)
+		n = sink->take_block(sink, (const float *) rows, keys, nrows);
+	if (n > 0)
+		return n;
+	n = Min(sink->room_for_rows(sink, &room), nrows);
+	if (n == 0)
+		return 0;
+	memcpy(room, rows, n * row_bytes);
+	sink->take_rows(sink, keys, n);
+	return n;
+}
+
+/* Takes the rows of one block, which is the leader's. */
+static void
+TakeBlock(RowTaker *taker, const IntakeLayout *layout, uint32 block)
+{
+	const char *from = IntakeBlockData(taker->ring, block);
+	const Datum *keys = IntakeKeys(taker->ring, layout, block);
+	size_t		left = taker->ring->blocks[block].nrows;
+
+	if (left == 0)
+		return;
+	CheckDimensions(taker, layout->row_bytes / sizeof(float), keys[0]);
+	taker->ring_rows += left;
+	while (left > 0)
+	{
+		size_t		n = GiveRows(taker->sink, from, keys, left, layout->row_bytes);
+
+		if (n == 0)
+		{
+			StopTaking(taker);
+			return;
+		}
+		from += n * layout->row_bytes;
+		keys += n;
+		left -= n;
+	}
+}
+
+/* Blocks that were taken go back to the workers, once nothing reads them any more. */
+static void
+FreeBlocks(RowTaker *taker, const uint32 *blocks, int nblocks)
+{
+	if (nblocks > 0 && taker->sink->settle != NULL)
+		taker->sink->settle(taker->sink);
+	for (int i = 0; i < nblocks; i++)
+		IntakeFree(taker->ring, blocks[i]);
+}
+
+bool
+TakeBlocks(RowTaker *taker)
+{
+	IntakeRing *ring = taker->ring;
+	IntakeLayout layout;
+	uint32		dimensions;
+	uint32		taken[BLOCKS_TOGETHER];
+	int			ntaken = 0;
+
+	dimensions = pg_atomic_read_u32(&ring->dimensions);
+	if (dimensions == 0)
+		return true;
+	layout = IntakeLayoutOf(ring, dimensions);
+
+	for (uint32 i = 0; i < ring->nblocks && !taker->stopped; i++)
+	{
+		if (pg_atomic_read_u32(&ring->blocks[i].state) != INTAKE_FULL)
+			continue;
+		pg_read_barrier();
+		CheckJoinInterrupts();
+		TakeBlock(taker, &layout, i);
+		taken[ntaken++] = i;
+		if (ntaken == BLOCKS_TOGETHER)
+		{
+			FreeBlocks(taker, taken, ntaken);
+			ntaken = 0;
+		}
+	}
+	FreeBlocks(taker, taken, ntaken);
+	return !taker->stopped;
+}
+
+bool
+TakeSlot(RowTaker *taker, TupleTableSlot *slot)
+{
+	MemoryContext old;
+	bool		more;
+
+	slot_getallattrs(slot);
+	if (slot->tts_isnull[VECTOR_COLUMN])
+		return true;			/* no vector: takes no part */
+
+	MemoryContextReset(taker->row_context);
+	old = MemoryContextSwitchTo(taker->row_context);
+	more = TakeRow(taker, slot->tts_values[KEY_COLUMN],
+				   slot->tts_isnull[KEY_COLUMN], slot->tts_values[VECTOR_COLUMN]);
+	MemoryContextSwitchTo(old);
+	return more;
+}
+
+/*
+ * What comes out of an intake node, but for the rows of nulls that it makes, is a
+ * row that a worker did not put into the ring; those that it put there before go
+ * first, so that messages tell of rows in the order in which they were read.
+ */
+static bool
+ReceiveFromWorker(RowTaker *taker, TupleTableSlot *slot)
+{
+	if (slot_attisnull(slot, VECTOR_COLUMN + 1))
+		return true;
+	taker->tuples_received++;
+	return TakeBlocks(taker) && TakeSlot(taker, slot);
+}
+
+static bool
+ReceiveSlot(TupleTableSlot *slot, DestReceiver *self)
+{
+	RowTaker   *taker = (RowTaker *) self;
+
+	return taker->ring != NULL ? ReceiveFromWorker(taker, slot) : TakeSlot(taker, slot);
+}
+
+/* The rows are read as they were planned, so the types can't be others. */
+static void
+StartReceiver(DestReceiver *self, int operation, TupleDesc typeinfo)
+{
+	const VectorSource *source = ((RowTaker *) self)->source;
+
+	if (TupleDescAttr(typeinfo, KEY_COLUMN)->atttypid != source->key_type ||
+		TupleDescAttr(typeinfo, VECTOR_COLUMN)->atttypid != VectorFormType(source->form))
+		elog(ERROR, "\"%s\" is read with other types than were resolved", source->relation);
+}
+
+static void
+StopReceiver(DestReceiver *self)
+{
+}
+
+RowTaker *
+CreateRowTaker(const VectorSource *source, RowSink *sink)
+{
+	RowTaker   *taker = palloc0(sizeof(RowTaker));
+
+	taker->base.receiveSlot = ReceiveSlot;
+	taker->base.rStartup = StartReceiver;
+	taker->base.rShutdown = StopReceiver;
+	taker->base.rDestroy = StopReceiver;
+	taker->base.mydest = DestTuplestore;
+	taker->source = source;
+	taker->sink = sink;
+	taker->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row",
+											   ALLOCSET_DEFAULT_SIZES);
+	return taker;
+}
+
+void
+FreeRowTaker(RowTaker *taker)
+{
+	MemoryContextDelete(taker->row_context);
+	pfree(taker);
+}

@@ -1,0 +1,262 @@
+/*-------------------------------------------------------------------------
+ *
+ * source.c
+ *	  What is joined: a relation, its vector column and its key column.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/sysattr.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "nodes/bitmapset.h"
+#include "read/source.h"
+#include "read/source_casts.h"
+#include "session/compat.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+/* Keys longer than this are cut in messages. */
+#define MAX_KEY_TEXT 64
+
+typedef struct Column
+{
+	char	   *name;
+	Oid			type;
+	Oid			collation;
+} Column;
+
+bool
+IsSelectable(char relkind)
+{
+	return relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE ||
+		relkind == RELKIND_VIEW || relkind == RELKIND_MATVIEW || relkind == RELKIND_FOREIGN_TABLE;
+}
+
+static Relation
+OpenRelation(Oid relid)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (!IsSelectable(rel->rd_rel->relkind))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot join relation \"%s\"", RelationGetRelationName(rel)),
+				 errdetail_relkind_not_supported(rel->rd_rel->relkind),
+				 errhint("Name a table, a partitioned table, a view, a materialized view or a foreign table.")));
+	return rel;
+}
+
+/* System columns are columns, too: ctid tells the rows of a table apart. */
+static Column
+FindColumn(Relation rel, const char *name)
+{
+	HeapTuple	tuple = SearchSysCacheAttName(RelationGetRelid(rel), name);
+	Column		column;
+	Form_pg_attribute att;
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist",
+						name, RelationGetRelationName(rel))));
+
+	att = (Form_pg_attribute) GETSTRUCT(tuple);
+	column.name = pstrdup(name);
+	column.type = att->atttypid;
+	column.collation = att->attcollation;
+	ReleaseSysCache(tuple);
+	return column;
+}
+
+/* The column of the primary key, if it is a single one; else NULL. */
+static char *
+PrimaryKeyColumn(Relation rel, int *nkeys)
+{
+	Oid			constraint;
+	Bitmapset  *attnos = get_primary_key_attnos(RelationGetRelid(rel), true, &constraint);
+	int			member;
+
+	*nkeys = bms_num_members(attnos);
+	if (*nkeys != 1)
+		return NULL;
+	member = bms_singleton_member(attnos);
+	return get_attname(RelationGetRelid(rel),
+					   member + FirstLowInvalidHeapAttributeNumber, false);
+}
+
+pg_noreturn static void
+ReportNoKeyColumn(Relation rel, int nkeys)
+{
+	bool		has_ctid = RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 nkeys == 0 ?
+			 errmsg("relation \"%s\" has no primary key", RelationGetRelationName(rel)) :
+			 errmsg("the primary key of relation \"%s\" has %d columns",
+					RelationGetRelationName(rel), nkeys),
+			 errdetail("Rows are identified by one column that is unique and not null."),
+			 nkeys > 0 ?
+			 errhint("Join a view with a single one: one that adds row_number() OVER () AS id, or a composite of the key's columns.") :
+			 has_ctid ?
+			 errhint("Name such a column with id_column => '...', or take the rows' addresses: fasted_self_join_typed(NULL::tid, ..., id_column => 'ctid').") :
+			 errhint("Name such a column with id_column => '...', for example of a view that adds row_number().")));
+}
+
+static Column
+FindKeyColumn(Relation rel, const char *id_column)
+{
+	int			nkeys;
+	char	   *name;
+
+	if (id_column != NULL)
+		return FindColumn(rel, id_column);
+	name = PrimaryKeyColumn(rel, &nkeys);
+	if (name == NULL)
+		ReportNoKeyColumn(rel, nkeys);
+	return FindColumn(rel, name);
+}
+
+static void
+CheckKeyType(Relation rel, const Column *key, Oid key_type)
+{
+	if (KeyConverts(key->type, key_type))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("key column \"%s\" of relation \"%s\" is of type %s, not %s",
+					key->name, RelationGetRelationName(rel),
+					format_type_be(key->type), format_type_be(key_type)),
+			 errdetail("Keys are converted only where nothing is lost."),
+			 errhint("Use fasted_self_join_typed(NULL::%s, '%s', ...).",
+					 format_type_be(key->type), RelationGetRelationName(rel))));
+}
+
+static void
+CheckKeyOrder(Oid key_type)
+{
+	TypeCacheEntry *type = lookup_type_cache(key_type, TYPECACHE_LT_OPR);
+
+	if (!OidIsValid(type->lt_opr))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("keys of type %s have no order", format_type_be(key_type)),
+				 errdetail("The key's type needs a default btree operator class."),
+				 errhint("Choose another key with id_column => '...'.")));
+}
+
+pg_noreturn static void
+ReportNoVector(Relation rel, const Column *column)
+{
+	Oid			between = VectorTypeBetween(column->type);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("cannot read type %s as a vector", format_type_be(column->type)),
+			 errdetail("Column \"%s\" of relation \"%s\" has no cast to real[].",
+					   column->name, RelationGetRelationName(rel)),
+			 OidIsValid(between) ?
+			 errhint("Join a view that casts it: %s::%s.",
+					 quote_identifier(column->name), format_type_be(between)) :
+			 errhint("Vectors are of type real[], double precision[], or any type with a cast to real[].")));
+}
+
+static void
+SetVector(VectorSource *source, Relation rel, const char *vector_column)
+{
+	Column		vector = FindColumn(rel, vector_column);
+	CastFunction cast;
+
+	if (!FindVectorForm(vector.type, &source->form, &cast))
+		ReportNoVector(rel, &vector);
+	RequireTrustedCast(&cast, vector.name, RelationGetRelationName(rel));
+	source->vector_column = vector.name;
+}
+
+static bool
+MayRead(Relation rel, const char *column)
+{
+	Oid			relid = RelationGetRelid(rel);
+
+	return pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
+		pg_attribute_aclcheck(relid, get_attnum(relid, column), GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+}
+
+/* The key of a source whose ids only messages want. */
+static void
+SetNameKey(VectorSource *source, Relation rel)
+{
+	int			nkeys;
+	char	   *name = PrimaryKeyColumn(rel, &nkeys);
+
+	if (name != NULL && MayRead(rel, name))
+	{
+		Column		key = FindColumn(rel, name);
+
+		source->key_column = key.name;
+		source->key_type = key.type;
+	}
+	else
+		source->key_type = INT8OID;
+}
+
+static void
+SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type)
+{
+	Column		key = FindKeyColumn(rel, id_column);
+
+	CheckKeyType(rel, &key, key_type);
+	CheckKeyOrder(key_type);
+	source->key_column = key.name;
+	source->key_type = key_type;
+	source->key_collation = OidIsValid(key.collation) ? key.collation : get_typcollation(key_type);
+}
+
+VectorSource *
+ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid key_type)
+{
+	VectorSource *source = palloc0(sizeof(VectorSource));
+	Relation	rel = OpenRelation(relid);
+
+	source->relid = relid;
+	source->relation = pstrdup(RelationGetRelationName(rel));
+	SetVector(source, rel, vector_column);
+	if (OidIsValid(key_type))
+		SetKey(source, rel, id_column, key_type);
+	else
+		SetNameKey(source, rel);
+	relation_close(rel, NoLock);
+	return source;
+}
+
+char *
+KeyName(const VectorSource *source, Datum key)
+{
+	Oid			output;
+	bool		varlena;
+	char	   *text;
+	int			length;
+
+	if (source->key_column == NULL)
+		return pstrdup("unknown id");
+	getTypeOutputInfo(source->key_type, &output, &varlena);
+	text = OidOutputFunctionCall(output, key);
+	length = pg_mbcliplen(text, strlen(text), MAX_KEY_TEXT);
+	return psprintf("%s = %.*s%s", source->key_column, length, text,
+					text[length] == '\0' ? "" : "...");
+}

@@ -1,0 +1,69 @@
+/*-------------------------------------------------------------------------
+ *
+ * source.h
+ *	  What is joined: a relation, its vector column and its key column.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_SOURCE_H
+#define FASTED_SOURCE_H
+
+#include "catalog/pg_type_d.h"
+
+/* How a vector arrives in a tuple; other types are cast to real[] by the query. */
+typedef enum VectorForm
+{
+	VECTOR_FLOAT4,
+	VECTOR_FLOAT8,
+	VECTOR_NUMERIC
+} VectorForm;
+
+typedef struct VectorSource
+{
+	Oid			relid;
+	char	   *relation;		/* name for messages, without schema */
+	char	   *key_column;		/* NULL: rows have no key, but a zero in its place */
+	char	   *vector_column;
+	VectorForm	form;
+	Oid			key_type;		/* of the result's id_a and id_b */
+	Oid			key_collation;
+} VectorSource;
+
+/*
+ * Finds the columns, and how their values are read (source_casts.h).  id_column
+ * NULL means the single-column primary key.  Locks the relation as SELECT would,
+ * until the end of the transaction.  Does not check privileges: the query that
+ * reads it does, when it runs (source_query.h).  Errors: no such relation or
+ * column, not something to select from, a column that is no vector, no usable
+ * key, a key that does not convert to key_type.  Allocates in the current memory
+ * context.
+ *
+ * key_type InvalidOid: ids are wanted for messages only, so a primary key is read
+ * where there is one that the current user may read, as whatever type it has.
+ */
+extern VectorSource *ResolveSource(Oid relid, const char *vector_column,
+								   const char *id_column, Oid key_type);
+
+/* "id = 7": a key as messages name it. */
+extern char *KeyName(const VectorSource *source, Datum key);
+
+/* Is this a kind of relation that has rows to join? */
+extern bool IsSelectable(char relkind);
+
+/* The type of the array that a vector of this form arrives as. */
+static inline Oid
+VectorFormType(VectorForm form)
+{
+	switch (form)
+	{
+		case VECTOR_FLOAT4:
+			return FLOAT4ARRAYOID;
+		case VECTOR_FLOAT8:
+			return FLOAT8ARRAYOID;
+		case VECTOR_NUMERIC:
+			return NUMERICARRAYOID;
+	}
+	pg_unreachable();
+}
+
+#endif							/* FASTED_SOURCE_H */

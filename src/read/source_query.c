@@ -1,0 +1,229 @@
+/*-------------------------------------------------------------------------
+ *
+ * source_query.c
+ *	  The query that reads a source: made, planned, run.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/pg_proc.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_collate.h"
+#include "parser/parse_node.h"
+#include "parser/parse_relation.h"
+#include "read/source_casts.h"
+#include "read/source_query.h"
+#include "session/compat.h"
+#include "tcop/tcopprot.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/* --- making */
+
+/* From here to FinishQuery a query is in the making, with one thing in FROM. */
+static ParseState *
+BeginQuery(void)
+{
+	return make_parsestate(NULL);
+}
+
+static void
+SelectFromRelation(ParseState *pstate, Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+
+	addNSItemToQuery(pstate, addRangeTableEntryForRelation(pstate, rel, AccessShareLock,
+														   NULL, true, true),
+					 true, true, true);
+	relation_close(rel, NoLock);
+}
+
+static Query *
+FinishQuery(ParseState *pstate, List *targets)
+{
+	Query	   *query = makeNode(Query);
+
+	query->commandType = CMD_SELECT;
+	query->querySource = QSRC_ORIGINAL;
+	query->canSetTag = true;
+	query->targetList = targets;
+	query->rtable = pstate->p_rtable;
+#if PG_VERSION_NUM >= 160000
+	query->rteperminfos = pstate->p_rteperminfos;
+#endif
+	query->jointree = makeFromExpr(pstate->p_joinlist, NULL);
+	assign_query_collations(pstate, query);
+	free_parsestate(pstate);
+	return query;
+}
+
+/* Notes, for the check of privileges, that the column is read. */
+static Node *
+ColumnOf(ParseState *pstate, const char *name)
+{
+	Node	   *column = colNameToVar(pstate, name, true, -1);
+
+	if (column == NULL)
+		elog(ERROR, "column \"%s\" is not there any more", name);
+	return column;
+}
+
+static Node *
+CastTo(ParseState *pstate, Node *expression, Oid type)
+{
+	Node	   *cast = coerce_to_target_type(pstate, expression, exprType(expression), type, -1,
+											 COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+
+	if (cast == NULL)
+		elog(ERROR, "cannot cast type %s to type %s",
+			 format_type_be(exprType(expression)), format_type_be(type));
+	return cast;
+}
+
+static Node *
+KeyOf(ParseState *pstate, const VectorSource *source)
+{
+	if (source->key_column == NULL)
+		return (Node *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64),
+								  Int64GetDatum(0), false, FLOAT8PASSBYVAL);
+	return CastTo(pstate, ColumnOf(pstate, source->key_column), source->key_type);
+}
+
+static Node *
+VectorOf(ParseState *pstate, const VectorSource *source)
+{
+	return CastTo(pstate, ColumnOf(pstate, source->vector_column), VectorFormType(source->form));
+}
+
+static List *
+AddTarget(List *targets, Node *expression, const char *name)
+{
+	return lappend(targets, makeTargetEntry((Expr *) expression, list_length(targets) + 1,
+											pstrdup(name), false));
+}
+
+Query *
+MakeSourceQuery(const VectorSource *source)
+{
+	ParseState *pstate = BeginQuery();
+	List	   *targets = NIL;
+
+	SelectFromRelation(pstate, source->relid);
+	targets = AddTarget(targets, KeyOf(pstate, source), "k");
+	targets = AddTarget(targets, VectorOf(pstate, source), "v");
+	return FinishQuery(pstate, targets);
+}
+
+/* --- planning and running */
+
+/* The query as a person would write it, for whoever logs or shows it. */
+static char *
+QueryText(const VectorSource *source)
+{
+	return psprintf("SELECT %s, %s FROM %s",
+					source->key_column == NULL ? "0" : quote_identifier(source->key_column),
+					quote_identifier(source->vector_column), quote_identifier(source->relation));
+}
+
+/* A SELECT remains one, whatever rules and policies there are. */
+static Query *
+Rewrite(Query *query)
+{
+	return linitial_node(Query, pg_rewrite_query(query));
+}
+
+PlannedStmt *
+PlanQuery(const VectorSource *source, Query *query, int cursor_options)
+{
+	PlannedStmt *plan = pg_plan_query(Rewrite(query), QueryText(source), cursor_options, NULL);
+
+	if (plan->rowMarks != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot join \"%s\", which locks the rows that it reads", source->relation),
+				 errhint("Join a view without FOR UPDATE or FOR SHARE.")));
+	return plan;
+}
+
+void
+RunPlan(const VectorSource *source, PlannedStmt *plan, DestReceiver *receiver)
+{
+	QueryDesc  *desc = CreateQueryDesc(plan, QueryText(source), GetActiveSnapshot(),
+									   InvalidSnapshot, receiver, NULL, NULL, 0);
+
+	ExecutorStart(desc, 0);
+	FASTED_EXECUTOR_RUN(desc);
+	ExecutorFinish(desc);
+	ExecutorEnd(desc);
+	FreeQueryDesc(desc);
+}
+
+/* --- facts */
+
+static bool
+CastIsParallelSafe(Oid type)
+{
+	VectorForm	form;
+	CastFunction cast;
+
+	return FindVectorForm(type, &form, &cast) &&
+		(!OidIsValid(cast.function) || func_parallel(cast.function) != PROPARALLEL_UNSAFE);
+}
+
+/* SELECT column FROM relation, rewritten; a NULL column: none.  NULL: can't be. */
+static Query *
+RewrittenSelect(Oid relid, const char *column)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+	bool		can_be = rel != NULL && IsSelectable(rel->rd_rel->relkind) &&
+		(column == NULL || get_attnum(relid, column) != InvalidAttrNumber);
+	ParseState *pstate;
+	List	   *targets = NIL;
+
+	if (rel != NULL)
+		relation_close(rel, NoLock);
+	if (!can_be)
+		return NULL;
+	pstate = BeginQuery();
+	SelectFromRelation(pstate, relid);
+	if (column != NULL)
+		targets = AddTarget(targets, ColumnOf(pstate, column), "v");
+	return Rewrite(FinishQuery(pstate, targets));
+}
+
+bool
+FindSourceFacts(Oid relid, const char *vector_column, SourceFacts *facts)
+{
+	Query	   *query = RewrittenSelect(relid, vector_column);
+	List	   *inval_items;
+
+	if (query == NULL)
+		return false;
+	extract_query_dependencies((Node *) query, &facts->relations, &inval_items, &facts->by_role);
+	facts->parallel_safe = max_parallel_hazard(query) != PROPARALLEL_UNSAFE &&
+		CastIsParallelSafe(get_atttype(relid, get_attnum(relid, vector_column)));
+	return true;
+}
+
+List *
+FindSourceRelations(Oid relid)
+{
+	Query	   *query = RewrittenSelect(relid, NULL);
+	List	   *relations = NIL;
+	List	   *inval_items;
+	bool		by_role;
+
+	if (query != NULL)
+		extract_query_dependencies((Node *) query, &relations, &inval_items, &by_role);
+	return relations;
+}

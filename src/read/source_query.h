@@ -1,0 +1,49 @@
+/*-------------------------------------------------------------------------
+ *
+ * source_query.h
+ *	  The query that reads a source: made, planned, run.
+ *
+ * It is made as a tree, of OIDs: no name is looked up anew, so that it reads the
+ * very relation and columns that were resolved, by the very casts and functions,
+ * whatever others rename or define meanwhile.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_SOURCE_QUERY_H
+#define FASTED_SOURCE_QUERY_H
+
+#include "nodes/parsenodes.h"
+#include "nodes/plannodes.h"
+#include "read/source.h"
+#include "tcop/dest.h"
+
+/* SELECT key, vector FROM relation; the key by its type, the vector in its form. */
+extern Query *MakeSourceQuery(const VectorSource *source);
+
+/*
+ * Rewrites (views, row security) and plans.  Errors: a view that locks the rows that
+ * it reads (FOR UPDATE), which a function that is not volatile may not do.
+ */
+extern PlannedStmt *PlanQuery(const VectorSource *source, Query *query, int cursor_options);
+
+/* Runs the plan in the active snapshot, as the current user. */
+extern void RunPlan(const VectorSource *source, PlannedStmt *plan, DestReceiver *receiver);
+
+/*
+ * What a SELECT from a relation comes to: the relations that it names, by way of
+ * views too, and whether it may run while parallel workers are at work.  False:
+ * there is no such relation or column, or it is not one to select from.
+ */
+typedef struct SourceFacts
+{
+	List	   *relations;		/* OIDs */
+	bool		parallel_safe;	/* but maybe for the leader only */
+	bool		by_role;		/* row security makes it depend on the user */
+} SourceFacts;
+
+extern bool FindSourceFacts(Oid relid, const char *vector_column, SourceFacts *facts);
+
+/* The relations alone; NIL: there is no such relation, or none to select from. */
+extern List *FindSourceRelations(Oid relid);
+
+#endif							/* FASTED_SOURCE_QUERY_H */

@@ -1,0 +1,143 @@
+/*-------------------------------------------------------------------------
+ *
+ * scan_count.c
+ *	  SELECT count(*) FROM fasted_self_join(...) without a row being formed.
+ *
+ * When that is all there is (no other aggregate, no grouping, no condition that
+ * only the executor can check), the node takes the place of the aggregate too,
+ * and adds up what the engine says.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/planner.h"
+#include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
+#include "scan/estimate.h"
+#include "scan/scan_node.h"
+#include "utils/fmgroids.h"
+
+static create_upper_paths_hook_type previous_hook = NULL;
+
+static Plan *PlanCount(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
+					   List *tlist, List *clauses, List *custom_plans);
+
+static const CustomPathMethods path_methods = {
+	.CustomName = "FastedSelfJoin",
+	.PlanCustomPath = PlanCount
+};
+
+/* The query's only aggregate if that is count(*), else NULL. */
+static Aggref *
+OnlyCount(PlannerInfo *root)
+{
+	AggInfo    *info;
+	Aggref	   *count;
+
+	if (list_length(root->agginfos) != 1)
+		return NULL;
+	info = linitial(root->agginfos);
+#if PG_VERSION_NUM >= 160000
+	count = linitial_node(Aggref, info->aggrefs);
+#else
+	count = info->representative_aggref;
+#endif
+	if (count->aggfnoid != F_COUNT_ || count->aggfilter != NULL)
+		return NULL;
+	return count;
+}
+
+static bool
+IsPlainAggregate(const Query *query)
+{
+	return query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL &&
+		query->havingQual == NULL && !query->hasTargetSRFs;
+}
+
+/* The conditions of the relation, if the node itself can check all of them. */
+static bool
+AllConditionsTaken(RelOptInfo *rel, PairConditions *conditions)
+{
+	ListCell   *cell;
+	List	   *clauses = extract_actual_clauses(rel->baserestrictinfo, false);
+
+	foreach(cell, rel->baserestrictinfo)
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			return false;
+	return TakeConditions(clauses, rel->relid, conditions) == NIL;
+}
+
+static void
+OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+		   RelOptInfo *output, void *extra)
+{
+	Aggref	   *count;
+	FuncExpr   *call;
+	int			first;
+	PairConditions conditions;
+	CustomPath *path;
+
+	if (previous_hook != NULL)
+		previous_hook(root, stage, input, output, extra);
+	if (stage != UPPERREL_GROUP_AGG || input->reloptkind != RELOPT_BASEREL ||
+		IS_DUMMY_REL(input) || !bms_is_empty(input->lateral_relids) ||
+		!IsPlainAggregate(root->parse))
+		return;
+	count = OnlyCount(root);
+	if (count == NULL)
+		return;
+	call = ServedCall(root, input, planner_rt_fetch(input->relid, root), &first);
+	if (call == NULL || !AllConditionsTaken(input, &conditions))
+		return;
+
+	path = makeNode(CustomPath);
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = output;
+	path->path.pathtarget = root->upper_targets[UPPERREL_GROUP_AGG];
+	path->path.rows = 1;
+	CostScan(root, input, call, first, &path->path);
+	path->path.startup_cost = path->path.total_cost;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_private = list_make4(call, makeInteger(first), count, input);
+	path->methods = &path_methods;
+
+	output->pathlist = NIL;
+	output->partial_pathlist = NIL;
+	add_path(output, &path->path);
+}
+
+/* The scan tuple is the aggregate, and the target list computes with it. */
+static Plan *
+PlanCount(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
+		  List *tlist, List *clauses, List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	Aggref	   *count = lthird_node(Aggref, path->custom_private);
+	RelOptInfo *input = lfourth(path->custom_private);
+	ScanPlan	plan = {0};
+
+	plan.call = linitial_node(FuncExpr, path->custom_private);
+	plan.first = intVal(lsecond(path->custom_private));
+	plan.count = true;
+	plan.estimated_pairs = input->tuples;
+	(void) AllConditionsTaken(input, &plan.conditions);
+
+	scan->scan.plan.targetlist = tlist;
+	scan->custom_scan_tlist = list_make1(makeTargetEntry((Expr *) copyObject(count),
+														 1, NULL, false));
+	scan->custom_relids = input->relids;
+	scan->flags = path->flags;
+	WriteScanPlan(&plan, scan);
+	return &scan->scan.plan;
+}
+
+void
+InstallCountPlanner(void)
+{
+	previous_hook = create_upper_paths_hook;
+	create_upper_paths_hook = OfferCount;
+}

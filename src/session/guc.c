@@ -1,0 +1,162 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.c
+ *	  The extension's settings.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "engine/device_list.h"
+#include "engine/engine.h"
+#include "postmaster/bgworker_internals.h"
+#include "session/guc.h"
+#include "utils/guc.h"
+
+int			fasted_setting_engine = ENGINE_AUTO;
+int			fasted_setting_threads = 0;
+int			fasted_setting_max_threads = 0;
+int			fasted_setting_memory_limit = 1024 * 1024;
+int			fasted_setting_cpu_kernel = 0;
+char	   *fasted_setting_cuda_library = NULL;
+int			fasted_setting_filter = FASTED_FILTER_AUTO;
+bool		fasted_setting_refine = true;
+int			fasted_setting_gpu_memory_limit = 0;
+char	   *fasted_setting_gpu_devices = NULL;
+int			fasted_setting_max_workers = -1;
+bool		fasted_setting_scan_node = true;
+
+static const struct config_enum_entry engine_options[] = {
+	{"auto", ENGINE_AUTO, false},
+	{"cpu", ENGINE_CPU, false},
+	{"cuda", ENGINE_CUDA, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry filter_options[] = {
+	{"auto", FASTED_FILTER_AUTO, false},
+	{"int8", FASTED_FILTER_INT8, false},
+	{"fp16", FASTED_FILTER_FP16, false},
+	{"fp64", FASTED_FILTER_FP64, false},
+	{NULL, 0, false}
+};
+
+/* The numbers are this file's own: RequestedCpuKernel turns them into names. */
+static const struct config_enum_entry cpu_kernel_options[] = {
+	{"auto", 0, false},
+	{"portable", 1, false},
+	{"avx2", 2, false},
+	{"avx512", 3, false},
+	{"avx512vnni", 4, false},
+	{NULL, 0, false}
+};
+
+/* Whether the devices are there is for the engine to say: this server may have none. */
+static bool
+CheckDeviceList(char **newval, void **extra, GucSource source)
+{
+	const char *wrong;
+
+	if (fasted_is_device_list(*newval, &wrong))
+		return true;
+	GUC_check_errdetail("There is no ordinal and no UUID of a GPU at \"%s\".", wrong);
+	GUC_check_errhint("Name GPUs as \"nvidia-smi -L\" does, with commas between them: \"0, 1\" or \"GPU-8932f937\".");
+	return false;
+}
+
+static void
+DefineCpuSettings(void)
+{
+	DefineCustomIntVariable("fasted.threads",
+							"Sets the maximum number of threads of the CPU engine.",
+							"0 means one for each processor that the server may use.",
+							&fasted_setting_threads, 0, 0, 1024,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("fasted.max_threads",
+							"Limits fasted.threads, whatever a user sets.",
+							"0 means no limit.",
+							&fasted_setting_max_threads, 0, 0, 1024,
+							PGC_SUSET, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("fasted.memory_limit",
+							"Sets the maximum memory for the vectors of one join.",
+							"A larger table is stored in a temporary file and processed in panels of rows.",
+							&fasted_setting_memory_limit, 1024 * 1024, 1024, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("fasted.cpu_kernel",
+							 "Forces the instruction set of the CPU engine.",
+							 "For tests; the result is the same with every one.",
+							 &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+}
+
+static void
+DefineGpuSettings(void)
+{
+	DefineCustomStringVariable("fasted.cuda_library",
+							   "Sets the library that holds the CUDA engine.",
+							   "A name without a directory is looked for where PostgreSQL's libraries are.",
+							   &fasted_setting_cuda_library, "fasted_cuda",
+							   PGC_SUSET, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("fasted.gpu_memory_limit",
+							"Sets the maximum GPU memory of one join.",
+							"0 means what is free. A larger table is processed in panels of rows.",
+							&fasted_setting_gpu_memory_limit, 0, 0, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+
+	DefineCustomStringVariable("fasted.gpu_devices",
+							   "Names the GPUs to choose from, by ordinal or UUID.",
+							   "The first capable one of the list is used. Empty means all.",
+							   &fasted_setting_gpu_devices, "",
+							   PGC_USERSET, GUC_LIST_INPUT, CheckDeviceList, NULL, NULL);
+}
+
+void
+DefineSettings(void)
+{
+	DefineCpuSettings();
+	DefineGpuSettings();
+
+	DefineCustomEnumVariable("fasted.engine",
+							 "Selects what computes the distances.",
+							 "\"auto\" uses a GPU where one answers and the problem is large enough.",
+							 &fasted_setting_engine, ENGINE_AUTO, engine_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("fasted.filter",
+							 "Selects how candidates are found.",
+							 "\"fp64\", of the CUDA engine, computes every distance in full precision.",
+							 &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("fasted.refine",
+							 "Rechecks candidates exactly.",
+							 "Off, with the filter \"fp16\" of the CUDA engine, gives the approximate result of the FaSTED paper.",
+							 &fasted_setting_refine, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("fasted.scan_node",
+							 "Lets the planner stream the result of fasted_self_join by a scan node.",
+							 "Off, the function's whole result is stored before the first row is seen.",
+							 &fasted_setting_scan_node, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+
+	DefineCustomIntVariable("fasted.max_workers",
+							"Sets the maximum number of parallel workers that read a table.",
+							"-1 means as many as PostgreSQL takes for a table of its size, 0 none.",
+							&fasted_setting_max_workers, -1, -1, MAX_PARALLEL_WORKER_LIMIT,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+
+	MarkGUCPrefixReserved("fasted");
+}
+
+const char *
+RequestedCpuKernel(void)
+{
+	return fasted_setting_cpu_kernel == 0 ? NULL : cpu_kernel_options[fasted_setting_cpu_kernel].name;
+}

@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.h
+ *	  The extension's settings, all named fasted.*; documented in doc/settings.md.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_GUC_H
+#define FASTED_GUC_H
+
+typedef enum EngineChoice
+{
+	ENGINE_AUTO,
+	ENGINE_CPU,
+	ENGINE_CUDA
+} EngineChoice;
+
+extern int	fasted_setting_engine;		/* an EngineChoice */
+extern int	fasted_setting_threads;		/* 0: one for each processor */
+extern int	fasted_setting_max_threads; /* administrators' limit; 0: none */
+extern int	fasted_setting_memory_limit;	/* kB */
+extern int	fasted_setting_cpu_kernel;	/* index into the engine's kernels, 0: auto */
+
+/* Parallel workers that read, 0: none, -1: the planner's choice. */
+extern int	fasted_setting_max_workers;
+
+/* For the CUDA engine. */
+extern char *fasted_setting_cuda_library;
+extern int	fasted_setting_filter;	/* a FastedFilter */
+extern bool fasted_setting_refine;
+extern int	fasted_setting_gpu_memory_limit;	/* kB, 0: what is free */
+extern char *fasted_setting_gpu_devices;	/* see device_list.h */
+
+/* For the planner. */
+extern bool fasted_setting_scan_node;
+
+extern void DefineSettings(void);
+
+/* The name of the CPU kernel asked for; NULL: the best one there is. */
+extern const char *RequestedCpuKernel(void);
+
+#endif							/* FASTED_GUC_H */

@@ -1,0 +1,222 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_pause.c
+ *	  The CPU engine rests while its caller is away, and loses nothing by that; and
+ *	  it stops soon.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "../../src/cpu/cpu_kernel.h"
+#include "join.h"
+
+#define WINDOW_MS 200
+#define STILL_MS 10				/* of processor time in a window, at most */
+#define WINDOWS 50
+
+static uint64_t
+milliseconds(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+static void
+sleep_ms(int ms)
+{
+	nanosleep(&(struct timespec) {.tv_sec = ms / 1000,.tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
+
+/* All threads together, while we sleep. */
+static uint64_t
+processor_ms(int ms)
+{
+	uint64_t	before = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
+
+	sleep_ms(ms);
+	return milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before;
+}
+
+/* The windows until one is quiet; WINDOWS: none was. */
+static int
+windows_to_rest(void)
+{
+	int			n = 0;
+
+	while (n < WINDOWS && processor_ms(WINDOW_MS) > STILL_MS)
+		n++;
+	return n;
+}
+
+static float *
+make_rows(uint32_t n, uint32_t d)
+{
+	float	   *rows = must_alloc((size_t) n * d * sizeof(float));
+
+	for (size_t i = 0; i < (size_t) n * d; i++)
+		rows[i] = (float) random_normal();
+	return rows;
+}
+
+static FastedJoin *
+begin_join(const FastedProblem *problem, const float *rows, uint32_t n)
+{
+	const FastedEngine *engine = fasted_cpu_engine();
+	FastedJoin *join;
+	uint64_t	staged;
+
+	if (engine->open(problem, &join) != FASTED_OK ||
+		stage_rows(engine, join, rows, 0, n, problem->dimensions, 0, &staged) != FASTED_OK ||
+		engine->start(join, n) != FASTED_OK)
+	{
+		printf("Bail out! %s\n", engine->last_error(join));
+		exit(EXIT_FAILURE);
+	}
+	return join;
+}
+
+static bool
+is_unfinished(const FastedJoin *join)
+{
+	FastedStats stats;
+
+	fasted_cpu_engine()->stats(join, &stats);
+	return stats.units_done < stats.units_total;
+}
+
+/* A join that would take a while: at work while next is called, at rest when told so. */
+static void
+check_rest(uint32_t n, uint32_t d, int timeout_ms, bool tell)
+{
+	const FastedEngine *engine = fasted_cpu_engine();
+	FastedProblem problem = {.dimensions = d,.eps = 0.01,.threads = 2,.kernel = "portable"};
+	float	   *rows = make_rows(n, d);
+	FastedJoin *join = begin_join(&problem, rows, n);
+	FastedBatch batch;
+	uint64_t	before;
+	bool		good;
+	int			windows;
+
+	if (timeout_ms > 0)
+		good = engine->next(join, timeout_ms, &batch) == FASTED_AGAIN;
+	else
+		good = true;
+	if (tell)
+		engine->pause(join);
+	windows = windows_to_rest();
+	ok(good && windows < WINDOWS && is_unfinished(join),
+	   "n = %u, d = %u: %s after %d ms of work, %d windows until they rest", n, d,
+	   tell ? "told to pause" : "left alone", timeout_ms, windows);
+
+	before = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
+	for (int i = 0; i < 100 && milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before < 100; i++)
+		good = good && engine->next(join, 100, &batch) == FASTED_AGAIN;
+	ok(good && milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before >= 100, "at work again");
+
+	engine->pause(join);
+	(void) windows_to_rest();
+	before = milliseconds(CLOCK_MONOTONIC);
+	engine->close(join);
+	before = milliseconds(CLOCK_MONOTONIC) - before;
+	ok(before < 1000, "closed at rest, in %d ms", (int) before);
+	free(rows);
+}
+
+/* Callers that pause: the same pairs as for one that doesn't. */
+static void
+check_pairs(uint32_t n, uint32_t d, double eps, uint64_t limit, int pauses, int pause_ms)
+{
+	const FastedEngine *engine = fasted_cpu_engine();
+	FastedProblem problem = {.dimensions = d,.eps = eps,.threads = 3,.memory_limit = limit};
+	float	   *rows = make_rows(n, d);
+	PairList	expected;
+	PairList	got = {0};
+	FastedJoin *join;
+	FastedBatch batch;
+	FastedStatus status;
+	uint64_t	staged;
+	uint64_t	shown = 0;
+	bool		current = true;
+
+	near_pairs(rows, n, d, eps, &expected);
+	status = engine->open(&problem, &join);
+	if (status == FASTED_OK)
+		status = stage_rows(engine, join, rows, 0, n, d, 0, &staged);
+	engine->pause(join);
+	if (status == FASTED_FULL)
+		status = FASTED_OK;
+	if (status == FASTED_OK)
+		status = engine->start(join, n);
+	while (!FASTED_FAILED(status) && status != FASTED_DONE)
+	{
+		FastedStats stats;
+
+		if (pauses-- > 0)
+		{
+			engine->pause(join);
+			sleep_ms(pause_ms);
+		}
+		status = engine->next(join, 10, &batch);
+		if (status == FASTED_OK)
+			pair_add(&got, batch.pairs, batch.npairs);
+		if (status == FASTED_WANT_ROWS)
+			status = stage_rows(engine, join, rows, batch.first_row, batch.row_count, d, 0, &staged);
+		/* the pairs that were handed out are counted */
+		engine->stats(join, &stats);
+		current = current && stats.pairs >= got.count && stats.pairs >= shown;
+		shown = stats.pairs;
+	}
+	engine->close(join);
+	pair_sort(&got);
+	ok(status == FASTED_DONE && pair_equal(&got, &expected) && got.count > 0,
+	   "n = %u, d = %u, pauses of %d ms: %zu pairs (%zu)", n, d, pause_ms, got.count, expected.count);
+	ok(current, "the statistics keep up with the pairs");
+	free(expected.pairs);
+	free(got.pairs);
+	free(rows);
+}
+
+/*
+ * A sliver of long rows touches a page of memory with each slice, and large pages
+ * take their time: packing it looks whether it is to stop.
+ */
+static void
+check_stop(const CpuKernel *kernel)
+{
+	static const atomic_bool stop = true;
+	uint32_t	d = 1000;
+	PackLayout	layout = {.words = d,.slice = 8,.padded_rows = kernel->width};
+	float	   *row = make_rows(1, d);
+	float	   *packed = must_alloc(layout.padded_rows * d * sizeof(float));
+	PackSliver	job = {.centre = row,.scale = 1.0,.layout = &layout,.packed = packed,.stop = &stop};
+	bool		untouched = true;
+
+	for (uint32_t i = 0; i < layout.padded_rows * d; i++)
+		packed[i] = 7.0f;
+	kernel->pack(&job);
+	for (uint32_t i = 0; i < layout.padded_rows * d; i++)
+		untouched = untouched && packed[i] == 7.0f;
+	ok(untouched, "%s: packing stops", kernel->name);
+	free(packed);
+	free(row);
+}
+
+int
+main(void)
+{
+	random_seed();
+	check_rest(30000, 100, 0, true);
+	check_rest(60000, 100, 300, true);
+	check_rest(4000, 20000, 500, true);
+	check_rest(60000, 100, 300, false);
+	check_pairs(3000, 3, 0.5, 0, 20, 60);
+	check_pairs(3000, 3, 0.5, 0, 1000000, 0);
+	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
+	{
+		if (fasted_cpu_kernel(k)->available())
+			check_stop(fasted_cpu_kernel(k));
+	}
+	check_pairs(1500, 200, 19.0, UINT64_C(1) << 20, 20, 60);
+	return tap_done();
+}
