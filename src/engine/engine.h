@@ -3,8 +3,8 @@
  * engine.h
  *	  The border between PostgreSQL and the distance engines.
  *
- * An engine finds every pair (a, b), a < b, of rows of one set whose
- * Euclidean distance is at most eps.  "Distance" is the canonical FP64 form of
+ * An engine finds every pair of rows, of two sets or of one, whose Euclidean
+ * distance is at most eps.  "Distance" is the canonical FP64 form of
  * exact_distance.h, so that every engine gives the same pairs and the same
  * bits, in an order of its own.
  *
@@ -12,26 +12,33 @@
  * engine never calls back, never throws, never calls exit, and blocks every
  * signal in the threads it starts.  Its caller polls.
  *
- * The life of a join:
+ *	  context	the processors or the GPU, and the memory that may be taken there,
+ *				for rows of one number of dimensions
+ *	  set		rows that lie there, with what the filter made of them
+ *	  join		of two sets, or of one with itself
  *
- *	  open
+ * The life of a set:
+ *
+ *	  set_open
  *	  stage, commit, stage, commit, ...		rows go in, in order 0, 1, 2, ...
- *	  start									no more rows
- *	  next, next, ... until FASTED_DONE		pairs come out
- *	  pause									any time; work rests until the next call
- *	  close									any time; stops all work at once
+ *	  seal									no more rows
+ *	  set_reset								it is empty again, its memory stays
+ *	  set_close
  *
  * Instead of stage and commit, also in turn with them, rows may be put: they
  * are read from memory of the caller's that was lent before.  That ends the
  * room that stage gave.
  *
- * Rows that do not fit.  When stage (or put) answers FASTED_FULL, the engine
- * holds as many rows as its memory limit allows.  The caller then reads back what
- * it staged (read_back), stores all rows elsewhere, and calls start with the full
- * number of rows.  From then on next may answer FASTED_WANT_ROWS: the caller
- * stages and commits the named range of rows, from first_row on, and calls
- * next again.  The engine chooses the ranges ("panels"), so that only two of
- * them are in memory at a time.
+ * The life of a join, of which a context has one at a time:
+ *
+ *	  join_open
+ *	  next, next, ... until FASTED_DONE		pairs come out
+ *	  pause									any time; work rests until the next call
+ *	  join_close							any time; stops all work at once
+ *
+ * While a join is at work other sets may be opened, filled, sealed and closed.
+ * What the filter derives from rows stays with their set, so that a further join
+ * of it only joins.  A join of sets that are too large together is panel_join.h's.
  *
  *-------------------------------------------------------------------------
  */
@@ -48,7 +55,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 5
+#define FASTED_ENGINE_ABI 6
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -61,7 +68,7 @@ typedef enum FastedStatus
 	FASTED_OK = 0,
 	FASTED_DONE,				/* next: there is no further pair */
 	FASTED_AGAIN,				/* next: nothing within the time limit */
-	FASTED_WANT_ROWS,			/* next: stage the rows that the batch names */
+	FASTED_WANT_ROWS,			/* panel_join_next only: the batch names rows to stage */
 	FASTED_FULL,				/* stage, put: no further row fits */
 
 	/*
@@ -95,27 +102,23 @@ typedef enum FastedFilter
 typedef enum FastedOutput
 {
 	FASTED_OUTPUT_PAIRS = 0,	/* next hands it out */
-	FASTED_OUTPUT_COUNT			/* it is counted: stats, after FASTED_DONE */
+	FASTED_OUTPUT_COUNT,		/* it is counted: stats */
+	FASTED_OUTPUT_COUNTS		/* it is counted for each of its rows: counts */
 } FastedOutput;
 
 /*
- * What to do.  Zero means "the engine's own choice" in every field but
- * dimensions and eps.
+ * Where and how to compute.  Zero means "the engine's own choice" in every field
+ * but dimensions.
  */
-typedef struct FastedProblem
+typedef struct FastedOptions
 {
 	uint32_t	dimensions;		/* d, from 1 to FASTED_MAX_DIMENSIONS */
-	double		eps;			/* >= 0, may be infinite, not NaN */
 
 	uint64_t	memory_limit;	/* bytes of host memory for rows and tiles */
 	uint64_t	device_memory_limit;	/* bytes of device memory */
 	int			threads;		/* CPU threads at most */
 	int			max_threads;	/* a limit for the engine's own choice, and for threads */
 
-	/* The caller's guess at the number of rows; zero: it has none. */
-	uint64_t	expected_rows;
-
-	FastedOutput output;
 	FastedFilter filter;
 	bool		approximate;	/* no exact recheck: the paper's FP16-32 result */
 
@@ -124,9 +127,31 @@ typedef struct FastedProblem
 
 	/* For tests: a CPU kernel by name ("avx512vnni", "avx512", "avx2", "portable"). */
 	const char *kernel;
+} FastedOptions;
+
+typedef struct FastedSetOptions
+{
+	uint64_t	first_row;		/* the number that row 0 has in results */
+	uint64_t	expected_rows;	/* a guess; zero: there is none */
+	uint64_t	most_rows;		/* it will not have more; zero: as memory allows */
+} FastedSetOptions;
+
+/*
+ * What to find.  The pairs of a join are in one of its slices, for each number of
+ * slices: which one is the same for the same engine, options and rows.
+ */
+typedef struct FastedProblem
+{
+	double		eps;			/* >= 0, may be infinite, not NaN */
+	FastedOutput output;
+	uint32_t	slice;			/* < slices */
+	uint32_t	slices;			/* 0 or 1: all of it */
 } FastedProblem;
 
-/* One pair of the result: row numbers a < b and their distance. */
+/*
+ * One pair of the result: the numbers of its rows and their distance.  Of a set
+ * with itself each pair is found once, and a < b.
+ */
 typedef struct FastedPair
 {
 	uint32_t	a;
@@ -136,30 +161,35 @@ typedef struct FastedPair
 
 /*
  * What next found.  pairs belongs to the engine and is valid until the next
- * call for the same join.  first_row and row_count are set with
- * FASTED_WANT_ROWS, pairs and npairs with FASTED_OK.
+ * call for the same join, or the end of it.
  */
 typedef struct FastedBatch
 {
 	const FastedPair *pairs;
 	size_t		npairs;
+
+	/* With FASTED_WANT_ROWS: of which side (0: a), from where, how many. */
+	int			side;
 	uint64_t	first_row;
 	uint64_t	row_count;
 } FastedBatch;
 
-/* Readable at any time between open and close. */
+/*
+ * Readable at any time between open and close; of all joins of the context so far.
+ * rows and panels are panel_join.c's to tell.
+ */
 typedef struct FastedStats
 {
 	char		engine[32];		/* "cpu" or "cuda" */
 	char		device[96];		/* name of the processor or the GPU */
 	char		kernel[48];		/* instruction set or architecture */
-	char		filter[16];		/* "fp32", "fp16", "fp64", "int8"; the last panel's */
+	char		filter[16];		/* "fp32", "fp16", "fp64", "int8"; the last join's */
 	int			threads;		/* CPU threads at work, or zero */
 
 	uint64_t	rows;
 	uint32_t	dimensions;
 	uint32_t	panels;			/* 1: everything was resident */
-	uint64_t	units_total;	/* units of work, by the symmetric tiling */
+	uint64_t	units_total;	/* units of work */
 	uint64_t	units_done;
 
 	uint64_t	candidates;		/* pairs that passed the filter */
@@ -167,7 +197,7 @@ typedef struct FastedStats
 
 	/*
 	 * Whether a sample of the rows decided on the filter, and what it found: on
-	 * a GPU with the filter that was taken, on a CPU with INT8, in all panels.
+	 * a GPU with the filter that was taken, on a CPU with INT8, in all joins.
 	 */
 	bool		filter_sampled;
 	uint64_t	sampled_candidates;
@@ -184,12 +214,14 @@ typedef struct FastedStats
 	double		device_seconds; /* GPU: from the first kernel to the last */
 } FastedStats;
 
+typedef struct FastedContext FastedContext;
+typedef struct FastedSet FastedSet;
 typedef struct FastedJoin FastedJoin;
 
 /*
  * An engine.  Functions that can fail return a status; after a failure only
- * last_error, stats, withdraw and close may be called.  A join is used by one
- * thread at a time.
+ * last_error, stats, withdraw and the closes may be called, for anything in the
+ * context.  A context is used by one thread at a time.
  */
 typedef struct FastedEngine
 {
@@ -197,55 +229,86 @@ typedef struct FastedEngine
 	const char *name;
 
 	/*
-	 * Can this engine work here, on these devices (see FastedProblem)?
+	 * Can this engine work here, on these devices (see FastedOptions)?
 	 * FASTED_OK, FASTED_NO_DEVICE or FASTED_UNKNOWN_DEVICE; reason gets a text,
 	 * as that of last_error, of at most size bytes when not.
 	 */
 	FastedStatus (*probe) (const char *devices, char *reason, size_t size);
 
-	/* Sets *join even when it fails, unless memory ran out: close it. */
-	FastedStatus (*open) (const FastedProblem *problem, FastedJoin **join);
+	/* Sets *context even when it fails, unless memory ran out: close it. */
+	FastedStatus (*open) (const FastedOptions *options, FastedContext **context);
+
+	void		(*stats) (const FastedContext *context, FastedStats *stats);
+
+	/* The last failure in this context, or of an open that gave none (NULL). */
+	const char *(*last_error) (const FastedContext *context);
+
+	/*
+	 * Stops all work and frees everything, sets and joins too; NULL is allowed.
+	 * Never fails.
+	 */
+	void		(*close) (FastedContext *context);
+
+	/*
+	 * Would sets of so many rows each be there together, were there no others?
+	 * For up to three sets of one row always.
+	 */
+	bool		(*fits) (const FastedContext *context, const uint64_t *rows, int nsets);
+
+	/* Sets *set to NULL when it fails. */
+	FastedStatus (*set_open) (FastedContext *context, const FastedSetOptions *options,
+							  FastedSet **set);
 
 	/*
 	 * Room for up to *capacity rows of dimensions floats each, tightly packed
 	 * row after row.  FASTED_OK (capacity >= 1) or FASTED_FULL.  The room is
 	 * the caller's until commit, which takes over its first nrows rows.
 	 */
-	FastedStatus (*stage) (FastedJoin *join, float **rows, size_t *capacity);
-	FastedStatus (*commit) (FastedJoin *join, size_t nrows);
+	FastedStatus (*stage) (FastedSet *set, float **rows, size_t *capacity);
+	FastedStatus (*commit) (FastedSet *set, size_t nrows);
 
 	/*
 	 * Memory from which rows will be put.  The pages may be locked: withdraw,
 	 * which waits for what still reads them, comes before they go.  False: to
-	 * stage rows is as good here.  Before start only, one piece of memory at a
+	 * stage rows is as good here.  Before seal only, one piece of memory at a
 	 * time; withdraw may be called without lend too.
 	 */
-	bool		(*lend) (FastedJoin *join, void *memory, size_t bytes);
-	void		(*withdraw) (FastedJoin *join);
+	bool		(*lend) (FastedSet *set, void *memory, size_t bytes);
+	void		(*withdraw) (FastedSet *set);
 
 	/*
 	 * Takes the first *taken >= 1 of nrows >= 1 rows, tightly packed in lent
 	 * memory; FASTED_OK, or FASTED_FULL with none.  They may still be read until
 	 * settle.
 	 */
-	FastedStatus (*put) (FastedJoin *join, const float *rows, size_t nrows,
+	FastedStatus (*put) (FastedSet *set, const float *rows, size_t nrows,
 						 size_t *taken);
-	FastedStatus (*settle) (FastedJoin *join);
+	FastedStatus (*settle) (FastedSet *set);
 
-	/*
-	 * Copies staged rows back, after FASTED_FULL and before start only.
-	 * Exactly the floats that were committed.
-	 */
-	FastedStatus (*read_back) (FastedJoin *join, uint64_t first_row,
+	/* Copies rows back, before seal: exactly the floats that were committed. */
+	FastedStatus (*read_back) (FastedSet *set, uint64_t first_row,
 							   size_t nrows, float *rows);
 
-	/* The input is complete.  More than were committed: see "panels" above. */
-	FastedStatus (*start) (FastedJoin *join, uint64_t total_rows);
+	/* No further rows. */
+	FastedStatus (*seal) (FastedSet *set);
+
+	/* Empty and open again, for rows whose first one has this number. */
+	FastedStatus (*set_reset) (FastedSet *set, uint64_t first_row);
+
+	/* Of a set that no join uses; NULL is allowed.  Never fails. */
+	void		(*set_close) (FastedSet *set);
+
+	/*
+	 * Begins to join two sealed sets, a == b: one with itself.  Sets *join to NULL
+	 * when it fails.
+	 */
+	FastedStatus (*join_open) (FastedContext *context, const FastedProblem *problem,
+							   FastedSet *a, FastedSet *b, FastedJoin **join);
 
 	/*
 	 * The next batch of pairs, after at most about timeout_ms milliseconds:
-	 * FASTED_OK (npairs >= 1; never with FASTED_OUTPUT_COUNT), FASTED_AGAIN,
-	 * FASTED_WANT_ROWS or FASTED_DONE.
+	 * FASTED_OK (npairs >= 1; only with FASTED_OUTPUT_PAIRS), FASTED_AGAIN or
+	 * FASTED_DONE.
 	 */
 	FastedStatus (*next) (FastedJoin *join, int timeout_ms, FastedBatch *batch);
 
@@ -256,13 +319,16 @@ typedef struct FastedEngine
 	 */
 	void		(*pause) (FastedJoin *join);
 
-	void		(*stats) (const FastedJoin *join, FastedStats *stats);
+	/*
+	 * After FASTED_DONE, with FASTED_OUTPUT_COUNTS: for rows first_row ... of set a
+	 * (side 0) or b (side 1), by their places in it, the number of their pairs.  Of a
+	 * set with itself both rows of a pair have it, in side 0.
+	 */
+	FastedStatus (*counts) (FastedJoin *join, int side, uint64_t first_row,
+							size_t nrows, uint32_t *counts);
 
-	/* The last failure of this join, or of an open that gave no join (NULL). */
-	const char *(*last_error) (const FastedJoin *join);
-
-	/* Stops all work, frees everything; NULL is allowed.  Never fails. */
-	void		(*close) (FastedJoin *join);
+	/* Stops all its work; NULL is allowed.  Never fails. */
+	void		(*join_close) (FastedJoin *join);
 } FastedEngine;
 
 /* The engine in the extension's own library. */

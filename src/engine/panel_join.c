@@ -1,0 +1,626 @@
+/*-------------------------------------------------------------------------
+ *
+ * panel_join.c
+ *	  A join of any number of rows: panels of them, on one engine.
+ *
+ * With n rows and outer panels of m, about n^2 / 2m rows are loaded, or n_a n_b / m
+ * for two relations.  So the outer panel takes nearly all memory, and the inner ones
+ * are just large enough for an engine to be busy with one while the next one comes.
+ * Of two relations the smaller one is the outer one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "panel_join.h"
+
+/* The outer panel is so many times as large as each of the inner ones. */
+#define OUTER_TO_INNER 8
+
+/* Rows that are asked for at once while a join is at work, in bytes. */
+#define LOAD_BYTES ((uint64_t) 4 << 20)
+
+/* A set, and the rows of a side that it has or is to have. */
+typedef struct Panel
+{
+	FastedSet  *set;
+	int			side;
+	uint64_t	first;
+	uint64_t	count;
+	uint64_t	have;
+	bool		sealed;			/* all of them are there */
+} Panel;
+
+struct PanelJoin
+{
+	const FastedEngine *engine;
+	FastedContext *context;
+	PanelProblem problem;
+	FastedStatus failed;		/* FASTED_OK until something here did */
+	char		error[128];
+
+	bool		started;
+	bool		resident;		/* each side is one panel: sides[] */
+	uint64_t	rows[2];
+	Panel		sides[2];
+
+	/* Panels, once rows did not fit. */
+	int			outer_side;
+	uint64_t	outer_rows;		/* of one panel, but the last */
+	uint64_t	inner_rows;
+	uint64_t	inner_next;		/* the first row that no inner panel has had yet */
+	Panel		outer;
+	Panel		inner[2];
+	int			turn;			/* the inner panel that is joined next */
+	Panel	   *loading;		/* NULL: none */
+
+	/* The join at work, or to come. */
+	FastedJoin *join;			/* NULL: none is at work */
+	Panel	   *a;
+	Panel	   *b;
+	bool		met_itself;		/* the outer panel, in a self-join */
+	bool		done;
+
+	uint32_t   *counts[2];
+
+	/* Pairs of rows compared so far, and units of the engine when a join began. */
+	double		compared;
+	uint64_t	units_done;
+	uint64_t	units_total;
+};
+
+static FastedStatus
+fail_here(PanelJoin *join, FastedStatus status, const char *text)
+{
+	join->failed = status;
+	snprintf(join->error, sizeof(join->error), "%s", text);
+	return status;
+}
+
+/* --- rows in */
+
+FastedStatus
+panel_join_open(const FastedEngine *engine, const PanelProblem *problem, PanelJoin **result)
+{
+	PanelJoin  *join = calloc(1, sizeof(*join));
+	FastedStatus status;
+
+	*result = join;
+	if (join == NULL)
+		return FASTED_OUT_OF_MEMORY;
+	join->engine = engine;
+	join->problem = *problem;
+	join->resident = true;
+	status = engine->open(&problem->options, &join->context);
+	/* the caller's strings need not live on */
+	join->problem.options.devices = join->problem.options.kernel = NULL;
+	for (int side = 0; side < problem->sides && !FASTED_FAILED(status); side++)
+	{
+		FastedSetOptions options = {.expected_rows = problem->expected_rows[side]};
+
+		join->sides[side].side = side;
+		status = engine->set_open(join->context, &options, &join->sides[side].set);
+	}
+	return status;
+}
+
+/* The panel that takes rows of this side; NULL: none does. */
+static Panel *
+filling(PanelJoin *join, int side)
+{
+	if (side < 0 || side >= join->problem.sides)
+		return NULL;
+	if (!join->started)
+		return &join->sides[side];
+	return join->loading != NULL && join->loading->side == side ? join->loading : NULL;
+}
+
+FastedStatus
+panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity)
+{
+	Panel	   *panel = filling(join, side);
+	FastedStatus status;
+
+	if (join->failed != FASTED_OK)
+		return join->failed;
+	if (panel == NULL || panel->sealed)
+		return fail_here(join, FASTED_INTERNAL, "no row is wanted");
+	status = join->engine->stage(panel->set, rows, capacity);
+	if (status == FASTED_OK && join->started && *capacity > panel->count - panel->have)
+		*capacity = panel->count - panel->have;
+	return status;
+}
+
+FastedStatus
+panel_join_commit(PanelJoin *join, int side, size_t nrows)
+{
+	Panel	   *panel = filling(join, side);
+	FastedStatus status;
+
+	if (join->failed != FASTED_OK)
+		return join->failed;
+	if (panel == NULL || (join->started && nrows > panel->count - panel->have))
+		return fail_here(join, FASTED_INTERNAL, "rows were committed that are not wanted");
+	status = join->engine->commit(panel->set, nrows);
+	if (status == FASTED_OK)
+		panel->have += nrows;
+	return status;
+}
+
+bool
+panel_join_lend(PanelJoin *join, int side, void *memory, size_t bytes)
+{
+	return join->failed == FASTED_OK && !join->started &&
+		join->engine->lend(join->sides[side].set, memory, bytes);
+}
+
+void
+panel_join_withdraw(PanelJoin *join, int side)
+{
+	if (join->sides[side].set != NULL)
+		join->engine->withdraw(join->sides[side].set);
+}
+
+FastedStatus
+panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows, size_t *taken)
+{
+	FastedStatus status;
+
+	*taken = 0;
+	if (join->failed != FASTED_OK)
+		return join->failed;
+	if (join->started)
+		return fail_here(join, FASTED_INTERNAL, "rows are put before the start");
+	status = join->engine->put(join->sides[side].set, rows, nrows, taken);
+	join->sides[side].have += *taken;
+	return status;
+}
+
+FastedStatus
+panel_join_settle(PanelJoin *join, int side)
+{
+	if (join->failed != FASTED_OK || join->sides[side].set == NULL)
+		return join->failed;
+	return join->engine->settle(join->sides[side].set);
+}
+
+FastedStatus
+panel_join_read_back(PanelJoin *join, int side, uint64_t first_row, size_t nrows, float *rows)
+{
+	const Panel *panel = &join->sides[side];
+
+	if (join->failed != FASTED_OK)
+		return join->failed;
+	if (join->started || first_row > panel->have || nrows > panel->have - first_row)
+		return fail_here(join, FASTED_INTERNAL, "rows that are not staged were to be read back");
+	return join->engine->read_back(panel->set, first_row, nrows, rows);
+}
+
+/* --- panels */
+
+static bool
+panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
+{
+	uint64_t	rows[3] = {outer, inner, inner};
+
+	return join->engine->fits(join->context, rows, 3);
+}
+
+static uint64_t
+inner_of(uint64_t outer)
+{
+	return (outer + OUTER_TO_INNER - 1) / OUTER_TO_INNER;
+}
+
+static uint64_t
+divide_up(uint64_t n, uint64_t by)
+{
+	return (n + by - 1) / by;
+}
+
+/* The sizes of panels: of even size, as large as they may be. */
+static void
+choose_panels(PanelJoin *join)
+{
+	uint64_t	outer_total;
+	uint64_t	inner_total;
+	uint64_t	low = 1;
+	uint64_t	high;
+
+	join->outer_side = join->problem.sides == 2 && join->rows[1] < join->rows[0];
+	outer_total = join->rows[join->outer_side];
+	inner_total = join->rows[join->problem.sides == 2 ? !join->outer_side : 0];
+
+	high = outer_total;
+	while (low < high)
+	{
+		uint64_t	middle = low + (high - low + 1) / 2;
+
+		if (panels_fit(join, middle, inner_of(middle)))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	join->outer_rows = divide_up(outer_total, divide_up(outer_total, low));
+
+	/* what even sizes leave is the inner panels' */
+	low = inner_of(low);
+	high = inner_total;
+	while (low < high)
+	{
+		uint64_t	middle = low + (high - low + 1) / 2;
+
+		if (panels_fit(join, join->outer_rows, middle))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	join->inner_rows = divide_up(inner_total, divide_up(inner_total, low));
+}
+
+static FastedStatus
+open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows)
+{
+	FastedSetOptions options = {.expected_rows = rows,.most_rows = rows};
+
+	panel->side = side;
+	return join->engine->set_open(join->context, &options, &panel->set);
+}
+
+/* The sets of sides go, those of panels come. */
+static FastedStatus
+open_panels(PanelJoin *join)
+{
+	int			inner_side = join->problem.sides == 2 ? !join->outer_side : 0;
+	FastedStatus status;
+
+	for (int side = 0; side < join->problem.sides; side++)
+	{
+		join->engine->set_close(join->sides[side].set);
+		join->sides[side].set = NULL;
+	}
+	status = open_panel(join, &join->outer, join->outer_side, join->outer_rows);
+	for (int i = 0; i < 2 && status == FASTED_OK; i++)
+		status = open_panel(join, &join->inner[i], inner_side, join->inner_rows);
+	return status;
+}
+
+/* Names the rows that this panel is to have. */
+static FastedStatus
+load(PanelJoin *join, Panel *panel, uint64_t first, uint64_t most)
+{
+	uint64_t	left = join->rows[panel->side] - first;
+
+	panel->first = first;
+	panel->count = left < most ? left : most;
+	panel->have = 0;
+	panel->sealed = false;
+	join->loading = panel;
+	return join->engine->set_reset(panel->set, first);
+}
+
+/* The outer panel is next; the inner ones start over behind it, or at the first row. */
+static FastedStatus
+load_outer(PanelJoin *join, uint64_t first)
+{
+	FastedStatus status = load(join, &join->outer, first, join->outer_rows);
+
+	join->met_itself = join->problem.sides == 2;
+	join->inner_next = join->problem.sides == 2 ? 0 : first + join->outer.count;
+	join->inner[0].sealed = join->inner[1].sealed = false;
+	join->turn = 0;
+	return status;
+}
+
+/*
+ * Begins to load the next inner panel, if there is one and its set is free.  One that
+ * is being joined is still sealed.
+ */
+static FastedStatus
+load_inner(PanelJoin *join)
+{
+	Panel	   *panel = &join->inner[join->turn];
+
+	if (join->loading != NULL || !join->outer.sealed)
+		return FASTED_OK;
+	/* the one whose turn it is, or the other one if that is there */
+	if (panel->sealed)
+		panel = &join->inner[!join->turn];
+	if (panel->sealed || join->inner_next >= join->rows[panel->side])
+		return FASTED_OK;
+	join->inner_next += join->inner_rows;
+	return load(join, panel, join->inner_next - join->inner_rows, join->inner_rows);
+}
+
+/* --- pairs out */
+
+/* Pairs of rows that a join of two panels compares, and that all of them do. */
+static double
+area(const Panel *a, const Panel *b)
+{
+	return a == b ? 0.5 * (double) a->count * ((double) a->count - 1.0)
+		: (double) a->count * (double) b->count;
+}
+
+static double
+whole_area(const PanelJoin *join)
+{
+	double		n = (double) join->rows[0];
+
+	return join->problem.sides == 2 ? n * (double) join->rows[1] : 0.5 * n * (n - 1.0);
+}
+
+FastedStatus
+panel_join_start(PanelJoin *join, const uint64_t *rows)
+{
+	FastedStatus status = FASTED_OK;
+
+	if (join->failed != FASTED_OK)
+		return join->failed;
+	for (int side = 0; side < join->problem.sides; side++)
+	{
+		if (join->started || rows[side] < join->sides[side].have || rows[side] > FASTED_MAX_ROWS)
+			return fail_here(join, FASTED_INTERNAL, "the number of rows is wrong");
+		join->resident = join->resident && rows[side] == join->sides[side].have;
+		join->rows[side] = rows[side];
+	}
+	join->started = true;
+	if (join->problem.problem.output == FASTED_OUTPUT_COUNTS)
+	{
+		for (int side = 0; side < join->problem.sides; side++)
+		{
+			join->counts[side] = calloc(rows[side] > 0 ? rows[side] : 1, sizeof(uint32_t));
+			if (join->counts[side] == NULL)
+				return fail_here(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
+		}
+	}
+	join->done = rows[0] == 0 || (join->problem.sides == 2 ? rows[1] == 0 : rows[0] < 2);
+	if (join->done)
+		return FASTED_OK;
+
+	if (join->resident)
+	{
+		for (int side = 0; side < join->problem.sides && status == FASTED_OK; side++)
+		{
+			join->sides[side].count = rows[side];
+			join->sides[side].sealed = true;
+			status = join->engine->seal(join->sides[side].set);
+		}
+		return status;
+	}
+	choose_panels(join);
+	status = open_panels(join);
+	return status == FASTED_OK ? load_outer(join, 0) : status;
+}
+
+/* The rows that are missing; false: none are, for now. */
+static bool
+want_rows(PanelJoin *join, FastedBatch *batch)
+{
+	const Panel *panel = join->loading;
+	uint64_t	most = LOAD_BYTES / (join->problem.options.dimensions * sizeof(float));
+
+	if (panel == NULL)
+		return false;
+	batch->side = panel->side;
+	batch->first_row = panel->first + panel->have;
+	batch->row_count = panel->count - panel->have;
+	if (batch->row_count > most && most > 0)
+		batch->row_count = most;
+	return true;
+}
+
+/* The panel that was loaded is complete: the next one. */
+static FastedStatus
+finish_loading(PanelJoin *join)
+{
+	Panel	   *panel = join->loading;
+	FastedStatus status;
+
+	if (panel == NULL || panel->have < panel->count)
+		return FASTED_OK;
+	join->loading = NULL;
+	panel->sealed = true;
+	status = join->engine->seal(panel->set);
+	return status == FASTED_OK ? load_inner(join) : status;
+}
+
+/*
+ * Which panels are joined next, if they are there.  False: they are not yet, or
+ * there are none (done).
+ */
+static bool
+next_panels(PanelJoin *join)
+{
+	if (join->resident)
+	{
+		join->a = &join->sides[0];
+		join->b = &join->sides[join->problem.sides - 1];
+		return true;
+	}
+	if (!join->outer.sealed)
+		return false;
+	join->a = join->b = &join->outer;
+	if (!join->met_itself)
+		return true;
+	*(join->outer_side == 0 ? &join->b : &join->a) = &join->inner[join->turn];
+	return join->inner[join->turn].sealed;
+}
+
+static FastedStatus
+begin_join(PanelJoin *join)
+{
+	FastedStats stats;
+
+	join->engine->stats(join->context, &stats);
+	join->units_done = stats.units_done;
+	join->units_total = stats.units_total;
+	return join->engine->join_open(join->context, &join->problem.problem, join->a->set,
+								   join->b->set, &join->join);
+}
+
+/* Adds the counts of the panels that were joined. */
+static FastedStatus
+add_counts(PanelJoin *join)
+{
+	Panel	   *panels[2] = {join->a, join->b};
+
+	for (int side = 0; side < (join->a == join->b ? 1 : 2); side++)
+	{
+		const Panel *panel = panels[side];
+		uint32_t   *total = join->counts[panel->side] + panel->first;
+
+		for (uint64_t first = 0; first < panel->count;)
+		{
+			uint32_t	some[1024];
+			uint64_t	left = panel->count - first;
+			size_t		n = left < 1024 ? (size_t) left : 1024;
+			FastedStatus status = join->engine->counts(join->join, side, first, n, some);
+
+			if (status != FASTED_OK)
+				return status;
+			for (size_t i = 0; i < n; i++)
+				total[first + i] += some[i];
+			first += n;
+		}
+	}
+	return FASTED_OK;
+}
+
+/* The join at work is over: what comes next? */
+static FastedStatus
+end_join(PanelJoin *join)
+{
+	FastedStatus status = FASTED_OK;
+	uint64_t	end = join->outer.first + join->outer.count;
+
+	if (join->problem.problem.output == FASTED_OUTPUT_COUNTS)
+		status = add_counts(join);
+	join->engine->join_close(join->join);
+	join->join = NULL;
+	join->compared += area(join->a, join->b);
+	if (status != FASTED_OK)
+		return status;
+	if (join->resident)
+	{
+		join->done = true;
+		return FASTED_OK;
+	}
+	if (!join->met_itself)
+		join->met_itself = true;
+	else
+	{
+		join->inner[join->turn].sealed = false;
+		join->turn = !join->turn;
+	}
+
+	/* has the outer panel met all rows? */
+	if (join->inner_next < join->rows[join->inner[0].side] || join->loading != NULL ||
+		join->inner[0].sealed || join->inner[1].sealed)
+		return load_inner(join);
+	/* in a self-join the last one has only itself to meet */
+	if (end < join->rows[join->outer_side])
+		return load_outer(join, end);
+	join->done = true;
+	return FASTED_OK;
+}
+
+FastedStatus
+panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch)
+{
+	memset(batch, 0, sizeof(*batch));
+	if (join->failed != FASTED_OK)
+		return join->failed;
+	if (!join->started)
+		return fail_here(join, FASTED_INTERNAL, "pairs were asked for before the start");
+	for (;;)
+	{
+		FastedStatus status = finish_loading(join);
+
+		if (status != FASTED_OK)
+			return status;
+		if (join->done)
+			return FASTED_DONE;
+		if (join->join == NULL && next_panels(join))
+			status = begin_join(join);
+		else if (join->join == NULL)
+			return want_rows(join, batch) ? FASTED_WANT_ROWS
+				: fail_here(join, FASTED_INTERNAL, "there is no panel to load");
+		if (status != FASTED_OK)
+			return status;
+
+		/* rows for the next panel rather than idle time */
+		status = join->engine->next(join->join, join->loading != NULL ? 0 : timeout_ms, batch);
+		if (status == FASTED_AGAIN && want_rows(join, batch))
+			return FASTED_WANT_ROWS;
+		if (status != FASTED_DONE)
+			return status;
+		status = end_join(join);
+		if (status != FASTED_OK)
+			return status;
+	}
+}
+
+void
+panel_join_pause(PanelJoin *join)
+{
+	if (join->join != NULL)
+		join->engine->pause(join->join);
+}
+
+const uint32_t *
+panel_join_counts(const PanelJoin *join, int side)
+{
+	return join->counts[side];
+}
+
+/* Without panels the engine's own units, else pairs of rows. */
+static void
+tell_progress(const PanelJoin *join, FastedStats *stats)
+{
+	double		compared = join->compared;
+
+	if (!join->started || join->resident)
+		return;
+	if (join->join != NULL && stats->units_total > join->units_total)
+		compared += area(join->a, join->b) * (double) (stats->units_done - join->units_done)
+			/ (double) (stats->units_total - join->units_total);
+	stats->units_total = (uint64_t) whole_area(join);
+	stats->units_done = join->done ? stats->units_total : (uint64_t) compared;
+}
+
+void
+panel_join_stats(const PanelJoin *join, FastedStats *stats)
+{
+	uint64_t	outer_total = join->rows[join->outer_side];
+
+	join->engine->stats(join->context, stats);
+	stats->rows = 0;
+	for (int side = 0; side < join->problem.sides; side++)
+		stats->rows += join->started ? join->rows[side] : join->sides[side].have;
+	stats->dimensions = join->problem.options.dimensions;
+	stats->panels = !join->started ? 0 : join->resident || join->outer_rows == 0 ? 1
+		: (uint32_t) divide_up(outer_total, join->outer_rows);
+	tell_progress(join, stats);
+}
+
+const char *
+panel_join_last_error(const FastedEngine *engine, const PanelJoin *join)
+{
+	if (join != NULL && join->failed != FASTED_OK)
+		return join->error;
+	return engine->last_error(join != NULL ? join->context : NULL);
+}
+
+void
+panel_join_close(PanelJoin *join)
+{
+	if (join == NULL)
+		return;
+	join->engine->close(join->context);
+	free(join->counts[0]);
+	free(join->counts[1]);
+	free(join);
+}

@@ -1,0 +1,85 @@
+/*-------------------------------------------------------------------------
+ *
+ * panel_join.h
+ *	  A join of any number of rows: panels of them, on one engine.
+ *
+ * One relation is joined with itself (one side), or two are (sides 0 and 1: a and
+ * b).  As long as all rows fit, each side is one set.  When they do not, the join
+ * is a nested loop of blocks: an outer panel, as large as there is room for, stays,
+ * while the rows that it still has to meet stream past in small inner panels.
+ * Two of these take turns: one is loaded while the other one is joined.
+ *
+ *	  panel_join_open
+ *	  stage, commit, lend, put ...			rows of a side go in
+ *	  start									no more rows
+ *	  next, next, ... until FASTED_DONE		pairs come out, by the rows' numbers
+ *	  close									any time
+ *
+ * When stage (or put) answers FASTED_FULL, the caller reads back what it staged, of
+ * both sides, stores all rows elsewhere, and calls start with the full numbers of
+ * rows.  From then on next may answer FASTED_WANT_ROWS: the caller stages and commits
+ * rows of the named range, from its first one on, as many as it likes, and calls next
+ * again.  That may be while a join is at work, so it should not be very many.
+ *
+ * What is said of an engine's functions in engine.h holds here too: after a failure
+ * only stats, last_error, withdraw and close may be called.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_PANEL_JOIN_H
+#define FASTED_PANEL_JOIN_H
+
+#include "engine.h"
+
+#ifdef __cplusplus
+extern "C"
+{
+#endif
+
+typedef struct PanelJoin PanelJoin;
+
+typedef struct PanelProblem
+{
+	FastedOptions options;
+	FastedProblem problem;
+	int			sides;			/* 1: of one relation with itself; 2 */
+	uint64_t	expected_rows[2];	/* guesses; zero: there is none */
+} PanelProblem;
+
+/* Sets *join even when it fails, unless memory ran out: close it. */
+extern FastedStatus panel_join_open(const FastedEngine *engine, const PanelProblem *problem,
+									PanelJoin **join);
+
+/* As in engine.h, for the set of a side; from start on the side that is wanted. */
+extern FastedStatus panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity);
+extern FastedStatus panel_join_commit(PanelJoin *join, int side, size_t nrows);
+extern bool panel_join_lend(PanelJoin *join, int side, void *memory, size_t bytes);
+extern void panel_join_withdraw(PanelJoin *join, int side);
+extern FastedStatus panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows,
+								   size_t *taken);
+extern FastedStatus panel_join_settle(PanelJoin *join, int side);
+extern FastedStatus panel_join_read_back(PanelJoin *join, int side, uint64_t first_row,
+										 size_t nrows, float *rows);
+
+/* rows: of each side.  More than were committed: see "panels" above. */
+extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
+
+/* As in engine.h; FASTED_WANT_ROWS too. */
+extern FastedStatus panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch);
+extern void panel_join_pause(PanelJoin *join);
+
+/*
+ * With FASTED_OUTPUT_COUNTS, after FASTED_DONE: the number of pairs that each row of
+ * a side has.  Valid until close.
+ */
+extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);
+
+extern void panel_join_stats(const PanelJoin *join, FastedStats *stats);
+extern const char *panel_join_last_error(const FastedEngine *engine, const PanelJoin *join);
+extern void panel_join_close(PanelJoin *join);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif							/* FASTED_PANEL_JOIN_H */
