@@ -352,10 +352,55 @@ whole_area(const PanelJoin *join)
 	return join->problem.sides == 2 ? n * (double) join->rows[1] : 0.5 * n * (n - 1.0);
 }
 
+/* Room for the counts of all rows, which are zero. */
+static bool
+clear_counts(PanelJoin *join)
+{
+	for (int side = 0; side < join->problem.sides; side++)
+	{
+		free(join->counts[side]);
+		join->counts[side] = NULL;
+		if (join->problem.problem.output != FASTED_OUTPUT_COUNTS)
+			continue;
+		join->counts[side] = calloc(join->rows[side] > 0 ? join->rows[side] : 1, sizeof(uint32_t));
+		if (join->counts[side] == NULL)
+			return false;
+	}
+	return true;
+}
+
+/* Begins with the first panels, when rows have come and places are chosen. */
+static FastedStatus
+begin(PanelJoin *join)
+{
+	join->compared = 0.0;
+	join->done = join->problem.sides == 2 ? join->rows[0] == 0 || join->rows[1] == 0
+		: join->rows[0] < 2;
+	if (!clear_counts(join))
+		return fail_here(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
+	if (join->done || join->resident)
+		return FASTED_OK;
+	return load_outer(join, 0);
+}
+
+static FastedStatus
+seal_sides(PanelJoin *join)
+{
+	FastedStatus status = FASTED_OK;
+
+	for (int side = 0; side < join->problem.sides && status == FASTED_OK; side++)
+	{
+		join->sides[side].count = join->rows[side];
+		join->sides[side].sealed = true;
+		status = join->engine->seal(join->sides[side].set);
+	}
+	return status;
+}
+
 FastedStatus
 panel_join_start(PanelJoin *join, const uint64_t *rows)
 {
-	FastedStatus status = FASTED_OK;
+	FastedStatus status;
 
 	if (join->failed != FASTED_OK)
 		return join->failed;
@@ -367,32 +412,28 @@ panel_join_start(PanelJoin *join, const uint64_t *rows)
 		join->rows[side] = rows[side];
 	}
 	join->started = true;
-	if (join->problem.problem.output == FASTED_OUTPUT_COUNTS)
-	{
-		for (int side = 0; side < join->problem.sides; side++)
-		{
-			join->counts[side] = calloc(rows[side] > 0 ? rows[side] : 1, sizeof(uint32_t));
-			if (join->counts[side] == NULL)
-				return fail_here(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
-		}
-	}
-	join->done = rows[0] == 0 || (join->problem.sides == 2 ? rows[1] == 0 : rows[0] < 2);
-	if (join->done)
-		return FASTED_OK;
-
 	if (join->resident)
+		status = seal_sides(join);
+	else
 	{
-		for (int side = 0; side < join->problem.sides && status == FASTED_OK; side++)
-		{
-			join->sides[side].count = rows[side];
-			join->sides[side].sealed = true;
-			status = join->engine->seal(join->sides[side].set);
-		}
-		return status;
+		choose_panels(join);
+		status = open_panels(join);
 	}
-	choose_panels(join);
-	status = open_panels(join);
-	return status == FASTED_OK ? load_outer(join, 0) : status;
+	return status == FASTED_OK ? begin(join) : status;
+}
+
+FastedStatus
+panel_join_again(PanelJoin *join, const FastedProblem *problem)
+{
+	if (join->failed != FASTED_OK)
+		return join->failed;
+	if (!join->started)
+		return fail_here(join, FASTED_INTERNAL, "a join was to begin again before its start");
+	join->engine->join_close(join->join);
+	join->join = NULL;
+	join->loading = NULL;
+	join->problem.problem = *problem;
+	return begin(join);
 }
 
 /* The rows that are missing; false: none are, for now. */

@@ -13,6 +13,7 @@
  *	  stage, commit, lend, put ...			rows of a side go in
  *	  start									no more rows
  *	  next, next, ... until FASTED_DONE		pairs come out, by the rows' numbers
+ *	  again, next, ...						the same rows, another eps or output
  *	  close									any time
  *
  * When stage (or put) answers FASTED_FULL, the caller reads back what it staged, of
@@ -50,7 +51,7 @@ typedef struct PanelProblem
 extern FastedStatus panel_join_open(const FastedEngine *engine, const PanelProblem *problem,
 									PanelJoin **join);
 
-/* As in engine.h, for the set of a side; from start on the side that is wanted. */
+/* As in engine.h, for the set of a side; after start of the side that next named. */
 extern FastedStatus panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity);
 extern FastedStatus panel_join_commit(PanelJoin *join, int side, size_t nrows);
 extern bool panel_join_lend(PanelJoin *join, int side, void *memory, size_t bytes);
@@ -64,13 +65,16 @@ extern FastedStatus panel_join_read_back(PanelJoin *join, int side, uint64_t fir
 /* rows: of each side.  More than were committed: see "panels" above. */
 extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
 
+/* After start: begins to join the same rows once more.  Pairs still to come are gone. */
+extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
+
 /* As in engine.h; FASTED_WANT_ROWS too. */
 extern FastedStatus panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch);
 extern void panel_join_pause(PanelJoin *join);
 
 /*
  * With FASTED_OUTPUT_COUNTS, after FASTED_DONE: the number of pairs that each row of
- * a side has.  Valid until close.
+ * a side has.  Valid until again or close.
  */
 extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);
 
