@@ -154,13 +154,16 @@ GuessDistances(const VectorSource *source, const RowArray *array)
 	DistanceGuess *guess = palloc0(sizeof(DistanceGuess));
 	AllPairs	all = {{KeepPairs}, guess};
 	RowArray	first = *array;
+	Join	   *join;
 
 	first.count = GuessRows(array);
 	guess->source = source;
 	guess->array = array;
 	guess->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
 										  PairsOf(first.count) * sizeof(FastedPair));
-	JoinRun(JoinBeginRows(source, &first, get_float8_infinity()), &all.sink);
+	join = JoinBeginRows(source, &first, get_float8_infinity());
+	JoinRun(join, &all.sink);
+	JoinEnd(join);
 	CheckComplete(guess->npairs, PairsOf(first.count));
 	guess->complete = first.count == array->count;
 	return guess;
@@ -195,6 +198,17 @@ GuessBelow(DistanceGuess *guess, double pairs)
 	double		less = GUESS_PAIRS * PairsOf(guess->array->count) / guess->npairs;
 
 	return GuessDistance(guess, pairs / GUESS_MARGIN - less);
+}
+
+/* Gives the sink all pairs within eps; the rows go to the engine the first time. */
+static void
+TakeWithin(DistanceGuess *guess, double eps, PairSink *sink)
+{
+	if (guess->join == NULL)
+		guess->join = JoinBeginRows(guess->source, guess->array, eps);
+	else
+		JoinAgain(guess->join, eps);
+	JoinRun(guess->join, sink);
 }
 
 /* --- the nearest pairs */
@@ -258,7 +272,7 @@ NearestPairs(DistanceGuess *guess, size_t count)
 		eps = GuessAbove(guess, count, step);
 		nearest.npairs = 0;
 		nearest.farthest = eps;
-		JoinRun(JoinBeginRows(guess->source, guess->array, eps), &nearest.sink);
+		TakeWithin(guess, eps, &nearest.sink);
 		step *= 2.0;
 	} while (nearest.npairs < count && !isinf(eps));
 	CheckComplete(nearest.npairs, count);
@@ -332,7 +346,7 @@ LookThrough(Window *window, DistanceGuess *guess)
 	window->shift = 0;
 	while ((window->high - window->low) >> window->shift >= WINDOW_BINS)
 		window->shift++;
-	JoinRun(JoinBeginRows(guess->source, guess->array, Distance(window->high)), &window->sink);
+	TakeWithin(guess, Distance(window->high), &window->sink);
 }
 
 /* To the bin that has this rank in the window, counted from 1. */

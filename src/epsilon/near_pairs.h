@@ -14,7 +14,10 @@
 
 #include "join/join.h"
 
-/* Distances of some of the rows, from which others are guessed. */
+/*
+ * Distances of some of the rows, from which others are guessed.  The engine keeps the
+ * rows until the memory context goes in which they were guessed.
+ */
 typedef struct DistanceGuess
 {
 	const VectorSource *source; /* for messages and progress */
@@ -23,6 +26,7 @@ typedef struct DistanceGuess
 	size_t		npairs;
 	bool		complete;		/* they are all pairs that there are */
 	FastedPair *nearest;		/* what NearestPairs gave last */
+	Join	   *join;			/* of all rows; NULL before it is needed */
 } DistanceGuess;
 
 extern DistanceGuess *GuessDistances(const VectorSource *source, const RowArray *array);

@@ -13,6 +13,7 @@
 
 #include "engine/engine.h"
 #include "join/keys.h"
+#include "join/row_set.h"
 #include "read/source.h"
 
 typedef struct Join Join;
@@ -24,16 +25,14 @@ typedef struct Join Join;
  */
 extern Join *JoinBegin(const VectorSource *source, double eps, FastedOutput output);
 
-/* Rows in memory, tightly packed. */
-typedef struct RowArray
-{
-	const float *rows;
-	uint32		count;
-	uint32		dimensions;
-} RowArray;
-
 /* The same for rows in memory, of the source that messages name; it has no keys. */
 extern Join *JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps);
+
+/*
+ * The same rows once more, for the pairs within another eps: only the join is
+ * computed.  The pairs of the last one that were not taken are gone.
+ */
+extern void JoinAgain(Join *join, double eps);
 
 /*
  * The next pairs, each once with a < b (row numbers), in no order.  False: there
@@ -68,7 +67,7 @@ struct PairSink
 	void		(*take) (PairSink *sink, const FastedPair *pairs, size_t npairs);
 };
 
-/* Gives all pairs to the sink, and ends the join. */
+/* Gives all pairs to the sink. */
 extern void JoinRun(Join *join, PairSink *sink);
 
 #endif							/* FASTED_JOIN_H */

@@ -26,18 +26,18 @@ OptionsFromSettings(void)
 	return options;
 }
 
-FastedProblem
-ProblemOf(const JoinOptions *options)
+FastedOptions
+EngineOptions(const JoinOptions *options)
 {
-	FastedProblem problem = {0};
+	FastedOptions result = {0};
 
-	problem.filter = options->filter;
-	problem.kernel = options->kernel;
-	problem.devices = options->devices;
-	problem.approximate = !options->exact;
-	problem.threads = options->threads;
-	problem.max_threads = options->max_threads;
-	problem.memory_limit = options->memory_limit;
-	problem.device_memory_limit = options->device_memory_limit;
-	return problem;
+	result.filter = options->filter;
+	result.kernel = options->kernel;
+	result.devices = options->devices;
+	result.approximate = !options->exact;
+	result.threads = options->threads;
+	result.max_threads = options->max_threads;
+	result.memory_limit = options->memory_limit;
+	result.device_memory_limit = options->device_memory_limit;
+	return result;
 }

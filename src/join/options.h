@@ -27,7 +27,7 @@ typedef struct JoinOptions
 /* From fasted.*; whatever changes them while rows are read, these hold. */
 extern JoinOptions OptionsFromSettings(void);
 
-/* The problem for an engine; dimensions and the like are the caller's to add. */
-extern FastedProblem ProblemOf(const JoinOptions *options);
+/* The same for an engine; the number of dimensions is the caller's to add. */
+extern FastedOptions EngineOptions(const JoinOptions *options);
 
 #endif							/* FASTED_OPTIONS_H */

@@ -26,7 +26,7 @@ END
 my $join = "SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('thought_large', 'v', 0, id_column => 'id')";
 my $right = '49|49';
 
-my @places = qw(open stage commit read_back start next stage);
+my @places = qw(open set_open stage commit read_back seal join_open next set_reset stage);
 for my $i (0 .. $#places)
 {
 	my $limit = "SET fasted.gpu_memory_limit = '@{[$i + 2]}kB'";
@@ -42,7 +42,7 @@ for my $i (0 .. $#places)
 		on_error_stop => 0);
 	like($err, qr/ERROR:  58000: the GPU reported an error/, "cuda, failure in $places[$i]: an error");
 	is($out, $right, 'the session goes on');
-	unlike($err, qr/were not closed/, 'every join was closed');
+	unlike($err, qr/were not closed/, 'every context was closed');
 }
 
 # The same when parallel workers read: they stop, and read again for the CPU.
@@ -70,7 +70,7 @@ for my $i (0 .. $#places)
 }
 
 # Rows that the engine takes from the workers' memory.
-my %late = (put => 10, settle => 11, next => 12);
+my %late = (put => 13, settle => 14, next => 15);
 for my $place (sort keys %late)
 {
 	my $limit = "SET fasted.gpu_memory_limit = '$late{$place}kB'; SET parallel_leader_participation = off";
@@ -105,7 +105,7 @@ EXCEPTION WHEN data_exception THEN
 	RETURN sqlerrm;
 END $$;
 END
-my $lent = "SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '12kB'; $settings; "
+my $lent = "SET fasted.engine = cuda; SET fasted.gpu_memory_limit = '15kB'; $settings; "
   . 'SET parallel_leader_participation = off';
 my ($status, $out, $err) = $node->psql('postgres', "$lent; SELECT join_of('with_error')");
 is($out, 'vectors have different numbers of dimensions', 'lent memory, and a row that is wrong');
@@ -124,7 +124,7 @@ is($node->safe_psql('postgres', "SET fasted.engine = cpu; $parallel_join"), '249
 unlike(log_since($node, 0), qr/was terminated by signal|reinitializing/, 'no process crashed');
 
 ($status, $out, $err) = $node->psql('postgres',
-	"SET fasted.engine = auto; SET fasted.gpu_memory_limit = '9kB'; $join; SET fasted.engine = cpu; $join",
+	"SET fasted.engine = auto; SET fasted.gpu_memory_limit = '12kB'; $join; SET fasted.engine = cpu; $join",
 	on_error_stop => 0);
 like($err, qr/ERROR:  the GPU reported an error/, 'a pair had gone out: an error, not a second result');
 is($out, $right, 'the session goes on');
@@ -165,7 +165,7 @@ for my $list (',', '0,', 'GPU', 'one', '-1', '0; 1', '0 1', 'GPU-123456789')
 
 # What an engine can't do is the message itself.
 ($status, $out, $err) = $node->psql('postgres',
-	"\\set VERBOSITY verbose\nSET fasted.engine = cuda; SET fasted.gpu_memory_limit = '13kB'; $join");
+	"\\set VERBOSITY verbose\nSET fasted.engine = cuda; SET fasted.gpu_memory_limit = '16kB'; $join");
 like($err, qr/ERROR:  0A000: rows are too long for it\n(?:DETAIL.*\n)?HINT:  Take shorter ones\./, 'what it can\'t do, and what to do');
 ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cpu; SET fasted.refine = off; $join");
 like($err, qr/ERROR:  the CPU engine gives exact results only/, 'what the CPU engine can\'t do');

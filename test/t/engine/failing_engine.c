@@ -21,12 +21,15 @@ enum Place
 {
 	PLACE_PROBE = 1,
 	PLACE_OPEN,
+	PLACE_SET_OPEN,
 	PLACE_STAGE,
 	PLACE_COMMIT,
 	PLACE_READ_BACK,
-	PLACE_START,
+	PLACE_SEAL,
+	PLACE_JOIN_OPEN,
 	PLACE_NEXT,
-	PLACE_WANT_ROWS,			/* stage fails when rows are fed again */
+	PLACE_RESET,				/* before rows are fed again */
+	PLACE_WANT_ROWS,			/* stage fails when they are */
 	PLACE_AFTER_PAIR,
 	PLACE_PUT,					/* from here on, memory is lent */
 	PLACE_SETTLE,
@@ -34,29 +37,52 @@ enum Place
 	PLACE_UNSUPPORTED			/* what it can't do is asked of it */
 };
 
+/* Rows that a set holds, where it is to be full. */
+#define FEW_ROWS 20
+
 #define UUID "GPU-0f0f0f0f-0000-0000-0000-000000000000"
 
 struct FastedJoin
 {
-	int			place;
-	uint32_t	dimensions;
-	uint64_t	rows;
-	uint64_t	total;
-	bool		started;
+	struct FastedContext *context;
 	int			calls;
+};
+
+struct FastedSet
+{
+	struct FastedContext *context;
+	uint64_t	rows;
 	const volatile char *lent;
 	size_t		lent_bytes;
 	float	   *room;
+};
+
+struct FastedContext
+{
+	int			place;
+	uint32_t	dimensions;
+	int			resets;
+	FastedSet  *sets[5];
+	int			nsets;
+	FastedJoin	join;
 	char		error[100];
 };
 
-static int	open_joins = 0;
+static int	open_contexts = 0;
 
 static FastedStatus
-fail(FastedJoin *join, const char *where)
+fail(FastedContext *context, const char *where)
 {
-	snprintf(join->error, sizeof(join->error), "It was told to fail in %s.", where);
+	snprintf(context->error, sizeof(context->error), "It was told to fail in %s.", where);
 	return FASTED_DEVICE_FAILED;
+}
+
+/* Are sets full after a few rows? */
+static bool
+is_small(const FastedContext *context)
+{
+	return context->place == PLACE_READ_BACK || context->place == PLACE_RESET ||
+		context->place == PLACE_WANT_ROWS;
 }
 
 static FastedStatus
@@ -74,102 +100,184 @@ engine_probe(const char *devices, char *reason, size_t size)
 			return FASTED_UNKNOWN_DEVICE;
 		}
 	}
-	snprintf(reason, size, "%d joins were not closed.", open_joins);
-	return open_joins == 0 ? FASTED_OK : FASTED_NO_DEVICE;
+	snprintf(reason, size, "%d contexts were not closed.", open_contexts);
+	return open_contexts == 0 ? FASTED_OK : FASTED_NO_DEVICE;
 }
 
 static FastedStatus
-engine_open(const FastedProblem *problem, FastedJoin **result)
+engine_open(const FastedOptions *options, FastedContext **result)
 {
-	FastedJoin *join = calloc(1, sizeof(FastedJoin));
+	FastedContext *context = calloc(1, sizeof(FastedContext));
 
-	*result = join;
-	if (join == NULL)
+	*result = context;
+	if (context == NULL)
 		return FASTED_OUT_OF_MEMORY;
-	open_joins++;
-	join->place = (int) (problem->device_memory_limit / 1024);
-	join->dimensions = problem->dimensions;
-	join->room = malloc(10 * sizeof(float) * problem->dimensions);
-	if (join->place == PLACE_UNSUPPORTED)
+	open_contexts++;
+	context->place = (int) (options->device_memory_limit / 1024);
+	context->dimensions = options->dimensions;
+	if (context->place == PLACE_UNSUPPORTED)
 	{
-		snprintf(join->error, sizeof(join->error), "rows are too long for it\nTake shorter ones.");
+		snprintf(context->error, sizeof(context->error),
+				 "rows are too long for it\nTake shorter ones.");
 		return FASTED_UNSUPPORTED;
 	}
-	return join->place == PLACE_OPEN ? fail(join, "open") : FASTED_OK;
+	return context->place == PLACE_OPEN ? fail(context, "open") : FASTED_OK;
+}
+
+static void
+engine_stats(const FastedContext *context, FastedStats *stats)
+{
+	(void) context;
+	memset(stats, 0, sizeof(*stats));
+}
+
+static const char *
+engine_last_error(const FastedContext *context)
+{
+	return context == NULL ? "" : context->error;
+}
+
+/* The memory must still be there, to its end. */
+static void
+engine_withdraw(FastedSet *set)
+{
+	if (set->lent != NULL)
+		(void) set->lent[set->lent_bytes - 1];
+	set->lent = NULL;
+}
+
+static void
+engine_close(FastedContext *context)
+{
+	if (context == NULL)
+		return;
+	open_contexts--;
+	for (int i = 0; i < context->nsets; i++)
+	{
+		engine_withdraw(context->sets[i]);
+		free(context->sets[i]->room);
+		free(context->sets[i]);
+	}
+	free(context);
+}
+
+static bool
+engine_fits(const FastedContext *context, const uint64_t *rows, int nsets)
+{
+	uint64_t	sum = 0;
+
+	for (int i = 0; i < nsets; i++)
+		sum += rows[i];
+	return !is_small(context) || sum <= FEW_ROWS;
 }
 
 static FastedStatus
-engine_stage(FastedJoin *join, float **rows, size_t *capacity)
+engine_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet **result)
 {
-	bool		few = join->place == PLACE_READ_BACK || join->place == PLACE_WANT_ROWS;
+	FastedSet  *set = calloc(1, sizeof(FastedSet));
 
-	if (join->place == PLACE_STAGE || (join->place == PLACE_WANT_ROWS && join->started))
-		return fail(join, "stage");
-	if (few && join->rows >= 20)
+	(void) options;
+	*result = set;
+	if (set == NULL)
+		return FASTED_OUT_OF_MEMORY;
+	set->context = context;
+	set->room = malloc(10 * sizeof(float) * context->dimensions);
+	context->sets[context->nsets++] = set;
+	return context->place == PLACE_SET_OPEN ? fail(context, "set_open") : FASTED_OK;
+}
+
+static FastedStatus
+engine_stage(FastedSet *set, float **rows, size_t *capacity)
+{
+	FastedContext *context = set->context;
+
+	if (context->place == PLACE_STAGE || (context->place == PLACE_WANT_ROWS && context->resets > 0))
+		return fail(context, "stage");
+	if (is_small(context) && set->rows >= FEW_ROWS)
 		return FASTED_FULL;
-	*rows = join->room;
+	*rows = set->room;
 	*capacity = 10;
 	return FASTED_OK;
 }
 
 static FastedStatus
-engine_commit(FastedJoin *join, size_t nrows)
+engine_commit(FastedSet *set, size_t nrows)
 {
-	join->rows += nrows;
-	return join->place == PLACE_COMMIT ? fail(join, "commit") : FASTED_OK;
+	set->rows += nrows;
+	return set->context->place == PLACE_COMMIT ? fail(set->context, "commit") : FASTED_OK;
 }
 
 static bool
-engine_lend(FastedJoin *join, void *memory, size_t bytes)
+engine_lend(FastedSet *set, void *memory, size_t bytes)
 {
-	if (join->place < PLACE_PUT)
+	if (set->context->place < PLACE_PUT)
 		return false;
-	join->lent = memory;
-	join->lent_bytes = bytes;
+	set->lent = memory;
+	set->lent_bytes = bytes;
 	return true;
 }
 
-/* The memory must still be there, to its end. */
-static void
-engine_withdraw(FastedJoin *join)
-{
-	if (join->lent != NULL)
-		(void) join->lent[join->lent_bytes - 1];
-	join->lent = NULL;
-}
-
 static FastedStatus
-engine_put(FastedJoin *join, const float *rows, size_t nrows, size_t *taken)
+engine_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 {
+	FastedContext *context = set->context;
 	const char *from = (const char *) rows;
 
 	*taken = nrows;
-	join->rows += nrows;
-	if (from < join->lent || from + nrows * join->dimensions * sizeof(float) > join->lent + join->lent_bytes)
-		return fail(join, "put, of rows elsewhere");
-	return join->place == PLACE_PUT ? fail(join, "put") : FASTED_OK;
+	set->rows += nrows;
+	if (from < set->lent ||
+		from + nrows * context->dimensions * sizeof(float) > set->lent + set->lent_bytes)
+		return fail(context, "put, of rows elsewhere");
+	return context->place == PLACE_PUT ? fail(context, "put") : FASTED_OK;
 }
 
 static FastedStatus
-engine_settle(FastedJoin *join)
+engine_settle(FastedSet *set)
 {
-	return join->place == PLACE_SETTLE ? fail(join, "settle") : FASTED_OK;
+	return set->context->place == PLACE_SETTLE ? fail(set->context, "settle") : FASTED_OK;
 }
 
 static FastedStatus
-engine_read_back(FastedJoin *join, uint64_t first_row, size_t nrows, float *rows)
+engine_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows)
 {
 	(void) first_row;
-	memset(rows, 0, nrows * join->dimensions * sizeof(float));
-	return join->place == PLACE_READ_BACK ? fail(join, "read_back") : FASTED_OK;
+	memset(rows, 0, nrows * set->context->dimensions * sizeof(float));
+	return set->context->place == PLACE_READ_BACK ? fail(set->context, "read_back") : FASTED_OK;
 }
 
 static FastedStatus
-engine_start(FastedJoin *join, uint64_t total_rows)
+engine_seal(FastedSet *set)
 {
-	join->started = true;
-	join->total = total_rows;
-	return join->place == PLACE_START ? fail(join, "start") : FASTED_OK;
+	return set->context->place == PLACE_SEAL ? fail(set->context, "seal") : FASTED_OK;
+}
+
+static FastedStatus
+engine_set_reset(FastedSet *set, uint64_t first_row)
+{
+	(void) first_row;
+	set->rows = 0;
+	set->context->resets++;
+	return set->context->place == PLACE_RESET ? fail(set->context, "set_reset") : FASTED_OK;
+}
+
+/* Its memory goes with the context. */
+static void
+engine_set_close(FastedSet *set)
+{
+	if (set != NULL)
+		engine_withdraw(set);
+}
+
+static FastedStatus
+engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b,
+				 FastedJoin **join)
+{
+	(void) problem;
+	(void) a;
+	(void) b;
+	context->join.context = context;
+	*join = &context->join;
+	return context->place == PLACE_JOIN_OPEN ? fail(context, "join_open") : FASTED_OK;
 }
 
 static FastedStatus
@@ -178,19 +286,13 @@ engine_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	static const FastedPair pair = {0, 1, 0.0};
 
 	(void) timeout_ms;
-	if (join->place == PLACE_WANT_ROWS)
-	{
-		batch->first_row = 0;
-		batch->row_count = join->total;
-		return FASTED_WANT_ROWS;
-	}
-	if (join->place == PLACE_AFTER_PAIR && join->calls++ == 0)
+	if (join->context->place == PLACE_AFTER_PAIR && join->calls++ == 0)
 	{
 		batch->pairs = &pair;
 		batch->npairs = 1;
 		return FASTED_OK;
 	}
-	return join->place >= PLACE_NEXT ? fail(join, "next") : FASTED_DONE;
+	return join->context->place >= PLACE_NEXT ? fail(join->context, "next") : FASTED_DONE;
 }
 
 static void
@@ -199,28 +301,19 @@ engine_pause(FastedJoin *join)
 	(void) join;
 }
 
+static FastedStatus
+engine_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_t *counts)
+{
+	(void) side;
+	(void) first_row;
+	memset(counts, 0, nrows * sizeof(uint32_t));
+	return fail(join->context, "counts");
+}
+
 static void
-engine_stats(const FastedJoin *join, FastedStats *stats)
+engine_join_close(FastedJoin *join)
 {
 	(void) join;
-	memset(stats, 0, sizeof(*stats));
-}
-
-static const char *
-engine_last_error(const FastedJoin *join)
-{
-	return join == NULL ? "" : join->error;
-}
-
-static void
-engine_close(FastedJoin *join)
-{
-	if (join == NULL)
-		return;
-	open_joins--;
-	engine_withdraw(join);
-	free(join->room);
-	free(join);
 }
 
 extern const FastedEngine *fasted_engine(void);
@@ -233,6 +326,11 @@ fasted_engine(void)
 		.name = "failing",
 		.probe = engine_probe,
 		.open = engine_open,
+		.stats = engine_stats,
+		.last_error = engine_last_error,
+		.close = engine_close,
+		.fits = engine_fits,
+		.set_open = engine_set_open,
 		.stage = engine_stage,
 		.commit = engine_commit,
 		.lend = engine_lend,
@@ -240,12 +338,14 @@ fasted_engine(void)
 		.put = engine_put,
 		.settle = engine_settle,
 		.read_back = engine_read_back,
-		.start = engine_start,
+		.seal = engine_seal,
+		.set_reset = engine_set_reset,
+		.set_close = engine_set_close,
+		.join_open = engine_join_open,
 		.next = engine_next,
 		.pause = engine_pause,
-		.stats = engine_stats,
-		.last_error = engine_last_error,
-		.close = engine_close
+		.counts = engine_counts,
+		.join_close = engine_join_close
 	};
 
 	return &engine;

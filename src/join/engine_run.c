@@ -1,0 +1,70 @@
+/*-------------------------------------------------------------------------
+ *
+ * engine_run.c
+ *	  An engine at work for a join, and what its failures mean.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "join/engine_run.h"
+#include "join/engines.h"
+
+static void
+WarnOfFallBack(const char *text)
+{
+	static bool warned = false;
+
+	if (!warned)
+		ereport(WARNING,
+				(errmsg("the GPU failed, so the CPU computes instead"),
+				 errdetail_internal("%s", text),
+				 errhint("Use \"SET fasted.engine = cpu\" not to try the GPU.")));
+	warned = true;
+}
+
+void
+EngineRunClose(EngineRun *run)
+{
+	PanelJoin  *join = run->join;
+
+	run->join = NULL;
+	panel_join_close(join);
+}
+
+FastedStatus
+EngineRunCheck(EngineRun *run, FastedStatus status)
+{
+	char	   *text;
+
+	if (likely(!FASTED_FAILED(status)))
+		return status;
+	text = MemoryContextStrdup(run->context, panel_join_last_error(run->engine, run->join));
+	EngineRunClose(run);
+	if (!run->fallible)
+		ReportEngineFailure(run->engine, status, text);
+	run->failed = true;
+	WarnOfFallBack(text);
+	return status;
+}
+
+void
+EngineRunAgain(EngineRun *run, const JoinOptions *options)
+{
+	run->fallible = options->engine == ENGINE_AUTO && run->engine != fasted_cpu_engine();
+	run->failed = false;
+}
+
+void
+EngineRunOpen(EngineRun *run, const JoinOptions *options, const PanelProblem *problem)
+{
+	PanelProblem whole = *problem;
+	uint32		dimensions = problem->options.dimensions;
+
+	run->engine = run->failed ? fasted_cpu_engine() :
+		ChooseEngine(options, problem->expected_rows[0], dimensions);
+	EngineRunAgain(run, options);
+	whole.options = EngineOptions(options);
+	whole.options.dimensions = dimensions;
+	EngineRunCheck(run, panel_join_open(run->engine, &whole, &run->join));
+}

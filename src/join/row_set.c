@@ -1,0 +1,291 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_set.c
+ *	  The rows of one side of a join: whoever has them pushes them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "join/row_set.h"
+#include "session/interrupts.h"
+#include "utils/memutils.h"
+
+/* Rows between two looks at the clock, for progress. */
+#define ROWS_PER_LOOK 64
+
+/* Rows that are read back from the engine, or fed to it, at a time. */
+#define COPY_BYTES (4 * 1024 * 1024)
+
+static void
+ShowReading(RowSet *set)
+{
+	ProgressNumbers numbers = {0};
+
+	numbers.rows_read = set->keys->count;
+	numbers.rows_expected = set->expected_rows;
+	ProgressShow(set->progress, PROGRESS_READING, &numbers);
+}
+
+static void
+ExpectRows(RowSink *sink, uint64 rows)
+{
+	RowSet	   *set = (RowSet *) sink;
+
+	set->expected_rows = rows;
+	set->next_look = 0;
+	ShowReading(set);
+}
+
+static void
+SetDimensions(RowSink *sink, int dimensions)
+{
+	RowSet	   *set = (RowSet *) sink;
+
+	set->dimensions = dimensions;
+	set->first_vector(set);
+	set->puts = !set->run->failed && set->lent != NULL &&
+		panel_join_lend(set->run->join, set->side, set->lent, set->lent_bytes);
+}
+
+static size_t
+CopyRows(const RowSet *set)
+{
+	return Max(1, COPY_BYTES / (set->dimensions * sizeof(float)));
+}
+
+/* The engine can hold no more: all rows move to a temporary file. */
+static void
+MoveToSpillFile(RowSet *set)
+{
+	size_t		chunk = CopyRows(set);
+	float	   *rows = MemoryContextAlloc(set->context, chunk * set->dimensions * sizeof(float));
+	MemoryContext old = MemoryContextSwitchTo(set->context);
+
+	set->spill = SpillCreate(set->dimensions);
+	MemoryContextSwitchTo(old);
+	for (uint64 first = 0; first < set->committed; first += chunk)
+	{
+		size_t		n = Min(chunk, set->committed - first);
+
+		if (FASTED_FAILED(EngineRunCheck(set->run, panel_join_read_back(set->run->join, set->side,
+																		first, n, rows))))
+			return;
+		SpillAppend(set->spill, rows, n);
+	}
+
+	/* the copy buffer becomes the room in which further rows wait */
+	set->room = rows;
+	set->capacity = chunk;
+}
+
+void
+RowSetFlush(RowSet *set)
+{
+	if (set->used == 0 || set->run->failed)
+		return;
+	if (set->spill != NULL)
+		SpillAppend(set->spill, set->room, set->used);
+	else
+	{
+		EngineRunCheck(set->run, panel_join_commit(set->run->join, set->side, set->used));
+		set->committed += set->used;
+	}
+	set->used = 0;
+}
+
+static size_t
+RoomForRows(RowSink *sink, float **room)
+{
+	RowSet	   *set = (RowSet *) sink;
+	EngineRun  *run = set->run;
+
+	if (set->used == set->capacity)
+	{
+		RowSetFlush(set);
+		if (set->spill == NULL && !run->failed &&
+			EngineRunCheck(run, panel_join_stage(run->join, set->side, &set->room,
+												 &set->capacity)) == FASTED_FULL)
+			MoveToSpillFile(set);
+	}
+	if (run->failed)
+		return 0;
+	*room = set->room + set->used * set->dimensions;
+	return set->capacity - set->used;
+}
+
+static void
+NoteRows(RowSet *set, const Datum *keys, size_t nrows)
+{
+	if (set->keys->count + nrows > FASTED_MAX_ROWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("\"%s\" has too many rows to join", set->source->relation),
+				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
+	for (size_t i = 0; i < nrows; i++)
+		KeySetAdd(set->keys, keys[i]);
+	if (set->keys->count >= set->next_look)
+	{
+		if (ProgressIsDue(set->progress))
+			ShowReading(set);
+		set->next_look = set->keys->count + ROWS_PER_LOOK;
+	}
+}
+
+static void
+TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
+{
+	RowSet	   *set = (RowSet *) sink;
+
+	set->used += nrows;
+	NoteRows(set, keys, nrows);
+}
+
+/* --- rows in memory that is lent to the engine */
+
+static void
+Lend(RowSink *sink, void *memory, size_t bytes)
+{
+	RowSet	   *set = (RowSet *) sink;
+
+	/* the engine comes with the first vector */
+	set->lent = memory;
+	set->lent_bytes = bytes;
+}
+
+static void
+Withdraw(RowSink *sink)
+{
+	RowSet	   *set = (RowSet *) sink;
+
+	if (set->puts && set->run->join != NULL)
+		panel_join_withdraw(set->run->join, set->side);
+	set->puts = false;
+	set->lent = NULL;
+}
+
+static size_t
+PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
+{
+	RowSet	   *set = (RowSet *) sink;
+	EngineRun  *run = set->run;
+	size_t		taken = 0;
+
+	if (!set->puts || set->spill != NULL)
+		return 0;
+	/* rows keep their order: what waits in the room goes first */
+	RowSetFlush(set);
+	set->capacity = 0;
+	if (run->failed ||
+		EngineRunCheck(run, panel_join_put(run->join, set->side, rows, nrows, &taken)) != FASTED_OK)
+		return 0;
+	set->committed += taken;
+	set->put_rows += taken;
+	NoteRows(set, keys, taken);
+	return taken;
+}
+
+static void
+Settle(RowSink *sink)
+{
+	RowSet	   *set = (RowSet *) sink;
+
+	if (set->puts && !set->run->failed)
+		EngineRunCheck(set->run, panel_join_settle(set->run->join, set->side));
+}
+
+static void
+ReadByWorkers(RowSink *sink, int nworkers, uint64 rows)
+{
+	RowSet	   *set = (RowSet *) sink;
+
+	set->worker_rows = rows;
+	set->nworkers = nworkers;
+}
+
+/* --- from elsewhere */
+
+void
+RowSetPushArray(RowSet *set, const RowArray *array)
+{
+	uint32		done = 0;
+
+	ExpectRows(&set->sink, array->count);
+	SetDimensions(&set->sink, array->dimensions);
+	while (done < array->count)
+	{
+		Datum		keys[ROWS_PER_LOOK];
+		float	   *room;
+		size_t		n = Min(RoomForRows(&set->sink, &room), ROWS_PER_LOOK);
+
+		if (n == 0)
+			return;
+		n = Min(n, array->count - done);
+		for (size_t i = 0; i < n; i++)
+			keys[i] = Int64GetDatum((int64) (done + i));
+		memcpy(room, array->rows + (size_t) done * array->dimensions,
+			   n * array->dimensions * sizeof(float));
+		TakeRows(&set->sink, keys, n);
+		done += n;
+		CheckJoinInterrupts();
+	}
+}
+
+void
+RowSetFeed(RowSet *set, uint64 first, uint64 count)
+{
+	EngineRun  *run = set->run;
+
+	if (set->spill == NULL || first + count > set->keys->count)
+		elog(ERROR, "fasted %s engine asks for rows that it can't want", run->engine->name);
+
+	while (count > 0)
+	{
+		float	   *rows;
+		size_t		capacity;
+		size_t		n;
+
+		if (FASTED_FAILED(EngineRunCheck(run, panel_join_stage(run->join, set->side, &rows,
+															   &capacity))))
+			return;
+		n = Min(Min(capacity, count), CopyRows(set));
+		SpillRead(set->spill, first, rows, n);
+		if (FASTED_FAILED(EngineRunCheck(run, panel_join_commit(run->join, set->side, n))))
+			return;
+		first += n;
+		count -= n;
+	}
+}
+
+void
+RowSetInit(RowSet *set, EngineRun *run, int side, const VectorSource *source, Progress *progress)
+{
+	memset(set, 0, sizeof(*set));
+	set->sink.expect_rows = ExpectRows;
+	set->sink.set_dimensions = SetDimensions;
+	set->sink.room_for_rows = RoomForRows;
+	set->sink.take_rows = TakeRows;
+	set->sink.lend = Lend;
+	set->sink.take_block = PutBlock;
+	set->sink.settle = Settle;
+	set->sink.withdraw = Withdraw;
+	set->sink.read_by_workers = ReadByWorkers;
+	set->run = run;
+	set->side = side;
+	set->source = source;
+	set->context = CurrentMemoryContext;
+	set->progress = progress;
+	set->keys = KeySetCreate(source);
+}
+
+void
+RowSetReset(RowSet *set)
+{
+	KeySetReset(set->keys);
+	if (set->spill != NULL)
+		SpillClose(set->spill);
+	set->spill = NULL;
+	set->capacity = set->used = 0;
+	set->committed = set->put_rows = set->worker_rows = 0;
+	set->nworkers = 0;
+}

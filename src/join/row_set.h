@@ -1,0 +1,80 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_set.h
+ *	  The rows of one side of a join: whoever has them pushes them.
+ *
+ * Vectors go to the engine, as long as it takes them, and else to a temporary file;
+ * keys stay here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_ROW_SET_H
+#define FASTED_ROW_SET_H
+
+#include "join/engine_run.h"
+#include "join/keys.h"
+#include "join/spill.h"
+#include "read/row_sink.h"
+#include "session/progress.h"
+
+typedef struct RowSet RowSet;
+struct RowSet
+{
+	RowSink		sink;			/* where rows are pushed */
+	EngineRun  *run;
+	int			side;
+	const VectorSource *source;
+	MemoryContext context;
+	Progress   *progress;
+
+	/* Called with the first vector, before room is asked for: it opens the engine. */
+	void		(*first_vector) (RowSet *set);
+	void	   *owner;			/* for it */
+
+	uint64		expected_rows;
+	uint32		dimensions;
+	KeySet	   *keys;			/* one for each row */
+	SpillFile  *spill;			/* all rows, if they are too many; or NULL */
+
+	/* Rows on their way into the engine, or into the file once it is full. */
+	float	   *room;
+	size_t		capacity;
+	size_t		used;
+	uint64		committed;		/* rows that the engine has */
+
+	/* Memory that rows may be put from, and whether the engine takes them there. */
+	void	   *lent;
+	size_t		lent_bytes;
+	bool		puts;
+	uint64		put_rows;		/* that it took */
+
+	int			nworkers;		/* parallel workers that read */
+	uint64		worker_rows;	/* the rows they read */
+	uint32		next_look;		/* at the clock: when that many rows are there */
+};
+
+/* Rows in memory, tightly packed. */
+typedef struct RowArray
+{
+	const float *rows;
+	uint32		count;
+	uint32		dimensions;
+} RowArray;
+
+/* The keys are those of the source, which messages name; side as in panel_join.h. */
+extern void RowSetInit(RowSet *set, EngineRun *run, int side, const VectorSource *source,
+					   Progress *progress);
+
+/* Pushes rows of an array, with their numbers as keys. */
+extern void RowSetPushArray(RowSet *set, const RowArray *array);
+
+/* No further rows: those on their way go into the engine, or the file. */
+extern void RowSetFlush(RowSet *set);
+
+/* Feeds the rows that the engine asks for, which are in the file. */
+extern void RowSetFeed(RowSet *set, uint64 first, uint64 count);
+
+/* Empty again, for another engine. */
+extern void RowSetReset(RowSet *set);
+
+#endif							/* FASTED_ROW_SET_H */
