@@ -34,6 +34,22 @@ my %older_segments = map { $_ => 1 } glob('/dev/shm/PostgreSQL.*');
 
 my $patience = $PostgreSQL::Test::Utils::timeout_default || 180;
 
+# A test that hangs says where, before whoever waits for it loses patience.
+my @nodes;
+my $most_seconds = 900;
+my $test_pid = $$;
+$SIG{ALRM} = sub {
+	exit 1 if $$ != $test_pid;
+	diag("after $most_seconds seconds, with a load of " . slurp_file('/proc/loadavg'));
+	for my $node (grep { -e $_->data_dir . '/postmaster.pid' } @nodes)
+	{
+		diag(qx{timeout 20 psql -X -d "@{[$node->connstr('postgres')]}" -c "SELECT pid, leader_pid, backend_type,
+			state, wait_event, left(query, 200) AS query FROM pg_stat_activity ORDER BY leader_pid, pid" 2>&1});
+	}
+	die "the test takes too long\n";
+};
+alarm $most_seconds;
+
 # Under a sanitizer: memory and times say nothing.
 sub sanitized { return defined $ENV{ASAN_OPTIONS}; }
 
@@ -43,6 +59,7 @@ sub new_node
 {
 	my ($name, $conf) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
+	push @nodes, $node;
 	push @socket_dirs, $node->host if $node->host =~ m{^/} && !defined $ENV{PG_TEST_NOCLEAN};
 	$node->init;
 	$node->append_conf('postgresql.conf', "fasted.engine = cpu\n" . ($conf // ''));
