@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * panel_join.c
- *	  A join of any number of rows: panels of them, on one engine.
+ *	  The schedule: which panel is loaded, and which two are joined, when.
  *
  * With n rows and outer panels of m, about n^2 / 2m rows are loaded, or n_a n_b / m
  * for two relations.  So the outer panel takes nearly all memory, and the inner ones

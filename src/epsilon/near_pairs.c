@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * near_pairs.c
- *	  The pairs of some rows in memory by rank of their distance.
+ *	  Guesses a distance, joins within it, and selects among what comes.
  *
  *-------------------------------------------------------------------------
  */

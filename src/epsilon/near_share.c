@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * near_share.c
- *	  What a sample's pairs tell of the share of all pairs within a distance.
+ *	  A score test with its variance at each distance, inverted.
  *
  * The share p of a sample's pairs that are near is a U-statistic of order two.
  * By W. Hoeffding, A Class of Statistics with Asymptotically Normal

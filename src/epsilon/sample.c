@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sample.c
- *	  A random sample of a source's rows.
+ *	  Reads a source once and keeps a reservoir of its rows.
  *
  * Reservoir sampling: J. S. Vitter, Random Sampling with a Reservoir, ACM
  * Transactions on Mathematical Software 11 (1985), algorithm Z, by PostgreSQL's

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * engine_run.c
- *	  An engine at work for a join, and what its failures mean.
+ *	  Opens an engine; warns, or raises an error, when it fails.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * engines.c
- *	  Which engine computes a join, and how its failures become errors.
+ *	  Loads the CUDA engine, chooses between the two, words their failures.
  *
  * The CUDA engine is a library of its own, loaded when first wanted, as
  * PostgreSQL does with its JIT provider: a machine without it, or without a

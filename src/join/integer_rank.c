@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * integer_rank.c
- *	  The order of rows by integer keys.
+ *	  A radix sort of rows by integer keys.
  *
  * With parallel workers rows never come in the order of their keys, and
  * comparing a million of them takes as long as reading them.  So integers are

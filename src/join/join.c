@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * join.c
- *	  One self-join from beginning to end: rows in, pairs of row numbers out.
+ *	  Reads, starts and polls; once more on the CPU where a GPU fails.
  *
  * The engine's memory and threads are not PostgreSQL's, so a reset callback of
  * the join's memory context closes the engine, however the query ends.

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * keys.c
- *	  The ids of the rows, by row number, and their order.
+ *	  One array of keys, and their ranks where they come in another order.
  *
  * Tables mostly come in the order of their key: then row numbers order as keys
  * do, and uniqueness is seen on the way.  Else the rows are ranked once, so that

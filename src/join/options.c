@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * options.c
- *	  How a join is to be computed: the settings, as they are when it begins.
+ *	  Copies the settings.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_set.c
- *	  The rows of one side of a join: whoever has them pushes them.
+ *	  Stages rows, or spills them and feeds them back.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * intake_node.c
- *	  The plan node by which parallel workers hand rows to the leader.
+ *	  A custom scan below Gather: workers fill the ring, the leader empties it.
  *
  * Nobody waits for somebody who waits for him.  A worker waits for a free block, as
  * it would for room in its tuple queue, and the leader, once it has begun, frees

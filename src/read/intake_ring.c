@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * intake_ring.c
- *	  Rows on their way from parallel workers to the leader, in shared memory.
+ *	  Blocks of rows in shared memory, each with one owner at a time.
  *
  * No lock: a block belongs to whoever set its state.  Free blocks are looked for
  * from the first on, so that a leader who keeps up sees only a few of them, and

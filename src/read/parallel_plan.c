@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * parallel_plan.c
- *	  The plan by which parallel workers read a source, and whether there is one.
+ *	  Plans the source below Gather, where that is safe and pays.
  *
  * The planner finds out, as for any query, what may run in parallel.  But it
  * would misjudge when that pays and how many workers do: it does not count the

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * reader.c
- *	  Rows in: reads keys and vectors through the planner and the executor.
+ *	  Runs the query of a source, with or without parallel workers.
  *
  * The query's tuples go to a DestReceiver of our own, so that no copy of them piles
  * up: row_taker.c.  With parallel workers most rows take another way:

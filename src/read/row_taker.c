@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_taker.c
- *	  From the tuples of a query to their sink: checks, conversion, errors.
+ *	  A DestReceiver that checks and converts rows and names the bad ones.
  *
  * Each vector is converted straight from the tuple into the sink's room,
  * which for a join is the engine's.  Rows that come from parallel workers are

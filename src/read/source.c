@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * source.c
- *	  What is joined: a relation, its vector column and its key column.
+ *	  Looks up relation and columns, with locks and privileges.
  *
  *-------------------------------------------------------------------------
  */

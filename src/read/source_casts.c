@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * source_casts.c
- *	  Which conversions are made of the keys and vectors of a source.
+ *	  Finds casts that lose nothing and run nobody else's code.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * source_query.c
- *	  The query that reads a source: made, planned, run.
+ *	  Makes the query tree, without names, and plans and runs it.
  *
  *-------------------------------------------------------------------------
  */

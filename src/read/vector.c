@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * vector.c
- *	  From an array in a tuple to a row of floats.
+ *	  Converts and checks the elements, one form of array after the other.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * distance_statistics.c
- *	  What ANALYZE knows about a column of vectors, and about their distances.
+ *	  Reads pg_statistic, and derives distances between rows from it.
  *
  * For vectors of up to about 1 kB ANALYZE stores some 100 of them as the bounds
  * of a histogram, and the most common ones if some are equal.  Their distances

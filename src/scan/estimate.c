@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * estimate.c
- *	  What the planner is told about a join: rows and cost.
+ *	  From statistics to the planner's numbers of rows and costs.
  *
  * All of it comes from the catalogs: the size of the table and what ANALYZE
  * found out about the vector column.  Nothing here raises an error of its own,

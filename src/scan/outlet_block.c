@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * outlet_block.c
- *	  Pairs of row numbers become blocks of column values.
+ *	  Fills blocks with the columns that a query asks for.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * outlet_ring.c
- *	  Blocks of rows on their way to parallel workers, in shared memory.
+ *	  A ring of blocks between the leader, who fills it, and the workers.
  *
  *-------------------------------------------------------------------------
  */

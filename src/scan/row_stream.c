@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_stream.c
- *	  One join from its arguments to blocks of result rows.
+ *	  Begins the join, puts ids in order, and turns pairs into blocks.
  *
  *-------------------------------------------------------------------------
  */

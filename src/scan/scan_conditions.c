@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * scan_conditions.c
- *	  Conditions that are applied to pairs, before tuples are formed.
+ *	  Recognises conditions on ids and distance, and tests pairs by them.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * scan_hold.c
- *	  The relations that a scan node will read, or has read, are in use.
+ *	  Opens relations from the beginning of a node to its end.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * source_planning.c
- *	  What the source of a join means for the plan around it.
+ *	  Looks into the rewritten query of a source while the plan is made.
  *
  *-------------------------------------------------------------------------
  */

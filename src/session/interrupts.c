@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * interrupts.c
- *	  Cancellation during long computations.
+ *	  Polls for cancellation, and for the postmaster's death.
  *
  * PostgreSQL notices that a client is gone when it next writes to it, unless
  * client_connection_check_interval is set.  A join may compute for hours before

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * progress.c
- *	  How far a join is: for pg_stat_fasted_progress, the process title, the log.
+ *	  Our entry in PostgreSQL's table of progress, the process title, log lines.
  *
  * The numbers are in the backend's own entry of PostgreSQL's table of backends,
  * where VACUUM and other commands report their progress: it is there without
