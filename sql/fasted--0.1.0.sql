@@ -53,6 +53,35 @@ SUPPORT fasted_self_join_support;
 COMMENT ON FUNCTION fasted_self_join_typed(anycompatible, regclass, name, double precision, name, boolean, boolean) IS
 	'every pair of rows whose vectors are within eps of each other, for keys of any ordered type';
 
+-- The planner asks it how many pairs are within eps; being asked, it makes the
+-- library loaded, so that a join on a distance can be computed by an engine
+-- (doc/joins.md).
+CREATE FUNCTION fasted_distance_support(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_distance_support'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION fasted_distance_support(internal) IS
+	'planner support for fasted_distance and fasted_within';
+
+CREATE FUNCTION fasted_distance(a real[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_distance(real[], real[]) IS
+	'Euclidean distance of two vectors, as fasted_self_join has it';
+
+CREATE FUNCTION fasted_within(a real[], b real[], eps double precision)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'fasted_within'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_within(real[], real[], double precision) IS
+	'are two vectors within Euclidean distance eps of each other?';
+
 -- The eps with which rows have so many neighbours on average.
 --
 -- VOLATILE: another sample of the rows each time.

@@ -14,6 +14,9 @@
  *				a library of its own, in the folder cuda beside this one
  *	  scan/		pairs -> tuples: the plan node that streams and deals to parallel workers
  *				(outlet_*), the planner's side of it, and the SQL functions themselves
+ *	  distance/	SQL functions of two vectors
+ *	  join_node/	joins on a distance, as a join method of the planner: both sides'
+ *				rows are kept and pushed, pairs are checked by the other clauses
  *	  epsilon/	fasted_epsilon: a sample, its nearest pairs, an interval
  *	  session/	settings, interrupts, progress; what differs between server versions
  *
@@ -22,6 +25,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "join_node/join_node.h"
 #include "read/intake_node.h"
 #include "read/parallel_plan.h"
 #include "scan/scan_node.h"
@@ -43,4 +47,5 @@ _PG_init(void)
 	InstallPlannerHook();
 	InstallIntakeNode();
 	InstallScanNode();
+	InstallJoinNode();
 }

@@ -24,11 +24,13 @@ struct Join
 	MemoryContextCallback callback;
 	const VectorSource *source;
 	const RowArray *array;		/* the rows, if they are in memory */
+	RowPusher  *pusher;			/* whoever has them, if not */
 	JoinOptions options;
 	FastedProblem problem;
 
 	EngineRun	run;
-	RowSet		rows;
+	int			sides;
+	RowSet		rows[2];
 	instr_time	begun;
 	double		read_seconds;
 	Progress	progress;
@@ -49,8 +51,11 @@ ShowProgress(Join *join, ProgressPhase phase)
 {
 	ProgressNumbers numbers = {0};
 
-	numbers.rows_read = join->rows.keys->count;
-	numbers.rows_expected = join->rows.expected_rows;
+	for (int side = 0; side < join->sides; side++)
+	{
+		numbers.rows_read += join->rows[side].count;
+		numbers.rows_expected += join->rows[side].expected_rows;
+	}
 	join->unseen = false;
 	if (phase == PROGRESS_JOINING)
 	{
@@ -68,10 +73,11 @@ static void
 OpenEngine(RowSet *rows)
 {
 	Join	   *join = rows->owner;
-	PanelProblem problem = {.problem = join->problem,.sides = 1};
+	PanelProblem problem = {.problem = join->problem,.sides = join->sides};
 
 	problem.options.dimensions = rows->dimensions;
-	problem.expected_rows[0] = rows->expected_rows;
+	for (int side = 0; side < join->sides; side++)
+		problem.expected_rows[side] = join->rows[side].expected_rows;
 	EngineRunOpen(&join->run, &join->options, &problem);
 }
 
@@ -89,45 +95,61 @@ SecondsSince(instr_time begin)
 static void
 Start(Join *join)
 {
-	const RowSet *rows = &join->rows;
-	uint64		count = rows->keys->count;
+	const RowSet *rows = &join->rows[0];
+	uint64		counts[2] = {rows->count, join->rows[1].count};
 
-	ereport(DEBUG1,
-			(errmsg_internal("fasted: read %u rows in %.3f s, " UINT64_FORMAT " of them by %d workers, "
-							 UINT64_FORMAT " from lent memory",
-							 rows->keys->count, SecondsSince(join->begun),
-							 rows->worker_rows, rows->nworkers, rows->put_rows)));
+	if (join->sides == 1)
+		ereport(DEBUG1,
+				(errmsg_internal("fasted: read " UINT64_FORMAT " rows in %.3f s, " UINT64_FORMAT
+								 " of them by %d workers, " UINT64_FORMAT " from lent memory",
+								 rows->count, SecondsSince(join->begun),
+								 rows->worker_rows, rows->nworkers, rows->put_rows)));
 	ShowProgress(join, PROGRESS_PREPARING);
-	KeySetFinish(rows->keys);
-	EngineRunCheck(&join->run, panel_join_start(join->run.join, &count));
+	if (rows->keys != NULL)
+		KeySetFinish(rows->keys);
+	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
+}
+
+static void
+PushRows(Join *join)
+{
+	if (join->pusher != NULL)
+	{
+		OpenEngine(&join->rows[0]);
+		if (!join->run.failed)
+			join->pusher->push(join->pusher, join);
+	}
+	else if (join->array != NULL)
+		RowSetPushArray(&join->rows[0], join->array);
+	else
+		ReadVectors(join->source, &join->rows[0].sink);
 }
 
 /*
- * Reads all rows into the engine, and starts it.  If a GPU was chosen and fails
+ * Pushes all rows into the engine, and starts it.  If a GPU was chosen and fails
  * before it gave a pair, here or later (failed is set), the CPU does it: then rows are
- * read once more.  The snapshot is the same, so they are too.
+ * pushed once more.  The snapshot is the same, so they are too.
  */
 static void
 ReadAndStart(Join *join)
 {
 	do
 	{
-		if (join->run.failed)
-			RowSetReset(&join->rows);
-		if (join->array != NULL)
-			RowSetPushArray(&join->rows, join->array);
-		else
-			ReadVectors(join->source, &join->rows.sink);
+		for (int side = 0; side < join->sides && join->run.failed; side++)
+			RowSetReset(&join->rows[side]);
+		PushRows(join);
 		if (join->run.engine == NULL)
 			return;
-		RowSetFlush(&join->rows);
+		for (int side = 0; side < join->sides; side++)
+			RowSetFlush(&join->rows[side]);
 		if (!join->run.failed)
 			Start(join);
 	} while (join->run.failed);
 }
 
+/* What all joins begin with, in a context of its own. */
 static Join *
-Begin(const VectorSource *source, const RowArray *array, double eps, FastedOutput output)
+Create(const VectorSource *source, double eps, FastedOutput output, int sides)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted join",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -136,21 +158,31 @@ Begin(const VectorSource *source, const RowArray *array, double eps, FastedOutpu
 
 	join->context = join->run.context = context;
 	join->source = source;
-	join->array = array;
+	join->sides = sides;
 	join->problem.eps = eps;
 	join->problem.output = output;
 	join->options = OptionsFromSettings();
-	/* rows in memory are joined for their exact distances, never for the paper's result */
-	if (array != NULL)
-		join->options.exact = true;
 	join->callback.func = CloseCallback;
 	join->callback.arg = join;
 	MemoryContextRegisterResetCallback(context, &join->callback);
 	INSTR_TIME_SET_CURRENT(join->begun);
-	ProgressBegin(&join->progress, source->relid, source->relation);
-	RowSetInit(&join->rows, &join->run, 0, source, &join->progress);
-	join->rows.first_vector = OpenEngine;
-	join->rows.owner = join;
+	ProgressBegin(&join->progress, source != NULL ? source->relid : InvalidOid,
+				  source != NULL ? source->relation : "join");
+	for (int side = 0; side < sides; side++)
+	{
+		RowSetInit(&join->rows[side], &join->run, side, source, &join->progress);
+		join->rows[side].first_vector = OpenEngine;
+		join->rows[side].owner = join;
+		join->rows[side].other = sides == 2 ? &join->rows[!side] : NULL;
+	}
+	MemoryContextSwitchTo(old);
+	return join;
+}
+
+static Join *
+Begin(Join *join)
+{
+	MemoryContext old = MemoryContextSwitchTo(join->context);
 
 	ReadAndStart(join);
 	join->read_seconds = SecondsSince(join->begun);
@@ -163,18 +195,46 @@ Begin(const VectorSource *source, const RowArray *array, double eps, FastedOutpu
 Join *
 JoinBegin(const VectorSource *source, double eps, FastedOutput output)
 {
-	return Begin(source, NULL, eps, output);
+	return Begin(Create(source, eps, output, 1));
 }
 
 Join *
 JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps)
 {
 	VectorSource *numbered = palloc(sizeof(VectorSource));
+	Join	   *join;
 
 	*numbered = *source;
 	numbered->key_type = INT8OID;
 	numbered->key_collation = InvalidOid;
-	return Begin(numbered, rows, eps, FASTED_OUTPUT_PAIRS);
+	join = Create(numbered, eps, FASTED_OUTPUT_PAIRS, 1);
+	join->array = rows;
+	/* rows in memory are joined for their exact distances, never for the paper's result */
+	join->options.exact = true;
+	return Begin(join);
+}
+
+Join *
+JoinBeginPushed(RowPusher *pusher, uint32 dimensions, const uint64 *expected_rows, double eps)
+{
+	Join	   *join = Create(NULL, eps, FASTED_OUTPUT_PAIRS, 2);
+
+	join->pusher = pusher;
+	join->options.exact = true;
+	for (int side = 0; side < 2; side++)
+	{
+		join->rows[side].dimensions = dimensions;
+		join->rows[side].expected_rows = expected_rows[side];
+	}
+	return Begin(join);
+}
+
+bool
+JoinPush(Join *join, int side, const float *row)
+{
+	/* rows of the other side are on their way no longer */
+	RowSetFlush(&join->rows[!side]);
+	return RowSetPush(&join->rows[side], row);
 }
 
 void
@@ -215,7 +275,7 @@ JoinNext(Join *join, const FastedPair **pairs, size_t *npairs)
 			case FASTED_DONE:
 				return false;
 			case FASTED_WANT_ROWS:
-				RowSetFeed(&join->rows, batch.first_row, batch.row_count);
+				RowSetFeed(&join->rows[batch.side], batch.first_row, batch.row_count);
 				break;
 			default:
 				break;
@@ -253,7 +313,7 @@ JoinPause(Join *join)
 const KeySet *
 JoinKeys(const Join *join)
 {
-	return join->rows.keys;
+	return join->rows[0].keys;
 }
 
 bool
@@ -301,7 +361,8 @@ void
 JoinEnd(Join *join)
 {
 	LogStatistics(join);
-	if (join->rows.spill != NULL)
-		SpillClose(join->rows.spill);
+	for (int side = 0; side < join->sides; side++)
+		if (join->rows[side].spill != NULL)
+			SpillClose(join->rows[side].spill);
 	MemoryContextDelete(join->context); /* closes the engine */
 }

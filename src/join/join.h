@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * join.h
- *	  One self-join from beginning to end: rows in, pairs of row numbers out.
+ *	  One join from beginning to end: rows in, pairs of row numbers out.
  *
  * Between PostgreSQL on one side (reader.c, self_join.c) and an engine on the
  * other (engine.h).  The rows come from a source, or are in memory already.
@@ -25,6 +25,22 @@ typedef struct Join Join;
  */
 extern Join *JoinBegin(const VectorSource *source, double eps, FastedOutput output);
 
+/*
+ * Whoever has the rows of two relations, sides 0 and 1: push gives them all to
+ * JoinPush, or ends when that returns false.  It is called once more where the CPU
+ * takes over from a GPU that failed.
+ */
+typedef struct RowPusher RowPusher;
+struct RowPusher
+{
+	void		(*push) (RowPusher *pusher, Join *join);
+};
+
+/* Pairs (a, b) of a row of side 0 and one of side 1, by the order of pushing. */
+extern Join *JoinBeginPushed(RowPusher *pusher, uint32 dimensions, const uint64 *expected_rows,
+							 double eps);
+extern bool JoinPush(Join *join, int side, const float *row);
+
 /* The same for rows in memory, of the source that messages name; it has no keys. */
 extern Join *JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps);
 
@@ -35,7 +51,7 @@ extern Join *JoinBeginRows(const VectorSource *source, const RowArray *rows, dou
 extern void JoinAgain(Join *join, double eps);
 
 /*
- * The next pairs, each once with a < b (row numbers), in no order.  False: there
+ * The next pairs, each once (of one relation with a < b; row numbers), in no order.  False: there
  * are no more.  Valid until the next call.  Answers interrupts.
  */
 extern bool JoinNext(Join *join, const FastedPair **pairs, size_t *npairs);

@@ -22,8 +22,9 @@ ShowReading(RowSet *set)
 {
 	ProgressNumbers numbers = {0};
 
-	numbers.rows_read = set->keys->count;
-	numbers.rows_expected = set->expected_rows;
+	numbers.rows_read = set->count + (set->other != NULL ? set->other->count : 0);
+	numbers.rows_expected = set->expected_rows +
+		(set->other != NULL ? set->other->expected_rows : 0);
 	ProgressShow(set->progress, PROGRESS_READING, &numbers);
 }
 
@@ -54,7 +55,7 @@ CopyRows(const RowSet *set)
 	return Max(1, COPY_BYTES / (set->dimensions * sizeof(float)));
 }
 
-/* The engine can hold no more: all rows move to a temporary file. */
+/* All rows move to a temporary file. */
 static void
 MoveToSpillFile(RowSet *set)
 {
@@ -79,6 +80,18 @@ MoveToSpillFile(RowSet *set)
 	set->capacity = chunk;
 }
 
+/* The engine can hold no more. */
+static void
+Spill(RowSet *set)
+{
+	MoveToSpillFile(set);
+	if (set->other != NULL && !set->run->failed)
+	{
+		Assert(set->other->used == 0);
+		MoveToSpillFile(set->other);
+	}
+}
+
 void
 RowSetFlush(RowSet *set)
 {
@@ -90,6 +103,7 @@ RowSetFlush(RowSet *set)
 	{
 		EngineRunCheck(set->run, panel_join_commit(set->run->join, set->side, set->used));
 		set->committed += set->used;
+		set->capacity = 0;
 	}
 	set->used = 0;
 }
@@ -106,7 +120,7 @@ RoomForRows(RowSink *sink, float **room)
 		if (set->spill == NULL && !run->failed &&
 			EngineRunCheck(run, panel_join_stage(run->join, set->side, &set->room,
 												 &set->capacity)) == FASTED_FULL)
-			MoveToSpillFile(set);
+			Spill(set);
 	}
 	if (run->failed)
 		return 0;
@@ -117,18 +131,20 @@ RoomForRows(RowSink *sink, float **room)
 static void
 NoteRows(RowSet *set, const Datum *keys, size_t nrows)
 {
-	if (set->keys->count + nrows > FASTED_MAX_ROWS)
+	if (set->count + nrows > FASTED_MAX_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("\"%s\" has too many rows to join", set->source->relation),
+				 errmsg("\"%s\" has too many rows to join",
+						set->source != NULL ? set->source->relation : "join"),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
-	for (size_t i = 0; i < nrows; i++)
+	for (size_t i = 0; set->keys != NULL && i < nrows; i++)
 		KeySetAdd(set->keys, keys[i]);
-	if (set->keys->count >= set->next_look)
+	set->count += nrows;
+	if (set->count >= set->next_look)
 	{
 		if (ProgressIsDue(set->progress))
 			ShowReading(set);
-		set->next_look = set->keys->count + ROWS_PER_LOOK;
+		set->next_look = set->count + ROWS_PER_LOOK;
 	}
 }
 
@@ -231,12 +247,24 @@ RowSetPushArray(RowSet *set, const RowArray *array)
 	}
 }
 
+bool
+RowSetPush(RowSet *set, const float *row)
+{
+	float	   *room;
+
+	if (RoomForRows(&set->sink, &room) == 0)
+		return false;
+	memcpy(room, row, set->dimensions * sizeof(float));
+	TakeRows(&set->sink, NULL, 1);
+	return true;
+}
+
 void
 RowSetFeed(RowSet *set, uint64 first, uint64 count)
 {
 	EngineRun  *run = set->run;
 
-	if (set->spill == NULL || first + count > set->keys->count)
+	if (set->spill == NULL || first + count > set->count)
 		elog(ERROR, "fasted %s engine asks for rows that it can't want", run->engine->name);
 
 	while (count > 0)
@@ -275,13 +303,15 @@ RowSetInit(RowSet *set, EngineRun *run, int side, const VectorSource *source, Pr
 	set->source = source;
 	set->context = CurrentMemoryContext;
 	set->progress = progress;
-	set->keys = KeySetCreate(source);
+	set->keys = source != NULL ? KeySetCreate(source) : NULL;
 }
 
 void
 RowSetReset(RowSet *set)
 {
-	KeySetReset(set->keys);
+	if (set->keys != NULL)
+		KeySetReset(set->keys);
+	set->count = 0;
 	if (set->spill != NULL)
 		SpillClose(set->spill);
 	set->spill = NULL;

@@ -33,7 +33,9 @@ struct RowSet
 
 	uint64		expected_rows;
 	uint32		dimensions;
-	KeySet	   *keys;			/* one for each row */
+	uint64		count;			/* rows so far */
+	KeySet	   *keys;			/* one for each row; NULL: the caller knows them */
+	RowSet	   *other;			/* the join's other side, or NULL */
 	SpillFile  *spill;			/* all rows, if they are too many; or NULL */
 
 	/* Rows on their way into the engine, or into the file once it is full. */
@@ -50,7 +52,7 @@ struct RowSet
 
 	int			nworkers;		/* parallel workers that read */
 	uint64		worker_rows;	/* the rows they read */
-	uint32		next_look;		/* at the clock: when that many rows are there */
+	uint64		next_look;		/* at the clock: when that many rows are there */
 };
 
 /* Rows in memory, tightly packed. */
@@ -61,14 +63,20 @@ typedef struct RowArray
 	uint32		dimensions;
 } RowArray;
 
-/* The keys are those of the source, which messages name; side as in panel_join.h. */
+/*
+ * The keys are those of the source, which messages name; side as in panel_join.h.
+ * Without a source there are no keys.
+ */
 extern void RowSetInit(RowSet *set, EngineRun *run, int side, const VectorSource *source,
 					   Progress *progress);
 
 /* Pushes rows of an array, with their numbers as keys. */
 extern void RowSetPushArray(RowSet *set, const RowArray *array);
 
-/* No further rows: those on their way go into the engine, or the file. */
+/* Pushes a row.  False: the engine has failed, and a GPU's place will be taken. */
+extern bool RowSetPush(RowSet *set, const float *row);
+
+/* No further rows, or those of the other side first: those on their way go into the engine, or the file. */
 extern void RowSetFlush(RowSet *set);
 
 /* Feeds the rows that the engine asks for, which are in the file. */

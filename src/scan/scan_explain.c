@@ -16,6 +16,7 @@
 #include "join/engines.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
+#include "scan/scan_explain.h"
 #include "scan/scan_state.h"
 #include "session/guc.h"
 #include "utils/builtins.h"
@@ -169,26 +170,19 @@ RequestedEngine(void)
 	return GetConfigOption("fasted.engine", false, false);
 }
 
-/* What was or would be used to compute. */
-static void
-ExplainEngine(const SelfJoinScan *scan, ExplainState *es)
+void
+ExplainEngine(const FastedStats *stats, ExplainState *es)
 {
-	const FastedStats *stats = &scan->totals.stats;
 	bool		ran = stats->engine[0] != '\0';
 
 	ExplainText("Engine", ran ? stats->engine : RequestedEngine(), es);
 	ExplainText("Distance Filter",
 				ran ? stats->filter : GetConfigOption("fasted.filter", false, false), es);
-	ExplainText("Precision", fasted_setting_refine ? "exact" : "approximate", es);
-	if (es->costs)
-		ExplainPropertyFloat("Estimated Pairs", NULL, scan->plan.estimated_pairs, 0, es);
 }
 
-static void
-ExplainWork(const ScanTotals *totals, ExplainState *es)
+void
+ExplainWork(const FastedStats *stats, int runs, ExplainState *es)
 {
-	const FastedStats *stats = &totals->stats;
-
 	ExplainPropertyInteger("Rows Read", NULL, stats->rows, es);
 	ExplainPropertyInteger("Dimensions", NULL, stats->dimensions, es);
 	ExplainPropertyInteger("Candidates", NULL, stats->candidates, es);
@@ -199,19 +193,13 @@ ExplainWork(const ScanTotals *totals, ExplainState *es)
 		ExplainPropertyInteger("Sampled Pairs", NULL, stats->sampled_pairs, es);
 	}
 	ExplainPropertyInteger("Panels", NULL, stats->panels, es);
-	if (totals->runs != 1)
-		ExplainPropertyInteger("Runs", NULL, totals->runs, es);
+	if (runs != 1)
+		ExplainPropertyInteger("Runs", NULL, runs, es);
 }
 
-/* What depends on the machine is left out with TIMING OFF. */
-static void
-ExplainMachine(const ScanTotals *totals, ExplainState *es)
+void
+ExplainMachine(const FastedStats *stats, ExplainState *es)
 {
-	const FastedStats *stats = &totals->stats;
-	double		flop = 2.0 * stats->rows * stats->rows * stats->dimensions /
-		Max(totals->runs, 1);
-	double		seconds = stats->filter_seconds / Max(stats->threads, 1);
-
 	ExplainText("Device", stats->device, es);
 	ExplainText("Kernel", stats->kernel, es);
 	if (stats->threads > 0)
@@ -219,12 +207,23 @@ ExplainMachine(const ScanTotals *totals, ExplainState *es)
 	ExplainPropertyInteger("Host Memory", "kB", stats->host_bytes / 1024, es);
 	if (stats->device_bytes > 0)
 		ExplainPropertyInteger("Device Memory", "kB", stats->device_bytes / 1024, es);
-	ExplainPropertyFloat("Read Time", "ms", 1000.0 * totals->read_seconds, 3, es);
 	ExplainPropertyFloat("Prepare Time", "ms", 1000.0 * stats->prepare_seconds, 3, es);
 	ExplainPropertyFloat("Filter Time", "ms", 1000.0 * stats->filter_seconds, 3, es);
 	ExplainPropertyFloat("Refine Time", "ms", 1000.0 * stats->refine_seconds, 3, es);
 	if (stats->device_seconds > 0.0)
 		ExplainPropertyFloat("Device Time", "ms", 1000.0 * stats->device_seconds, 3, es);
+}
+
+/* The node's own times, and how fast the filter was. */
+static void
+ExplainTimes(const ScanTotals *totals, ExplainState *es)
+{
+	const FastedStats *stats = &totals->stats;
+	double		flop = 2.0 * stats->rows * stats->rows * stats->dimensions /
+		Max(totals->runs, 1);
+	double		seconds = stats->filter_seconds / Max(stats->threads, 1);
+
+	ExplainPropertyFloat("Read Time", "ms", 1000.0 * totals->read_seconds, 3, es);
 	ExplainPropertyFloat("Wait Time", "ms", 1000.0 * totals->wait_seconds, 3, es);
 	ExplainPropertyFloat("Output Time", "ms", 1000.0 * totals->output_seconds, 3, es);
 	if (seconds > 0.0)
@@ -252,11 +251,17 @@ ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es)
 	ScanTotals	totals = TotalsUntilNow(scan);
 
 	ExplainCall(scan, ancestors, es);
-	ExplainEngine(scan, es);
+	ExplainEngine(&scan->totals.stats, es);
+	ExplainText("Precision", fasted_setting_refine ? "exact" : "approximate", es);
+	if (es->costs)
+		ExplainPropertyFloat("Estimated Pairs", NULL, scan->plan.estimated_pairs, 0, es);
 	if (es->analyze && totals.runs > 0)
 	{
-		ExplainWork(&totals, es);
+		ExplainWork(&totals.stats, totals.runs, es);
 		if (es->timing)
-			ExplainMachine(&totals, es);
+		{
+			ExplainMachine(&totals.stats, es);
+			ExplainTimes(&totals, es);
+		}
 	}
 }

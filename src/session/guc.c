@@ -146,6 +146,12 @@ DefineSettings(void)
 							 &fasted_setting_scan_node, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 
+	DefineCustomBoolVariable("fasted.join_node",
+							 "Lets the planner compute joins on the distance of vectors by an engine.",
+							 NULL,
+							 &fasted_setting_join_node, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+
 	DefineCustomIntVariable("fasted.max_workers",
 							"Sets the maximum number of parallel workers that read a table.",
 							"-1 means as many as PostgreSQL takes for a table of its size, 0 none.",

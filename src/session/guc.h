@@ -33,6 +33,7 @@ extern char *fasted_setting_gpu_devices;	/* see device_list.h */
 
 /* For the planner. */
 extern bool fasted_setting_scan_node;
+extern bool fasted_setting_join_node;
 
 extern void DefineSettings(void);
 

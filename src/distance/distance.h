@@ -1,0 +1,18 @@
+/*-------------------------------------------------------------------------
+ *
+ * distance.h
+ *	  SQL functions of two vectors: their distance, and whether it is within eps.
+ *
+ * Right in any plan; join_node/ computes joins on them by an engine.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_DISTANCE_H
+#define FASTED_DISTANCE_H
+
+#include "fmgr.h"
+
+extern PGDLLEXPORT Datum fasted_distance(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum fasted_within(PG_FUNCTION_ARGS);
+
+#endif							/* FASTED_DISTANCE_H */

@@ -1,0 +1,198 @@
+/*-------------------------------------------------------------------------
+ *
+ * join_clause.c
+ *	  Takes clauses apart, and knows our functions and pgvector's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "distance/distance.h"
+#include "join_node/join_clause.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
+#include "parser/parse_coerce.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+/* A call of a function or an operator, written either way. */
+static bool
+IsCall(Expr *expr, Oid *funcid, List **args)
+{
+	if (IsA(expr, FuncExpr))
+	{
+		*funcid = ((FuncExpr *) expr)->funcid;
+		*args = ((FuncExpr *) expr)->args;
+		return true;
+	}
+	if (IsA(expr, OpExpr))
+	{
+		*funcid = ((OpExpr *) expr)->opfuncid;
+		if (!OidIsValid(*funcid))
+			*funcid = get_opcode(((OpExpr *) expr)->opno);
+		*args = ((OpExpr *) expr)->args;
+		return true;
+	}
+	return false;
+}
+
+/* A C function, as it is called: nothing is put before it by settings of its own. */
+static PGFunction
+AddressOf(Oid funcid)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	bool		plain = false;
+	FmgrInfo	function;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		plain = ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId;
+		ReleaseSysCache(tuple);
+	}
+	if (!plain)
+		return NULL;
+	fmgr_info(funcid, &function);
+	return function.fn_addr;
+}
+
+static bool
+IsNamed(Oid funcid, const char *name)
+{
+	char	   *found = get_func_name(funcid);
+
+	return found != NULL && strcmp(found, name) == 0;
+}
+
+/* One of pgvector's own, of a type of its own that has a cast to real[]. */
+static bool
+IsForeignDistance(Oid funcid, List *args)
+{
+	Oid			extension = get_extension_oid("vector", true);
+	Oid			type = exprType(linitial(args));
+	Oid			cast;
+
+	return OidIsValid(extension) && IsNamed(funcid, "l2_distance") &&
+		getExtensionOfObject(ProcedureRelationId, funcid) == extension &&
+		getExtensionOfObject(TypeRelationId, type) == extension &&
+		exprType(lsecond(args)) == type &&
+		find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, &cast) == COERCION_PATH_FUNC &&
+		func_volatile(cast) == PROVOLATILE_IMMUTABLE;
+}
+
+/* fasted_distance, or another one's distance: its arguments. */
+static bool
+IsDistance(Expr *expr, DistanceForm *form, List **args)
+{
+	Oid			funcid;
+
+	if (!IsCall(expr, &funcid, args) || list_length(*args) != 2)
+		return false;
+	if (IsNamed(funcid, "fasted_distance") && AddressOf(funcid) == fasted_distance)
+		*form = FORM_DISTANCE;
+	else if (IsForeignDistance(funcid, *args))
+		*form = FORM_FOREIGN;
+	else
+		return false;
+	return true;
+}
+
+/* Is it distance < x, or the like?  Then args are the vectors. */
+static bool
+IsComparison(Expr *expr, DistanceClause *clause, List **args)
+{
+	Oid			funcid;
+	List	   *sides;
+	bool		reversed;
+
+	if (!IsA(expr, OpExpr) || !IsCall(expr, &funcid, &sides) || list_length(sides) != 2)
+		return false;
+	switch (funcid)
+	{
+		case F_FLOAT8LT:
+		case F_FLOAT8LE:
+			reversed = false;
+			break;
+		case F_FLOAT8GT:
+		case F_FLOAT8GE:
+			reversed = true;
+			break;
+		default:
+			return false;
+	}
+	clause->strict = funcid == F_FLOAT8LT || funcid == F_FLOAT8GT;
+	clause->radius = reversed ? linitial(sides) : lsecond(sides);
+	return IsDistance(reversed ? lsecond(sides) : linitial(sides), &clause->form, args);
+}
+
+static bool
+IsWithin(Expr *expr, DistanceClause *clause, List **args)
+{
+	Oid			funcid;
+
+	if (!IsA(expr, FuncExpr) || !IsCall(expr, &funcid, args) || list_length(*args) != 3 ||
+		!IsNamed(funcid, "fasted_within") || AddressOf(funcid) != fasted_within)
+		return false;
+	clause->form = FORM_WITHIN;
+	clause->strict = false;
+	clause->radius = lthird(*args);
+	return true;
+}
+
+/* A vector as real[]. */
+static Expr *
+AsArray(Expr *vector)
+{
+	Oid			type = exprType((Node *) vector);
+
+	if (getBaseType(type) == FLOAT4ARRAYOID)
+		return vector;
+	return (Expr *) coerce_to_target_type(NULL, (Node *) copyObject(vector), type, FLOAT4ARRAYOID, -1,
+										  COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+}
+
+static bool
+IsOfSide(Expr *expr, Relids side)
+{
+	Relids		used = pull_varnos(NULL, (Node *) expr);
+
+	return !bms_is_empty(used) && bms_is_subset(used, side) &&
+		!contain_subplans((Node *) expr);
+}
+
+bool
+MatchDistanceClause(RestrictInfo *rinfo, Relids outer, Relids inner, DistanceClause *clause)
+{
+	List	   *args;
+	Expr	   *first;
+	Expr	   *second;
+
+	clause->rinfo = rinfo;
+	if (!IsWithin(rinfo->clause, clause, &args) && !IsComparison(rinfo->clause, clause, &args))
+		return false;
+	if (!bms_is_empty(pull_varnos(NULL, (Node *) clause->radius)) ||
+		contain_subplans((Node *) clause->radius))
+		return false;
+	first = linitial(args);
+	second = lsecond(args);
+	if (!IsOfSide(first, outer))
+	{
+		Expr	   *swap = first;
+
+		first = second;
+		second = swap;
+	}
+	if (!IsOfSide(first, outer) || !IsOfSide(second, inner))
+		return false;
+	clause->outer = AsArray(first);
+	clause->inner = AsArray(second);
+	return clause->outer != NULL && clause->inner != NULL;
+}

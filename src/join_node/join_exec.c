@@ -1,0 +1,622 @@
+/*-------------------------------------------------------------------------
+ *
+ * join_exec.c
+ *	  The join node at run time: both sides are read, then matches come.
+ *
+ * A vector that the engine does not take (of another number of dimensions, with a
+ * null element) makes its row odd: it meets every row of the other side by the
+ * clauses themselves, as in a nested loop, and gets the error or the answer that
+ * it has there.  A vector that is null has no match.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "executor/executor.h"
+#include "join_node/join_state.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "read/vector.h"
+#include "utils/memutils.h"
+
+#define OUTER_SIDE 0
+#define INNER_SIDE 1
+
+/* Unit roundoff of FP32; and what the underflow of a square of one may take away. */
+#define FP32_ROUNDOFF 0x1p-24
+#define FP32_UNDERFLOW 0x1p-62
+
+/* From here on squares in FP32 may overflow. */
+#define FP32_LARGE 1e18
+
+/* --- rows */
+
+static void
+ReadSide(JoinNode *node, JoinSide *side)
+{
+	MemoryContext old = MemoryContextSwitchTo(node->context);
+
+	side->kept = KeptRowsCreate(get_hash_memory_limit() / 2);
+	MemoryContextSwitchTo(old);
+	for (;;)
+	{
+		TupleTableSlot *slot = ExecProcNode(side->plan);
+
+		if (TupIsNull(slot))
+			break;
+		KeptRowsAdd(side->kept, slot);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* Puts a row of the side into the scan tuple. */
+static void
+LoadRow(JoinNode *node, JoinSide *side, uint32 row)
+{
+	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
+
+	if (side->loaded == row)
+		return;
+	KeptRowsFetch(side->kept, row, side->slot);
+	slot_getallattrs(side->slot);
+	memcpy(scan->tts_values + side->first, side->slot->tts_values, side->columns * sizeof(Datum));
+	memcpy(scan->tts_isnull + side->first, side->slot->tts_isnull, side->columns * sizeof(bool));
+	side->loaded = row;
+}
+
+static void
+LoadNulls(JoinNode *node, JoinSide *side)
+{
+	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
+
+	if (side->loaded == -2)
+		return;
+	memset(scan->tts_values + side->first, 0, side->columns * sizeof(Datum));
+	memset(scan->tts_isnull + side->first, true, side->columns * sizeof(bool));
+	side->loaded = -2;
+}
+
+/* The scan tuple for expressions; what they allocate goes with the next one. */
+static ExprContext *
+ScanTuple(JoinNode *node)
+{
+	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
+	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
+
+	ResetExprContext(econtext);
+	scan->tts_flags &= ~TTS_FLAG_EMPTY;
+	scan->tts_nvalid = scan->tts_tupleDescriptor->natts;
+	econtext->ecxt_scantuple = scan;
+	return econtext;
+}
+
+/* Somebody above may have made the last scan tuple a copy of its own. */
+static void
+ForgetCopy(JoinNode *node)
+{
+	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
+
+	if (!TTS_SHOULDFREE(scan))
+		return;
+	ExecClearTuple(scan);
+	node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
+}
+
+/* --- vectors into the engine */
+
+/* The vector of a row, or NULL where that is null. */
+static ArrayType *
+VectorOf(JoinNode *node, JoinSide *side, uint32 row)
+{
+	ExprContext *econtext = ScanTuple(node);
+	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	ArrayType  *array = NULL;
+	bool		isnull;
+	Datum		value;
+
+	LoadRow(node, side, row);
+	value = ExecEvalExpr(side->vector, econtext, &isnull);
+	if (!isnull)
+		array = DatumGetArrayTypeP(value);
+	MemoryContextSwitchTo(old);
+	return array;
+}
+
+/* The dimensions of the first vector that has some; zero: none has. */
+static int
+FindDimensions(JoinNode *node)
+{
+	JoinSide   *side = &node->sides[OUTER_SIDE];
+
+	for (uint32 row = 0; row < KeptRowsCount(side->kept); row++)
+	{
+		ArrayType  *array = VectorOf(node, side, row);
+		int			dimensions;
+
+		if (array != NULL && VectorShape(array, &dimensions) == VECTOR_OK &&
+			(uint32) dimensions <= FASTED_MAX_DIMENSIONS)
+			return dimensions;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return 0;
+}
+
+static void
+AddRow(JoinNode *node, JoinSide *side, uint32 row)
+{
+	if (side->nrows == side->rows_room)
+	{
+		side->rows_room = Max(1024, 2 * side->rows_room);
+		side->rows = side->rows == NULL ?
+			MemoryContextAllocHuge(node->context, side->rows_room * sizeof(uint32)) :
+			repalloc_huge(side->rows, side->rows_room * sizeof(uint32));
+	}
+	side->rows[side->nrows++] = row;
+}
+
+static void
+AddOdd(JoinNode *node, JoinSide *side, uint32 row)
+{
+	if (side->odd == NULL)
+		side->odd = MemoryContextAllocExtended(node->context, KeptRowsCount(side->kept),
+											   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	side->odd[row] = true;
+}
+
+/* False: the engine takes no more. */
+static bool
+PushSide(JoinNode *node, Join *join, int number)
+{
+	JoinSide   *side = &node->sides[number];
+	float	   *vector = palloc(Max(node->dimensions, 1) * sizeof(float));
+	bool		taken = true;
+
+	side->nrows = 0;
+	side->odd = NULL;
+	for (uint32 row = 0; row < KeptRowsCount(side->kept) && taken; row++)
+	{
+		ArrayType  *array = VectorOf(node, side, row);
+		int			own;
+		int			element;
+
+		CHECK_FOR_INTERRUPTS();
+		if (array == NULL)
+			continue;
+		if (join == NULL || VectorShape(array, &own) != VECTOR_OK || own != node->dimensions ||
+			VectorElements(array, VECTOR_FLOAT4, own, vector, &element) != VECTOR_OK)
+		{
+			AddOdd(node, side, row);
+			continue;
+		}
+		AddRow(node, side, row);
+		taken = JoinPush(join, number, vector);
+	}
+	pfree(vector);
+	return taken;
+}
+
+static void
+PushSides(RowPusher *pusher, Join *join)
+{
+	JoinNode   *node = (JoinNode *) ((char *) pusher - offsetof(JoinNode, pusher));
+
+	if (PushSide(node, join, OUTER_SIDE))
+		(void) PushSide(node, join, INNER_SIDE);
+}
+
+/* --- the radius */
+
+/*
+ * FP32 of d squares, in any order: the distance comes out wrong by less than one
+ * part in 1 / delta, but for what underflows.  The engine's eps is such that nothing
+ * is lost; what is surely within, whatever FP32 makes of it, needs no second look.
+ */
+static double
+WidenedRadius(JoinNode *node)
+{
+	double		delta = (node->dimensions + 16) * FP32_ROUNDOFF;
+	double		lost = sqrt(node->dimensions) * FP32_UNDERFLOW;
+
+	if (node->plan.form != FORM_FOREIGN)
+		return node->radius;
+	node->surely_within = fmin((node->radius - lost) * (1.0 - delta), FP32_LARGE);
+	return (node->radius + lost) * (1.0 + 2.0 * delta);
+}
+
+/* Sets what is known before the first row; false: let the clauses decide everything. */
+static bool
+FindRadius(JoinNode *node)
+{
+	bool		isnull;
+	Datum		value = ExecEvalExpr(node->radius_state, ScanTuple(node), &isnull);
+
+	node->nothing = isnull;
+	node->radius = isnull ? 0.0 : DatumGetFloat8(value);
+	if (node->plan.form == FORM_WITHIN)
+		return isnull || node->radius >= 0.0;	/* else that is an error */
+	/* to PostgreSQL NaN is greater than any number */
+	if (!isnull && isnan(node->radius))
+		return false;
+	node->nothing = isnull || node->radius < 0.0 || (node->plan.strict && node->radius == 0.0);
+	return true;
+}
+
+/* --- matches */
+
+/* Does a pair that the engine found pass all clauses? */
+static bool
+PairPasses(JoinNode *node, double dist)
+{
+	ExprContext *econtext;
+	bool		sure = node->plan.form != FORM_FOREIGN || dist < node->surely_within;
+
+	if (node->plan.form == FORM_DISTANCE && node->plan.strict && dist >= node->radius)
+		return false;
+	if (node->join_quals == NULL && sure)
+		return true;
+	econtext = ScanTuple(node);
+	if (ExecQual(node->join_quals, econtext) && (sure || ExecQual(node->distance_qual, econtext)))
+		return true;
+	InstrCountFiltered1(node, 1);
+	return false;
+}
+
+/* Notes a match of the row; false: it is not a row of the result. */
+static bool
+NoteMatch(JoinNode *node, uint32 row)
+{
+	if (node->matched != NULL)
+		node->matched[row] = true;
+	return node->plan.type != JOIN_ANTI;
+}
+
+/* Has it the one match that is wanted? */
+static bool
+IsOver(const JoinNode *node, uint32 outer_row)
+{
+	return (node->plan.type == JOIN_SEMI || node->plan.type == JOIN_ANTI) &&
+		node->matched[outer_row];
+}
+
+/* The next match in the scan tuple; false: the engine has no more. */
+static bool
+NextPair(JoinNode *node)
+{
+	JoinSide   *outer = &node->sides[OUTER_SIDE];
+	JoinSide   *inner = &node->sides[INNER_SIDE];
+
+	for (;;)
+	{
+		const FastedPair *pair;
+		uint32		row;
+
+		if (node->next_pair == node->npairs)
+		{
+			node->next_pair = node->npairs = 0;
+			if (node->join == NULL || !JoinNext(node->join, &node->pairs, &node->npairs))
+				return false;
+		}
+		CHECK_FOR_INTERRUPTS();
+		pair = &node->pairs[node->next_pair++];
+		row = outer->rows[pair->a];
+		if (IsOver(node, row))
+			continue;
+		LoadRow(node, outer, row);
+		LoadRow(node, inner, inner->rows[pair->b]);
+		if (PairPasses(node, pair->dist) && NoteMatch(node, row))
+			return true;
+	}
+}
+
+/* Goes on to the next odd row, of the outer side and then of the inner one. */
+static bool
+NextOddRow(JoinNode *node, uint32 from)
+{
+	for (;;)
+	{
+		const JoinSide *side = &node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE];
+
+		for (uint32 row = from; side->odd != NULL && row < KeptRowsCount(side->kept); row++)
+		{
+			if (!side->odd[row])
+				continue;
+			node->odd_row = row;
+			node->next_row = 0;
+			return true;
+		}
+		if (node->odd_inner)
+			return false;
+		node->odd_inner = true;
+		from = 0;
+	}
+}
+
+/* The next match of an odd row, or of the next one; false: there are no more. */
+static bool
+NextOdd(JoinNode *node)
+{
+	for (;;)
+	{
+		JoinSide   *odd = &node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE];
+		JoinSide   *other = &node->sides[node->odd_inner ? OUTER_SIDE : INNER_SIDE];
+		uint32		row = node->next_row++;
+		uint32		outer_row = node->odd_inner ? row : node->odd_row;
+
+		CHECK_FOR_INTERRUPTS();
+		if (row >= KeptRowsCount(other->kept))
+		{
+			if (!NextOddRow(node, node->odd_row + 1))
+				return false;
+			continue;
+		}
+		/* two odd ones have met already */
+		if (IsOver(node, outer_row) ||
+			(node->odd_inner && other->odd != NULL && other->odd[row]))
+			continue;
+		LoadRow(node, odd, node->odd_row);
+		LoadRow(node, other, row);
+		if (!ExecQual(node->all_quals, ScanTuple(node)))
+			InstrCountFiltered1(node, 1);
+		else if (NoteMatch(node, outer_row))
+			return true;
+	}
+}
+
+/* The next row of the outer side that has no match, with nulls beside it. */
+static bool
+NextUnmatched(JoinNode *node)
+{
+	JoinSide   *outer = &node->sides[OUTER_SIDE];
+
+	if (node->plan.type != JOIN_LEFT && node->plan.type != JOIN_ANTI)
+		return false;
+	while (node->next_row < KeptRowsCount(outer->kept))
+	{
+		uint32		row = node->next_row++;
+
+		CHECK_FOR_INTERRUPTS();
+		if (node->matched[row])
+			continue;
+		LoadRow(node, outer, row);
+		LoadNulls(node, &node->sides[INNER_SIDE]);
+		return true;
+	}
+	return false;
+}
+
+/* --- a run */
+
+/* The engine begins, with what it can have; all else is odd. */
+static void
+BeginJoin(JoinNode *node, bool decided)
+{
+	uint64		expected[2] = {KeptRowsCount(node->sides[OUTER_SIDE].kept),
+	KeptRowsCount(node->sides[INNER_SIDE].kept)};
+	MemoryContext old;
+
+	if (node->nothing || expected[0] == 0 || expected[1] == 0)
+		return;
+	old = MemoryContextSwitchTo(node->context);
+	node->dimensions = decided ? FindDimensions(node) : 0;
+	if (node->dimensions > 0)
+		node->join = JoinBeginPushed(&node->pusher, node->dimensions, expected,
+									 WidenedRadius(node));
+	else
+	{
+		(void) PushSide(node, NULL, OUTER_SIDE);
+		(void) PushSide(node, NULL, INNER_SIDE);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+static void
+BeginRun(JoinNode *node)
+{
+	bool		decided;
+
+	for (int i = 0; i < 2; i++)
+		LoadNulls(node, &node->sides[i]);
+	decided = FindRadius(node);
+	ReadSide(node, &node->sides[OUTER_SIDE]);
+	ReadSide(node, &node->sides[INNER_SIDE]);
+	if (node->plan.type != JOIN_INNER)
+		node->matched = MemoryContextAllocExtended(node->context,
+												   KeptRowsCount(node->sides[OUTER_SIDE].kept) + 1,
+												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	BeginJoin(node, decided);
+	node->runs++;
+	node->phase = JOIN_PAIRS;
+}
+
+/* The engine's memory does not wait for the end of the query. */
+static void
+EndJoin(JoinNode *node)
+{
+	if (node->join == NULL)
+		return;
+	(void) JoinStatistics(node->join, &node->stats, &node->read_seconds);
+	JoinEnd(node->join);
+	node->join = NULL;
+}
+
+static void
+EndRun(JoinNode *node)
+{
+	EndJoin(node);
+	for (int i = 0; i < 2; i++)
+	{
+		JoinSide   *side = &node->sides[i];
+
+		ExecClearTuple(side->slot);
+		if (side->kept != NULL)
+			KeptRowsEnd(side->kept);
+		side->kept = NULL;
+		side->rows = NULL;
+		side->odd = NULL;
+		side->nrows = side->rows_room = 0;
+		side->loaded = -1;
+	}
+	node->matched = NULL;
+	node->next_pair = node->npairs = 0;
+	node->next_row = 0;
+	node->odd_inner = false;
+	node->phase = JOIN_TO_BEGIN;
+	MemoryContextReset(node->context);
+}
+
+/* The next match, or row without one, in the scan tuple. */
+static bool
+NextMatch(JoinNode *node)
+{
+	for (;;)
+	{
+		switch (node->phase)
+		{
+			case JOIN_TO_BEGIN:
+				BeginRun(node);
+				break;
+			case JOIN_PAIRS:
+				if (NextPair(node))
+					return true;
+				EndJoin(node);
+				node->phase = NextOddRow(node, 0) ? JOIN_ODD : JOIN_UNMATCHED;
+				break;
+			case JOIN_ODD:
+				if (NextOdd(node))
+					return true;
+				node->next_row = 0;
+				node->phase = JOIN_UNMATCHED;
+				break;
+			case JOIN_UNMATCHED:
+				if (NextUnmatched(node))
+					return true;
+				node->phase = JOIN_OVER;
+				break;
+			case JOIN_OVER:
+				return false;
+		}
+	}
+}
+
+static TupleTableSlot *
+NextRow(PlanState *state)
+{
+	JoinNode   *node = (JoinNode *) state;
+	ProjectionInfo *projection = state->ps_ProjInfo;
+
+	ForgetCopy(node);
+	while (NextMatch(node))
+	{
+		ExprContext *econtext = ScanTuple(node);
+
+		if (node->other_quals == NULL || ExecQual(node->other_quals, econtext))
+			return projection == NULL ? econtext->ecxt_scantuple : ExecProject(projection);
+		InstrCountFiltered2(node, 1);
+	}
+	return projection == NULL ? NULL : ExecClearTuple(projection->pi_state.resultslot);
+}
+
+/* --- the node */
+
+static TupleTableSlot *
+NextRowOfJoin(CustomScanState *node)
+{
+	return NextRow(&node->ss.ps);
+}
+
+static void
+InitSide(JoinNode *node, EState *estate, Plan *plan, int number, Expr *vector, int eflags)
+{
+	JoinSide   *side = &node->sides[number];
+	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
+
+	side->plan = ExecInitNode(plan, estate, eflags);
+	node->css.custom_ps = lappend(node->css.custom_ps, side->plan);
+	side->vector = ExecInitExpr(vector, &node->css.ss.ps);
+	side->first = number == OUTER_SIDE ? 0 : node->plan.outer_columns;
+	side->columns = number == OUTER_SIDE ? node->plan.outer_columns :
+		natts - node->plan.outer_columns;
+	side->slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(side->plan),
+										&TTSOpsMinimalTuple);
+	side->loaded = -1;
+}
+
+static void
+BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
+{
+	JoinNode   *node = (JoinNode *) css;
+	PlanState  *state = &css->ss.ps;
+	CustomScan *scan = (CustomScan *) state->plan;
+	JoinPlan   *plan = &node->plan;
+	Expr	   *distance = list_nth(plan->join_quals, plan->distance_qual);
+	List	   *others = list_delete_nth_cell(list_copy(plan->join_quals), plan->distance_qual);
+
+	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
+	InitSide(node, estate, linitial(scan->custom_plans), OUTER_SIDE, plan->outer, eflags);
+	InitSide(node, estate, lsecond(scan->custom_plans), INNER_SIDE, plan->inner, eflags);
+	node->radius_state = ExecInitExpr(plan->radius, state);
+	node->distance_qual = ExecInitQual(list_make1(distance), state);
+	node->join_quals = ExecInitQual(others, state);
+	node->all_quals = ExecInitQual(plan->join_quals, state);
+	node->other_quals = ExecInitQual(plan->other_quals, state);
+	node->pusher.push = PushSides;
+	node->context = AllocSetContextCreate(estate->es_query_cxt, "fasted join node",
+										  ALLOCSET_DEFAULT_SIZES);
+	/* the executor need not come by way of ExecCustomScan */
+	state->ExecProcNode = NextRow;
+}
+
+static void
+EndJoinNode(CustomScanState *css)
+{
+	JoinNode   *node = (JoinNode *) css;
+
+	EndRun(node);
+	for (int i = 0; i < 2; i++)
+		ExecEndNode(node->sides[i].plan);
+}
+
+static void
+RescanJoinNode(CustomScanState *css)
+{
+	JoinNode   *node = (JoinNode *) css;
+
+	EndRun(node);
+	ExecClearTuple(css->ss.ss_ScanTupleSlot);
+	for (int i = 0; i < 2; i++)
+	{
+		PlanState  *side = node->sides[i].plan;
+
+		if (css->ss.ps.chgParam != NULL)
+			UpdateChangedParamSet(side, css->ss.ps.chgParam);
+		if (side->chgParam == NULL)
+			ExecReScan(side);
+	}
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "FastedJoin",
+	.BeginCustomScan = BeginJoinNode,
+	.ExecCustomScan = NextRowOfJoin,
+	.EndCustomScan = EndJoinNode,
+	.ReScanCustomScan = RescanJoinNode,
+	.ExplainCustomScan = ExplainJoin
+};
+
+static Node *
+CreateJoinNode(CustomScan *plan)
+{
+	JoinNode   *node = palloc0(sizeof(JoinNode));
+
+	NodeSetTag(node, T_CustomScanState);
+	node->css.methods = &exec_methods;
+	node->plan = ReadJoinPlan(plan);
+	return (Node *) node;
+}
+
+const CustomScanMethods fasted_join_methods = {
+	.CustomName = "FastedJoin",
+	.CreateCustomScanState = CreateJoinNode
+};

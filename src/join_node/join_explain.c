@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * join_explain.c
+ *	  What EXPLAIN says about the join node; told in doc/plans.md.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/explain.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
+#include "join_node/join_state.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "scan/scan_explain.h"
+#include "utils/ruleutils.h"
+
+static const char *
+TypeText(JoinType type)
+{
+	switch (type)
+	{
+		case JOIN_LEFT:
+			return "Left";
+		case JOIN_SEMI:
+			return "Semi";
+		case JOIN_ANTI:
+			return "Anti";
+		default:
+			return "Inner";
+	}
+}
+
+static void
+ExplainQuals(const char *label, List *quals, JoinNode *node, List *ancestors, ExplainState *es)
+{
+	List	   *context;
+
+	if (quals == NIL)
+		return;
+	context = set_deparse_context_plan(es->deparse_cxt, node->css.ss.ps.plan, ancestors);
+	ExplainPropertyText(label, deparse_expression((Node *) make_ands_explicit(quals), context,
+												  true, false), es);
+}
+
+static void
+ExplainRemoved(const char *label, double removed, const Instrumentation *instrument, ExplainState *es)
+{
+	if (removed > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyFloat(label, NULL, removed / Max(instrument->nloops, 1), 0, es);
+}
+
+void
+ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
+{
+	JoinNode   *node = (JoinNode *) css;
+	const JoinPlan *plan = &node->plan;
+	const Instrumentation *instrument = css->ss.ps.instrument;
+	Expr	   *distance = list_nth(plan->join_quals, plan->distance_qual);
+
+	ExplainPropertyText("Join Type", TypeText(plan->type), es);
+	ExplainQuals("Distance Cond", list_make1(distance), node, ancestors, es);
+	ExplainQuals("Join Filter", list_delete_nth_cell(list_copy(plan->join_quals), plan->distance_qual),
+				 node, ancestors, es);
+	ExplainQuals("Filter", plan->other_quals, node, ancestors, es);
+	if (es->analyze && instrument != NULL)
+	{
+		ExplainRemoved("Rows Removed by Join Filter", instrument->nfiltered1, instrument, es);
+		if (plan->other_quals != NIL)
+			ExplainRemoved("Rows Removed by Filter", instrument->nfiltered2, instrument, es);
+	}
+	ExplainEngine(&node->stats, es);
+	if (es->analyze && node->stats.engine[0] != '\0')
+	{
+		ExplainWork(&node->stats, node->runs, es);
+		if (es->timing)
+			ExplainMachine(&node->stats, es);
+	}
+}

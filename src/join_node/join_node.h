@@ -1,0 +1,48 @@
+/*-------------------------------------------------------------------------
+ *
+ * join_node.h
+ *	  A join method of the planner: two relations, joined by an engine.
+ *
+ * Offered where a join clause bounds the distance of two vectors (join_clause.h).
+ * Both sides are read, their rows are kept (kept_rows.h), and their vectors go to an
+ * engine; what it finds is checked by the other clauses.  So the result is the
+ * nested loop's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_JOIN_NODE_H
+#define FASTED_JOIN_NODE_H
+
+#include "join_node/join_clause.h"
+#include "nodes/extensible.h"
+#include "nodes/plannodes.h"
+
+/* What a plan holds, beside the plans of both sides. */
+typedef struct JoinPlan
+{
+	JoinType	type;			/* INNER, LEFT, SEMI or ANTI */
+	DistanceForm form;
+	bool		strict;
+	int			outer_columns;	/* of the scan tuple; those of the inner side follow */
+	Expr	   *outer;			/* vectors, of the scan tuple */
+	Expr	   *inner;
+	Expr	   *radius;
+	List	   *join_quals;		/* all of them, in the order of evaluation */
+	int			distance_qual;	/* which of them bounds the distance */
+	List	   *other_quals;	/* above an outer join */
+} JoinPlan;
+
+extern void WriteJoinPlan(const JoinPlan *plan, CustomScan *scan);
+extern JoinPlan ReadJoinPlan(const CustomScan *scan);
+
+/* join_plan.c */
+extern Plan *PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+						  List *clauses, List *custom_plans);
+
+/* join_exec.c */
+extern const CustomScanMethods fasted_join_methods;
+
+/* join_path.c */
+extern void InstallJoinNode(void);
+
+#endif							/* FASTED_JOIN_NODE_H */

@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * join_state.h
+ *	  The join node at run time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_JOIN_STATE_H
+#define FASTED_JOIN_STATE_H
+
+#include "join/join.h"
+#include "join_node/join_node.h"
+#include "join_node/kept_rows.h"
+#include "nodes/execnodes.h"
+
+/* One side of the join: its rows, and which of them the engine has. */
+typedef struct JoinSide
+{
+	PlanState  *plan;
+	ExprState  *vector;
+	int			first;			/* its columns in the scan tuple */
+	int			columns;
+	TupleTableSlot *slot;		/* of minimal tuples */
+
+	KeptRows   *kept;
+	int64		loaded;			/* row in the scan tuple; -1: none, -2: nulls */
+	uint32	   *rows;			/* by the engine's number */
+	uint32		nrows;
+	uint32		rows_room;
+	bool	   *odd;			/* not for the engine: each with all, by the clauses; or NULL */
+} JoinSide;
+
+typedef enum JoinPhase
+{
+	JOIN_TO_BEGIN,
+	JOIN_PAIRS,					/* what the engine finds */
+	JOIN_ODD,					/* odd rows of the outer side with all, and of the inner one */
+	JOIN_UNMATCHED,				/* rows of the outer side that have no match */
+	JOIN_OVER
+} JoinPhase;
+
+typedef struct JoinNode
+{
+	CustomScanState css;
+	RowPusher	pusher;
+	JoinPlan	plan;
+	ExprState  *radius_state;
+	ExprState  *distance_qual;
+	ExprState  *join_quals;		/* without that one */
+	ExprState  *all_quals;		/* with it, in their order */
+	ExprState  *other_quals;
+	JoinSide	sides[2];
+	MemoryContext context;		/* of one run */
+
+	JoinPhase	phase;
+	bool		nothing;		/* no pair can be within the radius */
+	double		radius;
+	int			dimensions;		/* of what the engine has; zero: nothing */
+	double		surely_within;	/* FORM_FOREIGN: a smaller distance passes */
+	Join	   *join;			/* NULL: no engine has anything to do */
+	const FastedPair *pairs;
+	size_t		npairs;
+	size_t		next_pair;
+	bool	   *matched;		/* rows of the outer side; NULL in an inner join */
+	bool		odd_inner;		/* JOIN_ODD: odd rows of the inner side are at work */
+	uint32		odd_row;		/* the one at work */
+	uint32		next_row;		/* of the other side, or in JOIN_UNMATCHED */
+
+	int			runs;
+	FastedStats stats;			/* of the last run */
+	double		read_seconds;
+} JoinNode;
+
+extern void ExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es);
+
+#endif							/* FASTED_JOIN_STATE_H */

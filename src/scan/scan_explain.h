@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * scan_explain.h
+ *	  What EXPLAIN says of an engine, whichever node it worked for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_SCAN_EXPLAIN_H
+#define FASTED_SCAN_EXPLAIN_H
+
+#include "commands/explain.h"
+#include "engine/engine.h"
+
+/* What computed, or would compute where no engine has run (an empty name). */
+extern void ExplainEngine(const FastedStats *stats, ExplainState *es);
+
+/* What it did, in so many runs together. */
+extern void ExplainWork(const FastedStats *stats, int runs, ExplainState *es);
+
+/* What depends on the machine, to be left out with TIMING OFF. */
+extern void ExplainMachine(const FastedStats *stats, ExplainState *es);
+
+#endif							/* FASTED_SCAN_EXPLAIN_H */
