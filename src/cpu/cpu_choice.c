@@ -1,21 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_choice.c
- *	  INT8 or FP32: which filter finds candidates.
+ *	  Which form and which filter a join has.
  *
  * INT8 multiplies four times as fast, and finds more pairs that turn out to be too
- * far apart.  A sample of the rows, joined with itself, tells how many.
+ * far apart.  So may a form that was found for other rows.  A sample of the rows
+ * that are to be joined tells how many.
+ *
+ * A form that the larger set has is kept where it is good enough: to pack the
+ * larger set costs more.
  *
  *-------------------------------------------------------------------------
  */
+#include <math.h>
+
 #include "cpu_join.h"
 
-/* Fewer rows than this are joined before a choice pays. */
-#define CHOICE_ROWS 4096
-
-/* Sampled rows: a block of them, or fewer of many dimensions. */
-#define SAMPLE_COORDINATES (1 << 18)
-#define SAMPLE_ROWS_LEAST 96
+/* Fewer pairs of rows than this are joined before a choice pays: 4096 rows. */
+#define CHOICE_AREA (0.5 * 4096 * 4095)
 
 /*
  * INT8 pays while at most one pair in so many is a candidate in vain: to recheck it
@@ -28,80 +30,223 @@ pairs_a_recheck(uint32_t dimensions)
 	return 24 + 4096 / dimensions;
 }
 
-/* Packs count rows that are spread over slot A, in its room, as a slot of their own. */
-static void
-pack_sample(Worker *worker, uint32_t count, Slot *sample)
+/* Whose form is tried: the set with more rows, or with a form at all. */
+static const FastedSet *
+larger_set(const FastedJoin *join)
 {
-	FastedJoin *join = worker->join;
-	const RowStore *rows = &join->slot_a->rows;
-	uint32_t	width = join->kernel->width;
+	const FastedSet *a = join->sets[0];
+	const FastedSet *b = join->sets[1];
 
-	*sample = *join->slot_a;
-	sample->rows.rows = count;
-	cpu_slot_lay_out(join, sample, true);
-	for (size_t sliver = 0; sliver * width < sample->layout.padded_rows; sliver++)
+	if (a->rows.rows != b->rows.rows)
+		return a->rows.rows > b->rows.rows ? a : b;
+	return a->form != NULL ? a : b;
+}
+
+static bool
+have_common_form(const FastedJoin *join)
+{
+	const FastedSet *a = join->sets[0];
+	const FastedSet *b = join->sets[1];
+
+	if (a->form == NULL)
+		return false;
+	return join->self ? a->suits_itself
+		: a->form == b->form && a->packed.layout.int8 == b->packed.layout.int8;
+}
+
+/* Memory for a form and for samples. */
+static bool
+reserve_trial(FastedJoin *join)
+{
+	FastedContext *context = join->context;
+	int			samples = !join->trial && !join->choosing ? 0 : join->self ? 1 : 2;
+
+	join->found = cpu_form_hold(cpu_form_new(context));
+	for (int i = 0; i < samples; i++)
 	{
-		const float *chosen[FASTED_MAX_WIDTH] = {NULL};
+		if (!cpu_packed_reserve(context, &context->samples[i], context->sample_rows))
+			return false;
+	}
+	return join->found != NULL;
+}
 
+/* What the sets have, and what there is to decide; false: memory ran out. */
+bool
+cpu_prepare_choice(FastedJoin *join)
+{
+	const FastedContext *context = join->context;
+	const FastedSet *larger = larger_set(join);
+	bool		has_int8 = larger->form != NULL && larger->packed.layout.int8;
+	bool		open;
+
+	join->choosing = context->may_use_int8 &&
+		context->options.filter == FASTED_FILTER_AUTO && cpu_join_area(join) >= CHOICE_AREA;
+	open = join->choosing && larger->chosen_eps != join->problem.eps;
+	join->common = have_common_form(join);
+	join->tried = cpu_form_hold(larger->form);
+	join->trial = join->tried != NULL && (open || !join->common);
+	join->try_int8 = open || has_int8;
+	if (join->tried == NULL || join->trial)
+		return reserve_trial(join);
+	join->form = join->tried;
+	join->int8 = has_int8;
+	return true;
+}
+
+/* How many rows of a set are looked at. */
+static uint32_t
+sampled_rows(const FastedSet *set)
+{
+	uint32_t	most = set->context->sample_rows;
+
+	return set->rows.rows < most ? (uint32_t) set->rows.rows : most;
+}
+
+/* Packs some rows that are spread over the set, in room of their own. */
+static void
+pack_sample(Worker *worker, const FastedSet *set, PackJob *job, bool int8)
+{
+	FastedContext *context = worker->context;
+	uint32_t	width = context->kernel->width;
+	uint32_t	count = sampled_rows(set);
+
+	cpu_packed_lay_out(context, job->to, count, int8);
+	for (size_t sliver = 0; sliver * width < job->to->layout.padded_rows; sliver++)
+	{
+		const float *rows[FASTED_MAX_WIDTH] = {NULL};
+
+		if (cpu_stopping(context))
+			return;
 		for (uint32_t r = 0; r < width && sliver * width + r < count; r++)
-			chosen[r] = cpu_sample_row(rows, (uint32_t) (sliver * width) + r, count);
-		cpu_int8_pack(worker, sample, sliver, chosen);
+			rows[r] = cpu_spread_row(&set->rows, (uint32_t) (sliver * width) + r, count);
+		cpu_pack_sliver(worker, job, sliver, rows);
 	}
 }
 
-/* Joins a sample by INT8; whether its candidates are few enough. */
-static bool
-sample_is_good(Worker *worker)
+/* Candidates of the sample, by the hit map, and how many of them are pairs. */
+static void
+count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t *pairs)
 {
 	FastedJoin *join = worker->join;
-	const RowStore *rows = &join->slot_a->rows;
-	uint32_t	d = join->problem.dimensions;
-	uint32_t	count = cpu_sample_count(join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
-											 join->block_rows);
-	Strip		strip = {.rows_a = count,.blocks = 1,.diagonal = true};
-	uint64_t	candidates = 0;
-	uint64_t	pairs = 0;
-	Slot		sample;
+	const FastedContext *context = join->context;
+	uint32_t	count_a = strip->rows_a;
+	uint32_t	count_b = sampled_rows(join->col_set);
 
-	pack_sample(worker, count, &sample);
-	cpu_filter_strip(worker, &sample, &sample, &strip);
-	for (uint32_t row = 0; row < count && !cpu_stopping(join); row++)
+	for (uint32_t row = 0; row < count_a && !cpu_stopping(context); row++)
 	{
-		const float *x = cpu_sample_row(rows, row, count);
+		const float *x = cpu_spread_row(&join->row_set->rows, row, count_a);
 
 		worker->listed = 0;
-		cpu_list_row(worker, &strip, row, 0);
+		cpu_list_row(worker, strip, row, 0);
 		for (uint32_t c = 0; c < worker->listed; c++)
 		{
-			const float *y = cpu_sample_row(rows, worker->list[c].col, count);
+			const float *y = cpu_spread_row(&join->col_set->rows, worker->list[c].col, count_b);
 
-			pairs += join->kernel->distance(x, y, d) <= join->problem.eps;
+			*pairs += context->kernel->distance(x, y, context->options.dimensions)
+				<= join->problem.eps;
 		}
-		candidates += worker->listed;
+		*candidates += worker->listed;
 	}
 	worker->listed = 0;
-	atomic_fetch_add(&join->sampled_candidates, candidates);
-	atomic_fetch_add(&join->sampled_pairs, pairs);
-	atomic_store(&join->filter_sampled, true);
-	return (candidates - pairs) * pairs_a_recheck(d)
-		<= (uint64_t) count * (count - 1) / 2;
+}
+
+/* Joins a sample in this form by this filter; whether few enough candidates are in vain. */
+static bool
+form_is_good(Worker *worker, const Form *form, bool int8)
+{
+	FastedJoin *join = worker->join;
+	FastedContext *context = join->context;
+	PackedRows *samples = context->samples;
+	uint64_t	rows = sampled_rows(join->row_set);
+	uint64_t	cols = sampled_rows(join->col_set);
+	Strip		strip = {.rows_a = (uint32_t) rows,.block_rows = context->sample_rows,
+	.blocks = 1,.diagonal = join->self};
+	PackJob		job = {.form = form,.eps_upper = cpu_eps_upper(join, form, int8)};
+	uint64_t	candidates = 0;
+	uint64_t	pairs = 0;
+
+	job.to = &samples[0];
+	pack_sample(worker, join->row_set, &job, int8);
+	job.to = &samples[1];
+	if (!join->self)
+		pack_sample(worker, join->col_set, &job, int8);
+	cpu_filter_strip(worker, &samples[0], &samples[join->self ? 0 : 1], &strip);
+	count_sample(worker, &strip, &candidates, &pairs);
+	if (int8 && context->options.filter == FASTED_FILTER_AUTO)
+	{
+		atomic_fetch_add(&context->sampled_candidates, candidates);
+		atomic_fetch_add(&context->sampled_pairs, pairs);
+		atomic_store(&context->filter_sampled, true);
+	}
+	return (candidates - pairs) * pairs_a_recheck(context->options.dimensions)
+		<= (join->self ? rows * (rows - 1) / 2 : rows * cols);
+}
+
+/* Takes the larger set's form if it is good. */
+void
+cpu_try_form(Worker *worker)
+{
+	FastedJoin *join = worker->join;
+
+	if (cpu_claim(join->context) != 0)
+		return;					/* another thread's work */
+	if (join->try_int8 && !join->tried->has_int8)
+		cpu_int8_find_transform(worker, join->tried);
+	if (cpu_stopping(join->context) || !form_is_good(worker, join->tried, join->try_int8))
+		return;
+	join->form = join->tried;
+	join->int8 = join->try_int8;
 }
 
 /*
- * The filter of a round of slot A with itself, and of those with its partners: a
- * panel may be unlike the one before it.
+ * The form that was found, or in FP32 the one that was tried: it may have been too
+ * bad for INT8 only.
  */
 void
 cpu_choose_filter(Worker *worker)
 {
 	FastedJoin *join = worker->join;
-	bool		forced = join->problem.filter == FASTED_FILTER_INT8;
+	FastedContext *context = join->context;
+	bool		forced = context->may_use_int8 && context->options.filter == FASTED_FILTER_INT8;
 
-	if (cpu_claim(join) != 0)
+	if (cpu_claim(context) != 0)
 		return;					/* another thread's work */
-	if (!join->may_use_int8 || (!forced && join->total_rows < CHOICE_ROWS))
+	if (forced || join->choosing)
+		cpu_int8_find_transform(worker, join->found);
+	join->form = join->found;
+	if (cpu_stopping(context))
 		return;
-	cpu_int8_find_transform(worker);
-	if (!cpu_stopping(join))
-		atomic_store(&join->int8, forced || sample_is_good(worker));
+	join->int8 = forced || (join->choosing && form_is_good(worker, join->found, true));
+	if (!join->int8 && join->tried != NULL &&
+		(join->common || form_is_good(worker, join->tried, false)))
+		join->form = join->tried;
+}
+
+/* What a join leaves in one of its sets. */
+static void
+keep_form(const FastedJoin *join, FastedSet *set, Packing packing)
+{
+	if (packing == PACK_ROWS)
+	{
+		cpu_form_drop(join->context, set->form);
+		set->form = join->packed ? cpu_form_hold(join->form) : NULL;
+		set->chosen_eps = NAN;
+		set->suits_itself = false;
+	}
+	if (packing != PACKED_ALREADY)
+		set->eps = join->packed ? join->problem.eps : NAN;
+	if (join->packed && join->self)
+		set->suits_itself = true;
+	if (join->packed && join->choosing)
+		set->chosen_eps = join->problem.eps;
+}
+
+/* At the end of a join, however it ended. */
+void
+cpu_keep_forms(FastedJoin *join)
+{
+	for (int i = 0; i < (join->self ? 1 : 2) && join->laid_out; i++)
+		keep_form(join, join->sets[i], join->packing[i]);
+	cpu_form_drop(join->context, join->tried);
+	cpu_form_drop(join->context, join->found);
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_int8.c
- *	  Centre, scale; packed rows and thresholds in INT8.
+ *	  The INT8 part of a form; packed rows and thresholds in INT8.
  *
  * The filter's inner products are exact, of rows that are centred, scaled, rotated
  * and rounded to bytes.  Rows of small integers are centred only, and then exact
@@ -54,32 +54,32 @@ add_to_range(const float *row, uint32_t dimensions, float *low, float *high)
 	return true;
 }
 
-/* Are rows of slot A small integers?  If so, their centre. */
+/* Are the rows small integers?  If so, their centre. */
 static bool
-find_integers(Worker *worker)
+find_integers(Worker *worker, float *centre)
 {
-	FastedJoin *join = worker->join;
-	const RowStore *rows = &join->slot_a->rows;
-	uint32_t	d = join->problem.dimensions;
-	uint32_t	count = cpu_sample_count(join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST, RANGE_ROWS);
+	FastedContext *context = worker->context;
+	uint32_t	d = context->options.dimensions;
+	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
+										 RANGE_ROWS);
 	float	   *low = worker->image;
-	float	   *high = worker->image + cpu_padded(join);
+	float	   *high = worker->image + cpu_padded(context);
 
 	for (uint32_t k = 0; k < d; k++)
 	{
 		low[k] = INFINITY;
 		high[k] = -INFINITY;
 	}
-	for (uint32_t s = 0; s < count && !cpu_stopping(join); s++)
+	for (uint32_t s = 0; s < cpu_sample_size(&sample) && !cpu_stopping(context); s++)
 	{
-		if (!add_to_range(cpu_sample_row(rows, s, count), d, low, high))
+		if (!add_to_range(cpu_sample_row(&sample, s), d, low, high))
 			return false;
 	}
 	for (uint32_t k = 0; k < d; k++)
 	{
 		if (high[k] - low[k] > 255.0f)
 			return false;
-		join->int8_centre[k] = fasted_integer_centre(low[k], high[k]);
+		centre[k] = fasted_integer_centre(low[k], high[k]);
 	}
 	return true;
 }
@@ -115,17 +115,16 @@ peak_of(const float *image, uint32_t padded)
  * outliers stay below.
  */
 static float
-find_peaks(Worker *worker, uint32_t count, float *peaks)
+find_peaks(Worker *worker, const Int8Transform *transform, const Sample *sample, float *peaks)
 {
-	FastedJoin *join = worker->join;
+	uint32_t	count = cpu_sample_size(sample);
 	float		sorted[SCALE_ROWS];
 
 	for (uint32_t s = 0; s < count; s++)
 	{
-		join->kernel->int8->transform(&join->transform,
-									  cpu_sample_row(&join->slot_a->rows, s, count),
-									  worker->image);
-		sorted[s] = peaks[s] = peak_of(worker->image, join->transform.padded);
+		worker->context->kernel->int8->transform(transform, cpu_sample_row(sample, s),
+												 worker->image);
+		sorted[s] = peaks[s] = peak_of(worker->image, transform->padded);
 	}
 	qsort(sorted, count, sizeof(float), compare_floats);
 	return sorted[count - 1 - count / OUTLIERS];
@@ -135,15 +134,14 @@ find_peaks(Worker *worker, uint32_t count, float *peaks)
 static void
 add_errors(Worker *worker, const float *factors, double *errors)
 {
-	FastedJoin *join = worker->join;
-	uint32_t	padded = join->transform.padded;
+	uint32_t	padded = cpu_padded(worker->context);
 	int8_t	   *values = (int8_t *) (worker->image + padded);
 
 	for (int i = 0; i < FASTED_INT8_SCALES; i++)
 	{
 		Int8Sums	sums;
 
-		join->kernel->int8->round(worker->image, factors[i], padded, values, &sums);
+		worker->context->kernel->int8->round(worker->image, factors[i], padded, values, &sums);
 		errors[i] += (double) sums.error2 / ((double) factors[i] * factors[i]);
 	}
 }
@@ -154,30 +152,29 @@ add_errors(Worker *worker, const float *factors, double *errors)
  * rows clipped badly cost more than all rows rounded a little better gain.
  */
 static float
-find_factor(Worker *worker)
+find_factor(Worker *worker, const Int8Transform *transform)
 {
-	FastedJoin *join = worker->join;
-	const RowStore *rows = &join->slot_a->rows;
-	uint32_t	count = cpu_sample_count(join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST, SCALE_ROWS);
+	FastedContext *context = worker->context;
+	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
+										 SCALE_ROWS);
 	float		peaks[SCALE_ROWS];
 	float		factors[FASTED_INT8_SCALES];
 	double		errors[FASTED_INT8_SCALES] = {0};
 	float		typical;
 	int			best = 0;
 
-	typical = find_peaks(worker, count, peaks);
+	typical = find_peaks(worker, transform, &sample, peaks);
 	if (!(typical > 0x1p-100f && typical < 0x1p100f))
 		return 1.0f;
 
 	factors[0] = 127.0f / typical;
 	for (int i = 1; i < FASTED_INT8_SCALES; i++)
 		factors[i] = factors[i - 1] * FASTED_INT8_SCALE_STEP;
-	for (uint32_t s = 0; s < count && !cpu_stopping(join); s++)
+	for (uint32_t s = 0; s < cpu_sample_size(&sample) && !cpu_stopping(context); s++)
 	{
 		if (peaks[s] > typical)
 			continue;			/* an outlier */
-		join->kernel->int8->transform(&join->transform, cpu_sample_row(rows, s, count),
-									  worker->image);
+		context->kernel->int8->transform(transform, cpu_sample_row(&sample, s), worker->image);
 		add_errors(worker, factors, errors);
 	}
 	for (int i = 1; i < FASTED_INT8_SCALES; i++)
@@ -188,27 +185,27 @@ find_factor(Worker *worker)
 	return factors[best];
 }
 
-/* The centre and the scale of INT8 rows, from a sample of slot A. */
+/* The centre and the scale of INT8 rows, from a sample; the form's own are there. */
 void
-cpu_int8_find_transform(Worker *worker)
+cpu_int8_find_transform(Worker *worker, Form *form)
 {
-	FastedJoin *join = worker->join;
-	Int8Transform *transform = &join->transform;
-	uint32_t	d = join->problem.dimensions;
+	FastedContext *context = worker->context;
+	Int8Transform *transform = &form->transform;
+	uint32_t	d = context->options.dimensions;
 
 	transform->dimensions = d;
-	transform->padded = cpu_padded(join);
-	transform->centre = join->int8_centre;
-	transform->lossless = find_integers(worker);
+	transform->padded = cpu_padded(context);
+	transform->centre = form->int8_centre;
+	transform->lossless = find_integers(worker, form->int8_centre);
 	transform->scale = 1.0f;
 	if (!transform->lossless)
 	{
-		memcpy(join->int8_centre, join->centre, d * sizeof(float));
-		transform->scale = (float) limit_scale(join->scale);
+		memcpy(form->int8_centre, form->centre, d * sizeof(float));
+		transform->scale = (float) limit_scale(form->scale);
 		transform->scale = (float) limit_scale((double) transform->scale
-											   * find_factor(worker));
+											   * find_factor(worker, transform));
 	}
-	join->int8_eps_upper = fasted_eps_upper(join->problem.eps, transform->scale, d);
+	form->has_int8 = !cpu_stopping(context);
 }
 
 /* Are the bytes, without rounding, the row? */
@@ -223,32 +220,31 @@ is_exact(const Int8Transform *transform, const float *row, const int8_t *values)
 	return true;
 }
 
-static int32_t
-threshold_of(const FastedJoin *join, const float *row, const int8_t *values,
-			 const Int8Sums *sums)
+static RowTerms
+terms_of(const Int8Transform *transform, const float *row, const int8_t *values,
+		 const Int8Sums *sums)
 {
-	const Int8Transform *transform = &join->transform;
-	double		rho = 0.0;
+	RowTerms	terms = {.norm2 = sums->norm2};
 
 	if (!transform->lossless || !is_exact(transform, row, values))
-		rho = fasted_rho_int8(sums->error2, sums->norm2, transform->padded);
-	return fasted_threshold_int(sums->norm2, rho, join->int8_eps_upper);
+		terms.rho = fasted_rho_int8(sums->error2, sums->norm2, transform->padded);
+	return terms;
 }
 
 /* Lays a row's bytes into its sliver, as a column and as a row of tiles. */
 static void
-interleave(const Slot *slot, uint32_t width, size_t sliver, uint32_t r,
+interleave(const PackedRows *to, uint32_t width, size_t sliver, uint32_t r,
 		   const int8_t *values)
 {
-	const PackLayout *layout = &slot->layout;
+	const PackLayout *layout = &to->layout;
 
 	for (uint32_t first = 0; first < layout->words; first += layout->slice)
 	{
 		uint32_t	left = layout->words - first;
 		uint32_t	depth = left < layout->slice ? left : layout->slice;
 		size_t		offset = pack_offset(layout, width, sliver, first) + r;
-		uint32_t   *b = (uint32_t *) slot->as_b.packed + offset;
-		uint32_t   *a = (uint32_t *) slot->as_a.packed + offset;
+		uint32_t   *b = (uint32_t *) to->as_b.packed + offset;
+		uint32_t   *a = (uint32_t *) to->as_a.packed + offset;
 
 		for (uint32_t k = 0; k < depth; k++)
 		{
@@ -261,37 +257,60 @@ interleave(const Slot *slot, uint32_t width, size_t sliver, uint32_t r,
 	}
 }
 
-/* Packs one sliver; a missing row, NULL, is padding. */
-void
-cpu_int8_pack(Worker *worker, const Slot *slot, size_t sliver,
-			  const float *const *rows)
+/*
+ * A row's thresholds.  That of b's side has more: the 128 added to each byte of a
+ * row of a's side, times the bytes of the row.
+ */
+static void
+set_threshold(const PackJob *job, size_t row, uint32_t more)
 {
-	FastedJoin *join = worker->join;
-	const Int8Kernel *int8 = join->kernel->int8;
-	uint32_t	width = join->kernel->width;
-	uint32_t	padded = join->transform.padded;
+	const PackedRows *to = job->to;
+	int32_t		threshold = FASTED_INT8_PADDING;
+
+	if (row < to->rows)
+		threshold = fasted_threshold_int(to->terms[row].norm2, to->terms[row].rho,
+										 job->eps_upper);
+	((int32_t *) to->as_a.threshold)[row] = threshold;
+	((uint32_t *) to->as_b.threshold)[row] = (uint32_t) threshold + more;
+}
+
+/* Thresholds of one sliver for another eps. */
+void
+cpu_int8_set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
+{
+	const uint32_t *threshold_a = job->to->as_a.threshold;
+	const uint32_t *threshold_b = job->to->as_b.threshold;
+
+	for (size_t row = sliver * width; row < (sliver + 1) * width; row++)
+		set_threshold(job, row, threshold_b[row] - threshold_a[row]);
+}
+
+void
+cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *const *rows)
+{
+	FastedContext *context = worker->context;
+	const Int8Transform *transform = &job->form->transform;
+	const Int8Kernel *int8 = context->kernel->int8;
+	uint32_t	width = context->kernel->width;
+	uint32_t	padded = transform->padded;
 	int8_t	   *values = (int8_t *) (worker->image + padded);
-	int32_t    *threshold_a = (int32_t *) slot->as_a.threshold + sliver * width;
-	uint32_t   *threshold_b = (uint32_t *) slot->as_b.threshold + sliver * width;
 
 	for (uint32_t r = 0; r < width; r++)
 	{
+		size_t		row = sliver * width + r;
 		Int8Sums	sums = {0};
-		int32_t		threshold = FASTED_INT8_PADDING;
 
-		if (cpu_stopping(join))
+		if (cpu_stopping(context))
 			return;
 		if (rows[r] != NULL)
 		{
-			int8->transform(&join->transform, rows[r], worker->image);
+			int8->transform(transform, rows[r], worker->image);
 			int8->round(worker->image, 1.0f, padded, values, &sums);
-			threshold = threshold_of(join, rows[r], values, &sums);
+			job->to->terms[row] = terms_of(transform, rows[r], values, &sums);
 		}
 		else
 			memset(values, 0, padded);
-		interleave(slot, width, sliver, r, values);
-		threshold_a[r] = threshold;
-		/* the 128 added to each byte of a row, times the column */
-		threshold_b[r] = (uint32_t) threshold + 128 * (uint32_t) sums.sum;
+		interleave(job->to, width, sliver, r, values);
+		set_threshold(job, row, 128 * (uint32_t) sums.sum);
 	}
 }

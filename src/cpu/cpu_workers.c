@@ -1,23 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_workers.c
- *	  Threads and the phases of a round.
+ *	  Threads and the phases of a join.
  *
- * The caller begins a round.  Workers then go through its phases by
- * themselves: whoever finishes a phase last begins the next one.
+ * The caller begins a join.  Workers then go through its phases by
+ * themselves: whoever finishes a phase last begins the next one.  Threads are
+ * started when a join is the first that is worth so many, and stay for later ones.
  *
  *-------------------------------------------------------------------------
  */
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cpu_join.h"
 
 #define STACK_BYTES (256 * 1024)
+
+#define PARTIAL_BYTES (FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float))
+#define HITS_BYTES ((size_t) FASTED_MAX_BLOCK * GROUP_BLOCKS * FASTED_HIT_BYTES)
 
 uint64_t
 cpu_now(void)
@@ -33,42 +36,56 @@ cpu_now(void)
  * again; those that do so now go on.  With the lock held.
  */
 void
-cpu_rest_after(FastedJoin *join, uint64_t ms)
+cpu_rest_after(FastedContext *context, uint64_t ms)
 {
-	atomic_store(&join->rest_at, cpu_now() + ms * UINT64_C(1000000));
-	if (join->resting > 0)
-		pthread_cond_broadcast(&join->rest_cond);
+	atomic_store(&context->rest_at, cpu_now() + ms * UINT64_C(1000000));
+	if (context->resting > 0)
+		pthread_cond_broadcast(&context->rest_cond);
 }
 
 /* Waits until the caller is back, or closes the join. */
 void
-cpu_rest(FastedJoin *join)
+cpu_rest(FastedContext *context)
 {
-	pthread_mutex_lock(&join->lock);
-	join->resting++;
-	while (!cpu_stopping(join) && cpu_now() >= atomic_load(&join->rest_at))
-		pthread_cond_wait(&join->rest_cond, &join->lock);
-	join->resting--;
-	pthread_mutex_unlock(&join->lock);
+	pthread_mutex_lock(&context->lock);
+	context->resting++;
+	while (!cpu_stopping(context) && cpu_now() >= atomic_load(&context->rest_at))
+		pthread_cond_wait(&context->rest_cond, &context->lock);
+	context->resting--;
+	pthread_mutex_unlock(&context->lock);
 }
 
 /* With the lock held. */
 static void
 begin_phase(FastedJoin *join, Phase phase)
 {
-	atomic_store(&join->next_claim, 0);
+	FastedContext *context = join->context;
+
+	atomic_store(&context->next_claim, phase == PHASE_JOIN ? join->first_claim : 0);
 	join->phase = phase;
-	join->phase_number++;
-	join->at_work = join->nthreads;
-	pthread_cond_broadcast(&join->work_cond);
+	context->phase_number++;
+	context->at_work = context->engaged;
+	pthread_cond_broadcast(&context->work_cond);
 }
 
-/* The slot that came last is packed as slot A is, or is to be. */
+/* Rows are packed: units of work are next. */
+static void
+begin_units(FastedJoin *join)
+{
+	join->packed = true;
+	atomic_fetch_add(&join->context->prepare_ns, cpu_now() - join->begun_at);
+	begin_phase(join, PHASE_JOIN);
+}
+
+/* Form and filter are known. */
 static void
 begin_packing(FastedJoin *join)
 {
-	cpu_slot_lay_out(join, join->slot_b, atomic_load(&join->int8));
-	begin_phase(join, PHASE_PACK);
+	cpu_begin_packing(join);
+	if (join->packing[0] == PACKED_ALREADY && join->packing[1] == PACKED_ALREADY)
+		begin_units(join);
+	else
+		begin_phase(join, PHASE_PACK);
 }
 
 /* With the lock held, by the worker that finished last. */
@@ -77,22 +94,26 @@ finish_phase(FastedJoin *join)
 {
 	switch (join->phase)
 	{
+		case PHASE_TRY:
+			if (join->form != NULL)
+				begin_packing(join);
+			else
+				begin_phase(join, PHASE_CENTRE);
+			break;
 		case PHASE_CENTRE:
-			cpu_choose_scale(join);
+			cpu_find_scale(join);
 			begin_phase(join, PHASE_CHOOSE);
 			break;
 		case PHASE_CHOOSE:
 			begin_packing(join);
 			break;
 		case PHASE_PACK:
-			atomic_fetch_add(&join->prepare_ns, cpu_now() - join->round_start);
-			begin_phase(join, PHASE_JOIN);
+			begin_units(join);
 			break;
 		case PHASE_JOIN:
-		case PHASE_IDLE:
-			join->phase = PHASE_IDLE;
-			join->round_over = true;
-			pthread_cond_signal(&join->out_cond);
+		case PHASE_OVER:
+			join->phase = PHASE_OVER;
+			pthread_cond_signal(&join->context->out_cond);
 			break;
 	}
 }
@@ -102,8 +123,11 @@ run_phase(Worker *worker, Phase phase)
 {
 	switch (phase)
 	{
+		case PHASE_TRY:
+			cpu_try_form(worker);
+			break;
 		case PHASE_CENTRE:
-			cpu_centre(worker);
+			cpu_find_centre(worker);
 			break;
 		case PHASE_CHOOSE:
 			cpu_choose_filter(worker);
@@ -114,91 +138,115 @@ run_phase(Worker *worker, Phase phase)
 		case PHASE_JOIN:
 			cpu_join_units(worker);
 			break;
-		case PHASE_IDLE:
+		case PHASE_OVER:
 			break;
 	}
+}
+
+/* Waits for a phase that this worker is to take part in; false: there will be none. */
+static bool
+wait_for_phase(Worker *worker)
+{
+	FastedContext *context = worker->context;
+
+	do
+	{
+		while (!context->quit && context->phase_number == worker->seen)
+			pthread_cond_wait(&context->work_cond, &context->lock);
+		worker->seen = context->phase_number;
+	} while (!context->quit && worker->number >= context->engaged);
+	return !context->quit;
 }
 
 static void *
 worker_main(void *arg)
 {
 	Worker	   *worker = arg;
-	FastedJoin *join = worker->join;
-	uint64_t	seen = 0;
+	FastedContext *context = worker->context;
 
 	fasted_cpu_reset_fpu();
-	pthread_mutex_lock(&join->lock);
-	for (;;)
+	pthread_mutex_lock(&context->lock);
+	while (wait_for_phase(worker))
 	{
-		Phase		phase;
+		FastedJoin *join = context->join;
+		Phase		phase = join->phase;
 
-		while (!cpu_stopping(join) && join->phase_number == seen)
-			pthread_cond_wait(&join->work_cond, &join->lock);
-		if (cpu_stopping(join))
-			break;
-		seen = join->phase_number;
-		phase = join->phase;
-		pthread_mutex_unlock(&join->lock);
+		worker->join = join;
+		pthread_mutex_unlock(&context->lock);
 
 		run_phase(worker, phase);
 
-		pthread_mutex_lock(&join->lock);
-		if (--join->at_work == 0 && !cpu_stopping(join))
+		pthread_mutex_lock(&context->lock);
+		if (--context->at_work > 0)
+			continue;
+		if (cpu_stopping(context))
+			pthread_cond_signal(&context->out_cond);
+		else
 			finish_phase(join);
 	}
-	pthread_mutex_unlock(&join->lock);
+	pthread_mutex_unlock(&context->lock);
 	return NULL;
 }
 
-/*
- * Begins the join of slot_a and slot_b, whose rows are complete.  A slot that
- * is joined with itself brings a centre and a scale of its own; they then hold
- * for all its partners.
- */
+/* Begins with what its sets lack. */
 void
-cpu_begin_round(FastedJoin *join)
+cpu_begin_join(FastedJoin *join)
 {
-	uint32_t	block = join->block_rows;
-	Slot	   *slot = join->slot_b;
-	bool		self = join->slot_a == join->slot_b;
+	FastedContext *context = join->context;
 
-	pthread_mutex_lock(&join->lock);
-	join->order.rows = (join->slot_a->rows.rows + block - 1) / block;
-	join->order.cols = (slot->rows.rows + block - 1) / block;
-	join->order.triangle = self;
-	join->round_over = false;
-	join->round_start = cpu_now();
-	cpu_rest_after(join, CALLER_AWAY_MS);
-	if (self)
-	{
-		memset(join->sample_peak, 0, sizeof(join->sample_peak));
-		begin_phase(join, PHASE_CENTRE);
-	}
-	else
+	pthread_mutex_lock(&context->lock);
+	context->engaged = join->nworkers;
+	join->begun_at = cpu_now();
+	cpu_rest_after(context, CALLER_AWAY_MS);
+	if (join->form != NULL)
 		begin_packing(join);
-	pthread_mutex_unlock(&join->lock);
+	else
+		begin_phase(join, join->trial ? PHASE_TRY : PHASE_CENTRE);
+	pthread_mutex_unlock(&context->lock);
 }
 
-/* Room for one worker, on memory that no other worker's cache lines share. */
-static bool
-init_worker(FastedJoin *join, Worker *worker)
+/* Returns when no worker is at work on it. */
+void
+cpu_stop_join(FastedJoin *join)
 {
-	uint32_t	d = join->problem.dimensions;
-	size_t		block = join->block_rows;
+	FastedContext *context = join->context;
 
-	worker->join = join;
-	if (d > join->slice)
+	pthread_mutex_lock(&context->lock);
+	atomic_store(&context->stop, true);
+	pthread_cond_broadcast(&context->free_cond);
+	pthread_cond_broadcast(&context->rest_cond);
+	while (context->at_work > 0)
+		pthread_cond_wait(&context->out_cond, &context->lock);
+	for (int i = 0; i < context->nthreads; i++)
+		context->workers[i].block = NULL;
+	atomic_store(&context->stop, false);
+	pthread_mutex_unlock(&context->lock);
+}
+
+/*
+ * Room for one worker, on memory that no other worker's cache lines share, and
+ * enough for any join of the context.
+ */
+static bool
+init_worker(FastedContext *context, Worker *worker)
+{
+	uint32_t	d = context->options.dimensions;
+	MemoryCount *memory = &context->memory;
+
+	worker->context = context;
+	worker->number = (int) (worker - context->workers);
+	worker->seen = context->phase_number;
+	if (d > context->slice)
 	{
-		worker->partial = fasted_cpu_map(block * block * sizeof(float),
-										 &join->memory);
+		worker->partial = fasted_cpu_map(PARTIAL_BYTES, memory);
 		if (worker->partial == NULL)
 			return false;
 	}
-	worker->hits = fasted_cpu_map(block * join->hit_stride, &join->memory);
-	worker->wide = fasted_cpu_map((d + 31) * sizeof(double), &join->memory);
-	if (join->may_use_int8)
+	worker->hits = fasted_cpu_map(HITS_BYTES, memory);
+	worker->wide = fasted_cpu_map((d + 31) * sizeof(double), memory);
+	if (context->may_use_int8)
 	{
-		worker->image = fasted_cpu_map(cpu_image_bytes(join), &join->memory);
+		worker->image = fasted_cpu_map(cpu_image_bytes(context), memory);
 		if (worker->image == NULL)
 			return false;
 	}
@@ -206,86 +254,92 @@ init_worker(FastedJoin *join, Worker *worker)
 }
 
 static void
-free_worker(FastedJoin *join, Worker *worker)
+free_worker(FastedContext *context, Worker *worker)
 {
-	size_t		block = join->block_rows;
+	MemoryCount *memory = &context->memory;
 
-	fasted_cpu_unmap(worker->partial, block * block * sizeof(float),
-					 &join->memory);
-	fasted_cpu_unmap(worker->hits, block * join->hit_stride, &join->memory);
-	fasted_cpu_unmap(worker->wide, (join->problem.dimensions + 31) * sizeof(double),
-					 &join->memory);
-	fasted_cpu_unmap(worker->image, cpu_image_bytes(join), &join->memory);
+	fasted_cpu_unmap(worker->partial, PARTIAL_BYTES, memory);
+	fasted_cpu_unmap(worker->hits, HITS_BYTES, memory);
+	fasted_cpu_unmap(worker->wide, (context->options.dimensions + 31) * sizeof(double), memory);
+	fasted_cpu_unmap(worker->image, cpu_image_bytes(context), memory);
+	worker->partial = worker->wide = NULL;
+	worker->hits = NULL;
+	worker->image = NULL;
 }
 
 /*
- * Starts as many threads as there are workers, or as many as the system
- * grants.  Signals are for the caller's own thread.
+ * Starts threads until there are so many, or as many as the system grants.
+ * Signals are for the caller's own thread.  False: a worker has no memory.
  */
-static void
-create_threads(FastedJoin *join)
+static bool
+create_threads(FastedContext *context, int nworkers)
 {
 	pthread_attr_t attr;
-	sigset_t	all;
-	sigset_t	before;
 	size_t		stack = STACK_BYTES;
 	long		least = sysconf(_SC_THREAD_STACK_MIN);
+	bool		room = true;
 
 	if (pthread_attr_init(&attr) != 0)
-		return;
+		return true;
 	if (least > 0 && stack < 2 * (size_t) least)
 		stack = 2 * (size_t) least;
 	(void) pthread_attr_setstacksize(&attr, stack);
-	sigfillset(&all);
-	if (pthread_sigmask(SIG_SETMASK, &all, &before) == 0)
+	while (context->nthreads < nworkers)
 	{
-		while (join->nthreads < join->nworkers)
-		{
-			Worker	   *worker = &join->workers[join->nthreads];
+		Worker	   *worker = &context->workers[context->nthreads];
 
-			if (pthread_create(&worker->thread, &attr, worker_main, worker) != 0)
-				break;
-			join->nthreads++;
+		room = init_worker(context, worker);
+		if (!room || pthread_create(&worker->thread, &attr, worker_main, worker) != 0)
+		{
+			free_worker(context, worker);
+			break;
 		}
-		(void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+		context->nthreads++;
 	}
 	pthread_attr_destroy(&attr);
+	return room;
 }
 
+/* As many workers as this, or as many as can be had: one at least. */
 FastedStatus
-cpu_start_workers(FastedJoin *join)
+cpu_reserve_workers(FastedContext *context, int nworkers)
 {
-	join->workers = calloc((size_t) join->nworkers, sizeof(Worker));
-	if (join->workers == NULL)
-		return cpu_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for threads");
-	for (int i = 0; i < join->nworkers; i++)
-	{
-		if (!init_worker(join, &join->workers[i]))
-			return cpu_fail(join, FASTED_OUT_OF_MEMORY,
-							"out of memory for %d threads", join->nworkers);
-	}
-	create_threads(join);
-	if (join->nthreads == 0)
-		return cpu_fail(join, FASTED_OUT_OF_MEMORY,
-						"could not create a thread");
+	sigset_t	all;
+	sigset_t	before;
+	bool		room;
+
+	if (context->workers == NULL)
+		context->workers = calloc((size_t) context->thread_limit, sizeof(Worker));
+	if (context->workers == NULL)
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for threads");
+	if (context->nthreads >= nworkers)
+		return FASTED_OK;
+	sigfillset(&all);
+	if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+		return cpu_fail(context, FASTED_INTERNAL, "could not block signals");
+	room = create_threads(context, nworkers);
+	(void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!room)
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for %d threads", nworkers);
+	if (context->nthreads == 0)
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "could not create a thread");
 	return FASTED_OK;
 }
 
+/* No join is at work. */
 void
-cpu_stop_workers(FastedJoin *join)
+cpu_end_workers(FastedContext *context)
 {
-	pthread_mutex_lock(&join->lock);
-	atomic_store(&join->stop, true);
-	pthread_cond_broadcast(&join->work_cond);
-	pthread_cond_broadcast(&join->free_cond);
-	pthread_cond_broadcast(&join->rest_cond);
-	pthread_mutex_unlock(&join->lock);
+	pthread_mutex_lock(&context->lock);
+	context->quit = true;
+	pthread_cond_broadcast(&context->work_cond);
+	pthread_mutex_unlock(&context->lock);
 
-	for (int i = 0; i < join->nthreads; i++)
-		pthread_join(join->workers[i].thread, NULL);
-	join->nthreads = 0;
-	for (int i = 0; join->workers != NULL && i < join->nworkers; i++)
-		free_worker(join, &join->workers[i]);
-	free(join->workers);
-	join->workers = NULL;
+	for (int i = 0; i < context->nthreads; i++)
+	{
+		pthread_join(context->workers[i].thread, NULL);
+		free_worker(context, &context->workers[i]);
+	}
+	free(context->workers);
+	context->workers = NULL;
 }

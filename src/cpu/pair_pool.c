@@ -11,24 +11,33 @@
 #include "pair_pool.h"
 
 bool
-pair_pool_init(PairPool *pool, size_t nblocks, size_t block_pairs,
-			   MemoryCount *count)
+pair_pool_reserve(PairPool *pool, size_t nblocks, size_t block_pairs, MemoryCount *count)
 {
-	memset(pool, 0, sizeof(*pool));
+	if (nblocks <= pool->nblocks)
+		return true;
+	pair_pool_free(pool, count);
 	pool->nblocks = nblocks;
 	pool->block_pairs = block_pairs;
 	pool->blocks = calloc(nblocks, sizeof(*pool->blocks));
-	pool->pairs = fasted_cpu_map(nblocks * block_pairs * sizeof(FastedPair),
-								 count);
+	pool->pairs = fasted_cpu_map(nblocks * block_pairs * sizeof(FastedPair), count);
 	if (pool->blocks == NULL || pool->pairs == NULL)
-		return false;
-
-	for (size_t i = nblocks; i-- > 0;)
 	{
-		pool->blocks[i].pairs = pool->pairs + i * block_pairs;
+		pair_pool_free(pool, count);
+		return false;
+	}
+	pair_pool_reset(pool);
+	return true;
+}
+
+void
+pair_pool_reset(PairPool *pool)
+{
+	pool->free_list = pool->queue_head = pool->queue_tail = NULL;
+	for (size_t i = pool->nblocks; i-- > 0;)
+	{
+		pool->blocks[i].pairs = pool->pairs + i * pool->block_pairs;
 		pair_pool_release(pool, &pool->blocks[i]);
 	}
-	return true;
 }
 
 void

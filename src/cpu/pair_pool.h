@@ -9,7 +9,7 @@
  * the caller: then some block is always free, queued, or being filled by
  * someone who is not waiting.
  *
- * All calls are made with the join's lock held.
+ * Get, release, push and pop are called with the context's lock held.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,9 +38,13 @@ typedef struct PairPool
 	PairBlock  *queue_tail;
 } PairPool;
 
-extern bool pair_pool_init(PairPool *pool, size_t nblocks, size_t block_pairs,
-						   MemoryCount *count);
+/* At least so many blocks, all free; those that are out are lost where it grows. */
+extern bool pair_pool_reserve(PairPool *pool, size_t nblocks, size_t block_pairs,
+							  MemoryCount *count);
 extern void pair_pool_free(PairPool *pool, MemoryCount *count);
+
+/* All blocks are free again. */
+extern void pair_pool_reset(PairPool *pool);
 
 /* A free block, emptied; NULL when there is none. */
 extern PairBlock *pair_pool_get(PairPool *pool);

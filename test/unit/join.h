@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * join.h
- *	  A whole join through the engine's interface, and brute force.
+ *	  A whole join from rows to pairs, and brute force.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "../../src/engine/engine.h"
 #include "../../src/engine/exact_distance.h"
+#include "../../src/engine/panel_join.h"
 #include "tap.h"
 
 typedef struct PairList
@@ -20,6 +20,13 @@ typedef struct PairList
 	size_t		count;
 	size_t		room;
 } PairList;
+
+/* The rows of a side. */
+typedef struct Rows
+{
+	const float *rows;
+	uint64_t	n;
+} Rows;
 
 /* How the caller behaves. */
 typedef struct CallerHabits
@@ -78,6 +85,16 @@ pair_equal(const PairList *left, const PairList *right)
 	return true;
 }
 
+/* Adds the pair with its distance, where that is not beyond eps. */
+static inline void
+add_if_near(const float *a, const float *b, FastedPair pair, uint32_t d, double eps,
+			PairList *list)
+{
+	pair.dist = fasted_exact_distance(a + (size_t) pair.a * d, b + (size_t) pair.b * d, d);
+	if (!(pair.dist > eps))
+		pair_add(list, &pair, 1);
+}
+
 /* Pairs a < b, in order, with their distances, where these are not beyond eps. */
 static inline void
 near_pairs(const float *rows, uint32_t n, uint32_t d, double eps, PairList *list)
@@ -86,14 +103,20 @@ near_pairs(const float *rows, uint32_t n, uint32_t d, double eps, PairList *list
 	for (uint32_t a = 0; a < n; a++)
 	{
 		for (uint32_t b = a + 1; b < n; b++)
-		{
-			FastedPair	pair = {.a = a, .b = b};
+			add_if_near(rows, rows, (FastedPair) {.a = a,.b = b}, d, eps, list);
+	}
+}
 
-			pair.dist = fasted_exact_distance(rows + (size_t) a * d,
-											  rows + (size_t) b * d, d);
-			if (!(pair.dist > eps))
-				pair_add(list, &pair, 1);
-		}
+/* The same of two sets of rows. */
+static inline void
+near_pairs_of_two(const Rows *sides, uint32_t d, double eps, PairList *list)
+{
+	memset(list, 0, sizeof(*list));
+	for (uint32_t a = 0; a < sides[0].n; a++)
+	{
+		for (uint32_t b = 0; b < sides[1].n; b++)
+			add_if_near(sides[0].rows, sides[1].rows, (FastedPair) {.a = a,.b = b}, d, eps,
+						list);
 	}
 }
 
@@ -118,16 +141,15 @@ select_pairs(const PairList *all, double eps, PairList *list)
 
 /* Stages rows [first, first + count) of rows; FASTED_FULL when told so. */
 static inline FastedStatus
-stage_rows(const FastedEngine *engine, FastedJoin *join, const float *rows,
-		   uint64_t first, uint64_t count, uint32_t d, uint32_t at_most,
-		   uint64_t *staged)
+stage_rows(PanelJoin *join, int side, const Rows *from, uint64_t first, uint64_t count,
+		   uint32_t d, uint32_t at_most, uint64_t *staged)
 {
 	*staged = 0;
 	while (*staged < count)
 	{
 		float	   *room;
 		size_t		capacity;
-		FastedStatus status = engine->stage(join, &room, &capacity);
+		FastedStatus status = panel_join_stage(join, side, &room, &capacity);
 
 		if (status != FASTED_OK)
 			return status;
@@ -135,8 +157,8 @@ stage_rows(const FastedEngine *engine, FastedJoin *join, const float *rows,
 			capacity = count - *staged;
 		if (at_most > 0 && capacity > at_most)
 			capacity = at_most;
-		memcpy(room, rows + (first + *staged) * d, capacity * d * sizeof(float));
-		status = engine->commit(join, capacity);
+		memcpy(room, from->rows + (first + *staged) * d, capacity * d * sizeof(float));
+		status = panel_join_commit(join, side, capacity);
 		if (status != FASTED_OK)
 			return status;
 		*staged += capacity;
@@ -146,38 +168,37 @@ stage_rows(const FastedEngine *engine, FastedJoin *join, const float *rows,
 
 /* Puts rows, at most so many a call, or stages them, in turn; FASTED_FULL when told so. */
 static inline FastedStatus
-put_rows(const FastedEngine *engine, FastedJoin *join, float *rows, uint64_t n,
-		 uint32_t d, uint32_t at_most, uint64_t *there)
+put_rows(PanelJoin *join, int side, const Rows *from, uint32_t d, uint32_t at_most,
+		 uint64_t *there)
 {
 	FastedStatus status = FASTED_OK;
 
 	*there = 0;
-	if (!engine->lend(join, rows, n * d * sizeof(float)))
+	if (!panel_join_lend(join, side, (float *) from->rows, from->n * d * sizeof(float)))
 		return FASTED_INTERNAL;
-	for (int turn = 0; *there < n && status == FASTED_OK; turn++)
+	for (int turn = 0; *there < from->n && status == FASTED_OK; turn++)
 	{
-		uint64_t	count = n - *there;
+		uint64_t	count = from->n - *there;
 		uint64_t	staged = 0;
 		size_t		taken = 0;
 
 		if (at_most > 0 && count > at_most)
 			count = at_most;
 		if (turn % 3 == 2)
-			status = stage_rows(engine, join, rows, *there, count, d, 0, &staged);
+			status = stage_rows(join, side, from, *there, count, d, 0, &staged);
 		else
-			status = engine->put(join, rows + *there * d, count, &taken);
+			status = panel_join_put(join, side, from->rows + *there * d, count, &taken);
 		*there += staged + taken;
 	}
 	if (status == FASTED_OK)
-		status = engine->settle(join);
-	engine->withdraw(join);
+		status = panel_join_settle(join, side);
+	panel_join_withdraw(join, side);
 	return status;
 }
 
 /* What was staged comes back as it was. */
 static inline bool
-check_read_back(const FastedEngine *engine, FastedJoin *join, const float *rows,
-				uint64_t staged, uint32_t d)
+check_read_back(PanelJoin *join, int side, const Rows *from, uint64_t staged, uint32_t d)
 {
 	bool		same = true;
 	float	   *copy = must_alloc(7 * (size_t) d * sizeof(float));
@@ -186,97 +207,181 @@ check_read_back(const FastedEngine *engine, FastedJoin *join, const float *rows,
 	{
 		size_t		count = staged - first < 7 ? staged - first : 7;
 
-		same = engine->read_back(join, first, count, copy) == FASTED_OK &&
-			memcmp(copy, rows + first * d, count * d * sizeof(float)) == 0;
+		same = panel_join_read_back(join, side, first, count, copy) == FASTED_OK &&
+			memcmp(copy, from->rows + first * d, count * d * sizeof(float)) == 0;
 	}
 	free(copy);
 	return same;
 }
 
-/* A join from open to close. */
+/* The rows of all sides, or as many as fit; then the start. */
 static inline FastedStatus
-run_join_once(const FastedProblem *problem, const float *rows, uint64_t n,
-		 const CallerHabits *options, PairList *list, FastedStats *stats)
+load_and_start(PanelJoin *join, const PanelProblem *problem, const Rows *sides,
+			   const CallerHabits *habits)
 {
-	const FastedEngine *engine = fasted_cpu_engine();
-	FastedJoin *join;
-	FastedBatch batch;
-	uint64_t	staged = 0;
-	FastedStatus status = engine->open(problem, &join);
+	uint32_t	d = problem->options.dimensions;
+	uint64_t	rows[2] = {0, 0};
+	uint64_t	staged[2] = {0, 0};
+	FastedStatus status = FASTED_OK;
 
-	memset(list, 0, sizeof(*list));
-	if (status == FASTED_OK && options->put)
-		status = put_rows(engine, join, (float *) rows, n, problem->dimensions,
-						  options->stage_at_most, &staged);
-	else if (status == FASTED_OK)
-		status = stage_rows(engine, join, rows, 0, n, problem->dimensions,
-							options->stage_at_most, &staged);
-	if (status == FASTED_FULL)
+	for (int side = 0; side < problem->sides; side++)
 	{
-		status = FASTED_OK;
-		if (!check_read_back(engine, join, rows, staged, problem->dimensions))
-			status = FASTED_INTERNAL;
+		rows[side] = sides[side].n;
+		if (status == FASTED_OK)
+			status = habits->put
+				? put_rows(join, side, &sides[side], d, habits->stage_at_most, &staged[side])
+				: stage_rows(join, side, &sides[side], 0, rows[side], d, habits->stage_at_most,
+							 &staged[side]);
 	}
-	if (status == FASTED_OK)
-		status = engine->start(join, n);
+	for (int side = 0; side < problem->sides && status == FASTED_FULL; side++)
+	{
+		if (!check_read_back(join, side, &sides[side], staged[side], d))
+			return FASTED_INTERNAL;
+	}
+	return status == FASTED_OK || status == FASTED_FULL ? panel_join_start(join, rows) : status;
+}
+
+/* Pairs until there are no more, or a failure. */
+static inline FastedStatus
+drain_join(PanelJoin *join, const PanelProblem *problem, const Rows *sides,
+		   const CallerHabits *habits, PairList *list)
+{
+	FastedStatus status = FASTED_OK;
+
 	while (status <= FASTED_WANT_ROWS && status != FASTED_DONE)
 	{
-		status = engine->next(join, options->timeout_ms, &batch);
+		FastedBatch batch;
+		uint64_t	staged;
+
+		status = panel_join_next(join, habits->timeout_ms, &batch);
 		if (status == FASTED_OK)
 		{
 			pair_add(list, batch.pairs, batch.npairs);
-			if (options->sleep_us > 0)
-				nanosleep(&(struct timespec) {.tv_nsec = options->sleep_us * 1000L},
-						  NULL);
+			if (habits->sleep_us > 0)
+				nanosleep(&(struct timespec) {.tv_nsec = habits->sleep_us * 1000L}, NULL);
 		}
 		if (status == FASTED_WANT_ROWS)
-			status = stage_rows(engine, join, rows, batch.first_row,
-								batch.row_count, problem->dimensions,
-								options->stage_at_most, &staged);
+			status = stage_rows(join, batch.side, &sides[batch.side], batch.first_row,
+								batch.row_count, problem->options.dimensions,
+								habits->stage_at_most, &staged);
 	}
+	return status;
+}
+
+/* A copy of the rows' counts; NULL: there are none. */
+static inline uint32_t *
+copy_counts(const PanelJoin *join, int side, uint64_t n)
+{
+	const uint32_t *counts = panel_join_counts(join, side);
+	uint32_t   *copy;
+
+	if (counts == NULL)
+		return NULL;
+	copy = must_alloc(n * sizeof(uint32_t));
+	memcpy(copy, counts, n * sizeof(uint32_t));
+	return copy;
+}
+
+/* A join from open to close.  stats and counts may be NULL. */
+static inline FastedStatus
+run_join_once(const PanelProblem *problem, const Rows *sides, const CallerHabits *habits,
+			  PairList *list, FastedStats *stats, uint32_t **counts)
+{
+	const FastedEngine *engine = fasted_cpu_engine();
+	PanelJoin  *join;
+	FastedStatus status = panel_join_open(engine, problem, &join);
+
+	memset(list, 0, sizeof(*list));
+	if (status == FASTED_OK)
+		status = load_and_start(join, problem, sides, habits);
+	if (status == FASTED_OK)
+		status = drain_join(join, problem, sides, habits, list);
 	if (FASTED_FAILED(status))
-		printf("# %s\n", engine->last_error(join));
+		printf("# %s\n", panel_join_last_error(engine, join));
 	if (stats != NULL && join != NULL)
-		engine->stats(join, stats);
-	engine->close(join);
+		panel_join_stats(join, stats);
+	for (int side = 0; counts != NULL && side < 2; side++)
+		counts[side] = status == FASTED_DONE && side < problem->sides
+			? copy_counts(join, side, sides[side].n) : NULL;
+	panel_join_close(join);
 	pair_sort(list);
 	return status;
 }
 
-/* Does the engine count as many pairs as it handed out, and hand out none then? */
+/* Are these the numbers of each row's pairs? */
 static inline bool
-check_count(const FastedProblem *problem, const float *rows, uint64_t n,
-			const CallerHabits *options, uint64_t expected)
+counts_equal(const PairList *list, const Rows *sides, int nsides, uint32_t *const *counts)
 {
-	FastedProblem counting = *problem;
+	uint32_t   *expected[2] = {NULL, NULL};
+	bool		same = true;
+
+	for (int side = 0; side < nsides; side++)
+	{
+		expected[side] = must_alloc(sides[side].n * sizeof(uint32_t));
+		memset(expected[side], 0, sides[side].n * sizeof(uint32_t));
+	}
+	for (size_t i = 0; i < list->count; i++)
+	{
+		expected[0][list->pairs[i].a]++;
+		expected[nsides - 1][list->pairs[i].b]++;
+	}
+	for (int side = 0; side < nsides; side++)
+	{
+		same = same && counts[side] != NULL &&
+			memcmp(counts[side], expected[side], sides[side].n * sizeof(uint32_t)) == 0;
+		free(expected[side]);
+	}
+	return same;
+}
+
+/* Does the engine count the pairs that it handed out, and hand out none then? */
+static inline bool
+check_count(const PanelProblem *problem, const Rows *sides, const CallerHabits *habits,
+			FastedOutput output, const PairList *list)
+{
+	PanelProblem counting = *problem;
+	uint32_t   *counts[2];
 	PairList	none;
 	FastedStats stats;
 	bool		same;
 
-	counting.output = FASTED_OUTPUT_COUNT;
-	same = run_join_once(&counting, rows, n, options, &none, &stats) == FASTED_DONE &&
-		none.count == 0 && stats.pairs == expected;
+	counting.problem.output = output;
+	same = run_join_once(&counting, sides, habits, &none, &stats, counts) == FASTED_DONE &&
+		none.count == 0 && stats.pairs == list->count &&
+		(output == FASTED_OUTPUT_COUNT || counts_equal(list, sides, problem->sides, counts));
 	if (!same)
-		printf("# %llu pairs counted, %zu handed out meanwhile, of %llu\n",
-			   (unsigned long long) stats.pairs, none.count, (unsigned long long) expected);
+		printf("# %llu pairs counted, %zu handed out meanwhile, of %zu\n",
+			   (unsigned long long) stats.pairs, none.count, list->count);
 	free(none.pairs);
+	free(counts[0]);
+	free(counts[1]);
 	return same;
 }
 
 /*
- * A join from open to close, and once more with its pairs counted.  Pairs come out
- * sorted; stats may be NULL.  The status is FASTED_DONE, or that of the failure.
+ * A join from open to close, and once more with its pairs counted, in all or for
+ * each row.  Pairs come out sorted; stats may be NULL.  The status is FASTED_DONE, or
+ * that of the failure.
  */
 static inline FastedStatus
-run_join(const FastedProblem *problem, const float *rows, uint64_t n,
-		 const CallerHabits *options, PairList *list, FastedStats *stats)
+run_sides(const PanelProblem *problem, const Rows *sides, const CallerHabits *habits,
+		  PairList *list, FastedStats *stats)
 {
-	FastedStatus status = run_join_once(problem, rows, n, options, list, stats);
+	FastedStatus status = run_join_once(problem, sides, habits, list, stats, NULL);
+	FastedOutput output = list->count % 2 == 0 ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_COUNT;
 
-	if (status == FASTED_DONE && options->sleep_us == 0 &&
-		!check_count(problem, rows, n, options, list->count))
+	if (status == FASTED_DONE && habits->sleep_us == 0 &&
+		!check_count(problem, sides, habits, output, list))
 		status = FASTED_INTERNAL;
 	return status;
+}
+
+/* The same of one set of rows with itself. */
+static inline FastedStatus
+run_join(const PanelProblem *problem, const float *rows, uint64_t n,
+		 const CallerHabits *habits, PairList *list, FastedStats *stats)
+{
+	return run_sides(problem, &(Rows) {.rows = rows,.n = n}, habits, list, stats);
 }
 
 #endif							/* JOIN_H */

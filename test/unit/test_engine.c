@@ -73,7 +73,10 @@ static void
 check_kernel(const CpuKernel *kernel, FastedFilter filter, const float *rows,
 			 uint32_t n, uint32_t d, int kind, const PairList *all)
 {
-	FastedProblem problem = {.dimensions = d,.kernel = kernel->name,.filter = filter};
+	PanelProblem problem = {
+		.options = {.dimensions = d,.kernel = kernel->name,.filter = filter},
+		.sides = 1
+	};
 	const char *name = filter == FASTED_FILTER_INT8 && n > 1 ? "int8" : "fp32";
 	double		eps[8];
 	int			count = pick_eps(all, eps);
@@ -86,22 +89,22 @@ check_kernel(const CpuKernel *kernel, FastedFilter filter, const float *rows,
 		FastedStats stats;
 		FastedStatus status;
 
-		problem.eps = eps[e];
-		problem.threads = 1 + (int) random_below(5);
+		problem.problem.eps = eps[e];
+		problem.options.threads = 1 + (int) random_below(5);
 		select_pairs(all, eps[e], &expected);
 		status = run_join(&problem, rows, n, &plain, &got, &stats);
 		same = status == FASTED_DONE && pair_equal(&expected, &got) &&
 			stats.pairs == got.count && stats.candidates >= got.count &&
 			stats.units_done == stats.units_total &&
-			strcmp(stats.kernel, problem.kernel) == 0 &&
+			strcmp(stats.kernel, kernel->name) == 0 &&
 			strcmp(stats.filter, name) == 0;
 		if (!same)
 			printf("# eps %.17g threads %d: %zu pairs, expected %zu, by %s\n",
-				   eps[e], problem.threads, got.count, expected.count, stats.filter);
+				   eps[e], problem.options.threads, got.count, expected.count, stats.filter);
 		free(expected.pairs);
 		free(got.pairs);
 	}
-	ok(same, "%s, %s: n = %u, d = %u, kind %d", problem.kernel, name, n, d, kind);
+	ok(same, "%s, %s: n = %u, d = %u, kind %d", kernel->name, name, n, d, kind);
 }
 
 /* One data set, with every kernel, and in INT8 where there is one. */
@@ -178,14 +181,15 @@ check_extremes(void)
 			all_pairs(rows, n, d, &all);
 			for (int e = 0; e < 30 && same; e++)
 			{
-				FastedProblem problem = {.dimensions = d};
+				PanelProblem problem = {.options = {.dimensions = d},.sides = 1};
+				double		eps = all.pairs[random_below((uint32_t) all.count)].dist;
 
-				problem.eps = all.pairs[random_below((uint32_t) all.count)].dist;
-				if (isnan(problem.eps))
+				if (isnan(eps))
 					continue;
-				problem.kernel = e % 2 ? "portable" : NULL;
-				problem.filter = e % 4 == 0 ? FASTED_FILTER_INT8 : FASTED_FILTER_AUTO;
-				select_pairs(&all, problem.eps, &expected);
+				problem.problem.eps = eps;
+				problem.options.kernel = e % 2 ? "portable" : NULL;
+				problem.options.filter = e % 4 == 0 ? FASTED_FILTER_INT8 : FASTED_FILTER_AUTO;
+				select_pairs(&all, eps, &expected);
 				same = run_join(&problem, rows, n, &plain, &got, NULL)
 					== FASTED_DONE && pair_equal(&expected, &got);
 				free(expected.pairs);
@@ -207,9 +211,11 @@ check_limits(const CpuKernel *kernel, FastedFilter filter, const float *rows,
 
 	for (uint64_t limit = 1; limit < 1000000; limit = limit * 3 / 2 + 20000)
 	{
-		FastedProblem problem = {
-			.dimensions = d,.eps = eps,.memory_limit = limit,
-			.kernel = kernel->name,.filter = filter,.threads = 2
+		PanelProblem problem = {
+			.options = {.dimensions = d,.memory_limit = limit,.kernel = kernel->name,
+			.filter = filter,.threads = 2},
+			.problem = {.eps = eps},
+			.sides = 1
 		};
 		CallerHabits options = {.timeout_ms = 100};
 		FastedStats stats;
@@ -281,7 +287,10 @@ check_unseen_rows(void)
 	const uint32_t n = 2500;
 	const uint32_t d = 40;
 	float	   *rows = must_alloc((size_t) n * d * sizeof(float));
-	FastedProblem problem = {.dimensions = d,.filter = FASTED_FILTER_INT8};
+	PanelProblem problem = {
+		.options = {.dimensions = d,.filter = FASTED_FILTER_INT8},
+		.sides = 1
+	};
 	PairList	all;
 	PairList	expected;
 	PairList	got;
@@ -311,9 +320,9 @@ check_unseen_rows(void)
 	for (int e = 0; e < 12 && same; e++)
 	{
 		/* a tie at one of the nearest pairs */
-		problem.eps = fasted_exact_distance(rows + (size_t) (200 * e) * d,
+		problem.problem.eps = fasted_exact_distance(rows + (size_t) (200 * e) * d,
 											rows + (size_t) (200 * e + 1) * d, d);
-		select_pairs(&all, problem.eps, &expected);
+		select_pairs(&all, problem.problem.eps, &expected);
 		same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE &&
 			pair_equal(&expected, &got);
 		free(expected.pairs);
@@ -351,22 +360,23 @@ make_clusters(uint32_t n, uint32_t d, bool mixed)
  * panels too; not when asked for something else.
  */
 static void
-check_choice(bool mixed, FastedFilter asked, uint64_t memory_limit, const char *filter)
+check_choice(uint32_t n, bool mixed, FastedFilter asked, uint64_t memory_limit,
+			 const char *filter)
 {
-	const uint32_t n = 4500;
 	const uint32_t d = 48;
 	float	   *rows = make_clusters(n, d, mixed);
 	bool		sampled = int8_kernel() != NULL && asked == FASTED_FILTER_AUTO;
-	FastedProblem problem = {
-		.dimensions = d,.eps = 1.9,.threads = 2,.filter = asked,
-		.memory_limit = memory_limit
+	PanelProblem problem = {
+		.options = {.dimensions = d,.threads = 2,.filter = asked,.memory_limit = memory_limit},
+		.problem = {.eps = 1.9},
+		.sides = 1
 	};
 	FastedStats stats;
 	PairList	expected;
 	PairList	got;
 	bool		same;
 
-	near_pairs(rows, n, d, problem.eps, &expected);
+	near_pairs(rows, n, d, problem.problem.eps, &expected);
 	same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE &&
 		pair_equal(&expected, &got);
 	if (int8_kernel() == NULL)
@@ -393,8 +403,10 @@ check_memory_limit(void)
 
 	for (uint64_t limit = 4 << 20; limit <= 16 << 20; limit *= 2)
 	{
-		FastedProblem problem = {
-			.dimensions = d,.eps = 3.0,.memory_limit = limit,.threads = 2
+		PanelProblem problem = {
+			.options = {.dimensions = d,.memory_limit = limit,.threads = 2},
+			.problem = {.eps = 3.0},
+			.sides = 1
 		};
 		FastedStats stats;
 		PairList	got;
@@ -418,9 +430,10 @@ check_slow_caller(void)
 	float	   *rows = make_rows(n, d, 0);
 	PairList	all;
 	PairList	got;
-	FastedProblem problem = {
-		.dimensions = d,.eps = INFINITY,.threads = 3,
-		.memory_limit = 1 << 20
+	PanelProblem problem = {
+		.options = {.dimensions = d,.threads = 3,.memory_limit = 1 << 20},
+		.problem = {.eps = INFINITY},
+		.sides = 1
 	};
 	CallerHabits slow = {.timeout_ms = 5,.sleep_us = 300};
 	FastedStats stats;
@@ -446,29 +459,29 @@ seconds(void)
 static void
 check_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches)
 {
-	const FastedEngine *engine = fasted_cpu_engine();
 	float	   *rows = make_rows(n, d, 0);
-	FastedProblem problem = {.dimensions = d,.eps = eps,.threads = 3};
-	FastedJoin *join;
+	PanelProblem problem = {
+		.options = {.dimensions = d,.threads = 3},.problem = {.eps = eps},.sides = 1
+	};
+	PanelJoin  *join;
 	FastedBatch batch;
-	uint64_t	staged = 0;
 	double		begin;
 	double		longest = 0.0;
 	bool		good;
 
-	good = engine->open(&problem, &join) == FASTED_OK &&
-		stage_rows(engine, join, rows, 0, n, d, 0, &staged) == FASTED_OK &&
-		engine->start(join, n) == FASTED_OK;
+	good = panel_join_open(fasted_cpu_engine(), &problem, &join) == FASTED_OK &&
+		load_and_start(join, &problem, &(Rows) {.rows = rows,.n = n}, &plain) == FASTED_OK &&
+		!FASTED_FAILED(panel_join_next(join, 0, &batch));
 	for (int i = 0; i < batches; i++)
 	{
 		begin = seconds();
-		good = good && !FASTED_FAILED(engine->next(join, 2, &batch));
+		good = good && !FASTED_FAILED(panel_join_next(join, 2, &batch));
 		if (seconds() - begin > longest)
 			longest = seconds() - begin;
 	}
 	nanosleep(&(struct timespec) {.tv_nsec = delay_ms * 1000000L}, NULL);
 	begin = seconds();
-	engine->close(join);
+	panel_join_close(join);
 	begin = seconds() - begin;
 	ok(good && begin < 0.5 && longest < 0.5,
 	   "closed after %d ms and %d batches in %.1f ms, next took %.1f at most: n = %u, d = %u",
@@ -476,57 +489,80 @@ check_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches)
 	free(rows);
 }
 
-/* What is refused, and with which words. */
+/* Options and problems that are refused, and with which words. */
 static void
 check_refusals(void)
 {
 	const FastedEngine *engine = fasted_cpu_engine();
-	FastedProblem good = {.dimensions = 3,.eps = 1.0};
-	FastedProblem bad[7];
-	FastedJoin *join;
-	FastedBatch batch;
-	float	   *room;
-	size_t		capacity;
+	const FastedOptions good = {.dimensions = 3};
+	FastedOptions bad[5];
+	FastedContext *context;
 	char		reason[100] = "x";
 
 	ok(engine->abi == FASTED_ENGINE_ABI && strcmp(engine->name, "cpu") == 0 &&
 	   engine->probe(NULL, reason, sizeof(reason)) == FASTED_OK, "abi and probe");
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 5; i++)
 		bad[i] = good;
 	bad[0].dimensions = 0;
 	bad[1].dimensions = FASTED_MAX_DIMENSIONS + 1;
-	bad[2].eps = -1.0;
-	bad[3].eps = NAN;
-	bad[4].approximate = true;
-	bad[5].kernel = "sse9";
-	bad[6].kernel = "";
-	for (int i = 0; i < 7; i++)
+	bad[2].approximate = true;
+	bad[3].kernel = "sse9";
+	bad[4].kernel = "";
+	for (int i = 0; i < 5; i++)
 	{
-		FastedStatus status = engine->open(&bad[i], &join);
+		FastedStatus status = engine->open(&bad[i], &context);
 
-		ok(status == FASTED_UNSUPPORTED && join != NULL &&
-		   strlen(engine->last_error(join)) > 10, "refused: %s",
-		   engine->last_error(join));
-		engine->close(join);
+		ok(status == FASTED_UNSUPPORTED && context != NULL &&
+		   strlen(engine->last_error(context)) > 10, "refused: %s",
+		   engine->last_error(context));
+		engine->close(context);
 	}
 	engine->close(NULL);
 
-	ok(engine->open(&good, &join) == FASTED_OK &&
-	   engine->next(join, 0, &batch) == FASTED_INTERNAL, "next before start");
-	engine->close(join);
-	ok(engine->open(&good, &join) == FASTED_OK &&
-	   engine->stage(join, &room, &capacity) == FASTED_OK &&
-	   engine->commit(join, capacity + 1) == FASTED_INTERNAL,
+	for (int i = 0; i < 2; i++)
+	{
+		PanelProblem problem = {
+			.options = good,.problem = {.eps = i == 0 ? -1.0 : (double) NAN},.sides = 1
+		};
+		static const float rows[6] = {0};
+		PairList	none;
+
+		ok(run_join(&problem, rows, 2, &plain, &none, NULL) == FASTED_UNSUPPORTED,
+		   "refused: eps = %g", problem.problem.eps);
+		free(none.pairs);
+	}
+}
+
+/* Calls out of order. */
+static void
+check_order(void)
+{
+	const FastedEngine *engine = fasted_cpu_engine();
+	PanelProblem problem = {
+		.options = {.dimensions = 3},.problem = {.eps = 1.0},.sides = 1
+	};
+	const uint64_t none = 0;
+	PanelJoin  *join;
+	FastedBatch batch;
+	float	   *room;
+	size_t		capacity;
+
+	ok(panel_join_open(engine, &problem, &join) == FASTED_OK &&
+	   panel_join_next(join, 0, &batch) == FASTED_INTERNAL, "next before start");
+	panel_join_close(join);
+	ok(panel_join_open(engine, &problem, &join) == FASTED_OK &&
+	   panel_join_stage(join, 0, &room, &capacity) == FASTED_OK &&
+	   panel_join_commit(join, 0, capacity + 1) == FASTED_INTERNAL,
 	   "more rows committed than there was room");
-	engine->close(join);
-	ok(engine->open(&good, &join) == FASTED_OK &&
-	   engine->stage(join, &room, &capacity) == FASTED_OK &&
-	   engine->commit(join, 0) == FASTED_OK &&
-	   engine->start(join, 0) == FASTED_OK &&
-	   engine->stage(join, &room, &capacity) == FASTED_FULL &&
-	   engine->next(join, 0, &batch) == FASTED_DONE &&
-	   engine->next(join, 0, &batch) == FASTED_DONE, "no rows at all");
-	engine->close(join);
+	panel_join_close(join);
+	ok(panel_join_open(engine, &problem, &join) == FASTED_OK &&
+	   panel_join_stage(join, 0, &room, &capacity) == FASTED_OK &&
+	   panel_join_commit(join, 0, 0) == FASTED_OK &&
+	   panel_join_start(join, &none) == FASTED_OK &&
+	   panel_join_next(join, 0, &batch) == FASTED_DONE &&
+	   panel_join_next(join, 0, &batch) == FASTED_DONE &&
+	   panel_join_stage(join, 0, &room, &capacity) == FASTED_INTERNAL, "no rows at all");
+	panel_join_close(join);
 }
 
 int
@@ -534,15 +570,16 @@ main(void)
 {
 	random_seed();
 	check_refusals();
+	check_order();
 	check_shapes();
 	check_extremes();
 	check_panels();
 	check_unseen_rows();
-	check_choice(false, FASTED_FILTER_AUTO, 0, "int8");
-	check_choice(false, FASTED_FILTER_AUTO, 1000000, "int8");
-	check_choice(true, FASTED_FILTER_AUTO, 0, "fp32");
-	check_choice(true, FASTED_FILTER_INT8, 0, "int8");
-	check_choice(false, FASTED_FILTER_FP64, 0, "fp32");
+	check_choice(4500, false, FASTED_FILTER_AUTO, 0, "int8");
+	check_choice(9000, false, FASTED_FILTER_AUTO, 3400000, "int8");
+	check_choice(4500, true, FASTED_FILTER_AUTO, 0, "fp32");
+	check_choice(4500, true, FASTED_FILTER_INT8, 0, "int8");
+	check_choice(4500, false, FASTED_FILTER_FP64, 0, "fp32");
 	check_memory_limit();
 	check_slow_caller();
 	check_close(4000, 100, INFINITY, 30, 0);

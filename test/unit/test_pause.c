@@ -59,29 +59,27 @@ make_rows(uint32_t n, uint32_t d)
 	return rows;
 }
 
-static FastedJoin *
-begin_join(const FastedProblem *problem, const float *rows, uint32_t n)
+static PanelJoin *
+begin_join(const PanelProblem *problem, const Rows *rows)
 {
-	const FastedEngine *engine = fasted_cpu_engine();
-	FastedJoin *join;
-	uint64_t	staged;
+	const CallerHabits plain = {.timeout_ms = 100};
+	PanelJoin  *join;
 
-	if (engine->open(problem, &join) != FASTED_OK ||
-		stage_rows(engine, join, rows, 0, n, problem->dimensions, 0, &staged) != FASTED_OK ||
-		engine->start(join, n) != FASTED_OK)
+	if (panel_join_open(fasted_cpu_engine(), problem, &join) != FASTED_OK ||
+		load_and_start(join, problem, rows, &plain) != FASTED_OK)
 	{
-		printf("Bail out! %s\n", engine->last_error(join));
+		printf("Bail out! %s\n", panel_join_last_error(fasted_cpu_engine(), join));
 		exit(EXIT_FAILURE);
 	}
 	return join;
 }
 
 static bool
-is_unfinished(const FastedJoin *join)
+is_unfinished(const PanelJoin *join)
 {
 	FastedStats stats;
 
-	fasted_cpu_engine()->stats(join, &stats);
+	panel_join_stats(join, &stats);
 	return stats.units_done < stats.units_total;
 }
 
@@ -89,21 +87,21 @@ is_unfinished(const FastedJoin *join)
 static void
 check_rest(uint32_t n, uint32_t d, int timeout_ms, bool tell)
 {
-	const FastedEngine *engine = fasted_cpu_engine();
-	FastedProblem problem = {.dimensions = d,.eps = 0.01,.threads = 2,.kernel = "portable"};
+	PanelProblem problem = {
+		.options = {.dimensions = d,.threads = 2,.kernel = "portable"},
+		.problem = {.eps = 0.01},
+		.sides = 1
+	};
 	float	   *rows = make_rows(n, d);
-	FastedJoin *join = begin_join(&problem, rows, n);
+	PanelJoin  *join = begin_join(&problem, &(Rows) {.rows = rows,.n = n});
 	FastedBatch batch;
 	uint64_t	before;
 	bool		good;
 	int			windows;
 
-	if (timeout_ms > 0)
-		good = engine->next(join, timeout_ms, &batch) == FASTED_AGAIN;
-	else
-		good = true;
+	good = panel_join_next(join, timeout_ms, &batch) == FASTED_AGAIN;
 	if (tell)
-		engine->pause(join);
+		panel_join_pause(join);
 	windows = windows_to_rest();
 	ok(good && windows < WINDOWS && is_unfinished(join),
 	   "n = %u, d = %u: %s after %d ms of work, %d windows until they rest", n, d,
@@ -111,13 +109,13 @@ check_rest(uint32_t n, uint32_t d, int timeout_ms, bool tell)
 
 	before = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
 	for (int i = 0; i < 100 && milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before < 100; i++)
-		good = good && engine->next(join, 100, &batch) == FASTED_AGAIN;
+		good = good && panel_join_next(join, 100, &batch) == FASTED_AGAIN;
 	ok(good && milliseconds(CLOCK_PROCESS_CPUTIME_ID) - before >= 100, "at work again");
 
-	engine->pause(join);
+	panel_join_pause(join);
 	(void) windows_to_rest();
 	before = milliseconds(CLOCK_MONOTONIC);
-	engine->close(join);
+	panel_join_close(join);
 	before = milliseconds(CLOCK_MONOTONIC) - before;
 	ok(before < 1000, "closed at rest, in %d ms", (int) before);
 	free(rows);
@@ -127,47 +125,43 @@ check_rest(uint32_t n, uint32_t d, int timeout_ms, bool tell)
 static void
 check_pairs(uint32_t n, uint32_t d, double eps, uint64_t limit, int pauses, int pause_ms)
 {
-	const FastedEngine *engine = fasted_cpu_engine();
-	FastedProblem problem = {.dimensions = d,.eps = eps,.threads = 3,.memory_limit = limit};
+	PanelProblem problem = {
+		.options = {.dimensions = d,.threads = 3,.memory_limit = limit},
+		.problem = {.eps = eps},
+		.sides = 1
+	};
 	float	   *rows = make_rows(n, d);
+	Rows		side = {.rows = rows,.n = n};
 	PairList	expected;
 	PairList	got = {0};
-	FastedJoin *join;
+	PanelJoin  *join = begin_join(&problem, &side);
 	FastedBatch batch;
-	FastedStatus status;
+	FastedStatus status = FASTED_OK;
 	uint64_t	staged;
 	uint64_t	shown = 0;
 	bool		current = true;
 
 	near_pairs(rows, n, d, eps, &expected);
-	status = engine->open(&problem, &join);
-	if (status == FASTED_OK)
-		status = stage_rows(engine, join, rows, 0, n, d, 0, &staged);
-	engine->pause(join);
-	if (status == FASTED_FULL)
-		status = FASTED_OK;
-	if (status == FASTED_OK)
-		status = engine->start(join, n);
 	while (!FASTED_FAILED(status) && status != FASTED_DONE)
 	{
 		FastedStats stats;
 
 		if (pauses-- > 0)
 		{
-			engine->pause(join);
+			panel_join_pause(join);
 			sleep_ms(pause_ms);
 		}
-		status = engine->next(join, 10, &batch);
+		status = panel_join_next(join, 10, &batch);
 		if (status == FASTED_OK)
 			pair_add(&got, batch.pairs, batch.npairs);
 		if (status == FASTED_WANT_ROWS)
-			status = stage_rows(engine, join, rows, batch.first_row, batch.row_count, d, 0, &staged);
+			status = stage_rows(join, 0, &side, batch.first_row, batch.row_count, d, 0, &staged);
 		/* the pairs that were handed out are counted */
-		engine->stats(join, &stats);
+		panel_join_stats(join, &stats);
 		current = current && stats.pairs >= got.count && stats.pairs >= shown;
 		shown = stats.pairs;
 	}
-	engine->close(join);
+	panel_join_close(join);
 	pair_sort(&got);
 	ok(status == FASTED_DONE && pair_equal(&got, &expected) && got.count > 0,
 	   "n = %u, d = %u, pauses of %d ms: %zu pairs (%zu)", n, d, pause_ms, got.count, expected.count);

@@ -49,48 +49,52 @@ resident(void)
 	return pages * (size_t) sysconf(_SC_PAGESIZE) / MEGABYTE;
 }
 
-static FastedJoin *
-open_join(void)
+static FastedContext *
+open_context(void)
 {
-	FastedProblem problem = {.dimensions = DIMENSIONS,.eps = 1.0,.memory_limit = 4 * BYTES};
-	FastedJoin *join;
+	FastedOptions options = {.dimensions = DIMENSIONS,.memory_limit = 4 * BYTES};
+	FastedContext *context;
 
-	if (fasted_cpu_engine()->open(&problem, &join) != FASTED_OK)
+	if (fasted_cpu_engine()->open(&options, &context) != FASTED_OK)
 		exit(EXIT_FAILURE);
-	return join;
+	return context;
 }
 
-/* A join that holds BYTES of rows. */
-static FastedJoin *
-large_join(void)
+/* A context that holds BYTES of rows. */
+static FastedContext *
+large_context(void)
 {
 	const FastedEngine *engine = fasted_cpu_engine();
-	FastedJoin *join = open_join();
+	FastedContext *context = open_context();
+	FastedSetOptions options = {0};
+	FastedSet  *set;
 
+	if (engine->set_open(context, &options, &set) != FASTED_OK)
+		exit(EXIT_FAILURE);
 	for (size_t there = 0; there < ROWS;)
 	{
 		float	   *room;
 		size_t		capacity;
 
-		if (engine->stage(join, &room, &capacity) != FASTED_OK)
+		if (engine->stage(set, &room, &capacity) != FASTED_OK)
 			exit(EXIT_FAILURE);
 		if (capacity > ROWS - there)
 			capacity = ROWS - there;
 		memset(room, 1, capacity * DIMENSIONS * sizeof(float));
-		engine->commit(join, capacity);
+		engine->commit(set, capacity);
 		there += capacity;
 	}
-	return join;
+	return context;
 }
 
-/* What closing a join takes of the caller's time. */
+/* What closing a context takes of the caller's time. */
 static double
 close_ms(void)
 {
-	FastedJoin *join = large_join();
+	FastedContext *context = large_context();
 	double		begin = own_ms();
 
-	fasted_cpu_engine()->close(join);
+	fasted_cpu_engine()->close(context);
 	return own_ms() - begin;
 }
 
@@ -102,7 +106,7 @@ test_without_thread(void)
 	ok(true, "a sanitizer needs room too");
 #else
 	size_t		empty = resident();
-	FastedJoin *join = large_join();
+	FastedContext *context = large_context();
 	struct rlimit before;
 	struct rlimit none;
 
@@ -110,7 +114,7 @@ test_without_thread(void)
 	none = before;
 	none.rlim_cur = MEGABYTE;
 	setrlimit(RLIMIT_AS, &none);
-	fasted_cpu_engine()->close(join);
+	fasted_cpu_engine()->close(context);
 	setrlimit(RLIMIT_AS, &before);
 	ok(resident() < empty + BYTES / MEGABYTE / 4,
 	   "where no thread can be had, the caller gives memory back: %zu MB are left (%zu)", resident(), empty);
@@ -142,14 +146,14 @@ test_memory(void)
 	for (int i = 0; i < 3; i++)
 	{
 		least = fmin(least, close_ms());
-		fasted_cpu_engine()->close(open_join());
+		fasted_cpu_engine()->close(open_context());
 		if (resident() > left)
 			left = resident();
 		whole = fmin(whole, unmap_ms());
 	}
-	ok(least < 0.5 * whole, "%zu MB: to close a join takes %.2f ms, to unmap them %.2f", BYTES / MEGABYTE,
+	ok(least < 0.5 * whole, "%zu MB: to close a context takes %.2f ms, to unmap them %.2f", BYTES / MEGABYTE,
 	   least, whole);
-	ok(left < empty + BYTES / MEGABYTE / 4, "the next join begins when they are gone: %zu MB are left (%zu)",
+	ok(left < empty + BYTES / MEGABYTE / 4, "the next one begins when they are gone: %zu MB are left (%zu)",
 	   left, empty);
 }
 

@@ -1,0 +1,190 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_context.h
+ *	  What all joins of the CPU engine share: a plan of memory, threads, a pool.
+ *
+ *	  cpu_context.c	contexts of the engine's interface
+ *	  cpu_set.c		sets: rows in
+ *	  cpu_join.c	joins: pairs out
+ *	  release.c		memory goes back, beside other work
+ *	  cpu_plan.c	what there is memory for, and how a join is cut into work
+ *	  processors.c	how many threads there should be
+ *	  cpu_workers.c	threads and the phases of a join
+ *	  cpu_form.c	forms: centre and scale
+ *	  cpu_pack.c	packed rows and thresholds, in FP32
+ *	  cpu_int8.c	the same in INT8
+ *	  cpu_choice.c	which form and which filter
+ *	  cpu_unit.c	units of work: the filter
+ *	  cpu_refine.c	the recheck
+ *
+ * The caller's thread alone takes and returns memory.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CPU_CONTEXT_H
+#define FASTED_CPU_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cpu_set.h"
+#include "pair_pool.h"
+
+/* Rows looked at to find the centre and the scale. */
+#define CENTRE_ROWS 64
+
+/* Blocks along the side of a group at most: see tile_order.h. */
+#define GROUP_BLOCKS 8
+
+/* A pair of rows of the strip at work: distances from its first ones. */
+typedef struct Candidate
+{
+	uint16_t	row;
+	uint16_t	col;
+} Candidate;
+
+#define CANDIDATE_LIST 1024
+
+typedef struct Worker
+{
+	FastedContext *context;
+	FastedJoin *join;			/* the one at work */
+	pthread_t	thread;
+	int			number;
+	uint64_t	seen;			/* the phase that it did last */
+
+	void	   *partial;		/* unfinished sums of a block pair */
+	uint8_t    *hits;			/* hit_stride bytes for each row of a block */
+	double	   *wide;			/* one row in FP64 */
+	float	   *image;			/* INT8: room for two rows, padded; or NULL */
+	float		sample[CENTRE_ROWS];	/* values of one coordinate */
+	Candidate	list[CANDIDATE_LIST];
+	uint32_t	listed;
+
+	PairBlock  *block;			/* being filled, or NULL */
+	uint64_t	candidates;		/* of the strip at work */
+	uint64_t	counted;		/* pairs of it, where they are not handed out */
+} Worker;
+
+struct FastedContext
+{
+	FastedOptions options;
+	const CpuKernel *kernel;
+	char		device[96];		/* the processor's name */
+	char		error[256];
+	FastedSet  *sets;
+	FastedJoin *join;			/* NULL: none is open */
+
+	/* Plan: cpu_plan.c. */
+	MemoryCount memory;
+	uint32_t	slice;			/* words of a slice, in FP32 */
+	bool		may_use_int8;
+	int			thread_limit;
+	size_t		block_pairs;
+	uint64_t	row_limit;		/* rows of all sets */
+	size_t		chunk_bytes;
+	uint32_t	sample_rows;	/* of a set, at most, to try a form with */
+	PackedRows	samples[2];
+
+	/* Threads.  The lock guards all of this and the pool. */
+	Worker	   *workers;		/* thread_limit of them, once there are any */
+	int			nthreads;		/* of them started */
+	bool		quit;
+	pthread_mutex_t lock;
+	pthread_cond_t work_cond;	/* a phase begins */
+	pthread_cond_t free_cond;	/* a block was drained */
+	pthread_cond_t out_cond;	/* a block is filled, or work has ended */
+	pthread_cond_t rest_cond;	/* the caller is back */
+	int			resting;		/* workers that wait for it */
+	uint64_t	phase_number;
+	int			engaged;		/* workers of the join, the first ones */
+	int			at_work;		/* of them, have not finished the phase */
+	PairPool	pool;
+	PairBlock  *handed_out;		/* the caller's until its next call */
+
+	/* Read and written without the lock. */
+	atomic_bool stop;
+	_Atomic uint64_t rest_at;	/* from then on workers rest; see cpu_now */
+	_Atomic uint64_t next_claim;	/* of the phase */
+
+	/* Of all joins, for stats. */
+	atomic_bool int8;			/* of the last one */
+	atomic_bool filter_sampled;
+	_Atomic uint64_t sampled_candidates;
+	_Atomic uint64_t sampled_pairs;
+	_Atomic uint64_t candidates;
+	_Atomic uint64_t pairs;
+	_Atomic uint64_t units_done;
+	_Atomic uint64_t filter_ns;
+	_Atomic uint64_t refine_ns;
+	_Atomic uint64_t prepare_ns;
+	uint64_t	units_total;
+};
+
+extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,
+							 const char *format,...)
+			__attribute__((format(printf, 3, 4)));
+
+/* cpu_plan.c */
+extern void cpu_plan_memory(FastedContext *context);
+extern bool cpu_fits(const FastedContext *context, const uint64_t *rows, int nsets);
+extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words);
+extern size_t cpu_packed_row_bytes(const FastedContext *context);
+extern size_t cpu_threshold_row_bytes(const FastedContext *context);
+extern size_t cpu_pool_blocks(int threads);
+
+/* cpu_workers.c */
+extern FastedStatus cpu_reserve_workers(FastedContext *context, int nworkers);
+extern void cpu_end_workers(FastedContext *context);
+extern uint64_t cpu_now(void);
+extern void cpu_rest_after(FastedContext *context, uint64_t ms);
+extern void cpu_rest(FastedContext *context);
+
+/* Dimensions of rows in INT8. */
+static inline uint32_t
+cpu_padded(const FastedContext *context)
+{
+	return (context->options.dimensions + 31) / 32 * 32;
+}
+
+/* Bytes of a worker's image: two rows, padded. */
+static inline size_t
+cpu_image_bytes(const FastedContext *context)
+{
+	return 2 * cpu_padded(context) * sizeof(float);
+}
+
+/* So many rows, and padding to whole tiles. */
+static inline size_t
+cpu_whole_tiles(const FastedContext *context, size_t rows)
+{
+	size_t		step = context->kernel->tile_cols;
+
+	return (rows + step - 1) / step * step;
+}
+
+static inline bool
+cpu_stopping(const FastedContext *context)
+{
+	return atomic_load_explicit(&context->stop, memory_order_relaxed);
+}
+
+/*
+ * Between pieces of work of some milliseconds at most; now is cpu_now.  Waits
+ * where the caller has not asked for pairs for a while.
+ */
+static inline void
+cpu_rest_if_alone(FastedContext *context, uint64_t now)
+{
+	if (now >= atomic_load_explicit(&context->rest_at, memory_order_relaxed))
+		cpu_rest(context);
+}
+
+static inline uint64_t
+cpu_claim(FastedContext *context)
+{
+	return atomic_fetch_add_explicit(&context->next_claim, 1,
+									 memory_order_relaxed);
+}
+
+#endif							/* FASTED_CPU_CONTEXT_H */

@@ -1,0 +1,289 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_plan.c
+ *	  How many rows and threads there is memory for, and how a join is cut into work.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <unistd.h>
+
+#include "../engine/filter_bound.h"
+#include "cpu_join.h"
+#include "processors.h"
+
+/* Pairs of a block, when memory allows; blocks for few threads. */
+#define BLOCK_PAIRS 4096
+#define BLOCK_PAIRS_MIN 64
+#define BLOCKS_MIN 32
+
+#define CHUNK_BYTES ((size_t) 8 << 20)
+#define MAX_THREADS 1024
+
+/* Multiply-adds for which one more thread pays. */
+#define THREAD_WORK 4e6
+
+/* Units for each thread, at least, so that all end at about the same time. */
+#define UNITS_PER_THREAD 16
+
+/* Strips for each thread at least: groups of blocks are no larger. */
+#define STRIPS_PER_THREAD 8
+
+/* Sampled rows: a block of them, or fewer of many dimensions. */
+#define SAMPLE_COORDINATES (1 << 18)
+#define SAMPLE_ROWS_LEAST 96
+
+/* The sets that a context is to hold without exceeding its memory. */
+#define PLANNED_SETS 3
+
+/* Half of the machine, unless the caller sets a limit. */
+static uint64_t
+memory_limit(const FastedOptions *options)
+{
+	long		pages = sysconf(_SC_PHYS_PAGES);
+	long		size = sysconf(_SC_PAGESIZE);
+
+	if (options->memory_limit > 0)
+		return options->memory_limit;
+	if (pages <= 0 || size <= 0)
+		return UINT64_C(1) << 32;
+	return (uint64_t) pages * (uint64_t) size / 2;
+}
+
+/*
+ * Whether INT8 is tried.  With fewer than 32 dimensions rows would be padded to
+ * more bytes than they have in FP32.
+ */
+static bool
+may_use_int8(const FastedContext *context)
+{
+	const FastedOptions *options = &context->options;
+
+	return context->kernel->int8 != NULL &&
+		options->dimensions <= FASTED_INT8_MOST_DIMENSIONS &&
+		(options->filter == FASTED_FILTER_INT8 ||
+		 (options->filter == FASTED_FILTER_AUTO && options->dimensions >= 32));
+}
+
+/* Bytes of a packed row: in FP32, or in INT8 as row and as column of a tile. */
+size_t
+cpu_packed_row_bytes(const FastedContext *context)
+{
+	size_t		bytes = context->options.dimensions * sizeof(float);
+
+	if (context->may_use_int8 && bytes < 2 * cpu_padded(context))
+		bytes = 2 * cpu_padded(context);
+	return bytes;
+}
+
+size_t
+cpu_threshold_row_bytes(const FastedContext *context)
+{
+	return (context->may_use_int8 ? 2 : 1) * sizeof(float);
+}
+
+/*
+ * Words of a slice: a column of tiles takes three quarters of the L1 cache.
+ * Slices are of even length.
+ */
+uint32_t
+cpu_slice_length(const CpuKernel *kernel, uint32_t words)
+{
+	long		cache = 0;
+	uint32_t	most;
+	uint32_t	slices;
+
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+	cache = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+#endif
+	if (cache < 16 * 1024 || cache > 256 * 1024)
+		cache = 32 * 1024;
+	most = (uint32_t) cache / 4 * 3 / (kernel->tile_cols * sizeof(float));
+	if (most > 256)
+		most = 256;
+	slices = (words + most - 1) / most;
+	return ((words + slices - 1) / slices + 7) / 8 * 8;
+}
+
+/* Memory that each worker has for itself. */
+static uint64_t
+worker_bytes(const FastedContext *context)
+{
+	uint64_t	bytes = (uint64_t) FASTED_MAX_BLOCK * GROUP_BLOCKS
+		* FASTED_HIT_BYTES
+		+ (context->options.dimensions + 31) * sizeof(double);
+
+	if (context->may_use_int8)
+		bytes += cpu_image_bytes(context);
+	if (context->options.dimensions > context->slice)
+		bytes += FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float);
+	return bytes;
+}
+
+size_t
+cpu_pool_blocks(int threads)
+{
+	return 4 * threads > BLOCKS_MIN ? 4 * (size_t) threads : BLOCKS_MIN;
+}
+
+/* How many threads at most; they may take a quarter of the memory. */
+static int
+limit_threads(const FastedContext *context, uint64_t limit)
+{
+	const FastedOptions *options = &context->options;
+	uint64_t	per_thread = worker_bytes(context);
+	int			threads = options->threads;
+
+	if (threads <= 0)
+		threads = fasted_processors();
+	if (options->max_threads > 0 && threads > options->max_threads)
+		threads = options->max_threads;
+	if (threads > MAX_THREADS)
+		threads = MAX_THREADS;
+	while (threads > 1 && threads * per_thread > limit / 4)
+		threads--;
+	return threads;
+}
+
+/* Rows of a sample: a block of them, or fewer of many dimensions or for want of memory. */
+static uint32_t
+limit_sample(const FastedContext *context, uint64_t limit)
+{
+	uint32_t	step = context->kernel->tile_cols;
+	uint32_t	rows = SAMPLE_COORDINATES / context->options.dimensions;
+
+	if (rows < SAMPLE_ROWS_LEAST)
+		rows = SAMPLE_ROWS_LEAST;
+	if (rows > FASTED_MAX_BLOCK)
+		rows = FASTED_MAX_BLOCK;
+	while (rows > step && 2 * rows * cpu_packed_row_bytes(context) > limit / 16)
+		rows -= step;
+	return rows < step ? step : rows;
+}
+
+/* What is not rows or of rows: a few sets' chunks, forms and padding, and all else. */
+static uint64_t
+fixed_bytes(const FastedContext *context, uint64_t limit)
+{
+	uint64_t	row_bytes = context->options.dimensions * sizeof(float);
+	uint64_t	packed_bytes = cpu_packed_row_bytes(context) + cpu_threshold_row_bytes(context)
+		+ sizeof(RowTerms);
+	uint64_t	padding = PLANNED_SETS * context->kernel->tile_cols
+		+ 2 * cpu_whole_tiles(context, context->sample_rows);
+
+	return context->thread_limit * worker_bytes(context)
+		+ cpu_pool_blocks(context->thread_limit) * context->block_pairs * sizeof(FastedPair)
+		+ PLANNED_SETS * (context->chunk_bytes > row_bytes ? context->chunk_bytes : row_bytes)
+		+ (PLANNED_SETS + 1) * 2 * row_bytes	/* forms */
+		+ padding * packed_bytes
+		+ limit / 64;			/* pieces are rounded up to pages */
+}
+
+/* Called by open: how many rows fit, and how many threads at most. */
+void
+cpu_plan_memory(FastedContext *context)
+{
+	uint64_t	limit = memory_limit(&context->options);
+	uint64_t	least = 2 * context->kernel->tile_cols;
+	uint64_t	row_bytes;
+	uint64_t	fixed;
+
+	context->may_use_int8 = may_use_int8(context);
+	context->slice = cpu_slice_length(context->kernel, context->options.dimensions);
+	context->thread_limit = limit_threads(context, limit);
+	context->block_pairs = BLOCK_PAIRS;
+	while (context->block_pairs > BLOCK_PAIRS_MIN &&
+		   cpu_pool_blocks(context->thread_limit) * context->block_pairs * sizeof(FastedPair)
+		   > limit / 8)
+		context->block_pairs /= 2;
+	context->chunk_bytes = CHUNK_BYTES;
+	if (context->chunk_bytes > limit / 64)
+		context->chunk_bytes = limit / 64;
+	context->sample_rows = limit_sample(context, limit);
+
+	fixed = fixed_bytes(context, limit);
+	row_bytes = context->options.dimensions * sizeof(float) + cpu_packed_row_bytes(context)
+		+ cpu_threshold_row_bytes(context) + sizeof(RowTerms)
+		+ sizeof(uint32_t);		/* counts */
+	context->row_limit = fixed < limit ? (limit - fixed) / row_bytes : 0;
+	if (context->row_limit < least)
+		context->row_limit = least;
+	if (context->row_limit > FASTED_MAX_ROWS)
+		context->row_limit = FASTED_MAX_ROWS;
+}
+
+bool
+cpu_fits(const FastedContext *context, const uint64_t *rows, int nsets)
+{
+	uint64_t	left = context->row_limit;
+
+	for (int i = 0; i < nsets; i++)
+	{
+		if (rows[i] > left)
+			return false;
+		left -= rows[i];
+	}
+	return true;
+}
+
+static uint64_t
+blocks_of(const FastedJoin *join, const FastedSet *set)
+{
+	return (set->rows.rows + join->block_rows - 1) / join->block_rows;
+}
+
+/* How often so many claims go before slice s of all: s / slices of them, rounded down. */
+static uint64_t
+claims_before(const FastedJoin *join, uint64_t claims, uint64_t s)
+{
+	uint64_t	slices = join->problem.slices;
+
+	return claims / slices * s + claims % slices * s / slices;
+}
+
+/* Blocks whose pairs feed all threads, in each slice. */
+static void
+plan_blocks(FastedJoin *join)
+{
+	uint32_t	step = join->context->kernel->tile_cols;
+	uint64_t	wanted = (uint64_t) join->nworkers * join->problem.slices;
+	uint64_t	units;
+
+	join->order.triangle = join->self;
+	join->block_rows = FASTED_MAX_BLOCK;
+	for (;;)
+	{
+		join->order.rows = blocks_of(join, join->row_set);
+		join->order.cols = blocks_of(join, join->col_set);
+		units = fasted_order_units(&join->order);
+		if (units >= wanted * UNITS_PER_THREAD || join->block_rows <= step || wanted == 1)
+			break;
+		join->block_rows -= step;
+	}
+	if (units < (uint64_t) join->nworkers)
+		join->nworkers = (int) units;
+	join->order.group = GROUP_BLOCKS;
+	while (join->order.group > 1 && units / join->order.group < wanted * STRIPS_PER_THREAD)
+		join->order.group /= 2;
+	join->hit_stride = join->order.group * FASTED_HIT_BYTES;
+}
+
+/*
+ * No more threads than there is work for, and the blocks and claims of the slice.
+ * The blocks are the same for all slices.
+ */
+void
+cpu_plan_join(FastedJoin *join)
+{
+	double		work = cpu_join_area(join) * join->context->options.dimensions
+		/ join->problem.slices;
+	double		useful = 1.0 + work / THREAD_WORK;
+	uint64_t	claims;
+
+	join->nworkers = join->context->thread_limit;
+	if (useful < join->nworkers)
+		join->nworkers = (int) useful;
+	plan_blocks(join);
+	claims = fasted_order_numbers(&join->order) / join->order.group;
+	join->first_claim = claims_before(join, claims, join->problem.slice);
+	join->end_claim = claims_before(join, claims, (uint64_t) join->problem.slice + 1);
+}

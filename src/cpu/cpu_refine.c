@@ -1,0 +1,236 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_refine.c
+ *	  The recheck of a strip's candidates, and what becomes of pairs.
+ *
+ * The bits of a strip's map are listed row by row.  The recheck looks ahead in the
+ * list: rows are fetched before they are needed, and a row with several candidates
+ * is promoted to FP64 once.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "cpu_join.h"
+
+/* Candidates whose rows are fetched ahead, and how much of each row. */
+#define PREFETCH_AHEAD 2
+#define PREFETCH_MOST 512
+
+/* Candidates of one row for which its promotion to FP64 is kept. */
+#define WIDEN_FROM 3
+
+/* Hands over the block being filled. */
+void
+cpu_flush_block(Worker *worker)
+{
+	FastedContext *context = worker->context;
+
+	atomic_fetch_add(&context->pairs, worker->block->npairs);
+	pthread_mutex_lock(&context->lock);
+	pair_pool_push(&context->pool, worker->block);
+	worker->block = NULL;
+	pthread_cond_signal(&context->out_cond);
+	pthread_mutex_unlock(&context->lock);
+}
+
+/* Waits for a free block; false when the join is being closed. */
+static bool
+fetch_block(Worker *worker)
+{
+	FastedContext *context = worker->context;
+
+	pthread_mutex_lock(&context->lock);
+	while (!cpu_stopping(context) &&
+		   (worker->block = pair_pool_get(&context->pool)) == NULL)
+		pthread_cond_wait(&context->free_cond, &context->lock);
+	pthread_mutex_unlock(&context->lock);
+	if (worker->block == NULL)
+		return false;
+	worker->block->since = cpu_now();
+	return true;
+}
+
+static bool
+emit_pair(Worker *worker, uint32_t a, uint32_t b, double dist)
+{
+	FastedPair *pair;
+
+	if (worker->block == NULL && !fetch_block(worker))
+		return false;
+	pair = &worker->block->pairs[worker->block->npairs++];
+	pair->a = a;
+	pair->b = b;
+	pair->dist = dist;
+	if (worker->block->npairs == worker->context->pool.block_pairs)
+		cpu_flush_block(worker);
+	return true;
+}
+
+/* 64 bits of a hit map; bit b of the answer is column 64 word + b. */
+static uint64_t
+hit_word(const uint8_t *map, uint32_t word)
+{
+	uint64_t	bits;
+
+	memcpy(&bits, map + 8 * word, sizeof(bits));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	bits = __builtin_bswap64(bits);
+#endif
+	return bits;
+}
+
+/* Appends one row's candidates in one block to the list. */
+void
+cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
+{
+	const uint8_t *map = worker->hits + row * worker->join->hit_stride
+		+ number * FASTED_HIT_BYTES;
+	uint32_t	first = number * strip->block_rows;
+	bool		diagonal = strip->diagonal && number == 0;
+
+	for (uint32_t word = 0; word < FASTED_HIT_BYTES / 8; word++)
+	{
+		for (uint64_t bits = hit_word(map, word); bits != 0; bits &= bits - 1)
+		{
+			uint32_t	col = 64 * word + (uint32_t) __builtin_ctzll(bits);
+
+			/* each pair once, and no row with itself */
+			if (!diagonal || col > row)
+				worker->list[worker->listed++] = (Candidate) {
+					.row = (uint16_t) row,
+					.col = (uint16_t) (first + col),
+				};
+		}
+	}
+}
+
+static void
+prefetch_row(const float *row, uint32_t dimensions)
+{
+	uint32_t	end = dimensions < PREFETCH_MOST ? dimensions : PREFETCH_MOST;
+
+	for (uint32_t k = 0; k < end; k += 16)
+		__builtin_prefetch(row + k);
+}
+
+/* The rows of a candidate. */
+static inline const float *
+row_of(const Worker *worker, const Strip *strip, uint32_t row)
+{
+	return row_store_row(&worker->join->row_set->rows, strip->first_a + row);
+}
+
+static inline const float *
+col_of(const Worker *worker, const Strip *strip, uint32_t col)
+{
+	return row_store_row(&worker->join->col_set->rows, strip->first_b + col);
+}
+
+/* Fetches the rows of a candidate that is soon to be rechecked. */
+static void
+prefetch_candidate(const Worker *worker, const Strip *strip, uint32_t c)
+{
+	uint32_t	d = worker->context->options.dimensions;
+
+	if (c >= worker->listed)
+		return;
+	if (c == 0 || worker->list[c].row != worker->list[c - 1].row)
+		prefetch_row(row_of(worker, strip, worker->list[c].row), d);
+	prefetch_row(col_of(worker, strip, worker->list[c].col), d);
+}
+
+/* Do so many candidates from c on share one row that widening it pays? */
+static bool
+row_repeats(const Worker *worker, uint32_t c)
+{
+	return c + WIDEN_FROM <= worker->listed &&
+		worker->list[c + WIDEN_FROM - 1].row == worker->list[c].row;
+}
+
+static void
+count_for(const FastedSet *set, size_t row)
+{
+	atomic_fetch_add_explicit(&set->counts[row], 1, memory_order_relaxed);
+}
+
+/* A pair of the result, handed out or counted; false when the join is being closed. */
+static bool
+take_pair(Worker *worker, size_t row, size_t col, double dist)
+{
+	const FastedJoin *join = worker->join;
+	uint32_t	a;
+	uint32_t	b;
+
+	if (join->problem.output != FASTED_OUTPUT_PAIRS)
+	{
+		if (join->problem.output == FASTED_OUTPUT_COUNTS)
+		{
+			count_for(join->row_set, row);
+			count_for(join->col_set, col);
+		}
+		worker->counted++;
+		return true;
+	}
+	a = (uint32_t) (join->row_set->options.first_row + row);
+	b = (uint32_t) (join->col_set->options.first_row + col);
+	return join->row_set == join->sets[0] ? emit_pair(worker, a, b, dist)
+		: emit_pair(worker, b, a, dist);
+}
+
+/* Rechecks the list and empties it; false when the join is being closed. */
+static bool
+refine_list(Worker *worker, const Strip *strip)
+{
+	FastedContext *context = worker->context;
+	const CpuKernel *kernel = context->kernel;
+	double		eps = worker->join->problem.eps;
+	uint32_t	d = context->options.dimensions;
+	int			wide = -1;		/* the row that was widened last */
+
+	cpu_rest_if_alone(context, cpu_now());
+	for (uint32_t c = 0; c < PREFETCH_AHEAD; c++)
+		prefetch_candidate(worker, strip, c);
+	for (uint32_t c = 0; c < worker->listed; c++)
+	{
+		Candidate	pair = worker->list[c];
+		const float *x = row_of(worker, strip, pair.row);
+		const float *y = col_of(worker, strip, pair.col);
+		double		dist;
+
+		prefetch_candidate(worker, strip, c + PREFETCH_AHEAD);
+		if (pair.row != wide && row_repeats(worker, c))
+		{
+			kernel->widen(x, d, worker->wide);
+			wide = pair.row;
+		}
+		dist = pair.row == wide ? kernel->distance_wide(worker->wide, y, d)
+			: kernel->distance(x, y, d);
+		if (dist <= eps &&
+			!take_pair(worker, strip->first_a + pair.row, strip->first_b + pair.col, dist))
+			return false;
+		if (cpu_stopping(context))
+			return false;
+	}
+	worker->candidates += worker->listed;
+	worker->listed = 0;
+	return true;
+}
+
+/* Rechecks all candidates of the strip; false when the join is being closed. */
+bool
+cpu_refine_strip(Worker *worker, const Strip *strip)
+{
+	worker->listed = 0;
+	for (uint32_t row = 0; row < strip->rows_a; row++)
+	{
+		for (uint32_t number = 0; number < strip->blocks; number++)
+		{
+			if (worker->listed + FASTED_MAX_BLOCK > CANDIDATE_LIST &&
+				!refine_list(worker, strip))
+				return false;
+			cpu_list_row(worker, strip, row, number);
+		}
+	}
+	return refine_list(worker, strip);
+}

@@ -1,0 +1,110 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_set.h
+ *	  A set of rows, and what the filter reads of it.
+ *
+ * Packed rows belong to their set.  They are of a form, which sets that are joined
+ * have in common, and of a filter; thresholds are of an eps besides.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CPU_SET_H
+#define FASTED_CPU_SET_H
+
+#include <stdatomic.h>
+
+#include "../engine/engine.h"
+#include "cpu_kernel.h"
+#include "row_store.h"
+
+/*
+ * How rows become packed rows: found from a sample, then shared by all sets that
+ * are packed so.  Only the caller's thread counts who has it.
+ */
+typedef struct Form
+{
+	int			holders;
+	float	   *centre;
+	double		scale;			/* a power of two */
+	bool		has_int8;		/* the transform has been found */
+	float	   *int8_centre;
+	Int8Transform transform;
+} Form;
+
+/* One side of a tile: packed rows, and a threshold each; no row reaches padding's. */
+typedef struct Operand
+{
+	void	   *packed;
+	void	   *threshold;
+} Operand;
+
+/* What a row's threshold is made of, for any eps. */
+typedef struct RowTerms
+{
+	double		norm2;			/* of the packed row */
+	double		rho;			/* how far packing moved it; infinite: a wild row */
+} RowTerms;
+
+typedef struct PackedRows
+{
+	size_t		rows;
+	size_t		room;			/* for so many, padding included */
+	PackLayout	layout;
+	void	   *packed;
+	void	   *threshold;
+	RowTerms   *terms;
+	Operand		as_a;			/* rows of tiles; in FP32 the same as columns */
+	Operand		as_b;			/* columns of tiles */
+} PackedRows;
+
+struct FastedSet
+{
+	struct FastedContext *context;
+	FastedSet  *next;			/* of the context */
+	FastedSetOptions options;
+	bool		sealed;
+	RowStore	rows;
+	size_t		held;			/* the most rows that it ever had */
+
+	/* What its last join left. */
+	PackedRows	packed;
+	Form	   *form;			/* NULL: nothing is packed */
+	double		eps;			/* of the thresholds; NaN: of none */
+	double		chosen_eps;		/* for which a sample chose the filter; NaN: none did */
+	bool		suits_itself;	/* the form is good for a join of the set with itself */
+
+	_Atomic uint32_t *counts;	/* of the join at work, where it counts for rows */
+	size_t		counts_room;
+};
+
+/* Sets and their rows: what is engine.h's. */
+extern FastedStatus cpu_set_open(FastedContext *context, const FastedSetOptions *options,
+								 FastedSet **set);
+extern FastedStatus cpu_stage(FastedSet *set, float **rows, size_t *capacity);
+extern FastedStatus cpu_commit(FastedSet *set, size_t nrows);
+extern bool cpu_lend(FastedSet *set, void *memory, size_t bytes);
+extern void cpu_withdraw(FastedSet *set);
+extern FastedStatus cpu_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken);
+extern FastedStatus cpu_settle(FastedSet *set);
+extern FastedStatus cpu_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows);
+extern FastedStatus cpu_seal(FastedSet *set);
+extern FastedStatus cpu_set_reset(FastedSet *set, uint64_t first_row);
+extern void cpu_set_close(FastedSet *set);
+
+/* Room for a count of each row, all zero; false: memory ran out. */
+extern bool cpu_set_zero_counts(FastedSet *set);
+
+/* Room for so many rows in any filter; what was packed is lost where it grows. */
+extern bool cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows);
+extern void cpu_packed_free(FastedContext *context, PackedRows *packed);
+
+/* Where so many packed rows and their thresholds will be. */
+extern void cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
+							   bool int8);
+
+/* A form without holders, or NULL; the last holder frees it. */
+extern Form *cpu_form_new(FastedContext *context);
+extern Form *cpu_form_hold(Form *form);
+extern void cpu_form_drop(FastedContext *context, Form *form);
+
+#endif							/* FASTED_CPU_SET_H */
