@@ -15,6 +15,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
 #include "scan/distance_statistics.h"
 #include "session/guc.h"
 

@@ -27,6 +27,7 @@ int			fasted_setting_gpu_memory_limit = 0;
 char	   *fasted_setting_gpu_devices = NULL;
 int			fasted_setting_max_workers = -1;
 bool		fasted_setting_scan_node = true;
+bool		fasted_setting_join_node = true;
 
 static const struct config_enum_entry engine_options[] = {
 	{"auto", ENGINE_AUTO, false},
