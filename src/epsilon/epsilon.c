@@ -151,8 +151,10 @@ static void
 FindExactly(const VectorSource *source, const RowArray *array, double neighbors, Estimate *estimate)
 {
 	double		rank = PairsWanted(neighbors, array->count);
+	DistanceGuess *guess = GuessDistances(source, array);
 
-	estimate->eps = DistanceOfRank(GuessDistances(source, array), rank);
+	estimate->eps = DistanceOfRank(guess, rank);
+	GuessEnd(guess);
 	estimate->low = estimate->high = estimate->eps;
 	estimate->sampled = array->count;
 }
@@ -260,6 +262,7 @@ EstimateFromSample(const VectorSource *source, const Sample *sample, double neig
 {
 	RowArray	array = sample->array;
 	ShareTest	test = {0};
+	DistanceGuess *guess;
 
 	test.share = neighbors / (sample->total - 1);
 	test.total = sample->total;
@@ -268,7 +271,9 @@ EstimateFromSample(const VectorSource *source, const Sample *sample, double neig
 	array.count = RowsToUse(&array, test.share);
 	test.rows = array.count;
 	ShareTestBegin(&test);
-	FindInterval(GuessDistances(source, &array), &test, estimate);
+	guess = GuessDistances(source, &array);
+	FindInterval(guess, &test, estimate);
+	GuessEnd(guess);
 	estimate->sampled = array.count;
 }
 

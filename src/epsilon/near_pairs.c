@@ -404,3 +404,11 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 		}
 	}
 }
+
+void
+GuessEnd(DistanceGuess *guess)
+{
+	if (guess->join != NULL)
+		JoinEnd(guess->join);
+	guess->join = NULL;
+}

@@ -16,7 +16,7 @@
 
 /*
  * Distances of some of the rows, from which others are guessed.  The engine keeps the
- * rows until the memory context goes in which they were guessed.
+ * rows until its end.
  */
 typedef struct DistanceGuess
 {
@@ -43,6 +43,8 @@ extern double DistanceOfRank(DistanceGuess *guess, uint64 rank);
  * the next call.
  */
 extern FastedPair *NearestPairs(DistanceGuess *guess, size_t count);
+
+extern void GuessEnd(DistanceGuess *guess);
 
 /*
  * Puts the pair of this rank (from 1) in its place, those before it before it,
