@@ -215,13 +215,14 @@ JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps)
 }
 
 Join *
-JoinBeginPushed(RowPusher *pusher, uint32 dimensions, const uint64 *expected_rows, double eps)
+JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions, const uint64 *expected_rows,
+				double eps)
 {
-	Join	   *join = Create(NULL, eps, FASTED_OUTPUT_PAIRS, 2);
+	Join	   *join = Create(NULL, eps, FASTED_OUTPUT_PAIRS, sides);
 
 	join->pusher = pusher;
 	join->options.exact = true;
-	for (int side = 0; side < 2; side++)
+	for (int side = 0; side < sides; side++)
 	{
 		join->rows[side].dimensions = dimensions;
 		join->rows[side].expected_rows = expected_rows[side];
@@ -233,7 +234,8 @@ bool
 JoinPush(Join *join, int side, const float *row)
 {
 	/* rows of the other side are on their way no longer */
-	RowSetFlush(&join->rows[!side]);
+	if (join->sides == 2)
+		RowSetFlush(&join->rows[!side]);
 	return RowSetPush(&join->rows[side], row);
 }
 

@@ -36,9 +36,12 @@ struct RowPusher
 	void		(*push) (RowPusher *pusher, Join *join);
 };
 
-/* Pairs (a, b) of a row of side 0 and one of side 1, by the order of pushing. */
-extern Join *JoinBeginPushed(RowPusher *pusher, uint32 dimensions, const uint64 *expected_rows,
-							 double eps);
+/*
+ * Pairs (a, b) of a row of side 0 and one of side 1, by the order of pushing; or of one
+ * relation with itself, where there is one side.
+ */
+extern Join *JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions,
+							 const uint64 *expected_rows, double eps);
 extern bool JoinPush(Join *join, int side, const float *row);
 
 /* The same for rows in memory, of the source that messages name; it has no keys. */

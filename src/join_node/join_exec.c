@@ -19,10 +19,14 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "read/vector.h"
+#include "session/guc.h"
 #include "utils/memutils.h"
 
 #define OUTER_SIDE 0
 #define INNER_SIDE 1
+
+/* The rows of each side may take this part of fasted.memory_limit, beside the engine. */
+#define KEPT_SHARE 4
 
 /* Unit roundoff of FP32; and what the underflow of a square of one may take away. */
 #define FP32_ROUNDOFF 0x1p-24
@@ -38,7 +42,7 @@ ReadSide(JoinNode *node, JoinSide *side)
 {
 	MemoryContext old = MemoryContextSwitchTo(node->context);
 
-	side->kept = KeptRowsCreate(get_hash_memory_limit() / 2);
+	side->kept = KeptRowsCreate((Size) fasted_setting_memory_limit * 1024 / KEPT_SHARE);
 	MemoryContextSwitchTo(old);
 	for (;;)
 	{
@@ -59,11 +63,20 @@ LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 
 	if (side->loaded == row)
 		return;
-	KeptRowsFetch(side->kept, row, side->slot);
+	KeptRowsFetch(side->kept, row, side == &node->sides[INNER_SIDE], side->slot);
 	slot_getallattrs(side->slot);
-	memcpy(scan->tts_values + side->first, side->slot->tts_values, side->columns * sizeof(Datum));
-	memcpy(scan->tts_isnull + side->first, side->slot->tts_isnull, side->columns * sizeof(bool));
 	side->loaded = row;
+	if (side->shared == NULL)
+	{
+		memcpy(scan->tts_values + side->first, side->slot->tts_values, side->columns * sizeof(Datum));
+		memcpy(scan->tts_isnull + side->first, side->slot->tts_isnull, side->columns * sizeof(bool));
+		return;
+	}
+	for (int i = 0; i < side->columns; i++)
+	{
+		scan->tts_values[side->first + i] = side->slot->tts_values[side->shared[i]];
+		scan->tts_isnull[side->first + i] = side->slot->tts_isnull[side->shared[i]];
+	}
 }
 
 static void
@@ -202,7 +215,7 @@ PushSides(RowPusher *pusher, Join *join)
 {
 	JoinNode   *node = (JoinNode *) ((char *) pusher - offsetof(JoinNode, pusher));
 
-	if (PushSide(node, join, OUTER_SIDE))
+	if (PushSide(node, join, OUTER_SIDE) && !node->plan.shared)
 		(void) PushSide(node, join, INNER_SIDE);
 }
 
@@ -280,34 +293,58 @@ IsOver(const JoinNode *node, uint32 outer_row)
 		node->matched[outer_row];
 }
 
+/* The rows of a match that is to be checked, by the engine's numbers. */
+static bool
+NextCandidate(JoinNode *node, FastedPair *pair)
+{
+	if (node->mirrored)
+	{
+		const FastedPair *last = &node->pairs[node->next_pair - 1];
+
+		*pair = (FastedPair) {.a = last->b,.b = last->a,.dist = last->dist};
+		node->mirrored = false;
+		return true;
+	}
+	if (node->next_pair == node->npairs)
+	{
+		node->next_pair = node->npairs = 0;
+		if (node->join == NULL)
+			return false;
+		if (!JoinNext(node->join, &node->pairs, &node->npairs))
+		{
+			if (!node->plan.shared || node->next_equal == node->sides[OUTER_SIDE].nrows)
+				return false;
+			*pair = (FastedPair) {.a = node->next_equal,.b = node->next_equal};
+			node->next_equal++;
+			return true;
+		}
+	}
+	*pair = node->pairs[node->next_pair++];
+	node->mirrored = node->plan.shared;
+	return true;
+}
+
 /* The next match in the scan tuple; false: the engine has no more. */
 static bool
 NextPair(JoinNode *node)
 {
 	JoinSide   *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
+	FastedPair	pair;
 
-	for (;;)
+	while (NextCandidate(node, &pair))
 	{
-		const FastedPair *pair;
-		uint32		row;
+		uint32		row = outer->rows[pair.a];
 
-		if (node->next_pair == node->npairs)
-		{
-			node->next_pair = node->npairs = 0;
-			if (node->join == NULL || !JoinNext(node->join, &node->pairs, &node->npairs))
-				return false;
-		}
 		CHECK_FOR_INTERRUPTS();
-		pair = &node->pairs[node->next_pair++];
-		row = outer->rows[pair->a];
 		if (IsOver(node, row))
 			continue;
 		LoadRow(node, outer, row);
-		LoadRow(node, inner, inner->rows[pair->b]);
-		if (PairPasses(node, pair->dist) && NoteMatch(node, row))
+		LoadRow(node, inner, (node->plan.shared ? outer : inner)->rows[pair.b]);
+		if (PairPasses(node, pair.dist) && NoteMatch(node, row))
 			return true;
 	}
+	return false;
 }
 
 /* Goes on to the next odd row, of the outer side and then of the inner one. */
@@ -392,6 +429,7 @@ NextUnmatched(JoinNode *node)
 static void
 BeginJoin(JoinNode *node, bool decided)
 {
+	int			sides = node->plan.shared ? 1 : 2;
 	uint64		expected[2] = {KeptRowsCount(node->sides[OUTER_SIDE].kept),
 	KeptRowsCount(node->sides[INNER_SIDE].kept)};
 	MemoryContext old;
@@ -401,29 +439,35 @@ BeginJoin(JoinNode *node, bool decided)
 	old = MemoryContextSwitchTo(node->context);
 	node->dimensions = decided ? FindDimensions(node) : 0;
 	if (node->dimensions > 0)
-		node->join = JoinBeginPushed(&node->pusher, node->dimensions, expected,
+		node->join = JoinBeginPushed(&node->pusher, sides, node->dimensions, expected,
 									 WidenedRadius(node));
 	else
 	{
-		(void) PushSide(node, NULL, OUTER_SIDE);
-		(void) PushSide(node, NULL, INNER_SIDE);
+		for (int i = 0; i < sides; i++)
+			(void) PushSide(node, NULL, i);
 	}
+	if (node->plan.shared)
+		node->sides[INNER_SIDE].odd = node->sides[OUTER_SIDE].odd;
 	MemoryContextSwitchTo(old);
 }
 
 static void
 BeginRun(JoinNode *node)
 {
+	JoinSide   *outer = &node->sides[OUTER_SIDE];
+	JoinSide   *inner = &node->sides[INNER_SIDE];
 	bool		decided;
 
 	for (int i = 0; i < 2; i++)
 		LoadNulls(node, &node->sides[i]);
 	decided = FindRadius(node);
-	ReadSide(node, &node->sides[OUTER_SIDE]);
-	ReadSide(node, &node->sides[INNER_SIDE]);
+	ReadSide(node, outer);
+	if (node->plan.shared)
+		inner->kept = outer->kept;
+	else
+		ReadSide(node, inner);
 	if (node->plan.type != JOIN_INNER)
-		node->matched = MemoryContextAllocExtended(node->context,
-												   KeptRowsCount(node->sides[OUTER_SIDE].kept) + 1,
+		node->matched = MemoryContextAllocExtended(node->context, KeptRowsCount(outer->kept) + 1,
 												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	BeginJoin(node, decided);
 	node->runs++;
@@ -450,7 +494,7 @@ EndRun(JoinNode *node)
 		JoinSide   *side = &node->sides[i];
 
 		ExecClearTuple(side->slot);
-		if (side->kept != NULL)
+		if (side->kept != NULL && !(i == INNER_SIDE && node->plan.shared))
 			KeptRowsEnd(side->kept);
 		side->kept = NULL;
 		side->rows = NULL;
@@ -460,8 +504,8 @@ EndRun(JoinNode *node)
 	}
 	node->matched = NULL;
 	node->next_pair = node->npairs = 0;
-	node->next_row = 0;
-	node->odd_inner = false;
+	node->next_row = node->next_equal = 0;
+	node->odd_inner = node->mirrored = false;
 	node->phase = JOIN_TO_BEGIN;
 	MemoryContextReset(node->context);
 }
@@ -526,21 +570,40 @@ NextRowOfJoin(CustomScanState *node)
 	return NextRow(&node->ss.ps);
 }
 
-static void
-InitSide(JoinNode *node, EState *estate, Plan *plan, int number, Expr *vector, int eflags)
+static int *
+ArrayOf(List *numbers)
 {
-	JoinSide   *side = &node->sides[number];
-	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
+	int		   *array = palloc(list_length(numbers) * sizeof(int) + 1);
+	ListCell   *cell;
 
-	side->plan = ExecInitNode(plan, estate, eflags);
-	node->css.custom_ps = lappend(node->css.custom_ps, side->plan);
-	side->vector = ExecInitExpr(vector, &node->css.ss.ps);
-	side->first = number == OUTER_SIDE ? 0 : node->plan.outer_columns;
-	side->columns = number == OUTER_SIDE ? node->plan.outer_columns :
-		natts - node->plan.outer_columns;
-	side->slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(side->plan),
-										&TTSOpsMinimalTuple);
-	side->loaded = -1;
+	foreach(cell, numbers)
+		array[foreach_current_index(cell)] = lfirst_int(cell);
+	return array;
+}
+
+static void
+InitSides(JoinNode *node, EState *estate, List *plans, int eflags)
+{
+	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
+	const JoinPlan *plan = &node->plan;
+	ListCell   *cell;
+
+	foreach(cell, plans)
+		node->css.custom_ps = lappend(node->css.custom_ps, ExecInitNode(lfirst(cell), estate, eflags));
+	for (int i = 0; i < 2; i++)
+	{
+		JoinSide   *side = &node->sides[i];
+
+		side->plan = i < list_length(plans) ? list_nth(node->css.custom_ps, i) : node->sides[0].plan;
+		side->vector = ExecInitExpr(i == OUTER_SIDE ? plan->outer : plan->inner, &node->css.ss.ps);
+		side->first = i == OUTER_SIDE ? 0 : plan->outer_columns;
+		side->columns = i == OUTER_SIDE ? plan->outer_columns : natts - plan->outer_columns;
+		side->slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(side->plan),
+											&TTSOpsMinimalTuple);
+		side->loaded = -1;
+	}
+	if (plan->shared)
+		node->sides[INNER_SIDE].shared = ArrayOf(plan->shared_columns);
 }
 
 static void
@@ -548,14 +611,12 @@ BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 {
 	JoinNode   *node = (JoinNode *) css;
 	PlanState  *state = &css->ss.ps;
-	CustomScan *scan = (CustomScan *) state->plan;
 	JoinPlan   *plan = &node->plan;
 	Expr	   *distance = list_nth(plan->join_quals, plan->distance_qual);
 	List	   *others = list_delete_nth_cell(list_copy(plan->join_quals), plan->distance_qual);
 
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
-	InitSide(node, estate, linitial(scan->custom_plans), OUTER_SIDE, plan->outer, eflags);
-	InitSide(node, estate, lsecond(scan->custom_plans), INNER_SIDE, plan->inner, eflags);
+	InitSides(node, estate, ((CustomScan *) state->plan)->custom_plans, eflags);
 	node->radius_state = ExecInitExpr(plan->radius, state);
 	node->distance_qual = ExecInitQual(list_make1(distance), state);
 	node->join_quals = ExecInitQual(others, state);
@@ -571,23 +632,23 @@ BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 static void
 EndJoinNode(CustomScanState *css)
 {
-	JoinNode   *node = (JoinNode *) css;
+	ListCell   *cell;
 
-	EndRun(node);
-	for (int i = 0; i < 2; i++)
-		ExecEndNode(node->sides[i].plan);
+	EndRun((JoinNode *) css);
+	foreach(cell, css->custom_ps)
+		ExecEndNode(lfirst(cell));
 }
 
 static void
 RescanJoinNode(CustomScanState *css)
 {
-	JoinNode   *node = (JoinNode *) css;
+	ListCell   *cell;
 
-	EndRun(node);
+	EndRun((JoinNode *) css);
 	ExecClearTuple(css->ss.ss_ScanTupleSlot);
-	for (int i = 0; i < 2; i++)
+	foreach(cell, css->custom_ps)
 	{
-		PlanState  *side = node->sides[i].plan;
+		PlanState  *side = lfirst(cell);
 
 		if (css->ss.ps.chgParam != NULL)
 			UpdateChangedParamSet(side, css->ss.ps.chgParam);

@@ -24,6 +24,13 @@ typedef struct JoinPlan
 	DistanceForm form;
 	bool		strict;
 	int			outer_columns;	/* of the scan tuple; those of the inner side follow */
+
+	/*
+	 * One relation with itself, and the same rows of it: read once.  Which columns of
+	 * the outer side's the inner one's are; NIL: it is read by itself.
+	 */
+	List	   *shared_columns;
+	bool		shared;
 	Expr	   *outer;			/* vectors, of the scan tuple */
 	Expr	   *inner;
 	Expr	   *radius;
@@ -34,6 +41,28 @@ typedef struct JoinPlan
 
 extern void WriteJoinPlan(const JoinPlan *plan, CustomScan *scan);
 extern JoinPlan ReadJoinPlan(const CustomScan *scan);
+
+/* What a path holds. */
+typedef struct JoinPathData
+{
+	DistanceClause clause;
+	JoinType	type;
+	List	   *restrictlist;
+	SpecialJoinInfo *sjinfo;
+	RelOptInfo *outer;
+	RelOptInfo *inner;
+	bool		shared;
+} JoinPathData;
+
+/* join_shared.c: do both sides read the same rows of one relation, with one vector each? */
+extern bool SidesAreAlike(PlannerInfo *root, RelOptInfo *outer, RelOptInfo *inner,
+						  const DistanceClause *clause);
+
+/* The path of the outer side, with what the inner one needs of its rows. */
+extern Path *SharedPath(PlannerInfo *root, RelOptInfo *outer, RelOptInfo *inner);
+
+/* An expression of the inner side as one of the outer side's. */
+extern Node *AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner);
 
 /* join_plan.c */
 extern Plan *PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,

@@ -102,66 +102,84 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 	return dimensions > 0 ? dimensions : DEFAULT_DIMENSIONS;
 }
 
+/* Two sides that share their rows are read once, and of each two pairs one is computed. */
 static void
-CostJoin(PlannerInfo *root, CustomPath *path, Path *outer, Path *inner,
-		 const DistanceClause *clause, List *restrictlist)
+CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 {
-	double		dimensions = DimensionsOf(root, clause->outer);
-	double		rows = outer->rows + inner->rows;
+	double		dimensions = DimensionsOf(root, data->clause.outer);
+	double		pairs = data->shared ? 0.5 : 1.0;
+	double		rows = 0.0;
 	Path	   *own = &path->path;
 	QualCost	quals;
+	ListCell   *cell;
 
-	cost_qual_eval(&quals, restrictlist, root);
-	own->startup_cost = BEGIN_COST + outer->total_cost + inner->total_cost + quals.startup +
-		own->pathtarget->cost.startup +
-		rows * (cpu_tuple_cost + dimensions * cpu_operator_cost / 16.0);
+	cost_qual_eval(&quals, data->restrictlist, root);
+	own->startup_cost = BEGIN_COST + quals.startup + own->pathtarget->cost.startup;
+	foreach(cell, path->custom_paths)
+	{
+		Path	   *side = lfirst(cell);
+
+		own->startup_cost += side->total_cost;
+		rows += side->rows;
+	}
+	pairs *= data->outer->rows * data->inner->rows;
+	own->startup_cost += rows * (cpu_tuple_cost + dimensions * cpu_operator_cost / 16.0);
 	own->total_cost = own->startup_cost +
-		2.0 * outer->rows * inner->rows * dimensions * cpu_operator_cost / FLOP_PER_OPERATOR +
+		2.0 * pairs * dimensions * cpu_operator_cost / FLOP_PER_OPERATOR +
 		own->rows * (cpu_tuple_cost + quals.per_tuple + own->pathtarget->cost.per_tuple);
 }
 
 /* --- path */
 
 static void
-AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, Path *outer, Path *inner,
-			const DistanceClause *clause, JoinType type, JoinPathExtraData *extra)
+AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, const JoinPathData *data)
 {
 	CustomPath *path = makeNode(CustomPath);
-	DistanceClause *kept = palloc(sizeof(DistanceClause));
 	Path	   *own = &path->path;
 
-	*kept = *clause;
 	own->pathtype = T_CustomScan;
 	own->parent = joinrel;
 	own->pathtarget = joinrel->reltarget;
 	own->rows = joinrel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_paths = list_make2(outer, inner);
-	path->custom_private = list_make4(kept, makeInteger(type), extra->restrictlist, extra->sjinfo);
+	path->custom_paths = data->shared ? list_make1(SharedPath(root, data->outer, data->inner)) :
+		list_make2(data->outer->cheapest_total_path, data->inner->cheapest_total_path);
+	path->custom_private = list_make1((void *) data);
 #if PG_VERSION_NUM >= 170000
-	path->custom_restrictinfo = extra->restrictlist;
+	path->custom_restrictinfo = data->restrictlist;
 #endif
 	path->methods = &path_methods;
-	CostJoin(root, path, outer, inner, clause, extra->restrictlist);
+	CostJoin(root, path, data);
 	add_path(joinrel, own);
+}
+
+static bool
+IsServedSide(const RelOptInfo *rel)
+{
+	return rel->cheapest_total_path != NULL && rel->cheapest_total_path->param_info == NULL;
 }
 
 static void
 OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
 		  JoinType type, JoinPathExtraData *extra)
 {
-	Path	   *outer = outerrel->cheapest_total_path;
-	Path	   *inner = innerrel->cheapest_total_path;
-	DistanceClause clause;
+	JoinPathData *data;
 
 	if (previous_hook != NULL)
 		previous_hook(root, joinrel, outerrel, innerrel, type, extra);
 	if (!fasted_setting_join_node || !IsServedType(type) || MayBeRechecked(root) ||
-		outer == NULL || inner == NULL || outer->param_info != NULL || inner->param_info != NULL ||
-		!bms_is_empty(joinrel->lateral_relids) ||
-		!FindDistanceClause(joinrel, outerrel, innerrel, type, extra->restrictlist, &clause))
+		!IsServedSide(outerrel) || !IsServedSide(innerrel) || !bms_is_empty(joinrel->lateral_relids))
 		return;
-	AddJoinPath(root, joinrel, outer, inner, &clause, type, extra);
+	data = palloc0(sizeof(JoinPathData));
+	if (!FindDistanceClause(joinrel, outerrel, innerrel, type, extra->restrictlist, &data->clause))
+		return;
+	data->type = type;
+	data->restrictlist = extra->restrictlist;
+	data->sjinfo = extra->sjinfo;
+	data->outer = outerrel;
+	data->inner = innerrel;
+	data->shared = SidesAreAlike(root, outerrel, innerrel, &data->clause);
+	AddJoinPath(root, joinrel, data);
 }
 
 void

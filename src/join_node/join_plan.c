@@ -15,6 +15,7 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
+#include "optimizer/tlist.h"
 #include "rewrite/rewriteManip.h"
 
 /* --- what a plan holds */
@@ -27,7 +28,8 @@ WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
 	numbers = lappend_int(numbers, plan->outer_columns);
 	numbers = lappend_int(numbers, list_length(plan->join_quals));
 	numbers = lappend_int(numbers, plan->distance_qual);
-	scan->custom_private = list_make1(numbers);
+	numbers = lappend_int(numbers, plan->shared);
+	scan->custom_private = list_make2(numbers, plan->shared_columns);
 	scan->custom_exprs = list_concat(list_concat(list_make3(plan->outer, plan->inner, plan->radius),
 												 plan->join_quals), plan->other_quals);
 	scan->methods = &fasted_join_methods;
@@ -45,6 +47,8 @@ ReadJoinPlan(const CustomScan *scan)
 	plan.strict = lthird_int(numbers);
 	plan.outer_columns = list_nth_int(numbers, 3);
 	plan.distance_qual = list_nth_int(numbers, 5);
+	plan.shared = list_nth_int(numbers, 6);
+	plan.shared_columns = lsecond(scan->custom_private);
 	plan.outer = linitial(scan->custom_exprs);
 	plan.inner = lsecond(scan->custom_exprs);
 	plan.radius = lthird(scan->custom_exprs);
@@ -122,23 +126,69 @@ AboveJoin(Node *node, RelOptInfo *inner, const SpecialJoinInfo *sjinfo)
 	return copyObject(node);
 }
 
-/* --- the plan */
+/* --- the scan tuple */
 
 static List *
-AddColumns(List *scan_tlist, List *columns, RelOptInfo *inner, const SpecialJoinInfo *sjinfo)
+AddColumn(List *scan_tlist, Node *expr)
+{
+	return lappend(scan_tlist, makeTargetEntry((Expr *) expr, list_length(scan_tlist) + 1,
+											   NULL, false));
+}
+
+/* The inner side's columns, and where they are in shared rows. */
+static List *
+AddInnerColumns(List *scan_tlist, const JoinPathData *data, const SpecialJoinInfo *sjinfo,
+				List *columns, List *shared_tlist, List **shared_columns)
 {
 	ListCell   *cell;
 
 	foreach(cell, columns)
 	{
-		TargetEntry *entry = lfirst_node(TargetEntry, cell);
-		Node	   *expr = inner != NULL ? AboveJoin((Node *) entry->expr, inner, sjinfo)
-			: copyObject((Node *) entry->expr);
+		scan_tlist = AddColumn(scan_tlist, AboveJoin(lfirst(cell), data->inner, sjinfo));
+		if (data->shared)
+		{
+			Node	   *outer = AsOuter(lfirst(cell), data->outer, data->inner);
+			TargetEntry *entry = tlist_member((Expr *) outer, shared_tlist);
 
-		scan_tlist = lappend(scan_tlist, makeTargetEntry((Expr *) expr,
-														 list_length(scan_tlist) + 1, NULL, false));
+			if (entry == NULL)
+				elog(ERROR, "fasted shares a row without a column of it");
+			*shared_columns = lappend_int(*shared_columns, entry->resno - 1);
+		}
 	}
 	return scan_tlist;
+}
+
+static List *
+ExpressionsOf(List *tlist)
+{
+	List	   *result = NIL;
+	ListCell   *cell;
+
+	foreach(cell, tlist)
+		result = lappend(result, lfirst_node(TargetEntry, cell)->expr);
+	return result;
+}
+
+/* --- the plan */
+
+static void
+AddQuals(PlannerInfo *root, RelOptInfo *rel, const JoinPathData *data,
+		 const SpecialJoinInfo *sjinfo, JoinPlan *plan)
+{
+	ListCell   *cell;
+
+	foreach(cell, OrderedQuals(root, data->restrictlist, rel->relids, data->type, false))
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+
+		if (rinfo == data->clause.rinfo)
+			plan->distance_qual = list_length(plan->join_quals);
+		plan->join_quals = lappend(plan->join_quals,
+								   AboveJoin((Node *) rinfo->clause, data->inner, sjinfo));
+	}
+	foreach(cell, OrderedQuals(root, data->restrictlist, rel->relids, data->type, true))
+		plan->other_quals = lappend(plan->other_quals,
+									copyObject(lfirst_node(RestrictInfo, cell)->clause));
 }
 
 Plan *
@@ -146,39 +196,28 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 			 List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	DistanceClause *clause = linitial(path->custom_private);
-	JoinType	type = (JoinType) intVal(lsecond(path->custom_private));
-	List	   *restrictlist = lthird(path->custom_private);
-	SpecialJoinInfo *sjinfo = lfourth(path->custom_private);
-	RelOptInfo *inner = ((Path *) lsecond(path->custom_paths))->parent;
-	Plan	   *outer_plan = linitial(custom_plans);
-	Plan	   *inner_plan = lsecond(custom_plans);
-	JoinPlan	plan = {.type = type,.form = clause->form,.strict = clause->strict};
+	const JoinPathData *data = linitial(path->custom_private);
+	const DistanceClause *clause = &data->clause;
+	const SpecialJoinInfo *sjinfo = IS_OUTER_JOIN(data->type) ? data->sjinfo : NULL;
+	List	   *outer_tlist = ((Plan *) linitial(custom_plans))->targetlist;
+	List	   *inner_columns = data->shared ? data->inner->reltarget->exprs :
+		ExpressionsOf(((Plan *) lsecond(custom_plans))->targetlist);
+	List	   *scan_tlist = NIL;
+	JoinPlan	plan = {.type = data->type,.form = clause->form,.strict = clause->strict,
+	.shared = data->shared};
 	ListCell   *cell;
 
-	if (!IS_OUTER_JOIN(type))
-		sjinfo = NULL;
+	foreach(cell, outer_tlist)
+		scan_tlist = AddColumn(scan_tlist, copyObject((Node *) lfirst_node(TargetEntry, cell)->expr));
+	plan.outer_columns = list_length(scan_tlist);
+	scan->custom_scan_tlist = AddInnerColumns(scan_tlist, data, sjinfo, inner_columns, outer_tlist,
+											  &plan.shared_columns);
+	AddQuals(root, rel, data, sjinfo, &plan);
+	plan.outer = copyObject(clause->outer);
+	plan.inner = (Expr *) AboveJoin((Node *) clause->inner, data->inner, sjinfo);
+	plan.radius = copyObject(clause->radius);
 	scan->scan.plan.targetlist = tlist;
 	scan->custom_plans = custom_plans;
-	scan->custom_scan_tlist = AddColumns(NIL, outer_plan->targetlist, NULL, NULL);
-	plan.outer_columns = list_length(scan->custom_scan_tlist);
-	scan->custom_scan_tlist = AddColumns(scan->custom_scan_tlist, inner_plan->targetlist,
-										 inner, sjinfo);
-	foreach(cell, OrderedQuals(root, restrictlist, rel->relids, type, false))
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
-
-		if (rinfo == clause->rinfo)
-			plan.distance_qual = list_length(plan.join_quals);
-		plan.join_quals = lappend(plan.join_quals,
-								  AboveJoin((Node *) rinfo->clause, inner, sjinfo));
-	}
-	foreach(cell, OrderedQuals(root, restrictlist, rel->relids, type, true))
-		plan.other_quals = lappend(plan.other_quals,
-								   copyObject(lfirst_node(RestrictInfo, cell)->clause));
-	plan.outer = copyObject(clause->outer);
-	plan.inner = (Expr *) AboveJoin((Node *) clause->inner, inner, sjinfo);
-	plan.radius = copyObject(clause->radius);
 	scan->flags = path->flags;
 	WriteJoinPlan(&plan, scan);
 	return &scan->scan.plan;

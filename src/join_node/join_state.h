@@ -20,6 +20,7 @@ typedef struct JoinSide
 	ExprState  *vector;
 	int			first;			/* its columns in the scan tuple */
 	int			columns;
+	int		   *shared;			/* which columns of the row those are; NULL: these, in order */
 	TupleTableSlot *slot;		/* of minimal tuples */
 
 	KeptRows   *kept;
@@ -61,6 +62,8 @@ typedef struct JoinNode
 	const FastedPair *pairs;
 	size_t		npairs;
 	size_t		next_pair;
+	bool		mirrored;		/* shared rows: the last pair, the other way round */
+	uint32		next_equal;		/* shared rows: each with itself, at last */
 	bool	   *matched;		/* rows of the outer side; NULL in an inner join */
 	bool		odd_inner;		/* JOIN_ODD: odd rows of the inner side are at work */
 	uint32		odd_row;		/* the one at work */

@@ -39,8 +39,8 @@ struct KeptRows
 	FilePlace  *places;
 	uint32		place_room;
 	uint64		file_bytes;
-	MinimalTuple buffer;		/* a row of the file, when fetched */
-	Size		buffer_bytes;
+	MinimalTuple buffers[2];	/* a row of the file, for each reader */
+	Size		buffer_bytes[2];
 };
 
 KeptRows *
@@ -148,37 +148,51 @@ KeptRowsAdd(KeptRows *kept, TupleTableSlot *slot)
 		pfree(tuple);
 }
 
+static void
+ReadExactly(KeptRows *kept, void *to, Size bytes)
+{
+	if (BufFileRead(kept->file, to, bytes) != bytes)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read a row from a temporary file of a join: %m")));
+}
+
+/* Room for a row of the file, whose length is known. */
 static MinimalTuple
-ReadFromFile(KeptRows *kept, uint32 row)
+RoomInBuffer(KeptRows *kept, int reader, uint32 length)
+{
+	if (length > kept->buffer_bytes[reader])
+	{
+		if (kept->buffers[reader] != NULL)
+			pfree(kept->buffers[reader]);
+		kept->buffer_bytes[reader] = 2 * (Size) length;
+		kept->buffers[reader] = MemoryContextAllocHuge(kept->context, kept->buffer_bytes[reader]);
+	}
+	kept->buffers[reader]->t_len = length;
+	return kept->buffers[reader];
+}
+
+static MinimalTuple
+ReadFromFile(KeptRows *kept, uint32 row, int reader)
 {
 	const FilePlace *place = &kept->places[row - kept->in_memory];
+	MinimalTuple tuple;
 	uint32		length;
 
-	if (BufFileSeek(kept->file, place->fileno, place->offset, SEEK_SET) != 0 ||
-		BufFileRead(kept->file, &length, sizeof(length)) != sizeof(length))
+	if (BufFileSeek(kept->file, place->fileno, place->offset, SEEK_SET) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
-				 errmsg("could not read a row from a temporary file of a join: %m")));
-	if (length > kept->buffer_bytes)
-	{
-		if (kept->buffer != NULL)
-			pfree(kept->buffer);
-		kept->buffer_bytes = 2 * (Size) length;
-		kept->buffer = MemoryContextAllocHuge(kept->context, kept->buffer_bytes);
-	}
-	kept->buffer->t_len = length;
-	if (BufFileRead(kept->file, (char *) kept->buffer + sizeof(length), length - sizeof(length)) !=
-		length - sizeof(length))
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read a row from a temporary file of a join: %m")));
-	return kept->buffer;
+				 errmsg("could not seek in a temporary file of a join: %m")));
+	ReadExactly(kept, &length, sizeof(length));
+	tuple = RoomInBuffer(kept, reader, length);
+	ReadExactly(kept, (char *) tuple + sizeof(length), length - sizeof(length));
+	return tuple;
 }
 
 void
-KeptRowsFetch(KeptRows *kept, uint32 row, TupleTableSlot *slot)
+KeptRowsFetch(KeptRows *kept, uint32 row, int reader, TupleTableSlot *slot)
 {
-	MinimalTuple tuple = row < kept->in_memory ? kept->tuples[row] : ReadFromFile(kept, row);
+	MinimalTuple tuple = row < kept->in_memory ? kept->tuples[row] : ReadFromFile(kept, row, reader);
 
 	ExecStoreMinimalTuple(tuple, slot, false);
 }

@@ -21,8 +21,11 @@ extern uint32 KeptRowsCount(const KeptRows *kept);
 /* Bytes of the temporary file; zero: there is none. */
 extern uint64 KeptRowsSpilled(const KeptRows *kept);
 
-/* Row number row in a slot of minimal tuples; valid until the next call for kept. */
-extern void KeptRowsFetch(KeptRows *kept, uint32 row, TupleTableSlot *slot);
+/*
+ * Row number row in a slot of minimal tuples; valid until the next call for kept by
+ * this reader, 0 or 1.
+ */
+extern void KeptRowsFetch(KeptRows *kept, uint32 row, int reader, TupleTableSlot *slot);
 
 /* Frees everything. */
 extern void KeptRowsEnd(KeptRows *kept);

@@ -1,0 +1,105 @@
+/*-------------------------------------------------------------------------
+ *
+ * join_shared.c
+ *	  Joins of a relation with itself, whose sides have the same rows.
+ *
+ * They are read once, each pair is found once, and is a match both ways.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_class.h"
+#include "join_node/join_node.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/tlist.h"
+#include "parser/parsetree.h"
+#include "rewrite/rewriteManip.h"
+
+Node *
+AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner)
+{
+	node = copyObject(node);
+	ChangeVarNodes(node, inner->relid, outer->relid, 0);
+	return node;
+}
+
+/* A table of its own, all of which is read. */
+static bool
+IsPlainTable(PlannerInfo *root, RelOptInfo *rel)
+{
+	RangeTblEntry *rte;
+
+	if (rel->reloptkind != RELOPT_BASEREL || rel->rtekind != RTE_RELATION)
+		return false;
+	rte = planner_rt_fetch(rel->relid, root);
+	return !rte->inh && rte->tablesample == NULL &&
+		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW);
+}
+
+static bool
+HasClause(List *restrictlist, Node *clause)
+{
+	ListCell   *cell;
+
+	foreach(cell, restrictlist)
+		if (equal(lfirst_node(RestrictInfo, cell)->clause, clause))
+			return true;
+	return false;
+}
+
+/* Are all clauses of the inner side ones of the outer side? */
+static bool
+HasAllClauses(RelOptInfo *outer, RelOptInfo *inner)
+{
+	ListCell   *cell;
+
+	if (list_length(outer->baserestrictinfo) != list_length(inner->baserestrictinfo))
+		return false;
+	foreach(cell, inner->baserestrictinfo)
+	{
+		Node	   *clause = (Node *) lfirst_node(RestrictInfo, cell)->clause;
+
+		if (contain_volatile_functions(clause) ||
+			!HasClause(outer->baserestrictinfo, AsOuter(clause, outer, inner)))
+			return false;
+	}
+	return true;
+}
+
+static bool
+HasOnlyColumns(RelOptInfo *rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->reltarget->exprs)
+		if (!IsA(lfirst(cell), Var) || ((Var *) lfirst(cell))->varattno == InvalidAttrNumber)
+			return false;
+	return true;
+}
+
+bool
+SidesAreAlike(PlannerInfo *root, RelOptInfo *outer, RelOptInfo *inner, const DistanceClause *clause)
+{
+	if (!IsPlainTable(root, outer) || !IsPlainTable(root, inner) ||
+		planner_rt_fetch(outer->relid, root)->relid != planner_rt_fetch(inner->relid, root)->relid ||
+		outer->userid != inner->userid || !HasOnlyColumns(inner))
+		return false;
+	return HasAllClauses(outer, inner) &&
+		equal(clause->outer, AsOuter((Node *) clause->inner, outer, inner));
+}
+
+Path *
+SharedPath(PlannerInfo *root, RelOptInfo *outer, RelOptInfo *inner)
+{
+	Path	   *path = outer->cheapest_total_path;
+	PathTarget *target = copy_pathtarget(path->pathtarget);
+	ListCell   *cell;
+
+	foreach(cell, inner->reltarget->exprs)
+		add_new_column_to_pathtarget(target, (Expr *) AsOuter(lfirst(cell), outer, inner));
+	set_pathtarget_cost_width(root, target);
+	return (Path *) create_projection_path(root, outer, path, target);
+}

@@ -1,0 +1,276 @@
+# Joins on a distance: by the join node, the same rows as by a nested loop.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_node('join_node', "autovacuum = off\n");
+my $pgvector = $node->safe_psql('postgres',
+	"SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'");
+$node->safe_psql('postgres', 'CREATE EXTENSION vector') if $pgvector;
+
+# Whole coordinates, so that there are ties at every eps; nulls and duplicates.
+$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION some_vector(seed int, d int) RETURNS real[] LANGUAGE sql IMMUTABLE AS
+	$$ SELECT array_agg(abs(hashint8extended(k, seed / 2) % 5)::real) FROM generate_series(1, d) k $$;
+CREATE TABLE s (id int PRIMARY KEY, k int, word text, v real[], dim int);
+INSERT INTO s SELECT g, nullif(g % 7, 3), repeat(chr(97 + g % 5), g % 4), CASE WHEN g % 11 <> 0 THEN some_vector(g, 6) END, 6
+	FROM generate_series(1, 150) g;
+CREATE TABLE t (id int PRIMARY KEY, k int, word text, v real[], dim int);
+INSERT INTO t SELECT g, nullif(g % 5, 2), repeat(chr(97 + g % 3), g % 5), CASE WHEN g % 13 <> 0 THEN some_vector(g + 40, 6) END, 6
+	FROM generate_series(1, 90) g;
+CREATE TABLE nothing (LIKE s);
+CREATE TABLE one AS SELECT * FROM t WHERE id = 5;
+CREATE TABLE no_vectors AS SELECT id, k, word, NULL::real[] AS v, dim FROM s;
+CREATE TABLE wide AS SELECT id, k, repeat(md5(id::text), 100) AS word, v, dim FROM s;
+CREATE TABLE mixed AS SELECT id, k, word, CASE WHEN id % 4 = 0 THEN v[1:4] ELSE v END AS v,
+	CASE WHEN id % 4 = 0 THEN 4 ELSE 6 END AS dim FROM s;
+CREATE TABLE bad AS SELECT id, k, word, CASE WHEN id = 77 THEN '{1,2,3,NULL,5,6}' ELSE v END AS v, dim FROM s;
+CREATE VIEW odd_ids AS SELECT * FROM s WHERE id % 2 = 1;
+CREATE VIEW barrier WITH (security_barrier) AS SELECT * FROM t WHERE k <> 1;
+CREATE VIEW joined AS SELECT s.id, t.k, s.word, t.v, t.dim FROM s JOIN t ON t.id = s.id + 3;
+CREATE TABLE parts (LIKE s) PARTITION BY HASH (id);
+CREATE TABLE part_a PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE part_b PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO parts TABLE s;
+ANALYZE;
+END
+
+# What it leads to, by which rows; errors by their SQLSTATE.
+sub result_of
+{
+	my ($set, $query) = @_;
+	my ($status, $out, $err) = $node->psql('postgres', "$set;\n$query", extra_params => [ '-v', 'VERBOSITY=sqlstate' ]);
+	return $status == 0 ? $out : ($err =~ /ERROR:\s+(\w{5})/ ? "error $1" : "status $status: $err");
+}
+
+my $forced = 'SET enable_nestloop = off; SET enable_hashjoin = off; SET enable_mergejoin = off';
+my $plain = 'SET fasted.join_node = off';
+
+sub plan_of
+{
+	my ($set, $query) = @_;
+	return $node->safe_psql('postgres', "$set;\nEXPLAIN $query");
+}
+
+sub same
+{
+	my ($query, $name, %options) = @_;
+	my $set = $options{set} // 'SELECT';
+	my $sum = "SELECT count(*), sum(hashtextextended(q::text, 0)::numeric) FROM ($query) q";
+	my $expected = result_of("$plain; $set", $sum);
+	my $result = result_of("$forced; $set", $sum);
+	my $plan = plan_of("$forced; $set", $sum);
+	is($result, $expected, $name) or diag("$query\n$plan");
+	like($plan, qr/Custom Scan \(FastedJoin\)/, "$name: by the node") unless $options{any_plan};
+	return;
+}
+
+# --- generated queries
+
+my $seed = $ENV{FASTED_SEED} // int(rand(1e9));
+note("FASTED_SEED=$seed repeats this run");
+srand($seed);
+sub pick { return $_[ int(rand(@_)) ]; }
+
+my @sides = qw(s t s t odd_ids barrier joined parts wide one nothing no_vectors);
+push @sides, '(SELECT * FROM s WHERE k > 1 ORDER BY id LIMIT 40)', "(VALUES (1, 2, 'b', '{1,2,3,4,0,1}'::real[], 6), (2, 3, 'c', NULL, 6))";
+my @radii = (0, 1, 1.5, 2, 2.2360679774997896, 3, 4, 1e10, "'Infinity'", -1, "'NaN'", 'NULL', '(SELECT 2.5)', 'sqrt(5)');
+my @extras = ('a.id < b.id', 'a.id <> b.id', 'a.k = b.k', 'a.k < b.k', 'a.word = b.word', 'a.k IS NOT DISTINCT FROM b.k',
+	'a.id % 3 = b.id % 2', 'a.word < b.word', 'a.id + b.id > 60', 'length(a.word || b.word) > 2', 'a.dim = b.dim',
+	'a.k = b.k AND a.id <= b.id', 'b.k > 1', 'a.k > 1');
+
+sub condition
+{
+	my $radius = pick(@radii);
+	my ($x, $y) = rand() < 0.5 ? ('a.v', 'b.v') : ('b.v', 'a.v');
+	return "fasted_within($x, $y, $radius)" if $radius !~ /-1|NaN/ && rand() < 0.5;
+	my $distance = "fasted_distance($x, $y)";
+	return rand() < 0.5 ? $distance . pick(' < ', ' <= ') . $radius : $radius . pick(' > ', ' >= ') . $distance;
+}
+
+for my $case (1 .. 150)
+{
+	my ($a, $b) = (pick(@sides), pick(@sides));
+	my @on = (condition(), map { pick(@extras) } 1 .. int(rand(3)));
+	my $on = join ' AND ', sort { rand() <=> 0.5 } @on;
+	my $columns = pick('a.id, b.id AS idb', 'a.*, b.id AS idb', 'a.word, b.word AS wb, a.id', '1', 'a.v, b.v AS vb',
+		'a.id + b.id AS sum, fasted_distance(a.v, b.v)');
+	my $cols = '(id, k, word, v, dim)';
+	my $type = pick('JOIN', 'JOIN', 'LEFT JOIN', 'RIGHT JOIN', 'EXISTS', 'NOT EXISTS');
+	my $query =
+	  $type =~ /EXISTS/
+	  ? 'SELECT ' . pick('a.id', 'a.*', 'a.word, a.k') . " FROM $a a $cols WHERE $type (SELECT FROM $b b $cols WHERE $on)"
+	  : "SELECT $columns FROM $a a $cols $type $b b $cols ON $on";
+	$query .= pick('', '', ' WHERE b.id IS NULL', ' WHERE b.k > 1', ' WHERE a.k > 1') if $type =~ /JOIN/;
+	# constants may leave nothing to join
+	same($query, "case $case", any_plan => 1);
+}
+
+# --- plans
+
+my $both = 's a JOIN t b ON fasted_within(a.v, b.v, 2)';
+same("SELECT a.id, b.id AS c FROM $both", 'inner');
+same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON fasted_within(a.v, b.v, 2)", 'left');
+same("SELECT a.id FROM s a WHERE EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2))", 'semi');
+same("SELECT a.id FROM s a WHERE NOT EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2))", 'anti');
+same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND 2 > fasted_distance(b.v, a.v)", 'with itself');
+same("SELECT a.id, b.id AS c, x.id AS d FROM $both JOIN s x ON fasted_within(x.v, b.v, 1)", 'three');
+same("SELECT a.id, b.id AS c FROM s a JOIN t b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2) WHERE a.id IN (SELECT id FROM t WHERE k = 1)", 'above and below others');
+same("SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FROM s a JOIN t b ON fasted_within(a.v, b.v, g)) q",
+	'rescanned with other radii');
+same("SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FROM (SELECT * FROM s WHERE k >= g) a JOIN t b ON fasted_within(a.v, b.v, 2)) q",
+	'rescanned with other rows');
+same("SELECT a.id, b.id AS c FROM parts a JOIN parts b ON a.id = b.id AND fasted_within(a.v, b.v, 2)", 'partitionwise',
+	set => 'SET enable_partitionwise_join = on', any_plan => 1);
+same("SELECT a.id, b.id AS c FROM mixed a JOIN s b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'other dimensions, which another clause separates');
+same("SELECT a.id, b.id AS c FROM s a JOIN mixed b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'the same on the inner side');
+same("SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'on both sides');
+same("SELECT a.id FROM mixed a WHERE NOT EXISTS (SELECT FROM mixed b WHERE a.id < b.id AND a.dim = b.dim AND fasted_within(a.v, b.v, 2))", 'on both sides of an anti join');
+same("SELECT a.id, b.id AS c FROM mixed a LEFT JOIN mixed b ON a.id < b.id AND a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'of a left join');
+is(result_of($forced, "SELECT count(*) FROM mixed a JOIN s b ON fasted_within(a.v, b.v, 2)"), 'error 22000', 'other dimensions: an error');
+is(result_of($forced, "SELECT count(*) FROM bad a JOIN s b ON fasted_within(a.v, b.v, 2)"), 'error 22004', 'a null element: an error');
+same("SELECT a.id, b.id AS c FROM bad a JOIN s b ON a.id <> 77 AND fasted_within(a.v, b.v, 2)", 'unless another clause keeps the row out');
+is(result_of($forced, "SELECT count(*) FROM s a JOIN t b ON fasted_within(a.v, b.v, -1)"), 'error 22023', 'a negative eps: an error');
+same("SELECT count(*) FROM s a JOIN nothing b ON fasted_within(a.v, b.v, -1)", 'not where there is no row', any_plan => 1);
+same("SELECT a.id, a.word, b.word AS x FROM wide a JOIN wide b ON fasted_within(a.v, b.v, 2)", 'rows in a file', set => "SET fasted.memory_limit = '1MB'");
+same("SELECT a.id, b.id AS c FROM s a JOIN t b ON fasted_within(a.v, b.v, 2)", "kernel $_", set => "SET fasted.cpu_kernel = $_")
+  for $node->safe_psql('postgres', "SELECT 1 FROM fasted_self_join('s', 'v', 1) LIMIT 1; SELECT unnest('{auto,portable}'::text[])") =~ /^([a-z]\w+)$/mg;
+
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE long_a AS SELECT g AS id, some_vector(g, 700) AS v FROM generate_series(1, 900) g;
+CREATE TABLE long_b AS SELECT g AS id, some_vector(g + 100, 700) AS v FROM generate_series(1, 1400) g;
+ANALYZE long_a, long_b;
+END
+same("SELECT a.id, b.id AS c FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 45) AND a.id <> b.id", 'panels', set => "SET fasted.memory_limit = '1MB'");
+my $explain = $node->safe_psql('postgres',
+	"$forced; SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a.id FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 0)");
+like($explain, qr/Panels: (?!1\b)\d+/, 'there were panels');
+
+# not where rows are locked or changed; and not for little
+for my $query ("SELECT a.id FROM $both FOR UPDATE", "SELECT a.id FROM $both FOR SHARE OF b",
+	'DELETE FROM s a USING t b WHERE fasted_within(a.v, b.v, 0)',
+	'UPDATE s a SET k = b.k FROM t b WHERE fasted_within(a.v, b.v, 0)',
+	'SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, a.id)',
+	'SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, random())',
+	'SELECT FROM s a FULL JOIN t b ON fasted_within(a.v, b.v, 1) AND a.id = b.id')
+{
+	unlike(plan_of('SET enable_hashjoin = off', $query), qr/FastedJoin/, "not by the node: $query");
+}
+unlike(plan_of('SELECT', 'SELECT FROM one a JOIN one b ON fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'one row has no need of it');
+like(plan_of('SELECT', 'SELECT FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'many have');
+like(plan_of('SELECT', 'INSERT INTO long_a SELECT * FROM long_b n WHERE NOT EXISTS (SELECT FROM long_a i WHERE fasted_within(i.v, n.v, 1))'),
+	qr/FastedJoin.*Join Type: Anti/s, 'what is new');
+my $new = 'SELECT * FROM long_b n WHERE NOT EXISTS (SELECT FROM long_a i WHERE fasted_within(i.v, n.v, 0))';
+my $expected = $node->safe_psql('postgres', "$plain; SELECT count(*), sum(id) FROM ($new) q");
+is($node->safe_psql('postgres', "WITH i AS (INSERT INTO long_a $new RETURNING id) SELECT count(*), sum(id) FROM i"),
+	$expected, 'is inserted');
+is($node->safe_psql('postgres', "SELECT count(*) FROM ($new) q"), '0', 'and is not new any more');
+
+# the library comes with the query
+is($node->safe_psql('postgres', "SELECT count(*) FROM pg_settings WHERE name = 'fasted.join_node'"), '0', 'no library yet');
+
+# --- prepared statements, cursors, functions
+
+my $prepared = join "\n", 'PREPARE p(float8) AS SELECT count(*), sum(a.id * b.id) FROM s a JOIN t b ON fasted_distance(a.v, b.v) <= $1;',
+  (map { "EXECUTE p($_);" } 0, 1, 2, 3, 'NULL', -1, "'NaN'", "'Infinity'", 2);
+for my $mode (qw(force_custom_plan force_generic_plan))
+{
+	is(result_of("SET plan_cache_mode = $mode; $forced", $prepared), result_of("SET plan_cache_mode = $mode; $plain", $prepared), "prepared, $mode");
+}
+my $cursor = "BEGIN; DECLARE c CURSOR FOR SELECT a.id, b.id FROM $both ORDER BY 1, 2; FETCH 3 FROM c; FETCH 4 FROM c; CLOSE c; "
+  . "DECLARE d SCROLL CURSOR FOR SELECT count(*) OVER () FROM $both; FETCH 2 FROM d; FETCH BACKWARD 1 FROM d; "
+  . "DECLARE h CURSOR WITH HOLD FOR SELECT a.id, b.id FROM $both ORDER BY 1 DESC, 2; COMMIT; FETCH 5 FROM h";
+is(result_of($forced, $cursor), result_of($plain, $cursor), 'cursors');
+my $function = <<'END';
+CREATE OR REPLACE FUNCTION looped() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE r record; n int := 0;
+BEGIN
+	FOR r IN SELECT a.id FROM s a JOIN t b ON fasted_within(a.v, b.v, 2) LOOP
+		n := n + 1;
+		EXIT WHEN n = 10;
+	END LOOP;
+	BEGIN
+		PERFORM 1 / (a.id - 50) FROM s a JOIN s b ON fasted_within(a.v, b.v, 0) AND a.id = b.id;
+	EXCEPTION WHEN division_by_zero THEN
+		n := n + 1000;
+	END;
+	RETURN n;
+END $$;
+SELECT looped();
+END
+is(result_of($forced, $function), '1010', 'left early, and by an error');
+
+# --- rights
+
+$node->safe_psql('postgres', <<'END');
+CREATE ROLE reader LOGIN;
+CREATE TABLE secrets AS TABLE s;
+ALTER TABLE secrets ENABLE ROW LEVEL SECURITY;
+CREATE POLICY p ON secrets USING (k = 2);
+GRANT SELECT ON secrets, barrier, t TO reader;
+END
+for my $relation (qw(secrets barrier))
+{
+	my $sql = "SET ROLE reader; SELECT count(*), sum(a.id) FROM $relation a JOIN t b ON fasted_within(a.v, b.v, 2)";
+	is(result_of($forced, $sql), result_of($plain, $sql), "rights: $relation");
+}
+is(result_of("$forced; SET ROLE reader", "SELECT count(*) FROM s a JOIN t b ON fasted_within(a.v, b.v, 2)"), 'error 42501', 'no rights, no rows');
+
+# --- pgvector
+
+SKIP:
+{
+	skip 'pgvector is not there', 1 unless $pgvector;
+	$node->safe_psql('postgres', <<'END');
+CREATE TABLE va AS SELECT id, k, v::vector(6) AS v, v::vector(6)::halfvec(6) AS h FROM s;
+CREATE TABLE vb AS SELECT id, k, v::vector(6) AS v, v::vector(6)::halfvec(6) AS h FROM t;
+CREATE TABLE fine AS SELECT g AS id, (SELECT array_agg((hashint8extended(k, g / 3) % 1000003 / 1000003.0 * 1e-3 + 1)::real) FROM generate_series(1, 96) k)::vector AS v
+	FROM generate_series(1, 300) g;
+CREATE TABLE tiny AS SELECT id, (v::real[]::float8[])[1:3]::vector AS v FROM fine;
+ANALYZE va, vb, fine, tiny;
+END
+	my $load = "LOAD 'fasted'";
+	for my $on ('a.v <-> b.v < 2', 'a.v <-> b.v <= 2', '2 > b.v <-> a.v', 'l2_distance(a.v, b.v) < 3', 'a.h <-> b.h <= 2.2360679774997896',
+		'a.v <-> b.v < sqrt(5)', 'a.v <-> b.v <= sqrt(5)', "a.v <-> b.v < 'NaN'", 'a.v <-> b.v < -1', 'a.v <-> b.v <= 0')
+	{
+		same("SELECT a.id, b.id AS c FROM va a JOIN vb b ON $on AND a.id <> b.id", "pgvector: $on", set => $load);
+		same("SELECT a.id FROM va a WHERE NOT EXISTS (SELECT FROM vb b WHERE $on)", "pgvector, anti: $on", set => $load);
+	}
+	# near x its own arithmetic decides, in FP32: at every distance that occurs
+	my @distances = split /\n/, $node->safe_psql('postgres',
+		'SELECT DISTINCT a.v <-> b.v FROM fine a, fine b WHERE a.id < 30 AND b.id BETWEEN a.id + 1 AND a.id + 3 ORDER BY 1 LIMIT 40');
+	same("SELECT a.id, b.id AS c FROM fine a JOIN fine b ON a.v <-> b.v " . pick('<', '<=') . " $_ AND a.id < b.id", "pgvector, within $_", set => $load)
+	  for @distances;
+}
+
+# --- canceled, in every phase
+
+$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION slowly(int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN $1; END $$;
+CREATE VIEW slow AS SELECT slowly(id) AS id, v FROM s OFFSET 0;
+CREATE VIEW large AS SELECT g AS id, array_fill(g::real, ARRAY[500]) AS v FROM generate_series(1, 40000) g OFFSET 0;
+CREATE VIEW dense AS SELECT g AS id, ARRAY[g::real] AS v FROM generate_series(1, 20000) g OFFSET 0;
+END
+my %phases = (
+	'while a side is read' => 'SELECT count(*) FROM slow a JOIN slow b ON fasted_within(a.v, b.v, 1)',
+	'while the engine computes' => 'SELECT count(*) FROM large a JOIN large b ON fasted_within(a.v, b.v, 0) AND a.id + b.id < 0',
+	'while pairs come' => 'SELECT count(*) FROM dense a JOIN dense b ON fasted_within(a.v, b.v, 100000) AND a.id + b.id < 0');
+for my $phase (sort keys %phases)
+{
+	my $session = FastedTest::Session->new($node);
+	$session->query("$forced; SET fasted.cpu_kernel = portable");
+	$session->{out} = '';
+	$session->send("SET statement_timeout = '1s'; $phases{$phase};\n\\echo over");
+	$session->wait_for(qr/^over$/m);
+	like($session->{err}, qr/canceling statement due to statement timeout/, "canceled $phase");
+	is($session->query('SELECT 1'), '1', 'and the session goes on');
+	$session->quit;
+}
+unlike(log_since($node, 0), qr/leak|PANIC|TRAP|was terminated by signal/, 'the log tells of nothing left');
+
+$node->stop;
+done_testing();
