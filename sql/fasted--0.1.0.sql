@@ -62,7 +62,7 @@ AS 'MODULE_PATHNAME', 'fasted_distance_support'
 LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION fasted_distance_support(internal) IS
-	'planner support for fasted_distance and fasted_within';
+	'planner support for functions of two vectors';
 
 CREATE FUNCTION fasted_distance(a real[], b real[])
 RETURNS double precision
@@ -73,14 +73,24 @@ SUPPORT fasted_distance_support;
 COMMENT ON FUNCTION fasted_distance(real[], real[]) IS
 	'Euclidean distance of two vectors, as fasted_self_join has it';
 
-CREATE FUNCTION fasted_within(a real[], b real[], eps double precision)
+-- 1 - cos; NaN where a vector is zero.
+CREATE FUNCTION fasted_cosine_distance(a real[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_cosine_distance(real[], real[]) IS
+	'cosine distance of two vectors, from 0 to 2';
+
+CREATE FUNCTION fasted_within(a real[], b real[], eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'fasted_within'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
-COMMENT ON FUNCTION fasted_within(real[], real[], double precision) IS
-	'are two vectors within Euclidean distance eps of each other?';
+COMMENT ON FUNCTION fasted_within(real[], real[], double precision, text) IS
+	'are two vectors within a distance of each other, by metric l2 or cosine?';
 
 -- The eps with which rows have so many neighbours on average.
 --

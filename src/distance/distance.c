@@ -13,8 +13,10 @@
 #include "cpu/cpu_kernel.h"
 #include "engine/exact_distance.h"
 #include "read/vector.h"
+#include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
+PG_FUNCTION_INFO_V1(fasted_cosine_distance);
 PG_FUNCTION_INFO_V1(fasted_within);
 
 /* A checked argument: its elements where they lie. */
@@ -67,39 +69,98 @@ GetVector(ArrayType *array, const char *function, const char *name)
 	return vector;
 }
 
-/* The canonical distance, by the best kernel of this processor: all give the same bits. */
-static double
-Distance(FunctionCallInfo fcinfo, const char *function)
+/* Both arguments, which must have the same number of dimensions. */
+static void
+GetVectors(FunctionCallInfo fcinfo, const char *function, Vector *a, Vector *b)
 {
-	static const CpuKernel *kernel = NULL;
-	Vector		a = GetVector(PG_GETARG_ARRAYTYPE_P(0), function, "a");
-	Vector		b = GetVector(PG_GETARG_ARRAYTYPE_P(1), function, "b");
-
-	if (a.dimensions != b.dimensions)
+	*a = GetVector(PG_GETARG_ARRAYTYPE_P(0), function, "a");
+	*b = GetVector(PG_GETARG_ARRAYTYPE_P(1), function, "b");
+	if (a->dimensions != b->dimensions)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("vectors have different numbers of dimensions"),
 				 errdetail("Arguments of %s: a has %d, and b %d.", function,
-						   a.dimensions, b.dimensions)));
+						   a->dimensions, b->dimensions)));
+}
+
+/* The canonical distance, by the best kernel of this processor: all give the same bits. */
+static double
+Distance(const Vector *a, const Vector *b)
+{
+	static const CpuKernel *kernel = NULL;
+
 	if (kernel == NULL)
 		kernel = fasted_cpu_choose_kernel(NULL);
-	return kernel->distance(a.elements, b.elements, a.dimensions);
+	return kernel->distance(a->elements, b->elements, a->dimensions);
+}
+
+#if defined(__x86_64__)
+/* The same steps, where the processor has an instruction for fma. */
+__attribute__((target("avx2,fma")))
+static double
+CosineByFma(const float *x, const float *y, uint32 dimensions)
+{
+	return fasted_exact_cosine(x, y, dimensions);
+}
+#endif
+
+static double
+Cosine(const Vector *a, const Vector *b)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		return CosineByFma(a->elements, b->elements, a->dimensions);
+#endif
+	return fasted_exact_cosine(a->elements, b->elements, a->dimensions);
 }
 
 Datum
 fasted_distance(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_FLOAT8(Distance(fcinfo, "fasted_distance"));
+	Vector		a;
+	Vector		b;
+
+	GetVectors(fcinfo, "fasted_distance", &a, &b);
+	PG_RETURN_FLOAT8(Distance(&a, &b));
+}
+
+Datum
+fasted_cosine_distance(PG_FUNCTION_ARGS)
+{
+	Vector		a;
+	Vector		b;
+
+	GetVectors(fcinfo, "fasted_cosine_distance", &a, &b);
+	PG_RETURN_FLOAT8(Cosine(&a, &b));
+}
+
+bool
+IsCosineMetric(const text *metric)
+{
+	char	   *name = text_to_cstring(metric);
+
+	if (strcmp(name, "cosine") == 0)
+		return true;
+	if (strcmp(name, "l2") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there is no metric \"%s\"", name),
+				 errhint("Metrics are \"l2\" and \"cosine\".")));
+	return false;
 }
 
 Datum
 fasted_within(PG_FUNCTION_ARGS)
 {
 	double		eps = PG_GETARG_FLOAT8(2);
+	bool		cosine = IsCosineMetric(PG_GETARG_TEXT_PP(3));
+	Vector		a;
+	Vector		b;
 
 	if (isnan(eps) || eps < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative")));
-	PG_RETURN_BOOL(Distance(fcinfo, "fasted_within") <= eps);
+	GetVectors(fcinfo, "fasted_within", &a, &b);
+	PG_RETURN_BOOL((cosine ? Cosine(&a, &b) : Distance(&a, &b)) <= eps);
 }

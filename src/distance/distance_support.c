@@ -70,7 +70,7 @@ fasted_distance_support(PG_FUNCTION_ARGS)
 	{
 		SupportRequestSelectivity *selectivity = (SupportRequestSelectivity *) request;
 
-		if (list_length(selectivity->args) == 3)
+		if (list_length(selectivity->args) == 4)
 		{
 			selectivity->selectivity = EstimateShare(selectivity->root, selectivity->args);
 			PG_RETURN_POINTER(request);

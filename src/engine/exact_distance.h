@@ -15,6 +15,11 @@
  * No step can overflow or underflow: a difference of two floats is a multiple
  * of 2^-149 below 2^129 in size, so its square lies in [2^-298, 2^258].
  *
+ * The cosine distance is 1 - x.y / sqrt(x.x y.y), of three sums made in the same
+ * way from products of promoted coordinates, which lie in [2^-298, 2^256]: product,
+ * root, quotient, difference in this order; at least 0 and at most 2.  It is NaN if a
+ * vector is zero, which has no direction.
+ *
  * This is the definition.  Engines have faster forms of their own and test
  * them against it, bit for bit.
  *
@@ -30,14 +35,20 @@
 
 /* Folds the partial sums: lane l takes lane l + o, for o = 16, 8, 4, 2, 1. */
 static inline double
-fasted_exact_fold(double *sums)
+fasted_exact_sum(double *sums)
 {
 	for (int o = FASTED_EXACT_LANES / 2; o > 0; o /= 2)
 	{
 		for (int l = 0; l < o; l++)
 			sums[l] += sums[l + o];
 	}
-	return sqrt(sums[0]);
+	return sums[0];
+}
+
+static inline double
+fasted_exact_fold(double *sums)
+{
+	return sqrt(fasted_exact_sum(sums));
 }
 
 static inline double
@@ -53,6 +64,31 @@ fasted_exact_distance(const float *x, const float *y, uint32_t dimensions)
 			fma(diff, diff, sums[k % FASTED_EXACT_LANES]);
 	}
 	return fasted_exact_fold(sums);
+}
+
+static inline double
+fasted_exact_cosine(const float *x, const float *y, uint32_t dimensions)
+{
+	double		xy[FASTED_EXACT_LANES] = {0};
+	double		xx[FASTED_EXACT_LANES] = {0};
+	double		yy[FASTED_EXACT_LANES] = {0};
+	double		similarity;
+
+	for (uint32_t k = 0; k < dimensions; k++)
+	{
+		uint32_t	lane = k % FASTED_EXACT_LANES;
+
+		xy[lane] = fma((double) x[k], (double) y[k], xy[lane]);
+		xx[lane] = fma((double) x[k], (double) x[k], xx[lane]);
+		yy[lane] = fma((double) y[k], (double) y[k], yy[lane]);
+	}
+	similarity = fasted_exact_sum(xy);
+	similarity /= sqrt(fasted_exact_sum(xx) * fasted_exact_sum(yy));
+	if (similarity > 1.0)
+		similarity = 1.0;
+	if (similarity < -1.0)
+		similarity = -1.0;
+	return 1.0 - similarity;
 }
 
 #endif							/* FASTED_EXACT_DISTANCE_H */

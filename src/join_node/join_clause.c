@@ -74,13 +74,13 @@ IsNamed(Oid funcid, const char *name)
 
 /* One of pgvector's own, of a type of its own that has a cast to real[]. */
 static bool
-IsForeignDistance(Oid funcid, List *args)
+IsForeignDistance(Oid funcid, List *args, const char *name)
 {
 	Oid			extension = get_extension_oid("vector", true);
 	Oid			type = exprType(linitial(args));
 	Oid			cast;
 
-	return OidIsValid(extension) && IsNamed(funcid, "l2_distance") &&
+	return OidIsValid(extension) && IsNamed(funcid, name) &&
 		getExtensionOfObject(ProcedureRelationId, funcid) == extension &&
 		getExtensionOfObject(TypeRelationId, type) == extension &&
 		exprType(lsecond(args)) == type &&
@@ -88,21 +88,23 @@ IsForeignDistance(Oid funcid, List *args)
 		func_volatile(cast) == PROVOLATILE_IMMUTABLE;
 }
 
-/* fasted_distance, or another one's distance: its arguments. */
+/* A distance of ours, or of another one's: its arguments. */
 static bool
-IsDistance(Expr *expr, DistanceForm *form, List **args)
+IsDistance(Expr *expr, DistanceClause *clause, List **args)
 {
 	Oid			funcid;
 
 	if (!IsCall(expr, &funcid, args) || list_length(*args) != 2)
 		return false;
-	if (IsNamed(funcid, "fasted_distance") && AddressOf(funcid) == fasted_distance)
-		*form = FORM_DISTANCE;
-	else if (IsForeignDistance(funcid, *args))
-		*form = FORM_FOREIGN;
-	else
-		return false;
-	return true;
+	clause->form = FORM_DISTANCE;
+	clause->cosine = IsNamed(funcid, "fasted_cosine_distance") &&
+		AddressOf(funcid) == fasted_cosine_distance;
+	if (clause->cosine ||
+		(IsNamed(funcid, "fasted_distance") && AddressOf(funcid) == fasted_distance))
+		return true;
+	clause->form = FORM_FOREIGN;
+	clause->cosine = IsForeignDistance(funcid, *args, "cosine_distance");
+	return clause->cosine || IsForeignDistance(funcid, *args, "l2_distance");
 }
 
 /* Is it distance < x, or the like?  Then args are the vectors. */
@@ -130,17 +132,22 @@ IsComparison(Expr *expr, DistanceClause *clause, List **args)
 	}
 	clause->strict = funcid == F_FLOAT8LT || funcid == F_FLOAT8GT;
 	clause->radius = reversed ? linitial(sides) : lsecond(sides);
-	return IsDistance(reversed ? lsecond(sides) : linitial(sides), &clause->form, args);
+	return IsDistance(reversed ? lsecond(sides) : linitial(sides), clause, args);
 }
 
 static bool
 IsWithin(Expr *expr, DistanceClause *clause, List **args)
 {
 	Oid			funcid;
+	Const	   *metric;
 
-	if (!IsA(expr, FuncExpr) || !IsCall(expr, &funcid, args) || list_length(*args) != 3 ||
+	if (!IsA(expr, FuncExpr) || !IsCall(expr, &funcid, args) || list_length(*args) != 4 ||
 		!IsNamed(funcid, "fasted_within") || AddressOf(funcid) != fasted_within)
 		return false;
+	metric = lfourth(*args);
+	if (!IsA(metric, Const) || metric->constisnull)
+		return false;
+	clause->cosine = IsCosineMetric(DatumGetTextPP(metric->constvalue));
 	clause->form = FORM_WITHIN;
 	clause->strict = false;
 	clause->radius = lthird(*args);

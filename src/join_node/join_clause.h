@@ -5,7 +5,8 @@
  *
  *	  fasted_within(a, b, x)
  *	  fasted_distance(a, b) < x, or <=, or the other way round
- *	  a <-> b < x, l2_distance(a, b) < x ...	of pgvector's vector and halfvec
+ *	  fasted_cosine_distance(a, b) < x ...
+ *	  a <-> b < x, a <=> b < x ...	of pgvector's vector and halfvec; also as functions
  *
  * a is of one side of the join and b of the other; x has one value while the
  * join is computed.
@@ -19,15 +20,16 @@
 
 typedef enum DistanceForm
 {
-	FORM_WITHIN,				/* fasted_within: the engine's answer is its own */
-	FORM_DISTANCE,				/* fasted_distance: so is the distance */
-	FORM_FOREIGN				/* computed in FP32: near x, the clause itself decides */
+	FORM_WITHIN,				/* fasted_within: x must not be negative */
+	FORM_DISTANCE,				/* a distance of ours */
+	FORM_FOREIGN				/* one that is computed in FP32 */
 } DistanceForm;
 
 typedef struct DistanceClause
 {
 	RestrictInfo *rinfo;		/* all of it */
 	DistanceForm form;
+	bool		cosine;			/* else Euclidean: then the engine's distance is ours */
 	bool		strict;			/* below x; else x too */
 	Expr	   *outer;			/* as real[], of the outer side */
 	Expr	   *inner;

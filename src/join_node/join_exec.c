@@ -12,8 +12,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "executor/executor.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
@@ -27,13 +25,6 @@
 
 /* The rows of each side may take this part of fasted.memory_limit, beside the engine. */
 #define KEPT_SHARE 4
-
-/* Unit roundoff of FP32; and what the underflow of a square of one may take away. */
-#define FP32_ROUNDOFF 0x1p-24
-#define FP32_UNDERFLOW 0x1p-62
-
-/* From here on squares in FP32 may overflow. */
-#define FP32_LARGE 1e18
 
 /* --- rows */
 
@@ -203,8 +194,18 @@ PushSide(JoinNode *node, Join *join, int number)
 			AddOdd(node, side, row);
 			continue;
 		}
-		AddRow(node, side, row);
-		taken = JoinPush(join, number, vector);
+		switch (JoinNodeVector(node, vector))
+		{
+			case ENGINE_TAKES_IT:
+				AddRow(node, side, row);
+				taken = JoinPush(join, number, vector);
+				break;
+			case CLAUSES_DECIDE:
+				AddOdd(node, side, row);
+				break;
+			case NEVER_MATCHES:
+				break;
+		}
 	}
 	pfree(vector);
 	return taken;
@@ -219,43 +220,6 @@ PushSides(RowPusher *pusher, Join *join)
 		(void) PushSide(node, join, INNER_SIDE);
 }
 
-/* --- the radius */
-
-/*
- * FP32 of d squares, in any order: the distance comes out wrong by less than one
- * part in 1 / delta, but for what underflows.  The engine's eps is such that nothing
- * is lost; what is surely within, whatever FP32 makes of it, needs no second look.
- */
-static double
-WidenedRadius(JoinNode *node)
-{
-	double		delta = (node->dimensions + 16) * FP32_ROUNDOFF;
-	double		lost = sqrt(node->dimensions) * FP32_UNDERFLOW;
-
-	if (node->plan.form != FORM_FOREIGN)
-		return node->radius;
-	node->surely_within = fmin((node->radius - lost) * (1.0 - delta), FP32_LARGE);
-	return (node->radius + lost) * (1.0 + 2.0 * delta);
-}
-
-/* Sets what is known before the first row; false: let the clauses decide everything. */
-static bool
-FindRadius(JoinNode *node)
-{
-	bool		isnull;
-	Datum		value = ExecEvalExpr(node->radius_state, ScanTuple(node), &isnull);
-
-	node->nothing = isnull;
-	node->radius = isnull ? 0.0 : DatumGetFloat8(value);
-	if (node->plan.form == FORM_WITHIN)
-		return isnull || node->radius >= 0.0;	/* else that is an error */
-	/* to PostgreSQL NaN is greater than any number */
-	if (!isnull && isnan(node->radius))
-		return false;
-	node->nothing = isnull || node->radius < 0.0 || (node->plan.strict && node->radius == 0.0);
-	return true;
-}
-
 /* --- matches */
 
 /* Does a pair that the engine found pass all clauses? */
@@ -263,9 +227,9 @@ static bool
 PairPasses(JoinNode *node, double dist)
 {
 	ExprContext *econtext;
-	bool		sure = node->plan.form != FORM_FOREIGN || dist < node->surely_within;
+	bool		sure = node->exact || dist < node->surely_within;
 
-	if (node->plan.form == FORM_DISTANCE && node->plan.strict && dist >= node->radius)
+	if (node->exact && node->plan.strict && dist >= node->radius)
 		return false;
 	if (node->join_quals == NULL && sure)
 		return true;
@@ -440,7 +404,7 @@ BeginJoin(JoinNode *node, bool decided)
 	node->dimensions = decided ? FindDimensions(node) : 0;
 	if (node->dimensions > 0)
 		node->join = JoinBeginPushed(&node->pusher, sides, node->dimensions, expected,
-									 WidenedRadius(node));
+									 JoinNodeEps(node));
 	else
 	{
 		for (int i = 0; i < sides; i++)
@@ -460,7 +424,7 @@ BeginRun(JoinNode *node)
 
 	for (int i = 0; i < 2; i++)
 		LoadNulls(node, &node->sides[i]);
-	decided = FindRadius(node);
+	decided = FindRadius(node, ScanTuple(node));
 	ReadSide(node, outer);
 	if (node->plan.shared)
 		inner->kept = outer->kept;

@@ -22,6 +22,7 @@ typedef struct JoinPlan
 {
 	JoinType	type;			/* INNER, LEFT, SEMI or ANTI */
 	DistanceForm form;
+	bool		cosine;
 	bool		strict;
 	int			outer_columns;	/* of the scan tuple; those of the inner side follow */
 

@@ -29,6 +29,7 @@ WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
 	numbers = lappend_int(numbers, list_length(plan->join_quals));
 	numbers = lappend_int(numbers, plan->distance_qual);
 	numbers = lappend_int(numbers, plan->shared);
+	numbers = lappend_int(numbers, plan->cosine);
 	scan->custom_private = list_make2(numbers, plan->shared_columns);
 	scan->custom_exprs = list_concat(list_concat(list_make3(plan->outer, plan->inner, plan->radius),
 												 plan->join_quals), plan->other_quals);
@@ -48,6 +49,7 @@ ReadJoinPlan(const CustomScan *scan)
 	plan.outer_columns = list_nth_int(numbers, 3);
 	plan.distance_qual = list_nth_int(numbers, 5);
 	plan.shared = list_nth_int(numbers, 6);
+	plan.cosine = list_nth_int(numbers, 7);
 	plan.shared_columns = lsecond(scan->custom_private);
 	plan.outer = linitial(scan->custom_exprs);
 	plan.inner = lsecond(scan->custom_exprs);
@@ -203,8 +205,8 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	List	   *inner_columns = data->shared ? data->inner->reltarget->exprs :
 		ExpressionsOf(((Plan *) lsecond(custom_plans))->targetlist);
 	List	   *scan_tlist = NIL;
-	JoinPlan	plan = {.type = data->type,.form = clause->form,.strict = clause->strict,
-	.shared = data->shared};
+	JoinPlan	plan = {.type = data->type,.form = clause->form,.cosine = clause->cosine,
+	.strict = clause->strict,.shared = data->shared};
 	ListCell   *cell;
 
 	foreach(cell, outer_tlist)

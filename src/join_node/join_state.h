@@ -57,7 +57,8 @@ typedef struct JoinNode
 	bool		nothing;		/* no pair can be within the radius */
 	double		radius;
 	int			dimensions;		/* of what the engine has; zero: nothing */
-	double		surely_within;	/* FORM_FOREIGN: a smaller distance passes */
+	bool		exact;			/* the engine's distance is the clause's */
+	double		surely_within;	/* if not: below it a pair is within the radius all the same */
 	Join	   *join;			/* NULL: no engine has anything to do */
 	const FastedPair *pairs;
 	size_t		npairs;
@@ -74,6 +75,26 @@ typedef struct JoinNode
 	double		read_seconds;
 } JoinNode;
 
+/* join_radius.c */
+
+/* Finds the radius; false: let the clauses decide everything. */
+extern bool FindRadius(JoinNode *node, ExprContext *econtext);
+
+/* The engine's eps for the radius, when the dimensions are known: no match is beyond. */
+extern double JoinNodeEps(JoinNode *node);
+
+/* What becomes of a vector. */
+typedef enum VectorUse
+{
+	ENGINE_TAKES_IT,
+	CLAUSES_DECIDE,				/* its row is odd */
+	NEVER_MATCHES
+} VectorUse;
+
+/* Makes of a vector what the engine is to have. */
+extern VectorUse JoinNodeVector(const JoinNode *node, float *vector);
+
+/* join_explain.c */
 extern void ExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es);
 
 #endif							/* FASTED_JOIN_STATE_H */

@@ -15,7 +15,8 @@ $node->safe_psql('postgres', 'CREATE EXTENSION vector') if $pgvector;
 # Whole coordinates, so that there are ties at every eps; nulls and duplicates.
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION some_vector(seed int, d int) RETURNS real[] LANGUAGE sql IMMUTABLE AS
-	$$ SELECT array_agg(abs(hashint8extended(k, seed / 2) % 5)::real) FROM generate_series(1, d) k $$;
+	$$ SELECT array_agg(CASE WHEN seed % 23 = 0 THEN 0 ELSE abs(hashint8extended(k, seed / 2) % 5) END::real)
+		FROM generate_series(1, d) k $$;
 CREATE TABLE s (id int PRIMARY KEY, k int, word text, v real[], dim int);
 INSERT INTO s SELECT g, nullif(g % 7, 3), repeat(chr(97 + g % 5), g % 4), CASE WHEN g % 11 <> 0 THEN some_vector(g, 6) END, 6
 	FROM generate_series(1, 150) g;
@@ -79,6 +80,7 @@ sub pick { return $_[ int(rand(@_)) ]; }
 my @sides = qw(s t s t odd_ids barrier joined parts wide one nothing no_vectors);
 push @sides, '(SELECT * FROM s WHERE k > 1 ORDER BY id LIMIT 40)', "(VALUES (1, 2, 'b', '{1,2,3,4,0,1}'::real[], 6), (2, 3, 'c', NULL, 6))";
 my @radii = (0, 1, 1.5, 2, 2.2360679774997896, 3, 4, 1e10, "'Infinity'", -1, "'NaN'", 'NULL', '(SELECT 2.5)', 'sqrt(5)');
+my @cosine_radii = (0, 1e-9, 0.01, 0.05, 0.2, 0.29289321881345254, 0.5, 1, 2, 3, "'Infinity'", "'NaN'", -1, 'NULL', '0.1 + 0.1');
 my @extras = ('a.id < b.id', 'a.id <> b.id', 'a.k = b.k', 'a.k < b.k', 'a.word = b.word', 'a.k IS NOT DISTINCT FROM b.k',
 	'a.id % 3 = b.id % 2', 'a.word < b.word', 'a.id + b.id > 60', 'length(a.word || b.word) > 2', 'a.dim = b.dim',
 	'a.k = b.k AND a.id <= b.id', 'b.k > 1', 'a.k > 1');
@@ -87,12 +89,15 @@ sub condition
 {
 	my $radius = pick(@radii);
 	my ($x, $y) = rand() < 0.5 ? ('a.v', 'b.v') : ('b.v', 'a.v');
-	return "fasted_within($x, $y, $radius)" if $radius !~ /-1|NaN/ && rand() < 0.5;
-	my $distance = "fasted_distance($x, $y)";
+	my $cosine = rand() < 0.4;
+	$radius = pick(@cosine_radii) if $cosine;
+	return "fasted_within($x, $y, $radius" . ($cosine ? ", 'cosine')" : pick(')', ", 'l2')"))
+	  if $radius !~ /-1|NaN/ && rand() < 0.5;
+	my $distance = $cosine ? "fasted_cosine_distance($x, $y)" : "fasted_distance($x, $y)";
 	return rand() < 0.5 ? $distance . pick(' < ', ' <= ') . $radius : $radius . pick(' > ', ' >= ') . $distance;
 }
 
-for my $case (1 .. 150)
+for my $case (1 .. 200)
 {
 	my ($a, $b) = (pick(@sides), pick(@sides));
 	my @on = (condition(), map { pick(@extras) } 1 .. int(rand(3)));
@@ -149,6 +154,19 @@ same("SELECT a.id, b.id AS c FROM long_a a JOIN long_b b ON fasted_within(a.v, b
 my $explain = $node->safe_psql('postgres',
 	"$forced; SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a.id FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 0)");
 like($explain, qr/Panels: (?!1\b)\d+/, 'there were panels');
+
+same("SELECT a.id, b.id AS c FROM s a JOIN t b ON fasted_within(a.v, b.v, 0.1, 'cosine')", 'cosine');
+same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND fasted_cosine_distance(a.v, b.v) <= 0.1", 'cosine, with itself');
+is($node->safe_psql('postgres', "SELECT fasted_cosine_distance('{1,0}', '{0,2}'), fasted_cosine_distance('{1,2}', '{2,4}'), "
+	. "fasted_cosine_distance('{1,2}', '{-1,-2}'), fasted_cosine_distance('{0,0}', '{1,2}'), fasted_within('{0,0}', '{0,0}', 2, 'cosine'), "
+	. "fasted_distance('{1,2}', '{4,6}'), fasted_within('{1,2}', '{4,6}', 5), fasted_within('{1,2}', '{4,6}', 4.999)"),
+	'1|0|2|NaN|f|5|t|f', 'distances');
+is(result_of('SELECT', "SELECT fasted_within('{1}', '{2}', 1, 'l1')"), 'error 22023', 'a metric that is not there');
+is(result_of('SELECT', "SELECT fasted_distance('{1,2}', '{2}')"), 'error 22000', 'other dimensions');
+is(result_of('SELECT', "SELECT fasted_cosine_distance('{1,NaN}', '{2,1}')"), 'error 22003', 'NaN');
+# distances of all pairs are those of the self-join, bit for bit
+is($node->safe_psql('postgres', "SELECT count(*), count(*) FILTER (WHERE p.dist = fasted_distance(a.v, b.v)) FROM fasted_self_join('long_a', 'v', 1e9, id_column => 'id') p "
+	. 'JOIN long_a a ON a.id = id_a JOIN long_a b ON b.id = id_b'), '404550|404550', 'the same bits as from the engine');
 
 # not where rows are locked or changed; and not for little
 for my $query ("SELECT a.id FROM $both FOR UPDATE", "SELECT a.id FROM $both FOR SHARE OF b",
@@ -235,16 +253,28 @@ ANALYZE va, vb, fine, tiny;
 END
 	my $load = "LOAD 'fasted'";
 	for my $on ('a.v <-> b.v < 2', 'a.v <-> b.v <= 2', '2 > b.v <-> a.v', 'l2_distance(a.v, b.v) < 3', 'a.h <-> b.h <= 2.2360679774997896',
+		'a.v <=> b.v < 0.1', '0.05 >= b.h <=> a.h', 'cosine_distance(a.v, b.v) <= 0', 'a.v <=> b.v < 1', "a.v <=> b.v <= 'NaN'",
 		'a.v <-> b.v < sqrt(5)', 'a.v <-> b.v <= sqrt(5)', "a.v <-> b.v < 'NaN'", 'a.v <-> b.v < -1', 'a.v <-> b.v <= 0')
 	{
 		same("SELECT a.id, b.id AS c FROM va a JOIN vb b ON $on AND a.id <> b.id", "pgvector: $on", set => $load);
 		same("SELECT a.id FROM va a WHERE NOT EXISTS (SELECT FROM vb b WHERE $on)", "pgvector, anti: $on", set => $load);
 	}
 	# near x its own arithmetic decides, in FP32: at every distance that occurs
-	my @distances = split /\n/, $node->safe_psql('postgres',
-		'SELECT DISTINCT a.v <-> b.v FROM fine a, fine b WHERE a.id < 30 AND b.id BETWEEN a.id + 1 AND a.id + 3 ORDER BY 1 LIMIT 40');
-	same("SELECT a.id, b.id AS c FROM fine a JOIN fine b ON a.v <-> b.v " . pick('<', '<=') . " $_ AND a.id < b.id", "pgvector, within $_", set => $load)
-	  for @distances;
+	for my $operator (qw(<-> <=>))
+	{
+		my @distances = split /\n/, $node->safe_psql('postgres',
+			"SELECT DISTINCT a.v $operator b.v FROM fine a, fine b WHERE a.id < 30 AND b.id BETWEEN a.id + 1 AND a.id + 3 ORDER BY 1 LIMIT 30");
+		same("SELECT a.id, b.id AS c FROM fine a JOIN fine b ON a.v $operator b.v " . pick('<', '<=') . " $_ AND a.id < b.id",
+			"pgvector, $operator within $_", set => $load)
+		  for @distances;
+	}
+	for my $scale ('1e-25', '1e-18', '1e18', '1e30')
+	{
+		$node->safe_psql('postgres', "DROP TABLE IF EXISTS scaled; CREATE TABLE scaled AS SELECT id, (SELECT array_agg((x * $scale)::real ORDER BY i) FROM unnest(v::real[]) WITH ORDINALITY u (x, i))::vector AS v FROM va WHERE v IS NOT NULL; ANALYZE scaled");
+		same("SELECT a.id, b.id AS c FROM scaled a JOIN scaled b ON a.v <-> b.v < 2 * $scale AND a.id < b.id", "pgvector, elements of $scale", set => $load);
+		same("SELECT a.id, b.id AS c FROM scaled a JOIN scaled b ON a.v <=> b.v < 0.05 AND a.id < b.id", "pgvector, cosine, elements of $scale", set => $load);
+		same("SELECT a.id, b.id AS c FROM scaled a LEFT JOIN va b ON a.v <=> b.v < 0.05", "pgvector, cosine, beside others", set => $load);
+	}
 }
 
 # --- canceled, in every phase

@@ -1,0 +1,112 @@
+/*-------------------------------------------------------------------------
+ *
+ * join_radius.c
+ *	  From a clause's bound to the engine's eps, and from its vectors to the engine's.
+ *
+ * The engine knows Euclidean distances, exactly.  Where the clause computes another
+ * one, or in another way, eps is widened so that nothing is lost, and near the bound
+ * the clause itself decides; farther within, it need not be asked.  With u = 2^-24:
+ *
+ * FP32, Euclidean.  A difference of two coordinates, its square and a sum of d of
+ * those in any order have d + 3 roundings at most on a path, all terms positive; the
+ * root halves the error.  So the distance is wrong by less than one part in
+ * 1 / (d + 16) u, and by what underflow takes from d squares, 2^-126 each.
+ *
+ * Cosine.  1 - cos is half the squared distance of unit vectors.  The engine has these
+ * rounded to FP32: each is u away from where it should be, so a distance is wrong by
+ * 2 u; and the clause's own value by (2 d + 32) u in FP32, or 2^-52 for u in FP64, for
+ * inner product and both norms have d + 2 roundings each, relative to the norms.  Rows
+ * whose norms FP32 cannot hold are for the clause.  The zero vector has no direction;
+ * its distance is NaN, and no match.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "executor/executor.h"
+#include "join_node/join_state.h"
+
+#define FP32_ROUNDOFF 0x1p-24
+#define FP64_ROUNDOFF 0x1p-52
+
+/* The root of what the underflow of a square in FP32 may take away, and more. */
+#define FP32_UNDERFLOW 0x1p-62
+
+/* From here on squares in FP32 may overflow, or vanish. */
+#define FP32_LARGE 1e18
+#define FP32_LARGE_NORM 1e15
+#define FP32_SMALL_NORM 1e-15
+
+/* Of the engine's unit vectors, and of what follows in FP64. */
+#define UNIT_ERROR 0x1p-22
+
+bool
+FindRadius(JoinNode *node, ExprContext *econtext)
+{
+	const JoinPlan *plan = &node->plan;
+	bool		isnull;
+	Datum		value = ExecEvalExpr(node->radius_state, econtext, &isnull);
+
+	node->exact = !plan->cosine && plan->form != FORM_FOREIGN;
+	node->nothing = isnull;
+	node->radius = isnull ? 0.0 : DatumGetFloat8(value);
+	if (plan->form == FORM_WITHIN)
+		return isnull || node->radius >= 0.0;	/* else that is an error */
+	/* to PostgreSQL NaN is greater than any number */
+	if (!isnull && isnan(node->radius))
+		return false;
+	node->nothing = isnull || node->radius < 0.0 || (plan->strict && node->radius == 0.0);
+	return true;
+}
+
+static double
+EuclideanEps(JoinNode *node)
+{
+	double		delta = (node->dimensions + 16) * FP32_ROUNDOFF;
+	double		lost = sqrt(node->dimensions) * FP32_UNDERFLOW;
+
+	node->surely_within = fmin((node->radius - lost) * (1.0 - delta), FP32_LARGE);
+	return (node->radius + lost) * (1.0 + 2.0 * delta);
+}
+
+static double
+CosineEps(JoinNode *node)
+{
+	double		error = (2.0 * node->dimensions + 32.0) *
+		(node->plan.form == FORM_FOREIGN ? FP32_ROUNDOFF : FP64_ROUNDOFF);
+	double		least = node->radius - error;
+	double		most = fmin(node->radius + error, 2.0);
+
+	node->surely_within = least > 0.0 ? sqrt(2.0 * fmin(least, 2.0)) - UNIT_ERROR : 0.0;
+	return sqrt(2.0 * most) + UNIT_ERROR;
+}
+
+double
+JoinNodeEps(JoinNode *node)
+{
+	if (node->exact)
+		return node->radius;
+	return node->plan.cosine ? CosineEps(node) : EuclideanEps(node);
+}
+
+VectorUse
+JoinNodeVector(const JoinNode *node, float *vector)
+{
+	double		norm2 = 0.0;
+	double		norm;
+
+	if (!node->plan.cosine)
+		return ENGINE_TAKES_IT;
+	for (int k = 0; k < node->dimensions; k++)
+		norm2 += (double) vector[k] * vector[k];
+	norm = sqrt(norm2);
+	if (norm == 0.0)
+		return NEVER_MATCHES;
+	if (node->plan.form == FORM_FOREIGN && !(norm > FP32_SMALL_NORM && norm < FP32_LARGE_NORM))
+		return CLAUSES_DECIDE;
+	for (int k = 0; k < node->dimensions; k++)
+		vector[k] = (float) (vector[k] / norm);
+	return ENGINE_TAKES_IT;
+}
