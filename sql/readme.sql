@@ -9,14 +9,12 @@ INSERT INTO items (id, title, embedding) VALUES
     (1, 'aqua', '{0, 1, 1}'), (2, 'cyan', '{0, 1, 1}'), (3, 'tomato', '{1, 0.39, 0.28}'),
     (4, 'coral', '{1, 0.5, 0.31}'), (5, 'navy', '{0, 0, 0.5}'), (6, 'ivory', '{1, 1, 0.94}');
 
-SELECT * FROM fasted_self_join('items', 'embedding', 0.3) ORDER BY dist;
+SELECT a.title, b.title, fasted_distance(a.embedding, b.embedding) AS dist
+FROM items a JOIN items b ON a.id < b.id AND fasted_within(a.embedding, b.embedding, 0.3)
+ORDER BY dist;
 
--- who is near whom
-SELECT a.title, b.title, p.dist
-FROM fasted_self_join('items', 'embedding', 0.3) AS p
-JOIN items a ON a.id = p.id_a
-JOIN items b ON b.id = p.id_b
-ORDER BY p.dist;
+-- or by a function, for ad-hoc work
+SELECT * FROM fasted_self_join('items', 'embedding', 0.3) ORDER BY dist;
 
 -- with about one neighbour per row: fasted_epsilon finds the distance
 SELECT * FROM fasted_self_join('items', 'embedding', (SELECT eps FROM fasted_epsilon('items', 'embedding', 1)))
@@ -37,6 +35,12 @@ SELECT * FROM fasted_self_join_typed(NULL::text, 'items', 'embedding', 0.3, id_c
 -- part of a table, or a view without a primary key
 CREATE VIEW recent AS SELECT * FROM items WHERE created > now() - interval '1 day';
 SELECT * FROM fasted_self_join('recent', 'embedding', 0.3, id_column => 'id') ORDER BY dist;
+
+-- only what is new, by cosine distance
+WITH incoming (id, title, embedding) AS (VALUES (7, 'teal', '{0, 0.5, 0.5}'::real[]), (8, 'lime', '{0, 1, 0}'))
+INSERT INTO items SELECT id, title, now(), embedding FROM incoming n
+WHERE NOT EXISTS (SELECT FROM items i WHERE fasted_within(i.embedding, n.embedding, 0.05, 'cosine'))
+RETURNING title;
 
 SET client_min_messages = warning;
 DROP TABLE items CASCADE;
