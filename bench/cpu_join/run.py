@@ -110,7 +110,7 @@ def measure_nested_loop(server, row, distance):
         ALTER TABLE nested ALTER COLUMN v SET STORAGE PLAIN;
         INSERT INTO nested SELECT id, v::{column_type} FROM items;
         VACUUM ANALYZE nested;""")
-    settings = """SET max_parallel_workers_per_gather = 2; SET parallel_leader_participation = off;
+    settings = """SET fasted.join_node = off; SET max_parallel_workers_per_gather = 2; SET parallel_leader_participation = off;
         SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
         SET seq_page_cost = 0; SET enable_indexscan = off; SET enable_bitmapscan = off; SET jit = off; SET work_mem = '256MB';"""
     query = f"SELECT count(*) FROM nested a JOIN nested b ON a.id < b.id AND {expression} < {row['eps']!r}"
