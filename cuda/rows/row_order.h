@@ -53,15 +53,6 @@ minima_of(uint64_t rows)
 void launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
 				   uint32_t *minima, cudaStream_t stream);
 
-/* Where the quantised form of some rows goes. */
-struct QuantisedRoom
-{
-	void	   *values;
-	uint32_t   *thresholds;
-	uint32_t   *minima;
-	RowOrder   *order;			/* null: rows stay where they are */
-};
-
 }								/* namespace fasted */
 
 #endif							/* FASTED_CUDA_ROW_ORDER_H */
