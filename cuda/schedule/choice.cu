@@ -125,6 +125,7 @@ SampleJoin::join(const std::shared_ptr<Form> &form, double eps, cudaStream_t str
 		task.b = task.a;
 	task.self = self_;
 	task.eps = eps;
+	task.keep_pairs = false;
 	rounds_.set_filter(criterion_of(form->precision()),
 					   row_bytes(task.a.table.dimensions, form->precision()));
 	rounds_.begin(task, stream);

@@ -100,6 +100,7 @@ Context::choose_kernel()
 
 	/* not yet chosen: FP16, the larger one */
 	settings_.row_bytes = row_bytes(options.dimensions, precision_of(settings_.criterion));
+	most_row_bytes_ = settings_.row_bytes;
 	settings_.kernel = Kernel::kMma;
 	if (filter_wgmma_available(device)
 		&& !(tuning.kernel && strcmp(tuning.kernel, "mma.sync") == 0))
@@ -114,7 +115,7 @@ void
 Context::divide_memory(size_t whole)
 {
 	bool		approximate = settings_.criterion == Criterion::kPaper;
-	bool		filters = settings_.row_bytes > 0 && !approximate;
+	bool		filters = most_row_bytes_ > 0 && !approximate;
 	size_t		sampling = FormChooser::sample_bytes(device, options.dimensions);
 	bool		may_sample = filters && sampling <= whole / 16;
 	size_t		fixed = may_sample ? sampling : 0;
@@ -142,7 +143,7 @@ Context::divide_memory(size_t whole)
 SetShape
 Context::shape_for(uint64_t expected_rows) const
 {
-	SetShape	shape = {{options.dimensions, 0}, settings_.row_bytes};
+	SetShape	shape = {{options.dimensions, 0}, most_row_bytes_};
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 
@@ -202,7 +203,8 @@ void
 Context::allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b)
 {
 	uint64_t	warps = device.multiprocessors * 16;	/* each holds a chunk */
-	uint64_t	enough = (uint64_t) a.rows() * b.rows() + (warps << kLargeChunkShift);
+	uint64_t	pairs = (uint64_t) a.rows() * b.rows() / (&a == &b ? 2 : 1);
+	uint64_t	enough = pairs + (warps << kLargeChunkShift);
 	uint64_t	candidates = candidates_;
 
 	if (tuning.candidates == 0)
@@ -239,7 +241,7 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 {
 	cudaStream_t stream = rounds.stream();
 
-	if (settings_.row_bytes == 0)
+	if (most_row_bytes_ == 0)
 		return;
 	note_prepare_time();
 	prepare_begun_.record(stream);

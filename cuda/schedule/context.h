@@ -91,6 +91,7 @@ private:
 
 	RoundSettings settings_ = {};
 	bool		to_choose_ = false; /* INT8 or FP16 */
+	uint32_t	most_row_bytes_ = 0;	/* in the one or the other; 0: there is no filter */
 	uint64_t	candidates_ = 0;	/* room for them, at most */
 	size_t		room_ = 0;		/* bytes for rows */
 	size_t		least_ = 0;		/* of them */

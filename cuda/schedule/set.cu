@@ -68,7 +68,7 @@ Set::grow(uint64_t count)
 	uint64_t	there = store_.rows;
 	uint64_t	end = there + count;
 	uint64_t	chunk = shape_.chunks.rows();
-	size_t		room = context_.room_beside(this);
+	size_t		room;
 
 	if (options_.most_rows > 0)
 		return std::min(count, options_.most_rows - there);
@@ -79,6 +79,7 @@ Set::grow(uint64_t count)
 
 	/* As far as the chunk goes, where that fits: to find out takes 10 us. */
 	end = (end + chunk - 1) / chunk * chunk;
+	room = context_.room_beside(this);
 	if (end > FASTED_MAX_ROWS || shape_.bytes(end) > room)
 	{
 		while (count > 0 && there + count > granted_ && shape_.bytes(there + count) > room)
@@ -243,10 +244,17 @@ Set::seal()
 	sealed_ = true;
 }
 
-/* No kernel reads the rows: a join that used them is done, or was waited for. */
+/* No join uses it, but the last one may have left kernels that do. */
 void
 Set::reset(uint64_t first_row)
 {
+	Event		unused;
+
+	if (context_.rounds.stream() != nullptr)
+	{
+		unused.record(context_.rounds.stream());
+		check_cuda(cudaStreamWaitEvent(context_.upload, unused, 0), "emptying a set");
+	}
 	drop_buffer();
 	filter_.forget();
 	options_.first_row = first_row;
