@@ -399,7 +399,7 @@ main(int argc, char **argv)
 		test_border(false);
 		test_redo(3001);
 		test_panels(1500, 100, false);
-		test_panels(1500, 33, true);
+		test_panels(3000, 33, true);
 		test_lent();
 		test_approximate();
 	}
