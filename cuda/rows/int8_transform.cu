@@ -8,6 +8,8 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <cub/block/block_reduce.cuh>
+
 #include "device/check.h"
 #include "engine/int8_form.h"
 #include "rows/quantise_int8.h"
@@ -92,8 +94,10 @@ __global__ void __launch_bounds__(kThreads)
 largest_kernel(const SpreadRows rows, const float *centre, const int *exponent,
 			   const Int8Scale *scale, float *largest)
 {
+	using BlockReduce = cub::BlockReduce<float, kThreads>;
+
 	extern __shared__ float4 places[];
-	__shared__ float of_warp[kWarps];
+	__shared__ typename BlockReduce::TempStorage room;
 	float		most = 0;
 
 	if (scale->lossless)
@@ -106,16 +110,9 @@ largest_kernel(const SpreadRows rows, const float *centre, const int *exponent,
 										? fabsf(value[i]) : INFINITY);
 				   });
 
-	for (int o = 16; o > 0; o /= 2)
-		most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, o));
-	if (threadIdx.x % 32 == 0)
-		of_warp[threadIdx.x / 32] = most;
-	__syncthreads();
-	if (threadIdx.x != 0)
-		return;
-	for (int w = 1; w < kWarps; w++)
-		most = fmaxf(most, of_warp[w]);
-	largest[blockIdx.x] = most;
+	most = BlockReduce(room).Reduce(most, [](float x, float y) { return fmaxf(x, y); });
+	if (threadIdx.x == 0)
+		largest[blockIdx.x] = most;
 }
 
 /*

@@ -319,7 +319,9 @@ void
 launch_quantise_paper(const RowTable &rows, uint32_t row_bytes, __half *values,
 					  uint32_t *norms, uint32_t *overflow, cudaStream_t stream)
 {
-	quantise_paper_kernel<<<blocks_for(padded_thresholds(rows.rows)), kRowsPerBlock * 32, 0, stream>>>(
+	uint32_t	blocks = blocks_for(padded_thresholds(rows.rows));
+
+	quantise_paper_kernel<<<blocks, kRowsPerBlock * 32, 0, stream>>>(
 		rows, row_bytes / sizeof(__half), values, (float *) norms, overflow);
 	check_launch("quantising rows");
 }

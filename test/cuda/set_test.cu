@@ -6,6 +6,7 @@
  *-------------------------------------------------------------------------
  */
 #include "cases.h"
+#include "schedule/join.h"
 
 namespace
 {
@@ -79,12 +80,15 @@ public:
 		return set;
 	}
 
-	FastedJoin *begin(FastedSet *a, FastedSet *b, double eps)
+	FastedJoin *begin(FastedSet *a, FastedSet *b, double eps, uint32_t slice = 0,
+					  uint32_t slices = 1)
 	{
 		FastedProblem problem = {};
 		FastedJoin *join;
 
 		problem.eps = eps;
+		problem.slice = slice;
+		problem.slices = slices;
 		note(engine_->join_open(context_, &problem, a, b, &join));
 		return join;
 	}
@@ -112,12 +116,12 @@ public:
 		}
 	}
 
-	Outcome join(FastedSet *a, FastedSet *b, double eps)
+	Outcome join(FastedSet *a, FastedSet *b, double eps, uint32_t slice = 0, uint32_t slices = 1)
 	{
 		Outcome		outcome;
 
 		if (!failed_)
-			finish(begin(a, b, eps), &outcome, [] {});
+			finish(begin(a, b, eps, slice, slices), &outcome, [] {});
 		return outcome;
 	}
 
@@ -219,6 +223,127 @@ test_partners()
 	}
 }
 
+/* A slice has the same pairs whatever its sets were joined with before. */
+void
+test_slices_after_joins()
+{
+	Rows		a = normal_rows(2000, 64, 41);
+	Rows		b = normal_rows(1500, 64, 42);
+	Rows		c = normal_rows(3000, 64, 43);
+
+	for (float &v : c.values)
+		v = v * 20 + 7;
+	tuning.always_choose = true;
+	for (const Mode &mode : modes)
+	{
+		for (bool self : {false, true})
+		{
+			Sides		sides = self ? Sides(a) : Sides(a, b);
+			Outcome		all;
+			std::string why;
+
+			for (uint32_t slice = 0; slice < 3; slice++)
+			{
+				TestContext context(64, mode);
+				FastedSet  *set_a = context.filled(a);
+				FastedSet  *set_b = self ? set_a : context.filled(b);
+				FastedSet  *set_c = context.filled(c);
+				Outcome		outcome;
+
+				if (slice == 0)
+					context.join(set_c, set_a, 100);
+				if (slice == 1)
+				{
+					context.join(set_b, set_c, 3);
+					context.join(set_a, set_a, 1);
+					context.join(set_b, set_a, 1);
+				}
+				outcome = context.join(set_a, set_b, 9.5, slice, 3);
+				all.status = std::max(all.status, outcome.status);
+				all.error += outcome.error;
+				all.pairs.insert(all.pairs.end(), outcome.pairs.begin(), outcome.pairs.end());
+			}
+			tap::ok(same_as_oracle(sides, self ? all_distances(a) : all_distances(a, b), 9.5, all,
+								   &why),
+					"slices after other joins, %s, %s: %s", self ? "one set" : "two sets", mode.name,
+					why.c_str());
+		}
+	}
+	tuning.always_choose = false;
+}
+
+/* A set of C++, full of rows. */
+std::unique_ptr<fasted::Set>
+new_set(fasted::Context &context, const Rows &rows)
+{
+	std::unique_ptr<fasted::Set> set(new fasted::Set(context, FastedSetOptions{}));
+
+	for (size_t done = 0; done < rows.n;)
+	{
+		float	   *room;
+		size_t		capacity;
+
+		set->stage(&room, &capacity);
+		capacity = std::min(capacity, rows.n - done);
+		memcpy(room, rows.row((uint32_t) done), capacity * rows.d * sizeof(float));
+		set->commit(capacity);
+		done += capacity;
+	}
+	set->seal();
+	return set;
+}
+
+/* The form of both, after they were joined. */
+std::shared_ptr<fasted::Form>
+form_after(fasted::Context &context, fasted::Set &a, fasted::Set &b, double eps)
+{
+	FastedProblem problem = {};
+	FastedBatch batch;
+
+	problem.eps = eps;
+
+	fasted::Join join(context, problem, a, b);
+
+	while (join.next(20, &batch) != FASTED_DONE)
+		;
+	return a.formed_rows().form == b.formed_rows().form ? a.formed_rows().form : nullptr;
+}
+
+/* When sets are brought into another form, and when not. */
+void
+test_forms(const Mode &mode)
+{
+	FastedOptions options = {};
+	Rows		few = normal_rows(3000, 64, 52);
+	Rows		far = normal_rows(3000, 64, 53);
+
+	for (float &v : far.values)
+		v += 10000;
+	options.dimensions = 64;
+	options.filter = mode.filter;
+	tuning.kernel = mode.kernel;
+
+	fasted::Context context(options, fasted::find_device());
+	auto		a = new_set(context, normal_rows(9000, 64, 51));
+	auto		b = new_set(context, few);
+	auto		c = new_set(context, far);
+	auto		own = form_after(context, *a, *a, 5);
+
+	tap::ok(own != nullptr && form_after(context, *a, *a, 6) == own,
+			"%s: one set stays in its form", mode.name);
+	tap::ok(form_after(context, *b, *a, 5) == own && form_after(context, *a, *b, 6) == own,
+			"%s: a smaller one of the same kind is brought into it", mode.name);
+
+	auto		common = form_after(context, *a, *c, 5);
+
+	tap::ok(common != nullptr && common != own && form_after(context, *c, *a, 5) == common,
+			"%s: one of another kind is not: there is a common form", mode.name);
+	tap::ok(form_after(context, *a, *a, 5) != common, "%s: alone the set has one of its own again",
+			mode.name);
+	b->reset(0);
+	tap::ok(b->formed_rows().form == nullptr, "%s: an empty set has none", mode.name);
+}
+
 /* Emptied, and filled with more rows or fewer, of another kind. */
 void
 test_reset()
@@ -245,7 +370,7 @@ test_reset()
 				for (float &v : rows.values)
 					v *= n == 1200 ? 100.0f : 1.0f;
 				good &= context.stage(set, rows, 0, n);
-				if (most == n)
+				if (most > 0 && most == n)
 					good &= engine->stage(set, &room, &capacity) == FASTED_FULL;
 				context.note(engine->seal(set));
 				good &= right(context, set, set, rows, 12.0, &why)
@@ -447,6 +572,9 @@ main()
 	test_eps();
 	test_quantised_once();
 	test_partners();
+	test_slices_after_joins();
+	test_forms(modes[0]);
+	test_forms(modes[3]);
 	test_reset();
 	test_fill_beside_join();
 	test_close();
