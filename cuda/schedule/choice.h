@@ -24,7 +24,7 @@ namespace fasted
 {
 
 /* Fewer pairs than this are joined in FP16 before a sample would tell. */
-constexpr double kLeastPairsForChoice = 16384.0 * 16384.0 / 2;
+constexpr double kLeastPairsForChoice = 16384.0 * 16383.0 / 2;
 
 /* A set's rows, their number as Form::find has it, and the form they are in, if any. */
 struct FormedRows
