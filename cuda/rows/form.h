@@ -102,7 +102,7 @@ public:
 			if (form.use_count() == 1 && form->precision() == precision)
 				return form;
 		}
-		forms_.push_back(std::make_shared<Form>(budget, precision, dimensions));
+		forms_.push_back(std::shared_ptr<Form>(new Form(budget, precision, dimensions)));
 		return forms_.back();
 	}
 

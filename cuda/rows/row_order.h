@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_order.h
- *	  In which order rows are quantised: that of their thresholds.
+ *	  In which order rows are quantised: that of their thresholds for eps = 0.
  *
  * A tile's rows then have nearly the same threshold, and so have its columns:
  * the filter compares all products of a thread with a few numbers, not each with

@@ -63,7 +63,7 @@ public:
 	void		remove(Set *set);
 	uint64_t	new_content() { return ++contents_; }
 
-	/* Bytes that rows of all other sets may take, or of this one too. */
+	/* Bytes that this set may take beside all others. */
 	size_t		room_beside(const Set *set) const;
 
 	/* Others took the memory: go on with what is held; false: nothing is. */
