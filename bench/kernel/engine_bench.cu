@@ -4,16 +4,19 @@
  *	  What a statement waits for in the engine, step by step, in milliseconds.
  *
  *	engine_bench [--n N,N,...] [--d D] [--runs R] [--filter auto|int8|fp16]
+ *				 [--panels P]
  *
  * Rows lie in ordinary host memory and go in as the extension hands them over, one
  * staging buffer after the other.  Every row of the first half has one of the second
- * half near it.  Medians of R joins of one process after a first one:
+ * half near it.  With --panels there is memory for about an outer panel of n / P rows
+ * (a million of 128 dimensions, unless others are named).  Medians of R joins of one
+ * process after a first one:
  *
- *	open	the join and its staging buffers
+ *	open	the engine, and an empty set
  *	room	stage: waiting for a staging buffer, and device memory for rows
  *	copy	rows into staging buffers, and asking for their transfer
- *	start	memory for candidates, and the choice of the filter
- *	next	until the last pair
+ *	start	the rows are complete, or panels are made room for
+ *	next	until the last pair; memory for candidates, and the choice of the filter
  *	close	giving all back
  *
  *-------------------------------------------------------------------------
@@ -27,6 +30,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/panel_join.h"
 #include "numbers.h"
 
 using bench::median;
@@ -76,11 +80,11 @@ private:
 };
 
 void
-check(FastedStatus status, const FastedEngine *engine, const FastedJoin *join)
+check(FastedStatus status, const PanelJoin *join)
 {
 	if (!FASTED_FAILED(status))
 		return;
-	fprintf(stderr, "engine_bench: %s\n", engine->last_error(join));
+	fprintf(stderr, "engine_bench: %s\n", panel_join_last_error(fasted_engine(), join));
 	exit(1);
 }
 
@@ -104,56 +108,98 @@ make_rows(size_t n, size_t d)
 	return rows;
 }
 
-Run
-join_once(const FastedProblem &problem, const std::vector<float> &rows)
+/* Stages rows [first, first + count), or as many as there is room for. */
+FastedStatus
+stage_rows(PanelJoin *join, const float *rows, size_t d, size_t count, Laps &laps)
 {
-	const FastedEngine *engine = fasted_engine();
-	FastedJoin *join = nullptr;
+	for (size_t done = 0; done < count;)
+	{
+		float	   *room;
+		size_t		some;
+		FastedStatus status = panel_join_stage(join, 0, &room, &some);
+
+		check(status, join);
+		laps.lap(kRoom);
+		if (status == FASTED_FULL)
+			return status;
+		some = std::min(some, count - done);
+		memcpy(room, rows + done * d, some * d * sizeof(float));
+		check(panel_join_commit(join, 0, some), join);
+		laps.lap(kCopy);
+		done += some;
+	}
+	return FASTED_OK;
+}
+
+Run
+join_once(const PanelProblem &problem, const std::vector<float> &rows)
+{
+	PanelJoin  *join = nullptr;
 	FastedBatch batch;
 	FastedStatus status;
 	Run			run;
 	Laps		laps(&run);
-	size_t		n = rows.size() / problem.dimensions;
+	size_t		d = problem.options.dimensions;
+	uint64_t	n = rows.size() / d;
 
-	check(engine->open(&problem, &join), engine, join);
+	check(panel_join_open(fasted_engine(), &problem, &join), join);
 	laps.lap(kOpen);
-	for (size_t done = 0; done < n;)
-	{
-		float	   *room;
-		size_t		count;
-
-		check(engine->stage(join, &room, &count), engine, join);
-		laps.lap(kRoom);
-		count = std::min(count, n - done);
-		memcpy(room, rows.data() + done * problem.dimensions,
-			   count * problem.dimensions * sizeof(float));
-		check(engine->commit(join, count), engine, join);
-		laps.lap(kCopy);
-		done += count;
-	}
-	check(engine->start(join, n), engine, join);
+	stage_rows(join, rows.data(), d, n, laps);
+	check(panel_join_start(join, &n), join);
 	laps.lap(kStart);
-	while ((status = engine->next(join, 100, &batch)) != FASTED_DONE)
-		check(status, engine, join);
+	while ((status = panel_join_next(join, 100, &batch)) != FASTED_DONE)
+	{
+		check(status, join);
+		laps.lap(kNext);
+		if (status == FASTED_WANT_ROWS)
+			stage_rows(join, rows.data() + batch.first_row * d, d, batch.row_count, laps);
+	}
 	laps.lap(kNext);
-	engine->stats(join, &run.stats);
-	engine->close(join);
+	panel_join_stats(join, &run.stats);
+	panel_join_close(join);
 	laps.lap(kClose);
 	return run;
 }
 
-void
-measure(size_t n, FastedProblem problem, int runs)
+/* Memory for an outer panel of this many rows, and the inner ones. */
+uint64_t
+memory_for(const FastedOptions &options, uint64_t rows)
 {
-	std::vector<float> rows = make_rows(n, problem.dimensions);
+	const FastedEngine *engine = fasted_engine();
+	uint64_t	sets[3] = {rows, rows / 8 + 1, rows / 8 + 1};
+	uint64_t	low = 1 << 20;
+	uint64_t	high = (uint64_t) 1 << 40;
+
+	while (high - low > 1 << 20)
+	{
+		FastedOptions tried = options;
+		FastedContext *context = nullptr;
+
+		tried.device_memory_limit = low + (high - low) / 2;
+		if (engine->open(&tried, &context) == FASTED_OK && engine->fits(context, sets, 3))
+			high = tried.device_memory_limit;
+		else
+			low = tried.device_memory_limit;
+		engine->close(context);
+	}
+	return high;
+}
+
+void
+measure(size_t n, PanelProblem problem, uint32_t panels, int runs)
+{
+	uint32_t	d = problem.options.dimensions;
+	std::vector<float> rows = make_rows(n, d);
 	std::vector<Run> done;
 	double		sum = 0;
 
-	problem.expected_rows = n;
+	problem.expected_rows[0] = n;
+	if (panels > 1)
+		problem.options.device_memory_limit = memory_for(problem.options, (n + panels - 1) / panels);
 	for (int i = 0; i <= runs; i++)
 		done.push_back(join_once(problem, rows));
 	done.erase(done.begin());	/* the first one wakes the GPU */
-	printf("%8zu %5u %5s", n, problem.dimensions, done.back().stats.filter);
+	printf("%8zu %5u %5s", n, d, done.back().stats.filter);
 	for (int step = 0; step < kSteps; step++)
 	{
 		std::vector<double> ms;
@@ -163,9 +209,13 @@ measure(size_t n, FastedProblem problem, int runs)
 		sum += median(ms);
 		printf(" %8.2f", median(ms));
 	}
-	printf(" %8.2f   %llu pairs, device %.2f, quantising %.2f\n", sum,
+	printf(" %8.2f   %llu pairs, device %.2f, quantising %.2f", sum,
 		   (unsigned long long) done.back().stats.pairs,
 		   done.back().stats.device_seconds * 1e3, done.back().stats.prepare_seconds * 1e3);
+	if (panels > 1)
+		printf(", %u panels in %.0f MiB", done.back().stats.panels,
+			   problem.options.device_memory_limit / 1048576.0);
+	printf("\n");
 	fflush(stdout);
 }
 
@@ -174,11 +224,12 @@ measure(size_t n, FastedProblem problem, int runs)
 int
 main(int argc, char **argv)
 {
-	FastedProblem problem = {};
-	std::vector<std::string> sizes = {"10000", "20000", "64512", "1000000"};
+	PanelProblem problem = {};
+	std::vector<std::string> sizes;
+	uint32_t	panels = 0;
 	int			runs = 5;
 
-	problem.dimensions = 384;
+	problem.sides = 1;
 	for (int i = 1; i + 1 < argc; i += 2)
 	{
 		std::string key = argv[i];
@@ -186,11 +237,13 @@ main(int argc, char **argv)
 		if (key == "--n")
 			sizes = split(argv[i + 1]);
 		else if (key == "--d")
-			problem.dimensions = (uint32_t) atoi(argv[i + 1]);
+			problem.options.dimensions = (uint32_t) atoi(argv[i + 1]);
 		else if (key == "--runs")
 			runs = atoi(argv[i + 1]);
+		else if (key == "--panels")
+			panels = (uint32_t) atoi(argv[i + 1]);
 		else if (key == "--filter")
-			problem.filter = strcmp(argv[i + 1], "int8") == 0 ? FASTED_FILTER_INT8
+			problem.options.filter = strcmp(argv[i + 1], "int8") == 0 ? FASTED_FILTER_INT8
 				: strcmp(argv[i + 1], "fp16") == 0 ? FASTED_FILTER_FP16 : FASTED_FILTER_AUTO;
 		else
 		{
@@ -198,12 +251,18 @@ main(int argc, char **argv)
 			return 1;
 		}
 	}
-	problem.eps = 0.5;
+	if (sizes.empty() && panels > 0)
+		sizes = {"1000000"};
+	else if (sizes.empty())
+		sizes = {"10000", "20000", "64512", "1000000"};
+	if (problem.options.dimensions == 0)
+		problem.options.dimensions = panels > 0 ? 128 : 384;
+	problem.problem.eps = 0.5;
 	printf("%8s %5s %5s", "n", "d", "");
 	for (const char *name : step_names)
 		printf(" %8s", name);
 	printf(" %8s\n", "sum");
 	for (const std::string &n : sizes)
-		measure(strtoul(n.c_str(), nullptr, 10), problem, runs);
+		measure(strtoul(n.c_str(), nullptr, 10), problem, panels, runs);
 	return 0;
 }

@@ -29,9 +29,8 @@
 
 #include "device_rows.cuh"
 #include "numbers.h"
-#include "rows/quantiser.h"
 #include "schedule/choice.h"
-#include "schedule/join.h"
+#include "schedule/context.h"
 #include "schedule/rounds.h"
 
 using namespace fasted;
@@ -62,7 +61,8 @@ struct Result
 	std::vector<double> device;
 	RoundTotals totals;			/* of the last run */
 	uint64_t	hash = 0;
-	Choice		choice;
+	Choice		choice;			/* without its form */
+	bool		chose_int8 = false;
 
 	double seconds() const { return median(quantise) + median(device); }
 };
@@ -97,6 +97,7 @@ struct OneRun
 	RoundTotals totals;
 	uint64_t	hash = 0;
 	Choice		choice;
+	bool		chose_int8 = false;
 };
 
 /* One join, from quantising to the last pair. */
@@ -104,49 +105,30 @@ class OneJoin
 {
 public:
 	OneJoin(const bench::DeviceRows &rows, double eps, const std::string &filter)
-		: rows_(rows.table())
+		: rows_(rows.table()), eps_(eps), settings_(settings_for(rows_, filter)),
+		chooser_(budget_, settings_, true)
 	{
-		settings_.device = find_device();
-		settings_.kernel = filter == "fp64" ? Kernel::kFp64
-			: filter_wgmma_available(settings_.device) && tuning.kernel == nullptr
-			? Kernel::kWgmma : Kernel::kMma;
-		settings_.eps = eps;
-		settings_.dimensions = rows_.dimensions;
-		settings_.criterion = filter == "int8" ? Criterion::kInt8 : Criterion::kFp16;
 		budget_.limit = SIZE_MAX;
 		stream_.create();
-		quantiser_.allocate(budget_, rows_.dimensions);
-		values_.allocate(budget_, (size_t) rows_.rows * row_bytes(rows_.dimensions, Precision::kFp16),
-						 "setting up");
-		thresholds_.allocate(budget_, padded_thresholds(rows_.rows), "setting up");
-		minima_.allocate(budget_, minima_of(rows_.rows), "setting up");
-		order_.allocate(budget_, rows_.rows);
+		filter_.allocate(budget_, rows_.rows, row_bytes(rows_.dimensions, Precision::kFp16));
 		rounds_.allocate(budget_, settings_, (size_t) 8 << 20);
 		choose_ = filter == "auto";
 	}
 
 	void run(OneRun *result)
 	{
-		JoinSide	side = {rows_, {values_.get(), thresholds_.get(), minima_.get(), rows_.rows}, 0};
 		Event		begin;
 		Event		end;
 		FastedBatch batch;
 
+		/* as in a context that has joined before */
+		if (settings_.kernel != Kernel::kFp64)
+			chooser_.choose(request(), stream_);
 		begin.record(stream_);
-		if (choose_)
-		{
-			result->choice = choose_filter(budget_, settings_, quantiser_, rows_, stream_);
-			settings_.criterion = result->choice.criterion;
-		}
-		settings_.row_bytes = row_bytes(rows_.dimensions, precision_of(settings_.criterion));
-		rounds_.set_filter(settings_.criterion, settings_.row_bytes);
 		if (settings_.kernel != Kernel::kFp64)
-			quantiser_.quantise(settings_.criterion, rows_, settings_.eps,
-								{values_.get(), thresholds_.get(), minima_.get(), &order_}, stream_);
-		if (settings_.kernel != Kernel::kFp64)
-			side.table.order = order_.get();
+			quantise(result);
 		end.record(stream_);
-		rounds_.begin(side, side, true, stream_);
+		rounds_.begin(task(), stream_);
 		while (!rounds_.finished())
 		{
 			bool		any = false;
@@ -166,15 +148,58 @@ public:
 	}
 
 private:
+	static RoundSettings settings_for(const RowTable &rows, const std::string &filter)
+	{
+		RoundSettings settings = {};
+
+		settings.device = find_device();
+		settings.kernel = filter == "fp64" ? Kernel::kFp64
+			: filter_wgmma_available(settings.device) && tuning.kernel == nullptr
+			? Kernel::kWgmma : Kernel::kMma;
+		settings.dimensions = rows.dimensions;
+		settings.criterion = filter == "int8" ? Criterion::kInt8 : Criterion::kFp16;
+		return settings;
+	}
+
+	FormRequest request() const
+	{
+		FormedRows	rows = {rows_, 1, nullptr};
+
+		return {rows, rows, true, false, eps_, choose_, precision_of(settings_.criterion)};
+	}
+
+	void quantise(OneRun *result)
+	{
+		result->choice = chooser_.choose(request(), stream_);
+		settings_.criterion = criterion_of(result->choice.form->precision());
+		settings_.row_bytes = row_bytes(rows_.dimensions, precision_of(settings_.criterion));
+		rounds_.set_filter(settings_.criterion, settings_.row_bytes);
+		filter_.quantise(result->choice.form, rows_, true, stream_);
+		filter_.set_eps(eps_, stream_);
+		/* the form goes with this join */
+		result->choice.form.reset();
+		result->chose_int8 = choose_ && settings_.criterion == Criterion::kInt8;
+	}
+
+	JoinTask task() const
+	{
+		JoinTask	task = {};
+
+		task.a = {rows_, filter_.get()};
+		task.a.table.order = filter_.order();
+		task.b = task.a;
+		task.self = true;
+		task.eps = eps_;
+		return task;
+	}
+
 	RowTable	rows_;
-	RoundSettings settings_ = {};
+	double		eps_;
+	RoundSettings settings_;
 	Budget		budget_;
 	Stream		stream_;
-	Quantiser	quantiser_;
-	DeviceArray<uint8_t> values_;
-	DeviceArray<uint32_t> thresholds_;
-	DeviceArray<uint32_t> minima_;
-	RowOrder	order_;
+	FormChooser chooser_;
+	FilterRows	filter_;
 	Rounds		rounds_;
 	bool		choose_;
 };
@@ -199,6 +224,7 @@ time_join(const bench::DeviceRows &rows, double eps, const std::string &filter, 
 		result.totals = one.totals;
 		result.hash = one.hash;
 		result.choice = one.choice;
+		result.chose_int8 = one.chose_int8;
 	}
 	return result;
 }
@@ -336,7 +362,7 @@ print_row(const Row &row, const Result &r)
 		   *std::min_element(r.device.begin(), r.device.end()) * 1e3,
 		   *std::max_element(r.device.begin(), r.device.end()) * 1e3,
 		   row.same ? "same pairs" : "DIFFERENT PAIRS",
-		   r.choice.criterion == Criterion::kInt8 ? ", chose int8" : "");
+		   r.chose_int8 ? ", chose int8" : "");
 	if (r.choice.sampled)
 		printf(" (sample: %llu pairs, candidates %llu int8, %llu fp16)",
 			   (unsigned long long) r.choice.pairs,

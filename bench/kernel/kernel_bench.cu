@@ -81,13 +81,13 @@ time_join(const Rows &rows, double eps, int runs)
 
 	for (int run = 0; run <= runs; run++)
 	{
-		FastedProblem problem = {};
+		PanelProblem problem = {};
 		auto		begin = std::chrono::steady_clock::now();
 		auto		first = begin;
 		bool		seen = false;
 
-		problem.eps = eps;
-		problem.expected_rows = rows.n;
+		problem.problem.eps = eps;
+		problem.expected_rows[0] = rows.n;
 		t.outcome = run_join(rows, problem, [&](const FastedPair *, size_t)
 		{
 			if (!seen)

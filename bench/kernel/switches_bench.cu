@@ -11,14 +11,17 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <cuda_fp16.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <vector>
 
 #include "device/device_memory.h"
+#include "device/devices.h"
 #include "filter/filter_mma.cuh"
-#include "schedule/join.h"
+#include "schedule/rounds.h"
 
 using namespace fasted;
 
@@ -145,7 +148,7 @@ struct Bench
 
 	double time(const std::function<void()> &launch, uint64_t items)
 	{
-		WorkState	first = first_state(items, items);
+		WorkState	first = first_state(0, items, items);
 		Event		begin;
 		Event		end;
 

@@ -3,9 +3,9 @@
  * device_memory.h
  *	  Owners of device memory, pinned memory, streams and events.
  *
- * Every byte of device memory that a join takes is counted against the join's
- * budget.  Plain cudaMalloc only: managed memory would let a join take more
- * than the device has, to the harm of everybody else on it.
+ * Every byte of device memory that a context takes is counted against its budget.
+ * Plain cudaMalloc only: managed memory would let it take more than the device
+ * has, to the harm of everybody else on it.
  *
  *-------------------------------------------------------------------------
  */

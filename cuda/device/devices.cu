@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * devices.cu
- *	  Which GPU a join runs on, and what became of each in this process.
+ *	  Which GPU a context uses, and what became of each in this process.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +32,7 @@ struct Known
 
 struct Use
 {
-	std::atomic<int> joins{0};
+	std::atomic<int> contexts{0};
 	std::atomic<bool> lost{false};
 	std::atomic<bool> given_up{false};
 };
@@ -175,7 +175,7 @@ find_device(const char *names)
 	{
 		const Device &device = known.device;
 
-		/* one that does not answer is of no interest to joins on others */
+		/* one that does not answer is of no interest to contexts on others */
 		check_cuda(known.error, "asking for a GPU's properties");
 		if (device.capability < kLeastCapability)
 			continue;
@@ -198,7 +198,7 @@ find_device(const char *names)
 void
 begin_use(int ordinal)
 {
-	uses[ordinal].joins++;
+	uses[ordinal].contexts++;
 }
 
 void
@@ -212,7 +212,7 @@ end_use(int ordinal)
 {
 	Use		   &use = uses[ordinal];
 
-	if (--use.joins > 0 || !use.lost.exchange(false))
+	if (--use.contexts > 0 || !use.lost.exchange(false))
 		return;
 	forget_pinned(ordinal);
 	(void) cudaSetDevice(ordinal);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * devices.h
- *	  Which GPU a join runs on, and what became of each in this process.
+ *	  Which GPU a context uses, and what became of each in this process.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,16 +14,16 @@ namespace fasted
 {
 
 /*
- * The device that joins run on: the first one that is capable of those that are
+ * The device of a context: the first one that is capable of those that are
  * named (device_list.h), in their order, or of all.  Fails where there is none,
  * and where one of the names is nobody's.
  */
 Device		find_device(const char *names = nullptr);
 
 /*
- * A join uses a device from begin_use to end_use.  After an error of the device
- * (note_lost) no call of this process reaches it any more.  The last join gives
- * its context up, and with it all memory on the device; find_device says whether
+ * A context uses a device from begin_use to end_use.  After an error of the device
+ * (note_lost) no call of this process reaches it any more.  The last one gives
+ * CUDA's own context up, and with it all memory on the device; find_device says whether
  * a new one can be had.
  */
 void		begin_use(int ordinal);

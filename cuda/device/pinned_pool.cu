@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pinned_pool.cu
- *	  Page-locked host memory that outlives a join, for the next one.
+ *	  Page-locked host memory that outlives a context, for the next one.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pinned_pool.h
- *	  Page-locked host memory that outlives a join, for the next one.
+ *	  Page-locked host memory that outlives a context, for the next one.
  *
  * To lock pages and to unlock them takes half a millisecond a megabyte, of a
  * statement that may take ten.  A process keeps no more than kPinnedKept of them.

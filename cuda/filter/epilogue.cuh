@@ -266,6 +266,43 @@ hits_of_group(const Number (&acc)[128], const Number *tx, const Number *ty,
 	return mask;
 }
 
+/* Writes this lane's hits from a slot on, with their squares or without. */
+template <class Layout, class Test>
+__device__ __forceinline__ void
+write_hits(const typename Test::Number (&acc)[128], const typename Test::Number *tx,
+		   const typename Test::Number *ty, const Test &test, const WarpTile &tile,
+		   const uint32_t (&masks)[kWords], const CandidateBuffer &buffer, uint32_t slot)
+{
+#pragma unroll
+	for (int w = 0; w < kWords; w++)
+	{
+		if constexpr (Test::kKeepsSquares)
+		{
+#pragma unroll
+			for (int i = 0; i < 32; i++)
+			{
+				if (masks[w] >> (31 - i) & 1)
+				{
+					buffer.pairs[slot] = word_pair<Layout>(tile, w, i);
+					buffer.squares[slot++] =
+						test.square(acc[word_index(w, i)], tx[Layout::row(2 * w + (i & 1))],
+									ty[Layout::column(2 * w) + element_column(i >> 1)]);
+				}
+			}
+		}
+		else
+		{
+			for (uint32_t left = masks[w]; left != 0;)
+			{
+				int			i = __clz(left);
+
+				buffer.pairs[slot++] = word_pair<Layout>(tile, w, i);
+				left ^= 0x80000000u >> i;
+			}
+		}
+	}
+}
+
 /*
  * Reports the hits of one warp.  "tx" and "ty" point at this lane's thresholds
  * in shared memory: tx[Layout::row(group)], ty[Layout::column(group) +
@@ -311,38 +348,8 @@ report_hits(const typename Test::Number (&acc)[128], const typename Test::Number
 
 	uint32_t	slot = writer.take(total) + hits_before(found, total);
 
-	if (Test::kKeepsSquares)
-	{
-#pragma unroll
-		for (int w = 0; w < kWords; w++)
-		{
-#pragma unroll
-			for (int i = 0; i < 32; i++)
-			{
-				if (masks[w] >> (31 - i) & 1)
-				{
-					buffer.pairs[slot] = word_pair<Layout>(tile, w, i);
-					buffer.squares[slot++] =
-						test.square(acc[word_index(w, i)], tx[Layout::row(2 * w + (i & 1))],
-									ty[Layout::column(2 * w) + element_column(i >> 1)]);
-				}
-			}
-		}
-	}
-	else if (found > 0)
-	{
-#pragma unroll
-		for (int w = 0; w < kWords; w++)
-		{
-			for (uint32_t left = masks[w]; left != 0;)
-			{
-				int			i = __clz(left);
-
-				buffer.pairs[slot++] = word_pair<Layout>(tile, w, i);
-				left ^= 0x80000000u >> i;
-			}
-		}
-	}
+	if (Test::kKeepsSquares || found > 0)
+		write_hits<Layout>(acc, tx, ty, test, tile, masks, buffer, slot);
 	return true;
 }
 

@@ -73,7 +73,9 @@ struct JoinSide
 {
 	RowTable	table;
 	QuantisedRows quantised;
-	uint64_t	first_row;
+	uint64_t	first_row = 0;
+	const uint32_t *overflow = nullptr; /* approximate only: a value does not fit FP16 */
+	uint32_t   *counts = nullptr;	/* where each row's pairs are counted; null: nowhere */
 };
 
 struct FilterParams
@@ -136,7 +138,8 @@ void launch_filter_mma(const FilterParams &params, Criterion criterion, const De
 
 /* wgmma and TMA, compute capability 9.0. */
 bool filter_wgmma_available(const Device &device);
-TileShape	wgmma_tiles(uint32_t row_bytes, uint32_t rows, const Device &device);
+TileShape	wgmma_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
+						const Device &device);
 extern uint32_t wgmma_cluster;	/* to measure: blocks of a cluster; 0: by the rows */
 void launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
 						 cudaStream_t stream);

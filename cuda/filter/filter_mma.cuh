@@ -160,19 +160,134 @@ take_tile(const FilterParams &p)
 	return next;
 }
 
+/* Where a block's tile is, and where it computes it. */
+struct TileAt
+{
+	uint32_t	row;
+	uint32_t	column;
+	uint32_t	stages;			/* shared address of the pipeline */
+	int			k_steps;
+};
+
+/* Copies one slice of both sides' rows. */
+template <class S>
+__device__ __forceinline__ void
+copy_slices(const FilterParams &p, const TileAt &at, int slice)
+{
+	using Tile = Shape<S>;
+
+	uint32_t	to = at.stages + slice % S::kStages * Tile::kStageBytes;
+
+	copy_slice<S, Tile::kTileM>(to, p.a, at.row, p.row_bytes, slice);
+	copy_slice<S, Tile::kTileN>(to + Tile::kBytesA, p.b, at.column, p.row_bytes, slice);
+}
+
+/* Thresholds of a tile, in shared memory. */
+template <class S>
+struct TileThresholds
+{
+	alignas(16) uint32_t x[Shape<S>::kTileM];
+	alignas(16) uint32_t y[Shape<S>::kTileN];
+	uint32_t	minima[Shape<S>::kTileN / kMinimaColumns];	/* of y */
+
+	__device__ __forceinline__ void
+	read(const FilterParams &p, const TileAt &at)
+	{
+		using Tile = Shape<S>;
+
+		for (int i = threadIdx.x; i < Tile::kTileM; i += Tile::kThreads)
+			x[i] = p.a.thresholds[at.row + i];
+		for (int i = threadIdx.x; i < Tile::kTileN; i += Tile::kThreads)
+			y[i] = p.b.thresholds[at.column + i];
+		if (threadIdx.x < Tile::kTileN / kMinimaColumns)
+			minima[threadIdx.x] = p.b.minima[at.column / kMinimaColumns + threadIdx.x];
+	}
+};
+
+__device__ __forceinline__ int
+slices_of(int k_steps)
+{
+	return (k_steps + kSteps - 1) / kSteps;
+}
+
+/* Starts the pipeline, which runs kStages - 1 slices ahead. */
+template <class S>
+__device__ __forceinline__ void
+fill_pipeline(const FilterParams &p, const TileAt &at)
+{
+#pragma unroll
+	for (int s = 0; s < S::kStages - 1; s++)
+	{
+		if (s < slices_of(at.k_steps))
+			copy_slices<S>(p, at, s);
+		ptx::copy_async_commit();
+	}
+}
+
+/* Waits for a slice, and sends for the one that is kStages - 1 later. */
+template <class S>
+__device__ __forceinline__ void
+advance_pipeline(const FilterParams &p, const TileAt &at, int slice)
+{
+	if (S::kStages == 1)
+	{
+		__syncthreads();
+		copy_slices<S>(p, at, slice);
+		ptx::copy_async_commit();
+	}
+	ptx::copy_async_wait<(S::kStages > 1 ? S::kStages - 2 : 0)>();
+	__syncthreads();
+	if (S::kStages > 1)
+	{
+		if (slice + S::kStages - 1 < slices_of(at.k_steps))
+			copy_slices<S>(p, at, slice + S::kStages - 1);
+		ptx::copy_async_commit();
+	}
+}
+
+/* A warp's products of a tile. */
+template <class S, class Number>
+__device__ __forceinline__ void
+multiply_tile(Number (&acc)[128], const FilterParams &p, const TileAt &at, int warp_row,
+			  int warp_column)
+{
+	using Tile = Shape<S>;
+
+	int			slices = slices_of(at.k_steps);
+	int			steps = S::kShortLastStep ? at.k_steps : slices * kSteps;
+
+	for (int slice = 0; slice < slices; slice++)
+	{
+		advance_pipeline<S>(p, at, slice);
+
+		uint32_t	stage = at.stages + slice % S::kStages * Tile::kStageBytes;
+		uint32_t	a_rows = stage + warp_row * kRowBytes;
+		uint32_t	b_rows = stage + Tile::kBytesA + warp_column * kRowBytes;
+		int			left = steps - slice * kSteps;
+
+		if (left >= kSteps)
+		{
+#pragma unroll
+			for (int step = 0; step < kSteps; step++)
+				multiply_step<S>(acc, a_rows, b_rows, step);
+		}
+		else
+		{
+			for (int step = 0; step < left; step++)
+				multiply_step<S>(acc, a_rows, b_rows, step);
+		}
+	}
+}
+
 template <class S, class Test>
 __global__ void
 __launch_bounds__(Shape<S>::kThreads, S::kBlocksPerSm)
 filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 {
-	using Tile = Shape<S>;
-
 	using Number = typename Test::Number;
 
 	extern __shared__ unsigned char shared[];
-	__shared__ alignas(16) uint32_t tx[Tile::kTileM];
-	__shared__ alignas(16) uint32_t ty[Tile::kTileN];
-	__shared__ uint32_t minima[Tile::kTileN / kMinimaColumns];	/* of ty */
+	__shared__ TileThresholds<S> thresholds;
 	__shared__ NextTile next;
 
 	uint32_t	stages = (ptx::shared_address(shared) + 127) / 128 * 128
@@ -181,14 +296,12 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 	int			lane = threadIdx.x % 32;
 	int			warp_row = warp / S::kWarpsN * kWarpSide;
 	int			warp_column = warp % S::kWarpsN * kWarpSide;
-	int			k_steps = p.row_bytes / kStepBytes;
-	int			slices = (k_steps + kSteps - 1) / kSteps;
-	int			steps = S::kShortLastStep ? k_steps : slices * kSteps;
+	int			x = warp_row + lane / 4;	/* of this lane's first product in the tile */
+	int			y = warp_column + lane % 4 * 2;
 	CandidateWriter writer;
 
 	if (threadIdx.x == 0)
 		next = take_tile(p);
-
 	for (;;)
 	{
 		__syncthreads();
@@ -196,93 +309,27 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 			break;
 
 		Work		work = next.work;
-		uint32_t	row = next.m * Tile::kTileM;
-		uint32_t	column = next.n * Tile::kTileN;
-		bool		whole = p.order.whole(next.m, next.n);
-
-		auto		copy = [&](int slice)
-		{
-			uint32_t	to = stages + slice % S::kStages * Tile::kStageBytes;
-
-			copy_slice<S, Tile::kTileM>(to, p.a, row, p.row_bytes, slice);
-			copy_slice<S, Tile::kTileN>(to + Tile::kBytesA, p.b, column,
-										p.row_bytes, slice);
-		};
-
-		for (int i = threadIdx.x; i < Tile::kTileM; i += Tile::kThreads)
-			tx[i] = p.a.thresholds[row + i];
-		for (int i = threadIdx.x; i < Tile::kTileN; i += Tile::kThreads)
-			ty[i] = p.b.thresholds[column + i];
-		if (threadIdx.x < Tile::kTileN / kMinimaColumns)
-			minima[threadIdx.x] = p.b.minima[column / kMinimaColumns + threadIdx.x];
-
-		/* The pipeline runs kStages - 1 slices ahead. */
-#pragma unroll
-		for (int s = 0; s < S::kStages - 1; s++)
-		{
-			if (s < slices)
-				copy(s);
-			ptx::copy_async_commit();
-		}
-
+		TileAt		at = {next.m * Shape<S>::kTileM, next.n * Shape<S>::kTileN, stages,
+			(int) (p.row_bytes / kStepBytes)};
+		WarpTile	tile = {at.row + x, at.column + y, p.a.rows, p.b.rows, p.order.triangle,
+			p.order.whole(next.m, next.n)};
 		NextTile	after;
-
-		if (threadIdx.x == 0)
-			after = take_tile(p);
-
 		Number		acc[128] = {};
 
-		for (int slice = 0; slice < slices; slice++)
-		{
-			if (S::kStages == 1)
-			{
-				__syncthreads();
-				copy(slice);
-				ptx::copy_async_commit();
-			}
-			ptx::copy_async_wait<(S::kStages > 1 ? S::kStages - 2 : 0)>();
-			__syncthreads();
-			if (S::kStages > 1)
-			{
-				if (slice + S::kStages - 1 < slices)
-					copy(slice + S::kStages - 1);
-				ptx::copy_async_commit();
-			}
-
-			uint32_t	stage = stages + slice % S::kStages * Tile::kStageBytes;
-			uint32_t	a_rows = stage + warp_row * kRowBytes;
-			uint32_t	b_rows = stage + Tile::kBytesA + warp_column * kRowBytes;
-			int			left = steps - slice * kSteps;
-
-			if (left >= kSteps)
-			{
-#pragma unroll
-				for (int step = 0; step < kSteps; step++)
-					multiply_step<S>(acc, a_rows, b_rows, step);
-			}
-			else
-			{
-				for (int step = 0; step < left; step++)
-					multiply_step<S>(acc, a_rows, b_rows, step);
-			}
-		}
+		thresholds.read(p, at);
+		fill_pipeline<S>(p, at);
+		if (threadIdx.x == 0)
+			after = take_tile(p);
+		multiply_tile<S>(acc, p, at, warp_row, warp_column);
 		if (threadIdx.x == 0)
 			next = after;
 
-		if (work.warp == kAllWarps || work.warp == (uint32_t) warp)
-		{
-			int			x = warp_row + lane / 4;
-			int			y = warp_column + lane % 4 * 2;
-			WarpTile	tile = {row + x, column + y, p.a.rows, p.b.rows,
-				p.order.triangle, whole};
-
-			if (!report_hits<LayoutMma>(acc, (const Number *) tx + x,
-										(const Number *) ty + y,
-										(const Number *) minima + warp % S::kWarpsN,
-										test, tile,
-										p.candidates, writer))
-				writer.give_up(p.candidates, work.item, warp, 0);
-		}
+		if ((work.warp == kAllWarps || work.warp == (uint32_t) warp)
+			&& !report_hits<LayoutMma>(acc, (const Number *) thresholds.x + x,
+									   (const Number *) thresholds.y + y,
+									   (const Number *) thresholds.minima + warp % S::kWarpsN,
+									   test, tile, p.candidates, writer))
+			writer.give_up(p.candidates, work.item, warp, 0);
 	}
 	writer.close(p.candidates);
 }

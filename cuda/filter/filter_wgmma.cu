@@ -441,16 +441,18 @@ filter_wgmma_available(const Device &device)
 
 /* Large squares, unless they would leave multiprocessors without work. */
 TileShape
-wgmma_tiles(uint32_t row_bytes, uint32_t rows, const Device &device)
+wgmma_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
+			const Device &device)
 {
 	uint32_t	tile_m = wgmma::cluster_size(row_bytes) * wgmma::kTileM;
 	uint32_t	side = wgmma::kMostSide;
 
 	for (; side > wgmma::kLeastSide; side /= 2)
 	{
-		uint64_t	squares = ((uint64_t) rows + side - 1) / side;
+		uint64_t	squares = (((uint64_t) rows_a + side - 1) / side)
+			* (((uint64_t) rows_b + side - 1) / side);
 
-		if (squares * squares / 2 * (side / tile_m) >= (uint64_t) device.multiprocessors * 16)
+		if (squares / (self ? 2 : 1) * (side / tile_m) >= (uint64_t) device.multiprocessors * 16)
 			break;
 	}
 	return {tile_m, wgmma::resident(row_bytes) ? side : wgmma::kTileN, side};

@@ -125,6 +125,22 @@ squared_distance(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 	return result;
 }
 
+/* Hands a pair on, in whichever form it is asked for. */
+static __device__ __forceinline__ void
+put_pair(const RefineParams &p, unsigned long long at, uint2 pair, double dist)
+{
+	uint32_t	a = (uint32_t) (p.first_row_a + pair.x);
+	uint32_t	b = (uint32_t) (p.first_row_b + pair.y);
+
+	if (p.pairs != nullptr)
+		p.pairs[at] = {p.self ? min(a, b) : a, p.self ? max(a, b) : b, dist};
+	if (p.counts_a != nullptr)
+	{
+		atomicAdd(&p.counts_a[pair.x], 1u);
+		atomicAdd(&p.counts_b[pair.y], 1u);
+	}
+}
+
 /* What the recheck does with a candidate. */
 enum class Recheck
 {
@@ -172,12 +188,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 		unsigned long long at = place_in_results(keep, state);
 
 		if (keep)
-		{
-			uint32_t	a = (uint32_t) (p.first_row_a + pair.x);
-			uint32_t	b = (uint32_t) (p.first_row_b + pair.y);
-
-			p.pairs[at] = {min(a, b), max(a, b), dist};
-		}
+			put_pair(p, at, pair, dist);
 	}
 	if (threadIdx.x % 32 == 0 && candidates > 0)
 		atomicAdd(&state->candidates, candidates);
@@ -203,8 +214,8 @@ launch_refine(const RefineParams &params, bool approximate,
 }
 
 static __global__ void
-advance_kernel(const __grid_constant__ CandidateBuffer buffer, const uint32_t *overflow,
-			   unsigned long long budget, RoundReport *report)
+advance_kernel(const __grid_constant__ CandidateBuffer buffer, const uint32_t *overflow_a,
+			   const uint32_t *overflow_b, unsigned long long budget, RoundReport *report)
 {
 	WorkState  *state = buffer.state;
 	const Work *from = buffer.lists[state->list];
@@ -220,16 +231,17 @@ advance_kernel(const __grid_constant__ CandidateBuffer buffer, const uint32_t *o
 	if (threadIdx.x == 0)
 	{
 		*report = advance_state(*state, budget);
-		report->overflow = *overflow;
+		if (overflow_a != nullptr)
+			report->overflow = *overflow_a | *overflow_b;
 	}
 }
 
 void
-launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow,
-			   unsigned long long budget, RoundReport *report,
-			   cudaStream_t stream)
+launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow_a,
+			   const uint32_t *overflow_b, unsigned long long budget,
+			   RoundReport *report, cudaStream_t stream)
 {
-	advance_kernel<<<1, 256, 0, stream>>>(candidates, overflow, budget, report);
+	advance_kernel<<<1, 256, 0, stream>>>(candidates, overflow_a, overflow_b, budget, report);
 	check_launch("ending a round");
 }
 

@@ -21,19 +21,25 @@ struct RefineParams
 	RowTable	b;
 	uint64_t	first_row_a;	/* global numbers of the first rows */
 	uint64_t	first_row_b;
+	bool		self;			/* of a set with itself: the lesser number first */
 	double		eps;
 	CandidateBuffer candidates;
-	FastedPair *pairs;			/* room for every candidate */
+	FastedPair *pairs;			/* room for every candidate; null: they are not kept */
+	uint32_t   *counts_a;		/* of each row's pairs; null: not wanted */
+	uint32_t   *counts_b;
 };
 
 /* Rechecks every candidate; approximate: passes all of them on. */
 void launch_refine(const RefineParams &params, bool approximate,
 				   const Device &device, cudaStream_t stream);
 
-/* Ends the round: writes its report and plans the next one. */
-void launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow,
-					unsigned long long budget, RoundReport *report,
-					cudaStream_t stream);
+/*
+ * Ends the round: writes its report and plans the next one.  The flags say whether a
+ * value of either side does not fit (approximate only, else null).
+ */
+void launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow_a,
+					const uint32_t *overflow_b, unsigned long long budget,
+					RoundReport *report, cudaStream_t stream);
 
 }								/* namespace fasted */
 

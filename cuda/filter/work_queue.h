@@ -42,7 +42,7 @@ struct WorkState
 	unsigned long long taken;
 	unsigned long long fresh_first;
 	unsigned long long fresh_end;
-	unsigned long long total;
+	unsigned long long total;	/* where fresh items end in the last round */
 	uint32_t	again;
 	uint32_t	list;			/* which of the two lists holds that work */
 
@@ -59,7 +59,7 @@ struct RoundReport
 {
 	unsigned long long candidates;
 	unsigned long long pairs;
-	unsigned long long items_done;	/* of all rounds; redone ones once */
+	unsigned long long items_done;	/* up to here, of all rounds; redone ones once */
 	uint32_t	voided;
 	uint32_t	overflow;		/* a value does not fit FP16 (approximate only) */
 	uint32_t	finished;		/* no work is left */
@@ -117,14 +117,15 @@ advance_state(WorkState &state, unsigned long long budget)
 	return report;
 }
 
-/* Before the first round. */
+/* Before the first round, of items [first, end). */
 inline WorkState
-first_state(unsigned long long total, unsigned long long budget)
+first_state(unsigned long long first, unsigned long long end, unsigned long long budget)
 {
 	WorkState	state = {};
 
-	state.total = total;
-	state.fresh_end = total < budget ? total : budget;
+	state.fresh_first = first;
+	state.fresh_end = end - first < budget ? end : first + budget;
+	state.total = end;
 	return state;
 }
 

@@ -8,11 +8,12 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <cub/block/block_reduce.cuh>
+
 #include "device/check.h"
 #include "engine/int8_form.h"
 #include "rows/quantise_int8.h"
 #include "rows/rotation.cuh"
-#include "rows/sample.h"
 
 namespace fasted
 {
@@ -36,7 +37,7 @@ constexpr int kBinZero = 256;
 
 /* Blocks of 32 dimensions x 8. */
 __global__ void
-range_kernel(const RowTable rows, uint32_t sampled, float *centre, Int8Scale *scale)
+range_kernel(const SpreadRows rows, float *centre, Int8Scale *scale)
 {
 	__shared__ float lows[8][32];
 	__shared__ float highs[8][32];
@@ -44,9 +45,9 @@ range_kernel(const RowTable rows, uint32_t sampled, float *centre, Int8Scale *sc
 	float		low = INFINITY;
 	float		high = -INFINITY;
 
-	for (uint32_t i = threadIdx.y; i < sampled && k < rows.dimensions; i += 8)
+	for (uint32_t i = threadIdx.y; i < rows.count() && k < rows.dimensions(); i += 8)
 	{
-		float		x = rows.row(fasted_spread_row(i, sampled, rows.rows))[k];
+		float		x = rows.row(i)[k];
 		bool		integer = x == rintf(x) && fabsf(x) <= FASTED_INT8_LARGEST_INTEGER;
 
 		low = fminf(low, integer ? x : -INFINITY);
@@ -55,7 +56,7 @@ range_kernel(const RowTable rows, uint32_t sampled, float *centre, Int8Scale *sc
 	lows[threadIdx.y][threadIdx.x] = low;
 	highs[threadIdx.y][threadIdx.x] = high;
 	__syncthreads();
-	if (threadIdx.y != 0 || k >= rows.dimensions)
+	if (threadIdx.y != 0 || k >= rows.dimensions())
 		return;
 	for (int y = 1; y < 8; y++)
 	{
@@ -71,11 +72,11 @@ range_kernel(const RowTable rows, uint32_t sampled, float *centre, Int8Scale *sc
 /* Rotates a sampled row, scaled by a power of two; emit as rotate_in_shared. */
 template <typename Emit>
 __device__ __forceinline__ void
-rotate_sampled(const RowTable &rows, uint32_t sampled, const float *centre,
-			   int exponent, float *places, Emit emit)
+rotate_sampled(const SpreadRows &rows, const float *centre, int exponent, float *places,
+			   Emit emit)
 {
-	const float *row = rows.row(fasted_spread_row(blockIdx.x, sampled, rows.rows));
-	uint32_t	dimensions = rows.dimensions;
+	const float *row = rows.row(blockIdx.x);
+	uint32_t	dimensions = rows.dimensions();
 
 	rotate_in_shared(
 		places, Rotation((dimensions + 31) / 32 * 32),
@@ -90,16 +91,18 @@ rotate_sampled(const RowTable &rows, uint32_t sampled, const float *centre,
 
 /* The largest coordinate of each sampled row; one block a row. */
 __global__ void __launch_bounds__(kThreads)
-largest_kernel(const RowTable rows, uint32_t sampled, const float *centre,
-			   const int *exponent, const Int8Scale *scale, float *largest)
+largest_kernel(const SpreadRows rows, const float *centre, const int *exponent,
+			   const Int8Scale *scale, float *largest)
 {
+	using BlockReduce = cub::BlockReduce<float, kThreads>;
+
 	extern __shared__ float4 places[];
-	__shared__ float of_warp[kWarps];
+	__shared__ typename BlockReduce::TempStorage room;
 	float		most = 0;
 
 	if (scale->lossless)
 		return;
-	rotate_sampled(rows, sampled, centre, *exponent, (float *) places,
+	rotate_sampled(rows, centre, *exponent, (float *) places,
 				   [&](uint32_t, const float (&value)[4])
 				   {
 					   for (int i = 0; i < 4; i++)
@@ -107,16 +110,9 @@ largest_kernel(const RowTable rows, uint32_t sampled, const float *centre,
 										? fabsf(value[i]) : INFINITY);
 				   });
 
-	for (int o = 16; o > 0; o /= 2)
-		most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, o));
-	if (threadIdx.x % 32 == 0)
-		of_warp[threadIdx.x / 32] = most;
-	__syncthreads();
-	if (threadIdx.x != 0)
-		return;
-	for (int w = 1; w < kWarps; w++)
-		most = fmaxf(most, of_warp[w]);
-	largest[blockIdx.x] = most;
+	most = BlockReduce(room).Reduce(most, [](float x, float y) { return fmaxf(x, y); });
+	if (threadIdx.x == 0)
+		largest[blockIdx.x] = most;
 }
 
 /*
@@ -166,8 +162,8 @@ tried_scale(float typical, int number)
  * before it; outliers, which no scale would fit, have none.  One block a row.
  */
 __global__ void __launch_bounds__(kThreads)
-errors_kernel(const RowTable rows, uint32_t sampled, const float *centre,
-			  const int *exponent, const Int8Scale *scale, const float *largest,
+errors_kernel(const SpreadRows rows, const float *centre, const int *exponent,
+			  const Int8Scale *scale, const float *largest,
 			  const float *typical, float *errors)
 {
 	extern __shared__ float4 places[];
@@ -189,7 +185,7 @@ errors_kernel(const RowTable rows, uint32_t sampled, const float *centre,
 		sums[s] = 0;
 		scales[s] = tried_scale(*typical, s);
 	}
-	rotate_sampled(rows, sampled, centre, *exponent, (float *) places,
+	rotate_sampled(rows, centre, *exponent, (float *) places,
 				   [&](uint32_t, const float (&value)[4])
 				   {
 #pragma unroll
@@ -304,28 +300,28 @@ Int8Transform::allocate(Budget &budget, uint32_t dimensions)
 }
 
 void
-Int8Transform::find(const RowTable &rows, cudaStream_t stream)
+Int8Transform::find(const SpreadRows &rows, cudaStream_t stream)
 {
-	uint32_t	sampled = std::min(rows.rows, kSampleRange);
-	uint32_t	d = rows.dimensions;
+	uint32_t	d = rows.dimensions();
 
 	/* all bits set: lossless, unless range_kernel finds otherwise */
 	check_cuda(cudaMemsetAsync(scale_.get(), 0xff, sizeof(Int8Scale), stream),
 			   "preparing the scale of the rows");
 	mean_.find(rows, stream);
 	range_kernel<<<(d + 31) / 32, dim3(32, 8), 0, stream>>>(
-		rows, sampled, integer_centre_.get(), scale_.get());
-	if (rows.rows > 0)
-		find_scale(rows, std::min(rows.rows, kSampleScale), stream);
+		rows.at_most(kSampleRange), integer_centre_.get(), scale_.get());
+	if (rows.count() > 0)
+		find_scale(rows.at_most(kSampleScale), stream);
 	settle_kernel<<<(d + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
 		mean_.centre(), integer_centre_.get(), scale_.get(), d, centre_.get());
 	check_launch("finding the centre and the scale of the rows");
 }
 
 void
-Int8Transform::find_scale(const RowTable &rows, uint32_t sampled, cudaStream_t stream)
+Int8Transform::find_scale(const SpreadRows &rows, cudaStream_t stream)
 {
-	int			bytes = (int) (Rotation((rows.dimensions + 31) / 32 * 32).length
+	uint32_t	sampled = rows.count();
+	int			bytes = (int) (Rotation((rows.dimensions() + 31) / 32 * 32).length
 							   * sizeof(float));
 
 	/* more than a kernel gets unasked */
@@ -336,11 +332,11 @@ Int8Transform::find_scale(const RowTable &rows, uint32_t sampled, cudaStream_t s
 									cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
 			   "asking for shared memory");
 	largest_kernel<<<sampled, kThreads, bytes, stream>>>(
-		rows, sampled, mean_.centre(), mean_.exponent(), scale_.get(), largest_.get());
+		rows, mean_.centre(), mean_.exponent(), scale_.get(), largest_.get());
 	typical_kernel<<<1, kBins, 0, stream>>>(
 		largest_.get(), sampled, scale_.get(), typical_.get());
 	errors_kernel<<<sampled, kThreads, bytes, stream>>>(
-		rows, sampled, mean_.centre(), mean_.exponent(), scale_.get(), largest_.get(),
+		rows, mean_.centre(), mean_.exponent(), scale_.get(), largest_.get(),
 		typical_.get(), errors_.get());
 	choose_kernel<<<1, FASTED_INT8_SCALES * 32, 0, stream>>>(
 		errors_.get(), sampled, mean_.exponent(), typical_.get(), scale_.get());

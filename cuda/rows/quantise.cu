@@ -9,7 +9,6 @@
  */
 #include "device/check.h"
 #include "engine/filter_bound.h"
-#include "engine/spread_row.h"
 #include "rows/quantise.h"
 
 namespace fasted
@@ -45,6 +44,8 @@ constexpr double kStepError = 44.0 / 16777216.0;
 constexpr uint32_t kStepNumbers = kStepBytes / sizeof(__half);
 
 constexpr int kRowsPerBlock = 8;	/* one warp a row */
+constexpr int kThresholdBlock = 256;
+static_assert(kThresholdPad % kThresholdBlock == 0, "whole blocks of padding");
 
 __device__ __forceinline__ double
 warp_sum(double value)
@@ -56,18 +57,18 @@ warp_sum(double value)
 
 /* Counts the sampled rows by the exponent of their largest coordinate. */
 __global__ void
-exponents_kernel(const RowTable rows, uint32_t sampled, const float *centre,
-				 int *row_exponents, uint32_t *histogram)
+exponents_kernel(const SpreadRows rows, const float *centre, int *row_exponents,
+				 uint32_t *histogram)
 {
 	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
 
-	if (i >= sampled)
+	if (i >= rows.count())
 		return;
 
-	const float *row = rows.row(fasted_spread_row(i, sampled, rows.rows));
+	const float *row = rows.row(i);
 	double		largest = 0;
 
-	for (uint32_t k = threadIdx.x % 32; k < rows.dimensions; k += 32)
+	for (uint32_t k = threadIdx.x % 32; k < rows.dimensions(); k += 32)
 		largest = fmax(largest, fabs((double) row[k] - (centre ? centre[k] : 0.0)));
 	for (int o = 16; o > 0; o /= 2)
 		largest = fmax(largest, __shfl_xor_sync(0xffffffff, largest, o));
@@ -111,8 +112,8 @@ typical_kernel(uint32_t *histogram, uint32_t sampled, int *exponent, bool scale)
 
 /* The mean of the sampled rows but outliers; blocks of 32 x 8 threads. */
 __global__ void
-centre_kernel(const RowTable rows, uint32_t sampled, const int *row_exponents,
-			  const int *exponent, float *centre)
+centre_kernel(const SpreadRows rows, const int *row_exponents, const int *exponent,
+			  float *centre)
 {
 	__shared__ double sums[8][32];
 	__shared__ uint32_t counts[8][32];
@@ -120,17 +121,17 @@ centre_kernel(const RowTable rows, uint32_t sampled, const int *row_exponents,
 	double		sum = 0;
 	uint32_t	count = 0;
 
-	for (uint32_t i = threadIdx.y; i < sampled && k < rows.dimensions; i += 8)
+	for (uint32_t i = threadIdx.y; i < rows.count() && k < rows.dimensions(); i += 8)
 	{
 		if (row_exponents[i] > exponent[1] + kHeadroom)
 			continue;
-		sum += rows.row(fasted_spread_row(i, sampled, rows.rows))[k];
+		sum += rows.row(i)[k];
 		count++;
 	}
 	sums[threadIdx.y][threadIdx.x] = sum;
 	counts[threadIdx.y][threadIdx.x] = count;
 	__syncthreads();
-	if (threadIdx.y != 0 || k >= rows.dimensions)
+	if (threadIdx.y != 0 || k >= rows.dimensions())
 		return;
 	for (int y = 1; y < 8; y++)
 	{
@@ -145,17 +146,13 @@ centre_kernel(const RowTable rows, uint32_t sampled, const int *row_exponents,
 
 __global__ void
 quantise_kernel(const RowTable rows, const float *centre, const int *exponent,
-				double eps, uint32_t stride, __half *values, float *thresholds)
+				uint32_t stride, __half *values, RowNorm *norms)
 {
 	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
 	uint32_t	lane = threadIdx.x % 32;
 
 	if (i >= rows.rows)
-	{
-		if (lane == 0)
-			thresholds[i] = INFINITY;
 		return;
-	}
 
 	const float *row = rows.row(i);
 	__half	   *out = values + (size_t) i * stride;
@@ -181,26 +178,39 @@ quantise_kernel(const RowTable rows, const float *centre, const int *exponent,
 	}
 	error2 = warp_sum(error2);
 	norm2 = warp_sum(norm2);
-
 	if (lane == 0)
-	{
-		uint32_t	d = rows.dimensions;
-		double		slack = fasted_sum_slack(d);
-		double		gamma = kStepError * (stride / kStepNumbers);
-		double		alpha = d * (double) FLT_MIN;
-		double		rho = fasted_rho(error2, norm2, d);
+		norms[i] = {norm2, fasted_rho(error2, norm2, rows.dimensions)};
+}
 
-		/* For the test that the tests would notice. */
+/* One thread a row, and one a padding. */
+__global__ void
+thresholds_kernel(const RowNorm *norms, uint32_t rows, uint32_t dimensions, uint32_t stride,
+				  const int *exponent, double eps, float *thresholds)
+{
+	uint32_t	i = blockIdx.x * kThresholdBlock + threadIdx.x;
+	double		slack = fasted_sum_slack(dimensions);
+	double		gamma = kStepError * (stride / kStepNumbers);
+	double		alpha = dimensions * (double) FLT_MIN;
+
+	if (i >= rows)
+	{
+		thresholds[i] = INFINITY;
+		return;
+	}
+
+	double		norm2 = norms[i].norm2;
+	double		rho = norms[i].rho;
+
+	/* For the test that the tests would notice. */
 #ifdef FASTED_TEST_NO_GAMMA
-		gamma = alpha = 0;
+	gamma = alpha = 0;
 #endif
 #ifdef FASTED_TEST_NO_RHO
-		rho = 0;
+	rho = 0;
 #endif
-		thresholds[i] = fasted_threshold(norm2 * (1 - slack), norm2 * (1 + slack),
-										 rho, fasted_eps_upper(eps, scale, d),
-										 gamma, alpha);
-	}
+	thresholds[i] = fasted_threshold(norm2 * (1 - slack), norm2 * (1 + slack), rho,
+									 fasted_eps_upper(eps, ldexp(1.0, *exponent), dimensions),
+									 gamma, alpha);
 }
 
 __global__ void
@@ -265,40 +275,53 @@ Transform::allocate(Budget &budget, uint32_t dimensions)
 }
 
 void
-Transform::find(const RowTable &rows, cudaStream_t stream)
+Transform::find(const SpreadRows &all, cudaStream_t stream)
 {
-	uint32_t	sampled = rows.rows < kSample ? rows.rows : kSample;
+	SpreadRows	rows = all.at_most(kSample);
+	uint32_t	sampled = rows.count();
 	uint32_t	blocks = blocks_for(sampled);
 
 	check_cuda(cudaMemsetAsync(histogram_.get(), 0, kBins * sizeof(uint32_t), stream),
 			   "clearing a histogram");
 	exponents_kernel<<<blocks, kRowsPerBlock * 32, 0, stream>>>(
-		rows, sampled, nullptr, row_exponents_.get(), histogram_.get());
+		rows, nullptr, row_exponents_.get(), histogram_.get());
 	typical_kernel<<<1, kBins, 0, stream>>>(histogram_.get(), sampled, exponent_.get(), false);
-	centre_kernel<<<(rows.dimensions + 31) / 32, dim3(32, 8), 0, stream>>>(
-		rows, sampled, row_exponents_.get(), exponent_.get(), centre_.get());
+	centre_kernel<<<(rows.dimensions() + 31) / 32, dim3(32, 8), 0, stream>>>(
+		rows, row_exponents_.get(), exponent_.get(), centre_.get());
 	exponents_kernel<<<blocks, kRowsPerBlock * 32, 0, stream>>>(
-		rows, sampled, centre_.get(), row_exponents_.get(), histogram_.get());
+		rows, centre_.get(), row_exponents_.get(), histogram_.get());
 	typical_kernel<<<1, kBins, 0, stream>>>(histogram_.get(), sampled, exponent_.get(), true);
 	check_launch("finding the centre and the scale of the rows");
 }
 
 void
-launch_quantise(const RowTable &rows, const Transform &transform, double eps,
-				uint32_t row_bytes, __half *values, uint32_t *thresholds,
-				cudaStream_t stream)
+launch_quantise(const RowTable &rows, const Transform &transform, uint32_t row_bytes,
+				__half *values, RowNorm *norms, cudaStream_t stream)
 {
-	quantise_kernel<<<blocks_for(padded_thresholds(rows.rows)), kRowsPerBlock * 32, 0, stream>>>(
-		rows, transform.centre(), transform.exponent(), eps, row_bytes / sizeof(__half),
-		values, (float *) thresholds);
+	quantise_kernel<<<blocks_for(rows.rows), kRowsPerBlock * 32, 0, stream>>>(
+		rows, transform.centre(), transform.exponent(), row_bytes / sizeof(__half), values, norms);
 	check_launch("quantising rows");
+}
+
+void
+launch_thresholds(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
+				  const Transform &transform, double eps, uint32_t *thresholds,
+				  cudaStream_t stream)
+{
+	uint32_t	stride = row_bytes(dimensions, Precision::kFp16) / sizeof(__half);
+
+	thresholds_kernel<<<padded_thresholds(rows) / kThresholdBlock, kThresholdBlock, 0, stream>>>(
+		norms, rows, dimensions, stride, transform.exponent(), eps, (float *) thresholds);
+	check_launch("finding the rows' thresholds");
 }
 
 void
 launch_quantise_paper(const RowTable &rows, uint32_t row_bytes, __half *values,
 					  uint32_t *norms, uint32_t *overflow, cudaStream_t stream)
 {
-	quantise_paper_kernel<<<blocks_for(padded_thresholds(rows.rows)), kRowsPerBlock * 32, 0, stream>>>(
+	uint32_t	blocks = blocks_for(padded_thresholds(rows.rows));
+
+	quantise_paper_kernel<<<blocks, kRowsPerBlock * 32, 0, stream>>>(
 		rows, row_bytes / sizeof(__half), values, (float *) norms, overflow);
 	check_launch("quantising rows");
 }

@@ -13,22 +13,32 @@
 #include "device/device_memory.h"
 #include "filter/filter.h"
 #include "rows/row_table.h"
+#include "rows/spread_rows.h"
 
 namespace fasted
 {
 
 /*
- * How every row of a join is transformed before it is rounded to FP16:
- * subtract the centre, multiply by 2^exponent.  Found once, from a sample of
- * the first rows in memory, and used for all panels.  It need not fit: a row
- * that it fits badly, or that overflows FP16, is clamped, and the distance that
- * this moved it is in its threshold.
+ * What a row's threshold is made of for any eps: the squared norm of its quantised
+ * form, as computed, and rho, how far quantising moved it at most (filter_bound.h).
+ */
+struct alignas(16) RowNorm
+{
+	double		norm2;
+	double		rho;
+};
+
+/*
+ * How every row of a set is transformed before it is rounded to FP16: subtract
+ * the centre, multiply by 2^exponent.  Found from a sample.  It need not fit: a
+ * row that it fits badly, or that overflows FP16, is clamped, and the distance
+ * that this moved it is in its threshold.
  */
 class Transform
 {
 public:
 	void		allocate(Budget &budget, uint32_t dimensions);
-	void		find(const RowTable &rows, cudaStream_t stream);
+	void		find(const SpreadRows &rows, cudaStream_t stream);
 
 	static size_t bytes(uint32_t dimensions);
 
@@ -42,13 +52,14 @@ private:
 	DeviceArray<uint32_t> histogram_;
 };
 
-/*
- * Quantises rows for the certified filter.  Thresholds are FP32 in 32 bits; those
- * beyond the rows are +inf.
- */
-void launch_quantise(const RowTable &rows, const Transform &transform,
-					 double eps, uint32_t row_bytes, __half *values,
-					 uint32_t *thresholds, cudaStream_t stream);
+/* Quantises rows for the certified filter. */
+void launch_quantise(const RowTable &rows, const Transform &transform, uint32_t row_bytes,
+					 __half *values, RowNorm *norms, cudaStream_t stream);
+
+/* Thresholds are FP32 in 32 bits; those beyond the rows are +inf. */
+void launch_thresholds(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
+					   const Transform &transform, double eps, uint32_t *thresholds,
+					   cudaStream_t stream);
 
 /*
  * The paper's own: FP16 as the rows are, and s_i, the sum of squares rounded

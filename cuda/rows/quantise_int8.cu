@@ -26,16 +26,18 @@ constexpr int kRowsPerBlock = 4;	/* one warp a row */
 constexpr uint32_t kLongRow = 4096;
 constexpr uint32_t kMostThreads = 1024;
 
+constexpr uint32_t kThresholdBlock = 256;
+static_assert(kThresholdPad % kThresholdBlock == 0, "whole blocks of padding");
+
 /* What a quantising kernel is given. */
 struct Job
 {
 	RowTable	rows;
 	const float *centre;
 	const Int8Scale *scale;
-	double		eps;
 	uint32_t	row_bytes;
 	int8_t	   *values;
-	uint32_t   *thresholds;
+	RowNorm	   *norms;
 };
 
 /*
@@ -204,18 +206,11 @@ put_lossless(const Job &job, const float *row, uint32_t thread, uint32_t threads
 	return exact;
 }
 
-/* The threshold of a row, from its sums. */
-__device__ __forceinline__ uint32_t
-threshold_of(const Job &job, float scale, bool exact, float error2, int32_t norm2)
+/* What a row's threshold is made of, from its sums. */
+__device__ __forceinline__ RowNorm
+norm_of(const Job &job, bool exact, float error2, int32_t norm2)
 {
-	double		rho = exact ? 0.0 : fasted_rho_int8(error2, norm2, job.row_bytes);
-
-	/* For the test that the tests would notice. */
-#ifdef FASTED_TEST_NO_RHO
-	rho = 0;
-#endif
-	return (uint32_t) fasted_threshold_int(
-		norm2, rho, fasted_eps_upper(job.eps, scale, job.rows.dimensions));
+	return {(double) norm2, exact ? 0.0 : fasted_rho_int8(error2, norm2, job.row_bytes)};
 }
 
 __device__ __forceinline__ float
@@ -243,7 +238,7 @@ put_rotated(const Job &job, const float *row, float scale, Writer &writer)
 		});
 }
 
-/* One warp a row of 32 C P to 64 C P - 1 coordinates, and one a padding. */
+/* One warp a row of 32 C P to 64 C P - 1 coordinates. */
 template <int C, int P>
 __global__ void __launch_bounds__(kRowsPerBlock * 32, P >= 16 ? 3 : 5)
 quantise_registers_kernel(const Job job)
@@ -252,11 +247,7 @@ quantise_registers_kernel(const Job job)
 	uint32_t	lane = threadIdx.x % 32;
 
 	if (number >= job.rows.rows)
-	{
-		if (lane == 0)
-			job.thresholds[number] = (uint32_t) kInt8Padding;
 		return;
-	}
 
 	const float *row = job.rows.row(number);
 	Int8Scale	scale = *job.scale;
@@ -275,7 +266,7 @@ quantise_registers_kernel(const Job job)
 
 	exact = __all_sync(0xffffffff, exact);
 	if (lane == 0)
-		job.thresholds[number] = threshold_of(job, scale.scale, exact, error2, norm2);
+		job.norms[number] = norm_of(job, exact, error2, norm2);
 }
 
 /* The sums of a block, in its first thread. */
@@ -301,19 +292,12 @@ block_sums(float *error2, int32_t *norm2)
 	*norm2 = __reduce_add_sync(0xffffffff, lane < blockDim.x / 32 ? norms[lane] : 0);
 }
 
-/* One block a row of any length, and one a padding. */
+/* One block a row of any length. */
 __global__ void __launch_bounds__(kMostThreads)
 quantise_shared_kernel(const Job job)
 {
 	extern __shared__ float4 places[];
 	uint32_t	number = blockIdx.x;
-
-	if (number >= job.rows.rows)
-	{
-		if (threadIdx.x == 0)
-			job.thresholds[number] = (uint32_t) kInt8Padding;
-		return;
-	}
 
 	const float *row = job.rows.row(number);
 	Int8Scale	scale = *job.scale;
@@ -340,21 +324,20 @@ quantise_shared_kernel(const Job job)
 	exact = __syncthreads_and(exact);
 	block_sums(&writer.error2, &writer.norm2);
 	if (threadIdx.x == 0)
-		job.thresholds[number] = threshold_of(job, scale.scale, exact, writer.error2,
-											  writer.norm2);
+		job.norms[number] = norm_of(job, exact, writer.error2, writer.norm2);
 }
 
 template <int C, int P>
 void
-launch_registers(const Job &job, uint32_t padded, cudaStream_t stream)
+launch_registers(const Job &job, cudaStream_t stream)
 {
-	static_assert(kThresholdPad % kRowsPerBlock == 0, "whole blocks of padding");
-	quantise_registers_kernel<C, P>
-		<<<padded / kRowsPerBlock, kRowsPerBlock * 32, 0, stream>>>(job);
+	uint32_t	blocks = (job.rows.rows + kRowsPerBlock - 1) / kRowsPerBlock;
+
+	quantise_registers_kernel<C, P><<<blocks, kRowsPerBlock * 32, 0, stream>>>(job);
 }
 
 void
-launch_shared(const Job &job, uint32_t padded, cudaStream_t stream)
+launch_shared(const Job &job, cudaStream_t stream)
 {
 	uint32_t	length = fasted_rotation_length(job.row_bytes);
 	int			bytes = (int) (length * sizeof(float));
@@ -363,38 +346,68 @@ launch_shared(const Job &job, uint32_t padded, cudaStream_t stream)
 	check_cuda(cudaFuncSetAttribute(quantise_shared_kernel,
 									cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
 			   "asking for shared memory");
-	quantise_shared_kernel<<<padded, length / 8 < kMostThreads ? length / 8 : kMostThreads,
+	quantise_shared_kernel<<<job.rows.rows, length / 8 < kMostThreads ? length / 8 : kMostThreads,
 							 bytes, stream>>>(job);
+}
+
+/* One thread a row, and one a padding. */
+__global__ void
+thresholds_kernel(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
+				  const Int8Scale *scale, double eps, uint32_t *thresholds)
+{
+	uint32_t	i = blockIdx.x * kThresholdBlock + threadIdx.x;
+
+	if (i >= rows)
+	{
+		thresholds[i] = (uint32_t) kInt8Padding;
+		return;
+	}
+
+	double		rho = norms[i].rho;
+
+	/* For the test that the tests would notice. */
+#ifdef FASTED_TEST_NO_RHO
+	rho = 0;
+#endif
+	thresholds[i] = (uint32_t) fasted_threshold_int(
+		norms[i].norm2, rho, fasted_eps_upper(eps, scale->scale, dimensions));
 }
 
 }								/* namespace */
 
 void
-launch_quantise_int8(const RowTable &rows, const Int8Transform &transform, double eps,
-					 uint32_t row_bytes, int8_t *values, uint32_t *thresholds,
-					 cudaStream_t stream)
+launch_quantise_int8(const RowTable &rows, const Int8Transform &transform, uint32_t row_bytes,
+					 int8_t *values, RowNorm *norms, cudaStream_t stream)
 {
-	Job			job = {rows, transform.centre(), transform.scale(), eps, row_bytes,
-					   values, thresholds};
-	uint32_t	padded = padded_thresholds(rows.rows);
+	Job			job = {rows, transform.centre(), transform.scale(), row_bytes, values, norms};
 
 	if (row_bytes >= kLongRow)
-		launch_shared(job, padded, stream);
+		launch_shared(job, stream);
 	else if (row_bytes >= 2048)
-		launch_registers<4, 16>(job, padded, stream);
+		launch_registers<4, 16>(job, stream);
 	else if (row_bytes >= 1024)
-		launch_registers<4, 8>(job, padded, stream);
+		launch_registers<4, 8>(job, stream);
 	else if (row_bytes >= 512)
-		launch_registers<4, 4>(job, padded, stream);
+		launch_registers<4, 4>(job, stream);
 	else if (row_bytes >= 256)
-		launch_registers<4, 2>(job, padded, stream);
+		launch_registers<4, 2>(job, stream);
 	else if (row_bytes >= 128)
-		launch_registers<4, 1>(job, padded, stream);
+		launch_registers<4, 1>(job, stream);
 	else if (row_bytes >= 64)
-		launch_registers<1, 2>(job, padded, stream);
+		launch_registers<1, 2>(job, stream);
 	else
-		launch_registers<1, 1>(job, padded, stream);
+		launch_registers<1, 1>(job, stream);
 	check_launch("quantising rows");
+}
+
+void
+launch_thresholds_int8(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
+					   const Int8Transform &transform, double eps, uint32_t *thresholds,
+					   cudaStream_t stream)
+{
+	thresholds_kernel<<<padded_thresholds(rows) / kThresholdBlock, kThresholdBlock, 0, stream>>>(
+		norms, rows, dimensions, transform.scale(), eps, thresholds);
+	check_launch("finding the rows' thresholds");
 }
 
 }								/* namespace fasted */

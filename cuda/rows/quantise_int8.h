@@ -34,14 +34,13 @@ struct Int8Scale
 };
 
 /*
- * How every row of a join is transformed before it is rounded to INT8: subtract
+ * How every row of a set is transformed before it is rounded to INT8: subtract
  * the centre, scale, rotate.  The rotation spreads a row's norm evenly over its
  * coordinates, so that one scale fits all of them.  Rows of small integers (8-bit
  * data) are not rotated: they fit as they are, and lose nothing.
  *
- * Found once, from a sample of the first rows in memory, on the device, and used
- * for all panels.  It need not fit: a row that it fits badly is clamped, and the
- * distance that this moved it is in its threshold.
+ * Found from a sample, on the device.  It need not fit: a row that it fits badly is
+ * clamped, and the distance that this moved it is in its threshold.
  */
 class Int8Transform
 {
@@ -49,7 +48,7 @@ public:
 	void		allocate(Budget &budget, uint32_t dimensions);
 
 	/* Asynchronous: nothing comes back to the host. */
-	void		find(const RowTable &rows, cudaStream_t stream);
+	void		find(const SpreadRows &rows, cudaStream_t stream);
 
 	static size_t bytes(uint32_t dimensions);
 
@@ -57,7 +56,7 @@ public:
 	const Int8Scale *scale() const { return scale_.get(); }
 
 private:
-	void		find_scale(const RowTable &rows, uint32_t sampled, cudaStream_t stream);
+	void		find_scale(const SpreadRows &rows, cudaStream_t stream);
 
 	Transform	mean_;			/* the mean, and the size of typical rows */
 	DeviceArray<float> centre_;
@@ -70,12 +69,16 @@ private:
 
 /*
  * Quantises rows for the certified filter.  row_bytes is the number of dimensions
- * rounded up to kStepBytes; values has room for rows x row_bytes, thresholds for
- * padded_thresholds(rows), beyond rows kInt8Padding.
+ * rounded up to kStepBytes; values has room for rows x row_bytes.
  */
 void launch_quantise_int8(const RowTable &rows, const Int8Transform &transform,
-						  double eps, uint32_t row_bytes, int8_t *values,
-						  uint32_t *thresholds, cudaStream_t stream);
+						  uint32_t row_bytes, int8_t *values, RowNorm *norms,
+						  cudaStream_t stream);
+
+/* There is room for padded_thresholds(rows); beyond rows they are kInt8Padding. */
+void launch_thresholds_int8(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
+							const Int8Transform &transform, double eps,
+							uint32_t *thresholds, cudaStream_t stream);
 
 }								/* namespace fasted */
 

@@ -112,6 +112,48 @@ walsh_hadamard(float (&value)[N])
 	}
 }
 
+/* One pass over the places that a warp has in registers (see below). */
+template <int C, int P>
+__device__ __forceinline__ void
+pass_in_registers(float (&value)[P][C], uint32_t first, uint32_t pass)
+{
+	constexpr float kRoot = inverse_root(levels_of(32 * C * P));
+	uint64_t	bits = fasted_sign_bits(sign_group(first), pass);
+
+#pragma unroll
+	for (int j = 0; j < P; j++)
+	{
+		if (C == 1)
+			bits = fasted_sign_bits(sign_group(first + 32 * j), pass);
+#pragma unroll
+		for (int i = 0; i < C; i++)
+			value[j][i] = with_sign(value[j][i] * kRoot, bits,
+									C == 1 ? first % 4 : 4 * j + i);
+		walsh_hadamard(value[j]);
+#pragma unroll
+		for (int i = 0; i < C; i++)
+		{
+#pragma unroll
+			for (int mask = 1; mask < 32; mask *= 2)
+				value[j][i] = across_lanes(value[j][i], mask);
+		}
+	}
+
+#pragma unroll
+	for (int i = 0; i < C; i++)
+	{
+		float		column[P];
+
+#pragma unroll
+		for (int j = 0; j < P; j++)
+			column[j] = value[j][i];
+		walsh_hadamard(column);
+#pragma unroll
+		for (int j = 0; j < P; j++)
+			value[j][i] = column[j];
+	}
+}
+
 /*
  * One warp, a row of 32 C P to 64 C P - 1 coordinates: lane l holds the places
  * 32 C j + C l + i, j < P, i < C.  C is 4, or for rows below 128 coordinates 1.
@@ -121,7 +163,6 @@ __device__ __forceinline__ void
 rotate_in_registers(uint32_t wrap, Load load, Emit emit)
 {
 	constexpr uint32_t kLength = 32 * C * P;
-	constexpr float kRoot = inverse_root(levels_of(kLength));
 	uint32_t	first = threadIdx.x % 32 * C;
 	float		value[P][C] = {};
 
@@ -131,7 +172,6 @@ rotate_in_registers(uint32_t wrap, Load load, Emit emit)
 		uint32_t	fresh = pass == 0 ? kLength : wrap;
 		uint32_t	done = last ? kLength : wrap;
 		uint32_t	offset = pass == 0 ? 0 : kLength;
-		uint64_t	bits = fasted_sign_bits(sign_group(first), pass);
 
 #pragma unroll
 		for (int j = 0; j < P; j++)
@@ -143,40 +183,7 @@ rotate_in_registers(uint32_t wrap, Load load, Emit emit)
 			for (int i = 0; i < C; i++)
 				value[j][i] = first + 32 * C * j < fresh ? loaded[i] : value[j][i];
 		}
-
-#pragma unroll
-		for (int j = 0; j < P; j++)
-		{
-			if (C == 1)
-				bits = fasted_sign_bits(sign_group(first + 32 * j), pass);
-#pragma unroll
-			for (int i = 0; i < C; i++)
-				value[j][i] = with_sign(value[j][i] * kRoot, bits,
-										C == 1 ? first % 4 : 4 * j + i);
-			walsh_hadamard(value[j]);
-#pragma unroll
-			for (int i = 0; i < C; i++)
-			{
-#pragma unroll
-				for (int mask = 1; mask < 32; mask *= 2)
-					value[j][i] = across_lanes(value[j][i], mask);
-			}
-		}
-
-#pragma unroll
-		for (int i = 0; i < C; i++)
-		{
-			float		column[P];
-
-#pragma unroll
-			for (int j = 0; j < P; j++)
-				column[j] = value[j][i];
-			walsh_hadamard(column);
-#pragma unroll
-			for (int j = 0; j < P; j++)
-				value[j][i] = column[j];
-		}
-
+		pass_in_registers<C, P>(value, first, pass);
 #pragma unroll
 		for (int j = 0; j < P; j++)
 		{

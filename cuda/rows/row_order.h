@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_order.h
- *	  In which order rows are quantised: that of their thresholds.
+ *	  In which order rows are quantised: that of their thresholds for eps = 0.
  *
  * A tile's rows then have nearly the same threshold, and so have its columns:
  * the filter compares all products of a thread with a few numbers, not each with
@@ -52,15 +52,6 @@ minima_of(uint64_t rows)
 
 void launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
 				   uint32_t *minima, cudaStream_t stream);
-
-/* Where the quantised form of some rows goes. */
-struct QuantisedRoom
-{
-	void	   *values;
-	uint32_t   *thresholds;
-	uint32_t   *minima;
-	RowOrder   *order;			/* null: rows stay where they are */
-};
 
 }								/* namespace fasted */
 

@@ -19,56 +19,68 @@ constexpr uint32_t kMostRows = 1u << kShift;
 constexpr size_t kMostBytes = 32u << 20;
 constexpr int kThreads = 256;
 
-/* Rows of a sample, if there are so many; at least one. */
-uint32_t
-most_rows(uint32_t dimensions)
-{
-	size_t		fit = kMostBytes / (dimensions * sizeof(float));
-
-	return fit == 0 ? 1 : fit < kMostRows ? (uint32_t) fit : kMostRows;
-}
-
 /* One block a sampled row. */
 __global__ void
-gather_kernel(const RowTable rows, uint32_t sampled, float *values, const float **chunk)
+gather_kernel(const SpreadRows rows, float *values, const float **chunks)
 {
-	const float *from = rows.row(fasted_spread_row(blockIdx.x, sampled, rows.rows));
-	float	   *to = values + (size_t) blockIdx.x * rows.dimensions;
+	uint32_t	dimensions = rows.dimensions();
+	const float *from = rows.row(blockIdx.x);
+	float	   *to = values + (size_t) blockIdx.x * dimensions;
 
 	if (blockIdx.x == 0 && threadIdx.x == 0)
-		*chunk = values;
-	for (uint32_t k = threadIdx.x; k < rows.dimensions; k += kThreads)
+	{
+		chunks[0] = values;
+		chunks[1] = values + (size_t) rows.from_a * dimensions;
+	}
+	for (uint32_t k = threadIdx.x; k < dimensions; k += kThreads)
 		to[k] = from[k];
 }
 
 }								/* namespace */
 
+/* An even number, for two sets: at least two. */
+uint32_t
+RowSample::most_rows(uint32_t dimensions)
+{
+	size_t		fit = kMostBytes / (dimensions * sizeof(float)) / 2 * 2;
+
+	return fit == 0 ? 2 : fit < kMostRows ? (uint32_t) fit : kMostRows;
+}
+
 size_t
 RowSample::bytes(uint32_t dimensions)
 {
 	return Budget::rounded(most_rows(dimensions) * (size_t) dimensions * sizeof(float))
-		+ Budget::rounded(sizeof(const float *));
+		+ Budget::rounded(2 * sizeof(const float *));
 }
 
 void
-RowSample::take(Budget &budget, const RowTable &rows, cudaStream_t stream)
+RowSample::allocate(Budget &budget, uint32_t dimensions)
 {
 	const char *doing = "allocating room for a sample of the rows";
 
-	dimensions_ = rows.dimensions;
-	rows_ = std::min(rows.rows, most_rows(rows.dimensions));
-	values_.allocate(budget, std::max(rows_, 1u) * (size_t) dimensions_, doing);
-	chunks_.allocate(budget, 1, doing);
-	if (rows_ == 0)
+	dimensions_ = dimensions;
+	values_.allocate(budget, most_rows(dimensions) * (size_t) dimensions, doing);
+	chunks_.allocate(budget, 2, doing);
+}
+
+void
+RowSample::take(const SpreadRows &all, cudaStream_t stream)
+{
+	SpreadRows	rows = all.at_most(most_rows(dimensions_));
+
+	rows_[0] = rows.from_a;
+	rows_[1] = rows.from_b;
+	if (rows.count() == 0)
 		return;
-	gather_kernel<<<rows_, kThreads, 0, stream>>>(rows, rows_, values_.get(), chunks_.get());
+	gather_kernel<<<rows.count(), kThreads, 0, stream>>>(rows, values_.get(), chunks_.get());
 	check_launch("sampling rows");
 }
 
 RowTable
-RowSample::table() const
+RowSample::table(int side) const
 {
-	return RowTable{chunks_.get(), kShift, dimensions_, rows_};
+	return RowTable{chunks_.get() + side, kShift, dimensions_, rows_[side]};
 }
 
 }								/* namespace fasted */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sample.h
- *	  Some rows, evenly spread over all of them.
+ *	  A copy of some rows, of one set or of two.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,29 +9,32 @@
 #define FASTED_CUDA_SAMPLE_H
 
 #include "device/device_memory.h"
-#include "engine/spread_row.h"
 #include "rows/row_table.h"
+#include "rows/spread_rows.h"
 
 namespace fasted
 {
 
-/* A copy of some rows, in one piece; of all of them if they are few. */
+/* The rows of each set in one piece; of all of them if they are few. */
 class RowSample
 {
 public:
-	/* What take() allocates at most. */
+	static uint32_t most_rows(uint32_t dimensions);
+
+	/* What allocate takes. */
 	static size_t bytes(uint32_t dimensions);
+	void		allocate(Budget &budget, uint32_t dimensions);
 
-	void		take(Budget &budget, const RowTable &rows, cudaStream_t stream);
+	void		take(const SpreadRows &rows, cudaStream_t stream);
 
-	/* Valid on the device once the stream has come here. */
-	RowTable	table() const;
+	/* Of side 0 or 1.  Valid on the device once the stream has come here. */
+	RowTable	table(int side) const;
 
 private:
 	DeviceArray<float> values_;
 	DeviceArray<const float *> chunks_;
 	uint32_t	dimensions_ = 0;
-	uint32_t	rows_ = 0;
+	uint32_t	rows_[2] = {0, 0};
 };
 
 }								/* namespace fasted */

@@ -1,15 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * choice.cu
- *	  INT8 or FP16?  Asks a sample of the rows.
+ *	  In which form are two sets joined, and is it INT8 or FP16?
  *
  *-------------------------------------------------------------------------
  */
 #include "schedule/choice.h"
 
 #include <unistd.h>
-
-#include "rows/sample.h"
 
 namespace fasted
 {
@@ -18,7 +16,6 @@ namespace
 {
 
 constexpr size_t kSampleCandidates = 262144;
-constexpr uint32_t kMostSampled = 4096;
 
 /*
  * Operations a second and multiprocessor in FP16, and nanoseconds that a pair of
@@ -32,91 +29,210 @@ constexpr double kTilePerPair = 1.2e-5;
 constexpr double kBytesPerSecond = 3.0e12;
 constexpr double kRecheckEach = 0.3;
 
+/*
+ * A form suits if the recheck of vain candidates takes at most this part of the
+ * filter's time.  So few in the sample say nothing.
+ */
+constexpr double kVainShare = 0.25;
+constexpr uint64_t kFewVain = 32;
+
 double
-nanoseconds_a_pair(const RoundSettings &settings, Precision precision, double candidates)
+nanoseconds_to_multiply(const RoundSettings &settings, Precision precision)
 {
 	double		rate = settings.device.multiprocessors
 		* (settings.kernel == Kernel::kWgmma ? kRateWgmma : kRateMma);
-	/* as many FP16 operations a pair as a row has bytes; INT8 takes half the time */
-	double		multiply = row_bytes(settings.dimensions, precision) / rate * 1e9;
-	double		recheck = 8.0 * settings.dimensions / kBytesPerSecond * 1e9 + kRecheckEach;
 
-	return std::max(multiply, kTilePerPair) + candidates * recheck;
+	/* as many FP16 operations a pair as a row has bytes; INT8 takes half the time */
+	return std::max(row_bytes(settings.dimensions, precision) / rate * 1e9, kTilePerPair);
 }
 
-/* Joins the sample with itself: its candidates, and its pairs. */
-uint64_t
-join_sample(Rounds &rounds, const JoinSide &side, cudaStream_t stream, uint64_t *pairs)
+double
+nanoseconds_to_recheck(const RoundSettings &settings)
 {
-	RoundTotals before = rounds.totals();
+	return 8.0 * settings.dimensions / kBytesPerSecond * 1e9 + kRecheckEach;
+}
 
-	rounds.begin(side, side, true, stream);
-	while (!rounds.finished())
-	{
-		rounds.pump();
-		usleep(10);
-	}
-	*pairs = rounds.totals().pairs - before.pairs;
-	return rounds.totals().candidates - before.candidates;
+double
+nanoseconds_a_pair(const RoundSettings &settings, Precision precision, double candidates)
+{
+	return nanoseconds_to_multiply(settings, precision)
+		+ candidates * nanoseconds_to_recheck(settings);
+}
+
+/* What there is to sample. */
+SpreadRows
+rows_of(const FormRequest &request)
+{
+	return request.self ? SpreadRows(request.a.rows) : SpreadRows(request.a.rows, request.b.rows);
+}
+
+double
+pairs_of(const FormRequest &request)
+{
+	double		n = request.a.rows.rows;
+
+	return request.self ? 0.5 * n * (n - 1) : n * request.b.rows.rows;
 }
 
 }								/* namespace */
 
 size_t
-choice_bytes(const Device &device, uint32_t dimensions)
+SampleJoin::bytes(const Device &device, uint32_t dimensions)
 {
-	return RowSample::bytes(dimensions)
-		+ Budget::rounded((size_t) kMostSampled * row_bytes(dimensions, Precision::kFp16))
-		+ Budget::rounded(padded_thresholds(kMostSampled) * sizeof(uint32_t))
-		+ Budget::rounded(minima_of(kMostSampled) * sizeof(uint32_t))
-		+ Rounds::bytes(device, kSampleCandidates, false);
+	uint32_t	rows = RowSample::most_rows(dimensions);
+	uint32_t	bytes = row_bytes(dimensions, Precision::kFp16);
+
+	return RowSample::bytes(dimensions) + FilterRows::bytes(rows, bytes)
+		+ FilterRows::bytes(rows / 2, bytes) + Rounds::bytes(device, kSampleCandidates, false);
+}
+
+void
+SampleJoin::allocate(Budget &budget, const RoundSettings &settings)
+{
+	uint32_t	rows = RowSample::most_rows(settings.dimensions);
+	uint32_t	bytes = row_bytes(settings.dimensions, Precision::kFp16);
+
+	sample_.allocate(budget, settings.dimensions);
+	filter_[0].allocate(budget, rows, bytes);
+	filter_[1].allocate(budget, rows / 2, bytes);
+	rounds_.allocate(budget, settings, kSampleCandidates, false);
+}
+
+void
+SampleJoin::take(const FormRequest &request, cudaStream_t stream)
+{
+	self_ = request.self;
+	sample_.take(rows_of(request), stream);
+}
+
+/* Waits until it is done. */
+SampleJoin::Found
+SampleJoin::join(const std::shared_ptr<Form> &form, double eps, cudaStream_t stream)
+{
+	RoundTotals before = rounds_.totals();
+	JoinTask	task = {};
+	JoinSide   *sides[2] = {&task.a, &task.b};
+	double		n = sample_.table(0).rows;
+
+	for (int i = 0; i < (self_ ? 1 : 2); i++)
+	{
+		filter_[i].quantise(form, sample_.table(i), false, stream);
+		filter_[i].set_eps(eps, stream);
+		sides[i]->table = sample_.table(i);
+		sides[i]->quantised = filter_[i].get();
+	}
+	if (self_)
+		task.b = task.a;
+	task.self = self_;
+	task.eps = eps;
+	task.keep_pairs = false;
+	rounds_.set_filter(criterion_of(form->precision()),
+					   row_bytes(task.a.table.dimensions, form->precision()));
+	rounds_.begin(task, stream);
+	while (!rounds_.finished())
+	{
+		rounds_.pump();
+		usleep(10);
+	}
+	/* a pool would not know that samples are still in the form */
+	for (FilterRows &filter : filter_)
+		filter.forget();
+	return {self_ ? 0.5 * n * (n - 1) : n * task.b.table.rows,
+		rounds_.totals().candidates - before.candidates,
+		rounds_.totals().pairs - before.pairs};
+}
+
+/* The form of this precision that is found from the rows, now or before. */
+std::shared_ptr<Form>
+FormChooser::find(Precision precision, const FormRequest &request, cudaStream_t stream)
+{
+	for (const FormedRows *side : {&request.a, &request.b})
+	{
+		if (side->form != nullptr && side->form->precision() == precision
+			&& side->form->is_from(request.a.content, request.b.content))
+			return side->form;
+	}
+
+	std::shared_ptr<Form> form = pool_.take(budget_, precision, settings_.dimensions);
+
+	form->find(rows_of(request), request.a.content, request.b.content, stream);
+	return form;
+}
+
+void
+FormChooser::take_sample(const FormRequest &request, cudaStream_t stream)
+{
+	if (taken_)
+		return;
+	if (sample_ == nullptr)
+	{
+		sample_.reset(new SampleJoin);
+		sample_->allocate(budget_, settings_);
+	}
+	sample_->take(request, stream);
+	taken_ = true;
+}
+
+bool
+FormChooser::suits(const std::shared_ptr<Form> &form, const FormRequest &request,
+				   cudaStream_t stream)
+{
+	if (!may_sample_)
+		return false;
+	take_sample(request, stream);
+
+	SampleJoin::Found found = sample_->join(form, request.eps, stream);
+	uint64_t	vain = found.candidates - found.pairs;
+	double		most = kVainShare * nanoseconds_to_multiply(settings_, form->precision())
+		/ nanoseconds_to_recheck(settings_);
+
+	return vain <= kFewVain || vain <= most * found.compared;
+}
+
+/* Two sets: the form that both are in, or that one can be brought into; or none. */
+std::shared_ptr<Form>
+FormChooser::form_at_hand(const FormRequest &request, cudaStream_t stream)
+{
+	const std::shared_ptr<Form> &form = request.a.rows.rows >= request.b.rows.rows
+		? request.a.form : request.b.form;
+
+	if (form == nullptr || (!request.to_choose && form->precision() != request.precision))
+		return nullptr;
+	return request.a.form == request.b.form || suits(form, request, stream) ? form : nullptr;
 }
 
 Choice
-choose_filter(Budget &budget, const RoundSettings &settings, Quantiser &quantiser,
-			  const RowTable &rows, cudaStream_t stream)
+FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 {
 	Choice		choice;
-	RowSample	sample;
-	DeviceArray<uint8_t> values;
-	DeviceArray<uint32_t> thresholds;
-	DeviceArray<uint32_t> minima;
-	Rounds		rounds;
 
-	if (rows.rows < kLeastRowsForChoice || rows.dimensions > kMostDimensionsInt8
-		|| budget.left() < choice_bytes(settings.device, rows.dimensions))
+	taken_ = false;
+	if (!request.self && !request.afresh)
+		choice.form = form_at_hand(request, stream);
+	if (choice.form != nullptr)
+		return choice;
+	choice.form = find(request.to_choose ? Precision::kFp16 : request.precision, request, stream);
+	if (!request.to_choose || !may_sample_ || pairs_of(request) < request.least_pairs
+		|| settings_.dimensions > kMostDimensionsInt8)
 		return choice;
 
-	sample.take(budget, rows, stream);
+	/* from all rows, for they will be used for all of them */
+	std::shared_ptr<Form> int8 = find(Precision::kInt8, request, stream);
+	SampleJoin::Found fp16_found;
+	SampleJoin::Found int8_found;
 
-	RowTable	table = sample.table();
-
-	values.allocate(budget, (size_t) table.rows * row_bytes(rows.dimensions, Precision::kFp16),
-					"allocating device memory for a sample");
-	thresholds.allocate(budget, padded_thresholds(table.rows),
-						"allocating device memory for a sample");
-	minima.allocate(budget, minima_of(table.rows), "allocating device memory for a sample");
-	rounds.allocate(budget, settings, kSampleCandidates, false);
-	for (Criterion criterion : {Criterion::kFp16, Criterion::kInt8})
-	{
-		uint64_t   &candidates = criterion == Criterion::kInt8 ? choice.candidates_int8
-			: choice.candidates_fp16;
-		JoinSide	side = {table, {values.get(), thresholds.get(), minima.get(), table.rows}, 0};
-
-		/* from all rows, for they will be used for all of them */
-		quantiser.find(precision_of(criterion), rows, stream);
-		rounds.set_filter(criterion, row_bytes(rows.dimensions, precision_of(criterion)));
-		quantiser.quantise(criterion, table, settings.eps,
-						   {values.get(), thresholds.get(), minima.get(), nullptr}, stream);
-		candidates = join_sample(rounds, side, stream, &choice.pairs);
-	}
-
-	double		pairs = 0.5 * table.rows * (table.rows - 1.0);
-
+	take_sample(request, stream);
+	fp16_found = sample_->join(choice.form, request.eps, stream);
+	int8_found = sample_->join(int8, request.eps, stream);
 	choice.sampled = true;
-	if (nanoseconds_a_pair(settings, Precision::kInt8, choice.candidates_int8 / pairs)
-		< nanoseconds_a_pair(settings, Precision::kFp16, choice.candidates_fp16 / pairs))
-		choice.criterion = Criterion::kInt8;
+	choice.candidates_fp16 = fp16_found.candidates;
+	choice.candidates_int8 = int8_found.candidates;
+	choice.pairs = int8_found.pairs;
+	if (nanoseconds_a_pair(settings_, Precision::kInt8,
+						   int8_found.candidates / int8_found.compared)
+		< nanoseconds_a_pair(settings_, Precision::kFp16,
+							 fp16_found.candidates / fp16_found.compared))
+		choice.form = int8;
 	return choice;
 }
 

@@ -1,41 +1,118 @@
 /*-------------------------------------------------------------------------
  *
  * choice.h
- *	  INT8 or FP16?  Asks a sample of the rows.
+ *	  In which form are two sets joined, and is it INT8 or FP16?
  *
- * INT8 multiplies at twice the rate, but moves rows further, so that more pairs
- * have to be rechecked.  How many more depends on the rows: both filters join a
- * sample of them, and the predicted time decides.
+ * One set with itself has a form of its own.  Two sets that are in one form stay
+ * there.  If the larger one has a form that suits both, the other one is brought
+ * into it; else one is found from both.  Whether a form suits, and which precision
+ * is faster, a join of a sample tells: INT8 multiplies at twice the rate, but moves
+ * rows further, so that more pairs have to be rechecked.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef FASTED_CUDA_CHOICE_H
 #define FASTED_CUDA_CHOICE_H
 
-#include "rows/quantiser.h"
+#include <memory>
+
+#include "rows/filter_rows.h"
+#include "rows/sample.h"
 #include "schedule/rounds.h"
 
 namespace fasted
 {
 
-/* Fewer rows than this are joined in FP16 before a sample would tell. */
-constexpr uint32_t kLeastRowsForChoice = 16384;
+/* Fewer pairs than this are joined in FP16 before a sample would tell. */
+constexpr double kLeastPairsForChoice = 16384.0 * 16383.0 / 2;
+
+/* A set's rows, their number as Form::find has it, and the form they are in, if any. */
+struct FormedRows
+{
+	RowTable	rows;
+	uint64_t	content;
+	std::shared_ptr<Form> form;
+};
+
+struct FormRequest
+{
+	FormedRows	a;
+	FormedRows	b;
+	bool		self;			/* a is b */
+	bool		afresh;			/* not in a form that other joins left */
+	double		eps;
+	bool		to_choose;		/* else precision */
+	Precision	precision;
+	double		least_pairs = kLeastPairsForChoice; /* to choose from a sample */
+};
 
 struct Choice
 {
-	Criterion	criterion = Criterion::kFp16;
+	std::shared_ptr<Form> form;
 	bool		sampled = false;	/* else there was no need, or no room */
 	uint64_t	candidates_fp16 = 0;	/* in the sample */
 	uint64_t	candidates_int8 = 0;
 	uint64_t	pairs = 0;
 };
 
-/* Device memory that choose_filter takes for a while. */
-size_t		choice_bytes(const Device &device, uint32_t dimensions);
+/* Joins samples of two sets, or of one, in forms that are tried. */
+class SampleJoin
+{
+public:
+	struct Found
+	{
+		double		compared;	/* pairs of rows */
+		uint64_t	candidates;
+		uint64_t	pairs;
+	};
 
-/* Takes a sample of the rows and waits for the device, some milliseconds. */
-Choice		choose_filter(Budget &budget, const RoundSettings &settings,
-						  Quantiser &quantiser, const RowTable &rows, cudaStream_t stream);
+	static size_t bytes(const Device &device, uint32_t dimensions);
+	void		allocate(Budget &budget, const RoundSettings &settings);
+
+	void		take(const FormRequest &request, cudaStream_t stream);
+	Found		join(const std::shared_ptr<Form> &form, double eps, cudaStream_t stream);
+
+private:
+	RowSample	sample_;
+	bool		self_ = false;
+	FilterRows	filter_[2];
+	Rounds		rounds_;
+};
+
+class FormChooser
+{
+public:
+	/* may_sample: there is room for a sample. */
+	FormChooser(Budget &budget, const RoundSettings &settings, bool may_sample)
+		: budget_(budget), settings_(settings), may_sample_(may_sample)
+	{
+	}
+
+	/* Device memory that it takes: for samples, and for forms that are tried. */
+	static size_t sample_bytes(const Device &device, uint32_t dimensions)
+	{
+		return SampleJoin::bytes(device, dimensions);
+	}
+	static size_t form_bytes(uint32_t dimensions) { return 2 * Form::bytes(dimensions); }
+
+	/* Waits for the device, some milliseconds, where it takes a sample. */
+	Choice		choose(const FormRequest &request, cudaStream_t stream);
+
+private:
+	std::shared_ptr<Form> find(Precision precision, const FormRequest &request,
+							   cudaStream_t stream);
+	std::shared_ptr<Form> form_at_hand(const FormRequest &request, cudaStream_t stream);
+	bool		suits(const std::shared_ptr<Form> &form, const FormRequest &request,
+					  cudaStream_t stream);
+	void		take_sample(const FormRequest &request, cudaStream_t stream);
+
+	Budget	   &budget_;
+	RoundSettings settings_;
+	bool		may_sample_;
+	FormPool	pool_;
+	std::unique_ptr<SampleJoin> sample_;	/* from the first one on */
+	bool		taken_ = false; /* the sample is of the request in hand */
+};
 
 }								/* namespace fasted */
 

@@ -15,15 +15,31 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <list>
+#include <memory>
 #include <new>
 
 #include "device/devices.h"
 #include "schedule/join.h"
 
+struct FastedSet
+{
+	FastedContext *context;
+	std::unique_ptr<fasted::Set> set;
+};
+
 struct FastedJoin
 {
-	fasted::Join *join;
-	FastedProblem problem;
+	FastedContext *context;
+	std::unique_ptr<fasted::Join> join;
+};
+
+/* A failure is the whole context's: after it nothing but closing goes on. */
+struct FastedContext
+{
+	fasted::Context *context;	/* null: it could not be opened */
+	std::list<FastedSet> sets;
+	std::list<FastedJoin> joins;	/* one at most */
 	FastedStatus failed;		/* FASTED_OK until something did */
 	bool		sticky;
 	int			ordinal;		/* of the device; -1: none yet */
@@ -97,31 +113,63 @@ guarded(char *error, size_t size, bool *sticky, const Body &body) noexcept
 	}
 }
 
-/* The same for an entry that works on a join. */
+/* The same for an entry that works in a context. */
 template <class Body>
 FastedStatus
-enter(FastedJoin *join, const Body &body) noexcept
+enter(FastedContext *context, const Body &body) noexcept
 {
 	SignalsBlocked blocked;
 
-	if (join->failed != FASTED_OK)
-		return join->failed;
+	if (context->failed != FASTED_OK)
+		return context->failed;
 
-	FastedStatus status = guarded(join->error, sizeof(join->error), &join->sticky,
+	FastedStatus status = guarded(context->error, sizeof(context->error), &context->sticky,
 								  [&]() -> FastedStatus
 	{
 		enter_cuda();
-		check_cuda(cudaSetDevice(join->ordinal), "choosing the device");
-		return body(*join->join);
+		check_cuda(cudaSetDevice(context->ordinal), "choosing the device");
+		return body();
 	});
 
 	if (FASTED_FAILED(status))
 	{
-		join->failed = status;
-		if (join->sticky)
-			note_lost(join->ordinal);
+		context->failed = status;
+		if (context->sticky)
+			note_lost(context->ordinal);
 	}
 	return status;
+}
+
+/*
+ * The same for an entry that only gives something back: after a failure too.  In a
+ * forked child everything belongs to the parent: false, leave CUDA alone.
+ */
+template <class Body>
+bool
+give_back(FastedContext *context, const Body &body) noexcept
+{
+	SignalsBlocked blocked;
+	bool		ignored = false;
+	char		text[kTextBytes];
+
+	if (context->process != getpid())
+		return false;
+	guarded(text, sizeof(text), &ignored, [&]() -> FastedStatus
+	{
+		if (context->ordinal >= 0)
+			(void) cudaSetDevice(context->ordinal);
+		body();
+		return FASTED_OK;
+	});
+	return true;
+}
+
+/* Takes an element out of its list. */
+template <class Element>
+void
+take_out(std::list<Element> &list, const Element *element)
+{
+	list.remove_if([&](const Element &each) { return &each == element; });
 }
 
 FastedStatus
@@ -145,69 +193,129 @@ engine_probe(const char *devices, char *reason, size_t size)
 }
 
 FastedStatus
-engine_open(const FastedProblem *problem, FastedJoin **result)
+engine_open(const FastedOptions *options, FastedContext **result)
 {
 	SignalsBlocked blocked;
-	FastedJoin *join = new (std::nothrow) FastedJoin();
+	FastedContext *context = new (std::nothrow) FastedContext();
+	FastedOptions kept = *options;
 
-	*result = join;
-	if (join == nullptr)
+	*result = context;
+	if (context == nullptr)
 	{
 		snprintf(open_error, sizeof(open_error), "out of memory");
 		return FASTED_OUT_OF_MEMORY;
 	}
-	join->problem = *problem;
 	/* the caller's strings need not live on */
-	join->problem.devices = join->problem.kernel = nullptr;
-	join->process = getpid();
-	join->ordinal = -1;
-	join->failed = guarded(join->error, sizeof(join->error), &join->sticky,
-						   [&]() -> FastedStatus
+	kept.devices = kept.kernel = nullptr;
+	context->process = getpid();
+	context->ordinal = -1;
+	context->failed = guarded(context->error, sizeof(context->error), &context->sticky,
+							  [&]() -> FastedStatus
 	{
 		enter_cuda();
-		if (problem->dimensions < 1 || problem->dimensions > FASTED_MAX_DIMENSIONS
-			|| !(problem->eps >= 0))
-			fail(FASTED_INTERNAL, "the problem is out of range");
+		if (options->dimensions < 1 || options->dimensions > FASTED_MAX_DIMENSIONS)
+			fail(FASTED_INTERNAL, "the options are out of range");
 
-		Device		device = find_device(problem->devices);
+		Device		device = find_device(options->devices);
 
 		begin_use(device.ordinal);
-		join->ordinal = device.ordinal;
-		join->join = new Join(join->problem, device);
+		context->ordinal = device.ordinal;
+		context->context = new Context(kept, device);
 		return FASTED_OK;
 	});
-	if (join->sticky && join->ordinal >= 0)
-		note_lost(join->ordinal);
-	return join->failed;
+	if (context->sticky && context->ordinal >= 0)
+		note_lost(context->ordinal);
+	return context->failed;
+}
+
+void
+engine_stats(const FastedContext *context, FastedStats *stats)
+{
+	memset(stats, 0, sizeof(*stats));
+	if (context->context != nullptr)
+		context->context->stats(stats);
+	else
+		snprintf(stats->engine, sizeof(stats->engine), "cuda");
+}
+
+const char *
+engine_last_error(const FastedContext *context)
+{
+	return context != nullptr ? context->error : open_error;
+}
+
+/* A forked child loses some memory, which is better than to touch the device. */
+void
+engine_close(FastedContext *context)
+{
+	if (context == nullptr)
+		return;
+
+	bool		ours = give_back(context, [&]
+	{
+		context->joins.clear();
+		context->sets.clear();
+		delete context->context;
+	});
+
+	if (!ours)
+		return;
+	if (context->ordinal >= 0)
+	{
+		SignalsBlocked blocked;
+
+		end_use(context->ordinal);
+	}
+	delete context;
+}
+
+bool
+engine_fits(const FastedContext *context, const uint64_t *rows, int nsets)
+{
+	return context->context != nullptr && context->context->fits(rows, nsets);
 }
 
 FastedStatus
-engine_stage(FastedJoin *join, float **rows, size_t *capacity)
+engine_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet **set)
 {
-	return enter(join, [&](Join &j)
+	*set = nullptr;
+	return enter(context, [&]
 	{
-		return j.stage(rows, capacity) ? FASTED_OK : FASTED_FULL;
+		std::unique_ptr<Set> opened(new Set(*context->context, *options));
+
+		context->sets.push_back({context, std::move(opened)});
+		*set = &context->sets.back();
+		return FASTED_OK;
 	});
 }
 
 FastedStatus
-engine_commit(FastedJoin *join, size_t nrows)
+engine_stage(FastedSet *set, float **rows, size_t *capacity)
 {
-	return enter(join, [&](Join &j)
+	return enter(set->context, [&]
 	{
-		j.commit(nrows);
+		return set->set->stage(rows, capacity) ? FASTED_OK : FASTED_FULL;
+	});
+}
+
+FastedStatus
+engine_commit(FastedSet *set, size_t nrows)
+{
+	return enter(set->context, [&]
+	{
+		set->set->commit(nrows);
 		return FASTED_OK;
 	});
 }
 
 bool
-engine_lend(FastedJoin *join, void *memory, size_t bytes)
+engine_lend(FastedSet *set, void *memory, size_t bytes)
 {
 	bool		lent = false;
 
-	enter(join, [&](Join &j)
+	enter(set->context, [&]
 	{
-		lent = j.lend(memory, bytes);
+		lent = set->set->lend(memory, bytes);
 		return FASTED_OK;
 	});
 	return lent;
@@ -215,53 +323,80 @@ engine_lend(FastedJoin *join, void *memory, size_t bytes)
 
 /* After a failure too: the memory goes, whatever became of the join. */
 void
-engine_withdraw(FastedJoin *join)
+engine_withdraw(FastedSet *set)
 {
-	SignalsBlocked blocked;
-
-	if (join->join == nullptr || join->process != getpid())
-		return;
-	(void) cudaSetDevice(join->ordinal);
-	join->join->withdraw();
+	give_back(set->context, [&] { set->set->withdraw(); });
 }
 
 FastedStatus
-engine_put(FastedJoin *join, const float *rows, size_t nrows, size_t *taken)
+engine_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 {
 	*taken = 0;
-	return enter(join, [&](Join &j)
+	return enter(set->context, [&]
 	{
-		*taken = j.put(rows, nrows);
+		*taken = set->set->put(rows, nrows);
 		return *taken > 0 ? FASTED_OK : FASTED_FULL;
 	});
 }
 
 FastedStatus
-engine_settle(FastedJoin *join)
+engine_settle(FastedSet *set)
 {
-	return enter(join, [&](Join &j)
+	return enter(set->context, [&]
 	{
-		j.settle();
+		set->set->settle();
 		return FASTED_OK;
 	});
 }
 
 FastedStatus
-engine_read_back(FastedJoin *join, uint64_t first_row, size_t nrows, float *rows)
+engine_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows)
 {
-	return enter(join, [&](Join &j)
+	return enter(set->context, [&]
 	{
-		j.read_back(first_row, nrows, rows);
+		set->set->read_back(first_row, nrows, rows);
 		return FASTED_OK;
 	});
 }
 
 FastedStatus
-engine_start(FastedJoin *join, uint64_t total_rows)
+engine_seal(FastedSet *set)
 {
-	return enter(join, [&](Join &j)
+	return enter(set->context, [&]
 	{
-		j.start(total_rows);
+		set->set->seal();
+		return FASTED_OK;
+	});
+}
+
+FastedStatus
+engine_set_reset(FastedSet *set, uint64_t first_row)
+{
+	return enter(set->context, [&]
+	{
+		set->set->reset(first_row);
+		return FASTED_OK;
+	});
+}
+
+void
+engine_set_close(FastedSet *set)
+{
+	if (set != nullptr)
+		give_back(set->context, [&] { take_out(set->context->sets, set); });
+}
+
+FastedStatus
+engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a,
+				 FastedSet *b, FastedJoin **join)
+{
+	*join = nullptr;
+	return enter(context, [&]
+	{
+		std::unique_ptr<Join> opened(new Join(*context->context, *problem, *a->set, *b->set));
+
+		context->joins.push_back({context, std::move(opened)});
+		*join = &context->joins.back();
 		return FASTED_OK;
 	});
 }
@@ -269,10 +404,7 @@ engine_start(FastedJoin *join, uint64_t total_rows)
 FastedStatus
 engine_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 {
-	return enter(join, [&](Join &j)
-	{
-		return j.next(timeout_ms, batch);
-	});
+	return enter(join->context, [&] { return join->join->next(timeout_ms, batch); });
 }
 
 /*
@@ -285,47 +417,21 @@ engine_pause(FastedJoin *join)
 	(void) join;
 }
 
-void
-engine_stats(const FastedJoin *join, FastedStats *stats)
+FastedStatus
+engine_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_t *counts)
 {
-	memset(stats, 0, sizeof(*stats));
-	if (join->join != nullptr)
-		join->join->stats(stats);
-	else
-		snprintf(stats->engine, sizeof(stats->engine), "cuda");
-}
-
-const char *
-engine_last_error(const FastedJoin *join)
-{
-	return join != nullptr ? join->error : open_error;
-}
-
-void
-engine_close(FastedJoin *join)
-{
-	if (join == nullptr)
-		return;
-
-	SignalsBlocked blocked;
-
-	/* In a forked child the join belongs to the parent: leave CUDA alone. */
-	if (join->process == getpid())
+	return enter(join->context, [&]
 	{
-		bool		ignored = false;
-		char		text[kTextBytes];
+		join->join->counts(side, first_row, nrows, counts);
+		return FASTED_OK;
+	});
+}
 
-		guarded(text, sizeof(text), &ignored, [&]() -> FastedStatus
-		{
-			if (join->join != nullptr)
-				(void) cudaSetDevice(join->ordinal);
-			delete join->join;
-			return FASTED_OK;
-		});
-		if (join->ordinal >= 0)
-			end_use(join->ordinal);
-	}
-	delete join;
+void
+engine_join_close(FastedJoin *join)
+{
+	if (join != nullptr)
+		give_back(join->context, [&] { take_out(join->context->joins, join); });
 }
 
 const FastedEngine cuda_engine = {
@@ -333,6 +439,11 @@ const FastedEngine cuda_engine = {
 	"cuda",
 	engine_probe,
 	engine_open,
+	engine_stats,
+	engine_last_error,
+	engine_close,
+	engine_fits,
+	engine_set_open,
 	engine_stage,
 	engine_commit,
 	engine_lend,
@@ -340,12 +451,14 @@ const FastedEngine cuda_engine = {
 	engine_put,
 	engine_settle,
 	engine_read_back,
-	engine_start,
+	engine_seal,
+	engine_set_reset,
+	engine_set_close,
+	engine_join_open,
 	engine_next,
 	engine_pause,
-	engine_stats,
-	engine_last_error,
-	engine_close,
+	engine_counts,
+	engine_join_close,
 };
 
 }								/* namespace */

@@ -55,9 +55,30 @@ even_rounds(uint64_t items, double items_a_second, const Device &device)
 	return std::max((items + whole - 1) / whole, (uint64_t) device.multiprocessors * 2);
 }
 
+bool
+has_pairs(const JoinTask &task)
+{
+	uint32_t	a = task.a.table.rows;
+
+	return task.self ? a > 1 : a > 0 && task.b.table.rows > 0;
+}
+
+/* Where part number i of n begins. */
+uint64_t
+part_of(uint64_t all, uint32_t i, uint32_t n)
+{
+	return all / n * i + all % n * i / n;
+}
+
 }								/* namespace */
 
 Rounds::~Rounds()
+{
+	stop();
+}
+
+void
+Rounds::stop() noexcept
 {
 	/* Blocks look at "stop" before they take an item. */
 	if (state_ && launched_ > ended_)
@@ -67,6 +88,13 @@ Rounds::~Rounds()
 	if (copy_ != nullptr)
 		(void) cudaStreamSynchronize(copy_);
 	(void) cudaGetLastError();
+
+	for (Slot &slot : slots_)
+		slot.phase = Phase::kFree;
+	ended_ = drained_ = launched_;
+	piece_arrived_ = piece_out_ = piece_in_;
+	held_ = false;
+	complete_ = true;
 }
 
 size_t
@@ -79,7 +107,6 @@ Rounds::bytes(const Device &device, size_t candidates, bool approximate)
 		+ Budget::rounded((candidates >> kSmallChunkShift) * sizeof(uint32_t))
 		+ Budget::rounded(sizeof(WorkState))
 		+ Budget::rounded(3 * list * sizeof(Work))
-		+ Budget::rounded(sizeof(uint32_t))
 		+ Budget::rounded(kSlots * sizeof(RoundReport))
 		+ kSlots * Budget::rounded(candidates * sizeof(FastedPair));
 }
@@ -94,34 +121,44 @@ void
 Rounds::allocate(Budget &budget, const RoundSettings &settings, size_t candidates,
 				 bool keep_pairs)
 {
-	const char *doing = "allocating device memory for candidates";
-	uint32_t	shift = settings.dimensions >= kLongRows ? kSmallChunkShift : kLargeChunkShift;
-	uint32_t	list = settings.device.multiprocessors * kVoidedPerMultiprocessor;
+	bool		first = compute_ == nullptr;
 
 	settings_ = settings;
-	keep_pairs_ = keep_pairs;
-	compute_.create();
-	copy_.create();
+	if (first)
+	{
+		compute_.create();
+		copy_.create();
+		host_reports_.allocate(kSlots, "allocating a report");
+		host_state_.allocate(1, "allocating a report");
+	}
+	if (candidates > pairs_.size())
+		allocate_work(budget, candidates);
+	if (keep_pairs && slots_[0].pairs.size() < pairs_.size())
+		allocate_results(budget, pairs_.size());
+}
+
+void
+Rounds::allocate_work(Budget &budget, size_t candidates)
+{
+	const char *doing = "allocating device memory for candidates";
+	uint32_t	shift = settings_.dimensions >= kLongRows ? kSmallChunkShift : kLargeChunkShift;
+	uint32_t	list = settings_.device.multiprocessors * kVoidedPerMultiprocessor;
+
+	pairs_.release();
+	squares_.release();
+	counts_.release();
+	for (Slot &slot : slots_)
+		slot.pairs.release();
 	pairs_.allocate(budget, candidates, doing);
-	if (settings.criterion == Criterion::kPaper)
+	if (settings_.criterion == Criterion::kPaper)
 		squares_.allocate(budget, candidates, doing);
 	counts_.allocate(budget, candidates >> kSmallChunkShift, doing);
-	state_.allocate(budget, 1, doing);
-	lists_.allocate(budget, 3 * (size_t) list, doing);
-	overflow_.allocate(budget, 1, doing);
-	reports_.allocate(budget, kSlots, doing);
-	host_reports_.allocate(kSlots, "allocating a report");
-	host_state_.allocate(1, "allocating a report");
-	for (Slot &slot : slots_)
-		slot.pairs.allocate(budget, candidates, "allocating device memory for results");
-	if (keep_pairs_)
+	if (!state_)
 	{
-		for (Piece &piece : pieces_)
-			piece.pairs.allocate(std::min(kPiecePairs, candidates),
-								 "allocating room for results");
+		state_.allocate(budget, 1, doing);
+		lists_.allocate(budget, 3 * (size_t) list, doing);
+		reports_.allocate(budget, kSlots, doing);
 	}
-	check_cuda(cudaMemsetAsync(overflow_.get(), 0, sizeof(uint32_t), compute_),
-			   "clearing a flag");
 
 	candidates_.pairs = pairs_.get();
 	candidates_.squares = squares_.get();
@@ -136,31 +173,61 @@ Rounds::allocate(Budget &budget, const RoundSettings &settings, size_t candidate
 }
 
 void
-Rounds::begin(const JoinSide &a, const JoinSide &b, bool self, cudaStream_t after)
+Rounds::allocate_results(Budget &budget, size_t candidates)
 {
+	for (Slot &slot : slots_)
+	{
+		slot.pairs.release();
+		slot.pairs.allocate(budget, candidates, "allocating device memory for results");
+	}
+	for (Piece &piece : pieces_)
+		piece.pairs.allocate(std::min(kPiecePairs, candidates), "allocating room for results");
+}
+
+TileOrder
+Rounds::tile_order(const JoinTask &task) const
+{
+	uint32_t	a = task.a.table.rows;
+	uint32_t	b = task.b.table.rows;
 	TileShape	shape = {128, 128, kSquareSide};
-	Event		ready;
 
 	if (settings_.kernel == Kernel::kWgmma)
-		shape = wgmma_tiles(settings_.row_bytes, std::max(a.table.rows, b.table.rows),
-							settings_.device);
-	a_ = a;
-	b_ = b;
-	order_ = {a.table.rows, b.table.rows, shape.tile_m, shape.tile_n, self, true, shape.side};
-	items_ = order_.items();
+		shape = wgmma_tiles(settings_.row_bytes, a, b, task.self, settings_.device);
+	return {a, b, shape.tile_m, shape.tile_n, task.self, true, shape.side};
+}
+
+void
+Rounds::begin(const JoinTask &task, cudaStream_t after)
+{
+	uint64_t	items;
+	uint64_t	units;
+	Event		ready;
+
+	task_ = task;
+	order_ = tile_order(task);
+	items = has_pairs(task) ? order_.items() : 0;
+	units = has_pairs(task) ? order_.tiles() : 0;
+	first_item_ = part_of(items, task.slice, task.slices);
+	items_ = part_of(items, task.slice + 1, task.slices) - first_item_;
 	items_done_ = 0;
 	units_before_ = totals_.units_done;
-	units_here_ = order_.tiles();
+	units_here_ = part_of(units, task.slice + 1, task.slices)
+		- part_of(units, task.slice, task.slices);
 	totals_.units_total += units_here_;
-	complete_ = (units_here_ == 0);
+	device_before_ = totals_.device_seconds;
+	launched_any_ = false;
+	complete_ = (items_ == 0);
 	budget_ = even_rounds(items_, guessed_rate(settings_)
-						  / (2.0 * shape.tile_m * shape.tile_n * settings_.dimensions),
+						  / (2.0 * order_.tile_m * order_.tile_n * settings_.dimensions),
 						  settings_.device);
 	if (complete_)
+	{
+		totals_.units_done += units_here_;
 		return;
+	}
 
 	/* host_state_ is not read by an earlier copy any more: that join is done */
-	*host_state_.get() = first_state(items_, budget_);
+	*host_state_.get() = first_state(first_item_, first_item_ + items_, budget_);
 	ready.record(after);
 	check_cuda(cudaStreamWaitEvent(compute_, ready, 0), "waiting for rows");
 	check_cuda(cudaMemcpyAsync(state_.get(), host_state_.get(), sizeof(WorkState),
@@ -169,39 +236,47 @@ Rounds::begin(const JoinSide &a, const JoinSide &b, bool self, cudaStream_t afte
 }
 
 void
+Rounds::launch_filter()
+{
+	if (settings_.kernel == Kernel::kFp64)
+	{
+		Fp64Params	filter = {task_.a.table, task_.b.table, settings_.dimensions,
+			task_.eps, order_, candidates_};
+
+		launch_filter_fp64(filter, settings_.device, compute_);
+		return;
+	}
+
+	FilterParams filter = {task_.a.quantised, task_.b.quantised, settings_.row_bytes,
+		order_, candidates_, (float) (task_.eps * task_.eps)};
+
+	if (settings_.kernel == Kernel::kWgmma)
+		launch_filter_wgmma(filter, settings_.criterion, settings_.device, compute_);
+	else
+		launch_filter_mma(filter, settings_.criterion, settings_.device, compute_);
+}
+
+void
 Rounds::launch(int slot)
 {
 	Slot	   &s = slots_[slot];
-	RefineParams refine = {a_.table, b_.table, a_.first_row, b_.first_row,
-		settings_.eps, candidates_, s.pairs.get()};
+	RefineParams refine = {task_.a.table, task_.b.table, task_.a.first_row, task_.b.first_row,
+		task_.self, task_.eps, candidates_, task_.keep_pairs ? s.pairs.get() : nullptr,
+		task_.a.counts, task_.b.counts};
 
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, candidates_.chunks * sizeof(uint32_t),
 							   compute_),
 			   "clearing the candidate counts");
-	if (launched_ == 0)
+	if (!launched_any_)
 		first_begun_.record(compute_);
+	launched_any_ = true;
 	s.begun.record(compute_);
-	if (settings_.kernel == Kernel::kFp64)
-	{
-		Fp64Params	filter = {a_.table, b_.table, settings_.dimensions,
-			settings_.eps, order_, candidates_};
-
-		launch_filter_fp64(filter, settings_.device, compute_);
-	}
-	else
-	{
-		FilterParams filter = {a_.quantised, b_.quantised, settings_.row_bytes,
-			order_, candidates_, (float) (settings_.eps * settings_.eps)};
-
-		if (settings_.kernel == Kernel::kWgmma)
-			launch_filter_wgmma(filter, settings_.criterion, settings_.device, compute_);
-		else
-			launch_filter_mma(filter, settings_.criterion, settings_.device, compute_);
-	}
+	launch_filter();
 	s.filtered.record(compute_);
 	launch_refine(refine, settings_.criterion == Criterion::kPaper, settings_.device, compute_);
 	s.refined.record(compute_);
-	launch_advance(candidates_, overflow_.get(), budget_, reports_.get() + slot, compute_);
+	launch_advance(candidates_, task_.a.overflow, task_.b.overflow, budget_,
+				   reports_.get() + slot, compute_);
 	check_cuda(cudaMemcpyAsync(host_reports_.get() + slot, reports_.get() + slot,
 							   sizeof(RoundReport), cudaMemcpyDeviceToHost, compute_),
 			   "reading a report");
@@ -217,7 +292,7 @@ Rounds::end_round(int slot)
 	Slot	   &s = slots_[slot];
 	const RoundReport &report = host_reports_.get()[slot];
 	double		seconds = s.filtered.seconds_since(s.begun);
-	uint64_t	items = report.items_done - items_done_;
+	uint64_t	items = report.items_done - first_item_ - items_done_;
 
 	ended_++;
 	if (report.overflow)
@@ -230,11 +305,11 @@ Rounds::end_round(int slot)
 
 	totals_.filter_seconds += seconds;
 	totals_.refine_seconds += s.refined.seconds_since(s.filtered);
-	totals_.device_seconds = s.refined.seconds_since(first_begun_);
+	totals_.device_seconds = device_before_ + s.refined.seconds_since(first_begun_);
 	totals_.candidates += report.candidates;
 	totals_.pairs += report.pairs;
 	totals_.redone_units += report.voided;
-	items_done_ = report.items_done;
+	items_done_ = report.items_done - first_item_;
 	complete_ = report.finished;
 	totals_.units_done = units_before_
 		+ (complete_ ? units_here_
@@ -249,7 +324,7 @@ Rounds::end_round(int slot)
 			budget_ = even_rounds(items_ - begun, items / seconds, settings_.device);
 	}
 
-	s.count = keep_pairs_ ? report.pairs : 0;
+	s.count = task_.keep_pairs ? report.pairs : 0;
 	s.copied = 0;
 	s.phase = s.count > 0 ? Phase::kDraining : Phase::kFree;
 }

@@ -28,13 +28,24 @@ enum class Kernel
 	kFp64
 };
 
+/* One join.  Of two sets, or (self) of one with itself: then b is a. */
+struct JoinTask
+{
+	JoinSide	a;
+	JoinSide	b;
+	bool		self;
+	double		eps;
+	uint32_t	slice = 0;		/* of so many: a range of the items */
+	uint32_t	slices = 1;
+	bool		keep_pairs = true;	/* else they are counted, and take gives none */
+};
+
 /* What stays the same in all of a join's rounds. */
 struct RoundSettings
 {
 	Device		device;
 	Kernel		kernel;
 	Criterion	criterion;
-	double		eps;
 	uint32_t	dimensions;
 	uint32_t	row_bytes;		/* of a quantised row; 0: there are none */
 };
@@ -48,7 +59,7 @@ struct RoundTotals
 	uint64_t	redone_units = 0;
 	double		filter_seconds = 0;
 	double		refine_seconds = 0;
-	double		device_seconds = 0; /* from the first kernel to the last */
+	double		device_seconds = 0; /* from a join's first kernel to its last */
 };
 
 class Rounds
@@ -58,7 +69,8 @@ public:
 
 	/*
 	 * Device memory for buffers of this many candidates, which is a multiple of
-	 * kMostAtOnce.  Pairs that are not kept are counted, and take gives none.
+	 * kMostAtOnce; between joins only.  Nothing happens where there is as much.
+	 * Without room for pairs no join may keep them.
 	 */
 	static size_t bytes(const Device &device, size_t candidates, bool approximate);
 	void		allocate(Budget &budget, const RoundSettings &settings, size_t candidates,
@@ -71,8 +83,11 @@ public:
 		settings_.row_bytes = row_bytes;
 	}
 
-	/* Begins to join two sets of rows, or (self) one with itself. */
-	void		begin(const JoinSide &a, const JoinSide &b, bool self, cudaStream_t after);
+	/* Begins a join, once this stream has come here. */
+	void		begin(const JoinTask &task, cudaStream_t after);
+
+	/* Ends it before it is done: waits for what is at work, some 30 ms at most. */
+	void		stop() noexcept;
 
 	/* Is everything done, and every pair taken? */
 	bool		finished() const;
@@ -85,8 +100,6 @@ public:
 
 	const RoundTotals &totals() const { return totals_; }
 	cudaStream_t stream() const { return compute_; }
-	const uint32_t *overflow() const { return overflow_.get(); }
-	uint32_t   *overflow() { return overflow_.get(); }
 	size_t		pinned_bytes() const;
 
 private:
@@ -122,12 +135,15 @@ private:
 		bool		last = false;	/* frees the slot */
 	};
 
+	void		allocate_work(Budget &budget, size_t candidates);
+	void		allocate_results(Budget &budget, size_t candidates);
+	TileOrder	tile_order(const JoinTask &task) const;
+	void		launch_filter();
 	void		launch(int slot);
 	void		end_round(int slot);
 	void		drain(int slot);
 
 	RoundSettings settings_ = {};
-	bool		keep_pairs_ = true;
 	RoundTotals totals_;
 	Stream		compute_;
 	Stream		copy_;
@@ -139,7 +155,6 @@ private:
 	DeviceArray<uint32_t> counts_;
 	DeviceArray<WorkState> state_;
 	DeviceArray<Work> lists_;
-	DeviceArray<uint32_t> overflow_;
 	DeviceArray<RoundReport> reports_;
 	PinnedArray<RoundReport> host_reports_;
 	PinnedArray<WorkState> host_state_;
@@ -155,12 +170,14 @@ private:
 	bool		held_ = false;	/* the caller reads piece_out_ - 1 */
 
 	/* The join in hand. */
-	JoinSide	a_ = {};
-	JoinSide	b_ = {};
+	JoinTask	task_ = {};
 	TileOrder	order_ = {};
+	uint64_t	first_item_ = 0;
 	uint64_t	items_ = 0;
 	uint64_t	items_done_ = 0;
 	uint64_t	units_before_ = 0;
+	double		device_before_ = 0;
+	bool		launched_any_ = false;
 	uint64_t	units_here_ = 0;
 	uint64_t	budget_ = 0;	/* fresh items a round */
 	bool		complete_ = true;	/* a report said so */

@@ -29,15 +29,30 @@ inline const Mode modes[] = {
 	{"auto", FASTED_FILTER_AUTO, nullptr},
 };
 
-inline FastedProblem
+inline PanelProblem
 problem_of(double eps, const Mode &mode)
 {
-	FastedProblem problem = {};
+	PanelProblem problem = {};
 
-	problem.eps = eps;
-	problem.filter = mode.filter;
+	problem.problem.eps = eps;
+	problem.options.filter = mode.filter;
 	tuning.kernel = mode.kernel;
 	return problem;
+}
+
+/* Device memory that is too small for so many rows (a thousand at least), but not by far. */
+inline size_t
+little_memory(const Mode &mode, uint64_t rows, uint32_t d)
+{
+	bool		filters = mode.filter != FASTED_FILTER_FP64;
+	uint32_t	bytes = filters ? fasted::row_bytes(d, mode.filter == FASTED_FILTER_INT8
+													? fasted::Precision::kInt8
+													: fasted::Precision::kFp16) : 0;
+	size_t		form = filters ? fasted::Form::bytes(d) : 0;
+	size_t		rounds = fasted::Rounds::bytes(fasted::find_device(), fasted::kMostAtOnce, false);
+
+	/* forms of three sets, and two that are tried */
+	return rounds + 5 * form + (120 << 10) + rows * (d * 4 + bytes + 4) / 3;
 }
 
 /* eps: zero, two distances to the last bit, one just below, and infinity. */

@@ -234,7 +234,7 @@ test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
 {
 	Rows		rows = normal_rows(n, d, 31);
 
-	/* the transform was found for rows a million times smaller */
+	/* the first outer panel's form was found for rows a million times smaller */
 	for (uint32_t i = n / 2; later_panels_larger && i < n; i++)
 	{
 		for (uint32_t k = 0; k < d; k++)
@@ -251,19 +251,16 @@ test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
 
 		for (double eps : interesting_eps(distances, 0.01))
 		{
-			FastedProblem problem = problem_of(eps, mode);
-			size_t		results = fasted::Rounds::bytes(fasted::find_device(),
-														fasted::kMostAtOnce, false);
+			PanelProblem problem = problem_of(eps, mode);
 
 			tuning.staging_rows = 100;
-			problem.device_memory_limit = std::max<size_t>(
-				4 * results / 3, results + (size_t) n * d * 4 / 2 + (40 << 10));
+			problem.options.device_memory_limit = little_memory(mode, n, d);
 
 			Outcome		outcome = run_join(rows, problem);
 
 			good &= same_as_oracle(rows, distances, eps, outcome, &why)
 				&& counts_alike(rows, problem, outcome, &why) && outcome.was_full && outcome.read_back_right
-				&& outcome.stats.device_bytes <= problem.device_memory_limit;
+				&& outcome.stats.device_bytes <= problem.options.device_memory_limit;
 			panels = outcome.stats.panels;
 		}
 		tuning.staging_rows = 0;
@@ -272,23 +269,26 @@ test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
 	}
 }
 
-/* Does the engine take memory for so many rows?  The join ends at once, while it is lent. */
+/* Does the engine take memory for so many rows?  All ends at once, while it is lent. */
 bool
 lends(Rows &rows, uint64_t expected_rows)
 {
-	FastedProblem problem = problem_of(1, modes[0]);
 	const FastedEngine *engine = fasted_engine();
-	FastedJoin *join = nullptr;
+	FastedOptions options = {};
+	FastedSetOptions set_options = {};
+	FastedContext *context = nullptr;
+	FastedSet  *set = nullptr;
 	size_t		taken;
 	bool		lent;
 
-	problem.dimensions = rows.d;
-	problem.expected_rows = expected_rows;
-	engine->open(&problem, &join);
-	lent = engine->lend(join, rows.values.data(), rows.values.size() * sizeof(float));
+	options.dimensions = rows.d;
+	set_options.expected_rows = expected_rows;
+	engine->open(&options, &context);
+	engine->set_open(context, &set_options, &set);
+	lent = engine->lend(set, rows.values.data(), rows.values.size() * sizeof(float));
 	if (lent)
-		engine->put(join, rows.row(0), rows.n, &taken);
-	engine->close(join);
+		engine->put(set, rows.row(0), rows.n, &taken);
+	engine->close(context);
 	return lent;
 }
 
@@ -296,9 +296,8 @@ lends(Rows &rows, uint64_t expected_rows)
 void
 test_lent()
 {
-	FastedProblem problem = problem_of(1, modes[0]);
-	const FastedEngine *engine = fasted_engine();
-	FastedJoin *join = nullptr;
+	PanelProblem problem = problem_of(1, modes[0]);
+	PanelJoin  *join = nullptr;
 	Rows		rows = normal_rows(2000, 100, 51);
 	size_t		taken;
 
@@ -311,12 +310,13 @@ test_lent()
 	test_panels(1300, 100, false);
 	tuning.always_lend = false;
 
-	problem.dimensions = rows.d;
-	engine->open(&problem, &join);
-	tap::ok(engine->put(join, rows.row(0), 1, &taken) == FASTED_INTERNAL,
-			"rows are put that were not lent: %s", engine->last_error(join));
-	engine->withdraw(join);
-	engine->close(join);
+	problem.options.dimensions = rows.d;
+	problem.sides = 1;
+	panel_join_open(fasted_engine(), &problem, &join);
+	tap::ok(panel_join_put(join, 0, rows.row(0), 1, &taken) == FASTED_INTERNAL,
+			"rows are put that were not lent: %s", panel_join_last_error(fasted_engine(), join));
+	panel_join_withdraw(join, 0);
+	panel_join_close(join);
 }
 
 /* The paper's own result: near the truth, and an error beyond FP16. */
@@ -332,12 +332,12 @@ test_approximate()
 		if (mode.filter == FASTED_FILTER_FP64 || mode.filter == FASTED_FILTER_INT8)
 			continue;
 
-		FastedProblem problem = problem_of(eps, mode);
+		PanelProblem problem = problem_of(eps, mode);
 		size_t		wrong = 0;
 		size_t		expected = 0;
 		double		error = 0;
 
-		problem.approximate = true;
+		problem.options.approximate = true;
 
 		Outcome		outcome = run_join(rows, problem);
 
@@ -355,7 +355,7 @@ test_approximate()
 				"approximate, %s: %zu pairs (%zu exact), %zu spurious, error %.2g",
 				mode.name, outcome.pairs.size(), expected, wrong, error);
 
-		problem.eps = INFINITY;
+		problem.problem.eps = INFINITY;
 		outcome = run_join(rows, problem);
 		tap::ok(outcome.pairs.size() == (size_t) rows.n * (rows.n - 1) / 2,
 				"approximate, %s: all pairs within infinity", mode.name);
@@ -399,7 +399,7 @@ main(int argc, char **argv)
 		test_border(false);
 		test_redo(3001);
 		test_panels(1500, 100, false);
-		test_panels(1500, 33, true);
+		test_panels(3000, 33, true);
 		test_lent();
 		test_approximate();
 	}

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * join_helper.h
- *	  A whole join through engine.h, as the extension does it.
+ *	  A whole join, as the extension does it: panel_join.h over engine.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/panel_join.h"
 #include "oracle.h"
-#include "schedule/join.h"
+#include "schedule/context.h"
 
 extern "C" const FastedEngine *fasted_engine(void);
 
@@ -24,15 +25,29 @@ struct Outcome
 	FastedStatus status = FASTED_OK;
 	std::string error;
 	std::vector<FastedPair> pairs;
+	std::vector<uint32_t> counts[2];
 	FastedStats stats = {};
 	bool		was_full = false;
 	bool		read_back_right = true;
 	bool		lent = false;	/* rows were put, where tuning.always_lend */
 };
 
+/* The rows of each side; one relation with itself if there is no b. */
+struct Sides
+{
+	const Rows *a;
+	const Rows *b = nullptr;
+
+	Sides(const Rows &rows) : a(&rows) {}
+	Sides(const Rows &a_, const Rows &b_) : a(&a_), b(&b_) {}
+	int count() const { return b == nullptr ? 1 : 2; }
+	const Rows &side(int i) const { return i == 0 ? *a : *b; }
+	const Rows &last() const { return side(count() - 1); }
+};
+
 /* Stages rows [first, first + count); FASTED_OK, FASTED_FULL or a failure. */
 inline FastedStatus
-stage_rows(FastedJoin *join, const Rows &rows, uint64_t first, uint64_t count,
+stage_rows(PanelJoin *join, int side, const Rows &rows, uint64_t first, uint64_t count,
 		   uint64_t *staged)
 {
 	*staged = 0;
@@ -40,7 +55,7 @@ stage_rows(FastedJoin *join, const Rows &rows, uint64_t first, uint64_t count,
 	{
 		float	   *room;
 		size_t		capacity;
-		FastedStatus status = fasted_engine()->stage(join, &room, &capacity);
+		FastedStatus status = panel_join_stage(join, side, &room, &capacity);
 
 		if (status != FASTED_OK)
 			return status;
@@ -51,7 +66,7 @@ stage_rows(FastedJoin *join, const Rows &rows, uint64_t first, uint64_t count,
 		if (n > 3 && *staged % 5 == 1)
 			n -= 1;
 		memcpy(room, rows.row(first + *staged), n * rows.d * sizeof(float));
-		status = fasted_engine()->commit(join, n);
+		status = panel_join_commit(join, side, n);
 		if (status != FASTED_OK)
 			return status;
 		*staged += n;
@@ -63,7 +78,7 @@ constexpr uint64_t kMostPut = 300;	/* rows at a time */
 
 /* Puts rows from lent memory, which other rows come into then, or stages them, in turn. */
 inline FastedStatus
-put_rows(FastedJoin *join, const Rows &rows, std::vector<float> &lent, uint64_t *there)
+put_rows(PanelJoin *join, int side, const Rows &rows, std::vector<float> &lent, uint64_t *there)
 {
 	FastedStatus status = FASTED_OK;
 
@@ -76,83 +91,106 @@ put_rows(FastedJoin *join, const Rows &rows, std::vector<float> &lent, uint64_t 
 
 		memcpy(lent.data(), rows.row(*there), count * rows.d * sizeof(float));
 		if (turn % 4 == 0)
-			status = stage_rows(join, rows, *there, count, &staged);
+			status = stage_rows(join, side, rows, *there, count, &staged);
 		else
-			status = fasted_engine()->put(join, lent.data(), count, &taken);
+			status = panel_join_put(join, side, lent.data(), count, &taken);
 		*there += staged + taken;
 		if (status == FASTED_OK)
-			status = fasted_engine()->settle(join);
+			status = panel_join_settle(join, side);
 		memset(lent.data(), 0xff, lent.size() * sizeof(float));
 	}
-	fasted_engine()->withdraw(join);
+	panel_join_withdraw(join, side);
 	return status;
+}
+
+/* Brings in the rows of a side. */
+inline FastedStatus
+fill_side(PanelJoin *join, int side, const Rows &rows, Outcome *outcome, uint64_t *staged)
+{
+	std::vector<float> memory;
+
+	outcome->lent = false;
+	if (fasted::tuning.always_lend)
+	{
+		memory.resize(kMostPut * rows.d);
+		outcome->lent = panel_join_lend(join, side, memory.data(), memory.size() * sizeof(float));
+	}
+	return outcome->lent ? put_rows(join, side, rows, memory, staged)
+		: stage_rows(join, side, rows, 0, rows.n, staged);
+}
+
+/* Brings in all rows, or reads back those that were when it is full; then starts. */
+inline FastedStatus
+fill_and_start(PanelJoin *join, const Sides &sides, Outcome *outcome)
+{
+	uint64_t	staged[2] = {0, 0};
+	uint64_t	rows[2] = {sides.a->n, sides.last().n};
+	FastedStatus status = FASTED_OK;
+
+	for (int side = 0; side < sides.count() && status == FASTED_OK; side++)
+		status = fill_side(join, side, sides.side(side), outcome, &staged[side]);
+	outcome->was_full = status == FASTED_FULL;
+	if (outcome->was_full)
+		status = FASTED_OK;
+	for (int side = 0; side < sides.count() && outcome->was_full && status == FASTED_OK; side++)
+	{
+		std::vector<float> back(staged[side] * sides.a->d);
+
+		status = panel_join_read_back(join, side, 0, staged[side], back.data());
+		outcome->read_back_right &= back.empty()
+			|| memcmp(back.data(), sides.side(side).row(0), back.size() * sizeof(float)) == 0;
+	}
+	return status == FASTED_OK ? panel_join_start(join, rows) : status;
 }
 
 /* "take": called with every batch; false stops the join early. */
 template <class Take>
 inline Outcome
-run_join(const Rows &rows, FastedProblem problem, const Take &take)
+run_join(const Sides &sides, PanelProblem problem, const Take &take)
 {
-	const FastedEngine *engine = fasted_engine();
 	Outcome		outcome;
-	FastedJoin *join = nullptr;
+	PanelJoin  *join = nullptr;
 	FastedBatch batch;
-	std::vector<float> memory;
-	uint64_t	staged = 0;
+	uint64_t	staged;
 	bool		stopped = false;
 
-	problem.dimensions = rows.d;
-	outcome.status = engine->open(&problem, &join);
-	if (outcome.status == FASTED_OK && fasted::tuning.always_lend)
-	{
-		memory.resize(kMostPut * rows.d);
-		outcome.lent = engine->lend(join, memory.data(), memory.size() * sizeof(float));
-	}
+	problem.options.dimensions = sides.a->d;
+	problem.sides = sides.count();
+	outcome.status = panel_join_open(fasted_engine(), &problem, &join);
 	if (outcome.status == FASTED_OK)
-		outcome.status = outcome.lent ? put_rows(join, rows, memory, &staged)
-			: stage_rows(join, rows, 0, rows.n, &staged);
-	if (outcome.status == FASTED_FULL)
+		outcome.status = fill_and_start(join, sides, &outcome);
+	while (outcome.status == FASTED_OK && !stopped)
 	{
-		std::vector<float> back(staged * rows.d);
-
-		outcome.was_full = true;
-		outcome.status = engine->read_back(join, 0, staged, back.data());
-		outcome.read_back_right = staged == 0
-			|| memcmp(back.data(), rows.row(0), back.size() * sizeof(float)) == 0;
-	}
-	if (outcome.status == FASTED_OK)
-		outcome.status = engine->start(join, rows.n);
-	while (outcome.status == FASTED_OK)
-	{
-		outcome.status = engine->next(join, 20, &batch);
+		outcome.status = panel_join_next(join, 20, &batch);
 		if (outcome.status == FASTED_OK)
-		{
-			if (!take(batch.pairs, batch.npairs))
-			{
-				stopped = true;
-				break;
-			}
-		}
+			stopped = !take(batch.pairs, batch.npairs);
 		else if (outcome.status == FASTED_WANT_ROWS)
-			outcome.status = stage_rows(join, rows, batch.first_row,
+			outcome.status = stage_rows(join, batch.side, sides.side(batch.side), batch.first_row,
 										batch.row_count, &staged);
 		else if (outcome.status == FASTED_AGAIN)
 			outcome.status = FASTED_OK;
 	}
 	if (FASTED_FAILED(outcome.status))
-		outcome.error = engine->last_error(join);
+		outcome.error = panel_join_last_error(fasted_engine(), join);
+	for (int side = 0; side < sides.count() && outcome.status == FASTED_DONE; side++)
+	{
+		const uint32_t *counts = panel_join_counts(join, side);
+
+		if (counts != nullptr)
+			outcome.counts[side].assign(counts, counts + sides.side(side).n);
+	}
 	if (outcome.status == FASTED_DONE || stopped)
 		outcome.status = FASTED_OK;
-	engine->stats(join, &outcome.stats);
-	engine->close(join);
+	panel_join_stats(join, &outcome.stats);
+	panel_join_close(join);
 	return outcome;
 }
 
 inline Outcome
-run_join(const Rows &rows, const FastedProblem &problem)
+run_join(const Sides &sides, const PanelProblem &problem)
 {
 	std::vector<FastedPair> pairs;
-	Outcome		outcome = run_join(rows, problem, [&](const FastedPair *p, size_t n)
+	Outcome		outcome = run_join(sides, problem, [&](const FastedPair *p, size_t n)
 	{
 		pairs.insert(pairs.end(), p, p + n);
 		return true;
@@ -162,29 +200,60 @@ run_join(const Rows &rows, const FastedProblem &problem)
 	return outcome;
 }
 
-/* Does the engine count as many pairs as it handed out, and hand out none then? */
+/* Does each row have as many pairs counted as there are of it in the outcome? */
 inline bool
-counts_alike(const Rows &rows, FastedProblem problem, const Outcome &outcome, std::string *why)
+same_counts(const Sides &sides, const Outcome &counted, const Outcome &outcome)
 {
-	problem.output = FASTED_OUTPUT_COUNT;
+	std::vector<uint32_t> expected[2];
 
-	Outcome		counted = run_join(rows, problem);
+	for (int side = 0; side < sides.count(); side++)
+		expected[side].resize(sides.side(side).n);
+	for (const FastedPair &p : outcome.pairs)
+	{
+		expected[0][p.a]++;
+		expected[sides.count() - 1][p.b]++;
+	}
+	return counted.counts[0] == expected[0] && counted.counts[1] == expected[1];
+}
 
-	if (counted.status == FASTED_OK && counted.pairs.empty()
-		&& counted.stats.pairs == outcome.pairs.size())
-		return true;
-	*why = std::to_string(counted.stats.pairs) + " pairs counted of "
-		+ std::to_string(outcome.pairs.size()) + ", " + std::to_string(counted.pairs.size())
-		+ " handed out meanwhile " + counted.error;
-	return false;
+/*
+ * Does the engine count as many pairs as it handed out, in all and of each row, and
+ * hand out none then?
+ */
+inline bool
+counts_alike(const Sides &sides, PanelProblem problem, const Outcome &outcome, std::string *why)
+{
+	for (FastedOutput output : {FASTED_OUTPUT_COUNT, FASTED_OUTPUT_COUNTS})
+	{
+		problem.problem.output = output;
+
+		Outcome		counted = run_join(sides, problem);
+
+		if (counted.status != FASTED_OK || !counted.pairs.empty()
+			|| counted.stats.pairs != outcome.pairs.size())
+		{
+			*why = std::to_string(counted.stats.pairs) + " pairs counted of "
+				+ std::to_string(outcome.pairs.size()) + ", " + std::to_string(counted.pairs.size())
+				+ " handed out meanwhile " + counted.error;
+			return false;
+		}
+		if (output == FASTED_OUTPUT_COUNTS && !same_counts(sides, counted, outcome))
+		{
+			*why = "some row's number of pairs is wrong";
+			return false;
+		}
+	}
+	return true;
 }
 
 /* Is the result what the distances say, bit for bit?  "why" says what is not. */
 inline bool
-same_as_oracle(const Rows &rows, const std::vector<double> &distances, double eps,
+same_as_oracle(const Sides &sides, const std::vector<double> &distances, double eps,
 			   const Outcome &outcome, std::string *why)
 {
-	std::vector<bool> seen((size_t) rows.n * rows.n);
+	const uint32_t na = sides.a->n;
+	const uint32_t nb = sides.last().n;
+	std::vector<bool> seen((size_t) na * nb);
 	char		text[200];
 	size_t		expected = 0;
 
@@ -195,27 +264,27 @@ same_as_oracle(const Rows &rows, const std::vector<double> &distances, double ep
 	}
 	for (const FastedPair &p : outcome.pairs)
 	{
-		size_t		at = (size_t) p.a * rows.n + p.b;
+		size_t		at = (size_t) p.a * nb + p.b;
+		bool		there = p.a < na && p.b < nb && (sides.b != nullptr || p.a < p.b);
 
-		if (p.a >= p.b || p.b >= rows.n || seen[at]
-			|| memcmp(&distances[at], &p.dist, sizeof(double)) != 0 || !(p.dist <= eps))
+		if (!there || seen[at] || memcmp(&distances[at], &p.dist, sizeof(double)) != 0
+			|| !(p.dist <= eps))
 		{
 			snprintf(text, sizeof(text), "pair (%u, %u, %.17g) is wrong%s", p.a, p.b,
-					 p.dist, p.a < p.b && p.b < rows.n && seen[at] ? ": twice" : "");
+					 p.dist, there && seen[at] ? ": twice" : "");
 			*why = text;
 			return false;
 		}
 		seen[at] = true;
 	}
-	for (uint32_t a = 0; a < rows.n; a++)
+	for (uint32_t a = 0; a < na; a++)
 	{
-		for (uint32_t b = a + 1; b < rows.n; b++)
-			expected += distances[(size_t) a * rows.n + b] <= eps;
+		for (uint32_t b = sides.b != nullptr ? 0 : a + 1; b < nb; b++)
+			expected += distances[(size_t) a * nb + b] <= eps;
 	}
 	if (expected != outcome.pairs.size())
 	{
-		snprintf(text, sizeof(text), "%zu pairs, expected %zu",
-				 outcome.pairs.size(), expected);
+		snprintf(text, sizeof(text), "%zu pairs, expected %zu", outcome.pairs.size(), expected);
 		*why = text;
 		return false;
 	}

@@ -25,7 +25,7 @@ void
 test_life()
 {
 	Rows		rows = normal_rows(20000, 64, 51);
-	FastedProblem problem = problem_of(INFINITY, modes[0]);
+	PanelProblem problem = problem_of(INFINITY, modes[0]);
 	auto		begin = std::chrono::steady_clock::now();
 	size_t		free_before;
 	size_t		free_after;
@@ -56,11 +56,11 @@ test_life()
 		{
 			for (int i = 0; i < 5; i++)
 			{
-				FastedProblem p = {};
+				PanelProblem p = {};
 				std::string why;
 
-				p.eps = eps;
-				p.filter = t == 3 ? FASTED_FILTER_FP64 : FASTED_FILTER_AUTO;
+				p.problem.eps = eps;
+				p.options.filter = t == 3 ? FASTED_FILTER_FP64 : FASTED_FILTER_AUTO;
 				if (!same_as_oracle(some, distances, eps, run_join(some, p), &why))
 					good = false;
 			}
@@ -69,21 +69,21 @@ test_life()
 		thread.join();
 	tap::ok(good, "four joins at once");
 
-	FastedProblem tiny = {};
+	PanelProblem tiny = {};
 	Outcome		outcome;
 
-	tiny.device_memory_limit = 100000;
+	tiny.options.device_memory_limit = 100000;
 	outcome = run_join(rows, tiny);
 	tap::ok(outcome.status == FASTED_OUT_OF_DEVICE_MEMORY, "too little memory: %s",
 			outcome.error.c_str());
 
-	FastedProblem unsupported = {};
+	PanelProblem unsupported = {};
 
-	unsupported.filter = FASTED_FILTER_INT8;
-	unsupported.approximate = true;
+	unsupported.options.filter = FASTED_FILTER_INT8;
+	unsupported.options.approximate = true;
 	outcome = run_join(rows, unsupported);
 	tap::ok(outcome.status == FASTED_UNSUPPORTED, "int8, no recheck: %s", outcome.error.c_str());
-	unsupported.approximate = false;
+	unsupported.options.approximate = false;
 	outcome = run_join(Rows(2, 40000), unsupported);
 	tap::ok(outcome.status == FASTED_UNSUPPORTED, "int8, long rows: %s", outcome.error.c_str());
 
@@ -126,11 +126,11 @@ bool
 join_runs_on(const std::string &names, int device, std::string *error)
 {
 	Rows		rows = normal_rows(900, 33, 52);
-	FastedProblem problem = problem_of(INFINITY, modes[0]);
+	PanelProblem problem = problem_of(INFINITY, modes[0]);
 	Outcome		outcome;
 	int			current = -1;
 
-	problem.devices = names.c_str();
+	problem.options.devices = names.c_str();
 	cudaSetDevice(0);
 	outcome = run_join(rows, problem);
 	cudaGetDevice(&current);
@@ -151,14 +151,14 @@ runs_on(const std::string &names, int device)
 void
 refuses(const std::string &names, const std::string &name)
 {
-	FastedProblem problem = problem_of(1, modes[0]);
+	PanelProblem problem = problem_of(1, modes[0]);
 	char		reason[1000] = "";
 	FastedStatus status = fasted_engine()->probe(names.c_str(), reason, sizeof(reason));
 
 	tap::ok(status == FASTED_UNKNOWN_DEVICE && strstr(reason, ("\"" + name + "\"").c_str())
 			&& strstr(reason, ("\nThere are: 0 (")) && strstr(reason, uuid_of(0).c_str()),
 			"devices \"%s\": %s", names.c_str(), reason);
-	problem.devices = names.c_str();
+	problem.options.devices = names.c_str();
 
 	Outcome		outcome = run_join(normal_rows(10, 3, 1), problem);
 
@@ -213,9 +213,9 @@ test_crowded()
 	size_t		available;
 	size_t		whole;
 	void	   *hog = nullptr;
-	FastedProblem problem = problem_of(39.5, modes[0]);
+	PanelProblem problem = problem_of(39.5, modes[0]);
 
-	problem.memory_limit = 0;
+	problem.options.memory_limit = 0;
 	Outcome		alone = run_join(rows, problem);
 
 	cudaMemGetInfo(&available, &whole);
@@ -267,7 +267,7 @@ test_fault()
 {
 	Rows		many = normal_rows(50000, 64, 71);
 	Rows		rows = normal_rows(3000, 64, 72);
-	FastedProblem problem = problem_of(INFINITY, modes[0]);
+	PanelProblem problem = problem_of(INFINITY, modes[0]);
 	bool		first = true;
 	Outcome		outcome = run_join(many, problem, [&](const FastedPair *, size_t)
 	{

@@ -86,6 +86,20 @@ all_distances(const Rows &rows)
 	return distances;
 }
 
+/* distances[a * nb + b] of two sets. */
+inline std::vector<double>
+all_distances(const Rows &a, const Rows &b)
+{
+	std::vector<double> distances((size_t) a.n * b.n);
+
+	parallel(a.n, [&](uint32_t i)
+	{
+		for (uint32_t j = 0; j < b.n; j++)
+			distances[(size_t) i * b.n + j] = slow_distance(a.row(i), b.row(j), a.d);
+	});
+	return distances;
+}
+
 /* Fast normal numbers, the same everywhere for the same seed. */
 class Normal
 {

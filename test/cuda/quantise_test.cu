@@ -166,14 +166,17 @@ quantise(const DeviceRows &rows, const Int8Transform &transform, double eps)
 	Result		result;
 	uint32_t	n = rows.table.rows;
 	DeviceArray<int8_t> values;
+	DeviceArray<RowNorm> norms;
 	DeviceArray<uint32_t> thresholds;
 
 	result.row_bytes = row_bytes(rows.table.dimensions, Precision::kInt8);
 	values.allocate(budget, (size_t) n * result.row_bytes, "testing");
+	norms.allocate(budget, n, "testing");
 	thresholds.allocate(budget, padded_thresholds(n), "testing");
 	check_cuda(cudaMemset(values.get(), 0x55, (size_t) n * result.row_bytes), "testing");
-	launch_quantise_int8(rows.table, transform, eps, result.row_bytes, values.get(),
-						 thresholds.get(), 0);
+	launch_quantise_int8(rows.table, transform, result.row_bytes, values.get(), norms.get(), 0);
+	launch_thresholds_int8(norms.get(), n, rows.table.dimensions, transform, eps,
+						   thresholds.get(), 0);
 	result.values = copy_back<int8_t>(values.get(), (size_t) n * result.row_bytes);
 	result.thresholds = copy_back<int32_t>(thresholds.get(), padded_thresholds(n));
 	result.centre = copy_back<float>(transform.centre(), rows.table.dimensions);
@@ -331,7 +334,7 @@ check_rows(const Named &named, uint32_t n, uint32_t d)
 
 	transform.allocate(budget, d);
 	same = same && budget.used == Int8Transform::bytes(d);
-	transform.find(on_device.table, 0);
+	transform.find(SpreadRows(on_device.table), 0);
 	for (double eps : some_eps(distances))
 	{
 		Result		result = quantise(on_device, transform, eps);
@@ -356,7 +359,7 @@ check_rows(const Named &named, uint32_t n, uint32_t d)
 	}
 
 	/* found again, from the same rows */
-	transform.find(on_device.table, 0);
+	transform.find(SpreadRows(on_device.table), 0);
 	same = same && quantise(on_device, transform, 0).values == first.values;
 
 	tap::ok(total.lost == 0, "d = %u, %s: %llu pairs lost (scale %g, at eps %g %.2f candidates a pair)",
@@ -403,7 +406,7 @@ check_beyond_sample()
 	Count		total;
 
 	transform.allocate(budget, 100);
-	transform.find(first.table, 0);
+	transform.find(SpreadRows(first.table), 0);
 	for (double eps : some_eps(distances))
 	{
 		Result		result = quantise(second, transform, eps);
@@ -429,12 +432,13 @@ check_sample(uint32_t n, uint32_t d, uint32_t expected)
 	Budget		budget;
 	RowSample	sample;
 
-	sample.take(budget, on_device.table, 0);
+	sample.allocate(budget, d);
+	sample.take(SpreadRows(on_device.table), 0);
 
-	RowTable	table = sample.table();
+	RowTable	table = sample.table(0);
 
 	good = table.rows == expected && table.dimensions == d
-		&& budget.used <= RowSample::bytes(d);
+		&& budget.used == RowSample::bytes(d);
 	if (good)
 	{
 		const float *chunk = copy_back<const float *>(table.chunks, 1)[0];
@@ -450,6 +454,49 @@ check_sample(uint32_t n, uint32_t d, uint32_t expected)
 		}
 	}
 	tap::ok(good, "a sample of %u of %u rows of %u dimensions", table.rows, n, d);
+}
+
+/* Half of it each from two sets, or all of one that is small. */
+void
+check_sample_of_two(uint32_t na, uint32_t nb, uint32_t from_a, uint32_t from_b)
+{
+	Rows		a(na, 3);
+	Rows		b(nb, 3);
+	Budget		budget;
+	RowSample	sample;
+	bool		good;
+
+	for (uint32_t i = 0; i < std::max(na, nb); i++)
+		for (uint32_t k = 0; k < 3; k++)
+		{
+			if (i < na)
+				a.row(i)[k] = 10.0f * i + k;
+			if (i < nb)
+				b.row(i)[k] = -10.0f * i - k - 1;
+		}
+
+	DeviceRows	first(a, 7);
+	DeviceRows	second(b, 7);
+
+	sample.allocate(budget, 3);
+	sample.take(SpreadRows(first.table, second.table), 0);
+	good = sample.table(0).rows == from_a && sample.table(1).rows == from_b;
+	for (int side = 0; side < 2 && good; side++)
+	{
+		uint32_t	count = sample.table(side).rows;
+		const float *chunk = copy_back<const float *>(sample.table(side).chunks, 1)[0];
+		std::vector<float> values = copy_back<float>(chunk, (size_t) count * 3);
+
+		for (uint32_t i = 0; i < count; i++)
+		{
+			uint32_t	from = (uint32_t) (std::fabs(values[i * 3]) / 10);
+
+			good = good && from < (side == 0 ? na : nb)
+				&& memcmp(&values[i * 3], (side == 0 ? a : b).row(from), 3 * sizeof(float)) == 0;
+		}
+	}
+	tap::ok(good, "a sample of %u and %u rows: %u and %u", na, nb, sample.table(0).rows,
+			sample.table(1).rows);
 }
 
 __global__ void
@@ -474,6 +521,7 @@ time_quantising(uint32_t n, uint32_t d, bool bytes)
 	Budget		budget;
 	Int8Transform transform;
 	DeviceArray<int8_t> values;
+	DeviceArray<RowNorm> norms;
 	DeviceArray<uint32_t> thresholds;
 	uint32_t	size = row_bytes(d, Precision::kInt8);
 	double		moved = (double) n * (4.0 * d + size);
@@ -484,16 +532,17 @@ time_quantising(uint32_t n, uint32_t d, bool bytes)
 	Event		end;
 
 	values.allocate(budget, (size_t) n * size, "testing");
+	norms.allocate(budget, n, "testing");
 	thresholds.allocate(budget, padded_thresholds(n), "testing");
 	transform.allocate(budget, d);
 	fill_kernel<<<4096, 256>>>(rows.values.get(), (size_t) n * d, bytes);
 	for (int i = 0; i < 6; i++)
 	{
 		begin.record(0);
-		transform.find(rows.table, 0);
+		transform.find(SpreadRows(rows.table), 0);
 		found.record(0);
-		launch_quantise_int8(rows.table, transform, 0.1, size, values.get(),
-							 thresholds.get(), 0);
+		launch_quantise_int8(rows.table, transform, size, values.get(), norms.get(), 0);
+		launch_thresholds_int8(norms.get(), n, d, transform, 0.1, thresholds.get(), 0);
 		end.record(0);
 		end.wait("testing");
 		if (i == 0)
@@ -550,6 +599,9 @@ check_all()
 	check_sample(4097, 2, 4096);
 	check_sample(100000, 16, 4096);
 	check_sample(3000, 4096, 2048);
+	check_sample_of_two(10000, 5000, 2048, 2048);
+	check_sample_of_two(1, 5000, 1, 2048);
+	check_sample_of_two(300, 200, 300, 200);
 }
 
 }								/* namespace */

@@ -1,0 +1,73 @@
+/*-------------------------------------------------------------------------
+ *
+ * filter_rows.h
+ *	  What a filter reads of a set of rows, and what that was made for.
+ *
+ * Quantised values depend on the form alone, thresholds on eps too.  The order of
+ * the rows is that of their thresholds for eps = 0: it hardly differs from that for
+ * any other one, and is the same in every join.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_FILTER_ROWS_H
+#define FASTED_CUDA_FILTER_ROWS_H
+
+#include <memory>
+
+#include "device/device_memory.h"
+#include "filter/filter.h"
+#include "rows/form.h"
+#include "rows/row_order.h"
+
+namespace fasted
+{
+
+class FilterRows
+{
+public:
+	/* What allocate takes. */
+	static size_t bytes(uint64_t rows, uint32_t row_bytes);
+
+	/* Room for so many rows, of so many bytes each; nothing happens where there is. */
+	void		allocate(Budget &budget, uint64_t rows, uint32_t row_bytes);
+
+	/* Other rows came, or will. */
+	void		forget();
+
+	/* Brings rows into a form, in their order or (a sample) as they stand. */
+	void		quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bool order,
+						 cudaStream_t stream);
+
+	/* The paper's own: no form, and norms instead of thresholds. */
+	void		quantise_paper(const RowTable &rows, cudaStream_t stream);
+
+	/* Thresholds for this eps. */
+	void		set_eps(double eps, cudaStream_t stream);
+
+	const std::shared_ptr<Form> &form() const { return form_; }
+	bool is_paper() const { return paper_; }
+	const uint32_t *order() const { return ordered_ ? order_.get() : nullptr; }
+	const uint32_t *overflow() const { return overflow_.get(); }
+	QuantisedRows get() const
+	{
+		return {values_.get(), thresholds_.get(), minima_.get(), rows_.rows};
+	}
+
+private:
+	RowTable	rows_ = {};
+	std::shared_ptr<Form> form_;
+	bool		paper_ = false;
+	bool		ordered_ = false;
+	double		eps_ = -1;		/* of thresholds_; none: negative */
+	uint64_t	room_ = 0;		/* rows */
+	DeviceArray<uint8_t> values_;
+	DeviceArray<RowNorm> norms_;
+	DeviceArray<uint32_t> thresholds_;
+	DeviceArray<uint32_t> minima_;
+	DeviceArray<uint32_t> overflow_;
+	RowOrder	order_;
+};
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_FILTER_ROWS_H */

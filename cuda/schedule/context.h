@@ -1,0 +1,113 @@
+/*-------------------------------------------------------------------------
+ *
+ * context.h
+ *	  A GPU, the memory that may be taken there, and what its joins share.
+ *
+ * The functions are those of engine.h and throw a Failure (check.h) where those
+ * return a status.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_CONTEXT_H
+#define FASTED_CUDA_CONTEXT_H
+
+#include <memory>
+#include <vector>
+
+#include "device/device_memory.h"
+#include "device/devices.h"
+#include "engine/engine.h"
+#include "rows/row_store.h"
+#include "schedule/choice.h"
+#include "schedule/rounds.h"
+#include "schedule/staging.h"
+
+namespace fasted
+{
+
+/* What only tests change. */
+struct Tuning
+{
+	uint32_t	candidates = 0;	/* room for them; 0: as memory allows */
+	const char *kernel = nullptr;	/* "mma.sync" or "wgmma" */
+	uint64_t	staging_rows = 0;	/* at most, in one staging buffer */
+	bool		always_lend = false;	/* however few rows there are */
+	bool		always_choose = false;	/* INT8 or FP16, likewise */
+};
+
+extern Tuning tuning;
+
+/* What a set takes on the device, if it has so many rows in the end. */
+struct SetShape
+{
+	ChunkShape	chunks;
+	uint32_t	row_bytes;		/* of a quantised row, at most; 0: there are none */
+
+	size_t		bytes(uint64_t rows) const;
+};
+
+class Set;
+
+class Context
+{
+public:
+	Context(const FastedOptions &options, const Device &device);
+	~Context();
+
+	bool		fits(const uint64_t *rows, int nsets) const;
+	void		stats(FastedStats *stats) const;
+
+	/* For sets. */
+	SetShape	shape_for(uint64_t expected_rows) const;
+	void		add(Set *set) { sets_.push_back(set); }
+	void		remove(Set *set);
+	uint64_t	new_content() { return ++contents_; }
+
+	/* Bytes that this set may take beside all others. */
+	size_t		room_beside(const Set *set) const;
+
+	/* Others took the memory: go on with what is held; false: nothing is. */
+	bool		keep_to_what_is_held();
+
+	/* For joins. */
+	void		begin_join(const FastedProblem &problem, Set &a, Set &b);
+	void		stop_join() noexcept;	/* which may be done */
+	void		note_prepare_time();
+
+	const FastedOptions options;
+	const Device device;
+	Budget		budget;
+	Stream		upload;
+	Staging		staging;
+	Rounds		rounds;			/* after what its kernels read, so that it goes first */
+	bool		joining = false;
+
+private:
+	void		choose_kernel();
+	void		divide_memory(size_t whole);
+	void		allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b);
+	void		prepare(const FastedProblem &problem, Set &a, Set &b);
+	std::shared_ptr<Form> choose_form(const FastedProblem &problem, const Set &a, const Set &b);
+
+	RoundSettings settings_ = {};
+	bool		to_choose_ = false; /* INT8 or FP16 */
+	uint32_t	most_row_bytes_ = 0;	/* in the one or the other; 0: there is no filter */
+	uint64_t	candidates_ = 0;	/* room for them, at most */
+	size_t		room_ = 0;		/* bytes for rows */
+	size_t		least_ = 0;		/* of them */
+	std::vector<Set *> sets_;
+	uint64_t	contents_ = 0;
+	std::unique_ptr<FormChooser> chooser_;
+
+	bool		sampled_ = false;
+	uint64_t	sampled_candidates_ = 0;
+	uint64_t	sampled_pairs_ = 0;
+	Event		prepare_begun_;
+	Event		prepare_ended_;
+	bool		prepare_timed_ = true;
+	double		prepare_seconds_ = 0;
+};
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_CONTEXT_H */

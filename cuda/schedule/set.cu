@@ -1,0 +1,313 @@
+/*-------------------------------------------------------------------------
+ *
+ * set.cu
+ *	  A set of rows on the device.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "schedule/set.h"
+
+#include <algorithm>
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr size_t kLendBytes = (size_t) 256 << 20;	/* of rows: page-locking pays */
+
+}								/* namespace */
+
+/* A set that says how large it will be takes its memory here, and no more later. */
+Set::Set(Context &context, const FastedSetOptions &options)
+	: context_(context), options_(options),
+	shape_(context.shape_for(std::max(options.most_rows, options.expected_rows))),
+	content_(context.new_content()), store_(shape_.chunks)
+{
+	if (options.most_rows > FASTED_MAX_ROWS)
+		fail(FASTED_INTERNAL, "a set has too many rows");
+	if (options.most_rows > 0)
+	{
+		check_cuda(store_.try_grow(context_.budget, options.most_rows),
+				   "allocating device memory for rows", shape_.bytes(options.most_rows));
+		allocate_for(options.most_rows);
+		granted_ = options.most_rows;
+	}
+	context_.add(this);
+}
+
+Set::~Set()
+{
+	context_.remove(this);
+	/* Nothing may read staged rows any more, or write them. */
+	(void) cudaStreamSynchronize(context_.upload);
+	withdraw();
+	drop_buffer();
+}
+
+void
+Set::check_open() const
+{
+	if (sealed_)
+		fail(FASTED_INTERNAL, "the set is sealed");
+}
+
+void
+Set::drop_buffer()
+{
+	if (buffer_ != nullptr)
+		context_.staging.give_back(buffer_);
+	buffer_ = nullptr;
+}
+
+/* Device memory for so many further rows, or for fewer; 0: no more from here on. */
+uint64_t
+Set::grow(uint64_t count)
+{
+	uint64_t	there = store_.rows;
+	uint64_t	end = there + count;
+	uint64_t	chunk = shape_.chunks.rows();
+	size_t		room;
+
+	if (options_.most_rows > 0)
+		return std::min(count, options_.most_rows - there);
+	if (full_)
+		return 0;
+	if (end <= granted_)
+		return count;
+
+	/* As far as the chunk goes, where that fits: to find out takes 10 us. */
+	end = (end + chunk - 1) / chunk * chunk;
+	room = context_.room_beside(this);
+	if (end > FASTED_MAX_ROWS || shape_.bytes(end) > room)
+	{
+		while (count > 0 && there + count > granted_ && shape_.bytes(there + count) > room)
+			count /= 2;
+		count = std::min<uint64_t>(count, FASTED_MAX_ROWS - there);
+		end = there + count;
+	}
+	if (count == 0)
+	{
+		full_ = true;
+		return 0;
+	}
+
+	cudaError_t error = store_.try_grow(context_.budget, end);
+
+	if (error == cudaErrorMemoryAllocation && context_.keep_to_what_is_held())
+	{
+		full_ = true;
+		return 0;
+	}
+	check_cuda(error, "allocating device memory for rows", shape_.chunks.bytes());
+	granted_ = std::max(granted_, end);
+	return count;
+}
+
+bool
+Set::stage(float **rows, size_t *capacity)
+{
+	uint64_t	count;
+
+	check_open();
+	count = grow(context_.staging.rows());
+	if (count == 0)
+		return false;
+	if (buffer_ == nullptr)
+		buffer_ = context_.staging.take();
+	*rows = buffer_->rows.get();
+	*capacity = count;
+	return true;
+}
+
+/* Rows that there is device memory for. */
+void
+Set::send(const float *rows, size_t nrows)
+{
+	size_t		row_bytes = shape_.chunks.dimensions * sizeof(float);
+
+	while (nrows > 0)
+	{
+		uint64_t	together;
+		float	   *to = store_.at(store_.rows, &together);
+		size_t		count = std::min<uint64_t>(nrows, together);
+
+		check_cuda(cudaMemcpyAsync(to, rows, count * row_bytes, cudaMemcpyHostToDevice,
+								   context_.upload),
+				   "copying rows to the device");
+		store_.rows += count;
+		rows += count * shape_.chunks.dimensions;
+		nrows -= count;
+	}
+}
+
+void
+Set::commit(size_t nrows)
+{
+	if (sealed_ || buffer_ == nullptr || store_.rows + nrows > granted_
+		|| nrows > context_.staging.rows())
+		fail(FASTED_INTERNAL, "rows were committed for which there is no room");
+	send(buffer_->rows.get(), nrows);
+	buffer_->sent.record(context_.upload);
+	drop_buffer();
+}
+
+/* To lock pages takes as long as to copy 200 MB; where that fails, rows are staged. */
+bool
+Set::lend(void *memory, size_t bytes)
+{
+	uint64_t	expected = std::max(options_.expected_rows, options_.most_rows);
+
+	if (sealed_ || lent_ != nullptr)
+		fail(FASTED_INTERNAL, "memory is lent before the rows come, one piece at a time");
+	if (!tuning.always_lend && expected * shape_.chunks.dimensions * sizeof(float) < kLendBytes)
+		return false;
+	if (cudaHostRegister(memory, bytes, cudaHostRegisterDefault) != cudaSuccess)
+	{
+		(void) cudaGetLastError();
+		return false;
+	}
+	lent_ = memory;
+	return true;
+}
+
+void
+Set::withdraw() noexcept
+{
+	if (lent_ == nullptr)
+		return;
+	(void) cudaStreamSynchronize(context_.upload);
+	(void) cudaHostUnregister(lent_);
+	(void) cudaGetLastError();
+	lent_ = nullptr;
+}
+
+size_t
+Set::put(const float *rows, size_t nrows)
+{
+	if (sealed_ || lent_ == nullptr)
+		fail(FASTED_INTERNAL, "rows are put after memory was lent, and before the set is sealed");
+	drop_buffer();
+
+	size_t		count = grow(nrows);
+
+	send(rows, count);
+	return count;
+}
+
+void
+Set::settle()
+{
+	check_cuda(cudaStreamSynchronize(context_.upload), "copying rows to the device");
+}
+
+void
+Set::read_back(uint64_t first_row, size_t nrows, float *rows)
+{
+	check_open();
+	if (first_row > store_.rows || nrows > store_.rows - first_row)
+		fail(FASTED_INTERNAL, "rows that are not staged cannot be read back");
+	while (nrows > 0)
+	{
+		uint64_t	together;
+		const float *from = store_.at(first_row, &together);
+		size_t		count = std::min<uint64_t>(nrows, together);
+
+		check_cuda(cudaMemcpyAsync(rows, from, count * shape_.chunks.dimensions * sizeof(float),
+								   cudaMemcpyDeviceToHost, context_.upload),
+				   "reading rows back");
+		rows += count * shape_.chunks.dimensions;
+		first_row += count;
+		nrows -= count;
+	}
+	settle();
+}
+
+/* What kernels need beside the rows. */
+void
+Set::allocate_for(uint64_t rows)
+{
+	store_.finish(context_.budget, context_.upload);
+	if (shape_.row_bytes > 0)
+		filter_.allocate(context_.budget, rows, shape_.row_bytes);
+}
+
+void
+Set::seal()
+{
+	check_open();
+	drop_buffer();
+	if (store_.rows > 0)
+		allocate_for(store_.rows);
+	uploaded_.record(context_.upload);
+	sealed_ = true;
+}
+
+/* No join uses it, but the last one may have left kernels that do. */
+void
+Set::reset(uint64_t first_row)
+{
+	Event		unused;
+
+	if (context_.rounds.stream() != nullptr)
+	{
+		unused.record(context_.rounds.stream());
+		check_cuda(cudaStreamWaitEvent(context_.upload, unused, 0), "emptying a set");
+	}
+	drop_buffer();
+	filter_.forget();
+	options_.first_row = first_row;
+	content_ = context_.new_content();
+	store_.rows = 0;
+	sealed_ = full_ = false;
+}
+
+void
+Set::wait_for_rows(cudaStream_t stream) const
+{
+	check_cuda(cudaStreamWaitEvent(stream, uploaded_, 0), "waiting for rows");
+}
+
+void
+Set::take_form(const std::shared_ptr<Form> &form, cudaStream_t stream)
+{
+	if (filter_.form() != form)
+		filter_.quantise(form, store_.table(), true, stream);
+}
+
+void
+Set::take_paper_form(cudaStream_t stream)
+{
+	if (!filter_.is_paper())
+		filter_.quantise_paper(store_.table(), stream);
+}
+
+JoinSide
+Set::side() const
+{
+	JoinSide	side = {store_.table(), filter_.get(), options_.first_row};
+
+	side.table.order = filter_.order();
+	side.overflow = filter_.is_paper() ? filter_.overflow() : nullptr;
+	return side;
+}
+
+uint32_t *
+Set::clear_counts(cudaStream_t stream)
+{
+	uint64_t	room = std::max<uint64_t>(store_.rows, options_.most_rows);
+
+	if (store_.rows == 0)
+		return nullptr;
+	if (counts_.size() < room)
+	{
+		counts_.release();
+		counts_.allocate(context_.budget, room, "allocating device memory for the rows' counts");
+	}
+	check_cuda(cudaMemsetAsync(counts_.get(), 0, store_.rows * sizeof(uint32_t), stream),
+			   "clearing the rows' counts");
+	return counts_.get();
+}
+
+}								/* namespace fasted */

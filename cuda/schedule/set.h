@@ -1,0 +1,83 @@
+/*-------------------------------------------------------------------------
+ *
+ * set.h
+ *	  A set of rows on the device.
+ *
+ * A row goes there once: through a small pinned buffer, while the caller fills the
+ * next, or straight from the caller's memory, if that was lent.  All of that is in
+ * the context's stream for uploads, beside a join of other sets.
+ *
+ * The functions are those of engine.h and throw a Failure (check.h) where those
+ * return a status.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_SET_H
+#define FASTED_CUDA_SET_H
+
+#include "schedule/context.h"
+
+namespace fasted
+{
+
+class Set
+{
+public:
+	Set(Context &context, const FastedSetOptions &options);
+	~Set();
+
+	/* False: full. */
+	bool		stage(float **rows, size_t *capacity);
+	void		commit(size_t nrows);
+
+	/* lend: false where staging is as good.  put: how many it takes; 0: full. */
+	bool		lend(void *memory, size_t bytes);
+	void		withdraw() noexcept;
+	size_t		put(const float *rows, size_t nrows);
+	void		settle();
+
+	void		read_back(uint64_t first_row, size_t nrows, float *rows);
+	void		seal();
+	void		reset(uint64_t first_row);
+
+	/* For the context and its joins. */
+	bool is_sealed() const { return sealed_; }
+	uint32_t rows() const { return store_.rows; }
+	size_t bytes_granted() const { return shape_.bytes(granted_); }
+	FormedRows formed_rows() const { return {store_.table(), content_, filter_.form()}; }
+	void		wait_for_rows(cudaStream_t stream) const;
+	void		take_form(const std::shared_ptr<Form> &form, cudaStream_t stream);
+	void		take_paper_form(cudaStream_t stream);
+	void		set_eps(double eps, cudaStream_t stream) { filter_.set_eps(eps, stream); }
+	JoinSide	side() const;
+
+	/* Zeroed room for the number of each row's pairs. */
+	uint32_t   *clear_counts(cudaStream_t stream);
+	const uint32_t *counts() const { return counts_.get(); }
+
+private:
+	void		check_open() const;
+	void		drop_buffer();
+	uint64_t	grow(uint64_t count);
+	void		send(const float *rows, size_t nrows);
+	void		allocate_for(uint64_t rows);
+
+	Context	   &context_;
+	FastedSetOptions options_;
+	SetShape	shape_;
+	uint64_t	content_;		/* a number for the rows that it has now */
+	bool		sealed_ = false;
+	bool		full_ = false;
+	uint64_t	granted_ = 0;	/* rows that there is memory for */
+	StagingBuffer *buffer_ = nullptr;	/* that the caller fills */
+	void	   *lent_ = nullptr;	/* the caller's memory, page-locked by lend */
+
+	RowStore	store_;
+	FilterRows	filter_;
+	DeviceArray<uint32_t> counts_;
+	Event		uploaded_;
+};
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_SET_H */

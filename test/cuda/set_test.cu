@@ -1,0 +1,584 @@
+/*-------------------------------------------------------------------------
+ *
+ * set_test.cu
+ *	  Sets that are joined again, emptied, filled beside a join, and closed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cases.h"
+#include "schedule/join.h"
+
+namespace
+{
+
+/* A context, or why there is none. */
+class TestContext
+{
+public:
+	explicit TestContext(uint32_t d, const Mode &mode = modes[0], uint64_t limit = 0) : d_(d)
+	{
+		FastedOptions options = {};
+
+		options.dimensions = d;
+		options.filter = mode.filter;
+		options.device_memory_limit = limit;
+		tuning.kernel = mode.kernel;
+		note(engine_->open(&options, &context_));
+	}
+	~TestContext() { engine_->close(context_); }
+
+	FastedContext *get() const { return context_; }
+	bool failed() const { return failed_; }
+	const char *error() const { return engine_->last_error(context_); }
+	void note(FastedStatus status) { failed_ |= FASTED_FAILED(status); }
+
+	FastedStats stats() const
+	{
+		FastedStats stats;
+
+		engine_->stats(context_, &stats);
+		return stats;
+	}
+
+	FastedSet *open_set(uint64_t most_rows = 0)
+	{
+		FastedSetOptions options = {};
+		FastedSet  *set;
+
+		options.most_rows = options.expected_rows = most_rows;
+		note(engine_->set_open(context_, &options, &set));
+		return set;
+	}
+
+	/* Stages some rows; false: not all of them. */
+	bool stage(FastedSet *set, const Rows &rows, uint32_t first, uint32_t count)
+	{
+		while (count > 0 && !failed_)
+		{
+			float	   *room;
+			size_t		capacity;
+			FastedStatus status = engine_->stage(set, &room, &capacity);
+
+			note(status);
+			if (status != FASTED_OK)
+				return false;
+			capacity = std::min<size_t>(capacity, count);
+			memcpy(room, rows.row(first), capacity * d_ * sizeof(float));
+			note(engine_->commit(set, capacity));
+			first += capacity;
+			count -= capacity;
+		}
+		return !failed_;
+	}
+
+	FastedSet *filled(const Rows &rows, uint64_t most_rows = 0)
+	{
+		FastedSet  *set = open_set(most_rows);
+
+		stage(set, rows, 0, rows.n);
+		note(engine_->seal(set));
+		return set;
+	}
+
+	FastedJoin *begin(FastedSet *a, FastedSet *b, double eps, uint32_t slice = 0,
+					  uint32_t slices = 1)
+	{
+		FastedProblem problem = {};
+		FastedJoin *join;
+
+		problem.eps = eps;
+		problem.slice = slice;
+		problem.slices = slices;
+		note(engine_->join_open(context_, &problem, a, b, &join));
+		return join;
+	}
+
+	/* The rest of a join; beside is called after every batch. */
+	template <class Beside>
+	void finish(FastedJoin *join, Outcome *outcome, const Beside &beside)
+	{
+		while (!failed_)
+		{
+			FastedBatch batch;
+			FastedStatus status = engine_->next(join, 5, &batch);
+
+			note(status);
+			if (status == FASTED_DONE)
+				break;
+			outcome->pairs.insert(outcome->pairs.end(), batch.pairs, batch.pairs + batch.npairs);
+			beside();
+		}
+		engine_->join_close(join);
+		if (failed_)
+		{
+			outcome->status = FASTED_INTERNAL;
+			outcome->error = error();
+		}
+	}
+
+	Outcome join(FastedSet *a, FastedSet *b, double eps, uint32_t slice = 0, uint32_t slices = 1)
+	{
+		Outcome		outcome;
+
+		if (!failed_)
+			finish(begin(a, b, eps, slice, slices), &outcome, [] {});
+		return outcome;
+	}
+
+private:
+	const FastedEngine *engine_ = fasted_engine();
+	uint32_t	d_;
+	FastedContext *context_ = nullptr;
+	bool		failed_ = false;
+};
+
+/* Is the join of these sets what the distances say? */
+bool
+right(TestContext &context, FastedSet *a, FastedSet *b, const Sides &sides, double eps,
+	  std::string *why)
+{
+	std::vector<double> distances = sides.b != nullptr ? all_distances(*sides.a, *sides.b)
+		: all_distances(*sides.a);
+
+	return same_as_oracle(sides, distances, eps, context.join(a, b, eps), why);
+}
+
+/* A second join with another eps, of one set and of two. */
+void
+test_eps()
+{
+	Rows		a = normal_rows(1500, 100, 1);
+	Rows		b = normal_rows(900, 100, 2);
+
+	for (const Mode &mode : modes)
+	{
+		TestContext context(100, mode);
+		FastedSet  *set_a = context.filled(a);
+		FastedSet  *set_b = context.filled(b);
+		bool		good = true;
+		std::string why;
+
+		for (double eps : {11.5, 0.0, 12.7, (double) INFINITY, 11.5, 9.0})
+			good &= right(context, set_a, set_a, a, eps, &why)
+				&& right(context, set_a, set_b, {a, b}, eps, &why)
+				&& right(context, set_b, set_a, {b, a}, eps, &why);
+		tap::ok(good, "joined again with another eps, %s: %s", mode.name, why.c_str());
+	}
+}
+
+/* What it costs: rows are quantised once. */
+void
+test_quantised_once()
+{
+	Rows		rows = clustered_rows(100000, 960, 500, 0.1f, 3);
+
+	for (const Mode &mode : {modes[0], modes[3]})
+	{
+		TestContext context(960, mode);
+		FastedSet  *set = context.filled(rows);
+		double		first;
+		double		second;
+
+		context.join(set, set, 1.0);
+		context.join(set, set, 1.0);
+		first = context.stats().prepare_seconds;
+		context.join(set, set, 1.1);
+		second = context.stats().prepare_seconds - first;
+		tap::ok(!context.failed() && second < first / 4 && first > 0,
+				"another eps, %s: thresholds alone, %.3f ms after %.3f ms %s", mode.name,
+				second * 1e3, first * 1e3, context.error());
+	}
+}
+
+/* One set with partners of other scales, and with itself between them. */
+void
+test_partners()
+{
+	std::vector<Rows> all;
+
+	for (float factor : {1.0f, 1.5f, 1e6f, 1e-30f, 1e30f})
+	{
+		all.push_back(normal_rows(all.empty() ? 1000 : 500 + 150 * all.size(), 64, all.size() + 5));
+		for (float &v : all.back().values)
+			v *= factor;
+	}
+	for (const Mode &mode : modes)
+	{
+		TestContext context(64, mode);
+		std::vector<FastedSet *> sets;
+		bool		good = true;
+		std::string why;
+
+		tuning.always_choose = true;
+		for (const Rows &rows : all)
+			sets.push_back(context.filled(rows));
+		for (size_t i = 1; i < all.size(); i++)
+			good &= right(context, sets[0], sets[i], {all[0], all[i]}, 9.5, &why)
+				&& right(context, sets[i], sets[0], {all[i], all[0]}, 1e7, &why)
+				&& right(context, sets[i], sets[i - 1], {all[i], all[i - 1]}, 8e6, &why)
+				&& right(context, sets[0], sets[0], all[0], 9.0, &why)
+				&& right(context, sets[i], sets[i], all[i], 9.0, &why);
+		tuning.always_choose = false;
+		tap::ok(good, "partners of other scales, %s: %s", mode.name, why.c_str());
+	}
+}
+
+/* A slice has the same pairs whatever its sets were joined with before. */
+void
+test_slices_after_joins()
+{
+	Rows		a = normal_rows(2000, 64, 41);
+	Rows		b = normal_rows(1500, 64, 42);
+	Rows		c = normal_rows(3000, 64, 43);
+
+	for (float &v : c.values)
+		v = v * 20 + 7;
+	tuning.always_choose = true;
+	for (const Mode &mode : modes)
+	{
+		for (bool self : {false, true})
+		{
+			Sides		sides = self ? Sides(a) : Sides(a, b);
+			Outcome		all;
+			std::string why;
+
+			for (uint32_t slice = 0; slice < 3; slice++)
+			{
+				TestContext context(64, mode);
+				FastedSet  *set_a = context.filled(a);
+				FastedSet  *set_b = self ? set_a : context.filled(b);
+				FastedSet  *set_c = context.filled(c);
+				Outcome		outcome;
+
+				if (slice == 0)
+					context.join(set_c, set_a, 100);
+				if (slice == 1)
+				{
+					context.join(set_b, set_c, 3);
+					context.join(set_a, set_a, 1);
+					context.join(set_b, set_a, 1);
+				}
+				outcome = context.join(set_a, set_b, 9.5, slice, 3);
+				all.status = std::max(all.status, outcome.status);
+				all.error += outcome.error;
+				all.pairs.insert(all.pairs.end(), outcome.pairs.begin(), outcome.pairs.end());
+			}
+			tap::ok(same_as_oracle(sides, self ? all_distances(a) : all_distances(a, b), 9.5, all,
+								   &why),
+					"slices after other joins, %s, %s: %s", self ? "one set" : "two sets", mode.name,
+					why.c_str());
+		}
+	}
+	tuning.always_choose = false;
+}
+
+/* A set of C++, full of rows. */
+std::unique_ptr<fasted::Set>
+new_set(fasted::Context &context, const Rows &rows)
+{
+	std::unique_ptr<fasted::Set> set(new fasted::Set(context, FastedSetOptions{}));
+
+	for (size_t done = 0; done < rows.n;)
+	{
+		float	   *room;
+		size_t		capacity;
+
+		set->stage(&room, &capacity);
+		capacity = std::min(capacity, rows.n - done);
+		memcpy(room, rows.row((uint32_t) done), capacity * rows.d * sizeof(float));
+		set->commit(capacity);
+		done += capacity;
+	}
+	set->seal();
+	return set;
+}
+
+/* The form of both, after they were joined. */
+std::shared_ptr<fasted::Form>
+form_after(fasted::Context &context, fasted::Set &a, fasted::Set &b, double eps)
+{
+	FastedProblem problem = {};
+	FastedBatch batch;
+
+	problem.eps = eps;
+
+	fasted::Join join(context, problem, a, b);
+
+	while (join.next(20, &batch) != FASTED_DONE)
+		;
+	return a.formed_rows().form == b.formed_rows().form ? a.formed_rows().form : nullptr;
+}
+
+/* When sets are brought into another form, and when not. */
+void
+test_forms(const Mode &mode)
+{
+	FastedOptions options = {};
+	Rows		few = normal_rows(3000, 64, 52);
+	Rows		far = normal_rows(3000, 64, 53);
+
+	for (float &v : far.values)
+		v += 10000;
+	options.dimensions = 64;
+	options.filter = mode.filter;
+	tuning.kernel = mode.kernel;
+
+	fasted::Context context(options, fasted::find_device());
+	auto		a = new_set(context, normal_rows(9000, 64, 51));
+	auto		b = new_set(context, few);
+	auto		c = new_set(context, far);
+	auto		own = form_after(context, *a, *a, 5);
+
+	tap::ok(own != nullptr && form_after(context, *a, *a, 6) == own,
+			"%s: one set stays in its form", mode.name);
+	tap::ok(form_after(context, *b, *a, 5) == own && form_after(context, *a, *b, 6) == own,
+			"%s: a smaller one of the same kind is brought into it", mode.name);
+
+	auto		common = form_after(context, *a, *c, 5);
+
+	tap::ok(common != nullptr && common != own && form_after(context, *c, *a, 5) == common,
+			"%s: one of another kind is not: there is a common form", mode.name);
+	tap::ok(form_after(context, *a, *a, 5) != common, "%s: alone the set has one of its own again",
+			mode.name);
+	b->reset(0);
+	tap::ok(b->formed_rows().form == nullptr, "%s: an empty set has none", mode.name);
+}
+
+/* Emptied, and filled with more rows or fewer, of another kind. */
+void
+test_reset()
+{
+	const FastedEngine *engine = fasted_engine();
+
+	for (uint64_t most : {0, 1500})
+	{
+		for (const Mode &mode : modes)
+		{
+			TestContext context(100, mode);
+			Rows		partner = normal_rows(400, 100, 9);
+			FastedSet  *other = context.filled(partner);
+			FastedSet  *set = context.open_set(most);
+			bool		good = true;
+			std::string why;
+
+			for (uint32_t n : {700, 1500, 1, 0, 1200})
+			{
+				Rows		rows = normal_rows(n, 100, n + 3);
+				float	   *room;
+				size_t		capacity;
+
+				for (float &v : rows.values)
+					v *= n == 1200 ? 100.0f : 1.0f;
+				good &= context.stage(set, rows, 0, n);
+				if (most > 0 && most == n)
+					good &= engine->stage(set, &room, &capacity) == FASTED_FULL;
+				context.note(engine->seal(set));
+				good &= right(context, set, set, rows, 12.0, &why)
+					&& right(context, other, set, {partner, rows}, 13.0, &why);
+				context.note(engine->set_reset(set, 0));
+			}
+			tap::ok(good && !context.failed(), "emptied and filled again, %s rows, %s: %s %s",
+					most > 0 ? "1500" : "any", mode.name, why.c_str(), context.error());
+		}
+	}
+}
+
+/* Rows go into a set while others are joined; their numbers begin where it says. */
+void
+test_fill_beside_join()
+{
+	const FastedEngine *engine = fasted_engine();
+	Rows		a = normal_rows(3000, 100, 11);
+	Rows		b = normal_rows(2500, 100, 12);
+	Rows		c = normal_rows(2000, 100, 13);
+
+	for (const Mode &mode : modes)
+	{
+		TestContext context(100, mode);
+		FastedSet  *set_a = context.filled(a);
+		FastedSet  *set_b = context.filled(b, b.n);
+		FastedSet  *set_c = context.open_set(c.n);
+		FastedSet  *late = nullptr;
+		Outcome		outcome;
+		uint32_t	there = 0;
+		std::string why;
+		bool		good;
+
+		context.finish(context.begin(set_a, set_b, INFINITY), &outcome, [&]
+		{
+			uint32_t	some = std::min(c.n - there, 97u);
+
+			if (late == nullptr)
+				late = context.open_set();
+			context.stage(set_c, c, there, some);
+			context.stage(late, c, there, some);
+			there += some;
+		});
+		good = same_as_oracle({a, b}, all_distances(a, b), INFINITY, outcome, &why);
+		context.stage(set_c, c, there, c.n - there);
+		context.stage(late, c, there, c.n - there);
+		context.note(engine->seal(set_c));
+		context.note(engine->seal(late));
+		good &= there > 0 && right(context, set_c, late, {c, c}, 12, &why)
+			&& right(context, set_a, set_c, {a, c}, 12, &why);
+		tap::ok(good, "%u rows staged beside a join, %s: %s", there, mode.name, why.c_str());
+
+		context.note(engine->set_reset(set_c, 100000));
+		context.stage(set_c, c, 0, c.n);
+		context.note(engine->seal(set_c));
+		outcome = context.join(set_c, set_a, 12);
+		good = !outcome.pairs.empty();
+		for (FastedPair &p : outcome.pairs)
+		{
+			good &= p.a >= 100000 && p.b < a.n;
+			p.a -= 100000;
+		}
+		tap::ok(good && same_as_oracle({c, a}, all_distances(c, a), 12, outcome, &why),
+				"numbers from 100000 on, %s: %s", mode.name, why.c_str());
+	}
+}
+
+/* Joins, sets and contexts that end in the middle. */
+void
+test_close()
+{
+	const FastedEngine *engine = fasted_engine();
+	Rows		a = normal_rows(20000, 64, 21);
+	Rows		b = normal_rows(1000, 64, 22);
+	size_t		free_before;
+	size_t		free_after;
+	size_t		whole;
+
+	cudaMemGetInfo(&free_before, &whole);
+	for (const Mode &mode : modes)
+	{
+		TestContext context(64, mode);
+		FastedSet  *set_a = context.filled(a);
+		FastedSet  *set_b = context.filled(b);
+		FastedSet  *open = context.open_set();
+		FastedBatch batch;
+		FastedStatus status = FASTED_AGAIN;
+		FastedJoin *join = context.begin(set_a, set_a, INFINITY);
+		std::string why;
+		bool		good;
+
+		engine->join_close(join);
+		join = context.begin(set_a, set_a, INFINITY);
+		for (int i = 0; i < 1000 && status == FASTED_AGAIN; i++)
+			status = engine->next(join, 20, &batch);
+		engine->join_close(join);
+		good = status == FASTED_OK && right(context, set_b, set_b, b, 9.5, &why)
+			&& right(context, set_a, set_b, {a, b}, 9.0, &why);
+		engine->set_close(set_b);
+		engine->set_close(nullptr);
+		engine->join_close(nullptr);
+		context.stage(open, b, 0, 500);
+		join = context.begin(set_a, set_a, INFINITY);
+		context.note(engine->next(join, 0, &batch));
+		tap::ok(good && !context.failed(), "closed in the middle, %s: %s %s", mode.name,
+				why.c_str(), context.error());
+		/* the context goes while the join is at work and a set has been begun */
+	}
+	cudaMemGetInfo(&free_after, &whole);
+	tap::ok(free_after == free_before, "all device memory was freed: %zu, %zu", free_before,
+			free_after);
+}
+
+/* What is not allowed fails, once and for all, and closes. */
+void
+test_misuse()
+{
+	const FastedEngine *engine = fasted_engine();
+	Rows		rows = normal_rows(100, 10, 31);
+	FastedProblem problem = {};
+	FastedJoin *join;
+	uint32_t	counts[100];
+
+	problem.eps = 1;
+	for (int which = 0; which < 5; which++)
+	{
+		TestContext context(10);
+		FastedSet  *set = which == 0 ? context.open_set() : context.filled(rows);
+		FastedStatus status = FASTED_OK;
+
+		if (which == 1)
+			context.begin(set, set, 1);
+		if (which == 2)
+			problem.eps = NAN;
+		if (which == 3)
+			problem.slice = problem.slices = 2;
+		status = engine->join_open(context.get(), &problem, set, set, &join);
+		if (which == 4)
+			status = engine->counts(join, 0, 0, 100, counts);
+		problem.eps = 1;
+		problem.slice = problem.slices = 0;
+		tap::ok(status == FASTED_INTERNAL && engine->seal(set) == FASTED_INTERNAL
+				&& (which == 4 || join == nullptr), "refused: %s", context.error());
+	}
+}
+
+/* Sets that fit according to fits have room, and a few rows always have it. */
+void
+test_fits()
+{
+	const FastedEngine *engine = fasted_engine();
+	const uint64_t ones[3] = {1, 1, 1};
+	const uint64_t many[3] = {FASTED_MAX_ROWS, 1, 1};
+
+	for (const Mode &mode : modes)
+	{
+		uint64_t	limit = little_memory(mode, 1000, 100);
+		TestContext context(100, mode, limit);
+		uint64_t	low = 1;
+		uint64_t	high = 100000;
+		bool		good = engine->fits(context.get(), ones, 3) && !engine->fits(context.get(), many, 3);
+
+		while (low < high)
+		{
+			uint64_t	middle = (low + high + 1) / 2;
+			uint64_t	rows[3] = {middle, middle / 8 + 1, middle / 8 + 1};
+
+			if (engine->fits(context.get(), rows, 3))
+				low = middle;
+			else
+				high = middle - 1;
+		}
+		for (uint64_t n : {low, low / 8 + 1, low / 8 + 1})
+			context.filled(normal_rows((uint32_t) n, 100, 41), n);
+		tap::ok(good && !context.failed() && context.stats().device_bytes <= limit,
+				"%s: room for %llu rows twice and a quarter %s", mode.name,
+				(unsigned long long) low, context.error());
+	}
+
+	TestContext none(100, modes[0], 100000);
+
+	tap::ok(none.failed(), "too little memory: %s", none.error());
+}
+
+}								/* namespace */
+
+int
+main()
+{
+	char		reason[300] = "";
+
+	if (fasted_engine()->probe(nullptr, reason, sizeof(reason)) != FASTED_OK)
+	{
+		tap::ok(false, "a GPU answers: %s", reason);
+		return tap::done();
+	}
+	/* the first join loads the kernels, which stay */
+	run_join(normal_rows(300, 64, 50), problem_of(1, modes[0]));
+	test_eps();
+	test_quantised_once();
+	test_partners();
+	test_slices_after_joins();
+	test_forms(modes[0]);
+	test_forms(modes[3]);
+	test_reset();
+	test_fill_beside_join();
+	test_close();
+	test_misuse();
+	test_fits();
+	return tap::done();
+}

@@ -1,0 +1,310 @@
+/*-------------------------------------------------------------------------
+ *
+ * two_sets_test.cu
+ *	  Joins of two relations, and slices of joins, against a slow oracle, bit for bit.
+ *
+ *	two_sets_test			all of it
+ *	two_sets_test --small	a subset for compute-sanitizer
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cases.h"
+
+namespace
+{
+
+Rows
+scaled(Rows rows, float factor, float offset = 0)
+{
+	for (float &v : rows.values)
+		v = v * factor + offset;
+	return rows;
+}
+
+/* Two sets with every mode and several eps, some of them distances to the last bit. */
+void
+check_sides(const char *what, const Rows &a, const Rows &b, double share = 0.01)
+{
+	Sides		sides(a, b);
+	std::vector<double> distances = all_distances(a, b);
+	std::string why;
+
+	for (const Mode &mode : modes)
+	{
+		for (double eps : interesting_eps(distances, share))
+		{
+			Outcome		outcome = run_join(sides, problem_of(eps, mode));
+
+			if (!same_as_oracle(sides, distances, eps, outcome, &why)
+				|| !counts_alike(sides, problem_of(eps, mode), outcome, &why))
+			{
+				tap::ok(false, "%s, %u x %u, d = %u, %s, eps = %.17g: %s", what, a.n, b.n, a.d,
+						mode.name, eps, why.c_str());
+				return;
+			}
+		}
+	}
+	tap::ok(true, "%s, %u x %u, d = %u", what, a.n, b.n, a.d);
+}
+
+void
+test_shapes(bool small)
+{
+	const uint32_t sizes[][2] = {{0, 10}, {10, 0}, {0, 0}, {1, 1}, {1, 5000}, {5000, 1},
+		{37, 4001}, {4001, 37}, {128, 129}, {1000, 1000}, {3001, 700}};
+
+	for (const auto &size : sizes)
+	{
+		for (uint32_t d : {1, 17, 100, 960})
+		{
+			if (small && (size[0] + size[1] > 300 || d == 1))
+				continue;
+			check_sides("normal", normal_rows(size[0], d, size[0] + d),
+						normal_rows(size[1], d, size[1] * 7 + d + 1));
+		}
+	}
+}
+
+void
+test_kinds()
+{
+	const uint32_t d = 100;
+	Rows		a = normal_rows(900, d, 1);
+	Rows		b = normal_rows(1100, d, 2);
+	Rows		copies = normal_rows(700, d, 3);
+	Rows		outlier = b;
+	Rows		bytes(800, d);
+	Normal		normal(4);
+
+	check_sides("a relation with itself", a, a);
+	for (uint32_t i = 0; i < copies.n; i++)
+		memcpy(copies.row(i), a.row(i % 41), d * sizeof(float));
+	check_sides("copies of rows of the other side", a, copies);
+	check_sides("copies on both sides", copies, copies);
+	check_sides("1e30 and 1e-30", scaled(a, 1e30f), scaled(b, 1e-30f));
+	check_sides("1e-30 and 1e30", scaled(a, 1e-30f), scaled(b, 1e30f));
+	check_sides("3e38 and subnormal", scaled(a, 6e37f), scaled(b, 1e-42f));
+	check_sides("a thousand times as large", a, scaled(b, 1000.0f));
+	check_sides("far apart", scaled(a, 1.0f, 1e4f), scaled(b, 1.0f, -1e4f));
+	check_sides("zeros", Rows(500, d), b);
+	check_sides("zeros on both sides", Rows(500, d), Rows(300, d));
+
+	outlier.row(500)[3] = 1e30f;
+	outlier.row(501)[3] = -1e35f;
+	outlier.row(502)[4] = 1e5f;
+	check_sides("a few outliers on one side", a, outlier);
+	check_sides("on the other one", outlier, a);
+	for (float &v : bytes.values)
+		v = normal.bits() % 256;
+	check_sides("bytes and fractions", bytes, scaled(a, 40.0f, 128.0f));
+	check_sides("bytes", bytes, scaled(bytes, 1.0f, -1.0f));
+}
+
+/* Less device memory than the rows need: panels of either side. */
+void
+test_panels(uint32_t na, uint32_t nb, uint32_t d, float factor)
+{
+	Rows		a = normal_rows(na, d, 31);
+	Rows		b = normal_rows(nb, d, 32);
+
+	for (uint32_t i = nb / 2; i < nb; i++)
+	{
+		for (uint32_t k = 0; k < d; k++)
+			b.row(i)[k] *= factor;
+	}
+
+	Sides		sides(a, b);
+	std::vector<double> distances = all_distances(a, b);
+
+	tuning.staging_rows = 100;
+	for (const Mode &mode : modes)
+	{
+		uint32_t	panels = 0;
+		bool		good = true;
+		std::string why;
+
+		for (double eps : interesting_eps(distances, 0.01))
+		{
+			PanelProblem problem = problem_of(eps, mode);
+
+			problem.options.device_memory_limit = little_memory(mode, std::min(na, nb), d);
+
+			Outcome		outcome = run_join(sides, problem);
+
+			good &= same_as_oracle(sides, distances, eps, outcome, &why)
+				&& counts_alike(sides, problem, outcome, &why) && outcome.was_full
+				&& outcome.read_back_right
+				&& outcome.stats.device_bytes <= problem.options.device_memory_limit;
+			panels = outcome.stats.panels;
+		}
+		tap::ok(good && panels >= 2, "%u panels, %u x %u, d = %u, %s, half of b %g times as large %s",
+				panels, na, nb, d, mode.name, factor, why.c_str());
+	}
+	tuning.staging_rows = 0;
+}
+
+/* Slices: together they are the whole, apart from one another. */
+void
+check_slices(const char *what, const Sides &sides, const std::vector<double> &distances,
+			 double eps, size_t limit)
+{
+	for (const Mode &mode : modes)
+	{
+		bool		good = true;
+		std::string why;
+		std::string sizes;
+
+		for (uint32_t slices : {1, 2, 3, 7})
+		{
+			Outcome		all;
+
+			for (uint32_t slice = 0; slice < slices; slice++)
+			{
+				PanelProblem problem = problem_of(eps, mode);
+
+				problem.problem.slice = slice;
+				problem.problem.slices = slices;
+				problem.options.device_memory_limit = limit;
+
+				Outcome		outcome = run_join(sides, problem);
+
+				good &= outcome.status == FASTED_OK && counts_alike(sides, problem, outcome, &why);
+				all.pairs.insert(all.pairs.end(), outcome.pairs.begin(), outcome.pairs.end());
+				if (slices == 3)
+					sizes += " " + std::to_string(outcome.pairs.size());
+			}
+			/* a pair of two slices is there twice */
+			good &= same_as_oracle(sides, distances, eps, all, &why);
+		}
+		tap::ok(good, "slices of %s, %s: three of%s pairs %s", what, mode.name, sizes.c_str(),
+				why.c_str());
+	}
+}
+
+void
+test_slices()
+{
+	Rows		a = normal_rows(5000, 64, 61);
+	Rows		b = normal_rows(1777, 64, 62);
+	std::vector<double> cross = all_distances(a, b);
+	std::vector<double> within = all_distances(b);
+
+	check_slices("two relations", {a, b}, cross, interesting_eps(cross, 0.02)[1], 0);
+	check_slices("one", b, within, interesting_eps(within, 0.02)[1], 0);
+	tuning.always_choose = true;
+	check_slices("two relations, the filter chosen", {a, b}, cross, interesting_eps(cross, 0.02)[1],
+				 0);
+	tuning.always_choose = false;
+	tuning.candidates = fasted::kMostAtOnce;
+	check_slices("two relations, tiny buffers", {a, b}, cross, interesting_eps(cross, 0.02)[1], 0);
+	tuning.candidates = 0;
+	tuning.staging_rows = 100;
+	check_slices("one in panels", b, within, interesting_eps(within, 0.02)[1],
+				 little_memory(modes[0], b.n, b.d));
+	tuning.staging_rows = 0;
+}
+
+/* INT8 or FP16 from a sample, and the pairs are right. */
+void
+test_choice()
+{
+	tuning.always_choose = true;
+	check_sides("the filter chosen", normal_rows(1500, 64, 71), normal_rows(2500, 64, 72));
+	check_sides("the filter chosen", normal_rows(1, 64, 73), normal_rows(2500, 64, 74));
+	check_sides("the filter chosen, sizes apart", normal_rows(1500, 300, 75),
+				scaled(normal_rows(700, 300, 76), 1e6f));
+	tuning.always_choose = false;
+}
+
+/* The paper's own result of two relations. */
+void
+test_approximate()
+{
+	Rows		a = normal_rows(1000, 128, 41);
+	Rows		b = normal_rows(700, 128, 42);
+	std::vector<double> distances = all_distances(a, b);
+	double		eps = interesting_eps(distances, 0.05)[1];
+
+	for (const Mode &mode : modes)
+	{
+		if (mode.filter == FASTED_FILTER_FP64 || mode.filter == FASTED_FILTER_INT8)
+			continue;
+
+		PanelProblem problem = problem_of(eps, mode);
+		size_t		expected = 0;
+		double		error = 0;
+		std::string why;
+
+		problem.options.approximate = true;
+
+		Outcome		outcome = run_join({a, b}, problem);
+
+		for (const FastedPair &p : outcome.pairs)
+		{
+			double		dist = distances[(size_t) p.a * b.n + p.b];
+
+			error = std::max(error, std::fabs(dist - p.dist) / dist);
+		}
+		for (double x : distances)
+			expected += x <= eps;
+		tap::ok(outcome.status == FASTED_OK && error < 2e-3 && error > 1e-9
+				&& std::fabs((double) outcome.pairs.size() - expected) < 0.02 * expected
+				&& counts_alike({a, b}, problem, outcome, &why),
+				"approximate, two relations, %s: %zu pairs (%zu exact), error %.2g %s",
+				mode.name, outcome.pairs.size(), expected, error, why.c_str());
+
+		for (bool in_b : {false, true})
+		{
+			Rows		large = in_b ? b : a;
+
+			large.row(300)[5] = 1e6f;
+			outcome = in_b ? run_join({a, large}, problem) : run_join({large, b}, problem);
+			tap::ok(outcome.status == FASTED_UNSUPPORTED, "approximate, %s, beyond FP16 in %c: %s",
+					mode.name, in_b ? 'b' : 'a', outcome.error.c_str());
+		}
+	}
+}
+
+/* The smallest candidate buffer: voided and redone all the time. */
+void
+test_redo(uint32_t na, uint32_t nb)
+{
+	Rows		a = normal_rows(na, 64, 21);
+	Rows		b = normal_rows(nb, 64, 22);
+
+	tuning.candidates = fasted::kMostAtOnce;
+	check_sides("tiny buffers", a, b, 0.1);
+	tuning.candidates = 0;
+}
+
+}								/* namespace */
+
+int
+main(int argc, char **argv)
+{
+	char		reason[300] = "";
+
+	if (fasted_engine()->probe(nullptr, reason, sizeof(reason)) != FASTED_OK)
+	{
+		tap::ok(false, "a GPU answers: %s", reason);
+		return tap::done();
+	}
+	if (argc > 1 && std::string(argv[1]) == "--small")
+	{
+		test_shapes(true);
+		test_redo(300, 200);
+	}
+	else
+	{
+		test_shapes(false);
+		test_kinds();
+		test_redo(2500, 1200);
+		test_panels(1500, 3000, 100, 1);
+		test_panels(3000, 1500, 100, 1);
+		test_panels(1400, 2000, 33, 1e6f);
+		test_slices();
+		test_choice();
+		test_approximate();
+	}
+	return tap::done();
+}
