@@ -1,0 +1,64 @@
+-- Joins on a distance, by whichever engine the settings choose: the same rows as by a
+-- nested loop.  TAP tests (070) have the rest.
+CREATE EXTENSION IF NOT EXISTS fasted;
+CREATE TABLE left_side AS SELECT g AS id, g % 4 AS k, 'left ' || g AS name,
+	(SELECT array_agg(abs(hashint8extended(i, g / 2) % 7)::real) FROM generate_series(1, 40) i) AS v
+	FROM generate_series(1, 700) g;
+CREATE TABLE right_side AS SELECT g AS id, g % 3 AS k, 'right ' || g AS name,
+	CASE WHEN g % 50 <> 0 THEN (SELECT array_agg(abs(hashint8extended(i, (g + 300) / 2) % 7)::real) FROM generate_series(1, 40) i) END AS v
+	FROM generate_series(1, 500) g;
+INSERT INTO left_side VALUES (1001, 1, 'null', NULL), (1002, 1, 'zero', array_fill(0::real, ARRAY[40]));
+ANALYZE left_side, right_side;
+
+-- both plans of a query give the same rows
+CREATE FUNCTION same(query text, OUT rows bigint, OUT same boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	plan text := '';
+	line text;
+	expected bigint;
+	differing bigint;
+BEGIN
+	PERFORM set_config('fasted.join_node', 'on', true), set_config('enable_nestloop', 'off', true),
+		set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true);
+	FOR line IN EXECUTE 'EXPLAIN ' || query LOOP
+		plan := plan || line;
+	END LOOP;
+	IF plan !~ 'FastedJoin' THEN
+		RAISE EXCEPTION 'not by the node: %', plan;
+	END IF;
+	EXECUTE 'CREATE TEMP TABLE by_node AS ' || query;
+	PERFORM set_config('fasted.join_node', 'off', true), set_config('enable_nestloop', 'on', true);
+	EXECUTE 'CREATE TEMP TABLE by_loop AS ' || query;
+	SELECT count(*) INTO rows FROM by_node;
+	SELECT count(*) INTO expected FROM by_loop;
+	SELECT count(*) INTO differing FROM (TABLE by_node EXCEPT ALL TABLE by_loop) d;
+	same := rows = expected AND differing = 0;
+	DROP TABLE by_node, by_loop;
+END $$;
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 0)');
+SELECT * FROM same('SELECT a.id, b.id AS idb, fasted_distance(a.v, b.v) FROM left_side a JOIN right_side b ON fasted_distance(a.v, b.v) < 12 AND a.k <> b.k');
+SELECT * FROM same('SELECT a.id, a.name, b.name AS nameb FROM left_side a LEFT JOIN right_side b ON fasted_within(b.v, a.v, 11) AND a.k = b.k');
+SELECT * FROM same('SELECT a.id FROM left_side a WHERE EXISTS (SELECT FROM right_side b WHERE 13 >= fasted_distance(a.v, b.v))');
+SELECT * FROM same('SELECT a.* FROM left_side a WHERE NOT EXISTS (SELECT FROM right_side b WHERE fasted_within(a.v, b.v, 12) AND b.k > 0)');
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON a.id < b.id AND fasted_within(a.v, b.v, 14)');
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) <= 0.2');
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 0.15, ''cosine'') AND a.id > b.id');
+SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM left_side b WHERE a.id > b.id AND fasted_within(a.v, b.v, 1e-7, ''cosine''))');
+-- in panels
+SELECT set_config('fasted.memory_limit', '1MB', false);
+CREATE TABLE long_side AS SELECT g AS id, (SELECT array_agg(((i * g) % 5)::real) FROM generate_series(1, 800) i) AS v FROM generate_series(1, 600) g;
+ANALYZE long_side;
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM long_side a JOIN (SELECT * FROM long_side WHERE id > 200) b ON fasted_within(a.v, b.v, 30)');
+RESET fasted.memory_limit;
+-- functions
+SELECT fasted_within('{1,2}', '{4,6}', 5), fasted_within('{1,2}', '{4,6}', 5, 'l2'), fasted_within('{1,2}', '{2,4}', 0, 'cosine');
+SELECT fasted_within('{1,2}', '{4,6}', 5, 'manhattan');
+SELECT fasted_within('{1,2}', '{4,6}', -1);
+SELECT fasted_distance('{1,2}', '{4,6,7}');
+SELECT fasted_distance('{1,NULL}', '{4,6}');
+SELECT fasted_distance('{}', '{4,6}');
+SELECT fasted_distance('{{1,2}}', '{4,6}');
+SELECT fasted_cosine_distance('{1,Infinity}', '{4,6}');
+SELECT fasted_distance(NULL, '{4,6}') IS NULL AS strict;
+DROP TABLE left_side, right_side, long_side;
+DROP FUNCTION same;
