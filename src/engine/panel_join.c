@@ -369,13 +369,20 @@ clear_counts(PanelJoin *join)
 	return true;
 }
 
+/* Too few rows for a pair. */
+static bool
+no_pair(const PanelJoin *join)
+{
+	return join->problem.sides == 2 ? join->rows[0] == 0 || join->rows[1] == 0
+		: join->rows[0] < 2;
+}
+
 /* Begins with the first panels, when rows have come and places are chosen. */
 static FastedStatus
 begin(PanelJoin *join)
 {
 	join->compared = 0.0;
-	join->done = join->problem.sides == 2 ? join->rows[0] == 0 || join->rows[1] == 0
-		: join->rows[0] < 2;
+	join->done = no_pair(join);
 	if (!clear_counts(join))
 		return fail_here(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
 	if (join->done || join->resident)
@@ -412,6 +419,7 @@ panel_join_start(PanelJoin *join, const uint64_t *rows)
 		join->rows[side] = rows[side];
 	}
 	join->started = true;
+	join->resident = join->resident || no_pair(join);
 	if (join->resident)
 		status = seal_sides(join);
 	else
