@@ -379,7 +379,8 @@ fake_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32
 	fake_check(join->done && (side == 0 || (side == 1 && !self)) &&
 			   first_row + nrows <= set->count, "counts that are not there");
 	for (size_t i = 0; i < nrows; i++)
-		counts[i] = (uint32_t) (self ? set->count - 1 : side == 0 ? join->b->count : join->a->count);
+		counts[i] = (uint32_t) (self ? set->count - 1
+								: side == 0 ? join->b->count : join->a->count);
 	return status;
 }
 

@@ -292,7 +292,7 @@ check_case(const Case *c)
 	   c->sides == 2 ? " x " : ", ", (unsigned long long) c->rows[1],
 	   (unsigned long long) c->limit, seen->stats.panels, fake.joins,
 	   fake.wrong > 0 ? ": " : "", fake.wrong > 0 ? fake.what : "");
-	if (!resident && area > 0)
+	if (good && !resident && area > 0)
 	{
 		uint64_t	after = fake.staged_busy + fake.staged_idle - c->limit;
 
