@@ -12,7 +12,7 @@
  * Needs libopenblas-dev.  From the top of the source tree:
  *
  *	  gcc -std=gnu11 -O2 -o /tmp/cpu_kernel bench/cpu_kernel.c src/cpu/x.c \
- *		  -lopenblas -lpthread -lm			(x.c: all of src/cpu)
+ *		  src/engine/panel_join.c -lopenblas -lpthread -lm	(x.c: all of src/cpu)
  *	  /tmp/cpu_kernel [n [threads [neighbours [kernel [repeats [d ...]]]]]]
  *
  * OPENBLAS_CORETYPE chooses OpenBLAS's kernels (Zen, Haswell, SkylakeX).
@@ -26,8 +26,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../src/engine/engine.h"
 #include "../src/engine/exact_distance.h"
+#include "../src/engine/panel_join.h"
 
 #define TILE 480
 
@@ -83,53 +83,67 @@ guess_eps(const float *rows, uint32_t n, uint32_t d, double neighbours)
 	return eps;
 }
 
-/* Seconds from the last row to the last pair. */
-static double
-run_engine(const float *rows, uint32_t n, uint32_t d, double eps, int threads,
-		   const char *kernel, FastedStats *stats)
+/* Copies the rows in. */
+static FastedStatus
+stage_rows(PanelJoin *join, const float *rows, uint32_t n, uint32_t d)
 {
-	const FastedEngine *engine = fasted_cpu_engine();
-	FastedProblem problem = {
-		.dimensions = d,.eps = eps,.threads = threads,.kernel = kernel,
-		.expected_rows = n
-	};
-	FastedJoin *join;
-	FastedBatch batch;
-	FastedStatus status = engine->open(&problem, &join);
-	double		begin;
-	double		sum = 0.0;
+	FastedStatus status = FASTED_OK;
 
-	for (uint32_t done = 0; done < n && !FASTED_FAILED(status);)
+	for (uint32_t done = 0; done < n && status == FASTED_OK;)
 	{
 		float	   *room;
 		size_t		capacity;
 
-		status = engine->stage(join, &room, &capacity);
+		status = panel_join_stage(join, 0, &room, &capacity);
 		if (status != FASTED_OK)
 			break;
 		if (capacity > n - done)
 			capacity = n - done;
 		memcpy(room, rows + (size_t) done * d, capacity * d * sizeof(float));
-		status = engine->commit(join, capacity);
+		status = panel_join_commit(join, 0, capacity);
 		done += (uint32_t) capacity;
 	}
+	return status;
+}
+
+/* Seconds from the last row to the last pair. */
+static double
+run_engine(const float *rows, uint32_t n, uint32_t d, double eps, int threads,
+		   const char *kernel, FastedStats *stats)
+{
+	PanelProblem problem = {
+		.options = {.dimensions = d,.threads = threads,.kernel = kernel},
+		.problem = {.eps = eps},
+		.sides = 1,
+		.expected_rows = {n}
+	};
+	const uint64_t total = n;
+	PanelJoin  *join;
+	FastedBatch batch;
+	FastedStatus status = panel_join_open(fasted_cpu_engine(), &problem, &join);
+	double		begin;
+	double		sum = 0.0;
+
+	if (status == FASTED_OK)
+		status = stage_rows(join, rows, n, d);
 	begin = seconds();
-	if (!FASTED_FAILED(status))
-		status = engine->start(join, n);
-	while (!FASTED_FAILED(status) && status != FASTED_DONE)
+	if (status == FASTED_OK)
+		status = panel_join_start(join, &total);
+	while (status == FASTED_OK || status == FASTED_AGAIN)
 	{
-		status = engine->next(join, 100, &batch);
+		status = panel_join_next(join, 100, &batch);
 		for (size_t i = 0; status == FASTED_OK && i < batch.npairs; i++)
 			sum += batch.pairs[i].dist;
 	}
 	begin = seconds() - begin;
-	if (FASTED_FAILED(status))
+	if (status != FASTED_DONE)
 	{
-		fprintf(stderr, "%s\n", engine->last_error(join));
+		fprintf(stderr, "%s\n", status == FASTED_FULL ? "the rows do not fit into memory"
+				: panel_join_last_error(fasted_cpu_engine(), join));
 		exit(EXIT_FAILURE);
 	}
-	engine->stats(join, stats);
-	engine->close(join);
+	panel_join_stats(join, stats);
+	panel_join_close(join);
 	return sum < 0 ? 0 : begin;
 }
 

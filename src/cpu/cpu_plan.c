@@ -28,6 +28,8 @@
 /* Strips for each thread at least: groups of blocks are no larger. */
 #define STRIPS_PER_THREAD 8
 
+#define THREADS_PER_SLICE 4
+
 /* Sampled rows: a block of them, or fewer of many dimensions. */
 #define SAMPLE_COORDINATES (1 << 18)
 #define SAMPLE_ROWS_LEAST 96
@@ -240,12 +242,16 @@ claims_before(const FastedJoin *join, uint64_t claims, uint64_t s)
 	return claims / slices * s + claims % slices * s / slices;
 }
 
-/* Blocks whose pairs feed all threads, in each slice. */
+/*
+ * Blocks whose pairs feed all threads.  Of slices they must be the same wherever
+ * these are joined, however many threads there are: those for some of them.
+ */
 static void
 plan_blocks(FastedJoin *join)
 {
 	uint32_t	step = join->context->kernel->tile_cols;
-	uint64_t	wanted = (uint64_t) join->nworkers * join->problem.slices;
+	uint64_t	slices = join->problem.slices;
+	uint64_t	wanted = slices == 1 ? (uint64_t) join->nworkers : slices * THREADS_PER_SLICE;
 	uint64_t	units;
 
 	join->order.triangle = join->self;
@@ -267,10 +273,7 @@ plan_blocks(FastedJoin *join)
 	join->hit_stride = join->order.group * FASTED_HIT_BYTES;
 }
 
-/*
- * No more threads than there is work for, and the blocks and claims of the slice.
- * The blocks are the same for all slices.
- */
+/* No more threads than there is work for, and the blocks and claims of the slice. */
 void
 cpu_plan_join(FastedJoin *join)
 {

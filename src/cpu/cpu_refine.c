@@ -114,30 +114,20 @@ prefetch_row(const float *row, uint32_t dimensions)
 		__builtin_prefetch(row + k);
 }
 
-/* The rows of a candidate. */
-static inline const float *
-row_of(const Worker *worker, const Strip *strip, uint32_t row)
-{
-	return row_store_row(&worker->join->row_set->rows, strip->first_a + row);
-}
-
-static inline const float *
-col_of(const Worker *worker, const Strip *strip, uint32_t col)
-{
-	return row_store_row(&worker->join->col_set->rows, strip->first_b + col);
-}
-
 /* Fetches the rows of a candidate that is soon to be rechecked. */
 static void
 prefetch_candidate(const Worker *worker, const Strip *strip, uint32_t c)
 {
-	uint32_t	d = worker->context->options.dimensions;
+	const FastedJoin *join = worker->join;
+	const RowStore *rows = &join->row_set->rows;
+	const RowStore *cols = &join->col_set->rows;
 
 	if (c >= worker->listed)
 		return;
 	if (c == 0 || worker->list[c].row != worker->list[c - 1].row)
-		prefetch_row(row_of(worker, strip, worker->list[c].row), d);
-	prefetch_row(col_of(worker, strip, worker->list[c].col), d);
+		prefetch_row(row_store_row(rows, strip->first_a + worker->list[c].row),
+					 rows->dimensions);
+	prefetch_row(row_store_row(cols, strip->first_b + worker->list[c].col), cols->dimensions);
 }
 
 /* Do so many candidates from c on share one row that widening it pays? */
@@ -184,8 +174,10 @@ refine_list(Worker *worker, const Strip *strip)
 {
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->kernel;
+	const RowStore *rows = &worker->join->row_set->rows;
+	const RowStore *cols = &worker->join->col_set->rows;
 	double		eps = worker->join->problem.eps;
-	uint32_t	d = context->options.dimensions;
+	uint32_t	d = rows->dimensions;
 	int			wide = -1;		/* the row that was widened last */
 
 	cpu_rest_if_alone(context, cpu_now());
@@ -194,8 +186,8 @@ refine_list(Worker *worker, const Strip *strip)
 	for (uint32_t c = 0; c < worker->listed; c++)
 	{
 		Candidate	pair = worker->list[c];
-		const float *x = row_of(worker, strip, pair.row);
-		const float *y = col_of(worker, strip, pair.col);
+		const float *x = row_store_row(rows, strip->first_a + pair.row);
+		const float *y = row_store_row(cols, strip->first_b + pair.col);
 		double		dist;
 
 		prefetch_candidate(worker, strip, c + PREFETCH_AHEAD);

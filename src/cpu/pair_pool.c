@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pair_pool.c
- *	  Blocks of result pairs on their way from the workers to the caller.
+ *	  A list of free blocks, and a queue of filled ones.
  *
  *-------------------------------------------------------------------------
  */

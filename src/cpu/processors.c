@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * processors.c
- *	  How many processors this process may use.
+ *	  What affinity and the quotas of cgroups leave.
  *
  * A container is often given a share of a machine's time, not some of its
  * processors: it runs on all of them until its quota is used up, and then on none

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * release.c
- *	  Memory and files that are given back beside other work.
+ *	  A detached thread unmaps memory, piece by piece, then empties removed files.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_store.c
- *	  Rows as they came, in chunks; and where large memory comes from.
+ *	  Large memory is mapped, aligned to huge pages; chunks of rows are made of it.
  *
  *-------------------------------------------------------------------------
  */

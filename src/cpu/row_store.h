@@ -15,7 +15,7 @@
 
 #include "release.h"
 
-/* What a join holds: every large piece of memory is counted here. */
+/* What a context holds: every large piece of memory is counted here. */
 typedef struct MemoryCount
 {
 	uint64_t	bytes;

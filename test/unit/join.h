@@ -40,6 +40,8 @@ typedef struct CallerHabits
 static inline void
 pair_add(PairList *list, const FastedPair *pairs, size_t count)
 {
+	if (count == 0)
+		return;
 	if (list->count + count > list->room)
 	{
 		list->room = 2 * (list->count + count);

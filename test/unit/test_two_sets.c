@@ -241,7 +241,10 @@ check_panels(uint32_t na, uint32_t nb, uint32_t d, double eps, uint32_t least)
 	free_sides(sides);
 }
 
-/* Slices are parts of the whole that have no pair in common, and always the same. */
+/*
+ * Slices are parts of the whole that have no pair in common, and always the same, by
+ * whatever number of threads.
+ */
 static void
 check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t limit)
 {
@@ -268,8 +271,10 @@ check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t lim
 			FastedStats stats;
 
 			problem.problem.slice = slice;
-			good = run_join_once(&problem, sides, &plain, &some, &stats, NULL) == FASTED_DONE &&
-				run_sides(&problem, sides, &plain, &again, NULL) == FASTED_DONE &&
+			problem.options.threads = 1 + (int) slice % 3;
+			good = run_join_once(&problem, sides, &plain, &some, &stats, NULL) == FASTED_DONE;
+			problem.options.threads = 2 + (int) slice % 4;
+			good = run_sides(&problem, sides, &plain, &again, NULL) == FASTED_DONE && good &&
 				pair_equal(&some, &again) && stats.units_done == stats.units_total;
 			used += some.count > 0;
 			pair_add(&all, some.pairs, some.count);

@@ -1,0 +1,257 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_set_limits.c
+ *	  What a context of the CPU engine holds and keeps, and what it refuses.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <dirent.h>
+
+#include "sets.h"
+
+/* Rows go into a set while two others are joined. */
+static void
+check_staging_meanwhile(void)
+{
+	const uint32_t d = 64;
+	FastedOptions options = {.dimensions = d,.threads = 2,.kernel = "portable"};
+	FastedContext *context = open_context(&options);
+	Mirror		mirrors[3];
+	FastedJoin *join;
+	FastedBatch batch;
+	FastedStats stats;
+	PairList	got = {0};
+	PairList	expected;
+	FastedStatus status = FASTED_AGAIN;
+	uint64_t	there = 0;
+	bool		meanwhile = false;
+
+	for (int i = 0; i < 3; i++)
+		mirrors[i] = (Mirror) {.set = open_set(context),.rows = make_rows(2000, d, 1.0, 0.0)};
+	for (int i = 0; i < 2; i++)
+		(void) fill_set(mirrors[i].set, &mirrors[i].rows, d);
+	join = begin_join(context, mirrors[0].set, mirrors[1].set, (FastedProblem) {.eps = 8.5});
+	while (status != FASTED_DONE && !FASTED_FAILED(status))
+	{
+		if (there < 2000)
+		{
+			float	   *room;
+			size_t		capacity;
+
+			if (engine->stage(mirrors[2].set, &room, &capacity) != FASTED_OK)
+				break;
+			if (capacity > 50)
+				capacity = 50;
+			memcpy(room, mirrors[2].rows.rows + there * d, capacity * d * sizeof(float));
+			there += capacity;
+			if (engine->commit(mirrors[2].set, capacity) != FASTED_OK ||
+				(there == 2000 && engine->seal(mirrors[2].set) != FASTED_OK))
+				break;
+			engine->stats(context, &stats);
+			meanwhile = there == 2000 && stats.units_done < stats.units_total;
+		}
+		status = engine->next(join, there < 2000 ? 0 : 100, &batch);
+		pair_add(&got, batch.pairs, batch.npairs);
+	}
+	engine->join_close(join);
+	pair_sort(&got);
+	expect_pairs(&mirrors[0], &mirrors[1], d, 8.5, &expected);
+	ok(status == FASTED_DONE && meanwhile && expected.count > 0 && pair_equal(&got, &expected),
+	   "rows are staged while a join of others is at work: %zu pairs", got.count);
+	mirrors[2].first_row = 0;
+	ok(check_join(context, &mirrors[2], &mirrors[0], d, 8.5), "then they are joined");
+	free(got.pairs);
+	free(expected.pairs);
+	engine->close(context);
+	for (int i = 0; i < 3; i++)
+		free((float *) mirrors[i].rows.rows);
+}
+
+/* Stages rows of zeros until it is full, at most so many. */
+static uint64_t
+fill_up(FastedSet *set, uint64_t most)
+{
+	uint64_t	rows = 0;
+	float	   *room;
+	size_t		capacity;
+
+	while (rows < most && engine->stage(set, &room, &capacity) == FASTED_OK)
+	{
+		if (capacity > most - rows)
+			capacity = most - rows;
+		memset(room, 0, capacity * 32 * sizeof(float));
+		if (engine->commit(set, capacity) != FASTED_OK)
+			break;
+		rows += capacity;
+	}
+	return rows;
+}
+
+/* The limit is for all sets together, and a set has a limit of its own. */
+static void
+check_full(uint64_t limit)
+{
+	FastedOptions options = {.dimensions = 32,.threads = 2,.memory_limit = limit};
+	FastedContext *context = open_context(&options);
+	FastedSetOptions few = {.most_rows = 10};
+	FastedSet  *sets[3] = {open_set(context), open_set(context)};
+	uint64_t	rows[3];
+	uint64_t	all;
+	FastedStats stats;
+
+	if (engine->set_open(context, &few, &sets[2]) != FASTED_OK)
+		exit(EXIT_FAILURE);
+	ok(fill_up(sets[2], UINT64_MAX) == 10, "limit %llu: a set of at most 10 rows is full",
+	   (unsigned long long) limit);
+	all = 10 + fill_up(sets[0], UINT64_MAX);
+	ok(all >= 16 && fill_up(sets[1], 1) == 0 && engine->fits(context, &all, 1),
+	   "with %llu rows in another one none fits", (unsigned long long) all);
+	all++;
+	ok(!engine->fits(context, &all, 1), "one more would not fit");
+	all--;
+	engine->set_close(sets[0]);
+	rows[0] = all / 10;
+	rows[1] = all - rows[0] - 10;
+	rows[2] = 10;
+	ok(engine->fits(context, rows, 3) && fill_up(sets[1], UINT64_MAX) == all - 10,
+	   "when it is closed, the first one may have them");
+	if (engine->set_reset(sets[1], 0) != FASTED_OK)
+		exit(EXIT_FAILURE);
+	sets[0] = open_set(context);
+	ok(fill_up(sets[0], 1) == 0 && fill_up(sets[1], UINT64_MAX) == all - 10,
+	   "a set that is empty again keeps its memory");
+	for (int i = 0; i < 3; i++)
+		(void) engine->seal(sets[i]);
+	engine->join_close(begin_join(context, sets[1], sets[2], (FastedProblem) {.eps = 1.0}));
+	engine->join_close(begin_join(context, sets[1], sets[1], (FastedProblem) {.eps = 1.0}));
+	engine->stats(context, &stats);
+	ok(stats.host_bytes <= limit || limit < 500000, "memory %llu of %llu",
+	   (unsigned long long) stats.host_bytes, (unsigned long long) limit);
+	rows[0] = rows[1] = rows[2] = 1;
+	ok(engine->fits(context, rows, 3), "three sets of one row always fit");
+	engine->close(context);
+}
+
+/* The threads of this process: how many, and a sum of their numbers. */
+static int
+look_at_threads(uint64_t *sum)
+{
+	DIR		   *directory = opendir("/proc/self/task");
+	struct dirent *entry;
+	int			count = 0;
+
+	*sum = 0;
+	while (directory != NULL && (entry = readdir(directory)) != NULL)
+	{
+		*sum += strtoull(entry->d_name, NULL, 10);
+		count += entry->d_name[0] != '.';
+	}
+	if (directory != NULL)
+		closedir(directory);
+	return count;
+}
+
+/* Threads and memory are those of the first join; a small join has fewer threads. */
+static void
+check_kept(void)
+{
+	FastedOptions options = {.dimensions = 64,.threads = 3};
+	FastedContext *context = open_context(&options);
+	Rows		rows[2] = {make_rows(3000, 64, 1.0, 0.0), make_rows(10, 64, 1.0, 0.0)};
+	FastedSet  *sets[2] = {open_set(context), open_set(context)};
+	FastedStats stats[2];
+	uint64_t	sums[3];
+	int			counts[3];
+	uint64_t	pairs;
+
+	for (int i = 0; i < 2; i++)
+		(void) fill_set(sets[i], &rows[i], 64);
+	counts[0] = look_at_threads(&sums[0]);
+	(void) count_join(context, sets[0], sets[0], 8.0, &pairs);
+	counts[1] = look_at_threads(&sums[1]);
+	(void) count_join(context, sets[0], sets[1], 8.0, &pairs);
+	engine->stats(context, &stats[0]);
+	(void) count_join(context, sets[1], sets[0], 9.0, &pairs);
+	(void) count_join(context, sets[0], sets[0], 9.0, &pairs);
+	engine->stats(context, &stats[1]);
+	counts[2] = look_at_threads(&sums[2]);
+	ok(counts[1] == counts[0] + 3 && counts[2] == counts[1] && sums[2] == sums[1],
+	   "threads stay: %d, then %d, then %d", counts[0], counts[1], counts[2]);
+	ok(stats[0].host_bytes == stats[1].host_bytes, "memory stays: %llu bytes, then %llu",
+	   (unsigned long long) stats[0].host_bytes, (unsigned long long) stats[1].host_bytes);
+	engine->close(context);
+	ok(look_at_threads(&sums[0]) == counts[0], "closed: the threads are gone");
+	free((float *) rows[0].rows);
+	free((float *) rows[1].rows);
+}
+
+/* What is refused: one in each context, for then only close may be called. */
+static bool
+is_refused(int what)
+{
+	FastedOptions options = {.dimensions = 3};
+	FastedContext *context = open_context(&options);
+	FastedSet  *set = open_set(context);
+	FastedProblem problem = {.eps = 1.0};
+	FastedJoin *join = NULL;
+	FastedBatch batch;
+	Rows		rows = make_rows(20, 3, 1.0, 0.0);
+	float	   *room;
+	size_t		capacity;
+	uint32_t	count;
+	FastedStatus status = FASTED_OK;
+
+	if (what > 0)
+		(void) fill_set(set, &rows, 3);
+	if (what == 2)
+		problem.slice = 1;
+	if (what == 3)
+		problem.slice = problem.slices = 4;
+	if (what < 4)
+		status = what == 1 ? engine->stage(set, &room, &capacity)
+			: engine->join_open(context, &problem, set, set, &join);
+	else
+	{
+		join = begin_join(context, set, set, problem);
+		if (what == 4)
+			status = engine->join_open(context, &problem, set, set, &join);
+		else if (what == 5)
+			status = engine->set_reset(set, 0);
+		else
+		{
+			while (engine->next(join, 100, &batch) != FASTED_DONE)
+				;
+			status = engine->counts(join, 0, 0, 1, &count);
+		}
+	}
+	if (engine->last_error(context)[0] == '\0')
+		status = FASTED_OK;
+	engine->close(context);
+	free((float *) rows.rows);
+	return status == FASTED_INTERNAL;
+}
+
+static void
+check_refusals(void)
+{
+	static const char *const names[] = {
+		"a set that is not sealed", "rows for one that is", "a slice of none", "a slice too many",
+		"a second join at once", "to empty a set that is joined", "counts that were not asked for"
+	};
+
+	for (int what = 0; what < 7; what++)
+		ok(is_refused(what), "refused: %s", names[what]);
+}
+
+int
+main(void)
+{
+	engine = fasted_cpu_engine();
+	random_seed();
+	check_refusals();
+	check_staging_meanwhile();
+	check_full(1);
+	check_full(2000000);
+	check_kept();
+	return tap_done();
+}

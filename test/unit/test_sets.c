@@ -1,0 +1,262 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_sets.c
+ *	  The CPU engine's sets outlive joins: what was packed stays, in whatever order
+ *	  sets are joined, refilled and given up.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sets.h"
+#include "ways.h"
+
+#define SETS 4
+
+/*
+ * A second join reads rows for the recheck only: it finds the candidates of rows that
+ * are there no more.  If they were packed again, all pairs would be candidates.
+ */
+static void
+check_packed_once(const Way *way, bool self)
+{
+	const uint32_t d = 40;
+	const uint32_t n = 300;
+	FastedOptions options = {
+		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter
+	};
+	FastedContext *context = open_context(&options);
+	Rows		rows[2] = {make_rows(n, d, 1.0, 0.0), make_rows(n, d, 1.0, 0.0)};
+	FastedSet  *sets[2];
+	float	   *there[2];
+	uint64_t	area = self ? n * (n - 1) / 2 : n * n;
+	uint64_t	pairs[4];
+	uint64_t	candidates[4];
+
+	for (int i = 0; i < 2; i++)
+	{
+		sets[i] = open_set(context);
+		there[i] = fill_set(sets[i], &rows[i], d);
+	}
+	candidates[0] = count_join(context, sets[0], sets[!self], 7.0, &pairs[0]);
+	candidates[1] = count_join(context, sets[0], sets[!self], 7.5, &pairs[1]);
+	for (int i = 0; i < 2; i++)
+		memset(there[i], 0, n * d * sizeof(float));
+	candidates[2] = count_join(context, sets[0], sets[!self], 7.5, &pairs[2]);
+	candidates[3] = count_join(context, sets[0], sets[!self], 7.0, &pairs[3]);
+	ok(candidates[0] == candidates[3] && candidates[1] == candidates[2] &&
+	   pairs[2] == candidates[2] && pairs[3] == candidates[3] && pairs[0] > 0 &&
+	   pairs[1] > pairs[0] && candidates[2] < area / 2,
+	   "%s, %s, %s: packed once: %llu and %llu candidates of %llu pairs of rows", way->kernel,
+	   way->name, self ? "self" : "two", (unsigned long long) candidates[3],
+	   (unsigned long long) candidates[2], (unsigned long long) area);
+	engine->close(context);
+	free((float *) rows[0].rows);
+	free((float *) rows[1].rows);
+}
+
+/*
+ * A set beside partners unlike it, in between alone: the filter stays as good as for
+ * sets that are new.
+ */
+static void
+check_partners(const Way *way)
+{
+	const uint32_t d = 48;
+	const double eps = 8.0;
+	FastedOptions options = {
+		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter
+	};
+	Rows		rows[3] = {
+		make_rows(400, d, 1.0, 0.0), make_rows(500, d, 1.0, 1e4), make_rows(300, d, 1e3, 0.0)
+	};
+	static const int order[][2] = {{0, 1}, {0, 0}, {0, 2}, {1, 1}, {0, 0}, {2, 2}, {1, 2}, {0, 0}};
+	FastedContext *context = open_context(&options);
+	FastedSet  *sets[3];
+	bool		good = true;
+
+	for (int i = 0; i < 3; i++)
+	{
+		sets[i] = open_set(context);
+		(void) fill_set(sets[i], &rows[i], d);
+	}
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+	{
+		const int  *pair = order[i];
+		FastedContext *fresh = open_context(&options);
+		FastedSet  *alone[2] = {open_set(fresh), open_set(fresh)};
+		uint64_t	pairs[2];
+		uint64_t	candidates[2];
+
+		for (int side = 0; side < 2; side++)
+			(void) fill_set(alone[side], &rows[pair[side]], d);
+		candidates[0] = count_join(context, sets[pair[0]], sets[pair[1]], eps, &pairs[0]);
+		candidates[1] = count_join(fresh, alone[0], alone[pair[0] != pair[1]], eps, &pairs[1]);
+		if (pairs[0] != pairs[1] || candidates[0] > 2 * candidates[1] + 5000)
+		{
+			good = false;
+			printf("# %d x %d: %llu candidates, afresh %llu\n", pair[0], pair[1],
+				   (unsigned long long) candidates[0], (unsigned long long) candidates[1]);
+		}
+		engine->close(fresh);
+	}
+	ok(good, "%s, %s: partners of other scales", way->kernel, way->name);
+	engine->close(context);
+	for (int i = 0; i < 3; i++)
+		free((float *) rows[i].rows);
+}
+
+/* Empties the set and fills it with other rows, of another number, size and scale. */
+static void
+refill(Mirror *mirror, uint32_t d, uint32_t most)
+{
+	static const double scales[] = {1.0, 1.0, 1.0, 1e-3, 1e20};
+
+	free((float *) mirror->rows.rows);
+	mirror->rows = make_rows(random_below(10) == 0 ? random_below(3) : random_below(most), d,
+							 scales[random_below(5)], random_below(3) == 0 ? 100.0 : 0.0);
+	mirror->first_row = random_below(1000000);
+	if (engine->set_reset(mirror->set, mirror->first_row) != FASTED_OK)
+		exit(EXIT_FAILURE);
+	(void) fill_set(mirror->set, &mirror->rows, d);
+}
+
+/* A join that is given up somewhere, or not. */
+static void
+give_up_join(FastedContext *context, const Mirror *a, const Mirror *b, double eps)
+{
+	FastedJoin *join = begin_join(context, a->set, b->set, (FastedProblem) {.eps = eps});
+	FastedBatch batch;
+
+	for (uint32_t i = random_below(3); i > 0; i--)
+		(void) engine->next(join, 0, &batch);
+	if (random_below(2) == 0)
+		engine->pause(join);
+	nanosleep(&(struct timespec) {.tv_nsec = random_below(2000) * 1000L}, NULL);
+	engine->join_close(join);
+}
+
+/* An eps that some pairs are within, if there are any. */
+static double
+any_eps(const Mirror *a, const Mirror *b, uint32_t d)
+{
+	uint64_t	i;
+	uint64_t	j;
+
+	if (a->rows.n < 2 || b->rows.n == 0 || random_below(8) == 0)
+		return random_below(2) == 0 ? 0.0 : (double) INFINITY;
+	i = random_below((uint32_t) a->rows.n);
+	j = random_below((uint32_t) b->rows.n);
+	return fasted_exact_distance(a->rows.rows + i * d, b->rows.rows + j * d, d)
+		* (random_below(2) == 0 ? 1.0 : 0.8);
+}
+
+/* Anything that may be done with some sets, in any order. */
+static void
+check_any_order(const Way *way, FastedFilter filter, uint32_t d, uint32_t most, int steps)
+{
+	FastedOptions options = {
+		.dimensions = d,.threads = 1 + (int) random_below(3),.kernel = way->kernel,
+		.filter = filter
+	};
+	FastedContext *context = open_context(&options);
+	Mirror		mirrors[SETS] = {0};
+	bool		good = true;
+	double		eps = 1.0;
+	int			done = 0;
+
+	for (int i = 0; i < SETS; i++)
+	{
+		mirrors[i].set = open_set(context);
+		refill(&mirrors[i], d, most);
+	}
+	for (; done < steps && good; done++)
+	{
+		Mirror	   *a = &mirrors[random_below(SETS)];
+		Mirror	   *b = random_below(3) == 0 ? a : &mirrors[random_below(SETS)];
+
+		if (random_below(3) > 0)
+			eps = any_eps(a, b, d);
+		switch (random_below(8))
+		{
+			case 0:
+				refill(a, d, most);
+				break;
+			case 1:
+				give_up_join(context, a, b, eps);
+				break;
+			case 2:
+				engine->set_close(a->set);
+				a->set = open_set(context);
+				refill(a, d, most);
+				break;
+			default:
+				good = check_join(context, a, b, d, eps);
+				break;
+		}
+	}
+	ok(good, "%s, %s, d = %u: %d steps", way->kernel,
+	   filter == FASTED_FILTER_AUTO ? "auto" : way->name, d, done);
+	engine->close(context);
+	for (int i = 0; i < SETS; i++)
+		free((float *) mirrors[i].rows.rows);
+}
+
+/*
+ * A join that is given up while its rows are packed leaves no set half packed: what
+ * lies there is of the rows before.
+ */
+static void
+check_unfinished(const Way *way)
+{
+	const uint32_t d = 256;
+	FastedOptions options = {
+		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter
+	};
+	FastedContext *context = open_context(&options);
+	Mirror		few = {.set = open_set(context),.rows = make_rows(10, d, 1.0, 0.0)};
+	Mirror		many = {.set = open_set(context)};
+	Rows		rows[2] = {make_rows(20000, d, 1.0, 0.0), make_rows(20000, d, 1.0, 0.5)};
+	bool		good = true;
+
+	(void) fill_set(few.set, &few.rows, d);
+	for (int i = 0; i < 12 && good; i++)
+	{
+		FastedJoin *join;
+
+		many.rows = rows[i % 2];
+		if (engine->set_reset(many.set, 0) != FASTED_OK)
+			exit(EXIT_FAILURE);
+		(void) fill_set(many.set, &many.rows, d);
+		join = begin_join(context, few.set, many.set, (FastedProblem) {.eps = 22.0});
+		nanosleep(&(struct timespec) {.tv_nsec = i * 500000L}, NULL);
+		engine->join_close(join);
+		good = check_join(context, &few, &many, d, 22.0);
+	}
+	ok(good, "%s, %s: given up while rows are packed", way->kernel, way->name);
+	engine->close(context);
+	free((float *) few.rows.rows);
+	for (int i = 0; i < 2; i++)
+		free((float *) rows[i].rows);
+}
+
+int
+main(void)
+{
+	Way			ways[MOST_WAYS];
+	int			count = all_ways(ways);
+
+	engine = fasted_cpu_engine();
+	random_seed();
+	for (int w = 0; w < count; w++)
+	{
+		check_packed_once(&ways[w], true);
+		check_packed_once(&ways[w], false);
+		check_partners(&ways[w]);
+		check_any_order(&ways[w], ways[w].filter, 33, 400, 60);
+		check_any_order(&ways[w], ways[w].filter, 3, 300, 30);
+		check_any_order(&ways[w], ways[w].filter, 300, 200, 30);
+		check_unfinished(&ways[w]);
+	}
+	/* sets large enough for a choice */
+	check_any_order(&ways[0], FASTED_FILTER_AUTO, 32, 5000, 15);
+	return tap_done();
+}
