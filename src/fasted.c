@@ -15,6 +15,7 @@
  *	  scan/		pairs -> tuples: the plan node that streams and deals to parallel workers
  *				(outlet_*), the planner's side of it, and the SQL functions themselves
  *	  epsilon/	fasted_epsilon: a sample, its nearest pairs, an interval
+ *	  groups/	pairs -> one row for each row: fasted_neighbors, fasted_cluster, fasted_keep_one
  *	  session/	settings, interrupts, progress; what differs between server versions
  *
  *-------------------------------------------------------------------------
