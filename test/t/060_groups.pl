@@ -121,10 +121,10 @@ sub is_reference
 for my $table (sort keys %tables)
 {
 	my $of = "'$table', '${table}_distances'";
-	for my $eps (0, 1, 1.5, 2.5, 4, 9, 1000)
+	for my $eps (0, 1, 2.5, 4, 9, 1000)
 	{
 		is_reference("fasted_neighbors('$table', 'v', $eps)", "reference_neighbors($of, $eps)", "$table, $eps: neighbours");
-		for my $min_points (1, 2, 3, 5, 10, 30, 100, 1000)
+		for my $min_points (1, 2, 3, 5, 10, 30, 1000)
 		{
 			is_reference("fasted_cluster('$table', 'v', $eps, $min_points)",
 				"reference_cluster($of, $eps, $min_points)", "$table, $eps: clusters, min_points $min_points");
@@ -188,7 +188,6 @@ CREATE TABLE many AS
 	FROM generate_series(1, 20000) i;
 ALTER TABLE many ADD PRIMARY KEY (id);
 CREATE TABLE near AS SELECT * FROM fasted_self_join('many', 'v', 5, ordered => true);
-CREATE INDEX ON near (id_a);
 ANALYZE many, near;
 END
 cmp_ok(sql('SELECT count(*) / 2 FROM near'), '>', 400_000, 'many pairs');
@@ -197,8 +196,8 @@ for my $call ("fasted_neighbors('many', 'v', 5)", "fasted_cluster_typed(NULL::bi
 {
 	like(sql("EXPLAIN SELECT * FROM $call"), qr/rows=20000 /, "the planner knows the rows of $call");
 }
-is(sql("SELECT count(*), count(*) FILTER (WHERE c.neighbors = n.n) FROM fasted_neighbors('many', 'v', 5) c
-	LEFT JOIN LATERAL (SELECT count(*) AS n FROM near WHERE id_a = c.id) n ON true"), '20000|20000', 'many: neighbours');
+is(sql("SELECT count(*), count(*) FILTER (WHERE c.neighbors = coalesce(n.n, 0)) FROM fasted_neighbors('many', 'v', 5) c
+	LEFT JOIN (SELECT id_a AS id, count(*) AS n FROM near GROUP BY 1) n USING (id)"), '20000|20000', 'many: neighbours');
 
 # What these say together has one answer: a row is kept if and only if no kept row of
 # higher rank is near, and the nearest of these, by rank where it is not alone, is named.
@@ -208,13 +207,13 @@ sub keeps_rightly
 	return sql(<<END);
 $set;
 CREATE TEMP TABLE r AS SELECT k.*, row_number() OVER (ORDER BY $ranks) AS rank FROM fasted_keep_one('many', 'v', 5 $arguments) k JOIN many m USING (id);
-CREATE INDEX ON r (id);
 ANALYZE r;
 SELECT count(*), count(*) FILTER (WHERE r.kept = r.id) > 1000, count(*) FILTER (WHERE r.kept <> r.id) > 1000,
-	count(*) FILTER (WHERE (r.kept, r.dist) IS DISTINCT FROM (coalesce(n.id, r.id), coalesce(n.dist, 0)))
-FROM r LEFT JOIN LATERAL (
-	SELECT k.id, near.dist FROM near JOIN r k ON k.id = near.id_b WHERE near.id_a = r.id AND k.kept = k.id AND k.rank < r.rank
-	ORDER BY near.dist, k.rank LIMIT 1) n ON true
+	count(*) FILTER (WHERE (r.kept, r.dist) IS DISTINCT FROM (coalesce(n.kept, r.id), coalesce(n.dist, 0)))
+FROM r LEFT JOIN (
+	SELECT DISTINCT ON (d.id) d.id, k.id AS kept, near.dist
+	FROM r d JOIN near ON near.id_a = d.id JOIN r k ON k.id = near.id_b AND k.kept = k.id AND k.rank < d.rank
+	ORDER BY d.id, near.dist, k.rank) n USING (id)
 END
 }
 for my $limit ('1GB', '1MB')
