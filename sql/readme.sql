@@ -26,10 +26,7 @@ ORDER BY dist;
 SELECT * FROM fasted_self_join('items', 'embedding', 0);
 
 -- rows without any neighbour
-SELECT id FROM items
-EXCEPT
-SELECT id_a FROM fasted_self_join('items', 'embedding', 0.8, ordered => true)
-ORDER BY id;
+SELECT id FROM fasted_neighbors('items', 'embedding', 0.8) WHERE neighbors = 0;
 
 -- keys that are no integers: a null of their type comes first
 SELECT * FROM fasted_self_join_typed(NULL::text, 'items', 'embedding', 0.3, id_column => 'title') ORDER BY dist;
@@ -37,6 +34,10 @@ SELECT * FROM fasted_self_join_typed(NULL::text, 'items', 'embedding', 0.3, id_c
 -- part of a table, or a view without a primary key
 CREATE VIEW recent AS SELECT * FROM items WHERE created > now() - interval '1 day';
 SELECT * FROM fasted_self_join('recent', 'embedding', 0.3, id_column => 'id') ORDER BY dist;
+
+DELETE FROM items
+USING fasted_keep_one('items', 'embedding', 0.3, 'created', descending => true) AS k
+WHERE items.id = k.id AND k.kept <> k.id;
 
 SET client_min_messages = warning;
 DROP TABLE items CASCADE;
