@@ -115,6 +115,105 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
 COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint) IS
 	'the eps with which rows have so many neighbours on average, estimated from a sample';
 
+-- The planner asks it for rows and cost, and learns what the functions below read.
+CREATE FUNCTION fasted_groups_support(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_groups_support'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION fasted_groups_support(internal) IS
+	'planner support for fasted_neighbors, fasted_cluster and fasted_keep_one';
+
+-- How many other rows are within eps of each row.
+CREATE FUNCTION fasted_neighbors(
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	id_column name DEFAULT NULL)
+RETURNS TABLE (id bigint, neighbors bigint)
+AS 'MODULE_PATHNAME', 'fasted_neighbors'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_groups_support;
+
+COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name) IS
+	'the number of other rows within eps of each row, for integer keys';
+
+CREATE FUNCTION fasted_neighbors_typed(
+	id_type anycompatible,
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	id_column name DEFAULT NULL)
+RETURNS TABLE (id anycompatible, neighbors bigint)
+AS 'MODULE_PATHNAME', 'fasted_neighbors_typed'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_groups_support;
+
+COMMENT ON FUNCTION fasted_neighbors_typed(anycompatible, regclass, name, double precision, name) IS
+	'the number of other rows within eps of each row, for keys of any ordered type';
+
+-- Clusters by DBSCAN; with min_points 1, what pairs connect.
+CREATE FUNCTION fasted_cluster(
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	min_points integer DEFAULT 1,
+	id_column name DEFAULT NULL)
+RETURNS TABLE (id bigint, cluster integer, core boolean)
+AS 'MODULE_PATHNAME', 'fasted_cluster'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_groups_support;
+
+COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name) IS
+	'the cluster of each row, by density, for integer keys';
+
+CREATE FUNCTION fasted_cluster_typed(
+	id_type anycompatible,
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	min_points integer DEFAULT 1,
+	id_column name DEFAULT NULL)
+RETURNS TABLE (id anycompatible, cluster integer, core boolean)
+AS 'MODULE_PATHNAME', 'fasted_cluster_typed'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_groups_support;
+
+COMMENT ON FUNCTION fasted_cluster_typed(anycompatible, regclass, name, double precision, integer, name) IS
+	'the cluster of each row, by density, for keys of any ordered type';
+
+-- Of rows within eps of each other, the one to keep.
+CREATE FUNCTION fasted_keep_one(
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	priority_column name DEFAULT NULL,
+	descending boolean DEFAULT false,
+	id_column name DEFAULT NULL)
+RETURNS TABLE (id bigint, kept bigint, dist double precision)
+AS 'MODULE_PATHNAME', 'fasted_keep_one'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_groups_support;
+
+COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name) IS
+	'the row to keep instead of each row, or itself, for integer keys';
+
+CREATE FUNCTION fasted_keep_one_typed(
+	id_type anycompatible,
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	priority_column name DEFAULT NULL,
+	descending boolean DEFAULT false,
+	id_column name DEFAULT NULL)
+RETURNS TABLE (id anycompatible, kept anycompatible, dist double precision)
+AS 'MODULE_PATHNAME', 'fasted_keep_one_typed'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_groups_support;
+
+COMMENT ON FUNCTION fasted_keep_one_typed(anycompatible, regclass, name, double precision, name, boolean, name) IS
+	'the row to keep instead of each row, or itself, for keys of any ordered type';
+
 -- What is not for users; nobody else may look a name up in it.
 CREATE SCHEMA fasted_internal;
 

@@ -1,6 +1,8 @@
 -- Joins on a distance, by whichever engine the settings choose: the same rows as by a
 -- nested loop.  TAP tests (070) have the rest.
+SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
 CREATE TABLE left_side AS SELECT g AS id, g % 4 AS k, 'left ' || g AS name,
 	(SELECT array_agg(abs(hashint8extended(i, g / 2) % 7)::real) FROM generate_series(1, 40) i) AS v
 	FROM generate_series(1, 700) g;

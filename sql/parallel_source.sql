@@ -51,6 +51,18 @@ SELECT count(*) FROM others o JOIN fasted_self_join('divided', 'v', 0, 'id') p O
 SELECT count(*) FROM others WHERE id <= (SELECT count(*) FROM fasted_self_join('numbered', 'v', 0, 'id'));
 RESET fasted.scan_node;
 
+-- so do the functions that return a row for each
+SELECT kind_of_plan(format('SELECT count(*) FROM others o JOIN %s USING (id)', f)), f
+FROM unnest(ARRAY[
+	$$fasted_neighbors('plain', 'v', 0, 'id')$$, $$fasted_neighbors('divided', 'v', 0, 'id')$$,
+	$$fasted_neighbors_typed(NULL::int, 'divided', 'v', 0, 'id')$$,
+	$$fasted_cluster('plain', 'v', 0, 2, 'id')$$, $$fasted_cluster('divided', 'v', 0, id_column => 'id')$$,
+	$$fasted_cluster_typed(NULL::int, 'divided', 'v', 0, 2, 'id')$$,
+	$$fasted_keep_one_typed(NULL::int, 'plain', 'v', 0, id_column => 'id')$$,
+	$$fasted_keep_one('divided', 'v', 0, 'id', true, 'id')$$]) AS f;
+SELECT count(*) FROM others JOIN fasted_neighbors('divided', 'v', 0, 'id') USING (id);
+SELECT count(*) FROM others JOIN fasted_keep_one('numbered', 'v', 0, 'v', id_column => 'id') k ON others.id = k.kept % 3000;
+
 -- a policy, and whom it is for
 CREATE ROLE regress_fasted_reader;
 GRANT SELECT ON items, others TO regress_fasted_reader;

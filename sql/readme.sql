@@ -24,10 +24,7 @@ ORDER BY dist;
 SELECT * FROM fasted_self_join('items', 'embedding', 0);
 
 -- rows without any neighbour
-SELECT id FROM items
-EXCEPT
-SELECT id_a FROM fasted_self_join('items', 'embedding', 0.8, ordered => true)
-ORDER BY id;
+SELECT id FROM fasted_neighbors('items', 'embedding', 0.8) WHERE neighbors = 0;
 
 -- keys that are no integers: a null of their type comes first
 SELECT * FROM fasted_self_join_typed(NULL::text, 'items', 'embedding', 0.3, id_column => 'title') ORDER BY dist;
@@ -41,6 +38,10 @@ WITH incoming (id, title, embedding) AS (VALUES (7, 'teal', '{0, 0.5, 0.5}'::rea
 INSERT INTO items SELECT id, title, now(), embedding FROM incoming n
 WHERE NOT EXISTS (SELECT FROM items i WHERE fasted_within(i.embedding, n.embedding, 0.05, 'cosine'))
 RETURNING title;
+
+DELETE FROM items
+USING fasted_keep_one('items', 'embedding', 0.3, 'created', descending => true) AS k
+WHERE items.id = k.id AND k.kept <> k.id;
 
 SET client_min_messages = warning;
 DROP TABLE items CASCADE;

@@ -18,6 +18,7 @@
  *	  join_node/	joins on a distance, as a join method of the planner: both sides'
  *				rows are kept and pushed, pairs are checked by the other clauses
  *	  epsilon/	fasted_epsilon: a sample, its nearest pairs, an interval
+ *	  groups/	pairs -> one row for each row: fasted_neighbors, fasted_cluster, fasted_keep_one
  *	  session/	settings, interrupts, progress; what differs between server versions
  *
  *-------------------------------------------------------------------------

@@ -288,18 +288,31 @@ JoinNext(Join *join, const FastedPair **pairs, size_t *npairs)
 }
 
 uint64
+JoinPairs(const Join *join)
+{
+	FastedStats stats;
+
+	if (join->run.join == NULL)
+		return 0;				/* no vector at all */
+	panel_join_stats(join->run.join, &stats);
+	return stats.pairs;
+}
+
+uint64
 JoinCount(Join *join)
 {
 	const FastedPair *pairs;
 	size_t		npairs;
-	FastedStats stats;
 
 	if (JoinNext(join, &pairs, &npairs))
 		elog(ERROR, "the %s engine hands out pairs that it should count", join->run.engine->name);
-	if (join->run.engine == NULL)
-		return 0;				/* no vector at all */
-	panel_join_stats(join->run.join, &stats);
-	return stats.pairs;
+	return JoinPairs(join);
+}
+
+const uint32 *
+JoinCounts(const Join *join)
+{
+	return panel_join_counts(join->run.join, 0);
 }
 
 void

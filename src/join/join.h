@@ -62,6 +62,15 @@ extern bool JoinNext(Join *join, const FastedPair **pairs, size_t *npairs);
 /* With FASTED_OUTPUT_COUNT, instead: the number of pairs, none of which comes here. */
 extern uint64 JoinCount(Join *join);
 
+/* The number of pairs that the engine has found so far. */
+extern uint64 JoinPairs(const Join *join);
+
+/*
+ * With FASTED_OUTPUT_COUNTS, when JoinNext has returned false and if there are rows: how
+ * many pairs each row has.  Valid until the join ends.
+ */
+extern const uint32 *JoinCounts(const Join *join);
+
 /*
  * Nobody knows when the next pairs will be asked for, if ever: the engine comes
  * to rest until then.  Cheap; what it has done so far is shown.

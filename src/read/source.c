@@ -100,7 +100,7 @@ PrimaryKeyColumn(Relation rel, int *nkeys)
 }
 
 pg_noreturn static void
-ReportNoKeyColumn(Relation rel, int nkeys)
+ReportNoKeyColumn(Relation rel, int nkeys, const char *function)
 {
 	bool		has_ctid = RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind);
 
@@ -114,12 +114,13 @@ ReportNoKeyColumn(Relation rel, int nkeys)
 			 nkeys > 0 ?
 			 errhint("Join a view with a single one: one that adds row_number() OVER () AS id, or a composite of the key's columns.") :
 			 has_ctid ?
-			 errhint("Name such a column with id_column => '...', or take the rows' addresses: fasted_self_join_typed(NULL::tid, ..., id_column => 'ctid').") :
+			 errhint("Name such a column with id_column => '...', or take the rows' addresses: %s_typed(NULL::tid, ..., id_column => 'ctid').",
+					 function) :
 			 errhint("Name such a column with id_column => '...', for example of a view that adds row_number().")));
 }
 
 static Column
-FindKeyColumn(Relation rel, const char *id_column)
+FindKeyColumn(Relation rel, const char *id_column, const char *function)
 {
 	int			nkeys;
 	char	   *name;
@@ -128,12 +129,12 @@ FindKeyColumn(Relation rel, const char *id_column)
 		return FindColumn(rel, id_column);
 	name = PrimaryKeyColumn(rel, &nkeys);
 	if (name == NULL)
-		ReportNoKeyColumn(rel, nkeys);
+		ReportNoKeyColumn(rel, nkeys, function);
 	return FindColumn(rel, name);
 }
 
 static void
-CheckKeyType(Relation rel, const Column *key, Oid key_type)
+CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *function)
 {
 	if (KeyConverts(key->type, key_type))
 		return;
@@ -143,8 +144,8 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type)
 					key->name, RelationGetRelationName(rel),
 					format_type_be(key->type), format_type_be(key_type)),
 			 errdetail("Keys are converted only where nothing is lost."),
-			 errhint("Use fasted_self_join_typed(NULL::%s, '%s', ...).",
-					 format_type_be(key->type), RelationGetRelationName(rel))));
+			 errhint("Use %s_typed(NULL::%s, '%s', ...).",
+					 function, format_type_be(key->type), RelationGetRelationName(rel))));
 }
 
 static void
@@ -216,11 +217,12 @@ SetNameKey(VectorSource *source, Relation rel)
 }
 
 static void
-SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type)
+SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
+	   const char *function)
 {
-	Column		key = FindKeyColumn(rel, id_column);
+	Column		key = FindKeyColumn(rel, id_column, function);
 
-	CheckKeyType(rel, &key, key_type);
+	CheckKeyType(rel, &key, key_type, function);
 	CheckKeyOrder(key_type);
 	source->key_column = key.name;
 	source->key_type = key_type;
@@ -228,7 +230,8 @@ SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type)
 }
 
 VectorSource *
-ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid key_type)
+ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid key_type,
+			  const char *function)
 {
 	VectorSource *source = palloc0(sizeof(VectorSource));
 	Relation	rel = OpenRelation(relid);
@@ -237,11 +240,28 @@ ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid k
 	source->relation = pstrdup(RelationGetRelationName(rel));
 	SetVector(source, rel, vector_column);
 	if (OidIsValid(key_type))
-		SetKey(source, rel, id_column, key_type);
+		SetKey(source, rel, id_column, key_type, function);
 	else
 		SetNameKey(source, rel);
 	relation_close(rel, NoLock);
 	return source;
+}
+
+void
+OrderSource(VectorSource *source, const char *column, bool descending)
+{
+	Relation	rel = OpenRelation(source->relid);
+	Column		order = FindColumn(rel, column);
+
+	if (!OidIsValid(lookup_type_cache(order.type, TYPECACHE_LT_OPR)->lt_opr))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("column \"%s\" of relation \"%s\" has no order: its type is %s",
+						column, RelationGetRelationName(rel), format_type_be(order.type)),
+				 errhint("Name a column of a type with a default btree operator class; a view can add one.")));
+	source->order_column = order.name;
+	source->descending = descending;
+	relation_close(rel, NoLock);
 }
 
 char *

@@ -25,8 +25,10 @@ typedef struct VectorSource
 	char	   *key_column;		/* NULL: rows have no key, but a zero in its place */
 	char	   *vector_column;
 	VectorForm	form;
-	Oid			key_type;		/* of the result's id_a and id_b */
+	Oid			key_type;		/* of the ids in the result */
 	Oid			key_collation;
+	char	   *order_column;	/* NULL: rows come in no order; else see OrderSource */
+	bool		descending;
 } VectorSource;
 
 /*
@@ -40,9 +42,18 @@ typedef struct VectorSource
  *
  * key_type InvalidOid: ids are wanted for messages only, so a primary key is read
  * where there is one that the current user may read, as whatever type it has.
+ *
+ * Hints name the function for keys of other types, function with "_typed" behind it.
  */
 extern VectorSource *ResolveSource(Oid relid, const char *vector_column,
-								   const char *id_column, Oid key_type);
+								   const char *id_column, Oid key_type,
+								   const char *function);
+
+/*
+ * Rows are to come by the order of a column, nulls last, and where it is equal by
+ * that of the key.  Errors: no such column, or its type has no order.
+ */
+extern void OrderSource(VectorSource *source, const char *column, bool descending);
 
 /* "id = 7": a key as messages name it. */
 extern char *KeyName(const VectorSource *source, Datum key);

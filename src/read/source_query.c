@@ -15,6 +15,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_clause.h"
 #include "parser/parse_coerce.h"
 #include "parser/parse_collate.h"
 #include "parser/parse_node.h"
@@ -112,16 +113,47 @@ AddTarget(List *targets, Node *expression, const char *name)
 											pstrdup(name), false));
 }
 
+static List *
+AddSortKey(ParseState *pstate, List *sort_keys, List *targets, TargetEntry *target, bool descending)
+{
+	SortBy	   *order = makeNode(SortBy);
+
+	order->sortby_dir = descending ? SORTBY_DESC : SORTBY_ASC;
+	order->sortby_nulls = SORTBY_NULLS_LAST;
+	order->location = -1;
+	return addTargetToSortList(pstate, target, sort_keys, targets, order);
+}
+
+/* The column that orders is read, but not given. */
+static List *
+OrderOf(ParseState *pstate, const VectorSource *source, List **targets)
+{
+	TargetEntry *key = linitial_node(TargetEntry, *targets);
+	List	   *sort_keys;
+
+	*targets = AddTarget(*targets, ColumnOf(pstate, source->order_column), "o");
+	llast_node(TargetEntry, *targets)->resjunk = true;
+	sort_keys = AddSortKey(pstate, NIL, *targets, llast_node(TargetEntry, *targets),
+						   source->descending);
+	return AddSortKey(pstate, sort_keys, *targets, key, false);
+}
+
 Query *
 MakeSourceQuery(const VectorSource *source)
 {
 	ParseState *pstate = BeginQuery();
 	List	   *targets = NIL;
+	List	   *sort_keys = NIL;
+	Query	   *query;
 
 	SelectFromRelation(pstate, source->relid);
 	targets = AddTarget(targets, KeyOf(pstate, source), "k");
 	targets = AddTarget(targets, VectorOf(pstate, source), "v");
-	return FinishQuery(pstate, targets);
+	if (source->order_column != NULL)
+		sort_keys = OrderOf(pstate, source, &targets);
+	query = FinishQuery(pstate, targets);
+	query->sortClause = sort_keys;
+	return query;
 }
 
 /* --- planning and running */
@@ -130,9 +162,14 @@ MakeSourceQuery(const VectorSource *source)
 static char *
 QueryText(const VectorSource *source)
 {
-	return psprintf("SELECT %s, %s FROM %s",
-					source->key_column == NULL ? "0" : quote_identifier(source->key_column),
-					quote_identifier(source->vector_column), quote_identifier(source->relation));
+	const char *key = source->key_column == NULL ? "0" : quote_identifier(source->key_column);
+	char	   *text = psprintf("SELECT %s, %s FROM %s", key, quote_identifier(source->vector_column),
+								quote_identifier(source->relation));
+
+	if (source->order_column == NULL)
+		return text;
+	return psprintf("%s ORDER BY %s%s NULLS LAST, %s", text, quote_identifier(source->order_column),
+					source->descending ? " DESC" : "", key);
 }
 
 /* A SELECT remains one, whatever rules and policies there are. */

@@ -17,7 +17,10 @@
 #include "read/source.h"
 #include "tcop/dest.h"
 
-/* SELECT key, vector FROM relation; the key by its type, the vector in its form. */
+/*
+ * SELECT key, vector FROM relation; the key by its type, the vector in its form; in
+ * the source's order, if it has one.
+ */
 extern Query *MakeSourceQuery(const VectorSource *source);
 
 /*

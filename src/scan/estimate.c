@@ -146,22 +146,18 @@ FindSize(Problem *problem, char kind)
 		problem->dimensions = DEFAULT_DIMENSIONS;
 }
 
+/* What the first arguments say, those of every function that joins. */
 static Problem
-FindProblem(PlannerInfo *root, List *all_args, int first)
+FindSource(PlannerInfo *root, List *args)
 {
-	List	   *args = list_copy_tail(all_args, first);
 	Const	   *relation = ConstantArgument(root, args, SELF_JOIN_RELATION);
 	Const	   *column = ConstantArgument(root, args, SELF_JOIN_COLUMN);
 	Const	   *eps = ConstantArgument(root, args, SELF_JOIN_EPS);
-	Const	   *ordered = ConstantArgument(root, args, SELF_JOIN_ORDERED);
-	Const	   *self_pairs = ConstantArgument(root, args, SELF_JOIN_SELF_PAIRS);
 	Problem		problem = {.rows = 0, .eps = -1.0};
 	char		kind = '\0';
 
 	if (eps != NULL)
 		problem.eps = DatumGetFloat8(eps->constvalue);
-	problem.ordered = ordered != NULL && DatumGetBool(ordered->constvalue);
-	problem.self_pairs = self_pairs != NULL && DatumGetBool(self_pairs->constvalue);
 	if (relation != NULL && column != NULL)
 	{
 		problem.relation = DatumGetObjectId(relation->constvalue);
@@ -170,6 +166,19 @@ FindProblem(PlannerInfo *root, List *all_args, int first)
 									NameStr(*DatumGetName(column->constvalue)));
 	}
 	FindSize(&problem, kind);
+	return problem;
+}
+
+static Problem
+FindProblem(PlannerInfo *root, List *all_args, int first)
+{
+	List	   *args = list_copy_tail(all_args, first);
+	Const	   *ordered = ConstantArgument(root, args, SELF_JOIN_ORDERED);
+	Const	   *self_pairs = ConstantArgument(root, args, SELF_JOIN_SELF_PAIRS);
+	Problem		problem = FindSource(root, args);
+
+	problem.ordered = ordered != NULL && DatumGetBool(ordered->constvalue);
+	problem.self_pairs = self_pairs != NULL && DatumGetBool(self_pairs->constvalue);
 	return problem;
 }
 
@@ -231,6 +240,15 @@ CostScan(PlannerInfo *root, RelOptInfo *rel, const FuncExpr *call, int first, Pa
 	path->total_cost = path->startup_cost + ComputeCost(&problem) +
 		rel->tuples * (0.5 * cpu_tuple_cost + quals.per_tuple * share) +
 		path->rows * path->pathtarget->cost.per_tuple;
+}
+
+void
+EstimateRowFunction(PlannerInfo *root, List *args, double *rows, Cost *cost)
+{
+	Problem		problem = FindSource(root, args);
+
+	*rows = problem.rows;
+	*cost = ReadCost(&problem) + ComputeCost(&problem) + problem.rows * cpu_tuple_cost;
 }
 
 /* Support function of both forms: the planner's first question loads us. */

@@ -18,4 +18,10 @@
 extern void CostScan(PlannerInfo *root, RelOptInfo *rel, const FuncExpr *call,
 					 int first, Path *path);
 
+/*
+ * For a function that returns a row for each row of its source: how many those are,
+ * and what the function costs.  args are its arguments from "relation" on.
+ */
+extern void EstimateRowFunction(PlannerInfo *root, List *args, double *rows, Cost *cost);
+
 #endif							/* FASTED_ESTIMATE_H */

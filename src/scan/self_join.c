@@ -10,8 +10,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
@@ -57,11 +55,7 @@ GetSelfJoinArgs(FunctionCallInfo fcinfo, int first)
 	args.ordered = PG_GETARG_BOOL(first + SELF_JOIN_ORDERED);
 	args.self_pairs = PG_GETARG_BOOL(first + SELF_JOIN_SELF_PAIRS);
 
-	if (isnan(args.eps) || args.eps < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("eps must not be %s", isnan(args.eps) ? "NaN" : "negative"),
-				 errhint("Use 0 to find exact duplicates, 'Infinity' to get all pairs.")));
+	RequireDistance(args.eps);
 	return args;
 }
 

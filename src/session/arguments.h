@@ -20,4 +20,7 @@ RequireArgument(FunctionCallInfo fcinfo, int n, const char *function, const char
 				 errmsg("argument \"%s\" of %s must not be null", name, function)));
 }
 
+/* Raises an error if it is NaN or negative. */
+extern void RequireDistance(double eps);
+
 #endif							/* FASTED_ARGUMENTS_H */

@@ -65,6 +65,8 @@ PhaseName(ProgressPhase phase)
 			return "preparing";
 		case PROGRESS_JOINING:
 			return "joining";
+		case PROGRESS_GROUPING:
+			return "grouping";
 	}
 	return "unknown";
 }

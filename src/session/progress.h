@@ -14,7 +14,8 @@ typedef enum ProgressPhase
 {
 	PROGRESS_READING = 1,			/* rows go to the engine */
 	PROGRESS_PREPARING,			/* keys are ordered, the engine starts */
-	PROGRESS_JOINING				/* the engine computes, pairs come */
+	PROGRESS_JOINING,				/* the engine computes, pairs come */
+	PROGRESS_GROUPING			/* all pairs have come, rows are grouped by them */
 } ProgressPhase;
 
 typedef struct ProgressNumbers

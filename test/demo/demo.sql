@@ -14,13 +14,13 @@ ANALYZE digits;
 CREATE FUNCTION distance(a real[], b real[]) RETURNS double precision LANGUAGE sql IMMUTABLE PARALLEL SAFE
 	RETURN (SELECT sqrt(sum((x::float8 - y) * (x::float8 - y))) FROM unnest(a, b) AS u (x, y));
 
--- Two images side by side, one text row for each of their 8 rows of pixels.
-CREATE FUNCTION draw(a int, b int) RETURNS SETOF text LANGUAGE sql AS $$
+-- Images side by side, one text row for each of their 8 rows of pixels.
+CREATE FUNCTION draw(VARIADIC ids int[]) RETURNS SETOF text LANGUAGE sql AS $$
 	SELECT '    ' || string_agg(pixels_row, ' | ' ORDER BY image)
 	FROM (SELECT image, y,
 			string_agg(repeat(substr(' .:-=+*#%@', 1 + (pixels[8 * y + x] * 9 / 16)::int, 1), 2),
 					   '' ORDER BY x) AS pixels_row
-		  FROM (VALUES (1, a), (2, b)) AS i (image, id) JOIN digits USING (id),
+		  FROM unnest(ids) WITH ORDINALITY AS i (id, image) JOIN digits USING (id),
 			generate_series(0, 7) AS y, generate_series(1, 8) AS x
 		  GROUP BY image, y) AS r
 	GROUP BY y ORDER BY y
@@ -116,3 +116,30 @@ SELECT id_a AS a, id_b AS b, digit_a AS da, digit_b AS db, round(dist::numeric, 
 FROM near_digits WHERE digit_a <> digit_b ORDER BY near_digits.dist, id_a, id_b LIMIT 1 \gset
 \echo 'The closest of the' :differ 'that differ, numbers' :a 'and' :b '(a' :da 'and a' :db', distance' :dist'):'
 SELECT draw(:a, :b);
+
+-- Groups, and what stands for each.
+\pset format aligned
+\pset tuples_only off
+\echo
+\echo 'Which belong together? Clusters by density, of scans with at least nine others within 20:'
+\echo
+\echo '    SELECT * FROM fasted_cluster(''digits'', ''pixels'', 20, 10);'
+\echo
+CREATE TABLE groups AS SELECT * FROM fasted_cluster('digits', 'pixels', :eps, 10);
+CREATE VIEW group_digits AS
+	SELECT cluster, count(*) AS scans, mode() WITHIN GROUP (ORDER BY digit) AS digit,
+		string_agg(DISTINCT digit::text, ' ') AS digits
+	FROM groups JOIN digits USING (id) WHERE cluster IS NOT NULL GROUP BY cluster;
+SELECT * FROM group_digits ORDER BY scans DESC, cluster LIMIT 8;
+\pset tuples_only on
+\pset format unaligned
+\echo 'Of the five largest, the scan with the most neighbours (fasted_neighbors):'
+SELECT draw(VARIADIC array_agg(id::int ORDER BY scans DESC, cluster))
+FROM (SELECT DISTINCT ON (cluster) cluster, scans, id
+	  FROM (SELECT * FROM group_digits ORDER BY scans DESC, cluster LIMIT 5) AS largest
+		JOIN groups USING (cluster) JOIN fasted_neighbors('digits', 'pixels', :eps) USING (id)
+	  ORDER BY cluster, neighbors DESC, id) AS best;
+\echo
+SELECT count(*) FILTER (WHERE kept = id) AS kept, count(*) AS scans FROM fasted_keep_one('digits', 'pixels', :eps) \gset
+\echo 'To have one of each kind,' :kept 'of the' :scans 'would do: no two of them are within' :eps 'of each other,'
+\echo 'and all others are within that of one of them (fasted_keep_one).'

@@ -1,0 +1,194 @@
+-- Neighbours, clusters, and one row of each group of near ones.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
+
+-- on a line: 0 1 2 3, alone 10, 20 21 22, without a vector 5; ids in another order
+CREATE TABLE t (id int PRIMARY KEY, name text, v real[], score int);
+INSERT INTO t VALUES (9, 'zero', '{0}', 5), (8, 'one', '{1}', 7), (7, 'two', '{2}', 7), (6, 'three', '{3}', NULL), (5, 'none', NULL, 9),
+	(4, 'ten', '{10}', 1), (3, 'twenty', '{20}', NULL), (2, 'twenty-one', '{21}', NULL), (1, 'twenty-two', '{22}', NULL);
+
+-- the number of other rows within eps
+SELECT * FROM fasted_neighbors('t', 'v', 1);
+SELECT * FROM fasted_neighbors('t', 'v', 0);
+SELECT min(neighbors), max(neighbors), count(*) FROM fasted_neighbors('t', 'v', 'Infinity');
+SELECT neighbors, count(*) FROM fasted_neighbors('t', 'v', 2, 'id') GROUP BY 1 ORDER BY 1;
+
+-- what pairs connect
+SELECT * FROM fasted_cluster('t', 'v', 1);
+SELECT count(DISTINCT cluster), bool_and(core) FROM fasted_cluster('t', 'v', 0);
+SELECT count(DISTINCT cluster) FROM fasted_cluster('t', 'v', 10);
+
+-- core rows, border rows and noise; numbers by the smallest id of a cluster, even that of a border row
+SELECT * FROM fasted_cluster('t', 'v', 1, 2);
+SELECT * FROM fasted_cluster('t', 'v', 1, 3);
+SELECT * FROM fasted_cluster('t', 'v', 1, min_points => 4);
+SELECT count(*), count(cluster) FROM fasted_cluster('t', 'v', 'Infinity', 2147483647);
+SELECT count(*), max(cluster) FROM fasted_cluster('t', 'v', 'Infinity', 8) WHERE core;
+
+-- PostGIS's example: ST_ClusterDBSCAN(geom, eps := 1.5, minpoints := 4) of such points; 5 is a border row, 6 noise
+CREATE TABLE points (id int PRIMARY KEY, v real[]);
+INSERT INTO points VALUES (1, '{0,0}'), (2, '{1,0}'), (3, '{0,1}'), (4, '{1,1}'), (5, '{2.2,1}'), (6, '{3.5,1.5}');
+SELECT * FROM fasted_cluster('points', 'v', 1.5, 4);
+
+-- a border row between two clusters: to the nearest core row, else to the one with the smaller id
+CREATE TABLE border (id int PRIMARY KEY, v real[]);
+INSERT INTO border VALUES (1, '{-1.5}'), (2, '{-1.5}'), (3, '{-1.5}'), (4, '{-1.5}'), (5, '{-1}'),
+	(10, '{0}'), (21, '{1}'), (22, '{1.5}'), (23, '{1.5}'), (24, '{1.5}'), (25, '{1.5}');
+SELECT * FROM fasted_cluster('border', 'v', 1, 5);
+UPDATE border SET v = '{0.125}' WHERE id = 10;
+SELECT * FROM fasted_cluster('border', 'v', 1.125, 5) WHERE id IN (5, 10, 21);
+UPDATE border SET v = '{0}', id = 100 + id WHERE id <= 10;
+UPDATE border SET v = CASE id WHEN 105 THEN '{-1}' WHEN 110 THEN '{0}' ELSE '{-1.5}' END::real[], id = CASE id WHEN 110 THEN 10 ELSE id END WHERE id > 100;
+SELECT * FROM fasted_cluster('border', 'v', 1, 5);
+
+-- one row of each group: without a priority the first by id; who is dropped drops nobody
+SELECT * FROM fasted_keep_one('t', 'v', 1);
+SELECT * FROM fasted_keep_one('t', 'v', 1.5);
+SELECT * FROM fasted_keep_one('t', 'v', 2);
+SELECT count(DISTINCT kept) FROM fasted_keep_one('t', 'v', 0);
+SELECT count(DISTINCT kept), max(dist) FROM fasted_keep_one('t', 'v', 'Infinity');
+-- by a priority: nulls last both ways, ties by id
+SELECT * FROM fasted_keep_one('t', 'v', 1, 'score');
+SELECT * FROM fasted_keep_one('t', 'v', 1, priority_column => 'score', descending => true);
+SELECT * FROM fasted_keep_one('t', 'v', 1, descending => true);
+SELECT * FROM fasted_keep_one('t', 'v', 1, 'name');
+SELECT * FROM fasted_keep_one('t', 'v', 1, 'name', true) WHERE id <> kept;
+-- the nearest kept row, and of two at the same distance the one of higher priority
+SELECT * FROM fasted_keep_one('border', 'v', 1) WHERE id IN (10, 21, 105);
+CREATE TABLE middle (id int PRIMARY KEY, v real[], p int);
+INSERT INTO middle VALUES (1, '{0}', 3), (2, '{4}', 2), (3, '{2}', 1000), (4, '{1}', 1001), (5, '{2}', 1002);
+SELECT * FROM fasted_keep_one('middle', 'v', 2.5, 'p');
+SELECT * FROM fasted_keep_one('middle', 'v', 2.5);
+
+-- duplicates
+CREATE TABLE twins AS SELECT i AS id, ARRAY[i % 3, 1]::real[] AS v FROM generate_series(1, 9) AS i;
+SELECT * FROM fasted_keep_one('twins', 'v', 0, id_column => 'id');
+SELECT * FROM fasted_cluster('twins', 'v', 0, 3, 'id');
+SELECT * FROM fasted_neighbors('twins', 'v', 0, 'id') WHERE neighbors <> 2;
+
+-- no row, one row, no vector
+CREATE TABLE few (id int PRIMARY KEY, v real[]);
+SELECT * FROM fasted_neighbors('few', 'v', 1);
+SELECT * FROM fasted_cluster('few', 'v', 1, 2);
+SELECT * FROM fasted_keep_one('few', 'v', 1, 'id');
+INSERT INTO few VALUES (1, NULL);
+SELECT * FROM fasted_cluster('few', 'v', 1);
+INSERT INTO few VALUES (2, '{1,2,3}');
+SELECT * FROM fasted_neighbors('few', 'v', 1);
+SELECT * FROM fasted_cluster('few', 'v', 1);
+SELECT * FROM fasted_cluster('few', 'v', 1, 2);
+SELECT * FROM fasted_keep_one('few', 'v', 1);
+
+-- other keys: results in their order, numbers by it, types from the first argument
+CREATE TABLE keyed (n numeric, u uuid, w text COLLATE "C", m name, v real[]);
+INSERT INTO keyed VALUES (1.5, md5('1')::uuid, 'b', 'b', '{0}'), (0.5, md5('2')::uuid, 'A', 'A', '{1}'), (-1, md5('3')::uuid, 'a', 'a', '{2}'), (10, md5('4')::uuid, 'B', 'B', '{9}');
+SELECT pg_typeof(id), * FROM fasted_neighbors_typed(NULL::numeric, 'keyed', 'v', 1, 'n');
+SELECT pg_typeof(id), * FROM fasted_neighbors_typed(NULL::uuid, 'keyed', 'v', 1, 'u');
+SELECT pg_typeof(id), * FROM fasted_cluster_typed(NULL::text, 'keyed', 'v', 1, 3, 'w');
+SELECT pg_typeof(id), * FROM fasted_cluster_typed(NULL::text, 'keyed', 'v', 1, id_column => 'm');
+SELECT pg_typeof(id), pg_typeof(kept), * FROM fasted_keep_one_typed(NULL::name, 'keyed', 'v', 1, id_column => 'm');
+SELECT pg_typeof(id), * FROM fasted_keep_one_typed(NULL::uuid, 'keyed', 'v', 1, 'n', false, 'u');
+SELECT pg_typeof(id), * FROM fasted_keep_one_typed(NULL::numeric, 'keyed', 'v', 1, 'w', true, 'n');
+SELECT kept, count(*) FROM fasted_keep_one_typed(NULL::tid, 't', 'v', 1, id_column => 'ctid') GROUP BY 1 ORDER BY 1;
+SELECT pg_typeof(id), count(*) FROM fasted_keep_one_typed(NULL::regclass, 't', 'v', 1, id_column => 'id') GROUP BY 1;
+
+-- priorities of any type with an order
+CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+CREATE DOMAIN grade AS int CHECK (VALUE < 100);
+CREATE TABLE ranked (id int PRIMARY KEY, v real[], e mood, g grade, a int[], b bool, f float8, j json);
+INSERT INTO ranked VALUES (1, '{0}', 'happy', 3, '{1,2}', true, 'NaN', '{}'), (2, '{1}', 'sad', 1, NULL, NULL, '-Infinity', '{}'), (3, '{2}', 'ok', 2, '{1}', false, 0, '{}');
+SELECT c, (SELECT string_agg(kept::text, ' ') FROM fasted_keep_one('ranked', 'v', 2, c)) AS up,
+	(SELECT string_agg(kept::text, ' ') FROM fasted_keep_one('ranked', 'v', 2, c, true)) AS down
+FROM unnest('{id,e,g,a,b,f,v,ctid}'::name[]) AS c;
+
+-- views, partitions, conversions of vectors
+CREATE VIEW mixed AS SELECT id, v::numeric[] AS v, -id AS p FROM t WHERE id < 9;
+SELECT * FROM fasted_keep_one('mixed', 'v', 1, 'p', id_column => 'id');
+CREATE VIEW numbered AS SELECT row_number() OVER (ORDER BY id DESC) AS n, v, random() AS p FROM t WHERE v IS NOT NULL;
+SELECT * FROM fasted_neighbors('numbered', 'v', 1, 'n');
+SELECT count(*), count(*) FILTER (WHERE dist <= 1) FROM fasted_keep_one('numbered', 'v', 1, 'p', id_column => 'n');
+CREATE TABLE parted (id int PRIMARY KEY, v real[], p int) PARTITION BY RANGE (id);
+CREATE TABLE parted_low PARTITION OF parted FOR VALUES FROM (0) TO (10);
+CREATE TABLE parted_high PARTITION OF parted FOR VALUES FROM (10) TO (20);
+INSERT INTO parted VALUES (15, '{1}', 1), (2, '{1}', 2), (11, '{1}', 3), (5, '{3}', 4);
+SELECT * FROM fasted_keep_one('parted', 'v', 0, 'p');
+SELECT * FROM fasted_cluster('parted', 'v', 0);
+
+-- near-duplicates go, the best one stays
+BEGIN;
+DELETE FROM t USING fasted_keep_one('t', 'v', 1, 'score', descending => true) AS k WHERE t.id = k.id AND k.kept <> k.id;
+SELECT id, name FROM t ORDER BY id;
+ROLLBACK;
+
+-- where the functions can stand in a query
+SELECT fasted_neighbors('few', 'v', 1);
+SELECT (fasted_cluster_typed(NULL::int, 'points', 'v', 1.5, 4)).* LIMIT 2;
+SELECT eps, count(DISTINCT c.cluster) FROM generate_series(0, 3) AS eps, LATERAL fasted_cluster('t', 'v', eps) AS c GROUP BY 1 ORDER BY 1;
+SELECT p.id_a, p.id_b, c.cluster FROM fasted_self_join('t', 'v', 1) AS p JOIN fasted_cluster('t', 'v', 1) AS c ON c.id = p.id_a ORDER BY 1, 2;
+PREPARE kept AS SELECT count(*) FROM fasted_keep_one($1, $2, $3) WHERE id = kept;
+EXECUTE kept('t', 'v', '1');
+SELECT proname, provolatile, proparallel, proisstrict, prosecdef FROM pg_proc
+WHERE proname ~ '^fasted_(neighbors|cluster|keep_one)' ORDER BY 1;
+SELECT count(*) FROM pg_proc WHERE proname LIKE 'fasted_%' AND obj_description(oid, 'pg_proc') IS NULL;
+
+-- rights and row security: as of a SELECT of the columns that are read
+CREATE ROLE fasted_groups_reader;
+GRANT SELECT (id, v) ON t TO fasted_groups_reader;
+CREATE TABLE owned (id int PRIMARY KEY, who name, v real[], p int);
+INSERT INTO owned SELECT i, CASE WHEN i % 2 = 0 THEN 'fasted_groups_reader' ELSE 'nobody' END, ARRAY[i], -i FROM generate_series(1, 6) i;
+ALTER TABLE owned ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON owned USING (who = current_user);
+GRANT SELECT ON owned TO fasted_groups_reader;
+CREATE VIEW lent AS SELECT id, v, score FROM t WHERE id < 3;
+GRANT SELECT ON lent TO fasted_groups_reader;
+SET ROLE fasted_groups_reader;
+SELECT count(*) FROM fasted_neighbors('t', 'v', 1);
+SELECT count(*) FROM fasted_keep_one('t', 'v', 1, 'id');
+SELECT count(*) FROM fasted_keep_one('t', 'v', 1, 'score');
+\echo :SQLSTATE
+SELECT * FROM fasted_keep_one('owned', 'v', 2, 'p');
+SELECT * FROM fasted_keep_one('lent', 'v', 1, 'score', true, 'id');
+RESET ROLE;
+
+-- errors
+SELECT * FROM fasted_neighbors(NULL, 'v', 1);
+\echo :SQLSTATE
+SELECT * FROM fasted_cluster('t', NULL, 1);
+\echo :SQLSTATE
+SELECT * FROM fasted_keep_one_typed(NULL::int, 't', 'v', NULL);
+\echo :SQLSTATE
+SELECT * FROM fasted_cluster('t', 'v', 1, NULL);
+\echo :SQLSTATE
+SELECT * FROM fasted_keep_one('t', 'v', 1, NULL, NULL);
+\echo :SQLSTATE
+SELECT * FROM fasted_neighbors('t', 'v', -1);
+\echo :SQLSTATE
+SELECT * FROM fasted_cluster('t', 'v', 'NaN');
+\echo :SQLSTATE
+SELECT * FROM fasted_cluster('t', 'v', 1, 0);
+\echo :SQLSTATE
+SELECT * FROM fasted_cluster('t', 'v', 1, -3);
+\echo :SQLSTATE
+SELECT * FROM fasted_neighbors('t', 'name', 1);
+\echo :SQLSTATE
+SELECT * FROM fasted_neighbors('t', 'v', 1, 'name');
+\echo :SQLSTATE
+SELECT * FROM fasted_cluster('twins', 'v', 1);
+\echo :SQLSTATE
+SELECT * FROM fasted_cluster_typed(NULL::int, 't', 'v', 1, id_column => 'name');
+\echo :SQLSTATE
+SELECT * FROM fasted_keep_one('t', 'v', 1, 'nothing');
+\echo :SQLSTATE
+SELECT * FROM fasted_keep_one('ranked', 'v', 1, 'j');
+\echo :SQLSTATE
+SELECT * FROM fasted_keep_one('t', 'v', 1, id_column => 'score');
+\echo :SQLSTATE
+SELECT * FROM fasted_keep_one_typed(NULL::json, 'ranked', 'v', 1, id_column => 'j');
+\echo :SQLSTATE
+
+SET client_min_messages = warning;
+DROP TABLE t, points, border, middle, twins, few, keyed, ranked, parted, owned CASCADE;
+DROP TYPE mood;
+DROP DOMAIN grade;
+DROP ROLE fasted_groups_reader;

@@ -1,0 +1,191 @@
+/*-------------------------------------------------------------------------
+ *
+ * dbscan.c
+ *	  One pass over the pairs, and one over those that were kept.
+ *
+ * A row that has been seen to be a core row remains one.  So a pair of two such rows
+ * unites their sets at once and is forgotten.  Any other pair is kept, for it is not
+ * known yet what it will be: of two core rows, of a core row and one in its reach, or
+ * of two that are none.  It came as one of the first min_points - 2 pairs of
+ * one of its rows, so no more than that are kept for each row.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "groups/dbscan.h"
+#include "groups/disjoint_sets.h"
+#include "session/interrupts.h"
+#include "utils/memutils.h"
+
+static void *
+AllocForRows(const GroupRows *rows, Size size, int flags)
+{
+	return MemoryContextAllocExtended(CurrentMemoryContext, rows->count * size,
+									  MCXT_ALLOC_HUGE | flags);
+}
+
+static void
+Begin(Grouping *grouping, const GroupRows *rows)
+{
+	Dbscan	   *dbscan = (Dbscan *) grouping;
+
+	dbscan->rows = rows;
+	dbscan->neighbors = AllocForRows(rows, sizeof(uint32), MCXT_ALLOC_ZERO);
+	dbscan->parent = AllocForRows(rows, sizeof(uint32), 0);
+	for (uint32 row = 0; row < rows->count; row++)
+		dbscan->parent[row] = row;
+	PairStoreInit(&dbscan->open, 1);
+}
+
+static inline bool
+IsCore(const Dbscan *dbscan, uint32 row)
+{
+	return dbscan->neighbors[row] >= dbscan->wanted;
+}
+
+/* Unites what are core rows by now, and keeps the other pairs. */
+static void
+UnitePairs(Dbscan *dbscan)
+{
+	FastedPair *pairs = dbscan->open.memory->pairs;
+	size_t		kept = 0;
+
+	for (size_t i = 0; i < dbscan->open.count; i++)
+	{
+		if (i % GROUP_STRIDE == 0)
+			CheckJoinInterrupts();
+		if (IsCore(dbscan, pairs[i].a) && IsCore(dbscan, pairs[i].b))
+			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
+		else
+			pairs[kept++] = pairs[i];
+	}
+	dbscan->open.count = kept;
+}
+
+/* To look through all pairs again pays if it makes room for as many as it leaves. */
+static void
+MakeRoom(Dbscan *dbscan)
+{
+	PairStore  *open = &dbscan->open;
+
+	UnitePairs(dbscan);
+	if (open->count <= open->most / 2)
+		return;
+	PairStoreWrite(open, open->memory->pairs, open->count);
+	open->count = 0;
+}
+
+static void
+Take(Grouping *grouping, const FastedPair *pairs, size_t npairs)
+{
+	Dbscan	   *dbscan = (Dbscan *) grouping;
+	uint32		wanted = dbscan->wanted;
+
+	for (size_t i = 0; i < npairs; i++)
+	{
+		bool		a_is_core = ++dbscan->neighbors[pairs[i].a] >= wanted;
+		bool		b_is_core = ++dbscan->neighbors[pairs[i].b] >= wanted;
+
+		if (a_is_core && b_is_core)
+		{
+			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
+			continue;
+		}
+		if (PairStoreIsFull(&dbscan->open))
+			MakeRoom(dbscan);
+		PairStoreAdd(&dbscan->open, pairs[i]);
+	}
+}
+
+/* --- all pairs have come */
+
+static void
+OfferCore(Dbscan *dbscan, uint32 row, uint32 core, double dist)
+{
+	uint32		nearest = dbscan->nearest[row];
+
+	if (nearest != row &&
+		(dist > dbscan->nearest_dist[row] ||
+		 (dist == dbscan->nearest_dist[row] && KeyBelow(dbscan->rows->keys, nearest, core))))
+		return;
+	dbscan->nearest[row] = core;
+	dbscan->nearest_dist[row] = dist;
+}
+
+static void
+UsePairs(Dbscan *dbscan, const FastedPair *pairs, size_t npairs)
+{
+	for (size_t i = 0; i < npairs; i++)
+	{
+		bool		a_is_core = IsCore(dbscan, pairs[i].a);
+		bool		b_is_core = IsCore(dbscan, pairs[i].b);
+
+		if (i % GROUP_STRIDE == 0)
+			CheckJoinInterrupts();
+		if (a_is_core && b_is_core)
+			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
+		else if (a_is_core)
+			OfferCore(dbscan, pairs[i].b, pairs[i].a, pairs[i].dist);
+		else if (b_is_core)
+			OfferCore(dbscan, pairs[i].a, pairs[i].b, pairs[i].dist);
+	}
+}
+
+static void
+Finish(Grouping *grouping)
+{
+	Dbscan	   *dbscan = (Dbscan *) grouping;
+	PairStore  *open = &dbscan->open;
+	uint64		filed = open->filed;
+
+	dbscan->nearest = AllocForRows(dbscan->rows, sizeof(uint32), 0);
+	dbscan->nearest_dist = AllocForRows(dbscan->rows, sizeof(double), 0);
+	dbscan->number = AllocForRows(dbscan->rows, sizeof(int32), 0);
+	for (uint32 row = 0; row < dbscan->rows->count; row++)
+	{
+		dbscan->nearest[row] = row;
+		dbscan->number[row] = -1;
+	}
+
+	UsePairs(dbscan, open->memory->pairs, open->count);
+	for (uint64 first = 0; first < filed; first += open->most)
+	{
+		size_t		n = Min(open->most, filed - first);
+
+		PairStoreRead(open, first, open->memory->pairs, n);
+		UsePairs(dbscan, open->memory->pairs, n);
+	}
+	PairStoreEnd(open);
+}
+
+/* Clusters get their numbers as their rows come: by their smallest id. */
+static void
+Result(Grouping *grouping, uint32 row, Datum *values, bool *nulls)
+{
+	Dbscan	   *dbscan = (Dbscan *) grouping;
+	bool		core = IsCore(dbscan, row);
+	uint32		root;
+
+	values[2] = BoolGetDatum(core);
+	if (!core && dbscan->nearest[row] == row)
+	{
+		nulls[1] = true;
+		return;
+	}
+	root = FindRoot(dbscan->parent, dbscan->nearest[row]);
+	if (dbscan->number[root] < 0)
+		dbscan->number[root] = dbscan->nclusters++;
+	values[1] = Int32GetDatum(dbscan->number[root]);
+}
+
+void
+DbscanInit(Dbscan *dbscan, int32 min_points)
+{
+	memset(dbscan, 0, sizeof(*dbscan));
+	dbscan->base.begin = Begin;
+	dbscan->base.take = Take;
+	dbscan->base.finish = Finish;
+	dbscan->base.result = Result;
+	dbscan->wanted = (uint32) min_points - 1;
+}

@@ -1,0 +1,36 @@
+/*-------------------------------------------------------------------------
+ *
+ * disjoint_sets.h
+ *	  Which rows belong together, when that is told pair by pair.
+ *
+ * Each set is a tree whose root is its least row.  parent[row] is row itself at first.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_DISJOINT_SETS_H
+#define FASTED_DISJOINT_SETS_H
+
+/* The root of the row's set; halves the way to it. */
+static inline uint32
+FindRoot(uint32 *parent, uint32 row)
+{
+	while (parent[row] != row)
+	{
+		parent[row] = parent[parent[row]];
+		row = parent[row];
+	}
+	return row;
+}
+
+static inline void
+UniteSets(uint32 *parent, uint32 a, uint32 b)
+{
+	a = FindRoot(parent, a);
+	b = FindRoot(parent, b);
+	if (a < b)
+		parent[b] = a;
+	else
+		parent[a] = b;
+}
+
+#endif							/* FASTED_DISJOINT_SETS_H */

@@ -1,0 +1,177 @@
+/*-------------------------------------------------------------------------
+ *
+ * keepers.c
+ *	  All pairs, sorted by the later row, then one pass over them in order.
+ *
+ * When the pairs of a later row come, each earlier row has been settled, since
+ * its own pairs with still earlier rows came before.  That needs no rounds, so a long
+ * chain of rows (a walk in the order of time) costs no more than others.
+ *
+ * Each pair keeps its distance, in 16 bytes altogether.  Without it 8 would do, but
+ * then the vectors would have to stay in memory until rows are dropped, in place of
+ * the pairs, or be read once more.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "groups/keepers.h"
+#include "groups/pair_merge.h"
+#include "groups/pair_order.h"
+#include "session/interrupts.h"
+#include "utils/memutils.h"
+
+static void
+Begin(Grouping *grouping, const GroupRows *rows)
+{
+	Keepers    *keepers = (Keepers *) grouping;
+
+	keepers->rows = rows;
+	keepers->rank = keepers->by_number ? NULL : rows->keys->rank;
+	PairStoreInit(&keepers->store, 2);
+	keepers->scratch = PairMemoryCreate();
+}
+
+/* Sorts the pairs in memory; returns where they are. */
+static const FastedPair *
+SortPairs(Keepers *keepers)
+{
+	PairStore  *store = &keepers->store;
+
+	if (keepers->scratch->room < store->count)
+		PairMemoryGrow(keepers->scratch, store->count);
+	return SortBySecond(store->memory->pairs, keepers->scratch->pairs, store->count,
+						keepers->rows->count);
+}
+
+static void
+WriteRun(Keepers *keepers)
+{
+	PairStoreWrite(&keepers->store, SortPairs(keepers), keepers->store.count);
+	keepers->store.count = 0;
+}
+
+static void
+Take(Grouping *grouping, const FastedPair *pairs, size_t npairs)
+{
+	Keepers    *keepers = (Keepers *) grouping;
+	const uint32 *rank = keepers->rank;
+
+	for (size_t i = 0; i < npairs; i++)
+	{
+		uint32		a = rank == NULL ? pairs[i].a : rank[pairs[i].a];
+		uint32		b = rank == NULL ? pairs[i].b : rank[pairs[i].b];
+		FastedPair	pair = {.a = Min(a, b),.b = Max(a, b),.dist = pairs[i].dist};
+
+		if (PairStoreIsFull(&keepers->store))
+			WriteRun(keepers);
+		PairStoreAdd(&keepers->store, pair);
+	}
+}
+
+/* --- all pairs have come */
+
+/* Pairs in order of b: whether a is kept is known. */
+static void
+UsePairs(Keepers *keepers, const FastedPair *pairs, size_t npairs)
+{
+	uint32	   *keeper = keepers->keeper;
+	double	   *dist = keepers->dist;
+
+	for (size_t i = 0; i < npairs; i++)
+	{
+		uint32		a = pairs[i].a;
+		uint32		b = pairs[i].b;
+
+		if (keeper[a] == a &&
+			(keeper[b] == b || pairs[i].dist < dist[b] ||
+			 (pairs[i].dist == dist[b] && a < keeper[b])))
+		{
+			keeper[b] = a;
+			dist[b] = pairs[i].dist;
+		}
+	}
+}
+
+static void
+UseMemory(Keepers *keepers)
+{
+	const FastedPair *pairs = SortPairs(keepers);
+	size_t		count = keepers->store.count;
+
+	for (size_t first = 0; first < count; first += GROUP_STRIDE)
+	{
+		CheckJoinInterrupts();
+		UsePairs(keepers, pairs + first, Min(GROUP_STRIDE, count - first));
+	}
+}
+
+static void
+UseFile(Keepers *keepers)
+{
+	PairStore  *store = &keepers->store;
+	size_t		run_pairs = store->most;
+	const FastedPair *pairs;
+	PairMerge  *merge;
+	size_t		npairs;
+	size_t		unchecked = 0;
+
+	if (store->count > 0)
+		WriteRun(keepers);
+	PairMemoryFree(store->memory);
+	PairMemoryFree(keepers->scratch);
+	merge = PairMergeBegin(store, run_pairs);
+	while ((npairs = PairMergeNext(merge, &pairs)) > 0)
+	{
+		UsePairs(keepers, pairs, npairs);
+		unchecked += npairs;
+		if (unchecked >= GROUP_STRIDE)
+		{
+			CheckJoinInterrupts();
+			unchecked = 0;
+		}
+	}
+	PairMergeEnd(merge);
+}
+
+static void
+Finish(Grouping *grouping)
+{
+	Keepers    *keepers = (Keepers *) grouping;
+	uint32		nrows = keepers->rows->count;
+
+	keepers->keeper = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(uint32));
+	keepers->dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));
+	for (uint32 rank = 0; rank < nrows; rank++)
+		keepers->keeper[rank] = rank;
+
+	if (keepers->store.filed > 0)
+		UseFile(keepers);
+	else if (keepers->store.count > 0)
+		UseMemory(keepers);
+	PairStoreEnd(&keepers->store);
+	PairMemoryFree(keepers->scratch);
+}
+
+static void
+Result(Grouping *grouping, uint32 row, Datum *values, bool *nulls)
+{
+	Keepers    *keepers = (Keepers *) grouping;
+	uint32		rank = keepers->rank == NULL ? row : keepers->rank[row];
+	uint32		keeper = keepers->keeper[rank];
+	uint32		kept = keepers->rank == NULL ? keeper : RowById(keepers->rows, keeper);
+
+	values[1] = keepers->rows->keys->values[kept];
+	values[2] = Float8GetDatum(kept == row ? 0.0 : keepers->dist[rank]);
+}
+
+void
+KeepersInit(Keepers *keepers, bool by_number)
+{
+	memset(keepers, 0, sizeof(*keepers));
+	keepers->base.begin = Begin;
+	keepers->base.take = Take;
+	keepers->base.finish = Finish;
+	keepers->base.result = Result;
+	keepers->by_number = by_number;
+}

@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * pair_memory.h
+ *	  An array of pairs that grows, outside of the memory contexts.
+ *
+ * To give a gigabyte back takes longer than whoever cancels should wait, so a thread
+ * does it (cpu/release.h).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_PAIR_MEMORY_H
+#define FASTED_PAIR_MEMORY_H
+
+#include "engine/engine.h"
+
+typedef struct PairMemory
+{
+	FastedPair *pairs;
+	size_t		room;
+	MemoryContextCallback callback;
+} PairMemory;
+
+/* Goes with the current memory context, if it is not freed before. */
+extern PairMemory *PairMemoryCreate(void);
+
+/* Makes room for so many pairs, which is more than before; those there are stay. */
+extern void PairMemoryGrow(PairMemory *memory, size_t room);
+extern void PairMemoryFree(PairMemory *memory);
+
+#endif							/* FASTED_PAIR_MEMORY_H */

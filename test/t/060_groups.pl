@@ -1,0 +1,376 @@
+# Neighbours, clusters and kept rows: against brute force in SQL, and the same by every
+# kernel, limit of memory, number of threads and way of reading.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+my $node = new_node('groups', <<'END');
+max_worker_processes = 16
+max_parallel_workers = 16
+max_parallel_workers_per_gather = 2
+log_temp_files = 0
+jit = off
+fasted.threads = 2
+END
+create_wide_views($node);
+create_brute_force($node);
+
+sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
+
+# --- brute force, by the definitions, from distances of all pairs
+
+sql(<<'END');
+CREATE FUNCTION reference_neighbors(points regclass, distances regclass, eps float8)
+RETURNS TABLE (id bigint, neighbors bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN QUERY EXECUTE format('
+		SELECT p.id::bigint, count(d.a) FROM %s p LEFT JOIN %s d ON d.a = p.id AND d.dist <= $1
+		WHERE p.v IS NOT NULL GROUP BY p.id', points, distances) USING eps;
+END $$;
+
+CREATE FUNCTION reference_cluster(points regclass, distances regclass, eps float8, min_points int)
+RETURNS TABLE (id bigint, cluster int, core boolean) LANGUAGE plpgsql AS $$
+DECLARE changed int;
+BEGIN
+	CREATE TEMP TABLE member ON COMMIT DROP AS
+		SELECT n.id, n.neighbors + 1 >= min_points AS core, CASE WHEN n.neighbors + 1 >= min_points THEN n.id END AS label
+		FROM reference_neighbors(points, distances, eps) n;
+	EXECUTE format('CREATE TEMP TABLE edge ON COMMIT DROP AS SELECT a, b, dist FROM %s WHERE dist <= %L', distances, eps);
+	-- core rows take the least label around them until none changes
+	LOOP
+		UPDATE member m SET label = l.label
+		FROM (SELECT e.a, min(n.label) AS label FROM edge e JOIN member n ON n.id = e.b AND n.core GROUP BY e.a) l
+		WHERE m.id = l.a AND m.core AND l.label < m.label;
+		GET DIAGNOSTICS changed = ROW_COUNT;
+		EXIT WHEN changed = 0;
+	END LOOP;
+	UPDATE member m SET label = (
+		SELECT n.label FROM edge e JOIN member n ON n.id = e.b AND n.core WHERE e.a = m.id ORDER BY e.dist, e.b LIMIT 1)
+	WHERE NOT m.core;
+	RETURN QUERY SELECT m.id, c.number::int, m.core
+		FROM member m LEFT JOIN (
+			SELECT l.label, row_number() OVER (ORDER BY min(l.id)) - 1 AS number FROM member l WHERE l.label IS NOT NULL GROUP BY l.label
+		) c ON c.label = m.label;
+	DROP TABLE member, edge;
+END $$;
+
+-- ranks: what orders the rows, as an expression
+CREATE FUNCTION reference_keep_one(points regclass, distances regclass, eps float8, ranks text)
+RETURNS TABLE (id bigint, kept bigint, dist float8) LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	keeper record;
+	n int := 0;
+BEGIN
+	CREATE TEMP TABLE stay (id bigint PRIMARY KEY, rank int) ON COMMIT DROP;
+	FOR r IN EXECUTE format('SELECT id FROM %s WHERE v IS NOT NULL ORDER BY %s', points, ranks) LOOP
+		n := n + 1;
+		EXECUTE format('SELECT s.id, d.dist FROM stay s JOIN %s d ON d.a = $1 AND d.b = s.id AND d.dist <= $2
+			ORDER BY d.dist, s.rank LIMIT 1', distances) INTO keeper USING r.id, eps;
+		IF keeper.id IS NULL THEN
+			INSERT INTO stay VALUES (r.id, n);
+			RETURN QUERY SELECT r.id::bigint, r.id::bigint, 0.0::float8;
+		ELSE
+			RETURN QUERY SELECT r.id::bigint, keeper.id::bigint, keeper.dist::float8;
+		END IF;
+	END LOOP;
+	DROP TABLE stay;
+END $$;
+END
+
+# Tables of whole numbers, for then no rounding is in the way; many distances are equal.
+# Ids are in no order, some rows have no vector, priorities are null or equal here and there.
+my %tables = (
+	plane => [ 300, "ARRAY[(random() * 25)::int, (random() * 25)::int]" ],
+	line => [ 250, "ARRAY[(random() * 400)::int]" ],
+	# 12 clusters, of many sizes
+	clusters => [ 320, "ARRAY(SELECT (hashint4((sqrt(i))::int % 12 * 8 + k) & 63) + (random() * 4)::int FROM generate_series(1, 8) k)" ],
+	twins => [ 200, "ARRAY[i % 7, 0, i % 2 * 30]" ]);
+
+for my $table (sort keys %tables)
+{
+	my ($rows, $vector) = @{ $tables{$table} };
+	sql(<<END);
+SELECT setseed(0.25);
+CREATE TABLE $table AS
+	SELECT (i * 7919) % 10007 - 5000 AS id, CASE WHEN i % 20 <> 0 THEN ($vector)::real[] END AS v,
+		CASE WHEN i % 9 <> 0 THEN (random() * 40)::int END AS priority
+	FROM generate_series(1, $rows) i;
+ALTER TABLE $table ADD PRIMARY KEY (id);
+CREATE TABLE ${table}_distances AS SELECT id_a AS a, id_b AS b, dist FROM brute_force('$table', 'Infinity');
+INSERT INTO ${table}_distances SELECT b, a, dist FROM ${table}_distances;
+CREATE INDEX ON ${table}_distances (a, dist);
+ANALYZE $table, ${table}_distances;
+END
+}
+
+# Rows in order of id, and the same ones as the reference's.
+sub is_reference
+{
+	my ($call, $reference, $name) = @_;
+	my $result = sql("SELECT r, row_number() OVER () FROM $call r");
+	my $expected = sql("SELECT r, row_number() OVER (ORDER BY id) FROM $reference r ORDER BY id");
+	return is($result, $expected, $name);
+}
+
+for my $table (sort keys %tables)
+{
+	my $of = "'$table', '${table}_distances'";
+	for my $eps (0, 1, 2.5, 4, 9, 1000)
+	{
+		is_reference("fasted_neighbors('$table', 'v', $eps)", "reference_neighbors($of, $eps)", "$table, $eps: neighbours");
+		for my $min_points (1, 2, 3, 5, 10, 30, 1000)
+		{
+			is_reference("fasted_cluster('$table', 'v', $eps, $min_points)",
+				"reference_cluster($of, $eps, $min_points)", "$table, $eps: clusters, min_points $min_points");
+		}
+		is_reference("fasted_keep_one('$table', 'v', $eps)",
+			"reference_keep_one($of, $eps, 'id')", "$table, $eps: kept, by id");
+		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority')",
+			"reference_keep_one($of, $eps, 'priority NULLS LAST, id')", "$table, $eps: kept, by priority");
+		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority', true)",
+			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, $eps: kept, by priority, descending");
+	}
+}
+
+# --- a peer, where there is one
+
+my $peer = <<'END';
+import sys
+import numpy
+from sklearn.cluster import DBSCAN
+points = numpy.loadtxt(sys.argv[1], delimiter=',')
+found = DBSCAN(eps=float(sys.argv[2]), min_samples=int(sys.argv[3]), algorithm='brute').fit(points[:, 1:])
+core = set(found.core_sample_indices_)
+first = {}
+for i, label in enumerate(found.labels_):
+    # a border row may belong to any of several clusters, so only core rows tell
+    if i in core: first.setdefault(label, int(points[i, 0]))
+for i, label in enumerate(found.labels_):
+    print('%d|%s|%s' % (points[i, 0], 't' if i in core else 'f', first[label] if i in core else 'noise' if label < 0 else 'border'))
+END
+SKIP:
+{
+	skip 'python3-sklearn is not there', 1 if system("/usr/bin/python3 -c 'import sklearn' 2>/dev/null") != 0;
+	my $csv = $node->basedir . '/plane.csv';
+	for my $table ('plane', 'clusters')
+	{
+		unlink $csv;
+		append_to_file($csv, sql("SELECT id || ',' || array_to_string(v, ',') FROM $table WHERE v IS NOT NULL ORDER BY id") . "\n");
+		for my $case ([ 1.5, 3 ], [ 2.5, 10 ], [ 4, 5 ], [ 9, 30 ])
+		{
+			my ($eps, $min_points) = @$case;
+			my ($theirs, $err) = run_command([ '/usr/bin/python3', '-c', $peer, $csv, $eps, $min_points ]);
+			my $ours = sql(<<END);
+SELECT id, core, CASE WHEN core THEN (min(id) FILTER (WHERE core) OVER (PARTITION BY cluster))::text
+	WHEN cluster IS NULL THEN 'noise' ELSE 'border' END
+FROM fasted_cluster('$table', 'v', $eps, $min_points) ORDER BY id
+END
+			is($ours, $theirs, "$table, $eps: scikit-learn's clusters, min_points $min_points") or diag($err);
+		}
+	}
+}
+
+# --- the same however it is computed; and right, at a size where sorting and files matter
+
+# 20000 x 16 in 200 clusters and between them, in no order of id; a million pairs
+sql(<<'END');
+SELECT setseed(0.5);
+CREATE TABLE many AS
+	SELECT (i * 7919::bigint) % 100003 AS id,
+		ARRAY(SELECT (hashint4(i % 200 * 16 + k) & 31) + random() * CASE WHEN i % 10 < 7 THEN 2 ELSE 9 END FROM generate_series(1, 16) k)::real[] AS v,
+		CASE WHEN i % 11 <> 0 THEN md5((i % 5000)::text) END AS priority
+	FROM generate_series(1, 20000) i;
+ALTER TABLE many ADD PRIMARY KEY (id);
+CREATE TABLE near AS SELECT * FROM fasted_self_join('many', 'v', 5, ordered => true);
+ANALYZE many, near;
+END
+cmp_ok(sql('SELECT count(*) / 2 FROM near'), '>', 400_000, 'many pairs');
+
+for my $call ("fasted_neighbors('many', 'v', 5)", "fasted_cluster_typed(NULL::bigint, 'many', 'v', 5)", "fasted_keep_one('many', 'v', 5)")
+{
+	like(sql("EXPLAIN SELECT * FROM $call"), qr/rows=20000 /, "the planner knows the rows of $call");
+}
+is(sql("SELECT count(*), count(*) FILTER (WHERE c.neighbors = coalesce(n.n, 0)) FROM fasted_neighbors('many', 'v', 5) c
+	LEFT JOIN (SELECT id_a AS id, count(*) AS n FROM near GROUP BY 1) n USING (id)"), '20000|20000', 'many: neighbours');
+
+# What these say together has one answer: a row is kept if and only if no kept row of
+# higher rank is near, and the nearest of these, by rank where it is not alone, is named.
+sub keeps_rightly
+{
+	my ($arguments, $ranks, $set) = @_;
+	return sql(<<END);
+$set;
+CREATE TEMP TABLE r AS SELECT k.*, row_number() OVER (ORDER BY $ranks) AS rank FROM fasted_keep_one('many', 'v', 5 $arguments) k JOIN many m USING (id);
+ANALYZE r;
+SELECT count(*), count(*) FILTER (WHERE r.kept = r.id) > 1000, count(*) FILTER (WHERE r.kept <> r.id) > 1000,
+	count(*) FILTER (WHERE (r.kept, r.dist) IS DISTINCT FROM (coalesce(n.kept, r.id), coalesce(n.dist, 0)))
+FROM r LEFT JOIN (
+	SELECT DISTINCT ON (d.id) d.id, k.id AS kept, near.dist
+	FROM r d JOIN near ON near.id_a = d.id JOIN r k ON k.id = near.id_b AND k.kept = k.id AND k.rank < d.rank
+	ORDER BY d.id, near.dist, k.rank) n USING (id)
+END
+}
+for my $limit ('1GB', '1MB')
+{
+	my $set = "SET fasted.memory_limit = '$limit'";
+	is(keeps_rightly('', 'id', $set), '20000|t|t|0', "many, $limit: kept rows, by id");
+	is(keeps_rightly(", 'priority'", 'priority NULLS LAST, id', $set), '20000|t|t|0', "many, $limit: kept rows, by priority");
+	is(keeps_rightly(", 'priority', true", 'priority DESC NULLS LAST, id', $set), '20000|t|t|0',
+		"many, $limit: kept rows, by priority, descending");
+}
+
+my %calls = (
+	neighbors => "fasted_neighbors('many', 'v', 5)",
+	(map { ("cluster, min_points $_" => "fasted_cluster('many', 'v', 5, $_)") } (1, 2, 10, 40, 70, 1000, 2_000_000_000)),
+	kept => "fasted_keep_one('many', 'v', 5)",
+	'kept, by priority' => "fasted_keep_one('many', 'v', 5, 'priority', true)");
+my $digest = 'SELECT count(*), md5(string_agg(r::text, \',\')) FROM %s r';
+my %expected = map { $_ => sql(sprintf $digest, $calls{$_}) } keys %calls;
+is(scalar(grep { !/^20000\|/ } values %expected), 0, 'a row for each');
+
+my %ways = (
+	'memory_limit 1MB' => "fasted.memory_limit = '1MB'",
+	'memory_limit 3MB' => "fasted.memory_limit = '3MB'",
+	'one thread' => 'fasted.threads = 1',
+	'kernel portable' => 'fasted.cpu_kernel = portable',
+	'filter int8' => 'fasted.filter = int8',
+	'workers read' => 'min_parallel_table_scan_size = 0; SET parallel_leader_participation = off; SET fasted.max_workers = 2',
+	'no worker reads' => 'fasted.max_workers = 0');
+for my $way (sort keys %ways)
+{
+	for my $name (sort keys %calls)
+	{
+		is(sql("SET $ways{$way}; " . sprintf($digest, $calls{$name})), $expected{$name}, "$way: $name");
+	}
+}
+is(scalar temp_files($node), 0, 'no temporary file is left');
+
+# --- pairs beyond fasted.memory_limit go to a file: no more of them than said
+
+# Bytes of temporary files that a query made.
+sub bytes_filed
+{
+	my ($set, $call) = @_;
+	my $offset = log_size($node);
+	my $bytes = 0;
+	sql("SET work_mem = '512MB'; SET $set; SELECT count(*) FROM $call");
+	$bytes += $_ for log_since($node, $offset) =~ /temporary file: path .*, size (\d+)/g;
+	return $bytes;
+}
+my $vectors = 20000 * 16 * 4;
+my $pairs = 16 * sql('SELECT count(*) / 2 FROM near');
+is(bytes_filed("fasted.memory_limit = '1GB'", $calls{kept}), 0, 'kept: no file');
+is(bytes_filed("fasted.memory_limit = '1MB'", $calls{kept}), $vectors + $pairs, 'kept: a file of all pairs');
+is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 2'}), $vectors, 'clusters of two: no pair is kept');
+is(bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 10'}), $vectors, 'clusters of ten: those that are fit into memory');
+my $most = 16 * sql('SELECT sum(least(neighbors, 1998) * 0.5) FROM fasted_neighbors(\'many\', \'v\', 5)');
+my $filed = bytes_filed("fasted.memory_limit = '1MB'", $calls{'cluster, min_points 1000'}) - $vectors;
+cmp_ok($filed, '>', 0.8 * $most, 'clusters of a thousand, of which there is none: a file');
+cmp_ok($filed, '<=', $most, 'but for what fits into memory');
+
+my ($status, undef, $err) = $node->psql('postgres',
+	"\\set VERBOSITY verbose\nSET temp_file_limit = '3MB'; SET fasted.memory_limit = '1MB'; SELECT count(*) FROM $calls{kept}");
+like($err, qr/53400: temporary file size exceeds "?temp_file_limit/, 'temp_file_limit is respected');
+is(scalar temp_files($node), 0, 'and no temporary file is left');
+
+# --- long chains: a walk in the order of time, of which each row hangs on the one before
+
+sql(<<'END');
+SELECT setseed(0.75);
+CREATE TABLE walk AS
+	SELECT i AS id, ARRAY[sum(random() - 0.5) OVER w, sum(random() - 0.5) OVER w, sum(random() - 0.5) OVER w]::real[] AS v
+	FROM generate_series(1, 100000) i WINDOW w AS (ORDER BY i);
+ALTER TABLE walk ADD PRIMARY KEY (id);
+CREATE TABLE steps AS SELECT i AS id, ARRAY[i]::real[] AS v FROM generate_series(1, 20000) i;
+END
+my $begin = time;
+my $walk = sql("SELECT count(*), count(*) FILTER (WHERE kept <> id), max(dist) <= 1.5 FROM fasted_keep_one('walk', 'v', 1.5)");
+like($walk, qr/^100000\|[1-9]\d{4}\|t$/, 'a walk');
+cmp_ok(time - $begin, '<', sanitized() ? 600 : 60, sprintf('in seconds (%.1f)', time - $begin));
+is(sql("SELECT count(*) FILTER (WHERE kept = id), bool_and((kept = id) = (id % 2 = 1)), max(id - kept) FROM fasted_keep_one('steps', 'v', 1, id_column => 'id')"),
+	'10000|t|1', 'steps: every other row is kept');
+is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 1, 3, id_column => 'id')"), '20000|0', 'steps: one cluster');
+is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 0.5, id_column => 'id')"), '20000|19999', 'steps: each by itself');
+
+# --- cancelling, at any stage
+
+sql(<<'END');
+CREATE VIEW complete AS SELECT g AS id, ARRAY[g::real] AS v, -g AS priority FROM generate_series(1, 8000) g;
+CREATE VIEW ordered_endless AS SELECT id, v, -id AS priority FROM endless;
+END
+my $limit_ms = sanitized() ? 2000 : 100;
+my $infinity = "float8 'Infinity'";
+my $observer = FastedTest::Session->new($node);
+
+sub grouping { my ($pid) = @_; return $observer->query("SELECT 'yes' FROM pg_stat_fasted_progress WHERE pid = $pid AND phase = 'grouping'") eq 'yes' }
+sub computing { my ($pid) = @_; return thread_count($pid) > 1 && usleep(100_000) }
+
+my %stages = (
+	'reading' => [ "fasted_cluster('endless', 'v', 1, 2, 'id')", sub { memory_of($_[0], 'VmRSS') > 100 * 1024 } ],
+	'reading in order' => [ "fasted_keep_one('ordered_endless', 'v', 1, 'priority', id_column => 'id')", sub { grep { $_ > 20_000_000 } temp_files($node) } ],
+	'computing' => [ "fasted_neighbors('wide', 'v', 0.5, 'id')", \&computing ],
+	'counting' => [ "fasted_neighbors('many_pairs', 'v', $infinity, 'id')", \&computing ],
+	'uniting' => [ "fasted_cluster('many_pairs', 'v', $infinity, 10, 'id')", \&computing ],
+	'keeping pairs' => [ "fasted_keep_one('many_pairs', 'v', $infinity, id_column => 'id')", sub { memory_of($_[0], 'VmRSS') > 250 * 1024 } ],
+	'writing pairs' => [ "fasted_keep_one('many_pairs', 'v', $infinity, id_column => 'id')", sub { grep { $_ > 100_000_000 } temp_files($node) }, '40MB' ],
+	'pairs of no cluster yet' => [ "fasted_cluster('many_pairs', 'v', $infinity, 100000, 'id')", sub { grep { $_ > 100_000_000 } temp_files($node) }, '40MB' ],
+	'sorting' => [ "fasted_keep_one('complete', 'v', $infinity, id_column => 'id')", \&grouping, '2GB' ],
+	'merging' => [ "fasted_keep_one('complete', 'v', $infinity, 'priority', id_column => 'id')", \&grouping, '40MB' ],
+	'the pairs again' => [ "fasted_cluster('complete', 'v', $infinity, 100000, 'id')", \&grouping, '40MB' ]);
+
+# Cancels once; returns how late the session runs another query.
+sub cancel_once
+{
+	my ($session, $stage) = @_;
+	my ($call, $reached, $limit) = @$stage;
+	$session->{out} = $session->{err} = '';
+	$session->send("SET fasted.memory_limit = '" . ($limit // '400MB') . "';");
+	$session->send("SELECT count(*) FROM $call;\n\\echo state :SQLSTATE\n"
+		. "SELECT 'back at ' || extract(epoch FROM clock_timestamp()) || ';';\nRESET ALL;");
+	wait_until(sub { $reached->($session->pid) }, 120)
+	  or die "the stage was not reached: $session->{out} $session->{err}";
+	my $threads = thread_count($session->pid) - 1;
+	my $watch = watch($session->pid);
+	kill 'INT', $session->pid;
+	my $back = $session->wait_for(qr/back at ([\d.]+);/);
+	my $state = $session->{out} =~ /^state (\w+)/m ? $1 : '';
+	return ($state, lateness($watch, threads => $threads || 1, end => $back));
+}
+
+for my $name (sort keys %stages)
+{
+	my $session = FastedTest::Session->new($node);
+	my $small = "SELECT max(cluster) FROM fasted_cluster('small', 'v', 0.5)";
+	$session->query($small);
+	my $memory = memory_of($session->pid, 'VmRSS');
+	my ($best, $state);
+	for my $try (1 .. 3)
+	{
+		($state, my $ms) = cancel_once($session, $stages{$name});
+		$best = $ms if !defined $best || $ms < $best;
+		last if $state ne '57014' || $best < $limit_ms;
+	}
+	is($state, '57014', "$name: the query is cancelled");
+	cmp_ok($best, '<', $limit_ms, sprintf("%s: within %d ms (%.0f)", $name, $limit_ms, $best));
+	is(thread_count($session->pid), 1, "$name: no thread is left");
+	is(scalar temp_files($node), 0, "$name: no temporary file is left");
+	is($session->query($small), 99, "$name: the session works on");
+  SKIP:
+	{
+		skip 'a sanitizer keeps memory', 1 if sanitized();
+		# a thread gives it back
+		ok(wait_until(sub { memory_of($session->pid, 'VmRSS') - $memory < 30 * 1024 }, 10), "$name: memory is released");
+	}
+	$session->quit;
+}
+is($observer->query("SELECT count(*) FROM pg_stat_fasted_progress"), 0, 'no progress is left');
+$observer->quit;
+
+$node->stop;
+done_testing();
