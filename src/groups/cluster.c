@@ -27,7 +27,7 @@ FindClusters(FunctionCallInfo fcinfo, bool typed)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("min_points must be at least 1"),
-				 errhint("A row counts itself: 1 puts rows together that pairs connect, and leaves no noise.")));
+				 errhint("A row counts itself: 1 connects rows by their pairs, and leaves no noise.")));
 	DbscanInit(&dbscan, min_points);
 	RunGrouping(fcinfo, &args, &dbscan.base);
 	return (Datum) 0;

@@ -3,7 +3,7 @@
  * pair_order.c
  *	  A radix sort of pairs: digit by digit, lowest first.
  *
- * Of 30 million pairs it takes a quarter of the time that comparing them would.
+ * Row numbers are small, so it takes two or three passes, and compares nothing.
  *
  *-------------------------------------------------------------------------
  */
