@@ -16,12 +16,8 @@
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "read/vector.h"
 #include "session/guc.h"
 #include "utils/memutils.h"
-
-#define OUTER_SIDE 0
-#define INNER_SIDE 1
 
 /* The rows of each side may take this part of fasted.memory_limit, beside the engine. */
 #define KEPT_SHARE 4
@@ -46,8 +42,7 @@ ReadSide(JoinNode *node, JoinSide *side)
 	}
 }
 
-/* Puts a row of the side into the scan tuple. */
-static void
+void
 LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
@@ -82,8 +77,7 @@ LoadNulls(JoinNode *node, JoinSide *side)
 	side->loaded = -2;
 }
 
-/* The scan tuple for expressions; what they allocate goes with the next one. */
-static ExprContext *
+ExprContext *
 ScanTuple(JoinNode *node)
 {
 	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
@@ -106,118 +100,6 @@ ForgetCopy(JoinNode *node)
 		return;
 	ExecClearTuple(scan);
 	node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
-}
-
-/* --- vectors into the engine */
-
-/* The vector of a row, or NULL where that is null. */
-static ArrayType *
-VectorOf(JoinNode *node, JoinSide *side, uint32 row)
-{
-	ExprContext *econtext = ScanTuple(node);
-	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	ArrayType  *array = NULL;
-	bool		isnull;
-	Datum		value;
-
-	LoadRow(node, side, row);
-	value = ExecEvalExpr(side->vector, econtext, &isnull);
-	if (!isnull)
-		array = DatumGetArrayTypeP(value);
-	MemoryContextSwitchTo(old);
-	return array;
-}
-
-/* The dimensions of the first vector that has some; zero: none has. */
-static int
-FindDimensions(JoinNode *node)
-{
-	JoinSide   *side = &node->sides[OUTER_SIDE];
-
-	for (uint32 row = 0; row < KeptRowsCount(side->kept); row++)
-	{
-		ArrayType  *array = VectorOf(node, side, row);
-		int			dimensions;
-
-		if (array != NULL && VectorShape(array, &dimensions) == VECTOR_OK &&
-			(uint32) dimensions <= FASTED_MAX_DIMENSIONS)
-			return dimensions;
-		CHECK_FOR_INTERRUPTS();
-	}
-	return 0;
-}
-
-static void
-AddRow(JoinNode *node, JoinSide *side, uint32 row)
-{
-	if (side->nrows == side->rows_room)
-	{
-		side->rows_room = Max(1024, 2 * side->rows_room);
-		side->rows = side->rows == NULL ?
-			MemoryContextAllocHuge(node->context, side->rows_room * sizeof(uint32)) :
-			repalloc_huge(side->rows, side->rows_room * sizeof(uint32));
-	}
-	side->rows[side->nrows++] = row;
-}
-
-static void
-AddOdd(JoinNode *node, JoinSide *side, uint32 row)
-{
-	if (side->odd == NULL)
-		side->odd = MemoryContextAllocExtended(node->context, KeptRowsCount(side->kept),
-											   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	side->odd[row] = true;
-}
-
-/* False: the engine takes no more. */
-static bool
-PushSide(JoinNode *node, Join *join, int number)
-{
-	JoinSide   *side = &node->sides[number];
-	float	   *vector = palloc(Max(node->dimensions, 1) * sizeof(float));
-	bool		taken = true;
-
-	side->nrows = 0;
-	side->odd = NULL;
-	for (uint32 row = 0; row < KeptRowsCount(side->kept) && taken; row++)
-	{
-		ArrayType  *array = VectorOf(node, side, row);
-		int			own;
-		int			element;
-
-		CHECK_FOR_INTERRUPTS();
-		if (array == NULL)
-			continue;
-		if (join == NULL || VectorShape(array, &own) != VECTOR_OK || own != node->dimensions ||
-			VectorElements(array, VECTOR_FLOAT4, own, vector, &element) != VECTOR_OK)
-		{
-			AddOdd(node, side, row);
-			continue;
-		}
-		switch (JoinNodeVector(node, vector))
-		{
-			case ENGINE_TAKES_IT:
-				AddRow(node, side, row);
-				taken = JoinPush(join, number, vector);
-				break;
-			case CLAUSES_DECIDE:
-				AddOdd(node, side, row);
-				break;
-			case NEVER_MATCHES:
-				break;
-		}
-	}
-	pfree(vector);
-	return taken;
-}
-
-static void
-PushSides(RowPusher *pusher, Join *join)
-{
-	JoinNode   *node = (JoinNode *) ((char *) pusher - offsetof(JoinNode, pusher));
-
-	if (PushSide(node, join, OUTER_SIDE) && !node->plan.shared)
-		(void) PushSide(node, join, INNER_SIDE);
 }
 
 /* --- matches */
@@ -257,7 +139,7 @@ IsOver(const JoinNode *node, uint32 outer_row)
 		node->matched[outer_row];
 }
 
-/* The rows of a match that is to be checked, by the engine's numbers. */
+/* The rows of a match that is to be checked, by their numbers in the group at work. */
 static bool
 NextCandidate(JoinNode *node, FastedPair *pair)
 {
@@ -272,10 +154,9 @@ NextCandidate(JoinNode *node, FastedPair *pair)
 	if (node->next_pair == node->npairs)
 	{
 		node->next_pair = node->npairs = 0;
-		if (node->join == NULL)
-			return false;
-		if (!JoinNext(node->join, &node->pairs, &node->npairs))
+		if (node->join == NULL || !JoinNext(node->join, &node->pairs, &node->npairs))
 		{
+			EndJoin(node);
 			if (!node->plan.shared || node->next_equal == node->sides[OUTER_SIDE].nrows)
 				return false;
 			*pair = (FastedPair) {.a = node->next_equal,.b = node->next_equal};
@@ -296,18 +177,21 @@ NextPair(JoinNode *node)
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 	FastedPair	pair;
 
-	while (NextCandidate(node, &pair))
+	do
 	{
-		uint32		row = outer->rows[pair.a];
+		while (NextCandidate(node, &pair))
+		{
+			uint32		row = outer->rows[pair.a];
 
-		CHECK_FOR_INTERRUPTS();
-		if (IsOver(node, row))
-			continue;
-		LoadRow(node, outer, row);
-		LoadRow(node, inner, (node->plan.shared ? outer : inner)->rows[pair.b]);
-		if (PairPasses(node, pair.dist) && NoteMatch(node, row))
-			return true;
-	}
+			CHECK_FOR_INTERRUPTS();
+			if (IsOver(node, row))
+				continue;
+			LoadRow(node, outer, row);
+			LoadRow(node, inner, (node->plan.shared ? outer : inner)->rows[pair.b]);
+			if (PairPasses(node, pair.dist) && NoteMatch(node, row))
+				return true;
+		}
+	} while (BeginNextGroup(node));
 	return false;
 }
 
@@ -389,32 +273,6 @@ NextUnmatched(JoinNode *node)
 
 /* --- a run */
 
-/* The engine begins, with what it can have; all else is odd. */
-static void
-BeginJoin(JoinNode *node, bool decided)
-{
-	int			sides = node->plan.shared ? 1 : 2;
-	uint64		expected[2] = {KeptRowsCount(node->sides[OUTER_SIDE].kept),
-	KeptRowsCount(node->sides[INNER_SIDE].kept)};
-	MemoryContext old;
-
-	if (node->nothing || expected[0] == 0 || expected[1] == 0)
-		return;
-	old = MemoryContextSwitchTo(node->context);
-	node->dimensions = decided ? FindDimensions(node) : 0;
-	if (node->dimensions > 0)
-		node->join = JoinBeginPushed(&node->pusher, sides, node->dimensions, expected,
-									 JoinNodeEps(node));
-	else
-	{
-		for (int i = 0; i < sides; i++)
-			(void) PushSide(node, NULL, i);
-	}
-	if (node->plan.shared)
-		node->sides[INNER_SIDE].odd = node->sides[OUTER_SIDE].odd;
-	MemoryContextSwitchTo(old);
-}
-
 static void
 BeginRun(JoinNode *node)
 {
@@ -433,20 +291,9 @@ BeginRun(JoinNode *node)
 	if (node->plan.type != JOIN_INNER)
 		node->matched = MemoryContextAllocExtended(node->context, KeptRowsCount(outer->kept) + 1,
 												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	BeginJoin(node, decided);
+	FindGroups(node, decided);
 	node->runs++;
 	node->phase = JOIN_PAIRS;
-}
-
-/* The engine's memory does not wait for the end of the query. */
-static void
-EndJoin(JoinNode *node)
-{
-	if (node->join == NULL)
-		return;
-	(void) JoinStatistics(node->join, &node->stats, &node->read_seconds);
-	JoinEnd(node->join);
-	node->join = NULL;
 }
 
 static void
@@ -463,10 +310,13 @@ EndRun(JoinNode *node)
 		side->kept = NULL;
 		side->rows = NULL;
 		side->odd = NULL;
+		side->grouped = NULL;
+		side->vectors = NULL;
 		side->nrows = side->rows_room = 0;
 		side->loaded = -1;
 	}
 	node->matched = NULL;
+	node->own_pairs = NULL;
 	node->next_pair = node->npairs = 0;
 	node->next_row = node->next_equal = 0;
 	node->odd_inner = node->mirrored = false;
@@ -488,7 +338,8 @@ NextMatch(JoinNode *node)
 			case JOIN_PAIRS:
 				if (NextPair(node))
 					return true;
-				EndJoin(node);
+				if (node->plan.shared)
+					node->sides[INNER_SIDE].odd = node->sides[OUTER_SIDE].odd;
 				node->phase = NextOddRow(node, 0) ? JOIN_ODD : JOIN_UNMATCHED;
 				break;
 			case JOIN_ODD:
@@ -545,6 +396,17 @@ ArrayOf(List *numbers)
 	return array;
 }
 
+static FmgrInfo *
+HashFunctions(List *oids)
+{
+	FmgrInfo   *functions = palloc(list_length(oids) * sizeof(FmgrInfo) + 1);
+	ListCell   *cell;
+
+	foreach(cell, oids)
+		fmgr_info(lfirst_oid(cell), &functions[foreach_current_index(cell)]);
+	return functions;
+}
+
 static void
 InitSides(JoinNode *node, EState *estate, List *plans, int eflags)
 {
@@ -562,6 +424,9 @@ InitSides(JoinNode *node, EState *estate, List *plans, int eflags)
 		side->vector = ExecInitExpr(i == OUTER_SIDE ? plan->outer : plan->inner, &node->css.ss.ps);
 		side->first = i == OUTER_SIDE ? 0 : plan->outer_columns;
 		side->columns = i == OUTER_SIDE ? plan->outer_columns : natts - plan->outer_columns;
+		side->keys = ExecInitExprList(i == OUTER_SIDE ? plan->outer_keys : plan->inner_keys,
+									  &node->css.ss.ps);
+		side->hashes = HashFunctions(i == OUTER_SIDE ? plan->outer_hashes : plan->inner_hashes);
 		side->slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(side->plan),
 											&TTSOpsMinimalTuple);
 		side->loaded = -1;
@@ -586,7 +451,7 @@ BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 	node->join_quals = ExecInitQual(others, state);
 	node->all_quals = ExecInitQual(plan->join_quals, state);
 	node->other_quals = ExecInitQual(plan->other_quals, state);
-	node->pusher.push = PushSides;
+	node->pusher.push = PushGroup;
 	node->context = AllocSetContextCreate(estate->es_query_cxt, "fasted join node",
 										  ALLOCSET_DEFAULT_SIZES);
 	/* the executor need not come by way of ExecCustomScan */

@@ -47,6 +47,21 @@ ExplainQuals(const char *label, List *quals, JoinNode *node, List *ancestors, Ex
 }
 
 static void
+ExplainKeys(JoinNode *node, List *ancestors, ExplainState *es)
+{
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->css.ss.ps.plan, ancestors);
+	List	   *texts = NIL;
+	ListCell   *cell;
+
+	foreach(cell, node->plan.outer_keys)
+		texts = lappend(texts, deparse_expression(lfirst(cell), context, true, false));
+	if (texts != NIL)
+		ExplainPropertyList("Group Key", texts, es);
+	if (texts != NIL && es->analyze)
+		ExplainPropertyInteger("Groups", NULL, node->all_groups, es);
+}
+
+static void
 ExplainRemoved(const char *label, double removed, const Instrumentation *instrument, ExplainState *es)
 {
 	if (removed > 0 || es->format != EXPLAIN_FORMAT_TEXT)
@@ -63,6 +78,7 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 
 	ExplainPropertyText("Join Type", TypeText(plan->type), es);
 	ExplainQuals("Distance Cond", list_make1(distance), node, ancestors, es);
+	ExplainKeys(node, ancestors, es);
 	ExplainQuals("Join Filter", list_delete_nth_cell(list_copy(plan->join_quals), plan->distance_qual),
 				 node, ancestors, es);
 	ExplainQuals("Filter", plan->other_quals, node, ancestors, es);

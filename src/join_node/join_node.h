@@ -14,6 +14,7 @@
 #define FASTED_JOIN_NODE_H
 
 #include "join_node/join_clause.h"
+#include "join_node/join_groups.h"
 #include "nodes/extensible.h"
 #include "nodes/plannodes.h"
 
@@ -38,6 +39,13 @@ typedef struct JoinPlan
 	List	   *join_quals;		/* all of them, in the order of evaluation */
 	int			distance_qual;	/* which of them bounds the distance */
 	List	   *other_quals;	/* above an outer join */
+
+	/* Equalities beside the distance: expressions, hash functions, collations. */
+	List	   *outer_keys;
+	List	   *inner_keys;
+	List	   *outer_hashes;
+	List	   *inner_hashes;
+	List	   *key_collations;
 } JoinPlan;
 
 extern void WriteJoinPlan(const JoinPlan *plan, CustomScan *scan);
@@ -53,6 +61,7 @@ typedef struct JoinPathData
 	RelOptInfo *outer;
 	RelOptInfo *inner;
 	bool		shared;
+	List	   *keys;			/* GroupKeys */
 } JoinPathData;
 
 /* join_shared.c: do both sides read the same rows of one relation, with one vector each? */

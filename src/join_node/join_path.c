@@ -83,6 +83,39 @@ FindDistanceClause(RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerr
 	return found;
 }
 
+/* The equalities by which rows are grouped; shared rows have one key each. */
+static List *
+FindGroupKeys(const JoinPathData *data, RelOptInfo *joinrel)
+{
+	List	   *keys = NIL;
+	ListCell   *cell;
+
+	foreach(cell, data->restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+		GroupKey   *key = NULL;
+
+		if (!IS_OUTER_JOIN(data->type) || !RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
+			key = AsGroupKey(rinfo, data->outer->relids, data->inner->relids);
+		if (key != NULL && (!data->shared ||
+							equal(key->outer, AsOuter((Node *) key->inner, data->outer, data->inner))))
+			keys = lappend(keys, key);
+	}
+	return keys;
+}
+
+/* The share of pairs of rows that have equal keys. */
+static double
+ShareOfGroups(PlannerInfo *root, const JoinPathData *data)
+{
+	List	   *clauses = NIL;
+	ListCell   *cell;
+
+	foreach(cell, data->keys)
+		clauses = lappend(clauses, ((GroupKey *) lfirst(cell))->rinfo);
+	return clauselist_selectivity(root, clauses, 0, data->type, data->sjinfo);
+}
+
 /* --- cost */
 
 static double
@@ -123,6 +156,11 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 		rows += side->rows;
 	}
 	pairs *= data->outer->rows * data->inner->rows;
+	if (data->keys != NIL)
+	{
+		pairs *= ShareOfGroups(root, data);
+		own->startup_cost += 2.0 * rows * cpu_operator_cost * list_length(data->keys);
+	}
 	own->startup_cost += rows * (cpu_tuple_cost + dimensions * cpu_operator_cost / 16.0);
 	own->total_cost = own->startup_cost +
 		2.0 * pairs * dimensions * cpu_operator_cost / FLOP_PER_OPERATOR +
@@ -179,6 +217,7 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	data->outer = outerrel;
 	data->inner = innerrel;
 	data->shared = SidesAreAlike(root, outerrel, innerrel, &data->clause);
+	data->keys = FindGroupKeys(data, joinrel);
 	AddJoinPath(root, joinrel, data);
 }
 

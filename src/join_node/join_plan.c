@@ -30,10 +30,22 @@ WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
 	numbers = lappend_int(numbers, plan->distance_qual);
 	numbers = lappend_int(numbers, plan->shared);
 	numbers = lappend_int(numbers, plan->cosine);
-	scan->custom_private = list_make2(numbers, plan->shared_columns);
-	scan->custom_exprs = list_concat(list_concat(list_make3(plan->outer, plan->inner, plan->radius),
-												 plan->join_quals), plan->other_quals);
+	numbers = lappend_int(numbers, list_length(plan->outer_keys));
+	scan->custom_private = list_make5(numbers, plan->shared_columns, plan->outer_hashes,
+									  plan->inner_hashes, plan->key_collations);
+	scan->custom_exprs = list_make3(plan->outer, plan->inner, plan->radius);
+	scan->custom_exprs = list_concat(scan->custom_exprs, plan->outer_keys);
+	scan->custom_exprs = list_concat(scan->custom_exprs, plan->inner_keys);
+	scan->custom_exprs = list_concat(scan->custom_exprs, plan->join_quals);
+	scan->custom_exprs = list_concat(scan->custom_exprs, plan->other_quals);
 	scan->methods = &fasted_join_methods;
+}
+
+/* So many of a list, from the first on. */
+static List *
+Sublist(const List *list, int first, int count)
+{
+	return list_truncate(list_copy_tail(list, first), count);
 }
 
 JoinPlan
@@ -41,6 +53,7 @@ ReadJoinPlan(const CustomScan *scan)
 {
 	List	   *numbers = linitial(scan->custom_private);
 	int			quals = list_nth_int(numbers, 4);
+	int			keys = list_nth_int(numbers, 8);
 	JoinPlan	plan;
 
 	plan.type = (JoinType) linitial_int(numbers);
@@ -54,8 +67,13 @@ ReadJoinPlan(const CustomScan *scan)
 	plan.outer = linitial(scan->custom_exprs);
 	plan.inner = lsecond(scan->custom_exprs);
 	plan.radius = lthird(scan->custom_exprs);
-	plan.join_quals = list_truncate(list_copy_tail(scan->custom_exprs, 3), quals);
-	plan.other_quals = list_copy_tail(scan->custom_exprs, 3 + quals);
+	plan.outer_keys = Sublist(scan->custom_exprs, 3, keys);
+	plan.inner_keys = Sublist(scan->custom_exprs, 3 + keys, keys);
+	plan.outer_hashes = lthird(scan->custom_private);
+	plan.inner_hashes = lfourth(scan->custom_private);
+	plan.key_collations = list_nth(scan->custom_private, 4);
+	plan.join_quals = Sublist(scan->custom_exprs, 3 + 2 * keys, quals);
+	plan.other_quals = list_copy_tail(scan->custom_exprs, 3 + 2 * keys + quals);
 	return plan;
 }
 
@@ -193,6 +211,23 @@ AddQuals(PlannerInfo *root, RelOptInfo *rel, const JoinPathData *data,
 									copyObject(lfirst_node(RestrictInfo, cell)->clause));
 }
 
+static void
+AddKeys(const JoinPathData *data, const SpecialJoinInfo *sjinfo, JoinPlan *plan)
+{
+	ListCell   *cell;
+
+	foreach(cell, data->keys)
+	{
+		const GroupKey *key = lfirst(cell);
+
+		plan->outer_keys = lappend(plan->outer_keys, copyObject(key->outer));
+		plan->inner_keys = lappend(plan->inner_keys, AboveJoin((Node *) key->inner, data->inner, sjinfo));
+		plan->outer_hashes = lappend_oid(plan->outer_hashes, key->outer_hash);
+		plan->inner_hashes = lappend_oid(plan->inner_hashes, key->inner_hash);
+		plan->key_collations = lappend_oid(plan->key_collations, key->collation);
+	}
+}
+
 Plan *
 PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
 			 List *custom_plans)
@@ -215,6 +250,7 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	scan->custom_scan_tlist = AddInnerColumns(scan_tlist, data, sjinfo, inner_columns, outer_tlist,
 											  &plan.shared_columns);
 	AddQuals(root, rel, data, sjinfo, &plan);
+	AddKeys(data, sjinfo, &plan);
 	plan.outer = copyObject(clause->outer);
 	plan.inner = (Expr *) AboveJoin((Node *) clause->inner, data->inner, sjinfo);
 	plan.radius = copyObject(clause->radius);

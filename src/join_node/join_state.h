@@ -13,6 +13,9 @@
 #include "join_node/kept_rows.h"
 #include "nodes/execnodes.h"
 
+#define OUTER_SIDE 0
+#define INNER_SIDE 1
+
 /* One side of the join: its rows, and which of them the engine has. */
 typedef struct JoinSide
 {
@@ -22,6 +25,13 @@ typedef struct JoinSide
 	int			columns;
 	int		   *shared;			/* which columns of the row those are; NULL: these, in order */
 	TupleTableSlot *slot;		/* of minimal tuples */
+
+	/* Keys, for groups. */
+	List	   *keys;			/* ExprStates */
+	FmgrInfo   *hashes;
+	GroupedRow *grouped;		/* by hash; NULL: there are no groups */
+	GroupPlace	group;			/* the one at work, or all rows */
+	float	   *vectors;		/* of a small group, which needs no engine */
 
 	KeptRows   *kept;
 	int64		loaded;			/* row in the scan tuple; -1: none, -2: nulls */
@@ -60,6 +70,10 @@ typedef struct JoinNode
 	bool		exact;			/* the engine's distance is the clause's */
 	double		surely_within;	/* if not: below it a pair is within the radius all the same */
 	Join	   *join;			/* NULL: no engine has anything to do */
+	FastedPair *own_pairs;		/* of a small group; MOST_SMALL_PAIRS of them */
+	uint64		groups;			/* that were joined in this run */
+	bool		no_groups;		/* there are none: nothing can match, or all rows are odd */
+	uint64		all_groups;		/* joined in all runs */
 	const FastedPair *pairs;
 	size_t		npairs;
 	size_t		next_pair;
@@ -71,9 +85,34 @@ typedef struct JoinNode
 	uint32		next_row;		/* of the other side, or in JOIN_UNMATCHED */
 
 	int			runs;
-	FastedStats stats;			/* of the last run */
+	FastedStats stats;			/* sums over groups and runs */
 	double		read_seconds;
 } JoinNode;
+
+/* join_exec.c */
+
+/* Puts a row of the side into the scan tuple. */
+extern void LoadRow(JoinNode *node, JoinSide *side, uint32 row);
+
+/* The scan tuple for expressions; what they allocate goes with the next one. */
+extern ExprContext *ScanTuple(JoinNode *node);
+
+/* join_push.c */
+
+/*
+ * Puts rows into groups, when both sides are read and the radius is known; decided:
+ * as FindRadius has it.
+ */
+extern void FindGroups(JoinNode *node, bool decided);
+
+/* Begins to join the rows of the next group; false: there are no more. */
+extern bool BeginNextGroup(JoinNode *node);
+
+/* The engine's memory does not wait for the end of the query. */
+extern void EndJoin(JoinNode *node);
+
+/* Gives the vectors of the group at work to the engine: a RowPusher's function. */
+extern void PushGroup(RowPusher *pusher, Join *join);
 
 /* join_radius.c */
 

@@ -168,6 +168,30 @@ is(result_of('SELECT', "SELECT fasted_cosine_distance('{1,NaN}', '{2,1}')"), 'er
 is($node->safe_psql('postgres', "SELECT count(*), count(*) FILTER (WHERE p.dist = fasted_distance(a.v, b.v)) FROM fasted_self_join('long_a', 'v', 1e9, id_column => 'id') p "
 	. 'JOIN long_a a ON a.id = id_a JOIN long_a b ON b.id = id_b'), '404550|404550', 'the same bits as from the engine');
 
+# equalities beside it: groups, of which some are large enough for an engine
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE tenants AS SELECT g AS id, CASE WHEN g % 10 < 6 THEN g % 3 WHEN g % 10 < 9 THEN 100 + g % 40 END AS tenant,
+	(g % 3)::bigint AS big, (g % 5)::numeric AS number, md5((g % 7)::text)::uuid AS code, chr(97 + g % 4) COLLATE "C" AS letter,
+	CASE WHEN g % 17 <> 0 THEN some_vector(g, 8) END AS v FROM generate_series(1, 1200) g;
+INSERT INTO tenants SELECT g, 7777, 1, 1, NULL, 'x', some_vector(g, 5) FROM generate_series(2001, 2010) g;
+ANALYZE tenants;
+END
+for my $key ('a.tenant = b.tenant', 'a.tenant = b.tenant AND a.letter = b.letter', 'a.tenant = b.big', 'b.number = a.number AND a.tenant = b.tenant', 'a.code = b.code AND a.tenant < b.tenant',
+	'a.tenant % 5 = b.tenant % 5 AND a.id < b.id', 'lower(a.letter) = b.letter AND a.tenant <> 7777 AND b.tenant <> 7777')
+{
+	same("SELECT a.id, b.id AS c FROM tenants a JOIN tenants b ON $key AND fasted_within(a.v, b.v, 3)", "groups: $key");
+	same("SELECT a.id, b.id AS c FROM tenants a LEFT JOIN (SELECT * FROM tenants WHERE id % 3 > 0) b ON $key AND fasted_within(a.v, b.v, 3)", "groups, left join: $key");
+	same("SELECT a.id FROM tenants a WHERE NOT EXISTS (SELECT FROM tenants b WHERE $key AND a.id <> b.id AND fasted_within(a.v, b.v, 2))", "groups, anti join: $key");
+	same("SELECT a.id FROM tenants a WHERE EXISTS (SELECT FROM tenants b WHERE $key AND a.id <> b.id AND fasted_within(a.v, b.v, 0.02, 'cosine'))", "groups, cosine: $key");
+}
+$explain = $node->safe_psql('postgres',
+	"$forced; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a.id FROM tenants a JOIN tenants b ON a.tenant = b.tenant AND fasted_within(a.v, b.v, 1)");
+like($explain, qr/Group Key: a.tenant\n\s+Groups: 16\n/, 'how many groups');
+like(plan_of('SELECT', 'SELECT FROM tenants a JOIN tenants b ON a.tenant = b.tenant AND fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'and cheaper than a hash join');
+
+same("SELECT a.id, b.id AS c FROM (SELECT * FROM mixed UNION ALL SELECT id, k, word, v || v, 12 FROM s) a JOIN (SELECT * FROM mixed UNION ALL SELECT id, k, word, v || v, 12 FROM s) b "
+	. 'ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)', 'groups of other dimensions');
+
 # not where rows are locked or changed; and not for little
 for my $query ("SELECT a.id FROM $both FOR UPDATE", "SELECT a.id FROM $both FOR SHARE OF b",
 	'DELETE FROM s a USING t b WHERE fasted_within(a.v, b.v, 0)',
