@@ -8,7 +8,7 @@
 #ifndef FASTED_CUDA_DEVICES_H
 #define FASTED_CUDA_DEVICES_H
 
-#include "filter/filter.h"
+#include "device/device.h"
 
 namespace fasted
 {

@@ -15,8 +15,8 @@
 #include <memory>
 
 #include "device/device_memory.h"
-#include "filter/filter.h"
 #include "rows/form.h"
+#include "rows/quantised.h"
 #include "rows/row_order.h"
 
 namespace fasted

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "device/device_memory.h"
-#include "filter/filter.h"
 #include "rows/quantise.h"
 #include "rows/quantise_int8.h"
+#include "rows/quantised.h"
 
 namespace fasted
 {

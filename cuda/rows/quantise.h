@@ -11,7 +11,7 @@
 #include <cuda_fp16.h>
 
 #include "device/device_memory.h"
-#include "filter/filter.h"
+#include "rows/quantised.h"
 #include "rows/row_table.h"
 #include "rows/spread_rows.h"
 

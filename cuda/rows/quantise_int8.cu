@@ -10,8 +10,8 @@
  *-------------------------------------------------------------------------
  */
 #include "device/check.h"
-#include "filter/filter.h"
 #include "rows/quantise_int8.h"
+#include "rows/quantised.h"
 #include "rows/rotation.cuh"
 
 namespace fasted

@@ -13,7 +13,7 @@
 #define FASTED_CUDA_ROW_ORDER_H
 
 #include "device/device_memory.h"
-#include "filter/filter.h"
+#include "rows/quantised.h"
 
 namespace fasted
 {
