@@ -311,19 +311,23 @@ FindGroups(JoinNode *node, bool decided)
 		return;
 	}
 	node->no_groups = false;
+	if (node->plan.outer_keys == NIL)
+	{
+		outer->group = (GroupPlace) {.count = KeptRowsCount(outer->kept)};
+		inner->group = (GroupPlace) {.count = KeptRowsCount(inner->kept)};
+		return;
+	}
+	node->own_pairs = MemoryContextAlloc(node->context, MOST_SMALL_PAIRS * sizeof(FastedPair));
 	for (int i = 0; i < 2; i++)
 	{
 		JoinSide   *side = &node->sides[i];
 
-		if (node->plan.outer_keys == NIL)
-			side->group = (GroupPlace) {.count = KeptRowsCount(side->kept)};
-		else if (side == inner && node->plan.shared)
+		side->vectors = MemoryContextAlloc(node->context, MOST_SMALL_FLOATS * sizeof(float));
+		if (side == inner && node->plan.shared)
 			side->group = outer->group;
 		else
 			GroupSide(node, side);
-		side->vectors = MemoryContextAllocHuge(node->context, MOST_SMALL_FLOATS * sizeof(float));
 	}
-	node->own_pairs = MemoryContextAlloc(node->context, MOST_SMALL_PAIRS * sizeof(FastedPair));
 }
 
 bool
