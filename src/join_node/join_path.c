@@ -62,25 +62,33 @@ IsServedClause(const RestrictInfo *rinfo)
 		!contain_subplans((Node *) rinfo->clause);
 }
 
-/* Is there a distance clause, and can all others be evaluated here? */
+/* Is there a distance clause?  Cheap where there is none, as in nearly all joins. */
 static bool
-FindDistanceClause(RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel, JoinType type,
-				   List *restrictlist, DistanceClause *clause)
+FindDistanceClause(const JoinPathData *data, RelOptInfo *joinrel, DistanceClause *clause)
 {
 	ListCell   *cell;
-	bool		found = false;
 
-	foreach(cell, restrictlist)
+	foreach(cell, data->restrictlist)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
-		if (!IsServedClause(rinfo))
-			return false;
-		if (found || (IS_OUTER_JOIN(type) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids)))
+		if (IS_OUTER_JOIN(data->type) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
 			continue;
-		found = MatchDistanceClause(rinfo, outerrel->relids, innerrel->relids, clause);
+		if (MatchDistanceClause(rinfo, data->outer->relids, data->inner->relids, clause))
+			return true;
 	}
-	return found;
+	return false;
+}
+
+static bool
+AreServedClauses(const List *restrictlist)
+{
+	ListCell   *cell;
+
+	foreach(cell, restrictlist)
+		if (!IsServedClause(lfirst_node(RestrictInfo, cell)))
+			return false;
+	return true;
 }
 
 /* The equalities by which rows are grouped; shared rows have one key each. */
@@ -201,6 +209,8 @@ static void
 OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
 		  JoinType type, JoinPathExtraData *extra)
 {
+	JoinPathData found = {.type = type,.restrictlist = extra->restrictlist,
+		.sjinfo = extra->sjinfo,.outer = outerrel,.inner = innerrel};
 	JoinPathData *data;
 
 	if (previous_hook != NULL)
@@ -208,14 +218,10 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	if (!fasted_setting_join_node || !IsServedType(type) || MayBeRechecked(root) ||
 		!IsServedSide(outerrel) || !IsServedSide(innerrel) || !bms_is_empty(joinrel->lateral_relids))
 		return;
-	data = palloc0(sizeof(JoinPathData));
-	if (!FindDistanceClause(joinrel, outerrel, innerrel, type, extra->restrictlist, &data->clause))
+	if (!FindDistanceClause(&found, joinrel, &found.clause) || !AreServedClauses(found.restrictlist))
 		return;
-	data->type = type;
-	data->restrictlist = extra->restrictlist;
-	data->sjinfo = extra->sjinfo;
-	data->outer = outerrel;
-	data->inner = innerrel;
+	data = palloc(sizeof(JoinPathData));
+	*data = found;
 	data->shared = SidesAreAlike(root, outerrel, innerrel, &data->clause);
 	data->keys = FindGroupKeys(data, joinrel);
 	AddJoinPath(root, joinrel, data);
