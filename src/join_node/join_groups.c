@@ -40,7 +40,7 @@ AsGroupKey(RestrictInfo *rinfo, Relids outer, Relids inner)
 
 /* In order of row within a group, as they are read from memory or a file. */
 static int
-CompareGroupedRows(const void *x, const void *y)
+CompareGroupedRows(const void *x, const void *y, void *arg)
 {
 	const GroupedRow *a = x;
 	const GroupedRow *b = y;
@@ -50,16 +50,10 @@ CompareGroupedRows(const void *x, const void *y)
 	return (a->row > b->row) - (a->row < b->row);
 }
 
-static int
-CompareInterruptibly(const void *x, const void *y, void *arg)
-{
-	return CompareGroupedRows(x, y);
-}
-
 void
 SortGroups(GroupedRow *rows, uint32 count)
 {
-	qsort_interruptible(rows, count, sizeof(GroupedRow), CompareInterruptibly, NULL);
+	qsort_interruptible(rows, count, sizeof(GroupedRow), CompareGroupedRows, NULL);
 }
 
 /* Rows of one hash, from first on. */

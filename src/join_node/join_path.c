@@ -17,6 +17,7 @@
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "scan/distance_statistics.h"
+#include "scan/estimate.h"
 #include "session/guc.h"
 
 static set_join_pathlist_hook_type previous_hook = NULL;
@@ -26,13 +27,7 @@ static const CustomPathMethods path_methods = {
 	.PlanCustomPath = PlanJoinNode
 };
 
-#define DEFAULT_DIMENSIONS 256.0
-
-/*
- * Floating-point operations (2 n m d) for the price of one operator, as in
- * scan/estimate.c; and what it costs to begin at all: threads, memory.
- */
-#define FLOP_PER_OPERATOR 10000.0
+/* What it costs to begin at all: threads, memory. */
 #define BEGIN_COST 50.0
 
 /* --- may it be offered? */
@@ -48,7 +43,6 @@ MayBeRechecked(const PlannerInfo *root)
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT);
 }
 
-/* Nulls that the join makes, where PostgreSQL 16 marks columns by them. */
 static bool
 IsServedType(JoinType type)
 {

@@ -81,7 +81,6 @@ ReadJoinPlan(const CustomScan *scan)
 
 typedef struct QualOrder
 {
-	PlannerInfo *root;
 	RestrictInfo *rinfo;
 	Index		level;
 	Cost		cost;
@@ -119,7 +118,7 @@ OrderedQuals(PlannerInfo *root, List *restrictlist, Relids join_relids, JoinType
 		if ((IS_OUTER_JOIN(type) && RINFO_IS_PUSHED_DOWN(rinfo, join_relids)) != above)
 			continue;
 		cost_qual_eval_node(&cost, (Node *) rinfo, root);
-		quals[count] = (QualOrder) {root, rinfo, rinfo->security_level, cost.per_tuple, count};
+		quals[count] = (QualOrder) {rinfo, rinfo->security_level, cost.per_tuple, count};
 		/* a leakproof clause may come early, if it is cheap */
 		if (rinfo->leakproof && cost.per_tuple < 10 * cpu_operator_cost)
 			quals[count].level = 0;

@@ -86,7 +86,6 @@ typedef struct JoinNode
 
 	int			runs;
 	FastedStats stats;			/* sums over groups and runs */
-	double		read_seconds;
 } JoinNode;
 
 /* join_exec.c */

@@ -38,7 +38,6 @@ struct KeptRows
 	BufFile    *file;			/* the rows behind those; NULL: there are none */
 	FilePlace  *places;
 	uint32		place_room;
-	uint64		file_bytes;
 	MinimalTuple buffers[2];	/* a row of the file, for each reader */
 	Size		buffer_bytes[2];
 };
@@ -59,12 +58,6 @@ uint32
 KeptRowsCount(const KeptRows *kept)
 {
 	return kept->count;
-}
-
-uint64
-KeptRowsSpilled(const KeptRows *kept)
-{
-	return kept->file_bytes;
 }
 
 /* An array with room for one element more than count. */
@@ -124,7 +117,6 @@ AddToFile(KeptRows *kept, MinimalTuple tuple)
 	kept->places = Grow(kept->context, kept->places, row, &kept->place_room, sizeof(FilePlace));
 	BufFileTell(kept->file, &kept->places[row].fileno, &kept->places[row].offset);
 	BufFileWrite(kept->file, tuple, tuple->t_len);
-	kept->file_bytes += tuple->t_len;
 }
 
 void

@@ -18,9 +18,6 @@ extern KeptRows *KeptRowsCreate(Size limit);
 extern void KeptRowsAdd(KeptRows *kept, TupleTableSlot *slot);
 extern uint32 KeptRowsCount(const KeptRows *kept);
 
-/* Bytes of the temporary file; zero: there is none. */
-extern uint64 KeptRowsSpilled(const KeptRows *kept);
-
 /*
  * Row number row in a slot of minimal tuples; valid until the next call for kept by
  * this reader, 0 or 1.

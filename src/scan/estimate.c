@@ -35,14 +35,7 @@ PG_FUNCTION_INFO_V1(fasted_self_join_support);
 
 /* What is assumed where nothing is known. */
 #define DEFAULT_ROWS 10000.0
-#define DEFAULT_DIMENSIONS 256.0
 #define DEFAULT_NEIGHBOURS 10.0
-
-/*
- * Floating-point operations (2 n n d) for the price of one operator: what two
- * cores compute while PostgreSQL evaluates an operator or two.
- */
-#define FLOP_PER_OPERATOR 10000.0
 
 /* The parts of a call that estimates need; relation is zero if not known now. */
 typedef struct Problem

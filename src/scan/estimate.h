@@ -11,6 +11,15 @@
 #include "nodes/pathnodes.h"
 #include "nodes/primnodes.h"
 
+/* The dimensions of vectors that nothing is known of. */
+#define DEFAULT_DIMENSIONS 256.0
+
+/*
+ * Floating-point operations (2 n n d) for the price of one operator: what two
+ * cores compute while PostgreSQL evaluates an operator or two.
+ */
+#define FLOP_PER_OPERATOR 10000.0
+
 /*
  * Sets the costs of a path that runs this call.  Its rows are those of all
  * processes before, and those of each afterwards.
