@@ -13,7 +13,7 @@
 #include "cpu/cpu_kernel.h"
 #include "engine/exact_distance.h"
 #include "read/vector.h"
-#include "utils/builtins.h"
+#include "session/arguments.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
 PG_FUNCTION_INFO_V1(fasted_cosine_distance);
@@ -134,26 +134,11 @@ fasted_cosine_distance(PG_FUNCTION_ARGS)
 	PG_RETURN_FLOAT8(Cosine(&a, &b));
 }
 
-bool
-IsCosineMetric(const text *metric)
-{
-	char	   *name = text_to_cstring(metric);
-
-	if (strcmp(name, "cosine") == 0)
-		return true;
-	if (strcmp(name, "l2") != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("there is no metric \"%s\"", name),
-				 errhint("Metrics are \"l2\" and \"cosine\".")));
-	return false;
-}
-
 Datum
 fasted_within(PG_FUNCTION_ARGS)
 {
 	double		eps = PG_GETARG_FLOAT8(2);
-	bool		cosine = IsCosineMetric(PG_GETARG_TEXT_PP(3));
+	bool		cosine = MetricFromText(PG_GETARG_TEXT_PP(3)) == FASTED_METRIC_COSINE;
 	Vector		a;
 	Vector		b;
 

@@ -16,7 +16,4 @@ extern PGDLLEXPORT Datum fasted_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_cosine_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within(PG_FUNCTION_ARGS);
 
-/* Raises an error for what is neither 'cosine' nor 'l2'. */
-extern bool IsCosineMetric(const text *metric);
-
 #endif							/* FASTED_DISTANCE_H */

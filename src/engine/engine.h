@@ -3,9 +3,8 @@
  * engine.h
  *	  The border between PostgreSQL and the distance engines.
  *
- * An engine finds every pair of rows, of two sets or of one, whose Euclidean
- * distance is at most eps.  "Distance" is the canonical FP64 form of
- * exact_distance.h, so that every engine gives the same pairs and the same
+ * An engine finds every pair of rows, of two sets or of one, whose distance is
+ * at most eps.  "Distance" is a canonical FP64 form of exact_distance.h, so that every engine gives the same pairs and the same
  * bits, in an order of its own.
  *
  * This header is plain C: no PostgreSQL type and no CUDA type passes it.  An
@@ -55,7 +54,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 6
+#define FASTED_ENGINE_ABI 7
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -98,6 +97,13 @@ typedef enum FastedFilter
 	FASTED_FILTER_INT8
 } FastedFilter;
 
+/* What "distance" is: exact_distance.h has both canonical forms. */
+typedef enum FastedMetric
+{
+	FASTED_METRIC_L2 = 0,
+	FASTED_METRIC_COSINE		/* a zero vector has no direction and no pair */
+} FastedMetric;
+
 /* What becomes of a pair that passed the recheck. */
 typedef enum FastedOutput
 {
@@ -113,6 +119,7 @@ typedef enum FastedOutput
 typedef struct FastedOptions
 {
 	uint32_t	dimensions;		/* d, from 1 to FASTED_MAX_DIMENSIONS */
+	FastedMetric metric;
 
 	uint64_t	memory_limit;	/* bytes of host memory for rows and tiles */
 	uint64_t	device_memory_limit;	/* bytes of device memory */

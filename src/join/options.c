@@ -32,6 +32,7 @@ EngineOptions(const JoinOptions *options)
 	FastedOptions result = {0};
 
 	result.filter = options->filter;
+	result.metric = options->metric;
 	result.kernel = options->kernel;
 	result.devices = options->devices;
 	result.approximate = !options->exact;

@@ -20,6 +20,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parse_coerce.h"
+#include "session/arguments.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -147,7 +148,7 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	metric = lfourth(*args);
 	if (!IsA(metric, Const) || metric->constisnull)
 		return false;
-	clause->cosine = IsCosineMetric(DatumGetTextPP(metric->constvalue));
+	clause->cosine = MetricFromText(DatumGetTextPP(metric->constvalue)) == FASTED_METRIC_COSINE;
 	clause->form = FORM_WITHIN;
 	clause->strict = false;
 	clause->radius = lthird(*args);

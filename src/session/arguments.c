@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "session/arguments.h"
+#include "utils/builtins.h"
 
 void
 RequireDistance(double eps)
@@ -19,4 +20,19 @@ RequireDistance(double eps)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative"),
 				 errhint("Use 0 to find exact duplicates, 'Infinity' to get all pairs.")));
+}
+
+FastedMetric
+MetricFromText(const text *metric)
+{
+	char	   *name = text_to_cstring(metric);
+
+	if (strcmp(name, "cosine") == 0)
+		return FASTED_METRIC_COSINE;
+	if (strcmp(name, "l2") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there is no metric \"%s\"", name),
+				 errhint("Metrics are \"l2\" and \"cosine\".")));
+	return FASTED_METRIC_L2;
 }

@@ -8,6 +8,7 @@
 #ifndef FASTED_ARGUMENTS_H
 #define FASTED_ARGUMENTS_H
 
+#include "engine/engine.h"
 #include "fmgr.h"
 
 /* The functions are not STRICT, since some arguments may be NULL.  Uses nothing of fcinfo but args. */
@@ -22,5 +23,8 @@ RequireArgument(FunctionCallInfo fcinfo, int n, const char *function, const char
 
 /* Raises an error if it is NaN or negative. */
 extern void RequireDistance(double eps);
+
+/* Raises an error for what is neither 'cosine' nor 'l2'. */
+extern FastedMetric MetricFromText(const text *metric);
 
 #endif							/* FASTED_ARGUMENTS_H */
