@@ -94,6 +94,16 @@ ExplainText(const char *label, const char *text, ExplainState *es)
 		ExplainPropertyText(label, text, es);
 }
 
+/* NULL: it is L2, which goes without saying. */
+static char *
+MetricText(const Deparser *deparser, const SelfJoinScan *scan)
+{
+	Const	   *metric = list_nth(scan->plan.call->args, scan->plan.first + SELF_JOIN_METRIC);
+	char	   *text = ArgumentText(deparser, scan, SELF_JOIN_METRIC);
+
+	return IsA(metric, Const) && strcmp(text, "l2") == 0 ? NULL : text;
+}
+
 static char *
 PairFilterText(const Deparser *deparser, const SelfJoinScan *scan)
 {
@@ -156,6 +166,7 @@ ExplainCall(const SelfJoinScan *scan, List *ancestors, ExplainState *es)
 	ExplainText("Vector Column", ArgumentText(&deparser, scan, SELF_JOIN_COLUMN), es);
 	ExplainText("Key Column", KeyColumnText(&deparser, scan), es);
 	ExplainText("Eps", ArgumentText(&deparser, scan, SELF_JOIN_EPS), es);
+	ExplainText("Metric", MetricText(&deparser, scan), es);
 	ExplainText("Pair Filter", PairFilterText(&deparser, scan), es);
 	if (scan->plan.count)
 		ExplainText("Aggregate", "count(*)", es);
