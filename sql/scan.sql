@@ -219,8 +219,8 @@ FROM unnest('{square,holes}'::text[]) AS t, unnest(ARRAY[1e-5, 0.001, 0.1, 1, 1.
 	estimated(format('SELECT * FROM fasted_self_join(%L, ''v'', %L::float8, ''id'', metric => ''cosine'')', t, eps))
 ORDER BY t DESC, eps;
 SELECT metric, eps, n, (planned / n)::numeric(10, 1) BETWEEN 0.4 AND 2.5 AS near_enough
-FROM (VALUES ('cosine', 0.001), ('cosine', 0.1), ('cosine', 1), ('l2', 20), ('l2', 200)) AS p (metric, eps),
-	LATERAL (SELECT count(*) AS n FROM square a, square b WHERE fasted_within(a.v, b.v, eps, metric)) AS c,
+FROM (VALUES ('cosine', 0.001), ('cosine', 0.1), ('l2', 200)) AS p (metric, eps),
+	LATERAL (SELECT 2 * count(*) AS n FROM fasted_self_join('square', 'v', eps, 'id', metric => metric)) AS c,
 	planned(format('SELECT FROM square a, square b WHERE fasted_within(a.v, b.v, %L, %L)', eps, metric));
 
 -- the closest pairs, by the recipe of doc/functions.md
