@@ -129,7 +129,7 @@ SELECT t, eps, pairs, wrong FROM unnest('{line,small,large}'::text[]) AS t, unne
 RESET fasted.scan_node;
 SELECT count(*) FROM (SELECT fasted_self_join('large', 'v', 0.7, metric => 'cosine')) AS x;
 
--- zero vectors: among many rows, which parallel workers read too; and nothing else
+-- zero vectors: among many rows, read by the session or by workers; and nothing else
 CREATE TABLE holes AS SELECT i AS id, CASE WHEN hashint4(i) % 3 = 0 OR i < 3000 THEN '{0,0}' ELSE ARRAY[i % 10 + 1, 1]::real[] END AS v
 	FROM generate_series(1, 20000) AS i;
 ALTER TABLE holes ADD PRIMARY KEY (id);
@@ -138,6 +138,7 @@ ANALYZE holes;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
+SET parallel_leader_participation = off;
 SELECT workers, n, rows, n - rows = (SELECT sum(c * (c - 1) / 2) FROM (SELECT count(*) AS c FROM holes WHERE v <> '{0,0}' GROUP BY v) AS x) AS same
 FROM (SELECT count(*) AS rows FROM holes WHERE v <> '{0,0}') AS r, unnest('{0,2}'::text[]) AS workers,
 	set_config('fasted.max_workers', workers, false) AS set,
@@ -149,6 +150,7 @@ SELECT * FROM fasted_self_join('holes_alone', 'v', 2, 'id', self_pairs => true, 
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;
+RESET parallel_leader_participation;
 RESET fasted.max_workers;
 
 -- they are checked as others are
