@@ -15,6 +15,7 @@
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
 #include "scan/distance_statistics.h"
+#include "session/arguments.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance_support);
 
@@ -23,7 +24,7 @@ PG_FUNCTION_INFO_V1(fasted_distance_support);
 
 /* The share of a column's pairs of rows that are within eps; negative: not known. */
 static double
-ShareOfColumn(PlannerInfo *root, Node *vector, double eps, double *rows)
+ShareOfColumn(PlannerInfo *root, Node *vector, FastedMetric metric, double eps, double *rows)
 {
 	List	   *vars = pull_var_clause(vector, PVC_RECURSE_PLACEHOLDERS);
 	Var		   *var = list_length(vars) == 1 ? linitial_node(Var, vars) : NULL;
@@ -36,7 +37,13 @@ ShareOfColumn(PlannerInfo *root, Node *vector, double eps, double *rows)
 		return -1.0;
 	if (root->simple_rel_array != NULL && root->simple_rel_array[var->varno] != NULL)
 		*rows = Max(*rows, root->simple_rel_array[var->varno]->tuples);
-	return ShareWithin(rte->relid, var->varattno, eps);
+	return ShareWithin(rte->relid, var->varattno, metric, eps);
+}
+
+static bool
+IsNull(const Node *node)
+{
+	return IsA(node, Const) && ((const Const *) node)->constisnull;
 }
 
 /* Of two columns, that of the one whose rows are closer together. */
@@ -44,16 +51,20 @@ static double
 EstimateShare(PlannerInfo *root, List *args)
 {
 	Node	   *radius = estimate_expression_value(root, lthird(args));
+	Node	   *name = estimate_expression_value(root, lfourth(args));
+	FastedMetric metric = FASTED_METRIC_L2;
 	double		rows = DEFAULT_NEIGHBOURS;
 	double		share = -1.0;
 	double		eps;
 
-	if (IsA(radius, Const) && ((Const *) radius)->constisnull)
+	if (IsNull(radius) || IsNull(name))
 		return 0.0;
 	eps = IsA(radius, Const) ? DatumGetFloat8(((Const *) radius)->constvalue) : -1.0;
+	if (!IsA(name, Const) || !FindMetric(DatumGetTextPP(((Const *) name)->constvalue), &metric))
+		eps = -1.0;
 	for (int i = 0; i < 2; i++)
 	{
-		double		own = ShareOfColumn(root, list_nth(args, i), eps, &rows);
+		double		own = ShareOfColumn(root, list_nth(args, i), metric, eps, &rows);
 
 		if (eps >= 0.0)
 			share = Max(share, own);

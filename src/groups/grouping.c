@@ -66,7 +66,7 @@ BeginJoin(const GroupArgs *args, FastedOutput output)
 
 	if (args->order_column != NULL)
 		OrderSource(source, args->order_column, args->descending);
-	return JoinBegin(source, args->eps, output);
+	return JoinBegin(source, FASTED_METRIC_L2, args->eps, output);
 }
 
 static const uint32 *

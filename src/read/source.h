@@ -29,6 +29,7 @@ typedef struct VectorSource
 	Oid			key_collation;
 	char	   *order_column;	/* NULL: rows come in no order; else see OrderSource */
 	bool		descending;
+	bool		skip_zeros;		/* rows whose vector is zero take no part, as if it were NULL */
 } VectorSource;
 
 /*

@@ -152,6 +152,43 @@ VectorElements(ArrayType *array, VectorForm form, int dimensions, float *row, in
 	return finite ? VECTOR_OK : FirstBadElement(array, form, row, dimensions, element);
 }
 
+static bool
+NumericsAreZero(ArrayType *array)
+{
+	ArrayIterator elements = array_create_iterator(array, 0, NULL);
+	Datum		element;
+	bool		isnull;
+	bool		zero = true;
+
+	while (zero && array_iterate(elements, &element, &isnull))
+	{
+		char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out, element));
+
+		zero = strtof(text, NULL) == 0.0f;
+		pfree(text);
+	}
+	array_free_iterator(elements);
+	return zero;
+}
+
+bool
+VectorIsZero(ArrayType *array, VectorForm form, int dimensions)
+{
+	switch (form)
+	{
+		case VECTOR_FLOAT4:
+			return RowIsZero((float *) ARR_DATA_PTR(array), dimensions);
+		case VECTOR_FLOAT8:
+			for (int k = 0; k < dimensions; k++)
+				if ((float) ((double *) ARR_DATA_PTR(array))[k] != 0.0f)
+					return false;
+			return true;
+		case VECTOR_NUMERIC:
+			return NumericsAreZero(array);
+	}
+	pg_unreachable();
+}
+
 static int
 FirstNullElement(ArrayType *array)
 {

@@ -28,9 +28,9 @@ enum
 
 ShownCall
 ShowCall(const CustomScanState *node, const FuncExpr *call, int first, int id_column,
-		 List *ancestors, ExplainState *es)
+		 int metric, List *ancestors, ExplainState *es)
 {
-	ShownCall	shown = {.call = call,.first = first,.id_column = id_column};
+	ShownCall	shown = {.call = call,.first = first,.id_column = id_column,.metric = metric};
 
 	shown.plan = (CustomScan *) node->ss.ps.plan;
 	shown.context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
@@ -101,6 +101,15 @@ KeyColumnText(const ShownCall *shown)
 					   true);
 }
 
+/* NULL: it is L2, which goes without saying. */
+static char *
+MetricText(const ShownCall *shown)
+{
+	char	   *text = ArgumentText(shown, shown->metric);
+
+	return IsA(Argument(shown, shown->metric), Const) && strcmp(text, "l2") == 0 ? NULL : text;
+}
+
 /* A name as core's EXPLAIN VERBOSE has it. */
 static char *
 QualifiedName(Oid schema, const char *name)
@@ -150,4 +159,5 @@ ExplainCall(const ShownCall *shown, ExplainState *es)
 	ExplainText("Vector Column", ArgumentText(shown, VECTOR_COLUMN), es);
 	ExplainText("Key Column", KeyColumnText(shown), es);
 	ExplainText("Eps", ArgumentText(shown, EPS), es);
+	ExplainText("Metric", MetricText(shown), es);
 }

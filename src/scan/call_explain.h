@@ -16,16 +16,17 @@ typedef struct ShownCall
 {
 	const FuncExpr *call;
 	int			first;			/* position of "relation": 0, or 1 after id_type */
-	int			id_column;		/* number of that argument */
+	int			id_column;		/* numbers of these arguments */
+	int			metric;
 	const CustomScan *plan;
 	List	   *context;		/* of expressions */
 	bool		prefix;			/* name the tables of columns */
 } ShownCall;
 
 extern ShownCall ShowCall(const CustomScanState *node, const FuncExpr *call, int first,
-						  int id_column, List *ancestors, ExplainState *es);
+						  int id_column, int metric, List *ancestors, ExplainState *es);
 
-/* The call, its function, relation, columns and eps. */
+/* The call, its function, relation, columns, eps and metric. */
 extern void ExplainCall(const ShownCall *shown, ExplainState *es);
 
 /* An argument; a constant without its quotes. */

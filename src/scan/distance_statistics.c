@@ -178,17 +178,51 @@ ReadSample(ColumnSample *sample, HeapTuple statistics)
 }
 
 static double
-SampleDistance(const ColumnSample *sample, int i, int j)
+EuclideanDistance(const double *x, const double *y, int dimensions)
 {
 	double		sum = 0.0;
 
-	for (int k = 0; k < sample->dimensions; k++)
+	for (int k = 0; k < dimensions; k++)
 	{
-		double		difference = sample->rows[i][k] - sample->rows[j][k];
+		double		difference = x[k] - y[k];
 
 		sum += difference * difference;
 	}
 	return sqrt(sum);
+}
+
+/* Infinite where a vector is zero, which is near no other. */
+static double
+CosineDistance(const double *x, const double *y, int dimensions)
+{
+	double		xy = 0.0;
+	double		xx = 0.0;
+	double		yy = 0.0;
+
+	for (int k = 0; k < dimensions; k++)
+	{
+		xy += x[k] * y[k];
+		xx += x[k] * x[k];
+		yy += y[k] * y[k];
+	}
+	return xx > 0.0 && yy > 0.0 ? 1.0 - xy / (sqrt(xx) * sqrt(yy)) : HUGE_VAL;
+}
+
+static double
+SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
+{
+	const double *x = sample->rows[i];
+	const double *y = sample->rows[j];
+
+	return metric == FASTED_METRIC_COSINE ? CosineDistance(x, y, sample->dimensions) :
+		EuclideanDistance(x, y, sample->dimensions);
+}
+
+/* Rows of such a vector are at no distance from each other, but cosine has none of zeros. */
+static bool
+IsNearItself(const ColumnSample *sample, FastedMetric metric, int i)
+{
+	return !isinf(SampleDistance(sample, metric, i, i));
 }
 
 static int
@@ -223,7 +257,7 @@ Extrapolate(const Distance *distances, int count, double eps)
 }
 
 static double
-SampleShare(const ColumnSample *sample, double eps)
+SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 {
 	int			count = 0;
 	int			within = 0;
@@ -233,13 +267,13 @@ SampleShare(const ColumnSample *sample, double eps)
 
 	for (int i = 0; i < sample->count; i++)
 	{
-		if (sample->common[i])
+		if (sample->common[i] && IsNearItself(sample, metric, i))
 			equal += sample->weight[i] * sample->weight[i];
 		for (int j = 0; j < i; j++)
 		{
 			Distance   *d = &distances[count++];
 
-			d->distance = SampleDistance(sample, i, j);
+			d->distance = SampleDistance(sample, metric, i, j);
 			d->weight = 2.0 * sample->weight[i] * sample->weight[j];
 			if (d->distance <= eps)
 			{
@@ -269,13 +303,13 @@ IsRepresentative(const ColumnSample *sample)
 }
 
 double
-ShareWithin(Oid relid, AttrNumber column, double eps)
+ShareWithin(Oid relid, AttrNumber column, FastedMetric metric, double eps)
 {
 	HeapTuple	statistics;
 	ColumnSample	   *sample;
 	double		share = -1.0;
 
-	if (isinf(eps))
+	if (isinf(eps) || (metric == FASTED_METRIC_COSINE && eps >= 2.0))
 		return 1.0;
 	statistics = ColumnStatistics(relid, column);
 	if (!HeapTupleIsValid(statistics))
@@ -285,7 +319,7 @@ ShareWithin(Oid relid, AttrNumber column, double eps)
 		sample = palloc(sizeof(ColumnSample));
 		ReadSample(sample, statistics);
 		if (IsRepresentative(sample))
-			share = SampleShare(sample, eps);
+			share = SampleShare(sample, metric, eps);
 	}
 	ReleaseSysCache(statistics);
 	return share;

@@ -143,7 +143,7 @@ ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es)
 	SelfJoinScan *scan = (SelfJoinScan *) node;
 	ScanTotals	totals = TotalsUntilNow(scan);
 	ShownCall	shown = ShowCall(node, scan->plan.call, scan->plan.first, SELF_JOIN_ID_COLUMN,
-								 ancestors, es);
+								 SELF_JOIN_METRIC, ancestors, es);
 
 	ExplainCall(&shown, es);
 	ExplainText("Pair Filter", PairFilterText(&shown, scan), es);
