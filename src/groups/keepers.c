@@ -40,6 +40,7 @@ SortPairs(Keepers *keepers)
 
 	if (keepers->scratch->room < store->count)
 		PairMemoryGrow(keepers->scratch, store->count);
+	keepers->base.pair_bytes = PairMemoryBytes(store->memory) + PairMemoryBytes(keepers->scratch);
 	return SortBySecond(store->memory->pairs, keepers->scratch->pairs, store->count,
 						keepers->rows->count);
 }
@@ -118,6 +119,7 @@ UseFile(Keepers *keepers)
 
 	if (store->count > 0)
 		WriteRun(keepers);
+	keepers->base.filed_pairs = store->filed;
 	PairMemoryFree(store->memory);
 	PairMemoryFree(keepers->scratch);
 	merge = PairMergeBegin(store, run_pairs);
@@ -165,13 +167,15 @@ Result(Grouping *grouping, uint32 row, Datum *values, bool *nulls)
 	values[2] = Float8GetDatum(kept == row ? 0.0 : keepers->dist[rank]);
 }
 
-void
-KeepersInit(Keepers *keepers, bool by_number)
+Grouping *
+KeepersCreate(bool by_number)
 {
-	memset(keepers, 0, sizeof(*keepers));
+	Keepers    *keepers = palloc0(sizeof(Keepers));
+
 	keepers->base.begin = Begin;
 	keepers->base.take = Take;
 	keepers->base.finish = Finish;
 	keepers->base.result = Result;
 	keepers->by_number = by_number;
+	return &keepers->base;
 }

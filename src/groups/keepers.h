@@ -31,6 +31,6 @@ typedef struct Keepers
 } Keepers;
 
 /* Results are kept, an id, and dist. */
-extern void KeepersInit(Keepers *keepers, bool by_number);
+extern Grouping *KeepersCreate(bool by_number);
 
 #endif							/* FASTED_KEEPERS_H */
