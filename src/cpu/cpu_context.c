@@ -52,6 +52,9 @@ check_options(FastedContext *context)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
 						"the CPU engine gives exact results only; approximate results need a GPU");
 
+	if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
+		return cpu_fail(context, FASTED_UNSUPPORTED, "there is no metric %d", (int) options->metric);
+
 	context->kernel = fasted_cpu_choose_kernel(options->kernel);
 	if (context->kernel == NULL)
 	{

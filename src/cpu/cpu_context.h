@@ -10,6 +10,7 @@
  *	  cpu_plan.c	what there is memory for, and how a join is cut into work
  *	  processors.c	how many threads there should be
  *	  cpu_workers.c	threads and the phases of a join
+ *	  cpu_direction.c	rows as the filter sees them
  *	  cpu_form.c	forms: centre and scale
  *	  cpu_pack.c	packed rows and thresholds, in FP32
  *	  cpu_int8.c	the same in INT8
@@ -57,6 +58,7 @@ typedef struct Worker
 	uint8_t    *hits;			/* hit_stride bytes for each row of a block */
 	double	   *wide;			/* one row in FP64 */
 	float	   *image;			/* INT8: room for two rows, padded; or NULL */
+	float	   *directions;		/* cosine: room for the rows of a sliver; or NULL */
 	float		sample[CENTRE_ROWS];	/* values of one coordinate */
 	Candidate	list[CANDIDATE_LIST];
 	uint32_t	listed;
@@ -152,6 +154,19 @@ static inline size_t
 cpu_image_bytes(const FastedContext *context)
 {
 	return 2 * cpu_padded(context) * sizeof(float);
+}
+
+static inline bool
+cpu_is_cosine(const FastedContext *context)
+{
+	return context->options.metric == FASTED_METRIC_COSINE;
+}
+
+/* Bytes of a worker's directions: a sliver of rows. */
+static inline size_t
+cpu_direction_bytes(const FastedContext *context)
+{
+	return (size_t) context->kernel->width * context->options.dimensions * sizeof(float);
 }
 
 /* So many rows, and padding to whole tiles. */

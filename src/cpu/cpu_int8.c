@@ -72,7 +72,7 @@ find_integers(Worker *worker, float *centre)
 	}
 	for (uint32_t s = 0; s < cpu_sample_size(&sample) && !cpu_stopping(context); s++)
 	{
-		if (!add_to_range(cpu_sample_row(&sample, s), d, low, high))
+		if (!add_to_range(cpu_sample_row(worker, &sample, s), d, low, high))
 			return false;
 	}
 	for (uint32_t k = 0; k < d; k++)
@@ -122,7 +122,7 @@ find_peaks(Worker *worker, const Int8Transform *transform, const Sample *sample,
 
 	for (uint32_t s = 0; s < count; s++)
 	{
-		worker->context->kernel->int8->transform(transform, cpu_sample_row(sample, s),
+		worker->context->kernel->int8->transform(transform, cpu_sample_row(worker, sample, s),
 												 worker->image);
 		sorted[s] = peaks[s] = peak_of(worker->image, transform->padded);
 	}
@@ -174,7 +174,8 @@ find_factor(Worker *worker, const Int8Transform *transform)
 	{
 		if (peaks[s] > typical)
 			continue;			/* an outlier */
-		context->kernel->int8->transform(transform, cpu_sample_row(&sample, s), worker->image);
+		context->kernel->int8->transform(transform, cpu_sample_row(worker, &sample, s),
+										 worker->image);
 		add_errors(worker, factors, errors);
 	}
 	for (int i = 1; i < FASTED_INT8_SCALES; i++)
@@ -267,7 +268,7 @@ set_threshold(const PackJob *job, size_t row, uint32_t more)
 	const PackedRows *to = job->to;
 	int32_t		threshold = FASTED_INT8_PADDING;
 
-	if (row < to->rows)
+	if (row_has_pairs(&to->terms[row]))
 		threshold = fasted_threshold_int(to->terms[row].norm2, to->terms[row].rho,
 										 job->eps_upper);
 	((int32_t *) to->as_a.threshold)[row] = threshold;
@@ -309,7 +310,10 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 			job->to->terms[row] = terms_of(transform, rows[r], values, &sums);
 		}
 		else
+		{
 			memset(values, 0, padded);
+			job->to->terms[row] = row_without_pairs();
+		}
 		interleave(job->to, width, sliver, r, values);
 		set_threshold(job, row, 128 * (uint32_t) sums.sum);
 	}

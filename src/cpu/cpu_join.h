@@ -17,6 +17,7 @@
 #ifndef FASTED_CPU_JOIN_H
 #define FASTED_CPU_JOIN_H
 
+#include "../engine/exact_distance.h"
 #include "../engine/spread_row.h"
 #include "../engine/tile_order.h"
 #include "cpu_context.h"
@@ -142,11 +143,17 @@ cpu_sample_size(const Sample *sample)
 }
 
 static inline const float *
-cpu_sample_row(const Sample *sample, uint32_t s)
+cpu_stored_sample_row(const Sample *sample, uint32_t s)
 {
 	return s < sample->counts[0] ? cpu_spread_row(sample->rows[0], s, sample->counts[0])
 		: cpu_spread_row(sample->rows[1], s - sample->counts[0], sample->counts[1]);
 }
+
+/* cpu_direction.c: rows as the filter sees them */
+extern const float *cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t number,
+									const float *row);
+extern const float *cpu_sample_row(Worker *worker, const Sample *sample, uint32_t s);
+extern double cpu_row_scale(const Worker *worker, const float *row);
 
 /* cpu_form.c */
 extern Sample cpu_take_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least,
@@ -162,7 +169,7 @@ typedef struct PackJob
 	PackedRows *to;
 } PackJob;
 
-/* cpu_pack.c: one sliver; a missing row, NULL, is padding. */
+/* cpu_pack.c: one sliver; a missing row, NULL, has no pairs. */
 extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver,
 							const float *const *rows);
 extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8);
@@ -185,6 +192,37 @@ extern void cpu_keep_forms(FastedJoin *join);
 extern void cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 							 const Strip *strip);
 extern void cpu_join_units(Worker *worker);
+
+/*
+ * How candidates are rechecked: rows as they came, or the first one widened, go into
+ * a number, that and the rows' squares into the distance.
+ */
+typedef struct Recheck
+{
+	double		(*rows) (const float *x, const float *y, uint32_t dimensions);
+	double		(*wide) (const double *x, const float *y, uint32_t dimensions);
+	const double *squares_a;	/* NULL: the number is the distance */
+	const double *squares_b;
+} Recheck;
+
+static inline Recheck
+cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows *b)
+{
+	const CpuKernel *kernel = context->kernel;
+
+	if (!cpu_is_cosine(context))
+		return (Recheck) {.rows = kernel->distance,.wide = kernel->distance_wide};
+	return (Recheck) {.rows = kernel->dot,.wide = kernel->dot_wide,
+		.squares_a = a->squares,.squares_b = b->squares};
+}
+
+/* The canonical distance of these rows, whose number this is. */
+static inline double
+cpu_distance(const Recheck *recheck, double number, size_t row, size_t col)
+{
+	return recheck->squares_a == NULL ? number
+		: fasted_exact_cosine_of(number, recheck->squares_a[row], recheck->squares_b[col]);
+}
 
 /* cpu_refine.c */
 extern void cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number);

@@ -133,6 +133,10 @@ typedef struct CpuKernel
 
 	/* Room for d numbers, rounded up to a multiple of 32. */
 	void		(*widen) (const float *row, uint32_t dimensions, double *wide);
+
+	/* x.y of exact_distance.h, for the cosine distance; likewise. */
+	double		(*dot) (const float *x, const float *y, uint32_t dimensions);
+	double		(*dot_wide) (const double *x, const float *y, uint32_t dimensions);
 } CpuKernel;
 
 /* Where a sliver's slice begins, in words of a packed set. */

@@ -83,6 +83,14 @@ cpu_threshold_row_bytes(const FastedContext *context)
 	return (context->may_use_int8 ? 2 : 1) * sizeof(float);
 }
 
+/* Bytes of what belongs to a packed row beside it. */
+static size_t
+side_row_bytes(const FastedContext *context)
+{
+	return cpu_threshold_row_bytes(context) + sizeof(RowTerms)
+		+ (cpu_is_cosine(context) ? sizeof(double) : 0);
+}
+
 /*
  * Words of a slice: a column of tiles takes three quarters of the L1 cache.
  * Slices are of even length.
@@ -116,6 +124,8 @@ worker_bytes(const FastedContext *context)
 
 	if (context->may_use_int8)
 		bytes += cpu_image_bytes(context);
+	if (cpu_is_cosine(context))
+		bytes += cpu_direction_bytes(context);
 	if (context->options.dimensions > context->slice)
 		bytes += FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float);
 	return bytes;
@@ -167,8 +177,7 @@ static uint64_t
 fixed_bytes(const FastedContext *context, uint64_t limit)
 {
 	uint64_t	row_bytes = context->options.dimensions * sizeof(float);
-	uint64_t	packed_bytes = cpu_packed_row_bytes(context) + cpu_threshold_row_bytes(context)
-		+ sizeof(RowTerms);
+	uint64_t	packed_bytes = cpu_packed_row_bytes(context) + side_row_bytes(context);
 	uint64_t	padding = PLANNED_SETS * context->kernel->tile_cols
 		+ 2 * cpu_whole_tiles(context, context->sample_rows);
 
@@ -204,7 +213,7 @@ cpu_plan_memory(FastedContext *context)
 
 	fixed = fixed_bytes(context, limit);
 	row_bytes = context->options.dimensions * sizeof(float) + cpu_packed_row_bytes(context)
-		+ cpu_threshold_row_bytes(context) + sizeof(RowTerms)
+		+ side_row_bytes(context)
 		+ sizeof(uint32_t);		/* counts */
 	context->row_limit = fixed < limit ? (limit - fixed) / row_bytes : 0;
 	if (context->row_limit < least)

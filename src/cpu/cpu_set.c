@@ -26,6 +26,12 @@ cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows)
 	packed->threshold = fasted_cpu_map(room * cpu_threshold_row_bytes(context),
 									   &context->memory);
 	packed->terms = fasted_cpu_map(room * sizeof(RowTerms), &context->memory);
+	if (cpu_is_cosine(context))
+	{
+		packed->squares = fasted_cpu_map(room * sizeof(double), &context->memory);
+		if (packed->squares == NULL)
+			return false;
+	}
 	return packed->packed != NULL && packed->threshold != NULL && packed->terms != NULL;
 }
 
@@ -38,6 +44,7 @@ cpu_packed_free(FastedContext *context, PackedRows *packed)
 	fasted_cpu_unmap(packed->threshold, room * cpu_threshold_row_bytes(context),
 					 &context->memory);
 	fasted_cpu_unmap(packed->terms, room * sizeof(RowTerms), &context->memory);
+	fasted_cpu_unmap(packed->squares, room * sizeof(double), &context->memory);
 	memset(packed, 0, sizeof(*packed));
 }
 

@@ -250,6 +250,12 @@ init_worker(FastedContext *context, Worker *worker)
 		if (worker->image == NULL)
 			return false;
 	}
+	if (cpu_is_cosine(context))
+	{
+		worker->directions = fasted_cpu_map(cpu_direction_bytes(context), memory);
+		if (worker->directions == NULL)
+			return false;
+	}
 	return worker->hits != NULL && worker->wide != NULL;
 }
 
@@ -262,9 +268,10 @@ free_worker(FastedContext *context, Worker *worker)
 	fasted_cpu_unmap(worker->hits, HITS_BYTES, memory);
 	fasted_cpu_unmap(worker->wide, (context->options.dimensions + 31) * sizeof(double), memory);
 	fasted_cpu_unmap(worker->image, cpu_image_bytes(context), memory);
+	fasted_cpu_unmap(worker->directions, cpu_direction_bytes(context), memory);
 	worker->partial = worker->wide = NULL;
 	worker->hits = NULL;
-	worker->image = NULL;
+	worker->image = worker->directions = NULL;
 }
 
 /*

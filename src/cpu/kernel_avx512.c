@@ -42,13 +42,26 @@ widen_avx512(const float *row, uint32_t dimensions, double *wide)
 	widen_row(row, dimensions, wide);
 }
 
+/* sum + left * right, or + (left - right)^2. */
+TARGET static inline __attribute__((always_inline)) __m512d
+add_term_avx512(__m512d left, __m512d right, __m512d sum, bool product)
+{
+	__m512d		diff;
+
+	if (product)
+		return _mm512_fmadd_pd(left, right, sum);
+	diff = _mm512_sub_pd(left, right);
+	return _mm512_fmadd_pd(diff, diff, sum);
+}
+
 /*
  * Eight partial sums to a vector: sums[v] holds lanes 8v to 8v + 7.  One of x
- * and wide is NULL, known at compile time.
+ * and wide is NULL.  Sums of squared differences, or of products.  All that is
+ * known at compile time.
  */
 TARGET static inline __attribute__((always_inline)) double
-distance_body_avx512(const float *x, const double *wide, const float *y,
-					 uint32_t dimensions)
+sum_body_avx512(const float *x, const double *wide, const float *y, uint32_t dimensions,
+				bool product)
 {
 	__m512d		sums[4];
 	__m256d		half;
@@ -64,10 +77,9 @@ distance_body_avx512(const float *x, const double *wide, const float *y,
 		{
 			__m512d		left = wide != NULL ? _mm512_loadu_pd(wide + k + 8 * v)
 				: _mm512_cvtps_pd(_mm256_loadu_ps(x + k + 8 * v));
-			__m512d		diff =
-				_mm512_sub_pd(left, _mm512_cvtps_pd(_mm256_loadu_ps(y + k + 8 * v)));
+			__m512d		right = _mm512_cvtps_pd(_mm256_loadu_ps(y + k + 8 * v));
 
-			sums[v] = _mm512_fmadd_pd(diff, diff, sums[v]);
+			sums[v] = add_term_avx512(left, right, sums[v], product);
 		}
 	}
 	if (k < dimensions)
@@ -79,11 +91,10 @@ distance_body_avx512(const float *x, const double *wide, const float *y,
 			__mmask8	mask = (__mmask8) (lanes >> (8 * v));
 			__m512d		left = wide != NULL ? _mm512_loadu_pd(wide + k + 8 * v)
 				: _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, x + k + 8 * v));
-			__m512d		diff =
-				_mm512_sub_pd(left,
-							  _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, y + k + 8 * v)));
+			__m512d		right =
+				_mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, y + k + 8 * v));
 
-			sums[v] = _mm512_fmadd_pd(diff, diff, sums[v]);
+			sums[v] = add_term_avx512(left, right, sums[v], product);
 		}
 	}
 
@@ -95,19 +106,40 @@ distance_body_avx512(const float *x, const double *wide, const float *y,
 	low = _mm_add_pd(_mm256_castpd256_pd128(half),
 					 _mm256_extractf128_pd(half, 1));
 	low = _mm_add_sd(low, _mm_unpackhi_pd(low, low));
-	return _mm_cvtsd_f64(_mm_sqrt_sd(low, low));
+	return _mm_cvtsd_f64(low);
+}
+
+/* sqrt may set errno; the instruction does not. */
+TARGET static inline __attribute__((always_inline)) double
+root_avx512(double square)
+{
+	__m128d		value = _mm_set_sd(square);
+
+	return _mm_cvtsd_f64(_mm_sqrt_sd(value, value));
 }
 
 TARGET static double
 distance_avx512(const float *x, const float *y, uint32_t dimensions)
 {
-	return distance_body_avx512(x, NULL, y, dimensions);
+	return root_avx512(sum_body_avx512(x, NULL, y, dimensions, false));
 }
 
 TARGET static double
 distance_wide_avx512(const double *x, const float *y, uint32_t dimensions)
 {
-	return distance_body_avx512(NULL, x, y, dimensions);
+	return root_avx512(sum_body_avx512(NULL, x, y, dimensions, false));
+}
+
+TARGET static double
+dot_avx512(const float *x, const float *y, uint32_t dimensions)
+{
+	return sum_body_avx512(x, NULL, y, dimensions, true);
+}
+
+TARGET static double
+dot_wide_avx512(const double *x, const float *y, uint32_t dimensions)
+{
+	return sum_body_avx512(NULL, x, y, dimensions, true);
 }
 
 static bool
@@ -133,7 +165,9 @@ available_avx512vnni(void)
 	.pack = pack_avx512, \
 	.distance = distance_avx512, \
 	.distance_wide = distance_wide_avx512, \
-	.widen = widen_avx512
+	.widen = widen_avx512, \
+	.dot = dot_avx512, \
+	.dot_wide = dot_wide_avx512
 
 const CpuKernel fasted_kernel_avx512 = {
 	.name = "avx512",

@@ -4,8 +4,8 @@
  *	  The border between PostgreSQL and the distance engines.
  *
  * An engine finds every pair of rows, of two sets or of one, whose distance is
- * at most eps.  "Distance" is a canonical FP64 form of exact_distance.h, so that every engine gives the same pairs and the same
- * bits, in an order of its own.
+ * at most eps.  "Distance" is a canonical FP64 form of exact_distance.h, so that every
+ * engine gives the same pairs and the same bits, in an order of its own.
  *
  * This header is plain C: no PostgreSQL type and no CUDA type passes it.  An
  * engine never calls back, never throws, never calls exit, and blocks every
@@ -101,7 +101,7 @@ typedef enum FastedFilter
 typedef enum FastedMetric
 {
 	FASTED_METRIC_L2 = 0,
-	FASTED_METRIC_COSINE		/* a zero vector has no direction and no pair */
+	FASTED_METRIC_COSINE		/* what has no direction has no pair: zeros, NaN, infinity */
 } FastedMetric;
 
 /* What becomes of a pair that passed the recheck. */
