@@ -3,7 +3,7 @@
  * keep_one.c
  *	  fasted_keep_one: which rows stay when near ones go.
  *
- * With a priority, the source is read in its order, so that a row's number is its rank.
+ * With a priority, the source has an order: keepers.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +27,7 @@ PrepareKeepOne(FunctionCallInfo fcinfo, GroupArgs *args)
 	args->descending = PG_GETARG_BOOL(descending_arg);
 	if (!PG_ARGISNULL(priority_arg))
 		args->order_column = NameStr(*PG_GETARG_NAME(priority_arg));
-	return KeepersCreate(args->order_column != NULL);
+	return KeepersCreate();
 }
 
 const GroupFunction group_keep_one = {

@@ -18,8 +18,28 @@
 #include "groups/keepers.h"
 #include "groups/pair_merge.h"
 #include "groups/pair_order.h"
+#include "groups/row_ranks.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
+
+static void
+FindRanks(Keepers *keepers, const GroupRows *rows)
+{
+	const VectorSource *source = rows->keys->source;
+
+	if (source->order_column == NULL)
+	{
+		keepers->rank = rows->keys->rank;
+		keepers->row_of_rank = rows->by_id;
+	}
+	else if (!RowsComeInOrder(source))
+	{
+		RowRanks	ranks = ReadRowRanks(rows);
+
+		keepers->rank = ranks.rank;
+		keepers->row_of_rank = ranks.row;
+	}
+}
 
 static void
 Begin(Grouping *grouping, const GroupRows *rows)
@@ -27,7 +47,7 @@ Begin(Grouping *grouping, const GroupRows *rows)
 	Keepers    *keepers = (Keepers *) grouping;
 
 	keepers->rows = rows;
-	keepers->rank = keepers->by_number ? NULL : rows->keys->rank;
+	FindRanks(keepers, rows);
 	PairStoreInit(&keepers->store, 2);
 	keepers->scratch = PairMemoryCreate();
 }
@@ -161,14 +181,14 @@ Result(Grouping *grouping, uint32 row, Datum *values, bool *nulls)
 	Keepers    *keepers = (Keepers *) grouping;
 	uint32		rank = keepers->rank == NULL ? row : keepers->rank[row];
 	uint32		keeper = keepers->keeper[rank];
-	uint32		kept = keepers->rank == NULL ? keeper : RowById(keepers->rows, keeper);
+	uint32		kept = keepers->rank == NULL ? keeper : keepers->row_of_rank[keeper];
 
 	values[1] = keepers->rows->keys->values[kept];
 	values[2] = Float8GetDatum(kept == row ? 0.0 : keepers->dist[rank]);
 }
 
 Grouping *
-KeepersCreate(bool by_number)
+KeepersCreate(void)
 {
 	Keepers    *keepers = palloc0(sizeof(Keepers));
 
@@ -176,6 +196,5 @@ KeepersCreate(bool by_number)
 	keepers->base.take = Take;
 	keepers->base.finish = Finish;
 	keepers->base.result = Result;
-	keepers->by_number = by_number;
 	return &keepers->base;
 }

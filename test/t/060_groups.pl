@@ -315,6 +315,39 @@ for my $way (sort keys %ways)
 }
 is(scalar temp_files($node), 0, 'no temporary file is left');
 
+# --- with a priority the table is read by workers as well, of whatever kind its keys are
+
+sql(<<'END');
+CREATE TABLE spread (id int, v real[], priority int) PARTITION BY HASH (id);
+CREATE TABLE spread_0 PARTITION OF spread FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE spread_1 PARTITION OF spread FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO spread SELECT id, v, id % 100 FROM many;
+CREATE TABLE named AS SELECT 'row ' || id AS id, v, id AS priority FROM many;
+CREATE VIEW viewed AS SELECT * FROM spread;
+ANALYZE spread, named;
+END
+my $by_workers = "SET min_parallel_table_scan_size = 0; SET fasted.max_workers = 2; SET client_min_messages = debug1;";
+sub workers_rows
+{
+	my ($call) = @_;
+	$node->psql('postgres', "$by_workers SELECT count(*) FROM $call", stderr => \my $err);
+	return $err =~ /read 20000 rows in [\d.]+ s, (\d+) of them by/ ? $1 : -1;
+}
+cmp_ok(workers_rows("fasted_keep_one('many', 'v', 5, 'priority')"), '>', 0, 'workers read with a priority');
+cmp_ok(workers_rows("fasted_keep_one('spread', 'v', 5, 'priority', true, 'id')"), '>', 0, 'partitions, too');
+cmp_ok(workers_rows("fasted_keep_one_typed(NULL::text, 'named', 'v', 5, 'priority', id_column => 'id')"), '>', 0, 'and with text for keys');
+is(workers_rows("fasted_keep_one('viewed', 'v', 5, 'priority', id_column => 'id')"), 0, 'of a view rows come in order');
+for my $down ('false', 'true')
+{
+	my $kept = sql(sprintf $digest, "fasted_keep_one('viewed', 'v', 5, 'priority', $down, 'id')");
+	is(sql("$by_workers " . sprintf($digest, "fasted_keep_one('spread', 'v', 5, 'priority', $down, 'id')")), $kept,
+		"descending $down: the same rows are kept");
+	is(sql("SELECT count(*), count(*) FILTER (WHERE b.kept = 'row ' || a.kept AND a.dist = b.dist)
+		FROM fasted_keep_one('spread', 'v', 5, 'id', $down, 'id') a
+		JOIN fasted_keep_one_typed(NULL::text, 'named', 'v', 5, 'priority', $down, 'id') b ON b.id = 'row ' || a.id"),
+		'20000|20000', "descending $down: keys by reference");
+}
+
 # --- pairs beyond fasted.memory_limit go to a file: no more of them than said
 
 # Bytes of temporary files that a query made.
