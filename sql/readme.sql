@@ -23,6 +23,9 @@ ORDER BY dist;
 -- exact duplicates
 SELECT * FROM fasted_self_join('items', 'embedding', 0);
 
+-- by cosine distance: what points in nearly the same direction
+SELECT * FROM fasted_self_join('items', 'embedding', 0.05, metric => 'cosine') ORDER BY dist;
+
 -- rows without any neighbour
 SELECT id FROM fasted_neighbors('items', 'embedding', 0.8) WHERE neighbors = 0;
 

@@ -150,6 +150,7 @@ GiveAllRows(RowTaker *taker, const char *rows, const Datum *keys, size_t nrows, 
 
 		if (n == 0)
 			return StopTaking(taker);
+		taker->ring_rows += n;
 		rows += n * row_bytes;
 		keys += n;
 		nrows -= n;
@@ -184,7 +185,6 @@ TakeBlock(RowTaker *taker, const IntakeLayout *layout, uint32 number)
 	if (block->nrows == 0)
 		return;
 	CheckDimensions(taker, layout->row_bytes / sizeof(float), keys[0]);
-	taker->ring_rows += block->nrows;
 	if (taker->source->skip_zeros && block->has_zeros)
 		GiveOtherRows(taker, rows, keys, block->nrows, layout->row_bytes);
 	else
