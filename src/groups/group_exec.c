@@ -14,6 +14,7 @@
 
 #include "executor/executor.h"
 #include "groups/group_node.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "scan/call_exec.h"
@@ -102,10 +103,9 @@ EndRun(GroupScan *scan)
 
 /* The next row in the scan tuple's slot, or an empty slot. */
 static TupleTableSlot *
-NextScanTuple(ScanState *state)
+NextScanTuple(GroupScan *scan)
 {
-	GroupScan  *scan = (GroupScan *) state;
-	TupleTableSlot *slot = ExecClearTuple(state->ss_ScanTupleSlot);
+	TupleTableSlot *slot = ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
 	Datum		values[GROUP_MOST_COLUMNS];
 	bool		nulls[GROUP_MOST_COLUMNS];
 	ListCell   *cell;
@@ -123,17 +123,30 @@ NextScanTuple(ScanState *state)
 	return ExecStoreVirtualTuple(slot);
 }
 
-/* Rows of a function are never looked at again. */
-static bool
-RecheckTuple(ScanState *state, TupleTableSlot *slot)
-{
-	return true;
-}
-
+/*
+ * ExecScan would take the node for one that stands for a table whose row is being
+ * looked at again, where it is in a subquery of an UPDATE that had to wait.
+ */
 static TupleTableSlot *
 NextRow(CustomScanState *node)
 {
-	return ExecScan(&node->ss, NextScanTuple, RecheckTuple);
+	PlanState  *state = &node->ss.ps;
+	ExprContext *econtext = state->ps_ExprContext;
+	ProjectionInfo *projection = state->ps_ProjInfo;
+
+	for (;;)
+	{
+		TupleTableSlot *slot = NextScanTuple((GroupScan *) node);
+
+		ResetExprContext(econtext);
+		if (TupIsNull(slot))
+			return projection == NULL ? slot : ExecClearTuple(projection->pi_state.resultslot);
+		econtext->ecxt_scantuple = slot;
+		if (state->qual == NULL || ExecQual(state->qual, econtext))
+			return projection == NULL ? slot : ExecProject(projection);
+		InstrCountFiltered1(state, 1);
+		CHECK_FOR_INTERRUPTS();
+	}
 }
 
 /* --- the node */

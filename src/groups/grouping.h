@@ -15,8 +15,8 @@
 #ifndef FASTED_GROUPING_H
 #define FASTED_GROUPING_H
 
-#include "join/keys.h"
 #include "engine/engine.h"
+#include "join/keys.h"
 
 /* Columns of a result: an id and at most two of the function's. */
 #define GROUP_MOST_COLUMNS 3

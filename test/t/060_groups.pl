@@ -395,6 +395,21 @@ is(sql("SELECT count(*) FILTER (WHERE kept = id), bool_and((kept = id) = (id % 2
 is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 1, 3, id_column => 'id')"), '20000|0', 'steps: one cluster');
 is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 0.5, id_column => 'id')"), '20000|19999', 'steps: each by itself');
 
+# --- an UPDATE that had to wait for another looks its rows up once more
+
+sql('CREATE TABLE noted AS SELECT id, -1 AS n, 0 AS note FROM plane');
+my ($writer, $waiter) = map { FastedTest::Session->new($node) } 1, 2;
+$writer->query('BEGIN; UPDATE noted SET note = 1 WHERE id = (SELECT min(id) FROM noted)');
+$waiter->{out} = '';
+$waiter->send("UPDATE noted SET n = coalesce((SELECT neighbors FROM fasted_neighbors('plane', 'v', 2.5) c WHERE c.id = noted.id), 0);\n\\echo updated");
+wait_until(sub { sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = " . $waiter->pid) == 1 }, 60)
+  or die 'it does not wait';
+$writer->query('COMMIT');
+$waiter->wait_for(qr/^updated$/m);
+is(sql("SELECT count(*), sum(note), count(*) FILTER (WHERE n = coalesce(neighbors, 0)) FROM noted LEFT JOIN fasted_neighbors('plane', 'v', 2.5) USING (id)"),
+	'300|1|300', 'an UPDATE that had to wait');
+$_->quit for $writer, $waiter;
+
 # --- cancelling, at any stage
 
 sql(<<'END');
