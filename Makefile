@@ -34,9 +34,11 @@ bench:
 	@bench/profile/run.py
 	@bench/accuracy/run.py
 	@bench/real_world/run.py --gemm
+	@bench/groups/run.py --engine cuda
 	@$(MAKE) --no-print-directory bench-large report
 bench-cpu:
 	@bench/cpu_join/run.py
+	@bench/groups/run.py
 	@bench/real_world/run.py --device cpu --data debian-text wallpaper-sift=200000 embedding-512=60000
 	@$(MAKE) --no-print-directory bench-rows
 bench-data:

@@ -132,13 +132,14 @@ CREATE FUNCTION fasted_neighbors(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id bigint, neighbors bigint)
 AS 'MODULE_PATHNAME', 'fasted_neighbors'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name) IS
+COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name, text) IS
 	'the number of other rows within eps of each row, for integer keys';
 
 CREATE FUNCTION fasted_neighbors_typed(
@@ -146,13 +147,14 @@ CREATE FUNCTION fasted_neighbors_typed(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id anycompatible, neighbors bigint)
 AS 'MODULE_PATHNAME', 'fasted_neighbors_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_neighbors_typed(anycompatible, regclass, name, double precision, name) IS
+COMMENT ON FUNCTION fasted_neighbors_typed(anycompatible, regclass, name, double precision, name, text) IS
 	'the number of other rows within eps of each row, for keys of any ordered type';
 
 -- Clusters by DBSCAN; with min_points 1, what pairs connect.
@@ -161,13 +163,14 @@ CREATE FUNCTION fasted_cluster(
 	vector_column name,
 	eps double precision,
 	min_points integer DEFAULT 1,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id bigint, cluster integer, core boolean)
 AS 'MODULE_PATHNAME', 'fasted_cluster'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name) IS
+COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name, text) IS
 	'the cluster of each row, by density, for integer keys';
 
 CREATE FUNCTION fasted_cluster_typed(
@@ -176,13 +179,14 @@ CREATE FUNCTION fasted_cluster_typed(
 	vector_column name,
 	eps double precision,
 	min_points integer DEFAULT 1,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id anycompatible, cluster integer, core boolean)
 AS 'MODULE_PATHNAME', 'fasted_cluster_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_cluster_typed(anycompatible, regclass, name, double precision, integer, name) IS
+COMMENT ON FUNCTION fasted_cluster_typed(anycompatible, regclass, name, double precision, integer, name, text) IS
 	'the cluster of each row, by density, for keys of any ordered type';
 
 -- Of rows within eps of each other, the one to keep.
@@ -192,13 +196,14 @@ CREATE FUNCTION fasted_keep_one(
 	eps double precision,
 	priority_column name DEFAULT NULL,
 	descending boolean DEFAULT false,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id bigint, kept bigint, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_keep_one'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name) IS
+COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name, text) IS
 	'the row to keep instead of each row, or itself, for integer keys';
 
 CREATE FUNCTION fasted_keep_one_typed(
@@ -208,13 +213,14 @@ CREATE FUNCTION fasted_keep_one_typed(
 	eps double precision,
 	priority_column name DEFAULT NULL,
 	descending boolean DEFAULT false,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id anycompatible, kept anycompatible, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_keep_one_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_keep_one_typed(anycompatible, regclass, name, double precision, name, boolean, name) IS
+COMMENT ON FUNCTION fasted_keep_one_typed(anycompatible, regclass, name, double precision, name, boolean, name, text) IS
 	'the row to keep instead of each row, or itself, for keys of any ordered type';
 
 -- What is not for users; nobody else may look a name up in it.

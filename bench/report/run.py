@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import accuracy  # noqa: E402
 import brute_force  # noqa: E402
 import environment  # noqa: E402
+import groups  # noqa: E402
 import on_cpu  # noqa: E402
 import optimizations  # noqa: E402
 import profiler  # noqa: E402
@@ -23,7 +24,7 @@ import throughput  # noqa: E402
 from page import TOP, Results  # noqa: E402
 
 PAGE = TOP / "doc/evaluation.md"
-SECTIONS = (real_world, on_cpu, throughput, brute_force, optimizations, profiler, accuracy, environment)
+SECTIONS = (real_world, on_cpu, groups, throughput, brute_force, optimizations, profiler, accuracy, environment)
 PLOTTED = (real_world, throughput, brute_force, accuracy)
 
 INTRODUCTION = """# Evaluation
