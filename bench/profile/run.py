@@ -3,8 +3,7 @@
 
     bench/profile/run.py [--n 100000] [--dimensions 128 256 4096]
 
-INT8 and FP16 through wgmma, FP16 through mma.sync (the paper's design), and FP64
-without a filter, of fewer rows.  Of each the longest launch is recorded.
+INT8 and FP16 through wgmma, FP16 (the paper's design) and FP64 through mma.sync.  Of each the longest launch is recorded.
 Clocks are left alone.
 """
 import argparse
