@@ -16,12 +16,16 @@ from . import catalogue, files, generators, manifest
 HERE = Path(__file__).resolve().parent
 SEED = 1
 
-# sets that a script makes of Debian's packages: file, d, source, licence
+# sets that a script makes of Debian's packages, shuffled: file, d, source, licence
 MADE = {
     "wallpaper-sift": ("wallpaper-sift.bvecs", 128, "photographs in Debian's wallpaper packages",
                        "each photograph under its package's licence"),
     "debian-text": ("debian-text.npy", 384, "the descriptions of Debian's packages",
                     "each description under its package's licence"),
+    "debian-minilm": ("debian-minilm.npy", 384, "sentences of these descriptions by all-MiniLM-L6-v2",
+                      "as debian-text; the model: Apache 2.0"),
+    "debian-wordllama": ("debian-wordllama.npy", 256, "sentences of these descriptions by wordllama",
+                         "as debian-text; the model: MIT"),
 }
 
 

@@ -43,7 +43,6 @@ REMARKS = (
     "- Of vectors that hardly change, an approximate index answers many searches once it is built, for those whom most of the neighbours "
     "serve as well as all.",
     "- Isotropic rows of many dimensions blur the INT8 filter; `fasted.filter = auto` then takes FP16, at its speed.",
-    "- In FP64 without a filter our join is slower than cuBLAS's FP64 products; it is there for checks.",
 )
 
 

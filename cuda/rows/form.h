@@ -26,13 +26,15 @@ namespace fasted
 constexpr Precision
 precision_of(Criterion criterion)
 {
-	return criterion == Criterion::kInt8 ? Precision::kInt8 : Precision::kFp16;
+	return criterion == Criterion::kInt8 ? Precision::kInt8
+		: criterion == Criterion::kFp64 ? Precision::kFp32 : Precision::kFp16;
 }
 
 constexpr Criterion
 criterion_of(Precision precision)
 {
-	return precision == Precision::kInt8 ? Criterion::kInt8 : Criterion::kFp16;
+	return precision == Precision::kInt8 ? Criterion::kInt8
+		: precision == Precision::kFp32 ? Criterion::kFp64 : Criterion::kFp16;
 }
 
 class Form
@@ -45,7 +47,7 @@ public:
 		if (precision == Precision::kInt8)
 			int8_.allocate(budget, dimensions);
 		else
-			fp16_.allocate(budget, dimensions);
+			float_.allocate(budget, dimensions);
 	}
 
 	static size_t bytes(uint32_t dimensions)
@@ -61,7 +63,7 @@ public:
 		if (precision_ == Precision::kInt8)
 			int8_.find(rows, stream);
 		else
-			fp16_.find(rows, stream);
+			float_.find(rows, stream);
 		from_a_ = from_a;
 		from_b_ = from_b;
 	}
@@ -88,7 +90,8 @@ public:
 		if (precision_ == Precision::kInt8)
 			launch_thresholds_int8(norms, rows.rows, rows.dimensions, int8_, eps, to, stream);
 		else
-			launch_thresholds(norms, rows.rows, rows.dimensions, fp16_, eps, to, stream);
+			launch_thresholds(norms, rows.rows, rows.dimensions, float_, precision_, eps, to,
+							  stream);
 	}
 
 	Precision precision() const { return precision_; }
@@ -101,14 +104,14 @@ private:
 		if (precision_ == Precision::kInt8)
 			launch_quantise_int8(rows, int8_, bytes, (int8_t *) values, norms, stream);
 		else
-			launch_quantise(rows, fp16_, bytes, (__half *) values, norms, stream);
+			launch_quantise(rows, float_, precision_, values, norms, stream);
 	}
 
 	Precision	precision_;
 	Directions *directions_;
 	uint64_t	from_a_ = 0;
 	uint64_t	from_b_ = 0;
-	Transform	fp16_;			/* one of them is empty */
+	Transform	float_;			/* one of them is empty */
 	Int8Transform int8_;
 };
 

@@ -66,7 +66,7 @@ public:
 		uint64_t	pairs;
 	};
 
-	static size_t bytes(const Device &device, uint32_t dimensions);
+	static size_t bytes(const RoundSettings &settings);
 	void		allocate(Budget &budget, const RoundSettings &settings);
 
 	void		take(const FormRequest &request, cudaStream_t stream);
@@ -82,16 +82,16 @@ private:
 class FormChooser
 {
 public:
-	/* may_sample: there is room for a sample. */
+	/* settings.row_bytes: the most, in any form.  may_sample: there is room for a sample. */
 	FormChooser(Budget &budget, const RoundSettings &settings, bool may_sample)
 		: budget_(budget), settings_(settings), may_sample_(may_sample)
 	{
 	}
 
 	/* Device memory that it takes: for samples, and for forms that are tried. */
-	static size_t sample_bytes(const Device &device, uint32_t dimensions)
+	static size_t sample_bytes(const RoundSettings &settings)
 	{
-		return SampleJoin::bytes(device, dimensions);
+		return SampleJoin::bytes(settings);
 	}
 	static size_t form_bytes(const RoundSettings &settings)
 	{

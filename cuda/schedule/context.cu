@@ -40,7 +40,7 @@ SetShape::bytes(uint64_t rows) const
 		return 0;
 	return chunks.bytes_for(rows) + Budget::rounded(rows * sizeof(uint32_t))
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
-		+ (row_bytes > 0 ? FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions) : 0);
+		+ FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions);
 }
 
 Context::Context(const FastedOptions &options_, const Device &device_)
@@ -81,8 +81,8 @@ Context::choose_kernel()
 	switch (options.filter)
 	{
 		case FASTED_FILTER_FP64:
-			settings_.kernel = Kernel::kFp64;
-			return;
+			settings_.criterion = Criterion::kFp64;
+			break;
 		case FASTED_FILTER_AUTO:
 			to_choose_ = !options.approximate;
 			break;
@@ -99,14 +99,14 @@ Context::choose_kernel()
 		fail(FASTED_UNSUPPORTED, "the INT8 filter needs the exact recheck");
 	if (options.approximate && is_cosine())
 		fail(FASTED_UNSUPPORTED, "cosine distances need the exact recheck");
-	if (options.approximate)
+	if (options.approximate && options.filter != FASTED_FILTER_FP64)
 		settings_.criterion = Criterion::kPaper;
 
 	/* not yet chosen: FP16, the larger one */
 	settings_.row_bytes = row_bytes(options.dimensions, precision_of(settings_.criterion));
 	most_row_bytes_ = settings_.row_bytes;
 	settings_.kernel = Kernel::kMma;
-	if (filter_wgmma_available(device)
+	if (settings_.criterion != Criterion::kFp64 && filter_wgmma_available(device)
 		&& !(tuning.kernel && strcmp(tuning.kernel, "mma.sync") == 0))
 		settings_.kernel = Kernel::kWgmma;
 }
@@ -119,12 +119,11 @@ void
 Context::divide_memory(size_t whole)
 {
 	bool		approximate = settings_.criterion == Criterion::kPaper;
-	bool		filters = most_row_bytes_ > 0 && !approximate;
-	size_t		sampling = FormChooser::sample_bytes(device, options.dimensions);
-	bool		may_sample = filters && sampling <= whole / 16;
+	size_t		sampling = FormChooser::sample_bytes(settings_);
+	bool		may_sample = !approximate && sampling <= whole / 16;
 	size_t		fixed = may_sample ? sampling : 0;
 
-	if (filters)
+	if (!approximate)
 	{
 		if (is_cosine())
 			settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
@@ -249,8 +248,6 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 {
 	cudaStream_t stream = rounds.stream();
 
-	if (most_row_bytes_ == 0)
-		return;
 	note_prepare_time();
 	prepare_begun_.record(stream);
 	if (settings_.criterion == Criterion::kPaper)
@@ -328,11 +325,9 @@ Context::stats(FastedStats *stats) const
 	snprintf(stats->engine, sizeof(stats->engine), "cuda");
 	snprintf(stats->device, sizeof(stats->device), "%s", device.name);
 	snprintf(stats->kernel, sizeof(stats->kernel), "%s, sm_%d",
-			 settings_.kernel == Kernel::kWgmma ? "wgmma"
-			 : settings_.kernel == Kernel::kMma ? "mma.sync" : "fma",
-			 device.capability);
+			 settings_.kernel == Kernel::kWgmma ? "wgmma" : "mma.sync", device.capability);
 	snprintf(stats->filter, sizeof(stats->filter), "%s",
-			 settings_.kernel == Kernel::kFp64 ? "fp64"
+			 settings_.criterion == Criterion::kFp64 ? "fp64"
 			 : settings_.criterion == Criterion::kInt8 ? "int8" : "fp16");
 	stats->dimensions = options.dimensions;
 	stats->filter_sampled = sampled_;

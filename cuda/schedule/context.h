@@ -42,7 +42,7 @@ extern Tuning tuning;
 struct SetShape
 {
 	ChunkShape	chunks;
-	uint32_t	row_bytes;		/* of a quantised row, at most; 0: there are none */
+	uint32_t	row_bytes;		/* of a quantised row, at most */
 	bool		cosine;			/* rows have squares */
 
 	size_t		bytes(uint64_t rows) const;
@@ -95,7 +95,7 @@ private:
 
 	RoundSettings settings_ = {};
 	bool		to_choose_ = false; /* INT8 or FP16 */
-	uint32_t	most_row_bytes_ = 0;	/* in the one or the other; 0: there is no filter */
+	uint32_t	most_row_bytes_ = 0;	/* of a quantised row, whatever is chosen */
 	uint64_t	candidates_ = 0;	/* room for them, at most */
 	size_t		room_ = 0;		/* bytes for rows */
 	size_t		least_ = 0;		/* of them */

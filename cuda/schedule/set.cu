@@ -229,8 +229,7 @@ void
 Set::allocate_for(uint64_t rows)
 {
 	store_.finish(context_.budget, context_.upload);
-	if (shape_.row_bytes > 0)
-		filter_.allocate(context_.budget, rows, shape_.row_bytes);
+	filter_.allocate(context_.budget, rows, shape_.row_bytes);
 	if (shape_.cosine && squares_.size() < rows)
 	{
 		squares_.release();

@@ -131,7 +131,7 @@ DefineSettings(void)
 
 	DefineCustomEnumVariable("fasted.filter",
 							 "Selects how candidates are found.",
-							 "\"fp64\", of the CUDA engine, computes every distance in full precision.",
+							 "\"fp64\", of the CUDA engine, multiplies in FP64.",
 							 &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
