@@ -158,16 +158,18 @@ bool
 Set::lend(void *memory, size_t bytes)
 {
 	uint64_t	expected = std::max(options_.expected_rows, options_.most_rows);
+	cudaError_t error;
 
 	if (sealed_ || lent_ != nullptr)
 		fail(FASTED_INTERNAL, "memory is lent before the rows come, one piece at a time");
 	if (!tuning.always_lend && expected * shape_.chunks.dimensions * sizeof(float) < kLendBytes)
 		return false;
-	if (cudaHostRegister(memory, bytes, cudaHostRegisterDefault) != cudaSuccess)
-	{
-		(void) cudaGetLastError();
+	/* it may have been lent to another device's set, which then keeps it locked */
+	error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+	(void) cudaGetLastError();
+	if (error != cudaSuccess && error != cudaErrorHostMemoryAlreadyRegistered)
 		return false;
-	}
+	locked_ = error == cudaSuccess;
 	lent_ = memory;
 	return true;
 }
@@ -178,7 +180,8 @@ Set::withdraw() noexcept
 	if (lent_ == nullptr)
 		return;
 	(void) cudaStreamSynchronize(context_.upload);
-	(void) cudaHostUnregister(lent_);
+	if (locked_)
+		(void) cudaHostUnregister(lent_);
 	(void) cudaGetLastError();
 	lent_ = nullptr;
 }

@@ -77,7 +77,8 @@ private:
 	bool		full_ = false;
 	uint64_t	granted_ = 0;	/* rows that there is memory for */
 	StagingBuffer *buffer_ = nullptr;	/* that the caller fills */
-	void	   *lent_ = nullptr;	/* the caller's memory, page-locked by lend */
+	void	   *lent_ = nullptr;	/* the caller's memory, page-locked */
+	bool		locked_ = false;	/* by this set */
 
 	RowStore	store_;
 	FilterRows	filter_;

@@ -54,7 +54,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 7
+#define FASTED_ENGINE_ABI 9
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -111,6 +111,9 @@ typedef enum FastedOutput
 	FASTED_OUTPUT_COUNT,		/* it is counted: stats */
 	FASTED_OUTPUT_COUNTS		/* it is counted for each of its rows: counts */
 } FastedOutput;
+
+/* A device by a name that is good for FastedOptions.devices. */
+#define FASTED_DEVICE_NAME 48
 
 /*
  * Where and how to compute.  Zero means "the engine's own choice" in every field
@@ -188,7 +191,8 @@ typedef struct FastedBatch
 typedef struct FastedStats
 {
 	char		engine[32];		/* "cpu" or "cuda" */
-	char		device[96];		/* name of the processor or the GPU */
+	char		device[512];	/* name of the processor or the GPUs */
+	int			lost_devices;	/* that failed, so that others did their work */
 	char		kernel[48];		/* instruction set or architecture */
 	char		filter[16];		/* "fp32", "fp16", "fp64", "int8"; the last join's */
 	int			threads;		/* CPU threads at work, or zero */
@@ -241,6 +245,13 @@ typedef struct FastedEngine
 	 * as that of last_error, of at most size bytes when not.
 	 */
 	FastedStatus (*probe) (const char *devices, char *reason, size_t size);
+
+	/*
+	 * The devices to choose from (see FastedOptions) that are like the first of them,
+	 * so that they cut a join into the same slices: their number, at most most.  NULL:
+	 * this engine has no such devices.
+	 */
+	int			(*devices) (const char *devices, char (*names)[FASTED_DEVICE_NAME], int most);
 
 	/* Sets *context even when it fails, unless memory ran out: close it. */
 	FastedStatus (*open) (const FastedOptions *options, FastedContext **context);
