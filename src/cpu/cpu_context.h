@@ -128,7 +128,7 @@ extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,
 /* cpu_plan.c */
 extern void cpu_plan_memory(FastedContext *context);
 extern bool cpu_fits(const FastedContext *context, const uint64_t *rows, int nsets);
-extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words);
+extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step);
 extern size_t cpu_packed_row_bytes(const FastedContext *context);
 extern size_t cpu_threshold_row_bytes(const FastedContext *context);
 extern size_t cpu_pool_blocks(int threads);
@@ -145,6 +145,15 @@ static inline uint32_t
 cpu_padded(const FastedContext *context)
 {
 	return (context->options.dimensions + 31) / 32 * 32;
+}
+
+/* Words of such a row, packed. */
+static inline uint32_t
+cpu_int8_words(const FastedContext *context)
+{
+	uint32_t	step = context->kernel->int8->word_step;
+
+	return (cpu_padded(context) / 4 + step - 1) / step * step;
 }
 
 /* Bytes of a worker's image: two rows, padded. */

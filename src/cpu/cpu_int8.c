@@ -231,10 +231,27 @@ terms_of(const Int8Transform *transform, const float *row, const int8_t *values,
 	return terms;
 }
 
-/* Lays a row's bytes into its sliver, as a column and as a row of tiles. */
+/* Lays `depth` words of row r into a slice of its sliver, so many of them together. */
+static inline void
+lay_words(uint32_t *out, uint32_t width, uint32_t r, uint32_t together, const int8_t *values,
+		  uint32_t depth, uint32_t flip)
+{
+	for (uint32_t k = 0; k < depth; k += together)
+	{
+		for (uint32_t i = k; i < k + together; i++)
+		{
+			uint32_t	word;
+
+			memcpy(&word, values + 4 * i, sizeof(word));
+			out[(size_t) k * width + r * together + i - k] = word ^ flip;
+		}
+	}
+}
+
+/* Lays a row's words into its sliver, as a column and as a row of tiles. */
 static void
-interleave(const PackedRows *to, uint32_t width, size_t sliver, uint32_t r,
-		   const int8_t *values)
+interleave(const Int8Kernel *int8, const PackedRows *to, uint32_t width, size_t sliver,
+		   uint32_t r, const int8_t *values)
 {
 	const PackLayout *layout = &to->layout;
 
@@ -242,24 +259,18 @@ interleave(const PackedRows *to, uint32_t width, size_t sliver, uint32_t r,
 	{
 		uint32_t	left = layout->words - first;
 		uint32_t	depth = left < layout->slice ? left : layout->slice;
-		size_t		offset = pack_offset(layout, width, sliver, first) + r;
-		uint32_t   *b = (uint32_t *) to->as_b.packed + offset;
-		uint32_t   *a = (uint32_t *) to->as_a.packed + offset;
+		size_t		offset = pack_offset(layout, width, sliver, first);
 
-		for (uint32_t k = 0; k < depth; k++)
-		{
-			uint32_t	word;
-
-			memcpy(&word, values + 4 * (first + k), sizeof(word));
-			b[(size_t) k * width] = word;
-			a[(size_t) k * width] = word ^ UINT32_C(0x80808080);
-		}
+		lay_words((uint32_t *) to->as_b.packed + offset, width, r, int8->b_words,
+				  values + 4 * first, depth, 0);
+		lay_words((uint32_t *) to->as_a.packed + offset, width, r, int8->a_words,
+				  values + 4 * first, depth, int8->a_flip);
 	}
 }
 
 /*
- * A row's thresholds.  That of b's side has more: the 128 added to each byte of a
- * row of a's side, times the bytes of the row.
+ * A row's thresholds.  That of b's side has more, if the rows of a are flipped: the
+ * 128 added to each of their bytes, times the bytes of the row.
  */
 static void
 set_threshold(const PackJob *job, size_t row, uint32_t more)
@@ -293,8 +304,10 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 	const Int8Kernel *int8 = context->kernel->int8;
 	uint32_t	width = context->kernel->width;
 	uint32_t	padded = transform->padded;
+	uint32_t	extra = int8->a_flip != 0 ? 128 : 0;
 	int8_t	   *values = (int8_t *) (worker->image + padded);
 
+	memset(values, 0, job->to->layout.words * sizeof(uint32_t));
 	for (uint32_t r = 0; r < width; r++)
 	{
 		size_t		row = sliver * width + r;
@@ -310,7 +323,7 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 		}
 		else
 			memset(values, 0, padded);
-		interleave(job->to, width, sliver, r, values);
-		set_threshold(job, row, 128 * (uint32_t) sums.sum);
+		interleave(int8, job->to, width, sliver, r, values);
+		set_threshold(job, row, extra * (uint32_t) sums.sum);
 	}
 }

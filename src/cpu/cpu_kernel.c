@@ -13,10 +13,14 @@
 #endif
 
 #include "cpu_kernel.h"
+#include "kernel_amx.h"
 
 /* Best first. */
 static const CpuKernel *const kernels[] = {
 #if defined(__x86_64__)
+#ifdef FASTED_HAVE_AMX
+	&fasted_kernel_amx,
+#endif
 	&fasted_kernel_avx512vnni,
 	&fasted_kernel_avx512,
 	&fasted_kernel_avx2,

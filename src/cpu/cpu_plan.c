@@ -72,8 +72,8 @@ cpu_packed_row_bytes(const FastedContext *context)
 {
 	size_t		bytes = context->options.dimensions * sizeof(float);
 
-	if (context->may_use_int8 && bytes < 2 * cpu_padded(context))
-		bytes = 2 * cpu_padded(context);
+	if (context->may_use_int8 && bytes < 2 * 4 * cpu_int8_words(context))
+		bytes = 2 * 4 * cpu_int8_words(context);
 	return bytes;
 }
 
@@ -84,11 +84,11 @@ cpu_threshold_row_bytes(const FastedContext *context)
 }
 
 /*
- * Words of a slice: a column of tiles takes three quarters of the L1 cache.
- * Slices are of even length.
+ * Words of a slice, a multiple of step, itself one of 8: a column of tiles takes three
+ * quarters of the L1 cache.  Slices are of even length.
  */
 uint32_t
-cpu_slice_length(const CpuKernel *kernel, uint32_t words)
+cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
 {
 	long		cache = 0;
 	uint32_t	most;
@@ -103,7 +103,7 @@ cpu_slice_length(const CpuKernel *kernel, uint32_t words)
 	if (most > 256)
 		most = 256;
 	slices = (words + most - 1) / most;
-	return ((words + slices - 1) / slices + 7) / 8 * 8;
+	return ((words + slices - 1) / slices + step - 1) / step * step;
 }
 
 /* Memory that each worker has for itself. */
@@ -155,8 +155,8 @@ limit_sample(const FastedContext *context, uint64_t limit)
 
 	if (rows < SAMPLE_ROWS_LEAST)
 		rows = SAMPLE_ROWS_LEAST;
-	if (rows > FASTED_MAX_BLOCK)
-		rows = FASTED_MAX_BLOCK;
+	if (rows > kernel_block(context->kernel))
+		rows = kernel_block(context->kernel);
 	while (rows > step && 2 * rows * cpu_packed_row_bytes(context) > limit / 16)
 		rows -= step;
 	return rows < step ? step : rows;
@@ -190,7 +190,7 @@ cpu_plan_memory(FastedContext *context)
 	uint64_t	fixed;
 
 	context->may_use_int8 = may_use_int8(context);
-	context->slice = cpu_slice_length(context->kernel, context->options.dimensions);
+	context->slice = cpu_slice_length(context->kernel, context->options.dimensions, 8);
 	context->thread_limit = limit_threads(context, limit);
 	context->block_pairs = BLOCK_PAIRS;
 	while (context->block_pairs > BLOCK_PAIRS_MIN &&
@@ -244,18 +244,19 @@ claims_before(const FastedJoin *join, uint64_t claims, uint64_t s)
 
 /*
  * Blocks whose pairs feed all threads.  Of slices they must be the same wherever
- * these are joined, however many threads there are: those for some of them.
+ * these are joined, however many threads there are and by whatever kernel: those for
+ * some threads, of whole tiles of every kernel.
  */
 static void
 plan_blocks(FastedJoin *join)
 {
-	uint32_t	step = join->context->kernel->tile_cols;
 	uint64_t	slices = join->problem.slices;
+	uint32_t	step = slices > 1 ? FASTED_COMMON_COLS : join->context->kernel->tile_cols;
 	uint64_t	wanted = slices == 1 ? (uint64_t) join->nworkers : slices * THREADS_PER_SLICE;
 	uint64_t	units;
 
 	join->order.triangle = join->self;
-	join->block_rows = FASTED_MAX_BLOCK;
+	join->block_rows = FASTED_MAX_BLOCK / step * step;
 	for (;;)
 	{
 		join->order.rows = blocks_of(join, join->row_set);

@@ -50,8 +50,9 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 
 	packed->rows = rows;
 	layout->int8 = int8;
-	layout->words = int8 ? cpu_padded(context) / 4 : d;
-	layout->slice = int8 ? cpu_slice_length(context->kernel, layout->words) : context->slice;
+	layout->words = int8 ? cpu_int8_words(context) : d;
+	layout->slice = !int8 ? context->slice
+		: cpu_slice_length(context->kernel, layout->words, context->kernel->int8->word_step);
 	layout->padded_rows = cpu_whole_tiles(context, rows);
 	packed->as_a.packed = packed->as_b.packed = packed->packed;
 	packed->as_a.threshold = packed->as_b.threshold = packed->threshold;

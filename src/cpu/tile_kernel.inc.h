@@ -29,13 +29,6 @@
 #define SLIVER_VECS (WIDTH / LANES)
 #define TILE_SIZE (TILE_ROWS * TILE_COLS)
 
-/* Loops over a tile must vanish, or sums would not stay in registers. */
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
-
 /* Words of one round of the inner loop: 2 measured best, 4 worst. */
 #define STEPS 2
 
