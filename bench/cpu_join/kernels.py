@@ -22,7 +22,7 @@ TOP = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent))
 import record  # noqa: E402
 
-KERNELS = ["amx", "avx512vnni", "avx512", "avxvnni", "avx2int16", "avx2", "i8mm", "sdot", "neon", "portable"]
+KERNELS = ["amx", "avx512vnni", "avx512", "avxvnni", "avx2int16", "avx2", "sdot", "neon", "portable"]
 NEIGHBOURS = 64
 
 

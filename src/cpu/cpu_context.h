@@ -151,9 +151,10 @@ cpu_padded(const FastedContext *context)
 static inline uint32_t
 cpu_int8_words(const FastedContext *context)
 {
-	uint32_t	step = context->kernel->int8->word_step;
+	const Int8Kernel *int8 = context->kernel->int8;
+	uint32_t	words = cpu_padded(context) * int8->bytes / 4;
 
-	return (cpu_padded(context) / 4 + step - 1) / step * step;
+	return (words + int8->word_step - 1) / int8->word_step * int8->word_step;
 }
 
 /* Bytes of a worker's image: two rows, padded. */

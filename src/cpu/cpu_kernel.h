@@ -106,13 +106,15 @@ typedef struct Int8Sums
 } Int8Sums;
 
 /*
- * The INT8 filter, with the tiles and slivers of the kernel that has it.
+ * The filter of integers, with the tiles and slivers of the kernel that has it: INT8,
+ * or INT16 in two bytes.
  *
  * Of a row, so many words lie together: [slice][sliver][k / n][row][k % n].  Where
  * the instruction takes bytes without a sign for a, its words are flipped.
  */
 typedef struct Int8Kernel
 {
+	uint32_t	bytes;			/* of a number: 1 or 2 */
 	uint32_t	word_step;		/* a row's words are padded to a multiple of it */
 	uint32_t	a_words;		/* of a row of a, together */
 	uint32_t	b_words;
@@ -128,7 +130,7 @@ typedef struct Int8Kernel
 	void		(*transform) (const Int8Transform *transform, const float *row,
 							  float *image);
 
-	/* Rounds factor times the image to bytes. */
+	/* Rounds factor times the image to integers of so many bytes. */
 	void		(*round) (const float *image, float factor, uint32_t padded,
 						  int8_t *values, Int8Sums *sums);
 } Int8Kernel;
@@ -159,6 +161,13 @@ typedef struct CpuKernel
 	void		(*widen) (const float *row, uint32_t dimensions, double *wide);
 } CpuKernel;
 
+/* Are rows of a packed as those of b? */
+static inline bool
+int8_sides_alike(const Int8Kernel *int8)
+{
+	return int8->a_words == int8->b_words && int8->a_flip == 0;
+}
+
 /* Rows of the largest block of this kernel: whole tiles. */
 static inline uint32_t
 kernel_block(const CpuKernel *kernel)
@@ -181,7 +190,14 @@ pack_offset(const PackLayout *layout, uint32_t width, size_t sliver,
 extern const Int8Kernel fasted_int8_avx512;
 extern const CpuKernel fasted_kernel_avx512vnni;
 extern const CpuKernel fasted_kernel_avx512;
+extern const Int8Kernel fasted_int16_avx2;
+extern const CpuKernel fasted_kernel_avx2int16;
 extern const CpuKernel fasted_kernel_avx2;
+#endif
+#if defined(__aarch64__)
+extern const Int8Kernel fasted_int8_sdot;
+extern const CpuKernel fasted_kernel_sdot;
+extern const CpuKernel fasted_kernel_neon;
 #endif
 extern const CpuKernel fasted_kernel_portable;
 

@@ -66,15 +66,18 @@ may_use_int8(const FastedContext *context)
 		 (options->filter == FASTED_FILTER_AUTO && options->dimensions >= 32));
 }
 
-/* Bytes of a packed row: in FP32, or in INT8 as row and as column of a tile. */
+/* Bytes of a packed row: in FP32, or of integers as row and as column of a tile. */
 size_t
 cpu_packed_row_bytes(const FastedContext *context)
 {
 	size_t		bytes = context->options.dimensions * sizeof(float);
+	size_t		int8_bytes;
 
-	if (context->may_use_int8 && bytes < 2 * 4 * cpu_int8_words(context))
-		bytes = 2 * 4 * cpu_int8_words(context);
-	return bytes;
+	if (!context->may_use_int8)
+		return bytes;
+	int8_bytes = (int8_sides_alike(context->kernel->int8) ? 1 : 2)
+		* cpu_int8_words(context) * sizeof(uint32_t);
+	return bytes > int8_bytes ? bytes : int8_bytes;
 }
 
 size_t

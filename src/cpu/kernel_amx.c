@@ -303,6 +303,7 @@ fasted_amx_permitted(void)
 }
 
 const Int8Kernel fasted_int8_amx = {
+	.bytes = 1,
 	.word_step = SIDE,
 	.a_words = SIDE,
 	.b_words = 1,

@@ -135,6 +135,7 @@ fasted_round_avx512(const float *image, float factor, uint32_t padded, int8_t *v
 }
 
 const Int8Kernel fasted_int8_avx512 = {
+	.bytes = 1,
 	.word_step = 8,
 	.a_words = 1,
 	.b_words = 1,
