@@ -34,6 +34,9 @@
 #define TILE_WORDS (SIDE * SIDE)
 #define ROW_BYTES 64
 
+/* Steps of the next tile that go before the comparison of the last one. */
+#define LEAD 2
+
 /* Four registers of sums: rows 0 to 15 and 16 to 31 by the same of columns. */
 typedef struct TileSums
 {
@@ -110,42 +113,25 @@ store_sums(TileSums *sums)
 	TILE_STORE(3, sums->part[3], ROW_BYTES);
 }
 
-/* 64 bytes of each row: the operands of one step. */
+/* 64 bytes of each row, from step `first` on up to `end`. */
 TARGET static inline __attribute__((always_inline)) void
-load_step(const TileOperands *tile, uint32_t step)
+multiply(const TileOperands *tile, uint32_t first, uint32_t end)
 {
-	size_t		at = (size_t) step * TILE_WORDS;
-
-	TILE_LOAD(4, tile->a[0] + at, ROW_BYTES);
-	TILE_LOAD(6, tile->b[0] + at, ROW_BYTES);
-	TILE_LOAD(7, tile->b[1] + at, ROW_BYTES);
-	TILE_LOAD(5, tile->a[1] + at, ROW_BYTES);
-}
-
-/*
- * All steps of a tile, the first one's operands are there already; then loads those
- * of the next tile, if there is one.  Loads that come after stores in the program
- * wait for those that look alike in the lower bits of the address.
- */
-TARGET static inline __attribute__((always_inline)) void
-multiply(TileOperands *tile, uint32_t steps, size_t sliver, bool more)
-{
-	for (uint32_t step = 0; step < steps; step++)
+	for (uint32_t step = first; step < end; step++)
 	{
+		size_t		at = (size_t) step * TILE_WORDS;
+
+		TILE_LOAD(4, tile->a[0] + at, ROW_BYTES);
+		TILE_LOAD(6, tile->b[0] + at, ROW_BYTES);
 		TILE_MULTIPLY(0, 4, 6);
+		TILE_LOAD(7, tile->b[1] + at, ROW_BYTES);
 		TILE_MULTIPLY(1, 4, 7);
+		TILE_LOAD(5, tile->a[1] + at, ROW_BYTES);
 		TILE_MULTIPLY(2, 5, 6);
 		TILE_MULTIPLY(3, 5, 7);
-		if (step + 1 < steps)
-			load_step(tile, step + 1);
 	}
-	tile->a[0] += 2 * sliver;
-	tile->a[1] += 2 * sliver;
-	if (more)
-		load_step(tile, 0);
 }
 
-#ifdef AMX_BRANCH
 /* Some sum of a part reached its threshold: sets the bits of all that did. */
 TARGET static void
 mark_hits(const int32_t *sums, const int32_t *a_threshold, __m512i b_threshold, uint8_t *hits,
@@ -199,51 +185,19 @@ test_sums(const TileSums *sums, const TileTest *test)
 	}
 }
 
-#else
-/*
- * Sums p against thresholds: p - n_a >= n_b, that is, n_a - p <= -n_b.  No difference
- * overflows, nor does a threshold's negation: filter_bound.h.  Bits are set without a
- * branch: that some are in a quarter of all tiles is common.
- */
-TARGET static inline __attribute__((always_inline)) void
-test_sums(const TileSums *sums, const TileTest *test)
-{
-	const __m512i zero = _mm512_setzero_si512();
-	__m512i		left_b = _mm512_sub_epi32(zero, _mm512_loadu_si512(test->b_threshold));
-	__m512i		right_b = _mm512_sub_epi32(zero, _mm512_loadu_si512(test->b_threshold + SIDE));
-
-	for (int half = 0; half < 2; half++)
-	{
-		const int32_t *left = sums->part[2 * half];
-		const int32_t *right = sums->part[2 * half + 1];
-
-		UNROLL for (int i = 0; i < SIDE; i++)
-		{
-			int			row = half * SIDE + i;
-			__m512i		a = _mm512_set1_epi32(test->a_threshold[row]);
-			__m512i		x = _mm512_sub_epi32(a, _mm512_load_si512(left + i * SIDE));
-			__m512i		y = _mm512_sub_epi32(a, _mm512_load_si512(right + i * SIDE));
-			uint32_t	bits = _mm512_kunpackw(_mm512_cmple_epi32_mask(y, right_b),
-											   _mm512_cmple_epi32_mask(x, left_b));
-
-			memcpy(test->hits + row * test->hit_stride, &bits, sizeof(bits));
-		}
-	}
-}
-
-#endif
 /* All tiles of a column in a slice that is not the last. */
 TARGET static void
 accumulate(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 {
 	TileSums   *partial = sweep->partial;
 
-	load_step(tile, 0);
 	for (uint32_t t = 0; t < sweep->tiles; t++)
 	{
 		start_sums(sweep->first ? NULL : &partial[t]);
-		multiply(tile, sweep->depth / SIDE, sliver, t + 1 < sweep->tiles);
+		multiply(tile, 0, sweep->depth / SIDE);
 		store_sums(&partial[t]);
+		tile->a[0] += 2 * sliver;
+		tile->a[1] += 2 * sliver;
 	}
 }
 
@@ -252,22 +206,26 @@ TARGET static void
 finish(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 {
 	const TileSums *partial = sweep->partial;
+	uint32_t	steps = sweep->depth / SIDE;
+	uint32_t	lead = steps < LEAD ? steps : LEAD;
 	TileSums	sums[2];
 	TileTest	test = {.a_threshold = sweep->a_threshold,.b_threshold = sweep->b_threshold,
 	.hits = sweep->hits,.hit_stride = sweep->hit_stride};
 
-	load_step(tile, 0);
 	for (uint32_t t = 0; t < sweep->tiles; t++)
 	{
 		start_sums(sweep->first ? NULL : &partial[t]);
-		multiply(tile, sweep->depth / SIDE, sliver, t + 1 < sweep->tiles);
+		multiply(tile, 0, lead);
 		if (t > 0)
 		{
 			test_sums(&sums[(t - 1) % 2], &test);
 			test.a_threshold += AMX_TILE;
 			test.hits += AMX_TILE * test.hit_stride;
 		}
+		multiply(tile, lead, steps);
 		store_sums(&sums[t % 2]);
+		tile->a[0] += 2 * sliver;
+		tile->a[1] += 2 * sliver;
 	}
 	test_sums(&sums[(sweep->tiles - 1) % 2], &test);
 }

@@ -20,9 +20,9 @@
 #define TARGET __attribute__((target("avx2,fma")))
 
 #ifdef FASTED_AVXVNNI_EVEX
-#define ENCODING ""
+#define ENCODING "%{evex%} "
 #else
-#define ENCODING "{vex} "
+#define ENCODING "%{vex%} "
 #endif
 
 typedef int32_t Word;
