@@ -130,7 +130,7 @@ extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,
 /* cpu_plan.c */
 extern void cpu_plan_memory(FastedContext *context);
 extern bool cpu_fits(const FastedContext *context, const uint64_t *rows, int nsets);
-extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words);
+extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step);
 extern size_t cpu_packed_row_bytes(const FastedContext *context);
 extern size_t cpu_threshold_row_bytes(const FastedContext *context);
 extern size_t cpu_pool_blocks(int threads);
@@ -147,6 +147,16 @@ static inline uint32_t
 cpu_padded(const FastedContext *context)
 {
 	return (context->options.dimensions + 31) / 32 * 32;
+}
+
+/* Words of such a row, packed. */
+static inline uint32_t
+cpu_int8_words(const FastedContext *context)
+{
+	const Int8Kernel *int8 = context->kernel->int8;
+	uint32_t	words = cpu_padded(context) * int8->bytes / 4;
+
+	return (words + int8->word_step - 1) / int8->word_step * int8->word_step;
 }
 
 /* Bytes of a worker's image: two rows, padded. */

@@ -186,6 +186,36 @@ find_factor(Worker *worker, const Int8Transform *transform)
 	return factors[best];
 }
 
+/*
+ * The factor for images in 16 bits: so fine that rounding hardly matters, with room for
+ * rows that are longer than typical ones.
+ */
+static float
+find_factor_int16(Worker *worker, const Int8Transform *transform)
+{
+	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
+										 SCALE_ROWS);
+	uint32_t	count = cpu_sample_size(&sample);
+	float		norms[SCALE_ROWS];
+	float		typical;
+
+	for (uint32_t s = 0; s < count; s++)
+	{
+		double		norm2 = 0.0;
+
+		worker->context->kernel->int8->transform(transform, cpu_sample_row(&sample, s),
+												 worker->image);
+		for (uint32_t k = 0; k < transform->padded; k++)
+			norm2 += (double) worker->image[k] * (double) worker->image[k];
+		norms[s] = norm2 <= FLT_MAX ? (float) sqrt(norm2) : INFINITY;
+	}
+	qsort(norms, count, sizeof(float), compare_floats);
+	typical = norms[count - 1 - count / OUTLIERS];
+	if (!(typical > 0x1p-100f && typical < 0x1p100f))
+		return 1.0f;
+	return sqrtf(FASTED_INT16_NORM2) / FASTED_INT16_ROOM / typical;
+}
+
 /* The centre and the scale of INT8 rows, from a sample; the form's own are there. */
 void
 cpu_int8_find_transform(Worker *worker, Form *form)
@@ -204,18 +234,24 @@ cpu_int8_find_transform(Worker *worker, Form *form)
 		memcpy(form->int8_centre, form->centre, d * sizeof(float));
 		transform->scale = (float) limit_scale(form->scale);
 		transform->scale = (float) limit_scale((double) transform->scale
-											   * find_factor(worker, transform));
+											   * (context->kernel->int8->bytes == 2
+												  ? find_factor_int16(worker, transform)
+												  : find_factor(worker, transform)));
 	}
 	form->has_int8 = !cpu_stopping(context);
 }
 
-/* Are the bytes, without rounding, the row? */
+/* Are the integers, without rounding, the row? */
 static bool
-is_exact(const Int8Transform *transform, const float *row, const int8_t *values)
+is_exact(const Int8Transform *transform, const float *row, const int8_t *values, uint32_t bytes)
 {
 	for (uint32_t k = 0; k < transform->dimensions; k++)
 	{
-		if (transform->centre[k] + (float) values[k] != row[k])
+		int16_t		value = values[k];
+
+		if (bytes == sizeof(value))
+			memcpy(&value, values + k * sizeof(value), sizeof(value));
+		if (transform->centre[k] + (float) value != row[k])
 			return false;
 	}
 	return true;
@@ -223,19 +259,36 @@ is_exact(const Int8Transform *transform, const float *row, const int8_t *values)
 
 static RowTerms
 terms_of(const Int8Transform *transform, const float *row, const int8_t *values,
-		 const Int8Sums *sums)
+		 uint32_t bytes, const Int8Sums *sums)
 {
 	RowTerms	terms = {.norm2 = sums->norm2};
 
-	if (!transform->lossless || !is_exact(transform, row, values))
+	if (!transform->lossless || !is_exact(transform, row, values, bytes))
 		terms.rho = fasted_rho_int8(sums->error2, sums->norm2, transform->padded);
 	return terms;
 }
 
-/* Lays a row's bytes into its sliver, as a column and as a row of tiles. */
+/* Lays `depth` words of row r into a slice of its sliver, so many of them together. */
+static inline void
+lay_words(uint32_t *out, uint32_t width, uint32_t r, uint32_t together, const int8_t *values,
+		  uint32_t depth, uint32_t flip)
+{
+	for (uint32_t k = 0; k < depth; k += together)
+	{
+		for (uint32_t i = k; i < k + together; i++)
+		{
+			uint32_t	word;
+
+			memcpy(&word, values + 4 * i, sizeof(word));
+			out[(size_t) k * width + r * together + i - k] = word ^ flip;
+		}
+	}
+}
+
+/* Lays a row's words into its sliver, as a column and as a row of tiles. */
 static void
-interleave(const PackedRows *to, uint32_t width, size_t sliver, uint32_t r,
-		   const int8_t *values)
+interleave(const Int8Kernel *int8, const PackedRows *to, uint32_t width, size_t sliver,
+		   uint32_t r, const int8_t *values)
 {
 	const PackLayout *layout = &to->layout;
 
@@ -243,24 +296,20 @@ interleave(const PackedRows *to, uint32_t width, size_t sliver, uint32_t r,
 	{
 		uint32_t	left = layout->words - first;
 		uint32_t	depth = left < layout->slice ? left : layout->slice;
-		size_t		offset = pack_offset(layout, width, sliver, first) + r;
-		uint32_t   *b = (uint32_t *) to->as_b.packed + offset;
-		uint32_t   *a = (uint32_t *) to->as_a.packed + offset;
+		size_t		offset = pack_offset(layout, width, sliver, first);
 
-		for (uint32_t k = 0; k < depth; k++)
-		{
-			uint32_t	word;
-
-			memcpy(&word, values + 4 * (first + k), sizeof(word));
-			b[(size_t) k * width] = word;
-			a[(size_t) k * width] = word ^ UINT32_C(0x80808080);
-		}
+		lay_words((uint32_t *) to->as_b.packed + offset, width, r, int8->b_words,
+				  values + 4 * first, depth, 0);
+		if (to->as_a.packed == to->as_b.packed)
+			continue;
+		lay_words((uint32_t *) to->as_a.packed + offset, width, r, int8->a_words,
+				  values + 4 * first, depth, int8->a_flip);
 	}
 }
 
 /*
- * A row's thresholds.  That of b's side has more: the 128 added to each byte of a
- * row of a's side, times the bytes of the row.
+ * A row's thresholds.  That of b's side has more, if the rows of a are flipped: the
+ * 128 added to each of their bytes, times the bytes of the row.
  */
 static void
 set_threshold(const PackJob *job, size_t row, uint32_t more)
@@ -294,8 +343,10 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 	const Int8Kernel *int8 = context->kernel->int8;
 	uint32_t	width = context->kernel->width;
 	uint32_t	padded = transform->padded;
+	uint32_t	extra = int8->a_flip != 0 ? 128 : 0;
 	int8_t	   *values = (int8_t *) (worker->image + padded);
 
+	memset(values, 0, job->to->layout.words * sizeof(uint32_t));
 	for (uint32_t r = 0; r < width; r++)
 	{
 		size_t		row = sliver * width + r;
@@ -307,14 +358,14 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 		{
 			int8->transform(transform, rows[r], worker->image);
 			int8->round(worker->image, 1.0f, padded, values, &sums);
-			job->to->terms[row] = terms_of(transform, rows[r], values, &sums);
+			job->to->terms[row] = terms_of(transform, rows[r], values, int8->bytes, &sums);
 		}
 		else
 		{
-			memset(values, 0, padded);
+			memset(values, 0, padded * int8->bytes);
 			job->to->terms[row] = row_without_pairs();
 		}
-		interleave(job->to, width, sliver, r, values);
-		set_threshold(job, row, 128 * (uint32_t) sums.sum);
+		interleave(int8, job->to, width, sliver, r, values);
+		set_threshold(job, row, extra * (uint32_t) sums.sum);
 	}
 }

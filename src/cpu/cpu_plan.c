@@ -66,15 +66,18 @@ may_use_int8(const FastedContext *context)
 		 (options->filter == FASTED_FILTER_AUTO && options->dimensions >= 32));
 }
 
-/* Bytes of a packed row: in FP32, or in INT8 as row and as column of a tile. */
+/* Bytes of a packed row: in FP32, or of integers as row and as column of a tile. */
 size_t
 cpu_packed_row_bytes(const FastedContext *context)
 {
 	size_t		bytes = context->options.dimensions * sizeof(float);
+	size_t		int8_bytes;
 
-	if (context->may_use_int8 && bytes < 2 * cpu_padded(context))
-		bytes = 2 * cpu_padded(context);
-	return bytes;
+	if (!context->may_use_int8)
+		return bytes;
+	int8_bytes = (int8_sides_alike(context->kernel->int8) ? 1 : 2)
+		* cpu_int8_words(context) * sizeof(uint32_t);
+	return bytes > int8_bytes ? bytes : int8_bytes;
 }
 
 size_t
@@ -92,11 +95,11 @@ side_row_bytes(const FastedContext *context)
 }
 
 /*
- * Words of a slice: a column of tiles takes three quarters of the L1 cache.
- * Slices are of even length.
+ * Words of a slice, a multiple of step, itself one of 8: a column of tiles takes three
+ * quarters of the L1 cache.  Slices are of even length.
  */
 uint32_t
-cpu_slice_length(const CpuKernel *kernel, uint32_t words)
+cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
 {
 	long		cache = 0;
 	uint32_t	most;
@@ -111,7 +114,7 @@ cpu_slice_length(const CpuKernel *kernel, uint32_t words)
 	if (most > 256)
 		most = 256;
 	slices = (words + most - 1) / most;
-	return ((words + slices - 1) / slices + 7) / 8 * 8;
+	return ((words + slices - 1) / slices + step - 1) / step * step;
 }
 
 /* Memory that each worker has for itself. */
@@ -165,8 +168,8 @@ limit_sample(const FastedContext *context, uint64_t limit)
 
 	if (rows < SAMPLE_ROWS_LEAST)
 		rows = SAMPLE_ROWS_LEAST;
-	if (rows > FASTED_MAX_BLOCK)
-		rows = FASTED_MAX_BLOCK;
+	if (rows > kernel_block(context->kernel))
+		rows = kernel_block(context->kernel);
 	while (rows > step && 2 * rows * cpu_packed_row_bytes(context) > limit / 16)
 		rows -= step;
 	return rows < step ? step : rows;
@@ -199,7 +202,7 @@ cpu_plan_memory(FastedContext *context)
 	uint64_t	fixed;
 
 	context->may_use_int8 = may_use_int8(context);
-	context->slice = cpu_slice_length(context->kernel, context->options.dimensions);
+	context->slice = cpu_slice_length(context->kernel, context->options.dimensions, 8);
 	context->thread_limit = limit_threads(context, limit);
 	context->block_pairs = BLOCK_PAIRS;
 	while (context->block_pairs > BLOCK_PAIRS_MIN &&
@@ -253,18 +256,19 @@ claims_before(const FastedJoin *join, uint64_t claims, uint64_t s)
 
 /*
  * Blocks whose pairs feed all threads.  Of slices they must be the same wherever
- * these are joined, however many threads there are: those for some of them.
+ * these are joined, however many threads there are and by whatever kernel: those for
+ * some threads, of whole tiles of every kernel.
  */
 static void
 plan_blocks(FastedJoin *join)
 {
-	uint32_t	step = join->context->kernel->tile_cols;
 	uint64_t	slices = join->problem.slices;
+	uint32_t	step = slices > 1 ? FASTED_COMMON_COLS : join->context->kernel->tile_cols;
 	uint64_t	wanted = slices == 1 ? (uint64_t) join->nworkers : slices * THREADS_PER_SLICE;
 	uint64_t	units;
 
 	join->order.triangle = join->self;
-	join->block_rows = FASTED_MAX_BLOCK;
+	join->block_rows = FASTED_MAX_BLOCK / step * step;
 	for (;;)
 	{
 		join->order.rows = blocks_of(join, join->row_set);

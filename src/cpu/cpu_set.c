@@ -48,7 +48,7 @@ cpu_packed_free(FastedContext *context, PackedRows *packed)
 	memset(packed, 0, sizeof(*packed));
 }
 
-/* In INT8 both sides of a tile have their own packed rows, columns first. */
+/* The sides of a tile may have packed rows of their own, columns first. */
 void
 cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows, bool int8)
 {
@@ -57,12 +57,13 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 
 	packed->rows = rows;
 	layout->int8 = int8;
-	layout->words = int8 ? cpu_padded(context) / 4 : d;
-	layout->slice = int8 ? cpu_slice_length(context->kernel, layout->words) : context->slice;
+	layout->words = int8 ? cpu_int8_words(context) : d;
+	layout->slice = !int8 ? context->slice
+		: cpu_slice_length(context->kernel, layout->words, context->kernel->int8->word_step);
 	layout->padded_rows = cpu_whole_tiles(context, rows);
 	packed->as_a.packed = packed->as_b.packed = packed->packed;
 	packed->as_a.threshold = packed->as_b.threshold = packed->threshold;
-	if (int8)
+	if (int8 && !int8_sides_alike(context->kernel->int8))
 	{
 		packed->as_a.packed = (uint32_t *) packed->packed
 			+ layout->padded_rows * layout->words;

@@ -163,6 +163,7 @@ worker_main(void *arg)
 {
 	Worker	   *worker = arg;
 	FastedContext *context = worker->context;
+	const Int8Kernel *int8 = context->may_use_int8 ? context->kernel->int8 : NULL;
 
 	fasted_cpu_reset_fpu();
 	pthread_mutex_lock(&context->lock);
@@ -174,7 +175,11 @@ worker_main(void *arg)
 		worker->join = join;
 		pthread_mutex_unlock(&context->lock);
 
+		if (int8 != NULL && int8->begin != NULL)
+			int8->begin();
 		run_phase(worker, phase);
+		if (int8 != NULL && int8->end != NULL)
+			int8->end();
 
 		pthread_mutex_lock(&context->lock);
 		if (--context->at_work > 0)

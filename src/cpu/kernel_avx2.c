@@ -14,18 +14,14 @@
 
 #include <immintrin.h>
 
+#include "kernel_avxvnni.h"
 #include "pack_body.h"
+#include "tile_avx2.h"
 
 #define KERNEL(name) name##_avx2
 #define TARGET __attribute__((target("avx2,fma")))
-#define WIDTH 8
-#define TILE_ROWS 4
-#define TILE_SLIVERS 3
-#define LANES 8
-
 typedef float Word;
 typedef __m256 Vec;
-typedef __m256 Hit;
 
 #define VEC_ZERO() _mm256_setzero_ps()
 #define VEC_LOAD(p) _mm256_loadu_ps(p)
@@ -46,10 +42,6 @@ typedef __m256 Hit;
 					  : [b0] "x" ((b)[0]), [b1] "x" ((b)[1]), [b2] "x" ((b)[2]), [x] "m" (*(a)) \
 					  : "xmm15", "memory")
 #define VEC_REACHES(g, a, b) _mm256_cmp_ps(g, _mm256_add_ps(a, b), _CMP_GE_OQ)
-#define HIT_NONE() _mm256_setzero_ps()
-#define HIT_OR(h, g) _mm256_or_ps(h, g)
-#define HIT_ANY(h) (_mm256_movemask_ps(h) != 0)
-#define HIT_BITS(h) (unsigned) _mm256_movemask_ps(h)
 
 #include "tile_kernel.inc.h"
 
@@ -177,19 +169,46 @@ available_avx2(void)
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
+#define FP32_AVX2 \
+	.width = WIDTH, \
+	.tile_rows = TILE_ROWS, \
+	.tile_cols = TILE_COLS, \
+	.sweep = sweep_avx2, \
+	.pack = pack_avx2, \
+	.distance = distance_avx2, \
+	.distance_wide = distance_wide_avx2, \
+	.widen = widen_avx2, \
+	.dot = dot_avx2, \
+	.dot_wide = dot_wide_avx2
+
 const CpuKernel fasted_kernel_avx2 = {
 	.name = "avx2",
-	.width = WIDTH,
-	.tile_rows = TILE_ROWS,
-	.tile_cols = TILE_COLS,
 	.available = available_avx2,
-	.sweep = sweep_avx2,
-	.pack = pack_avx2,
-	.distance = distance_avx2,
-	.distance_wide = distance_wide_avx2,
-	.widen = widen_avx2,
-	.dot = dot_avx2,
-	.dot_wide = dot_wide_avx2,
+	FP32_AVX2,
 };
+
+/* The same, and INT16: kernel_avx2_int16.c. */
+const CpuKernel fasted_kernel_avx2int16 = {
+	.name = "avx2int16",
+	.available = available_avx2,
+	.int8 = &fasted_int16_avx2,
+	FP32_AVX2,
+};
+
+#ifdef FASTED_HAVE_AVXVNNI
+static bool
+available_avxvnni(void)
+{
+	return available_avx2() && fasted_avxvnni_present();
+}
+
+/* The same, and INT8: kernel_avxvnni.c. */
+const CpuKernel fasted_kernel_avxvnni = {
+	.name = "avxvnni",
+	.available = available_avxvnni,
+	.int8 = &fasted_int8_avxvnni,
+	FP32_AVX2,
+};
+#endif
 
 #endif							/* __x86_64__ */

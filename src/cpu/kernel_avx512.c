@@ -11,6 +11,7 @@
 
 #if defined(__x86_64__)
 
+#include "kernel_amx.h"
 #include "pack_body.h"
 #include "tile_avx512.h"
 
@@ -157,11 +158,13 @@ available_avx512vnni(void)
 		__builtin_cpu_supports("avx512vnni");
 }
 
-#define FP32_AVX512 \
-	.width = WIDTH, \
+#define TILES_AVX512 \
 	.tile_rows = TILE_ROWS, \
 	.tile_cols = TILE_COLS, \
-	.sweep = sweep_avx512, \
+	.sweep = sweep_avx512
+
+#define FP32_AVX512 \
+	.width = WIDTH, \
 	.pack = pack_avx512, \
 	.distance = distance_avx512, \
 	.distance_wide = distance_wide_avx512, \
@@ -172,6 +175,7 @@ available_avx512vnni(void)
 const CpuKernel fasted_kernel_avx512 = {
 	.name = "avx512",
 	.available = available_avx512,
+	TILES_AVX512,
 	FP32_AVX512,
 };
 
@@ -180,7 +184,27 @@ const CpuKernel fasted_kernel_avx512vnni = {
 	.name = "avx512vnni",
 	.available = available_avx512vnni,
 	.int8 = &fasted_int8_avx512,
+	TILES_AVX512,
 	FP32_AVX512,
 };
+
+#ifdef FASTED_HAVE_AMX
+static bool
+available_amx(void)
+{
+	return available_avx512vnni() && fasted_amx_permitted();
+}
+
+/* The same, but for the tiles: kernel_amx.c and kernel_amx_fp32.c. */
+const CpuKernel fasted_kernel_amx = {
+	.name = "amx",
+	.available = available_amx,
+	.int8 = &fasted_int8_amx,
+	.tile_rows = AMX_TILE,
+	.tile_cols = AMX_TILE,
+	.sweep = fasted_sweep_amx_fp32,
+	FP32_AVX512,
+};
+#endif
 
 #endif							/* __x86_64__ */

@@ -135,7 +135,7 @@ typedef struct FastedOptions
 	/* The GPUs to choose from, as device_list.h has it; NULL or empty: all. */
 	const char *devices;
 
-	/* For tests: a CPU kernel by name ("avx512vnni", "avx512", "avx2", "portable"). */
+	/* For tests: a CPU kernel by name, such as "avx512vnni"; cpu_kernel.c has all. */
 	const char *kernel;
 } FastedOptions;
 
@@ -194,7 +194,7 @@ typedef struct FastedStats
 	char		device[512];	/* name of the processor or the GPUs */
 	int			lost_devices;	/* that failed, so that others did their work */
 	char		kernel[48];		/* instruction set or architecture */
-	char		filter[16];		/* "fp32", "fp16", "fp64", "int8"; the last join's */
+	char		filter[16];		/* "fp32", "fp16", "fp64", "int8", "int16"; the last join's */
 	int			threads;		/* CPU threads at work, or zero */
 
 	uint64_t	rows;

@@ -49,8 +49,13 @@ static const struct config_enum_entry cpu_kernel_options[] = {
 	{"auto", 0, false},
 	{"portable", 1, false},
 	{"avx2", 2, false},
-	{"avx512", 3, false},
-	{"avx512vnni", 4, false},
+	{"avx2int16", 3, false},
+	{"avxvnni", 4, false},
+	{"avx512", 5, false},
+	{"avx512vnni", 6, false},
+	{"amx", 7, false},
+	{"neon", 8, false},
+	{"sdot", 9, false},
 	{NULL, 0, false}
 };
 

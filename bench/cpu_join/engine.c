@@ -1,0 +1,77 @@
+/*-------------------------------------------------------------------------
+ *
+ * engine.c
+ *	  The CPU engine alone, by several kernels in turn.  kernels.py runs it.
+ *
+ *	  engine ROWS DIMENSIONS NEIGHBOURS REPEATS THREADS KERNEL...
+ *
+ * Prints an object of JSON on a line for each kernel that runs here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "../cpu_engine.h"
+#include "../../src/cpu/cpu_kernel.h"
+
+#define MOST_KERNELS 16
+#define MOST_REPEATS 64
+
+typedef struct Measured
+{
+	const char *kernel;
+	double		seconds[MOST_REPEATS];
+	FastedStats stats;			/* of the last run */
+} Measured;
+
+static void
+print_measured(const Measured *m, uint32_t n, uint32_t d, int threads, double eps, int repeats)
+{
+	const FastedStats *s = &m->stats;
+
+	printf("{\"rows\": %u, \"dimensions\": %u, \"threads\": %d, \"kernel\": \"%s\", "
+		   "\"filter\": \"%s\", \"eps\": %.17g, \"pairs\": %llu, \"candidates\": %llu, "
+		   "\"prepare_seconds\": %.6f, \"filter_seconds\": %.6f, \"refine_seconds\": %.6f, "
+		   "\"seconds\": [", n, d, threads, m->kernel, s->filter, eps,
+		   (unsigned long long) s->pairs, (unsigned long long) s->candidates,
+		   s->prepare_seconds, s->filter_seconds, s->refine_seconds);
+	for (int r = 0; r < repeats; r++)
+		printf("%s%.6f", r > 0 ? ", " : "", m->seconds[r]);
+	printf("]}\n");
+	fflush(stdout);
+}
+
+int
+main(int argc, char **argv)
+{
+	static Measured measured[MOST_KERNELS];
+	uint32_t	n = argc > 6 ? (uint32_t) atoi(argv[1]) : 0;
+	uint32_t	d = argc > 6 ? (uint32_t) atoi(argv[2]) : 0;
+	double		neighbours = argc > 6 ? atof(argv[3]) : 0;
+	int			repeats = argc > 6 ? atoi(argv[4]) : 0;
+	int			threads = argc > 6 ? atoi(argv[5]) : 0;
+	int			kernels = 0;
+	float	   *rows;
+	double		eps;
+
+	if (n < 2 || d < 1 || repeats < 1 || repeats > MOST_REPEATS || argc > 6 + MOST_KERNELS)
+	{
+		fprintf(stderr, "usage: engine ROWS DIMENSIONS NEIGHBOURS REPEATS THREADS KERNEL...\n");
+		return EXIT_FAILURE;
+	}
+	for (int i = 6; i < argc; i++)
+	{
+		if (fasted_cpu_choose_kernel(argv[i]) != NULL)
+			measured[kernels++].kernel = argv[i];
+	}
+	rows = make_rows(n, d);
+	eps = guess_eps(rows, n, d, neighbours);
+	for (int r = 0; r < repeats; r++)
+	{
+		for (int k = 0; k < kernels; k++)
+			measured[k].seconds[r] = run_engine(rows, n, d, eps, threads, measured[k].kernel,
+												&measured[k].stats);
+	}
+	for (int k = 0; k < kernels; k++)
+		print_measured(&measured[k], n, d, threads, eps, repeats);
+	free(rows);
+	return EXIT_SUCCESS;
+}
