@@ -81,6 +81,9 @@ extern Plan *PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, 
 /* join_exec.c */
 extern const CustomScanMethods fasted_join_methods;
 
+/* join_estimate.c */
+extern void InstallJoinEstimates(void);
+
 /* join_path.c */
 extern void InstallJoinNode(void);
 

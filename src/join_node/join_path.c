@@ -227,4 +227,5 @@ InstallJoinNode(void)
 	RegisterCustomScanMethods(&fasted_join_methods);
 	previous_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = OfferJoin;
+	InstallJoinEstimates();
 }
