@@ -22,7 +22,7 @@
 #define MAX_REASON 1024
 
 /*
- * A GPU pays from about this many floating-point operations (2 n n d) on: one
+ * A GPU pays from about this many floating-point operations (2 n m d) on: one
  * to a few seconds of a small CPU, against a fifth of a second to wake the GPU.
  */
 #define GPU_PAYS_FLOP 1e12
@@ -136,19 +136,19 @@ CudaIsAvailable(void)
 }
 
 static bool
-GpuPays(uint64 rows, uint32 dimensions)
+GpuPays(double row_pairs, uint32 dimensions)
 {
-	return 2.0 * rows * rows * dimensions >= GPU_PAYS_FLOP;
+	return 2.0 * row_pairs * dimensions >= GPU_PAYS_FLOP;
 }
 
 const FastedEngine *
-ChooseEngine(const JoinOptions *options, uint64 expected_rows, uint32 dimensions)
+ChooseEngine(const JoinOptions *options, double row_pairs, uint32 dimensions)
 {
 	const FastedEngine *cuda;
 
 	if (options->engine == ENGINE_CPU)
 		return fasted_cpu_engine();
-	if (options->engine == ENGINE_AUTO && !GpuPays(expected_rows, dimensions))
+	if (options->engine == ENGINE_AUTO && !GpuPays(row_pairs, dimensions))
 		return fasted_cpu_engine();
 
 	cuda = CudaEngine(options->devices);
