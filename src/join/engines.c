@@ -24,7 +24,7 @@
 #define MAX_REASON 1024
 
 /*
- * A GPU pays from about this many floating-point operations (2 n n d) on: one
+ * A GPU pays from about this many floating-point operations (2 n m d) on: one
  * to a few seconds of a small CPU, against a fifth of a second to wake the GPU.
  */
 #define GPU_PAYS_FLOP 1e12
@@ -140,12 +140,6 @@ CudaIsAvailable(void)
 	return CudaEngine(fasted_setting_gpu_devices) != NULL;
 }
 
-static double
-FlopOf(uint64 rows, uint32 dimensions)
-{
-	return 2.0 * rows * rows * dimensions;
-}
-
 /* All GPUs of the list, if there are several alike and it pays; else one. */
 static const FastedEngine *
 OneOrSeveral(const FastedEngine *cuda, const char *devices, double flop)
@@ -159,9 +153,9 @@ OneOrSeveral(const FastedEngine *cuda, const char *devices, double flop)
 }
 
 const FastedEngine *
-ChooseEngine(const JoinOptions *options, uint64 expected_rows, uint32 dimensions)
+ChooseEngine(const JoinOptions *options, double row_pairs, uint32 dimensions)
 {
-	double		flop = FlopOf(expected_rows, dimensions);
+	double		flop = 2.0 * row_pairs * dimensions;
 	const FastedEngine *cuda;
 
 	if (options->engine == ENGINE_CPU)

@@ -106,6 +106,44 @@ FindGroupKeys(const JoinPathData *data, RelOptInfo *joinrel)
 	return keys;
 }
 
+/*
+ * A clause that puts shared rows in order.  It is the first to be evaluated, so it
+ * must not be one that waits for others because it may tell of what they hide.
+ */
+static void
+FindOrder(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
+{
+	RowOrder	order;
+	ListCell   *cell;
+
+	foreach(cell, data->restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+
+		if (IS_OUTER_JOIN(data->type) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
+			continue;
+		if (rinfo->security_level == 0 && RecognizeRowOrder(root, rinfo, &order))
+			data->order = order;
+	}
+}
+
+/*
+ * Only by a single pass over their vectors are these left in their tables: groups
+ * come in an order that is not the table's.
+ */
+static void
+FindVectorsToLeave(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
+{
+	RelOptInfo *sides[2] = {data->outer, data->inner};
+
+	if (data->keys != NIL)
+		return;
+	for (int i = 0; i < 2; i++)
+		data->left[i] = CanLeaveVectors(root, joinrel, sides[i], &data->clause, data->restrictlist);
+	if (data->shared)
+		data->left[0] = data->left[1] = data->left[0] && data->left[1];
+}
+
 /* The share of pairs of rows that have equal keys. */
 static double
 ShareOfGroups(PlannerInfo *root, const JoinPathData *data)
@@ -182,8 +220,10 @@ AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, const JoinPathData *data)
 	own->pathtarget = joinrel->reltarget;
 	own->rows = joinrel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_paths = data->shared ? list_make1(SharedPath(root, data->outer, data->inner)) :
-		list_make2(data->outer->cheapest_total_path, data->inner->cheapest_total_path);
+	path->custom_paths = data->shared ?
+		list_make1(PathOfSide(root, data->outer, data->inner, data->left[0])) :
+		list_make2(PathOfSide(root, data->outer, NULL, data->left[0]),
+				   PathOfSide(root, data->inner, NULL, data->left[1]));
 	path->custom_private = list_make1((void *) data);
 #if PG_VERSION_NUM >= 170000
 	path->custom_restrictinfo = data->restrictlist;
@@ -218,6 +258,9 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	*data = found;
 	data->shared = SidesAreAlike(root, outerrel, innerrel, &data->clause);
 	data->keys = FindGroupKeys(data, joinrel);
+	if (data->shared)
+		FindOrder(root, data, joinrel);
+	FindVectorsToLeave(root, data, joinrel);
 	AddJoinPath(root, joinrel, data);
 }
 
@@ -227,4 +270,5 @@ InstallJoinNode(void)
 	RegisterCustomScanMethods(&fasted_join_methods);
 	previous_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = OfferJoin;
+	InstallJoinEstimates();
 }

@@ -26,6 +26,9 @@ typedef enum VectorProblem
 	VECTOR_OUT_OF_RANGE			/* a number beyond the range of real */
 } VectorProblem;
 
+/* Copies floats; false: one of them is not finite. */
+extern bool CopyFinite(const float *from, float *to, int n);
+
 /* Checks the shape; gives the number of elements (zero when it is empty). */
 extern VectorProblem VectorShape(const ArrayType *array, int *dimensions);
 

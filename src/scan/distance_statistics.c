@@ -14,9 +14,13 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
+#include "fmgr.h"
 #include "miscadmin.h"
+#include "parser/parse_coerce.h"
 #include "scan/distance_statistics.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -32,6 +36,7 @@
 
 typedef struct ColumnSample
 {
+	Oid			cast;			/* makes real[] of the column's values; InvalidOid: none */
 	int			count;
 	int			dimensions;
 	double		weight[MAX_SAMPLE]; /* the share of rows that it stands for */
@@ -127,7 +132,9 @@ KnownDimensions(Oid relid, AttrNumber column)
 static void
 AddToSample(ColumnSample *sample, Datum value, double weight, bool common)
 {
-	ArrayType  *array = DatumGetArrayTypeP(value);
+	ArrayType  *array = DatumGetArrayTypeP(OidIsValid(sample->cast) ?
+										   OidFunctionCall3(sample->cast, value, Int32GetDatum(-1),
+															BoolGetDatum(false)) : value);
 	Oid			element = ARR_ELEMTYPE(array);
 	int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
 	double	   *row;
@@ -302,21 +309,47 @@ IsRepresentative(const ColumnSample *sample)
 	return sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9;
 }
 
+/*
+ * Are the column's values arrays, or is there a cast that makes them such?  One in C,
+ * as pgvector's: whoever plans runs it with his rights.
+ */
+static bool
+FindCast(Oid relid, AttrNumber column, Oid *cast)
+{
+	Oid			type = getBaseType(get_atttype(relid, column));
+	HeapTuple	tuple;
+	bool		trusted;
+
+	*cast = InvalidOid;
+	if (OidIsValid(get_element_type(type)))
+		return true;
+	if (find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, cast) != COERCION_PATH_FUNC)
+		return false;
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(*cast));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	trusted = ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId;
+	ReleaseSysCache(tuple);
+	return trusted;
+}
+
 double
 ShareWithin(Oid relid, AttrNumber column, FastedMetric metric, double eps)
 {
 	HeapTuple	statistics;
-	ColumnSample	   *sample;
+	ColumnSample *sample;
 	double		share = -1.0;
+	Oid			cast;
 
 	if (isinf(eps) || (metric == FASTED_METRIC_COSINE && eps >= 2.0))
 		return 1.0;
 	statistics = ColumnStatistics(relid, column);
 	if (!HeapTupleIsValid(statistics))
 		return -1.0;
-	if (OidIsValid(get_element_type(getBaseType(get_atttype(relid, column)))))
+	if (FindCast(relid, column, &cast))
 	{
 		sample = palloc(sizeof(ColumnSample));
+		sample->cast = cast;
 		ReadSample(sample, statistics);
 		if (IsRepresentative(sample))
 			share = SampleShare(sample, metric, eps);
