@@ -14,7 +14,7 @@ EXTENSION = fasted
 BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-rows
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
-SETUP_GOALS = demo demo-clean check check-asan check-cassert check-pg17 gpucheck setup-clean
+SETUP_GOALS = demo demo-clean check check-asan check-cassert check-foreign check-pg17 gpucheck setup-clean
 
 ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS),$(MAKECMDGOALS)),)
 
@@ -71,7 +71,7 @@ FP_FLAGS = -ffp-contract=off
 
 PG_CPPFLAGS = -I$(srcdir)/src
 PG_CFLAGS = -pthread $(FP_FLAGS)
-SHLIB_LINK = -pthread -lm
+SHLIB_LINK = -pthread -lm -Wl,--version-script=$(srcdir)/src/exports.map
 
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(filter-out sql/fasted--%,$(wildcard sql/*.sql))))
 

@@ -203,7 +203,7 @@ find_factor_int16(Worker *worker, const Int8Transform *transform)
 	{
 		double		norm2 = 0.0;
 
-		worker->context->kernel->int8->transform(transform, cpu_sample_row(&sample, s),
+		worker->context->kernel->int8->transform(transform, cpu_sample_row(worker, &sample, s),
 												 worker->image);
 		for (uint32_t k = 0; k < transform->padded; k++)
 			norm2 += (double) worker->image[k] * (double) worker->image[k];

@@ -431,7 +431,7 @@ InitSides(JoinNode *node, EState *estate, List *plans, int eflags)
 		Expr	   *vector = i == OUTER_SIDE ? plan->outer : plan->inner;
 
 		InitSide(node, i, list_nth(node->css.custom_ps, plan->shared ? 0 : i));
-		InitVector(node, side, vector);
+		InitSideVector(node, side, vector);
 		side->vector = ExecInitExpr(vector, state);
 		side->keys = ExecInitExprList(i == OUTER_SIDE ? plan->outer_keys : plan->inner_keys, state);
 		side->hashes = HashFunctions(i == OUTER_SIDE ? plan->outer_hashes : plan->inner_hashes);

@@ -33,8 +33,9 @@ static const CustomPathMethods path_methods = {
 /* --- may it be offered? */
 
 /*
- * A join that may have to be evaluated once more for one row that was changed
- * meanwhile, or that locks rows, stays what it was.
+ * May the join be evaluated once more, for one row that was changed meanwhile
+ * (EvalPlanQual)?  Then the scans return that row, whatever the snapshot sees; and two
+ * sides of one table need not have the same.
  */
 static bool
 MayBeRechecked(const PlannerInfo *root)
@@ -136,7 +137,7 @@ FindVectorsToLeave(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
 {
 	RelOptInfo *sides[2] = {data->outer, data->inner};
 
-	if (data->keys != NIL)
+	if (data->keys != NIL || MayBeRechecked(root))
 		return;
 	for (int i = 0; i < 2; i++)
 		data->left[i] = CanLeaveVectors(root, joinrel, sides[i], &data->clause, data->restrictlist);
@@ -249,14 +250,14 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 
 	if (previous_hook != NULL)
 		previous_hook(root, joinrel, outerrel, innerrel, type, extra);
-	if (!fasted_setting_join_node || !IsServedType(type) || MayBeRechecked(root) ||
+	if (!fasted_setting_join_node || !IsServedType(type) ||
 		!IsServedSide(outerrel) || !IsServedSide(innerrel) || !bms_is_empty(joinrel->lateral_relids))
 		return;
 	if (!FindDistanceClause(&found, joinrel, &found.clause) || !AreServedClauses(found.restrictlist))
 		return;
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
-	data->shared = SidesAreAlike(root, outerrel, innerrel, &data->clause);
+	data->shared = !MayBeRechecked(root) && SidesAreAlike(root, outerrel, innerrel, &data->clause);
 	data->keys = FindGroupKeys(data, joinrel);
 	if (data->shared)
 		FindOrder(root, data, joinrel);

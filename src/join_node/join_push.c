@@ -207,8 +207,20 @@ IsSmall(const JoinNode *node)
 	uint64		a = node->sides[OUTER_SIDE].group.count;
 	uint64		b = node->sides[INNER_SIDE].group.count;
 
-	return node->plan.outer_keys != NIL && a * b <= MOST_SMALL_PAIRS &&
-		(a + b) * node->dimensions <= MOST_SMALL_FLOATS;
+	/* that is for many groups, and for one row that is evaluated once more */
+	if (node->plan.outer_keys == NIL && node->css.ss.ps.state->es_epq_active == NULL)
+		return false;
+	return a * b <= MOST_SMALL_PAIRS && (a + b) * node->dimensions <= MOST_SMALL_FLOATS;
+}
+
+static void
+MakeRoomForSmallGroups(JoinNode *node)
+{
+	if (node->own_pairs != NULL)
+		return;
+	node->own_pairs = MemoryContextAlloc(node->context, MOST_SMALL_PAIRS * sizeof(FastedPair));
+	for (int i = 0; i < 2; i++)
+		node->sides[i].vectors = MemoryContextAlloc(node->context, MOST_SMALL_FLOATS * sizeof(float));
 }
 
 /* All pairs of the group within eps, by the canonical distance. */
@@ -220,6 +232,7 @@ JoinSmallGroup(JoinNode *node)
 	JoinSide   *inner = &node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE];
 	double		eps = JoinNodeEps(node);
 
+	MakeRoomForSmallGroups(node);
 	PushGroup(&node->pusher, NULL);
 	for (uint32 a = 0; a < outer->nrows; a++)
 	{
@@ -334,19 +347,14 @@ FindGroups(JoinNode *node)
 		inner->group = (GroupPlace) {.count = KeptRowsCount(inner->kept)};
 		return;
 	}
-	node->own_pairs = MemoryContextAlloc(node->context, MOST_SMALL_PAIRS * sizeof(FastedPair));
-	for (int i = 0; i < 2; i++)
+	GroupSide(node, outer);
+	if (!node->plan.shared)
 	{
-		JoinSide   *side = &node->sides[i];
-
-		side->vectors = MemoryContextAlloc(node->context, MOST_SMALL_FLOATS * sizeof(float));
-		if (side == inner && node->plan.shared)
-			side->group = outer->group;
-		else
-			GroupSide(node, side);
+		GroupSide(node, inner);
+		return;
 	}
-	if (node->plan.shared)
-		inner->grouped = outer->grouped;
+	inner->group = outer->group;
+	inner->grouped = outer->grouped;
 }
 
 /* Shared rows: the group is one. */

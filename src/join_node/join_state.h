@@ -160,7 +160,7 @@ typedef struct VectorView
 extern VectorView ViewVector(JoinNode *node, JoinSide *side);
 
 /* Finds out whether the side's vectors can be read where they lie. */
-extern void InitVector(JoinNode *node, JoinSide *side, Expr *vector);
+extern void InitSideVector(JoinNode *node, JoinSide *side, Expr *vector);
 
 /* join_push.c */
 

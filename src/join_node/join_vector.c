@@ -44,7 +44,7 @@ IsNamedVector(Oid type)
 }
 
 void
-InitVector(JoinNode *node, JoinSide *side, Expr *vector)
+InitSideVector(JoinNode *node, JoinSide *side, Expr *vector)
 {
 	Expr	   *column;
 
