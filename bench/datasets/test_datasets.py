@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import datasets  # noqa: E402
 from datasets import (catalogue, debian_text, embeddings, eps, files, generators, make, manifest, sentences,  # noqa: E402
-                      wallpaper_sift, wheels)
+                      table, wallpaper_sift, wheels)
 
 
 def numbers(n, d, top=256):
@@ -488,6 +488,14 @@ class Embeddings(InFolder):
         path = self.folder / "x.safetensors"
         path.write_bytes(len(header).to_bytes(8, "little") + header + values.tobytes())
         numpy.testing.assert_array_equal(embeddings.safetensor(path, 2), values.reshape(3, 2))
+
+    def test_table(self):
+        rows = numpy.array([[0.1, -2], [1e-30, 3]], numpy.float32)
+        found = list(table.lines(["a \\ b", "c"], rows))
+        self.assertEqual([line.split("\t")[:2] for line in found], [["1", "a \\\\ b"], ["2", "c"]])
+        for line, row in zip(found, rows):
+            self.assertEqual(line[-2:], "}\n")
+            numpy.testing.assert_array_equal(numpy.float32(line.split("{")[1][:-2].split(",")), row)
 
     def test_unit(self):
         found = embeddings.unit([[3, 4], [0, -2]])
