@@ -7,6 +7,7 @@
 # Without one, on Debian or Ubuntu (doc/development.md has the rest):
 #
 #	make demo			a private server with a sample, and the closest pairs in it
+#	make demo DATA=debian-wordllama		the same of sentences, or of debian-minilm
 #	make check			build, then run every test in a private server
 
 EXTENSION = fasted
@@ -19,7 +20,7 @@ SETUP_GOALS = demo demo-clean check check-asan check-cassert check-foreign check
 ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS),$(MAKECMDGOALS)),)
 
 .PHONY: $(SETUP_GOALS)
-export VARIANT
+export VARIANT DATA
 $(SETUP_GOALS):
 	@test/setup/$@
 
@@ -39,10 +40,10 @@ bench:
 bench-cpu:
 	@bench/cpu_join/run.py
 	@bench/groups/run.py
-	@bench/real_world/run.py --device cpu --data debian-text wallpaper-sift=200000 embedding-512=60000
+	@bench/real_world/run.py --device cpu --data debian-text debian-minilm wallpaper-sift=200000 embedding-512=60000
 	@$(MAKE) --no-print-directory bench-rows
 bench-data:
-	@bench/datasets/make.py wallpaper-sift debian-text
+	@bench/datasets/make.py wallpaper-sift debian-text debian-minilm debian-wordllama
 report:
 	@bench/report/run.py
 bench-check:

@@ -23,7 +23,7 @@ from peers import compare, postgres  # noqa: E402
 from server import gpu_architectures, private_server  # noqa: E402
 
 TABLE = "items"
-DATA = ["embedding-512", "debian-text", "wallpaper-sift", "sift-like", "tiny-like", "gist-like"]
+DATA = ["embedding-512", "debian-text", "debian-minilm", "wallpaper-sift", "sift-like", "tiny-like", "gist-like"]
 BINS = 101
 TRUTH = "SET fasted.filter = fp64;"
 METHODS = {

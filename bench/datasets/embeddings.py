@@ -3,7 +3,8 @@
     bench/datasets/make.py debian-minilm debian-wordllama
 
 The sentences (sentences.py) are those of the descriptions that debian-text is made of,
-shuffled (SEED).  Rows have norm 1, so their distance is that of a cosine.
+shuffled (SEED); <name>.txt has them, one for each row.  Rows have norm 1: two whose
+cosine is c are sqrt(2 - 2 c) apart.
 
   debian-minilm     the first MOST sentences by all-MiniLM-L6-v2, a transformer of six
                     layers with INT8 weights, run by onnxruntime: the mean of a
@@ -121,6 +122,11 @@ def make_pieces(model, folder, pieces, texts, every, first):
         part.rename(path)
 
 
+def joined(pieces, count):
+    """All rows of the pieces of so many texts."""
+    return numpy.concatenate([numpy.load(pieces / f"{number}.npy") for number in range(-(-count // PIECE))])
+
+
 def rows_by_all(model, folder, pieces, texts):
     """float32 (len(texts), d), by as many processes as there are processors."""
     pieces.mkdir(parents=True, exist_ok=True)
@@ -132,7 +138,7 @@ def rows_by_all(model, folder, pieces, texts):
                   for first in range(processes)]
         for share in shares:
             share.result()
-    return numpy.concatenate([numpy.load(pieces / f"{number}.npy") for number in range(-(-len(texts) // PIECE))])
+    return joined(pieces, len(texts))
 
 
 def make(data, name, model, most=None):
@@ -145,6 +151,7 @@ def make(data, name, model, most=None):
     pieces = data / f"{name}.sources" / digest[:16]
     print(f"{len(texts)} sentences", flush=True)
     rows = rows_by_all(model, folder, pieces, texts)
+    (data / f"{name}.txt").write_text("".join(f"{text}\n" for text in texts))
     path = data / f"{name}.npy"
     files.write(path, [rows])
     return manifest.write(data, name, path, rows.shape, sentences=digest,
