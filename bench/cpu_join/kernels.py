@@ -47,14 +47,17 @@ def table(machine, rows):
     lines = ["# The CPU engine by kernel", "",
              "Written by `bench/cpu_join/kernels.py`; medians; G pairs x dimensions a second, each pair once.", ""]
     lines += [f"- {name}: {value}" for name, value in machine.items()]
-    lines += ["", "| n | d | threads | kernel | filter | s | processor time, s | G/s | candidates a pair |",
-              "|---|---|---|---|---|---|---|---|---|"]
+    lines += ["", "| n | d | neighbours | threads | kernel | filter | s | processor time, s | G/s | candidates a pair |",
+              "|---|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
         seconds = statistics.median(row["seconds"])
+        spent = f"{statistics.median(row['cpu_seconds']):.3f}" if "cpu_seconds" in row else ""
         work = row["rows"] * (row["rows"] - 1) / 2 * row["dimensions"]
-        lines.append(f"| {row['rows']} | {row['dimensions']} | {row['threads']} | {row['kernel']} | {row['filter']} "
+        neighbours = 2 * row["pairs"] / row["rows"]
+        lines.append(f"| {row['rows']} | {row['dimensions']} | {neighbours:.2g} | {row['threads']} "
+                     f"| {row['kernel']} | {row['filter']} "
                      f"| {seconds:.3f} ({min(row['seconds']):.3f} to {max(row['seconds']):.3f}) "
-                     f"| {statistics.median(row['cpu_seconds']):.3f} "
+                     f"| {spent} "
                      f"| {work / seconds / 1e9:.0f} | {row['candidates'] / max(row['pairs'], 1):.2f} |")
     return "\n".join(lines) + "\n"
 
