@@ -15,7 +15,7 @@ EXTENSION = fasted
 BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-rows
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
-SETUP_GOALS = demo demo-clean check check-asan check-cassert check-foreign check-pg17 gpucheck setup-clean
+SETUP_GOALS = demo demo-clean check check-arm check-asan check-cassert check-foreign check-pg17 gpucheck setup-clean
 
 ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS),$(MAKECMDGOALS)),)
 

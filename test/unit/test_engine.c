@@ -135,7 +135,7 @@ check_shapes(void)
 {
 	static const uint32_t sizes[] = {0, 1, 2, 3, 23, 24, 25, 47, 48, 49, 240, 241, 777};
 	static const uint32_t dims[] = {1, 2, 3, 7, 8, 64, 100, 193, 257, 1000, 16000};
-	const uint64_t most = quick() ? 4000000 : 150000000;
+	const uint64_t most = quick() ? 500000 : 150000000;
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 	{
@@ -146,7 +146,7 @@ check_shapes(void)
 		}
 	}
 	for (int kind = 0; kind < 4; kind++)
-		check_shape(quick() ? 300 : 777, 33, kind);
+		check_shape(quick() ? 100 : 777, 33, kind);
 }
 
 /* Values beside each other that no scale suits. */
@@ -181,7 +181,7 @@ check_extremes(void)
 						: values[random_below(used)];
 			}
 			all_pairs(rows, n, d, &all);
-			for (int e = 0; e < 30 && same; e++)
+			for (int e = 0; e < (quick() ? 4 : 30) && same; e++)
 			{
 				PanelProblem problem = {.options = {.dimensions = d},.sides = 1};
 				double		eps = all.pairs[random_below((uint32_t) all.count)].dist;

@@ -243,7 +243,8 @@ check_panels(uint32_t na, uint32_t nb, uint32_t d, double eps, uint32_t least)
 
 /*
  * Slices are parts of the whole that have no pair in common, and always the same, by
- * whatever number of threads and whatever kernel.
+ * whatever number of threads; and by whatever kernel, unless memory is so short that there
+ * are panels, whose size depends on it.
  */
 static void
 check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t limit)
@@ -256,7 +257,7 @@ check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t lim
 	};
 	PairList	whole;
 	Way			ways[MOST_WAYS];
-	uint32_t	nways = (uint32_t) all_ways(ways);
+	uint32_t	nways = limit == 0 ? (uint32_t) all_ways(ways) : 0;
 
 	(void) run_join_once(&problem, sides, &plain, &whole, NULL, NULL);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -274,10 +275,11 @@ check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t lim
 
 			problem.problem.slice = slice;
 			problem.options.threads = 1 + (int) slice % 3;
-			problem.options.kernel = ways[slice % nways].kernel;
+			problem.options.kernel = nways > 0 ? ways[slice % nways].kernel : NULL;
 			good = run_join_once(&problem, sides, &plain, &some, &stats, NULL) == FASTED_DONE;
 			problem.options.threads = 2 + (int) slice % 4;
-			problem.options.kernel = ways[(5 * slice + 3) % nways].kernel;
+			if (nways > 0)
+				problem.options.kernel = ways[(5 * slice + 3) % nways].kernel;
 			good = run_sides(&problem, sides, &plain, &again, NULL) == FASTED_DONE && good &&
 				pair_equal(&some, &again) && stats.units_done == stats.units_total;
 			used += some.count > 0;
