@@ -124,6 +124,7 @@ sub are_references
 {
 	my $script = join '', map { "\\echo next\n$_->[1];\n\\echo next\n$_->[2];\n" } @noted;
 	my (undef, @answers) = split /^next\n?/m, sql($script);
+	chomp @answers;
 	is(scalar @answers, 2 * @noted, 'an answer to each question');
 	is(shift @answers, shift @answers, $_->[0]) for @noted;
 	@noted = ();
