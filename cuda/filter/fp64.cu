@@ -27,9 +27,10 @@ constexpr int kWarpRows = kTile / kWarps;
 constexpr int kStepsAcross = kTile / kColumns;
 constexpr int kStepsInAll = kWarpRows / kRows * kStepsAcross;
 
-/* The squared distance of pair (lane / kColumns, lane % kColumns). */
+/* The squared distance, or x.y, of pair (lane / kColumns, lane % kColumns). */
+template <FastedMetric kMetric>
 __device__ __forceinline__ double
-step_distances(const Fp64Params &p, uint32_t row, uint32_t column)
+step_sums(const Fp64Params &p, uint32_t row, uint32_t column)
 {
 	const float *x[kRows];
 	const float *y[kColumns];
@@ -59,12 +60,26 @@ step_distances(const Fp64Params &p, uint32_t row, uint32_t column)
 
 #pragma unroll
 			for (int c = 0; c < kColumns; c++)
-				sums[r * kColumns + c] = exact_add(sums[r * kColumns + c], xk, yk[c]);
+				sums[r * kColumns + c] =
+					exact_add<kMetric>(sums[r * kColumns + c], xk, yk[c]);
 		}
 	}
 	return exact_fold<kRows * kColumns>(sums);
 }
 
+/* The distance of rows at these places, if they are there. */
+template <FastedMetric kMetric>
+__device__ __forceinline__ double
+distance_of(const Fp64Params &p, uint32_t i, uint32_t j, double sum)
+{
+	if constexpr (kMetric == FASTED_METRIC_COSINE)
+		return exact_cosine(sum, p.a.square(min(i, p.a.rows - 1)),
+							p.b.square(min(j, p.b.rows - 1)));
+	else
+		return __dsqrt_rn(sum);
+}
+
+template <FastedMetric kMetric>
 __global__ void
 __launch_bounds__(kWarps * 32)
 fp64_kernel(const __grid_constant__ Fp64Params p)
@@ -100,9 +115,9 @@ fp64_kernel(const __grid_constant__ Fp64Params p)
 			if (row >= p.a.rows || column >= p.b.rows)
 				continue;
 
-			double		dist = __dsqrt_rn(step_distances(p, row, column));
 			uint32_t	i = row + lane / kColumns;
 			uint32_t	j = column + lane % kColumns;
+			double		dist = distance_of<kMetric>(p, i, j, step_sums<kMetric>(p, row, column));
 			bool		hit = dist <= p.eps && i < p.a.rows && j < p.b.rows
 				&& (!p.order.triangle || i < j);
 			uint32_t	hits = __ballot_sync(0xffffffff, hit);
@@ -131,7 +146,10 @@ void
 launch_filter_fp64(const Fp64Params &params, const Device &device,
 				   cudaStream_t stream)
 {
-	fp64_kernel<<<device.multiprocessors * 2, kWarps * 32, 0, stream>>>(params);
+	auto		kernel = params.a.squares != nullptr ? fp64_kernel<FASTED_METRIC_COSINE>
+		: fp64_kernel<FASTED_METRIC_L2>;
+
+	kernel<<<device.multiprocessors * 2, kWarps * 32, 0, stream>>>(params);
 	check_launch("launching the FP64 filter");
 }
 

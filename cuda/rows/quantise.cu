@@ -192,7 +192,7 @@ thresholds_kernel(const RowNorm *norms, uint32_t rows, uint32_t dimensions, uint
 	double		gamma = kStepError * (stride / kStepNumbers);
 	double		alpha = dimensions * (double) FLT_MIN;
 
-	if (i >= rows)
+	if (i >= rows || norms[i].norm2 < 0)
 	{
 		thresholds[i] = INFINITY;
 		return;

@@ -24,9 +24,15 @@ namespace fasted
  */
 struct alignas(16) RowNorm
 {
-	double		norm2;
+	double		norm2;			/* negative: the row has no pairs */
 	double		rho;
 };
+
+__host__ __device__ constexpr RowNorm
+row_without_pairs()
+{
+	return {-1.0, 0.0};
+}
 
 /*
  * How every row of a set is transformed before it is rounded to FP16: subtract

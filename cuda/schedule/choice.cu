@@ -142,6 +142,16 @@ SampleJoin::join(const std::shared_ptr<Form> &form, double eps, cudaStream_t str
 		rounds_.totals().pairs - before.pairs};
 }
 
+/* Where the filter sees directions; null: it sees the rows. */
+Directions *
+FormChooser::directions()
+{
+	if (settings_.direction_bytes > 0 && directions_ == nullptr)
+		directions_.reset(new Directions(budget_, settings_.dimensions,
+										 settings_.direction_bytes));
+	return directions_.get();
+}
+
 /* The form of this precision that is found from the rows, now or before. */
 std::shared_ptr<Form>
 FormChooser::find(Precision precision, const FormRequest &request, cudaStream_t stream)
@@ -153,7 +163,8 @@ FormChooser::find(Precision precision, const FormRequest &request, cudaStream_t 
 			return side->form;
 	}
 
-	std::shared_ptr<Form> form = pool_.take(budget_, precision, settings_.dimensions);
+	std::shared_ptr<Form> form = pool_.take(budget_, precision, settings_.dimensions,
+												 directions());
 
 	form->find(rows_of(request), request.a.content, request.b.content, stream);
 	return form;

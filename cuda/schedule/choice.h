@@ -93,12 +93,19 @@ public:
 	{
 		return SampleJoin::bytes(device, dimensions);
 	}
-	static size_t form_bytes(uint32_t dimensions) { return 2 * Form::bytes(dimensions); }
+	static size_t form_bytes(const RoundSettings &settings)
+	{
+		size_t		directions = settings.direction_bytes;
+
+		return 2 * Form::bytes(settings.dimensions)
+			+ (directions > 0 ? Directions::bytes(settings.dimensions, directions) : 0);
+	}
 
 	/* Waits for the device, some milliseconds, where it takes a sample. */
 	Choice		choose(const FormRequest &request, cudaStream_t stream);
 
 private:
+	Directions *directions();
 	std::shared_ptr<Form> find(Precision precision, const FormRequest &request,
 							   cudaStream_t stream);
 	std::shared_ptr<Form> form_at_hand(const FormRequest &request, cudaStream_t stream);
@@ -109,6 +116,7 @@ private:
 	Budget	   &budget_;
 	RoundSettings settings_;
 	bool		may_sample_;
+	std::unique_ptr<Directions> directions_;	/* before the forms, which read it */
 	FormPool	pool_;
 	std::unique_ptr<SampleJoin> sample_;	/* from the first one on */
 	bool		taken_ = false; /* the sample is of the request in hand */

@@ -22,6 +22,7 @@ namespace
 
 constexpr size_t kStagingBytes = (size_t) 2 << 20;
 constexpr size_t kChunkBytes = (size_t) 32 << 20;	/* of staged rows */
+constexpr size_t kDirectionBytes = (size_t) 32 << 20;	/* they stay in the L2 cache */
 constexpr uint64_t kMostCandidates = (uint64_t) 8 << 20;	/* 320 MiB in all */
 
 /* Sets that must be there together at least, of one row each. */
@@ -38,6 +39,7 @@ SetShape::bytes(uint64_t rows) const
 	if (rows == 0)
 		return 0;
 	return chunks.bytes_for(rows) + Budget::rounded(rows * sizeof(uint32_t))
+		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
 		+ (row_bytes > 0 ? FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions) : 0);
 }
 
@@ -95,6 +97,8 @@ Context::choose_kernel()
 			 kMostDimensionsInt8);
 	if (settings_.criterion == Criterion::kInt8 && options.approximate)
 		fail(FASTED_UNSUPPORTED, "the INT8 filter needs the exact recheck");
+	if (options.approximate && is_cosine())
+		fail(FASTED_UNSUPPORTED, "cosine distances need the exact recheck");
 	if (options.approximate)
 		settings_.criterion = Criterion::kPaper;
 
@@ -121,7 +125,11 @@ Context::divide_memory(size_t whole)
 	size_t		fixed = may_sample ? sampling : 0;
 
 	if (filters)
-		fixed += FormChooser::form_bytes(options.dimensions);
+	{
+		if (is_cosine())
+			settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
+		fixed += FormChooser::form_bytes(settings_);
+	}
 	candidates_ = tuning.candidates > 0 ? tuning.candidates : kMostCandidates;
 	while (candidates_ > kMostAtOnce
 		   && Rounds::bytes(device, candidates_, approximate) > budget.limit / 4)
@@ -143,7 +151,7 @@ Context::divide_memory(size_t whole)
 SetShape
 Context::shape_for(uint64_t expected_rows) const
 {
-	SetShape	shape = {{options.dimensions, 0}, most_row_bytes_};
+	SetShape	shape = {{options.dimensions, 0}, most_row_bytes_, is_cosine()};
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 

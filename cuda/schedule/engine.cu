@@ -215,6 +215,8 @@ engine_open(const FastedOptions *options, FastedContext **result)
 		enter_cuda();
 		if (options->dimensions < 1 || options->dimensions > FASTED_MAX_DIMENSIONS)
 			fail(FASTED_INTERNAL, "the options are out of range");
+		if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
+			fail(FASTED_UNSUPPORTED, "there is no metric %d", (int) options->metric);
 
 		Device		device = find_device(options->devices);
 

@@ -48,6 +48,7 @@ struct RoundSettings
 	Criterion	criterion;
 	uint32_t	dimensions;
 	uint32_t	row_bytes;		/* of a quantised row; 0: there are none */
+	size_t		direction_bytes = 0;	/* cosine: of directions at a time; 0: L2 */
 };
 
 struct RoundTotals

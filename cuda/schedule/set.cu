@@ -231,6 +231,11 @@ Set::allocate_for(uint64_t rows)
 	store_.finish(context_.budget, context_.upload);
 	if (shape_.row_bytes > 0)
 		filter_.allocate(context_.budget, rows, shape_.row_bytes);
+	if (shape_.cosine && squares_.size() < rows)
+	{
+		squares_.release();
+		squares_.allocate(context_.budget, rows, "allocating device memory for the rows' squares");
+	}
 }
 
 void
@@ -240,6 +245,8 @@ Set::seal()
 	drop_buffer();
 	if (store_.rows > 0)
 		allocate_for(store_.rows);
+	if (shape_.cosine)
+		launch_squares(store_.table(), squares_.get(), context_.upload);
 	uploaded_.record(context_.upload);
 	sealed_ = true;
 }
@@ -273,7 +280,7 @@ void
 Set::take_form(const std::shared_ptr<Form> &form, cudaStream_t stream)
 {
 	if (filter_.form() != form)
-		filter_.quantise(form, store_.table(), true, stream);
+		filter_.quantise(form, table(), true, stream);
 }
 
 void
@@ -286,7 +293,7 @@ Set::take_paper_form(cudaStream_t stream)
 JoinSide
 Set::side() const
 {
-	JoinSide	side = {store_.table(), filter_.get(), options_.first_row};
+	JoinSide	side = {table(), filter_.get(), options_.first_row};
 
 	side.table.order = filter_.order();
 	side.overflow = filter_.is_paper() ? filter_.overflow() : nullptr;

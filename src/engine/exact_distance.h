@@ -33,13 +33,6 @@
 
 #define FASTED_EXACT_LANES 32
 
-/* The GPU makes its cosine distances of the same source. */
-#ifdef __CUDACC__
-#define FASTED_EXACT_FUNCTION static inline __host__ __device__
-#else
-#define FASTED_EXACT_FUNCTION static inline
-#endif
-
 /* Folds the partial sums: lane l takes lane l + o, for o = 16, 8, 4, 2, 1. */
 static inline double
 fasted_exact_sum(double *sums)
@@ -86,7 +79,7 @@ fasted_exact_dot(const float *x, const float *y, uint32_t dimensions)
 }
 
 /* The cosine distance, of x.y, x.x and y.y. */
-FASTED_EXACT_FUNCTION double
+static inline double
 fasted_exact_cosine_of(double xy, double xx, double yy)
 {
 	double		similarity = xy / sqrt(xx * yy);
