@@ -67,6 +67,6 @@ extern GroupPlan ReadGroupPlan(const CustomScan *scan);
 extern const CustomScanMethods group_scan_methods;
 
 /* group_explain.c */
-extern void ExplainGroups(CustomScanState *node, List *ancestors, ExplainState *es);
+extern void ExplainGroups(CustomScanState *node, List *ancestors, struct ExplainState *es);
 
 #endif							/* FASTED_GROUP_NODE_H */

@@ -24,16 +24,16 @@ typedef struct ShownCall
 } ShownCall;
 
 extern ShownCall ShowCall(const CustomScanState *node, const FuncExpr *call, int first,
-						  int id_column, int metric, List *ancestors, ExplainState *es);
+						  int id_column, int metric, List *ancestors, struct ExplainState *es);
 
 /* The call, its function, relation, columns, eps and metric. */
-extern void ExplainCall(const ShownCall *shown, ExplainState *es);
+extern void ExplainCall(const ShownCall *shown, struct ExplainState *es);
 
 /* An argument; a constant without its quotes. */
 extern char *ArgumentText(const ShownCall *shown, int n);
 extern char *ExpressionText(const ShownCall *shown, Node *expression);
 
 /* Nothing, if text is NULL. */
-extern void ExplainText(const char *label, const char *text, ExplainState *es);
+extern void ExplainText(const char *label, const char *text, struct ExplainState *es);
 
 #endif							/* FASTED_CALL_EXPLAIN_H */

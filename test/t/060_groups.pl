@@ -109,13 +109,26 @@ ANALYZE $table, ${table}_distances;
 END
 }
 
-# Rows in order of id, and the same ones as the reference's.
+# Rows in order of id, and the same ones as the reference's: noted here, and compared by
+# are_references, for all in one session.
+my @noted;
 sub is_reference
 {
 	my ($call, $reference, $name) = @_;
-	my $result = sql("SELECT r, row_number() OVER () FROM $call r");
-	my $expected = sql("SELECT r, row_number() OVER (ORDER BY id) FROM $reference r ORDER BY id");
-	return is($result, $expected, $name);
+	push @noted, [ $name, "SELECT r, row_number() OVER () FROM $call r",
+		"SELECT r, row_number() OVER (ORDER BY id) FROM $reference r ORDER BY id" ];
+	return;
+}
+
+sub are_references
+{
+	my $script = join '', map { "\\echo next\n$_->[1];\n\\echo next\n$_->[2];\n" } @noted;
+	my (undef, @answers) = split /^next\n?/m, sql($script);
+	chomp @answers;
+	is(scalar @answers, 2 * @noted, 'an answer to each question');
+	is(shift @answers, shift @answers, $_->[0]) for @noted;
+	@noted = ();
+	return;
 }
 
 for my $table (sort keys %tables)
@@ -136,6 +149,7 @@ for my $table (sort keys %tables)
 		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority', true)",
 			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, $eps: kept, by priority, descending");
 	}
+	are_references();
 }
 
 # --- by cosine distance, of the same tables with other lengths; a zero vector has no pair
@@ -170,6 +184,7 @@ for my $table (sort keys %tables)
 		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority', true, $by)",
 			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, cosine, $eps: kept, by priority");
 	}
+	are_references();
 }
 
 # --- a peer: all cases in one process, for to load it takes a while
