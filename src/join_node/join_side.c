@@ -53,7 +53,19 @@ Uses(Node *node, const Var *column)
 	return false;
 }
 
-/* Does nobody but the distance clause want the column? */
+/* A condition that is checked before the scan is begun, by a node above it. */
+static bool
+HasGate(const RelOptInfo *rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->baserestrictinfo)
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			return true;
+	return false;
+}
+
+/* Does nobody but the distance clause want the column, and is the scan the side's plan itself? */
 bool
 CanLeaveVectors(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *side,
 				const DistanceClause *clause, List *restrictlist)
@@ -61,7 +73,7 @@ CanLeaveVectors(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *side,
 	Expr	   *vector = clause->first;
 	ListCell   *cell;
 
-	if (!IsPlainTable(root, side))
+	if (!IsPlainTable(root, side) || HasGate(side))
 		return false;
 	if (!IsA(vector, Var) || (Index) ((Var *) vector)->varno != side->relid)
 		vector = clause->second;
