@@ -53,10 +53,12 @@ make_tree() {
 	chmod 755 "$tree/usr/sbin/policy-rc.d"
 	mkdir -p "$tree/etc/postgresql-common/createcluster.d"
 	echo 'create_main_cluster = false' >"$tree/etc/postgresql-common/createcluster.d/fasted.conf"
+	# a mirror may be some days behind
+	echo 'Acquire::Check-Valid-Until "false";' >"$tree/etc/apt/apt.conf.d/fasted"
 	{
-		inside "$tree" apt-get -y -q update
-		inside "$tree" apt-get -y -q --no-install-recommends install "$@"
-		inside "$tree" apt-get clean
+		inside "$tree" apt-get -y -q update &&
+			inside "$tree" apt-get -y -q --no-install-recommends install "$@" &&
+			inside "$tree" apt-get clean
 	} >>"$tree.log" 2>&1 </dev/null || {
 		tail -n 30 "$tree.log" >&2
 		die "the packages could not be installed in $tree"
