@@ -15,7 +15,8 @@ need_root() {
 }
 
 # inside TREE COMMAND...: runs it in the tree, with a /proc and a /dev/shm of its own.
-# Where $overlay is set, what it changes goes to that directory, and the tree stays.
+# Where $overlay is set, what it changes goes to that directory, and the tree stays;
+# a directory $lent of this system shows in the same place there, to be read.
 inside() {
 	local tree=$1
 	shift
@@ -28,11 +29,15 @@ inside() {
 		else
 			set -- "$0" "${@:2}"
 		fi
+		if [[ -n $2 ]]; then
+			mkdir -p "$1$2"
+			mount --bind -o ro "$(realpath "$2")" "$1$2"
+		fi
 		mount -t proc proc "$1/proc"
 		mkdir -p "$1/dev/shm"
 		mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm"
 		exec chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C \
-			DEBIAN_FRONTEND=noninteractive "${@:2}"' "$tree" "${overlay:-}" "$@"
+			DEBIAN_FRONTEND=noninteractive "${@:3}"' "$tree" "${overlay:-}" "${lent:-}" "$@"
 }
 
 # make_tree TREE SUITE PACKAGE...: unless it is there with just these packages.
