@@ -15,14 +15,15 @@ EXTENSION = fasted
 BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-rows
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
-SETUP_GOALS = demo demo-clean check check-arm check-asan check-cassert check-foreign check-pg17 gpucheck setup-clean
+SETUP_GOALS = demo demo-clean check check-arm check-asan check-cassert check-debian check-foreign check-old \
+	check-pg16 check-pg17 check-pg18 check-tsan dist gpucheck setup-clean
 
 ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS),$(MAKECMDGOALS)),)
 
 .PHONY: $(SETUP_GOALS)
 export VARIANT DATA
 $(SETUP_GOALS):
-	@test/setup/$@
+	@test/setup/$(subst check-pg,check-pg ,$@)
 
 # bench/README.md says what each measures.  "bench" and "bench-cpu" are the whole
 # evaluation, on a machine with a GPU and on one without.

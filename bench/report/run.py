@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import accuracy  # noqa: E402
 import brute_force  # noqa: E402
 import environment  # noqa: E402
+import expect  # noqa: E402
 import groups  # noqa: E402
 import on_cpu  # noqa: E402
 import optimizations  # noqa: E402
@@ -61,10 +62,10 @@ def summary(results):
 
 
 def page(results):
-    parts = [INTRODUCTION.format(machine=results.machine), summary(results)]
+    parts = [INTRODUCTION.format(machine=results.machine), expect.section(results), summary(results)]
     texts = [module.section(results) for module in SECTIONS]
     parts += [text for text in texts[:1] if text] + [where_we_lose(results)] + [text for text in texts[1:] if text]
-    return "\n".join(parts)
+    return "\n".join(part for part in parts if part)
 
 
 def main():
