@@ -341,7 +341,7 @@ CREATE TABLE named AS SELECT 'row ' || id AS id, v, id AS priority FROM many;
 CREATE VIEW viewed AS SELECT * FROM spread;
 ANALYZE spread, named;
 END
-my $by_workers = "SET min_parallel_table_scan_size = 0; SET fasted.max_workers = 2; SET client_min_messages = debug1;";
+my $by_workers = "SET min_parallel_table_scan_size = 0; SET parallel_leader_participation = off; SET fasted.max_workers = 2; SET client_min_messages = debug1;";
 sub workers_rows
 {
 	my ($call) = @_;
