@@ -99,7 +99,7 @@ SELECT s, e.* FROM unnest('{0.001, 1, 49}'::float8[]) AS s, is_exact_cosine('few
 -- of vectors of length 1, the square of the Euclidean distance is twice that by cosine
 CREATE TABLE directions AS SELECT id, (SELECT array_agg(x / sqrt(length) ORDER BY k)
 		FROM unnest(v) WITH ORDINALITY AS e (x, k))::real[] AS v
-	FROM angles, LATERAL (SELECT sum(x::float8 * x) AS length FROM unnest(v) AS x) AS l WHERE length > 0;
+	FROM angles, LATERAL (SELECT sum(x::float8 * x) AS length FROM unnest(v) AS x) AS l WHERE length > 0 ORDER BY id;
 SELECT s, bool_and(abs(c.eps - l.eps ^ 2 / 2) < 1e-6) AS eps, bool_and(abs(c.eps_low - l.eps_low ^ 2 / 2) < 1e-6) AS low,
 	bool_and(abs(c.eps_high - l.eps_high ^ 2 / 2) < 1e-6) AS high, count(DISTINCT c.eps) > 3 AS by_chance,
 	min(c.rows) AS rows, max(c.sampled) AS sampled
