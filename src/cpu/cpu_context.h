@@ -16,6 +16,7 @@
  *	  cpu_choice.c	which form and which filter
  *	  cpu_unit.c	units of work: the filter
  *	  cpu_refine.c	the recheck
+ *	  cpu_prune.h	pruning
  *
  * The caller's thread alone takes and returns memory.
  *
@@ -45,6 +46,9 @@ typedef struct Candidate
 
 #define CANDIDATE_LIST 1024
 
+/* Rows that an INT8 scale is from. */
+#define FASTED_INT8_SCALE_ROWS 256
+
 typedef struct Worker
 {
 	FastedContext *context;
@@ -57,6 +61,7 @@ typedef struct Worker
 	uint8_t    *hits;			/* hit_stride bytes for each row of a block */
 	double	   *wide;			/* one row in FP64 */
 	float	   *image;			/* INT8: room for two rows, padded; or NULL */
+	void	   *project_room;	/* pruning: cpu_project.c; or NULL */
 	float		sample[CENTRE_ROWS];	/* values of one coordinate */
 	Candidate	list[CANDIDATE_LIST];
 	uint32_t	listed;
@@ -64,6 +69,8 @@ typedef struct Worker
 	PairBlock  *block;			/* being filled, or NULL */
 	uint64_t	candidates;		/* of the strip at work */
 	uint64_t	counted;		/* pairs of it, where they are not handed out */
+	uint64_t	tiles[FASTED_PRUNE_LEVELS]; /* tested at each level */
+	uint64_t	full_tiles;		/* and then at all dimensions */
 } Worker;
 
 struct FastedContext
@@ -85,6 +92,9 @@ struct FastedContext
 	size_t		chunk_bytes;
 	uint32_t	sample_rows;	/* of a set, at most, to try a form with */
 	PackedRows	samples[2];
+	bool		may_prune;
+	size_t		fit_bytes;
+	void	   *fit_room;		/* to find a projection; NULL: none was looked for */
 
 	/* Threads.  The lock guards all of this and the pool. */
 	Worker	   *workers;		/* thread_limit of them, once there are any */
@@ -115,6 +125,8 @@ struct FastedContext
 	_Atomic uint64_t candidates;
 	_Atomic uint64_t pairs;
 	_Atomic uint64_t units_done;
+	_Atomic uint64_t tiles[FASTED_PRUNE_LEVELS];
+	_Atomic uint64_t full_tiles;
 	_Atomic uint64_t filter_ns;
 	_Atomic uint64_t refine_ns;
 	_Atomic uint64_t prepare_ns;
@@ -133,6 +145,13 @@ extern size_t cpu_packed_row_bytes(const FastedContext *context);
 extern size_t cpu_threshold_row_bytes(const FastedContext *context);
 extern size_t cpu_pool_blocks(int threads);
 
+/* cpu_prune.c, cpu_project.c, cpu_fit.c */
+extern bool cpu_may_prune(const FastedContext *context);
+extern bool cpu_prune_suits(const FastedContext *context, uint64_t limit);
+extern size_t cpu_project_room_bytes(const FastedContext *context);
+extern size_t cpu_projection_bytes(const FastedContext *context);
+extern size_t cpu_fit_bytes(const FastedContext *context);
+
 /* cpu_workers.c */
 extern FastedStatus cpu_reserve_workers(FastedContext *context, int nworkers);
 extern void cpu_end_workers(FastedContext *context);
@@ -147,11 +166,13 @@ cpu_padded(const FastedContext *context)
 	return (context->options.dimensions + 31) / 32 * 32;
 }
 
-/* Bytes of a worker's image: two rows, padded. */
+/* Bytes of a worker's image: two rows, padded, or two of a level. */
 static inline size_t
 cpu_image_bytes(const FastedContext *context)
 {
-	return 2 * cpu_padded(context) * sizeof(float);
+	uint32_t	padded = cpu_padded(context);
+
+	return 2 * (padded < 128 ? 128 : padded) * sizeof(float);
 }
 
 /* So many rows, and padding to whole tiles. */

@@ -17,9 +17,8 @@
 #include "../engine/int8_form.h"
 #include "cpu_join.h"
 
-/* Rows that show whether all are small integers; and that the scale is from. */
+/* Rows that show whether all are small integers. */
 #define RANGE_ROWS 1024
-#define SCALE_ROWS 256
 
 /* But no more coordinates than so many, unless of these rows. */
 #define SAMPLE_COORDINATES (1 << 20)
@@ -115,15 +114,14 @@ peak_of(const float *image, uint32_t padded)
  * outliers stay below.
  */
 static float
-find_peaks(Worker *worker, const Int8Transform *transform, const Sample *sample, float *peaks)
+find_peaks(Worker *worker, const Int8Transform *transform, const float *const *rows,
+		   uint32_t count, float *peaks)
 {
-	uint32_t	count = cpu_sample_size(sample);
-	float		sorted[SCALE_ROWS];
+	float		sorted[FASTED_INT8_SCALE_ROWS];
 
 	for (uint32_t s = 0; s < count; s++)
 	{
-		worker->context->kernel->int8->transform(transform, cpu_sample_row(sample, s),
-												 worker->image);
+		worker->context->kernel->int8->transform(transform, rows[s], worker->image);
 		sorted[s] = peaks[s] = peak_of(worker->image, transform->padded);
 	}
 	qsort(sorted, count, sizeof(float), compare_floats);
@@ -132,9 +130,8 @@ find_peaks(Worker *worker, const Int8Transform *transform, const Sample *sample,
 
 /* Adds the squared errors of the row in image, rounded with each of the factors. */
 static void
-add_errors(Worker *worker, const float *factors, double *errors)
+add_errors(Worker *worker, uint32_t padded, const float *factors, double *errors)
 {
-	uint32_t	padded = cpu_padded(worker->context);
 	int8_t	   *values = (int8_t *) (worker->image + padded);
 
 	for (int i = 0; i < FASTED_INT8_SCALES; i++)
@@ -151,31 +148,30 @@ add_errors(Worker *worker, const float *factors, double *errors)
  * error: the number of rows within reach grows faster than the reach, so that a few
  * rows clipped badly cost more than all rows rounded a little better gain.
  */
-static float
-find_factor(Worker *worker, const Int8Transform *transform)
+float
+cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const float *const *rows,
+					 uint32_t count)
 {
 	FastedContext *context = worker->context;
-	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
-										 SCALE_ROWS);
-	float		peaks[SCALE_ROWS];
+	float		peaks[FASTED_INT8_SCALE_ROWS];
 	float		factors[FASTED_INT8_SCALES];
 	double		errors[FASTED_INT8_SCALES] = {0};
 	float		typical;
 	int			best = 0;
 
-	typical = find_peaks(worker, transform, &sample, peaks);
+	typical = find_peaks(worker, transform, rows, count, peaks);
 	if (!(typical > 0x1p-100f && typical < 0x1p100f))
 		return 1.0f;
 
 	factors[0] = 127.0f / typical;
 	for (int i = 1; i < FASTED_INT8_SCALES; i++)
 		factors[i] = factors[i - 1] * FASTED_INT8_SCALE_STEP;
-	for (uint32_t s = 0; s < cpu_sample_size(&sample) && !cpu_stopping(context); s++)
+	for (uint32_t s = 0; s < count && !cpu_stopping(context); s++)
 	{
 		if (peaks[s] > typical)
 			continue;			/* an outlier */
-		context->kernel->int8->transform(transform, cpu_sample_row(&sample, s), worker->image);
-		add_errors(worker, factors, errors);
+		context->kernel->int8->transform(transform, rows[s], worker->image);
+		add_errors(worker, transform->padded, factors, errors);
 	}
 	for (int i = 1; i < FASTED_INT8_SCALES; i++)
 	{
@@ -183,6 +179,20 @@ find_factor(Worker *worker, const Int8Transform *transform)
 			best = i;
 	}
 	return factors[best];
+}
+
+/* Of a sample of the join's rows. */
+static float
+find_factor(Worker *worker, const Int8Transform *transform)
+{
+	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
+										 FASTED_INT8_SCALE_ROWS);
+	const float *rows[FASTED_INT8_SCALE_ROWS];
+	uint32_t	count = cpu_sample_size(&sample);
+
+	for (uint32_t s = 0; s < count; s++)
+		rows[s] = cpu_sample_row(&sample, s);
+	return cpu_int8_find_factor(worker, transform, rows, count);
 }
 
 /* The centre and the scale of INT8 rows, from a sample; the form's own are there. */
@@ -307,6 +317,7 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 			int8->transform(transform, rows[r], worker->image);
 			int8->round(worker->image, 1.0f, padded, values, &sums);
 			job->to->terms[row] = terms_of(transform, rows[r], values, &sums);
+			job->to->terms[row].rho += cpu_moved(job, r, (double) transform->scale);
 		}
 		else
 			memset(values, 0, padded);

@@ -9,6 +9,11 @@
  *	  TRY		is the larger set's form good for both?  If not:
  *	  CENTRE	a form is found from a sample of both: by coordinates
  *	  CHOOSE	INT8 or FP32, from a sample
+ *	  FIT		pruning: a projection is found from a sample, if it promises anything
+ *	  PROJECT	rows that are not of the projection
+ *	  ORDER		near rows come together
+ *	  LEVELS	projected rows are packed; or thresholds only
+ *	  TEST		which levels pay, by a sample of tiles
  *	  PACK		rows that are not of the form; or thresholds only
  *	  JOIN		units of work
  *
@@ -16,6 +21,8 @@
  */
 #ifndef FASTED_CPU_JOIN_H
 #define FASTED_CPU_JOIN_H
+
+#include <float.h>
 
 #include "../engine/spread_row.h"
 #include "../engine/tile_order.h"
@@ -34,6 +41,11 @@ typedef enum Phase
 	PHASE_TRY,					/* one thread */
 	PHASE_CENTRE,
 	PHASE_CHOOSE,				/* one thread */
+	PHASE_FIT,					/* one thread */
+	PHASE_PROJECT,				/* by slivers */
+	PHASE_ORDER,				/* a thread a set */
+	PHASE_LEVELS,				/* by slivers */
+	PHASE_TEST,					/* one thread */
 	PHASE_PACK,					/* by slivers */
 	PHASE_JOIN,
 	PHASE_OVER
@@ -86,6 +98,16 @@ struct FastedJoin
 	bool		packed;			/* and ended */
 	Packing		packing[2];		/* of each set */
 	uint64_t	begun_at;
+
+	/* Pruning: cpu_prune.c. */
+	bool		pruning;		/* it may be worth it */
+	Projection *projection;		/* what the sets have or will have, or NULL */
+	bool		fitting;		/* which is to be found */
+	bool		fitted;			/* and was */
+	Packing		level_packing[2];	/* of each set */
+	bool		projecting;		/* some rows are not of the projection */
+	bool		leveled;		/* the sets' levels are complete */
+	uint32_t	levels;			/* bits: those that tiles are tested at */
 
 	/* Work: cpu_plan.c. */
 	int			nworkers;
@@ -160,17 +182,28 @@ typedef struct PackJob
 	const Form *form;
 	double		eps_upper;
 	PackedRows *to;
+	const double *moved;		/* how far the sliver's rows may be from exact ones; NULL: not */
 } PackJob;
+
+/* The same in the scale of packed rows, no less. */
+static inline double
+cpu_moved(const PackJob *job, uint32_t r, double scale)
+{
+	return job->moved == NULL ? 0.0 : job->moved[r] * scale * (1.0 + DBL_EPSILON);
+}
 
 /* cpu_pack.c: one sliver; a missing row, NULL, is padding. */
 extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver,
 							const float *const *rows);
 extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8);
+extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);
 extern void cpu_begin_packing(FastedJoin *join);
 extern void cpu_pack(Worker *worker);
 
 /* cpu_int8.c */
 extern void cpu_int8_find_transform(Worker *worker, Form *form);
+extern float cpu_int8_find_factor(Worker *worker, const Int8Transform *transform,
+								  const float *const *rows, uint32_t count);
 extern void cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver,
 						  const float *const *rows);
 extern void cpu_int8_set_thresholds(const PackJob *job, uint32_t width, size_t sliver);
@@ -185,6 +218,27 @@ extern void cpu_keep_forms(FastedJoin *join);
 extern void cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 							 const Strip *strip);
 extern void cpu_join_units(Worker *worker);
+
+/* cpu_levels.c */
+extern bool cpu_project_set(Worker *worker, FastedSet *set, size_t sliver);
+extern bool cpu_order_set(Worker *worker, FastedSet *set);
+extern void cpu_lay_out_levels(const FastedContext *context, FastedSet *set, uint32_t levels);
+extern void cpu_pack_levels(Worker *worker, FastedSet *set, size_t sliver);
+extern void cpu_set_level_thresholds(Worker *worker, FastedSet *set, size_t sliver);
+
+/* cpu_prune.c */
+extern bool cpu_prepare_pruning(FastedJoin *join);
+extern void cpu_fit_projection(Worker *worker);
+extern bool cpu_begin_levels(FastedJoin *join);
+extern void cpu_project(Worker *worker);
+extern void cpu_order(Worker *worker);
+extern void cpu_begin_level_packing(FastedJoin *join);
+extern void cpu_pack_set_levels(Worker *worker);
+extern void cpu_test_levels(Worker *worker);
+extern void cpu_keep_levels(FastedJoin *join);
+
+/* cpu_prune_tile.c */
+extern void cpu_prune_strip(Worker *worker, const Strip *strip);
 
 /* cpu_refine.c */
 extern void cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number);

@@ -116,6 +116,8 @@ worker_bytes(const FastedContext *context)
 
 	if (context->may_use_int8)
 		bytes += cpu_image_bytes(context);
+	if (context->may_prune)
+		bytes += cpu_project_room_bytes(context);
 	if (context->options.dimensions > context->slice)
 		bytes += FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float);
 	return bytes;
@@ -177,19 +179,19 @@ fixed_bytes(const FastedContext *context, uint64_t limit)
 		+ PLANNED_SETS * (context->chunk_bytes > row_bytes ? context->chunk_bytes : row_bytes)
 		+ (PLANNED_SETS + 1) * 2 * row_bytes	/* forms */
 		+ padding * packed_bytes
+		+ (context->may_prune ? context->fit_bytes
+		   + (PLANNED_SETS + 1) * cpu_projection_bytes(context) : 0)
 		+ limit / 64;			/* pieces are rounded up to pages */
 }
 
-/* Called by open: how many rows fit, and how many threads at most. */
-void
-cpu_plan_memory(FastedContext *context)
+/* How many rows fit, and how many threads at most. */
+static void
+plan_memory(FastedContext *context, uint64_t limit)
 {
-	uint64_t	limit = memory_limit(&context->options);
 	uint64_t	least = 2 * context->kernel->tile_cols;
 	uint64_t	row_bytes;
 	uint64_t	fixed;
 
-	context->may_use_int8 = may_use_int8(context);
 	context->slice = cpu_slice_length(context->kernel, context->options.dimensions);
 	context->thread_limit = limit_threads(context, limit);
 	context->block_pairs = BLOCK_PAIRS;
@@ -206,11 +208,34 @@ cpu_plan_memory(FastedContext *context)
 	row_bytes = context->options.dimensions * sizeof(float) + cpu_packed_row_bytes(context)
 		+ cpu_threshold_row_bytes(context) + sizeof(RowTerms)
 		+ sizeof(uint32_t);		/* counts */
+	if (context->may_prune)
+		row_bytes += cpu_levels_row_bytes(context);
 	context->row_limit = fixed < limit ? (limit - fixed) / row_bytes : 0;
 	if (context->row_limit < least)
 		context->row_limit = least;
 	if (context->row_limit > FASTED_MAX_ROWS)
 		context->row_limit = FASTED_MAX_ROWS;
+}
+
+/*
+ * Called by open.  Where memory is for fewer rows than pruning pays for, none is
+ * kept for it.
+ */
+void
+cpu_plan_memory(FastedContext *context)
+{
+	uint64_t	limit = memory_limit(&context->options);
+
+	context->may_use_int8 = may_use_int8(context);
+	context->may_prune = cpu_may_prune(context);
+	if (context->may_prune)
+		context->fit_bytes = cpu_fit_bytes(context);
+	plan_memory(context, limit);
+	if (context->may_prune && !cpu_prune_suits(context, limit))
+	{
+		context->may_prune = false;
+		plan_memory(context, limit);
+	}
 }
 
 bool

@@ -105,6 +105,13 @@ cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 	}
 }
 
+/* The row at this place among the packed ones. */
+static const float *
+row_at(const FastedSet *set, size_t place)
+{
+	return row_store_row(&set->rows, cpu_row_at(set, place));
+}
+
 static void
 prefetch_row(const float *row, uint32_t dimensions)
 {
@@ -119,15 +126,14 @@ static void
 prefetch_candidate(const Worker *worker, const Strip *strip, uint32_t c)
 {
 	const FastedJoin *join = worker->join;
-	const RowStore *rows = &join->row_set->rows;
-	const RowStore *cols = &join->col_set->rows;
 
 	if (c >= worker->listed)
 		return;
 	if (c == 0 || worker->list[c].row != worker->list[c - 1].row)
-		prefetch_row(row_store_row(rows, strip->first_a + worker->list[c].row),
-					 rows->dimensions);
-	prefetch_row(row_store_row(cols, strip->first_b + worker->list[c].col), cols->dimensions);
+		prefetch_row(row_at(join->row_set, strip->first_a + worker->list[c].row),
+					 join->context->options.dimensions);
+	prefetch_row(row_at(join->col_set, strip->first_b + worker->list[c].col),
+				 join->context->options.dimensions);
 }
 
 /* Do so many candidates from c on share one row that widening it pays? */
@@ -144,7 +150,7 @@ count_for(const FastedSet *set, size_t row)
 	atomic_fetch_add_explicit(&set->counts[row], 1, memory_order_relaxed);
 }
 
-/* A pair of the result, handed out or counted; false when the join is being closed. */
+/* A pair of the result, by places, handed out or counted; false when the join is being closed. */
 static bool
 take_pair(Worker *worker, size_t row, size_t col, double dist)
 {
@@ -152,6 +158,8 @@ take_pair(Worker *worker, size_t row, size_t col, double dist)
 	uint32_t	a;
 	uint32_t	b;
 
+	row = cpu_row_at(join->row_set, row);
+	col = cpu_row_at(join->col_set, col);
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
 	{
 		if (join->problem.output == FASTED_OUTPUT_COUNTS)
@@ -164,8 +172,9 @@ take_pair(Worker *worker, size_t row, size_t col, double dist)
 	}
 	a = (uint32_t) (join->row_set->options.first_row + row);
 	b = (uint32_t) (join->col_set->options.first_row + col);
-	return join->row_set == join->sets[0] ? emit_pair(worker, a, b, dist)
-		: emit_pair(worker, b, a, dist);
+	if (join->self ? a < b : join->row_set == join->sets[0])
+		return emit_pair(worker, a, b, dist);
+	return emit_pair(worker, b, a, dist);
 }
 
 /* Rechecks the list and empties it; false when the join is being closed. */
@@ -174,10 +183,10 @@ refine_list(Worker *worker, const Strip *strip)
 {
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->kernel;
-	const RowStore *rows = &worker->join->row_set->rows;
-	const RowStore *cols = &worker->join->col_set->rows;
+	const FastedSet *rows = worker->join->row_set;
+	const FastedSet *cols = worker->join->col_set;
 	double		eps = worker->join->problem.eps;
-	uint32_t	d = rows->dimensions;
+	uint32_t	d = context->options.dimensions;
 	int			wide = -1;		/* the row that was widened last */
 
 	cpu_rest_if_alone(context, cpu_now());
@@ -186,8 +195,8 @@ refine_list(Worker *worker, const Strip *strip)
 	for (uint32_t c = 0; c < worker->listed; c++)
 	{
 		Candidate	pair = worker->list[c];
-		const float *x = row_store_row(rows, strip->first_a + pair.row);
-		const float *y = row_store_row(cols, strip->first_b + pair.col);
+		const float *x = row_at(rows, strip->first_a + pair.row);
+		const float *y = row_at(cols, strip->first_b + pair.col);
 		double		dist;
 
 		prefetch_candidate(worker, strip, c + PREFETCH_AHEAD);

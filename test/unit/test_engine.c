@@ -70,11 +70,11 @@ pick_eps(const PairList *all, double *eps)
 
 /* With one kernel and filter, all eps: the pairs of brute force. */
 static void
-check_kernel(const CpuKernel *kernel, FastedFilter filter, const float *rows,
+check_kernel(const CpuKernel *kernel, FastedFilter filter, FastedPrune prune, const float *rows,
 			 uint32_t n, uint32_t d, int kind, const PairList *all)
 {
 	PanelProblem problem = {
-		.options = {.dimensions = d,.kernel = kernel->name,.filter = filter},
+		.options = {.dimensions = d,.kernel = kernel->name,.filter = filter,.prune = prune},
 		.sides = 1
 	};
 	const char *name = filter == FASTED_FILTER_INT8 && n > 1 ? "int8" : "fp32";
@@ -104,7 +104,8 @@ check_kernel(const CpuKernel *kernel, FastedFilter filter, const float *rows,
 		free(expected.pairs);
 		free(got.pairs);
 	}
-	ok(same, "%s, %s: n = %u, d = %u, kind %d", kernel->name, name, n, d, kind);
+	ok(same, "%s, %s%s: n = %u, d = %u, kind %d", kernel->name, name,
+	   prune == FASTED_PRUNE_FORCE ? ", pruned" : "", n, d, kind);
 }
 
 /* One data set, with every kernel, and in INT8 where there is one. */
@@ -121,9 +122,12 @@ check_shape(uint32_t n, uint32_t d, int kind)
 
 		if (!kernel->available())
 			continue;
-		check_kernel(kernel, FASTED_FILTER_AUTO, rows, n, d, kind, &all);
-		if (kernel->int8 != NULL)
-			check_kernel(kernel, FASTED_FILTER_INT8, rows, n, d, kind, &all);
+		for (int prune = FASTED_PRUNE_AUTO; prune <= FASTED_PRUNE_FORCE; prune += FASTED_PRUNE_FORCE)
+		{
+			check_kernel(kernel, FASTED_FILTER_AUTO, (FastedPrune) prune, rows, n, d, kind, &all);
+			if (kernel->int8 != NULL)
+				check_kernel(kernel, FASTED_FILTER_INT8, (FastedPrune) prune, rows, n, d, kind, &all);
+		}
 	}
 	free(all.pairs);
 	free(rows);
@@ -189,6 +193,7 @@ check_extremes(void)
 				problem.problem.eps = eps;
 				problem.options.kernel = e % 2 ? "portable" : NULL;
 				problem.options.filter = e % 4 == 0 ? FASTED_FILTER_INT8 : FASTED_FILTER_AUTO;
+				problem.options.prune = e % 3 == 0 ? FASTED_PRUNE_OFF : FASTED_PRUNE_FORCE;
 				select_pairs(&all, eps, &expected);
 				same = run_join(&problem, rows, n, &plain, &got, NULL)
 					== FASTED_DONE && pair_equal(&expected, &got);
@@ -204,8 +209,8 @@ check_extremes(void)
 
 /* With all limits; the largest number of panels. */
 static uint32_t
-check_limits(const CpuKernel *kernel, FastedFilter filter, const float *rows,
-			 uint32_t n, uint32_t d, double eps, const PairList *expected)
+check_limits(const CpuKernel *kernel, FastedFilter filter, FastedPrune prune,
+			 const float *rows, uint32_t n, uint32_t d, double eps, const PairList *expected)
 {
 	uint32_t	most = 0;
 
@@ -213,7 +218,7 @@ check_limits(const CpuKernel *kernel, FastedFilter filter, const float *rows,
 	{
 		PanelProblem problem = {
 			.options = {.dimensions = d,.memory_limit = limit,.kernel = kernel->name,
-			.filter = filter,.threads = 2},
+			.filter = filter,.prune = prune,.threads = 2},
 			.problem = {.eps = eps},
 			.sides = 1
 		};
@@ -258,10 +263,12 @@ check_panels(void)
 
 		if (!kernel->available())
 			continue;
-		most = check_limits(kernel, FASTED_FILTER_AUTO, rows, n, d, eps, &expected);
+		most = check_limits(kernel, FASTED_FILTER_AUTO, FASTED_PRUNE_AUTO, rows, n, d, eps, &expected);
 		ok(most > 5, "up to %u panels were tried", most);
 		if (kernel->int8 != NULL)
-			check_limits(kernel, FASTED_FILTER_INT8, rows, n, d, eps, &expected);
+			check_limits(kernel, FASTED_FILTER_INT8, FASTED_PRUNE_AUTO, rows, n, d, eps, &expected);
+		most = check_limits(kernel, FASTED_FILTER_AUTO, FASTED_PRUNE_FORCE, rows, n, d, eps, &expected);
+		ok(most > 5, "pruned, up to %u panels were tried", most);
 	}
 	free(expected.pairs);
 	free(all.pairs);

@@ -21,7 +21,8 @@ check_packed_once(const Way *way, bool self)
 	const uint32_t d = 40;
 	const uint32_t n = 300;
 	FastedOptions options = {
-		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter
+		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter,
+		.prune = way->prune
 	};
 	FastedContext *context = open_context(&options);
 	Rows		rows[2] = {make_rows(n, d, 1.0, 0.0), make_rows(n, d, 1.0, 0.0)};
@@ -45,8 +46,8 @@ check_packed_once(const Way *way, bool self)
 	ok(candidates[0] == candidates[3] && candidates[1] == candidates[2] &&
 	   pairs[2] == candidates[2] && pairs[3] == candidates[3] && pairs[0] > 0 &&
 	   pairs[1] > pairs[0] && candidates[2] < area / 2,
-	   "%s, %s, %s: packed once: %llu and %llu candidates of %llu pairs of rows", way->kernel,
-	   way->name, self ? "self" : "two", (unsigned long long) candidates[3],
+	   "%s, %s%s, %s: packed once: %llu and %llu candidates of %llu pairs of rows", way->kernel,
+	   way->name, way->pruned, self ? "self" : "two", (unsigned long long) candidates[3],
 	   (unsigned long long) candidates[2], (unsigned long long) area);
 	engine->close(context);
 	free((float *) rows[0].rows);
@@ -63,7 +64,8 @@ check_partners(const Way *way)
 	const uint32_t d = 48;
 	const double eps = 8.0;
 	FastedOptions options = {
-		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter
+		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter,
+		.prune = way->prune
 	};
 	Rows		rows[3] = {
 		make_rows(400, d, 1.0, 0.0), make_rows(500, d, 1.0, 1e4), make_rows(300, d, 1e3, 0.0)
@@ -98,7 +100,7 @@ check_partners(const Way *way)
 		}
 		engine->close(fresh);
 	}
-	ok(good, "%s, %s: partners of other scales", way->kernel, way->name);
+	ok(good, "%s, %s%s: partners of other scales", way->kernel, way->name, way->pruned);
 	engine->close(context);
 	for (int i = 0; i < 3; i++)
 		free((float *) rows[i].rows);
@@ -155,7 +157,7 @@ check_any_order(const Way *way, FastedFilter filter, uint32_t d, uint32_t most, 
 {
 	FastedOptions options = {
 		.dimensions = d,.threads = 1 + (int) random_below(3),.kernel = way->kernel,
-		.filter = filter
+		.filter = filter,.prune = way->prune
 	};
 	FastedContext *context = open_context(&options);
 	Mirror		mirrors[SETS] = {0};
@@ -193,8 +195,8 @@ check_any_order(const Way *way, FastedFilter filter, uint32_t d, uint32_t most, 
 				break;
 		}
 	}
-	ok(good, "%s, %s, d = %u: %d steps", way->kernel,
-	   filter == FASTED_FILTER_AUTO ? "auto" : way->name, d, done);
+	ok(good, "%s, %s%s, d = %u: %d steps", way->kernel,
+	   filter == FASTED_FILTER_AUTO ? "auto" : way->name, way->pruned, d, done);
 	engine->close(context);
 	for (int i = 0; i < SETS; i++)
 		free((float *) mirrors[i].rows.rows);
@@ -209,7 +211,8 @@ check_unfinished(const Way *way)
 {
 	const uint32_t d = 256;
 	FastedOptions options = {
-		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter
+		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter,
+		.prune = way->prune
 	};
 	FastedContext *context = open_context(&options);
 	Mirror		few = {.set = open_set(context),.rows = make_rows(10, d, 1.0, 0.0)};
@@ -231,7 +234,7 @@ check_unfinished(const Way *way)
 		engine->join_close(join);
 		good = check_join(context, &few, &many, d, 22.0);
 	}
-	ok(good, "%s, %s: given up while rows are packed", way->kernel, way->name);
+	ok(good, "%s, %s%s: given up while rows are packed", way->kernel, way->name, way->pruned);
 	engine->close(context);
 	free((float *) few.rows.rows);
 	for (int i = 0; i < 2; i++)

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * ways.h
- *	  The ways to find candidates: each kernel that runs here, with each filter.
+ *	  The ways to find candidates: each kernel that runs here, with each filter, with
+ *	  pruning and without.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +19,17 @@ typedef struct Way
 	const char *kernel;
 	FastedFilter filter;		/* FP64, which is FP32 here, or INT8 */
 	const char *name;			/* of the filter */
+	FastedPrune prune;			/* off or forced */
+	const char *pruned;			/* which of these */
 } Way;
+
+static inline int
+add_ways(Way *ways, const char *kernel, FastedFilter filter, const char *name)
+{
+	ways[0] = (Way) {kernel, filter, name, FASTED_PRUNE_OFF, ""};
+	ways[1] = (Way) {kernel, filter, name, FASTED_PRUNE_FORCE, ", pruned"};
+	return 2;
+}
 
 static inline int
 all_ways(Way *ways)
@@ -31,9 +42,9 @@ all_ways(Way *ways)
 
 		if (!kernel->available())
 			continue;
-		ways[count++] = (Way) {kernel->name, FASTED_FILTER_FP64, "fp32"};
+		count += add_ways(ways + count, kernel->name, FASTED_FILTER_FP64, "fp32");
 		if (kernel->int8 != NULL)
-			ways[count++] = (Way) {kernel->name, FASTED_FILTER_INT8, "int8"};
+			count += add_ways(ways + count, kernel->name, FASTED_FILTER_INT8, "int8");
 	}
 	return count;
 }
