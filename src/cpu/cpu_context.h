@@ -59,6 +59,7 @@ typedef struct Worker
 
 	void	   *partial;		/* unfinished sums of a block pair */
 	uint8_t    *hits;			/* hit_stride bytes for each row of a block */
+	bool		has_hits[FASTED_MAX_BLOCK + FASTED_MAX_WIDTH];	/* of a row; may be true for none */
 	double	   *wide;			/* one row in FP64 */
 	float	   *image;			/* INT8: room for two rows, padded; or NULL */
 	void	   *project_room;	/* pruning: cpu_project.c; or NULL */

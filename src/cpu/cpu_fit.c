@@ -77,6 +77,8 @@ fit_rows(const FastedContext *context)
 
 	if (rows < FIT_ROWS_LEAST)
 		rows = FIT_ROWS_LEAST;
+	if (context->options.prune == FASTED_PRUNE_FORCE)
+		rows = LOOK_ROWS;		/* for tests: little memory, and any directions will do */
 	if (rows > FIT_ROWS_MOST)
 		rows = FIT_ROWS_MOST;
 	return rows / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH;
@@ -570,8 +572,9 @@ cpu_fit(Worker *worker, Projection *projection)
 	Fit			fit;
 	uint32_t	count;
 
+	count = cpu_sample_size(&sample);
 	projection->levels = cpu_prune_levels(context);
-	begin_fit(&fit, worker, rows, cpu_most_directions(context, projection->levels));
+	begin_fit(&fit, worker, (count + FASTED_MAX_WIDTH - 1) / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH, cpu_most_directions(context, projection->levels));
 	count = point_at_rows(&fit, &sample, 0, 1, rows);
 	if (!find_directions(&fit, projection, count, cpu_most_directions(context, projection->levels)))
 		return false;

@@ -15,8 +15,8 @@
 #include "cpu_prune.h"
 
 /* Coordinates that may divide rows, and rows that show which of them does it best. */
-#define COORDINATES 16
-#define SPREAD_ROWS 32
+#define COORDINATES 10
+#define SPREAD_ROWS 64
 
 /* Rows between two looks whether to stop. */
 #define LOOK_EVERY 16384

@@ -24,8 +24,8 @@
 #define FP32_COST 4.0
 
 /* A recheck takes as long as so many pairs' test, in dimensions. */
-#define RECHECK_DIMENSION_COST 24.0
-#define RECHECK_COST 4096.0
+#define RECHECK_DIMENSION_COST 48.0
+#define RECHECK_COST 8192.0
 
 /* Pruning must promise this part of the whole cost. */
 #define WORTH 0.9

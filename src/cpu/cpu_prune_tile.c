@@ -13,13 +13,53 @@
 
 #include "cpu_prune.h"
 
+/* The bits of a tile's columns, in any order; 48 of them in two pieces, which is fast. */
 static uint64_t
 hit_bits(const uint8_t *hits, uint32_t columns)
 {
 	uint64_t	bits = 0;
+	uint32_t	low;
+	uint16_t	high;
 
-	memcpy(&bits, hits, columns / 8);
+	if (columns != 48)
+	{
+		memcpy(&bits, hits, columns / 8);
+		return bits;
+	}
+	memcpy(&low, hits, sizeof(low));
+	memcpy(&high, hits + sizeof(low), sizeof(high));
+	return low | (uint64_t) high << 32;
+}
+
+/* Keeps those of them that are in bits. */
+static uint64_t
+keep_bits(uint8_t *hits, uint32_t columns, uint64_t bits)
+{
+	uint32_t	low;
+	uint16_t	high;
+
+	bits &= hit_bits(hits, columns);
+	if (columns != 48)
+	{
+		memcpy(hits, &bits, columns / 8);
+		return bits;
+	}
+	low = (uint32_t) bits;
+	high = (uint16_t) (bits >> 32);
+	memcpy(hits, &low, sizeof(low));
+	memcpy(hits + sizeof(low), &high, sizeof(high));
 	return bits;
+}
+
+/* Most have very few. */
+static uint32_t
+count_bits(uint64_t bits)
+{
+	uint32_t	count = 0;
+
+	for (; bits != 0; bits &= bits - 1)
+		count++;
+	return count;
 }
 
 uint32_t
@@ -28,12 +68,7 @@ cpu_count_hits(const CpuKernel *kernel, const Tile *tile)
 	uint32_t	count = 0;
 
 	for (uint32_t r = 0; r < kernel->tile_rows; r++)
-	{
-		uint64_t	bits = hit_bits(tile->hits + r * tile->hit_stride, kernel->tile_cols);
-
-		if (bits != 0)
-			count += (uint32_t) __builtin_popcountll(bits);
-	}
+		count += count_bits(hit_bits(tile->hits + r * tile->hit_stride, kernel->tile_cols));
 	return count;
 }
 
@@ -72,24 +107,18 @@ static uint32_t
 test_again(Worker *worker, const PackedRows *a, const PackedRows *b, const Tile *tile)
 {
 	const CpuKernel *kernel = worker->context->kernel;
-	uint32_t	bytes = kernel->tile_cols / 8;
 	uint64_t	before[FASTED_MAX_WIDTH];
 	uint32_t	count = 0;
 
 	for (uint32_t r = 0; r < kernel->tile_rows; r++)
 	{
 		before[r] = hit_bits(tile->hits + r * tile->hit_stride, kernel->tile_cols);
-		memset(tile->hits + r * tile->hit_stride, 0, bytes);
+		(void) keep_bits(tile->hits + r * tile->hit_stride, kernel->tile_cols, 0);
 	}
 	cpu_sweep_tile(worker, a, b, tile);
 	for (uint32_t r = 0; r < kernel->tile_rows; r++)
-	{
-		uint8_t    *hits = tile->hits + r * tile->hit_stride;
-
-		before[r] &= hit_bits(hits, kernel->tile_cols);
-		memcpy(hits, &before[r], bytes);
-		count += (uint32_t) __builtin_popcountll(before[r]);
-	}
+		count += count_bits(keep_bits(tile->hits + r * tile->hit_stride, kernel->tile_cols,
+									  before[r]));
 	return count;
 }
 
@@ -115,6 +144,22 @@ follow_tile(Worker *worker, const PruneCosts *costs, const Tile *tile, uint32_t 
 	(void) test_again(worker, &join->row_set->packed, &join->col_set->packed, tile);
 }
 
+/* The maps of a row of tiles, one over the other; false: there are no hits. */
+static bool
+overlay(const uint8_t *hits, size_t hit_stride, uint32_t rows, uint64_t *all)
+{
+	memset(all, 0, FASTED_HIT_BYTES);
+	for (uint32_t r = 0; r < rows; r++)
+	{
+		uint64_t	words[FASTED_HIT_BYTES / 8];
+
+		memcpy(words, hits + r * hit_stride, FASTED_HIT_BYTES);
+		for (uint32_t w = 0; w < FASTED_HIT_BYTES / 8; w++)
+			all[w] |= words[w];
+	}
+	return (all[0] | all[1] | all[2] | all[3]) != 0;
+}
+
 /* The tiles of one block pair after the first level. */
 static void
 follow_block(Worker *worker, const PruneCosts *costs, const Strip *strip, uint32_t number)
@@ -129,19 +174,23 @@ follow_block(Worker *worker, const PruneCosts *costs, const Strip *strip, uint32
 	{
 		uint8_t    *hits = worker->hits + row * join->hit_stride + number * FASTED_HIT_BYTES;
 
+		uint64_t	all[FASTED_HIT_BYTES / 8];
+
 		if (cpu_stopping(join->context))
 			return;
+		worker->tiles[costs->first] += (rows_b + kernel->tile_cols - 1) / kernel->tile_cols;
+		if (!overlay(hits, join->hit_stride, kernel->tile_rows, all))
+			continue;
+		memset(worker->has_hits + row, true, kernel->tile_rows);
 		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
 		{
 			Tile		tile = {
 				.row = strip->first_a + row,.col = first_b + col,.hits = hits + col / 8,
 				.hit_stride = join->hit_stride
 			};
-			uint32_t	count = cpu_count_hits(kernel, &tile);
 
-			worker->tiles[costs->first]++;
-			if (count > 0)
-				follow_tile(worker, costs, &tile, count);
+			if (hit_bits((const uint8_t *) all + col / 8, kernel->tile_cols) != 0)
+				follow_tile(worker, costs, &tile, cpu_count_hits(kernel, &tile));
 		}
 	}
 }
@@ -169,6 +218,7 @@ cpu_prune_strip(Worker *worker, const Strip *strip)
 
 	cpu_filter_strip(worker, &join->row_set->levels.packed[costs.first],
 					 &join->col_set->levels.packed[costs.first], strip);
+	memset(worker->has_hits, false, sizeof(worker->has_hits));
 	for (uint32_t number = 0; number < strip->blocks; number++)
 	{
 		cpu_rest_if_alone(join->context, cpu_now());

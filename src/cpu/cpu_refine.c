@@ -225,6 +225,8 @@ cpu_refine_strip(Worker *worker, const Strip *strip)
 	worker->listed = 0;
 	for (uint32_t row = 0; row < strip->rows_a; row++)
 	{
+		if (!worker->has_hits[row])
+			continue;
 		for (uint32_t number = 0; number < strip->blocks; number++)
 		{
 			if (worker->listed + FASTED_MAX_BLOCK > CANDIDATE_LIST &&

@@ -113,6 +113,7 @@ cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 				 const Strip *strip)
 {
 	memset(worker->hits, 0, strip->rows_a * worker->join->hit_stride);
+	memset(worker->has_hits, true, sizeof(worker->has_hits));
 	for (uint32_t number = 0; number < strip->blocks; number++)
 		filter_block(worker, a, b, strip, number);
 }

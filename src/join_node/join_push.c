@@ -262,6 +262,9 @@ AddStatistics(JoinNode *node)
 	stats.rows += sum.rows;
 	stats.candidates += sum.candidates;
 	stats.pairs += sum.pairs;
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		stats.pruned_tiles[level] += sum.pruned_tiles[level];
+	stats.full_tiles += sum.full_tiles;
 	stats.panels = Max(stats.panels, sum.panels);
 	stats.host_bytes = Max(stats.host_bytes, sum.host_bytes);
 	stats.device_bytes = Max(stats.device_bytes, sum.device_bytes);

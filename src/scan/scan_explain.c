@@ -180,6 +180,29 @@ ExplainEngine(const FastedStats *stats, ExplainState *es)
 				ran ? stats->filter : GetConfigOption("fasted.filter", false, false), es);
 }
 
+/* At how many dimensions tiles were tested, and which part of them came there. */
+static void
+ExplainPruning(const FastedStats *stats, ExplainState *es)
+{
+	StringInfoData text;
+	double		tiles = 0.0;
+
+	initStringInfo(&text);
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+	{
+		uint64		tested = stats->pruned_tiles[level];
+
+		if (tested == 0)
+			continue;
+		tiles = Max(tiles, (double) tested);
+		appendStringInfo(&text, "%.2f%% at %d dimensions, ", 100.0 * tested / tiles, 32 << level);
+	}
+	if (tiles == 0.0)
+		return;
+	appendStringInfo(&text, "%.2f%% at all", 100.0 * stats->full_tiles / tiles);
+	ExplainPropertyText("Tiles Tested", text.data, es);
+}
+
 void
 ExplainWork(const FastedStats *stats, int runs, ExplainState *es)
 {
@@ -192,6 +215,7 @@ ExplainWork(const FastedStats *stats, int runs, ExplainState *es)
 		ExplainPropertyInteger("Sampled Candidates", NULL, stats->sampled_candidates, es);
 		ExplainPropertyInteger("Sampled Pairs", NULL, stats->sampled_pairs, es);
 	}
+	ExplainPruning(stats, es);
 	ExplainPropertyInteger("Panels", NULL, stats->panels, es);
 	if (runs != 1)
 		ExplainPropertyInteger("Runs", NULL, runs, es);

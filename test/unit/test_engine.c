@@ -124,6 +124,8 @@ check_shape(uint32_t n, uint32_t d, int kind)
 			continue;
 		for (int prune = FASTED_PRUNE_AUTO; prune <= FASTED_PRUNE_FORCE; prune += FASTED_PRUNE_FORCE)
 		{
+			if (prune == FASTED_PRUNE_FORCE && (n == 1 || d > 300))
+				continue;
 			check_kernel(kernel, FASTED_FILTER_AUTO, (FastedPrune) prune, rows, n, d, kind, &all);
 			if (kernel->int8 != NULL)
 				check_kernel(kernel, FASTED_FILTER_INT8, (FastedPrune) prune, rows, n, d, kind, &all);
