@@ -7,6 +7,7 @@
 # Without one, on Debian or Ubuntu (doc/development.md has the rest):
 #
 #	make demo			a private server with a sample, and the closest pairs in it
+#	make demo DATA=debian-wordllama		the same of sentences, or of debian-minilm
 #	make check			build, then run every test in a private server
 
 EXTENSION = fasted
@@ -14,14 +15,15 @@ EXTENSION = fasted
 BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-rows
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
-SETUP_GOALS = demo demo-clean check check-asan check-cassert check-pg17 gpucheck setup-clean
+SETUP_GOALS = demo demo-clean check check-arm check-asan check-cassert check-debian check-foreign check-old \
+	check-pg16 check-pg17 check-pg18 check-tsan dist gpucheck setup-clean
 
 ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS),$(MAKECMDGOALS)),)
 
 .PHONY: $(SETUP_GOALS)
-export VARIANT
+export VARIANT DATA
 $(SETUP_GOALS):
-	@test/setup/$@
+	@test/setup/$(subst check-pg,check-pg ,$@)
 
 # bench/README.md says what each measures.  "bench" and "bench-cpu" are the whole
 # evaluation, on a machine with a GPU and on one without.
@@ -34,13 +36,15 @@ bench:
 	@bench/profile/run.py
 	@bench/accuracy/run.py
 	@bench/real_world/run.py --gemm
+	@bench/groups/run.py --engine cuda
 	@$(MAKE) --no-print-directory bench-large report
 bench-cpu:
 	@bench/cpu_join/run.py
-	@bench/real_world/run.py --device cpu --data debian-text wallpaper-sift=200000 embedding-512=60000
+	@bench/groups/run.py
+	@bench/real_world/run.py --device cpu --data debian-text debian-minilm wallpaper-sift=200000 embedding-512=60000
 	@$(MAKE) --no-print-directory bench-rows
 bench-data:
-	@bench/datasets/make.py wallpaper-sift debian-text
+	@bench/datasets/make.py wallpaper-sift debian-text debian-minilm debian-wordllama
 report:
 	@bench/report/run.py
 bench-check:
@@ -69,7 +73,7 @@ FP_FLAGS = -ffp-contract=off
 
 PG_CPPFLAGS = -I$(srcdir)/src
 PG_CFLAGS = -pthread $(FP_FLAGS)
-SHLIB_LINK = -pthread -lm
+SHLIB_LINK = -pthread -lm -Wl,--version-script=$(srcdir)/src/exports.map
 
 REGRESS = $(patsubst sql/%.sql,%,$(sort $(filter-out sql/fasted--%,$(wildcard sql/*.sql))))
 

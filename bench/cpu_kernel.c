@@ -6,8 +6,7 @@
  * The yardstick is the inner products that a self-join needs at the least:
  * sgemm of n x n x d, as one call and in tiles whose result stays in the
  * cache.  Rates are "effective": 2 n n d / seconds, for the engine too, though
- * it computes half of it.  The engine's time has everything in it from the
- * last row to the last pair: packing, filter, recheck, and the drain.
+ * it computes half of it.  What its time has in it says cpu_engine.h.
  *
  * Needs libopenblas-dev.  From the top of the source tree:
  *
@@ -20,132 +19,13 @@
  *-------------------------------------------------------------------------
  */
 #include <cblas.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-#include "../src/engine/exact_distance.h"
-#include "../src/engine/panel_join.h"
+#include "cpu_engine.h"
 
 #define TILE 480
 
 extern void openblas_set_num_threads(int threads);
 extern char *openblas_get_corename(void);
-
-static double
-seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
-}
-
-static double
-normal(void)
-{
-	double		u = 1.0 - drand48();
-
-	return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * drand48());
-}
-
-static int
-compare_doubles(const void *left, const void *right)
-{
-	double		p = *(const double *) left;
-	double		q = *(const double *) right;
-
-	return p < q ? -1 : p > q;
-}
-
-/* The eps that gives about so many neighbours a row, from random pairs. */
-static double
-guess_eps(const float *rows, uint32_t n, uint32_t d, double neighbours)
-{
-	const uint32_t count = 200000;
-	double	   *dist = malloc(count * sizeof(double));
-	double		eps;
-
-	for (uint32_t i = 0; i < count; i++)
-	{
-		uint32_t	a = (uint32_t) (drand48() * n);
-		uint32_t	b = (uint32_t) (drand48() * (n - 1));
-
-		b += b >= a;
-		dist[i] = fasted_exact_distance(rows + (size_t) a * d,
-										rows + (size_t) b * d, d);
-	}
-	qsort(dist, count, sizeof(double), compare_doubles);
-	eps = dist[(size_t) (neighbours / (n - 1) * count)];
-	free(dist);
-	return eps;
-}
-
-/* Copies the rows in. */
-static FastedStatus
-stage_rows(PanelJoin *join, const float *rows, uint32_t n, uint32_t d)
-{
-	FastedStatus status = FASTED_OK;
-
-	for (uint32_t done = 0; done < n && status == FASTED_OK;)
-	{
-		float	   *room;
-		size_t		capacity;
-
-		status = panel_join_stage(join, 0, &room, &capacity);
-		if (status != FASTED_OK)
-			break;
-		if (capacity > n - done)
-			capacity = n - done;
-		memcpy(room, rows + (size_t) done * d, capacity * d * sizeof(float));
-		status = panel_join_commit(join, 0, capacity);
-		done += (uint32_t) capacity;
-	}
-	return status;
-}
-
-/* Seconds from the last row to the last pair. */
-static double
-run_engine(const float *rows, uint32_t n, uint32_t d, double eps, int threads,
-		   const char *kernel, FastedStats *stats)
-{
-	PanelProblem problem = {
-		.options = {.dimensions = d,.threads = threads,.kernel = kernel},
-		.problem = {.eps = eps},
-		.sides = 1,
-		.expected_rows = {n}
-	};
-	const uint64_t total = n;
-	PanelJoin  *join;
-	FastedBatch batch;
-	FastedStatus status = panel_join_open(fasted_cpu_engine(), &problem, &join);
-	double		begin;
-	double		sum = 0.0;
-
-	if (status == FASTED_OK)
-		status = stage_rows(join, rows, n, d);
-	begin = seconds();
-	if (status == FASTED_OK)
-		status = panel_join_start(join, &total);
-	while (status == FASTED_OK || status == FASTED_AGAIN)
-	{
-		status = panel_join_next(join, 100, &batch);
-		for (size_t i = 0; status == FASTED_OK && i < batch.npairs; i++)
-			sum += batch.pairs[i].dist;
-	}
-	begin = seconds() - begin;
-	if (status != FASTED_DONE)
-	{
-		fprintf(stderr, "%s\n", status == FASTED_FULL ? "the rows do not fit into memory"
-				: panel_join_last_error(fasted_cpu_engine(), join));
-		exit(EXIT_FAILURE);
-	}
-	panel_join_stats(join, stats);
-	panel_join_close(join);
-	return sum < 0 ? 0 : begin;
-}
 
 /* One product of everything; c has n x n floats. */
 static double
@@ -184,7 +64,7 @@ static void
 bench(uint32_t n, uint32_t d, int threads, double neighbours,
 	  const char *kernel, int repeats)
 {
-	float	   *rows = malloc((size_t) n * d * sizeof(float));
+	float	   *rows = make_rows(n, d);
 	float	   *c = malloc((size_t) n * n * sizeof(float));
 	double		best[3] = {INFINITY, INFINITY, INFINITY};
 	double		flops = 2.0 * n * n * d * 1e-9;
@@ -192,8 +72,6 @@ bench(uint32_t n, uint32_t d, int threads, double neighbours,
 	FastedStats stats = {0};
 	FastedStats last;
 
-	for (size_t i = 0; i < (size_t) n * d; i++)
-		rows[i] = (float) normal();
 	memset(c, 0, (size_t) n * n * sizeof(float));
 	eps = guess_eps(rows, n, d, neighbours);
 	for (int r = 0; r < repeats; r++)

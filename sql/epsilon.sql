@@ -83,6 +83,50 @@ FROM fasted_epsilon('cluster', 'v', 0.98) AS truth, generate_series(1, 60) AS se
 	LATERAL fasted_epsilon('cluster', 'v', 0.98, 800, 0.95, seed) AS e;
 RESET client_min_messages;
 
+-- by cosine: among the rows that are not zero, which a join by cosine has as well
+CREATE TABLE angles AS SELECT id, CASE WHEN id % 3 = 0 THEN '{0,0,0,0}' ELSE
+	ARRAY(SELECT x - 32767.5 FROM unnest(v) AS x) END::real[] AS v FROM points;
+CREATE FUNCTION is_exact_cosine(relation regclass, s float8, OUT exact boolean, OUT rows bigint) LANGUAGE sql AS $$
+	SELECT count(*) >= ceil(s * e.rows / 2) AND count(*) FILTER (WHERE p.dist < e.eps) < ceil(s * e.rows / 2)
+		AND bool_and(e.eps_low = e.eps AND e.eps_high = e.eps AND e.sampled = e.rows), e.rows
+	FROM fasted_epsilon(relation, 'v', s, metric => 'cosine') AS e,
+		fasted_self_join(relation, 'v', e.eps, 'id', metric => 'cosine') AS p
+	GROUP BY e.rows
+$$;
+SELECT s, e.* FROM unnest('{0.001, 1, 64, 777.7, 1999}'::float8[]) AS s, is_exact_cosine('angles', s) AS e;
+CREATE VIEW few_angles AS SELECT * FROM angles WHERE id <= 75;
+SELECT s, e.* FROM unnest('{0.001, 1, 49}'::float8[]) AS s, is_exact_cosine('few_angles', s) AS e;
+-- of vectors of length 1, the square of the Euclidean distance is twice that by cosine
+CREATE TABLE directions AS SELECT id, (SELECT array_agg(x / sqrt(length) ORDER BY k)
+		FROM unnest(v) WITH ORDINALITY AS e (x, k))::real[] AS v
+	FROM angles, LATERAL (SELECT sum(x::float8 * x) AS length FROM unnest(v) AS x) AS l WHERE length > 0;
+SELECT s, bool_and(abs(c.eps - l.eps ^ 2 / 2) < 1e-6) AS eps, bool_and(abs(c.eps_low - l.eps_low ^ 2 / 2) < 1e-6) AS low,
+	bool_and(abs(c.eps_high - l.eps_high ^ 2 / 2) < 1e-6) AS high, count(DISTINCT c.eps) > 3 AS by_chance,
+	min(c.rows) AS rows, max(c.sampled) AS sampled
+FROM unnest('{5, 64, 1000}'::float8[]) AS s, generate_series(1, 5) AS seed,
+	LATERAL fasted_epsilon('angles', 'v', s, 700, 0.95, seed, 'cosine') AS c,
+	LATERAL fasted_epsilon('directions', 'v', s, 700, 0.95, seed) AS l
+GROUP BY s ORDER BY s;
+-- no pair is farther away than 2
+SELECT s, bool_and(e.eps_high = 2) AS no_upper_end, bool_and(e.eps_low < e.eps) AS width_below
+FROM unnest('{1990, 1998.5}'::float8[]) AS s, generate_series(1, 5) AS seed,
+	LATERAL fasted_epsilon('angles', 'v', s, 100, 0.95, seed, 'cosine') AS e
+GROUP BY s ORDER BY s;
+-- more pairs at a distance of 0, and of 2, than can be held
+CREATE TABLE opposites AS SELECT i AS id, ARRAY[1 - i % 2 * 2]::real[] AS v FROM generate_series(1, 3000) AS i;
+SELECT s, eps FROM unnest('{1, 1499, 1500, 2999}'::float8[]) AS s, fasted_epsilon('opposites', 'v', s, metric => 'cosine');
+SELECT s, e.* FROM unnest('{1, 2500}'::float8[]) AS s, fasted_epsilon('opposites', 'v', s, 2500, seed => 1, metric => 'cosine') AS e;
+-- the result is exact, whatever joins are
+SET fasted.refine = off;
+SELECT eps FROM fasted_epsilon('opposites', 'v', 1500, metric => 'cosine');
+RESET fasted.refine;
+SELECT * FROM fasted_epsilon('t', 'v', 2.1, metric => 'cosine');
+SELECT rows FROM fasted_epsilon('t', 'v', 2, metric => 'cosine');
+SELECT * FROM fasted_epsilon('t', 'v', 1, metric => 'dot');
+\echo :SQLSTATE
+SELECT * FROM fasted_epsilon('t', 'v', 1, metric => NULL);
+\echo :SQLSTATE
+
 -- arguments by name
 SELECT eps FROM fasted_epsilon(relation => 't', vector_column => 'v', neighbors => 1);
 
@@ -174,6 +218,6 @@ DROP ROLE regress_fasted_epsilon;
 SELECT provolatile, proparallel, proisstrict, prosecdef FROM pg_proc WHERE proname = 'fasted_epsilon';
 
 SET client_min_messages = warning;
-DROP FUNCTION is_exact;
-DROP TABLE t, points, twins, cluster, keyless, named, lone CASCADE;
+DROP FUNCTION is_exact, is_exact_cosine;
+DROP TABLE t, points, angles, directions, opposites, twins, cluster, keyless, named, lone CASCADE;
 DROP VIEW wide;

@@ -11,7 +11,7 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION fasted_self_join_support(internal) IS
 	'planner support for fasted_self_join';
 
--- Every pair of rows within Euclidean distance eps of each other.
+-- Every pair of rows within distance eps of each other.
 --
 -- STABLE: reads the table in the snapshot of the calling query.
 -- Not STRICT: id_column may be NULL, and other NULLs get an error, not silence.
@@ -21,13 +21,14 @@ CREATE FUNCTION fasted_self_join(
 	eps double precision,
 	id_column name DEFAULT NULL,
 	ordered boolean DEFAULT false,
-	self_pairs boolean DEFAULT false)
+	self_pairs boolean DEFAULT false,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id_a bigint, id_b bigint, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_self_join'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_self_join_support;
 
-COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, name, boolean, boolean) IS
+COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, name, boolean, boolean, text) IS
 	'every pair of rows whose vectors are within eps of each other, for integer keys';
 
 -- The same for keys of any type with a default btree order; id_type is a NULL
@@ -44,13 +45,14 @@ CREATE FUNCTION fasted_self_join_typed(
 	eps double precision,
 	id_column name DEFAULT NULL,
 	ordered boolean DEFAULT false,
-	self_pairs boolean DEFAULT false)
+	self_pairs boolean DEFAULT false,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_self_join_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_self_join_support;
 
-COMMENT ON FUNCTION fasted_self_join_typed(anycompatible, regclass, name, double precision, name, boolean, boolean) IS
+COMMENT ON FUNCTION fasted_self_join_typed(anycompatible, regclass, name, double precision, name, boolean, boolean, text) IS
 	'every pair of rows whose vectors are within eps of each other, for keys of any ordered type';
 
 -- The planner asks it how many pairs are within eps; being asked, it makes the
@@ -103,6 +105,7 @@ CREATE FUNCTION fasted_epsilon(
 	sample_rows integer DEFAULT NULL,
 	confidence double precision DEFAULT 0.95,
 	seed bigint DEFAULT NULL,
+	metric text DEFAULT 'l2',
 	OUT eps double precision,
 	OUT eps_low double precision,
 	OUT eps_high double precision,
@@ -112,7 +115,7 @@ RETURNS record
 AS 'MODULE_PATHNAME', 'fasted_epsilon'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
 
-COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint) IS
+COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint, text) IS
 	'the eps with which rows have so many neighbours on average, estimated from a sample';
 
 -- The planner asks it for rows and cost, and learns what the functions below read.
@@ -129,13 +132,14 @@ CREATE FUNCTION fasted_neighbors(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id bigint, neighbors bigint)
 AS 'MODULE_PATHNAME', 'fasted_neighbors'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name) IS
+COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name, text) IS
 	'the number of other rows within eps of each row, for integer keys';
 
 CREATE FUNCTION fasted_neighbors_typed(
@@ -143,13 +147,14 @@ CREATE FUNCTION fasted_neighbors_typed(
 	relation regclass,
 	vector_column name,
 	eps double precision,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id anycompatible, neighbors bigint)
 AS 'MODULE_PATHNAME', 'fasted_neighbors_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_neighbors_typed(anycompatible, regclass, name, double precision, name) IS
+COMMENT ON FUNCTION fasted_neighbors_typed(anycompatible, regclass, name, double precision, name, text) IS
 	'the number of other rows within eps of each row, for keys of any ordered type';
 
 -- Clusters by DBSCAN; with min_points 1, what pairs connect.
@@ -158,13 +163,14 @@ CREATE FUNCTION fasted_cluster(
 	vector_column name,
 	eps double precision,
 	min_points integer DEFAULT 1,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id bigint, cluster integer, core boolean)
 AS 'MODULE_PATHNAME', 'fasted_cluster'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name) IS
+COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name, text) IS
 	'the cluster of each row, by density, for integer keys';
 
 CREATE FUNCTION fasted_cluster_typed(
@@ -173,13 +179,14 @@ CREATE FUNCTION fasted_cluster_typed(
 	vector_column name,
 	eps double precision,
 	min_points integer DEFAULT 1,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id anycompatible, cluster integer, core boolean)
 AS 'MODULE_PATHNAME', 'fasted_cluster_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_cluster_typed(anycompatible, regclass, name, double precision, integer, name) IS
+COMMENT ON FUNCTION fasted_cluster_typed(anycompatible, regclass, name, double precision, integer, name, text) IS
 	'the cluster of each row, by density, for keys of any ordered type';
 
 -- Of rows within eps of each other, the one to keep.
@@ -189,13 +196,14 @@ CREATE FUNCTION fasted_keep_one(
 	eps double precision,
 	priority_column name DEFAULT NULL,
 	descending boolean DEFAULT false,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id bigint, kept bigint, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_keep_one'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name) IS
+COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name, text) IS
 	'the row to keep instead of each row, or itself, for integer keys';
 
 CREATE FUNCTION fasted_keep_one_typed(
@@ -205,13 +213,14 @@ CREATE FUNCTION fasted_keep_one_typed(
 	eps double precision,
 	priority_column name DEFAULT NULL,
 	descending boolean DEFAULT false,
-	id_column name DEFAULT NULL)
+	id_column name DEFAULT NULL,
+	metric text DEFAULT 'l2')
 RETURNS TABLE (id anycompatible, kept anycompatible, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_keep_one_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_keep_one_typed(anycompatible, regclass, name, double precision, name, boolean, name) IS
+COMMENT ON FUNCTION fasted_keep_one_typed(anycompatible, regclass, name, double precision, name, boolean, name, text) IS
 	'the row to keep instead of each row, or itself, for keys of any ordered type';
 
 -- What is not for users; nobody else may look a name up in it.

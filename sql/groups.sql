@@ -102,6 +102,20 @@ SELECT c, (SELECT string_agg(kept::text, ' ') FROM fasted_keep_one('ranked', 'v'
 	(SELECT string_agg(kept::text, ' ') FROM fasted_keep_one('ranked', 'v', 2, c, true)) AS down
 FROM unnest('{id,e,g,a,b,f,v,ctid}'::name[]) AS c;
 
+-- by cosine distance: lengths don't count, and a zero vector has no direction, so it is near nothing
+CREATE TABLE directions (id int PRIMARY KEY, v real[], p int);
+INSERT INTO directions VALUES (1, '{1,0}', 9), (2, '{5,0.5}', 8), (3, '{0,0}', 7), (4, '{0,1e-30}', 6), (5, '{0,1e30}', 5), (6, '{0,0}', 4), (7, '{-1,0}', 3), (8, '{1,1}', 2);
+SELECT * FROM fasted_neighbors('directions', 'v', 0.01, metric => 'cosine');
+SELECT * FROM fasted_neighbors('directions', 'v', 'Infinity', metric => 'cosine');
+SELECT * FROM fasted_cluster('directions', 'v', 0.01, metric => 'cosine');
+SELECT * FROM fasted_cluster('directions', 'v', 0.3, 2, metric => 'cosine');
+SELECT * FROM fasted_cluster('directions', 'v', 2, 6, metric => 'cosine');
+SELECT * FROM fasted_keep_one('directions', 'v', 0.01, metric => 'cosine') WHERE dist < 1e-12 OR kept <> id;
+SELECT id, kept, dist = fasted_cosine_distance((SELECT v FROM directions WHERE id = k.id), (SELECT v FROM directions WHERE id = kept)) AS same
+FROM fasted_keep_one('directions', 'v', 0.3, 'p', metric => 'cosine') AS k;
+SELECT * FROM fasted_neighbors('directions', 'v', 1, metric => 'l2') WHERE neighbors > 1;
+SELECT neighbors, count(*) FROM fasted_neighbors_typed(NULL::int, 'directions', 'v', 0.01, 'id', 'cosine') GROUP BY 1 ORDER BY 1;
+
 -- views, partitions, conversions of vectors
 CREATE VIEW mixed AS SELECT id, v::numeric[] AS v, -id AS p FROM t WHERE id < 9;
 SELECT * FROM fasted_keep_one('mixed', 'v', 1, 'p', id_column => 'id');
@@ -160,6 +174,14 @@ SELECT * FROM fasted_keep_one_typed(NULL::int, 't', 'v', NULL);
 \echo :SQLSTATE
 SELECT * FROM fasted_cluster('t', 'v', 1, NULL);
 \echo :SQLSTATE
+SELECT * FROM fasted_cluster('t', 'v', 1, metric => NULL);
+\echo :SQLSTATE
+SELECT * FROM fasted_cluster('t', 'v', 1, metric => 'euclidean');
+\echo :SQLSTATE
+SET fasted.refine = off;
+SELECT * FROM fasted_cluster('t', 'v', 1, metric => 'cosine');
+\echo :SQLSTATE
+RESET fasted.refine;
 SELECT * FROM fasted_keep_one('t', 'v', 1, NULL, NULL);
 \echo :SQLSTATE
 SELECT * FROM fasted_neighbors('t', 'v', -1);
@@ -188,7 +210,7 @@ SELECT * FROM fasted_keep_one_typed(NULL::json, 'ranked', 'v', 1, id_column => '
 \echo :SQLSTATE
 
 SET client_min_messages = warning;
-DROP TABLE t, points, border, middle, twins, few, keyed, ranked, parted, owned CASCADE;
+DROP TABLE t, points, border, middle, twins, few, keyed, ranked, directions, parted, owned CASCADE;
 DROP TYPE mood;
 DROP DOMAIN grade;
 DROP ROLE fasted_groups_reader;

@@ -16,6 +16,10 @@ SELECT count(*), sum((dist * dist)::int) FROM fasted_self_join('items', 'embeddi
 SELECT count(*), sum((dist * dist)::int) FROM fasted_self_join('items', 'half', 1.5);
 SELECT count(*), sum(((a.embedding <-> b.embedding) ^ 2)::int)
 FROM items a JOIN items b ON a.id < b.id AND a.embedding <-> b.embedding <= 1.5;
+SELECT count(*) = (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_cosine_distance(a.embedding, b.embedding) <= 0.05) AS same
+FROM fasted_self_join('items', 'embedding', 0.05, metric => 'cosine');
+SELECT count(*) = (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_cosine_distance(a.half::real[], b.half::real[]) <= 0.05) AS same
+FROM fasted_self_join('items', 'half', 0.05, metric => 'cosine');
 
 -- the sparse type has no cast to real[]
 ALTER TABLE items ADD sparse sparsevec(3);

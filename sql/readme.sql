@@ -1,4 +1,4 @@
--- README's statements, in its order: made by "test/setup/readme update".
+-- README.md's statements, in its order: made by "test/setup/examples update".
 SET client_min_messages = warning;
 DROP EXTENSION IF EXISTS fasted CASCADE;
 RESET client_min_messages;
@@ -13,35 +13,37 @@ SELECT a.title, b.title, fasted_distance(a.embedding, b.embedding) AS dist
 FROM items a JOIN items b ON a.id < b.id AND fasted_within(a.embedding, b.embedding, 0.3)
 ORDER BY dist;
 
--- or by a function, for ad-hoc work
 SELECT * FROM fasted_self_join('items', 'embedding', 0.3) ORDER BY dist;
 
--- with about one neighbour per row: fasted_epsilon finds the distance
 SELECT * FROM fasted_self_join('items', 'embedding', (SELECT eps FROM fasted_epsilon('items', 'embedding', 1)))
 ORDER BY dist;
 
--- exact duplicates
-SELECT * FROM fasted_self_join('items', 'embedding', 0);
+BEGIN;
+DELETE FROM items
+USING fasted_keep_one('items', 'embedding', 0.3, 'created', descending => true) AS k
+WHERE items.id = k.id AND k.kept <> k.id
+RETURNING items.title, k.kept;
+ROLLBACK;                    -- or COMMIT
 
--- rows without any neighbour
-SELECT id FROM fasted_neighbors('items', 'embedding', 0.8) WHERE neighbors = 0;
+SELECT cluster, array_agg(title ORDER BY id) FROM items JOIN fasted_cluster('items', 'embedding', 0.3) USING (id)
+GROUP BY cluster HAVING count(*) > 1 ORDER BY cluster;
 
--- keys that are no integers: a null of their type comes first
-SELECT * FROM fasted_self_join_typed(NULL::text, 'items', 'embedding', 0.3, id_column => 'title') ORDER BY dist;
+-- rows that are like no other
+SELECT title FROM items JOIN fasted_neighbors('items', 'embedding', 0.8) USING (id) WHERE neighbors = 0 ORDER BY id;
 
--- part of a table, or a view without a primary key
-CREATE VIEW recent AS SELECT * FROM items WHERE created > now() - interval '1 day';
-SELECT * FROM fasted_self_join('recent', 'embedding', 0.3, id_column => 'id') ORDER BY dist;
+CREATE TABLE paints (name text, embedding real[]);
+INSERT INTO paints VALUES ('sea', '{0.1, 0.9, 1}'), ('brick', '{0.9, 0.4, 0.3}'), ('coal', '{0.1, 0.1, 0.1}');
 
--- only what is new, by cosine distance
+-- the nearest item of each paint, if there is one within 0.3
+SELECT DISTINCT ON (p.name) p.name, i.title
+FROM paints p LEFT JOIN items i ON fasted_within(p.embedding, i.embedding, 0.3)
+ORDER BY p.name, fasted_distance(p.embedding, i.embedding), i.id;
+
 WITH incoming (id, title, embedding) AS (VALUES (7, 'teal', '{0, 0.5, 0.5}'::real[]), (8, 'lime', '{0, 1, 0}'))
 INSERT INTO items SELECT id, title, now(), embedding FROM incoming n
 WHERE NOT EXISTS (SELECT FROM items i WHERE fasted_within(i.embedding, n.embedding, 0.05, 'cosine'))
 RETURNING title;
 
-DELETE FROM items
-USING fasted_keep_one('items', 'embedding', 0.3, 'created', descending => true) AS k
-WHERE items.id = k.id AND k.kept <> k.id;
-
 SET client_min_messages = warning;
 DROP TABLE items CASCADE;
+DROP TABLE paints CASCADE;

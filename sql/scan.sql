@@ -119,6 +119,11 @@ SELECT * FROM fasted_self_join('points', 'v', 3) WHERE current_setting('fasted.e
 SELECT count(*) FROM fasted_self_join('points', 'v', 3) WHERE current_setting('fasted.engine') = 'cuda'
 SELECT * FROM fasted_self_join('points', 'v', 3) WHERE dist < current_setting('work_mem')::text::float8 * 0 + 2
 SELECT CASE WHEN dist > 1 THEN id_a ELSE id_b END AS x FROM fasted_self_join('points', 'v', 3)
+SELECT * FROM fasted_self_join('mixed', 'v', 0.01, metric => 'cosine')
+SELECT * FROM fasted_self_join('mixed', 'v', 0.01, ordered => true, self_pairs => true, metric => 'cosine')
+SELECT count(*) FROM fasted_self_join('mixed', 'v', 0.01, self_pairs => true, metric => 'cosine')
+SELECT id_b, dist FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 0.01, 'label', metric => 'cosine') WHERE dist > 0
+SELECT eps, kind, p.* FROM radius, LATERAL fasted_self_join('points', 'v', eps / 1000, metric => CASE kind WHEN 1 THEN 'cosine' ELSE 'l2' END) p
 \.
 UPDATE shapes SET query = replace(query, 'current_setting(''work_mem'')::text::float8', 'length(current_setting(''work_mem''))::float8');
 SELECT n, nodes, nrows, same, left(query, 110) AS query FROM shapes, compare(query) ORDER BY n;
@@ -161,6 +166,9 @@ EXPLAIN (COSTS OFF) SELECT sum(p.dist) FROM fasted_self_join('points', 'v', 3) p
 EXPLAIN (COSTS OFF) SELECT dist FROM fasted_self_join_typed(NULL::text, 'mixed', 'v', 3, 'label') p ORDER BY dist * 2;
 EXPLAIN (COSTS OFF) SELECT eps, dist FROM radius, fasted_self_join('points', 'v', eps) ORDER BY 1;
 EXPLAIN (COSTS OFF) SELECT * FROM radius r JOIN fasted_self_join('points', 'v', 3) p ON p.dist < r.eps;
+EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_self_join('points', 'v', 0.1, metric => 'cosine') WHERE dist < 0.05;
+EXPLAIN (COSTS OFF) SELECT eps, dist FROM radius, fasted_self_join('points', 'v', eps, metric => CASE kind WHEN 1 THEN 'cosine' ELSE 'l2' END);
+EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_self_join('points', 'v', 0.1, metric => 'none');
 CREATE VIEW no_key AS SELECT v FROM points;
 EXPLAIN (COSTS OFF) SELECT id_a FROM fasted_self_join('no_key', 'v', 3, id_column => 'kind') FETCH FIRST 1 ROW ONLY;
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_self_join('no_key', 'v', 3);
@@ -188,12 +196,32 @@ BEGIN
 	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
 	RETURN (plan -> 0 -> 'Plan' ->> 'Estimated Pairs')::float8;
 END $$;
+CREATE FUNCTION planned(query text) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
+	RETURN (plan -> 0 -> 'Plan' ->> 'Plan Rows')::float8;
+END $$;
 CREATE TABLE square AS SELECT i AS id, ARRAY[hashint4(i) % 1000, hashint4(-i) % 1000]::real[] AS v FROM generate_series(1, 2500) AS i;
 ANALYZE square;
 SELECT eps, n, (estimated / n)::numeric(10, 1) BETWEEN 0.4 AND 2.5 AS near_enough
 FROM unnest(ARRAY[20, 60, 200, 800, 'Infinity']::float8[]) AS eps,
 	LATERAL (SELECT count(*) AS n FROM fasted_self_join('square', 'v', eps, id_column => 'id')) AS c,
 	estimated(format('SELECT * FROM fasted_self_join(''square'', ''v'', %L::float8, id_column => ''id'')', eps));
+
+-- by cosine: with many zero vectors, too
+CREATE TABLE holes AS SELECT id, CASE WHEN id % 3 = 0 THEN '{0,0}' WHEN id % 4 = 0 THEN '{1,1}' ELSE v END AS v FROM square;
+ANALYZE holes;
+SELECT t, eps, n, (estimated / n)::numeric(10, 1) BETWEEN 0.4 AND 2.5 AS near_enough
+FROM unnest('{square,holes}'::text[]) AS t, unnest(ARRAY[1e-5, 0.001, 0.1, 1, 1.9, 2]::float8[]) AS eps,
+	LATERAL (SELECT count(*) AS n FROM fasted_self_join(t::regclass, 'v', eps, 'id', metric => 'cosine')) AS c,
+	estimated(format('SELECT * FROM fasted_self_join(%L, ''v'', %L::float8, ''id'', metric => ''cosine'')', t, eps))
+ORDER BY t DESC, eps;
+SELECT metric, eps, n, (planned / n)::numeric(10, 1) BETWEEN 0.4 AND 2.5 AS near_enough
+FROM (VALUES ('cosine', 0.001), ('cosine', 0.1), ('l2', 200)) AS p (metric, eps),
+	LATERAL (SELECT 2 * count(*) AS n FROM fasted_self_join('square', 'v', eps, 'id', metric => metric)) AS c,
+	planned(format('SELECT FROM square a, square b WHERE fasted_within(a.v, b.v, %L, %L)', eps, metric));
 
 -- the closest pairs, by the recipe of doc/functions.md
 SELECT k, same FROM unnest(ARRAY[1, 10, 125]) AS k,
@@ -250,6 +278,6 @@ SELECT * FROM fasted_self_join('no_key', 'v', 1);
 SELECT * FROM fasted_self_join_typed(NULL::int, 'points', 'v', 1);
 
 DROP VIEW no_key, differing;
-DROP TABLE points, mixed, radius, square, secret, secured;
-DROP FUNCTION compare, estimated, numbers;
+DROP TABLE points, mixed, radius, square, holes, secret, secured;
+DROP FUNCTION compare, estimated, planned, numbers;
 DROP ROLE regress_fasted_stranger, regress_fasted_reader;

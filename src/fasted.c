@@ -18,7 +18,8 @@
  *	  join_node/	joins on a distance, as a join method of the planner: both sides'
  *				rows are kept and pushed, pairs are checked by the other clauses
  *	  epsilon/	fasted_epsilon: a sample, its nearest pairs, an interval
- *	  groups/	pairs -> one row for each row: fasted_neighbors, fasted_cluster, fasted_keep_one
+ *	  groups/	pairs -> one row for each row: fasted_neighbors, fasted_cluster, fasted_keep_one,
+ *				and the plan node in their place
  *	  session/	settings, interrupts, progress; what differs between server versions
  *
  *-------------------------------------------------------------------------
@@ -26,6 +27,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "groups/group_node.h"
 #include "join_node/join_node.h"
 #include "read/intake_node.h"
 #include "read/parallel_plan.h"
@@ -48,5 +50,6 @@ _PG_init(void)
 	InstallPlannerHook();
 	InstallIntakeNode();
 	InstallScanNode();
+	InstallGroupNode();
 	InstallJoinNode();
 }

@@ -3,7 +3,7 @@
 
     bench/accuracy/run.py [--data embedding-512 debian-text ...] [--rows 60000] [--selectivity 64 128 256]
 
-Truth is the extension's join in FP64 without a filter (fasted.filter = fp64), which
+Truth is the extension's join in FP64 (fasted.filter = fp64), which
 the tests compare with independent brute forces.  Beside it stand the paper's FP16-32
 (fasted.refine = off) and the exact mode with each filter, which must show an overlap
 of 1 and errors of 0.  Overlap is the paper's Equation 3; the error of a distance is
@@ -23,7 +23,7 @@ from peers import compare, postgres  # noqa: E402
 from server import gpu_architectures, private_server  # noqa: E402
 
 TABLE = "items"
-DATA = ["embedding-512", "debian-text", "wallpaper-sift", "sift-like", "tiny-like", "gist-like"]
+DATA = ["embedding-512", "debian-text", "debian-minilm", "wallpaper-sift", "sift-like", "tiny-like", "gist-like"]
 BINS = 101
 TRUTH = "SET fasted.filter = fp64;"
 METHODS = {

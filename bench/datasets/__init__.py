@@ -6,32 +6,24 @@
 Generated sets need nothing; real ones are files in the folder FASTED_DATA (by default
 files/ beside this), which bench/datasets/make.py makes or fetches.  README.md has the list.
 """
-import os
-from pathlib import Path
-
 import numpy
 
 from . import catalogue, files, generators, manifest
+from .files import MissingFile, folder
 
-HERE = Path(__file__).resolve().parent
 SEED = 1
 
-# sets that a script makes of Debian's packages: file, d, source, licence
+# sets that a script makes of Debian's packages, shuffled: file, d, source, licence
 MADE = {
     "wallpaper-sift": ("wallpaper-sift.bvecs", 128, "photographs in Debian's wallpaper packages",
                        "each photograph under its package's licence"),
     "debian-text": ("debian-text.npy", 384, "the descriptions of Debian's packages",
                     "each description under its package's licence"),
+    "debian-minilm": ("debian-minilm.npy", 384, "sentences of these descriptions by all-MiniLM-L6-v2",
+                      "as debian-text; the model: Apache 2.0"),
+    "debian-wordllama": ("debian-wordllama.npy", 256, "sentences of these descriptions by wordllama",
+                         "as debian-text; the model: MIT"),
 }
-
-
-class MissingFile(FileNotFoundError):
-    """A real set that is not in the data folder."""
-
-
-def folder():
-    """Where files of sets are: FASTED_DATA, or files/ here."""
-    return Path(os.environ.get("FASTED_DATA") or HERE / "files")
 
 
 def names():
@@ -52,9 +44,7 @@ def path_of(name):
 
 def _existing(name):
     path = path_of(name)
-    if path is not None and not path.exists():
-        raise MissingFile(f"{path} is missing: make it with\n    bench/datasets/make.py {name}")
-    return path
+    return None if path is None else files.existing(path, name)
 
 
 def load(name, rows=None):
@@ -84,8 +74,8 @@ def describe(name):
     path = path_of(name)
     if path is None:
         made = generators.make(name)
-        return {"name": name, "n": made.n, "d": made.d, "kind": "generated", "source": "bench/datasets/generators.py",
-                "licence": "the project's own", "sha256": None}
+        return {"name": name, "n": made.n, "d": made.d, "kind": made.kind, "source": "bench/datasets/generators.py",
+                "licence": made.licence, "sha256": None}
     if name in MADE:
         _, d, source, licence = MADE[name]
         n = None

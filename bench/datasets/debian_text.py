@@ -61,31 +61,37 @@ def descriptions(text):
             yield name.group(1), body.group(1)
 
 
-def vectors(texts):
-    """float32 (texts, DIMENSIONS), rows of norm 1; texts without a known word are left out."""
+def vectors(documents):
+    """float32 (texts, DIMENSIONS), rows of norm 1; documents without a known word are left out."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     weights = TfidfVectorizer(sublinear_tf=True, min_df=LEAST, max_df=0.2, stop_words="english",
-                              dtype=numpy.float32).fit_transform(texts)
+                              dtype=numpy.float32).fit_transform(documents)
     print(f"{weights.shape[0]} texts of {weights.shape[1]} words", flush=True)
     rows = TruncatedSVD(DIMENSIONS, n_iter=5, random_state=SEED).fit_transform(weights)
     norms = numpy.linalg.norm(rows, axis=1, keepdims=True)
     return (rows / numpy.where(norms > 0, norms, 1))[norms[:, 0] > 1e-6].astype(numpy.float32)
 
 
-def make(data):
-    """Makes the set in the folder data; returns its manifest."""
-    import sklearn
-    texts, sources = {}, {}
+def texts(data):
+    """({package: description}, {source: SHA-256}), fetched into the folder data if they are not there."""
+    found, sources = {}, {}
     for path in fetch(data / f"{NAME}.sources"):
         text = subprocess.run(["/usr/lib/apt/apt-helper", "cat-file", path], check=True, capture_output=True).stdout
         sources[re.sub(r".*_dists_|\.[a-z0-9]+$", "", path)] = hashlib.sha256(text).hexdigest()
         for name, body in descriptions(text.decode()):
-            texts.setdefault(name, f"{name} {body}")
-    rows = vectors([texts[name] for name in sorted(texts)])
+            found.setdefault(name, body)
+    return found, sources
+
+
+def make(data):
+    """Makes the set in the folder data; returns its manifest."""
+    import sklearn
+    found, sources = texts(data)
+    rows = vectors([f"{name} {found[name]}" for name in sorted(found)])
     rows = rows[numpy.random.default_rng(SEED).permutation(len(rows))]
     path = data / f"{NAME}.npy"
     files.write(path, [rows])
-    return manifest.write(data, NAME, path, rows.shape, scikit_learn=sklearn.__version__, packages=len(texts),
+    return manifest.write(data, NAME, path, rows.shape, scikit_learn=sklearn.__version__, packages=len(found),
                           descriptions=sources)

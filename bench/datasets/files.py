@@ -5,6 +5,7 @@ A vecs file is a row of records, each the dimension d as a 32-bit integer and d 
 n * (4 + d * size) bytes.  A file of another length, or a record of another dimension,
 is refused with a FormatError that names the file and the record.
 """
+import os
 from pathlib import Path
 
 import numpy
@@ -12,6 +13,22 @@ import numpy
 TYPES = {".fvecs": numpy.dtype("<f4"), ".bvecs": numpy.dtype("u1"), ".ivecs": numpy.dtype("<i4")}
 PIECE = 65536                   # rows read or written at a time
 MOST_DIMENSIONS = 1 << 20       # more is a file of something else
+
+
+class MissingFile(FileNotFoundError):
+    """A real set that is not in the data folder."""
+
+
+def folder():
+    """Where files of sets are: FASTED_DATA, or files/ here."""
+    return Path(os.environ.get("FASTED_DATA") or Path(__file__).resolve().parent / "files")
+
+
+def existing(path, name):
+    """The path of a real set's file, which must be there."""
+    if not path.exists():
+        raise MissingFile(f"{path} is missing: make it with\n    bench/datasets/make.py {name}")
+    return path
 
 
 class FormatError(ValueError):

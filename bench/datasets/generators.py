@@ -15,8 +15,14 @@ asked for.  numpy computes them; another version or processor may differ in last
   sift-like       imitates SIFT descriptors (128 integers of 0 to 255)
   gist-like       imitates GIST descriptors (960 small non-negative numbers)
   tiny-like       the same of 384 dimensions, as the Tiny5M set has them
+  minilm-like     rows of debian-minilm, over and over, each a little moved
+  wordllama-like  the same of debian-wordllama
 
-The imitations share one model: n / 200 clusters whose sizes spread log-normally, with
+A row of the last two is a row of the real set, any one, plus LEAST_MOVED to MOST_MOVED
+times the difference of two others, scaled to norm 1: so what is added varies most where
+the set does.  They are for more rows than there are sentences, and need the real set.
+
+The imitations (sift-like to tiny-like) share one model: n / 200 clusters whose sizes spread log-normally, with
 a size-biased mean of 200 * SIZE_BIAS rows; a row lies at s = most * u^(1/GROWTH) from
 its centre, u uniform, in coordinates with a power-law spectrum, so that the number of
 neighbours within r grows like r^(2 GROWTH) as it does in the real sets: from S = 64 to
@@ -42,19 +48,21 @@ import re
 
 import numpy
 
-from . import parallel
+from . import files, parallel
 
 BLOCK = 4096                # rows from one seed
 MANY = 1 << 25              # numbers that take one process a second or so
 CLUSTER = 200               # rows in a cluster, on average
 SIZE_BIAS = 8               # mean size of a row's own cluster, in clusters of average size
 GROWTH = 3.15
+LEAST_MOVED, MOST_MOVED = 0.02, 0.2
 
 
 class Rows:
     """n rows of d float32; a subclass says how a block of them is made."""
 
     default_n = 100000
+    kind, licence = "generated", "the project's own"
 
     def __init__(self, name, n, d):
         self.name, self.n, self.d = name, n, d
@@ -194,8 +202,38 @@ class TinyLike(GistLike):
     most = 0.35
 
 
-SEEDS = {Uniform: 1, Normal: 2, Embedding: 3, SiftLike: 4, GistLike: 5, TinyLike: 6}
-FIXED = {"sift-like": (SiftLike, 128), "gist-like": (GistLike, 960), "tiny-like": (TinyLike, 384)}
+class Repeated(Rows):
+    """Rows of a real set, of unit vectors, a little moved."""
+
+    default_n = 1000000
+    kind, licence = "repeated", "as debian-text"
+    real = None             # the set's name
+
+    @functools.cached_property
+    def base(self):
+        path = files.folder() / f"{self.real}.npy"
+        return files.read(files.existing(path, self.real))
+
+    def block(self, random, count):
+        n = len(self.base)
+        row, one = random.integers(n, size=(2, count))
+        other = (one + random.integers(1, n, count)) % n
+        moved = random.uniform(LEAST_MOVED, MOST_MOVED, (count, 1)).astype(numpy.float32)
+        v = self.base[row] + moved * (self.base[one] - self.base[other])
+        return v / numpy.linalg.norm(v, axis=1, keepdims=True)
+
+
+class MinilmLike(Repeated):
+    real = "debian-minilm"
+
+
+class WordllamaLike(Repeated):
+    real = "debian-wordllama"
+
+
+SEEDS = {Uniform: 1, Normal: 2, Embedding: 3, SiftLike: 4, GistLike: 5, TinyLike: 6, MinilmLike: 7, WordllamaLike: 8}
+FIXED = {"sift-like": (SiftLike, 128), "gist-like": (GistLike, 960), "tiny-like": (TinyLike, 384),
+         "minilm-like": (MinilmLike, 384), "wordllama-like": (WordllamaLike, 256)}
 FAMILIES = {"uniform": Uniform, "normal": Normal, "embedding": Embedding}
 LISTED = (*FIXED, "embedding-384", "embedding-768", "embedding-960", "embedding-1536", "uniform-<d>", "normal-<d>")
 

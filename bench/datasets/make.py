@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes or fetches real data sets into the folder FASTED_DATA (by default bench/datasets/files).
 
-    bench/datasets/make.py NAME...      wallpaper-sift debian-text sift1m gist1m ...
+    bench/datasets/make.py NAME...      wallpaper-sift debian-text debian-minilm sift1m ...
     bench/datasets/make.py --list       the sets, and which are there
     bench/datasets/make.py --verify NAME...
 
@@ -14,9 +14,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import datasets  # noqa: E402
-from datasets import catalogue, debian_text, files, generators, wallpaper_sift  # noqa: E402
+from datasets import catalogue, debian_text, embeddings, files, generators, wallpaper_sift, wheels  # noqa: E402
 
-SCRIPTS = {"wallpaper-sift": wallpaper_sift.make, "debian-text": debian_text.make}
+SCRIPTS = {"wallpaper-sift": wallpaper_sift.make, "debian-text": debian_text.make,
+           "debian-minilm": embeddings.make_minilm, "debian-wordllama": embeddings.make_wordllama}
 
 
 def show():
@@ -59,7 +60,7 @@ def main():
                 print(f"{name}: {datasets.verify(name)}, as its manifest says")
             else:
                 make(name)
-    except (catalogue.FetchError, files.FormatError, datasets.MissingFile, ValueError) as error:
+    except (catalogue.FetchError, wheels.FetchError, files.FormatError, datasets.MissingFile, ValueError) as error:
         sys.exit(f"make.py: {error}")
 
 

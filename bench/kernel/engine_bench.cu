@@ -4,12 +4,13 @@
  *	  What a statement waits for in the engine, step by step, in milliseconds.
  *
  *	engine_bench [--n N,N,...] [--d D] [--runs R] [--filter auto|int8|fp16]
- *				 [--panels P]
+ *				 [--panels P] [--devices LIST]
  *
  * Rows lie in ordinary host memory and go in as the extension hands them over, one
  * staging buffer after the other.  Every row of the first half has one of the second
  * half near it.  With --panels there is memory for about an outer panel of n / P rows
- * (a million of 128 dimensions, unless others are named).  Medians of R joins of one
+ * (a million of 128 dimensions, unless others are named).  With --devices the GPUs of
+ * the list, as fasted.gpu_devices has it, do it together.  Medians of R joins of one
  * process after a first one:
  *
  *	open	the engine, and an empty set
@@ -29,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device_group.h"
 #include "engine/engine.h"
 #include "engine/panel_join.h"
 #include "numbers.h"
@@ -40,6 +42,8 @@ extern "C" const FastedEngine *fasted_engine(void);
 
 namespace
 {
+
+const FastedEngine *bench_engine = fasted_engine();
 
 enum Step
 {
@@ -84,7 +88,7 @@ check(FastedStatus status, const PanelJoin *join)
 {
 	if (!FASTED_FAILED(status))
 		return;
-	fprintf(stderr, "engine_bench: %s\n", panel_join_last_error(fasted_engine(), join));
+	fprintf(stderr, "engine_bench: %s\n", panel_join_last_error(bench_engine, join));
 	exit(1);
 }
 
@@ -142,7 +146,7 @@ join_once(const PanelProblem &problem, const std::vector<float> &rows)
 	size_t		d = problem.options.dimensions;
 	uint64_t	n = rows.size() / d;
 
-	check(panel_join_open(fasted_engine(), &problem, &join), join);
+	check(panel_join_open(bench_engine, &problem, &join), join);
 	laps.lap(kOpen);
 	stage_rows(join, rows.data(), d, n, laps);
 	check(panel_join_start(join, &n), join);
@@ -165,7 +169,7 @@ join_once(const PanelProblem &problem, const std::vector<float> &rows)
 uint64_t
 memory_for(const FastedOptions &options, uint64_t rows)
 {
-	const FastedEngine *engine = fasted_engine();
+	const FastedEngine *engine = bench_engine;
 	uint64_t	sets[3] = {rows, rows / 8 + 1, rows / 8 + 1};
 	uint64_t	low = 1 << 20;
 	uint64_t	high = (uint64_t) 1 << 40;
@@ -215,7 +219,7 @@ measure(size_t n, PanelProblem problem, uint32_t panels, int runs)
 	if (panels > 1)
 		printf(", %u panels in %.0f MiB", done.back().stats.panels,
 			   problem.options.device_memory_limit / 1048576.0);
-	printf("\n");
+	printf(", %s\n", done.back().stats.device);
 	fflush(stdout);
 }
 
@@ -242,6 +246,11 @@ main(int argc, char **argv)
 			runs = atoi(argv[i + 1]);
 		else if (key == "--panels")
 			panels = (uint32_t) atoi(argv[i + 1]);
+		else if (key == "--devices")
+		{
+			problem.options.devices = argv[i + 1];
+			bench_engine = fasted_device_group(fasted_engine());
+		}
 		else if (key == "--filter")
 			problem.options.filter = strcmp(argv[i + 1], "int8") == 0 ? FASTED_FILTER_INT8
 				: strcmp(argv[i + 1], "fp16") == 0 ? FASTED_FILTER_FP16 : FASTED_FILTER_AUTO;

@@ -110,7 +110,7 @@ public:
 	{
 		budget_.limit = SIZE_MAX;
 		stream_.create();
-		filter_.allocate(budget_, rows_.rows, row_bytes(rows_.dimensions, Precision::kFp16));
+		filter_.allocate(budget_, rows_.rows, settings_.row_bytes);
 		rounds_.allocate(budget_, settings_, (size_t) 8 << 20);
 		choose_ = filter == "auto";
 	}
@@ -122,11 +122,9 @@ public:
 		FastedBatch batch;
 
 		/* as in a context that has joined before */
-		if (settings_.kernel != Kernel::kFp64)
-			chooser_.choose(request(), stream_);
+		chooser_.choose(request(), stream_);
 		begin.record(stream_);
-		if (settings_.kernel != Kernel::kFp64)
-			quantise(result);
+		quantise(result);
 		end.record(stream_);
 		rounds_.begin(task(), stream_);
 		while (!rounds_.finished())
@@ -153,11 +151,15 @@ private:
 		RoundSettings settings = {};
 
 		settings.device = find_device();
-		settings.kernel = filter == "fp64" ? Kernel::kFp64
-			: filter_wgmma_available(settings.device) && tuning.kernel == nullptr
-			? Kernel::kWgmma : Kernel::kMma;
+		settings.kernel = filter != "fp64" && filter_wgmma_available(settings.device)
+			&& tuning.kernel == nullptr ? Kernel::kWgmma : Kernel::kMma;
 		settings.dimensions = rows.dimensions;
-		settings.criterion = filter == "int8" ? Criterion::kInt8 : Criterion::kFp16;
+		settings.criterion = filter == "int8" ? Criterion::kInt8
+			: filter == "fp64" ? Criterion::kFp64 : Criterion::kFp16;
+
+		/* if it is yet to be chosen, FP16's is the larger one */
+		settings.row_bytes = row_bytes(rows.dimensions, filter == "fp64" ? Precision::kFp32
+									   : Precision::kFp16);
 		return settings;
 	}
 
@@ -208,9 +210,8 @@ Result
 time_join(const bench::DeviceRows &rows, double eps, const std::string &filter, int runs)
 {
 	Result		result;
-	bool		slow = filter == "fp64";
 
-	for (int run = slow ? 1 : 0; run <= runs; run++)
+	for (int run = 0; run <= runs; run++)
 	{
 		OneRun		one;
 

@@ -43,8 +43,8 @@ from server import gpu_architectures, private_server  # noqa: E402
 
 KEY = ("data", "rows", "selectivity", "method", "output")
 TABLE = "items"
-DATA = ["debian-text", "wallpaper-sift", "embedding-512=60000", "gist-like"]
-LARGE_DATA = ["wallpaper-sift", "gist-like", "sift-like=1000000", "tiny-like", "sift-like"]
+DATA = ["debian-text", "debian-minilm", "debian-wordllama", "wallpaper-sift", "embedding-512=60000", "gist-like"]
+LARGE_DATA = ["wallpaper-sift", "minilm-like", "gist-like", "sift-like=1000000", "tiny-like", "sift-like"]
 
 
 class Results:

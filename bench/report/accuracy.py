@@ -38,7 +38,7 @@ def section(results):
                 for m in exact)
     return "\n".join([
         "## Accuracy", "",
-        "Truth is the join in FP64 without a filter. Overlap is the paper's Equation 3; the error is that of the distances of pairs "
+        "Truth is the join in FP64, `fasted.filter = fp64`. Overlap is the paper's Equation 3; the error is that of the distances of pairs "
         "that both have. The paper's overlap is that of its real set of as many dimensions, for comparison; "
         "[our sets](../bench/datasets/README.md) are others. " + measured_at(found), "",
         results.picture("accuracy", "Histogram of the error of distances"), "",

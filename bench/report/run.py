@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import accuracy  # noqa: E402
 import brute_force  # noqa: E402
 import environment  # noqa: E402
+import expect  # noqa: E402
+import groups  # noqa: E402
 import on_cpu  # noqa: E402
 import optimizations  # noqa: E402
 import profiler  # noqa: E402
@@ -23,7 +25,7 @@ import throughput  # noqa: E402
 from page import TOP, Results  # noqa: E402
 
 PAGE = TOP / "doc/evaluation.md"
-SECTIONS = (real_world, on_cpu, throughput, brute_force, optimizations, profiler, accuracy, environment)
+SECTIONS = (real_world, on_cpu, groups, throughput, brute_force, optimizations, profiler, accuracy, environment)
 PLOTTED = (real_world, throughput, brute_force, accuracy)
 
 INTRODUCTION = """# Evaluation
@@ -42,7 +44,6 @@ REMARKS = (
     "- Of vectors that hardly change, an approximate index answers many searches once it is built, for those whom most of the neighbours "
     "serve as well as all.",
     "- Isotropic rows of many dimensions blur the INT8 filter; `fasted.filter = auto` then takes FP16, at its speed.",
-    "- In FP64 without a filter our join is slower than cuBLAS's FP64 products; it is there for checks.",
 )
 
 
@@ -61,10 +62,10 @@ def summary(results):
 
 
 def page(results):
-    parts = [INTRODUCTION.format(machine=results.machine), summary(results)]
+    parts = [INTRODUCTION.format(machine=results.machine), expect.section(results), summary(results)]
     texts = [module.section(results) for module in SECTIONS]
     parts += [text for text in texts[:1] if text] + [where_we_lose(results)] + [text for text in texts[1:] if text]
-    return "\n".join(parts)
+    return "\n".join(part for part in parts if part)
 
 
 def main():

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 #include "device/check.h"
@@ -193,6 +194,34 @@ find_device(const char *names)
 	fail(FASTED_NO_DEVICE, devices.empty() ? "no GPU was found"
 		 : any ? "no GPU has compute capability 8.0 or later"
 		 : "no GPU that is named has compute capability 8.0 or later");
+}
+
+/* Those that cut a join into the same slices. */
+static bool
+is_alike(const Device &a, const Device &b)
+{
+	return a.capability == b.capability && a.multiprocessors == b.multiprocessors
+		&& strcmp(a.name, b.name) == 0;
+}
+
+int
+list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most)
+{
+	Device		first = find_device(names);
+	const std::vector<Known> &devices = known_devices();
+	int			count = 0;
+
+	for (const Known &known : fasted_any_device(names) ? devices : named_devices(names, devices))
+	{
+		bool		listed = false;
+
+		for (int i = 0; i < count; i++)
+			listed = listed || strcmp(list[i], known.uuid) == 0;
+		if (count < most && !listed && known.error == cudaSuccess && is_alike(known.device, first)
+			&& !uses[known.device.ordinal].given_up)
+			snprintf(list[count++], FASTED_DEVICE_NAME, "%s", known.uuid);
+	}
+	return count;
 }
 
 void

@@ -9,6 +9,7 @@
 #define FASTED_CUDA_DEVICES_H
 
 #include "device/device.h"
+#include "engine/engine.h"
 
 namespace fasted
 {
@@ -19,6 +20,9 @@ namespace fasted
  * and where one of the names is nobody's.
  */
 Device		find_device(const char *names = nullptr);
+
+/* That one and those like it, by their UUIDs; how many. */
+int			list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most);
 
 /*
  * A context uses a device from begin_use to end_use.  After an error of the device

@@ -4,7 +4,7 @@
  *	  From a warp's accumulators to candidates.
  *
  * A thread holds 128 inner products, in the layout of the tensor cores: eight
- * groups of 16 in one row each, columns in pairs eight apart.  Hits are rare
+ * groups of 16 in one row each, columns in pairs eight apart; or half as many.  Hits are rare
  * (two in a tile of 128 x 256 at a million rows with 64 neighbours each), so the
  * first look is as short as can be: the largest product of each group, half an
  * instruction a product, against the row's threshold and the least of 64
@@ -24,11 +24,14 @@
 namespace fasted
 {
 
-constexpr int kGroups = 8;
 constexpr int kGroupSize = 16;
 
+/* Of so many products: groups, and words of 32 bits, one for two groups. */
+__host__ __device__ constexpr int groups_of(int products) { return products / kGroupSize; }
+__host__ __device__ constexpr int words_of(int products) { return products / 32; }
+
 /* Where the accumulators of a tensor core tile belong in a warp tile. */
-struct LayoutMma				/* mma.sync: 64 x 64 as 4 x 8 of 16 x 8 */
+struct LayoutMma				/* mma.sync: 64 x 64 as 4 x 8 of 16 x 8, or 32 x 64 */
 {
 	static __device__ __forceinline__ int row(int group) { return (group >> 1) * 16 + (group & 1) * 8; }
 	static __device__ __forceinline__ int column(int) { return 0; }
@@ -40,7 +43,7 @@ struct LayoutWgmma				/* wgmma: 16 x 256 as 32 of 16 x 8 */
 	static __device__ __forceinline__ int column(int group) { return (group >> 1) * 64; }
 };
 
-/* Element e of a group: its place among the 128, and its column. */
+/* Element e of a group: its place among all products, and its column. */
 __device__ __forceinline__ constexpr int
 element_index(int group, int e)
 {
@@ -54,7 +57,8 @@ element_column(int e)
 }
 
 /*
- * A test says whether a product is a hit, and whether the largest of some (as an
+ * A test compares numbers (float or integer); Product is what they are summed in.
+ * It says whether a product is a hit, and whether the largest of some (as an
  * integer, see largest_of_group) may be one, against the least threshold of their
  * columns.
  *
@@ -66,6 +70,7 @@ element_column(int e)
 struct Fp16Test
 {
 	using Number = float;
+	using Product = float;
 	static constexpr bool kKeepsSquares = false;
 	static constexpr bool kCoarse = true;
 
@@ -78,10 +83,17 @@ struct Fp16Test
 	__device__ __forceinline__ float square(float, float, float) const { return 0; }
 };
 
+/* In FP64: products are rounded up to FP32, and so are no less (doc/bound-fp64.md). */
+struct Fp64Test : Fp16Test
+{
+	using Product = double;
+};
+
 /* The certified filter in INT8: p >= n_x + n_y, in a form that does not overflow. */
 struct Int8Test
 {
 	using Number = int32_t;
+	using Product = int32_t;
 	static constexpr bool kKeepsSquares = false;
 	static constexpr bool kCoarse = true;
 
@@ -102,6 +114,7 @@ struct Int8Test
 struct PaperTest
 {
 	using Number = float;
+	using Product = float;
 	static constexpr bool kKeepsSquares = true;
 	static constexpr bool kCoarse = false;	/* looks at every product */
 
@@ -135,8 +148,6 @@ struct WarpTile
  * Element number i of word w: groups 2 w and 2 w + 1 in turns.  It is bit
  * 31 - i, so __clz finds it.
  */
-constexpr int kWords = kGroups / 2;
-
 __device__ __forceinline__ constexpr int
 word_index(int w, int i)
 {
@@ -195,9 +206,9 @@ __device__ __forceinline__ int32_t as_integer(int32_t value) { return value; }
 __device__ __forceinline__ int32_t as_integer(float value) { return __float_as_int(value); }
 
 /* The largest product of a group as an integer: bits of a float, if it is one. */
-template <class Number>
+template <class Number, int kProducts>
 __device__ __forceinline__ int32_t
-largest_of_group(const Number (&acc)[128], int group)
+largest_of_group(const Number (&acc)[kProducts], int group)
 {
 	auto		bits = [&](int e) { return as_integer(acc[element_index(group, e)]); };
 	int32_t		largest = bits(0);
@@ -209,11 +220,13 @@ largest_of_group(const Number (&acc)[128], int group)
 }
 
 /* Which groups may have a hit in some lane of the warp: bit g for group g. */
-template <class Layout, class Test, class Number>
+template <class Layout, class Test, class Number, int kProducts>
 __device__ __forceinline__ uint32_t
-groups_to_look_at(const Number (&acc)[128], const Number *tx, const Number *minima,
+groups_to_look_at(const Number (&acc)[kProducts], const Number *tx, const Number *minima,
 				  const Test &test)
 {
+	constexpr int kGroups = groups_of(kProducts);
+
 	if constexpr (!Test::kCoarse)
 		return (1u << kGroups) - 1;
 	else
@@ -245,9 +258,9 @@ groups_to_look_at(const Number (&acc)[128], const Number *tx, const Number *mini
 }
 
 /* This lane's hits in a group, as bits of the group's word. */
-template <class Layout, class Test, class Number>
+template <class Layout, class Test, class Number, int kProducts>
 __device__ __forceinline__ uint32_t
-hits_of_group(const Number (&acc)[128], const Number *tx, const Number *ty,
+hits_of_group(const Number (&acc)[kProducts], const Number *tx, const Number *ty,
 			  const Test &test, int g)
 {
 	Number		t = tx[Layout::row(g)];
@@ -267,14 +280,15 @@ hits_of_group(const Number (&acc)[128], const Number *tx, const Number *ty,
 }
 
 /* Writes this lane's hits from a slot on, with their squares or without. */
-template <class Layout, class Test>
+template <class Layout, class Test, int kProducts>
 __device__ __forceinline__ void
-write_hits(const typename Test::Number (&acc)[128], const typename Test::Number *tx,
+write_hits(const typename Test::Number (&acc)[kProducts], const typename Test::Number *tx,
 		   const typename Test::Number *ty, const Test &test, const WarpTile &tile,
-		   const uint32_t (&masks)[kWords], const CandidateBuffer &buffer, uint32_t slot)
+		   const uint32_t (&masks)[words_of(kProducts)], const CandidateBuffer &buffer,
+		   uint32_t slot)
 {
 #pragma unroll
-	for (int w = 0; w < kWords; w++)
+	for (int w = 0; w < words_of(kProducts); w++)
 	{
 		if constexpr (Test::kKeepsSquares)
 		{
@@ -309,13 +323,14 @@ write_hits(const typename Test::Number (&acc)[128], const typename Test::Number 
  * element_column(e)]; "minima" at the least ones of 64 columns each.  False: no
  * room, and nothing was written.
  */
-template <class Layout, class Test>
+template <class Layout, class Test, int kProducts>
 __device__ __forceinline__ bool
-report_hits(const typename Test::Number (&acc)[128], const typename Test::Number *tx,
+report_hits(const typename Test::Number (&acc)[kProducts], const typename Test::Number *tx,
 			const typename Test::Number *ty, const typename Test::Number *minima,
 			const Test &test, const WarpTile &tile,
 			const CandidateBuffer &buffer, CandidateWriter &writer)
 {
+	constexpr int kWords = words_of(kProducts);
 	uint32_t	groups = groups_to_look_at<Layout>(acc, tx, minima, test);
 	uint32_t	masks[kWords] = {};
 	uint32_t	found = 0;
@@ -323,7 +338,7 @@ report_hits(const typename Test::Number (&acc)[128], const typename Test::Number
 	if (groups == 0)
 		return true;
 #pragma unroll
-	for (int g = 0; g < kGroups; g++)
+	for (int g = 0; g < groups_of(kProducts); g++)
 	{
 		if (groups >> g & 1)
 			masks[g / 2] |= hits_of_group<Layout>(acc, tx, ty, test, g);

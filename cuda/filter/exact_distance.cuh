@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * exact_distance.cuh
- *	  The canonical distance of exact_distance.h by a warp.
+ *	  The canonical distances of exact_distance.h by a warp.
  *
  * Lane l keeps partial sum l.  Every operation is one correctly rounded IEEE
  * operation in the order of the definition, so the bits are equal; intrinsics
@@ -14,24 +14,44 @@
 
 #include <cstdint>
 
+#include "engine/engine.h"
+
 namespace fasted
 {
 
-/* One dimension's share of a lane's partial sum. */
+/*
+ * One dimension's share of a lane's partial sum: of squared differences or, for
+ * cosine, of products.
+ */
+template <FastedMetric kMetric>
 __device__ __forceinline__ double
 exact_add(double sum, double x, double y)
 {
-	double		diff = __dsub_rn(x, y);
+	double		diff;
 
+	if constexpr (kMetric == FASTED_METRIC_COSINE)
+		return __fma_rn(x, y, sum);
+	diff = __dsub_rn(x, y);
 	return __fma_rn(diff, diff, sum);
+}
+
+/* The cosine distance, of x.y, x.x and y.y. */
+__device__ __forceinline__ double
+exact_cosine(double xy, double xx, double yy)
+{
+	double		similarity = __ddiv_rn(xy, __dsqrt_rn(__dmul_rn(xx, yy)));
+
+	/* not fmin and fmax: NaN stays */
+	similarity = similarity > 1.0 ? 1.0 : similarity < -1.0 ? -1.0 : similarity;
+	return __dsub_rn(1.0, similarity);
 }
 
 /*
  * Folds the partial sums of kPairs pairs (a power of two, at most 32) at once.
  * Addition commutes, so both lanes of a step have the same bits and need not
  * both do it: at first each lane passes on half of its pairs and keeps the
- * other half, until one is left.  Lane l returns the square of the distance of
- * pair l / (32 / kPairs).
+ * other half, until one is left.  Lane l returns the sum, a squared distance or x.y,
+ * of pair l / (32 / kPairs).
  */
 template <int kPairs, int kOffset = 16>
 __device__ __forceinline__ double
@@ -67,6 +87,7 @@ exact_fold(double (&sums)[kPairs])
  * The same by eight lanes a pair, where rows are aligned to 16 bytes: lane l of
  * eight keeps the partial sums 4 l to 4 l + 3, and reads four dimensions at once.
  */
+template <FastedMetric kMetric>
 struct ExactSums
 {
 	double		sums[4] = {0, 0, 0, 0};
@@ -74,13 +95,13 @@ struct ExactSums
 	__device__ __forceinline__ void
 	add(const float4 &x, const float4 &y)
 	{
-		sums[0] = exact_add(sums[0], x.x, y.x);
-		sums[1] = exact_add(sums[1], x.y, y.y);
-		sums[2] = exact_add(sums[2], x.z, y.z);
-		sums[3] = exact_add(sums[3], x.w, y.w);
+		sums[0] = exact_add<kMetric>(sums[0], x.x, y.x);
+		sums[1] = exact_add<kMetric>(sums[1], x.y, y.y);
+		sums[2] = exact_add<kMetric>(sums[2], x.z, y.z);
+		sums[3] = exact_add<kMetric>(sums[3], x.w, y.w);
 	}
 
-	/* The square of the distance, in all eight lanes. */
+	/* The sum, in all eight lanes. */
 	__device__ __forceinline__ double
 	fold()
 	{

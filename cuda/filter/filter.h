@@ -33,21 +33,10 @@ struct FilterParams
 {
 	QuantisedRows a;
 	QuantisedRows b;
-	uint32_t	row_bytes;		/* a multiple of kStepBytes */
+	uint32_t	row_bytes;		/* as row_bytes() has it */
 	TileOrder	order;
 	CandidateBuffer candidates;
 	float		eps2;			/* approximate only */
-};
-
-/* The same for the FP64 filter, which reads the rows themselves. */
-struct Fp64Params
-{
-	RowTable	a;
-	RowTable	b;
-	uint32_t	dimensions;
-	double		eps;
-	TileOrder	order;
-	CandidateBuffer candidates;
 };
 
 /*
@@ -65,11 +54,11 @@ struct TileShape
 	uint32_t	side;
 };
 
-/* mma.sync, compute capability 8.0 and later; tiles of 128 x 128. */
+/* mma.sync, compute capability 8.0 and later, every criterion; tiles of 128 x 128. */
 void launch_filter_mma(const FilterParams &params, Criterion criterion, const Device &device,
 					   cudaStream_t stream);
 
-/* wgmma and TMA, compute capability 9.0. */
+/* wgmma and TMA, compute capability 9.0; not FP64. */
 bool filter_wgmma_available(const Device &device);
 TileShape	wgmma_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
 						const Device &device);
@@ -77,9 +66,8 @@ extern uint32_t wgmma_cluster;	/* to measure: blocks of a cluster; 0: by the row
 void launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
 						 cudaStream_t stream);
 
-/* Every distance in canonical FP64; tiles of 128 x 128. */
-void launch_filter_fp64(const Fp64Params &params, const Device &device,
-						cudaStream_t stream);
+/* What launch_filter_mma does for FP64: rows in FP32, products in FP64. */
+void launch_filter_fp64(const FilterParams &params, const Device &device, cudaStream_t stream);
 
 }								/* namespace fasted */
 

@@ -19,6 +19,9 @@ launch_filter_mma(const FilterParams &params, Criterion criterion, const Device 
 		case Criterion::kInt8:
 			mma::launch<AllOn>(params, Int8Test{}, device, stream);
 			break;
+		case Criterion::kFp64:
+			launch_filter_fp64(params, device, stream);
+			break;
 		case Criterion::kPaper:
 			mma::launch<AllOn>(params, PaperTest{params.eps2}, device, stream);
 			break;

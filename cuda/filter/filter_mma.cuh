@@ -2,7 +2,7 @@
  *
  * filter_mma.cuh
  *	  The paper's kernel: inner products of all pairs of rows by mma.sync, in
- *	  FP16 as the paper has it, or in INT8.
+ *	  FP16 as the paper has it, in INT8, or in FP64 (fp64.cu).
  *
  * For compute capability 8.0 and later.  A block of four warps computes tiles
  * of 128 x 128 inner products, a warp 64 x 64 of them in registers.  Slices of
@@ -32,16 +32,17 @@ namespace mma
 {
 
 constexpr int kRowBytes = 128;	/* of a row's slice */
-constexpr int kSteps = kRowBytes / (int) kStepBytes;
 constexpr int kUnitBytes = 16;
 constexpr int kUnits = kRowBytes / kUnitBytes;
-constexpr int kWarpSide = 64;
+constexpr int kWarpColumns = 64;
 
 template <class S>
 struct Shape
 {
-	static constexpr int kTileM = S::kWarpsM * kWarpSide;
-	static constexpr int kTileN = S::kWarpsN * kWarpSide;
+	static constexpr int kTileM = S::kWarpsM * S::kWarpRows;
+	static constexpr int kTileN = S::kWarpsN * kWarpColumns;
+	static constexpr int kProducts = S::kWarpRows * kWarpColumns / 32;	/* of a thread */
+	static constexpr int kSteps = kRowBytes / S::kStep; /* of a slice */
 	static constexpr int kThreads = S::kWarpsM * S::kWarpsN * 32;
 	static constexpr int kBytesA = kTileM * kRowBytes;
 	static constexpr int kStageBytes = (kTileM + kTileN) * kRowBytes;
@@ -53,7 +54,7 @@ template <class S>
 __device__ __forceinline__ uint32_t
 place(int r, int u)
 {
-	return r * kRowBytes + ((S::kSwizzle ? u ^ (r & 7) : u) << 4);
+	return r * kRowBytes + ((S::kSwizzle ? u ^ S::flip(r) : u) << 4);
 }
 
 /* Copies one side's slice: groups of eight threads copy a row's 128 bytes. */
@@ -90,7 +91,7 @@ copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
 	}
 }
 
-/* One step of 32 bytes of a warp's 64 x 64 products. */
+/* One step of 32 bytes of a warp's 64 x 64 products; fp64.cu has one of its own. */
 template <class S, class Number>
 __device__ __forceinline__ void
 multiply_step(Number (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
@@ -139,6 +140,11 @@ multiply_step(Number (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
 		}
 	}
 }
+
+/* One step of 64 bytes of a warp's 32 x 64 products of rows in FP32: fp64.cu. */
+template <class S>
+__device__ __forceinline__ void
+multiply_step(double (&acc)[64], uint32_t a_rows, uint32_t b_rows, int step);
 
 /* What one thread tells the others about the next tile. */
 struct NextTile
@@ -204,10 +210,11 @@ struct TileThresholds
 	}
 };
 
+template <class S>
 __device__ __forceinline__ int
 slices_of(int k_steps)
 {
-	return (k_steps + kSteps - 1) / kSteps;
+	return (k_steps + Shape<S>::kSteps - 1) / Shape<S>::kSteps;
 }
 
 /* Starts the pipeline, which runs kStages - 1 slices ahead. */
@@ -218,7 +225,7 @@ fill_pipeline(const FilterParams &p, const TileAt &at)
 #pragma unroll
 	for (int s = 0; s < S::kStages - 1; s++)
 	{
-		if (s < slices_of(at.k_steps))
+		if (s < slices_of<S>(at.k_steps))
 			copy_slices<S>(p, at, s);
 		ptx::copy_async_commit();
 	}
@@ -239,21 +246,22 @@ advance_pipeline(const FilterParams &p, const TileAt &at, int slice)
 	__syncthreads();
 	if (S::kStages > 1)
 	{
-		if (slice + S::kStages - 1 < slices_of(at.k_steps))
+		if (slice + S::kStages - 1 < slices_of<S>(at.k_steps))
 			copy_slices<S>(p, at, slice + S::kStages - 1);
 		ptx::copy_async_commit();
 	}
 }
 
 /* A warp's products of a tile. */
-template <class S, class Number>
+template <class S, class Number, int kProducts>
 __device__ __forceinline__ void
-multiply_tile(Number (&acc)[128], const FilterParams &p, const TileAt &at, int warp_row,
+multiply_tile(Number (&acc)[kProducts], const FilterParams &p, const TileAt &at, int warp_row,
 			  int warp_column)
 {
 	using Tile = Shape<S>;
+	constexpr int kSteps = Tile::kSteps;
 
-	int			slices = slices_of(at.k_steps);
+	int			slices = slices_of<S>(at.k_steps);
 	int			steps = S::kShortLastStep ? at.k_steps : slices * kSteps;
 
 	for (int slice = 0; slice < slices; slice++)
@@ -279,12 +287,42 @@ multiply_tile(Number (&acc)[128], const FilterParams &p, const TileAt &at, int w
 	}
 }
 
+/* The thresholds of this lane's rows and columns, and the least ones of the warp's. */
+template <class Number>
+struct LaneThresholds
+{
+	const Number *x;
+	const Number *y;
+	const Number *minimum;
+};
+
+/* Reports a warp's hits; false: no room. */
+template <class Test, int kProducts>
+__device__ __forceinline__ bool
+report_tile(const typename Test::Product (&acc)[kProducts],
+			const LaneThresholds<typename Test::Number> &t, const Test &test,
+			const WarpTile &tile, const CandidateBuffer &buffer, CandidateWriter &writer)
+{
+	if constexpr (sizeof(typename Test::Product) > sizeof(typename Test::Number))
+	{
+		float		rounded[kProducts];
+
+#pragma unroll
+		for (int i = 0; i < kProducts; i++)
+			rounded[i] = __double2float_ru(acc[i]);
+		return report_hits<LayoutMma>(rounded, t.x, t.y, t.minimum, test, tile, buffer, writer);
+	}
+	else
+		return report_hits<LayoutMma>(acc, t.x, t.y, t.minimum, test, tile, buffer, writer);
+}
+
 template <class S, class Test>
 __global__ void
 __launch_bounds__(Shape<S>::kThreads, S::kBlocksPerSm)
 filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 {
 	using Number = typename Test::Number;
+	using Product = typename Test::Product;
 
 	extern __shared__ unsigned char shared[];
 	__shared__ TileThresholds<S> thresholds;
@@ -294,8 +332,8 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 		+ (S::kAligned ? 0 : 16);
 	int			warp = threadIdx.x / 32;
 	int			lane = threadIdx.x % 32;
-	int			warp_row = warp / S::kWarpsN * kWarpSide;
-	int			warp_column = warp % S::kWarpsN * kWarpSide;
+	int			warp_row = warp / S::kWarpsN * S::kWarpRows;
+	int			warp_column = warp % S::kWarpsN * kWarpColumns;
 	int			x = warp_row + lane / 4;	/* of this lane's first product in the tile */
 	int			y = warp_column + lane % 4 * 2;
 	CandidateWriter writer;
@@ -310,11 +348,11 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 
 		Work		work = next.work;
 		TileAt		at = {next.m * Shape<S>::kTileM, next.n * Shape<S>::kTileN, stages,
-			(int) (p.row_bytes / kStepBytes)};
+			(int) (p.row_bytes / S::kStep)};
 		WarpTile	tile = {at.row + x, at.column + y, p.a.rows, p.b.rows, p.order.triangle,
 			p.order.whole(next.m, next.n)};
 		NextTile	after;
-		Number		acc[128] = {};
+		Product		acc[Shape<S>::kProducts] = {};
 
 		thresholds.read(p, at);
 		fill_pipeline<S>(p, at);
@@ -325,10 +363,10 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 			next = after;
 
 		if ((work.warp == kAllWarps || work.warp == (uint32_t) warp)
-			&& !report_hits<LayoutMma>(acc, (const Number *) thresholds.x + x,
-									   (const Number *) thresholds.y + y,
-									   (const Number *) thresholds.minima + warp % S::kWarpsN,
-									   test, tile, p.candidates, writer))
+			&& !report_tile<Test>(acc, {(const Number *) thresholds.x + x,
+								  (const Number *) thresholds.y + y,
+								  (const Number *) thresholds.minima + warp % S::kWarpsN},
+								  test, tile, p.candidates, writer))
 			writer.give_up(p.candidates, work.item, warp, 0);
 	}
 	writer.close(p.candidates);

@@ -1,17 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * fp64.cu
- *	  The filter that computes every distance in canonical FP64.
+ *	  The mma.sync filter in FP64: nothing is lost to the tensor cores' precision.
  *
- * No bound, no quantisation: the ground truth, and what the paper's comparison
- * calls brute force in FP64.  A warp computes 8 x 4 distances side by side;
- * lane l holds partial sum l of each, and one transposing fold ends all 32.
+ * Rows are FP32 about a centre, half the bytes of FP64, and become FP64 on their
+ * way from shared memory into registers.  Which dimensions a step takes together
+ * does not matter as long as it is the same for both sides: a lane reads four
+ * neighbouring ones of a row at once, where the instruction would have it take every
+ * fourth.  Eight lanes that read together have units 0 to 3, or 4 to 7, of two
+ * neighbouring rows; odd rows store their halves in turns, so that these are eight
+ * places.
+ *
+ * A thread's 64 products take 128 registers: one block of eight warps on a
+ * multiprocessor, 32 x 64 products each.
  *
  *-------------------------------------------------------------------------
  */
-#include "device/check.h"
-#include "filter/exact_distance.cuh"
-#include "filter/filter.h"
+#include "filter/filter_mma.cuh"
 
 namespace fasted
 {
@@ -19,120 +24,72 @@ namespace fasted
 namespace
 {
 
-constexpr int kTile = 128;
-constexpr int kWarps = 8;
-constexpr int kRows = 8;		/* of a warp's step */
-constexpr int kColumns = 4;
-constexpr int kWarpRows = kTile / kWarps;
-constexpr int kStepsAcross = kTile / kColumns;
-constexpr int kStepsInAll = kWarpRows / kRows * kStepsAcross;
-
-/* The squared distance of pair (lane / kColumns, lane % kColumns). */
-__device__ __forceinline__ double
-step_distances(const Fp64Params &p, uint32_t row, uint32_t column)
+struct Fp64Shape : AllOn
 {
-	const float *x[kRows];
-	const float *y[kColumns];
-	double		sums[kRows * kColumns];
+	static constexpr int kWarpsM = 4;
+	static constexpr int kWarpsN = 2;
+	static constexpr int kWarpRows = 32;
+	static constexpr int kStep = kStepBytesFp32;
+	static constexpr int kStages = 3;
+	static constexpr int kBlocksPerSm = 1;
 
-#pragma unroll
-	for (int r = 0; r < kRows; r++)
-		x[r] = p.a.row(min(row + r, p.a.rows - 1));
-#pragma unroll
-	for (int c = 0; c < kColumns; c++)
-		y[c] = p.b.row(min(column + c, p.b.rows - 1));
-#pragma unroll
-	for (int i = 0; i < kRows * kColumns; i++)
-		sums[i] = 0;
+	static __device__ __forceinline__ int flip(int row) { return (row & 1) << 2; }
+};
 
-	for (uint32_t k = threadIdx.x % 32; k < p.dimensions; k += 32)
-	{
-		double		yk[kColumns];
-
-#pragma unroll
-		for (int c = 0; c < kColumns; c++)
-			yk[c] = y[c][k];
-#pragma unroll
-		for (int r = 0; r < kRows; r++)
-		{
-			double		xk = x[r][k];
-
-#pragma unroll
-			for (int c = 0; c < kColumns; c++)
-				sums[r * kColumns + c] = exact_add(sums[r * kColumns + c], xk, yk[c]);
-		}
-	}
-	return exact_fold<kRows * kColumns>(sums);
-}
-
-__global__ void
-__launch_bounds__(kWarps * 32)
-fp64_kernel(const __grid_constant__ Fp64Params p)
+__device__ __forceinline__ float4
+load_four(uint32_t address)
 {
-	__shared__ Work work;
-	__shared__ bool has_work;
-	uint32_t	warp = threadIdx.x / 32;
-	uint32_t	lane = threadIdx.x % 32;
-	CandidateWriter writer;
+	float4		v;
 
-	for (;;)
-	{
-		uint32_t	tile_m;
-		uint32_t	tile_n;
-
-		__syncthreads();
-		if (threadIdx.x == 0)
-			has_work = take_work(p.candidates, &work);
-		__syncthreads();
-		if (!has_work)
-			break;
-		if (!p.order.locate(work.item, &tile_m, &tile_n))
-			continue;
-		if (work.warp != kAllWarps && work.warp != warp)
-			continue;
-
-		for (uint32_t step = work.resume; step < kStepsInAll; step++)
-		{
-			uint32_t	row = tile_m * kTile + warp * kWarpRows
-				+ step / kStepsAcross * kRows;
-			uint32_t	column = tile_n * kTile + step % kStepsAcross * kColumns;
-
-			if (row >= p.a.rows || column >= p.b.rows)
-				continue;
-
-			double		dist = __dsqrt_rn(step_distances(p, row, column));
-			uint32_t	i = row + lane / kColumns;
-			uint32_t	j = column + lane % kColumns;
-			bool		hit = dist <= p.eps && i < p.a.rows && j < p.b.rows
-				&& (!p.order.triangle || i < j);
-			uint32_t	hits = __ballot_sync(0xffffffff, hit);
-
-			if (hits == 0)
-				continue;
-			if (!writer.reserve(p.candidates, __popc(hits)))
-			{
-				writer.give_up(p.candidates, work.item, warp, step);
-				break;
-			}
-
-			uint32_t	slot = writer.take(__popc(hits))
-				+ __popc(hits & ((1u << lane) - 1));
-
-			if (hit)
-				p.candidates.pairs[slot] = make_uint2(i, j);
-		}
-	}
-	writer.close(p.candidates);
+	asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];\n"
+				 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(address) : "memory");
+	return v;
 }
 
 }								/* namespace */
 
-void
-launch_filter_fp64(const Fp64Params &params, const Device &device,
-				   cudaStream_t stream)
+namespace mma
 {
-	fp64_kernel<<<device.multiprocessors * 2, kWarps * 32, 0, stream>>>(params);
-	check_launch("launching the FP64 filter");
+
+/* Lane l takes unit l % 4 of the step: of rows l / 4 of A's and B's tiles. */
+template <class S>
+__device__ __forceinline__ void
+multiply_step(double (&acc)[64], uint32_t a_rows, uint32_t b_rows, int step)
+{
+	int			row = threadIdx.x % 32 / 4;
+	int			unit = step * (S::kStep / kUnitBytes) + threadIdx.x % 4;
+	uint32_t	at = place<S>(row, unit);	/* the same in every eighth row */
+	double		a[2][8];
+	double		(*tiles)[4] = reinterpret_cast<double (*)[4]>(acc);
+
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+	{
+		float4		v = load_four(a_rows + at + i * 8 * kRowBytes);
+
+		a[i / 2][i % 2] = v.x;
+		a[i / 2][i % 2 + 2] = v.y;
+		a[i / 2][i % 2 + 4] = v.z;
+		a[i / 2][i % 2 + 6] = v.w;
+	}
+#pragma unroll
+	for (int n = 0; n < 8; n++)
+	{
+		float4		v = load_four(b_rows + at + n * 8 * kRowBytes);
+		double		b[4] = {v.x, v.y, v.z, v.w};
+
+#pragma unroll
+		for (int m = 0; m < 2; m++)
+			ptx::mma_step(tiles[m * 8 + n], a[m], b);
+	}
+}
+
+}								/* namespace mma */
+
+void
+launch_filter_fp64(const FilterParams &params, const Device &device, cudaStream_t stream)
+{
+	mma::launch<Fp64Shape>(params, Fp64Test{}, device, stream);
 }
 
 }								/* namespace fasted */

@@ -40,9 +40,13 @@ place_in_results(bool keep, WorkState *state)
 	return base + __popc(kept & ((1u << lane) - 1));
 }
 
-/* Squared distances of kBatch candidates, one dimension a lane at a time. */
+/*
+ * Squared distances, or products x.y, of kBatch candidates, one dimension a lane at a
+ * time.
+ */
+template <FastedMetric kMetric>
 static __device__ __forceinline__ double
-squares_by_warp(const RefineParams &p, uint2 mine, uint32_t first)
+sums_by_warp(const RefineParams &p, uint2 mine, uint32_t first)
 {
 	const float *x[kBatch];
 	const float *y[kBatch];
@@ -60,7 +64,7 @@ squares_by_warp(const RefineParams &p, uint2 mine, uint32_t first)
 	{
 #pragma unroll
 		for (int i = 0; i < kBatch; i++)
-			sums[i] = exact_add(sums[i], x[i][k], y[i][k]);
+			sums[i] = exact_add<kMetric>(sums[i], x[i][k], y[i][k]);
 	}
 	return exact_fold<kBatch>(sums);
 }
@@ -70,15 +74,16 @@ squares_by_warp(const RefineParams &p, uint2 mine, uint32_t first)
  * lane, and kAhead such reads of both rows under way.  What limits the recheck is
  * how many bytes are on their way from memory.
  */
+template <FastedMetric kMetric>
 static __device__ __forceinline__ double
-squares_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
+sums_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
 {
 	constexpr int kAhead = 4;
 	uint32_t	pair = first + threadIdx.x % 32 / 8;
 	uint32_t	begin = threadIdx.x % 8 * 4;
 	const float *x = p.a.staged_row(__shfl_sync(0xffffffff, mine.x, pair));
 	const float *y = p.b.staged_row(__shfl_sync(0xffffffff, mine.y, pair));
-	ExactSums	sums;
+	ExactSums<kMetric> sums;
 
 	for (uint32_t k = begin; k < p.a.dimensions; k += 32 * kAhead)
 	{
@@ -102,25 +107,25 @@ squares_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
 }
 
 /*
- * The squared distance of this thread's candidate.  A warp takes its lanes'
+ * The squared distance, or x.y, of this thread's candidate.  A warp takes its lanes'
  * candidates kBatch at a time, so that the loads of several pairs are under
  * way together.
  */
-template <bool kAligned>
+template <FastedMetric kMetric, bool kAligned>
 static __device__ __forceinline__ double
-squared_distance(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
+sum_of_candidate(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 {
 	uint32_t	lane = threadIdx.x % 32;
 	double		result = 0;
 
 	for (uint32_t first = 0; first < warp_candidates; first += kBatch)
 	{
-		double		square = kAligned ? squares_by_eights(p, mine, first)
-			: squares_by_warp(p, mine, first);
+		double		sum = kAligned ? sums_by_eights<kMetric>(p, mine, first)
+			: sums_by_warp<kMetric>(p, mine, first);
 
-		square = __shfl_sync(0xffffffff, square, lane % kBatch * (32 / kBatch));
+		sum = __shfl_sync(0xffffffff, sum, lane % kBatch * (32 / kBatch));
 		if (lane / kBatch == first / kBatch)
-			result = square;
+			result = sum;
 	}
 	return result;
 }
@@ -149,7 +154,18 @@ enum class Recheck
 	kByEights
 };
 
-template <Recheck kRecheck, uint32_t kTake>
+/* The distance of a candidate, from the sum of its dimensions. */
+template <FastedMetric kMetric>
+static __device__ __forceinline__ double
+distance_of(const RefineParams &p, uint2 pair, double sum)
+{
+	if constexpr (kMetric == FASTED_METRIC_COSINE)
+		return exact_cosine(sum, p.a.squares[pair.x], p.b.squares[pair.y]);
+	else
+		return __dsqrt_rn(sum);
+}
+
+template <FastedMetric kMetric, Recheck kRecheck, uint32_t kTake>
 static __global__ void
 __launch_bounds__(kBlock)
 refine_kernel(const __grid_constant__ RefineParams p)
@@ -181,7 +197,10 @@ refine_kernel(const __grid_constant__ RefineParams p)
 			dist = mine ? sqrt((double) fmaxf(0.0f, p.candidates.squares[slot])) : 0;
 		else
 		{
-			dist = __dsqrt_rn(squared_distance<kRecheck == Recheck::kByEights>(p, pair, here));
+			double		sum =
+				sum_of_candidate<kMetric, kRecheck == Recheck::kByEights>(p, pair, here);
+
+			dist = distance_of<kMetric>(p, pair, sum);
 			keep = mine && dist <= p.eps;
 		}
 
@@ -194,6 +213,19 @@ refine_kernel(const __grid_constant__ RefineParams p)
 		atomicAdd(&state->candidates, candidates);
 }
 
+template <FastedMetric kMetric>
+static auto
+exact_kernel(uint32_t dimensions)
+{
+	bool		aligned = dimensions % 4 == 0;
+	bool		short_rows = dimensions < kLongRows;
+
+	return aligned ? (short_rows ? refine_kernel<kMetric, Recheck::kByEights, kShortRowsTake>
+					  : refine_kernel<kMetric, Recheck::kByEights, kLongRowsTake>)
+		: short_rows ? refine_kernel<kMetric, Recheck::kByWarp, kShortRowsTake>
+		: refine_kernel<kMetric, Recheck::kByWarp, kLongRowsTake>;
+}
+
 void
 launch_refine(const RefineParams &params, bool approximate,
 			  const Device &device, cudaStream_t stream)
@@ -201,13 +233,10 @@ launch_refine(const RefineParams &params, bool approximate,
 	uint32_t	slots = params.candidates.chunks << params.candidates.chunk_shift;
 	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8, slots / kBlock);
 
-	bool		aligned = params.a.dimensions % 4 == 0;
-	bool		short_rows = params.a.dimensions < kLongRows;
-	auto		kernel = approximate ? refine_kernel<Recheck::kNone, kShortRowsTake>
-		: aligned ? (short_rows ? refine_kernel<Recheck::kByEights, kShortRowsTake>
-					 : refine_kernel<Recheck::kByEights, kLongRowsTake>)
-		: short_rows ? refine_kernel<Recheck::kByWarp, kShortRowsTake>
-		: refine_kernel<Recheck::kByWarp, kLongRowsTake>;
+	auto		kernel = approximate
+		? refine_kernel<FASTED_METRIC_L2, Recheck::kNone, kShortRowsTake>
+		: params.a.squares != nullptr ? exact_kernel<FASTED_METRIC_COSINE>(params.a.dimensions)
+		: exact_kernel<FASTED_METRIC_L2>(params.a.dimensions);
 
 	kernel<<<blocks, kBlock, 0, stream>>>(params);
 	check_launch("launching the recheck");

@@ -12,6 +12,8 @@
 #ifndef FASTED_CUDA_SWITCHES_H
 #define FASTED_CUDA_SWITCHES_H
 
+#include "rows/quantised.h"
+
 namespace fasted
 {
 
@@ -20,6 +22,10 @@ struct AllOn
 	/* 3.3.2 block tile: warps that share what is in shared memory */
 	static constexpr int kWarpsM = 2;
 	static constexpr int kWarpsN = 2;
+	static constexpr int kWarpRows = 64;	/* of a warp's products; always 64 columns */
+
+	/* bytes of a row's slice that a step multiplies */
+	static constexpr int kStep = kStepBytes;
 
 	/* 3.3.4 copies that bypass registers; false needs kStages = 1 */
 	static constexpr bool kAsyncCopy = true;
@@ -33,8 +39,9 @@ struct AllOn
 	/* 3.3.7 fragments in registers serve 4 and 8 products; false: one each */
 	static constexpr bool kWarpTile = true;
 
-	/* 3.3.8 Equation 2 */
+	/* 3.3.8 Equation 2: unit u of row r is stored at place u xor flip(r) */
 	static constexpr bool kSwizzle = true;
+	static __device__ __forceinline__ int flip(int row) { return row & 7; }
 
 	/* 3.3.9 shared memory aligned to 128 bytes */
 	static constexpr bool kAligned = true;

@@ -79,6 +79,30 @@ mma_step(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 				   "r"(b0), "r"(b1));
 }
 
+/*
+ * The same for 16 numbers in FP64: lane l has columns l % 4 + 4 s of row l / 4 + 8 h
+ * in a[2 s + h], and of column l / 4 in b[s].  sm_80 has it in pieces only.
+ */
+__device__ __forceinline__ void
+mma_step(double (&d)[4], const double (&a)[8], const double (&b)[4])
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 "
+				 "{%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, "
+				 "{%0,%1,%2,%3};\n"
+				 : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+				 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]),
+				   "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+#else
+#pragma unroll
+	for (int i = 0; i < 8; i++)
+		asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 "
+					 "{%0,%1}, {%2}, {%3}, {%0,%1};\n"
+					 : "+d"(d[i % 2 * 2]), "+d"(d[i % 2 * 2 + 1])
+					 : "d"(a[i]), "d"(b[i / 2]));
+#endif
+}
+
 }								/* namespace ptx */
 }								/* namespace fasted */
 

@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * quantise.cu
- *	  Centring, scaling, rounding to FP16, and the thresholds of filter_bound.h.
+ *	  Centring, scaling, rounding, and the thresholds of filter_bound.h.
  *
- * The proof that the thresholds lose no pair is in doc/bound-fp16.md.
+ * The proof that the thresholds lose no pair is in doc/bound-fp16.md, and for rows
+ * in FP32, whose products are summed in FP64, in doc/bound-fp64.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,6 +34,9 @@ constexpr uint32_t kOutliers = 1024;
 
 constexpr float kLargestHalf = 65504.0f;
 
+/* The largest coordinate in FP32: no product of two rows leaves FP32's range. */
+constexpr float kLargestSingle = 0x1p50f;
+
 /*
  * The error of one mma or wgmma step of 16 dimensions, against the product of
  * both rows' norms, in units of 2^-24.  Reported: at most 9 terms (8 products
@@ -42,6 +46,12 @@ constexpr float kLargestHalf = 65504.0f;
  */
 constexpr double kStepError = 44.0 / 16777216.0;
 constexpr uint32_t kStepNumbers = kStepBytes / sizeof(__half);
+
+/*
+ * The same in FP64, for each dimension: were a step of 4 as coarse as one in FP16
+ * is, 2^-52 for each of 5 terms and twice for the sum, 3.5 2^-53.  More than doubled.
+ */
+constexpr double kErrorFp64 = 8 * FASTED_U64;
 
 constexpr int kRowsPerBlock = 8;	/* one warp a row */
 constexpr int kThresholdBlock = 256;
@@ -144,9 +154,23 @@ centre_kernel(const SpreadRows rows, const int *row_exponents, const int *expone
 	centre[k] = isfinite(mean) ? (float) mean : 0;
 }
 
+/* Rounds a coordinate to what rows are made of. */
+__device__ __forceinline__ void
+round_to(double value, __half *to)
+{
+	*to = __double2half(fmin(fmax(value, -(double) kLargestHalf), (double) kLargestHalf));
+}
+
+__device__ __forceinline__ void
+round_to(double value, float *to)
+{
+	*to = (float) fmin(fmax(value, -(double) kLargestSingle), (double) kLargestSingle);
+}
+
+template <class Number>
 __global__ void
 quantise_kernel(const RowTable rows, const float *centre, const int *exponent,
-				uint32_t stride, __half *values, RowNorm *norms)
+				uint32_t stride, Number *values, RowNorm *norms)
 {
 	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
 	uint32_t	lane = threadIdx.x % 32;
@@ -155,7 +179,7 @@ quantise_kernel(const RowTable rows, const float *centre, const int *exponent,
 		return;
 
 	const float *row = rows.row(i);
-	__half	   *out = values + (size_t) i * stride;
+	Number	   *out = values + (size_t) i * stride;
 	double		scale = ldexp(1.0, *exponent);
 	double		error2 = 0;
 	double		norm2 = 0;
@@ -167,12 +191,14 @@ quantise_kernel(const RowTable rows, const float *centre, const int *exponent,
 		if (k < rows.dimensions)
 			y = ((double) row[k] - (double) centre[k]) * scale;
 
-		double		clamped = fmin(fmax(y, -(double) kLargestHalf), (double) kLargestHalf);
-		__half		h = __double2half(clamped);
-		double		q = __half2float(h);
+		Number		rounded;
+
+		round_to(y, &rounded);
+
+		double		q = (float) rounded;
 		double		error = y - q;
 
-		out[k] = h;
+		out[k] = rounded;
 		error2 += error * error;
 		norm2 += q * q;
 	}
@@ -184,15 +210,14 @@ quantise_kernel(const RowTable rows, const float *centre, const int *exponent,
 
 /* One thread a row, and one a padding. */
 __global__ void
-thresholds_kernel(const RowNorm *norms, uint32_t rows, uint32_t dimensions, uint32_t stride,
+thresholds_kernel(const RowNorm *norms, uint32_t rows, uint32_t dimensions, double gamma,
 				  const int *exponent, double eps, float *thresholds)
 {
 	uint32_t	i = blockIdx.x * kThresholdBlock + threadIdx.x;
 	double		slack = fasted_sum_slack(dimensions);
-	double		gamma = kStepError * (stride / kStepNumbers);
 	double		alpha = dimensions * (double) FLT_MIN;
 
-	if (i >= rows)
+	if (i >= rows || norms[i].norm2 < 0)
 	{
 		thresholds[i] = INFINITY;
 		return;
@@ -294,24 +319,39 @@ Transform::find(const SpreadRows &all, cudaStream_t stream)
 	check_launch("finding the centre and the scale of the rows");
 }
 
-void
-launch_quantise(const RowTable &rows, const Transform &transform, uint32_t row_bytes,
-				__half *values, RowNorm *norms, cudaStream_t stream)
+template <class Number>
+static void
+quantise(const RowTable &rows, const Transform &transform, Precision precision, Number *values,
+		 RowNorm *norms, cudaStream_t stream)
 {
+	uint32_t	stride = row_bytes(rows.dimensions, precision) / sizeof(Number);
+
 	quantise_kernel<<<blocks_for(rows.rows), kRowsPerBlock * 32, 0, stream>>>(
-		rows, transform.centre(), transform.exponent(), row_bytes / sizeof(__half), values, norms);
+		rows, transform.centre(), transform.exponent(), stride, values, norms);
 	check_launch("quantising rows");
 }
 
 void
-launch_thresholds(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
-				  const Transform &transform, double eps, uint32_t *thresholds,
-				  cudaStream_t stream)
+launch_quantise(const RowTable &rows, const Transform &transform, Precision precision,
+				void *values, RowNorm *norms, cudaStream_t stream)
 {
-	uint32_t	stride = row_bytes(dimensions, Precision::kFp16) / sizeof(__half);
+	if (precision == Precision::kFp32)
+		quantise(rows, transform, precision, (float *) values, norms, stream);
+	else
+		quantise(rows, transform, precision, (__half *) values, norms, stream);
+}
+
+void
+launch_thresholds(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
+				  const Transform &transform, Precision precision, double eps,
+				  uint32_t *thresholds, cudaStream_t stream)
+{
+	uint32_t	numbers = row_bytes(dimensions, precision) / element_bytes(precision);
+	double		gamma = precision == Precision::kFp32 ? kErrorFp64 * numbers
+		: kStepError * (numbers / kStepNumbers);
 
 	thresholds_kernel<<<padded_thresholds(rows) / kThresholdBlock, kThresholdBlock, 0, stream>>>(
-		norms, rows, dimensions, stride, transform.exponent(), eps, (float *) thresholds);
+		norms, rows, dimensions, gamma, transform.exponent(), eps, (float *) thresholds);
 	check_launch("finding the rows' thresholds");
 }
 

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * quantise.h
- *	  From rows as staged (FP32) to FP16 rows and their thresholds.
+ *	  From rows as staged (FP32) to rows in FP16, or in FP32 about a centre, and
+ *	  their thresholds.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,14 +25,20 @@ namespace fasted
  */
 struct alignas(16) RowNorm
 {
-	double		norm2;
+	double		norm2;			/* negative: the row has no pairs */
 	double		rho;
 };
 
+__host__ __device__ constexpr RowNorm
+row_without_pairs()
+{
+	return {-1.0, 0.0};
+}
+
 /*
- * How every row of a set is transformed before it is rounded to FP16: subtract
- * the centre, multiply by 2^exponent.  Found from a sample.  It need not fit: a
- * row that it fits badly, or that overflows FP16, is clamped, and the distance
+ * How every row of a set is transformed before it is rounded to FP16 or FP32:
+ * subtract the centre, multiply by 2^exponent.  Found from a sample.  It need not
+ * fit: a row that it fits badly, or that overflows, is clamped, and the distance
  * that this moved it is in its threshold.
  */
 class Transform
@@ -52,14 +59,14 @@ private:
 	DeviceArray<uint32_t> histogram_;
 };
 
-/* Quantises rows for the certified filter. */
-void launch_quantise(const RowTable &rows, const Transform &transform, uint32_t row_bytes,
-					 __half *values, RowNorm *norms, cudaStream_t stream);
+/* Quantises rows for the certified filters, in FP16 or in FP32. */
+void launch_quantise(const RowTable &rows, const Transform &transform, Precision precision,
+					 void *values, RowNorm *norms, cudaStream_t stream);
 
 /* Thresholds are FP32 in 32 bits; those beyond the rows are +inf. */
 void launch_thresholds(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
-					   const Transform &transform, double eps, uint32_t *thresholds,
-					   cudaStream_t stream);
+					   const Transform &transform, Precision precision, double eps,
+					   uint32_t *thresholds, cudaStream_t stream);
 
 /*
  * The paper's own: FP16 as the rows are, and s_i, the sum of squares rounded

@@ -357,7 +357,7 @@ thresholds_kernel(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
 {
 	uint32_t	i = blockIdx.x * kThresholdBlock + threadIdx.x;
 
-	if (i >= rows)
+	if (i >= rows || norms[i].norm2 < 0)
 	{
 		thresholds[i] = (uint32_t) kInt8Padding;
 		return;

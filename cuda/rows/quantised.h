@@ -17,13 +17,14 @@ namespace fasted
 enum class Precision
 {
 	kFp16,						/* products summed in FP32; thresholds in FP32 */
-	kInt8						/* products summed in INT32; thresholds in INT32 */
+	kInt8,						/* products summed in INT32; thresholds in INT32 */
+	kFp32						/* products summed in FP64; thresholds in FP32 */
 };
 
 constexpr uint32_t
 element_bytes(Precision precision)
 {
-	return precision == Precision::kInt8 ? 1 : 2;
+	return precision == Precision::kInt8 ? 1 : precision == Precision::kFp16 ? 2 : 4;
 }
 
 /*
@@ -35,11 +36,16 @@ element_bytes(Precision precision)
  */
 constexpr uint32_t kStepBytes = 32;
 
+/* For FP64 products it is 16 FP32 numbers. */
+constexpr uint32_t kStepBytesFp32 = 64;
+
 /* Bytes of a quantised row. */
 constexpr uint32_t
 row_bytes(uint32_t dimensions, Precision precision)
 {
-	return (dimensions * element_bytes(precision) + kStepBytes - 1) / kStepBytes * kStepBytes;
+	uint32_t	step = precision == Precision::kFp32 ? kStepBytesFp32 : kStepBytes;
+
+	return (dimensions * element_bytes(precision) + step - 1) / step * step;
 }
 
 /*
@@ -69,6 +75,7 @@ enum class Criterion
 {
 	kFp16,						/* certified */
 	kInt8,
+	kFp64,						/* of rows in FP32 */
 	kPaper						/* the paper's own, in FP16, approximate */
 };
 

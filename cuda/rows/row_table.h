@@ -24,6 +24,7 @@ struct RowTable
 	uint32_t	dimensions;
 	uint32_t	rows;
 	const uint32_t *order = nullptr;	/* which row is at each place; null: the same */
+	const double *squares = nullptr;	/* cosine: x.x of each row as staged */
 
 #ifdef __CUDACC__
 	/* Which of the rows as staged is at this place. */
@@ -39,6 +40,13 @@ struct RowTable
 		uint32_t	within = number & ((1u << shift) - 1);
 
 		return chunks[number >> shift] + (size_t) within * dimensions;
+	}
+
+	/* x.x of the row at this place. */
+	__device__ __forceinline__ double
+	square(uint32_t place) const
+	{
+		return squares[number_at(place)];
 	}
 
 	/* The row at this place. */

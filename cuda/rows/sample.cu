@@ -21,7 +21,7 @@ constexpr int kThreads = 256;
 
 /* One block a sampled row. */
 __global__ void
-gather_kernel(const SpreadRows rows, float *values, const float **chunks)
+gather_kernel(const SpreadRows rows, float *values, const float **chunks, double *squares)
 {
 	uint32_t	dimensions = rows.dimensions();
 	const float *from = rows.row(blockIdx.x);
@@ -32,6 +32,8 @@ gather_kernel(const SpreadRows rows, float *values, const float **chunks)
 		chunks[0] = values;
 		chunks[1] = values + (size_t) rows.from_a * dimensions;
 	}
+	if (rows.a.squares != nullptr && threadIdx.x == 0)
+		squares[blockIdx.x] = rows.square(blockIdx.x);
 	for (uint32_t k = threadIdx.x; k < dimensions; k += kThreads)
 		to[k] = from[k];
 }
@@ -51,7 +53,8 @@ size_t
 RowSample::bytes(uint32_t dimensions)
 {
 	return Budget::rounded(most_rows(dimensions) * (size_t) dimensions * sizeof(float))
-		+ Budget::rounded(2 * sizeof(const float *));
+		+ Budget::rounded(2 * sizeof(const float *))
+		+ Budget::rounded(most_rows(dimensions) * sizeof(double));
 }
 
 void
@@ -62,6 +65,7 @@ RowSample::allocate(Budget &budget, uint32_t dimensions)
 	dimensions_ = dimensions;
 	values_.allocate(budget, most_rows(dimensions) * (size_t) dimensions, doing);
 	chunks_.allocate(budget, 2, doing);
+	squares_.allocate(budget, most_rows(dimensions), doing);
 }
 
 void
@@ -71,16 +75,22 @@ RowSample::take(const SpreadRows &all, cudaStream_t stream)
 
 	rows_[0] = rows.from_a;
 	rows_[1] = rows.from_b;
+	has_squares_ = rows.a.squares != nullptr;
 	if (rows.count() == 0)
 		return;
-	gather_kernel<<<rows.count(), kThreads, 0, stream>>>(rows, values_.get(), chunks_.get());
+	gather_kernel<<<rows.count(), kThreads, 0, stream>>>(rows, values_.get(), chunks_.get(),
+														  squares_.get());
 	check_launch("sampling rows");
 }
 
 RowTable
 RowSample::table(int side) const
 {
-	return RowTable{chunks_.get() + side, kShift, dimensions_, rows_[side]};
+	RowTable	table = {chunks_.get() + side, kShift, dimensions_, rows_[side]};
+
+	if (has_squares_)
+		table.squares = squares_.get() + (side == 0 ? 0 : rows_[0]);
+	return table;
 }
 
 }								/* namespace fasted */

@@ -33,6 +33,8 @@ public:
 private:
 	DeviceArray<float> values_;
 	DeviceArray<const float *> chunks_;
+	DeviceArray<double> squares_;	/* those of the rows, where these have them */
+	bool		has_squares_ = false;
 	uint32_t	dimensions_ = 0;
 	uint32_t	rows_[2] = {0, 0};
 };

@@ -52,6 +52,14 @@ struct SpreadRows
 		return i < from_a ? a.row(fasted_spread_row(i, from_a, a.rows))
 			: b.row(fasted_spread_row(i - from_a, from_b, b.rows));
 	}
+
+	/* Its x.x, where the tables have that. */
+	__device__ __forceinline__ double
+	square(uint32_t i) const
+	{
+		return i < from_a ? a.square(fasted_spread_row(i, from_a, a.rows))
+			: b.square(fasted_spread_row(i - from_a, from_b, b.rows));
+	}
 #endif
 };
 

@@ -23,6 +23,7 @@ constexpr size_t kSampleCandidates = 262144;
  */
 constexpr double kRateWgmma = 5.0e12;
 constexpr double kRateMma = 2.4e12;
+constexpr double kRateFp64 = 4.0e11;	/* in FP64 */
 constexpr double kTilePerPair = 1.2e-5;
 
 /* The recheck of a candidate: both rows from memory, and what is the same for all. */
@@ -39,11 +40,13 @@ constexpr uint64_t kFewVain = 32;
 double
 nanoseconds_to_multiply(const RoundSettings &settings, Precision precision)
 {
-	double		rate = settings.device.multiprocessors
-		* (settings.kernel == Kernel::kWgmma ? kRateWgmma : kRateMma);
+	uint32_t	bytes = row_bytes(settings.dimensions, precision);
+	double		rate = precision == Precision::kFp32 ? kRateFp64
+		: settings.kernel == Kernel::kWgmma ? kRateWgmma : kRateMma;
+	double		operations = precision == Precision::kFp32 ? bytes / 2 : bytes;
 
 	/* as many FP16 operations a pair as a row has bytes; INT8 takes half the time */
-	return std::max(row_bytes(settings.dimensions, precision) / rate * 1e9, kTilePerPair);
+	return std::max(operations / (settings.device.multiprocessors * rate) * 1e9, kTilePerPair);
 }
 
 double
@@ -77,24 +80,23 @@ pairs_of(const FormRequest &request)
 }								/* namespace */
 
 size_t
-SampleJoin::bytes(const Device &device, uint32_t dimensions)
+SampleJoin::bytes(const RoundSettings &settings)
 {
-	uint32_t	rows = RowSample::most_rows(dimensions);
-	uint32_t	bytes = row_bytes(dimensions, Precision::kFp16);
+	uint32_t	rows = RowSample::most_rows(settings.dimensions);
 
-	return RowSample::bytes(dimensions) + FilterRows::bytes(rows, bytes)
-		+ FilterRows::bytes(rows / 2, bytes) + Rounds::bytes(device, kSampleCandidates, false);
+	return RowSample::bytes(settings.dimensions) + FilterRows::bytes(rows, settings.row_bytes)
+		+ FilterRows::bytes(rows / 2, settings.row_bytes)
+		+ Rounds::bytes(settings.device, kSampleCandidates, false);
 }
 
 void
 SampleJoin::allocate(Budget &budget, const RoundSettings &settings)
 {
 	uint32_t	rows = RowSample::most_rows(settings.dimensions);
-	uint32_t	bytes = row_bytes(settings.dimensions, Precision::kFp16);
 
 	sample_.allocate(budget, settings.dimensions);
-	filter_[0].allocate(budget, rows, bytes);
-	filter_[1].allocate(budget, rows / 2, bytes);
+	filter_[0].allocate(budget, rows, settings.row_bytes);
+	filter_[1].allocate(budget, rows / 2, settings.row_bytes);
 	rounds_.allocate(budget, settings, kSampleCandidates, false);
 }
 
@@ -142,6 +144,16 @@ SampleJoin::join(const std::shared_ptr<Form> &form, double eps, cudaStream_t str
 		rounds_.totals().pairs - before.pairs};
 }
 
+/* Where the filter sees directions; null: it sees the rows. */
+Directions *
+FormChooser::directions()
+{
+	if (settings_.direction_bytes > 0 && directions_ == nullptr)
+		directions_.reset(new Directions(budget_, settings_.dimensions,
+										 settings_.direction_bytes));
+	return directions_.get();
+}
+
 /* The form of this precision that is found from the rows, now or before. */
 std::shared_ptr<Form>
 FormChooser::find(Precision precision, const FormRequest &request, cudaStream_t stream)
@@ -153,7 +165,8 @@ FormChooser::find(Precision precision, const FormRequest &request, cudaStream_t 
 			return side->form;
 	}
 
-	std::shared_ptr<Form> form = pool_.take(budget_, precision, settings_.dimensions);
+	std::shared_ptr<Form> form = pool_.take(budget_, precision, settings_.dimensions,
+												 directions());
 
 	form->find(rows_of(request), request.a.content, request.b.content, stream);
 	return form;

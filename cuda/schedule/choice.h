@@ -66,7 +66,7 @@ public:
 		uint64_t	pairs;
 	};
 
-	static size_t bytes(const Device &device, uint32_t dimensions);
+	static size_t bytes(const RoundSettings &settings);
 	void		allocate(Budget &budget, const RoundSettings &settings);
 
 	void		take(const FormRequest &request, cudaStream_t stream);
@@ -82,23 +82,30 @@ private:
 class FormChooser
 {
 public:
-	/* may_sample: there is room for a sample. */
+	/* settings.row_bytes: the most, in any form.  may_sample: there is room for a sample. */
 	FormChooser(Budget &budget, const RoundSettings &settings, bool may_sample)
 		: budget_(budget), settings_(settings), may_sample_(may_sample)
 	{
 	}
 
 	/* Device memory that it takes: for samples, and for forms that are tried. */
-	static size_t sample_bytes(const Device &device, uint32_t dimensions)
+	static size_t sample_bytes(const RoundSettings &settings)
 	{
-		return SampleJoin::bytes(device, dimensions);
+		return SampleJoin::bytes(settings);
 	}
-	static size_t form_bytes(uint32_t dimensions) { return 2 * Form::bytes(dimensions); }
+	static size_t form_bytes(const RoundSettings &settings)
+	{
+		size_t		directions = settings.direction_bytes;
+
+		return 2 * Form::bytes(settings.dimensions)
+			+ (directions > 0 ? Directions::bytes(settings.dimensions, directions) : 0);
+	}
 
 	/* Waits for the device, some milliseconds, where it takes a sample. */
 	Choice		choose(const FormRequest &request, cudaStream_t stream);
 
 private:
+	Directions *directions();
 	std::shared_ptr<Form> find(Precision precision, const FormRequest &request,
 							   cudaStream_t stream);
 	std::shared_ptr<Form> form_at_hand(const FormRequest &request, cudaStream_t stream);
@@ -109,6 +116,7 @@ private:
 	Budget	   &budget_;
 	RoundSettings settings_;
 	bool		may_sample_;
+	std::unique_ptr<Directions> directions_;	/* before the forms, which read it */
 	FormPool	pool_;
 	std::unique_ptr<SampleJoin> sample_;	/* from the first one on */
 	bool		taken_ = false; /* the sample is of the request in hand */

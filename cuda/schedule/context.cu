@@ -22,6 +22,7 @@ namespace
 
 constexpr size_t kStagingBytes = (size_t) 2 << 20;
 constexpr size_t kChunkBytes = (size_t) 32 << 20;	/* of staged rows */
+constexpr size_t kDirectionBytes = (size_t) 32 << 20;	/* they stay in the L2 cache */
 constexpr uint64_t kMostCandidates = (uint64_t) 8 << 20;	/* 320 MiB in all */
 
 /* Sets that must be there together at least, of one row each. */
@@ -38,7 +39,8 @@ SetShape::bytes(uint64_t rows) const
 	if (rows == 0)
 		return 0;
 	return chunks.bytes_for(rows) + Budget::rounded(rows * sizeof(uint32_t))
-		+ (row_bytes > 0 ? FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions) : 0);
+		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
+		+ FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions);
 }
 
 Context::Context(const FastedOptions &options_, const Device &device_)
@@ -79,8 +81,8 @@ Context::choose_kernel()
 	switch (options.filter)
 	{
 		case FASTED_FILTER_FP64:
-			settings_.kernel = Kernel::kFp64;
-			return;
+			settings_.criterion = Criterion::kFp64;
+			break;
 		case FASTED_FILTER_AUTO:
 			to_choose_ = !options.approximate;
 			break;
@@ -95,14 +97,16 @@ Context::choose_kernel()
 			 kMostDimensionsInt8);
 	if (settings_.criterion == Criterion::kInt8 && options.approximate)
 		fail(FASTED_UNSUPPORTED, "the INT8 filter needs the exact recheck");
-	if (options.approximate)
+	if (options.approximate && is_cosine())
+		fail(FASTED_UNSUPPORTED, "cosine distances need the exact recheck");
+	if (options.approximate && options.filter != FASTED_FILTER_FP64)
 		settings_.criterion = Criterion::kPaper;
 
 	/* not yet chosen: FP16, the larger one */
 	settings_.row_bytes = row_bytes(options.dimensions, precision_of(settings_.criterion));
 	most_row_bytes_ = settings_.row_bytes;
 	settings_.kernel = Kernel::kMma;
-	if (filter_wgmma_available(device)
+	if (settings_.criterion != Criterion::kFp64 && filter_wgmma_available(device)
 		&& !(tuning.kernel && strcmp(tuning.kernel, "mma.sync") == 0))
 		settings_.kernel = Kernel::kWgmma;
 }
@@ -115,13 +119,16 @@ void
 Context::divide_memory(size_t whole)
 {
 	bool		approximate = settings_.criterion == Criterion::kPaper;
-	bool		filters = most_row_bytes_ > 0 && !approximate;
-	size_t		sampling = FormChooser::sample_bytes(device, options.dimensions);
-	bool		may_sample = filters && sampling <= whole / 16;
+	size_t		sampling = FormChooser::sample_bytes(settings_);
+	bool		may_sample = !approximate && sampling <= whole / 16;
 	size_t		fixed = may_sample ? sampling : 0;
 
-	if (filters)
-		fixed += FormChooser::form_bytes(options.dimensions);
+	if (!approximate)
+	{
+		if (is_cosine())
+			settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
+		fixed += FormChooser::form_bytes(settings_);
+	}
 	candidates_ = tuning.candidates > 0 ? tuning.candidates : kMostCandidates;
 	while (candidates_ > kMostAtOnce
 		   && Rounds::bytes(device, candidates_, approximate) > budget.limit / 4)
@@ -143,7 +150,7 @@ Context::divide_memory(size_t whole)
 SetShape
 Context::shape_for(uint64_t expected_rows) const
 {
-	SetShape	shape = {{options.dimensions, 0}, most_row_bytes_};
+	SetShape	shape = {{options.dimensions, 0}, most_row_bytes_, is_cosine()};
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 
@@ -241,8 +248,6 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 {
 	cudaStream_t stream = rounds.stream();
 
-	if (most_row_bytes_ == 0)
-		return;
 	note_prepare_time();
 	prepare_begun_.record(stream);
 	if (settings_.criterion == Criterion::kPaper)
@@ -320,11 +325,9 @@ Context::stats(FastedStats *stats) const
 	snprintf(stats->engine, sizeof(stats->engine), "cuda");
 	snprintf(stats->device, sizeof(stats->device), "%s", device.name);
 	snprintf(stats->kernel, sizeof(stats->kernel), "%s, sm_%d",
-			 settings_.kernel == Kernel::kWgmma ? "wgmma"
-			 : settings_.kernel == Kernel::kMma ? "mma.sync" : "fma",
-			 device.capability);
+			 settings_.kernel == Kernel::kWgmma ? "wgmma" : "mma.sync", device.capability);
 	snprintf(stats->filter, sizeof(stats->filter), "%s",
-			 settings_.kernel == Kernel::kFp64 ? "fp64"
+			 settings_.criterion == Criterion::kFp64 ? "fp64"
 			 : settings_.criterion == Criterion::kInt8 ? "int8" : "fp16");
 	stats->dimensions = options.dimensions;
 	stats->filter_sampled = sampled_;

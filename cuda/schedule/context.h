@@ -3,6 +3,7 @@
  * context.h
  *	  A GPU, the memory that may be taken there, and what its joins share.
  *
+ * A context has one metric, so that forms and what comes of them need not tell.
  * The functions are those of engine.h and throw a Failure (check.h) where those
  * return a status.
  *
@@ -41,7 +42,8 @@ extern Tuning tuning;
 struct SetShape
 {
 	ChunkShape	chunks;
-	uint32_t	row_bytes;		/* of a quantised row, at most; 0: there are none */
+	uint32_t	row_bytes;		/* of a quantised row, at most */
+	bool		cosine;			/* rows have squares */
 
 	size_t		bytes(uint64_t rows) const;
 };
@@ -56,6 +58,8 @@ public:
 
 	bool		fits(const uint64_t *rows, int nsets) const;
 	void		stats(FastedStats *stats) const;
+
+	bool is_cosine() const { return options.metric == FASTED_METRIC_COSINE; }
 
 	/* For sets. */
 	SetShape	shape_for(uint64_t expected_rows) const;
@@ -91,7 +95,7 @@ private:
 
 	RoundSettings settings_ = {};
 	bool		to_choose_ = false; /* INT8 or FP16 */
-	uint32_t	most_row_bytes_ = 0;	/* in the one or the other; 0: there is no filter */
+	uint32_t	most_row_bytes_ = 0;	/* of a quantised row, whatever is chosen */
 	uint64_t	candidates_ = 0;	/* room for them, at most */
 	size_t		room_ = 0;		/* bytes for rows */
 	size_t		least_ = 0;		/* of them */

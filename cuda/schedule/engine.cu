@@ -192,6 +192,23 @@ engine_probe(const char *devices, char *reason, size_t size)
 	return status == FASTED_UNKNOWN_DEVICE ? status : FASTED_NO_DEVICE;
 }
 
+int
+engine_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
+{
+	SignalsBlocked blocked;
+	bool		sticky = false;
+	char		text[kTextBytes];
+	int			count = 0;
+
+	guarded(text, sizeof(text), &sticky, [&]() -> FastedStatus
+	{
+		enter_cuda();
+		count = list_alike(devices, names, most);
+		return FASTED_OK;
+	});
+	return count;
+}
+
 FastedStatus
 engine_open(const FastedOptions *options, FastedContext **result)
 {
@@ -215,6 +232,8 @@ engine_open(const FastedOptions *options, FastedContext **result)
 		enter_cuda();
 		if (options->dimensions < 1 || options->dimensions > FASTED_MAX_DIMENSIONS)
 			fail(FASTED_INTERNAL, "the options are out of range");
+		if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
+			fail(FASTED_UNSUPPORTED, "there is no metric %d", (int) options->metric);
 
 		Device		device = find_device(options->devices);
 
@@ -438,6 +457,7 @@ const FastedEngine cuda_engine = {
 	FASTED_ENGINE_ABI,
 	"cuda",
 	engine_probe,
+	engine_devices,
 	engine_open,
 	engine_stats,
 	engine_last_error,

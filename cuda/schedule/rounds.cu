@@ -26,7 +26,7 @@ constexpr uint32_t kLongRows = 512;
 constexpr double kGuessWgmmaInt8 = 1200e12;
 constexpr double kGuessWgmmaFp16 = 600e12;
 constexpr double kGuessMma = 150e12;
-constexpr double kGuessFp64 = 2.5e12;
+constexpr double kGuessFp64 = 8e12;
 
 /* So little longer than a round that it had better be one. */
 constexpr double kOneRound = 1.5;
@@ -34,15 +34,11 @@ constexpr double kOneRound = 1.5;
 double
 guessed_rate(const RoundSettings &settings)
 {
-	switch (settings.kernel)
-	{
-		case Kernel::kWgmma:
-			return settings.criterion == Criterion::kInt8 ? kGuessWgmmaInt8 : kGuessWgmmaFp16;
-		case Kernel::kMma:
-			return kGuessMma;
-		default:
-			return kGuessFp64;
-	}
+	if (settings.criterion == Criterion::kFp64)
+		return kGuessFp64;
+	if (settings.kernel == Kernel::kMma)
+		return kGuessMma;
+	return settings.criterion == Criterion::kInt8 ? kGuessWgmmaInt8 : kGuessWgmmaFp16;
 }
 
 /* This many items in rounds of even length, each about as long as it should be. */
@@ -238,15 +234,6 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 void
 Rounds::launch_filter()
 {
-	if (settings_.kernel == Kernel::kFp64)
-	{
-		Fp64Params	filter = {task_.a.table, task_.b.table, settings_.dimensions,
-			task_.eps, order_, candidates_};
-
-		launch_filter_fp64(filter, settings_.device, compute_);
-		return;
-	}
-
 	FilterParams filter = {task_.a.quantised, task_.b.quantised, settings_.row_bytes,
 		order_, candidates_, (float) (task_.eps * task_.eps)};
 

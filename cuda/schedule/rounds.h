@@ -24,8 +24,7 @@ namespace fasted
 enum class Kernel
 {
 	kMma,
-	kWgmma,
-	kFp64
+	kWgmma
 };
 
 /* One join.  Of two sets, or (self) of one with itself: then b is a. */
@@ -47,7 +46,8 @@ struct RoundSettings
 	Kernel		kernel;
 	Criterion	criterion;
 	uint32_t	dimensions;
-	uint32_t	row_bytes;		/* of a quantised row; 0: there are none */
+	uint32_t	row_bytes;		/* of a quantised row */
+	size_t		direction_bytes = 0;	/* cosine: of directions at a time; 0: L2 */
 };
 
 struct RoundTotals

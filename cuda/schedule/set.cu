@@ -158,16 +158,18 @@ bool
 Set::lend(void *memory, size_t bytes)
 {
 	uint64_t	expected = std::max(options_.expected_rows, options_.most_rows);
+	cudaError_t error;
 
 	if (sealed_ || lent_ != nullptr)
 		fail(FASTED_INTERNAL, "memory is lent before the rows come, one piece at a time");
 	if (!tuning.always_lend && expected * shape_.chunks.dimensions * sizeof(float) < kLendBytes)
 		return false;
-	if (cudaHostRegister(memory, bytes, cudaHostRegisterDefault) != cudaSuccess)
-	{
-		(void) cudaGetLastError();
+	/* it may have been lent to another device's set, which then keeps it locked */
+	error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+	(void) cudaGetLastError();
+	if (error != cudaSuccess && error != cudaErrorHostMemoryAlreadyRegistered)
 		return false;
-	}
+	locked_ = error == cudaSuccess;
 	lent_ = memory;
 	return true;
 }
@@ -178,7 +180,8 @@ Set::withdraw() noexcept
 	if (lent_ == nullptr)
 		return;
 	(void) cudaStreamSynchronize(context_.upload);
-	(void) cudaHostUnregister(lent_);
+	if (locked_)
+		(void) cudaHostUnregister(lent_);
 	(void) cudaGetLastError();
 	lent_ = nullptr;
 }
@@ -229,8 +232,12 @@ void
 Set::allocate_for(uint64_t rows)
 {
 	store_.finish(context_.budget, context_.upload);
-	if (shape_.row_bytes > 0)
-		filter_.allocate(context_.budget, rows, shape_.row_bytes);
+	filter_.allocate(context_.budget, rows, shape_.row_bytes);
+	if (shape_.cosine && squares_.size() < rows)
+	{
+		squares_.release();
+		squares_.allocate(context_.budget, rows, "allocating device memory for the rows' squares");
+	}
 }
 
 void
@@ -240,6 +247,8 @@ Set::seal()
 	drop_buffer();
 	if (store_.rows > 0)
 		allocate_for(store_.rows);
+	if (shape_.cosine)
+		launch_squares(store_.table(), squares_.get(), context_.upload);
 	uploaded_.record(context_.upload);
 	sealed_ = true;
 }
@@ -273,7 +282,7 @@ void
 Set::take_form(const std::shared_ptr<Form> &form, cudaStream_t stream)
 {
 	if (filter_.form() != form)
-		filter_.quantise(form, store_.table(), true, stream);
+		filter_.quantise(form, table(), true, stream);
 }
 
 void
@@ -286,7 +295,7 @@ Set::take_paper_form(cudaStream_t stream)
 JoinSide
 Set::side() const
 {
-	JoinSide	side = {store_.table(), filter_.get(), options_.first_row};
+	JoinSide	side = {table(), filter_.get(), options_.first_row};
 
 	side.table.order = filter_.order();
 	side.overflow = filter_.is_paper() ? filter_.overflow() : nullptr;

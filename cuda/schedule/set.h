@@ -44,7 +44,7 @@ public:
 	bool is_sealed() const { return sealed_; }
 	uint32_t rows() const { return store_.rows; }
 	size_t bytes_granted() const { return shape_.bytes(granted_); }
-	FormedRows formed_rows() const { return {store_.table(), content_, filter_.form()}; }
+	FormedRows formed_rows() const { return {table(), content_, filter_.form()}; }
 	void		wait_for_rows(cudaStream_t stream) const;
 	void		take_form(const std::shared_ptr<Form> &form, cudaStream_t stream);
 	void		take_paper_form(cudaStream_t stream);
@@ -56,6 +56,13 @@ public:
 	const uint32_t *counts() const { return counts_.get(); }
 
 private:
+	RowTable table() const
+	{
+		RowTable	table = store_.table();
+
+		table.squares = shape_.cosine ? squares_.get() : nullptr;
+		return table;
+	}
 	void		check_open() const;
 	void		drop_buffer();
 	uint64_t	grow(uint64_t count);
@@ -70,11 +77,13 @@ private:
 	bool		full_ = false;
 	uint64_t	granted_ = 0;	/* rows that there is memory for */
 	StagingBuffer *buffer_ = nullptr;	/* that the caller fills */
-	void	   *lent_ = nullptr;	/* the caller's memory, page-locked by lend */
+	void	   *lent_ = nullptr;	/* the caller's memory, page-locked */
+	bool		locked_ = false;	/* by this set */
 
 	RowStore	store_;
 	FilterRows	filter_;
 	DeviceArray<uint32_t> counts_;
+	DeviceArray<double> squares_;	/* cosine */
 	Event		uploaded_;
 };
 

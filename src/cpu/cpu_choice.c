@@ -119,7 +119,12 @@ pack_sample(Worker *worker, const FastedSet *set, PackJob *job, bool int8)
 		if (cpu_stopping(context))
 			return;
 		for (uint32_t r = 0; r < width && sliver * width + r < count; r++)
-			rows[r] = cpu_spread_row(&set->rows, (uint32_t) (sliver * width) + r, count);
+		{
+			size_t		number = sliver * width + r;
+
+			rows[r] = cpu_row_to_pack(worker, job->to, number,
+									  cpu_spread_row(&set->rows, (uint32_t) number, count));
+		}
 		cpu_pack_sliver(worker, job, sliver, rows);
 	}
 }
@@ -130,6 +135,8 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 {
 	FastedJoin *join = worker->join;
 	const FastedContext *context = join->context;
+	Recheck		recheck = cpu_recheck(context, &context->samples[0],
+									  &context->samples[join->self ? 0 : 1]);
 	uint32_t	count_a = strip->rows_a;
 	uint32_t	count_b = sampled_rows(join->col_set);
 
@@ -141,10 +148,11 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 		cpu_list_row(worker, strip, row, 0);
 		for (uint32_t c = 0; c < worker->listed; c++)
 		{
-			const float *y = cpu_spread_row(&join->col_set->rows, worker->list[c].col, count_b);
+			uint32_t	col = worker->list[c].col;
+			const float *y = cpu_spread_row(&join->col_set->rows, col, count_b);
+			double		value = recheck.rows(x, y, context->options.dimensions);
 
-			*pairs += context->kernel->distance(x, y, context->options.dimensions)
-				<= join->problem.eps;
+			*pairs += cpu_distance(&recheck, value, row, col) <= join->problem.eps;
 		}
 		*candidates += worker->listed;
 	}

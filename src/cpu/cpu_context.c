@@ -52,6 +52,9 @@ check_options(FastedContext *context)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
 						"the CPU engine gives exact results only; approximate results need a GPU");
 
+	if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
+		return cpu_fail(context, FASTED_UNSUPPORTED, "there is no metric %d", (int) options->metric);
+
 	context->kernel = fasted_cpu_choose_kernel(options->kernel);
 	if (context->kernel == NULL)
 	{
@@ -148,7 +151,8 @@ cpu_stats(const FastedContext *context, FastedStats *stats)
 	memset(stats, 0, sizeof(*stats));
 	snprintf(stats->engine, sizeof(stats->engine), "cpu");
 	snprintf(stats->filter, sizeof(stats->filter), "%s",
-			 atomic_load(&open->int8) ? "int8" : "fp32");
+			 !atomic_load(&open->int8) ? "fp32"
+			 : context->kernel->int8->bytes == 2 ? "int16" : "int8");
 	stats->filter_sampled = atomic_load(&open->filter_sampled);
 	stats->sampled_candidates = atomic_load(&open->sampled_candidates);
 	stats->sampled_pairs = atomic_load(&open->sampled_pairs);

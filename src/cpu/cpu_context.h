@@ -10,6 +10,7 @@
  *	  cpu_plan.c	what there is memory for, and how a join is cut into work
  *	  processors.c	how many threads there should be
  *	  cpu_workers.c	threads and the phases of a join
+ *	  cpu_direction.c	rows as the filter sees them
  *	  cpu_form.c	forms: centre and scale
  *	  cpu_pack.c	packed rows and thresholds, in FP32
  *	  cpu_int8.c	the same in INT8
@@ -46,9 +47,6 @@ typedef struct Candidate
 
 #define CANDIDATE_LIST 1024
 
-/* Rows that an INT8 scale is from. */
-#define FASTED_INT8_SCALE_ROWS 256
-
 typedef struct Worker
 {
 	FastedContext *context;
@@ -63,6 +61,7 @@ typedef struct Worker
 	double	   *wide;			/* one row in FP64 */
 	float	   *image;			/* INT8: room for two rows, padded; or NULL */
 	void	   *project_room;	/* pruning: cpu_project.c; or NULL */
+	float	   *directions;		/* cosine: room for the rows of a sliver; or NULL */
 	float		sample[CENTRE_ROWS];	/* values of one coordinate */
 	Candidate	list[CANDIDATE_LIST];
 	uint32_t	listed;
@@ -94,6 +93,7 @@ struct FastedContext
 	uint32_t	sample_rows;	/* of a set, at most, to try a form with */
 	PackedRows	samples[2];
 	bool		may_prune;
+	const CpuKernel *product_kernel;	/* pruning: for products in FP32; or NULL */
 	size_t		fit_bytes;
 	void	   *fit_room;		/* to find a projection; NULL: none was looked for */
 
@@ -141,7 +141,7 @@ extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,
 /* cpu_plan.c */
 extern void cpu_plan_memory(FastedContext *context);
 extern bool cpu_fits(const FastedContext *context, const uint64_t *rows, int nsets);
-extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words);
+extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step);
 extern size_t cpu_packed_row_bytes(const FastedContext *context);
 extern size_t cpu_threshold_row_bytes(const FastedContext *context);
 extern size_t cpu_pool_blocks(int threads);
@@ -152,6 +152,9 @@ extern bool cpu_prune_suits(const FastedContext *context, uint64_t limit);
 extern size_t cpu_project_room_bytes(const FastedContext *context);
 extern size_t cpu_projection_bytes(const FastedContext *context);
 extern size_t cpu_fit_bytes(const FastedContext *context);
+
+/* cpu_product.c */
+extern const CpuKernel *cpu_product_kernel(const CpuKernel *kernel);
 
 /* cpu_workers.c */
 extern FastedStatus cpu_reserve_workers(FastedContext *context, int nworkers);
@@ -167,6 +170,24 @@ cpu_padded(const FastedContext *context)
 	return (context->options.dimensions + 31) / 32 * 32;
 }
 
+/* Words of so many dimensions in integers, packed. */
+static inline uint32_t
+cpu_int8_words(const CpuKernel *kernel, uint32_t dimensions)
+{
+	const Int8Kernel *int8 = kernel->int8;
+	uint32_t	words = (dimensions + 31) / 32 * 32 * int8->bytes / 4;
+
+	return (words + int8->word_step - 1) / int8->word_step * int8->word_step;
+}
+
+/* Bytes of a packed row of so many dimensions in integers, as row and as column of a tile. */
+static inline size_t
+cpu_int8_row_bytes(const CpuKernel *kernel, uint32_t dimensions)
+{
+	return (int8_sides_alike(kernel->int8) ? 1 : 2)
+		* cpu_int8_words(kernel, dimensions) * sizeof(uint32_t);
+}
+
 /* Bytes of a worker's image: two rows, padded, or two of a level. */
 static inline size_t
 cpu_image_bytes(const FastedContext *context)
@@ -174,6 +195,19 @@ cpu_image_bytes(const FastedContext *context)
 	uint32_t	padded = cpu_padded(context);
 
 	return 2 * (padded < 128 ? 128 : padded) * sizeof(float);
+}
+
+static inline bool
+cpu_is_cosine(const FastedContext *context)
+{
+	return context->options.metric == FASTED_METRIC_COSINE;
+}
+
+/* Bytes of a worker's directions: a sliver of rows. */
+static inline size_t
+cpu_direction_bytes(const FastedContext *context)
+{
+	return (size_t) context->kernel->width * context->options.dimensions * sizeof(float);
 }
 
 /* So many rows, and padding to whole tiles. */

@@ -27,9 +27,6 @@
 #define FIT_ROWS_LEAST LOOK_ROWS
 #define FIT_ROWS_MOST 4096
 
-/* Rows that level rows' scales are from. */
-#define SCALE_ROWS 256
-
 /* Directions that are not kept, but help to find those that are. */
 #define EXTRA_DIRECTIONS 8
 
@@ -88,7 +85,7 @@ fit_rows(const FastedContext *context)
 static uint32_t
 fit_columns(const FastedContext *context, uint32_t directions)
 {
-	return (uint32_t) cpu_whole_tiles(context, directions + EXTRA_DIRECTIONS);
+	return cpu_product_columns(context, directions + EXTRA_DIRECTIONS);
 }
 
 /* A piece of the room. */
@@ -119,7 +116,7 @@ lay_out_room(Fit *fit, uintptr_t room, const FastedContext *context, uint32_t ro
 	fit->products = carve(&next, columns * (size_t) rows * sizeof(float));
 	fit->turned = carve(&next, columns * (size_t) d * sizeof(float));
 	fit->projected = carve(&next, LOOK_ROWS * cpu_projected_stride(context) * sizeof(float));
-	fit->level_rows = carve(&next, SCALE_ROWS * LEVEL_MOST_WORDS * sizeof(float));
+	fit->level_rows = carve(&next, FASTED_INT8_SCALE_ROWS * LEVEL_MOST_WORDS * sizeof(float));
 	fit->zeros = carve(&next, longest * sizeof(float));
 	fit->wide = carve(&next, (longest > most ? longest : most) * sizeof(double));
 	fit->sums = carve(&next, FASTED_MAX_WIDTH * PRODUCT_COLUMNS * sizeof(double));
@@ -145,11 +142,11 @@ begin_fit(Fit *fit, Worker *worker, uint32_t rows, uint32_t directions)
 {
 	FastedContext *context = worker->context;
 	uint32_t	d = context->options.dimensions;
-	uint32_t	width = context->kernel->width;
+	uint32_t	width = context->product_kernel->width;
 
 	memset(fit, 0, sizeof(*fit));
 	fit->worker = worker;
-	fit->kernel = context->kernel;
+	fit->kernel = context->product_kernel;
 	fit->d = d;
 	fit->rows = rows;
 	fit->columns = fit_columns(context, directions);
@@ -494,7 +491,7 @@ find_directions(Fit *fit, Projection *projection, uint32_t count, uint32_t wante
 	projection->eta = measure_eta(fit, projection->directions);
 	projection->layout = (PackLayout) {
 		.words = fit->d,.slice = FASTED_PRUNE_PIECE,
-		.padded_rows = cpu_whole_tiles(context, projection->directions)
+		.padded_rows = cpu_product_columns(context, projection->directions)
 	};
 	return projection->directions > 0 && projection->eta < 0.1 &&
 		pack_columns(fit, fit->turned, projection->directions, fit->d, &projection->layout,
@@ -558,7 +555,7 @@ point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t ste
 	uint32_t	count = 0;
 
 	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most; s += step)
-		fit->pointers[count++] = cpu_sample_row(sample, s);
+		fit->pointers[count++] = cpu_stored_sample_row(sample, s);
 	return count;
 }
 
@@ -571,17 +568,22 @@ cpu_fit(Worker *worker, Projection *projection)
 	Sample		sample = cpu_take_sample(worker->join, 0, rows, rows);
 	Fit			fit;
 	uint32_t	count;
+	uint32_t	wanted;
 
 	count = cpu_sample_size(&sample);
 	projection->levels = cpu_prune_levels(context);
-	begin_fit(&fit, worker, (count + FASTED_MAX_WIDTH - 1) / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH, cpu_most_directions(context, projection->levels));
+	wanted = cpu_most_directions(context, projection->levels);
+	begin_fit(&fit, worker, (count + FASTED_MAX_WIDTH - 1) / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH,
+			  wanted);
 	count = point_at_rows(&fit, &sample, 0, 1, rows);
-	if (!find_directions(&fit, projection, count, cpu_most_directions(context, projection->levels)))
+	if (!find_directions(&fit, projection, count, wanted))
 		return false;
 	projection->stride = projection->directions + 2 * projection->levels;
 	for (uint32_t level = 0; level < projection->levels; level++)
 	{
-		count = point_at_rows(&fit, &sample, 0, cpu_sample_size(&sample) / SCALE_ROWS + 1, SCALE_ROWS);
+		count = point_at_rows(&fit, &sample, 0,
+							  cpu_sample_size(&sample) / FASTED_INT8_SCALE_ROWS + 1,
+							  FASTED_INT8_SCALE_ROWS);
 		if (!project_rows(&fit, projection, count))
 			return false;
 		find_level_form(&fit, projection, level, count);

@@ -104,9 +104,13 @@ middle_mean(float *values, uint32_t count)
 	return (float) (sum / (count - 2 * skip));
 }
 
-/* The centre's coordinate k, and how far from it the sampled rows reach there. */
+/*
+ * The centre's coordinate k, and how far from it the sampled rows, times scales, reach
+ * there.
+ */
 static void
-find_coordinate(Worker *worker, const Sample *sample, uint32_t k, double *peak)
+find_coordinate(Worker *worker, const Sample *sample, const double *scales, uint32_t k,
+				double *peak)
 {
 	float	   *centre = worker->join->found->centre;
 	uint32_t	count = cpu_sample_size(sample);
@@ -114,7 +118,7 @@ find_coordinate(Worker *worker, const Sample *sample, uint32_t k, double *peak)
 
 	for (uint32_t s = 0; s < count; s++)
 	{
-		float		x = cpu_sample_row(sample, s)[k];
+		float		x = (float) (cpu_stored_sample_row(sample, s)[k] * scales[s]);
 
 		if (isfinite(x))
 			worker->sample[finite++] = x;
@@ -122,7 +126,7 @@ find_coordinate(Worker *worker, const Sample *sample, uint32_t k, double *peak)
 	centre[k] = finite > 0 ? middle_mean(worker->sample, finite) : 0.0f;
 	for (uint32_t s = 0; s < count; s++)
 	{
-		double		v = fabs((double) cpu_sample_row(sample, s)[k] - centre[k]);
+		double		v = fabs(cpu_stored_sample_row(sample, s)[k] * scales[s] - centre[k]);
 
 		if (isfinite(v) && v > peak[s])
 			peak[s] = v;
@@ -137,16 +141,19 @@ cpu_find_centre(Worker *worker)
 	FastedContext *context = join->context;
 	uint32_t	d = context->options.dimensions;
 	Sample		sample = cpu_take_sample(join, 0, CENTRE_ROWS, CENTRE_ROWS);
+	double		scales[CENTRE_ROWS] = {0};
 	double		peak[CENTRE_ROWS] = {0};
 	uint64_t	first;
 
+	for (uint32_t s = 0; s < cpu_sample_size(&sample) && !cpu_stopping(context); s++)
+		scales[s] = cpu_row_scale(worker, cpu_stored_sample_row(&sample, s));
 	while ((first = cpu_claim(context) * CENTRE_STEP) < d && !cpu_stopping(context))
 	{
 		uint32_t	end = d - first < CENTRE_STEP ? d : first + CENTRE_STEP;
 
 		cpu_rest_if_alone(context, cpu_now());
 		for (uint32_t k = first; k < end; k++)
-			find_coordinate(worker, &sample, k, peak);
+			find_coordinate(worker, &sample, scales, k, peak);
 	}
 
 	pthread_mutex_lock(&context->lock);
@@ -158,7 +165,7 @@ cpu_find_centre(Worker *worker)
 /*
  * The power of two that brings the median of the samples' largest coordinates
  * to [1, 2).  Samples equal to the centre say nothing; when all are, eps is
- * the only length we know.
+ * the only length we know, or that of directions.
  */
 void
 cpu_find_scale(FastedJoin *join)
@@ -181,7 +188,7 @@ cpu_find_scale(FastedJoin *join)
 		typical = 2.0 * peaks[count / 2];
 	}
 	else
-		typical = join->problem.eps;
+		typical = cpu_is_cosine(join->context) ? 1.0 : join->problem.eps;
 	if (!(typical > 0x1p-149))
 		typical = count > 0 ? 0x1p-149 : 1.0;
 	if (!(typical < 0x1p129))

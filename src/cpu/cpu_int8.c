@@ -71,7 +71,7 @@ find_integers(Worker *worker, float *centre)
 	}
 	for (uint32_t s = 0; s < cpu_sample_size(&sample) && !cpu_stopping(context); s++)
 	{
-		if (!add_to_range(cpu_sample_row(&sample, s), d, low, high))
+		if (!add_to_range(cpu_sample_row(worker, &sample, s), d, low, high))
 			return false;
 	}
 	for (uint32_t k = 0; k < d; k++)
@@ -109,19 +109,35 @@ peak_of(const float *image, uint32_t padded)
 	return peak;
 }
 
+/* Rows that a scale is from: a sample of the join's or, where that is NULL, others. */
+typedef struct ScaleRows
+{
+	const Sample *sample;
+	const float *const *rows;
+	uint32_t	count;
+} ScaleRows;
+
+/* Row s of them; good until the next call. */
+static const float *
+scale_row(Worker *worker, const ScaleRows *rows, uint32_t s)
+{
+	return rows->sample != NULL ? cpu_sample_row(worker, rows->sample, s) : rows->rows[s];
+}
+
 /*
  * The largest coordinates of sampled rows' images, and that of a row which all but
  * outliers stay below.
  */
 static float
-find_peaks(Worker *worker, const Int8Transform *transform, const float *const *rows,
-		   uint32_t count, float *peaks)
+find_peaks(Worker *worker, const Int8Transform *transform, const ScaleRows *rows, float *peaks)
 {
+	uint32_t	count = rows->count;
 	float		sorted[FASTED_INT8_SCALE_ROWS];
 
 	for (uint32_t s = 0; s < count; s++)
 	{
-		worker->context->kernel->int8->transform(transform, rows[s], worker->image);
+		worker->context->kernel->int8->transform(transform, scale_row(worker, rows, s),
+												 worker->image);
 		sorted[s] = peaks[s] = peak_of(worker->image, transform->padded);
 	}
 	qsort(sorted, count, sizeof(float), compare_floats);
@@ -148,9 +164,8 @@ add_errors(Worker *worker, uint32_t padded, const float *factors, double *errors
  * error: the number of rows within reach grows faster than the reach, so that a few
  * rows clipped badly cost more than all rows rounded a little better gain.
  */
-float
-cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const float *const *rows,
-					 uint32_t count)
+static float
+find_factor_int8(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
 {
 	FastedContext *context = worker->context;
 	float		peaks[FASTED_INT8_SCALE_ROWS];
@@ -159,18 +174,18 @@ cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const float
 	float		typical;
 	int			best = 0;
 
-	typical = find_peaks(worker, transform, rows, count, peaks);
+	typical = find_peaks(worker, transform, rows, peaks);
 	if (!(typical > 0x1p-100f && typical < 0x1p100f))
 		return 1.0f;
 
 	factors[0] = 127.0f / typical;
 	for (int i = 1; i < FASTED_INT8_SCALES; i++)
 		factors[i] = factors[i - 1] * FASTED_INT8_SCALE_STEP;
-	for (uint32_t s = 0; s < count && !cpu_stopping(context); s++)
+	for (uint32_t s = 0; s < rows->count && !cpu_stopping(context); s++)
 	{
 		if (peaks[s] > typical)
 			continue;			/* an outlier */
-		context->kernel->int8->transform(transform, rows[s], worker->image);
+		context->kernel->int8->transform(transform, scale_row(worker, rows, s), worker->image);
 		add_errors(worker, transform->padded, factors, errors);
 	}
 	for (int i = 1; i < FASTED_INT8_SCALES; i++)
@@ -181,18 +196,60 @@ cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const float
 	return factors[best];
 }
 
+/*
+ * The factor for images in 16 bits: so fine that rounding hardly matters, with room for
+ * rows that are longer than typical ones.
+ */
+static float
+find_factor_int16(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
+{
+	uint32_t	count = rows->count;
+	float		norms[FASTED_INT8_SCALE_ROWS];
+	float		typical;
+
+	for (uint32_t s = 0; s < count; s++)
+	{
+		double		norm2 = 0.0;
+
+		worker->context->kernel->int8->transform(transform, scale_row(worker, rows, s),
+												 worker->image);
+		for (uint32_t k = 0; k < transform->padded; k++)
+			norm2 += (double) worker->image[k] * (double) worker->image[k];
+		norms[s] = norm2 <= FLT_MAX ? (float) sqrt(norm2) : INFINITY;
+	}
+	qsort(norms, count, sizeof(float), compare_floats);
+	typical = norms[count - 1 - count / OUTLIERS];
+	if (!(typical > 0x1p-100f && typical < 0x1p100f))
+		return 1.0f;
+	return sqrtf(FASTED_INT16_NORM2) / FASTED_INT16_ROOM / typical;
+}
+
+static float
+find_factor(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
+{
+	return worker->context->kernel->int8->bytes == 2
+		? find_factor_int16(worker, transform, rows) : find_factor_int8(worker, transform, rows);
+}
+
+/* Of these rows, FASTED_INT8_SCALE_ROWS at most. */
+float
+cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const float *const *rows,
+					 uint32_t count)
+{
+	ScaleRows	scale_rows = {.rows = rows,.count = count};
+
+	return find_factor(worker, transform, &scale_rows);
+}
+
 /* Of a sample of the join's rows. */
 static float
-find_factor(Worker *worker, const Int8Transform *transform)
+find_join_factor(Worker *worker, const Int8Transform *transform)
 {
 	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
 										 FASTED_INT8_SCALE_ROWS);
-	const float *rows[FASTED_INT8_SCALE_ROWS];
-	uint32_t	count = cpu_sample_size(&sample);
+	ScaleRows	rows = {.sample = &sample,.count = cpu_sample_size(&sample)};
 
-	for (uint32_t s = 0; s < count; s++)
-		rows[s] = cpu_sample_row(&sample, s);
-	return cpu_int8_find_factor(worker, transform, rows, count);
+	return find_factor(worker, transform, &rows);
 }
 
 /* The centre and the scale of INT8 rows, from a sample; the form's own are there. */
@@ -213,18 +270,22 @@ cpu_int8_find_transform(Worker *worker, Form *form)
 		memcpy(form->int8_centre, form->centre, d * sizeof(float));
 		transform->scale = (float) limit_scale(form->scale);
 		transform->scale = (float) limit_scale((double) transform->scale
-											   * find_factor(worker, transform));
+											   * find_join_factor(worker, transform));
 	}
 	form->has_int8 = !cpu_stopping(context);
 }
 
-/* Are the bytes, without rounding, the row? */
+/* Are the integers, without rounding, the row? */
 static bool
-is_exact(const Int8Transform *transform, const float *row, const int8_t *values)
+is_exact(const Int8Transform *transform, const float *row, const int8_t *values, uint32_t bytes)
 {
 	for (uint32_t k = 0; k < transform->dimensions; k++)
 	{
-		if (transform->centre[k] + (float) values[k] != row[k])
+		int16_t		value = values[k];
+
+		if (bytes == sizeof(value))
+			memcpy(&value, values + k * sizeof(value), sizeof(value));
+		if (transform->centre[k] + (float) value != row[k])
 			return false;
 	}
 	return true;
@@ -232,19 +293,36 @@ is_exact(const Int8Transform *transform, const float *row, const int8_t *values)
 
 static RowTerms
 terms_of(const Int8Transform *transform, const float *row, const int8_t *values,
-		 const Int8Sums *sums)
+		 uint32_t bytes, const Int8Sums *sums)
 {
 	RowTerms	terms = {.norm2 = sums->norm2};
 
-	if (!transform->lossless || !is_exact(transform, row, values))
+	if (!transform->lossless || !is_exact(transform, row, values, bytes))
 		terms.rho = fasted_rho_int8(sums->error2, sums->norm2, transform->padded);
 	return terms;
 }
 
-/* Lays a row's bytes into its sliver, as a column and as a row of tiles. */
+/* Lays `depth` words of row r into a slice of its sliver, so many of them together. */
+static inline void
+lay_words(uint32_t *out, uint32_t width, uint32_t r, uint32_t together, const int8_t *values,
+		  uint32_t depth, uint32_t flip)
+{
+	for (uint32_t k = 0; k < depth; k += together)
+	{
+		for (uint32_t i = k; i < k + together; i++)
+		{
+			uint32_t	word;
+
+			memcpy(&word, values + 4 * i, sizeof(word));
+			out[(size_t) k * width + r * together + i - k] = word ^ flip;
+		}
+	}
+}
+
+/* Lays a row's words into its sliver, as a column and as a row of tiles. */
 static void
-interleave(const PackedRows *to, uint32_t width, size_t sliver, uint32_t r,
-		   const int8_t *values)
+interleave(const Int8Kernel *int8, const PackedRows *to, uint32_t width, size_t sliver,
+		   uint32_t r, const int8_t *values)
 {
 	const PackLayout *layout = &to->layout;
 
@@ -252,24 +330,20 @@ interleave(const PackedRows *to, uint32_t width, size_t sliver, uint32_t r,
 	{
 		uint32_t	left = layout->words - first;
 		uint32_t	depth = left < layout->slice ? left : layout->slice;
-		size_t		offset = pack_offset(layout, width, sliver, first) + r;
-		uint32_t   *b = (uint32_t *) to->as_b.packed + offset;
-		uint32_t   *a = (uint32_t *) to->as_a.packed + offset;
+		size_t		offset = pack_offset(layout, width, sliver, first);
 
-		for (uint32_t k = 0; k < depth; k++)
-		{
-			uint32_t	word;
-
-			memcpy(&word, values + 4 * (first + k), sizeof(word));
-			b[(size_t) k * width] = word;
-			a[(size_t) k * width] = word ^ UINT32_C(0x80808080);
-		}
+		lay_words((uint32_t *) to->as_b.packed + offset, width, r, int8->b_words,
+				  values + 4 * first, depth, 0);
+		if (to->as_a.packed == to->as_b.packed)
+			continue;
+		lay_words((uint32_t *) to->as_a.packed + offset, width, r, int8->a_words,
+				  values + 4 * first, depth, int8->a_flip);
 	}
 }
 
 /*
- * A row's thresholds.  That of b's side has more: the 128 added to each byte of a
- * row of a's side, times the bytes of the row.
+ * A row's thresholds.  That of b's side has more, if the rows of a are flipped: the
+ * 128 added to each of their bytes, times the bytes of the row.
  */
 static void
 set_threshold(const PackJob *job, size_t row, uint32_t more)
@@ -277,7 +351,7 @@ set_threshold(const PackJob *job, size_t row, uint32_t more)
 	const PackedRows *to = job->to;
 	int32_t		threshold = FASTED_INT8_PADDING;
 
-	if (row < to->rows)
+	if (row_has_pairs(&to->terms[row]))
 		threshold = fasted_threshold_int(to->terms[row].norm2, to->terms[row].rho,
 										 job->eps_upper);
 	((int32_t *) to->as_a.threshold)[row] = threshold;
@@ -303,8 +377,10 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 	const Int8Kernel *int8 = context->kernel->int8;
 	uint32_t	width = context->kernel->width;
 	uint32_t	padded = transform->padded;
+	uint32_t	extra = int8->a_flip != 0 ? 128 : 0;
 	int8_t	   *values = (int8_t *) (worker->image + padded);
 
+	memset(values, 0, job->to->layout.words * sizeof(uint32_t));
 	for (uint32_t r = 0; r < width; r++)
 	{
 		size_t		row = sliver * width + r;
@@ -316,12 +392,15 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 		{
 			int8->transform(transform, rows[r], worker->image);
 			int8->round(worker->image, 1.0f, padded, values, &sums);
-			job->to->terms[row] = terms_of(transform, rows[r], values, &sums);
+			job->to->terms[row] = terms_of(transform, rows[r], values, int8->bytes, &sums);
 			job->to->terms[row].rho += cpu_moved(job, r, (double) transform->scale);
 		}
 		else
-			memset(values, 0, padded);
-		interleave(job->to, width, sliver, r, values);
-		set_threshold(job, row, 128 * (uint32_t) sums.sum);
+		{
+			memset(values, 0, padded * int8->bytes);
+			job->to->terms[row] = row_without_pairs();
+		}
+		interleave(int8, job->to, width, sliver, r, values);
+		set_threshold(job, row, extra * (uint32_t) sums.sum);
 	}
 }

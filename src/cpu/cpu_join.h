@@ -24,6 +24,7 @@
 
 #include <float.h>
 
+#include "../engine/exact_distance.h"
 #include "../engine/spread_row.h"
 #include "../engine/tile_order.h"
 #include "cpu_context.h"
@@ -164,11 +165,17 @@ cpu_sample_size(const Sample *sample)
 }
 
 static inline const float *
-cpu_sample_row(const Sample *sample, uint32_t s)
+cpu_stored_sample_row(const Sample *sample, uint32_t s)
 {
 	return s < sample->counts[0] ? cpu_spread_row(sample->rows[0], s, sample->counts[0])
 		: cpu_spread_row(sample->rows[1], s - sample->counts[0], sample->counts[1]);
 }
+
+/* cpu_direction.c: rows as the filter sees them */
+extern const float *cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t place,
+									const float *row);
+extern const float *cpu_sample_row(Worker *worker, const Sample *sample, uint32_t s);
+extern double cpu_row_scale(const Worker *worker, const float *row);
 
 /* cpu_form.c */
 extern Sample cpu_take_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least,
@@ -192,13 +199,16 @@ cpu_moved(const PackJob *job, uint32_t r, double scale)
 	return job->moved == NULL ? 0.0 : job->moved[r] * scale * (1.0 + DBL_EPSILON);
 }
 
-/* cpu_pack.c: one sliver; a missing row, NULL, is padding. */
+/* cpu_pack.c: one sliver; a missing row, NULL, has no pairs. */
 extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver,
 							const float *const *rows);
 extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8);
 extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);
 extern void cpu_begin_packing(FastedJoin *join);
 extern void cpu_pack(Worker *worker);
+
+/* Rows that a scale of integers is from, at most. */
+#define FASTED_INT8_SCALE_ROWS 256
 
 /* cpu_int8.c */
 extern void cpu_int8_find_transform(Worker *worker, Form *form);
@@ -239,6 +249,37 @@ extern void cpu_keep_levels(FastedJoin *join);
 
 /* cpu_prune_tile.c */
 extern void cpu_prune_strip(Worker *worker, const Strip *strip);
+
+/*
+ * How candidates are rechecked: rows as they came, or the first one widened, go into
+ * a number, that and the rows' squares into the distance.
+ */
+typedef struct Recheck
+{
+	double		(*rows) (const float *x, const float *y, uint32_t dimensions);
+	double		(*wide) (const double *x, const float *y, uint32_t dimensions);
+	const double *squares_a;	/* NULL: the number is the distance */
+	const double *squares_b;
+} Recheck;
+
+static inline Recheck
+cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows *b)
+{
+	const CpuKernel *kernel = context->kernel;
+
+	if (!cpu_is_cosine(context))
+		return (Recheck) {.rows = kernel->distance,.wide = kernel->distance_wide};
+	return (Recheck) {.rows = kernel->dot,.wide = kernel->dot_wide,
+		.squares_a = a->squares,.squares_b = b->squares};
+}
+
+/* The canonical distance of the rows at these places, whose number this is. */
+static inline double
+cpu_distance(const Recheck *recheck, double number, size_t row, size_t col)
+{
+	return recheck->squares_a == NULL ? number
+		: fasted_exact_cosine_of(number, recheck->squares_a[row], recheck->squares_b[col]);
+}
 
 /* cpu_refine.c */
 extern void cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number);

@@ -13,13 +13,26 @@
 #endif
 
 #include "cpu_kernel.h"
+#include "kernel_amx.h"
+#include "kernel_avxvnni.h"
 
 /* Best first. */
 static const CpuKernel *const kernels[] = {
 #if defined(__x86_64__)
+#ifdef FASTED_HAVE_AMX
+	&fasted_kernel_amx,
+#endif
 	&fasted_kernel_avx512vnni,
 	&fasted_kernel_avx512,
+#ifdef FASTED_HAVE_AVXVNNI
+	&fasted_kernel_avxvnni,
+#endif
+	&fasted_kernel_avx2int16,
 	&fasted_kernel_avx2,
+#endif
+#if defined(__aarch64__)
+	&fasted_kernel_sdot,
+	&fasted_kernel_neon,
 #endif
 	&fasted_kernel_portable,
 };

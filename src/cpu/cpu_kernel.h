@@ -8,8 +8,8 @@
  * word by word, [sliver][k][row].  Words are cut into slices of at most `slice`
  * each, and a whole slice of all slivers comes before the next:
  * [slice][sliver][k][row].  So what one pass of the kernel needs lies together,
- * whatever the dimension.  Both operands of the product have this one form; in
- * INT8, those of the rows of a have 128 added to each byte.
+ * whatever the dimension.  Both operands of the product have this one form in
+ * FP32; rows of integers may differ in what lies together: Int8Kernel.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,9 +21,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Before a loop over a tile: it must vanish, or sums would not stay in registers. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
 /* The widest sliver and the largest block of any kernel, in rows. */
 #define FASTED_MAX_WIDTH 16
-#define FASTED_MAX_BLOCK 240
+#define FASTED_MAX_BLOCK 256
+
+/* A side of any kernel's tile at most: its columns are bits of a word. */
+#define FASTED_MAX_TILE 64
+
+/* A multiple of every kernel's tile_cols. */
+#define FASTED_COMMON_COLS 96
 
 /* Bytes of one row of a block's hit map: a bit for each column. */
 #define FASTED_HIT_BYTES 32
@@ -95,16 +108,32 @@ typedef struct Int8Sums
 	int32_t		sum;
 } Int8Sums;
 
-/* The INT8 filter, with the tiles and slivers of the kernel that has it. */
+/*
+ * The filter of integers, with the tiles and slivers of the kernel that has it: INT8,
+ * or INT16 in two bytes.
+ *
+ * Of a row, so many words lie together: [slice][sliver][k / n][row][k % n].  Where
+ * the instruction takes bytes without a sign for a, its words are flipped.
+ */
 typedef struct Int8Kernel
 {
+	uint32_t	bytes;			/* of a number: 1 or 2 */
+	uint32_t	word_step;		/* a row's words are padded to a multiple of it */
+	uint32_t	a_words;		/* of a row of a, together */
+	uint32_t	b_words;
+	uint32_t	a_flip;			/* 0, or 0x80808080: 128 is added to each byte of a */
+
+	/* Before a thread's first sweep and after its last one; or NULL. */
+	void		(*begin) (void);
+	void		(*end) (void);
+
 	void		(*sweep) (const TileSweep *sweep);
 
 	/* A row's image, padded numbers, which begin at a cache line. */
 	void		(*transform) (const Int8Transform *transform, const float *row,
 							  float *image);
 
-	/* Rounds factor times the image to bytes. */
+	/* Rounds factor times the image to integers of so many bytes. */
 	void		(*round) (const float *image, float factor, uint32_t padded,
 						  int8_t *values, Int8Sums *sums);
 } Int8Kernel;
@@ -113,8 +142,8 @@ typedef struct CpuKernel
 {
 	const char *name;
 	uint32_t	width;			/* rows of a sliver */
-	uint32_t	tile_rows;		/* divides width */
-	uint32_t	tile_cols;		/* a multiple of width */
+	uint32_t	tile_rows;		/* divides width, or is a multiple of it */
+	uint32_t	tile_cols;		/* a multiple of width and of tile_rows */
 
 	bool		(*available) (void);
 	void		(*sweep) (const TileSweep *sweep);
@@ -133,7 +162,25 @@ typedef struct CpuKernel
 
 	/* Room for d numbers, rounded up to a multiple of 32. */
 	void		(*widen) (const float *row, uint32_t dimensions, double *wide);
+
+	/* x.y of exact_distance.h, for the cosine distance; likewise. */
+	double		(*dot) (const float *x, const float *y, uint32_t dimensions);
+	double		(*dot_wide) (const double *x, const float *y, uint32_t dimensions);
 } CpuKernel;
+
+/* Are rows of a packed as those of b? */
+static inline bool
+int8_sides_alike(const Int8Kernel *int8)
+{
+	return int8->a_words == int8->b_words && int8->a_flip == 0;
+}
+
+/* Rows of the largest block of this kernel: whole tiles. */
+static inline uint32_t
+kernel_block(const CpuKernel *kernel)
+{
+	return FASTED_MAX_BLOCK / kernel->tile_cols * kernel->tile_cols;
+}
 
 /* Where a sliver's slice begins, in words of a packed set. */
 static inline size_t
@@ -150,7 +197,14 @@ pack_offset(const PackLayout *layout, uint32_t width, size_t sliver,
 extern const Int8Kernel fasted_int8_avx512;
 extern const CpuKernel fasted_kernel_avx512vnni;
 extern const CpuKernel fasted_kernel_avx512;
+extern const Int8Kernel fasted_int16_avx2;
+extern const CpuKernel fasted_kernel_avx2int16;
 extern const CpuKernel fasted_kernel_avx2;
+#endif
+#if defined(__aarch64__)
+extern const Int8Kernel fasted_int8_sdot;
+extern const CpuKernel fasted_kernel_sdot;
+extern const CpuKernel fasted_kernel_neon;
 #endif
 extern const CpuKernel fasted_kernel_portable;
 

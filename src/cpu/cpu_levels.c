@@ -13,13 +13,11 @@
 
 #include "cpu_prune.h"
 
-/* Slivers that are claimed at once. */
-#define LEVEL_CLAIM 4
-
 static size_t
 packed_bytes(const FastedContext *context, uint32_t level)
 {
-	return LEVEL_WORDS(level) * (context->may_use_int8 ? 2 : sizeof(float));
+	return context->may_use_int8 ? cpu_int8_row_bytes(context->kernel, LEVEL_WORDS(level))
+		: LEVEL_WORDS(level) * sizeof(float);
 }
 
 /* Does the room of packed rows hold projected rows too? */

@@ -26,8 +26,12 @@
 double
 cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8)
 {
-	return fasted_eps_upper(join->problem.eps, int8 ? (double) form->transform.scale : form->scale,
-							join->context->options.dimensions);
+	uint32_t	d = join->context->options.dimensions;
+	double		eps = join->problem.eps;
+
+	if (cpu_is_cosine(join->context))
+		eps = fasted_direction_reach(eps, d);
+	return fasted_eps_upper(eps, int8 ? (double) form->transform.scale : form->scale, d);
 }
 
 /* Thresholds of one sliver, from its rows' terms. */
@@ -44,7 +48,7 @@ set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 	{
 		const RowTerms *terms = &to->terms[row];
 
-		((float *) to->threshold)[row] = row >= to->rows ? INFINITY
+		((float *) to->threshold)[row] = !row_has_pairs(terms) ? INFINITY
 			: fasted_threshold(terms->norm2 * (1.0 - slack), terms->norm2 * (1.0 + slack),
 							   terms->rho, job->eps_upper, gamma, alpha);
 	}
@@ -72,6 +76,11 @@ pack_fp32(Worker *worker, const PackJob *job, size_t sliver, const float *const 
 
 	for (uint32_t r = 0; r < kernel->width; r++)
 	{
+		if (rows[r] == NULL)
+		{
+			terms[r] = row_without_pairs();
+			continue;
+		}
 		/* false for NaN as well, which is what a row with one comes to */
 		if (pack.norm2[r] <= NORM2_LIMIT && pack.error2[r] <= NORM2_LIMIT)
 		{
@@ -121,7 +130,12 @@ pack_set_sliver(Worker *worker, FastedSet *set, Packing packing, size_t sliver)
 	if (packing == PACK_ROWS)
 	{
 		for (uint32_t r = 0; r < width && sliver * width + r < set->rows.rows; r++)
-			rows[r] = row_store_row(&set->rows, cpu_row_at(set, sliver * width + r));
+		{
+			size_t		place = sliver * width + r;
+
+			rows[r] = cpu_row_to_pack(worker, &set->packed, place,
+									  row_store_row(&set->rows, cpu_row_at(set, place)));
+		}
 		cpu_pack_sliver(worker, &job, sliver, rows);
 	}
 	else

@@ -66,15 +66,17 @@ may_use_int8(const FastedContext *context)
 		 (options->filter == FASTED_FILTER_AUTO && options->dimensions >= 32));
 }
 
-/* Bytes of a packed row: in FP32, or in INT8 as row and as column of a tile. */
+/* Bytes of a packed row: in FP32, or of integers as row and as column of a tile. */
 size_t
 cpu_packed_row_bytes(const FastedContext *context)
 {
 	size_t		bytes = context->options.dimensions * sizeof(float);
+	size_t		int8_bytes;
 
-	if (context->may_use_int8 && bytes < 2 * cpu_padded(context))
-		bytes = 2 * cpu_padded(context);
-	return bytes;
+	if (!context->may_use_int8)
+		return bytes;
+	int8_bytes = cpu_int8_row_bytes(context->kernel, context->options.dimensions);
+	return bytes > int8_bytes ? bytes : int8_bytes;
 }
 
 size_t
@@ -83,12 +85,20 @@ cpu_threshold_row_bytes(const FastedContext *context)
 	return (context->may_use_int8 ? 2 : 1) * sizeof(float);
 }
 
+/* Bytes of what belongs to a packed row beside it. */
+static size_t
+side_row_bytes(const FastedContext *context)
+{
+	return cpu_threshold_row_bytes(context) + sizeof(RowTerms)
+		+ (cpu_is_cosine(context) ? sizeof(double) : 0);
+}
+
 /*
- * Words of a slice: a column of tiles takes three quarters of the L1 cache.
- * Slices are of even length.
+ * Words of a slice, a multiple of step, itself one of 8: a column of tiles takes three
+ * quarters of the L1 cache.  Slices are of even length.
  */
 uint32_t
-cpu_slice_length(const CpuKernel *kernel, uint32_t words)
+cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
 {
 	long		cache = 0;
 	uint32_t	most;
@@ -103,7 +113,7 @@ cpu_slice_length(const CpuKernel *kernel, uint32_t words)
 	if (most > 256)
 		most = 256;
 	slices = (words + most - 1) / most;
-	return ((words + slices - 1) / slices + 7) / 8 * 8;
+	return ((words + slices - 1) / slices + step - 1) / step * step;
 }
 
 /* Memory that each worker has for itself. */
@@ -118,6 +128,8 @@ worker_bytes(const FastedContext *context)
 		bytes += cpu_image_bytes(context);
 	if (context->may_prune)
 		bytes += cpu_project_room_bytes(context);
+	if (cpu_is_cosine(context))
+		bytes += cpu_direction_bytes(context);
 	if (context->options.dimensions > context->slice)
 		bytes += FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float);
 	return bytes;
@@ -157,8 +169,8 @@ limit_sample(const FastedContext *context, uint64_t limit)
 
 	if (rows < SAMPLE_ROWS_LEAST)
 		rows = SAMPLE_ROWS_LEAST;
-	if (rows > FASTED_MAX_BLOCK)
-		rows = FASTED_MAX_BLOCK;
+	if (rows > kernel_block(context->kernel))
+		rows = kernel_block(context->kernel);
 	while (rows > step && 2 * rows * cpu_packed_row_bytes(context) > limit / 16)
 		rows -= step;
 	return rows < step ? step : rows;
@@ -169,8 +181,7 @@ static uint64_t
 fixed_bytes(const FastedContext *context, uint64_t limit)
 {
 	uint64_t	row_bytes = context->options.dimensions * sizeof(float);
-	uint64_t	packed_bytes = cpu_packed_row_bytes(context) + cpu_threshold_row_bytes(context)
-		+ sizeof(RowTerms);
+	uint64_t	packed_bytes = cpu_packed_row_bytes(context) + side_row_bytes(context);
 	uint64_t	padding = PLANNED_SETS * context->kernel->tile_cols
 		+ 2 * cpu_whole_tiles(context, context->sample_rows);
 
@@ -192,7 +203,7 @@ plan_memory(FastedContext *context, uint64_t limit)
 	uint64_t	row_bytes;
 	uint64_t	fixed;
 
-	context->slice = cpu_slice_length(context->kernel, context->options.dimensions);
+	context->slice = cpu_slice_length(context->kernel, context->options.dimensions, 8);
 	context->thread_limit = limit_threads(context, limit);
 	context->block_pairs = BLOCK_PAIRS;
 	while (context->block_pairs > BLOCK_PAIRS_MIN &&
@@ -206,7 +217,7 @@ plan_memory(FastedContext *context, uint64_t limit)
 
 	fixed = fixed_bytes(context, limit);
 	row_bytes = context->options.dimensions * sizeof(float) + cpu_packed_row_bytes(context)
-		+ cpu_threshold_row_bytes(context) + sizeof(RowTerms)
+		+ side_row_bytes(context)
 		+ sizeof(uint32_t);		/* counts */
 	if (context->may_prune)
 		row_bytes += cpu_levels_row_bytes(context);
@@ -227,6 +238,7 @@ cpu_plan_memory(FastedContext *context)
 	uint64_t	limit = memory_limit(&context->options);
 
 	context->may_use_int8 = may_use_int8(context);
+	context->product_kernel = cpu_product_kernel(context->kernel);
 	context->may_prune = cpu_may_prune(context);
 	if (context->may_prune)
 		context->fit_bytes = cpu_fit_bytes(context);
@@ -269,18 +281,19 @@ claims_before(const FastedJoin *join, uint64_t claims, uint64_t s)
 
 /*
  * Blocks whose pairs feed all threads.  Of slices they must be the same wherever
- * these are joined, however many threads there are: those for some of them.
+ * these are joined, however many threads there are and by whatever kernel: those for
+ * some threads, of whole tiles of every kernel.
  */
 static void
 plan_blocks(FastedJoin *join)
 {
-	uint32_t	step = join->context->kernel->tile_cols;
 	uint64_t	slices = join->problem.slices;
+	uint32_t	step = slices > 1 ? FASTED_COMMON_COLS : join->context->kernel->tile_cols;
 	uint64_t	wanted = slices == 1 ? (uint64_t) join->nworkers : slices * THREADS_PER_SLICE;
 	uint64_t	units;
 
 	join->order.triangle = join->self;
-	join->block_rows = FASTED_MAX_BLOCK;
+	join->block_rows = FASTED_MAX_BLOCK / step * step;
 	for (;;)
 	{
 		join->order.rows = blocks_of(join, join->row_set);

@@ -16,6 +16,25 @@
 #define NORM2_LIMIT 0x1p120
 
 /*
+ * The kernel that multiplies slivers: this one or, where its tiles are higher than they
+ * are, another with such slivers; NULL: there is none.
+ */
+const CpuKernel *
+cpu_product_kernel(const CpuKernel *kernel)
+{
+	const CpuKernel *other = kernel;
+
+	for (int k = 0; other != NULL; k++)
+	{
+		if (other->width == kernel->width && other->tile_rows <= other->width &&
+			other->available())
+			break;
+		other = fasted_cpu_kernel(k);
+	}
+	return other;
+}
+
+/*
  * Rows as an operand: those that are NULL, not finite or huge, and padding, are zeros.
  * False: it was stopped.
  */
@@ -24,7 +43,7 @@ cpu_pack_operand(Worker *worker, const PackLayout *layout, const float *const *r
 				 size_t count, const float *centre, double scale, float *packed)
 {
 	FastedContext *context = worker->context;
-	const CpuKernel *kernel = context->kernel;
+	const CpuKernel *kernel = context->product_kernel;
 
 	for (size_t first = 0; first < layout->padded_rows; first += kernel->width)
 	{
@@ -69,7 +88,7 @@ void
 cpu_multiply_sliver(const CpuKernel *kernel, const float *a, const PackLayout *a_layout,
 					size_t sliver, const float *b, const PackLayout *b_layout, double *sums)
 {
-	float		partial[FASTED_MAX_WIDTH * MOST_TILE_COLS] __attribute__((aligned(64)));
+	float		partial[FASTED_MAX_WIDTH * FASTED_MAX_TILE] __attribute__((aligned(64)));
 	size_t		columns = b_layout->padded_rows;
 	TileSweep	sweep = {
 		.tiles = kernel->width / kernel->tile_rows,.first = true,.partial = partial

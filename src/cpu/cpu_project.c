@@ -64,7 +64,7 @@ packed_bytes(const FastedContext *context)
 {
 	uint32_t	directions = cpu_most_directions(context, cpu_prune_levels(context));
 
-	return cpu_whole_tiles(context, directions) * context->options.dimensions * sizeof(float);
+	return (size_t) cpu_product_columns(context, directions) * context->options.dimensions * sizeof(float);
 }
 
 #define LEVEL_CENTRES_BYTES (FASTED_PRUNE_LEVELS * LEVEL_MOST_WORDS * sizeof(float))
@@ -176,7 +176,7 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 				   float *out)
 {
 	FastedContext *context = worker->context;
-	const CpuKernel *kernel = context->kernel;
+	const CpuKernel *kernel = context->product_kernel;
 	PackLayout	layout = projection->layout;
 	double	   *sums = worker->project_room;
 	PackSliver	pack = {
@@ -189,7 +189,8 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 	kernel->pack(&pack);
 	if (cpu_stopping(context))
 		return;
-	cpu_multiply_sliver(kernel, pack.packed, &layout, 0, projection->packed, &projection->layout, sums);
+	cpu_multiply_sliver(kernel, pack.packed, &layout, 0, projection->packed,
+						&projection->layout, sums);
 	for (uint32_t r = 0; r < kernel->width; r++)
 	{
 		float	   *to = out + (size_t) r * projection->stride;

@@ -23,6 +23,20 @@
 
 #define CLAIM_SLIVERS 4
 
+/*
+ * Does the filter multiply so many bytes at once that rows of the first level are
+ * padded?  The costs of cpu_prune_test.c are not such a kernel's: beside its products,
+ * rechecks and comparisons of sums take several times as long.
+ */
+static bool
+pads_levels(const FastedContext *context)
+{
+	const CpuKernel *kernel = context->kernel;
+
+	return context->may_use_int8 &&
+		cpu_int8_words(kernel, LEVEL_WORDS(0)) * 4 > LEVEL_WORDS(0) * kernel->int8->bytes;
+}
+
 /* Called by the plan of memory, when INT8 is decided on. */
 bool
 cpu_may_prune(const FastedContext *context)
@@ -30,9 +44,10 @@ cpu_may_prune(const FastedContext *context)
 	const FastedOptions *options = &context->options;
 
 	if (options->prune == FASTED_PRUNE_OFF || options->metric != FASTED_METRIC_L2 ||
-		options->dimensions > MOST_DIMENSIONS)
+		options->dimensions > MOST_DIMENSIONS || context->product_kernel == NULL)
 		return false;
-	return options->prune == FASTED_PRUNE_FORCE || options->dimensions >= LEAST_DIMENSIONS;
+	return options->prune == FASTED_PRUNE_FORCE ||
+		(options->dimensions >= LEAST_DIMENSIONS && !pads_levels(context));
 }
 
 /* Could sets for which there is memory be worth it? */

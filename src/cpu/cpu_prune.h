@@ -35,8 +35,14 @@
 /* Columns of a product at most: the directions in whole tiles, and some that help to find them. */
 #define PRODUCT_COLUMNS 192
 
-/* A tile has at most so many columns. */
-#define MOST_TILE_COLS 64
+/* So many columns of a product, and padding to whole tiles. */
+static inline uint32_t
+cpu_product_columns(const FastedContext *context, uint32_t columns)
+{
+	uint32_t	step = context->product_kernel->tile_cols;
+
+	return (columns + step - 1) / step * step;
+}
 
 struct Projection
 {

@@ -3,7 +3,8 @@
  * cpu_prune_test.c
  *	  Which levels a join has: by a sample of its tiles.
  *
- * Costs are in dimensions of a tile in INT8.  Nothing here depends on time or threads, so
+ * Costs are in bytes of a tile's row, which take about as long to multiply whatever the
+ * filter: one an INT8 number, two in 16 bits, four in FP32.  Nothing here depends on time or threads, so
  * that the same rows have the same levels.
  *
  *-------------------------------------------------------------------------
@@ -17,13 +18,10 @@
 #define TESTED_LEAST 4
 #define TESTED_MOST 32
 
-/* What a tile costs at any number of dimensions. */
+/* What a tile costs beside them. */
 #define TILE_COST 12.0
 
-/* A number in FP32 costs as much as so many in INT8. */
-#define FP32_COST 4.0
-
-/* A recheck takes as long as so many pairs' test, in dimensions. */
+/* A recheck takes as long as so many bytes of pairs. */
 #define RECHECK_DIMENSION_COST 48.0
 #define RECHECK_COST 8192.0
 
@@ -32,17 +30,23 @@
 
 #define SEQUENCES (1U << FASTED_PRUNE_LEVELS)
 
+static double
+cost_at(const CpuKernel *kernel, uint32_t dimensions, bool int8)
+{
+	return TILE_COST + sizeof(uint32_t) * (int8 ? cpu_int8_words(kernel, dimensions) : dimensions);
+}
+
 double
 cpu_level_cost(const FastedContext *context, uint32_t level)
 {
-	return TILE_COST + LEVEL_WORDS(level) * (context->may_use_int8 ? 1.0 : FP32_COST);
+	return cost_at(context->kernel, LEVEL_WORDS(level), context->may_use_int8);
 }
 
 /* Of a tile at all dimensions. */
 double
 cpu_full_cost(const FastedJoin *join)
 {
-	return TILE_COST + join->context->options.dimensions * (join->int8 ? 1.0 : FP32_COST);
+	return cost_at(join->context->kernel, join->context->options.dimensions, join->int8);
 }
 
 /* Of one candidate. */

@@ -107,7 +107,7 @@ static uint32_t
 test_again(Worker *worker, const PackedRows *a, const PackedRows *b, const Tile *tile)
 {
 	const CpuKernel *kernel = worker->context->kernel;
-	uint64_t	before[FASTED_MAX_WIDTH];
+	uint64_t	before[FASTED_MAX_TILE];
 	uint32_t	count = 0;
 
 	for (uint32_t r = 0; r < kernel->tile_rows; r++)

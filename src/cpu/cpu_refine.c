@@ -182,9 +182,9 @@ static bool
 refine_list(Worker *worker, const Strip *strip)
 {
 	FastedContext *context = worker->context;
-	const CpuKernel *kernel = context->kernel;
-	const FastedSet *rows = worker->join->row_set;
-	const FastedSet *cols = worker->join->col_set;
+	const FastedSet *row_set = worker->join->row_set;
+	const FastedSet *col_set = worker->join->col_set;
+	Recheck		recheck = cpu_recheck(context, &row_set->packed, &col_set->packed);
 	double		eps = worker->join->problem.eps;
 	uint32_t	d = context->options.dimensions;
 	int			wide = -1;		/* the row that was widened last */
@@ -195,20 +195,21 @@ refine_list(Worker *worker, const Strip *strip)
 	for (uint32_t c = 0; c < worker->listed; c++)
 	{
 		Candidate	pair = worker->list[c];
-		const float *x = row_at(rows, strip->first_a + pair.row);
-		const float *y = row_at(cols, strip->first_b + pair.col);
+		size_t		row = strip->first_a + pair.row;
+		size_t		col = strip->first_b + pair.col;
+		const float *x = row_at(row_set, row);
+		const float *y = row_at(col_set, col);
 		double		dist;
 
 		prefetch_candidate(worker, strip, c + PREFETCH_AHEAD);
 		if (pair.row != wide && row_repeats(worker, c))
 		{
-			kernel->widen(x, d, worker->wide);
+			context->kernel->widen(x, d, worker->wide);
 			wide = pair.row;
 		}
-		dist = pair.row == wide ? kernel->distance_wide(worker->wide, y, d)
-			: kernel->distance(x, y, d);
-		if (dist <= eps &&
-			!take_pair(worker, strip->first_a + pair.row, strip->first_b + pair.col, dist))
+		dist = cpu_distance(&recheck, pair.row == wide ? recheck.wide(worker->wide, y, d)
+							: recheck.rows(x, y, d), row, col);
+		if (dist <= eps && !take_pair(worker, row, col, dist))
 			return false;
 		if (cpu_stopping(context))
 			return false;

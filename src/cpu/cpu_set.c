@@ -27,6 +27,12 @@ cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows, size
 	packed->threshold = fasted_cpu_map(room * cpu_threshold_row_bytes(context),
 									   &context->memory);
 	packed->terms = fasted_cpu_map(room * sizeof(RowTerms), &context->memory);
+	if (cpu_is_cosine(context))
+	{
+		packed->squares = fasted_cpu_map(room * sizeof(double), &context->memory);
+		if (packed->squares == NULL)
+			return false;
+	}
 	return packed->packed != NULL && packed->threshold != NULL && packed->terms != NULL;
 }
 
@@ -39,10 +45,11 @@ cpu_packed_free(FastedContext *context, PackedRows *packed)
 	fasted_cpu_unmap(packed->threshold, room * cpu_threshold_row_bytes(context),
 					 &context->memory);
 	fasted_cpu_unmap(packed->terms, room * sizeof(RowTerms), &context->memory);
+	fasted_cpu_unmap(packed->squares, room * sizeof(double), &context->memory);
 	memset(packed, 0, sizeof(*packed));
 }
 
-/* In INT8 both sides of a tile have their own packed rows, columns first. */
+/* The sides of a tile may have packed rows of their own, columns first. */
 void
 cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
 				   uint32_t dimensions, bool int8)
@@ -51,12 +58,13 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 
 	packed->rows = rows;
 	layout->int8 = int8;
-	layout->words = int8 ? (dimensions + 31) / 32 * 8 : dimensions;
-	layout->slice = cpu_slice_length(context->kernel, layout->words);
+	layout->words = int8 ? cpu_int8_words(context->kernel, dimensions) : dimensions;
+	layout->slice = cpu_slice_length(context->kernel, layout->words,
+									 int8 ? context->kernel->int8->word_step : 8);
 	layout->padded_rows = cpu_whole_tiles(context, rows);
 	packed->as_a.packed = packed->as_b.packed = packed->packed;
 	packed->as_a.threshold = packed->as_b.threshold = packed->threshold;
-	if (int8)
+	if (int8 && !int8_sides_alike(context->kernel->int8))
 	{
 		packed->as_a.packed = (uint32_t *) packed->packed
 			+ layout->padded_rows * layout->words;

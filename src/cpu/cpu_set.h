@@ -41,9 +41,21 @@ typedef struct Operand
 /* What a row's threshold is made of, for any eps. */
 typedef struct RowTerms
 {
-	double		norm2;			/* of the packed row */
+	double		norm2;			/* of the packed row; negative: it has no pairs */
 	double		rho;			/* how far packing moved it; infinite: a wild row */
 } RowTerms;
+
+static inline RowTerms
+row_without_pairs(void)
+{
+	return (RowTerms) {.norm2 = -1.0};
+}
+
+static inline bool
+row_has_pairs(const RowTerms *terms)
+{
+	return terms->norm2 >= 0.0;
+}
 
 typedef struct PackedRows
 {
@@ -54,6 +66,7 @@ typedef struct PackedRows
 	void	   *packed;
 	void	   *threshold;
 	RowTerms   *terms;
+	double	   *squares;		/* cosine: x.x of rows as they came, by place; or NULL */
 	Operand		as_a;			/* rows of tiles; in FP32 the same as columns */
 	Operand		as_b;			/* columns of tiles */
 } PackedRows;

@@ -218,6 +218,7 @@ worker_main(void *arg)
 {
 	Worker	   *worker = arg;
 	FastedContext *context = worker->context;
+	const Int8Kernel *int8 = context->may_use_int8 ? context->kernel->int8 : NULL;
 
 	fasted_cpu_reset_fpu();
 	pthread_mutex_lock(&context->lock);
@@ -229,7 +230,11 @@ worker_main(void *arg)
 		worker->join = join;
 		pthread_mutex_unlock(&context->lock);
 
+		if (int8 != NULL && int8->begin != NULL)
+			int8->begin();
 		run_phase(worker, phase);
+		if (int8 != NULL && int8->end != NULL)
+			int8->end();
 
 		pthread_mutex_lock(&context->lock);
 		if (--context->at_work > 0)
@@ -311,6 +316,12 @@ init_worker(FastedContext *context, Worker *worker)
 		if (worker->project_room == NULL)
 			return false;
 	}
+	if (cpu_is_cosine(context))
+	{
+		worker->directions = fasted_cpu_map(cpu_direction_bytes(context), memory);
+		if (worker->directions == NULL)
+			return false;
+	}
 	return worker->hits != NULL && worker->wide != NULL;
 }
 
@@ -325,9 +336,10 @@ free_worker(FastedContext *context, Worker *worker)
 	fasted_cpu_unmap(worker->image, cpu_image_bytes(context), memory);
 	fasted_cpu_unmap(worker->project_room, cpu_project_room_bytes(context), memory);
 	worker->project_room = NULL;
+	fasted_cpu_unmap(worker->directions, cpu_direction_bytes(context), memory);
 	worker->partial = worker->wide = NULL;
 	worker->hits = NULL;
-	worker->image = NULL;
+	worker->image = worker->directions = NULL;
 }
 
 /*

@@ -14,18 +14,14 @@
 
 #include <immintrin.h>
 
+#include "kernel_avxvnni.h"
 #include "pack_body.h"
+#include "tile_avx2.h"
 
 #define KERNEL(name) name##_avx2
 #define TARGET __attribute__((target("avx2,fma")))
-#define WIDTH 8
-#define TILE_ROWS 4
-#define TILE_SLIVERS 3
-#define LANES 8
-
 typedef float Word;
 typedef __m256 Vec;
-typedef __m256 Hit;
 
 #define VEC_ZERO() _mm256_setzero_ps()
 #define VEC_LOAD(p) _mm256_loadu_ps(p)
@@ -46,10 +42,6 @@ typedef __m256 Hit;
 					  : [b0] "x" ((b)[0]), [b1] "x" ((b)[1]), [b2] "x" ((b)[2]), [x] "m" (*(a)) \
 					  : "xmm15", "memory")
 #define VEC_REACHES(g, a, b) _mm256_cmp_ps(g, _mm256_add_ps(a, b), _CMP_GE_OQ)
-#define HIT_NONE() _mm256_setzero_ps()
-#define HIT_OR(h, g) _mm256_or_ps(h, g)
-#define HIT_ANY(h) (_mm256_movemask_ps(h) != 0)
-#define HIT_BITS(h) (unsigned) _mm256_movemask_ps(h)
 
 #include "tile_kernel.inc.h"
 
@@ -75,13 +67,26 @@ load_rest_avx2(const float *p, int left)
 															  lane)));
 }
 
+/* sum + left * right, or + (left - right)^2. */
+TARGET static inline __attribute__((always_inline)) __m256d
+add_term_avx2(__m256d left, __m256d right, __m256d sum, bool product)
+{
+	__m256d		diff;
+
+	if (product)
+		return _mm256_fmadd_pd(left, right, sum);
+	diff = _mm256_sub_pd(left, right);
+	return _mm256_fmadd_pd(diff, diff, sum);
+}
+
 /*
  * Four partial sums to a vector: sums[v] holds lanes 4v to 4v + 3.  One of x
- * and wide is NULL, known at compile time.
+ * and wide is NULL.  Sums of squared differences, or of products.  All that is
+ * known at compile time.
  */
 TARGET static inline __attribute__((always_inline)) double
-distance_body_avx2(const float *x, const double *wide, const float *y,
-				   uint32_t dimensions)
+sum_body_avx2(const float *x, const double *wide, const float *y, uint32_t dimensions,
+			  bool product)
 {
 	__m256d		sums[8];
 	__m128d		low;
@@ -96,10 +101,9 @@ distance_body_avx2(const float *x, const double *wide, const float *y,
 		{
 			__m256d		left = wide != NULL ? _mm256_loadu_pd(wide + k + 4 * v)
 				: _mm256_cvtps_pd(_mm_loadu_ps(x + k + 4 * v));
-			__m256d		diff =
-				_mm256_sub_pd(left, _mm256_cvtps_pd(_mm_loadu_ps(y + k + 4 * v)));
+			__m256d		right = _mm256_cvtps_pd(_mm_loadu_ps(y + k + 4 * v));
 
-			sums[v] = _mm256_fmadd_pd(diff, diff, sums[v]);
+			sums[v] = add_term_avx2(left, right, sums[v], product);
 		}
 	}
 	if (k < dimensions)
@@ -109,9 +113,9 @@ distance_body_avx2(const float *x, const double *wide, const float *y,
 			int			rest = (int) (dimensions - k) - 4 * v;
 			__m256d		left = wide != NULL ? _mm256_loadu_pd(wide + k + 4 * v)
 				: load_rest_avx2(x + k + 4 * v, rest);
-			__m256d		diff = _mm256_sub_pd(left, load_rest_avx2(y + k + 4 * v, rest));
+			__m256d		right = load_rest_avx2(y + k + 4 * v, rest);
 
-			sums[v] = _mm256_fmadd_pd(diff, diff, sums[v]);
+			sums[v] = add_term_avx2(left, right, sums[v], product);
 		}
 	}
 
@@ -123,19 +127,40 @@ distance_body_avx2(const float *x, const double *wide, const float *y,
 	low = _mm_add_pd(_mm256_castpd256_pd128(sums[0]),
 					 _mm256_extractf128_pd(sums[0], 1));
 	low = _mm_add_sd(low, _mm_unpackhi_pd(low, low));
-	return _mm_cvtsd_f64(_mm_sqrt_sd(low, low));
+	return _mm_cvtsd_f64(low);
+}
+
+/* sqrt may set errno; the instruction does not. */
+TARGET static inline __attribute__((always_inline)) double
+root_avx2(double square)
+{
+	__m128d		value = _mm_set_sd(square);
+
+	return _mm_cvtsd_f64(_mm_sqrt_sd(value, value));
 }
 
 TARGET static double
 distance_avx2(const float *x, const float *y, uint32_t dimensions)
 {
-	return distance_body_avx2(x, NULL, y, dimensions);
+	return root_avx2(sum_body_avx2(x, NULL, y, dimensions, false));
 }
 
 TARGET static double
 distance_wide_avx2(const double *x, const float *y, uint32_t dimensions)
 {
-	return distance_body_avx2(NULL, x, y, dimensions);
+	return root_avx2(sum_body_avx2(NULL, x, y, dimensions, false));
+}
+
+TARGET static double
+dot_avx2(const float *x, const float *y, uint32_t dimensions)
+{
+	return sum_body_avx2(x, NULL, y, dimensions, true);
+}
+
+TARGET static double
+dot_wide_avx2(const double *x, const float *y, uint32_t dimensions)
+{
+	return sum_body_avx2(NULL, x, y, dimensions, true);
 }
 
 static bool
@@ -144,17 +169,46 @@ available_avx2(void)
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
+#define FP32_AVX2 \
+	.width = WIDTH, \
+	.tile_rows = TILE_ROWS, \
+	.tile_cols = TILE_COLS, \
+	.sweep = sweep_avx2, \
+	.pack = pack_avx2, \
+	.distance = distance_avx2, \
+	.distance_wide = distance_wide_avx2, \
+	.widen = widen_avx2, \
+	.dot = dot_avx2, \
+	.dot_wide = dot_wide_avx2
+
 const CpuKernel fasted_kernel_avx2 = {
 	.name = "avx2",
-	.width = WIDTH,
-	.tile_rows = TILE_ROWS,
-	.tile_cols = TILE_COLS,
 	.available = available_avx2,
-	.sweep = sweep_avx2,
-	.pack = pack_avx2,
-	.distance = distance_avx2,
-	.distance_wide = distance_wide_avx2,
-	.widen = widen_avx2,
+	FP32_AVX2,
 };
+
+/* The same, and INT16: kernel_avx2_int16.c. */
+const CpuKernel fasted_kernel_avx2int16 = {
+	.name = "avx2int16",
+	.available = available_avx2,
+	.int8 = &fasted_int16_avx2,
+	FP32_AVX2,
+};
+
+#ifdef FASTED_HAVE_AVXVNNI
+static bool
+available_avxvnni(void)
+{
+	return available_avx2() && fasted_avxvnni_present();
+}
+
+/* The same, and INT8: kernel_avxvnni.c. */
+const CpuKernel fasted_kernel_avxvnni = {
+	.name = "avxvnni",
+	.available = available_avxvnni,
+	.int8 = &fasted_int8_avxvnni,
+	FP32_AVX2,
+};
+#endif
 
 #endif							/* __x86_64__ */

@@ -11,6 +11,7 @@
 
 #if defined(__x86_64__)
 
+#include "kernel_amx.h"
 #include "pack_body.h"
 #include "tile_avx512.h"
 
@@ -42,13 +43,26 @@ widen_avx512(const float *row, uint32_t dimensions, double *wide)
 	widen_row(row, dimensions, wide);
 }
 
+/* sum + left * right, or + (left - right)^2. */
+TARGET static inline __attribute__((always_inline)) __m512d
+add_term_avx512(__m512d left, __m512d right, __m512d sum, bool product)
+{
+	__m512d		diff;
+
+	if (product)
+		return _mm512_fmadd_pd(left, right, sum);
+	diff = _mm512_sub_pd(left, right);
+	return _mm512_fmadd_pd(diff, diff, sum);
+}
+
 /*
  * Eight partial sums to a vector: sums[v] holds lanes 8v to 8v + 7.  One of x
- * and wide is NULL, known at compile time.
+ * and wide is NULL.  Sums of squared differences, or of products.  All that is
+ * known at compile time.
  */
 TARGET static inline __attribute__((always_inline)) double
-distance_body_avx512(const float *x, const double *wide, const float *y,
-					 uint32_t dimensions)
+sum_body_avx512(const float *x, const double *wide, const float *y, uint32_t dimensions,
+				bool product)
 {
 	__m512d		sums[4];
 	__m256d		half;
@@ -64,10 +78,9 @@ distance_body_avx512(const float *x, const double *wide, const float *y,
 		{
 			__m512d		left = wide != NULL ? _mm512_loadu_pd(wide + k + 8 * v)
 				: _mm512_cvtps_pd(_mm256_loadu_ps(x + k + 8 * v));
-			__m512d		diff =
-				_mm512_sub_pd(left, _mm512_cvtps_pd(_mm256_loadu_ps(y + k + 8 * v)));
+			__m512d		right = _mm512_cvtps_pd(_mm256_loadu_ps(y + k + 8 * v));
 
-			sums[v] = _mm512_fmadd_pd(diff, diff, sums[v]);
+			sums[v] = add_term_avx512(left, right, sums[v], product);
 		}
 	}
 	if (k < dimensions)
@@ -79,11 +92,10 @@ distance_body_avx512(const float *x, const double *wide, const float *y,
 			__mmask8	mask = (__mmask8) (lanes >> (8 * v));
 			__m512d		left = wide != NULL ? _mm512_loadu_pd(wide + k + 8 * v)
 				: _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, x + k + 8 * v));
-			__m512d		diff =
-				_mm512_sub_pd(left,
-							  _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, y + k + 8 * v)));
+			__m512d		right =
+				_mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, y + k + 8 * v));
 
-			sums[v] = _mm512_fmadd_pd(diff, diff, sums[v]);
+			sums[v] = add_term_avx512(left, right, sums[v], product);
 		}
 	}
 
@@ -95,19 +107,40 @@ distance_body_avx512(const float *x, const double *wide, const float *y,
 	low = _mm_add_pd(_mm256_castpd256_pd128(half),
 					 _mm256_extractf128_pd(half, 1));
 	low = _mm_add_sd(low, _mm_unpackhi_pd(low, low));
-	return _mm_cvtsd_f64(_mm_sqrt_sd(low, low));
+	return _mm_cvtsd_f64(low);
+}
+
+/* sqrt may set errno; the instruction does not. */
+TARGET static inline __attribute__((always_inline)) double
+root_avx512(double square)
+{
+	__m128d		value = _mm_set_sd(square);
+
+	return _mm_cvtsd_f64(_mm_sqrt_sd(value, value));
 }
 
 TARGET static double
 distance_avx512(const float *x, const float *y, uint32_t dimensions)
 {
-	return distance_body_avx512(x, NULL, y, dimensions);
+	return root_avx512(sum_body_avx512(x, NULL, y, dimensions, false));
 }
 
 TARGET static double
 distance_wide_avx512(const double *x, const float *y, uint32_t dimensions)
 {
-	return distance_body_avx512(NULL, x, y, dimensions);
+	return root_avx512(sum_body_avx512(NULL, x, y, dimensions, false));
+}
+
+TARGET static double
+dot_avx512(const float *x, const float *y, uint32_t dimensions)
+{
+	return sum_body_avx512(x, NULL, y, dimensions, true);
+}
+
+TARGET static double
+dot_wide_avx512(const double *x, const float *y, uint32_t dimensions)
+{
+	return sum_body_avx512(NULL, x, y, dimensions, true);
 }
 
 static bool
@@ -125,19 +158,24 @@ available_avx512vnni(void)
 		__builtin_cpu_supports("avx512vnni");
 }
 
-#define FP32_AVX512 \
-	.width = WIDTH, \
+#define TILES_AVX512 \
 	.tile_rows = TILE_ROWS, \
 	.tile_cols = TILE_COLS, \
-	.sweep = sweep_avx512, \
+	.sweep = sweep_avx512
+
+#define FP32_AVX512 \
+	.width = WIDTH, \
 	.pack = pack_avx512, \
 	.distance = distance_avx512, \
 	.distance_wide = distance_wide_avx512, \
-	.widen = widen_avx512
+	.widen = widen_avx512, \
+	.dot = dot_avx512, \
+	.dot_wide = dot_wide_avx512
 
 const CpuKernel fasted_kernel_avx512 = {
 	.name = "avx512",
 	.available = available_avx512,
+	TILES_AVX512,
 	FP32_AVX512,
 };
 
@@ -146,7 +184,27 @@ const CpuKernel fasted_kernel_avx512vnni = {
 	.name = "avx512vnni",
 	.available = available_avx512vnni,
 	.int8 = &fasted_int8_avx512,
+	TILES_AVX512,
 	FP32_AVX512,
 };
+
+#ifdef FASTED_HAVE_AMX
+static bool
+available_amx(void)
+{
+	return available_avx512vnni() && fasted_amx_permitted();
+}
+
+/* The same, but for the tiles: kernel_amx.c and kernel_amx_fp32.c. */
+const CpuKernel fasted_kernel_amx = {
+	.name = "amx",
+	.available = available_amx,
+	.int8 = &fasted_int8_amx,
+	.tile_rows = AMX_TILE,
+	.tile_cols = AMX_TILE,
+	.sweep = fasted_sweep_amx_fp32,
+	FP32_AVX512,
+};
+#endif
 
 #endif							/* __x86_64__ */

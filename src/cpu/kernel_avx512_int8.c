@@ -15,6 +15,7 @@
 #if defined(__x86_64__)
 
 #include "../engine/int8_form.h"
+#include "int8_avx512.h"
 #include "tile_avx512.h"
 
 #define KERNEL(name) name##_avx512_int8
@@ -78,8 +79,8 @@ rotate_avx512(float *values, uint32_t length, uint32_t pass)
 	}
 }
 
-TARGET static void
-transform_avx512(const Int8Transform *transform, const float *row, float *image)
+TARGET void
+fasted_transform_avx512(const Int8Transform *transform, const float *row, float *image)
 {
 	uint32_t	padded = transform->padded;
 	uint32_t	length = fasted_rotation_length(padded);
@@ -101,9 +102,9 @@ transform_avx512(const Int8Transform *transform, const float *row, float *image)
 		rotate_avx512(image + (padded - length), length, 1);
 }
 
-TARGET static void
-round_avx512(const float *image, float factor, uint32_t padded, int8_t *values,
-			 Int8Sums *sums)
+TARGET void
+fasted_round_avx512(const float *image, float factor, uint32_t padded, int8_t *values,
+					Int8Sums *sums)
 {
 	__m512		errors[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
 	__m512i		norms = _mm512_setzero_si512();
@@ -134,9 +135,14 @@ round_avx512(const float *image, float factor, uint32_t padded, int8_t *values,
 }
 
 const Int8Kernel fasted_int8_avx512 = {
+	.bytes = 1,
+	.word_step = 8,
+	.a_words = 1,
+	.b_words = 1,
+	.a_flip = UINT32_C(0x80808080),
 	.sweep = sweep_avx512_int8,
-	.transform = transform_avx512,
-	.round = round_avx512,
+	.transform = fasted_transform_avx512,
+	.round = fasted_round_avx512,
 };
 
 #endif							/* __x86_64__ */

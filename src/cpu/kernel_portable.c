@@ -93,6 +93,22 @@ distance_wide_portable(const double *x, const float *y, uint32_t dimensions)
 	return fasted_exact_fold(sums);
 }
 
+static double
+dot_portable(const float *x, const float *y, uint32_t dimensions)
+{
+	return fasted_exact_dot(x, y, dimensions);
+}
+
+static double
+dot_wide_portable(const double *x, const float *y, uint32_t dimensions)
+{
+	double		sums[FASTED_EXACT_LANES] = {0};
+
+	for (uint32_t k = 0; k < dimensions; k++)
+		sums[k % FASTED_EXACT_LANES] = fma(x[k], (double) y[k], sums[k % FASTED_EXACT_LANES]);
+	return fasted_exact_sum(sums);
+}
+
 static bool
 available_portable(void)
 {
@@ -110,4 +126,6 @@ const CpuKernel fasted_kernel_portable = {
 	.distance = distance_portable,
 	.distance_wide = distance_wide_portable,
 	.widen = widen_portable,
+	.dot = dot_portable,
+	.dot_wide = dot_wide_portable,
 };

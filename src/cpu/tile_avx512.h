@@ -4,7 +4,8 @@
  *	  What the tiles of AVX-512 have in common, in FP32 and in INT8.
  *
  * One kernel has both filters, so that the shape of a tile must be the same: 24
- * vectors of sums, 3 of b and the broadcasts of a, of 32 registers.
+ * vectors of sums, 3 of b and the broadcasts of a, of 32 registers.  Beside AMX it
+ * is a part of AMX's tile: kernel_amx_fp32.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +16,9 @@
 
 #define WIDTH 16
 #define TILE_ROWS 8
+#ifndef TILE_SLIVERS
 #define TILE_SLIVERS 3
+#endif
 #define LANES 16
 
 typedef __mmask16 Hit;

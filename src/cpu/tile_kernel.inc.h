@@ -15,6 +15,7 @@
  *	  Vec, Hit			a vector of words; the result of comparing two
  *	  VEC_ZERO() VEC_LOAD(p) VEC_STORE(p, v) VEC_SPLAT(p)
  *	  VEC_MULTIPLY_ROW(c, a, b)	c[v] += *a * b[v] for all vectors of a tile's row
+ *	  MULTIPLY_WORD(sums, a, b, sliver)	instead, where given: all rows of a tile
  *	  VEC_REACHES(g, a, b)	is the sum g a hit with these thresholds of rows?
  *	  HIT_NONE() HIT_OR(h, g) HIT_ANY(h) HIT_BITS(h)
  *
@@ -28,13 +29,6 @@
 #define TILE_VECS (TILE_COLS / LANES)
 #define SLIVER_VECS (WIDTH / LANES)
 #define TILE_SIZE (TILE_ROWS * TILE_COLS)
-
-/* Loops over a tile must vanish, or sums would not stay in registers. */
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
 
 /* Words of one round of the inner loop: 2 measured best, 4 worst. */
 #define STEPS 2
@@ -92,12 +86,16 @@ TARGET static inline __attribute__((always_inline)) void
 KERNEL(multiply) (const Word *a, const Word *b, size_t sliver,
 				  Vec sums[TILE_ROWS][TILE_VECS])
 {
+#ifdef MULTIPLY_WORD
+	MULTIPLY_WORD(sums, a, b, sliver);
+#else
 	Vec			bk[TILE_VECS];
 
 	FOR_VECS(v)
 		bk[v] = VEC_LOAD(b + v / SLIVER_VECS * sliver + v % SLIVER_VECS * LANES);
 	FOR_ROWS(i)
 		VEC_MULTIPLY_ROW(sums[i], a + i, bk);
+#endif
 }
 
 /* All tiles of a column, in one slice. */

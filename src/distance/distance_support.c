@@ -7,58 +7,28 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "distance/distance.h"
+#include "distance/distance_share.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/pathnode.h"
-#include "parser/parsetree.h"
-#include "scan/distance_statistics.h"
+#include "session/arguments.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance_support);
 
-/* Rows within eps of a row, where nothing is known. */
-#define DEFAULT_NEIGHBOURS 10.0
-
-/* The share of a column's pairs of rows that are within eps; negative: not known. */
+/* fasted_within(a, b, eps, metric) */
 static double
-ShareOfColumn(PlannerInfo *root, Node *vector, double eps, double *rows)
+ShareOfCall(PlannerInfo *root, List *args)
 {
-	List	   *vars = pull_var_clause(vector, PVC_RECURSE_PLACEHOLDERS);
-	Var		   *var = list_length(vars) == 1 ? linitial_node(Var, vars) : NULL;
-	RangeTblEntry *rte;
+	Node	   *name = estimate_expression_value(root, lfourth(args));
+	FastedMetric metric;
 
-	if (var == NULL || var->varlevelsup > 0 || IS_SPECIAL_VARNO(var->varno))
-		return -1.0;
-	rte = planner_rt_fetch(var->varno, root);
-	if (rte->rtekind != RTE_RELATION || var->varattno <= 0)
-		return -1.0;
-	if (root->simple_rel_array != NULL && root->simple_rel_array[var->varno] != NULL)
-		*rows = Max(*rows, root->simple_rel_array[var->varno]->tuples);
-	return ShareWithin(rte->relid, var->varattno, eps);
-}
-
-/* Of two columns, that of the one whose rows are closer together. */
-static double
-EstimateShare(PlannerInfo *root, List *args)
-{
-	Node	   *radius = estimate_expression_value(root, lthird(args));
-	double		rows = DEFAULT_NEIGHBOURS;
-	double		share = -1.0;
-	double		eps;
-
-	if (IsA(radius, Const) && ((Const *) radius)->constisnull)
+	if (!IsA(name, Const))
+		return EstimateShare(root, linitial(args), lsecond(args), NULL, FASTED_METRIC_L2);
+	if (((Const *) name)->constisnull)
 		return 0.0;
-	eps = IsA(radius, Const) ? DatumGetFloat8(((Const *) radius)->constvalue) : -1.0;
-	for (int i = 0; i < 2; i++)
-	{
-		double		own = ShareOfColumn(root, list_nth(args, i), eps, &rows);
-
-		if (eps >= 0.0)
-			share = Max(share, own);
-	}
-	return share >= 0.0 ? share : Min(1.0, DEFAULT_NEIGHBOURS / rows);
+	if (!FindMetric(DatumGetTextPP(((Const *) name)->constvalue), &metric))
+		return EstimateShare(root, linitial(args), lsecond(args), NULL, FASTED_METRIC_L2);
+	return EstimateShare(root, linitial(args), lsecond(args), lthird(args), metric);
 }
 
 Datum
@@ -72,7 +42,7 @@ fasted_distance_support(PG_FUNCTION_ARGS)
 
 		if (list_length(selectivity->args) == 4)
 		{
-			selectivity->selectivity = EstimateShare(selectivity->root, selectivity->args);
+			selectivity->selectivity = ShareOfCall(selectivity->root, selectivity->args);
 			PG_RETURN_POINTER(request);
 		}
 	}

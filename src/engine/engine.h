@@ -4,8 +4,8 @@
  *	  The border between PostgreSQL and the distance engines.
  *
  * An engine finds every pair of rows, of two sets or of one, whose distance is
- * at most eps.  "Distance" is a canonical FP64 form of exact_distance.h, so that every engine gives the same pairs and the same
- * bits, in an order of its own.
+ * at most eps.  "Distance" is a canonical FP64 form of exact_distance.h, so that every
+ * engine gives the same pairs and the same bits, in an order of its own.
  *
  * This header is plain C: no PostgreSQL type and no CUDA type passes it.  An
  * engine never calls back, never throws, never calls exit, and blocks every
@@ -54,7 +54,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 8
+#define FASTED_ENGINE_ABI 10
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -101,7 +101,7 @@ typedef enum FastedFilter
 typedef enum FastedMetric
 {
 	FASTED_METRIC_L2 = 0,
-	FASTED_METRIC_COSINE		/* a zero vector has no direction and no pair */
+	FASTED_METRIC_COSINE		/* what has no direction has no pair: zeros, NaN, infinity */
 } FastedMetric;
 
 /* What becomes of a pair that passed the recheck. */
@@ -111,6 +111,9 @@ typedef enum FastedOutput
 	FASTED_OUTPUT_COUNT,		/* it is counted: stats */
 	FASTED_OUTPUT_COUNTS		/* it is counted for each of its rows: counts */
 } FastedOutput;
+
+/* A device by a name that is good for FastedOptions.devices. */
+#define FASTED_DEVICE_NAME 48
 
 /*
  * Whether tiles are tested at few dimensions first: doc/bound-pruning.md.  The CUDA
@@ -147,7 +150,7 @@ typedef struct FastedOptions
 	/* The GPUs to choose from, as device_list.h has it; NULL or empty: all. */
 	const char *devices;
 
-	/* For tests: a CPU kernel by name ("avx512vnni", "avx512", "avx2", "portable"). */
+	/* For tests: a CPU kernel by name, such as "avx512vnni"; cpu_kernel.c has all. */
 	const char *kernel;
 } FastedOptions;
 
@@ -203,9 +206,10 @@ typedef struct FastedBatch
 typedef struct FastedStats
 {
 	char		engine[32];		/* "cpu" or "cuda" */
-	char		device[96];		/* name of the processor or the GPU */
+	char		device[512];	/* name of the processor or the GPUs */
+	int			lost_devices;	/* that failed, so that others did their work */
 	char		kernel[48];		/* instruction set or architecture */
-	char		filter[16];		/* "fp32", "fp16", "fp64", "int8"; the last join's */
+	char		filter[16];		/* "fp32", "fp16", "fp64", "int8", "int16"; the last join's */
 	int			threads;		/* CPU threads at work, or zero */
 
 	uint64_t	rows;
@@ -263,6 +267,13 @@ typedef struct FastedEngine
 	 * as that of last_error, of at most size bytes when not.
 	 */
 	FastedStatus (*probe) (const char *devices, char *reason, size_t size);
+
+	/*
+	 * The devices to choose from (see FastedOptions) that are like the first of them,
+	 * so that they cut a join into the same slices: their number, at most most.  NULL:
+	 * this engine has no such devices.
+	 */
+	int			(*devices) (const char *devices, char (*names)[FASTED_DEVICE_NAME], int most);
 
 	/* Sets *context even when it fails, unless memory ran out: close it. */
 	FastedStatus (*open) (const FastedOptions *options, FastedContext **context);

@@ -66,29 +66,37 @@ fasted_exact_distance(const float *x, const float *y, uint32_t dimensions)
 	return fasted_exact_fold(sums);
 }
 
+/* x.y, or x.x: what the cosine distance is made of. */
 static inline double
-fasted_exact_cosine(const float *x, const float *y, uint32_t dimensions)
+fasted_exact_dot(const float *x, const float *y, uint32_t dimensions)
 {
-	double		xy[FASTED_EXACT_LANES] = {0};
-	double		xx[FASTED_EXACT_LANES] = {0};
-	double		yy[FASTED_EXACT_LANES] = {0};
-	double		similarity;
+	double		sums[FASTED_EXACT_LANES] = {0};
 
 	for (uint32_t k = 0; k < dimensions; k++)
-	{
-		uint32_t	lane = k % FASTED_EXACT_LANES;
+		sums[k % FASTED_EXACT_LANES] = fma((double) x[k], (double) y[k],
+										   sums[k % FASTED_EXACT_LANES]);
+	return fasted_exact_sum(sums);
+}
 
-		xy[lane] = fma((double) x[k], (double) y[k], xy[lane]);
-		xx[lane] = fma((double) x[k], (double) x[k], xx[lane]);
-		yy[lane] = fma((double) y[k], (double) y[k], yy[lane]);
-	}
-	similarity = fasted_exact_sum(xy);
-	similarity /= sqrt(fasted_exact_sum(xx) * fasted_exact_sum(yy));
+/* The cosine distance, of x.y, x.x and y.y. */
+static inline double
+fasted_exact_cosine_of(double xy, double xx, double yy)
+{
+	double		similarity = xy / sqrt(xx * yy);
+
 	if (similarity > 1.0)
 		similarity = 1.0;
 	if (similarity < -1.0)
 		similarity = -1.0;
 	return 1.0 - similarity;
+}
+
+static inline double
+fasted_exact_cosine(const float *x, const float *y, uint32_t dimensions)
+{
+	return fasted_exact_cosine_of(fasted_exact_dot(x, y, dimensions),
+								  fasted_exact_dot(x, x, dimensions),
+								  fasted_exact_dot(y, y, dimensions));
 }
 
 #endif							/* FASTED_EXACT_DISTANCE_H */

@@ -11,7 +11,8 @@
  *
  * where g is the computed inner product of the quantised rows and fl rounds to
  * FP32.  The derivation, line by line, is in doc/bound.md.  INT8 rows have their
- * own thresholds, integers: the end of this file and doc/bound-int8.md.
+ * own thresholds, integers: the end of this file and doc/bound-int8.md.  For cosine
+ * distances the rows are directions: doc/bound-cosine.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +21,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The GPU computes the same thresholds from the same source. */
@@ -47,6 +49,30 @@ fasted_eps_upper(double eps, double scale, uint32_t dimensions)
 
 	/* eps * scale may underflow; an upper bound of it must not */
 	return (eps > 0.0 && upper < DBL_MIN) ? DBL_MIN : upper;
+}
+
+/*
+ * Cosine: doc/bound-cosine.md.  The filter sees directions, each coordinate of
+ * x / |x| rounded to FP32.  An upper bound of the distance between the directions of
+ * any pair whose canonical cosine distance is at most eps; it takes eps's place in
+ * fasted_eps_upper.  The canonical similarity is off by `error` at most, which weighs
+ * most where eps is small; rounding moves a direction by `rounding` at most.
+ */
+FASTED_BOUND_FUNCTION double
+fasted_direction_reach(double eps, uint32_t dimensions)
+{
+	double		error = (dimensions / 16.0 + 20.0) * FASTED_U64;
+	double		rounding = FASTED_U32 + error;
+
+	return (sqrt(2.0 * (eps * (1.0 + 4 * FASTED_U64) + error)) + 2.0 * rounding)
+		* (1.0 + 8 * FASTED_U64);
+}
+
+/* Has a row with this x.x a direction?  A zero vector has none, nor what is not finite. */
+FASTED_BOUND_FUNCTION bool
+fasted_has_direction(double square)
+{
+	return square > 0.0 && square <= DBL_MAX;
 }
 
 /*

@@ -24,6 +24,13 @@
 #define FASTED_INT8_SCALE_STEP 1.148698355f
 
 /*
+ * INT16 rows: their squared norms as computed in FP32, an error of 10^-4 or less, and
+ * therefore below 2^29; and how much longer than a typical row one may be.
+ */
+#define FASTED_INT16_NORM2 (0.999f * 536870912.0f)
+#define FASTED_INT16_ROOM 4.0f
+
+/*
  * The centre of one dimension of 8-bit integers, such that all of [low, high] is
  * within -128 .. 127 of it.  Products are exact, so that the centre need not keep
  * norms small: better that it leaves room for what the sample did not show.

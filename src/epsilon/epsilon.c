@@ -28,7 +28,6 @@
 #include "funcapi.h"
 #include "session/arguments.h"
 #include "session/interrupts.h"
-#include "utils/float.h"
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(fasted_epsilon);
@@ -51,7 +50,8 @@ enum
 	ARG_NEIGHBORS,
 	ARG_SAMPLE_ROWS,
 	ARG_CONFIDENCE,
-	ARG_SEED
+	ARG_SEED,
+	ARG_METRIC
 };
 
 enum
@@ -69,7 +69,7 @@ typedef struct Estimate
 	double		eps;
 	double		low;
 	double		high;
-	uint64		rows;			/* of the relation, that have a vector */
+	uint64		rows;			/* of the relation, that take part */
 	uint32		sampled;		/* of them, on which the estimate rests */
 } Estimate;
 
@@ -83,6 +83,7 @@ CheckArguments(FunctionCallInfo fcinfo)
 	RequireArgument(fcinfo, ARG_COLUMN, "fasted_epsilon", "vector_column");
 	RequireArgument(fcinfo, ARG_NEIGHBORS, "fasted_epsilon", "neighbors");
 	RequireArgument(fcinfo, ARG_CONFIDENCE, "fasted_epsilon", "confidence");
+	RequireArgument(fcinfo, ARG_METRIC, "fasted_epsilon", "metric");
 
 	neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
 	if (!(neighbors > 0.0) || isinf(neighbors))
@@ -104,15 +105,18 @@ CheckArguments(FunctionCallInfo fcinfo)
 }
 
 static void
-CheckNeighbors(double neighbors, const Sample *sample, const char *relation)
+CheckNeighbors(double neighbors, const Sample *sample, const VectorSource *source)
 {
 	if (sample->total >= 2 && neighbors <= sample->total - 1)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("no eps gives rows %.15g neighbours on average", neighbors),
+			 source->skip_zeros ?
+			 errdetail("Number of rows of \"%s\" that have a vector other than zero: " UINT64_FORMAT ".",
+					   source->relation, sample->total) :
 			 errdetail("Number of rows of \"%s\" that have a vector: " UINT64_FORMAT ".",
-					   relation, sample->total),
+					   source->relation, sample->total),
 			 sample->total < 2 ? errhint("There must be at least two.") :
 			 errhint("A row has at most " UINT64_FORMAT " others as its neighbours.",
 					 sample->total - 1)));
@@ -148,10 +152,11 @@ PairsWanted(double neighbors, double rows)
 
 /* All rows are there: the distance within which half of S n pairs are. */
 static void
-FindExactly(const VectorSource *source, const RowArray *array, double neighbors, Estimate *estimate)
+FindExactly(const VectorSource *source, const RowArray *array, FastedMetric metric,
+			double neighbors, Estimate *estimate)
 {
 	double		rank = PairsWanted(neighbors, array->count);
-	DistanceGuess *guess = GuessDistances(source, array);
+	DistanceGuess *guess = GuessDistances(source, array, metric);
 
 	estimate->eps = DistanceOfRank(guess, rank);
 	GuessEnd(guess);
@@ -213,16 +218,16 @@ LowEnd(const ShareTest *test, FastedPair *pairs, size_t rank)
 
 /*
  * The greatest eps below which there may be no more than the share of all pairs;
- * infinite, if all these may be below.
+ * greatest, if all these may be below.
  */
 static double
-HighEnd(const ShareTest *test, FastedPair *pairs, size_t npairs, size_t rank)
+HighEnd(const ShareTest *test, FastedPair *pairs, size_t npairs, size_t rank, double greatest)
 {
 	size_t		possible = rank - 1;
 	size_t		more = npairs;
 
 	if (TestRank(test, pairs, possible, more, more) != SHARE_IS_MORE)
-		return get_float8_infinity();
+		return greatest;
 	while (more - possible > 1)
 	{
 		size_t		middle = possible + (more - possible) / 2;
@@ -239,6 +244,7 @@ HighEnd(const ShareTest *test, FastedPair *pairs, size_t npairs, size_t rank)
 static void
 FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 {
+	double		greatest = GreatestDistance(guess->metric);
 	double		all = PairsOf(guess->array->count);
 	double		most = Min(all, MOST_HELD);
 	double		rank = Max(1.0, Min(ceil(test->share * all), all));
@@ -252,13 +258,13 @@ FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 		pairs = NearestPairs(guess, held);
 		estimate->eps = DistanceAt(pairs, held, rank);
 		estimate->low = LowEnd(test, pairs, rank);
-		estimate->high = HighEnd(test, pairs, held, rank);
-	} while (isinf(estimate->high) && held < most);
+		estimate->high = HighEnd(test, pairs, held, rank, greatest);
+	} while (estimate->high == greatest && held < most);
 }
 
 static void
-EstimateFromSample(const VectorSource *source, const Sample *sample, double neighbors,
-				   double confidence, Estimate *estimate)
+EstimateFromSample(const VectorSource *source, const Sample *sample, FastedMetric metric,
+				   double neighbors, double confidence, Estimate *estimate)
 {
 	RowArray	array = sample->array;
 	ShareTest	test = {0};
@@ -271,7 +277,7 @@ EstimateFromSample(const VectorSource *source, const Sample *sample, double neig
 	array.count = RowsToUse(&array, test.share);
 	test.rows = array.count;
 	ShareTestBegin(&test);
-	guess = GuessDistances(source, &array);
+	guess = GuessDistances(source, &array, metric);
 	FindInterval(guess, &test, estimate);
 	GuessEnd(guess);
 	estimate->sampled = array.count;
@@ -294,7 +300,7 @@ FormResult(FunctionCallInfo fcinfo, const Estimate *estimate)
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
-/* fasted_epsilon(relation, vector_column, neighbors, sample_rows, confidence, seed) */
+/* fasted_epsilon(relation, vector_column, neighbors, sample_rows, confidence, seed, metric) */
 Datum
 fasted_epsilon(PG_FUNCTION_ARGS)
 {
@@ -304,9 +310,11 @@ fasted_epsilon(PG_FUNCTION_ARGS)
 	MemoryContext old;
 	VectorSource *source;
 	Sample	   *sample;
+	FastedMetric metric;
 	uint64		seed;
 
 	CheckArguments(fcinfo);
+	metric = MetricFromText(PG_GETARG_TEXT_PP(ARG_METRIC));
 	options.neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
 	if (!PG_ARGISNULL(ARG_SAMPLE_ROWS))
 		options.rows = PG_GETARG_INT32(ARG_SAMPLE_ROWS);
@@ -320,13 +328,14 @@ fasted_epsilon(PG_FUNCTION_ARGS)
 	old = MemoryContextSwitchTo(context);
 	source = ResolveSource(PG_GETARG_OID(ARG_RELATION), NameStr(*PG_GETARG_NAME(ARG_COLUMN)),
 						   NULL, InvalidOid, NULL);
+	source->skip_zeros = metric == FASTED_METRIC_COSINE;
 	sample = ReadSample(source, &options);
-	CheckNeighbors(options.neighbors, sample, source->relation);
+	CheckNeighbors(options.neighbors, sample, source);
 	estimate.rows = sample->total;
 	if (sample->array.count == sample->total)
-		FindExactly(source, &sample->array, options.neighbors, &estimate);
+		FindExactly(source, &sample->array, metric, options.neighbors, &estimate);
 	else
-		EstimateFromSample(source, sample, options.neighbors,
+		EstimateFromSample(source, sample, metric, options.neighbors,
 						   PG_GETARG_FLOAT8(ARG_CONFIDENCE), &estimate);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

@@ -11,7 +11,6 @@
 
 #include "epsilon/near_pairs.h"
 #include "session/interrupts.h"
-#include "utils/float.h"
 #include "utils/memutils.h"
 
 /* Multiplications for the distances from which others are guessed. */
@@ -149,7 +148,7 @@ KeepPairs(PairSink *sink, const FastedPair *pairs, size_t npairs)
 }
 
 DistanceGuess *
-GuessDistances(const VectorSource *source, const RowArray *array)
+GuessDistances(const VectorSource *source, const RowArray *array, FastedMetric metric)
 {
 	DistanceGuess *guess = palloc0(sizeof(DistanceGuess));
 	AllPairs	all = {{KeepPairs}, guess};
@@ -159,9 +158,10 @@ GuessDistances(const VectorSource *source, const RowArray *array)
 	first.count = GuessRows(array);
 	guess->source = source;
 	guess->array = array;
+	guess->metric = metric;
 	guess->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
 										  PairsOf(first.count) * sizeof(FastedPair));
-	join = JoinBeginRows(source, &first, get_float8_infinity());
+	join = JoinBeginRows(source, &first, metric, GreatestDistance(metric));
 	JoinRun(join, &all.sink);
 	JoinEnd(join);
 	CheckComplete(guess->npairs, PairsOf(first.count));
@@ -169,21 +169,21 @@ GuessDistances(const VectorSource *source, const RowArray *array)
 	return guess;
 }
 
-/* A distance within which so many pairs should be; infinite if none is known. */
+/* A distance within which so many pairs should be; the greatest one if none is known. */
 static double
 GuessDistance(DistanceGuess *guess, double pairs)
 {
 	double		rank = ceil(pairs / PairsOf(guess->array->count) * guess->npairs);
 
 	if (rank > guess->npairs)
-		return get_float8_infinity();
+		return GreatestDistance(guess->metric);
 	if (rank < 1)
 		return 0.0;
 	SelectPair(guess->pairs, guess->npairs, rank);
 	return guess->pairs[(size_t) rank - 1].dist;
 }
 
-/* One within which are more; in the direction of infinity with each step. */
+/* One within which are more; in the direction of the greatest one with each step. */
 static double
 GuessAbove(DistanceGuess *guess, double pairs, double step)
 {
@@ -205,7 +205,7 @@ static void
 TakeWithin(DistanceGuess *guess, double eps, PairSink *sink)
 {
 	if (guess->join == NULL)
-		guess->join = JoinBeginRows(guess->source, guess->array, eps);
+		guess->join = JoinBeginRows(guess->source, guess->array, guess->metric, eps);
 	else
 		JoinAgain(guess->join, eps);
 	JoinRun(guess->join, sink);
@@ -253,6 +253,7 @@ FastedPair *
 NearestPairs(DistanceGuess *guess, size_t count)
 {
 	Nearest		nearest = {.sink = {AddPairs}};
+	double		greatest = GreatestDistance(guess->metric);
 	double		step = 1.0;
 	double		eps;
 
@@ -274,7 +275,7 @@ NearestPairs(DistanceGuess *guess, size_t count)
 		nearest.farthest = eps;
 		TakeWithin(guess, eps, &nearest.sink);
 		step *= 2.0;
-	} while (nearest.npairs < count && !isinf(eps));
+	} while (nearest.npairs < count && eps < greatest);
 	CheckComplete(nearest.npairs, count);
 	Trim(&nearest);
 	guess->nearest = nearest.pairs;
@@ -364,6 +365,7 @@ NarrowToBin(Window *window, uint64 rank)
 double
 DistanceOfRank(DistanceGuess *guess, uint64 rank)
 {
+	uint64		greatest = Bits(GreatestDistance(guess->metric));
 	Window	   *window;
 
 	if (guess->complete)
@@ -386,10 +388,10 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 		}
 		else if (rank > window->below + window->inside)
 		{
-			if (window->high == Bits(get_float8_infinity()))
+			if (window->high == greatest)
 				CheckComplete(window->below + window->inside, rank);
 			window->low = window->high + 1;
-			window->high = Bits(get_float8_infinity());
+			window->high = greatest;
 		}
 		else if (window->inside <= WINDOW_PAIRS)
 		{

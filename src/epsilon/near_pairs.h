@@ -5,7 +5,8 @@
  *
  * An engine finds pairs within a distance, so a distance is guessed first, from
  * all pairs of some of the rows; if the guess is wrong, another one follows.  The
- * rows must be in random order.
+ * rows must be in random order, and each pair of them must have a distance: with
+ * cosine, none may be zero.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,6 +14,7 @@
 #define FASTED_NEAR_PAIRS_H
 
 #include "join/join.h"
+#include "utils/float.h"
 
 /*
  * Distances of some of the rows, from which others are guessed.  The engine keeps the
@@ -22,6 +24,7 @@ typedef struct DistanceGuess
 {
 	const VectorSource *source; /* for messages and progress */
 	const RowArray *array;
+	FastedMetric metric;
 	FastedPair *pairs;			/* all pairs of its first rows */
 	size_t		npairs;
 	bool		complete;		/* they are all pairs that there are */
@@ -29,7 +32,8 @@ typedef struct DistanceGuess
 	Join	   *join;			/* of all rows; NULL before it is needed */
 } DistanceGuess;
 
-extern DistanceGuess *GuessDistances(const VectorSource *source, const RowArray *array);
+extern DistanceGuess *GuessDistances(const VectorSource *source, const RowArray *array,
+									 FastedMetric metric);
 
 /*
  * The rank-th smallest distance (from 1), exactly.  In bounded memory, whatever
@@ -51,6 +55,13 @@ extern void GuessEnd(DistanceGuess *guess);
  * and the others behind it.
  */
 extern void SelectPair(FastedPair *pairs, size_t npairs, size_t rank);
+
+/* No pair has a greater distance. */
+static inline double
+GreatestDistance(FastedMetric metric)
+{
+	return metric == FASTED_METRIC_COSINE ? 2.0 : get_float8_infinity();
+}
 
 static inline uint64
 PairsOf(uint64 rows)

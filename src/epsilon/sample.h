@@ -23,7 +23,7 @@ typedef struct SampleOptions
 
 typedef struct Sample
 {
-	uint64		total;			/* rows of the source that have a vector */
+	uint64		total;			/* rows of the source that take part */
 	RowArray	array;			/* all of them, or the sample, in random order */
 } Sample;
 

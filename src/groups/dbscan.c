@@ -139,6 +139,8 @@ Finish(Grouping *grouping)
 	PairStore  *open = &dbscan->open;
 	uint64		filed = open->filed;
 
+	grouping->pair_bytes = PairMemoryBytes(open->memory);
+	grouping->filed_pairs = filed;
 	dbscan->nearest = AllocForRows(dbscan->rows, sizeof(uint32), 0);
 	dbscan->nearest_dist = AllocForRows(dbscan->rows, sizeof(double), 0);
 	dbscan->number = AllocForRows(dbscan->rows, sizeof(int32), 0);
@@ -179,13 +181,15 @@ Result(Grouping *grouping, uint32 row, Datum *values, bool *nulls)
 	values[1] = Int32GetDatum(dbscan->number[root]);
 }
 
-void
-DbscanInit(Dbscan *dbscan, int32 min_points)
+Grouping *
+DbscanCreate(int32 min_points)
 {
-	memset(dbscan, 0, sizeof(*dbscan));
+	Dbscan	   *dbscan = palloc0(sizeof(Dbscan));
+
 	dbscan->base.begin = Begin;
 	dbscan->base.take = Take;
 	dbscan->base.finish = Finish;
 	dbscan->base.result = Result;
 	dbscan->wanted = (uint32) min_points - 1;
+	return &dbscan->base;
 }

@@ -36,6 +36,6 @@ typedef struct Dbscan
 } Dbscan;
 
 /* min_points is at least 1; results are cluster (or null) and core. */
-extern void DbscanInit(Dbscan *dbscan, int32 min_points);
+extern Grouping *DbscanCreate(int32 min_points);
 
 #endif							/* FASTED_DBSCAN_H */

@@ -9,7 +9,7 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "groups/grouping.h"
+#include "groups/group_function.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "scan/estimate.h"

@@ -3,41 +3,23 @@
  * grouping.h
  *	  Functions that return one row for each row with a vector, by its pairs.
  *
+ *	  group_function.c	the SQL functions: arguments in, rows stored
+ *	  group_run.c		reads, joins, groups; then rows in order of id
+ *	  group_support.c	what the planner asks about the functions
+ *	  group_node.h		the plan node in the place of a call in FROM
+ *
+ *	  neighbors.c, dbscan.c, keepers.c		what each function makes of the pairs
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef FASTED_GROUPING_H
 #define FASTED_GROUPING_H
 
-#include "fmgr.h"
-#include "join/join.h"
+#include "engine/engine.h"
+#include "join/keys.h"
 
-/* Arguments after the optional id_type, by position; id_column is the last one. */
-enum
-{
-	GROUP_RELATION,
-	GROUP_COLUMN,
-	GROUP_EPS,
-	GROUP_OWN					/* from here on: each function's own */
-};
-
-typedef struct GroupArgs
-{
-	const char *function;		/* its name for messages */
-	int			first;			/* position of "relation": 0, or 1 after id_type */
-	Oid			relation;
-	char	   *vector_column;
-	double		eps;
-	char	   *id_column;		/* NULL: the primary key */
-	Oid			key_type;
-	char	   *order_column;	/* see OrderSource; NULL */
-	bool		descending;
-} GroupArgs;
-
-/*
- * Takes and checks the arguments that all functions have; typed: id_type is before
- * them.  An argument of the function's own is number args.first + GROUP_OWN + n.
- */
-extern GroupArgs GetGroupArgs(FunctionCallInfo fcinfo, const char *function, bool typed);
+/* Columns of a result: an id and at most two of the function's. */
+#define GROUP_MOST_COLUMNS 3
 
 /* The rows that take part. */
 typedef struct GroupRows
@@ -59,6 +41,7 @@ RowById(const GroupRows *rows, uint32 place)
  * until the last of them: begin; take with each batch of pairs, or count with the
  * number of pairs that each row has; finish, when there are no more and the engine is
  * gone; and result for each row, in order of id, which sets the columns behind the id.
+ * All results may be asked for once more, from the first on.
  */
 typedef struct Grouping Grouping;
 struct Grouping
@@ -68,10 +51,11 @@ struct Grouping
 	void		(*count) (Grouping *grouping, const uint32 *counts);	/* instead of take, or NULL */
 	void		(*finish) (Grouping *grouping);	/* or NULL */
 	void		(*result) (Grouping *grouping, uint32 row, Datum *values, bool *nulls);
-};
 
-/* Reads, joins, groups, and stores the rows as the function's result. */
-extern void RunGrouping(FunctionCallInfo fcinfo, const GroupArgs *args, Grouping *grouping);
+	/* For statistics: the most room that pairs took, and how many were in a file. */
+	uint64		pair_bytes;
+	uint64		filed_pairs;
+};
 
 /* Pairs, or rows, between two looks for interrupts: about a millisecond. */
 #define GROUP_STRIDE (64 * 1024)

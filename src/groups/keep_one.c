@@ -3,48 +3,60 @@
  * keep_one.c
  *	  fasted_keep_one: which rows stay when near ones go.
  *
- * With a priority, the source is read in its order, so that a row's number is its rank.
+ * With a priority, the source has an order: keepers.c.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
+#include "groups/group_function.h"
 #include "groups/keepers.h"
 #include "session/arguments.h"
 
 PG_FUNCTION_INFO_V1(fasted_keep_one);
 PG_FUNCTION_INFO_V1(fasted_keep_one_typed);
 
-static Datum
-FindKeepers(FunctionCallInfo fcinfo, bool typed)
+static Grouping *
+PrepareKeepOne(FunctionCallInfo fcinfo, GroupArgs *args)
 {
-	GroupArgs	args = GetGroupArgs(fcinfo, "fasted_keep_one", typed);
-	int			priority_arg = args.first + GROUP_OWN;
+	int			priority_arg = args->first + GROUP_OWN;
 	int			descending_arg = priority_arg + 1;
-	Keepers		keepers;
 
-	RequireArgument(fcinfo, descending_arg, args.function, "descending");
-	args.descending = PG_GETARG_BOOL(descending_arg);
+	RequireArgument(fcinfo, descending_arg, args->function->name, "descending");
+	args->descending = PG_GETARG_BOOL(descending_arg);
 	if (!PG_ARGISNULL(priority_arg))
-		args.order_column = NameStr(*PG_GETARG_NAME(priority_arg));
-	KeepersInit(&keepers, args.order_column != NULL);
-	RunGrouping(fcinfo, &args, &keepers.base);
-	return (Datum) 0;
+		args->order_column = NameStr(*PG_GETARG_NAME(priority_arg));
+	return KeepersCreate();
 }
 
-/* fasted_keep_one(relation, vector_column, eps, priority_column, descending, id_column) */
+const GroupFunction group_keep_one = {
+	.name = "fasted_keep_one",
+	.plain = fasted_keep_one,
+	.typed = fasted_keep_one_typed,
+	.nown = 2,
+	.own_labels = {"Priority Column", "Descending"},
+	.ncolumns = 3,
+	.columns = {InvalidOid, InvalidOid, FLOAT8OID},
+	.prepare = PrepareKeepOne
+};
+
+/*
+ * fasted_keep_one(relation, vector_column, eps, priority_column, descending, id_column,
+ * metric)
+ */
 Datum
 fasted_keep_one(PG_FUNCTION_ARGS)
 {
-	return FindKeepers(fcinfo, false);
+	return RunGroupFunction(fcinfo, &group_keep_one, false);
 }
 
 /*
  * fasted_keep_one_typed(id_type, relation, vector_column, eps, priority_column,
- * descending, id_column)
+ * descending, id_column, metric)
  */
 Datum
 fasted_keep_one_typed(PG_FUNCTION_ARGS)
 {
-	return FindKeepers(fcinfo, true);
+	return RunGroupFunction(fcinfo, &group_keep_one, true);
 }

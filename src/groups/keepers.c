@@ -18,8 +18,28 @@
 #include "groups/keepers.h"
 #include "groups/pair_merge.h"
 #include "groups/pair_order.h"
+#include "groups/row_ranks.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
+
+static void
+FindRanks(Keepers *keepers, const GroupRows *rows)
+{
+	const VectorSource *source = rows->keys->source;
+
+	if (source->order_column == NULL)
+	{
+		keepers->rank = rows->keys->rank;
+		keepers->row_of_rank = rows->by_id;
+	}
+	else if (!RowsComeInOrder(source))
+	{
+		RowRanks	ranks = ReadRowRanks(rows);
+
+		keepers->rank = ranks.rank;
+		keepers->row_of_rank = ranks.row;
+	}
+}
 
 static void
 Begin(Grouping *grouping, const GroupRows *rows)
@@ -27,7 +47,7 @@ Begin(Grouping *grouping, const GroupRows *rows)
 	Keepers    *keepers = (Keepers *) grouping;
 
 	keepers->rows = rows;
-	keepers->rank = keepers->by_number ? NULL : rows->keys->rank;
+	FindRanks(keepers, rows);
 	PairStoreInit(&keepers->store, 2);
 	keepers->scratch = PairMemoryCreate();
 }
@@ -40,6 +60,7 @@ SortPairs(Keepers *keepers)
 
 	if (keepers->scratch->room < store->count)
 		PairMemoryGrow(keepers->scratch, store->count);
+	keepers->base.pair_bytes = PairMemoryBytes(store->memory) + PairMemoryBytes(keepers->scratch);
 	return SortBySecond(store->memory->pairs, keepers->scratch->pairs, store->count,
 						keepers->rows->count);
 }
@@ -118,6 +139,7 @@ UseFile(Keepers *keepers)
 
 	if (store->count > 0)
 		WriteRun(keepers);
+	keepers->base.filed_pairs = store->filed;
 	PairMemoryFree(store->memory);
 	PairMemoryFree(keepers->scratch);
 	merge = PairMergeBegin(store, run_pairs);
@@ -159,19 +181,20 @@ Result(Grouping *grouping, uint32 row, Datum *values, bool *nulls)
 	Keepers    *keepers = (Keepers *) grouping;
 	uint32		rank = keepers->rank == NULL ? row : keepers->rank[row];
 	uint32		keeper = keepers->keeper[rank];
-	uint32		kept = keepers->rank == NULL ? keeper : RowById(keepers->rows, keeper);
+	uint32		kept = keepers->rank == NULL ? keeper : keepers->row_of_rank[keeper];
 
 	values[1] = keepers->rows->keys->values[kept];
 	values[2] = Float8GetDatum(kept == row ? 0.0 : keepers->dist[rank]);
 }
 
-void
-KeepersInit(Keepers *keepers, bool by_number)
+Grouping *
+KeepersCreate(void)
 {
-	memset(keepers, 0, sizeof(*keepers));
+	Keepers    *keepers = palloc0(sizeof(Keepers));
+
 	keepers->base.begin = Begin;
 	keepers->base.take = Take;
 	keepers->base.finish = Finish;
 	keepers->base.result = Result;
-	keepers->by_number = by_number;
+	return &keepers->base;
 }

@@ -19,9 +19,9 @@
 typedef struct Keepers
 {
 	Grouping	base;
-	bool		by_number;		/* the rank of a row is its number, not its id's */
 	const GroupRows *rows;
 	const uint32 *rank;			/* by row number; NULL: is the number */
+	const uint32 *row_of_rank;
 	PairStore	store;			/* pairs of ranks, a < b */
 	PairMemory *scratch;		/* for sorting */
 
@@ -30,7 +30,10 @@ typedef struct Keepers
 	double	   *dist;			/* to it, where it is another one */
 } Keepers;
 
-/* Results are kept, an id, and dist. */
-extern void KeepersInit(Keepers *keepers, bool by_number);
+/*
+ * The rank of a row is by its source's order, where that has one, else by its id.
+ * Results are kept, an id, and dist.
+ */
+extern Grouping *KeepersCreate(void);
 
 #endif							/* FASTED_KEEPERS_H */

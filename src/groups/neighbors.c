@@ -7,7 +7,8 @@
  */
 #include "postgres.h"
 
-#include "groups/grouping.h"
+#include "catalog/pg_type.h"
+#include "groups/group_function.h"
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(fasted_neighbors);
@@ -45,28 +46,36 @@ SetCount(Grouping *grouping, uint32 row, Datum *values, bool *nulls)
 	values[1] = Int64GetDatum((int64) ((Neighbors *) grouping)->counts[row]);
 }
 
-static Datum
-FindNeighbors(FunctionCallInfo fcinfo, bool typed)
+static Grouping *
+PrepareNeighbors(FunctionCallInfo fcinfo, GroupArgs *args)
 {
-	GroupArgs	args = GetGroupArgs(fcinfo, "fasted_neighbors", typed);
-	Neighbors	neighbors = {
-		.base = {.begin = BeginCounts,.count = KeepCounts,.result = SetCount}
-	};
+	Neighbors  *neighbors = palloc0(sizeof(Neighbors));
 
-	RunGrouping(fcinfo, &args, &neighbors.base);
-	return (Datum) 0;
+	neighbors->base.begin = BeginCounts;
+	neighbors->base.count = KeepCounts;
+	neighbors->base.result = SetCount;
+	return &neighbors->base;
 }
 
-/* fasted_neighbors(relation, vector_column, eps, id_column) */
+const GroupFunction group_neighbors = {
+	.name = "fasted_neighbors",
+	.plain = fasted_neighbors,
+	.typed = fasted_neighbors_typed,
+	.ncolumns = 2,
+	.columns = {InvalidOid, INT8OID},
+	.prepare = PrepareNeighbors
+};
+
+/* fasted_neighbors(relation, vector_column, eps, id_column, metric) */
 Datum
 fasted_neighbors(PG_FUNCTION_ARGS)
 {
-	return FindNeighbors(fcinfo, false);
+	return RunGroupFunction(fcinfo, &group_neighbors, false);
 }
 
-/* fasted_neighbors_typed(id_type, relation, vector_column, eps, id_column) */
+/* fasted_neighbors_typed(id_type, relation, vector_column, eps, id_column, metric) */
 Datum
 fasted_neighbors_typed(PG_FUNCTION_ARGS)
 {
-	return FindNeighbors(fcinfo, true);
+	return RunGroupFunction(fcinfo, &group_neighbors, true);
 }

@@ -27,4 +27,10 @@ extern PairMemory *PairMemoryCreate(void);
 extern void PairMemoryGrow(PairMemory *memory, size_t room);
 extern void PairMemoryFree(PairMemory *memory);
 
+static inline uint64
+PairMemoryBytes(const PairMemory *memory)
+{
+	return memory->room * sizeof(FastedPair);
+}
+
 #endif							/* FASTED_PAIR_MEMORY_H */

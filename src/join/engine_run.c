@@ -55,6 +55,15 @@ EngineRunAgain(EngineRun *run, const JoinOptions *options)
 	run->failed = false;
 }
 
+/* How many pairs of rows there are, of a set with itself as if it were two. */
+static double
+RowPairs(const PanelProblem *problem)
+{
+	const uint64_t *rows = problem->expected_rows;
+
+	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
+}
+
 void
 EngineRunOpen(EngineRun *run, const JoinOptions *options, const PanelProblem *problem)
 {
@@ -62,7 +71,7 @@ EngineRunOpen(EngineRun *run, const JoinOptions *options, const PanelProblem *pr
 	uint32		dimensions = problem->options.dimensions;
 
 	run->engine = run->failed ? fasted_cpu_engine() :
-		ChooseEngine(options, problem->expected_rows[0], dimensions);
+		ChooseEngine(options, RowPairs(problem), dimensions);
 	EngineRunAgain(run, options);
 	whole.options = EngineOptions(options);
 	whole.options.dimensions = dimensions;

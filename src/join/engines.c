@@ -15,6 +15,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "engine/device_group.h"
+#include "engine/device_list.h"
 #include "join/engines.h"
 #include "miscadmin.h"
 #include "session/guc.h"
@@ -22,10 +24,13 @@
 #define MAX_REASON 1024
 
 /*
- * A GPU pays from about this many floating-point operations (2 n n d) on: one
+ * A GPU pays from about this many floating-point operations (2 n m d) on: one
  * to a few seconds of a small CPU, against a fifth of a second to wake the GPU.
  */
 #define GPU_PAYS_FLOP 1e12
+
+/* Further GPUs do from here on: half a second of one, and they must be woken too. */
+#define GPUS_PAY_FLOP 1e15
 
 static char cuda_reason[MAX_REASON];	/* why there is no CUDA engine */
 
@@ -135,25 +140,32 @@ CudaIsAvailable(void)
 	return CudaEngine(fasted_setting_gpu_devices) != NULL;
 }
 
-static bool
-GpuPays(uint64 rows, uint32 dimensions)
+/* All GPUs of the list, if there are several alike and it pays; else one. */
+static const FastedEngine *
+OneOrSeveral(const FastedEngine *cuda, const char *devices, double flop)
 {
-	return 2.0 * rows * rows * dimensions >= GPU_PAYS_FLOP;
+	char		names[2][FASTED_DEVICE_NAME];
+
+	if (cuda->devices == NULL || (fasted_any_device(devices) && flop < GPUS_PAY_FLOP) ||
+		cuda->devices(devices, names, lengthof(names)) < 2)
+		return cuda;
+	return fasted_device_group(cuda);
 }
 
 const FastedEngine *
-ChooseEngine(const JoinOptions *options, uint64 expected_rows, uint32 dimensions)
+ChooseEngine(const JoinOptions *options, double row_pairs, uint32 dimensions)
 {
+	double		flop = 2.0 * row_pairs * dimensions;
 	const FastedEngine *cuda;
 
 	if (options->engine == ENGINE_CPU)
 		return fasted_cpu_engine();
-	if (options->engine == ENGINE_AUTO && !GpuPays(expected_rows, dimensions))
+	if (options->engine == ENGINE_AUTO && flop < GPU_PAYS_FLOP)
 		return fasted_cpu_engine();
 
 	cuda = CudaEngine(options->devices);
 	if (cuda != NULL)
-		return cuda;
+		return OneOrSeveral(cuda, options->devices, flop);
 	if (options->engine == ENGINE_CUDA)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -13,10 +13,10 @@
 #include "session/compat.h"
 
 /*
- * The engine for a problem of about expected_rows rows, as the options say.
- * Raises an error when the CUDA engine is asked for and can't work here.
+ * The engine for a join of about so many pairs of rows, found or not, as the options
+ * say.  Raises an error when the CUDA engine is asked for and can't work here.
  */
-extern const FastedEngine *ChooseEngine(const JoinOptions *options, uint64 expected_rows,
+extern const FastedEngine *ChooseEngine(const JoinOptions *options, double row_pairs,
 										uint32 dimensions);
 
 /* Could the CUDA engine compute a join here? */

@@ -149,7 +149,7 @@ ReadAndStart(Join *join)
 
 /* What all joins begin with, in a context of its own. */
 static Join *
-Create(const VectorSource *source, double eps, FastedOutput output, int sides)
+Create(const VectorSource *source, FastedMetric metric, double eps, FastedOutput output, int sides)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted join",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -162,6 +162,7 @@ Create(const VectorSource *source, double eps, FastedOutput output, int sides)
 	join->problem.eps = eps;
 	join->problem.output = output;
 	join->options = OptionsFromSettings();
+	join->options.metric = metric;
 	join->callback.func = CloseCallback;
 	join->callback.arg = join;
 	MemoryContextRegisterResetCallback(context, &join->callback);
@@ -192,14 +193,29 @@ Begin(Join *join)
 	return join;
 }
 
-Join *
-JoinBegin(const VectorSource *source, double eps, FastedOutput output)
+static void
+RequireExactCosine(const JoinOptions *options)
 {
-	return Begin(Create(source, eps, output, 1));
+	if (options->exact || options->metric == FASTED_METRIC_L2)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("approximate results are for Euclidean distances only"),
+			 errdetail("The metric is cosine, and fasted.refine is off."),
+			 errhint("Use \"SET fasted.refine = on\".")));
 }
 
 Join *
-JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps)
+JoinBegin(const VectorSource *source, FastedMetric metric, double eps, FastedOutput output)
+{
+	Join	   *join = Create(source, metric, eps, output, 1);
+
+	RequireExactCosine(&join->options);
+	return Begin(join);
+}
+
+Join *
+JoinBeginRows(const VectorSource *source, const RowArray *rows, FastedMetric metric, double eps)
 {
 	VectorSource *numbered = palloc(sizeof(VectorSource));
 	Join	   *join;
@@ -207,7 +223,7 @@ JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps)
 	*numbered = *source;
 	numbered->key_type = INT8OID;
 	numbered->key_collation = InvalidOid;
-	join = Create(numbered, eps, FASTED_OUTPUT_PAIRS, 1);
+	join = Create(numbered, metric, eps, FASTED_OUTPUT_PAIRS, 1);
 	join->array = rows;
 	/* rows in memory are joined for their exact distances, never for the paper's result */
 	join->options.exact = true;
@@ -218,7 +234,7 @@ Join *
 JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions, const uint64 *expected_rows,
 				double eps)
 {
-	Join	   *join = Create(NULL, eps, FASTED_OUTPUT_PAIRS, sides);
+	Join	   *join = Create(NULL, FASTED_METRIC_L2, eps, FASTED_OUTPUT_PAIRS, sides);
 
 	join->pusher = pusher;
 	join->options.exact = true;
@@ -372,10 +388,29 @@ JoinRun(Join *join, PairSink *sink)
 		sink->take(sink, pairs, npairs);
 }
 
+/* The result is right, but somebody should look after the machine. */
+static void
+WarnOfLostDevices(const Join *join)
+{
+	FastedStats stats;
+
+	if (join->run.join == NULL)
+		return;
+	panel_join_stats(join->run.join, &stats);
+	if (stats.lost_devices > 0)
+		ereport(WARNING,
+				(errmsg_plural("%d GPU failed, so others did its work",
+							   "%d GPUs failed, so others did their work",
+							   stats.lost_devices, stats.lost_devices),
+				 errdetail_internal("%s", panel_join_last_error(join->run.engine, join->run.join)),
+				 errhint("The result is complete.")));
+}
+
 void
 JoinEnd(Join *join)
 {
 	LogStatistics(join);
+	WarnOfLostDevices(join);
 	for (int side = 0; side < join->sides; side++)
 		if (join->rows[side].spill != NULL)
 			SpillClose(join->rows[side].spill);

@@ -19,11 +19,13 @@
 typedef struct Join Join;
 
 /*
- * Reads the whole source and starts the engine.  Everything the join owns hangs
+ * Reads the whole source and starts the engine; eps is on the metric's scale.  Error:
+ * fasted.refine is off, and the metric is not L2.  Everything the join owns hangs
  * on a child of the current memory context, threads and device memory too, and
  * goes with it, on error and abort as well.
  */
-extern Join *JoinBegin(const VectorSource *source, double eps, FastedOutput output);
+extern Join *JoinBegin(const VectorSource *source, FastedMetric metric, double eps,
+					   FastedOutput output);
 
 /*
  * Whoever has the rows of two relations, sides 0 and 1: push gives them all to
@@ -45,7 +47,8 @@ extern Join *JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions,
 extern bool JoinPush(Join *join, int side, const float *row);
 
 /* The same for rows in memory, of the source that messages name; it has no keys. */
-extern Join *JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps);
+extern Join *JoinBeginRows(const VectorSource *source, const RowArray *rows,
+						   FastedMetric metric, double eps);
 
 /*
  * The same rows once more, for the pairs within another eps: only the join is

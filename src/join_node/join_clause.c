@@ -177,30 +177,32 @@ IsOfSide(Expr *expr, Relids side)
 }
 
 bool
-MatchDistanceClause(RestrictInfo *rinfo, Relids outer, Relids inner, DistanceClause *clause)
+RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause)
 {
 	List	   *args;
-	Expr	   *first;
-	Expr	   *second;
 
 	clause->rinfo = rinfo;
+	clause->outer = clause->inner = NULL;
 	if (!IsWithin(rinfo->clause, clause, &args) && !IsComparison(rinfo->clause, clause, &args))
 		return false;
-	if (!bms_is_empty(pull_varnos(NULL, (Node *) clause->radius)) ||
-		contain_subplans((Node *) clause->radius))
-		return false;
-	first = linitial(args);
-	second = lsecond(args);
-	if (!IsOfSide(first, outer))
-	{
-		Expr	   *swap = first;
+	clause->first = linitial(args);
+	clause->second = lsecond(args);
+	return bms_is_empty(pull_varnos(NULL, (Node *) clause->radius)) &&
+		!contain_subplans((Node *) clause->radius);
+}
 
-		first = second;
-		second = swap;
-	}
-	if (!IsOfSide(first, outer) || !IsOfSide(second, inner))
+bool
+MatchDistanceClause(RestrictInfo *rinfo, Relids outer, Relids inner, DistanceClause *clause)
+{
+	bool		swapped;
+
+	if (!RecognizeDistanceClause(rinfo, clause))
 		return false;
-	clause->outer = AsArray(first);
-	clause->inner = AsArray(second);
+	swapped = !IsOfSide(clause->first, outer);
+	if (!IsOfSide(swapped ? clause->second : clause->first, outer) ||
+		!IsOfSide(swapped ? clause->first : clause->second, inner))
+		return false;
+	clause->outer = AsArray(swapped ? clause->second : clause->first);
+	clause->inner = AsArray(swapped ? clause->first : clause->second);
 	return clause->outer != NULL && clause->inner != NULL;
 }

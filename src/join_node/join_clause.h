@@ -31,12 +31,17 @@ typedef struct DistanceClause
 	DistanceForm form;
 	bool		cosine;			/* else Euclidean: then the engine's distance is ours */
 	bool		strict;			/* below x; else x too */
+	Expr	   *first;			/* both vectors, as they are written */
+	Expr	   *second;
 	Expr	   *outer;			/* as real[], of the outer side */
 	Expr	   *inner;
 	Expr	   *radius;			/* x */
 } DistanceClause;
 
-/* Is the join clause such a one, for sides of these relations? */
+/* Is the clause such a one?  Which side the vectors are of is not asked: no outer, inner. */
+extern bool RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause);
+
+/* The same for sides of these relations. */
 extern bool MatchDistanceClause(RestrictInfo *rinfo, Relids outer, Relids inner,
 								DistanceClause *clause);
 

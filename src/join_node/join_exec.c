@@ -16,79 +16,7 @@
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "session/guc.h"
 #include "utils/memutils.h"
-
-/* The rows of each side may take this part of fasted.memory_limit, beside the engine. */
-#define KEPT_SHARE 4
-
-/* --- rows */
-
-static void
-ReadSide(JoinNode *node, JoinSide *side)
-{
-	MemoryContext old = MemoryContextSwitchTo(node->context);
-
-	side->kept = KeptRowsCreate((Size) fasted_setting_memory_limit * 1024 / KEPT_SHARE);
-	MemoryContextSwitchTo(old);
-	for (;;)
-	{
-		TupleTableSlot *slot = ExecProcNode(side->plan);
-
-		if (TupIsNull(slot))
-			break;
-		KeptRowsAdd(side->kept, slot);
-		CHECK_FOR_INTERRUPTS();
-	}
-}
-
-void
-LoadRow(JoinNode *node, JoinSide *side, uint32 row)
-{
-	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-
-	if (side->loaded == row)
-		return;
-	KeptRowsFetch(side->kept, row, side == &node->sides[INNER_SIDE], side->slot);
-	slot_getallattrs(side->slot);
-	side->loaded = row;
-	if (side->shared == NULL)
-	{
-		memcpy(scan->tts_values + side->first, side->slot->tts_values, side->columns * sizeof(Datum));
-		memcpy(scan->tts_isnull + side->first, side->slot->tts_isnull, side->columns * sizeof(bool));
-		return;
-	}
-	for (int i = 0; i < side->columns; i++)
-	{
-		scan->tts_values[side->first + i] = side->slot->tts_values[side->shared[i]];
-		scan->tts_isnull[side->first + i] = side->slot->tts_isnull[side->shared[i]];
-	}
-}
-
-static void
-LoadNulls(JoinNode *node, JoinSide *side)
-{
-	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-
-	if (side->loaded == -2)
-		return;
-	memset(scan->tts_values + side->first, 0, side->columns * sizeof(Datum));
-	memset(scan->tts_isnull + side->first, true, side->columns * sizeof(bool));
-	side->loaded = -2;
-}
-
-ExprContext *
-ScanTuple(JoinNode *node)
-{
-	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
-	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-
-	ResetExprContext(econtext);
-	scan->tts_flags &= ~TTS_FLAG_EMPTY;
-	scan->tts_nvalid = scan->tts_tupleDescriptor->natts;
-	econtext->ecxt_scantuple = scan;
-	return econtext;
-}
 
 /* Somebody above may have made the last scan tuple a copy of its own. */
 static void
@@ -104,19 +32,44 @@ ForgetCopy(JoinNode *node)
 
 /* --- matches */
 
-/* Does a pair that the engine found pass all clauses? */
-static bool
-PairPasses(JoinNode *node, double dist)
+static void
+LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row)
 {
-	ExprContext *econtext;
+	LoadRow(node, &node->sides[OUTER_SIDE], outer_row);
+	LoadRow(node, &node->sides[INNER_SIDE], inner_row);
+}
+
+static void
+LoadVectors(JoinNode *node)
+{
+	for (int i = 0; i < 2; i++)
+		LoadVector(node, &node->sides[i]);
+}
+
+/* The distance clause itself decides. */
+static bool
+IsWithin(JoinNode *node)
+{
+	LoadVectors(node);
+	return ExecQual(node->distance_qual, node->css.ss.ps.ps_ExprContext);
+}
+
+/* Does a pair that the engine found pass all clauses?  Then it is in the scan tuple, if anybody looks. */
+static bool
+PairPasses(JoinNode *node, uint32 outer_row, uint32 inner_row, double dist)
+{
 	bool		sure = node->exact || dist < node->surely_within;
 
 	if (node->exact && node->plan.strict && dist >= node->radius)
 		return false;
 	if (node->join_quals == NULL && sure)
+	{
+		if (!node->no_columns)
+			LoadPair(node, outer_row, inner_row);
 		return true;
-	econtext = ScanTuple(node);
-	if (ExecQual(node->join_quals, econtext) && (sure || ExecQual(node->distance_qual, econtext)))
+	}
+	LoadPair(node, outer_row, inner_row);
+	if (ExecQual(node->join_quals, ScanTuple(node)) && (sure || IsWithin(node)))
 		return true;
 	InstrCountFiltered1(node, 1);
 	return false;
@@ -139,7 +92,24 @@ IsOver(const JoinNode *node, uint32 outer_row)
 		node->matched[outer_row];
 }
 
-/* The rows of a match that is to be checked, by their numbers in the group at work. */
+/* The engine's next pair; false: it has no more. */
+static bool
+NextOfEngine(JoinNode *node, FastedPair *pair)
+{
+	if (node->next_pair == node->npairs)
+	{
+		node->next_pair = node->npairs = 0;
+		if (node->join == NULL || !JoinNext(node->join, &node->pairs, &node->npairs))
+		{
+			EndJoin(node);
+			return false;
+		}
+	}
+	*pair = node->pairs[node->next_pair++];
+	return true;
+}
+
+/* The rows of a match that is to be checked, by the engine's numbers. */
 static bool
 NextCandidate(JoinNode *node, FastedPair *pair)
 {
@@ -151,74 +121,108 @@ NextCandidate(JoinNode *node, FastedPair *pair)
 		node->mirrored = false;
 		return true;
 	}
-	if (node->next_pair == node->npairs)
+	if (NextOfEngine(node, pair))
 	{
-		node->next_pair = node->npairs = 0;
-		if (node->join == NULL || !JoinNext(node->join, &node->pairs, &node->npairs))
-		{
-			EndJoin(node);
-			if (!node->plan.shared || node->next_equal == node->sides[OUTER_SIDE].nrows)
-				return false;
-			*pair = (FastedPair) {.a = node->next_equal,.b = node->next_equal};
-			node->next_equal++;
-			return true;
-		}
+		node->mirrored = node->plan.shared && node->order == NULL;
+		return true;
 	}
-	*pair = node->pairs[node->next_pair++];
-	node->mirrored = node->plan.shared;
+	if (!node->plan.shared || node->order != NULL ||
+		node->next_equal == node->sides[OUTER_SIDE].nrows)
+		return false;
+	*pair = (FastedPair) {.a = node->next_equal,.b = node->next_equal};
+	node->next_equal++;
 	return true;
 }
 
-/* The next match in the scan tuple; false: the engine has no more. */
+/* Puts the rows of a pair in the order that the clauses ask for; false: there is none. */
+static bool
+OrderRows(JoinNode *node, uint32 *outer_row, uint32 *inner_row)
+{
+	KeptRow		a = KeptRowsFetch(node->sides[OUTER_SIDE].kept, *outer_row, OUTER_SIDE);
+	KeptRow		b = KeptRowsFetch(node->sides[OUTER_SIDE].kept, *inner_row, INNER_SIDE);
+	int			column = node->order_column;
+	MemoryContext old;
+	int			compared;
+
+	/* what was loaded from a file is there no longer */
+	node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
+	if (a.isnull[column] || b.isnull[column])
+		return false;
+	old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
+	compared = ApplySortComparator(a.values[column], false, b.values[column], false, node->order);
+	MemoryContextSwitchTo(old);
+	if ((compared > 0) != node->plan.order_swapped)
+	{
+		uint32		swap = *outer_row;
+
+		*outer_row = *inner_row;
+		*inner_row = swap;
+	}
+	return compared != 0;
+}
+
+/* The next match in the scan tuple; false: the engine has no more of the group. */
 static bool
 NextPair(JoinNode *node)
 {
-	JoinSide   *outer = &node->sides[OUTER_SIDE];
-	JoinSide   *inner = &node->sides[INNER_SIDE];
+	const JoinSide *outer = &node->sides[OUTER_SIDE];
+	const JoinSide *inner = &node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE];
 	FastedPair	pair;
 
-	do
+	while (NextCandidate(node, &pair))
 	{
-		while (NextCandidate(node, &pair))
-		{
-			uint32		row = outer->rows[pair.a];
+		uint32		outer_row = outer->rows[pair.a];
+		uint32		inner_row = inner->rows[pair.b];
 
-			CHECK_FOR_INTERRUPTS();
-			if (IsOver(node, row))
-				continue;
-			LoadRow(node, outer, row);
-			LoadRow(node, inner, (node->plan.shared ? outer : inner)->rows[pair.b]);
-			if (PairPasses(node, pair.dist) && NoteMatch(node, row))
-				return true;
+		CHECK_FOR_INTERRUPTS();
+		if (node->order != NULL && !OrderRows(node, &outer_row, &inner_row))
+		{
+			InstrCountFiltered1(node, 1);
+			continue;
 		}
-	} while (BeginNextGroup(node));
+		if (IsOver(node, outer_row))
+			continue;
+		if (PairPasses(node, outer_row, inner_row, pair.dist) && NoteMatch(node, outer_row))
+			return true;
+	}
 	return false;
 }
 
-/* Goes on to the next odd row, of the outer side and then of the inner one. */
-static bool
-NextOddRow(JoinNode *node, uint32 from)
-{
-	for (;;)
-	{
-		const JoinSide *side = &node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE];
+/* --- odd rows */
 
-		for (uint32 row = from; side->odd != NULL && row < KeptRowsCount(side->kept); row++)
-		{
-			if (!side->odd[row])
-				continue;
-			node->odd_row = row;
-			node->next_row = 0;
-			return true;
-		}
-		if (node->odd_inner)
-			return false;
-		node->odd_inner = true;
-		from = 0;
-	}
+/* Goes on to the next odd row of the group, of the outer side and then of the inner one. */
+static bool
+FindOddRow(JoinNode *node)
+{
+	node->next_other = node->met = 0;
+	if (node->next_odd < node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE].nodd)
+		return true;
+	if (node->odd_inner)
+		return false;
+	node->odd_inner = true;
+	node->next_odd = 0;
+	return node->sides[INNER_SIDE].nodd > 0;
 }
 
-/* The next match of an odd row, or of the next one; false: there are no more. */
+static bool
+BeginOddRows(JoinNode *node)
+{
+	node->odd_inner = false;
+	node->next_odd = 0;
+	return FindOddRow(node);
+}
+
+/* Is the other side's row an odd one, which the odd row of the inner side has met already? */
+static bool
+HaveMet(JoinNode *node, const JoinSide *other, uint32 i)
+{
+	if (!node->odd_inner || node->met == other->nodd || other->odd[node->met] != i)
+		return false;
+	node->met++;
+	return true;
+}
+
+/* The next match of an odd row, or of the next one; false: the group has no more. */
 static bool
 NextOdd(JoinNode *node)
 {
@@ -226,22 +230,27 @@ NextOdd(JoinNode *node)
 	{
 		JoinSide   *odd = &node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE];
 		JoinSide   *other = &node->sides[node->odd_inner ? OUTER_SIDE : INNER_SIDE];
-		uint32		row = node->next_row++;
-		uint32		outer_row = node->odd_inner ? row : node->odd_row;
+		uint32		i = node->next_other++;
+		uint32		odd_row;
+		uint32		other_row;
+		uint32		outer_row;
 
 		CHECK_FOR_INTERRUPTS();
-		if (row >= KeptRowsCount(other->kept))
+		if (i >= other->group.count)
 		{
-			if (!NextOddRow(node, node->odd_row + 1))
+			node->next_odd++;
+			if (!FindOddRow(node))
 				return false;
 			continue;
 		}
-		/* two odd ones have met already */
-		if (IsOver(node, outer_row) ||
-			(node->odd_inner && other->odd != NULL && other->odd[row]))
+		odd_row = RowOfGroup(odd, odd->odd[node->next_odd]);
+		other_row = RowOfGroup(other, i);
+		outer_row = node->odd_inner ? other_row : odd_row;
+		if (HaveMet(node, other, i) || IsOver(node, outer_row))
 			continue;
-		LoadRow(node, odd, node->odd_row);
-		LoadRow(node, other, row);
+		LoadRow(node, odd, odd_row);
+		LoadRow(node, other, other_row);
+		LoadVectors(node);
 		if (!ExecQual(node->all_quals, ScanTuple(node)))
 			InstrCountFiltered1(node, 1);
 		else if (NoteMatch(node, outer_row))
@@ -257,9 +266,9 @@ NextUnmatched(JoinNode *node)
 
 	if (node->plan.type != JOIN_LEFT && node->plan.type != JOIN_ANTI)
 		return false;
-	while (node->next_row < KeptRowsCount(outer->kept))
+	while (node->next_unmatched < KeptRowsCount(outer->kept))
 	{
-		uint32		row = node->next_row++;
+		uint32		row = node->next_unmatched++;
 
 		CHECK_FOR_INTERRUPTS();
 		if (node->matched[row])
@@ -273,27 +282,41 @@ NextUnmatched(JoinNode *node)
 
 /* --- a run */
 
+/*
+ * A side that keeps all of its rows is read before the engine begins, as its rows may
+ * have to wait for their groups; of one that leaves its vectors in the table, these go
+ * to the engine as they come.
+ */
 static void
 BeginRun(JoinNode *node)
 {
 	JoinSide   *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
-	bool		decided;
 
 	for (int i = 0; i < 2; i++)
 		LoadNulls(node, &node->sides[i]);
-	decided = FindRadius(node, ScanTuple(node));
-	ReadSide(node, outer);
+	node->undecided = !FindRadius(node, ScanTuple(node));
+	BeginSide(node, outer);
 	if (node->plan.shared)
 		inner->kept = outer->kept;
 	else
-		ReadSide(node, inner);
-	if (node->plan.type != JOIN_INNER)
-		node->matched = MemoryContextAllocExtended(node->context, KeptRowsCount(outer->kept) + 1,
-												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	FindGroups(node, decided);
+		BeginSide(node, inner);
+	for (int i = 0; i < (node->plan.shared ? 1 : 2); i++)
+		if (node->sides[i].left == NULL)
+			ReadSide(node, &node->sides[i]);
+	FindGroups(node);
 	node->runs++;
-	node->phase = JOIN_PAIRS;
+}
+
+/* Goes on to the next group; behind the last one, to rows that have found no match. */
+static void
+GoOnToGroup(JoinNode *node)
+{
+	node->phase = BeginNextGroup(node) ? JOIN_PAIRS : JOIN_UNMATCHED;
+	if (node->plan.type != JOIN_INNER && node->matched == NULL)
+		node->matched = MemoryContextAllocExtended(node->context,
+												   KeptRowsCount(node->sides[OUTER_SIDE].kept) + 1,
+												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 }
 
 static void
@@ -301,25 +324,12 @@ EndRun(JoinNode *node)
 {
 	EndJoin(node);
 	for (int i = 0; i < 2; i++)
-	{
-		JoinSide   *side = &node->sides[i];
-
-		ExecClearTuple(side->slot);
-		if (side->kept != NULL && !(i == INNER_SIDE && node->plan.shared))
-			KeptRowsEnd(side->kept);
-		side->kept = NULL;
-		side->rows = NULL;
-		side->odd = NULL;
-		side->grouped = NULL;
-		side->vectors = NULL;
-		side->nrows = side->rows_room = 0;
-		side->loaded = -1;
-	}
+		EndSide(node, &node->sides[i]);
 	node->matched = NULL;
 	node->own_pairs = NULL;
 	node->next_pair = node->npairs = 0;
-	node->next_row = node->next_equal = 0;
-	node->odd_inner = node->mirrored = false;
+	node->next_unmatched = node->next_equal = 0;
+	node->mirrored = false;
 	node->phase = JOIN_TO_BEGIN;
 	MemoryContextReset(node->context);
 }
@@ -334,19 +344,20 @@ NextMatch(JoinNode *node)
 		{
 			case JOIN_TO_BEGIN:
 				BeginRun(node);
+				GoOnToGroup(node);
 				break;
 			case JOIN_PAIRS:
 				if (NextPair(node))
 					return true;
-				if (node->plan.shared)
-					node->sides[INNER_SIDE].odd = node->sides[OUTER_SIDE].odd;
-				node->phase = NextOddRow(node, 0) ? JOIN_ODD : JOIN_UNMATCHED;
+				if (BeginOddRows(node))
+					node->phase = JOIN_ODD;
+				else
+					GoOnToGroup(node);
 				break;
 			case JOIN_ODD:
 				if (NextOdd(node))
 					return true;
-				node->next_row = 0;
-				node->phase = JOIN_UNMATCHED;
+				GoOnToGroup(node);
 				break;
 			case JOIN_UNMATCHED:
 				if (NextUnmatched(node))
@@ -360,6 +371,12 @@ NextMatch(JoinNode *node)
 }
 
 static TupleTableSlot *
+EmptyRow(TupleTableSlot *slot)
+{
+	return TTS_EMPTY(slot) ? ExecStoreVirtualTuple(slot) : slot;
+}
+
+static TupleTableSlot *
 NextRow(PlanState *state)
 {
 	JoinNode   *node = (JoinNode *) state;
@@ -368,8 +385,11 @@ NextRow(PlanState *state)
 	ForgetCopy(node);
 	while (NextMatch(node))
 	{
-		ExprContext *econtext = ScanTuple(node);
+		ExprContext *econtext;
 
+		if (node->no_columns)
+			return EmptyRow(projection->pi_state.resultslot);
+		econtext = ScanTuple(node);
 		if (node->other_quals == NULL || ExecQual(node->other_quals, econtext))
 			return projection == NULL ? econtext->ecxt_scantuple : ExecProject(projection);
 		InstrCountFiltered2(node, 1);
@@ -383,17 +403,6 @@ static TupleTableSlot *
 NextRowOfJoin(CustomScanState *node)
 {
 	return NextRow(&node->ss.ps);
-}
-
-static int *
-ArrayOf(List *numbers)
-{
-	int		   *array = palloc(list_length(numbers) * sizeof(int) + 1);
-	ListCell   *cell;
-
-	foreach(cell, numbers)
-		array[foreach_current_index(cell)] = lfirst_int(cell);
-	return array;
 }
 
 static FmgrInfo *
@@ -410,8 +419,8 @@ HashFunctions(List *oids)
 static void
 InitSides(JoinNode *node, EState *estate, List *plans, int eflags)
 {
-	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
 	const JoinPlan *plan = &node->plan;
+	PlanState  *state = &node->css.ss.ps;
 	ListCell   *cell;
 
 	foreach(cell, plans)
@@ -419,43 +428,65 @@ InitSides(JoinNode *node, EState *estate, List *plans, int eflags)
 	for (int i = 0; i < 2; i++)
 	{
 		JoinSide   *side = &node->sides[i];
+		Expr	   *vector = i == OUTER_SIDE ? plan->outer : plan->inner;
 
-		side->plan = i < list_length(plans) ? list_nth(node->css.custom_ps, i) : node->sides[0].plan;
-		side->vector = ExecInitExpr(i == OUTER_SIDE ? plan->outer : plan->inner, &node->css.ss.ps);
-		side->first = i == OUTER_SIDE ? 0 : plan->outer_columns;
-		side->columns = i == OUTER_SIDE ? plan->outer_columns : natts - plan->outer_columns;
-		side->keys = ExecInitExprList(i == OUTER_SIDE ? plan->outer_keys : plan->inner_keys,
-									  &node->css.ss.ps);
+		InitSide(node, i, list_nth(node->css.custom_ps, plan->shared ? 0 : i));
+		InitSideVector(node, side, vector);
+		side->vector = ExecInitExpr(vector, state);
+		side->keys = ExecInitExprList(i == OUTER_SIDE ? plan->outer_keys : plan->inner_keys, state);
 		side->hashes = HashFunctions(i == OUTER_SIDE ? plan->outer_hashes : plan->inner_hashes);
-		side->slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(side->plan),
-											&TTSOpsMinimalTuple);
-		side->loaded = -1;
 	}
-	if (plan->shared)
-		node->sides[INNER_SIDE].shared = ArrayOf(plan->shared_columns);
+}
+
+static void
+InitQuals(JoinNode *node)
+{
+	PlanState  *state = &node->css.ss.ps;
+	const JoinPlan *plan = &node->plan;
+	List	   *others = NIL;
+	ListCell   *cell;
+
+	foreach(cell, plan->join_quals)
+	{
+		int			qual = foreach_current_index(cell);
+
+		if (qual != plan->distance_qual && qual != plan->order_qual)
+			others = lappend(others, lfirst(cell));
+	}
+	node->radius_state = ExecInitExpr(plan->radius, state);
+	node->distance_qual = ExecInitQual(list_make1(list_nth(plan->join_quals, plan->distance_qual)), state);
+	node->join_quals = ExecInitQual(others, state);
+	node->all_quals = ExecInitQual(plan->join_quals, state);
+	node->other_quals = ExecInitQual(plan->other_quals, state);
+	node->no_columns = plan->other_quals == NIL && state->ps_ProjInfo != NULL &&
+		state->plan->targetlist == NIL;
+}
+
+static void
+InitOrder(JoinNode *node)
+{
+	const JoinPlan *plan = &node->plan;
+
+	if (plan->order_qual < 0)
+		return;
+	node->order = BeginRowOrder(plan->order_operator, plan->order_collation);
+	node->order_column = node->sides[OUTER_SIDE].place[plan->order_column];
 }
 
 static void
 BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 {
 	JoinNode   *node = (JoinNode *) css;
-	PlanState  *state = &css->ss.ps;
-	JoinPlan   *plan = &node->plan;
-	Expr	   *distance = list_nth(plan->join_quals, plan->distance_qual);
-	List	   *others = list_delete_nth_cell(list_copy(plan->join_quals), plan->distance_qual);
 
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
-	InitSides(node, estate, ((CustomScan *) state->plan)->custom_plans, eflags);
-	node->radius_state = ExecInitExpr(plan->radius, state);
-	node->distance_qual = ExecInitQual(list_make1(distance), state);
-	node->join_quals = ExecInitQual(others, state);
-	node->all_quals = ExecInitQual(plan->join_quals, state);
-	node->other_quals = ExecInitQual(plan->other_quals, state);
+	InitSides(node, estate, ((CustomScan *) css->ss.ps.plan)->custom_plans, eflags);
+	InitQuals(node);
+	InitOrder(node);
 	node->pusher.push = PushGroup;
 	node->context = AllocSetContextCreate(estate->es_query_cxt, "fasted join node",
 										  ALLOCSET_DEFAULT_SIZES);
 	/* the executor need not come by way of ExecCustomScan */
-	state->ExecProcNode = NextRow;
+	css->ss.ps.ExecProcNode = NextRow;
 }
 
 static void

@@ -15,6 +15,7 @@
 
 #include "join_node/join_clause.h"
 #include "join_node/join_groups.h"
+#include "join_node/join_order.h"
 #include "nodes/extensible.h"
 #include "nodes/plannodes.h"
 
@@ -33,6 +34,23 @@ typedef struct JoinPlan
 	 */
 	List	   *shared_columns;
 	bool		shared;
+
+	/*
+	 * By side (0: outer, 1: inner, unless shared): which column of it is the vector,
+	 * and which its place in the table, if it is left there; else -1.
+	 */
+	int			left_vector[2];
+	int			left_place[2];
+
+	/*
+	 * Shared rows: a clause that puts them in order, by a column of the outer side's.
+	 * InvalidOid: there is none.
+	 */
+	Oid			order_operator;
+	Oid			order_collation;
+	int			order_column;
+	bool		order_swapped;	/* it is inner < outer */
+	int			order_qual;		/* which of the join quals; -1: none */
 	Expr	   *outer;			/* vectors, of the scan tuple */
 	Expr	   *inner;
 	Expr	   *radius;
@@ -61,6 +79,8 @@ typedef struct JoinPathData
 	RelOptInfo *outer;
 	RelOptInfo *inner;
 	bool		shared;
+	bool		left[2];		/* vectors are left in their table; shared: the first */
+	RowOrder	order;			/* of shared rows; without a clause: there is none */
 	List	   *keys;			/* GroupKeys */
 } JoinPathData;
 
@@ -68,8 +88,18 @@ typedef struct JoinPathData
 extern bool SidesAreAlike(PlannerInfo *root, RelOptInfo *outer, RelOptInfo *inner,
 						  const DistanceClause *clause);
 
-/* The path of the outer side, with what the inner one needs of its rows. */
-extern Path *SharedPath(PlannerInfo *root, RelOptInfo *outer, RelOptInfo *inner);
+/* A table of its own, all of which is read. */
+extern bool IsPlainTable(PlannerInfo *root, RelOptInfo *rel);
+
+/* Can the vectors of the side, of a join of these clauses, be left in their table? */
+extern bool CanLeaveVectors(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *side,
+							const DistanceClause *clause, List *restrictlist);
+
+/* The path of a side's rows: for the inner side too, if that is not NULL; with their places. */
+extern Path *PathOfSide(PlannerInfo *root, RelOptInfo *side, RelOptInfo *inner, bool places);
+
+/* The place of a row of a table. */
+extern Var *PlaceVar(Index relid);
 
 /* An expression of the inner side as one of the outer side's. */
 extern Node *AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner);
@@ -80,6 +110,9 @@ extern Plan *PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, 
 
 /* join_exec.c */
 extern const CustomScanMethods fasted_join_methods;
+
+/* join_estimate.c */
+extern void InstallJoinEstimates(void);
 
 /* join_path.c */
 extern void InstallJoinNode(void);

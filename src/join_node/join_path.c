@@ -33,8 +33,9 @@ static const CustomPathMethods path_methods = {
 /* --- may it be offered? */
 
 /*
- * A join that may have to be evaluated once more for one row that was changed
- * meanwhile, or that locks rows, stays what it was.
+ * May the join be evaluated once more, for one row that was changed meanwhile
+ * (EvalPlanQual)?  Then the scans return that row, whatever the snapshot sees; and two
+ * sides of one table need not have the same.
  */
 static bool
 MayBeRechecked(const PlannerInfo *root)
@@ -104,6 +105,44 @@ FindGroupKeys(const JoinPathData *data, RelOptInfo *joinrel)
 			keys = lappend(keys, key);
 	}
 	return keys;
+}
+
+/*
+ * A clause that puts shared rows in order.  It is the first to be evaluated, so it
+ * must not be one that waits for others because it may tell of what they hide.
+ */
+static void
+FindOrder(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
+{
+	RowOrder	order;
+	ListCell   *cell;
+
+	foreach(cell, data->restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+
+		if (IS_OUTER_JOIN(data->type) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
+			continue;
+		if (rinfo->security_level == 0 && RecognizeRowOrder(root, rinfo, &order))
+			data->order = order;
+	}
+}
+
+/*
+ * Only by a single pass over their vectors are these left in their tables: groups
+ * come in an order that is not the table's.
+ */
+static void
+FindVectorsToLeave(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
+{
+	RelOptInfo *sides[2] = {data->outer, data->inner};
+
+	if (data->keys != NIL || MayBeRechecked(root))
+		return;
+	for (int i = 0; i < 2; i++)
+		data->left[i] = CanLeaveVectors(root, joinrel, sides[i], &data->clause, data->restrictlist);
+	if (data->shared)
+		data->left[0] = data->left[1] = data->left[0] && data->left[1];
 }
 
 /* The share of pairs of rows that have equal keys. */
@@ -182,8 +221,10 @@ AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, const JoinPathData *data)
 	own->pathtarget = joinrel->reltarget;
 	own->rows = joinrel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_paths = data->shared ? list_make1(SharedPath(root, data->outer, data->inner)) :
-		list_make2(data->outer->cheapest_total_path, data->inner->cheapest_total_path);
+	path->custom_paths = data->shared ?
+		list_make1(PathOfSide(root, data->outer, data->inner, data->left[0])) :
+		list_make2(PathOfSide(root, data->outer, NULL, data->left[0]),
+				   PathOfSide(root, data->inner, NULL, data->left[1]));
 	path->custom_private = list_make1((void *) data);
 #if PG_VERSION_NUM >= 170000
 	path->custom_restrictinfo = data->restrictlist;
@@ -209,15 +250,18 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 
 	if (previous_hook != NULL)
 		previous_hook(root, joinrel, outerrel, innerrel, type, extra);
-	if (!fasted_setting_join_node || !IsServedType(type) || MayBeRechecked(root) ||
+	if (!fasted_setting_join_node || !IsServedType(type) ||
 		!IsServedSide(outerrel) || !IsServedSide(innerrel) || !bms_is_empty(joinrel->lateral_relids))
 		return;
 	if (!FindDistanceClause(&found, joinrel, &found.clause) || !AreServedClauses(found.restrictlist))
 		return;
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
-	data->shared = SidesAreAlike(root, outerrel, innerrel, &data->clause);
+	data->shared = !MayBeRechecked(root) && SidesAreAlike(root, outerrel, innerrel, &data->clause);
 	data->keys = FindGroupKeys(data, joinrel);
+	if (data->shared)
+		FindOrder(root, data, joinrel);
+	FindVectorsToLeave(root, data, joinrel);
 	AddJoinPath(root, joinrel, data);
 }
 
@@ -227,4 +271,5 @@ InstallJoinNode(void)
 	RegisterCustomScanMethods(&fasted_join_methods);
 	previous_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = OfferJoin;
+	InstallJoinEstimates();
 }

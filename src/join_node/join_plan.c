@@ -24,6 +24,7 @@ void
 WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
 {
 	List	   *numbers = list_make3_int(plan->type, plan->form, plan->strict);
+	List	   *order = list_make3_int(plan->order_column, plan->order_swapped, plan->order_qual);
 
 	numbers = lappend_int(numbers, plan->outer_columns);
 	numbers = lappend_int(numbers, list_length(plan->join_quals));
@@ -31,8 +32,16 @@ WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
 	numbers = lappend_int(numbers, plan->shared);
 	numbers = lappend_int(numbers, plan->cosine);
 	numbers = lappend_int(numbers, list_length(plan->outer_keys));
+	for (int i = 0; i < 2; i++)
+	{
+		numbers = lappend_int(numbers, plan->left_vector[i]);
+		numbers = lappend_int(numbers, plan->left_place[i]);
+	}
 	scan->custom_private = list_make5(numbers, plan->shared_columns, plan->outer_hashes,
 									  plan->inner_hashes, plan->key_collations);
+	scan->custom_private = lappend(scan->custom_private, order);
+	scan->custom_private = lappend(scan->custom_private,
+								   list_make2_oid(plan->order_operator, plan->order_collation));
 	scan->custom_exprs = list_make3(plan->outer, plan->inner, plan->radius);
 	scan->custom_exprs = list_concat(scan->custom_exprs, plan->outer_keys);
 	scan->custom_exprs = list_concat(scan->custom_exprs, plan->inner_keys);
@@ -46,6 +55,16 @@ static List *
 Sublist(const List *list, int first, int count)
 {
 	return list_truncate(list_copy_tail(list, first), count);
+}
+
+static void
+ReadOrder(JoinPlan *plan, const List *numbers, const List *oids)
+{
+	plan->order_column = linitial_int(numbers);
+	plan->order_swapped = lsecond_int(numbers);
+	plan->order_qual = lthird_int(numbers);
+	plan->order_operator = linitial_oid(oids);
+	plan->order_collation = lsecond_oid(oids);
 }
 
 JoinPlan
@@ -63,6 +82,12 @@ ReadJoinPlan(const CustomScan *scan)
 	plan.distance_qual = list_nth_int(numbers, 5);
 	plan.shared = list_nth_int(numbers, 6);
 	plan.cosine = list_nth_int(numbers, 7);
+	for (int i = 0; i < 2; i++)
+	{
+		plan.left_vector[i] = list_nth_int(numbers, 9 + 2 * i);
+		plan.left_place[i] = list_nth_int(numbers, 10 + 2 * i);
+	}
+	ReadOrder(&plan, list_nth(scan->custom_private, 5), list_nth(scan->custom_private, 6));
 	plan.shared_columns = lsecond(scan->custom_private);
 	plan.outer = linitial(scan->custom_exprs);
 	plan.inner = lsecond(scan->custom_exprs);
@@ -202,6 +227,8 @@ AddQuals(PlannerInfo *root, RelOptInfo *rel, const JoinPathData *data,
 
 		if (rinfo == data->clause.rinfo)
 			plan->distance_qual = list_length(plan->join_quals);
+		if (rinfo == data->order.rinfo)
+			plan->order_qual = list_length(plan->join_quals);
 		plan->join_quals = lappend(plan->join_quals,
 								   AboveJoin((Node *) rinfo->clause, data->inner, sjinfo));
 	}
@@ -227,6 +254,47 @@ AddKeys(const JoinPathData *data, const SpecialJoinInfo *sjinfo, JoinPlan *plan)
 	}
 }
 
+/* Where the column is in a side's rows. */
+static int
+FindColumn(const Var *column, List *tlist)
+{
+	TargetEntry *entry = tlist_member((Expr *) column, tlist);
+
+	if (entry == NULL)
+		elog(ERROR, "fasted reads a side of a join without a column of it");
+	return entry->resno - 1;
+}
+
+static void
+AddOrder(const JoinPathData *data, List *tlist, JoinPlan *plan)
+{
+	const RowOrder *order = &data->order;
+
+	plan->order_qual = -1;
+	if (order->rinfo == NULL)
+		return;
+	plan->order_operator = order->operator;
+	plan->order_collation = order->collation;
+	plan->order_swapped = (Index) order->left->varno != data->outer->relid;
+	plan->order_column = FindColumn(plan->order_swapped ? order->right : order->left, tlist);
+}
+
+/* Where a side that leaves its vectors in the table has them, and their places. */
+static void
+AddLeftVector(const JoinPathData *data, int side, List *tlist, JoinPlan *plan)
+{
+	const RelOptInfo *rel = side == 0 ? data->outer : data->inner;
+	const Var  *vector = (Var *) data->clause.first;
+
+	plan->left_vector[side] = plan->left_place[side] = -1;
+	if (!data->left[side] || (data->shared && side > 0))
+		return;
+	if (!IsA(vector, Var) || (Index) vector->varno != rel->relid)
+		vector = (Var *) data->clause.second;
+	plan->left_vector[side] = FindColumn(vector, tlist);
+	plan->left_place[side] = FindColumn(PlaceVar(rel->relid), tlist);
+}
+
 Plan *
 PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
 			 List *custom_plans)
@@ -248,6 +316,9 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	plan.outer_columns = list_length(scan_tlist);
 	scan->custom_scan_tlist = AddInnerColumns(scan_tlist, data, sjinfo, inner_columns, outer_tlist,
 											  &plan.shared_columns);
+	AddOrder(data, outer_tlist, &plan);
+	for (int i = 0; i < 2; i++)
+		AddLeftVector(data, i, ((Plan *) list_nth(custom_plans, data->shared ? 0 : i))->targetlist, &plan);
 	AddQuals(root, rel, data, sjinfo, &plan);
 	AddKeys(data, sjinfo, &plan);
 	plan.outer = copyObject(clause->outer);

@@ -16,6 +16,7 @@
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "read/vector.h"
+#include "scan/scan_explain.h"
 #include "utils/memutils.h"
 
 /* An engine is not begun for so few pairs of rows, if their vectors are not long. */
@@ -70,31 +71,32 @@ GroupSide(JoinNode *node, JoinSide *side)
 	side->group = (GroupPlace) {.rows = side->grouped,.total = grouped};
 }
 
-/* --- vectors */
-
-/* The vector of a row, or NULL where that is null. */
-static ArrayType *
-VectorOf(JoinNode *node, JoinSide *side, uint32 row)
-{
-	ExprContext *econtext = ScanTuple(node);
-	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	ArrayType  *array = NULL;
-	bool		isnull;
-	Datum		value;
-
-	LoadRow(node, side, row);
-	value = ExecEvalExpr(side->vector, econtext, &isnull);
-	if (!isnull)
-		array = DatumGetArrayTypeP(value);
-	MemoryContextSwitchTo(old);
-	return array;
-}
-
-/* The number of the group's row number i. */
-static uint32
+uint32
 RowOfGroup(const JoinSide *side, uint32 i)
 {
 	return side->grouped == NULL ? i : side->group.rows[side->group.first + i].row;
+}
+
+/* --- vectors */
+
+/*
+ * Puts the group's row number i into the scan tuple, vector and all.  False: there is
+ * none, also when the side is read to its end.
+ */
+static bool
+LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
+{
+	if (i < side->group.count)
+	{
+		ScanTuple(node);
+		LoadRow(node, side, RowOfGroup(side, i));
+		LoadVector(node, side);
+		return true;
+	}
+	if (!ReadRow(node, side))
+		return false;
+	side->group.count++;
+	return true;
 }
 
 /* The dimensions of the group's first vector that has some; zero: none has. */
@@ -103,58 +105,60 @@ FindDimensions(JoinNode *node)
 {
 	JoinSide   *side = &node->sides[OUTER_SIDE];
 
-	for (uint32 i = 0; i < side->group.count; i++)
+	for (uint32 i = 0; LoadRowOfGroup(node, side, i); i++)
 	{
-		ArrayType  *array = VectorOf(node, side, RowOfGroup(side, i));
-		int			dimensions;
+		VectorView	vector = ViewVector(node, side);
 
-		if (array != NULL && VectorShape(array, &dimensions) == VECTOR_OK &&
-			(uint32) dimensions <= FASTED_MAX_DIMENSIONS)
-			return dimensions;
+		if (vector.elements != NULL && (uint32) vector.dimensions <= FASTED_MAX_DIMENSIONS)
+			return vector.dimensions;
 		CHECK_FOR_INTERRUPTS();
 	}
 	return 0;
 }
 
-static void
-AddRow(JoinNode *node, JoinSide *side, uint32 row)
+/* Room for one more number. */
+static uint32 *
+GrowNumbers(MemoryContext context, uint32 *numbers, uint32 count, uint32 *room)
 {
-	if (side->nrows == side->rows_room)
-	{
-		side->rows_room = Max(1024, 2 * side->rows_room);
-		side->rows = side->rows == NULL ?
-			MemoryContextAllocHuge(node->context, side->rows_room * sizeof(uint32)) :
-			repalloc_huge(side->rows, side->rows_room * sizeof(uint32));
-	}
-	side->rows[side->nrows++] = row;
+	if (count < *room)
+		return numbers;
+	*room = Max(1024, 2 * *room);
+	return numbers == NULL ? MemoryContextAllocHuge(context, *room * sizeof(uint32)) :
+		repalloc_huge(numbers, *room * sizeof(uint32));
 }
 
 static void
-AddOdd(JoinNode *node, JoinSide *side, uint32 row)
+AddRow(JoinNode *node, JoinSide *side, uint32 i)
 {
-	if (side->odd == NULL)
-		side->odd = MemoryContextAllocExtended(node->context, KeptRowsCount(side->kept),
-											   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	side->odd[row] = true;
+	side->rows = GrowNumbers(node->context, side->rows, side->nrows, &side->rows_room);
+	side->rows[side->nrows++] = RowOfGroup(side, i);
 }
 
-/* What becomes of a row; its vector, if the engine is to have it. */
+static void
+AddOdd(JoinNode *node, JoinSide *side, uint32 i)
+{
+	side->odd = GrowNumbers(node->context, side->odd, side->nodd, &side->odd_room);
+	side->odd[side->nodd++] = i;
+}
+
+/* What becomes of the row in the scan tuple; its vector, if the engine is to have it. */
 static VectorUse
-UseOf(JoinNode *node, JoinSide *side, uint32 row, float *vector)
+UseOf(JoinNode *node, JoinSide *side, float *vector)
 {
-	ArrayType  *array = VectorOf(node, side, row);
-	int			dimensions;
-	int			element;
+	VectorView	view = ViewVector(node, side);
 
-	if (array == NULL)
+	if (view.isnull)
 		return NEVER_MATCHES;
-	if (VectorShape(array, &dimensions) != VECTOR_OK || dimensions != node->dimensions ||
-		VectorElements(array, VECTOR_FLOAT4, dimensions, vector, &element) != VECTOR_OK)
+	if (view.elements == NULL || view.dimensions != node->dimensions ||
+		!CopyFinite(view.elements, vector, view.dimensions))
 		return CLAUSES_DECIDE;
 	return JoinNodeVector(node, vector);
 }
 
-/* Gives the group's vectors to the engine, or keeps them here.  False: it takes no more. */
+/*
+ * Gives the group's vectors to the engine, or keeps them here; those of a side that is
+ * not read yet as they come.  False: the engine takes no more.
+ */
 static bool
 PushSide(JoinNode *node, Join *join, int number)
 {
@@ -162,13 +166,11 @@ PushSide(JoinNode *node, Join *join, int number)
 	float	   *vector = palloc(Max(node->dimensions, 1) * sizeof(float));
 	bool		taken = true;
 
-	side->nrows = 0;
-	for (uint32 i = 0; i < side->group.count && taken; i++)
+	side->nrows = side->nodd = 0;
+	for (uint32 i = 0; taken && LoadRowOfGroup(node, side, i); i++)
 	{
-		uint32		row = RowOfGroup(side, i);
-
 		CHECK_FOR_INTERRUPTS();
-		switch (UseOf(node, side, row, vector))
+		switch (UseOf(node, side, vector))
 		{
 			case ENGINE_TAKES_IT:
 				if (join != NULL)
@@ -176,10 +178,10 @@ PushSide(JoinNode *node, Join *join, int number)
 				else
 					memcpy(side->vectors + (Size) side->nrows * node->dimensions, vector,
 						   node->dimensions * sizeof(float));
-				AddRow(node, side, row);
+				AddRow(node, side, i);
 				break;
 			case CLAUSES_DECIDE:
-				AddOdd(node, side, row);
+				AddOdd(node, side, i);
 				break;
 			case NEVER_MATCHES:
 				break;
@@ -206,8 +208,20 @@ IsSmall(const JoinNode *node)
 	uint64		a = node->sides[OUTER_SIDE].group.count;
 	uint64		b = node->sides[INNER_SIDE].group.count;
 
-	return node->plan.outer_keys != NIL && a * b <= MOST_SMALL_PAIRS &&
-		(a + b) * node->dimensions <= MOST_SMALL_FLOATS;
+	/* that is for many groups, and for one row that is evaluated once more */
+	if (node->plan.outer_keys == NIL && node->css.ss.ps.state->es_epq_active == NULL)
+		return false;
+	return a * b <= MOST_SMALL_PAIRS && (a + b) * node->dimensions <= MOST_SMALL_FLOATS;
+}
+
+static void
+MakeRoomForSmallGroups(JoinNode *node)
+{
+	if (node->own_pairs != NULL)
+		return;
+	node->own_pairs = MemoryContextAlloc(node->context, MOST_SMALL_PAIRS * sizeof(FastedPair));
+	for (int i = 0; i < 2; i++)
+		node->sides[i].vectors = MemoryContextAlloc(node->context, MOST_SMALL_FLOATS * sizeof(float));
 }
 
 /* All pairs of the group within eps, by the canonical distance. */
@@ -219,6 +233,7 @@ JoinSmallGroup(JoinNode *node)
 	JoinSide   *inner = &node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE];
 	double		eps = JoinNodeEps(node);
 
+	MakeRoomForSmallGroups(node);
 	PushGroup(&node->pusher, NULL);
 	for (uint32 a = 0; a < outer->nrows; a++)
 	{
@@ -238,11 +253,20 @@ JoinSmallGroup(JoinNode *node)
 
 /* --- the join of a group */
 
+/* Of the group at work; a guess where the side is not read yet. */
+static uint64
+ExpectedRows(const JoinSide *side)
+{
+	if (side->complete)
+		return side->group.count;
+	return Max(side->group.count, (uint64) side->plan->plan->plan_rows);
+}
+
 static void
 BeginEngine(JoinNode *node)
 {
-	uint64		expected[2] = {node->sides[OUTER_SIDE].group.count,
-	node->sides[INNER_SIDE].group.count};
+	uint64		expected[2] = {ExpectedRows(&node->sides[OUTER_SIDE]),
+	ExpectedRows(&node->sides[INNER_SIDE])};
 	MemoryContext old = MemoryContextSwitchTo(node->context);
 
 	node->join = JoinBeginPushed(&node->pusher, node->plan.shared ? 1 : 2, node->dimensions,
@@ -262,9 +286,7 @@ AddStatistics(JoinNode *node)
 	stats.rows += sum.rows;
 	stats.candidates += sum.candidates;
 	stats.pairs += sum.pairs;
-	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		stats.pruned_tiles[level] += sum.pruned_tiles[level];
-	stats.full_tiles += sum.full_tiles;
+	AddTiles(&stats, &sum);
 	stats.panels = Max(stats.panels, sum.panels);
 	stats.host_bytes = Max(stats.host_bytes, sum.host_bytes);
 	stats.device_bytes = Max(stats.device_bytes, sum.device_bytes);
@@ -293,44 +315,80 @@ MarkAllOdd(JoinNode *node)
 	{
 		JoinSide   *side = &node->sides[i];
 
-		for (uint32 row = 0; row < KeptRowsCount(side->kept); row++)
-			AddOdd(node, side, row);
+		side->nrows = side->nodd = 0;
+		ReadSide(node, side);
+		if (side->grouped == NULL)
+			side->group.count = KeptRowsCount(side->kept);
+		for (uint32 k = 0; k < side->group.count; k++)
+			AddOdd(node, side, k);
 	}
 }
 
+static bool
+IsEmpty(const JoinSide *side)
+{
+	return side->complete && KeptRowsCount(side->kept) == 0;
+}
+
 void
-FindGroups(JoinNode *node, bool decided)
+FindGroups(JoinNode *node)
 {
 	JoinSide   *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
 	node->groups = 0;
-	node->no_groups = true;
-	if (node->nothing || KeptRowsCount(outer->kept) == 0 || KeptRowsCount(inner->kept) == 0)
-		return;
-	if (!decided)
+	node->no_groups = node->nothing || IsEmpty(outer) || IsEmpty(inner);
+	if (node->no_groups)
 	{
-		MarkAllOdd(node);
+		ReadSide(node, outer);
 		return;
 	}
-	node->no_groups = false;
 	if (node->plan.outer_keys == NIL)
 	{
 		outer->group = (GroupPlace) {.count = KeptRowsCount(outer->kept)};
 		inner->group = (GroupPlace) {.count = KeptRowsCount(inner->kept)};
 		return;
 	}
-	node->own_pairs = MemoryContextAlloc(node->context, MOST_SMALL_PAIRS * sizeof(FastedPair));
-	for (int i = 0; i < 2; i++)
+	GroupSide(node, outer);
+	if (!node->plan.shared)
 	{
-		JoinSide   *side = &node->sides[i];
-
-		side->vectors = MemoryContextAlloc(node->context, MOST_SMALL_FLOATS * sizeof(float));
-		if (side == inner && node->plan.shared)
-			side->group = outer->group;
-		else
-			GroupSide(node, side);
+		GroupSide(node, inner);
+		return;
 	}
+	inner->group = outer->group;
+	inner->grouped = outer->grouped;
+}
+
+/* Shared rows: the group is one. */
+static void
+ShareGroup(JoinNode *node)
+{
+	const JoinSide *outer = &node->sides[OUTER_SIDE];
+	JoinSide   *inner = &node->sides[INNER_SIDE];
+
+	inner->complete = outer->complete;
+	inner->group = outer->group;
+	inner->odd = outer->odd;
+	inner->nodd = outer->nodd;
+}
+
+/* Gives the rows of the group to whoever joins them. */
+static void
+BeginGroup(JoinNode *node)
+{
+	if (node->undecided)
+	{
+		MarkAllOdd(node);
+		return;
+	}
+	/* those of one group need not be those of another */
+	node->dimensions = FindDimensions(node);
+	if (node->dimensions == 0)
+		PushGroup(&node->pusher, NULL); /* all are odd */
+	else if (IsSmall(node))
+		JoinSmallGroup(node);
+	else
+		BeginEngine(node);
 }
 
 bool
@@ -348,13 +406,8 @@ BeginNextGroup(JoinNode *node)
 	node->next_pair = node->npairs = 0;
 	node->next_equal = 0;
 	node->mirrored = false;
-	/* those of one group need not be those of another */
-	node->dimensions = FindDimensions(node);
-	if (node->dimensions == 0)
-		PushGroup(&node->pusher, NULL); /* all are odd */
-	else if (IsSmall(node))
-		JoinSmallGroup(node);
-	else
-		BeginEngine(node);
+	BeginGroup(node);
+	if (node->plan.shared)
+		ShareGroup(node);
 	return true;
 }

@@ -11,10 +11,7 @@
 
 #include "catalog/pg_class.h"
 #include "join_node/join_node.h"
-#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/pathnode.h"
-#include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
 
@@ -26,8 +23,7 @@ AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner)
 	return node;
 }
 
-/* A table of its own, all of which is read. */
-static bool
+bool
 IsPlainTable(PlannerInfo *root, RelOptInfo *rel)
 {
 	RangeTblEntry *rte;
@@ -89,17 +85,4 @@ SidesAreAlike(PlannerInfo *root, RelOptInfo *outer, RelOptInfo *inner, const Dis
 		return false;
 	return HasAllClauses(outer, inner) &&
 		equal(clause->outer, AsOuter((Node *) clause->inner, outer, inner));
-}
-
-Path *
-SharedPath(PlannerInfo *root, RelOptInfo *outer, RelOptInfo *inner)
-{
-	Path	   *path = outer->cheapest_total_path;
-	PathTarget *target = copy_pathtarget(path->pathtarget);
-	ListCell   *cell;
-
-	foreach(cell, inner->reltarget->exprs)
-		add_new_column_to_pathtarget(target, (Expr *) AsOuter(lfirst(cell), outer, inner));
-	set_pathtarget_cost_width(root, target);
-	return (Path *) create_projection_path(root, outer, path, target);
 }

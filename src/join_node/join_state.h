@@ -11,10 +11,14 @@
 #include "join/join.h"
 #include "join_node/join_node.h"
 #include "join_node/kept_rows.h"
+#include "join_node/left_vectors.h"
 #include "nodes/execnodes.h"
 
 #define OUTER_SIDE 0
 #define INNER_SIDE 1
+
+/* From where a column of the scan tuple comes, if not from a kept row. */
+#define NOT_KEPT (-1)
 
 /* One side of the join: its rows, and which of them the engine has. */
 typedef struct JoinSide
@@ -23,8 +27,25 @@ typedef struct JoinSide
 	ExprState  *vector;
 	int			first;			/* its columns in the scan tuple */
 	int			columns;
-	int		   *shared;			/* which columns of the row those are; NULL: these, in order */
-	TupleTableSlot *slot;		/* of minimal tuples */
+	int		   *from;			/* which columns of the plan's rows those are */
+	int		   *place;			/* and of kept ones; or NOT_KEPT */
+	bool	   *wanted;			/* by clauses or the vector: TOAST is fetched at once */
+
+	/* What is kept of the plan's rows; both sides have the same, if they share rows. */
+	TupleDesc	kept_columns;
+	int		   *kept_from;		/* which columns of the plan's rows */
+	KeptRows   *kept;
+	bool		complete;		/* all rows are */
+	LeftVectors *left;			/* where the vectors are, if they are not kept */
+	int			left_column;	/* which column of the scan tuple that is */
+	int			left_vector;	/* which of the plan's rows, and the place */
+	int			left_place;
+	int64		loaded;			/* row in the scan tuple; -1: none, -2: nulls */
+	bool		has_vector;		/* with the one that is not kept */
+
+	/* Vectors of pgvector's, which need no copy to be read. */
+	int			plain_vector;	/* column of the scan tuple; -1: none */
+	bool		plain_checked;
 
 	/* Keys, for groups. */
 	List	   *keys;			/* ExprStates */
@@ -33,19 +54,20 @@ typedef struct JoinSide
 	GroupPlace	group;			/* the one at work, or all rows */
 	float	   *vectors;		/* of a small group, which needs no engine */
 
-	KeptRows   *kept;
-	int64		loaded;			/* row in the scan tuple; -1: none, -2: nulls */
+	/* Of the group at work. */
 	uint32	   *rows;			/* by the engine's number */
 	uint32		nrows;
 	uint32		rows_room;
-	bool	   *odd;			/* not for the engine: each with all, by the clauses; or NULL */
+	uint32	   *odd;			/* not for the engine, by number in the group, in order */
+	uint32		nodd;
+	uint32		odd_room;
 } JoinSide;
 
 typedef enum JoinPhase
 {
 	JOIN_TO_BEGIN,
-	JOIN_PAIRS,					/* what the engine finds */
-	JOIN_ODD,					/* odd rows of the outer side with all, and of the inner one */
+	JOIN_PAIRS,					/* what the engine finds, of one group */
+	JOIN_ODD,					/* the group's odd rows, of the outer side and of the inner one */
 	JOIN_UNMATCHED,				/* rows of the outer side that have no match */
 	JOIN_OVER
 } JoinPhase;
@@ -57,14 +79,18 @@ typedef struct JoinNode
 	JoinPlan	plan;
 	ExprState  *radius_state;
 	ExprState  *distance_qual;
-	ExprState  *join_quals;		/* without that one */
-	ExprState  *all_quals;		/* with it, in their order */
+	ExprState  *join_quals;		/* without that one, and without the order */
+	ExprState  *all_quals;		/* with them, in their order */
 	ExprState  *other_quals;
+	SortSupport order;			/* of shared rows; NULL: there is none */
+	int			order_column;	/* of a kept row */
+	bool		no_columns;		/* nobody above looks at the rows */
 	JoinSide	sides[2];
 	MemoryContext context;		/* of one run */
 
 	JoinPhase	phase;
 	bool		nothing;		/* no pair can be within the radius */
+	bool		undecided;		/* the clauses decide everything */
 	double		radius;
 	int			dimensions;		/* of what the engine has; zero: nothing */
 	bool		exact;			/* the engine's distance is the clause's */
@@ -72,7 +98,7 @@ typedef struct JoinNode
 	Join	   *join;			/* NULL: no engine has anything to do */
 	FastedPair *own_pairs;		/* of a small group; MOST_SMALL_PAIRS of them */
 	uint64		groups;			/* that were joined in this run */
-	bool		no_groups;		/* there are none: nothing can match, or all rows are odd */
+	bool		no_groups;		/* there are none: nothing can match */
 	uint64		all_groups;		/* joined in all runs */
 	const FastedPair *pairs;
 	size_t		npairs;
@@ -80,32 +106,72 @@ typedef struct JoinNode
 	bool		mirrored;		/* shared rows: the last pair, the other way round */
 	uint32		next_equal;		/* shared rows: each with itself, at last */
 	bool	   *matched;		/* rows of the outer side; NULL in an inner join */
-	bool		odd_inner;		/* JOIN_ODD: odd rows of the inner side are at work */
-	uint32		odd_row;		/* the one at work */
-	uint32		next_row;		/* of the other side, or in JOIN_UNMATCHED */
+
+	/* JOIN_ODD */
+	bool		odd_inner;		/* odd rows of the inner side are at work */
+	uint32		next_odd;		/* the one at work, of the list */
+	uint32		next_other;		/* number in the group of the other side */
+	uint32		met;			/* odd rows of the other side before that one */
+
+	uint32		next_unmatched;
 
 	int			runs;
 	FastedStats stats;			/* sums over groups and runs */
 } JoinNode;
 
-/* join_exec.c */
+/* join_rows.c */
 
-/* Puts a row of the side into the scan tuple. */
+/* Prepares to read a side, and to keep its rows. */
+extern void InitSide(JoinNode *node, int number, PlanState *plan);
+
+/* A run begins: there are no rows yet.  It ends: they are gone. */
+extern void BeginSide(JoinNode *node, JoinSide *side);
+extern void EndSide(JoinNode *node, JoinSide *side);
+
+/* Reads one more row, keeps it, and leaves it in the scan tuple; false: there is none. */
+extern bool ReadRow(JoinNode *node, JoinSide *side);
+
+/* Reads all that are left. */
+extern void ReadSide(JoinNode *node, JoinSide *side);
+
+/* Puts a row of the side into the scan tuple, without a vector that is not kept. */
 extern void LoadRow(JoinNode *node, JoinSide *side, uint32 row);
+
+/* The vector of the row that is there, too. */
+extern void LoadVector(JoinNode *node, JoinSide *side);
+
+/* Nulls in the place of a row. */
+extern void LoadNulls(JoinNode *node, JoinSide *side);
 
 /* The scan tuple for expressions; what they allocate goes with the next one. */
 extern ExprContext *ScanTuple(JoinNode *node);
 
+/* join_vector.c */
+
+/* A vector in the scan tuple.  Without elements it is null, or of no use. */
+typedef struct VectorView
+{
+	const float *elements;		/* perhaps some that are not finite */
+	int			dimensions;
+	bool		isnull;
+} VectorView;
+
+/* Valid as long as the scan tuple is, and until the next call of ScanTuple. */
+extern VectorView ViewVector(JoinNode *node, JoinSide *side);
+
+/* Finds out whether the side's vectors can be read where they lie. */
+extern void InitSideVector(JoinNode *node, JoinSide *side, Expr *vector);
+
 /* join_push.c */
 
-/*
- * Puts rows into groups, when both sides are read and the radius is known; decided:
- * as FindRadius has it.
- */
-extern void FindGroups(JoinNode *node, bool decided);
+/* Puts rows into groups, when the radius is known; sides that can wait are not read yet. */
+extern void FindGroups(JoinNode *node);
 
 /* Begins to join the rows of the next group; false: there are no more. */
 extern bool BeginNextGroup(JoinNode *node);
+
+/* The number of a row, from its number in the group at work. */
+extern uint32 RowOfGroup(const JoinSide *side, uint32 i);
 
 /* The engine's memory does not wait for the end of the query. */
 extern void EndJoin(JoinNode *node);

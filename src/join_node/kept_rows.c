@@ -1,7 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * kept_rows.c
- *	  Minimal tuples in chunks of memory; the later ones in a BufFile.
+ *	  Values side by side in blocks of memory; the later rows in a BufFile.
+ *
+ * A row in memory is its values and then its null flags, so that a reader has
+ * nothing to take apart; what values point to lies in chunks.  A row in the file is
+ * a minimal tuple.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,11 +13,15 @@
 
 #include "access/htup_details.h"
 #include "engine/engine.h"
+#include "executor/executor.h"
 #include "join_node/kept_rows.h"
 #include "storage/buffile.h"
+#include "utils/datum.h"
+#include "utils/expandeddatum.h"
 #include "utils/memutils.h"
 
 #define CHUNK_BYTES (256 * 1024)
+#define BLOCK_ROWS 1024
 
 /* Where a row in the file begins. */
 typedef struct FilePlace
@@ -25,13 +33,16 @@ typedef struct FilePlace
 struct KeptRows
 {
 	MemoryContext context;		/* of all of it */
+	TupleDesc	columns;
+	Size		row_bytes;
 	Size		limit;
 	Size		bytes;
 	uint32		count;
 
-	MinimalTuple *tuples;		/* rows from 0 on, in memory */
-	uint32		in_memory;
-	uint32		tuple_room;
+	char	  **blocks;			/* BLOCK_ROWS rows each, from 0 on */
+	uint32		nblocks;
+	uint32		block_room;
+	uint32		in_memory;		/* rows there */
 	char	   *chunk;			/* room of the last chunk */
 	Size		chunk_left;
 
@@ -40,16 +51,20 @@ struct KeptRows
 	uint32		place_room;
 	MinimalTuple buffers[2];	/* a row of the file, for each reader */
 	Size		buffer_bytes[2];
+	TupleTableSlot *slots[2];
+	TupleTableSlot *values;		/* a row on its way into the file */
 };
 
 KeptRows *
-KeptRowsCreate(Size limit)
+KeptRowsCreate(TupleDesc columns, Size limit)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted kept rows",
 												  ALLOCSET_DEFAULT_SIZES);
 	KeptRows   *kept = MemoryContextAllocZero(context, sizeof(KeptRows));
 
 	kept->context = context;
+	kept->columns = columns;
+	kept->row_bytes = Max(MAXALIGN(columns->natts * (sizeof(Datum) + sizeof(bool))), MAXIMUM_ALIGNOF);
 	kept->limit = limit;
 	return kept;
 }
@@ -91,53 +106,111 @@ RoomInChunk(KeptRows *kept, Size bytes)
 	return room;
 }
 
-static void
-AddInMemory(KeptRows *kept, MinimalTuple tuple)
-{
-	MinimalTuple copy = (MinimalTuple) RoomInChunk(kept, tuple->t_len);
+/* --- a row in memory */
 
-	memcpy(copy, tuple, tuple->t_len);
-	kept->tuples = Grow(kept->context, kept->tuples, kept->in_memory, &kept->tuple_room,
-						sizeof(MinimalTuple));
-	kept->tuples[kept->in_memory++] = copy;
+static inline char *
+PlaceOf(const KeptRows *kept, uint32 row)
+{
+	return kept->blocks[row / BLOCK_ROWS] + (row % BLOCK_ROWS) * kept->row_bytes;
+}
+
+/* The bytes that a value points to; zero: it is the value itself. */
+static Size
+BytesOf(Form_pg_attribute column, Datum value)
+{
+	if (column->attbyval)
+		return 0;
+	if (column->attlen == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
+		return EOH_get_flat_size(DatumGetEOHP(value));
+	return datumGetSize(value, false, column->attlen);
+}
+
+static Datum
+CopyValue(KeptRows *kept, Form_pg_attribute column, Datum value)
+{
+	Size		bytes = BytesOf(column, value);
+	char	   *copy;
+
+	if (column->attbyval)
+		return value;
+	copy = RoomInChunk(kept, bytes);
+	if (column->attlen == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
+		EOH_flatten_into(DatumGetEOHP(value), copy, bytes);
+	else
+		memcpy(copy, DatumGetPointer(value), bytes);
+	return PointerGetDatum(copy);
 }
 
 static void
-AddToFile(KeptRows *kept, MinimalTuple tuple)
+AddInMemory(KeptRows *kept, const Datum *values, const bool *isnull)
+{
+	int			natts = kept->columns->natts;
+	Datum	   *copy;
+
+	if (kept->in_memory == kept->nblocks * BLOCK_ROWS)
+	{
+		kept->blocks = Grow(kept->context, kept->blocks, kept->nblocks, &kept->block_room, sizeof(char *));
+		kept->blocks[kept->nblocks++] = MemoryContextAllocHuge(kept->context, BLOCK_ROWS * kept->row_bytes);
+	}
+	copy = (Datum *) PlaceOf(kept, kept->in_memory);
+	for (int i = 0; i < natts; i++)
+		copy[i] = isnull[i] ? (Datum) 0 : CopyValue(kept, TupleDescAttr(kept->columns, i), values[i]);
+	memcpy(copy + natts, isnull, natts * sizeof(bool));
+	kept->in_memory++;
+}
+
+/* --- a row in the file */
+
+static void
+OpenFile(KeptRows *kept)
+{
+	MemoryContext old = MemoryContextSwitchTo(kept->context);
+
+	kept->file = BufFileCreateTemp(false);
+	for (int i = 0; i < 2; i++)
+		kept->slots[i] = MakeSingleTupleTableSlot(kept->columns, &TTSOpsMinimalTuple);
+	kept->values = MakeSingleTupleTableSlot(kept->columns, &TTSOpsVirtual);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+AddToFile(KeptRows *kept, const Datum *values, const bool *isnull)
 {
 	uint32		row = kept->count - kept->in_memory;
+	MinimalTuple tuple;
 
 	if (kept->file == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(kept->context);
-
-		kept->file = BufFileCreateTemp(false);
-		MemoryContextSwitchTo(old);
-	}
+		OpenFile(kept);
+	memcpy(kept->values->tts_values, values, kept->columns->natts * sizeof(Datum));
+	memcpy(kept->values->tts_isnull, isnull, kept->columns->natts * sizeof(bool));
+	ExecStoreVirtualTuple(kept->values);
+	tuple = ExecCopySlotMinimalTuple(kept->values);
+	ExecClearTuple(kept->values);
 	kept->places = Grow(kept->context, kept->places, row, &kept->place_room, sizeof(FilePlace));
 	BufFileTell(kept->file, &kept->places[row].fileno, &kept->places[row].offset);
 	BufFileWrite(kept->file, tuple, tuple->t_len);
+	pfree(tuple);
 }
 
 void
-KeptRowsAdd(KeptRows *kept, TupleTableSlot *slot)
+KeptRowsAdd(KeptRows *kept, const Datum *values, const bool *isnull)
 {
-	bool		free_tuple;
-	MinimalTuple tuple = ExecFetchSlotMinimalTuple(slot, &free_tuple);
+	Size		bytes = kept->row_bytes;
 
 	if (kept->count == FASTED_MAX_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a side of the join has too many rows"),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
-	if (kept->file == NULL && kept->bytes + tuple->t_len <= kept->limit)
-		AddInMemory(kept, tuple);
+	for (int i = 0; i < kept->columns->natts; i++)
+		if (!isnull[i])
+			bytes += BytesOf(TupleDescAttr(kept->columns, i), values[i]);
+	if (kept->file == NULL && kept->bytes + bytes <= kept->limit)
+		AddInMemory(kept, values, isnull);
 	else
-		AddToFile(kept, tuple);
-	kept->bytes += tuple->t_len;
+		AddToFile(kept, values, isnull);
+	kept->bytes += bytes;
 	kept->count++;
-	if (free_tuple)
-		pfree(tuple);
 }
 
 static void
@@ -181,12 +254,21 @@ ReadFromFile(KeptRows *kept, uint32 row, int reader)
 	return tuple;
 }
 
-void
-KeptRowsFetch(KeptRows *kept, uint32 row, int reader, TupleTableSlot *slot)
+KeptRow
+KeptRowsFetch(KeptRows *kept, uint32 row, int reader)
 {
-	MinimalTuple tuple = row < kept->in_memory ? kept->tuples[row] : ReadFromFile(kept, row, reader);
+	TupleTableSlot *slot;
 
-	ExecStoreMinimalTuple(tuple, slot, false);
+	if (likely(row < kept->in_memory))
+	{
+		const Datum *values = (const Datum *) PlaceOf(kept, row);
+
+		return (KeptRow) {.values = values,.isnull = (const bool *) (values + kept->columns->natts)};
+	}
+	slot = kept->slots[reader];
+	ExecStoreMinimalTuple(ReadFromFile(kept, row, reader), slot, false);
+	slot_getallattrs(slot);
+	return (KeptRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};
 }
 
 void

@@ -12,17 +12,25 @@
 
 typedef struct KeptRows KeptRows;
 
-/* Rows beyond so many bytes go to a temporary file.  In the current memory context. */
-extern KeptRows *KeptRowsCreate(Size limit);
-
-extern void KeptRowsAdd(KeptRows *kept, TupleTableSlot *slot);
-extern uint32 KeptRowsCount(const KeptRows *kept);
+/* A row's columns, in the order of its description. */
+typedef struct KeptRow
+{
+	const Datum *values;
+	const bool *isnull;
+} KeptRow;
 
 /*
- * Row number row in a slot of minimal tuples; valid until the next call for kept by
- * this reader, 0 or 1.
+ * Rows of these columns; what is beyond so many bytes goes to a temporary file.  In
+ * the current memory context.
  */
-extern void KeptRowsFetch(KeptRows *kept, uint32 row, int reader, TupleTableSlot *slot);
+extern KeptRows *KeptRowsCreate(TupleDesc columns, Size limit);
+
+/* Copies a row. */
+extern void KeptRowsAdd(KeptRows *kept, const Datum *values, const bool *isnull);
+extern uint32 KeptRowsCount(const KeptRows *kept);
+
+/* Row number row; valid until the next call for kept by this reader, 0 or 1. */
+extern KeptRow KeptRowsFetch(KeptRows *kept, uint32 row, int reader);
 
 /* Frees everything. */
 extern void KeptRowsEnd(KeptRows *kept);

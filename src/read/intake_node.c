@@ -112,7 +112,7 @@ PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector, bool *soun
 	}
 	if (VectorElements(array, ring->form, dimensions, row, &element) != VECTOR_OK)
 		return false;
-	IntakePut(writer, key, key_bytes);
+	IntakePut(writer, key, key_bytes, RowIsZero(row, dimensions));
 	return true;
 }
 

@@ -89,6 +89,7 @@ IntakeInitialize(IntakeRing *ring, int nprocesses, const VectorSource *source)
 		pg_atomic_init_u32(&ring->blocks[i].state, INTAKE_FREE);
 		ring->blocks[i].nrows = 0;
 		ring->blocks[i].key_bytes = 0;
+		ring->blocks[i].has_zeros = false;
 	}
 }
 
@@ -153,6 +154,7 @@ ClaimBlock(IntakeWriter *writer)
 		{
 			ring->blocks[i].nrows = 0;
 			ring->blocks[i].key_bytes = 0;
+			ring->blocks[i].has_zeros = false;
 			writer->block = i;
 			return true;
 		}
@@ -201,7 +203,7 @@ IntakeRoom(IntakeWriter *writer, uint32 key_bytes)
 }
 
 void
-IntakePut(IntakeWriter *writer, Datum key, uint32 key_bytes)
+IntakePut(IntakeWriter *writer, Datum key, uint32 key_bytes, bool zero)
 {
 	IntakeRing *ring = writer->ring;
 	IntakeBlock *block = &ring->blocks[writer->block];
@@ -217,6 +219,7 @@ IntakePut(IntakeWriter *writer, Datum key, uint32 key_bytes)
 		block->key_bytes += MAXALIGN(key_bytes);
 	}
 	block->nrows++;
+	block->has_zeros |= zero;
 }
 
 void

@@ -28,6 +28,7 @@ typedef struct IntakeBlock
 	pg_atomic_uint32 state;
 	uint32		nrows;
 	uint32		key_bytes;		/* of keys that are passed by reference */
+	bool		has_zeros;		/* there is a zero vector among the rows */
 } IntakeBlock;
 
 typedef struct IntakeRing
@@ -90,7 +91,7 @@ extern void IntakeBeginWriting(IntakeWriter *writer, IntakeRing *ring);
  * row is wanted.
  */
 extern float *IntakeRoom(IntakeWriter *writer, uint32 key_bytes);
-extern void IntakePut(IntakeWriter *writer, Datum key, uint32 key_bytes);
+extern void IntakePut(IntakeWriter *writer, Datum key, uint32 key_bytes, bool zero);
 
 /* A row will come to the leader as a tuple; those before it come before it. */
 extern void IntakeLeaveTuple(IntakeWriter *writer);

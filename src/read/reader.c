@@ -70,7 +70,7 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 	sink->expect_rows(sink, rows);
 	if (sink->in_order)
 		ReadInOrder(plan, taker);
-	else if (source->order_column != NULL || !ReadInParallel(taker, rows))
+	else if (RowsComeInOrder(source) || !ReadInParallel(taker, rows))
 		RunPlan(source, plan, &taker->base);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

@@ -14,8 +14,8 @@
 /*
  * Runs the source's query and gives each of its rows that has a vector to the
  * sink.  The query runs as the current user, in the active snapshot: table and
- * column privileges, row security and views apply as to any SELECT.  Where the
- * source has an order, rows come in it, and no workers read.
+ * column privileges, row security and views apply as to any SELECT.  Where rows come
+ * in the source's order, no workers read.
  */
 extern void ReadVectors(const VectorSource *source, RowSink *sink);
 

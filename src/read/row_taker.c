@@ -106,6 +106,10 @@ TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
 	if (problem == VECTOR_OK)
 	{
 		CheckDimensions(taker, dimensions, key);
+		/* before there is room for it, which may be another row's place */
+		if (taker->source->skip_zeros &&
+			VectorIsZero(array, taker->source->form, dimensions))
+			return true;
 		if (taker->sink->room_for_rows(taker->sink, &row) == 0)
 			return StopTaking(taker);
 		problem = VectorElements(array, taker->source->form, dimensions, row, &element);
@@ -136,31 +140,55 @@ GiveRows(RowSink *sink, const char *rows, const Datum *keys, size_t nrows, size_
 	return n;
 }
 
-/* Takes the rows of one block, which is the leader's. */
-static void
-TakeBlock(RowTaker *taker, const IntakeLayout *layout, uint32 block)
+/* Gives all of these rows to the sink; false: it takes no more rows. */
+static bool
+GiveAllRows(RowTaker *taker, const char *rows, const Datum *keys, size_t nrows, size_t row_bytes)
 {
-	const char *from = IntakeBlockData(taker->ring, block);
-	const Datum *keys = IntakeKeys(taker->ring, layout, block);
-	size_t		left = taker->ring->blocks[block].nrows;
-
-	if (left == 0)
-		return;
-	CheckDimensions(taker, layout->row_bytes / sizeof(float), keys[0]);
-	taker->ring_rows += left;
-	while (left > 0)
+	while (nrows > 0)
 	{
-		size_t		n = GiveRows(taker->sink, from, keys, left, layout->row_bytes);
+		size_t		n = GiveRows(taker->sink, rows, keys, nrows, row_bytes);
 
 		if (n == 0)
-		{
-			StopTaking(taker);
-			return;
-		}
-		from += n * layout->row_bytes;
+			return StopTaking(taker);
+		taker->ring_rows += n;
+		rows += n * row_bytes;
 		keys += n;
-		left -= n;
+		nrows -= n;
 	}
+	return true;
+}
+
+/* The same, but for zero vectors. */
+static void
+GiveOtherRows(RowTaker *taker, const char *rows, const Datum *keys, size_t nrows, size_t row_bytes)
+{
+	size_t		begin = 0;
+
+	for (size_t i = 0; i <= nrows; i++)
+	{
+		if (i < nrows && !RowIsZero((const float *) (rows + i * row_bytes), taker->dimensions))
+			continue;
+		if (!GiveAllRows(taker, rows + begin * row_bytes, keys + begin, i - begin, row_bytes))
+			return;
+		begin = i + 1;
+	}
+}
+
+/* Takes the rows of one block, which is the leader's. */
+static void
+TakeBlock(RowTaker *taker, const IntakeLayout *layout, uint32 number)
+{
+	const char *rows = IntakeBlockData(taker->ring, number);
+	const Datum *keys = IntakeKeys(taker->ring, layout, number);
+	const IntakeBlock *block = &taker->ring->blocks[number];
+
+	if (block->nrows == 0)
+		return;
+	CheckDimensions(taker, layout->row_bytes / sizeof(float), keys[0]);
+	if (taker->source->skip_zeros && block->has_zeros)
+		GiveOtherRows(taker, rows, keys, block->nrows, layout->row_bytes);
+	else
+		GiveAllRows(taker, rows, keys, block->nrows, layout->row_bytes);
 }
 
 /* Blocks that were taken go back to the workers, once nothing reads them any more. */

@@ -12,6 +12,7 @@
 #include "access/sysattr.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -23,6 +24,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
@@ -247,6 +249,46 @@ ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid k
 	return source;
 }
 
+/* Is the vector, as it is read, null where its column is, and only there? */
+static bool
+CastKeepsNull(Oid type)
+{
+	VectorForm	form;
+	CastFunction cast;
+
+	return FindVectorForm(type, &form, &cast) &&
+		(!OidIsValid(cast.function) || func_strict(cast.function));
+}
+
+static bool
+HasForeignChild(Relation rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL))
+		if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE)
+			return true;
+	return false;
+}
+
+/*
+ * Does a second query in the same snapshot surely find the same rows, and may the user
+ * read the order?  (Who may not gets the error before any vector is read.)  A view can
+ * give other rows each time, a policy too.
+ */
+static bool
+CanReadTwice(const VectorSource *source, Relation rel, const char *order)
+{
+	Oid			relid = RelationGetRelid(rel);
+	Oid			vector_type = get_atttype(relid, get_attnum(relid, source->vector_column));
+
+	return rel->rd_rel->relkind != RELKIND_VIEW &&
+		rel->rd_rel->relkind != RELKIND_FOREIGN_TABLE && !HasForeignChild(rel) &&
+		check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED &&
+		MayRead(rel, order) && CastKeepsNull(vector_type) &&
+		OidIsValid(lookup_type_cache(source->key_type, TYPECACHE_HASH_PROC)->hash_proc);
+}
+
 void
 OrderSource(VectorSource *source, const char *column, bool descending)
 {
@@ -261,6 +303,7 @@ OrderSource(VectorSource *source, const char *column, bool descending)
 				 errhint("Name a column of a type with a default btree operator class; a view can add one.")));
 	source->order_column = order.name;
 	source->descending = descending;
+	source->order_apart = CanReadTwice(source, rel, order.name);
 	relation_close(rel, NoLock);
 }
 

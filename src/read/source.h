@@ -29,6 +29,8 @@ typedef struct VectorSource
 	Oid			key_collation;
 	char	   *order_column;	/* NULL: rows come in no order; else see OrderSource */
 	bool		descending;
+	bool		order_apart;	/* it is read for itself: order_reader.h */
+	bool		skip_zeros;		/* rows whose vector is zero take no part, as if it were NULL */
 } VectorSource;
 
 /*
@@ -50,10 +52,17 @@ extern VectorSource *ResolveSource(Oid relid, const char *vector_column,
 								   const char *function);
 
 /*
- * Rows are to come by the order of a column, nulls last, and where it is equal by
- * that of the key.  Errors: no such column, or its type has no order.
+ * Rows have an order: that of a column, nulls last, and where it is equal that of the
+ * key.  They come in it, unless the source can be read once more for the order alone
+ * (order_apart).  Errors: no such column, or its type has no order.
  */
 extern void OrderSource(VectorSource *source, const char *column, bool descending);
+
+static inline bool
+RowsComeInOrder(const VectorSource *source)
+{
+	return source->order_column != NULL && !source->order_apart;
+}
 
 /* "id = 7": a key as messages name it. */
 extern char *KeyName(const VectorSource *source, Datum key);

@@ -149,9 +149,30 @@ MakeSourceQuery(const VectorSource *source)
 	SelectFromRelation(pstate, source->relid);
 	targets = AddTarget(targets, KeyOf(pstate, source), "k");
 	targets = AddTarget(targets, VectorOf(pstate, source), "v");
-	if (source->order_column != NULL)
+	if (RowsComeInOrder(source))
 		sort_keys = OrderOf(pstate, source, &targets);
 	query = FinishQuery(pstate, targets);
+	query->sortClause = sort_keys;
+	return query;
+}
+
+Query *
+MakeOrderQuery(const VectorSource *source)
+{
+	ParseState *pstate = BeginQuery();
+	NullTest   *has_vector = makeNode(NullTest);
+	List	   *targets;
+	List	   *sort_keys;
+	Query	   *query;
+
+	SelectFromRelation(pstate, source->relid);
+	has_vector->arg = (Expr *) ColumnOf(pstate, source->vector_column);
+	has_vector->nulltesttype = IS_NOT_NULL;
+	has_vector->location = -1;
+	targets = AddTarget(NIL, KeyOf(pstate, source), "k");
+	sort_keys = OrderOf(pstate, source, &targets);
+	query = FinishQuery(pstate, targets);
+	query->jointree->quals = (Node *) has_vector;
 	query->sortClause = sort_keys;
 	return query;
 }

@@ -19,9 +19,12 @@
 
 /*
  * SELECT key, vector FROM relation; the key by its type, the vector in its form; in
- * the source's order, if it has one.
+ * the source's order, if rows are to come in it.
  */
 extern Query *MakeSourceQuery(const VectorSource *source);
+
+/* SELECT key FROM relation WHERE vector IS NOT NULL, in the source's order. */
+extern Query *MakeOrderQuery(const VectorSource *source);
 
 /*
  * Rewrites (views, row security) and plans.  Errors: a view that locks the rows that

@@ -43,9 +43,11 @@ SignIfNotFinite(uint32 bits)
 	return (bits & FLOAT_EXPONENT) + FLOAT_LEAST_EXPONENT;
 }
 
-static bool
-CopyFinite(const uint32 *from, uint32 *to, int n)
+bool
+CopyFinite(const float *from_floats, float *to_floats, int n)
 {
+	const uint32 *from = (const uint32 *) from_floats;
+	uint32	   *to = (uint32 *) to_floats;
 	uint32		signs = 0;
 
 	for (int i = 0; i < n; i++)
@@ -140,7 +142,7 @@ VectorElements(ArrayType *array, VectorForm form, int dimensions, float *row, in
 	switch (form)
 	{
 		case VECTOR_FLOAT4:
-			finite = CopyFinite((uint32 *) ARR_DATA_PTR(array), (uint32 *) row, dimensions);
+			finite = CopyFinite((float *) ARR_DATA_PTR(array), row, dimensions);
 			break;
 		case VECTOR_FLOAT8:
 			finite = NarrowFinite((double *) ARR_DATA_PTR(array), row, dimensions);
@@ -150,6 +152,43 @@ VectorElements(ArrayType *array, VectorForm form, int dimensions, float *row, in
 			break;
 	}
 	return finite ? VECTOR_OK : FirstBadElement(array, form, row, dimensions, element);
+}
+
+static bool
+NumericsAreZero(ArrayType *array)
+{
+	ArrayIterator elements = array_create_iterator(array, 0, NULL);
+	Datum		element;
+	bool		isnull;
+	bool		zero = true;
+
+	while (zero && array_iterate(elements, &element, &isnull))
+	{
+		char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out, element));
+
+		zero = strtof(text, NULL) == 0.0f;
+		pfree(text);
+	}
+	array_free_iterator(elements);
+	return zero;
+}
+
+bool
+VectorIsZero(ArrayType *array, VectorForm form, int dimensions)
+{
+	switch (form)
+	{
+		case VECTOR_FLOAT4:
+			return RowIsZero((float *) ARR_DATA_PTR(array), dimensions);
+		case VECTOR_FLOAT8:
+			for (int k = 0; k < dimensions; k++)
+				if ((float) ((double *) ARR_DATA_PTR(array))[k] != 0.0f)
+					return false;
+			return true;
+		case VECTOR_NUMERIC:
+			return NumericsAreZero(array);
+	}
+	pg_unreachable();
 }
 
 static int

@@ -26,6 +26,9 @@ typedef enum VectorProblem
 	VECTOR_OUT_OF_RANGE			/* a number beyond the range of real */
 } VectorProblem;
 
+/* Copies floats; false: one of them is not finite. */
+extern bool CopyFinite(const float *from, float *to, int n);
+
 /* Checks the shape; gives the number of elements (zero when it is empty). */
 extern VectorProblem VectorShape(const ArrayType *array, int *dimensions);
 
@@ -35,6 +38,19 @@ extern VectorProblem VectorShape(const ArrayType *array, int *dimensions);
  */
 extern VectorProblem VectorElements(ArrayType *array, VectorForm form,
 									int dimensions, float *row, int *element);
+
+/* Is every element zero, once it is a float?  The shape is in order. */
+extern bool VectorIsZero(ArrayType *array, VectorForm form, int dimensions);
+
+/* The same of a converted one. */
+static inline bool
+RowIsZero(const float *row, uint32 dimensions)
+{
+	for (uint32 k = 0; k < dimensions; k++)
+		if (row[k] != 0.0f)
+			return false;
+	return true;
+}
 
 /*
  * Raises the error for a problem.  row_name names the row ("id = 7").

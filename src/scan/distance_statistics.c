@@ -14,9 +14,13 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
+#include "fmgr.h"
 #include "miscadmin.h"
+#include "parser/parse_coerce.h"
 #include "scan/distance_statistics.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -32,6 +36,7 @@
 
 typedef struct ColumnSample
 {
+	Oid			cast;			/* makes real[] of the column's values; InvalidOid: none */
 	int			count;
 	int			dimensions;
 	double		weight[MAX_SAMPLE]; /* the share of rows that it stands for */
@@ -127,7 +132,9 @@ KnownDimensions(Oid relid, AttrNumber column)
 static void
 AddToSample(ColumnSample *sample, Datum value, double weight, bool common)
 {
-	ArrayType  *array = DatumGetArrayTypeP(value);
+	ArrayType  *array = DatumGetArrayTypeP(OidIsValid(sample->cast) ?
+										   OidFunctionCall3(sample->cast, value, Int32GetDatum(-1),
+															BoolGetDatum(false)) : value);
 	Oid			element = ARR_ELEMTYPE(array);
 	int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
 	double	   *row;
@@ -178,17 +185,51 @@ ReadSample(ColumnSample *sample, HeapTuple statistics)
 }
 
 static double
-SampleDistance(const ColumnSample *sample, int i, int j)
+EuclideanDistance(const double *x, const double *y, int dimensions)
 {
 	double		sum = 0.0;
 
-	for (int k = 0; k < sample->dimensions; k++)
+	for (int k = 0; k < dimensions; k++)
 	{
-		double		difference = sample->rows[i][k] - sample->rows[j][k];
+		double		difference = x[k] - y[k];
 
 		sum += difference * difference;
 	}
 	return sqrt(sum);
+}
+
+/* Infinite where a vector is zero, which is near no other. */
+static double
+CosineDistance(const double *x, const double *y, int dimensions)
+{
+	double		xy = 0.0;
+	double		xx = 0.0;
+	double		yy = 0.0;
+
+	for (int k = 0; k < dimensions; k++)
+	{
+		xy += x[k] * y[k];
+		xx += x[k] * x[k];
+		yy += y[k] * y[k];
+	}
+	return xx > 0.0 && yy > 0.0 ? 1.0 - xy / (sqrt(xx) * sqrt(yy)) : HUGE_VAL;
+}
+
+static double
+SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
+{
+	const double *x = sample->rows[i];
+	const double *y = sample->rows[j];
+
+	return metric == FASTED_METRIC_COSINE ? CosineDistance(x, y, sample->dimensions) :
+		EuclideanDistance(x, y, sample->dimensions);
+}
+
+/* Rows of such a vector are at no distance from each other, but cosine has none of zeros. */
+static bool
+IsNearItself(const ColumnSample *sample, FastedMetric metric, int i)
+{
+	return !isinf(SampleDistance(sample, metric, i, i));
 }
 
 static int
@@ -223,7 +264,7 @@ Extrapolate(const Distance *distances, int count, double eps)
 }
 
 static double
-SampleShare(const ColumnSample *sample, double eps)
+SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 {
 	int			count = 0;
 	int			within = 0;
@@ -233,13 +274,13 @@ SampleShare(const ColumnSample *sample, double eps)
 
 	for (int i = 0; i < sample->count; i++)
 	{
-		if (sample->common[i])
+		if (sample->common[i] && IsNearItself(sample, metric, i))
 			equal += sample->weight[i] * sample->weight[i];
 		for (int j = 0; j < i; j++)
 		{
 			Distance   *d = &distances[count++];
 
-			d->distance = SampleDistance(sample, i, j);
+			d->distance = SampleDistance(sample, metric, i, j);
 			d->weight = 2.0 * sample->weight[i] * sample->weight[j];
 			if (d->distance <= eps)
 			{
@@ -268,24 +309,50 @@ IsRepresentative(const ColumnSample *sample)
 	return sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9;
 }
 
+/*
+ * Are the column's values arrays, or is there a cast that makes them such?  One in C,
+ * as pgvector's: whoever plans runs it with his rights.
+ */
+static bool
+FindCast(Oid relid, AttrNumber column, Oid *cast)
+{
+	Oid			type = getBaseType(get_atttype(relid, column));
+	HeapTuple	tuple;
+	bool		trusted;
+
+	*cast = InvalidOid;
+	if (OidIsValid(get_element_type(type)))
+		return true;
+	if (find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, cast) != COERCION_PATH_FUNC)
+		return false;
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(*cast));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	trusted = ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId;
+	ReleaseSysCache(tuple);
+	return trusted;
+}
+
 double
-ShareWithin(Oid relid, AttrNumber column, double eps)
+ShareWithin(Oid relid, AttrNumber column, FastedMetric metric, double eps)
 {
 	HeapTuple	statistics;
-	ColumnSample	   *sample;
+	ColumnSample *sample;
 	double		share = -1.0;
+	Oid			cast;
 
-	if (isinf(eps))
+	if (isinf(eps) || (metric == FASTED_METRIC_COSINE && eps >= 2.0))
 		return 1.0;
 	statistics = ColumnStatistics(relid, column);
 	if (!HeapTupleIsValid(statistics))
 		return -1.0;
-	if (OidIsValid(get_element_type(getBaseType(get_atttype(relid, column)))))
+	if (FindCast(relid, column, &cast))
 	{
 		sample = palloc(sizeof(ColumnSample));
+		sample->cast = cast;
 		ReadSample(sample, statistics);
 		if (IsRepresentative(sample))
-			share = SampleShare(sample, eps);
+			share = SampleShare(sample, metric, eps);
 	}
 	ReleaseSysCache(statistics);
 	return share;

@@ -12,6 +12,7 @@
 #define FASTED_DISTANCE_STATISTICS_H
 
 #include "access/attnum.h"
+#include "engine/engine.h"
 
 /* The share of rows without a vector, zero when not known. */
 extern double NullVectors(Oid relid, AttrNumber column);
@@ -24,6 +25,6 @@ extern double KnownDimensions(Oid relid, AttrNumber column);
  * from the vectors in the column's statistics; negative: not known, since there
  * are no statistics that hold vectors.
  */
-extern double ShareWithin(Oid relid, AttrNumber column, double eps);
+extern double ShareWithin(Oid relid, AttrNumber column, FastedMetric metric, double eps);
 
 #endif							/* FASTED_DISTANCE_STATISTICS_H */

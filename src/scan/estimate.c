@@ -27,6 +27,7 @@
 #include "scan/estimate.h"
 #include "scan/self_join.h"
 #include "scan/source_planning.h"
+#include "session/arguments.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -42,7 +43,8 @@ typedef struct Problem
 {
 	Oid			relation;
 	AttrNumber	column;
-	double		eps;			/* negative: not known */
+	FastedMetric metric;
+	double		eps;			/* negative: not known, or not the metric */
 	bool		ordered;
 	bool		self_pairs;
 	double		rows;
@@ -168,10 +170,13 @@ FindProblem(PlannerInfo *root, List *all_args, int first)
 	List	   *args = list_copy_tail(all_args, first);
 	Const	   *ordered = ConstantArgument(root, args, SELF_JOIN_ORDERED);
 	Const	   *self_pairs = ConstantArgument(root, args, SELF_JOIN_SELF_PAIRS);
+	Const	   *metric = ConstantArgument(root, args, SELF_JOIN_METRIC);
 	Problem		problem = FindSource(root, args);
 
 	problem.ordered = ordered != NULL && DatumGetBool(ordered->constvalue);
 	problem.self_pairs = self_pairs != NULL && DatumGetBool(self_pairs->constvalue);
+	if (metric == NULL || !FindMetric(DatumGetTextPP(metric->constvalue), &problem.metric))
+		problem.eps = -1.0;
 	return problem;
 }
 
@@ -183,7 +188,7 @@ EstimatePairs(const Problem *problem)
 	double		pairs;
 
 	if (problem->eps >= 0.0)
-		share = ShareWithin(problem->relation, problem->column, problem->eps);
+		share = ShareWithin(problem->relation, problem->column, problem->metric, problem->eps);
 	pairs = share >= 0.0 ? all * share : problem->rows * DEFAULT_NEIGHBOURS / 2.0;
 	pairs = Min(pairs, all);
 	if (problem->ordered)

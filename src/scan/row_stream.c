@@ -40,12 +40,15 @@ RowStreamBegin(const RowRequest *request)
 										 args->id_column, request->key_type,
 										 "fasted_self_join");
 	double		eps = Min(args->eps, Max(request->filter.most, 0.0));
+	FastedOutput output;
 
 	stream->context = CurrentMemoryContext;
 	stream->self_pairs = args->self_pairs;
 	stream->timed = request->timed;
 	stream->counts = request->count && TakesAllDistances(&request->filter);
-	stream->join = JoinBegin(source, eps, stream->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS);
+	output = stream->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
+	source->skip_zeros = args->metric == FASTED_METRIC_COSINE;
+	stream->join = JoinBegin(source, args->metric, eps, output);
 	InitRowMaker(&stream->maker, request->columns, args->ordered, &request->filter,
 				 JoinKeys(stream->join));
 	return stream;

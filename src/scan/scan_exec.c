@@ -13,16 +13,13 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
-#include "catalog/objectaccess.h"
-#include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "scan/call_exec.h"
+#include "scan/scan_explain.h"
 #include "scan/scan_hold.h"
 #include "scan/scan_state.h"
-#include "session/compat.h"
-#include "utils/acl.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 static Node *CreateScan(CustomScan *plan);
@@ -93,22 +90,12 @@ void
 AddScanTotals(SelfJoinScan *scan)
 {
 	ScanTotals *totals = &scan->totals;
-	FastedStats sum = totals->stats;
 	FastedStats run;
 	double		read_seconds;
 
 	totals->runs++;
 	if (JoinStatistics(scan->stream->join, &run, &read_seconds))
-	{
-		run.rows += sum.rows;
-		run.candidates += sum.candidates;
-		run.pairs += sum.pairs;
-		run.prepare_seconds += sum.prepare_seconds;
-		run.filter_seconds += sum.filter_seconds;
-		run.refine_seconds += sum.refine_seconds;
-		run.device_seconds += sum.device_seconds;
-		totals->stats = run;
-	}
+		totals->stats = SumStatistics(&totals->stats, &run);
 	totals->read_seconds += read_seconds;
 	totals->wait_seconds += scan->stream->wait_seconds;
 	totals->output_seconds += scan->stream->output_seconds;
@@ -262,31 +249,6 @@ CreateScan(CustomScan *plan)
 	return (Node *) scan;
 }
 
-/* As the executor does it for a function that it calls itself. */
-static void
-CheckExecutePrivilege(Oid function)
-{
-	if (!FASTED_MAY_EXECUTE(function, GetUserId()))
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, get_func_name(function));
-	InvokeFunctionExecuteHook(function);
-}
-
-/* The relation, if it is known before the first row; else InvalidOid. */
-static Oid
-KnownRelation(SelfJoinScan *scan)
-{
-	Node	   *argument = list_nth(scan->plan.call->args, scan->plan.first + SELF_JOIN_RELATION);
-	ExprState  *state = list_nth(scan->arg_states, scan->plan.first + SELF_JOIN_RELATION);
-	bool		isnull;
-	Datum		relation;
-
-	if (!IsA(argument, Const) &&
-		!(IsA(argument, Param) && ((Param *) argument)->paramkind == PARAM_EXTERN))
-		return InvalidOid;
-	relation = ExecEvalExprSwitchContext(state, scan->css.ss.ps.ps_ExprContext, &isnull);
-	return isnull ? InvalidOid : DatumGetObjectId(relation);
-}
-
 static void
 BeginScan(CustomScanState *node, EState *estate, int eflags)
 {
@@ -299,7 +261,8 @@ BeginScan(CustomScanState *node, EState *estate, int eflags)
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "fasted scan",
 										  ALLOCSET_DEFAULT_SIZES);
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker())
-		scan->held_relations = HoldRelations(KnownRelation(scan));
+		scan->held_relations = HoldRelations(KnownRelation(scan->plan.call, scan->plan.first + SELF_JOIN_RELATION,
+														   state));
 	scan->own_block = palloc(sizeof(OutletBlock));
 	scan->timed = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, false,

@@ -10,11 +10,8 @@
 #include <math.h>
 
 #include "access/htup_details.h"
-#include "catalog/pg_language.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
@@ -22,15 +19,13 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/planmain.h"
-#include "optimizer/prep.h"
 #include "optimizer/restrictinfo.h"
-#include "optimizer/tlist.h"
+#include "scan/call_plan.h"
 #include "scan/estimate.h"
 #include "scan/scan_node.h"
 #include "scan/self_join.h"
 #include "session/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 static set_rel_pathlist_hook_type previous_hook = NULL;
 
@@ -84,105 +79,27 @@ KeyTypeOfCall(const FuncExpr *call, int first)
 	return first == 0 ? INT8OID : exprType(linitial(call->args));
 }
 
-/*
- * Is this one of our functions, to be called as it is?  (With SECURITY DEFINER
- * or settings of its own, fmgr puts another function before it.)
- */
+/* first: the position of argument "relation". */
 static bool
 IsSelfJoin(Oid funcid, int *first)
 {
-	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
-	bool		candidate = false;
-	FmgrInfo	function;
+	PGFunction	function = CalledFunction(funcid);
 
-	if (HeapTupleIsValid(tuple))
-	{
-		Form_pg_proc proc = (Form_pg_proc) GETSTRUCT(tuple);
-
-		candidate = proc->prolang == ClanguageId && proc->proretset &&
-			OidIsValid(proc->prosupport);
-		ReleaseSysCache(tuple);
-	}
-	if (!candidate)
-		return false;
-
-	fmgr_info(funcid, &function);
-	*first = function.fn_addr == fasted_self_join_typed ? 1 : 0;
-	return *first == 1 || function.fn_addr == fasted_self_join;
-}
-
-/*
- * Whole rows are not ours to make, nor columns that the query takes for another
- * type: the parser takes id_type's from the argument that is written first, even
- * if that was given another name.  The executor reports it of a function's rows.
- */
-static bool
-IsOurColumn(const Var *var, Oid key_type)
-{
-	switch (var->varattno)
-	{
-		case COLUMN_ID_A:
-		case COLUMN_ID_B:
-			return var->vartype == key_type;
-		case COLUMN_DIST:
-			return var->vartype == FLOAT8OID;
-		default:
-			return false;
-	}
-}
-
-static bool
-UsesOnlyColumns(Node *node, Index relid, Oid key_type)
-{
-	List	   *vars = pull_var_clause(node, PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
-									   PVC_RECURSE_PLACEHOLDERS);
-	ListCell   *cell;
-
-	foreach(cell, vars)
-	{
-		Var		   *var = lfirst_node(Var, cell);
-
-		if ((Index) var->varno == relid && !IsOurColumn(var, key_type))
-			return false;
-	}
-	return true;
-}
-
-static bool
-IsPlainUse(PlannerInfo *root, RelOptInfo *rel, Oid key_type)
-{
-	ListCell   *cell;
-
-	if (get_plan_rowmark(root->rowMarks, rel->relid) != NULL ||
-		!UsesOnlyColumns((Node *) rel->reltarget->exprs, rel->relid, key_type))
-		return false;
-	foreach(cell, rel->baserestrictinfo)
-		if (!UsesOnlyColumns((Node *) lfirst_node(RestrictInfo, cell)->clause, rel->relid, key_type))
-			return false;
-	foreach(cell, rel->joininfo)
-		if (!UsesOnlyColumns((Node *) lfirst_node(RestrictInfo, cell)->clause, rel->relid, key_type))
-			return false;
-	return true;
+	*first = function == fasted_self_join_typed ? 1 : 0;
+	return *first == 1 || function == fasted_self_join;
 }
 
 FuncExpr *
 ServedCall(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, int *first)
 {
-	RangeTblFunction *function;
-	FuncExpr   *call;
+	FuncExpr   *call = fasted_setting_scan_node ? CallInFrom(rte) : NULL;
+	Oid			types[3] = {InvalidOid, InvalidOid, FLOAT8OID};
 
-	if (!fasted_setting_scan_node || rte->rtekind != RTE_FUNCTION ||
-		rte->funcordinality || list_length(rte->functions) != 1)
+	if (call == NULL || !IsSelfJoin(call->funcid, first) ||
+		list_length(call->args) != SELF_JOIN_NARGS + *first)
 		return NULL;
-	function = linitial_node(RangeTblFunction, rte->functions);
-	if (!IsA(function->funcexpr, FuncExpr) || function->funccolnames != NIL)
-		return NULL;
-	call = (FuncExpr *) function->funcexpr;
-	if (!IsSelfJoin(call->funcid, first) ||
-		list_length(call->args) != SELF_JOIN_NARGS + *first ||
-		!IsPlainUse(root, rel, KeyTypeOfCall(call, *first)))
-		return NULL;
-	return call;
+	types[0] = types[1] = KeyTypeOfCall(call, *first);
+	return UsesPlainColumns(root, rel, types, lengthof(types)) ? call : NULL;
 }
 
 /* --- path */
@@ -279,90 +196,19 @@ OfferScan(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 
 /* --- plan */
 
-/*
- * Where its parent does not mind, the planner asks a scan for all columns.  We
- * give no more than are used.
- */
-static List *
-PruneTargetList(List *tlist, const PathTarget *target)
-{
-	List	   *pruned = NIL;
-	ListCell   *cell;
-
-	foreach(cell, tlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, cell);
-
-		if (IsA(entry->expr, Var) && !list_member(target->exprs, entry->expr))
-			continue;
-		entry = flatCopyTargetEntry(entry);
-		entry->resno = list_length(pruned) + 1;
-		pruned = lappend(pruned, entry);
-	}
-	return pruned;
-}
-
-/* Adds the columns of relid that node uses, in the order of their appearance. */
-static List *
-AddColumns(List *scan_tlist, Node *node, Index relid)
-{
-	List	   *vars = pull_var_clause(node, PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
-									   PVC_RECURSE_PLACEHOLDERS);
-	ListCell   *cell;
-
-	foreach(cell, vars)
-	{
-		Var		   *var = lfirst_node(Var, cell);
-
-		if ((Index) var->varno != relid || tlist_member((Expr *) var, scan_tlist) != NULL)
-			continue;
-		scan_tlist = lappend(scan_tlist, makeTargetEntry((Expr *) copyObject(var),
-														 list_length(scan_tlist) + 1,
-														 NULL, false));
-	}
-	return scan_tlist;
-}
-
-static List *
-ColumnNumbers(List *scan_tlist)
-{
-	List	   *columns = NIL;
-	ListCell   *cell;
-
-	foreach(cell, scan_tlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, cell);
-
-		columns = lappend_int(columns, castNode(Var, entry->expr)->varattno);
-	}
-	return columns;
-}
-
-/*
- * The scan tuple begins with the target list, so that there is nothing to
- * project if that is all.  The planner may replace our target list later, by
- * one that uses whatever is in the relation's target.
- */
 static Plan *
 PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 		 List *tlist, List *clauses, List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
 	List	   *quals = extract_actual_clauses(clauses, false);
-	List	   *scan_tlist = NIL;
 	ScanPlan	plan = {0};
 
 	plan.call = linitial_node(FuncExpr, path->custom_private);
 	plan.first = intVal(lsecond(path->custom_private));
-	scan->scan.plan.targetlist = PruneTargetList(tlist, path->path.pathtarget);
 	scan->scan.plan.qual = TakeConditions(quals, rel->relid, &plan.conditions);
-	scan_tlist = AddColumns(scan_tlist, (Node *) scan->scan.plan.targetlist, rel->relid);
-	scan_tlist = AddColumns(scan_tlist, (Node *) rel->reltarget->exprs, rel->relid);
-	scan_tlist = AddColumns(scan_tlist, (Node *) scan->scan.plan.qual, rel->relid);
-
-	plan.columns = ColumnNumbers(scan_tlist);
+	plan.columns = PlanCallColumns(scan, rel, path->path.pathtarget, tlist);
 	plan.estimated_pairs = rel->tuples;
-	scan->custom_scan_tlist = scan_tlist;
 	scan->flags = path->flags;
 	WriteScanPlan(&plan, scan);
 	return &scan->scan.plan;

@@ -46,6 +46,7 @@ GetSelfJoinArgs(FunctionCallInfo fcinfo, int first)
 	RequireArgument(fcinfo, first + SELF_JOIN_EPS, "fasted_self_join", "eps");
 	RequireArgument(fcinfo, first + SELF_JOIN_ORDERED, "fasted_self_join", "ordered");
 	RequireArgument(fcinfo, first + SELF_JOIN_SELF_PAIRS, "fasted_self_join", "self_pairs");
+	RequireArgument(fcinfo, first + SELF_JOIN_METRIC, "fasted_self_join", "metric");
 
 	args.relation = PG_GETARG_OID(first + SELF_JOIN_RELATION);
 	args.vector_column = NameStr(*PG_GETARG_NAME(first + SELF_JOIN_COLUMN));
@@ -54,6 +55,7 @@ GetSelfJoinArgs(FunctionCallInfo fcinfo, int first)
 		NameStr(*PG_GETARG_NAME(first + SELF_JOIN_ID_COLUMN));
 	args.ordered = PG_GETARG_BOOL(first + SELF_JOIN_ORDERED);
 	args.self_pairs = PG_GETARG_BOOL(first + SELF_JOIN_SELF_PAIRS);
+	args.metric = MetricFromText(PG_GETARG_TEXT_PP(first + SELF_JOIN_METRIC));
 
 	RequireDistance(args.eps);
 	return args;
@@ -116,7 +118,7 @@ SelfJoin(const SelfJoinArgs *args, Oid key_type, ReturnSetInfo *rsinfo)
 	RowStreamEnd(stream);
 }
 
-/* fasted_self_join(relation, vector_column, eps, id_column, ordered, self_pairs) */
+/* fasted_self_join(relation, vector_column, eps, id_column, ordered, self_pairs, metric) */
 Datum
 fasted_self_join(PG_FUNCTION_ARGS)
 {
@@ -127,7 +129,10 @@ fasted_self_join(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* fasted_self_join_typed(id_type, relation, vector_column, eps, id_column, ordered, self_pairs) */
+/*
+ * fasted_self_join_typed(id_type, relation, vector_column, eps, id_column, ordered,
+ * self_pairs, metric)
+ */
 Datum
 fasted_self_join_typed(PG_FUNCTION_ARGS)
 {

@@ -11,6 +11,7 @@
 #ifndef FASTED_SELF_JOIN_H
 #define FASTED_SELF_JOIN_H
 
+#include "engine/engine.h"
 #include "fmgr.h"
 
 /* Arguments after the optional id_type, by position. */
@@ -22,6 +23,7 @@ enum
 	SELF_JOIN_ID_COLUMN,
 	SELF_JOIN_ORDERED,
 	SELF_JOIN_SELF_PAIRS,
+	SELF_JOIN_METRIC,
 	SELF_JOIN_NARGS
 };
 
@@ -33,6 +35,7 @@ typedef struct SelfJoinArgs
 	char	   *id_column;		/* NULL: the primary key */
 	bool		ordered;		/* both (a, b) and (b, a) */
 	bool		self_pairs;		/* (a, a, 0) too */
+	FastedMetric metric;
 } SelfJoinArgs;
 
 /*

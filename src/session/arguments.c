@@ -22,17 +22,29 @@ RequireDistance(double eps)
 				 errhint("Use 0 to find exact duplicates, 'Infinity' to get all pairs.")));
 }
 
-FastedMetric
-MetricFromText(const text *metric)
+bool
+FindMetric(const text *name, FastedMetric *metric)
 {
-	char	   *name = text_to_cstring(metric);
+	const char *string = text_to_cstring(name);
 
-	if (strcmp(name, "cosine") == 0)
-		return FASTED_METRIC_COSINE;
-	if (strcmp(name, "l2") != 0)
+	if (strcmp(string, "l2") == 0)
+		*metric = FASTED_METRIC_L2;
+	else if (strcmp(string, "cosine") == 0)
+		*metric = FASTED_METRIC_COSINE;
+	else
+		return false;
+	return true;
+}
+
+FastedMetric
+MetricFromText(const text *name)
+{
+	FastedMetric metric;
+
+	if (!FindMetric(name, &metric))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("there is no metric \"%s\"", name),
+				 errmsg("there is no metric \"%s\"", text_to_cstring(name)),
 				 errhint("Metrics are \"l2\" and \"cosine\".")));
-	return FASTED_METRIC_L2;
+	return metric;
 }

@@ -25,6 +25,9 @@ RequireArgument(FunctionCallInfo fcinfo, int n, const char *function, const char
 extern void RequireDistance(double eps);
 
 /* Raises an error for what is neither 'cosine' nor 'l2'. */
-extern FastedMetric MetricFromText(const text *metric);
+extern FastedMetric MetricFromText(const text *name);
+
+/* The same without an error: false. */
+extern bool FindMetric(const text *name, FastedMetric *metric);
 
 #endif							/* FASTED_ARGUMENTS_H */

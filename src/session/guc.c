@@ -58,8 +58,13 @@ static const struct config_enum_entry cpu_kernel_options[] = {
 	{"auto", 0, false},
 	{"portable", 1, false},
 	{"avx2", 2, false},
-	{"avx512", 3, false},
-	{"avx512vnni", 4, false},
+	{"avx2int16", 3, false},
+	{"avxvnni", 4, false},
+	{"avx512", 5, false},
+	{"avx512vnni", 6, false},
+	{"amx", 7, false},
+	{"neon", 8, false},
+	{"sdot", 9, false},
 	{NULL, 0, false}
 };
 
@@ -140,7 +145,7 @@ DefineSettings(void)
 
 	DefineCustomEnumVariable("fasted.filter",
 							 "Selects how candidates are found.",
-							 "\"fp64\", of the CUDA engine, computes every distance in full precision.",
+							 "\"fp64\", of the CUDA engine, multiplies in FP64.",
 							 &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 

@@ -44,11 +44,10 @@ problem_of(double eps, const Mode &mode)
 inline size_t
 little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 {
-	bool		filters = mode.filter != FASTED_FILTER_FP64;
-	uint32_t	bytes = filters ? fasted::row_bytes(d, mode.filter == FASTED_FILTER_INT8
-													? fasted::Precision::kInt8
-													: fasted::Precision::kFp16) : 0;
-	size_t		form = filters ? fasted::Form::bytes(d) : 0;
+	uint32_t	bytes = fasted::row_bytes(d, mode.filter == FASTED_FILTER_INT8 ? fasted::Precision::kInt8
+										  : mode.filter == FASTED_FILTER_FP64 ? fasted::Precision::kFp32
+										  : fasted::Precision::kFp16);
+	size_t		form = fasted::Form::bytes(d);
 	size_t		rounds = fasted::Rounds::bytes(fasted::find_device(), fasted::kMostAtOnce, false);
 
 	/* forms of three sets, and two that are tried */

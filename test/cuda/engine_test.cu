@@ -6,6 +6,7 @@
  *	engine_test				all of it
  *	engine_test --small		a subset for compute-sanitizer
  *	engine_test --lost		for mutants: succeeds if pairs get lost
+ *	engine_test --lost-fp64	the same of the FP64 filter alone
  *
  *-------------------------------------------------------------------------
  */
@@ -98,6 +99,23 @@ test_kinds()
 	check_rows("1e-30", scaled(1e-30f, 0));
 	check_rows("subnormal", scaled(1e-42f, 0));
 
+	/* no centre is near, and differences are the last bits of the coordinates */
+	Rows		far = scaled(0.5f, 0);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		for (uint32_t k = 0; k < d; k++)
+			far.row(i)[k] += i % 2 ? 1e6f : -1e6f;
+	}
+	check_rows("around 1e6 and -1e6, a little apart", far);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		for (uint32_t k = 0; k < d; k++)
+			far.row(i)[k] = normal.bits() % 50 == 0 ? std::nextafterf(far.row(i % 38)[k], 0.0f)
+				: far.row(i % 38)[k];
+	}
+	check_rows("copies a bit apart, around 1e6 and -1e6", far);
+
 	Rows		integers(n, d);
 
 	for (float &v : integers.values)
@@ -180,7 +198,7 @@ test_border(bool lost)
 		{
 			std::string why;
 
-			if (mode.filter == FASTED_FILTER_FP64)
+			if (lost && mode.filter == FASTED_FILTER_FP64)
 				continue;
 
 			Outcome		outcome = run_join(*rows, problem_of(eps, mode));
@@ -198,6 +216,66 @@ test_border(bool lost)
 	}
 	if (lost)
 		tap::ok(!all, "without a term of the bound, pairs get lost");
+}
+
+/*
+ * Vectors of length 1 and their opposites about a centre whose coordinates have bits
+ * below theirs, so that FP32 rounds every difference.
+ */
+Rows
+rows_about_centre(uint32_t n, uint32_t d)
+{
+	Rows		rows(n, d);
+	Normal		normal(91);
+	std::vector<double> centre(d);
+
+	for (double &c : centre)
+		c = 0.003 * normal();
+	for (uint32_t i = 0; i + 1 < n; i += 2)
+	{
+		std::vector<double> v(d);
+		double		norm2 = 0;
+
+		for (double &x : v)
+		{
+			x = normal();
+			norm2 += x * x;
+		}
+		for (uint32_t k = 0; k < d; k++)
+		{
+			rows.row(i)[k] = centre[k] + v[k] / sqrt(norm2);
+			rows.row(i + 1)[k] = centre[k] - v[k] / sqrt(norm2);
+		}
+	}
+	return rows;
+}
+
+/*
+ * What FP32 takes from rows is most of FP64's bound.  The rounding of thresholds hides
+ * it, but not where they are about zero: of rows at a right angle.  Each eps is the
+ * very distance of such a pair.
+ */
+void
+test_right_angles(bool lost)
+{
+	Rows		rows = rows_about_centre(400, 100);
+	Mode		mode = {"fp64", FASTED_FILTER_FP64, nullptr};
+	std::vector<double> distances = all_distances(rows);
+	std::vector<double> nearest = distances;
+	uint32_t	wrong = 0;
+	uint32_t	joins = 40;
+	std::string why;
+
+	std::partial_sort(nearest.begin(), nearest.begin() + joins, nearest.end(),
+					  [](double x, double y) { return fabs(x - sqrt(2.0)) < fabs(y - sqrt(2.0)); });
+	for (uint32_t i = 0; i < joins; i++)
+	{
+		Outcome		outcome = run_join(rows, problem_of(nearest[i], mode));
+
+		wrong += !same_as_oracle(rows, distances, nearest[i], outcome, &why);
+	}
+	tap::ok(lost ? wrong > 0 : wrong == 0, "pairs at a right angle on the bound, fp64: "
+			"%u of %u joins are wrong %s", wrong, joins, why.c_str());
 }
 
 /* The smallest candidate buffer: voided and redone all the time. */
@@ -384,6 +462,8 @@ main(int argc, char **argv)
 	}
 	if (mode == "--lost")
 		test_border(true);
+	else if (mode == "--lost-fp64")
+		test_right_angles(true);
 	else if (mode == "--small")
 	{
 		test_shapes(true);
@@ -397,6 +477,7 @@ main(int argc, char **argv)
 		test_shapes(false);
 		test_kinds();
 		test_border(false);
+		test_right_angles(false);
 		test_redo(3001);
 		test_panels(1500, 100, false);
 		test_panels(3000, 33, true);

@@ -14,7 +14,8 @@
 #include "ptx/ptx.h"
 #include "tap.h"
 
-constexpr double kStepError = 44.0 / 16777216.0;	/* as in cuda/quantise.cu */
+constexpr double kStepError = 44.0 / 16777216.0;	/* as in cuda/rows/quantise.cu */
+constexpr double kErrorFp64 = 4 * 0x1p-52;	/* likewise */
 
 /* One 16 x 8 tile over k dimensions: x is 16 x k, y is 8 x k. */
 __global__ void
@@ -60,6 +61,93 @@ run(const std::vector<__half> &x, const std::vector<__half> &y, int k)
 	cudaFree(dy);
 	cudaFree(dout);
 	return out;
+}
+
+/* The same of 16 rows and 8 in FP32, whose products are summed in FP64; k dimensions. */
+__global__ void
+products_fp64(const float *x, const float *y, int k, double *out)
+{
+	int			g = threadIdx.x / 4;
+	int			c = threadIdx.x % 4;
+	double		acc[4] = {};
+
+	for (int s = 0; s < k; s += 16)
+	{
+		double		a[8];
+		double		b[4];
+
+		for (int i = 0; i < 8; i++)
+			a[i] = x[(g + i % 2 * 8) * k + s + c + i / 2 * 4];
+		for (int i = 0; i < 4; i++)
+			b[i] = y[g * k + s + c + i * 4];
+		fasted::ptx::mma_step(acc, a, b);
+	}
+	for (int i = 0; i < 4; i++)
+		out[(g + i / 2 * 8) * 8 + c * 2 + i % 2] = acc[i];
+}
+
+static std::vector<double>
+run_fp64(const std::vector<float> &x, const std::vector<float> &y, int k)
+{
+	float	   *dx;
+	float	   *dy;
+	double	   *dout;
+	std::vector<double> out(128);
+
+	cudaMalloc(&dx, x.size() * sizeof(float));
+	cudaMalloc(&dy, y.size() * sizeof(float));
+	cudaMalloc(&dout, out.size() * sizeof(double));
+	cudaMemcpy(dx, x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice);
+	cudaMemcpy(dy, y.data(), y.size() * sizeof(float), cudaMemcpyHostToDevice);
+	products_fp64<<<1, 32>>>(dx, dy, k, dout);
+	cudaMemcpy(out.data(), dout, out.size() * sizeof(double), cudaMemcpyDeviceToHost);
+	cudaFree(dx);
+	cudaFree(dy);
+	cudaFree(dout);
+	return out;
+}
+
+/* The error of one product against kErrorFp64; the sum to compare with has 64 bits. */
+static double
+error_fp64(const float *x, const float *y, int k, double product)
+{
+	long double sum = 0;
+	double		xx = 0;
+	double		yy = 0;
+
+	for (int s = 0; s < k; s++)
+	{
+		sum += (long double) x[s] * y[s];
+		xx += (double) x[s] * x[s];
+		yy += (double) y[s] * y[s];
+	}
+	return (double) fabsl(product - sum) / (kErrorFp64 * k * sqrt(xx * yy));
+}
+
+static void
+test_fp64(std::mt19937 &random)
+{
+	std::normal_distribution<float> normal;
+	double		worst = 0;
+
+	for (int trial = 0; trial < 300; trial++)
+	{
+		int			k = 16 << trial % 9;
+		std::vector<float> x(16 * k);
+		std::vector<float> y(8 * k);
+
+		for (float &v : x)
+			v = trial % 3 == 0 ? fabsf(normal(random))
+				: normal(random) * exp2f(trial % 3 == 1 ? 0 : normal(random) * 8);
+		for (size_t i = 0; i < y.size(); i++)
+			y[i] = trial % 2 ? x[i] : normal(random);
+
+		std::vector<double> out = run_fp64(x, y, k);
+
+		for (int i = 0; i < 128; i++)
+			worst = fmax(worst, error_fp64(&x[i / 8 * k], &y[i % 8 * k], k, out[i]));
+	}
+	tap::ok(worst <= 0.5, "accumulation in FP64 errs by %.3f of the bound at most", worst);
 }
 
 int
@@ -126,5 +214,6 @@ main()
 		}
 	}
 	tap::ok(worst <= 0.5, "accumulation errs by %.3f of the bound at most", worst);
+	test_fp64(random);
 	return tap::done();
 }

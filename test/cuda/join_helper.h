@@ -20,6 +20,9 @@
 
 extern "C" const FastedEngine *fasted_engine(void);
 
+/* The engine that is tested. */
+inline const FastedEngine *tested_engine = fasted_engine();
+
 struct Outcome
 {
 	FastedStatus status = FASTED_OK;
@@ -156,7 +159,7 @@ run_join(const Sides &sides, PanelProblem problem, const Take &take)
 
 	problem.options.dimensions = sides.a->d;
 	problem.sides = sides.count();
-	outcome.status = panel_join_open(fasted_engine(), &problem, &join);
+	outcome.status = panel_join_open(tested_engine, &problem, &join);
 	if (outcome.status == FASTED_OK)
 		outcome.status = fill_and_start(join, sides, &outcome);
 	while (outcome.status == FASTED_OK && !stopped)
@@ -171,7 +174,7 @@ run_join(const Sides &sides, PanelProblem problem, const Take &take)
 			outcome.status = FASTED_OK;
 	}
 	if (FASTED_FAILED(outcome.status))
-		outcome.error = panel_join_last_error(fasted_engine(), join);
+		outcome.error = panel_join_last_error(tested_engine, join);
 	for (int side = 0; side < sides.count() && outcome.status == FASTED_DONE; side++)
 	{
 		const uint32_t *counts = panel_join_counts(join, side);

@@ -29,8 +29,10 @@ struct Rows
 	const float *row(uint32_t i) const { return values.data() + (size_t) i * d; }
 };
 
+/* Sums terms of x and y, in the order of the definition. */
+template <class AddTerm>
 inline double
-slow_distance(const float *x, const float *y, uint32_t d)
+slow_sum(const float *x, const float *y, uint32_t d, const AddTerm &add)
 {
 	double		part[32];
 
@@ -41,19 +43,43 @@ slow_distance(const float *x, const float *y, uint32_t d)
 		uint32_t	end = d - k < 32 ? d - k : 32;
 
 		for (uint32_t l = 0; l < end; l++)
-		{
-			double		difference = (double) x[k + l] - (double) y[k + l];
-
-			part[l] = std::fma(difference, difference, part[l]);
-		}
+			part[l] = add(x[k + l], y[k + l], part[l]);
 	}
 	for (int half = 16; half >= 1; half /= 2)
 	{
 		for (int l = 0; l < half; l++)
 			part[l] = part[l] + part[l + half];
 	}
-	return std::sqrt(part[0]);
+	return part[0];
 }
+
+inline double
+slow_distance(const float *x, const float *y, uint32_t d)
+{
+	return std::sqrt(slow_sum(x, y, d, [](double p, double q, double sum)
+	{
+		return std::fma(p - q, p - q, sum);
+	}));
+}
+
+/* NaN where a row has no direction. */
+inline double
+slow_cosine(const float *x, const float *y, uint32_t d)
+{
+	auto		dot = [d](const float *p, const float *q)
+	{
+		return slow_sum(p, q, d, [](double r, double s, double sum)
+		{
+			return std::fma(r, s, sum);
+		});
+	};
+	double		length = std::sqrt(dot(x, x) * dot(y, y));
+	double		similarity = dot(x, y) / length;
+
+	return similarity > 1 ? 0 : similarity < -1 ? 2 : 1 - similarity;
+}
+
+using Distance = double (*)(const float *, const float *, uint32_t);
 
 inline void
 parallel(uint32_t n, const std::function<void(uint32_t)> &body)
@@ -73,7 +99,7 @@ parallel(uint32_t n, const std::function<void(uint32_t)> &body)
 
 /* distances[a * n + b] for a < b. */
 inline std::vector<double>
-all_distances(const Rows &rows)
+all_distances(const Rows &rows, Distance distance = slow_distance)
 {
 	std::vector<double> distances((size_t) rows.n * rows.n, INFINITY);
 
@@ -81,21 +107,21 @@ all_distances(const Rows &rows)
 	{
 		for (uint32_t b = a + 1; b < rows.n; b++)
 			distances[(size_t) a * rows.n + b] =
-				slow_distance(rows.row(a), rows.row(b), rows.d);
+				distance(rows.row(a), rows.row(b), rows.d);
 	});
 	return distances;
 }
 
 /* distances[a * nb + b] of two sets. */
 inline std::vector<double>
-all_distances(const Rows &a, const Rows &b)
+all_distances(const Rows &a, const Rows &b, Distance distance = slow_distance)
 {
 	std::vector<double> distances((size_t) a.n * b.n);
 
 	parallel(a.n, [&](uint32_t i)
 	{
 		for (uint32_t j = 0; j < b.n; j++)
-			distances[(size_t) i * b.n + j] = slow_distance(a.row(i), b.row(j), a.d);
+			distances[(size_t) i * b.n + j] = distance(a.row(i), b.row(j), a.d);
 	});
 	return distances;
 }

@@ -5,8 +5,8 @@
 #	sass.sh BUILD_DIRECTORY
 #
 # The Hopper filter must use warpgroup products in FP16 and INT8, TMA, copies to
-# all blocks of a cluster and setmaxnreg; the other one mma.sync in both.  Nothing
-# may be spilled, and the compiler may not serialise a product.
+# all blocks of a cluster and setmaxnreg; the other one mma.sync in both, and in
+# FP64 the largest product that there is.  Nothing may be spilled, and the compiler may not serialise a product.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
 build=$1
@@ -60,6 +60,9 @@ uses filter_wgmma VIMNMX3 'wgmma_kernel.*Int8Test'
 compile filter_mma 80
 uses filter_mma HMMA.16816 'filter_kernel.*Fp16Test'
 uses filter_mma IMMA.16832 'filter_kernel.*Int8Test'
+compile fp64 90a
+uses fp64 DMMA.16x8x16 filter_kernel
+uses fp64 LDS.128 filter_kernel
 compile refine 90a
 compile quantise_int8 90a
 echo "1..$tests"

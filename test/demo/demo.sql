@@ -140,6 +140,12 @@ FROM (SELECT DISTINCT ON (cluster) cluster, scans, id
 		JOIN groups USING (cluster) JOIN fasted_neighbors('digits', 'pixels', :eps) USING (id)
 	  ORDER BY cluster, neighbors DESC, id) AS best;
 \echo
-SELECT count(*) FILTER (WHERE kept = id) AS kept, count(*) AS scans FROM fasted_keep_one('digits', 'pixels', :eps) \gset
+CREATE TABLE keepers AS SELECT * FROM fasted_keep_one('digits', 'pixels', :eps);
+SELECT count(*) FILTER (WHERE kept = id) AS kept, count(*) AS scans FROM keepers \gset
 \echo 'To have one of each kind,' :kept 'of the' :scans 'would do: no two of them are within' :eps 'of each other,'
 \echo 'and all others are within that of one of them (fasted_keep_one).'
+\echo
+SELECT kept AS best, count(*) - 1 AS others FROM keepers GROUP BY kept ORDER BY 2 DESC, 1 LIMIT 1 \gset
+\echo 'Number' :best 'would do for' :others 'others; here it is, with the four farthest of these:'
+SELECT draw(VARIADIC array_agg(id::int ORDER BY dist = 0 DESC, dist, id))
+FROM (SELECT * FROM keepers WHERE kept = :best ORDER BY id = kept DESC, dist DESC, id LIMIT 5) AS group_of_best;

@@ -2,9 +2,10 @@
  * brute_force.c
  *	  What a self-join must find, by the plainest means, against what it found.
  *
- *	brute_force eps TABLE TYPE QUANTILE ULPS
- *	brute_force check TABLE TYPE EPS ORDERED SELF_PAIRS RESULT [FAULT]
+ *	brute_force eps METRIC TABLE TYPE QUANTILE ULPS
+ *	brute_force check METRIC TABLE TYPE EPS ORDERED SELF_PAIRS RESULT [FAULT]
  *
+ * METRIC is l2 or cosine, by which a zero vector has no distance, to itself neither.
  * TABLE is what SQL said the table holds: lines "rank, key, vector" in the text
  * format of COPY, where rank counts the keys in their order.  TYPE is real or
  * double, the elements' type.  RESULT has lines "key, key, distance", the
@@ -44,6 +45,7 @@ typedef struct Row
 static Row *rows;				/* by rank */
 static long nrows;
 static long dimensions;
+static int	cosine;
 static int	shown;
 
 static void
@@ -63,20 +65,9 @@ get(size_t size)
 	return p;
 }
 
-/* The definition of the distance, word for word. */
-WITH_HARDWARE_FMA static double
-distance(const float *x, const float *y)
+static double
+butterfly(double *acc)
 {
-	double		acc[LANES];
-
-	for (int l = 0; l < LANES; l++)
-		acc[l] = 0.0;
-	for (long k = 0; k < dimensions; k++)
-	{
-		double		diff = (double) x[k] - (double) y[k];
-
-		acc[k % LANES] = fma(diff, diff, acc[k % LANES]);
-	}
 	for (int offset = 16; offset >= 1; offset /= 2)
 	{
 		double		before[LANES];
@@ -85,7 +76,48 @@ distance(const float *x, const float *y)
 		for (int l = 0; l < LANES; l++)
 			acc[l] = before[l] + before[l ^ offset];
 	}
-	return sqrt(acc[0]);
+	return acc[0];
+}
+
+/* The definitions of the distances, word for word. */
+WITH_HARDWARE_FMA static double
+euclidean(const float *x, const float *y)
+{
+	double		acc[LANES] = {0};
+
+	for (long k = 0; k < dimensions; k++)
+	{
+		double		diff = (double) x[k] - (double) y[k];
+
+		acc[k % LANES] = fma(diff, diff, acc[k % LANES]);
+	}
+	return sqrt(butterfly(acc));
+}
+
+WITH_HARDWARE_FMA static double
+product(const float *x, const float *y)
+{
+	double		acc[LANES] = {0};
+
+	for (long k = 0; k < dimensions; k++)
+		acc[k % LANES] = fma((double) x[k], (double) y[k], acc[k % LANES]);
+	return butterfly(acc);
+}
+
+/* NaN: there is none. */
+static double
+distance(const float *x, const float *y)
+{
+	double		similarity;
+
+	if (!cosine)
+		return euclidean(x, y);
+	similarity = product(x, y) / sqrt(product(x, x) * product(y, y));
+	if (similarity > 1.0)
+		similarity = 1.0;
+	if (similarity < -1.0)
+		similarity = -1.0;
+	return 1.0 - similarity;
 }
 
 static void
@@ -186,8 +218,10 @@ print_eps(double quantile, int ulps)
 		long		a = i * 7919 % nrows;
 		long		b = (i * 104729 + i / nrows + 1) % nrows;
 
-		if (a != b)
-			sample[count++] = distance(rows[a].vector, rows[b].vector);
+		if (a == b)
+			continue;
+		sample[count] = distance(rows[a].vector, rows[b].vector);
+		count += !isnan(sample[count]);
 	}
 	qsort(sample, count, sizeof(double), by_size);
 	eps = count > 0 ? sample[(long) (quantile * (count - 1))] : 1.0;
@@ -326,7 +360,7 @@ static int
 is_due(long a, long b, double dist, double eps, int ordered, int self_pairs)
 {
 	if (a == b)
-		return self_pairs;
+		return self_pairs && !isnan(dist);
 	return dist <= eps && (ordered || a < b);
 }
 
@@ -379,18 +413,19 @@ check(double eps, int ordered, int self_pairs)
 int
 main(int argc, char **argv)
 {
-	if (argc == 6 && strcmp(argv[1], "eps") == 0)
+	cosine = argc > 2 && strcmp(argv[2], "cosine") == 0;
+	if (argc == 7 && strcmp(argv[1], "eps") == 0)
 	{
-		read_table(argv[2], argv[3]);
-		return print_eps(atof(argv[4]), atoi(argv[5]));
+		read_table(argv[3], argv[4]);
+		return print_eps(atof(argv[5]), atoi(argv[6]));
 	}
-	if ((argc == 8 || argc == 9) && strcmp(argv[1], "check") == 0)
+	if ((argc == 9 || argc == 10) && strcmp(argv[1], "check") == 0)
 	{
-		read_table(argv[2], argv[3]);
-		read_result(argv[7]);
-		if (argc == 9)
-			damage(argv[8]);
-		return check(strtod(argv[4], NULL), atoi(argv[5]), atoi(argv[6]));
+		read_table(argv[3], argv[4]);
+		read_result(argv[8]);
+		if (argc == 10)
+			damage(argv[9]);
+		return check(strtod(argv[5], NULL), atoi(argv[6]), atoi(argv[7]));
 	}
 	fprintf(stderr, "usage: see the head of brute_force.c\n");
 	return 2;

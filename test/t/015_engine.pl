@@ -38,6 +38,22 @@ END
 	"SELECT count(*) FROM fasted_self_join('thought_large', 'v', 1, id_column => 'id')");
 is($out, 99, 'auto: a problem of any size works');
 
+# Two sides: large is what both are together.  Rows are only thought to be there.
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE few AS SELECT id, v || array_fill(0::real, ARRAY[1000]) AS v FROM small LIMIT 100;
+CREATE TABLE many AS TABLE few;
+CREATE TABLE one AS SELECT * FROM few LIMIT 1;
+ALTER TABLE many SET (autovacuum_enabled = off);
+ANALYZE few, many, one;
+UPDATE pg_class SET reltuples = 1e7, relpages = 1 WHERE oid = 'many'::regclass;
+END
+for my $case ([ 'few', 'many', 1 ], [ 'many', 'few', 1 ], [ 'few', 'few', 0 ], [ 'one', 'few', 0 ])
+{
+	my ($a, $b, $large) = @$case;
+	($status, $out, $err) = with_engine('auto', "SET enable_nestloop = off; SELECT count(*) FROM $a a LEFT JOIN $b b ON fasted_within(a.v, b.v, 0)");
+	is(scalar($err =~ /no CUDA engine|engine cuda/), $large ? 1 : '', "auto: $a with $b");
+}
+
 ($status, $out, $err) = with_engine('cuda', $small);
 if ($status == 0)
 {

@@ -1,4 +1,5 @@
-# The server tells which version of the library it has loaded, from PostgreSQL 18 on.
+# What the library shows of itself: to other libraries nothing but what PostgreSQL
+# looks for, and its version.
 use strict;
 use warnings;
 use FindBin;
@@ -7,7 +8,20 @@ use FastedTest;
 use Test::More;
 
 my $node = new_node('module');
-plan skip_all => 'PostgreSQL before 18 does not ask' if $node->pg_version < 18;
+
+# Another extension's function of the same name would be called in place of ours, or
+# ours in place of its own.
+my $library = $node->config_data('--pkglibdir') . '/fasted.so';
+my @names = map { (split)[2] =~ s/@.*//r } split /\n/, `nm -D --defined-only '$library'`;
+ok(scalar(@names), 'names of the library');
+is(join(' ', grep { !/^(Pg_magic_func|_PG_init|(pg_finfo_)?fasted_\w+)$/ } @names), '', 'none that others may have');
+
+if ($node->pg_version < 18)
+{
+	$node->stop;
+	done_testing();
+	exit;
+}
 is($node->safe_psql('postgres',
 		"LOAD 'fasted'; SELECT module_name, version = (SELECT extversion FROM pg_extension WHERE extname = 'fasted') "
 		  . "FROM pg_get_loaded_modules() WHERE file_name LIKE 'fasted.%'"),

@@ -109,13 +109,26 @@ ANALYZE $table, ${table}_distances;
 END
 }
 
-# Rows in order of id, and the same ones as the reference's.
+# Rows in order of id, and the same ones as the reference's: noted here, and compared by
+# are_references, for all in one session.
+my @noted;
 sub is_reference
 {
 	my ($call, $reference, $name) = @_;
-	my $result = sql("SELECT r, row_number() OVER () FROM $call r");
-	my $expected = sql("SELECT r, row_number() OVER (ORDER BY id) FROM $reference r ORDER BY id");
-	return is($result, $expected, $name);
+	push @noted, [ $name, "SELECT r, row_number() OVER () FROM $call r",
+		"SELECT r, row_number() OVER (ORDER BY id) FROM $reference r ORDER BY id" ];
+	return;
+}
+
+sub are_references
+{
+	my $script = join '', map { "\\echo next\n$_->[1];\n\\echo next\n$_->[2];\n" } @noted;
+	my (undef, @answers) = split /^next\n?/m, sql($script);
+	chomp @answers;
+	is(scalar @answers, 2 * @noted, 'an answer to each question');
+	is(shift @answers, shift @answers, $_->[0]) for @noted;
+	@noted = ();
+	return;
 }
 
 for my $table (sort keys %tables)
@@ -136,44 +149,83 @@ for my $table (sort keys %tables)
 		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority', true)",
 			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, $eps: kept, by priority, descending");
 	}
+	are_references();
 }
 
-# --- a peer, where there is one
+# --- by cosine distance, of the same tables with other lengths; a zero vector has no pair
+
+for my $table (sort keys %tables)
+{
+	sql(<<END);
+UPDATE $table SET v = array_fill(0::real, ARRAY[cardinality(v)]) WHERE id % 23 = 0 AND v IS NOT NULL;
+UPDATE $table SET v = (SELECT array_agg(x * 1000) FROM unnest(v) x) WHERE id % 7 = 0;
+CREATE TABLE ${table}_angles AS SELECT a.id::bigint AS a, b.id::bigint AS b, dist
+	FROM $table a JOIN $table b ON a.id <> b.id, fasted_cosine_distance(a.v, b.v) dist WHERE dist <> 'NaN';
+CREATE INDEX ON ${table}_angles (a, dist);
+ANALYZE $table, ${table}_angles;
+END
+}
+
+for my $table (sort keys %tables)
+{
+	my $of = "'$table', '${table}_angles'";
+	my $by = "metric => 'cosine'";
+	cmp_ok(sql("SELECT count(*) FROM $table WHERE 0 = ALL (v)"), '>', 1, "$table: zero vectors");
+	for my $eps (0, 1e-4, 0.01, 0.1, 1, 2, "float8 'Infinity'")
+	{
+		is_reference("fasted_neighbors('$table', 'v', $eps, $by)", "reference_neighbors($of, $eps)", "$table, cosine, $eps: neighbours");
+		for my $min_points (1, 2, 5, 30)
+		{
+			is_reference("fasted_cluster('$table', 'v', $eps, $min_points, $by)",
+				"reference_cluster($of, $eps, $min_points)", "$table, cosine, $eps: clusters, min_points $min_points");
+		}
+		is_reference("fasted_keep_one('$table', 'v', $eps, $by)",
+			"reference_keep_one($of, $eps, 'id')", "$table, cosine, $eps: kept, by id");
+		is_reference("fasted_keep_one('$table', 'v', $eps, 'priority', true, $by)",
+			"reference_keep_one($of, $eps, 'priority DESC NULLS LAST, id')", "$table, cosine, $eps: kept, by priority");
+	}
+	are_references();
+}
+
+# --- a peer: all cases in one process, for to load it takes a while
 
 my $peer = <<'END';
 import sys
 import numpy
 from sklearn.cluster import DBSCAN
 points = numpy.loadtxt(sys.argv[1], delimiter=',')
-found = DBSCAN(eps=float(sys.argv[2]), min_samples=int(sys.argv[3]), algorithm='brute').fit(points[:, 1:])
-core = set(found.core_sample_indices_)
-first = {}
-for i, label in enumerate(found.labels_):
-    # a border row may belong to any of several clusters, so only core rows tell
-    if i in core: first.setdefault(label, int(points[i, 0]))
-for i, label in enumerate(found.labels_):
-    print('%d|%s|%s' % (points[i, 0], 't' if i in core else 'f', first[label] if i in core else 'noise' if label < 0 else 'border'))
+for case in sys.argv[2:]:
+    eps, min_points, metric = case.split()
+    found = DBSCAN(eps=float(eps), min_samples=int(min_points), metric=metric, algorithm='brute').fit(points[:, 1:])
+    core = set(found.core_sample_indices_)
+    first = {}
+    for i, label in enumerate(found.labels_):
+        # a border row may belong to any of several clusters, so only core rows tell
+        if i in core: first.setdefault(label, int(points[i, 0]))
+    for i, label in enumerate(found.labels_):
+        print('%d|%s|%s' % (points[i, 0], 't' if i in core else 'f', first[label] if i in core else 'noise' if label < 0 else 'border'))
 END
-SKIP:
+my @cases = ([ 1.5, 3, 'l2' ], [ 2.5, 10, 'l2' ], [ 4, 5, 'l2' ], [ 9, 30, 'l2' ],
+	[ 0.0003, 3, 'cosine' ], [ 0.012, 10, 'cosine' ], [ 0.07, 30, 'cosine' ]);
+my $csv = $node->basedir . '/points.csv';
+for my $table ('plane', 'clusters')
 {
-	skip 'python3-sklearn is not there', 1 if system("/usr/bin/python3 -c 'import sklearn' 2>/dev/null") != 0;
-	my $csv = $node->basedir . '/plane.csv';
-	for my $table ('plane', 'clusters')
+	unlink $csv;
+	append_to_file($csv, sql("SELECT id || ',' || array_to_string(v, ',') FROM $table WHERE v IS NOT NULL ORDER BY id") . "\n");
+	my ($theirs, $err) = run_command([ '/usr/bin/python3', '-c', $peer, $csv, map { "@$_" } @cases ]);
+	my @rows = split /\n/, $theirs;
+	for my $case (@cases)
 	{
-		unlink $csv;
-		append_to_file($csv, sql("SELECT id || ',' || array_to_string(v, ',') FROM $table WHERE v IS NOT NULL ORDER BY id") . "\n");
-		for my $case ([ 1.5, 3 ], [ 2.5, 10 ], [ 4, 5 ], [ 9, 30 ])
-		{
-			my ($eps, $min_points) = @$case;
-			my ($theirs, $err) = run_command([ '/usr/bin/python3', '-c', $peer, $csv, $eps, $min_points ]);
-			my $ours = sql(<<END);
+		my ($eps, $min_points, $metric) = @$case;
+		my @ours = split /\n/, sql(<<END);
 SELECT id, core, CASE WHEN core THEN (min(id) FILTER (WHERE core) OVER (PARTITION BY cluster))::text
 	WHEN cluster IS NULL THEN 'noise' ELSE 'border' END
-FROM fasted_cluster('$table', 'v', $eps, $min_points) ORDER BY id
+FROM fasted_cluster('$table', 'v', $eps, $min_points, metric => '$metric') ORDER BY id
 END
-			is($ours, $theirs, "$table, $eps: scikit-learn's clusters, min_points $min_points") or diag($err);
-		}
+		is_deeply(\@ours, [ splice @rows, 0, scalar @ours ], "$table, $metric, $eps: scikit-learn's clusters, min_points $min_points")
+		  or diag($err);
 	}
+	is(scalar @rows, 0, "$table: as many rows");
 }
 
 # --- the same however it is computed; and right, at a size where sorting and files matter
@@ -229,10 +281,37 @@ my %calls = (
 	neighbors => "fasted_neighbors('many', 'v', 5)",
 	(map { ("cluster, min_points $_" => "fasted_cluster('many', 'v', 5, $_)") } (1, 2, 10, 40, 70, 1000, 2_000_000_000)),
 	kept => "fasted_keep_one('many', 'v', 5)",
+	'neighbors, cosine' => "fasted_neighbors('many', 'v', 0.005, metric => 'cosine')",
+	'cluster, cosine' => "fasted_cluster('many', 'v', 0.005, 10, metric => 'cosine')",
+	'kept, cosine' => "fasted_keep_one('many', 'v', 0.005, 'priority', metric => 'cosine')",
 	'kept, by priority' => "fasted_keep_one('many', 'v', 5, 'priority', true)");
 my $digest = 'SELECT count(*), md5(string_agg(r::text, \',\')) FROM %s r';
 my %expected = map { $_ => sql(sprintf $digest, $calls{$_}) } keys %calls;
 is(scalar(grep { !/^20000\|/ } values %expected), 0, 'a row for each');
+cmp_ok(sql("SELECT sum(neighbors) FROM $calls{'neighbors, cosine'}"), '>', 400_000, 'many pairs by cosine');
+
+# --- EXPLAIN ANALYZE has the engine's numbers, and they are right
+
+for my $name (sort keys %calls)
+{
+	my $metric = $name =~ /cosine/ ? ", metric => 'cosine'" : '';
+	my $eps = $metric ? 0.005 : 5;
+	my $found = sql("SELECT count(*) FROM fasted_self_join('many', 'v', $eps $metric)");
+	my $plan = sql("EXPLAIN (ANALYZE) SELECT * FROM $calls{$name}");
+	my %shown = $plan =~ /^ *([A-Z][\w ]*): (.*)$/mg;
+	like($plan, qr/^Custom Scan \(FastedGroups\).*rows=20000 /, "$name: a node");
+	is("@shown{'Engine', 'Rows Read', 'Dimensions', 'Pairs', 'Threads'}", "cpu 20000 16 $found 2", "$name: the join's numbers");
+	cmp_ok($shown{Candidates}, '>=', $found, "$name: candidates");
+	like($shown{$_}, qr/^[1-9]\d* kB$/, "$name: $_") for 'Host Memory', 'Group Memory';
+	like($shown{$_}, qr/^\d+\.\d+ ms$/, "$name: $_") for 'Read Time', 'Wait Time', 'Group Time', 'Filter Time';
+}
+{
+	my $plan = sql("SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE) SELECT * FROM $calls{kept}");
+	my $found = sql('SELECT count(*) / 2 FROM near');
+	like($plan, qr/Pairs Filed: $found$/m, 'pairs in a file are shown');
+	my ($memory) = $plan =~ /Group Memory: (\d+) kB/;
+	cmp_ok($memory, '<', 4096, 'and what they take of memory');
+}
 
 my %ways = (
 	'memory_limit 1MB' => "fasted.memory_limit = '1MB'",
@@ -250,6 +329,39 @@ for my $way (sort keys %ways)
 	}
 }
 is(scalar temp_files($node), 0, 'no temporary file is left');
+
+# --- with a priority the table is read by workers as well, of whatever kind its keys are
+
+sql(<<'END');
+CREATE TABLE spread (id int, v real[], priority int) PARTITION BY HASH (id);
+CREATE TABLE spread_0 PARTITION OF spread FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE spread_1 PARTITION OF spread FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO spread SELECT id, v, id % 100 FROM many;
+CREATE TABLE named AS SELECT 'row ' || id AS id, v, id AS priority FROM many;
+CREATE VIEW viewed AS SELECT * FROM spread;
+ANALYZE spread, named;
+END
+my $by_workers = "SET min_parallel_table_scan_size = 0; SET parallel_leader_participation = off; SET fasted.max_workers = 2; SET client_min_messages = debug1;";
+sub workers_rows
+{
+	my ($call) = @_;
+	$node->psql('postgres', "$by_workers SELECT count(*) FROM $call", stderr => \my $err);
+	return $err =~ /read 20000 rows in [\d.]+ s, (\d+) of them by/ ? $1 : -1;
+}
+cmp_ok(workers_rows("fasted_keep_one('many', 'v', 5, 'priority')"), '>', 0, 'workers read with a priority');
+cmp_ok(workers_rows("fasted_keep_one('spread', 'v', 5, 'priority', true, 'id')"), '>', 0, 'partitions, too');
+cmp_ok(workers_rows("fasted_keep_one_typed(NULL::text, 'named', 'v', 5, 'priority', id_column => 'id')"), '>', 0, 'and with text for keys');
+is(workers_rows("fasted_keep_one('viewed', 'v', 5, 'priority', id_column => 'id')"), 0, 'of a view rows come in order');
+for my $down ('false', 'true')
+{
+	my $kept = sql(sprintf $digest, "fasted_keep_one('viewed', 'v', 5, 'priority', $down, 'id')");
+	is(sql("$by_workers " . sprintf($digest, "fasted_keep_one('spread', 'v', 5, 'priority', $down, 'id')")), $kept,
+		"descending $down: the same rows are kept");
+	is(sql("SELECT count(*), count(*) FILTER (WHERE b.kept = 'row ' || a.kept AND a.dist = b.dist)
+		FROM fasted_keep_one('spread', 'v', 5, 'id', $down, 'id') a
+		JOIN fasted_keep_one_typed(NULL::text, 'named', 'v', 5, 'priority', $down, 'id') b ON b.id = 'row ' || a.id"),
+		'20000|20000', "descending $down: keys by reference");
+}
 
 # --- pairs beyond fasted.memory_limit go to a file: no more of them than said
 
@@ -297,6 +409,21 @@ is(sql("SELECT count(*) FILTER (WHERE kept = id), bool_and((kept = id) = (id % 2
 	'10000|t|1', 'steps: every other row is kept');
 is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 1, 3, id_column => 'id')"), '20000|0', 'steps: one cluster');
 is(sql("SELECT count(*), max(cluster) FROM fasted_cluster('steps', 'v', 0.5, id_column => 'id')"), '20000|19999', 'steps: each by itself');
+
+# --- an UPDATE that had to wait for another looks its rows up once more
+
+sql('CREATE TABLE noted AS SELECT id, -1 AS n, 0 AS note FROM plane');
+my ($writer, $waiter) = map { FastedTest::Session->new($node) } 1, 2;
+$writer->query('BEGIN; UPDATE noted SET note = 1 WHERE id = (SELECT min(id) FROM noted)');
+$waiter->{out} = '';
+$waiter->send("UPDATE noted SET n = coalesce((SELECT neighbors FROM fasted_neighbors('plane', 'v', 2.5) c WHERE c.id = noted.id), 0);\n\\echo updated");
+wait_until(sub { sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = " . $waiter->pid) == 1 }, 60)
+  or die 'it does not wait';
+$writer->query('COMMIT');
+$waiter->wait_for(qr/^updated$/m);
+is(sql("SELECT count(*), sum(note), count(*) FILTER (WHERE n = coalesce(neighbors, 0)) FROM noted LEFT JOIN fasted_neighbors('plane', 'v', 2.5) USING (id)"),
+	'300|1|300', 'an UPDATE that had to wait');
+$_->quit for $writer, $waiter;
 
 # --- cancelling, at any stage
 

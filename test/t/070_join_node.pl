@@ -155,6 +155,70 @@ my $explain = $node->safe_psql('postgres',
 	"$forced; SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a.id FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 0)");
 like($explain, qr/Panels: (?!1\b)\d+/, 'there were panels');
 
+# --- a clause that orders the rows of a pair, in a join of a table with itself
+
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE keyed AS SELECT g AS id, nullif(g % 9, 4)::smallint AS small, (g % 8)::numeric / 3 AS number,
+	CASE WHEN g % 7 = 0 THEN 'NaN' WHEN g % 5 = 0 THEN '-0' WHEN g % 11 = 0 THEN NULL ELSE (g % 6)::float8 END AS double,
+	CASE WHEN g % 13 = 0 THEN 'NaN' ELSE (g % 4)::real END AS single, md5((g % 20)::text) AS word,
+	(CASE WHEN g % 2 = 0 THEN 'a' ELSE 'B' END || g % 30)::varchar(9) AS name, md5((g % 40)::text)::uuid AS code,
+	ARRAY[g % 3, nullif(g % 5, 2)] AS pair, g % 2 = 0 AS flag, DATE '2026-01-01' + g % 50 AS day,
+	repeat(md5((g % 6)::text), 200) || g % 50 AS long, some_vector(g, 6) AS v
+	FROM generate_series(1, 200) g;
+ALTER TABLE keyed ALTER long SET STORAGE EXTERNAL;
+CREATE INDEX keyed_index ON keyed (id, v);
+VACUUM ANALYZE keyed;
+END
+my $near = 'fasted_within(a.v, b.v, 2.5)';
+for my $key (qw(id small number double single word name code pair flag day long))
+{
+	for my $order ("a.$key < b.$key", "b.$key > a.$key", "b.$key < a.$key", "a.$key > b.$key")
+	{
+		same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON $order AND $near", "ordered: $order");
+	}
+	same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.$key > b.$key AND $near AND a.id % 3 <> b.id % 2 AND a.small < b.small", "ordered by $key, and more");
+	same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON (a.$key < b.$key OR a.id = b.id) AND $near", "not ordered: $key or the same row");
+	same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.$key <= b.$key AND $near", "not ordered: $key <=");
+	same("SELECT a.id, b.id AS c, b.small FROM keyed a LEFT JOIN keyed b ON a.$key < b.$key AND $near", "ordered by $key, left join");
+	same("SELECT a.id FROM keyed a WHERE EXISTS (SELECT FROM keyed b WHERE b.$key < a.$key AND $near)", "ordered by $key, semi join");
+	same("SELECT a.id FROM keyed a WHERE NOT EXISTS (SELECT FROM keyed b WHERE b.$key > a.$key AND $near)", "ordered by $key, anti join");
+	is(result_of($forced, "SELECT count(*) FROM keyed a JOIN keyed b ON a.$key < b.$key AND $near"),
+		result_of($plain, "SELECT count(*) FROM keyed a JOIN keyed b ON a.$key < b.$key AND $near"), "counted: $key");
+}
+same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.word < b.word COLLATE \"C\" AND $near", 'ordered, by a collation');
+same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.id < b.small AND $near", 'not ordered: two columns');
+same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.id + 0 < b.id AND $near", 'not ordered: an expression');
+same("SELECT a.id, b.id AS c FROM keyed a JOIN keyed b ON a.small = b.small AND a.id < b.id AND $near", 'ordered, in groups');
+same("SELECT a.id, b.id AS c, length(b.long) AS l FROM keyed a JOIN keyed b ON a.id < b.id AND $near", 'ordered, rows in a file',
+	set => "SET fasted.memory_limit = '1MB'");
+same("SELECT a.id, a.long, b.long AS l FROM wide_keys a JOIN wide_keys b ON a.long < b.long AND $near", 'ordered by what is in a file',
+	set => "CREATE TEMP TABLE wide_keys AS SELECT id, repeat(long, 3) AS long, v FROM keyed; SET fasted.memory_limit = '1MB'");
+
+# columns of the inner side alone, from scans that would not have them
+my $inner = "SELECT a.id, b.name, b.day FROM keyed a JOIN keyed b ON $near";
+same($inner, 'columns of the inner side, beside parallel workers',
+	set => 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET enable_indexonlyscan = off');
+same($inner, 'columns of the inner side, beside an index', set => 'SET enable_seqscan = off; SET enable_bitmapscan = off');
+
+# --- vectors that are left in their table
+
+for my $case (["SELECT count(*) FROM keyed a JOIN keyed b ON a.id < b.id AND $near", 1], ["SELECT a.id, b.id FROM keyed a JOIN t b ON $near", 1],
+	["SELECT a.v FROM keyed a JOIN keyed b ON a.id < b.id AND $near", 0], ["SELECT b.v FROM keyed a JOIN keyed b ON a.id < b.id AND $near", 0],
+	["SELECT a.id FROM keyed a JOIN keyed b ON a.small = b.small AND $near", 0], ["SELECT a.id FROM keyed a JOIN keyed b ON $near AND a.v <> b.v", 0])
+{
+	my ($sql, $left) = @$case;
+	my $plan = $node->safe_psql('postgres', "$forced; EXPLAIN (VERBOSE, COSTS OFF) $sql");
+	is(scalar($plan =~ /ctid/), $left ? 1 : '', ($left ? 'left' : 'kept') . ": $sql");
+}
+same("SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.id < b.id AND a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2)", 'fetched for odd rows');
+same("SELECT a.id, b.id AS c FROM mixed a JOIN s b ON a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2)", 'fetched for odd rows of two tables');
+my $gated = "PREPARE g(bool) AS SELECT count(*), count(b.id) FROM s a LEFT JOIN (SELECT * FROM t WHERE \$1) b ON $near; EXECUTE g(true); EXECUTE g(false)";
+is(result_of("SET plan_cache_mode = force_generic_plan; $forced", $gated), result_of($plain, $gated), 'behind a condition that is checked before');
+my $changed = 'BEGIN; DECLARE c CURSOR FOR SELECT a.id, b.id FROM mixed a JOIN mixed b ON a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2) ORDER BY random() * 0, 1, 2; '
+  . 'DECLARE d NO SCROLL CURSOR FOR SELECT a.dim FROM mixed a JOIN mixed b ON a.dim = b.dim + 0 AND fasted_within(a.v, b.v, 2); MOVE 1 FROM d; '
+  . 'UPDATE mixed SET v = NULL; DELETE FROM mixed; FETCH ALL FROM c; MOVE ALL FROM d; ROLLBACK';
+is(result_of($forced, $changed), result_of($plain, $changed), 'fetched though they are gone for others');
+
 same("SELECT a.id, b.id AS c FROM s a JOIN t b ON fasted_within(a.v, b.v, 0.1, 'cosine')", 'cosine');
 same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND fasted_cosine_distance(a.v, b.v) <= 0.1", 'cosine, with itself');
 is($node->safe_psql('postgres', "SELECT fasted_cosine_distance('{1,0}', '{0,2}'), fasted_cosine_distance('{1,2}', '{2,4}'), "
@@ -192,12 +256,97 @@ like(plan_of('SELECT', 'SELECT FROM tenants a JOIN tenants b ON a.tenant = b.ten
 same("SELECT a.id, b.id AS c FROM (SELECT * FROM mixed UNION ALL SELECT id, k, word, v || v, 12 FROM s) a JOIN (SELECT * FROM mixed UNION ALL SELECT id, k, word, v || v, 12 FROM s) b "
 	. 'ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)', 'groups of other dimensions');
 
-# not where rows are locked or changed; and not for little
+# --- estimates: near the truth, in core's joins and above, too
+
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE spread AS SELECT g AS id, g % 10 AS k,
+	(SELECT array_agg((hashint8extended(k, g) % 1000 / 1000.0)::real) FROM generate_series(1, 4) k) AS v
+	FROM generate_series(1, 1500) g;
+ANALYZE spread;
+END
+
+# Does the plan foresee the rows, within a factor?
+sub foreseen
+{
+	my ($sql, $factor, $name, $set) = @_;
+	my $rows = $node->safe_psql('postgres', "SELECT count(*) FROM ($sql) q");
+	$rows = 1 if $rows == 0;	# the planner foresees one at least
+	for my $mode ($forced, "$plain; SET max_parallel_workers_per_gather = 0")
+	{
+		my ($estimate) = plan_of($mode . ($set ? "; $set" : ''), $sql) =~ /rows=(\d+)/;
+		ok($estimate >= $rows / $factor && $estimate <= $rows * $factor, "$name: $estimate rows foreseen of $rows");
+	}
+	return;
+}
+
+sub foreseen_joins
+{
+	my ($table, $near, $set) = @_;
+	foreseen("SELECT FROM $table a JOIN $table b ON $near", 2, "estimate of $near", $set);
+	foreseen("SELECT FROM $table a JOIN $table b ON a.id < b.id AND $near", 2, "ordered, $near", $set);
+	foreseen("SELECT FROM $table a LEFT JOIN $table b ON $near", 2, "left join, $near", $set);
+	foreseen("SELECT FROM $table a JOIN $table b ON $near JOIN $table c ON c.id = b.id", 2, "below another join, $near", $set);
+	foreseen("SELECT FROM $table a JOIN $table b ON $near AND $near", 2, "said twice, $near", $set);
+	foreseen("SELECT FROM $table a WHERE EXISTS (SELECT FROM $table b WHERE $near)", 2, "semi join, $near", $set);
+	foreseen("SELECT FROM $table a WHERE a.id < 300 AND NOT EXISTS (SELECT FROM $table b WHERE b.id <> a.id AND $near)", 50, "anti join, $near", $set);
+	return;
+}
+foreseen_joins('spread', $_)
+  for 'fasted_distance(a.v, b.v) < 0.4', '0.4 >= fasted_distance(b.v, a.v)', 'fasted_cosine_distance(a.v, b.v) < 0.1', 'fasted_within(a.v, b.v, 0.4)';
+my ($unknown) = plan_of($plain, 'SELECT FROM no_vectors a JOIN no_vectors b ON fasted_distance(a.v, b.v) < 1') =~ /rows=(\d+)/;
+is($unknown, 1500, 'ten rows for each row, where nothing is known');
+
+# where rows are locked or changed, too
 for my $query ("SELECT a.id FROM $both FOR UPDATE", "SELECT a.id FROM $both FOR SHARE OF b",
 	'DELETE FROM s a USING t b WHERE fasted_within(a.v, b.v, 0)',
 	'UPDATE s a SET k = b.k FROM t b WHERE fasted_within(a.v, b.v, 0)',
-	'SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, a.id)',
+	'DELETE FROM s a USING s b WHERE a.id < b.id AND fasted_within(a.v, b.v, 0)',
+	'DELETE FROM s a WHERE NOT EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2))',
+	'MERGE INTO s a USING t b ON fasted_within(a.v, b.v, 0) WHEN MATCHED THEN UPDATE SET k = b.k WHEN NOT MATCHED THEN INSERT VALUES (b.id + 1000)')
+{
+	like(plan_of($forced, $query), qr/FastedJoin/, "by the node: $query");
+}
+for my $change ('DELETE FROM s a USING t b WHERE fasted_within(a.v, b.v, 2)', "UPDATE s a SET word = 'changed' FROM t b WHERE fasted_within(a.v, b.v, 2)",
+	'DELETE FROM s a USING s b WHERE a.id < b.id AND fasted_within(a.v, b.v, 1)',
+	'UPDATE s a SET k = -1 WHERE NOT EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2) AND a.k = b.k)',
+	"MERGE INTO s a USING one b ON fasted_within(a.v, b.v, 3) WHEN MATCHED THEN UPDATE SET k = b.id WHEN NOT MATCHED THEN INSERT VALUES (b.id + 1000)",
+	'DELETE FROM parts a USING t b WHERE fasted_within(a.v, b.v, 2)')
+{
+	my $sum = 'SELECT count(*), sum(hashtextextended(s::text, 0)::numeric), (SELECT count(*) FROM parts) FROM s';
+	is(result_of($forced, "BEGIN; $change; $sum; ROLLBACK"), result_of($plain, "BEGIN; $change; $sum; ROLLBACK"), $change);
+}
+
+# Rows that another transaction changes while they are waited for: some match no more,
+# some do only now, some match with another row.
+for my $command ('DELETE FROM racing a USING t b WHERE NEAR RETURNING a.id', 'UPDATE racing a SET k = b.id FROM one b WHERE NEAR RETURNING a.id, a.k',
+	'SELECT a.id, b.id FROM racing a JOIN t b ON NEAR FOR UPDATE OF a', 'SELECT a.id, b.id FROM racing a JOIN racing b ON a.id < b.id AND NEAR FOR SHARE',
+	'DELETE FROM racing a WHERE NOT EXISTS (SELECT FROM t b WHERE NEAR) RETURNING a.id', 'SELECT a.id, b.id FROM racing a LEFT JOIN t b ON a.k = b.k AND NEAR FOR UPDATE OF a')
+{
+	my ($sql, @results) = ($command =~ s/NEAR/fasted_within(a.v, b.v, 2)/r);
+	for my $mode ($forced, $plain)
+	{
+		$node->safe_psql('postgres', 'DROP TABLE IF EXISTS racing; CREATE TABLE racing AS TABLE s; ANALYZE racing');
+		my ($first, $second) = map { FastedTest::Session->new($node) } 1, 2;
+		$first->query('BEGIN; UPDATE racing SET v = (SELECT v FROM s WHERE s.id = 150 - racing.id) WHERE id % 3 = 0; DELETE FROM racing WHERE id % 10 = 1');
+		$second->query($mode);
+		$second->{out} = '';
+		$second->send("WITH result AS ($sql) SELECT count(*), sum(hashtextextended(result::text, 0)::numeric) FROM result;\n\\echo over") if $sql !~ /^SELECT/;
+		$second->send("SELECT count(*), sum(hashtextextended(q::text, 0)::numeric) FROM ($sql) q;\n\\echo over") if $sql =~ /^SELECT/;
+		$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+		$first->query('COMMIT');
+		$second->wait_for(qr/^over$/m);
+		push @results, $second->{out} . $second->{err};
+		$_->quit for $first, $second;
+	}
+	is($results[0], $results[1], "evaluated once more: $command");
+	like($results[0], qr/^[1-9]/m, 'with rows');
+}
+
+# not for what it can't do; and not for little
+for my $query ('SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, a.id)',
 	'SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, random())',
+	'SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, 1) AND a.k = (SELECT max(k) FROM t x WHERE x.id = a.id + b.id)',
+	'SELECT FROM s a, LATERAL (SELECT * FROM t WHERE t.k > a.k OFFSET 0) b WHERE fasted_within(a.v, b.v, 1)',
 	'SELECT FROM s a FULL JOIN t b ON fasted_within(a.v, b.v, 1) AND a.id = b.id')
 {
 	unlike(plan_of('SET enable_hashjoin = off', $query), qr/FastedJoin/, "not by the node: $query");
@@ -282,6 +431,20 @@ END
 	{
 		same("SELECT a.id, b.id AS c FROM va a JOIN vb b ON $on AND a.id <> b.id", "pgvector: $on", set => $load);
 		same("SELECT a.id FROM va a WHERE NOT EXISTS (SELECT FROM vb b WHERE $on)", "pgvector, anti: $on", set => $load);
+	}
+	$node->safe_psql('postgres', 'CREATE TABLE spread_v AS SELECT id, v::vector(4) AS v FROM spread; ANALYZE spread_v');
+	foreseen_joins('spread_v', 'a.v <-> b.v < 0.4', $load);
+	foreseen_joins('spread_v', '0.1 > b.v <=> a.v', $load);
+	# from the TOAST table, near x; and vectors of which each is read in another way
+	$node->safe_psql('postgres', 'CREATE TABLE long_v AS SELECT id, (v::float8[])::vector AS v, v::vector::halfvec AS h FROM long_b; ANALYZE long_v');
+	for my $vector (qw(v h))
+	{
+		my $x = $node->safe_psql('postgres', "SELECT percentile_disc(0.1) WITHIN GROUP (ORDER BY a.$vector <-> b.$vector) FROM long_v a, long_v b WHERE a.id < b.id AND b.id < 300");
+		for my $limit ('1MB', '100MB')
+		{
+			same("SELECT a.id, b.id AS c FROM long_v a JOIN long_v b ON a.$vector <-> b.$vector <= $x AND a.id < b.id", "pgvector, $vector, from TOAST, $limit",
+				set => "$load; SET fasted.memory_limit = '$limit'");
+		}
 	}
 	# near x its own arithmetic decides, in FP32: at every distance that occurs
 	for my $operator (qw(<-> <=>))

@@ -57,8 +57,8 @@ sub sanitized { return defined $ENV{ASAN_OPTIONS}; }
 # which every machine has, unless the test sets another.
 sub new_node
 {
-	my ($name, $conf) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my ($name, $conf, %options) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name, %options);
 	push @nodes, $node;
 	push @socket_dirs, $node->host if $node->host =~ m{^/} && !defined $ENV{PG_TEST_NOCLEAN};
 	$node->init;

@@ -14,6 +14,9 @@
 #include "../../src/engine/panel_join.h"
 #include "tap.h"
 
+/* The engine that joins; NULL: the CPU's. */
+static const FastedEngine *join_engine;
+
 typedef struct PairList
 {
 	FastedPair *pairs;
@@ -289,7 +292,7 @@ static inline FastedStatus
 run_join_once(const PanelProblem *problem, const Rows *sides, const CallerHabits *habits,
 			  PairList *list, FastedStats *stats, uint32_t **counts)
 {
-	const FastedEngine *engine = fasted_cpu_engine();
+	const FastedEngine *engine = join_engine != NULL ? join_engine : fasted_cpu_engine();
 	PanelJoin  *join;
 	FastedStatus status = panel_join_open(engine, problem, &join);
 

@@ -47,6 +47,13 @@ tap_done(void)
 
 static uint64_t random_state;
 
+/* Under an emulator: fewer and smaller cases. */
+static inline bool
+quick(void)
+{
+	return getenv("FASTED_QUICK") != NULL;
+}
+
 /* The seed is FASTED_SEED, or the time; it is always printed. */
 static inline void
 random_seed(void)

@@ -200,7 +200,7 @@ check_parts(void)
 {
 	bool		good = true;
 
-	for (int i = 0; i < 1000000; i++)
+	for (int i = 0; i < (quick() ? 10000 : 1000000); i++)
 	{
 		double		v = ldexp(random_normal(), (int) random_below(300) - 160);
 		float		f;
@@ -242,7 +242,7 @@ main(void)
 			continue;
 		for (int kind = 0; kind < 6; kind++)
 		{
-			int			lost = run_kind(kernel, kind, 2000, WHOLE);
+			int			lost = run_kind(kernel, kind, quick() ? 100 : 2000, WHOLE);
 
 			ok(lost == 0, "%s, %s: %d lost", kernel->name, names[kind], lost);
 		}

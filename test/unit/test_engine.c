@@ -7,6 +7,7 @@
  */
 #include "../../src/cpu/cpu_kernel.h"
 #include "join.h"
+#include "ways.h"
 
 static const CallerHabits plain = {.timeout_ms = 100};
 
@@ -77,7 +78,7 @@ check_kernel(const CpuKernel *kernel, FastedFilter filter, FastedPrune prune, co
 		.options = {.dimensions = d,.kernel = kernel->name,.filter = filter,.prune = prune},
 		.sides = 1
 	};
-	const char *name = filter == FASTED_FILTER_INT8 && n > 1 ? "int8" : "fp32";
+	const char *name = filter == FASTED_FILTER_INT8 && n > 1 ? integer_filter(kernel) : "fp32";
 	double		eps[8];
 	int			count = pick_eps(all, eps);
 	bool		same = true;
@@ -140,17 +141,18 @@ check_shapes(void)
 {
 	static const uint32_t sizes[] = {0, 1, 2, 3, 23, 24, 25, 47, 48, 49, 240, 241, 777};
 	static const uint32_t dims[] = {1, 2, 3, 7, 8, 64, 100, 193, 257, 1000, 16000};
+	const uint64_t most = quick() ? 500000 : 150000000;
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 	{
 		for (size_t j = 0; j < sizeof(dims) / sizeof(dims[0]); j++)
 		{
-			if ((uint64_t) sizes[i] * sizes[i] * dims[j] <= 150000000)
+			if ((uint64_t) sizes[i] * sizes[i] * dims[j] <= most)
 				check_shape(sizes[i], dims[j], (int) ((i + j) % 4));
 		}
 	}
 	for (int kind = 0; kind < 4; kind++)
-		check_shape(777, 33, kind);
+		check_shape(quick() ? 100 : 777, 33, kind);
 }
 
 /* Values beside each other that no scale suits. */
@@ -185,7 +187,7 @@ check_extremes(void)
 						: values[random_below(used)];
 			}
 			all_pairs(rows, n, d, &all);
-			for (int e = 0; e < 30 && same; e++)
+			for (int e = 0; e < (quick() ? 4 : 30) && same; e++)
 			{
 				PanelProblem problem = {.options = {.dimensions = d},.sides = 1};
 				double		eps = all.pairs[random_below((uint32_t) all.count)].dist;
@@ -390,6 +392,8 @@ check_choice(uint32_t n, bool mixed, FastedFilter asked, uint64_t memory_limit,
 		pair_equal(&expected, &got);
 	if (int8_kernel() == NULL)
 		filter = "fp32";
+	else if (strcmp(filter, "int8") == 0)
+		filter = integer_filter(int8_kernel());
 	ok(same && expected.count > n && strcmp(stats.filter, filter) == 0 &&
 	   stats.filter_sampled == sampled && (memory_limit > 0) == (stats.panels > 1),
 	   "%s, not %s, of %zu pairs in %u panels; %llu candidates, of the sample %llu and %llu",
@@ -582,6 +586,8 @@ main(void)
 	check_order();
 	check_shapes();
 	check_extremes();
+	if (quick())
+		return tap_done();
 	check_panels();
 	check_unseen_rows();
 	check_choice(4500, false, FASTED_FILTER_AUTO, 0, "int8");

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_exact.c
- *	  The canonical distance: every kernel against a reference, bit for bit.
+ *	  The canonical distances: every kernel against a reference, bit for bit.
  *
  * The reference is written another way: from the definition's words, with
  * each fma done in extended range and rounded once, by way of __float128
@@ -20,12 +20,12 @@
 #define HAVE_QUAD
 #endif
 
-/* x * x + s with one rounding, for s >= 0, without fma(). */
+/* x * y + s with one rounding, without fma(). */
 static double
-square_add(double x, double s)
+product_add(double x, double y, double s)
 {
 #ifdef HAVE_QUAD
-	__float128	product = (__float128) x * x;	/* exact: 106 bits */
+	__float128	product = (__float128) x * y;	/* exact: 106 bits */
 	__float128	sum = product + s;
 	__float128	back = sum - product;
 	__float128	error = (product - (sum - back)) + (s - back);
@@ -35,7 +35,7 @@ square_add(double x, double s)
 	memcpy(words, &sum, sizeof(sum));
 	if (error != 0 && (words[0] & 1) == 0)
 	{
-		if (error < 0)
+		if ((error < 0) == (sum > 0))
 		{
 			words[1] -= words[0] == 0;
 			words[0] -= 1;
@@ -45,18 +45,25 @@ square_add(double x, double s)
 	}
 	return (double) sum;
 #else
-	return fma(x, x, s);
+	return fma(x, y, s);
 #endif
 }
 
-/* Lane after lane, not coordinate after coordinate; folded by recursion. */
+/*
+ * Lane after lane, not coordinate after coordinate; folded by recursion.  Of squared
+ * differences, or of products.
+ */
 static double
-lane_sum(const float *x, const float *y, uint32_t d, uint32_t lane)
+lane_sum(const float *x, const float *y, uint32_t d, uint32_t lane, bool product)
 {
 	double		sum = 0.0;
 
 	for (uint32_t k = lane; k < d; k += 32)
-		sum = square_add((double) x[k] - (double) y[k], sum);
+	{
+		double		diff = (double) x[k] - (double) y[k];
+
+		sum = product ? product_add(x[k], y[k], sum) : product_add(diff, diff, sum);
+	}
 	return sum;
 }
 
@@ -69,13 +76,13 @@ fold(const double *sums, int lane, int width)
 }
 
 static double
-reference(const float *x, const float *y, uint32_t d)
+reference(const float *x, const float *y, uint32_t d, bool product)
 {
 	double		sums[32];
 
 	for (uint32_t lane = 0; lane < 32; lane++)
-		sums[lane] = lane_sum(x, y, d, lane);
-	return sqrt(fold(sums, 0, 1));
+		sums[lane] = lane_sum(x, y, d, lane, product);
+	return fold(sums, 0, 1);
 }
 
 static bool
@@ -115,18 +122,26 @@ check_kernel(const CpuKernel *kernel, uint32_t d, int kind)
 	uint32_t	padded = (d + 31) / 32 * 32;
 	double	   *wide = must_alloc(padded * sizeof(double));
 	double		expected;
+	double		dot;
 	bool		same;
 
 	fill(x, d, kind);
 	fill(y, d, kind);
 	if (random_below(8) == 0)
 		memcpy(x, y, d * sizeof(float));
-	expected = reference(x, y, d);
+	expected = sqrt(reference(x, y, d, false));
+	dot = reference(x, y, d, true);
 	kernel->widen(x, d, wide);
 	same = same_bits(expected, fasted_exact_distance(x, y, d)) &&
 		same_bits(expected, kernel->distance(x, y, d)) &&
 		same_bits(expected, kernel->distance(y, x, d)) &&
-		same_bits(expected, kernel->distance_wide(wide, y, d));
+		same_bits(expected, kernel->distance_wide(wide, y, d)) &&
+		same_bits(dot, fasted_exact_dot(x, y, d)) &&
+		same_bits(dot, kernel->dot(x, y, d)) &&
+		same_bits(dot, kernel->dot(y, x, d)) &&
+		same_bits(dot, kernel->dot_wide(wide, y, d)) &&
+		same_bits(fasted_exact_cosine(x, y, d),
+				  fasted_exact_cosine_of(dot, reference(x, x, d, true), reference(y, y, d, true)));
 	for (uint32_t k = 0; k < padded; k++)
 		same = same && wide[k] == (k < d ? (double) x[k] : 0.0);
 	free(x);

@@ -141,23 +141,34 @@ static void
 check_kind(Kind kind, uint32_t n, uint32_t d)
 {
 	Way			ways[MOST_WAYS];
-	int			count = all_ways(ways);
+	int			count = ways_of(ways, FASTED_PRUNE_FORCE);
 	float	   *rows = make_rows(kind, n, d);
 	PairList	all;
 
 	all_pairs(rows, n, d, &all);
 	for (int w = 0; w < count; w++)
-	{
-		if (ways[w].prune == FASTED_PRUNE_FORCE)
-			check_way(&ways[w], kind, rows, n, d, &all);
-	}
+		check_way(&ways[w], kind, rows, n, d, &all);
 	free(all.pairs);
 	free(rows);
 }
 
+/* The best kernel whose costs the choice of levels knows: it leaves AMX alone. */
+static const char *
+known_kernel(void)
+{
+	Way			ways[MOST_WAYS];
+	int			count = ways_of(ways, FASTED_PRUNE_AUTO);
+	int			w = 0;
+
+	while (w + 1 < count && strcmp(ways[w].kernel, "amx") == 0)
+		w++;
+	return ways[w].kernel;
+}
+
 /* Left alone: taken where it pays, and left where it does not or rows are few. */
 static void
-check_choice(Kind kind, uint32_t n, uint32_t d, double eps, FastedPrune prune, bool pruned)
+check_choice(const char *kernel, Kind kind, uint32_t n, uint32_t d, double eps,
+			 FastedPrune prune, bool pruned)
 {
 	float	   *rows = make_rows(kind, n, d);
 	PairList	got[2];
@@ -167,7 +178,8 @@ check_choice(Kind kind, uint32_t n, uint32_t d, double eps, FastedPrune prune, b
 	for (int i = 0; i < 2; i++)
 	{
 		PanelProblem problem = {
-			.options = {.dimensions = d,.threads = 2,.prune = i == 0 ? FASTED_PRUNE_OFF : prune},
+			.options = {.dimensions = d,.threads = 2,.kernel = kernel,
+			.prune = i == 0 ? FASTED_PRUNE_OFF : prune},
 			.problem = {.eps = eps},.sides = 1
 		};
 
@@ -177,7 +189,7 @@ check_choice(Kind kind, uint32_t n, uint32_t d, double eps, FastedPrune prune, b
 	ok(same && pair_equal(&got[0], &got[1]) && stats[0].pruned_tiles[0] == 0 &&
 	   (stats[1].pruned_tiles[0] + stats[1].pruned_tiles[1] > 0) == pruned &&
 	   (!pruned || 2 * stats[1].full_tiles < stats[1].pruned_tiles[0] + stats[1].pruned_tiles[1]),
-	   "%s of %u: %s; %zu pairs, %llu tiles, then %llu, %llu, %llu", names[kind], n,
+	   "%s, %s of %u: %s; %zu pairs, %llu tiles, then %llu, %llu, %llu", kernel, names[kind], n,
 	   pruned ? "pruned" : "not pruned", got[1].count, (unsigned long long) stats[1].pruned_tiles[0],
 	   (unsigned long long) stats[1].pruned_tiles[1], (unsigned long long) stats[1].pruned_tiles[2],
 	   (unsigned long long) stats[1].full_tiles);
@@ -279,7 +291,8 @@ project(float directions[K][D], double eta, const double *row, Terms terms)
 }
 
 /*
- * Rows of about one length in each direction, and `residual` beside them; and others that are `step` from them in each direction, or in one coordinate only.
+ * Rows of about one length in each direction, and `residual` beside them; and others that
+ * are `step` from them in each direction, or in one coordinate only.
  */
 static void
 make_pair(double length, double step, double residual, bool one, double rows[2][D])
@@ -361,19 +374,21 @@ check_terms(void)
 int
 main(void)
 {
+	const char *kernel = known_kernel();
+
 	random_seed();
 	check_terms();
 	for (int kind = 0; kind < KINDS; kind++)
 	{
-		check_kind((Kind) kind, 500, 130);
+		check_kind((Kind) kind, 400, 130);
 		check_kind((Kind) kind, 301, 20);
 	}
-	check_kind(CLUSTERS, 700, 500);
+	check_kind(CLUSTERS, 400, 300);
 	check_kind(LOW_RANK, 150, 1);
 	check_kind(TIES, 150, 2);
-	check_choice(CLUSTERS, 21000, 64, 0.7, FASTED_PRUNE_AUTO, true);
-	check_choice(CLUSTERS, 21000, 64, 0.7, FASTED_PRUNE_OFF, false);
-	check_choice(CLUSTERS, 9000, 64, 0.7, FASTED_PRUNE_AUTO, false);
-	check_choice(OUTLIERS, 21000, 64, 7.0, FASTED_PRUNE_AUTO, false);
+	check_choice(kernel, CLUSTERS, 21000, 64, 0.45, FASTED_PRUNE_AUTO, true);
+	check_choice(kernel, CLUSTERS, 21000, 64, 0.45, FASTED_PRUNE_OFF, false);
+	check_choice(kernel, CLUSTERS, 9000, 64, 0.45, FASTED_PRUNE_AUTO, false);
+	check_choice(kernel, OUTLIERS, 21000, 64, 7.0, FASTED_PRUNE_AUTO, false);
 	return tap_done();
 }

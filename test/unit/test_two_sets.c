@@ -246,7 +246,8 @@ check_panels(uint32_t na, uint32_t nb, uint32_t d, double eps, uint32_t least)
 
 /*
  * Slices are parts of the whole that have no pair in common, and always the same, by
- * whatever number of threads.
+ * whatever number of threads; and by whatever kernel, unless memory is so short that there
+ * are panels, whose size depends on it.
  */
 static void
 check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t limit,
@@ -259,6 +260,8 @@ check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t lim
 		.sides = nsides
 	};
 	PairList	whole;
+	Way			ways[MOST_WAYS];
+	uint32_t	nways = limit == 0 ? (uint32_t) all_ways(ways) : 0;
 
 	(void) run_join_once(&problem, sides, &plain, &whole, NULL, NULL);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -277,8 +280,11 @@ check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t lim
 
 			problem.problem.slice = slice;
 			problem.options.threads = 1 + (int) slice % 3;
+			problem.options.kernel = nways > 0 ? ways[slice % nways].kernel : NULL;
 			good = run_join_once(&problem, sides, &plain, &some, &stats, NULL) == FASTED_DONE;
 			problem.options.threads = 2 + (int) slice % 4;
+			if (nways > 0)
+				problem.options.kernel = ways[(5 * slice + 3) % nways].kernel;
 			good = run_sides(&problem, sides, &plain, &again, NULL) == FASTED_DONE && good &&
 				pair_equal(&some, &again) && stats.units_done == stats.units_total;
 			used += some.count > 0;
@@ -324,6 +330,7 @@ check_choice(uint32_t na, uint32_t nb, bool good)
 		.options = {.dimensions = d,.threads = 2},.problem = {.eps = good ? 0.15 : 2e-5},.sides = 2
 	};
 	bool		int8 = false;
+	const char *name = NULL;
 	bool		same;
 	Way			ways[MOST_WAYS];
 	Rows		sides[2];
@@ -339,13 +346,17 @@ check_choice(uint32_t na, uint32_t nb, bool good)
 			((float *) sides[side].rows)[i] = 1e-4f * sides[side].rows[i]
 				+ (i / d % 2 == 0 ? 1.0f : 0.0f);
 	}
-	for (int w = all_ways(ways); w-- > 0;)
-		int8 = int8 || ways[w].filter == FASTED_FILTER_INT8;
+	/* by the best kernel here, whose ways are the first ones */
+	if (all_ways(ways) > 1 && strcmp(ways[0].kernel, ways[1].kernel) == 0)
+	{
+		int8 = true;
+		name = ways[1].name;
+	}
 	near_pairs_of_two(sides, d, problem.problem.eps, &expected);
 	same = run_join_once(&problem, sides, &plain, &got, &stats, NULL) == FASTED_DONE &&
 		pair_equal(&expected, &got);
 	ok(same && expected.count > 1000 && stats.filter_sampled == int8 &&
-	   strcmp(stats.filter, int8 && good ? "int8" : "fp32") == 0,
+	   strcmp(stats.filter, int8 && good ? name : "fp32") == 0,
 	   "%u x %u, %s: %s of %zu pairs, %llu candidates; of the sample %llu and %llu", na, nb,
 	   good ? "clusters" : "fine clusters", stats.filter, expected.count,
 	   (unsigned long long) stats.candidates, (unsigned long long) stats.sampled_candidates,

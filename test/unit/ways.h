@@ -1,39 +1,42 @@
 /*-------------------------------------------------------------------------
  *
  * ways.h
- *	  The ways to find candidates: each kernel that runs here, with each filter, with
- *	  pruning and without.
+ *	  The ways to find candidates: each kernel that runs here, with each filter; and with
+ *	  pruning.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef WAYS_H
 #define WAYS_H
 
+#include <string.h>
+
 #include "../../src/cpu/cpu_kernel.h"
 #include "../../src/engine/engine.h"
 
-#define MOST_WAYS 16
+#define MOST_WAYS 32
 
 typedef struct Way
 {
 	const char *kernel;
-	FastedFilter filter;		/* FP64, which is FP32 here, or INT8 */
+	FastedFilter filter;		/* FP64, which is FP32 here, or INT8: of integers */
 	const char *name;			/* of the filter */
 	FastedPrune prune;			/* off or forced */
 	const char *pruned;			/* which of these */
 } Way;
 
-static inline int
-add_ways(Way *ways, const char *kernel, FastedFilter filter, const char *name)
+/* What a kernel's filter of integers is called. */
+static inline const char *
+integer_filter(const CpuKernel *kernel)
 {
-	ways[0] = (Way) {kernel, filter, name, FASTED_PRUNE_OFF, ""};
-	ways[1] = (Way) {kernel, filter, name, FASTED_PRUNE_FORCE, ", pruned"};
-	return 2;
+	return kernel->int8->bytes == 2 ? "int16" : "int8";
 }
 
+/* Each filter of each kernel, without pruning or with it. */
 static inline int
-all_ways(Way *ways)
+ways_of(Way *ways, FastedPrune prune)
 {
+	const char *pruned = prune == FASTED_PRUNE_FORCE ? ", pruned" : "";
 	int			count = 0;
 
 	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
@@ -42,9 +45,32 @@ all_ways(Way *ways)
 
 		if (!kernel->available())
 			continue;
-		count += add_ways(ways + count, kernel->name, FASTED_FILTER_FP64, "fp32");
+		ways[count++] = (Way) {kernel->name, FASTED_FILTER_FP64, "fp32", prune, pruned};
 		if (kernel->int8 != NULL)
-			count += add_ways(ways + count, kernel->name, FASTED_FILTER_INT8, "int8");
+			ways[count++] = (Way) {kernel->name, FASTED_FILTER_INT8, integer_filter(kernel),
+				prune, pruned};
+	}
+	return count;
+}
+
+/*
+ * All ways without pruning, and those of one kernel with it, which is one that need not
+ * be emulated; test_prune.c has the others.
+ */
+static inline int
+all_ways(Way *ways)
+{
+	Way			pruned[MOST_WAYS];
+	int			count = ways_of(ways, FASTED_PRUNE_OFF);
+	int			npruned = ways_of(pruned, FASTED_PRUNE_FORCE);
+	const char *kernel = NULL;
+
+	for (int w = 0; w < npruned; w++)
+	{
+		if (kernel == NULL && strcmp(pruned[w].kernel, "amx") != 0)
+			kernel = pruned[w].kernel;
+		if (kernel != NULL && strcmp(pruned[w].kernel, kernel) == 0)
+			ways[count++] = pruned[w];
 	}
 	return count;
 }

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Sentences and their vectors as text for COPY: id, sentence, real[].
+
+    bench/datasets/table.py NAME [ROWS] | psql -c "COPY sentences FROM STDIN"
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import datasets  # noqa: E402
+
+
+def lines(sentences, rows):
+    """One line a row; a sentence has neither tabs nor line ends, but may have backslashes."""
+    for number, (sentence, row) in enumerate(zip(sentences, rows), 1):
+        sentence = sentence.replace("\\", "\\\\")
+        yield f"{number}\t{sentence}\t{{{','.join(map(str, row.tolist()))}}}\n"
+
+
+def main():
+    name = sys.argv[1]
+    try:
+        rows = datasets.load(name, int(sys.argv[2]) if len(sys.argv) > 2 else None)
+        sentences = datasets.path_of(name).with_suffix(".txt").read_text().split("\n")
+        sys.stdout.writelines(lines(sentences, rows))
+    except (datasets.MissingFile, ValueError) as error:
+        sys.exit(f"table.py: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""Clusters, counts of neighbours and the row to keep, inside PostgreSQL, beside count(*) over the same join.
+
+    bench/groups/run.py [--engine cpu | cuda] [--data gist-like=20000 embedding-256=20000:cosine ...]
+                        [--selectivity 64] [--min-points 10] [--repeats 5] [--threads N] [--no-peers]
+
+--data: sets of bench/datasets, NAME=ROWS or NAME=ROWS:cosine.  Eps is such that a row has
+--selectivity neighbours on average (fasted_epsilon).  In one session, in turn, the first
+round apart:
+
+  count       SELECT count(*) FROM fasted_self_join: the engine counts, no pair is made
+  neighbors   fasted_neighbors, all rows
+  components  fasted_cluster with min_points 1: what pairs connect
+  dbscan      fasted_cluster with --min-points
+  keep_one    fasted_keep_one, in order of id
+
+Beside them, where they are there, with the table's way out by COPY in binary form, and
+answers compared row by row:
+
+  scikit-learn DBSCAN     brute force, in FP64, all processors; up to --peer-rows rows
+  scipy components        connected_components of the pairs of fasted_self_join
+
+Writes JSON and a page to bench/results/<machine>/.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import sys
+from pathlib import Path
+
+import numpy
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import datasets  # noqa: E402
+import record  # noqa: E402
+from peers import postgres  # noqa: E402
+from peers.answer import Clock  # noqa: E402
+from peers.binary_copy import pairs_in, records, rows_in  # noqa: E402
+from server import gpu_architectures, join_node, private_server  # noqa: E402
+
+TABLE = "items"
+CASES = {"cpu": ["gist-like=20000", "embedding-256=20000:cosine"],
+         "cuda": ["gist-like=1000000", "embedding-256=1000000:cosine"]}
+TIMES = {"Read Time": "read", "Wait Time": "wait", "Group Time": "group", "Filter Time": "filter", "Refine Time": "recheck"}
+CLUSTER = numpy.dtype([("fields", ">i2"), ("id_size", ">i4"), ("id", ">i8"), ("cluster_size", ">i4"), ("cluster", ">i4"),
+                       ("core_size", ">i4"), ("core", "i1")])
+
+
+class Case:
+    """One set of rows in a table, with its eps."""
+
+    def __init__(self, server, args, named):
+        found = re.fullmatch(r"(.+)=(\d+)(?::(\w+))?", named)
+        if not found:
+            sys.exit(f"{named}: not NAME=ROWS or NAME=ROWS:METRIC")
+        self.server, self.args = server, args
+        self.data, self.n, self.metric = found[1], int(found[2]), found[3] or "l2"
+        rows = numpy.ascontiguousarray(datasets.load(self.data, self.n), dtype=numpy.float32)
+        self.d = rows.shape[1]
+        postgres.fill(server, TABLE, rows)
+        # between two distances: what is at eps itself would tell how others round
+        self.eps = (1 + 1e-9) * float(self.ask(
+            f"SELECT eps FROM fasted_epsilon('{TABLE}', 'v', {args.selectivity}, seed => 1, metric => '{self.metric}')"))
+
+    def settings(self):
+        args = self.args
+        threads = f"SET fasted.threads = {args.threads};" if args.threads else ""
+        return f"""SET fasted.engine = {args.engine}; {threads} SET max_parallel_workers_per_gather = {args.workers};
+            SET fasted.memory_limit = '{args.memory_gib}GB'; SET jit = off; SET client_min_messages = warning;"""
+
+    def ask(self, query):
+        return self.server.psql(f"{self.settings()}\n{query};")
+
+    def call(self, function, *own):
+        arguments = [f"'{TABLE}'", "'v'", repr(self.eps), *map(str, own)]
+        return f"{function}({', '.join(arguments)}, id_column => 'id', metric => '{self.metric}')"
+
+    def queries(self):
+        return {
+            "count": f"SELECT count(*) FROM {self.call('fasted_self_join')}",
+            "neighbors": f"SELECT sum(neighbors) FROM {self.call('fasted_neighbors')}",
+            "components": f"SELECT count(DISTINCT cluster) FROM {self.call('fasted_cluster', 1)}",
+            "dbscan": f"SELECT count(DISTINCT cluster) FROM {self.call('fasted_cluster', self.args.min_points)}",
+            "keep_one": f"SELECT count(*) FROM {self.call('fasted_keep_one')} WHERE kept = id",
+        }
+
+    def about(self):
+        return {"data": self.data, "rows": self.n, "dimensions": self.d, "metric": self.metric,
+                "selectivity": self.args.selectivity, "eps": self.eps, "min_points": self.args.min_points}
+
+    def times(self):
+        """({what: {"first": [s], "warm": [s, ...]}}, {what: answer}) of one session."""
+        queries = self.queries()
+        script = [self.settings(), r"\timing on"] + [f"{query};" for query in queries.values()] * (1 + self.args.repeats)
+        lines = self.server.psql("\n".join(script)).splitlines()
+        seconds = [float(found[1]) / 1000 for found in (re.search(r"^Time: ([0-9.]+) ms", line) for line in lines) if found]
+        answers = [line for line in lines if not line.startswith("Time: ")]
+        each = {name: seconds[place::len(queries)] for place, name in enumerate(queries)}
+        return ({name: {"first": runs[:1], "warm": runs[1:]} for name, runs in each.items()},
+                {name: int(answers[place]) for place, name in enumerate(queries)})
+
+    def parts(self, query):
+        """Where the time of a warm call goes, by EXPLAIN ANALYZE."""
+        plans = self.ask(f"{query};\nEXPLAIN (ANALYZE, FORMAT json) {query}")
+        found = join_node(json.loads(plans[plans.index("["):])[0]["Plan"])
+        facts = {"filter_kind": found["Distance Filter"], "host_kb": found["Host Memory"], "group_kb": found.get("Group Memory", 0)}
+        return {"seconds": {name: found[key] / 1000 for key, name in TIMES.items() if key in found}, **facts}
+
+    def clusters(self, min_points):
+        """(labels (n,), core (n,)) of fasted_cluster; noise is -1, ids are 0, 1, ..."""
+        call = self.call("fasted_cluster", min_points)
+        data = postgres.copy_out(self.server, self.settings(), f"SELECT id, coalesce(cluster, -1), core FROM {call} ORDER BY id")
+        found = records(data, CLUSTER)
+        return found["cluster"].astype(numpy.int64), found["core"].astype(bool)
+
+
+# --- what people use beside it
+
+def same_partition(ours, theirs):
+    """Rows whose group is not the same one: groups are told by their first row."""
+    def first_rows(labels):
+        _, first, inverse = numpy.unique(labels, return_index=True, return_inverse=True)
+        return first[inverse]
+    return int((first_rows(ours) != first_rows(theirs)).sum())
+
+
+def sklearn_dbscan(case):
+    """(seconds, parts, rows that differ): core rows, and their partition."""
+    import sklearn
+    from sklearn.cluster import DBSCAN
+
+    clock = Clock()
+    data = postgres.copy_out(case.server, "", f"SELECT id, v FROM {TABLE} ORDER BY id")
+    _, rows = rows_in(data, case.d)
+    clock.lap("export")
+    with sklearn.config_context(assume_finite=True):
+        found = DBSCAN(eps=case.eps, min_samples=case.args.min_points, metric="euclidean" if case.metric == "l2" else "cosine",
+                       algorithm="brute", n_jobs=-1).fit(rows.astype(numpy.float64))
+    clock.lap("dbscan")
+    core = numpy.zeros(case.n, bool)
+    core[found.core_sample_indices_] = True
+    seconds, parts = clock.seconds(), clock.parts
+    labels, our_core = case.clusters(case.args.min_points)
+    both = core & our_core
+    return seconds, parts, int((core != our_core).sum()) + same_partition(labels[both], found.labels_[both])
+
+
+def scipy_components(case):
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    clock = Clock()
+    data = postgres.copy_out(case.server, case.settings(), f"SELECT id_a, id_b, dist FROM {case.call('fasted_self_join')}")
+    clock.lap("join and export")
+    a, b, _ = pairs_in(data)
+    clock.lap("parse")
+    _, labels = connected_components(coo_array((numpy.ones(len(a), numpy.int8), (a, b)), shape=(case.n, case.n)), directed=False)
+    clock.lap("components")
+    seconds, parts = clock.seconds(), clock.parts
+    return seconds, parts, same_partition(case.clusters(1)[0], labels)
+
+
+PEERS = {"scikit-learn DBSCAN": ("dbscan", sklearn_dbscan), "scipy components": ("components", scipy_components)}
+
+
+def measure_peers(case):
+    for name, (beside, peer) in PEERS.items():
+        about = {**case.about(), "method": name, "beside": beside}
+        if name.startswith("scikit") and case.n > case.args.peer_rows:
+            yield {**about, "reason": f"more than {case.args.peer_rows} rows"}
+            continue
+        try:
+            seconds, parts, differ = peer(case)
+        except ImportError as error:
+            yield {**about, "reason": f"not available: {error}"}
+            continue
+        print(f"  {name}: {seconds:.3f} s, {differ} rows differ", flush=True)
+        yield {**about, "seconds": {"warm": [seconds]}, "parts": {"seconds": parts}, "rows_that_differ": differ}
+
+
+# --- all of it
+
+def measure(case):
+    times, answers = case.times()
+    pairs = answers["count"]
+    if answers["neighbors"] != 2 * pairs:
+        sys.exit(f"{case.data}: {pairs} pairs, but {answers['neighbors']} neighbours")
+    for name, query in case.queries().items():
+        print(f"  {name}: {statistics.median(times[name]['warm']):.3f} s", flush=True)
+        yield {**case.about(), "method": name, "pairs": pairs, "answer": answers[name], "seconds": times[name],
+               "parts": case.parts(query)}
+
+
+def page(env, measurements):
+    lines = ["# Groups", "", "Written by `bench/groups/run.py`; seconds, medians of warm calls.", ""]
+    lines += [f"- {name}: {env[name]}" for name in ("gpu", "processor", "processors", "postgresql", "revision", "date") if env.get(name)]
+    counts = {}
+    for m in measurements:
+        case = (m["data"], m["rows"], m["metric"])
+        if m["method"] == "count":
+            counts[case] = statistics.median(m["seconds"]["warm"])
+            lines += ["", f"{m['data']}, {m['rows']} x {m['dimensions']}, {m['metric']}, eps {m['eps']:.6g}: {m['pairs']} pairs", "",
+                      "| what | s | range | beside count | group, ns a pair |", "|---|---|---|---|---|"]
+        if "reason" in m:
+            lines.append(f"| {m['method']} | {m['reason']} | | | |")
+            continue
+        runs = m["seconds"]["warm"]
+        group = m["parts"]["seconds"].get("group")
+        each = f"{group / m['pairs'] * 1e9:.1f}" if group is not None else ""
+        lines.append(f"| {m['method']} | {statistics.median(runs):.3f} | {min(runs):.3f} to {max(runs):.3f} | "
+                     f"{statistics.median(runs) / counts[case]:.2f} x | {each} |")
+    return "\n".join(lines) + "\n"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine", choices=("cpu", "cuda"), default="cpu", help="cpu: a build without CUDA")
+    parser.add_argument("--data", nargs="+")
+    parser.add_argument("--selectivity", type=float, default=64)
+    parser.add_argument("--min-points", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=record.REPEATS)
+    parser.add_argument("--threads", type=int, help="fasted.threads; all by default")
+    parser.add_argument("--workers", type=int, default=min(12, os.cpu_count()), help="parallel workers of PostgreSQL")
+    parser.add_argument("--memory-gib", type=int, default=16, help="fasted.memory_limit")
+    parser.add_argument("--peer-rows", type=int, default=50000, help="most rows for scikit-learn")
+    parser.add_argument("--no-peers", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    measurements = []
+    build = [gpu_architectures()] if args.engine == "cuda" else ["with_llvm=no", "NVCC="]
+    with private_server(*build) as (server, _):
+        for name in ("max_worker_processes", "max_parallel_workers"):
+            server.psql(f"ALTER SYSTEM SET {name} = 48")
+        server.psql("ALTER SYSTEM SET max_wal_size = '16GB'")
+        server.start()
+        env = record.environment(postgresql=server.psql("SHOW server_version"))
+        for named in args.data or CASES[args.engine]:
+            case = Case(server, args, named)
+            print(f"{case.data}: {case.n} x {case.d}, {case.metric}, eps {case.eps:.6g}", flush=True)
+            measurements += measure(case)
+            if not args.no_peers:
+                measurements += measure_peers(case)
+    path = record.save(record.machine_name(env), "groups",
+                       {"benchmark": "groups", "environment": env, "settings": vars(args), "measurements": measurements})
+    path.with_suffix(".md").write_text(page(env, measurements))
+    print(page(env, measurements))
+
+
+if __name__ == "__main__":
+    main()

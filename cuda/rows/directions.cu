@@ -1,0 +1,166 @@
+/*-------------------------------------------------------------------------
+ *
+ * directions.cu
+ *	  Squares of rows, and their directions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "rows/directions.h"
+
+#include "device/check.h"
+#include "engine/filter_bound.h"
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr uint32_t kShift = 31; /* all of the room is one chunk */
+constexpr uint32_t kMostSampled = 4096;
+constexpr int kRowsPerBlock = 8;	/* one warp a row */
+constexpr int kThreads = kRowsPerBlock * 32;
+
+/* Some rows of a table, from a place on. */
+struct Piece
+{
+	RowTable	rows;
+	uint32_t	first;
+	uint32_t	count_;
+
+	__device__ uint32_t count() const { return count_; }
+	__device__ uint32_t dimensions() const { return rows.dimensions; }
+	__device__ const float *row(uint32_t i) const { return rows.row(first + i); }
+	__device__ double square(uint32_t i) const { return rows.square(first + i); }
+};
+
+/* Lane l keeps partial sum l, and lanes are folded in halves: exact_distance.h. */
+__global__ void
+squares_kernel(const RowTable rows, double *squares)
+{
+	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
+	uint32_t	lane = threadIdx.x % 32;
+	double		sum = 0;
+
+	if (i >= rows.rows)
+		return;
+
+	const float *row = rows.staged_row(i);
+
+	for (uint32_t k = lane; k < rows.dimensions; k += 32)
+		sum = __fma_rn((double) row[k], (double) row[k], sum);
+	for (int o = 16; o > 0; o /= 2)
+		sum = __dadd_rn(sum, __shfl_xor_sync(0xffffffff, sum, o));
+	if (lane == 0)
+		squares[i] = sum;
+}
+
+/* Zeros for a row without a direction. */
+template <class Source>
+__global__ void
+directions_kernel(const Source rows, uint32_t first_b, float *values, const float **chunks)
+{
+	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
+
+	if (blockIdx.x == 0 && threadIdx.x == 0)
+	{
+		chunks[0] = values;
+		chunks[1] = values + (size_t) first_b * rows.dimensions();
+	}
+	if (i >= rows.count())
+		return;
+
+	const float *from = rows.row(i);
+	float	   *to = values + (size_t) i * rows.dimensions();
+	double		square = rows.square(i);
+	bool		has_direction = fasted_has_direction(square);
+	double		scale = 1.0 / sqrt(square);
+
+	for (uint32_t k = threadIdx.x % 32; k < rows.dimensions(); k += 32)
+		to[k] = has_direction ? (float) (from[k] * scale) : 0.0f;
+}
+
+__global__ void
+mark_kernel(const Piece rows, RowNorm *norms)
+{
+	uint32_t	i = blockIdx.x * kThreads + threadIdx.x;
+
+	if (i < rows.count() && !fasted_has_direction(rows.square(i)))
+		norms[rows.first + i] = row_without_pairs();
+}
+
+uint32_t
+blocks_for(uint32_t rows)
+{
+	return (rows + kRowsPerBlock - 1) / kRowsPerBlock;
+}
+
+uint32_t
+rows_in(size_t bytes, uint32_t dimensions)
+{
+	size_t		fit = std::min<size_t>(bytes / (dimensions * sizeof(float)), 1u << 30) / 2 * 2;
+
+	return (uint32_t) std::max<size_t>(fit, 2);
+}
+
+}								/* namespace */
+
+void
+launch_squares(const RowTable &rows, double *squares, cudaStream_t stream)
+{
+	if (rows.rows == 0)
+		return;
+	squares_kernel<<<blocks_for(rows.rows), kThreads, 0, stream>>>(rows, squares);
+	check_launch("adding up squares");
+}
+
+Directions::Directions(Budget &budget, uint32_t dimensions, size_t most_bytes)
+	: dimensions_(dimensions), room_(rows_in(most_bytes, dimensions))
+{
+	const char *doing = "allocating room for directions of rows";
+
+	values_.allocate(budget, (size_t) room_ * dimensions, doing);
+	chunks_.allocate(budget, 2, doing);
+}
+
+size_t
+Directions::bytes(uint32_t dimensions, size_t most_bytes)
+{
+	return Budget::rounded((size_t) rows_in(most_bytes, dimensions) * dimensions * sizeof(float))
+		+ Budget::rounded(2 * sizeof(const float *));
+}
+
+SpreadRows
+Directions::sample(const SpreadRows &all, cudaStream_t stream)
+{
+	SpreadRows	rows = all.at_most(std::min(room_, kMostSampled));
+	RowTable	a = {chunks_.get(), kShift, dimensions_, rows.from_a};
+	RowTable	b = {chunks_.get() + 1, kShift, dimensions_, rows.from_b};
+
+	directions_kernel<<<blocks_for(rows.count()), kThreads, 0, stream>>>(
+		rows, rows.from_a, values_.get(), chunks_.get());
+	check_launch("sampling directions of rows");
+	return rows.from_b > 0 ? SpreadRows(a, b) : SpreadRows(a);
+}
+
+RowTable
+Directions::piece(const RowTable &rows, uint32_t first, cudaStream_t stream)
+{
+	Piece		piece = {rows, first, std::min(room_, rows.rows - first)};
+
+	directions_kernel<<<blocks_for(piece.count_), kThreads, 0, stream>>>(
+		piece, 0, values_.get(), chunks_.get());
+	check_launch("finding directions of rows");
+	return {chunks_.get(), kShift, dimensions_, piece.count_};
+}
+
+void
+Directions::mark(const RowTable &rows, uint32_t first, RowNorm *norms, cudaStream_t stream)
+{
+	Piece		piece = {rows, first, std::min(room_, rows.rows - first)};
+
+	mark_kernel<<<(piece.count_ + kThreads - 1) / kThreads, kThreads, 0, stream>>>(piece, norms);
+	check_launch("finding rows without a direction");
+}
+
+}								/* namespace fasted */

@@ -1,0 +1,164 @@
+-- The plan node in the place of fasted_neighbors, fasted_cluster and fasted_keep_one.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
+SET fasted.engine = cpu;
+SET max_parallel_workers_per_gather = 0;
+
+-- the vectors lie between the ids, and ids come in no order
+CREATE TABLE t (id int PRIMARY KEY, v real[], p int, u uuid);
+INSERT INTO t SELECT i * 37 % 101, ARRAY[i / 4, i % 4], i % 5, md5(i::text)::uuid FROM generate_series(1, 100) AS i;
+ANALYZE t;
+
+-- what EXPLAIN shows
+EXPLAIN (COSTS OFF) SELECT * FROM fasted_neighbors('t', 'v', 1);
+EXPLAIN (COSTS OFF) SELECT cluster FROM fasted_cluster('t', 'v', 1.5, 5) AS c WHERE core ORDER BY c.id;
+EXPLAIN (COSTS OFF) SELECT * FROM fasted_keep_one('t', 'v', 0.01, 'p', true, metric => 'cosine');
+EXPLAIN (COSTS OFF) SELECT * FROM fasted_keep_one('t', 'v', 1, id_column => 'id');
+EXPLAIN (VERBOSE, COSTS OFF) SELECT kept FROM fasted_keep_one_typed(NULL::uuid, 't', 'v', 1, 'p', id_column => 'u');
+EXPLAIN SELECT * FROM fasted_cluster('t', 'v', 1);
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT * FROM fasted_cluster('t', 'v', 1);
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT * FROM fasted_cluster('t', 'v', 1) WHERE cluster > 0;
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT * FROM fasted_neighbors('t', 'v', 1) LIMIT 3;
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT * FROM fasted_neighbors('t', 'v', 1) WHERE false;
+
+-- a number that is there whatever the format, and more than zero
+CREATE FUNCTION shown(query text, label text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT json) ' || query INTO plan;
+	RETURN (plan->0->'Plan'->>label)::float8 > 0;
+END $$;
+SELECT c, bool_and(shown('SELECT * FROM ' || c, label))
+FROM unnest(ARRAY['fasted_neighbors(''t'', ''v'', 1)', 'fasted_cluster(''t'', ''v'', 1, 4)', 'fasted_keep_one(''t'', ''v'', 1, ''p'')']) AS c,
+	unnest(ARRAY['Rows Read', 'Dimensions', 'Candidates', 'Pairs', 'Panels', 'Threads', 'Host Memory', 'Group Memory',
+		'Read Time', 'Wait Time', 'Filter Time', 'Actual Total Time']) AS label GROUP BY c ORDER BY c;
+
+-- the same rows as by the function, whatever is selected
+CREATE TEMP TABLE calls (call text, typed text);
+INSERT INTO calls VALUES ('fasted_neighbors(''t'', ''v'', 1)', 'fasted_neighbors_typed(NULL::uuid, ''t'', ''v'', 1, ''u'')'),
+	('fasted_cluster(''t'', ''v'', 1, 4)', 'fasted_cluster_typed(NULL::uuid, ''t'', ''v'', 1, 4, ''u'')'),
+	('fasted_keep_one(''t'', ''v'', 1, ''p'')', 'fasted_keep_one_typed(NULL::uuid, ''t'', ''v'', 1, ''p'', false, ''u'')');
+CREATE FUNCTION answer(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE rows text;
+BEGIN
+	EXECUTE format('SELECT string_agg(r::text, '','') FROM (%s) AS r', query) INTO rows;
+	RETURN rows;
+END $$;
+CREATE FUNCTION by_function(query text) RETURNS text LANGUAGE plpgsql SET fasted.scan_node = off
+	AS $$ BEGIN RETURN answer(query); END $$;
+SELECT count(*), count(*) FILTER (WHERE answer(query) = by_function(query)), min(length(answer(query))) > 100
+FROM calls, unnest(ARRAY[call, typed]) AS c, unnest(ARRAY['SELECT * FROM ', 'SELECT id FROM ']) AS s, format('%s%s', s, c) AS query;
+SELECT answer('SELECT kept, count(*) FROM fasted_keep_one(''t'', ''v'', 3) GROUP BY 1 ORDER BY 1') =
+	by_function('SELECT kept, count(*) FROM fasted_keep_one(''t'', ''v'', 3) GROUP BY 1 ORDER BY 1');
+SELECT count(*) FROM fasted_neighbors('t', 'v', 1);
+SELECT 1 FROM fasted_cluster('t', 'v', 1) LIMIT 2;
+
+-- not served: whole rows, numbered rows, beside another function, locked rows, other settings
+CREATE FUNCTION plan_of(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE line text; nodes text[];
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		nodes = nodes || substring(line FROM 'Custom Scan|Function Scan|ProjectSet');
+	END LOOP;
+	RETURN array_to_string(nodes, ', ');
+END $$;
+SELECT query, plan_of(query) FROM unnest(ARRAY[
+	'SELECT c FROM fasted_cluster(''t'', ''v'', 1) AS c',
+	'SELECT * FROM fasted_cluster(''t'', ''v'', 1) WITH ORDINALITY',
+	'SELECT * FROM ROWS FROM (fasted_cluster(''t'', ''v'', 1), generate_series(1, 2)) AS r',
+	'SELECT * FROM t JOIN fasted_cluster(''t'', ''v'', 1) AS c USING (id) FOR UPDATE OF t',
+	'SELECT fasted_neighbors(''t'', ''v'', 1)',
+	'SELECT t.id FROM t JOIN (SELECT DISTINCT kept FROM fasted_keep_one(''t'', ''v'', 1)) AS k ON k.kept = t.id FOR UPDATE OF t',
+	'SELECT * FROM (SELECT id FROM fasted_neighbors(''t'', ''v'', 1) WHERE neighbors > 2) AS n']) AS query;
+SELECT string_agg(c::text, ',') = (SELECT string_agg(format('(%s,%s,%s)', id, cluster, CASE WHEN core THEN 't' ELSE 'f' END), ',') FROM fasted_cluster('t', 'v', 1))
+FROM fasted_cluster('t', 'v', 1) AS c;
+
+-- as often as an argument changes, and no oftener
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
+SELECT e, count(DISTINCT c.cluster) FROM generate_series(0, 3) AS e, LATERAL fasted_cluster('t', 'v', e) AS c GROUP BY 1;
+SELECT e, count(DISTINCT c.cluster) FROM generate_series(0, 3) AS e, LATERAL fasted_cluster('t', 'v', e) AS c GROUP BY 1 ORDER BY 1;
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
+SELECT id, (SELECT neighbors FROM fasted_neighbors('t', 'v', 1) AS n WHERE n.id = t.id) FROM t;
+SELECT count(*) FILTER (WHERE n = (SELECT neighbors FROM fasted_neighbors('t', 'v', 1) AS m WHERE m.id = x.id)), sum(n)
+FROM (SELECT id, (SELECT neighbors FROM fasted_neighbors('t', 'v', 1) AS n WHERE n.id = t.id) AS n FROM t) AS x;
+SELECT sum((SELECT sum(cluster) FROM fasted_cluster('t', 'v', e / 2.0) AS c WHERE c.id > i)) FROM generate_series(0, 2) AS e, generate_series(0, 100, 20) AS i;
+SELECT count(*) FROM generate_series(0, 2) AS e, LATERAL fasted_neighbors('t', 'v', (SELECT e + max(p) - 4 FROM t));
+SET enable_material = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
+SELECT g FROM generate_series(1, 3) AS g LEFT JOIN fasted_cluster('t', 'v', 0.5) AS c ON c.id <= g;
+RESET enable_material;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+
+-- parameters, cursors, a view
+PREPARE clusters AS SELECT max(cluster) FROM fasted_cluster($1, $2, $3, $4);
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS OFF) EXECUTE clusters('t', 'v', '1', 1);
+EXECUTE clusters('t', 'v', '0.5', 1);
+EXECUTE clusters('t', 'v', '0.5', 2);
+RESET plan_cache_mode;
+CREATE VIEW groups AS SELECT cluster, count(*) AS size, array_agg(id) AS ids FROM fasted_cluster('t', 'v', 0) GROUP BY cluster;
+SELECT size, count(*) FROM groups GROUP BY 1;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id, neighbors FROM fasted_neighbors('t', 'v', 1);
+SAVEPOINT s;
+TRUNCATE t;
+\echo :SQLSTATE
+ROLLBACK TO s;
+FETCH 2 FROM c;
+DELETE FROM t;
+FETCH 1 FROM c;
+FETCH BACKWARD 1 FROM c;
+\echo :SQLSTATE
+ROLLBACK;
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT id, neighbors FROM fasted_neighbors('t', 'v', 1);
+FETCH 2 FROM c;
+FETCH BACKWARD 1 FROM c;
+COMMIT;
+
+-- rights are checked when it runs, to execute and to read
+CREATE ROLE fasted_node_reader;
+GRANT SELECT (id, v) ON t TO fasted_node_reader;
+SET ROLE fasted_node_reader;
+SELECT count(*) FROM fasted_keep_one('t', 'v', 1);
+SELECT count(*) FROM fasted_keep_one('t', 'v', 1, 'p');
+\echo :SQLSTATE
+SELECT count(*) FROM groups;
+\echo :SQLSTATE
+EXPLAIN (COSTS OFF) SELECT id FROM fasted_keep_one('t', 'v', 1, 'p');
+RESET ROLE;
+REVOKE EXECUTE ON FUNCTION fasted_neighbors FROM PUBLIC;
+SET ROLE fasted_node_reader;
+SELECT count(*) FROM fasted_neighbors('t', 'v', 1);
+\echo :SQLSTATE
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION fasted_neighbors TO PUBLIC;
+
+-- errors are the function's
+SELECT * FROM fasted_cluster('t', 'v', -1);
+\echo :SQLSTATE
+SELECT * FROM fasted_cluster('t', 'v', 1, 0);
+\echo :SQLSTATE
+SELECT * FROM fasted_neighbors('t', 'nothing', 1);
+\echo :SQLSTATE
+SELECT * FROM fasted_neighbors('t', 'v', 1, metric => NULL);
+\echo :SQLSTATE
+SELECT * FROM fasted_keep_one('t', 'v', 1, metric => 'manhattan');
+\echo :SQLSTATE
+SELECT id FROM fasted_neighbors_typed(id_column => 'id', relation => 't', vector_column => 'v', eps => 1, id_type => NULL::int) LIMIT 0;
+ALTER FUNCTION fasted_cluster SET work_mem = '1MB';
+SELECT plan_of('SELECT * FROM fasted_cluster(''t'', ''v'', 1)');
+ALTER FUNCTION fasted_cluster RESET work_mem;
+SET fasted.scan_node = off;
+SELECT plan_of('SELECT * FROM fasted_cluster(''t'', ''v'', 1)');
+RESET fasted.scan_node;
+
+SET client_min_messages = warning;
+DROP TABLE t, calls CASCADE;
+DROP VIEW IF EXISTS groups;
+DROP FUNCTION shown, answer, by_function, plan_of;
+DROP ROLE fasted_node_reader;

@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_direction.c
+ *	  What the filter sees of a row where the distance is cosine: its direction.
+ *
+ * Rows stay as they came.  Whoever packs or samples one asks for it here, and gets
+ * the row itself or, by cosine, x / |x| in FP32 in a place of the worker's.  That the
+ * filter then loses no pair is proved in doc/bound-cosine.md.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <math.h>
+#include <string.h>
+
+#include "../engine/filter_bound.h"
+#include "cpu_join.h"
+
+static double
+square_of(const Worker *worker, const float *row)
+{
+	const FastedContext *context = worker->context;
+
+	return context->kernel->dot(row, row, context->options.dimensions);
+}
+
+/* The row's direction; zeros where it has none.  The square is the row's x.x. */
+static const float *
+write_direction(const Worker *worker, const float *row, double square, uint32_t place)
+{
+	uint32_t	d = worker->context->options.dimensions;
+	float	   *direction = worker->directions + (size_t) place * d;
+	double		scale = 1.0 / sqrt(square);
+
+	if (!fasted_has_direction(square))
+		memset(direction, 0, d * sizeof(float));
+	else
+	{
+		for (uint32_t k = 0; k < d; k++)
+			direction[k] = (float) (row[k] * scale);
+	}
+	return direction;
+}
+
+/*
+ * The row at this place of those to be packed: what is packed for it, NULL for a row
+ * that has no pairs.  Keeps its x.x for the recheck.
+ */
+const float *
+cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t place, const float *row)
+{
+	double		square;
+
+	if (!cpu_is_cosine(worker->context))
+		return row;
+	square = to->squares[place] = square_of(worker, row);
+	if (!fasted_has_direction(square))
+		return NULL;
+	return write_direction(worker, row, square,
+						   (uint32_t) (place % worker->context->kernel->width));
+}
+
+/* Row s of a sample as the filter sees it; good until the next call. */
+const float *
+cpu_sample_row(Worker *worker, const Sample *sample, uint32_t s)
+{
+	const float *row = cpu_stored_sample_row(sample, s);
+
+	return cpu_is_cosine(worker->context)
+		? write_direction(worker, row, square_of(worker, row), 0) : row;
+}
+
+/* The factor by which a stored row becomes what the filter sees; NaN: it has no pairs. */
+double
+cpu_row_scale(const Worker *worker, const float *row)
+{
+	double		square;
+
+	if (!cpu_is_cosine(worker->context))
+		return 1.0;
+	square = square_of(worker, row);
+	return fasted_has_direction(square) ? 1.0 / sqrt(square) : NAN;
+}

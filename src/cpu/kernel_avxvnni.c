@@ -1,0 +1,87 @@
+/*-------------------------------------------------------------------------
+ *
+ * kernel_avxvnni.c
+ *	  The INT8 filter for AVX-VNNI: tiles of 4 x 24, as in FP32.
+ *
+ * kernel_avx512_int8.c says what VPDPBUSD does.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "kernel_avxvnni.h"
+
+#ifdef FASTED_HAVE_AVXVNNI
+
+#include <cpuid.h>
+
+#include "int8_body.h"
+#include "tile_avx2.h"
+
+#define KERNEL(name) name##_avxvnni
+#define TARGET __attribute__((target("avx2,fma")))
+
+#ifdef FASTED_AVXVNNI_EVEX
+#define ENCODING "%{evex%} "
+#else
+#define ENCODING "%{vex%} "
+#endif
+
+typedef int32_t Word;
+typedef __m256i Vec;
+
+#define VEC_ZERO() _mm256_setzero_si256()
+#define VEC_LOAD(p) _mm256_loadu_si256((const __m256i *) (p))
+#define VEC_STORE(p, v) _mm256_storeu_si256((__m256i *) (p), v)
+#define VEC_SPLAT(p) _mm256_set1_epi32(*(p))
+/* By hand, as in kernel_avx2.c. */
+#define VEC_MULTIPLY_ROW(c, a, b) \
+	__asm__ volatile ("vpbroadcastd %[x], %%ymm15\n\t" \
+					  ENCODING "vpdpbusd %[b0], %%ymm15, %[c0]\n\t" \
+					  ENCODING "vpdpbusd %[b1], %%ymm15, %[c1]\n\t" \
+					  ENCODING "vpdpbusd %[b2], %%ymm15, %[c2]" \
+					  : [c0] "+x" ((c)[0]), [c1] "+x" ((c)[1]), [c2] "+x" ((c)[2]) \
+					  : [b0] "x" ((b)[0]), [b1] "x" ((b)[1]), [b2] "x" ((b)[2]), [x] "m" (*(a)) \
+					  : "xmm15", "memory")
+#define VEC_REACHES(g, a, b) REACHES_AVX2_INT32(g, a, b)
+
+#include "tile_kernel.inc.h"
+
+TARGET static void
+transform_avxvnni(const Int8Transform *transform, const float *row, float *image)
+{
+	transform_row(transform, row, image);
+}
+
+TARGET static void
+round_avxvnni(const float *image, float factor, uint32_t padded, int8_t *values, Int8Sums *sums)
+{
+	round_row_int8(image, factor, padded, values, sums);
+}
+
+bool
+fasted_avxvnni_present(void)
+{
+#ifdef FASTED_AVXVNNI_EVEX
+	return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+#else
+	const unsigned avx_vnni = 1U << 4;
+	unsigned	a;
+	unsigned	b;
+	unsigned	c;
+	unsigned	d;
+
+	return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & avx_vnni) != 0;
+#endif
+}
+
+const Int8Kernel fasted_int8_avxvnni = {
+	.bytes = 1,
+	.word_step = 8,
+	.a_words = 1,
+	.b_words = 1,
+	.a_flip = UINT32_C(0x80808080),
+	.sweep = sweep_avxvnni,
+	.transform = transform_avxvnni,
+	.round = round_avxvnni,
+};
+
+#endif							/* FASTED_HAVE_AVXVNNI */

@@ -1,0 +1,539 @@
+/*-------------------------------------------------------------------------
+ *
+ * device_group.c
+ *	  A context for each device, and each set on all of them.
+ *
+ * A set's rows go to every device: from lent memory each takes them itself, what is
+ * staged is copied into the room of each.  A call that fails costs
+ * its device alone, as long as another one is left.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device_group.h"
+#include "group_state.h"
+
+/* Rows that are staged at once. */
+#define ROOM_BYTES ((size_t) 2 << 20)
+
+static const FastedEngine *base_engine;
+static char open_error[64] = "out of memory";
+
+int
+group_first(const Group *group)
+{
+	for (int m = 0; m < group->nmembers; m++)
+	{
+		if (group->members[m].context != NULL)
+			return m;
+	}
+	return 0;
+}
+
+/* The members that are left, from m on; nmembers: none. */
+static int
+next_member(const Group *group, int m)
+{
+	while (m < group->nmembers && group->members[m].context == NULL)
+		m++;
+	return m;
+}
+
+#define for_each_member(m, group) \
+	for (int m = next_member(group, 0); m < (group)->nmembers; m = next_member(group, m + 1))
+
+FastedStatus
+group_fail(Group *group, FastedStatus status, const char *text)
+{
+	group->failed = status;
+	snprintf(group->error, sizeof(group->error), "%s", text);
+	return status;
+}
+
+/* Others may still read memory whose lock goes with the lost device. */
+static void
+settle_others(Group *group, int lost)
+{
+	for_each_member(m, group)
+	{
+		for (GroupSet *set = group->sets; set != NULL && m != lost; set = set->next)
+		{
+			/* one that fails here fails again where it counts */
+			if (set->sets[m] != NULL)
+				(void) group->base->settle(set->sets[m]);
+		}
+	}
+}
+
+static void
+lose(Group *group, int m, FastedStatus status, const char *text)
+{
+	Member	   *member = &group->members[m];
+	FastedStats stats;
+
+	snprintf(group->error, sizeof(group->error), "%s", text);
+	group->base->stats(member->context, &stats);
+	group->candidates += stats.candidates;
+	settle_others(group, m);
+	group->base->close(member->context);
+	member->context = NULL;
+	if (--group->alive == 0)
+		group->failed = status;
+	if (group->join != NULL)
+		group_join_lose(group->join, m);
+}
+
+bool
+group_survives(Group *group, int m, FastedStatus status)
+{
+	if (!FASTED_FAILED(status))
+		return true;
+	lose(group, m, status, group->base->last_error(group->members[m].context));
+	return false;
+}
+
+/* --- contexts */
+
+static FastedStatus
+group_open(const FastedOptions *options, FastedContext **result)
+{
+	char		names[FASTED_GROUP_MOST][FASTED_DEVICE_NAME];
+	Group	   *group = calloc(1, sizeof(*group));
+
+	*result = (FastedContext *) group;
+	if (group == NULL)
+		return FASTED_OUT_OF_MEMORY;
+	group->base = base_engine;
+	group->dimensions = options->dimensions;
+	group->nmembers = group->base->devices(options->devices, names, FASTED_GROUP_MOST);
+	if (group->nmembers == 0)
+		return group_fail(group, FASTED_NO_DEVICE, "no GPU was found");
+	for (int m = 0; m < group->nmembers; m++)
+	{
+		Member	   *member = &group->members[m];
+		FastedOptions own = *options;
+		FastedStatus status;
+
+		memcpy(member->name, names[m], sizeof(member->name));
+		own.devices = member->name;
+		status = group->base->open(&own, &member->context);
+		if (member->context == NULL)
+			(void) group_fail(group, status, group->base->last_error(NULL));
+		else
+			group->alive++;
+		(void) (member->context != NULL && group_survives(group, m, status));
+	}
+	if (group->alive > 0)
+		group->failed = FASTED_OK;
+	return group->failed;
+}
+
+/* Which device did how much, as text. */
+static void
+tell_devices(const Group *group, const char *kind, FastedStats *stats)
+{
+	uint64_t	slices = 0;
+	size_t		length = 0;
+
+	for (int m = 0; m < group->nmembers; m++)
+		slices += group->members[m].slices;
+	for (int m = 0; m < group->nmembers && length < sizeof(stats->device); m++)
+	{
+		const Member *member = &group->members[m];
+
+		length += snprintf(stats->device + length, sizeof(stats->device) - length,
+						   "%s%.60s (%.12s, %.0f%%%s)", m > 0 ? ", " : "", kind, member->name,
+						   slices > 0 ? 100.0 * (double) member->slices / (double) slices : 0.0,
+						   member->context == NULL ? ", failed" : "");
+	}
+}
+
+/* Work is summed up, time is that of the device that took longest. */
+static void
+add_stats(FastedStats *sum, const FastedStats *one)
+{
+	sum->candidates += one->candidates;
+	sum->sampled_candidates += one->sampled_candidates;
+	sum->sampled_pairs += one->sampled_pairs;
+	sum->redone_units += one->redone_units;
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		sum->pruned_tiles[level] += one->pruned_tiles[level];
+	sum->full_tiles += one->full_tiles;
+	sum->host_bytes += one->host_bytes;
+	sum->device_bytes += one->device_bytes;
+	sum->filter_seconds += one->filter_seconds;
+	sum->refine_seconds += one->refine_seconds;
+	if (one->prepare_seconds > sum->prepare_seconds)
+		sum->prepare_seconds = one->prepare_seconds;
+	if (one->device_seconds > sum->device_seconds)
+		sum->device_seconds = one->device_seconds;
+}
+
+static void
+group_stats(const FastedContext *context, FastedStats *stats)
+{
+	const Group *group = group_of(context);
+	bool		any = false;
+	char		kind[64];
+
+	memset(stats, 0, sizeof(*stats));
+	snprintf(stats->engine, sizeof(stats->engine), "%s", base_engine->name);
+	for_each_member(m, group)
+	{
+		FastedStats one;
+
+		group->base->stats(group->members[m].context, &one);
+		if (any)
+			add_stats(stats, &one);
+		else
+			*stats = one;
+		any = true;
+	}
+	snprintf(kind, sizeof(kind), "%.60s", stats->device);
+	tell_devices(group, kind, stats);
+	stats->lost_devices = group->nmembers - group->alive;
+	stats->candidates += group->candidates;
+	stats->pairs = group->pairs;
+	stats->units_done = group->units_done;
+	stats->units_total = group->units_total;
+	if (group->join != NULL)
+		group_join_stats(group->join, stats);
+}
+
+static const char *
+group_last_error(const FastedContext *context)
+{
+	return context != NULL ? group_of(context)->error : open_error;
+}
+
+static void
+group_close(FastedContext *context)
+{
+	Group	   *group = group_of(context);
+
+	if (group == NULL)
+		return;
+	group_join_close((FastedJoin *) group->join);
+	/* the last one first: the first one's lock on lent memory is for all */
+	for (int m = group->nmembers - 1; m >= 0; m--)
+	{
+		if (group->members[m].context != NULL)
+			group->base->close(group->members[m].context);
+	}
+	while (group->sets != NULL)
+	{
+		GroupSet   *set = group->sets;
+
+		group->sets = set->next;
+		free(set->room);
+		free(set);
+	}
+	free(group);
+}
+
+static bool
+group_fits(const FastedContext *context, const uint64_t *rows, int nsets)
+{
+	const Group *group = group_of(context);
+
+	for_each_member(m, group)
+	{
+		if (!group->base->fits(group->members[m].context, rows, nsets))
+			return false;
+	}
+	return true;
+}
+
+/* --- sets */
+
+static FastedStatus
+group_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet **result)
+{
+	Group	   *group = group_of(context);
+	GroupSet   *set;
+
+	*result = NULL;
+	if (group->failed != FASTED_OK)
+		return group->failed;
+	set = calloc(1, sizeof(*set));
+	if (set == NULL)
+		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
+	set->group = group;
+	set->next = group->sets;
+	group->sets = set;
+	for_each_member(m, group)
+		(void) group_survives(group, m, group->base->set_open(group->members[m].context, options,
+															  &set->sets[m]));
+	if (group->failed == FASTED_OK)
+		*result = (FastedSet *) set;
+	return group->failed;
+}
+
+/* A device that has less room than the first one is of no use. */
+static void
+lose_small_one(Group *group, int m)
+{
+	lose(group, m, FASTED_OUT_OF_DEVICE_MEMORY, "a GPU has less memory left than another one");
+}
+
+/* So many rows, all of them, through its own room; false: the device is lost. */
+static bool
+stage_all(GroupSet *set, int m, const float *rows, size_t nrows)
+{
+	Group	   *group = set->group;
+
+	while (nrows > 0)
+	{
+		float	   *room;
+		size_t		count = 0;
+		FastedStatus status = group->base->stage(set->sets[m], &room, &count);
+
+		if (status == FASTED_FULL)
+			lose_small_one(group, m);
+		if (status == FASTED_FULL || !group_survives(group, m, status))
+			return false;
+		if (count > nrows)
+			count = nrows;
+		memcpy(room, rows, count * group->dimensions * sizeof(float));
+		if (!group_survives(group, m, group->base->commit(set->sets[m], count)))
+			return false;
+		rows += count * group->dimensions;
+		nrows -= count;
+	}
+	return true;
+}
+
+/*
+ * The room is the group's own: that of a device would go with it.  How much there is
+ * left, the first one says.
+ */
+static FastedStatus
+group_stage(FastedSet *handle, float **rows, size_t *capacity)
+{
+	GroupSet   *set = (GroupSet *) handle;
+	Group	   *group = set->group;
+	size_t		room = ROOM_BYTES / (group->dimensions * sizeof(float)) + 1;
+
+	for_each_member(m, group)
+	{
+		float	   *unused;
+		FastedStatus status = group->base->stage(set->sets[m], &unused, capacity);
+
+		if (status == FASTED_FULL)
+			return FASTED_FULL;
+		if (group_survives(group, m, status))
+			break;
+	}
+	if (group->failed != FASTED_OK)
+		return group->failed;
+	if (set->room == NULL)
+		set->room = malloc(room * group->dimensions * sizeof(float));
+	if (set->room == NULL)
+		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
+	*rows = set->room;
+	if (*capacity > room)
+		*capacity = room;
+	return FASTED_OK;
+}
+
+static FastedStatus
+group_commit(FastedSet *handle, size_t nrows)
+{
+	GroupSet   *set = (GroupSet *) handle;
+	Group	   *group = set->group;
+
+	for_each_member(m, group)
+		(void) stage_all(set, m, set->room, nrows);
+	set->rows += nrows;
+	return group->failed;
+}
+
+static void
+group_withdraw(FastedSet *handle)
+{
+	GroupSet   *set = (GroupSet *) handle;
+
+	for (int m = set->group->nmembers - 1; m >= 0; m--)
+	{
+		if (set->group->members[m].context != NULL && set->sets[m] != NULL)
+			set->group->base->withdraw(set->sets[m]);
+	}
+}
+
+/* All take it, or none. */
+static bool
+group_lend(FastedSet *handle, void *memory, size_t bytes)
+{
+	GroupSet   *set = (GroupSet *) handle;
+	Group	   *group = set->group;
+
+	for_each_member(m, group)
+	{
+		if (group->base->lend(set->sets[m], memory, bytes))
+			continue;
+		group_withdraw(handle);
+		return false;
+	}
+	return group->failed == FASTED_OK;
+}
+
+/* So many rows, all of them; false: the device was lost. */
+static bool
+put_all(GroupSet *set, int m, const float *rows, size_t nrows)
+{
+	Group	   *group = set->group;
+
+	while (nrows > 0)
+	{
+		size_t		taken = 0;
+		FastedStatus status = group->base->put(set->sets[m], rows, nrows, &taken);
+
+		if (status == FASTED_FULL)
+			lose_small_one(group, m);
+		if (status == FASTED_FULL || !group_survives(group, m, status))
+			return false;
+		rows += taken * group->dimensions;
+		nrows -= taken;
+	}
+	return true;
+}
+
+/* What the first one takes, the others must. */
+static FastedStatus
+group_put(FastedSet *handle, const float *rows, size_t nrows, size_t *taken)
+{
+	GroupSet   *set = (GroupSet *) handle;
+	Group	   *group = set->group;
+	bool		decided = false;
+
+	*taken = 0;
+	for_each_member(m, group)
+	{
+		FastedStatus status;
+
+		if (decided)
+		{
+			(void) put_all(set, m, rows, *taken);
+			continue;
+		}
+		status = group->base->put(set->sets[m], rows, nrows, taken);
+		if (status == FASTED_FULL)
+			return FASTED_FULL;
+		decided = group_survives(group, m, status);
+	}
+	if (group->failed == FASTED_OK)
+		set->rows += *taken;
+	return group->failed;
+}
+
+/* The calls that each device gets alike. */
+typedef FastedStatus (*SetCall) (FastedSet *set);
+
+static FastedStatus
+call_all(FastedSet *handle, SetCall call)
+{
+	GroupSet   *set = (GroupSet *) handle;
+
+	for_each_member(m, set->group)
+		(void) group_survives(set->group, m, call(set->sets[m]));
+	return set->group->failed;
+}
+
+static FastedStatus
+group_settle(FastedSet *set)
+{
+	return call_all(set, ((GroupSet *) set)->group->base->settle);
+}
+
+static FastedStatus
+group_seal(FastedSet *set)
+{
+	return call_all(set, ((GroupSet *) set)->group->base->seal);
+}
+
+static FastedStatus
+group_set_reset(FastedSet *handle, uint64_t first_row)
+{
+	GroupSet   *set = (GroupSet *) handle;
+	Group	   *group = set->group;
+
+	for_each_member(m, group)
+		(void) group_survives(group, m, group->base->set_reset(set->sets[m], first_row));
+	set->rows = 0;
+	return group->failed;
+}
+
+/* All have the same rows. */
+static FastedStatus
+group_read_back(FastedSet *handle, uint64_t first_row, size_t nrows, float *rows)
+{
+	GroupSet   *set = (GroupSet *) handle;
+	Group	   *group = set->group;
+
+	for_each_member(m, group)
+	{
+		if (group_survives(group, m, group->base->read_back(set->sets[m], first_row, nrows, rows)))
+			break;
+	}
+	return group->failed;
+}
+
+static void
+group_set_close(FastedSet *handle)
+{
+	GroupSet   *set = (GroupSet *) handle;
+	GroupSet  **link;
+
+	if (set == NULL)
+		return;
+	for (link = &set->group->sets; *link != set; link = &(*link)->next)
+		;
+	*link = set->next;
+	for_each_member(m, set->group)
+		set->group->base->set_close(set->sets[m]);
+	free(set->room);
+	free(set);
+}
+
+static FastedStatus
+group_probe(const char *devices, char *reason, size_t size)
+{
+	return base_engine->probe(devices, reason, size);
+}
+
+static FastedEngine group_engine = {
+	.abi = FASTED_ENGINE_ABI,
+	.probe = group_probe,
+	.open = group_open,
+	.stats = group_stats,
+	.last_error = group_last_error,
+	.close = group_close,
+	.fits = group_fits,
+	.set_open = group_set_open,
+	.stage = group_stage,
+	.commit = group_commit,
+	.lend = group_lend,
+	.withdraw = group_withdraw,
+	.put = group_put,
+	.settle = group_settle,
+	.read_back = group_read_back,
+	.seal = group_seal,
+	.set_reset = group_set_reset,
+	.set_close = group_set_close,
+	.join_open = group_join_open,
+	.next = group_next,
+	.pause = group_pause,
+	.counts = group_counts,
+	.join_close = group_join_close,
+};
+
+const FastedEngine *
+fasted_device_group(const FastedEngine *base)
+{
+	base_engine = base;
+	group_engine.name = base->name;
+	return &group_engine;
+}

@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * device_group.h
+ *	  An engine that spreads each join over several devices of another engine.
+ *
+ * All devices have all rows.  A join is cut into slices, which they take in turn: a
+ * slower device does fewer.  When a device fails, the others do what it had not
+ * finished, and no pair comes twice; when the last one fails, so does the group.
+ *
+ * Devices must find the same slices, so they must be alike (engine.h, "devices").
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_DEVICE_GROUP_H
+#define FASTED_DEVICE_GROUP_H
+
+#include "engine.h"
+
+#ifdef __cplusplus
+extern "C"
+{
+#endif
+
+/* No more devices work on one join. */
+#define FASTED_GROUP_MOST 16
+
+/* The engine of groups of base's devices; in one process always of the same base. */
+extern const FastedEngine *fasted_device_group(const FastedEngine *base);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif							/* FASTED_DEVICE_GROUP_H */

@@ -1,0 +1,419 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_join.c
+ *	  Deals slices of a join to devices, and merges what they find.
+ *
+ * Each device has one slice at a time.  A slice counts when it is finished: what a
+ * lost device did of its own is done once more, less the pairs that were handed out.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "group_state.h"
+#include "pair_log.h"
+
+/*
+ * Slices of a join, whatever the number of devices: other processes, which have
+ * slices of their own, may have fewer.
+ */
+#define GROUP_SLICES 32
+
+/* Between two looks at all devices. */
+#define LOOK_NS 50000
+
+/* Progress is counted in so many parts of a slice. */
+#define SLICE_UNITS 1000
+
+/* What a device is at. */
+typedef struct Turn
+{
+	bool		busy;			/* it has a slice */
+	uint32_t	slice;
+	FastedJoin *join;			/* NULL: not begun */
+	FastedStats begun;			/* the device's sums when it began */
+	PairLog		given;			/* pairs handed out since then */
+	PairLog		skip;			/* pairs that another device handed out before it was lost */
+} Turn;
+
+/* A slice that a lost device did not finish. */
+typedef struct Rest
+{
+	uint32_t	slice;
+	PairLog		skip;
+} Rest;
+
+struct GroupJoin
+{
+	Group	   *group;
+	FastedProblem problem;
+	GroupSet   *a;
+	GroupSet   *b;
+	Turn		turns[FASTED_GROUP_MOST];
+	int			look_first;		/* at this device */
+	uint32_t	next_slice;		/* that nobody had yet */
+	uint32_t	finished;
+	Rest		rests[FASTED_GROUP_MOST];
+	int			nrests;
+	uint64_t	pairs;			/* of finished slices, or handed out */
+	FastedPair *kept;			/* of a batch that had pairs to skip */
+	size_t		kept_room;
+	uint64_t	rows[2];
+	uint32_t   *counts[2];		/* of finished slices */
+	uint32_t   *slice_counts[2];
+};
+
+static bool
+self_join(const GroupJoin *join)
+{
+	return join->a == join->b;
+}
+
+/* Room for counts, where they are asked for. */
+static bool
+make_counts(GroupJoin *join)
+{
+	if (join->problem.output != FASTED_OUTPUT_COUNTS)
+		return true;
+	for (int side = 0; side < (self_join(join) ? 1 : 2); side++)
+	{
+		join->counts[side] = calloc(join->rows[side] + 1, sizeof(uint32_t));
+		join->slice_counts[side] = malloc((join->rows[side] + 1) * sizeof(uint32_t));
+		if (join->counts[side] == NULL || join->slice_counts[side] == NULL)
+			return false;
+	}
+	return true;
+}
+
+FastedStatus
+group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a,
+				FastedSet *b, FastedJoin **result)
+{
+	Group	   *group = group_of(context);
+	GroupJoin  *join;
+
+	*result = NULL;
+	if (group->failed != FASTED_OK)
+		return group->failed;
+	join = calloc(1, sizeof(*join));
+	if (join == NULL)
+		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
+	join->group = group;
+	join->problem = *problem;
+	join->a = (GroupSet *) a;
+	join->b = (GroupSet *) b;
+	join->rows[0] = join->a->rows;
+	join->rows[1] = join->b->rows;
+	group->join = join;
+	if (!make_counts(join))
+	{
+		group_join_close((FastedJoin *) join);
+		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
+	}
+	*result = (FastedJoin *) join;
+	return FASTED_OK;
+}
+
+/* The next slice for a device without one; false: there is none now. */
+static bool
+take_slice(GroupJoin *join, Turn *turn)
+{
+	if (join->nrests > 0)
+	{
+		Rest	   *rest = &join->rests[--join->nrests];
+
+		turn->slice = rest->slice;
+		turn->skip = rest->skip;
+	}
+	else if (join->next_slice < GROUP_SLICES)
+		turn->slice = join->next_slice++;
+	else
+		return false;
+	turn->busy = true;
+	return true;
+}
+
+static FastedStatus
+begin_slice(GroupJoin *join, int m)
+{
+	Group	   *group = join->group;
+	Turn	   *turn = &join->turns[m];
+	FastedProblem problem = join->problem;
+	uint32_t	outer = problem.slices > 0 ? problem.slices : 1;
+
+	/* slice i of n is these slices of n * GROUP_SLICES */
+	problem.slice = join->problem.slice * GROUP_SLICES + turn->slice;
+	problem.slices = outer * GROUP_SLICES;
+	group->base->stats(group->members[m].context, &turn->begun);
+	return group->base->join_open(group->members[m].context, &problem, join->a->sets[m],
+								  join->b->sets[m], &turn->join);
+}
+
+/* Adds the counts of a slice, once all of them are there. */
+static FastedStatus
+add_counts(GroupJoin *join, int m)
+{
+	for (int side = 0; side < 2 && join->counts[side] != NULL; side++)
+	{
+		FastedStatus status = join->group->base->counts(join->turns[m].join, side, 0,
+														join->rows[side], join->slice_counts[side]);
+
+		if (status != FASTED_OK)
+			return status;
+	}
+	for (int side = 0; side < 2 && join->counts[side] != NULL; side++)
+	{
+		for (uint64_t row = 0; row < join->rows[side]; row++)
+			join->counts[side][row] += join->slice_counts[side][row];
+	}
+	return FASTED_OK;
+}
+
+/* A device's slice is done. */
+static FastedStatus
+end_slice(GroupJoin *join, int m)
+{
+	Group	   *group = join->group;
+	Member	   *member = &group->members[m];
+	Turn	   *turn = &join->turns[m];
+	FastedStats now;
+	FastedStatus status = add_counts(join, m);
+
+	if (status != FASTED_OK)
+		return status;
+	group->base->stats(member->context, &now);
+	if (join->problem.output != FASTED_OUTPUT_PAIRS)
+		join->pairs += now.pairs - turn->begun.pairs;
+	group->base->join_close(turn->join);
+	turn->join = NULL;
+	turn->busy = false;
+	pair_log_clear(&turn->given);
+	pair_log_free(&turn->skip);
+	join->finished++;
+	member->slices++;
+	return FASTED_OK;
+}
+
+/* Leaves out of a batch what was handed out before. */
+static FastedStatus
+skip_pairs(GroupJoin *join, PairLog *skip, FastedBatch *batch)
+{
+	size_t		kept = 0;
+
+	if (skip->count == 0)
+		return FASTED_OK;
+	if (join->kept_room < batch->npairs)
+	{
+		free(join->kept);
+		join->kept = malloc(batch->npairs * sizeof(FastedPair));
+		join->kept_room = join->kept != NULL ? batch->npairs : 0;
+		if (join->kept == NULL)
+			return group_fail(join->group, FASTED_OUT_OF_MEMORY, "out of memory for pairs");
+	}
+	for (size_t i = 0; i < batch->npairs; i++)
+	{
+		if (!pair_log_has(skip, &batch->pairs[i]))
+			join->kept[kept++] = batch->pairs[i];
+	}
+	batch->pairs = join->kept;
+	batch->npairs = kept;
+	return kept > 0 ? FASTED_OK : FASTED_AGAIN;
+}
+
+/* FASTED_OK: pairs; FASTED_AGAIN: none now; FASTED_DONE: nothing left to do; or a failure. */
+static FastedStatus
+look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
+{
+	Group	   *group = join->group;
+	Turn	   *turn = &join->turns[m];
+	FastedStatus status = FASTED_OK;
+
+	if (group->members[m].context == NULL)
+		return FASTED_DONE;
+	if (!turn->busy && !take_slice(join, turn))
+		return FASTED_DONE;
+	if (turn->join == NULL)
+		status = begin_slice(join, m);
+	if (status == FASTED_OK)
+		status = group->base->next(turn->join, timeout_ms, batch);
+	if (status == FASTED_DONE)
+	{
+		status = end_slice(join, m);
+		if (status == FASTED_OK)
+			status = FASTED_AGAIN;
+	}
+	if (!group_survives(group, m, status))
+		return group->failed != FASTED_OK ? group->failed : FASTED_AGAIN;
+	if (status != FASTED_OK)
+		return status;
+	status = skip_pairs(join, &turn->skip, batch);
+	pair_log_add(&turn->given, batch->pairs, batch->npairs);
+	join->pairs += batch->npairs;
+	return status;
+}
+
+static double
+milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return 1e3 * (double) now.tv_sec + 1e-6 * (double) now.tv_nsec;
+}
+
+/* Looks at each device once, at first at another one than last time. */
+static FastedStatus
+look_at_all(GroupJoin *join, int timeout_ms, FastedBatch *batch)
+{
+	int			n = join->group->nmembers;
+	int			first = join->look_first;
+
+	for (int i = 0; i < n; i++)
+	{
+		int			m = (first + i) % n;
+		FastedStatus status = look_at(join, m, timeout_ms, batch);
+
+		if (status == FASTED_OK)
+			join->look_first = (m + 1) % n;
+		if (status == FASTED_OK || FASTED_FAILED(status))
+			return status;
+	}
+	return join->finished == GROUP_SLICES ? FASTED_DONE : FASTED_AGAIN;
+}
+
+FastedStatus
+group_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
+{
+	GroupJoin  *join = (GroupJoin *) handle;
+	Group	   *group = join->group;
+	double		end = milliseconds() + timeout_ms;
+	struct timespec rest = {.tv_nsec = LOOK_NS};
+
+	memset(batch, 0, sizeof(*batch));
+	if (group->failed != FASTED_OK)
+		return group->failed;
+	for (;;)
+	{
+		/* one device alone needs no turns */
+		int			wait = group->alive == 1 ? timeout_ms : 0;
+		FastedStatus status = look_at_all(join, wait, batch);
+
+		if (status != FASTED_AGAIN || milliseconds() >= end)
+			return status;
+		if (wait == 0)
+			nanosleep(&rest, NULL);
+	}
+}
+
+void
+group_pause(FastedJoin *handle)
+{
+	GroupJoin  *join = (GroupJoin *) handle;
+
+	for (int m = 0; m < join->group->nmembers; m++)
+	{
+		if (join->turns[m].join != NULL)
+			join->group->base->pause(join->turns[m].join);
+	}
+}
+
+FastedStatus
+group_counts(FastedJoin *handle, int side, uint64_t first_row, size_t nrows, uint32_t *counts)
+{
+	GroupJoin  *join = (GroupJoin *) handle;
+
+	if (join->group->failed != FASTED_OK)
+		return join->group->failed;
+	if (join->counts[side] == NULL || first_row > join->rows[side] ||
+		nrows > join->rows[side] - first_row)
+		return group_fail(join->group, FASTED_INTERNAL, "counts of rows that are not there");
+	memcpy(counts, join->counts[side] + first_row, nrows * sizeof(uint32_t));
+	return FASTED_OK;
+}
+
+/* The slice goes back; its pairs so far are known, or nobody can do it again. */
+void
+group_join_lose(GroupJoin *join, int m)
+{
+	Turn	   *turn = &join->turns[m];
+	PairLog		skip = turn->skip;
+
+	if (!turn->busy)
+		return;
+	turn->busy = false;
+	turn->join = NULL;			/* its context is closed */
+	for (size_t i = 0; i < turn->given.count; i++)
+	{
+		FastedPair	pair = {.a = (uint32_t) (turn->given.pairs[i] >> 32),.b = (uint32_t) turn->given.pairs[i]};
+
+		pair_log_add(&skip, &pair, 1);
+	}
+	skip.incomplete = skip.incomplete || turn->given.incomplete;
+	pair_log_free(&turn->given);
+	memset(&turn->skip, 0, sizeof(turn->skip));
+	if (skip.incomplete)
+		join->group->failed = FASTED_DEVICE_FAILED;
+	join->rests[join->nrests++] = (Rest) {.slice = turn->slice,.skip = skip};
+}
+
+void
+group_join_stats(const GroupJoin *join, FastedStats *stats)
+{
+	double		done = SLICE_UNITS * (double) join->finished;
+
+	stats->pairs += join->pairs;
+	for (int m = 0; m < join->group->nmembers; m++)
+	{
+		const Turn *turn = &join->turns[m];
+		FastedStats now;
+		double		total;
+
+		if (turn->join == NULL)
+			continue;
+		join->group->base->stats(join->group->members[m].context, &now);
+		total = (double) (now.units_total - turn->begun.units_total);
+		if (total > 0)
+			done += SLICE_UNITS * (double) (now.units_done - turn->begun.units_done) / total;
+		if (join->problem.output != FASTED_OUTPUT_PAIRS)
+			stats->pairs += now.pairs - turn->begun.pairs;
+	}
+	stats->units_total += SLICE_UNITS * GROUP_SLICES;
+	stats->units_done += (uint64_t) done;
+}
+
+/* The group keeps what the join came to. */
+void
+group_join_close(FastedJoin *handle)
+{
+	GroupJoin  *join = (GroupJoin *) handle;
+	FastedStats sums = {0};
+	Group	   *group;
+
+	if (join == NULL)
+		return;
+	group = join->group;
+	group_join_stats(join, &sums);
+	group->pairs += sums.pairs;
+	group->units_done += sums.units_done;
+	group->units_total += sums.units_total;
+	for (int m = 0; m < group->nmembers; m++)
+	{
+		if (join->turns[m].join != NULL)
+			group->base->join_close(join->turns[m].join);
+		pair_log_free(&join->turns[m].given);
+		pair_log_free(&join->turns[m].skip);
+	}
+	for (int i = 0; i < join->nrests; i++)
+		pair_log_free(&join->rests[i].skip);
+	free(join->kept);
+	for (int side = 0; side < 2; side++)
+	{
+		free(join->counts[side]);
+		free(join->slice_counts[side]);
+	}
+	group->join = NULL;
+	free(join);
+}

@@ -1,0 +1,223 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_exec.c
+ *	  The node at run time: begin, next row, rescan, end.
+ *
+ * Everything is done when the first row is asked for, as a function is called then:
+ * as the user and in the snapshot of that moment.  What is kept of each row stays
+ * until the node ends, or an argument changes, so that a subquery that looks rows up
+ * again and again reads and joins once.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "groups/group_node.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "scan/call_exec.h"
+#include "scan/scan_explain.h"
+#include "scan/scan_hold.h"
+#include "utils/memutils.h"
+
+static Node *CreateGroups(CustomScan *plan);
+static void BeginGroups(CustomScanState *node, EState *estate, int eflags);
+static TupleTableSlot *NextRow(CustomScanState *node);
+static void EndGroups(CustomScanState *node);
+static void RescanGroups(CustomScanState *node);
+
+const CustomScanMethods group_scan_methods = {
+	.CustomName = GROUP_NODE_NAME,
+	.CreateCustomScanState = CreateGroups
+};
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = GROUP_NODE_NAME,
+	.BeginCustomScan = BeginGroups,
+	.ExecCustomScan = NextRow,
+	.EndCustomScan = EndGroups,
+	.ReScanCustomScan = RescanGroups,
+	.ExplainCustomScan = ExplainGroups
+};
+
+/* --- the run */
+
+static void
+EvaluateArguments(GroupScan *scan, FunctionCallInfo fcinfo)
+{
+	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	ListCell   *cell;
+	int			n = 0;
+
+	InitFunctionCallInfoData(*fcinfo, NULL, list_length(scan->arg_states), InvalidOid, NULL, NULL);
+	foreach(cell, scan->arg_states)
+	{
+		fcinfo->args[n].value = ExecEvalExpr((ExprState *) lfirst(cell), econtext,
+											 &fcinfo->args[n].isnull);
+		n++;
+	}
+}
+
+static void
+AddTotals(GroupScan *scan)
+{
+	GroupTotals *totals = &scan->totals;
+	const GroupRun *run = scan->run;
+
+	totals->runs++;
+	if (run->joined)
+		totals->stats = SumStatistics(&totals->stats, &run->stats);
+	totals->read_seconds += run->read_seconds;
+	totals->wait_seconds += run->wait_seconds;
+	totals->group_seconds += run->group_seconds;
+	totals->bytes = run->bytes;
+	totals->filed_pairs = run->grouping->filed_pairs;
+}
+
+static void
+BeginRun(GroupScan *scan)
+{
+	LOCAL_FCINFO(fcinfo, GROUP_MOST_ARGS);
+	MemoryContext old = MemoryContextSwitchTo(scan->context);
+	GroupArgs	args;
+	Oid			key_type;
+
+	EvaluateArguments(scan, fcinfo);
+	key_type = scan->plan.first == 0 ? INT8OID : exprType(linitial(scan->plan.call->args));
+	args = GetGroupArgs(fcinfo, scan->plan.function, scan->plan.first, key_type);
+	scan->run = GroupRunBegin(&args, scan->plan.function->prepare(fcinfo, &args));
+	AddTotals(scan);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+EndRun(GroupScan *scan)
+{
+	scan->run = NULL;
+	MemoryContextReset(scan->context);
+}
+
+/* --- rows */
+
+/* The next row in the scan tuple's slot, or an empty slot. */
+static TupleTableSlot *
+NextScanTuple(GroupScan *scan)
+{
+	TupleTableSlot *slot = ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
+	Datum		values[GROUP_MOST_COLUMNS];
+	bool		nulls[GROUP_MOST_COLUMNS];
+	ListCell   *cell;
+	int			n = 0;
+
+	if (scan->run == NULL)
+		BeginRun(scan);
+	if (!GroupRunNext(scan->run, values, nulls))
+		return slot;
+	foreach(cell, scan->plan.columns)
+	{
+		slot->tts_values[n] = values[lfirst_int(cell) - 1];
+		slot->tts_isnull[n++] = nulls[lfirst_int(cell) - 1];
+	}
+	return ExecStoreVirtualTuple(slot);
+}
+
+/*
+ * ExecScan would take the node for one that stands for a table whose row is being
+ * looked at again, where it is in a subquery of an UPDATE that had to wait.
+ */
+static TupleTableSlot *
+NextRow(CustomScanState *node)
+{
+	PlanState  *state = &node->ss.ps;
+	ExprContext *econtext = state->ps_ExprContext;
+	ProjectionInfo *projection = state->ps_ProjInfo;
+
+	for (;;)
+	{
+		TupleTableSlot *slot = NextScanTuple((GroupScan *) node);
+
+		ResetExprContext(econtext);
+		if (TupIsNull(slot))
+			return projection == NULL ? slot : ExecClearTuple(projection->pi_state.resultslot);
+		econtext->ecxt_scantuple = slot;
+		if (state->qual == NULL || ExecQual(state->qual, econtext))
+			return projection == NULL ? slot : ExecProject(projection);
+		InstrCountFiltered1(state, 1);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* --- the node */
+
+static Node *
+CreateGroups(CustomScan *plan)
+{
+	GroupScan  *scan = palloc0(sizeof(GroupScan));
+
+	NodeSetTag(scan, T_CustomScanState);
+	scan->css.methods = &exec_methods;
+	scan->plan = ReadGroupPlan(plan);
+	return (Node *) scan;
+}
+
+static bool
+FindParams(Node *node, Bitmapset **params)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+		*params = bms_add_member(*params, ((Param *) node)->paramid);
+	return expression_tree_walker(node, FindParams, params);
+}
+
+static void
+BeginGroups(CustomScanState *node, EState *estate, int eflags)
+{
+	GroupScan  *scan = (GroupScan *) node;
+	PlanState  *state = &node->ss.ps;
+	List	   *args = scan->plan.call->args;
+
+	CheckExecutePrivilege(scan->plan.call->funcid);
+	scan->arg_states = ExecInitExprList(args, state);
+	(void) FindParams((Node *) args, &scan->arg_params);
+	scan->context = AllocSetContextCreate(estate->es_query_cxt, "fasted groups",
+										  ALLOCSET_DEFAULT_SIZES);
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+		scan->held_relations = HoldRelations(KnownRelation(scan->plan.call,
+														   scan->plan.first + GROUP_RELATION, state));
+}
+
+/* What an argument's own subquery depends on is not looked for. */
+static bool
+ArgumentsMayDiffer(const GroupScan *scan)
+{
+	const Bitmapset *changed = scan->css.ss.ps.chgParam;
+
+	return bms_overlap(changed, scan->arg_params) ||
+		(!bms_is_empty(changed) && contain_subplans((Node *) scan->plan.call->args));
+}
+
+static void
+RescanGroups(CustomScanState *node)
+{
+	GroupScan  *scan = (GroupScan *) node;
+
+	ExecScanReScan(&node->ss);
+	if (scan->run == NULL)
+		return;
+	if (ArgumentsMayDiffer(scan))
+		EndRun(scan);
+	else
+		GroupRunRewind(scan->run);
+}
+
+static void
+EndGroups(CustomScanState *node)
+{
+	GroupScan  *scan = (GroupScan *) node;
+
+	EndRun(scan);
+	ReleaseRelations(scan->held_relations);
+}

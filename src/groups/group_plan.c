@@ -1,0 +1,173 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_plan.c
+ *	  Which calls the node serves, and its path and plan.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "groups/group_node.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "scan/call_plan.h"
+#include "scan/estimate.h"
+#include "session/guc.h"
+
+static set_rel_pathlist_hook_type previous_hook = NULL;
+
+static const GroupFunction *const functions[] = {
+	&group_neighbors, &group_cluster, &group_keep_one
+};
+
+/* A call that the node serves. */
+typedef struct GroupCall
+{
+	FuncExpr   *call;
+	int			function;		/* number of it in the list above */
+	int			first;
+} GroupCall;
+
+static Plan *PlanGroups(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
+						List *tlist, List *clauses, List *custom_plans);
+
+static const CustomPathMethods path_methods = {
+	.CustomName = GROUP_NODE_NAME,
+	.PlanCustomPath = PlanGroups
+};
+
+/* --- what a plan holds */
+
+GroupPlan
+ReadGroupPlan(const CustomScan *scan)
+{
+	const List *numbers = linitial(scan->custom_private);
+	GroupPlan	plan;
+
+	plan.call = linitial_node(FuncExpr, scan->custom_exprs);
+	plan.function = functions[linitial_int(numbers)];
+	plan.first = lsecond_int(numbers);
+	plan.columns = lsecond(scan->custom_private);
+	return plan;
+}
+
+/* --- which calls */
+
+static bool
+FindFunction(Oid funcid, GroupCall *found)
+{
+	PGFunction	address = CalledFunction(funcid);
+
+	for (int i = 0; i < (int) lengthof(functions); i++)
+	{
+		if (address != functions[i]->plain && address != functions[i]->typed)
+			continue;
+		found->function = i;
+		found->first = address == functions[i]->typed ? 1 : 0;
+		return true;
+	}
+	return false;
+}
+
+static bool
+HasPlainColumns(PlannerInfo *root, RelOptInfo *rel, const GroupCall *found)
+{
+	const GroupFunction *function = functions[found->function];
+	Oid			key_type = found->first == 0 ? INT8OID : exprType(linitial(found->call->args));
+	Oid			types[GROUP_MOST_COLUMNS];
+
+	for (int i = 0; i < function->ncolumns; i++)
+		types[i] = OidIsValid(function->columns[i]) ? function->columns[i] : key_type;
+	return UsesPlainColumns(root, rel, types, function->ncolumns);
+}
+
+static bool
+IsServed(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, GroupCall *found)
+{
+	found->call = fasted_setting_scan_node ? CallInFrom(rte) : NULL;
+	return found->call != NULL && FindFunction(found->call->funcid, found) &&
+		list_length(found->call->args) == GroupArgCount(functions[found->function]) + found->first &&
+		HasPlainColumns(root, rel, found);
+}
+
+/* --- path */
+
+/* Rows come when everything is done. */
+static void
+CostGroups(PlannerInfo *root, RelOptInfo *rel, const GroupCall *found, Path *path)
+{
+	QualCost	quals;
+	double		rows;
+	Cost		cost;
+
+	EstimateRowFunction(root, list_copy_tail(found->call->args, found->first), &rows, &cost);
+	cost_qual_eval(&quals, rel->baserestrictinfo, root);
+	path->startup_cost = cost + quals.startup + path->pathtarget->cost.startup;
+	path->total_cost = path->startup_cost + rel->tuples * (cpu_tuple_cost + quals.per_tuple) +
+		path->rows * path->pathtarget->cost.per_tuple;
+}
+
+static CustomPath *
+MakeGroupPath(PlannerInfo *root, RelOptInfo *rel, const GroupCall *found)
+{
+	CustomPath *path = makeNode(CustomPath);
+
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.param_info = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
+	path->path.rows = path->path.param_info != NULL ?
+		path->path.param_info->ppi_rows : rel->rows;
+	CostGroups(root, rel, found, &path->path);
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_private = list_make2(found->call, list_make2_int(found->function, found->first));
+	path->methods = &path_methods;
+	return path;
+}
+
+static void
+OfferGroups(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	GroupCall	found;
+
+	if (previous_hook != NULL)
+		previous_hook(root, rel, rti, rte);
+	if (rte->rtekind != RTE_FUNCTION || IS_DUMMY_REL(rel) || !IsServed(root, rel, rte, &found))
+		return;
+
+	/* Not in competition with the function scan, but instead of it. */
+	rel->pathlist = NIL;
+	add_path(rel, (Path *) MakeGroupPath(root, rel, &found));
+}
+
+/* --- plan */
+
+static Plan *
+PlanGroups(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
+		   List *tlist, List *clauses, List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	List	   *columns;
+
+	scan->scan.plan.qual = extract_actual_clauses(clauses, false);
+	columns = PlanCallColumns(scan, rel, path->path.pathtarget, tlist);
+	scan->custom_exprs = list_make1(linitial(path->custom_private));
+	scan->custom_private = list_make2(lsecond(path->custom_private), columns);
+	scan->flags = path->flags;
+	scan->methods = &group_scan_methods;
+	return &scan->scan.plan;
+}
+
+void
+InstallGroupNode(void)
+{
+	RegisterCustomScanMethods(&group_scan_methods);
+	previous_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = OfferGroups;
+}

@@ -1,0 +1,189 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_run.c
+ *	  From arguments to rows in order of id, by way of a join.
+ *
+ * The pairs are taken as they come, and each function keeps what it needs of them.
+ * The engine, with the vectors, is gone before the rest is computed: then a function
+ * may need as much memory for pairs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "groups/group_run.h"
+#include "join/join.h"
+#include "session/interrupts.h"
+#include "utils/memutils.h"
+
+/* Rows of the result between two looks for interrupts. */
+#define ROWS_PER_CHECK 1024
+
+static void
+AddSeconds(double *seconds, instr_time begin)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, begin);
+	*seconds += INSTR_TIME_GET_DOUBLE(now);
+}
+
+/* --- the join */
+
+static Join *
+BeginJoin(const GroupArgs *args, FastedOutput output)
+{
+	VectorSource *source = ResolveSource(args->relation, args->vector_column, args->id_column,
+										 args->key_type, args->function->name);
+
+	if (args->order_column != NULL)
+		OrderSource(source, args->order_column, args->descending);
+	return JoinBegin(source, args->metric, args->eps, output);
+}
+
+static const uint32 *
+RowsById(const KeySet *keys)
+{
+	uint32	   *rows;
+
+	if (keys->rank == NULL)
+		return NULL;
+	rows = MemoryContextAllocHuge(CurrentMemoryContext, (Size) keys->count * sizeof(uint32));
+	for (uint32 i = 0; i < keys->count; i++)
+	{
+		if (i % GROUP_STRIDE == 0)
+			CheckJoinInterrupts();
+		rows[keys->rank[i]] = i;
+	}
+	return rows;
+}
+
+static bool
+NextPairs(GroupRun *run, Join *join, const FastedPair **pairs, size_t *npairs)
+{
+	instr_time	begin;
+	bool		more;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	more = JoinNext(join, pairs, npairs);
+	AddSeconds(&run->wait_seconds, begin);
+	return more;
+}
+
+/* Until the first batch the CPU may take over, and read the rows in another order. */
+static void
+TakePairs(GroupRun *run, Join *join)
+{
+	const FastedPair *pairs;
+	size_t		npairs;
+	bool		more = NextPairs(run, join, &pairs, &npairs);
+	instr_time	begin;
+
+	run->rows.keys = JoinKeys(join);
+	run->rows.count = run->rows.keys->count;
+	run->rows.by_id = RowsById(run->rows.keys);
+	run->grouping->begin(run->grouping, &run->rows);
+	while (more)
+	{
+		INSTR_TIME_SET_CURRENT(begin);
+		run->grouping->take(run->grouping, pairs, npairs);
+		AddSeconds(&run->group_seconds, begin);
+		run->npairs += npairs;
+		more = NextPairs(run, join, &pairs, &npairs);
+	}
+	if (run->grouping->count != NULL && run->rows.count > 0)
+	{
+		run->grouping->count(run->grouping, JoinCounts(join));
+		run->npairs = JoinPairs(join);
+	}
+}
+
+/* The ids are still wanted. */
+static void
+EndJoin(GroupRun *run, Join *join)
+{
+	run->joined = JoinStatistics(join, &run->stats, &run->read_seconds);
+	MemoryContextSetParent(run->rows.keys->context, CurrentMemoryContext);
+	JoinEnd(join);
+}
+
+/* --- what comes after it */
+
+static void
+EndProgress(void *arg)
+{
+	ProgressEnd(&((GroupRun *) arg)->progress);
+}
+
+static void
+ShowGrouping(GroupRun *run)
+{
+	const VectorSource *source = run->rows.keys->source;
+	ProgressNumbers numbers = {
+		.rows_read = run->rows.count,.rows_expected = run->rows.count,.pairs = run->npairs
+	};
+
+	run->callback.func = EndProgress;
+	run->callback.arg = run;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &run->callback);
+	ProgressBegin(&run->progress, source->relid, source->relation);
+	ProgressShow(&run->progress, PROGRESS_GROUPING, &numbers);
+}
+
+static void
+Finish(GroupRun *run)
+{
+	instr_time	begin;
+	double		seconds = 0.0;
+
+	ShowGrouping(run);
+	INSTR_TIME_SET_CURRENT(begin);
+	if (run->grouping->finish != NULL)
+		run->grouping->finish(run->grouping);
+	AddSeconds(&seconds, begin);
+	ProgressEnd(&run->progress);
+	run->group_seconds += seconds;
+	run->bytes = MemoryContextMemAllocated(CurrentMemoryContext, true) + run->grouping->pair_bytes;
+	ereport(DEBUG1,
+			(errmsg_internal("fasted: grouped %u rows by " UINT64_FORMAT " pairs, after the last of them in %.3f s",
+							 run->rows.count, run->npairs, seconds)));
+}
+
+GroupRun *
+GroupRunBegin(const GroupArgs *args, Grouping *grouping)
+{
+	GroupRun   *run = palloc0(sizeof(GroupRun));
+	Join	   *join;
+
+	run->grouping = grouping;
+	join = BeginJoin(args, grouping->count != NULL ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS);
+	TakePairs(run, join);
+	EndJoin(run, join);
+	Finish(run);
+	return run;
+}
+
+/* --- rows */
+
+bool
+GroupRunNext(GroupRun *run, Datum *values, bool *nulls)
+{
+	uint32		row;
+
+	if (run->next == run->rows.count)
+		return false;
+	if (run->next % ROWS_PER_CHECK == 0)
+		CheckJoinInterrupts();
+	row = RowById(&run->rows, run->next++);
+	memset(nulls, false, GROUP_MOST_COLUMNS * sizeof(bool));
+	values[0] = run->rows.keys->values[row];
+	run->grouping->result(run->grouping, row, values, nulls);
+	return true;
+}
+
+void
+GroupRunRewind(GroupRun *run)
+{
+	run->next = 0;
+}

@@ -1,0 +1,178 @@
+/*-------------------------------------------------------------------------
+ *
+ * call_plan.c
+ *	  Looks at the call, and at the columns of it that are used.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/prep.h"
+#include "optimizer/tlist.h"
+#include "scan/call_plan.h"
+#include "utils/syscache.h"
+
+/* --- which calls */
+
+FuncExpr *
+CallInFrom(const RangeTblEntry *rte)
+{
+	RangeTblFunction *function;
+
+	if (rte->rtekind != RTE_FUNCTION || rte->funcordinality || list_length(rte->functions) != 1)
+		return NULL;
+	function = linitial_node(RangeTblFunction, rte->functions);
+	if (!IsA(function->funcexpr, FuncExpr) || function->funccolnames != NIL)
+		return NULL;
+	return (FuncExpr *) function->funcexpr;
+}
+
+PGFunction
+CalledFunction(Oid funcid)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	bool		candidate = false;
+	FmgrInfo	function;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_proc proc = (Form_pg_proc) GETSTRUCT(tuple);
+
+		candidate = proc->prolang == ClanguageId && proc->proretset &&
+			OidIsValid(proc->prosupport);
+		ReleaseSysCache(tuple);
+	}
+	if (!candidate)
+		return NULL;
+	fmgr_info(funcid, &function);
+	return function.fn_addr;
+}
+
+static List *
+PullVars(Node *node)
+{
+	return pull_var_clause(node, PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
+						   PVC_RECURSE_PLACEHOLDERS);
+}
+
+static bool
+UsesOnly(Node *node, Index relid, const Oid *types, int ncolumns)
+{
+	ListCell   *cell;
+
+	foreach(cell, PullVars(node))
+	{
+		Var		   *var = lfirst_node(Var, cell);
+
+		if ((Index) var->varno != relid)
+			continue;
+		if (var->varattno < 1 || var->varattno > ncolumns ||
+			var->vartype != types[var->varattno - 1])
+			return false;
+	}
+	return true;
+}
+
+static bool
+ClausesUseOnly(List *clauses, Index relid, const Oid *types, int ncolumns)
+{
+	ListCell   *cell;
+
+	foreach(cell, clauses)
+		if (!UsesOnly((Node *) lfirst_node(RestrictInfo, cell)->clause, relid, types, ncolumns))
+			return false;
+	return true;
+}
+
+bool
+UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const Oid *types, int ncolumns)
+{
+	return get_plan_rowmark(root->rowMarks, rel->relid) == NULL &&
+		UsesOnly((Node *) rel->reltarget->exprs, rel->relid, types, ncolumns) &&
+		ClausesUseOnly(rel->baserestrictinfo, rel->relid, types, ncolumns) &&
+		ClausesUseOnly(rel->joininfo, rel->relid, types, ncolumns);
+}
+
+/* --- which columns */
+
+/*
+ * Where its parent does not mind, the planner asks a scan for all columns.  We
+ * give no more than are used.
+ */
+static List *
+PruneTargetList(List *tlist, const PathTarget *target)
+{
+	List	   *pruned = NIL;
+	ListCell   *cell;
+
+	foreach(cell, tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, cell);
+
+		if (IsA(entry->expr, Var) && !list_member(target->exprs, entry->expr))
+			continue;
+		entry = flatCopyTargetEntry(entry);
+		entry->resno = list_length(pruned) + 1;
+		pruned = lappend(pruned, entry);
+	}
+	return pruned;
+}
+
+/* Adds the columns of relid that node uses, in the order of their appearance. */
+static List *
+AddColumns(List *scan_tlist, Node *node, Index relid)
+{
+	ListCell   *cell;
+
+	foreach(cell, PullVars(node))
+	{
+		Var		   *var = lfirst_node(Var, cell);
+
+		if ((Index) var->varno != relid || tlist_member((Expr *) var, scan_tlist) != NULL)
+			continue;
+		scan_tlist = lappend(scan_tlist, makeTargetEntry((Expr *) copyObject(var),
+														 list_length(scan_tlist) + 1,
+														 NULL, false));
+	}
+	return scan_tlist;
+}
+
+static List *
+ColumnNumbers(List *scan_tlist)
+{
+	List	   *columns = NIL;
+	ListCell   *cell;
+
+	foreach(cell, scan_tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, cell);
+
+		columns = lappend_int(columns, castNode(Var, entry->expr)->varattno);
+	}
+	return columns;
+}
+
+/*
+ * The scan tuple begins with the target list, so that there is nothing to
+ * project if that is all.  The planner may replace our target list later, by
+ * one that uses whatever is in the relation's target.
+ */
+List *
+PlanCallColumns(CustomScan *scan, RelOptInfo *rel, const PathTarget *target, List *tlist)
+{
+	Plan	   *plan = &scan->scan.plan;
+	List	   *columns = NIL;
+
+	plan->targetlist = PruneTargetList(tlist, target);
+	columns = AddColumns(columns, (Node *) plan->targetlist, rel->relid);
+	columns = AddColumns(columns, (Node *) rel->reltarget->exprs, rel->relid);
+	columns = AddColumns(columns, (Node *) plan->qual, rel->relid);
+	scan->custom_scan_tlist = columns;
+	return ColumnNumbers(columns);
+}

@@ -1,0 +1,43 @@
+/*-------------------------------------------------------------------------
+ *
+ * call_plan.h
+ *	  A call of one of our functions in FROM, in whose place a scan node comes.
+ *
+ * What the nodes have in common that do so: the planner's side of it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CALL_PLAN_H
+#define FASTED_CALL_PLAN_H
+
+#include "fmgr.h"
+#include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
+
+/* The call, if it is all that this item of FROM has; else NULL. */
+extern FuncExpr *CallInFrom(const RangeTblEntry *rte);
+
+/*
+ * What is called, if it may be one of our functions that return sets, called as it
+ * is.  (With SECURITY DEFINER or settings of its own, fmgr puts another function
+ * before it.)  Else NULL.
+ */
+extern PGFunction CalledFunction(Oid funcid);
+
+/*
+ * Does the query use nothing of the call but columns of these types?  Whole rows are
+ * not ours to make, as locking wants them; nor are columns that the query takes for
+ * another type: the parser takes id_type's from the argument that is written first,
+ * even if that was given another name.  The executor reports it of a function's rows.
+ */
+extern bool UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const Oid *types, int ncolumns);
+
+/*
+ * Sets the node's target list and the columns of its scan tuple, those that are used
+ * by it, by the relation's target and by the conditions in plan.qual, which are there.
+ * Returns their numbers.
+ */
+extern List *PlanCallColumns(CustomScan *scan, RelOptInfo *rel, const PathTarget *target,
+							 List *tlist);
+
+#endif							/* FASTED_CALL_PLAN_H */

@@ -1,0 +1,78 @@
+# Trees of Debian, below build/: what lib.bash is to all scripts, this one is to
+# those that need another Debian than the one they run on.
+# shellcheck shell=bash disable=SC2154
+#
+# Everything in a tree runs in a mount and process namespace that ends with it: no
+# mount is left, whatever happens.
+
+# need_root "$@": begins the script again by sudo, unless root runs it.
+need_root() {
+	is_root && return
+	if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; then
+		exec sudo "$0" "$@"
+	fi
+	die "a Debian tree can only be made by root or with sudo"
+}
+
+# inside TREE COMMAND...: runs it in the tree, with a /proc and a /dev/shm of its own.
+# Where $overlay is set, what it changes goes to that directory, and the tree stays;
+# a directory $lent of this system shows in the same place there, to be read.
+inside() {
+	local tree=$1
+	shift
+	unshare --mount --pid --fork --kill-child --propagation private bash -c '
+		set -e
+		if [[ -n $1 ]]; then
+			mkdir -p "$1/changes" "$1/work" "$1/root"
+			mount -t overlay overlay -o "lowerdir=$0,upperdir=$1/changes,workdir=$1/work" "$1/root"
+			set -- "$1/root" "${@:2}"
+		else
+			set -- "$0" "${@:2}"
+		fi
+		if [[ -n $2 ]]; then
+			mkdir -p "$1$2"
+			mount --bind -o ro "$(realpath "$2")" "$1$2"
+		fi
+		mount -t proc proc "$1/proc"
+		mkdir -p "$1/dev/shm"
+		mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm"
+		exec chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C \
+			DEBIAN_FRONTEND=noninteractive "${@:3}"' "$tree" "${overlay:-}" "${lent:-}" "$@"
+}
+
+# make_tree TREE SUITE PACKAGE...: unless it is there with just these packages.
+# Says so by its status: 1 where it was there.
+make_tree() {
+	local tree=$1 suite=$2 ready=$1/.fasted-ready
+	shift 2
+	if printf '%s\n' "$suite" "$@" | cmp -s - "$ready"; then return 1; fi
+	say "Making a tree of Debian $suite in $tree"
+	remove_tree "$tree"
+	mkdir -p "$tree"
+	debootstrap --variant=minbase "$suite" "$tree" >"$tree.log" || {
+		tail -n 30 "$tree.log" "$tree/debootstrap/debootstrap.log" >&2
+		die "debootstrap failed"
+	}
+	# no service starts in there, and no cluster is created
+	printf '#!/bin/sh\nexit 101\n' >"$tree/usr/sbin/policy-rc.d"
+	chmod 755 "$tree/usr/sbin/policy-rc.d"
+	mkdir -p "$tree/etc/postgresql-common/createcluster.d"
+	echo 'create_main_cluster = false' >"$tree/etc/postgresql-common/createcluster.d/fasted.conf"
+	# a mirror may be some days behind
+	echo 'Acquire::Check-Valid-Until "false";' >"$tree/etc/apt/apt.conf.d/fasted"
+	{
+		inside "$tree" apt-get -y -q update &&
+			inside "$tree" apt-get -y -q --no-install-recommends install "$@" &&
+			inside "$tree" apt-get clean
+	} >>"$tree.log" 2>&1 </dev/null || {
+		tail -n 30 "$tree.log" >&2
+		die "the packages could not be installed in $tree"
+	}
+	printf '%s\n' "$suite" "$@" >"$ready"
+}
+
+drop_tree() {
+	remove_tree "$1"
+	rm -f "$1.log"
+	rmdir "$top_dir/build" 2>/dev/null || true
+}

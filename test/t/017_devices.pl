@@ -1,0 +1,90 @@
+# Several GPUs in one join: all pairs, each device's share in EXPLAIN, and a warning
+# when one of them fails.  The GPUs are test/t/engine/several_engine.c.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $cc = $ENV{CC} || 'cc';
+my $directory = PostgreSQL::Test::Utils::tempdir_short();
+my $src = "$FindBin::RealBin/../../src";
+system($cc, qw(-std=gnu11 -O2 -Wall -shared -fPIC -fvisibility=hidden), "-I$src",
+	"$FindBin::RealBin/engine/several_engine.c", glob("$src/cpu/*.c"), '-lpthread', '-lm',
+	'-o', "$directory/several_engine.so") == 0
+  or die 'could not compile several_engine.c';
+
+my $node = new_node('devices', "fasted.cuda_library = '$directory/several_engine'\nwork_mem = '64MB'\n");
+$node->safe_psql('postgres', <<'END');
+SELECT setseed(0.5);
+CREATE TABLE items AS SELECT i AS id, ARRAY(SELECT (random() + 0 * i)::real FROM generate_series(1, 24)) AS v
+	FROM generate_series(1, 4000) AS i;
+ALTER TABLE items ADD PRIMARY KEY (id);
+CREATE TABLE others AS SELECT id + 100000 AS id, v FROM items WHERE id % 3 = 0;
+END
+
+my %queries = (
+	pairs => "SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
+		FROM fasted_self_join('items', 'v', 1.1)",
+	count => "SELECT count(*) FROM fasted_self_join('items', 'v', 1.1)",
+	neighbors => "SELECT sum(neighbors), sum(neighbors * id) FROM fasted_neighbors('items', 'v', 1.1)",
+	clusters => "SELECT count(DISTINCT cluster), sum(cluster * id), count(*) FILTER (WHERE core)
+		FROM fasted_cluster('items', 'v', 0.95, 3)",
+	joined => "SELECT count(*), sum(a.id * b.id) FROM items a JOIN others b ON fasted_within(a.v, b.v, 1.1)",
+	epsilon => "SELECT eps FROM fasted_epsilon('items', 'v', 5, seed => 1)",
+);
+my %right = map { $_ => $node->safe_psql('postgres', "SET fasted.engine = cpu; $queries{$_}") } keys %queries;
+like($right{count}, qr/^\d{4,}$/, "there are pairs: $right{count}");
+
+for my $list ('0', '0, 2', '0, 1, 2')
+{
+	for my $name (sort keys %queries)
+	{
+		my ($status, $out, $err) = $node->psql('postgres',
+			"SET fasted.engine = cuda; SET fasted.gpu_devices = '$list'; $queries{$name}");
+		is($out, $right{$name}, "$name, devices $list");
+		is($err, '', 'no warning');
+	}
+}
+
+sub device_of
+{
+	my ($settings) = @_;
+	my $plan = $node->safe_psql('postgres', "SET fasted.engine = cuda; $settings; EXPLAIN (ANALYZE) $queries{pairs}");
+	return $plan =~ /Device: (.*)/ ? $1 : "none in\n$plan";
+}
+like(device_of("SET fasted.gpu_devices = '0, 1, 2'"),
+	qr/^.* \(0, \d+%\), .* \(1, \d+%\), .* \(2, \d+%\)$/, 'EXPLAIN names all devices with their shares');
+unlike(device_of("SET fasted.gpu_devices = '1'"), qr/%/, 'one device needs no share');
+unlike(device_of("SELECT 1"), qr/%/, 'a small join takes one device, if none is named');
+
+# In panels all devices have the same rows.
+my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '0, 1';
+	SET fasted.memory_limit = '1MB'; SET client_min_messages = debug1; $queries{pairs}");
+is($panels, $right{pairs}, 'in panels: all pairs');
+like($said, qr/panels ([2-9]|\d\d)/, 'there were panels');
+
+# The second device fails, at its first look, and later ones.
+for my $call (2, 3, 5, 20)
+{
+	for my $name (sort keys %queries)
+	{
+		my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cuda;
+			SET fasted.gpu_devices = '0, 1, 2'; SET fasted.gpu_memory_limit = '${call}kB'; $queries{$name}");
+		is($out, $right{$name}, "$name, device 1 fails at call $call: nothing is lost or doubled");
+		like($err, qr/WARNING:  1 GPU failed, so others did its work/, 'a warning') if $call < 5 && $name eq 'pairs';
+	}
+}
+like(device_of("SET fasted.gpu_devices = '0, 1, 2'; SET fasted.gpu_memory_limit = '2kB'"),
+	qr/\(1, \d+%, failed\)/, 'EXPLAIN names the device that failed');
+
+# Cancelled at work, and the session goes on.
+my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '0, 1, 2';
+	SET statement_timeout = '50ms'; SELECT count(*) FROM fasted_self_join('items', 'v', 100), generate_series(1, 1000);
+	RESET statement_timeout; $queries{count}", on_error_stop => 0);
+like($err, qr/statement timeout/, 'a timeout ends it');
+is($out, $right{count}, 'and the session goes on');
+
+done_testing();

@@ -1,0 +1,83 @@
+# An update to the next version, which is made up: what users have that depends on the
+# extension is the same after it, in sessions that were there before, too.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use Dependents;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+chomp(my $folder = qx{$ENV{PG_CONFIG} --sharedir});
+$folder .= '/extension';
+plan skip_all => "$folder is not ours to write to" unless -w $folder;
+
+# Files of versions that are none; whatever becomes of the test.
+my ($next, $broken) = ("$folder/fasted--0.1.0--99.0.0.sql", "$folder/fasted--99.0.0--99.0.1.sql");
+
+END
+{
+	local $?;
+	unlink grep { defined } $next, $broken;
+}
+
+# What an update may have to do: one function more, another's cost, a view with a
+# column more.
+append_to_file($next, <<'END');
+\echo Use "ALTER EXTENSION fasted UPDATE TO '99.0.0'" to load this file. \quit
+CREATE FUNCTION fasted_next() RETURNS integer LANGUAGE sql AS 'SELECT 99';
+CREATE OR REPLACE FUNCTION fasted_distance(a real[], b real[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 30
+SUPPORT fasted_distance_support;
+CREATE OR REPLACE VIEW pg_stat_fasted_progress AS
+SELECT p.pid, d.datname, pg_catalog.pg_get_userbyid(p.usesysid) AS usename, p.relid,
+	CASE WHEN d.datname = pg_catalog.current_database() THEN p.relid::pg_catalog.regclass END AS relation,
+	p.phase, p.rows_read, p.rows_expected, p.units_done, p.units_total, p.pairs, 99 AS next
+FROM fasted_internal.progress() p
+	LEFT JOIN pg_catalog.pg_database d ON d.oid = p.datid;
+END
+
+my $node = new_node('next_version');
+create_dependents($node, 'postgres');
+my $before = look_at_dependents($node, 'postgres');
+like($before, qr/^200\|\w{32}$/m, 'there is something to see');
+
+# Plans that are kept: generic ones of the scan node and the join node, and a cursor
+# that is open.
+my $session = FastedTest::Session->new($node);
+my @prepared = ('pairs(float8) AS SELECT count(*), sum(dist) FROM fasted_self_join(\'items\', \'v\', $1)',
+	'joined(float8) AS SELECT count(*) FROM items a JOIN items b ON fasted_within(a.v, b.v, $1)',
+	'viewed(float8) AS SELECT count(*) FROM pairs WHERE dist < $1');
+$session->query('SET plan_cache_mode = force_generic_plan; SET enable_nestloop = off');
+$session->query("PREPARE $_") for @prepared;
+my $execute = join ' ', map { 'EXECUTE ' . s/\(.*//sr . '(1.5);' } @prepared;
+my $executed = $session->query($execute);
+is(scalar(split /\n/, $executed), 3, 'three prepared statements');
+like($session->query("EXPLAIN EXECUTE $_(1.5)"), qr/Custom Scan/, "$_: by a node of ours") for qw(pairs joined viewed);
+my $fetched = $session->query('DECLARE c CURSOR WITH HOLD FOR SELECT id_a, id_b FROM pairs ORDER BY 1, 2; FETCH 2 FROM c');
+
+$node->safe_psql('postgres', "ALTER EXTENSION fasted UPDATE TO '99.0.0'");
+is($node->safe_psql('postgres', "SELECT extversion, fasted_next() FROM pg_extension WHERE extname = 'fasted'"),
+	'99.0.0|99', 'the next version is there');
+is(look_at_dependents($node, 'postgres'), $before, 'what depends on it is the same');
+is($session->query($execute), $executed, 'prepared statements of a session from before');
+is($session->query('MOVE ABSOLUTE 0 FROM c; FETCH 2 FROM c'), $fetched, 'its cursor');
+is($session->{err}, '', 'without an error');
+is($node->safe_psql('postgres', "SELECT procost FROM pg_proc WHERE proname = 'fasted_distance'"), '30',
+	'a function with another cost');
+is($node->safe_psql('postgres', 'SELECT count(next) FROM pg_stat_fasted_progress'), '0', 'a view with a column more');
+$session->quit;
+
+# Nothing of a user's goes with an update that fails, or with the extension unasked.
+append_to_file($broken, 'DROP FUNCTION fasted_next(); SELECT 1 / 0;');
+my (undef, undef, $err) = $node->psql('postgres', "ALTER EXTENSION fasted UPDATE TO '99.0.1'");
+like($err, qr/division by zero/, 'an update that fails');
+is(look_at_dependents($node, 'postgres'), $before, 'leaves all as it was');
+(undef, undef, $err) = $node->psql('postgres', 'DROP EXTENSION fasted');
+like($err, qr/other objects depend on it.*view pairs depends on function fasted_self_join/s, 'it is not dropped below them');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,54 @@
+# A database that uses the extension, dumped and restored, and taken to a new cluster
+# by pg_upgrade: of the same PostgreSQL, or from that of pg_config in FASTED_OLD_PG_CONFIG,
+# which has the extension, too.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use Dependents;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $old_pg_config = $ENV{FASTED_OLD_PG_CONFIG};
+chomp(my $bindir = qx{$ENV{PG_CONFIG} --bindir});
+chomp(my $old_bindir = defined $old_pg_config ? qx{$old_pg_config --bindir} : $bindir);
+
+my $node = new_node('dump', '', defined $old_pg_config ? (install_path => "$old_bindir/..") : ());
+$node->safe_psql('postgres', 'CREATE DATABASE origin');
+$node->safe_psql('origin', 'CREATE EXTENSION fasted');
+create_dependents($node, 'origin');
+my $before = look_at_dependents($node, 'origin');
+
+# --- pg_dump, by a script and by an archive
+
+my $file = "$PostgreSQL::Test::Utils::tmp_check/dump";
+for my $format (qw(plain custom))
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE restored');
+	$node->command_ok([ 'pg_dump', '-F', $format, '-f', $file, '-d', $node->connstr('origin') ], "$format: dumped");
+	unlike(slurp_file($file), qr/CREATE FUNCTION public\.fasted/, 'without the functions of the extension')
+	  if $format eq 'plain';
+	$node->command_ok($format eq 'plain'
+		? [ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('restored'), '-f', $file ]
+		: [ 'pg_restore', '-e', '-j', '2', '-d', $node->connstr('restored'), $file ], "$format: restored");
+	is(look_at_dependents($node, 'restored'), $before, "$format: all is there, and gives the same");
+	$node->safe_psql('postgres', 'DROP DATABASE restored');
+	unlink $file;
+}
+
+# --- pg_upgrade
+
+my $new = PostgreSQL::Test::Cluster->new('upgraded');
+$new->init;
+$new->append_conf('postgresql.conf', "fasted.engine = cpu\n");
+$node->stop;
+chdir $PostgreSQL::Test::Utils::tmp_check or die;
+$new->command_ok([ 'pg_upgrade', '-d', $node->data_dir, '-D', $new->data_dir, '-b', $old_bindir, '-B', $bindir,
+		'-s', $new->host, '-p', $node->port, '-P', $new->port ], 'pg_upgrade');
+start_node($new);
+is(look_at_dependents($new, 'origin'), $before, 'all is there, and gives the same');
+$new->safe_psql('origin', 'DROP EXTENSION fasted CASCADE; CREATE EXTENSION fasted');
+is($new->safe_psql('origin', "SELECT count(*) > 0 FROM fasted_self_join('items', 'v', 1)"), 't', 'made anew, it works');
+$new->stop;
+done_testing();

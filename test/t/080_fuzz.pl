@@ -1,0 +1,249 @@
+# Calls and joins made by chance, for some seconds: each is right or is refused with
+# an SQLSTATE that doc/functions.md lists, and the server survives them all.
+#
+#	FASTED_SEED=N			repeats a run
+#	FASTED_FUZZ_SECONDS=N	instead of 30
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $seed = $ENV{FASTED_SEED} // int(rand(1e9));
+my $seconds = $ENV{FASTED_FUZZ_SECONDS} // 30;
+note("FASTED_SEED=$seed repeats this run, FASTED_FUZZ_SECONDS lengthens it");
+srand($seed);
+sub pick { return $_[ int(rand(@_)) ]; }
+
+my $node = new_node('fuzz', "autovacuum = off\nmax_parallel_workers_per_gather = 2\n");
+$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION some_vector(seed int, d int) RETURNS real[] LANGUAGE sql IMMUTABLE AS
+	$$ SELECT array_agg((1 + abs(hashint8extended(k, seed / 2) % 5))::real) FROM generate_series(1, d) k $$;
+CREATE TABLE small (id int PRIMARY KEY, word text, k int, v real[]);
+INSERT INTO small SELECT g, 'w' || g, nullif(g % 7, 3), CASE WHEN g % 11 <> 0 THEN some_vector(g, 6) END FROM generate_series(1, 120) g;
+CREATE TABLE large (id bigint PRIMARY KEY, word text UNIQUE, k int, v float8[]);
+INSERT INTO large SELECT g, md5(g::text), g % 5, some_vector(g, 40) FROM generate_series(1, 700) g;
+CREATE TABLE empty (LIKE small INCLUDING ALL);
+CREATE VIEW seen AS SELECT * FROM small WHERE id % 2 = 0;
+CREATE TABLE parts (LIKE small) PARTITION BY HASH (id);
+CREATE TABLE part_a PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE part_b PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO parts TABLE small;
+CREATE TABLE mixed AS SELECT id, word, k, v || array_fill(1::real, ARRAY[id % 2]) AS v FROM small WHERE v IS NOT NULL;
+CREATE TABLE broken AS SELECT id, word, k, CASE WHEN id = 9 THEN '{1,2,NULL,4,5,6}' ELSE v END AS v FROM small;
+CREATE TABLE twice AS SELECT id / 2 AS id, word, k, v FROM small;
+CREATE SEQUENCE counter;
+ANALYZE;
+END
+
+# --- one session, whose errors are SQLSTATEs
+
+my $session;
+my $lives = 0;
+
+sub connect_session
+{
+	$session = FastedTest::Session->new($node);
+	$session->query('\set VERBOSITY sqlstate');
+	$session->query("SET statement_timeout = '100s'; SET client_min_messages = error");
+	$lives++;
+	return;
+}
+
+# Rows, or the first error's SQLSTATE.
+sub answer
+{
+	my ($sql) = @_;
+	my $out = $session->query($sql);
+	# what is said of an error may come after what is said behind it
+	wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /ERROR:\s+\w{5}/ }, 0.05) if $session->{err} ne '';
+	return $session->{err} =~ /ERROR:\s+(\w{5})/ ? "error $1" : $session->{err} ne '' ? "message $session->{err}" : $out;
+}
+
+sub random_settings
+{
+	my %values = (
+		'fasted.threads' => [ 0, 1, 2, 5 ], 'fasted.memory_limit' => [ "'1MB'", "'1GB'" ],
+		'fasted.cpu_kernel' => [qw(auto portable)], 'fasted.filter' => [qw(auto int8)],
+		'fasted.scan_node' => [qw(on off)], 'fasted.max_workers' => [ -1, 0, 2 ],
+		'min_parallel_table_scan_size' => [ 0, "'8MB'" ], 'parallel_setup_cost' => [ 0, 1000 ],
+		'plan_cache_mode' => [qw(force_generic_plan force_custom_plan)], 'work_mem' => [ "'64kB'", "'4MB'" ]);
+	return join ' ', map { "SET $_ = " . pick(@{ $values{$_} }) . ';' } sort keys %values;
+}
+
+# --- calls of functions
+
+my %refused = map { $_ => 1 } qw(22023 22004 22003 22000 2202E 23502 23505 42P01 42703 42809 42804 42501 42704 42883
+  0A000 53400 54000);
+# what each argument may be: what is right, what never is, and what depends on rows
+my @relations = qw(small large empty parts part_a seen);
+my %wrong = (
+	relation => [qw(counter small_pkey nowhere), undef],
+	column => [qw(id word k nothing), '', undef],
+	eps => [ -1, "'NaN'", undef, "'-Infinity'", -1e-300 ],
+	id_column => [qw(v nothing), '']);
+my %unsure = (relation => [qw(mixed broken twice)], id_column => ['k']);
+my @eps = (0, 1e-300, 1, 1.5, 2, 2.2360679774997896, 3, 4, 1e10, 1e308, "'Infinity'");
+
+sub literal { my ($value) = @_; return !defined $value ? 'NULL' : $value =~ /^[-'0-9]/ ? $value : "'$value'"; }
+
+# A call with arguments of which perhaps one is wrong: its text, whether it is right
+# (undefined where that depends), and what else is known of it.
+sub random_call
+{
+	my %call = (relation => pick(@relations), column => 'v', eps => pick(@eps), id_column => undef, right => 1);
+	$call{id_column} = 'id' if $call{relation} eq 'seen' || $call{relation} =~ /^part/ || rand() < 0.3;
+	$call{function} = pick(qw(self_join self_join neighbors cluster keep_one));
+	if (rand() < 0.4)
+	{
+		my $bad = pick(sort keys %wrong);
+		my $depends = exists $unsure{$bad} && rand() < 0.4;
+		$call{right} = $depends ? undef : 0;
+		$call{$bad} = pick(@{ $depends ? $unsure{$bad} : $wrong{$bad} });
+	}
+	my @options = defined $call{id_column} || rand() < 0.3 ? ('id_column => ' . literal($call{id_column})) : ();
+	if ($call{function} eq 'self_join')
+	{
+		for my $flag (grep { rand() < 0.4 } qw(ordered self_pairs))
+		{
+			$call{$flag} = pick('true', 'true', 'false');
+			push @options, "$flag => $call{$flag}";
+		}
+	}
+	elsif ($call{function} eq 'cluster' && rand() < 0.5)
+	{
+		my $points = pick(1, 2, 3, 5, 100, 2147483647, rand() < 0.2 ? (0, -1, 'NULL') : ());
+		$call{right} = 0 if $points !~ /^[1-9]/;
+		push @options, "min_points => $points";
+	}
+	my $typed = rand() < 0.3;
+	my @arguments = (($typed ? 'NULL::bigint' : ()), literal($call{relation}), literal($call{column}), literal($call{eps}),
+		sort { rand() <=> 0.5 } @options);
+	$call{sql} = "fasted_$call{function}" . ($typed ? '_typed' : '') . '(' . join(', ', @arguments) . ')';
+	return \%call;
+}
+
+# What it should give, by plain SQL; for what has no short form there, one fact.
+sub expected_of
+{
+	my ($call) = @_;
+	my $pairs = "$call->{relation} a JOIN $call->{relation} b ON fasted_distance(a.v::real[], b.v::real[]) <= $call->{eps}";
+	if ($call->{function} eq 'self_join')
+	{
+		my $ordered = ($call->{ordered} // '') eq 'true' ? 'a.id <> b.id' : 'a.id < b.id';
+		$ordered = "($ordered OR a.id = b.id)" if ($call->{self_pairs} // '') eq 'true';
+		return ('count(*), sum(hashtextextended(id_a || \' \' || id_b || \' \' || dist, 0)::numeric)',
+			"SELECT a.id AS id_a, b.id AS id_b, fasted_distance(a.v::real[], b.v::real[]) AS dist FROM $pairs AND $ordered");
+	}
+	return ('count(*), sum(id * neighbors)', "SELECT a.id, count(*) - 1 AS neighbors FROM $pairs GROUP BY a.id")
+	  if $call->{function} eq 'neighbors';
+	# every row has one; a row that is kept is a row
+	return ('count(*), sum(id)', "SELECT id FROM $call->{relation} WHERE v IS NOT NULL");
+}
+
+my %ways = (
+	'as it is' => '%s', 'in a CTE' => 'WITH q AS MATERIALIZED (%s) SELECT * FROM q', 'without end' => '%s OFFSET 0',
+	'with a LIMIT' => '%s LIMIT 1000000000', 'in a subquery' => 'SELECT q.* FROM (VALUES (1)) x (n), LATERAL (%s) q WHERE n = 1');
+
+# What is wrong with the answer to a call by chance, if anything is.
+sub test_call
+{
+	my $call = random_call();
+	my $rows = sprintf $ways{ pick(sort keys %ways) }, "SELECT * FROM $call->{sql}";
+	my $settings = random_settings();
+	my ($sum, $reference) = $call->{right} ? expected_of($call) : ('count(*)', '');
+	my $sql = "SELECT $sum FROM ($rows) q";
+	$sql = "PREPARE p AS $sql; EXECUTE p; EXECUTE p; DEALLOCATE p" if rand() < 0.2;
+	my ($got) = split /\n/, answer("DEALLOCATE ALL; RESET ALL; $settings $sql");
+	my $is_refused = $got =~ /^error (\w+)/ && $refused{$1};
+	my $expected = $call->{right} ? answer("RESET ALL; SET fasted.join_node = off; SELECT $sum FROM ($reference) q") : 'an error';
+	return if $call->{right} ? $got eq $expected : $is_refused || !defined $call->{right} && $got =~ /^\d+$/;
+	return "$settings\n$sql\ngives $got, not $expected";
+}
+
+# --- joins: nested, of several relations, grouped, with what SQL has around them
+
+my $depth = 0;
+
+sub random_source
+{
+	$depth++;
+	my $source = $depth > 3 || rand() < 0.6 ? pick(qw(small small seen parts part_a))
+	  : rand() < 0.5 ? '(' . random_select() . ')' : '(SELECT * FROM small WHERE id > ' . int(rand(100)) . ' ORDER BY id LIMIT 50)';
+	$depth--;
+	return $source;
+}
+
+sub random_distance
+{
+	my ($a, $b) = @_;
+	return pick("fasted_within($a.v, $b.v, " . pick(0, 1, 2, 3, 'sqrt(3)') . ')',
+		"fasted_within($a.v, $b.v, " . pick(0.001, 0.01, 0.05) . ", 'cosine')",
+		"fasted_distance($b.v, $a.v) < " . pick(1, 2, '(SELECT 2)'), "fasted_cosine_distance($a.v, $b.v) <= 0.02");
+}
+
+sub random_condition
+{
+	my ($a, $b) = @_;
+	my @more = ("$a.id < $b.id", "$a.id <> $b.id", "$a.k = $b.k", "$a.k IS NOT DISTINCT FROM $b.k", "$a.word < $b.word", "$a.id % 3 = $b.k",
+		"($a.k = 1 OR $b.id > 40)", "$b.k > 2", "coalesce($a.k, 5) + $b.id > 30", "$a.word LIKE '%1%'");
+	return join ' AND ', sort { rand() <=> 0.5 } random_distance($a, $b), map { pick(@more) } 1 .. int(rand(3));
+}
+
+# With columns id, word, k, v, so that it can be a source itself.
+sub random_select
+{
+	my $from = random_source() . ' a';
+	my $shape = rand();
+	my $condition = random_condition('a', 'b');
+	return "SELECT a.* FROM $from WHERE " . pick('', 'NOT ') . 'EXISTS (SELECT FROM ' . random_source() . " b WHERE $condition)" if $shape < 0.25;
+	return "SELECT min(a.id) AS id, max(a.word) AS word, a.k, (SELECT v FROM small WHERE id = min(a.id)) AS v FROM $from JOIN " . random_source()
+	  . " b ON $condition GROUP BY a.k" if $shape < 0.4;
+	return "SELECT a.id, b.word, a.k, b.v FROM $from " . pick('JOIN', 'LEFT JOIN', 'RIGHT JOIN') . ' ' . random_source() . " b ON $condition"
+	  if $shape < 0.75;
+	return "SELECT a.id, a.word, c.k, a.v FROM $from JOIN " . random_source() . " b ON $condition LEFT JOIN small c ON " . random_condition('b', 'c')
+	  if $shape < 0.9;
+	return 'SELECT a.* FROM small a JOIN seen b ON ' . random_condition('a', 'b') . ' ' . pick('UNION ALL', 'EXCEPT', 'INTERSECT')
+	  . ' SELECT a.* FROM seen a WHERE a.k > 1';
+}
+
+sub test_join
+{
+	my $sql = 'SELECT count(*), sum(hashtextextended(q::text, 0)::numeric) FROM (' . random_select() . ') q';
+	my $settings = random_settings();
+	my $forced = pick('', 'SET enable_nestloop = off; SET enable_hashjoin = off; SET enable_mergejoin = off;');
+	my $expected = answer("RESET ALL; SET fasted.join_node = off; SET statement_timeout = '5s'; $sql");
+	return if $expected eq 'error 57014';
+	my $got = answer("RESET ALL; SET statement_timeout = '100s'; $settings $forced $sql");
+	return $got eq $expected ? undef : "$settings $forced\n$sql\ngives $got, not $expected";
+}
+
+# --- until the time is over
+
+connect_session();
+my %count = (call => 0, join => 0);
+my @wrong;
+my $end = time + $seconds;
+while (time < $end && @wrong < 5)
+{
+	my $what = pick(qw(call call join));
+	my $failure = eval { $what eq 'call' ? test_call() : test_join() };
+	$count{$what}++;
+	if ($@)
+	{
+		push @wrong, "the session ended: $@ " . join '', $session->{err};
+		connect_session();
+	}
+	push @wrong, $failure if defined $failure;
+}
+note("$count{call} calls, $count{join} joins");
+is(join("\n\n", @wrong), '', "calls and joins by chance, FASTED_SEED=$seed");
+cmp_ok($count{$_}, '>', 0, "there was a $_") for sort keys %count;
+is($lives, 1, 'in one session');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM small'), '120', 'the server is there');
+unlike(log_since($node, 0), qr/terminated by signal|TRAP:|PANIC/, 'and was never gone');
+$session->quit;
+$node->stop;
+done_testing();

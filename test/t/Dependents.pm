@@ -1,0 +1,60 @@
+# What a database has that depends on the extension: made once, and looked at again
+# after it was updated, dumped or upgraded.
+package Dependents;
+
+use strict;
+use warnings;
+use Exporter qw(import);
+
+our @EXPORT = qw(create_dependents look_at_dependents);
+
+sub create_dependents
+{
+	my ($node, $database) = @_;
+	$node->safe_psql($database, <<'END');
+CREATE ROLE reader;
+CREATE TABLE items (id int PRIMARY KEY, tenant int, v real[],
+	twin real[] DEFAULT '{0, 0}', CONSTRAINT near_twin CHECK (fasted_within(v, twin, 1000)),
+	length float8 GENERATED ALWAYS AS (fasted_distance(v, '{0, 0}')) STORED);
+INSERT INTO items SELECT g, g % 3, ARRAY[g % 17, g % 5] FROM generate_series(1, 200) g;
+CREATE INDEX by_distance ON items (fasted_distance(v, '{1, 2}'));
+CREATE VIEW pairs AS SELECT * FROM fasted_self_join('items', 'v', 1);
+CREATE VIEW named AS SELECT * FROM fasted_self_join(vector_column => 'v', relation => 'items', ordered => true, eps => 1.5);
+CREATE VIEW joined AS SELECT a.id, b.id AS other FROM items a JOIN items b
+	ON a.tenant = b.tenant AND fasted_within(a.v, b.v, 2);
+CREATE VIEW new AS SELECT * FROM items a WHERE NOT EXISTS
+	(SELECT FROM items b WHERE b.id < a.id AND fasted_within(a.v, b.v, 0.01, 'cosine'));
+CREATE VIEW kept AS SELECT * FROM fasted_keep_one('items', 'v', 1);
+CREATE VIEW clusters AS SELECT * FROM fasted_cluster('items', 'v', 1, 3);
+CREATE MATERIALIZED VIEW counts AS SELECT * FROM fasted_neighbors('items', 'v', 2);
+CREATE VIEW progress AS SELECT pid, phase FROM pg_stat_fasted_progress;
+CREATE FUNCTION atomic(x float8) RETURNS bigint STABLE
+	BEGIN ATOMIC SELECT count(*) FROM fasted_self_join_typed(NULL::int, 'items', 'v', x); END;
+CREATE FUNCTION late(x float8) RETURNS bigint LANGUAGE plpgsql AS
+	$$ BEGIN RETURN (SELECT count(*) FROM items a JOIN items b ON fasted_distance(a.v, b.v) < x); END $$;
+GRANT SELECT ON pairs, items TO reader;
+REVOKE EXECUTE ON FUNCTION fasted_epsilon FROM PUBLIC;
+ANALYZE;
+END
+	return;
+}
+
+# What all of them give, as text.
+my @queries = (
+	(map { "SELECT count(*), md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM $_ t" }
+		  qw(pairs named joined new kept clusters counts progress items)),
+	'SELECT atomic(1), late(2)',
+	"SELECT count(*) FROM items WHERE fasted_distance(v, '{1, 2}') < 3",
+	"SELECT pg_get_viewdef(oid) FROM pg_class WHERE relkind IN ('v', 'm') AND relnamespace = 'public'::regnamespace\n"
+	  . "AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e') ORDER BY relname",
+	"SELECT pg_get_indexdef('by_distance'::regclass)",
+	"SELECT has_function_privilege('reader', (SELECT oid FROM pg_proc WHERE proname = 'fasted_epsilon'), 'EXECUTE')",
+	'SET ROLE reader; SELECT count(*) FROM pairs');
+
+sub look_at_dependents
+{
+	my ($node, $database) = @_;
+	return join "\n", map { $node->safe_psql($database, $_) } @queries;
+}
+
+1;

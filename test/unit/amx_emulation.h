@@ -1,0 +1,131 @@
+/*-------------------------------------------------------------------------
+ *
+ * amx_emulation.h
+ *	  The instructions of AMX in C, for processors without them.
+ *
+ * Registers are of a thread, as there.  What the real ones forbid is refused: use
+ * without a configuration, or rows that are not as configured.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef AMX_EMULATION_H
+#define AMX_EMULATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AMX_TARGET "avx512f"
+
+#define TILE_CONFIGURE(config) emulate_configure(config)
+#define TILE_RELEASE() emulate_release()
+#define TILE_ZERO(t) emulate_zero(t)
+#define TILE_LOAD(t, p, stride) emulate_load(t, p, stride)
+#define TILE_STORE(t, p, stride) emulate_store(t, p, stride)
+#define TILE_MULTIPLY(c, a, b) emulate_multiply(c, a, b)
+
+typedef struct EmulatedTile
+{
+	int			rows;			/* 0: not configured */
+	int			row_bytes;
+	int8_t		data[16][64] __attribute__((aligned(64)));
+} EmulatedTile;
+
+static __thread EmulatedTile tiles[8];
+
+static inline EmulatedTile *
+emulated_tile(int t)
+{
+	if (t < 0 || t >= 8 || tiles[t].rows == 0)
+		abort();
+	return &tiles[t];
+}
+
+/* Byte 0: the palette; from 16 on bytes of a row, from 48 on rows. */
+static inline void
+emulate_configure(const void *config)
+{
+	const uint8_t *bytes = config;
+
+	if (bytes[0] != 1 || bytes[1] != 0)
+		abort();
+	memset(tiles, 0, sizeof(tiles));
+	for (int t = 0; t < 8; t++)
+	{
+		tiles[t].row_bytes = bytes[16 + 2 * t] + 256 * bytes[17 + 2 * t];
+		tiles[t].rows = bytes[48 + t];
+		if (tiles[t].row_bytes > 64 || tiles[t].rows > 16)
+			abort();
+	}
+}
+
+static inline void
+emulate_release(void)
+{
+	memset(tiles, 0, sizeof(tiles));
+}
+
+static inline void
+emulate_zero(int t)
+{
+	memset(emulated_tile(t)->data, 0, sizeof(tiles[t].data));
+}
+
+static inline void
+emulate_load(int t, const void *memory, size_t stride)
+{
+	EmulatedTile *tile = emulated_tile(t);
+
+	memset(tile->data, 0, sizeof(tile->data));
+	for (int row = 0; row < tile->rows; row++)
+		memcpy(tile->data[row], (const char *) memory + row * stride, (size_t) tile->row_bytes);
+}
+
+static inline void
+emulate_store(int t, void *memory, size_t stride)
+{
+	const EmulatedTile *tile = emulated_tile(t);
+
+	for (int row = 0; row < tile->rows; row++)
+		memcpy((char *) memory + row * stride, tile->data[row], (size_t) tile->row_bytes);
+}
+
+/* TDPBSSD: words of four signed bytes, the sums modulo 2^32. */
+static inline void
+emulate_multiply(int c, int a, int b)
+{
+	EmulatedTile *sums = emulated_tile(c);
+	const EmulatedTile *left = emulated_tile(a);
+	const EmulatedTile *right = emulated_tile(b);
+
+	if (left->rows != sums->rows || left->row_bytes != 4 * right->rows ||
+		right->row_bytes != sums->row_bytes)
+		abort();
+	for (int m = 0; m < sums->rows; m++)
+	{
+		uint32_t	row[16];
+
+		memcpy(row, sums->data[m], sizeof(row));
+		for (int k = 0; k < right->rows; k++)
+		{
+			const int8_t *x = &left->data[m][4 * k];
+
+			for (int n = 0; n < 16; n++)
+			{
+				const int8_t *y = &right->data[k][4 * n];
+
+				row[n] += (uint32_t) (x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3]);
+			}
+		}
+		memcpy(sums->data[m], row, (size_t) sums->row_bytes);
+	}
+}
+
+static inline bool
+amx_permitted(void)
+{
+	return true;
+}
+
+#endif							/* AMX_EMULATION_H */

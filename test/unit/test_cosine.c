@@ -1,0 +1,389 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_cosine.c
+ *	  The CPU engine's cosine joins against brute force, bit for bit, with every
+ *	  kernel and filter.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <float.h>
+
+#include "join.h"
+#include "ways.h"
+
+static const CallerHabits plain = {.timeout_ms = 100};
+
+/* What rows are like. */
+typedef enum Kind
+{
+	NORMAL,
+	OFFSET,						/* all in one half of the sphere */
+	SCALED,						/* few directions, of many lengths, and their opposites */
+	TIGHT,						/* one direction, but for some last places */
+	INTEGERS,					/* many ties, many right angles */
+	AXES,						/* one coordinate each, or two */
+	MAGNITUDES,					/* 1e38 beside 1e-42, and rows of both */
+	NOT_FINITE,
+	KINDS
+} Kind;
+
+static const char *const names[KINDS] = {
+	"normal", "offset", "scaled", "tight", "integers", "axes", "magnitudes", "not finite"
+};
+
+static void
+scale_row(float *to, const float *from, uint32_t d, double factor)
+{
+	for (uint32_t k = 0; k < d; k++)
+		to[k] = (float) (from[k] * factor);
+}
+
+static void
+make_row(Kind kind, float *row, const float *first, uint32_t i, uint32_t d)
+{
+	double		size = 1.0;
+
+	if (kind == MAGNITUDES)
+		size = i % 3 == 0 ? 3e37 : i % 3 == 1 ? 1e-42 : 1.0;
+	if (kind == SCALED && i >= 7)
+	{
+		static const double factors[] = {2.0, 3.0, -1.0, 0.1, 1e-30, -1e30, 5e-44};
+
+		scale_row(row, first + (size_t) random_below(7) * d, d, factors[random_below(7)]);
+		return;
+	}
+	if (kind == TIGHT && i > 0)
+	{
+		double		factor = exp(random_normal());
+		double		spread = pow(2.0, -(double) random_below(6) - 20.0);
+
+		for (uint32_t k = 0; k < d; k++)
+			row[k] = (float) (first[k] * factor * (1.0 + spread * random_normal()));
+		return;
+	}
+	for (uint32_t k = 0; k < d; k++)
+	{
+		double		v = random_normal();
+
+		if (kind == OFFSET)
+			v += 5.0;
+		if (kind == INTEGERS)
+			v = floor(v);
+		row[k] = (float) (kind == AXES ? 0.0 : v * size);
+	}
+	if (kind == AXES)
+	{
+		row[random_below(d)] = 1.0f;
+		row[random_below(d)] = random_below(2) == 0 ? 1.0f : -4.0f;
+	}
+	if (kind == MAGNITUDES && i % 10 == 9)
+		row[random_below(d)] = 3e38f;
+	if (kind == NOT_FINITE && i % 5 == 0)
+		row[random_below(d)] = i % 2 == 0 ? INFINITY : NAN;
+}
+
+/* Of every kind, some zero rows and some copies. */
+static Rows
+make_rows(Kind kind, uint64_t n, uint32_t d)
+{
+	float	   *rows = must_alloc(n * d * sizeof(float));
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		float	   *row = rows + (size_t) i * d;
+
+		if (i > 7 && random_below(10) == 0)
+			memcpy(row, rows + (size_t) random_below(i) * d, d * sizeof(float));
+		else if (i > 7 && random_below(12) == 0)
+			memset(row, 0, d * sizeof(float));
+		else
+			make_row(kind, row, rows, i, d);
+	}
+	return (Rows) {.rows = rows,.n = n};
+}
+
+/* All pairs that have a distance, by brute force. */
+static void
+cosine_pairs(const Rows *sides, int nsides, uint32_t d, PairList *list)
+{
+	const Rows *b = &sides[nsides - 1];
+
+	memset(list, 0, sizeof(*list));
+	for (uint32_t i = 0; i < sides[0].n; i++)
+	{
+		for (uint32_t j = nsides == 1 ? i + 1 : 0; j < b->n; j++)
+		{
+			FastedPair	pair = {.a = i,.b = j};
+
+			pair.dist = fasted_exact_cosine(sides[0].rows + (size_t) i * d,
+											b->rows + (size_t) j * d, d);
+			if (!isnan(pair.dist))
+				pair_add(list, &pair, 1);
+		}
+	}
+}
+
+/* Ends of the scale, small ones, and ties to the last bit. */
+static int
+pick_eps(const PairList *all, double *eps)
+{
+	static const double always[] = {0.0, DBL_MIN, 1e-12, 1.0, 2.0, INFINITY};
+	double		least = INFINITY;
+	int			count = sizeof(always) / sizeof(always[0]);
+
+	memcpy(eps, always, sizeof(always));
+	if (all->count == 0)
+		return count;
+	for (int i = 0; i < 2; i++)
+	{
+		eps[count] = all->pairs[random_below((uint32_t) all->count)].dist;
+		eps[count + 1] = nextafter(eps[count], 0.0);
+		count += 2;
+	}
+	for (size_t i = 0; i < all->count; i++)
+	{
+		if (all->pairs[i].dist > 0 && all->pairs[i].dist < least)
+			least = all->pairs[i].dist;
+	}
+	if (least <= 2.0)
+		eps[count++] = least;
+	return count;
+}
+
+/*
+ * With one kernel and filter, all eps: the pairs of brute force, by all outputs; never by
+ * pruning, which is for distances.
+ */
+static bool
+check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, const PairList *all)
+{
+	PanelProblem problem = {
+		.options = {.dimensions = d,.metric = FASTED_METRIC_COSINE,.kernel = way->kernel,
+		.filter = way->filter,.prune = FASTED_PRUNE_FORCE},
+		.sides = nsides
+	};
+	FastedStats stats;
+	double		eps[16];
+	int			count = pick_eps(all, eps);
+	bool		same = true;
+
+	for (int e = 0; e < count && same; e++)
+	{
+		PairList	expected;
+		PairList	got;
+
+		problem.problem.eps = eps[e];
+		problem.options.threads = 1 + (int) random_below(3);
+		select_pairs(all, eps[e], &expected);
+		same = run_sides(&problem, sides, &plain, &got, &stats) == FASTED_DONE &&
+			pair_equal(&expected, &got) && stats.pruned_tiles[0] == 0;
+		if (!same)
+			printf("# %s, %s, eps %.17g: %zu pairs, expected %zu\n", way->kernel, way->name,
+				   eps[e], got.count, expected.count);
+		free(expected.pairs);
+		free(got.pairs);
+	}
+	return same;
+}
+
+/* One set with itself, or two. */
+static void
+check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d)
+{
+	Rows		sides[2] = {make_rows(kind, na, d), make_rows(kind, nb, d)};
+	int			nsides = nb > 0 ? 2 : 1;
+	Way			ways[MOST_WAYS];
+	int			count = ways_of(ways, FASTED_PRUNE_OFF);
+	PairList	all;
+	bool		same = true;
+
+	/* half of the directions of b are those of a */
+	for (uint64_t i = 0; i < nb && na > 0; i += 2)
+		scale_row((float *) sides[1].rows + i * d,
+				  sides[0].rows + random_below((uint32_t) na) * (uint64_t) d, d, 1.5);
+	cosine_pairs(sides, nsides, d, &all);
+	for (int w = 0; w < count; w++)
+		same = check_way(&ways[w], sides, nsides, d, &all) && same;
+	ok(same, "%s: %llu x %llu, d = %u, %zu pairs with a distance", names[kind],
+	   (unsigned long long) na, (unsigned long long) nb, d, all.count);
+	free(all.pairs);
+	free((float *) sides[0].rows);
+	free((float *) sides[1].rows);
+}
+
+/* More rows than memory: panels, counts too. */
+static void
+check_panels(void)
+{
+	const uint32_t d = 37;
+	Rows		rows = make_rows(SCALED, 613, d);
+	Way			ways[MOST_WAYS];
+	int			count = ways_of(ways, FASTED_PRUNE_OFF);
+	uint32_t	most = 0;
+	bool		same;
+	PairList	all;
+	PairList	expected;
+
+	cosine_pairs(&rows, 1, d, &all);
+	select_pairs(&all, 0.25, &expected);
+	for (int w = 0; w < count; w++)
+	{
+		for (uint64_t limit = 1; limit < 1000000; limit = limit * 2 + 20000)
+		{
+			PanelProblem problem = {
+				.options = {.dimensions = d,.metric = FASTED_METRIC_COSINE,.threads = 2,
+				.kernel = ways[w].kernel,.filter = ways[w].filter,.memory_limit = limit},
+				.problem = {.eps = 0.25},
+				.sides = 1
+			};
+			FastedStats stats;
+			PairList	got;
+
+			same = run_join(&problem, rows.rows, rows.n, &plain, &got, &stats) == FASTED_DONE &&
+				pair_equal(&expected, &got);
+			ok(same, "%s, %s: %u panels", ways[w].kernel, stats.filter, stats.panels);
+			if (stats.panels > most)
+				most = stats.panels;
+			free(got.pairs);
+		}
+	}
+	ok(most > 5, "up to %u panels", most);
+	free(expected.pairs);
+	free(all.pairs);
+	free((float *) rows.rows);
+}
+
+/* The memory limit holds, what cosine needs beside rows included. */
+static void
+check_memory_limit(void)
+{
+	const uint32_t d = 8;
+	Rows		rows = make_rows(NORMAL, 60000, d);
+
+	for (uint64_t limit = 2 << 20; limit <= 8 << 20; limit *= 2)
+	{
+		PanelProblem problem = {
+			.options = {.dimensions = d,.metric = FASTED_METRIC_COSINE,.memory_limit = limit,
+			.threads = 2},
+			.problem = {.eps = 1e-6},
+			.sides = 1
+		};
+		CallerHabits patient = {.timeout_ms = 100,.sleep_us = 1};
+		FastedStats stats;
+		PairList	got;
+		FastedStatus status = run_join(&problem, rows.rows, rows.n, &patient, &got, &stats);
+
+		ok(status == FASTED_DONE && stats.host_bytes <= limit,
+		   "memory %llu of %llu, %u panels", (unsigned long long) stats.host_bytes,
+		   (unsigned long long) limit, stats.panels);
+		free(got.pairs);
+	}
+	free((float *) rows.rows);
+}
+
+/* The same rows again, in other problems: what a first join left is still right. */
+static void
+check_again(const Way *way)
+{
+	static const double eps[] = {0.1, 0.1, 1e-7, 1.5, 0.0};
+	const uint32_t d = 45;
+	Rows		rows = make_rows(SCALED, 400, d);
+	PanelProblem problem = {
+		.options = {.dimensions = d,.metric = FASTED_METRIC_COSINE,.kernel = way->kernel,
+		.filter = way->filter},
+		.sides = 1
+	};
+	PanelJoin  *join;
+	PairList	all;
+	bool		same;
+
+	cosine_pairs(&rows, 1, d, &all);
+	problem.problem.eps = eps[0];
+	same = panel_join_open(fasted_cpu_engine(), &problem, &join) == FASTED_OK &&
+		load_and_start(join, &problem, &rows, &plain) == FASTED_OK;
+	for (int e = 0; e < 5 && same; e++)
+	{
+		PairList	expected;
+		PairList	got = {0};
+
+		problem.problem.eps = eps[e];
+		select_pairs(&all, eps[e], &expected);
+		same = panel_join_again(join, &problem.problem) == FASTED_OK &&
+			drain_join(join, &problem, &rows, &plain, &got) == FASTED_DONE;
+		pair_sort(&got);
+		same = same && pair_equal(&expected, &got);
+		free(expected.pairs);
+		free(got.pairs);
+	}
+	ok(same, "%s, %s: five joins of the same rows", way->kernel, way->name);
+	panel_join_close(join);
+	free(all.pairs);
+	free((float *) rows.rows);
+}
+
+/* Left alone, the engine chooses by the cosine recheck, and rows stay as they came. */
+static void
+check_choice(Kind kind, double eps, const char *filter)
+{
+	const uint32_t n = 4500;
+	const uint32_t d = 48;
+	Rows		rows = make_rows(kind, n, d);
+	Way			ways[MOST_WAYS];
+	bool		has_int8 = false;
+	PanelProblem problem = {
+		.options = {.dimensions = d,.metric = FASTED_METRIC_COSINE,.threads = 2},
+		.problem = {.eps = eps},
+		.sides = 1
+	};
+	FastedStats stats;
+	PairList	all;
+	PairList	expected;
+	PairList	got;
+	bool		same;
+
+	for (int w = ways_of(ways, FASTED_PRUNE_OFF) - 1; w >= 0; w--)
+		has_int8 = has_int8 || ways[w].filter == FASTED_FILTER_INT8;
+	cosine_pairs(&rows, 1, d, &all);
+	select_pairs(&all, eps, &expected);
+	same = run_join(&problem, rows.rows, n, &plain, &got, &stats) == FASTED_DONE &&
+		pair_equal(&expected, &got);
+	ok(same && stats.filter_sampled == has_int8 &&
+	   strcmp(stats.filter, has_int8 ? filter : "fp32") == 0,
+	   "%s: %s for %s rows, of the sample %llu candidates and %llu pairs", stats.filter, filter,
+	   names[kind], (unsigned long long) stats.sampled_candidates,
+	   (unsigned long long) stats.sampled_pairs);
+	free(all.pairs);
+	free(expected.pairs);
+	free(got.pairs);
+	free((float *) rows.rows);
+}
+
+int
+main(void)
+{
+	static const uint32_t sizes[] = {1, 2, 25, 241};
+	static const uint32_t dims[] = {1, 2, 3, 33, 64, 257, 960};
+	FastedOptions bad = {.dimensions = 3,.metric = (FastedMetric) 7};
+	FastedContext *context;
+	Way			ways[MOST_WAYS];
+	int			count = ways_of(ways, FASTED_PRUNE_OFF);
+
+	random_seed();
+	ok(fasted_cpu_engine()->open(&bad, &context) == FASTED_UNSUPPORTED, "no other metric");
+	fasted_cpu_engine()->close(context);
+	for (int kind = 0; kind < KINDS; kind++)
+	{
+		for (size_t i = 0; i < 4; i++)
+			check_shape((Kind) kind, sizes[i], 0, dims[(i + (size_t) kind) % 7]);
+		check_shape((Kind) kind, 300, 0, 128);
+		check_shape((Kind) kind, 70, 331, 41);
+		check_shape((Kind) kind, 200, 30, 7);
+	}
+	check_panels();
+	check_memory_limit();
+	for (int w = 0; w < count; w++)
+		check_again(&ways[w]);
+	check_choice(NORMAL, 0.4, "int8");
+	check_choice(TIGHT, 1e-13, "fp32");
+	return tap_done();
+}

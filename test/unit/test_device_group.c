@@ -1,0 +1,493 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_device_group.c
+ *	  Several devices join what one would: the CPU engine plays each of them.
+ *
+ * Any call of any device can be told to fail, and devices to be slow.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "../../src/engine/device_group.h"
+#include "join.h"
+
+#define DEVICES 4
+
+/* What the devices do, and what was seen. */
+static struct
+{
+	int			devices;
+	int			slow;			/* this one finds nothing at most looks; -1: none */
+	int			fail_device;	/* -1: none */
+	int			fail_call;		/* its call of this number */
+	bool		lends;
+	FastedContext *contexts[DEVICES];
+	int			opened;
+	int			closed;
+	int			calls[DEVICES];
+	bool		failed[DEVICES];
+	int			after_failure;	/* calls that a failed device may not get */
+} play;
+
+static FastedEngine base;
+
+static int
+device_of(const FastedContext *context)
+{
+	/* a later one may lie where one lay that was closed */
+	for (int i = play.opened - 1; i > 0; i--)
+	{
+		if (play.contexts[i] == context)
+			return i;
+	}
+	return 0;
+}
+
+/* A call of a device: true, it fails. */
+static bool
+call_fails(const FastedContext *context)
+{
+	int			device = device_of(context);
+
+	play.after_failure += play.failed[device];
+	play.calls[device]++;
+	if (device == play.fail_device && play.calls[device] == play.fail_call)
+		play.failed[device] = true;
+	return play.failed[device];
+}
+
+/* Which context a set or a join is of, by where it was opened. */
+#define MOST_HANDLES 64
+static struct
+{
+	const void *handle;
+	FastedContext *context;
+} handles[MOST_HANDLES];
+static int	nhandles;
+
+static int
+find_handle(const void *handle)
+{
+	int			i = 0;
+
+	while (i < nhandles && handles[i].handle != handle)
+		i++;
+	return i;
+}
+
+/* What lies where another one lay before takes its place. */
+static void
+note_handle(const void *handle, FastedContext *context)
+{
+	int			i = find_handle(handle);
+
+	if (i == MOST_HANDLES)
+		abort();
+	handles[i].handle = handle;
+	handles[i].context = context;
+	if (i == nhandles)
+		nhandles++;
+}
+
+static FastedContext *
+context_of(const void *handle)
+{
+	int			i = find_handle(handle);
+
+	if (i == nhandles)
+		abort();
+	return handles[i].context;
+}
+
+static int
+play_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
+{
+	(void) devices;
+	for (int i = 0; i < play.devices && i < most; i++)
+		snprintf(names[i], FASTED_DEVICE_NAME, "device %d", i);
+	return play.devices < most ? play.devices : most;
+}
+
+static FastedStatus
+play_open(const FastedOptions *options, FastedContext **context)
+{
+	FastedOptions own = *options;
+	FastedStatus status;
+
+	own.devices = NULL;
+	own.threads = 1;
+	status = fasted_cpu_engine()->open(&own, context);
+	play.contexts[play.opened++] = *context;
+	return status == FASTED_OK && call_fails(*context) ? FASTED_DEVICE_FAILED : status;
+}
+
+static void
+play_close(FastedContext *context)
+{
+	play.closed++;
+	fasted_cpu_engine()->close(context);
+}
+
+static const char *
+play_last_error(const FastedContext *context)
+{
+	return context != NULL && play.failed[device_of(context)] ? "it was told to fail"
+		: fasted_cpu_engine()->last_error(context);
+}
+
+static FastedStatus
+play_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet **set)
+{
+	FastedStatus status;
+
+	*set = NULL;
+	if (call_fails(context))
+		return FASTED_DEVICE_FAILED;
+	status = fasted_cpu_engine()->set_open(context, options, set);
+	note_handle(*set, context);
+	return status;
+}
+
+static FastedStatus
+play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b,
+			   FastedJoin **join)
+{
+	FastedStatus status;
+
+	*join = NULL;
+	if (call_fails(context))
+		return FASTED_DEVICE_FAILED;
+	status = fasted_cpu_engine()->join_open(context, problem, a, b, join);
+	note_handle(*join, context);
+	return status;
+}
+
+#define PLAY(name, handle, parameters, arguments) \
+	static FastedStatus play_##name parameters \
+	{ \
+		return call_fails(context_of(handle)) ? FASTED_DEVICE_FAILED \
+			: fasted_cpu_engine()->name arguments; \
+	}
+
+PLAY(stage, set, (FastedSet *set, float **rows, size_t *capacity), (set, rows, capacity))
+PLAY(commit, set, (FastedSet *set, size_t nrows), (set, nrows))
+PLAY(put, set, (FastedSet *set, const float *rows, size_t nrows, size_t *taken),
+	 (set, rows, nrows > 100 ? 100 : nrows, taken))
+PLAY(settle, set, (FastedSet *set), (set))
+PLAY(seal, set, (FastedSet *set), (set))
+PLAY(set_reset, set, (FastedSet *set, uint64_t first_row), (set, first_row))
+PLAY(read_back, set, (FastedSet *set, uint64_t first_row, size_t nrows, float *rows),
+	 (set, first_row, nrows, rows))
+PLAY(counts, join,
+	 (FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_t *counts),
+	 (join, side, first_row, nrows, counts))
+
+static bool
+play_lend(FastedSet *set, void *memory, size_t bytes)
+{
+	(void) fasted_cpu_engine()->lend(set, memory, bytes);
+	return play.lends || device_of(context_of(set)) == 0;
+}
+
+static FastedStatus
+play_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
+{
+	FastedContext *context = context_of(join);
+
+	if (call_fails(context))
+		return FASTED_DEVICE_FAILED;
+	if (device_of(context) == play.slow && play.calls[play.slow] % 100 != 0)
+		return FASTED_AGAIN;
+	return fasted_cpu_engine()->next(join, timeout_ms, batch);
+}
+
+static void
+make_base(void)
+{
+	base = *fasted_cpu_engine();
+	base.devices = play_devices;
+	base.open = play_open;
+	base.close = play_close;
+	base.last_error = play_last_error;
+	base.set_open = play_set_open;
+	base.stage = play_stage;
+	base.commit = play_commit;
+	base.lend = play_lend;
+	base.put = play_put;
+	base.settle = play_settle;
+	base.seal = play_seal;
+	base.set_reset = play_set_reset;
+	base.read_back = play_read_back;
+	base.join_open = play_join_open;
+	base.next = play_next;
+	base.counts = play_counts;
+	join_engine = fasted_device_group(&base);
+}
+
+static void
+reset_play(int devices)
+{
+	memset(&play, 0, sizeof(play));
+	play.devices = devices;
+	play.slow = play.fail_device = -1;
+	play.lends = true;
+	nhandles = 0;
+}
+
+/* A problem, and what it should give. */
+typedef struct Case
+{
+	PanelProblem problem;
+	Rows		sides[2];
+	PairList	expected;
+} Case;
+
+static Rows
+clustered_rows(uint64_t n, uint32_t d)
+{
+	float	   *rows = must_alloc(n * d * sizeof(float));
+
+	for (uint64_t i = 0; i < n * d; i++)
+		rows[i] = (float) (0.05 * random_normal() + sin((double) (i / d % 40) * 7.0 + (double) (i % d)));
+	return (Rows) {.rows = rows,.n = n};
+}
+
+static Case
+make_case(int sides, uint64_t n, uint32_t d, double eps)
+{
+	Case		made = {.problem = {.sides = sides}};
+
+	made.problem.options.dimensions = d;
+	made.problem.problem.eps = eps;
+	for (int side = 0; side < sides; side++)
+		made.sides[side] = clustered_rows(side == 0 ? n : n / 2 + 3, d);
+	if (sides == 1)
+		near_pairs(made.sides[0].rows, (uint32_t) n, d, eps, &made.expected);
+	else
+		near_pairs_of_two(made.sides, d, eps, &made.expected);
+	return made;
+}
+
+static void
+drop_case(Case *made)
+{
+	free((float *) made->sides[0].rows);
+	free((float *) made->sides[1].rows);
+	free(made->expected.pairs);
+}
+
+/* The join's pairs are right, and all devices are closed. */
+static bool
+joins_right(const Case *made, const CallerHabits *habits, FastedStats *stats)
+{
+	PairList	list;
+	FastedStatus status = run_join_once(&made->problem, made->sides, habits, &list, stats, NULL);
+	bool		right = status == FASTED_DONE && pair_equal(&list, &made->expected) &&
+		stats->pairs == list.count && play.closed == play.opened && play.after_failure == 0;
+
+	if (!right)
+		printf("# status %d, %zu pairs of %zu, counted %llu; %d of %d closed, %d calls after failure\n",
+			   status, list.count, made->expected.count, (unsigned long long) stats->pairs, play.closed,
+			   play.opened, play.after_failure);
+	free(list.pairs);
+	return right;
+}
+
+static bool
+counts_right(const Case *made, const CallerHabits *habits)
+{
+	return check_count(&made->problem, made->sides, habits, FASTED_OUTPUT_COUNTS, &made->expected) &&
+		play.after_failure == 0;
+}
+
+static const CallerHabits plain = {.timeout_ms = 100};
+static const CallerHabits putting = {.timeout_ms = 100,.put = true,.stage_at_most = 333};
+
+static void
+check_numbers_of_devices(void)
+{
+	for (int devices = 1; devices <= DEVICES; devices++)
+	{
+		for (int sides = 1; sides <= 2; sides++)
+		{
+			Case		made = make_case(sides, 3000, 20, 0.3);
+			FastedStats stats;
+			bool		right;
+
+			reset_play(devices);
+			right = joins_right(&made, &plain, &stats);
+			reset_play(devices);
+			right = joins_right(&made, &putting, &stats) && right;
+			reset_play(devices);
+			play.lends = false;
+			right = joins_right(&made, &plain, &stats) && right;
+			reset_play(devices);
+			right = counts_right(&made, &plain) && right;
+			ok(right && made.expected.count > 1000 && stats.lost_devices == 0,
+			   "%d devices, %d sides: all pairs once (%zu)", devices, sides, made.expected.count);
+			drop_case(&made);
+		}
+	}
+}
+
+/* Too few rows for all slices, or for any. */
+static void
+check_small(void)
+{
+	bool		right = true;
+
+	for (uint64_t n = 0; n < 12; n++)
+	{
+		Case		made = make_case(1 + (int) (n % 2), n, 5, 1.0);
+		FastedStats stats;
+
+		reset_play(3);
+		right = joins_right(&made, &plain, &stats) && right;
+		reset_play(3);
+		right = counts_right(&made, &plain) && right;
+		drop_case(&made);
+	}
+	ok(right, "few rows, or none");
+}
+
+/* All devices hold the same panels. */
+static void
+check_panels(void)
+{
+	for (int sides = 1; sides <= 2; sides++)
+	{
+		Case		made = make_case(sides, 4000, 64, 0.5);
+		FastedStats stats;
+		bool		right;
+
+		made.problem.options.memory_limit = 900 * 1024;
+		reset_play(3);
+		right = joins_right(&made, &plain, &stats) && stats.panels > 1;
+		reset_play(3);
+		ok(counts_right(&made, &plain) && right, "panels (%u), %d sides", stats.panels, sides);
+		drop_case(&made);
+	}
+}
+
+/* Slices of slices: each pair is in one of them. */
+static void
+check_slices(void)
+{
+	Case		made = make_case(1, 3000, 20, 0.3);
+	PairList	all = {0};
+
+	for (uint32_t slice = 0; slice < 3; slice++)
+	{
+		PairList	list;
+
+		made.problem.problem.slice = slice;
+		made.problem.problem.slices = 3;
+		reset_play(1 + (int) slice);
+		if (run_join_once(&made.problem, made.sides, &plain, &list, NULL, NULL) == FASTED_DONE)
+			pair_add(&all, list.pairs, list.count);
+		free(list.pairs);
+	}
+	pair_sort(&all);
+	ok(pair_equal(&all, &made.expected), "slices of groups of 1, 2 and 3 devices are all pairs");
+	free(all.pairs);
+	drop_case(&made);
+}
+
+static void
+check_uneven(void)
+{
+	Case		made = make_case(1, 6000, 20, 0.3);
+	FastedStats stats;
+	bool		right;
+	int			share = -1;
+	const char *at;
+
+	reset_play(2);
+	play.slow = 1;
+	right = joins_right(&made, &plain, &stats);
+	at = strstr(stats.device, "device 1, ");
+	if (at != NULL)
+		sscanf(at, "device 1, %d%%", &share);
+	ok(right && share >= 0 && share < 40, "a slow device does less: %s", stats.device);
+	drop_case(&made);
+}
+
+/* One call after the other of one of three devices fails: no pair is lost or doubled. */
+static void
+check_failures(int sides, FastedOutput output, const CallerHabits *habits, uint64_t memory)
+{
+	Case		made = make_case(sides, 700, 16, 0.3);
+	bool		right = true;
+	bool		reached = true;
+	int			call = 1;
+
+	made.problem.options.memory_limit = memory;
+	for (; reached && right; call += call < 16 ? 1 : call / 4 + (int) random_below(20))
+	{
+		FastedStats stats = {0};
+
+		reset_play(3);
+		play.fail_device = call % 3;
+		play.fail_call = call;
+		right = output == FASTED_OUTPUT_PAIRS ? joins_right(&made, habits, &stats)
+			: counts_right(&made, habits);
+		reached = play.failed[call % 3];
+		if (right && reached && output == FASTED_OUTPUT_PAIRS)
+			right = stats.lost_devices == 1 && strstr(stats.device, "failed") != NULL;
+	}
+	ok(right && call > 40, "%d sides, output %d%s%s: each call fails in turn, up to %d", sides, output,
+	   habits->put ? ", put" : "", memory > 0 ? ", panels" : "", call);
+	drop_case(&made);
+}
+
+/* The last device's failure is the group's. */
+static void
+check_last_failure(void)
+{
+	Case		made = make_case(1, 1500, 16, 0.3);
+	bool		right = true;
+
+	for (int call = 1; call < 20; call++)
+	{
+		PairList	list;
+		PanelJoin  *join = NULL;
+		FastedStatus status;
+
+		reset_play(1);
+		play.fail_device = 0;
+		play.fail_call = call;
+		memset(&list, 0, sizeof(list));
+		status = panel_join_open(join_engine, &made.problem, &join);
+		if (status == FASTED_OK)
+			status = load_and_start(join, &made.problem, made.sides, &plain);
+		if (status == FASTED_OK)
+			status = drain_join(join, &made.problem, made.sides, &plain, &list);
+		right = right && status == FASTED_DEVICE_FAILED &&
+			strcmp(panel_join_last_error(join_engine, join), "it was told to fail") == 0;
+		panel_join_close(join);
+		right = right && play.closed == play.opened && play.after_failure == 0;
+		free(list.pairs);
+	}
+	ok(right, "the last device fails: the group does, with its text");
+	drop_case(&made);
+}
+
+int
+main(void)
+{
+	random_seed();
+	make_base();
+	check_numbers_of_devices();
+	check_small();
+	check_panels();
+	check_slices();
+	check_uneven();
+	for (int sides = 1; sides <= 2; sides++)
+	{
+		check_failures(sides, FASTED_OUTPUT_PAIRS, &plain, 0);
+		check_failures(sides, FASTED_OUTPUT_COUNTS, &plain, 0);
+		check_failures(sides, FASTED_OUTPUT_PAIRS, &putting, 0);
+		check_failures(sides, FASTED_OUTPUT_PAIRS, &plain, 150 * 1024);
+	}
+	check_last_failure();
+	return tap_done();
+}
