@@ -88,8 +88,9 @@ nsets(const FastedJoin *join)
 }
 
 /*
- * Before work begins: memory, and what the sets have.  Of slices the order must be the
- * same wherever they are joined: it is found anew, from these rows alone.
+ * Before work begins: memory, and what the sets have.  Slices must be the same wherever
+ * they are joined, by whatever kernel, whose rounding the order depends on: of them rows
+ * stay, or are again, in the order that they came in.
  */
 bool
 cpu_prepare_pruning(FastedJoin *join)
@@ -101,7 +102,7 @@ cpu_prepare_pruning(FastedJoin *join)
 		if (join->sets[i]->levels.ordered)
 			cpu_set_forget_form(join->sets[i]);
 	}
-	join->pruning = context->may_prune && is_worth_it(join);
+	join->pruning = context->may_prune && join->problem.slices == 1 && is_worth_it(join);
 	if (!join->pruning)
 		return true;
 	for (int i = 0; i < nsets(join); i++)

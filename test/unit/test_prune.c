@@ -152,20 +152,10 @@ check_kind(Kind kind, uint32_t n, uint32_t d)
 	free(rows);
 }
 
-/* The best kernel whose costs the choice of levels knows: it leaves AMX alone. */
-static const char *
-known_kernel(void)
-{
-	Way			ways[MOST_WAYS];
-	int			count = ways_of(ways, FASTED_PRUNE_AUTO);
-	int			w = 0;
-
-	while (w + 1 < count && strcmp(ways[w].kernel, "amx") == 0)
-		w++;
-	return ways[w].kernel;
-}
-
-/* Left alone: taken where it pays, and left where it does not or rows are few. */
+/*
+ * Left alone, by a kernel other than AMX: taken where it pays, and left where it does not
+ * or rows are few.
+ */
 static void
 check_choice(const char *kernel, Kind kind, uint32_t n, uint32_t d, double eps,
 			 FastedPrune prune, bool pruned)
@@ -374,7 +364,7 @@ check_terms(void)
 int
 main(void)
 {
-	const char *kernel = known_kernel();
+	const char *kernel = pruning_kernel();
 
 	random_seed();
 	check_terms();

@@ -241,6 +241,50 @@ check_unfinished(const Way *way)
 		free((float *) rows[i].rows);
 }
 
+/* Slices of a join are the same whether the set was pruned before or not. */
+static void
+check_slices_after(const Way *way)
+{
+	const uint32_t d = 40;
+	const double eps = 7.0;
+	Rows		rows = make_rows(1500, d, 1.0, 0.0);
+	FastedOptions options = {.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter};
+	FastedContext *contexts[2];
+	FastedSet  *sets[2];
+	FastedStats stats;
+	uint64_t	pairs = 0;
+	uint64_t	all;
+	bool		good;
+
+	for (int i = 0; i < 2; i++)
+	{
+		options.prune = i == 0 ? way->prune : FASTED_PRUNE_OFF;
+		contexts[i] = open_context(&options);
+		sets[i] = open_set(contexts[i]);
+		(void) fill_set(sets[i], &rows, d);
+	}
+	(void) count_join(contexts[0], sets[0], sets[0], eps, &all);
+	engine->stats(contexts[0], &stats);
+	good = stats.pruned_tiles[0] > 0 && all > 1000;
+	for (uint32_t slice = 0; slice < 3; slice++)
+	{
+		FastedProblem problem = {.eps = eps,.slice = slice,.slices = 3};
+		PairList	lists[2];
+
+		for (int i = 0; i < 2; i++)
+			end_join(begin_join(contexts[i], sets[i], sets[i], problem), &lists[i]);
+		good = good && pair_equal(&lists[0], &lists[1]) && lists[0].count > 0;
+		pairs += lists[0].count;
+		free(lists[0].pairs);
+		free(lists[1].pairs);
+	}
+	ok(good && pairs == all, "%s, %s%s: slices of %llu pairs", way->kernel, way->name, way->pruned,
+	   (unsigned long long) all);
+	for (int i = 0; i < 2; i++)
+		engine->close(contexts[i]);
+	free((float *) rows.rows);
+}
+
 int
 main(void)
 {
@@ -258,6 +302,8 @@ main(void)
 		check_any_order(&ways[w], ways[w].filter, 3, 300, 30);
 		check_any_order(&ways[w], ways[w].filter, 300, 200, 30);
 		check_unfinished(&ways[w]);
+		if (ways[w].prune == FASTED_PRUNE_FORCE)
+			check_slices_after(&ways[w]);
 	}
 	/* sets large enough for a choice */
 	check_any_order(&ways[0], FASTED_FILTER_AUTO, 32, 5000, 15);

@@ -53,23 +53,30 @@ ways_of(Way *ways, FastedPrune prune)
 	return count;
 }
 
-/*
- * All ways without pruning, and those of one kernel with it, which is one that need not
- * be emulated; test_prune.c has the others.
- */
+/* The best kernel that need not be emulated: by this one all tests prune. */
+static inline const char *
+pruning_kernel(void)
+{
+	Way			ways[MOST_WAYS];
+	int			count = ways_of(ways, FASTED_PRUNE_FORCE);
+	int			w = 0;
+
+	while (w + 1 < count && strcmp(ways[w].kernel, "amx") == 0)
+		w++;
+	return ways[w].kernel;
+}
+
+/* All ways without pruning, and those of one kernel with it; test_prune.c has the others. */
 static inline int
 all_ways(Way *ways)
 {
 	Way			pruned[MOST_WAYS];
 	int			count = ways_of(ways, FASTED_PRUNE_OFF);
 	int			npruned = ways_of(pruned, FASTED_PRUNE_FORCE);
-	const char *kernel = NULL;
 
 	for (int w = 0; w < npruned; w++)
 	{
-		if (kernel == NULL && strcmp(pruned[w].kernel, "amx") != 0)
-			kernel = pruned[w].kernel;
-		if (kernel != NULL && strcmp(pruned[w].kernel, kernel) == 0)
+		if (strcmp(pruned[w].kernel, pruning_kernel()) == 0)
 			ways[count++] = pruned[w];
 	}
 	return count;
