@@ -1,4 +1,7 @@
 -- rows are compared at few dimensions first: the same pairs
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
 CREATE TABLE pruned (id int PRIMARY KEY, v real[]);
 INSERT INTO pruned SELECT i, ARRAY(SELECT (sin(i % 40 * 7.0 + k * k) + 0.02 * sin(i * 1.3 + k))::real FROM generate_series(1, 70) k)
 FROM generate_series(1, 2000) i;
