@@ -285,6 +285,39 @@ check_slices_after(const Way *way)
 	free((float *) rows.rows);
 }
 
+/* Left alone, a join of rows that suit pruning prunes, but not where AMX multiplies. */
+static void
+check_left_alone(const char *kernel)
+{
+	const uint32_t n = 20200;
+	const uint32_t d = 64;
+	FastedOptions options = {
+		.dimensions = d,.threads = 2,.kernel = kernel,.filter = FASTED_FILTER_INT8
+	};
+	FastedContext *context = open_context(&options);
+	FastedSet  *set = open_set(context);
+	Rows		rows = make_rows(n, d, 0.05, 0.0);
+	FastedJoin *join;
+	FastedBatch batch;
+	FastedStats stats;
+	FastedStatus status;
+
+	for (uint64_t i = 0; i < (uint64_t) n * d; i++)
+		((float *) rows.rows)[i] += (float) (2.0 * sin(i / d % 12 * 50.0 + i % d * (i % d)));
+	(void) fill_set(set, &rows, d);
+	join = begin_join(context, set, set, (FastedProblem) {.eps = 0.45,.output = FASTED_OUTPUT_COUNT});
+	do
+	{
+		status = engine->next(join, 100, &batch);
+		engine->stats(context, &stats);
+	} while (!FASTED_FAILED(status) && status != FASTED_DONE && stats.units_done < 4);
+	engine->join_close(join);
+	ok(!FASTED_FAILED(status) && (stats.pruned_tiles[0] == 0) == (strcmp(kernel, "amx") == 0),
+	   "%s, left alone: %llu tiles", kernel, (unsigned long long) stats.pruned_tiles[0]);
+	engine->close(context);
+	free((float *) rows.rows);
+}
+
 int
 main(void)
 {
@@ -305,6 +338,9 @@ main(void)
 		if (ways[w].prune == FASTED_PRUNE_FORCE)
 			check_slices_after(&ways[w]);
 	}
+	check_left_alone(pruning_kernel());
+	if (strcmp(ways[0].kernel, "amx") == 0)
+		check_left_alone("amx");
 	/* sets large enough for a choice */
 	check_any_order(&ways[0], FASTED_FILTER_AUTO, 32, 5000, 15);
 	return tap_done();
