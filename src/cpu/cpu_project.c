@@ -64,7 +64,8 @@ packed_bytes(const FastedContext *context)
 {
 	uint32_t	directions = cpu_most_directions(context, cpu_prune_levels(context));
 
-	return (size_t) cpu_product_columns(context, directions) * context->options.dimensions * sizeof(float);
+	return (size_t) cpu_product_columns(context, directions)
+		* context->options.dimensions * sizeof(float);
 }
 
 #define LEVEL_CENTRES_BYTES (FASTED_PRUNE_LEVELS * LEVEL_MOST_WORDS * sizeof(float))

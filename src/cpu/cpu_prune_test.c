@@ -4,8 +4,8 @@
  *	  Which levels a join has: by a sample of its tiles.
  *
  * Costs are in bytes of a tile's row, which take about as long to multiply whatever the
- * filter: one an INT8 number, two in 16 bits, four in FP32.  Nothing here depends on time or threads, so
- * that the same rows have the same levels.
+ * filter: one an INT8 number, two in 16 bits, four in FP32.  Nothing here depends on time
+ * or threads, so that the same rows have the same levels.
  *
  *-------------------------------------------------------------------------
  */
