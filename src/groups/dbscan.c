@@ -18,6 +18,9 @@
 #include "session/interrupts.h"
 #include "utils/memutils.h"
 
+/* Pairs between the one looked at and the one whose rows are fetched. */
+#define FETCH_AHEAD 16
+
 static void *
 AllocForRows(const GroupRows *rows, Size size, int flags)
 {
@@ -76,6 +79,14 @@ MakeRoom(Dbscan *dbscan)
 	open->count = 0;
 }
 
+/* Rows lie anywhere: what a later pair needs is on its way while others are looked at. */
+static inline void
+FetchRow(const Dbscan *dbscan, uint32 row)
+{
+	__builtin_prefetch(&dbscan->parent[row], 1);
+	__builtin_prefetch(&dbscan->neighbors[row], 1);
+}
+
 static void
 Take(Grouping *grouping, const FastedPair *pairs, size_t npairs)
 {
@@ -87,6 +98,11 @@ Take(Grouping *grouping, const FastedPair *pairs, size_t npairs)
 		bool		a_is_core = ++dbscan->neighbors[pairs[i].a] >= wanted;
 		bool		b_is_core = ++dbscan->neighbors[pairs[i].b] >= wanted;
 
+		if (i + FETCH_AHEAD < npairs)
+		{
+			FetchRow(dbscan, pairs[i + FETCH_AHEAD].a);
+			FetchRow(dbscan, pairs[i + FETCH_AHEAD].b);
+		}
 		if (a_is_core && b_is_core)
 		{
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);

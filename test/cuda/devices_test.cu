@@ -142,7 +142,7 @@ void
 check_failures()
 {
 	Rows		rows = clustered_rows(20000, 64, 50, 0.3f, 6);
-	PanelProblem problem = problem_of(2.0, modes[5]);
+	PanelProblem problem = problem_of(3.2, modes[5]);
 	Outcome		whole = run_group(rows, problem);
 	bool		right = true;
 	int			lost = 0;

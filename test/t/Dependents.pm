@@ -46,7 +46,7 @@ my @queries = (
 	'SELECT atomic(1), late(2)',
 	"SELECT count(*) FROM items WHERE fasted_distance(v, '{1, 2}') < 3",
 	"SELECT pg_get_viewdef(oid) FROM pg_class WHERE relkind IN ('v', 'm') AND relnamespace = 'public'::regnamespace\n"
-	  . "AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e') ORDER BY relname",
+	  . "AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype = 'e') ORDER BY relname",
 	"SELECT pg_get_indexdef('by_distance'::regclass)",
 	"SELECT has_function_privilege('reader', (SELECT oid FROM pg_proc WHERE proname = 'fasted_epsilon'), 'EXECUTE')",
 	'SET ROLE reader; SELECT count(*) FROM pairs');
