@@ -64,7 +64,8 @@ reserve_trial(FastedJoin *join)
 	join->found = cpu_form_hold(cpu_form_new(context));
 	for (int i = 0; i < samples; i++)
 	{
-		if (!cpu_packed_reserve(context, &context->samples[i], context->sample_rows))
+		if (!cpu_packed_reserve(context, &context->samples[i], context->sample_rows,
+								cpu_packed_row_bytes(context)))
 			return false;
 	}
 	return join->found != NULL;
@@ -110,7 +111,7 @@ pack_sample(Worker *worker, const FastedSet *set, PackJob *job, bool int8)
 	uint32_t	width = context->kernel->width;
 	uint32_t	count = sampled_rows(set);
 
-	cpu_packed_lay_out(context, job->to, count, int8);
+	cpu_packed_lay_out(context, job->to, count, context->options.dimensions, int8);
 	for (size_t sliver = 0; sliver * width < job->to->layout.padded_rows; sliver++)
 	{
 		const float *rows[FASTED_MAX_WIDTH] = {NULL};

@@ -165,6 +165,9 @@ cpu_stats(const FastedContext *context, FastedStats *stats)
 	stats->units_done = atomic_load(&open->units_done);
 	stats->candidates = atomic_load(&open->candidates);
 	stats->pairs = atomic_load(&open->pairs);
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		stats->pruned_tiles[level] = atomic_load(&open->tiles[level]);
+	stats->full_tiles = atomic_load(&open->full_tiles);
 	stats->host_bytes = context->memory.peak;
 	stats->prepare_seconds = 1e-9 * (double) atomic_load(&open->prepare_ns);
 	stats->filter_seconds = 1e-9 * (double) atomic_load(&open->filter_ns);
@@ -191,6 +194,7 @@ cpu_close(FastedContext *context)
 		cpu_set_close(context->sets);
 	for (int i = 0; i < 2; i++)
 		cpu_packed_free(context, &context->samples[i]);
+	fasted_cpu_unmap(context->fit_room, context->fit_bytes, &context->memory);
 	pthread_cond_destroy(&context->rest_cond);
 	pthread_cond_destroy(&context->out_cond);
 	pthread_cond_destroy(&context->free_cond);

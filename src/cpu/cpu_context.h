@@ -17,6 +17,7 @@
  *	  cpu_choice.c	which form and which filter
  *	  cpu_unit.c	units of work: the filter
  *	  cpu_refine.c	the recheck
+ *	  cpu_prune.h	pruning
  *
  * The caller's thread alone takes and returns memory.
  *
@@ -56,8 +57,10 @@ typedef struct Worker
 
 	void	   *partial;		/* unfinished sums of a block pair */
 	uint8_t    *hits;			/* hit_stride bytes for each row of a block */
+	bool		has_hits[FASTED_MAX_BLOCK + FASTED_MAX_WIDTH];	/* of a row; may be true for none */
 	double	   *wide;			/* one row in FP64 */
 	float	   *image;			/* INT8: room for two rows, padded; or NULL */
+	void	   *project_room;	/* pruning: cpu_project.c; or NULL */
 	float	   *directions;		/* cosine: room for the rows of a sliver; or NULL */
 	float		sample[CENTRE_ROWS];	/* values of one coordinate */
 	Candidate	list[CANDIDATE_LIST];
@@ -66,6 +69,8 @@ typedef struct Worker
 	PairBlock  *block;			/* being filled, or NULL */
 	uint64_t	candidates;		/* of the strip at work */
 	uint64_t	counted;		/* pairs of it, where they are not handed out */
+	uint64_t	tiles[FASTED_PRUNE_LEVELS]; /* tested at each level */
+	uint64_t	full_tiles;		/* and then at all dimensions */
 } Worker;
 
 struct FastedContext
@@ -87,6 +92,10 @@ struct FastedContext
 	size_t		chunk_bytes;
 	uint32_t	sample_rows;	/* of a set, at most, to try a form with */
 	PackedRows	samples[2];
+	bool		may_prune;
+	const CpuKernel *product_kernel;	/* pruning: for products in FP32; or NULL */
+	size_t		fit_bytes;
+	void	   *fit_room;		/* to find a projection; NULL: none was looked for */
 
 	/* Threads.  The lock guards all of this and the pool. */
 	Worker	   *workers;		/* thread_limit of them, once there are any */
@@ -117,6 +126,8 @@ struct FastedContext
 	_Atomic uint64_t candidates;
 	_Atomic uint64_t pairs;
 	_Atomic uint64_t units_done;
+	_Atomic uint64_t tiles[FASTED_PRUNE_LEVELS];
+	_Atomic uint64_t full_tiles;
 	_Atomic uint64_t filter_ns;
 	_Atomic uint64_t refine_ns;
 	_Atomic uint64_t prepare_ns;
@@ -135,6 +146,16 @@ extern size_t cpu_packed_row_bytes(const FastedContext *context);
 extern size_t cpu_threshold_row_bytes(const FastedContext *context);
 extern size_t cpu_pool_blocks(int threads);
 
+/* cpu_prune.c, cpu_project.c, cpu_fit.c */
+extern bool cpu_may_prune(const FastedContext *context);
+extern bool cpu_prune_suits(const FastedContext *context, uint64_t limit);
+extern size_t cpu_project_room_bytes(const FastedContext *context);
+extern size_t cpu_projection_bytes(const FastedContext *context);
+extern size_t cpu_fit_bytes(const FastedContext *context);
+
+/* cpu_product.c */
+extern const CpuKernel *cpu_product_kernel(const CpuKernel *kernel);
+
 /* cpu_workers.c */
 extern FastedStatus cpu_reserve_workers(FastedContext *context, int nworkers);
 extern void cpu_end_workers(FastedContext *context);
@@ -149,21 +170,31 @@ cpu_padded(const FastedContext *context)
 	return (context->options.dimensions + 31) / 32 * 32;
 }
 
-/* Words of such a row, packed. */
+/* Words of so many dimensions in integers, packed. */
 static inline uint32_t
-cpu_int8_words(const FastedContext *context)
+cpu_int8_words(const CpuKernel *kernel, uint32_t dimensions)
 {
-	const Int8Kernel *int8 = context->kernel->int8;
-	uint32_t	words = cpu_padded(context) * int8->bytes / 4;
+	const Int8Kernel *int8 = kernel->int8;
+	uint32_t	words = (dimensions + 31) / 32 * 32 * int8->bytes / 4;
 
 	return (words + int8->word_step - 1) / int8->word_step * int8->word_step;
 }
 
-/* Bytes of a worker's image: two rows, padded. */
+/* Bytes of a packed row of so many dimensions in integers, as row and as column of a tile. */
+static inline size_t
+cpu_int8_row_bytes(const CpuKernel *kernel, uint32_t dimensions)
+{
+	return (int8_sides_alike(kernel->int8) ? 1 : 2)
+		* cpu_int8_words(kernel, dimensions) * sizeof(uint32_t);
+}
+
+/* Bytes of a worker's image: two rows, padded, or two of a level. */
 static inline size_t
 cpu_image_bytes(const FastedContext *context)
 {
-	return 2 * cpu_padded(context) * sizeof(float);
+	uint32_t	padded = cpu_padded(context);
+
+	return 2 * (padded < 128 ? 128 : padded) * sizeof(float);
 }
 
 static inline bool

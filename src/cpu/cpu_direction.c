@@ -42,21 +42,21 @@ write_direction(const Worker *worker, const float *row, double square, uint32_t 
 }
 
 /*
- * Row number `number` of those to be packed: what is packed for it, NULL for a row
+ * The row at this place of those to be packed: what is packed for it, NULL for a row
  * that has no pairs.  Keeps its x.x for the recheck.
  */
 const float *
-cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t number, const float *row)
+cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t place, const float *row)
 {
 	double		square;
 
 	if (!cpu_is_cosine(worker->context))
 		return row;
-	square = to->squares[number] = square_of(worker, row);
+	square = to->squares[place] = square_of(worker, row);
 	if (!fasted_has_direction(square))
 		return NULL;
 	return write_direction(worker, row, square,
-						   (uint32_t) (number % worker->context->kernel->width));
+						   (uint32_t) (place % worker->context->kernel->width));
 }
 
 /* Row s of a sample as the filter sees it; good until the next call. */

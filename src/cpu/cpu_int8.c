@@ -17,9 +17,8 @@
 #include "../engine/int8_form.h"
 #include "cpu_join.h"
 
-/* Rows that show whether all are small integers; and that the scale is from. */
+/* Rows that show whether all are small integers. */
 #define RANGE_ROWS 1024
-#define SCALE_ROWS 256
 
 /* But no more coordinates than so many, unless of these rows. */
 #define SAMPLE_COORDINATES (1 << 20)
@@ -110,19 +109,34 @@ peak_of(const float *image, uint32_t padded)
 	return peak;
 }
 
+/* Rows that a scale is from: a sample of the join's or, where that is NULL, others. */
+typedef struct ScaleRows
+{
+	const Sample *sample;
+	const float *const *rows;
+	uint32_t	count;
+} ScaleRows;
+
+/* Row s of them; good until the next call. */
+static const float *
+scale_row(Worker *worker, const ScaleRows *rows, uint32_t s)
+{
+	return rows->sample != NULL ? cpu_sample_row(worker, rows->sample, s) : rows->rows[s];
+}
+
 /*
  * The largest coordinates of sampled rows' images, and that of a row which all but
  * outliers stay below.
  */
 static float
-find_peaks(Worker *worker, const Int8Transform *transform, const Sample *sample, float *peaks)
+find_peaks(Worker *worker, const Int8Transform *transform, const ScaleRows *rows, float *peaks)
 {
-	uint32_t	count = cpu_sample_size(sample);
-	float		sorted[SCALE_ROWS];
+	uint32_t	count = rows->count;
+	float		sorted[FASTED_INT8_SCALE_ROWS];
 
 	for (uint32_t s = 0; s < count; s++)
 	{
-		worker->context->kernel->int8->transform(transform, cpu_sample_row(worker, sample, s),
+		worker->context->kernel->int8->transform(transform, scale_row(worker, rows, s),
 												 worker->image);
 		sorted[s] = peaks[s] = peak_of(worker->image, transform->padded);
 	}
@@ -132,9 +146,8 @@ find_peaks(Worker *worker, const Int8Transform *transform, const Sample *sample,
 
 /* Adds the squared errors of the row in image, rounded with each of the factors. */
 static void
-add_errors(Worker *worker, const float *factors, double *errors)
+add_errors(Worker *worker, uint32_t padded, const float *factors, double *errors)
 {
-	uint32_t	padded = cpu_padded(worker->context);
 	int8_t	   *values = (int8_t *) (worker->image + padded);
 
 	for (int i = 0; i < FASTED_INT8_SCALES; i++)
@@ -152,31 +165,28 @@ add_errors(Worker *worker, const float *factors, double *errors)
  * rows clipped badly cost more than all rows rounded a little better gain.
  */
 static float
-find_factor(Worker *worker, const Int8Transform *transform)
+find_factor_int8(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
 {
 	FastedContext *context = worker->context;
-	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
-										 SCALE_ROWS);
-	float		peaks[SCALE_ROWS];
+	float		peaks[FASTED_INT8_SCALE_ROWS];
 	float		factors[FASTED_INT8_SCALES];
 	double		errors[FASTED_INT8_SCALES] = {0};
 	float		typical;
 	int			best = 0;
 
-	typical = find_peaks(worker, transform, &sample, peaks);
+	typical = find_peaks(worker, transform, rows, peaks);
 	if (!(typical > 0x1p-100f && typical < 0x1p100f))
 		return 1.0f;
 
 	factors[0] = 127.0f / typical;
 	for (int i = 1; i < FASTED_INT8_SCALES; i++)
 		factors[i] = factors[i - 1] * FASTED_INT8_SCALE_STEP;
-	for (uint32_t s = 0; s < cpu_sample_size(&sample) && !cpu_stopping(context); s++)
+	for (uint32_t s = 0; s < rows->count && !cpu_stopping(context); s++)
 	{
 		if (peaks[s] > typical)
 			continue;			/* an outlier */
-		context->kernel->int8->transform(transform, cpu_sample_row(worker, &sample, s),
-										 worker->image);
-		add_errors(worker, factors, errors);
+		context->kernel->int8->transform(transform, scale_row(worker, rows, s), worker->image);
+		add_errors(worker, transform->padded, factors, errors);
 	}
 	for (int i = 1; i < FASTED_INT8_SCALES; i++)
 	{
@@ -191,19 +201,17 @@ find_factor(Worker *worker, const Int8Transform *transform)
  * rows that are longer than typical ones.
  */
 static float
-find_factor_int16(Worker *worker, const Int8Transform *transform)
+find_factor_int16(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
 {
-	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
-										 SCALE_ROWS);
-	uint32_t	count = cpu_sample_size(&sample);
-	float		norms[SCALE_ROWS];
+	uint32_t	count = rows->count;
+	float		norms[FASTED_INT8_SCALE_ROWS];
 	float		typical;
 
 	for (uint32_t s = 0; s < count; s++)
 	{
 		double		norm2 = 0.0;
 
-		worker->context->kernel->int8->transform(transform, cpu_sample_row(worker, &sample, s),
+		worker->context->kernel->int8->transform(transform, scale_row(worker, rows, s),
 												 worker->image);
 		for (uint32_t k = 0; k < transform->padded; k++)
 			norm2 += (double) worker->image[k] * (double) worker->image[k];
@@ -214,6 +222,34 @@ find_factor_int16(Worker *worker, const Int8Transform *transform)
 	if (!(typical > 0x1p-100f && typical < 0x1p100f))
 		return 1.0f;
 	return sqrtf(FASTED_INT16_NORM2) / FASTED_INT16_ROOM / typical;
+}
+
+static float
+find_factor(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
+{
+	return worker->context->kernel->int8->bytes == 2
+		? find_factor_int16(worker, transform, rows) : find_factor_int8(worker, transform, rows);
+}
+
+/* Of these rows, FASTED_INT8_SCALE_ROWS at most. */
+float
+cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const float *const *rows,
+					 uint32_t count)
+{
+	ScaleRows	scale_rows = {.rows = rows,.count = count};
+
+	return find_factor(worker, transform, &scale_rows);
+}
+
+/* Of a sample of the join's rows. */
+static float
+find_join_factor(Worker *worker, const Int8Transform *transform)
+{
+	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
+										 FASTED_INT8_SCALE_ROWS);
+	ScaleRows	rows = {.sample = &sample,.count = cpu_sample_size(&sample)};
+
+	return find_factor(worker, transform, &rows);
 }
 
 /* The centre and the scale of INT8 rows, from a sample; the form's own are there. */
@@ -234,9 +270,7 @@ cpu_int8_find_transform(Worker *worker, Form *form)
 		memcpy(form->int8_centre, form->centre, d * sizeof(float));
 		transform->scale = (float) limit_scale(form->scale);
 		transform->scale = (float) limit_scale((double) transform->scale
-											   * (context->kernel->int8->bytes == 2
-												  ? find_factor_int16(worker, transform)
-												  : find_factor(worker, transform)));
+											   * find_join_factor(worker, transform));
 	}
 	form->has_int8 = !cpu_stopping(context);
 }
@@ -359,6 +393,7 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 			int8->transform(transform, rows[r], worker->image);
 			int8->round(worker->image, 1.0f, padded, values, &sums);
 			job->to->terms[row] = terms_of(transform, rows[r], values, int8->bytes, &sums);
+			job->to->terms[row].rho += cpu_moved(job, r, (double) transform->scale);
 		}
 		else
 		{

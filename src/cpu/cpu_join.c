@@ -81,7 +81,7 @@ start_work(FastedJoin *join)
 		return status;
 	if (join->nworkers > context->nthreads)
 		join->nworkers = context->nthreads;
-	if (!reserve_pool(join) || !cpu_prepare_choice(join))
+	if (!reserve_pool(join) || !cpu_prepare_pruning(join) || !cpu_prepare_choice(join))
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
 	context->units_total += join->end_claim - join->first_claim;
 	cpu_begin_join(join);
@@ -204,6 +204,7 @@ cpu_join_close(FastedJoin *join)
 	context = join->context;
 	cpu_stop_join(join);
 	cpu_keep_forms(join);
+	cpu_keep_levels(join);
 	pair_pool_reset(&context->pool);
 	context->handed_out = NULL;
 	context->join = NULL;

@@ -9,6 +9,11 @@
  *	  TRY		is the larger set's form good for both?  If not:
  *	  CENTRE	a form is found from a sample of both: by coordinates
  *	  CHOOSE	INT8 or FP32, from a sample
+ *	  FIT		pruning: a projection is found from a sample, if it promises anything
+ *	  PROJECT	rows that are not of the projection
+ *	  ORDER		near rows come together
+ *	  LEVELS	projected rows are packed; or thresholds only
+ *	  TEST		which levels pay, by a sample of tiles
  *	  PACK		rows that are not of the form; or thresholds only
  *	  JOIN		units of work
  *
@@ -16,6 +21,8 @@
  */
 #ifndef FASTED_CPU_JOIN_H
 #define FASTED_CPU_JOIN_H
+
+#include <float.h>
 
 #include "../engine/exact_distance.h"
 #include "../engine/spread_row.h"
@@ -35,6 +42,11 @@ typedef enum Phase
 	PHASE_TRY,					/* one thread */
 	PHASE_CENTRE,
 	PHASE_CHOOSE,				/* one thread */
+	PHASE_FIT,					/* one thread */
+	PHASE_PROJECT,				/* by slivers */
+	PHASE_ORDER,				/* a thread a set */
+	PHASE_LEVELS,				/* by slivers */
+	PHASE_TEST,					/* one thread */
 	PHASE_PACK,					/* by slivers */
 	PHASE_JOIN,
 	PHASE_OVER
@@ -87,6 +99,16 @@ struct FastedJoin
 	bool		packed;			/* and ended */
 	Packing		packing[2];		/* of each set */
 	uint64_t	begun_at;
+
+	/* Pruning: cpu_prune.c. */
+	bool		pruning;		/* it may be worth it */
+	Projection *projection;		/* what the sets have or will have, or NULL */
+	bool		fitting;		/* which is to be found */
+	bool		fitted;			/* and was */
+	Packing		level_packing[2];	/* of each set */
+	bool		projecting;		/* some rows are not of the projection */
+	bool		leveled;		/* the sets' levels are complete */
+	uint32_t	levels;			/* bits: those that tiles are tested at */
 
 	/* Work: cpu_plan.c. */
 	int			nworkers;
@@ -150,7 +172,7 @@ cpu_stored_sample_row(const Sample *sample, uint32_t s)
 }
 
 /* cpu_direction.c: rows as the filter sees them */
-extern const float *cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t number,
+extern const float *cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t place,
 									const float *row);
 extern const float *cpu_sample_row(Worker *worker, const Sample *sample, uint32_t s);
 extern double cpu_row_scale(const Worker *worker, const float *row);
@@ -167,17 +189,31 @@ typedef struct PackJob
 	const Form *form;
 	double		eps_upper;
 	PackedRows *to;
+	const double *moved;		/* how far the sliver's rows may be from exact ones; NULL: not */
 } PackJob;
+
+/* The same in the scale of packed rows, no less. */
+static inline double
+cpu_moved(const PackJob *job, uint32_t r, double scale)
+{
+	return job->moved == NULL ? 0.0 : job->moved[r] * scale * (1.0 + DBL_EPSILON);
+}
 
 /* cpu_pack.c: one sliver; a missing row, NULL, has no pairs. */
 extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver,
 							const float *const *rows);
 extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8);
+extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);
 extern void cpu_begin_packing(FastedJoin *join);
 extern void cpu_pack(Worker *worker);
 
+/* Rows that a scale of integers is from, at most. */
+#define FASTED_INT8_SCALE_ROWS 256
+
 /* cpu_int8.c */
 extern void cpu_int8_find_transform(Worker *worker, Form *form);
+extern float cpu_int8_find_factor(Worker *worker, const Int8Transform *transform,
+								  const float *const *rows, uint32_t count);
 extern void cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver,
 						  const float *const *rows);
 extern void cpu_int8_set_thresholds(const PackJob *job, uint32_t width, size_t sliver);
@@ -192,6 +228,27 @@ extern void cpu_keep_forms(FastedJoin *join);
 extern void cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 							 const Strip *strip);
 extern void cpu_join_units(Worker *worker);
+
+/* cpu_levels.c */
+extern bool cpu_project_set(Worker *worker, FastedSet *set, size_t sliver);
+extern bool cpu_order_set(Worker *worker, FastedSet *set);
+extern void cpu_lay_out_levels(const FastedContext *context, FastedSet *set, uint32_t levels);
+extern void cpu_pack_levels(Worker *worker, FastedSet *set, size_t sliver);
+extern void cpu_set_level_thresholds(Worker *worker, FastedSet *set, size_t sliver);
+
+/* cpu_prune.c */
+extern bool cpu_prepare_pruning(FastedJoin *join);
+extern void cpu_fit_projection(Worker *worker);
+extern bool cpu_begin_levels(FastedJoin *join);
+extern void cpu_project(Worker *worker);
+extern void cpu_order(Worker *worker);
+extern void cpu_begin_level_packing(FastedJoin *join);
+extern void cpu_pack_set_levels(Worker *worker);
+extern void cpu_test_levels(Worker *worker);
+extern void cpu_keep_levels(FastedJoin *join);
+
+/* cpu_prune_tile.c */
+extern void cpu_prune_strip(Worker *worker, const Strip *strip);
 
 /*
  * How candidates are rechecked: rows as they came, or the first one widened, go into
@@ -216,7 +273,7 @@ cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows 
 		.squares_a = a->squares,.squares_b = b->squares};
 }
 
-/* The canonical distance of these rows, whose number this is. */
+/* The canonical distance of the rows at these places, whose number this is. */
 static inline double
 cpu_distance(const Recheck *recheck, double number, size_t row, size_t col)
 {

@@ -32,6 +32,9 @@
 #define FASTED_MAX_WIDTH 16
 #define FASTED_MAX_BLOCK 256
 
+/* A side of any kernel's tile at most: its columns are bits of a word. */
+#define FASTED_MAX_TILE 64
+
 /* A multiple of every kernel's tile_cols. */
 #define FASTED_COMMON_COLS 96
 

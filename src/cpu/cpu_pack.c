@@ -36,9 +36,10 @@ cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8)
 
 /* Thresholds of one sliver, from its rows' terms. */
 static void
-set_thresholds(const PackJob *job, uint32_t d, uint32_t width, size_t sliver)
+set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 {
 	const PackedRows *to = job->to;
+	uint32_t	d = to->layout.words;
 	double		gamma = fasted_gamma32(d, 2);
 	double		alpha = fasted_alpha32(d);
 	double		slack = fasted_sum_slack(d);
@@ -58,7 +59,7 @@ pack_fp32(Worker *worker, const PackJob *job, size_t sliver, const float *const 
 {
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->kernel;
-	uint32_t	d = context->options.dimensions;
+	uint32_t	d = job->to->layout.words;
 	PackSliver	pack = {
 		.centre = job->form->centre,
 		.scale = job->form->scale,
@@ -84,7 +85,7 @@ pack_fp32(Worker *worker, const PackJob *job, size_t sliver, const float *const 
 		if (pack.norm2[r] <= NORM2_LIMIT && pack.error2[r] <= NORM2_LIMIT)
 		{
 			terms[r].norm2 = pack.norm2[r];
-			terms[r].rho = fasted_rho(pack.error2[r], pack.norm2[r], d);
+			terms[r].rho = fasted_rho(pack.error2[r], pack.norm2[r], d) + cpu_moved(job, r, job->form->scale);
 			continue;
 		}
 		terms[r] = (RowTerms) {.norm2 = 0.0,.rho = INFINITY};
@@ -93,7 +94,7 @@ pack_fp32(Worker *worker, const PackJob *job, size_t sliver, const float *const 
 	}
 	if (again)
 		kernel->pack(&pack);
-	set_thresholds(job, d, kernel->width, sliver);
+	set_thresholds(job, kernel->width, sliver);
 }
 
 void
@@ -103,6 +104,18 @@ cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver, const float *
 		cpu_int8_pack(worker, job, sliver, rows);
 	else
 		pack_fp32(worker, job, sliver, rows);
+}
+
+/* Thresholds of one sliver for another eps. */
+void
+cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver)
+{
+	uint32_t	width = worker->context->kernel->width;
+
+	if (job->to->layout.int8)
+		cpu_int8_set_thresholds(job, width, sliver);
+	else
+		set_thresholds(job, width, sliver);
 }
 
 /* One sliver of a set, or its thresholds.  Rows from the end of the set on are padding. */
@@ -118,17 +131,15 @@ pack_set_sliver(Worker *worker, FastedSet *set, Packing packing, size_t sliver)
 	{
 		for (uint32_t r = 0; r < width && sliver * width + r < set->rows.rows; r++)
 		{
-			size_t		number = sliver * width + r;
+			size_t		place = sliver * width + r;
 
-			rows[r] = cpu_row_to_pack(worker, &set->packed, number,
-									  row_store_row(&set->rows, number));
+			rows[r] = cpu_row_to_pack(worker, &set->packed, place,
+									  row_store_row(&set->rows, cpu_row_at(set, place)));
 		}
 		cpu_pack_sliver(worker, &job, sliver, rows);
 	}
-	else if (join->int8)
-		cpu_int8_set_thresholds(&job, width, sliver);
 	else
-		set_thresholds(&job, join->context->options.dimensions, width, sliver);
+		cpu_set_thresholds(worker, &job, sliver);
 }
 
 /* What is to be done, once form and filter are known; with the lock held. */
@@ -145,8 +156,11 @@ cpu_begin_packing(FastedJoin *join)
 		join->packing[i] = PACK_ROWS;
 		if (set->form == join->form && set->packed.layout.int8 == join->int8)
 			join->packing[i] = set->eps == join->problem.eps ? PACKED_ALREADY : PACK_THRESHOLDS;
+		if (join->level_packing[i] == PACK_ROWS)
+			join->packing[i] = PACK_ROWS;	/* the rows' order is new */
 		if (join->packing[i] == PACK_ROWS)
-			cpu_packed_lay_out(join->context, &set->packed, set->rows.rows, join->int8);
+			cpu_packed_lay_out(join->context, &set->packed, set->rows.rows,
+							   join->context->options.dimensions, join->int8);
 	}
 }
 

@@ -75,8 +75,7 @@ cpu_packed_row_bytes(const FastedContext *context)
 
 	if (!context->may_use_int8)
 		return bytes;
-	int8_bytes = (int8_sides_alike(context->kernel->int8) ? 1 : 2)
-		* cpu_int8_words(context) * sizeof(uint32_t);
+	int8_bytes = cpu_int8_row_bytes(context->kernel, context->options.dimensions);
 	return bytes > int8_bytes ? bytes : int8_bytes;
 }
 
@@ -127,6 +126,8 @@ worker_bytes(const FastedContext *context)
 
 	if (context->may_use_int8)
 		bytes += cpu_image_bytes(context);
+	if (context->may_prune)
+		bytes += cpu_project_room_bytes(context);
 	if (cpu_is_cosine(context))
 		bytes += cpu_direction_bytes(context);
 	if (context->options.dimensions > context->slice)
@@ -189,19 +190,19 @@ fixed_bytes(const FastedContext *context, uint64_t limit)
 		+ PLANNED_SETS * (context->chunk_bytes > row_bytes ? context->chunk_bytes : row_bytes)
 		+ (PLANNED_SETS + 1) * 2 * row_bytes	/* forms */
 		+ padding * packed_bytes
+		+ (context->may_prune ? context->fit_bytes
+		   + (PLANNED_SETS + 1) * cpu_projection_bytes(context) : 0)
 		+ limit / 64;			/* pieces are rounded up to pages */
 }
 
-/* Called by open: how many rows fit, and how many threads at most. */
-void
-cpu_plan_memory(FastedContext *context)
+/* How many rows fit, and how many threads at most. */
+static void
+plan_memory(FastedContext *context, uint64_t limit)
 {
-	uint64_t	limit = memory_limit(&context->options);
 	uint64_t	least = 2 * context->kernel->tile_cols;
 	uint64_t	row_bytes;
 	uint64_t	fixed;
 
-	context->may_use_int8 = may_use_int8(context);
 	context->slice = cpu_slice_length(context->kernel, context->options.dimensions, 8);
 	context->thread_limit = limit_threads(context, limit);
 	context->block_pairs = BLOCK_PAIRS;
@@ -218,11 +219,35 @@ cpu_plan_memory(FastedContext *context)
 	row_bytes = context->options.dimensions * sizeof(float) + cpu_packed_row_bytes(context)
 		+ side_row_bytes(context)
 		+ sizeof(uint32_t);		/* counts */
+	if (context->may_prune)
+		row_bytes += cpu_levels_row_bytes(context);
 	context->row_limit = fixed < limit ? (limit - fixed) / row_bytes : 0;
 	if (context->row_limit < least)
 		context->row_limit = least;
 	if (context->row_limit > FASTED_MAX_ROWS)
 		context->row_limit = FASTED_MAX_ROWS;
+}
+
+/*
+ * Called by open.  Where memory is for fewer rows than pruning pays for, none is
+ * kept for it.
+ */
+void
+cpu_plan_memory(FastedContext *context)
+{
+	uint64_t	limit = memory_limit(&context->options);
+
+	context->may_use_int8 = may_use_int8(context);
+	context->product_kernel = cpu_product_kernel(context->kernel);
+	context->may_prune = cpu_may_prune(context);
+	if (context->may_prune)
+		context->fit_bytes = cpu_fit_bytes(context);
+	plan_memory(context, limit);
+	if (context->may_prune && !cpu_prune_suits(context, limit))
+	{
+		context->may_prune = false;
+		plan_memory(context, limit);
+	}
 }
 
 bool

@@ -105,6 +105,13 @@ cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 	}
 }
 
+/* The row at this place among the packed ones. */
+static const float *
+row_at(const FastedSet *set, size_t place)
+{
+	return row_store_row(&set->rows, cpu_row_at(set, place));
+}
+
 static void
 prefetch_row(const float *row, uint32_t dimensions)
 {
@@ -119,15 +126,14 @@ static void
 prefetch_candidate(const Worker *worker, const Strip *strip, uint32_t c)
 {
 	const FastedJoin *join = worker->join;
-	const RowStore *rows = &join->row_set->rows;
-	const RowStore *cols = &join->col_set->rows;
 
 	if (c >= worker->listed)
 		return;
 	if (c == 0 || worker->list[c].row != worker->list[c - 1].row)
-		prefetch_row(row_store_row(rows, strip->first_a + worker->list[c].row),
-					 rows->dimensions);
-	prefetch_row(row_store_row(cols, strip->first_b + worker->list[c].col), cols->dimensions);
+		prefetch_row(row_at(join->row_set, strip->first_a + worker->list[c].row),
+					 join->context->options.dimensions);
+	prefetch_row(row_at(join->col_set, strip->first_b + worker->list[c].col),
+				 join->context->options.dimensions);
 }
 
 /* Do so many candidates from c on share one row that widening it pays? */
@@ -144,7 +150,7 @@ count_for(const FastedSet *set, size_t row)
 	atomic_fetch_add_explicit(&set->counts[row], 1, memory_order_relaxed);
 }
 
-/* A pair of the result, handed out or counted; false when the join is being closed. */
+/* A pair of the result, by places, handed out or counted; false when the join is being closed. */
 static bool
 take_pair(Worker *worker, size_t row, size_t col, double dist)
 {
@@ -152,6 +158,8 @@ take_pair(Worker *worker, size_t row, size_t col, double dist)
 	uint32_t	a;
 	uint32_t	b;
 
+	row = cpu_row_at(join->row_set, row);
+	col = cpu_row_at(join->col_set, col);
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
 	{
 		if (join->problem.output == FASTED_OUTPUT_COUNTS)
@@ -164,8 +172,9 @@ take_pair(Worker *worker, size_t row, size_t col, double dist)
 	}
 	a = (uint32_t) (join->row_set->options.first_row + row);
 	b = (uint32_t) (join->col_set->options.first_row + col);
-	return join->row_set == join->sets[0] ? emit_pair(worker, a, b, dist)
-		: emit_pair(worker, b, a, dist);
+	if (join->self ? a < b : join->row_set == join->sets[0])
+		return emit_pair(worker, a, b, dist);
+	return emit_pair(worker, b, a, dist);
 }
 
 /* Rechecks the list and empties it; false when the join is being closed. */
@@ -188,8 +197,8 @@ refine_list(Worker *worker, const Strip *strip)
 		Candidate	pair = worker->list[c];
 		size_t		row = strip->first_a + pair.row;
 		size_t		col = strip->first_b + pair.col;
-		const float *x = row_store_row(&row_set->rows, row);
-		const float *y = row_store_row(&col_set->rows, col);
+		const float *x = row_at(row_set, row);
+		const float *y = row_at(col_set, col);
 		double		dist;
 
 		prefetch_candidate(worker, strip, c + PREFETCH_AHEAD);
@@ -217,6 +226,8 @@ cpu_refine_strip(Worker *worker, const Strip *strip)
 	worker->listed = 0;
 	for (uint32_t row = 0; row < strip->rows_a; row++)
 	{
+		if (!worker->has_hits[row])
+			continue;
 		for (uint32_t number = 0; number < strip->blocks; number++)
 		{
 			if (worker->listed + FASTED_MAX_BLOCK > CANDIDATE_LIST &&

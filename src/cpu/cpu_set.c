@@ -14,7 +14,7 @@
 /* --- packed rows */
 
 bool
-cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows)
+cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows, size_t row_bytes)
 {
 	size_t		room = cpu_whole_tiles(context, rows);
 
@@ -22,7 +22,8 @@ cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows)
 		return true;
 	cpu_packed_free(context, packed);
 	packed->room = room;
-	packed->packed = fasted_cpu_map(room * cpu_packed_row_bytes(context), &context->memory);
+	packed->row_bytes = row_bytes;
+	packed->packed = fasted_cpu_map(room * row_bytes, &context->memory);
 	packed->threshold = fasted_cpu_map(room * cpu_threshold_row_bytes(context),
 									   &context->memory);
 	packed->terms = fasted_cpu_map(room * sizeof(RowTerms), &context->memory);
@@ -40,7 +41,7 @@ cpu_packed_free(FastedContext *context, PackedRows *packed)
 {
 	size_t		room = packed->room;
 
-	fasted_cpu_unmap(packed->packed, room * cpu_packed_row_bytes(context), &context->memory);
+	fasted_cpu_unmap(packed->packed, room * packed->row_bytes, &context->memory);
 	fasted_cpu_unmap(packed->threshold, room * cpu_threshold_row_bytes(context),
 					 &context->memory);
 	fasted_cpu_unmap(packed->terms, room * sizeof(RowTerms), &context->memory);
@@ -50,16 +51,16 @@ cpu_packed_free(FastedContext *context, PackedRows *packed)
 
 /* The sides of a tile may have packed rows of their own, columns first. */
 void
-cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows, bool int8)
+cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
+				   uint32_t dimensions, bool int8)
 {
-	uint32_t	d = context->options.dimensions;
 	PackLayout *layout = &packed->layout;
 
 	packed->rows = rows;
 	layout->int8 = int8;
-	layout->words = int8 ? cpu_int8_words(context) : d;
-	layout->slice = !int8 ? context->slice
-		: cpu_slice_length(context->kernel, layout->words, context->kernel->int8->word_step);
+	layout->words = int8 ? cpu_int8_words(context->kernel, dimensions) : dimensions;
+	layout->slice = cpu_slice_length(context->kernel, layout->words,
+									 int8 ? context->kernel->int8->word_step : 8);
 	layout->padded_rows = cpu_whole_tiles(context, rows);
 	packed->as_a.packed = packed->as_b.packed = packed->packed;
 	packed->as_a.threshold = packed->as_b.threshold = packed->threshold;
@@ -97,17 +98,17 @@ cpu_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet 
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a set of rows");
 	set->context = context;
 	set->options = *options;
-	set->eps = set->chosen_eps = NAN;
+	set->eps = set->chosen_eps = set->levels.eps = NAN;
 	row_store_init(&set->rows, context->options.dimensions, chunk_bytes(context, options));
 	set->next = context->sets;
 	context->sets = set;
 	return FASTED_OK;
 }
 
-/* What was packed is no longer of use. */
-static void
-forget_form(FastedSet *set)
+void
+cpu_set_forget_form(FastedSet *set)
 {
+	cpu_levels_forget(set->context, &set->levels);
 	cpu_form_drop(set->context, set->form);
 	set->form = NULL;
 	set->eps = set->chosen_eps = NAN;
@@ -126,7 +127,7 @@ cpu_set_reset(FastedSet *set, uint64_t first_row)
 	set->rows.rows = set->rows.offered = 0;
 	set->options.first_row = first_row;
 	set->sealed = false;
-	forget_form(set);
+	cpu_set_forget_form(set);
 	return FASTED_OK;
 }
 
@@ -142,9 +143,10 @@ cpu_set_close(FastedSet *set)
 	for (link = &context->sets; *link != set;)
 		link = &(*link)->next;
 	*link = set->next;
-	forget_form(set);
+	cpu_set_forget_form(set);
 	row_store_free(&set->rows, &context->memory);
 	cpu_packed_free(context, &set->packed);
+	cpu_levels_free(context, &set->levels);
 	fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), &context->memory);
 	free(set);
 }
@@ -270,7 +272,8 @@ cpu_seal(FastedSet *set)
 		return cpu_fail(set->context, FASTED_INTERNAL, "a set was sealed twice");
 	set->rows.offered = 0;
 	set->sealed = true;
-	if (!cpu_packed_reserve(set->context, &set->packed, set->rows.rows))
+	if (!cpu_packed_reserve(set->context, &set->packed, set->rows.rows,
+							cpu_packed_row_bytes(set->context)))
 		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory for a join of %zu rows",
 						set->rows.rows);
 	return FASTED_OK;

@@ -60,15 +60,30 @@ row_has_pairs(const RowTerms *terms)
 typedef struct PackedRows
 {
 	size_t		rows;
+	size_t		row_bytes;		/* of a packed row, at most */
 	size_t		room;			/* for so many, padding included */
 	PackLayout	layout;
 	void	   *packed;
 	void	   *threshold;
 	RowTerms   *terms;
-	double	   *squares;		/* cosine: x.x of rows as they came; or NULL */
+	double	   *squares;		/* cosine: x.x of rows as they came, by place; or NULL */
 	Operand		as_a;			/* rows of tiles; in FP32 the same as columns */
 	Operand		as_b;			/* columns of tiles */
 } PackedRows;
+
+/* What pruning makes of a set: cpu_prune.h. */
+typedef struct Projection Projection;
+
+typedef struct SetLevels
+{
+	size_t		room;			/* for so many rows */
+	uint32_t   *order;			/* the number of the row at each place */
+	bool		ordered;		/* packed rows are in this order */
+	float	   *projected;		/* NULL: they take the room of packed rows */
+	Projection *projection;		/* of the level rows; NULL: there are none */
+	PackedRows	packed[FASTED_PRUNE_LEVELS];
+	double		eps;			/* of their thresholds; NaN: of none */
+} SetLevels;
 
 struct FastedSet
 {
@@ -85,6 +100,7 @@ struct FastedSet
 	double		eps;			/* of the thresholds; NaN: of none */
 	double		chosen_eps;		/* for which a sample chose the filter; NaN: none did */
 	bool		suits_itself;	/* the form is good for a join of the set with itself */
+	SetLevels	levels;
 
 	_Atomic uint32_t *counts;	/* of the join at work, where it counts for rows */
 	size_t		counts_room;
@@ -107,17 +123,38 @@ extern void cpu_set_close(FastedSet *set);
 /* Room for a count of each row, all zero; false: memory ran out. */
 extern bool cpu_set_zero_counts(FastedSet *set);
 
-/* Room for so many rows in any filter; what was packed is lost where it grows. */
-extern bool cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows);
+/* The number of the row at this place among the packed rows. */
+static inline size_t
+cpu_row_at(const FastedSet *set, size_t place)
+{
+	return set->levels.ordered ? set->levels.order[place] : place;
+}
+
+/* What was packed is no longer of use, nor is the order of rows. */
+extern void cpu_set_forget_form(FastedSet *set);
+
+/* Room for so many rows of so many bytes; what was packed is lost where it grows. */
+extern bool cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows,
+							   size_t row_bytes);
 extern void cpu_packed_free(FastedContext *context, PackedRows *packed);
 
 /* Where so many packed rows and their thresholds will be. */
 extern void cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
-							   bool int8);
+							   uint32_t dimensions, bool int8);
 
 /* A form without holders, or NULL; the last holder frees it. */
 extern Form *cpu_form_new(FastedContext *context);
 extern Form *cpu_form_hold(Form *form);
 extern void cpu_form_drop(FastedContext *context, Form *form);
+
+/* The same of a projection: cpu_project.c. */
+extern Projection *cpu_projection_hold(Projection *projection);
+extern void cpu_projection_drop(FastedContext *context, Projection *projection);
+
+/* cpu_levels.c */
+extern size_t cpu_levels_row_bytes(const FastedContext *context);
+extern bool cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows);
+extern void cpu_levels_forget(FastedContext *context, SetLevels *levels);
+extern void cpu_levels_free(FastedContext *context, SetLevels *levels);
 
 #endif							/* FASTED_CPU_SET_H */

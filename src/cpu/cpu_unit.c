@@ -113,6 +113,7 @@ cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 				 const Strip *strip)
 {
 	memset(worker->hits, 0, strip->rows_a * worker->join->hit_stride);
+	memset(worker->has_hits, true, sizeof(worker->has_hits));
 	for (uint32_t number = 0; number < strip->blocks; number++)
 		filter_block(worker, a, b, strip, number);
 }
@@ -128,6 +129,13 @@ count_strip(Worker *worker, uint64_t filter_ns, uint64_t refine_ns)
 	atomic_fetch_add(&context->candidates, worker->candidates);
 	atomic_fetch_add(&context->pairs, worker->counted);
 	worker->candidates = worker->counted = 0;
+	for (int level = 0; level < FASTED_PRUNE_LEVELS && context->join->levels != 0; level++)
+	{
+		atomic_fetch_add(&context->tiles[level], worker->tiles[level]);
+		worker->tiles[level] = 0;
+	}
+	atomic_fetch_add(&context->full_tiles, worker->full_tiles);
+	worker->full_tiles = 0;
 }
 
 /* One strip; false when the join is being closed. */
@@ -143,7 +151,10 @@ join_strip(Worker *worker, const Strip *strip)
 
 	cpu_rest_if_alone(context, cpu_now());
 	begin = cpu_now();
-	cpu_filter_strip(worker, &join->row_set->packed, &join->col_set->packed, strip);
+	if (join->levels != 0)
+		cpu_prune_strip(worker, strip);
+	else
+		cpu_filter_strip(worker, &join->row_set->packed, &join->col_set->packed, strip);
 	filtered = cpu_now();
 	done = !cpu_stopping(context) && cpu_refine_strip(worker, strip);
 	end = cpu_now();

@@ -77,7 +77,7 @@ begin_units(FastedJoin *join)
 	begin_phase(join, PHASE_JOIN);
 }
 
-/* Form and filter are known. */
+/* And whether there are levels. */
 static void
 begin_packing(FastedJoin *join)
 {
@@ -88,6 +88,30 @@ begin_packing(FastedJoin *join)
 		begin_phase(join, PHASE_PACK);
 }
 
+/* There is a projection, or it turned out that there is none. */
+static void
+begin_levels(FastedJoin *join)
+{
+	if (!cpu_begin_levels(join))
+		begin_packing(join);
+	else if (join->projecting)
+		begin_phase(join, PHASE_PROJECT);
+	else
+		begin_phase(join, PHASE_LEVELS);
+}
+
+/* Form and filter are known. */
+static void
+begin_pruning(FastedJoin *join)
+{
+	if (!join->pruning)
+		begin_packing(join);
+	else if (join->fitting)
+		begin_phase(join, PHASE_FIT);
+	else
+		begin_levels(join);
+}
+
 /* With the lock held, by the worker that finished last. */
 static void
 finish_phase(FastedJoin *join)
@@ -96,7 +120,7 @@ finish_phase(FastedJoin *join)
 	{
 		case PHASE_TRY:
 			if (join->form != NULL)
-				begin_packing(join);
+				begin_pruning(join);
 			else
 				begin_phase(join, PHASE_CENTRE);
 			break;
@@ -105,6 +129,22 @@ finish_phase(FastedJoin *join)
 			begin_phase(join, PHASE_CHOOSE);
 			break;
 		case PHASE_CHOOSE:
+			begin_pruning(join);
+			break;
+		case PHASE_FIT:
+			begin_levels(join);
+			break;
+		case PHASE_PROJECT:
+			begin_phase(join, PHASE_ORDER);
+			break;
+		case PHASE_ORDER:
+			cpu_begin_level_packing(join);
+			begin_phase(join, PHASE_LEVELS);
+			break;
+		case PHASE_LEVELS:
+			begin_phase(join, PHASE_TEST);
+			break;
+		case PHASE_TEST:
 			begin_packing(join);
 			break;
 		case PHASE_PACK:
@@ -131,6 +171,21 @@ run_phase(Worker *worker, Phase phase)
 			break;
 		case PHASE_CHOOSE:
 			cpu_choose_filter(worker);
+			break;
+		case PHASE_FIT:
+			cpu_fit_projection(worker);
+			break;
+		case PHASE_PROJECT:
+			cpu_project(worker);
+			break;
+		case PHASE_ORDER:
+			cpu_order(worker);
+			break;
+		case PHASE_LEVELS:
+			cpu_pack_set_levels(worker);
+			break;
+		case PHASE_TEST:
+			cpu_test_levels(worker);
 			break;
 		case PHASE_PACK:
 			cpu_pack(worker);
@@ -204,7 +259,7 @@ cpu_begin_join(FastedJoin *join)
 	join->begun_at = cpu_now();
 	cpu_rest_after(context, CALLER_AWAY_MS);
 	if (join->form != NULL)
-		begin_packing(join);
+		begin_pruning(join);
 	else
 		begin_phase(join, join->trial ? PHASE_TRY : PHASE_CENTRE);
 	pthread_mutex_unlock(&context->lock);
@@ -255,6 +310,12 @@ init_worker(FastedContext *context, Worker *worker)
 		if (worker->image == NULL)
 			return false;
 	}
+	if (context->may_prune)
+	{
+		worker->project_room = fasted_cpu_map(cpu_project_room_bytes(context), memory);
+		if (worker->project_room == NULL)
+			return false;
+	}
 	if (cpu_is_cosine(context))
 	{
 		worker->directions = fasted_cpu_map(cpu_direction_bytes(context), memory);
@@ -273,6 +334,8 @@ free_worker(FastedContext *context, Worker *worker)
 	fasted_cpu_unmap(worker->hits, HITS_BYTES, memory);
 	fasted_cpu_unmap(worker->wide, (context->options.dimensions + 31) * sizeof(double), memory);
 	fasted_cpu_unmap(worker->image, cpu_image_bytes(context), memory);
+	fasted_cpu_unmap(worker->project_room, cpu_project_room_bytes(context), memory);
+	worker->project_room = NULL;
 	fasted_cpu_unmap(worker->directions, cpu_direction_bytes(context), memory);
 	worker->partial = worker->wide = NULL;
 	worker->hits = NULL;

@@ -159,6 +159,9 @@ add_stats(FastedStats *sum, const FastedStats *one)
 	sum->sampled_candidates += one->sampled_candidates;
 	sum->sampled_pairs += one->sampled_pairs;
 	sum->redone_units += one->redone_units;
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		sum->pruned_tiles[level] += one->pruned_tiles[level];
+	sum->full_tiles += one->full_tiles;
 	sum->host_bytes += one->host_bytes;
 	sum->device_bytes += one->device_bytes;
 	sum->filter_seconds += one->filter_seconds;

@@ -54,7 +54,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 9
+#define FASTED_ENGINE_ABI 10
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -116,6 +116,20 @@ typedef enum FastedOutput
 #define FASTED_DEVICE_NAME 48
 
 /*
+ * Whether tiles are tested at few dimensions first: doc/bound-pruning.md.  The CUDA
+ * engine does not.
+ */
+typedef enum FastedPrune
+{
+	FASTED_PRUNE_AUTO = 0,		/* where it pays, which a sample tells */
+	FASTED_PRUNE_OFF,
+	FASTED_PRUNE_FORCE			/* for tests: always, at every number of dimensions */
+} FastedPrune;
+
+/* Numbers of dimensions at which tiles may be tested: 32, 64, 128. */
+#define FASTED_PRUNE_LEVELS 3
+
+/*
  * Where and how to compute.  Zero means "the engine's own choice" in every field
  * but dimensions.
  */
@@ -130,6 +144,7 @@ typedef struct FastedOptions
 	int			max_threads;	/* a limit for the engine's own choice, and for threads */
 
 	FastedFilter filter;
+	FastedPrune prune;
 	bool		approximate;	/* no exact recheck: the paper's FP16-32 result */
 
 	/* The GPUs to choose from, as device_list.h has it; NULL or empty: all. */
@@ -213,6 +228,13 @@ typedef struct FastedStats
 	bool		filter_sampled;
 	uint64_t	sampled_candidates;
 	uint64_t	sampled_pairs;
+
+	/*
+	 * Pruning: tiles that were tested at 32, 64, 128 dimensions, and those of them
+	 * that came to be tested at all dimensions.  Of joins without it: none.
+	 */
+	uint64_t	pruned_tiles[FASTED_PRUNE_LEVELS];
+	uint64_t	full_tiles;
 
 	uint64_t	redone_units;	/* voided for want of buffer space, then redone */
 

@@ -16,6 +16,7 @@ OptionsFromSettings(void)
 
 	options.engine = fasted_setting_engine;
 	options.filter = fasted_setting_filter;
+	options.prune = fasted_setting_prune;
 	options.kernel = RequestedCpuKernel();
 	options.devices = pstrdup(fasted_setting_gpu_devices);
 	options.exact = fasted_setting_refine;
@@ -32,6 +33,7 @@ EngineOptions(const JoinOptions *options)
 	FastedOptions result = {0};
 
 	result.filter = options->filter;
+	result.prune = options->prune;
 	result.metric = options->metric;
 	result.kernel = options->kernel;
 	result.devices = options->devices;

@@ -15,6 +15,7 @@ typedef struct JoinOptions
 {
 	EngineChoice engine;
 	FastedFilter filter;
+	FastedPrune prune;
 	FastedMetric metric;		/* not a setting: L2 until the caller says otherwise */
 	const char *kernel;			/* of the CPU engine; NULL: the best one */
 	const char *devices;		/* GPUs, as device_list.h has it */

@@ -16,6 +16,7 @@
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "read/vector.h"
+#include "scan/scan_explain.h"
 #include "utils/memutils.h"
 
 /* An engine is not begun for so few pairs of rows, if their vectors are not long. */
@@ -285,6 +286,7 @@ AddStatistics(JoinNode *node)
 	stats.rows += sum.rows;
 	stats.candidates += sum.candidates;
 	stats.pairs += sum.pairs;
+	AddTiles(&stats, &sum);
 	stats.panels = Max(stats.panels, sum.panels);
 	stats.host_bytes = Max(stats.host_bytes, sum.host_bytes);
 	stats.device_bytes = Max(stats.device_bytes, sum.device_bytes);

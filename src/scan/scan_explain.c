@@ -48,10 +48,42 @@ ExplainEngine(const FastedStats *stats, ExplainState *es)
 				ran ? stats->filter : GetConfigOption("fasted.filter", false, false), es);
 }
 
+/* At how many dimensions tiles were tested, and which part of them came there. */
+static void
+ExplainPruning(const FastedStats *stats, ExplainState *es)
+{
+	StringInfoData text;
+	double		tiles = 0.0;
+
+	initStringInfo(&text);
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+	{
+		uint64		tested = stats->pruned_tiles[level];
+
+		if (tested == 0)
+			continue;
+		tiles = Max(tiles, (double) tested);
+		appendStringInfo(&text, "%.2f%% at %d dimensions, ", 100.0 * tested / tiles, 32 << level);
+	}
+	if (tiles == 0.0)
+		return;
+	appendStringInfo(&text, "%.2f%% at all", 100.0 * stats->full_tiles / tiles);
+	ExplainPropertyText("Tiles Tested", text.data, es);
+}
+
 void
 ExplainPrecision(ExplainState *es)
 {
 	ExplainText("Precision", fasted_setting_refine ? "exact" : "approximate", es);
+}
+
+/* Tiles of another run of the same node. */
+void
+AddTiles(FastedStats *sum, const FastedStats *run)
+{
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		sum->pruned_tiles[level] += run->pruned_tiles[level];
+	sum->full_tiles += run->full_tiles;
 }
 
 FastedStats
@@ -62,6 +94,7 @@ SumStatistics(const FastedStats *sum, const FastedStats *run)
 	result.rows += sum->rows;
 	result.candidates += sum->candidates;
 	result.pairs += sum->pairs;
+	AddTiles(&result, sum);
 	result.prepare_seconds += sum->prepare_seconds;
 	result.filter_seconds += sum->filter_seconds;
 	result.refine_seconds += sum->refine_seconds;
@@ -81,6 +114,7 @@ ExplainWork(const FastedStats *stats, int runs, ExplainState *es)
 		ExplainPropertyInteger("Sampled Candidates", NULL, stats->sampled_candidates, es);
 		ExplainPropertyInteger("Sampled Pairs", NULL, stats->sampled_pairs, es);
 	}
+	ExplainPruning(stats, es);
 	ExplainPropertyInteger("Panels", NULL, stats->panels, es);
 	if (runs != 1)
 		ExplainPropertyInteger("Runs", NULL, runs, es);

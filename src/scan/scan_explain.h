@@ -20,6 +20,9 @@ extern void ExplainPrecision(struct ExplainState *es);
 /* A run added to those before: texts and sizes of the run, sums of the rest. */
 extern FastedStats SumStatistics(const FastedStats *sum, const FastedStats *run);
 
+/* Its tiles alone. */
+extern void AddTiles(FastedStats *sum, const FastedStats *run);
+
 /* What it did, in so many runs together. */
 extern void ExplainWork(const FastedStats *stats, int runs, struct ExplainState *es);
 

@@ -20,6 +20,7 @@ int			fasted_setting_threads = 0;
 int			fasted_setting_max_threads = 0;
 int			fasted_setting_memory_limit = 1024 * 1024;
 int			fasted_setting_cpu_kernel = 0;
+int			fasted_setting_prune = FASTED_PRUNE_AUTO;
 char	   *fasted_setting_cuda_library = NULL;
 int			fasted_setting_filter = FASTED_FILTER_AUTO;
 bool		fasted_setting_refine = true;
@@ -41,6 +42,14 @@ static const struct config_enum_entry filter_options[] = {
 	{"int8", FASTED_FILTER_INT8, false},
 	{"fp16", FASTED_FILTER_FP16, false},
 	{"fp64", FASTED_FILTER_FP64, false},
+	{NULL, 0, false}
+};
+
+/* "force" is for tests: pruning only costs time where it does not pay. */
+static const struct config_enum_entry prune_options[] = {
+	{"auto", FASTED_PRUNE_AUTO, false},
+	{"off", FASTED_PRUNE_OFF, false},
+	{"force", FASTED_PRUNE_FORCE, true},
 	{NULL, 0, false}
 };
 
@@ -138,6 +147,12 @@ DefineSettings(void)
 							 "Selects how candidates are found.",
 							 "\"fp64\", of the CUDA engine, multiplies in FP64.",
 							 &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("fasted.prune",
+							 "Selects whether rows are compared at few dimensions first.",
+							 "\"auto\" does so where a sample promises that it saves time, on a CPU.",
+							 &fasted_setting_prune, FASTED_PRUNE_AUTO, prune_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("fasted.refine",

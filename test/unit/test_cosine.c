@@ -150,15 +150,19 @@ pick_eps(const PairList *all, double *eps)
 	return count;
 }
 
-/* With one kernel and filter, all eps: the pairs of brute force, by all outputs. */
+/*
+ * With one kernel and filter, all eps: the pairs of brute force, by all outputs; never by
+ * pruning, which is for distances.
+ */
 static bool
 check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, const PairList *all)
 {
 	PanelProblem problem = {
 		.options = {.dimensions = d,.metric = FASTED_METRIC_COSINE,.kernel = way->kernel,
-		.filter = way->filter},
+		.filter = way->filter,.prune = FASTED_PRUNE_FORCE},
 		.sides = nsides
 	};
+	FastedStats stats;
 	double		eps[16];
 	int			count = pick_eps(all, eps);
 	bool		same = true;
@@ -171,8 +175,8 @@ check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, const PairL
 		problem.problem.eps = eps[e];
 		problem.options.threads = 1 + (int) random_below(3);
 		select_pairs(all, eps[e], &expected);
-		same = run_sides(&problem, sides, &plain, &got, NULL) == FASTED_DONE &&
-			pair_equal(&expected, &got);
+		same = run_sides(&problem, sides, &plain, &got, &stats) == FASTED_DONE &&
+			pair_equal(&expected, &got) && stats.pruned_tiles[0] == 0;
 		if (!same)
 			printf("# %s, %s, eps %.17g: %zu pairs, expected %zu\n", way->kernel, way->name,
 				   eps[e], got.count, expected.count);
@@ -189,7 +193,7 @@ check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d)
 	Rows		sides[2] = {make_rows(kind, na, d), make_rows(kind, nb, d)};
 	int			nsides = nb > 0 ? 2 : 1;
 	Way			ways[MOST_WAYS];
-	int			count = all_ways(ways);
+	int			count = ways_of(ways, FASTED_PRUNE_OFF);
 	PairList	all;
 	bool		same = true;
 
@@ -214,7 +218,7 @@ check_panels(void)
 	const uint32_t d = 37;
 	Rows		rows = make_rows(SCALED, 613, d);
 	Way			ways[MOST_WAYS];
-	int			count = all_ways(ways);
+	int			count = ways_of(ways, FASTED_PRUNE_OFF);
 	uint32_t	most = 0;
 	bool		same;
 	PairList	all;
@@ -337,7 +341,7 @@ check_choice(Kind kind, double eps, const char *filter)
 	PairList	got;
 	bool		same;
 
-	for (int w = all_ways(ways) - 1; w >= 0; w--)
+	for (int w = ways_of(ways, FASTED_PRUNE_OFF) - 1; w >= 0; w--)
 		has_int8 = has_int8 || ways[w].filter == FASTED_FILTER_INT8;
 	cosine_pairs(&rows, 1, d, &all);
 	select_pairs(&all, eps, &expected);
@@ -362,7 +366,7 @@ main(void)
 	FastedOptions bad = {.dimensions = 3,.metric = (FastedMetric) 7};
 	FastedContext *context;
 	Way			ways[MOST_WAYS];
-	int			count = all_ways(ways);
+	int			count = ways_of(ways, FASTED_PRUNE_OFF);
 
 	random_seed();
 	ok(fasted_cpu_engine()->open(&bad, &context) == FASTED_UNSUPPORTED, "no other metric");

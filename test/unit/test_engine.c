@@ -71,11 +71,11 @@ pick_eps(const PairList *all, double *eps)
 
 /* With one kernel and filter, all eps: the pairs of brute force. */
 static void
-check_kernel(const CpuKernel *kernel, FastedFilter filter, const float *rows,
+check_kernel(const CpuKernel *kernel, FastedFilter filter, FastedPrune prune, const float *rows,
 			 uint32_t n, uint32_t d, int kind, const PairList *all)
 {
 	PanelProblem problem = {
-		.options = {.dimensions = d,.kernel = kernel->name,.filter = filter},
+		.options = {.dimensions = d,.kernel = kernel->name,.filter = filter,.prune = prune},
 		.sides = 1
 	};
 	const char *name = filter == FASTED_FILTER_INT8 && n > 1 ? integer_filter(kernel) : "fp32";
@@ -105,10 +105,21 @@ check_kernel(const CpuKernel *kernel, FastedFilter filter, const float *rows,
 		free(expected.pairs);
 		free(got.pairs);
 	}
-	ok(same, "%s, %s: n = %u, d = %u, kind %d", kernel->name, name, n, d, kind);
+	ok(same, "%s, %s%s: n = %u, d = %u, kind %d", kernel->name, name,
+	   prune == FASTED_PRUNE_FORCE ? ", pruned" : "", n, d, kind);
 }
 
-/* One data set, with every kernel, and in INT8 where there is one. */
+/* In FP32, and of integers where there is such a filter. */
+static void
+check_filters(const CpuKernel *kernel, FastedPrune prune, const float *rows, uint32_t n,
+			  uint32_t d, int kind, const PairList *all)
+{
+	check_kernel(kernel, FASTED_FILTER_AUTO, prune, rows, n, d, kind, all);
+	if (kernel->int8 != NULL)
+		check_kernel(kernel, FASTED_FILTER_INT8, prune, rows, n, d, kind, all);
+}
+
+/* One data set, with every kernel and filter. */
 static void
 check_shape(uint32_t n, uint32_t d, int kind)
 {
@@ -122,9 +133,9 @@ check_shape(uint32_t n, uint32_t d, int kind)
 
 		if (!kernel->available())
 			continue;
-		check_kernel(kernel, FASTED_FILTER_AUTO, rows, n, d, kind, &all);
-		if (kernel->int8 != NULL)
-			check_kernel(kernel, FASTED_FILTER_INT8, rows, n, d, kind, &all);
+		check_filters(kernel, FASTED_PRUNE_AUTO, rows, n, d, kind, &all);
+		if (strcmp(kernel->name, pruning_kernel()) == 0 && n > 1 && d <= 300)
+			check_filters(kernel, FASTED_PRUNE_FORCE, rows, n, d, kind, &all);
 	}
 	free(all.pairs);
 	free(rows);
@@ -191,6 +202,7 @@ check_extremes(void)
 				problem.problem.eps = eps;
 				problem.options.kernel = e % 2 ? "portable" : NULL;
 				problem.options.filter = e % 4 == 0 ? FASTED_FILTER_INT8 : FASTED_FILTER_AUTO;
+				problem.options.prune = e % 3 == 0 ? FASTED_PRUNE_OFF : FASTED_PRUNE_FORCE;
 				select_pairs(&all, eps, &expected);
 				same = run_join(&problem, rows, n, &plain, &got, NULL)
 					== FASTED_DONE && pair_equal(&expected, &got);
@@ -206,8 +218,8 @@ check_extremes(void)
 
 /* With all limits; the largest number of panels. */
 static uint32_t
-check_limits(const CpuKernel *kernel, FastedFilter filter, const float *rows,
-			 uint32_t n, uint32_t d, double eps, const PairList *expected)
+check_limits(const CpuKernel *kernel, FastedFilter filter, FastedPrune prune,
+			 const float *rows, uint32_t n, uint32_t d, double eps, const PairList *expected)
 {
 	uint32_t	most = 0;
 
@@ -215,7 +227,7 @@ check_limits(const CpuKernel *kernel, FastedFilter filter, const float *rows,
 	{
 		PanelProblem problem = {
 			.options = {.dimensions = d,.memory_limit = limit,.kernel = kernel->name,
-			.filter = filter,.threads = 2},
+			.filter = filter,.prune = prune,.threads = 2},
 			.problem = {.eps = eps},
 			.sides = 1
 		};
@@ -260,10 +272,14 @@ check_panels(void)
 
 		if (!kernel->available())
 			continue;
-		most = check_limits(kernel, FASTED_FILTER_AUTO, rows, n, d, eps, &expected);
+		most = check_limits(kernel, FASTED_FILTER_AUTO, FASTED_PRUNE_AUTO, rows, n, d, eps, &expected);
 		ok(most > 5, "up to %u panels were tried", most);
 		if (kernel->int8 != NULL)
-			check_limits(kernel, FASTED_FILTER_INT8, rows, n, d, eps, &expected);
+			check_limits(kernel, FASTED_FILTER_INT8, FASTED_PRUNE_AUTO, rows, n, d, eps, &expected);
+		if (strcmp(kernel->name, pruning_kernel()) != 0)
+			continue;
+		most = check_limits(kernel, FASTED_FILTER_AUTO, FASTED_PRUNE_FORCE, rows, n, d, eps, &expected);
+		ok(most > 5, "pruned, up to %u panels were tried", most);
 	}
 	free(expected.pairs);
 	free(all.pairs);

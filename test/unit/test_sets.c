@@ -21,7 +21,8 @@ check_packed_once(const Way *way, bool self)
 	const uint32_t d = 40;
 	const uint32_t n = 300;
 	FastedOptions options = {
-		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter
+		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter,
+		.prune = way->prune
 	};
 	FastedContext *context = open_context(&options);
 	Rows		rows[2] = {make_rows(n, d, 1.0, 0.0), make_rows(n, d, 1.0, 0.0)};
@@ -45,8 +46,8 @@ check_packed_once(const Way *way, bool self)
 	ok(candidates[0] == candidates[3] && candidates[1] == candidates[2] &&
 	   pairs[2] == candidates[2] && pairs[3] == candidates[3] && pairs[0] > 0 &&
 	   pairs[1] > pairs[0] && candidates[2] < area / 2,
-	   "%s, %s, %s: packed once: %llu and %llu candidates of %llu pairs of rows", way->kernel,
-	   way->name, self ? "self" : "two", (unsigned long long) candidates[3],
+	   "%s, %s%s, %s: packed once: %llu and %llu candidates of %llu pairs of rows", way->kernel,
+	   way->name, way->pruned, self ? "self" : "two", (unsigned long long) candidates[3],
 	   (unsigned long long) candidates[2], (unsigned long long) area);
 	engine->close(context);
 	free((float *) rows[0].rows);
@@ -63,7 +64,8 @@ check_partners(const Way *way)
 	const uint32_t d = 48;
 	const double eps = 8.0;
 	FastedOptions options = {
-		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter
+		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter,
+		.prune = way->prune
 	};
 	Rows		rows[3] = {
 		make_rows(400, d, 1.0, 0.0), make_rows(500, d, 1.0, 1e4), make_rows(300, d, 1e3, 0.0)
@@ -98,7 +100,7 @@ check_partners(const Way *way)
 		}
 		engine->close(fresh);
 	}
-	ok(good, "%s, %s: partners of other scales", way->kernel, way->name);
+	ok(good, "%s, %s%s: partners of other scales", way->kernel, way->name, way->pruned);
 	engine->close(context);
 	for (int i = 0; i < 3; i++)
 		free((float *) rows[i].rows);
@@ -155,7 +157,7 @@ check_any_order(const Way *way, FastedFilter filter, uint32_t d, uint32_t most, 
 {
 	FastedOptions options = {
 		.dimensions = d,.threads = 1 + (int) random_below(3),.kernel = way->kernel,
-		.filter = filter
+		.filter = filter,.prune = way->prune
 	};
 	FastedContext *context = open_context(&options);
 	Mirror		mirrors[SETS] = {0};
@@ -193,8 +195,8 @@ check_any_order(const Way *way, FastedFilter filter, uint32_t d, uint32_t most, 
 				break;
 		}
 	}
-	ok(good, "%s, %s, d = %u: %d steps", way->kernel,
-	   filter == FASTED_FILTER_AUTO ? "auto" : way->name, d, done);
+	ok(good, "%s, %s%s, d = %u: %d steps", way->kernel,
+	   filter == FASTED_FILTER_AUTO ? "auto" : way->name, way->pruned, d, done);
 	engine->close(context);
 	for (int i = 0; i < SETS; i++)
 		free((float *) mirrors[i].rows.rows);
@@ -209,7 +211,8 @@ check_unfinished(const Way *way)
 {
 	const uint32_t d = 256;
 	FastedOptions options = {
-		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter
+		.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter,
+		.prune = way->prune
 	};
 	FastedContext *context = open_context(&options);
 	Mirror		few = {.set = open_set(context),.rows = make_rows(10, d, 1.0, 0.0)};
@@ -231,11 +234,88 @@ check_unfinished(const Way *way)
 		engine->join_close(join);
 		good = check_join(context, &few, &many, d, 22.0);
 	}
-	ok(good, "%s, %s: given up while rows are packed", way->kernel, way->name);
+	ok(good, "%s, %s%s: given up while rows are packed", way->kernel, way->name, way->pruned);
 	engine->close(context);
 	free((float *) few.rows.rows);
 	for (int i = 0; i < 2; i++)
 		free((float *) rows[i].rows);
+}
+
+/* Slices of a join are the same whether the set was pruned before or not. */
+static void
+check_slices_after(const Way *way)
+{
+	const uint32_t d = 40;
+	const double eps = 7.0;
+	Rows		rows = make_rows(1500, d, 1.0, 0.0);
+	FastedOptions options = {.dimensions = d,.threads = 2,.kernel = way->kernel,.filter = way->filter};
+	FastedContext *contexts[2];
+	FastedSet  *sets[2];
+	FastedStats stats;
+	uint64_t	pairs = 0;
+	uint64_t	all;
+	bool		good;
+
+	for (int i = 0; i < 2; i++)
+	{
+		options.prune = i == 0 ? way->prune : FASTED_PRUNE_OFF;
+		contexts[i] = open_context(&options);
+		sets[i] = open_set(contexts[i]);
+		(void) fill_set(sets[i], &rows, d);
+	}
+	(void) count_join(contexts[0], sets[0], sets[0], eps, &all);
+	engine->stats(contexts[0], &stats);
+	good = stats.pruned_tiles[0] > 0 && all > 1000;
+	for (uint32_t slice = 0; slice < 3; slice++)
+	{
+		FastedProblem problem = {.eps = eps,.slice = slice,.slices = 3};
+		PairList	lists[2];
+
+		for (int i = 0; i < 2; i++)
+			end_join(begin_join(contexts[i], sets[i], sets[i], problem), &lists[i]);
+		good = good && pair_equal(&lists[0], &lists[1]) && lists[0].count > 0;
+		pairs += lists[0].count;
+		free(lists[0].pairs);
+		free(lists[1].pairs);
+	}
+	ok(good && pairs == all, "%s, %s%s: slices of %llu pairs", way->kernel, way->name, way->pruned,
+	   (unsigned long long) all);
+	for (int i = 0; i < 2; i++)
+		engine->close(contexts[i]);
+	free((float *) rows.rows);
+}
+
+/* Left alone, a join of rows that suit pruning prunes, but not where AMX multiplies. */
+static void
+check_left_alone(const char *kernel)
+{
+	const uint32_t n = 20200;
+	const uint32_t d = 256;
+	FastedOptions options = {
+		.dimensions = d,.threads = 2,.kernel = kernel,.filter = FASTED_FILTER_INT8
+	};
+	FastedContext *context = open_context(&options);
+	FastedSet  *set = open_set(context);
+	Rows		rows = make_rows(n, d, 0.05, 0.0);
+	FastedJoin *join;
+	FastedBatch batch;
+	FastedStats stats;
+	FastedStatus status;
+
+	for (uint64_t i = 0; i < (uint64_t) n * d; i++)
+		((float *) rows.rows)[i] += (float) (2.0 * sin(i / d % 12 * 50.0 + i % d * (i % d)));
+	(void) fill_set(set, &rows, d);
+	join = begin_join(context, set, set, (FastedProblem) {.eps = 0.9,.output = FASTED_OUTPUT_COUNT});
+	do
+	{
+		status = engine->next(join, 100, &batch);
+		engine->stats(context, &stats);
+	} while (!FASTED_FAILED(status) && status != FASTED_DONE && stats.units_done < 4);
+	engine->join_close(join);
+	ok(!FASTED_FAILED(status) && (stats.pruned_tiles[0] == 0) == (strcmp(kernel, "amx") == 0),
+	   "%s, left alone: %llu tiles", kernel, (unsigned long long) stats.pruned_tiles[0]);
+	engine->close(context);
+	free((float *) rows.rows);
 }
 
 int
@@ -255,7 +335,12 @@ main(void)
 		check_any_order(&ways[w], ways[w].filter, 3, 300, 30);
 		check_any_order(&ways[w], ways[w].filter, 300, 200, 30);
 		check_unfinished(&ways[w]);
+		if (ways[w].prune == FASTED_PRUNE_FORCE)
+			check_slices_after(&ways[w]);
 	}
+	check_left_alone(pruning_kernel());
+	if (strcmp(ways[0].kernel, "amx") == 0)
+		check_left_alone("amx");
 	/* sets large enough for a choice */
 	check_any_order(&ways[0], FASTED_FILTER_AUTO, 32, 5000, 15);
 	return tap_done();

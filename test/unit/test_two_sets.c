@@ -116,7 +116,10 @@ static void
 check_way(const Way *way, const Rows *sides, uint32_t d, Kind kind, const PairList *all)
 {
 	PanelProblem problem = {
-		.options = {.dimensions = d,.kernel = way->kernel,.filter = way->filter},.sides = 2
+		.options = {
+			.dimensions = d,.kernel = way->kernel,.filter = way->filter,.prune = way->prune
+		},
+		.sides = 2
 	};
 	bool		empty = sides[0].n == 0 || sides[1].n == 0;
 	double		eps[8];
@@ -144,7 +147,7 @@ check_way(const Way *way, const Rows *sides, uint32_t d, Kind kind, const PairLi
 		free(expected.pairs);
 		free(got.pairs);
 	}
-	ok(same, "%s, %s: %llu x %llu, d = %u, %s", way->kernel, way->name,
+	ok(same, "%s, %s%s: %llu x %llu, d = %u, %s", way->kernel, way->name, way->pruned,
 	   (unsigned long long) sides[0].n, (unsigned long long) sides[1].n, d, names[kind]);
 }
 
@@ -192,7 +195,7 @@ check_limit(const Way *way, const Rows *sides, uint32_t d, double eps, uint64_t 
 {
 	PanelProblem problem = {
 		.options = {.dimensions = d,.memory_limit = limit,.kernel = way->kernel,
-		.filter = way->filter,.threads = 2},
+		.filter = way->filter,.prune = way->prune,.threads = 2},
 		.problem = {.eps = eps},
 		.sides = 2
 	};
@@ -206,8 +209,8 @@ check_limit(const Way *way, const Rows *sides, uint32_t d, double eps, uint64_t 
 	good = run_join_once(&problem, sides, &habits, &got, &stats, NULL) == FASTED_DONE &&
 		pair_equal(expected, &got) && stats.units_done == stats.units_total &&
 		check_count(&problem, sides, &habits, FASTED_OUTPUT_COUNTS, expected);
-	ok(good, "%s, %s: %llu x %llu in %u panels, limit %llu: %zu pairs", way->kernel,
-	   stats.filter, (unsigned long long) sides[0].n, (unsigned long long) sides[1].n,
+	ok(good, "%s, %s%s: %llu x %llu in %u panels, limit %llu: %zu pairs", way->kernel,
+	   stats.filter, way->pruned, (unsigned long long) sides[0].n, (unsigned long long) sides[1].n,
 	   stats.panels, (unsigned long long) limit, got.count);
 	free(got.pairs);
 	return stats.panels;
@@ -244,14 +247,15 @@ check_panels(uint32_t na, uint32_t nb, uint32_t d, double eps, uint32_t least)
 /*
  * Slices are parts of the whole that have no pair in common, and always the same, by
  * whatever number of threads; and by whatever kernel, unless memory is so short that there
- * are panels, whose size depends on it.
+ * are panels, whose size depends on it.  Pruning is for the whole alone.
  */
 static void
-check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t limit)
+check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t limit,
+			 FastedPrune prune)
 {
 	static const uint32_t numbers[] = {1, 2, 3, 7};
 	PanelProblem problem = {
-		.options = {.dimensions = d,.memory_limit = limit,.threads = 2},
+		.options = {.dimensions = d,.memory_limit = limit,.threads = 2,.prune = prune},
 		.problem = {.eps = eps},
 		.sides = nsides
 	};
@@ -289,7 +293,8 @@ check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t lim
 		}
 		pair_sort(&all);
 		ok(good && pair_equal(&all, &whole) && (used > numbers[i] / 2 || whole.count < 100),
-		   "%u slices, %d sides, limit %llu: %zu pairs in %u of them", numbers[i], nsides,
+		   "%u slices%s, %d sides, limit %llu: %zu pairs in %u of them", numbers[i],
+		   prune == FASTED_PRUNE_FORCE ? ", pruned" : "", nsides,
 		   (unsigned long long) limit, all.count, used);
 		free(all.pairs);
 	}
@@ -302,14 +307,16 @@ check_all_slices(void)
 	Rows		sides[2];
 
 	make_sides(NORMAL, 1500, 900, 20, sides);
-	check_slices(sides, 2, 20, 4.0, 0);
-	check_slices(sides, 1, 20, 4.0, 0);
-	check_slices(sides, 2, 20, 4.0, 300000);
-	check_slices(sides, 1, 20, 4.0, 300000);
+	for (int nsides = 1; nsides <= 2; nsides++)
+	{
+		check_slices(sides, nsides, 20, 4.0, 0, FASTED_PRUNE_OFF);
+		check_slices(sides, nsides, 20, 4.0, 0, FASTED_PRUNE_FORCE);
+		check_slices(sides, nsides, 20, 4.0, 300000, FASTED_PRUNE_OFF);
+	}
 	free_sides(sides);
 	make_sides(NORMAL, 2, 3, 20, sides);
-	check_slices(sides, 2, 20, 7.0, 0);
-	check_slices(sides, 1, 20, 7.0, 0);
+	check_slices(sides, 2, 20, 7.0, 0, FASTED_PRUNE_OFF);
+	check_slices(sides, 1, 20, 7.0, 0, FASTED_PRUNE_OFF);
 	free_sides(sides);
 }
 

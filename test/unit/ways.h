@@ -1,23 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * ways.h
- *	  The ways to find candidates: each kernel that runs here, with each filter.
+ *	  The ways to find candidates: each kernel that runs here, with each filter; and with
+ *	  pruning.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef WAYS_H
 #define WAYS_H
 
+#include <string.h>
+
 #include "../../src/cpu/cpu_kernel.h"
 #include "../../src/engine/engine.h"
 
-#define MOST_WAYS 20
+#define MOST_WAYS 32
 
 typedef struct Way
 {
 	const char *kernel;
 	FastedFilter filter;		/* FP64, which is FP32 here, or INT8: of integers */
 	const char *name;			/* of the filter */
+	FastedPrune prune;			/* off or forced */
+	const char *pruned;			/* which of these */
 } Way;
 
 /* What a kernel's filter of integers is called. */
@@ -27,9 +32,11 @@ integer_filter(const CpuKernel *kernel)
 	return kernel->int8->bytes == 2 ? "int16" : "int8";
 }
 
+/* Each filter of each kernel, without pruning or with it. */
 static inline int
-all_ways(Way *ways)
+ways_of(Way *ways, FastedPrune prune)
 {
+	const char *pruned = prune == FASTED_PRUNE_FORCE ? ", pruned" : "";
 	int			count = 0;
 
 	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
@@ -38,9 +45,39 @@ all_ways(Way *ways)
 
 		if (!kernel->available())
 			continue;
-		ways[count++] = (Way) {kernel->name, FASTED_FILTER_FP64, "fp32"};
+		ways[count++] = (Way) {kernel->name, FASTED_FILTER_FP64, "fp32", prune, pruned};
 		if (kernel->int8 != NULL)
-			ways[count++] = (Way) {kernel->name, FASTED_FILTER_INT8, integer_filter(kernel)};
+			ways[count++] = (Way) {kernel->name, FASTED_FILTER_INT8, integer_filter(kernel),
+				prune, pruned};
+	}
+	return count;
+}
+
+/* The best kernel that need not be emulated: by this one all tests prune. */
+static inline const char *
+pruning_kernel(void)
+{
+	Way			ways[MOST_WAYS];
+	int			count = ways_of(ways, FASTED_PRUNE_FORCE);
+	int			w = 0;
+
+	while (w + 1 < count && strcmp(ways[w].kernel, "amx") == 0)
+		w++;
+	return ways[w].kernel;
+}
+
+/* All ways without pruning, and those of one kernel with it; test_prune.c has the others. */
+static inline int
+all_ways(Way *ways)
+{
+	Way			pruned[MOST_WAYS];
+	int			count = ways_of(ways, FASTED_PRUNE_OFF);
+	int			npruned = ways_of(pruned, FASTED_PRUNE_FORCE);
+
+	for (int w = 0; w < npruned; w++)
+	{
+		if (strcmp(pruned[w].kernel, pruning_kernel()) == 0)
+			ways[count++] = pruned[w];
 	}
 	return count;
 }

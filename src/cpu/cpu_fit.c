@@ -1,0 +1,642 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_fit.c
+ *	  A projection is found: leading directions of a sample of rows.
+ *
+ * Subspace iteration from random signs, V = X' Y, Y = X V, and once more; then within
+ * the space that was found the eigenvectors, which puts the directions in order, so
+ * that the first 31 of them are good too.  Any directions are right; how far they are
+ * from orthonormal is measured in the end (eta).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../engine/int8_form.h"
+#include "cpu_prune.h"
+#include "pack_body.h"
+
+/* Rows for a first look, and others that it is taken with. */
+#define LOOK_ROWS 512
+#define LOOK_TESTED 256
+
+/* Sampled rows, and of how many coordinates together. */
+#define FIT_COORDINATES (1 << 21)
+#define FIT_ROWS_LEAST LOOK_ROWS
+#define FIT_ROWS_MOST 4096
+
+/* Directions that are not kept, but help to find those that are. */
+#define EXTRA_DIRECTIONS 8
+
+/* One sampled row in so many may be an outlier. */
+#define OUTLIERS 64
+
+/* A direction that is so far within those before it is none. */
+#define DEPENDENT 1e-4
+
+/* At a first look at most so many pairs may be left. */
+#define PROMISING 0.1
+
+typedef struct Fit
+{
+	Worker	   *worker;
+	const CpuKernel *kernel;
+	uint32_t	d;
+	uint32_t	rows;			/* a multiple of the kernel's width */
+	uint32_t	columns;		/* whole tiles */
+	PackLayout	by_row;			/* of x: rows of d numbers */
+	PackLayout	by_coordinate;	/* of its transpose: coordinates of so many rows */
+
+	/* Room. */
+	float	   *x;
+	float	   *transpose;
+	float	   *operand;		/* directions, or their products with x, packed */
+	float	   *directions;		/* [column][coordinate] */
+	float	   *products;		/* [column][row] */
+	float	   *turned;			/* directions again */
+	float	   *projected;
+	float	   *level_rows;
+	float	   *zeros;
+	double	   *wide;			/* one direction, or norms of rows */
+	double	   *sums;
+	double	   *matrix;
+	double	   *vectors;
+	uint32_t   *places;
+	const float **pointers;
+} Fit;
+
+static uint32_t
+fit_rows(const FastedContext *context)
+{
+	uint32_t	rows = FIT_COORDINATES / context->options.dimensions;
+
+	if (rows < FIT_ROWS_LEAST)
+		rows = FIT_ROWS_LEAST;
+	if (context->options.prune == FASTED_PRUNE_FORCE)
+		rows = LOOK_ROWS;		/* for tests: little memory, and any directions will do */
+	if (rows > FIT_ROWS_MOST)
+		rows = FIT_ROWS_MOST;
+	return rows / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH;
+}
+
+/* Columns in which so many directions are found. */
+static uint32_t
+fit_columns(const FastedContext *context, uint32_t directions)
+{
+	return cpu_product_columns(context, directions + EXTRA_DIRECTIONS);
+}
+
+/* A piece of the room. */
+static void *
+carve(uintptr_t *next, size_t bytes)
+{
+	uintptr_t	piece = *next;
+
+	*next += (bytes + 63) / 64 * 64;
+	return (void *) piece;
+}
+
+/* Lays out the room that begins there, for so many rows and columns; its bytes. */
+static size_t
+lay_out_room(Fit *fit, uintptr_t room, const FastedContext *context, uint32_t rows,
+			 uint32_t columns)
+{
+	uint32_t	d = context->options.dimensions;
+	size_t		padded = (size_t) d + FASTED_MAX_WIDTH;
+	size_t		longest = padded > rows ? padded : rows;
+	uint32_t	most = rows > LOOK_ROWS ? rows : LOOK_ROWS;
+	uintptr_t	next = room;
+
+	fit->x = carve(&next, rows * (size_t) d * sizeof(float));
+	fit->transpose = carve(&next, rows * padded * sizeof(float));
+	fit->operand = carve(&next, columns * longest * sizeof(float));
+	fit->directions = carve(&next, columns * longest * sizeof(float));
+	fit->products = carve(&next, columns * (size_t) rows * sizeof(float));
+	fit->turned = carve(&next, columns * (size_t) d * sizeof(float));
+	fit->projected = carve(&next, LOOK_ROWS * cpu_projected_stride(context) * sizeof(float));
+	fit->level_rows = carve(&next, FASTED_INT8_SCALE_ROWS * LEVEL_MOST_WORDS * sizeof(float));
+	fit->zeros = carve(&next, longest * sizeof(float));
+	fit->wide = carve(&next, (longest > most ? longest : most) * sizeof(double));
+	fit->sums = carve(&next, FASTED_MAX_WIDTH * PRODUCT_COLUMNS * sizeof(double));
+	fit->matrix = carve(&next, columns * (size_t) columns * sizeof(double));
+	fit->vectors = carve(&next, columns * (size_t) columns * sizeof(double));
+	fit->places = carve(&next, columns * sizeof(uint32_t));
+	fit->pointers = carve(&next, (most > columns ? most : columns) * sizeof(float *));
+	return next - room;
+}
+
+/* Bytes of the room. */
+size_t
+cpu_fit_bytes(const FastedContext *context)
+{
+	Fit			fit;
+
+	return lay_out_room(&fit, 0, context, fit_rows(context),
+						fit_columns(context, cpu_most_directions(context, cpu_prune_levels(context))));
+}
+
+static void
+begin_fit(Fit *fit, Worker *worker, uint32_t rows, uint32_t directions)
+{
+	FastedContext *context = worker->context;
+	uint32_t	d = context->options.dimensions;
+	uint32_t	width = context->product_kernel->width;
+
+	memset(fit, 0, sizeof(*fit));
+	fit->worker = worker;
+	fit->kernel = context->product_kernel;
+	fit->d = d;
+	fit->rows = rows;
+	fit->columns = fit_columns(context, directions);
+	(void) lay_out_room(fit, (uintptr_t) context->fit_room, context, rows, fit->columns);
+	fit->by_row = (PackLayout) {.words = d,.slice = FASTED_PRUNE_PIECE,.padded_rows = rows};
+	fit->by_coordinate = (PackLayout) {
+		.words = rows,.slice = FASTED_PRUNE_PIECE,.padded_rows = (d + width - 1) / width * width
+	};
+}
+
+/* Rests where it is told to; false: it is to stop. */
+static bool
+goes_on(const Fit *fit)
+{
+	cpu_rest_if_alone(fit->worker->context, cpu_now());
+	return !cpu_stopping(fit->worker->context);
+}
+
+/* --- numbers */
+
+static double
+dot(const double *x, const float *y, uint32_t n)
+{
+	Double4		sum = {0};
+	double		rest = 0.0;
+	uint32_t	k = 0;
+
+	for (; k + 4 <= n; k += 4)
+	{
+		Double4		v;
+		Float4		w;
+
+		memcpy(&v, x + k, sizeof(v));
+		memcpy(&w, y + k, sizeof(w));
+		sum += v * __builtin_convertvector(w, Double4);
+	}
+	for (; k < n; k++)
+		rest += x[k] * y[k];
+	return sum[0] + sum[1] + sum[2] + sum[3] + rest;
+}
+
+/* x += factor * y */
+static void
+add_times(double *x, double factor, const float *y, uint32_t n)
+{
+	uint32_t	k = 0;
+
+	for (; k + 4 <= n; k += 4)
+	{
+		Double4		v;
+		Float4		w;
+
+		memcpy(&v, x + k, sizeof(v));
+		memcpy(&w, y + k, sizeof(w));
+		v += factor * __builtin_convertvector(w, Double4);
+		memcpy(x + k, &v, sizeof(v));
+	}
+	for (; k < n; k++)
+		x[k] += factor * y[k];
+}
+
+static double
+norm_of(const double *x, uint32_t n)
+{
+	double		sum = 0.0;
+
+	for (uint32_t k = 0; k < n; k++)
+		sum += x[k] * x[k];
+	return sqrt(sum);
+}
+
+static void
+widen(const float *x, uint32_t n, double *wide)
+{
+	for (uint32_t k = 0; k < n; k++)
+		wide[k] = x[k];
+}
+
+static int
+compare_doubles(const void *left, const void *right)
+{
+	double		x = *(const double *) left;
+	double		y = *(const double *) right;
+
+	return (x > y) - (x < y);
+}
+
+/* --- the sample's centre and scale */
+
+/* The distance of a row to the centre; infinite where it is not finite. */
+static double
+distance_to(const float *row, const double *centre, uint32_t d)
+{
+	double		sum = 0.0;
+
+	for (uint32_t k = 0; k < d; k++)
+		sum += (row[k] - centre[k]) * (row[k] - centre[k]);
+	return sum <= DBL_MAX ? sqrt(sum) : INFINITY;
+}
+
+/* The mean of rows that are nearer than so to the old one. */
+static void
+take_mean(const Fit *fit, uint32_t count, const double *distances, double most, double *mean)
+{
+	double		taken = 0.0;
+
+	for (uint32_t k = 0; k < fit->d; k++)
+		mean[k] = 0.0;
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (!(distances[i] <= most))
+			continue;
+		taken += 1.0;
+		add_times(mean, 1.0, fit->pointers[i], fit->d);
+	}
+	for (uint32_t k = 0; k < fit->d; k++)
+		mean[k] = taken > 0.0 ? mean[k] / taken : 0.0;
+}
+
+/*
+ * The mean of all sampled rows, then of those without the farthest ones; and the power
+ * of two that makes the others' norms about 1.
+ */
+static void
+find_centre(const Fit *fit, uint32_t count, Projection *projection)
+{
+	double	   *mean = (double *) fit->directions;	/* not in use yet */
+	double	   *distances = (double *) fit->products;
+	double	   *sorted = fit->wide;
+	double		typical = 1.0;
+
+	memset(mean, 0, fit->d * sizeof(double));
+	for (int round = 0; round < 2 && count > 0; round++)
+	{
+		for (uint32_t i = 0; i < count; i++)
+			sorted[i] = distances[i] = distance_to(fit->pointers[i], mean, fit->d);
+		qsort(sorted, count, sizeof(double), compare_doubles);
+		typical = sorted[count / 2];
+		take_mean(fit, count, distances, fmin(round == 0 ? DBL_MAX : sorted[count - 1 - count / OUTLIERS],
+											  DBL_MAX), mean);
+	}
+	for (uint32_t k = 0; k < fit->d; k++)
+		projection->centre[k] = fabs(mean[k]) <= FLT_MAX ? (float) mean[k] : 0.0f;
+	if (!(typical > 0x1p-120))
+		typical = 1.0;
+	projection->scale = ldexp(1.0, -ilogb(fmin(typical, 0x1p120)));
+}
+
+/* --- directions */
+
+static void
+transpose(const Fit *fit)
+{
+	uint32_t	width = fit->kernel->width;
+
+	memset(fit->transpose, 0,
+		   fit->by_coordinate.padded_rows * (size_t) fit->rows * sizeof(float));
+	for (uint32_t first = 0; first < fit->rows; first += FASTED_PRUNE_PIECE)
+	{
+		uint32_t	depth = fit->rows - first < FASTED_PRUNE_PIECE ? fit->rows - first
+			: FASTED_PRUNE_PIECE;
+
+		for (uint32_t k = 0; k < fit->d; k++)
+		{
+			uint32_t	piece = k / FASTED_PRUNE_PIECE * FASTED_PRUNE_PIECE;
+			float	   *to = fit->transpose
+				+ pack_offset(&fit->by_coordinate, width, k / width, first) + k % width;
+
+			for (uint32_t i = 0; i < depth; i++)
+				to[(size_t) i * width] = fit->x[pack_offset(&fit->by_row, width, (first + i) / width, piece)
+												+ (size_t) (k - piece) * width + (first + i) % width];
+		}
+	}
+}
+
+/* Packs the first so many columns of n numbers each. */
+static bool
+pack_columns(const Fit *fit, const float *columns, uint32_t count, uint32_t n,
+			 const PackLayout *layout, float *packed)
+{
+	for (uint32_t c = 0; c < count; c++)
+		fit->pointers[c] = columns + (size_t) c * n;
+	return cpu_pack_operand(fit->worker, layout, fit->pointers, count, fit->zeros, 1.0, packed);
+}
+
+/* to[column][i] for all rows i of a, which are n, with the columns, which are from's. */
+static bool
+multiply(const Fit *fit, const float *a, const PackLayout *a_layout, uint32_t n,
+		 const float *from, float *to)
+{
+	uint32_t	width = fit->kernel->width;
+	PackLayout	layout = {
+		.words = a_layout->words,.slice = FASTED_PRUNE_PIECE,.padded_rows = fit->columns
+	};
+
+	if (!pack_columns(fit, from, fit->columns, layout.words, &layout, fit->operand))
+		return false;
+	for (uint32_t sliver = 0; sliver * width < n; sliver++)
+	{
+		if (!goes_on(fit))
+			return false;
+		cpu_multiply_sliver(fit->kernel, a, a_layout, sliver, fit->operand, &layout, fit->sums);
+		for (uint32_t r = 0; r < width && sliver * width + r < n; r++)
+		{
+			for (uint32_t c = 0; c < fit->columns; c++)
+				to[(size_t) c * n + sliver * width + r] = (float) fit->sums[r * fit->columns + c];
+		}
+	}
+	return true;
+}
+
+/*
+ * Makes so many columns orthonormal, to FP32, in so many passes, and leaves those
+ * out that are none; how many are left, or none where it was stopped.
+ */
+static uint32_t
+orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
+{
+	uint32_t	d = fit->d;
+	uint32_t	kept = 0;
+
+	for (uint32_t j = 0; j < count; j++)
+	{
+		float	   *to = columns + (size_t) kept * d;
+		double		before;
+		double		norm;
+
+		if (!goes_on(fit))
+			return 0;
+		widen(columns + (size_t) j * d, d, fit->wide);
+		before = norm_of(fit->wide, d);
+		for (int pass = 0; pass < passes; pass++)
+		{
+			for (uint32_t i = 0; i < kept; i++)
+			{
+				const float *other = columns + (size_t) i * d;
+
+				add_times(fit->wide, -dot(fit->wide, other, d), other, d);
+			}
+		}
+		norm = norm_of(fit->wide, d);
+		if (!(norm > DEPENDENT * before) || !(norm <= DBL_MAX))
+			continue;
+		for (uint32_t k = 0; k < d; k++)
+			to[k] = (float) (fit->wide[k] / norm);
+		kept++;
+	}
+	return kept;
+}
+
+/* Random signs to begin with. */
+static void
+set_signs(const Fit *fit)
+{
+	for (uint32_t c = 0; c < fit->columns; c++)
+	{
+		for (uint32_t i = 0; i < fit->rows; i++)
+			fit->products[(size_t) c * fit->rows + i] =
+				(fasted_sign_bits(i / 64 * PRODUCT_COLUMNS + c, 0) >> i % 64 & 1) != 0 ? 1.0f : -1.0f;
+	}
+}
+
+/* The directions' products with the sample show how to turn them: the leading ones first. */
+static bool
+turn_directions(const Fit *fit, uint32_t count, uint32_t wanted)
+{
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (!goes_on(fit))
+			return false;
+		widen(fit->products + (size_t) i * fit->rows, fit->rows, fit->wide);
+		for (uint32_t j = 0; j <= i; j++)
+			fit->matrix[i * count + j] = fit->matrix[j * count + i] =
+				dot(fit->wide, fit->products + (size_t) j * fit->rows, fit->rows);
+	}
+	cpu_eigenvectors(fit->matrix, fit->vectors, fit->places, count);
+	for (uint32_t i = 0; i < wanted; i++)
+	{
+		const double *vector = fit->vectors + (size_t) fit->places[i] * count;
+
+		if (!goes_on(fit))
+			return false;
+		memset(fit->wide, 0, fit->d * sizeof(double));
+		for (uint32_t j = 0; j < count; j++)
+			add_times(fit->wide, vector[j], fit->directions + (size_t) j * fit->d, fit->d);
+		for (uint32_t k = 0; k < fit->d; k++)
+			fit->turned[(size_t) i * fit->d + k] = (float) fit->wide[k];
+	}
+	return true;
+}
+
+/* An upper bound of the Frobenius norm of P P' - I. */
+static double
+measure_eta(const Fit *fit, uint32_t count)
+{
+	double		sum = 0.0;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (!goes_on(fit))
+			return INFINITY;
+		widen(fit->turned + (size_t) i * fit->d, fit->d, fit->wide);
+		for (uint32_t j = 0; j <= i; j++)
+		{
+			double		off = fabs(dot(fit->wide, fit->turned + (size_t) j * fit->d, fit->d)
+								   - (i == j ? 1.0 : 0.0)) + 2.0 * fasted_sum_slack(fit->d);
+
+			sum += (i == j ? 1.0 : 2.0) * off * off;
+		}
+	}
+	return sqrt(sum) * (1.0 + fasted_sum_slack(count * count));
+}
+
+/* Directions of the rows that pointers name: at most so many. */
+static bool
+find_directions(Fit *fit, Projection *projection, uint32_t count, uint32_t wanted)
+{
+	FastedContext *context = fit->worker->context;
+	uint32_t	found;
+
+	find_centre(fit, count, projection);
+	if (!cpu_pack_operand(fit->worker, &fit->by_row, fit->pointers, count, projection->centre,
+						  projection->scale, fit->x))
+		return false;
+	memset(fit->zeros, 0, (fit->d > fit->rows ? fit->d : fit->rows) * sizeof(float));
+	transpose(fit);
+	set_signs(fit);
+	for (int round = 0; round < 2; round++)
+	{
+		if (!multiply(fit, fit->transpose, &fit->by_coordinate, fit->d, fit->products,
+					  fit->directions))
+			return false;
+		found = orthonormalise(fit, fit->directions, fit->columns, 1);
+		memset(fit->directions + (size_t) found * fit->d, 0,
+			   (fit->columns - found) * (size_t) fit->d * sizeof(float));
+		if (!multiply(fit, fit->x, &fit->by_row, fit->rows, fit->directions, fit->products))
+			return false;
+	}
+	if (!turn_directions(fit, found, wanted < found ? wanted : found))
+		return false;
+	projection->directions = orthonormalise(fit, fit->turned, wanted < found ? wanted : found, 2);
+	projection->eta = measure_eta(fit, projection->directions);
+	projection->layout = (PackLayout) {
+		.words = fit->d,.slice = FASTED_PRUNE_PIECE,
+		.padded_rows = cpu_product_columns(context, projection->directions)
+	};
+	return projection->directions > 0 && projection->eta < 0.1 &&
+		pack_columns(fit, fit->turned, projection->directions, fit->d, &projection->layout,
+					 projection->packed);
+}
+
+/* --- levels */
+
+/* Projects rows that pointers name. */
+static bool
+project_rows(const Fit *fit, const Projection *projection, uint32_t count)
+{
+	uint32_t	width = fit->kernel->width;
+
+	for (uint32_t first = 0; first < count; first += width)
+	{
+		const float *rows[FASTED_MAX_WIDTH] = {NULL};
+
+		if (!goes_on(fit))
+			return false;
+		for (uint32_t r = 0; r < width && first + r < count; r++)
+			rows[r] = fit->pointers[first + r];
+		cpu_project_sliver(fit->worker, projection, rows,
+						   fit->projected + (size_t) first * projection->stride);
+	}
+	return true;
+}
+
+/* The form of a level's rows, from some of them. */
+static void
+find_level_form(const Fit *fit, Projection *projection, uint32_t level, uint32_t count)
+{
+	Form	   *form = &projection->forms[level];
+	uint32_t	words = LEVEL_WORDS(level);
+
+	for (uint32_t k = 0; k < words; k++)
+		fit->wide[k] = 0.0;
+	for (uint32_t i = 0; i < count; i++)
+	{
+		float	   *row = fit->level_rows + (size_t) i * words;
+
+		cpu_level_row(projection, fit->projected + (size_t) i * projection->stride, level, row);
+		fit->pointers[i] = row;
+		add_times(fit->wide, 1.0, row, words);
+	}
+	for (uint32_t k = 0; k < words; k++)
+		form->centre[k] = count > 0 ? (float) (fit->wide[k] / count) : 0.0f;
+	if (!fit->worker->context->may_use_int8)
+		return;
+	form->transform = (Int8Transform) {
+		.dimensions = words,.padded = words,.centre = form->centre,.scale = 1.0f
+	};
+	form->transform.scale = cpu_int8_find_factor(fit->worker, &form->transform, fit->pointers, count);
+	form->has_int8 = true;
+}
+
+/* Rows of a sample, from `first` on every step-th. */
+static uint32_t
+point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t step, uint32_t most)
+{
+	uint32_t	count = 0;
+
+	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most; s += step)
+		fit->pointers[count++] = cpu_stored_sample_row(sample, s);
+	return count;
+}
+
+/* Finds all of a projection; false: there is none, or it was stopped. */
+bool
+cpu_fit(Worker *worker, Projection *projection)
+{
+	FastedContext *context = worker->context;
+	uint32_t	rows = fit_rows(context);
+	Sample		sample = cpu_take_sample(worker->join, 0, rows, rows);
+	Fit			fit;
+	uint32_t	count;
+	uint32_t	wanted;
+
+	count = cpu_sample_size(&sample);
+	projection->levels = cpu_prune_levels(context);
+	wanted = cpu_most_directions(context, projection->levels);
+	begin_fit(&fit, worker, (count + FASTED_MAX_WIDTH - 1) / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH,
+			  wanted);
+	count = point_at_rows(&fit, &sample, 0, 1, rows);
+	if (!find_directions(&fit, projection, count, wanted))
+		return false;
+	projection->stride = projection->directions + 2 * projection->levels;
+	for (uint32_t level = 0; level < projection->levels; level++)
+	{
+		count = point_at_rows(&fit, &sample, 0,
+							  cpu_sample_size(&sample) / FASTED_INT8_SCALE_ROWS + 1,
+							  FASTED_INT8_SCALE_ROWS);
+		if (!project_rows(&fit, projection, count))
+			return false;
+		find_level_form(&fit, projection, level, count);
+	}
+	return !cpu_stopping(context);
+}
+
+/* How many pairs of projected rows are within reach at the first level. */
+static uint64_t
+count_near(const Fit *fit, const Projection *projection, uint32_t count, double reach)
+{
+	uint32_t	n = projection->directions + 1;
+	uint64_t	near = 0;
+
+	for (uint32_t i = 0; i < count && goes_on(fit); i++)
+	{
+		const float *x = fit->projected + (size_t) i * projection->stride;
+
+		for (uint32_t j = 0; j < i; j++)
+		{
+			const float *y = fit->projected + (size_t) j * projection->stride;
+			float		sum = 0.0f;
+
+			for (uint32_t k = 0; k < n; k++)
+				sum += (x[k] - y[k]) * (x[k] - y[k]);
+			near += sum <= reach * reach;
+		}
+	}
+	return near;
+}
+
+/*
+ * A first look, which costs little: are few pairs of rows within reach at the first
+ * level, of rows other than those that the directions are from?
+ */
+bool
+cpu_fit_promises(Worker *worker, Projection *projection)
+{
+	FastedJoin *join = worker->join;
+	Sample		sample = cpu_take_sample(join, 0, 2 * LOOK_ROWS, 2 * LOOK_ROWS);
+	uint32_t	wanted = cpu_most_directions(worker->context, 1);
+	Fit			fit;
+	uint32_t	count;
+
+	projection->levels = 1;
+	begin_fit(&fit, worker, LOOK_ROWS, wanted);
+	count = point_at_rows(&fit, &sample, 0, 2, LOOK_ROWS);
+	if (!find_directions(&fit, projection, count, wanted))
+		return false;
+	projection->stride = projection->directions + 2;
+	count = point_at_rows(&fit, &sample, 1, 4, LOOK_TESTED);
+	if (!project_rows(&fit, projection, count))
+		return false;
+	return (double) count_near(&fit, projection, count, join->problem.eps * projection->scale)
+		<= PROMISING * 0.5 * count * count;
+}

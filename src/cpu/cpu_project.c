@@ -1,0 +1,207 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_project.c
+ *	  Rows are projected: by a product in FP32, with a bound of its error for each row.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu_prune.h"
+
+/* As in cpu_pack.c: a row beyond it is wild. */
+#define NORM2_LIMIT 0x1p120
+
+/*
+ * Levels that rows can have: at half of their dimensions at most; more have no use but
+ * in tests.
+ */
+uint32_t
+cpu_prune_levels(const FastedContext *context)
+{
+	uint32_t	part = context->options.prune == FASTED_PRUNE_FORCE ? 2 : 1;
+	uint32_t	levels = 1;
+
+	while (levels < FASTED_PRUNE_LEVELS &&
+		   LEVEL_WORDS(levels) <= part * context->options.dimensions / 2)
+		levels++;
+	return levels;
+}
+
+/* Directions for so many levels. */
+uint32_t
+cpu_most_directions(const FastedContext *context, uint32_t levels)
+{
+	uint32_t	d = context->options.dimensions;
+	uint32_t	most = LEVEL_WORDS(levels - 1) - 1;
+
+	return d < most ? d : most;
+}
+
+/* Numbers of a projected row at most. */
+uint32_t
+cpu_projected_stride(const FastedContext *context)
+{
+	uint32_t	levels = cpu_prune_levels(context);
+
+	return cpu_most_directions(context, levels) + 2 * levels;
+}
+
+/* Bytes of a worker's room: a packed sliver, its product, and rows of a level. */
+size_t
+cpu_project_room_bytes(const FastedContext *context)
+{
+	return FASTED_MAX_WIDTH * (PRODUCT_COLUMNS * sizeof(double)
+							   + LEVEL_MOST_WORDS * sizeof(float)
+							   + context->options.dimensions * sizeof(float));
+}
+
+/* Of the directions of a projection. */
+static size_t
+packed_bytes(const FastedContext *context)
+{
+	uint32_t	directions = cpu_most_directions(context, cpu_prune_levels(context));
+
+	return (size_t) cpu_product_columns(context, directions)
+		* context->options.dimensions * sizeof(float);
+}
+
+#define LEVEL_CENTRES_BYTES (FASTED_PRUNE_LEVELS * LEVEL_MOST_WORDS * sizeof(float))
+
+size_t
+cpu_projection_bytes(const FastedContext *context)
+{
+	return packed_bytes(context) + context->options.dimensions * sizeof(float) + LEVEL_CENTRES_BYTES;
+}
+
+Projection *
+cpu_projection_new(FastedContext *context)
+{
+	Projection *projection = calloc(1, sizeof(*projection));
+	MemoryCount *memory = &context->memory;
+
+	if (projection == NULL)
+		return NULL;
+	projection->centre = fasted_cpu_map(context->options.dimensions * sizeof(float), memory);
+	projection->packed = fasted_cpu_map(packed_bytes(context), memory);
+	projection->level_centres = fasted_cpu_map(LEVEL_CENTRES_BYTES, memory);
+	if (projection->centre == NULL || projection->packed == NULL ||
+		projection->level_centres == NULL)
+	{
+		cpu_projection_drop(context, cpu_projection_hold(projection));
+		return NULL;
+	}
+	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
+	{
+		projection->forms[level].scale = 1.0;
+		projection->forms[level].centre = projection->level_centres + level * LEVEL_MOST_WORDS;
+	}
+	return projection;
+}
+
+Projection *
+cpu_projection_hold(Projection *projection)
+{
+	if (projection != NULL)
+		projection->holders++;
+	return projection;
+}
+
+void
+cpu_projection_drop(FastedContext *context, Projection *projection)
+{
+	MemoryCount *memory = &context->memory;
+
+	if (projection == NULL || --projection->holders > 0)
+		return;
+	fasted_cpu_unmap(projection->centre, context->options.dimensions * sizeof(float), memory);
+	fasted_cpu_unmap(projection->packed, packed_bytes(context), memory);
+	fasted_cpu_unmap(projection->level_centres, LEVEL_CENTRES_BYTES, memory);
+	free(projection);
+}
+
+/* A row that is near every row: it has no place, and its bound is infinite. */
+static void
+set_wild(const Projection *projection, float *out)
+{
+	memset(out, 0, projection->stride * sizeof(float));
+	for (uint32_t level = 0; level < projection->levels; level++)
+		out[projected_moved(projection, level)] = INFINITY;
+}
+
+/* Rounds to FP32 toward infinity. */
+static float
+round_up(double value)
+{
+	return -fasted_round_down(-value);
+}
+
+/* One row's numbers, from its product and from what packing says of it. */
+static void
+set_projected(const Projection *projection, const double *product, double norm2, double error2,
+			  float *out)
+{
+	uint32_t	d = projection->layout.words;
+	double		norm = sqrt(norm2) * (1.0 + fasted_sum_slack(d));
+	double		moved = fasted_rho(error2, norm2, d);
+	double		projected2 = 0.0;
+	uint32_t	k = 0;
+
+	for (uint32_t level = 0; level < projection->levels; level++)
+	{
+		uint32_t	directions = level_directions(projection, level);
+		double		error;
+		double		residual;
+
+		for (; k < directions; k++)
+		{
+			out[k] = (float) product[k];
+			projected2 += (double) out[k] * (double) out[k];
+		}
+		error = fasted_prune_projection_error(norm, sqrt(projected2) * (1.0 + fasted_sum_slack(d + 128)),
+											  projection->eta, directions, d);
+		residual = sqrt(fmax(0.0, norm2 - projected2));
+		out[projected_residual(projection, level)] = (float) residual;
+		out[projected_moved(projection, level)] =
+			round_up(fasted_prune_moved(moved, projection->eta, error,
+										fasted_prune_residual_error(norm2, projected2, residual, error,
+																	projection->eta, d + 128)));
+	}
+}
+
+/* The rows of one sliver; missing ones are NULL, and left. */
+void
+cpu_project_sliver(Worker *worker, const Projection *projection, const float *const *rows,
+				   float *out)
+{
+	FastedContext *context = worker->context;
+	const CpuKernel *kernel = context->product_kernel;
+	PackLayout	layout = projection->layout;
+	double	   *sums = worker->project_room;
+	PackSliver	pack = {
+		.centre = projection->centre,.scale = projection->scale,.layout = &layout,
+		.packed = (float *) (sums + FASTED_MAX_WIDTH * PRODUCT_COLUMNS),.stop = &context->stop
+	};
+
+	layout.padded_rows = kernel->width;
+	memcpy(pack.rows, rows, sizeof(pack.rows));
+	kernel->pack(&pack);
+	if (cpu_stopping(context))
+		return;
+	cpu_multiply_sliver(kernel, pack.packed, &layout, 0, projection->packed,
+						&projection->layout, sums);
+	for (uint32_t r = 0; r < kernel->width; r++)
+	{
+		float	   *to = out + (size_t) r * projection->stride;
+
+		if (rows[r] == NULL)
+			continue;
+		if (pack.norm2[r] <= NORM2_LIMIT && pack.error2[r] <= NORM2_LIMIT)
+			set_projected(projection, sums + r * projection->layout.padded_rows, pack.norm2[r],
+						  pack.error2[r], to);
+		else
+			set_wild(projection, to);
+	}
+}

@@ -1,0 +1,384 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_prune.c
+ *	  Pruning: that it loses no pair, whatever rows are like; when it is chosen; and that
+ *	  the bound needs each of its terms.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "../../src/engine/prune_bound.h"
+#include "join.h"
+#include "ways.h"
+
+static const CallerHabits plain = {.timeout_ms = 100};
+
+typedef enum Kind
+{
+	CLUSTERS,
+	LOW_RANK,					/* three directions, far from the origin */
+	CONSTANT,					/* most coordinates are the same for all rows */
+	DUPLICATES,
+	OUTLIERS,					/* one row in a hundred is much longer */
+	WILD,						/* some are not finite, or huge */
+	TIES,						/* small integers */
+	EQUAL,						/* one vector, many times */
+	TINY_STEPS,					/* far apart clusters of rows that differ in last bits */
+	KINDS
+} Kind;
+
+static const char *const names[KINDS] = {
+	"clusters", "low rank", "constant coordinates", "duplicates", "outliers", "wild", "ties",
+	"equal", "tiny steps"
+};
+
+static float
+make_value(Kind kind, uint32_t row, uint32_t k, const float *weights)
+{
+	double		v = random_normal();
+
+	switch (kind)
+	{
+		case LOW_RANK:
+			return (float) (1e3 + weights[0] * sin(k) + weights[1] * cos(3.0 * k) + weights[2] * (k % 7));
+		case CONSTANT:
+			return k % 9 == 0 ? (float) v : 5.25f;
+		case OUTLIERS:
+			return (float) (row % 100 == 17 ? 3e3 * v : v);
+		case WILD:
+			return row % 40 == 3 && k % 5 == 0 ? (row % 80 == 3 ? NAN : INFINITY)
+				: (float) (row % 50 == 9 ? 1e30 * v : v);
+		case TIES:
+			return (float) floor(2.0 * v);
+		case EQUAL:
+			return (float) sin(k);
+		case TINY_STEPS:
+			return (float) ((row % 5) * 1e4 * cos(k + row % 5) * (1.0 + 1e-7 * floor(4.0 * v)));
+		default:
+			return (float) (0.05 * v + 2.0 * sin(row % 12 * 50.0 + k * k));
+	}
+}
+
+static float *
+make_rows(Kind kind, uint32_t n, uint32_t d)
+{
+	float	   *rows = must_alloc((size_t) n * d * sizeof(float));
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		float	   *row = rows + (size_t) i * d;
+		float		weights[3];
+
+		if (i > 0 && (kind == DUPLICATES ? i % 3 > 0 : random_below(20) == 0))
+		{
+			memcpy(row, rows + (size_t) random_below(i) * d, d * sizeof(float));
+			continue;
+		}
+		for (int w = 0; w < 3; w++)
+			weights[w] = (float) random_normal();
+		for (uint32_t k = 0; k < d; k++)
+			row[k] = make_value(kind, i, k, weights);
+	}
+	return rows;
+}
+
+/* A distance with a tie that few pairs are within, another one, zero and all. */
+static int
+pick_eps(const PairList *all, double *eps)
+{
+	double		nearest = INFINITY;
+	int			count = 0;
+
+	eps[count++] = 0.0;
+	for (int i = 0; i < 500 && all->count > 0; i++)
+	{
+		double		dist = all->pairs[random_below((uint32_t) all->count)].dist;
+
+		if (dist > 0 && dist < nearest)
+			nearest = dist;
+	}
+	if (isfinite(nearest))
+	{
+		eps[count++] = nearest;
+		eps[count++] = nextafter(nearest, 0.0);
+		eps[count++] = 1.7 * nearest;
+	}
+	return count;
+}
+
+static void
+check_way(const Way *way, Kind kind, const float *rows, uint32_t n, uint32_t d,
+		  const PairList *all)
+{
+	double		eps[4];
+	int			count = pick_eps(all, eps);
+	bool		same = true;
+
+	for (int e = 0; e < count && same; e++)
+	{
+		PanelProblem problem = {
+			.options = {.dimensions = d,.kernel = way->kernel,.filter = way->filter,
+			.prune = way->prune,.threads = 2},
+			.problem = {.eps = eps[e]},.sides = 1
+		};
+		FastedStats stats;
+		PairList	expected;
+		PairList	got;
+
+		select_pairs(all, eps[e], &expected);
+		same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE &&
+			pair_equal(&expected, &got) &&
+			(kind == EQUAL || stats.pruned_tiles[0] > 0);
+		if (!same)
+			printf("# eps %.17g: %zu pairs of %zu, %llu tiles\n", eps[e], got.count, expected.count,
+				   (unsigned long long) stats.pruned_tiles[0]);
+		free(expected.pairs);
+		free(got.pairs);
+	}
+	ok(same, "%s, %s: %s, n = %u, d = %u", way->kernel, way->name, names[kind], n, d);
+}
+
+static void
+check_kind(Kind kind, uint32_t n, uint32_t d)
+{
+	Way			ways[MOST_WAYS];
+	int			count = ways_of(ways, FASTED_PRUNE_FORCE);
+	float	   *rows = make_rows(kind, n, d);
+	PairList	all;
+
+	all_pairs(rows, n, d, &all);
+	for (int w = 0; w < count; w++)
+		check_way(&ways[w], kind, rows, n, d, &all);
+	free(all.pairs);
+	free(rows);
+}
+
+/*
+ * Left alone, by a kernel other than AMX: taken where it pays, and left where it does not
+ * or rows are few.
+ */
+static void
+check_choice(const char *kernel, Kind kind, uint32_t n, uint32_t d, double eps,
+			 FastedPrune prune, bool pruned)
+{
+	float	   *rows = make_rows(kind, n, d);
+	PairList	got[2];
+	FastedStats stats[2];
+	bool		same = true;
+
+	for (int i = 0; i < 2; i++)
+	{
+		PanelProblem problem = {
+			.options = {.dimensions = d,.threads = 2,.kernel = kernel,
+			.prune = i == 0 ? FASTED_PRUNE_OFF : prune},
+			.problem = {.eps = eps},.sides = 1
+		};
+
+		same = run_join_once(&problem, rows == NULL ? NULL : &(Rows) {.rows = rows,.n = n}, &plain,
+							 &got[i], &stats[i], NULL) == FASTED_DONE && same;
+	}
+	ok(same && pair_equal(&got[0], &got[1]) && stats[0].pruned_tiles[0] == 0 &&
+	   (stats[1].pruned_tiles[0] + stats[1].pruned_tiles[1] > 0) == pruned &&
+	   (!pruned || 2 * stats[1].full_tiles < stats[1].pruned_tiles[0] + stats[1].pruned_tiles[1]),
+	   "%s, %s of %u: %s; %zu pairs, %llu tiles, then %llu, %llu, %llu", kernel, names[kind], n,
+	   pruned ? "pruned" : "not pruned", got[1].count, (unsigned long long) stats[1].pruned_tiles[0],
+	   (unsigned long long) stats[1].pruned_tiles[1], (unsigned long long) stats[1].pruned_tiles[2],
+	   (unsigned long long) stats[1].full_tiles);
+	free(got[0].pairs);
+	free(got[1].pairs);
+	free(rows);
+}
+
+/* --- the bound's terms */
+
+#define K 31
+#define GROUP 16				/* coordinates that a direction sums up, each times 1/4 */
+#define D 512
+#define ROWS 200
+
+typedef struct Terms
+{
+	bool		stretch;
+	bool		projection;
+	bool		residual;
+} Terms;
+
+typedef struct LevelRow
+{
+	double		numbers[K + 1];
+	double		moved;
+} LevelRow;
+
+/* Directions that are orthonormal, exactly, but for a factor. */
+static void
+make_directions(float directions[K][D], double apart)
+{
+	for (int i = 0; i < K; i++)
+	{
+		for (int k = 0; k < D; k++)
+			directions[i][k] = (float) ((k / GROUP == i ? 0.25 : 0.0) * (1.0 + apart));
+	}
+}
+
+static double
+measure_eta(float directions[K][D])
+{
+	double		sum = 0.0;
+
+	for (int i = 0; i < K; i++)
+	{
+		for (int j = 0; j < K; j++)
+		{
+			double		dot = i == j ? -1.0 : 0.0;
+
+			for (int k = 0; k < D; k++)
+				dot += (double) directions[i][k] * directions[j][k];
+			sum += dot * dot;
+		}
+	}
+	return sqrt(sum) * (1 + 1e-9);
+}
+
+/* As the engine has it, each piece in FP32; with the given terms of the bound. */
+static LevelRow
+project(float directions[K][D], double eta, const double *row, Terms terms)
+{
+	LevelRow	level;
+	float		q[D];
+	double		norm2 = 0.0;
+	double		error2 = 0.0;
+	double		projected2 = 0.0;
+	double		error;
+	double		residual_error;
+
+	for (int k = 0; k < D; k++)
+	{
+		q[k] = (float) row[k];
+		norm2 += (double) q[k] * q[k];
+		error2 += (row[k] - q[k]) * (row[k] - q[k]);
+	}
+	for (int i = 0; i < K; i++)
+	{
+		double		sum = 0.0;
+
+		for (int first = 0; first < D; first += FASTED_PRUNE_PIECE)
+		{
+			float		piece = 0.0f;
+
+			for (int k = first; k < first + FASTED_PRUNE_PIECE; k++)
+				piece += directions[i][k] * q[k];
+			sum += piece;
+		}
+		level.numbers[i] = (float) sum;
+		projected2 += level.numbers[i] * level.numbers[i];
+	}
+	level.numbers[K] = (float) sqrt(fmax(0.0, norm2 - projected2));
+	error = fasted_prune_projection_error(sqrt(norm2), sqrt(projected2), eta, K, D);
+	residual_error = fasted_prune_residual_error(norm2, projected2, level.numbers[K], error, eta, D);
+	level.moved = fasted_prune_moved(fasted_rho(error2, norm2, D), eta,
+									 terms.projection ? error : 0.0,
+									 terms.residual ? residual_error : 0.0);
+	return level;
+}
+
+/*
+ * Rows of about one length in each direction, and `residual` beside them; and others that
+ * are `step` from them in each direction, or in one coordinate only.
+ */
+static void
+make_pair(double length, double step, double residual, bool one, double rows[2][D])
+{
+	for (int k = 0; k < D; k++)
+	{
+		if (k % GROUP == 0 || one)
+			rows[0][k] = (float) (length * (1.0 + 0.01 * random_normal()));
+		else
+			rows[0][k] = rows[0][k - 1];
+		if (k >= GROUP * K)
+			rows[0][k] = residual;
+		rows[1][k] = (float) (rows[0][k] + (one && k != 5 ? 0.0 : k < GROUP * K ? step : 0.0));
+	}
+}
+
+/* How many pairs are lost where only these terms are there. */
+static int
+count_lost(double apart, double step, double residual, bool one, Terms terms)
+{
+	static float directions[K][D];
+	int			lost = 0;
+	double		eta;
+
+	make_directions(directions, apart);
+	eta = measure_eta(directions);
+	for (int n = 0; n < ROWS; n++)
+	{
+		double		rows[2][D];
+		LevelRow	level[2];
+		double		dist2 = 0.0;
+		double		level2 = 0.0;
+		double		reach;
+
+		make_pair(1.0, step, residual, one, rows);
+		for (int k = 0; k < D; k++)
+			dist2 += (rows[0][k] - rows[1][k]) * (rows[0][k] - rows[1][k]);
+		for (int i = 0; i < 2; i++)
+			level[i] = project(directions, eta, rows[i], terms);
+		for (int k = 0; k <= K; k++)
+			level2 += (level[0].numbers[k] - level[1].numbers[k])
+				* (level[0].numbers[k] - level[1].numbers[k]);
+		reach = sqrt(dist2) * (terms.stretch ? fasted_prune_stretch(eta) : 1.0) + level[0].moved
+			+ level[1].moved;
+		lost += sqrt(level2) > reach;
+	}
+	return lost;
+}
+
+static void
+check_terms(void)
+{
+	static const Terms all = {true, true, true};
+	static const struct
+	{
+		const char *name;
+		double		apart;
+		double		step;
+		double		residual;
+		bool		one;
+		Terms		terms;
+	}			cases[] = {
+		{"the stretch", 1e-2, -2.0, 100.0, false, {false, true, true}},
+		{"the errors of both", 0.0, 1.2e-7, 0.0, true, {true, false, false}},
+		{"the residual's error", 0.0, 1.2e-7, 0.0, false, {true, true, false}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		int			whole = count_lost(cases[i].apart, cases[i].step, cases[i].residual, cases[i].one, all);
+		int			part = count_lost(cases[i].apart, cases[i].step, cases[i].residual, cases[i].one,
+									  cases[i].terms);
+
+		ok(whole == 0 && part > 0, "without %s %d of %d pairs are lost, with it %d", cases[i].name,
+		   part, ROWS, whole);
+	}
+}
+
+int
+main(void)
+{
+	const char *kernel = pruning_kernel();
+
+	random_seed();
+	check_terms();
+	for (int kind = 0; kind < KINDS; kind++)
+	{
+		check_kind((Kind) kind, 400, 130);
+		check_kind((Kind) kind, 301, 20);
+	}
+	check_kind(CLUSTERS, 400, 300);
+	check_kind(LOW_RANK, 150, 1);
+	check_kind(TIES, 150, 2);
+	check_choice(kernel, CLUSTERS, 21000, 64, 0.45, FASTED_PRUNE_AUTO, true);
+	check_choice(kernel, CLUSTERS, 21000, 64, 0.45, FASTED_PRUNE_OFF, false);
+	check_choice(kernel, CLUSTERS, 9000, 64, 0.45, FASTED_PRUNE_AUTO, false);
+	check_choice(kernel, OUTLIERS, 21000, 64, 7.0, FASTED_PRUNE_AUTO, false);
+	return tap_done();
+}
