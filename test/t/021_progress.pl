@@ -65,7 +65,7 @@ ok(wait_until(sub { title_of($pid) =~ / idle$/ }), 'and the title is as it was')
 
 # --- joining
 
-$session->send("RESET fasted.memory_limit; SET client_min_messages = debug1; SET fasted.cpu_kernel = portable;");
+$session->send("RESET fasted.memory_limit; SET client_min_messages = debug1; SET fasted.cpu_kernel = portable; SET fasted.prune = off;");
 $session->send($wide);
 ok(wait_until(sub { number("CASE WHEN phase = 'joining' THEN units_done END") > 0 }), 'units of work get done');
 is(look("SELECT rows_read, units_done < units_total FROM $view"), '40000|t', 'of more');
