@@ -85,7 +85,7 @@ RESET client_min_messages;
 
 -- by cosine: among the rows that are not zero, which a join by cosine has as well
 CREATE TABLE angles AS SELECT id, CASE WHEN id % 3 = 0 THEN '{0,0,0,0}' ELSE
-	ARRAY(SELECT x - 32767.5 FROM unnest(v) AS x) END::real[] AS v FROM points;
+	ARRAY(SELECT x - 32767.5 FROM unnest(v) AS x) END::real[] AS v FROM points ORDER BY id;
 CREATE FUNCTION is_exact_cosine(relation regclass, s float8, OUT exact boolean, OUT rows bigint) LANGUAGE sql AS $$
 	SELECT count(*) >= ceil(s * e.rows / 2) AND count(*) FILTER (WHERE p.dist < e.eps) < ceil(s * e.rows / 2)
 		AND bool_and(e.eps_low = e.eps AND e.eps_high = e.eps AND e.sampled = e.rows), e.rows
