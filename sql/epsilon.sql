@@ -84,6 +84,7 @@ FROM fasted_epsilon('cluster', 'v', 0.98) AS truth, generate_series(1, 60) AS se
 RESET client_min_messages;
 
 -- by cosine: among the rows that are not zero, which a join by cosine has as well
+SET max_parallel_workers_per_gather = 0;
 CREATE TABLE angles AS SELECT id, CASE WHEN id % 3 = 0 THEN '{0,0,0,0}' ELSE
 	ARRAY(SELECT x - 32767.5 FROM unnest(v) AS x) END::real[] AS v FROM points ORDER BY id;
 CREATE FUNCTION is_exact_cosine(relation regclass, s float8, OUT exact boolean, OUT rows bigint) LANGUAGE sql AS $$
@@ -107,6 +108,7 @@ FROM unnest('{5, 64, 1000}'::float8[]) AS s, generate_series(1, 5) AS seed,
 	LATERAL fasted_epsilon('angles', 'v', s, 700, 0.95, seed, 'cosine') AS c,
 	LATERAL fasted_epsilon('directions', 'v', s, 700, 0.95, seed) AS l
 GROUP BY s ORDER BY s;
+RESET max_parallel_workers_per_gather;
 -- no pair is farther away than 2
 SELECT s, bool_and(e.eps_high = 2) AS no_upper_end, bool_and(e.eps_low < e.eps) AS width_below
 FROM unnest('{1990, 1998.5}'::float8[]) AS s, generate_series(1, 5) AS seed,
