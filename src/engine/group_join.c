@@ -345,13 +345,7 @@ group_join_lose(GroupJoin *join, int m)
 		return;
 	turn->busy = false;
 	turn->join = NULL;			/* its context is closed */
-	for (size_t i = 0; i < turn->given.count; i++)
-	{
-		FastedPair	pair = {.a = (uint32_t) (turn->given.pairs[i] >> 32),.b = (uint32_t) turn->given.pairs[i]};
-
-		pair_log_add(&skip, &pair, 1);
-	}
-	skip.incomplete = skip.incomplete || turn->given.incomplete;
+	pair_log_append(&skip, &turn->given);
 	pair_log_free(&turn->given);
 	memset(&turn->skip, 0, sizeof(turn->skip));
 	if (skip.incomplete)

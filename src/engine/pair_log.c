@@ -51,6 +51,20 @@ pair_log_add(PairLog *log, const FastedPair *pairs, size_t npairs)
 	log->sorted = false;
 }
 
+void
+pair_log_append(PairLog *log, const PairLog *other)
+{
+	if (log->incomplete || other->incomplete || !make_room(log, other->count))
+	{
+		log->incomplete = true;
+		return;
+	}
+	if (other->count > 0)
+		memcpy(log->pairs + log->count, other->pairs, other->count * sizeof(uint64_t));
+	log->count += other->count;
+	log->sorted = false;
+}
+
 static int
 compare_keys(const void *a, const void *b)
 {

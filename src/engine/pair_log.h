@@ -24,6 +24,9 @@ typedef struct PairLog
 
 extern void pair_log_add(PairLog *log, const FastedPair *pairs, size_t npairs);
 
+/* The other log's pairs too. */
+extern void pair_log_append(PairLog *log, const PairLog *other);
+
 /* Has it this pair? */
 extern bool pair_log_has(PairLog *log, const FastedPair *pair);
 
