@@ -74,7 +74,6 @@ find_handle(const void *handle)
 	return i;
 }
 
-/* What lies where another one lay before takes its place. */
 static void
 note_handle(const void *handle, FastedContext *context)
 {
@@ -96,6 +95,16 @@ context_of(const void *handle)
 	if (i == nhandles)
 		abort();
 	return handles[i].context;
+}
+
+/* Another one may come to lie there. */
+static void
+forget_handle(const void *handle)
+{
+	int			i = find_handle(handle);
+
+	if (i < nhandles)
+		handles[i] = handles[--nhandles];
 }
 
 static int
@@ -124,6 +133,11 @@ static void
 play_close(FastedContext *context)
 {
 	play.closed++;
+	for (int i = nhandles; i-- > 0;)
+	{
+		if (handles[i].context == context)
+			handles[i] = handles[--nhandles];
+	}
 	fasted_cpu_engine()->close(context);
 }
 
@@ -181,6 +195,20 @@ PLAY(counts, join,
 	 (FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_t *counts),
 	 (join, side, first_row, nrows, counts))
 
+static void
+play_set_close(FastedSet *set)
+{
+	forget_handle(set);
+	fasted_cpu_engine()->set_close(set);
+}
+
+static void
+play_join_close(FastedJoin *join)
+{
+	forget_handle(join);
+	fasted_cpu_engine()->join_close(join);
+}
+
 static bool
 play_lend(FastedSet *set, void *memory, size_t bytes)
 {
@@ -217,7 +245,9 @@ make_base(void)
 	base.seal = play_seal;
 	base.set_reset = play_set_reset;
 	base.read_back = play_read_back;
+	base.set_close = play_set_close;
 	base.join_open = play_join_open;
+	base.join_close = play_join_close;
 	base.next = play_next;
 	base.counts = play_counts;
 	join_engine = fasted_device_group(&base);
