@@ -32,8 +32,9 @@ like($fresh, qr/fasted_self_join/, "version $default brings functions");
 is($node->safe_psql('postgres', "SELECT extversion FROM pg_extension WHERE extname = 'fasted'"),
 	$default, 'the default version is installed by default');
 
+# But for those that 017 makes up, which may run beside this.
 my @versions = split /\n/, $node->safe_psql('postgres',
-	"SELECT version FROM pg_available_extension_versions WHERE name = 'fasted' ORDER BY 1");
+	"SELECT version FROM pg_available_extension_versions WHERE name = 'fasted' AND version !~ '^99' ORDER BY 1");
 ok((grep { $_ eq '0.1.0' } @versions), 'the first version can still be installed');
 
 for my $version (@versions)
