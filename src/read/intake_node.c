@@ -188,16 +188,11 @@ WorkersHaveFinished(const IntakeState *intake)
 static void
 BeginInLeader(IntakeState *intake)
 {
-	RowTaker   *taker = intake->taker;
+	const RowTaker *taker = intake->taker;
 
 	intake->begun = true;
-	if (intake->ring == NULL)
-		return;
-	if (intake->pcxt->nworkers_launched > 0)
+	if (intake->ring != NULL && intake->pcxt->nworkers_launched > 0)
 		intake->reads = taker->leader_reads && intake->pcxt->nworkers_launched < ENOUGH_WORKERS;
-	taker->ring = intake->ring;
-	if (taker->sink->lend != NULL)
-		taker->sink->lend(taker->sink, intake->ring, intake->ring_bytes);
 }
 
 /* The shared memory is about to go. */
@@ -325,11 +320,16 @@ static void
 InitializeIntake(CustomScanState *node, ParallelContext *pcxt, void *shared)
 {
 	IntakeState *intake = (IntakeState *) node;
+	RowTaker   *taker = intake->taker;
 
 	intake->pcxt = pcxt;
 	intake->ring = shared;
 	intake->ring_bytes = IntakeSize(pcxt->nworkers);
-	IntakeInitialize(intake->ring, pcxt->nworkers, intake->taker->source);
+	IntakeInitialize(intake->ring, pcxt->nworkers, taker->source);
+	/* from the first worker on: its rows may come before the leader's node is called */
+	taker->ring = intake->ring;
+	if (taker->sink->lend != NULL)
+		taker->sink->lend(taker->sink, intake->ring, intake->ring_bytes);
 }
 
 static void

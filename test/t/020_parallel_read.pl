@@ -294,6 +294,28 @@ ANALYZE odd_ones;
 END
 like(join_of('slow_odd_ones', set => "$workers_only; SET statement_timeout = '60s'")->{err},
 	qr/is 3 in the row with id = 7, and 2 in the row with id = 8\./, 'errors are told at once, and rows in their order');
+# and should a worker be over with both before the leader looks for the first time
+is($node->safe_psql('postgres', <<'SQL'), 0, 'rows in their order, 300 times');
+CREATE TABLE odd_pair (id int, v real[]) WITH (parallel_workers = 2);
+INSERT INTO odd_pair VALUES (7, '{1,2,3}'), (8, '{1,2}');
+ANALYZE odd_pair;
+CREATE FUNCTION in_another_order(OUT times int) LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+BEGIN
+	times := 0;
+	FOR i IN 1 .. 300 LOOP
+		BEGIN
+			PERFORM FROM fasted_self_join('odd_pair', 'v', 3, id_column => 'id');
+		EXCEPTION WHEN data_exception THEN
+			GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+			times := times + (detail NOT LIKE '%is 3 in the row with id = 7, and 2 in the row with id = 8.')::int;
+		END;
+	END LOOP;
+END
+$$;
+SELECT in_another_order();
+SQL
 fails_alike('too many dimensions', 'too_long',
 	qr/ERROR:  (?:54000: vector has 70000 dimensions.*Row with id = 777,|22000: vectors have different numbers.*70000 in the row with id = 777)/s);
 fails_alike('null key', 'no_key',
