@@ -22,13 +22,11 @@ ShareOfCall(PlannerInfo *root, List *args)
 	Node	   *name = estimate_expression_value(root, lfourth(args));
 	FastedMetric metric;
 
-	if (!IsA(name, Const))
-		return EstimateShare(root, linitial(args), lsecond(args), NULL, FASTED_METRIC_L2);
-	if (((Const *) name)->constisnull)
+	if (IsA(name, Const) && ((Const *) name)->constisnull)
 		return 0.0;
-	if (!FindMetric(DatumGetTextPP(((Const *) name)->constvalue), &metric))
-		return EstimateShare(root, linitial(args), lsecond(args), NULL, FASTED_METRIC_L2);
-	return EstimateShare(root, linitial(args), lsecond(args), lthird(args), metric);
+	if (IsA(name, Const) && FindMetric(DatumGetTextPP(((Const *) name)->constvalue), &metric))
+		return EstimateShare(root, linitial(args), lsecond(args), lthird(args), metric);
+	return EstimateShare(root, linitial(args), lsecond(args), NULL, FASTED_METRIC_L2);
 }
 
 Datum
