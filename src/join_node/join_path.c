@@ -177,7 +177,7 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 }
 
 /* Two sides that share their rows are read once, and of each two pairs one is computed. */
-static void
+void
 CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 {
 	double		dimensions = DimensionsOf(root, data->clause.outer);
@@ -234,6 +234,12 @@ AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, const JoinPathData *data)
 	add_path(joinrel, own);
 }
 
+bool
+IsJoinPath(const Path *path)
+{
+	return IsA(path, CustomPath) && ((const CustomPath *) path)->methods == &path_methods;
+}
+
 static bool
 IsServedSide(const RelOptInfo *rel)
 {
@@ -272,4 +278,5 @@ InstallJoinNode(void)
 	previous_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = OfferJoin;
 	InstallJoinEstimates();
+	InstallJoinCount();
 }

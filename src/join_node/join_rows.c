@@ -95,7 +95,7 @@ void
 InitSide(JoinNode *node, int number, PlanState *plan)
 {
 	JoinSide   *side = &node->sides[number];
-	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
+	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts - node->plan.count;
 	int			outer_columns = node->plan.outer_columns;
 	bool		shared = node->plan.shared && number == INNER_SIDE;
 

@@ -85,6 +85,7 @@ typedef struct JoinNode
 	SortSupport order;			/* of shared rows; NULL: there is none */
 	int			order_column;	/* of a kept row */
 	bool		no_columns;		/* nobody above looks at the rows */
+	uint64		count;			/* of count(*), so far */
 	JoinSide	sides[2];
 	MemoryContext context;		/* of one run */
 
@@ -93,6 +94,8 @@ typedef struct JoinNode
 	bool		undecided;		/* the clauses decide everything */
 	double		radius;
 	int			dimensions;		/* of what the engine has; zero: nothing */
+	bool		distance_decides;	/* to be counted, a pair need only be within the radius */
+	bool		engine_counts;	/* and the engine itself counts them */
 	bool		exact;			/* the engine's distance is the clause's */
 	double		surely_within;	/* if not: below it a pair is within the radius all the same */
 	Join	   *join;			/* NULL: no engine has anything to do */
@@ -118,6 +121,23 @@ typedef struct JoinNode
 	int			runs;
 	FastedStats stats;			/* sums over groups and runs */
 } JoinNode;
+
+/* join_matches.c */
+
+/* The next match in the scan tuple; false: the engine has no more of the group. */
+extern bool NextPair(JoinNode *node);
+
+/* The number of all of those. */
+extern uint64 CountPairs(JoinNode *node);
+
+/* Goes to the odd rows of the group; false: there are none. */
+extern bool BeginOddRows(JoinNode *node);
+
+/* The next match of an odd row, or of the next one; false: the group has no more. */
+extern bool NextOdd(JoinNode *node);
+
+/* The next row of the outer side that has no match, with nulls beside it. */
+extern bool NextUnmatched(JoinNode *node);
 
 /* join_rows.c */
 
@@ -184,7 +204,8 @@ extern void PushGroup(RowPusher *pusher, Join *join);
 /* Finds the radius; false: let the clauses decide everything. */
 extern bool FindRadius(JoinNode *node, ExprContext *econtext);
 
-/* The engine's eps for the radius, when the dimensions are known: no match is beyond. */
+/* The engine's metric, and its eps for the radius, when the dimensions are known: no match is beyond. */
+extern FastedMetric JoinNodeMetric(const JoinNode *node);
 extern double JoinNodeEps(JoinNode *node);
 
 /* What becomes of a vector. */
