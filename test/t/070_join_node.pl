@@ -70,6 +70,17 @@ sub same
 	return;
 }
 
+# The number of rows alone, which the node can tell without them.
+sub same_count
+{
+	my ($query, $name, %options) = @_;
+	my $set = $options{set} // 'SELECT';
+	is(result_of("$forced; $set", $query), result_of("$plain; $set", $query), "counted, $name") or diag($query);
+	return if !defined $options{by};
+	like(plan_of("$forced; $set", $query), qr/Counted By: $options{by}/, "$name: by the $options{by}");
+	return;
+}
+
 # --- generated queries
 
 my $seed = $ENV{FASTED_SEED} // int(rand(1e9));
@@ -113,6 +124,9 @@ for my $case (1 .. 200)
 	$query .= pick('', '', ' WHERE b.id IS NULL', ' WHERE b.k > 1', ' WHERE a.k > 1') if $type =~ /JOIN/;
 	# constants may leave nothing to join
 	same($query, "case $case", any_plan => 1);
+	same_count("SELECT count(*) FROM $a a $cols JOIN $b b $cols ON " . join(' AND ', @on[0 .. int(rand(@on))]), "case $case");
+	same_count("SELECT count(*) FROM $a a $cols JOIN $a b $cols ON $on[0]" . pick('', ' AND a.id < b.id', ' AND a.id > b.id', ' AND a.k = b.k AND a.id < b.id'),
+		"case $case, with itself");
 }
 
 # --- plans
@@ -422,6 +436,8 @@ CREATE TABLE vb AS SELECT id, k, v::vector(6) AS v, v::vector(6)::halfvec(6) AS 
 CREATE TABLE fine AS SELECT g AS id, (SELECT array_agg((hashint8extended(k, g / 3) % 1000003 / 1000003.0 * 1e-3 + 1)::real) FROM generate_series(1, 96) k)::vector AS v
 	FROM generate_series(1, 300) g;
 CREATE TABLE tiny AS SELECT id, (v::real[]::float8[])[1:3]::vector AS v FROM fine;
+ALTER TABLE va ADD PRIMARY KEY (id);
+ALTER TABLE fine ADD PRIMARY KEY (id);
 ANALYZE va, vb, fine, tiny;
 END
 	my $load = "LOAD 'fasted'";
@@ -431,6 +447,8 @@ END
 	{
 		same("SELECT a.id, b.id AS c FROM va a JOIN vb b ON $on AND a.id <> b.id", "pgvector: $on", set => $load);
 		same("SELECT a.id FROM va a WHERE NOT EXISTS (SELECT FROM vb b WHERE $on)", "pgvector, anti: $on", set => $load);
+		same_count("SELECT count(*) FROM va a JOIN vb b ON $on", "pgvector: $on", set => $load, by => 'node');
+		same_count("SELECT count(*) FROM va a JOIN va b ON $on" . pick('', ' AND a.id < b.id', ' AND a.k = b.k'), "pgvector, with itself: $on", set => $load);
 	}
 	$node->safe_psql('postgres', 'CREATE TABLE spread_v AS SELECT id, v::vector(4) AS v FROM spread; ANALYZE spread_v');
 	foreseen_joins('spread_v', 'a.v <-> b.v < 0.4', $load);
@@ -454,6 +472,9 @@ END
 		same("SELECT a.id, b.id AS c FROM fine a JOIN fine b ON a.v $operator b.v " . pick('<', '<=') . " $_ AND a.id < b.id",
 			"pgvector, $operator within $_", set => $load)
 		  for @distances;
+		same_count("SELECT count(*) FROM fine a JOIN fine b ON a.v $operator b.v " . pick('<', '<=') . " $_ AND a.id < b.id",
+			"pgvector, $operator within $_", set => $load, by => 'node')
+		  for @distances;
 	}
 	for my $scale ('1e-25', '1e-18', '1e18', '1e30')
 	{
@@ -473,6 +494,7 @@ CREATE VIEW large AS SELECT g AS id, array_fill(g::real, ARRAY[500]) AS v FROM g
 CREATE VIEW dense AS SELECT g AS id, ARRAY[g::real] AS v FROM generate_series(1, 20000) g OFFSET 0;
 END
 my %phases = (
+	'while the engine counts' => 'SELECT count(*) FROM large a JOIN large b ON fasted_within(a.v, b.v, 0)',
 	'while a side is read' => 'SELECT count(*) FROM slow a JOIN slow b ON fasted_within(a.v, b.v, 1)',
 	'while the engine computes' => 'SELECT count(*) FROM large a JOIN large b ON fasted_within(a.v, b.v, 0) AND a.id + b.id < 0',
 	'while pairs come' => 'SELECT count(*) FROM dense a JOIN dense b ON fasted_within(a.v, b.v, 100000) AND a.id + b.id < 0');
