@@ -16,6 +16,9 @@
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 
+/* Rows are fetched from main memory while so many other pairs are looked at. */
+#define PAIRS_AHEAD 12
+
 /* --- pairs that the engine finds */
 
 static void
@@ -83,6 +86,16 @@ IsOver(const JoinNode *node, uint32 outer_row)
 		node->matched[outer_row];
 }
 
+static void
+PrefetchRows(const JoinNode *node, const FastedPair *pair)
+{
+	const JoinSide *outer = &node->sides[OUTER_SIDE];
+	const JoinSide *inner = &node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE];
+
+	KeptRowsPrefetch(outer->kept, outer->rows[pair->a]);
+	KeptRowsPrefetch(inner->kept, inner->rows[pair->b]);
+}
+
 /* The engine's next pair; false: it has no more. */
 static bool
 NextOfEngine(JoinNode *node, FastedPair *pair)
@@ -96,6 +109,8 @@ NextOfEngine(JoinNode *node, FastedPair *pair)
 			return false;
 		}
 	}
+	if (node->next_pair + PAIRS_AHEAD < node->npairs)
+		PrefetchRows(node, &node->pairs[node->next_pair + PAIRS_AHEAD]);
 	*pair = node->pairs[node->next_pair++];
 	return true;
 }
@@ -131,23 +146,38 @@ NextCandidate(JoinNode *node, FastedPair *pair)
 	return true;
 }
 
-/* Puts the rows of a pair in the order that the clauses ask for; false: there is none. */
-static bool
-OrderRows(JoinNode *node, uint32 *outer_row, uint32 *inner_row)
+/* Compares rows by their values; zero: they have no order. */
+static int
+CompareRows(JoinNode *node, uint32 row, uint32 other)
 {
-	KeptRow		a = KeptRowsFetch(node->sides[OUTER_SIDE].kept, *outer_row, OUTER_SIDE);
-	KeptRow		b = KeptRowsFetch(node->sides[OUTER_SIDE].kept, *inner_row, INNER_SIDE);
+	KeptRows   *kept = node->sides[OUTER_SIDE].kept;
+	KeptRow		a = KeptRowsFetch(kept, row, OUTER_SIDE);
+	KeptRow		b = KeptRowsFetch(kept, other, INNER_SIDE);
 	int			column = node->order_column;
 	MemoryContext old;
 	int			compared;
 
 	/* what was loaded from a file is there no longer */
-	node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
+	if (!KeptRowIsInMemory(kept, row) || !KeptRowIsInMemory(kept, other))
+		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
 	if (a.isnull[column] || b.isnull[column])
-		return false;
+		return 0;
 	old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
 	compared = ApplySortComparator(a.values[column], false, b.values[column], false, node->order);
 	MemoryContextSwitchTo(old);
+	return compared;
+}
+
+/* Puts the rows of a pair in the order that the clauses ask for; false: there is none. */
+static bool
+OrderRows(JoinNode *node, uint32 *outer_row, uint32 *inner_row)
+{
+	int			compared;
+
+	if (node->direction != 0)
+		compared = *outer_row < *inner_row ? node->direction : -node->direction;
+	else
+		compared = CompareRows(node, *outer_row, *inner_row);
 	if ((compared > 0) != node->plan.order_swapped)
 	{
 		uint32		swap = *outer_row;

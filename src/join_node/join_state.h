@@ -29,6 +29,12 @@ typedef struct JoinSide
 	int			columns;
 	int		   *from;			/* which columns of the plan's rows those are */
 	int		   *place;			/* and of kept ones; or NOT_KEPT */
+	int			nmoves;
+	struct
+	{
+		int			from;
+		int			to;
+	}		   *moves;			/* from a kept row to the scan tuple */
 	bool	   *wanted;			/* by clauses or the vector: TOAST is fetched at once */
 
 	/* What is kept of the plan's rows; both sides have the same, if they share rows. */
@@ -84,6 +90,7 @@ typedef struct JoinNode
 	ExprState  *other_quals;
 	SortSupport order;			/* of shared rows; NULL: there is none */
 	int			order_column;	/* of a kept row */
+	int			direction;		/* how each row compares with the next one; 0: not all alike */
 	bool		no_columns;		/* nobody above looks at the rows */
 	uint64		count;			/* of count(*), so far */
 	JoinSide	sides[2];
