@@ -80,6 +80,7 @@ typedef struct JoinPathData
 	SpecialJoinInfo *sjinfo;
 	RelOptInfo *outer;
 	RelOptInfo *inner;
+	ParamPathInfo *outside;		/* relations that sides depend on; NULL: none */
 	bool		shared;
 	bool		left[2];		/* vectors are left in their table; shared: the first */
 	RowOrder	order;			/* of shared rows; without a clause: there is none */

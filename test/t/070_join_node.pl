@@ -169,6 +169,24 @@ my $explain = $node->safe_psql('postgres',
 	"$forced; SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a.id FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 0)");
 like($explain, qr/Panels: (?!1\b)\d+/, 'there were panels');
 
+# --- sides that depend on what is outside the join, or on each other
+
+$node->safe_psql('postgres', 'CREATE TABLE few AS SELECT g AS k, g / 2.0::float8 AS radius FROM generate_series(0, 4) g; ANALYZE few');
+my ($some_s, $some_t) = map { "LATERAL (SELECT * FROM $_ WHERE $_.k >= few.k OFFSET 0)" } qw(s t);
+same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 2)", 'both sides lateral');
+same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 2) AND a.k = b.k AND a.id + b.id > 40 * few.k", 'with a clause from outside');
+same("SELECT few.k AS f, a.id, b.id AS c FROM few, s a, $some_t b WHERE fasted_within(a.v, b.v, 2)", 'one side lateral');
+same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, b.word FROM (SELECT * FROM s WHERE s.k >= few.k OFFSET 0) a LEFT JOIN t b ON b.k <> few.k AND fasted_within(a.v, b.v, 2)) q", 'a left join in it',
+	any_plan => 1);
+same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, b.sum FROM s a LEFT JOIN (SELECT t.*, t.k + few.k AS sum FROM t) b ON fasted_within(a.v, b.v, 2)) q", 'a column from outside');
+same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, a.sum + b.sum AS sum FROM (SELECT s.*, s.k + few.k AS sum FROM s OFFSET 0) a JOIN (SELECT s.*, s.k + few.k AS sum FROM s OFFSET 0) b ON a.id < b.id AND fasted_within(a.v, b.v, 2)) q",
+	'the same on both sides');
+same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, few.radius)", 'a radius from outside', any_plan => 1);
+same("SELECT a.id, b.id AS c FROM s a, LATERAL (SELECT * FROM t WHERE t.k >= a.k OFFSET 0) b WHERE fasted_within(a.v, b.v, 2)", 'on each other', any_plan => 1);
+same("SELECT few.k AS f, a.id, b.id AS c FROM parts few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 0) AND few.id < 9", 'on a table with partitions', any_plan => 1,
+	set => "SET enable_partitionwise_join = $_")
+  for qw(on off);
+
 # --- a clause that orders the rows of a pair, in a join of a table with itself
 
 $node->safe_psql('postgres', <<'END');
@@ -367,6 +385,29 @@ for my $query ('SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, a.id)',
 }
 unlike(plan_of('SELECT', 'SELECT FROM one a JOIN one b ON fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'one row has no need of it');
 like(plan_of('SELECT', 'SELECT FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'many have');
+# Many rows never meet one by one, few do; also before statistics are there.
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE many_rows (id int PRIMARY KEY, k int, v real[]);
+INSERT INTO many_rows SELECT g, g % 10, ARRAY[g % 100, g % 99, g % 98, g % 97, g % 10, g % 9, g % 8, g % 7]::real[] FROM generate_series(1, 20000) g;
+CREATE TABLE few_rows (LIKE many_rows);
+END
+for my $statistics ('without statistics', 'with statistics')
+{
+	my $near = 'fasted_within(a.v, b.v, 3)';
+	for my $query ("SELECT a.id, b.id FROM many_rows a JOIN many_rows b ON a.id < b.id AND $near", "SELECT a.id, b.id FROM many_rows a JOIN many_rows b ON $near",
+		"SELECT count(*) FROM many_rows a JOIN many_rows b ON a.id < b.id AND $near", "SELECT a.id, b.id FROM many_rows a LEFT JOIN many_rows b ON a.id < b.id AND $near",
+		"SELECT a.id FROM many_rows a WHERE EXISTS (SELECT FROM many_rows b WHERE a.id <> b.id AND $near)",
+		"SELECT a.id FROM many_rows a WHERE NOT EXISTS (SELECT FROM many_rows b WHERE a.id > b.id AND $near)",
+		'SELECT a.id, b.id FROM many_rows a JOIN many_rows b ON fasted_cosine_distance(a.v, b.v) < 0.1',
+		'SELECT a.id, b.id FROM many_rows a JOIN many_rows b ON fasted_distance(a.v, b.v) < (SELECT 3.0)')
+	{
+		like(plan_of('SELECT', $query), qr/FastedJoin/, "many rows, $statistics: $query");
+	}
+	unlike(plan_of('SELECT', "SELECT a.id, b.id FROM many_rows a JOIN many_rows b ON $near WHERE a.id = 7"), qr/FastedJoin/, "one row of many, $statistics");
+	$node->safe_psql('postgres', 'INSERT INTO few_rows TABLE many_rows LIMIT 20; ANALYZE many_rows, few_rows');
+}
+unlike(plan_of('SELECT', 'SELECT a.id, b.id FROM few_rows a JOIN few_rows b ON a.id < b.id AND fasted_within(a.v, b.v, 3)'), qr/FastedJoin/, 'few rows');
+
 like(plan_of('SELECT', 'INSERT INTO long_a SELECT * FROM long_b n WHERE NOT EXISTS (SELECT FROM long_a i WHERE fasted_within(i.v, n.v, 1))'),
 	qr/FastedJoin.*Join Type: Anti/s, 'what is new');
 my $new = 'SELECT * FROM long_b n WHERE NOT EXISTS (SELECT FROM long_a i WHERE fasted_within(i.v, n.v, 0))';
