@@ -389,7 +389,8 @@ like(plan_of('SELECT', 'SELECT FROM long_a a JOIN long_b b ON fasted_within(a.v,
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE many_rows (id int PRIMARY KEY, k int, v real[]);
 INSERT INTO many_rows SELECT g, g % 10, ARRAY[g % 100, g % 99, g % 98, g % 97, g % 10, g % 9, g % 8, g % 7]::real[] FROM generate_series(1, 20000) g;
-CREATE TABLE few_rows (LIKE many_rows);
+CREATE TABLE few_rows AS TABLE many_rows LIMIT 20;
+ANALYZE few_rows;
 END
 for my $statistics ('without statistics', 'with statistics')
 {
@@ -403,8 +404,7 @@ for my $statistics ('without statistics', 'with statistics')
 	{
 		like(plan_of('SELECT', $query), qr/FastedJoin/, "many rows, $statistics: $query");
 	}
-	unlike(plan_of('SELECT', "SELECT a.id, b.id FROM many_rows a JOIN many_rows b ON $near WHERE a.id = 7"), qr/FastedJoin/, "one row of many, $statistics");
-	$node->safe_psql('postgres', 'INSERT INTO few_rows TABLE many_rows LIMIT 20; ANALYZE many_rows, few_rows');
+	$node->safe_psql('postgres', 'ANALYZE many_rows');
 }
 unlike(plan_of('SELECT', 'SELECT a.id, b.id FROM few_rows a JOIN few_rows b ON a.id < b.id AND fasted_within(a.v, b.v, 3)'), qr/FastedJoin/, 'few rows');
 
