@@ -8,7 +8,9 @@ CREATE TABLE counted (id int PRIMARY KEY, other int, k int, name text, v real[])
 INSERT INTO counted SELECT g, nullif(g % 90, 7), nullif(g % 5, 3), 'row ' || g,
 	CASE WHEN g % 17 = 0 THEN NULL WHEN g % 29 = 0 THEN array_fill(0::real, ARRAY[24])
 		ELSE (SELECT array_agg(abs(hashint8extended(i, g / 3) % 6)::real) FROM generate_series(1, 24) i) END
-	FROM generate_series(1, 600) g;
+	FROM generate_series(1, 400) g;
+CREATE TABLE few AS SELECT * FROM counted WHERE id < 50;
+ALTER TABLE few ADD PRIMARY KEY (id);
 CREATE TABLE others AS SELECT id + 100 AS id, k, v FROM counted WHERE id % 2 = 0;
 CREATE TABLE no_rows (LIKE counted INCLUDING ALL);
 CREATE TABLE nulls AS SELECT id, NULL::real[] AS v FROM counted;
@@ -16,7 +18,7 @@ CREATE TABLE nulls AS SELECT id, NULL::real[] AS v FROM counted;
 CREATE TABLE odd AS SELECT id, id % 3 AS k, CASE WHEN id % 3 = 0 THEN v[1:9] ELSE v END AS v FROM counted;
 ALTER TABLE odd ADD PRIMARY KEY (id);
 CREATE VIEW seen AS SELECT id, k, v FROM counted WHERE id % 7 <> 1;
-ANALYZE counted, others, no_rows, nulls, odd;
+ANALYZE counted, few, others, no_rows, nulls, odd;
 
 -- what the node says, who counts, and whether a nested loop says the same
 CREATE FUNCTION same_count(query text, OUT count bigint, OUT same boolean, OUT counted_by text)
@@ -74,10 +76,10 @@ SELECT * FROM same_counts(ARRAY[
 	'fasted_cosine_distance(a.v, b.v) < ''Infinity''',
 	'fasted_cosine_distance(a.v, b.v) <= ''NaN''']);
 -- at each distance that there is, and below it
-SELECT bool_and(same), count(*) FROM (SELECT DISTINCT fasted_cosine_distance(a.v, b.v) AS x FROM counted a, counted b WHERE a.id < 40 AND b.id < 40 ORDER BY x LIMIT 40) d,
-	unnest('{<,<=}'::text[]) o, same_count(format('SELECT count(*) FROM counted a JOIN counted b ON a.id < b.id AND fasted_cosine_distance(a.v, b.v) %s %L', o, x));
-SELECT bool_and(same), count(*) FROM (SELECT DISTINCT fasted_distance(a.v, b.v) AS x FROM counted a, counted b WHERE a.id < 40 AND b.id < 40 ORDER BY x LIMIT 40) d,
-	unnest('{<,<=}'::text[]) o, same_count(format('SELECT count(*) FROM counted a JOIN counted b ON fasted_distance(a.v, b.v) %s %L', o, x));
+SELECT bool_and(same), count(*) FROM (SELECT DISTINCT fasted_cosine_distance(a.v, b.v) AS x FROM few a, few b ORDER BY x LIMIT 40) d,
+	unnest('{<,<=}'::text[]) o, same_count(format('SELECT count(*) FROM few a JOIN few b ON a.id < b.id AND fasted_cosine_distance(a.v, b.v) %s %L', o, x));
+SELECT bool_and(same), count(*) FROM (SELECT DISTINCT fasted_distance(a.v, b.v) AS x FROM few a, few b ORDER BY x LIMIT 40) d,
+	unnest('{<,<=}'::text[]) o, same_count(format('SELECT count(*) FROM few a JOIN few b ON fasted_distance(a.v, b.v) %s %L', o, x));
 
 -- an order that need not be one of all rows, and other clauses: not by the engine
 SELECT * FROM same_counts(ARRAY[
@@ -182,7 +184,7 @@ SELECT * FROM same_counts('{"a.id < b.id AND fasted_distance(a.v, b.v) < 9"}');
 RESET plan_cache_mode;
 -- in panels
 SET fasted.memory_limit = '1MB';
-CREATE TABLE wide AS SELECT g AS id, (SELECT array_agg(((i * g) % 5)::real) FROM generate_series(1, 800) i) AS v FROM generate_series(1, 600) g;
+CREATE TABLE wide AS SELECT g AS id, (SELECT array_agg(((i * g) % 5)::real) FROM generate_series(1, 800) i) AS v FROM generate_series(1, 250) g;
 ALTER TABLE wide ADD PRIMARY KEY (id);
 ANALYZE wide;
 SELECT * FROM same_counts('{"a.id < b.id AND fasted_within(a.v, b.v, 30)","fasted_cosine_distance(a.v, b.v) < 0.1"}', 'wide a JOIN wide b');
@@ -199,7 +201,7 @@ SET fasted.join_node = off;
 SELECT count(*) FROM counted a JOIN counted b ON fasted_within(a.v, b.v, 9);
 RESET fasted.join_node;
 RESET ROLE;
-DROP TABLE counted, others, no_rows, nulls, odd, wide CASCADE;
+DROP TABLE counted, few, others, no_rows, nulls, odd, wide CASCADE;
 DROP FUNCTION same_counts, same_count;
 DROP OPERATOR FAMILY same_hash USING hash;
 DROP OPERATOR === (int, int);
