@@ -8,7 +8,8 @@ eps such that a row of "seen" has 64 neighbours on average; measures in turn, in
 from the statement to its answer, warm:
 
   self_join   SELECT count(*) FROM fasted_self_join
-  node        the same as seen a JOIN seen b ON a.id < b.id AND distance < eps
+  node        the same as seen a JOIN seen b ON a.id < b.id AND distance < eps, which the engine counts
+  rows        SELECT sum(a.id + b.id) of it: two columns of every pair are made
   groups      the same with AND a.tenant = b.tenant, so many groups
   new         SELECT count(*) FROM incoming n WHERE NOT EXISTS (a row of seen within eps)
 
@@ -48,6 +49,7 @@ def queries(eps):
     return {
         "self_join": f"SELECT count(*) FROM fasted_self_join('seen', 'v', {eps!r})",
         "node": f"SELECT count(*) FROM seen a JOIN seen b ON a.id < b.id AND {near}",
+        "rows": f"SELECT sum(a.id + b.id) FROM seen a JOIN seen b ON a.id < b.id AND {near}",
         "groups": f"SELECT count(*) FROM seen a JOIN seen b ON a.tenant = b.tenant AND a.id < b.id AND {near}",
         "new": f"SELECT count(*) FROM incoming a WHERE NOT EXISTS (SELECT FROM seen b WHERE {near})",
     }
@@ -58,6 +60,7 @@ def checks(eps, groups):
     near = f"fasted_distance(a.v, b.v) <= {eps!r}"
     return {
         "node": f"SELECT count(*) FROM fasted_self_join('seen', 'v', {eps!r})",
+        "rows": f"SELECT sum(id_a + id_b) FROM fasted_self_join('seen', 'v', {eps!r})",
         "groups": f"SELECT count(*) FROM fasted_self_join('seen', 'v', {eps!r}) WHERE id_a % {groups} = id_b % {groups}",
         "new": "SELECT (SELECT count(*) FROM incoming) - count(DISTINCT a.id) "
                f"FROM incoming a JOIN seen b ON {near}",

@@ -232,9 +232,9 @@ JoinBeginRows(const VectorSource *source, const RowArray *rows, FastedMetric met
 
 Join *
 JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions, const uint64 *expected_rows,
-				double eps)
+				FastedMetric metric, double eps, FastedOutput output)
 {
-	Join	   *join = Create(NULL, FASTED_METRIC_L2, eps, FASTED_OUTPUT_PAIRS, sides);
+	Join	   *join = Create(NULL, metric, eps, output, sides);
 
 	join->pusher = pusher;
 	join->options.exact = true;

@@ -43,7 +43,8 @@ struct RowPusher
  * relation with itself, where there is one side.
  */
 extern Join *JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions,
-							 const uint64 *expected_rows, double eps);
+							 const uint64 *expected_rows, FastedMetric metric, double eps,
+							 FastedOutput output);
 extern bool JoinPush(Join *join, int side, const float *row);
 
 /* The same for rows in memory, of the source that messages name; it has no keys. */

@@ -68,6 +68,17 @@ ExplainRemoved(const char *label, double removed, const Instrumentation *instrum
 		ExplainPropertyFloat(label, NULL, removed / Max(instrument->nloops, 1), 0, es);
 }
 
+/* Where pairs are told apart by more than the engine knows, the node looks at each. */
+static void
+ExplainCount(const JoinPlan *plan, ExplainState *es)
+{
+	if (!plan->count)
+		return;
+	ExplainPropertyText("Aggregate", "count(*)", es);
+	ExplainPropertyText("Counted By", plan->distance_decides && plan->form != FORM_FOREIGN ?
+						"engine" : "node", es);
+}
+
 void
 ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 {
@@ -88,6 +99,7 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 		if (plan->other_quals != NIL)
 			ExplainRemoved("Rows Removed by Filter", instrument->nfiltered2, instrument, es);
 	}
+	ExplainCount(plan, es);
 	ExplainEngine(&node->stats, es);
 	if (es->analyze && node->stats.engine[0] != '\0')
 	{

@@ -23,6 +23,8 @@
 typedef struct JoinPlan
 {
 	JoinType	type;			/* INNER, LEFT, SEMI or ANTI */
+	bool		count;			/* the only row is the number of matches: the last column of the scan tuple */
+	bool		distance_decides;	/* then: a pair within the radius, of equal keys, is to be counted */
 	DistanceForm form;
 	bool		cosine;
 	bool		strict;
@@ -78,10 +80,13 @@ typedef struct JoinPathData
 	SpecialJoinInfo *sjinfo;
 	RelOptInfo *outer;
 	RelOptInfo *inner;
+	ParamPathInfo *outside;		/* relations that sides depend on; NULL: none */
 	bool		shared;
 	bool		left[2];		/* vectors are left in their table; shared: the first */
 	RowOrder	order;			/* of shared rows; without a clause: there is none */
 	List	   *keys;			/* GroupKeys */
+	Aggref	   *count;			/* count(*) of it; NULL: its rows */
+	bool		distance_decides;	/* see JoinPlan */
 } JoinPathData;
 
 /* join_shared.c: do both sides read the same rows of one relation, with one vector each? */
@@ -114,7 +119,12 @@ extern const CustomScanMethods fasted_join_methods;
 /* join_estimate.c */
 extern void InstallJoinEstimates(void);
 
+/* join_count.c */
+extern void InstallJoinCount(void);
+
 /* join_path.c */
+extern bool IsJoinPath(const Path *path);
+extern void CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data);
 extern void InstallJoinNode(void);
 
 #endif							/* FASTED_JOIN_NODE_H */

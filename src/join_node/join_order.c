@@ -7,10 +7,13 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_attribute.h"
 #include "join_node/join_order.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 /* A column, perhaps with another name of its type. */
 static Var *
@@ -49,6 +52,46 @@ RecognizeRowOrder(PlannerInfo *root, RestrictInfo *rinfo, RowOrder *order)
 	*order = (RowOrder) {.rinfo = rinfo,.left = left,.right = right,
 		.operator = clause->opno,.collation = clause->inputcollid};
 	return true;
+}
+
+static bool
+IsNeverNull(PlannerInfo *root, const RelOptInfo *rel, AttrNumber column)
+{
+#if PG_VERSION_NUM >= 170000
+	return bms_is_member(column, rel->notnullattnums);
+#else
+	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(planner_rt_fetch(rel->relid, root)->relid),
+										Int16GetDatum(column));
+	bool		found = HeapTupleIsValid(tuple) && ((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return found;
+#endif
+}
+
+/* Of all rows, now and not only at the end of a transaction, by the order's own equality. */
+static bool
+MakesUnique(const IndexOptInfo *index, const RowOrder *order)
+{
+	return index->unique && index->immediate && !index->hypothetical &&
+		index->indpred == NIL && index->nkeycolumns == 1 &&
+		index->indexkeys[0] == order->left->varattno &&
+		index->indexcollations[0] == order->collation &&
+		op_in_opfamily(order->operator, index->opfamily[0]);
+}
+
+bool
+IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RowOrder *order)
+{
+	ListCell   *cell;
+
+	if (!IsNeverNull(root, rel, order->left->varattno))
+		return false;
+	foreach(cell, rel->indexlist)
+		if (MakesUnique(lfirst(cell), order))
+			return true;
+	return false;
 }
 
 SortSupport

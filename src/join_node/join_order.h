@@ -26,6 +26,9 @@ typedef struct RowOrder
 /* Is the clause such a one, of one column of two relations by one name each? */
 extern bool RecognizeRowOrder(PlannerInfo *root, RestrictInfo *rinfo, RowOrder *order);
 
+/* Are no two rows alike in that column of the table, so that each pair has an order? */
+extern bool IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RowOrder *order);
+
 /* Prepares to compare values of the column as the operator does: negative, if it is true. */
 extern SortSupport BeginRowOrder(Oid operator, Oid collation);
 

@@ -137,7 +137,7 @@ FindVectorsToLeave(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
 {
 	RelOptInfo *sides[2] = {data->outer, data->inner};
 
-	if (data->keys != NIL || MayBeRechecked(root))
+	if (data->keys != NIL || data->outside != NULL || MayBeRechecked(root))
 		return;
 	for (int i = 0; i < 2; i++)
 		data->left[i] = CanLeaveVectors(root, joinrel, sides[i], &data->clause, data->restrictlist);
@@ -177,7 +177,7 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 }
 
 /* Two sides that share their rows are read once, and of each two pairs one is computed. */
-static void
+void
 CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 {
 	double		dimensions = DimensionsOf(root, data->clause.outer);
@@ -219,7 +219,8 @@ AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, const JoinPathData *data)
 	own->pathtype = T_CustomScan;
 	own->parent = joinrel;
 	own->pathtarget = joinrel->reltarget;
-	own->rows = joinrel->rows;
+	own->param_info = data->outside;
+	own->rows = data->outside != NULL ? data->outside->ppi_rows : joinrel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_paths = data->shared ?
 		list_make1(PathOfSide(root, data->outer, data->inner, data->left[0])) :
@@ -234,10 +235,37 @@ AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, const JoinPathData *data)
 	add_path(joinrel, own);
 }
 
-static bool
-IsServedSide(const RelOptInfo *rel)
+bool
+IsJoinPath(const Path *path)
 {
-	return rel->cheapest_total_path != NULL && rel->cheapest_total_path->param_info == NULL;
+	return IsA(path, CustomPath) && ((const CustomPath *) path)->methods == &path_methods;
+}
+
+/*
+ * Sides may depend on relations outside the join (LATERAL): then it is one for each row
+ * of those, with the clauses that this allows.  False: the join can't be served.
+ */
+static bool
+FindOutside(PlannerInfo *root, RelOptInfo *joinrel, JoinPathData *data, const JoinPathExtraData *extra)
+{
+	Path	   *outer = data->outer->cheapest_total_path;
+	Path	   *inner = data->inner->cheapest_total_path;
+	Relids		needed;
+
+	if (outer == NULL || inner == NULL)
+		return false;
+	needed = bms_union(PATH_REQ_OUTER(outer), PATH_REQ_OUTER(inner));
+	if (bms_is_empty(needed))
+		return bms_is_empty(joinrel->lateral_relids);
+	/* a partition's join would need the path once more, for a partition of the others */
+	if (bms_overlap(needed, joinrel->relids) || !bms_overlap(needed, extra->param_source_rels) ||
+		!bms_is_subset(joinrel->lateral_relids, needed) ||
+		joinrel->reloptkind != RELOPT_JOINREL || enable_partitionwise_join)
+		return false;
+	data->restrictlist = list_copy(data->restrictlist);
+	data->outside = get_joinrel_parampathinfo(root, joinrel, outer, inner, data->sjinfo, needed,
+											  &data->restrictlist);
+	return true;
 }
 
 static void
@@ -251,13 +279,13 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	if (previous_hook != NULL)
 		previous_hook(root, joinrel, outerrel, innerrel, type, extra);
 	if (!fasted_setting_join_node || !IsServedType(type) ||
-		!IsServedSide(outerrel) || !IsServedSide(innerrel) || !bms_is_empty(joinrel->lateral_relids))
-		return;
-	if (!FindDistanceClause(&found, joinrel, &found.clause) || !AreServedClauses(found.restrictlist))
+		!FindDistanceClause(&found, joinrel, &found.clause) ||
+		!FindOutside(root, joinrel, &found, extra) || !AreServedClauses(found.restrictlist))
 		return;
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
-	data->shared = !MayBeRechecked(root) && SidesAreAlike(root, outerrel, innerrel, &data->clause);
+	data->shared = data->outside == NULL && !MayBeRechecked(root) &&
+		SidesAreAlike(root, outerrel, innerrel, &data->clause);
 	data->keys = FindGroupKeys(data, joinrel);
 	if (data->shared)
 		FindOrder(root, data, joinrel);
@@ -272,4 +300,5 @@ InstallJoinNode(void)
 	previous_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = OfferJoin;
 	InstallJoinEstimates();
+	InstallJoinCount();
 }

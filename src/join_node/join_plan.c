@@ -4,7 +4,8 @@
  *	  From the path to a plan: the scan tuple, and the clauses in their order.
  *
  * The scan tuple is an outer row followed by an inner one; all expressions are
- * evaluated on it, those of one side with the other's columns null.
+ * evaluated on it, those of one side with the other's columns null.  Behind them is
+ * count(*), if that is all that is asked for.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,6 +38,8 @@ WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
 		numbers = lappend_int(numbers, plan->left_vector[i]);
 		numbers = lappend_int(numbers, plan->left_place[i]);
 	}
+	numbers = lappend_int(numbers, plan->count);
+	numbers = lappend_int(numbers, plan->distance_decides);
 	scan->custom_private = list_make5(numbers, plan->shared_columns, plan->outer_hashes,
 									  plan->inner_hashes, plan->key_collations);
 	scan->custom_private = lappend(scan->custom_private, order);
@@ -87,6 +90,8 @@ ReadJoinPlan(const CustomScan *scan)
 		plan.left_vector[i] = list_nth_int(numbers, 9 + 2 * i);
 		plan.left_place[i] = list_nth_int(numbers, 10 + 2 * i);
 	}
+	plan.count = list_nth_int(numbers, 13);
+	plan.distance_decides = list_nth_int(numbers, 14);
 	ReadOrder(&plan, list_nth(scan->custom_private, 5), list_nth(scan->custom_private, 6));
 	plan.shared_columns = lsecond(scan->custom_private);
 	plan.outer = linitial(scan->custom_exprs);
@@ -308,7 +313,8 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 		ExpressionsOf(((Plan *) lsecond(custom_plans))->targetlist);
 	List	   *scan_tlist = NIL;
 	JoinPlan	plan = {.type = data->type,.form = clause->form,.cosine = clause->cosine,
-	.strict = clause->strict,.shared = data->shared};
+		.strict = clause->strict,.shared = data->shared,.count = data->count != NULL,
+	.distance_decides = data->distance_decides};
 	ListCell   *cell;
 
 	foreach(cell, outer_tlist)
@@ -316,6 +322,8 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	plan.outer_columns = list_length(scan_tlist);
 	scan->custom_scan_tlist = AddInnerColumns(scan_tlist, data, sjinfo, inner_columns, outer_tlist,
 											  &plan.shared_columns);
+	if (plan.count)
+		scan->custom_scan_tlist = AddColumn(scan->custom_scan_tlist, copyObject((Node *) data->count));
 	AddOrder(data, outer_tlist, &plan);
 	for (int i = 0; i < 2; i++)
 		AddLeftVector(data, i, ((Plan *) list_nth(custom_plans, data->shared ? 0 : i))->targetlist, &plan);

@@ -12,6 +12,7 @@
 
 #include "common/hashfn.h"
 #include "cpu/cpu_kernel.h"
+#include "engine/exact_distance.h"
 #include "executor/executor.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
@@ -224,7 +225,19 @@ MakeRoomForSmallGroups(JoinNode *node)
 		node->sides[i].vectors = MemoryContextAlloc(node->context, MOST_SMALL_FLOATS * sizeof(float));
 }
 
-/* All pairs of the group within eps, by the canonical distance. */
+/* The canonical distance, as the engine has it. */
+static double
+Distance(const JoinNode *node, const CpuKernel *kernel, const float *x, const float *y)
+{
+	uint32		dimensions = node->dimensions;
+
+	if (JoinNodeMetric(node) == FASTED_METRIC_L2)
+		return kernel->distance(x, y, dimensions);
+	return fasted_exact_cosine_of(kernel->dot(x, y, dimensions), kernel->dot(x, x, dimensions),
+								  kernel->dot(y, y, dimensions));
+}
+
+/* All pairs of the group within eps. */
 static void
 JoinSmallGroup(JoinNode *node)
 {
@@ -242,7 +255,7 @@ JoinSmallGroup(JoinNode *node)
 		for (uint32 b = node->plan.shared ? a + 1 : 0; b < inner->nrows; b++)
 		{
 			const float *y = inner->vectors + (Size) b * node->dimensions;
-			double		dist = kernel->distance(x, y, node->dimensions);
+			double		dist = Distance(node, kernel, x, y);
 
 			if (dist <= eps)
 				node->own_pairs[node->npairs++] = (FastedPair) {.a = a,.b = b,.dist = dist};
@@ -262,15 +275,44 @@ ExpectedRows(const JoinSide *side)
 	return Max(side->group.count, (uint64) side->plan->plan->plan_rows);
 }
 
+/* Do two rows of the group pass the clauses beside distance and order, which are equalities? */
+static bool
+HaveEqualKeys(JoinNode *node, uint32 outer, uint32 inner)
+{
+	ScanTuple(node);
+	LoadRow(node, &node->sides[OUTER_SIDE], RowOfGroup(&node->sides[OUTER_SIDE], outer));
+	LoadRow(node, &node->sides[INNER_SIDE], RowOfGroup(&node->sides[INNER_SIDE], inner));
+	return ExecQual(node->join_quals, node->css.ss.ps.ps_ExprContext);
+}
+
+/* Are all keys of the group equal, and not only their hashes? */
+static bool
+IsOneGroup(JoinNode *node)
+{
+	for (uint32 i = 0; i < node->sides[OUTER_SIDE].group.count; i++)
+		if (!HaveEqualKeys(node, i, 0))
+			return false;
+	for (uint32 i = 1; i < node->sides[INNER_SIDE].group.count; i++)
+		if (!HaveEqualKeys(node, 0, i))
+			return false;
+	return true;
+}
+
 static void
 BeginEngine(JoinNode *node)
 {
 	uint64		expected[2] = {ExpectedRows(&node->sides[OUTER_SIDE]),
 	ExpectedRows(&node->sides[INNER_SIDE])};
-	MemoryContext old = MemoryContextSwitchTo(node->context);
+	FastedOutput output;
+	MemoryContext old;
 
+	node->distance_decides = node->plan.distance_decides &&
+		(node->plan.outer_keys == NIL || IsOneGroup(node));
+	node->engine_counts = node->distance_decides && node->exact;
+	output = node->engine_counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
+	old = MemoryContextSwitchTo(node->context);
 	node->join = JoinBeginPushed(&node->pusher, node->plan.shared ? 1 : 2, node->dimensions,
-								 expected, JoinNodeEps(node));
+								 expected, JoinNodeMetric(node), JoinNodeEps(node), output);
 	MemoryContextSwitchTo(old);
 }
 
@@ -381,6 +423,7 @@ BeginGroup(JoinNode *node)
 		MarkAllOdd(node);
 		return;
 	}
+	node->distance_decides = node->engine_counts = false;
 	/* those of one group need not be those of another */
 	node->dimensions = FindDimensions(node);
 	if (node->dimensions == 0)

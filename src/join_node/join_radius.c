@@ -3,9 +3,10 @@
  * join_radius.c
  *	  From a clause's bound to the engine's eps, and from its vectors to the engine's.
  *
- * The engine knows Euclidean distances, exactly.  Where the clause computes another
- * one, or in another way, eps is widened so that nothing is lost, and near the bound
- * the clause itself decides; farther within, it need not be asked.  With u = 2^-24:
+ * Our own distances are the engine's, by either metric, bit for bit.  pgvector computes
+ * them in FP32: there the engine searches by Euclidean distance, eps is widened so that
+ * nothing is lost, and near the bound the clause itself decides; farther within, it
+ * need not be asked.  With u = 2^-24:
  *
  * FP32, Euclidean.  A difference of two coordinates, its square and a sum of d of
  * those in any order have d + 3 roundings at most on a path, all terms positive; the
@@ -14,10 +15,11 @@
  *
  * Cosine.  1 - cos is half the squared distance of unit vectors.  The engine has these
  * rounded to FP32: each is u away from where it should be, so a distance is wrong by
- * 2 u; and the clause's own value by (2 d + 32) u in FP32, or 2^-52 for u in FP64, for
- * inner product and both norms have d + 2 roundings each, relative to the norms.  Rows
- * whose norms FP32 cannot hold are for the clause.  The zero vector has no direction;
- * its distance is NaN, and no match.
+ * 2 u; and the clause's own value by (2 d + 32) u, for inner product and both norms have
+ * d + 2 roundings each, relative to the norms.  Rows whose norms FP32 cannot hold are
+ * for the clause.
+ *
+ * The zero vector has no direction; its cosine distance is NaN, and no match.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,7 +31,6 @@
 #include "join_node/join_state.h"
 
 #define FP32_ROUNDOFF 0x1p-24
-#define FP64_ROUNDOFF 0x1p-52
 
 /* The root of what the underflow of a square in FP32 may take away, and more. */
 #define FP32_UNDERFLOW 0x1p-62
@@ -49,7 +50,7 @@ FindRadius(JoinNode *node, ExprContext *econtext)
 	bool		isnull;
 	Datum		value = ExecEvalExpr(node->radius_state, econtext, &isnull);
 
-	node->exact = !plan->cosine && plan->form != FORM_FOREIGN;
+	node->exact = plan->form != FORM_FOREIGN;
 	node->nothing = isnull;
 	node->radius = isnull ? 0.0 : DatumGetFloat8(value);
 	if (plan->form == FORM_WITHIN)
@@ -74,8 +75,7 @@ EuclideanEps(JoinNode *node)
 static double
 CosineEps(JoinNode *node)
 {
-	double		error = (2.0 * node->dimensions + 32.0) *
-		(node->plan.form == FORM_FOREIGN ? FP32_ROUNDOFF : FP64_ROUNDOFF);
+	double		error = (2.0 * node->dimensions + 32.0) * FP32_ROUNDOFF;
 	double		least = node->radius - error;
 	double		most = fmin(node->radius + error, 2.0);
 
@@ -83,11 +83,28 @@ CosineEps(JoinNode *node)
 	return sqrt(2.0 * most) + UNIT_ERROR;
 }
 
+/* What is below the radius is at most the number before it. */
+static double
+ExactEps(const JoinNode *node)
+{
+	double		eps = node->radius;
+
+	if (node->plan.strict && !isinf(eps))
+		eps = nextafter(eps, 0.0);
+	return node->plan.cosine ? fmin(eps, 2.0) : eps;
+}
+
+FastedMetric
+JoinNodeMetric(const JoinNode *node)
+{
+	return node->exact && node->plan.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
+}
+
 double
 JoinNodeEps(JoinNode *node)
 {
 	if (node->exact)
-		return node->radius;
+		return ExactEps(node);
 	return node->plan.cosine ? CosineEps(node) : EuclideanEps(node);
 }
 
@@ -104,7 +121,9 @@ JoinNodeVector(const JoinNode *node, float *vector)
 	norm = sqrt(norm2);
 	if (norm == 0.0)
 		return NEVER_MATCHES;
-	if (node->plan.form == FORM_FOREIGN && !(norm > FP32_SMALL_NORM && norm < FP32_LARGE_NORM))
+	if (node->exact)
+		return ENGINE_TAKES_IT;
+	if (!(norm > FP32_SMALL_NORM && norm < FP32_LARGE_NORM))
 		return CLAUSES_DECIDE;
 	for (int k = 0; k < node->dimensions; k++)
 		vector[k] = (float) (vector[k] / norm);

@@ -46,6 +46,7 @@ PlaceColumns(JoinNode *node, JoinSide *side, bool shared)
 {
 	side->from = palloc(side->columns * sizeof(int) + 1);
 	side->place = palloc(side->columns * sizeof(int) + 1);
+	side->moves = palloc(side->columns * sizeof(*side->moves) + 1);
 	for (int i = 0; i < side->columns; i++)
 	{
 		int			from = shared ? list_nth_int(node->plan.shared_columns, i) : i;
@@ -55,6 +56,11 @@ PlaceColumns(JoinNode *node, JoinSide *side, bool shared)
 		for (int k = 0; k < side->kept_columns->natts; k++)
 			if (side->kept_from[k] == from)
 				side->place[i] = k;
+		if (side->place[i] != NOT_KEPT)
+		{
+			side->moves[side->nmoves].from = side->place[i];
+			side->moves[side->nmoves++].to = side->first + i;
+		}
 		if (from == side->left_vector)
 			side->left_column = side->first + i;
 	}
@@ -95,7 +101,7 @@ void
 InitSide(JoinNode *node, int number, PlanState *plan)
 {
 	JoinSide   *side = &node->sides[number];
-	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
+	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts - node->plan.count;
 	int			outer_columns = node->plan.outer_columns;
 	bool		shared = node->plan.shared && number == INNER_SIDE;
 
@@ -131,6 +137,7 @@ BeginSide(JoinNode *node, JoinSide *side)
 
 	side->kept = KeptRowsCreate(side->kept_columns, KeptLimit());
 	side->complete = false;
+	node->direction = 0;
 	MemoryContextSwitchTo(old);
 }
 
@@ -173,6 +180,36 @@ LoadFresh(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 	side->has_vector = true;
 }
 
+/* Compares the last two rows that were kept; zero: they have no order. */
+static int
+CompareLast(JoinNode *node, KeptRows *kept)
+{
+	uint32		last = KeptRowsCount(kept) - 1;
+	KeptRow		a = KeptRowsFetch(kept, last - 1, OUTER_SIDE);
+	KeptRow		b = KeptRowsFetch(kept, last, INNER_SIDE);
+	int			column = node->order_column;
+	int			compared;
+
+	if (a.isnull[column] || b.isnull[column])
+		return 0;
+	compared = ApplySortComparator(a.values[column], false, b.values[column], false, node->order);
+	return compared < 0 ? -1 : compared > 0;
+}
+
+/* Do rows come in an order, so that a pair's is that of its row numbers? */
+static void
+NoteDirection(JoinNode *node, KeptRows *kept)
+{
+	uint32		count = KeptRowsCount(kept);
+
+	if (!KeptRowIsInMemory(kept, count - 1))
+		node->direction = 0;
+	else if (count == 2)
+		node->direction = CompareLast(node, kept);
+	else if (node->direction != 0 && CompareLast(node, kept) != node->direction)
+		node->direction = 0;
+}
+
 /* Keeps the row that is in the scan tuple, and those columns of it that are only in the slot. */
 static void
 KeepFresh(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
@@ -193,6 +230,8 @@ KeepFresh(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 		if (side->place[i] != NOT_KEPT)
 			values[side->place[i]] = scan->tts_values[side->first + i];
 	KeptRowsAdd(side->kept, values, isnull);
+	if (node->order != NULL)
+		NoteDirection(node, side->kept);
 	MemoryContextSwitchTo(old);
 	if (side->left != NULL)
 		LeftVectorsAdd(side->left, (ItemPointer) DatumGetPointer(slot->tts_values[side->left_place]));
@@ -240,25 +279,39 @@ EndSide(JoinNode *node, JoinSide *side)
 
 /* --- the scan tuple */
 
+/* What is there of columns that are not kept is another row's. */
+static void
+ForgetOtherColumns(JoinSide *side, TupleTableSlot *scan)
+{
+	for (int i = 0; i < side->columns; i++)
+	{
+		if (side->place[i] != NOT_KEPT)
+			continue;
+		scan->tts_values[side->first + i] = (Datum) 0;
+		scan->tts_isnull[side->first + i] = true;
+	}
+	side->has_vector = false;
+}
+
 void
 LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-	Datum	   *values = scan->tts_values + side->first;
-	bool	   *isnull = scan->tts_isnull + side->first;
 	KeptRow		kept;
 
 	if (side->loaded == row)
 		return;
 	kept = KeptRowsFetch(side->kept, row, side == &node->sides[INNER_SIDE]);
 	side->loaded = row;
-	side->has_vector = false;
-	for (int i = 0; i < side->columns; i++)
+	if (side->has_vector)
+		ForgetOtherColumns(side, scan);
+	for (int i = 0; i < side->nmoves; i++)
 	{
-		int			place = side->place[i];
+		int			from = side->moves[i].from;
+		int			to = side->moves[i].to;
 
-		values[i] = place == NOT_KEPT ? (Datum) 0 : kept.values[place];
-		isnull[i] = place == NOT_KEPT || kept.isnull[place];
+		scan->tts_values[to] = kept.values[from];
+		scan->tts_isnull[to] = kept.isnull[from];
 	}
 }
 

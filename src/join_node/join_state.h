@@ -29,6 +29,12 @@ typedef struct JoinSide
 	int			columns;
 	int		   *from;			/* which columns of the plan's rows those are */
 	int		   *place;			/* and of kept ones; or NOT_KEPT */
+	int			nmoves;
+	struct
+	{
+		int			from;
+		int			to;
+	}		   *moves;			/* from a kept row to the scan tuple */
 	bool	   *wanted;			/* by clauses or the vector: TOAST is fetched at once */
 
 	/* What is kept of the plan's rows; both sides have the same, if they share rows. */
@@ -84,7 +90,9 @@ typedef struct JoinNode
 	ExprState  *other_quals;
 	SortSupport order;			/* of shared rows; NULL: there is none */
 	int			order_column;	/* of a kept row */
+	int			direction;		/* how each row compares with the next one; 0: not all alike */
 	bool		no_columns;		/* nobody above looks at the rows */
+	uint64		count;			/* of count(*), so far */
 	JoinSide	sides[2];
 	MemoryContext context;		/* of one run */
 
@@ -93,6 +101,8 @@ typedef struct JoinNode
 	bool		undecided;		/* the clauses decide everything */
 	double		radius;
 	int			dimensions;		/* of what the engine has; zero: nothing */
+	bool		distance_decides;	/* to be counted, a pair need only be within the radius */
+	bool		engine_counts;	/* and the engine itself counts them */
 	bool		exact;			/* the engine's distance is the clause's */
 	double		surely_within;	/* if not: below it a pair is within the radius all the same */
 	Join	   *join;			/* NULL: no engine has anything to do */
@@ -118,6 +128,23 @@ typedef struct JoinNode
 	int			runs;
 	FastedStats stats;			/* sums over groups and runs */
 } JoinNode;
+
+/* join_matches.c */
+
+/* The next match in the scan tuple; false: the engine has no more of the group. */
+extern bool NextPair(JoinNode *node);
+
+/* The number of all of those. */
+extern uint64 CountPairs(JoinNode *node);
+
+/* Goes to the odd rows of the group; false: there are none. */
+extern bool BeginOddRows(JoinNode *node);
+
+/* The next match of an odd row, or of the next one; false: the group has no more. */
+extern bool NextOdd(JoinNode *node);
+
+/* The next row of the outer side that has no match, with nulls beside it. */
+extern bool NextUnmatched(JoinNode *node);
 
 /* join_rows.c */
 
@@ -184,7 +211,8 @@ extern void PushGroup(RowPusher *pusher, Join *join);
 /* Finds the radius; false: let the clauses decide everything. */
 extern bool FindRadius(JoinNode *node, ExprContext *econtext);
 
-/* The engine's eps for the radius, when the dimensions are known: no match is beyond. */
+/* The engine's metric, and its eps for the radius, when the dimensions are known: no match is beyond. */
+extern FastedMetric JoinNodeMetric(const JoinNode *node);
 extern double JoinNodeEps(JoinNode *node);
 
 /* What becomes of a vector. */

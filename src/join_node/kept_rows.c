@@ -21,7 +21,6 @@
 #include "utils/memutils.h"
 
 #define CHUNK_BYTES (256 * 1024)
-#define BLOCK_ROWS 1024
 
 /* Where a row in the file begins. */
 typedef struct FilePlace
@@ -32,17 +31,15 @@ typedef struct FilePlace
 
 struct KeptRows
 {
+	RowsInMemory memory;		/* the first of them; comes first */
 	MemoryContext context;		/* of all of it */
 	TupleDesc	columns;
-	Size		row_bytes;
 	Size		limit;
 	Size		bytes;
 	uint32		count;
 
-	char	  **blocks;			/* BLOCK_ROWS rows each, from 0 on */
 	uint32		nblocks;
 	uint32		block_room;
-	uint32		in_memory;		/* rows there */
 	char	   *chunk;			/* room of the last chunk */
 	Size		chunk_left;
 
@@ -64,7 +61,8 @@ KeptRowsCreate(TupleDesc columns, Size limit)
 
 	kept->context = context;
 	kept->columns = columns;
-	kept->row_bytes = Max(MAXALIGN(columns->natts * (sizeof(Datum) + sizeof(bool))), MAXIMUM_ALIGNOF);
+	kept->memory.columns = columns->natts;
+	kept->memory.row_bytes = Max(MAXALIGN(columns->natts * (sizeof(Datum) + sizeof(bool))), MAXIMUM_ALIGNOF);
 	kept->limit = limit;
 	return kept;
 }
@@ -108,12 +106,6 @@ RoomInChunk(KeptRows *kept, Size bytes)
 
 /* --- a row in memory */
 
-static inline char *
-PlaceOf(const KeptRows *kept, uint32 row)
-{
-	return kept->blocks[row / BLOCK_ROWS] + (row % BLOCK_ROWS) * kept->row_bytes;
-}
-
 /* The bytes that a value points to; zero: it is the value itself. */
 static Size
 BytesOf(Form_pg_attribute column, Datum value)
@@ -147,16 +139,16 @@ AddInMemory(KeptRows *kept, const Datum *values, const bool *isnull)
 	int			natts = kept->columns->natts;
 	Datum	   *copy;
 
-	if (kept->in_memory == kept->nblocks * BLOCK_ROWS)
+	if (kept->memory.count == kept->nblocks * KEPT_BLOCK_ROWS)
 	{
-		kept->blocks = Grow(kept->context, kept->blocks, kept->nblocks, &kept->block_room, sizeof(char *));
-		kept->blocks[kept->nblocks++] = MemoryContextAllocHuge(kept->context, BLOCK_ROWS * kept->row_bytes);
+		kept->memory.blocks = Grow(kept->context, kept->memory.blocks, kept->nblocks, &kept->block_room, sizeof(char *));
+		kept->memory.blocks[kept->nblocks++] = MemoryContextAllocHuge(kept->context, KEPT_BLOCK_ROWS * kept->memory.row_bytes);
 	}
-	copy = (Datum *) PlaceOf(kept, kept->in_memory);
+	copy = (Datum *) PlaceOfKeptRow(&kept->memory, kept->memory.count);
 	for (int i = 0; i < natts; i++)
 		copy[i] = isnull[i] ? (Datum) 0 : CopyValue(kept, TupleDescAttr(kept->columns, i), values[i]);
 	memcpy(copy + natts, isnull, natts * sizeof(bool));
-	kept->in_memory++;
+	kept->memory.count++;
 }
 
 /* --- a row in the file */
@@ -176,7 +168,7 @@ OpenFile(KeptRows *kept)
 static void
 AddToFile(KeptRows *kept, const Datum *values, const bool *isnull)
 {
-	uint32		row = kept->count - kept->in_memory;
+	uint32		row = kept->count - kept->memory.count;
 	MinimalTuple tuple;
 
 	if (kept->file == NULL)
@@ -195,7 +187,7 @@ AddToFile(KeptRows *kept, const Datum *values, const bool *isnull)
 void
 KeptRowsAdd(KeptRows *kept, const Datum *values, const bool *isnull)
 {
-	Size		bytes = kept->row_bytes;
+	Size		bytes = kept->memory.row_bytes;
 
 	if (kept->count == FASTED_MAX_ROWS)
 		ereport(ERROR,
@@ -240,7 +232,7 @@ RoomInBuffer(KeptRows *kept, int reader, uint32 length)
 static MinimalTuple
 ReadFromFile(KeptRows *kept, uint32 row, int reader)
 {
-	const FilePlace *place = &kept->places[row - kept->in_memory];
+	const FilePlace *place = &kept->places[row - kept->memory.count];
 	MinimalTuple tuple;
 	uint32		length;
 
@@ -255,17 +247,10 @@ ReadFromFile(KeptRows *kept, uint32 row, int reader)
 }
 
 KeptRow
-KeptRowsFetch(KeptRows *kept, uint32 row, int reader)
+KeptRowsFetchFromFile(KeptRows *kept, uint32 row, int reader)
 {
-	TupleTableSlot *slot;
+	TupleTableSlot *slot = kept->slots[reader];
 
-	if (likely(row < kept->in_memory))
-	{
-		const Datum *values = (const Datum *) PlaceOf(kept, row);
-
-		return (KeptRow) {.values = values,.isnull = (const bool *) (values + kept->columns->natts)};
-	}
-	slot = kept->slots[reader];
 	ExecStoreMinimalTuple(ReadFromFile(kept, row, reader), slot, false);
 	slot_getallattrs(slot);
 	return (KeptRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};

@@ -12,6 +12,18 @@
 
 typedef struct KeptRows KeptRows;
 
+/* A row is its values and then its null flags; so many rows are a block. */
+#define KEPT_BLOCK_ROWS 1024
+
+/* What a KeptRows begins with. */
+typedef struct RowsInMemory
+{
+	char	  **blocks;
+	Size		row_bytes;
+	int			columns;
+	uint32		count;			/* from row 0 on; the others are in the file */
+} RowsInMemory;
+
 /* A row's columns, in the order of its description. */
 typedef struct KeptRow
 {
@@ -29,8 +41,40 @@ extern KeptRows *KeptRowsCreate(TupleDesc columns, Size limit);
 extern void KeptRowsAdd(KeptRows *kept, const Datum *values, const bool *isnull);
 extern uint32 KeptRowsCount(const KeptRows *kept);
 
+static inline char *
+PlaceOfKeptRow(const RowsInMemory *memory, uint32 row)
+{
+	return memory->blocks[row / KEPT_BLOCK_ROWS] + row % KEPT_BLOCK_ROWS * memory->row_bytes;
+}
+
+static inline bool
+KeptRowIsInMemory(const KeptRows *kept, uint32 row)
+{
+	return row < ((const RowsInMemory *) kept)->count;
+}
+
+extern KeptRow KeptRowsFetchFromFile(KeptRows *kept, uint32 row, int reader);
+
 /* Row number row; valid until the next call for kept by this reader, 0 or 1. */
-extern KeptRow KeptRowsFetch(KeptRows *kept, uint32 row, int reader);
+static inline KeptRow
+KeptRowsFetch(KeptRows *kept, uint32 row, int reader)
+{
+	const RowsInMemory *memory = (const RowsInMemory *) kept;
+	const Datum *values;
+
+	if (unlikely(row >= memory->count))
+		return KeptRowsFetchFromFile(kept, row, reader);
+	values = (const Datum *) PlaceOfKeptRow(memory, row);
+	return (KeptRow) {.values = values,.isnull = (const bool *) (values + memory->columns)};
+}
+
+/* The row will be fetched soon. */
+static inline void
+KeptRowsPrefetch(const KeptRows *kept, uint32 row)
+{
+	if (KeptRowIsInMemory(kept, row))
+		__builtin_prefetch(PlaceOfKeptRow((const RowsInMemory *) kept, row));
+}
 
 /* Frees everything. */
 extern void KeptRowsEnd(KeptRows *kept);

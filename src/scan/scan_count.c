@@ -17,9 +17,9 @@
 #include "optimizer/planner.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
+#include "scan/count_query.h"
 #include "scan/estimate.h"
 #include "scan/scan_node.h"
-#include "utils/fmgroids.h"
 
 static create_upper_paths_hook_type previous_hook = NULL;
 
@@ -30,33 +30,6 @@ static const CustomPathMethods path_methods = {
 	.CustomName = "FastedSelfJoin",
 	.PlanCustomPath = PlanCount
 };
-
-/* The query's only aggregate if that is count(*), else NULL. */
-static Aggref *
-OnlyCount(PlannerInfo *root)
-{
-	AggInfo    *info;
-	Aggref	   *count;
-
-	if (list_length(root->agginfos) != 1)
-		return NULL;
-	info = linitial(root->agginfos);
-#if PG_VERSION_NUM >= 160000
-	count = linitial_node(Aggref, info->aggrefs);
-#else
-	count = info->representative_aggref;
-#endif
-	if (count->aggfnoid != F_COUNT_ || count->aggfilter != NULL)
-		return NULL;
-	return count;
-}
-
-static bool
-IsPlainAggregate(const Query *query)
-{
-	return query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL &&
-		query->havingQual == NULL && !query->hasTargetSRFs;
-}
 
 /* The conditions of the relation, if the node itself can check all of them. */
 static bool
@@ -84,8 +57,7 @@ OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	if (previous_hook != NULL)
 		previous_hook(root, stage, input, output, extra);
 	if (stage != UPPERREL_GROUP_AGG || input->reloptkind != RELOPT_BASEREL ||
-		IS_DUMMY_REL(input) || !bms_is_empty(input->lateral_relids) ||
-		!IsPlainAggregate(root->parse))
+		IS_DUMMY_REL(input) || !bms_is_empty(input->lateral_relids))
 		return;
 	count = OnlyCount(root);
 	if (count == NULL)

@@ -9,7 +9,7 @@
  *	  estimate.c		the planner's numbers: rows, cost (support function)
  *	  scan_plan.c		which calls the node serves; path and plan
  *	  scan_conditions.c	conditions that are applied to pairs, before tuples
- *	  scan_count.c		SELECT count(*) without a row being formed
+ *	  scan_count.c		SELECT count(*) without a row being formed; count_query.c knows one
  *	  scan_exec.c		begin, next row, rescan, end
  *	  outlet_block.c		pairs of row numbers become blocks of column values
  *	  scan_explain.c	what EXPLAIN says

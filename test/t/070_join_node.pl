@@ -70,6 +70,17 @@ sub same
 	return;
 }
 
+# The number of rows alone, which the node can tell without them.
+sub same_count
+{
+	my ($query, $name, %options) = @_;
+	my $set = $options{set} // 'SELECT';
+	is(result_of("$forced; $set", $query), result_of("$plain; $set", $query), "counted, $name") or diag($query);
+	return if !defined $options{by};
+	like(plan_of("$forced; $set", $query), qr/Counted By: $options{by}/, "$name: by the $options{by}");
+	return;
+}
+
 # --- generated queries
 
 my $seed = $ENV{FASTED_SEED} // int(rand(1e9));
@@ -113,6 +124,9 @@ for my $case (1 .. 200)
 	$query .= pick('', '', ' WHERE b.id IS NULL', ' WHERE b.k > 1', ' WHERE a.k > 1') if $type =~ /JOIN/;
 	# constants may leave nothing to join
 	same($query, "case $case", any_plan => 1);
+	same_count("SELECT count(*) FROM $a a $cols JOIN $b b $cols ON " . join(' AND ', @on[0 .. int(rand(@on))]), "case $case");
+	same_count("SELECT count(*) FROM $a a $cols JOIN $a b $cols ON $on[0]" . pick('', ' AND a.id < b.id', ' AND a.id > b.id', ' AND a.k = b.k AND a.id < b.id'),
+		"case $case, with itself");
 }
 
 # --- plans
@@ -154,6 +168,24 @@ same("SELECT a.id, b.id AS c FROM long_a a JOIN long_b b ON fasted_within(a.v, b
 my $explain = $node->safe_psql('postgres',
 	"$forced; SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a.id FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 0)");
 like($explain, qr/Panels: (?!1\b)\d+/, 'there were panels');
+
+# --- sides that depend on what is outside the join, or on each other
+
+$node->safe_psql('postgres', 'CREATE TABLE few AS SELECT g AS k, g / 2.0::float8 AS radius FROM generate_series(0, 4) g; ANALYZE few');
+my ($some_s, $some_t) = map { "LATERAL (SELECT * FROM $_ WHERE $_.k >= few.k OFFSET 0)" } qw(s t);
+same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 2)", 'both sides lateral');
+same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 2) AND a.k = b.k AND a.id + b.id > 40 * few.k", 'with a clause from outside');
+same("SELECT few.k AS f, a.id, b.id AS c FROM few, s a, $some_t b WHERE fasted_within(a.v, b.v, 2)", 'one side lateral');
+same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, b.word FROM (SELECT * FROM s WHERE s.k >= few.k OFFSET 0) a LEFT JOIN t b ON b.k <> few.k AND fasted_within(a.v, b.v, 2)) q", 'a left join in it',
+	any_plan => 1);
+same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, b.sum FROM s a LEFT JOIN (SELECT t.*, t.k + few.k AS sum FROM t) b ON fasted_within(a.v, b.v, 2)) q", 'a column from outside');
+same("SELECT few.k AS f, q.* FROM few, LATERAL (SELECT a.id, b.id AS c, a.sum + b.sum AS sum FROM (SELECT s.*, s.k + few.k AS sum FROM s OFFSET 0) a JOIN (SELECT s.*, s.k + few.k AS sum FROM s OFFSET 0) b ON a.id < b.id AND fasted_within(a.v, b.v, 2)) q",
+	'the same on both sides');
+same("SELECT few.k AS f, a.id, b.id AS c FROM few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, few.radius)", 'a radius from outside', any_plan => 1);
+same("SELECT a.id, b.id AS c FROM s a, LATERAL (SELECT * FROM t WHERE t.k >= a.k OFFSET 0) b WHERE fasted_within(a.v, b.v, 2)", 'on each other', any_plan => 1);
+same("SELECT few.k AS f, a.id, b.id AS c FROM parts few, $some_s a, $some_t b WHERE fasted_within(a.v, b.v, 0) AND few.id < 9", 'on a table with partitions', any_plan => 1,
+	set => "SET enable_partitionwise_join = $_")
+  for qw(on off);
 
 # --- a clause that orders the rows of a pair, in a join of a table with itself
 
@@ -353,6 +385,29 @@ for my $query ('SELECT FROM s a JOIN t b ON fasted_within(a.v, b.v, a.id)',
 }
 unlike(plan_of('SELECT', 'SELECT FROM one a JOIN one b ON fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'one row has no need of it');
 like(plan_of('SELECT', 'SELECT FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 1)'), qr/FastedJoin/, 'many have');
+# Many rows never meet one by one, few do; also before statistics are there.
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE many_rows (id int PRIMARY KEY, k int, v real[]);
+INSERT INTO many_rows SELECT g, g % 10, ARRAY[g % 100, g % 99, g % 98, g % 97, g % 10, g % 9, g % 8, g % 7]::real[] FROM generate_series(1, 20000) g;
+CREATE TABLE few_rows AS TABLE many_rows LIMIT 20;
+ANALYZE few_rows;
+END
+for my $statistics ('without statistics', 'with statistics')
+{
+	my $near = 'fasted_within(a.v, b.v, 3)';
+	for my $query ("SELECT a.id, b.id FROM many_rows a JOIN many_rows b ON a.id < b.id AND $near", "SELECT a.id, b.id FROM many_rows a JOIN many_rows b ON $near",
+		"SELECT count(*) FROM many_rows a JOIN many_rows b ON a.id < b.id AND $near", "SELECT a.id, b.id FROM many_rows a LEFT JOIN many_rows b ON a.id < b.id AND $near",
+		"SELECT a.id FROM many_rows a WHERE EXISTS (SELECT FROM many_rows b WHERE a.id <> b.id AND $near)",
+		"SELECT a.id FROM many_rows a WHERE NOT EXISTS (SELECT FROM many_rows b WHERE a.id > b.id AND $near)",
+		'SELECT a.id, b.id FROM many_rows a JOIN many_rows b ON fasted_cosine_distance(a.v, b.v) < 0.1',
+		'SELECT a.id, b.id FROM many_rows a JOIN many_rows b ON fasted_distance(a.v, b.v) < (SELECT 3.0)')
+	{
+		like(plan_of('SELECT', $query), qr/FastedJoin/, "many rows, $statistics: $query");
+	}
+	$node->safe_psql('postgres', 'ANALYZE many_rows');
+}
+unlike(plan_of('SELECT', 'SELECT a.id, b.id FROM few_rows a JOIN few_rows b ON a.id < b.id AND fasted_within(a.v, b.v, 3)'), qr/FastedJoin/, 'few rows');
+
 like(plan_of('SELECT', 'INSERT INTO long_a SELECT * FROM long_b n WHERE NOT EXISTS (SELECT FROM long_a i WHERE fasted_within(i.v, n.v, 1))'),
 	qr/FastedJoin.*Join Type: Anti/s, 'what is new');
 my $new = 'SELECT * FROM long_b n WHERE NOT EXISTS (SELECT FROM long_a i WHERE fasted_within(i.v, n.v, 0))';
@@ -422,6 +477,8 @@ CREATE TABLE vb AS SELECT id, k, v::vector(6) AS v, v::vector(6)::halfvec(6) AS 
 CREATE TABLE fine AS SELECT g AS id, (SELECT array_agg((hashint8extended(k, g / 3) % 1000003 / 1000003.0 * 1e-3 + 1)::real) FROM generate_series(1, 96) k)::vector AS v
 	FROM generate_series(1, 300) g;
 CREATE TABLE tiny AS SELECT id, (v::real[]::float8[])[1:3]::vector AS v FROM fine;
+ALTER TABLE va ADD PRIMARY KEY (id);
+ALTER TABLE fine ADD PRIMARY KEY (id);
 ANALYZE va, vb, fine, tiny;
 END
 	my $load = "LOAD 'fasted'";
@@ -431,6 +488,8 @@ END
 	{
 		same("SELECT a.id, b.id AS c FROM va a JOIN vb b ON $on AND a.id <> b.id", "pgvector: $on", set => $load);
 		same("SELECT a.id FROM va a WHERE NOT EXISTS (SELECT FROM vb b WHERE $on)", "pgvector, anti: $on", set => $load);
+		same_count("SELECT count(*) FROM va a JOIN vb b ON $on", "pgvector: $on", set => $load, by => 'node');
+		same_count("SELECT count(*) FROM va a JOIN va b ON $on" . pick('', ' AND a.id < b.id', ' AND a.k = b.k'), "pgvector, with itself: $on", set => $load);
 	}
 	$node->safe_psql('postgres', 'CREATE TABLE spread_v AS SELECT id, v::vector(4) AS v FROM spread; ANALYZE spread_v');
 	foreseen_joins('spread_v', 'a.v <-> b.v < 0.4', $load);
@@ -454,6 +513,9 @@ END
 		same("SELECT a.id, b.id AS c FROM fine a JOIN fine b ON a.v $operator b.v " . pick('<', '<=') . " $_ AND a.id < b.id",
 			"pgvector, $operator within $_", set => $load)
 		  for @distances;
+		same_count("SELECT count(*) FROM fine a JOIN fine b ON a.v $operator b.v " . pick('<', '<=') . " $_ AND a.id < b.id",
+			"pgvector, $operator within $_", set => $load, by => 'node')
+		  for @distances;
 	}
 	for my $scale ('1e-25', '1e-18', '1e18', '1e30')
 	{
@@ -473,6 +535,7 @@ CREATE VIEW large AS SELECT g AS id, array_fill(g::real, ARRAY[500]) AS v FROM g
 CREATE VIEW dense AS SELECT g AS id, ARRAY[g::real] AS v FROM generate_series(1, 20000) g OFFSET 0;
 END
 my %phases = (
+	'while the engine counts' => 'SELECT count(*) FROM large a JOIN large b ON fasted_within(a.v, b.v, 0)',
 	'while a side is read' => 'SELECT count(*) FROM slow a JOIN slow b ON fasted_within(a.v, b.v, 1)',
 	'while the engine computes' => 'SELECT count(*) FROM large a JOIN large b ON fasted_within(a.v, b.v, 0) AND a.id + b.id < 0',
 	'while pairs come' => 'SELECT count(*) FROM dense a JOIN dense b ON fasted_within(a.v, b.v, 100000) AND a.id + b.id < 0');
