@@ -548,14 +548,23 @@ find_level_form(const Fit *fit, Projection *projection, uint32_t level, uint32_t
 	form->has_int8 = true;
 }
 
-/* Rows of a sample, from `first` on every step-th. */
+/*
+ * Rows of a sample that have pairs, from `first` on every step-th.  Directions lie in the
+ * transpose's room: they are read until there is one, and others when it is of no use.
+ */
 static uint32_t
 point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t step, uint32_t most)
 {
 	uint32_t	count = 0;
 
-	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most; s += step)
-		fit->pointers[count++] = cpu_stored_sample_row(sample, s);
+	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most && goes_on(fit); s += step)
+	{
+		const float *row = cpu_filter_row(fit->worker, cpu_stored_sample_row(sample, s),
+										  fit->transpose + (size_t) count * fit->d);
+
+		if (row != NULL)
+			fit->pointers[count++] = row;
+	}
 	return count;
 }
 
@@ -637,6 +646,6 @@ cpu_fit_promises(Worker *worker, Projection *projection)
 	count = point_at_rows(&fit, &sample, 1, 4, LOOK_TESTED);
 	if (!project_rows(&fit, projection, count))
 		return false;
-	return (double) count_near(&fit, projection, count, join->problem.eps * projection->scale)
+	return (double) count_near(&fit, projection, count, cpu_reach(join) * projection->scale)
 		<= PROMISING * 0.5 * count * count;
 }
