@@ -298,7 +298,7 @@ terms_of(const Int8Transform *transform, const float *row, const int8_t *values,
 	RowTerms	terms = {.norm2 = sums->norm2};
 
 	if (!transform->lossless || !is_exact(transform, row, values, bytes))
-		terms.rho = fasted_rho_int8(sums->error2, sums->norm2, transform->padded);
+		terms.rho = fasted_rho_clamped(sums->rounding2, sums->error2, sums->norm2, transform->padded);
 	return terms;
 }
 

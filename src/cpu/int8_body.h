@@ -119,6 +119,7 @@ transform_row(const Int8Transform *transform, const float *row, float *image)
 /* Sums of a row's rounding, 32 lanes of each. */
 typedef struct RoundingSums
 {
+	Float8		roundings[4];
 	Float8		errors[4];
 	Float8		norms[4];		/* of the integers' squares, rounded */
 	Unsigned8	norm2;			/* and exact, unless they overflow */
@@ -136,6 +137,7 @@ round_eight(const float *image, float factor, float low, float high, RoundingSum
 	Float8		v;
 	Int8		keep;
 	Float8		bound;
+	Float8		rounding;
 	Float8		error;
 
 	memcpy(&v, image, sizeof(v));
@@ -145,9 +147,12 @@ round_eight(const float *image, float factor, float low, float high, RoundingSum
 	keep = bound < high;
 	bound = (Float8) ((keep & (Int8) bound)
 					  | (~keep & (Int8) (Float8) {high, high, high, high, high, high, high, high}));
+	rounding = bound;
 	bound = (bound + ROUNDING_BIAS) - ROUNDING_BIAS;
+	rounding -= bound;
 	*rounded = __builtin_convertvector(bound, Int8);
 	error = v - bound;
+	sums->roundings[part] += rounding * rounding;
 	sums->errors[part] += error * error;
 	sums->norms[part] += bound * bound;
 	sums->norm2 += (Unsigned8) *rounded * (Unsigned8) *rounded;
@@ -173,6 +178,7 @@ fold_sums(const RoundingSums *from, Int8Sums *sums)
 		norm2 += from->norm2[l];
 		sum += from->sum[l];
 	}
+	sums->rounding2 = fold_floats(from->roundings);
 	sums->error2 = fold_floats(from->errors);
 	sums->norm2 = (int32_t) norm2;
 	sums->sum = sum;
