@@ -33,6 +33,9 @@
 /* One sampled row in so many may be an outlier. */
 #define OUTLIERS 64
 
+/* Rows so many times as far from the centre as three in four are say nothing of these. */
+#define FAR_ROWS 3.0
+
 /* A direction that is so far within those before it is none. */
 #define DEPENDENT 1e-4
 
@@ -267,6 +270,20 @@ take_mean(const Fit *fit, uint32_t count, const double *distances, double most, 
 }
 
 /*
+ * Leaves rows that are far from the centre: a few would draw all directions to them, and
+ * are told apart by what a level row has of their length.
+ */
+static void
+leave_far_rows(const Fit *fit, uint32_t count, const double *distances, double most)
+{
+	for (uint32_t i = 0; i < count && most > 0.0; i++)
+	{
+		if (distances[i] > FAR_ROWS * most)
+			fit->pointers[i] = NULL;
+	}
+}
+
+/*
  * The mean of all sampled rows, then of those without the farthest ones; and the power
  * of two that makes the others' norms about 1.
  */
@@ -277,6 +294,7 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 	double	   *distances = (double *) fit->products;
 	double	   *sorted = fit->wide;
 	double		typical = 1.0;
+	double		far = 0.0;
 
 	memset(mean, 0, fit->d * sizeof(double));
 	for (int round = 0; round < 2 && count > 0; round++)
@@ -285,9 +303,11 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 			sorted[i] = distances[i] = distance_to(fit->pointers[i], mean, fit->d);
 		qsort(sorted, count, sizeof(double), compare_doubles);
 		typical = sorted[count / 2];
+		far = sorted[count - 1 - count / 4];
 		take_mean(fit, count, distances, fmin(round == 0 ? DBL_MAX : sorted[count - 1 - count / OUTLIERS],
 											  DBL_MAX), mean);
 	}
+	leave_far_rows(fit, count, distances, far);
 	for (uint32_t k = 0; k < fit->d; k++)
 		projection->centre[k] = fabs(mean[k]) <= FLT_MAX ? (float) mean[k] : 0.0f;
 	if (!(typical > 0x1p-120))
