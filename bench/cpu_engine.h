@@ -47,7 +47,7 @@ compare_doubles(const void *left, const void *right)
 }
 
 /* The eps that gives about so many neighbours a row, from random pairs. */
-static double
+static inline double
 guess_eps(const float *rows, uint32_t n, uint32_t d, double neighbours)
 {
 	const uint32_t count = 200000;
@@ -70,7 +70,7 @@ guess_eps(const float *rows, uint32_t n, uint32_t d, double neighbours)
 }
 
 /* n x d numbers, the same in every run. */
-static float *
+static inline float *
 make_rows(uint32_t n, uint32_t d)
 {
 	float	   *rows = malloc((size_t) n * d * sizeof(float));
@@ -103,36 +103,69 @@ stage_rows(PanelJoin *join, const float *rows, uint32_t n, uint32_t d)
 	return status;
 }
 
-/* Seconds from the last row to the last pair. */
+/* Of all threads. */
 static double
-run_engine(const float *rows, uint32_t n, uint32_t d, double eps, int threads,
-		   const char *kernel, FastedStats *stats)
+processor_seconds(void)
 {
-	PanelProblem problem = {
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+typedef struct EngineTimes
+{
+	double		seconds;
+	double		cpu_seconds;	/* of all threads */
+	uint64_t	digest;			/* the sum of a hash of each pair: of its rows and its distance */
+} EngineTimes;
+
+static uint64_t
+hash_pair(const FastedPair *pair)
+{
+	uint64_t	bits;
+
+	memcpy(&bits, &pair->dist, sizeof(bits));
+	bits = (bits ^ ((uint64_t) pair->a << 32 | pair->b)) * UINT64_C(0x9e3779b97f4a7c15);
+	return (bits ^ bits >> 31) * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+static inline PanelProblem
+problem_of(uint32_t n, uint32_t d, double eps, int threads, const char *kernel)
+{
+	return (PanelProblem) {
 		.options = {.dimensions = d,.threads = threads,.kernel = kernel},
 		.problem = {.eps = eps},
 		.sides = 1,
 		.expected_rows = {n}
 	};
+}
+
+/* From the last row to the last pair. */
+static EngineTimes
+run_problem(const PanelProblem *problem, const float *rows, uint32_t n, FastedStats *stats)
+{
+	uint32_t	d = problem->options.dimensions;
 	const uint64_t total = n;
 	PanelJoin  *join;
 	FastedBatch batch;
-	FastedStatus status = panel_join_open(fasted_cpu_engine(), &problem, &join);
-	double		begin;
-	double		sum = 0.0;
+	FastedStatus status = panel_join_open(fasted_cpu_engine(), problem, &join);
+	EngineTimes times = {0};
 
 	if (status == FASTED_OK)
 		status = stage_rows(join, rows, n, d);
-	begin = seconds();
+	times.seconds = -seconds();
+	times.cpu_seconds = -processor_seconds();
 	if (status == FASTED_OK)
 		status = panel_join_start(join, &total);
 	while (status == FASTED_OK || status == FASTED_AGAIN)
 	{
 		status = panel_join_next(join, 100, &batch);
 		for (size_t i = 0; status == FASTED_OK && i < batch.npairs; i++)
-			sum += batch.pairs[i].dist;
+			times.digest += hash_pair(&batch.pairs[i]);
 	}
-	begin = seconds() - begin;
+	times.seconds += seconds();
+	times.cpu_seconds += processor_seconds();
 	if (status != FASTED_DONE)
 	{
 		fprintf(stderr, "%s\n", status == FASTED_FULL ? "the rows do not fit into memory"
@@ -141,7 +174,7 @@ run_engine(const float *rows, uint32_t n, uint32_t d, double eps, int threads,
 	}
 	panel_join_stats(join, stats);
 	panel_join_close(join);
-	return sum < 0 ? 0 : begin;
+	return times;
 }
 
 #endif							/* CPU_ENGINE_H */

@@ -76,7 +76,8 @@ bench(uint32_t n, uint32_t d, int threads, double neighbours,
 	eps = guess_eps(rows, n, d, neighbours);
 	for (int r = 0; r < repeats; r++)
 	{
-		double		t = run_engine(rows, n, d, eps, threads, kernel, &last);
+		PanelProblem problem = problem_of(n, d, eps, threads, kernel);
+		double		t = run_problem(&problem, rows, n, &last).seconds;
 
 		if (t < best[0])
 		{

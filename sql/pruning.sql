@@ -13,6 +13,16 @@ CREATE TABLE forced AS SELECT * FROM fasted_self_join('pruned', 'v', 0.12);
 SELECT count(*) > 1000 AS enough FROM whole;
 (TABLE whole EXCEPT TABLE forced) UNION ALL (TABLE forced EXCEPT TABLE whole);
 
+-- and by cosine, with rows of other lengths and some without a direction
+UPDATE pruned SET v = CASE WHEN id % 100 = 7 THEN array_fill(0::real, ARRAY[70])
+	ELSE ARRAY(SELECT x * (1 + id % 3)::real FROM unnest(v) WITH ORDINALITY AS u (x, k) ORDER BY k) END;
+SET fasted.prune = off;
+CREATE TABLE whole_cosine AS SELECT * FROM fasted_self_join('pruned', 'v', 0.0002, metric => 'cosine');
+SET fasted.prune = force;
+CREATE TABLE forced_cosine AS SELECT * FROM fasted_self_join('pruned', 'v', 0.0002, metric => 'cosine');
+SELECT count(*) > 1000 AS enough, count(*) < 100000 AS few FROM whole_cosine;
+(TABLE whole_cosine EXCEPT TABLE forced_cosine) UNION ALL (TABLE forced_cosine EXCEPT TABLE whole_cosine);
+
 -- EXPLAIN tells; not where nothing is pruned
 CREATE FUNCTION tiles(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
@@ -24,10 +34,11 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT tiles('SELECT * FROM fasted_self_join(''pruned'', ''v'', 0.12)');
+SELECT tiles('SELECT * FROM fasted_self_join(''pruned'', ''v'', 0.0002, metric => ''cosine'')');
 SELECT tiles('SELECT count(*) FROM pruned a JOIN pruned b ON a.id < b.id AND fasted_within(a.v, b.v, 0.12)');
 RESET fasted.prune;
 SELECT tiles('SELECT * FROM fasted_self_join(''pruned'', ''v'', 0.12)');
 SET fasted.prune = 'on';
 RESET fasted.engine;
-DROP TABLE pruned, whole, forced;
+DROP TABLE pruned, whole, forced, whole_cosine, forced_cosine;
 DROP FUNCTION tiles;

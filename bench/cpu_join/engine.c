@@ -23,23 +23,14 @@ typedef struct Measured
 	FastedStats stats;			/* of the last run */
 } Measured;
 
-static double
-processor_seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
-}
-
-/* The rows are copied in besides, which is not in seconds. */
 static void
 measure(Measured *m, int r, const float *rows, uint32_t n, uint32_t d, double eps, int threads)
 {
-	double		begin = processor_seconds();
+	PanelProblem problem = problem_of(n, d, eps, threads, m->kernel);
+	EngineTimes times = run_problem(&problem, rows, n, &m->stats);
 
-	m->seconds[r] = run_engine(rows, n, d, eps, threads, m->kernel, &m->stats);
-	m->cpu_seconds[r] = processor_seconds() - begin;
+	m->seconds[r] = times.seconds;
+	m->cpu_seconds[r] = times.cpu_seconds;
 }
 
 static void

@@ -20,13 +20,14 @@ import groups  # noqa: E402
 import on_cpu  # noqa: E402
 import optimizations  # noqa: E402
 import profiler  # noqa: E402
+import pruning  # noqa: E402
 import real_world  # noqa: E402
 import throughput  # noqa: E402
 from page import TOP, Results  # noqa: E402
 
 PAGE = TOP / "doc/evaluation.md"
-SECTIONS = (real_world, on_cpu, groups, throughput, brute_force, optimizations, profiler, accuracy, environment)
-PLOTTED = (real_world, throughput, brute_force, accuracy)
+SECTIONS = (real_world, on_cpu, pruning, groups, throughput, brute_force, optimizations, profiler, accuracy, environment)
+PLOTTED = (real_world, pruning, throughput, brute_force, accuracy)
 
 INTRODUCTION = """# Evaluation
 
@@ -57,7 +58,7 @@ def where_we_lose(results):
 
 
 def summary(results):
-    lines = [line for module in (throughput, real_world, on_cpu, accuracy) for line in module.headlines(results)]
+    lines = [line for module in (throughput, real_world, on_cpu, pruning, accuracy) for line in module.headlines(results)]
     return "\n".join(lines + [""])
 
 

@@ -65,7 +65,8 @@ reserve_trial(FastedJoin *join)
 	for (int i = 0; i < samples; i++)
 	{
 		if (!cpu_packed_reserve(context, &context->samples[i], context->sample_rows,
-								cpu_packed_row_bytes(context)))
+								cpu_packed_row_bytes(context)) ||
+			!cpu_squares_reserve(context, &context->samples[i]))
 			return false;
 	}
 	return join->found != NULL;

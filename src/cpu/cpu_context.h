@@ -210,6 +210,14 @@ cpu_direction_bytes(const FastedContext *context)
 	return (size_t) context->kernel->width * context->options.dimensions * sizeof(float);
 }
 
+/* The room of one row of them; NULL where the distance needs none. */
+static inline float *
+cpu_direction_room(const Worker *worker, size_t place)
+{
+	return worker->directions == NULL ? NULL
+		: worker->directions + place * worker->context->options.dimensions;
+}
+
 /* So many rows, and padding to whole tiles. */
 static inline size_t
 cpu_whole_tiles(const FastedContext *context, size_t rows)

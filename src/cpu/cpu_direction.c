@@ -25,10 +25,9 @@ square_of(const Worker *worker, const float *row)
 
 /* The row's direction; zeros where it has none.  The square is the row's x.x. */
 static const float *
-write_direction(const Worker *worker, const float *row, double square, uint32_t place)
+write_direction(const Worker *worker, const float *row, double square, float *direction)
 {
 	uint32_t	d = worker->context->options.dimensions;
-	float	   *direction = worker->directions + (size_t) place * d;
 	double		scale = 1.0 / sqrt(square);
 
 	if (!fasted_has_direction(square))
@@ -39,6 +38,18 @@ write_direction(const Worker *worker, const float *row, double square, uint32_t 
 			direction[k] = (float) (row[k] * scale);
 	}
 	return direction;
+}
+
+/* What the filter sees of a row, by cosine written to `to`; NULL: it has no pairs. */
+const float *
+cpu_filter_row(const Worker *worker, const float *row, float *to)
+{
+	double		square;
+
+	if (!cpu_is_cosine(worker->context))
+		return row;
+	square = square_of(worker, row);
+	return fasted_has_direction(square) ? write_direction(worker, row, square, to) : NULL;
 }
 
 /*
@@ -56,7 +67,7 @@ cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t place, const float 
 	if (!fasted_has_direction(square))
 		return NULL;
 	return write_direction(worker, row, square,
-						   (uint32_t) (place % worker->context->kernel->width));
+						   cpu_direction_room(worker, place % worker->context->kernel->width));
 }
 
 /* Row s of a sample as the filter sees it; good until the next call. */
@@ -66,7 +77,7 @@ cpu_sample_row(Worker *worker, const Sample *sample, uint32_t s)
 	const float *row = cpu_stored_sample_row(sample, s);
 
 	return cpu_is_cosine(worker->context)
-		? write_direction(worker, row, square_of(worker, row), 0) : row;
+		? write_direction(worker, row, square_of(worker, row), worker->directions) : row;
 }
 
 /* The factor by which a stored row becomes what the filter sees; NaN: it has no pairs. */

@@ -33,6 +33,9 @@
 /* One sampled row in so many may be an outlier. */
 #define OUTLIERS 64
 
+/* Rows so many times as far from the centre as three in four are say nothing of these. */
+#define FAR_ROWS 3.0
+
 /* A direction that is so far within those before it is none. */
 #define DEPENDENT 1e-4
 
@@ -267,6 +270,20 @@ take_mean(const Fit *fit, uint32_t count, const double *distances, double most, 
 }
 
 /*
+ * Leaves rows that are far from the centre: a few would draw all directions to them, and
+ * are told apart by what a level row has of their length.
+ */
+static void
+leave_far_rows(const Fit *fit, uint32_t count, const double *distances, double most)
+{
+	for (uint32_t i = 0; i < count && most > 0.0; i++)
+	{
+		if (distances[i] > FAR_ROWS * most)
+			fit->pointers[i] = NULL;
+	}
+}
+
+/*
  * The mean of all sampled rows, then of those without the farthest ones; and the power
  * of two that makes the others' norms about 1.
  */
@@ -277,6 +294,7 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 	double	   *distances = (double *) fit->products;
 	double	   *sorted = fit->wide;
 	double		typical = 1.0;
+	double		far = 0.0;
 
 	memset(mean, 0, fit->d * sizeof(double));
 	for (int round = 0; round < 2 && count > 0; round++)
@@ -285,9 +303,11 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 			sorted[i] = distances[i] = distance_to(fit->pointers[i], mean, fit->d);
 		qsort(sorted, count, sizeof(double), compare_doubles);
 		typical = sorted[count / 2];
+		far = sorted[count - 1 - count / 4];
 		take_mean(fit, count, distances, fmin(round == 0 ? DBL_MAX : sorted[count - 1 - count / OUTLIERS],
 											  DBL_MAX), mean);
 	}
+	leave_far_rows(fit, count, distances, far);
 	for (uint32_t k = 0; k < fit->d; k++)
 		projection->centre[k] = fabs(mean[k]) <= FLT_MAX ? (float) mean[k] : 0.0f;
 	if (!(typical > 0x1p-120))
@@ -548,14 +568,23 @@ find_level_form(const Fit *fit, Projection *projection, uint32_t level, uint32_t
 	form->has_int8 = true;
 }
 
-/* Rows of a sample, from `first` on every step-th. */
+/*
+ * Rows of a sample that have pairs, from `first` on every step-th.  Directions lie in the
+ * transpose's room: they are read until there is one, and others when it is of no use.
+ */
 static uint32_t
 point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t step, uint32_t most)
 {
 	uint32_t	count = 0;
 
-	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most; s += step)
-		fit->pointers[count++] = cpu_stored_sample_row(sample, s);
+	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most && goes_on(fit); s += step)
+	{
+		const float *row = cpu_filter_row(fit->worker, cpu_stored_sample_row(sample, s),
+										  fit->transpose + (size_t) count * fit->d);
+
+		if (row != NULL)
+			fit->pointers[count++] = row;
+	}
 	return count;
 }
 
@@ -637,6 +666,6 @@ cpu_fit_promises(Worker *worker, Projection *projection)
 	count = point_at_rows(&fit, &sample, 1, 4, LOOK_TESTED);
 	if (!project_rows(&fit, projection, count))
 		return false;
-	return (double) count_near(&fit, projection, count, join->problem.eps * projection->scale)
+	return (double) count_near(&fit, projection, count, cpu_reach(join) * projection->scale)
 		<= PROMISING * 0.5 * count * count;
 }

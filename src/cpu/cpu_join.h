@@ -174,6 +174,7 @@ cpu_stored_sample_row(const Sample *sample, uint32_t s)
 /* cpu_direction.c: rows as the filter sees them */
 extern const float *cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t place,
 									const float *row);
+extern const float *cpu_filter_row(const Worker *worker, const float *row, float *to);
 extern const float *cpu_sample_row(Worker *worker, const Sample *sample, uint32_t s);
 extern double cpu_row_scale(const Worker *worker, const float *row);
 
@@ -202,6 +203,7 @@ cpu_moved(const PackJob *job, uint32_t r, double scale)
 /* cpu_pack.c: one sliver; a missing row, NULL, has no pairs. */
 extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver,
 							const float *const *rows);
+extern double cpu_reach(const FastedJoin *join);	/* of rows as the filter sees them */
 extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8);
 extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);
 extern void cpu_begin_packing(FastedJoin *join);

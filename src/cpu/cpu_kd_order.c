@@ -177,21 +177,21 @@ half_of(const CpuKernel *kernel, size_t count)
 	return count <= step ? count : (count / step + 1) / 2 * step;
 }
 
-/* All rows, wild ones last; how many are not wild. */
+/* All rows, those without a place last; how many have one. */
 static size_t
-set_wild_apart(const KdOrder *kd, const Projection *projection, size_t rows)
+set_others_apart(const KdOrder *kd, const Projection *projection, size_t rows)
 {
-	size_t		tame = 0;
-	size_t		wild = rows;
+	size_t		placed = 0;
+	size_t		others = rows;
 
 	for (size_t row = 0; row < rows; row++)
 	{
 		if (isfinite(value(kd, (uint32_t) row, projected_moved(projection, 0))))
-			kd->order[tame++] = (uint32_t) row;
+			kd->order[placed++] = (uint32_t) row;
 		else
-			kd->order[--wild] = (uint32_t) row;
+			kd->order[--others] = (uint32_t) row;
 	}
-	return tame;
+	return placed;
 }
 
 bool
@@ -212,7 +212,7 @@ cpu_kd_order(Worker *worker, const Projection *projection, const float *projecte
 		kd.ncoordinates++;
 	}
 	kd.coordinates[kd.ncoordinates++] = projected_residual(projection, 0);
-	stack[depth++] = (Part) {.count = set_wild_apart(&kd, projection, rows)};
+	stack[depth++] = (Part) {.count = set_others_apart(&kd, projection, rows)};
 	while (depth > 0)
 	{
 		Part		part = stack[--depth];

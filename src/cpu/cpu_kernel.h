@@ -103,7 +103,8 @@ typedef struct Int8Transform
 /* What a threshold is made of: the sums of section 3, and of the bytes. */
 typedef struct Int8Sums
 {
-	float		error2;
+	float		rounding2;		/* of what clamping leaves */
+	float		error2;			/* of clamping and rounding */
 	int32_t		norm2;
 	int32_t		sum;
 } Int8Sums;

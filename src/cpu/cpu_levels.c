@@ -103,14 +103,14 @@ cpu_level_row(const Projection *projection, const float *projected, uint32_t lev
 
 /* In the level's scale, what two level rows of a pair may be apart. */
 double
-cpu_level_eps_upper(const FastedContext *context, const Projection *projection, uint32_t level,
-					double eps)
+cpu_level_eps_upper(const FastedJoin *join, uint32_t level)
 {
+	const Projection *projection = join->projection;
 	double		scale = projection->scale;
 
-	if (context->may_use_int8)
+	if (join->context->may_use_int8)
 		scale *= (double) projection->forms[level].transform.scale;
-	return fasted_eps_upper(eps, scale, context->options.dimensions)
+	return fasted_eps_upper(cpu_reach(join), scale, join->context->options.dimensions)
 		* fasted_prune_stretch(projection->eta) * (1.0 + 4 * FASTED_U64);
 }
 
@@ -131,9 +131,16 @@ cpu_project_set(Worker *worker, FastedSet *set, size_t sliver)
 	const float *rows[FASTED_MAX_WIDTH] = {NULL};
 	size_t		first = sliver * width;
 
+	float	   *out = projected_rows(set) + first * projection->stride;
+
 	for (uint32_t r = 0; r < width && first + r < set->rows.rows; r++)
-		rows[r] = row_store_row(&set->rows, first + r);
-	cpu_project_sliver(worker, projection, rows, projected_rows(set) + first * projection->stride);
+	{
+		rows[r] = cpu_filter_row(worker, row_store_row(&set->rows, first + r),
+								 cpu_direction_room(worker, r));
+		if (rows[r] == NULL)
+			cpu_project_nothing(projection, out + (size_t) r * projection->stride);
+	}
+	cpu_project_sliver(worker, projection, rows, out);
 	return !cpu_stopping(worker->context);
 }
 
@@ -158,7 +165,7 @@ level_job(const FastedJoin *join, FastedSet *set, uint32_t level)
 {
 	return (PackJob) {
 		.form = &join->projection->forms[level],
-		.eps_upper = cpu_level_eps_upper(join->context, join->projection, level, join->problem.eps),
+		.eps_upper = cpu_level_eps_upper(join, level),
 		.to = &set->levels.packed[level]
 	};
 }
@@ -184,6 +191,8 @@ cpu_pack_levels(Worker *worker, FastedSet *set, size_t sliver)
 				+ (size_t) set->levels.order[sliver * width + r] * projection->stride;
 			float	   *row = room + r * LEVEL_MOST_WORDS;
 
+			if (!projected_has_pairs(projection, projected))
+				continue;
 			cpu_level_row(projection, projected, level, row);
 			rows[r] = row;
 			moved[r] = projected[projected_moved(projection, level)];

@@ -24,14 +24,19 @@
 #define NORM2_LIMIT 0x1p120
 
 double
-cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8)
+cpu_reach(const FastedJoin *join)
 {
-	uint32_t	d = join->context->options.dimensions;
 	double		eps = join->problem.eps;
 
-	if (cpu_is_cosine(join->context))
-		eps = fasted_direction_reach(eps, d);
-	return fasted_eps_upper(eps, int8 ? (double) form->transform.scale : form->scale, d);
+	return cpu_is_cosine(join->context)
+		? fasted_direction_reach(eps, join->context->options.dimensions) : eps;
+}
+
+double
+cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8)
+{
+	return fasted_eps_upper(cpu_reach(join), int8 ? (double) form->transform.scale : form->scale,
+							join->context->options.dimensions);
 }
 
 /* Thresholds of one sliver, from its rows' terms. */

@@ -122,13 +122,20 @@ cpu_projection_drop(FastedContext *context, Projection *projection)
 	free(projection);
 }
 
-/* A row that is near every row: it has no place, and its bound is infinite. */
+/* A row without a place: its bound, which is no number, says why. */
 static void
-set_wild(const Projection *projection, float *out)
+set_bounds(const Projection *projection, float bound, float *out)
 {
 	memset(out, 0, projection->stride * sizeof(float));
 	for (uint32_t level = 0; level < projection->levels; level++)
-		out[projected_moved(projection, level)] = INFINITY;
+		out[projected_moved(projection, level)] = bound;
+}
+
+/* A row that has no pairs. */
+void
+cpu_project_nothing(const Projection *projection, float *out)
+{
+	set_bounds(projection, NAN, out);
 }
 
 /* Rounds to FP32 toward infinity. */
@@ -202,6 +209,6 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 			set_projected(projection, sums + r * projection->layout.padded_rows, pack.norm2[r],
 						  pack.error2[r], to);
 		else
-			set_wild(projection, to);
+			set_bounds(projection, INFINITY, to);	/* it is near every row */
 	}
 }

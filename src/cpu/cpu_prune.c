@@ -43,8 +43,7 @@ cpu_may_prune(const FastedContext *context)
 {
 	const FastedOptions *options = &context->options;
 
-	if (options->prune == FASTED_PRUNE_OFF || options->metric != FASTED_METRIC_L2 ||
-		options->dimensions > MOST_DIMENSIONS || context->product_kernel == NULL)
+	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS || context->product_kernel == NULL)
 		return false;
 	return options->prune == FASTED_PRUNE_FORCE ||
 		(options->dimensions >= LEAST_DIMENSIONS && !pads_levels(context));

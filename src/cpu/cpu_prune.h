@@ -25,6 +25,8 @@
 #ifndef FASTED_CPU_PRUNE_H
 #define FASTED_CPU_PRUNE_H
 
+#include <math.h>
+
 #include "../engine/prune_bound.h"
 #include "cpu_join.h"
 
@@ -72,6 +74,13 @@ projected_moved(const Projection *projection, uint32_t level)
 	return projection->directions + 2 * level + 1;
 }
 
+/* Bounds are NaN of a row that has no pairs, and infinite of one that is near every row. */
+static inline bool
+projected_has_pairs(const Projection *projection, const float *projected)
+{
+	return !isnan(projected[projected_moved(projection, 0)]);
+}
+
 /* Directions of a level row. */
 static inline uint32_t
 level_directions(const Projection *projection, uint32_t level)
@@ -102,6 +111,7 @@ extern uint32_t cpu_projected_stride(const FastedContext *context);
 extern Projection *cpu_projection_new(FastedContext *context);
 extern void cpu_project_sliver(Worker *worker, const Projection *projection,
 							   const float *const *rows, float *out);
+extern void cpu_project_nothing(const Projection *projection, float *out);
 
 /* cpu_kd_order.c: room is for a key of 8 bytes a row; false: it was stopped. */
 extern bool cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
@@ -110,8 +120,7 @@ extern bool cpu_kd_order(Worker *worker, const Projection *projection, const flo
 /* cpu_levels.c */
 extern void cpu_level_row(const Projection *projection, const float *projected, uint32_t level,
 						  float *row);
-extern double cpu_level_eps_upper(const FastedContext *context, const Projection *projection,
-								  uint32_t level, double eps);
+extern double cpu_level_eps_upper(const FastedJoin *join, uint32_t level);
 
 /* cpu_prune_test.c */
 extern uint32_t cpu_choose_levels(Worker *worker);

@@ -27,13 +27,16 @@ cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows, size
 	packed->threshold = fasted_cpu_map(room * cpu_threshold_row_bytes(context),
 									   &context->memory);
 	packed->terms = fasted_cpu_map(room * sizeof(RowTerms), &context->memory);
-	if (cpu_is_cosine(context))
-	{
-		packed->squares = fasted_cpu_map(room * sizeof(double), &context->memory);
-		if (packed->squares == NULL)
-			return false;
-	}
 	return packed->packed != NULL && packed->threshold != NULL && packed->terms != NULL;
+}
+
+/* Level rows have none: only rows as they came are rechecked. */
+bool
+cpu_squares_reserve(FastedContext *context, PackedRows *packed)
+{
+	if (cpu_is_cosine(context) && packed->squares == NULL)
+		packed->squares = fasted_cpu_map(packed->room * sizeof(double), &context->memory);
+	return !cpu_is_cosine(context) || packed->squares != NULL;
 }
 
 void
@@ -273,7 +276,8 @@ cpu_seal(FastedSet *set)
 	set->rows.offered = 0;
 	set->sealed = true;
 	if (!cpu_packed_reserve(set->context, &set->packed, set->rows.rows,
-							cpu_packed_row_bytes(set->context)))
+							cpu_packed_row_bytes(set->context)) ||
+		!cpu_squares_reserve(set->context, &set->packed))
 		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory for a join of %zu rows",
 						set->rows.rows);
 	return FASTED_OK;

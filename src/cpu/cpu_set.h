@@ -136,6 +136,9 @@ extern void cpu_set_forget_form(FastedSet *set);
 /* Room for so many rows of so many bytes; what was packed is lost where it grows. */
 extern bool cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows,
 							   size_t row_bytes);
+
+/* And for their x.x, where the distance is cosine. */
+extern bool cpu_squares_reserve(FastedContext *context, PackedRows *packed);
 extern void cpu_packed_free(FastedContext *context, PackedRows *packed);
 
 /* Where so many packed rows and their thresholds will be. */

@@ -119,9 +119,9 @@ transform_row(const Int8Transform *transform, const float *row, float *image)
 /* Sums of a row's rounding, 32 lanes of each. */
 typedef struct RoundingSums
 {
+	Float8		roundings[4];
 	Float8		errors[4];
-	Float8		norms[4];		/* of the integers' squares, rounded */
-	Unsigned8	norm2;			/* and exact, unless they overflow */
+	Unsigned8	norm2;
 	Int8		sum;
 } RoundingSums;
 
@@ -136,6 +136,7 @@ round_eight(const float *image, float factor, float low, float high, RoundingSum
 	Float8		v;
 	Int8		keep;
 	Float8		bound;
+	Float8		rounding;
 	Float8		error;
 
 	memcpy(&v, image, sizeof(v));
@@ -145,11 +146,13 @@ round_eight(const float *image, float factor, float low, float high, RoundingSum
 	keep = bound < high;
 	bound = (Float8) ((keep & (Int8) bound)
 					  | (~keep & (Int8) (Float8) {high, high, high, high, high, high, high, high}));
+	rounding = bound;
 	bound = (bound + ROUNDING_BIAS) - ROUNDING_BIAS;
+	rounding -= bound;
 	*rounded = __builtin_convertvector(bound, Int8);
 	error = v - bound;
+	sums->roundings[part] += rounding * rounding;
 	sums->errors[part] += error * error;
-	sums->norms[part] += bound * bound;
 	sums->norm2 += (Unsigned8) *rounded * (Unsigned8) *rounded;
 	sums->sum += *rounded;
 }
@@ -173,6 +176,7 @@ fold_sums(const RoundingSums *from, Int8Sums *sums)
 		norm2 += from->norm2[l];
 		sum += from->sum[l];
 	}
+	sums->rounding2 = fold_floats(from->roundings);
 	sums->error2 = fold_floats(from->errors);
 	sums->norm2 = (int32_t) norm2;
 	sums->sum = sum;
@@ -199,15 +203,18 @@ round_row_int8(const float *image, float factor, uint32_t padded, int8_t *values
 }
 
 /*
- * The same with 16 bits, two bytes of values each.  A row whose squared norm may be
- * above 2^29 becomes zeros, and its error infinite: section 8 of doc/bound-int8.md.
+ * The same with 16 bits, two bytes of values each.  Rows are clamped so that no squared
+ * norm is above 2^29: section 8 of doc/bound-int8.md.
  */
 static inline __attribute__((always_inline)) void
 round_row_int16(const float *image, float factor, uint32_t padded, int8_t *values,
 				Int8Sums *sums)
 {
 	RoundingSums parts = {0};
+	float		most = (float) (int32_t) sqrt(FASTED_INT16_NORM2 / padded);
 
+	if (most > 32767.0f)
+		most = 32767.0f;
 	for (uint32_t k = 0; k < padded; k += 32)
 	{
 		UNROLL for (int part = 0; part < 4; part++)
@@ -215,18 +222,12 @@ round_row_int16(const float *image, float factor, uint32_t padded, int8_t *value
 			Int8		rounded;
 			Short8		shorts;
 
-			round_eight(image + k + 8 * part, factor, -32767.0f, 32767.0f, &parts, part, &rounded);
+			round_eight(image + k + 8 * part, factor, -most, most, &parts, part, &rounded);
 			shorts = __builtin_convertvector(rounded, Short8);
 			memcpy(values + 2 * (k + 8 * part), &shorts, sizeof(shorts));
 		}
 	}
-	if (fold_floats(parts.norms) <= FASTED_INT16_NORM2)
-	{
-		fold_sums(&parts, sums);
-		return;
-	}
-	memset(values, 0, 2 * padded);
-	*sums = (Int8Sums) {.error2 = INFINITY};
+	fold_sums(&parts, sums);
 }
 
 #endif							/* FASTED_INT8_BODY_H */

@@ -107,6 +107,7 @@ fasted_round_avx512(const float *image, float factor, uint32_t padded, int8_t *v
 					Int8Sums *sums)
 {
 	__m512		errors[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+	__m512		roundings[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
 	__m512i		norms = _mm512_setzero_si512();
 	__m512i		sum = _mm512_setzero_si512();
 
@@ -121,14 +122,18 @@ fasted_round_avx512(const float *image, float factor, uint32_t padded, int8_t *v
 			__m512		bound = _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(-128.0f)),
 											  _mm512_set1_ps(127.0f));
 			__m512i		q = _mm512_cvtps_epi32(bound);
-			__m512		error = _mm512_sub_ps(v, _mm512_cvtepi32_ps(q));
+			__m512		back = _mm512_cvtepi32_ps(q);
+			__m512		error = _mm512_sub_ps(v, back);
+			__m512		rounding = _mm512_sub_ps(bound, back);
 
+			roundings[half] = _mm512_fmadd_ps(rounding, rounding, roundings[half]);
 			errors[half] = _mm512_fmadd_ps(error, error, errors[half]);
 			norms = _mm512_add_epi32(norms, _mm512_mullo_epi32(q, q));
 			sum = _mm512_add_epi32(sum, q);
 			_mm_storeu_si128((__m128i *) (values + k + 16 * half), _mm512_cvtepi32_epi8(q));
 		}
 	}
+	sums->rounding2 = _mm512_reduce_add_ps(_mm512_add_ps(roundings[0], roundings[1]));
 	sums->error2 = _mm512_reduce_add_ps(_mm512_add_ps(errors[0], errors[1]));
 	sums->norm2 = _mm512_reduce_add_epi32(norms);
 	sums->sum = _mm512_reduce_add_epi32(sum);

@@ -228,6 +228,22 @@ fasted_rho_int8(double error2, double norm2, uint32_t padded)
 }
 
 /*
+ * The same where clamping is part of the image: of the distance between q and what
+ * clamping makes of the exact image, for clamping brings no two rows further apart.
+ * rounding2 is the sum of (c_k - q_k)^2, c the clamped v.
+ */
+FASTED_BOUND_FUNCTION double
+fasted_rho_clamped(double rounding2, double error2, double norm2, uint32_t padded)
+{
+	double		slack = (padded / 32 + 32) * FASTED_U32;
+	double		longest = sqrt(norm2) + sqrt(error2) * (1.0 + slack);
+	double		mu = fasted_rotation_roundings(padded) * FASTED_U32;
+
+	return (sqrt(rounding2) * (1.0 + slack) + mu / (1.0 - 2.0 * mu) * longest)
+		* (1.0 + 16 * FASTED_U64) + ldexp(1.0, -60);
+}
+
+/*
  * The threshold of one INT8 row: every pair of the result has p >= n_x + n_y,
  * n = floor((norm2 - reach^2 / 2) / 2).  norm2 is exact.  FASTED_INT8_EVERY (a
  * row that every row may be near) is a valid answer.

@@ -24,8 +24,8 @@
 #define FASTED_INT8_SCALE_STEP 1.148698355f
 
 /*
- * INT16 rows: their squared norms as computed in FP32, an error of 10^-4 or less, and
- * therefore below 2^29; and how much longer than a typical row one may be.
+ * INT16 rows: what their squared norms are below, less than 2^29; and how many times a
+ * typical row's coordinate one may be that is not clamped.
  */
 #define FASTED_INT16_NORM2 (0.999f * 536870912.0f)
 #define FASTED_INT16_ROOM 4.0f

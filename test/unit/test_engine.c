@@ -413,6 +413,53 @@ check_choice(uint32_t n, bool mixed, FastedFilter asked, uint64_t memory_limit,
 	free(rows);
 }
 
+/*
+ * Clusters, of which one row in a hundred is 3 to 30 times as long, some in twos.  Such a
+ * row is clamped, and no candidate of all others.
+ */
+static void
+check_long_rows(const CpuKernel *kernel, uint32_t n, uint32_t d)
+{
+	float	   *rows = make_clusters(n, d, false);
+	PanelProblem problem = {
+		.options = {.dimensions = d,.threads = 2,.kernel = kernel->name,
+		.filter = FASTED_FILTER_INT8,.prune = FASTED_PRUNE_OFF},
+		.problem = {.eps = 0.25 * sqrt(d)},
+		.sides = 1
+	};
+	uint64_t	few = (uint64_t) n * n / 150;
+	FastedStats stats;
+	PairList	expected;
+	PairList	got;
+	uint32_t	long_pairs = 0;
+	bool		same;
+
+	for (uint32_t i = 45; i + 1 < n; i += 100)
+	{
+		double		factor = 3.0 + 27.0 * random_uniform();
+
+		for (uint32_t k = 0; k < d; k++)
+		{
+			rows[(size_t) i * d + k] *= (float) factor;
+			if (i % 200 == 45)
+				rows[(size_t) (i + 1) * d + k] = rows[(size_t) i * d + k]
+					+ (float) (0.15 * random_normal());
+		}
+	}
+	near_pairs(rows, n, d, problem.problem.eps, &expected);
+	for (size_t i = 0; i < expected.count; i++)
+		long_pairs += expected.pairs[i].a % 200 == 45;
+	same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE &&
+		pair_equal(&expected, &got);
+	ok(same && expected.count > n && long_pairs > 8 &&
+	   stats.candidates < expected.count + few,
+	   "%s: %zu pairs, %u of them of long rows, %llu candidates", kernel->name, expected.count,
+	   long_pairs, (unsigned long long) stats.candidates);
+	free(expected.pairs);
+	free(got.pairs);
+	free(rows);
+}
+
 /* A memory limit that has a meaning is kept. */
 static void
 check_memory_limit(void)
@@ -597,6 +644,11 @@ main(void)
 		return tap_done();
 	check_panels();
 	check_unseen_rows();
+	for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
+	{
+		if (fasted_cpu_kernel(k)->available() && fasted_cpu_kernel(k)->int8 != NULL)
+			check_long_rows(fasted_cpu_kernel(k), 3000, 96);
+	}
 	check_choice(4500, false, FASTED_FILTER_AUTO, 0, "int8");
 	check_choice(9000, false, FASTED_FILTER_AUTO, 3400000, "int8");
 	check_choice(4500, true, FASTED_FILTER_AUTO, 0, "fp32");

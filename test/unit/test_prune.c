@@ -81,6 +81,27 @@ make_rows(Kind kind, uint32_t n, uint32_t d)
 	return rows;
 }
 
+static const char *const metric_names[] = {"distances", "cosines"};
+
+/* All pairs that have a distance. */
+static void
+measured_pairs(FastedMetric metric, const float *rows, uint32_t n, uint32_t d, PairList *list)
+{
+	size_t		kept = 0;
+
+	all_pairs(rows, n, d, list);
+	for (size_t i = 0; i < list->count; i++)
+	{
+		FastedPair	pair = list->pairs[i];
+
+		if (metric == FASTED_METRIC_COSINE)
+			pair.dist = fasted_exact_cosine(rows + (size_t) pair.a * d, rows + (size_t) pair.b * d, d);
+		if (!isnan(pair.dist))
+			list->pairs[kept++] = pair;
+	}
+	list->count = kept;
+}
+
 /* A distance with a tie that few pairs are within, another one, zero and all. */
 static int
 pick_eps(const PairList *all, double *eps)
@@ -106,9 +127,10 @@ pick_eps(const PairList *all, double *eps)
 }
 
 static void
-check_way(const Way *way, Kind kind, const float *rows, uint32_t n, uint32_t d,
-		  const PairList *all)
+check_way(const Way *way, Kind kind, FastedMetric metric, const float *rows, uint32_t n,
+		  uint32_t d, const PairList *all)
 {
+	bool		all_equal = kind == EQUAL || (metric == FASTED_METRIC_COSINE && d == 1);
 	double		eps[4];
 	int			count = pick_eps(all, eps);
 	bool		same = true;
@@ -116,7 +138,7 @@ check_way(const Way *way, Kind kind, const float *rows, uint32_t n, uint32_t d,
 	for (int e = 0; e < count && same; e++)
 	{
 		PanelProblem problem = {
-			.options = {.dimensions = d,.kernel = way->kernel,.filter = way->filter,
+			.options = {.dimensions = d,.metric = metric,.kernel = way->kernel,.filter = way->filter,
 			.prune = way->prune,.threads = 2},
 			.problem = {.eps = eps[e]},.sides = 1
 		};
@@ -127,14 +149,15 @@ check_way(const Way *way, Kind kind, const float *rows, uint32_t n, uint32_t d,
 		select_pairs(all, eps[e], &expected);
 		same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE &&
 			pair_equal(&expected, &got) &&
-			(kind == EQUAL || stats.pruned_tiles[0] > 0);
+			(all_equal || stats.pruned_tiles[0] > 0);
 		if (!same)
 			printf("# eps %.17g: %zu pairs of %zu, %llu tiles\n", eps[e], got.count, expected.count,
 				   (unsigned long long) stats.pruned_tiles[0]);
 		free(expected.pairs);
 		free(got.pairs);
 	}
-	ok(same, "%s, %s: %s, n = %u, d = %u", way->kernel, way->name, names[kind], n, d);
+	ok(same, "%s, %s: %s of %s, n = %u, d = %u", way->kernel, way->name, metric_names[metric],
+	   names[kind], n, d);
 }
 
 static void
@@ -143,12 +166,16 @@ check_kind(Kind kind, uint32_t n, uint32_t d)
 	Way			ways[MOST_WAYS];
 	int			count = ways_of(ways, FASTED_PRUNE_FORCE);
 	float	   *rows = make_rows(kind, n, d);
-	PairList	all;
 
-	all_pairs(rows, n, d, &all);
-	for (int w = 0; w < count; w++)
-		check_way(&ways[w], kind, rows, n, d, &all);
-	free(all.pairs);
+	for (int metric = FASTED_METRIC_L2; metric <= FASTED_METRIC_COSINE; metric++)
+	{
+		PairList	all;
+
+		measured_pairs((FastedMetric) metric, rows, n, d, &all);
+		for (int w = 0; w < count; w++)
+			check_way(&ways[w], kind, (FastedMetric) metric, rows, n, d, &all);
+		free(all.pairs);
+	}
 	free(rows);
 }
 
@@ -157,7 +184,7 @@ check_kind(Kind kind, uint32_t n, uint32_t d)
  * or rows are few.
  */
 static void
-check_choice(const char *kernel, Kind kind, uint32_t n, uint32_t d, double eps,
+check_choice(const char *kernel, Kind kind, FastedMetric metric, uint32_t n, uint32_t d, double eps,
 			 FastedPrune prune, bool pruned)
 {
 	float	   *rows = make_rows(kind, n, d);
@@ -168,7 +195,7 @@ check_choice(const char *kernel, Kind kind, uint32_t n, uint32_t d, double eps,
 	for (int i = 0; i < 2; i++)
 	{
 		PanelProblem problem = {
-			.options = {.dimensions = d,.threads = 2,.kernel = kernel,
+			.options = {.dimensions = d,.metric = metric,.threads = 2,.kernel = kernel,
 			.prune = i == 0 ? FASTED_PRUNE_OFF : prune},
 			.problem = {.eps = eps},.sides = 1
 		};
@@ -179,8 +206,8 @@ check_choice(const char *kernel, Kind kind, uint32_t n, uint32_t d, double eps,
 	ok(same && pair_equal(&got[0], &got[1]) && stats[0].pruned_tiles[0] == 0 &&
 	   (stats[1].pruned_tiles[0] + stats[1].pruned_tiles[1] > 0) == pruned &&
 	   (!pruned || 2 * stats[1].full_tiles < stats[1].pruned_tiles[0] + stats[1].pruned_tiles[1]),
-	   "%s, %s of %u: %s; %zu pairs, %llu tiles, then %llu, %llu, %llu", kernel, names[kind], n,
-	   pruned ? "pruned" : "not pruned", got[1].count, (unsigned long long) stats[1].pruned_tiles[0],
+	   "%s, %s of %s, %u rows: %s; %zu pairs, %llu tiles, then %llu, %llu, %llu", kernel,
+	   metric_names[metric], names[kind], n, pruned ? "pruned" : "not pruned", got[1].count, (unsigned long long) stats[1].pruned_tiles[0],
 	   (unsigned long long) stats[1].pruned_tiles[1], (unsigned long long) stats[1].pruned_tiles[2],
 	   (unsigned long long) stats[1].full_tiles);
 	free(got[0].pairs);
@@ -376,9 +403,12 @@ main(void)
 	check_kind(CLUSTERS, 400, 300);
 	check_kind(LOW_RANK, 150, 1);
 	check_kind(TIES, 150, 2);
-	check_choice(kernel, CLUSTERS, 21000, 64, 0.45, FASTED_PRUNE_AUTO, true);
-	check_choice(kernel, CLUSTERS, 21000, 64, 0.45, FASTED_PRUNE_OFF, false);
-	check_choice(kernel, CLUSTERS, 9000, 64, 0.45, FASTED_PRUNE_AUTO, false);
-	check_choice(kernel, OUTLIERS, 21000, 64, 7.0, FASTED_PRUNE_AUTO, false);
+	check_choice(kernel, CLUSTERS, FASTED_METRIC_L2, 21000, 64, 0.45, FASTED_PRUNE_AUTO, true);
+	check_choice(kernel, CLUSTERS, FASTED_METRIC_COSINE, 21000, 64, 3e-4, FASTED_PRUNE_AUTO, true);
+	check_choice(kernel, CLUSTERS, FASTED_METRIC_L2, 21000, 64, 0.45, FASTED_PRUNE_OFF, false);
+	check_choice(kernel, CLUSTERS, FASTED_METRIC_COSINE, 21000, 64, 3e-4, FASTED_PRUNE_OFF, false);
+	check_choice(kernel, CLUSTERS, FASTED_METRIC_L2, 9000, 64, 0.45, FASTED_PRUNE_AUTO, false);
+	check_choice(kernel, OUTLIERS, FASTED_METRIC_L2, 21000, 64, 7.0, FASTED_PRUNE_AUTO, false);
+	check_choice(kernel, OUTLIERS, FASTED_METRIC_COSINE, 21000, 64, 0.6, FASTED_PRUNE_AUTO, false);
 	return tap_done();
 }

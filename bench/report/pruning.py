@@ -1,0 +1,163 @@
+"""Pruning on a CPU: what it saves, and how the time grows with rows and eps."""
+import statistics
+
+from page import PUBLISHED, Results, digits, figure, measured_at, save, table
+
+METRICS = {"l2": "distance", "cosine": "cosine"}
+PEERS = {"gds_join": "GDS-Join", "mistic": "MiSTIC", "ted_join_index": "TED-Join-Index"}
+
+
+def spent(m, way):
+    """Processor seconds."""
+    return statistics.median(m[way]["cpu_seconds"])
+
+
+def passed(m, way):
+    return statistics.median(m[way]["seconds"])
+
+
+def times_faster(m):
+    return spent(m, "off") / spent(m, "auto")
+
+
+def is_pruned(m):
+    return sum(m["auto"]["pruned_tiles"]) > 0
+
+
+def text_of(m):
+    """One line about a measurement."""
+    return (f"{m['data']}, {m['rows']} x {m['dimensions']}, {m['metric']} {digits(m['eps'], 4)}: {m['auto']['pairs']} pairs, "
+            f"{digits(spent(m, 'off'))} and {digits(spent(m, 'auto'))} s, {digits(times_faster(m))} times")
+
+
+def line(m):
+    pairs = m["auto"]["pairs"]
+    return [m["data"], m["rows"], m["dimensions"], METRICS[m["metric"]], digits(m["eps"], 4), digits(2 * pairs / m["rows"]),
+            digits(spent(m, "off")), digits(spent(m, "auto")) if is_pruned(m) else f"{digits(spent(m, 'auto'))}, not pruned",
+            digits(times_faster(m)), digits(passed(m, "off")), digits(passed(m, "auto"))]
+
+
+def sets_table(found):
+    head = ["data", "rows", "dimensions", "eps is a", "eps", "neighbours", "off, processor s", "auto, processor s", "times",
+            "off, s", "auto, s"]
+    return table(head, [line(m) for m in part(found, "sets")])
+
+
+def part(found, name):
+    return [m for m in found["measurements"] if m["part"] == name]
+
+
+def about(found):
+    env = found["environment"]
+    loads = [m["load"] for m in found["measurements"]]
+    return (f"{env['processor']}, {env['processors']} processors, {env['memory_gib']} GiB, {env['system']}, {found['settings']['threads']} "
+            f"threads, kernel {found['measurements'][0]['kernel']}; load of the machine {min(loads):g} to {max(loads):g}, so that "
+            f"processor seconds are what to compare. Medians of {found['settings']['repeats']}. " + measured_at(found))
+
+
+def machine_page(found):
+    """The page beside a machine's results."""
+    return "\n".join(["# Pruning on a CPU", "", "Written by `bench/pruning/run.py`.", "", about(found), "", sets_table(found), "",
+                      *[f"- {text_of(m)}" for name in ("rows", "eps") for m in part(found, name)], ""])
+
+
+def machines(results):
+    for folder in sorted(results.folder.parent.iterdir()):
+        other = Results(folder.name)
+        if other["pruning"]:
+            yield other
+
+
+def growth(points):
+    """The exponent of the rows, from the first to the last of (rows, seconds)."""
+    import math
+
+    (n, t), (most, longest) = points[0], points[-1]
+    return math.log(longest / t) / math.log(most / n)
+
+
+def growth_lines(found):
+    for data in dict.fromkeys(m["data"] for m in part(found, "rows")):
+        here = sorted((m for m in part(found, "rows") if m["data"] == data), key=lambda m: m["rows"])
+        if len(here) > 1:
+            off, auto = (growth([(m["rows"], spent(m, way)) for m in here]) for way in ("off", "auto"))
+            yield (f"- {data} at {METRICS[here[0]['metric']]} {digits(here[0]['eps'], 2)}: from {here[0]['rows']} to {here[-1]['rows']} rows "
+                   f"processor time grows like n^{off:.2f} without pruning and n^{auto:.2f} with it.")
+
+
+def published_table():
+    rows = []
+    for name, times in PUBLISHED["real_world_seconds"].items():
+        for peer, title in PEERS.items():
+            here = PUBLISHED["index_seconds"].get(name, {}).get(peer)
+            if here:
+                n, d = PUBLISHED["sets"][name]
+                rows.append([name, n, d, title, *(digits(here[s], 4) for s in times), digits(here["256"] / here["64"])])
+    return table(["set", "rows", "dimensions", "join", "S = 64, s", "128", "256", "256 / 64"], rows)
+
+
+def eps_lines(found):
+    for data in dict.fromkeys(m["data"] for m in part(found, "eps")):
+        here = sorted((m for m in part(found, "eps") if m["data"] == data), key=lambda m: m["eps"])
+        yield (f"- {data}, {here[0]['rows']} rows, from {METRICS[here[0]['metric']]} {digits(here[0]['eps'], 2)} to "
+               f"{digits(here[-1]['eps'], 2)}, {digits(2 * here[0]['auto']['pairs'] / here[0]['rows'])} to "
+               f"{digits(2 * here[-1]['auto']['pairs'] / here[-1]['rows'])} neighbours a row: {digits(spent(here[0], 'auto'))} to "
+               f"{digits(spent(here[-1], 'auto'))} s pruned, {digits(spent(here[0], 'off'))} to {digits(spent(here[-1], 'off'))} s without.")
+
+
+def headlines(results):
+    for other in machines(results):
+        near = [m for m in part(other["pruning"], "sets") if m["metric"] == "cosine" and m["data"].startswith("debian-")]
+        if near:
+            ratios = [times_faster(m) for m in near]
+            yield (f"- Near-duplicates of real embeddings by cosine: {digits(min(ratios), 2)} to {digits(max(ratios), 2)} times less processor "
+                   "time on a CPU by [comparing few dimensions first](#few-dimensions-first).")
+
+
+def section(results):
+    text = []
+    for other in machines(results):
+        found = other["pruning"]
+        text += [about(found), "", "The engine alone, from its last row to the last pair: form, projection, order, packing, filter, recheck. Both "
+                 "ways ran in turn in one program, and gave the same pairs with the same bits.", "", sets_table(found), "",
+                 other.picture("pruning", "Processor seconds over rows and over eps, pruned and not"), "",
+                 *growth_lines(found), *eps_lines(found), ""]
+    if not text:
+        return None
+    worst = min(times_faster(m) for other in machines(results) for m in other["pruning"]["measurements"])
+    return "\n".join([
+        "## Few dimensions first", "",
+        "On a CPU, tiles of rows are [compared at 32, 64 or 128 leading dimensions first](bound-pruning.md), which loses no pair; "
+        "`fasted.prune = off` leaves that out. NAME+long has one row in a hundred 3 to 30 times as long, NAME+heavy log-normal lengths, "
+        f"NAME+sphere lengths of 1. The least ratio of all is {digits(worst)}.", "", *text,
+        "Joins that look rows up in an index slow down as eps grows, and so does this one; a join that compares everything does not. "
+        "Published times of three such, of the paper's sets on the paper's GPU:", "", published_table(), ""])
+
+
+def curve(axis, here, x):
+    for way, style in (("off", "--"), ("auto", "-")):
+        points = sorted((x(m), spent(m, way)) for m in here)
+        label = {"off": "not pruned", "auto": "pruned"}[way]
+        axis.plot(*zip(*points), marker="o", markersize=3, linestyle=style, label=f"{here[0]['data']}, {label}",
+                  color=f"C{here[0]['colour']}")
+
+
+def plot(results):
+    for other in machines(results):
+        found = other["pruning"]
+        data = list(dict.fromkeys(m["data"] for name in ("rows", "eps") for m in part(found, name)))
+        if not data:
+            continue
+        fig, axes = figure(1 + len(data), width=3.8)
+        for i, name in enumerate(data):
+            of = {kind: [{**m, "colour": i} for m in part(found, kind) if m["data"] == name] for kind in ("rows", "eps")}
+            if of["rows"]:
+                curve(axes[0][0], of["rows"], lambda m: m["rows"])
+            if of["eps"]:
+                axis = axes[0][1 + i]
+                curve(axis, of["eps"], lambda m: m["eps"])
+                axis.set(xlabel="eps", ylim=(0, None),
+                         title=f"{name}, {of['eps'][0]['rows']} rows, {METRICS[of['eps'][0]['metric']]}")
+        axes[0][0].set(xscale="log", yscale="log", xlabel="rows", ylabel="processor seconds", title="at one eps each")
+        axes[0][0].legend(fontsize=7)
+        save(fig, other.plot("pruning"))
