@@ -20,8 +20,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-/* The planner's guess at the number of rows. */
-static uint64
+uint64
 PlannedRows(const PlannedStmt *plan)
 {
 	double		rows = plan->planTree->plan_rows;

@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * nearest_groups.h
+ *	  Neighbours within groups: a join for each value that both relations have.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_NEAREST_GROUPS_H
+#define FASTED_NEAREST_GROUPS_H
+
+#include "nearest/nearest.h"
+
+typedef struct NearestGroups NearestGroups;
+
+/*
+ * The problem's sources come in the order of their groups; it has no pusher.  Allocates
+ * in the current memory context, with which it goes.
+ */
+extern NearestGroups *NearestGroupsBegin(const NearestProblem *problem);
+
+/* The join of the next group, in that context; NULL: there is none.  The last one must be over. */
+extern Join *NearestGroupsNext(NearestGroups *groups);
+
+/* The number of groups so far. */
+extern uint64 NearestGroupsCount(const NearestGroups *groups);
+
+/* Not after an error. */
+extern void NearestGroupsEnd(NearestGroups *groups);
+
+#endif							/* FASTED_NEAREST_GROUPS_H */
