@@ -239,7 +239,6 @@ JoinBeginRows(const VectorSource *source, const RowArray *rows, FastedMetric met
 	join->array = rows;
 	/* rows in memory are joined for their exact distances, never for the paper's result */
 	join->options.exact = true;
-	join->options.nearest = true;
 	return Begin(join);
 }
 
@@ -294,6 +293,7 @@ JoinBeginNearest(const NearestProblem *nearest)
 
 	join->pusher = nearest->pusher;
 	join->options.exact = true;
+	join->options.nearest = true;
 	return Begin(join);
 }
 
