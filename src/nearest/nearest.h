@@ -7,6 +7,7 @@
  *	  nearest_sources.c		the relations that are read, and in which order
  *	  nearest_run.c			reads and joins; rows as soon as a row of a has all of its own
  *	  nearest_groups.c		the same group after group, with the argument within
+ *	  nearest_small.c		a group of few rows, without an engine
  *	  nearest_support.c		what the planner asks about the functions
  *	  nearest_node.h		the plan node in the place of a call in FROM
  *

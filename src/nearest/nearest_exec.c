@@ -62,7 +62,7 @@ NearestTotalsUntilNow(const NearestScan *scan)
 	if (scan->run == NULL)
 		return totals;
 	run = NearestRunTotals(scan->run);
-	if (run.joins > 0)
+	if (run.joins + run.groups > 0)
 		totals.stats = SumStatistics(&totals.stats, &run.stats);
 	totals.joins += run.joins;
 	totals.groups += run.groups;

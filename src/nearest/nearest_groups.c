@@ -8,7 +8,9 @@
 #include "postgres.h"
 
 #include "nearest/nearest_groups.h"
+#include "join/engines.h"
 #include "read/group_reader.h"
+#include "session/interrupts.h"
 #include "utils/memutils.h"
 #include "utils/sortsupport.h"
 #include "utils/typcache.h"
@@ -19,6 +21,7 @@ struct NearestGroups
 	NearestProblem problem;
 	GroupReader *a;
 	GroupReader *b;				/* NULL: a's rows alone */
+	SmallGroup *small;			/* the first rows of the group at hand */
 	SortSupportData order;
 	uint64		count;
 	Progress	progress;		/* of all groups */
@@ -31,14 +34,37 @@ EndProgress(void *arg)
 	ProgressEnd(&((NearestGroups *) arg)->progress);
 }
 
+/* The first rows, and then the others. */
+static void
+PushSide(NearestGroups *groups, int side, Join *join)
+{
+	RowSink    *sink = JoinSink(join, side);
+
+	SmallGroupPush(groups->small, side, sink);
+	GroupReaderRead(side == 0 ? groups->a : groups->b, sink, PG_UINT64_MAX);
+}
+
 static void
 PushGroup(RowPusher *pusher, Join *join)
 {
 	NearestGroups *groups = (NearestGroups *) pusher;
 
-	GroupReaderRead(groups->a, JoinSink(join, 0));
+	PushSide(groups, 0, join);
 	if (groups->b != NULL)
-		GroupReaderRead(groups->b, JoinSink(join, 1));
+		PushSide(groups, 1, join);
+}
+
+/* Is the whole group a small one? */
+static bool
+ReadSmallGroup(NearestGroups *groups)
+{
+	bool		whole;
+
+	SmallGroupReset(groups->small);
+	whole = GroupReaderRead(groups->a, SmallGroupSink(groups->small, 0), SMALL_GROUP_ROWS);
+	if (groups->b != NULL)
+		whole &= GroupReaderRead(groups->b, SmallGroupSink(groups->small, 1), SMALL_GROUP_ROWS);
+	return whole && SmallGroupIsAlike(groups->small);
 }
 
 static void
@@ -59,11 +85,22 @@ BeginReading(NearestGroups *groups)
 									 &groups->order);
 }
 
+/* Also where no group is worth one: an engine that can't is an error. */
+static void
+RequireEngine(void)
+{
+	JoinOptions options = OptionsFromSettings();
+
+	options.nearest = true;
+	(void) ChooseEngine(&options, 0.0, 1);
+}
+
 NearestGroups *
 NearestGroupsBegin(const NearestProblem *problem)
 {
 	NearestGroups *groups = palloc0(sizeof(NearestGroups));
 
+	RequireEngine();
 	groups->base.push = PushGroup;
 	groups->problem = *problem;
 	groups->problem.pusher = &groups->base;
@@ -73,6 +110,7 @@ NearestGroupsBegin(const NearestProblem *problem)
 	groups->callback.arg = groups;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &groups->callback);
 	groups->progress.in_parts = true;
+	groups->small = SmallGroupCreate(problem);
 	BeginReading(groups);
 	return groups;
 }
@@ -97,16 +135,36 @@ FindGroup(NearestGroups *groups)
 	return true;
 }
 
-Join *
-NearestGroupsNext(NearestGroups *groups)
+/* What a join does of itself. */
+static void
+ShowSmallGroup(NearestGroups *groups)
 {
-	Join	   *join;
+	FastedStats stats = {0};
+	ProgressNumbers none = {0};
 
+	SmallGroupAddTo(groups->small, &stats);
+	ProgressAddPart(&groups->progress, stats.rows, 0);
+	if (ProgressIsDue(&groups->progress))
+		ProgressShow(&groups->progress, PROGRESS_JOINING, &none);
+}
+
+bool
+NearestGroupsNext(NearestGroups *groups, Join **join, SmallGroup **small)
+{
+	*join = NULL;
 	if (!FindGroup(groups))
-		return NULL;
-	join = JoinBeginNearest(&groups->problem);
+		return false;
+	CheckJoinInterrupts();
 	groups->count++;
-	return join;
+	if (ReadSmallGroup(groups))
+	{
+		SmallGroupFinish(groups->small);
+		ShowSmallGroup(groups);
+		*small = groups->small;
+	}
+	else
+		*join = JoinBeginNearest(&groups->problem);
+	return true;
 }
 
 uint64

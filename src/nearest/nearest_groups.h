@@ -8,7 +8,7 @@
 #ifndef FASTED_NEAREST_GROUPS_H
 #define FASTED_NEAREST_GROUPS_H
 
-#include "nearest/nearest.h"
+#include "nearest/nearest_small.h"
 
 typedef struct NearestGroups NearestGroups;
 
@@ -18,8 +18,11 @@ typedef struct NearestGroups NearestGroups;
  */
 extern NearestGroups *NearestGroupsBegin(const NearestProblem *problem);
 
-/* The join of the next group, in that context; NULL: there is none.  The last one must be over. */
-extern Join *NearestGroupsNext(NearestGroups *groups);
+/*
+ * The next group: its join, in that context, or the group itself, if it is a small one, and
+ * no join.  False: there is none.  The last one must be over.
+ */
+extern bool NearestGroupsNext(NearestGroups *groups, Join **join, SmallGroup **small);
 
 /* The number of groups so far. */
 extern uint64 NearestGroupsCount(const NearestGroups *groups);

@@ -27,6 +27,7 @@ struct NearestRun
 	NearestSources sources;
 	NearestGroups *groups;		/* NULL: all rows are one group */
 	Join	   *join;			/* NULL: none is at work */
+	SmallGroup *small;			/* the group at hand, if it has no join; else NULL */
 	const KeySet *a;			/* its ids */
 	const KeySet *b;
 
@@ -61,11 +62,21 @@ static void
 SetJoin(NearestRun *run, Join *join)
 {
 	run->join = join;
-	if (join == NULL)
-		return;
 	run->a = JoinKeysOf(join, 0);
 	run->b = JoinKeysOf(join, 1);
 	run->row = run->end = 0;
+}
+
+/* A group without a join: all of its rows have their neighbours. */
+static void
+SetSmallGroup(NearestRun *run, SmallGroup *small)
+{
+	run->small = small;
+	run->a = SmallGroupKeys(small, 0);
+	run->b = SmallGroupKeys(small, 1);
+	run->row = 0;
+	run->end = run->a->count;
+	SmallGroupAddTo(small, &run->totals.stats);
 }
 
 static void
@@ -106,27 +117,53 @@ NextRange(NearestRun *run)
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_SUBTRACT(now, begin);
 	run->totals.wait_seconds += INSTR_TIME_GET_DOUBLE(now);
-	run->end = more ? run->row + count : run->row;
+	run->end = run->row + (more ? count : 0);
 	return more;
+}
+
+/* False: there is none. */
+static bool
+NextGroup(NearestRun *run)
+{
+	Join	   *join;
+	SmallGroup *small;
+
+	run->small = NULL;
+	if (run->groups == NULL || !NearestGroupsNext(run->groups, &join, &small))
+		return false;
+	if (join != NULL)
+		SetJoin(run, join);
+	else
+		SetSmallGroup(run, small);
+	return true;
 }
 
 /* There is a row of a to look at; false: there are no more at all. */
 static bool
 FindRow(NearestRun *run)
 {
-	while (run->join == NULL || run->row == run->end)
+	while (run->row == run->end)
 	{
 		if (run->join != NULL && NextRange(run))
 			continue;
 		if (run->join != NULL)
 			FinishJoin(run);
-		if (run->groups == NULL)
-			return false;
-		SetJoin(run, NearestGroupsNext(run->groups));
-		if (run->join == NULL)
+		if (!NextGroup(run))
 			return false;
 	}
 	return true;
+}
+
+static const FastedNeighbor *
+Nearest(NearestRun *run, uint64 row, uint32 *length)
+{
+	const FastedNeighbor *list;
+
+	if (run->small == NULL)
+		return JoinNearest(run->join, row, length);
+	list = SmallGroupNearest(run->small, row, length);
+	run->totals.stats.pairs += *length;
+	return list;
 }
 
 static bool
@@ -142,7 +179,7 @@ NextList(NearestRun *run)
 			break;
 		if (run->row % ROWS_PER_CHECK == 0)
 			CheckJoinInterrupts();
-		run->list = JoinNearest(run->join, run->row++, &run->nlist);
+		run->list = Nearest(run, run->row++, &run->nlist);
 		run->next = 0;
 	} while (run->nlist == 0);
 	MemoryContextSwitchTo(old);

@@ -13,7 +13,6 @@
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "read/group_reader.h"
-#include "read/reader.h"
 #include "read/row_taker.h"
 #include "read/source_query.h"
 #include "session/compat.h"
@@ -42,7 +41,9 @@ struct GroupReader
 	int16		typlen;
 	bool		typbyval;
 
-	RowTaker   *taker;			/* of the group's rows; NULL: they are left out */
+	RowTaker   *taker;			/* of the group's rows; NULL: none was taken */
+	uint64		most;			/* rows that may be taken */
+	bool		skipping;		/* they are left out */
 	TupleTableSlot *next;		/* a row that is still to be taken; or empty */
 	Datum		value;			/* the group's */
 	bool		begun;			/* there is a group */
@@ -64,6 +65,14 @@ LeaveOut(GroupReader *reader)
 	return true;
 }
 
+static void
+Take(GroupReader *reader, TupleTableSlot *slot)
+{
+	reader->most--;
+	if (!TakeSlot(reader->taker, slot))
+		elog(ERROR, "a group of \"%s\" can't be read twice", reader->source->relation);
+}
+
 static bool
 ReceiveRow(TupleTableSlot *slot, DestReceiver *self)
 {
@@ -72,15 +81,15 @@ ReceiveRow(TupleTableSlot *slot, DestReceiver *self)
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[VECTOR_COLUMN] || slot->tts_isnull[GROUP_COLUMN])
 		return LeaveOut(reader);
-	if (!reader->begun || !IsOfGroup(reader, slot->tts_values[GROUP_COLUMN]))
+	if (!reader->begun || !IsOfGroup(reader, slot->tts_values[GROUP_COLUMN]) ||
+		(!reader->skipping && reader->most == 0))
 	{
 		ExecCopySlot(reader->next, slot);
 		return false;
 	}
-	if (reader->taker == NULL)
+	if (reader->skipping)
 		return LeaveOut(reader);
-	if (!TakeSlot(reader->taker, slot))
-		elog(ERROR, "a group of \"%s\" can't be read twice", reader->source->relation);
+	Take(reader, slot);
 	return true;
 }
 
@@ -142,9 +151,9 @@ GroupReaderBegin(const VectorSource *source)
 	return reader;
 }
 
-/* Runs the query until a row of another group has come, or there are no more. */
+/* Runs the query until there is a row to keep, or there are no more. */
 static void
-RunToNextGroup(GroupReader *reader)
+RunToKeptRow(GroupReader *reader)
 {
 	MemoryContext old;
 
@@ -162,6 +171,9 @@ BeginGroup(GroupReader *reader)
 {
 	MemoryContext old = MemoryContextSwitchTo(reader->context);
 
+	if (reader->taker != NULL)
+		FreeRowTaker(reader->taker);
+	reader->taker = NULL;
 	if (reader->begun && !reader->typbyval)
 		pfree(DatumGetPointer(reader->value));
 	slot_getallattrs(reader->next);
@@ -174,17 +186,23 @@ BeginGroup(GroupReader *reader)
 	MemoryContextSwitchTo(old);
 }
 
-/* The row that is kept may be one of the group at hand, if that was not taken. */
+/* Is the row that is kept one of the group at hand? */
+static bool
+KeepsRowOfGroup(GroupReader *reader)
+{
+	if (!reader->begun || TupIsNull(reader->next))
+		return false;
+	slot_getallattrs(reader->next);
+	return IsOfGroup(reader, reader->next->tts_values[GROUP_COLUMN]);
+}
+
 bool
 GroupReaderNext(GroupReader *reader)
 {
-	if (reader->begun && !TupIsNull(reader->next))
-	{
-		slot_getallattrs(reader->next);
-		if (IsOfGroup(reader, reader->next->tts_values[GROUP_COLUMN]))
-			ExecClearTuple(reader->next);
-	}
-	RunToNextGroup(reader);
+	if (KeepsRowOfGroup(reader))
+		ExecClearTuple(reader->next);
+	reader->skipping = true;
+	RunToKeptRow(reader);
 	if (TupIsNull(reader->next))
 		return false;
 	BeginGroup(reader);
@@ -197,19 +215,24 @@ GroupReaderValue(const GroupReader *reader)
 	return reader->value;
 }
 
-void
-GroupReaderRead(GroupReader *reader, RowSink *sink)
+bool
+GroupReaderRead(GroupReader *reader, RowSink *sink, uint64 most)
 {
 	MemoryContext old = MemoryContextSwitchTo(reader->context);
 
-	reader->taker = CreateRowTaker(reader->source, sink);
-	slot_getallattrs(reader->next);
-	TakeSlot(reader->taker, reader->next);
-	ExecClearTuple(reader->next);
-	RunToNextGroup(reader);
-	FreeRowTaker(reader->taker);
-	reader->taker = NULL;
+	if (reader->taker == NULL)
+		reader->taker = CreateRowTaker(reader->source, sink);
+	reader->taker->sink = sink;
+	reader->most = most;
+	reader->skipping = false;
+	if (KeepsRowOfGroup(reader) && most > 0)
+	{
+		Take(reader, reader->next);
+		ExecClearTuple(reader->next);
+	}
+	RunToKeptRow(reader);
 	MemoryContextSwitchTo(old);
+	return !KeepsRowOfGroup(reader);
 }
 
 uint64

@@ -28,8 +28,11 @@ extern bool GroupReaderNext(GroupReader *reader);
 /* The column's value in the group at hand; valid until the next one. */
 extern Datum GroupReaderValue(const GroupReader *reader);
 
-/* Gives the group's rows to the sink, once. */
-extern void GroupReaderRead(GroupReader *reader, RowSink *sink);
+/*
+ * Gives the group's rows to the sink, of those that are left at most so many; false: there
+ * are more, which another sink may take.  That sink is told of no dimensions.
+ */
+extern bool GroupReaderRead(GroupReader *reader, RowSink *sink, uint64 most);
 
 /* The planner's guess at the number of rows of all groups. */
 extern uint64 GroupReaderExpected(const GroupReader *reader);

@@ -8,7 +8,6 @@
 #ifndef FASTED_READER_H
 #define FASTED_READER_H
 
-#include "nodes/plannodes.h"
 #include "read/row_sink.h"
 #include "read/source.h"
 
@@ -19,8 +18,5 @@
  * in the source's order, no workers read.
  */
 extern void ReadVectors(const VectorSource *source, RowSink *sink);
-
-/* The planner's guess at the number of rows. */
-extern uint64 PlannedRows(const PlannedStmt *plan);
 
 #endif							/* FASTED_READER_H */

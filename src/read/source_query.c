@@ -9,6 +9,7 @@
 
 #include "access/relation.h"
 #include "catalog/pg_proc.h"
+#include "engine/engine.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -259,6 +260,14 @@ PlanQuery(const VectorSource *source, Query *query, int cursor_options)
 				 errmsg("cannot join \"%s\", which locks the rows that it reads", source->relation),
 				 errhint("Join a view without FOR UPDATE or FOR SHARE.")));
 	return plan;
+}
+
+uint64
+PlannedRows(const PlannedStmt *plan)
+{
+	double		rows = plan->planTree->plan_rows;
+
+	return (rows < (double) FASTED_MAX_ROWS) ? (uint64) rows : FASTED_MAX_ROWS;
 }
 
 void

@@ -36,6 +36,9 @@ extern Query *MakeOrderQuery(const VectorSource *source);
  */
 extern PlannedStmt *PlanQuery(const VectorSource *source, Query *query, int cursor_options);
 
+/* The planner's guess at the number of rows. */
+extern uint64 PlannedRows(const PlannedStmt *plan);
+
 /* Runs the plan in the active snapshot, as the current user. */
 extern void RunPlan(const VectorSource *source, PlannedStmt *plan, DestReceiver *receiver);
 
