@@ -17,6 +17,7 @@
  *	  cpu_choice.c	which form and which filter
  *	  cpu_unit.c	units of work: the filter
  *	  cpu_refine.c	the recheck
+ *	  neighbor_lists.c	the nearest rows of each row
  *	  cpu_prune.h	pruning
  *
  * The caller's thread alone takes and returns memory.
@@ -89,6 +90,7 @@ struct FastedContext
 	int			thread_limit;
 	size_t		block_pairs;
 	uint64_t	row_limit;		/* rows of all sets */
+	uint64_t	row_bytes;		/* that each takes, lists aside */
 	size_t		chunk_bytes;
 	uint32_t	sample_rows;	/* of a set, at most, to try a form with */
 	PackedRows	samples[2];
@@ -141,6 +143,8 @@ extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,
 /* cpu_plan.c */
 extern void cpu_plan_memory(FastedContext *context);
 extern bool cpu_fits(const FastedContext *context, const uint64_t *rows, int nsets);
+extern uint64_t cpu_list_rows(const FastedContext *context, uint64_t rows, uint32_t k);
+extern uint64_t cpu_rows_with_lists(const FastedContext *context, uint64_t rows, uint32_t k);
 extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step);
 extern size_t cpu_packed_row_bytes(const FastedContext *context);
 extern size_t cpu_threshold_row_bytes(const FastedContext *context);

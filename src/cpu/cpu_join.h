@@ -126,7 +126,15 @@ extern FastedStatus cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batc
 extern void cpu_pause(FastedJoin *join);
 extern FastedStatus cpu_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows,
 							   uint32_t *counts);
+extern FastedStatus cpu_nearest(FastedJoin *join, uint64_t first_row, size_t nrows,
+								uint32_t *lengths, FastedNeighbor *neighbors);
 extern void cpu_join_close(FastedJoin *join);
+
+static inline bool
+cpu_finds_nearest(const FastedJoin *join)
+{
+	return join->problem.output == FASTED_OUTPUT_NEAREST;
+}
 
 /* Pairs of rows that are compared, slices aside. */
 static inline double

@@ -102,7 +102,8 @@ cpu_prepare_pruning(FastedJoin *join)
 		if (join->sets[i]->levels.ordered)
 			cpu_set_forget_form(join->sets[i]);
 	}
-	join->pruning = context->may_prune && join->problem.slices == 1 && is_worth_it(join);
+	join->pruning = context->may_prune && join->problem.slices == 1 &&
+		!cpu_finds_nearest(join) && is_worth_it(join);
 	if (!join->pruning)
 		return true;
 	for (int i = 0; i < nsets(join); i++)
