@@ -70,7 +70,10 @@ ExplainNearest(CustomScanState *node, List *ancestors, ExplainState *es)
 	if (!es->analyze || scan->runs == 0)
 		return;
 	if (totals.groups > 0)
+	{
 		ExplainPropertyUInteger("Groups", NULL, totals.groups, es);
+		ExplainPropertyUInteger("Small Groups", NULL, totals.groups - totals.joins, es);
+	}
 	ExplainWork(&totals.stats, scan->runs, es);
 	if (es->timing)
 	{

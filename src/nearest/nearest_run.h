@@ -17,9 +17,9 @@ typedef struct NearestRun NearestRun;
 /* What EXPLAIN ANALYZE shows: of all joins so far. */
 typedef struct NearestTotals
 {
-	int			joins;			/* that an engine computed; with "within" one for each group */
+	uint64		joins;			/* that an engine computed; with "within" one for each larger group */
 	FastedStats stats;			/* texts of the last one, sums of the rest, the most memory */
-	uint64		groups;
+	uint64		groups;			/* of which those without a join are small */
 	double		read_seconds;
 	double		wait_seconds;	/* for the engine */
 } NearestTotals;
