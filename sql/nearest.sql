@@ -14,7 +14,7 @@ INSERT INTO s SELECT 1000 - i, ARRAY[i % 6 + (i % 2) / 2.0, i % 4, 1], 'g' || i 
 ANALYZE t, s;
 
 -- the definition, in SQL
-CREATE FUNCTION reference(a text, b text, k int, metric text, most float8, within boolean, self boolean, id text DEFAULT 'id') RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION nearest_reference(a text, b text, k int, metric text, most float8, within boolean, self boolean, id text DEFAULT 'id') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE found text;
 BEGIN
 	EXECUTE format('
@@ -26,7 +26,7 @@ BEGIN
 		coalesce(most, 'Infinity'), within, self, k, id) INTO found;
 	RETURN found;
 END $$;
-CREATE FUNCTION answer(call text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION nearest_answer(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE found text;
 BEGIN
 	EXECUTE format('SELECT string_agg(format(''%%s %%s %%s %%s'', id_a, id_b, dist, rank), '','' ORDER BY id_a, rank) FROM %s', call) INTO found;
@@ -37,31 +37,31 @@ CREATE VIEW sv AS SELECT id, w AS v, g, u, n FROM s;
 -- every combination: one table and two, k below and above the number of rows, metrics, limits, groups
 CREATE TEMP TABLE tried AS
 SELECT self, k, metric, most, within,
-	answer(format('fasted_knn_join(''t'', ''v'', %L, ''v'', %s, b_id => ''id'', metric => %L, max_distance => %L, within => %L)',
+	nearest_answer(format('fasted_knn_join(''t'', ''v'', %L, ''v'', %s, b_id => ''id'', metric => %L, max_distance => %L, within => %L)',
 		CASE WHEN self THEN 't' ELSE 'sv' END, k, metric, most, CASE WHEN within THEN 'g' END)) AS found,
-	reference('t', CASE WHEN self THEN 't' ELSE 'sv' END, k, metric, most, within, self) AS expected
-FROM unnest(ARRAY[true, false]) AS self, unnest(ARRAY[1, 4, 30, 1000]) AS k, unnest(ARRAY['l2', 'cosine']) AS metric,
-	unnest(ARRAY[NULL, 0, 0.01, 1.5, 1e10]) AS most, unnest(ARRAY[true, false]) AS within;
+	nearest_reference('t', CASE WHEN self THEN 't' ELSE 'sv' END, k, metric, most, within, self) AS expected
+FROM unnest(ARRAY[true, false]) AS self, unnest(ARRAY[1, 4, 1000]) AS k, unnest(ARRAY['l2', 'cosine']) AS metric,
+	unnest(ARRAY[NULL, 0.01, 1.5]) AS most, unnest(ARRAY[true, false]) AS within;
 SELECT self, within, count(*), count(*) FILTER (WHERE found IS NOT DISTINCT FROM expected) AS right, sum(length(found)) > 100000 AS long FROM tried GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT * FROM tried WHERE found IS DISTINCT FROM expected LIMIT 1;
 DROP TABLE tried;
 
 -- groups too large to be small ones
 CREATE TABLE big AS SELECT i AS id, ARRAY[i * 7 % 23, i * 11 % 19]::real[] AS v, CASE WHEN i < 500 THEN 'a' WHEN i < 600 THEN 'b' ELSE 'c' || i / 3 END AS g FROM generate_series(1, 800) AS i;
-SELECT k, answer(format('fasted_knn_join(''big'', ''v'', ''big'', ''v'', %s, ''id'', within => ''g'')', k)) = reference('big', 'big', k, 'l2', NULL, true, true)
+SELECT k, nearest_answer(format('fasted_knn_join(''big'', ''v'', ''big'', ''v'', %s, ''id'', within => ''g'')', k)) = nearest_reference('big', 'big', k, 'l2', NULL, true, true)
 FROM unnest(ARRAY[1, 5, 200]) AS k;
 -- one side of them
 CREATE VIEW fewer AS SELECT * FROM big WHERE id % 10 = 0 OR g LIKE 'c%';
-SELECT answer('fasted_knn_join(''big'', ''v'', ''fewer'', ''v'', 3, ''id'', ''id'', within => ''g'')') = reference('big', 'fewer', 3, 'l2', NULL, true, false),
-	answer('fasted_knn_join(''fewer'', ''v'', ''big'', ''v'', 3, ''id'', ''id'', within => ''g'')') = reference('fewer', 'big', 3, 'l2', NULL, true, false);
+SELECT nearest_answer('fasted_knn_join(''big'', ''v'', ''fewer'', ''v'', 3, ''id'', ''id'', within => ''g'')') = nearest_reference('big', 'fewer', 3, 'l2', NULL, true, false),
+	nearest_answer('fasted_knn_join(''fewer'', ''v'', ''big'', ''v'', 3, ''id'', ''id'', within => ''g'')') = nearest_reference('fewer', 'big', 3, 'l2', NULL, true, false);
 
 -- keys of other types, in their order: ties are many
-SELECT id, k, answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''t'', ''v'', %s, a_id => %L)', type, k, id)) = reference('t', 't', k, 'l2', NULL, false, true, id),
-	answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L)', type, k, id, id)) = reference('t', 'sv', k, 'l2', NULL, false, false, id),
-	answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, within => ''g'')', type, k, id, id)) = reference('t', 'sv', k, 'l2', NULL, true, false, id)
+SELECT id, k, nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''t'', ''v'', %s, a_id => %L)', type, k, id)) = nearest_reference('t', 't', k, 'l2', NULL, false, true, id),
+	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L)', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, false, false, id),
+	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, within => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, true, false, id)
 FROM (VALUES ('uuid', 'u'), ('text', 'n')) AS c (type, id), unnest(ARRAY[1, 7]) AS k ORDER BY 1, 2;
 SELECT pg_typeof(id_a), pg_typeof(id_b), pg_typeof(dist), pg_typeof(rank) FROM fasted_knn_join_typed(NULL::uuid, 't', 'v', 't', 'v', 1, b_id => 'u') LIMIT 1;
-SELECT answer('fasted_knn_join_typed(NULL::int, ''t'', ''v'', ''t'', ''v'', 2)') = answer('fasted_knn_join(''t'', ''v'', ''t'', ''v'', 2)');
+SELECT nearest_answer('fasted_knn_join_typed(NULL::int, ''t'', ''v'', ''t'', ''v'', 2)') = nearest_answer('fasted_knn_join(''t'', ''v'', ''t'', ''v'', 2)');
 
 -- the same table by another column, or a view of it, is another relation
 CREATE VIEW tv AS SELECT * FROM t;
@@ -89,34 +89,34 @@ SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0);
 RESET fasted.refine;
 
 -- what EXPLAIN shows; PostgreSQL 18 gives rows two decimals
-CREATE FUNCTION ran(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+CREATE FUNCTION nearest_ran(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, BUFFERS OFF, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
-		CONTINUE WHEN line LIKE '%Candidates%' OR line LIKE '%Pairs%' OR line LIKE '%Filter: %' OR line LIKE '%Tiles%';
+		CONTINUE WHEN line LIKE '%Candidates%' OR line LIKE '%Pairs%' OR line LIKE '%Distance Filter: %' OR line LIKE '%Tiles%';
 		RETURN NEXT regexp_replace(line, 'rows=(\d+)\.00', 'rows=\1');
 	END LOOP;
 END $$;
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3);
 EXPLAIN (COSTS OFF) SELECT id_a, rank FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', metric => 'cosine', max_distance => 0.5, within => 'g') AS k WHERE rank < 3;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT dist FROM fasted_knn_join_typed(NULL::uuid, 't', 'v', 't', 'v', 3, b_id => 'u');
-SELECT ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3)$$);
-SELECT ran($$SELECT * FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id') WHERE rank > 1$$);
-SELECT ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3, within => 'g')$$);
-SELECT ran($$SELECT * FROM fasted_knn_join('big', 'v', 'big', 'v', 3, 'id', within => 'g')$$);
-SELECT ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) LIMIT 5$$);
-SELECT ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) WHERE false$$);
+SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3)$$);
+SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id') WHERE rank > 1$$);
+SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3, within => 'g')$$);
+SELECT nearest_ran($$SELECT * FROM fasted_knn_join('big', 'v', 'big', 'v', 3, 'id', within => 'g')$$);
+SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) LIMIT 5$$);
+SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) WHERE false$$);
 -- rows of a times k, or times those of b
-CREATE FUNCTION estimated(query text) RETURNS int LANGUAGE plpgsql AS $$
+CREATE FUNCTION nearest_estimated(query text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE plan json;
 BEGIN
 	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
 	RETURN plan->0->'Plan'->>'Plan Rows';
 END $$;
-SELECT k, estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
+SELECT k, nearest_estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
 ANALYZE big;
-SELECT k, estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
+SELECT k, nearest_estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
 
 -- the same as by the function, in other places of a query
 SET fasted.scan_node = off;
@@ -143,7 +143,7 @@ SELECT id, (SELECT string_agg(id_b::text, ' ' ORDER BY rank) FROM fasted_knn_joi
 SET enable_material = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
-SELECT ran($$SELECT g FROM generate_series(1, 3) AS g LEFT JOIN fasted_knn_join('t', 'v', 't', 'v', 1) AS n ON n.id_a <= g$$);
+SELECT nearest_ran($$SELECT g FROM generate_series(1, 3) AS g LEFT JOIN fasted_knn_join('t', 'v', 't', 'v', 1) AS n ON n.id_a <= g$$);
 SELECT g, n.id_a, n.dist FROM generate_series(0, 2) AS g LEFT JOIN fasted_knn_join('t', 'v', 't', 'v', 1, within => 'g') AS n ON n.id_a <= g ORDER BY 1, 2;
 RESET enable_material;
 RESET enable_hashjoin;
@@ -240,8 +240,8 @@ CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (50);
 CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (50) TO (1000);
 INSERT INTO parts SELECT id, v, length(g) FROM t;
 CREATE MATERIALIZED VIEW mat AS SELECT * FROM parts WHERE v IS NOT NULL;
-SELECT answer('fasted_knn_join(''parts'', ''v'', ''mat'', ''v'', 3, ''id'', ''id'')') = reference('parts', 'mat', 3, 'l2', NULL, false, false),
-	answer('fasted_knn_join(''mat'', ''v'', ''parts'', ''v'', 3, ''id'', ''id'', within => ''g'')') = reference('mat', 'parts', 3, 'l2', NULL, true, false);
+SELECT nearest_answer('fasted_knn_join(''parts'', ''v'', ''mat'', ''v'', 3, ''id'', ''id'')') = nearest_reference('parts', 'mat', 3, 'l2', NULL, false, false),
+	nearest_answer('fasted_knn_join(''mat'', ''v'', ''parts'', ''v'', 3, ''id'', ''id'', within => ''g'')') = nearest_reference('mat', 'parts', 3, 'l2', NULL, true, false);
 
 -- errors name the argument
 SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 0);
@@ -308,4 +308,4 @@ DROP ROLE fasted_nearest_reader;
 DROP VIEW nameless, pairs, twice, z1, posix, tv, sv, fewer;
 DROP MATERIALIZED VIEW mat;
 DROP TABLE t, s, z, big, parts;
-DROP FUNCTION reference, answer, ran, estimated;
+DROP FUNCTION nearest_reference, nearest_answer, nearest_ran, nearest_estimated;
