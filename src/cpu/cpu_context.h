@@ -16,6 +16,8 @@
  *	  cpu_int8.c	the same in INT8
  *	  cpu_choice.c	which form and which filter
  *	  cpu_unit.c	units of work: the filter
+ *	  cpu_radii.c	nearest rows: first radii
+ *	  cpu_nearest.c	thresholds by the rows' radii
  *	  cpu_refine.c	the recheck
  *	  neighbor_lists.c	the nearest rows of each row
  *	  cpu_prune.h	pruning
@@ -48,6 +50,31 @@ typedef struct Candidate
 
 #define CANDIDATE_LIST 1024
 
+/* Rows that a strip has on a side at most, and padding. */
+#define STRIP_ROWS (FASTED_MAX_BLOCK + FASTED_MAX_TILE)
+#define STRIP_COLS (GROUP_BLOCKS * FASTED_MAX_BLOCK + FASTED_MAX_TILE)
+
+/* Neighbours for which first radii are found. */
+#define RADII_MOST 1024
+
+/*
+ * Thresholds of the strip at work where neighbours are found, in words of the filter:
+ * for the row's own list, and for those of rows of the other side.
+ */
+typedef struct NearThresholds
+{
+	size_t		first_b;		/* for which those of b were made */
+	uint32_t	blocks;
+	double		reach_a;		/* for which largest finite reach of a's rows they are */
+	double		reach_b;		/* the same of b's rows */
+	uint32_t	a_own[STRIP_ROWS];
+	uint32_t	a_other[STRIP_ROWS];
+	uint32_t	b_own[STRIP_COLS];
+	uint32_t	b_other[STRIP_COLS];
+	double		reach[STRIP_COLS];
+	double		nearest[RADII_MOST];	/* a heap: cpu_radii.c */
+} NearThresholds;
+
 typedef struct Worker
 {
 	FastedContext *context;
@@ -64,6 +91,7 @@ typedef struct Worker
 	void	   *project_room;	/* pruning: cpu_project.c; or NULL */
 	float	   *directions;		/* cosine: room for the rows of a sliver; or NULL */
 	float		sample[CENTRE_ROWS];	/* values of one coordinate */
+	NearThresholds near;
 	Candidate	list[CANDIDATE_LIST];
 	uint32_t	listed;
 

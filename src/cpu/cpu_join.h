@@ -48,6 +48,7 @@ typedef enum Phase
 	PHASE_LEVELS,				/* by slivers */
 	PHASE_TEST,					/* one thread */
 	PHASE_PACK,					/* by slivers */
+	PHASE_RADII,				/* by blocks */
 	PHASE_JOIN,
 	PHASE_OVER
 } Phase;
@@ -94,6 +95,8 @@ struct FastedJoin
 	double		sample_peak[CENTRE_ROWS];	/* largest centred coordinate */
 	Form	   *form;			/* the one that was taken */
 	bool		int8;			/* and the filter */
+	double		choice_eps;		/* for which it is chosen */
+	double		choice_key;		/* and by which the choice is known */
 	double		eps_upper;		/* in its scale */
 	bool		laid_out;		/* packing has begun */
 	bool		packed;			/* and ended */
@@ -109,6 +112,9 @@ struct FastedJoin
 	bool		projecting;		/* some rows are not of the projection */
 	bool		leveled;		/* the sets' levels are complete */
 	uint32_t	levels;			/* bits: those that tiles are tested at */
+
+	/* Nearest rows: how far packing moved most rows of each set.  cpu_nearest.c */
+	double		rho_most[2];
 
 	/* Work: cpu_plan.c. */
 	int			nworkers;
@@ -210,7 +216,7 @@ cpu_moved(const PackJob *job, uint32_t r, double scale)
 /* cpu_pack.c: one sliver; a missing row, NULL, has no pairs. */
 extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver,
 							const float *const *rows);
-extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8);
+extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8, double eps);
 extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);
 extern void cpu_begin_packing(FastedJoin *join);
 extern void cpu_pack(Worker *worker);
@@ -236,6 +242,16 @@ extern void cpu_keep_forms(FastedJoin *join);
 extern void cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 							 const Strip *strip);
 extern void cpu_join_units(Worker *worker);
+
+/* cpu_nearest.c */
+extern void cpu_find_choice_eps(Worker *worker);
+extern bool cpu_begin_nearest(FastedJoin *join);
+extern void cpu_set_near_thresholds(Worker *worker, const Strip *strip);
+extern void cpu_point_at_thresholds(const Worker *worker, const Strip *strip, uint32_t number,
+									TileSweep *sweep);
+
+/* cpu_radii.c */
+extern void cpu_find_radii(Worker *worker);
 
 /* cpu_levels.c */
 extern bool cpu_project_set(Worker *worker, FastedSet *set, size_t sliver);

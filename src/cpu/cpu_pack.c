@@ -24,10 +24,9 @@
 #define NORM2_LIMIT 0x1p120
 
 double
-cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8)
+cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8, double eps)
 {
 	uint32_t	d = join->context->options.dimensions;
-	double		eps = join->problem.eps;
 
 	if (cpu_is_cosine(join->context))
 		eps = fasted_direction_reach(eps, d);
@@ -148,7 +147,7 @@ cpu_begin_packing(FastedJoin *join)
 {
 	atomic_store(&join->context->int8, join->int8);
 	join->laid_out = true;
-	join->eps_upper = cpu_eps_upper(join, join->form, join->int8);
+	join->eps_upper = cpu_eps_upper(join, join->form, join->int8, join->problem.eps);
 	for (int i = 0; i < (join->self ? 1 : 2); i++)
 	{
 		FastedSet  *set = join->sets[i];

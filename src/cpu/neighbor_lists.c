@@ -109,6 +109,13 @@ set_radius(ListHead *head, double radius)
 }
 
 void
+neighbor_lists_bound(NeighborLists *lists, size_t row, double radius)
+{
+	if (radius < neighbor_radius(lists, row))
+		set_radius(&lists->heads[row], radius);
+}
+
+void
 neighbor_lists_offer(NeighborLists *lists, size_t row, uint32_t number, double dist)
 {
 	ListHead   *head = &lists->heads[row];

@@ -56,6 +56,9 @@ neighbor_radius(const NeighborLists *lists, size_t row)
 	return atomic_load_explicit(&lists->heads[row].radius, memory_order_relaxed);
 }
 
+/* So many rows as a list has are within this radius of the row, and all will be offered. */
+extern void neighbor_lists_bound(NeighborLists *lists, size_t row, double radius);
+
 /* A neighbour of the row, which may be near enough; NaN never is. */
 extern void neighbor_lists_offer(NeighborLists *lists, size_t row, uint32_t number, double dist);
 
