@@ -225,7 +225,7 @@ cpu_choose_filter(Worker *worker)
 
 	if (cpu_claim(context) != 0)
 		return;					/* another thread's work */
-	if (cpu_finds_nearest(join) && (join->choosing || join->tried != NULL))
+	if (cpu_finds_nearest(join) && (join->choosing || join->pruning || join->tried != NULL))
 		cpu_find_choice_eps(worker);
 	if (forced || join->choosing)
 		cpu_int8_find_transform(worker, join->found);

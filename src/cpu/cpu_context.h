@@ -57,6 +57,13 @@ typedef struct Candidate
 /* Neighbours for which first radii are found. */
 #define RADII_MOST 1024
 
+/* A column that may be near a row: cpu_radii.c. */
+typedef struct NearColumn
+{
+	double		square;			/* of the distance, the row's norm aside */
+	uint32_t	col;
+} NearColumn;
+
 /*
  * Thresholds of the strip at work where neighbours are found, in words of the filter:
  * for the row's own list, and for those of rows of the other side.
@@ -72,7 +79,7 @@ typedef struct NearThresholds
 	uint32_t	b_own[STRIP_COLS];
 	uint32_t	b_other[STRIP_COLS];
 	double		reach[STRIP_COLS];
-	double		nearest[RADII_MOST];	/* a heap: cpu_radii.c */
+	NearColumn	nearest[RADII_MOST];	/* a heap */
 } NearThresholds;
 
 typedef struct Worker

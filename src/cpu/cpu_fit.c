@@ -571,7 +571,8 @@ cpu_fit(Worker *worker, Projection *projection)
 	uint32_t	wanted;
 
 	count = cpu_sample_size(&sample);
-	projection->levels = cpu_prune_levels(context);
+	/* an order alone needs few directions */
+	projection->levels = cpu_finds_nearest(worker->join) ? 1 : cpu_prune_levels(context);
 	wanted = cpu_most_directions(context, projection->levels);
 	begin_fit(&fit, worker, (count + FASTED_MAX_WIDTH - 1) / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH,
 			  wanted);
@@ -637,6 +638,6 @@ cpu_fit_promises(Worker *worker, Projection *projection)
 	count = point_at_rows(&fit, &sample, 1, 4, LOOK_TESTED);
 	if (!project_rows(&fit, projection, count))
 		return false;
-	return (double) count_near(&fit, projection, count, join->problem.eps * projection->scale)
+	return (double) count_near(&fit, projection, count, join->choice_eps * projection->scale)
 		<= PROMISING * 0.5 * count * count;
 }

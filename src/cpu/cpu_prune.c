@@ -87,6 +87,13 @@ nsets(const FastedJoin *join)
 	return join->self ? 1 : 2;
 }
 
+/* Nearest rows: these come together where the set is put in order, if it is not yet. */
+static bool
+wants_order(const FastedJoin *join)
+{
+	return join->self && !join->problem.further && join->sets[0]->levels.projection == NULL;
+}
+
 /*
  * Before work begins: memory, and what the sets have.  Slices must be the same wherever
  * they are joined, by whatever kernel, whose rounding the order depends on: of them rows
@@ -103,7 +110,7 @@ cpu_prepare_pruning(FastedJoin *join)
 			cpu_set_forget_form(join->sets[i]);
 	}
 	join->pruning = context->may_prune && join->problem.slices == 1 &&
-		!cpu_finds_nearest(join) && is_worth_it(join);
+		(!cpu_finds_nearest(join) || wants_order(join)) && is_worth_it(join);
 	if (!join->pruning)
 		return true;
 	for (int i = 0; i < nsets(join); i++)

@@ -3,15 +3,14 @@
  * cpu_radii.c
  *	  Nearest rows: first radii, before any pair is rechecked.
  *
- * The k-th smallest of upper bounds of a row's distances to some others is an upper
- * bound of its k-th distance.  Such bounds come from the filter's own products.  They
- * make no candidates: these rows are met again by the join.
+ * The largest distance of a row to any k others is an upper bound of its k-th distance.
+ * The filter's products with rows that come next in order tell which others are near.
+ * They enter no list: the join meets them again.
  *
  *-------------------------------------------------------------------------
  */
 #include <math.h>
 
-#include "../engine/filter_bound.h"
 #include "cpu_join.h"
 
 /* Columns that a row looks at: for few neighbours, and at most. */
@@ -33,7 +32,6 @@ typedef struct Look
 	uint32_t	nrows;			/* whole tiles */
 	size_t		first_col;		/* goes on at the set's begin */
 	uint32_t	ncols;			/* whole tiles */
-	double		rho;			/* of a column that is looked at, at most */
 } Look;
 
 /* Where the column of this number is in its set. */
@@ -44,24 +42,22 @@ col_place(const Look *look, uint32_t col)
 }
 
 /*
- * What a column's norm adds to the square of a distance, less the product; infinite where
- * the column is not to be looked at.
+ * What a column's norm adds to the square of a distance, beside the product; infinite
+ * where the column is not to be looked at.
  */
 static void
 prepare_columns(const Look *look)
 {
 	NearThresholds *near = &look->worker->near;
 	const PackedRows *packed = &look->cols->packed;
-	uint32_t	words = packed->layout.words;
-	double		more = look->int8 ? 0.0 : fasted_sum_slack(words) + fasted_gamma32(words, 2);
 
 	for (uint32_t col = 0; col < look->ncols; col++)
 	{
 		size_t		place = col_place(look, col);
 		const RowTerms *terms = &packed->terms[place];
-		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= look->rho;
+		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= DBL_MAX;
 
-		near->reach[col] = good ? terms->norm2 * (1.0 + more) : INFINITY;
+		near->reach[col] = good ? terms->norm2 : INFINITY;
 		near->b_other[col] = !look->int8 ? 0
 			: ((const uint32_t *) packed->as_b.threshold)[place]
 			- ((const uint32_t *) packed->as_a.threshold)[place];
@@ -99,22 +95,22 @@ make_sums(const Look *look)
 	return true;
 }
 
-/* Puts a smaller number in the place of a heap's root, the largest one. */
+/* Puts a nearer column in the place of a heap's root, the farthest one. */
 static void
-replace_largest(double *heap, uint32_t k, double number)
+replace_largest(NearColumn *heap, uint32_t k, NearColumn column)
 {
 	uint32_t	hole = 0;
 	uint32_t	child;
 
 	while ((child = 2 * hole + 1) < k)
 	{
-		child += child + 1 < k && heap[child + 1] > heap[child];
-		if (heap[child] <= number)
+		child += child + 1 < k && heap[child + 1].square > heap[child].square;
+		if (heap[child].square <= column.square)
 			break;
 		heap[hole] = heap[child];
 		hole = child;
 	}
-	heap[hole] = number;
+	heap[hole] = column;
 }
 
 /* Some sums of a row, side by side, from a column on. */
@@ -136,15 +132,15 @@ look_at_sums(const Look *look, uint32_t k, size_t place, const uint32_t *sums, u
 		double		product = look->int8 ? (double) (int32_t) (sum.word - more[i]) : (double) sum.number;
 		double		square = norms[i] - 2.0 * product;
 
-		if (square < near->nearest[0] &&
+		if (square < near->nearest[0].square &&
 			(look->rows != look->cols || col_place(look, first + i) != place))
-			replace_largest(near->nearest, k, square);
+			replace_largest(near->nearest, k, (NearColumn) {.square = square,.col = first + i});
 	}
 }
 
-/* The k-th smallest square of a distance of this row, less what its norm adds. */
-static double
-kth_square(const Look *look, uint32_t k, uint32_t row)
+/* The k columns whose packed rows are nearest to this row; false: they are fewer. */
+static bool
+find_nearest(const Look *look, uint32_t k, uint32_t row)
 {
 	const CpuKernel *kernel = look->worker->context->kernel;
 	uint32_t	side = look->int8 ? kernel->int8->part : 0;
@@ -154,7 +150,7 @@ kth_square(const Look *look, uint32_t k, uint32_t row)
 		+ (size_t) (row / kernel->tile_rows) * kernel->tile_rows * kernel->tile_cols;
 
 	for (uint32_t i = 0; i < k; i++)
-		look->worker->near.nearest[i] = INFINITY;
+		look->worker->near.nearest[i].square = INFINITY;
 	for (uint32_t col = 0; col < look->ncols; col += run)
 	{
 		uint32_t	tile_col = col / kernel->tile_cols * kernel->tile_cols;
@@ -167,35 +163,33 @@ kth_square(const Look *look, uint32_t k, uint32_t row)
 				* side * side + in_tile % side * side;
 		look_at_sums(look, k, look->first_row + row, sums, col, run);
 	}
-	return look->worker->near.nearest[0];
+	return look->worker->near.nearest[0].square < INFINITY;
 }
 
-/* The row's radius by the square of its packed row's distances. */
+/* The row's radius: the largest distance to those rows. */
 static void
-set_radius(const Look *look, uint32_t row, double square)
+set_radius(const Look *look, uint32_t k, uint32_t row)
 {
-	const FastedJoin *join = look->worker->join;
-	const PackedRows *packed = &look->rows->packed;
-	const RowTerms *terms = &packed->terms[look->first_row + row];
-	uint32_t	words = packed->layout.words;
-	uint32_t	d = join->context->options.dimensions;
-	double		scale = look->int8 ? (double) join->form->transform.scale : join->form->scale;
-	double		radius;
+	Worker	   *worker = look->worker;
+	FastedContext *context = worker->context;
+	Recheck		recheck = cpu_recheck(context, &look->rows->packed, &look->cols->packed);
+	uint32_t	d = context->options.dimensions;
+	size_t		place = look->first_row + row;
+	size_t		number = cpu_row_at(look->rows, place);
+	double		radius = 0.0;
 
-	if (look->int8)
-		square += terms->norm2;
-	else
-		square += terms->norm2 * (1.0 + fasted_sum_slack(words) + fasted_gamma32(words, 2))
-			+ 2.0 * fasted_alpha32(words) + DBL_MIN;
-	/* of each difference, as large as its terms */
-	square += 8 * FASTED_U64 * (terms->norm2 + fabs(square));
-	radius = (sqrt(fmax(square, 0.0)) + terms->rho + look->rho) / scale
-		* (1.0 + (d + 64.0) * FASTED_U64);
-	if (cpu_is_cosine(join->context))
-		radius = fasted_direction_radius(radius, d);
-	if (radius < DBL_MIN)
-		radius = DBL_MIN;
-	neighbor_lists_bound(&join->sets[0]->lists, cpu_row_at(look->rows, look->first_row + row), radius);
+	context->kernel->widen(row_store_row(&look->rows->rows, number), d, worker->wide);
+	for (uint32_t i = 0; i < k; i++)
+	{
+		size_t		col = col_place(look, worker->near.nearest[i].col);
+		const float *other = row_store_row(&look->cols->rows, cpu_row_at(look->cols, col));
+		double		dist = cpu_distance(&recheck, recheck.wide(worker->wide, other, d), place, col);
+
+		if (isnan(dist))
+			return;
+		radius = fmax(radius, dist);
+	}
+	neighbor_lists_bound(&worker->join->sets[0]->lists, number, radius);
 }
 
 /* Radii of some rows; false: it is to stop. */
@@ -210,18 +204,16 @@ look_around(const Look *look)
 	for (uint32_t row = 0; row < look->nrows && look->first_row + row < packed->rows; row++)
 	{
 		const RowTerms *terms = &packed->terms[look->first_row + row];
-		double		square;
 
-		if (!row_has_pairs(terms) || !(terms->rho <= DBL_MAX))
-			continue;
-		square = kth_square(look, k, row);
-		if (square < INFINITY)
-			set_radius(look, row, square);
+		if (cpu_stopping(look->worker->context))
+			return false;
+		if (row_has_pairs(terms) && terms->rho <= DBL_MAX && find_nearest(look, k, row))
+			set_radius(look, k, row);
 	}
 	return true;
 }
 
-/* Rows of packed tiles in the set. */
+/* The first column that these rows look at. */
 static size_t
 first_column(const Look *look)
 {
@@ -229,7 +221,12 @@ first_column(const Look *look)
 	double		part;
 
 	if (look->rows == look->cols)
-		return look->first_row / step * step;
+	{
+		/* about its middle: what is near lies on both sides */
+		size_t		before = (look->ncols - look->nrows) / 2;
+
+		return (look->first_row > before ? look->first_row - before : 0) / step * step;
+	}
 	part = (double) look->first_row / (double) look->rows->packed.layout.padded_rows;
 	return (size_t) (part * (double) look->cols->packed.layout.padded_rows) / step * step;
 }
@@ -243,8 +240,7 @@ cpu_find_radii(Worker *worker)
 	uint32_t	most = join->problem.k <= FEW_NEIGHBORS ? COLUMNS : MOST_COLUMNS;
 	uint32_t	step = context->kernel->tile_cols;
 	size_t		padded;
-	Look		look = {.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8,
-	.rho = join->rho_most[join->self ? 0 : 1]};
+	Look		look = {.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8};
 	uint32_t	rows;
 
 	padded = look.cols->packed.layout.padded_rows;

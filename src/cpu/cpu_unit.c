@@ -16,6 +16,26 @@
 /* A block that is not full is handed over when it gets this old. */
 #define FLUSH_AFTER_NS UINT64_C(20000000)
 
+/*
+ * Nearest rows: groups on the diagonal come first, where near rows are together, so
+ * that radii are small for the others.
+ */
+static uint64_t
+diagonal_first(const FastedJoin *join, uint64_t claim)
+{
+	uint64_t	group = claim / join->order.group;
+	uint64_t	groups = fasted_order_groups(join->order.rows, join->order.group);
+	uint64_t	i = group;
+	uint64_t	j = group;
+
+	if (group >= groups)
+	{
+		fasted_triangle_pair(group - groups, &i, &j);
+		j++;
+	}
+	return (fasted_triangle(j) + i) * join->order.group + claim % join->order.group;
+}
+
 /* Claimed numbers are rows of groups; false when this one has no block. */
 static bool
 locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
@@ -23,6 +43,8 @@ locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 	uint32_t	block = join->block_rows;
 	size_t		end_a = join->row_set->rows.rows;
 
+	if (join->self && cpu_finds_nearest(join))
+		claim = diagonal_first(join, claim);
 	strip->block_rows = block;
 	strip->blocks = 0;
 	for (uint64_t in = 0; in < join->order.group; in++)

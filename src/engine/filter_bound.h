@@ -68,20 +68,6 @@ fasted_direction_reach(double eps, uint32_t dimensions)
 		* (1.0 + 8 * FASTED_U64);
 }
 
-/*
- * The other way round: an upper bound of the canonical cosine distance of any pair
- * whose directions, as the filter sees them, are at most so far apart.
- */
-FASTED_BOUND_FUNCTION double
-fasted_direction_radius(double reach, uint32_t dimensions)
-{
-	double		error = (dimensions / 16.0 + 20.0) * FASTED_U64;
-	double		rounding = FASTED_U32 + error;
-	double		between = reach + 2.0 * rounding;
-
-	return (0.5 * between * between + error) * (1.0 + 16 * FASTED_U64);
-}
-
 /* Has a row with this x.x a direction?  A zero vector has none, nor what is not finite. */
 FASTED_BOUND_FUNCTION bool
 fasted_has_direction(double square)
