@@ -189,11 +189,14 @@ SET fasted.engine = cpu;
 BEGIN;
 DECLARE c CURSOR FOR SELECT id_a FROM fasted_knn_join('t', 'v', 't', 'v', 1, within => 'g');
 FETCH 1 FROM c;
+DECLARE d CURSOR FOR SELECT id_a, rank FROM fasted_knn_join('t', 'v', 't', 'v', 2, within => 'g');
 SAVEPOINT p;
 MOVE 100 FROM c;
+FETCH 1 FROM d;
 SELECT 1 / 0;
 ROLLBACK TO p;
 FETCH 1 FROM c;
+FETCH 1 FROM d;
 COMMIT;
 
 -- rights on both relations, row security of both
