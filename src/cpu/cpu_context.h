@@ -65,20 +65,36 @@ typedef struct NearColumn
 } NearColumn;
 
 /*
- * Thresholds of the strip at work where neighbours are found, in words of the filter:
- * for the row's own list, and for those of rows of the other side.
+ * Thresholds of the strip at work, in words of the filter: for the row's own list, and
+ * for those of rows of the other side.
  */
-typedef struct NearThresholds
+typedef struct StageThresholds
 {
-	size_t		first_b;		/* for which those of b were made */
-	uint32_t	blocks;
+	uint64_t	strip;			/* for which those of a were made */
+	uint64_t	columns;		/* and those of b */
 	double		reach_a;		/* for which largest finite reach of a's rows they are */
 	double		reach_b;		/* the same of b's rows */
 	uint32_t	a_own[STRIP_ROWS];
 	uint32_t	a_other[STRIP_ROWS];
 	uint32_t	b_own[STRIP_COLS];
 	uint32_t	b_other[STRIP_COLS];
-	double		reach[STRIP_COLS];
+} StageThresholds;
+
+/* The last stage is that of all dimensions, after pruning's. */
+#define FULL_STAGE FASTED_PRUNE_LEVELS
+
+/* Where neighbours are found: cpu_nearest.c. */
+typedef struct NearThresholds
+{
+	size_t		first_a;		/* the strip */
+	size_t		first_b;
+	uint32_t	rows;			/* with padding */
+	uint32_t	cols;
+	uint64_t	strip;			/* its number; zero: none yet */
+	uint64_t	columns;		/* raised with each change of columns */
+	StageThresholds stages[FULL_STAGE + 1];
+	double		reach[STRIP_COLS];	/* cpu_radii.c: norms, and what products have more */
+	uint32_t	more[STRIP_COLS];
 	NearColumn	nearest[RADII_MOST];	/* a heap */
 } NearThresholds;
 

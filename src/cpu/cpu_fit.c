@@ -571,8 +571,7 @@ cpu_fit(Worker *worker, Projection *projection)
 	uint32_t	wanted;
 
 	count = cpu_sample_size(&sample);
-	/* an order alone needs few directions */
-	projection->levels = cpu_finds_nearest(worker->join) ? 1 : cpu_prune_levels(context);
+	projection->levels = cpu_prune_levels(context);
 	wanted = cpu_most_directions(context, projection->levels);
 	begin_fit(&fit, worker, (count + FASTED_MAX_WIDTH - 1) / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH,
 			  wanted);

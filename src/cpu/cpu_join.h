@@ -114,7 +114,7 @@ struct FastedJoin
 	uint32_t	levels;			/* bits: those that tiles are tested at */
 
 	/* Nearest rows: how far packing moved most rows of each set.  cpu_nearest.c */
-	double		rho_most[2];
+	double		rho_most[FULL_STAGE + 1][2];
 
 	/* Work: cpu_plan.c. */
 	int			nworkers;
@@ -246,9 +246,16 @@ extern void cpu_join_units(Worker *worker);
 /* cpu_nearest.c */
 extern void cpu_find_choice_eps(Worker *worker);
 extern bool cpu_begin_nearest(FastedJoin *join);
-extern void cpu_set_near_thresholds(Worker *worker, const Strip *strip);
-extern void cpu_point_at_thresholds(const Worker *worker, const Strip *strip, uint32_t number,
+extern void cpu_set_near_strip(Worker *worker, const Strip *strip);
+extern void cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t row, size_t col,
 									TileSweep *sweep);
+
+/* Does the filter go by the rows' radii now?  Not while a sample is looked at. */
+static inline bool
+cpu_goes_by_radii(const FastedJoin *join)
+{
+	return join->phase == PHASE_JOIN && cpu_finds_nearest(join);
+}
 
 /* cpu_radii.c */
 extern void cpu_find_radii(Worker *worker);

@@ -158,7 +158,7 @@ level_job(const FastedJoin *join, FastedSet *set, uint32_t level)
 {
 	return (PackJob) {
 		.form = &join->projection->forms[level],
-		.eps_upper = cpu_level_eps_upper(join->context, join->projection, level, join->problem.eps),
+		.eps_upper = cpu_level_eps_upper(join->context, join->projection, level, join->choice_eps),
 		.to = &set->levels.packed[level]
 	};
 }

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "../engine/filter_bound.h"
-#include "cpu_join.h"
+#include "cpu_prune.h"
 
 /* Sampled rows that tell how far packing moves rows: this part of them at most so far. */
 #define RHO_ROWS 256
@@ -110,9 +110,15 @@ cpu_find_choice_eps(Worker *worker)
 
 /* --- before the units */
 
+static const PackedRows *
+packed_of(const FastedSet *set, int stage)
+{
+	return stage == FULL_STAGE ? &set->packed : &set->levels.packed[stage];
+}
+
 /* How far packing moved most rows of a set. */
 static double
-find_rho(const FastedSet *set)
+find_rho(const FastedSet *set, const PackedRows *packed)
 {
 	uint32_t	rows = set->rows.rows < RHO_ROWS ? (uint32_t) set->rows.rows : RHO_ROWS;
 	double		rho[RHO_ROWS];
@@ -120,7 +126,7 @@ find_rho(const FastedSet *set)
 
 	for (uint32_t s = 0; s < rows; s++)
 	{
-		const RowTerms *terms = &set->packed.terms[fasted_spread_row(s, rows, (uint32_t) set->rows.rows)];
+		const RowTerms *terms = &packed->terms[fasted_spread_row(s, rows, (uint32_t) set->rows.rows)];
 
 		if (row_has_pairs(terms) && terms->rho <= DBL_MAX)
 			rho[count++] = terms->rho;
@@ -135,8 +141,13 @@ find_rho(const FastedSet *set)
 bool
 cpu_begin_nearest(FastedJoin *join)
 {
-	for (int i = 0; i < 2; i++)
-		join->rho_most[i] = find_rho(join->sets[i]);
+	for (int stage = 0; stage <= FULL_STAGE; stage++)
+	{
+		bool		there = stage == FULL_STAGE || (join->levels >> stage & 1) != 0;
+
+		for (int i = 0; i < 2 && there; i++)
+			join->rho_most[stage][i] = find_rho(join->sets[i], packed_of(join->sets[i], stage));
+	}
 	return !join->problem.further && join->problem.k <= RADII_MOST &&
 		join->problem.k < join->sets[1]->rows.rows;
 }
@@ -148,9 +159,10 @@ typedef struct Side
 {
 	const FastedJoin *join;
 	const FastedSet *set;
+	const PackedRows *packed;
+	int			stage;
 	bool		lists;			/* its rows have lists */
 	bool		columns;
-	double		scale;
 	double		rho_most;		/* of this side */
 	double		rho_other;		/* and of the other one */
 	double		gamma;
@@ -159,16 +171,16 @@ typedef struct Side
 } Side;
 
 static Side
-side_of(const FastedJoin *join, const FastedSet *set, bool columns)
+side_of(const FastedJoin *join, const FastedSet *set, int stage, bool columns)
 {
-	uint32_t	words = set->packed.layout.words;
+	const PackedRows *packed = packed_of(set, stage);
+	uint32_t	words = packed->layout.words;
 	bool		second = set != join->sets[0];
 
 	return (Side) {
-		.join = join,.set = set,.lists = !second,.columns = columns,
-		.scale = join->int8 ? (double) join->form->transform.scale : join->form->scale,
-		.rho_most = join->rho_most[second],
-		.rho_other = join->rho_most[join->self ? 0 : !second],
+		.join = join,.set = set,.packed = packed,.stage = stage,.lists = !second,.columns = columns,
+		.rho_most = join->rho_most[stage][second],
+		.rho_other = join->rho_most[stage][join->self ? 0 : !second],
 		.gamma = fasted_gamma32(words, 2),.alpha = fasted_alpha32(words),
 		.slack = fasted_sum_slack(words),
 	};
@@ -178,7 +190,7 @@ side_of(const FastedJoin *join, const FastedSet *set, bool columns)
 static uint32_t
 make_threshold(const Side *side, size_t place, double reach)
 {
-	const PackedRows *packed = &side->set->packed;
+	const PackedRows *packed = side->packed;
 	const RowTerms *terms = &packed->terms[place];
 	int32_t		integer = FASTED_INT8_PADDING;
 	union
@@ -208,13 +220,13 @@ make_threshold(const Side *side, size_t place, double reach)
 static double
 reach_of(const Side *side, size_t place)
 {
-	const FastedContext *context = side->join->context;
-	uint32_t	d = context->options.dimensions;
+	const FastedJoin *join = side->join;
 	double		radius = neighbor_radius(&side->set->lists, cpu_row_at(side->set, place));
+	double		upper = side->stage == FULL_STAGE
+		? cpu_eps_upper(join, join->form, join->int8, radius)
+		: cpu_level_eps_upper(join->context, join->projection, (uint32_t) side->stage, radius);
 
-	if (cpu_is_cosine(context))
-		radius = fasted_direction_reach(radius, d);
-	return fasted_eps_upper(radius, side->scale, d) + side->set->packed.terms[place].rho;
+	return upper + side->packed->terms[place].rho;
 }
 
 /* The rows' own thresholds; the largest finite reach, or zero. */
@@ -227,7 +239,7 @@ make_own(const Side *side, size_t first, uint32_t count, uint32_t *own)
 	{
 		double		reach = INFINITY;
 
-		if (first + i < side->set->packed.rows && row_has_pairs(&side->set->packed.terms[first + i]))
+		if (first + i < side->packed->rows && row_has_pairs(&side->packed->terms[first + i]))
 			reach = reach_of(side, first + i);
 		if (reach <= DBL_MAX && reach > most)
 			most = reach;
@@ -246,63 +258,94 @@ make_other(const Side *side, size_t first, uint32_t count, double reach, uint32_
 {
 	for (uint32_t i = 0; i < count; i++)
 	{
-		double		rho = side->set->packed.terms[first + i].rho;
+		double		rho = side->packed->terms[first + i].rho;
 		double		more = 0.0;
 
-		if (row_has_pairs(&side->set->packed.terms[first + i]) && rho > side->rho_most)
+		if (row_has_pairs(&side->packed->terms[first + i]) && rho > side->rho_most)
 			more = (rho - side->rho_most) * (2.0 * reach + rho + side->rho_most);
 		other[i] = make_threshold(side, first + i, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
 	}
 }
 
-void
-cpu_set_near_thresholds(Worker *worker, const Strip *strip)
+/* The thresholds of the strip at this stage, made when they are wanted first. */
+static const StageThresholds *
+thresholds_of(Worker *worker, int number)
 {
 	FastedJoin *join = worker->join;
 	NearThresholds *near = &worker->near;
-	uint32_t	step = join->context->kernel->tile_rows;
-	Side		a = side_of(join, join->row_set, false);
-	Side		b = side_of(join, join->col_set, true);
-	uint32_t	rows = (strip->rows_a + step - 1) / step * step;
-	uint64_t	left = b.set->packed.layout.padded_rows - strip->first_b;
-	uint64_t	most = (uint64_t) strip->blocks * strip->block_rows;
-	uint32_t	cols = (uint32_t) (left < most ? left : most);
-	bool		known = near->blocks == strip->blocks && near->first_b == strip->first_b;
-	double		reach_a = 0.0;
+	StageThresholds *stage = &near->stages[number];
+	bool		known = stage->columns == near->columns;
+	double		reach;
+	Side		a;
+	Side		b;
 
-	near->blocks = strip->blocks;
-	near->first_b = strip->first_b;
+	if (stage->strip == near->strip)
+		return stage;
+	a = side_of(join, join->row_set, number, false);
+	b = side_of(join, join->col_set, number, true);
+	stage->strip = near->strip;
+	stage->columns = near->columns;
 	if (b.lists && !known)
-		near->reach_b = make_own(&b, strip->first_b, cols, near->b_own);
+		stage->reach_b = make_own(&b, near->first_b, near->cols, stage->b_own);
 	if (b.lists)
-		make_other(&a, strip->first_a, rows, near->reach_b, near->a_other);
+		make_other(&a, near->first_a, near->rows, stage->reach_b, stage->a_other);
 	if (!a.lists)
-		return;
-	reach_a = make_own(&a, strip->first_a, rows, near->a_own);
-	if (known && reach_a <= near->reach_a)
-		return;
-	near->reach_a = REACH_ROOM * reach_a;
-	make_other(&b, strip->first_b, cols, near->reach_a, near->b_other);
+		return stage;
+	reach = make_own(&a, near->first_a, near->rows, stage->a_own);
+	if (known && reach <= stage->reach_a)
+		return stage;
+	stage->reach_a = REACH_ROOM * reach;
+	make_other(&b, near->first_b, near->cols, stage->reach_a, stage->b_other);
+	return stage;
 }
 
-/* Those of a column of tiles, so many columns from the strip's first one on. */
+/* This strip is next. */
 void
-cpu_point_at_thresholds(const Worker *worker, const Strip *strip, uint32_t number, TileSweep *sweep)
+cpu_set_near_strip(Worker *worker, const Strip *strip)
 {
 	const FastedJoin *join = worker->join;
-	const NearThresholds *near = &worker->near;
+	NearThresholds *near = &worker->near;
+	uint32_t	step = join->context->kernel->tile_rows;
+	uint64_t	left = join->col_set->packed.layout.padded_rows - strip->first_b;
+	uint64_t	most = (uint64_t) strip->blocks * strip->block_rows;
+	uint32_t	cols = (uint32_t) (left < most ? left : most);
 
-	(void) strip;
+	if (near->cols != cols || near->first_b != strip->first_b)
+		near->columns++;
+	near->strip++;
+	near->first_a = strip->first_a;
+	near->rows = (strip->rows_a + step - 1) / step * step;
+	near->first_b = strip->first_b;
+	near->cols = cols;
+}
+
+/* The stage that these rows, of the side of rows, are packed for. */
+static int
+stage_of(const FastedJoin *join, const PackedRows *a)
+{
+	return a == &join->row_set->packed ? FULL_STAGE : (int) (a - join->row_set->levels.packed);
+}
+
+/* The thresholds of tiles that begin there. */
+void
+cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t row, size_t col,
+						TileSweep *sweep)
+{
+	const FastedJoin *join = worker->join;
+	const StageThresholds *stage = thresholds_of(worker, stage_of(join, a));
+
+	row -= worker->near.first_a;
+	col -= worker->near.first_b;
 	if (join->row_set != join->sets[0])
 	{
-		sweep->a_threshold = near->a_other;
-		sweep->b_threshold = near->b_own + number;
+		sweep->a_threshold = stage->a_other + row;
+		sweep->b_threshold = stage->b_own + col;
 		return;
 	}
-	sweep->a_threshold = near->a_own;
-	sweep->b_threshold = near->b_other + number;
+	sweep->a_threshold = stage->a_own + row;
+	sweep->b_threshold = stage->b_other + col;
 	if (!join->self)
 		return;
-	sweep->a_second = near->a_other;
-	sweep->b_second = near->b_own + number;
+	sweep->a_second = stage->a_other + row;
+	sweep->b_second = stage->b_own + col;
 }

@@ -87,13 +87,6 @@ nsets(const FastedJoin *join)
 	return join->self ? 1 : 2;
 }
 
-/* Nearest rows: these come together where the set is put in order, if it is not yet. */
-static bool
-wants_order(const FastedJoin *join)
-{
-	return join->self && !join->problem.further && join->sets[0]->levels.projection == NULL;
-}
-
 /*
  * Before work begins: memory, and what the sets have.  Slices must be the same wherever
  * they are joined, by whatever kernel, whose rounding the order depends on: of them rows
@@ -110,7 +103,7 @@ cpu_prepare_pruning(FastedJoin *join)
 			cpu_set_forget_form(join->sets[i]);
 	}
 	join->pruning = context->may_prune && join->problem.slices == 1 &&
-		(!cpu_finds_nearest(join) || wants_order(join)) && is_worth_it(join);
+		is_worth_it(join);
 	if (!join->pruning)
 		return true;
 	for (int i = 0; i < nsets(join); i++)
@@ -155,7 +148,7 @@ cpu_begin_levels(FastedJoin *join)
 
 		join->level_packing[i] = PACK_ROWS;
 		if (set->levels.projection == join->projection)
-			join->level_packing[i] = set->levels.eps == join->problem.eps ? PACKED_ALREADY
+			join->level_packing[i] = set->levels.eps == join->choice_eps ? PACKED_ALREADY
 				: PACK_THRESHOLDS;
 		else
 			set->levels.ordered = false;
@@ -285,7 +278,7 @@ cpu_keep_levels(FastedJoin *join)
 				cpu_projection_drop(join->context, set->levels.projection);
 				set->levels.projection = cpu_projection_hold(join->projection);
 			}
-			set->levels.eps = join->problem.eps;
+			set->levels.eps = join->choice_eps;
 		}
 		else if (join->level_packing[i] == PACK_ROWS)
 			cpu_set_forget_form(set);

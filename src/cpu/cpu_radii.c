@@ -58,7 +58,7 @@ prepare_columns(const Look *look)
 		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= DBL_MAX;
 
 		near->reach[col] = good ? terms->norm2 : INFINITY;
-		near->b_other[col] = !look->int8 ? 0
+		near->more[col] = !look->int8 ? 0
 			: ((const uint32_t *) packed->as_b.threshold)[place]
 			- ((const uint32_t *) packed->as_a.threshold)[place];
 	}
@@ -120,7 +120,7 @@ look_at_sums(const Look *look, uint32_t k, size_t place, const uint32_t *sums, u
 {
 	NearThresholds *near = &look->worker->near;
 	const double *norms = near->reach + first;
-	const uint32_t *more = near->b_other + first;
+	const uint32_t *more = near->more + first;
 
 	for (uint32_t i = 0; i < count; i++)
 	{

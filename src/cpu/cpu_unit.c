@@ -75,7 +75,7 @@ static void
 filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 			 const Strip *strip, uint32_t number)
 {
-	bool		nearest = worker->join->phase == PHASE_JOIN && cpu_finds_nearest(worker->join);
+	bool		nearest = cpu_goes_by_radii(worker->join);
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->kernel;
 	void		(*sweep_tiles) (const TileSweep *sweep) =
@@ -126,7 +126,7 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 				+ first_b + col;
 			sweep.hits = worker->hits + number * FASTED_HIT_BYTES + col / 8;
 			if (nearest)
-				cpu_point_at_thresholds(worker, strip, number * strip->block_rows + col, &sweep);
+				cpu_point_at_thresholds(worker, a, strip->first_a, first_b + col, &sweep);
 			sweep_tiles(&sweep);
 		}
 	}
@@ -177,7 +177,7 @@ join_strip(Worker *worker, const Strip *strip)
 	cpu_rest_if_alone(context, cpu_now());
 	begin = cpu_now();
 	if (cpu_finds_nearest(join))
-		cpu_set_near_thresholds(worker, strip);
+		cpu_set_near_strip(worker, strip);
 	if (join->levels != 0)
 		cpu_prune_strip(worker, strip);
 	else
@@ -199,7 +199,7 @@ cpu_join_units(Worker *worker)
 	FastedContext *context = join->context;
 	uint64_t	claim;
 
-	worker->near.blocks = 0;
+	worker->near.cols = 0;
 	while ((claim = cpu_claim(context)) < join->end_claim && !cpu_stopping(context))
 	{
 		Strip		strip;

@@ -139,10 +139,7 @@ finish_phase(FastedJoin *join)
 			break;
 		case PHASE_ORDER:
 			cpu_begin_level_packing(join);
-			if (cpu_finds_nearest(join))
-				begin_packing(join);
-			else
-				begin_phase(join, PHASE_LEVELS);
+			begin_phase(join, PHASE_LEVELS);
 			break;
 		case PHASE_LEVELS:
 			begin_phase(join, PHASE_TEST);

@@ -274,7 +274,7 @@ check(const Truth *truth, const Way *way, uint64_t limit, const char *what)
 	static const int threads[] = {1, 2, 5};
 	PanelProblem problem = {
 		.options = {.dimensions = truth->d,.metric = truth->metric,.kernel = way->kernel,
-			.filter = way->filter,.memory_limit = limit,.threads = threads[random_below(3)]},
+			.filter = way->filter,.prune = way->prune,.memory_limit = limit,.threads = threads[random_below(3)]},
 		.problem = {.eps = some_eps(truth),.output = FASTED_OUTPUT_NEAREST,.k = ks[random_below(6)]},
 		.sides = truth->nsides,
 	};
@@ -282,11 +282,11 @@ check(const Truth *truth, const Way *way, uint64_t limit, const char *what)
 	FastedStats stats;
 	bool		right = nearest_are_right(&problem, truth, &stats);
 
-	ok(right, "%s, %d sides of %llu and %llu x %u%s, k %u, eps %g, %s %s, %d threads, %u panels",
+	ok(right, "%s, %d sides of %llu and %llu x %u%s, k %u, eps %g, %s %s%s, %d threads, %u panels",
 	   what, truth->nsides, (unsigned long long) truth->sides[0].n,
 	   (unsigned long long) truth->sides[1].n, truth->d,
 	   truth->metric == FASTED_METRIC_L2 ? "" : ", cosine", asked.problem.k, asked.problem.eps,
-	   way->kernel, way->name, asked.options.threads, stats.panels);
+	   way->kernel, way->name, way->pruned, asked.options.threads, stats.panels);
 }
 
 /* Each kind of rows, by some ways; without panels and with them. */
@@ -294,7 +294,7 @@ static void
 check_kind(Kind kind, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric, uint32_t tries)
 {
 	Way			ways[MOST_WAYS];
-	int			count = ways_of(ways, FASTED_PRUNE_OFF);
+	int			count = all_ways(ways);
 
 	for (int nsides = 1; nsides <= 2; nsides++)
 	{
@@ -312,7 +312,7 @@ static void
 check_ways(uint64_t n)
 {
 	Way			ways[MOST_WAYS];
-	int			count = ways_of(ways, FASTED_PRUNE_OFF);
+	int			count = all_ways(ways);
 	Truth		self = make_truth(KIND_NORMAL, 1, n, 0, 40, FASTED_METRIC_L2);
 	Truth		two = make_truth(KIND_OUTLIERS, 2, n, n / 2, 40, FASTED_METRIC_L2);
 
@@ -334,6 +334,56 @@ check_few(void)
 		for (uint64_t m = 0; m < 4; m++)
 			check_kind(KIND_NORMAL, n, m, 3, FASTED_METRIC_L2, 2);
 	}
+}
+
+/* So many rows that a sample chooses the filter; some of them are checked. */
+static void
+check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter filter)
+{
+	CallerHabits habits = {0};
+	PanelProblem problem = {
+		.options = {.dimensions = d,.metric = metric,.threads = 2,.filter = filter},
+		.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 10},
+		.sides = 1,
+	};
+	Truth		truth = {.sides = {rows_of(kind, n, d)},.nsides = 1,.d = d,.metric = metric,.near_stride = n};
+	PanelJoin  *join;
+	FastedBatch batch = {0};
+	FastedStatus status;
+	FastedStats stats;
+	bool		right = true;
+
+	truth.near = must_alloc(n * sizeof(Near));
+	truth.lengths = must_alloc(sizeof(uint32_t));
+	status = panel_join_open(fasted_cpu_engine(), &problem, &join);
+	if (status == FASTED_OK)
+		status = load_and_start(join, &problem, truth.sides, &habits);
+	while (!FASTED_FAILED(status) && status != FASTED_DONE && right)
+	{
+		status = panel_join_next(join, 100, &batch);
+		for (int i = 0; i < 20 && batch.row_count > 0 && right; i++)
+		{
+			uint64_t	row = batch.first_row + random_below((uint32_t) batch.row_count);
+			const FastedNeighbor *list;
+			uint32_t	length;
+
+			truth.lengths[0] = 0;
+			for (uint64_t other = 0; other < n; other++)
+			{
+				if (other != row)
+					add_near(&truth, 0, other, distance_of(&truth, truth.sides[0].rows + row * d,
+														   truth.sides[0].rows + other * d));
+			}
+			qsort(truth.near, truth.lengths[0], sizeof(Near), compare_near);
+			list = panel_join_nearest(join, row, &length);
+			right = list_is_right(&truth, &problem.problem, 0, list, length);
+		}
+	}
+	panel_join_stats(join, &stats);
+	ok(right && status == FASTED_DONE, "%s, %llu x %u%s, by a sample: %s", kind_names[kind],
+	   (unsigned long long) n, d, metric == FASTED_METRIC_L2 ? "" : ", cosine", stats.filter);
+	panel_join_close(join);
+	free_truth(&truth);
 }
 
 /* What can't be is refused. */
@@ -406,13 +456,16 @@ int
 main(void)
 {
 	static const uint32_t dimensions[] = {1, 3, 33, 128, 960};
-	uint64_t	most = quick() ? 120 : 700;
+	uint64_t	most = quick() ? 120 : 560;
 
 	random_seed();
 	check_refused();
 	check_few();
 	check_closed(quick() ? 200 : 1500, 20);
 	check_ways(quick() ? 150 : 600);
+	for (int kind = 0; kind < KINDS; kind++)
+		check_many((Kind) kind, quick() ? 500 : 4300, 48,
+				   kind % 3 == 1 ? FASTED_METRIC_COSINE : FASTED_METRIC_L2, FASTED_FILTER_AUTO);
 	for (int kind = 0; kind < KINDS; kind++)
 	{
 		for (int i = 0; i < 5; i++)
@@ -421,9 +474,9 @@ main(void)
 			uint64_t	n = d > 200 ? most / 3 : most;
 
 			check_kind((Kind) kind, n - random_below(100), n / 2 + random_below(60), d,
-					   FASTED_METRIC_L2, 6);
+					   FASTED_METRIC_L2, quick() ? 2 : 3);
 			if (i % 2 == 1)
-				check_kind((Kind) kind, n / 2, n / 3, d, FASTED_METRIC_COSINE, 4);
+				check_kind((Kind) kind, n / 2, n / 3, d, FASTED_METRIC_COSINE, quick() ? 1 : 3);
 		}
 	}
 	return tap_done();
