@@ -223,6 +223,57 @@ SUPPORT fasted_groups_support;
 COMMENT ON FUNCTION fasted_keep_one_typed(anycompatible, regclass, name, double precision, name, boolean, name, text) IS
 	'the row to keep instead of each row, or itself, for keys of any ordered type';
 
+-- The planner asks it for rows and cost, and learns what the functions below read.
+CREATE FUNCTION fasted_knn_join_support(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'fasted_knn_join_support'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION fasted_knn_join_support(internal) IS
+	'planner support for fasted_knn_join';
+
+-- The k nearest rows of b for each row of a.
+--
+-- Not STRICT: the last arguments but metric may be NULL, and other NULLs get an error.
+CREATE FUNCTION fasted_knn_join(
+	a regclass,
+	a_column name,
+	b regclass,
+	b_column name,
+	k integer,
+	a_id name DEFAULT NULL,
+	b_id name DEFAULT NULL,
+	metric text DEFAULT 'l2',
+	max_distance double precision DEFAULT NULL,
+	within name DEFAULT NULL)
+RETURNS TABLE (id_a bigint, id_b bigint, dist double precision, rank integer)
+AS 'MODULE_PATHNAME', 'fasted_knn_join'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_knn_join_support;
+
+COMMENT ON FUNCTION fasted_knn_join(regclass, name, regclass, name, integer, name, name, text, double precision, name) IS
+	'the k nearest rows of b for each row of a, for integer keys';
+
+CREATE FUNCTION fasted_knn_join_typed(
+	id_type anycompatible,
+	a regclass,
+	a_column name,
+	b regclass,
+	b_column name,
+	k integer,
+	a_id name DEFAULT NULL,
+	b_id name DEFAULT NULL,
+	metric text DEFAULT 'l2',
+	max_distance double precision DEFAULT NULL,
+	within name DEFAULT NULL)
+RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision, rank integer)
+AS 'MODULE_PATHNAME', 'fasted_knn_join_typed'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
+SUPPORT fasted_knn_join_support;
+
+COMMENT ON FUNCTION fasted_knn_join_typed(anycompatible, regclass, name, regclass, name, integer, name, name, text, double precision, name) IS
+	'the k nearest rows of b for each row of a, for keys of any ordered type';
+
 -- What is not for users; nobody else may look a name up in it.
 CREATE SCHEMA fasted_internal;
 

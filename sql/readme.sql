@@ -31,6 +31,11 @@ GROUP BY cluster HAVING count(*) > 1 ORDER BY cluster;
 -- rows that are like no other
 SELECT title FROM items JOIN fasted_neighbors('items', 'embedding', 0.8) USING (id) WHERE neighbors = 0 ORDER BY id;
 
+SELECT a.title, array_agg(b.title ORDER BY rank) AS nearest, max(dist)::numeric(3, 2) AS farthest
+FROM fasted_knn_join('items', 'embedding', 'items', 'embedding', 2)
+    JOIN items a ON a.id = id_a JOIN items b ON b.id = id_b
+GROUP BY a.id ORDER BY a.id;
+
 CREATE TABLE paints (name text, embedding real[]);
 INSERT INTO paints VALUES ('sea', '{0.1, 0.9, 1}'), ('brick', '{0.9, 0.4, 0.3}'), ('coal', '{0.1, 0.1, 0.1}');
 

@@ -20,6 +20,8 @@
  *	  epsilon/	fasted_epsilon: a sample, its nearest pairs, an interval
  *	  groups/	pairs -> one row for each row: fasted_neighbors, fasted_cluster, fasted_keep_one,
  *				and the plan node in their place
+ *	  nearest/	fasted_knn_join: two relations, the nearest rows of one for each of the other,
+ *				and the plan node in its place
  *	  session/	settings, interrupts, progress; what differs between server versions
  *
  *-------------------------------------------------------------------------
@@ -29,6 +31,7 @@
 #include "fmgr.h"
 #include "groups/group_node.h"
 #include "join_node/join_node.h"
+#include "nearest/nearest_node.h"
 #include "read/intake_node.h"
 #include "read/parallel_plan.h"
 #include "scan/scan_node.h"
@@ -51,5 +54,6 @@ _PG_init(void)
 	InstallIntakeNode();
 	InstallScanNode();
 	InstallGroupNode();
+	InstallNearestNode();
 	InstallJoinNode();
 }

@@ -478,6 +478,8 @@ const FastedEngine cuda_engine = {
 	engine_next,
 	engine_pause,
 	engine_counts,
+	nullptr,					/* nearest */
+	nullptr,					/* list_rows */
 	engine_join_close,
 };
 

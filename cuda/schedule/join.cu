@@ -35,6 +35,8 @@ Join::Join(Context &context, const FastedProblem &problem, Set &a, Set &b)
 {
 	if (!(problem.eps >= 0) || (problem.slices > 0 && problem.slice >= problem.slices))
 		fail(FASTED_INTERNAL, "the problem is out of range");
+	if (problem.output == FASTED_OUTPUT_NEAREST)
+		fail(FASTED_UNSUPPORTED, "the CUDA engine does not find nearest neighbors");
 	if (!a.is_sealed() || !b.is_sealed())
 		fail(FASTED_INTERNAL, "a set is joined before it is sealed");
 	if (context.joining)

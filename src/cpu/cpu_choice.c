@@ -83,7 +83,10 @@ cpu_prepare_choice(FastedJoin *join)
 
 	join->choosing = context->may_use_int8 &&
 		context->options.filter == FASTED_FILTER_AUTO && cpu_join_area(join) >= CHOICE_AREA;
-	open = join->choosing && larger->chosen_eps != join->problem.eps;
+	join->choice_eps = join->choice_key = join->problem.eps;
+	if (cpu_finds_nearest(join))
+		join->choice_key = -(double) join->problem.k;
+	open = join->choosing && larger->chosen_eps != join->choice_key;
 	join->common = have_common_form(join);
 	join->tried = cpu_form_hold(larger->form);
 	join->trial = join->tried != NULL && (open || !join->common);
@@ -153,7 +156,7 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 			const float *y = cpu_spread_row(&join->col_set->rows, col, count_b);
 			double		value = recheck.rows(x, y, context->options.dimensions);
 
-			*pairs += cpu_distance(&recheck, value, row, col) <= join->problem.eps;
+			*pairs += cpu_distance(&recheck, value, row, col) <= join->choice_eps;
 		}
 		*candidates += worker->listed;
 	}
@@ -171,7 +174,7 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 	uint64_t	cols = sampled_rows(join->col_set);
 	Strip		strip = {.rows_a = (uint32_t) rows,.block_rows = context->sample_rows,
 	.blocks = 1,.diagonal = join->self};
-	PackJob		job = {.form = form,.eps_upper = cpu_eps_upper(join, form, int8)};
+	PackJob		job = {.form = form,.eps_upper = cpu_eps_upper(join, form, int8, join->choice_eps)};
 	uint64_t	candidates = 0;
 	uint64_t	pairs = 0;
 
@@ -200,6 +203,8 @@ cpu_try_form(Worker *worker)
 
 	if (cpu_claim(join->context) != 0)
 		return;					/* another thread's work */
+	if (cpu_finds_nearest(join))
+		cpu_find_choice_eps(worker);
 	if (join->try_int8 && !join->tried->has_int8)
 		cpu_int8_find_transform(worker, join->tried);
 	if (cpu_stopping(join->context) || !form_is_good(worker, join->tried, join->try_int8))
@@ -221,6 +226,8 @@ cpu_choose_filter(Worker *worker)
 
 	if (cpu_claim(context) != 0)
 		return;					/* another thread's work */
+	if (cpu_finds_nearest(join) && (join->choosing || join->pruning || join->tried != NULL))
+		cpu_find_choice_eps(worker);
 	if (forced || join->choosing)
 		cpu_int8_find_transform(worker, join->found);
 	join->form = join->found;
@@ -248,7 +255,7 @@ keep_form(const FastedJoin *join, FastedSet *set, Packing packing)
 	if (join->packed && join->self)
 		set->suits_itself = true;
 	if (join->packed && join->choosing)
-		set->chosen_eps = join->problem.eps;
+		set->chosen_eps = join->choice_key;
 }
 
 /* At the end of a join, however it ended. */

@@ -228,6 +228,8 @@ static const FastedEngine cpu_engine = {
 	.next = cpu_next,
 	.pause = cpu_pause,
 	.counts = cpu_counts,
+	.nearest = cpu_nearest,
+	.list_rows = cpu_list_rows,
 	.join_close = cpu_join_close,
 };
 

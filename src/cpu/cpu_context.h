@@ -16,7 +16,10 @@
  *	  cpu_int8.c	the same in INT8
  *	  cpu_choice.c	which form and which filter
  *	  cpu_unit.c	units of work: the filter
+ *	  cpu_radii.c	nearest rows: first radii
+ *	  cpu_nearest.c	thresholds by the rows' radii
  *	  cpu_refine.c	the recheck
+ *	  neighbor_lists.c	the nearest rows of each row
  *	  cpu_prune.h	pruning
  *
  * The caller's thread alone takes and returns memory.
@@ -47,6 +50,54 @@ typedef struct Candidate
 
 #define CANDIDATE_LIST 1024
 
+/* Rows that a strip has on a side at most, and padding. */
+#define STRIP_ROWS (FASTED_MAX_BLOCK + FASTED_MAX_TILE)
+#define STRIP_COLS (GROUP_BLOCKS * FASTED_MAX_BLOCK + FASTED_MAX_TILE)
+
+/* Neighbours for which first radii are found. */
+#define RADII_MOST 1024
+
+/* A column that may be near a row: cpu_radii.c. */
+typedef struct NearColumn
+{
+	double		square;			/* of the distance, the row's norm aside */
+	uint32_t	col;
+} NearColumn;
+
+/*
+ * Thresholds of the strip at work, in words of the filter: for the row's own list, and
+ * for those of rows of the other side.
+ */
+typedef struct StageThresholds
+{
+	uint64_t	strip;			/* for which those of a were made */
+	uint64_t	columns;		/* and those of b */
+	double		reach_a;		/* for which largest finite reach of a's rows they are */
+	double		reach_b;		/* the same of b's rows */
+	uint32_t	a_own[STRIP_ROWS];
+	uint32_t	a_other[STRIP_ROWS];
+	uint32_t	b_own[STRIP_COLS];
+	uint32_t	b_other[STRIP_COLS];
+} StageThresholds;
+
+/* The last stage is that of all dimensions, after pruning's. */
+#define FULL_STAGE FASTED_PRUNE_LEVELS
+
+/* Where neighbours are found: cpu_nearest.c. */
+typedef struct NearThresholds
+{
+	size_t		first_a;		/* the strip */
+	size_t		first_b;
+	uint32_t	rows;			/* with padding */
+	uint32_t	cols;
+	uint64_t	strip;			/* its number; zero: none yet */
+	uint64_t	columns;		/* raised with each change of columns */
+	StageThresholds stages[FULL_STAGE + 1];
+	double		reach[STRIP_COLS];	/* cpu_radii.c: norms, and what products have more */
+	uint32_t	more[STRIP_COLS];
+	NearColumn	nearest[RADII_MOST];	/* a heap */
+} NearThresholds;
+
 typedef struct Worker
 {
 	FastedContext *context;
@@ -63,6 +114,7 @@ typedef struct Worker
 	void	   *project_room;	/* pruning: cpu_project.c; or NULL */
 	float	   *directions;		/* cosine: room for the rows of a sliver; or NULL */
 	float		sample[CENTRE_ROWS];	/* values of one coordinate */
+	NearThresholds near;
 	Candidate	list[CANDIDATE_LIST];
 	uint32_t	listed;
 
@@ -89,6 +141,7 @@ struct FastedContext
 	int			thread_limit;
 	size_t		block_pairs;
 	uint64_t	row_limit;		/* rows of all sets */
+	uint64_t	row_bytes;		/* that each takes, lists aside */
 	size_t		chunk_bytes;
 	uint32_t	sample_rows;	/* of a set, at most, to try a form with */
 	PackedRows	samples[2];
@@ -141,6 +194,8 @@ extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,
 /* cpu_plan.c */
 extern void cpu_plan_memory(FastedContext *context);
 extern bool cpu_fits(const FastedContext *context, const uint64_t *rows, int nsets);
+extern uint64_t cpu_list_rows(const FastedContext *context, uint64_t rows, uint32_t k);
+extern uint64_t cpu_rows_with_lists(const FastedContext *context, uint64_t rows, uint32_t k);
 extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step);
 extern size_t cpu_packed_row_bytes(const FastedContext *context);
 extern size_t cpu_threshold_row_bytes(const FastedContext *context);

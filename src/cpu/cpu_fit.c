@@ -666,6 +666,7 @@ cpu_fit_promises(Worker *worker, Projection *projection)
 	count = point_at_rows(&fit, &sample, 1, 4, LOOK_TESTED);
 	if (!project_rows(&fit, projection, count))
 		return false;
-	return (double) count_near(&fit, projection, count, cpu_reach(join) * projection->scale)
+	return (double) count_near(&fit, projection, count,
+							   cpu_reach(join->context, join->choice_eps) * projection->scale)
 		<= PROMISING * 0.5 * count * count;
 }

@@ -22,6 +22,19 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 	if (problem->slices > 0 ? problem->slice >= problem->slices : problem->slice > 0)
 		return cpu_fail(context, FASTED_INTERNAL, "there is no slice %u of %u",
 						problem->slice, problem->slices);
+	if (problem->output == FASTED_OUTPUT_NEAREST)
+	{
+		if (problem->k < 1 || problem->k > FASTED_MAX_NEIGHBORS)
+			return cpu_fail(context, FASTED_UNSUPPORTED,
+							"the number of nearest neighbors must be between 1 and %u, not %u",
+							FASTED_MAX_NEIGHBORS, problem->k);
+		if (problem->slices > 1)
+			return cpu_fail(context, FASTED_UNSUPPORTED,
+							"nearest neighbors are not found in slices");
+		if (problem->further && (a == b || a->lists.k != problem->k ||
+								 !(a->lists.eps == problem->eps)))
+			return cpu_fail(context, FASTED_INTERNAL, "there are no neighbors to go on with");
+	}
 	if (!a->sealed || !b->sealed || context->join != NULL)
 		return cpu_fail(context, FASTED_INTERNAL,
 						"a join was begun of sets that are not sealed, or beside another one");
@@ -56,6 +69,17 @@ zero_counts(FastedJoin *join)
 	return join->problem.output != FASTED_OUTPUT_COUNTS ||
 		(cpu_set_zero_counts(join->sets[0]) &&
 		 (join->self || cpu_set_zero_counts(join->sets[1])));
+}
+
+/* Lists of neighbours, empty or as the last join left them. */
+static bool
+begin_lists(FastedJoin *join)
+{
+	FastedSet  *set = join->sets[0];
+
+	return !cpu_finds_nearest(join) || join->problem.further ||
+		neighbor_lists_begin(&set->lists, set->rows.rows, join->problem.k, join->problem.eps,
+							 &set->context->memory);
 }
 
 /* Room for pairs on their way. */
@@ -99,7 +123,7 @@ cpu_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a
 	if (status != FASTED_OK)
 		return status;
 	join = make_join(context, problem, a, b);
-	if (join == NULL || !zero_counts(join))
+	if (join == NULL || !zero_counts(join) || !begin_lists(join))
 	{
 		free(join);
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
@@ -191,6 +215,20 @@ cpu_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_
 						"counts were asked for that the join does not have");
 	for (size_t i = 0; i < nrows; i++)
 		counts[i] = atomic_load_explicit(&set->counts[first_row + i], memory_order_relaxed);
+	return FASTED_OK;
+}
+
+FastedStatus
+cpu_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
+			FastedNeighbor *neighbors)
+{
+	const NeighborLists *lists = &join->sets[0]->lists;
+
+	if (!cpu_finds_nearest(join) || first_row > lists->rows || nrows > lists->rows - first_row)
+		return cpu_fail(join->context, FASTED_INTERNAL,
+						"neighbors were asked for that the join does not have");
+	for (size_t i = 0; i < nrows; i++)
+		lengths[i] = neighbor_lists_sorted(lists, first_row + i, neighbors + i * lists->k);
 	return FASTED_OK;
 }
 

@@ -48,6 +48,7 @@ typedef enum Phase
 	PHASE_LEVELS,				/* by slivers */
 	PHASE_TEST,					/* one thread */
 	PHASE_PACK,					/* by slivers */
+	PHASE_RADII,				/* by blocks */
 	PHASE_JOIN,
 	PHASE_OVER
 } Phase;
@@ -94,6 +95,8 @@ struct FastedJoin
 	double		sample_peak[CENTRE_ROWS];	/* largest centred coordinate */
 	Form	   *form;			/* the one that was taken */
 	bool		int8;			/* and the filter */
+	double		choice_eps;		/* for which it is chosen */
+	double		choice_key;		/* and by which the choice is known */
 	double		eps_upper;		/* in its scale */
 	bool		laid_out;		/* packing has begun */
 	bool		packed;			/* and ended */
@@ -109,6 +112,9 @@ struct FastedJoin
 	bool		projecting;		/* some rows are not of the projection */
 	bool		leveled;		/* the sets' levels are complete */
 	uint32_t	levels;			/* bits: those that tiles are tested at */
+
+	/* Nearest rows: how far packing moved most rows of each set.  cpu_nearest.c */
+	double		rho_most[FULL_STAGE + 1][2];
 
 	/* Work: cpu_plan.c. */
 	int			nworkers;
@@ -126,7 +132,15 @@ extern FastedStatus cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batc
 extern void cpu_pause(FastedJoin *join);
 extern FastedStatus cpu_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows,
 							   uint32_t *counts);
+extern FastedStatus cpu_nearest(FastedJoin *join, uint64_t first_row, size_t nrows,
+								uint32_t *lengths, FastedNeighbor *neighbors);
 extern void cpu_join_close(FastedJoin *join);
+
+static inline bool
+cpu_finds_nearest(const FastedJoin *join)
+{
+	return join->problem.output == FASTED_OUTPUT_NEAREST;
+}
 
 /* Pairs of rows that are compared, slices aside. */
 static inline double
@@ -203,8 +217,9 @@ cpu_moved(const PackJob *job, uint32_t r, double scale)
 /* cpu_pack.c: one sliver; a missing row, NULL, has no pairs. */
 extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver,
 							const float *const *rows);
-extern double cpu_reach(const FastedJoin *join);	/* of rows as the filter sees them */
-extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8);
+/* How far rows of a pair within eps may be apart as the filter sees them. */
+extern double cpu_reach(const FastedContext *context, double eps);
+extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8, double eps);
 extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);
 extern void cpu_begin_packing(FastedJoin *join);
 extern void cpu_pack(Worker *worker);
@@ -230,6 +245,23 @@ extern void cpu_keep_forms(FastedJoin *join);
 extern void cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 							 const Strip *strip);
 extern void cpu_join_units(Worker *worker);
+
+/* cpu_nearest.c */
+extern void cpu_find_choice_eps(Worker *worker);
+extern bool cpu_begin_nearest(FastedJoin *join);
+extern void cpu_set_near_strip(Worker *worker, const Strip *strip);
+extern void cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t row, size_t col,
+									TileSweep *sweep);
+
+/* Does the filter go by the rows' radii now?  Not while a sample is looked at. */
+static inline bool
+cpu_goes_by_radii(const FastedJoin *join)
+{
+	return join->phase == PHASE_JOIN && cpu_finds_nearest(join);
+}
+
+/* cpu_radii.c */
+extern void cpu_find_radii(Worker *worker);
 
 /* cpu_levels.c */
 extern bool cpu_project_set(Worker *worker, FastedSet *set, size_t sliver);

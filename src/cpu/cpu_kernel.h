@@ -69,6 +69,8 @@ typedef struct TileSweep
 	void	   *partial;		/* tiles x tile_rows x tile_cols */
 	const void *a_threshold;
 	const void *b_threshold;
+	const void *a_second;		/* a sum that reaches these is a hit too; NULL: none */
+	const void *b_second;
 	uint8_t    *hits;			/* byte of the first column in row 0's map */
 	size_t		hit_stride;		/* bytes from one row's map to the next */
 } TileSweep;
@@ -123,6 +125,7 @@ typedef struct Int8Kernel
 	uint32_t	a_words;		/* of a row of a, together */
 	uint32_t	b_words;
 	uint32_t	a_flip;			/* 0, or 0x80808080: 128 is added to each byte of a */
+	uint32_t	part;			/* partial tiles are squares of so many sums; 0: rows of sums */
 
 	/* Before a thread's first sweep and after its last one; or NULL. */
 	void		(*begin) (void);

@@ -103,14 +103,14 @@ cpu_level_row(const Projection *projection, const float *projected, uint32_t lev
 
 /* In the level's scale, what two level rows of a pair may be apart. */
 double
-cpu_level_eps_upper(const FastedJoin *join, uint32_t level)
+cpu_level_eps_upper(const FastedContext *context, const Projection *projection, uint32_t level,
+					double eps)
 {
-	const Projection *projection = join->projection;
 	double		scale = projection->scale;
 
-	if (join->context->may_use_int8)
+	if (context->may_use_int8)
 		scale *= (double) projection->forms[level].transform.scale;
-	return fasted_eps_upper(cpu_reach(join), scale, join->context->options.dimensions)
+	return fasted_eps_upper(cpu_reach(context, eps), scale, context->options.dimensions)
 		* fasted_prune_stretch(projection->eta) * (1.0 + 4 * FASTED_U64);
 }
 
@@ -165,7 +165,7 @@ level_job(const FastedJoin *join, FastedSet *set, uint32_t level)
 {
 	return (PackJob) {
 		.form = &join->projection->forms[level],
-		.eps_upper = cpu_level_eps_upper(join, level),
+		.eps_upper = cpu_level_eps_upper(join->context, join->projection, level, join->choice_eps),
 		.to = &set->levels.packed[level]
 	};
 }

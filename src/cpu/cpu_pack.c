@@ -24,18 +24,17 @@
 #define NORM2_LIMIT 0x1p120
 
 double
-cpu_reach(const FastedJoin *join)
+cpu_reach(const FastedContext *context, double eps)
 {
-	double		eps = join->problem.eps;
-
-	return cpu_is_cosine(join->context)
-		? fasted_direction_reach(eps, join->context->options.dimensions) : eps;
+	return cpu_is_cosine(context)
+		? fasted_direction_reach(eps, context->options.dimensions) : eps;
 }
 
 double
-cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8)
+cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8, double eps)
 {
-	return fasted_eps_upper(cpu_reach(join), int8 ? (double) form->transform.scale : form->scale,
+	return fasted_eps_upper(cpu_reach(join->context, eps),
+							int8 ? (double) form->transform.scale : form->scale,
 							join->context->options.dimensions);
 }
 
@@ -153,7 +152,7 @@ cpu_begin_packing(FastedJoin *join)
 {
 	atomic_store(&join->context->int8, join->int8);
 	join->laid_out = true;
-	join->eps_upper = cpu_eps_upper(join, join->form, join->int8);
+	join->eps_upper = cpu_eps_upper(join, join->form, join->int8, join->problem.eps);
 	for (int i = 0; i < (join->self ? 1 : 2); i++)
 	{
 		FastedSet  *set = join->sets[i];

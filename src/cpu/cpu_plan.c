@@ -122,6 +122,7 @@ worker_bytes(const FastedContext *context)
 {
 	uint64_t	bytes = (uint64_t) FASTED_MAX_BLOCK * GROUP_BLOCKS
 		* FASTED_HIT_BYTES
+		+ FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float)
 		+ (context->options.dimensions + 31) * sizeof(double);
 
 	if (context->may_use_int8)
@@ -130,8 +131,6 @@ worker_bytes(const FastedContext *context)
 		bytes += cpu_project_room_bytes(context);
 	if (cpu_is_cosine(context))
 		bytes += cpu_direction_bytes(context);
-	if (context->options.dimensions > context->slice)
-		bytes += FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float);
 	return bytes;
 }
 
@@ -221,6 +220,7 @@ plan_memory(FastedContext *context, uint64_t limit)
 		+ sizeof(uint32_t);		/* counts */
 	if (context->may_prune)
 		row_bytes += cpu_levels_row_bytes(context);
+	context->row_bytes = row_bytes;
 	context->row_limit = fixed < limit ? (limit - fixed) / row_bytes : 0;
 	if (context->row_limit < least)
 		context->row_limit = least;
@@ -262,6 +262,42 @@ cpu_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 		left -= rows[i];
 	}
 	return true;
+}
+
+static uint64_t
+list_bytes(uint32_t k)
+{
+	return neighbor_list_bytes(k < FASTED_MAX_NEIGHBORS ? k : FASTED_MAX_NEIGHBORS);
+}
+
+/* Rows whose lists there is always memory for, however long these are. */
+static uint64_t
+free_lists(const FastedContext *context)
+{
+	return 2 * context->kernel->tile_cols;
+}
+
+/* Lists of k for so many rows take the memory of how many rows? */
+uint64_t
+cpu_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
+{
+	uint64_t	free_rows = free_lists(context);
+
+	if (rows <= free_rows)
+		return 0;
+	return ((rows - free_rows) * list_bytes(k) + context->row_bytes - 1) / context->row_bytes;
+}
+
+/* So many rows' memory has room for how many with lists of k? */
+uint64_t
+cpu_rows_with_lists(const FastedContext *context, uint64_t rows, uint32_t k)
+{
+	uint64_t	free_rows = free_lists(context);
+	uint64_t	bytes = list_bytes(k);
+
+	if (rows <= free_rows)
+		return rows;
+	return free_rows + (rows - free_rows) * context->row_bytes / (context->row_bytes + bytes);
 }
 
 static uint64_t

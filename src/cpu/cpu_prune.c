@@ -101,7 +101,8 @@ cpu_prepare_pruning(FastedJoin *join)
 		if (join->sets[i]->levels.ordered)
 			cpu_set_forget_form(join->sets[i]);
 	}
-	join->pruning = context->may_prune && join->problem.slices == 1 && is_worth_it(join);
+	join->pruning = context->may_prune && join->problem.slices == 1 &&
+		is_worth_it(join);
 	if (!join->pruning)
 		return true;
 	for (int i = 0; i < nsets(join); i++)
@@ -146,7 +147,7 @@ cpu_begin_levels(FastedJoin *join)
 
 		join->level_packing[i] = PACK_ROWS;
 		if (set->levels.projection == join->projection)
-			join->level_packing[i] = set->levels.eps == join->problem.eps ? PACKED_ALREADY
+			join->level_packing[i] = set->levels.eps == join->choice_eps ? PACKED_ALREADY
 				: PACK_THRESHOLDS;
 		else
 			set->levels.ordered = false;
@@ -276,7 +277,7 @@ cpu_keep_levels(FastedJoin *join)
 				cpu_projection_drop(join->context, set->levels.projection);
 				set->levels.projection = cpu_projection_hold(join->projection);
 			}
-			set->levels.eps = join->problem.eps;
+			set->levels.eps = join->choice_eps;
 		}
 		else if (join->level_packing[i] == PACK_ROWS)
 			cpu_set_forget_form(set);

@@ -120,7 +120,8 @@ extern bool cpu_kd_order(Worker *worker, const Projection *projection, const flo
 /* cpu_levels.c */
 extern void cpu_level_row(const Projection *projection, const float *projected, uint32_t level,
 						  float *row);
-extern double cpu_level_eps_upper(const FastedJoin *join, uint32_t level);
+extern double cpu_level_eps_upper(const FastedContext *context, const Projection *projection,
+								  uint32_t level, double eps);
 
 /* cpu_prune_test.c */
 extern uint32_t cpu_choose_levels(Worker *worker);

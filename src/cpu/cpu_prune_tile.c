@@ -89,6 +89,8 @@ cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b, const T
 		.hit_stride = tile->hit_stride,
 	};
 
+	if (cpu_goes_by_radii(worker->join))
+		cpu_point_at_thresholds(worker, a, tile->row, tile->col, &sweep);
 	for (uint32_t k = 0; k < words; k += b->layout.slice)
 	{
 		sweep.depth = words - k < b->layout.slice ? words - k : b->layout.slice;

@@ -150,6 +150,21 @@ count_for(const FastedSet *set, size_t row)
 	atomic_fetch_add_explicit(&set->counts[row], 1, memory_order_relaxed);
 }
 
+/* A pair that may be of neighbours: each row's list decides. */
+static void
+offer_pair(const FastedJoin *join, size_t row, size_t col, double dist)
+{
+	NeighborLists *lists = &join->sets[0]->lists;
+	bool		row_is_a = join->row_set == join->sets[0];
+	uint32_t	row_number = (uint32_t) (join->row_set->options.first_row + row);
+	uint32_t	col_number = (uint32_t) (join->col_set->options.first_row + col);
+
+	if (join->self || row_is_a)
+		neighbor_lists_offer(lists, row, col_number, dist);
+	if (join->self || !row_is_a)
+		neighbor_lists_offer(lists, col, row_number, dist);
+}
+
 /* A pair of the result, by places, handed out or counted; false when the join is being closed. */
 static bool
 take_pair(Worker *worker, size_t row, size_t col, double dist)
@@ -167,6 +182,8 @@ take_pair(Worker *worker, size_t row, size_t col, double dist)
 			count_for(join->row_set, row);
 			count_for(join->col_set, col);
 		}
+		else if (cpu_finds_nearest(join))
+			offer_pair(join, row, col, dist);
 		worker->counted++;
 		return true;
 	}

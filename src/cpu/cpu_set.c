@@ -130,6 +130,7 @@ cpu_set_reset(FastedSet *set, uint64_t first_row)
 	set->rows.rows = set->rows.offered = 0;
 	set->options.first_row = first_row;
 	set->sealed = false;
+	set->lists.k = 0;
 	cpu_set_forget_form(set);
 	return FASTED_OK;
 }
@@ -151,6 +152,7 @@ cpu_set_close(FastedSet *set)
 	cpu_packed_free(context, &set->packed);
 	cpu_levels_free(context, &set->levels);
 	fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), &context->memory);
+	neighbor_lists_free(&set->lists, &context->memory);
 	free(set);
 }
 
@@ -176,9 +178,10 @@ rows_left(const FastedSet *set)
 	for (const FastedSet *other = context->sets; other != NULL; other = other->next)
 	{
 		if (other != set)
-			others += held_rows(other);
+			others += held_rows(other)
+				+ cpu_list_rows(context, held_rows(other), other->options.neighbors);
 	}
-	most = most > others ? most - others : 0;
+	most = most > others ? cpu_rows_with_lists(context, most - others, set->options.neighbors) : 0;
 	if (set->options.most_rows > 0 && most > set->options.most_rows)
 		most = set->options.most_rows;
 	return most > set->rows.rows ? most - set->rows.rows : 0;

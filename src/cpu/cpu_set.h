@@ -15,6 +15,7 @@
 
 #include "../engine/engine.h"
 #include "cpu_kernel.h"
+#include "neighbor_lists.h"
 #include "row_store.h"
 
 /*
@@ -104,6 +105,7 @@ struct FastedSet
 
 	_Atomic uint32_t *counts;	/* of the join at work, where it counts for rows */
 	size_t		counts_room;
+	NeighborLists lists;		/* of the last join that found neighbours */
 };
 
 /* Sets and their rows: what is engine.h's. */

@@ -16,6 +16,26 @@
 /* A block that is not full is handed over when it gets this old. */
 #define FLUSH_AFTER_NS UINT64_C(20000000)
 
+/*
+ * Nearest rows: groups on the diagonal come first, where near rows are together, so
+ * that radii are small for the others.
+ */
+static uint64_t
+diagonal_first(const FastedJoin *join, uint64_t claim)
+{
+	uint64_t	group = claim / join->order.group;
+	uint64_t	groups = fasted_order_groups(join->order.rows, join->order.group);
+	uint64_t	i = group;
+	uint64_t	j = group;
+
+	if (group >= groups)
+	{
+		fasted_triangle_pair(group - groups, &i, &j);
+		j++;
+	}
+	return (fasted_triangle(j) + i) * join->order.group + claim % join->order.group;
+}
+
 /* Claimed numbers are rows of groups; false when this one has no block. */
 static bool
 locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
@@ -23,6 +43,8 @@ locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 	uint32_t	block = join->block_rows;
 	size_t		end_a = join->row_set->rows.rows;
 
+	if (join->self && cpu_finds_nearest(join))
+		claim = diagonal_first(join, claim);
 	strip->block_rows = block;
 	strip->blocks = 0;
 	for (uint64_t in = 0; in < join->order.group; in++)
@@ -53,6 +75,7 @@ static void
 filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 			 const Strip *strip, uint32_t number)
 {
+	bool		nearest = cpu_goes_by_radii(worker->join);
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->kernel;
 	void		(*sweep_tiles) (const TileSweep *sweep) =
@@ -102,6 +125,8 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 			sweep.b_threshold = (const uint32_t *) b->as_b.threshold
 				+ first_b + col;
 			sweep.hits = worker->hits + number * FASTED_HIT_BYTES + col / 8;
+			if (nearest)
+				cpu_point_at_thresholds(worker, a, strip->first_a, first_b + col, &sweep);
 			sweep_tiles(&sweep);
 		}
 	}
@@ -151,6 +176,8 @@ join_strip(Worker *worker, const Strip *strip)
 
 	cpu_rest_if_alone(context, cpu_now());
 	begin = cpu_now();
+	if (cpu_finds_nearest(join))
+		cpu_set_near_strip(worker, strip);
 	if (join->levels != 0)
 		cpu_prune_strip(worker, strip);
 	else
@@ -172,6 +199,7 @@ cpu_join_units(Worker *worker)
 	FastedContext *context = join->context;
 	uint64_t	claim;
 
+	worker->near.cols = 0;
 	while ((claim = cpu_claim(context)) < join->end_claim && !cpu_stopping(context))
 	{
 		Strip		strip;

@@ -74,7 +74,7 @@ begin_units(FastedJoin *join)
 {
 	join->packed = true;
 	atomic_fetch_add(&join->context->prepare_ns, cpu_now() - join->begun_at);
-	begin_phase(join, PHASE_JOIN);
+	begin_phase(join, cpu_finds_nearest(join) && cpu_begin_nearest(join) ? PHASE_RADII : PHASE_JOIN);
 }
 
 /* And whether there are levels. */
@@ -150,6 +150,9 @@ finish_phase(FastedJoin *join)
 		case PHASE_PACK:
 			begin_units(join);
 			break;
+		case PHASE_RADII:
+			begin_phase(join, PHASE_JOIN);
+			break;
 		case PHASE_JOIN:
 		case PHASE_OVER:
 			join->phase = PHASE_OVER;
@@ -189,6 +192,9 @@ run_phase(Worker *worker, Phase phase)
 			break;
 		case PHASE_PACK:
 			cpu_pack(worker);
+			break;
+		case PHASE_RADII:
+			cpu_find_radii(worker);
 			break;
 		case PHASE_JOIN:
 			cpu_join_units(worker);
@@ -296,12 +302,7 @@ init_worker(FastedContext *context, Worker *worker)
 	worker->context = context;
 	worker->number = (int) (worker - context->workers);
 	worker->seen = context->phase_number;
-	if (d > context->slice)
-	{
-		worker->partial = fasted_cpu_map(PARTIAL_BYTES, memory);
-		if (worker->partial == NULL)
-			return false;
-	}
+	worker->partial = fasted_cpu_map(PARTIAL_BYTES, memory);
 	worker->hits = fasted_cpu_map(HITS_BYTES, memory);
 	worker->wide = fasted_cpu_map((d + 31) * sizeof(double), memory);
 	if (context->may_use_int8)
@@ -322,7 +323,7 @@ init_worker(FastedContext *context, Worker *worker)
 		if (worker->directions == NULL)
 			return false;
 	}
-	return worker->hits != NULL && worker->wide != NULL;
+	return worker->partial != NULL && worker->hits != NULL && worker->wide != NULL;
 }
 
 static void

@@ -55,6 +55,8 @@ typedef struct TileTest
 {
 	const int32_t *a_threshold;
 	const int32_t *b_threshold;
+	const int32_t *a_second;	/* or NULL */
+	const int32_t *b_second;
 	uint8_t    *hits;
 	size_t		hit_stride;
 } TileTest;
@@ -145,8 +147,8 @@ mark_hits(const int32_t *sums, const int32_t *a_threshold, __m512i b_threshold, 
 
 		if (mask != 0)
 		{
-			hits[i * hit_stride] = (uint8_t) mask;
-			hits[i * hit_stride + 1] = (uint8_t) (mask >> 8);
+			hits[i * hit_stride] |= (uint8_t) mask;
+			hits[i * hit_stride + 1] |= (uint8_t) (mask >> 8);
 		}
 	}
 }
@@ -157,16 +159,17 @@ mark_hits(const int32_t *sums, const int32_t *a_threshold, __m512i b_threshold, 
  * filter_bound.h.
  */
 TARGET static inline __attribute__((always_inline)) void
-test_sums(const TileSums *sums, const TileTest *test)
+test_thresholds(const TileSums *sums, const TileTest *test, const int32_t *a_threshold,
+				const int32_t *b_threshold)
 {
 	for (int half = 0; half < 2; half++)
 	{
 		const int32_t *left = sums->part[2 * half];
 		const int32_t *right = sums->part[2 * half + 1];
-		const int32_t *na = test->a_threshold + half * SIDE;
+		const int32_t *na = a_threshold + half * SIDE;
 		uint8_t    *hits = test->hits + half * SIDE * test->hit_stride;
-		__m512i		nb[2] = {_mm512_loadu_si512(test->b_threshold),
-		_mm512_loadu_si512(test->b_threshold + SIDE)};
+		__m512i		nb[2] = {_mm512_loadu_si512(b_threshold),
+		_mm512_loadu_si512(b_threshold + SIDE)};
 		__m512i		least[2] = {_mm512_set1_epi32(INT32_MAX), _mm512_set1_epi32(INT32_MAX)};
 
 		UNROLL for (int i = 0; i < SIDE; i++)
@@ -183,6 +186,15 @@ test_sums(const TileSums *sums, const TileTest *test)
 		if (_mm512_cmple_epi32_mask(least[1], _mm512_sub_epi32(_mm512_setzero_si512(), nb[1])))
 			mark_hits(right, na, nb[1], hits + 2, test->hit_stride);
 	}
+}
+
+/* The same of both thresholds that a row may have.  The hits are clear before. */
+TARGET static inline __attribute__((always_inline)) void
+test_sums(const TileSums *sums, const TileTest *test)
+{
+	test_thresholds(sums, test, test->a_threshold, test->b_threshold);
+	if (test->a_second != NULL)
+		test_thresholds(sums, test, test->a_second, test->b_second);
 }
 
 /* All tiles of a column in a slice that is not the last. */
@@ -210,6 +222,7 @@ finish(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 	uint32_t	lead = steps < LEAD ? steps : LEAD;
 	TileSums	sums[2];
 	TileTest	test = {.a_threshold = sweep->a_threshold,.b_threshold = sweep->b_threshold,
+		.a_second = sweep->a_second,.b_second = sweep->b_second,
 	.hits = sweep->hits,.hit_stride = sweep->hit_stride};
 
 	for (uint32_t t = 0; t < sweep->tiles; t++)
@@ -220,6 +233,8 @@ finish(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 		{
 			test_sums(&sums[(t - 1) % 2], &test);
 			test.a_threshold += AMX_TILE;
+			if (test.a_second != NULL)
+				test.a_second += AMX_TILE;
 			test.hits += AMX_TILE * test.hit_stride;
 		}
 		multiply(tile, lead, steps);
@@ -265,6 +280,7 @@ const Int8Kernel fasted_int8_amx = {
 	.word_step = SIDE,
 	.a_words = SIDE,
 	.b_words = 1,
+	.part = SIDE,
 	.begin = begin_amx,
 	.end = end_amx,
 	.sweep = sweep_amx,

@@ -36,22 +36,37 @@
 #define FOR_ROWS(i) UNROLL for (int i = 0; i < TILE_ROWS; i++)
 #define FOR_VECS(v) UNROLL for (int v = 0; v < TILE_VECS; v++)
 
+/* Which sums of a row reached their thresholds. */
+TARGET static inline __attribute__((always_inline)) uint64_t
+KERNEL(row_bits) (const Vec sums[TILE_VECS], const Word *a_threshold, const Word *b_threshold)
+{
+	Vec			ta = VEC_SPLAT(a_threshold);
+	uint64_t	bits = 0;
+
+	FOR_VECS(v)
+	{
+		Vec			tb = VEC_LOAD(b_threshold + v * LANES);
+
+		bits |= (uint64_t) HIT_BITS(VEC_REACHES(sums[v], ta, tb)) << (v * LANES);
+	}
+	return bits;
+}
+
 /* Some sum reached its threshold: sets the bits of all that did. */
 TARGET static inline __attribute__((always_inline)) void
-KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const Word *a_threshold,
-				   const Word *b_threshold, uint8_t *hits, size_t hit_stride)
+KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const TileSweep *sweep, uint32_t row)
 {
+	uint8_t    *hits = sweep->hits + row * sweep->hit_stride;
+	const size_t hit_stride = sweep->hit_stride;
+
 	FOR_ROWS(i)
 	{
-		Vec			ta = VEC_SPLAT(a_threshold + i);
-		uint64_t	bits = 0;
+		uint64_t	bits = KERNEL(row_bits) (sums[i], (const Word *) sweep->a_threshold + row + i,
+											 sweep->b_threshold);
 
-		FOR_VECS(v)
-		{
-			Vec			tb = VEC_LOAD(b_threshold + v * LANES);
-
-			bits |= (uint64_t) HIT_BITS(VEC_REACHES(sums[i][v], ta, tb)) << (v * LANES);
-		}
+		if (sweep->a_second != NULL)
+			bits |= KERNEL(row_bits) (sums[i], (const Word *) sweep->a_second + row + i,
+									  sweep->b_second);
 		if (bits != 0)
 		{
 			UNROLL for (int byte = 0; byte < TILE_COLS / 8; byte++)
@@ -60,10 +75,10 @@ KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const Word *a_threshold,
 	}
 }
 
-/* Sums of one tile against the thresholds.  Few tiles have any hit at all. */
-TARGET static inline __attribute__((always_inline)) void
-KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const Word *a_threshold,
-				   const Word *b_threshold, uint8_t *hits, size_t hit_stride)
+/* Does any sum reach its thresholds? */
+TARGET static inline __attribute__((always_inline)) Hit
+KERNEL(any_hit) (Vec sums[TILE_ROWS][TILE_VECS], const Word *a_threshold,
+				 const Word *b_threshold)
 {
 	Hit			any = HIT_NONE();
 	Vec			tb[TILE_VECS];
@@ -77,8 +92,21 @@ KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const Word *a_threshold,
 		FOR_VECS(v)
 			any = HIT_OR(any, VEC_REACHES(sums[i][v], ta, tb[v]));
 	}
+	return any;
+}
+
+/* Sums of one tile against the thresholds.  Few tiles have any hit at all. */
+TARGET static inline __attribute__((always_inline)) void
+KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const TileSweep *sweep, uint32_t row)
+{
+	Hit			any = KERNEL(any_hit) (sums, (const Word *) sweep->a_threshold + row,
+									   sweep->b_threshold);
+
+	if (sweep->a_second != NULL)
+		any = HIT_OR(any, KERNEL(any_hit) (sums, (const Word *) sweep->a_second + row,
+										   sweep->b_second));
 	if (HIT_ANY(any))
-		KERNEL(mark_hits) (sums, a_threshold, b_threshold, hits, hit_stride);
+		KERNEL(mark_hits) (sums, sweep, row);
 }
 
 /* One word: the outer product of a's column and b's, added to sums. */
@@ -141,10 +169,7 @@ KERNEL(sweep) (const TileSweep *sweep)
 		}
 
 		if (sweep->last)
-			KERNEL(test_tile) (sums, (const Word *) sweep->a_threshold + row,
-							   sweep->b_threshold,
-							   sweep->hits + row * sweep->hit_stride,
-							   sweep->hit_stride);
+			KERNEL(test_tile) (sums, sweep, row);
 		else
 		{
 			FOR_ROWS(i)

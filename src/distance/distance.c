@@ -83,15 +83,15 @@ GetVectors(FunctionCallInfo fcinfo, const char *function, Vector *a, Vector *b)
 						   a->dimensions, b->dimensions)));
 }
 
-/* The canonical distance, by the best kernel of this processor: all give the same bits. */
+/* By the best kernel of this processor: all give the same bits. */
 static double
-Distance(const Vector *a, const Vector *b)
+Distance(const float *x, const float *y, uint32 dimensions)
 {
 	static const CpuKernel *kernel = NULL;
 
 	if (kernel == NULL)
 		kernel = fasted_cpu_choose_kernel(NULL);
-	return kernel->distance(a->elements, b->elements, a->dimensions);
+	return kernel->distance(x, y, dimensions);
 }
 
 #if defined(__x86_64__)
@@ -105,13 +105,25 @@ CosineByFma(const float *x, const float *y, uint32 dimensions)
 #endif
 
 static double
-Cosine(const Vector *a, const Vector *b)
+Cosine(const float *x, const float *y, uint32 dimensions)
 {
 #if defined(__x86_64__)
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-		return CosineByFma(a->elements, b->elements, a->dimensions);
+		return CosineByFma(x, y, dimensions);
 #endif
-	return fasted_exact_cosine(a->elements, b->elements, a->dimensions);
+	return fasted_exact_cosine(x, y, dimensions);
+}
+
+double
+ExactDistance(FastedMetric metric, const float *x, const float *y, uint32 dimensions)
+{
+	return metric == FASTED_METRIC_COSINE ? Cosine(x, y, dimensions) : Distance(x, y, dimensions);
+}
+
+static double
+DistanceOf(FastedMetric metric, const Vector *a, const Vector *b)
+{
+	return ExactDistance(metric, a->elements, b->elements, a->dimensions);
 }
 
 Datum
@@ -121,7 +133,7 @@ fasted_distance(PG_FUNCTION_ARGS)
 	Vector		b;
 
 	GetVectors(fcinfo, "fasted_distance", &a, &b);
-	PG_RETURN_FLOAT8(Distance(&a, &b));
+	PG_RETURN_FLOAT8(DistanceOf(FASTED_METRIC_L2, &a, &b));
 }
 
 Datum
@@ -131,14 +143,14 @@ fasted_cosine_distance(PG_FUNCTION_ARGS)
 	Vector		b;
 
 	GetVectors(fcinfo, "fasted_cosine_distance", &a, &b);
-	PG_RETURN_FLOAT8(Cosine(&a, &b));
+	PG_RETURN_FLOAT8(DistanceOf(FASTED_METRIC_COSINE, &a, &b));
 }
 
 Datum
 fasted_within(PG_FUNCTION_ARGS)
 {
 	double		eps = PG_GETARG_FLOAT8(2);
-	bool		cosine = MetricFromText(PG_GETARG_TEXT_PP(3)) == FASTED_METRIC_COSINE;
+	FastedMetric metric = MetricFromText(PG_GETARG_TEXT_PP(3));
 	Vector		a;
 	Vector		b;
 
@@ -147,5 +159,5 @@ fasted_within(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative")));
 	GetVectors(fcinfo, "fasted_within", &a, &b);
-	PG_RETURN_BOOL((cosine ? Cosine(&a, &b) : Distance(&a, &b)) <= eps);
+	PG_RETURN_BOOL(DistanceOf(metric, &a, &b) <= eps);
 }

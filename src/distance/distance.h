@@ -10,10 +10,14 @@
 #ifndef FASTED_DISTANCE_H
 #define FASTED_DISTANCE_H
 
+#include "engine/engine.h"
 #include "fmgr.h"
 
 extern PGDLLEXPORT Datum fasted_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_cosine_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within(PG_FUNCTION_ARGS);
+
+/* The canonical distance of finite vectors; NaN, if it is a cosine distance of a zero vector. */
+extern double ExactDistance(FastedMetric metric, const float *x, const float *y, uint32 dimensions);
 
 #endif							/* FASTED_DISTANCE_H */

@@ -54,13 +54,16 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 10
+#define FASTED_ENGINE_ABI 11
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
 
 /* PostgreSQL's limit for vectors is lower; this one bounds the error terms. */
 #define FASTED_MAX_DIMENSIONS UINT32_C(65536)
+
+/* Neighbours of a row: more are refused. */
+#define FASTED_MAX_NEIGHBORS (UINT32_C(1) << 27)
 
 typedef enum FastedStatus
 {
@@ -109,7 +112,15 @@ typedef enum FastedOutput
 {
 	FASTED_OUTPUT_PAIRS = 0,	/* next hands it out */
 	FASTED_OUTPUT_COUNT,		/* it is counted: stats */
-	FASTED_OUTPUT_COUNTS		/* it is counted for each of its rows: counts */
+	FASTED_OUTPUT_COUNTS,		/* it is counted for each of its rows: counts */
+
+	/*
+	 * The row of a keeps it if it is among its k nearest: nearest.  They are the first
+	 * ones by distance, then by the number of the row of b, within eps; fewer where
+	 * there are fewer.  Of a set with itself both rows keep it: no row is its own
+	 * neighbour.
+	 */
+	FASTED_OUTPUT_NEAREST
 } FastedOutput;
 
 /* A device by a name that is good for FastedOptions.devices. */
@@ -159,6 +170,7 @@ typedef struct FastedSetOptions
 	uint64_t	first_row;		/* the number that row 0 has in results */
 	uint64_t	expected_rows;	/* a guess; zero: there is none */
 	uint64_t	most_rows;		/* it will not have more; zero: as memory allows */
+	uint32_t	neighbors;		/* memory is kept for lists of so many for each row */
 } FastedSetOptions;
 
 /*
@@ -171,6 +183,15 @@ typedef struct FastedProblem
 	FastedOutput output;
 	uint32_t	slice;			/* < slices */
 	uint32_t	slices;			/* 0 or 1: all of it */
+
+	/* FASTED_OUTPUT_NEAREST, which has no slices. */
+	uint32_t	k;				/* 1 to FASTED_MAX_NEIGHBORS */
+
+	/*
+	 * The neighbours that set a has from its last join stay: rows of b are further ones.
+	 * k and eps are as in that join.
+	 */
+	bool		further;
 } FastedProblem;
 
 /*
@@ -184,6 +205,13 @@ typedef struct FastedPair
 	double		dist;
 } FastedPair;
 
+/* One of the nearest rows of a row: its number, and how far it is. */
+typedef struct FastedNeighbor
+{
+	uint32_t	row;
+	double		dist;
+} FastedNeighbor;
+
 /*
  * What next found.  pairs belongs to the engine and is valid until the next
  * call for the same join, or the end of it.
@@ -193,7 +221,10 @@ typedef struct FastedBatch
 	const FastedPair *pairs;
 	size_t		npairs;
 
-	/* With FASTED_WANT_ROWS: of which side (0: a), from where, how many. */
+	/*
+	 * With FASTED_WANT_ROWS: of which side (0: a), from where, how many.  With FASTED_OK
+	 * of panel_join_next and FASTED_OUTPUT_NEAREST: rows of a whose neighbours are known.
+	 */
 	int			side;
 	uint64_t	first_row;
 	uint64_t	row_count;
@@ -366,6 +397,20 @@ typedef struct FastedEngine
 	 */
 	FastedStatus (*counts) (FastedJoin *join, int side, uint64_t first_row,
 							size_t nrows, uint32_t *counts);
+
+	/*
+	 * FASTED_OUTPUT_NEAREST.  NULL: this engine does not have it, and join_open answers
+	 * FASTED_UNSUPPORTED.
+	 *
+	 * After FASTED_DONE, for rows first_row ... of set a, by their places in it: how many
+	 * neighbours each has, and these, the nearest first.  Those of the first row begin
+	 * at neighbors[0], of the next one at neighbors[k], and so on.
+	 */
+	FastedStatus (*nearest) (FastedJoin *join, uint64_t first_row, size_t nrows,
+							 uint32_t *lengths, FastedNeighbor *neighbors);
+
+	/* For fits: lists of k for so many rows take the memory of how many rows?  Or NULL. */
+	uint64_t	(*list_rows) (const FastedContext *context, uint64_t rows, uint32_t k);
 
 	/* Stops all its work; NULL is allowed.  Never fails. */
 	void		(*join_close) (FastedJoin *join);

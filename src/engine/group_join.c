@@ -98,6 +98,9 @@ group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet 
 	*result = NULL;
 	if (group->failed != FASTED_OK)
 		return group->failed;
+	if (problem->output == FASTED_OUTPUT_NEAREST)
+		return group_fail(group, FASTED_UNSUPPORTED,
+						  "a group of devices does not find nearest neighbors");
 	join = calloc(1, sizeof(*join));
 	if (join == NULL)
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");

@@ -6,10 +6,11 @@
  * With n rows and outer panels of m, about n^2 / 2m rows are loaded, or n_a n_b / m
  * for two relations.  So the outer panel takes nearly all memory, and the inner ones
  * are just large enough for an engine to be busy with one while the next one comes.
- * Of two relations the smaller one is the outer one.
+ * Of two relations the smaller one is the outer one, unless neighbours are wanted.
  *
  *-------------------------------------------------------------------------
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,9 @@
 
 /* Rows that are asked for at once while a join is at work, in bytes. */
 #define LOAD_BYTES ((uint64_t) 4 << 20)
+
+/* Neighbours that are handed out at once, unless a row has more. */
+#define GIVEN_NEIGHBORS 16384
 
 /* A set, and the rows of a side that it has or is to have. */
 typedef struct Panel
@@ -65,6 +69,17 @@ struct PanelJoin
 
 	uint32_t   *counts[2];
 
+	/* FASTED_OUTPUT_NEAREST. */
+	uint32_t	list_length;	/* that lists have memory for */
+	bool		further;		/* the outer panel has lists */
+	uint64_t	give_first;		/* rows whose lists are to be handed out */
+	uint64_t	give_end;
+	uint64_t	given_first;	/* and those of the last batch */
+	uint64_t	given_count;
+	uint64_t	given_most;
+	uint32_t   *given_lengths;
+	FastedNeighbor *given;
+
 	/* Pairs of rows compared so far, and units of the engine when a join began. */
 	double		compared;
 	uint64_t	units_done;
@@ -77,6 +92,24 @@ fail_here(PanelJoin *join, FastedStatus status, const char *text)
 	join->failed = status;
 	snprintf(join->error, sizeof(join->error), "%s", text);
 	return status;
+}
+
+static bool
+finds_nearest(const PanelJoin *join)
+{
+	return join->problem.problem.output == FASTED_OUTPUT_NEAREST;
+}
+
+/* Is this a number of neighbours that the engine finds? */
+static FastedStatus
+check_neighbors(PanelJoin *join, uint32_t k)
+{
+	if (join->engine->nearest == NULL)
+		return fail_here(join, FASTED_UNSUPPORTED, "this engine does not find nearest neighbors");
+	if (k < 1)
+		return fail_here(join, FASTED_UNSUPPORTED,
+						 "the number of nearest neighbors must be at least 1");
+	return FASTED_OK;
 }
 
 /* --- rows in */
@@ -96,9 +129,15 @@ panel_join_open(const FastedEngine *engine, const PanelProblem *problem, PanelJo
 	status = engine->open(&problem->options, &join->context);
 	/* the caller's strings need not live on */
 	join->problem.options.devices = join->problem.options.kernel = NULL;
+	if (finds_nearest(join) && !FASTED_FAILED(status))
+	{
+		status = check_neighbors(join, problem->problem.k);
+		join->list_length = problem->problem.k;
+	}
 	for (int side = 0; side < problem->sides && !FASTED_FAILED(status); side++)
 	{
-		FastedSetOptions options = {.expected_rows = problem->expected_rows[side]};
+		FastedSetOptions options = {.expected_rows = problem->expected_rows[side],
+		.neighbors = side == 0 ? join->list_length : 0};
 
 		join->sides[side].side = side;
 		status = engine->set_open(join->context, &options, &join->sides[side].set);
@@ -200,11 +239,33 @@ panel_join_read_back(PanelJoin *join, int side, uint64_t first_row, size_t nrows
 
 /* --- panels */
 
+/* The rows that panels of the outer one are joined with. */
+static int
+inner_side(const PanelJoin *join)
+{
+	return join->problem.sides == 2 ? !join->outer_side : 0;
+}
+
+/* No row has more neighbours than there are rows. */
+static uint32_t
+clip_neighbors(const PanelJoin *join, uint32_t k)
+{
+	uint64_t	rows = join->problem.sides == 2 ? join->rows[1]
+		: join->rows[0] > 0 ? join->rows[0] - 1 : 0;
+
+	if (rows < 1)
+		rows = 1;
+	return k < rows ? k : (uint32_t) rows;
+}
+
 static bool
 panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 {
 	uint64_t	rows[3] = {outer, inner, inner};
 
+	if (join->list_length > 0)
+		rows[0] += join->engine->list_rows(join->context, outer,
+										   clip_neighbors(join, join->list_length));
 	return join->engine->fits(join->context, rows, 3);
 }
 
@@ -229,9 +290,10 @@ choose_panels(PanelJoin *join)
 	uint64_t	low = 1;
 	uint64_t	high;
 
-	join->outer_side = join->problem.sides == 2 && join->rows[1] < join->rows[0];
+	join->outer_side = join->problem.sides == 2 && join->list_length == 0 &&
+		join->rows[1] < join->rows[0];
 	outer_total = join->rows[join->outer_side];
-	inner_total = join->rows[join->problem.sides == 2 ? !join->outer_side : 0];
+	inner_total = join->rows[inner_side(join)];
 
 	high = outer_total;
 	while (low < high)
@@ -261,9 +323,11 @@ choose_panels(PanelJoin *join)
 }
 
 static FastedStatus
-open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows)
+open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows, uint32_t neighbors)
 {
-	FastedSetOptions options = {.expected_rows = rows,.most_rows = rows};
+	FastedSetOptions options = {
+		.expected_rows = rows,.most_rows = rows,.neighbors = neighbors
+	};
 
 	panel->side = side;
 	return join->engine->set_open(join->context, &options, &panel->set);
@@ -273,7 +337,7 @@ open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows)
 static FastedStatus
 open_panels(PanelJoin *join)
 {
-	int			inner_side = join->problem.sides == 2 ? !join->outer_side : 0;
+	uint32_t	neighbors = join->list_length > 0 ? clip_neighbors(join, join->list_length) : 0;
 	FastedStatus status;
 
 	for (int side = 0; side < join->problem.sides; side++)
@@ -281,9 +345,9 @@ open_panels(PanelJoin *join)
 		join->engine->set_close(join->sides[side].set);
 		join->sides[side].set = NULL;
 	}
-	status = open_panel(join, &join->outer, join->outer_side, join->outer_rows);
+	status = open_panel(join, &join->outer, join->outer_side, join->outer_rows, neighbors);
 	for (int i = 0; i < 2 && status == FASTED_OK; i++)
-		status = open_panel(join, &join->inner[i], inner_side, join->inner_rows);
+		status = open_panel(join, &join->inner[i], inner_side(join), join->inner_rows, 0);
 	return status;
 }
 
@@ -301,6 +365,32 @@ load(PanelJoin *join, Panel *panel, uint64_t first, uint64_t most)
 	return join->engine->set_reset(panel->set, first);
 }
 
+/*
+ * The rows from here on that no inner panel has had yet.  Rows of one relation whose
+ * neighbours are wanted meet those before them too, but not themselves once more.
+ */
+static void
+set_inner_next(PanelJoin *join, uint64_t next)
+{
+	uint64_t	end = join->outer.first + join->outer.count;
+
+	if (join->problem.sides == 1 && next >= join->outer.first && next < end)
+		next = end;
+	join->inner_next = next;
+}
+
+/* Rows of the inner panel that begins there, at most. */
+static uint64_t
+inner_most(const PanelJoin *join)
+{
+	uint64_t	first = join->outer.first;
+
+	if (join->problem.sides == 1 && join->inner_next < first &&
+		first - join->inner_next < join->inner_rows)
+		return first - join->inner_next;
+	return join->inner_rows;
+}
+
 /* The outer panel is next; the inner ones start over behind it, or at the first row. */
 static FastedStatus
 load_outer(PanelJoin *join, uint64_t first)
@@ -308,7 +398,8 @@ load_outer(PanelJoin *join, uint64_t first)
 	FastedStatus status = load(join, &join->outer, first, join->outer_rows);
 
 	join->met_itself = join->problem.sides == 2;
-	join->inner_next = join->problem.sides == 2 ? 0 : first + join->outer.count;
+	join->further = false;
+	set_inner_next(join, join->problem.sides == 2 || finds_nearest(join) ? 0 : first);
 	join->inner[0].sealed = join->inner[1].sealed = false;
 	join->turn = 0;
 	return status;
@@ -322,6 +413,7 @@ static FastedStatus
 load_inner(PanelJoin *join)
 {
 	Panel	   *panel = &join->inner[join->turn];
+	FastedStatus status;
 
 	if (join->loading != NULL || !join->outer.sealed)
 		return FASTED_OK;
@@ -330,8 +422,9 @@ load_inner(PanelJoin *join)
 		panel = &join->inner[!join->turn];
 	if (panel->sealed || join->inner_next >= join->rows[panel->side])
 		return FASTED_OK;
-	join->inner_next += join->inner_rows;
-	return load(join, panel, join->inner_next - join->inner_rows, join->inner_rows);
+	status = load(join, panel, join->inner_next, inner_most(join));
+	set_inner_next(join, panel->first + panel->count);
+	return status;
 }
 
 /* --- pairs out */
@@ -348,7 +441,13 @@ static double
 whole_area(const PanelJoin *join)
 {
 	double		n = (double) join->rows[0];
+	double		outer = (double) join->outer_rows;
+	double		panels = ceil(n / outer);
+	double		last = n - (panels - 1.0) * outer;
 
+	/* rows of different panels meet twice */
+	if (finds_nearest(join) && join->problem.sides == 1)
+		return n * n - 0.5 * ((panels - 1.0) * outer * outer + last * last) - 0.5 * n;
 	return join->problem.sides == 2 ? n * (double) join->rows[1] : 0.5 * n * (n - 1.0);
 }
 
@@ -369,6 +468,29 @@ clear_counts(PanelJoin *join)
 	return true;
 }
 
+/* Room for the neighbours of some rows, and what there is to know of them now. */
+static bool
+begin_lists(PanelJoin *join)
+{
+	uint32_t	k;
+
+	free(join->given);
+	free(join->given_lengths);
+	join->given = NULL;
+	join->given_lengths = NULL;
+	join->give_first = join->give_end = join->given_count = 0;
+	join->further = false;
+	if (!finds_nearest(join))
+		return true;
+	k = join->problem.problem.k = clip_neighbors(join, join->problem.problem.k);
+	join->given_most = k < GIVEN_NEIGHBORS ? GIVEN_NEIGHBORS / k : 1;
+	join->given = malloc(join->given_most * k * sizeof(FastedNeighbor));
+	join->given_lengths = malloc(join->given_most * sizeof(uint32_t));
+	if (join->done)
+		join->give_end = join->rows[0];
+	return join->given != NULL && join->given_lengths != NULL;
+}
+
 /* Too few rows for a pair. */
 static bool
 no_pair(const PanelJoin *join)
@@ -385,6 +507,8 @@ begin(PanelJoin *join)
 	join->done = no_pair(join);
 	if (!clear_counts(join))
 		return fail_here(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
+	if (!begin_lists(join))
+		return fail_here(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' neighbors");
 	if (join->done || join->resident)
 		return FASTED_OK;
 	return load_outer(join, 0);
@@ -437,6 +561,13 @@ panel_join_again(PanelJoin *join, const FastedProblem *problem)
 		return join->failed;
 	if (!join->started)
 		return fail_here(join, FASTED_INTERNAL, "a join was to begin again before its start");
+	if (problem->output == FASTED_OUTPUT_NEAREST)
+	{
+		if (check_neighbors(join, problem->k) != FASTED_OK)
+			return join->failed;
+		if (problem->k > join->list_length)
+			return fail_here(join, FASTED_INTERNAL, "there is no room for so many neighbors");
+	}
 	join->engine->join_close(join->join);
 	join->join = NULL;
 	join->loading = NULL;
@@ -501,13 +632,17 @@ next_panels(PanelJoin *join)
 static FastedStatus
 begin_join(PanelJoin *join)
 {
+	FastedProblem problem = join->problem.problem;
 	FastedStats stats;
+
+	problem.further = join->further;
+	join->further = true;
 
 	join->engine->stats(join->context, &stats);
 	join->units_done = stats.units_done;
 	join->units_total = stats.units_total;
-	return join->engine->join_open(join->context, &join->problem.problem, join->a->set,
-								   join->b->set, &join->join);
+	return join->engine->join_open(join->context, &problem, join->a->set, join->b->set,
+								   &join->join);
 }
 
 /* Adds the counts of the panels that were joined. */
@@ -536,6 +671,38 @@ add_counts(PanelJoin *join)
 		}
 	}
 	return FASTED_OK;
+}
+
+/* Has the outer panel met all rows, after the join at work? */
+static bool
+outer_is_through(const PanelJoin *join)
+{
+	const Panel *inner = join->inner;
+
+	if (join->resident)
+		return true;
+	return join->inner_next >= join->rows[inner[0].side] && join->loading == NULL &&
+		!inner[!join->turn].sealed && (join->met_itself || !inner[join->turn].sealed);
+}
+
+/* The neighbours of some rows that are complete, until there are no more of these. */
+static FastedStatus
+give_lists(PanelJoin *join, FastedBatch *batch)
+{
+	uint64_t	left = join->give_end - join->give_first;
+	FastedStatus status = FASTED_OK;
+
+	join->given_first = join->give_first;
+	join->given_count = left < join->given_most ? left : join->given_most;
+	join->give_first += join->given_count;
+	if (join->join == NULL)
+		memset(join->given_lengths, 0, join->given_count * sizeof(uint32_t));
+	else
+		status = join->engine->nearest(join->join, join->given_first - join->a->first,
+									   join->given_count, join->given_lengths, join->given);
+	batch->first_row = join->given_first;
+	batch->row_count = join->given_count;
+	return status;
 }
 
 /* The join at work is over: what comes next? */
@@ -590,8 +757,20 @@ panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch)
 
 		if (status != FASTED_OK)
 			return status;
+		if (join->give_first < join->give_end)
+			return give_lists(join, batch);
+		join->given_count = 0;
 		if (join->done)
 			return FASTED_DONE;
+		if (join->give_end > 0)
+		{
+			/* those of the outer panel have been given */
+			join->give_first = join->give_end = 0;
+			status = end_join(join);
+			if (status != FASTED_OK)
+				return status;
+			continue;
+		}
 		if (join->join == NULL && next_panels(join))
 			status = begin_join(join);
 		else if (join->join == NULL)
@@ -606,6 +785,12 @@ panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch)
 			return FASTED_WANT_ROWS;
 		if (status != FASTED_DONE)
 			return status;
+		if (finds_nearest(join) && outer_is_through(join))
+		{
+			join->give_first = join->a->first;
+			join->give_end = join->a->first + join->a->count;
+			continue;
+		}
 		status = end_join(join);
 		if (status != FASTED_OK)
 			return status;
@@ -615,7 +800,7 @@ panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch)
 void
 panel_join_pause(PanelJoin *join)
 {
-	if (join->join != NULL)
+	if (join->join != NULL && join->give_end == 0)
 		join->engine->pause(join->join);
 }
 
@@ -623,6 +808,15 @@ const uint32_t *
 panel_join_counts(const PanelJoin *join, int side)
 {
 	return join->counts[side];
+}
+
+const FastedNeighbor *
+panel_join_nearest(const PanelJoin *join, uint64_t row, uint32_t *length)
+{
+	uint64_t	place = row - join->given_first;
+
+	*length = place < join->given_count ? join->given_lengths[place] : 0;
+	return *length > 0 ? join->given + place * join->problem.problem.k : NULL;
 }
 
 /* Without panels the engine's own units, else pairs of rows. */
@@ -671,5 +865,7 @@ panel_join_close(PanelJoin *join)
 	join->engine->close(join->context);
 	free(join->counts[0]);
 	free(join->counts[1]);
+	free(join->given);
+	free(join->given_lengths);
 	free(join);
 }

@@ -16,6 +16,9 @@
  *	  again, next, ...						the same rows, another eps or output
  *	  close									any time
  *
+ * With FASTED_OUTPUT_NEAREST the outer panel is of side 0, with lists of neighbours, and
+ * meets all rows of the other side, or of its own: then its rows' lists are complete.
+ *
  * When stage (or put) answers FASTED_FULL, the caller reads back what it staged, of
  * both sides, stores all rows elsewhere, and calls start with the full numbers of
  * rows.  From then on next may answer FASTED_WANT_ROWS: the caller stages and commits
@@ -65,10 +68,17 @@ extern FastedStatus panel_join_read_back(PanelJoin *join, int side, uint64_t fir
 /* rows: of each side.  More than were committed: see "panels" above. */
 extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
 
-/* After start: begins to join the same rows once more.  Pairs still to come are gone. */
+/*
+ * After start: begins to join the same rows once more.  Pairs still to come are gone.
+ * Neighbours only if the join was opened to find as many.
+ */
 extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
 
-/* As in engine.h; FASTED_WANT_ROWS too. */
+/*
+ * As in engine.h; FASTED_WANT_ROWS too.  With FASTED_OUTPUT_NEAREST, FASTED_OK says that
+ * the neighbours of batch->row_count rows of side 0 from batch->first_row on are known:
+ * each row has its turn, in order, also one without neighbours.
+ */
 extern FastedStatus panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch);
 extern void panel_join_pause(PanelJoin *join);
 
@@ -77,6 +87,13 @@ extern void panel_join_pause(PanelJoin *join);
  * a side has.  Valid until again or close.
  */
 extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);
+
+/*
+ * Of a row that the last call of next named: its neighbours, the nearest first, and how
+ * many they are.  Valid until the next call of next, again or close.
+ */
+extern const FastedNeighbor *panel_join_nearest(const PanelJoin *join, uint64_t row,
+												uint32_t *length);
 
 extern void panel_join_stats(const PanelJoin *join, FastedStats *stats);
 extern const char *panel_join_last_error(const FastedEngine *engine, const PanelJoin *join);

@@ -90,7 +90,7 @@ ExpectRows(RowSink *sink, uint64 rows)
 }
 
 static void
-SetDimensions(RowSink *sink, int dimensions)
+SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 {
 	Reservoir  *reservoir = (Reservoir *) sink;
 

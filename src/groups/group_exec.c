@@ -16,8 +16,6 @@
 #include "groups/group_node.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
-#include "scan/call_exec.h"
 #include "scan/scan_explain.h"
 #include "scan/scan_hold.h"
 #include "utils/memutils.h"
@@ -45,22 +43,6 @@ static const CustomExecMethods exec_methods = {
 /* --- the run */
 
 static void
-EvaluateArguments(GroupScan *scan, FunctionCallInfo fcinfo)
-{
-	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
-	ListCell   *cell;
-	int			n = 0;
-
-	InitFunctionCallInfoData(*fcinfo, NULL, list_length(scan->arg_states), InvalidOid, NULL, NULL);
-	foreach(cell, scan->arg_states)
-	{
-		fcinfo->args[n].value = ExecEvalExpr((ExprState *) lfirst(cell), econtext,
-											 &fcinfo->args[n].isnull);
-		n++;
-	}
-}
-
-static void
 AddTotals(GroupScan *scan)
 {
 	GroupTotals *totals = &scan->totals;
@@ -84,7 +66,7 @@ BeginRun(GroupScan *scan)
 	GroupArgs	args;
 	Oid			key_type;
 
-	EvaluateArguments(scan, fcinfo);
+	EvaluateArguments(&scan->arguments, scan->css.ss.ps.ps_ExprContext, fcinfo);
 	key_type = scan->plan.first == 0 ? INT8OID : exprType(linitial(scan->plan.call->args));
 	args = GetGroupArgs(fcinfo, scan->plan.function, scan->plan.first, key_type);
 	scan->run = GroupRunBegin(&args, scan->plan.function->prepare(fcinfo, &args));
@@ -103,8 +85,9 @@ EndRun(GroupScan *scan)
 
 /* The next row in the scan tuple's slot, or an empty slot. */
 static TupleTableSlot *
-NextScanTuple(GroupScan *scan)
+NextScanTuple(CustomScanState *node)
 {
+	GroupScan  *scan = (GroupScan *) node;
 	TupleTableSlot *slot = ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
 	Datum		values[GROUP_MOST_COLUMNS];
 	bool		nulls[GROUP_MOST_COLUMNS];
@@ -123,30 +106,10 @@ NextScanTuple(GroupScan *scan)
 	return ExecStoreVirtualTuple(slot);
 }
 
-/*
- * ExecScan would take the node for one that stands for a table whose row is being
- * looked at again, where it is in a subquery of an UPDATE that had to wait.
- */
 static TupleTableSlot *
 NextRow(CustomScanState *node)
 {
-	PlanState  *state = &node->ss.ps;
-	ExprContext *econtext = state->ps_ExprContext;
-	ProjectionInfo *projection = state->ps_ProjInfo;
-
-	for (;;)
-	{
-		TupleTableSlot *slot = NextScanTuple((GroupScan *) node);
-
-		ResetExprContext(econtext);
-		if (TupIsNull(slot))
-			return projection == NULL ? slot : ExecClearTuple(projection->pi_state.resultslot);
-		econtext->ecxt_scantuple = slot;
-		if (state->qual == NULL || ExecQual(state->qual, econtext))
-			return projection == NULL ? slot : ExecProject(projection);
-		InstrCountFiltered1(state, 1);
-		CHECK_FOR_INTERRUPTS();
-	}
+	return NextCallRow(node, NextScanTuple);
 }
 
 /* --- the node */
@@ -162,41 +125,19 @@ CreateGroups(CustomScan *plan)
 	return (Node *) scan;
 }
 
-static bool
-FindParams(Node *node, Bitmapset **params)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
-		*params = bms_add_member(*params, ((Param *) node)->paramid);
-	return expression_tree_walker(node, FindParams, params);
-}
-
 static void
 BeginGroups(CustomScanState *node, EState *estate, int eflags)
 {
 	GroupScan  *scan = (GroupScan *) node;
 	PlanState  *state = &node->ss.ps;
-	List	   *args = scan->plan.call->args;
 
 	CheckExecutePrivilege(scan->plan.call->funcid);
-	scan->arg_states = ExecInitExprList(args, state);
-	(void) FindParams((Node *) args, &scan->arg_params);
+	scan->arguments = BeginArguments(scan->plan.call, state);
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "fasted groups",
 										  ALLOCSET_DEFAULT_SIZES);
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 		scan->held_relations = HoldRelations(KnownRelation(scan->plan.call,
 														   scan->plan.first + GROUP_RELATION, state));
-}
-
-/* What an argument's own subquery depends on is not looked for. */
-static bool
-ArgumentsMayDiffer(const GroupScan *scan)
-{
-	const Bitmapset *changed = scan->css.ss.ps.chgParam;
-
-	return bms_overlap(changed, scan->arg_params) ||
-		(!bms_is_empty(changed) && contain_subplans((Node *) scan->plan.call->args));
 }
 
 static void
@@ -207,7 +148,7 @@ RescanGroups(CustomScanState *node)
 	ExecScanReScan(&node->ss);
 	if (scan->run == NULL)
 		return;
-	if (ArgumentsMayDiffer(scan))
+	if (ArgumentsMayDiffer(&scan->arguments, &node->ss.ps))
 		EndRun(scan);
 	else
 		GroupRunRewind(scan->run);

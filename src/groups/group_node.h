@@ -21,6 +21,7 @@
 #include "groups/group_run.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
+#include "scan/call_exec.h"
 
 #define GROUP_NODE_NAME "FastedGroups"
 
@@ -49,8 +50,7 @@ typedef struct GroupScan
 {
 	CustomScanState css;
 	GroupPlan	plan;
-	List	   *arg_states;
-	Bitmapset  *arg_params;		/* executor's parameters in the arguments */
+	CallArguments arguments;
 	List	   *held_relations; /* from begin to end */
 	MemoryContext context;		/* the run lives here */
 	GroupRun   *run;			/* NULL: not begun */

@@ -9,10 +9,7 @@
 
 #include "catalog/pg_type.h"
 #include "groups/group_node.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/cost.h"
-#include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
@@ -99,35 +96,16 @@ IsServed(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, GroupCall *foun
 /* --- path */
 
 /* Rows come when everything is done. */
-static void
-CostGroups(PlannerInfo *root, RelOptInfo *rel, const GroupCall *found, Path *path)
+static CustomPath *
+MakeGroupPath(PlannerInfo *root, RelOptInfo *rel, const GroupCall *found)
 {
-	QualCost	quals;
+	CustomPath *path = MakeCallPath(rel, root, &path_methods);
 	double		rows;
 	Cost		cost;
 
 	EstimateRowFunction(root, list_copy_tail(found->call->args, found->first), &rows, &cost);
-	cost_qual_eval(&quals, rel->baserestrictinfo, root);
-	path->startup_cost = cost + quals.startup + path->pathtarget->cost.startup;
-	path->total_cost = path->startup_cost + rel->tuples * (cpu_tuple_cost + quals.per_tuple) +
-		path->rows * path->pathtarget->cost.per_tuple;
-}
-
-static CustomPath *
-MakeGroupPath(PlannerInfo *root, RelOptInfo *rel, const GroupCall *found)
-{
-	CustomPath *path = makeNode(CustomPath);
-
-	path->path.pathtype = T_CustomScan;
-	path->path.parent = rel;
-	path->path.pathtarget = rel->reltarget;
-	path->path.param_info = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
-	path->path.rows = path->path.param_info != NULL ?
-		path->path.param_info->ppi_rows : rel->rows;
-	CostGroups(root, rel, found, &path->path);
-	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	CostCallPath(root, rel, &path->path, cost, cost);
 	path->custom_private = list_make2(found->call, list_make2_int(found->function, found->first));
-	path->methods = &path_methods;
 	return path;
 }
 

@@ -109,15 +109,24 @@ ReportUnknownDevice(const char *engine_text)
 			 split.hint != NULL ? errhint("%s", split.hint) : 0));
 }
 
+/* Whatever it can do here; NULL and cuda_reason: there is none. */
+static const FastedEngine *
+CudaLibrary(void)
+{
+	static const FastedEngine *engine = NULL;
+
+	if (engine == NULL)
+		engine = OpenCudaLibrary();
+	return engine;
+}
+
 /* The CUDA engine if it works here, else NULL and cuda_reason. */
 static const FastedEngine *
 CudaEngine(const char *devices)
 {
-	static const FastedEngine *engine = NULL;
+	const FastedEngine *engine = CudaLibrary();
 	char		reason[MAX_REASON] = "";
 
-	if (engine == NULL)
-		engine = OpenCudaLibrary();
 	if (engine == NULL)
 		return NULL;
 	switch (engine->probe(devices, reason, sizeof(reason)))
@@ -152,6 +161,15 @@ OneOrSeveral(const FastedEngine *cuda, const char *devices, double flop)
 	return fasted_device_group(cuda);
 }
 
+/* No GPU is asked where the library has no such thing. */
+static bool
+CudaFindsNearest(void)
+{
+	const FastedEngine *cuda = CudaLibrary();
+
+	return cuda == NULL || cuda->nearest != NULL;
+}
+
 const FastedEngine *
 ChooseEngine(const JoinOptions *options, double row_pairs, uint32 dimensions)
 {
@@ -163,9 +181,18 @@ ChooseEngine(const JoinOptions *options, double row_pairs, uint32 dimensions)
 	if (options->engine == ENGINE_AUTO && flop < GPU_PAYS_FLOP)
 		return fasted_cpu_engine();
 
+	if (options->nearest && !CudaFindsNearest())
+	{
+		if (options->engine == ENGINE_AUTO)
+			return fasted_cpu_engine();
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the CUDA engine does not find nearest neighbors"),
+				 errhint("Use \"SET fasted.engine = auto\" to find them on the CPU.")));
+	}
 	cuda = CudaEngine(options->devices);
 	if (cuda != NULL)
-		return OneOrSeveral(cuda, options->devices, flop);
+		return options->nearest ? cuda : OneOrSeveral(cuda, options->devices, flop);
 	if (options->engine == ENGINE_CUDA)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

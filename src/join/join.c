@@ -22,7 +22,7 @@ struct Join
 {
 	MemoryContext context;
 	MemoryContextCallback callback;
-	const VectorSource *source;
+	const VectorSource *sources[2];
 	const RowArray *array;		/* the rows, if they are in memory */
 	RowPusher  *pusher;			/* whoever has them, if not */
 	JoinOptions options;
@@ -33,7 +33,8 @@ struct Join
 	RowSet		rows[2];
 	instr_time	begun;
 	double		read_seconds;
-	Progress	progress;
+	Progress	own_progress;
+	Progress   *progress;		/* the same, unless the caller has one */
 	bool		unseen;			/* pairs have come since progress was shown */
 };
 
@@ -43,7 +44,8 @@ CloseCallback(void *arg)
 	Join	   *join = arg;
 
 	EngineRunClose(&join->run);
-	ProgressEnd(&join->progress);
+	if (join->progress == &join->own_progress)
+		ProgressEnd(join->progress);
 }
 
 static void
@@ -66,7 +68,7 @@ ShowProgress(Join *join, ProgressPhase phase)
 		numbers.units_total = stats.units_total;
 		numbers.pairs = stats.pairs;
 	}
-	ProgressShow(&join->progress, phase, &numbers);
+	ProgressShow(join->progress, phase, &numbers);
 }
 
 static void
@@ -75,6 +77,8 @@ OpenEngine(RowSet *rows)
 	Join	   *join = rows->owner;
 	PanelProblem problem = {.problem = join->problem,.sides = join->sides};
 
+	if (join->run.join != NULL)
+		return;					/* the other side's first vector was the first */
 	problem.options.dimensions = rows->dimensions;
 	for (int side = 0; side < join->sides; side++)
 		problem.expected_rows[side] = join->rows[side].expected_rows;
@@ -105,8 +109,9 @@ Start(Join *join)
 								 rows->count, SecondsSince(join->begun),
 								 rows->worker_rows, rows->nworkers, rows->put_rows)));
 	ShowProgress(join, PROGRESS_PREPARING);
-	if (rows->keys != NULL)
-		KeySetFinish(rows->keys);
+	for (int side = 0; side < join->sides; side++)
+		if (join->rows[side].keys != NULL)
+			KeySetFinish(join->rows[side].keys);
 	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
 }
 
@@ -115,14 +120,16 @@ PushRows(Join *join)
 {
 	if (join->pusher != NULL)
 	{
-		OpenEngine(&join->rows[0]);
+		if (join->rows[0].dimensions > 0)
+			OpenEngine(&join->rows[0]);
 		if (!join->run.failed)
 			join->pusher->push(join->pusher, join);
 	}
 	else if (join->array != NULL)
 		RowSetPushArray(&join->rows[0], join->array);
 	else
-		ReadVectors(join->source, &join->rows[0].sink);
+		for (int side = 0; side < join->sides && !join->run.failed; side++)
+			ReadVectors(join->sources[side], JoinSink(join, side));
 }
 
 /*
@@ -149,7 +156,8 @@ ReadAndStart(Join *join)
 
 /* What all joins begin with, in a context of its own. */
 static Join *
-Create(const VectorSource *source, FastedMetric metric, double eps, FastedOutput output, int sides)
+Create(const VectorSource *const *sources, FastedMetric metric, const FastedProblem *problem,
+	   int sides, Progress *progress)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted join",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -157,21 +165,22 @@ Create(const VectorSource *source, FastedMetric metric, double eps, FastedOutput
 	Join	   *join = palloc0(sizeof(Join));
 
 	join->context = join->run.context = context;
-	join->source = source;
 	join->sides = sides;
-	join->problem.eps = eps;
-	join->problem.output = output;
+	join->problem = *problem;
 	join->options = OptionsFromSettings();
 	join->options.metric = metric;
 	join->callback.func = CloseCallback;
 	join->callback.arg = join;
 	MemoryContextRegisterResetCallback(context, &join->callback);
 	INSTR_TIME_SET_CURRENT(join->begun);
-	ProgressBegin(&join->progress, source != NULL ? source->relid : InvalidOid,
-				  source != NULL ? source->relation : "join");
+	join->progress = progress != NULL ? progress : &join->own_progress;
+	if (progress == NULL)
+		ProgressBegin(join->progress, sources[0] != NULL ? sources[0]->relid : InvalidOid,
+					  sources[0] != NULL ? sources[0]->relation : "join");
 	for (int side = 0; side < sides; side++)
 	{
-		RowSetInit(&join->rows[side], &join->run, side, source, &join->progress);
+		join->sources[side] = sources[side];
+		RowSetInit(&join->rows[side], &join->run, side, sources[side], join->progress);
 		join->rows[side].first_vector = OpenEngine;
 		join->rows[side].owner = join;
 		join->rows[side].other = sides == 2 ? &join->rows[!side] : NULL;
@@ -208,7 +217,8 @@ RequireExactCosine(const JoinOptions *options)
 Join *
 JoinBegin(const VectorSource *source, FastedMetric metric, double eps, FastedOutput output)
 {
-	Join	   *join = Create(source, metric, eps, output, 1);
+	FastedProblem problem = {.eps = eps,.output = output};
+	Join	   *join = Create(&source, metric, &problem, 1, NULL);
 
 	RequireExactCosine(&join->options);
 	return Begin(join);
@@ -218,12 +228,14 @@ Join *
 JoinBeginRows(const VectorSource *source, const RowArray *rows, FastedMetric metric, double eps)
 {
 	VectorSource *numbered = palloc(sizeof(VectorSource));
+	const VectorSource *sources[1] = {numbered};
+	FastedProblem problem = {.eps = eps,.output = FASTED_OUTPUT_PAIRS};
 	Join	   *join;
 
 	*numbered = *source;
 	numbered->key_type = INT8OID;
 	numbered->key_collation = InvalidOid;
-	join = Create(numbered, metric, eps, FASTED_OUTPUT_PAIRS, 1);
+	join = Create(sources, metric, &problem, 1, NULL);
 	join->array = rows;
 	/* rows in memory are joined for their exact distances, never for the paper's result */
 	join->options.exact = true;
@@ -234,7 +246,9 @@ Join *
 JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions, const uint64 *expected_rows,
 				FastedMetric metric, double eps, FastedOutput output)
 {
-	Join	   *join = Create(NULL, metric, eps, output, sides);
+	const VectorSource *sources[2] = {NULL, NULL};
+	FastedProblem problem = {.eps = eps,.output = output};
+	Join	   *join = Create(sources, metric, &problem, sides, NULL);
 
 	join->pusher = pusher;
 	join->options.exact = true;
@@ -246,13 +260,41 @@ JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions, const uint64 *e
 	return Begin(join);
 }
 
+/* Those of the other side are on their way no longer. */
+static RowSet *
+TurnTo(Join *join, int side)
+{
+	if (join->sides == 2)
+		RowSetFlush(&join->rows[!side]);
+	return &join->rows[side];
+}
+
 bool
 JoinPush(Join *join, int side, const float *row)
 {
-	/* rows of the other side are on their way no longer */
-	if (join->sides == 2)
-		RowSetFlush(&join->rows[!side]);
-	return RowSetPush(&join->rows[side], row);
+	return RowSetPush(TurnTo(join, side), row);
+}
+
+RowSink *
+JoinSink(Join *join, int side)
+{
+	return &TurnTo(join, side)->sink;
+}
+
+Join *
+JoinBeginNearest(const NearestProblem *nearest)
+{
+	const VectorSource *sources[2] = {nearest->a, nearest->b};
+	FastedProblem problem = {
+		.eps = nearest->most,.output = FASTED_OUTPUT_NEAREST,.k = nearest->k
+	};
+	Join	   *join = Create(sources, nearest->metric, &problem, nearest->b != NULL ? 2 : 1,
+							  nearest->progress);
+
+	join->pusher = nearest->pusher;
+	join->options.exact = true;
+	join->options.nearest = true;
+	return Begin(join);
 }
 
 void
@@ -267,8 +309,8 @@ JoinAgain(Join *join, double eps)
 		ReadAndStart(join);
 }
 
-bool
-JoinNext(Join *join, const FastedPair **pairs, size_t *npairs)
+static bool
+NextBatch(Join *join, FastedBatch *batch)
 {
 	EngineRun  *run = &join->run;
 
@@ -277,23 +319,19 @@ JoinNext(Join *join, const FastedPair **pairs, size_t *npairs)
 
 	for (;;)
 	{
-		FastedBatch batch;
-
 		CheckJoinInterrupts();
-		if (ProgressIsDue(&join->progress))
+		if (ProgressIsDue(join->progress))
 			ShowProgress(join, PROGRESS_JOINING);
-		switch (EngineRunCheck(run, panel_join_next(run->join, JOIN_POLL_MS, &batch)))
+		switch (EngineRunCheck(run, panel_join_next(run->join, JOIN_POLL_MS, batch)))
 		{
 			case FASTED_OK:
-				*pairs = batch.pairs;
-				*npairs = batch.npairs;
 				run->fallible = false;
 				join->unseen = true;
 				return true;
 			case FASTED_DONE:
 				return false;
 			case FASTED_WANT_ROWS:
-				RowSetFeed(&join->rows[batch.side], batch.first_row, batch.row_count);
+				RowSetFeed(&join->rows[batch->side], batch->first_row, batch->row_count);
 				break;
 			default:
 				break;
@@ -301,6 +339,36 @@ JoinNext(Join *join, const FastedPair **pairs, size_t *npairs)
 		if (run->failed)
 			ReadAndStart(join);
 	}
+}
+
+bool
+JoinNext(Join *join, const FastedPair **pairs, size_t *npairs)
+{
+	FastedBatch batch;
+
+	if (!NextBatch(join, &batch))
+		return false;
+	*pairs = batch.pairs;
+	*npairs = batch.npairs;
+	return true;
+}
+
+bool
+JoinNextRows(Join *join, uint64 *first, uint64 *count)
+{
+	FastedBatch batch;
+
+	if (!NextBatch(join, &batch))
+		return false;
+	*first = batch.first_row;
+	*count = batch.row_count;
+	return true;
+}
+
+const FastedNeighbor *
+JoinNearest(const Join *join, uint64 row, uint32 *length)
+{
+	return panel_join_nearest(join->run.join, row, length);
 }
 
 uint64
@@ -344,7 +412,13 @@ JoinPause(Join *join)
 const KeySet *
 JoinKeys(const Join *join)
 {
-	return join->rows[0].keys;
+	return JoinKeysOf(join, 0);
+}
+
+const KeySet *
+JoinKeysOf(const Join *join, int side)
+{
+	return join->rows[side < join->sides ? side : 0].keys;
 }
 
 bool
@@ -411,6 +485,8 @@ JoinEnd(Join *join)
 {
 	LogStatistics(join);
 	WarnOfLostDevices(join);
+	if (join->progress->in_parts)
+		ProgressAddPart(join->progress, join->rows[0].count + join->rows[1].count, JoinPairs(join));
 	for (int side = 0; side < join->sides; side++)
 		if (join->rows[side].spill != NULL)
 			SpillClose(join->rows[side].spill);

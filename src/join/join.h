@@ -47,6 +47,30 @@ extern Join *JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions,
 							 FastedOutput output);
 extern bool JoinPush(Join *join, int side, const float *row);
 
+/*
+ * Where the pusher's rows may go, with keys, instead: all of one side, then of the other.
+ * The engine comes with the first of them.
+ */
+extern RowSink *JoinSink(Join *join, int side);
+
+/*
+ * The nearest rows of b for each row of a, or of a's other rows.  Both sources are read,
+ * unless there is a pusher for JoinSink.  Rows of b at the same distance are taken in the
+ * order in which they come.
+ */
+typedef struct NearestProblem
+{
+	const VectorSource *a;
+	const VectorSource *b;		/* NULL: a itself */
+	FastedMetric metric;
+	uint32		k;				/* how many, at most */
+	double		most;			/* the largest distance, on the metric's scale */
+	RowPusher  *pusher;			/* or NULL */
+	Progress   *progress;		/* in parts, of which this join is one; or NULL */
+} NearestProblem;
+
+extern Join *JoinBeginNearest(const NearestProblem *nearest);
+
 /* The same for rows in memory, of the source that messages name; it has no keys. */
 extern Join *JoinBeginRows(const VectorSource *source, const RowArray *rows,
 						   FastedMetric metric, double eps);
@@ -62,6 +86,12 @@ extern void JoinAgain(Join *join, double eps);
  * are no more.  Valid until the next call.  Answers interrupts.
  */
 extern bool JoinNext(Join *join, const FastedPair **pairs, size_t *npairs);
+
+/* Of JoinBeginNearest, instead: the next rows of a whose neighbours are known. */
+extern bool JoinNextRows(Join *join, uint64 *first, uint64 *count);
+
+/* The neighbours of one of them, the nearest first; rows are numbered by side. */
+extern const FastedNeighbor *JoinNearest(const Join *join, uint64 row, uint32 *length);
 
 /* With FASTED_OUTPUT_COUNT, instead: the number of pairs, none of which comes here. */
 extern uint64 JoinCount(Join *join);
@@ -83,6 +113,9 @@ extern void JoinPause(Join *join);
 
 /* The rows' ids; their count is the number of rows that take part. */
 extern const KeySet *JoinKeys(const Join *join);
+
+/* Those of a side; of one relation with itself both are the same. */
+extern const KeySet *JoinKeysOf(const Join *join, int side);
 
 /* The engine's statistics and the seconds it took to read; false: no engine ran. */
 extern bool JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds);

@@ -104,7 +104,8 @@ ReportDuplicate(const KeySet *keys, uint32 row)
 					keys->source->key_column, keys->source->relation),
 			 errdetail("More than one row with a vector has %s.",
 					   KeyName(keys->source, keys->values[row])),
-			 errhint("Name a unique column with id_column => '...', for example of a view that adds row_number().")));
+			 errhint("Name a unique column with %s => '...', for example of a view that adds row_number().",
+					 keys->source->id_argument)));
 }
 
 /* Are they signed integers, of whatever width, that fill a Datum? */

@@ -20,6 +20,7 @@ typedef struct JoinOptions
 	const char *kernel;			/* of the CPU engine; NULL: the best one */
 	const char *devices;		/* GPUs, as device_list.h has it */
 	bool		exact;			/* else the paper's result */
+	bool		nearest;		/* not a setting: neighbours are wanted, which not every engine finds */
 	int			threads;		/* 0: one for each processor */
 	int			max_threads;	/* 0: no limit */
 	uint64_t	memory_limit;	/* bytes, of the host */

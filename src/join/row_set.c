@@ -39,11 +39,32 @@ ExpectRows(RowSink *sink, uint64 rows)
 }
 
 static void
-SetDimensions(RowSink *sink, int dimensions)
+ReportDimensions(const RowSet *first, const RowSet *second)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION),
+			 errmsg("vectors have different numbers of dimensions"),
+			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %u in the row with %s, and that of column \"%s\" of \"%s\" is %u in the row with %s.",
+					   first->source->vector_column, first->source->relation,
+					   first->dimensions, first->first_row_name,
+					   second->source->vector_column, second->source->relation,
+					   second->dimensions, second->first_row_name),
+			 errhint("Join vectors of one kind; a view can select them.")));
+}
+
+static void
+SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 {
 	RowSet	   *set = (RowSet *) sink;
 
+	RowSet	   *other = set->other;
+
 	set->dimensions = dimensions;
+	set->first_row_name = MemoryContextStrdup(set->context, row_name);
+	if (other != NULL && other->first_row_name == NULL)
+		other->dimensions = dimensions;
+	else if (other != NULL && other->dimensions != set->dimensions)
+		ReportDimensions(other, set);
 	set->first_vector(set);
 	set->puts = !set->run->failed && set->lent != NULL &&
 		panel_join_lend(set->run->join, set->side, set->lent, set->lent_bytes);
@@ -227,7 +248,7 @@ RowSetPushArray(RowSet *set, const RowArray *array)
 	uint32		done = 0;
 
 	ExpectRows(&set->sink, array->count);
-	SetDimensions(&set->sink, array->dimensions);
+	SetDimensions(&set->sink, array->dimensions, "");
 	while (done < array->count)
 	{
 		Datum		keys[ROWS_PER_LOOK];

@@ -27,12 +27,16 @@ struct RowSet
 	MemoryContext context;
 	Progress   *progress;
 
-	/* Called with the first vector, before room is asked for: it opens the engine. */
+	/*
+	 * Called with the first vector of a side, before room is asked for: it opens the
+	 * engine, if the other side's has not.
+	 */
 	void		(*first_vector) (RowSet *set);
 	void	   *owner;			/* for it */
 
 	uint64		expected_rows;
-	uint32		dimensions;
+	uint32		dimensions;		/* of the first vector; zero before it */
+	char	   *first_row_name; /* its id, for messages; NULL before it */
 	uint64		count;			/* rows so far */
 	KeySet	   *keys;			/* one for each row; NULL: the caller knows them */
 	RowSet	   *other;			/* the join's other side, or NULL */

@@ -11,7 +11,6 @@
  */
 #include "postgres.h"
 
-#include "engine/engine.h"
 #include "read/intake_node.h"
 #include "read/parallel_plan.h"
 #include "read/reader.h"
@@ -19,15 +18,6 @@
 #include "read/source_query.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-
-/* The planner's guess at the number of rows. */
-static uint64
-PlannedRows(const PlannedStmt *plan)
-{
-	double		rows = plan->planTree->plan_rows;
-
-	return (rows < (double) FASTED_MAX_ROWS) ? (uint64) rows : FASTED_MAX_ROWS;
-}
 
 /* A scan of a large table may else begin where another one is. */
 static void

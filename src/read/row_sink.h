@@ -12,7 +12,7 @@ typedef struct RowSink RowSink;
 
 /*
  * What the reader calls: first expect_rows, with the planner's guess;
- * set_dimensions with the first vector; then room_for_rows, which tells where
+ * set_dimensions with the first vector and the name of its row; then room_for_rows, which tells where
  * vectors go and for how many there is room (none: stop reading), and take_rows
  * with the keys of as many of them as it wrote there.
  */
@@ -22,7 +22,7 @@ struct RowSink
 	bool		in_order;
 
 	void		(*expect_rows) (RowSink *sink, uint64 rows);
-	void		(*set_dimensions) (RowSink *sink, int dimensions);
+	void		(*set_dimensions) (RowSink *sink, int dimensions, const char *row_name);
 	size_t		(*room_for_rows) (RowSink *sink, float **room);
 	void		(*take_rows) (RowSink *sink, const Datum *keys, size_t nrows);
 

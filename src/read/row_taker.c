@@ -33,7 +33,8 @@ ReportNullKey(const RowTaker *taker)
 			 errmsg("key column \"%s\" of \"%s\" is null",
 					taker->source->key_column, taker->source->relation),
 			 errdetail("There is a row with a vector but no id."),
-			 errhint("Name a column without nulls with id_column => '...', or leave such rows out by a view.")));
+			 errhint("Name a column without nulls with %s => '...', or leave such rows out by a view.",
+					 taker->source->id_argument)));
 }
 
 static void
@@ -63,7 +64,7 @@ SetDimensions(RowTaker *taker, int dimensions, Datum key)
 	taker->dimensions = dimensions;
 	taker->first_row_name = MemoryContextStrdup(GetMemoryChunkContext(taker),
 												KeyName(taker->source, key));
-	taker->sink->set_dimensions(taker->sink, dimensions);
+	taker->sink->set_dimensions(taker->sink, dimensions, taker->first_row_name);
 	if (taker->ring != NULL)
 		IntakeAgreeOnDimensions(taker->ring, dimensions);
 }
@@ -310,5 +311,7 @@ void
 FreeRowTaker(RowTaker *taker)
 {
 	MemoryContextDelete(taker->row_context);
+	if (taker->first_row_name != NULL)
+		pfree(taker->first_row_name);
 	pfree(taker);
 }

@@ -102,7 +102,7 @@ PrimaryKeyColumn(Relation rel, int *nkeys)
 }
 
 pg_noreturn static void
-ReportNoKeyColumn(Relation rel, int nkeys, const char *function)
+ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *function)
 {
 	bool		has_ctid = RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind);
 
@@ -116,13 +116,14 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *function)
 			 nkeys > 0 ?
 			 errhint("Join a view with a single one: one that adds row_number() OVER () AS id, or a composite of the key's columns.") :
 			 has_ctid ?
-			 errhint("Name such a column with id_column => '...', or take the rows' addresses: %s_typed(NULL::tid, ..., id_column => 'ctid').",
-					 function) :
-			 errhint("Name such a column with id_column => '...', for example of a view that adds row_number().")));
+			 errhint("Name such a column with %s => '...', or take the rows' addresses: %s_typed(NULL::tid, ..., %s => 'ctid').",
+					 argument, function, argument) :
+			 errhint("Name such a column with %s => '...', for example of a view that adds row_number().",
+					 argument)));
 }
 
 static Column
-FindKeyColumn(Relation rel, const char *id_column, const char *function)
+FindKeyColumn(Relation rel, const char *id_column, const char *argument, const char *function)
 {
 	int			nkeys;
 	char	   *name;
@@ -131,13 +132,16 @@ FindKeyColumn(Relation rel, const char *id_column, const char *function)
 		return FindColumn(rel, id_column);
 	name = PrimaryKeyColumn(rel, &nkeys);
 	if (name == NULL)
-		ReportNoKeyColumn(rel, nkeys, function);
+		ReportNoKeyColumn(rel, nkeys, argument, function);
 	return FindColumn(rel, name);
 }
 
 static void
-CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *function)
+CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument,
+			 const char *function)
 {
+	bool		second = strcmp(argument, "b_id") == 0;
+
 	if (KeyConverts(key->type, key_type))
 		return;
 	ereport(ERROR,
@@ -146,12 +150,15 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *function
 					key->name, RelationGetRelationName(rel),
 					format_type_be(key->type), format_type_be(key_type)),
 			 errdetail("Keys are converted only where nothing is lost."),
+			 second ?
+			 errhint("Use %s_typed(NULL::%s, ...), for keys of a type that those of both relations convert to.",
+					 function, format_type_be(key->type)) :
 			 errhint("Use %s_typed(NULL::%s, '%s', ...).",
 					 function, format_type_be(key->type), RelationGetRelationName(rel))));
 }
 
 static void
-CheckKeyOrder(Oid key_type)
+CheckKeyOrder(Oid key_type, const char *argument)
 {
 	TypeCacheEntry *type = lookup_type_cache(key_type, TYPECACHE_LT_OPR);
 
@@ -160,7 +167,7 @@ CheckKeyOrder(Oid key_type)
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("keys of type %s have no order", format_type_be(key_type)),
 				 errdetail("The key's type needs a default btree operator class."),
-				 errhint("Choose another key with id_column => '...'.")));
+				 errhint("Choose another key with %s => '...'.", argument)));
 }
 
 pg_noreturn static void
@@ -222,23 +229,24 @@ static void
 SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
 	   const char *function)
 {
-	Column		key = FindKeyColumn(rel, id_column, function);
+	Column		key = FindKeyColumn(rel, id_column, source->id_argument, function);
 
-	CheckKeyType(rel, &key, key_type, function);
-	CheckKeyOrder(key_type);
+	CheckKeyType(rel, &key, key_type, source->id_argument, function);
+	CheckKeyOrder(key_type, source->id_argument);
 	source->key_column = key.name;
 	source->key_type = key_type;
 	source->key_collation = OidIsValid(key.collation) ? key.collation : get_typcollation(key_type);
 }
 
 VectorSource *
-ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid key_type,
-			  const char *function)
+ResolveNamedSource(Oid relid, const char *vector_column, const char *id_column,
+				   const char *id_argument, Oid key_type, const char *function)
 {
 	VectorSource *source = palloc0(sizeof(VectorSource));
 	Relation	rel = OpenRelation(relid);
 
 	source->relid = relid;
+	source->id_argument = id_argument;
 	source->relation = pstrdup(RelationGetRelationName(rel));
 	SetVector(source, rel, vector_column);
 	if (OidIsValid(key_type))
@@ -247,6 +255,13 @@ ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid k
 		SetNameKey(source, rel);
 	relation_close(rel, NoLock);
 	return source;
+}
+
+VectorSource *
+ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid key_type,
+			  const char *function)
+{
+	return ResolveNamedSource(relid, vector_column, id_column, "id_column", key_type, function);
 }
 
 /* Is the vector, as it is read, null where its column is, and only there? */
@@ -289,21 +304,41 @@ CanReadTwice(const VectorSource *source, Relation rel, const char *order)
 		OidIsValid(lookup_type_cache(source->key_type, TYPECACHE_HASH_PROC)->hash_proc);
 }
 
+static Column
+FindOrderedColumn(Relation rel, const char *name)
+{
+	Column		column = FindColumn(rel, name);
+
+	if (!OidIsValid(lookup_type_cache(column.type, TYPECACHE_LT_OPR)->lt_opr))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("column \"%s\" of relation \"%s\" has no order: its type is %s",
+						name, RelationGetRelationName(rel), format_type_be(column.type)),
+				 errhint("Name a column of a type with a default btree operator class; a view can add one.")));
+	return column;
+}
+
 void
 OrderSource(VectorSource *source, const char *column, bool descending)
 {
 	Relation	rel = OpenRelation(source->relid);
-	Column		order = FindColumn(rel, column);
+	Column		order = FindOrderedColumn(rel, column);
 
-	if (!OidIsValid(lookup_type_cache(order.type, TYPECACHE_LT_OPR)->lt_opr))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("column \"%s\" of relation \"%s\" has no order: its type is %s",
-						column, RelationGetRelationName(rel), format_type_be(order.type)),
-				 errhint("Name a column of a type with a default btree operator class; a view can add one.")));
 	source->order_column = order.name;
 	source->descending = descending;
 	source->order_apart = CanReadTwice(source, rel, order.name);
+	relation_close(rel, NoLock);
+}
+
+void
+GroupSource(VectorSource *source, const char *column)
+{
+	Relation	rel = OpenRelation(source->relid);
+	Column		group = FindOrderedColumn(rel, column);
+
+	source->group_column = group.name;
+	source->group_type = getBaseType(group.type);
+	source->group_collation = group.collation;
 	relation_close(rel, NoLock);
 }
 

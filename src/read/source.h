@@ -30,6 +30,11 @@ typedef struct VectorSource
 	char	   *order_column;	/* NULL: rows come in no order; else see OrderSource */
 	bool		descending;
 	bool		order_apart;	/* it is read for itself: order_reader.h */
+	bool		key_order;		/* rows come in the order of their keys */
+	char	   *group_column;	/* NULL: none; else see GroupSource */
+	Oid			group_type;
+	Oid			group_collation;
+	const char *id_argument;	/* the argument that names the key, for hints */
 	bool		skip_zeros;		/* rows whose vector is zero take no part, as if it were NULL */
 } VectorSource;
 
@@ -51,6 +56,11 @@ extern VectorSource *ResolveSource(Oid relid, const char *vector_column,
 								   const char *id_column, Oid key_type,
 								   const char *function);
 
+/* The same for a function whose argument for the key has another name than id_column. */
+extern VectorSource *ResolveNamedSource(Oid relid, const char *vector_column,
+										const char *id_column, const char *id_argument,
+										Oid key_type, const char *function);
+
 /*
  * Rows have an order: that of a column, nulls last, and where it is equal that of the
  * key.  They come in it, unless the source can be read once more for the order alone
@@ -58,10 +68,14 @@ extern VectorSource *ResolveSource(Oid relid, const char *vector_column,
  */
 extern void OrderSource(VectorSource *source, const char *column, bool descending);
 
+/* Rows come in the order of a column, and where it is equal in that of the key.  The same errors. */
+extern void GroupSource(VectorSource *source, const char *column);
+
 static inline bool
 RowsComeInOrder(const VectorSource *source)
 {
-	return source->order_column != NULL && !source->order_apart;
+	return source->key_order || source->group_column != NULL ||
+		(source->order_column != NULL && !source->order_apart);
 }
 
 /* "id = 7": a key as messages name it. */

@@ -9,6 +9,7 @@
 
 #include "access/relation.h"
 #include "catalog/pg_proc.h"
+#include "engine/engine.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -124,6 +125,43 @@ AddSortKey(ParseState *pstate, List *sort_keys, List *targets, TargetEntry *targ
 	return addTargetToSortList(pstate, target, sort_keys, targets, order);
 }
 
+/* An index on the key column gives that order only of the column as it is. */
+static bool
+CastKeepsOrder(Oid from, Oid to)
+{
+	return from == to ||
+		((from == INT2OID || from == INT4OID || from == INT8OID) &&
+		 (to == INT2OID || to == INT4OID || to == INT8OID));
+}
+
+static TargetEntry *
+AddHidden(List **targets, Node *expression)
+{
+	*targets = AddTarget(*targets, expression, "o");
+	llast_node(TargetEntry, *targets)->resjunk = true;
+	return llast_node(TargetEntry, *targets);
+}
+
+/* By the column where that is the order of the key too. */
+static List *
+SortByKey(ParseState *pstate, List *sort_keys, const VectorSource *source, List **targets)
+{
+	TargetEntry *key = linitial_node(TargetEntry, *targets);
+	Node	   *column = ColumnOf(pstate, source->key_column);
+
+	if (exprType(column) != source->key_type && CastKeepsOrder(exprType(column), source->key_type))
+		key = AddHidden(targets, column);
+	return AddSortKey(pstate, sort_keys, *targets, key, false);
+}
+
+/* Groups are given, as the third column. */
+static List *
+SortByGroup(ParseState *pstate, const VectorSource *source, List **targets)
+{
+	*targets = AddTarget(*targets, ColumnOf(pstate, source->group_column), "g");
+	return AddSortKey(pstate, NIL, *targets, llast_node(TargetEntry, *targets), false);
+}
+
 /* The column that orders is read, but not given. */
 static List *
 OrderOf(ParseState *pstate, const VectorSource *source, List **targets)
@@ -131,9 +169,8 @@ OrderOf(ParseState *pstate, const VectorSource *source, List **targets)
 	TargetEntry *key = linitial_node(TargetEntry, *targets);
 	List	   *sort_keys;
 
-	*targets = AddTarget(*targets, ColumnOf(pstate, source->order_column), "o");
-	llast_node(TargetEntry, *targets)->resjunk = true;
-	sort_keys = AddSortKey(pstate, NIL, *targets, llast_node(TargetEntry, *targets),
+	sort_keys = AddSortKey(pstate, NIL, *targets,
+						   AddHidden(targets, ColumnOf(pstate, source->order_column)),
 						   source->descending);
 	return AddSortKey(pstate, sort_keys, *targets, key, false);
 }
@@ -149,7 +186,11 @@ MakeSourceQuery(const VectorSource *source)
 	SelectFromRelation(pstate, source->relid);
 	targets = AddTarget(targets, KeyOf(pstate, source), "k");
 	targets = AddTarget(targets, VectorOf(pstate, source), "v");
-	if (RowsComeInOrder(source))
+	if (source->group_column != NULL)
+		sort_keys = SortByGroup(pstate, source, &targets);
+	if (source->key_order)
+		sort_keys = SortByKey(pstate, sort_keys, source, &targets);
+	else if (source->order_column != NULL && !source->order_apart)
 		sort_keys = OrderOf(pstate, source, &targets);
 	query = FinishQuery(pstate, targets);
 	query->sortClause = sort_keys;
@@ -180,13 +221,21 @@ MakeOrderQuery(const VectorSource *source)
 /* --- planning and running */
 
 /* The query as a person would write it, for whoever logs or shows it. */
-static char *
+char *
 QueryText(const VectorSource *source)
 {
 	const char *key = source->key_column == NULL ? "0" : quote_identifier(source->key_column);
-	char	   *text = psprintf("SELECT %s, %s FROM %s", key, quote_identifier(source->vector_column),
+	const char *group = source->group_column == NULL ? NULL : quote_identifier(source->group_column);
+	char	   *text = psprintf("SELECT %s, %s%s%s FROM %s", key,
+								quote_identifier(source->vector_column),
+								group == NULL ? "" : ", ", group == NULL ? "" : group,
 								quote_identifier(source->relation));
 
+	if (group != NULL)
+		return psprintf("%s ORDER BY %s%s%s", text, group, source->key_order ? ", " : "",
+						source->key_order ? key : "");
+	if (source->key_order)
+		return psprintf("%s ORDER BY %s", text, key);
 	if (source->order_column == NULL)
 		return text;
 	return psprintf("%s ORDER BY %s%s NULLS LAST, %s", text, quote_identifier(source->order_column),
@@ -211,6 +260,14 @@ PlanQuery(const VectorSource *source, Query *query, int cursor_options)
 				 errmsg("cannot join \"%s\", which locks the rows that it reads", source->relation),
 				 errhint("Join a view without FOR UPDATE or FOR SHARE.")));
 	return plan;
+}
+
+uint64
+PlannedRows(const PlannedStmt *plan)
+{
+	double		rows = plan->planTree->plan_rows;
+
+	return (rows < (double) FASTED_MAX_ROWS) ? (uint64) rows : FASTED_MAX_ROWS;
 }
 
 void

@@ -19,9 +19,13 @@
 
 /*
  * SELECT key, vector FROM relation; the key by its type, the vector in its form; in
- * the source's order, if rows are to come in it.
+ * the source's order, if rows are to come in it.  With a column that makes groups, its
+ * values are the third column.
  */
 extern Query *MakeSourceQuery(const VectorSource *source);
+
+/* The same as text, for whoever logs or shows it. */
+extern char *QueryText(const VectorSource *source);
 
 /* SELECT key FROM relation WHERE vector IS NOT NULL, in the source's order. */
 extern Query *MakeOrderQuery(const VectorSource *source);
@@ -31,6 +35,9 @@ extern Query *MakeOrderQuery(const VectorSource *source);
  * it reads (FOR UPDATE), which a function that is not volatile may not do.
  */
 extern PlannedStmt *PlanQuery(const VectorSource *source, Query *query, int cursor_options);
+
+/* The planner's guess at the number of rows. */
+extern uint64 PlannedRows(const PlannedStmt *plan);
 
 /* Runs the plan in the active snapshot, as the current user. */
 extern void RunPlan(const VectorSource *source, PlannedStmt *plan, DestReceiver *receiver);

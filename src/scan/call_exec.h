@@ -8,6 +8,7 @@
 #ifndef FASTED_CALL_EXEC_H
 #define FASTED_CALL_EXEC_H
 
+#include "fmgr.h"
 #include "nodes/execnodes.h"
 
 /* May the current user call it?  An error says no. */
@@ -18,5 +19,29 @@ extern void CheckExecutePrivilege(Oid function);
  * InvalidOid.
  */
 extern Oid	KnownRelation(const FuncExpr *call, int n, PlanState *state);
+
+/* The arguments of a call, from begin to end. */
+typedef struct CallArguments
+{
+	const FuncExpr *call;
+	List	   *states;
+	Bitmapset  *params;			/* executor's parameters in them */
+} CallArguments;
+
+extern CallArguments BeginArguments(const FuncExpr *call, PlanState *state);
+
+/* Their values, in an fcinfo with room for all of them. */
+extern void EvaluateArguments(const CallArguments *arguments, ExprContext *econtext,
+							  FunctionCallInfo fcinfo);
+
+/* In a rescan: may they have other values now? */
+extern bool ArgumentsMayDiffer(const CallArguments *arguments, const PlanState *state);
+
+/*
+ * The next row that the conditions are true of, projected; next gives the scan tuples,
+ * and an empty slot behind the last one.
+ */
+extern TupleTableSlot *NextCallRow(CustomScanState *node,
+								   TupleTableSlot *(*next) (CustomScanState *node));
 
 #endif							/* FASTED_CALL_EXEC_H */

@@ -79,18 +79,34 @@ ArgumentText(const ShownCall *shown, int n)
 	return OidOutputFunctionCall(output, constant->constvalue);
 }
 
+bool
+IsNullArgument(const ShownCall *shown, int n)
+{
+	const Node *argument = Argument(shown, n);
+
+	return IsA(argument, Const) && ((const Const *) argument)->constisnull;
+}
+
+bool
+AreSameArguments(const ShownCall *shown, int n, int m)
+{
+	return IsKnown(Argument(shown, n)) && equal(Argument(shown, n), Argument(shown, m));
+}
+
 /* The key column, named or found; NULL: known only when the join runs. */
 static char *
-KeyColumnText(const ShownCall *shown)
+KeyColumnText(const ShownCall *shown, const ShownSource *source)
 {
-	Node	   *id_column = Argument(shown, shown->id_column);
-	Node	   *relation = Argument(shown, RELATION);
+	int			n = source->other_id >= 0 && IsNullArgument(shown, source->id_column) ?
+		source->other_id : source->id_column;
+	Node	   *id_column = Argument(shown, n);
+	Node	   *relation = Argument(shown, source->relation);
 	Bitmapset  *attnos;
 	Oid			constraint;
 	Oid			relid;
 
 	if (!IsA(id_column, Const) || IsKnown(id_column))
-		return ArgumentText(shown, shown->id_column);
+		return ArgumentText(shown, n);
 	if (!IsKnown(relation))
 		return NULL;
 	relid = DatumGetObjectId(((Const *) relation)->constvalue);
@@ -119,15 +135,15 @@ QualifiedName(Oid schema, const char *name)
 
 /* The relation, with its schema where that is asked for. */
 static char *
-RelationText(const ShownCall *shown, const ExplainState *es)
+RelationText(const ShownCall *shown, int n, const ExplainState *es)
 {
-	Node	   *relation = Argument(shown, RELATION);
+	Node	   *relation = Argument(shown, n);
 	char	   *name = NULL;
 
 	if (es->verbose && IsKnown(relation))
 		name = get_rel_name(DatumGetObjectId(((Const *) relation)->constvalue));
 	if (name == NULL)
-		return ArgumentText(shown, RELATION);
+		return ArgumentText(shown, n);
 	return QualifiedName(get_rel_namespace(DatumGetObjectId(((Const *) relation)->constvalue)), name);
 }
 
@@ -150,14 +166,36 @@ FunctionText(const ShownCall *shown, ExplainState *es)
 }
 
 void
-ExplainCall(const ShownCall *shown, ExplainState *es)
+ExplainFunction(const ShownCall *shown, ExplainState *es)
 {
 	if (es->verbose)
 		ExplainText("Function Call", ExpressionText(shown, (Node *) shown->call), es);
 	ExplainText("Function", FunctionText(shown, es), es);
-	ExplainText("Relation", RelationText(shown, es), es);
-	ExplainText("Vector Column", ArgumentText(shown, VECTOR_COLUMN), es);
-	ExplainText("Key Column", KeyColumnText(shown), es);
-	ExplainText("Eps", ArgumentText(shown, EPS), es);
+}
+
+void
+ExplainSource(const ShownCall *shown, const ShownSource *source, ExplainState *es)
+{
+	ExplainText(source->relation_label, RelationText(shown, source->relation, es), es);
+	ExplainText(source->vector_label, ArgumentText(shown, source->vector_column), es);
+	ExplainText(source->key_label, KeyColumnText(shown, source), es);
+}
+
+void
+ExplainMetric(const ShownCall *shown, ExplainState *es)
+{
 	ExplainText("Metric", MetricText(shown), es);
+}
+
+void
+ExplainCall(const ShownCall *shown, ExplainState *es)
+{
+	ShownSource source = {
+		"Relation", "Vector Column", "Key Column", RELATION, VECTOR_COLUMN, shown->id_column, -1
+	};
+
+	ExplainFunction(shown, es);
+	ExplainSource(shown, &source, es);
+	ExplainText("Eps", ArgumentText(shown, EPS), es);
+	ExplainMetric(shown, es);
 }

@@ -12,7 +12,9 @@
 #include "catalog/pg_proc.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "scan/call_plan.h"
@@ -97,6 +99,36 @@ UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const Oid *types, int ncolu
 		UsesOnly((Node *) rel->reltarget->exprs, rel->relid, types, ncolumns) &&
 		ClausesUseOnly(rel->baserestrictinfo, rel->relid, types, ncolumns) &&
 		ClausesUseOnly(rel->joininfo, rel->relid, types, ncolumns);
+}
+
+/* --- path */
+
+CustomPath *
+MakeCallPath(RelOptInfo *rel, PlannerInfo *root, const CustomPathMethods *methods)
+{
+	CustomPath *path = makeNode(CustomPath);
+
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.param_info = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
+	path->path.rows = path->path.param_info != NULL ?
+		path->path.param_info->ppi_rows : rel->rows;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->methods = methods;
+	return path;
+}
+
+void
+CostCallPath(PlannerInfo *root, RelOptInfo *rel, Path *path, Cost startup, Cost total)
+{
+	QualCost	quals;
+
+	cost_qual_eval(&quals, rel->baserestrictinfo, root);
+	path->startup_cost = startup + quals.startup + path->pathtarget->cost.startup;
+	path->total_cost = path->startup_cost + total - startup +
+		rel->tuples * (cpu_tuple_cost + quals.per_tuple) +
+		path->rows * path->pathtarget->cost.per_tuple;
 }
 
 /* --- which columns */

@@ -11,6 +11,7 @@
 #define FASTED_CALL_PLAN_H
 
 #include "fmgr.h"
+#include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
 
@@ -31,6 +32,16 @@ extern PGFunction CalledFunction(Oid funcid);
  * even if that was given another name.  The executor reports it of a function's rows.
  */
 extern bool UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const Oid *types, int ncolumns);
+
+/* A path that gives the rows of the call, with the planner's number of them; no costs yet. */
+extern CustomPath *MakeCallPath(RelOptInfo *rel, PlannerInfo *root,
+								const CustomPathMethods *methods);
+
+/*
+ * The costs of such a path, for what the call costs before its first row and in all,
+ * beside those of each row.
+ */
+extern void CostCallPath(PlannerInfo *root, RelOptInfo *rel, Path *path, Cost startup, Cost total);
 
 /*
  * Sets the node's target list and the columns of its scan tuple, those that are used

@@ -18,6 +18,7 @@
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "nearest/nearest.h"
 #include "nodes/makefuncs.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/cost.h"
@@ -141,18 +142,15 @@ FindSize(Problem *problem, char kind)
 		problem->dimensions = DEFAULT_DIMENSIONS;
 }
 
-/* What the first arguments say, those of every function that joins. */
+/* What is read, by the numbers of two arguments. */
 static Problem
-FindSource(PlannerInfo *root, List *args)
+FindRelation(PlannerInfo *root, List *args, int relation_number, int column_number)
 {
-	Const	   *relation = ConstantArgument(root, args, SELF_JOIN_RELATION);
-	Const	   *column = ConstantArgument(root, args, SELF_JOIN_COLUMN);
-	Const	   *eps = ConstantArgument(root, args, SELF_JOIN_EPS);
+	Const	   *relation = ConstantArgument(root, args, relation_number);
+	Const	   *column = ConstantArgument(root, args, column_number);
 	Problem		problem = {.rows = 0, .eps = -1.0};
 	char		kind = '\0';
 
-	if (eps != NULL)
-		problem.eps = DatumGetFloat8(eps->constvalue);
 	if (relation != NULL && column != NULL)
 	{
 		problem.relation = DatumGetObjectId(relation->constvalue);
@@ -161,6 +159,18 @@ FindSource(PlannerInfo *root, List *args)
 									NameStr(*DatumGetName(column->constvalue)));
 	}
 	FindSize(&problem, kind);
+	return problem;
+}
+
+/* What the first arguments say, those of every function that joins by an eps. */
+static Problem
+FindSource(PlannerInfo *root, List *args)
+{
+	Const	   *eps = ConstantArgument(root, args, SELF_JOIN_EPS);
+	Problem		problem = FindRelation(root, args, SELF_JOIN_RELATION, SELF_JOIN_COLUMN);
+
+	if (eps != NULL)
+		problem.eps = DatumGetFloat8(eps->constvalue);
 	return problem;
 }
 
@@ -247,6 +257,23 @@ EstimateRowFunction(PlannerInfo *root, List *args, double *rows, Cost *cost)
 
 	*rows = problem.rows;
 	*cost = ReadCost(&problem) + ComputeCost(&problem) + problem.rows * cpu_tuple_cost;
+}
+
+/* Each row of a has k neighbours where b has as many; how far "max_distance" reaches is not known. */
+NearestEstimate
+EstimateNearest(PlannerInfo *root, List *args)
+{
+	Problem		a = FindRelation(root, args, NEAREST_A, NEAREST_A_COLUMN);
+	Problem		b = FindRelation(root, args, NEAREST_B, NEAREST_B_COLUMN);
+	Const	   *count = ConstantArgument(root, args, NEAREST_K);
+	double		k = count != NULL ? DatumGetInt32(count->constvalue) : DEFAULT_NEIGHBOURS;
+	NearestEstimate estimate;
+
+	estimate.rows = clamp_row_est(a.rows * Min(k, b.rows));
+	estimate.read_cost = ReadCost(&a) + (a.relation == b.relation ? 0.0 : ReadCost(&b));
+	estimate.compute_cost = 2.0 * a.rows * b.rows * a.dimensions *
+		cpu_operator_cost / FLOP_PER_OPERATOR;
+	return estimate;
 }
 
 /* Support function of both forms: the planner's first question loads us. */

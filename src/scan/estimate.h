@@ -33,4 +33,14 @@ extern void CostScan(PlannerInfo *root, RelOptInfo *rel, const FuncExpr *call,
  */
 extern void EstimateRowFunction(PlannerInfo *root, List *args, double *rows, Cost *cost);
 
+/* Of fasted_knn_join, by its arguments from "a" on: rows of the result, and costs. */
+typedef struct NearestEstimate
+{
+	double		rows;
+	Cost		read_cost;
+	Cost		compute_cost;
+} NearestEstimate;
+
+extern NearestEstimate EstimateNearest(PlannerInfo *root, List *args);
+
 #endif							/* FASTED_ESTIMATE_H */

@@ -16,7 +16,6 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "scan/call_exec.h"
 #include "scan/scan_explain.h"
 #include "scan/scan_hold.h"
 #include "scan/scan_state.h"
@@ -51,20 +50,11 @@ static const CustomExecMethods exec_methods = {
 
 /* The values of the arguments, checked as the function does it. */
 static SelfJoinArgs
-EvaluateArguments(SelfJoinScan *scan, ExprContext *econtext)
+EvaluateSelfJoinArgs(SelfJoinScan *scan, ExprContext *econtext)
 {
 	LOCAL_FCINFO(fcinfo, SELF_JOIN_NARGS + 1);
-	ListCell   *cell;
-	int			n = 0;
 
-	InitFunctionCallInfoData(*fcinfo, NULL, SELF_JOIN_NARGS + scan->plan.first,
-							 InvalidOid, NULL, NULL);
-	foreach(cell, scan->arg_states)
-	{
-		fcinfo->args[n].value = ExecEvalExpr((ExprState *) lfirst(cell), econtext,
-											 &fcinfo->args[n].isnull);
-		n++;
-	}
+	EvaluateArguments(&scan->arguments, econtext, fcinfo);
 	return GetSelfJoinArgs(fcinfo, scan->plan.first);
 }
 
@@ -74,7 +64,7 @@ BeginRun(SelfJoinScan *scan)
 	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
 	MemoryContext old = MemoryContextSwitchTo(scan->context);
 	RowRequest	request = {
-		.args = EvaluateArguments(scan, econtext),
+		.args = EvaluateSelfJoinArgs(scan, econtext),
 		.key_type = KeyTypeOfCall(scan->plan.call, scan->plan.first),
 		.columns = scan->plan.columns,
 		.count = scan->plan.count,
@@ -256,7 +246,7 @@ BeginScan(CustomScanState *node, EState *estate, int eflags)
 	PlanState  *state = &node->ss.ps;
 
 	CheckExecutePrivilege(scan->plan.call->funcid);
-	scan->arg_states = ExecInitExprList(scan->plan.call->args, state);
+	scan->arguments = BeginArguments(scan->plan.call, state);
 	scan->bound_states = ExecInitExprList(scan->plan.conditions.dist_bounds, state);
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "fasted scan",
 										  ALLOCSET_DEFAULT_SIZES);

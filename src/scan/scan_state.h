@@ -9,6 +9,7 @@
 #define FASTED_SCAN_STATE_H
 
 #include "access/parallel.h"
+#include "scan/call_exec.h"
 #include "scan/outlet_ring.h"
 #include "scan/row_stream.h"
 #include "scan/scan_node.h"
@@ -27,7 +28,7 @@ typedef struct SelfJoinScan
 {
 	CustomScanState css;
 	ScanPlan	plan;
-	List	   *arg_states;
+	CallArguments arguments;
 	List	   *bound_states;
 
 	List	   *held_relations; /* from begin to end */

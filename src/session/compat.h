@@ -32,8 +32,10 @@
 /* PostgreSQL 18 runs a query as often as it is asked to. */
 #if PG_VERSION_NUM >= 180000
 #define FASTED_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0)
+#define FASTED_EXECUTOR_GO_ON(desc) ExecutorRun(desc, ForwardScanDirection, 0)
 #else
 #define FASTED_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0, true)
+#define FASTED_EXECUTOR_GO_ON(desc) ExecutorRun(desc, ForwardScanDirection, 0, false)
 #endif
 
 #endif							/* FASTED_COMPAT_H */

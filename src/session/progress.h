@@ -36,11 +36,19 @@ typedef struct Progress
 	instr_time	shown;			/* last: in the view */
 	instr_time	logged;
 	bool		title_changed;
+
+	/* What is shown are the numbers of a part: those of the parts before it, and what is
+	 * expected of all, are here. */
+	bool		in_parts;
+	ProgressNumbers whole;
 	char		title[256];		/* what the process title said before */
 } Progress;
 
 /* The relation's name must live as long. */
 extern void ProgressBegin(Progress *progress, Oid relid, const char *relation);
+
+/* Of a progress in parts: the part is over, whose numbers these were. */
+extern void ProgressAddPart(Progress *progress, uint64 rows_read, uint64 pairs);
 
 /* Is it time to show new numbers?  Cheap: one look at the clock. */
 extern bool ProgressIsDue(const Progress *progress);

@@ -1,0 +1,84 @@
+/*-------------------------------------------------------------------------
+ *
+ * nearest.h
+ *	  fasted_knn_join: the k nearest rows of one relation for each row of another.
+ *
+ *	  nearest_function.c	the SQL functions: arguments in, rows stored
+ *	  nearest_sources.c		the relations that are read, and in which order
+ *	  nearest_run.c			reads and joins; rows as soon as a row of a has all of its own
+ *	  nearest_groups.c		the same group after group, with the argument within
+ *	  nearest_small.c		a group of few rows, without an engine
+ *	  nearest_support.c		what the planner asks about the functions
+ *	  nearest_node.h		the plan node in the place of a call in FROM
+ *
+ * Among rows of b at the same distance the engine takes those that came first.  So b is
+ * read in the order of its ids; a comes in any order, and by parallel workers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_NEAREST_H
+#define FASTED_NEAREST_H
+
+#include "engine/engine.h"
+#include "fmgr.h"
+#include "join/join.h"
+
+/* Arguments after the optional id_type, by position. */
+enum
+{
+	NEAREST_A,
+	NEAREST_A_COLUMN,
+	NEAREST_B,
+	NEAREST_B_COLUMN,
+	NEAREST_K,
+	NEAREST_A_ID,
+	NEAREST_B_ID,
+	NEAREST_METRIC,
+	NEAREST_MAX_DISTANCE,
+	NEAREST_WITHIN,
+	NEAREST_NARGS
+};
+
+/* Columns of the result: id_a, id_b, dist, rank. */
+#define NEAREST_NCOLUMNS 4
+
+/* One of the two relations. */
+typedef struct NearestSide
+{
+	Oid			relation;
+	char	   *vector_column;
+	char	   *id_column;		/* NULL: the primary key */
+} NearestSide;
+
+typedef struct NearestArgs
+{
+	Oid			key_type;
+	NearestSide a;
+	NearestSide b;
+	uint32		k;
+	FastedMetric metric;
+	double		max_distance;	/* infinite: there is no limit */
+	char	   *within;			/* the column that must be equal; NULL: none */
+} NearestArgs;
+
+/* What is read; b is NULL where it is a's other rows that are wanted. */
+typedef struct NearestSources
+{
+	VectorSource *a;
+	VectorSource *b;
+} NearestSources;
+
+/*
+ * Takes and checks the arguments; first is the position of "a" in the list, 0 or 1.
+ * Uses nothing of fcinfo but args.
+ */
+extern NearestArgs GetNearestArgs(FunctionCallInfo fcinfo, int first, Oid key_type);
+
+/* nearest_sources.c */
+extern NearestSources ResolveNearestSources(const NearestArgs *args);
+
+/* The two functions, by which the planner's hook knows a call of them. */
+extern Datum fasted_knn_join(PG_FUNCTION_ARGS);
+extern Datum fasted_knn_join_typed(PG_FUNCTION_ARGS);
+
+#endif							/* FASTED_NEAREST_H */

@@ -1,0 +1,183 @@
+/*-------------------------------------------------------------------------
+ *
+ * nearest_groups.c
+ *	  Both relations are read side by side, a group at a time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "nearest/nearest_groups.h"
+#include "join/engines.h"
+#include "read/group_reader.h"
+#include "session/interrupts.h"
+#include "utils/memutils.h"
+#include "utils/sortsupport.h"
+#include "utils/typcache.h"
+
+struct NearestGroups
+{
+	RowPusher	base;			/* of the rows of the group at hand */
+	NearestProblem problem;
+	GroupReader *a;
+	GroupReader *b;				/* NULL: a's rows alone */
+	SmallGroup *small;			/* the first rows of the group at hand */
+	SortSupportData order;
+	uint64		count;
+	Progress	progress;		/* of all groups */
+	MemoryContextCallback callback;
+};
+
+static void
+EndProgress(void *arg)
+{
+	ProgressEnd(&((NearestGroups *) arg)->progress);
+}
+
+/* The first rows, and then the others. */
+static void
+PushSide(NearestGroups *groups, int side, Join *join)
+{
+	RowSink    *sink = JoinSink(join, side);
+
+	SmallGroupPush(groups->small, side, sink);
+	GroupReaderRead(side == 0 ? groups->a : groups->b, sink, PG_UINT64_MAX);
+}
+
+static void
+PushGroup(RowPusher *pusher, Join *join)
+{
+	NearestGroups *groups = (NearestGroups *) pusher;
+
+	PushSide(groups, 0, join);
+	if (groups->b != NULL)
+		PushSide(groups, 1, join);
+}
+
+/* Is the whole group a small one? */
+static bool
+ReadSmallGroup(NearestGroups *groups)
+{
+	bool		whole;
+
+	SmallGroupReset(groups->small);
+	whole = GroupReaderRead(groups->a, SmallGroupSink(groups->small, 0), SMALL_GROUP_ROWS);
+	if (groups->b != NULL)
+		whole &= GroupReaderRead(groups->b, SmallGroupSink(groups->small, 1), SMALL_GROUP_ROWS);
+	return whole && SmallGroupIsAlike(groups->small);
+}
+
+static void
+BeginReading(NearestGroups *groups)
+{
+	const NearestProblem *problem = &groups->problem;
+
+	groups->a = GroupReaderBegin(problem->a);
+	groups->progress.whole.rows_expected = GroupReaderExpected(groups->a);
+	if (problem->b == NULL)
+		return;
+	groups->b = GroupReaderBegin(problem->b);
+	groups->progress.whole.rows_expected += GroupReaderExpected(groups->b);
+	groups->order.ssup_cxt = CurrentMemoryContext;
+	groups->order.ssup_collation = problem->a->group_collation;
+	PrepareSortSupportFromOrderingOp(lookup_type_cache(problem->a->group_type,
+													   TYPECACHE_LT_OPR)->lt_opr,
+									 &groups->order);
+}
+
+/* Also where no group is worth one: an engine that can't is an error. */
+static void
+RequireEngine(void)
+{
+	JoinOptions options = OptionsFromSettings();
+
+	options.nearest = true;
+	(void) ChooseEngine(&options, 0.0, 1);
+}
+
+NearestGroups *
+NearestGroupsBegin(const NearestProblem *problem)
+{
+	NearestGroups *groups = palloc0(sizeof(NearestGroups));
+
+	RequireEngine();
+	groups->base.push = PushGroup;
+	groups->problem = *problem;
+	groups->problem.pusher = &groups->base;
+	groups->problem.progress = &groups->progress;
+	ProgressBegin(&groups->progress, problem->a->relid, problem->a->relation);
+	groups->callback.func = EndProgress;
+	groups->callback.arg = groups;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &groups->callback);
+	groups->progress.in_parts = true;
+	groups->small = SmallGroupCreate(problem);
+	BeginReading(groups);
+	return groups;
+}
+
+/* Goes to the next group that both have. */
+static bool
+FindGroup(NearestGroups *groups)
+{
+	int			order = 0;
+
+	if (!GroupReaderNext(groups->a) || (groups->b != NULL && !GroupReaderNext(groups->b)))
+		return false;
+	while (groups->b != NULL)
+	{
+		order = ApplySortComparator(GroupReaderValue(groups->a), false,
+									GroupReaderValue(groups->b), false, &groups->order);
+		if (order == 0)
+			break;
+		if (!GroupReaderNext(order < 0 ? groups->a : groups->b))
+			return false;
+	}
+	return true;
+}
+
+/* What a join does of itself. */
+static void
+ShowSmallGroup(NearestGroups *groups)
+{
+	FastedStats stats = {0};
+	ProgressNumbers none = {0};
+
+	SmallGroupAddTo(groups->small, &stats);
+	ProgressAddPart(&groups->progress, stats.rows, 0);
+	if (ProgressIsDue(&groups->progress))
+		ProgressShow(&groups->progress, PROGRESS_JOINING, &none);
+}
+
+bool
+NearestGroupsNext(NearestGroups *groups, Join **join, SmallGroup **small)
+{
+	*join = NULL;
+	if (!FindGroup(groups))
+		return false;
+	CheckJoinInterrupts();
+	groups->count++;
+	if (ReadSmallGroup(groups))
+	{
+		SmallGroupFinish(groups->small);
+		ShowSmallGroup(groups);
+		*small = groups->small;
+	}
+	else
+		*join = JoinBeginNearest(&groups->problem);
+	return true;
+}
+
+uint64
+NearestGroupsCount(const NearestGroups *groups)
+{
+	return groups->count;
+}
+
+void
+NearestGroupsEnd(NearestGroups *groups)
+{
+	ProgressEnd(&groups->progress);
+	GroupReaderEnd(groups->a);
+	if (groups->b != NULL)
+		GroupReaderEnd(groups->b);
+}

@@ -1,0 +1,44 @@
+/*-------------------------------------------------------------------------
+ *
+ * nearest_run.h
+ *	  One call from its arguments to its rows.
+ *
+ * What the node hands on and what the function stores come from here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_NEAREST_RUN_H
+#define FASTED_NEAREST_RUN_H
+
+#include "nearest/nearest.h"
+
+typedef struct NearestRun NearestRun;
+
+/* What EXPLAIN ANALYZE shows: of all joins so far. */
+typedef struct NearestTotals
+{
+	uint64		joins;			/* that an engine computed; with "within" one for each larger group */
+	FastedStats stats;			/* texts of the last one, sums of the rest, the most memory */
+	uint64		groups;			/* of which those without a join are small */
+	double		read_seconds;
+	double		wait_seconds;	/* for the engine */
+} NearestTotals;
+
+/*
+ * Reads and starts the engine, but with "within", where that is for the first group.
+ * Allocates in the current memory context, with which it goes, on error too.
+ */
+extern NearestRun *NearestRunBegin(const NearestArgs *args);
+
+/*
+ * The next row, none of whose columns is null; false: there are no more.  Values by
+ * reference are valid until the next call.
+ */
+extern bool NearestRunNext(NearestRun *run, Datum *values);
+
+extern NearestTotals NearestRunTotals(const NearestRun *run);
+
+/* Also when there are rows left; not after an error. */
+extern void NearestRunEnd(NearestRun *run);
+
+#endif							/* FASTED_NEAREST_RUN_H */

@@ -1,0 +1,159 @@
+# Nearest neighbours: right however they are computed, in a file where memory does not
+# do, cancelled soon at any stage, and shown while they come.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use FastedTest;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $node = new_node('nearest', <<'END');
+max_worker_processes = 16
+max_parallel_workers = 16
+log_temp_files = 0
+jit = off
+fasted.threads = 2
+fasted.memory_limit = '400MB'
+END
+create_wide_views($node);
+
+sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
+
+# 6000 x 64 in clusters, and 3000 to be found near them; ids in no order, and vectors of
+# whole numbers, so that many distances are equal
+sql(<<'END');
+CREATE FUNCTION point(n int) RETURNS real[] LANGUAGE sql IMMUTABLE AS $$
+	SELECT array_agg((hashint4(n % 60 * 64 + k) & 63) + (hashint4(n * 64 + k) & 3))::real[] FROM generate_series(1, 64) k $$;
+CREATE TABLE a AS SELECT i * 7919 % 100003 AS id, point(i) AS v, i % 300 AS g, i % 40 AS h FROM generate_series(1, 6000) i;
+CREATE TABLE b AS SELECT i * 7907 % 100003 AS id, point(i) AS v, i % 290 AS g, i % 37 AS h FROM generate_series(6001, 9000) i;
+ALTER TABLE a ADD PRIMARY KEY (id);
+ALTER TABLE b ADD PRIMARY KEY (id);
+-- one in ten rows of each, against which the answers for all are checked
+CREATE TABLE reference AS
+	SELECT 'b' AS what, a.id AS id_a, n.* FROM a CROSS JOIN LATERAL
+		(SELECT b.id AS id_b, d AS dist, row_number() OVER (ORDER BY d, b.id)::int AS rank FROM b, fasted_distance(a.v, b.v) d ORDER BY 3 LIMIT 20) n
+	WHERE a.id % 10 = 0
+	UNION ALL
+	SELECT 'a', a.id, n.* FROM a CROSS JOIN LATERAL
+		(SELECT b.id, d, row_number() OVER (ORDER BY d, b.id)::int FROM a b, fasted_distance(a.v, b.v) d WHERE b.id <> a.id ORDER BY 3 LIMIT 20) n
+	WHERE a.id % 10 = 0
+	UNION ALL
+	SELECT 'h', a.id, n.* FROM a CROSS JOIN LATERAL
+		(SELECT b.id, d, row_number() OVER (ORDER BY d, b.id)::int FROM b, fasted_distance(a.v, b.v) d WHERE b.h = a.h ORDER BY 3 LIMIT 20) n
+	WHERE a.id % 10 = 0;
+ANALYZE;
+END
+my %calls = (
+	a => "fasted_knn_join('a', 'v', 'a', 'v', 20)",
+	b => "fasted_knn_join('a', 'v', 'b', 'v', 20)",
+	h => "fasted_knn_join('a', 'v', 'b', 'v', 20, within => 'h')");
+
+# Rows in all, and those of the reference that are missing or others.
+sub check
+{
+	my ($what, $settings) = @_;
+	return sql(<<END);
+$settings;
+CREATE TEMP TABLE found AS SELECT * FROM $calls{$what};
+SELECT (SELECT count(*) FROM found), (SELECT count(*) > 10000 FROM reference WHERE what = '$what'),
+	(SELECT count(*) FROM (SELECT id_a, id_b, dist, rank FROM reference WHERE what = '$what' EXCEPT TABLE found) d),
+	(SELECT count(*) FROM found WHERE id_a % 10 = 0) = (SELECT count(*) FROM reference WHERE what = '$what')
+END
+}
+
+my %rows = (a => 120000, b => 120000, h => 111000);
+for my $settings ('SET fasted.threads = 1', 'SET fasted.threads = 3', 'SET fasted.filter = fp16',
+	"SET fasted.filter = 'int8'", "SET fasted.cpu_kernel = portable", 'SET fasted.scan_node = off',
+	"SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 3; SET fasted.max_workers = 3")
+{
+	is(check($_, $settings), "$rows{$_}|t|0|t", "$_, $settings") for sort keys %calls;
+}
+
+# --- memory
+
+for my $limit ('2MB', '1MB')
+{
+	for my $what ('a', 'b')
+	{
+		my $offset = log_size($node);
+		is(check($what, "SET fasted.memory_limit = '$limit'"), "$rows{$what}|t|0|t", "$what, $limit");
+		like(log_since($node, $offset), qr/temporary file: path/, "$what, $limit: by a temporary file");
+		is(scalar temp_files($node), 0, "$what, $limit: which is removed");
+	}
+}
+like(sql("SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE, TIMING OFF) SELECT * FROM $calls{b}"), qr/Panels: ([2-9]|\d\d)/, 'in panels');
+
+# --- cancelled
+
+my $limit_ms = sanitized() ? 2000 : 100;
+sql(<<'END');
+CREATE VIEW wide_groups AS SELECT id, v, id % 20 AS g FROM wide;
+CREATE VIEW small_groups AS SELECT g AS id, g / 20 AS g, array_fill(g::real, ARRAY[100]) AS v FROM generate_series(1, 100000000) g;
+END
+my %stages = (
+	'reading' => {
+		join => "SELECT count(*) FROM fasted_knn_join('endless', 'v', 'small', 'v', 1, 'id');",
+		reached => sub { memory_of($_[0], 'VmRSS') > 100 * 1024 },
+	},
+	'sorting' => {
+		join => "SELECT count(*) FROM fasted_knn_join('small', 'v', 'endless', 'v', 1, 'id', 'id');",
+		reached => sub { temp_files($node) > 0 },
+	},
+	'computing' => {
+		join => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');",
+		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
+	},
+	'computing in panels' => {
+		settings => "SET fasted.memory_limit = '16MB';",
+		join => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');",
+		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
+	},
+	'a group' => {
+		join => "SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', within => 'g');",
+		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
+	},
+	'small groups' => {
+		settings => 'SET fasted.scan_node = off;',
+		join => "SELECT count(*) FROM fasted_knn_join('small_groups', 'v', 'small_groups', 'v', 5, 'id', within => 'g');",
+		reached => sub { sql('SELECT coalesce(max(rows_read), 0) FROM pg_stat_fasted_progress') > 0 || temp_files($node) },
+	});
+
+for my $name (sort keys %stages)
+{
+	my $stage = $stages{$name};
+	my $session = FastedTest::Session->new($node);
+	my $pid = $session->pid;
+	$session->send($stage->{settings} // '');
+	$session->send("$stage->{join}\n\\echo state :SQLSTATE\n");
+	ok(wait_until(sub { $stage->{reached}->($pid) }), "$name: is reached");
+	my $watch = watch($pid);
+	sql("SELECT pg_cancel_backend($pid)");
+	is($session->wait_for(qr/^state (\w+)$/m), '57014', "$name: cancelled");
+	cmp_ok(lateness($watch, threads => 2), '<', $limit_ms, "$name: soon (ms)");
+	is($session->query("SELECT count(*) FROM fasted_knn_join('small', 'v', 'small', 'v', 1)"), 100, "$name: and the session goes on");
+	is(scalar temp_files($node), 0, "$name: no file is left");
+	$session->quit;
+}
+
+# --- progress
+
+my $session = FastedTest::Session->new($node);
+my $view = 'pg_stat_fasted_progress';
+$session->send("SET fasted.cpu_kernel = portable;");
+$session->send("SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');");
+ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE phase = 'joining' AND units_done > 0") }), 'units of work get done');
+is(sql("SELECT relation, rows_read, units_done < units_total FROM $view"), 'wide|40000|t', 'of a join');
+sql('SELECT pg_cancel_backend(' . $session->pid . ')');
+$session->query('SELECT');
+is(sql("SELECT count(*) FROM $view"), 0, 'which is gone');
+# of all groups, not of one
+$session->send("RESET fasted.cpu_kernel; SET fasted.scan_node = off; SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', within => 'g');");
+ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE rows_read > 2000") }), 'rows of several groups are read');
+is(sql("SELECT relation, rows_expected >= 1000, units_total FROM $view"), 'wide_groups|t|0', 'of more');
+sql('SELECT pg_cancel_backend(' . $session->pid . ')');
+$session->query('SELECT');
+$session->quit;
+
+$node->stop;
+done_testing();

@@ -1,0 +1,483 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_nearest.c
+ *	  The nearest rows of every row, against brute force in FP64.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sets.h"
+#include "ways.h"
+
+/* A neighbour of brute force; NaN is no distance. */
+typedef struct Near
+{
+	double		dist;
+	uint32_t	row;
+} Near;
+
+/* Rows of both sides, and for each row of side 0 all others in order. */
+typedef struct Truth
+{
+	Rows		sides[2];
+	int			nsides;
+	uint32_t	d;
+	FastedMetric metric;
+	Near	   *near;			/* near_stride of each row */
+	uint32_t   *lengths;
+	size_t		near_stride;
+} Truth;
+
+/* What the rows are like. */
+typedef enum Kind
+{
+	KIND_NORMAL,
+	KIND_DENSITIES,				/* clusters of very different ones */
+	KIND_DUPLICATES,			/* hundreds of the same row, and others */
+	KIND_EQUAL,
+	KIND_GRID,					/* small integers: ties */
+	KIND_OUTLIERS,				/* one in a hundred is 30 times as long */
+	KIND_HUGE,
+	KIND_TINY,
+	KIND_WILD,					/* some numbers are huge, infinite or not numbers */
+	KINDS
+} Kind;
+
+static const char *const kind_names[KINDS] = {
+	"normal", "densities", "duplicates", "equal", "grid", "outliers", "huge", "tiny", "wild"
+};
+
+/* One coordinate; the same cluster, all along a row, which has a scale of its own. */
+static float
+number_of(Kind kind, uint64_t row, uint32_t k)
+{
+	double		centre = (double) (row % 7 * 31 + k * 17 % 101) - 60.0;
+
+	switch (kind)
+	{
+		case KIND_DENSITIES:
+			return (float) (centre + ldexp(random_normal(), 3 - 3 * (int) (row % 7)));
+		case KIND_DUPLICATES:
+			return row % 3 != 0 ? (float) (k % 5) : (float) random_normal();
+		case KIND_EQUAL:
+			return (float) (k + 1);
+		case KIND_GRID:
+			return (float) random_below(k < 3 ? 4 : 2);
+		case KIND_OUTLIERS:
+			return (float) (random_normal() * (row % 100 == 42 ? 30.0 : 1.0));
+		case KIND_HUGE:
+			return (float) (random_normal() * 1e37);
+		case KIND_TINY:
+			return (float) (random_normal() * 1e-40);
+		case KIND_WILD:
+			if (random_below(500) == 0)
+				return random_below(3) == 0 ? NAN : random_below(2) == 0 ? -INFINITY : INFINITY;
+			return (float) (random_normal() * (row % 50 == 0 ? 1e38 : 1.0));
+		default:
+			return (float) random_normal();
+	}
+}
+
+static Rows
+rows_of(Kind kind, uint64_t n, uint32_t d)
+{
+	float	   *rows = must_alloc(n * d * sizeof(float));
+
+	for (uint64_t i = 0; i < n * d; i++)
+		rows[i] = number_of(kind, i / d, (uint32_t) (i % d));
+	return (Rows) {.rows = rows,.n = n};
+}
+
+static int
+compare_near(const void *left, const void *right)
+{
+	const Near *x = left;
+	const Near *y = right;
+
+	if (x->dist != y->dist)
+		return x->dist < y->dist ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Infinite rows have no direction. */
+static double
+distance_of(const Truth *truth, const float *x, const float *y)
+{
+	double		xx;
+	double		yy;
+
+	if (truth->metric == FASTED_METRIC_L2)
+		return fasted_exact_distance(x, y, truth->d);
+	xx = fasted_exact_dot(x, x, truth->d);
+	yy = fasted_exact_dot(y, y, truth->d);
+	return isfinite(xx) && isfinite(yy) ? fasted_exact_cosine(x, y, truth->d) : NAN;
+}
+
+static void
+add_near(Truth *truth, uint64_t row, uint64_t other, double dist)
+{
+	if (!isnan(dist))
+		truth->near[row * truth->near_stride + truth->lengths[row]++] =
+			(Near) {.dist = dist,.row = (uint32_t) other};
+}
+
+static void
+find_truth(Truth *truth)
+{
+	const Rows *a = &truth->sides[0];
+	const Rows *b = &truth->sides[truth->nsides - 1];
+
+	truth->near_stride = b->n;
+	truth->near = must_alloc(a->n * b->n * sizeof(Near));
+	truth->lengths = must_alloc(a->n * sizeof(uint32_t));
+	memset(truth->lengths, 0, a->n * sizeof(uint32_t));
+	for (uint64_t i = 0; i < a->n; i++)
+	{
+		for (uint64_t j = truth->nsides == 1 ? i + 1 : 0; j < b->n; j++)
+		{
+			double		dist = distance_of(truth, a->rows + i * truth->d, b->rows + j * truth->d);
+
+			add_near(truth, i, j, dist);
+			if (truth->nsides == 1)
+				add_near(truth, j, i, dist);
+		}
+	}
+	for (uint64_t i = 0; i < a->n; i++)
+		qsort(truth->near + i * b->n, truth->lengths[i], sizeof(Near), compare_near);
+}
+
+static void
+free_truth(Truth *truth)
+{
+	for (int side = 0; side < truth->nsides; side++)
+		free((float *) (uintptr_t) truth->sides[side].rows);
+	free(truth->near);
+	free(truth->lengths);
+}
+
+static Truth
+make_truth(Kind kind, int nsides, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric)
+{
+	Truth		truth = {.nsides = nsides,.d = d,.metric = metric};
+
+	truth.sides[0] = rows_of(kind, n, d);
+	if (nsides == 2)
+		truth.sides[1] = rows_of(kind, m, d);
+	find_truth(&truth);
+	return truth;
+}
+
+/* Are these the row's nearest? */
+static bool
+list_is_right(const Truth *truth, const FastedProblem *problem, uint64_t row,
+			  const FastedNeighbor *list, uint32_t length)
+{
+	const Near *near = truth->near + row * truth->near_stride;
+	uint32_t	expected = 0;
+
+	while (expected < truth->lengths[row] && expected < problem->k &&
+		   near[expected].dist <= problem->eps)
+		expected++;
+	for (uint32_t i = 0; i < length && i < expected; i++)
+	{
+		if (list[i].row == near[i].row &&
+			memcmp(&list[i].dist, &near[i].dist, sizeof(double)) == 0)
+			continue;
+		printf("# row %llu, place %u: row %u at %.17g, not row %u at %.17g\n",
+			   (unsigned long long) row, i, list[i].row, list[i].dist, near[i].row, near[i].dist);
+		return false;
+	}
+	if (length != expected)
+		printf("# row %llu: %u neighbours, not %u\n", (unsigned long long) row, length, expected);
+	return length == expected;
+}
+
+/* Calls next until it is done; are all rows' lists right, once each and in order? */
+static bool
+lists_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth)
+{
+	uint64_t	next_row = 0;
+	bool		right = true;
+
+	for (;;)
+	{
+		FastedBatch batch;
+		uint64_t	staged;
+		FastedStatus status = panel_join_next(join, 20, &batch);
+
+		if (status == FASTED_DONE)
+			return right && next_row == truth->sides[0].n;
+		if (status == FASTED_WANT_ROWS)
+			status = stage_rows(join, batch.side, &truth->sides[batch.side], batch.first_row,
+								batch.row_count, truth->d, random_below(50), &staged);
+		else if (status == FASTED_OK)
+		{
+			right = right && batch.row_count > 0 && batch.first_row == next_row;
+			for (uint64_t row = batch.first_row; row < batch.first_row + batch.row_count && right; row++)
+			{
+				uint32_t	length;
+				const FastedNeighbor *list = panel_join_nearest(join, row, &length);
+
+				right = list_is_right(truth, &problem->problem, row, list, length);
+			}
+			next_row += batch.row_count;
+		}
+		else if (status == FASTED_AGAIN && random_below(10) == 0)
+			panel_join_pause(join);
+		if (FASTED_FAILED(status))
+		{
+			printf("# %s\n", panel_join_last_error(fasted_cpu_engine(), join));
+			return false;
+		}
+	}
+}
+
+/* Joins once, and once more with fewer neighbours. */
+static bool
+nearest_are_right(PanelProblem *problem, const Truth *truth, FastedStats *stats)
+{
+	CallerHabits habits = {0};
+	PanelJoin  *join;
+	bool		right = panel_join_open(fasted_cpu_engine(), problem, &join) == FASTED_OK;
+	FastedStatus status = right ? load_and_start(join, problem, truth->sides, &habits) : FASTED_INTERNAL;
+
+	if (FASTED_FAILED(status))
+		printf("# %s\n", panel_join_last_error(fasted_cpu_engine(), join));
+	right = !FASTED_FAILED(status) && lists_are_right(join, problem, truth);
+	panel_join_stats(join, stats);
+	if (right && random_below(3) == 0)
+	{
+		problem->problem.k = 1 + random_below(problem->problem.k);
+		problem->problem.eps = random_below(2) == 0 ? INFINITY : 1.0;
+		right = panel_join_again(join, &problem->problem) == FASTED_OK &&
+			lists_are_right(join, problem, truth);
+	}
+	panel_join_close(join);
+	return right;
+}
+
+/* A distance that some rows have more than k neighbours within, others fewer. */
+static double
+some_eps(const Truth *truth)
+{
+	uint64_t	n = truth->sides[0].n;
+	uint64_t	row = n > 0 ? random_below((uint32_t) n) : 0;
+
+	if (n == 0 || truth->lengths[row] == 0 || random_below(2) == 0)
+		return INFINITY;
+	return truth->near[row * truth->near_stride + random_below(truth->lengths[row])].dist;
+}
+
+static void
+check(const Truth *truth, const Way *way, uint64_t limit, const char *what)
+{
+	static const uint32_t ks[] = {1, 2, 10, 100, 1000, UINT32_MAX};
+	static const int threads[] = {1, 2, 5};
+	PanelProblem problem = {
+		.options = {.dimensions = truth->d,.metric = truth->metric,.kernel = way->kernel,
+			.filter = way->filter,.prune = way->prune,.memory_limit = limit,.threads = threads[random_below(3)]},
+		.problem = {.eps = some_eps(truth),.output = FASTED_OUTPUT_NEAREST,.k = ks[random_below(6)]},
+		.sides = truth->nsides,
+	};
+	PanelProblem asked = problem;
+	FastedStats stats;
+	bool		right = nearest_are_right(&problem, truth, &stats);
+
+	ok(right, "%s, %d sides of %llu and %llu x %u%s, k %u, eps %g, %s %s%s, %d threads, %u panels",
+	   what, truth->nsides, (unsigned long long) truth->sides[0].n,
+	   (unsigned long long) truth->sides[1].n, truth->d,
+	   truth->metric == FASTED_METRIC_L2 ? "" : ", cosine", asked.problem.k, asked.problem.eps,
+	   way->kernel, way->name, way->pruned, asked.options.threads, stats.panels);
+}
+
+/* Each kind of rows, by some ways; without panels and with them. */
+static void
+check_kind(Kind kind, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric, uint32_t tries)
+{
+	Way			ways[MOST_WAYS];
+	int			count = all_ways(ways);
+
+	for (int nsides = 1; nsides <= 2; nsides++)
+	{
+		Truth		truth = make_truth(kind, nsides, n, m, d, metric);
+
+		for (uint32_t i = 0; i < tries; i++)
+			check(&truth, &ways[random_below((uint32_t) count)],
+				  i % 3 == 2 ? 1 + random_below(1 << 19) : 0, kind_names[kind]);
+		free_truth(&truth);
+	}
+}
+
+/* Every way, at an ordinary set. */
+static void
+check_ways(uint64_t n)
+{
+	Way			ways[MOST_WAYS];
+	int			count = all_ways(ways);
+	Truth		self = make_truth(KIND_NORMAL, 1, n, 0, 40, FASTED_METRIC_L2);
+	Truth		two = make_truth(KIND_OUTLIERS, 2, n, n / 2, 40, FASTED_METRIC_L2);
+
+	for (int w = 0; w < count; w++)
+	{
+		check(&self, &ways[w], 0, "all ways");
+		check(&two, &ways[w], 0, "all ways");
+	}
+	free_truth(&self);
+	free_truth(&two);
+}
+
+/* Few rows, or none. */
+static void
+check_few(void)
+{
+	for (uint64_t n = 0; n < 4; n++)
+	{
+		for (uint64_t m = 0; m < 4; m++)
+			check_kind(KIND_NORMAL, n, m, 3, FASTED_METRIC_L2, 2);
+	}
+}
+
+/* So many rows that a sample chooses the filter; some of them are checked. */
+static void
+check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter filter)
+{
+	CallerHabits habits = {0};
+	PanelProblem problem = {
+		.options = {.dimensions = d,.metric = metric,.threads = 2,.filter = filter},
+		.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 10},
+		.sides = 1,
+	};
+	Truth		truth = {.sides = {rows_of(kind, n, d)},.nsides = 1,.d = d,.metric = metric,.near_stride = n};
+	PanelJoin  *join;
+	FastedBatch batch = {0};
+	FastedStatus status;
+	FastedStats stats;
+	bool		right = true;
+
+	truth.near = must_alloc(n * sizeof(Near));
+	truth.lengths = must_alloc(sizeof(uint32_t));
+	status = panel_join_open(fasted_cpu_engine(), &problem, &join);
+	if (status == FASTED_OK)
+		status = load_and_start(join, &problem, truth.sides, &habits);
+	while (!FASTED_FAILED(status) && status != FASTED_DONE && right)
+	{
+		status = panel_join_next(join, 100, &batch);
+		for (int i = 0; i < 20 && batch.row_count > 0 && right; i++)
+		{
+			uint64_t	row = batch.first_row + random_below((uint32_t) batch.row_count);
+			const FastedNeighbor *list;
+			uint32_t	length;
+
+			truth.lengths[0] = 0;
+			for (uint64_t other = 0; other < n; other++)
+			{
+				if (other != row)
+					add_near(&truth, 0, other, distance_of(&truth, truth.sides[0].rows + row * d,
+														   truth.sides[0].rows + other * d));
+			}
+			qsort(truth.near, truth.lengths[0], sizeof(Near), compare_near);
+			list = panel_join_nearest(join, row, &length);
+			right = list_is_right(&truth, &problem.problem, 0, list, length);
+		}
+	}
+	panel_join_stats(join, &stats);
+	ok(right && status == FASTED_DONE, "%s, %llu x %u%s, by a sample: %s", kind_names[kind],
+	   (unsigned long long) n, d, metric == FASTED_METRIC_L2 ? "" : ", cosine", stats.filter);
+	panel_join_close(join);
+	free_truth(&truth);
+}
+
+/* What can't be is refused. */
+static void
+check_refused(void)
+{
+	PanelProblem problem = {
+		.options = {.dimensions = 3},
+		.problem = {.eps = 1.0,.output = FASTED_OUTPUT_NEAREST},
+		.sides = 1,
+	};
+	FastedEngine without = *fasted_cpu_engine();
+	PanelJoin  *join;
+
+	ok(panel_join_open(fasted_cpu_engine(), &problem, &join) == FASTED_UNSUPPORTED,
+	   "no neighbours are not to be found");
+	panel_join_close(join);
+	without.nearest = NULL;
+	problem.problem.k = 1;
+	ok(panel_join_open(&without, &problem, &join) == FASTED_UNSUPPORTED &&
+	   strstr(panel_join_last_error(&without, join), "does not find") != NULL,
+	   "an engine that does not find neighbours");
+	panel_join_close(join);
+}
+
+/* A join is closed while it is at work, and its sets are joined again. */
+static void
+check_closed(uint64_t n, uint32_t d)
+{
+	FastedOptions options = {.dimensions = d,.threads = 3};
+	FastedProblem problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 5};
+	Truth		truth = make_truth(KIND_NORMAL, 1, n, 0, d, FASTED_METRIC_L2);
+	FastedContext *context;
+	FastedSet  *set;
+	FastedNeighbor *lists = must_alloc(n * problem.k * sizeof(FastedNeighbor));
+	uint32_t   *lengths = must_alloc(n * sizeof(uint32_t));
+	bool		right = true;
+
+	engine = fasted_cpu_engine();
+	context = open_context(&options);
+	set = open_set(context);
+	fill_set(set, &truth.sides[0], d);
+	for (int i = 0; i < 30; i++)
+	{
+		FastedJoin *join = begin_join(context, set, set, problem);
+		FastedBatch batch;
+		FastedStatus status = FASTED_AGAIN;
+
+		for (int turn = i % 10; turn > 0 && status == FASTED_AGAIN; turn--)
+			status = engine->next(join, 0, &batch);
+		if (i == 29)
+		{
+			while ((status = engine->next(join, 100, &batch)) == FASTED_AGAIN)
+				;
+			right = status == FASTED_DONE &&
+				engine->nearest(join, 0, n, lengths, lists) == FASTED_OK;
+		}
+		engine->join_close(join);
+	}
+	for (uint64_t row = 0; row < n && right; row++)
+		right = list_is_right(&truth, &problem, row, lists + row * problem.k, lengths[row]);
+	ok(right, "joins that are closed early leave nothing behind");
+	engine->close(context);
+	free(lists);
+	free(lengths);
+	free_truth(&truth);
+}
+
+int
+main(void)
+{
+	static const uint32_t dimensions[] = {1, 3, 33, 128, 960};
+	uint64_t	most = quick() ? 120 : 560;
+
+	random_seed();
+	check_refused();
+	check_few();
+	check_closed(quick() ? 200 : 1500, 20);
+	check_ways(quick() ? 150 : 600);
+	for (int kind = 0; kind < KINDS; kind++)
+		check_many((Kind) kind, quick() ? 500 : 4300, 48,
+				   kind % 3 == 1 ? FASTED_METRIC_COSINE : FASTED_METRIC_L2, FASTED_FILTER_AUTO);
+	for (int kind = 0; kind < KINDS; kind++)
+	{
+		for (int i = 0; i < 5; i++)
+		{
+			uint32_t	d = dimensions[i];
+			uint64_t	n = d > 200 ? most / 3 : most;
+
+			check_kind((Kind) kind, n - random_below(100), n / 2 + random_below(60), d,
+					   FASTED_METRIC_L2, quick() ? 2 : 3);
+			if (i % 2 == 1)
+				check_kind((Kind) kind, n / 2, n / 3, d, FASTED_METRIC_COSINE, quick() ? 1 : 3);
+		}
+	}
+	return tap_done();
+}
