@@ -50,7 +50,10 @@ IsSure(const JoinNode *node, double dist)
 	return node->exact || dist < node->surely_within;
 }
 
-/* Does a pair that the engine found pass all clauses?  Then it is in the scan tuple, if anybody looks. */
+/*
+ * Does a pair that the engine found pass all clauses?  Then it is in the scan tuple, if
+ * anybody looks.
+ */
 static bool
 PairPasses(JoinNode *node, uint32 outer_row, uint32 inner_row, double dist)
 {

@@ -60,8 +60,8 @@ IsNeverNull(PlannerInfo *root, const RelOptInfo *rel, AttrNumber column)
 #if PG_VERSION_NUM >= 170000
 	return bms_is_member(column, rel->notnullattnums);
 #else
-	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(planner_rt_fetch(rel->relid, root)->relid),
-										Int16GetDatum(column));
+	Oid			table = planner_rt_fetch(rel->relid, root)->relid;
+	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(table), Int16GetDatum(column));
 	bool		found = HeapTupleIsValid(tuple) && ((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull;
 
 	if (HeapTupleIsValid(tuple))

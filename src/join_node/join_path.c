@@ -246,7 +246,8 @@ IsJoinPath(const Path *path)
  * of those, with the clauses that this allows.  False: the join can't be served.
  */
 static bool
-FindOutside(PlannerInfo *root, RelOptInfo *joinrel, JoinPathData *data, const JoinPathExtraData *extra)
+FindOutside(PlannerInfo *root, RelOptInfo *joinrel, JoinPathData *data,
+			const JoinPathExtraData *extra)
 {
 	Path	   *outer = data->outer->cheapest_total_path;
 	Path	   *inner = data->inner->cheapest_total_path;

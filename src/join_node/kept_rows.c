@@ -62,7 +62,8 @@ KeptRowsCreate(TupleDesc columns, Size limit)
 	kept->context = context;
 	kept->columns = columns;
 	kept->memory.columns = columns->natts;
-	kept->memory.row_bytes = Max(MAXALIGN(columns->natts * (sizeof(Datum) + sizeof(bool))), MAXIMUM_ALIGNOF);
+	kept->memory.row_bytes = Max(MAXALIGN(columns->natts * (sizeof(Datum) + sizeof(bool))),
+								 MAXIMUM_ALIGNOF);
 	kept->limit = limit;
 	return kept;
 }
@@ -141,8 +142,12 @@ AddInMemory(KeptRows *kept, const Datum *values, const bool *isnull)
 
 	if (kept->memory.count == kept->nblocks * KEPT_BLOCK_ROWS)
 	{
-		kept->memory.blocks = Grow(kept->context, kept->memory.blocks, kept->nblocks, &kept->block_room, sizeof(char *));
-		kept->memory.blocks[kept->nblocks++] = MemoryContextAllocHuge(kept->context, KEPT_BLOCK_ROWS * kept->memory.row_bytes);
+		RowsInMemory *memory = &kept->memory;
+
+		memory->blocks = Grow(kept->context, memory->blocks, kept->nblocks, &kept->block_room,
+							  sizeof(char *));
+		memory->blocks[kept->nblocks++] =
+			MemoryContextAllocHuge(kept->context, KEPT_BLOCK_ROWS * memory->row_bytes);
 	}
 	copy = (Datum *) PlaceOfKeptRow(&kept->memory, kept->memory.count);
 	for (int i = 0; i < natts; i++)
