@@ -1,7 +1,7 @@
 """Pruning on a CPU: what it saves, and how the time grows with rows and eps."""
 import statistics
 
-from page import PUBLISHED, Results, digits, figure, measured_at, save, table
+from page import PUBLISHED, Results, digits, figure, save, table
 
 METRICS = {"l2": "distance", "cosine": "cosine"}
 PEERS = {"gds_join": "GDS-Join", "mistic": "MiSTIC", "ted_join_index": "TED-Join-Index"}
@@ -50,9 +50,10 @@ def part(found, name):
 def about(found):
     env = found["environment"]
     loads = [m["load"] for m in found["measurements"]]
+    revisions = ", ".join(dict.fromkeys(m["revision"] for m in found["measurements"]))
     return (f"{env['processor']}, {env['processors']} processors, {env['memory_gib']} GiB, {env['system']}, {found['settings']['threads']} "
             f"threads, kernel {found['measurements'][0]['kernel']}; load of the machine {min(loads):g} to {max(loads):g}, so that "
-            f"processor seconds are what to compare. Medians of {found['settings']['repeats']}. " + measured_at(found))
+            f"processor seconds are what to compare. Medians of {found['settings']['repeats']}. Revision {revisions}, {env['date']}.")
 
 
 def machine_page(found):
