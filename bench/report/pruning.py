@@ -3,7 +3,7 @@ import statistics
 
 from page import PUBLISHED, Results, digits, figure, save, table
 
-METRICS = {"l2": "distance", "cosine": "cosine"}
+METRICS = {"l2": "distance", "cosine": "cosine distance"}
 PEERS = {"gds_join": "GDS-Join", "mistic": "MiSTIC", "ted_join_index": "TED-Join-Index"}
 
 
@@ -157,8 +157,11 @@ def plot(results):
             if of["eps"]:
                 axis = axes[0][1 + i]
                 curve(axis, of["eps"], lambda m: m["eps"])
-                axis.set(xlabel="eps", ylim=(0, None),
-                         title=f"{name}, {of['eps'][0]['rows']} rows, {METRICS[of['eps'][0]['metric']]}")
+                axis.set(xlabel=f"eps, a {METRICS[of['eps'][0]['metric']]}", ylim=(0, None),
+                         title=f"{name}, {of['eps'][0]['rows']} rows")
         axes[0][0].set(xscale="log", yscale="log", xlabel="rows", ylabel="processor seconds", title="at one eps each")
+        sizes = sorted({m["rows"] for m in part(found, "rows")})
+        axes[0][0].set_xticks(sizes, list(map(str, sizes)))
+        axes[0][0].set_xticks([], minor=True)
         axes[0][0].legend(fontsize=7)
         save(fig, other.plot("pruning"))
