@@ -109,7 +109,7 @@ def measure(program, args, part, name, x, metric, eps):
         with subprocess.Popen([str(word) for word in command], text=True, stdout=subprocess.PIPE) as engine:
             for line in engine.stdout:
                 found = {"part": part, "data": name, "rows": len(x), "dimensions": x.shape[1], "metric": metric,
-                         "load": round(os.getloadavg()[0], 1), **json.loads(line)}
+                         "revision": record.revision(), "load": round(os.getloadavg()[0], 1), **json.loads(line)}
                 if not found["same_pairs"]:
                     sys.exit(f"{name}, eps {found['eps']}: pruning changed the pairs")
                 print(pruning.text_of(found), flush=True)

@@ -1,9 +1,9 @@
 """Pruning on a CPU: what it saves, and how the time grows with rows and eps."""
 import statistics
 
-from page import PUBLISHED, Results, digits, figure, measured_at, save, table
+from page import PUBLISHED, Results, digits, figure, save, table
 
-METRICS = {"l2": "distance", "cosine": "cosine"}
+METRICS = {"l2": "distance", "cosine": "cosine distance"}
 PEERS = {"gds_join": "GDS-Join", "mistic": "MiSTIC", "ted_join_index": "TED-Join-Index"}
 
 
@@ -50,9 +50,10 @@ def part(found, name):
 def about(found):
     env = found["environment"]
     loads = [m["load"] for m in found["measurements"]]
+    revisions = ", ".join(dict.fromkeys(m["revision"] for m in found["measurements"]))
     return (f"{env['processor']}, {env['processors']} processors, {env['memory_gib']} GiB, {env['system']}, {found['settings']['threads']} "
             f"threads, kernel {found['measurements'][0]['kernel']}; load of the machine {min(loads):g} to {max(loads):g}, so that "
-            f"processor seconds are what to compare. Medians of {found['settings']['repeats']}. " + measured_at(found))
+            f"processor seconds are what to compare. Medians of {found['settings']['repeats']}. Revision {revisions}, {env['date']}.")
 
 
 def machine_page(found):
@@ -156,8 +157,11 @@ def plot(results):
             if of["eps"]:
                 axis = axes[0][1 + i]
                 curve(axis, of["eps"], lambda m: m["eps"])
-                axis.set(xlabel="eps", ylim=(0, None),
-                         title=f"{name}, {of['eps'][0]['rows']} rows, {METRICS[of['eps'][0]['metric']]}")
+                axis.set(xlabel=f"eps, a {METRICS[of['eps'][0]['metric']]}", ylim=(0, None),
+                         title=f"{name}, {of['eps'][0]['rows']} rows")
         axes[0][0].set(xscale="log", yscale="log", xlabel="rows", ylabel="processor seconds", title="at one eps each")
+        sizes = sorted({m["rows"] for m in part(found, "rows")})
+        axes[0][0].set_xticks(sizes, list(map(str, sizes)))
+        axes[0][0].set_xticks([], minor=True)
         axes[0][0].legend(fontsize=7)
         save(fig, other.plot("pruning"))
