@@ -42,6 +42,7 @@ bench-cpu:
 	@bench/cpu_join/run.py
 	@bench/pruning/run.py
 	@bench/groups/run.py
+	@bench/nearest/run.py
 	@bench/real_world/run.py --device cpu --data debian-text debian-minilm wallpaper-sift=200000 embedding-512=60000
 	@$(MAKE) --no-print-directory bench-rows
 bench-data:

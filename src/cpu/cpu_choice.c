@@ -93,6 +93,9 @@ cpu_prepare_choice(FastedJoin *join)
 	join->try_int8 = open || has_int8;
 	if (join->tried == NULL || join->trial)
 		return reserve_trial(join);
+	/* no sample is looked at: an earlier join's says how far neighbours are */
+	if (cpu_finds_nearest(join) && join->sets[0]->levels.eps < join->choice_eps)
+		join->choice_eps = join->sets[0]->levels.eps;
 	join->form = join->tried;
 	join->int8 = has_int8;
 	return true;

@@ -213,6 +213,7 @@ extern const CpuKernel *cpu_product_kernel(const CpuKernel *kernel);
 
 /* cpu_workers.c */
 extern FastedStatus cpu_reserve_workers(FastedContext *context, int nworkers);
+extern bool cpu_reserve_sums(FastedContext *context);
 extern void cpu_end_workers(FastedContext *context);
 extern uint64_t cpu_now(void);
 extern void cpu_rest_after(FastedContext *context, uint64_t ms);

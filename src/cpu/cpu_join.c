@@ -105,7 +105,8 @@ start_work(FastedJoin *join)
 		return status;
 	if (join->nworkers > context->nthreads)
 		join->nworkers = context->nthreads;
-	if (!reserve_pool(join) || !cpu_prepare_pruning(join) || !cpu_prepare_choice(join))
+	if (!reserve_pool(join) || (cpu_finds_nearest(join) && !cpu_reserve_sums(context)) ||
+		!cpu_prepare_pruning(join) || !cpu_prepare_choice(join))
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
 	context->units_total += join->end_claim - join->first_claim;
 	cpu_begin_join(join);

@@ -122,7 +122,6 @@ worker_bytes(const FastedContext *context)
 {
 	uint64_t	bytes = (uint64_t) FASTED_MAX_BLOCK * GROUP_BLOCKS
 		* FASTED_HIT_BYTES
-		+ FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float)
 		+ (context->options.dimensions + 31) * sizeof(double);
 
 	if (context->may_use_int8)
@@ -131,6 +130,8 @@ worker_bytes(const FastedContext *context)
 		bytes += cpu_project_room_bytes(context);
 	if (cpu_is_cosine(context))
 		bytes += cpu_direction_bytes(context);
+	if (context->options.dimensions > context->slice)
+		bytes += FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float);
 	return bytes;
 }
 

@@ -302,7 +302,12 @@ init_worker(FastedContext *context, Worker *worker)
 	worker->context = context;
 	worker->number = (int) (worker - context->workers);
 	worker->seen = context->phase_number;
-	worker->partial = fasted_cpu_map(PARTIAL_BYTES, memory);
+	if (d > context->slice)
+	{
+		worker->partial = fasted_cpu_map(PARTIAL_BYTES, memory);
+		if (worker->partial == NULL)
+			return false;
+	}
 	worker->hits = fasted_cpu_map(HITS_BYTES, memory);
 	worker->wide = fasted_cpu_map((d + 31) * sizeof(double), memory);
 	if (context->may_use_int8)
@@ -323,7 +328,7 @@ init_worker(FastedContext *context, Worker *worker)
 		if (worker->directions == NULL)
 			return false;
 	}
-	return worker->partial != NULL && worker->hits != NULL && worker->wide != NULL;
+	return worker->hits != NULL && worker->wide != NULL;
 }
 
 static void
@@ -400,6 +405,22 @@ cpu_reserve_workers(FastedContext *context, int nworkers)
 	if (context->nthreads == 0)
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "could not create a thread");
 	return FASTED_OK;
+}
+
+/* Room for sums of every worker, also where no slice needs it; false: memory ran out. */
+bool
+cpu_reserve_sums(FastedContext *context)
+{
+	for (int i = 0; i < context->nthreads; i++)
+	{
+		Worker	   *worker = &context->workers[i];
+
+		if (worker->partial == NULL)
+			worker->partial = fasted_cpu_map(PARTIAL_BYTES, &context->memory);
+		if (worker->partial == NULL)
+			return false;
+	}
+	return true;
 }
 
 /* No join is at work. */

@@ -29,6 +29,7 @@ struct Join
 	FastedProblem problem;
 
 	EngineRun	run;
+	int			opened;			/* engines so far */
 	int			sides;
 	RowSet		rows[2];
 	instr_time	begun;
@@ -82,6 +83,7 @@ OpenEngine(RowSet *rows)
 	problem.options.dimensions = rows->dimensions;
 	for (int side = 0; side < join->sides; side++)
 		problem.expected_rows[side] = join->rows[side].expected_rows;
+	join->opened++;
 	EngineRunOpen(&join->run, &join->options, &problem);
 }
 
@@ -115,6 +117,20 @@ Start(Join *join)
 	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
 }
 
+/* Until an engine fails that was opened here: what failed before is not asked again. */
+static void
+ReadSources(Join *join)
+{
+	int			opened = join->opened;
+
+	for (int side = 0; side < join->sides; side++)
+	{
+		ReadVectors(join->sources[side], JoinSink(join, side));
+		if (join->run.failed && join->opened > opened)
+			break;
+	}
+}
+
 static void
 PushRows(Join *join)
 {
@@ -128,8 +144,7 @@ PushRows(Join *join)
 	else if (join->array != NULL)
 		RowSetPushArray(&join->rows[0], join->array);
 	else
-		for (int side = 0; side < join->sides && !join->run.failed; side++)
-			ReadVectors(join->sources[side], JoinSink(join, side));
+		ReadSources(join);
 }
 
 /*

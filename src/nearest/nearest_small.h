@@ -22,7 +22,7 @@ extern void SmallGroupReset(SmallGroup *group);
 /* Takes up to SMALL_GROUP_ROWS rows of a side. */
 extern RowSink *SmallGroupSink(SmallGroup *group, int side);
 
-/* All rows are there: may neighbours be found? (Of vectors that differ in kind an engine's join says so.) */
+/* All rows are there: may neighbours be found?  An engine's join reports what is not alike. */
 extern bool SmallGroupIsAlike(const SmallGroup *group);
 
 /* Instead, gives a side's rows to another sink. */

@@ -45,6 +45,20 @@ for my $i (0 .. $#places)
 	unlike($err, qr/were not closed/, 'every context was closed');
 }
 
+# It can't find nearest neighbours: so the CPU does, or there is an error.
+my $nearest = "SELECT count(*), sum(dist) FROM fasted_knn_join('thought_large', 'v', 'thought_large', 'v', 1, 'id'%s)";
+for my $call (sprintf($nearest, ''), sprintf($nearest, ", within => 'id'"))
+{
+	my $found = $call =~ /within/ ? '0|' : '100|20';
+	my ($status, $out, $err) = $node->psql('postgres',
+		"\\set VERBOSITY verbose\nSET fasted.engine = auto; $call; SET fasted.engine = cuda; $call; SET fasted.engine = cpu; $call",
+		on_error_stop => 0);
+	is($out, "$found\n$found", 'auto: the CPU finds neighbours');
+	unlike($err, qr/WARNING/, 'and nothing has failed');
+	like($err, qr/ERROR:  0A000: the CUDA engine does not find nearest neighbors\nHINT:  Use "SET fasted.engine = auto"/,
+		'cuda: an error that says so');
+}
+
 # The same when parallel workers read: they stop, and read again for the CPU.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE read_in_parallel (id int PRIMARY KEY, v real[]);

@@ -473,7 +473,7 @@ main(void)
 			uint32_t	d = dimensions[i];
 			uint64_t	n = d > 200 ? most / 3 : most;
 
-			check_kind((Kind) kind, n - random_below(100), n / 2 + random_below(60), d,
+			check_kind((Kind) kind, n - random_below((uint32_t) n / 5), n / 2 + random_below(60), d,
 					   FASTED_METRIC_L2, quick() ? 2 : 3);
 			if (i % 2 == 1)
 				check_kind((Kind) kind, n / 2, n / 3, d, FASTED_METRIC_COSINE, quick() ? 1 : 3);

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""The k nearest rows of every row, by the CPU engine alone, beside its join at eps.
+
+    bench/nearest/engine.py [--threads 2] [--repeats 3] [--k 10 100] [name=rows ...]
+"""
+import argparse
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+
+BENCH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOP = os.path.dirname(BENCH)
+sys.path.insert(0, BENCH)
+
+from datasets import generators  # noqa: E402
+
+
+def build(folder):
+    program = os.path.join(folder, "engine")
+    sources = glob.glob(os.path.join(TOP, "src", "cpu", "*.c"))
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-o", program,
+                    os.path.join(BENCH, "nearest", "engine.c"), *sorted(sources),
+                    os.path.join(TOP, "src", "engine", "panel_join.c"), "-lpthread", "-lm"], check=True)
+    return program
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--k", type=int, nargs="+", default=[10, 100])
+    parser.add_argument("sets", nargs="*", default=["gist-like=20000", "sift-like=20000", "sift-like=60000"])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        program = build(folder)
+        for name, count in (part.split("=") for part in options.sets):
+            rows = generators.make(name, int(count))
+            path = os.path.join(folder, "rows")
+            rows.rows(0, rows.n).tofile(path)
+            print(f"{name}, {rows.n} x {rows.d}", flush=True)
+            subprocess.run([program, path, str(rows.n), str(rows.d), str(options.threads), str(options.repeats),
+                            *map(str, options.k)], check=True)
+
+
+if __name__ == "__main__":
+    main()
