@@ -1,17 +1,11 @@
 """Clusters, neighbours and the row to keep, beside count(*) over the same join."""
 import statistics
 
-from page import Results, digits, measured_at, seconds, table
+from page import digits, machines_of, measured_at, seconds, table
 
 WHAT = {"count": "`SELECT count(*)` over the join", "neighbors": "`fasted_neighbors`",
         "components": "`fasted_cluster`, connected components", "dbscan": "`fasted_cluster`, DBSCAN",
         "keep_one": "`fasted_keep_one`"}
-
-
-def machines(results):
-    """Results of this machine, then of the others."""
-    folders = [results.folder, *sorted(f for f in results.folder.parent.iterdir() if f != results.folder)]
-    return [found for found in (Results(folder.name)["groups"] for folder in folders) if found]
 
 
 def cases(measurements):
@@ -42,7 +36,7 @@ def case_text(case):
 
 def section(results):
     text = []
-    for found in machines(results):
+    for found in machines_of(results, "groups"):
         env = found["environment"]
         name = env.get("gpu") or f"{env['processor']}, {env['processors']} processors"
         text += [f"### {name}, engine {found['settings']['engine']}", "", measured_at(found), ""]

@@ -32,6 +32,12 @@ class Results:
         return f"![{text}](../bench/results/{self.machine}/{name}.svg)"
 
 
+def machines_of(results, benchmark):
+    """A benchmark's results of this machine, then of the others."""
+    folders = [results.folder, *sorted(f for f in results.folder.parent.iterdir() if f != results.folder)]
+    return [found for found in (Results(folder.name)[benchmark] for folder in folders) if found]
+
+
 def paper_set(n, d):
     """The name of the paper's real set of this shape, or of these dimensions where n is None."""
     return next((name for name, shape in PUBLISHED["sets"].items() if shape[1] == d and n in (None, shape[0])), None)

@@ -17,6 +17,7 @@ import brute_force  # noqa: E402
 import environment  # noqa: E402
 import expect  # noqa: E402
 import groups  # noqa: E402
+import nearest  # noqa: E402
 import on_cpu  # noqa: E402
 import optimizations  # noqa: E402
 import profiler  # noqa: E402
@@ -26,7 +27,7 @@ import throughput  # noqa: E402
 from page import TOP, Results  # noqa: E402
 
 PAGE = TOP / "doc/evaluation.md"
-SECTIONS = (real_world, on_cpu, pruning, groups, throughput, brute_force, optimizations, profiler, accuracy, environment)
+SECTIONS = (real_world, on_cpu, pruning, groups, nearest, throughput, brute_force, optimizations, profiler, accuracy, environment)
 PLOTTED = (real_world, pruning, throughput, brute_force, accuracy)
 
 INTRODUCTION = """# Evaluation

@@ -269,6 +269,25 @@ FindOutside(PlannerInfo *root, RelOptInfo *joinrel, JoinPathData *data,
 	return true;
 }
 
+/*
+ * Rows to be changed, of a table with children, are known by columns that are no table's:
+ * a scan tuple can't have these.
+ */
+static bool
+HasRowIdentity(const RelOptInfo *rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->reltarget->exprs)
+	{
+		const Node *column = lfirst(cell);
+
+		if (IsA(column, Var) && ((const Var *) column)->varno == ROWID_VAR)
+			return true;
+	}
+	return false;
+}
+
 static void
 OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
 		  JoinType type, JoinPathExtraData *extra)
@@ -280,6 +299,7 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	if (previous_hook != NULL)
 		previous_hook(root, joinrel, outerrel, innerrel, type, extra);
 	if (!fasted_setting_join_node || !IsServedType(type) ||
+		HasRowIdentity(outerrel) || HasRowIdentity(innerrel) ||
 		!FindDistanceClause(&found, joinrel, &found.clause) ||
 		!FindOutside(root, joinrel, &found, extra) || !AreServedClauses(found.restrictlist))
 		return;

@@ -338,6 +338,8 @@ for my $query ("SELECT a.id FROM $both FOR UPDATE", "SELECT a.id FROM $both FOR 
 {
 	like(plan_of($forced, $query), qr/FastedJoin/, "by the node: $query");
 }
+unlike(plan_of($forced, 'DELETE FROM parts a USING t b WHERE fasted_within(a.v, b.v, 2)'), qr/FastedJoin/,
+	'not by the node: rows of partitions that are changed');
 for my $change ('DELETE FROM s a USING t b WHERE fasted_within(a.v, b.v, 2)', "UPDATE s a SET word = 'changed' FROM t b WHERE fasted_within(a.v, b.v, 2)",
 	'DELETE FROM s a USING s b WHERE a.id < b.id AND fasted_within(a.v, b.v, 1)',
 	'UPDATE s a SET k = -1 WHERE NOT EXISTS (SELECT FROM t b WHERE fasted_within(a.v, b.v, 2) AND a.k = b.k)',
