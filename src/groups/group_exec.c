@@ -15,7 +15,7 @@
 #include "executor/executor.h"
 #include "groups/group_node.h"
 #include "miscadmin.h"
-#include "nodes/nodeFuncs.h"
+#include "scan/call_plan.h"
 #include "scan/scan_explain.h"
 #include "scan/scan_hold.h"
 #include "utils/memutils.h"
@@ -64,11 +64,10 @@ BeginRun(GroupScan *scan)
 	LOCAL_FCINFO(fcinfo, GROUP_MOST_ARGS);
 	MemoryContext old = MemoryContextSwitchTo(scan->context);
 	GroupArgs	args;
-	Oid			key_type;
 
 	EvaluateArguments(&scan->arguments, scan->css.ss.ps.ps_ExprContext, fcinfo);
-	key_type = scan->plan.first == 0 ? INT8OID : exprType(linitial(scan->plan.call->args));
-	args = GetGroupArgs(fcinfo, scan->plan.function, scan->plan.first, key_type);
+	args = GetGroupArgs(fcinfo, scan->plan.function, scan->plan.first,
+						KeyTypeOfCall(scan->plan.call, scan->plan.first));
 	scan->run = GroupRunBegin(&args, scan->plan.function->prepare(fcinfo, &args));
 	AddTotals(scan);
 	MemoryContextSwitchTo(old);

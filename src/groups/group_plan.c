@@ -7,12 +7,9 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "groups/group_node.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
-#include "optimizer/restrictinfo.h"
 #include "scan/call_plan.h"
 #include "scan/estimate.h"
 #include "session/guc.h"
@@ -76,7 +73,7 @@ static bool
 HasPlainColumns(PlannerInfo *root, RelOptInfo *rel, const GroupCall *found)
 {
 	const GroupFunction *function = functions[found->function];
-	Oid			key_type = found->first == 0 ? INT8OID : exprType(linitial(found->call->args));
+	Oid			key_type = KeyTypeOfCall(found->call, found->first);
 	Oid			types[GROUP_MOST_COLUMNS];
 
 	for (int i = 0; i < function->ncolumns; i++)
@@ -130,16 +127,7 @@ static Plan *
 PlanGroups(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 		   List *tlist, List *clauses, List *custom_plans)
 {
-	CustomScan *scan = makeNode(CustomScan);
-	List	   *columns;
-
-	scan->scan.plan.qual = extract_actual_clauses(clauses, false);
-	columns = PlanCallColumns(scan, rel, path->path.pathtarget, tlist);
-	scan->custom_exprs = list_make1(linitial(path->custom_private));
-	scan->custom_private = list_make2(lsecond(path->custom_private), columns);
-	scan->flags = path->flags;
-	scan->methods = &group_scan_methods;
-	return &scan->scan.plan;
+	return PlanCall(&group_scan_methods, rel, path, tlist, clauses);
 }
 
 void

@@ -11,8 +11,7 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
-#include "cpu/cpu_kernel.h"
-#include "engine/exact_distance.h"
+#include "distance/distance.h"
 #include "executor/executor.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
@@ -225,23 +224,11 @@ MakeRoomForSmallGroups(JoinNode *node)
 		node->sides[i].vectors = MemoryContextAlloc(node->context, MOST_SMALL_FLOATS * sizeof(float));
 }
 
-/* The canonical distance, as the engine has it. */
-static double
-Distance(const JoinNode *node, const CpuKernel *kernel, const float *x, const float *y)
-{
-	uint32		dimensions = node->dimensions;
-
-	if (JoinNodeMetric(node) == FASTED_METRIC_L2)
-		return kernel->distance(x, y, dimensions);
-	return fasted_exact_cosine_of(kernel->dot(x, y, dimensions), kernel->dot(x, x, dimensions),
-								  kernel->dot(y, y, dimensions));
-}
-
 /* All pairs of the group within eps. */
 static void
 JoinSmallGroup(JoinNode *node)
 {
-	const CpuKernel *kernel = fasted_cpu_choose_kernel(NULL);
+	FastedMetric metric = JoinNodeMetric(node);
 	JoinSide   *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE];
 	double		eps = JoinNodeEps(node);
@@ -255,7 +242,7 @@ JoinSmallGroup(JoinNode *node)
 		for (uint32 b = node->plan.shared ? a + 1 : 0; b < inner->nrows; b++)
 		{
 			const float *y = inner->vectors + (Size) b * node->dimensions;
-			double		dist = Distance(node, kernel, x, y);
+			double		dist = ExactDistance(metric, x, y, node->dimensions);
 
 			if (dist <= eps)
 				node->own_pairs[node->npairs++] = (FastedPair) {.a = a,.b = b,.dist = dist};

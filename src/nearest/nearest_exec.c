@@ -12,6 +12,7 @@
 
 #include "executor/executor.h"
 #include "nearest/nearest_node.h"
+#include "scan/call_plan.h"
 #include "scan/scan_explain.h"
 #include "scan/scan_hold.h"
 #include "utils/memutils.h"
@@ -47,7 +48,7 @@ BeginRun(NearestScan *scan)
 
 	EvaluateArguments(&scan->arguments, scan->css.ss.ps.ps_ExprContext, fcinfo);
 	args = GetNearestArgs(fcinfo, scan->plan.first,
-						  KeyTypeOfNearest(scan->plan.call, scan->plan.first));
+						  KeyTypeOfCall(scan->plan.call, scan->plan.first));
 	scan->run = NearestRunBegin(&args);
 	MemoryContextSwitchTo(old);
 	scan->runs++;

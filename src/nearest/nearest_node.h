@@ -50,9 +50,6 @@ extern void InstallNearestNode(void);
 /* nearest_plan.c */
 extern NearestPlan ReadNearestPlan(const CustomScan *scan);
 
-/* The type of id_a and id_b. */
-extern Oid	KeyTypeOfNearest(const FuncExpr *call, int first);
-
 /* nearest_exec.c: the totals of all runs until now; and, by name, the methods. */
 extern NearestTotals NearestTotalsUntilNow(const NearestScan *scan);
 extern const CustomScanMethods nearest_scan_methods;

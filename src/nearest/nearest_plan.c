@@ -9,10 +9,8 @@
 
 #include "catalog/pg_type.h"
 #include "nearest/nearest_node.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
-#include "optimizer/restrictinfo.h"
 #include "scan/call_plan.h"
 #include "scan/estimate.h"
 #include "session/guc.h"
@@ -38,12 +36,6 @@ ReadNearestPlan(const CustomScan *scan)
 	return plan;
 }
 
-Oid
-KeyTypeOfNearest(const FuncExpr *call, int first)
-{
-	return first == 0 ? INT8OID : exprType(linitial(call->args));
-}
-
 /* NULL: the node does not serve what is there. */
 static FuncExpr *
 ServedNearest(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, int *first)
@@ -57,7 +49,7 @@ ServedNearest(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, int 
 	*first = function == fasted_knn_join_typed ? 1 : 0;
 	if (list_length(call->args) != NEAREST_NARGS + *first)
 		return NULL;
-	types[0] = types[1] = KeyTypeOfNearest(call, *first);
+	types[0] = types[1] = KeyTypeOfCall(call, *first);
 	return UsesPlainColumns(root, rel, types, NEAREST_NCOLUMNS) ? call : NULL;
 }
 
@@ -97,16 +89,7 @@ static Plan *
 PlanNearest(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 			List *tlist, List *clauses, List *custom_plans)
 {
-	CustomScan *scan = makeNode(CustomScan);
-	List	   *columns;
-
-	scan->scan.plan.qual = extract_actual_clauses(clauses, false);
-	columns = PlanCallColumns(scan, rel, path->path.pathtarget, tlist);
-	scan->custom_exprs = list_make1(linitial(path->custom_private));
-	scan->custom_private = list_make2(lsecond(path->custom_private), columns);
-	scan->flags = path->flags;
-	scan->methods = &nearest_scan_methods;
-	return &scan->scan.plan;
+	return PlanCall(&nearest_scan_methods, rel, path, tlist, clauses);
 }
 
 void

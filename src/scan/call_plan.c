@@ -10,17 +10,25 @@
 #include "access/htup_details.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/prep.h"
+#include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "scan/call_plan.h"
 #include "utils/syscache.h"
 
 /* --- which calls */
+
+Oid
+KeyTypeOfCall(const FuncExpr *call, int first)
+{
+	return first == 0 ? INT8OID : exprType(linitial(call->args));
+}
 
 FuncExpr *
 CallInFrom(const RangeTblEntry *rte)
@@ -207,4 +215,20 @@ PlanCallColumns(CustomScan *scan, RelOptInfo *rel, const PathTarget *target, Lis
 	columns = AddColumns(columns, (Node *) plan->qual, rel->relid);
 	scan->custom_scan_tlist = columns;
 	return ColumnNumbers(columns);
+}
+
+Plan *
+PlanCall(const CustomScanMethods *methods, RelOptInfo *rel, const CustomPath *path,
+		 List *tlist, List *clauses)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	List	   *columns;
+
+	scan->scan.plan.qual = extract_actual_clauses(clauses, false);
+	columns = PlanCallColumns(scan, rel, path->path.pathtarget, tlist);
+	scan->custom_exprs = list_make1(linitial(path->custom_private));
+	scan->custom_private = list_make2(lsecond(path->custom_private), columns);
+	scan->flags = path->flags;
+	scan->methods = methods;
+	return &scan->scan.plan;
 }

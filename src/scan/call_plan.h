@@ -18,6 +18,9 @@
 /* The call, if it is all that this item of FROM has; else NULL. */
 extern FuncExpr *CallInFrom(const RangeTblEntry *rte);
 
+/* The type of its ids; first: 1 if argument id_type comes before the others, else 0. */
+extern Oid	KeyTypeOfCall(const FuncExpr *call, int first);
+
 /*
  * What is called, if it may be one of our functions that return sets, called as it
  * is.  (With SECURITY DEFINER or settings of its own, fmgr puts another function
@@ -50,5 +53,12 @@ extern void CostCallPath(PlannerInfo *root, RelOptInfo *rel, Path *path, Cost st
  */
 extern List *PlanCallColumns(CustomScan *scan, RelOptInfo *rel, const PathTarget *target,
 							 List *tlist);
+
+/*
+ * The plan of such a path, whose custom_private is the call and a list of numbers: the
+ * call in custom_exprs; the numbers, and those of the columns, in custom_private.
+ */
+extern Plan *PlanCall(const CustomScanMethods *methods, RelOptInfo *rel, const CustomPath *path,
+					  List *tlist, List *clauses);
 
 #endif							/* FASTED_CALL_PLAN_H */

@@ -16,6 +16,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "scan/call_plan.h"
 #include "scan/scan_explain.h"
 #include "scan/scan_hold.h"
 #include "scan/scan_state.h"

@@ -57,8 +57,6 @@ extern void InstallScanNode(void);
 extern FuncExpr *ServedCall(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte,
 							int *first);
 
-/* The type of id_a and id_b. */
-extern Oid	KeyTypeOfCall(const FuncExpr *call, int first);
 extern void InstallScanPlanner(void);
 
 /* scan_count.c */

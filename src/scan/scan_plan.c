@@ -73,12 +73,6 @@ ReadScanPlan(const CustomScan *scan)
 
 /* --- which calls */
 
-Oid
-KeyTypeOfCall(const FuncExpr *call, int first)
-{
-	return first == 0 ? INT8OID : exprType(linitial(call->args));
-}
-
 /* first: the position of argument "relation". */
 static bool
 IsSelfJoin(Oid funcid, int *first)
