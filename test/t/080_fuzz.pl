@@ -177,6 +177,29 @@ sub random_nearest
 	return \%call;
 }
 
+# The distance that gives rows so many neighbours: of so few rows, the exact one.
+my %wrong_epsilon = (relation => [ @{ $wrong{relation} }, 'empty' ], column => $wrong{column}, neighbors => [ 0, -1, "'NaN'", 1e9, undef ],
+	sample_rows => [ 99, -1 ], confidence => [ 0, 1, "'NaN'", undef ], metric => [ 'l3', undef ]);
+
+sub random_epsilon
+{
+	my %call = (relation => pick(@relations[ 0, 1, 3 .. 5 ], 'twice'), column => 'v', neighbors => pick(0.5, 1, 2, 7, 20), sample_rows => undef,
+		confidence => 0.9, metric => 'l2', right => 1);
+	if (rand() < 0.5)
+	{
+		my $bad = pick(sort keys %wrong_epsilon);
+		$call{$bad} = pick(@{ $wrong_epsilon{$bad} });
+		$call{right} = 0;
+	}
+	my @options = map { defined $call{$_} || $_ ne 'sample_rows' ? "$_ => " . literal($call{$_}) : () } qw(sample_rows confidence metric);
+	$call{sql} = 'fasted_epsilon(' . join(', ', (map { literal($call{$_}) } qw(relation column neighbors)), @options) . ')';
+	$call{expected} = [ 'max(eps)', "SELECT dist AS eps FROM (SELECT fasted_distance(a.v::real[], b.v::real[]) AS dist, "
+		  . 'row_number() OVER (ORDER BY fasted_distance(a.v::real[], b.v::real[])) AS n '
+		  . "FROM $call{relation} a JOIN $call{relation} b ON (a.id, a.word) < (b.id, b.word) AND a.v IS NOT NULL AND b.v IS NOT NULL) d "
+		  . "WHERE n = ceil($call{neighbors} * (SELECT count(v) FROM $call{relation}) / 2.0)" ] if $call{right};
+	return \%call;
+}
+
 my %ways = (
 	'as it is' => '%s', 'in a CTE' => 'WITH q AS MATERIALIZED (%s) SELECT * FROM q', 'without end' => '%s OFFSET 0',
 	'with a LIMIT' => '%s LIMIT 1000000000', 'in a subquery' => 'SELECT q.* FROM (VALUES (1)) x (n), LATERAL (%s) q WHERE n = 1');
@@ -184,7 +207,8 @@ my %ways = (
 # What is wrong with the answer to a call by chance, if anything is.
 sub test_call
 {
-	my $call = rand() < 0.3 ? random_nearest() : random_call();
+	my $kind = rand();
+	my $call = $kind < 0.3 ? random_nearest() : $kind < 0.4 ? random_epsilon() : random_call();
 	my $rows = sprintf $ways{ pick(sort keys %ways) }, "SELECT * FROM $call->{sql}";
 	my $settings = random_settings();
 	my ($sum, $reference) = !$call->{right} ? ('count(*)', '') : $call->{expected} ? @{ $call->{expected} } : expected_of($call);
