@@ -90,10 +90,16 @@ init_locks(FastedContext *context)
 	return ok;
 }
 
-/* The processor's own name. */
+static char processor_name[96];
+static pthread_once_t processor_named = PTHREAD_ONCE_INIT;
+
+/* The processor's own name.  To ask for it costs a virtual machine an exit. */
 static void
-device_name(char *name, size_t size)
+find_processor_name(void)
 {
+	char	   *name = processor_name;
+	size_t		size = sizeof(processor_name);
+
 	struct utsname system;
 #if defined(__x86_64__)
 	unsigned	brand[13] = {0};
@@ -113,6 +119,13 @@ device_name(char *name, size_t size)
 	}
 #endif
 	snprintf(name, size, "%s", uname(&system) == 0 ? system.machine : "cpu");
+}
+
+static void
+device_name(char *name, size_t size)
+{
+	pthread_once(&processor_named, find_processor_name);
+	snprintf(name, size, "%s", processor_name);
 }
 
 static FastedStatus

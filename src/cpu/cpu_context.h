@@ -35,8 +35,13 @@
 #include "cpu_set.h"
 #include "pair_pool.h"
 
-/* Rows looked at to find the centre and the scale. */
+/*
+ * Rows looked at to find the centre and the scale: one in CENTRE_SHARE, but so many at
+ * least, and at most.  A centre as good as that of many rows does not pay for few.
+ */
+#define CENTRE_ROWS_LEAST 12
 #define CENTRE_ROWS 64
+#define CENTRE_SHARE 16
 
 /* Blocks along the side of a group at most: see tile_order.h. */
 #define GROUP_BLOCKS 8

@@ -133,6 +133,15 @@ find_coordinate(Worker *worker, const Sample *sample, const double *scales, uint
 	}
 }
 
+static uint32_t
+centre_rows(const FastedJoin *join)
+{
+	uint64_t	rows = join->sets[0]->rows.rows + (join->self ? 0 : join->sets[1]->rows.rows);
+
+	rows /= CENTRE_SHARE;
+	return rows < CENTRE_ROWS_LEAST ? CENTRE_ROWS_LEAST : rows > CENTRE_ROWS ? CENTRE_ROWS : (uint32_t) rows;
+}
+
 /* The centre of the form to be found. */
 void
 cpu_find_centre(Worker *worker)
@@ -140,7 +149,8 @@ cpu_find_centre(Worker *worker)
 	FastedJoin *join = worker->join;
 	FastedContext *context = join->context;
 	uint32_t	d = context->options.dimensions;
-	Sample		sample = cpu_take_sample(join, 0, CENTRE_ROWS, CENTRE_ROWS);
+	uint32_t	rows = centre_rows(join);
+	Sample		sample = cpu_take_sample(join, 0, rows, rows);
 	double		scales[CENTRE_ROWS] = {0};
 	double		peak[CENTRE_ROWS] = {0};
 	uint64_t	first;

@@ -102,7 +102,8 @@ cpu_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet 
 	set->context = context;
 	set->options = *options;
 	set->eps = set->chosen_eps = set->levels.eps = NAN;
-	row_store_init(&set->rows, context->options.dimensions, chunk_bytes(context, options));
+	row_store_init(&set->rows, context->options.dimensions, chunk_bytes(context, options),
+				   options->expected_rows == 0);
 	set->next = context->sets;
 	context->sets = set;
 	return FASTED_OK;

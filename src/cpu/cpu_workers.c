@@ -304,7 +304,7 @@ init_worker(FastedContext *context, Worker *worker)
 	worker->seen = context->phase_number;
 	if (d > context->slice)
 	{
-		worker->partial = fasted_cpu_map(PARTIAL_BYTES, memory);
+		worker->partial = fasted_cpu_map_lazily(PARTIAL_BYTES, memory);
 		if (worker->partial == NULL)
 			return false;
 	}
@@ -416,7 +416,7 @@ cpu_reserve_sums(FastedContext *context)
 		Worker	   *worker = &context->workers[i];
 
 		if (worker->partial == NULL)
-			worker->partial = fasted_cpu_map(PARTIAL_BYTES, &context->memory);
+			worker->partial = fasted_cpu_map_lazily(PARTIAL_BYTES, &context->memory);
 		if (worker->partial == NULL)
 			return false;
 	}

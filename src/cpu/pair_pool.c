@@ -19,7 +19,7 @@ pair_pool_reserve(PairPool *pool, size_t nblocks, size_t block_pairs, MemoryCoun
 	pool->nblocks = nblocks;
 	pool->block_pairs = block_pairs;
 	pool->blocks = calloc(nblocks, sizeof(*pool->blocks));
-	pool->pairs = fasted_cpu_map(nblocks * block_pairs * sizeof(FastedPair), count);
+	pool->pairs = fasted_cpu_map_lazily(nblocks * block_pairs * sizeof(FastedPair), count);
 	if (pool->blocks == NULL || pool->pairs == NULL)
 	{
 		pair_pool_free(pool, count);

@@ -20,13 +20,19 @@
 
 #include <limits.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "processors.h"
+
+/* For how long a quota that was read is taken for true. */
+#define QUOTA_MS 1000
 
 /* A hierarchy of cgroups that may limit processor time. */
 typedef struct Hierarchy
@@ -244,11 +250,31 @@ allowed_processors(void)
 	return online > 0 ? (int) online : 1;
 }
 
+static uint64_t
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+/* The quota may change, but files are not read again for each of many small joins. */
 int
 fasted_processors(void)
 {
+	static _Atomic uint64_t known;	/* the quota, and when it was read */
+	uint64_t	read = atomic_load(&known);
+	uint64_t	now = now_ms();
 	int			allowed = allowed_processors();
-	int			quota = fasted_cgroup_processors("");
+	int			quota = (int) (read & 0xffff);
 
+	if (read == 0 || now - (read >> 16) > QUOTA_MS)
+	{
+		quota = fasted_cgroup_processors("");
+		if (quota > 0xffff)
+			quota = 0xffff;
+		atomic_store(&known, now << 16 | (uint64_t) quota);
+	}
 	return quota > 0 && quota < allowed ? quota : allowed;
 }

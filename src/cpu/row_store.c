@@ -56,6 +56,39 @@ map_aligned(size_t size)
 	return aligned;
 }
 
+static void *
+map_small_pages(size_t size)
+{
+	void	   *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+#ifdef MADV_NOHUGEPAGE
+	(void) madvise(memory, size, MADV_NOHUGEPAGE);
+#endif
+	return memory;
+}
+
+/* Size is a real one. */
+static void *
+counted(void *memory, size_t size, MemoryCount *count)
+{
+	if (memory == NULL)
+		return NULL;
+	count->bytes += size;
+	if (count->bytes > count->peak)
+		count->peak = count->bytes;
+	return memory;
+}
+
+static void *
+allocate(size_t size)
+{
+	void	   *memory;
+
+	return posix_memalign(&memory, CACHE_LINE, size) == 0 ? memory : NULL;
+}
+
 void *
 fasted_cpu_map(size_t size, MemoryCount *count)
 {
@@ -64,21 +97,19 @@ fasted_cpu_map(size_t size, MemoryCount *count)
 	if (size > SIZE_MAX / 2)
 		return NULL;
 	size = real_size(size);
-	if (size >= MAP_FROM)
-		memory = map_aligned(size);
-	else
-	{
-		if (posix_memalign(&memory, CACHE_LINE, size) != 0)
-			return NULL;
+	memory = size >= MAP_FROM ? map_aligned(size) : allocate(size);
+	if (memory != NULL && size < MAP_FROM)
 		memset(memory, 0, size);
-	}
-	if (memory == NULL)
-		return NULL;
+	return counted(memory, size, count);
+}
 
-	count->bytes += size;
-	if (count->bytes > count->peak)
-		count->peak = count->bytes;
-	return memory;
+void *
+fasted_cpu_map_lazily(size_t size, MemoryCount *count)
+{
+	if (size > SIZE_MAX / 2)
+		return NULL;
+	size = real_size(size);
+	return counted(size >= MAP_FROM ? map_small_pages(size) : allocate(size), size, count);
 }
 
 void
@@ -101,9 +132,10 @@ chunk_size(const RowStore *store)
 }
 
 void
-row_store_init(RowStore *store, uint32_t dimensions, size_t chunk_bytes)
+row_store_init(RowStore *store, uint32_t dimensions, size_t chunk_bytes, bool may_be_few)
 {
 	memset(store, 0, sizeof(*store));
+	store->may_be_few = may_be_few;
 	store->dimensions = dimensions;
 	while (((size_t) 2 << store->shift) * dimensions * sizeof(float)
 		   <= chunk_bytes)
@@ -130,7 +162,9 @@ row_store_offer(RowStore *store, size_t max_rows, size_t *capacity,
 	}
 	if (chunk == store->nchunks)
 	{
-		store->chunks[chunk] = fasted_cpu_map(chunk_size(store), count);
+		store->chunks[chunk] = chunk == 0 && store->may_be_few
+			? fasted_cpu_map_lazily(chunk_size(store), count)
+			: fasted_cpu_map(chunk_size(store), count);
 		if (store->chunks[chunk] == NULL)
 			return NULL;
 		store->nchunks++;

@@ -28,6 +28,12 @@ typedef struct MemoryCount
  * Large pieces are aligned to 2 MiB and ask for huge pages.
  */
 extern void *fasted_cpu_map(size_t size, MemoryCount *count);
+
+/*
+ * The same, but of any content, where perhaps little of it is used: it is not touched,
+ * and large pieces have no huge pages, each of which would be zeroed whole.
+ */
+extern void *fasted_cpu_map_lazily(size_t size, MemoryCount *count);
 extern void fasted_cpu_unmap(void *memory, size_t size, MemoryCount *count);
 
 /*
@@ -44,11 +50,12 @@ typedef struct RowStore
 	size_t		room;			/* entries of the array of chunks */
 	size_t		rows;			/* committed */
 	size_t		offered;		/* by the last call of row_store_offer */
+	bool		may_be_few;		/* rows that fill a small part of the first chunk */
 } RowStore;
 
 /* chunk_bytes is a wish; a chunk has one row at least. */
 extern void row_store_init(RowStore *store, uint32_t dimensions,
-						   size_t chunk_bytes);
+						   size_t chunk_bytes, bool may_be_few);
 
 /*
  * Room after the last row, for at most max_rows; NULL when memory ran out.

@@ -8,13 +8,9 @@
 #include "postgres.h"
 
 #include "groups/group_node.h"
-#include "optimizer/pathnode.h"
-#include "optimizer/paths.h"
 #include "scan/call_plan.h"
 #include "scan/estimate.h"
 #include "session/guc.h"
-
-static set_rel_pathlist_hook_type previous_hook = NULL;
 
 static const GroupFunction *const functions[] = {
 	&group_neighbors, &group_cluster, &group_keep_one
@@ -94,31 +90,20 @@ IsServed(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, GroupCall *foun
 
 /* Rows come when everything is done. */
 static CustomPath *
-MakeGroupPath(PlannerInfo *root, RelOptInfo *rel, const GroupCall *found)
+OfferGroups(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
-	CustomPath *path = MakeCallPath(rel, root, &path_methods);
+	GroupCall	found;
+	CustomPath *path;
 	double		rows;
 	Cost		cost;
 
-	EstimateRowFunction(root, list_copy_tail(found->call->args, found->first), &rows, &cost);
+	if (!IsServed(root, rel, rte, &found))
+		return NULL;
+	path = MakeCallPath(rel, root, &path_methods);
+	EstimateRowFunction(root, list_copy_tail(found.call->args, found.first), &rows, &cost);
 	CostCallPath(root, rel, &path->path, cost, cost);
-	path->custom_private = list_make2(found->call, list_make2_int(found->function, found->first));
+	path->custom_private = list_make2(found.call, list_make2_int(found.function, found.first));
 	return path;
-}
-
-static void
-OfferGroups(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
-{
-	GroupCall	found;
-
-	if (previous_hook != NULL)
-		previous_hook(root, rel, rti, rte);
-	if (rte->rtekind != RTE_FUNCTION || IS_DUMMY_REL(rel) || !IsServed(root, rel, rte, &found))
-		return;
-
-	/* Not in competition with the function scan, but instead of it. */
-	rel->pathlist = NIL;
-	add_path(rel, (Path *) MakeGroupPath(root, rel, &found));
 }
 
 /* --- plan */
@@ -133,7 +118,5 @@ PlanGroups(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 void
 InstallGroupNode(void)
 {
-	RegisterCustomScanMethods(&group_scan_methods);
-	previous_hook = set_rel_pathlist_hook;
-	set_rel_pathlist_hook = OfferGroups;
+	InstallCallNode(&group_scan_methods, OfferGroups);
 }

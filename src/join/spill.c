@@ -27,7 +27,7 @@
 #include "utils/wait_event.h"
 
 /* Bytes between two looks for interrupts. */
-#define SPILL_CHUNK (4 * 1024 * 1024)
+#define SPILL_CHUNK (1024 * 1024)
 
 /* Bytes of a segment: what PostgreSQL takes for its own. */
 #define SEGMENT_BYTES ((uint64) 1024 * 1024 * 1024)

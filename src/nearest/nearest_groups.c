@@ -152,6 +152,7 @@ bool
 NearestGroupsNext(NearestGroups *groups, Join **join, SmallGroup **small)
 {
 	*join = NULL;
+	*small = NULL;
 	if (!FindGroup(groups))
 		return false;
 	CheckJoinInterrupts();

@@ -9,13 +9,9 @@
 
 #include "catalog/pg_type.h"
 #include "nearest/nearest_node.h"
-#include "optimizer/pathnode.h"
-#include "optimizer/paths.h"
 #include "scan/call_plan.h"
 #include "scan/estimate.h"
 #include "session/guc.h"
-
-static set_rel_pathlist_hook_type previous_hook = NULL;
 
 static Plan *PlanNearest(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 						 List *tlist, List *clauses, List *custom_plans);
@@ -55,34 +51,21 @@ ServedNearest(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, int 
 
 /* Rows come while the engine computes, after everything was read. */
 static CustomPath *
-MakeNearestPath(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first)
+OfferNearest(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
-	CustomPath *path = MakeCallPath(rel, root, &path_methods);
-	NearestEstimate estimate = EstimateNearest(root, list_copy_tail(call->args, first));
+	int			first;
+	FuncExpr   *call = ServedNearest(root, rel, rte, &first);
+	CustomPath *path;
+	NearestEstimate estimate;
 
+	if (call == NULL)
+		return NULL;
+	path = MakeCallPath(rel, root, &path_methods);
+	estimate = EstimateNearest(root, list_copy_tail(call->args, first));
 	CostCallPath(root, rel, &path->path, estimate.read_cost,
 				 estimate.read_cost + estimate.compute_cost);
 	path->custom_private = list_make2(call, list_make1_int(first));
 	return path;
-}
-
-static void
-OfferNearest(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
-{
-	FuncExpr   *call;
-	int			first;
-
-	if (previous_hook != NULL)
-		previous_hook(root, rel, rti, rte);
-	if (rte->rtekind != RTE_FUNCTION || IS_DUMMY_REL(rel))
-		return;
-	call = ServedNearest(root, rel, rte, &first);
-	if (call == NULL)
-		return;
-
-	/* Not in competition with the function scan, but instead of it. */
-	rel->pathlist = NIL;
-	add_path(rel, (Path *) MakeNearestPath(root, rel, call, first));
 }
 
 static Plan *
@@ -95,7 +78,5 @@ PlanNearest(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 void
 InstallNearestNode(void)
 {
-	RegisterCustomScanMethods(&nearest_scan_methods);
-	previous_hook = set_rel_pathlist_hook;
-	set_rel_pathlist_hook = OfferNearest;
+	InstallCallNode(&nearest_scan_methods, OfferNearest);
 }

@@ -125,8 +125,8 @@ NextRange(NearestRun *run)
 static bool
 NextGroup(NearestRun *run)
 {
-	Join	   *join;
-	SmallGroup *small;
+	Join	   *join = NULL;
+	SmallGroup *small = NULL;
 
 	run->small = NULL;
 	if (run->groups == NULL || !NearestGroupsNext(run->groups, &join, &small))

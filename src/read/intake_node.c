@@ -418,27 +418,33 @@ Withdraw(int code, Datum arg)
 }
 
 /* A join may run within the query of another one: then it ends first. */
-void
-RunIntakePlan(PlannedStmt *plan, RowTaker *taker)
+static void
+RunFor(RowTaker *taker, PlannedStmt *plan)
 {
 	RowTaker   *outer = reading;
 
+	reading = taker;
+	PG_TRY();
+	{
+		RunPlan(taker->source, plan, &taker->base);
+	}
+	PG_FINALLY();
+	{
+		reading = outer;
+	}
+	PG_END_TRY();
+}
+
+void
+RunIntakePlan(PlannedStmt *plan, RowTaker *taker)
+{
 	/* Gather is to call the leader's node in any case */
 	taker->leader_reads = parallel_leader_participation;
 	SetForThisQuery("parallel_leader_participation", "on");
-	reading = taker;
 	/* however it ends, nothing reads lent memory any more when it goes */
 	PG_ENSURE_ERROR_CLEANUP(Withdraw, PointerGetDatum(taker));
 	{
-		PG_TRY();
-		{
-			RunPlan(taker->source, plan, &taker->base);
-		}
-		PG_FINALLY();
-		{
-			reading = outer;
-		}
-		PG_END_TRY();
+		RunFor(taker, plan);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(Withdraw, PointerGetDatum(taker));
 }

@@ -16,6 +16,7 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 #include "optimizer/prep.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
@@ -231,4 +232,42 @@ PlanCall(const CustomScanMethods *methods, RelOptInfo *rel, const CustomPath *pa
 	scan->flags = path->flags;
 	scan->methods = methods;
 	return &scan->scan.plan;
+}
+
+/* --- which nodes there are */
+
+#define MOST_NODES 3
+
+static OfferCallPath offers[MOST_NODES];
+static int	noffers = 0;
+static set_rel_pathlist_hook_type previous_hook = NULL;
+
+static void
+OfferCalls(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	CustomPath *path = NULL;
+
+	if (previous_hook != NULL)
+		previous_hook(root, rel, rti, rte);
+	if (rte->rtekind != RTE_FUNCTION || IS_DUMMY_REL(rel))
+		return;
+	for (int i = 0; i < noffers && path == NULL; i++)
+		path = offers[i] (root, rel, rte);
+	if (path == NULL)
+		return;
+	rel->pathlist = NIL;
+	add_path(rel, (Path *) path);
+}
+
+void
+InstallCallNode(const CustomScanMethods *methods, OfferCallPath offer)
+{
+	Assert(noffers < MOST_NODES);
+	RegisterCustomScanMethods(methods);
+	if (noffers == 0)
+	{
+		previous_hook = set_rel_pathlist_hook;
+		set_rel_pathlist_hook = OfferCalls;
+	}
+	offers[noffers++] = offer;
 }

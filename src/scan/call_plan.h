@@ -36,6 +36,16 @@ extern PGFunction CalledFunction(Oid funcid);
  */
 extern bool UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const Oid *types, int ncolumns);
 
+/*
+ * The node's path for what this item of FROM calls, or NULL, where it does not serve that.
+ * A path comes not in competition with the function scan, but instead of it; partial ones
+ * may be added beside it.
+ */
+typedef CustomPath *(*OfferCallPath) (PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+
+/* From now on, and in every process that reads plans. */
+extern void InstallCallNode(const CustomScanMethods *methods, OfferCallPath offer);
+
 /* A path that gives the rows of the call, with the planner's number of them; no costs yet. */
 extern CustomPath *MakeCallPath(RelOptInfo *rel, PlannerInfo *root,
 								const CustomPathMethods *methods);

@@ -57,8 +57,6 @@ extern void InstallScanNode(void);
 extern FuncExpr *ServedCall(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte,
 							int *first);
 
-extern void InstallScanPlanner(void);
-
 /* scan_count.c */
 extern void InstallCountPlanner(void);
 

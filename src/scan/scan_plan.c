@@ -27,8 +27,6 @@
 #include "session/guc.h"
 #include "utils/lsyscache.h"
 
-static set_rel_pathlist_hook_type previous_hook = NULL;
-
 static Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					  List *tlist, List *clauses, List *custom_plans);
 
@@ -101,20 +99,12 @@ ServedCall(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, int *first)
 static CustomPath *
 MakeScanPath(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first, int workers)
 {
-	CustomPath *path = makeNode(CustomPath);
+	CustomPath *path = MakeCallPath(rel, root, &path_methods);
 
-	path->path.pathtype = T_CustomScan;
-	path->path.parent = rel;
-	path->path.pathtarget = rel->reltarget;
-	path->path.param_info = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
-	path->path.rows = path->path.param_info != NULL ?
-		path->path.param_info->ppi_rows : rel->rows;
 	path->path.parallel_workers = workers;
 	path->path.parallel_aware = path->path.parallel_safe = workers > 0;
 	CostScan(root, rel, call, first, &path->path);
-	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_private = list_make2(call, makeInteger(first));
-	path->methods = &path_methods;
 	return path;
 }
 
@@ -168,24 +158,16 @@ OfferParallelScan(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first)
 	add_partial_path(rel, (Path *) MakeScanPath(root, rel, call, first, workers));
 }
 
-static void
-OfferScan(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+static CustomPath *
+OfferScan(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
-	FuncExpr   *call;
 	int			first;
+	FuncExpr   *call = ServedCall(root, rel, rte, &first);
 
-	if (previous_hook != NULL)
-		previous_hook(root, rel, rti, rte);
-	if (rte->rtekind != RTE_FUNCTION || IS_DUMMY_REL(rel))
-		return;
-	call = ServedCall(root, rel, rte, &first);
 	if (call == NULL)
-		return;
-
-	/* Not in competition with the function scan, but instead of it. */
-	rel->pathlist = NIL;
-	add_path(rel, (Path *) MakeScanPath(root, rel, call, first, 0));
+		return NULL;
 	OfferParallelScan(root, rel, call, first);
+	return MakeScanPath(root, rel, call, first, 0);
 }
 
 /* --- plan */
@@ -209,16 +191,8 @@ PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 }
 
 void
-InstallScanPlanner(void)
-{
-	previous_hook = set_rel_pathlist_hook;
-	set_rel_pathlist_hook = OfferScan;
-}
-
-void
 InstallScanNode(void)
 {
-	RegisterCustomScanMethods(&fasted_scan_methods);
-	InstallScanPlanner();
+	InstallCallNode(&fasted_scan_methods, OfferScan);
 	InstallCountPlanner();
 }

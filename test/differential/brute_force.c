@@ -1,9 +1,10 @@
 /*
  * brute_force.c
- *	  What a self-join must find, by the plainest means, against what it found.
+ *	  What a join must find, by the plainest means, against what it found.
  *
  *	brute_force eps METRIC TABLE TYPE QUANTILE ULPS
  *	brute_force check METRIC TABLE TYPE EPS ORDERED SELF_PAIRS RESULT [FAULT]
+ *	brute_force nearest METRIC TABLE TYPE K MOST END BEGIN SELF GROUPS RESULT [FAULT]
  *
  * METRIC is l2 or cosine, by which a zero vector has no distance, to itself neither.
  * TABLE is what SQL said the table holds: lines "rank, key, vector" in the text
@@ -18,6 +19,11 @@
  * order of keys, with the same bits, and no other.  It prints what differs and
  * exits with 1 then.  FAULT damages the result first, to show that the
  * comparison sees it: drop, extra, bit, swap or twice.
+ *
+ * "nearest" does so with the nearest rows of rows: K of them at most, up to the distance
+ * MOST.  The first END rows of the table get neighbours; these are of the rows from
+ * BEGIN on, and if SELF is 1, none its own.  Rows are neighbours if their numbers are
+ * the same modulo GROUPS.  RESULT has lines "key, key, distance, rank".
  *
  * This file shares no code with the extension on purpose.
  */
@@ -240,13 +246,14 @@ typedef struct Hit
 	const char *a;
 	const char *b;
 	uint64_t	bits;
+	long		rank;			/* of nearest rows; else 0 */
 } Hit;
 
 static Hit *hits;
 static long nhits;
 
 static void
-read_result(const char *name)
+read_result(const char *name, int ranked)
 {
 	FILE	   *file = open_file(name);
 	char	   *line = NULL;
@@ -267,6 +274,7 @@ read_result(const char *name)
 		hits[nhits].a = strdup(column(&rest));
 		hits[nhits].b = strdup(column(&rest));
 		hits[nhits].bits = strtoull(column(&rest), NULL, 16);
+		hits[nhits].rank = ranked ? atol(column(&rest)) : 0;
 		nhits++;
 	}
 	fclose(file);
@@ -288,14 +296,14 @@ damage(const char *fault)
 	else if (strcmp(fault, "bit") == 0)
 		victim->bits ^= 1;
 	else if (strcmp(fault, "swap") == 0)
-		*victim = (Hit) {hit.b, hit.a, hit.bits};
+		*victim = (Hit) {hit.b, hit.a, hit.bits, hit.rank};
 	else if (strcmp(fault, "twice") == 0)
 		hits[nhits ? nhits - 1 : 0] = hits[0];
 	else if (strcmp(fault, "extra") == 0)
 	{
 		/* room for one more is always there */
 		hits = realloc(hits, (nhits + 1) * sizeof(Hit));
-		hits[nhits++] = (Hit) {rows[0].key, rows[0].key, 0};
+		hits[nhits++] = (Hit) {rows[0].key, rows[0].key, 0, 1};
 	}
 	else
 		die("unknown fault");
@@ -308,6 +316,15 @@ static int
 compare_keys(const void *a, const void *b)
 {
 	return strcmp(rows[*(const long *) a].key, rows[*(const long *) b].key);
+}
+
+static void
+sort_keys(void)
+{
+	by_key = get(nrows * sizeof(long));
+	for (long i = 0; i < nrows; i++)
+		by_key[i] = i;
+	qsort(by_key, nrows, sizeof(long), compare_keys);
 }
 
 static long
@@ -369,11 +386,7 @@ check(double eps, int ordered, int self_pairs)
 {
 	unsigned char *seen = get((size_t) nrows * nrows);
 
-	by_key = get(nrows * sizeof(long));
-	for (long i = 0; i < nrows; i++)
-		by_key[i] = i;
-	qsort(by_key, nrows, sizeof(long), compare_keys);
-
+	sort_keys();
 	for (long h = 0; h < nhits; h++)
 	{
 		const Hit  *hit = &hits[h];
@@ -410,6 +423,100 @@ check(double eps, int ordered, int self_pairs)
 	return shown > 0;
 }
 
+/* --- nearest rows */
+
+typedef struct Neighbor
+{
+	long		row;
+	double		dist;
+} Neighbor;
+
+static int
+nearer(const void *a, const void *b)
+{
+	const Neighbor *x = a;
+	const Neighbor *y = b;
+
+	if (x->dist != y->dist)
+		return x->dist < y->dist ? -1 : 1;
+	return (x->row > y->row) - (x->row < y->row);
+}
+
+static long
+nearest_of(long a, long k, double most, long begin, int self, long groups, Neighbor *list)
+{
+	long		n = 0;
+
+	for (long b = begin; b < nrows; b++)
+	{
+		if ((self && a == b) || a % groups != b % groups)
+			continue;
+		list[n] = (Neighbor) {b, distance(rows[a].vector, rows[b].vector)};
+		n += list[n].dist <= most;
+	}
+	qsort(list, n, sizeof(Neighbor), nearer);
+	return n < k ? n : k;
+}
+
+/* By row, in the order of their ranks. */
+static int
+compare_hits(const void *a, const void *b)
+{
+	const Hit  *x = a;
+	const Hit  *y = b;
+	int			order = strcmp(x->a, y->a);
+
+	return order != 0 ? order : (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* A row's neighbours against the hits that are its own. */
+static void
+check_list(long a, const Neighbor *due, long ndue, const Hit *found, long nfound)
+{
+	for (long i = 0; i < ndue || i < nfound; i++)
+	{
+		if (i >= nfound)
+			differs("missing", rows[a].key, rows[due[i].row].key, due[i].dist);
+		else if (i >= ndue || strcmp(found[i].b, rows[due[i].row].key) != 0)
+			differs("not due", found[i].a, found[i].b, from_bits(found[i].bits));
+		else if (found[i].bits != to_bits(due[i].dist))
+			differs("wrong distance", found[i].a, found[i].b, from_bits(found[i].bits));
+		else if (found[i].rank != i + 1)
+			differs("wrong rank", found[i].a, found[i].b, (double) found[i].rank);
+	}
+}
+
+static int
+check_nearest(long k, double most, long end, long begin, int self, long groups)
+{
+	Neighbor   *due = get(nrows * sizeof(Neighbor));
+	long	   *place = get(nrows * sizeof(long));
+	long	   *length = get(nrows * sizeof(long));
+
+	/* rows without a vector are not in the table */
+	if (end > nrows)
+		end = nrows;
+	sort_keys();
+	qsort(hits, nhits, sizeof(Hit), compare_hits);
+	for (long h = 0; h < nhits; h++)
+	{
+		long		a = find_key(hits[h].a);
+
+		if (a < 0 || a >= end)
+			differs("no such key", hits[h].a, hits[h].b, from_bits(hits[h].bits));
+		else if (length[a]++ == 0)
+			place[a] = h;
+	}
+	for (long a = 0; a < end; a++)
+	{
+		long		n = nearest_of(a, k, most, begin, self, groups, due);
+
+		check_list(a, due, n, hits + place[a], length[a]);
+	}
+	printf("%ld rows, %ld neighbours, %d differences\n", nrows, nhits, shown);
+	return shown > 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -422,10 +529,19 @@ main(int argc, char **argv)
 	if ((argc == 9 || argc == 10) && strcmp(argv[1], "check") == 0)
 	{
 		read_table(argv[3], argv[4]);
-		read_result(argv[8]);
+		read_result(argv[8], 0);
 		if (argc == 10)
 			damage(argv[9]);
 		return check(strtod(argv[5], NULL), atoi(argv[6]), atoi(argv[7]));
+	}
+	if ((argc == 12 || argc == 13) && strcmp(argv[1], "nearest") == 0)
+	{
+		read_table(argv[3], argv[4]);
+		read_result(argv[11], 1);
+		if (argc == 13)
+			damage(argv[12]);
+		return check_nearest(atol(argv[5]), strtod(argv[6], NULL), atol(argv[7]), atol(argv[8]),
+							 atoi(argv[9]), atol(argv[10]));
 	}
 	fprintf(stderr, "usage: see the head of brute_force.c\n");
 	return 2;

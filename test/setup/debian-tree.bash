@@ -1,5 +1,5 @@
-# Trees of Debian, below build/: what lib.bash is to all scripts, this one is to
-# those that need another Debian than the one they run on.
+# Trees of Debian and Ubuntu, below build/: what lib.bash is to all scripts, this one is
+# to those that need another one than they run on.
 # shellcheck shell=bash disable=SC2154
 #
 # Everything in a tree runs in a mount and process namespace that ends with it: no
@@ -40,19 +40,64 @@ inside() {
 			DEBIAN_FRONTEND=noninteractive "${@:3}"' "$tree" "${overlay:-}" "${lent:-}" "$@"
 }
 
+# sources SUITE: its packages, with the newest minor version of the server.
+sources() {
+	local debian=http://deb.debian.org ubuntu=http://archive.ubuntu.com/ubuntu suite
+	case $1 in
+		noble)
+			for suite in noble noble-updates noble-security; do echo "deb $ubuntu $suite main universe"; done
+			;;
+		trixie)
+			for suite in trixie trixie-updates; do echo "deb $debian/debian $suite main"; done
+			echo "deb $debian/debian-security trixie-security main"
+			;;
+		*) echo "deb $debian/debian $1 main" ;;
+	esac
+}
+
+# Ubuntu's keys, which no Debian has: the package that brings them, by its sum.
+ubuntu_keys() {
+	local keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg room=$1
+	if [[ ! -e $keys ]]; then
+		/usr/lib/apt/apt-helper download-file \
+			http://archive.ubuntu.com/ubuntu/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb \
+			"$room/keys.deb" SHA256:36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8 >&2
+		dpkg-deb --extract "$room/keys.deb" "$room"
+		keys=$room$keys
+	fi
+	echo "$keys"
+}
+
+# bootstrap SUITE TREE: an older debootstrap knows no newer Ubuntu, which all are alike.
+bootstrap() {
+	local room keys status=0
+	if [[ $1 != noble ]]; then
+		debootstrap --variant=minbase "$1" "$2"
+		return
+	fi
+	room=$(mktemp -d)
+	{
+		keys=$(ubuntu_keys "$room") &&
+			debootstrap --variant=minbase --keyring="$keys" "$1" "$2" http://archive.ubuntu.com/ubuntu gutsy
+	} || status=$?
+	remove_tree "$room"
+	return "$status"
+}
+
 # make_tree TREE SUITE PACKAGE...: unless it is there with just these packages.
 # Says so by its status: 1 where it was there.
 make_tree() {
 	local tree=$1 suite=$2 ready=$1/.fasted-ready
 	shift 2
 	if printf '%s\n' "$suite" "$@" | cmp -s - "$ready"; then return 1; fi
-	say "Making a tree of Debian $suite in $tree"
+	say "Making a tree of $suite in $tree"
 	remove_tree "$tree"
 	mkdir -p "$tree"
-	debootstrap --variant=minbase "$suite" "$tree" >"$tree.log" || {
+	bootstrap "$suite" "$tree" >"$tree.log" || {
 		tail -n 30 "$tree.log" "$tree/debootstrap/debootstrap.log" >&2
 		die "debootstrap failed"
 	}
+	sources "$suite" >"$tree/etc/apt/sources.list"
 	# no service starts in there, and no cluster is created
 	printf '#!/bin/sh\nexit 101\n' >"$tree/usr/sbin/policy-rc.d"
 	chmod 755 "$tree/usr/sbin/policy-rc.d"

@@ -93,44 +93,38 @@ CREATE VIEW small_groups AS SELECT g AS id, g / 20 AS g, array_fill(g::real, ARR
 END
 my %stages = (
 	'reading' => {
-		join => "SELECT count(*) FROM fasted_knn_join('endless', 'v', 'small', 'v', 1, 'id');",
+		sql => "SELECT count(*) FROM fasted_knn_join('endless', 'v', 'small', 'v', 1, 'id');",
 		reached => sub { memory_of($_[0], 'VmRSS') > 100 * 1024 },
 	},
 	'sorting' => {
-		join => "SELECT count(*) FROM fasted_knn_join('small', 'v', 'endless', 'v', 1, 'id', 'id');",
+		sql => "SELECT count(*) FROM fasted_knn_join('small', 'v', 'endless', 'v', 1, 'id', 'id');",
 		reached => sub { temp_files($node) > 0 },
 	},
 	'computing' => {
-		join => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');",
+		sql => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');",
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
 	'computing in panels' => {
 		settings => "SET fasted.memory_limit = '16MB';",
-		join => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');",
+		sql => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');",
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
 	'a group' => {
-		join => "SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', within => 'g');",
+		sql => "SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', within => 'g');",
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
 	'small groups' => {
 		settings => 'SET fasted.scan_node = off;',
-		join => "SELECT count(*) FROM fasted_knn_join('small_groups', 'v', 'small_groups', 'v', 5, 'id', within => 'g');",
+		sql => "SELECT count(*) FROM fasted_knn_join('small_groups', 'v', 'small_groups', 'v', 5, 'id', within => 'g');",
 		reached => sub { sql('SELECT coalesce(max(rows_read), 0) FROM pg_stat_fasted_progress') > 0 || temp_files($node) },
 	});
 
 for my $name (sort keys %stages)
 {
-	my $stage = $stages{$name};
 	my $session = FastedTest::Session->new($node);
-	my $pid = $session->pid;
-	$session->send($stage->{settings} // '');
-	$session->send("$stage->{join}\n\\echo state :SQLSTATE\n");
-	ok(wait_until(sub { $stage->{reached}->($pid) }), "$name: is reached");
-	my $watch = watch($pid);
-	sql("SELECT pg_cancel_backend($pid)");
-	is($session->wait_for(qr/^state (\w+)$/m), '57014', "$name: cancelled");
-	cmp_ok(lateness($watch, threads => 2), '<', $limit_ms, "$name: soon (ms)");
+	my ($state, $best) = cancel_soon($session, $limit_ms, %{ $stages{$name} });
+	is($state, '57014', "$name: cancelled");
+	cmp_ok($best, '<', $limit_ms, "$name: soon (ms)");
 	is($session->query("SELECT count(*) FROM fasted_knn_join('small', 'v', 'small', 'v', 1)"), 100, "$name: and the session goes on");
 	is(scalar temp_files($node), 0, "$name: no file is left");
 	$session->quit;

@@ -143,6 +143,63 @@ sub expected_of
 	return ('count(*), sum(id)', "SELECT id FROM $call->{relation} WHERE v IS NOT NULL");
 }
 
+# The nearest of every row, likewise.
+my @alike = qw(small parts part_a seen empty);
+my %wrong_nearest = (
+	a => $wrong{relation}, b => [ @{ $wrong{relation} }, 'large' ], column => $wrong{column}, k => [ 0, -1, undef ],
+	eps => [ -1, "'NaN'", "'-Infinity'" ], within => [ 'nothing', '' ], metric => [ 'l3', '', undef ], a_id => $wrong{id_column});
+
+sub random_nearest
+{
+	my %call = (a => pick(@alike), column => 'v', k => pick(1, 2, 3, 10, 1000, 2147483647), eps => pick(@eps, undef, undef),
+		within => pick(undef, undef, 'k'), metric => 'l2', right => 1);
+	$call{a} = 'large' if rand() < 0.1;
+	$call{b} = $call{a} eq 'large' || rand() < 0.4 ? $call{a} : pick(@alike);
+	@call{qw(a_id b_id)} = ('id', 'id') if "$call{a} $call{b}" =~ /seen|part/ || rand() < 0.3;
+	if (rand() < 0.4)
+	{
+		my $bad = pick(sort keys %wrong_nearest);
+		my $depends = $bad eq 'a' && rand() < 0.4;
+		$call{$bad} = pick(@{ $depends ? $unsure{relation} : $wrong_nearest{$bad} });
+		# an empty relation has vectors of any length
+		$call{right} = $depends || $bad eq 'b' && $call{a} eq 'empty' ? undef : 0;
+	}
+	my @options = map { defined $call{ $_->[1] } || $_->[1] eq 'metric' ? "$_->[0] => " . literal($call{ $_->[1] }) : () }
+	  ([qw(max_distance eps)], map { [ $_, $_ ] } qw(within metric a_id b_id));
+	my $typed = rand() < 0.3;
+	my @arguments = (($typed ? 'NULL::bigint' : ()), map { literal($call{$_}) } qw(a column b column k));
+	$call{sql} = 'fasted_knn_join' . ($typed ? '_typed' : '') . '(' . join(', ', @arguments, @options) . ')';
+	my $dist = 'fasted_distance(a.v::real[], b.v::real[])';
+	my @conditions = ("$dist <= " . ($call{eps} // "'Infinity'"), ($call{within} ? 'a.k = b.k' : ()), ($call{a} // '') eq ($call{b} // '') ? 'a.id <> b.id' : ());
+	$call{expected} = [ "count(*), sum(hashtextextended(id_a || ' ' || id_b || ' ' || dist || ' ' || rank, 0)::numeric)",
+		"SELECT * FROM (SELECT a.id AS id_a, b.id AS id_b, $dist AS dist, row_number() OVER (PARTITION BY a.id ORDER BY $dist, b.id) AS rank "
+		  . "FROM $call{a} a, $call{b} b WHERE " . join(' AND ', @conditions) . ") n WHERE rank <= $call{k}" ] if $call{right};
+	return \%call;
+}
+
+# The distance that gives rows so many neighbours: of so few rows, the exact one.
+my %wrong_epsilon = (relation => [ @{ $wrong{relation} }, 'empty' ], column => $wrong{column}, neighbors => [ 0, -1, "'NaN'", 1e9, undef ],
+	sample_rows => [ 99, -1 ], confidence => [ 0, 1, "'NaN'", undef ], metric => [ 'l3', undef ]);
+
+sub random_epsilon
+{
+	my %call = (relation => pick(@relations[ 0, 1, 3 .. 5 ], 'twice'), column => 'v', neighbors => pick(0.5, 1, 2, 7, 20), sample_rows => undef,
+		confidence => 0.9, metric => 'l2', right => 1);
+	if (rand() < 0.5)
+	{
+		my $bad = pick(sort keys %wrong_epsilon);
+		$call{$bad} = pick(@{ $wrong_epsilon{$bad} });
+		$call{right} = 0;
+	}
+	my @options = map { defined $call{$_} || $_ ne 'sample_rows' ? "$_ => " . literal($call{$_}) : () } qw(sample_rows confidence metric);
+	$call{sql} = 'fasted_epsilon(' . join(', ', (map { literal($call{$_}) } qw(relation column neighbors)), @options) . ')';
+	$call{expected} = [ 'max(eps)', "SELECT dist AS eps FROM (SELECT fasted_distance(a.v::real[], b.v::real[]) AS dist, "
+		  . 'row_number() OVER (ORDER BY fasted_distance(a.v::real[], b.v::real[])) AS n '
+		  . "FROM $call{relation} a JOIN $call{relation} b ON (a.id, a.word) < (b.id, b.word) AND a.v IS NOT NULL AND b.v IS NOT NULL) d "
+		  . "WHERE n = ceil($call{neighbors} * (SELECT count(v) FROM $call{relation}) / 2.0)" ] if $call{right};
+	return \%call;
+}
+
 my %ways = (
 	'as it is' => '%s', 'in a CTE' => 'WITH q AS MATERIALIZED (%s) SELECT * FROM q', 'without end' => '%s OFFSET 0',
 	'with a LIMIT' => '%s LIMIT 1000000000', 'in a subquery' => 'SELECT q.* FROM (VALUES (1)) x (n), LATERAL (%s) q WHERE n = 1');
@@ -150,10 +207,11 @@ my %ways = (
 # What is wrong with the answer to a call by chance, if anything is.
 sub test_call
 {
-	my $call = random_call();
+	my $kind = rand();
+	my $call = $kind < 0.3 ? random_nearest() : $kind < 0.4 ? random_epsilon() : random_call();
 	my $rows = sprintf $ways{ pick(sort keys %ways) }, "SELECT * FROM $call->{sql}";
 	my $settings = random_settings();
-	my ($sum, $reference) = $call->{right} ? expected_of($call) : ('count(*)', '');
+	my ($sum, $reference) = !$call->{right} ? ('count(*)', '') : $call->{expected} ? @{ $call->{expected} } : expected_of($call);
 	my $sql = "SELECT $sum FROM ($rows) q";
 	$sql = "PREPARE p AS $sql; EXECUTE p; EXECUTE p; DEALLOCATE p" if rand() < 0.2;
 	my ($got) = split /\n/, answer("DEALLOCATE ALL; RESET ALL; $settings $sql");

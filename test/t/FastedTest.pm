@@ -25,7 +25,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(clock_gettime time usleep);
 
-our @EXPORT = qw(new_node start_node sanitized wait_until watch lateness thread_count memory_of
+our @EXPORT = qw(new_node start_node sanitized wait_until watch lateness cancel_soon thread_count memory_of
   is_alive temp_files orphan_segments log_size log_since create_wide_views create_small_table
   create_brute_force is_same_pairs);
 
@@ -114,6 +114,44 @@ sub lateness
 	my $idle = throttled() == $watch->{throttled} ? idle_ms() - $watch->{idle} : 0;
 	return $passed if $passed > 10_000;
 	return max($used, min($passed, $idle));
+}
+
+# Cancels a statement that has come to a stage, and looks how late the session runs
+# another query; up to three times, for what else the machine does may last.
+#
+#	cancel_soon($session, $limit_ms, settings => 'SET ...;', sql => 'SELECT ...;',
+#		reached => sub { my ($pid) = @_; ... })
+#
+# The last time's SQLSTATE, and the least number of milliseconds.
+sub cancel_soon
+{
+	my ($session, $limit_ms, %stage) = @_;
+	my ($state, $best);
+	for my $try (1 .. 3)
+	{
+		($state, my $ms) = cancel_once($session, %stage);
+		$best = $ms if !defined $best || $ms < $best;
+		last if $state ne '57014' || $best < $limit_ms;
+	}
+	return ($state, $best);
+}
+
+sub cancel_once
+{
+	my ($session, %stage) = @_;
+	$session->{out} = $session->{err} = '';
+	$session->send($stage{settings} // '');
+	$session->send("$stage{sql}\n\\echo state :SQLSTATE\n"
+		. "SELECT 'back at ' || extract(epoch FROM clock_timestamp()) || ';';\nRESET ALL;");
+	wait_until(sub { $stage{reached}->($session->pid) }, 120)
+	  or die "the stage was not reached: $session->{out} $session->{err}";
+	# what pg_cancel_backend does, at a moment that we know
+	my $threads = thread_count($session->pid) - 1;
+	my $watch = watch($session->pid);
+	kill 'INT', $session->pid;
+	my $back = $session->wait_for(qr/back at ([\d.]+);/);
+	my $state = $session->{out} =~ /^state (\w+)/m ? $1 : '';
+	return ($state, lateness($watch, threads => $threads || 1, end => $back));
 }
 
 # Processor time of all threads of a process, those that have ended too; 0 for one
