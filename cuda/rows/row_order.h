@@ -31,7 +31,7 @@ public:
 	void		sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
 					 cudaStream_t stream);
 
-	/* Sorts them further by their labels, which are below 2^bits. */
+	/* Sorts them further by their labels (row_labels.h), which are below 2^bits. */
 	void		sort_by_label(const uint32_t *labels, int bits, uint32_t rows,
 							  cudaStream_t stream);
 
