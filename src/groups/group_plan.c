@@ -78,7 +78,7 @@ HasPlainColumns(PlannerInfo *root, RelOptInfo *rel, const GroupCall *found)
 
 	for (int i = 0; i < function->ncolumns; i++)
 		types[i] = OidIsValid(function->columns[i]) ? function->columns[i] : key_type;
-	return UsesPlainColumns(root, rel, types, function->ncolumns);
+	return UsesPlainColumnsOrRow(root, rel, types, function->ncolumns);
 }
 
 static bool
@@ -127,7 +127,10 @@ static Plan *
 PlanGroups(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 		   List *tlist, List *clauses, List *custom_plans)
 {
-	return PlanCall(&group_scan_methods, rel, path, tlist, clauses);
+	Plan	   *plan = PlanCall(&group_scan_methods, rel, path, tlist, clauses);
+
+	PlanCallRow(root, (CustomScan *) plan, rel);
+	return plan;
 }
 
 void
