@@ -14,6 +14,9 @@
 #define ROW_BYTES(dimensions) ((uint64) (dimensions) * 3 * sizeof(float) + 64)
 #define ROWS_SHARE 2
 
+/* Of a GPU's memory, where no limit is set; it takes seconds to fill so much. */
+#define DEVICE_BYTES (UINT64_C(8) << 30)
+
 uint64
 JoinRoom(double row_pairs, uint32 dimensions, bool *orders)
 {
@@ -23,8 +26,6 @@ JoinRoom(double row_pairs, uint32 dimensions, bool *orders)
 
 	*orders = engine == fasted_cpu_engine();
 	if (!*orders)
-		limit = options.device_memory_limit;
-	if (limit == 0)
-		return FASTED_MAX_ROWS;
+		limit = options.device_memory_limit > 0 ? options.device_memory_limit : DEVICE_BYTES;
 	return Min(limit / ROWS_SHARE / ROW_BYTES(dimensions), FASTED_MAX_ROWS);
 }

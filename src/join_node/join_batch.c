@@ -49,6 +49,7 @@ BeginBatches(JoinNode *node)
 	node->row_groups = NULL;
 	node->batch_room = 0;
 	node->group_waits = false;
+	node->room_dimensions = 0;
 	node->all_pairs = node->all_rows = 0.0;
 	while (node->plan.outer_keys != NIL && NextGroup(&outer, &inner))
 	{
@@ -150,6 +151,16 @@ IsLarge(const JoinNode *node, double rows, double pairs)
 	return node->alone && pairs >= LARGE_GROUP_PAIRS_A_ROW * rows;
 }
 
+/* How large a batch for an engine may be; once for all batches of these dimensions. */
+static void
+FindRoom(JoinNode *node)
+{
+	if (node->room_dimensions == node->dimensions)
+		return;
+	node->most_rows = JoinRoom(node->all_pairs, node->dimensions, &node->alone);
+	node->room_dimensions = node->dimensions;
+}
+
 /* Does the group that both sides are at go with those of the batch? */
 static bool
 GoesWithBatch(JoinNode *node, int dimensions)
@@ -163,20 +174,13 @@ GoesWithBatch(JoinNode *node, int dimensions)
 		return true;
 	if (dimensions != 0 && node->dimensions != 0 && dimensions != node->dimensions)
 		return false;
-	if (node->all_pairs <= FEW_PAIRS_A_ROW * node->all_rows && IsSmallBatch(node) &&
-		!AreFew(node, node->batch_pairs + pairs, node->batch_rows + rows))
+	if (AreFew(node, node->batch_pairs + pairs, node->batch_rows + rows) || node->dimensions == 0)
+		return true;
+	if (node->all_pairs <= FEW_PAIRS_A_ROW * node->all_rows && IsSmallBatch(node))
 		return false;
+	FindRoom(node);
 	return node->batch_rows + rows <= node->most_rows && !IsLarge(node, rows, pairs) &&
 		!IsLarge(node, node->batch_rows, node->batch_pairs);
-}
-
-/* How large a batch may be, of vectors that are known to be. */
-static void
-LimitBatch(JoinNode *node)
-{
-	/* no engine need be there for so few, nor for none */
-	if (node->dimensions > 0 && node->all_pairs > MOST_SMALL_PAIRS)
-		node->most_rows = JoinRoom(node->all_pairs, node->dimensions, &node->alone);
 }
 
 /* Of the outer side's rows; the inner side's, too, where they are shared. */
@@ -195,8 +199,6 @@ NextBatch(JoinNode *node)
 	node->batch_rows = 0;
 	node->batch_pairs = 0.0;
 	node->dimensions = 0;
-	node->alone = false;
-	node->most_rows = PG_UINT32_MAX;
 	if (!grouped && node->groups > 0)
 		return false;
 	while (!grouped || FindNextGroup(node))
@@ -210,12 +212,8 @@ NextBatch(JoinNode *node)
 			break;
 		}
 		AddGroup(node);
-		if (node->dimensions == 0 && dimensions > 0)
-		{
+		if (node->dimensions == 0)
 			node->dimensions = dimensions;
-			if (grouped)
-				LimitBatch(node);
-		}
 		if (!grouped || node->undecided)
 			break;
 	}

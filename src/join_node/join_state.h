@@ -143,6 +143,7 @@ typedef struct JoinNode
 	uint32		batch_room;
 	uint64		batch_rows;
 	double		batch_pairs;
+	int			room_dimensions;	/* for which the next two are known; zero: for none */
 	uint64		most_rows;
 	bool		alone;			/* large groups are no part of a batch */
 	uint32		odd_group;		/* the next one whose odd rows are looked at */
