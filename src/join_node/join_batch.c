@@ -22,7 +22,7 @@
 #define LARGE_GROUP_PAIRS_A_ROW 10000.0
 
 /* Where rows meet so few others, it takes an engine longer to prepare them than us to compare them. */
-#define FEW_PAIRS_A_ROW 8.0
+#define FEW_PAIRS_A_ROW 24.0
 
 static double
 PairsOf(const JoinNode *node, double outer, double inner)
