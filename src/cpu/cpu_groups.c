@@ -22,7 +22,7 @@ row_side(const FastedJoin *join)
 	return join->row_set == join->sets[0] ? 0 : 1;
 }
 
-/* Rows of tiles that a pair of the join has on either side, in the mean. */
+/* How many columns a row meets, in the mean. */
 static double
 mean_columns(const FastedJoin *join)
 {
@@ -52,7 +52,7 @@ cpu_group_block(const FastedJoin *join, uint32_t step)
 	return most < step ? step : (uint32_t) most / step * step;
 }
 
-/* Strips of the join for its blocks and groups of blocks; false: memory ran out. */
+/* The join's strips, of blocks as high and as many blocks wide as planned; false: memory ran out. */
 bool
 cpu_plan_strips(FastedJoin *join)
 {

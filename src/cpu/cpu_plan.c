@@ -319,7 +319,7 @@ claims_before(const FastedJoin *join, uint64_t claims, uint64_t s)
 /*
  * Blocks whose pairs feed all threads.  Of slices they must be the same wherever
  * these are joined, however many threads there are and by whatever kernel: those for
- * some threads, of whole tiles of every kernel.
+ * some threads, of whole tiles of every kernel.  False: memory ran out.
  */
 static bool
 plan_blocks(FastedJoin *join)
@@ -362,7 +362,7 @@ count_claims(const FastedJoin *join)
 	return fasted_order_numbers(&join->order) / join->order.group;
 }
 
-/* No more threads than there is work for, and the blocks and claims of the slice. */
+/* No more threads than there is work for, and the blocks and claims of the slice; false: no memory. */
 bool
 cpu_plan_join(FastedJoin *join)
 {
