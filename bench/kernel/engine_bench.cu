@@ -4,13 +4,14 @@
  *	  What a statement waits for in the engine, step by step, in milliseconds.
  *
  *	engine_bench [--n N,N,...] [--d D] [--runs R] [--filter auto|int8|fp16]
- *				 [--panels P] [--devices LIST]
+ *				 [--panels P] [--devices LIST] [--groups G] [--eps E]
  *
  * Rows lie in ordinary host memory and go in as the extension hands them over, one
- * staging buffer after the other.  Every row of the first half has one of the second
- * half near it.  With --panels there is memory for about an outer panel of n / P rows
+ * staging buffer after the other.  Every row of the first half (of a group) has one of
+ * the second half near it.  With --panels there is memory for about an outer panel of n / P rows
  * (a million of 128 dimensions, unless others are named).  With --devices the GPUs of
- * the list, as fasted.gpu_devices has it, do it together.  Medians of R joins of one
+ * the list, as fasted.gpu_devices has it, do it together.  With --groups only rows of
+ * one of G groups meet.  Medians of R joins of one
  * process after a first one:
  *
  *	open	the engine, and an empty set
@@ -92,13 +93,13 @@ check(FastedStatus status, const PanelJoin *join)
 	exit(1);
 }
 
-/* n rows in [0, 1); row n / 2 + i is row i, moved a little. */
+/* n rows in [0, 1); of each group the second half is the first one, moved a little. */
 std::vector<float>
-make_rows(size_t n, size_t d)
+make_rows(size_t n, size_t d, size_t group)
 {
 	std::vector<float> rows(n * d);
 	uint32_t	x = 2463534242u;
-	size_t		half = n / 2 * d;
+	size_t		near = group / 2 * d;
 
 	for (size_t i = 0; i < rows.size(); i++)
 	{
@@ -106,10 +107,24 @@ make_rows(size_t n, size_t d)
 		x ^= x >> 17;
 		x ^= x << 5;
 		rows[i] = (x >> 8) * 0x1p-24f;
-		if (i >= half && i < 2 * half)
-			rows[i] = rows[i - half] + 0.01f * rows[i];
+		if (i / d % group >= group / 2 && group > 1)
+			rows[i] = rows[i - near] + 0.01f * rows[i];
 	}
 	return rows;
+}
+
+std::vector<FastedRowGroup>
+groups_of(size_t n, size_t group)
+{
+	std::vector<FastedRowGroup> groups;
+
+	for (size_t first = 0; first < n; first += group)
+	{
+		uint32_t	rows = (uint32_t) std::min(group, n - first);
+
+		groups.push_back({(uint32_t) first, rows, (uint32_t) first, rows});
+	}
+	return groups;
 }
 
 /* Stages rows [first, first + count), or as many as there is room for. */
@@ -190,14 +205,21 @@ memory_for(const FastedOptions &options, uint64_t rows)
 }
 
 void
-measure(size_t n, PanelProblem problem, uint32_t panels, int runs)
+measure(size_t n, PanelProblem problem, uint32_t panels, uint32_t ngroups, int runs)
 {
 	uint32_t	d = problem.options.dimensions;
-	std::vector<float> rows = make_rows(n, d);
+	size_t		group = std::max<size_t>(1, n / std::max(1u, ngroups));
+	std::vector<float> rows = make_rows(n, d, group);
+	std::vector<FastedRowGroup> groups = groups_of(n, group);
 	std::vector<Run> done;
 	double		sum = 0;
 
 	problem.expected_rows[0] = n;
+	if (ngroups > 0)
+	{
+		problem.problem.groups = groups.data();
+		problem.problem.ngroups = (uint32_t) groups.size();
+	}
 	if (panels > 1)
 		problem.options.device_memory_limit = memory_for(problem.options, (n + panels - 1) / panels);
 	for (int i = 0; i <= runs; i++)
@@ -231,9 +253,11 @@ main(int argc, char **argv)
 	PanelProblem problem = {};
 	std::vector<std::string> sizes;
 	uint32_t	panels = 0;
+	uint32_t	groups = 0;
 	int			runs = 5;
 
 	problem.sides = 1;
+	problem.problem.eps = 0.5;
 	for (int i = 1; i + 1 < argc; i += 2)
 	{
 		std::string key = argv[i];
@@ -246,6 +270,10 @@ main(int argc, char **argv)
 			runs = atoi(argv[i + 1]);
 		else if (key == "--panels")
 			panels = (uint32_t) atoi(argv[i + 1]);
+		else if (key == "--groups")
+			groups = (uint32_t) atoi(argv[i + 1]);
+		else if (key == "--eps")
+			problem.problem.eps = atof(argv[i + 1]);
 		else if (key == "--devices")
 		{
 			problem.options.devices = argv[i + 1];
@@ -266,12 +294,11 @@ main(int argc, char **argv)
 		sizes = {"10000", "20000", "64512", "1000000"};
 	if (problem.options.dimensions == 0)
 		problem.options.dimensions = panels > 0 ? 128 : 384;
-	problem.problem.eps = 0.5;
 	printf("%8s %5s %5s", "n", "d", "");
 	for (const char *name : step_names)
 		printf(" %8s", name);
 	printf(" %8s\n", "sum");
 	for (const std::string &n : sizes)
-		measure(strtoul(n.c_str(), nullptr, 10), problem, panels, runs);
+		measure(strtoul(n.c_str(), nullptr, 10), problem, panels, groups, runs);
 	return 0;
 }

@@ -8,7 +8,8 @@
  * distances say (8 x 8 tiles of 128 x 128): the rows that one square reads are
  * read by many blocks at once and stay in the L2 cache (the paper, section
  * 3.3.1).  Past the paper, a self-join walks only the squares on or above the
- * diagonal.  A tile may be as wide as a square: a run of the wgmma kernel.
+ * diagonal.  A tile may be as wide as a square: a run of the wgmma kernel.  Where
+ * only rows of one group meet, items are those of row_groups.h.
  *
  * Plain arithmetic, for the device and for tests on the host.
  *
@@ -19,6 +20,8 @@
 
 #include <cmath>
 #include <cstdint>
+
+#include "engine/row_groups.h"
 
 #ifdef __CUDACC__
 #define FASTED_HD __host__ __device__
@@ -86,12 +89,17 @@ struct TileOrder
 	bool		squares;		/* false: row by row, to measure what squares gain */
 	uint32_t	side = kSquareSide;
 
+	/* Only rows of one group meet: items run down stripes, not through squares. */
+	FastedGroupTiles groups = {};
+
 	FASTED_HD uint32_t tiles_m() const { return (rows_a + tile_m - 1) / tile_m; }
 	FASTED_HD uint32_t tiles_n() const { return (rows_b + tile_n - 1) / tile_n; }
 
 	/* Items include some that hold no tile: see locate. */
 	FASTED_HD uint64_t items() const
 	{
+		if (groups.spans != nullptr)
+			return groups.count;
 		if (!squares)
 			return (uint64_t) tiles_m() * tiles_n();
 
@@ -127,6 +135,8 @@ struct TileOrder
 	/* The same, with the square of the item before: mostly it is this one's. */
 	FASTED_HD bool locate(uint64_t item, uint32_t *m, uint32_t *n, Square *square) const
 	{
+		if (groups.spans != nullptr)
+			return locate_in_stripe(item, m, n, square);
 		if (!squares)
 		{
 			*m = (uint32_t) (item / tiles_n());
@@ -163,9 +173,17 @@ struct TileOrder
 		return wanted(*m, *n);
 	}
 
-	/* Tiles that hold work. */
+	/* The columns of groups of a row of tiles, in one of its tiles. */
+	FASTED_HD FastedSpan columns_of(uint32_t m, uint32_t n) const
+	{
+		return fasted_span_within(&groups, m, (uint64_t) n * tile_n, tile_n);
+	}
+
+	/* Tiles that hold work; with groups, about. */
 	uint64_t tiles() const
 	{
+		if (groups.spans != nullptr)
+			return groups.count;
 		if (!triangle)
 			return (uint64_t) tiles_m() * tiles_n();
 
@@ -184,6 +202,20 @@ struct TileOrder
 	FASTED_HD uint64_t per_square() const
 	{
 		return (uint64_t) (side / tile_m) * (side / tile_n);
+	}
+
+	/* With groups; the square is a stripe then. */
+	FASTED_HD bool locate_in_stripe(uint64_t item, uint32_t *m, uint32_t *n,
+									Square *square) const
+	{
+		uint32_t	stripe = fasted_stripe_of(&groups, item, (uint32_t) square->number);
+		FastedSpan	columns;
+
+		square->number = stripe;
+		*m = groups.stripes[stripe].row + (uint32_t) (item - groups.stripes[stripe].first);
+		*n = stripe;
+		columns = columns_of(*m, *n);
+		return columns.first < columns.end;
 	}
 };
 

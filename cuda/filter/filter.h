@@ -27,6 +27,7 @@ struct JoinSide
 	uint64_t	first_row = 0;
 	const uint32_t *overflow = nullptr; /* approximate only: a value does not fit FP16 */
 	uint32_t   *counts = nullptr;	/* where each row's pairs are counted; null: nowhere */
+	const uint32_t *labels = nullptr;	/* row_labels.h; null: all rows meet */
 };
 
 struct FilterParams

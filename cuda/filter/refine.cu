@@ -8,6 +8,7 @@
 #include "device/check.h"
 #include "filter/exact_distance.cuh"
 #include "filter/refine.h"
+#include "rows/row_labels.h"
 
 namespace fasted
 {
@@ -146,6 +147,31 @@ put_pair(const RefineParams &p, unsigned long long at, uint2 pair, double dist)
 	}
 }
 
+/* What this lane has of a warp's candidates. */
+struct Taken
+{
+	uint32_t	slot;			/* in the buffer */
+	uint2		pair;			/* numbers of its rows */
+};
+
+/*
+ * Moves candidates whose rows are of one group to the warp's first lanes; how many
+ * they are.
+ */
+static __device__ __forceinline__ uint32_t
+keep_groups(const RefineParams &p, bool mine, Taken *taken)
+{
+	uint32_t	label = mine ? p.labels_a[taken->pair.x] : 0;
+	bool		together = is_group(label) && label == p.labels_b[taken->pair.y];
+	uint32_t	lanes = __ballot_sync(0xffffffff, together);
+	uint32_t	from = __fns(lanes, 0, threadIdx.x % 32 + 1) % 32;
+
+	taken->slot = __shfl_sync(0xffffffff, taken->slot, from);
+	taken->pair.x = __shfl_sync(0xffffffff, taken->pair.x, from);
+	taken->pair.y = __shfl_sync(0xffffffff, taken->pair.y, from);
+	return __popc(lanes);
+}
+
 /* What the recheck does with a candidate. */
 enum class Recheck
 {
@@ -187,12 +213,25 @@ refine_kernel(const __grid_constant__ RefineParams p)
 		bool		mine = threadIdx.x % 32 < here;
 		uint2		pair = mine ? p.candidates.pairs[slot] : make_uint2(0, 0);
 		double		dist = 0;
-		bool		keep = mine;
 
 		if (here == 0)
 			continue;
 		candidates += here;
 		pair = make_uint2(p.a.number_at(pair.x), p.b.number_at(pair.y));
+		if (p.labels_a != nullptr)
+		{
+			Taken		taken = {slot, pair};
+
+			here = keep_groups(p, mine, &taken);
+			if (here == 0)
+				continue;
+			mine = threadIdx.x % 32 < here;
+			slot = taken.slot;
+			pair = mine ? taken.pair : make_uint2(0, 0);
+		}
+
+		bool		keep = mine;
+
 		if (kRecheck == Recheck::kNone)
 			dist = mine ? sqrt((double) fmaxf(0.0f, p.candidates.squares[slot])) : 0;
 		else

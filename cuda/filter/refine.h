@@ -27,6 +27,8 @@ struct RefineParams
 	FastedPair *pairs;			/* room for every candidate; null: they are not kept */
 	uint32_t   *counts_a;		/* of each row's pairs; null: not wanted */
 	uint32_t   *counts_b;
+	const uint32_t *labels_a;	/* of rows by number: row_labels.h; null: all rows meet */
+	const uint32_t *labels_b;
 };
 
 /* Rechecks every candidate; approximate: passes all of them on. */

@@ -42,6 +42,15 @@ locate_run(const TileOrder &order, uint64_t item, Square *square, Run *run)
 	run->row = m * order.tile_m;
 	run->column = n * order.tile_n;
 
+	if (order.groups.spans != nullptr)
+	{
+		FastedSpan	columns = order.columns_of(m, n);
+
+		run->first = (columns.first - run->column) / kTileN;
+		run->end = (columns.end - 1 - run->column) / kTileN + 1;
+		return true;
+	}
+
 	/* the first tile whose last column lies past the first row */
 	run->first = order.triangle && run->row >= run->column
 		? (run->row - run->column + 1) / kTileN : 0;

@@ -49,7 +49,7 @@ FilterRows::forget()
 
 void
 FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bool order,
-					 cudaStream_t stream)
+					 cudaStream_t stream, const RowLabels *labels)
 {
 	forget();
 	rows_ = rows;
@@ -58,6 +58,8 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 	{
 		form->thresholds(norms_.get(), rows_, 0, thresholds_.get(), stream);
 		order_.sort(thresholds_.get(), rows.rows, form->precision(), stream);
+		if (labels != nullptr && labels->get() != nullptr)
+			order_.sort_by_label(labels->get(), labels->bits(), rows.rows, stream);
 		rows_.order = order_.get();
 		form->quantise(rows_, values_.get(), norms_.get(), stream);
 	}

@@ -17,6 +17,7 @@
 #include "device/device_memory.h"
 #include "rows/form.h"
 #include "rows/quantised.h"
+#include "rows/row_labels.h"
 #include "rows/row_order.h"
 
 namespace fasted
@@ -34,9 +35,12 @@ public:
 	/* Other rows came, or will. */
 	void		forget();
 
-	/* Brings rows into a form, in their order or (a sample) as they stand. */
+	/*
+	 * Brings rows into a form, in their order or (a sample) as they stand.  Rows with labels
+	 * are in the order of these first.
+	 */
 	void		quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bool order,
-						 cudaStream_t stream);
+						 cudaStream_t stream, const RowLabels *labels = nullptr);
 
 	/* The paper's own: no form, and norms instead of thresholds. */
 	void		quantise_paper(const RowTable &rows, cudaStream_t stream);

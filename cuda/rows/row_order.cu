@@ -7,6 +7,8 @@
  */
 #include "rows/row_order.h"
 
+#include <algorithm>
+
 #include <cub/device/device_radix_sort.cuh>
 
 #include "device/check.h"
@@ -28,16 +30,28 @@ count_up_kernel(uint32_t *numbers, uint32_t count)
 		numbers[i] = i;
 }
 
-/* What sorting needs beside keys and rows (room null), or sorts. */
+__global__ void
+labels_kernel(const uint32_t *labels, const uint32_t *order, uint32_t *to, uint32_t count)
+{
+	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
+
+	if (i < count)
+		to[i] = labels[order[i]];
+}
+
+/*
+ * What sorting needs beside keys and rows (room null), or sorts.  Rows with one key stay
+ * in their order.
+ */
 template <class Key>
-const uint32_t *
+uint32_t *
 sort_by(void *room, size_t *bytes, uint32_t *keys[2], uint32_t *rows[2], uint32_t count,
-		cudaStream_t stream)
+		cudaStream_t stream, int bits = 32)
 {
 	cub::DoubleBuffer<Key> by((Key *) keys[0], (Key *) keys[1]);
 	cub::DoubleBuffer<uint32_t> order(rows[0], rows[1]);
 
-	check_cuda(cub::DeviceRadixSort::SortPairs(room, *bytes, by, order, count, 0, 32, stream),
+	check_cuda(cub::DeviceRadixSort::SortPairs(room, *bytes, by, order, count, 0, bits, stream),
 			   "sorting rows");
 	return order.Current();
 }
@@ -48,10 +62,12 @@ room_for(uint64_t rows)
 	uint32_t   *none[2] = {nullptr, nullptr};
 	size_t		integers = 0;
 	size_t		floats = 0;
+	size_t		labels = 0;
 
 	sort_by<int32_t>(nullptr, &integers, none, none, (uint32_t) rows, nullptr);
 	sort_by<float>(nullptr, &floats, none, none, (uint32_t) rows, nullptr);
-	return std::max<size_t>(1, std::max(integers, floats));
+	sort_by<uint32_t>(nullptr, &labels, none, none, (uint32_t) rows, nullptr);
+	return std::max<size_t>(1, std::max({integers, floats, labels}));
 }
 
 /* One warp for kMinimaColumns thresholds. */
@@ -126,6 +142,19 @@ RowOrder::sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
 		order_ = sort_by<int32_t>(room_.get(), &bytes, keys, numbers, rows, stream);
 	else
 		order_ = sort_by<float>(room_.get(), &bytes, keys, numbers, rows, stream);
+}
+
+void
+RowOrder::sort_by_label(const uint32_t *labels, int bits, uint32_t rows, cudaStream_t stream)
+{
+	uint32_t   *keys[2] = {keys_[0].get(), keys_[1].get()};
+	uint32_t   *numbers[2] = {order_, rows_[order_ == rows_[0].get()].get()};
+	size_t		bytes = room_.size();
+
+	labels_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(labels, order_, keys[0],
+																	   rows);
+	check_launch("sorting rows");
+	order_ = sort_by<uint32_t>(room_.get(), &bytes, keys, numbers, rows, stream, bits);
 }
 
 void

@@ -3,7 +3,7 @@
  * row_order.h
  *	  In which order rows are quantised: that of their thresholds for eps = 0.
  *
- * A tile's rows then have nearly the same threshold, and so have its columns:
+ * Rows that are in groups (row_labels.h) stay with their group.  A tile's rows then have nearly the same threshold, and so have its columns:
  * the filter compares all products of a thread with a few numbers, not each with
  * two of its own (epilogue.cuh).
  *
@@ -31,6 +31,10 @@ public:
 	void		sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
 					 cudaStream_t stream);
 
+	/* Sorts them further by their labels (row_labels.h), which are below 2^bits. */
+	void		sort_by_label(const uint32_t *labels, int bits, uint32_t rows,
+							  cudaStream_t stream);
+
 	/* Which row is at each place; null before sort. */
 	const uint32_t *get() const { return order_; }
 
@@ -38,7 +42,7 @@ private:
 	DeviceArray<uint32_t> keys_[2];
 	DeviceArray<uint32_t> rows_[2];
 	DeviceArray<uint8_t> room_;
-	const uint32_t *order_ = nullptr;
+	uint32_t   *order_ = nullptr;
 };
 
 /* The least threshold of every 64 columns: four numbers for a tile's 256. */

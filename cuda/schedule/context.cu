@@ -8,6 +8,7 @@
 #include "schedule/context.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "schedule/set.h"
@@ -39,6 +40,7 @@ SetShape::bytes(uint64_t rows) const
 	if (rows == 0)
 		return 0;
 	return chunks.bytes_for(rows) + Budget::rounded(rows * sizeof(uint32_t))
+		+ RowLabels::bytes(rows) + GroupTiles::bytes(rows)
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
 		+ FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions);
 }
@@ -231,6 +233,10 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 
 	if (tuning.always_choose)
 		request.least_pairs = 0;
+	else if (problem.groups != nullptr
+			 && fasted_group_pairs(problem.groups, problem.ngroups, &a == &b)
+			 < request.least_pairs)
+		request.least_pairs = HUGE_VAL;
 	choice = chooser_->choose(request, rounds.stream());
 	if (choice.sampled)
 	{
@@ -272,6 +278,20 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 	prepare_timed_ = false;
 }
 
+void
+Context::take_groups(const FastedProblem &problem, Set &a, Set &b)
+{
+	bool		self = &a == &b;
+
+	if (problem.groups != nullptr
+		&& !fasted_groups_are_valid(problem.groups, problem.ngroups, a.rows(), b.rows(), self))
+		fail(FASTED_INTERNAL, "the groups are not in order");
+	a.take_groups(problem, 0, rounds.stream());
+	if (!self)
+		b.take_groups(problem, 1, rounds.stream());
+	groups_.set(budget, problem);
+}
+
 /* Where there is no pair, rounds have nothing to do. */
 void
 Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
@@ -282,10 +302,12 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	allocate_rounds(problem, a, b);
 	a.wait_for_rows(rounds.stream());
 	b.wait_for_rows(rounds.stream());
+	take_groups(problem, a, b);
 	if (a.rows() > 0 && b.rows() > 0 && (!self || a.rows() > 1))
 		prepare(problem, a, b);
 	task.a = a.side();
 	task.b = b.side();
+	task.groups = problem.groups != nullptr ? &groups_ : nullptr;
 	task.self = self;
 	task.eps = problem.eps;
 	task.slice = problem.slice;

@@ -91,6 +91,7 @@ private:
 	void		divide_memory(size_t whole);
 	void		allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b);
 	void		prepare(const FastedProblem &problem, Set &a, Set &b);
+	void		take_groups(const FastedProblem &problem, Set &a, Set &b);
 	std::shared_ptr<Form> choose_form(const FastedProblem &problem, const Set &a, const Set &b);
 
 	RoundSettings settings_ = {};
@@ -102,6 +103,7 @@ private:
 	std::vector<Set *> sets_;
 	uint64_t	contents_ = 0;
 	std::unique_ptr<FormChooser> chooser_;
+	GroupTiles	groups_;		/* of the join in hand */
 
 	bool		sampled_ = false;
 	uint64_t	sampled_candidates_ = 0;

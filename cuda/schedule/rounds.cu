@@ -201,6 +201,8 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 
 	task_ = task;
 	order_ = tile_order(task);
+	if (task.groups != nullptr && has_pairs(task))
+		task.groups->find(&order_, compute_);
 	items = has_pairs(task) ? order_.items() : 0;
 	units = has_pairs(task) ? order_.tiles() : 0;
 	first_item_ = part_of(items, task.slice, task.slices);
@@ -249,7 +251,7 @@ Rounds::launch(int slot)
 	Slot	   &s = slots_[slot];
 	RefineParams refine = {task_.a.table, task_.b.table, task_.a.first_row, task_.b.first_row,
 		task_.self, task_.eps, candidates_, task_.keep_pairs ? s.pairs.get() : nullptr,
-		task_.a.counts, task_.b.counts};
+		task_.a.counts, task_.b.counts, task_.a.labels, task_.b.labels};
 
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, candidates_.chunks * sizeof(uint32_t),
 							   compute_),

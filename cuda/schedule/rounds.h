@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "filter/filter.h"
 #include "filter/refine.h"
+#include "schedule/group_tiles.h"
 
 namespace fasted
 {
@@ -37,6 +38,7 @@ struct JoinTask
 	uint32_t	slice = 0;		/* of so many: a range of the items */
 	uint32_t	slices = 1;
 	bool		keep_pairs = true;	/* else they are counted, and take gives none */
+	GroupTiles *groups = nullptr;	/* where rows meet, if they are labelled; null: everywhere */
 };
 
 /* What stays the same in all of a join's rounds. */

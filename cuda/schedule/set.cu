@@ -266,6 +266,7 @@ Set::reset(uint64_t first_row)
 	}
 	drop_buffer();
 	filter_.forget();
+	labels_.forget();
 	options_.first_row = first_row;
 	content_ = context_.new_content();
 	store_.rows = 0;
@@ -282,7 +283,7 @@ void
 Set::take_form(const std::shared_ptr<Form> &form, cudaStream_t stream)
 {
 	if (filter_.form() != form)
-		filter_.quantise(form, table(), true, stream);
+		filter_.quantise(form, table(), true, stream, &labels_);
 }
 
 void
@@ -298,8 +299,17 @@ Set::side() const
 	JoinSide	side = {table(), filter_.get(), options_.first_row};
 
 	side.table.order = filter_.order();
+	side.labels = labels_.get();
 	side.overflow = filter_.is_paper() ? filter_.overflow() : nullptr;
 	return side;
+}
+
+/* What is in another order has to be quantised again. */
+void
+Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
+{
+	if (labels_.set(context_.budget, problem.groups, problem.ngroups, side, store_.rows, stream))
+		filter_.forget();
 }
 
 uint32_t *

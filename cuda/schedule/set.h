@@ -51,6 +51,9 @@ public:
 	void		set_eps(double eps, cudaStream_t stream) { filter_.set_eps(eps, stream); }
 	JoinSide	side() const;
 
+	/* The side 0 or 1 of groups whose rows stay together from here on; null: none do. */
+	void		take_groups(const FastedProblem &problem, int side, cudaStream_t stream);
+
 	/* Zeroed room for the number of each row's pairs. */
 	uint32_t   *clear_counts(cudaStream_t stream);
 	const uint32_t *counts() const { return counts_.get(); }
@@ -82,6 +85,7 @@ private:
 
 	RowStore	store_;
 	FilterRows	filter_;
+	RowLabels	labels_;
 	DeviceArray<uint32_t> counts_;
 	DeviceArray<double> squares_;	/* cosine */
 	Event		uploaded_;

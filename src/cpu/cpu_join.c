@@ -35,6 +35,12 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 								 !(a->lists.eps == problem->eps)))
 			return cpu_fail(context, FASTED_INTERNAL, "there are no neighbors to go on with");
 	}
+	if (problem->groups != NULL && problem->output == FASTED_OUTPUT_NEAREST)
+		return cpu_fail(context, FASTED_UNSUPPORTED, "nearest neighbors are not found in groups");
+	if (problem->groups != NULL &&
+		!fasted_groups_are_valid(problem->groups, problem->ngroups, a->rows.rows, b->rows.rows,
+								 a == b))
+		return cpu_fail(context, FASTED_INTERNAL, "the groups are not in order");
 	if (!a->sealed || !b->sealed || context->join != NULL)
 		return cpu_fail(context, FASTED_INTERNAL,
 						"a join was begun of sets that are not sealed, or beside another one");
@@ -99,7 +105,8 @@ start_work(FastedJoin *join)
 	FastedContext *context = join->context;
 	FastedStatus status;
 
-	cpu_plan_join(join);
+	if (!cpu_plan_join(join))
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
 	status = cpu_reserve_workers(context, join->nworkers);
 	if (status != FASTED_OK)
 		return status;
@@ -247,5 +254,6 @@ cpu_join_close(FastedJoin *join)
 	pair_pool_reset(&context->pool);
 	context->handed_out = NULL;
 	context->join = NULL;
+	cpu_forget_strips(join);
 	free(join);
 }

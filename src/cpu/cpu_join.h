@@ -25,6 +25,7 @@
 #include <float.h>
 
 #include "../engine/exact_distance.h"
+#include "../engine/row_groups.h"
 #include "../engine/spread_row.h"
 #include "../engine/tile_order.h"
 #include "cpu_context.h"
@@ -121,6 +122,9 @@ struct FastedJoin
 	uint32_t	block_rows;		/* rows of a block */
 	size_t		hit_stride;		/* bytes of one row of a strip's hit map */
 	FastedOrder order;
+	FastedGroupTiles strips;	/* where only rows of one group meet */
+	FastedSpan *spans;
+	FastedStripe *stripes;
 	uint64_t	first_claim;	/* of the slice */
 	uint64_t	end_claim;
 };
@@ -149,11 +153,13 @@ cpu_join_area(const FastedJoin *join)
 	double		a = (double) join->sets[0]->rows.rows;
 	double		b = (double) join->sets[1]->rows.rows;
 
+	if (join->problem.groups != NULL)
+		return fasted_group_pairs(join->problem.groups, join->problem.ngroups, join->self);
 	return join->self ? 0.5 * a * (a - 1.0) : a * b;
 }
 
-/* cpu_plan.c */
-extern void cpu_plan_join(FastedJoin *join);
+/* cpu_plan.c: false where memory runs out */
+extern bool cpu_plan_join(FastedJoin *join);
 
 /* cpu_workers.c */
 extern void cpu_begin_join(FastedJoin *join);
@@ -245,6 +251,14 @@ extern void cpu_keep_forms(FastedJoin *join);
 extern void cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 							 const Strip *strip);
 extern void cpu_join_units(Worker *worker);
+
+/* cpu_groups.c */
+/* Rows of a block, a multiple of step, that groups are worth. */
+extern uint32_t cpu_group_block(const FastedJoin *join, uint32_t step);
+extern bool cpu_plan_strips(FastedJoin *join);
+extern void cpu_forget_strips(FastedJoin *join);
+extern bool cpu_locate_group_strip(const FastedJoin *join, uint64_t claim, Strip *strip);
+extern void cpu_keep_group(Worker *worker, const Strip *strip, uint32_t row, uint32_t first);
 
 /* cpu_nearest.c */
 extern void cpu_find_choice_eps(Worker *worker);

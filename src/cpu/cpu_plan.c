@@ -319,23 +319,27 @@ claims_before(const FastedJoin *join, uint64_t claims, uint64_t s)
 /*
  * Blocks whose pairs feed all threads.  Of slices they must be the same wherever
  * these are joined, however many threads there are and by whatever kernel: those for
- * some threads, of whole tiles of every kernel.
+ * some threads, of whole tiles of every kernel.  False: memory ran out.
  */
-static void
+static bool
 plan_blocks(FastedJoin *join)
 {
 	uint64_t	slices = join->problem.slices;
 	uint32_t	step = slices > 1 ? FASTED_COMMON_COLS : join->context->kernel->tile_cols;
 	uint64_t	wanted = slices == 1 ? (uint64_t) join->nworkers : slices * THREADS_PER_SLICE;
+	bool		grouped = join->problem.groups != NULL;
 	uint64_t	units;
 
 	join->order.triangle = join->self;
-	join->block_rows = FASTED_MAX_BLOCK / step * step;
+	join->block_rows = grouped ? cpu_group_block(join, step) : FASTED_MAX_BLOCK / step * step;
 	for (;;)
 	{
 		join->order.rows = blocks_of(join, join->row_set);
 		join->order.cols = blocks_of(join, join->col_set);
-		units = fasted_order_units(&join->order);
+		join->order.group = 1;
+		if (grouped && !cpu_plan_strips(join))
+			return false;
+		units = grouped ? join->strips.count : fasted_order_units(&join->order);
 		if (units >= wanted * UNITS_PER_THREAD || join->block_rows <= step || wanted == 1)
 			break;
 		join->block_rows -= step;
@@ -346,10 +350,20 @@ plan_blocks(FastedJoin *join)
 	while (join->order.group > 1 && units / join->order.group < wanted * STRIPS_PER_THREAD)
 		join->order.group /= 2;
 	join->hit_stride = join->order.group * FASTED_HIT_BYTES;
+	return !grouped || cpu_plan_strips(join);
 }
 
-/* No more threads than there is work for, and the blocks and claims of the slice. */
-void
+/* Numbers to be claimed, each of a strip or of none. */
+static uint64_t
+count_claims(const FastedJoin *join)
+{
+	if (join->problem.groups != NULL)
+		return join->strips.count;
+	return fasted_order_numbers(&join->order) / join->order.group;
+}
+
+/* No more threads than there is work for, and the blocks and claims of the slice; false: no memory. */
+bool
 cpu_plan_join(FastedJoin *join)
 {
 	double		work = cpu_join_area(join) * join->context->options.dimensions
@@ -360,8 +374,10 @@ cpu_plan_join(FastedJoin *join)
 	join->nworkers = join->context->thread_limit;
 	if (useful < join->nworkers)
 		join->nworkers = (int) useful;
-	plan_blocks(join);
-	claims = fasted_order_numbers(&join->order) / join->order.group;
+	if (!plan_blocks(join))
+		return false;
+	claims = count_claims(join);
 	join->first_claim = claims_before(join, claims, join->problem.slice);
 	join->end_claim = claims_before(join, claims, (uint64_t) join->problem.slice + 1);
+	return true;
 }

@@ -87,22 +87,28 @@ nsets(const FastedJoin *join)
 }
 
 /*
- * Before work begins: memory, and what the sets have.  Slices must be the same wherever
- * they are joined, by whatever kernel, whose rounding the order depends on: of them rows
- * stay, or are again, in the order that they came in.
+ * Slices must be the same wherever they are joined, by whatever kernel, whose rounding
+ * the order depends on; and rows of a group lie together.  There rows stay, or are again,
+ * in the order that they came in.
  */
+static bool
+rows_may_move(const FastedJoin *join)
+{
+	return join->problem.slices == 1 && join->problem.groups == NULL;
+}
+
+/* Before work begins: memory, and what the sets have. */
 bool
 cpu_prepare_pruning(FastedJoin *join)
 {
 	FastedContext *context = join->context;
 
-	for (int i = 0; i < nsets(join) && join->problem.slices > 1; i++)
+	for (int i = 0; i < nsets(join) && !rows_may_move(join); i++)
 	{
 		if (join->sets[i]->levels.ordered)
 			cpu_set_forget_form(join->sets[i]);
 	}
-	join->pruning = context->may_prune && join->problem.slices == 1 &&
-		is_worth_it(join);
+	join->pruning = context->may_prune && rows_may_move(join) && is_worth_it(join);
 	if (!join->pruning)
 		return true;
 	for (int i = 0; i < nsets(join); i++)

@@ -240,6 +240,8 @@ refine_list(Worker *worker, const Strip *strip)
 bool
 cpu_refine_strip(Worker *worker, const Strip *strip)
 {
+	uint32_t	listed;
+
 	worker->listed = 0;
 	for (uint32_t row = 0; row < strip->rows_a; row++)
 	{
@@ -250,7 +252,10 @@ cpu_refine_strip(Worker *worker, const Strip *strip)
 			if (worker->listed + FASTED_MAX_BLOCK > CANDIDATE_LIST &&
 				!refine_list(worker, strip))
 				return false;
+			listed = worker->listed;
 			cpu_list_row(worker, strip, row, number);
+			if (worker->join->problem.groups != NULL)
+				cpu_keep_group(worker, strip, row, listed);
 		}
 	}
 	return refine_list(worker, strip);

@@ -43,6 +43,8 @@ locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 	uint32_t	block = join->block_rows;
 	size_t		end_a = join->row_set->rows.rows;
 
+	if (join->problem.groups != NULL)
+		return cpu_locate_group_strip(join, claim, strip);
 	if (join->self && cpu_finds_nearest(join))
 		claim = diagonal_first(join, claim);
 	strip->block_rows = block;

@@ -54,7 +54,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 11
+#define FASTED_ENGINE_ABI 12
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -174,6 +174,18 @@ typedef struct FastedSetOptions
 } FastedSetOptions;
 
 /*
+ * Rows that may meet: so many of set a with so many of set b, by their places there.
+ * Of a set with itself both are the same rows.
+ */
+typedef struct FastedRowGroup
+{
+	uint32_t	first_a;
+	uint32_t	rows_a;
+	uint32_t	first_b;
+	uint32_t	rows_b;
+} FastedRowGroup;
+
+/*
  * What to find.  The pairs of a join are in one of its slices, for each number of
  * slices: which one is the same for the same engine, options and rows.
  */
@@ -192,6 +204,15 @@ typedef struct FastedProblem
 	 * k and eps are as in that join.
 	 */
 	bool		further;
+
+	/*
+	 * Only rows of one group meet.  Groups are disjoint and ascend on both sides; a row may
+	 * be in none, and a group may have rows on one side only.  They are the caller's, and
+	 * stay until the join is closed.  NULL: all rows meet.  FASTED_OUTPUT_NEAREST has no
+	 * groups.
+	 */
+	const FastedRowGroup *groups;
+	uint32_t	ngroups;
 } FastedProblem;
 
 /*

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "panel_join.h"
+#include "row_groups.h"
 
 /* The outer panel is so many times as large as each of the inner ones. */
 #define OUTER_TO_INNER 8
@@ -55,6 +56,8 @@ struct PanelJoin
 	uint64_t	outer_rows;		/* of one panel, but the last */
 	uint64_t	inner_rows;
 	uint64_t	inner_next;		/* the first row that no inner panel has had yet */
+	uint64_t	inner_end;		/* and behind the last one that the outer panel has to meet */
+	FastedRowGroup *groups;		/* those of the panels that are joined; NULL: all rows meet */
 	Panel		outer;
 	Panel		inner[2];
 	int			turn;			/* the inner panel that is joined next */
@@ -388,18 +391,63 @@ inner_most(const PanelJoin *join)
 	if (join->problem.sides == 1 && join->inner_next < first &&
 		first - join->inner_next < join->inner_rows)
 		return first - join->inner_next;
+	if (join->inner_end - join->inner_next < join->inner_rows)
+		return join->inner_end - join->inner_next;
 	return join->inner_rows;
 }
 
-/* The outer panel is next; the inner ones start over behind it, or at the first row. */
+/* Rows of a side of a group. */
+static FastedSpan
+group_rows(const PanelJoin *join, uint32_t g, int side)
+{
+	return fasted_group_rows(&join->problem.problem.groups[g], side);
+}
+
+/* The inner side's rows that the outer panel from there on has to meet; false: there are none. */
+static bool
+find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, uint64_t *end)
+{
+	int			side = inner_side(join);
+	bool		found = false;
+
+	*first = join->problem.sides == 2 || finds_nearest(join) ? 0 : outer_first;
+	*end = join->rows[side];
+	if (join->groups == NULL)
+		return true;
+	for (uint32_t g = 0; g < join->problem.problem.ngroups; g++)
+	{
+		FastedSpan	outer = group_rows(join, g, join->outer_side);
+		FastedSpan	inner = group_rows(join, g, side);
+
+		if (outer.end <= outer_first || outer.first == outer.end || inner.first == inner.end)
+			continue;
+		if (outer.first >= outer_first + join->outer_rows)
+			break;
+		if (!found && inner.first > *first)
+			*first = inner.first;
+		*end = inner.end;
+		found = true;
+	}
+	return found;
+}
+
+/* The outer panel is next, if one has rows to meet; the inner ones start over behind it, or at the first row. */
 static FastedStatus
 load_outer(PanelJoin *join, uint64_t first)
 {
-	FastedStatus status = load(join, &join->outer, first, join->outer_rows);
+	uint64_t	inner_first = 0;
+	FastedStatus status;
 
+	while (first < join->rows[join->outer_side] &&
+		   !find_inner_rows(join, first, &inner_first, &join->inner_end))
+		first += join->outer_rows;
+	join->done = first >= join->rows[join->outer_side];
+	if (join->done)
+		return FASTED_OK;
+	status = load(join, &join->outer, first, join->outer_rows);
 	join->met_itself = join->problem.sides == 2;
 	join->further = false;
-	set_inner_next(join, join->problem.sides == 2 || finds_nearest(join) ? 0 : first);
+	set_inner_next(join, inner_first);
 	join->inner[0].sealed = join->inner[1].sealed = false;
 	join->turn = 0;
 	return status;
@@ -420,7 +468,7 @@ load_inner(PanelJoin *join)
 	/* the one whose turn it is, or the other one if that is there */
 	if (panel->sealed)
 		panel = &join->inner[!join->turn];
-	if (panel->sealed || join->inner_next >= join->rows[panel->side])
+	if (panel->sealed || join->inner_next >= join->inner_end)
 		return FASTED_OK;
 	status = load(join, panel, join->inner_next, inner_most(join));
 	set_inner_next(join, panel->first + panel->count);
@@ -499,6 +547,54 @@ no_pair(const PanelJoin *join)
 		: join->rows[0] < 2;
 }
 
+/* Room for the groups of two panels, if there are groups. */
+static bool
+make_groups(PanelJoin *join)
+{
+	const FastedProblem *problem = &join->problem.problem;
+
+	free(join->groups);
+	join->groups = NULL;
+	if (problem->groups == NULL)
+		return true;
+	join->groups = malloc(((size_t) problem->ngroups + 1) * sizeof(FastedRowGroup));
+	return join->groups != NULL;
+}
+
+/* What a panel has of a side of a group: places in it. */
+static FastedSpan
+clip_group(const PanelJoin *join, uint32_t g, const Panel *panel)
+{
+	FastedSpan	span = group_rows(join, g, panel->side);
+	uint64_t	ends[2] = {span.first, span.end};
+
+	for (int i = 0; i < 2; i++)
+		ends[i] = ends[i] < panel->first ? 0
+			: ends[i] - panel->first < panel->count ? ends[i] - panel->first : panel->count;
+	span.first = (uint32_t) ends[0];
+	span.end = (uint32_t) ends[1];
+	return span;
+}
+
+/*
+ * The groups of the panels that are joined.  All are there, also those without rows in
+ * either: so a set's groups are the same in all its joins, and stay what they are.
+ */
+static void
+clip_groups(PanelJoin *join)
+{
+	for (uint32_t g = 0; g < join->problem.problem.ngroups; g++)
+	{
+		FastedSpan	a = clip_group(join, g, join->a);
+		FastedSpan	b = clip_group(join, g, join->b);
+
+		join->groups[g] = (FastedRowGroup) {
+			.first_a = a.first,.rows_a = a.end - a.first,
+			.first_b = b.first,.rows_b = b.end - b.first
+		};
+	}
+}
+
 /* Begins with the first panels, when rows have come and places are chosen. */
 static FastedStatus
 begin(PanelJoin *join)
@@ -511,6 +607,8 @@ begin(PanelJoin *join)
 		return fail_here(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' neighbors");
 	if (join->done || join->resident)
 		return FASTED_OK;
+	if (!make_groups(join))
+		return fail_here(join, FASTED_OUT_OF_MEMORY, "out of memory for groups of rows");
 	return load_outer(join, 0);
 }
 
@@ -528,6 +626,16 @@ seal_sides(PanelJoin *join)
 	return status;
 }
 
+static bool
+groups_are_valid(const PanelJoin *join)
+{
+	const FastedProblem *problem = &join->problem.problem;
+
+	return problem->groups == NULL ||
+		fasted_groups_are_valid(problem->groups, problem->ngroups, join->rows[0],
+								join->rows[join->problem.sides - 1], join->problem.sides == 1);
+}
+
 FastedStatus
 panel_join_start(PanelJoin *join, const uint64_t *rows)
 {
@@ -542,6 +650,8 @@ panel_join_start(PanelJoin *join, const uint64_t *rows)
 		join->resident = join->resident && rows[side] == join->sides[side].have;
 		join->rows[side] = rows[side];
 	}
+	if (!groups_are_valid(join))
+		return fail_here(join, FASTED_INTERNAL, "the groups are not in order");
 	join->started = true;
 	join->resident = join->resident || no_pair(join);
 	if (join->resident)
@@ -637,6 +747,11 @@ begin_join(PanelJoin *join)
 
 	problem.further = join->further;
 	join->further = true;
+	if (join->groups != NULL)
+	{
+		clip_groups(join);
+		problem.groups = join->groups;
+	}
 
 	join->engine->stats(join->context, &stats);
 	join->units_done = stats.units_done;
@@ -681,7 +796,7 @@ outer_is_through(const PanelJoin *join)
 
 	if (join->resident)
 		return true;
-	return join->inner_next >= join->rows[inner[0].side] && join->loading == NULL &&
+	return join->inner_next >= join->inner_end && join->loading == NULL &&
 		!inner[!join->turn].sealed && (join->met_itself || !inner[join->turn].sealed);
 }
 
@@ -733,7 +848,7 @@ end_join(PanelJoin *join)
 	}
 
 	/* has the outer panel met all rows? */
-	if (join->inner_next < join->rows[join->inner[0].side] || join->loading != NULL ||
+	if (join->inner_next < join->inner_end || join->loading != NULL ||
 		join->inner[0].sealed || join->inner[1].sealed)
 		return load_inner(join);
 	/* in a self-join the last one has only itself to meet */
@@ -863,6 +978,7 @@ panel_join_close(PanelJoin *join)
 	if (join == NULL)
 		return;
 	join->engine->close(join->context);
+	free(join->groups);
 	free(join->counts[0]);
 	free(join->counts[1]);
 	free(join->given);

@@ -19,6 +19,9 @@
  * With FASTED_OUTPUT_NEAREST the outer panel is of side 0, with lists of neighbours, and
  * meets all rows of the other side, or of its own: then its rows' lists are complete.
  *
+ * Where only rows of one group meet, an outer panel meets no rows before its first group
+ * or behind its last one.
+ *
  * When stage (or put) answers FASTED_FULL, the caller reads back what it staged, of
  * both sides, stores all rows elsewhere, and calls start with the full numbers of
  * rows.  From then on next may answer FASTED_WANT_ROWS: the caller stages and commits
@@ -50,7 +53,10 @@ typedef struct PanelProblem
 	uint64_t	expected_rows[2];	/* guesses; zero: there is none */
 } PanelProblem;
 
-/* Sets *join even when it fails, unless memory ran out: close it. */
+/*
+ * Sets *join even when it fails, unless memory ran out: close it.  What problem->problem
+ * has for groups, by the numbers of all rows, is first looked at by start.
+ */
 extern FastedStatus panel_join_open(const FastedEngine *engine, const PanelProblem *problem,
 									PanelJoin **join);
 

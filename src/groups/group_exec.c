@@ -93,14 +93,18 @@ NextScanTuple(CustomScanState *node)
 	ListCell   *cell;
 	int			n = 0;
 
+	if (LooksAgain(node, &scan->row, slot))
+		return slot;
 	if (scan->run == NULL)
 		BeginRun(scan);
 	if (!GroupRunNext(scan->run, values, nulls))
 		return slot;
 	foreach(cell, scan->plan.columns)
 	{
-		slot->tts_values[n] = values[lfirst_int(cell) - 1];
-		slot->tts_isnull[n++] = nulls[lfirst_int(cell) - 1];
+		int			column = lfirst_int(cell);
+
+		slot->tts_values[n] = column > 0 ? values[column - 1] : MakeCallRow(&scan->row, values, nulls);
+		slot->tts_isnull[n++] = column > 0 && nulls[column - 1];
 	}
 	return ExecStoreVirtualTuple(slot);
 }
@@ -132,6 +136,7 @@ BeginGroups(CustomScanState *node, EState *estate, int eflags)
 
 	CheckExecutePrivilege(scan->plan.call->funcid);
 	scan->arguments = BeginArguments(scan->plan.call, state);
+	scan->row = BeginCallRow(node, scan->plan.columns);
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "fasted groups",
 										  ALLOCSET_DEFAULT_SIZES);
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)

@@ -22,6 +22,7 @@
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "scan/call_exec.h"
+#include "scan/call_row.h"
 
 #define GROUP_NODE_NAME "FastedGroups"
 
@@ -54,6 +55,7 @@ typedef struct GroupScan
 	List	   *held_relations; /* from begin to end */
 	MemoryContext context;		/* the run lives here */
 	GroupRun   *run;			/* NULL: not begun */
+	CallRow		row;
 	GroupTotals totals;
 } GroupScan;
 

@@ -74,7 +74,7 @@ HasPlainColumns(PlannerInfo *root, RelOptInfo *rel, const GroupCall *found)
 
 	for (int i = 0; i < function->ncolumns; i++)
 		types[i] = OidIsValid(function->columns[i]) ? function->columns[i] : key_type;
-	return UsesPlainColumns(root, rel, types, function->ncolumns);
+	return UsesPlainColumnsOrRow(root, rel, types, function->ncolumns);
 }
 
 static bool
@@ -112,7 +112,10 @@ static Plan *
 PlanGroups(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 		   List *tlist, List *clauses, List *custom_plans)
 {
-	return PlanCall(&group_scan_methods, rel, path, tlist, clauses);
+	Plan	   *plan = PlanCall(&group_scan_methods, rel, path, tlist, clauses);
+
+	PlanCallRow(root, (CustomScan *) plan, rel);
+	return plan;
 }
 
 void

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "engine/row_groups.h"
 #include "join/engine_run.h"
 #include "join/engines.h"
 
@@ -61,6 +62,8 @@ RowPairs(const PanelProblem *problem)
 {
 	const uint64_t *rows = problem->expected_rows;
 
+	if (problem->problem.groups != NULL)
+		return fasted_group_pairs(problem->problem.groups, problem->problem.ngroups, false);
 	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
 }
 

@@ -262,7 +262,9 @@ JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions, const uint64 *e
 				FastedMetric metric, double eps, FastedOutput output)
 {
 	const VectorSource *sources[2] = {NULL, NULL};
-	FastedProblem problem = {.eps = eps,.output = output};
+	FastedProblem problem = {
+		.eps = eps,.output = output,.groups = pusher->groups,.ngroups = pusher->ngroups
+	};
 	Join	   *join = Create(sources, metric, &problem, sides, NULL);
 
 	join->pusher = pusher;

@@ -36,6 +36,13 @@ typedef struct RowPusher RowPusher;
 struct RowPusher
 {
 	void		(*push) (RowPusher *pusher, Join *join);
+
+	/*
+	 * If only rows of one group meet: the groups of FastedProblem.  At first they are a guess
+	 * (without first rows); those of all rows that were pushed when push returns.
+	 */
+	const FastedRowGroup *groups;
+	uint32		ngroups;
 };
 
 /*

@@ -53,11 +53,11 @@ BeginRun(JoinNode *node)
 	node->runs++;
 }
 
-/* Goes on to the next group; behind the last one, to rows that have found no match. */
+/* Goes on to the next groups; behind the last ones, to rows that have found no match. */
 static void
-GoOnToGroup(JoinNode *node)
+GoOnToGroups(JoinNode *node)
 {
-	node->phase = BeginNextGroup(node) ? JOIN_PAIRS : JOIN_UNMATCHED;
+	node->phase = BeginNextGroups(node) ? JOIN_PAIRS : JOIN_UNMATCHED;
 	if (node->plan.count && node->phase == JOIN_PAIRS)
 		node->count += CountPairs(node);
 	if (node->plan.type != JOIN_INNER && node->matched == NULL)
@@ -91,20 +91,21 @@ NextMatch(JoinNode *node)
 		{
 			case JOIN_TO_BEGIN:
 				BeginRun(node);
-				GoOnToGroup(node);
+				GoOnToGroups(node);
 				break;
 			case JOIN_PAIRS:
 				if (NextPair(node))
 					return true;
-				if (BeginOddRows(node))
-					node->phase = JOIN_ODD;
-				else
-					GoOnToGroup(node);
+				node->phase = JOIN_ODD;
+				node->odd_group = 0;
+				if (!BeginOddRows(node))
+					GoOnToGroups(node);
 				break;
 			case JOIN_ODD:
 				if (NextOdd(node))
 					return true;
-				GoOnToGroup(node);
+				if (!BeginOddRows(node))
+					GoOnToGroups(node);
 				break;
 			case JOIN_UNMATCHED:
 				if (NextUnmatched(node))
@@ -262,7 +263,7 @@ BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 	InitSides(node, estate, ((CustomScan *) css->ss.ps.plan)->custom_plans, eflags);
 	InitQuals(node);
 	InitOrder(node);
-	node->pusher.push = PushGroup;
+	node->pusher.push = PushGroups;
 	node->context = AllocSetContextCreate(estate->es_query_cxt, "fasted join node",
 										  ALLOCSET_DEFAULT_SIZES);
 	css->ss.ps.ExecProcNode = node->plan.count ? NextCount : NextRow;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * join_matches.c
- *	  Matches of a group: what the engine finds, odd rows, rows without any.
+ *	  Matches: what the engine finds, odd rows of a group, rows without any.
  *
  * A vector that the engine does not take (of another number of dimensions, with a
  * null element) makes its row odd: it meets every row of the other side by the
@@ -271,9 +271,15 @@ FindOddRow(JoinNode *node)
 bool
 BeginOddRows(JoinNode *node)
 {
-	node->odd_inner = false;
-	node->next_odd = 0;
-	return FindOddRow(node);
+	while (node->odd_group < node->nbatch)
+	{
+		TakeGroup(node, node->odd_group++);
+		node->odd_inner = false;
+		node->next_odd = 0;
+		if (FindOddRow(node))
+			return true;
+	}
+	return false;
 }
 
 /* Is the other side's row an odd one, which the odd row of the inner side has met already? */

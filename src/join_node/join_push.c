@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * join_push.c
- *	  Group by group, vectors go to an engine, or are compared here if they are few.
+ *	  Vectors go to an engine, group by group, or are compared here if they are few.
  *
- * Without equalities beside the distance there is one group, of all rows.  Rows whose
+ * Without equalities beside the distance there is one group, of all rows; else several
+ * are joined together (join_batch.c).  Rows whose
  * vectors are not for an engine are odd, in whichever group they are.
  *
  *-------------------------------------------------------------------------
@@ -18,10 +19,6 @@
 #include "read/vector.h"
 #include "scan/scan_explain.h"
 #include "utils/memutils.h"
-
-/* An engine is not begun for so few pairs of rows, if their vectors are not long. */
-#define MOST_SMALL_PAIRS 4096
-#define MOST_SMALL_FLOATS (256 * 1024)
 
 /* --- groups */
 
@@ -99,8 +96,7 @@ LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
 	return true;
 }
 
-/* The dimensions of the group's first vector that has some; zero: none has. */
-static int
+int
 FindDimensions(JoinNode *node)
 {
 	JoinSide   *side = &node->sides[OUTER_SIDE];
@@ -137,8 +133,8 @@ AddRow(JoinNode *node, JoinSide *side, uint32 i)
 static void
 AddOdd(JoinNode *node, JoinSide *side, uint32 i)
 {
-	side->odd = GrowNumbers(node->context, side->odd, side->nodd, &side->odd_room);
-	side->odd[side->nodd++] = i;
+	side->all_odd = GrowNumbers(node->context, side->all_odd, side->all_nodd, &side->odd_room);
+	side->all_odd[side->all_nodd++] = i;
 }
 
 /* What becomes of the row in the scan tuple; its vector, if the engine is to have it. */
@@ -156,17 +152,15 @@ UseOf(JoinNode *node, JoinSide *side, float *vector)
 }
 
 /*
- * Gives the group's vectors to the engine, or keeps them here; those of a side that is
- * not read yet as they come.  False: the engine takes no more.
+ * Gives the vectors of the group at work to the engine, or keeps them here; those of a
+ * side that is not read yet as they come.  False: the engine takes no more.
  */
 static bool
-PushSide(JoinNode *node, Join *join, int number)
+PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector)
 {
 	JoinSide   *side = &node->sides[number];
-	float	   *vector = palloc(Max(node->dimensions, 1) * sizeof(float));
 	bool		taken = true;
 
-	side->nrows = side->nodd = 0;
 	for (uint32 i = 0; taken && LoadRowOfGroup(node, side, i); i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -187,12 +181,55 @@ PushSide(JoinNode *node, Join *join, int number)
 				break;
 		}
 	}
+	return taken;
+}
+
+/* Where a group's rows and odd rows are among all of the side, now that it was pushed. */
+static void
+NotePushed(JoinNode *node, int number, uint32 g, uint32 first_row, uint32 first_odd)
+{
+	const JoinSide *side = &node->sides[number];
+	FastedRowGroup *rows = &node->row_groups[g];
+
+	node->batch[g].sides[number] = (BatchSide) {
+		.place = side->group,.first_odd = first_odd,.nodd = side->all_nodd - first_odd
+	};
+	if (number == OUTER_SIDE)
+	{
+		rows->first_a = first_row;
+		rows->rows_a = side->nrows - first_row;
+	}
+	if (number == INNER_SIDE || node->plan.shared)
+	{
+		rows->first_b = first_row;
+		rows->rows_b = side->nrows - first_row;
+	}
+}
+
+/* All groups that are joined together. */
+static bool
+PushSide(JoinNode *node, Join *join, int number)
+{
+	JoinSide   *side = &node->sides[number];
+	float	   *vector = palloc(Max(node->dimensions, 1) * sizeof(float));
+	bool		taken = true;
+
+	side->nrows = side->all_nodd = 0;
+	for (uint32 g = 0; g < node->nbatch && taken; g++)
+	{
+		uint32		first_row = side->nrows;
+		uint32		first_odd = side->all_nodd;
+
+		side->group = node->batch[g].sides[number].place;
+		taken = PushSideOfGroup(node, join, number, vector);
+		NotePushed(node, number, g, first_row, first_odd);
+	}
 	pfree(vector);
 	return taken;
 }
 
 void
-PushGroup(RowPusher *pusher, Join *join)
+PushGroups(RowPusher *pusher, Join *join)
 {
 	JoinNode   *node = (JoinNode *) ((char *) pusher - offsetof(JoinNode, pusher));
 
@@ -200,22 +237,10 @@ PushGroup(RowPusher *pusher, Join *join)
 		(void) PushSide(node, join, INNER_SIDE);
 }
 
-/* --- small groups */
-
-static bool
-IsSmall(const JoinNode *node)
-{
-	uint64		a = node->sides[OUTER_SIDE].group.count;
-	uint64		b = node->sides[INNER_SIDE].group.count;
-
-	/* that is for many groups, and for one row that is evaluated once more */
-	if (node->plan.outer_keys == NIL && node->css.ss.ps.state->es_epq_active == NULL)
-		return false;
-	return a * b <= MOST_SMALL_PAIRS && (a + b) * node->dimensions <= MOST_SMALL_FLOATS;
-}
+/* --- few rows */
 
 static void
-MakeRoomForSmallGroups(JoinNode *node)
+MakeRoomForFewRows(JoinNode *node)
 {
 	if (node->own_pairs != NULL)
 		return;
@@ -224,42 +249,53 @@ MakeRoomForSmallGroups(JoinNode *node)
 		node->sides[i].vectors = MemoryContextAlloc(node->context, MOST_SMALL_FLOATS * sizeof(float));
 }
 
-/* All pairs of the group within eps. */
+/* All pairs of a group within eps. */
 static void
-JoinSmallGroup(JoinNode *node)
+CompareRowsOfGroup(JoinNode *node, const FastedRowGroup *group)
 {
 	FastedMetric metric = JoinNodeMetric(node);
-	JoinSide   *outer = &node->sides[OUTER_SIDE];
-	JoinSide   *inner = &node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE];
+	const float *outer = node->sides[OUTER_SIDE].vectors;
+	const float *inner = node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE].vectors;
 	double		eps = JoinNodeEps(node);
 
-	MakeRoomForSmallGroups(node);
-	PushGroup(&node->pusher, NULL);
-	for (uint32 a = 0; a < outer->nrows; a++)
+	for (uint32 a = group->first_a; a < group->first_a + group->rows_a; a++)
 	{
-		const float *x = outer->vectors + (Size) a * node->dimensions;
+		const float *x = outer + (Size) a * node->dimensions;
+		uint32		b = node->plan.shared ? a + 1 : group->first_b;
 
-		for (uint32 b = node->plan.shared ? a + 1 : 0; b < inner->nrows; b++)
+		for (; b < group->first_b + group->rows_b; b++)
 		{
-			const float *y = inner->vectors + (Size) b * node->dimensions;
+			const float *y = inner + (Size) b * node->dimensions;
 			double		dist = ExactDistance(metric, x, y, node->dimensions);
 
 			if (dist <= eps)
 				node->own_pairs[node->npairs++] = (FastedPair) {.a = a,.b = b,.dist = dist};
 		}
 	}
+}
+
+static void
+JoinFewRows(JoinNode *node)
+{
+	MakeRoomForFewRows(node);
+	PushGroups(&node->pusher, NULL);
+	for (uint32 g = 0; g < node->nbatch; g++)
+		CompareRowsOfGroup(node, &node->row_groups[g]);
 	node->pairs = node->own_pairs;
 }
 
-/* --- the join of a group */
+/* --- the join of groups */
 
-/* Of the group at work; a guess where the side is not read yet. */
+/* Of the groups that are joined; a guess where the side is not read yet. */
 static uint64
-ExpectedRows(const JoinSide *side)
+ExpectedRows(const JoinNode *node, int number)
 {
-	if (side->complete)
-		return side->group.count;
-	return Max(side->group.count, (uint64) side->plan->plan->plan_rows);
+	const JoinSide *side = &node->sides[number];
+	uint64		count = 0;
+
+	for (uint32 g = 0; g < node->nbatch; g++)
+		count += node->batch[g].sides[number].place.count;
+	return side->complete ? count : Max(count, (uint64) side->plan->plan->plan_rows);
 }
 
 /* Do two rows of the group pass the clauses beside distance and order, which are equalities? */
@@ -285,18 +321,32 @@ IsOneGroup(JoinNode *node)
 	return true;
 }
 
+/* The same of all groups that are joined. */
+static bool
+AreGroups(JoinNode *node)
+{
+	for (uint32 g = 0; g < node->nbatch; g++)
+	{
+		TakeGroup(node, g);
+		if (!IsOneGroup(node))
+			return false;
+	}
+	return true;
+}
+
 static void
 BeginEngine(JoinNode *node)
 {
-	uint64		expected[2] = {ExpectedRows(&node->sides[OUTER_SIDE]),
-	ExpectedRows(&node->sides[INNER_SIDE])};
+	uint64		expected[2] = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)};
 	FastedOutput output;
 	MemoryContext old;
 
 	node->distance_decides = node->plan.distance_decides &&
-		(node->plan.outer_keys == NIL || IsOneGroup(node));
+		(node->plan.outer_keys == NIL || AreGroups(node));
 	node->engine_counts = node->distance_decides && node->exact;
 	output = node->engine_counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
+	node->pusher.groups = node->nbatch > 1 ? node->row_groups : NULL;
+	node->pusher.ngroups = node->nbatch;
 	old = MemoryContextSwitchTo(node->context);
 	node->join = JoinBeginPushed(&node->pusher, node->plan.shared ? 1 : 2, node->dimensions,
 								 expected, JoinNodeMetric(node), JoinNodeEps(node), output);
@@ -336,7 +386,7 @@ EndJoin(JoinNode *node)
 	node->join = NULL;
 }
 
-/* The clauses decide everything. */
+/* The clauses decide everything, of the only group that is at work then. */
 static void
 MarkAllOdd(JoinNode *node)
 {
@@ -344,12 +394,14 @@ MarkAllOdd(JoinNode *node)
 	{
 		JoinSide   *side = &node->sides[i];
 
-		side->nrows = side->nodd = 0;
+		side->nrows = side->all_nodd = 0;
 		ReadSide(node, side);
+		side->group = node->batch[0].sides[i].place;
 		if (side->grouped == NULL)
 			side->group.count = KeptRowsCount(side->kept);
 		for (uint32 k = 0; k < side->group.count; k++)
 			AddOdd(node, side, k);
+		NotePushed(node, i, 0, 0, 0);
 	}
 }
 
@@ -376,34 +428,24 @@ FindGroups(JoinNode *node)
 	{
 		outer->group = (GroupPlace) {.count = KeptRowsCount(outer->kept)};
 		inner->group = (GroupPlace) {.count = KeptRowsCount(inner->kept)};
-		return;
 	}
-	GroupSide(node, outer);
-	if (!node->plan.shared)
+	else
 	{
-		GroupSide(node, inner);
-		return;
+		GroupSide(node, outer);
+		if (!node->plan.shared)
+			GroupSide(node, inner);
+		else
+		{
+			inner->group = outer->group;
+			inner->grouped = outer->grouped;
+		}
 	}
-	inner->group = outer->group;
-	inner->grouped = outer->grouped;
+	BeginBatches(node);
 }
 
-/* Shared rows: the group is one. */
+/* Gives the rows of these groups to whoever joins them. */
 static void
-ShareGroup(JoinNode *node)
-{
-	const JoinSide *outer = &node->sides[OUTER_SIDE];
-	JoinSide   *inner = &node->sides[INNER_SIDE];
-
-	inner->complete = outer->complete;
-	inner->group = outer->group;
-	inner->odd = outer->odd;
-	inner->nodd = outer->nodd;
-}
-
-/* Gives the rows of the group to whoever joins them. */
-static void
-BeginGroup(JoinNode *node)
+BeginGroups(JoinNode *node)
 {
 	if (node->undecided)
 	{
@@ -411,33 +453,26 @@ BeginGroup(JoinNode *node)
 		return;
 	}
 	node->distance_decides = node->engine_counts = false;
-	/* those of one group need not be those of another */
-	node->dimensions = FindDimensions(node);
 	if (node->dimensions == 0)
-		PushGroup(&node->pusher, NULL); /* all are odd */
-	else if (IsSmall(node))
-		JoinSmallGroup(node);
+		PushGroups(&node->pusher, NULL);	/* all are odd */
+	else if (IsSmallBatch(node))
+		JoinFewRows(node);
 	else
 		BeginEngine(node);
 }
 
 bool
-BeginNextGroup(JoinNode *node)
+BeginNextGroups(JoinNode *node)
 {
-	JoinSide   *outer = &node->sides[OUTER_SIDE];
-	JoinSide   *inner = &node->sides[INNER_SIDE];
-
-	if (node->no_groups)
+	if (node->no_groups || !NextBatch(node))
 		return false;
-	if (node->plan.outer_keys == NIL ? node->groups > 0 : !NextGroup(&outer->group, &inner->group))
-		return false;
-	node->groups++;
-	node->all_groups++;
+	node->groups += node->nbatch;
+	node->all_groups += node->nbatch;
 	node->next_pair = node->npairs = 0;
 	node->next_equal = 0;
 	node->mirrored = false;
-	BeginGroup(node);
+	BeginGroups(node);
 	if (node->plan.shared)
-		ShareGroup(node);
+		node->sides[INNER_SIDE].complete = node->sides[OUTER_SIDE].complete;
 	return true;
 }

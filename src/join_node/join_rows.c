@@ -270,10 +270,11 @@ EndSide(JoinNode *node, JoinSide *side)
 		LeftVectorsReset(side->left);
 	side->kept = NULL;
 	side->complete = false;
-	side->rows = side->odd = NULL;
+	side->rows = side->all_odd = NULL;
+	side->odd = NULL;
 	side->grouped = NULL;
 	side->vectors = NULL;
-	side->nrows = side->rows_room = side->nodd = side->odd_room = 0;
+	side->nrows = side->rows_room = side->nodd = side->all_nodd = side->odd_room = 0;
 	side->loaded = -1;
 }
 

@@ -57,23 +57,44 @@ typedef struct JoinSide
 	List	   *keys;			/* ExprStates */
 	FmgrInfo   *hashes;
 	GroupedRow *grouped;		/* by hash; NULL: there are no groups */
-	GroupPlace	group;			/* the one at work, or all rows */
-	float	   *vectors;		/* of a small group, which needs no engine */
+	GroupPlace	group;			/* the one at work; without keys, all rows */
+	float	   *vectors;		/* of few rows, which need no engine */
 
-	/* Of the group at work. */
+	/* Of the groups that are joined together. */
 	uint32	   *rows;			/* by the engine's number */
 	uint32		nrows;
 	uint32		rows_room;
-	uint32	   *odd;			/* not for the engine, by number in the group, in order */
-	uint32		nodd;
+	uint32	   *all_odd;		/* not for the engine, by number in their group, in order */
+	uint32		all_nodd;
 	uint32		odd_room;
+
+	/* Of the one at work. */
+	const uint32 *odd;
+	uint32		nodd;
 } JoinSide;
+
+/* One of the groups that are joined together: on each side, where it is in the side's lists. */
+typedef struct BatchSide
+{
+	GroupPlace	place;
+	uint32		first_odd;
+	uint32		nodd;
+} BatchSide;
+
+typedef struct BatchGroup
+{
+	BatchSide	sides[2];
+} BatchGroup;
+
+/* An engine is not begun for so few pairs of rows, if their vectors are not long: join_batch.c. */
+#define MOST_SMALL_PAIRS 4096
+#define MOST_SMALL_FLOATS (256 * 1024)
 
 typedef enum JoinPhase
 {
 	JOIN_TO_BEGIN,
-	JOIN_PAIRS,					/* what the engine finds, of one group */
-	JOIN_ODD,					/* the group's odd rows, of the outer side and of the inner one */
+	JOIN_PAIRS,					/* what the engine finds, of the groups that are joined together */
+	JOIN_ODD,					/* a group's odd rows, of the outer side and of the inner one */
 	JOIN_UNMATCHED,				/* rows of the outer side that have no match */
 	JOIN_OVER
 } JoinPhase;
@@ -106,10 +127,27 @@ typedef struct JoinNode
 	bool		exact;			/* the engine's distance is the clause's */
 	double		surely_within;	/* if not: below it a pair is within the radius all the same */
 	Join	   *join;			/* NULL: no engine has anything to do */
-	FastedPair *own_pairs;		/* of a small group; MOST_SMALL_PAIRS of them */
+	FastedPair *own_pairs;		/* of few rows; MOST_SMALL_PAIRS of them */
 	uint64		groups;			/* that were joined in this run */
 	bool		no_groups;		/* there are none: nothing can match */
 	uint64		all_groups;		/* joined in all runs */
+
+	/* Groups that are joined together: join_batch.c. */
+	GroupPlace	next_group[2];	/* behind the last one that was taken */
+	bool		group_waits;	/* or that one: it did not go with the others */
+	double		all_pairs;		/* of rows that meet, in all groups */
+	double		all_rows;		/* of these, of both sides */
+	BatchGroup *batch;
+	FastedRowGroup *row_groups; /* their rows, by the engine's numbers */
+	uint32		nbatch;
+	uint32		batch_room;
+	uint64		batch_rows;
+	double		batch_pairs;
+	int			room_dimensions;	/* for which the next two are known; zero: for none */
+	uint64		most_rows;
+	bool		alone;			/* large groups are no part of a batch */
+	uint32		odd_group;		/* the next one whose odd rows are looked at */
+
 	const FastedPair *pairs;
 	size_t		npairs;
 	size_t		next_pair;
@@ -131,13 +169,13 @@ typedef struct JoinNode
 
 /* join_matches.c */
 
-/* The next match in the scan tuple; false: the engine has no more of the group. */
+/* The next match in the scan tuple; false: the engine has no more of these groups. */
 extern bool NextPair(JoinNode *node);
 
 /* The number of all of those. */
 extern uint64 CountPairs(JoinNode *node);
 
-/* Goes to the odd rows of the group; false: there are none. */
+/* Goes to the odd rows of the next group that has some; false: there are none. */
 extern bool BeginOddRows(JoinNode *node);
 
 /* The next match of an odd row, or of the next one; false: the group has no more. */
@@ -194,8 +232,11 @@ extern void InitSideVector(JoinNode *node, JoinSide *side, Expr *vector);
 /* Puts rows into groups, when the radius is known; sides that can wait are not read yet. */
 extern void FindGroups(JoinNode *node);
 
-/* Begins to join the rows of the next group; false: there are no more. */
-extern bool BeginNextGroup(JoinNode *node);
+/* Begins to join the rows of the next groups; false: there are no more. */
+extern bool BeginNextGroups(JoinNode *node);
+
+/* The dimensions of the first vector of the group at work that has some; zero: none has. */
+extern int	FindDimensions(JoinNode *node);
 
 /* The number of a row, from its number in the group at work. */
 extern uint32 RowOfGroup(const JoinSide *side, uint32 i);
@@ -203,8 +244,22 @@ extern uint32 RowOfGroup(const JoinSide *side, uint32 i);
 /* The engine's memory does not wait for the end of the query. */
 extern void EndJoin(JoinNode *node);
 
-/* Gives the vectors of the group at work to the engine: a RowPusher's function. */
-extern void PushGroup(RowPusher *pusher, Join *join);
+/* Gives the vectors of the groups that are joined to the engine: a RowPusher's function. */
+extern void PushGroups(RowPusher *pusher, Join *join);
+
+/* join_batch.c */
+
+/* Rows are in groups, and both sides at the first one. */
+extern void BeginBatches(JoinNode *node);
+
+/* Goes on to the next groups that are joined together; false: there are no more. */
+extern bool NextBatch(JoinNode *node);
+
+/* Can they be compared without an engine? */
+extern bool IsSmallBatch(const JoinNode *node);
+
+/* One of these is the one at work. */
+extern void TakeGroup(JoinNode *node, uint32 g);
 
 /* join_radius.c */
 

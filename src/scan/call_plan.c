@@ -20,6 +20,8 @@
 #include "optimizer/prep.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
+#include "parser/parse_relation.h"
+#include "parser/parsetree.h"
 #include "scan/call_plan.h"
 #include "utils/syscache.h"
 
@@ -72,8 +74,9 @@ PullVars(Node *node)
 						   PVC_RECURSE_PLACEHOLDERS);
 }
 
+/* whole: the row as a whole is one of them. */
 static bool
-UsesOnly(Node *node, Index relid, const Oid *types, int ncolumns)
+UsesOnly(Node *node, Index relid, const Oid *types, int ncolumns, bool whole)
 {
 	ListCell   *cell;
 
@@ -83,6 +86,8 @@ UsesOnly(Node *node, Index relid, const Oid *types, int ncolumns)
 
 		if ((Index) var->varno != relid)
 			continue;
+		if (whole && var->varattno == InvalidAttrNumber)
+			continue;
 		if (var->varattno < 1 || var->varattno > ncolumns ||
 			var->vartype != types[var->varattno - 1])
 			return false;
@@ -91,23 +96,68 @@ UsesOnly(Node *node, Index relid, const Oid *types, int ncolumns)
 }
 
 static bool
-ClausesUseOnly(List *clauses, Index relid, const Oid *types, int ncolumns)
+ClausesUseOnly(List *clauses, Index relid, const Oid *types, int ncolumns, bool whole)
 {
 	ListCell   *cell;
 
 	foreach(cell, clauses)
-		if (!UsesOnly((Node *) lfirst_node(RestrictInfo, cell)->clause, relid, types, ncolumns))
+		if (!UsesOnly((Node *) lfirst_node(RestrictInfo, cell)->clause, relid, types, ncolumns,
+					  whole))
 			return false;
 	return true;
+}
+
+static bool
+RelationUsesOnly(RelOptInfo *rel, const Oid *types, int ncolumns, bool whole)
+{
+	return UsesOnly((Node *) rel->reltarget->exprs, rel->relid, types, ncolumns, whole) &&
+		ClausesUseOnly(rel->baserestrictinfo, rel->relid, types, ncolumns, whole) &&
+		ClausesUseOnly(rel->joininfo, rel->relid, types, ncolumns, whole);
 }
 
 bool
 UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const Oid *types, int ncolumns)
 {
 	return get_plan_rowmark(root->rowMarks, rel->relid) == NULL &&
-		UsesOnly((Node *) rel->reltarget->exprs, rel->relid, types, ncolumns) &&
-		ClausesUseOnly(rel->baserestrictinfo, rel->relid, types, ncolumns) &&
-		ClausesUseOnly(rel->joininfo, rel->relid, types, ncolumns);
+		RelationUsesOnly(rel, types, ncolumns, false);
+}
+
+/* Variables of all columns of the call. */
+static List *
+ColumnsOfCall(PlannerInfo *root, const RelOptInfo *rel)
+{
+	List	   *vars;
+
+	expandRTE(planner_rt_fetch(rel->relid, root), rel->relid, 0,
+#if PG_VERSION_NUM >= 180000
+			  VAR_RETURNING_DEFAULT,
+#endif
+			  -1, false, NULL, &vars);
+	return vars;
+}
+
+/* Does the query take all columns for what they are? */
+static bool
+HasTypes(List *vars, const Oid *types, int ncolumns)
+{
+	ListCell   *cell;
+
+	foreach(cell, vars)
+		if (((Var *) lfirst(cell))->vartype != types[foreach_current_index(cell)])
+			return false;
+	return list_length(vars) == ncolumns;
+}
+
+bool
+UsesPlainColumnsOrRow(PlannerInfo *root, RelOptInfo *rel, const Oid *types, int ncolumns)
+{
+	const PlanRowMark *mark = get_plan_rowmark(root->rowMarks, rel->relid);
+
+	if (mark == NULL)
+		return UsesPlainColumns(root, rel, types, ncolumns);
+	return mark->markType == ROW_MARK_COPY &&
+		HasTypes(ColumnsOfCall(root, rel), types, ncolumns) &&
+		RelationUsesOnly(rel, types, ncolumns, true);
 }
 
 /* --- path */
@@ -232,6 +282,24 @@ PlanCall(const CustomScanMethods *methods, RelOptInfo *rel, const CustomPath *pa
 	scan->flags = path->flags;
 	scan->methods = methods;
 	return &scan->scan.plan;
+}
+
+/* The order of columns is that in which a row is taken apart. */
+void
+PlanCallRow(PlannerInfo *root, CustomScan *scan, const RelOptInfo *rel)
+{
+	List	   *vars;
+	List	   *tlist = NIL;
+	ListCell   *cell;
+
+	if (get_plan_rowmark(root->rowMarks, rel->relid) == NULL)
+		return;
+	vars = ColumnsOfCall(root, rel);
+	vars = lappend(vars, makeWholeRowVar(planner_rt_fetch(rel->relid, root), rel->relid, 0, false));
+	foreach(cell, vars)
+		tlist = lappend(tlist, makeTargetEntry(lfirst(cell), list_length(tlist) + 1, NULL, false));
+	scan->custom_scan_tlist = tlist;
+	lsecond(scan->custom_private) = ColumnNumbers(tlist);
 }
 
 /* --- which nodes there are */

@@ -37,6 +37,13 @@ extern PGFunction CalledFunction(Oid funcid);
 extern bool UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const Oid *types, int ncolumns);
 
 /*
+ * The same where rows of others are locked or changed, too: then each row of the call is
+ * kept whole beside the other one, to be looked at again (call_row.h).
+ */
+extern bool UsesPlainColumnsOrRow(PlannerInfo *root, RelOptInfo *rel, const Oid *types,
+								  int ncolumns);
+
+/*
  * The node's path for what this item of FROM calls, or NULL, where it does not serve that.
  * A path comes not in competition with the function scan, but instead of it; partial ones
  * may be added beside it.
@@ -70,5 +77,8 @@ extern List *PlanCallColumns(CustomScan *scan, RelOptInfo *rel, const PathTarget
  */
 extern Plan *PlanCall(const CustomScanMethods *methods, RelOptInfo *rel, const CustomPath *path,
 					  List *tlist, List *clauses);
+
+/* Of such a call: if whole rows are wanted, the scan tuple is all columns, and the row. */
+extern void PlanCallRow(PlannerInfo *root, CustomScan *scan, const RelOptInfo *rel);
 
 #endif							/* FASTED_CALL_PLAN_H */

@@ -268,10 +268,115 @@ test_queue()
 	tap::ok(bounded, "the list of voided work stays short");
 }
 
+/* A random division into groups, of one relation or of two. */
+static std::vector<FastedRowGroup>
+random_groups(std::mt19937 &random, bool self, uint32_t rows[2])
+{
+	const uint32_t sizes[] = {0, 1, 2, 63, 127, 128, 129, 255, 256, 300, 700};
+	std::vector<FastedRowGroup> groups;
+
+	rows[0] = rows[1] = random() % 2 * (random() % 600);
+	for (uint32_t g = random() % 20; g > 0; g--)
+	{
+		uint32_t	a = sizes[random() % 11];
+		uint32_t	b = self ? a : sizes[random() % 11];
+
+		groups.push_back({rows[0], a, rows[1], b});
+		rows[0] += a + random() % 3 / 2 * (random() % 600);
+		rows[1] = self ? rows[0] : rows[1] + b + random() % 3 / 2 * (random() % 600);
+	}
+	return groups;
+}
+
+/* Every pair of rows of one group lies in one tile of one run. */
+static bool
+covered_in_groups(const std::vector<FastedRowGroup> &groups, const uint32_t rows[2],
+				  TileOrder order, bool runs, uint64_t *tiles)
+{
+	std::vector<FastedSpan> spans(order.tiles_m());
+	std::vector<FastedStripe> stripes(order.tiles_n() + 1);
+	std::vector<bool> seen((size_t) rows[0] * rows[1]);
+	Square		square;
+	uint32_t	m;
+	uint32_t	n;
+
+	fasted_find_spans(groups.data(), (uint32_t) groups.size(), 0, order.triangle, order.tile_m,
+					  spans.data(), order.tiles_m());
+	order.groups = {spans.data(), stripes.data(), order.tiles_n(),
+		fasted_find_stripes(spans.data(), order.tiles_m(), order.tile_n, stripes.data(),
+							order.tiles_n())};
+	for (uint64_t item = 0; item < order.items(); item++)
+	{
+		wgmma::Run	run = {};
+		uint32_t	width = runs ? wgmma::kTileN : order.tile_n;
+
+		if (!order.locate(item, &m, &n, &square))
+			continue;
+		run = {m * order.tile_m, n * order.tile_n, 0, 1};
+		if (runs && !wgmma::locate_run(order, item, &square, &run))
+			return false;
+		for (uint32_t t = run.first; t < run.end; t++)
+		{
+			++*tiles;
+			for (uint32_t i = run.row; i < std::min(run.row + order.tile_m, rows[0]); i++)
+			{
+				uint32_t	column = run.column + t * width;
+
+				for (uint32_t j = column; j < std::min(column + width, rows[1]); j++)
+				{
+					if (seen[(size_t) i * rows[1] + j])
+						return false;
+					seen[(size_t) i * rows[1] + j] = true;
+				}
+			}
+		}
+	}
+	for (const FastedRowGroup &g : groups)
+	{
+		for (size_t i = g.first_a; i < g.first_a + g.rows_a; i++)
+		{
+			for (size_t j = g.first_b; j < g.first_b + g.rows_b; j++)
+			{
+				if ((!order.triangle || i < j) && !seen[i * rows[1] + j])
+					return false;
+			}
+		}
+	}
+	return true;
+}
+
+static void
+test_groups()
+{
+	std::mt19937 random(11);
+	uint64_t	tiles = 0;
+	uint64_t	all = 0;
+	bool		good = true;
+
+	for (int i = 0; i < 300; i++)
+	{
+		bool		self = i % 2 == 0;
+		bool		runs = i % 3 != 0;
+		uint32_t	rows[2];
+		std::vector<FastedRowGroup> groups = random_groups(random, self, rows);
+		uint32_t	tile_n = runs ? (i % 5 == 0 ? 1024 : 256) : 128;
+		TileOrder	order = {rows[0], rows[1], i % 4 == 0 ? 256u : 128u, tile_n, self, true};
+
+		good &= fasted_groups_are_valid(groups.data(), (uint32_t) groups.size(), rows[0], rows[1],
+										self);
+		good &= covered_in_groups(groups, rows, order, runs, &tiles);
+		all += (uint64_t) (rows[0] / order.tile_m + 1) * (rows[1] / (runs ? 256 : 128) + 1);
+	}
+	tap::ok(good, "every pair of rows of one group is in one tile");
+	tap::ok(tiles < all / 3, "%llu tiles of %llu", (unsigned long long) tiles,
+			(unsigned long long) all);
+}
+
 int
 main()
 {
 	test_order();
+	test_groups();
 	test_queue();
 	return tap::done();
 }

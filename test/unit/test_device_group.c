@@ -398,6 +398,45 @@ check_panels(void)
 	}
 }
 
+/* Only rows of one group meet; in panels, too. */
+static void
+check_row_groups(void)
+{
+	static const FastedRowGroup groups[] = {
+		{0, 700, 0, 700}, {700, 1, 700, 1}, {800, 1900, 800, 1900}, {2700, 300, 2700, 300}
+	};
+
+	for (int panels = 0; panels < 2; panels++)
+	{
+		Case		made = make_case(1, 3000, 64, 0.5);
+		size_t		all = made.expected.count;
+		size_t		kept = 0;
+		FastedStats stats;
+		bool		right;
+
+		for (size_t i = 0; i < all; i++)
+		{
+			FastedPair	pair = made.expected.pairs[i];
+
+			for (int g = 0; g < 4; g++)
+			{
+				if (pair.a >= groups[g].first_a && pair.b < groups[g].first_a + groups[g].rows_a)
+					made.expected.pairs[kept++] = pair;
+			}
+		}
+		made.expected.count = kept;
+		made.problem.problem.groups = groups;
+		made.problem.problem.ngroups = 4;
+		made.problem.options.memory_limit = panels ? 700 * 1024 : 0;
+		reset_play(3);
+		right = joins_right(&made, &plain, &stats) && (stats.panels > 1) == (panels > 0);
+		reset_play(3);
+		ok(counts_right(&made, &plain) && right && kept > 100 && kept < all,
+		   "rows of one group: %zu pairs of %zu, %u panels", kept, all, stats.panels);
+		drop_case(&made);
+	}
+}
+
 /* Slices of slices: each pair is in one of them. */
 static void
 check_slices(void)
@@ -510,6 +549,7 @@ main(void)
 	check_small();
 	check_panels();
 	check_slices();
+	check_row_groups();
 	check_uneven();
 	for (int sides = 1; sides <= 2; sides++)
 	{

@@ -1,0 +1,352 @@
+/*-------------------------------------------------------------------------
+ *
+ * groups_test.cu
+ *	  Joins in which only rows of one group meet, against a slow oracle, bit for bit.
+ *
+ *	groups_test				all of it
+ *	groups_test --small		a subset for compute-sanitizer
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cases.h"
+
+namespace
+{
+
+/* Rows of a group on either side, and rows of none behind it. */
+struct Size
+{
+	uint32_t	a;
+	uint32_t	b;
+	uint32_t	gap_a = 0;
+	uint32_t	gap_b = 0;
+};
+
+struct Layout
+{
+	std::vector<FastedRowGroup> groups;
+	uint32_t	rows[2] = {0, 0};
+
+	explicit Layout(const std::vector<Size> &sizes)
+	{
+		for (const Size &size : sizes)
+		{
+			groups.push_back({rows[0], size.a, rows[1], size.b});
+			rows[0] += size.a + size.gap_a;
+			rows[1] += size.b + size.gap_b;
+		}
+	}
+};
+
+/* Of one relation with itself. */
+std::vector<Size>
+alike(const std::vector<uint32_t> &sizes, uint32_t gap = 0)
+{
+	std::vector<Size> all;
+
+	for (uint32_t size : sizes)
+		all.push_back({size, size, gap, gap});
+	return all;
+}
+
+/* Distances of rows that do not meet are no numbers. */
+std::vector<double>
+group_distances(const Sides &sides, const Layout &layout)
+{
+	std::vector<double> all = sides.b == nullptr ? all_distances(*sides.a)
+		: all_distances(*sides.a, *sides.b);
+	size_t		columns = sides.last().n;
+	std::vector<bool> meets(all.size());
+
+	for (const FastedRowGroup &g : layout.groups)
+	{
+		for (size_t i = g.first_a; i < g.first_a + g.rows_a; i++)
+		{
+			for (size_t j = g.first_b; j < g.first_b + g.rows_b; j++)
+				meets[i * columns + j] = true;
+		}
+	}
+	for (size_t i = 0; i < all.size(); i++)
+	{
+		if (!meets[i])
+			all[i] = NAN;
+	}
+	return all;
+}
+
+PanelProblem
+grouped(double eps, const Mode &mode, const Layout &layout)
+{
+	PanelProblem problem = problem_of(eps, mode);
+
+	problem.problem.groups = layout.groups.data();
+	problem.problem.ngroups = (uint32_t) layout.groups.size();
+	return problem;
+}
+
+/* Every mode, and eps to the last bit; limit_rows: memory for so many rows, if not zero. */
+void
+check_groups(const char *what, const Sides &sides, const Layout &layout, double share = 0.02,
+			 uint32_t limit_rows = 0)
+{
+	std::vector<double> distances = group_distances(sides, layout);
+
+	for (const Mode &mode : modes)
+	{
+		uint32_t	panels = 0;
+		size_t		most = 0;
+		bool		good = true;
+		std::string why;
+
+		for (double eps : interesting_eps(distances, share))
+		{
+			PanelProblem problem = grouped(eps, mode, layout);
+
+			if (limit_rows > 0)
+				problem.options.device_memory_limit = little_memory(mode, limit_rows, sides.a->d);
+
+			Outcome		outcome = run_join(sides, problem);
+
+			good = good && same_as_oracle(sides, distances, eps, outcome, &why)
+				&& counts_alike(sides, problem, outcome, &why)
+				&& outcome.was_full == (limit_rows > 0)
+				&& (limit_rows == 0
+					|| outcome.stats.device_bytes <= problem.options.device_memory_limit);
+			panels = outcome.stats.panels;
+			most = std::max(most, outcome.pairs.size());
+		}
+		tap::ok(good && (limit_rows == 0 || panels >= 2), "%s, %u x %u, d = %u, %s: at most %zu pairs, %u panels %s",
+				what, sides.a->n, sides.last().n, sides.a->d, mode.name, most, panels, why.c_str());
+	}
+}
+
+void
+check_self(const char *what, const std::vector<Size> &sizes, uint32_t d)
+{
+	Layout		layout(sizes);
+	Rows		rows = normal_rows(layout.rows[0], d, layout.rows[0] + d);
+
+	check_groups(what, rows, layout);
+}
+
+void
+check_two(const char *what, const std::vector<Size> &sizes, uint32_t d)
+{
+	Layout		layout(sizes);
+	Rows		a = normal_rows(layout.rows[0], d, layout.rows[0] + d);
+	Rows		b = normal_rows(layout.rows[1], d, layout.rows[1] + 7 * d);
+
+	check_groups(what, {a, b}, layout);
+}
+
+const std::vector<uint32_t> odd_sizes = {3, 0, 1, 2, 127, 128, 129, 0, 255, 257, 1, 1000, 5};
+
+void
+test_sizes()
+{
+	std::vector<Size> apart;
+	std::vector<uint32_t> tiny(700, 3);
+
+	check_self("one relation", alike(odd_sizes), 37);
+	check_self("one relation, rows of no group between", alike(odd_sizes, 70), 64);
+	check_self("one group", alike({1500}), 20);
+	check_self("no group of two rows", alike({1, 0, 1, 1}, 99), 20);
+	tiny.insert(tiny.begin() + 300, 1700);
+	check_self("a giant and many tiny", alike(tiny), 24);
+	check_two("two relations, groups alike", alike(odd_sizes), 100);
+	for (size_t i = 0; i < odd_sizes.size(); i++)
+		apart.push_back({odd_sizes[i], odd_sizes[odd_sizes.size() - 1 - i], (uint32_t) i * 9,
+			(uint32_t) (i * 31 % 40)});
+	check_two("two relations, sizes apart", apart, 48);
+	check_two("groups on one side only", {{500, 0}, {0, 300}, {40, 50}, {300, 0}, {0, 900}}, 30);
+	check_two("no row of one group", {{500, 0}, {0, 700}}, 30);
+	check_two("a giant of one side", {{1, 2000}, {1, 3}, {2, 100, 900}}, 960);
+}
+
+/* The same rows in every group: those of others must not be found. */
+void
+test_copies()
+{
+	Layout		layout(alike({130, 400, 1, 260, 33, 700}, 3));
+	Rows		some = normal_rows(41, 50, 5);
+	Rows		rows(layout.rows[0], 50);
+
+	for (uint32_t i = 0; i < rows.n; i++)
+		memcpy(rows.row(i), some.row(i % 41), 50 * sizeof(float));
+	check_groups("copies in all groups", rows, layout);
+	check_groups("copies in all groups of both", {rows, rows}, layout);
+	tuning.candidates = fasted::kMostAtOnce;
+	check_groups("copies, tiny buffers", rows, layout);
+	tuning.candidates = 0;
+}
+
+void
+test_panels()
+{
+	Layout		layout(alike({300, 1, 900, 2, 700, 0, 64, 128, 500, 600, 40, 1300}, 11));
+	Layout		two({{300, 20}, {10, 1700, 100, 0}, {900, 900}, {700, 10}, {30, 400}, {1200, 200}});
+	Rows		rows = normal_rows(layout.rows[0], 64, 31);
+	Rows		a = normal_rows(two.rows[0], 64, 32);
+	Rows		b = normal_rows(two.rows[1], 64, 33);
+
+	tuning.staging_rows = 100;
+	check_groups("panels of one", rows, layout, 0.02, rows.n);
+	check_groups("panels of two", {a, b}, two, 0.02, std::min(a.n, b.n));
+	tuning.staging_rows = 0;
+}
+
+/* Together they are the whole, apart from one another. */
+void
+test_slices()
+{
+	Layout		layout(alike({300, 900, 2, 700, 64, 500}, 5));
+	Rows		rows = normal_rows(layout.rows[0], 64, 51);
+	std::vector<double> distances = group_distances(rows, layout);
+	double		eps = interesting_eps(distances, 0.05)[1];
+
+	for (const Mode &mode : modes)
+	{
+		Outcome		all;
+		bool		good = true;
+		std::string why;
+
+		for (uint32_t slice = 0; slice < 5; slice++)
+		{
+			PanelProblem problem = grouped(eps, mode, layout);
+
+			problem.problem.slice = slice;
+			problem.problem.slices = 5;
+
+			Outcome		outcome = run_join(rows, problem);
+
+			good &= outcome.status == FASTED_OK;
+			all.pairs.insert(all.pairs.end(), outcome.pairs.begin(), outcome.pairs.end());
+		}
+		good &= same_as_oracle(rows, distances, eps, all, &why);
+		tap::ok(good, "slices, %s: %zu pairs %s", mode.name, all.pairs.size(), why.c_str());
+	}
+}
+
+/* The paper's own result has pairs of groups only, and about as many as there are. */
+void
+test_approximate()
+{
+	Layout		layout(alike(odd_sizes));
+	Rows		rows = normal_rows(layout.rows[0], 128, 41);
+	std::vector<double> distances = group_distances(rows, layout);
+	double		eps = interesting_eps(distances, 0.05)[1];
+	size_t		expected = std::count_if(distances.begin(), distances.end(),
+										 [eps](double x) { return x <= eps; });
+
+	for (int m = 0; m < 2; m++)
+	{
+		PanelProblem problem = grouped(eps, modes[m], layout);
+		double		error = 0;
+
+		problem.options.approximate = true;
+
+		Outcome		outcome = run_join(rows, problem);
+		bool		meet = true;
+
+		for (const FastedPair &p : outcome.pairs)
+		{
+			double		dist = distances[(size_t) p.a * rows.n + p.b];
+
+			meet = meet && p.a < p.b && !std::isnan(dist);
+			error = std::max(error, std::fabs(dist - p.dist) / dist);
+		}
+		tap::ok(outcome.status == FASTED_OK && meet && error < 2e-3
+				&& std::fabs((double) outcome.pairs.size() - expected) < 0.02 * expected,
+				"approximate, %s: %zu pairs (%zu exact), error %.2g %s", modes[m].name,
+				outcome.pairs.size(), expected, error, outcome.error.c_str());
+	}
+}
+
+/* The same sets with other groups, and without; then groups out of order. */
+void
+test_again()
+{
+	Rows		rows = normal_rows(1200, 40, 81);
+	Layout		layouts[2] = {Layout(alike({500, 3, 697})), Layout(alike({100, 900, 10}, 60))};
+	std::vector<double> distances[3] = {group_distances(rows, layouts[0]),
+		group_distances(rows, layouts[1]), all_distances(rows)};
+	double		eps = interesting_eps(distances[2], 0.02)[1];
+	FastedOptions options = {};
+	FastedSetOptions set_options = {};
+	FastedContext *context = nullptr;
+	FastedSet  *set = nullptr;
+	float	   *room;
+	size_t		capacity;
+	bool		good = true;
+
+	tuning.kernel = nullptr;
+	options.dimensions = rows.d;
+	good &= tested_engine->open(&options, &context) == FASTED_OK
+		&& tested_engine->set_open(context, &set_options, &set) == FASTED_OK;
+	for (uint32_t there = 0; good && there < rows.n; there += capacity)
+	{
+		good &= tested_engine->stage(set, &room, &capacity) == FASTED_OK;
+		capacity = std::min<size_t>(capacity, rows.n - there);
+		memcpy(room, rows.row(there), capacity * rows.d * sizeof(float));
+		good &= tested_engine->commit(set, capacity) == FASTED_OK;
+	}
+	good &= tested_engine->seal(set) == FASTED_OK;
+	for (int turn : {0, 2, 1, 0, 0, 2, 3})
+	{
+		std::vector<FastedRowGroup> groups = layouts[turn % 2].groups;
+		FastedProblem problem = {};
+		FastedJoin *join = nullptr;
+		Outcome		outcome;
+		FastedBatch batch;
+		std::string why;
+
+		problem.eps = eps;
+		if (turn == 3)
+			std::swap(groups[0], groups[1]);
+		if (turn != 2)
+		{
+			problem.groups = groups.data();
+			problem.ngroups = (uint32_t) groups.size();
+		}
+		outcome.status = tested_engine->join_open(context, &problem, set, set, &join);
+		if (turn == 3)
+		{
+			tap::ok(outcome.status == FASTED_INTERNAL, "groups out of order are refused");
+			break;
+		}
+		while (outcome.status == FASTED_OK || outcome.status == FASTED_AGAIN)
+		{
+			outcome.status = tested_engine->next(join, 20, &batch);
+			if (outcome.status == FASTED_OK)
+				outcome.pairs.insert(outcome.pairs.end(), batch.pairs, batch.pairs + batch.npairs);
+		}
+		tested_engine->join_close(join);
+		good &= same_as_oracle(rows, distances[turn], eps, outcome, &why);
+		tap::ok(good, "one set again, groups %d: %zu pairs %s", turn, outcome.pairs.size(),
+				why.c_str());
+	}
+	tested_engine->close(context);
+}
+
+}								/* namespace */
+
+int
+main(int argc, char **argv)
+{
+	bool		small = argc > 1 && strcmp(argv[1], "--small") == 0;
+
+	if (small)
+	{
+		check_self("one relation", alike({3, 100, 1, 130, 40}, 9), 33);
+		check_two("two relations", {{40, 90, 3, 0}, {0, 30}, {130, 1}, {20, 150}}, 20);
+		test_again();
+		return tap::done();
+	}
+	test_again();
+	test_sizes();
+	test_copies();
+	test_slices();
+	test_panels();
+	test_approximate();
+	return tap::done();
+}

@@ -1,0 +1,385 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_groups.c
+ *	  The CPU engine joins rows of one group only: against brute force, bit for bit.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "join.h"
+#include "ways.h"
+#include "../../src/engine/row_groups.h"
+
+static const CallerHabits plain = {.timeout_ms = 100};
+
+#define MOST_GROUPS 1000
+
+/* Rows of one side or two, in groups, and all pairs that may be found. */
+typedef struct Case
+{
+	const char *name;
+	uint32_t	d;
+	int			nsides;
+	Rows		sides[2];
+	FastedRowGroup groups[MOST_GROUPS];
+	uint32_t	ngroups;
+	PairList	all;
+} Case;
+
+/* A group behind the last one, and rows of none behind it. */
+static void
+add_group(Case *c, uint32_t a, uint32_t b, uint32_t gap_a, uint32_t gap_b)
+{
+	c->groups[c->ngroups++] = (FastedRowGroup) {
+		.first_a = (uint32_t) c->sides[0].n,.rows_a = a,
+		.first_b = (uint32_t) c->sides[c->nsides - 1].n,.rows_b = b
+	};
+	c->sides[0].n += a + gap_a;
+	if (c->nsides == 2)
+		c->sides[1].n += b + gap_b;
+}
+
+static void
+add_alike(Case *c, uint32_t rows, uint32_t gap)
+{
+	add_group(c, rows, rows, gap, gap);
+}
+
+/* Few integers: ties, and copies in and out of a row's group. */
+static void
+fill_case(Case *c, bool ties)
+{
+	for (int side = 0; side < c->nsides; side++)
+	{
+		size_t		count = (size_t) c->sides[side].n * c->d;
+		float	   *rows = must_alloc(count * sizeof(float));
+
+		for (size_t i = 0; i < count; i++)
+			rows[i] = (float) (ties ? floor(2 * random_normal()) : random_normal());
+		for (uint32_t i = 1; i < c->sides[side].n; i += 1 + random_below(8))
+			memcpy(rows + (size_t) i * c->d, rows + (size_t) random_below(i) * c->d,
+				   c->d * sizeof(float));
+		c->sides[side].rows = rows;
+	}
+	for (uint32_t g = 0; g < c->ngroups; g++)
+	{
+		FastedRowGroup group = c->groups[g];
+
+		for (uint32_t a = group.first_a; a < group.first_a + group.rows_a; a++)
+		{
+			uint32_t	b = c->nsides == 1 ? a + 1 : group.first_b;
+
+			for (; b < group.first_b + group.rows_b; b++)
+				add_if_near(c->sides[0].rows, c->sides[c->nsides - 1].rows,
+							(FastedPair) {.a = a,.b = b}, c->d, INFINITY, &c->all);
+		}
+	}
+}
+
+static void
+free_case(Case *c)
+{
+	free((float *) c->sides[0].rows);
+	if (c->nsides == 2)
+		free((float *) c->sides[1].rows);
+	free(c->all.pairs);
+	memset(c, 0, sizeof(*c));
+}
+
+static PairList
+expected_pairs(const Case *c, double eps)
+{
+	PairList	list = {0};
+
+	for (size_t i = 0; i < c->all.count; i++)
+	{
+		if (c->all.pairs[i].dist <= eps)
+			pair_add(&list, &c->all.pairs[i], 1);
+	}
+	pair_sort(&list);
+	return list;
+}
+
+/* Zero, everything, and a tie to the last bit. */
+static int
+pick_eps(const Case *c, double *eps)
+{
+	int			count = 0;
+	double		tie;
+
+	eps[count++] = 0.0;
+	eps[count++] = INFINITY;
+	if (c->all.count == 0)
+		return count;
+	tie = c->all.pairs[random_below((uint32_t) c->all.count)].dist;
+	eps[count++] = tie;
+	eps[count++] = nextafter(tie, 0.0);
+	return count;
+}
+
+static PanelProblem
+problem_of(const Case *c, double eps)
+{
+	return (PanelProblem) {
+		.options = {.dimensions = c->d,.threads = 1 + (int) random_below(4)},
+		.problem = {.eps = eps,.groups = c->groups,.ngroups = c->ngroups},
+		.sides = c->nsides
+	};
+}
+
+/* By each kernel and filter, with every output, in so much memory; the most panels. */
+static uint32_t
+check_case(const Case *c, uint64_t limit)
+{
+	Way			ways[MOST_WAYS];
+	int			nways = all_ways(ways);
+	uint32_t	panels = 0;
+
+	for (int w = 0; w < nways; w++)
+	{
+		double		eps[8];
+		int			neps = pick_eps(c, eps);
+		bool		good = true;
+		size_t		most = 0;
+
+		for (int i = 0; i < neps; i++)
+		{
+			PanelProblem problem = problem_of(c, eps[i]);
+			CallerHabits habits = {.timeout_ms = 100,.stage_at_most = limit > 0 ? 40 : 0};
+			PairList	expected = expected_pairs(c, eps[i]);
+			FastedStats stats;
+			PairList	got;
+
+			problem.options.kernel = ways[w].kernel;
+			problem.options.filter = ways[w].filter;
+			problem.options.prune = ways[w].prune;
+			problem.options.memory_limit = limit;
+			good = run_sides(&problem, c->sides, &habits, &got, &stats) == FASTED_DONE &&
+				pair_equal(&expected, &got) && stats.pairs == expected.count &&
+				stats.units_done == stats.units_total && good;
+			if (expected.count > most)
+				most = expected.count;
+			if (stats.panels > panels)
+				panels = stats.panels;
+			free(got.pairs);
+			free(expected.pairs);
+		}
+		ok(good, "%s, %s%s: %s, %llu x %llu, d = %u, %u panels, up to %zu pairs", ways[w].kernel,
+		   ways[w].name, ways[w].pruned, c->name, (unsigned long long) c->sides[0].n,
+		   (unsigned long long) c->sides[c->nsides - 1].n, c->d, panels, most);
+	}
+	return panels;
+}
+
+static const uint32_t sizes[] = {3, 0, 1, 2, 95, 96, 127, 128, 129, 0, 255, 257, 1, 400, 5};
+
+#define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+static void
+check_shapes(void)
+{
+	static const uint32_t dims[] = {1, 33, 100};
+	static Case c;
+
+	for (int i = 0; i < 3; i++)
+	{
+		c = (Case) {.name = "one relation",.d = dims[i],.nsides = 1};
+		for (size_t k = 0; k < NSIZES; k++)
+			add_alike(&c, sizes[k], i * 30);
+		fill_case(&c, i == 1);
+		check_case(&c, 0);
+		free_case(&c);
+
+		c = (Case) {.name = "two relations",.d = dims[i],.nsides = 2};
+		for (size_t k = 0; k < NSIZES; k++)
+			add_group(&c, sizes[k], sizes[NSIZES - 1 - k], i * random_below(30), i * random_below(90));
+		fill_case(&c, i == 1);
+		check_case(&c, 0);
+		free_case(&c);
+	}
+}
+
+static void
+check_odd_shapes(void)
+{
+	static Case c;
+
+	c = (Case) {.name = "one group",.d = 20,.nsides = 1};
+	add_alike(&c, 500, 0);
+	fill_case(&c, true);
+	check_case(&c, 0);
+	free_case(&c);
+
+	c = (Case) {.name = "no group of two rows",.d = 20,.nsides = 1};
+	for (int g = 0; g < 5; g++)
+		add_alike(&c, g % 2, 30);
+	fill_case(&c, true);
+	check_case(&c, 0);
+	free_case(&c);
+
+	c = (Case) {.name = "no group",.d = 20,.nsides = 1};
+	c.sides[0].n = 300;
+	fill_case(&c, true);
+	check_case(&c, 0);
+	free_case(&c);
+
+	c = (Case) {.name = "a giant and many tiny",.d = 10,.nsides = 1};
+	for (int g = 0; g < 600; g++)
+		add_alike(&c, g == 300 ? 800 : 1 + g % 3, 0);
+	fill_case(&c, false);
+	check_case(&c, 0);
+	free_case(&c);
+
+	c = (Case) {.name = "groups on one side",.d = 30,.nsides = 2};
+	add_group(&c, 100, 0, 0, 0);
+	add_group(&c, 0, 300, 5, 0);
+	add_group(&c, 40, 50, 0, 0);
+	add_group(&c, 0, 70, 0, 700);
+	fill_case(&c, true);
+	check_case(&c, 0);
+	free_case(&c);
+
+	c = (Case) {.name = "a giant of one side",.d = 30,.nsides = 2};
+	add_group(&c, 1, 2000, 0, 0);
+	add_group(&c, 3, 1, 9, 0);
+	add_group(&c, 1, 700, 0, 40);
+	fill_case(&c, false);
+	check_case(&c, 0);
+	free_case(&c);
+}
+
+/* More rows than memory. */
+static void
+check_panels(int nsides)
+{
+	static Case c;
+	uint32_t	most = 0;
+
+	c = (Case) {.name = "panels",.d = 24,.nsides = nsides};
+	for (int g = 0; g < 40; g++)
+	{
+		if (nsides == 1)
+			add_alike(&c, random_below(70), random_below(20));
+		else
+			add_group(&c, random_below(60), random_below(90), random_below(20),
+					  g == 10 ? 400 : random_below(9));
+	}
+	fill_case(&c, true);
+	for (uint64_t limit = 1; limit < 800000; limit = limit * 4 + 60000)
+	{
+		uint32_t	panels = check_case(&c, limit);
+
+		if (panels > most)
+			most = panels;
+	}
+	ok(most >= 4, "up to %u panels", most);
+	free_case(&c);
+}
+
+/* Slices are parts of the whole that have no pair in common. */
+static void
+check_slices(void)
+{
+	static Case c;
+	PairList	all = {0};
+	PairList	expected;
+	double		eps[8] = {0};
+	bool		good = true;
+
+	c = (Case) {.name = "slices",.d = 12,.nsides = 1};
+	for (int g = 0; g < 30; g++)
+		add_alike(&c, random_below(200), random_below(3));
+	fill_case(&c, false);
+	pick_eps(&c, eps);
+	expected = expected_pairs(&c, eps[2]);
+	for (uint32_t slice = 0; slice < 5; slice++)
+	{
+		PanelProblem problem = problem_of(&c, eps[2]);
+		PairList	some;
+
+		problem.problem.slice = slice;
+		problem.problem.slices = 5;
+		good = run_sides(&problem, c.sides, &plain, &some, NULL) == FASTED_DONE && good;
+		pair_add(&all, some.pairs, some.count);
+		free(some.pairs);
+	}
+	pair_sort(&all);
+	ok(good && pair_equal(&all, &expected), "five slices: %zu pairs of %zu", all.count,
+	   expected.count);
+	free(all.pairs);
+	free(expected.pairs);
+	free_case(&c);
+}
+
+/* What is not allowed. */
+static void
+check_refused(void)
+{
+	static const FastedRowGroup wrong[][2] = {
+		{{0, 10, 0, 10}, {5, 10, 10, 10}},	/* they overlap */
+		{{10, 10, 10, 10}, {0, 10, 0, 10}}, /* or descend */
+		{{0, 10, 0, 10}, {10, 11, 10, 11}}, /* or end behind the rows */
+		{{0, 10, 0, 9}, {10, 5, 10, 5}} /* or are not the same on both sides */
+	};
+	float		rows[20] = {0};
+	Rows		sides[2] = {{.rows = rows,.n = 20}};
+	PairList	none;
+
+	for (int i = 0; i < 4; i++)
+	{
+		PanelProblem problem = {
+			.options = {.dimensions = 1},
+			.problem = {.eps = 1,.groups = wrong[i],.ngroups = 2},
+			.sides = 1
+		};
+
+		ok(run_join_once(&problem, sides, &plain, &none, NULL, NULL) == FASTED_INTERNAL,
+		   "wrong groups, number %d", i);
+		free(none.pairs);
+	}
+	{
+		PanelProblem problem = {
+			.options = {.dimensions = 1},
+			.problem = {.eps = 1,.output = FASTED_OUTPUT_NEAREST,.k = 1,.groups = wrong[2],.ngroups = 1},
+			.sides = 1
+		};
+
+		ok(run_join_once(&problem, sides, &plain, &none, NULL, NULL) == FASTED_UNSUPPORTED,
+		   "nearest neighbors");
+		free(none.pairs);
+	}
+}
+
+/* A join of tiny groups looks at few pairs of others. */
+static void
+check_work(void)
+{
+	static Case c;
+	FastedStats stats;
+	PairList	got;
+	PanelProblem problem;
+
+	c = (Case) {.name = "work",.d = 8,.nsides = 1};
+	for (int g = 0; g < 500; g++)
+		add_alike(&c, 20, 0);
+	fill_case(&c, false);
+	problem = problem_of(&c, INFINITY);
+	ok(run_join_once(&problem, c.sides, &plain, &got, &stats, NULL) == FASTED_DONE &&
+	   got.count == 500 * 190 && stats.candidates < 200 * 500 * 20,
+	   "%llu candidates of 10000 rows", (unsigned long long) stats.candidates);
+	free(got.pairs);
+	free_case(&c);
+}
+
+int
+main(void)
+{
+	random_seed();
+	check_refused();
+	check_work();
+	check_shapes();
+	check_odd_shapes();
+	check_slices();
+	check_panels(1);
+	check_panels(2);
+	return tap_done();
+}
