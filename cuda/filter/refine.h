@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "filter/filter.h"
+#include "output/connect.h"
 #include "rows/row_table.h"
 
 namespace fasted
@@ -27,6 +28,7 @@ struct RefineParams
 	FastedPair *pairs;			/* room for every candidate; null: they are not kept */
 	uint32_t   *counts_a;		/* of each row's pairs; null: not wanted */
 	uint32_t   *counts_b;
+	Connecting	connect;		/* then pairs has room for every candidate, but few come there */
 };
 
 /* Rechecks every candidate; approximate: passes all of them on. */

@@ -38,7 +38,8 @@ SetShape::bytes(uint64_t rows) const
 {
 	if (rows == 0)
 		return 0;
-	return chunks.bytes_for(rows) + Budget::rounded(rows * sizeof(uint32_t))
+	/* 8 bytes beside them: what is counted and connected */
+	return chunks.bytes_for(rows) + 2 * Budget::rounded(rows * sizeof(uint32_t))
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
 		+ FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions);
 }
@@ -219,7 +220,7 @@ Context::allocate_rounds(const FastedProblem &problem, const Set &a, const Set &
 		enough = (enough + kMostAtOnce - 1) / kMostAtOnce * kMostAtOnce;
 		candidates = std::min(candidates, enough);
 	}
-	rounds.allocate(budget, settings_, candidates, problem.output == FASTED_OUTPUT_PAIRS);
+	rounds.allocate(budget, settings_, candidates, fasted_hands_out_pairs(&problem));
 }
 
 std::shared_ptr<Form>
@@ -290,12 +291,15 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	task.eps = problem.eps;
 	task.slice = problem.slice;
 	task.slices = std::max(1u, problem.slices);
-	task.keep_pairs = problem.output == FASTED_OUTPUT_PAIRS;
-	if (problem.output == FASTED_OUTPUT_COUNTS)
+	task.keep_pairs = fasted_hands_out_pairs(&problem);
+	if (fasted_counts_rows(&problem))
 	{
-		task.a.counts = a.clear_counts(rounds.stream());
-		task.b.counts = self ? task.a.counts : b.clear_counts(rounds.stream());
+		task.a.counts = a.begin_counts(problem.further, rounds.stream());
+		task.b.counts = self ? task.a.counts : b.begin_counts(problem.further, rounds.stream());
 	}
+	if (problem.output == FASTED_OUTPUT_CONNECTIONS)
+		task.connect = connections.begin(budget, problem, a.rows(), self ? 0 : b.rows(),
+										 rounds.stream());
 	rounds.begin(task, rounds.stream());
 	joining = true;
 }

@@ -18,6 +18,7 @@
 #include "device/device_memory.h"
 #include "device/devices.h"
 #include "engine/engine.h"
+#include "output/connections.h"
 #include "rows/row_store.h"
 #include "schedule/choice.h"
 #include "schedule/rounds.h"
@@ -83,6 +84,7 @@ public:
 	Budget		budget;
 	Stream		upload;
 	Staging		staging;
+	Connections connections;
 	Rounds		rounds;			/* after what its kernels read, so that it goes first */
 	bool		joining = false;
 

@@ -481,6 +481,7 @@ const FastedEngine cuda_engine = {
 	nullptr,					/* nearest */
 	nullptr,					/* list_rows */
 	engine_join_close,
+	true,						/* connects */
 };
 
 }								/* namespace */

@@ -37,6 +37,7 @@ struct JoinTask
 	uint32_t	slice = 0;		/* of so many: a range of the items */
 	uint32_t	slices = 1;
 	bool		keep_pairs = true;	/* else they are counted, and take gives none */
+	Connecting	connect;		/* what take gives are these pairs */
 };
 
 /* What stays the same in all of a join's rounds. */
@@ -139,7 +140,11 @@ private:
 	void		allocate_results(Budget &budget, size_t candidates);
 	TileOrder	tile_order(const JoinTask &task) const;
 	void		launch_filter();
+	RefineParams refine_params(int slot) const;
 	void		launch(int slot);
+	bool		may_launch() const;
+	void		launch_open(int slot);
+	void		finish_launch(int slot);
 	void		end_round(int slot);
 	void		drain(int slot);
 
@@ -181,6 +186,8 @@ private:
 	uint64_t	units_here_ = 0;
 	uint64_t	budget_ = 0;	/* fresh items a round */
 	bool		complete_ = true;	/* a report said so */
+	uint64_t	open_ = 0;		/* open pairs (connect.h), and those looked at again */
+	uint64_t	open_done_ = 0;
 };
 
 }								/* namespace fasted */

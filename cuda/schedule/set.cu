@@ -303,12 +303,14 @@ Set::side() const
 }
 
 uint32_t *
-Set::clear_counts(cudaStream_t stream)
+Set::begin_counts(bool further, cudaStream_t stream)
 {
 	uint64_t	room = std::max<uint64_t>(store_.rows, options_.most_rows);
 
 	if (store_.rows == 0)
 		return nullptr;
+	if (further && counts_)
+		return counts_.get();
 	if (counts_.size() < room)
 	{
 		counts_.release();

@@ -51,8 +51,8 @@ public:
 	void		set_eps(double eps, cudaStream_t stream) { filter_.set_eps(eps, stream); }
 	JoinSide	side() const;
 
-	/* Zeroed room for the number of each row's pairs. */
-	uint32_t   *clear_counts(cudaStream_t stream);
+	/* Room for the number of each row's pairs: zero, or (further) as it was. */
+	uint32_t   *begin_counts(bool further, cudaStream_t stream);
 	const uint32_t *counts() const { return counts_.get(); }
 
 private:

@@ -54,7 +54,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 11
+#define FASTED_ENGINE_ABI 12
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -120,7 +120,15 @@ typedef enum FastedOutput
 	 * there are fewer.  Of a set with itself both rows keep it: no row is its own
 	 * neighbour.
 	 */
-	FASTED_OUTPUT_NEAREST
+	FASTED_OUTPUT_NEAREST,
+
+	/*
+	 * next hands out what tells which rows belong together: not the pairs of two core rows
+	 * (those with core_pairs pairs or more in this join) that other pairs of core rows
+	 * connect already.  Which of them that are, is not always the same.  And all pairs are
+	 * counted for each of their rows: counts; unless all rows are core rows.
+	 */
+	FASTED_OUTPUT_CONNECTIONS
 } FastedOutput;
 
 /* A device by a name that is good for FastedOptions.devices. */
@@ -188,10 +196,14 @@ typedef struct FastedProblem
 	uint32_t	k;				/* 1 to FASTED_MAX_NEIGHBORS */
 
 	/*
-	 * The neighbours that set a has from its last join stay: rows of b are further ones.
-	 * k and eps are as in that join.
+	 * This join goes on from the last one, which was like it and is done.  Neighbours: those
+	 * that set a has stay, rows of b are further ones.  Counts and connections: both sets
+	 * are the same, this is another slice, and each row's pairs are counted on, as are rows
+	 * that pairs handed out then have connected.
 	 */
 	bool		further;
+
+	uint32_t	core_pairs;		/* FASTED_OUTPUT_CONNECTIONS; 0: all rows are core rows */
 } FastedProblem;
 
 /*
@@ -378,8 +390,8 @@ typedef struct FastedEngine
 
 	/*
 	 * The next batch of pairs, after at most about timeout_ms milliseconds:
-	 * FASTED_OK (npairs >= 1; only with FASTED_OUTPUT_PAIRS), FASTED_AGAIN or
-	 * FASTED_DONE.
+	 * FASTED_OK (npairs >= 1; only with FASTED_OUTPUT_PAIRS or _CONNECTIONS), FASTED_AGAIN
+	 * or FASTED_DONE.
 	 */
 	FastedStatus (*next) (FastedJoin *join, int timeout_ms, FastedBatch *batch);
 
@@ -391,9 +403,9 @@ typedef struct FastedEngine
 	void		(*pause) (FastedJoin *join);
 
 	/*
-	 * After FASTED_DONE, with FASTED_OUTPUT_COUNTS: for rows first_row ... of set a
-	 * (side 0) or b (side 1), by their places in it, the number of their pairs.  Of a
-	 * set with itself both rows of a pair have it, in side 0.
+	 * After FASTED_DONE, with FASTED_OUTPUT_COUNTS or _CONNECTIONS: for rows first_row ...
+	 * of set a (side 0) or b (side 1), by their places in it, the number of their pairs.
+	 * Of a set with itself both rows of a pair have it, in side 0.
 	 */
 	FastedStatus (*counts) (FastedJoin *join, int side, uint64_t first_row,
 							size_t nrows, uint32_t *counts);
@@ -414,7 +426,25 @@ typedef struct FastedEngine
 
 	/* Stops all its work; NULL is allowed.  Never fails. */
 	void		(*join_close) (FastedJoin *join);
+
+	/* Whether it has FASTED_OUTPUT_CONNECTIONS; else join_open answers FASTED_UNSUPPORTED. */
+	bool		connects;
 } FastedEngine;
+
+/* Does a join like this one count each row's pairs? */
+static inline bool
+fasted_counts_rows(const FastedProblem *problem)
+{
+	return problem->output == FASTED_OUTPUT_COUNTS ||
+		(problem->output == FASTED_OUTPUT_CONNECTIONS && problem->core_pairs > 0);
+}
+
+/* Does it hand out pairs? */
+static inline bool
+fasted_hands_out_pairs(const FastedProblem *problem)
+{
+	return problem->output == FASTED_OUTPUT_PAIRS || problem->output == FASTED_OUTPUT_CONNECTIONS;
+}
 
 /* The engine in the extension's own library. */
 extern const FastedEngine *fasted_cpu_engine(void);

@@ -459,7 +459,7 @@ clear_counts(PanelJoin *join)
 	{
 		free(join->counts[side]);
 		join->counts[side] = NULL;
-		if (join->problem.problem.output != FASTED_OUTPUT_COUNTS)
+		if (!fasted_counts_rows(&join->problem.problem))
 			continue;
 		join->counts[side] = calloc(join->rows[side] > 0 ? join->rows[side] : 1, sizeof(uint32_t));
 		if (join->counts[side] == NULL)
@@ -635,7 +635,7 @@ begin_join(PanelJoin *join)
 	FastedProblem problem = join->problem.problem;
 	FastedStats stats;
 
-	problem.further = join->further;
+	problem.further = finds_nearest(join) && join->further;
 	join->further = true;
 
 	join->engine->stats(join->context, &stats);
@@ -712,7 +712,7 @@ end_join(PanelJoin *join)
 	FastedStatus status = FASTED_OK;
 	uint64_t	end = join->outer.first + join->outer.count;
 
-	if (join->problem.problem.output == FASTED_OUTPUT_COUNTS)
+	if (fasted_counts_rows(&join->problem.problem))
 		status = add_counts(join);
 	join->engine->join_close(join->join);
 	join->join = NULL;

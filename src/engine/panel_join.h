@@ -83,7 +83,7 @@ extern FastedStatus panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch
 extern void panel_join_pause(PanelJoin *join);
 
 /*
- * With FASTED_OUTPUT_COUNTS, after FASTED_DONE: the number of pairs that each row of
+ * With FASTED_OUTPUT_COUNTS or _CONNECTIONS, after FASTED_DONE: the number of pairs that each row of
  * a side has.  Valid until again or close.
  */
 extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);

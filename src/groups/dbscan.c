@@ -9,6 +9,9 @@
  * of two that are none.  It came as one of the first min_points - 2 pairs of
  * one of its rows, so no more than that are kept for each row.
  *
+ * An engine that finds connections does the same where it finds the pairs.  Then few come
+ * here, and all but those of components are kept until it says which rows are core rows.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -92,11 +95,12 @@ Take(Grouping *grouping, const FastedPair *pairs, size_t npairs)
 {
 	Dbscan	   *dbscan = (Dbscan *) grouping;
 	uint32		wanted = dbscan->wanted;
+	uint32		one = grouping->connected ? 0 : 1;
 
 	for (size_t i = 0; i < npairs; i++)
 	{
-		bool		a_is_core = ++dbscan->neighbors[pairs[i].a] >= wanted;
-		bool		b_is_core = ++dbscan->neighbors[pairs[i].b] >= wanted;
+		bool		a_is_core = (dbscan->neighbors[pairs[i].a] += one) >= wanted;
+		bool		b_is_core = (dbscan->neighbors[pairs[i].b] += one) >= wanted;
 
 		if (i + FETCH_AHEAD < npairs)
 		{
@@ -115,6 +119,15 @@ Take(Grouping *grouping, const FastedPair *pairs, size_t npairs)
 }
 
 /* --- all pairs have come */
+
+/* The engine counted. */
+static void
+KeepCounts(Grouping *grouping, const uint32 *counts)
+{
+	Dbscan	   *dbscan = (Dbscan *) grouping;
+
+	memcpy(dbscan->neighbors, counts, (Size) dbscan->rows->count * sizeof(uint32));
+}
 
 static void
 OfferCore(Dbscan *dbscan, uint32 row, uint32 core, double dist)
@@ -204,8 +217,10 @@ DbscanCreate(int32 min_points)
 
 	dbscan->base.begin = Begin;
 	dbscan->base.take = Take;
+	dbscan->base.count = KeepCounts;
 	dbscan->base.finish = Finish;
 	dbscan->base.result = Result;
-	dbscan->wanted = (uint32) min_points - 1;
+	dbscan->base.output = FASTED_OUTPUT_CONNECTIONS;
+	dbscan->base.core_pairs = dbscan->wanted = (uint32) min_points - 1;
 	return &dbscan->base;
 }

@@ -32,14 +32,17 @@ AddSeconds(double *seconds, instr_time begin)
 /* --- the join */
 
 static Join *
-BeginJoin(const GroupArgs *args, FastedOutput output)
+BeginJoin(const GroupArgs *args, const Grouping *grouping)
 {
+	FastedProblem problem = {
+		.eps = args->eps,.output = grouping->output,.core_pairs = grouping->core_pairs
+	};
 	VectorSource *source = ResolveSource(args->relation, args->vector_column, args->id_column,
 										 args->key_type, args->function->name);
 
 	if (args->order_column != NULL)
 		OrderSource(source, args->order_column, args->descending);
-	return JoinBegin(source, args->metric, args->eps, output);
+	return JoinBeginProblem(source, args->metric, &problem);
 }
 
 static const uint32 *
@@ -83,20 +86,18 @@ TakePairs(GroupRun *run, Join *join)
 	run->rows.keys = JoinKeys(join);
 	run->rows.count = run->rows.keys->count;
 	run->rows.by_id = RowsById(run->rows.keys);
+	run->grouping->connected = JoinOutput(join) == FASTED_OUTPUT_CONNECTIONS;
 	run->grouping->begin(run->grouping, &run->rows);
 	while (more)
 	{
 		INSTR_TIME_SET_CURRENT(begin);
 		run->grouping->take(run->grouping, pairs, npairs);
 		AddSeconds(&run->group_seconds, begin);
-		run->npairs += npairs;
 		more = NextPairs(run, join, &pairs, &npairs);
 	}
-	if (run->grouping->count != NULL && run->rows.count > 0)
-	{
+	if (JoinCounts(join) != NULL)
 		run->grouping->count(run->grouping, JoinCounts(join));
-		run->npairs = JoinPairs(join);
-	}
+	run->npairs = JoinPairs(join);
 }
 
 /* The ids are still wanted. */
@@ -157,7 +158,7 @@ GroupRunBegin(const GroupArgs *args, Grouping *grouping)
 	Join	   *join;
 
 	run->grouping = grouping;
-	join = BeginJoin(args, grouping->count != NULL ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS);
+	join = BeginJoin(args, grouping);
 	TakePairs(run, join);
 	EndJoin(run, join);
 	Finish(run);

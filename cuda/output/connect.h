@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * connect.h
+ *	  Which rows belong together, found out on the device pair by pair.
+ *
+ * Each set of connected rows is a tree whose root is its least row: parent[row] <= row.
+ * A pair is handed out if it united two sets; so what is handed out is a forest, and
+ * of n rows at most n - 1 pairs are.
+ *
+ * With core_pairs > 0 only core rows connect.  A row that has been seen to be one
+ * remains one; a pair of which that is not known yet is kept open, and looked at again
+ * when the join is done.  It came as one of the first core_pairs - 1 pairs of one of its
+ * rows, which bounds the open pairs.  Where there is no room they are handed out.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_CONNECT_H
+#define FASTED_CUDA_CONNECT_H
+
+#include <cstdint>
+
+#include "engine/engine.h"
+
+namespace fasted
+{
+
+struct Connecting
+{
+	uint32_t   *parent = nullptr;	/* of rows of a, then of those of b; null: this is not done */
+	uint32_t	first_b = 0;	/* where rows of b begin; of a set with itself they are a's */
+	uint32_t	core_pairs = 0;
+	FastedPair *open = nullptr;
+	unsigned long long open_room = 0;
+};
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_CONNECT_H */

@@ -1,0 +1,43 @@
+/*-------------------------------------------------------------------------
+ *
+ * connections.h
+ *	  What a context keeps to find connections: connect.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_CONNECTIONS_H
+#define FASTED_CUDA_CONNECTIONS_H
+
+#include "device/device_memory.h"
+#include "filter/refine.h"
+
+namespace fasted
+{
+
+class Connections
+{
+public:
+	/*
+	 * For a join of sets of so many rows; of one with itself rows_b is 0.  Unless it goes
+	 * on from the last one, every row is alone.
+	 */
+	Connecting	begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a,
+					  uint64_t rows_b, cudaStream_t stream);
+
+private:
+	void		allocate_open(Budget &budget, uint64_t pairs);
+
+	DeviceArray<uint32_t> parent_;
+	DeviceArray<FastedPair> open_;
+};
+
+/*
+ * Looks again at open pairs from number "first" on, when all have been counted: those of
+ * core rows connect them; what united two sets, and every other one, is handed out.
+ */
+void launch_connect_open(const RefineParams &params, unsigned long long first, uint32_t count,
+						 cudaStream_t stream);
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_CONNECTIONS_H */
