@@ -76,7 +76,7 @@ Connections::allocate_open(Budget &budget, uint64_t pairs)
 
 Connecting
 Connections::begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a,
-				   uint64_t rows_b, cudaStream_t stream)
+				   uint64_t rows_b, uint64_t open_pairs, cudaStream_t stream)
 {
 	Connecting	connect = {};
 	uint64_t	rows = rows_a + rows_b;
@@ -102,7 +102,7 @@ Connections::begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a
 	connect.first_b = (uint32_t) (rows_b > 0 ? rows_a : 0);
 	connect.core_pairs = problem.core_pairs;
 	connect.open = open_.get();
-	connect.open_room = open_.size();
+	connect.open_room = std::min<uint64_t>(open_.size(), open_pairs);
 	return connect;
 }
 

@@ -19,10 +19,10 @@ class Connections
 public:
 	/*
 	 * For a join of sets of so many rows; of one with itself rows_b is 0.  Unless it goes
-	 * on from the last one, every row is alone.
+	 * on from the last one, every row is alone.  open_pairs: room for no more of them.
 	 */
 	Connecting	begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a,
-					  uint64_t rows_b, cudaStream_t stream);
+					  uint64_t rows_b, uint64_t open_pairs, cudaStream_t stream);
 
 private:
 	void		allocate_open(Budget &budget, uint64_t pairs);

@@ -299,7 +299,7 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	}
 	if (problem.output == FASTED_OUTPUT_CONNECTIONS)
 		task.connect = connections.begin(budget, problem, a.rows(), self ? 0 : b.rows(),
-										 rounds.stream());
+										 tuning.open_pairs, rounds.stream());
 	rounds.begin(task, rounds.stream());
 	joining = true;
 }

@@ -35,6 +35,7 @@ struct Tuning
 	uint64_t	staging_rows = 0;	/* at most, in one staging buffer */
 	bool		always_lend = false;	/* however few rows there are */
 	bool		always_choose = false;	/* INT8 or FP16, likewise */
+	uint64_t	open_pairs = UINT64_MAX;	/* room for them (connect.h) at most */
 };
 
 extern Tuning tuning;
