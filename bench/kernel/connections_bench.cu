@@ -8,7 +8,8 @@
  *
  * Rows like embeddings (device_rows.cuh), of which each has S neighbours on average.
  * They go in once; then their pairs are counted, counted for each row, connected
- * (components), connected where both rows have C pairs, and handed out, in turn.  Medians
+ * (components), connected where both rows have C pairs, left out but for what tells the
+ * rows to keep, and handed out, in turn.  Medians
  * of R rounds after a first one, on the caller's clock, and beside them how many pairs
  * came, and what the host takes to unite these.
  *
@@ -133,7 +134,7 @@ measure(const std::vector<float> &rows, PanelProblem problem, uint32_t core_pair
 {
 	std::vector<Output> outputs = {{"count", FASTED_OUTPUT_COUNT, 0}, {"counts", FASTED_OUTPUT_COUNTS, 0},
 		{"components", FASTED_OUTPUT_CONNECTIONS, 0}, {"dbscan", FASTED_OUTPUT_CONNECTIONS, core_pairs},
-		{"pairs", FASTED_OUTPUT_PAIRS, 0}};
+		{"keepers", FASTED_OUTPUT_KEEPERS, 0}, {"pairs", FASTED_OUTPUT_PAIRS, 0}};
 	uint64_t	n = rows.size() / problem.options.dimensions;
 	std::vector<uint32_t> parent(n);
 	PanelJoin  *join = nullptr;

@@ -240,7 +240,7 @@ launch_refine(const RefineParams &params, bool approximate,
 	uint32_t	slots = params.candidates.chunks << params.candidates.chunk_shift;
 	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8, slots / kBlock);
 
-	auto		kernel = params.connect.parent != nullptr ? kernel_for<true>(params, approximate)
+	auto		kernel = params.connect.selects() ? kernel_for<true>(params, approximate)
 		: kernel_for<false>(params, approximate);
 
 	kernel<<<blocks, kBlock, 0, stream>>>(params);

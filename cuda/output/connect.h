@@ -26,11 +26,15 @@ namespace fasted
 
 struct Connecting
 {
-	uint32_t   *parent = nullptr;	/* of rows of a, then of those of b; null: this is not done */
+	uint32_t   *parent = nullptr;	/* of rows of a, then of those of b; null: nothing is connected */
 	uint32_t	first_b = 0;	/* where rows of b begin; of a set with itself they are a's */
 	uint32_t	core_pairs = 0;
 	FastedPair *open = nullptr;
 	unsigned long long open_room = 0;
+	bool		all_open = false;	/* every pair is kept so: keepers.h */
+
+	/* Not all pairs are handed out as they come. */
+	__host__ __device__ bool selects() const { return parent != nullptr || all_open; }
 };
 
 }								/* namespace fasted */

@@ -48,7 +48,7 @@ static __device__ __forceinline__ void
 connect_pairs(const RefineParams &p, bool keep, uint2 rows, FastedPair pair)
 {
 	WorkState  *state = p.candidates.state;
-	bool		open = keep && !count_pair(p, rows);
+	bool		open = keep && (p.connect.all_open || !count_pair(p, rows));
 	bool		hand_out = keep && !open
 		&& unite_sets(p.connect.parent, rows.x, p.connect.first_b + rows.y);
 

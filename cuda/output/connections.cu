@@ -16,8 +16,8 @@ namespace fasted
 namespace
 {
 
-/* Open pairs at most: 1 GiB of them. */
-constexpr uint64_t kMostOpen = (uint64_t) 64 << 20;
+/* Open pairs at most: 4 GiB of them. */
+constexpr uint64_t kMostOpen = (uint64_t) 256 << 20;
 
 constexpr uint32_t kBlock = 256;
 
@@ -103,6 +103,18 @@ Connections::begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a
 	connect.core_pairs = problem.core_pairs;
 	connect.open = open_.get();
 	connect.open_room = std::min<uint64_t>(open_.size(), open_pairs);
+	return connect;
+}
+
+Connecting
+Connections::keep_all(Budget &budget, uint64_t pairs, uint64_t open_pairs)
+{
+	Connecting	connect = {};
+
+	allocate_open(budget, pairs);
+	connect.open = open_.get();
+	connect.open_room = std::min<uint64_t>(open_.size(), open_pairs);
+	connect.all_open = connect.open_room > 0;
 	return connect;
 }
 

@@ -24,6 +24,9 @@ public:
 	Connecting	begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a,
 					  uint64_t rows_b, uint64_t open_pairs, cudaStream_t stream);
 
+	/* The same room for all pairs of a join. */
+	Connecting	keep_all(Budget &budget, uint64_t pairs, uint64_t open_pairs);
+
 private:
 	void		allocate_open(Budget &budget, uint64_t pairs);
 

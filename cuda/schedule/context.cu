@@ -273,6 +273,28 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 	prepare_timed_ = false;
 }
 
+/* What becomes of the pairs. */
+void
+Context::begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task)
+{
+	cudaStream_t stream = rounds.stream();
+	bool		whole = task->self && task->slices == 1;
+
+	task->keep_pairs = fasted_hands_out_pairs(&problem);
+	if (fasted_counts_rows(&problem))
+	{
+		task->a.counts = a.begin_counts(problem.further, stream);
+		task->b.counts = task->self ? task->a.counts : b.begin_counts(problem.further, stream);
+	}
+	if (problem.output == FASTED_OUTPUT_CONNECTIONS)
+		task->connect = connections.begin(budget, problem, a.rows(), task->self ? 0 : b.rows(),
+										  tuning.open_pairs, stream);
+	if (problem.output == FASTED_OUTPUT_KEEPERS && whole
+		&& keepers.begin(budget, problem, a.rows(), &task->keeping, stream))
+		task->connect = connections.keep_all(budget, (uint64_t) a.rows() * (a.rows() - 1) / 2,
+											 tuning.open_pairs);
+}
+
 /* Where there is no pair, rounds have nothing to do. */
 void
 Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
@@ -291,15 +313,7 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	task.eps = problem.eps;
 	task.slice = problem.slice;
 	task.slices = std::max(1u, problem.slices);
-	task.keep_pairs = fasted_hands_out_pairs(&problem);
-	if (fasted_counts_rows(&problem))
-	{
-		task.a.counts = a.begin_counts(problem.further, rounds.stream());
-		task.b.counts = self ? task.a.counts : b.begin_counts(problem.further, rounds.stream());
-	}
-	if (problem.output == FASTED_OUTPUT_CONNECTIONS)
-		task.connect = connections.begin(budget, problem, a.rows(), self ? 0 : b.rows(),
-										 tuning.open_pairs, rounds.stream());
+	begin_output(problem, a, b, &task);
 	rounds.begin(task, rounds.stream());
 	joining = true;
 }

@@ -19,6 +19,7 @@
 #include "device/devices.h"
 #include "engine/engine.h"
 #include "output/connections.h"
+#include "output/keepers.h"
 #include "rows/row_store.h"
 #include "schedule/choice.h"
 #include "schedule/rounds.h"
@@ -86,6 +87,7 @@ public:
 	Stream		upload;
 	Staging		staging;
 	Connections connections;
+	Keepers		keepers;
 	Rounds		rounds;			/* after what its kernels read, so that it goes first */
 	bool		joining = false;
 
@@ -93,6 +95,7 @@ private:
 	void		choose_kernel();
 	void		divide_memory(size_t whole);
 	void		allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b);
+	void		begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task);
 	void		prepare(const FastedProblem &problem, Set &a, Set &b);
 	std::shared_ptr<Form> choose_form(const FastedProblem &problem, const Set &a, const Set &b);
 

@@ -482,6 +482,7 @@ const FastedEngine cuda_engine = {
 	nullptr,					/* list_rows */
 	engine_join_close,
 	true,						/* connects */
+	true,						/* keeps */
 };
 
 }								/* namespace */

@@ -275,6 +275,20 @@ Rounds::launch(int slot)
 	finish_launch(slot);
 }
 
+/* The next open pairs: which ones are handed out? */
+void
+Rounds::settle_open(const RefineParams &params, uint32_t count)
+{
+	if (!task_.connect.all_open)
+	{
+		launch_connect_open(params, open_done_, count, compute_);
+		return;
+	}
+	if (open_done_ == 0 && all_there_)
+		launch_keep_rounds(task_.keeping, params, open_, compute_);
+	launch_keep_open(task_.keeping, params, open_done_, count, compute_);
+}
+
 /* A round of open pairs, as many as there is room for if all are handed out. */
 void
 Rounds::launch_open(int slot)
@@ -284,7 +298,7 @@ Rounds::launch_open(int slot)
 
 	s.begun.record(compute_);
 	s.filtered.record(compute_);
-	launch_connect_open(refine_params(slot), open_done_, (uint32_t) count, compute_);
+	settle_open(refine_params(slot), (uint32_t) count);
 	s.refined.record(compute_);
 	finish_launch(slot);
 	open_done_ += count;
@@ -355,7 +369,8 @@ Rounds::end_round(int slot)
 
 	if (complete_)
 		open_ = std::min<uint64_t>(report.open, task_.connect.open_room);
-	s.count = task_.connect.parent != nullptr ? report.handed_out
+	all_there_ = report.open <= task_.connect.open_room;
+	s.count = task_.connect.selects() ? report.handed_out
 		: task_.keep_pairs ? report.pairs : 0;
 	s.copied = 0;
 	s.phase = s.count > 0 ? Phase::kDraining : Phase::kFree;

@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "filter/filter.h"
 #include "filter/refine.h"
+#include "output/keepers.h"
 
 namespace fasted
 {
@@ -38,6 +39,7 @@ struct JoinTask
 	uint32_t	slices = 1;
 	bool		keep_pairs = true;	/* else they are counted, and take gives none */
 	Connecting	connect;		/* what take gives are these pairs */
+	Keeping		keeping;		/* where all are open */
 };
 
 /* What stays the same in all of a join's rounds. */
@@ -144,6 +146,7 @@ private:
 	void		launch(int slot);
 	bool		may_launch() const;
 	void		launch_open(int slot);
+	void		settle_open(const RefineParams &params, uint32_t count);
 	void		finish_launch(int slot);
 	void		end_round(int slot);
 	void		drain(int slot);
@@ -188,6 +191,7 @@ private:
 	bool		complete_ = true;	/* a report said so */
 	uint64_t	open_ = 0;		/* open pairs (connect.h), and those looked at again */
 	uint64_t	open_done_ = 0;
+	bool		all_there_ = false; /* there was room for all of them */
 };
 
 }								/* namespace fasted */

@@ -22,9 +22,9 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 	if (problem->slices > 0 ? problem->slice >= problem->slices : problem->slice > 0)
 		return cpu_fail(context, FASTED_INTERNAL, "there is no slice %u of %u",
 						problem->slice, problem->slices);
-	if (problem->output == FASTED_OUTPUT_CONNECTIONS)
+	if (problem->output == FASTED_OUTPUT_CONNECTIONS || problem->output == FASTED_OUTPUT_KEEPERS)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"the CPU engine hands out all pairs, not what they connect");
+						"the CPU engine hands out all pairs, not what they come to");
 	if (problem->output == FASTED_OUTPUT_NEAREST)
 	{
 		if (problem->k < 1 || problem->k > FASTED_MAX_NEIGHBORS)

@@ -128,7 +128,15 @@ typedef enum FastedOutput
 	 * connect already.  Which of them that are, is not always the same.  And all pairs are
 	 * counted for each of their rows: counts; unless all rows are core rows.
 	 */
-	FASTED_OUTPUT_CONNECTIONS
+	FASTED_OUTPUT_CONNECTIONS,
+
+	/*
+	 * Of a set with itself: next hands out what tells which rows are kept, and for each
+	 * other one which kept row before it is the nearest.  In order of rank, a row is kept
+	 * unless one that is kept is within eps.  A pair is left out only if both answers are
+	 * the same without it, whatever else is left out.
+	 */
+	FASTED_OUTPUT_KEEPERS
 } FastedOutput;
 
 /* A device by a name that is good for FastedOptions.devices. */
@@ -204,6 +212,12 @@ typedef struct FastedProblem
 	bool		further;
 
 	uint32_t	core_pairs;		/* FASTED_OUTPUT_CONNECTIONS; 0: all rows are core rows */
+
+	/*
+	 * FASTED_OUTPUT_KEEPERS: of each row of the set, by its place; no two are the same.
+	 * NULL: its place.  Valid as long as the join.
+	 */
+	const uint32_t *ranks;
 } FastedProblem;
 
 /*
@@ -390,7 +404,7 @@ typedef struct FastedEngine
 
 	/*
 	 * The next batch of pairs, after at most about timeout_ms milliseconds:
-	 * FASTED_OK (npairs >= 1; only with FASTED_OUTPUT_PAIRS or _CONNECTIONS), FASTED_AGAIN
+	 * FASTED_OK (npairs >= 1; with _PAIRS, _CONNECTIONS or _KEEPERS only), FASTED_AGAIN
 	 * or FASTED_DONE.
 	 */
 	FastedStatus (*next) (FastedJoin *join, int timeout_ms, FastedBatch *batch);
@@ -429,6 +443,7 @@ typedef struct FastedEngine
 
 	/* Whether it has FASTED_OUTPUT_CONNECTIONS; else join_open answers FASTED_UNSUPPORTED. */
 	bool		connects;
+	bool		keeps;			/* FASTED_OUTPUT_KEEPERS, likewise */
 } FastedEngine;
 
 /* Does a join like this one count each row's pairs? */
@@ -443,7 +458,8 @@ fasted_counts_rows(const FastedProblem *problem)
 static inline bool
 fasted_hands_out_pairs(const FastedProblem *problem)
 {
-	return problem->output == FASTED_OUTPUT_PAIRS || problem->output == FASTED_OUTPUT_CONNECTIONS;
+	return problem->output == FASTED_OUTPUT_PAIRS || problem->output == FASTED_OUTPUT_CONNECTIONS ||
+		problem->output == FASTED_OUTPUT_KEEPERS;
 }
 
 /* The engine in the extension's own library. */

@@ -575,6 +575,12 @@ panel_join_again(PanelJoin *join, const FastedProblem *problem)
 	return begin(join);
 }
 
+void
+panel_join_rank(PanelJoin *join, const uint32_t *ranks)
+{
+	join->problem.problem.ranks = ranks;
+}
+
 /* The rows that are missing; false: none are, for now. */
 static bool
 want_rows(PanelJoin *join, FastedBatch *batch)
@@ -636,6 +642,9 @@ begin_join(PanelJoin *join)
 	FastedStats stats;
 
 	problem.further = finds_nearest(join) && join->further;
+	/* which rows are kept takes all pairs together */
+	if (problem.output == FASTED_OUTPUT_KEEPERS && !join->resident)
+		problem.output = FASTED_OUTPUT_PAIRS;
 	join->further = true;
 
 	join->engine->stats(join->context, &stats);

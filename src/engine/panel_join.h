@@ -74,6 +74,9 @@ extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
  */
 extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
 
+/* The ranks for FASTED_OUTPUT_KEEPERS, if they are not in the problem: before next. */
+extern void panel_join_rank(PanelJoin *join, const uint32_t *ranks);
+
 /*
  * As in engine.h; FASTED_WANT_ROWS too.  With FASTED_OUTPUT_NEAREST, FASTED_OK says that
  * the neighbours of batch->row_count rows of side 0 from batch->first_row on are known:

@@ -95,7 +95,7 @@ Take(Grouping *grouping, const FastedPair *pairs, size_t npairs)
 {
 	Dbscan	   *dbscan = (Dbscan *) grouping;
 	uint32		wanted = dbscan->wanted;
-	uint32		one = grouping->connected ? 0 : 1;
+	uint32		one = grouping->reduced ? 0 : 1;
 
 	for (size_t i = 0; i < npairs; i++)
 	{

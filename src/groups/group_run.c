@@ -74,6 +74,23 @@ NextPairs(GroupRun *run, Join *join, const FastedPair **pairs, size_t *npairs)
 	return more;
 }
 
+static void
+NoteRows(GroupRun *run, const Join *join)
+{
+	run->rows.keys = JoinKeys(join);
+	run->rows.count = run->rows.keys->count;
+	run->rows.by_id = RowsById(run->rows.keys);
+}
+
+static void
+RankRows(GroupRun *run, Join *join)
+{
+	if (JoinOutput(join) != FASTED_OUTPUT_KEEPERS)
+		return;
+	NoteRows(run, join);
+	JoinRank(join, run->grouping->rank(run->grouping, &run->rows));
+}
+
 /* Until the first batch the CPU may take over, and read the rows in another order. */
 static void
 TakePairs(GroupRun *run, Join *join)
@@ -83,10 +100,8 @@ TakePairs(GroupRun *run, Join *join)
 	bool		more = NextPairs(run, join, &pairs, &npairs);
 	instr_time	begin;
 
-	run->rows.keys = JoinKeys(join);
-	run->rows.count = run->rows.keys->count;
-	run->rows.by_id = RowsById(run->rows.keys);
-	run->grouping->connected = JoinOutput(join) == FASTED_OUTPUT_CONNECTIONS;
+	NoteRows(run, join);
+	run->grouping->reduced = JoinOutput(join) != FASTED_OUTPUT_PAIRS;
 	run->grouping->begin(run->grouping, &run->rows);
 	while (more)
 	{
@@ -159,6 +174,7 @@ GroupRunBegin(const GroupArgs *args, Grouping *grouping)
 
 	run->grouping = grouping;
 	join = BeginJoin(args, grouping);
+	RankRows(run, join);
 	TakePairs(run, join);
 	EndJoin(run, join);
 	Finish(run);

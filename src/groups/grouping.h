@@ -43,12 +43,14 @@ RowById(const GroupRows *rows, uint32 place)
  * and the engine is gone; and result for each row, in order of id, which sets the columns
  * behind the id.  All results may be asked for once more, from the first on.
  *
- * It says what it wants of the engine: pairs, counts, or connections (engine.h).  Instead
- * of connections it may get all pairs, uncounted.
+ * It says what it wants of the engine: pairs, counts, connections or keepers (engine.h).
+ * Instead of the latter two it may get all pairs, uncounted.  For keepers it is asked for
+ * ranks before all else.
  */
 typedef struct Grouping Grouping;
 struct Grouping
 {
+	const uint32 *(*rank) (Grouping *grouping, const GroupRows *rows);	/* or NULL */
 	void		(*begin) (Grouping *grouping, const GroupRows *rows);
 	void		(*take) (Grouping *grouping, const FastedPair *pairs, size_t npairs);
 	void		(*count) (Grouping *grouping, const uint32 *counts);	/* or NULL */
@@ -57,7 +59,7 @@ struct Grouping
 
 	FastedOutput output;
 	uint32		core_pairs;		/* of connections */
-	bool		connected;		/* it gets connections; known when it begins */
+	bool		reduced;		/* it gets these, and not all pairs; known when it begins */
 
 	/* For statistics: the most room that pairs took, and how many were in a file. */
 	uint64		pair_bytes;

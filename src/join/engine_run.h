@@ -16,7 +16,7 @@ typedef struct EngineRun
 	MemoryContext context;		/* for an engine's last words */
 	const FastedEngine *engine; /* NULL before the first vector */
 	PanelJoin  *join;			/* NULL once it is closed */
-	FastedOutput output;		/* pairs in place of connections, where the engine has none */
+	FastedOutput output;		/* all pairs, where the engine does not have what was asked */
 	bool		fallible;		/* "auto" chose a GPU: the CPU can still do it */
 	bool		failed;			/* and the GPU did fail */
 } EngineRun;

@@ -428,6 +428,13 @@ JoinOutput(const Join *join)
 }
 
 void
+JoinRank(Join *join, const uint32 *ranks)
+{
+	if (join->run.join != NULL)
+		panel_join_rank(join->run.join, ranks);
+}
+
+void
 JoinPause(Join *join)
 {
 	if (join->run.join == NULL)

@@ -110,8 +110,11 @@ extern uint64 JoinPairs(const Join *join);
  */
 extern const uint32 *JoinCounts(const Join *join);
 
-/* FASTED_OUTPUT_PAIRS in place of _CONNECTIONS, where the engine does not find them. */
+/* FASTED_OUTPUT_PAIRS in place of _CONNECTIONS or _KEEPERS, where the engine does not find them. */
 extern FastedOutput JoinOutput(const Join *join);
+
+/* With FASTED_OUTPUT_KEEPERS, before JoinNext: the rows' ranks (engine.h), until it returns false. */
+extern void JoinRank(Join *join, const uint32 *ranks);
 
 /*
  * Nobody knows when the next pairs will be asked for, if ever: the engine comes

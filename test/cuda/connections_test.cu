@@ -10,8 +10,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <numeric>
-
 #include "cases.h"
 #include "engine/device_group.h"
 
@@ -67,21 +65,6 @@ struct Graph
 		return label;
 	}
 };
-
-uint64_t
-pair_key(const FastedPair &p)
-{
-	return (uint64_t) p.a << 32 | p.b;
-}
-
-void
-sort_pairs(std::vector<FastedPair> *pairs)
-{
-	std::sort(pairs->begin(), pairs->end(), [](const FastedPair &p, const FastedPair &q)
-	{
-		return pair_key(p) < pair_key(q);
-	});
-}
 
 /* Both sorted: is each of these pairs, once, one of all, with the same bits? */
 bool
@@ -230,24 +213,6 @@ check_oracle(const Rows &rows, double eps)
 
 	tap::ok(same_as_oracle(rows, distances, eps, outcome, &why), "all pairs, eps = %g: %s", eps,
 			why.c_str());
-}
-
-/* Points on a line, one apart: in order, backwards, or shuffled. */
-Rows
-chain(uint32_t n, int order)
-{
-	Rows		rows(n, 5);
-	std::vector<uint32_t> place(n);
-	std::mt19937_64 random(n);
-
-	std::iota(place.begin(), place.end(), 0);
-	if (order == 1)
-		std::reverse(place.begin(), place.end());
-	if (order == 2)
-		std::shuffle(place.begin(), place.end(), random);
-	for (uint32_t i = 0; i < n; i++)
-		rows.row(i)[3] = (float) place[i];
-	return rows;
 }
 
 /* For the sanitizer. */
