@@ -22,6 +22,8 @@ SELECT setseed(0.5);
 CREATE TABLE items AS SELECT i AS id, ARRAY(SELECT (random() + 0 * i)::real FROM generate_series(1, 24)) AS v
 	FROM generate_series(1, 4000) AS i;
 ALTER TABLE items ADD PRIMARY KEY (id);
+ALTER TABLE items ADD priority int;
+UPDATE items SET priority = id * 7919 % 1000;
 CREATE TABLE others AS SELECT id + 100000 AS id, v FROM items WHERE id % 3 = 0;
 END
 
@@ -32,6 +34,8 @@ my %queries = (
 	neighbors => "SELECT sum(neighbors), sum(neighbors * id) FROM fasted_neighbors('items', 'v', 1.1)",
 	(map { ("clusters, min_points $_->[0]" => "SELECT count(DISTINCT cluster), sum(cluster * id), count(*) FILTER (WHERE core)
 		FROM fasted_cluster('items', 'v', $_->[1], $_->[0])") } ([1, 0.85], [2, 0.9], [3, 0.95], [10, 1.1])),
+	(map { ("kept by $_" => "SELECT sum(kept * id), sum(hashfloat8(dist)::bigint), count(*) FILTER (WHERE id = kept)
+		FROM fasted_keep_one('items', 'v', 1.0, $_)") } ("NULL", "'priority'", "'priority', true", "'id', true")),
 	joined => "SELECT count(*), sum(a.id * b.id) FROM items a JOIN others b ON fasted_within(a.v, b.v, 1.1)",
 	epsilon => "SELECT eps FROM fasted_epsilon('items', 'v', 5, seed => 1)",
 );

@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * connecting.h
- *	  Connections (engine.h) by the CPU engine, for an engine that stands in for a GPU.
+ *	  Connections and keepers (engine.h) by the CPU engine, for one that stands in for a GPU.
  *
  * It hands out as little as it may: of pairs of rows that are core rows by then, those
- * that unite two sets.  For one relation, of few rows.
+ * that unite two sets; and one pair for each row that is not kept.  For one relation, of
+ * few rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +40,9 @@ typedef struct ConnectingJoin
 	FastedProblem problem;
 	FastedSet  *sets[2];
 	Connected  *state;			/* NULL: no connections */
-	FastedPair *pairs;			/* of a batch */
+	FastedPair *pairs;			/* of a batch; of keepers all */
+	size_t		npairs;
+	bool		keeps;
 } ConnectingJoin;
 
 static Connected *
@@ -80,6 +83,11 @@ connecting_join_open(FastedContext *context, const FastedProblem *problem, Faste
 			join->state->parent[row] = row;
 		}
 	}
+	if (problem->output == FASTED_OUTPUT_KEEPERS)
+	{
+		own.output = FASTED_OUTPUT_PAIRS;
+		join->keeps = true;
+	}
 	status = fasted_cpu_engine()->join_open(context, &own, a, b, &join->join);
 	if (status == FASTED_OK)
 		*result = (FastedJoin *) join;
@@ -104,10 +112,95 @@ connecting_counts(ConnectingJoin *join, const FastedPair *pair)
 	return 1;
 }
 
+static uint32_t
+rank_of(const ConnectingJoin *join, uint32_t row)
+{
+	return join->problem.ranks != NULL ? join->problem.ranks[row] : row;
+}
+
+/* One round of the definition: does anything change? */
+static bool
+find_keepers(const ConnectingJoin *join, FastedPair *nearest, uint64_t rows)
+{
+	FastedPair *found = malloc((rows + 1) * sizeof(FastedPair));
+	bool		changed = false;
+
+	for (uint64_t row = 0; row < rows; row++)
+		found[row] = (FastedPair) {.a = row,.b = row};
+	for (size_t i = 0; i < join->npairs; i++)
+	{
+		FastedPair	pair = join->pairs[i];
+		bool		swap = rank_of(join, pair.a) > rank_of(join, pair.b);
+		uint32_t	first = swap ? pair.b : pair.a;
+		FastedPair *own = &found[swap ? pair.a : pair.b];
+
+		if (nearest[first].a == first &&
+			(own->a == own->b || pair.dist < own->dist ||
+			 (pair.dist == own->dist && rank_of(join, first) < rank_of(join, own->a))))
+			*own = (FastedPair) {.a = first,.b = own->b,.dist = pair.dist};
+	}
+	for (uint64_t row = 0; row < rows; row++)
+		changed = changed || found[row].a != nearest[row].a;
+	memcpy(nearest, found, rows * sizeof(FastedPair));
+	free(found);
+	return changed;
+}
+
+/* When all pairs have come: what tells the keepers takes their place. */
+static void
+leave_keepers(ConnectingJoin *join)
+{
+	uint64_t	rows = join->sets[0]->rows.rows;
+	FastedPair *nearest = malloc((rows + 1) * sizeof(FastedPair));
+
+	for (uint64_t row = 0; row < rows; row++)
+		nearest[row] = (FastedPair) {.a = row,.b = row};
+	while (find_keepers(join, nearest, rows))
+		;
+	free(join->pairs);
+	join->pairs = nearest;
+	join->npairs = 0;
+	for (uint64_t row = 0; row < rows; row++)
+	{
+		FastedPair	pair = nearest[row];
+
+		if (pair.a > pair.b)
+			pair = (FastedPair) {.a = pair.b,.b = pair.a,.dist = pair.dist};
+		if (pair.a != pair.b)
+			nearest[join->npairs++] = pair;
+	}
+}
+
+static FastedStatus
+keeping_next(ConnectingJoin *join, int timeout_ms, FastedBatch *batch)
+{
+	FastedStatus status = fasted_cpu_engine()->next(join->join, timeout_ms, batch);
+
+	if (status == FASTED_OK)
+	{
+		join->pairs = realloc(join->pairs, (join->npairs + batch->npairs) * sizeof(FastedPair));
+		memcpy(join->pairs + join->npairs, batch->pairs, batch->npairs * sizeof(FastedPair));
+		join->npairs += batch->npairs;
+		batch->npairs = 0;
+		return FASTED_AGAIN;
+	}
+	if (status != FASTED_DONE)
+		return status;
+	join->keeps = false;
+	leave_keepers(join);
+	batch->pairs = join->pairs;
+	batch->npairs = join->npairs;
+	return join->npairs > 0 ? FASTED_OK : FASTED_DONE;
+}
+
 static FastedStatus
 connecting_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 {
 	ConnectingJoin *join = (ConnectingJoin *) handle;
+
+	if (join->keeps)
+		return keeping_next(join, timeout_ms, batch);
+
 	FastedStatus status = fasted_cpu_engine()->next(join->join, timeout_ms, batch);
 	size_t		kept = 0;
 
@@ -166,7 +259,7 @@ make_connecting(FastedEngine *engine)
 	engine->join_close = connecting_join_close;
 	engine->nearest = NULL;
 	engine->list_rows = NULL;
-	engine->connects = true;
+	engine->connects = engine->keeps = true;
 }
 
 #endif							/* CONNECTING_H */
