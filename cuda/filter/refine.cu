@@ -201,7 +201,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 		unsigned long long at = place_for(keep, &state->pairs);
 
 		if constexpr (kConnect)
-			connect_pairs(p, keep, pair, numbered_pair(p, pair, dist));
+			connect_pairs(p.connect, keep, pair, numbered_pair(p, pair, dist));
 		else if (keep)
 			put_pair(p, at, pair, dist);
 	}

@@ -26,11 +26,23 @@ namespace fasted
 
 struct Connecting
 {
+	/* Where rows begin in the result, and where their pairs are counted; null: nowhere. */
+	uint64_t	first_row_a = 0;
+	uint64_t	first_row_b = 0;
+	uint32_t   *counts_a = nullptr;
+	uint32_t   *counts_b = nullptr;
+
+	/* What is handed out, and how many that are; "stop" says that nobody wants them. */
+	FastedPair *pairs = nullptr;
+	unsigned long long *handed_out = nullptr;
+	const uint32_t *stop = nullptr;
+
 	uint32_t   *parent = nullptr;	/* of rows of a, then of those of b; null: nothing is connected */
-	uint32_t	first_b = 0;	/* where rows of b begin; of a set with itself they are a's */
+	uint32_t	first_b = 0;	/* where those begin; of a set with itself they are a's */
 	uint32_t	core_pairs = 0;
 	FastedPair *open = nullptr;
 	unsigned long long open_room = 0;
+	unsigned long long *open_count = nullptr;	/* with those that there was no room for */
 	bool		all_open = false;	/* every pair is kept so: keepers.h */
 
 	/* Not all pairs are handed out as they come. */

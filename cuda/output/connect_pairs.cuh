@@ -8,7 +8,7 @@
 #ifndef FASTED_CUDA_CONNECT_PAIRS_CUH
 #define FASTED_CUDA_CONNECT_PAIRS_CUH
 
-#include "filter/refine.h"
+#include "output/connect.h"
 #include "output/disjoint_sets.cuh"
 
 namespace fasted
@@ -30,43 +30,46 @@ place_for(bool wants, unsigned long long *counter)
 
 /* Counts a pair for both rows: are both core rows by then? */
 static __device__ __forceinline__ bool
-count_pair(const RefineParams &p, uint2 rows)
+count_pair(const Connecting &c, uint2 rows)
 {
-	uint32_t	wanted = p.connect.core_pairs;
-
-	if (wanted == 0)
+	if (c.core_pairs == 0)
 		return true;
 
-	uint32_t	a = atomicAdd(&p.counts_a[rows.x], 1u) + 1;
-	uint32_t	b = atomicAdd(&p.counts_b[rows.y], 1u) + 1;
+	uint32_t	a = atomicAdd(&c.counts_a[rows.x], 1u) + 1;
+	uint32_t	b = atomicAdd(&c.counts_b[rows.y], 1u) + 1;
 
-	return a >= wanted && b >= wanted;
+	return a >= c.core_pairs && b >= c.core_pairs;
+}
+
+/* Called by a whole warp, whose lanes may have a pair to hand out. */
+static __device__ __forceinline__ void
+hand_out_pairs(const Connecting &c, bool hand_out, FastedPair pair)
+{
+	if (!__any_sync(0xffffffff, hand_out))
+		return;
+
+	unsigned long long at = place_for(hand_out, c.handed_out);
+
+	if (hand_out)
+		c.pairs[at] = pair;
 }
 
 /* Called by a whole warp: each lane that keeps one has a pair of the result. */
 static __device__ __forceinline__ void
-connect_pairs(const RefineParams &p, bool keep, uint2 rows, FastedPair pair)
+connect_pairs(const Connecting &c, bool keep, uint2 rows, FastedPair pair)
 {
-	WorkState  *state = p.candidates.state;
-	bool		open = keep && (p.connect.all_open || !count_pair(p, rows));
-	bool		hand_out = keep && !open
-		&& unite_sets(p.connect.parent, rows.x, p.connect.first_b + rows.y);
+	bool		open = keep && (c.all_open || !count_pair(c, rows));
+	bool		hand_out = keep && !open && unite_sets(c.parent, rows.x, c.first_b + rows.y);
 
 	if (__any_sync(0xffffffff, open))
 	{
-		unsigned long long at = place_for(open, &state->open);
+		unsigned long long at = place_for(open, c.open_count);
 
-		if (open && at < p.connect.open_room)
-			p.connect.open[at] = pair;
-		hand_out |= open && at >= p.connect.open_room;
+		if (open && at < c.open_room)
+			c.open[at] = pair;
+		hand_out |= open && at >= c.open_room;
 	}
-	if (__any_sync(0xffffffff, hand_out))
-	{
-		unsigned long long at = place_for(hand_out, &state->handed_out);
-
-		if (hand_out)
-			p.pairs[at] = pair;
-	}
+	hand_out_pairs(c, hand_out, pair);
 }
 
 }								/* namespace fasted */

@@ -32,31 +32,24 @@ separate_kernel(uint32_t *parent, uint32_t rows)
 
 __global__ void
 __launch_bounds__(kBlock)
-connect_open_kernel(const __grid_constant__ RefineParams p, unsigned long long first,
+connect_open_kernel(const __grid_constant__ Connecting c, unsigned long long first,
 					uint32_t count)
 {
 	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
-	uint32_t	wanted = p.connect.core_pairs;
 	bool		hand_out = i < count;
 	FastedPair	pair = {};
 
 	if (hand_out)
 	{
-		pair = p.connect.open[first + i];
+		pair = c.open[first + i];
 
-		uint32_t	a = (uint32_t) (pair.a - p.first_row_a);
-		uint32_t	b = (uint32_t) (pair.b - p.first_row_b);
+		uint32_t	a = (uint32_t) (pair.a - c.first_row_a);
+		uint32_t	b = (uint32_t) (pair.b - c.first_row_b);
 
-		if (p.counts_a[a] >= wanted && p.counts_b[b] >= wanted)
-			hand_out = unite_sets(p.connect.parent, a, p.connect.first_b + b);
+		if (c.counts_a[a] >= c.core_pairs && c.counts_b[b] >= c.core_pairs)
+			hand_out = unite_sets(c.parent, a, c.first_b + b);
 	}
-	if (__any_sync(0xffffffff, hand_out))
-	{
-		unsigned long long at = place_for(hand_out, &p.candidates.state->handed_out);
-
-		if (hand_out)
-			p.pairs[at] = pair;
-	}
+	hand_out_pairs(c, hand_out, pair);
 }
 
 }								/* namespace */
@@ -119,10 +112,10 @@ Connections::keep_all(Budget &budget, uint64_t pairs, uint64_t open_pairs)
 }
 
 void
-launch_connect_open(const RefineParams &params, unsigned long long first, uint32_t count,
+launch_connect_open(const Connecting &connect, unsigned long long first, uint32_t count,
 					cudaStream_t stream)
 {
-	connect_open_kernel<<<(count + kBlock - 1) / kBlock, kBlock, 0, stream>>>(params, first, count);
+	connect_open_kernel<<<(count + kBlock - 1) / kBlock, kBlock, 0, stream>>>(connect, first, count);
 	check_launch("connecting open pairs");
 }
 

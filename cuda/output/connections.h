@@ -9,7 +9,7 @@
 #define FASTED_CUDA_CONNECTIONS_H
 
 #include "device/device_memory.h"
-#include "filter/refine.h"
+#include "output/connect.h"
 
 namespace fasted
 {
@@ -38,7 +38,7 @@ private:
  * Looks again at open pairs from number "first" on, when all have been counted: those of
  * core rows connect them; what united two sets, and every other one, is handed out.
  */
-void launch_connect_open(const RefineParams &params, unsigned long long first, uint32_t count,
+void launch_connect_open(const Connecting &connect, unsigned long long first, uint32_t count,
 						 cudaStream_t stream);
 
 }								/* namespace fasted */

@@ -7,7 +7,7 @@
  */
 #include "output/keepers.h"
 
-#include <limits>
+#include <algorithm>
 
 #include "device/check.h"
 #include "output/connect_pairs.cuh"
@@ -34,10 +34,10 @@ struct Ranked
 };
 
 __device__ __forceinline__ Ranked
-ranked(const Keeping &k, const RefineParams &p, const FastedPair &pair)
+ranked(const Keeping &k, const Connecting &c, const FastedPair &pair)
 {
-	uint32_t	a = (uint32_t) (pair.a - p.first_row_a);
-	uint32_t	b = (uint32_t) (pair.b - p.first_row_b);
+	uint32_t	a = (uint32_t) (pair.a - c.first_row_a);
+	uint32_t	b = (uint32_t) (pair.b - c.first_row_b);
 	uint32_t	rank_a = k.rank == nullptr ? a : k.rank[a];
 	uint32_t	rank_b = k.rank == nullptr ? b : k.rank[b];
 
@@ -54,15 +54,15 @@ bits_of(double dist)
 /* Drops later neighbours of kept rows, blocks those of undecided ones. */
 __global__ void
 __launch_bounds__(kBlock)
-block_kernel(const __grid_constant__ Keeping k, const __grid_constant__ RefineParams p,
+block_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
 			 unsigned long long pairs, uint32_t round)
 {
-	if (k.undecided[round] == 0 || p.candidates.state->stop != 0)
+	if (k.undecided[round] == 0 || *c.stop != 0)
 		return;
 	for (unsigned long long i = blockIdx.x * kBlock + threadIdx.x; i < pairs;
 		 i += gridDim.x * kBlock)
 	{
-		Ranked		pair = ranked(k, p, p.connect.open[i]);
+		Ranked		pair = ranked(k, c, c.open[i]);
 		uint8_t		fate = k.fate[pair.earlier];
 
 		if (fate == kDropped || k.fate[pair.later] != kOpenFate)
@@ -95,16 +95,16 @@ keep_kernel(const __grid_constant__ Keeping k, uint32_t round)
 /* How far the nearest kept row is; then (by_rank) which one it is. */
 __global__ void
 __launch_bounds__(kBlock)
-nearest_kernel(const __grid_constant__ Keeping k, const __grid_constant__ RefineParams p,
+nearest_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
 			   unsigned long long pairs, bool by_rank)
 {
-	if (k.undecided[kRounds] != 0 || p.candidates.state->stop != 0)
+	if (k.undecided[kRounds] != 0 || *c.stop != 0)
 		return;
 	for (unsigned long long i = blockIdx.x * kBlock + threadIdx.x; i < pairs;
 		 i += gridDim.x * kBlock)
 	{
-		FastedPair	open = p.connect.open[i];
-		Ranked		pair = ranked(k, p, open);
+		FastedPair	open = c.open[i];
+		Ranked		pair = ranked(k, c, open);
 
 		if (k.fate[pair.earlier] != kKept)
 			continue;
@@ -116,9 +116,9 @@ nearest_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Refine
 }
 
 __device__ __forceinline__ bool
-is_needed(const Keeping &k, const RefineParams &p, const FastedPair &open)
+is_needed(const Keeping &k, const Connecting &c, const FastedPair &open)
 {
-	Ranked		pair = ranked(k, p, open);
+	Ranked		pair = ranked(k, c, open);
 
 	if (k.undecided[kRounds] != 0)
 		return k.fate[pair.earlier] != kDropped;
@@ -128,7 +128,7 @@ is_needed(const Keeping &k, const RefineParams &p, const FastedPair &open)
 
 __global__ void
 __launch_bounds__(kBlock)
-hand_out_kernel(const __grid_constant__ Keeping k, const __grid_constant__ RefineParams p,
+hand_out_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
 				unsigned long long first, uint32_t count)
 {
 	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
@@ -137,16 +137,10 @@ hand_out_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Refin
 
 	if (i < count)
 	{
-		pair = p.connect.open[first + i];
-		needed = is_needed(k, p, pair);
+		pair = c.open[first + i];
+		needed = is_needed(k, c, pair);
 	}
-	if (__any_sync(0xffffffff, needed))
-	{
-		unsigned long long at = place_for(needed, &p.candidates.state->handed_out);
-
-		if (needed)
-			p.pairs[at] = pair;
-	}
+	hand_out_pairs(c, needed, pair);
 }
 
 }								/* namespace */
@@ -192,7 +186,7 @@ Keepers::begin(Budget &budget, const FastedProblem &problem, uint32_t rows, Keep
 }
 
 void
-launch_keep_rounds(const Keeping &keeping, const RefineParams &params,
+launch_keep_rounds(const Keeping &keeping, const Connecting &connect,
 				   unsigned long long pairs, cudaStream_t stream)
 {
 	uint32_t	all = (uint32_t) std::min<unsigned long long>((pairs + kBlock - 1) / kBlock, 1 << 14);
@@ -202,19 +196,19 @@ launch_keep_rounds(const Keeping &keeping, const RefineParams &params,
 			   "beginning to choose rows");
 	for (uint32_t round = 0; round < kRounds; round++)
 	{
-		block_kernel<<<all, kBlock, 0, stream>>>(keeping, params, pairs, round);
+		block_kernel<<<all, kBlock, 0, stream>>>(keeping, connect, pairs, round);
 		keep_kernel<<<rows, kBlock, 0, stream>>>(keeping, round);
 	}
-	nearest_kernel<<<all, kBlock, 0, stream>>>(keeping, params, pairs, false);
-	nearest_kernel<<<all, kBlock, 0, stream>>>(keeping, params, pairs, true);
+	nearest_kernel<<<all, kBlock, 0, stream>>>(keeping, connect, pairs, false);
+	nearest_kernel<<<all, kBlock, 0, stream>>>(keeping, connect, pairs, true);
 	check_launch("choosing rows");
 }
 
 void
-launch_keep_open(const Keeping &keeping, const RefineParams &params, unsigned long long first,
+launch_keep_open(const Keeping &keeping, const Connecting &connect, unsigned long long first,
 				 uint32_t count, cudaStream_t stream)
 {
-	hand_out_kernel<<<(count + kBlock - 1) / kBlock, kBlock, 0, stream>>>(keeping, params, first,
+	hand_out_kernel<<<(count + kBlock - 1) / kBlock, kBlock, 0, stream>>>(keeping, connect, first,
 																			count);
 	check_launch("handing out pairs of chosen rows");
 }

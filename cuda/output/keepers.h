@@ -19,7 +19,7 @@
 #define FASTED_CUDA_KEEPERS_H
 
 #include "device/device_memory.h"
-#include "filter/refine.h"
+#include "output/connect.h"
 
 namespace fasted
 {
@@ -58,11 +58,11 @@ private:
 };
 
 /* When all pairs have come, and if all are there: decides as far as some rounds go. */
-void launch_keep_rounds(const Keeping &keeping, const RefineParams &params,
+void launch_keep_rounds(const Keeping &keeping, const Connecting &connect,
 						unsigned long long pairs, cudaStream_t stream);
 
 /* Hands out what is needed of so many pairs from number "first" on. */
-void launch_keep_open(const Keeping &keeping, const RefineParams &params,
+void launch_keep_open(const Keeping &keeping, const Connecting &connect,
 					  unsigned long long first, uint32_t count, cudaStream_t stream);
 
 }								/* namespace fasted */

@@ -247,19 +247,31 @@ Rounds::launch_filter()
 		launch_filter_mma(filter, settings_.criterion, settings_.device, compute_);
 }
 
-RefineParams
-Rounds::refine_params(int slot) const
+/* What becomes of pairs that do not all come out. */
+Connecting
+Rounds::connecting(int slot) const
 {
-	return {task_.a.table, task_.b.table, task_.a.first_row, task_.b.first_row,
-		task_.self, task_.eps, candidates_, task_.keep_pairs ? slots_[slot].pairs.get() : nullptr,
-		task_.a.counts, task_.b.counts, task_.connect};
+	Connecting	connect = task_.connect;
+	WorkState  *state = state_.get();
+
+	connect.first_row_a = task_.a.first_row;
+	connect.first_row_b = task_.b.first_row;
+	connect.counts_a = task_.a.counts;
+	connect.counts_b = task_.b.counts;
+	connect.pairs = slots_[slot].pairs.get();
+	connect.handed_out = &state->handed_out;
+	connect.stop = &state->stop;
+	connect.open_count = &state->open;
+	return connect;
 }
 
 void
 Rounds::launch(int slot)
 {
 	Slot	   &s = slots_[slot];
-	RefineParams refine = refine_params(slot);
+	RefineParams refine = {task_.a.table, task_.b.table, task_.a.first_row, task_.b.first_row,
+		task_.self, task_.eps, candidates_, task_.keep_pairs ? s.pairs.get() : nullptr,
+		task_.a.counts, task_.b.counts, connecting(slot)};
 
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, candidates_.chunks * sizeof(uint32_t),
 							   compute_),
@@ -277,16 +289,16 @@ Rounds::launch(int slot)
 
 /* The next open pairs: which ones are handed out? */
 void
-Rounds::settle_open(const RefineParams &params, uint32_t count)
+Rounds::settle_open(const Connecting &connect, uint32_t count)
 {
-	if (!task_.connect.all_open)
+	if (!connect.all_open)
 	{
-		launch_connect_open(params, open_done_, count, compute_);
+		launch_connect_open(connect, open_done_, count, compute_);
 		return;
 	}
 	if (open_done_ == 0 && all_there_)
-		launch_keep_rounds(task_.keeping, params, open_, compute_);
-	launch_keep_open(task_.keeping, params, open_done_, count, compute_);
+		launch_keep_rounds(task_.keeping, connect, open_, compute_);
+	launch_keep_open(task_.keeping, connect, open_done_, count, compute_);
 }
 
 /* A round of open pairs, as many as there is room for if all are handed out. */
@@ -298,7 +310,7 @@ Rounds::launch_open(int slot)
 
 	s.begun.record(compute_);
 	s.filtered.record(compute_);
-	settle_open(refine_params(slot), (uint32_t) count);
+	settle_open(connecting(slot), (uint32_t) count);
 	s.refined.record(compute_);
 	finish_launch(slot);
 	open_done_ += count;

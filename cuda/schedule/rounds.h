@@ -142,11 +142,11 @@ private:
 	void		allocate_results(Budget &budget, size_t candidates);
 	TileOrder	tile_order(const JoinTask &task) const;
 	void		launch_filter();
-	RefineParams refine_params(int slot) const;
+	Connecting	connecting(int slot) const;
 	void		launch(int slot);
 	bool		may_launch() const;
 	void		launch_open(int slot);
-	void		settle_open(const RefineParams &params, uint32_t count);
+	void		settle_open(const Connecting &connect, uint32_t count);
 	void		finish_launch(int slot);
 	void		end_round(int slot);
 	void		drain(int slot);
