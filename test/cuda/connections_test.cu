@@ -152,7 +152,7 @@ fault_of(const Sides &sides, const std::vector<FastedPair> &all, Outcome outcome
 	return "";
 }
 
-const uint32_t all_core_pairs[] = {0, 1, 2, 9, 70, 4000000000u};
+const uint32_t all_core_pairs[] = {0, 2, 9, 70, 4000000000u};
 
 /* The same rows and eps, for each number of pairs that makes a core row. */
 std::string
@@ -259,14 +259,14 @@ check_room()
 	size_t		few = 0;
 	size_t		others = 0;
 
-	for (double eps : {1.9, 2.2, 2.6})
+	for (double eps : {1.9, 2.3})
 	{
 		check_oracle(rows, eps);
 		tuning.candidates = fasted::kMostAtOnce;
 		fault = fault_with(rows, problem_of(eps, modes[5]), true, &few);
 		tap::ok(fault.empty(), "few candidates at a time, eps = %g: %s", eps, fault.c_str());
 		tuning.candidates = 0;
-		for (uint64_t room : {0, 1, 1000, 30000})
+		for (uint64_t room : {0, 1000, 30000})
 		{
 			tuning.open_pairs = room;
 			fault = fault_with(rows, problem_of(eps, modes[5]), true, &others);
@@ -353,10 +353,10 @@ main(int argc, char **argv)
 		check_small();
 		return tap::done();
 	}
-	check_kinds();
+	check_devices();
+	check_cosine();
 	check_two_sets();
 	check_room();
-	check_cosine();
-	check_devices();
+	check_kinds();
 	return tap::done();
 }
