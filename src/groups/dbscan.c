@@ -50,6 +50,19 @@ IsCore(const Dbscan *dbscan, uint32 row)
 	return dbscan->neighbors[row] >= dbscan->wanted;
 }
 
+/* Rows lie anywhere: what a later pair needs is on its way while others are looked at. */
+static inline void
+FetchRows(const Dbscan *dbscan, const FastedPair *pairs, size_t i, size_t npairs)
+{
+	if (i + FETCH_AHEAD >= npairs)
+		return;
+	pairs += i + FETCH_AHEAD;
+	__builtin_prefetch(&dbscan->parent[pairs->a], 1);
+	__builtin_prefetch(&dbscan->neighbors[pairs->a], 1);
+	__builtin_prefetch(&dbscan->parent[pairs->b], 1);
+	__builtin_prefetch(&dbscan->neighbors[pairs->b], 1);
+}
+
 /* Unites what are core rows by now, and keeps the other pairs. */
 static void
 UnitePairs(Dbscan *dbscan)
@@ -82,14 +95,6 @@ MakeRoom(Dbscan *dbscan)
 	open->count = 0;
 }
 
-/* Rows lie anywhere: what a later pair needs is on its way while others are looked at. */
-static inline void
-FetchRow(const Dbscan *dbscan, uint32 row)
-{
-	__builtin_prefetch(&dbscan->parent[row], 1);
-	__builtin_prefetch(&dbscan->neighbors[row], 1);
-}
-
 static void
 Take(Grouping *grouping, const FastedPair *pairs, size_t npairs)
 {
@@ -102,11 +107,7 @@ Take(Grouping *grouping, const FastedPair *pairs, size_t npairs)
 		bool		a_is_core = (dbscan->neighbors[pairs[i].a] += one) >= wanted;
 		bool		b_is_core = (dbscan->neighbors[pairs[i].b] += one) >= wanted;
 
-		if (i + FETCH_AHEAD < npairs)
-		{
-			FetchRow(dbscan, pairs[i + FETCH_AHEAD].a);
-			FetchRow(dbscan, pairs[i + FETCH_AHEAD].b);
-		}
+		FetchRows(dbscan, pairs, i, npairs);
 		if (a_is_core && b_is_core)
 		{
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
@@ -150,6 +151,7 @@ UsePairs(Dbscan *dbscan, const FastedPair *pairs, size_t npairs)
 		bool		a_is_core = IsCore(dbscan, pairs[i].a);
 		bool		b_is_core = IsCore(dbscan, pairs[i].b);
 
+		FetchRows(dbscan, pairs, i, npairs);
 		if (i % GROUP_STRIDE == 0)
 			CheckJoinInterrupts();
 		if (a_is_core && b_is_core)
