@@ -132,9 +132,9 @@ drain(PanelJoin *join, Output *output, std::vector<uint32_t> &parent, uint64_t *
 void
 measure(const std::vector<float> &rows, PanelProblem problem, uint32_t core_pairs, int runs)
 {
-	std::vector<Output> outputs = {{"count", FASTED_OUTPUT_COUNT, 0}, {"counts", FASTED_OUTPUT_COUNTS, 0},
-		{"components", FASTED_OUTPUT_CONNECTIONS, 0}, {"dbscan", FASTED_OUTPUT_CONNECTIONS, core_pairs},
-		{"keepers", FASTED_OUTPUT_KEEPERS, 0}, {"pairs", FASTED_OUTPUT_PAIRS, 0}};
+	std::vector<Output> outputs = {{"count", FASTED_OUTPUT_COUNT, 0},
+		{"counts", FASTED_OUTPUT_COUNTS, 0}, {"components", FASTED_OUTPUT_CONNECTIONS, 0},
+		{"dbscan", FASTED_OUTPUT_CONNECTIONS, core_pairs}, {"keepers", FASTED_OUTPUT_KEEPERS, 0}, {"pairs", FASTED_OUTPUT_PAIRS, 0}};
 	uint64_t	n = rows.size() / problem.options.dimensions;
 	std::vector<uint32_t> parent(n);
 	PanelJoin  *join = nullptr;
@@ -162,7 +162,8 @@ measure(const std::vector<float> &rows, PanelProblem problem, uint32_t core_pair
 		}
 	}
 	for (const Output &output : outputs)
-		printf("%-12s %9.2f ms, device %9.2f, %.3f times count; %llu pairs, %llu came, %.2f ms to unite them\n",
+		printf("%-12s %9.2f ms, device %9.2f, %.3f times count; %llu pairs, %llu came, "
+			   "%.2f ms to unite them\n",
 			   output.name, median(output.ms), median(output.device_ms),
 			   median(output.ms) / median(outputs[0].ms), (unsigned long long) pairs,
 			   (unsigned long long) output.came, output.unite_ms);

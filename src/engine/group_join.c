@@ -6,9 +6,9 @@
  * Each device has one slice at a time.  A slice counts when it is finished: what a
  * lost device did of its own is done once more, less the pairs that were handed out.
  *
- * Each row's pairs are counted by a device in all of its slices, and added up when there
- * are no more: to fetch the counts of each slice would keep all devices waiting.  So with
- * a device are lost the counts of all its slices, which are done once more.
+ * A device counts each row's pairs in all of its slices together, and its counts are added
+ * when no slice is left: to fetch them after each slice would keep all devices waiting.  A
+ * device that is lost takes its counts along, so all its slices are done once more.
  *
  *-------------------------------------------------------------------------
  */

@@ -110,10 +110,13 @@ extern uint64 JoinPairs(const Join *join);
  */
 extern const uint32 *JoinCounts(const Join *join);
 
-/* FASTED_OUTPUT_PAIRS in place of _CONNECTIONS or _KEEPERS, where the engine does not find them. */
+/* FASTED_OUTPUT_PAIRS in place of _CONNECTIONS or _KEEPERS, where the engine has none. */
 extern FastedOutput JoinOutput(const Join *join);
 
-/* With FASTED_OUTPUT_KEEPERS, before JoinNext: the rows' ranks (engine.h), until it returns false. */
+/*
+ * With FASTED_OUTPUT_KEEPERS, before JoinNext: the rows' ranks (engine.h), which stay until
+ * that returns false.
+ */
 extern void JoinRank(Join *join, const uint32 *ranks);
 
 /*
