@@ -82,8 +82,8 @@ class Case:
         return {
             "count": f"SELECT count(*) FROM {self.call('fasted_self_join')}",
             "neighbors": f"SELECT sum(neighbors) FROM {self.call('fasted_neighbors')}",
-            "components": f"SELECT count(DISTINCT cluster) FROM {self.call('fasted_cluster', 1)}",
-            "dbscan": f"SELECT count(DISTINCT cluster) FROM {self.call('fasted_cluster', self.args.min_points)}",
+            "components": f"SELECT coalesce(max(cluster) + 1, 0) FROM {self.call('fasted_cluster', 1)}",
+            "dbscan": f"SELECT coalesce(max(cluster) + 1, 0) FROM {self.call('fasted_cluster', self.args.min_points)}",
             "keep_one": f"SELECT count(*) FROM {self.call('fasted_keep_one')} WHERE kept = id",
         }
 

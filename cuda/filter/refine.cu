@@ -8,6 +8,7 @@
 #include "device/check.h"
 #include "filter/exact_distance.cuh"
 #include "filter/refine.h"
+#include "output/connect_pairs.cuh"
 #include "rows/row_labels.h"
 
 namespace fasted
@@ -26,20 +27,6 @@ constexpr uint32_t kWarps = kBlock / 32;
 constexpr uint32_t kShortRowsTake = 32;
 constexpr uint32_t kLongRowsTake = 4;
 constexpr uint32_t kLongRows = 512;
-
-/* Gives every lane that keeps a pair its place among the results. */
-static __device__ __forceinline__ unsigned long long
-place_in_results(bool keep, WorkState *state)
-{
-	uint32_t	lane = threadIdx.x % 32;
-	uint32_t	kept = __ballot_sync(0xffffffff, keep);
-	unsigned long long base = 0;
-
-	if (lane == 0 && kept != 0)
-		base = atomicAdd(&state->pairs, (unsigned long long) __popc(kept));
-	base = __shfl_sync(0xffffffff, base, 0);
-	return base + __popc(kept & ((1u << lane) - 1));
-}
 
 /*
  * Squared distances, or products x.y, of kBatch candidates, one dimension a lane at a
@@ -131,15 +118,22 @@ sum_of_candidate(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 	return result;
 }
 
-/* Hands a pair on, in whichever form it is asked for. */
-static __device__ __forceinline__ void
-put_pair(const RefineParams &p, unsigned long long at, uint2 pair, double dist)
+/* A pair by the rows' numbers in the result. */
+static __device__ __forceinline__ FastedPair
+numbered_pair(const RefineParams &p, uint2 pair, double dist)
 {
 	uint32_t	a = (uint32_t) (p.first_row_a + pair.x);
 	uint32_t	b = (uint32_t) (p.first_row_b + pair.y);
 
+	return {p.self ? min(a, b) : a, p.self ? max(a, b) : b, dist};
+}
+
+/* Hands a pair on, in whichever form it is asked for. */
+static __device__ __forceinline__ void
+put_pair(const RefineParams &p, unsigned long long at, uint2 pair, double dist)
+{
 	if (p.pairs != nullptr)
-		p.pairs[at] = {p.self ? min(a, b) : a, p.self ? max(a, b) : b, dist};
+		p.pairs[at] = numbered_pair(p, pair, dist);
 	if (p.counts_a != nullptr)
 	{
 		atomicAdd(&p.counts_a[pair.x], 1u);
@@ -191,7 +185,7 @@ distance_of(const RefineParams &p, uint2 pair, double sum)
 		return __dsqrt_rn(sum);
 }
 
-template <FastedMetric kMetric, Recheck kRecheck, uint32_t kTake>
+template <FastedMetric kMetric, Recheck kRecheck, uint32_t kTake, bool kConnect>
 static __global__ void
 __launch_bounds__(kBlock)
 refine_kernel(const __grid_constant__ RefineParams p)
@@ -243,26 +237,39 @@ refine_kernel(const __grid_constant__ RefineParams p)
 			keep = mine && dist <= p.eps;
 		}
 
-		unsigned long long at = place_in_results(keep, state);
+		unsigned long long at = place_for(keep, &state->pairs);
 
-		if (keep)
+		if constexpr (kConnect)
+			connect_pairs(p.connect, keep, pair, numbered_pair(p, pair, dist));
+		else if (keep)
 			put_pair(p, at, pair, dist);
 	}
 	if (threadIdx.x % 32 == 0 && candidates > 0)
 		atomicAdd(&state->candidates, candidates);
 }
 
-template <FastedMetric kMetric>
+template <FastedMetric kMetric, bool kConnect>
 static auto
 exact_kernel(uint32_t dimensions)
 {
 	bool		aligned = dimensions % 4 == 0;
 	bool		short_rows = dimensions < kLongRows;
 
-	return aligned ? (short_rows ? refine_kernel<kMetric, Recheck::kByEights, kShortRowsTake>
-					  : refine_kernel<kMetric, Recheck::kByEights, kLongRowsTake>)
-		: short_rows ? refine_kernel<kMetric, Recheck::kByWarp, kShortRowsTake>
-		: refine_kernel<kMetric, Recheck::kByWarp, kLongRowsTake>;
+	return aligned ? (short_rows ? refine_kernel<kMetric, Recheck::kByEights, kShortRowsTake, kConnect>
+					  : refine_kernel<kMetric, Recheck::kByEights, kLongRowsTake, kConnect>)
+		: short_rows ? refine_kernel<kMetric, Recheck::kByWarp, kShortRowsTake, kConnect>
+		: refine_kernel<kMetric, Recheck::kByWarp, kLongRowsTake, kConnect>;
+}
+
+template <bool kConnect>
+static auto
+kernel_for(const RefineParams &params, bool approximate)
+{
+	return approximate
+		? refine_kernel<FASTED_METRIC_L2, Recheck::kNone, kShortRowsTake, kConnect>
+		: params.a.squares != nullptr
+		? exact_kernel<FASTED_METRIC_COSINE, kConnect>(params.a.dimensions)
+		: exact_kernel<FASTED_METRIC_L2, kConnect>(params.a.dimensions);
 }
 
 void
@@ -272,10 +279,8 @@ launch_refine(const RefineParams &params, bool approximate,
 	uint32_t	slots = params.candidates.chunks << params.candidates.chunk_shift;
 	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8, slots / kBlock);
 
-	auto		kernel = approximate
-		? refine_kernel<FASTED_METRIC_L2, Recheck::kNone, kShortRowsTake>
-		: params.a.squares != nullptr ? exact_kernel<FASTED_METRIC_COSINE>(params.a.dimensions)
-		: exact_kernel<FASTED_METRIC_L2>(params.a.dimensions);
+	auto		kernel = params.connect.selects() ? kernel_for<true>(params, approximate)
+		: kernel_for<false>(params, approximate);
 
 	kernel<<<blocks, kBlock, 0, stream>>>(params);
 	check_launch("launching the recheck");

@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "filter/filter.h"
+#include "output/connect.h"
 #include "rows/row_table.h"
 
 namespace fasted
@@ -29,6 +30,7 @@ struct RefineParams
 	uint32_t   *counts_b;
 	const uint32_t *labels_a;	/* of rows by number: row_labels.h; null: all rows meet */
 	const uint32_t *labels_b;
+	Connecting	connect;		/* then pairs has room for every candidate, but few come there */
 };
 
 /* Rechecks every candidate; approximate: passes all of them on. */

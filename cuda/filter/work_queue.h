@@ -52,6 +52,10 @@ struct WorkState
 	uint32_t	chunks_used;
 	unsigned long long candidates;
 	unsigned long long pairs;
+	unsigned long long handed_out;	/* of connections: pairs */
+
+	/* In all rounds: pairs that are open (connect.h), or would be if there were room. */
+	unsigned long long open;
 };
 
 /* The host's copy of how a round ended. */
@@ -59,6 +63,8 @@ struct RoundReport
 {
 	unsigned long long candidates;
 	unsigned long long pairs;
+	unsigned long long handed_out;
+	unsigned long long open;	/* so far */
 	unsigned long long items_done;	/* up to here, of all rounds; redone ones once */
 	uint32_t	voided;
 	uint32_t	overflow;		/* a value does not fit FP16 (approximate only) */
@@ -97,6 +103,8 @@ advance_state(WorkState &state, unsigned long long budget)
 		state.fresh_first += done - state.again;
 	report.candidates = state.candidates;
 	report.pairs = state.pairs;
+	report.handed_out = state.handed_out;
+	report.open = state.open;
 	report.items_done = state.fresh_first;
 	report.voided = state.voided;
 	report.overflow = 0;
@@ -114,6 +122,7 @@ advance_state(WorkState &state, unsigned long long budget)
 	state.chunks_used = 0;
 	state.candidates = 0;
 	state.pairs = 0;
+	state.handed_out = 0;
 	return report;
 }
 

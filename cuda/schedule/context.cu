@@ -39,7 +39,8 @@ SetShape::bytes(uint64_t rows) const
 {
 	if (rows == 0)
 		return 0;
-	return chunks.bytes_for(rows) + Budget::rounded(rows * sizeof(uint32_t))
+	/* 8 bytes beside them: what is counted and connected */
+	return chunks.bytes_for(rows) + 2 * Budget::rounded(rows * sizeof(uint32_t))
 		+ RowLabels::bytes(rows) + GroupTiles::bytes(rows)
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
 		+ FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions);
@@ -221,7 +222,7 @@ Context::allocate_rounds(const FastedProblem &problem, const Set &a, const Set &
 		enough = (enough + kMostAtOnce - 1) / kMostAtOnce * kMostAtOnce;
 		candidates = std::min(candidates, enough);
 	}
-	rounds.allocate(budget, settings_, candidates, problem.output == FASTED_OUTPUT_PAIRS);
+	rounds.allocate(budget, settings_, candidates, fasted_hands_out_pairs(&problem));
 }
 
 std::shared_ptr<Form>
@@ -292,6 +293,28 @@ Context::take_groups(const FastedProblem &problem, Set &a, Set &b)
 	groups_.set(budget, problem);
 }
 
+/* What becomes of the pairs. */
+void
+Context::begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task)
+{
+	cudaStream_t stream = rounds.stream();
+	bool		whole = task->self && task->slices == 1;
+
+	task->keep_pairs = fasted_hands_out_pairs(&problem);
+	if (fasted_counts_rows(&problem))
+	{
+		task->a.counts = a.begin_counts(problem.further, stream);
+		task->b.counts = task->self ? task->a.counts : b.begin_counts(problem.further, stream);
+	}
+	if (problem.output == FASTED_OUTPUT_CONNECTIONS)
+		task->connect = connections.begin(budget, problem, a.rows(), task->self ? 0 : b.rows(),
+										  tuning.open_pairs, stream);
+	if (problem.output == FASTED_OUTPUT_KEEPERS && whole
+		&& keepers.begin(budget, problem, a.rows(), &task->keeping, stream))
+		task->connect = connections.keep_all(budget, (uint64_t) a.rows() * (a.rows() - 1) / 2,
+											 tuning.open_pairs);
+}
+
 /* Where there is no pair, rounds have nothing to do. */
 void
 Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
@@ -312,12 +335,7 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	task.eps = problem.eps;
 	task.slice = problem.slice;
 	task.slices = std::max(1u, problem.slices);
-	task.keep_pairs = problem.output == FASTED_OUTPUT_PAIRS;
-	if (problem.output == FASTED_OUTPUT_COUNTS)
-	{
-		task.a.counts = a.clear_counts(rounds.stream());
-		task.b.counts = self ? task.a.counts : b.clear_counts(rounds.stream());
-	}
+	begin_output(problem, a, b, &task);
 	rounds.begin(task, rounds.stream());
 	joining = true;
 }

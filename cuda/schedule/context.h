@@ -18,6 +18,8 @@
 #include "device/device_memory.h"
 #include "device/devices.h"
 #include "engine/engine.h"
+#include "output/connections.h"
+#include "output/keepers.h"
 #include "rows/row_store.h"
 #include "schedule/choice.h"
 #include "schedule/rounds.h"
@@ -34,6 +36,7 @@ struct Tuning
 	uint64_t	staging_rows = 0;	/* at most, in one staging buffer */
 	bool		always_lend = false;	/* however few rows there are */
 	bool		always_choose = false;	/* INT8 or FP16, likewise */
+	uint64_t	open_pairs = UINT64_MAX;	/* room for them (connect.h) at most */
 };
 
 extern Tuning tuning;
@@ -83,6 +86,8 @@ public:
 	Budget		budget;
 	Stream		upload;
 	Staging		staging;
+	Connections connections;
+	Keepers		keepers;
 	Rounds		rounds;			/* after what its kernels read, so that it goes first */
 	bool		joining = false;
 
@@ -90,6 +95,7 @@ private:
 	void		choose_kernel();
 	void		divide_memory(size_t whole);
 	void		allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b);
+	void		begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task);
 	void		prepare(const FastedProblem &problem, Set &a, Set &b);
 	void		take_groups(const FastedProblem &problem, Set &a, Set &b);
 	std::shared_ptr<Form> choose_form(const FastedProblem &problem, const Set &a, const Set &b);

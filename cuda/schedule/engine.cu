@@ -481,6 +481,8 @@ const FastedEngine cuda_engine = {
 	nullptr,					/* nearest */
 	nullptr,					/* list_rows */
 	engine_join_close,
+	true,						/* connects */
+	true,						/* keeps */
 };
 
 }								/* namespace */

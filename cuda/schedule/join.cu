@@ -31,7 +31,7 @@ now()
 
 Join::Join(Context &context, const FastedProblem &problem, Set &a, Set &b)
 	: context_(context), sides_{&a, &a == &b ? nullptr : &b},
-	counting_(problem.output == FASTED_OUTPUT_COUNTS)
+	counting_(fasted_counts_rows(&problem))
 {
 	if (!(problem.eps >= 0) || (problem.slices > 0 && problem.slice >= problem.slices))
 		fail(FASTED_INTERNAL, "the problem is out of range");

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "output/connections.h"
+
 namespace fasted
 {
 
@@ -91,6 +93,7 @@ Rounds::stop() noexcept
 	piece_arrived_ = piece_out_ = piece_in_;
 	held_ = false;
 	complete_ = true;
+	open_ = open_done_ = 0;
 }
 
 size_t
@@ -214,6 +217,7 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 	totals_.units_total += units_here_;
 	device_before_ = totals_.device_seconds;
 	launched_any_ = false;
+	open_ = open_done_ = 0;
 	complete_ = (items_ == 0);
 	budget_ = even_rounds(items_, guessed_rate(settings_)
 						  / (2.0 * order_.tile_m * order_.tile_n * settings_.dimensions),
@@ -245,13 +249,31 @@ Rounds::launch_filter()
 		launch_filter_mma(filter, settings_.criterion, settings_.device, compute_);
 }
 
+/* What becomes of pairs that do not all come out. */
+Connecting
+Rounds::connecting(int slot) const
+{
+	Connecting	connect = task_.connect;
+	WorkState  *state = state_.get();
+
+	connect.first_row_a = task_.a.first_row;
+	connect.first_row_b = task_.b.first_row;
+	connect.counts_a = task_.a.counts;
+	connect.counts_b = task_.b.counts;
+	connect.pairs = slots_[slot].pairs.get();
+	connect.handed_out = &state->handed_out;
+	connect.stop = &state->stop;
+	connect.open_count = &state->open;
+	return connect;
+}
+
 void
 Rounds::launch(int slot)
 {
 	Slot	   &s = slots_[slot];
 	RefineParams refine = {task_.a.table, task_.b.table, task_.a.first_row, task_.b.first_row,
 		task_.self, task_.eps, candidates_, task_.keep_pairs ? s.pairs.get() : nullptr,
-		task_.a.counts, task_.b.counts, task_.a.labels, task_.b.labels};
+		task_.a.counts, task_.b.counts, task_.a.labels, task_.b.labels, connecting(slot)};
 
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, candidates_.chunks * sizeof(uint32_t),
 							   compute_),
@@ -264,6 +286,44 @@ Rounds::launch(int slot)
 	s.filtered.record(compute_);
 	launch_refine(refine, settings_.criterion == Criterion::kPaper, settings_.device, compute_);
 	s.refined.record(compute_);
+	finish_launch(slot);
+}
+
+/* The next open pairs: which ones are handed out? */
+void
+Rounds::settle_open(const Connecting &connect, uint32_t count)
+{
+	if (!connect.all_open)
+	{
+		launch_connect_open(connect, open_done_, count, compute_);
+		return;
+	}
+	if (open_done_ == 0 && all_there_)
+		launch_keep_rounds(task_.keeping, connect, open_, compute_);
+	launch_keep_open(task_.keeping, connect, open_done_, count, compute_);
+}
+
+/* A round of open pairs, as many as there is room for if all are handed out. */
+void
+Rounds::launch_open(int slot)
+{
+	Slot	   &s = slots_[slot];
+	uint64_t	count = std::min<uint64_t>(open_ - open_done_, s.pairs.size());
+
+	s.begun.record(compute_);
+	s.filtered.record(compute_);
+	settle_open(connecting(slot), (uint32_t) count);
+	s.refined.record(compute_);
+	finish_launch(slot);
+	open_done_ += count;
+}
+
+/* The end of a round, in the order of the stream. */
+void
+Rounds::finish_launch(int slot)
+{
+	Slot	   &s = slots_[slot];
+
 	launch_advance(candidates_, task_.a.overflow, task_.b.overflow, budget_,
 				   reports_.get() + slot, compute_);
 	check_cuda(cudaMemcpyAsync(host_reports_.get() + slot, reports_.get() + slot,
@@ -272,6 +332,14 @@ Rounds::launch(int slot)
 	s.ended.record(compute_);
 	s.phase = Phase::kRunning;
 	launched_++;
+}
+
+/* There is work, and a free slot for the next round. */
+bool
+Rounds::may_launch() const
+{
+	return (!complete_ || open_done_ < open_) && launched_ - ended_ < kSlots
+		&& slots_[launched_ % kSlots].phase == Phase::kFree;
 }
 
 /* Reads the report of a round that has ended. */
@@ -313,7 +381,11 @@ Rounds::end_round(int slot)
 			budget_ = even_rounds(items_ - begun, items / seconds, settings_.device);
 	}
 
-	s.count = task_.keep_pairs ? report.pairs : 0;
+	if (complete_)
+		open_ = std::min<uint64_t>(report.open, task_.connect.open_room);
+	all_there_ = report.open <= task_.connect.open_room;
+	s.count = task_.connect.selects() ? report.handed_out
+		: task_.keep_pairs ? report.pairs : 0;
 	s.copied = 0;
 	s.phase = s.count > 0 ? Phase::kDraining : Phase::kFree;
 }
@@ -370,9 +442,13 @@ Rounds::pump()
 			slots_[piece.slot].phase = Phase::kFree;
 		piece_arrived_++;
 	}
-	while (!complete_ && launched_ - ended_ < kSlots
-		   && slots_[launched_ % kSlots].phase == Phase::kFree)
-		launch(launched_ % kSlots);
+	while (may_launch())
+	{
+		if (complete_)
+			launch_open(launched_ % kSlots);
+		else
+			launch(launched_ % kSlots);
+	}
 }
 
 bool
@@ -394,7 +470,7 @@ Rounds::take(FastedBatch *batch)
 bool
 Rounds::finished() const
 {
-	return complete_ && ended_ == launched_ && drained_ == ended_
+	return complete_ && open_done_ == open_ && ended_ == launched_ && drained_ == ended_
 		&& piece_out_ == piece_in_;
 }
 

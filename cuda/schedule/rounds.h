@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "filter/filter.h"
 #include "filter/refine.h"
+#include "output/keepers.h"
 #include "schedule/group_tiles.h"
 
 namespace fasted
@@ -39,6 +40,8 @@ struct JoinTask
 	uint32_t	slices = 1;
 	bool		keep_pairs = true;	/* else they are counted, and take gives none */
 	GroupTiles *groups = nullptr;	/* where rows meet, if they are labelled; null: everywhere */
+	Connecting	connect;		/* what take gives are these pairs */
+	Keeping		keeping;		/* where all are open */
 };
 
 /* What stays the same in all of a join's rounds. */
@@ -141,7 +144,12 @@ private:
 	void		allocate_results(Budget &budget, size_t candidates);
 	TileOrder	tile_order(const JoinTask &task) const;
 	void		launch_filter();
+	Connecting	connecting(int slot) const;
 	void		launch(int slot);
+	bool		may_launch() const;
+	void		launch_open(int slot);
+	void		settle_open(const Connecting &connect, uint32_t count);
+	void		finish_launch(int slot);
 	void		end_round(int slot);
 	void		drain(int slot);
 
@@ -183,6 +191,9 @@ private:
 	uint64_t	units_here_ = 0;
 	uint64_t	budget_ = 0;	/* fresh items a round */
 	bool		complete_ = true;	/* a report said so */
+	uint64_t	open_ = 0;		/* open pairs (connect.h), and those looked at again */
+	uint64_t	open_done_ = 0;
+	bool		all_there_ = false; /* there was room for all of them */
 };
 
 }								/* namespace fasted */

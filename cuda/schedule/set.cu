@@ -313,12 +313,14 @@ Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
 }
 
 uint32_t *
-Set::clear_counts(cudaStream_t stream)
+Set::begin_counts(bool further, cudaStream_t stream)
 {
 	uint64_t	room = std::max<uint64_t>(store_.rows, options_.most_rows);
 
 	if (store_.rows == 0)
 		return nullptr;
+	if (further && counts_)
+		return counts_.get();
 	if (counts_.size() < room)
 	{
 		counts_.release();

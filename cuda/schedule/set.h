@@ -54,8 +54,8 @@ public:
 	/* The side 0 or 1 of groups whose rows stay together from here on; null: none do. */
 	void		take_groups(const FastedProblem &problem, int side, cudaStream_t stream);
 
-	/* Zeroed room for the number of each row's pairs. */
-	uint32_t   *clear_counts(cudaStream_t stream);
+	/* Room for the number of each row's pairs: zero, or (further) as it was. */
+	uint32_t   *begin_counts(bool further, cudaStream_t stream);
 	const uint32_t *counts() const { return counts_.get(); }
 
 private:

@@ -22,6 +22,9 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 	if (problem->slices > 0 ? problem->slice >= problem->slices : problem->slice > 0)
 		return cpu_fail(context, FASTED_INTERNAL, "there is no slice %u of %u",
 						problem->slice, problem->slices);
+	if (problem->output == FASTED_OUTPUT_CONNECTIONS || problem->output == FASTED_OUTPUT_KEEPERS)
+		return cpu_fail(context, FASTED_UNSUPPORTED,
+						"the CPU engine hands out all pairs, not what they come to");
 	if (problem->output == FASTED_OUTPUT_NEAREST)
 	{
 		if (problem->k < 1 || problem->k > FASTED_MAX_NEIGHBORS)
@@ -72,7 +75,7 @@ make_join(FastedContext *context, const FastedProblem *problem, FastedSet *a, Fa
 static bool
 zero_counts(FastedJoin *join)
 {
-	return join->problem.output != FASTED_OUTPUT_COUNTS ||
+	return join->problem.output != FASTED_OUTPUT_COUNTS || join->problem.further ||
 		(cpu_set_zero_counts(join->sets[0]) &&
 		 (join->self || cpu_set_zero_counts(join->sets[1])));
 }

@@ -535,5 +535,6 @@ fasted_device_group(const FastedEngine *base)
 {
 	base_engine = base;
 	group_engine.name = base->name;
+	group_engine.connects = base->connects;
 	return &group_engine;
 }

@@ -120,7 +120,23 @@ typedef enum FastedOutput
 	 * there are fewer.  Of a set with itself both rows keep it: no row is its own
 	 * neighbour.
 	 */
-	FASTED_OUTPUT_NEAREST
+	FASTED_OUTPUT_NEAREST,
+
+	/*
+	 * next hands out what tells which rows belong together: not the pairs of two core rows
+	 * (those with core_pairs pairs or more in this join) that other pairs of core rows
+	 * connect already.  Which of them that are, is not always the same.  And all pairs are
+	 * counted for each of their rows: counts; unless all rows are core rows.
+	 */
+	FASTED_OUTPUT_CONNECTIONS,
+
+	/*
+	 * Of a set with itself: next hands out what tells which rows are kept, and for each
+	 * other one which kept row before it is the nearest.  In order of rank, a row is kept
+	 * unless one that is kept is within eps.  A pair is left out only if both answers are
+	 * the same without it, whatever else is left out.
+	 */
+	FASTED_OUTPUT_KEEPERS
 } FastedOutput;
 
 /* A device by a name that is good for FastedOptions.devices. */
@@ -200,8 +216,10 @@ typedef struct FastedProblem
 	uint32_t	k;				/* 1 to FASTED_MAX_NEIGHBORS */
 
 	/*
-	 * The neighbours that set a has from its last join stay: rows of b are further ones.
-	 * k and eps are as in that join.
+	 * This join goes on from the last one, which was like it and is done.  Neighbours: those
+	 * that set a has stay, rows of b are further ones.  Counts and connections: both sets
+	 * are the same, this is another slice, and each row's pairs are counted on, as are rows
+	 * that pairs handed out then have connected.
 	 */
 	bool		further;
 
@@ -213,6 +231,14 @@ typedef struct FastedProblem
 	 */
 	const FastedRowGroup *groups;
 	uint32_t	ngroups;
+
+	uint32_t	core_pairs;		/* FASTED_OUTPUT_CONNECTIONS; 0: all rows are core rows */
+
+	/*
+	 * FASTED_OUTPUT_KEEPERS: of each row of the set, by its place; no two are the same.
+	 * NULL: its place.  Valid as long as the join.
+	 */
+	const uint32_t *ranks;
 } FastedProblem;
 
 /*
@@ -399,8 +425,8 @@ typedef struct FastedEngine
 
 	/*
 	 * The next batch of pairs, after at most about timeout_ms milliseconds:
-	 * FASTED_OK (npairs >= 1; only with FASTED_OUTPUT_PAIRS), FASTED_AGAIN or
-	 * FASTED_DONE.
+	 * FASTED_OK (npairs >= 1; with _PAIRS, _CONNECTIONS or _KEEPERS only), FASTED_AGAIN
+	 * or FASTED_DONE.
 	 */
 	FastedStatus (*next) (FastedJoin *join, int timeout_ms, FastedBatch *batch);
 
@@ -412,9 +438,9 @@ typedef struct FastedEngine
 	void		(*pause) (FastedJoin *join);
 
 	/*
-	 * After FASTED_DONE, with FASTED_OUTPUT_COUNTS: for rows first_row ... of set a
-	 * (side 0) or b (side 1), by their places in it, the number of their pairs.  Of a
-	 * set with itself both rows of a pair have it, in side 0.
+	 * After FASTED_DONE, with FASTED_OUTPUT_COUNTS or _CONNECTIONS: for rows first_row ...
+	 * of set a (side 0) or b (side 1), by their places in it, the number of their pairs.
+	 * Of a set with itself both rows of a pair have it, in side 0.
 	 */
 	FastedStatus (*counts) (FastedJoin *join, int side, uint64_t first_row,
 							size_t nrows, uint32_t *counts);
@@ -435,7 +461,27 @@ typedef struct FastedEngine
 
 	/* Stops all its work; NULL is allowed.  Never fails. */
 	void		(*join_close) (FastedJoin *join);
+
+	/* Whether it has FASTED_OUTPUT_CONNECTIONS; else join_open answers FASTED_UNSUPPORTED. */
+	bool		connects;
+	bool		keeps;			/* FASTED_OUTPUT_KEEPERS, likewise */
 } FastedEngine;
+
+/* Does a join like this one count each row's pairs? */
+static inline bool
+fasted_counts_rows(const FastedProblem *problem)
+{
+	return problem->output == FASTED_OUTPUT_COUNTS ||
+		(problem->output == FASTED_OUTPUT_CONNECTIONS && problem->core_pairs > 0);
+}
+
+/* Does it hand out pairs? */
+static inline bool
+fasted_hands_out_pairs(const FastedProblem *problem)
+{
+	return problem->output == FASTED_OUTPUT_PAIRS || problem->output == FASTED_OUTPUT_CONNECTIONS ||
+		problem->output == FASTED_OUTPUT_KEEPERS;
+}
 
 /* The engine in the extension's own library. */
 extern const FastedEngine *fasted_cpu_engine(void);

@@ -6,6 +6,10 @@
  * Each device has one slice at a time.  A slice counts when it is finished: what a
  * lost device did of its own is done once more, less the pairs that were handed out.
  *
+ * A device counts each row's pairs in all of its slices together, and its counts are added
+ * when no slice is left: to fetch them after each slice would keep all devices waiting.  A
+ * device that is lost takes its counts along, so all its slices are done once more.
+ *
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -20,7 +24,7 @@
  * Slices of a join, whatever the number of devices: other processes, which have
  * slices of their own, may have fewer.
  */
-#define GROUP_SLICES 32
+#define GROUP_SLICES 32			/* bits of Turn.done */
 
 /* Between two looks at all devices. */
 #define LOOK_NS 50000
@@ -32,11 +36,15 @@
 typedef struct Turn
 {
 	bool		busy;			/* it has a slice */
+	bool		at_work;	/* on it: join is of it */
 	uint32_t	slice;
-	FastedJoin *join;			/* NULL: not begun */
+	FastedJoin *join;			/* of this slice or the last one; NULL: there was none */
 	FastedStats begun;			/* the device's sums when it began */
 	PairLog		given;			/* pairs handed out since then */
 	PairLog		skip;			/* pairs that another device handed out before it was lost */
+	bool		further;		/* its next slice goes on from the last one */
+	uint32_t	done;			/* slices whose counts only the device has, a bit each */
+	uint64_t	done_pairs;		/* that they have */
 } Turn;
 
 /* A slice that a lost device did not finish. */
@@ -56,14 +64,14 @@ struct GroupJoin
 	int			look_first;		/* at this device */
 	uint32_t	next_slice;		/* that nobody had yet */
 	uint32_t	finished;
-	Rest		rests[FASTED_GROUP_MOST];
+	Rest		rests[GROUP_SLICES + FASTED_GROUP_MOST];
 	int			nrests;
 	uint64_t	pairs;			/* of finished slices, or handed out */
 	FastedPair *kept;			/* of a batch that had pairs to skip */
 	size_t		kept_room;
 	uint64_t	rows[2];
-	uint32_t   *counts[2];		/* of finished slices */
-	uint32_t   *slice_counts[2];
+	uint32_t   *counts[2];		/* of devices that have been asked */
+	uint32_t   *device_counts[2];	/* of one that is being asked */
 };
 
 static bool
@@ -76,13 +84,13 @@ self_join(const GroupJoin *join)
 static bool
 make_counts(GroupJoin *join)
 {
-	if (join->problem.output != FASTED_OUTPUT_COUNTS)
+	if (!fasted_counts_rows(&join->problem))
 		return true;
 	for (int side = 0; side < (self_join(join) ? 1 : 2); side++)
 	{
 		join->counts[side] = calloc(join->rows[side] + 1, sizeof(uint32_t));
-		join->slice_counts[side] = malloc((join->rows[side] + 1) * sizeof(uint32_t));
-		if (join->counts[side] == NULL || join->slice_counts[side] == NULL)
+		join->device_counts[side] = malloc((join->rows[side] + 1) * sizeof(uint32_t));
+		if (join->counts[side] == NULL || join->device_counts[side] == NULL)
 			return false;
 	}
 	return true;
@@ -150,19 +158,25 @@ begin_slice(GroupJoin *join, int m)
 	/* slice i of n is these slices of n * GROUP_SLICES */
 	problem.slice = join->problem.slice * GROUP_SLICES + turn->slice;
 	problem.slices = outer * GROUP_SLICES;
+	problem.further = turn->further;
+	group->base->join_close(turn->join);
+	turn->join = NULL;
 	group->base->stats(group->members[m].context, &turn->begun);
+	turn->at_work = true;
 	return group->base->join_open(group->members[m].context, &problem, join->a->sets[m],
 								  join->b->sets[m], &turn->join);
 }
 
-/* Adds the counts of a slice, once all of them are there. */
+/* Adds the counts of a device's slices, once all of them are there. */
 static FastedStatus
 add_counts(GroupJoin *join, int m)
 {
+	Turn	   *turn = &join->turns[m];
+
 	for (int side = 0; side < 2 && join->counts[side] != NULL; side++)
 	{
-		FastedStatus status = join->group->base->counts(join->turns[m].join, side, 0,
-														join->rows[side], join->slice_counts[side]);
+		FastedStatus status = join->group->base->counts(turn->join, side, 0, join->rows[side],
+														join->device_counts[side]);
 
 		if (status != FASTED_OK)
 			return status;
@@ -170,34 +184,51 @@ add_counts(GroupJoin *join, int m)
 	for (int side = 0; side < 2 && join->counts[side] != NULL; side++)
 	{
 		for (uint64_t row = 0; row < join->rows[side]; row++)
-			join->counts[side][row] += join->slice_counts[side][row];
+			join->counts[side][row] += join->device_counts[side][row];
 	}
+	/* whatever becomes of the device, these slices are counted */
+	turn->done = 0;
+	turn->done_pairs = 0;
+	turn->further = false;
 	return FASTED_OK;
 }
 
-/* A device's slice is done. */
+/* When all slices are finished: asks the devices, one of which may be lost meanwhile. */
 static FastedStatus
+add_all_counts(GroupJoin *join)
+{
+	for (int m = 0; m < join->group->nmembers; m++)
+	{
+		if (join->turns[m].done == 0 || group_survives(join->group, m, add_counts(join, m)))
+			continue;
+		return join->group->failed != FASTED_OK ? join->group->failed : FASTED_AGAIN;
+	}
+	return FASTED_DONE;
+}
+
+/* A device's slice is done.  The join stays open: it has the counts of all slices so far. */
+static void
 end_slice(GroupJoin *join, int m)
 {
 	Group	   *group = join->group;
 	Member	   *member = &group->members[m];
 	Turn	   *turn = &join->turns[m];
 	FastedStats now;
-	FastedStatus status = add_counts(join, m);
 
-	if (status != FASTED_OK)
-		return status;
 	group->base->stats(member->context, &now);
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
 		join->pairs += now.pairs - turn->begun.pairs;
-	group->base->join_close(turn->join);
-	turn->join = NULL;
-	turn->busy = false;
+	if (fasted_counts_rows(&join->problem))
+	{
+		turn->done |= UINT32_C(1) << turn->slice;
+		turn->done_pairs += now.pairs - turn->begun.pairs;
+	}
+	turn->further = join->problem.output != FASTED_OUTPUT_PAIRS;
+	turn->busy = turn->at_work = false;
 	pair_log_clear(&turn->given);
 	pair_log_free(&turn->skip);
 	join->finished++;
 	member->slices++;
-	return FASTED_OK;
 }
 
 /* Leaves out of a batch what was handed out before. */
@@ -238,19 +269,18 @@ look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
 		return FASTED_DONE;
 	if (!turn->busy && !take_slice(join, turn))
 		return FASTED_DONE;
-	if (turn->join == NULL)
+	if (!turn->at_work)
 		status = begin_slice(join, m);
 	if (status == FASTED_OK)
 		status = group->base->next(turn->join, timeout_ms, batch);
 	if (status == FASTED_DONE)
 	{
-		status = end_slice(join, m);
-		if (status == FASTED_OK)
-			status = FASTED_AGAIN;
+		end_slice(join, m);
+		status = FASTED_AGAIN;
 	}
 	if (!group_survives(group, m, status))
 		return group->failed != FASTED_OK ? group->failed : FASTED_AGAIN;
-	if (status != FASTED_OK)
+	if (status != FASTED_OK || join->problem.output != FASTED_OUTPUT_PAIRS)
 		return status;
 	status = skip_pairs(join, &turn->skip, batch);
 	pair_log_add(&turn->given, batch->pairs, batch->npairs);
@@ -284,7 +314,7 @@ look_at_all(GroupJoin *join, int timeout_ms, FastedBatch *batch)
 		if (status == FASTED_OK || FASTED_FAILED(status))
 			return status;
 	}
-	return join->finished == GROUP_SLICES ? FASTED_DONE : FASTED_AGAIN;
+	return join->finished == GROUP_SLICES ? add_all_counts(join) : FASTED_AGAIN;
 }
 
 FastedStatus
@@ -318,7 +348,7 @@ group_pause(FastedJoin *handle)
 
 	for (int m = 0; m < join->group->nmembers; m++)
 	{
-		if (join->turns[m].join != NULL)
+		if (join->turns[m].at_work)
 			join->group->base->pause(join->turns[m].join);
 	}
 }
@@ -337,6 +367,21 @@ group_counts(FastedJoin *handle, int side, uint64_t first_row, size_t nrows, uin
 	return FASTED_OK;
 }
 
+/* Slices go back whose counts are gone. */
+static void
+lose_counts(GroupJoin *join, Turn *turn)
+{
+	for (uint32_t slice = 0; slice < GROUP_SLICES; slice++)
+	{
+		if ((turn->done >> slice & 1) == 0)
+			continue;
+		join->rests[join->nrests++] = (Rest) {.slice = slice};
+		join->finished--;
+	}
+	join->pairs -= turn->done_pairs;
+	turn->done = 0;
+}
+
 /* The slice goes back; its pairs so far are known, or nobody can do it again. */
 void
 group_join_lose(GroupJoin *join, int m)
@@ -344,10 +389,11 @@ group_join_lose(GroupJoin *join, int m)
 	Turn	   *turn = &join->turns[m];
 	PairLog		skip = turn->skip;
 
+	turn->join = NULL;			/* its context is closed */
+	lose_counts(join, turn);
 	if (!turn->busy)
 		return;
-	turn->busy = false;
-	turn->join = NULL;			/* its context is closed */
+	turn->busy = turn->at_work = false;
 	pair_log_append(&skip, &turn->given);
 	pair_log_free(&turn->given);
 	memset(&turn->skip, 0, sizeof(turn->skip));
@@ -368,7 +414,7 @@ group_join_stats(const GroupJoin *join, FastedStats *stats)
 		FastedStats now;
 		double		total;
 
-		if (turn->join == NULL)
+		if (!turn->at_work)
 			continue;
 		join->group->base->stats(join->group->members[m].context, &now);
 		total = (double) (now.units_total - turn->begun.units_total);
@@ -409,7 +455,7 @@ group_join_close(FastedJoin *handle)
 	for (int side = 0; side < 2; side++)
 	{
 		free(join->counts[side]);
-		free(join->slice_counts[side]);
+		free(join->device_counts[side]);
 	}
 	group->join = NULL;
 	free(join);

@@ -507,7 +507,7 @@ clear_counts(PanelJoin *join)
 	{
 		free(join->counts[side]);
 		join->counts[side] = NULL;
-		if (join->problem.problem.output != FASTED_OUTPUT_COUNTS)
+		if (!fasted_counts_rows(&join->problem.problem))
 			continue;
 		join->counts[side] = calloc(join->rows[side] > 0 ? join->rows[side] : 1, sizeof(uint32_t));
 		if (join->counts[side] == NULL)
@@ -685,6 +685,12 @@ panel_join_again(PanelJoin *join, const FastedProblem *problem)
 	return begin(join);
 }
 
+void
+panel_join_rank(PanelJoin *join, const uint32_t *ranks)
+{
+	join->problem.problem.ranks = ranks;
+}
+
 /* The rows that are missing; false: none are, for now. */
 static bool
 want_rows(PanelJoin *join, FastedBatch *batch)
@@ -745,7 +751,10 @@ begin_join(PanelJoin *join)
 	FastedProblem problem = join->problem.problem;
 	FastedStats stats;
 
-	problem.further = join->further;
+	problem.further = finds_nearest(join) && join->further;
+	/* which rows are kept takes all pairs together */
+	if (problem.output == FASTED_OUTPUT_KEEPERS && !join->resident)
+		problem.output = FASTED_OUTPUT_PAIRS;
 	join->further = true;
 	if (join->groups != NULL)
 	{
@@ -827,7 +836,7 @@ end_join(PanelJoin *join)
 	FastedStatus status = FASTED_OK;
 	uint64_t	end = join->outer.first + join->outer.count;
 
-	if (join->problem.problem.output == FASTED_OUTPUT_COUNTS)
+	if (fasted_counts_rows(&join->problem.problem))
 		status = add_counts(join);
 	join->engine->join_close(join->join);
 	join->join = NULL;

@@ -81,6 +81,12 @@ extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
 extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
 
 /*
+ * The ranks for FASTED_OUTPUT_KEEPERS, if they are not in the problem: before next.  Where
+ * there are panels, all pairs come out, whatever their ranks.
+ */
+extern void panel_join_rank(PanelJoin *join, const uint32_t *ranks);
+
+/*
  * As in engine.h; FASTED_WANT_ROWS too.  With FASTED_OUTPUT_NEAREST, FASTED_OK says that
  * the neighbours of batch->row_count rows of side 0 from batch->first_row on are known:
  * each row has its turn, in order, also one without neighbours.
@@ -89,8 +95,8 @@ extern FastedStatus panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch
 extern void panel_join_pause(PanelJoin *join);
 
 /*
- * With FASTED_OUTPUT_COUNTS, after FASTED_DONE: the number of pairs that each row of
- * a side has.  Valid until again or close.
+ * With FASTED_OUTPUT_COUNTS or _CONNECTIONS (unless all rows are core rows), after
+ * FASTED_DONE: the number of pairs that each row of a side has.  Valid until again or close.
  */
 extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);
 

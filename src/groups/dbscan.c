@@ -9,6 +9,9 @@
  * of two that are none.  It came as one of the first min_points - 2 pairs of
  * one of its rows, so no more than that are kept for each row.
  *
+ * An engine that finds connections does the same where it finds the pairs.  Then few come
+ * here, and all but those of components are kept until it says which rows are core rows.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -47,6 +50,19 @@ IsCore(const Dbscan *dbscan, uint32 row)
 	return dbscan->neighbors[row] >= dbscan->wanted;
 }
 
+/* Rows lie anywhere: what a later pair needs is on its way while others are looked at. */
+static inline void
+FetchRows(const Dbscan *dbscan, const FastedPair *pairs, size_t i, size_t npairs)
+{
+	if (i + FETCH_AHEAD >= npairs)
+		return;
+	pairs += i + FETCH_AHEAD;
+	__builtin_prefetch(&dbscan->parent[pairs->a], 1);
+	__builtin_prefetch(&dbscan->neighbors[pairs->a], 1);
+	__builtin_prefetch(&dbscan->parent[pairs->b], 1);
+	__builtin_prefetch(&dbscan->neighbors[pairs->b], 1);
+}
+
 /* Unites what are core rows by now, and keeps the other pairs. */
 static void
 UnitePairs(Dbscan *dbscan)
@@ -79,30 +95,19 @@ MakeRoom(Dbscan *dbscan)
 	open->count = 0;
 }
 
-/* Rows lie anywhere: what a later pair needs is on its way while others are looked at. */
-static inline void
-FetchRow(const Dbscan *dbscan, uint32 row)
-{
-	__builtin_prefetch(&dbscan->parent[row], 1);
-	__builtin_prefetch(&dbscan->neighbors[row], 1);
-}
-
 static void
 Take(Grouping *grouping, const FastedPair *pairs, size_t npairs)
 {
 	Dbscan	   *dbscan = (Dbscan *) grouping;
 	uint32		wanted = dbscan->wanted;
+	uint32		one = grouping->reduced ? 0 : 1;
 
 	for (size_t i = 0; i < npairs; i++)
 	{
-		bool		a_is_core = ++dbscan->neighbors[pairs[i].a] >= wanted;
-		bool		b_is_core = ++dbscan->neighbors[pairs[i].b] >= wanted;
+		bool		a_is_core = (dbscan->neighbors[pairs[i].a] += one) >= wanted;
+		bool		b_is_core = (dbscan->neighbors[pairs[i].b] += one) >= wanted;
 
-		if (i + FETCH_AHEAD < npairs)
-		{
-			FetchRow(dbscan, pairs[i + FETCH_AHEAD].a);
-			FetchRow(dbscan, pairs[i + FETCH_AHEAD].b);
-		}
+		FetchRows(dbscan, pairs, i, npairs);
 		if (a_is_core && b_is_core)
 		{
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
@@ -115,6 +120,15 @@ Take(Grouping *grouping, const FastedPair *pairs, size_t npairs)
 }
 
 /* --- all pairs have come */
+
+/* The engine counted. */
+static void
+KeepCounts(Grouping *grouping, const uint32 *counts)
+{
+	Dbscan	   *dbscan = (Dbscan *) grouping;
+
+	memcpy(dbscan->neighbors, counts, (Size) dbscan->rows->count * sizeof(uint32));
+}
 
 static void
 OfferCore(Dbscan *dbscan, uint32 row, uint32 core, double dist)
@@ -137,6 +151,7 @@ UsePairs(Dbscan *dbscan, const FastedPair *pairs, size_t npairs)
 		bool		a_is_core = IsCore(dbscan, pairs[i].a);
 		bool		b_is_core = IsCore(dbscan, pairs[i].b);
 
+		FetchRows(dbscan, pairs, i, npairs);
 		if (i % GROUP_STRIDE == 0)
 			CheckJoinInterrupts();
 		if (a_is_core && b_is_core)
@@ -204,8 +219,10 @@ DbscanCreate(int32 min_points)
 
 	dbscan->base.begin = Begin;
 	dbscan->base.take = Take;
+	dbscan->base.count = KeepCounts;
 	dbscan->base.finish = Finish;
 	dbscan->base.result = Result;
-	dbscan->wanted = (uint32) min_points - 1;
+	dbscan->base.output = FASTED_OUTPUT_CONNECTIONS;
+	dbscan->base.core_pairs = dbscan->wanted = (uint32) min_points - 1;
 	return &dbscan->base;
 }

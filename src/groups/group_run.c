@@ -32,14 +32,17 @@ AddSeconds(double *seconds, instr_time begin)
 /* --- the join */
 
 static Join *
-BeginJoin(const GroupArgs *args, FastedOutput output)
+BeginJoin(const GroupArgs *args, const Grouping *grouping)
 {
+	FastedProblem problem = {
+		.eps = args->eps,.output = grouping->output,.core_pairs = grouping->core_pairs
+	};
 	VectorSource *source = ResolveSource(args->relation, args->vector_column, args->id_column,
 										 args->key_type, args->function->name);
 
 	if (args->order_column != NULL)
 		OrderSource(source, args->order_column, args->descending);
-	return JoinBegin(source, args->metric, args->eps, output);
+	return JoinBeginProblem(source, args->metric, &problem);
 }
 
 static const uint32 *
@@ -71,6 +74,23 @@ NextPairs(GroupRun *run, Join *join, const FastedPair **pairs, size_t *npairs)
 	return more;
 }
 
+static void
+NoteRows(GroupRun *run, const Join *join)
+{
+	run->rows.keys = JoinKeys(join);
+	run->rows.count = run->rows.keys->count;
+	run->rows.by_id = RowsById(run->rows.keys);
+}
+
+static void
+RankRows(GroupRun *run, Join *join)
+{
+	if (JoinOutput(join) != FASTED_OUTPUT_KEEPERS)
+		return;
+	NoteRows(run, join);
+	JoinRank(join, run->grouping->rank(run->grouping, &run->rows));
+}
+
 /* Until the first batch the CPU may take over, and read the rows in another order. */
 static void
 TakePairs(GroupRun *run, Join *join)
@@ -80,23 +100,19 @@ TakePairs(GroupRun *run, Join *join)
 	bool		more = NextPairs(run, join, &pairs, &npairs);
 	instr_time	begin;
 
-	run->rows.keys = JoinKeys(join);
-	run->rows.count = run->rows.keys->count;
-	run->rows.by_id = RowsById(run->rows.keys);
+	NoteRows(run, join);
+	run->grouping->reduced = JoinOutput(join) != FASTED_OUTPUT_PAIRS;
 	run->grouping->begin(run->grouping, &run->rows);
 	while (more)
 	{
 		INSTR_TIME_SET_CURRENT(begin);
 		run->grouping->take(run->grouping, pairs, npairs);
 		AddSeconds(&run->group_seconds, begin);
-		run->npairs += npairs;
 		more = NextPairs(run, join, &pairs, &npairs);
 	}
-	if (run->grouping->count != NULL && run->rows.count > 0)
-	{
+	if (JoinCounts(join) != NULL)
 		run->grouping->count(run->grouping, JoinCounts(join));
-		run->npairs = JoinPairs(join);
-	}
+	run->npairs = JoinPairs(join);
 }
 
 /* The ids are still wanted. */
@@ -157,7 +173,8 @@ GroupRunBegin(const GroupArgs *args, Grouping *grouping)
 	Join	   *join;
 
 	run->grouping = grouping;
-	join = BeginJoin(args, grouping->count != NULL ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS);
+	join = BeginJoin(args, grouping);
+	RankRows(run, join);
 	TakePairs(run, join);
 	EndJoin(run, join);
 	Finish(run);

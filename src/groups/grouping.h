@@ -38,19 +38,28 @@ RowById(const GroupRows *rows, uint32 place)
 
 /*
  * What a function makes of the pairs.  Its calls, in one memory context that lives
- * until the last of them: begin; take with each batch of pairs, or count with the
- * number of pairs that each row has; finish, when there are no more and the engine is
- * gone; and result for each row, in order of id, which sets the columns behind the id.
- * All results may be asked for once more, from the first on.
+ * until the last of them: begin; take with each batch of pairs; count with the number of
+ * pairs that each row has, where the engine counts them; finish, when there are no more
+ * and the engine is gone; and result for each row, in order of id, which sets the columns
+ * behind the id.  All results may be asked for once more, from the first on.
+ *
+ * It says what it wants of the engine: pairs, counts, connections or keepers (engine.h).
+ * Instead of the latter two it may get all pairs, uncounted.  For keepers it is asked for
+ * ranks before all else.
  */
 typedef struct Grouping Grouping;
 struct Grouping
 {
+	const uint32 *(*rank) (Grouping *grouping, const GroupRows *rows);	/* or NULL */
 	void		(*begin) (Grouping *grouping, const GroupRows *rows);
 	void		(*take) (Grouping *grouping, const FastedPair *pairs, size_t npairs);
-	void		(*count) (Grouping *grouping, const uint32 *counts);	/* instead of take, or NULL */
+	void		(*count) (Grouping *grouping, const uint32 *counts);	/* or NULL */
 	void		(*finish) (Grouping *grouping);	/* or NULL */
 	void		(*result) (Grouping *grouping, uint32 row, Datum *values, bool *nulls);
+
+	FastedOutput output;
+	uint32		core_pairs;		/* of connections */
+	bool		reduced;		/* it gets these, and not all pairs; known when it begins */
 
 	/* For statistics: the most room that pairs took, and how many were in a file. */
 	uint64		pair_bytes;

@@ -41,13 +41,26 @@ FindRanks(Keepers *keepers, const GroupRows *rows)
 	}
 }
 
+/* For the engine, which then hands out few pairs. */
+static const uint32 *
+Rank(Grouping *grouping, const GroupRows *rows)
+{
+	Keepers    *keepers = (Keepers *) grouping;
+
+	FindRanks(keepers, rows);
+	keepers->ranked = true;
+	return keepers->rank;
+}
+
 static void
 Begin(Grouping *grouping, const GroupRows *rows)
 {
 	Keepers    *keepers = (Keepers *) grouping;
 
 	keepers->rows = rows;
-	FindRanks(keepers, rows);
+	/* where another engine took over, the rows may have come in another order */
+	if (!keepers->ranked || !grouping->reduced)
+		FindRanks(keepers, rows);
 	PairStoreInit(&keepers->store, 2);
 	keepers->scratch = PairMemoryCreate();
 }
@@ -192,6 +205,8 @@ KeepersCreate(void)
 {
 	Keepers    *keepers = palloc0(sizeof(Keepers));
 
+	keepers->base.output = FASTED_OUTPUT_KEEPERS;
+	keepers->base.rank = Rank;
 	keepers->base.begin = Begin;
 	keepers->base.take = Take;
 	keepers->base.finish = Finish;

@@ -22,6 +22,7 @@ typedef struct Keepers
 	const GroupRows *rows;
 	const uint32 *rank;			/* by row number; NULL: is the number */
 	const uint32 *row_of_rank;
+	bool		ranked;			/* the engine got ranks */
 	PairStore	store;			/* pairs of ranks, a < b */
 	PairMemory *scratch;		/* for sorting */
 

@@ -54,6 +54,7 @@ PrepareNeighbors(FunctionCallInfo fcinfo, GroupArgs *args)
 	neighbors->base.begin = BeginCounts;
 	neighbors->base.count = KeepCounts;
 	neighbors->base.result = SetCount;
+	neighbors->base.output = FASTED_OUTPUT_COUNTS;
 	return &neighbors->base;
 }
 

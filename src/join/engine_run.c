@@ -76,6 +76,10 @@ EngineRunOpen(EngineRun *run, const JoinOptions *options, const PanelProblem *pr
 	run->engine = run->failed ? fasted_cpu_engine() :
 		ChooseEngine(options, RowPairs(problem), dimensions);
 	EngineRunAgain(run, options);
+	if ((whole.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
+		(whole.problem.output == FASTED_OUTPUT_KEEPERS && !run->engine->keeps))
+		whole.problem.output = FASTED_OUTPUT_PAIRS;
+	run->output = whole.problem.output;
 	whole.options = EngineOptions(options);
 	whole.options.dimensions = dimensions;
 	EngineRunCheck(run, panel_join_open(run->engine, &whole, &run->join));

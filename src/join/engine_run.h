@@ -16,13 +16,14 @@ typedef struct EngineRun
 	MemoryContext context;		/* for an engine's last words */
 	const FastedEngine *engine; /* NULL before the first vector */
 	PanelJoin  *join;			/* NULL once it is closed */
+	FastedOutput output;		/* all pairs, where the engine does not have what was asked */
 	bool		fallible;		/* "auto" chose a GPU: the CPU can still do it */
 	bool		failed;			/* and the GPU did fail */
 } EngineRun;
 
 /*
  * Chooses an engine, the CPU's after a failure, and opens a join there.  Of the
- * problem's options only the dimensions are the caller's.
+ * problem's options only the dimensions are the caller's; of its output see "output".
  */
 extern void EngineRunOpen(EngineRun *run, const JoinOptions *options, const PanelProblem *problem);
 

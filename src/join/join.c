@@ -233,7 +233,14 @@ Join *
 JoinBegin(const VectorSource *source, FastedMetric metric, double eps, FastedOutput output)
 {
 	FastedProblem problem = {.eps = eps,.output = output};
-	Join	   *join = Create(&source, metric, &problem, 1, NULL);
+
+	return JoinBeginProblem(source, metric, &problem);
+}
+
+Join *
+JoinBeginProblem(const VectorSource *source, FastedMetric metric, const FastedProblem *problem)
+{
+	Join	   *join = Create(&source, metric, problem, 1, NULL);
 
 	RequireExactCosine(&join->options);
 	return Begin(join);
@@ -413,7 +420,20 @@ JoinCount(Join *join)
 const uint32 *
 JoinCounts(const Join *join)
 {
-	return panel_join_counts(join->run.join, 0);
+	return join->run.join != NULL ? panel_join_counts(join->run.join, 0) : NULL;
+}
+
+FastedOutput
+JoinOutput(const Join *join)
+{
+	return join->run.join != NULL ? join->run.output : join->problem.output;
+}
+
+void
+JoinRank(Join *join, const uint32 *ranks)
+{
+	if (join->run.join != NULL)
+		panel_join_rank(join->run.join, ranks);
 }
 
 void

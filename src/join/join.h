@@ -27,6 +27,10 @@ typedef struct Join Join;
 extern Join *JoinBegin(const VectorSource *source, FastedMetric metric, double eps,
 					   FastedOutput output);
 
+/* The same; what the engine finds is JoinOutput's to say, when JoinNext has been called. */
+extern Join *JoinBeginProblem(const VectorSource *source, FastedMetric metric,
+							  const FastedProblem *problem);
+
 /*
  * Whoever has the rows of two relations, sides 0 and 1: push gives them all to
  * JoinPush, or ends when that returns false.  It is called once more where the CPU
@@ -107,10 +111,20 @@ extern uint64 JoinCount(Join *join);
 extern uint64 JoinPairs(const Join *join);
 
 /*
- * With FASTED_OUTPUT_COUNTS, when JoinNext has returned false and if there are rows: how
- * many pairs each row has.  Valid until the join ends.
+ * With FASTED_OUTPUT_COUNTS or _CONNECTIONS, when JoinNext has returned false: how many
+ * pairs each row has.  Valid until the join ends.  NULL: there are no rows, or the engine
+ * did not count.
  */
 extern const uint32 *JoinCounts(const Join *join);
+
+/* FASTED_OUTPUT_PAIRS in place of _CONNECTIONS or _KEEPERS, where the engine has none. */
+extern FastedOutput JoinOutput(const Join *join);
+
+/*
+ * With FASTED_OUTPUT_KEEPERS, before JoinNext: the rows' ranks (engine.h), which stay until
+ * that returns false.
+ */
+extern void JoinRank(Join *join, const uint32 *ranks);
 
 /*
  * Nobody knows when the next pairs will be asked for, if ever: the engine comes

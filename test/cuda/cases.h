@@ -8,6 +8,8 @@
 #ifndef FASTED_TEST_CASES_H
 #define FASTED_TEST_CASES_H
 
+#include <numeric>
+
 #include "join_helper.h"
 #include "tap.h"
 
@@ -104,6 +106,39 @@ clustered_rows(uint32_t n, uint32_t d, uint32_t clusters, float spread, uint64_t
 			rows.row(i)[k] = centre[k] + spread * normal();
 	});
 	return rows;
+}
+
+/* Points on a line, one apart: in order, backwards, or shuffled. */
+inline Rows
+chain(uint32_t n, int order)
+{
+	Rows		rows(n, 5);
+	std::vector<uint32_t> place(n);
+	std::mt19937_64 random(n);
+
+	std::iota(place.begin(), place.end(), 0);
+	if (order == 1)
+		std::reverse(place.begin(), place.end());
+	if (order == 2)
+		std::shuffle(place.begin(), place.end(), random);
+	for (uint32_t i = 0; i < n; i++)
+		rows.row(i)[3] = (float) place[i];
+	return rows;
+}
+
+inline uint64_t
+pair_key(const FastedPair &p)
+{
+	return (uint64_t) p.a << 32 | p.b;
+}
+
+inline void
+sort_pairs(std::vector<FastedPair> *pairs)
+{
+	std::sort(pairs->begin(), pairs->end(), [](const FastedPair &p, const FastedPair &q)
+	{
+		return pair_key(p) < pair_key(q);
+	});
 }
 
 #endif							/* FASTED_TEST_CASES_H */

@@ -22,6 +22,8 @@ SELECT setseed(0.5);
 CREATE TABLE items AS SELECT i AS id, ARRAY(SELECT (random() + 0 * i)::real FROM generate_series(1, 24)) AS v
 	FROM generate_series(1, 4000) AS i;
 ALTER TABLE items ADD PRIMARY KEY (id);
+ALTER TABLE items ADD priority int;
+UPDATE items SET priority = id * 7919 % 1000;
 CREATE TABLE others AS SELECT id + 100000 AS id, v FROM items WHERE id % 3 = 0;
 END
 
@@ -30,8 +32,10 @@ my %queries = (
 		FROM fasted_self_join('items', 'v', 1.1)",
 	count => "SELECT count(*) FROM fasted_self_join('items', 'v', 1.1)",
 	neighbors => "SELECT sum(neighbors), sum(neighbors * id) FROM fasted_neighbors('items', 'v', 1.1)",
-	clusters => "SELECT count(DISTINCT cluster), sum(cluster * id), count(*) FILTER (WHERE core)
-		FROM fasted_cluster('items', 'v', 0.95, 3)",
+	(map { ("clusters, min_points $_->[0]" => "SELECT count(DISTINCT cluster), sum(cluster * id), count(*) FILTER (WHERE core)
+		FROM fasted_cluster('items', 'v', $_->[1], $_->[0])") } ([1, 0.85], [2, 0.9], [3, 0.95], [10, 1.1])),
+	(map { ("kept by $_" => "SELECT sum(kept * id), sum(hashfloat8(dist)::bigint), count(*) FILTER (WHERE id = kept)
+		FROM fasted_keep_one('items', 'v', 1.0, $_)") } ("NULL", "'priority'", "'priority', true", "'id', true")),
 	joined => "SELECT count(*), sum(a.id * b.id) FROM items a JOIN others b ON fasted_within(a.v, b.v, 1.1)",
 	epsilon => "SELECT eps FROM fasted_epsilon('items', 'v', 5, seed => 1)",
 );
@@ -61,10 +65,16 @@ unlike(device_of("SET fasted.gpu_devices = '1'"), qr/%/, 'one device needs no sh
 unlike(device_of("SELECT 1"), qr/%/, 'a small join takes one device, if none is named');
 
 # In panels all devices have the same rows.
-my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '0, 1';
-	SET fasted.memory_limit = '1MB'; SET client_min_messages = debug1; $queries{pairs}");
-is($panels, $right{pairs}, 'in panels: all pairs');
-like($said, qr/panels ([2-9]|\d\d)/, 'there were panels');
+for my $name (sort keys %queries)
+{
+	my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '0, 1';
+		SET fasted.memory_limit = '1MB'; SET client_min_messages = debug1; $queries{$name}");
+	is($panels, $right{$name}, "in panels: $name");
+	like($said, qr/panels ([2-9]|\d\d)/, 'there were panels') if $name eq 'pairs';
+}
+my $found = $node->safe_psql('postgres', "SET fasted.engine = cuda; EXPLAIN (ANALYZE) $queries{'clusters, min_points 3'}");
+my $near = $node->safe_psql('postgres', "SELECT count(*) FROM fasted_self_join('items', 'v', 0.95)");
+like($found, qr/ Pairs: $near$/m, 'EXPLAIN counts the pairs that were left out, too');
 
 # The second device fails, at its first look, and later ones.
 for my $call (2, 3, 5, 20)

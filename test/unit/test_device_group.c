@@ -555,6 +555,7 @@ main(void)
 	{
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &plain, 0);
 		check_failures(sides, FASTED_OUTPUT_COUNTS, &plain, 0);
+		check_failures(sides, FASTED_OUTPUT_COUNTS, &plain, 150 * 1024);
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &putting, 0);
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &plain, 150 * 1024);
 	}

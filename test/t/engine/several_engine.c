@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "connecting.h"
 #include "engine/device_list.h"
 #include "engine/engine.h"
 
@@ -70,13 +71,13 @@ engine_open(const FastedOptions *options, FastedContext **context)
 	return status;
 }
 
-/* A join of the CPU engine begins with its context. */
+/* A join begins with its context. */
 static FastedStatus
 engine_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 {
 	if (*(FastedContext **) join == second && calls_left > 1 && --calls_left == 1)
 		return FASTED_DEVICE_FAILED;
-	return fasted_cpu_engine()->next(join, timeout_ms, batch);
+	return connecting_next(join, timeout_ms, batch);
 }
 
 extern __attribute__((visibility("default"))) const FastedEngine *fasted_engine(void);
@@ -89,6 +90,7 @@ fasted_engine(void)
 	engine.probe = engine_probe;
 	engine.devices = engine_devices;
 	engine.open = engine_open;
+	make_connecting(&engine);
 	engine.next = engine_next;
 	return &engine;
 }

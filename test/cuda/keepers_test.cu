@@ -1,0 +1,173 @@
+/*-------------------------------------------------------------------------
+ *
+ * keepers_test.cu
+ *	  Which rows are kept, against what all pairs say.
+ *
+ *	keepers_test [--small]
+ *
+ * Whatever the engine leaves out, each row must come to the same keeper, at the same
+ * distance; and where all pairs were there, one pair comes for each row that is not kept.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cases.h"
+
+namespace
+{
+
+/* By rank: the rank of the kept row that each one goes to, and how far that is. */
+struct Kept
+{
+	std::vector<uint32_t> keeper;
+	std::vector<double> dist;
+	size_t		dropped = 0;
+
+	bool operator==(const Kept &other) const
+	{
+		return keeper == other.keeper
+			&& (dist.empty() || memcmp(dist.data(), other.dist.data(), dist.size() * sizeof(double)) == 0);
+	}
+};
+
+/* One row after the other, by the definition. */
+Kept
+keep(uint32_t rows, const std::vector<FastedPair> &pairs, const std::vector<uint32_t> &ranks)
+{
+	std::vector<std::vector<std::pair<uint32_t, double>>> earlier(rows);
+	Kept		kept;
+
+	for (const FastedPair &p : pairs)
+	{
+		uint32_t	a = ranks.empty() ? p.a : ranks[p.a];
+		uint32_t	b = ranks.empty() ? p.b : ranks[p.b];
+
+		earlier[std::max(a, b)].push_back({std::min(a, b), p.dist});
+	}
+	kept.keeper.resize(rows);
+	kept.dist.resize(rows);
+	for (uint32_t row = 0; row < rows; row++)
+	{
+		kept.keeper[row] = row;
+		for (const auto &[other, dist] : earlier[row])
+		{
+			bool		first = kept.keeper[row] == row;
+
+			if (kept.keeper[other] == other && (first || dist < kept.dist[row]
+												|| (dist == kept.dist[row] && other < kept.keeper[row])))
+			{
+				kept.keeper[row] = other;
+				kept.dist[row] = dist;
+			}
+		}
+		kept.dropped += kept.keeper[row] != row;
+	}
+	return kept;
+}
+
+std::vector<uint32_t>
+some_ranks(uint32_t rows, int kind)
+{
+	std::vector<uint32_t> ranks(kind == 0 ? 0 : rows);
+	std::mt19937_64 random(rows + 5);
+
+	std::iota(ranks.begin(), ranks.end(), 0);
+	if (kind == 1)
+		std::shuffle(ranks.begin(), ranks.end(), random);
+	if (kind == 2)
+		std::reverse(ranks.begin(), ranks.end());
+	return ranks;
+}
+
+/* least: only what each dropped row needs may come. */
+bool
+check(const char *what, const Rows &rows, PanelProblem problem, bool least)
+{
+	Outcome		whole = run_join(rows, problem);
+
+	sort_pairs(&whole.pairs);
+	problem.problem.output = FASTED_OUTPUT_KEEPERS;
+	for (int kind = 0; kind < 3; kind++)
+	{
+		std::vector<uint32_t> ranks = some_ranks(rows.n, kind);
+		problem.problem.ranks = ranks.empty() ? nullptr : ranks.data();
+		Outcome		some = run_join(rows, problem);
+		Kept		expected = keep(rows.n, whole.pairs, ranks);
+
+		if (some.status != FASTED_OK || !(keep(rows.n, some.pairs, ranks) == expected)
+			|| some.stats.pairs != whole.pairs.size()
+			|| (least ? some.pairs.size() != expected.dropped : some.pairs.size() > whole.pairs.size()))
+		{
+			tap::ok(false, "%s, %u rows, ranks %d: %zu pairs of %zu came, %zu dropped, counted %llu, %s",
+					what, rows.n, kind, some.pairs.size(), whole.pairs.size(), expected.dropped,
+					(unsigned long long) some.stats.pairs, some.error.c_str());
+			return false;
+		}
+	}
+	return true;
+}
+
+void
+check_rows(const char *what, const Rows &rows, const std::vector<double> &eps, bool least = true,
+		   int mode = 5)
+{
+	bool		right = true;
+
+	for (double each : eps)
+		right = right && check(what, rows, problem_of(each, modes[mode]), least);
+	if (right)
+		tap::ok(true, "%s, %u rows of %u dimensions, %s", what, rows.n, rows.d, modes[mode].name);
+}
+
+void
+check_room()
+{
+	Rows		rows = clustered_rows(9001, 64, 100, 0.2f, 21);
+	PanelProblem problem = problem_of(2.2, modes[5]);
+
+	tuning.candidates = fasted::kMostAtOnce;
+	check_rows("few candidates at a time", rows, {1.9, 2.2, 2.6});
+	tuning.candidates = 0;
+	for (uint64_t room : {0, 1, 30000})
+	{
+		tuning.open_pairs = room;
+		check_rows("little room", rows, {1.9, 2.2, 2.6}, false);
+	}
+	tuning.open_pairs = UINT64_MAX;
+	problem.options.device_memory_limit = little_memory(modes[5], rows.n, rows.d);
+	tap::ok(check("panels", rows, problem, false), "panels");
+}
+
+void
+check_cosine()
+{
+	Rows		rows = clustered_rows(4001, 48, 80, 0.2f, 31);
+	PanelProblem problem = problem_of(0.03, modes[5]);
+
+	problem.options.metric = FASTED_METRIC_COSINE;
+	tap::ok(check("cosine", rows, problem, true), "cosine");
+}
+
+}								/* namespace */
+
+int
+main(int argc, char **argv)
+{
+	bool		small = argc > 1 && strcmp(argv[1], "--small") == 0;
+
+	check_rows("clustered", clustered_rows(301, 33, 10, 0.1f, 7), {0.9});
+	check_rows("a shuffled chain", chain(500, 2), {1.0}, false);
+	if (small)
+		return tap::done();
+	for (uint32_t n : {0, 1, 2, 3, 33, 1001, 20003})
+		check_rows("clustered", clustered_rows(n, 33, n / 50 + 1, 0.1f, n + 1), {0.0, 0.8, 1.0});
+	check_rows("everything near", clustered_rows(1500, 12, 5, 0.1f, 2), {INFINITY});
+	for (int m = 0; m < 5; m++)
+		check_rows("clustered", clustered_rows(2001, 40, 40, 0.1f, 9), {0.8, 1.0}, true, m);
+	check_rows("all equal", Rows(1500, 7), {0.0, 1.0});
+	check_rows("duplicates", clustered_rows(6007, 40, 900, 0.0f, 4), {0.0, 5.0});
+	for (int order = 0; order < 3; order++)
+		check_rows("a chain", chain(20011, order), {0.5, 1.0, 7.0}, false);
+	check_room();
+	check_cosine();
+	return tap::done();
+}

@@ -1,0 +1,265 @@
+/*-------------------------------------------------------------------------
+ *
+ * connecting.h
+ *	  Connections and keepers (engine.h) by the CPU engine, for one that stands in for a GPU.
+ *
+ * It hands out as little as it may: of pairs of rows that are core rows by then, those
+ * that unite two sets; and one pair for each row that is not kept.  For one relation, of
+ * few rows.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef CONNECTING_H
+#define CONNECTING_H
+
+#include <stdlib.h>
+
+#include "cpu/cpu_set.h"
+
+typedef uint32_t uint32;		/* PostgreSQL's */
+#include "groups/disjoint_sets.h"
+
+#define CONNECTED_ROWS 65536
+#define CONNECTED_CONTEXTS 16
+
+/* What a context's last join left, by the rows' numbers. */
+typedef struct Connected
+{
+	FastedContext *context;
+	uint32_t	counts[CONNECTED_ROWS];
+	uint32_t	parent[CONNECTED_ROWS];
+} Connected;
+
+static Connected *connected[CONNECTED_CONTEXTS];
+
+/* In place of a join of the CPU engine, which begins with its context, too. */
+typedef struct ConnectingJoin
+{
+	FastedContext *context;
+	FastedJoin *join;
+	FastedProblem problem;
+	FastedSet  *sets[2];
+	Connected  *state;			/* NULL: no connections */
+	FastedPair *pairs;			/* of a batch; of keepers all */
+	size_t		npairs;
+	bool		keeps;
+} ConnectingJoin;
+
+static Connected *
+connected_of(FastedContext *context)
+{
+	int			i = 0;
+
+	while (connected[i] != NULL && connected[i]->context != context)
+		i++;
+	if (i == CONNECTED_CONTEXTS - 1)
+		abort();
+	if (connected[i] == NULL)
+		connected[i] = calloc(1, sizeof(Connected));
+	connected[i]->context = context;
+	return connected[i];
+}
+
+static FastedStatus
+connecting_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a,
+					 FastedSet *b, FastedJoin **result)
+{
+	ConnectingJoin *join = calloc(1, sizeof(*join));
+	FastedProblem own = *problem;
+	FastedStatus status;
+
+	*result = NULL;
+	join->context = context;
+	join->problem = *problem;
+	join->sets[0] = a;
+	join->sets[1] = b;
+	if (problem->output == FASTED_OUTPUT_CONNECTIONS)
+	{
+		own.output = FASTED_OUTPUT_PAIRS;
+		join->state = connected_of(context);
+		for (uint32_t row = 0; row < CONNECTED_ROWS && !problem->further; row++)
+		{
+			join->state->counts[row] = 0;
+			join->state->parent[row] = row;
+		}
+	}
+	if (problem->output == FASTED_OUTPUT_KEEPERS)
+	{
+		own.output = FASTED_OUTPUT_PAIRS;
+		join->keeps = true;
+	}
+	status = fasted_cpu_engine()->join_open(context, &own, a, b, &join->join);
+	if (status == FASTED_OK)
+		*result = (FastedJoin *) join;
+	else
+		free(join);
+	return status;
+}
+
+/* Must this pair come? */
+static int
+connecting_counts(ConnectingJoin *join, const FastedPair *pair)
+{
+	Connected  *state = join->state;
+	uint32_t	a = ++state->counts[pair->a];
+	uint32_t	b = ++state->counts[pair->b];
+
+	if (a < join->problem.core_pairs || b < join->problem.core_pairs)
+		return 1;
+	if (FindRoot(state->parent, pair->a) == FindRoot(state->parent, pair->b))
+		return 0;
+	UniteSets(state->parent, pair->a, pair->b);
+	return 1;
+}
+
+static uint32_t
+rank_of(const ConnectingJoin *join, uint32_t row)
+{
+	return join->problem.ranks != NULL ? join->problem.ranks[row] : row;
+}
+
+/* One round of the definition: does anything change? */
+static bool
+find_keepers(const ConnectingJoin *join, FastedPair *nearest, uint64_t rows)
+{
+	FastedPair *found = malloc((rows + 1) * sizeof(FastedPair));
+	bool		changed = false;
+
+	for (uint64_t row = 0; row < rows; row++)
+		found[row] = (FastedPair) {.a = row,.b = row};
+	for (size_t i = 0; i < join->npairs; i++)
+	{
+		FastedPair	pair = join->pairs[i];
+		bool		swap = rank_of(join, pair.a) > rank_of(join, pair.b);
+		uint32_t	first = swap ? pair.b : pair.a;
+		FastedPair *own = &found[swap ? pair.a : pair.b];
+
+		if (nearest[first].a == first &&
+			(own->a == own->b || pair.dist < own->dist ||
+			 (pair.dist == own->dist && rank_of(join, first) < rank_of(join, own->a))))
+			*own = (FastedPair) {.a = first,.b = own->b,.dist = pair.dist};
+	}
+	for (uint64_t row = 0; row < rows; row++)
+		changed = changed || found[row].a != nearest[row].a;
+	memcpy(nearest, found, rows * sizeof(FastedPair));
+	free(found);
+	return changed;
+}
+
+/* When all pairs have come: what tells the keepers takes their place. */
+static void
+leave_keepers(ConnectingJoin *join)
+{
+	uint64_t	rows = join->sets[0]->rows.rows;
+	FastedPair *nearest = malloc((rows + 1) * sizeof(FastedPair));
+
+	for (uint64_t row = 0; row < rows; row++)
+		nearest[row] = (FastedPair) {.a = row,.b = row};
+	while (find_keepers(join, nearest, rows))
+		;
+	free(join->pairs);
+	join->pairs = nearest;
+	join->npairs = 0;
+	for (uint64_t row = 0; row < rows; row++)
+	{
+		FastedPair	pair = nearest[row];
+
+		if (pair.a > pair.b)
+			pair = (FastedPair) {.a = pair.b,.b = pair.a,.dist = pair.dist};
+		if (pair.a != pair.b)
+			nearest[join->npairs++] = pair;
+	}
+}
+
+static FastedStatus
+keeping_next(ConnectingJoin *join, int timeout_ms, FastedBatch *batch)
+{
+	FastedStatus status = fasted_cpu_engine()->next(join->join, timeout_ms, batch);
+
+	if (status == FASTED_OK)
+	{
+		join->pairs = realloc(join->pairs, (join->npairs + batch->npairs) * sizeof(FastedPair));
+		memcpy(join->pairs + join->npairs, batch->pairs, batch->npairs * sizeof(FastedPair));
+		join->npairs += batch->npairs;
+		batch->npairs = 0;
+		return FASTED_AGAIN;
+	}
+	if (status != FASTED_DONE)
+		return status;
+	join->keeps = false;
+	leave_keepers(join);
+	batch->pairs = join->pairs;
+	batch->npairs = join->npairs;
+	return join->npairs > 0 ? FASTED_OK : FASTED_DONE;
+}
+
+static FastedStatus
+connecting_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
+{
+	ConnectingJoin *join = (ConnectingJoin *) handle;
+
+	if (join->keeps)
+		return keeping_next(join, timeout_ms, batch);
+
+	FastedStatus status = fasted_cpu_engine()->next(join->join, timeout_ms, batch);
+	size_t		kept = 0;
+
+	if (status != FASTED_OK || join->state == NULL)
+		return status;
+	join->pairs = realloc(join->pairs, batch->npairs * sizeof(FastedPair));
+	for (size_t i = 0; i < batch->npairs; i++)
+	{
+		if (connecting_counts(join, &batch->pairs[i]))
+			join->pairs[kept++] = batch->pairs[i];
+	}
+	batch->pairs = join->pairs;
+	batch->npairs = kept;
+	return kept > 0 ? FASTED_OK : FASTED_AGAIN;
+}
+
+static void
+connecting_pause(FastedJoin *join)
+{
+	fasted_cpu_engine()->pause(((ConnectingJoin *) join)->join);
+}
+
+static FastedStatus
+connecting_counts_of(FastedJoin *handle, int side, uint64_t first_row, size_t nrows,
+					 uint32_t *counts)
+{
+	ConnectingJoin *join = (ConnectingJoin *) handle;
+	uint64_t	first = join->sets[side]->options.first_row + first_row;
+
+	if (join->state == NULL)
+		return fasted_cpu_engine()->counts(join->join, side, first_row, nrows, counts);
+	for (size_t i = 0; i < nrows; i++)
+		counts[i] = join->state->counts[first + i];
+	return FASTED_OK;
+}
+
+static void
+connecting_join_close(FastedJoin *handle)
+{
+	ConnectingJoin *join = (ConnectingJoin *) handle;
+
+	if (join == NULL)
+		return;
+	fasted_cpu_engine()->join_close(join->join);
+	free(join->pairs);
+	free(join);
+}
+
+static void
+make_connecting(FastedEngine *engine)
+{
+	engine->join_open = connecting_join_open;
+	engine->next = connecting_next;
+	engine->pause = connecting_pause;
+	engine->counts = connecting_counts_of;
+	engine->join_close = connecting_join_close;
+	engine->nearest = NULL;
+	engine->list_rows = NULL;
+	engine->connects = engine->keeps = true;
+}
+
+#endif							/* CONNECTING_H */
