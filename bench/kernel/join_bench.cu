@@ -4,9 +4,11 @@
  *	  The join on the device, recheck included, beside cuBLAS, on a million rows.
  *
  *	join_bench [--n N,N,...] [--d D,D,...] [--runs R]
- *			   [--filters int8,fp16,auto,fp64]
- *			   [--data clustered|isotropic] [--selectivity S]
+ *			   [--filters int8,fp16,auto,fp64,pruned,short64,short128]
+ *			   [--data clustered|isotropic|gist|tiny] [--selectivity S]
  *			   [--gemm fp16,fp64|none] [--kernel mma.sync] [--cluster 1|2] [--json FILE]
+ *
+ * pruned is auto where short forms may be chosen, short64 and short128 are these forms.
  *
  * Rows are made on the device.  A time is from the first kernel of the filter to
  * the last of the recheck, while pairs go to the host; quantising the rows is a
@@ -62,6 +64,7 @@ struct Result
 	RoundTotals totals;			/* of the last run */
 	uint64_t	hash = 0;
 	Choice		choice;			/* without its form */
+	uint32_t	width = 0;		/* of short rows */
 	bool		chose_int8 = false;
 
 	double seconds() const { return median(quantise) + median(device); }
@@ -98,6 +101,7 @@ struct OneRun
 	uint64_t	hash = 0;
 	Choice		choice;
 	bool		chose_int8 = false;
+	uint32_t	width = 0;		/* of short rows */
 };
 
 /* One join, from quantising to the last pair. */
@@ -112,7 +116,7 @@ public:
 		stream_.create();
 		filter_.allocate(budget_, rows_.rows, settings_.row_bytes);
 		rounds_.allocate(budget_, settings_, (size_t) 8 << 20);
-		choose_ = filter == "auto";
+		choose_ = filter != "int8" && filter != "fp16" && filter != "fp64";
 	}
 
 	void run(OneRun *result)
@@ -160,6 +164,9 @@ private:
 		/* if it is yet to be chosen, FP16's is the larger one */
 		settings.row_bytes = row_bytes(rows.dimensions, filter == "fp64" ? Precision::kFp32
 									   : Precision::kFp16);
+		if (filter == "pruned" || filter == "short64" || filter == "short128")
+			settings.short_bytes = (size_t) 32 << 20;
+		settings.forced_width = filter == "short64" ? 64 : filter == "short128" ? 128 : 0;
 		return settings;
 	}
 
@@ -174,7 +181,8 @@ private:
 	{
 		result->choice = chooser_.choose(request(), stream_);
 		settings_.criterion = criterion_of(result->choice.form->precision());
-		settings_.row_bytes = row_bytes(rows_.dimensions, precision_of(settings_.criterion));
+		settings_.row_bytes = result->choice.form->row_bytes(rows_.dimensions);
+		result->width = result->choice.form->kind().width;
 		rounds_.set_filter(settings_.criterion, settings_.row_bytes);
 		filter_.quantise(result->choice.form, rows_, true, stream_);
 		filter_.set_eps(eps_, stream_);
@@ -226,6 +234,7 @@ time_join(const bench::DeviceRows &rows, double eps, const std::string &filter, 
 		result.hash = one.hash;
 		result.choice = one.choice;
 		result.chose_int8 = one.chose_int8;
+		result.width = one.width;
 	}
 	return result;
 }
@@ -364,11 +373,15 @@ print_row(const Row &row, const Result &r)
 		   *std::max_element(r.device.begin(), r.device.end()) * 1e3,
 		   row.same ? "same pairs" : "DIFFERENT PAIRS",
 		   r.chose_int8 ? ", chose int8" : "");
+	if (r.width > 0)
+		printf(", rows of %u", r.width);
 	if (r.choice.sampled)
-		printf(" (sample: %llu pairs, candidates %llu int8, %llu fp16)",
+		printf(" (sample: %llu pairs, candidates %llu int8, %llu fp16, %llu and %llu short)",
 			   (unsigned long long) r.choice.pairs,
 			   (unsigned long long) r.choice.candidates_int8,
-			   (unsigned long long) r.choice.candidates_fp16);
+			   (unsigned long long) r.choice.candidates_fp16,
+			   (unsigned long long) r.choice.candidates_short[0],
+			   (unsigned long long) r.choice.candidates_short[1]);
 	printf("\n");
 	fflush(stdout);
 }

@@ -54,7 +54,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 11
+#define FASTED_ENGINE_ABI 12
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -128,7 +128,7 @@ typedef enum FastedOutput
 
 /*
  * Whether tiles are tested at few dimensions first: doc/bound-pruning.md.  The CUDA
- * engine does not.
+ * engine, whose filter is FASTED_FILTER_AUTO, then tests them at few dimensions only.
  */
 typedef enum FastedPrune
 {
@@ -276,6 +276,9 @@ typedef struct FastedStats
 	double		filter_seconds; /* the tile kernels; summed over threads */
 	double		refine_seconds; /* the exact recheck; summed over threads */
 	double		device_seconds; /* GPU: from the first kernel to the last */
+
+	/* GPU: numbers of a row that the last join's filter saw; 0: all dimensions. */
+	uint32_t	filter_dimensions;
 } FastedStats;
 
 typedef struct FastedContext FastedContext;
