@@ -6,7 +6,8 @@
  *	join_bench [--n N,N,...] [--d D,D,...] [--runs R]
  *			   [--filters int8,fp16,auto,fp64,pruned,short64,short128]
  *			   [--data clustered|isotropic|gist|tiny] [--selectivity S]
- *			   [--gemm fp16,fp64|none] [--kernel mma.sync] [--cluster 1|2] [--json FILE]
+ *			   [--gemm fp16,fp64|none] [--kernel mma.sync] [--cluster 1|2] [--output count]
+ *			   [--json FILE]
  *
  * pruned is auto where short forms may be chosen, short64 and short128 are these forms.
  *
@@ -51,12 +52,14 @@ struct Options
 	int			runs = 5;
 	double		selectivity = 64;
 	std::string data = "clustered";
+	bool		count = false;	/* pairs stay on the device */
 	FILE	   *json = nullptr;
 };
 
 /* Seconds of each run. */
 struct Result
 {
+	std::vector<double> choose;
 	std::vector<double> quantise;
 	std::vector<double> filter;
 	std::vector<double> refine;
@@ -96,6 +99,7 @@ hash_pairs(const FastedBatch &batch)
 
 struct OneRun
 {
+	double		choose = 0;		/* a form, for the first time */
 	double		quantise = 0;	/* seconds */
 	RoundTotals totals;
 	uint64_t	hash = 0;
@@ -108,8 +112,8 @@ struct OneRun
 class OneJoin
 {
 public:
-	OneJoin(const bench::DeviceRows &rows, double eps, const std::string &filter)
-		: rows_(rows.table()), eps_(eps), settings_(settings_for(rows_, filter)),
+	OneJoin(const bench::DeviceRows &rows, double eps, const std::string &filter, bool count)
+		: rows_(rows.table()), eps_(eps), count_(count), settings_(settings_for(rows_, filter)),
 		chooser_(budget_, settings_, true)
 	{
 		budget_.limit = SIZE_MAX;
@@ -126,7 +130,12 @@ public:
 		FastedBatch batch;
 
 		/* as in a context that has joined before */
+		auto		before = std::chrono::steady_clock::now();
+
 		chooser_.choose(request(), stream_);
+		check_cuda(cudaStreamSynchronize(stream_), "choosing a form");
+		result->choose = std::chrono::duration<double>(std::chrono::steady_clock::now()
+													   - before).count();
 		begin.record(stream_);
 		quantise(result);
 		end.record(stream_);
@@ -200,11 +209,13 @@ private:
 		task.b = task.a;
 		task.self = true;
 		task.eps = eps_;
+		task.keep_pairs = !count_;
 		return task;
 	}
 
 	RowTable	rows_;
 	double		eps_;
+	bool		count_;
 	RoundSettings settings_;
 	Budget		budget_;
 	Stream		stream_;
@@ -215,7 +226,8 @@ private:
 };
 
 Result
-time_join(const bench::DeviceRows &rows, double eps, const std::string &filter, int runs)
+time_join(const bench::DeviceRows &rows, double eps, const std::string &filter, int runs,
+		  bool count)
 {
 	Result		result;
 
@@ -223,15 +235,16 @@ time_join(const bench::DeviceRows &rows, double eps, const std::string &filter, 
 	{
 		OneRun		one;
 
-		OneJoin(rows, eps, filter).run(&one);
+		OneJoin(rows, eps, filter, count).run(&one);
 		if (run == 0 && runs > 1)
 			continue;			/* warm-up */
+		result.choose.push_back(one.choose);
 		result.quantise.push_back(one.quantise);
 		result.filter.push_back(one.totals.filter_seconds);
 		result.refine.push_back(one.totals.refine_seconds);
 		result.device.push_back(one.totals.device_seconds);
 		result.totals = one.totals;
-		result.hash = one.hash;
+		result.hash = count ? one.totals.pairs : one.hash;
 		result.choice = one.choice;
 		result.chose_int8 = one.chose_int8;
 		result.width = one.width;
@@ -363,14 +376,14 @@ print_row(const Row &row, const Result &r)
 	double		tflops = 2.0 * row.n * row.n * row.d * 1e-12 / r.seconds();
 
 	printf("%8u %6u %6s %9.2f %9.2f %9.2f %9.2f  %7.1f %7.1f %6.2f  %llu pairs, %.2f candidates each, "
-		   "%llu redone, %.2f to %.2f ms, %s%s", row.n, row.d, row.filter.c_str(), median(r.quantise) * 1e3,
+		   "%llu redone, %.2f to %.2f ms, first choice %.2f, %s%s", row.n, row.d, row.filter.c_str(), median(r.quantise) * 1e3,
 		   median(r.device) * 1e3, median(r.filter) * 1e3, median(r.refine) * 1e3, tflops,
 		   row.gemm.fp16, row.gemm.fp16 > 0 ? tflops / row.gemm.fp16 : 0,
 		   (unsigned long long) r.totals.pairs,
 		   (double) r.totals.candidates / std::max<uint64_t>(1, r.totals.pairs),
 		   (unsigned long long) r.totals.redone_units,
 		   *std::min_element(r.device.begin(), r.device.end()) * 1e3,
-		   *std::max_element(r.device.begin(), r.device.end()) * 1e3,
+		   *std::max_element(r.device.begin(), r.device.end()) * 1e3, median(r.choose) * 1e3,
 		   row.same ? "same pairs" : "DIFFERENT PAIRS",
 		   r.chose_int8 ? ", chose int8" : "");
 	if (r.width > 0)
@@ -410,6 +423,8 @@ read_options(int argc, char **argv)
 			o.selectivity = atof(value);
 		else if (key == "--gemm")
 			o.gemm = value;
+		else if (key == "--output")
+			o.count = strcmp(value, "count") == 0;
 		else if (key == "--kernel")
 			tuning.kernel = value;
 		else if (key == "--cluster")
@@ -437,7 +452,7 @@ join_shape(const Options &o, uint32_t n, uint32_t d, bool with_gemm, bool *first
 
 	for (const std::string &filter : o.filters)
 	{
-		Result		result = time_join(rows, eps, filter, o.runs);
+		Result		result = time_join(rows, eps, filter, o.runs, o.count);
 		Row			row = {n, d, eps, filter, gemm, hash == 0 || hash == result.hash};
 
 		hash = result.hash;
