@@ -84,6 +84,17 @@ clustered_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
 		row[k] *= rsqrtf(norm2);
 }
 
+/* Makes one row in a hundred 3 to 30 times as long. */
+static __global__ void
+lengthen_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
+{
+	uint32_t	i = blockIdx.x * 100 + mix(seed, blockIdx.x) % 100;
+	float		factor = 3.0f * powf(10.0f, uniform(mix(seed + 1, blockIdx.x)));
+
+	for (uint32_t k = threadIdx.x; i < n && k < d; k += blockDim.x)
+		values[(size_t) i * d + k] *= factor;
+}
+
 /* Independent normal coordinates: distances hardly differ, the worst case. */
 static __global__ void
 isotropic_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
@@ -194,9 +205,11 @@ public:
 			isotropic_kernel<<<4096, 256>>>(values_.get(), n, d, 7);
 		else
 			clustered_kernel<<<(n + 7) / 8, 256>>>(values_.get(), n, d, 7);
+		if (kind == "outliers")
+			lengthen_kernel<<<n / 100, 256>>>(values_.get(), n, d, 99);
 		fasted::check_cuda(cudaDeviceSynchronize(), "making rows");
 		most_ = kind == "isotropic" ? 4.0f * sqrtf((float) d)
-			: kind == "clustered" ? 2.0f : 0.25f * sqrtf((float) d);
+			: kind == "clustered" || kind == "outliers" ? 2.0f : 0.25f * sqrtf((float) d);
 	}
 
 	/* The distance within which a row has about this many others. */

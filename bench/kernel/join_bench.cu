@@ -5,7 +5,7 @@
  *
  *	join_bench [--n N,N,...] [--d D,D,...] [--runs R]
  *			   [--filters int8,fp16,auto,fp64,pruned,short64,short128]
- *			   [--data clustered|isotropic|gist|tiny] [--selectivity S]
+ *			   [--data clustered|outliers|isotropic|gist|tiny] [--selectivity S]
  *			   [--gemm fp16,fp64|none] [--kernel mma.sync] [--cluster 1|2] [--output count]
  *			   [--json FILE]
  *
