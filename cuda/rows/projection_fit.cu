@@ -312,6 +312,8 @@ ProjectionFit::find_centre(const SpreadRows &rows, Projection *to, cudaStream_t 
 	std::sort(norms.begin(), norms.end());
 	typical = norms[count / 2];
 	farthest_ = std::min(kFarRows * norms[count - 1 - count / 4], 0x1p120);
+	if (!(farthest_ > 0))
+		farthest_ = 0x1p120;
 	if (!(typical > 0x1p-120))
 		typical = 1.0;
 	to->scale = (float) std::ldexp(1.0, -std::ilogb(std::min(typical, 0x1p120)));
