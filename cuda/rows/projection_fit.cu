@@ -311,9 +311,9 @@ ProjectionFit::find_centre(const SpreadRows &rows, Projection *to, cudaStream_t 
 		norm = norm <= 1e300 ? norm : 1e300;
 	std::sort(norms.begin(), norms.end());
 	typical = norms[count / 2];
-	farthest_ = std::min(kFarRows * norms[count - 1 - count / 4], 0x1p120);
+	farthest_ = kFarRows * norms[count - 1 - count / 4];
 	if (!(farthest_ > 0))
-		farthest_ = 0x1p120;
+		farthest_ = 1e300;
 	if (!(typical > 0x1p-120))
 		typical = 1.0;
 	to->scale = (float) std::ldexp(1.0, -std::ilogb(std::min(typical, 0x1p120)));

@@ -43,6 +43,9 @@ constexpr uint64_t kFewVain = 32;
  */
 constexpr double kShortPerPair = 0.0226;
 
+/* Where so many pairs are candidates, more numbers a row do not help. */
+constexpr double kHopeless = 0.1;
+
 double
 nanoseconds_to_multiply(const RoundSettings &settings, const FormKind &kind)
 {
@@ -302,6 +305,8 @@ FormChooser::try_short(const FormRequest &request, double full, Choice *choice,
 		double		each = nanoseconds_a_pair(settings_, kind, found.candidates / found.compared);
 
 		choice->candidates_short[i] = found.candidates;
+		if (found.candidates > kHopeless * found.compared)
+			return;
 		if (each >= best)
 			continue;
 		best = each;

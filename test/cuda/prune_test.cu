@@ -379,9 +379,9 @@ main(int argc, char **argv)
 	try
 	{
 		test_bound(small);
-		test_joins(small);
 		if (!small)
 			test_choice();
+		test_joins(small);
 	}
 	catch (const Failure &failure)
 	{
