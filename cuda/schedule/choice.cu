@@ -41,7 +41,7 @@ constexpr uint64_t kFewVain = 32;
  * Nanoseconds and multiprocessor that a pair of short rows takes at least: what a tile of
  * 64 numbers a row takes, of which the products are the lesser part.
  */
-constexpr double kShortPerPair = 0.0226;
+constexpr double kShortPerPair = 0.025;
 
 /* Where so many pairs are candidates, more numbers a row do not help. */
 constexpr double kHopeless = 0.1;
@@ -325,6 +325,8 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 		choice.form = form_at_hand(request, stream);
 	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose)
 		choice.form = find({Precision::kInt8, settings_.forced_width}, request, stream);
+	if (choice.form == nullptr && sampled_.is_for(request))
+		choice.form = sampled_.choice.form;
 	if (choice.form != nullptr)
 		return choice;
 	choice.form = find({request.to_choose ? Precision::kFp16 : request.precision}, request, stream);
@@ -358,6 +360,7 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 	}
 	if (settings_.short_bytes > 0)
 		try_short(request, std::min(int8_each, fp16_each), &choice, stream);
+	sampled_ = {request.a.content, request.b.content, request.eps, choice};
 	return choice;
 }
 

@@ -116,11 +116,29 @@ public:
 			+ ProjectionFit::bytes(settings.dimensions, settings.short_bytes / 2);
 	}
 
-	/* Waits for the device, some milliseconds, where it takes a sample. */
+	/*
+	 * Waits for the device, some milliseconds, where it takes a sample: not if the last
+	 * request that it took one for was the same.
+	 */
 	Choice		choose(const FormRequest &request, cudaStream_t stream);
 
 private:
 	Directions *directions();
+	/* What a sample was taken for, and found. */
+	struct Sampled
+	{
+		uint64_t	a;
+		uint64_t	b;
+		double		eps;
+		Choice		choice;
+
+		bool is_for(const FormRequest &request) const
+		{
+			return choice.form != nullptr && a != 0 && a == request.a.content
+				&& b == request.b.content && eps == request.eps && request.to_choose;
+		}
+	};
+
 	ShortRows  *short_rows(cudaStream_t stream);
 	std::shared_ptr<const Projection> projection(const FormRequest &request, cudaStream_t stream);
 	std::shared_ptr<Form> find(FormKind kind, const FormRequest &request, cudaStream_t stream);
@@ -140,6 +158,7 @@ private:
 	std::vector<std::shared_ptr<Projection>> projections_;	/* the first one is the last found */
 	FormPool	pool_;
 	std::unique_ptr<SampleJoin> sample_;	/* from the first one on */
+	Sampled		sampled_ = {};
 	bool		taken_ = false; /* the sample is of the request in hand */
 };
 
