@@ -148,46 +148,39 @@ residual_of(double norm2, double projected2, const ProjectionView &p, uint32_t d
 	return (float) residual;
 }
 
-/*
- * Thread t has rows t / 16 * 4 to + 3 of the block's and columns t % 16 * 4 to + 3, and
- * the same 64 further on.  The last column is the residual's.
- */
-template <int kWidth, bool kVector, class Source>
-__global__ void __launch_bounds__(kThreads)
-project_kernel(const Source source, uint32_t count, uint32_t dimensions, const ProjectionView p,
-			   float *to, float *moved)
+/* Images of a block's rows, and directions, as far as a step takes them. */
+template <int kWidth>
+struct Tile
 {
-	constexpr int kColumnsEach = kWidth / 16;
+	float		rows[kDepth][kRows + kPad];
+	float		columns[kDepth][kWidth];
+};
 
-	__shared__ __align__(16) float rows[kDepth][kRows + kPad];
-	__shared__ __align__(16) float columns[kDepth][kWidth];
-	__shared__ double norms2[kRows];
-	uint32_t	loaded = blockIdx.x * kRows + threadIdx.x / 4;
-	const float *from = loaded < count ? source.row(loaded) : nullptr;
-	uint32_t	row = threadIdx.x / 16 * kRowsEach;
-	uint32_t	column = threadIdx.x % 16 * 4;
-	float		sums[kRowsEach][kColumnsEach] = {};
-	float		piece[kRowsEach][kColumnsEach] = {};
-	double		square = 0;
-	Ahead<kWidth, kVector> ahead;
+/*
+ * A thread's products: of rows threadIdx.x / 16 * 4 to + 3 of the block's with columns
+ * threadIdx.x % 16 * 4 to + 3, and the same 64 further on.
+ */
+template <int kWidth>
+struct Products
+{
+	static constexpr int kColumns = kWidth / 16;
 
-	ahead.load(from, p, 0, dimensions);
-	for (uint32_t begin = 0; begin < dimensions; begin += kDepth)
+	float		sums[kRowsEach][kColumns] = {};
+	float		piece[kRowsEach][kColumns] = {};	/* of a sum's terms, not yet in it */
+
+	__device__ __forceinline__ void
+	add_step(const Tile<kWidth> &tile)
 	{
-		square += ahead.store(p.scale, rows, columns);
-		__syncthreads();
-		if (begin + kDepth < dimensions)
-			ahead.load(from, p, begin + kDepth, dimensions);
 #pragma unroll 8
 		for (int k = 0; k < kDepth; k++)
 		{
-			float4		x = *(const float4 *) &rows[k][row];
+			float4		x = *(const float4 *) &tile.rows[k][threadIdx.x / 16 * kRowsEach];
 			const float xs[4] = {x.x, x.y, x.z, x.w};
 
 #pragma unroll
-			for (int half = 0; half < kColumnsEach / 4; half++)
+			for (int half = 0; half < kColumns / 4; half++)
 			{
-				float4		y = *(const float4 *) &columns[k][half * 64 + column];
+				float4		y = *(const float4 *) &tile.columns[k][half * 64 + threadIdx.x % 16 * 4];
 				const float ys[4] = {y.x, y.y, y.z, y.w};
 
 #pragma unroll
@@ -199,19 +192,78 @@ project_kernel(const Source source, uint32_t count, uint32_t dimensions, const P
 				}
 			}
 		}
-		__syncthreads();
-		if ((begin + kDepth) % FASTED_PRUNE_PIECE != 0 && begin + kDepth < dimensions)
-			continue;
+	}
+
+	__device__ __forceinline__ void
+	end_piece()
+	{
 #pragma unroll
 		for (int i = 0; i < kRowsEach; i++)
 		{
 #pragma unroll
-			for (int j = 0; j < kColumnsEach; j++)
+			for (int j = 0; j < kColumns; j++)
 			{
 				sums[i][j] = __fadd_rn(sums[i][j], piece[i][j]);
 				piece[i][j] = 0;
 			}
 		}
+	}
+
+	/* The sum of squares of row i, by the 16 threads that have it; not of the last column. */
+	__device__ __forceinline__ double
+	square(int i)
+	{
+		double		square = 0;
+
+		if (threadIdx.x % 16 == 15)
+			sums[i][kColumns - 1] = 0;
+#pragma unroll
+		for (int j = 0; j < kColumns; j++)
+			square = fma((double) sums[i][j], (double) sums[i][j], square);
+		for (int o = 8; o > 0; o /= 2)
+			square += __shfl_xor_sync(0xffffffff, square, o);
+		return square;
+	}
+
+	__device__ __forceinline__ void
+	store(int i, bool wild, float *to) const
+	{
+#pragma unroll
+		for (int half = 0; half < kColumns / 4; half++)
+		{
+			const float *z = &sums[i][half * 4];
+
+			*(float4 *) &to[half * 64 + threadIdx.x % 16 * 4] = wild
+				? make_float4(0, 0, 0, 0) : make_float4(z[0], z[1], z[2], z[3]);
+		}
+	}
+};
+
+/* The last column is the residual's. */
+template <int kWidth, bool kVector, class Source>
+__global__ void __launch_bounds__(kThreads)
+project_kernel(const Source source, uint32_t count, uint32_t dimensions, const ProjectionView p,
+			   float *to, float *moved)
+{
+	__shared__ __align__(16) Tile<kWidth> tile;
+	__shared__ double norms2[kRows];
+	uint32_t	loaded = blockIdx.x * kRows + threadIdx.x / 4;
+	const float *from = loaded < count ? source.row(loaded) : nullptr;
+	double		square = 0;
+	Products<kWidth> products;
+	Ahead<kWidth, kVector> ahead;
+
+	ahead.load(from, p, 0, dimensions);
+	for (uint32_t begin = 0; begin < dimensions; begin += kDepth)
+	{
+		square += ahead.store(p.scale, tile.rows, tile.columns);
+		__syncthreads();
+		if (begin + kDepth < dimensions)
+			ahead.load(from, p, begin + kDepth, dimensions);
+		products.add_step(tile);
+		__syncthreads();
+		if ((begin + kDepth) % FASTED_PRUNE_PIECE == 0 || begin + kDepth >= dimensions)
+			products.end_piece();
 	}
 
 	/* four threads have loaded a row */
@@ -220,43 +272,26 @@ project_kernel(const Source source, uint32_t count, uint32_t dimensions, const P
 	if (threadIdx.x % 4 == 0)
 		norms2[threadIdx.x / 4] = square;
 	__syncthreads();
-
-	bool		last = threadIdx.x % 16 == 15;	/* it has the last column */
-
 #pragma unroll
 	for (int i = 0; i < kRowsEach; i++)
 	{
-		uint32_t	number = blockIdx.x * kRows + row + i;
-		double		norm2 = norms2[row + i];
+		uint32_t	row = threadIdx.x / 16 * kRowsEach + i;
+		uint32_t	number = blockIdx.x * kRows + row;
+		double		norm2 = norms2[row];
 		bool		wild = !(norm2 <= kNorm2Limit);
-		double		projected2 = 0;
+		double		projected2 = products.square(i);
+		float		off = INFINITY;
 
-		if (last)
-			sums[i][kColumnsEach - 1] = 0;
-#pragma unroll
-		for (int j = 0; j < kColumnsEach; j++)
-			projected2 = fma((double) sums[i][j], (double) sums[i][j], projected2);
-		for (int o = 8; o > 0; o /= 2)
-			projected2 += __shfl_xor_sync(0xffffffff, projected2, o);
 		if (number >= count)
 			continue;
-		if (last)
+		if (threadIdx.x % 16 == 15)
 		{
-			float		off = INFINITY;
-
 			if (!wild)
-				sums[i][kColumnsEach - 1] = residual_of(norm2, projected2, p,
-														min(p.count, kWidth - 1), dimensions, &off);
+				products.sums[i][products.kColumns - 1] =
+					residual_of(norm2, projected2, p, min(p.count, kWidth - 1), dimensions, &off);
 			moved[number] = off;
 		}
-#pragma unroll
-		for (int half = 0; half < kColumnsEach / 4; half++)
-		{
-			const float *z = &sums[i][half * 4];
-
-			*(float4 *) &to[(size_t) number * kWidth + half * 64 + column] = wild
-				? make_float4(0, 0, 0, 0) : make_float4(z[0], z[1], z[2], z[3]);
-		}
+		products.store(i, wild, &to[(size_t) number * kWidth]);
 	}
 }
 
