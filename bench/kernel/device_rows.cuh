@@ -8,7 +8,9 @@
 #ifndef FASTED_BENCH_DEVICE_ROWS_CUH
 #define FASTED_BENCH_DEVICE_ROWS_CUH
 
+#include <cmath>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -82,6 +84,17 @@ clustered_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
 		row[k] *= rsqrtf(norm2);
 }
 
+/* Makes one row in a hundred 3 to 30 times as long. */
+static __global__ void
+lengthen_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
+{
+	uint32_t	i = blockIdx.x * 100 + mix(seed, blockIdx.x) % 100;
+	float		factor = 3.0f * powf(10.0f, uniform(mix(seed + 1, blockIdx.x)));
+
+	for (uint32_t k = threadIdx.x; i < n && k < d; k += blockDim.x)
+		values[(size_t) i * d + k] *= factor;
+}
+
 /* Independent normal coordinates: distances hardly differ, the worst case. */
 static __global__ void
 isotropic_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
@@ -92,6 +105,59 @@ isotropic_kernel(float *values, uint32_t n, uint32_t d, uint64_t seed)
 }
 
 constexpr uint32_t kBins = 1 << 20;
+
+/* gist_kernel's rows are of so many latent numbers. */
+constexpr uint32_t kLatent = 192;
+
+static __global__ void
+normal_kernel(float *values, size_t count, uint64_t seed)
+{
+	for (size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; i < count;
+		 i += (size_t) gridDim.x * blockDim.x)
+		values[i] = normal(seed + (i >> 20), (uint32_t) (i & 0xfffff));
+}
+
+/*
+ * Rows like GIST descriptors (bench/datasets/generators.py), one block a row: a profile times
+ * the exponential of a linear function of latent numbers, whose variances fall slowly.
+ * They are in clusters, whose shares of the rows add up as bounds has it; the largest distance
+ * from a centre is "most".
+ */
+static __global__ void
+gist_kernel(float *values, uint32_t d, const float *basis, const float *bounds, uint32_t clusters,
+			float most, uint64_t seed)
+{
+	__shared__ float latent[kLatent];
+	uint32_t	i = blockIdx.x;
+	float		u = uniform(mix(seed, i));
+	float		spread = most * powf(uniform(mix(seed + 1, i)), 1 / 3.15f);
+	uint32_t	low = 0;
+	float		norm2 = 0;
+
+	for (uint32_t high = clusters - 1; low < high;)
+	{
+		uint32_t	middle = (low + high) / 2;
+
+		if (bounds[middle] < u)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (uint32_t l = 0; l < kLatent; l++)
+		norm2 += powf(l + 1.0f, -0.8f);
+	for (uint32_t l = threadIdx.x; l < kLatent; l += blockDim.x)
+		latent[l] = (normal(seed + 2 + low, l) + spread * normal(~(seed + i), l))
+			* powf(l + 1.0f, -0.4f) * rsqrtf(norm2);
+	__syncthreads();
+	for (uint32_t k = threadIdx.x; k < d; k += blockDim.x)
+	{
+		float		sum = 0;
+
+		for (uint32_t l = 0; l < kLatent; l++)
+			sum += latent[l] * basis[(size_t) l * d + k];
+		values[(size_t) i * d + k] = 0.05f * expf(0.4f * normal(seed + 3, k) + 0.5f * sum);
+	}
+}
 
 /* Distances of some query rows to all others, counted in bins up to "most". */
 static __global__ void
@@ -133,12 +199,17 @@ public:
 		chunk = values_.get();
 		fasted::check_cuda(cudaMemcpy(chunks_.get(), &chunk, sizeof(chunk),
 									  cudaMemcpyHostToDevice), "making rows");
-		if (kind == "isotropic")
+		if (kind == "gist" || kind == "tiny")
+			make_gist(kind == "gist" ? 0.585f : 0.35f);
+		else if (kind == "isotropic")
 			isotropic_kernel<<<4096, 256>>>(values_.get(), n, d, 7);
 		else
 			clustered_kernel<<<(n + 7) / 8, 256>>>(values_.get(), n, d, 7);
+		if (kind == "outliers")
+			lengthen_kernel<<<n / 100, 256>>>(values_.get(), n, d, 99);
 		fasted::check_cuda(cudaDeviceSynchronize(), "making rows");
-		most_ = kind == "isotropic" ? 4.0f * sqrtf((float) d) : 2.0f;
+		most_ = kind == "isotropic" ? 4.0f * sqrtf((float) d)
+			: kind == "clustered" || kind == "outliers" ? 2.0f : 0.25f * sqrtf((float) d);
 	}
 
 	/* The distance within which a row has about this many others. */
@@ -164,6 +235,32 @@ public:
 	const float *values() const { return values_.get(); }
 
 private:
+	/* Clusters of 200 rows on average, their sizes spread log-normally. */
+	void make_gist(float most)
+	{
+		std::vector<float> bounds(n_ / 200 + 1);
+		fasted::DeviceArray<float> device_bounds;
+		fasted::DeviceArray<float> basis;
+		std::mt19937_64 generator(5);
+		std::normal_distribution<double> logarithm(0, sqrt(log(8.0)));
+		std::vector<double> sums(bounds.size());
+		double		sum = 0;
+
+		for (double &each : sums)
+			each = sum += exp(logarithm(generator));
+		for (size_t i = 0; i < bounds.size(); i++)
+			bounds[i] = (float) (sums[i] / sum);
+		device_bounds.allocate(budget_, bounds.size(), "making rows");
+		basis.allocate(budget_, (size_t) kLatent * d_, "making rows");
+		fasted::check_cuda(cudaMemcpy(device_bounds.get(), bounds.data(),
+									  bounds.size() * sizeof(float), cudaMemcpyHostToDevice),
+						   "making rows");
+		normal_kernel<<<256, 256>>>(basis.get(), (size_t) kLatent * d_, 1ull << 40);
+		gist_kernel<<<n_, 256>>>(values_.get(), d_, basis.get(), device_bounds.get(),
+								 (uint32_t) bounds.size(), most, 7);
+		fasted::check_cuda(cudaDeviceSynchronize(), "making rows");
+	}
+
 	uint32_t	n_;
 	uint32_t	d_;
 	float		most_;

@@ -4,9 +4,12 @@
  *	  The join on the device, recheck included, beside cuBLAS, on a million rows.
  *
  *	join_bench [--n N,N,...] [--d D,D,...] [--runs R]
- *			   [--filters int8,fp16,auto,fp64]
- *			   [--data clustered|isotropic] [--selectivity S]
- *			   [--gemm fp16,fp64|none] [--kernel mma.sync] [--cluster 1|2] [--json FILE]
+ *			   [--filters int8,fp16,auto,fp64,pruned,short64,short128]
+ *			   [--data clustered|outliers|isotropic|gist|tiny] [--selectivity S]
+ *			   [--gemm fp16,fp64|none] [--kernel mma.sync] [--cluster 1|2] [--output count]
+ *			   [--json FILE]
+ *
+ * pruned is auto where short forms may be chosen, short64 and short128 are these forms.
  *
  * Rows are made on the device.  A time is from the first kernel of the filter to
  * the last of the recheck, while pairs go to the host; quantising the rows is a
@@ -49,12 +52,14 @@ struct Options
 	int			runs = 5;
 	double		selectivity = 64;
 	std::string data = "clustered";
+	bool		count = false;	/* pairs stay on the device */
 	FILE	   *json = nullptr;
 };
 
 /* Seconds of each run. */
 struct Result
 {
+	std::vector<double> choose;
 	std::vector<double> quantise;
 	std::vector<double> filter;
 	std::vector<double> refine;
@@ -62,6 +67,7 @@ struct Result
 	RoundTotals totals;			/* of the last run */
 	uint64_t	hash = 0;
 	Choice		choice;			/* without its form */
+	uint32_t	width = 0;		/* of short rows */
 	bool		chose_int8 = false;
 
 	double seconds() const { return median(quantise) + median(device); }
@@ -93,26 +99,28 @@ hash_pairs(const FastedBatch &batch)
 
 struct OneRun
 {
+	double		choose = 0;		/* a form, for the first time */
 	double		quantise = 0;	/* seconds */
 	RoundTotals totals;
 	uint64_t	hash = 0;
 	Choice		choice;
 	bool		chose_int8 = false;
+	uint32_t	width = 0;		/* of short rows */
 };
 
 /* One join, from quantising to the last pair. */
 class OneJoin
 {
 public:
-	OneJoin(const bench::DeviceRows &rows, double eps, const std::string &filter)
-		: rows_(rows.table()), eps_(eps), settings_(settings_for(rows_, filter)),
+	OneJoin(const bench::DeviceRows &rows, double eps, const std::string &filter, bool count)
+		: rows_(rows.table()), eps_(eps), count_(count), settings_(settings_for(rows_, filter)),
 		chooser_(budget_, settings_, true)
 	{
 		budget_.limit = SIZE_MAX;
 		stream_.create();
 		filter_.allocate(budget_, rows_.rows, settings_.row_bytes);
 		rounds_.allocate(budget_, settings_, (size_t) 8 << 20);
-		choose_ = filter == "auto";
+		choose_ = filter != "int8" && filter != "fp16" && filter != "fp64";
 	}
 
 	void run(OneRun *result)
@@ -122,7 +130,12 @@ public:
 		FastedBatch batch;
 
 		/* as in a context that has joined before */
+		auto		before = std::chrono::steady_clock::now();
+
 		chooser_.choose(request(), stream_);
+		check_cuda(cudaStreamSynchronize(stream_), "choosing a form");
+		result->choose = std::chrono::duration<double>(std::chrono::steady_clock::now()
+													   - before).count();
 		begin.record(stream_);
 		quantise(result);
 		end.record(stream_);
@@ -160,6 +173,9 @@ private:
 		/* if it is yet to be chosen, FP16's is the larger one */
 		settings.row_bytes = row_bytes(rows.dimensions, filter == "fp64" ? Precision::kFp32
 									   : Precision::kFp16);
+		if (filter == "pruned" || filter == "short64" || filter == "short128")
+			settings.short_bytes = (size_t) 32 << 20;
+		settings.forced_width = filter == "short64" ? 64 : filter == "short128" ? 128 : 0;
 		return settings;
 	}
 
@@ -174,7 +190,8 @@ private:
 	{
 		result->choice = chooser_.choose(request(), stream_);
 		settings_.criterion = criterion_of(result->choice.form->precision());
-		settings_.row_bytes = row_bytes(rows_.dimensions, precision_of(settings_.criterion));
+		settings_.row_bytes = result->choice.form->row_bytes(rows_.dimensions);
+		result->width = result->choice.form->kind().width;
 		rounds_.set_filter(settings_.criterion, settings_.row_bytes);
 		filter_.quantise(result->choice.form, rows_, true, stream_);
 		filter_.set_eps(eps_, stream_);
@@ -192,11 +209,13 @@ private:
 		task.b = task.a;
 		task.self = true;
 		task.eps = eps_;
+		task.keep_pairs = !count_;
 		return task;
 	}
 
 	RowTable	rows_;
 	double		eps_;
+	bool		count_;
 	RoundSettings settings_;
 	Budget		budget_;
 	Stream		stream_;
@@ -207,7 +226,8 @@ private:
 };
 
 Result
-time_join(const bench::DeviceRows &rows, double eps, const std::string &filter, int runs)
+time_join(const bench::DeviceRows &rows, double eps, const std::string &filter, int runs,
+		  bool count)
 {
 	Result		result;
 
@@ -215,17 +235,19 @@ time_join(const bench::DeviceRows &rows, double eps, const std::string &filter, 
 	{
 		OneRun		one;
 
-		OneJoin(rows, eps, filter).run(&one);
+		OneJoin(rows, eps, filter, count).run(&one);
 		if (run == 0 && runs > 1)
 			continue;			/* warm-up */
+		result.choose.push_back(one.choose);
 		result.quantise.push_back(one.quantise);
 		result.filter.push_back(one.totals.filter_seconds);
 		result.refine.push_back(one.totals.refine_seconds);
 		result.device.push_back(one.totals.device_seconds);
 		result.totals = one.totals;
-		result.hash = one.hash;
+		result.hash = count ? one.totals.pairs : one.hash;
 		result.choice = one.choice;
 		result.chose_int8 = one.chose_int8;
+		result.width = one.width;
 	}
 	return result;
 }
@@ -354,21 +376,25 @@ print_row(const Row &row, const Result &r)
 	double		tflops = 2.0 * row.n * row.n * row.d * 1e-12 / r.seconds();
 
 	printf("%8u %6u %6s %9.2f %9.2f %9.2f %9.2f  %7.1f %7.1f %6.2f  %llu pairs, %.2f candidates each, "
-		   "%llu redone, %.2f to %.2f ms, %s%s", row.n, row.d, row.filter.c_str(), median(r.quantise) * 1e3,
+		   "%llu redone, %.2f to %.2f ms, first choice %.2f, %s%s", row.n, row.d, row.filter.c_str(), median(r.quantise) * 1e3,
 		   median(r.device) * 1e3, median(r.filter) * 1e3, median(r.refine) * 1e3, tflops,
 		   row.gemm.fp16, row.gemm.fp16 > 0 ? tflops / row.gemm.fp16 : 0,
 		   (unsigned long long) r.totals.pairs,
 		   (double) r.totals.candidates / std::max<uint64_t>(1, r.totals.pairs),
 		   (unsigned long long) r.totals.redone_units,
 		   *std::min_element(r.device.begin(), r.device.end()) * 1e3,
-		   *std::max_element(r.device.begin(), r.device.end()) * 1e3,
+		   *std::max_element(r.device.begin(), r.device.end()) * 1e3, median(r.choose) * 1e3,
 		   row.same ? "same pairs" : "DIFFERENT PAIRS",
 		   r.chose_int8 ? ", chose int8" : "");
+	if (r.width > 0)
+		printf(", rows of %u", r.width);
 	if (r.choice.sampled)
-		printf(" (sample: %llu pairs, candidates %llu int8, %llu fp16)",
+		printf(" (sample: %llu pairs, candidates %llu int8, %llu fp16, %llu and %llu short)",
 			   (unsigned long long) r.choice.pairs,
 			   (unsigned long long) r.choice.candidates_int8,
-			   (unsigned long long) r.choice.candidates_fp16);
+			   (unsigned long long) r.choice.candidates_fp16,
+			   (unsigned long long) r.choice.candidates_short[0],
+			   (unsigned long long) r.choice.candidates_short[1]);
 	printf("\n");
 	fflush(stdout);
 }
@@ -397,6 +423,8 @@ read_options(int argc, char **argv)
 			o.selectivity = atof(value);
 		else if (key == "--gemm")
 			o.gemm = value;
+		else if (key == "--output")
+			o.count = strcmp(value, "count") == 0;
 		else if (key == "--kernel")
 			tuning.kernel = value;
 		else if (key == "--cluster")
@@ -424,7 +452,7 @@ join_shape(const Options &o, uint32_t n, uint32_t d, bool with_gemm, bool *first
 
 	for (const std::string &filter : o.filters)
 	{
-		Result		result = time_join(rows, eps, filter, o.runs);
+		Result		result = time_join(rows, eps, filter, o.runs, o.count);
 		Row			row = {n, d, eps, filter, gemm, hash == 0 || hash == result.hash};
 
 		hash = result.hash;

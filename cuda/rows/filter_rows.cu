@@ -10,6 +10,29 @@
 namespace fasted
 {
 
+namespace
+{
+
+constexpr uint32_t kThreads = 256;
+
+/* One thread for each of a row's pieces of 16 bytes. */
+__global__ void
+gather_kernel(const uint4 *from, const RowNorm *from_norms, const uint32_t *order, uint32_t rows,
+			  uint32_t pieces, uint4 *to, RowNorm *to_norms)
+{
+	uint64_t	i = (uint64_t) blockIdx.x * kThreads + threadIdx.x;
+	uint32_t	place = (uint32_t) (i / pieces);
+	uint32_t	piece = (uint32_t) (i % pieces);
+
+	if (place >= rows)
+		return;
+	to[i] = from[(uint64_t) order[place] * pieces + piece];
+	if (piece == 0)
+		to_norms[place] = from_norms[order[place]];
+}
+
+}								/* namespace */
+
 size_t
 FilterRows::bytes(uint64_t rows, uint32_t row_bytes)
 {
@@ -47,24 +70,64 @@ FilterRows::forget()
 	eps_ = -1;
 }
 
+/* Where rows lie until they are in order: behind those that are, if there is room. */
+struct FilterRows::Aside
+{
+	uint8_t    *values;
+	RowNorm	   *norms;
+};
+
+bool
+FilterRows::has_room_aside(uint64_t rows, uint32_t row_bytes, Aside *aside) const
+{
+	size_t		bytes = Budget::rounded(rows * row_bytes);
+
+	aside->values = values_.get() + bytes;
+	aside->norms = (RowNorm *) (aside->values + bytes);
+	return row_bytes % sizeof(uint4) == 0
+		&& values_.size() >= 2 * bytes + rows * sizeof(RowNorm);
+}
+
 void
 FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bool order,
 					 cudaStream_t stream, const RowLabels *labels)
 {
+	uint32_t	bytes = form->row_bytes(rows.dimensions);
+	Aside		aside;
+	bool		moves = order && has_room_aside(rows.rows, bytes, &aside);
+
 	forget();
 	rows_ = rows;
-	form->quantise(rows_, values_.get(), norms_.get(), stream);
+	if (!moves)
+		aside = {values_.get(), norms_.get()};
+	form->quantise(rows_, aside.values, aside.norms, stream);
 	if (order)
 	{
-		form->thresholds(norms_.get(), rows_, 0, thresholds_.get(), stream);
+		form->thresholds(aside.norms, rows_, 0, thresholds_.get(), stream);
 		order_.sort(thresholds_.get(), rows.rows, form->precision(), stream);
 		if (labels != nullptr && labels->get() != nullptr)
 			order_.sort_by_label(labels->get(), labels->bits(), rows.rows, stream);
 		rows_.order = order_.get();
-		form->quantise(rows_, values_.get(), norms_.get(), stream);
 	}
+	if (moves)
+		launch_gather(aside, rows.rows, bytes, stream);
+	else if (order)
+		form->quantise(rows_, values_.get(), norms_.get(), stream);
 	ordered_ = order;
 	form_ = form;
+}
+
+/* Short rows: to quantise them again takes longer than to move them. */
+void
+FilterRows::launch_gather(const Aside &aside, uint32_t rows, uint32_t row_bytes,
+						  cudaStream_t stream)
+{
+	uint64_t	pieces = (uint64_t) rows * (row_bytes / sizeof(uint4));
+
+	gather_kernel<<<(uint32_t) ((pieces + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+		(const uint4 *) aside.values, aside.norms, order_.get(), rows,
+		row_bytes / (uint32_t) sizeof(uint4), (uint4 *) values_.get(), norms_.get());
+	check_launch("putting quantised rows in order");
 }
 
 void

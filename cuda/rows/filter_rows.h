@@ -58,6 +58,12 @@ public:
 	}
 
 private:
+	struct Aside;
+
+	bool		has_room_aside(uint64_t rows, uint32_t row_bytes, Aside *aside) const;
+	void		launch_gather(const Aside &aside, uint32_t rows, uint32_t row_bytes,
+							  cudaStream_t stream);
+
 	RowTable	rows_ = {};
 	std::shared_ptr<Form> form_;
 	bool		paper_ = false;

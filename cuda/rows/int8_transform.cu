@@ -25,8 +25,8 @@ namespace
 constexpr uint32_t kSampleRange = 4096;
 constexpr uint32_t kSampleScale = 1024;
 
-/* One sampled row in this many may be an outlier. */
-constexpr uint32_t kOutliers = 1024;
+/* One sampled row in this many may be an outlier: it is clamped. */
+constexpr uint32_t kOutliers = 32;
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;

@@ -100,12 +100,19 @@ packed(const uint32_t (&word)[4])
 					   __byte_perm(word[2], word[3], 0x0040), 0x5410);
 }
 
+/* A row's sums, or a thread's share of them: what fasted_rho_clamped asks for. */
+struct RowSums
+{
+	float		rounding2 = 0;	/* of what clamping leaves */
+	float		error2 = 0;		/* of clamping and rounding */
+	int32_t		norm2 = 0;
+};
+
 /* What one thread stores of a row, and its share of the row's sums. */
 struct Writer
 {
 	int8_t	   *out;
-	float		error2 = 0;
-	int32_t		norm2 = 0;
+	RowSums		sums;
 
 	__device__ explicit Writer(int8_t *out_) : out(out_) {}
 
@@ -119,25 +126,29 @@ struct Writer
 #pragma unroll
 		for (int i = 0; i < C; i++)
 		{
-			float		rounded = __fadd_rn(clamped(value[i]), kRounder);
+			float		within = clamped(value[i]);
+			float		rounded = __fadd_rn(within, kRounder);
+			float		rounding;
 			float		error;
 
 			word[i] = __float_as_uint(rounded);
 			q[i] = __fsub_rn(rounded, kRounder);
+			rounding = __fsub_rn(within, q[i]);
 			error = __fsub_rn(value[i], q[i]);
-			error2 = fmaf(error, error, error2);
+			sums.rounding2 = fmaf(rounding, rounding, sums.rounding2);
+			sums.error2 = fmaf(error, error, sums.error2);
 		}
 		if constexpr (C == 1)
 		{
 			out[k] = (int8_t) word[0];
-			norm2 += (int32_t) q[0] * (int32_t) q[0];
+			sums.norm2 += (int32_t) q[0] * (int32_t) q[0];
 		}
 		else
 		{
 			uint32_t	four = packed(word);
 
 			*(uint32_t *) &out[k] = four;
-			norm2 = __dp4a((int32_t) four, (int32_t) four, norm2);
+			sums.norm2 = __dp4a((int32_t) four, (int32_t) four, sums.norm2);
 		}
 	}
 };
@@ -208,9 +219,10 @@ put_lossless(const Job &job, const float *row, uint32_t thread, uint32_t threads
 
 /* What a row's threshold is made of, from its sums. */
 __device__ __forceinline__ RowNorm
-norm_of(const Job &job, bool exact, float error2, int32_t norm2)
+norm_of(const Job &job, bool exact, const RowSums &sums)
 {
-	return {(double) norm2, exact ? 0.0 : fasted_rho_int8(error2, norm2, job.row_bytes)};
+	return {(double) sums.norm2, exact ? 0.0
+		: fasted_rho_clamped(sums.rounding2, sums.error2, sums.norm2, job.row_bytes)};
 }
 
 __device__ __forceinline__ float
@@ -219,6 +231,13 @@ warp_sum(float value)
 	for (int o = 16; o > 0; o /= 2)
 		value += __shfl_xor_sync(0xffffffff, value, o);
 	return value;
+}
+
+__device__ __forceinline__ RowSums
+warp_sums(const RowSums &mine)
+{
+	return {warp_sum(mine.rounding2), warp_sum(mine.error2),
+		__reduce_add_sync(0xffffffff, mine.norm2)};
 }
 
 template <int C, int P, bool Vector>
@@ -261,35 +280,38 @@ quantise_registers_kernel(const Job job)
 	else
 		put_rotated<C, P, false>(job, row, scale.scale, writer);
 
-	float		error2 = warp_sum(writer.error2);
-	int32_t		norm2 = __reduce_add_sync(0xffffffff, writer.norm2);
+	RowSums		sums = warp_sums(writer.sums);
 
 	exact = __all_sync(0xffffffff, exact);
 	if (lane == 0)
-		job.norms[number] = norm_of(job, exact, error2, norm2);
+		job.norms[number] = norm_of(job, exact, sums);
 }
 
 /* The sums of a block, in its first thread. */
-__device__ void
-block_sums(float *error2, int32_t *norm2)
+__device__ RowSums
+block_sums(const RowSums &mine)
 {
+	__shared__ float rounding[32];
 	__shared__ float errors[32];
 	__shared__ int32_t norms[32];
 	uint32_t	warp = threadIdx.x / 32;
 	uint32_t	lane = threadIdx.x % 32;
+	RowSums		sums = warp_sums(mine);
 
-	*error2 = warp_sum(*error2);
-	*norm2 = __reduce_add_sync(0xffffffff, *norm2);
 	if (lane == 0)
 	{
-		errors[warp] = *error2;
-		norms[warp] = *norm2;
+		rounding[warp] = sums.rounding2;
+		errors[warp] = sums.error2;
+		norms[warp] = sums.norm2;
 	}
 	__syncthreads();
 	if (warp != 0)
-		return;
-	*error2 = warp_sum(lane < blockDim.x / 32 ? errors[lane] : 0.0f);
-	*norm2 = __reduce_add_sync(0xffffffff, lane < blockDim.x / 32 ? norms[lane] : 0);
+		return sums;
+
+	bool		there = lane < blockDim.x / 32;
+
+	return warp_sums({there ? rounding[lane] : 0.0f, there ? errors[lane] : 0.0f,
+		there ? norms[lane] : 0});
 }
 
 /* One block a row of any length. */
@@ -322,9 +344,11 @@ quantise_shared_kernel(const Job job)
 	}
 
 	exact = __syncthreads_and(exact);
-	block_sums(&writer.error2, &writer.norm2);
+
+	RowSums		sums = block_sums(writer.sums);
+
 	if (threadIdx.x == 0)
-		job.norms[number] = norm_of(job, exact, writer.error2, writer.norm2);
+		job.norms[number] = norm_of(job, exact, sums);
 }
 
 template <int C, int P>

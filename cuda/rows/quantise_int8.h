@@ -39,8 +39,8 @@ struct Int8Scale
  * coordinates, so that one scale fits all of them.  Rows of small integers (8-bit
  * data) are not rotated: they fit as they are, and lose nothing.
  *
- * Found from a sample, on the device.  It need not fit: a row that it fits badly is
- * clamped, and the distance that this moved it is in its threshold.
+ * Found from a sample, on the device.  It need not fit: coordinates beyond a byte are
+ * clamped, of all rows alike, which brings no two further apart.
  */
 class Int8Transform
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * choice.cu
- *	  In which form are two sets joined, and is it INT8 or FP16?
+ *	  In which form are two sets joined: INT8, FP16, or short rows?
  *
  *-------------------------------------------------------------------------
  */
@@ -37,16 +37,28 @@ constexpr double kRecheckEach = 0.3;
 constexpr double kVainShare = 0.25;
 constexpr uint64_t kFewVain = 32;
 
+/*
+ * Nanoseconds and multiprocessor that a pair of short rows takes at least: what a tile of
+ * 64 numbers a row takes, of which the products are the lesser part.
+ */
+constexpr double kShortPerPair = 0.025;
+
+/* Where so many pairs are candidates, more numbers a row do not help. */
+constexpr double kHopeless = 0.1;
+
 double
-nanoseconds_to_multiply(const RoundSettings &settings, Precision precision)
+nanoseconds_to_multiply(const RoundSettings &settings, const FormKind &kind)
 {
-	uint32_t	bytes = row_bytes(settings.dimensions, precision);
+	uint32_t	bytes = kind.row_bytes(settings.dimensions);
+	Precision	precision = kind.precision;
 	double		rate = precision == Precision::kFp32 ? kRateFp64
 		: settings.kernel == Kernel::kWgmma ? kRateWgmma : kRateMma;
 	double		operations = precision == Precision::kFp32 ? bytes / 2 : bytes;
+	double		least = kind.width > 0 ? kShortPerPair / settings.device.multiprocessors
+		: kTilePerPair;
 
 	/* as many FP16 operations a pair as a row has bytes; INT8 takes half the time */
-	return std::max(operations / (settings.device.multiprocessors * rate) * 1e9, kTilePerPair);
+	return std::max(operations / (settings.device.multiprocessors * rate) * 1e9, least);
 }
 
 double
@@ -56,9 +68,9 @@ nanoseconds_to_recheck(const RoundSettings &settings)
 }
 
 double
-nanoseconds_a_pair(const RoundSettings &settings, Precision precision, double candidates)
+nanoseconds_a_pair(const RoundSettings &settings, const FormKind &kind, double candidates)
 {
-	return nanoseconds_to_multiply(settings, precision)
+	return nanoseconds_to_multiply(settings, kind)
 		+ candidates * nanoseconds_to_recheck(settings);
 }
 
@@ -129,7 +141,7 @@ SampleJoin::join(const std::shared_ptr<Form> &form, double eps, cudaStream_t str
 	task.eps = eps;
 	task.keep_pairs = false;
 	rounds_.set_filter(criterion_of(form->precision()),
-					   row_bytes(task.a.table.dimensions, form->precision()));
+					   form->row_bytes(task.a.table.dimensions));
 	rounds_.begin(task, stream);
 	while (!rounds_.finished())
 	{
@@ -154,20 +166,66 @@ FormChooser::directions()
 	return directions_.get();
 }
 
-/* The form of this precision that is found from the rows, now or before. */
+ShortRows *
+FormChooser::short_rows(cudaStream_t stream)
+{
+	if (short_rows_ == nullptr)
+		short_rows_.reset(new ShortRows(budget_, settings_.short_bytes, stream));
+	return short_rows_.get();
+}
+
+/* Directions of the rows, found now or by the last search; null: there are none. */
+std::shared_ptr<const Projection>
+FormChooser::projection(const FormRequest &request, cudaStream_t stream)
+{
+	uint64_t	from_a = request.a.content;
+	uint64_t	from_b = request.b.content;
+	auto		unused = projections_.begin();
+
+	if (unused != projections_.end() && (*unused)->from_a == from_a && (*unused)->from_b == from_b)
+		return *unused;
+	while (unused != projections_.end() && unused->use_count() > 1)
+		++unused;
+	if (unused == projections_.end())
+		unused = projections_.insert(unused, std::shared_ptr<Projection>(
+										 new Projection(budget_, settings_.dimensions)));
+	std::swap(projections_.front(), *unused);
+	if (fit_ == nullptr)
+		fit_.reset(new ProjectionFit(budget_, settings_.dimensions, settings_.short_bytes / 2));
+
+	/* not the rows that SampleJoin has, to which directions would fit too well */
+	SpreadRows	rows = rows_of(request).at_most(fit_->most_rows());
+	Projection *found = projections_.front().get();
+
+	found->from_a = from_a;
+	found->from_b = from_b;
+	if (fit_->find(directions() != nullptr ? directions()->sample(rows, stream) : rows, found,
+				   stream))
+		return projections_.front();
+	found->from_a = found->from_b = 0;
+	return nullptr;
+}
+
+/* The form of this kind that is found from the rows, now or before; a short one, or none. */
 std::shared_ptr<Form>
-FormChooser::find(Precision precision, const FormRequest &request, cudaStream_t stream)
+FormChooser::find(FormKind kind, const FormRequest &request, cudaStream_t stream)
 {
 	for (const FormedRows *side : {&request.a, &request.b})
 	{
-		if (side->form != nullptr && side->form->precision() == precision
+		if (side->form != nullptr && side->form->kind() == kind
 			&& side->form->is_from(request.a.content, request.b.content))
 			return side->form;
 	}
 
-	std::shared_ptr<Form> form = pool_.take(budget_, precision, settings_.dimensions,
-												 directions());
+	std::shared_ptr<const Projection> along = kind.width > 0 ? projection(request, stream) : nullptr;
 
+	if (kind.width > 0 && along == nullptr)
+		return nullptr;
+
+	std::shared_ptr<Form> form = pool_.take(budget_, kind, settings_.dimensions, directions(),
+												 kind.width > 0 ? short_rows(stream) : nullptr);
+
+	form->project(along);
 	form->find(rows_of(request), request.a.content, request.b.content, stream);
 	return form;
 }
@@ -195,8 +253,14 @@ FormChooser::suits(const std::shared_ptr<Form> &form, const FormRequest &request
 	take_sample(request, stream);
 
 	SampleJoin::Found found = sample_->join(form, request.eps, stream);
+
+	/* a short one, if no full form would be faster, were there nothing to recheck */
+	if (form->kind().width > 0)
+		return nanoseconds_a_pair(settings_, form->kind(), found.candidates / found.compared)
+			< nanoseconds_to_multiply(settings_, {Precision::kInt8});
+
 	uint64_t	vain = found.candidates - found.pairs;
-	double		most = kVainShare * nanoseconds_to_multiply(settings_, form->precision())
+	double		most = kVainShare * nanoseconds_to_multiply(settings_, form->kind())
 		/ nanoseconds_to_recheck(settings_);
 
 	return vain <= kFewVain || vain <= most * found.compared;
@@ -211,7 +275,44 @@ FormChooser::form_at_hand(const FormRequest &request, cudaStream_t stream)
 
 	if (form == nullptr || (!request.to_choose && form->precision() != request.precision))
 		return nullptr;
-	return request.a.form == request.b.form || suits(form, request, stream) ? form : nullptr;
+	/* how good a short form is depends on eps, too */
+	if (request.a.form == request.b.form && (form->kind().width == 0 || settings_.forced_width > 0))
+		return form;
+	return suits(form, request, stream) ? form : nullptr;
+}
+
+/* Takes a short form if that is faster than a full one, which takes so long a pair. */
+void
+FormChooser::try_short(const FormRequest &request, double full, Choice *choice,
+					   cudaStream_t stream)
+{
+	double		best = full;
+
+	for (int i = 0; i < 2; i++)
+	{
+		FormKind	kind = {Precision::kInt8, kShortWidths[i]};
+		double		saved = best - nanoseconds_to_multiply(settings_, kind);
+
+		if (2 * kind.width > settings_.dimensions || saved * pairs_of(request) < request.least_saved)
+			continue;
+
+		std::shared_ptr<Form> form = find(kind, request, stream);
+
+		if (form == nullptr)
+			return;
+
+		SampleJoin::Found found = sample_->join(form, request.eps, stream);
+		double		each = nanoseconds_a_pair(settings_, kind, found.candidates / found.compared);
+
+		choice->candidates_short[i] = found.candidates;
+		if (found.candidates > kHopeless * found.compared)
+			return;
+		if (each >= best)
+			continue;
+		best = each;
+		choice->form = form;
+		choice->candidates = found.candidates;
+	}
 }
 
 Choice
@@ -222,15 +323,19 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 	taken_ = false;
 	if (!request.self && !request.afresh)
 		choice.form = form_at_hand(request, stream);
+	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose)
+		choice.form = find({Precision::kInt8, settings_.forced_width}, request, stream);
+	if (choice.form == nullptr && sampled_.is_for(request))
+		choice.form = sampled_.choice.form;
 	if (choice.form != nullptr)
 		return choice;
-	choice.form = find(request.to_choose ? Precision::kFp16 : request.precision, request, stream);
+	choice.form = find({request.to_choose ? Precision::kFp16 : request.precision}, request, stream);
 	if (!request.to_choose || !may_sample_ || pairs_of(request) < request.least_pairs
 		|| settings_.dimensions > kMostDimensionsInt8)
 		return choice;
 
 	/* from all rows, for they will be used for all of them */
-	std::shared_ptr<Form> int8 = find(Precision::kInt8, request, stream);
+	std::shared_ptr<Form> int8 = find({Precision::kInt8}, request, stream);
 	SampleJoin::Found fp16_found;
 	SampleJoin::Found int8_found;
 
@@ -241,11 +346,21 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 	choice.candidates_fp16 = fp16_found.candidates;
 	choice.candidates_int8 = int8_found.candidates;
 	choice.pairs = int8_found.pairs;
-	if (nanoseconds_a_pair(settings_, Precision::kInt8,
-						   int8_found.candidates / int8_found.compared)
-		< nanoseconds_a_pair(settings_, Precision::kFp16,
-							 fp16_found.candidates / fp16_found.compared))
+	choice.candidates = fp16_found.candidates;
+
+	double		fp16_each = nanoseconds_a_pair(settings_, {Precision::kFp16},
+											   fp16_found.candidates / fp16_found.compared);
+	double		int8_each = nanoseconds_a_pair(settings_, {Precision::kInt8},
+											   int8_found.candidates / int8_found.compared);
+
+	if (int8_each < fp16_each)
+	{
 		choice.form = int8;
+		choice.candidates = int8_found.candidates;
+	}
+	if (settings_.short_bytes > 0)
+		try_short(request, std::min(int8_each, fp16_each), &choice, stream);
+	sampled_ = {request.a.content, request.b.content, request.eps, choice};
 	return choice;
 }
 

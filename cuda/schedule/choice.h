@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * choice.h
- *	  In which form are two sets joined, and is it INT8 or FP16?
+ *	  In which form are two sets joined: INT8, FP16, or short rows?
  *
  * One set with itself has a form of its own.  Two sets that are in one form stay
  * there.  If the larger one has a form that suits both, the other one is brought
  * into it; else one is found from both.  Whether a form suits, and which precision
  * is faster, a join of a sample tells: INT8 multiplies at twice the rate, but moves
- * rows further, so that more pairs have to be rechecked.
+ * rows further, so that more pairs have to be rechecked.  Short rows (short_rows.h) are
+ * faster still, with still more to recheck.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,6 +18,7 @@
 #include <memory>
 
 #include "rows/filter_rows.h"
+#include "rows/projection_fit.h"
 #include "rows/sample.h"
 #include "schedule/rounds.h"
 
@@ -25,6 +27,9 @@ namespace fasted
 
 /* Fewer pairs than this are joined in FP16 before a sample would tell. */
 constexpr double kLeastPairsForChoice = 16384.0 * 16383.0 / 2;
+
+/* Nanoseconds: to find directions and try short forms takes a tenth of that. */
+constexpr double kLeastSavedForShort = 0.08e9;
 
 /* A set's rows, their number as Form::find has it, and the form they are in, if any. */
 struct FormedRows
@@ -44,6 +49,7 @@ struct FormRequest
 	bool		to_choose;		/* else precision */
 	Precision	precision;
 	double		least_pairs = kLeastPairsForChoice; /* to choose from a sample */
+	double		least_saved = kLeastSavedForShort;	/* to try short forms */
 };
 
 struct Choice
@@ -52,6 +58,8 @@ struct Choice
 	bool		sampled = false;	/* else there was no need, or no room */
 	uint64_t	candidates_fp16 = 0;	/* in the sample */
 	uint64_t	candidates_int8 = 0;
+	uint64_t	candidates_short[2] = {0, 0};	/* of each width; not tried: 0 */
+	uint64_t	candidates = 0; /* in the form that was chosen */
 	uint64_t	pairs = 0;
 };
 
@@ -98,16 +106,44 @@ public:
 		size_t		directions = settings.direction_bytes;
 
 		return 2 * Form::bytes(settings.dimensions)
-			+ (directions > 0 ? Directions::bytes(settings.dimensions, directions) : 0);
+			+ (directions > 0 ? Directions::bytes(settings.dimensions, directions) : 0)
+			+ (settings.short_bytes > 0 ? short_bytes(settings) : 0);
+	}
+	static size_t short_bytes(const RoundSettings &settings)
+	{
+		return 3 * Form::bytes(settings.dimensions, true)
+			+ ShortRows::bytes(settings.short_bytes)
+			+ ProjectionFit::bytes(settings.dimensions, settings.short_bytes / 2);
 	}
 
-	/* Waits for the device, some milliseconds, where it takes a sample. */
+	/*
+	 * Waits for the device, some milliseconds, where it takes a sample: not if the last
+	 * request that it took one for was the same.
+	 */
 	Choice		choose(const FormRequest &request, cudaStream_t stream);
 
 private:
 	Directions *directions();
-	std::shared_ptr<Form> find(Precision precision, const FormRequest &request,
-							   cudaStream_t stream);
+	/* What a sample was taken for, and found. */
+	struct Sampled
+	{
+		uint64_t	a;
+		uint64_t	b;
+		double		eps;
+		Choice		choice;
+
+		bool is_for(const FormRequest &request) const
+		{
+			return choice.form != nullptr && a != 0 && a == request.a.content
+				&& b == request.b.content && eps == request.eps && request.to_choose;
+		}
+	};
+
+	ShortRows  *short_rows(cudaStream_t stream);
+	std::shared_ptr<const Projection> projection(const FormRequest &request, cudaStream_t stream);
+	std::shared_ptr<Form> find(FormKind kind, const FormRequest &request, cudaStream_t stream);
+	void		try_short(const FormRequest &request, double full, Choice *choice,
+						  cudaStream_t stream);
 	std::shared_ptr<Form> form_at_hand(const FormRequest &request, cudaStream_t stream);
 	bool		suits(const std::shared_ptr<Form> &form, const FormRequest &request,
 					  cudaStream_t stream);
@@ -116,9 +152,13 @@ private:
 	Budget	   &budget_;
 	RoundSettings settings_;
 	bool		may_sample_;
-	std::unique_ptr<Directions> directions_;	/* before the forms, which read it */
+	std::unique_ptr<Directions> directions_;	/* before the forms, which read these */
+	std::unique_ptr<ShortRows> short_rows_;
+	std::unique_ptr<ProjectionFit> fit_;
+	std::vector<std::shared_ptr<Projection>> projections_;	/* the first one is the last found */
 	FormPool	pool_;
 	std::unique_ptr<SampleJoin> sample_;	/* from the first one on */
+	Sampled		sampled_ = {};
 	bool		taken_ = false; /* the sample is of the request in hand */
 };
 

@@ -26,6 +26,9 @@ constexpr size_t kChunkBytes = (size_t) 32 << 20;	/* of staged rows */
 constexpr size_t kDirectionBytes = (size_t) 32 << 20;	/* they stay in the L2 cache */
 constexpr uint64_t kMostCandidates = (uint64_t) 8 << 20;	/* 320 MiB in all */
 
+/* For tests: from here on short rows are of the greater width. */
+constexpr uint32_t kForcedWide = 96;
+
 /* Sets that must be there together at least, of one row each. */
 constexpr int kLeastSets = 3;
 
@@ -43,7 +46,7 @@ SetShape::bytes(uint64_t rows) const
 	return chunks.bytes_for(rows) + 2 * Budget::rounded(rows * sizeof(uint32_t))
 		+ RowLabels::bytes(rows) + GroupTiles::bytes(rows)
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
-		+ FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions);
+		+ FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions, may_be_short);
 }
 
 Context::Context(const FastedOptions &options_, const Device &device_)
@@ -114,6 +117,24 @@ Context::choose_kernel()
 		settings_.kernel = Kernel::kWgmma;
 }
 
+/* Short forms are chosen by samples, which are to be there for them, or forced. */
+void
+Context::plan_short_forms(size_t whole, bool may_sample)
+{
+	bool		force = options.prune == FASTED_PRUNE_FORCE;
+
+	if (!to_choose_ || options.prune == FASTED_PRUNE_OFF
+		|| (!force && (!may_sample || options.dimensions < 2 * kShortWidths[0])))
+		return;
+	settings_.short_bytes = std::min(kDirectionBytes, whole / 64);
+	if (force)
+		settings_.forced_width = kShortWidths[options.dimensions > kForcedWide ? 1 : 0];
+	if (!force && FormChooser::short_bytes(settings_) > whole / 16)
+		settings_.short_bytes = 0;
+	else
+		settings_.row_bytes = most_row_bytes_ = std::max(most_row_bytes_, kMostWidth);
+}
+
 /*
  * Divides the memory between candidates, samples, and rows.  Whether there are samples
  * does not depend on what others hold: slices must choose the same form everywhere.
@@ -130,6 +151,7 @@ Context::divide_memory(size_t whole)
 	{
 		if (is_cosine())
 			settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
+		plan_short_forms(whole, may_sample);
 		fixed += FormChooser::form_bytes(settings_);
 	}
 	candidates_ = tuning.candidates > 0 ? tuning.candidates : kMostCandidates;
@@ -153,7 +175,8 @@ Context::divide_memory(size_t whole)
 SetShape
 Context::shape_for(uint64_t expected_rows) const
 {
-	SetShape	shape = {{options.dimensions, 0}, most_row_bytes_, is_cosine()};
+	SetShape	shape = {{options.dimensions, 0}, most_row_bytes_, is_cosine(),
+		settings_.short_bytes > 0};
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 
@@ -233,7 +256,7 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 	Choice		choice;
 
 	if (tuning.always_choose)
-		request.least_pairs = 0;
+		request.least_pairs = request.least_saved = 0;
 	else if (problem.groups != nullptr
 			 && fasted_group_pairs(problem.groups, problem.ngroups, &a == &b)
 			 < request.least_pairs)
@@ -243,8 +266,7 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 	{
 		sampled_ = true;
 		sampled_pairs_ += choice.pairs;
-		sampled_candidates_ += choice.form->precision() == Precision::kInt8
-			? choice.candidates_int8 : choice.candidates_fp16;
+		sampled_candidates_ += choice.candidates;
 	}
 	return choice.form;
 }
@@ -272,7 +294,8 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 			set->set_eps(problem.eps, stream);
 		}
 		settings_.criterion = criterion_of(form->precision());
-		settings_.row_bytes = row_bytes(options.dimensions, form->precision());
+		settings_.row_bytes = form->row_bytes(options.dimensions);
+		filter_width_ = form->kind().width;
 		rounds.set_filter(settings_.criterion, settings_.row_bytes);
 	}
 	prepare_ended_.record(stream);
@@ -370,6 +393,7 @@ Context::stats(FastedStats *stats) const
 			 settings_.criterion == Criterion::kFp64 ? "fp64"
 			 : settings_.criterion == Criterion::kInt8 ? "int8" : "fp16");
 	stats->dimensions = options.dimensions;
+	stats->filter_dimensions = filter_width_;
 	stats->filter_sampled = sampled_;
 	stats->sampled_pairs = sampled_pairs_;
 	stats->sampled_candidates = sampled_candidates_;

@@ -47,6 +47,7 @@ struct SetShape
 	ChunkShape	chunks;
 	uint32_t	row_bytes;		/* of a quantised row, at most */
 	bool		cosine;			/* rows have squares */
+	bool		may_be_short;	/* its form may be a short one */
 
 	size_t		bytes(uint64_t rows) const;
 };
@@ -94,6 +95,7 @@ public:
 private:
 	void		choose_kernel();
 	void		divide_memory(size_t whole);
+	void		plan_short_forms(size_t whole, bool may_sample);
 	void		allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b);
 	void		begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task);
 	void		prepare(const FastedProblem &problem, Set &a, Set &b);
@@ -111,6 +113,7 @@ private:
 	std::unique_ptr<FormChooser> chooser_;
 	GroupTiles	groups_;		/* of the join in hand */
 
+	uint32_t	filter_width_ = 0;	/* numbers of a short row; 0: the last form is full */
 	bool		sampled_ = false;
 	uint64_t	sampled_candidates_ = 0;
 	uint64_t	sampled_pairs_ = 0;

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "output/connections.h"
+#include "rows/form.h"
 
 namespace fasted
 {
@@ -41,6 +42,13 @@ guessed_rate(const RoundSettings &settings)
 	if (settings.kernel == Kernel::kMma)
 		return kGuessMma;
 	return settings.criterion == Criterion::kInt8 ? kGuessWgmmaInt8 : kGuessWgmmaFp16;
+}
+
+/* What the filter reads of a row. */
+uint32_t
+numbers_of_row(const RoundSettings &settings)
+{
+	return settings.row_bytes / element_bytes(precision_of(settings.criterion));
 }
 
 /* This many items in rounds of even length, each about as long as it should be. */
@@ -220,7 +228,7 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 	open_ = open_done_ = 0;
 	complete_ = (items_ == 0);
 	budget_ = even_rounds(items_, guessed_rate(settings_)
-						  / (2.0 * order_.tile_m * order_.tile_n * settings_.dimensions),
+						  / (2.0 * order_.tile_m * order_.tile_n * numbers_of_row(settings_)),
 						  settings_.device);
 	if (complete_)
 	{

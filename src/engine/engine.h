@@ -144,7 +144,7 @@ typedef enum FastedOutput
 
 /*
  * Whether tiles are tested at few dimensions first: doc/bound-pruning.md.  The CUDA
- * engine does not.
+ * engine, whose filter is FASTED_FILTER_AUTO, then tests them at few dimensions only.
  */
 typedef enum FastedPrune
 {
@@ -323,6 +323,9 @@ typedef struct FastedStats
 	double		filter_seconds; /* the tile kernels; summed over threads */
 	double		refine_seconds; /* the exact recheck; summed over threads */
 	double		device_seconds; /* GPU: from the first kernel to the last */
+
+	/* GPU: numbers of a row that the last join's filter saw; 0: all dimensions. */
+	uint32_t	filter_dimensions;
 } FastedStats;
 
 typedef struct FastedContext FastedContext;

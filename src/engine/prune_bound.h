@@ -31,19 +31,48 @@ fasted_prune_stretch(double eta)
 
 /*
  * An upper bound of ||P q - z||, z as computed and rounded to FP32.  norm is an upper
- * bound of ||q||, projected one of ||z||; directions are those of P.
+ * bound of ||q||, projected one of ||z||; directions are those of P; gamma bounds the
+ * relative error of a sum of d products.
  */
+FASTED_BOUND_FUNCTION double
+fasted_prune_product_error(double gamma, double norm, double projected, double eta,
+						   uint32_t directions, uint32_t dimensions)
+{
+	double		rows = sqrt(directions * (1.0 + eta));
+
+	return (gamma * rows * norm + 2.0 * FASTED_U32 * projected
+			+ fasted_alpha32(dimensions) * rows) * (1.0 + 16 * FASTED_U64)
+		+ ldexp(1.0, -140);
+}
+
+/* The same where pieces are added in FP64. */
 FASTED_BOUND_FUNCTION double
 fasted_prune_projection_error(double norm, double projected, double eta,
 							  uint32_t directions, uint32_t dimensions)
 {
 	double		gamma = fasted_gamma32(FASTED_PRUNE_PIECE, 2)
 		+ (dimensions + 32.0) * FASTED_U64;
-	double		rows = sqrt(directions * (1.0 + eta));
 
-	return (gamma * rows * norm + 2.0 * FASTED_U32 * projected
-			+ fasted_alpha32(dimensions) * rows) * (1.0 + 16 * FASTED_U64)
-		+ ldexp(1.0, -140);
+	return fasted_prune_product_error(gamma, norm, projected, eta, directions, dimensions);
+}
+
+/* The relative error of such a sum where pieces are added in FP32, too, one by one. */
+FASTED_BOUND_FUNCTION double
+fasted_prune_gamma_fp32(uint32_t dimensions)
+{
+	uint32_t	pieces = (dimensions + FASTED_PRUNE_PIECE - 1) / FASTED_PRUNE_PIECE;
+
+	return fasted_gamma32(FASTED_PRUNE_PIECE + pieces, 2);
+}
+
+/*
+ * An upper bound of ||w - q||, where q is s (x - c) by a subtraction in FP32 and a product
+ * with a power of two, and did not overflow.  norm is an upper bound of ||q||.
+ */
+FASTED_BOUND_FUNCTION double
+fasted_prune_image_error(double norm, uint32_t dimensions)
+{
+	return FASTED_U32 * norm * (1.0 + 16 * FASTED_U64) + ldexp((double) dimensions, -149);
 }
 
 /*

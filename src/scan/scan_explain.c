@@ -46,6 +46,8 @@ ExplainEngine(const FastedStats *stats, ExplainState *es)
 	ExplainText("Engine", ran ? stats->engine : RequestedEngine(), es);
 	ExplainText("Distance Filter",
 				ran ? stats->filter : GetConfigOption("fasted.filter", false, false), es);
+	if (ran && stats->filter_dimensions > 0)
+		ExplainPropertyInteger("Filter Dimensions", NULL, stats->filter_dimensions, es);
 }
 
 /* At how many dimensions tiles were tested, and which part of them came there. */

@@ -20,6 +20,7 @@ struct Mode
 	const char *name;
 	FastedFilter filter;
 	const char *kernel;
+	FastedPrune prune = FASTED_PRUNE_AUTO;
 };
 
 inline const Mode modes[] = {
@@ -29,6 +30,8 @@ inline const Mode modes[] = {
 	{"wgmma int8", FASTED_FILTER_INT8, "wgmma"},
 	{"mma.sync int8", FASTED_FILTER_INT8, "mma.sync"},
 	{"auto", FASTED_FILTER_AUTO, nullptr},
+	{"wgmma short", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
+	{"mma.sync short", FASTED_FILTER_AUTO, "mma.sync", FASTED_PRUNE_FORCE},
 };
 
 inline PanelProblem
@@ -38,6 +41,7 @@ problem_of(double eps, const Mode &mode)
 
 	problem.problem.eps = eps;
 	problem.options.filter = mode.filter;
+	problem.options.prune = mode.prune;
 	tuning.kernel = mode.kernel;
 	return problem;
 }
@@ -53,7 +57,17 @@ little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 	size_t		rounds = fasted::Rounds::bytes(fasted::find_device(), fasted::kMostAtOnce, false);
 
 	/* forms of three sets, and two that are tried */
-	return rounds + 5 * form + (120 << 10) + rows * (d * 4 + bytes + 4) / 3;
+	size_t		limit = rounds + 5 * form + (120 << 10) + rows * (d * 4 + bytes + 4) / 3;
+
+	if (mode.prune == FASTED_PRUNE_FORCE)
+	{
+		fasted::RoundSettings settings = {};
+
+		settings.dimensions = d;
+		settings.short_bytes = limit / 32;	/* more than it will be */
+		limit += fasted::FormChooser::short_bytes(settings) + 3 * (fasted::Form::bytes(d, true) - form);
+	}
+	return limit;
 }
 
 /* eps: zero, two distances to the last bit, one just below, and infinity. */

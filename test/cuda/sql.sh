@@ -43,6 +43,9 @@ is "$(query "$digest")" "$exact" "GPU and CPU: the same pairs, the same bits ($e
 is "$(query "SET fasted.filter = fp64; $digest")" "$exact" 'every distance in FP64: the same'
 is "$(query "SET fasted.filter = fp16; $digest")" "$exact" 'FP16 filter by name: the same'
 is "$(query "SET fasted.filter = int8; $digest")" "$exact" 'INT8 filter: the same'
+is "$(query "SET fasted.prune = force; $digest")" "$exact" 'short rows: the same'
+said=$(query "SET fasted.prune = force; EXPLAIN (ANALYZE) $digest")
+ok "$(grep -q 'Filter Dimensions: 64' <<<"$said"; echo $?)" 'short rows: EXPLAIN tells' "$said"
 said=$(query "EXPLAIN (ANALYZE) $digest")
 ok "$(grep -q 'Distance Filter: \(int8\|fp16\)' <<<"$said" && grep -q 'Sampled Candidates: [1-9]' <<<"$said"
 	echo $?)" 'auto: a sample chose the filter' "$said"

@@ -1,0 +1,347 @@
+/*-------------------------------------------------------------------------
+ *
+ * projection.cu
+ *	  Rows as seen along a few directions: a product in FP32, and how far it is off.
+ *
+ * A block has 64 rows and all of their numbers, so that what is left of a row's norm is
+ * known where its products are.  Sums are of 64 terms, and of these sums, in FP32; norms
+ * are summed in FP64.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "device/check.h"
+#include "engine/prune_bound.h"
+#include "rows/projection.h"
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr int kThreads = 256;
+constexpr int kRows = 64;		/* of a block */
+constexpr int kDepth = 32;		/* dimensions that it takes at once */
+constexpr int kRowsEach = 4;	/* of a thread, which has 16 x 16 neighbours */
+constexpr int kPad = 4;			/* so that rows of the tile begin in different banks */
+static_assert(FASTED_PRUNE_PIECE % kDepth == 0, "a piece is a few tiles");
+
+/* As on the CPU: a longer row is near every one. */
+constexpr double kNorm2Limit = 0x1p120;
+
+/* Rows of a table from a place on. */
+struct TableRows
+{
+	RowTable	rows;
+	uint32_t	first;
+
+	__device__ __forceinline__ const float *row(uint32_t i) const { return rows.row(first + i); }
+};
+
+/* Four numbers of a row from k on; zeros beyond the last. */
+template <bool kVector>
+__device__ __forceinline__ float4
+load_four(const float *from, uint32_t k, uint32_t dimensions)
+{
+	if constexpr (kVector)
+		return k < dimensions ? __ldg((const float4 *) &from[k]) : make_float4(0, 0, 0, 0);
+	else
+		return make_float4(k < dimensions ? __ldg(&from[k]) : 0.0f,
+						   k + 1 < dimensions ? __ldg(&from[k + 1]) : 0.0f,
+						   k + 2 < dimensions ? __ldg(&from[k + 2]) : 0.0f,
+						   k + 3 < dimensions ? __ldg(&from[k + 3]) : 0.0f);
+}
+
+/* Rounded up, and no less than it if it is infinite. */
+__device__ __forceinline__ float
+round_up(double value)
+{
+	return __double2float_ru(value);
+}
+
+/*
+ * What the block loads of its tile, ahead of its use: each thread 8 numbers of one row,
+ * and as many of the directions as there are for each.
+ */
+template <int kWidth, bool kVector>
+struct Ahead
+{
+	static constexpr int kFours = kDepth * kWidth / 4 / kThreads;
+
+	float4		row[2];
+	float4		centre[2];
+	float4		directions[kFours];
+
+	__device__ __forceinline__ void
+	load(const float *from, const ProjectionView &p, uint32_t begin, uint32_t dimensions)
+	{
+#pragma unroll
+		for (int i = 0; i < 2; i++)
+		{
+			uint32_t	k = begin + threadIdx.x % 4 * 4 + i * 16;
+
+			row[i] = from != nullptr ? load_four<kVector>(from, k, dimensions)
+				: make_float4(0, 0, 0, 0);
+			centre[i] = from != nullptr ? load_four<kVector>(p.centre, k, dimensions)
+				: make_float4(0, 0, 0, 0);
+		}
+#pragma unroll
+		for (int i = 0; i < kFours; i++)
+		{
+			uint32_t	place = threadIdx.x + i * kThreads;
+			uint32_t	k = begin + place / (kWidth / 4);
+
+			directions[i] = k < dimensions
+				? __ldg((const float4 *) &p.directions[(size_t) k * kMostWidth + place % (kWidth / 4) * 4])
+				: make_float4(0, 0, 0, 0);
+		}
+	}
+
+	/* Stores it, rows as images; returns the sum of the squares of this thread's numbers. */
+	__device__ __forceinline__ double
+	store(float scale, float (&rows)[kDepth][kRows + kPad], float (&columns)[kDepth][kWidth]) const
+	{
+		double		square = 0;
+
+#pragma unroll
+		for (int i = 0; i < 2; i++)
+		{
+			const float x[4] = {row[i].x, row[i].y, row[i].z, row[i].w};
+			const float c[4] = {centre[i].x, centre[i].y, centre[i].z, centre[i].w};
+
+#pragma unroll
+			for (int l = 0; l < 4; l++)
+			{
+				float		q = __fmul_rn(__fsub_rn(x[l], c[l]), scale);
+
+				rows[threadIdx.x % 4 * 4 + i * 16 + l][threadIdx.x / 4] = q;
+				square = fma((double) q, (double) q, square);
+			}
+		}
+#pragma unroll
+		for (int i = 0; i < kFours; i++)
+		{
+			uint32_t	place = threadIdx.x + i * kThreads;
+
+			*(float4 *) &columns[place / (kWidth / 4)][place % (kWidth / 4) * 4] = directions[i];
+		}
+		return square;
+	}
+};
+
+/* A row's residual, and how far its short row is off, from FP64 sums of squares. */
+__device__ __forceinline__ float
+residual_of(double norm2, double projected2, const ProjectionView &p, uint32_t directions,
+			uint32_t dimensions, float *moved)
+{
+	double		slack = fasted_sum_slack(dimensions + kMostWidth);
+	double		norm = sqrt(norm2) * (1.0 + slack);
+	double		error = fasted_prune_product_error(fasted_prune_gamma_fp32(dimensions), norm,
+												   sqrt(projected2) * (1.0 + slack), p.eta,
+												   directions, dimensions);
+	double		residual = sqrt(fmax(0.0, norm2 - projected2));
+
+	*moved = round_up(fasted_prune_moved(
+		fasted_prune_image_error(norm, dimensions), p.eta, error,
+		fasted_prune_residual_error(norm2, projected2, residual, error, p.eta,
+									dimensions + kMostWidth)));
+	return (float) residual;
+}
+
+/* Images of a block's rows, and directions, as far as a step takes them. */
+template <int kWidth>
+struct Tile
+{
+	float		rows[kDepth][kRows + kPad];
+	float		columns[kDepth][kWidth];
+};
+
+/*
+ * A thread's products: of rows threadIdx.x / 16 * 4 to + 3 of the block's with columns
+ * threadIdx.x % 16 * 4 to + 3, and the same 64 further on.
+ */
+template <int kWidth>
+struct Products
+{
+	static constexpr int kColumns = kWidth / 16;
+
+	float		sums[kRowsEach][kColumns] = {};
+	float		piece[kRowsEach][kColumns] = {};	/* of a sum's terms, not yet in it */
+
+	__device__ __forceinline__ void
+	add_step(const Tile<kWidth> &tile)
+	{
+#pragma unroll 8
+		for (int k = 0; k < kDepth; k++)
+		{
+			float4		x = *(const float4 *) &tile.rows[k][threadIdx.x / 16 * kRowsEach];
+			const float xs[4] = {x.x, x.y, x.z, x.w};
+
+#pragma unroll
+			for (int half = 0; half < kColumns / 4; half++)
+			{
+				float4		y = *(const float4 *) &tile.columns[k][half * 64 + threadIdx.x % 16 * 4];
+				const float ys[4] = {y.x, y.y, y.z, y.w};
+
+#pragma unroll
+				for (int i = 0; i < kRowsEach; i++)
+				{
+#pragma unroll
+					for (int j = 0; j < 4; j++)
+						piece[i][half * 4 + j] = fmaf(xs[i], ys[j], piece[i][half * 4 + j]);
+				}
+			}
+		}
+	}
+
+	__device__ __forceinline__ void
+	end_piece()
+	{
+#pragma unroll
+		for (int i = 0; i < kRowsEach; i++)
+		{
+#pragma unroll
+			for (int j = 0; j < kColumns; j++)
+			{
+				sums[i][j] = __fadd_rn(sums[i][j], piece[i][j]);
+				piece[i][j] = 0;
+			}
+		}
+	}
+
+	/* The sum of squares of row i, by the 16 threads that have it; not of the last column. */
+	__device__ __forceinline__ double
+	square(int i)
+	{
+		double		square = 0;
+
+		if (threadIdx.x % 16 == 15)
+			sums[i][kColumns - 1] = 0;
+#pragma unroll
+		for (int j = 0; j < kColumns; j++)
+			square = fma((double) sums[i][j], (double) sums[i][j], square);
+		for (int o = 8; o > 0; o /= 2)
+			square += __shfl_xor_sync(0xffffffff, square, o);
+		return square;
+	}
+
+	__device__ __forceinline__ void
+	store(int i, bool wild, float *to) const
+	{
+#pragma unroll
+		for (int half = 0; half < kColumns / 4; half++)
+		{
+			const float *z = &sums[i][half * 4];
+
+			*(float4 *) &to[half * 64 + threadIdx.x % 16 * 4] = wild
+				? make_float4(0, 0, 0, 0) : make_float4(z[0], z[1], z[2], z[3]);
+		}
+	}
+};
+
+/* The last column is the residual's. */
+template <int kWidth, bool kVector, class Source>
+__global__ void __launch_bounds__(kThreads)
+project_kernel(const Source source, uint32_t count, uint32_t dimensions, const ProjectionView p,
+			   float *to, float *moved)
+{
+	__shared__ __align__(16) Tile<kWidth> tile;
+	__shared__ double norms2[kRows];
+	uint32_t	loaded = blockIdx.x * kRows + threadIdx.x / 4;
+	const float *from = loaded < count ? source.row(loaded) : nullptr;
+	double		square = 0;
+	Products<kWidth> products;
+	Ahead<kWidth, kVector> ahead;
+
+	ahead.load(from, p, 0, dimensions);
+	for (uint32_t begin = 0; begin < dimensions; begin += kDepth)
+	{
+		square += ahead.store(p.scale, tile.rows, tile.columns);
+		__syncthreads();
+		if (begin + kDepth < dimensions)
+			ahead.load(from, p, begin + kDepth, dimensions);
+		products.add_step(tile);
+		__syncthreads();
+		if ((begin + kDepth) % FASTED_PRUNE_PIECE == 0 || begin + kDepth >= dimensions)
+			products.end_piece();
+	}
+
+	/* four threads have loaded a row */
+	square += __shfl_xor_sync(0xffffffff, square, 1);
+	square += __shfl_xor_sync(0xffffffff, square, 2);
+	if (threadIdx.x % 4 == 0)
+		norms2[threadIdx.x / 4] = square;
+	__syncthreads();
+#pragma unroll
+	for (int i = 0; i < kRowsEach; i++)
+	{
+		uint32_t	row = threadIdx.x / 16 * kRowsEach + i;
+		uint32_t	number = blockIdx.x * kRows + row;
+		double		norm2 = norms2[row];
+		bool		wild = !(norm2 <= kNorm2Limit);
+		double		projected2 = products.square(i);
+		float		off = INFINITY;
+
+		if (number >= count)
+			continue;
+		if (threadIdx.x % 16 == 15)
+		{
+			if (!wild)
+				products.sums[i][products.kColumns - 1] =
+					residual_of(norm2, projected2, p, min(p.count, kWidth - 1), dimensions, &off);
+			moved[number] = off;
+		}
+		products.store(i, wild, &to[(size_t) number * kWidth]);
+	}
+}
+
+template <class Source>
+void
+project(const Source &source, uint32_t count, uint32_t dimensions, const ProjectionView &p,
+		uint32_t width, float *to, float *moved, cudaStream_t stream)
+{
+	bool		vector = dimensions % 4 == 0;
+	auto		kernel = width == 64
+		? (vector ? project_kernel<64, true, Source> : project_kernel<64, false, Source>)
+		: (vector ? project_kernel<128, true, Source> : project_kernel<128, false, Source>);
+
+	if (count == 0)
+		return;
+	kernel<<<(count + kRows - 1) / kRows, kThreads, 0, stream>>>(source, count, dimensions, p,
+																  to, moved);
+	check_launch("projecting rows");
+}
+
+}								/* namespace */
+
+Projection::Projection(Budget &budget, uint32_t dimensions)
+{
+	const char *doing = "allocating room for directions to prune by";
+
+	centre_.allocate(budget, dimensions, doing);
+	directions_.allocate(budget, (size_t) dimensions * kMostWidth, doing);
+}
+
+size_t
+Projection::bytes(uint32_t dimensions)
+{
+	return Budget::rounded(dimensions * sizeof(float))
+		+ Budget::rounded((size_t) dimensions * kMostWidth * sizeof(float));
+}
+
+void
+launch_project(const RowTable &rows, uint32_t first, uint32_t count,
+			   const ProjectionView &projection, uint32_t width, float *to, float *moved,
+			   cudaStream_t stream)
+{
+	project(TableRows{rows, first}, count, rows.dimensions, projection, width, to, moved, stream);
+}
+
+void
+launch_project(const SpreadRows &rows, const ProjectionView &projection, uint32_t width,
+			   float *to, float *moved, cudaStream_t stream)
+{
+	project(rows, rows.count(), rows.dimensions(), projection, width, to, moved, stream);
+}
+
+}								/* namespace fasted */

@@ -1,0 +1,391 @@
+/*-------------------------------------------------------------------------
+ *
+ * prune_test.cu
+ *	  Short rows: that each is where its bound says, that joins through them lose no pair,
+ *	  and when they are chosen.
+ *
+ *	prune_test				all of it
+ *	prune_test --small		a subset for compute-sanitizer
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cases.h"
+#include "rows/projection_fit.h"
+#include "rows/short_rows.h"
+
+using namespace fasted;
+
+namespace
+{
+
+enum Kind
+{
+	kNormal,
+	kClusters,
+	kLowRank,					/* three directions, far from the origin */
+	kConstant,					/* most coordinates are the same for all rows */
+	kOutliers,					/* one row in a hundred is much longer */
+	kWild,						/* some are not finite, or huge */
+	kTies,						/* small integers */
+	kTinySteps,					/* far apart clusters of rows that differ in last bits */
+	kHuge,
+	kTiny,
+	kEqual,						/* one vector, many times */
+	kKinds
+};
+
+const char *const names[kKinds] = {"normal", "clusters", "low rank", "constant coordinates",
+	"outliers", "wild", "ties", "tiny steps", "huge", "tiny", "equal"};
+
+float
+value_of(Kind kind, uint32_t row, uint32_t k, const double *weights, double v)
+{
+	switch (kind)
+	{
+		case kClusters:
+			return (float) (0.05 * v + 2.0 * sin(row % 12 * 50.0 + (double) k * k));
+		case kLowRank:
+			return (float) (1e3 + weights[0] * sin(k) + weights[1] * cos(3.0 * k) + weights[2] * (k % 7));
+		case kConstant:
+			return k % 9 == 0 ? (float) v : 5.25f;
+		case kOutliers:
+			return (float) (row % 100 == 17 ? 3e3 * v : v);
+		case kWild:
+			return row % 40 == 3 && k % 5 == 0 ? (row % 80 == 3 ? NAN : INFINITY)
+				: (float) (row % 50 == 9 ? 1e30 * v : v);
+		case kTies:
+			return (float) floor(2.0 * v);
+		case kTinySteps:
+			return (float) ((row % 5) * 1e4 * cos(k + row % 5) * (1.0 + 1e-7 * floor(4.0 * v)));
+		case kHuge:
+			return (float) (1e36 * v);
+		case kTiny:
+			return (float) (1e-38 * v);
+		case kEqual:
+			return (float) sin(k);
+		default:
+			return (float) v;
+	}
+}
+
+/* One row in twenty is a copy of another. */
+Rows
+rows_of(Kind kind, uint32_t n, uint32_t d, uint64_t seed)
+{
+	Rows		rows(n, d);
+	Normal		normal(seed);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		double		weights[3] = {normal(), normal(), normal()};
+
+		if (i > 0 && normal.bits() % 20 == 0)
+		{
+			memcpy(rows.row(i), rows.row(normal.bits() % i), d * sizeof(float));
+			continue;
+		}
+		for (uint32_t k = 0; k < d; k++)
+			rows.row(i)[k] = value_of(kind, i, k, weights, normal());
+	}
+	return rows;
+}
+
+/* Rows on the device, their projection, and short rows of one width back on the host. */
+struct Projected
+{
+	Projected(const Rows &rows, uint32_t width)
+		: projection(budget, rows.d), z((size_t) rows.n * width), moved(rows.n),
+		centre(rows.d), directions((size_t) rows.d * kMostWidth)
+	{
+		DeviceArray<float> values;
+		DeviceArray<const float *> chunk;
+		DeviceArray<float> to;
+		DeviceArray<float> off;
+		Stream		stream;
+
+		values.allocate(budget, rows.values.size(), "testing");
+		chunk.allocate(budget, 1, "testing");
+		to.allocate(budget, z.size(), "testing");
+		off.allocate(budget, moved.size(), "testing");
+		stream.create();
+
+		const float *at = values.get();
+		RowTable	table = {chunk.get(), 31, rows.d, rows.n};
+		ProjectionFit fit(budget, rows.d, (size_t) 8 << 20);
+
+		check_cuda(cudaMemcpy(chunk.get(), &at, sizeof(at), cudaMemcpyHostToDevice), "testing");
+		check_cuda(cudaMemcpy(values.get(), rows.values.data(), rows.values.size() * sizeof(float),
+							  cudaMemcpyHostToDevice), "testing");
+		found = fit.find(SpreadRows(table), &projection, stream);
+		if (!found)
+			return;
+		launch_project(table, 0, rows.n, projection.view(), width, to.get(), off.get(), stream);
+		check_cuda(cudaStreamSynchronize(stream), "testing");
+		read(z, to.get());
+		read(moved, off.get());
+		read(centre, projection.centre());
+		read(directions, projection.directions());
+	}
+
+	static void read(std::vector<float> &host, const float *device)
+	{
+		check_cuda(cudaMemcpy(host.data(), device, host.size() * sizeof(float),
+							  cudaMemcpyDeviceToHost), "testing");
+	}
+
+	Budget		budget;
+	Projection	projection;
+	bool		found;
+	std::vector<float> z;
+	std::vector<float> moved;
+	std::vector<float> centre;
+	std::vector<float> directions;
+};
+
+long double
+norm_of(const std::vector<long double> &x)
+{
+	long double sum = 0;
+
+	for (long double v : x)
+		sum += v * v;
+	return sqrtl(sum);
+}
+
+/* The Frobenius norm of P P' - I. */
+long double
+true_eta(const Projected &p, uint32_t d)
+{
+	long double sum = 0;
+
+	for (uint32_t i = 0; i < p.projection.count; i++)
+	{
+		for (uint32_t j = 0; j <= i; j++)
+		{
+			long double product = i == j ? -1 : 0;
+
+			for (uint32_t k = 0; k < d; k++)
+				product += (long double) p.directions[(size_t) k * kMostWidth + i]
+					* p.directions[(size_t) k * kMostWidth + j];
+			sum += (i == j ? 1 : 2) * product * product;
+		}
+	}
+	return sqrtl(sum);
+}
+
+/* How far the short row is from that of the exact image, in units of its bound. */
+long double
+part_of_bound(const Projected &p, const float *row, uint32_t number, uint32_t d, uint32_t width)
+{
+	uint32_t	count = std::min(p.projection.count, width - 1);
+	const float *z = &p.z[(size_t) number * width];
+	std::vector<long double> rest(d);
+	std::vector<long double> error(width, 0);
+	bool		finite = true;
+
+	for (uint32_t k = 0; k < d; k++)
+	{
+		rest[k] = ((long double) row[k] - p.centre[k]) * p.projection.scale;
+		finite = finite && std::isfinite(row[k]);
+	}
+	if (!finite)
+		return p.moved[number] == INFINITY ? 0 : INFINITY;
+
+	std::vector<long double> along(count, 0);
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		for (uint32_t k = 0; k < d; k++)
+			along[i] += p.directions[(size_t) k * kMostWidth + i] * rest[k];
+		error[i] = along[i] - z[i];
+	}
+	for (uint32_t i = count; i + 1 < width; i++)
+		error[i] = z[i];
+	for (uint32_t i = 0; i < count; i++)
+	{
+		for (uint32_t k = 0; k < d; k++)
+			rest[k] -= p.directions[(size_t) k * kMostWidth + i] * along[i];
+	}
+	error[width - 1] = norm_of(rest) - z[width - 1];
+	return norm_of(error) / p.moved[number];
+}
+
+void
+test_bound(bool small)
+{
+	for (int kind = 0; kind < kKinds; kind++)
+	{
+		for (uint32_t d : {1, 5, 63, 64, 100, 128, 301, 960})
+		{
+			if (small && d != 5 && d != 301)
+				continue;
+			for (uint32_t width : kShortWidths)
+			{
+				uint32_t	n = d > 128 ? 150 : 500;
+				Rows		rows = rows_of((Kind) kind, n, d, kind * 1000 + d);
+				Projected	p(rows, width);
+				std::vector<long double> parts(n, 0);
+				long double most = 0;
+				long double typical = 0;
+
+				if (!p.found)
+				{
+					tap::ok(kind == kEqual || kind == kTiny || kind == kWild,
+							"no directions: %s, d = %u, width %u", names[kind], d, width);
+					continue;
+				}
+
+				long double eta = true_eta(p, d);
+
+				parallel(n, [&](uint32_t i) { parts[i] = part_of_bound(p, rows.row(i), i, d, width); });
+				for (long double part : parts)
+					most = std::max(most, part);
+				for (float moved : p.moved)
+					typical += moved == INFINITY ? 0 : moved / n;
+				tap::ok(most <= 1 && eta <= p.projection.eta,
+						"%s, d = %u, width %u, %u directions: %.2Lg of the bound, %.2Lg on average; "
+						"eta %.2g, bound %.2g", names[kind], d, width, p.projection.count, most,
+						typical, (double) eta, p.projection.eta);
+			}
+		}
+	}
+}
+
+const Mode short_modes[] = {
+	{"wgmma short", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
+	{"mma.sync short", FASTED_FILTER_AUTO, "mma.sync", FASTED_PRUNE_FORCE},
+};
+
+std::vector<double>
+distances_of(const Sides &sides, FastedMetric metric)
+{
+	Distance	distance = metric == FASTED_METRIC_COSINE ? slow_cosine : slow_distance;
+
+	return sides.b == nullptr ? all_distances(*sides.a, distance)
+		: all_distances(*sides.a, *sides.b, distance);
+}
+
+/* Every short mode and both metrics; pruned: it must have been. */
+void
+check_sides(const char *what, const Sides &sides, bool pruned, double share = 0.01)
+{
+	uint32_t	width = sides.a->d > 96 ? 128 : 64;
+
+	for (FastedMetric metric : {FASTED_METRIC_L2, FASTED_METRIC_COSINE})
+	{
+		std::vector<double> distances = distances_of(sides, metric);
+
+		for (const Mode &mode : short_modes)
+		{
+			std::string why;
+			uint64_t	candidates = 0;
+			uint64_t	pairs = 0;
+			bool		good = true;
+
+			std::vector<double> all_eps = interesting_eps(distances, share);
+
+			for (double eps : all_eps)
+			{
+				PanelProblem problem = problem_of(eps, mode);
+
+				problem.options.metric = metric;
+
+				Outcome		outcome = run_join(sides, problem);
+
+				good = good && same_as_oracle(sides, distances, eps, outcome, &why)
+					&& (eps != all_eps[1] || counts_alike(sides, problem, outcome, &why));
+				if (good && pruned && outcome.stats.filter_dimensions != width)
+				{
+					good = false;
+					why = "filtered at " + std::to_string(outcome.stats.filter_dimensions);
+				}
+				if (eps < INFINITY)
+				{
+					candidates += outcome.stats.candidates;
+					pairs += outcome.pairs.size();
+				}
+			}
+			tap::ok(good, "%s, %u x %u, d = %u, %s, %s: %llu candidates, %llu pairs %s", what,
+					sides.a->n, sides.last().n, sides.a->d, mode.name,
+					metric == FASTED_METRIC_COSINE ? "cosine" : "distance",
+					(unsigned long long) candidates, (unsigned long long) pairs, why.c_str());
+		}
+	}
+}
+
+void
+test_joins(bool small)
+{
+	for (int kind = 0; kind < kKinds; kind++)
+	{
+		for (uint32_t d : {1, 40, 64, 97, 127, 128, 700})
+		{
+			bool		same = kind == kEqual || kind == kTiny || kind == kWild || d == 1;
+			Rows		a = rows_of((Kind) kind, d == 700 ? 517 : 1003, d, kind * 10 + d);
+			Rows		b = rows_of((Kind) kind, 333, d, kind * 10 + d + 5);
+
+			if (small ? d != 97 || kind % 3 != 0 : d != 40 && d != 97 && d != 128 && d != 700
+				&& kind % 4 != 0)
+				continue;
+			check_sides(names[kind], a, !same);
+			if (d == 40 || d == 128)
+				check_sides(names[kind], {a, b}, !same);
+		}
+	}
+	if (small)
+		return;
+	check_sides("many", rows_of(kClusters, 5001, 130, 3), true, 0.001);
+	check_sides("long", rows_of(kLowRank, 200, 8192, 4), true);
+}
+
+/* By itself: where rows have few leading directions, and not where they have none. */
+void
+test_choice()
+{
+	Rows		flat = rows_of(kLowRank, 6000, 512, 8);
+	Rows		normal = rows_of(kNormal, 6000, 512, 9);
+
+	tuning.always_choose = true;
+	for (const Rows *rows : {&flat, &normal})
+	{
+		std::vector<double> distances = all_distances(*rows);
+		double		eps = interesting_eps(distances, 0.0001)[1];
+
+		for (FastedPrune prune : {FASTED_PRUNE_AUTO, FASTED_PRUNE_OFF})
+		{
+			PanelProblem problem = problem_of(eps, {"auto", FASTED_FILTER_AUTO, nullptr, prune});
+			Outcome		outcome = run_join(*rows, problem);
+			bool		expected = rows == &flat && prune == FASTED_PRUNE_AUTO;
+			std::string why;
+
+			tap::ok(same_as_oracle(*rows, distances, eps, outcome, &why)
+					&& (outcome.stats.filter_dimensions > 0) == expected,
+					"%s, prune = %s: at %u dimensions, %llu candidates, %zu pairs %s",
+					rows == &flat ? "low rank" : "normal",
+					prune == FASTED_PRUNE_AUTO ? "auto" : "off", outcome.stats.filter_dimensions,
+					(unsigned long long) outcome.stats.candidates, outcome.pairs.size(), why.c_str());
+		}
+	}
+	tuning.always_choose = false;
+}
+
+}								/* namespace */
+
+int
+main(int argc, char **argv)
+{
+	bool		small = argc > 1 && strcmp(argv[1], "--small") == 0;
+
+	try
+	{
+		test_bound(small);
+		if (!small)
+			test_choice();
+		test_joins(small);
+	}
+	catch (const Failure &failure)
+	{
+		tap::ok(false, "%s", failure.text);
+	}
+	return tap::done();
+}
