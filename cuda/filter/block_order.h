@@ -85,6 +85,7 @@ struct TileOrder
 	bool		triangle;		/* a self-join: pairs with row < column only */
 	bool		squares;		/* false: row by row, to measure what squares gain */
 	uint32_t	side = kSquareSide;
+	bool		down = false;	/* squares down the columns; of a rectangle */
 
 	FASTED_HD uint32_t tiles_m() const { return (rows_a + tile_m - 1) / tile_m; }
 	FASTED_HD uint32_t tiles_n() const { return (rows_b + tile_n - 1) / tile_n; }
@@ -142,7 +143,7 @@ struct TileOrder
 
 		if (number != square->number)
 		{
-			uint32_t	side_b = (rows_b + side - 1) / side;
+			uint32_t	side_b = ((down ? rows_a : rows_b) + side - 1) / side;
 
 			square->number = number;
 			if (triangle)
@@ -156,6 +157,13 @@ struct TileOrder
 			{
 				square->i = (uint32_t) (number / side_b);
 				square->j = (uint32_t) (number % side_b);
+			}
+			if (down && !triangle)
+			{
+				uint32_t	column = square->i;
+
+				square->i = square->j;
+				square->j = column;
 			}
 		}
 		*m = square->i * high + within % high;

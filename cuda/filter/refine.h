@@ -27,6 +27,10 @@ struct RefineParams
 	FastedPair *pairs;			/* room for every candidate; null: they are not kept */
 	uint32_t   *counts_a;		/* of each row's pairs; null: not wanted */
 	uint32_t   *counts_b;
+
+	/* Nearest rows: what eps is of each row of a, in its place; null: eps is. */
+	const double *radii = nullptr;
+	bool		not_itself = false;	/* no row is its own neighbour */
 };
 
 /* Rechecks every candidate; approximate: passes all of them on. */

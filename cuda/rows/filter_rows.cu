@@ -58,11 +58,28 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 	{
 		form->thresholds(norms_.get(), rows_, 0, thresholds_.get(), stream);
 		order_.sort(thresholds_.get(), rows.rows, form->precision(), stream);
+		if (spread_)
+			order_.spread(rows.rows, stream);
 		rows_.order = order_.get();
 		form->quantise(rows_, values_.get(), norms_.get(), stream);
 	}
 	ordered_ = order;
 	form_ = form;
+}
+
+void
+FilterRows::set_spread(bool spread)
+{
+	if (spread != spread_)
+		forget();
+	spread_ = spread;
+}
+
+uint32_t *
+FilterRows::take_thresholds()
+{
+	eps_ = -1;
+	return thresholds_.get();
 }
 
 void

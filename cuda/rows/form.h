@@ -16,6 +16,7 @@
 
 #include "device/device_memory.h"
 #include "rows/directions.h"
+#include "rows/form_bound.h"
 #include "rows/quantise.h"
 #include "rows/quantise_int8.h"
 #include "rows/quantised.h"
@@ -92,6 +93,13 @@ public:
 		else
 			launch_thresholds(norms, rows.rows, rows.dimensions, float_, precision_, eps, to,
 							  stream);
+	}
+
+	/* What its thresholds are made with, for who makes others. */
+	FormBound bound(uint32_t dimensions) const
+	{
+		return {precision_, dimensions, directions_ != nullptr, float_.exponent(), int8_.scale(),
+			product_error(dimensions, precision_)};
 	}
 
 	Precision precision() const { return precision_; }

@@ -18,6 +18,9 @@
 namespace fasted
 {
 
+/* Rows that spreading leaves together: no tile is wider, but for runs of tiles. */
+constexpr uint32_t kStretch = 256;
+
 class RowOrder
 {
 public:
@@ -30,6 +33,12 @@ public:
 	/* Sorts rows, as many as were allocated or fewer, by their thresholds. */
 	void		sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
 					 cudaStream_t stream);
+
+	/*
+	 * Then shuffles stretches of kStretch rows, so that any number of rows from the first
+	 * one on are about as all rows are.
+	 */
+	void		spread(uint32_t rows, cudaStream_t stream);
 
 	/* Which row is at each place; null before sort. */
 	const uint32_t *get() const { return order_; }

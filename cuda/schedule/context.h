@@ -44,6 +44,7 @@ struct SetShape
 	ChunkShape	chunks;
 	uint32_t	row_bytes;		/* of a quantised row, at most */
 	bool		cosine;			/* rows have squares */
+	uint32_t	neighbors = 0;	/* of lists that rows have; 0: they have none */
 
 	size_t		bytes(uint64_t rows) const;
 };
@@ -61,6 +62,9 @@ public:
 
 	bool is_cosine() const { return options.metric == FASTED_METRIC_COSINE; }
 
+	/* Lists of k for so many rows take at most the memory of so many rows. */
+	uint64_t	list_rows(uint64_t rows, uint32_t k) const;
+
 	/* For sets. */
 	SetShape	shape_for(uint64_t expected_rows) const;
 	void		add(Set *set) { sets_.push_back(set); }
@@ -76,6 +80,12 @@ public:
 	/* For joins. */
 	void		begin_join(const FastedProblem &problem, Set &a, Set &b);
 	void		stop_join() noexcept;	/* which may be done */
+
+	/*
+	 * Nearest rows: gets on with what comes before the rounds; true: they have begun.
+	 * Never waits.
+	 */
+	bool		begin_rounds();
 	void		note_prepare_time();
 
 	const FastedOptions options;
@@ -91,6 +101,8 @@ private:
 	void		divide_memory(size_t whole);
 	void		allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b);
 	void		prepare(const FastedProblem &problem, Set &a, Set &b);
+	void		begin_nearest(const FastedProblem &problem, Set &a, Set &b);
+	double		choice_eps(const FastedProblem &problem, const Set &a, const Set &b);
 	std::shared_ptr<Form> choose_form(const FastedProblem &problem, const Set &a, const Set &b);
 
 	RoundSettings settings_ = {};
@@ -110,6 +122,18 @@ private:
 	Event		prepare_ended_;
 	bool		prepare_timed_ = true;
 	double		prepare_seconds_ = 0;
+
+	/* Nearest rows: what comes before the rounds. */
+	struct Look
+	{
+		bool		pending = false;	/* the rounds have not begun */
+		JoinTask	task;
+		uint32_t	next = 0;	/* rows that have no first radii yet; all have: those there are */
+		Event		piece;
+	};
+	Look		look_;
+	DeviceArray<NearScalars> scalars_;
+	DeviceArray<float> sampled_radii_;
 };
 
 }								/* namespace fasted */

@@ -28,6 +28,12 @@ constexpr double kGuessWgmmaFp16 = 600e12;
 constexpr double kGuessMma = 150e12;
 constexpr double kGuessFp64 = 8e12;
 
+/*
+ * Nearest rows: columns of the first round.  Later ones have at most as many as all
+ * before, so that radii become small while the columns are few.
+ */
+constexpr double kFirstColumns = 2048;
+
 /* So little longer than a round that it had better be one. */
 constexpr double kOneRound = 1.5;
 
@@ -189,7 +195,8 @@ Rounds::tile_order(const JoinTask &task) const
 
 	if (settings_.kernel == Kernel::kWgmma)
 		shape = wgmma_tiles(settings_.row_bytes, a, b, task.self, settings_.device);
-	return {a, b, shape.tile_m, shape.tile_n, task.self, true, shape.side};
+	return {a, b, shape.tile_m, shape.tile_n, task.self, true, shape.side,
+		task.near.table.lists != nullptr};
 }
 
 void
@@ -223,12 +230,31 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 	}
 
 	/* host_state_ is not read by an earlier copy any more: that join is done */
-	*host_state_.get() = first_state(first_item_, first_item_ + items_, budget_);
+	planned_ = 0;
+	*host_state_.get() = first_state(first_item_, first_item_ + items_, plan_items(budget_));
 	ready.record(after);
 	check_cuda(cudaStreamWaitEvent(compute_, ready, 0), "waiting for rows");
 	check_cuda(cudaMemcpyAsync(state_.get(), host_state_.get(), sizeof(WorkState),
 							   cudaMemcpyHostToDevice, compute_),
 			   "setting up the work queue");
+}
+
+/* How many items a round takes that should have so many. */
+uint64_t
+Rounds::plan_items(uint64_t wanted)
+{
+	uint64_t	items = wanted;
+
+	if (task_.near.table.lists != nullptr)
+	{
+		double		columns = std::max(1u, task_.b.table.rows);
+		uint64_t	first = (uint64_t) (items_ * std::min(1.0, kFirstColumns / columns));
+		uint64_t	least = (uint64_t) settings_.device.multiprocessors * 2;
+
+		items = std::min(items, std::max({planned_, first, least}));
+	}
+	planned_ += items;
+	return items;
 }
 
 void
@@ -249,7 +275,8 @@ Rounds::launch(int slot)
 	Slot	   &s = slots_[slot];
 	RefineParams refine = {task_.a.table, task_.b.table, task_.a.first_row, task_.b.first_row,
 		task_.self, task_.eps, candidates_, task_.keep_pairs ? s.pairs.get() : nullptr,
-		task_.a.counts, task_.b.counts};
+		task_.a.counts, task_.b.counts, task_.near.table.radii, task_.near.self};
+	bool		nearest = task_.near.table.lists != nullptr;
 
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, candidates_.chunks * sizeof(uint32_t),
 							   compute_),
@@ -257,12 +284,17 @@ Rounds::launch(int slot)
 	if (!launched_any_)
 		first_begun_.record(compute_);
 	launched_any_ = true;
+	if (nearest)
+		launch_near_thresholds(task_.near, compute_);
 	s.begun.record(compute_);
 	launch_filter();
 	s.filtered.record(compute_);
 	launch_refine(refine, settings_.criterion == Criterion::kPaper, settings_.device, compute_);
+	if (nearest)
+		launch_offer(s.pairs.get(), state_.get(), task_.near.table, task_.a.first_row,
+					 settings_.device, compute_);
 	s.refined.record(compute_);
-	launch_advance(candidates_, task_.a.overflow, task_.b.overflow, budget_,
+	launch_advance(candidates_, task_.a.overflow, task_.b.overflow, plan_items(budget_),
 				   reports_.get() + slot, compute_);
 	check_cuda(cudaMemcpyAsync(host_reports_.get() + slot, reports_.get() + slot,
 							   sizeof(RoundReport), cudaMemcpyDeviceToHost, compute_),
@@ -311,7 +343,7 @@ Rounds::end_round(int slot)
 			budget_ = even_rounds(items_ - begun, items / seconds, settings_.device);
 	}
 
-	s.count = task_.keep_pairs ? report.pairs : 0;
+	s.count = task_.keep_pairs && task_.near.table.lists == nullptr ? report.pairs : 0;
 	s.copied = 0;
 	s.phase = s.count > 0 ? Phase::kDraining : Phase::kFree;
 }

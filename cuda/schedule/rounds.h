@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "filter/filter.h"
 #include "filter/refine.h"
+#include "nearest/near_task.h"
 
 namespace fasted
 {
@@ -37,6 +38,7 @@ struct JoinTask
 	uint32_t	slice = 0;		/* of so many: a range of the items */
 	uint32_t	slices = 1;
 	bool		keep_pairs = true;	/* else they are counted, and take gives none */
+	NearTask	near = {};		/* with lists: pairs are offered to them, and take gives none */
 };
 
 /* What stays the same in all of a join's rounds. */
@@ -138,6 +140,7 @@ private:
 	void		allocate_work(Budget &budget, size_t candidates);
 	void		allocate_results(Budget &budget, size_t candidates);
 	TileOrder	tile_order(const JoinTask &task) const;
+	uint64_t	plan_items(uint64_t wanted);
 	void		launch_filter();
 	void		launch(int slot);
 	void		end_round(int slot);
@@ -180,6 +183,7 @@ private:
 	bool		launched_any_ = false;
 	uint64_t	units_here_ = 0;
 	uint64_t	budget_ = 0;	/* fresh items a round */
+	uint64_t	planned_ = 0;	/* of all rounds that were launched, and of the next */
 	bool		complete_ = true;	/* a report said so */
 };
 

@@ -49,7 +49,13 @@ public:
 	void		take_form(const std::shared_ptr<Form> &form, cudaStream_t stream);
 	void		take_paper_form(cudaStream_t stream);
 	void		set_eps(double eps, cudaStream_t stream) { filter_.set_eps(eps, stream); }
+	void		set_spread(bool spread) { filter_.set_spread(spread); }
 	JoinSide	side() const;
+
+	/* Lists of neighbours: empty ones, or those that the last such join left. */
+	void		begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream);
+	NearTask	near_task(Set &b, NearScalars *scalars);
+	NeighborLists &lists() { return lists_; }
 
 	/* Zeroed room for the number of each row's pairs. */
 	uint32_t   *clear_counts(cudaStream_t stream);
@@ -83,6 +89,7 @@ private:
 	RowStore	store_;
 	FilterRows	filter_;
 	DeviceArray<uint32_t> counts_;
+	NeighborLists lists_;
 	DeviceArray<double> squares_;	/* cosine */
 	Event		uploaded_;
 };

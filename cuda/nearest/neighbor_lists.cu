@@ -1,0 +1,302 @@
+/*-------------------------------------------------------------------------
+ *
+ * neighbor_lists.cu
+ *	  The nearest rows so far of every row of a set, on the device.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "nearest/neighbor_lists.h"
+
+#include "device/check.h"
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr int kBlock = 256;
+
+/* Neighbours that a block sorts at a time: lists that are short share it. */
+constexpr uint32_t kSortRoom = 1024;
+static_assert(kMostSorted <= kSortRoom, "a list fits");
+
+static_assert(sizeof(FastedNeighbor) == sizeof(int4), "one access reads a neighbour");
+
+/* Other threads write lists meanwhile, so that no near cache may answer. */
+__device__ __forceinline__ FastedNeighbor
+read_neighbor(const FastedNeighbor *from)
+{
+	int4		words = __ldcg((const int4 *) from);
+
+	return {(uint32_t) words.x, __hiloint2double(words.w, words.z)};
+}
+
+__device__ __forceinline__ void
+write_neighbor(FastedNeighbor *to, const FastedNeighbor &neighbor)
+{
+	__stcg((int4 *) to, make_int4((int) neighbor.row, 0, __double2loint(neighbor.dist),
+								  __double2hiint(neighbor.dist)));
+}
+
+__device__ __forceinline__ bool
+comes_before(const FastedNeighbor &x, const FastedNeighbor &y)
+{
+	return x.dist < y.dist || (x.dist == y.dist && x.row < y.row);
+}
+
+/* Up from a new leaf. */
+__device__ void
+sift_up(FastedNeighbor *heap, uint32_t hole, const FastedNeighbor &neighbor)
+{
+	while (hole > 0)
+	{
+		uint32_t	parent = (hole - 1) / 2;
+		FastedNeighbor above = read_neighbor(&heap[parent]);
+
+		if (!comes_before(above, neighbor))
+			break;
+		write_neighbor(&heap[hole], above);
+		hole = parent;
+	}
+	write_neighbor(&heap[hole], neighbor);
+}
+
+/* Down from the root, which goes. */
+__device__ void
+sift_down(FastedNeighbor *heap, uint32_t k, const FastedNeighbor &neighbor)
+{
+	uint32_t	hole = 0;
+	uint32_t	child;
+
+	while ((child = 2 * hole + 1) < k)
+	{
+		FastedNeighbor below = read_neighbor(&heap[child]);
+
+		if (child + 1 < k)
+		{
+			FastedNeighbor right = read_neighbor(&heap[child + 1]);
+
+			if (comes_before(below, right))
+			{
+				below = right;
+				child++;
+			}
+		}
+		if (!comes_before(neighbor, below))
+			break;
+		write_neighbor(&heap[hole], below);
+		hole = child;
+	}
+	write_neighbor(&heap[hole], neighbor);
+}
+
+/* With the list's lock held. */
+__device__ void
+insert(const NeighborTable &table, uint32_t row, const FastedNeighbor &neighbor)
+{
+	FastedNeighbor *heap = table.lists + (size_t) row * table.k;
+	uint32_t	length = __ldcg(&table.lengths[row]);
+
+	if (length < table.k)
+		sift_up(heap, length, neighbor);
+	else if (comes_before(neighbor, read_neighbor(heap)))
+		sift_down(heap, table.k, neighbor);
+	else
+		return;
+	__threadfence();			/* who sees the length or the radius sees such a root */
+	if (length < table.k)
+		__stcg(&table.lengths[row], length + 1);
+	if (length + 1 >= table.k)
+	{
+		double		farthest = read_neighbor(heap).dist;
+
+		if (farthest < __ldcg(&table.radii[row]))
+			__stcg(&table.radii[row], farthest);
+	}
+}
+
+/*
+ * Is this surely not of the list?  Without the lock: the root that is seen may have been
+ * replaced, but only by one that comes before it.  Where it is as far as the radius, or
+ * nearer, its number decides; so hosts of equal rows do not queue for the lock.
+ */
+__device__ __forceinline__ bool
+too_far(const NeighborTable &table, uint32_t row, const FastedNeighbor &neighbor)
+{
+	double		radius = *(volatile double *) &table.radii[row];
+
+	if (neighbor.dist != radius || __ldcg(&table.lengths[row]) < table.k)
+		return neighbor.dist > radius;
+	__threadfence();
+	return neighbor.row > *(volatile uint32_t *) &table.lists[(size_t) row * table.k].row;
+}
+
+__global__ void
+__launch_bounds__(kBlock)
+offer_kernel(const FastedPair *pairs, const WorkState *state, const NeighborTable table,
+			 uint64_t first_row)
+{
+	unsigned long long count = state->pairs;
+
+	for (unsigned long long i = blockIdx.x * (unsigned long long) kBlock + threadIdx.x; i < count;
+		 i += gridDim.x * (unsigned long long) kBlock)
+	{
+		FastedPair	pair = pairs[i];
+		uint32_t	row = (uint32_t) (pair.a - first_row);
+		FastedNeighbor neighbor = {pair.b, pair.dist};
+		bool		waiting = !too_far(table, row, neighbor);
+
+		while (waiting)
+		{
+			if (atomicCAS(&table.locks[row], 0u, 1u) == 0)
+			{
+				__threadfence();
+				insert(table, row, neighbor);
+				__threadfence();
+				atomicExch(&table.locks[row], 0u);
+				waiting = false;
+			}
+		}
+	}
+}
+
+__global__ void
+begin_kernel(NeighborTable table, uint32_t rows, double eps)
+{
+	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
+
+	if (i >= rows)
+		return;
+	table.lengths[i] = 0;
+	table.locks[i] = 0;
+	table.radii[i] = eps;
+}
+
+/* Lists of at most `room` neighbours, a power of two: as many a block as there is room. */
+__global__ void
+__launch_bounds__(kBlock)
+sort_kernel(const NeighborTable table, uint32_t rows, uint32_t room)
+{
+	__shared__ FastedNeighbor all[kSortRoom];
+	uint32_t	first = blockIdx.x * (kSortRoom / room);
+
+	for (uint32_t i = threadIdx.x; i < kSortRoom; i += kBlock)
+	{
+		uint32_t	row = first + i / room;
+		uint32_t	place = i % room;
+
+		/* nothing comes before what is not there, so that it goes to the end */
+		all[i] = row < rows && place < table.lengths[row]
+			? table.lists[(size_t) row * table.k + place] : FastedNeighbor{0, -1.0};
+	}
+	for (uint32_t size = 2; size <= room; size *= 2)
+	{
+		for (uint32_t stride = size / 2; stride > 0; stride /= 2)
+		{
+			__syncthreads();
+			for (uint32_t i = threadIdx.x; i < kSortRoom / 2; i += kBlock)
+			{
+				uint32_t	low = i / stride * stride * 2 + i % stride;
+				uint32_t	high = low + stride;
+				bool		farthest_first = size == room || (low & size) == 0;
+				FastedNeighbor x = all[low];
+				FastedNeighbor y = all[high];
+
+				if (farthest_first ? comes_before(x, y) : comes_before(y, x))
+				{
+					all[low] = y;
+					all[high] = x;
+				}
+			}
+		}
+	}
+	__syncthreads();
+	for (uint32_t i = threadIdx.x; i < kSortRoom; i += kBlock)
+	{
+		uint32_t	row = first + i / room;
+		uint32_t	place = i % room;
+
+		if (row < rows && place < table.lengths[row])
+			table.lists[(size_t) row * table.k + place] = all[i];
+	}
+}
+
+}								/* namespace */
+
+uint64_t
+NeighborLists::bytes_a_row(uint32_t k)
+{
+	return (uint64_t) k * sizeof(FastedNeighbor) + sizeof(double) + 3 * sizeof(uint32_t);
+}
+
+size_t
+NeighborLists::bytes(uint64_t rows, uint32_t k)
+{
+	return Budget::rounded(rows * k * sizeof(FastedNeighbor))
+		+ 2 * Budget::rounded(rows * sizeof(uint32_t)) + Budget::rounded(rows * sizeof(double))
+		+ Budget::rounded(padded_thresholds(rows) * sizeof(uint32_t));
+}
+
+void
+NeighborLists::allocate(Budget &budget, uint64_t rows, uint32_t k)
+{
+	const char *doing = "allocating device memory for the rows' neighbors";
+
+	if (lists_.size() < rows * k)
+	{
+		there_ = false;
+		lists_.release();
+		lists_.allocate(budget, rows * k, doing);
+	}
+	if (radii_.size() < rows)
+	{
+		there_ = false;
+		lengths_.release();
+		locks_.release();
+		radii_.release();
+		thresholds_.release();
+		lengths_.allocate(budget, rows, doing);
+		locks_.allocate(budget, rows, doing);
+		radii_.allocate(budget, rows, doing);
+		thresholds_.allocate(budget, padded_thresholds(rows), doing);
+	}
+}
+
+void
+NeighborLists::begin(uint32_t rows, uint32_t k, double eps, cudaStream_t stream)
+{
+	table_ = {lists_.get(), lengths_.get(), locks_.get(), radii_.get(), k};
+	rows_ = rows;
+	eps_ = eps;
+	there_ = true;
+	begin_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(table_, rows, eps);
+	check_launch("emptying the rows' lists of neighbors");
+}
+
+void
+NeighborLists::sort(cudaStream_t stream)
+{
+	uint32_t	room = 2;
+
+	if (table_.k < 2 || table_.k > kMostSorted)
+		return;
+	while (room < table_.k)
+		room *= 2;
+
+	uint32_t	lists = kSortRoom / room;
+
+	sort_kernel<<<(rows_ + lists - 1) / lists, kBlock, 0, stream>>>(table_, rows_, room);
+	check_launch("sorting the rows' neighbors");
+}
+
+void
+launch_offer(const FastedPair *pairs, const WorkState *state, const NeighborTable &table,
+			 uint64_t first_row_a, const Device &device, cudaStream_t stream)
+{
+	offer_kernel<<<device.multiprocessors * 8, kBlock, 0, stream>>>(pairs, state, table,
+																   first_row_a);
+	check_launch("offering neighbors");
+}
+
+}								/* namespace fasted */
