@@ -49,6 +49,13 @@ template <class Number> struct SumOf;
 template <> struct SumOf<signed char> { using Type = int; };
 template <> struct SumOf<__half> { using Type = float; };
 
+/* Columns are 16 neighbouring rows of b here and there, all over it. */
+__device__ __forceinline__ uint32_t
+place_of(const LookParams &p, uint32_t column)
+{
+	return column / 16 * (p.task.rows_b / (kLookColumns / 16)) + column % 16;
+}
+
 /* The products of 16 rows with all columns, a share of these by each warp. */
 template <class Number>
 __device__ void
@@ -59,7 +66,7 @@ multiply(const LookParams &p, uint32_t place, uint32_t *products)
 	uint32_t	numbers = p.row_bytes / sizeof(Number);
 	uint32_t	column = threadIdx.x / 32 * kWarpColumns;
 	const Number *a = (const Number *) p.values_a + (size_t) place * numbers;
-	const Number *b = (const Number *) p.values_b + (size_t) column * numbers;
+	const Number *b = (const Number *) p.values_b;
 	wmma::fragment<wmma::accumulator, 16, 16, 16, Sum> sums[kFragments];
 
 #pragma unroll
@@ -75,7 +82,8 @@ multiply(const LookParams &p, uint32_t place, uint32_t *products)
 		{
 			wmma::fragment<wmma::matrix_b, 16, 16, 16, Number, wmma::col_major> y;
 
-			wmma::load_matrix_sync(y, b + (size_t) f * 16 * numbers + k, numbers);
+			wmma::load_matrix_sync(y, b + (size_t) place_of(p, column + f * 16) * numbers + k,
+								   numbers);
 			wmma::mma_sync(sums[f], x, y, sums[f]);
 		}
 	}
@@ -96,8 +104,10 @@ multiply<float>(const LookParams &p, uint32_t place, uint32_t *products)
 	{
 		uint32_t	row = i / kLookColumns;
 		uint32_t	column = i % kLookColumns;
-		const float4 *x = (const float4 *) ((const float *) p.values_a + (size_t) (place + row) * numbers);
-		const float4 *y = (const float4 *) ((const float *) p.values_b + (size_t) column * numbers);
+		const float4 *x = (const float4 *) ((const float *) p.values_a
+											+ (size_t) (place + row) * numbers);
+		const float4 *y = (const float4 *) ((const float *) p.values_b
+											+ (size_t) place_of(p, column) * numbers);
 		double		sum = 0;
 
 		for (uint32_t k = 0; k < numbers / 4; k++)
@@ -113,13 +123,14 @@ bound_of(const LookParams &p, const RowNorm &norm, uint32_t place, uint32_t colu
 		 uint32_t product)
 {
 	const FormBound &form = p.task.form;
-	RowNorm		other = p.task.norms_b[column];
+	uint32_t	other_place = place_of(p, column);
+	RowNorm		other = p.task.norms_b[other_place];
 	double		norms = norm.norm2 + other.norm2;
 	double		g = form.precision == Precision::kInt8 ? (double) (int32_t) product
 		: (double) __uint_as_float(product);
 	double		square = norms - 2.0 * g;
 
-	if (other.norm2 < 0 || !(other.rho <= DBL_MAX) || (p.task.self && column == place))
+	if (other.norm2 < 0 || !(other.rho <= DBL_MAX) || (p.task.self && other_place == place))
 		return INFINITY;
 	if (form.precision != Precision::kInt8)
 		square += norms * (form.gamma + 2 * form.slack() + 16 * FASTED_U64) + 2.0 * form.alpha();

@@ -66,7 +66,7 @@ uint32_t	look_rows(uint32_t row_bytes);
 
 /*
  * Radii of rows at places first ... first + count of a, at least 16 of them in all, from
- * the rows at the first kLookColumns places of b.
+ * kLookColumns rows of b.
  */
 void launch_first_radii(const NearTask &task, const void *values_a, const void *values_b,
 						uint32_t first, uint32_t count, cudaStream_t stream);

@@ -55,8 +55,8 @@ room_for(uint64_t rows)
 }
 
 /*
- * Whole stretch s goes to place s * step mod stretches, where step and the number of
- * stretches have no common factor; what is left stays at the end.
+ * Place s gets stretch s * step mod stretches, where step and the number of stretches
+ * have no common factor; what is left stays at the end.
  */
 __global__ void
 spread_kernel(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t stretches,
@@ -69,7 +69,7 @@ spread_kernel(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t stret
 		return;
 	if (stretch < stretches)
 		stretch = (uint32_t) ((uint64_t) stretch * step % stretches);
-	to[stretch * kStretch + i % kStretch] = from[i];
+	to[i] = from[stretch * kStretch + i % kStretch];
 }
 
 uint32_t

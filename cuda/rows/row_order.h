@@ -18,8 +18,11 @@
 namespace fasted
 {
 
-/* Rows that spreading leaves together: no tile is wider, but for runs of tiles. */
-constexpr uint32_t kStretch = 256;
+/* The least threshold of every 64 columns: four numbers for a tile's 256. */
+constexpr uint32_t kMinimaColumns = 64;
+
+/* Rows that spreading leaves together: those that have one least threshold. */
+constexpr uint32_t kStretch = kMinimaColumns;
 
 class RowOrder
 {
@@ -49,9 +52,6 @@ private:
 	DeviceArray<uint8_t> room_;
 	const uint32_t *order_ = nullptr;
 };
-
-/* The least threshold of every 64 columns: four numbers for a tile's 256. */
-constexpr uint32_t kMinimaColumns = 64;
 
 constexpr uint32_t
 minima_of(uint64_t rows)

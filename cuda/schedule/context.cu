@@ -329,6 +329,7 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 		look_.task.near = a.near_task(b, scalars_.get());
 		look_.task.a.quantised.thresholds = look_.task.near.thresholds_a;
 		launch_usual_rho(look_.task.near, stream);
+		prepare_timed_ = true;	/* not until the rows have first radii */
 	}
 	if (!compared || problem.further || !wants_first_radii(a.rows(), b.rows(), problem.k))
 		look_.next = a.rows();
@@ -344,11 +345,12 @@ Context::begin_rounds()
 
 	if (!look_.pending)
 		return true;
-	if (!look_.piece.done("looking for near rows"))
-		return false;
 	if (look_.next < rows)
 	{
 		uint32_t	count = std::min(rows - look_.next, look_rows(settings_.row_bytes));
+
+		if (!look_.piece.done("looking for near rows"))
+			return false;
 
 		launch_first_radii(task.near, task.a.quantised.values, task.b.quantised.values,
 						   look_.next, count, rounds.stream());
@@ -357,6 +359,11 @@ Context::begin_rounds()
 		return false;
 	}
 	look_.pending = false;
+	if (task.near.table.lists != nullptr)
+	{
+		prepare_ended_.record(rounds.stream());
+		prepare_timed_ = false;
+	}
 	rounds.begin(task, rounds.stream());
 	return true;
 }

@@ -345,12 +345,12 @@ check_few(void)
 
 /* So many rows that a sample chooses the filter; some of them are checked. */
 static void
-check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter filter)
+check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter filter, uint32_t k)
 {
 	CallerHabits habits = {0};
 	PanelProblem problem = {
 		.options = {.dimensions = d,.metric = metric,.threads = 2,.filter = filter},
-		.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 10},
+		.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = k},
 		.sides = 1,
 	};
 	Truth		truth = {.sides = {rows_of(kind, n, d)},.nsides = 1,.d = d,.metric = metric,.near_stride = n};
@@ -387,8 +387,9 @@ check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter 
 		}
 	}
 	panel_join_stats(join, &stats);
-	ok(right && status == FASTED_DONE, "%s, %llu x %u%s, by a sample: %s", kind_names[kind],
-	   (unsigned long long) n, d, metric == FASTED_METRIC_L2 ? "" : ", cosine", stats.filter);
+	ok(right && status == FASTED_DONE, "%s, %llu x %u%s, k %u, filter %d: %s", kind_names[kind],
+	   (unsigned long long) n, d, metric == FASTED_METRIC_L2 ? "" : ", cosine", k, (int) filter,
+	   stats.filter);
 	panel_join_close(join);
 	free_truth(&truth);
 }
@@ -472,7 +473,12 @@ main(void)
 	check_ways(quick() ? 150 : 600);
 	for (int kind = 0; kind < KINDS; kind++)
 		check_many((Kind) kind, quick() ? 500 : 4300, 48,
-				   kind % 3 == 1 ? FASTED_METRIC_COSINE : FASTED_METRIC_L2, FASTED_FILTER_AUTO);
+				   kind % 3 == 1 ? FASTED_METRIC_COSINE : FASTED_METRIC_L2, FASTED_FILTER_AUTO, 10);
+	/* enough rows for every way of finding first radii, and lists as long as few are */
+	check_many(KIND_DENSITIES, 2500, 33, FASTED_METRIC_L2, FASTED_FILTER_INT8, 50);
+	check_many(KIND_DENSITIES, 2500, 33, FASTED_METRIC_COSINE, FASTED_FILTER_FP16, 1);
+	check_many(KIND_OUTLIERS, 2500, 65, FASTED_METRIC_L2, FASTED_FILTER_FP64, 7);
+	check_many(KIND_GRID, 2500, 12, FASTED_METRIC_L2, FASTED_FILTER_AUTO, 1200);
 	for (int kind = 0; kind < KINDS; kind++)
 	{
 		for (int i = 0; i < 5; i++)
