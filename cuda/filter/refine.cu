@@ -179,7 +179,7 @@ is_near(const RefineParams &p, uint2 pair, double dist)
 	if (kMetric == FASTED_METRIC_COSINE
 		&& !(fasted_has_direction(p.a.squares[pair.x]) && fasted_has_direction(p.b.squares[pair.y])))
 		return false;
-	return dist <= p.radii[pair.x];
+	return dist <= p.radii[pair.x] || (p.either && dist <= p.radii[pair.y]);
 }
 
 template <FastedMetric kMetric, Recheck kRecheck, uint32_t kTake>

@@ -31,6 +31,7 @@ struct RefineParams
 	/* Nearest rows: what eps is of each row of a, in its place; null: eps is. */
 	const double *radii = nullptr;
 	bool		not_itself = false;	/* no row is its own neighbour */
+	bool		either = false;	/* the radius of either row will do */
 };
 
 /* Rechecks every candidate; approximate: passes all of them on. */

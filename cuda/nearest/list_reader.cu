@@ -61,6 +61,7 @@ ListReader::fetch(Window &window, uint32_t first)
 							   cudaMemcpyDeviceToHost, stream_),
 			   "reading the rows' neighbors");
 	window.arrived.record(stream_);
+	window.there = false;
 }
 
 /* The window that has this row; what comes after it is on its way. */
@@ -76,7 +77,9 @@ ListReader::window_with(uint32_t row)
 		fetch(window, row);
 	if (window.end < rows_ && other.first != window.end)
 		fetch(other, window.end);
-	window.arrived.wait("reading the rows' neighbors");
+	if (!window.there)
+		window.arrived.wait("reading the rows' neighbors");
+	window.there = true;
 	return window;
 }
 

@@ -36,6 +36,7 @@ private:
 		uint32_t	first = 0;
 		uint32_t	end = 0;
 		Event		arrived;
+		bool		there = false;	/* that was waited for: to ask takes a microsecond */
 	};
 
 	void		fetch(Window &window, uint32_t first);

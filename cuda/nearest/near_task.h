@@ -41,7 +41,26 @@ struct NearTask
 	uint32_t   *thresholds_b;
 	uint32_t   *minima_b;
 	NearScalars *scalars;
+
+	/*
+	 * Of one set: each pair of rows is in one tile, for both of their lists, and rows are
+	 * in about the order of their radii.
+	 */
+	bool		either = false;
+	float	   *levels = nullptr;	/* M of the proof, of kLevelRows places each */
 };
+
+/* Places that have one level, and how many levels there are. */
+constexpr uint32_t kLevelRows = 1024;
+
+constexpr uint32_t
+levels_of(uint64_t rows)
+{
+	return (uint32_t) (padded_thresholds(rows) / kLevelRows + 1);
+}
+
+/* Keys of all places that bring rows of about the same radius together (row_order.h). */
+void launch_radius_keys(const NearTask &task, uint32_t *keys, cudaStream_t stream);
 
 /* Finds c, once. */
 void launch_usual_rho(const NearTask &task, cudaStream_t stream);

@@ -132,10 +132,28 @@ too_far(const NeighborTable &table, uint32_t row, const FastedNeighbor &neighbor
 	return neighbor.row > *(volatile uint32_t *) &table.lists[(size_t) row * table.k].row;
 }
 
+__device__ __forceinline__ void
+offer(const NeighborTable &table, uint32_t row, const FastedNeighbor &neighbor)
+{
+	bool		waiting = !too_far(table, row, neighbor);
+
+	while (waiting)
+	{
+		if (atomicCAS(&table.locks[row], 0u, 1u) == 0)
+		{
+			__threadfence();
+			insert(table, row, neighbor);
+			__threadfence();
+			atomicExch(&table.locks[row], 0u);
+			waiting = false;
+		}
+	}
+}
+
 __global__ void
 __launch_bounds__(kBlock)
 offer_kernel(const FastedPair *pairs, const WorkState *state, const NeighborTable table,
-			 uint64_t first_row)
+			 bool both, uint64_t first_row)
 {
 	unsigned long long count = state->pairs;
 
@@ -143,21 +161,10 @@ offer_kernel(const FastedPair *pairs, const WorkState *state, const NeighborTabl
 		 i += gridDim.x * (unsigned long long) kBlock)
 	{
 		FastedPair	pair = pairs[i];
-		uint32_t	row = (uint32_t) (pair.a - first_row);
-		FastedNeighbor neighbor = {pair.b, pair.dist};
-		bool		waiting = !too_far(table, row, neighbor);
 
-		while (waiting)
-		{
-			if (atomicCAS(&table.locks[row], 0u, 1u) == 0)
-			{
-				__threadfence();
-				insert(table, row, neighbor);
-				__threadfence();
-				atomicExch(&table.locks[row], 0u);
-				waiting = false;
-			}
-		}
+		offer(table, (uint32_t) (pair.a - first_row), {pair.b, pair.dist});
+		if (both)
+			offer(table, (uint32_t) (pair.b - first_row), {pair.a, pair.dist});
 	}
 }
 
@@ -224,10 +231,11 @@ sort_kernel(const NeighborTable table, uint32_t rows, uint32_t room)
 
 }								/* namespace */
 
-uint64_t
-NeighborLists::bytes_a_row(uint32_t k)
+/* Levels of so many rows, and at first the bounds of 128 buckets. */
+static uint64_t
+levels_room(uint64_t rows)
 {
-	return (uint64_t) k * sizeof(FastedNeighbor) + sizeof(double) + 3 * sizeof(uint32_t);
+	return padded_thresholds(rows) / 512 + 128;
 }
 
 size_t
@@ -235,7 +243,8 @@ NeighborLists::bytes(uint64_t rows, uint32_t k)
 {
 	return Budget::rounded(rows * k * sizeof(FastedNeighbor))
 		+ 2 * Budget::rounded(rows * sizeof(uint32_t)) + Budget::rounded(rows * sizeof(double))
-		+ Budget::rounded(padded_thresholds(rows) * sizeof(uint32_t));
+		+ Budget::rounded(padded_thresholds(rows) * sizeof(uint32_t))
+		+ Budget::rounded(levels_room(rows) * sizeof(float));
 }
 
 void
@@ -256,10 +265,12 @@ NeighborLists::allocate(Budget &budget, uint64_t rows, uint32_t k)
 		locks_.release();
 		radii_.release();
 		thresholds_.release();
+		levels_.release();
 		lengths_.allocate(budget, rows, doing);
 		locks_.allocate(budget, rows, doing);
 		radii_.allocate(budget, rows, doing);
 		thresholds_.allocate(budget, padded_thresholds(rows), doing);
+		levels_.allocate(budget, levels_room(rows), doing);
 	}
 }
 
@@ -272,6 +283,13 @@ NeighborLists::begin(uint32_t rows, uint32_t k, double eps, cudaStream_t stream)
 	there_ = true;
 	begin_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(table_, rows, eps);
 	check_launch("emptying the rows' lists of neighbors");
+}
+
+void
+NeighborLists::restart(cudaStream_t stream)
+{
+	check_cuda(cudaMemsetAsync(table_.lengths, 0, rows_ * sizeof(uint32_t), stream),
+			   "emptying the rows' lists of neighbors");
 }
 
 void
@@ -292,10 +310,10 @@ NeighborLists::sort(cudaStream_t stream)
 
 void
 launch_offer(const FastedPair *pairs, const WorkState *state, const NeighborTable &table,
-			 uint64_t first_row_a, const Device &device, cudaStream_t stream)
+			 bool both, uint64_t first_row, const Device &device, cudaStream_t stream)
 {
 	offer_kernel<<<device.multiprocessors * 8, kBlock, 0, stream>>>(pairs, state, table,
-																   first_row_a);
+																   both, first_row);
 	check_launch("offering neighbors");
 }
 

@@ -37,13 +37,15 @@ class NeighborLists
 public:
 	/* What allocate takes for lists of k. */
 	static size_t bytes(uint64_t rows, uint32_t k);
-	static uint64_t bytes_a_row(uint32_t k);
 
 	/* Room for such lists; nothing happens where there is as much. */
 	void		allocate(Budget &budget, uint64_t rows, uint32_t k);
 
 	/* Empty lists for the first so many rows, of neighbours within eps. */
 	void		begin(uint32_t rows, uint32_t k, double eps, cudaStream_t stream);
+
+	/* Empties the lists; radii stay as they are. */
+	void		restart(cudaStream_t stream);
 
 	/* Are there such lists, of this set's rows? */
 	bool are_there(uint32_t k, double eps) const { return there_ && table_.k == k && eps_ == eps; }
@@ -57,6 +59,9 @@ public:
 	/* Room for a threshold of each row, and for padding. */
 	uint32_t   *thresholds() { return thresholds_.get(); }
 
+	/* Room for a number of each kLevelRows of them (near_task.h). */
+	float	   *levels() { return levels_.get(); }
+
 private:
 	NeighborTable table_;
 	uint32_t	rows_ = 0;
@@ -67,17 +72,19 @@ private:
 	DeviceArray<uint32_t> locks_;
 	DeviceArray<double> radii_;
 	DeviceArray<uint32_t> thresholds_;
+	DeviceArray<float> levels_;
 };
 
 /* Lists of so many are sorted on the device; longer ones are left as they are. */
 constexpr uint32_t kMostSorted = 1024;
 
 /*
- * Offers the pairs of a round, state->pairs in number, to the lists of their rows a.
- * No pair is offered twice.
+ * Offers the pairs of a round, state->pairs in number, to the lists of their rows a;
+ * both: to those of their rows b too, which are of the same set.  No pair is offered
+ * twice.
  */
 void launch_offer(const FastedPair *pairs, const WorkState *state, const NeighborTable &table,
-				  uint64_t first_row_a, const Device &device, cudaStream_t stream);
+				  bool both, uint64_t first_row, const Device &device, cudaStream_t stream);
 
 }								/* namespace fasted */
 

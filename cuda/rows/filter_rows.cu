@@ -43,7 +43,7 @@ void
 FilterRows::forget()
 {
 	form_.reset();
-	paper_ = ordered_ = false;
+	paper_ = ordered_ = by_keys_ = false;
 	eps_ = -1;
 }
 
@@ -70,9 +70,19 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 void
 FilterRows::set_spread(bool spread)
 {
-	if (spread != spread_)
+	if (spread != spread_ || by_keys_)
 		forget();
 	spread_ = spread;
+}
+
+void
+FilterRows::order_by_keys(cudaStream_t stream)
+{
+	eps_ = -1;
+	order_.sort_again(rows_.rows, stream);
+	rows_.order = order_.get();
+	form_->quantise(rows_, values_.get(), norms_.get(), stream);
+	by_keys_ = true;
 }
 
 uint32_t *

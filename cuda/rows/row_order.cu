@@ -153,6 +153,17 @@ RowOrder::sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
 }
 
 void
+RowOrder::sort_again(uint32_t rows, cudaStream_t stream)
+{
+	uint32_t   *keys[2] = {keys_[0].get(), keys_[1].get()};
+	int			now = order_ == rows_[0].get() ? 0 : 1;
+	uint32_t   *numbers[2] = {rows_[now].get(), rows_[!now].get()};
+	size_t		bytes = room_.size();
+
+	order_ = sort_by<int32_t>(room_.get(), &bytes, keys, numbers, rows, stream);
+}
+
+void
 RowOrder::spread(uint32_t rows, cudaStream_t stream)
 {
 	uint32_t   *to = rows_[order_ == rows_[0].get() ? 1 : 0].get();

@@ -43,6 +43,10 @@ public:
 	 */
 	void		spread(uint32_t rows, cudaStream_t stream);
 
+	/* After sort: room for a key of each place, less than 2^31, and sorts by these again. */
+	uint32_t   *keys() { return keys_[0].get(); }
+	void		sort_again(uint32_t rows, cudaStream_t stream);
+
 	/* Which row is at each place; null before sort. */
 	const uint32_t *get() const { return order_; }
 

@@ -9,6 +9,8 @@
 
 #include <unistd.h>
 
+#include <cmath>
+
 namespace fasted
 {
 
@@ -62,6 +64,17 @@ nanoseconds_a_pair(const RoundSettings &settings, Precision precision, double ca
 		+ candidates * nanoseconds_to_recheck(settings);
 }
 
+/*
+ * Nearest rows of a set in itself.  Where rows have met a part f of the others, each has
+ * about kMoreLater k / f candidates when pairs meet once; where it meets all others bit
+ * by bit, kMoreOfAll k instead.
+ */
+constexpr double kMoreLater = 1.2;
+constexpr double kMoreOfAll = 2.5;
+constexpr double kLeastPart = 1.0 / 32;
+constexpr double kMostPart = 1.0 / 3;
+constexpr uint32_t kLeastToMeet = 8192;
+
 /* What there is to sample. */
 SpreadRows
 rows_of(const FormRequest &request)
@@ -78,6 +91,29 @@ pairs_of(const FormRequest &request)
 }
 
 }								/* namespace */
+
+/*
+ * All pairs once take `once` for each row; those with the first ones 2 f times that
+ * besides.
+ */
+uint32_t
+rows_to_meet_first(const RoundSettings &settings, Precision precision, uint32_t rows, uint32_t k)
+{
+	double		once = 0.5 * rows * nanoseconds_to_multiply(settings, precision);
+	double		recheck = k * nanoseconds_to_recheck(settings);
+	double		part = std::min(kMostPart, std::max(kLeastPart,
+													std::sqrt(0.5 * kMoreLater * recheck / once)));
+	double		cost = once * (1 + 2 * part) + kMoreLater * recheck / part;
+	uint32_t	first = (uint32_t) (rows * part) / kThresholdPad * kThresholdPad + kThresholdPad;
+
+	/* For the test that the tests meet it. */
+#ifdef FASTED_TEST_MEET_ONCE
+	return std::min(rows, first);
+#endif
+	if (rows < kLeastToMeet || k > first / 4 || cost >= 2 * once + kMoreOfAll * recheck)
+		return 0;
+	return std::min(rows, first);
+}
 
 size_t
 SampleJoin::bytes(const RoundSettings &settings)

@@ -55,6 +55,14 @@ struct Choice
 	uint64_t	pairs = 0;
 };
 
+/*
+ * Nearest rows of a set in itself: how many rows shall all meet first, so that they have
+ * good radii, before each pair of rows meets once, for both of their lists?  0: every row
+ * had better meet all others.
+ */
+uint32_t	rows_to_meet_first(const RoundSettings &settings, Precision precision, uint32_t rows,
+							   uint32_t k);
+
 /* Joins samples of two sets, or of one, in forms that are tried. */
 class SampleJoin
 {

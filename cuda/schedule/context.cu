@@ -331,6 +331,15 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 		launch_usual_rho(look_.task.near, stream);
 		prepare_timed_ = true;	/* not until the rows have first radii */
 	}
+
+	uint32_t	first = !compared || !self ? 0
+		: rows_to_meet_first(settings_, look_.task.near.form.precision, a.rows(), problem.k);
+
+	if (first > 0)
+	{
+		look_.set = &a;
+		look_.task.b.table.rows = look_.task.b.quantised.rows = first;
+	}
 	if (!compared || problem.further || !wants_first_radii(a.rows(), b.rows(), problem.k))
 		look_.next = a.rows();
 	look_.pending = true;
@@ -364,6 +373,31 @@ Context::begin_rounds()
 		prepare_ended_.record(rounds.stream());
 		prepare_timed_ = false;
 	}
+	rounds.begin(task, rounds.stream());
+	if (look_.set != nullptr)
+		rounds.foresee(look_.set->rows());
+	return true;
+}
+
+/*
+ * Rows have seen some columns, of the whole set as it was spread.  Now each pair of rows
+ * is looked at once, for both of their lists.
+ */
+bool
+Context::begin_further_rounds()
+{
+	JoinTask   &task = look_.task;
+	Set		   *set = look_.set;
+
+	if (set == nullptr)
+		return false;
+	look_.set = nullptr;
+	set->order_by_radii(task.near, rounds.stream());
+	task.near = set->near_task(*set, scalars_.get());
+	task.near.either = true;
+	task.a = task.b = set->side();
+	task.a.quantised.thresholds = task.near.thresholds_a;
+	task.self = true;
 	rounds.begin(task, rounds.stream());
 	return true;
 }
@@ -409,6 +443,7 @@ Context::stop_join() noexcept
 	if (!rounds.finished() || look_.pending)
 		rounds.stop();
 	look_.pending = false;
+	look_.set = nullptr;
 	joining = false;
 }
 

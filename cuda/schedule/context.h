@@ -86,6 +86,9 @@ public:
 	 * Never waits.
 	 */
 	bool		begin_rounds();
+
+	/* When rounds are over: were there more to come, which have begun now? */
+	bool		begin_further_rounds();
 	void		note_prepare_time();
 
 	const FastedOptions options;
@@ -127,6 +130,7 @@ private:
 	struct Look
 	{
 		bool		pending = false;	/* the rounds have not begun */
+		Set		   *set = nullptr;	/* further rounds are of it; null: there are none */
 		JoinTask	task;
 		uint32_t	next = 0;	/* rows that have no first radii yet; all have: those there are */
 		Event		piece;

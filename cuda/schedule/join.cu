@@ -79,7 +79,7 @@ Join::advance(FastedBatch *batch, FastedStatus *status)
 	rounds.pump();
 	if (rounds.take(batch))
 		return true;
-	done_ = rounds.finished();
+	done_ = rounds.finished() && !context_.begin_further_rounds();
 	*status = FASTED_DONE;
 	return done_;
 }

@@ -94,6 +94,7 @@ Rounds::stop() noexcept
 	for (Slot &slot : slots_)
 		slot.phase = Phase::kFree;
 	ended_ = drained_ = launched_;
+	foreseen_ = 0;
 	piece_arrived_ = piece_out_ = piece_in_;
 	held_ = false;
 	complete_ = true;
@@ -196,7 +197,7 @@ Rounds::tile_order(const JoinTask &task) const
 	if (settings_.kernel == Kernel::kWgmma)
 		shape = wgmma_tiles(settings_.row_bytes, a, b, task.self, settings_.device);
 	return {a, b, shape.tile_m, shape.tile_n, task.self, true, shape.side,
-		task.near.table.lists != nullptr};
+		task.near.table.lists != nullptr && !task.self};
 }
 
 void
@@ -216,7 +217,8 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 	units_before_ = totals_.units_done;
 	units_here_ = part_of(units, task.slice + 1, task.slices)
 		- part_of(units, task.slice, task.slices);
-	totals_.units_total += units_here_;
+	totals_.units_total += units_here_ - foreseen_;
+	foreseen_ = 0;
 	device_before_ = totals_.device_seconds;
 	launched_any_ = false;
 	complete_ = (items_ == 0);
@@ -239,13 +241,24 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 			   "setting up the work queue");
 }
 
+void
+Rounds::foresee(uint32_t rows)
+{
+	JoinTask	task = {};
+
+	task.a.table.rows = task.b.table.rows = rows;
+	task.self = true;
+	foreseen_ = tile_order(task).tiles();
+	totals_.units_total += foreseen_;
+}
+
 /* How many items a round takes that should have so many. */
 uint64_t
 Rounds::plan_items(uint64_t wanted)
 {
 	uint64_t	items = wanted;
 
-	if (task_.near.table.lists != nullptr)
+	if (task_.near.table.lists != nullptr && !task_.near.either)
 	{
 		double		columns = std::max(1u, task_.b.table.rows);
 		uint64_t	first = (uint64_t) (items_ * std::min(1.0, kFirstColumns / columns));
@@ -275,7 +288,8 @@ Rounds::launch(int slot)
 	Slot	   &s = slots_[slot];
 	RefineParams refine = {task_.a.table, task_.b.table, task_.a.first_row, task_.b.first_row,
 		task_.self, task_.eps, candidates_, task_.keep_pairs ? s.pairs.get() : nullptr,
-		task_.a.counts, task_.b.counts, task_.near.table.radii, task_.near.self};
+		task_.a.counts, task_.b.counts, task_.near.table.radii, task_.near.self,
+		task_.near.either};
 	bool		nearest = task_.near.table.lists != nullptr;
 
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, candidates_.chunks * sizeof(uint32_t),
@@ -291,8 +305,8 @@ Rounds::launch(int slot)
 	s.filtered.record(compute_);
 	launch_refine(refine, settings_.criterion == Criterion::kPaper, settings_.device, compute_);
 	if (nearest)
-		launch_offer(s.pairs.get(), state_.get(), task_.near.table, task_.a.first_row,
-					 settings_.device, compute_);
+		launch_offer(s.pairs.get(), state_.get(), task_.near.table, task_.near.either,
+					 task_.a.first_row, settings_.device, compute_);
 	s.refined.record(compute_);
 	launch_advance(candidates_, task_.a.overflow, task_.b.overflow, plan_items(budget_),
 				   reports_.get() + slot, compute_);

@@ -88,6 +88,9 @@ public:
 	/* Begins a join, once this stream has come here. */
 	void		begin(const JoinTask &task, cudaStream_t after);
 
+	/* A join of a set of so many rows with itself will come next, as a part of this one. */
+	void		foresee(uint32_t rows);
+
 	/* Ends it before it is done: waits for what is at work, some 30 ms at most. */
 	void		stop() noexcept;
 
@@ -182,6 +185,7 @@ private:
 	double		device_before_ = 0;
 	bool		launched_any_ = false;
 	uint64_t	units_here_ = 0;
+	uint64_t	foreseen_ = 0;	/* units of the next join that were counted already */
 	uint64_t	budget_ = 0;	/* fresh items a round */
 	uint64_t	planned_ = 0;	/* of all rounds that were launched, and of the next */
 	bool		complete_ = true;	/* a report said so */

@@ -336,7 +336,16 @@ Set::near_task(Set &b, NearScalars *scalars)
 	task.thresholds_b = b.filter_.take_thresholds();
 	task.minima_b = b.filter_.minima();
 	task.scalars = scalars;
+	task.levels = lists_.levels();
 	return task;
+}
+
+void
+Set::order_by_radii(const NearTask &task, cudaStream_t stream)
+{
+	launch_radius_keys(task, filter_.keys(), stream);
+	filter_.order_by_keys(stream);
+	lists_.restart(stream);
 }
 
 uint32_t *

@@ -55,6 +55,9 @@ public:
 	/* Lists of neighbours: empty ones, or those that the last such join left. */
 	void		begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream);
 	NearTask	near_task(Set &b, NearScalars *scalars);
+
+	/* Radii are good: orders rows by them, and empties the lists. */
+	void		order_by_radii(const NearTask &task, cudaStream_t stream);
 	NeighborLists &lists() { return lists_; }
 
 	/* Zeroed room for the number of each row's pairs. */
