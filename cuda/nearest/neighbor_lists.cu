@@ -91,23 +91,46 @@ sift_down(FastedNeighbor *heap, uint32_t k, const FastedNeighbor &neighbor)
 	write_neighbor(&heap[hole], neighbor);
 }
 
-/* With the list's lock held. */
+/* Pairs that a warp offers: of which round, and to whose lists. */
+struct Offers
+{
+	const FastedPair *pairs;
+	unsigned long long first;	/* lane l has the pair after l others */
+	uint64_t	first_row;
+	bool		to_b;			/* to the list of b, of the same set */
+
+	__device__ __forceinline__ uint32_t
+	row(const FastedPair &pair) const
+	{
+		return (uint32_t) ((to_b ? pair.b : pair.a) - first_row);
+	}
+
+	__device__ __forceinline__ FastedNeighbor
+	neighbor(const FastedPair &pair) const
+	{
+		return {to_b ? pair.a : pair.b, pair.dist};
+	}
+};
+
+/* What these lanes have, all for one row's list, whose lock is held. */
 __device__ void
-insert(const NeighborTable &table, uint32_t row, const FastedNeighbor &neighbor)
+insert(const NeighborTable &table, uint32_t row, const Offers &offers, uint32_t lanes)
 {
 	FastedNeighbor *heap = table.lists + (size_t) row * table.k;
 	uint32_t	length = __ldcg(&table.lengths[row]);
 
-	if (length < table.k)
-		sift_up(heap, length, neighbor);
-	else if (comes_before(neighbor, read_neighbor(heap)))
-		sift_down(heap, table.k, neighbor);
-	else
-		return;
+	for (; lanes != 0; lanes &= lanes - 1)
+	{
+		FastedNeighbor neighbor = offers.neighbor(offers.pairs[offers.first + __ffs(lanes) - 1]);
+
+		if (length < table.k)
+			sift_up(heap, length++, neighbor);
+		else if (comes_before(neighbor, read_neighbor(heap)))
+			sift_down(heap, table.k, neighbor);
+	}
 	__threadfence();			/* who sees the length or the radius sees such a root */
-	if (length < table.k)
-		__stcg(&table.lengths[row], length + 1);
-	if (length + 1 >= table.k)
+	__stcg(&table.lengths[row], length);
+	if (length == table.k)
 	{
 		double		farthest = read_neighbor(heap).dist;
 
@@ -132,17 +155,26 @@ too_far(const NeighborTable &table, uint32_t row, const FastedNeighbor &neighbor
 	return neighbor.row > *(volatile uint32_t *) &table.lists[(size_t) row * table.k].row;
 }
 
+/* One lane does it for all that have the same row: candidates of a row come together. */
 __device__ __forceinline__ void
-offer(const NeighborTable &table, uint32_t row, const FastedNeighbor &neighbor)
+offer(const NeighborTable &table, const Offers &offers, const FastedPair &pair, bool mine)
 {
-	bool		waiting = !too_far(table, row, neighbor);
+	uint32_t	row = mine ? offers.row(pair) : 0;
+	bool		wanted = mine && !too_far(table, row, offers.neighbor(pair));
+	uint32_t	all = __ballot_sync(0xffffffff, wanted);
+	uint32_t	lanes;
+	bool		waiting;
 
+	if (!wanted)
+		return;
+	lanes = __match_any_sync(all, row);
+	waiting = threadIdx.x % 32 + 1 == (uint32_t) __ffs(lanes);
 	while (waiting)
 	{
 		if (atomicCAS(&table.locks[row], 0u, 1u) == 0)
 		{
 			__threadfence();
-			insert(table, row, neighbor);
+			insert(table, row, offers, lanes);
 			__threadfence();
 			atomicExch(&table.locks[row], 0u);
 			waiting = false;
@@ -156,15 +188,19 @@ offer_kernel(const FastedPair *pairs, const WorkState *state, const NeighborTabl
 			 bool both, uint64_t first_row)
 {
 	unsigned long long count = state->pairs;
+	uint32_t	lane = threadIdx.x % 32;
 
-	for (unsigned long long i = blockIdx.x * (unsigned long long) kBlock + threadIdx.x; i < count;
-		 i += gridDim.x * (unsigned long long) kBlock)
+	for (unsigned long long first = (blockIdx.x * kBlock + threadIdx.x) / 32 * 32ULL; first < count;
+		 first += gridDim.x * (unsigned long long) kBlock)
 	{
-		FastedPair	pair = pairs[i];
+		bool		mine = first + lane < count;
+		FastedPair	pair = mine ? pairs[first + lane] : FastedPair{};
 
-		offer(table, (uint32_t) (pair.a - first_row), {pair.b, pair.dist});
+		offer(table, {pairs, first, first_row, false}, pair, mine);
+		__syncwarp();
 		if (both)
-			offer(table, (uint32_t) (pair.b - first_row), {pair.a, pair.dist});
+			offer(table, {pairs, first, first_row, true}, pair, mine);
+		__syncwarp();
 	}
 }
 
