@@ -142,7 +142,7 @@ problem_of(uint32_t n, uint32_t d, double eps, int threads, const char *kernel)
 }
 
 /* From the last row to the last pair. */
-static EngineTimes
+static inline EngineTimes
 run_problem(const PanelProblem *problem, const float *rows, uint32_t n, FastedStats *stats)
 {
 	uint32_t	d = problem->options.dimensions;

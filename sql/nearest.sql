@@ -175,16 +175,6 @@ FETCH BACKWARD 1 FROM c;
 \echo :SQLSTATE
 ROLLBACK;
 
--- an engine without it
-\set VERBOSITY sqlstate
-SET fasted.engine = cuda;
-SELECT count(*) FROM fasted_knn_join('t', 'v', 't', 'v', 1);
-SELECT count(*) FROM fasted_knn_join('t', 'v', 't', 'v', 1, within => 'g');
-\set VERBOSITY default
-SET fasted.engine = auto;
-SELECT count(*) FROM fasted_knn_join('t', 'v', 't', 'v', 1);
-SET fasted.engine = cpu;
-
 -- a cursor goes on in a subtransaction, and behind one
 BEGIN;
 DECLARE c CURSOR FOR SELECT id_a FROM fasted_knn_join('t', 'v', 't', 'v', 1, within => 'g');

@@ -88,6 +88,7 @@ struct TileOrder
 	bool		triangle;		/* a self-join: pairs with row < column only */
 	bool		squares;		/* false: row by row, to measure what squares gain */
 	uint32_t	side = kSquareSide;
+	bool		down = false;	/* squares down the columns; of a rectangle */
 
 	/* Only rows of one group meet: items run down stripes, not through squares. */
 	FastedGroupTiles groups = {};
@@ -152,7 +153,7 @@ struct TileOrder
 
 		if (number != square->number)
 		{
-			uint32_t	side_b = (rows_b + side - 1) / side;
+			uint32_t	side_b = ((down ? rows_a : rows_b) + side - 1) / side;
 
 			square->number = number;
 			if (triangle)
@@ -166,6 +167,13 @@ struct TileOrder
 			{
 				square->i = (uint32_t) (number / side_b);
 				square->j = (uint32_t) (number % side_b);
+			}
+			if (down && !triangle)
+			{
+				uint32_t	column = square->i;
+
+				square->i = square->j;
+				square->j = column;
 			}
 		}
 		*m = square->i * high + within % high;

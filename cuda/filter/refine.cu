@@ -6,6 +6,7 @@
  *-------------------------------------------------------------------------
  */
 #include "device/check.h"
+#include "engine/filter_bound.h"
 #include "filter/exact_distance.cuh"
 #include "filter/refine.h"
 #include "output/connect_pairs.cuh"
@@ -185,6 +186,22 @@ distance_of(const RefineParams &p, uint2 pair, double sum)
 		return __dsqrt_rn(sum);
 }
 
+/* Is this a pair?  For the nearest rows: one that may be of a's list. */
+template <FastedMetric kMetric>
+static __device__ __forceinline__ bool
+is_near(const RefineParams &p, uint2 pair, double dist)
+{
+	if (p.radii == nullptr)
+		return dist <= p.eps;
+	if (p.not_itself && pair.x == pair.y)
+		return false;
+	/* a row that every row may be near meets those without a direction, too */
+	if (kMetric == FASTED_METRIC_COSINE
+		&& !(fasted_has_direction(p.a.squares[pair.x]) && fasted_has_direction(p.b.squares[pair.y])))
+		return false;
+	return dist <= p.radii[pair.x] || (p.either && dist <= p.radii[pair.y]);
+}
+
 template <FastedMetric kMetric, Recheck kRecheck, uint32_t kTake, bool kConnect>
 static __global__ void
 __launch_bounds__(kBlock)
@@ -234,7 +251,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 				sum_of_candidate<kMetric, kRecheck == Recheck::kByEights>(p, pair, here);
 
 			dist = distance_of<kMetric>(p, pair, sum);
-			keep = mine && dist <= p.eps;
+			keep = mine && is_near<kMetric>(p, pair, dist);
 		}
 
 		unsigned long long at = place_for(keep, &state->pairs);

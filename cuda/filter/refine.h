@@ -31,6 +31,11 @@ struct RefineParams
 	const uint32_t *labels_a;	/* of rows by number: row_labels.h; null: all rows meet */
 	const uint32_t *labels_b;
 	Connecting	connect;		/* then pairs has room for every candidate, but few come there */
+
+	/* Nearest rows: what eps is of each row of a, in its place; null: eps is. */
+	const double *radii = nullptr;
+	bool		not_itself = false;	/* no row is its own neighbour */
+	bool		either = false;	/* the radius of either row will do */
 };
 
 /* Rechecks every candidate; approximate: passes all of them on. */

@@ -66,7 +66,7 @@ void
 FilterRows::forget()
 {
 	form_.reset();
-	paper_ = ordered_ = false;
+	paper_ = ordered_ = by_keys_ = false;
 	eps_ = -1;
 }
 
@@ -107,6 +107,8 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 		order_.sort(thresholds_.get(), rows.rows, form->precision(), stream);
 		if (labels != nullptr && labels->get() != nullptr)
 			order_.sort_by_label(labels->get(), labels->bits(), rows.rows, stream);
+		if (spread_)
+			order_.spread(rows.rows, stream);
 		rows_.order = order_.get();
 	}
 	if (moves)
@@ -128,6 +130,31 @@ FilterRows::launch_gather(const Aside &aside, uint32_t rows, uint32_t row_bytes,
 		(const uint4 *) aside.values, aside.norms, order_.get(), rows,
 		row_bytes / (uint32_t) sizeof(uint4), (uint4 *) values_.get(), norms_.get());
 	check_launch("putting quantised rows in order");
+}
+
+void
+FilterRows::set_spread(bool spread)
+{
+	if (spread != spread_ || by_keys_)
+		forget();
+	spread_ = spread;
+}
+
+void
+FilterRows::order_by_keys(cudaStream_t stream)
+{
+	eps_ = -1;
+	order_.sort_again(rows_.rows, stream);
+	rows_.order = order_.get();
+	form_->quantise(rows_, values_.get(), norms_.get(), stream);
+	by_keys_ = true;
+}
+
+uint32_t *
+FilterRows::take_thresholds()
+{
+	eps_ = -1;
+	return thresholds_.get();
 }
 
 void

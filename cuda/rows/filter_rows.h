@@ -45,6 +45,18 @@ public:
 	/* The paper's own: no form, and norms instead of thresholds. */
 	void		quantise_paper(const RowTable &rows, cudaStream_t stream);
 
+	/* From the next quantise with an order on: is that spread too (row_order.h)? */
+	void		set_spread(bool spread);
+
+	/* Orders the rows again, by a key of each place, and quantises them so. */
+	uint32_t   *keys() { return order_.keys(); }
+	void		order_by_keys(cudaStream_t stream);
+
+	/* What thresholds are made of, and room for others', which no eps made. */
+	const RowNorm *norms() const { return norms_.get(); }
+	uint32_t   *take_thresholds();
+	uint32_t   *minima() { return minima_.get(); }
+
 	/* Thresholds for this eps. */
 	void		set_eps(double eps, cudaStream_t stream);
 
@@ -68,6 +80,8 @@ private:
 	std::shared_ptr<Form> form_;
 	bool		paper_ = false;
 	bool		ordered_ = false;
+	bool		spread_ = false;
+	bool		by_keys_ = false;	/* the order is neither of these */
 	double		eps_ = -1;		/* of thresholds_; none: negative */
 	uint64_t	room_ = 0;		/* rows */
 	DeviceArray<uint8_t> values_;

@@ -17,6 +17,7 @@
 
 #include "device/device_memory.h"
 #include "rows/directions.h"
+#include "rows/form_bound.h"
 #include "rows/quantise.h"
 #include "rows/quantise_int8.h"
 #include "rows/quantised.h"
@@ -129,6 +130,14 @@ public:
 	const FormKind &kind() const { return kind_; }
 	Precision precision() const { return kind_.precision; }
 	uint32_t row_bytes(uint32_t dimensions) const { return kind_.row_bytes(dimensions); }
+
+	/* What its thresholds are made with, for who makes others; not of a short one. */
+	FormBound bound(uint32_t dimensions) const
+	{
+		return {kind_.precision, dimensions, directions_ != nullptr, float_.exponent(), int8_.scale(),
+			product_error(dimensions, kind_.precision)};
+	}
+
 	bool is_from(uint64_t a, uint64_t b) const { return from_a_ == a && from_b_ == b; }
 
 private:

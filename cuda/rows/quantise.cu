@@ -341,14 +341,22 @@ launch_quantise(const RowTable &rows, const Transform &transform, Precision prec
 		quantise(rows, transform, precision, (__half *) values, norms, stream);
 }
 
+double
+product_error(uint32_t dimensions, Precision precision)
+{
+	uint32_t	numbers = row_bytes(dimensions, precision) / element_bytes(precision);
+
+	return precision == Precision::kInt8 ? 0
+		: precision == Precision::kFp32 ? kErrorFp64 * numbers
+		: kStepError * (numbers / kStepNumbers);
+}
+
 void
 launch_thresholds(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
 				  const Transform &transform, Precision precision, double eps,
 				  uint32_t *thresholds, cudaStream_t stream)
 {
-	uint32_t	numbers = row_bytes(dimensions, precision) / element_bytes(precision);
-	double		gamma = precision == Precision::kFp32 ? kErrorFp64 * numbers
-		: kStepError * (numbers / kStepNumbers);
+	double		gamma = product_error(dimensions, precision);
 
 	thresholds_kernel<<<padded_thresholds(rows) / kThresholdBlock, kThresholdBlock, 0, stream>>>(
 		norms, rows, dimensions, gamma, transform.exponent(), eps, (float *) thresholds);

@@ -63,6 +63,9 @@ private:
 void launch_quantise(const RowTable &rows, const Transform &transform, Precision precision,
 					 void *values, RowNorm *norms, cudaStream_t stream);
 
+/* The relative error of a computed product of two rows against that of their norms. */
+double product_error(uint32_t dimensions, Precision precision);
+
 /* Thresholds are FP32 in 32 bits; those beyond the rows are +inf. */
 void launch_thresholds(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
 					   const Transform &transform, Precision precision, double eps,

@@ -70,6 +70,30 @@ room_for(uint64_t rows)
 	return std::max<size_t>(1, std::max({integers, floats, labels}));
 }
 
+/*
+ * Place s gets stretch s * step mod stretches, where step and the number of stretches
+ * have no common factor; what is left stays at the end.
+ */
+__global__ void
+spread_kernel(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t stretches,
+			  uint32_t step)
+{
+	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
+	uint32_t	stretch = i / kStretch;
+
+	if (i >= count)
+		return;
+	if (stretch < stretches)
+		stretch = (uint32_t) ((uint64_t) stretch * step % stretches);
+	to[i] = from[stretch * kStretch + i % kStretch];
+}
+
+uint32_t
+common_factor(uint32_t a, uint32_t b)
+{
+	return b == 0 ? a : common_factor(b, a % b);
+}
+
 /* One warp for kMinimaColumns thresholds. */
 template <class Number>
 __global__ void
@@ -155,6 +179,32 @@ RowOrder::sort_by_label(const uint32_t *labels, int bits, uint32_t rows, cudaStr
 																	   rows);
 	check_launch("sorting rows");
 	order_ = sort_by<uint32_t>(room_.get(), &bytes, keys, numbers, rows, stream, bits);
+}
+
+void
+RowOrder::sort_again(uint32_t rows, cudaStream_t stream)
+{
+	uint32_t   *keys[2] = {keys_[0].get(), keys_[1].get()};
+	int			now = order_ == rows_[0].get() ? 0 : 1;
+	uint32_t   *numbers[2] = {rows_[now].get(), rows_[!now].get()};
+	size_t		bytes = room_.size();
+
+	order_ = sort_by<int32_t>(room_.get(), &bytes, keys, numbers, rows, stream);
+}
+
+void
+RowOrder::spread(uint32_t rows, cudaStream_t stream)
+{
+	uint32_t   *to = rows_[order_ == rows_[0].get() ? 1 : 0].get();
+	uint32_t	stretches = rows / kStretch;
+	uint32_t	step = (uint32_t) (0.618 * stretches) + 1;	/* the golden section's */
+
+	while (stretches > 0 && common_factor(step, stretches) != 1)
+		step++;
+	spread_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(order_, to, rows,
+																	   stretches, step);
+	check_launch("spreading rows");
+	order_ = to;
 }
 
 void

@@ -18,6 +18,12 @@
 namespace fasted
 {
 
+/* The least threshold of every 64 columns: four numbers for a tile's 256. */
+constexpr uint32_t kMinimaColumns = 64;
+
+/* Rows that spreading leaves together: those that have one least threshold. */
+constexpr uint32_t kStretch = kMinimaColumns;
+
 class RowOrder
 {
 public:
@@ -35,6 +41,16 @@ public:
 	void		sort_by_label(const uint32_t *labels, int bits, uint32_t rows,
 							  cudaStream_t stream);
 
+	/*
+	 * Then shuffles stretches of kStretch rows, so that any number of rows from the first
+	 * one on are about as all rows are.
+	 */
+	void		spread(uint32_t rows, cudaStream_t stream);
+
+	/* After sort: room for a key of each place, less than 2^31, and sorts by these again. */
+	uint32_t   *keys() { return keys_[0].get(); }
+	void		sort_again(uint32_t rows, cudaStream_t stream);
+
 	/* Which row is at each place; null before sort. */
 	const uint32_t *get() const { return order_; }
 
@@ -44,9 +60,6 @@ private:
 	DeviceArray<uint8_t> room_;
 	uint32_t   *order_ = nullptr;
 };
-
-/* The least threshold of every 64 columns: four numbers for a tile's 256. */
-constexpr uint32_t kMinimaColumns = 64;
 
 constexpr uint32_t
 minima_of(uint64_t rows)

@@ -9,6 +9,8 @@
 
 #include <unistd.h>
 
+#include <cmath>
+
 namespace fasted
 {
 
@@ -74,6 +76,17 @@ nanoseconds_a_pair(const RoundSettings &settings, const FormKind &kind, double c
 		+ candidates * nanoseconds_to_recheck(settings);
 }
 
+/*
+ * Nearest rows of a set in itself.  Where rows have met a part f of the others, each has
+ * about kMoreLater k / f candidates when pairs meet once; where it meets all others bit
+ * by bit, kMoreOfAll k instead.
+ */
+constexpr double kMoreLater = 1.2;
+constexpr double kMoreOfAll = 2.5;
+constexpr double kLeastPart = 1.0 / 32;
+constexpr double kMostPart = 1.0 / 3;
+constexpr uint32_t kLeastToMeet = 8192;
+
 /* What there is to sample. */
 SpreadRows
 rows_of(const FormRequest &request)
@@ -90,6 +103,29 @@ pairs_of(const FormRequest &request)
 }
 
 }								/* namespace */
+
+/*
+ * All pairs once take `once` for each row; those with the first ones 2 f times that
+ * besides.
+ */
+uint32_t
+rows_to_meet_first(const RoundSettings &settings, Precision precision, uint32_t rows, uint32_t k)
+{
+	double		once = 0.5 * rows * nanoseconds_to_multiply(settings, precision);
+	double		recheck = k * nanoseconds_to_recheck(settings);
+	double		part = std::min(kMostPart, std::max(kLeastPart,
+													std::sqrt(0.5 * kMoreLater * recheck / once)));
+	double		cost = once * (1 + 2 * part) + kMoreLater * recheck / part;
+	uint32_t	first = (uint32_t) (rows * part) / kThresholdPad * kThresholdPad + kThresholdPad;
+
+	/* For the test that the tests meet it. */
+#ifdef FASTED_TEST_MEET_ONCE
+	return std::min(rows, first);
+#endif
+	if (rows < kLeastToMeet || k > first / 4 || cost >= 2 * once + kMoreOfAll * recheck)
+		return 0;
+	return std::min(rows, first);
+}
 
 size_t
 SampleJoin::bytes(const RoundSettings &settings)
@@ -273,7 +309,8 @@ FormChooser::form_at_hand(const FormRequest &request, cudaStream_t stream)
 	const std::shared_ptr<Form> &form = request.a.rows.rows >= request.b.rows.rows
 		? request.a.form : request.b.form;
 
-	if (form == nullptr || (!request.to_choose && form->precision() != request.precision))
+	if (form == nullptr || (!request.to_choose && form->precision() != request.precision)
+		|| (form->kind().width > 0 && !request.may_be_short))
 		return nullptr;
 	/* how good a short form is depends on eps, too */
 	if (request.a.form == request.b.form && (form->kind().width == 0 || settings_.forced_width > 0))
@@ -323,7 +360,8 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 	taken_ = false;
 	if (!request.self && !request.afresh)
 		choice.form = form_at_hand(request, stream);
-	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose)
+	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose
+		&& request.may_be_short)
 		choice.form = find({Precision::kInt8, settings_.forced_width}, request, stream);
 	if (choice.form == nullptr && sampled_.is_for(request))
 		choice.form = sampled_.choice.form;
@@ -358,7 +396,7 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 		choice.form = int8;
 		choice.candidates = int8_found.candidates;
 	}
-	if (settings_.short_bytes > 0)
+	if (settings_.short_bytes > 0 && request.may_be_short)
 		try_short(request, std::min(int8_each, fp16_each), &choice, stream);
 	sampled_ = {request.a.content, request.b.content, request.eps, choice};
 	return choice;

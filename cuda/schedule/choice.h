@@ -50,6 +50,7 @@ struct FormRequest
 	Precision	precision;
 	double		least_pairs = kLeastPairsForChoice; /* to choose from a sample */
 	double		least_saved = kLeastSavedForShort;	/* to try short forms */
+	bool		may_be_short = true;
 };
 
 struct Choice
@@ -62,6 +63,14 @@ struct Choice
 	uint64_t	candidates = 0; /* in the form that was chosen */
 	uint64_t	pairs = 0;
 };
+
+/*
+ * Nearest rows of a set in itself: how many rows shall all meet first, so that they have
+ * good radii, before each pair of rows meets once, for both of their lists?  0: every row
+ * had better meet all others.
+ */
+uint32_t	rows_to_meet_first(const RoundSettings &settings, Precision precision, uint32_t rows,
+							   uint32_t k);
 
 /* Joins samples of two sets, or of one, in forms that are tried. */
 class SampleJoin
@@ -135,7 +144,8 @@ private:
 		bool is_for(const FormRequest &request) const
 		{
 			return choice.form != nullptr && a != 0 && a == request.a.content
-				&& b == request.b.content && eps == request.eps && request.to_choose;
+				&& b == request.b.content && eps == request.eps && request.to_choose
+				&& (request.may_be_short || choice.form->kind().width == 0);
 		}
 	};
 

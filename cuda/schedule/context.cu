@@ -46,6 +46,7 @@ SetShape::bytes(uint64_t rows) const
 	return chunks.bytes_for(rows) + 2 * Budget::rounded(rows * sizeof(uint32_t))
 		+ RowLabels::bytes(rows) + GroupTiles::bytes(rows)
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
+		+ (neighbors > 0 ? NeighborLists::bytes(rows, neighbors) : 0)
 		+ FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions, may_be_short);
 }
 
@@ -145,7 +146,8 @@ Context::divide_memory(size_t whole)
 	bool		approximate = settings_.criterion == Criterion::kPaper;
 	size_t		sampling = FormChooser::sample_bytes(settings_);
 	bool		may_sample = !approximate && sampling <= whole / 16;
-	size_t		fixed = may_sample ? sampling : 0;
+	size_t		fixed = (may_sample ? sampling : 0) + Budget::rounded(sizeof(NearScalars))
+		+ Budget::rounded(kSampledRadii * sizeof(float));
 
 	if (!approximate)
 	{
@@ -200,6 +202,16 @@ Context::fits(const uint64_t *rows, int nsets) const
 	return sum <= room_;
 }
 
+uint64_t
+Context::list_rows(uint64_t rows, uint32_t k) const
+{
+	uint64_t	a_row = options.dimensions * sizeof(float) + most_row_bytes_ + sizeof(RowNorm)
+		+ 6 * sizeof(uint32_t);
+	size_t		bytes = NeighborLists::bytes(rows, k);
+
+	return bytes / a_row + 1;
+}
+
 void
 Context::remove(Set *set)
 {
@@ -236,7 +248,8 @@ void
 Context::allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b)
 {
 	uint64_t	warps = device.multiprocessors * 16;	/* each holds a chunk */
-	uint64_t	pairs = (uint64_t) a.rows() * b.rows() / (&a == &b ? 2 : 1);
+	bool		nearest = problem.output == FASTED_OUTPUT_NEAREST;
+	uint64_t	pairs = (uint64_t) a.rows() * b.rows() / (&a == &b && !nearest ? 2 : 1);
 	uint64_t	enough = pairs + (warps << kLargeChunkShift);
 	uint64_t	candidates = candidates_;
 
@@ -245,16 +258,33 @@ Context::allocate_rounds(const FastedProblem &problem, const Set &a, const Set &
 		enough = (enough + kMostAtOnce - 1) / kMostAtOnce * kMostAtOnce;
 		candidates = std::min(candidates, enough);
 	}
-	rounds.allocate(budget, settings_, candidates, fasted_hands_out_pairs(&problem));
+	rounds.allocate(budget, settings_, candidates,
+					nearest || fasted_hands_out_pairs(&problem));
+}
+
+/* The eps by which a filter is chosen; for nearest rows about their distance. */
+double
+Context::choice_eps(const FastedProblem &problem, const Set &a, const Set &b)
+{
+	double		radius;
+
+	if (problem.output != FASTED_OUTPUT_NEAREST)
+		return problem.eps;
+	if (!sampled_radii_)
+		sampled_radii_.allocate(budget, kSampledRadii, "allocating room for a sample");
+	radius = find_typical_radius(a.formed_rows().rows, b.formed_rows().rows, &a == &b, problem.k,
+								 sampled_radii_.get(), rounds.stream());
+	return radius < problem.eps ? radius : problem.eps;
 }
 
 std::shared_ptr<Form>
 Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 {
 	FormRequest request = {a.formed_rows(), b.formed_rows(), &a == &b, problem.slices > 1,
-		problem.eps, to_choose_, precision_of(settings_.criterion)};
+		choice_eps(problem, a, b), to_choose_, precision_of(settings_.criterion)};
 	Choice		choice;
 
+	request.may_be_short = problem.output != FASTED_OUTPUT_NEAREST;
 	if (tuning.always_choose)
 		request.least_pairs = request.least_saved = 0;
 	else if (problem.groups != nullptr
@@ -287,11 +317,16 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 	else
 	{
 		std::shared_ptr<Form> form = choose_form(problem, a, b);
+		bool		nearest = problem.output == FASTED_OUTPUT_NEAREST;
 
+		b.set_spread(nearest);
+		if (&a != &b)
+			a.set_spread(false);
 		for (Set *set : {&a, &b})
 		{
 			set->take_form(form, stream);
-			set->set_eps(problem.eps, stream);
+			if (!nearest)
+				set->set_eps(problem.eps, stream);
 		}
 		settings_.criterion = criterion_of(form->precision());
 		settings_.row_bytes = form->row_bytes(options.dimensions);
@@ -338,6 +373,102 @@ Context::begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *ta
 											 tuning.open_pairs);
 }
 
+/* Lists, empty or as they are, and what makes radii small before the rounds. */
+void
+Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
+{
+	cudaStream_t stream = rounds.stream();
+	bool		self = &a == &b;
+	bool		compared = a.rows() > 0 && b.rows() > (self ? 1 : 0);
+
+	a.begin_lists(problem.k, problem.eps, problem.further, stream);
+	if (compared)
+		prepare(problem, a, b);
+	look_.task = JoinTask();
+	look_.next = 0;
+	look_.task.a = a.side();
+	look_.task.b = b.side();
+	look_.task.eps = problem.eps;
+	if (compared)
+	{
+		if (!scalars_)
+			scalars_.allocate(budget, 1, "allocating room for thresholds");
+		look_.task.near = a.near_task(b, scalars_.get());
+		look_.task.a.quantised.thresholds = look_.task.near.thresholds_a;
+		launch_usual_rho(look_.task.near, stream);
+		prepare_timed_ = true;	/* not until the rows have first radii */
+	}
+
+	uint32_t	first = !compared || !self ? 0
+		: rows_to_meet_first(settings_, look_.task.near.form.precision, a.rows(), problem.k);
+
+	if (first > 0)
+	{
+		look_.set = &a;
+		look_.task.b.table.rows = look_.task.b.quantised.rows = first;
+	}
+	if (!compared || problem.further || !wants_first_radii(a.rows(), b.rows(), problem.k))
+		look_.next = a.rows();
+	look_.pending = true;
+	joining = true;
+}
+
+bool
+Context::begin_rounds()
+{
+	const JoinTask &task = look_.task;
+	uint32_t	rows = task.a.table.rows;
+
+	if (!look_.pending)
+		return true;
+	if (look_.next < rows)
+	{
+		uint32_t	count = std::min(rows - look_.next, look_rows(settings_.row_bytes));
+
+		if (!look_.piece.done("looking for near rows"))
+			return false;
+
+		launch_first_radii(task.near, task.a.quantised.values, task.b.quantised.values,
+						   look_.next, count, rounds.stream());
+		look_.piece.record(rounds.stream());
+		look_.next += count;
+		return false;
+	}
+	look_.pending = false;
+	if (task.near.table.lists != nullptr)
+	{
+		prepare_ended_.record(rounds.stream());
+		prepare_timed_ = false;
+	}
+	rounds.begin(task, rounds.stream());
+	if (look_.set != nullptr)
+		rounds.foresee(look_.set->rows());
+	return true;
+}
+
+/*
+ * Rows have seen some columns, of the whole set as it was spread.  Now each pair of rows
+ * is looked at once, for both of their lists.
+ */
+bool
+Context::begin_further_rounds()
+{
+	JoinTask   &task = look_.task;
+	Set		   *set = look_.set;
+
+	if (set == nullptr)
+		return false;
+	look_.set = nullptr;
+	set->order_by_radii(task.near, rounds.stream());
+	task.near = set->near_task(*set, scalars_.get());
+	task.near.either = true;
+	task.a = task.b = set->side();
+	task.a.quantised.thresholds = task.near.thresholds_a;
+	task.self = true;
+	rounds.begin(task, rounds.stream());
+	return true;
+}
+
 /* Where there is no pair, rounds have nothing to do. */
 void
 Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
@@ -346,6 +477,13 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	bool		self = &a == &b;
 
 	allocate_rounds(problem, a, b);
+	if (problem.output == FASTED_OUTPUT_NEAREST)
+	{
+		a.wait_for_rows(rounds.stream());
+		b.wait_for_rows(rounds.stream());
+		begin_nearest(problem, a, b);
+		return;
+	}
 	a.wait_for_rows(rounds.stream());
 	b.wait_for_rows(rounds.stream());
 	take_groups(problem, a, b);
@@ -366,8 +504,10 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 void
 Context::stop_join() noexcept
 {
-	if (!rounds.finished())
+	if (!rounds.finished() || look_.pending)
 		rounds.stop();
+	look_.pending = false;
+	look_.set = nullptr;
 	joining = false;
 }
 

@@ -48,6 +48,7 @@ struct SetShape
 	uint32_t	row_bytes;		/* of a quantised row, at most */
 	bool		cosine;			/* rows have squares */
 	bool		may_be_short;	/* its form may be a short one */
+	uint32_t	neighbors = 0;	/* of lists that rows have; 0: they have none */
 
 	size_t		bytes(uint64_t rows) const;
 };
@@ -65,6 +66,9 @@ public:
 
 	bool is_cosine() const { return options.metric == FASTED_METRIC_COSINE; }
 
+	/* Lists of k for so many rows take at most the memory of so many rows. */
+	uint64_t	list_rows(uint64_t rows, uint32_t k) const;
+
 	/* For sets. */
 	SetShape	shape_for(uint64_t expected_rows) const;
 	void		add(Set *set) { sets_.push_back(set); }
@@ -80,6 +84,15 @@ public:
 	/* For joins. */
 	void		begin_join(const FastedProblem &problem, Set &a, Set &b);
 	void		stop_join() noexcept;	/* which may be done */
+
+	/*
+	 * Nearest rows: gets on with what comes before the rounds; true: they have begun.
+	 * Never waits.
+	 */
+	bool		begin_rounds();
+
+	/* When rounds are over: were there more to come, which have begun now? */
+	bool		begin_further_rounds();
 	void		note_prepare_time();
 
 	const FastedOptions options;
@@ -100,6 +113,8 @@ private:
 	void		begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task);
 	void		prepare(const FastedProblem &problem, Set &a, Set &b);
 	void		take_groups(const FastedProblem &problem, Set &a, Set &b);
+	void		begin_nearest(const FastedProblem &problem, Set &a, Set &b);
+	double		choice_eps(const FastedProblem &problem, const Set &a, const Set &b);
 	std::shared_ptr<Form> choose_form(const FastedProblem &problem, const Set &a, const Set &b);
 
 	RoundSettings settings_ = {};
@@ -121,6 +136,19 @@ private:
 	Event		prepare_ended_;
 	bool		prepare_timed_ = true;
 	double		prepare_seconds_ = 0;
+
+	/* Nearest rows: what comes before the rounds. */
+	struct Look
+	{
+		bool		pending = false;	/* the rounds have not begun */
+		Set		   *set = nullptr;	/* further rounds are of it; null: there are none */
+		JoinTask	task;
+		uint32_t	next = 0;	/* rows that have no first radii yet; all have: those there are */
+		Event		piece;
+	};
+	Look		look_;
+	DeviceArray<NearScalars> scalars_;
+	DeviceArray<float> sampled_radii_;
 };
 
 }								/* namespace fasted */

@@ -446,6 +446,23 @@ engine_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint
 	});
 }
 
+FastedStatus
+engine_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
+			   FastedNeighbor *neighbors)
+{
+	return enter(join->context, [&]
+	{
+		join->join->nearest(first_row, nrows, lengths, neighbors);
+		return FASTED_OK;
+	});
+}
+
+uint64_t
+engine_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
+{
+	return context->context != nullptr ? context->context->list_rows(rows, k) : 0;
+}
+
 void
 engine_join_close(FastedJoin *join)
 {
@@ -478,8 +495,8 @@ const FastedEngine cuda_engine = {
 	engine_next,
 	engine_pause,
 	engine_counts,
-	nullptr,					/* nearest */
-	nullptr,					/* list_rows */
+	engine_nearest,
+	engine_list_rows,
 	engine_join_close,
 	true,						/* connects */
 	true,						/* keeps */

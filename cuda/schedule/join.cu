@@ -27,16 +27,32 @@ now()
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+void
+check_nearest(const Context &context, const FastedProblem &problem, bool self)
+{
+	if (problem.k < 1 || problem.k > FASTED_MAX_NEIGHBORS)
+		fail(FASTED_UNSUPPORTED,
+			 "the number of nearest neighbors must be between 1 and %u, not %u",
+			 FASTED_MAX_NEIGHBORS, problem.k);
+	if (problem.slices > 1)
+		fail(FASTED_UNSUPPORTED, "nearest neighbors are not found in slices");
+	if (problem.further && self)
+		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
+	if (context.options.approximate)
+		fail(FASTED_UNSUPPORTED, "nearest neighbors need the exact recheck");
+}
+
 }								/* namespace */
 
 Join::Join(Context &context, const FastedProblem &problem, Set &a, Set &b)
 	: context_(context), sides_{&a, &a == &b ? nullptr : &b},
-	counting_(fasted_counts_rows(&problem))
+	counting_(fasted_counts_rows(&problem)),
+	k_(problem.output == FASTED_OUTPUT_NEAREST ? problem.k : 0)
 {
 	if (!(problem.eps >= 0) || (problem.slices > 0 && problem.slice >= problem.slices))
 		fail(FASTED_INTERNAL, "the problem is out of range");
 	if (problem.output == FASTED_OUTPUT_NEAREST)
-		fail(FASTED_UNSUPPORTED, "the CUDA engine does not find nearest neighbors");
+		check_nearest(context, problem, &a == &b);
 	if (!a.is_sealed() || !b.is_sealed())
 		fail(FASTED_INTERNAL, "a set is joined before it is sealed");
 	if (context.joining)
@@ -56,12 +72,14 @@ Join::advance(FastedBatch *batch, FastedStatus *status)
 	Rounds	   &rounds = context_.rounds;
 
 	*status = FASTED_OK;
+	if (!context_.begin_rounds())
+		return false;
 	if (rounds.take(batch))
 		return true;
 	rounds.pump();
 	if (rounds.take(batch))
 		return true;
-	done_ = rounds.finished();
+	done_ = rounds.finished() && !context_.begin_further_rounds();
 	*status = FASTED_DONE;
 	return done_;
 }
@@ -109,6 +127,21 @@ Join::counts(int side, uint64_t first_row, size_t nrows, uint32_t *counts)
 		check_cuda(cudaStreamSynchronize(stream), "reading the rows' counts");
 	}
 	std::copy_n(counts_[side].begin() + first_row, nrows, counts);
+}
+
+/* The lists are in order from the first question on. */
+void
+Join::nearest(uint64_t first_row, size_t nrows, uint32_t *lengths, FastedNeighbor *neighbors)
+{
+	Set		   &a = *sides_[0];
+
+	if (k_ == 0 || !done_ || first_row > a.rows() || nrows > a.rows() - first_row)
+		fail(FASTED_INTERNAL, "there are no such neighbors");
+	if (nrows == 0)
+		return;
+	if (reader_ == nullptr)
+		reader_.reset(new ListReader(a.lists(), a.rows(), context_.rounds.stream()));
+	reader_->read((uint32_t) first_row, (uint32_t) nrows, lengths, neighbors);
 }
 
 }								/* namespace fasted */

@@ -13,6 +13,7 @@
 
 #include <vector>
 
+#include "nearest/list_reader.h"
 #include "schedule/context.h"
 #include "schedule/set.h"
 
@@ -27,6 +28,8 @@ public:
 
 	FastedStatus next(int timeout_ms, FastedBatch *batch);
 	void		counts(int side, uint64_t first_row, size_t nrows, uint32_t *counts);
+	void		nearest(uint64_t first_row, size_t nrows, uint32_t *lengths,
+						FastedNeighbor *neighbors);
 
 private:
 	bool		advance(FastedBatch *batch, FastedStatus *status);
@@ -34,7 +37,9 @@ private:
 	Context	   &context_;
 	Set		   *sides_[2];		/* the second one is null if there is but one */
 	bool		counting_;
+	uint32_t	k_;				/* nearest rows: so many; else 0 */
 	bool		done_ = false;
+	std::unique_ptr<ListReader> reader_;	/* once neighbours are asked for */
 	std::vector<uint32_t> counts_[2];	/* once they are asked for */
 };
 

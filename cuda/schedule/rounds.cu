@@ -31,6 +31,12 @@ constexpr double kGuessWgmmaFp16 = 600e12;
 constexpr double kGuessMma = 150e12;
 constexpr double kGuessFp64 = 8e12;
 
+/*
+ * Nearest rows: columns of the first round.  Later ones have at most as many as all
+ * before, so that radii become small while the columns are few.
+ */
+constexpr double kFirstColumns = 2048;
+
 /* So little longer than a round that it had better be one. */
 constexpr double kOneRound = 1.5;
 
@@ -98,6 +104,7 @@ Rounds::stop() noexcept
 	for (Slot &slot : slots_)
 		slot.phase = Phase::kFree;
 	ended_ = drained_ = launched_;
+	foreseen_ = 0;
 	piece_arrived_ = piece_out_ = piece_in_;
 	held_ = false;
 	complete_ = true;
@@ -200,7 +207,8 @@ Rounds::tile_order(const JoinTask &task) const
 
 	if (settings_.kernel == Kernel::kWgmma)
 		shape = wgmma_tiles(settings_.row_bytes, a, b, task.self, settings_.device);
-	return {a, b, shape.tile_m, shape.tile_n, task.self, true, shape.side};
+	return {a, b, shape.tile_m, shape.tile_n, task.self, true, shape.side,
+		task.near.table.lists != nullptr && !task.self};
 }
 
 void
@@ -222,7 +230,8 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 	units_before_ = totals_.units_done;
 	units_here_ = part_of(units, task.slice + 1, task.slices)
 		- part_of(units, task.slice, task.slices);
-	totals_.units_total += units_here_;
+	totals_.units_total += units_here_ - foreseen_;
+	foreseen_ = 0;
 	device_before_ = totals_.device_seconds;
 	launched_any_ = false;
 	open_ = open_done_ = 0;
@@ -237,12 +246,42 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 	}
 
 	/* host_state_ is not read by an earlier copy any more: that join is done */
-	*host_state_.get() = first_state(first_item_, first_item_ + items_, budget_);
+	planned_ = 0;
+	*host_state_.get() = first_state(first_item_, first_item_ + items_, plan_items(budget_));
 	ready.record(after);
 	check_cuda(cudaStreamWaitEvent(compute_, ready, 0), "waiting for rows");
 	check_cuda(cudaMemcpyAsync(state_.get(), host_state_.get(), sizeof(WorkState),
 							   cudaMemcpyHostToDevice, compute_),
 			   "setting up the work queue");
+}
+
+void
+Rounds::foresee(uint32_t rows)
+{
+	JoinTask	task = {};
+
+	task.a.table.rows = task.b.table.rows = rows;
+	task.self = true;
+	foreseen_ = tile_order(task).tiles();
+	totals_.units_total += foreseen_;
+}
+
+/* How many items a round takes that should have so many. */
+uint64_t
+Rounds::plan_items(uint64_t wanted)
+{
+	uint64_t	items = wanted;
+
+	if (task_.near.table.lists != nullptr && !task_.near.either)
+	{
+		double		columns = std::max(1u, task_.b.table.rows);
+		uint64_t	first = (uint64_t) (items_ * std::min(1.0, kFirstColumns / columns));
+		uint64_t	least = (uint64_t) settings_.device.multiprocessors * 2;
+
+		items = std::min(items, std::max({planned_, first, least}));
+	}
+	planned_ += items;
+	return items;
 }
 
 void
@@ -281,7 +320,9 @@ Rounds::launch(int slot)
 	Slot	   &s = slots_[slot];
 	RefineParams refine = {task_.a.table, task_.b.table, task_.a.first_row, task_.b.first_row,
 		task_.self, task_.eps, candidates_, task_.keep_pairs ? s.pairs.get() : nullptr,
-		task_.a.counts, task_.b.counts, task_.a.labels, task_.b.labels, connecting(slot)};
+		task_.a.counts, task_.b.counts, task_.a.labels, task_.b.labels, connecting(slot),
+		task_.near.table.radii, task_.near.self, task_.near.either};
+	bool		nearest = task_.near.table.lists != nullptr;
 
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, candidates_.chunks * sizeof(uint32_t),
 							   compute_),
@@ -289,10 +330,15 @@ Rounds::launch(int slot)
 	if (!launched_any_)
 		first_begun_.record(compute_);
 	launched_any_ = true;
+	if (nearest)
+		launch_near_thresholds(task_.near, compute_);
 	s.begun.record(compute_);
 	launch_filter();
 	s.filtered.record(compute_);
 	launch_refine(refine, settings_.criterion == Criterion::kPaper, settings_.device, compute_);
+	if (nearest)
+		launch_offer(s.pairs.get(), state_.get(), task_.near.table, task_.near.either,
+					 task_.a.first_row, settings_.device, compute_);
 	s.refined.record(compute_);
 	finish_launch(slot);
 }
@@ -332,7 +378,7 @@ Rounds::finish_launch(int slot)
 {
 	Slot	   &s = slots_[slot];
 
-	launch_advance(candidates_, task_.a.overflow, task_.b.overflow, budget_,
+	launch_advance(candidates_, task_.a.overflow, task_.b.overflow, plan_items(budget_),
 				   reports_.get() + slot, compute_);
 	check_cuda(cudaMemcpyAsync(host_reports_.get() + slot, reports_.get() + slot,
 							   sizeof(RoundReport), cudaMemcpyDeviceToHost, compute_),
@@ -393,7 +439,7 @@ Rounds::end_round(int slot)
 		open_ = std::min<uint64_t>(report.open, task_.connect.open_room);
 	all_there_ = report.open <= task_.connect.open_room;
 	s.count = task_.connect.selects() ? report.handed_out
-		: task_.keep_pairs ? report.pairs : 0;
+		: task_.keep_pairs && task_.near.table.lists == nullptr ? report.pairs : 0;
 	s.copied = 0;
 	s.phase = s.count > 0 ? Phase::kDraining : Phase::kFree;
 }

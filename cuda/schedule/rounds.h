@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "filter/filter.h"
 #include "filter/refine.h"
+#include "nearest/near_task.h"
 #include "output/keepers.h"
 #include "schedule/group_tiles.h"
 
@@ -42,6 +43,7 @@ struct JoinTask
 	GroupTiles *groups = nullptr;	/* where rows meet, if they are labelled; null: everywhere */
 	Connecting	connect;		/* what take gives are these pairs */
 	Keeping		keeping;		/* where all are open */
+	NearTask	near = {};		/* with lists: pairs are offered to them, and take gives none */
 };
 
 /* What stays the same in all of a join's rounds. */
@@ -92,6 +94,9 @@ public:
 
 	/* Begins a join, once this stream has come here. */
 	void		begin(const JoinTask &task, cudaStream_t after);
+
+	/* A join of a set of so many rows with itself will come next, as a part of this one. */
+	void		foresee(uint32_t rows);
 
 	/* Ends it before it is done: waits for what is at work, some 30 ms at most. */
 	void		stop() noexcept;
@@ -145,6 +150,7 @@ private:
 	void		allocate_work(Budget &budget, size_t candidates);
 	void		allocate_results(Budget &budget, size_t candidates);
 	TileOrder	tile_order(const JoinTask &task) const;
+	uint64_t	plan_items(uint64_t wanted);
 	void		launch_filter();
 	Connecting	connecting(int slot) const;
 	void		launch(int slot);
@@ -191,7 +197,9 @@ private:
 	double		device_before_ = 0;
 	bool		launched_any_ = false;
 	uint64_t	units_here_ = 0;
+	uint64_t	foreseen_ = 0;	/* units of the next join that were counted already */
 	uint64_t	budget_ = 0;	/* fresh items a round */
+	uint64_t	planned_ = 0;	/* of all rounds that were launched, and of the next */
 	bool		complete_ = true;	/* a report said so */
 	uint64_t	open_ = 0;		/* open pairs (connect.h), and those looked at again */
 	uint64_t	open_done_ = 0;

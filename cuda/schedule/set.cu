@@ -25,6 +25,7 @@ Set::Set(Context &context, const FastedSetOptions &options)
 	shape_(context.shape_for(std::max(options.most_rows, options.expected_rows))),
 	content_(context.new_content()), store_(shape_.chunks)
 {
+	shape_.neighbors = options.neighbors;
 	if (options.most_rows > FASTED_MAX_ROWS)
 		fail(FASTED_INTERNAL, "a set has too many rows");
 	if (options.most_rows > 0)
@@ -32,6 +33,8 @@ Set::Set(Context &context, const FastedSetOptions &options)
 		check_cuda(store_.try_grow(context_.budget, options.most_rows),
 				   "allocating device memory for rows", shape_.bytes(options.most_rows));
 		allocate_for(options.most_rows);
+		if (options.neighbors > 0)
+			lists_.allocate(context_.budget, options.most_rows, options.neighbors);
 		granted_ = options.most_rows;
 	}
 	context_.add(this);
@@ -267,6 +270,7 @@ Set::reset(uint64_t first_row)
 	drop_buffer();
 	filter_.forget();
 	labels_.forget();
+	lists_.forget();
 	options_.first_row = first_row;
 	content_ = context_.new_content();
 	store_.rows = 0;
@@ -310,6 +314,48 @@ Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
 {
 	if (labels_.set(context_.budget, problem.groups, problem.ngroups, side, store_.rows, stream))
 		filter_.forget();
+}
+
+void
+Set::begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream)
+{
+	uint64_t	room = std::max<uint64_t>(store_.rows, options_.most_rows);
+
+	if (further && !lists_.are_there(k, eps))
+		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
+	if (further || store_.rows == 0)
+		return;
+	lists_.allocate(context_.budget, room, k);
+	lists_.begin(store_.rows, k, eps, stream);
+}
+
+/* Both sets are in one form. */
+NearTask
+Set::near_task(Set &b, NearScalars *scalars)
+{
+	NearTask	task = {};
+
+	task.table = lists_.table();
+	task.self = this == &b;
+	task.form = filter_.form()->bound(shape_.chunks.dimensions);
+	task.a = side().table;
+	task.rows_b = b.rows();
+	task.norms_a = filter_.norms();
+	task.norms_b = b.filter_.norms();
+	task.thresholds_a = lists_.thresholds();
+	task.thresholds_b = b.filter_.take_thresholds();
+	task.minima_b = b.filter_.minima();
+	task.scalars = scalars;
+	task.levels = lists_.levels();
+	return task;
+}
+
+void
+Set::order_by_radii(const NearTask &task, cudaStream_t stream)
+{
+	launch_radius_keys(task, filter_.keys(), stream);
+	filter_.order_by_keys(stream);
+	lists_.restart(stream);
 }
 
 uint32_t *

@@ -49,6 +49,7 @@ public:
 	void		take_form(const std::shared_ptr<Form> &form, cudaStream_t stream);
 	void		take_paper_form(cudaStream_t stream);
 	void		set_eps(double eps, cudaStream_t stream) { filter_.set_eps(eps, stream); }
+	void		set_spread(bool spread) { filter_.set_spread(spread); }
 	JoinSide	side() const;
 
 	/* The side 0 or 1 of groups whose rows stay together from here on; null: none do. */
@@ -56,6 +57,14 @@ public:
 
 	/* Room for the number of each row's pairs: zero, or (further) as it was. */
 	uint32_t   *begin_counts(bool further, cudaStream_t stream);
+
+	/* Lists of neighbours: empty ones, or those that the last such join left. */
+	void		begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream);
+	NearTask	near_task(Set &b, NearScalars *scalars);
+
+	/* Radii are good: orders rows by them, and empties the lists. */
+	void		order_by_radii(const NearTask &task, cudaStream_t stream);
+	NeighborLists &lists() { return lists_; }
 	const uint32_t *counts() const { return counts_.get(); }
 
 private:
@@ -87,6 +96,7 @@ private:
 	FilterRows	filter_;
 	RowLabels	labels_;
 	DeviceArray<uint32_t> counts_;
+	NeighborLists lists_;
 	DeviceArray<double> squares_;	/* cosine */
 	Event		uploaded_;
 };

@@ -22,9 +22,9 @@ using namespace fasted;
 /* Every pair that a join wants lies in exactly one located tile. */
 static bool
 covers(uint32_t rows_a, uint32_t rows_b, uint32_t tile_m, uint32_t tile_n,
-	   bool triangle, bool squares)
+	   bool triangle, bool squares, bool down = false)
 {
-	TileOrder	order = {rows_a, rows_b, tile_m, tile_n, triangle, squares};
+	TileOrder	order = {rows_a, rows_b, tile_m, tile_n, triangle, squares, kSquareSide, down};
 	std::set<std::pair<uint32_t, uint32_t>> tiles;
 	uint64_t	items = order.items();
 
@@ -99,6 +99,27 @@ covered_by_runs(uint32_t rows_a, uint32_t rows_b, const TileOrder &order)
 	return true;
 }
 
+/* Do squares go down the columns, the first columns first? */
+static bool
+goes_down(uint32_t rows_a, uint32_t rows_b)
+{
+	TileOrder	order = {rows_a, rows_b, 128, 256, false, true, kSquareSide, true};
+	uint32_t	last = 0;
+
+	for (uint64_t item = 0; item < order.items(); item++)
+	{
+		uint32_t	m;
+		uint32_t	n;
+
+		if (!order.locate(item, &m, &n))
+			continue;
+		if (n * 256 / kSquareSide < last)
+			return false;
+		last = n * 256 / kSquareSide;
+	}
+	return last == (rows_b - 1) / kSquareSide;
+}
+
 static void
 test_order()
 {
@@ -116,11 +137,14 @@ test_order()
 
 				good &= covers(a, a, tile_m, tile_n, true, squares);
 				for (uint32_t b : sizes)
-					good &= covers(a, b, tile_m, tile_n, false, squares);
+					good &= covers(a, b, tile_m, tile_n, false, squares)
+						&& covers(a, b, tile_m, tile_n, false, squares, true);
 			}
 		}
 	}
 	tap::ok(good, "every wanted tile is located once, no other one");
+	tap::ok(goes_down(5000, 3000) && goes_down(300, 9000) && goes_down(9000, 300),
+			"squares go down the columns where that is asked for");
 
 	good = true;
 	for (uint32_t side : {1024u, 2048u, 4096u})

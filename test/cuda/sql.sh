@@ -50,6 +50,16 @@ said=$(query "EXPLAIN (ANALYZE) $digest")
 ok "$(grep -q 'Distance Filter: \(int8\|fp16\)' <<<"$said" && grep -q 'Sampled Candidates: [1-9]' <<<"$said"
 	echo $?)" 'auto: a sample chose the filter' "$said"
 
+# The nearest rows.
+nearest="SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
+	FROM fasted_knn_join('gpu_items', 'v', 'gpu_items', 'v', 7)"
+near=$(query "SET fasted.engine = cpu; $nearest")
+ok "$([[ $near =~ ^280000\| ]]; echo $?)" 'the CPU engine finds neighbours' "$near"
+for filter in auto fp16 int8 fp64; do
+	is "$(query "SET fasted.filter = $filter; $nearest")" "$near" "GPU and CPU: the same neighbours, $filter"
+done
+is "$(query "SET fasted.gpu_memory_limit = '16MB'; $nearest")" "$near" 'neighbours in panels: the same'
+
 said=$(query "SET fasted.gpu_memory_limit = '8MB'; SET client_min_messages = debug1; $digest")
 panels=$(sed -n 's/.*panels \([0-9]*\).*/\1/p' <<<"$said")
 is "$(tail -n 1 <<<"$said")" "$exact" 'in panels: the same'

@@ -3,9 +3,12 @@
  * test_nearest.c
  *	  The nearest rows of every row, against brute force in FP64.
  *
+ * Of the CPU engine, or of the one in the library that FASTED_ENGINE_LIBRARY names.
+ *
  *-------------------------------------------------------------------------
  */
 #include "sets.h"
+#include "tested_engine.h"
 #include "ways.h"
 
 /* A neighbour of brute force; NaN is no distance. */
@@ -225,7 +228,7 @@ lists_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth
 			panel_join_pause(join);
 		if (FASTED_FAILED(status))
 		{
-			printf("# %s\n", panel_join_last_error(fasted_cpu_engine(), join));
+			printf("# %s\n", panel_join_last_error(engine, join));
 			return false;
 		}
 	}
@@ -237,11 +240,11 @@ nearest_are_right(PanelProblem *problem, const Truth *truth, FastedStats *stats)
 {
 	CallerHabits habits = {0};
 	PanelJoin  *join;
-	bool		right = panel_join_open(fasted_cpu_engine(), problem, &join) == FASTED_OK;
+	bool		right = panel_join_open(engine, problem, &join) == FASTED_OK;
 	FastedStatus status = right ? load_and_start(join, problem, truth->sides, &habits) : FASTED_INTERNAL;
 
 	if (FASTED_FAILED(status))
-		printf("# %s\n", panel_join_last_error(fasted_cpu_engine(), join));
+		printf("# %s\n", panel_join_last_error(engine, join));
 	right = !FASTED_FAILED(status) && lists_are_right(join, problem, truth);
 	panel_join_stats(join, stats);
 	if (right && random_below(3) == 0)
@@ -274,14 +277,18 @@ check(const Truth *truth, const Way *way, uint64_t limit, const char *what)
 	static const int threads[] = {1, 2, 5};
 	PanelProblem problem = {
 		.options = {.dimensions = truth->d,.metric = truth->metric,.kernel = way->kernel,
-			.filter = way->filter,.prune = way->prune,.memory_limit = limit,.threads = threads[random_below(3)]},
+			.filter = way->filter,.prune = way->prune,.threads = threads[random_below(3)]},
 		.problem = {.eps = some_eps(truth),.output = FASTED_OUTPUT_NEAREST,.k = ks[random_below(6)]},
 		.sides = truth->nsides,
 	};
-	PanelProblem asked = problem;
+	PanelProblem asked;
 	FastedStats stats;
-	bool		right = nearest_are_right(&problem, truth, &stats);
+	bool		right;
 
+	if (limit > 0)
+		limit_memory(&problem.options, limit);
+	asked = problem;
+	right = nearest_are_right(&problem, truth, &stats);
 	ok(right, "%s, %d sides of %llu and %llu x %u%s, k %u, eps %g, %s %s%s, %d threads, %u panels",
 	   what, truth->nsides, (unsigned long long) truth->sides[0].n,
 	   (unsigned long long) truth->sides[1].n, truth->d,
@@ -294,7 +301,7 @@ static void
 check_kind(Kind kind, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric, uint32_t tries)
 {
 	Way			ways[MOST_WAYS];
-	int			count = all_ways(ways);
+	int			count = tested_ways(ways);
 
 	for (int nsides = 1; nsides <= 2; nsides++)
 	{
@@ -312,7 +319,7 @@ static void
 check_ways(uint64_t n)
 {
 	Way			ways[MOST_WAYS];
-	int			count = all_ways(ways);
+	int			count = tested_ways(ways);
 	Truth		self = make_truth(KIND_NORMAL, 1, n, 0, 40, FASTED_METRIC_L2);
 	Truth		two = make_truth(KIND_OUTLIERS, 2, n, n / 2, 40, FASTED_METRIC_L2);
 
@@ -338,12 +345,12 @@ check_few(void)
 
 /* So many rows that a sample chooses the filter; some of them are checked. */
 static void
-check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter filter)
+check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter filter, uint32_t k)
 {
 	CallerHabits habits = {0};
 	PanelProblem problem = {
 		.options = {.dimensions = d,.metric = metric,.threads = 2,.filter = filter},
-		.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 10},
+		.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = k},
 		.sides = 1,
 	};
 	Truth		truth = {.sides = {rows_of(kind, n, d)},.nsides = 1,.d = d,.metric = metric,.near_stride = n};
@@ -355,7 +362,7 @@ check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter 
 
 	truth.near = must_alloc(n * sizeof(Near));
 	truth.lengths = must_alloc(sizeof(uint32_t));
-	status = panel_join_open(fasted_cpu_engine(), &problem, &join);
+	status = panel_join_open(engine, &problem, &join);
 	if (status == FASTED_OK)
 		status = load_and_start(join, &problem, truth.sides, &habits);
 	while (!FASTED_FAILED(status) && status != FASTED_DONE && right)
@@ -380,8 +387,9 @@ check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter 
 		}
 	}
 	panel_join_stats(join, &stats);
-	ok(right && status == FASTED_DONE, "%s, %llu x %u%s, by a sample: %s", kind_names[kind],
-	   (unsigned long long) n, d, metric == FASTED_METRIC_L2 ? "" : ", cosine", stats.filter);
+	ok(right && status == FASTED_DONE, "%s, %llu x %u%s, k %u, filter %d: %s", kind_names[kind],
+	   (unsigned long long) n, d, metric == FASTED_METRIC_L2 ? "" : ", cosine", k, (int) filter,
+	   stats.filter);
 	panel_join_close(join);
 	free_truth(&truth);
 }
@@ -395,10 +403,10 @@ check_refused(void)
 		.problem = {.eps = 1.0,.output = FASTED_OUTPUT_NEAREST},
 		.sides = 1,
 	};
-	FastedEngine without = *fasted_cpu_engine();
+	FastedEngine without = *engine;
 	PanelJoin  *join;
 
-	ok(panel_join_open(fasted_cpu_engine(), &problem, &join) == FASTED_UNSUPPORTED,
+	ok(panel_join_open(engine, &problem, &join) == FASTED_UNSUPPORTED,
 	   "no neighbours are not to be found");
 	panel_join_close(join);
 	without.nearest = NULL;
@@ -422,7 +430,6 @@ check_closed(uint64_t n, uint32_t d)
 	uint32_t   *lengths = must_alloc(n * sizeof(uint32_t));
 	bool		right = true;
 
-	engine = fasted_cpu_engine();
 	context = open_context(&options);
 	set = open_set(context);
 	fill_set(set, &truth.sides[0], d);
@@ -459,13 +466,19 @@ main(void)
 	uint64_t	most = quick() ? 120 : 560;
 
 	random_seed();
+	engine = tested_engine();
 	check_refused();
 	check_few();
 	check_closed(quick() ? 200 : 1500, 20);
 	check_ways(quick() ? 150 : 600);
 	for (int kind = 0; kind < KINDS; kind++)
 		check_many((Kind) kind, quick() ? 500 : 4300, 48,
-				   kind % 3 == 1 ? FASTED_METRIC_COSINE : FASTED_METRIC_L2, FASTED_FILTER_AUTO);
+				   kind % 3 == 1 ? FASTED_METRIC_COSINE : FASTED_METRIC_L2, FASTED_FILTER_AUTO, 10);
+	/* enough rows for every way of finding first radii, and lists as long as few are */
+	check_many(KIND_DENSITIES, 2500, 33, FASTED_METRIC_L2, FASTED_FILTER_INT8, 50);
+	check_many(KIND_DENSITIES, 2500, 33, FASTED_METRIC_COSINE, FASTED_FILTER_FP16, 1);
+	check_many(KIND_OUTLIERS, 2500, 65, FASTED_METRIC_L2, FASTED_FILTER_FP64, 7);
+	check_many(KIND_GRID, 2500, 12, FASTED_METRIC_L2, FASTED_FILTER_AUTO, 1200);
 	for (int kind = 0; kind < KINDS; kind++)
 	{
 		for (int i = 0; i < 5; i++)

@@ -1,0 +1,251 @@
+/*-------------------------------------------------------------------------
+ *
+ * gpu.c
+ *	  A GPU's nearest rows, beside its join at eps of as many pairs, without PostgreSQL.
+ *
+ * Rows are made: "sift-like" ones are bytes, "gist-like" ones have few dimensions that
+ * matter much and many that matter little.  They are brought in once; the time is from
+ * there to the last neighbour or pair in the host's memory.  Some lists are held against
+ * brute force.  From the top of the source tree:
+ *
+ *	  make fasted_cuda.so
+ *	  gcc -std=gnu11 -O3 -march=native -ffp-contract=off -fopenmp -o /tmp/gpu \
+ *		  bench/nearest/gpu.c src/cpu/x.c src/engine/y.c -ldl -lpthread -lm
+ *	  /tmp/gpu fasted_cuda.so sift-like|gist-like ROWS DIMENSIONS K ...
+ *
+ * (x.c, y.c: all of src/cpu and of src/engine.)  The largest K comes first.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <dlfcn.h>
+
+#include "../cpu_engine.h"
+
+/* Dimensions that matter, and clusters. */
+#define LATENT 20
+#define CLUSTERS 500
+
+/* Lists that brute force checks. */
+#define CHECKED 16
+
+static const FastedEngine *engine;
+
+static uint64_t
+next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state * UINT64_C(0x2545f4914f6cdd1d) >> 32;
+}
+
+/* Of variance 1, about normal. */
+static float
+about_normal(uint64_t *state)
+{
+	uint64_t	bits = next_random(state) << 32 | next_random(state);
+	float		sum = 0;
+
+	for (int i = 0; i < 4; i++)
+		sum += (float) (bits >> 16 * i & 0xffff);
+	return (sum / 65535.0f - 2.0f) * 1.7320508f;
+}
+
+/* A row: a point of a cluster of few dimensions, brought into many, and noise. */
+static void
+make_row(float *row, uint32_t number, uint32_t d, const float *axes, const float *centres, bool bytes)
+{
+	uint64_t	state = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+	float		latent[LATENT];
+	const float *centre;
+
+	next_random(&state);
+	centre = centres + next_random(&state) % CLUSTERS * LATENT;
+	for (int i = 0; i < LATENT; i++)
+		latent[i] = centre[i] + 0.7f * about_normal(&state) / (1.0f + 0.1f * (float) i);
+	for (uint32_t k = 0; k < d; k++)
+		row[k] = 0.1f * about_normal(&state);
+	for (int i = 0; i < LATENT; i++)
+	{
+		for (uint32_t k = 0; k < d; k++)
+			row[k] += latent[i] * axes[(size_t) i * d + k];
+	}
+	for (uint32_t k = 0; k < d; k++)
+	{
+		if (bytes)
+			row[k] = rintf(fminf(218.0f, fmaxf(0.0f, 20.0f + 12.0f * row[k])));
+		else
+			row[k] = 0.07f + 0.02f * row[k];
+	}
+}
+
+static float *
+made_rows(const char *kind, uint32_t n, uint32_t d)
+{
+	float	   *rows = malloc((size_t) n * d * sizeof(float));
+	float	   *axes = make_rows(LATENT, d);
+	float	   *centres = make_rows(CLUSTERS, LATENT);
+	bool		bytes = strcmp(kind, "sift-like") == 0;
+
+#pragma omp parallel for
+	for (uint32_t i = 0; i < n; i++)
+		make_row(rows + (size_t) i * d, i, d, axes, centres, bytes);
+	free(axes);
+	free(centres);
+	return rows;
+}
+
+typedef struct Found
+{
+	double		radius;			/* the mean of the last neighbours' distances */
+	uint64_t	wrong;			/* of the lists that were checked */
+	uint64_t	checked;
+	uint64_t	pairs;
+} Found;
+
+/* Are there k rows as near as the list has them, and no nearer one that it lacks? */
+static bool
+list_is_right(const float *rows, uint32_t n, uint32_t d, uint32_t row, const FastedNeighbor *list,
+			  uint32_t length)
+{
+	const FastedNeighbor last = list[length - 1];
+	uint32_t	within = 0;
+	bool		right = true;
+
+#pragma omp parallel for reduction(+:within)
+	for (uint32_t other = 0; other < n; other++)
+	{
+		double		dist = fasted_exact_distance(rows + (size_t) row * d, rows + (size_t) other * d, d);
+
+		within += other != row && (dist < last.dist || (dist == last.dist && other <= last.row));
+	}
+	for (uint32_t i = 0; i < length; i++)
+	{
+		right = right && list[i].row != row && list[i].dist ==
+			fasted_exact_distance(rows + (size_t) row * d, rows + (size_t) list[i].row * d, d);
+		right = right && (i == 0 || list[i - 1].dist < list[i].dist ||
+						  (list[i - 1].dist == list[i].dist && list[i - 1].row < list[i].row));
+	}
+	if (within != length)
+		fprintf(stderr, "row %u: %u rows come no later than the last one of %u at %.17g\n", row,
+				within, length, last.dist);
+	return right && within == length;
+}
+
+static FastedStatus
+drain(PanelJoin *join, const float *rows, uint32_t n, uint32_t d, bool check, Found *found)
+{
+	FastedBatch batch;
+	FastedStatus status;
+
+	while ((status = panel_join_next(join, 100, &batch)) == FASTED_OK || status == FASTED_AGAIN)
+	{
+		found->pairs += batch.npairs;
+		for (uint64_t row = batch.first_row; row < batch.first_row + batch.row_count; row++)
+		{
+			uint32_t	length;
+			const FastedNeighbor *list = panel_join_nearest(join, row, &length);
+
+			found->radius += length > 0 ? list[length - 1].dist / n : 0.0;
+			found->pairs += length;
+			if (!check || row % (n / CHECKED) != n / CHECKED / 2)
+				continue;
+			found->checked++;
+			found->wrong += !list_is_right(rows, n, d, (uint32_t) row, list, length);
+		}
+	}
+	return status;
+}
+
+static void
+print_run(const char *what, uint32_t n, double wall, const FastedStats *before,
+		  const FastedStats *after, const Found *found)
+{
+	printf("%-12s %7.3f s; device %.3f filter %.3f recheck and lists %.3f prepare %.3f; %s; "
+		   "%.1f candidates and %.1f of lists a row; redone %llu; result %.1f a row, mean radius %.6g; "
+		   "%llu of %llu checked lists wrong\n",
+		   what, wall, after->device_seconds - before->device_seconds,
+		   after->filter_seconds - before->filter_seconds,
+		   after->refine_seconds - before->refine_seconds,
+		   after->prepare_seconds - before->prepare_seconds, after->filter,
+		   (double) (after->candidates - before->candidates) / n,
+		   (double) (after->pairs - before->pairs) / n,
+		   (unsigned long long) (after->redone_units - before->redone_units),
+		   (double) found->pairs / n, found->radius, (unsigned long long) found->wrong,
+		   (unsigned long long) found->checked);
+	fflush(stdout);
+}
+
+static void
+must(FastedStatus status, const PanelJoin *join)
+{
+	if (!FASTED_FAILED(status))
+		return;
+	fprintf(stderr, "%s\n", panel_join_last_error(engine, join));
+	exit(EXIT_FAILURE);
+}
+
+/* One run of a join whose rows are there; the first one only starts it. */
+static Found
+run(PanelJoin *join, const float *rows, uint32_t n, uint32_t d, const FastedProblem *problem,
+	bool first, const char *what, bool check)
+{
+	const uint64_t total = n;
+	FastedStats before;
+	FastedStats after;
+	Found		found = {0};
+	double		begun = seconds();
+
+	panel_join_stats(join, &before);
+	must(first ? panel_join_start(join, &total) : panel_join_again(join, problem), join);
+	must(drain(join, rows, n, d, check, &found), join);
+	begun = seconds() - begun;
+	panel_join_stats(join, &after);
+	print_run(what, n, begun, &before, &after, &found);
+	return found;
+}
+
+int
+main(int argc, char **argv)
+{
+	uint32_t	n = argc > 5 ? (uint32_t) atoi(argv[3]) : 0;
+	uint32_t	d = argc > 5 ? (uint32_t) atoi(argv[4]) : 0;
+	void	   *library = argc > 5 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	void	   *entry = library != NULL ? dlsym(library, FASTED_ENGINE_ENTRY) : NULL;
+	PanelProblem problem = {
+		.options = {.dimensions = d},.sides = 1,.expected_rows = {n},
+		.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST}
+	};
+	PanelJoin  *join;
+	FastedProblem pairs = {.eps = 0};
+	double		begun = seconds();
+	float	   *rows;
+
+	if (entry == NULL)
+	{
+		fprintf(stderr, "usage: %s LIBRARY KIND ROWS DIMENSIONS K ...\n", argv[0]);
+		return EXIT_FAILURE;
+	}
+	engine = ((FastedEngineEntry) (uintptr_t) entry) ();
+	rows = made_rows(argv[2], n, d);
+	printf("%s, %u x %u: made in %.1f s\n", argv[2], n, d, seconds() - begun);
+	problem.problem.k = (uint32_t) atoi(argv[5]);
+	must(panel_join_open(engine, &problem, &join), join);
+	begun = seconds();
+	must(stage_rows(join, rows, n, d), join);
+	printf("brought in in %.1f s\n", seconds() - begun);
+	for (int i = 5; i < argc; i++)
+	{
+		char		what[32];
+
+		problem.problem.k = (uint32_t) atoi(argv[i]);
+		snprintf(what, sizeof(what), "k = %u", problem.problem.k);
+		run(join, rows, n, d, &problem.problem, i == 5, what, true);
+		pairs.eps = run(join, rows, n, d, &problem.problem, false, what, false).radius;
+	}
+	/* as many pairs as the last k has neighbours, about */
+	run(join, rows, n, d, &pairs, false, "join at eps", false);
+	run(join, rows, n, d, &pairs, false, "join at eps", false);
+	panel_join_close(join);
+	return EXIT_SUCCESS;
+}

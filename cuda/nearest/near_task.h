@@ -1,0 +1,106 @@
+/*-------------------------------------------------------------------------
+ *
+ * near_task.h
+ *	  What a join for the nearest rows has beside other joins.
+ *
+ * Rows of a have radii (neighbor_lists.h), and a pair is a candidate if it may be
+ * within that of its row of a.  The filter's thresholds are made of the radii that
+ * there are before each round; old ones are safe, for radii only shrink.  The proof is
+ * in doc/bound-nearest.md.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_NEAR_TASK_H
+#define FASTED_CUDA_NEAR_TASK_H
+
+#include "nearest/neighbor_lists.h"
+#include "rows/form_bound.h"
+#include "rows/quantise.h"
+#include "rows/row_table.h"
+
+namespace fasted
+{
+
+/* What thresholds of both sides have in common, on the device. */
+struct NearScalars
+{
+	double		usual_rho;		/* c: most rows of b have been moved so far at most */
+	double		largest_reach;	/* F: of rows of a, without infinite ones */
+};
+
+struct NearTask
+{
+	NeighborTable table;		/* lists null: the join is another one */
+	bool		self;			/* no row is its own neighbour */
+	FormBound	form;
+	RowTable	a;				/* with the order of its places */
+	uint32_t	rows_b;
+	const RowNorm *norms_a;
+	const RowNorm *norms_b;
+	uint32_t   *thresholds_a;
+	uint32_t   *thresholds_b;
+	uint32_t   *minima_b;
+	NearScalars *scalars;
+
+	/*
+	 * Of one set: each pair of rows is in one tile, for both of their lists, and rows are
+	 * in about the order of their radii.
+	 */
+	bool		either = false;
+	float	   *levels = nullptr;	/* M of the proof, of kLevelRows places each */
+};
+
+/* Places that have one level, and how many levels there are. */
+constexpr uint32_t kLevelRows = 1024;
+
+constexpr uint32_t
+levels_of(uint64_t rows)
+{
+	return (uint32_t) (padded_thresholds(rows) / kLevelRows + 1);
+}
+
+/* Keys of all places that bring rows of about the same radius together (row_order.h). */
+void launch_radius_keys(const NearTask &task, uint32_t *keys, cudaStream_t stream);
+
+/* Finds c, once. */
+void launch_usual_rho(const NearTask &task, cudaStream_t stream);
+
+/* Thresholds of both sides, by the radii that there are. */
+void launch_near_thresholds(const NearTask &task, cudaStream_t stream);
+
+/* --- first radii */
+
+/* Columns that a row looks at; where there are fewer rows of b there are no first radii. */
+constexpr uint32_t kLookColumns = 1024;
+
+/* Are they of use? */
+inline bool
+wants_first_radii(uint32_t rows_a, uint32_t rows_b, uint32_t k)
+{
+	return rows_a >= 16 && rows_b >= kLookColumns && k < kLookColumns;
+}
+
+/* Rows that one launch takes, so that it is over soon. */
+uint32_t	look_rows(uint32_t row_bytes);
+
+/*
+ * Radii of rows at places first ... first + count of a, at least 16 of them in all, from
+ * kLookColumns rows of b.
+ */
+void launch_first_radii(const NearTask &task, const void *values_a, const void *values_b,
+						uint32_t first, uint32_t count, cudaStream_t stream);
+
+/* --- the eps to choose a filter by */
+
+/*
+ * The distance of some rows of a to about their k-th neighbour as far as a sample tells,
+ * in the middle; NaN: nobody knows.  Waits for the device.  room: for kSampledRadii
+ * numbers there.
+ */
+constexpr uint32_t kSampledRadii = 64;
+double		find_typical_radius(const RowTable &a, const RowTable &b, bool self, uint32_t k,
+								float *room, cudaStream_t stream);
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_NEAR_TASK_H */

@@ -1,0 +1,306 @@
+/*-------------------------------------------------------------------------
+ *
+ * near_thresholds.cu
+ *	  Thresholds that go by the rows' radii: doc/bound-nearest.md, section 3.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <cub/block/block_radix_sort.cuh>
+
+#include "device/check.h"
+#include "engine/spread_row.h"
+#include "nearest/near_task.h"
+#include "rows/row_order.h"
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr int kBlock = 256;
+static_assert(kThresholdPad % kBlock == 0, "whole blocks of padding");
+
+/* Sampled rows that tell how far quantising moves rows: this part of them at most so far. */
+constexpr uint32_t kRhoRows = 1024;
+constexpr uint32_t kRhoPart = 64;	/* but for one in so many */
+
+__device__ __forceinline__ bool
+is_finite(double value)
+{
+	return fabs(value) <= DBL_MAX;
+}
+
+/* One block of kRhoRows threads. */
+__global__ void
+__launch_bounds__(kRhoRows)
+usual_rho_kernel(const RowNorm *norms, uint32_t rows, NearScalars *scalars)
+{
+	using Sort = cub::BlockRadixSort<double, kRhoRows, 1>;
+	__shared__ typename Sort::TempStorage room;
+	__shared__ double sorted[kRhoRows];
+	uint32_t	sampled = min(rows, kRhoRows);
+	double		rho[1] = {INFINITY};
+	int			count;
+
+	if (threadIdx.x < sampled)
+	{
+		RowNorm		norm = norms[fasted_spread_row(threadIdx.x, sampled, rows)];
+
+		if (norm.norm2 >= 0 && is_finite(norm.rho))
+			rho[0] = norm.rho;
+	}
+	count = __syncthreads_count(is_finite(rho[0]));
+	Sort(room).Sort(rho);
+	sorted[threadIdx.x] = rho[0];
+	__syncthreads();
+	if (threadIdx.x == 0)
+		scalars->usual_rho = count == 0 ? 0.0 : sorted[count - 1 - count / kRhoPart];
+}
+
+/* (E + c)^2 of the row at this place: infinite if its list takes everything. */
+__device__ __forceinline__ double
+square_of_reach(const NearTask &task, uint32_t place, double *reach)
+{
+	double		r = task.form.reach(task.table.radii[task.a.number_at(place)])
+		+ task.norms_a[place].rho;
+	double		square = (r + task.scalars->usual_rho) * (r + task.scalars->usual_rho)
+		* (1.0 + 8 * FASTED_U64);
+
+	*reach = r;
+	return is_finite(square) ? square : INFINITY;
+}
+
+/* numbers that are not negative are in the order of their bits */
+__device__ __forceinline__ void
+note_largest(const NearTask &task, double reach)
+{
+	for (int o = 16; o > 0; o /= 2)
+		reach = fmax(reach, __shfl_xor_sync(0xffffffff, reach, o));
+	if (threadIdx.x % 32 == 0 && reach > task.scalars->largest_reach)
+		atomicMax((unsigned long long *) &task.scalars->largest_reach,
+				  (unsigned long long) __double_as_longlong(reach));
+}
+
+/* The level of its places: what all but an eighth of their squares are at most. */
+__global__ void
+__launch_bounds__(kBlock)
+level_kernel(const NearTask task)
+{
+	constexpr int kEach = kLevelRows / kBlock;
+	using Sort = cub::BlockRadixSort<float, kBlock, kEach>;
+	__shared__ typename Sort::TempStorage room;
+	__shared__ float sorted[kLevelRows];
+	float		squares[kEach];
+	double		largest = 0;
+	int			count = 0;
+
+	for (int i = 0; i < kEach; i++)
+	{
+		uint32_t	place = blockIdx.x * kLevelRows + i * kBlock + threadIdx.x;
+		double		reach;
+
+		squares[i] = INFINITY;
+		if (place < task.a.rows && task.norms_a[place].norm2 >= 0)
+		{
+			squares[i] = (float) square_of_reach(task, place, &reach);
+			if (is_finite(reach))
+				largest = fmax(largest, reach);
+		}
+		count += __syncthreads_count(squares[i] <= FLT_MAX);
+	}
+	note_largest(task, largest);
+	Sort(room).Sort(squares);
+	for (int i = 0; i < kEach; i++)
+		sorted[threadIdx.x * kEach + i] = squares[i];
+	__syncthreads();
+	if (threadIdx.x == 0)
+		task.levels[blockIdx.x] = count == 0 ? 0.0f : sorted[count - 1 - count / 8];
+}
+
+/* Levels never fall: one block goes through all of them. */
+__global__ void
+__launch_bounds__(kBlock)
+raise_kernel(float *levels, uint32_t count)
+{
+	__shared__ float most[kBlock];
+	uint32_t	each = (count + kBlock - 1) / kBlock;
+	uint32_t	first = threadIdx.x * each;
+	float		level = 0;
+
+	for (uint32_t i = first; i < min(first + each, count); i++)
+		level = fmaxf(level, levels[i]);
+	most[threadIdx.x] = level;
+	__syncthreads();
+	level = 0;
+	for (uint32_t i = 0; i < threadIdx.x; i++)
+		level = fmaxf(level, most[i]);
+	for (uint32_t i = first; i < min(first + each, count); i++)
+		levels[i] = level = fmaxf(level, levels[i]);
+}
+
+/* Thresholds of rows, and of columns, where each pair is for both of its lists. */
+__global__ void
+__launch_bounds__(kBlock)
+either_kernel(const NearTask task)
+{
+	uint32_t	place = blockIdx.x * kBlock + threadIdx.x;
+	double		usual = task.scalars->usual_rho;
+	double		largest = task.scalars->largest_reach;
+	uint32_t	row = task.form.padding();
+	uint32_t	column = row;
+
+	if (place < task.a.rows && task.norms_a[place].norm2 >= 0)
+	{
+		RowNorm		norm = task.norms_a[place];
+		double		level = task.levels[place / kLevelRows];
+		double		reach;
+		double		more = fmax(0.0, square_of_reach(task, place, &reach) - level);
+
+		if (!(norm.rho <= usual))
+			more += (norm.rho - usual) * (2.0 * largest + norm.rho + usual);
+		row = task.form.threshold(norm.norm2, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
+		column = task.form.threshold(norm.norm2, sqrt(2.0 * (more + level))
+									 * (1.0 + 16 * FASTED_U64));
+	}
+	task.thresholds_a[place] = row;
+	task.thresholds_b[place] = column;
+}
+
+/* Buckets of radii: as many rows in each, by a sample. */
+constexpr uint32_t kBuckets = 128;
+constexpr int kNormBits = 24;
+
+/* One block of kRhoRows threads: the least square of each bucket but the first. */
+__global__ void
+__launch_bounds__(kRhoRows)
+bucket_kernel(const NearTask task)
+{
+	using Sort = cub::BlockRadixSort<float, kRhoRows, 1>;
+	__shared__ typename Sort::TempStorage room;
+	__shared__ float sorted[kRhoRows];
+	uint32_t	sampled = min(task.a.rows, kRhoRows);
+	float		square[1] = {INFINITY};
+	double		reach;
+
+	if (threadIdx.x < sampled)
+		square[0] = (float) square_of_reach(
+			task, fasted_spread_row(threadIdx.x, sampled, task.a.rows), &reach);
+	Sort(room).Sort(square);
+	sorted[threadIdx.x] = square[0];
+	__syncthreads();
+	if (threadIdx.x < kBuckets)
+		task.levels[threadIdx.x] = sorted[threadIdx.x * sampled / kBuckets];
+}
+
+/* The bucket, then the norm. */
+__global__ void
+__launch_bounds__(kBlock)
+key_kernel(const NearTask task, uint32_t *keys)
+{
+	uint32_t	place = blockIdx.x * kBlock + threadIdx.x;
+	double		reach;
+	float		square;
+	uint32_t	bucket = 0;
+
+	if (place >= task.a.rows)
+		return;
+	square = (float) square_of_reach(task, place, &reach);
+	for (uint32_t step = kBuckets / 2; step > 0; step /= 2)
+	{
+		if (task.levels[bucket + step] <= square)
+			bucket += step;
+	}
+	keys[place] = bucket << kNormBits
+		| __float_as_uint((float) fmax(0.0, task.norms_a[place].norm2)) >> (31 - kNormBits);
+}
+
+/* The rows' own thresholds, and the largest finite reach. */
+__global__ void
+__launch_bounds__(kBlock)
+own_kernel(const NearTask task)
+{
+	uint32_t	place = blockIdx.x * kBlock + threadIdx.x;
+	double		usual = task.scalars->usual_rho;
+	double		largest = 0;
+	uint32_t	threshold = task.form.padding();
+
+	if (place < task.a.rows && task.norms_a[place].norm2 >= 0)
+	{
+		RowNorm		norm = task.norms_a[place];
+		double		reach = task.form.reach(task.table.radii[task.a.number_at(place)]) + norm.rho;
+
+		if (is_finite(reach))
+			largest = reach;
+		threshold = task.form.threshold(norm.norm2, sqrt(2.0) * (reach + usual)
+										* (1.0 + 16 * FASTED_U64));
+	}
+	task.thresholds_a[place] = threshold;
+
+	note_largest(task, largest);
+}
+
+/* The rows' thresholds for lists of the other side. */
+__global__ void
+__launch_bounds__(kBlock)
+other_kernel(const NearTask task)
+{
+	uint32_t	place = blockIdx.x * kBlock + threadIdx.x;
+	double		usual = task.scalars->usual_rho;
+	double		largest = task.scalars->largest_reach;
+	uint32_t	threshold = task.form.padding();
+
+	if (place < task.rows_b && task.norms_b[place].norm2 >= 0)
+	{
+		RowNorm		norm = task.norms_b[place];
+		double		more = 0;
+
+		/* not "greater": NaN is of a row that everything may be near */
+		if (!(norm.rho <= usual))
+			more = (norm.rho - usual) * (2.0 * largest + norm.rho + usual);
+		threshold = task.form.threshold(norm.norm2, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
+	}
+	task.thresholds_b[place] = threshold;
+}
+
+}								/* namespace */
+
+void
+launch_usual_rho(const NearTask &task, cudaStream_t stream)
+{
+	usual_rho_kernel<<<1, kRhoRows, 0, stream>>>(task.norms_b, task.rows_b, task.scalars);
+	check_launch("looking how far quantising moves rows");
+}
+
+void
+launch_near_thresholds(const NearTask &task, cudaStream_t stream)
+{
+	check_cuda(cudaMemsetAsync(&task.scalars->largest_reach, 0, sizeof(double), stream),
+			   "clearing the largest reach");
+	if (task.either)
+	{
+		uint32_t	levels = levels_of(task.a.rows);
+
+		level_kernel<<<levels, kBlock, 0, stream>>>(task);
+		raise_kernel<<<1, kBlock, 0, stream>>>(task.levels, levels);
+		either_kernel<<<padded_thresholds(task.a.rows) / kBlock, kBlock, 0, stream>>>(task);
+	}
+	else
+	{
+		own_kernel<<<padded_thresholds(task.a.rows) / kBlock, kBlock, 0, stream>>>(task);
+		other_kernel<<<padded_thresholds(task.rows_b) / kBlock, kBlock, 0, stream>>>(task);
+	}
+	check_launch("finding the rows' thresholds");
+	launch_minima(task.thresholds_b, task.rows_b, task.form.precision, task.minima_b, stream);
+}
+
+/* Levels are room for the buckets' bounds. */
+void
+launch_radius_keys(const NearTask &task, uint32_t *keys, cudaStream_t stream)
+{
+	bucket_kernel<<<1, kRhoRows, 0, stream>>>(task);
+	key_kernel<<<(task.a.rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(task, keys);
+	check_launch("ordering rows by their radii");
+}
+
+}								/* namespace fasted */

@@ -1,0 +1,356 @@
+/*-------------------------------------------------------------------------
+ *
+ * neighbor_lists.cu
+ *	  The nearest rows so far of every row of a set, on the device.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "nearest/neighbor_lists.h"
+
+#include "device/check.h"
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr int kBlock = 256;
+
+/* Neighbours that a block sorts at a time: lists that are short share it. */
+constexpr uint32_t kSortRoom = 1024;
+static_assert(kMostSorted <= kSortRoom, "a list fits");
+
+static_assert(sizeof(FastedNeighbor) == sizeof(int4), "one access reads a neighbour");
+
+/* Other threads write lists meanwhile, so that no near cache may answer. */
+__device__ __forceinline__ FastedNeighbor
+read_neighbor(const FastedNeighbor *from)
+{
+	int4		words = __ldcg((const int4 *) from);
+
+	return {(uint32_t) words.x, __hiloint2double(words.w, words.z)};
+}
+
+__device__ __forceinline__ void
+write_neighbor(FastedNeighbor *to, const FastedNeighbor &neighbor)
+{
+	__stcg((int4 *) to, make_int4((int) neighbor.row, 0, __double2loint(neighbor.dist),
+								  __double2hiint(neighbor.dist)));
+}
+
+__device__ __forceinline__ bool
+comes_before(const FastedNeighbor &x, const FastedNeighbor &y)
+{
+	return x.dist < y.dist || (x.dist == y.dist && x.row < y.row);
+}
+
+/* Up from a new leaf. */
+__device__ void
+sift_up(FastedNeighbor *heap, uint32_t hole, const FastedNeighbor &neighbor)
+{
+	while (hole > 0)
+	{
+		uint32_t	parent = (hole - 1) / 2;
+		FastedNeighbor above = read_neighbor(&heap[parent]);
+
+		if (!comes_before(above, neighbor))
+			break;
+		write_neighbor(&heap[hole], above);
+		hole = parent;
+	}
+	write_neighbor(&heap[hole], neighbor);
+}
+
+/* Down from the root, which goes. */
+__device__ void
+sift_down(FastedNeighbor *heap, uint32_t k, const FastedNeighbor &neighbor)
+{
+	uint32_t	hole = 0;
+	uint32_t	child;
+
+	while ((child = 2 * hole + 1) < k)
+	{
+		FastedNeighbor below = read_neighbor(&heap[child]);
+
+		if (child + 1 < k)
+		{
+			FastedNeighbor right = read_neighbor(&heap[child + 1]);
+
+			if (comes_before(below, right))
+			{
+				below = right;
+				child++;
+			}
+		}
+		if (!comes_before(neighbor, below))
+			break;
+		write_neighbor(&heap[hole], below);
+		hole = child;
+	}
+	write_neighbor(&heap[hole], neighbor);
+}
+
+/* Pairs that a warp offers: of which round, and to whose lists. */
+struct Offers
+{
+	const FastedPair *pairs;
+	unsigned long long first;	/* lane l has the pair after l others */
+	uint64_t	first_row;
+	bool		to_b;			/* to the list of b, of the same set */
+
+	__device__ __forceinline__ uint32_t
+	row(const FastedPair &pair) const
+	{
+		return (uint32_t) ((to_b ? pair.b : pair.a) - first_row);
+	}
+
+	__device__ __forceinline__ FastedNeighbor
+	neighbor(const FastedPair &pair) const
+	{
+		return {to_b ? pair.a : pair.b, pair.dist};
+	}
+};
+
+/* What these lanes have, all for one row's list, whose lock is held. */
+__device__ void
+insert(const NeighborTable &table, uint32_t row, const Offers &offers, uint32_t lanes)
+{
+	FastedNeighbor *heap = table.lists + (size_t) row * table.k;
+	uint32_t	length = __ldcg(&table.lengths[row]);
+
+	for (; lanes != 0; lanes &= lanes - 1)
+	{
+		FastedNeighbor neighbor = offers.neighbor(offers.pairs[offers.first + __ffs(lanes) - 1]);
+
+		if (length < table.k)
+			sift_up(heap, length++, neighbor);
+		else if (comes_before(neighbor, read_neighbor(heap)))
+			sift_down(heap, table.k, neighbor);
+	}
+	__threadfence();			/* who sees the length or the radius sees such a root */
+	__stcg(&table.lengths[row], length);
+	if (length == table.k)
+	{
+		double		farthest = read_neighbor(heap).dist;
+
+		if (farthest < __ldcg(&table.radii[row]))
+			__stcg(&table.radii[row], farthest);
+	}
+}
+
+/*
+ * Is this surely not of the list?  Without the lock: the root that is seen may have been
+ * replaced, but only by one that comes before it.  Where it is as far as the radius, or
+ * nearer, its number decides; so hosts of equal rows do not queue for the lock.
+ */
+__device__ __forceinline__ bool
+too_far(const NeighborTable &table, uint32_t row, const FastedNeighbor &neighbor)
+{
+	double		radius = *(volatile double *) &table.radii[row];
+
+	if (neighbor.dist != radius || __ldcg(&table.lengths[row]) < table.k)
+		return neighbor.dist > radius;
+	__threadfence();
+	return neighbor.row > *(volatile uint32_t *) &table.lists[(size_t) row * table.k].row;
+}
+
+/* One lane does it for all that have the same row: candidates of a row come together. */
+__device__ __forceinline__ void
+offer(const NeighborTable &table, const Offers &offers, const FastedPair &pair, bool mine)
+{
+	uint32_t	row = mine ? offers.row(pair) : 0;
+	bool		wanted = mine && !too_far(table, row, offers.neighbor(pair));
+	uint32_t	all = __ballot_sync(0xffffffff, wanted);
+	uint32_t	lanes;
+	bool		waiting;
+
+	if (!wanted)
+		return;
+	lanes = __match_any_sync(all, row);
+	waiting = threadIdx.x % 32 + 1 == (uint32_t) __ffs(lanes);
+	while (waiting)
+	{
+		if (atomicCAS(&table.locks[row], 0u, 1u) == 0)
+		{
+			__threadfence();
+			insert(table, row, offers, lanes);
+			__threadfence();
+			atomicExch(&table.locks[row], 0u);
+			waiting = false;
+		}
+	}
+}
+
+__global__ void
+__launch_bounds__(kBlock)
+offer_kernel(const FastedPair *pairs, const WorkState *state, const NeighborTable table,
+			 bool both, uint64_t first_row)
+{
+	unsigned long long count = state->pairs;
+	uint32_t	lane = threadIdx.x % 32;
+
+	for (unsigned long long first = (blockIdx.x * kBlock + threadIdx.x) / 32 * 32ULL; first < count;
+		 first += gridDim.x * (unsigned long long) kBlock)
+	{
+		bool		mine = first + lane < count;
+		FastedPair	pair = mine ? pairs[first + lane] : FastedPair{};
+
+		offer(table, {pairs, first, first_row, false}, pair, mine);
+		__syncwarp();
+		if (both)
+			offer(table, {pairs, first, first_row, true}, pair, mine);
+		__syncwarp();
+	}
+}
+
+__global__ void
+begin_kernel(NeighborTable table, uint32_t rows, double eps)
+{
+	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
+
+	if (i >= rows)
+		return;
+	table.lengths[i] = 0;
+	table.locks[i] = 0;
+	table.radii[i] = eps;
+}
+
+/* Lists of at most `room` neighbours, a power of two: as many a block as there is room. */
+__global__ void
+__launch_bounds__(kBlock)
+sort_kernel(const NeighborTable table, uint32_t rows, uint32_t room)
+{
+	__shared__ FastedNeighbor all[kSortRoom];
+	uint32_t	first = blockIdx.x * (kSortRoom / room);
+
+	for (uint32_t i = threadIdx.x; i < kSortRoom; i += kBlock)
+	{
+		uint32_t	row = first + i / room;
+		uint32_t	place = i % room;
+
+		/* nothing comes before what is not there, so that it goes to the end */
+		all[i] = row < rows && place < table.lengths[row]
+			? table.lists[(size_t) row * table.k + place] : FastedNeighbor{0, -1.0};
+	}
+	for (uint32_t size = 2; size <= room; size *= 2)
+	{
+		for (uint32_t stride = size / 2; stride > 0; stride /= 2)
+		{
+			__syncthreads();
+			for (uint32_t i = threadIdx.x; i < kSortRoom / 2; i += kBlock)
+			{
+				uint32_t	low = i / stride * stride * 2 + i % stride;
+				uint32_t	high = low + stride;
+				bool		farthest_first = size == room || (low & size) == 0;
+				FastedNeighbor x = all[low];
+				FastedNeighbor y = all[high];
+
+				if (farthest_first ? comes_before(x, y) : comes_before(y, x))
+				{
+					all[low] = y;
+					all[high] = x;
+				}
+			}
+		}
+	}
+	__syncthreads();
+	for (uint32_t i = threadIdx.x; i < kSortRoom; i += kBlock)
+	{
+		uint32_t	row = first + i / room;
+		uint32_t	place = i % room;
+
+		if (row < rows && place < table.lengths[row])
+			table.lists[(size_t) row * table.k + place] = all[i];
+	}
+}
+
+}								/* namespace */
+
+/* Levels of so many rows, and at first the bounds of 128 buckets. */
+static uint64_t
+levels_room(uint64_t rows)
+{
+	return padded_thresholds(rows) / 512 + 128;
+}
+
+size_t
+NeighborLists::bytes(uint64_t rows, uint32_t k)
+{
+	return Budget::rounded(rows * k * sizeof(FastedNeighbor))
+		+ 2 * Budget::rounded(rows * sizeof(uint32_t)) + Budget::rounded(rows * sizeof(double))
+		+ Budget::rounded(padded_thresholds(rows) * sizeof(uint32_t))
+		+ Budget::rounded(levels_room(rows) * sizeof(float));
+}
+
+void
+NeighborLists::allocate(Budget &budget, uint64_t rows, uint32_t k)
+{
+	const char *doing = "allocating device memory for the rows' neighbors";
+
+	if (lists_.size() < rows * k)
+	{
+		there_ = false;
+		lists_.release();
+		lists_.allocate(budget, rows * k, doing);
+	}
+	if (radii_.size() < rows)
+	{
+		there_ = false;
+		lengths_.release();
+		locks_.release();
+		radii_.release();
+		thresholds_.release();
+		levels_.release();
+		lengths_.allocate(budget, rows, doing);
+		locks_.allocate(budget, rows, doing);
+		radii_.allocate(budget, rows, doing);
+		thresholds_.allocate(budget, padded_thresholds(rows), doing);
+		levels_.allocate(budget, levels_room(rows), doing);
+	}
+}
+
+void
+NeighborLists::begin(uint32_t rows, uint32_t k, double eps, cudaStream_t stream)
+{
+	table_ = {lists_.get(), lengths_.get(), locks_.get(), radii_.get(), k};
+	rows_ = rows;
+	eps_ = eps;
+	there_ = true;
+	begin_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(table_, rows, eps);
+	check_launch("emptying the rows' lists of neighbors");
+}
+
+void
+NeighborLists::restart(cudaStream_t stream)
+{
+	check_cuda(cudaMemsetAsync(table_.lengths, 0, rows_ * sizeof(uint32_t), stream),
+			   "emptying the rows' lists of neighbors");
+}
+
+void
+NeighborLists::sort(cudaStream_t stream)
+{
+	uint32_t	room = 2;
+
+	if (table_.k < 2 || table_.k > kMostSorted)
+		return;
+	while (room < table_.k)
+		room *= 2;
+
+	uint32_t	lists = kSortRoom / room;
+
+	sort_kernel<<<(rows_ + lists - 1) / lists, kBlock, 0, stream>>>(table_, rows_, room);
+	check_launch("sorting the rows' neighbors");
+}
+
+void
+launch_offer(const FastedPair *pairs, const WorkState *state, const NeighborTable &table,
+			 bool both, uint64_t first_row, const Device &device, cudaStream_t stream)
+{
+	offer_kernel<<<device.multiprocessors * 8, kBlock, 0, stream>>>(pairs, state, table,
+																   both, first_row);
+	check_launch("offering neighbors");
+}
+
+}								/* namespace fasted */

@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * neighbor_lists.h
+ *	  The nearest rows so far of every row of a set, on the device.
+ *
+ * A list is a heap of at most k neighbours, the last of them at its root; first comes
+ * what is nearer, then what has the smaller number.  A row's radius is what a distance
+ * may be at most to be of its list: eps, or less where k rows are known to be nearer,
+ * and the root's distance once the list is full.  It only shrinks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CUDA_NEIGHBOR_LISTS_H
+#define FASTED_CUDA_NEIGHBOR_LISTS_H
+
+#include "device/device.h"
+#include "device/device_memory.h"
+#include "engine/engine.h"
+#include "filter/work_queue.h"
+#include "rows/quantised.h"
+
+namespace fasted
+{
+
+/* What kernels are given; all by the rows' numbers in their set, from 0. */
+struct NeighborTable
+{
+	FastedNeighbor *lists = nullptr;	/* k for each row; null: there are no lists */
+	uint32_t   *lengths = nullptr;
+	uint32_t   *locks = nullptr;	/* 0: free */
+	double	   *radii = nullptr;
+	uint32_t	k = 0;
+};
+
+class NeighborLists
+{
+public:
+	/* What allocate takes for lists of k. */
+	static size_t bytes(uint64_t rows, uint32_t k);
+
+	/* Room for such lists; nothing happens where there is as much. */
+	void		allocate(Budget &budget, uint64_t rows, uint32_t k);
+
+	/* Empty lists for the first so many rows, of neighbours within eps. */
+	void		begin(uint32_t rows, uint32_t k, double eps, cudaStream_t stream);
+
+	/* Empties the lists; radii stay as they are. */
+	void		restart(cudaStream_t stream);
+
+	/* Are there such lists, of this set's rows? */
+	bool are_there(uint32_t k, double eps) const { return there_ && table_.k == k && eps_ == eps; }
+	void forget() { there_ = false; }
+
+	/* Puts every list in order, the farthest first: heaps they stay. */
+	void		sort(cudaStream_t stream);
+
+	const NeighborTable &table() const { return table_; }
+
+	/* Room for a threshold of each row, and for padding. */
+	uint32_t   *thresholds() { return thresholds_.get(); }
+
+	/* Room for a number of each kLevelRows of them (near_task.h). */
+	float	   *levels() { return levels_.get(); }
+
+private:
+	NeighborTable table_;
+	uint32_t	rows_ = 0;
+	double		eps_ = 0;
+	bool		there_ = false;
+	DeviceArray<FastedNeighbor> lists_;
+	DeviceArray<uint32_t> lengths_;
+	DeviceArray<uint32_t> locks_;
+	DeviceArray<double> radii_;
+	DeviceArray<uint32_t> thresholds_;
+	DeviceArray<float> levels_;
+};
+
+/* Lists of so many are sorted on the device; longer ones are left as they are. */
+constexpr uint32_t kMostSorted = 1024;
+
+/*
+ * Offers the pairs of a round, state->pairs in number, to the lists of their rows a;
+ * both: to those of their rows b too, which are of the same set.  No pair is offered
+ * twice.
+ */
+void launch_offer(const FastedPair *pairs, const WorkState *state, const NeighborTable &table,
+				  bool both, uint64_t first_row, const Device &device, cudaStream_t stream);
+
+}								/* namespace fasted */
+
+#endif							/* FASTED_CUDA_NEIGHBOR_LISTS_H */

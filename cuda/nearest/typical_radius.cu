@@ -1,0 +1,99 @@
+/*-------------------------------------------------------------------------
+ *
+ * typical_radius.cu
+ *	  How far about the k-th neighbour of a row is, to choose a filter by.
+ *
+ * Nothing here needs to be right.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <cub/block/block_radix_sort.cuh>
+
+#include <cmath>
+#include <vector>
+
+#include "device/check.h"
+#include "engine/spread_row.h"
+#include "nearest/near_task.h"
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr int kBlock = 256;
+constexpr int kEach = 8;
+constexpr uint32_t kOthers = kBlock * kEach;
+
+/* The distance of two rows, about; NaN: they have none. */
+__device__ float
+distance_of(const RowTable &a, uint32_t row, const RowTable &b, uint32_t other)
+{
+	const float *x = a.staged_row(row);
+	const float *y = b.staged_row(other);
+	double		sum = 0;
+
+	for (uint32_t k = 0; k < a.dimensions; k++)
+	{
+		double		diff = (double) x[k] - y[k];
+
+		sum += a.squares != nullptr ? (double) x[k] * y[k] : diff * diff;
+	}
+	if (a.squares != nullptr)
+		return (float) fmax(0.0, 1.0 - sum / sqrt(a.squares[row] * b.squares[other]));
+	return (float) sqrt(sum);
+}
+
+/* One block a row. */
+__global__ void
+__launch_bounds__(kBlock)
+radius_kernel(const RowTable a, const RowTable b, bool self, uint32_t rank, uint32_t rows,
+			  uint32_t others, float *radii)
+{
+	using Sort = cub::BlockRadixSort<float, kBlock, kEach>;
+	__shared__ typename Sort::TempStorage room;
+	uint32_t	row = fasted_spread_row(blockIdx.x, rows, a.rows);
+	float		dist[kEach];
+
+	for (int i = 0; i < kEach; i++)
+	{
+		uint32_t	number = i * kBlock + threadIdx.x;
+		uint32_t	other = number < others ? fasted_spread_row(number, others, b.rows) : 0;
+
+		dist[i] = INFINITY;
+		if (number < others && !(self && other == row))
+			dist[i] = distance_of(a, row, b, other);
+		if (isnan(dist[i]))
+			dist[i] = INFINITY;
+	}
+	Sort(room).Sort(dist);
+	for (int i = 0; i < kEach; i++)
+	{
+		if (threadIdx.x * kEach + i == rank)
+			radii[blockIdx.x] = dist[i];
+	}
+}
+
+}								/* namespace */
+
+double
+find_typical_radius(const RowTable &a, const RowTable &b, bool self, uint32_t k, float *room,
+					cudaStream_t stream)
+{
+	uint32_t	rows = std::min(a.rows, kSampledRadii);
+	uint32_t	others = std::min(b.rows, kOthers);
+	uint32_t	rank = (uint32_t) std::min<uint64_t>((uint64_t) k * others / b.rows, others - 1);
+	std::vector<float> radii(rows);
+
+	radius_kernel<<<rows, kBlock, 0, stream>>>(a, b, self, rank, rows, others, room);
+	check_launch("looking for neighbors in a sample");
+	check_cuda(cudaMemcpyAsync(radii.data(), room, rows * sizeof(float), cudaMemcpyDeviceToHost,
+							   stream),
+			   "reading a sample");
+	check_cuda(cudaStreamSynchronize(stream), "reading a sample");
+	std::nth_element(radii.begin(), radii.begin() + rows / 2, radii.end());
+	return std::isfinite(radii[rows / 2]) ? radii[rows / 2] : NAN;
+}
+
+}								/* namespace fasted */
