@@ -477,16 +477,14 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	bool		self = &a == &b;
 
 	allocate_rounds(problem, a, b);
-	if (problem.output == FASTED_OUTPUT_NEAREST)
-	{
-		a.wait_for_rows(rounds.stream());
-		b.wait_for_rows(rounds.stream());
-		begin_nearest(problem, a, b);
-		return;
-	}
 	a.wait_for_rows(rounds.stream());
 	b.wait_for_rows(rounds.stream());
 	take_groups(problem, a, b);
+	if (problem.output == FASTED_OUTPUT_NEAREST)
+	{
+		begin_nearest(problem, a, b);
+		return;
+	}
 	if (a.rows() > 0 && b.rows() > 0 && (!self || a.rows() > 1))
 		prepare(problem, a, b);
 	task.a = a.side();
