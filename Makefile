@@ -107,6 +107,7 @@ src/read/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
 src/fasted.o src/fasted.bc: CPPFLAGS += -DFASTED_VERSION='"$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" fasted.control)"'
 
 include cuda/cuda.mk
+include src/distribute/libpq/libpq.mk
 
 # PostgreSQL is often configured without automatic dependencies.
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h)

@@ -274,7 +274,7 @@ SUPPORT fasted_knn_join_support;
 COMMENT ON FUNCTION fasted_knn_join_typed(anycompatible, regclass, name, regclass, name, integer, name, name, text, double precision, name) IS
 	'the k nearest rows of b for each row of a, for keys of any ordered type';
 
--- What is not for users; nobody else may look a name up in it.
+-- What is not for users.
 CREATE SCHEMA fasted_internal;
 
 COMMENT ON SCHEMA fasted_internal IS
@@ -310,3 +310,48 @@ COMMENT ON VIEW pg_stat_fasted_progress IS
 	'how far each running fasted_self_join is';
 
 GRANT SELECT ON pg_stat_fasted_progress TO PUBLIC;
+
+-- Joins that are divided over servers call these two by name, as whoever joins; what
+-- they read, he may read.
+GRANT USAGE ON SCHEMA fasted_internal TO PUBLIC;
+
+CREATE FUNCTION fasted_internal.vector_hash(real[])
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'fasted_internal_vector_hash'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+COMMENT ON FUNCTION fasted_internal.vector_hash(real[]) IS
+	'tells vectors apart, as they are joined';
+
+CREATE FUNCTION fasted_internal.vector_hash(double precision[])
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'fasted_internal_vector_hash'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+COMMENT ON FUNCTION fasted_internal.vector_hash(double precision[]) IS
+	'tells vectors apart, as they are joined';
+
+CREATE FUNCTION fasted_internal.vector_hash(numeric[])
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'fasted_internal_vector_hash'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+COMMENT ON FUNCTION fasted_internal.vector_hash(numeric[]) IS
+	'tells vectors apart, as they are joined';
+
+CREATE FUNCTION fasted_internal.join_slice(
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	id_column name,
+	key_type regtype,
+	metric text,
+	output text,
+	slice integer,
+	slices integer)
+RETURNS SETOF bytea
+AS 'MODULE_PATHNAME', 'fasted_internal_join_slice'
+LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000000 ROWS 1000;
+
+COMMENT ON FUNCTION fasted_internal.join_slice(regclass, name, double precision, name, regtype, text, text, integer, integer) IS
+	'one slice of the pairs of a relation, as messages';

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "distribute/remote_join.h"
 #include "join/engine_run.h"
 #include "join/join.h"
 #include "portability/instr_time.h"
@@ -25,6 +26,7 @@ struct Join
 	const VectorSource *sources[2];
 	const RowArray *array;		/* the rows, if they are in memory */
 	RowPusher  *pusher;			/* whoever has them, if not */
+	RemoteJoin *remote;			/* whose workers do it; NULL: it is done here */
 	JoinOptions options;
 	FastedProblem problem;
 
@@ -229,14 +231,88 @@ RequireExactCosine(const JoinOptions *options)
 			 errhint("Use \"SET fasted.refine = on\".")));
 }
 
+/* False: its work is not one to divide. */
+static bool
+BeginRemote(Join *join, SliceOutput output)
+{
+	MemoryContext old = MemoryContextSwitchTo(join->context);
+	RowSet	   *rows = &join->rows[0];
+
+	join->remote = RemoteJoinBegin(join->sources[0], join->options.metric, join->problem.eps,
+								   output, rows->keys);
+	MemoryContextSwitchTo(old);
+	if (join->remote == NULL)
+		return false;
+	rows->count = rows->keys->count;
+	join->read_seconds = SecondsSince(join->begun);
+	return true;
+}
+
+static Join *
+BeginAnywhere(const VectorSource *source, FastedMetric metric, const FastedProblem *problem,
+			  SliceOutput output)
+{
+	Join	   *join = Create(&source, metric, problem, 1, NULL);
+
+	RequireExactCosine(&join->options);
+	return BeginRemote(join, output) ? join : Begin(join);
+}
+
 Join *
 JoinBegin(const VectorSource *source, FastedMetric metric, double eps, FastedOutput output)
 {
 	FastedProblem problem = {.eps = eps,.output = output};
+
+	return BeginAnywhere(source, metric, &problem,
+						 output == FASTED_OUTPUT_COUNT ? SLICE_COUNT :
+						 output == FASTED_OUTPUT_COUNTS ? SLICE_COUNTS : SLICE_PAIRS);
+}
+
+Join *
+JoinBeginConnections(const VectorSource *source, FastedMetric metric, double eps)
+{
+	FastedProblem problem = {.eps = eps,.output = FASTED_OUTPUT_PAIRS};
+
+	return BeginAnywhere(source, metric, &problem, SLICE_CONNECTIONS);
+}
+
+Join *
+JoinBeginSlice(const VectorSource *source, FastedMetric metric, double eps, FastedOutput output,
+			   const JoinSlice *slice)
+{
+	FastedProblem problem = {
+		.eps = eps,.output = output,.slice = slice->slice,.slices = slice->slices
+	};
 	Join	   *join = Create(&source, metric, &problem, 1, NULL);
 
 	RequireExactCosine(&join->options);
+	join->rows[0].print = slice->print;
 	return Begin(join);
+}
+
+/*
+ * The CPU engine cuts rows alike by every kernel and filter.  A GPU's tiles depend on
+ * its kind and on the filter; several of a kind cut as one does.
+ */
+void
+JoinDescribeCut(const Join *join, char *text, size_t size)
+{
+	FastedStats stats;
+	uint64_t	outer;
+	uint64_t	inner;
+
+	strlcpy(text, "no engine", size);
+	if (join->run.join == NULL)
+		return;
+	panel_join_stats(join->run.join, &stats);
+	panel_join_sizes(join->run.join, &outer, &inner);
+	if (strcmp(stats.engine, "cpu") == 0)
+		snprintf(text, size, "cpu, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
+				 (uint64) outer, (uint64) inner);
+	else
+		snprintf(text, size, "%s, %.*s, %s, %s, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
+				 stats.engine, (int) strcspn(stats.device, "("), stats.device, stats.kernel,
+				 stats.filter, (uint64) outer, (uint64) inner);
 }
 
 Join *
@@ -329,6 +405,8 @@ NextBatch(Join *join, FastedBatch *batch)
 {
 	EngineRun  *run = &join->run;
 
+	if (join->remote != NULL)
+		return RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
 	if (run->engine == NULL)
 		return false;			/* no vector at all */
 
@@ -391,6 +469,8 @@ JoinPairs(const Join *join)
 {
 	FastedStats stats;
 
+	if (join->remote != NULL)
+		return RemoteJoinPairs(join->remote);
 	if (join->run.join == NULL)
 		return 0;				/* no vector at all */
 	panel_join_stats(join->run.join, &stats);
@@ -411,6 +491,8 @@ JoinCount(Join *join)
 const uint32 *
 JoinCounts(const Join *join)
 {
+	if (join->remote != NULL)
+		return RemoteJoinCounts(join->remote);
 	return panel_join_counts(join->run.join, 0);
 }
 
@@ -440,10 +522,21 @@ bool
 JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds)
 {
 	*read_seconds = join->read_seconds;
+	if (join->remote != NULL)
+	{
+		*stats = RemoteJoinStatistics(join->remote);
+		return stats->engine[0] != '\0';
+	}
 	if (join->run.join == NULL)
 		return false;
 	panel_join_stats(join->run.join, stats);
 	return true;
+}
+
+List *
+JoinShares(const Join *join)
+{
+	return join->remote != NULL ? RemoteJoinShares(join->remote) : NIL;
 }
 
 static void
