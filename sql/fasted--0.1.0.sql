@@ -346,6 +346,7 @@ CREATE FUNCTION fasted_internal.join_slice(
 	id_column name,
 	key_type regtype,
 	metric text,
+	skip_zeros boolean,
 	output text,
 	slice integer,
 	slices integer)
@@ -353,5 +354,5 @@ RETURNS SETOF bytea
 AS 'MODULE_PATHNAME', 'fasted_internal_join_slice'
 LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000000 ROWS 1000;
 
-COMMENT ON FUNCTION fasted_internal.join_slice(regclass, name, double precision, name, regtype, text, text, integer, integer) IS
+COMMENT ON FUNCTION fasted_internal.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer) IS
 	'one slice of the pairs of a relation, as messages';

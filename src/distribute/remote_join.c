@@ -101,13 +101,14 @@ static char *
 SliceQuery(const VectorSource *source, FastedMetric metric, double eps, SliceOutput output,
 		   int slice, int slices)
 {
-	return psprintf("SELECT fasted_internal.join_slice(%s, %s, %s, %s, %s, '%s', '%s', %d, %d)",
+	return psprintf("SELECT fasted_internal.join_slice(%s, %s, %s, %s, %s, '%s', %s, '%s', %d, %d)",
 					quote_literal_cstr(QualifiedName(source->relid)),
 					quote_literal_cstr(source->vector_column),
 					quote_literal_cstr(DistanceText(eps)),
 					quote_literal_cstr(source->key_column),
 					quote_literal_cstr(format_type_be_qualified(source->key_type)),
 					metric == FASTED_METRIC_COSINE ? "cosine" : "l2",
+					source->skip_zeros ? "true" : "false",
 					slice_output_names[output], slice, slices);
 }
 
@@ -385,4 +386,21 @@ RemoteJoinShares(const RemoteJoin *remote)
 		shares = lappend(shares, share);
 	}
 	return shares;
+}
+
+List *
+CopyShares(List *shares)
+{
+	List	   *copies = NIL;
+	ListCell   *cell;
+
+	foreach(cell, shares)
+	{
+		WorkerShare *copy = palloc(sizeof(WorkerShare));
+
+		*copy = *(WorkerShare *) lfirst(cell);
+		copy->name = pstrdup(copy->name);
+		copies = lappend(copies, copy);
+	}
+	return copies;
 }

@@ -59,5 +59,6 @@ extern const uint32 *RemoteJoinCounts(const RemoteJoin *remote);
 /* Sums over workers, as far as they have told; and what each did, a list of WorkerShare. */
 extern FastedStats RemoteJoinStatistics(const RemoteJoin *remote);
 extern List *RemoteJoinShares(const RemoteJoin *remote);
+extern List *CopyShares(List *shares);
 
 #endif							/* FASTED_REMOTE_JOIN_H */

@@ -32,6 +32,7 @@ enum
 	SLICE_ID_COLUMN,
 	SLICE_KEY_TYPE,
 	SLICE_METRIC,
+	SLICE_SKIP_ZEROS,
 	SLICE_OUTPUT,
 	SLICE_NUMBER,
 	SLICE_SLICES
@@ -125,7 +126,7 @@ BeginSlice(FunctionCallInfo fcinfo)
 	CheckSlice(PG_GETARG_INT32(SLICE_NUMBER), PG_GETARG_INT32(SLICE_SLICES));
 	run->context = CurrentMemoryContext;
 	run->output = OutputFromName(text_to_cstring(PG_GETARG_TEXT_PP(SLICE_OUTPUT)));
-	source->skip_zeros = metric == FASTED_METRIC_COSINE;
+	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
 	source->key_order = true;
 	run->join = JoinBeginSlice(source, metric, PG_GETARG_FLOAT8(SLICE_EPS),
 							   EngineOutput(run->output), &slice);
@@ -232,7 +233,7 @@ NextMessage(SliceRun *run)
 
 /*
  * fasted_internal.join_slice(relation, vector_column, eps, id_column, key_type, metric,
- * output, slice, slices)
+ * skip_zeros, output, slice, slices)
  */
 Datum
 fasted_internal_join_slice(PG_FUNCTION_ARGS)

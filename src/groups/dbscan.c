@@ -207,5 +207,7 @@ DbscanCreate(int32 min_points)
 	dbscan->base.finish = Finish;
 	dbscan->base.result = Result;
 	dbscan->wanted = (uint32) min_points - 1;
+	/* a row with a pair is a core row, and connected by one */
+	dbscan->base.connections = min_points <= 2;
 	return &dbscan->base;
 }

@@ -32,13 +32,15 @@ AddSeconds(double *seconds, instr_time begin)
 /* --- the join */
 
 static Join *
-BeginJoin(const GroupArgs *args, FastedOutput output)
+BeginJoin(const GroupArgs *args, FastedOutput output, bool connections)
 {
 	VectorSource *source = ResolveSource(args->relation, args->vector_column, args->id_column,
 										 args->key_type, args->function->name);
 
 	if (args->order_column != NULL)
 		OrderSource(source, args->order_column, args->descending);
+	if (connections)
+		return JoinBeginConnections(source, args->metric, args->eps);
 	return JoinBegin(source, args->metric, args->eps, output);
 }
 
@@ -104,6 +106,7 @@ static void
 EndJoin(GroupRun *run, Join *join)
 {
 	run->joined = JoinStatistics(join, &run->stats, &run->read_seconds);
+	run->shares = JoinShares(join);
 	MemoryContextSetParent(run->rows.keys->context, CurrentMemoryContext);
 	JoinEnd(join);
 }
@@ -157,7 +160,8 @@ GroupRunBegin(const GroupArgs *args, Grouping *grouping)
 	Join	   *join;
 
 	run->grouping = grouping;
-	join = BeginJoin(args, grouping->count != NULL ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS);
+	join = BeginJoin(args, grouping->count != NULL ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS,
+					 grouping->connections);
 	TakePairs(run, join);
 	EndJoin(run, join);
 	Finish(run);

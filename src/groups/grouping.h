@@ -52,6 +52,9 @@ struct Grouping
 	void		(*finish) (Grouping *grouping);	/* or NULL */
 	void		(*result) (Grouping *grouping, uint32 row, Datum *values, bool *nulls);
 
+	/* take asks what pairs connect, and no more: some may be left out. */
+	bool		connections;
+
 	/* For statistics: the most room that pairs took, and how many were in a file. */
 	uint64		pair_bytes;
 	uint64		filed_pairs;
