@@ -274,7 +274,7 @@ SUPPORT fasted_knn_join_support;
 COMMENT ON FUNCTION fasted_knn_join_typed(anycompatible, regclass, name, regclass, name, integer, name, name, text, double precision, name) IS
 	'the k nearest rows of b for each row of a, for keys of any ordered type';
 
--- What is not for users.
+-- What is not for users; nobody else may look a name up in it.
 CREATE SCHEMA fasted_internal;
 
 COMMENT ON SCHEMA fasted_internal IS
@@ -311,35 +311,40 @@ COMMENT ON VIEW pg_stat_fasted_progress IS
 
 GRANT SELECT ON pg_stat_fasted_progress TO PUBLIC;
 
--- Joins that are divided over servers call these two by name, as whoever joins; what
--- they read, he may read.
-GRANT USAGE ON SCHEMA fasted_internal TO PUBLIC;
+-- What a join that is divided over a Citus cluster calls on other nodes, by name and as
+-- whoever joins; so everybody may look names up in it.  What is read, he may read.
+CREATE SCHEMA fasted_citus;
 
-CREATE FUNCTION fasted_internal.vector_hash(real[])
+COMMENT ON SCHEMA fasted_citus IS
+	'internal to the extension fasted: joins divided over a Citus cluster';
+
+GRANT USAGE ON SCHEMA fasted_citus TO PUBLIC;
+
+CREATE FUNCTION fasted_citus.vector_hash(real[])
 RETURNS bigint
-AS 'MODULE_PATHNAME', 'fasted_internal_vector_hash'
+AS 'MODULE_PATHNAME', 'fasted_citus_vector_hash'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 
-COMMENT ON FUNCTION fasted_internal.vector_hash(real[]) IS
+COMMENT ON FUNCTION fasted_citus.vector_hash(real[]) IS
 	'tells vectors apart, as they are joined';
 
-CREATE FUNCTION fasted_internal.vector_hash(double precision[])
+CREATE FUNCTION fasted_citus.vector_hash(double precision[])
 RETURNS bigint
-AS 'MODULE_PATHNAME', 'fasted_internal_vector_hash'
+AS 'MODULE_PATHNAME', 'fasted_citus_vector_hash'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 
-COMMENT ON FUNCTION fasted_internal.vector_hash(double precision[]) IS
+COMMENT ON FUNCTION fasted_citus.vector_hash(double precision[]) IS
 	'tells vectors apart, as they are joined';
 
-CREATE FUNCTION fasted_internal.vector_hash(numeric[])
+CREATE FUNCTION fasted_citus.vector_hash(numeric[])
 RETURNS bigint
-AS 'MODULE_PATHNAME', 'fasted_internal_vector_hash'
+AS 'MODULE_PATHNAME', 'fasted_citus_vector_hash'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 
-COMMENT ON FUNCTION fasted_internal.vector_hash(numeric[]) IS
+COMMENT ON FUNCTION fasted_citus.vector_hash(numeric[]) IS
 	'tells vectors apart, as they are joined';
 
-CREATE FUNCTION fasted_internal.join_slice(
+CREATE FUNCTION fasted_citus.join_slice(
 	relation regclass,
 	vector_column name,
 	eps double precision,
@@ -351,8 +356,8 @@ CREATE FUNCTION fasted_internal.join_slice(
 	slice integer,
 	slices integer)
 RETURNS SETOF bytea
-AS 'MODULE_PATHNAME', 'fasted_internal_join_slice'
+AS 'MODULE_PATHNAME', 'fasted_citus_join_slice'
 LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000000 ROWS 1000;
 
-COMMENT ON FUNCTION fasted_internal.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer) IS
+COMMENT ON FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer) IS
 	'one slice of the pairs of a relation, as messages';

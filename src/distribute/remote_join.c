@@ -101,7 +101,7 @@ static char *
 SliceQuery(const VectorSource *source, FastedMetric metric, double eps, SliceOutput output,
 		   int slice, int slices)
 {
-	return psprintf("SELECT fasted_internal.join_slice(%s, %s, %s, %s, %s, '%s', %s, '%s', %d, %d)",
+	return psprintf("SELECT fasted_citus.join_slice(%s, %s, %s, %s, %s, '%s', %s, '%s', %d, %d)",
 					quote_literal_cstr(QualifiedName(source->relid)),
 					quote_literal_cstr(source->vector_column),
 					quote_literal_cstr(DistanceText(eps)),

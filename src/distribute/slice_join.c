@@ -21,7 +21,7 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-PG_FUNCTION_INFO_V1(fasted_internal_join_slice);
+PG_FUNCTION_INFO_V1(fasted_citus_join_slice);
 
 /* Arguments by position. */
 enum
@@ -232,11 +232,11 @@ NextMessage(SliceRun *run)
 }
 
 /*
- * fasted_internal.join_slice(relation, vector_column, eps, id_column, key_type, metric,
+ * fasted_citus.join_slice(relation, vector_column, eps, id_column, key_type, metric,
  * skip_zeros, output, slice, slices)
  */
 Datum
-fasted_internal_join_slice(PG_FUNCTION_ARGS)
+fasted_citus_join_slice(PG_FUNCTION_ARGS)
 {
 	FuncCallContext *call;
 	MemoryContext caller = CurrentMemoryContext;

@@ -62,7 +62,9 @@ ShowProgress(Join *join, ProgressPhase phase)
 		numbers.rows_expected += join->rows[side].expected_rows;
 	}
 	join->unseen = false;
-	if (phase == PROGRESS_JOINING)
+	if (join->remote != NULL)
+		numbers.pairs = RemoteJoinPairs(join->remote);
+	else if (phase == PROGRESS_JOINING)
 	{
 		FastedStats stats;
 
@@ -245,6 +247,7 @@ BeginRemote(Join *join, SliceOutput output)
 		return false;
 	rows->count = rows->keys->count;
 	join->read_seconds = SecondsSince(join->begun);
+	ShowProgress(join, PROGRESS_JOINING);
 	return true;
 }
 
@@ -406,7 +409,11 @@ NextBatch(Join *join, FastedBatch *batch)
 	EngineRun  *run = &join->run;
 
 	if (join->remote != NULL)
+	{
+		if (ProgressIsDue(join->progress))
+			ShowProgress(join, PROGRESS_JOINING);
 		return RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
+	}
 	if (run->engine == NULL)
 		return false;			/* no vector at all */
 

@@ -15,7 +15,7 @@
 #include "utils/builtins.h"
 #include "utils/datum.h"
 
-PG_FUNCTION_INFO_V1(fasted_internal_vector_hash);
+PG_FUNCTION_INFO_V1(fasted_citus_vector_hash);
 
 uint64
 KeyHash(Datum key, int16 typlen, bool typbyval)
@@ -46,7 +46,7 @@ VectorHash(const float *row, uint32 dimensions)
 Oid
 VectorHashFunction(Oid array_type)
 {
-	List	   *name = list_make2(makeString("fasted_internal"), makeString("vector_hash"));
+	List	   *name = list_make2(makeString("fasted_citus"), makeString("vector_hash"));
 
 	return LookupFuncName(name, 1, &array_type, true);
 }
@@ -70,7 +70,7 @@ FormOfArray(const ArrayType *array)
  * hash of its own: whoever reads it raises the error.
  */
 Datum
-fasted_internal_vector_hash(PG_FUNCTION_ARGS)
+fasted_citus_vector_hash(PG_FUNCTION_ARGS)
 {
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
 	int			dimensions;

@@ -30,16 +30,16 @@ like(sql("SET ROLE reader; $plan"), $divided, 'and divided');
 like(failure("SET ROLE reader; SELECT count(*) FROM fasted_self_join('items', 'secret', 1)"), qr/42501/, 'but not to others');
 sql("CREATE FUNCTION definer() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM fasted_self_join(''items'', ''secret'', 1)'");
 is(sql("SET ROLE reader; SELECT definer()"), 99, 'SECURITY DEFINER');
-is(sql("SET ROLE reader; SELECT count(*) FROM fasted_internal.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'count', 0, 1)"),
+is(sql("SET ROLE reader; SELECT count(*) FROM fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'count', 0, 1)"),
 	2, 'a slice by itself');
-like(failure("SET ROLE reader; SELECT fasted_internal.join_slice('items', 'secret', 1, 'id', 'bigint', 'l2', false, 'count', 0, 1)"),
+like(failure("SET ROLE reader; SELECT fasted_citus.join_slice('items', 'secret', 1, 'id', 'bigint', 'l2', false, 'count', 0, 1)"),
 	qr/42501/, 'but with the same rights');
 for my $slice ('0, 0', '1, 1', '-1, 3', '3, 3')
 {
-	like(failure("SELECT fasted_internal.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'count', $slice)"),
+	like(failure("SELECT fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'count', $slice)"),
 		qr/22023: there is no slice/, "slice $slice");
 }
-like(failure("SELECT fasted_internal.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'triples', 0, 1)"),
+like(failure("SELECT fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'triples', 0, 1)"),
 	qr/22023: there is no output/, 'an output that is none');
 
 # --- row security: not divided, and in force
@@ -57,13 +57,13 @@ like(failure("SET fasted.engine = cuda; SET fasted.cuda_library = 'none'; $count
 	'an engine that is not there');
 $workers[1]->safe_psql('postgres', <<'END');
 SET citus.enable_ddl_propagation = off;
-ALTER FUNCTION fasted_internal.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer)
+ALTER FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer)
 	RENAME TO other_slice;
 END
-like(failure($count), qr/42883: function fasted_internal\.join_slice.* does not exist.*Citus worker/s, 'a worker without it');
+like(failure($count), qr/42883: function fasted_citus\.join_slice.* does not exist.*Citus worker/s, 'a worker without it');
 $workers[1]->safe_psql('postgres', <<'END');
 SET citus.enable_ddl_propagation = off;
-ALTER FUNCTION fasted_internal.other_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer)
+ALTER FUNCTION fasted_citus.other_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer)
 	RENAME TO join_slice;
 END
 
