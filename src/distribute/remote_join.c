@@ -276,6 +276,8 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 			slice->done = tag == MESSAGE_DONE;
 			return 0;
 		case MESSAGE_PAIRS:
+			if (remote->output == SLICE_COUNT || remote->output == SLICE_COUNTS)
+				ReportNonsense(remote, n);
 			npairs = TakePairs(message, remote->pairs);
 			CheckPairs(remote, n, npairs);
 			return npairs;

@@ -81,8 +81,15 @@ unlike(sql("SET fasted.distribute = auto; EXPLAIN (ANALYZE, COSTS off) SELECT co
 	qr/Citus Workers/, 'auto: not divided, it is small');
 unlike(sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('plain', 'v', 4)"),
 	qr/Citus Workers/, 'not a table of Citus: not divided');
-is(sql("SELECT count(*) FROM fasted_keep_one('dist', 'v', 3)"), sql("SELECT count(*) FROM fasted_keep_one('plain', 'v', 3)"),
-	'keep_one as before');
+same('the row to keep', "fasted_keep_one('dist', 'v', 3)");
+sql("CREATE TABLE kept AS SELECT * FROM fasted_keep_one('plain', 'v', 3, 'v')");
+is(sql("SELECT count(*) FROM fasted_keep_one('dist', 'v', 3, 'v') JOIN kept USING (id, kept)"),
+	sql('SELECT count(*) FROM kept'), 'by a priority, in this session');
+is(sql("SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
+	SELECT count(*) FROM (SELECT id_a % 7 FROM fasted_self_join('dist', 'v', 4) WHERE id_a % 2 = id_b % 2 GROUP BY 1) x"),
+	7, 'with parallel workers');
+is(sql("BEGIN; DECLARE c CURSOR FOR SELECT * FROM fasted_self_join('dist', 'v', 4); MOVE 100 IN c;
+	SELECT count(*) FROM dist; MOVE ALL IN c; FETCH 1 IN c; COMMIT"), 1500, 'a cursor');
 
 # huge and tiny magnitudes, not multiples of anything, panels
 tables('id bigint PRIMARY KEY, v double precision[]', <<'END', $hash);

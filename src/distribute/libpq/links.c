@@ -22,6 +22,7 @@
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 PG_MODULE_MAGIC;
@@ -138,6 +139,21 @@ ReportRemoteError(const Link *link, PGresult *result)
 			 errmsg_internal("%s", primary),
 			 detail != NULL ? errdetail_internal("%s", detail) : 0,
 			 hint != NULL ? errhint("%s", hint) : 0,
+			 errcontext("Citus worker %s", link->name)));
+}
+
+/* A warning there is one here; libpq would write it, and every notice, to the log. */
+static void
+TakeNotice(void *arg, const PGresult *result)
+{
+	const Link *link = arg;
+	const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+	const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+
+	if (severity == NULL || primary == NULL || strcmp(severity, "WARNING") != 0)
+		return;
+	ereport(WARNING,
+			(errmsg_internal("%s", primary),
 			 errcontext("Citus worker %s", link->name)));
 }
 
@@ -294,6 +310,7 @@ StartLink(Link *link, const WorkerNode *node)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	if (PQstatus(link->conn) == CONNECTION_BAD)
 		ReportUnreachable(link, TrimmedText(PQerrorMessage(link->conn)));
+	PQsetNoticeReceiver(link->conn, TakeNotice, link);
 	link->events = WL_SOCKET_WRITEABLE;
 }
 
