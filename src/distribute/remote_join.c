@@ -168,7 +168,8 @@ RemoteJoinBegin(const VectorSource *source, FastedMetric metric, double eps, Sli
 	}
 	if (nodes == NIL)
 	{
-		ereport(DEBUG1, (errmsg_internal("fasted: no work for Citus workers: %s", reason)));
+		if (reason != NULL)
+			ereport(DEBUG1, (errmsg_internal("fasted: no work for Citus workers: %s", reason)));
 		return NULL;
 	}
 	remote = CreateRemote(source, output, nodes);

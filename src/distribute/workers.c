@@ -147,10 +147,6 @@ ReadsSecondaries(void)
 static const char *
 Obstacle(const VectorSource *source)
 {
-	if (fasted_setting_distribute == DISTRIBUTE_OFF)
-		return "fasted.distribute is off";
-	if (!CitusIsHere())
-		return "there is no Citus";
 	if (source->key_column == NULL || source->order_column != NULL || source->group_column != NULL)
 		return "rows come in an order of their own";
 	if (!IsCitusTable(source->relid))
@@ -171,6 +167,9 @@ FindWorkers(const VectorSource *source, const char **reason)
 {
 	List	   *nodes;
 
+	*reason = NULL;
+	if (fasted_setting_distribute == DISTRIBUTE_OFF || !CitusIsHere())
+		return NIL;
 	*reason = Obstacle(source);
 	if (*reason != NULL)
 		return NIL;

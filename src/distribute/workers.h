@@ -24,7 +24,8 @@ typedef struct WorkerNode
 
 /*
  * The nodes, in an order that is the same in all calls, if a join of this source can be
- * divided over them; else NIL, and why not.  In the current memory context.
+ * divided over them; else NIL, and why not, or NULL where nobody expects it to be.  In the
+ * current memory context.
  */
 extern List *FindWorkers(const VectorSource *source, const char **reason);
 
