@@ -32,7 +32,7 @@
 typedef struct SliceReport
 {
 	Fingerprint rows;			/* that were read */
-	char		cut[192];		/* what the cut into slices depends on, beside the rows */
+	char		cut[768];		/* what the cut into slices depends on, beside the rows */
 	double		read_seconds;
 	FastedStats stats;
 } SliceReport;

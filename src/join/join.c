@@ -303,6 +303,7 @@ JoinDescribeCut(const Join *join, char *text, size_t size)
 	FastedStats stats;
 	uint64_t	outer;
 	uint64_t	inner;
+	int			kind;
 
 	strlcpy(text, "no engine", size);
 	if (join->run.join == NULL)
@@ -313,9 +314,15 @@ JoinDescribeCut(const Join *join, char *text, size_t size)
 		snprintf(text, size, "cpu, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
 				 (uint64) outer, (uint64) inner);
 	else
+	{
+		/* of several it is followed by " (", their names and shares */
+		kind = strcspn(stats.device, "(");
+		while (kind > 0 && stats.device[kind - 1] == ' ')
+			kind--;
 		snprintf(text, size, "%s, %.*s, %s, %s, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
-				 stats.engine, (int) strcspn(stats.device, "("), stats.device, stats.kernel,
-				 stats.filter, (uint64) outer, (uint64) inner);
+				 stats.engine, kind, stats.device, stats.kernel, stats.filter, (uint64) outer,
+				 (uint64) inner);
+	}
 }
 
 Join *

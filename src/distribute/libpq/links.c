@@ -38,7 +38,7 @@ typedef struct Link
 	char	   *name;
 	PGconn	   *conn;			/* NULL: closed */
 	bool		external;		/* a descriptor is reserved for it */
-	uint32		events;			/* that it waits for */
+	uint32		events;			/* of its socket, that it waits for */
 	bool		done;			/* nothing further comes */
 } Link;
 
@@ -159,7 +159,7 @@ TakeNotice(void *arg, const PGresult *result)
 
 /* --- waiting */
 
-/* Until a socket that we wait for is ready, or a moment has passed. */
+/* Until there is more of a result that is on its way, or a moment has passed. */
 static void
 Wait(const LinkSet *links)
 {
@@ -172,7 +172,8 @@ Wait(const LinkSet *links)
 	{
 		const Link *link = &links->links[i];
 
-		if (!link->done && link->events != 0 && PQsocket(link->conn) >= 0)
+		/* one that has a result has no need to be waited for */
+		if (PQisBusy(link->conn))
 			AddWaitEventToSet(set, link->events, PQsocket(link->conn), NULL, NULL);
 	}
 	(void) WaitEventSetWait(set, WAIT_MS, &event, 1, PG_WAIT_EXTENSION);
@@ -420,7 +421,11 @@ AwaitResult(LinkSet *links, Link *link)
 	PGresult   *result;
 
 	while (!HasResult(link))
+	{
+		for (int i = 0; i < links->count; i++)
+			(void) HasResult(&links->links[i]);
 		Wait(links);
+	}
 	result = PQgetResult(link->conn);
 	if (result != NULL && PQresultStatus(result) != PGRES_COMMAND_OK &&
 		PQresultStatus(result) != PGRES_TUPLES_OK)
@@ -439,7 +444,6 @@ LinksCommand(LinkSet *links, const char *commands)
 
 		while ((result = AwaitResult(links, &links->links[i])) != NULL)
 			PQclear(result);
-		links->links[i].events = 0;
 	}
 }
 
@@ -457,7 +461,6 @@ LinkAsk(LinkSet *links, int n, const char *query)
 			value = pstrdup(PQgetvalue(result, 0, 0));
 		PQclear(result);
 	}
-	link->events = 0;
 	return value;
 }
 
@@ -482,7 +485,6 @@ TakeRow(LinkSet *links, Link *link)
 		if (result == NULL)
 		{
 			link->done = true;
-			link->events = 0;
 			return false;
 		}
 		if (PQresultStatus(result) == PGRES_SINGLE_TUPLE)
