@@ -6,48 +6,45 @@ RESET client_min_messages;
 -- Rows come in no order of their keys; whole numbers, so that distances tie; a null; zeros.
 CREATE TABLE sliced (id int PRIMARY KEY, v real[]);
 INSERT INTO sliced SELECT i * 7919 % 10007, CASE i % 100 WHEN 3 THEN NULL WHEN 4 THEN '{0,0,0,0,0}'
-	ELSE (SELECT array_agg((hashint4(i % 900 * 5 + k) & 7)::real) FROM generate_series(1, 5) k) END
-FROM generate_series(1, 2000) AS i;
+	ELSE (SELECT array_agg((hashint4(i % 450 * 5 + k) & 7)::real) FROM generate_series(1, 5) k) END
+FROM generate_series(1, 1000) AS i;
 
+-- Parts of external values are read without the rest.
 CREATE TABLE messages (n int, slice int, slices int, output text, m bytea);
+ALTER TABLE messages ALTER m SET STORAGE external;
 INSERT INTO messages
 SELECT row_number() OVER (), slice, slices, output,
 	fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, output, slice, slices)
 FROM unnest(ARRAY['pairs', 'count', 'counts', 'connections']) AS output,
-	generate_series(1, 4) AS slices, generate_series(0, slices - 1) AS slice;
+	generate_series(1, 3) AS slices, generate_series(0, slices - 1) AS slice;
 
 CREATE FUNCTION uint32(m bytea, at int) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-	SELECT get_byte(m, at) * 16777216::bigint + get_byte(m, at + 1) * 65536 + get_byte(m, at + 2) * 256 + get_byte(m, at + 3) $$;
+	SELECT ('x' || encode(substr(m, at + 1, 4), 'hex'))::bit(32)::bigint $$;
 
 -- all have read the same rows, and say so in the beginning and at the end
-SELECT count(*), count(DISTINCT substr(m, 2, 20)) FROM messages WHERE get_byte(m, 0) IN (ascii('R'), ascii('D'));
-SELECT DISTINCT uint32(m, 9) AS rows FROM messages WHERE get_byte(m, 0) IN (ascii('R'), ascii('D'));
+SELECT count(*), count(DISTINCT substr(m, 2, 20)) FROM messages WHERE substr(m, 1, 1) IN ('R', 'D');
+SELECT DISTINCT uint32(m, 9) AS rows FROM messages WHERE substr(m, 1, 1) IN ('R', 'D');
 
 -- pairs of rows by the order of their keys: of all slices together each pair is there once
 CREATE TABLE keys AS SELECT id, row_number() OVER (ORDER BY id) - 1 AS row FROM sliced WHERE v IS NOT NULL;
 CREATE TABLE pairs AS
 SELECT slices, uint32(m, at) AS a, uint32(m, at + 4) AS b
 FROM messages, generate_series(1, length(m) - 1, 16) AS at
-WHERE output = 'pairs' AND get_byte(m, 0) = ascii('P');
+WHERE output = 'pairs' AND substr(m, 1, 1) = 'P';
 CREATE TABLE right_pairs AS
 SELECT a.row AS a, b.row AS b FROM fasted_self_join('sliced', 'v', 3) p
 	JOIN keys a ON a.id = p.id_a JOIN keys b ON b.id = p.id_b;
 SELECT slices, count(*) = (SELECT count(*) FROM right_pairs) AS as_many,
 	(SELECT count(*) FROM (SELECT a, b FROM pairs q WHERE q.slices = p.slices EXCEPT TABLE right_pairs) x) AS wrong
 FROM pairs p GROUP BY slices ORDER BY slices;
-SELECT count(*) > 5000 AS some FROM right_pairs;
-
--- slices are about as large as each other
-SELECT slices, min(pairs) > 0.3 * avg(pairs) AS even FROM (
-	SELECT slices, slice, sum((length(m) - 1) / 16) AS pairs FROM messages
-	WHERE output = 'pairs' AND get_byte(m, 0) = ascii('P') GROUP BY slices, slice) s
-GROUP BY slices ORDER BY slices;
+SELECT count(*) > 1000 AS some FROM right_pairs;
+ANALYZE pairs, right_pairs, keys;
 
 -- counts of rows add up
 CREATE TABLE counts AS
 SELECT slices, uint32(m, 1) + (at - 5) / 4 AS row, sum(uint32(m, at)) AS count
 FROM messages, generate_series(5, length(m) - 4, 4) AS at
-WHERE output = 'counts' AND get_byte(m, 0) = ascii('C') GROUP BY 1, 2;
+WHERE output = 'counts' AND substr(m, 1, 1) = 'C' GROUP BY 1, 2;
 SELECT slices, count(*), sum(abs(count - neighbors)) AS wrong
 FROM counts JOIN keys USING (row) JOIN fasted_neighbors('sliced', 'v', 3) USING (id)
 GROUP BY slices ORDER BY slices;
@@ -56,7 +53,8 @@ GROUP BY slices ORDER BY slices;
 CREATE TABLE connections AS
 SELECT slices, uint32(m, at)::int AS a, uint32(m, at + 4)::int AS b
 FROM messages, generate_series(1, length(m) - 1, 16) AS at
-WHERE output = 'connections' AND get_byte(m, 0) = ascii('P');
+WHERE output = 'connections' AND substr(m, 1, 1) = 'P';
+ANALYZE connections;
 SELECT slices, count(*) < slices * (SELECT count(*) FROM keys) AS few,
 	count(*) FILTER (WHERE NOT EXISTS (SELECT FROM right_pairs r WHERE r.a = c.a AND r.b = c.b)) AS invented
 FROM connections c GROUP BY slices ORDER BY slices;
@@ -65,7 +63,7 @@ SELECT (SELECT count(*) FROM connections WHERE slices = 1) =
 	(SELECT count(*) - count(DISTINCT cluster) FROM fasted_cluster('sliced', 'v', 3)) AS is_a_forest;
 
 -- nothing but a report and another one
-SELECT output, array_agg(chr(get_byte(m, 0)) ORDER BY n) FROM messages WHERE output = 'count' AND slices = 1 GROUP BY output;
+SELECT output, array_agg(encode(substr(m, 1, 1), 'escape') ORDER BY n) FROM messages WHERE output = 'count' AND slices = 1 GROUP BY output;
 
 -- hashes tell what is joined: as real, with zeros and what is no vector apart
 SELECT fasted_citus.vector_hash('{1,2}'::real[]) = fasted_citus.vector_hash('{1,2}'::float8[]) AS f8,
