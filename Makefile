@@ -15,7 +15,7 @@ EXTENSION = fasted
 BENCH_GOALS = bench bench-cpu bench-data report bench-check bench-kernel bench-join bench-large bench-rows
 
 # Goals that prepare PostgreSQL themselves, so PGXS cannot be required yet.
-SETUP_GOALS = demo demo-clean check check-arm check-asan check-cassert check-debian check-foreign check-old \
+SETUP_GOALS = demo demo-clean check check-arm check-asan check-cassert check-citus check-debian check-foreign check-old \
 	check-pg16 check-pg17 check-pg18 check-tsan dist gpucheck setup-clean
 
 ifneq ($(filter $(SETUP_GOALS) $(BENCH_GOALS),$(MAKECMDGOALS)),)
@@ -107,6 +107,7 @@ src/read/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
 src/fasted.o src/fasted.bc: CPPFLAGS += -DFASTED_VERSION='"$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" fasted.control)"'
 
 include cuda/cuda.mk
+include src/distribute/libpq/libpq.mk
 
 # PostgreSQL is often configured without automatic dependencies.
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h)

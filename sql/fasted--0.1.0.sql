@@ -310,3 +310,54 @@ COMMENT ON VIEW pg_stat_fasted_progress IS
 	'how far each running fasted_self_join is';
 
 GRANT SELECT ON pg_stat_fasted_progress TO PUBLIC;
+
+-- What a join that is divided over a Citus cluster calls on other nodes, by name and as
+-- whoever joins; so everybody may look names up in it.  What is read, he may read.
+CREATE SCHEMA fasted_citus;
+
+COMMENT ON SCHEMA fasted_citus IS
+	'internal to the extension fasted: joins divided over a Citus cluster';
+
+GRANT USAGE ON SCHEMA fasted_citus TO PUBLIC;
+
+CREATE FUNCTION fasted_citus.vector_hash(real[])
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'fasted_citus_vector_hash'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+COMMENT ON FUNCTION fasted_citus.vector_hash(real[]) IS
+	'tells vectors apart, as they are joined';
+
+CREATE FUNCTION fasted_citus.vector_hash(double precision[])
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'fasted_citus_vector_hash'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+COMMENT ON FUNCTION fasted_citus.vector_hash(double precision[]) IS
+	'tells vectors apart, as they are joined';
+
+CREATE FUNCTION fasted_citus.vector_hash(numeric[])
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'fasted_citus_vector_hash'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+COMMENT ON FUNCTION fasted_citus.vector_hash(numeric[]) IS
+	'tells vectors apart, as they are joined';
+
+CREATE FUNCTION fasted_citus.join_slice(
+	relation regclass,
+	vector_column name,
+	eps double precision,
+	id_column name,
+	key_type regtype,
+	metric text,
+	skip_zeros boolean,
+	output text,
+	slice integer,
+	slices integer)
+RETURNS SETOF bytea
+AS 'MODULE_PATHNAME', 'fasted_citus_join_slice'
+LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000000 ROWS 1000;
+
+COMMENT ON FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer) IS
+	'one slice of the pairs of a relation, as messages';

@@ -22,6 +22,7 @@
  *				and the plan node in their place
  *	  nearest/	fasted_knn_join: two relations, the nearest rows of one for each of the other,
  *				and the plan node in its place
+ *	  distribute/	joins whose work the workers of a Citus cluster share
  *	  session/	settings, interrupts, progress; what differs between server versions
  *
  *-------------------------------------------------------------------------

@@ -959,6 +959,13 @@ tell_progress(const PanelJoin *join, FastedStats *stats)
 }
 
 void
+panel_join_sizes(const PanelJoin *join, uint64_t *outer, uint64_t *inner)
+{
+	*outer = join->resident ? join->rows[0] : join->outer_rows;
+	*inner = join->resident ? 0 : join->inner_rows;
+}
+
+void
 panel_join_stats(const PanelJoin *join, FastedStats *stats)
 {
 	uint64_t	outer_total = join->rows[join->outer_side];

@@ -107,6 +107,12 @@ extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);
 extern const FastedNeighbor *panel_join_nearest(const PanelJoin *join, uint64_t row,
 												uint32_t *length);
 
+/*
+ * After start: the rows of panels, of the outer one and of inner ones; all rows and none
+ * where everything is resident.
+ */
+extern void panel_join_sizes(const PanelJoin *join, uint64_t *outer, uint64_t *inner);
+
 extern void panel_join_stats(const PanelJoin *join, FastedStats *stats);
 extern const char *panel_join_last_error(const FastedEngine *engine, const PanelJoin *join);
 extern void panel_join_close(PanelJoin *join);

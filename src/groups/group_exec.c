@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "distribute/remote_join.h"
 #include "executor/executor.h"
 #include "groups/group_node.h"
 #include "miscadmin.h"
@@ -47,6 +48,7 @@ AddTotals(GroupScan *scan)
 {
 	GroupTotals *totals = &scan->totals;
 	const GroupRun *run = scan->run;
+	MemoryContext old;
 
 	totals->runs++;
 	if (run->joined)
@@ -56,6 +58,10 @@ AddTotals(GroupScan *scan)
 	totals->group_seconds += run->group_seconds;
 	totals->bytes = run->bytes;
 	totals->filed_pairs = run->grouping->filed_pairs;
+	/* a run that is over takes its own along */
+	old = MemoryContextSwitchTo(scan->css.ss.ps.state->es_query_cxt);
+	totals->shares = CopyShares(run->shares);
+	MemoryContextSwitchTo(old);
 }
 
 static void

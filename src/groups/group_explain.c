@@ -12,6 +12,7 @@
 #include "commands/explain_state.h"
 #endif
 #include "catalog/pg_type.h"
+#include "distribute/share_explain.h"
 #include "groups/group_node.h"
 #include "scan/call_explain.h"
 #include "scan/scan_explain.h"
@@ -59,6 +60,7 @@ ExplainGroups(CustomScanState *node, List *ancestors, ExplainState *es)
 	if (!es->analyze || totals->runs == 0)
 		return;
 	ExplainWork(&totals->stats, totals->runs, es);
+	ExplainShares(totals->shares, es);
 	if (totals->filed_pairs > 0)
 		ExplainPropertyUInteger("Pairs Filed", NULL, totals->filed_pairs, es);
 	if (es->timing)

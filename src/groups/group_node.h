@@ -45,6 +45,7 @@ typedef struct GroupTotals
 	double		group_seconds;
 	uint64		bytes;
 	uint64		filed_pairs;
+	List	   *shares;			/* of the last run: JoinShares */
 } GroupTotals;
 
 typedef struct GroupScan

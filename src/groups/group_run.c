@@ -120,6 +120,7 @@ static void
 EndJoin(GroupRun *run, Join *join)
 {
 	run->joined = JoinStatistics(join, &run->stats, &run->read_seconds);
+	run->shares = JoinShares(join);
 	MemoryContextSetParent(run->rows.keys->context, CurrentMemoryContext);
 	JoinEnd(join);
 }

@@ -27,6 +27,7 @@ typedef struct GroupRun
 	/* For EXPLAIN. */
 	bool		joined;			/* an engine ran */
 	FastedStats stats;			/* of it */
+	List	   *shares;			/* of servers: JoinShares */
 	double		read_seconds;
 	double		wait_seconds;	/* for the engine */
 	double		group_seconds;	/* what was made of the pairs */

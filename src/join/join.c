@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "distribute/remote_join.h"
 #include "join/engine_run.h"
 #include "join/join.h"
 #include "portability/instr_time.h"
@@ -25,6 +26,7 @@ struct Join
 	const VectorSource *sources[2];
 	const RowArray *array;		/* the rows, if they are in memory */
 	RowPusher  *pusher;			/* whoever has them, if not */
+	RemoteJoin *remote;			/* whose workers do it; NULL: it is done here */
 	JoinOptions options;
 	FastedProblem problem;
 
@@ -60,7 +62,9 @@ ShowProgress(Join *join, ProgressPhase phase)
 		numbers.rows_expected += join->rows[side].expected_rows;
 	}
 	join->unseen = false;
-	if (phase == PROGRESS_JOINING)
+	if (join->remote != NULL)
+		numbers.pairs = RemoteJoinPairs(join->remote);
+	else if (phase == PROGRESS_JOINING)
 	{
 		FastedStats stats;
 
@@ -229,6 +233,42 @@ RequireExactCosine(const JoinOptions *options)
 			 errhint("Use \"SET fasted.refine = on\".")));
 }
 
+/* What workers send of their slices. */
+static SliceOutput
+SliceOutputOf(const FastedProblem *problem)
+{
+	switch (problem->output)
+	{
+		case FASTED_OUTPUT_COUNT:
+			return SLICE_COUNT;
+		case FASTED_OUTPUT_COUNTS:
+			return SLICE_COUNTS;
+		case FASTED_OUTPUT_CONNECTIONS:
+			/* a row with a pair is a core row then, and connected by one */
+			return problem->core_pairs <= 1 ? SLICE_CONNECTIONS : SLICE_PAIRS;
+		default:
+			return SLICE_PAIRS;
+	}
+}
+
+/* False: its work is not one to divide. */
+static bool
+BeginRemote(Join *join)
+{
+	MemoryContext old = MemoryContextSwitchTo(join->context);
+	RowSet	   *rows = &join->rows[0];
+
+	join->remote = RemoteJoinBegin(join->sources[0], join->options.metric, join->problem.eps,
+								   SliceOutputOf(&join->problem), rows->keys);
+	MemoryContextSwitchTo(old);
+	if (join->remote == NULL)
+		return false;
+	rows->count = rows->keys->count;
+	join->read_seconds = SecondsSince(join->begun);
+	ShowProgress(join, PROGRESS_JOINING);
+	return true;
+}
+
 Join *
 JoinBegin(const VectorSource *source, FastedMetric metric, double eps, FastedOutput output)
 {
@@ -243,7 +283,53 @@ JoinBeginProblem(const VectorSource *source, FastedMetric metric, const FastedPr
 	Join	   *join = Create(&source, metric, problem, 1, NULL);
 
 	RequireExactCosine(&join->options);
+	return BeginRemote(join) ? join : Begin(join);
+}
+
+Join *
+JoinBeginSlice(const VectorSource *source, FastedMetric metric, double eps, FastedOutput output,
+			   const JoinSlice *slice)
+{
+	FastedProblem problem = {
+		.eps = eps,.output = output,.slice = slice->slice,.slices = slice->slices
+	};
+	Join	   *join = Create(&source, metric, &problem, 1, NULL);
+
+	RequireExactCosine(&join->options);
+	join->rows[0].print = slice->print;
 	return Begin(join);
+}
+
+/*
+ * The CPU engine cuts rows alike by every kernel and filter.  A GPU's tiles depend on
+ * its kind and on the filter; several of a kind cut as one does.
+ */
+void
+JoinDescribeCut(const Join *join, char *text, size_t size)
+{
+	FastedStats stats;
+	uint64_t	outer;
+	uint64_t	inner;
+	int			kind;
+
+	strlcpy(text, "no engine", size);
+	if (join->run.join == NULL)
+		return;
+	panel_join_stats(join->run.join, &stats);
+	panel_join_sizes(join->run.join, &outer, &inner);
+	if (strcmp(stats.engine, "cpu") == 0)
+		snprintf(text, size, "cpu, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
+				 (uint64) outer, (uint64) inner);
+	else
+	{
+		/* of several it is followed by " (", their names and shares */
+		kind = strcspn(stats.device, "(");
+		while (kind > 0 && stats.device[kind - 1] == ' ')
+			kind--;
+		snprintf(text, size, "%s, %.*s, %s, %s, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
+				 stats.engine, kind, stats.device, stats.kernel, stats.filter, (uint64) outer,
+				 (uint64) inner);
+	}
 }
 
 Join *
@@ -338,6 +424,12 @@ NextBatch(Join *join, FastedBatch *batch)
 {
 	EngineRun  *run = &join->run;
 
+	if (join->remote != NULL)
+	{
+		if (ProgressIsDue(join->progress))
+			ShowProgress(join, PROGRESS_JOINING);
+		return RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
+	}
 	if (run->engine == NULL)
 		return false;			/* no vector at all */
 
@@ -400,6 +492,8 @@ JoinPairs(const Join *join)
 {
 	FastedStats stats;
 
+	if (join->remote != NULL)
+		return RemoteJoinPairs(join->remote);
 	if (join->run.join == NULL)
 		return 0;				/* no vector at all */
 	panel_join_stats(join->run.join, &stats);
@@ -420,12 +514,16 @@ JoinCount(Join *join)
 const uint32 *
 JoinCounts(const Join *join)
 {
+	if (join->remote != NULL)
+		return RemoteJoinCounts(join->remote);
 	return join->run.join != NULL ? panel_join_counts(join->run.join, 0) : NULL;
 }
 
 FastedOutput
 JoinOutput(const Join *join)
 {
+	if (join->remote != NULL)
+		return SliceOutputOf(&join->problem) == SLICE_COUNTS ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS;
 	return join->run.join != NULL ? join->run.output : join->problem.output;
 }
 
@@ -462,10 +560,21 @@ bool
 JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds)
 {
 	*read_seconds = join->read_seconds;
+	if (join->remote != NULL)
+	{
+		*stats = RemoteJoinStatistics(join->remote);
+		return stats->engine[0] != '\0';
+	}
 	if (join->run.join == NULL)
 		return false;
 	panel_join_stats(join->run.join, stats);
 	return true;
+}
+
+List *
+JoinShares(const Join *join)
+{
+	return join->remote != NULL ? RemoteJoinShares(join->remote) : NIL;
 }
 
 static void

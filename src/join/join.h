@@ -19,7 +19,8 @@
 typedef struct Join Join;
 
 /*
- * Reads the whole source and starts the engine; eps is on the metric's scale.  Error:
+ * Reads the whole source and starts the engine; eps is on the metric's scale.  Or the
+ * workers of a Citus cluster do so, which is no matter to the caller.  Error:
  * fasted.refine is off, and the metric is not L2.  Everything the join owns hangs
  * on a child of the current memory context, threads and device memory too, and
  * goes with it, on error and abort as well.
@@ -30,6 +31,20 @@ extern Join *JoinBegin(const VectorSource *source, FastedMetric metric, double e
 /* The same; what the engine finds is JoinOutput's to say, when JoinNext has been called. */
 extern Join *JoinBeginProblem(const VectorSource *source, FastedMetric metric,
 							  const FastedProblem *problem);
+
+/* One of the slices of a join, for which rows come in an order of their own: row_set.h. */
+typedef struct JoinSlice
+{
+	uint32		slice;			/* < slices */
+	uint32		slices;
+	Fingerprint *print;			/* of the rows that were read; the caller's */
+} JoinSlice;
+
+extern Join *JoinBeginSlice(const VectorSource *source, FastedMetric metric, double eps,
+							FastedOutput output, const JoinSlice *slice);
+
+/* What decides which pairs are in a slice, beside the rows; as far as it is known by now. */
+extern void JoinDescribeCut(const Join *join, char *text, size_t size);
 
 /*
  * Whoever has the rows of two relations, sides 0 and 1: push gives them all to
@@ -140,6 +155,9 @@ extern const KeySet *JoinKeysOf(const Join *join, int side);
 
 /* The engine's statistics and the seconds it took to read; false: no engine ran. */
 extern bool JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds);
+
+/* What each server did, if several share it (a list of WorkerShare: remote_join.h); else NIL. */
+extern List *JoinShares(const Join *join);
 
 extern void JoinEnd(Join *join);
 

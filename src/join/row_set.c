@@ -169,11 +169,24 @@ NoteRows(RowSet *set, const Datum *keys, size_t nrows)
 	}
 }
 
+/* Of rows that have been written behind those in the room. */
+static void
+AddToFingerprint(const RowSet *set, const Datum *keys, size_t nrows)
+{
+	const float *row = set->room + set->used * set->dimensions;
+
+	for (size_t i = 0; i < nrows; i++, row += set->dimensions)
+		FingerprintAdd(set->print, KeyHash(keys[i], set->keys->typlen, set->keys->typbyval),
+					   VectorHash(row, set->dimensions));
+}
+
 static void
 TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 {
 	RowSet	   *set = (RowSet *) sink;
 
+	if (set->print != NULL)
+		AddToFingerprint(set, keys, nrows);
 	set->used += nrows;
 	NoteRows(set, keys, nrows);
 }
@@ -333,6 +346,8 @@ RowSetReset(RowSet *set)
 	if (set->keys != NULL)
 		KeySetReset(set->keys);
 	set->count = 0;
+	if (set->print != NULL)
+		memset(set->print, 0, sizeof(*set->print));
 	if (set->spill != NULL)
 		SpillClose(set->spill);
 	set->spill = NULL;

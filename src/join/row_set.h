@@ -14,6 +14,7 @@
 #include "join/engine_run.h"
 #include "join/keys.h"
 #include "join/spill.h"
+#include "read/fingerprint.h"
 #include "read/row_sink.h"
 #include "session/progress.h"
 
@@ -39,6 +40,7 @@ struct RowSet
 	char	   *first_row_name; /* its id, for messages; NULL before it */
 	uint64		count;			/* rows so far */
 	KeySet	   *keys;			/* one for each row; NULL: the caller knows them */
+	Fingerprint *print;			/* of the rows so far; NULL: nobody wants it */
 	RowSet	   *other;			/* the join's other side, or NULL */
 	SpillFile  *spill;			/* all rows, if they are too many; or NULL */
 

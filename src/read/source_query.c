@@ -218,6 +218,26 @@ MakeOrderQuery(const VectorSource *source)
 	return query;
 }
 
+Query *
+MakeHashQuery(const VectorSource *source, Oid hash_function)
+{
+	ParseState *pstate = BeginQuery();
+	List	   *targets;
+	List	   *sort_keys;
+	Node	   *hash;
+	Query	   *query;
+
+	SelectFromRelation(pstate, source->relid);
+	hash = (Node *) makeFuncExpr(hash_function, INT8OID, list_make1(VectorOf(pstate, source)),
+								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+	targets = AddTarget(NIL, KeyOf(pstate, source), "k");
+	targets = AddTarget(targets, hash, "h");
+	sort_keys = SortByKey(pstate, NIL, source, &targets);
+	query = FinishQuery(pstate, targets);
+	query->sortClause = sort_keys;
+	return query;
+}
+
 /* --- planning and running */
 
 /* The query as a person would write it, for whoever logs or shows it. */

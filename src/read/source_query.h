@@ -31,6 +31,12 @@ extern char *QueryText(const VectorSource *source);
 extern Query *MakeOrderQuery(const VectorSource *source);
 
 /*
+ * SELECT key, hash_function(vector) FROM relation ORDER BY key; the function takes the
+ * vector's array and returns bigint.
+ */
+extern Query *MakeHashQuery(const VectorSource *source, Oid hash_function);
+
+/*
  * Rewrites (views, row security) and plans.  Errors: a view that locks the rows that
  * it reads (FOR UPDATE), which a function that is not volatile may not do.
  */

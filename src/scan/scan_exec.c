@@ -83,6 +83,7 @@ AddScanTotals(SelfJoinScan *scan)
 	ScanTotals *totals = &scan->totals;
 	FastedStats run;
 	double		read_seconds;
+	MemoryContext old;
 
 	totals->runs++;
 	if (JoinStatistics(scan->stream->join, &run, &read_seconds))
@@ -90,6 +91,9 @@ AddScanTotals(SelfJoinScan *scan)
 	totals->read_seconds += read_seconds;
 	totals->wait_seconds += scan->stream->wait_seconds;
 	totals->output_seconds += scan->stream->output_seconds;
+	old = MemoryContextSwitchTo(scan->css.ss.ps.state->es_query_cxt);
+	totals->shares = JoinShares(scan->stream->join);
+	MemoryContextSwitchTo(old);
 }
 
 /* Also when there are rows left. */

@@ -11,6 +11,7 @@
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
 #endif
+#include "distribute/share_explain.h"
 #include "join/engines.h"
 #include "scan/call_explain.h"
 #include "scan/scan_explain.h"
@@ -192,6 +193,7 @@ ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es)
 	if (es->analyze && totals.runs > 0)
 	{
 		ExplainWork(&totals.stats, totals.runs, es);
+		ExplainShares(totals.shares, es);
 		if (es->timing)
 		{
 			ExplainMachine(&totals.stats, es);

@@ -22,6 +22,7 @@ typedef struct ScanTotals
 	double		read_seconds;
 	double		wait_seconds;	/* for the engine */
 	double		output_seconds; /* making blocks of rows */
+	List	   *shares;			/* of the last run: JoinShares */
 } ScanTotals;
 
 typedef struct SelfJoinScan

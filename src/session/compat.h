@@ -38,4 +38,11 @@
 #define FASTED_EXECUTOR_GO_ON(desc) ExecutorRun(desc, ForwardScanDirection, 0, false)
 #endif
 
+/* PostgreSQL 17 has a resource owner in place of the memory context. */
+#if PG_VERSION_NUM >= 170000
+#define FASTED_WAIT_EVENT_SET(nevents) CreateWaitEventSet(CurrentResourceOwner, nevents)
+#else
+#define FASTED_WAIT_EVENT_SET(nevents) CreateWaitEventSet(CurrentMemoryContext, nevents)
+#endif
+
 #endif							/* FASTED_COMPAT_H */

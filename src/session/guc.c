@@ -21,6 +21,7 @@ int			fasted_setting_max_threads = 0;
 int			fasted_setting_memory_limit = 1024 * 1024;
 int			fasted_setting_cpu_kernel = 0;
 int			fasted_setting_prune = FASTED_PRUNE_AUTO;
+int			fasted_setting_distribute = DISTRIBUTE_AUTO;
 char	   *fasted_setting_cuda_library = NULL;
 int			fasted_setting_filter = FASTED_FILTER_AUTO;
 bool		fasted_setting_refine = true;
@@ -50,6 +51,13 @@ static const struct config_enum_entry prune_options[] = {
 	{"auto", FASTED_PRUNE_AUTO, false},
 	{"off", FASTED_PRUNE_OFF, false},
 	{"force", FASTED_PRUNE_FORCE, true},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry distribute_options[] = {
+	{"auto", DISTRIBUTE_AUTO, false},
+	{"off", DISTRIBUTE_OFF, false},
+	{"force", DISTRIBUTE_FORCE, true},
 	{NULL, 0, false}
 };
 
@@ -178,6 +186,12 @@ DefineSettings(void)
 							"-1 means as many as PostgreSQL takes for a table of its size, 0 none.",
 							&fasted_setting_max_workers, -1, -1, MAX_PARALLEL_WORKER_LIMIT,
 							PGC_USERSET, 0, NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("fasted.distribute",
+							 "Selects whether joins of Citus tables are divided over the workers.",
+							 "\"auto\" does so where it pays.",
+							 &fasted_setting_distribute, DISTRIBUTE_AUTO, distribute_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("fasted");
 }

@@ -15,6 +15,14 @@ typedef enum EngineChoice
 	ENGINE_CUDA
 } EngineChoice;
 
+/* "force" is for tests: small tables too. */
+typedef enum DistributeChoice
+{
+	DISTRIBUTE_AUTO,
+	DISTRIBUTE_OFF,
+	DISTRIBUTE_FORCE
+} DistributeChoice;
+
 extern int	fasted_setting_engine;		/* an EngineChoice */
 extern int	fasted_setting_threads;		/* 0: one for each processor */
 extern int	fasted_setting_max_threads; /* administrators' limit; 0: none */
@@ -24,6 +32,8 @@ extern int	fasted_setting_prune;	/* a FastedPrune */
 
 /* Parallel workers that read, 0: none, -1: the planner's choice. */
 extern int	fasted_setting_max_workers;
+
+extern int	fasted_setting_distribute;	/* a DistributeChoice */
 
 /* For the CUDA engine. */
 extern char *fasted_setting_cuda_library;

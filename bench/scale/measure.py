@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Processor time of a divided join: what each worker of a Citus cluster takes, and the coordinator.
+
+    bench/scale/measure.py --coordinator "host=127.0.0.1 port=9700" --workers "..." "..." "..."
+                           [--rows 100000] [--dimensions 128] [--most 3] [--out FILE]
+
+Needs psql and a running cluster with the extension, like the one of make check-citus; makes
+a table there and drops it.  Seconds are of user and system time, as log_statement_stats has
+them of the backend with all its threads, so that they mean something on a loaded machine;
+backends that read shards for it are not in them.  Pruning is off, for slices are not pruned.
+For m = 1, 2, ... each slice of m is
+called by itself, on a worker of its own, and once more as one of a million, which leaves the
+reading.  Prints a table and writes JSON.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+
+TABLE = "scale_items"
+
+
+def run(connection, sql):
+    done = subprocess.run(["psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", connection, "-c", sql],
+                          text=True, capture_output=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return done.stdout.strip(), done.stderr
+
+
+def seconds(connection, sql):
+    """The statement's result, and its user and system time in seconds."""
+    command = ["psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", connection,
+               "-c", "SET fasted.prune = off", "-c", "SET log_statement_stats = on", "-c", "SET client_min_messages = log", "-c", sql]
+    done = subprocess.run(command, text=True, capture_output=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    user, system = re.findall(r"!\s+([\d.]+) s user, ([\d.]+) s system, [\d.]+ s elapsed", done.stderr)[-1]
+    return done.stdout.strip(), float(user) + float(system)
+
+
+def slice_seconds(connection, eps, number, slices):
+    call = f"fasted_citus.join_slice('{TABLE}', 'v', {eps}, 'id', 'bigint', 'l2', false, 'count', {number}, {slices})"
+    return seconds(connection, f"SELECT count(*) FROM (SELECT {call}) x")[1]
+
+
+def make_table(args):
+    run(args.coordinator, f"""
+        DROP TABLE IF EXISTS {TABLE};
+        CREATE TABLE {TABLE} (id bigint PRIMARY KEY, v real[]);
+        SELECT create_distributed_table('{TABLE}', 'id')""")
+    for first in range(1, args.rows + 1, 20000):
+        last = min(first + 19999, args.rows)
+        run(args.coordinator, f"""INSERT INTO {TABLE} SELECT i, (SELECT array_agg((hashint4((i % 1000) * 1024 + k) & 255)
+            + (hashint4(i * 1024 + k) & 15)) FROM generate_series(1, {args.dimensions}) k)::real[]
+            FROM generate_series({first}, {last}) i""")
+
+
+def measure(args):
+    eps = 6.2 * args.dimensions ** 0.5
+    points = []
+    read = min(slice_seconds(args.workers[0], eps, 0, 1000000) for _ in range(args.repeats))
+    for m in range(1, args.most + 1):
+        each = [min(slice_seconds(args.workers[i % len(args.workers)], eps, i, m) for _ in range(args.repeats))
+                for i in range(m)]
+        points.append({"workers": m, "each": each})
+        print(f"m = {m}: " + ", ".join(f"{s:.2f} s" for s in each), file=sys.stderr)
+    count, whole = seconds(args.coordinator, f"SET fasted.distribute = force; "
+                           f"SELECT count(*) FROM fasted_self_join('{TABLE}', 'v', {eps})")
+    return {"rows": args.rows, "dimensions": args.dimensions, "pairs": int(count.split()[-1]), "read": read,
+            "points": points, "coordinator": whole, "load": os.getloadavg()}
+
+
+def page(result):
+    lines = ["| workers | processor time of each, s | beside reading | of one's |", "|---|---|---|---|"]
+    read = result["read"]
+    one = result["points"][0]["each"][0] - read
+    for point in result["points"]:
+        rest = [s - read for s in point["each"]]
+        lines.append(f"| {point['workers']} | {', '.join(f'{s:.2f}' for s in point['each'])} "
+                     f"| {', '.join(f'{s:.2f}' for s in rest)} | {', '.join(f'{s / one:.2f}' for s in rest)} |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--coordinator", required=True)
+    parser.add_argument("--workers", nargs="+", required=True)
+    parser.add_argument("--rows", type=int, default=100000)
+    parser.add_argument("--dimensions", type=int, default=128)
+    parser.add_argument("--most", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--out")
+    args = parser.parse_args()
+    make_table(args)
+    result = measure(args)
+    run(args.coordinator, f"DROP TABLE {TABLE}")
+    print(page(result))
+    print(f"reading alone {result['read']:.2f} s; the coordinator of three {result['coordinator']:.2f} s; {result['pairs']} pairs")
+    if args.out:
+        with open(args.out, "w", encoding="utf-8") as file:
+            json.dump(result, file, indent=1)
+            file.write("\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What a join divided over m machines with g GPUs each takes, by a model of its parts.
+
+    bench/scale/model.py [--network 1.25e9] [--runs 2000]
+
+Prints the tables of doc/scale.md.  Rates are measured ones, each with its source, but for the
+network's, which is an assumption (10 Gbit/s).  A simulation adds chance: workers do not read
+and compute equally fast (log-normal, 5%), and the join ends with the last one.
+"""
+import argparse
+import math
+import random
+
+# Seconds that a session takes a row, and a byte of its vector, to read a table through Citus, to
+# sort and to hash it: 60000 x 128 and 15000 x 768 (bench/results/amd-epyc-2-cores/scale.md).
+READ_ROW = 0.2e-6
+READ_BYTE = 7.4e-9
+# The coordinator's, for a key and a hash: the same page.
+KEY_ROW = 0.8e-6
+# n n d a second of one processor with AVX-512 and VNNI: the same page, 150000 x 128.
+CPU_RATE = 150e3 * 150e3 * 128 / 8.2
+# n n d a second of one NVIDIA H200, recheck included: 1000000 x 960 in 643 ms
+# (bench/results/two-nvidia-h200/devices.md).
+GPU_RATE = 1e6 * 1e6 * 960 / 0.643
+# Bytes a second into one GPU: the same page.
+UPLOAD = 55e9
+# Of a GPU's 141 GB what rows may take, with 6 bytes a dimension and 24 a row.
+GPU_BYTES = 120e9
+# Bytes a second of a temporary file, read and written: an assumption, one NVMe drive.
+FILE = 3e9
+# Connections, their prologue, planning on each worker.
+START = 0.05
+CHANCE = 0.05
+
+MACHINES = (1, 2, 4, 8, 16, 32)
+SETS = ((10**6, 128), (10**6, 960), (10**7, 128), (10**7, 768), (10**8, 768))
+ENGINES = ({"name": "16 processors", "rate": 16 * CPU_RATE, "gpus": 0},
+           {"name": "1 GPU", "rate": GPU_RATE, "gpus": 1},
+           {"name": "8 GPUs", "rate": 8 * GPU_RATE, "gpus": 8})
+
+
+def panels(n, d):
+    """How often a GPU loads the rows: once, or (T + 1) / 2 times."""
+    outer = math.ceil(n * (6 * d + 24) / (0.8 * GPU_BYTES))
+    return 1.0 if n * (6 * d + 24) <= GPU_BYTES else (outer + 1) / 2
+
+
+def parts(n, d, m, engine, network):
+    """Seconds: reading beside the network, loading in panels, computing; keys beside all of it."""
+    vectors = 4.0 * n * d
+    p = {"read": n * READ_ROW + vectors * READ_BYTE, "keys": n * KEY_ROW,
+         # each node sends its n / m rows to the others, and takes theirs
+         "network": vectors * (m - 1) / m / network,
+         "compute": n * n * d / engine["rate"] / m, "load": 0.0}
+    if engine["gpus"]:
+        loads = panels(n, d)
+        p["load"] = loads * vectors / UPLOAD if loads == 1.0 else loads * vectors / UPLOAD + (1 + loads) * vectors / FILE
+    return p
+
+
+def whole(p, m, rng):
+    """The slowest worker; a table that fits is loaded while it is read."""
+    last = 0.0
+    for _ in range(m):
+        read = max(p["read"] * rng.lognormvariate(0, CHANCE), p["network"], p["load"] if p["load"] < p["read"] / 10 else 0.0)
+        load = p["load"] if p["load"] >= p["read"] / 10 else 0.0
+        last = max(last, read + load + p["compute"] * rng.lognormvariate(0, CHANCE))
+    return (START if m > 1 else 0.0) + max(last, p["keys"] if m > 1 else 0.0)
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def text(seconds):
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def row(n, d, engine, args, rng):
+    times = []
+    for m in MACHINES:
+        p = parts(n, d, m, engine, args.network)
+        times.append(median([whole(p, m, rng) for _ in range(args.runs)]))
+    p = parts(n, d, 16, engine, args.network)
+    enough = next((m for m, t in zip(MACHINES, times) if t < 1.1 * min(times)), MACHINES[-1])
+    return (f"| {n} x {d} | {engine['name']} | " + " | ".join(text(t) for t in times) + f" | {enough} "
+            f"| {text(p['read'])}, {text(p['network'])}, {text(p['load'])}, {text(p['compute'])} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", type=float, default=1.25e9, help="bytes a second of a node, each way")
+    parser.add_argument("--runs", type=int, default=1000)
+    args = parser.parse_args()
+    rng = random.Random(1)
+    print("| n x d | each machine | " + " | ".join(f"{m}" for m in MACHINES)
+          + " | enough | with 16: reading, network, loading, computing |")
+    print("|---|---|" + "---|" * (len(MACHINES) + 2))
+    for n, d in SETS:
+        for engine in ENGINES:
+            print(row(n, d, engine, args, rng))
+
+
+if __name__ == "__main__":
+    main()

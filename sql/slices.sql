@@ -1,0 +1,109 @@
+-- What a worker of a cluster is asked for: one slice of the pairs, as messages.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
+
+-- Rows come in no order of their keys; whole numbers, so that distances tie; a null; zeros.
+CREATE TABLE sliced (id int PRIMARY KEY, v real[]);
+INSERT INTO sliced SELECT i * 7919 % 10007, CASE i % 100 WHEN 3 THEN NULL WHEN 4 THEN '{0,0,0,0,0}'
+	ELSE (SELECT array_agg((hashint4(i % 450 * 5 + k) & 7)::real) FROM generate_series(1, 5) k) END
+FROM generate_series(1, 1000) AS i;
+
+-- Parts of external values are read without the rest.
+CREATE TABLE messages (n int, slice int, slices int, output text, m bytea);
+ALTER TABLE messages ALTER m SET STORAGE external;
+INSERT INTO messages
+SELECT row_number() OVER (), slice, slices, output,
+	fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, output, slice, slices)
+FROM unnest(ARRAY['pairs', 'count', 'counts', 'connections']) AS output,
+	generate_series(1, 3) AS slices, generate_series(0, slices - 1) AS slice;
+
+CREATE FUNCTION uint32(m bytea, at int) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+	SELECT ('x' || encode(substr(m, at + 1, 4), 'hex'))::bit(32)::bigint $$;
+
+-- all have read the same rows, and say so in the beginning and at the end
+SELECT count(*), count(DISTINCT substr(m, 2, 20)) FROM messages WHERE substr(m, 1, 1) IN ('R', 'D');
+SELECT DISTINCT uint32(m, 9) AS rows FROM messages WHERE substr(m, 1, 1) IN ('R', 'D');
+
+-- pairs of rows by the order of their keys: of all slices together each pair is there once
+CREATE TABLE keys AS SELECT id, row_number() OVER (ORDER BY id) - 1 AS row FROM sliced WHERE v IS NOT NULL;
+CREATE TABLE pairs AS
+SELECT slices, uint32(m, at) AS a, uint32(m, at + 4) AS b
+FROM messages, generate_series(1, length(m) - 1, 16) AS at
+WHERE output = 'pairs' AND substr(m, 1, 1) = 'P';
+CREATE TABLE right_pairs AS
+SELECT a.row AS a, b.row AS b FROM fasted_self_join('sliced', 'v', 3) p
+	JOIN keys a ON a.id = p.id_a JOIN keys b ON b.id = p.id_b;
+SELECT slices, count(*) = (SELECT count(*) FROM right_pairs) AS as_many,
+	(SELECT count(*) FROM (SELECT a, b FROM pairs q WHERE q.slices = p.slices EXCEPT TABLE right_pairs) x) AS wrong
+FROM pairs p GROUP BY slices ORDER BY slices;
+SELECT count(*) > 1000 AS some FROM right_pairs;
+ANALYZE pairs, right_pairs, keys;
+
+-- counts of rows add up
+CREATE TABLE counts AS
+SELECT slices, uint32(m, 1) + (at - 5) / 4 AS row, sum(uint32(m, at)) AS count
+FROM messages, generate_series(5, length(m) - 4, 4) AS at
+WHERE output = 'counts' AND substr(m, 1, 1) = 'C' GROUP BY 1, 2;
+SELECT slices, count(*), sum(abs(count - neighbors)) AS wrong
+FROM counts JOIN keys USING (row) JOIN fasted_neighbors('sliced', 'v', 3) USING (id)
+GROUP BY slices ORDER BY slices;
+
+-- connections are fewer, and connect the same
+CREATE TABLE connections AS
+SELECT slices, uint32(m, at)::int AS a, uint32(m, at + 4)::int AS b
+FROM messages, generate_series(1, length(m) - 1, 16) AS at
+WHERE output = 'connections' AND substr(m, 1, 1) = 'P';
+ANALYZE connections;
+SELECT slices, count(*) < slices * (SELECT count(*) FROM keys) AS few,
+	count(*) FILTER (WHERE NOT EXISTS (SELECT FROM right_pairs r WHERE r.a = c.a AND r.b = c.b)) AS invented
+FROM connections c GROUP BY slices ORDER BY slices;
+-- of one slice a forest: as many as there are rows but for one of each cluster
+SELECT (SELECT count(*) FROM connections WHERE slices = 1) =
+	(SELECT count(*) - count(DISTINCT cluster) FROM fasted_cluster('sliced', 'v', 3)) AS is_a_forest;
+
+-- nothing but a report and another one
+SELECT output, array_agg(encode(substr(m, 1, 1), 'escape') ORDER BY n) FROM messages WHERE output = 'count' AND slices = 1 GROUP BY output;
+
+-- hashes tell what is joined: as real, with zeros and what is no vector apart
+SELECT fasted_citus.vector_hash('{1,2}'::real[]) = fasted_citus.vector_hash('{1,2}'::float8[]) AS f8,
+	fasted_citus.vector_hash('{0.1,2}'::real[]) = fasted_citus.vector_hash('{0.1,2}'::numeric[]) AS n,
+	fasted_citus.vector_hash('{1,2}'::real[]) <> fasted_citus.vector_hash('{2,1}'::real[]) AS o,
+	fasted_citus.vector_hash('{1,2}'::real[]) <> fasted_citus.vector_hash('{1,2,0}'::real[]) AS d,
+	fasted_citus.vector_hash('{0,-0,0}'::real[]) AS zeros,
+	fasted_citus.vector_hash('{}'::real[]) AS empty, fasted_citus.vector_hash('{NaN}'::real[]) AS nan,
+	fasted_citus.vector_hash(NULL::real[]) AS nothing;
+SELECT count(DISTINCT fasted_citus.vector_hash(ARRAY[i, i / 7]::real[])) FROM generate_series(1, 100000) i;
+
+-- a row that changes changes what is reported, whatever it is
+CREATE FUNCTION print() RETURNS bytea LANGUAGE sql AS $$ SELECT substr(m, 2, 20) FROM (SELECT
+	fasted_citus.join_slice('sliced', 'v', 0, 'id', 'bigint', 'l2', false, 'count', 0, 1) AS m LIMIT 1) s $$;
+CREATE TEMP TABLE before AS SELECT print();
+BEGIN;
+UPDATE sliced SET v = v[2:5] || v[1] WHERE id = (SELECT min(id) FROM sliced WHERE v[1] <> v[2]);
+SELECT print() = (TABLE before) AS turned;
+ROLLBACK;
+BEGIN;
+UPDATE sliced SET id = -1 WHERE id = (SELECT min(id) FROM sliced WHERE v IS NOT NULL);
+SELECT print() = (TABLE before) AS renamed;
+ROLLBACK;
+BEGIN;
+DELETE FROM sliced WHERE id = (SELECT max(id) FROM sliced WHERE v IS NOT NULL);
+SELECT print() = (TABLE before) AS deleted;
+ROLLBACK;
+BEGIN;
+DELETE FROM sliced WHERE v IS NULL;
+CLUSTER sliced USING sliced_pkey;
+SELECT print() = (TABLE before) AS same;
+ROLLBACK;
+
+-- what it is not to be asked
+SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'pairs', 2, 2);
+SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'pairs', 0, 0);
+SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'nearest', 0, 1);
+SELECT fasted_citus.join_slice('sliced', 'v', -3, 'id', 'bigint', 'l2', false, 'pairs', 0, 1);
+SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'dot', false, 'pairs', 0, 1);
+SELECT fasted_citus.join_slice('sliced', 'v', 3, 'v', 'bigint', 'l2', false, 'pairs', 0, 1);
+
+DROP TABLE sliced, messages, keys, pairs, right_pairs, counts, connections;
+DROP FUNCTION uint32, print;

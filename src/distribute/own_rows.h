@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * own_rows.h
+ *	  What the coordinator reads itself: keys and hashes, but no vectors.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_OWN_ROWS_H
+#define FASTED_OWN_ROWS_H
+
+#include "join/keys.h"
+#include "read/fingerprint.h"
+
+/*
+ * Adds the keys of the source's rows, in their order, and gives the fingerprint of what
+ * the current snapshot has.  Vectors are hashed where they lie.
+ */
+extern Fingerprint ReadOwnRows(const VectorSource *source, KeySet *keys);
+
+#endif							/* FASTED_OWN_ROWS_H */

@@ -1,0 +1,35 @@
+/*-------------------------------------------------------------------------
+ *
+ * workers.h
+ *	  Who takes part: the nodes of a Citus cluster, and whether a table is theirs.
+ *
+ * Citus is known by its catalog alone, which is read by SQL: without it nothing is
+ * looked up, and nothing is linked against it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_WORKERS_H
+#define FASTED_WORKERS_H
+
+#include "nodes/pg_list.h"
+#include "read/source.h"
+
+typedef struct WorkerNode
+{
+	char	   *host;
+	int			port;
+	char	   *pool;			/* connection string that replaces these, as pg_dist_poolinfo has it; or empty */
+	char	   *auth;			/* further parameters, as pg_dist_authinfo has them; or empty */
+} WorkerNode;
+
+/*
+ * The nodes, in an order that is the same in all calls, if a join of this source can be
+ * divided over them; else NIL, and why not, or NULL where nobody expects it to be.  In the
+ * current memory context.
+ */
+extern List *FindWorkers(const VectorSource *source, const char **reason);
+
+/* The table's name with its schema, as SQL has it. */
+extern char *QualifiedName(Oid relid);
+
+#endif							/* FASTED_WORKERS_H */

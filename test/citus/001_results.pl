@@ -1,0 +1,141 @@
+# What three workers find together is what one server finds, and brute force.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
+use CitusCluster;
+use FastedTest;
+use Test::More;
+
+my ($node) = new_cluster('results');
+
+sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
+
+# The same rows in a table of Citus's (dist) and in one of this server alone (plain): of
+# each, the function's whole result is compared, and the first one was divided.
+sub same
+{
+	my ($name, $call) = @_;
+	(my $plain = $call) =~ s/'dist'/'plain'/;
+	my $both = sql(<<END);
+CREATE TEMP TABLE x AS SELECT * FROM $call;
+CREATE TEMP TABLE y AS SELECT * FROM $plain;
+SELECT (SELECT count(*) FROM x), (SELECT count(*) FROM y),
+	(SELECT count(*) FROM (TABLE x EXCEPT ALL TABLE y) d)
+END
+	my ($x, $y, $differ) = split(/\|/, $both);
+	ok($x == $y && $differ == 0, "$name: $x rows") or diag($both);
+	like(sql("EXPLAIN (ANALYZE, TIMING off, COSTS off) SELECT * FROM $call"), $divided, "$name: divided");
+	return $x;
+}
+
+sub tables
+{
+	my ($columns, $rows, $distribute) = @_;
+	sql("DROP TABLE IF EXISTS dist, plain; CREATE TABLE plain ($columns); INSERT INTO plain $rows;
+		CREATE TABLE dist ($columns); SELECT $distribute; INSERT INTO dist TABLE plain");
+}
+
+my $hash = "create_distributed_table('dist', 'id')";
+
+# whole numbers, so that distances tie at eps; duplicates; NULLs; zeros
+tables('id int PRIMARY KEY, v real[]', <<'END', $hash);
+SELECT i, CASE WHEN i % 50 = 7 THEN NULL WHEN i % 50 = 8 THEN '{0,0,0,0,0,0}'
+	ELSE (SELECT array_agg((hashint4(i % 700 * 6 + k) & 7)::real) FROM generate_series(1, 6) k) END
+FROM generate_series(1, 1500) i
+END
+create_brute_force($node);
+sql("CREATE TABLE truth AS SELECT * FROM brute_force('plain', 4)");
+is_same_pairs($node, "SELECT * FROM fasted_self_join('dist', 'v', 4)", "SELECT * FROM truth",
+	'pairs as by brute force, ties at eps among them');
+for my $eps (0, 3, 4, 12)
+{
+	ok(same("pairs within $eps", "fasted_self_join('dist', 'v', $eps)") > 0, 'there are some');
+}
+same('both orders and self pairs', "fasted_self_join('dist', 'v', 3, ordered => true, self_pairs => true)");
+same('cosine', "fasted_self_join('dist', 'v', 0.05, metric => 'cosine')");
+same('infinity', "fasted_self_join('dist', 'v', 'Infinity')");
+same('neighbors', "fasted_neighbors('dist', 'v', 4)");
+same('neighbors by cosine', "fasted_neighbors('dist', 'v', 0.05, metric => 'cosine')");
+same('clusters', "fasted_cluster('dist', 'v', 3)");
+same('clusters of two', "fasted_cluster('dist', 'v', 3, 2)");
+same('DBSCAN', "fasted_cluster('dist', 'v', 4, 6)");
+is(sql("SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"), sql("SELECT count(*) FROM truth"),
+	'count(*)');
+like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"), $divided,
+	'count(*): divided');
+like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
+	qr/read \d+\.\d+ ms, filter \d+\.\d+ ms/, 'with times');
+is(sql("SELECT count(*) FROM fasted_self_join('dist', 'v', 4) WHERE dist > 2"),
+	sql("SELECT count(*) FROM truth WHERE dist > 2"), 'a lower bound');
+is(sql("SELECT count(*) FROM (SELECT FROM fasted_self_join('dist', 'v', 4) LIMIT 5) x"), 5, 'LIMIT');
+is(sql("SELECT sum(neighbors) FROM dist JOIN fasted_neighbors('dist', 'v', 4) USING (id)"),
+	2 * sql("SELECT count(*) FROM truth"), 'joined with its own table');
+is(sql("SELECT count(*) FROM (SELECT fasted_self_join('dist', 'v', 4)) x"),
+	sql("SELECT count(*) FROM truth"), 'the function itself');
+is(sql("SET fasted.distribute = off; SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
+	sql("SELECT count(*) FROM truth"), 'off');
+unlike(sql("SET fasted.distribute = off; EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
+	qr/Citus Workers/, 'off: not divided');
+unlike(sql("SET fasted.distribute = auto; EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
+	qr/Citus Workers/, 'auto: not divided, it is small');
+unlike(sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('plain', 'v', 4)"),
+	qr/Citus Workers/, 'not a table of Citus: not divided');
+same('the row to keep', "fasted_keep_one('dist', 'v', 3)");
+sql("CREATE TABLE kept AS SELECT * FROM fasted_keep_one('plain', 'v', 3, 'v')");
+is(sql("SELECT count(*) FROM fasted_keep_one('dist', 'v', 3, 'v') JOIN kept USING (id, kept)"),
+	sql('SELECT count(*) FROM kept'), 'by a priority, in this session');
+is(sql("SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
+	SELECT count(*) FROM (SELECT id_a % 7 FROM fasted_self_join('dist', 'v', 4) WHERE id_a % 2 = id_b % 2 GROUP BY 1) x"),
+	7, 'with parallel workers');
+is(sql("BEGIN; DECLARE c CURSOR FOR SELECT * FROM fasted_self_join('dist', 'v', 4); MOVE 100 IN c;
+	SELECT count(*) FROM dist; MOVE ALL IN c; FETCH 1 IN c; COMMIT"), 1500, 'a cursor');
+
+# huge and tiny magnitudes, not multiples of anything, panels
+tables('id bigint PRIMARY KEY, v double precision[]', <<'END', $hash);
+SELECT i * 7919 % 100003, (SELECT array_agg(sin(i * k) * 10 ^ (CASE i % 3 WHEN 0 THEN -20 WHEN 1 THEN 0 ELSE 15 END))
+	FROM generate_series(1, 37) k) FROM generate_series(1, 1777) i
+END
+same('magnitudes', "fasted_self_join('dist', 'v', 4)");
+same('huge ones', "fasted_self_join('dist', 'v', 3e15)");
+sql("ALTER DATABASE postgres SET fasted.memory_limit = '1MB'");
+same('panels', "fasted_self_join('dist', 'v', 4)");
+sql("ALTER DATABASE postgres RESET fasted.memory_limit");
+
+# kernels and numbers of threads may differ
+sql("ALTER DATABASE postgres SET fasted.cpu_kernel = 'portable'");
+same('another kernel here', "fasted_self_join('dist', 'v', 5)");
+sql("ALTER DATABASE postgres RESET fasted.cpu_kernel");
+
+# keys of other types
+tables('id uuid PRIMARY KEY, v real[]', "SELECT md5(i::text)::uuid, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i", $hash);
+same('uuid', "fasted_self_join_typed(NULL::uuid, 'dist', 'v', 1)");
+same('uuid, clusters', "fasted_cluster_typed(NULL::uuid, 'dist', 'v', 1, 5)");
+tables('id text PRIMARY KEY, v numeric[]', "SELECT 'row ' || i, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i", $hash);
+same('text', "fasted_self_join_typed(NULL::text, 'dist', 'v', 1)");
+same('text, neighbors', "fasted_neighbors_typed(NULL::text, 'dist', 'v', 1)");
+tables('id smallint PRIMARY KEY, "My v" real[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i",
+	"create_reference_table('dist')");
+same('a reference table', "fasted_self_join('dist', 'My v', 1)");
+
+# few rows, or none
+tables('id int PRIMARY KEY, v real[]', 'SELECT 1, NULL WHERE false', $hash);
+is(sql("SELECT count(*) FROM fasted_self_join('dist', 'v', 1)"), 0, 'an empty table');
+is(sql("SELECT count(*) FROM fasted_neighbors('dist', 'v', 1)"), 0, 'an empty table, neighbors');
+is(sql("SELECT * FROM fasted_cluster('dist', 'v', 1)"), '', 'an empty table, clusters');
+sql("INSERT INTO dist VALUES (5, '{1}')");
+is(sql("SELECT * FROM fasted_neighbors('dist', 'v', 1)"), '5|0', 'one row');
+sql("INSERT INTO dist VALUES (6, '{2}')");
+is(sql("SELECT * FROM fasted_self_join('dist', 'v', 1)"), '5|6|1', 'two rows');
+
+# what is wrong with the rows is said as before
+my ($status, $out, $err);
+sql("INSERT INTO dist VALUES (7, '{1, 2}')");
+($status, $out, $err) = $node->psql('postgres', "SELECT count(*) FROM fasted_self_join('dist', 'v', 1)");
+like($err, qr/different numbers of dimensions/, 'dimensions differ');
+like($err, qr/Citus worker 127\.0\.0\.1:\d+/, 'and where that was found');
+sql("UPDATE dist SET v = '{NaN}' WHERE id = 7");
+($status, $out, $err) = $node->psql('postgres', "SELECT count(*) FROM fasted_self_join('dist', 'v', 1)");
+like($err, qr/NaN|not finite/i, 'NaN');
+
+done_testing();

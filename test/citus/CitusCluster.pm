@@ -1,0 +1,49 @@
+# A coordinator and three workers, all with Citus and the extension.
+package CitusCluster;
+
+use strict;
+use warnings;
+use Exporter qw(import);
+use FastedTest;
+use Test::More;
+
+our @EXPORT = qw(new_cluster slices_at $divided);
+
+# Of EXPLAIN (ANALYZE): the work was divided over three.
+our $divided = qr/Citus Workers: 127\.0\.0\.1:\d+ \(3\d%.*, 127\.0\.0\.1:\d+ \(3\d%.*, 127\.0\.0\.1:\d+ \(3\d%/;
+
+# The coordinator first.  Every join of Citus's tables is divided, however small; unless
+# the test says otherwise.
+sub new_cluster
+{
+	my ($name) = @_;
+	my @nodes = map { new_node("${name}_$_", <<'END') } qw(coordinator worker1 worker2 worker3);
+listen_addresses = '127.0.0.1'
+shared_preload_libraries = 'citus'
+citus.shard_count = 6
+citus.node_conninfo = 'sslmode=disable'
+citus.recover_2pc_interval = -1
+max_connections = 150
+max_prepared_transactions = 50
+shared_buffers = 32MB
+fsync = off
+restart_after_crash = on
+fasted.distribute = force
+fasted.threads = 1
+END
+	$_->safe_psql('postgres', 'CREATE EXTENSION citus') for @nodes;
+	my ($coordinator, @workers) = @nodes;
+	$coordinator->safe_psql('postgres', "SELECT citus_set_coordinator_host('127.0.0.1', " . $coordinator->port . ")");
+	$coordinator->safe_psql('postgres', "SELECT citus_add_node('127.0.0.1', " . $_->port . ")") for @workers;
+	return @nodes;
+}
+
+# Sessions on a node that join a slice.
+sub slices_at
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT pid FROM pg_stat_activity WHERE query LIKE '%join_slice%' AND pid <> pg_backend_pid()");
+}
+
+1;
