@@ -39,8 +39,9 @@ for my $format (qw(plain custom))
 
 # --- pg_upgrade
 
+# PostgreSQL 18 begins to have checksums by default, and both are to have them, or none
 my $new = PostgreSQL::Test::Cluster->new('upgraded');
-$new->init;
+$new->init($node->safe_psql('postgres', 'SHOW data_checksums') eq 'on' ? () : (no_data_checksums => 1));
 $new->append_conf('postgresql.conf', "fasted.engine = cpu\n");
 $node->stop;
 chdir $PostgreSQL::Test::Utils::tmp_check or die;
