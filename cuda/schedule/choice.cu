@@ -273,7 +273,8 @@ FormChooser::form_at_hand(const FormRequest &request, cudaStream_t stream)
 	const std::shared_ptr<Form> &form = request.a.rows.rows >= request.b.rows.rows
 		? request.a.form : request.b.form;
 
-	if (form == nullptr || (!request.to_choose && form->precision() != request.precision))
+	if (form == nullptr || (!request.to_choose && form->precision() != request.precision)
+		|| (!request.may_be_short && form->kind().width > 0))
 		return nullptr;
 	/* how good a short form is depends on eps, too */
 	if (request.a.form == request.b.form && (form->kind().width == 0 || settings_.forced_width > 0))
@@ -323,7 +324,8 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 	taken_ = false;
 	if (!request.self && !request.afresh)
 		choice.form = form_at_hand(request, stream);
-	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose)
+	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose
+		&& request.may_be_short)
 		choice.form = find({Precision::kInt8, settings_.forced_width}, request, stream);
 	if (choice.form == nullptr && sampled_.is_for(request))
 		choice.form = sampled_.choice.form;
@@ -358,7 +360,7 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 		choice.form = int8;
 		choice.candidates = int8_found.candidates;
 	}
-	if (settings_.short_bytes > 0)
+	if (settings_.short_bytes > 0 && request.may_be_short)
 		try_short(request, std::min(int8_each, fp16_each), &choice, stream);
 	sampled_ = {request.a.content, request.b.content, request.eps, choice};
 	return choice;

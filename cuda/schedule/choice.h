@@ -50,6 +50,7 @@ struct FormRequest
 	Precision	precision;
 	double		least_pairs = kLeastPairsForChoice; /* to choose from a sample */
 	double		least_saved = kLeastSavedForShort;	/* to try short forms */
+	bool		may_be_short = true;	/* else whoever asks makes thresholds of full forms */
 };
 
 struct Choice
@@ -135,7 +136,8 @@ private:
 		bool is_for(const FormRequest &request) const
 		{
 			return choice.form != nullptr && a != 0 && a == request.a.content
-				&& b == request.b.content && eps == request.eps && request.to_choose;
+				&& b == request.b.content && eps == request.eps && request.to_choose
+				&& (request.may_be_short || choice.form->kind().width == 0);
 		}
 	};
 
