@@ -43,7 +43,9 @@ criterion_of(Precision precision)
 struct FormKind
 {
 	Precision	precision;
-	uint32_t	width = 0;		/* numbers of a short row; 0: all dimensions */
+	uint32_t	width;			/* numbers of a short row; 0: all dimensions */
+
+	FormKind(Precision precision_, uint32_t width_ = 0) : precision(precision_), width(width_) {}
 
 	bool operator==(const FormKind &other) const
 	{
