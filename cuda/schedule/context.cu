@@ -254,7 +254,8 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 
 	if (tuning.always_choose)
 		request.least_pairs = request.least_saved = 0;
-	request.may_be_short = problem.output != FASTED_OUTPUT_NEAREST;
+	/* first radii are upper bounds, of distances of rows as they are quantised */
+	request.whole = problem.output == FASTED_OUTPUT_NEAREST;
 	choice = chooser_->choose(request, rounds.stream());
 	if (choice.sampled)
 	{
