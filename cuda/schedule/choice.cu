@@ -111,7 +111,7 @@ pairs_of(const FormRequest &request)
 uint32_t
 rows_to_meet_first(const RoundSettings &settings, Precision precision, uint32_t rows, uint32_t k)
 {
-	double		once = 0.5 * rows * nanoseconds_to_multiply(settings, precision);
+	double		once = 0.5 * rows * nanoseconds_to_multiply(settings, {precision});
 	double		recheck = k * nanoseconds_to_recheck(settings);
 	double		part = std::min(kMostPart, std::max(kLeastPart,
 													std::sqrt(0.5 * kMoreLater * recheck / once)));
@@ -310,7 +310,7 @@ FormChooser::form_at_hand(const FormRequest &request, cudaStream_t stream)
 		? request.a.form : request.b.form;
 
 	if (form == nullptr || (!request.to_choose && form->precision() != request.precision)
-		|| (form->kind().width > 0 && !request.may_be_short))
+		|| (request.whole && !form->kind().whole))
 		return nullptr;
 	/* how good a short form is depends on eps, too */
 	if (request.a.form == request.b.form && (form->kind().width == 0 || settings_.forced_width > 0))
@@ -361,19 +361,20 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 	if (!request.self && !request.afresh)
 		choice.form = form_at_hand(request, stream);
 	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose
-		&& request.may_be_short)
+		&& !request.whole)
 		choice.form = find({Precision::kInt8, settings_.forced_width}, request, stream);
 	if (choice.form == nullptr && sampled_.is_for(request))
 		choice.form = sampled_.choice.form;
 	if (choice.form != nullptr)
 		return choice;
-	choice.form = find({request.to_choose ? Precision::kFp16 : request.precision}, request, stream);
+	choice.form = find({request.to_choose ? Precision::kFp16 : request.precision, 0, request.whole},
+					   request, stream);
 	if (!request.to_choose || !may_sample_ || pairs_of(request) < request.least_pairs
 		|| settings_.dimensions > kMostDimensionsInt8)
 		return choice;
 
 	/* from all rows, for they will be used for all of them */
-	std::shared_ptr<Form> int8 = find({Precision::kInt8}, request, stream);
+	std::shared_ptr<Form> int8 = find({Precision::kInt8, 0, request.whole}, request, stream);
 	SampleJoin::Found fp16_found;
 	SampleJoin::Found int8_found;
 
@@ -396,7 +397,7 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 		choice.form = int8;
 		choice.candidates = int8_found.candidates;
 	}
-	if (settings_.short_bytes > 0 && request.may_be_short)
+	if (settings_.short_bytes > 0 && !request.whole)
 		try_short(request, std::min(int8_each, fp16_each), &choice, stream);
 	sampled_ = {request.a.content, request.b.content, request.eps, choice};
 	return choice;

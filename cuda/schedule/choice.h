@@ -50,7 +50,7 @@ struct FormRequest
 	Precision	precision;
 	double		least_pairs = kLeastPairsForChoice; /* to choose from a sample */
 	double		least_saved = kLeastSavedForShort;	/* to try short forms */
-	bool		may_be_short = true;
+	bool		whole = false;	/* a form whose rho bounds all that rows were moved by */
 };
 
 struct Choice
@@ -145,7 +145,7 @@ private:
 		{
 			return choice.form != nullptr && a != 0 && a == request.a.content
 				&& b == request.b.content && eps == request.eps && request.to_choose
-				&& (request.may_be_short || choice.form->kind().width == 0);
+				&& (choice.form->kind().whole || !request.whole);
 		}
 	};
 

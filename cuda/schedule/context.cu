@@ -284,13 +284,14 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 		choice_eps(problem, a, b), to_choose_, precision_of(settings_.criterion)};
 	Choice		choice;
 
-	request.may_be_short = problem.output != FASTED_OUTPUT_NEAREST;
 	if (tuning.always_choose)
 		request.least_pairs = request.least_saved = 0;
 	else if (problem.groups != nullptr
 			 && fasted_group_pairs(problem.groups, problem.ngroups, &a == &b)
 			 < request.least_pairs)
 		request.least_pairs = HUGE_VAL;
+	/* first radii are upper bounds, of distances of rows as they are quantised */
+	request.whole = problem.output == FASTED_OUTPUT_NEAREST;
 	choice = chooser_->choose(request, rounds.stream());
 	if (choice.sampled)
 	{
