@@ -399,6 +399,8 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 		launch_usual_rho(look_.task.near, stream);
 		prepare_timed_ = true;	/* not until the rows have first radii */
 	}
+	else
+		look_.task.b.table.rows = 0;	/* a row alone does not meet itself */
 
 	uint32_t	first = !compared || !self ? 0
 		: rows_to_meet_first(settings_, look_.task.near.form.precision, a.rows(), problem.k);

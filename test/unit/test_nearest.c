@@ -459,6 +459,31 @@ check_closed(uint64_t n, uint32_t d)
 	free_truth(&truth);
 }
 
+/* A panel may have one row, which meets itself in a join: it has no neighbour. */
+static void
+check_alone(void)
+{
+	FastedOptions options = {.dimensions = 3};
+	FastedProblem problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 1};
+	const float numbers[3] = {1.0f, 2.0f, 3.0f};
+	const Rows	rows = {.rows = numbers,.n = 1};
+	FastedContext *context = open_context(&options);
+	FastedSet  *set = open_set(context);
+	FastedJoin *join;
+	FastedBatch batch;
+	FastedStatus status;
+	FastedNeighbor neighbor;
+	uint32_t	length = 7;
+
+	fill_set(set, &rows, 3);
+	join = begin_join(context, set, set, problem);
+	while ((status = engine->next(join, 100, &batch)) == FASTED_AGAIN)
+		;
+	ok(status == FASTED_DONE && engine->nearest(join, 0, 1, &length, &neighbor) == FASTED_OK &&
+	   length == 0, "a row alone has no neighbour");
+	engine->close(context);
+}
+
 int
 main(void)
 {
@@ -468,6 +493,7 @@ main(void)
 	random_seed();
 	engine = tested_engine();
 	check_refused();
+	check_alone();
 	check_few();
 	check_closed(quick() ? 200 : 1500, 20);
 	check_ways(quick() ? 150 : 600);
