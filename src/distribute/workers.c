@@ -62,7 +62,7 @@ AskCatalog(const char *query, Oid type, Datum argument)
 	return SPI_processed;
 }
 
-static bool
+bool
 IsCitusTable(Oid relid)
 {
 	bool		found = AskCatalog(TABLE_QUERY, OIDOID, ObjectIdGetDatum(relid)) > 0;
@@ -105,7 +105,7 @@ ListNodes(void)
 
 /* --- the table */
 
-static bool
+bool
 CitusIsHere(void)
 {
 	return OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)) &&

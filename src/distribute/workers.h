@@ -29,6 +29,10 @@ typedef struct WorkerNode
  */
 extern List *FindWorkers(const VectorSource *source, const char **reason);
 
+/* Is Citus in this database, and loaded?  Then: is this a table of its own? */
+extern bool CitusIsHere(void);
+extern bool IsCitusTable(Oid relid);
+
 /* The table's name with its schema, as SQL has it. */
 extern char *QualifiedName(Oid relid);
 

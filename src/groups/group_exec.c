@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "distribute/citus_explain.h"
 #include "distribute/remote_join.h"
 #include "executor/executor.h"
 #include "groups/group_node.h"
@@ -139,15 +140,17 @@ BeginGroups(CustomScanState *node, EState *estate, int eflags)
 {
 	GroupScan  *scan = (GroupScan *) node;
 	PlanState  *state = &node->ss.ps;
+	Oid			relid;
 
 	CheckExecutePrivilege(scan->plan.call->funcid);
 	scan->arguments = BeginArguments(scan->plan.call, state);
 	scan->row = BeginCallRow(node, scan->plan.columns);
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "fasted groups",
 										  ALLOCSET_DEFAULT_SIZES);
+	relid = KnownRelation(scan->plan.call, scan->plan.first + GROUP_RELATION, state);
+	RefuseCitusExplain(estate, eflags, relid);
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
-		scan->held_relations = HoldRelations(KnownRelation(scan->plan.call,
-														   scan->plan.first + GROUP_RELATION, state));
+		scan->held_relations = HoldRelations(relid);
 }
 
 static void

@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "distribute/citus_explain.h"
 #include "executor/executor.h"
 #include "nearest/nearest_node.h"
 #include "scan/call_plan.h"
@@ -154,6 +155,9 @@ BeginNearest(CustomScanState *node, EState *estate, int eflags)
 	scan->arguments = BeginArguments(scan->plan.call, &node->ss.ps);
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "fasted nearest",
 										  ALLOCSET_DEFAULT_SIZES);
+	for (int side = NEAREST_A; side <= NEAREST_B; side += NEAREST_B - NEAREST_A)
+		RefuseCitusExplain(estate, eflags, KnownRelation(scan->plan.call, scan->plan.first + side,
+														 &node->ss.ps));
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 		scan->held_relations = HoldBoth(scan);
 }

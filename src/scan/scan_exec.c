@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "distribute/citus_explain.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -249,15 +250,17 @@ BeginScan(CustomScanState *node, EState *estate, int eflags)
 {
 	SelfJoinScan *scan = (SelfJoinScan *) node;
 	PlanState  *state = &node->ss.ps;
+	Oid			relid;
 
 	CheckExecutePrivilege(scan->plan.call->funcid);
 	scan->arguments = BeginArguments(scan->plan.call, state);
 	scan->bound_states = ExecInitExprList(scan->plan.conditions.dist_bounds, state);
 	scan->context = AllocSetContextCreate(estate->es_query_cxt, "fasted scan",
 										  ALLOCSET_DEFAULT_SIZES);
+	relid = KnownRelation(scan->plan.call, scan->plan.first + SELF_JOIN_RELATION, state);
+	RefuseCitusExplain(estate, eflags, relid);
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker())
-		scan->held_relations = HoldRelations(KnownRelation(scan->plan.call, scan->plan.first + SELF_JOIN_RELATION,
-														   state));
+		scan->held_relations = HoldRelations(relid);
 	scan->own_block = palloc(sizeof(OutletBlock));
 	scan->timed = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, false,

@@ -71,6 +71,14 @@ is(sql("SELECT count(*) FROM fasted_self_join('dist', 'v', 4) WHERE dist > 2"),
 is(sql("SELECT count(*) FROM (SELECT FROM fasted_self_join('dist', 'v', 4) LIMIT 5) x"), 5, 'LIMIT');
 is(sql("SELECT sum(neighbors) FROM dist JOIN fasted_neighbors('dist', 'v', 4) USING (id)"),
 	2 * sql("SELECT count(*) FROM truth"), 'joined with its own table');
+for my $call ("fasted_neighbors('dist', 'v', 4)", "(SELECT id_a AS id FROM fasted_self_join('dist', 'v', 4)) x",
+	"(SELECT id_a AS id FROM fasted_knn_join('dist', 'v', 'dist', 'v', 2)) x")
+{
+	my $query = "EXPLAIN (ANALYZE) SELECT count(*) FROM dist JOIN $call USING (id)";
+	my ($status, $out, $err) = $node->psql('postgres', $query);
+	like($err, qr/ERROR:  EXPLAIN \(ANALYZE\) can't show this call.*HINT.*fasted\.scan_node = off/s, 'a subplan of Citus');
+	like(sql("SET fasted.scan_node = off; $query"), qr/Distributed Subplan/, 'can be explained');
+}
 is(sql("SELECT count(*) FROM (SELECT fasted_self_join('dist', 'v', 4)) x"),
 	sql("SELECT count(*) FROM truth"), 'the function itself');
 is(sql("SET fasted.distribute = off; SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
