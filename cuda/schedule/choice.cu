@@ -324,19 +324,23 @@ FormChooser::try_short(const FormRequest &request, double full, Choice *choice,
 					   cudaStream_t stream)
 {
 	double		best = full;
+	double		least = request.least_saved;
 
 	for (int i = 0; i < 2; i++)
 	{
 		FormKind	kind = {Precision::kInt8, kShortWidths[i]};
 		double		saved = best - nanoseconds_to_multiply(settings_, kind);
 
-		if (2 * kind.width > settings_.dimensions || saved * pairs_of(request) < request.least_saved)
+		if (2 * kind.width > settings_.dimensions || saved * pairs_of(request) < least)
 			continue;
 
 		std::shared_ptr<Form> form = find(kind, request, stream);
 
 		if (form == nullptr)
 			return;
+
+		/* from here on only a join of the sample */
+		least = request.least_saved / 8;
 
 		SampleJoin::Found found = sample_->join(form, request.eps, stream);
 		double		each = nanoseconds_a_pair(settings_, kind, found.candidates / found.compared);

@@ -336,10 +336,16 @@ test_forms(const Mode &mode)
 
 	auto		common = form_after(context, *a, *c, 5);
 
-	tap::ok(common != nullptr && common != own && form_after(context, *c, *a, 5) == common,
-			"%s: one of another kind is not: there is a common form", mode.name);
-	tap::ok(form_after(context, *a, *a, 5) != common, "%s: alone the set has one of its own again",
-			mode.name);
+	/* INT8 clamps its rows, which are no candidates then */
+	if (mode.filter == FASTED_FILTER_INT8)
+		tap::ok(common == own, "%s: so is one of another kind, far from it", mode.name);
+	else
+	{
+		tap::ok(common != nullptr && common != own && form_after(context, *c, *a, 5) == common,
+				"%s: one of another kind is not: there is a common form", mode.name);
+		tap::ok(form_after(context, *a, *a, 5) != common,
+				"%s: alone the set has one of its own again", mode.name);
+	}
 	b->reset(0);
 	tap::ok(b->formed_rows().form == nullptr, "%s: an empty set has none", mode.name);
 }
