@@ -326,9 +326,9 @@ JoinDescribeCut(const Join *join, char *text, size_t size)
 		kind = strcspn(stats.device, "(");
 		while (kind > 0 && stats.device[kind - 1] == ' ')
 			kind--;
-		snprintf(text, size, "%s, %.*s, %s, %s, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
-				 stats.engine, kind, stats.device, stats.kernel, stats.filter, (uint64) outer,
-				 (uint64) inner);
+		snprintf(text, size, "%s, %.*s, %s, %s at %u, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
+				 stats.engine, kind, stats.device, stats.kernel, stats.filter,
+				 stats.filter_dimensions, (uint64) outer, (uint64) inner);
 	}
 }
 
