@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """The k nearest rows of every row, inside PostgreSQL and beside it.
 
-    bench/nearest/run.py [--data sift-like=20000 gist-like=20000 embedding-256=20000:cosine ...] [--k 10]
+    bench/nearest/run.py [--engine cpu | cuda] [--data sift-like=20000 gist-like=20000 embedding-256=20000:cosine ...] [--k 10]
                          [--repeats 5] [--threads N] [--ef-search 40 200] [--limit 900] [--no-peers]
+
+With --engine cuda the sets are of a million rows, and the only one beside it is PyTorch.
 
 --data: sets of bench/datasets, NAME=ROWS or NAME=ROWS:cosine.  Of each:
 
@@ -11,10 +13,12 @@
   pgvector hnsw           the same by an HNSW index, for each --ef-search; the index's time apart
   scikit-learn            kneighbors, brute force, all processors
   faiss flat              IndexFlatL2 or IndexFlatIP, all processors
+  torch                   on the GPU: products in FP16, a tile of rows with all others, and topk
 
-The last two get the table by COPY in binary form, which is in their time.  What is not
+The last three get the table by COPY in binary form, which is in their time.  What is not
 there is left out, with its reason.  Recall is the share of the neighbours that a method
-gives which are no farther than the farthest of the k nearest, by FP64 distances.
+gives which are no farther than the farthest of the k nearest, by FP64 distances; of many rows, of some
+drawn at random.
 
 Writes JSON and a page to bench/results/<machine>/.
 """
@@ -34,10 +38,12 @@ import record  # noqa: E402
 from peers import pgvector, postgres  # noqa: E402
 from peers.answer import Clock, TimeLimit, Unavailable  # noqa: E402
 from peers.binary_copy import pairs_in, rows_in  # noqa: E402
-from server import private_server  # noqa: E402
+from server import gpu_architectures, private_server  # noqa: E402
 
 TABLE = "items"
-CASES = ["sift-like=20000", "gist-like=20000"]
+CASES = {"cpu": ["sift-like=20000", "gist-like=20000"], "cuda": ["sift-like=1000000", "gist-like=1000000"]}
+JUDGED = 20000                          # rows whose neighbours are judged, where there are more
+TORCH_ROWS = 2048                       # of a tile
 OPERATORS = {"l2": ("<->", "vector_l2_ops"), "cosine": ("<=>", "vector_cosine_ops")}
 
 
@@ -54,10 +60,14 @@ class Case:
         self.d = self.rows.shape[1]
         postgres.fill(server, TABLE, self.rows)
         self.farthest = None            # distance of the k-th neighbour of each row
+        self.judged = numpy.ones(self.n, dtype=bool)
+        if self.n > JUDGED:
+            self.judged[:] = False
+            self.judged[numpy.random.default_rng(1).choice(self.n, JUDGED, replace=False)] = True
 
     def settings(self):
         threads = f"SET fasted.threads = {self.args.threads};" if self.args.threads else ""
-        return f"""SET fasted.engine = cpu; {threads} SET max_parallel_workers_per_gather = {self.args.workers};
+        return f"""SET fasted.engine = {self.args.engine}; {threads} SET max_parallel_workers_per_gather = {self.args.workers};
             SET fasted.memory_limit = '{self.args.memory_gib}GB'; SET jit = off; SET client_min_messages = warning;"""
 
     def call(self):
@@ -80,10 +90,10 @@ class Case:
         return out
 
     def recall(self, a, b):
-        other = a != b
-        a, b = a[other], b[other]
+        counted = (a != b) & self.judged[a]
+        a, b = a[counted], b[counted]
         near = self.distances(a, b) <= self.farthest[a] * (1 + 1e-9) + 1e-12
-        return float(near.sum() / (self.n * self.args.k))
+        return float(near.sum() / (self.judged.sum() * self.args.k))
 
     def table(self):
         clock = Clock()
@@ -182,7 +192,29 @@ def faiss_flat(case):
     return (*without_self(found), clock, {"version": faiss.__version__})
 
 
+def torch_topk(case):
+    """|y|^2 / 2 - x.y orders by distance; scaled, for FP16 ends at 65504."""
+    import torch
+
+    clock, rows = case.table()
+    found = numpy.empty((case.n, case.args.k + 1), dtype=numpy.int64)
+    rows = torch.from_numpy(rows).cuda()
+    if case.metric == "l2":
+        rows -= rows.mean(0)
+    rows /= rows.norm(dim=1).max() if case.metric == "l2" else rows.norm(dim=1, keepdim=True)
+    half = -0.5 * (rows * rows).sum(1).half()
+    rows = rows.half()
+    for first in range(0, case.n, TORCH_ROWS):
+        near = torch.addmm(half, rows[first:first + TORCH_ROWS], rows.T)
+        found[first:first + len(near)] = near.topk(case.args.k + 1).indices.cpu().numpy()
+    clock.lap("search")
+    return (*without_self(found), clock, {"version": torch.__version__})
+
+
 def peers(args):
+    if args.engine == "cuda":
+        yield "torch", torch_topk
+        return
     yield "pgvector lateral", pgvector_lateral
     for ef_search in args.ef_search:
         yield f"pgvector hnsw, ef_search {ef_search}", lambda case, ef=ef_search: hnsw(case, ef)
@@ -216,7 +248,7 @@ def measure(case):
 
 def page(env, measurements):
     lines = ["# Nearest neighbours", "", "Written by `bench/nearest/run.py`; seconds, of ours the median of warm calls.", ""]
-    lines += [f"- {name}: {env[name]}" for name in ("processor", "processors", "postgresql", "revision", "date") if env.get(name)]
+    lines += [f"- {name}: {env[name]}" for name in ("gpu", "processor", "processors", "postgresql", "revision", "date") if env.get(name)]
     ours = None
     for m in measurements:
         if m["method"] == "fasted_knn_join":
@@ -234,7 +266,8 @@ def page(env, measurements):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", default=CASES)
+    parser.add_argument("--engine", choices=("cpu", "cuda"), default="cpu", help="cpu: a build without CUDA")
+    parser.add_argument("--data", nargs="+")
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=record.REPEATS)
     parser.add_argument("--threads", type=int, help="fasted.threads; all by default")
@@ -249,12 +282,13 @@ def arguments():
 def main():
     args = arguments()
     measurements = []
-    with private_server("with_llvm=no", "NVCC=") as (server, _):
+    build = [gpu_architectures()] if args.engine == "cuda" else ["with_llvm=no", "NVCC="]
+    with private_server(*build) as (server, _):
         for name in ("max_worker_processes", "max_parallel_workers"):
             server.psql(f"ALTER SYSTEM SET {name} = 48")
         server.start()
         env = record.environment(postgresql=server.psql("SHOW server_version"))
-        for named in args.data:
+        for named in args.data or CASES[args.engine]:
             case = Case(server, args, named)
             print(f"{case.data}: {case.n} x {case.d}, {case.metric}", flush=True)
             measurements += measure(case)

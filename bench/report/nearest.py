@@ -4,7 +4,8 @@ import statistics
 from page import digits, machines_of, measured_at, seconds, table
 
 NAMES = {"fasted_knn_join": "`fasted_knn_join`", "pgvector lateral": "pgvector, `LATERAL` without an index",
-         "scikit-learn": "scikit-learn, `kneighbors` by brute force", "faiss flat": "FAISS, flat"}
+         "scikit-learn": "scikit-learn, `kneighbors` by brute force", "faiss flat": "FAISS, flat",
+         "torch": "PyTorch on the GPU, FP16 products and `topk`"}
 
 
 def name_of(m):
@@ -43,13 +44,14 @@ def section(results):
     text = []
     for found in machines_of(results, "nearest"):
         env = found["environment"]
-        text += [f"### {env['processor']}, {env['processors']} processors", "", measured_at(found), ""]
+        name = env.get("gpu") or f"{env['processor']}, {env['processors']} processors"
+        text += [f"### {name}", "", measured_at(found), ""]
         for case in cases(found["measurements"]):
             text += case_text(case)
     if not text:
         return None
     return "\n".join(["## The nearest of every row", "",
                       "[fasted_knn_join](functions.md#fasted_knn_join) of a table with itself, all rows of the result counted, from the "
-                      "statement on, once the first call of the session is over. pgvector's rows come by COPY; scikit-learn and FAISS get the "
+                      "statement on, once the first call of the session is over. pgvector's rows come by COPY; scikit-learn, FAISS and PyTorch get the "
                       "table by COPY, which is in their time, and keep what they find. Recall is the share of the neighbours found that are "
                       "no farther than the farthest of the k nearest.", "", *text])

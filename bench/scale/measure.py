@@ -13,11 +13,14 @@ called by itself, on a worker of its own, and once more as one of a million, whi
 reading.  Prints a table and writes JSON.
 """
 import argparse
-import json
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import record  # noqa: E402
 
 TABLE = "scale_items"
 
@@ -70,7 +73,7 @@ def measure(args):
     count, whole = seconds(args.coordinator, f"SET fasted.distribute = force; "
                            f"SELECT count(*) FROM fasted_self_join('{TABLE}', 'v', {eps})")
     return {"rows": args.rows, "dimensions": args.dimensions, "pairs": int(count.split()[-1]), "read": read,
-            "points": points, "coordinator": whole, "load": os.getloadavg()}
+            "points": points, "coordinator": whole, "load": dict(zip(("1 min", "5 min", "15 min"), os.getloadavg()))}
 
 
 def page(result):
@@ -101,8 +104,7 @@ def main():
     print(f"reading alone {result['read']:.2f} s; the coordinator of three {result['coordinator']:.2f} s; {result['pairs']} pairs")
     if args.out:
         with open(args.out, "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
-            file.write("\n")
+            file.write(record.text(result))
 
 
 if __name__ == "__main__":

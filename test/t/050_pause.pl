@@ -12,9 +12,9 @@ use Time::HiRes qw(usleep);
 
 my $node = new_node('pause', "jit = off\nfasted.threads = 2\nfasted.cpu_kernel = portable\n");
 $node->safe_psql('postgres', <<'END_SQL');
--- takes a while: 10^11 multiplications; ten rows in a place
+-- takes a while: 2 * 10^11 multiplications; ten rows in a place
 CREATE VIEW steady AS
-	SELECT g AS id, array_fill((g / 10)::real, ARRAY[500]) AS v FROM generate_series(1, 20000) g;
+	SELECT g AS id, array_fill((g / 10)::real, ARRAY[500]) AS v FROM generate_series(1, 30000) g;
 -- more pairs than wait for the caller: 499500
 CREATE VIEW pairs AS SELECT g AS id, ARRAY[g::real] AS v FROM generate_series(1, 1000) g;
 END_SQL
