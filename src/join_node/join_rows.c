@@ -14,13 +14,13 @@
 #include "nodes/nodeFuncs.h"
 #include "session/guc.h"
 
-/* The rows of each side may take this part of fasted.memory_limit, beside the engine. */
-#define KEPT_SHARE 4
+/* The rows of both sides may take this part of fasted.memory_limit, beside the engine. */
+#define KEPT_SHARE 2
 
 static Size
-KeptLimit(void)
+KeptLimit(const JoinNode *node)
 {
-	return (Size) fasted_setting_memory_limit * 1024 / KEPT_SHARE;
+	return (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? KEPT_SHARE : 2 * KEPT_SHARE);
 }
 
 /* --- which columns */
@@ -124,7 +124,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 		Var		   *column = (Var *) ((TargetEntry *) list_nth(plan->plan->targetlist, side->left_vector))->expr;
 
 		Assert(IsA(column, Var));
-		side->left = LeftVectorsCreate((ScanState *) plan, column->varattno, KeptLimit());
+		side->left = LeftVectorsCreate((ScanState *) plan, column->varattno, KeptLimit(node));
 	}
 }
 
@@ -135,7 +135,7 @@ BeginSide(JoinNode *node, JoinSide *side)
 {
 	MemoryContext old = MemoryContextSwitchTo(node->context);
 
-	side->kept = KeptRowsCreate(side->kept_columns, KeptLimit());
+	side->kept = KeptRowsCreate(side->kept_columns, KeptLimit(node));
 	side->complete = false;
 	node->direction = 0;
 	MemoryContextSwitchTo(old);
