@@ -62,31 +62,16 @@ TakeOwnRow(TupleTableSlot *slot, DestReceiver *receiver)
 	return true;
 }
 
-static void
-Startup(DestReceiver *receiver, int operation, TupleDesc desc)
-{
-}
-
-static void
-Nothing(DestReceiver *receiver)
-{
-}
-
 Fingerprint
 ReadOwnRows(const VectorSource *source, KeySet *keys)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted own rows",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	OwnRows		rows = {
-		.base = {
-			.receiveSlot = TakeOwnRow,.rStartup = Startup,.rShutdown = Nothing,
-			.rDestroy = Nothing,.mydest = DestNone
-		},
-		.source = source,.keys = keys
-	};
+	OwnRows		rows = {.base = *None_Receiver,.source = source,.keys = keys};
 	Query	   *query = MakeHashQuery(source, VectorHashFunction(VectorFormType(source->form)));
 
+	rows.base.receiveSlot = TakeOwnRow;
 	rows.row_context = AllocSetContextCreate(context, "fasted own row", ALLOCSET_DEFAULT_SIZES);
 	RunPlan(source, PlanQuery(source, query, 0), &rows.base);
 	MemoryContextSwitchTo(old);

@@ -36,16 +36,6 @@ ReceiveKey(TupleTableSlot *slot, DestReceiver *self)
 	return true;
 }
 
-static void
-StartReceiver(DestReceiver *self, int operation, TupleDesc typeinfo)
-{
-}
-
-static void
-StopReceiver(DestReceiver *self)
-{
-}
-
 void
 ReadOrder(const VectorSource *source, OrderSink *sink)
 {
@@ -55,11 +45,8 @@ ReadOrder(const VectorSource *source, OrderSink *sink)
 	int			cursor_options = fasted_setting_max_workers == 0 ? 0 : CURSOR_OPT_PARALLEL_OK;
 	OrderReceiver *receiver = palloc0(sizeof(OrderReceiver));
 
+	receiver->base = *None_Receiver;
 	receiver->base.receiveSlot = ReceiveKey;
-	receiver->base.rStartup = StartReceiver;
-	receiver->base.rShutdown = StopReceiver;
-	receiver->base.rDestroy = StopReceiver;
-	receiver->base.mydest = DestTuplestore;
 	receiver->sink = sink;
 	receiver->row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
 	RunPlan(source, PlanQuery(source, MakeOrderQuery(source), cursor_options), &receiver->base);
