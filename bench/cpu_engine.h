@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_engine.h
- *	  Normal random rows, and one join of them by the CPU engine alone.
+ *	  Normal random rows, and one join of them by an engine alone.
  *
- * Its time has everything in it from the last row to the last pair: packing, filter,
- * recheck, and the drain.
+ * It is the CPU engine, or that of the library that FASTED_ENGINE_LIBRARY names.  Its time
+ * has everything in it from the last row to the last pair: packing, filter, recheck, and
+ * the drain.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef CPU_ENGINE_H
 #define CPU_ENGINE_H
 
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,6 +132,30 @@ hash_pair(const FastedPair *pair)
 	return (bits ^ bits >> 31) * UINT64_C(0xbf58476d1ce4e5b9);
 }
 
+static inline const FastedEngine *
+measured_engine(void)
+{
+	const char *path = getenv("FASTED_ENGINE_LIBRARY");
+	void	   *library = path != NULL ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	void	   *entry = library != NULL ? dlsym(library, FASTED_ENGINE_ENTRY) : NULL;
+	const FastedEngine *engine;
+
+	if (path == NULL)
+		return fasted_cpu_engine();
+	if (entry == NULL)
+	{
+		fprintf(stderr, "%s\n", dlerror());
+		exit(EXIT_FAILURE);
+	}
+	engine = ((FastedEngineEntry) (uintptr_t) entry) ();
+	if (engine->abi != FASTED_ENGINE_ABI)
+	{
+		fprintf(stderr, "%s is of ABI %u, not %d\n", path, engine->abi, FASTED_ENGINE_ABI);
+		exit(EXIT_FAILURE);
+	}
+	return engine;
+}
+
 static inline PanelProblem
 problem_of(uint32_t n, uint32_t d, double eps, int threads, const char *kernel)
 {
@@ -145,11 +171,12 @@ problem_of(uint32_t n, uint32_t d, double eps, int threads, const char *kernel)
 static inline EngineTimes
 run_problem(const PanelProblem *problem, const float *rows, uint32_t n, FastedStats *stats)
 {
+	const FastedEngine *engine = measured_engine();
 	uint32_t	d = problem->options.dimensions;
 	const uint64_t total = n;
 	PanelJoin  *join;
 	FastedBatch batch;
-	FastedStatus status = panel_join_open(fasted_cpu_engine(), problem, &join);
+	FastedStatus status = panel_join_open(engine, problem, &join);
 	EngineTimes times = {0};
 
 	if (status == FASTED_OK)
@@ -169,7 +196,7 @@ run_problem(const PanelProblem *problem, const float *rows, uint32_t n, FastedSt
 	if (status != FASTED_DONE)
 	{
 		fprintf(stderr, "%s\n", status == FASTED_FULL ? "the rows do not fit into memory"
-				: panel_join_last_error(fasted_cpu_engine(), join));
+				: panel_join_last_error(engine, join));
 		exit(EXIT_FAILURE);
 	}
 	panel_join_stats(join, stats);

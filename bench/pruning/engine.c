@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * engine.c
- *	  The CPU engine alone, with pruning and without it in turn.  run.py runs it.
+ *	  An engine alone, with pruning and without it in turn.  run.py runs it.
  *
- *	  engine FILE ROWS DIMENSIONS l2|cosine THREADS REPEATS EPS...
+ *	  engine FILE ROWS DIMENSIONS l2|cosine pairs|count THREADS REPEATS EPS...
  *
  * FILE has the rows, FP32 numbers one after the other.  Prints an object of JSON on a
- * line for each eps.
+ * line for each eps.  Pairs that are handed out are compared, with their distances to the
+ * last bit; of counted ones their number.
  *
  *-------------------------------------------------------------------------
  */
@@ -54,9 +55,9 @@ print_measured(const Measured *m, int repeats)
 {
 	const FastedStats *s = &m->stats;
 
-	printf(", \"%s\": {\"filter\": \"%s\", \"pairs\": %llu, \"candidates\": %llu, \"prepare_seconds\": %.4f, "
+	printf(", \"%s\": {\"filter\": \"%s\", \"filter_dimensions\": %u, \"pairs\": %llu, \"candidates\": %llu, \"prepare_seconds\": %.4f, "
 		   "\"pruned_tiles\": [%llu, %llu, %llu], \"full_tiles\": %llu",
-		   m->name, s->filter, (unsigned long long) s->pairs, (unsigned long long) s->candidates,
+		   m->name, s->filter, s->filter_dimensions, (unsigned long long) s->pairs, (unsigned long long) s->candidates,
 		   s->prepare_seconds, (unsigned long long) s->pruned_tiles[0],
 		   (unsigned long long) s->pruned_tiles[1], (unsigned long long) s->pruned_tiles[2],
 		   (unsigned long long) s->full_tiles);
@@ -82,25 +83,27 @@ same_pairs(const Measured *measured, int repeats)
 int
 main(int argc, char **argv)
 {
-	uint32_t	n = argc > 7 ? (uint32_t) atoi(argv[2]) : 0;
-	uint32_t	d = argc > 7 ? (uint32_t) atoi(argv[3]) : 0;
-	int			threads = argc > 7 ? atoi(argv[5]) : 0;
-	int			repeats = argc > 7 ? atoi(argv[6]) : 0;
+	uint32_t	n = argc > 8 ? (uint32_t) atoi(argv[2]) : 0;
+	uint32_t	d = argc > 8 ? (uint32_t) atoi(argv[3]) : 0;
+	int			threads = argc > 8 ? atoi(argv[6]) : 0;
+	int			repeats = argc > 8 ? atoi(argv[7]) : 0;
 	float	   *rows;
 
-	if (n < 2 || d < 1 || threads < 1 || repeats < 1 || repeats > MOST_REPEATS)
+	if (n < 2 || d < 1 || threads < 0 || repeats < 1 || repeats > MOST_REPEATS)
 	{
-		fprintf(stderr, "usage: engine FILE ROWS DIMENSIONS l2|cosine THREADS REPEATS EPS...\n");
+		fprintf(stderr, "usage: engine FILE ROWS DIMENSIONS l2|cosine pairs|count THREADS REPEATS EPS...\n");
 		return EXIT_FAILURE;
 	}
 	rows = read_rows(argv[1], (size_t) n * d);
-	for (int i = 7; i < argc; i++)
+	for (int i = 8; i < argc; i++)
 	{
 		Measured	measured[2] = {{.name = "off",.prune = FASTED_PRUNE_OFF}, {.name = "auto",.prune = FASTED_PRUNE_AUTO}};
 		PanelProblem problem = problem_of(n, d, atof(argv[i]), threads, NULL);
 
 		if (strcmp(argv[4], "cosine") == 0)
 			problem.options.metric = FASTED_METRIC_COSINE;
+		if (strcmp(argv[5], "count") == 0)
+			problem.problem.output = FASTED_OUTPUT_COUNT;
 		for (int r = 0; r < repeats; r++)
 		{
 			for (int m = 0; m < 2; m++)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The CPU engine with pruning and without it, in one program in turn.
+"""An engine with pruning and without it, in one program in turn.
 
     bench/pruning/run.py [--parts sets rows eps] [--only gist-like ...] [--add] [--threads 2] [--repeats 3]
-                         [--rows 12500 25000 50000 100000]
+                         [--rows 12500 25000 50000 100000] [--engine fasted_cuda.so]
 
 A time is from the last row to the last pair: form, projection, order, packing, filter,
 recheck, drain.  Processor time is of all threads, and is what to compare on a machine that
 does other work too; the load at the time is in the results.  All runs of a join must give
-the same pairs with the same distances to the last bit.
+the same pairs with the same distances to the last bit.  A GPU counts the pairs, so that
+all of its time is the GPU's, and all runs must count as many.
 
   sets   sets of bench/datasets at several eps; sets that are not at hand are left out
   rows   how the time grows with the rows, to --rows 1000000 where the set has them
@@ -65,11 +66,29 @@ EPS = (("tiny-like", 50000, "l2", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3]),
        ("debian-wordllama", 50000, "cosine", [0.01, 0.02, 0.05, 0.1, 0.15, 0.2]))
 
 
+# The same of a GPU.
+GPU_SETS = (
+    ("gist-like", 1000000, "l2", ["64", "1"]),
+    ("minilm-like", 1000000, "cosine", [COSINE]),
+    ("wordllama-like", 1000000, "cosine", [COSINE]),
+    ("embedding-128", 100000, "l2", ["4"]),
+    ("embedding-128+long", 100000, "l2", ["4"]),
+    ("normal-128", 1000000, "l2", ["64"]),
+    ("normal-384", 1000000, "l2", ["64"]),
+    ("tiny-like", 5000000, "l2", ["64"]),
+    ("sift-like", 10000000, "l2", ["64"]),
+)
+GPU_ROWS = (("tiny-like", "l2", 0.10), ("minilm-like", "cosine", COSINE))
+GPU_EPS = (("tiny-like", 1000000, "l2", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3]),
+           ("minilm-like", 1000000, "cosine", [0.01, 0.02, 0.05, 0.1, 0.15, 0.2]))
+ONCE = 5e15                     # squares of rows times dimensions, from which a join is measured once
+
+
 def build(directory):
     program = Path(directory) / "engine"
     sources = sorted((TOP / "src/cpu").glob("*.c"))
     subprocess.run(["cc", "-std=gnu11", "-O2", "-ffp-contract=off", "-pthread", "-o", program, HERE / "engine.c",
-                    *sources, TOP / "src/engine/panel_join.c", "-lm"], check=True)
+                    *sources, TOP / "src/engine/panel_join.c", "-lm", "-ldl"], check=True)
     return program
 
 
@@ -101,15 +120,19 @@ def load(name, rows):
 
 def measure(program, args, part, name, x, metric, eps):
     """One measurement for each eps."""
-    values = [neighbours.distances(x, [int(one)])[0] if isinstance(one, str) and metric == "l2"
-              else neighbours.distances(x, [int(one)])[0] ** 2 / 2 if isinstance(one, str) else one for one in eps]
+    wanted = [int(one) for one in eps if isinstance(one, str)]
+    found = dict(zip(map(str, wanted), neighbours.distances(x, wanted, max(200, min(1000, 10**9 // len(x)))) if wanted else ()))
+    values = [one if one not in found else found[one] if metric == "l2" else found[one] ** 2 / 2 for one in eps]
+    repeats = 1 if len(x)**2 * x.shape[1] > ONCE else args.repeats
     with tempfile.NamedTemporaryFile(suffix=".rows") as file:
         x.tofile(file.name)
-        command = [program, file.name, *x.shape, metric, args.threads, args.repeats, *map(repr, map(float, values))]
-        with subprocess.Popen([str(word) for word in command], text=True, stdout=subprocess.PIPE) as engine:
+        command = [program, file.name, *x.shape, metric, "count" if args.engine else "pairs", args.threads, repeats,
+                   *map(repr, map(float, values))]
+        library = {"FASTED_ENGINE_LIBRARY": str(args.engine.resolve())} if args.engine else {}
+        with subprocess.Popen([str(word) for word in command], text=True, stdout=subprocess.PIPE, env={**os.environ, **library}) as engine:
             for line in engine.stdout:
                 found = {"part": part, "data": name, "rows": len(x), "dimensions": x.shape[1], "metric": metric,
-                         "revision": record.revision(), "load": round(os.getloadavg()[0], 1), **json.loads(line)}
+                         **({"engine": "cuda"} if args.engine else {}), "revision": record.revision(), "load": round(os.getloadavg()[0], 1), **json.loads(line)}
                 if not found["same_pairs"]:
                     sys.exit(f"{name}, eps {found['eps']}: pruning changed the pairs")
                 print(pruning.text_of(found), flush=True)
@@ -120,12 +143,12 @@ def measure(program, args, part, name, x, metric, eps):
 
 def jobs(args):
     """(part, data, rows, metric, [eps])."""
-    for data, rows, metric, eps in SETS if "sets" in args.parts else ():
+    for data, rows, metric, eps in (GPU_SETS if args.engine else SETS) if "sets" in args.parts else ():
         yield "sets", data, rows, metric, eps
-    for data, metric, eps in ROWS if "rows" in args.parts else ():
+    for data, metric, eps in (GPU_ROWS if args.engine else ROWS) if "rows" in args.parts else ():
         for rows in args.rows:
             yield "rows", data, rows, metric, [eps]
-    for data, rows, metric, eps in EPS if "eps" in args.parts else ():
+    for data, rows, metric, eps in (GPU_EPS if args.engine else EPS) if "eps" in args.parts else ():
         yield "eps", data, rows, metric, eps
 
 
@@ -138,16 +161,20 @@ def main():
     parser.add_argument("--parts", nargs="+", default=["sets", "rows", "eps"])
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these sets")
     parser.add_argument("--add", action="store_true", help="keep earlier measurements of other joins")
+    parser.add_argument("--engine", type=Path, metavar="LIBRARY", help="a GPU's engine, in place of the CPU's")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--rows", type=int, nargs="+", default=[12500, 25000, 50000, 100000])
+    parser.add_argument("--rows", type=int, nargs="+", default=[])
     args = parser.parse_args()
+    args.rows = args.rows or ([10000, 31250, 100000, 312500, 1000000] if args.engine else [12500, 25000, 50000, 100000])
+    args.threads = 0 if args.engine else args.threads
 
     env = record.environment()
-    machine = record.folder_name(f"{env['processor']} {env['processors']} cores")
+    machine = record.machine_name(env) if args.engine else record.folder_name(f"{env['processor']} {env['processors']} cores")
     path = record.RESULTS / machine / "pruning.json"
     kept = json.loads(path.read_text())["measurements"] if args.add and path.exists() else []
-    settings = {name: value for name, value in vars(args).items() if name not in ("only", "add", "parts")}
+    settings = {name: value for name, value in vars(args).items() if name not in ("only", "add", "parts", "engine")}
+    settings["engine"] = "cuda" if args.engine else "cpu"
     with tempfile.TemporaryDirectory() as scratch:
         program = build(scratch)
         for part, data, rows, metric, eps in jobs(args):

@@ -1,4 +1,4 @@
-"""Pruning on a CPU: what it saves, and how the time grows with rows and eps."""
+"""Pruning, on a CPU and on a GPU: what it saves, and how the time grows with rows and eps."""
 import statistics
 
 from page import PUBLISHED, Results, digits, figure, save, table
@@ -7,9 +7,13 @@ METRICS = {"l2": "distance", "cosine": "cosine distance"}
 PEERS = {"gds_join": "GDS-Join", "mistic": "MiSTIC", "ted_join_index": "TED-Join-Index"}
 
 
+def on_gpu(m):
+    return m.get("engine") == "cuda"
+
+
 def spent(m, way):
-    """Processor seconds."""
-    return statistics.median(m[way]["cpu_seconds"])
+    """Processor seconds, of a GPU seconds."""
+    return statistics.median(m[way]["seconds" if on_gpu(m) else "cpu_seconds"])
 
 
 def passed(m, way):
@@ -21,7 +25,7 @@ def times_faster(m):
 
 
 def is_pruned(m):
-    return sum(m["auto"]["pruned_tiles"]) > 0
+    return sum(m["auto"]["pruned_tiles"]) > 0 or m["auto"].get("filter_dimensions", 0) > 0
 
 
 def text_of(m):
@@ -32,15 +36,27 @@ def text_of(m):
 
 def line(m):
     pairs = m["auto"]["pairs"]
+    auto = digits(spent(m, "auto")) if is_pruned(m) else f"{digits(spent(m, 'auto'))}, not pruned"
+    more = [m["auto"]["filter_dimensions"] or ""] if on_gpu(m) else [digits(passed(m, "off")), digits(passed(m, "auto"))]
     return [m["data"], m["rows"], m["dimensions"], METRICS[m["metric"]], digits(m["eps"], 4), digits(2 * pairs / m["rows"]),
-            digits(spent(m, "off")), digits(spent(m, "auto")) if is_pruned(m) else f"{digits(spent(m, 'auto'))}, not pruned",
-            digits(times_faster(m)), digits(passed(m, "off")), digits(passed(m, "auto"))]
+            digits(spent(m, "off")), auto, digits(times_faster(m)), *more]
 
 
 def sets_table(found):
-    head = ["data", "rows", "dimensions", "eps is a", "eps", "neighbours", "off, processor s", "auto, processor s", "times",
-            "off, s", "auto, s"]
+    head = ["data", "rows", "dimensions", "eps is a", "eps", "neighbours"]
+    if gpu_found(found):
+        head += ["off, s", "auto, s", "times", "numbers a row"]
+    else:
+        head += ["off, processor s", "auto, processor s", "times", "off, s", "auto, s"]
     return table(head, [line(m) for m in part(found, "sets")])
+
+
+def gpu_found(found):
+    return found["settings"].get("engine") == "cuda"
+
+
+def kind_of_time(found):
+    return "time" if gpu_found(found) else "processor time"
 
 
 def part(found, name):
@@ -49,6 +65,9 @@ def part(found, name):
 
 def about(found):
     env = found["environment"]
+    if gpu_found(found):
+        return (f"{env['gpu']}, {env['cuda']}. Medians of {found['settings']['repeats']}, of the longest joins one run. Revision "
+                f"{env['revision']}, {env['date']}.")
     loads = [m["load"] for m in found["measurements"]]
     revisions = ", ".join(dict.fromkeys(m["revision"] for m in found["measurements"]))
     return (f"{env['processor']}, {env['processors']} processors, {env['memory_gib']} GiB, {env['system']}, {found['settings']['threads']} "
@@ -58,7 +77,7 @@ def about(found):
 
 def machine_page(found):
     """The page beside a machine's results."""
-    return "\n".join(["# Pruning on a CPU", "", "Written by `bench/pruning/run.py`.", "", about(found), "", sets_table(found), "",
+    return "\n".join([f"# Pruning on a {'GPU' if gpu_found(found) else 'CPU'}", "", "Written by `bench/pruning/run.py`.", "", about(found), "", sets_table(found), "",
                       *[f"- {text_of(m)}" for name in ("rows", "eps") for m in part(found, name)], ""])
 
 
@@ -83,7 +102,7 @@ def growth_lines(found):
         if len(here) > 1:
             off, auto = (growth([(m["rows"], spent(m, way)) for m in here]) for way in ("off", "auto"))
             yield (f"- {data} at {METRICS[here[0]['metric']]} {digits(here[0]['eps'], 2)}: from {here[0]['rows']} to {here[-1]['rows']} rows "
-                   f"processor time grows like n^{off:.2f} without pruning and n^{auto:.2f} with it.")
+                   f"{kind_of_time(found)} grows like n^{off:.2f} without pruning and n^{auto:.2f} with it.")
 
 
 def published_table():
@@ -108,29 +127,40 @@ def eps_lines(found):
 
 def headlines(results):
     for other in machines(results):
-        near = [m for m in part(other["pruning"], "sets") if m["metric"] == "cosine" and m["data"].startswith("debian-")]
+        near = [] if gpu_found(other["pruning"]) else [m for m in part(other["pruning"], "sets") if m["metric"] == "cosine" and m["data"].startswith("debian-")]
         if near:
             ratios = [times_faster(m) for m in near]
             yield (f"- Near-duplicates of real embeddings by cosine: {digits(min(ratios), 2)} to {digits(max(ratios), 2)} times less processor "
                    "time on a CPU by [comparing few dimensions first](#few-dimensions-first).")
 
 
+ALONE = ("The engine alone, from its last row to the last pair: form, projection, order, packing, filter, recheck. Both ways ran in turn "
+         "in one program, and gave the same pairs with the same bits.")
+ALONE_ON_GPU = ("The engine alone, from its last row to the last pair's count: form, projection, filter, recheck. Both ways ran in turn in one "
+                "program, and counted the same pairs.")
+
+
+def seconds_of(found):
+    return "seconds" if gpu_found(found) else "processor seconds"
+
+
 def section(results):
     text = []
     for other in machines(results):
         found = other["pruning"]
-        text += [about(found), "", "The engine alone, from its last row to the last pair: form, projection, order, packing, filter, recheck. Both "
-                 "ways ran in turn in one program, and gave the same pairs with the same bits.", "", sets_table(found), "",
-                 other.picture("pruning", "Processor seconds over rows and over eps, pruned and not"), "",
+        text += [about(found), "", ALONE_ON_GPU if gpu_found(found) else ALONE, "", sets_table(found), "",
+                 other.picture("pruning", f"{seconds_of(found).capitalize()} over rows and over eps, pruned and not"), "",
                  *growth_lines(found), *eps_lines(found), ""]
     if not text:
         return None
-    worst = min(times_faster(m) for other in machines(results) for m in other["pruning"]["measurements"])
+    worst = {gpu: min((times_faster(m) for other in machines(results) for m in other["pruning"]["measurements"] if on_gpu(m) == gpu),
+                      default=None) for gpu in (False, True)}
+    least = [f"{digits(worst[gpu])} on a {name}" for gpu, name in ((False, "CPU"), (True, "GPU")) if worst[gpu]]
     return "\n".join([
         "## Few dimensions first", "",
-        "On a CPU, tiles of rows are [compared at 32, 64 or 128 leading dimensions first](bound-pruning.md), which loses no pair; "
-        "`fasted.prune = off` leaves that out. NAME+long has one row in a hundred 3 to 30 times as long, NAME+heavy log-normal lengths, "
-        f"NAME+sphere lengths of 1. The least ratio of all is {digits(worst)}.", "", *text,
+        "On a CPU, tiles of rows are [compared at 32, 64 or 128 leading dimensions first](bound-pruning.md), on a GPU at 64 or 128 numbers "
+        "a row that a projection made, which loses no pair; `fasted.prune = off` leaves that out. NAME+long has one row in a hundred 3 to 30 times as long, NAME+heavy log-normal lengths, "
+        f"NAME+sphere lengths of 1. The least ratio of all is {' and '.join(least)}.", "", *text,
         "Joins that look rows up in an index slow down as eps grows, and so does this one; a join that compares everything does not. "
         "Published times of three such, of the paper's sets on the paper's GPU:", "", published_table(), ""])
 
@@ -159,7 +189,7 @@ def plot(results):
                 curve(axis, of["eps"], lambda m: m["eps"])
                 axis.set(xlabel=f"eps, a {METRICS[of['eps'][0]['metric']]}", ylim=(0, None),
                          title=f"{name}, {of['eps'][0]['rows']} rows")
-        axes[0][0].set(xscale="log", yscale="log", xlabel="rows", ylabel="processor seconds", title="at one eps each")
+        axes[0][0].set(xscale="log", yscale="log", xlabel="rows", ylabel=seconds_of(found), title="at one eps each")
         sizes = sorted({m["rows"] for m in part(found, "rows")})
         axes[0][0].set_xticks(sizes, list(map(str, sizes)))
         axes[0][0].set_xticks([], minor=True)
