@@ -752,6 +752,8 @@ begin_join(PanelJoin *join)
 	FastedStats stats;
 
 	problem.further = finds_nearest(join) && join->further;
+	if (finds_nearest(join) && problem.ranks != NULL)
+		problem.ranks += join->b->first;
 	/* which rows are kept takes all pairs together */
 	if (problem.output == FASTED_OUTPUT_KEEPERS && !join->resident)
 		problem.output = FASTED_OUTPUT_PAIRS;

@@ -81,8 +81,9 @@ extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
 extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
 
 /*
- * The ranks for FASTED_OUTPUT_KEEPERS, if they are not in the problem: before next.  Where
- * there are panels, all pairs come out, whatever their ranks.
+ * The ranks for FASTED_OUTPUT_KEEPERS or _NEAREST, if they are not in the problem: before
+ * next, of all rows of the only side, or of side 1.  Where there are panels, all pairs come
+ * out for _KEEPERS, whatever their ranks.
  */
 extern void panel_join_rank(PanelJoin *join, const uint32_t *ranks);
 
@@ -101,8 +102,8 @@ extern void panel_join_pause(PanelJoin *join);
 extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);
 
 /*
- * Of a row that the last call of next named: its neighbours, the nearest first, and how
- * many they are.  Valid until the next call of next, again or close.
+ * Of a row that the last call of next named: its neighbours by their ranks, the nearest
+ * first, and how many they are.  Valid until the next call of next, again or close.
  */
 extern const FastedNeighbor *panel_join_nearest(const PanelJoin *join, uint64_t row,
 												uint32_t *length);

@@ -118,6 +118,8 @@ Start(Join *join)
 	for (int side = 0; side < join->sides; side++)
 		if (join->rows[side].keys != NULL)
 			KeySetFinish(join->rows[side].keys);
+	if (join->problem.output == FASTED_OUTPUT_NEAREST)
+		JoinRank(join, JoinKeysOf(join, 1)->rank);
 	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
 }
 
@@ -550,7 +552,7 @@ JoinKeys(const Join *join)
 	return JoinKeysOf(join, 0);
 }
 
-const KeySet *
+KeySet *
 JoinKeysOf(const Join *join, int side)
 {
 	return join->rows[side < join->sides ? side : 0].keys;

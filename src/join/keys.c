@@ -20,13 +20,13 @@
 #include "utils/typcache.h"
 
 static void
-PrepareOrder(KeySet *keys, const VectorSource *source)
+PrepareOrder(KeySet *keys, SortSupport order)
 {
-	TypeCacheEntry *type = lookup_type_cache(source->key_type, TYPECACHE_LT_OPR);
+	TypeCacheEntry *type = lookup_type_cache(keys->source->key_type, TYPECACHE_LT_OPR);
 
-	keys->order.ssup_cxt = keys->context;
-	keys->order.ssup_collation = source->key_collation;
-	PrepareSortSupportFromOrderingOp(type->lt_opr, &keys->order);
+	order->ssup_cxt = keys->context;
+	order->ssup_collation = keys->source->key_collation;
+	PrepareSortSupportFromOrderingOp(type->lt_opr, order);
 }
 
 KeySet *
@@ -40,7 +40,7 @@ KeySetCreate(const VectorSource *source)
 	keys->source = source;
 	keys->context = context;
 	get_typlenbyval(source->key_type, &keys->typlen, &keys->typbyval);
-	PrepareOrder(keys, source);
+	PrepareOrder(keys, &keys->order);
 	keys->capacity = 1024;
 	keys->values = palloc(keys->capacity * sizeof(Datum));
 	keys->ascending = true;
@@ -59,6 +59,9 @@ KeySetReset(KeySet *keys)
 	if (keys->rank != NULL)
 		pfree(keys->rank);
 	keys->rank = NULL;
+	if (keys->by_rank != NULL)
+		pfree(keys->by_rank);
+	keys->by_rank = NULL;
 }
 
 void
@@ -154,4 +157,18 @@ KeySetFinish(KeySet *keys)
 		RankByComparing(keys);
 	if (twice < keys->count)
 		ReportDuplicate(keys, twice);
+}
+
+const Datum *
+KeySetInOrder(KeySet *keys)
+{
+	if (keys->rank == NULL)
+		return keys->values;
+	if (keys->by_rank == NULL)
+	{
+		keys->by_rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(Datum));
+		for (uint32 i = 0; i < keys->count; i++)
+			keys->by_rank[keys->rank[i]] = keys->values[i];
+	}
+	return keys->by_rank;
 }

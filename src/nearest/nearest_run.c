@@ -28,8 +28,9 @@ struct NearestRun
 	NearestGroups *groups;		/* NULL: all rows are one group */
 	Join	   *join;			/* NULL: none is at work */
 	SmallGroup *small;			/* the group at hand, if it has no join; else NULL */
-	const KeySet *a;			/* its ids */
-	const KeySet *b;
+	KeySet	   *a;				/* its ids */
+	KeySet	   *b;
+	const Datum *by_rank;		/* those of b; NULL: not known before the first list */
 
 	uint64		row;			/* of a, the next one */
 	uint64		end;			/* of those that have all of their neighbours */
@@ -64,6 +65,7 @@ SetJoin(NearestRun *run, Join *join)
 	run->join = join;
 	run->a = JoinKeysOf(join, 0);
 	run->b = JoinKeysOf(join, 1);
+	run->by_rank = NULL;
 	run->row = run->end = 0;
 }
 
@@ -74,6 +76,7 @@ SetSmallGroup(NearestRun *run, SmallGroup *small)
 	run->small = small;
 	run->a = SmallGroupKeys(small, 0);
 	run->b = SmallGroupKeys(small, 1);
+	run->by_rank = NULL;
 	run->row = 0;
 	run->end = run->a->count;
 	SmallGroupAddTo(small, &run->totals.stats);
@@ -182,6 +185,9 @@ NextList(NearestRun *run)
 		run->list = Nearest(run, run->row++, &run->nlist);
 		run->next = 0;
 	} while (run->nlist == 0);
+	/* until then another engine may have taken over, and have read rows in another order */
+	if (more && run->by_rank == NULL)
+		run->by_rank = KeySetInOrder(run->b);
 	MemoryContextSwitchTo(old);
 	return more;
 }
@@ -195,7 +201,7 @@ NearestRunNext(NearestRun *run, Datum *values)
 		return false;
 	neighbor = &run->list[run->next++];
 	values[0] = run->a->values[run->row - 1];
-	values[1] = run->b->values[neighbor->row];
+	values[1] = run->by_rank[neighbor->row];
 	values[2] = Float8GetDatum(neighbor->dist);
 	values[3] = Int32GetDatum((int32) run->next);
 	return true;
