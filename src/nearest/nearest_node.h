@@ -20,6 +20,7 @@
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "scan/call_exec.h"
+#include "scan/outlet_scan.h"
 
 #define NEAREST_NODE_NAME "FastedNearest"
 
@@ -33,13 +34,12 @@ typedef struct NearestPlan
 
 typedef struct NearestScan
 {
-	CustomScanState css;
+	OutletScan	out;
 	NearestPlan plan;
 	CallArguments arguments;
 	List	   *held_relations; /* from begin to end */
 	MemoryContext context;		/* the run lives here */
 	NearestRun *run;			/* NULL: not begun, or over */
-	bool		over;
 	int			runs;
 	NearestTotals totals;		/* of the runs that are over */
 } NearestScan;

@@ -169,42 +169,102 @@ Nearest(NearestRun *run, uint64 row, uint32 *length)
 	return list;
 }
 
+/* The next row of a with neighbours; false: none is left. */
 static bool
 NextList(NearestRun *run)
 {
-	MemoryContext old = MemoryContextSwitchTo(run->context);
-	bool		more;
-
 	do
 	{
-		more = FindRow(run);
-		if (!more)
-			break;
+		if (!FindRow(run))
+			return false;
 		if (run->row % ROWS_PER_CHECK == 0)
 			CheckJoinInterrupts();
 		run->list = Nearest(run, run->row++, &run->nlist);
 		run->next = 0;
 	} while (run->nlist == 0);
 	/* until then another engine may have taken over, and have read rows in another order */
-	if (more && run->by_rank == NULL)
+	if (run->by_rank == NULL)
 		run->by_rank = KeySetInOrder(run->b);
-	MemoryContextSwitchTo(old);
-	return more;
+	return true;
 }
 
-bool
-NearestRunNext(NearestRun *run, Datum *values)
+static inline Datum
+DistanceDatum(const FastedNeighbor *neighbor)
 {
-	const FastedNeighbor *neighbor;
+#ifdef USE_FLOAT8_BYVAL
+	return Float8GetDatum(neighbor->dist);
+#else
+	return PointerGetDatum(&neighbor->dist);
+#endif
+}
 
-	if (run->next == run->nlist && !NextList(run))
-		return false;
-	neighbor = &run->list[run->next++];
-	values[0] = run->a->values[run->row - 1];
-	values[1] = run->by_rank[neighbor->row];
-	values[2] = Float8GetDatum(neighbor->dist);
-	values[3] = Int32GetDatum((int32) run->next);
-	return true;
+/* A column of the next n rows, all of one row of a. */
+static void
+FillColumn(const NearestRun *run, int column, Datum *values, uint32 n)
+{
+	const FastedNeighbor *list = run->list + run->next;
+	Datum		id = run->a->values[run->row - 1];
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		switch (column)
+		{
+			case 1:
+				values[i] = id;
+				break;
+			case 2:
+				values[i] = run->by_rank[list[i].row];
+				break;
+			case 3:
+				values[i] = DistanceDatum(&list[i]);
+				break;
+			default:
+				values[i] = Int32GetDatum((int32) (run->next + i + 1));
+				break;
+		}
+	}
+}
+
+/* Of the list at hand as many rows as there is room for. */
+static void
+FillFromList(NearestRun *run, const List *columns, OutletBlock *block)
+{
+	uint32		n = Min(run->nlist - run->next, OUTLET_ROWS - block->nrows);
+	ListCell   *cell;
+
+	foreach(cell, columns)
+		FillColumn(run, lfirst_int(cell), block->values[foreach_current_index(cell)] + block->nrows,
+				   n);
+	run->next += n;
+	block->nrows += n;
+}
+
+/*
+ * A block ends where a join or a group does, for the ids go with it, and where rows would
+ * have to be waited for.
+ */
+bool
+NearestRunFill(NearestRun *run, const List *columns, OutletBlock *block)
+{
+	MemoryContext old = MemoryContextSwitchTo(run->context);
+
+	block->nrows = 0;
+	while (block->nrows < OUTLET_ROWS)
+	{
+		if (run->next == run->nlist &&
+			((block->nrows > 0 && run->row == run->end) || !NextList(run)))
+			break;
+		FillFromList(run, columns, block);
+	}
+	MemoryContextSwitchTo(old);
+	return block->nrows > 0;
+}
+
+void
+NearestRunPause(NearestRun *run)
+{
+	if (run->join != NULL)
+		JoinPause(run->join);
 }
 
 /* --- the run */
