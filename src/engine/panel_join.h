@@ -60,6 +60,12 @@ typedef struct PanelProblem
 extern FastedStatus panel_join_open(const FastedEngine *engine, const PanelProblem *problem,
 									PanelJoin **join);
 
+/*
+ * At any time: it is as if it had been opened just now, for the same problem, but its memory
+ * and its threads are there.  Statistics begin again too, but for the peaks of memory.
+ */
+extern FastedStatus panel_join_restart(PanelJoin *join);
+
 /* As in engine.h, for the set of a side; after start of the side that next named. */
 extern FastedStatus panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity);
 extern FastedStatus panel_join_commit(PanelJoin *join, int side, size_t nrows);

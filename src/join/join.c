@@ -406,6 +406,7 @@ JoinBeginNearest(const NearestProblem *nearest)
 	join->pusher = nearest->pusher;
 	join->options.exact = true;
 	join->options.nearest = true;
+	join->run.spare = nearest->spare;
 	return Begin(join);
 }
 
@@ -638,5 +639,6 @@ JoinEnd(Join *join)
 	for (int side = 0; side < join->sides; side++)
 		if (join->rows[side].spill != NULL)
 			SpillClose(join->rows[side].spill);
+	EngineRunLeave(&join->run);
 	MemoryContextDelete(join->context); /* closes the engine */
 }

@@ -93,6 +93,7 @@ typedef struct NearestProblem
 	double		most;			/* the largest distance, on the metric's scale */
 	RowPusher  *pusher;			/* or NULL */
 	Progress   *progress;		/* in parts, of which this join is one; or NULL */
+	EngineSpare *spare;			/* where there are many joins, in turn; or NULL */
 } NearestProblem;
 
 extern Join *JoinBeginNearest(const NearestProblem *nearest);
