@@ -151,9 +151,9 @@ my %stages = (
 		sql => "SELECT count(*) FROM fasted_knn_join('endless', 'v', 'small', 'v', 1, 'id');",
 		reached => sub { memory_of($_[0], 'VmRSS') > 100 * 1024 },
 	},
-	'sorting' => {
+	'reading neighbours' => {
 		sql => "SELECT count(*) FROM fasted_knn_join('small', 'v', 'endless', 'v', 1, 'id', 'id');",
-		reached => sub { temp_files($node) > 0 },
+		reached => sub { memory_of($_[0], 'VmRSS') > 100 * 1024 },
 	},
 	'computing' => {
 		sql => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');",
