@@ -107,6 +107,13 @@ SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3, within
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('big', 'v', 'big', 'v', 3, 'id', within => 'g')$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) LIMIT 5$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) WHERE false$$);
+-- count(*) alone forms no rows
+EXPLAIN (COSTS OFF) SELECT count(*) + 1 FROM fasted_knn_join('t', 'v', 't', 'v', 3, max_distance => 1.5);
+EXPLAIN (COSTS OFF) SELECT count(*) FROM fasted_knn_join('t', 'v', 't', 'v', 3) WHERE rank > 1;
+SELECT within, count(*), max(n) = count(*), max(n) > 50 FROM (VALUES (NULL), ('g')) AS w (within),
+	LATERAL (SELECT count(*) FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', max_distance => 1.5, within => w.within::name)) AS c (n),
+	LATERAL fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', max_distance => 1.5, within => w.within::name) AS k GROUP BY within ORDER BY within;
+SELECT count(*) FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0) WHERE false;
 -- rows of a times k, or times those of b
 CREATE FUNCTION nearest_estimated(query text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE plan json;

@@ -105,6 +105,18 @@ ProduceBlock(OutletScan *out, OutletBlock *block)
 	return false;
 }
 
+static uint64
+CountNeighbors(OutletScan *out)
+{
+	NearestScan *scan = (NearestScan *) out;
+	uint64		count;
+
+	BeginRun(scan);
+	count = NearestRunCount(scan->run);
+	EndRun(scan);
+	return count;
+}
+
 static void
 PauseRun(OutletScan *out)
 {
@@ -155,6 +167,8 @@ BeginNearest(CustomScanState *node, EState *estate, int eflags)
 		scan->held_relations = HoldBoth(scan);
 	scan->out.produce = ProduceBlock;
 	scan->out.pause = PauseRun;
+	if (scan->plan.count)
+		scan->out.count = CountNeighbors;
 	BeginOutletScan(&scan->out);
 }
 

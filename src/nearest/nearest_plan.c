@@ -29,12 +29,13 @@ ReadNearestPlan(const CustomScan *scan)
 
 	plan.call = linitial_node(FuncExpr, scan->custom_exprs);
 	plan.first = linitial_int(linitial(scan->custom_private));
+	plan.count = list_length(linitial(scan->custom_private)) > 1;
 	plan.columns = lsecond(scan->custom_private);
 	return plan;
 }
 
 /* NULL: the node does not serve what is there. */
-static FuncExpr *
+FuncExpr *
 ServedNearest(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, int *first)
 {
 	FuncExpr   *call = fasted_setting_scan_node ? CallInFrom(rte) : NULL;
@@ -51,14 +52,20 @@ ServedNearest(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, int 
 }
 
 /* Rows come when the engine is through with some, after everything was read. */
+void
+CostNearestPath(PlannerInfo *root, RelOptInfo *rel, const FuncExpr *call, int first, Path *path)
+{
+	NearestEstimate estimate = EstimateNearest(root, list_copy_tail(call->args, first));
+
+	CostCallPath(root, rel, path, estimate.read_cost, estimate.read_cost + estimate.compute_cost);
+}
+
 static CustomPath *
 MakeNearestPath(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first, int workers)
 {
 	CustomPath *path = MakeCallPath(rel, root, &path_methods, workers);
-	NearestEstimate estimate = EstimateNearest(root, list_copy_tail(call->args, first));
 
-	CostCallPath(root, rel, &path->path, estimate.read_cost,
-				 estimate.read_cost + estimate.compute_cost);
+	CostNearestPath(root, rel, call, first, &path->path);
 	path->custom_private = list_make2(call, list_make1_int(first));
 	return path;
 }
@@ -89,4 +96,5 @@ void
 InstallNearestNode(void)
 {
 	InstallCallNode(&nearest_scan_methods, OfferNearest);
+	InstallNearestCount();
 }

@@ -169,18 +169,26 @@ Nearest(NearestRun *run, uint64 row, uint32 *length)
 	return list;
 }
 
-/* The next row of a with neighbours; false: none is left. */
+/* The next row of a, which may have no neighbours; false: none is left. */
+static bool
+NextRow(NearestRun *run)
+{
+	if (!FindRow(run))
+		return false;
+	if (run->row % ROWS_PER_CHECK == 0)
+		CheckJoinInterrupts();
+	run->list = Nearest(run, run->row++, &run->nlist);
+	run->next = 0;
+	return true;
+}
+
 static bool
 NextList(NearestRun *run)
 {
 	do
 	{
-		if (!FindRow(run))
+		if (!NextRow(run))
 			return false;
-		if (run->row % ROWS_PER_CHECK == 0)
-			CheckJoinInterrupts();
-		run->list = Nearest(run, run->row++, &run->nlist);
-		run->next = 0;
 	} while (run->nlist == 0);
 	/* until then another engine may have taken over, and have read rows in another order */
 	if (run->by_rank == NULL)
@@ -258,6 +266,18 @@ NearestRunFill(NearestRun *run, const List *columns, OutletBlock *block)
 	}
 	MemoryContextSwitchTo(old);
 	return block->nrows > 0;
+}
+
+uint64
+NearestRunCount(NearestRun *run)
+{
+	MemoryContext old = MemoryContextSwitchTo(run->context);
+	uint64		count = 0;
+
+	while (NextRow(run))
+		count += run->nlist;
+	MemoryContextSwitchTo(old);
+	return count;
 }
 
 void

@@ -37,6 +37,9 @@ extern NearestRun *NearestRunBegin(const NearestArgs *args);
  */
 extern bool NearestRunFill(NearestRun *run, const List *columns, OutletBlock *block);
 
+/* Instead, the number of rows. */
+extern uint64 NearestRunCount(NearestRun *run);
+
 /* Nobody asks for more rows for now. */
 extern void NearestRunPause(NearestRun *run);
 

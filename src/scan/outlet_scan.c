@@ -235,6 +235,27 @@ NextCheckedRow(PlanState *state)
 	}
 }
 
+/* The one row of SELECT count(*). */
+static TupleTableSlot *
+NextCount(PlanState *state)
+{
+	OutletScan *scan = (OutletScan *) state;
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	if (scan->over)
+		return state->ps_ProjInfo == NULL ? slot :
+			ExecClearTuple(state->ps_ProjInfo->pi_state.resultslot);
+	slot->tts_values[0] = Int64GetDatum((int64) scan->count(scan));
+	scan->over = true;
+	ExecStoreVirtualTuple(slot);
+	if (state->ps_ProjInfo == NULL)
+		return slot;
+	ResetExprContext(state->ps_ExprContext);
+	state->ps_ExprContext->ecxt_scantuple = slot;
+	return ExecProject(state->ps_ProjInfo);
+}
+
 /* --- the node */
 
 void
@@ -248,7 +269,9 @@ BeginOutletScan(OutletScan *scan)
 	memset(slot->tts_isnull, false, slot->tts_tupleDescriptor->natts * sizeof(bool));
 
 	/* The executor need not come by way of ExecCustomScan. */
-	if (state->qual == NULL && state->ps_ProjInfo == NULL)
+	if (scan->count != NULL)
+		state->ExecProcNode = NextCount;
+	else if (state->qual == NULL && state->ps_ProjInfo == NULL)
 		state->ExecProcNode = NextPlainRow;
 	else
 		state->ExecProcNode = NextCheckedRow;

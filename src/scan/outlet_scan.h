@@ -28,6 +28,8 @@ struct OutletScan
 	bool		(*produce) (OutletScan *scan, OutletBlock *block);
 	/* Nobody asks for more rows here, or not for now. */
 	void		(*pause) (OutletScan *scan);
+	/* Where the only row is the number of all of them: counts them.  Else NULL. */
+	uint64		(*count) (OutletScan *scan);
 	bool		over;			/* produce has said so */
 
 	/* The block at work; NULL: none. */
@@ -41,7 +43,7 @@ struct OutletScan
 	int			ring_block;		/* the number of the block at work; -1: none */
 };
 
-/* With the node, whose produce and pause are set; the scan tuple has the blocks' columns. */
+/* With the node, whose functions are set; the scan tuple has the blocks' columns. */
 extern void BeginOutletScan(OutletScan *scan);
 
 /* There is no block at work, and rows may come. */

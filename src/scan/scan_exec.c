@@ -132,36 +132,17 @@ PauseRun(OutletScan *out)
 		JoinPause(scan->stream->join);
 }
 
-/* The one row of SELECT count(*). */
+/* As OutletScan has it. */
 static uint64
-CountAllRows(SelfJoinScan *scan)
+CountAllRows(OutletScan *out)
 {
+	SelfJoinScan *scan = (SelfJoinScan *) out;
 	uint64		count;
 
 	BeginRun(scan);
 	count = RowStreamCount(scan->stream);
 	EndRun(scan);
 	return count;
-}
-
-static TupleTableSlot *
-NextCount(PlanState *state)
-{
-	SelfJoinScan *scan = (SelfJoinScan *) state;
-	TupleTableSlot *slot = scan->out.css.ss.ss_ScanTupleSlot;
-
-	ExecClearTuple(slot);
-	if (scan->out.over)
-		return state->ps_ProjInfo == NULL ? slot :
-			ExecClearTuple(state->ps_ProjInfo->pi_state.resultslot);
-	slot->tts_values[0] = Int64GetDatum((int64) CountAllRows(scan));
-	scan->out.over = true;
-	ExecStoreVirtualTuple(slot);
-	if (state->ps_ProjInfo == NULL)
-		return slot;
-	ResetExprContext(state->ps_ExprContext);
-	state->ps_ExprContext->ecxt_scantuple = slot;
-	return ExecProject(state->ps_ProjInfo);
 }
 
 /* --- the node */
@@ -196,9 +177,9 @@ BeginScan(CustomScanState *node, EState *estate, int eflags)
 	scan->timed = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
 	scan->out.produce = ProduceBlock;
 	scan->out.pause = PauseRun;
-	BeginOutletScan(&scan->out);
 	if (scan->plan.count)
-		state->ExecProcNode = NextCount;
+		scan->out.count = CountAllRows;
+	BeginOutletScan(&scan->out);
 }
 
 static void
