@@ -169,27 +169,38 @@ Nearest(NearestRun *run, uint64 row, uint32 *length)
 	return list;
 }
 
-/* The next row of a, which may have no neighbours; false: none is left. */
-static bool
-NextRow(NearestRun *run)
+/* The next row of those that have all of their neighbours. */
+static void
+TakeRow(NearestRun *run)
 {
-	if (!FindRow(run))
-		return false;
 	if (run->row % ROWS_PER_CHECK == 0)
 		CheckJoinInterrupts();
 	run->list = Nearest(run, run->row++, &run->nlist);
 	run->next = 0;
-	return true;
 }
 
+/* Of those the next one with neighbours; false: there is none. */
+static bool
+NextListHere(NearestRun *run)
+{
+	while (run->row < run->end)
+	{
+		TakeRow(run);
+		if (run->nlist > 0)
+			return true;
+	}
+	return false;
+}
+
+/* The next row of all with neighbours; false: there is none. */
 static bool
 NextList(NearestRun *run)
 {
-	do
+	while (!NextListHere(run))
 	{
-		if (!NextRow(run))
+		if (!FindRow(run))
 			return false;
-	} while (run->nlist == 0);
+	}
 	/* until then another engine may have taken over, and have read rows in another order */
 	if (run->by_rank == NULL)
 		run->by_rank = KeySetInOrder(run->b);
@@ -259,8 +270,7 @@ NearestRunFill(NearestRun *run, const List *columns, OutletBlock *block)
 	block->nrows = 0;
 	while (block->nrows < OUTLET_ROWS)
 	{
-		if (run->next == run->nlist &&
-			((block->nrows > 0 && run->row == run->end) || !NextList(run)))
+		if (run->next == run->nlist && !(block->nrows > 0 ? NextListHere(run) : NextList(run)))
 			break;
 		FillFromList(run, columns, block);
 	}
@@ -274,8 +284,11 @@ NearestRunCount(NearestRun *run)
 	MemoryContext old = MemoryContextSwitchTo(run->context);
 	uint64		count = 0;
 
-	while (NextRow(run))
+	while (FindRow(run))
+	{
+		TakeRow(run);
 		count += run->nlist;
+	}
 	MemoryContextSwitchTo(old);
 	return count;
 }
