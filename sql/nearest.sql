@@ -50,6 +50,11 @@ DROP TABLE tried;
 CREATE TABLE big WITH (autovacuum_enabled = off) AS SELECT i AS id, ARRAY[i * 7 % 23, i * 11 % 19]::real[] AS v, CASE WHEN i < 500 THEN 'a' WHEN i < 600 THEN 'b' ELSE 'c' || i / 3 END AS g FROM generate_series(1, 800) AS i;
 SELECT k, nearest_answer(format('fasted_knn_join(''big'', ''v'', ''big'', ''v'', %s, ''id'', within => ''g'')', k)) = nearest_reference('big', 'big', k, 'l2', NULL, true, true)
 FROM unnest(ARRAY[1, 5, 200]) AS k;
+-- vectors of another length in every second one
+CREATE TABLE lengths AS SELECT i AS id, array_fill((i % 17)::real, ARRAY[1 + i % 6 / 2]) || (i % 5)::real AS v, (i % 6)::text AS g FROM generate_series(1, 600) AS i;
+SELECT nearest_answer('fasted_knn_join(''lengths'', ''v'', ''lengths'', ''v'', 3, ''id'', within => ''g'')') = nearest_reference('lengths', 'lengths', 3, 'l2', NULL, true, true);
+SELECT count(*) FROM (SELECT * FROM fasted_knn_join('lengths', 'v', 'lengths', 'v', 3, 'id', within => 'g') LIMIT 700) AS l;
+DROP TABLE lengths;
 -- one side of them
 CREATE VIEW fewer AS SELECT * FROM big WHERE id % 10 = 0 OR g LIKE 'c%';
 SELECT nearest_answer('fasted_knn_join(''big'', ''v'', ''fewer'', ''v'', 3, ''id'', ''id'', within => ''g'')') = nearest_reference('big', 'fewer', 3, 'l2', NULL, true, false),
