@@ -47,9 +47,14 @@ SELECT * FROM tried WHERE found IS DISTINCT FROM expected LIMIT 1;
 DROP TABLE tried;
 
 -- groups too large to be small ones
-CREATE TABLE big AS SELECT i AS id, ARRAY[i * 7 % 23, i * 11 % 19]::real[] AS v, CASE WHEN i < 500 THEN 'a' WHEN i < 600 THEN 'b' ELSE 'c' || i / 3 END AS g FROM generate_series(1, 800) AS i;
+CREATE TABLE big WITH (autovacuum_enabled = off) AS SELECT i AS id, ARRAY[i * 7 % 23, i * 11 % 19]::real[] AS v, CASE WHEN i < 500 THEN 'a' WHEN i < 600 THEN 'b' ELSE 'c' || i / 3 END AS g FROM generate_series(1, 800) AS i;
 SELECT k, nearest_answer(format('fasted_knn_join(''big'', ''v'', ''big'', ''v'', %s, ''id'', within => ''g'')', k)) = nearest_reference('big', 'big', k, 'l2', NULL, true, true)
 FROM unnest(ARRAY[1, 5, 200]) AS k;
+-- vectors of another length in every second one
+CREATE TABLE lengths AS SELECT i AS id, array_fill((i % 17)::real, ARRAY[1 + i % 6 / 2]) || (i % 5)::real AS v, (i % 6)::text AS g FROM generate_series(1, 600) AS i;
+SELECT nearest_answer('fasted_knn_join(''lengths'', ''v'', ''lengths'', ''v'', 3, ''id'', within => ''g'')') = nearest_reference('lengths', 'lengths', 3, 'l2', NULL, true, true);
+SELECT count(*) FROM (SELECT * FROM fasted_knn_join('lengths', 'v', 'lengths', 'v', 3, 'id', within => 'g') LIMIT 700) AS l;
+DROP TABLE lengths;
 -- one side of them
 CREATE VIEW fewer AS SELECT * FROM big WHERE id % 10 = 0 OR g LIKE 'c%';
 SELECT nearest_answer('fasted_knn_join(''big'', ''v'', ''fewer'', ''v'', 3, ''id'', ''id'', within => ''g'')') = nearest_reference('big', 'fewer', 3, 'l2', NULL, true, false),
@@ -58,7 +63,9 @@ SELECT nearest_answer('fasted_knn_join(''big'', ''v'', ''fewer'', ''v'', 3, ''id
 -- keys of other types, in their order: ties are many
 SELECT id, k, nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''t'', ''v'', %s, a_id => %L)', type, k, id)) = nearest_reference('t', 't', k, 'l2', NULL, false, true, id),
 	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L)', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, false, false, id),
-	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, within => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, true, false, id)
+	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, within => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, true, false, id),
+	-- the last rows of groups have no neighbour
+	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, max_distance => 0.6, within => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', 0.6, true, false, id)
 FROM (VALUES ('uuid', 'u'), ('text', 'n')) AS c (type, id), unnest(ARRAY[1, 7]) AS k ORDER BY 1, 2;
 SELECT pg_typeof(id_a), pg_typeof(id_b), pg_typeof(dist), pg_typeof(rank) FROM fasted_knn_join_typed(NULL::uuid, 't', 'v', 't', 'v', 1, b_id => 'u') LIMIT 1;
 SELECT nearest_answer('fasted_knn_join_typed(NULL::int, ''t'', ''v'', ''t'', ''v'', 2)') = nearest_answer('fasted_knn_join(''t'', ''v'', ''t'', ''v'', 2)');
@@ -107,6 +114,13 @@ SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3, within
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('big', 'v', 'big', 'v', 3, 'id', within => 'g')$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) LIMIT 5$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) WHERE false$$);
+-- count(*) alone forms no rows
+EXPLAIN (COSTS OFF) SELECT count(*) + 1 FROM fasted_knn_join('t', 'v', 't', 'v', 3, max_distance => 1.5);
+EXPLAIN (COSTS OFF) SELECT count(*) FROM fasted_knn_join('t', 'v', 't', 'v', 3) WHERE rank > 1;
+SELECT within, count(*), max(n) = count(*), max(n) > 50 FROM (VALUES (NULL), ('g')) AS w (within),
+	LATERAL (SELECT count(*) FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', max_distance => 1.5, within => w.within::name)) AS c (n),
+	LATERAL fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', max_distance => 1.5, within => w.within::name) AS k GROUP BY within ORDER BY within;
+SELECT count(*) FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0) WHERE false;
 -- rows of a times k, or times those of b
 CREATE FUNCTION nearest_estimated(query text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE plan json;
@@ -157,7 +171,7 @@ EXECUTE near('t', 'v', 't', 'v', 2, 'g');
 EXECUTE near('t', 'v', 't', 'v', 3, NULL);
 RESET plan_cache_mode;
 BEGIN;
-DECLARE c CURSOR FOR SELECT id_a, rank FROM fasted_knn_join('t', 'v', 't', 'v', 2, within => 'g');
+DECLARE c CURSOR FOR SELECT rank FROM fasted_knn_join('t', 'v', 't', 'v', 2, within => 'g');
 DECLARE d CURSOR FOR SELECT id_a, rank FROM fasted_knn_join('t', 'v', 'tv', 'v', 2, b_id => 'id');
 FETCH 2 FROM c;
 FETCH 2 FROM d;
@@ -177,9 +191,9 @@ ROLLBACK;
 
 -- a cursor goes on in a subtransaction, and behind one
 BEGIN;
-DECLARE c CURSOR FOR SELECT id_a FROM fasted_knn_join('t', 'v', 't', 'v', 1, within => 'g');
+DECLARE c CURSOR FOR SELECT rank FROM fasted_knn_join('t', 'v', 't', 'v', 1, within => 'g');
 FETCH 1 FROM c;
-DECLARE d CURSOR FOR SELECT id_a, rank FROM fasted_knn_join('t', 'v', 't', 'v', 2, within => 'g');
+DECLARE d CURSOR FOR SELECT rank FROM fasted_knn_join('t', 'v', 't', 'v', 2, within => 'g');
 SAVEPOINT p;
 MOVE 100 FROM c;
 FETCH 1 FROM d;

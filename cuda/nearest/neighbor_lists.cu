@@ -106,9 +106,12 @@ struct Offers
 	}
 
 	__device__ __forceinline__ FastedNeighbor
-	neighbor(const FastedPair &pair) const
+	neighbor(const NeighborTable &table, const FastedPair &pair) const
 	{
-		return {to_b ? pair.a : pair.b, pair.dist};
+		uint32_t	number = to_b ? pair.a : pair.b;
+
+		return {table.ranks == nullptr ? number : table.ranks[number - table.first_ranked],
+			pair.dist};
 	}
 };
 
@@ -121,7 +124,7 @@ insert(const NeighborTable &table, uint32_t row, const Offers &offers, uint32_t 
 
 	for (; lanes != 0; lanes &= lanes - 1)
 	{
-		FastedNeighbor neighbor = offers.neighbor(offers.pairs[offers.first + __ffs(lanes) - 1]);
+		FastedNeighbor neighbor = offers.neighbor(table, offers.pairs[offers.first + __ffs(lanes) - 1]);
 
 		if (length < table.k)
 			sift_up(heap, length++, neighbor);
@@ -142,7 +145,7 @@ insert(const NeighborTable &table, uint32_t row, const Offers &offers, uint32_t 
 /*
  * Is this surely not of the list?  Without the lock: the root that is seen may have been
  * replaced, but only by one that comes before it.  Where it is as far as the radius, or
- * nearer, its number decides; so hosts of equal rows do not queue for the lock.
+ * nearer, its rank decides; so hosts of equal rows do not queue for the lock.
  */
 __device__ __forceinline__ bool
 too_far(const NeighborTable &table, uint32_t row, const FastedNeighbor &neighbor)
@@ -160,7 +163,7 @@ __device__ __forceinline__ void
 offer(const NeighborTable &table, const Offers &offers, const FastedPair &pair, bool mine)
 {
 	uint32_t	row = mine ? offers.row(pair) : 0;
-	bool		wanted = mine && !too_far(table, row, offers.neighbor(pair));
+	bool		wanted = mine && !too_far(table, row, offers.neighbor(table, pair));
 	uint32_t	all = __ballot_sync(0xffffffff, wanted);
 	uint32_t	lanes;
 	bool		waiting;
@@ -313,7 +316,12 @@ NeighborLists::allocate(Budget &budget, uint64_t rows, uint32_t k)
 void
 NeighborLists::begin(uint32_t rows, uint32_t k, double eps, cudaStream_t stream)
 {
-	table_ = {lists_.get(), lengths_.get(), locks_.get(), radii_.get(), k};
+	table_ = {};
+	table_.lists = lists_.get();
+	table_.lengths = lengths_.get();
+	table_.locks = locks_.get();
+	table_.radii = radii_.get();
+	table_.k = k;
 	rows_ = rows;
 	eps_ = eps;
 	there_ = true;

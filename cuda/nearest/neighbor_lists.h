@@ -4,7 +4,7 @@
  *	  The nearest rows so far of every row of a set, on the device.
  *
  * A list is a heap of at most k neighbours, the last of them at its root; first comes
- * what is nearer, then what has the smaller number.  A row's radius is what a distance
+ * what is nearer, then what has the smaller rank, which is what a list has of a row.  A row's radius is what a distance
  * may be at most to be of its list: eps, or less where k rows are known to be nearer,
  * and the root's distance once the list is full.  It only shrinks.
  *
@@ -30,6 +30,10 @@ struct NeighborTable
 	uint32_t   *locks = nullptr;	/* 0: free */
 	double	   *radii = nullptr;
 	uint32_t	k = 0;
+
+	/* Of the rows that are offered, from this number on; null: ranks are numbers. */
+	const uint32_t *ranks = nullptr;
+	uint64_t	first_ranked = 0;
 };
 
 class NeighborLists

@@ -42,7 +42,7 @@ SetShape::bytes(uint64_t rows) const
 {
 	if (rows == 0)
 		return 0;
-	/* 8 bytes beside them: what is counted and connected */
+	/* 8 bytes beside them: what is counted and connected, or ranks */
 	return chunks.bytes_for(rows) + 2 * Budget::rounded(rows * sizeof(uint32_t))
 		+ RowLabels::bytes(rows) + GroupTiles::bytes(rows)
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
@@ -383,6 +383,7 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 	bool		compared = a.rows() > 0 && b.rows() > (self ? 1 : 0);
 
 	a.begin_lists(problem.k, problem.eps, problem.further, stream);
+	b.take_ranks(problem.ranks, stream);
 	if (compared)
 		prepare(problem, a, b);
 	look_.task = JoinTask();

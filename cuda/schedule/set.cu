@@ -329,6 +329,25 @@ Set::begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream)
 	lists_.begin(store_.rows, k, eps, stream);
 }
 
+/* Of another join there may be ranks still. */
+void
+Set::take_ranks(const uint32_t *ranks, cudaStream_t stream)
+{
+	uint64_t	room = std::max<uint64_t>(store_.rows, options_.most_rows);
+
+	ranked_ = ranks != nullptr && store_.rows > 0;
+	if (!ranked_)
+		return;
+	if (ranks_.size() < room)
+	{
+		ranks_.release();
+		ranks_.allocate(context_.budget, room, "allocating device memory for the rows' ranks");
+	}
+	check_cuda(cudaMemcpyAsync(ranks_.get(), ranks, store_.rows * sizeof(uint32_t),
+							   cudaMemcpyHostToDevice, stream),
+			   "copying the rows' ranks");
+}
+
 /* Both sets are in one form. */
 NearTask
 Set::near_task(Set &b, NearScalars *scalars)
@@ -336,6 +355,8 @@ Set::near_task(Set &b, NearScalars *scalars)
 	NearTask	task = {};
 
 	task.table = lists_.table();
+	task.table.ranks = b.ranked_ ? b.ranks_.get() : nullptr;
+	task.table.first_ranked = b.options_.first_row;
 	task.self = this == &b;
 	task.form = filter_.form()->bound(shape_.chunks.dimensions);
 	task.a = side().table;

@@ -60,6 +60,7 @@ public:
 
 	/* Lists of neighbours: empty ones, or those that the last such join left. */
 	void		begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream);
+	void		take_ranks(const uint32_t *ranks, cudaStream_t stream);
 	NearTask	near_task(Set &b, NearScalars *scalars);
 
 	/* Radii are good: orders rows by them, and empties the lists. */
@@ -97,6 +98,8 @@ private:
 	RowLabels	labels_;
 	DeviceArray<uint32_t> counts_;
 	NeighborLists lists_;
+	DeviceArray<uint32_t> ranks_;	/* as a neighbour */
+	bool		ranked_ = false;	/* it has them in the join at hand */
 	DeviceArray<double> squares_;	/* cosine */
 	Event		uploaded_;
 };

@@ -150,19 +150,25 @@ count_for(const FastedSet *set, size_t row)
 	atomic_fetch_add_explicit(&set->counts[row], 1, memory_order_relaxed);
 }
 
+/* What neighbours at the same distance are ordered by: of a row of set b. */
+static uint32_t
+rank_of(const FastedJoin *join, size_t row)
+{
+	return join->problem.ranks != NULL ? join->problem.ranks[row]
+		: (uint32_t) (join->sets[1]->options.first_row + row);
+}
+
 /* A pair that may be of neighbours: each row's list decides. */
 static void
 offer_pair(const FastedJoin *join, size_t row, size_t col, double dist)
 {
 	NeighborLists *lists = &join->sets[0]->lists;
 	bool		row_is_a = join->row_set == join->sets[0];
-	uint32_t	row_number = (uint32_t) (join->row_set->options.first_row + row);
-	uint32_t	col_number = (uint32_t) (join->col_set->options.first_row + col);
 
 	if (join->self || row_is_a)
-		neighbor_lists_offer(lists, row, col_number, dist);
+		neighbor_lists_offer(lists, row, rank_of(join, col), dist);
 	if (join->self || !row_is_a)
-		neighbor_lists_offer(lists, col, row_number, dist);
+		neighbor_lists_offer(lists, col, rank_of(join, row), dist);
 }
 
 /* A pair of the result, by places, handed out or counted; false when the join is being closed. */

@@ -116,11 +116,11 @@ neighbor_lists_bound(NeighborLists *lists, size_t row, double radius)
 }
 
 void
-neighbor_lists_offer(NeighborLists *lists, size_t row, uint32_t number, double dist)
+neighbor_lists_offer(NeighborLists *lists, size_t row, uint32_t rank, double dist)
 {
 	ListHead   *head = &lists->heads[row];
 	FastedNeighbor *heap = lists->entries + row * lists->k;
-	FastedNeighbor neighbor = {.row = number,.dist = dist};
+	FastedNeighbor neighbor = {.row = rank,.dist = dist};
 
 	if (!(dist <= neighbor_radius(lists, row)))
 		return;

@@ -3,7 +3,7 @@
  * neighbor_lists.h
  *	  The nearest rows so far of each row of a set.
  *
- * A list is a heap, with the last neighbour, by distance and number, at the root.  A
+ * A list is a heap, with the last neighbour, by distance and rank, at the root.  A
  * row's radius is that neighbour's distance once the list is full, and eps until then:
  * no farther row can enter.  Radii only shrink, so an old one is safe to go by.
  *
@@ -60,7 +60,7 @@ neighbor_radius(const NeighborLists *lists, size_t row)
 extern void neighbor_lists_bound(NeighborLists *lists, size_t row, double radius);
 
 /* A neighbour of the row, which may be near enough; NaN never is. */
-extern void neighbor_lists_offer(NeighborLists *lists, size_t row, uint32_t number, double dist);
+extern void neighbor_lists_offer(NeighborLists *lists, size_t row, uint32_t rank, double dist);
 
 /* The row's neighbours, the nearest first, and how many there are.  Nothing may be on offer. */
 extern uint32_t neighbor_lists_sorted(const NeighborLists *lists, size_t row,

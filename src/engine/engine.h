@@ -54,7 +54,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 12
+#define FASTED_ENGINE_ABI 13
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -116,7 +116,7 @@ typedef enum FastedOutput
 
 	/*
 	 * The row of a keeps it if it is among its k nearest: nearest.  They are the first
-	 * ones by distance, then by the number of the row of b, within eps; fewer where
+	 * ones by distance, then by the rank of the row of b, within eps; fewer where
 	 * there are fewer.  Of a set with itself both rows keep it: no row is its own
 	 * neighbour.
 	 */
@@ -237,6 +237,9 @@ typedef struct FastedProblem
 	/*
 	 * FASTED_OUTPUT_KEEPERS: of each row of the set, by its place; no two are the same.
 	 * NULL: its place.  Valid as long as the join.
+	 *
+	 * FASTED_OUTPUT_NEAREST: likewise of each row of set b; none is that of a row of an
+	 * earlier set b that this join goes on from.  NULL: the row's number in results.
 	 */
 	const uint32_t *ranks;
 } FastedProblem;
@@ -252,7 +255,7 @@ typedef struct FastedPair
 	double		dist;
 } FastedPair;
 
-/* One of the nearest rows of a row: its number, and how far it is. */
+/* One of the nearest rows of a row: its rank (FastedProblem), and how far it is. */
 typedef struct FastedNeighbor
 {
 	uint32_t	row;

@@ -60,6 +60,12 @@ typedef struct PanelProblem
 extern FastedStatus panel_join_open(const FastedEngine *engine, const PanelProblem *problem,
 									PanelJoin **join);
 
+/*
+ * At any time: it is as if it had been opened just now, for the same problem, but its memory
+ * and its threads are there.  Statistics begin again too, but for the peaks of memory.
+ */
+extern FastedStatus panel_join_restart(PanelJoin *join);
+
 /* As in engine.h, for the set of a side; after start of the side that next named. */
 extern FastedStatus panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity);
 extern FastedStatus panel_join_commit(PanelJoin *join, int side, size_t nrows);
@@ -81,8 +87,9 @@ extern FastedStatus panel_join_start(PanelJoin *join, const uint64_t *rows);
 extern FastedStatus panel_join_again(PanelJoin *join, const FastedProblem *problem);
 
 /*
- * The ranks for FASTED_OUTPUT_KEEPERS, if they are not in the problem: before next.  Where
- * there are panels, all pairs come out, whatever their ranks.
+ * The ranks for FASTED_OUTPUT_KEEPERS or _NEAREST, if they are not in the problem: before
+ * next, of all rows of the only side, or of side 1.  Where there are panels, all pairs come
+ * out for _KEEPERS, whatever their ranks.
  */
 extern void panel_join_rank(PanelJoin *join, const uint32_t *ranks);
 
@@ -101,8 +108,8 @@ extern void panel_join_pause(PanelJoin *join);
 extern const uint32_t *panel_join_counts(const PanelJoin *join, int side);
 
 /*
- * Of a row that the last call of next named: its neighbours, the nearest first, and how
- * many they are.  Valid until the next call of next, again or close.
+ * Of a row that the last call of next named: its neighbours by their ranks, the nearest
+ * first, and how many they are.  Valid until the next call of next, again or close.
  */
 extern const FastedNeighbor *panel_join_nearest(const PanelJoin *join, uint64_t row,
 												uint32_t *length);

@@ -99,7 +99,7 @@ OfferGroups(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 
 	if (!IsServed(root, rel, rte, &found))
 		return NULL;
-	path = MakeCallPath(rel, root, &path_methods);
+	path = MakeCallPath(rel, root, &path_methods, 0);
 	EstimateRowFunction(root, list_copy_tail(found.call->args, found.first), &rows, &cost);
 	CostCallPath(root, rel, &path->path, cost, cost);
 	path->custom_private = list_make2(found.call, list_make2_int(found.function, found.first));

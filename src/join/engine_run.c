@@ -33,6 +33,44 @@ EngineRunClose(EngineRun *run)
 	panel_join_close(join);
 }
 
+void
+EngineRunLeave(EngineRun *run)
+{
+	if (run->spare == NULL || run->join == NULL)
+		return;
+	run->spare->engine = run->engine;
+	run->spare->dimensions = run->dimensions;
+	run->spare->join = run->join;
+	run->join = NULL;
+}
+
+void
+EngineSpareClose(EngineSpare *spare)
+{
+	PanelJoin  *join = spare->join;
+
+	spare->join = NULL;
+	panel_join_close(join);
+}
+
+/* False: what is left of another join is of no use, or there is nothing. */
+static bool
+TakeSpare(EngineRun *run)
+{
+	EngineSpare *spare = run->spare;
+
+	if (spare == NULL || spare->join == NULL)
+		return false;
+	if (spare->engine != run->engine || spare->dimensions != run->dimensions)
+	{
+		EngineSpareClose(spare);
+		return false;
+	}
+	run->join = spare->join;
+	spare->join = NULL;
+	return true;
+}
+
 FastedStatus
 EngineRunCheck(EngineRun *run, FastedStatus status)
 {
@@ -80,6 +118,12 @@ EngineRunOpen(EngineRun *run, const JoinOptions *options, const PanelProblem *pr
 		(whole.problem.output == FASTED_OUTPUT_KEEPERS && !run->engine->keeps))
 		whole.problem.output = FASTED_OUTPUT_PAIRS;
 	run->output = whole.problem.output;
+	run->dimensions = dimensions;
+	if (TakeSpare(run))
+	{
+		EngineRunCheck(run, panel_join_restart(run->join));
+		return;
+	}
 	whole.options = EngineOptions(options);
 	whole.options.dimensions = dimensions;
 	EngineRunCheck(run, panel_join_open(run->engine, &whole, &run->join));

@@ -11,6 +11,14 @@
 #include "engine/panel_join.h"
 #include "join/options.h"
 
+/* What an engine has left of a join that is over, for the next one of its kind. */
+typedef struct EngineSpare
+{
+	const FastedEngine *engine;
+	PanelJoin  *join;			/* NULL: there is none */
+	uint32		dimensions;
+} EngineSpare;
+
 typedef struct EngineRun
 {
 	MemoryContext context;		/* for an engine's last words */
@@ -19,6 +27,8 @@ typedef struct EngineRun
 	FastedOutput output;		/* all pairs, where the engine does not have what was asked */
 	bool		fallible;		/* "auto" chose a GPU: the CPU can still do it */
 	bool		failed;			/* and the GPU did fail */
+	EngineSpare *spare;			/* of joins for the same problem; or NULL */
+	uint32		dimensions;
 } EngineRun;
 
 /*
@@ -39,5 +49,11 @@ extern FastedStatus EngineRunCheck(EngineRun *run, FastedStatus status);
 
 /* May be called twice. */
 extern void EngineRunClose(EngineRun *run);
+
+/* Instead, where there is a place for it: leaves it for the next join. */
+extern void EngineRunLeave(EngineRun *run);
+
+/* The same for what no join took. */
+extern void EngineSpareClose(EngineSpare *spare);
 
 #endif							/* FASTED_ENGINE_RUN_H */

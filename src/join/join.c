@@ -118,6 +118,8 @@ Start(Join *join)
 	for (int side = 0; side < join->sides; side++)
 		if (join->rows[side].keys != NULL)
 			KeySetFinish(join->rows[side].keys);
+	if (join->problem.output == FASTED_OUTPUT_NEAREST)
+		JoinRank(join, JoinKeysOf(join, 1)->rank);
 	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
 }
 
@@ -404,6 +406,7 @@ JoinBeginNearest(const NearestProblem *nearest)
 	join->pusher = nearest->pusher;
 	join->options.exact = true;
 	join->options.nearest = true;
+	join->run.spare = nearest->spare;
 	return Begin(join);
 }
 
@@ -550,7 +553,7 @@ JoinKeys(const Join *join)
 	return JoinKeysOf(join, 0);
 }
 
-const KeySet *
+KeySet *
 JoinKeysOf(const Join *join, int side)
 {
 	return join->rows[side < join->sides ? side : 0].keys;
@@ -636,5 +639,6 @@ JoinEnd(Join *join)
 	for (int side = 0; side < join->sides; side++)
 		if (join->rows[side].spill != NULL)
 			SpillClose(join->rows[side].spill);
+	EngineRunLeave(&join->run);
 	MemoryContextDelete(join->context); /* closes the engine */
 }

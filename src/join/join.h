@@ -82,7 +82,7 @@ extern RowSink *JoinSink(Join *join, int side);
 /*
  * The nearest rows of b for each row of a, or of a's other rows.  Both sources are read,
  * unless there is a pusher for JoinSink.  Rows of b at the same distance are taken in the
- * order in which they come.
+ * order of their keys.
  */
 typedef struct NearestProblem
 {
@@ -93,6 +93,7 @@ typedef struct NearestProblem
 	double		most;			/* the largest distance, on the metric's scale */
 	RowPusher  *pusher;			/* or NULL */
 	Progress   *progress;		/* in parts, of which this join is one; or NULL */
+	EngineSpare *spare;			/* where there are many joins, in turn; or NULL */
 } NearestProblem;
 
 extern Join *JoinBeginNearest(const NearestProblem *nearest);
@@ -116,7 +117,7 @@ extern bool JoinNext(Join *join, const FastedPair **pairs, size_t *npairs);
 /* Of JoinBeginNearest, instead: the next rows of a whose neighbours are known. */
 extern bool JoinNextRows(Join *join, uint64 *first, uint64 *count);
 
-/* The neighbours of one of them, the nearest first; rows are numbered by side. */
+/* The neighbours of one of them, the nearest first: their ranks by key (KeySetInOrder). */
 extern const FastedNeighbor *JoinNearest(const Join *join, uint64 row, uint32 *length);
 
 /* With FASTED_OUTPUT_COUNT, instead: the number of pairs, none of which comes here. */
@@ -151,7 +152,7 @@ extern void JoinPause(Join *join);
 extern const KeySet *JoinKeys(const Join *join);
 
 /* Those of a side; of one relation with itself both are the same. */
-extern const KeySet *JoinKeysOf(const Join *join, int side);
+extern KeySet *JoinKeysOf(const Join *join, int side);
 
 /* The engine's statistics and the seconds it took to read; false: no engine ran. */
 extern bool JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds);

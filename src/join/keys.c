@@ -19,14 +19,20 @@
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 
-static void
-PrepareOrder(KeySet *keys, const VectorSource *source)
-{
-	TypeCacheEntry *type = lookup_type_cache(source->key_type, TYPECACHE_LT_OPR);
+/* Fewer integers are sorted sooner by comparing them. */
+#define RADIX_ROWS 256
 
-	keys->order.ssup_cxt = keys->context;
-	keys->order.ssup_collation = source->key_collation;
-	PrepareSortSupportFromOrderingOp(type->lt_opr, &keys->order);
+/* Keys that are abbreviated between two looks for interrupts. */
+#define ROWS_PER_CHECK 1024
+
+static void
+PrepareOrder(KeySet *keys, SortSupport order)
+{
+	TypeCacheEntry *type = lookup_type_cache(keys->source->key_type, TYPECACHE_LT_OPR);
+
+	order->ssup_cxt = CurrentMemoryContext;
+	order->ssup_collation = keys->source->key_collation;
+	PrepareSortSupportFromOrderingOp(type->lt_opr, order);
 }
 
 KeySet *
@@ -40,7 +46,7 @@ KeySetCreate(const VectorSource *source)
 	keys->source = source;
 	keys->context = context;
 	get_typlenbyval(source->key_type, &keys->typlen, &keys->typbyval);
-	PrepareOrder(keys, source);
+	PrepareOrder(keys, &keys->order);
 	keys->capacity = 1024;
 	keys->values = palloc(keys->capacity * sizeof(Datum));
 	keys->ascending = true;
@@ -59,6 +65,9 @@ KeySetReset(KeySet *keys)
 	if (keys->rank != NULL)
 		pfree(keys->rank);
 	keys->rank = NULL;
+	if (keys->by_rank != NULL)
+		pfree(keys->by_rank);
+	keys->by_rank = NULL;
 }
 
 void
@@ -83,16 +92,6 @@ KeySetAdd(KeySet *keys, Datum key)
 							&keys->order) >= 0)
 		keys->ascending = false;
 	keys->values[keys->count++] = key;
-}
-
-static int
-CompareRows(const void *a, const void *b, void *arg)
-{
-	KeySet	   *keys = arg;
-
-	return ApplySortComparator(keys->values[*(const uint32 *) a], false,
-							   keys->values[*(const uint32 *) b], false,
-							   &keys->order);
 }
 
 static void
@@ -121,37 +120,97 @@ AreIntegers(const KeySet *keys)
 #endif
 }
 
-/* Any keys, by comparing them. */
-static void
+/* A row on its way to its rank; the key is abbreviated, where its type can do so. */
+typedef struct SortedRow
+{
+	Datum		key;
+	uint32		row;
+} SortedRow;
+
+typedef struct RowOrder
+{
+	const KeySet *keys;
+	SortSupportData support;
+} RowOrder;
+
+static int
+CompareRows(const void *a, const void *b, void *arg)
+{
+	const SortedRow *x = a;
+	const SortedRow *y = b;
+	RowOrder   *order = arg;
+	int			result = ApplySortComparator(x->key, false, y->key, false, &order->support);
+
+	if (result != 0 || order->support.abbrev_converter == NULL)
+		return result;
+	return ApplySortAbbrevFullComparator(order->keys->values[x->row], false,
+										 order->keys->values[y->row], false, &order->support);
+}
+
+/* Any keys, by comparing them; returns a row with the key of another one, or their number. */
+static uint32
 RankByComparing(KeySet *keys)
 {
-	uint32	   *rows = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
+	RowOrder	order = {.keys = keys,.support = {.abbreviate = true}};
+	SortedRow  *rows;
+	uint32		twice = keys->count;
 
-	for (uint32 i = 0; i < keys->count; i++)
-		rows[i] = i;
-	qsort_interruptible(rows, keys->count, sizeof(uint32), CompareRows, keys);
+	PrepareOrder(keys, &order.support);
+	rows = MemoryContextAllocHuge(CurrentMemoryContext, (Size) keys->count * sizeof(SortedRow));
 	for (uint32 i = 0; i < keys->count; i++)
 	{
-		if (i > 0 && CompareRows(&rows[i - 1], &rows[i], keys) == 0)
-			ReportDuplicate(keys, rows[i]);
-		keys->rank[rows[i]] = i;
+		if (i % ROWS_PER_CHECK == 0)
+			CHECK_FOR_INTERRUPTS();
+		rows[i].key = keys->values[i];
+		if (order.support.abbrev_converter != NULL)
+			rows[i].key = order.support.abbrev_converter(rows[i].key, &order.support);
+		rows[i].row = i;
+	}
+	qsort_interruptible(rows, keys->count, sizeof(SortedRow), CompareRows, &order);
+	for (uint32 i = 0; i < keys->count; i++)
+	{
+		if (twice == keys->count && i > 0 && CompareRows(&rows[i - 1], &rows[i], &order) == 0)
+			twice = rows[i].row;
+		keys->rank[rows[i].row] = i;
 	}
 	pfree(rows);
+	return twice;
 }
 
 void
 KeySetFinish(KeySet *keys)
 {
-	uint32		twice = keys->count;
+	MemoryContext sorting;
+	MemoryContext old;
+	uint32		twice;
 
 	if (keys->ascending)
 		return;
 
 	keys->rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
-	if (AreIntegers(keys))
+	/* what a type needs to compare goes with it */
+	sorting = AllocSetContextCreate(keys->context, "fasted sorting", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(sorting);
+	if (AreIntegers(keys) && keys->count >= RADIX_ROWS)
 		twice = RankIntegers(keys->values, keys->count, keys->rank);
 	else
-		RankByComparing(keys);
+		twice = RankByComparing(keys);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(sorting);
 	if (twice < keys->count)
 		ReportDuplicate(keys, twice);
+}
+
+const Datum *
+KeySetInOrder(KeySet *keys)
+{
+	if (keys->rank == NULL)
+		return keys->values;
+	if (keys->by_rank == NULL)
+	{
+		keys->by_rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(Datum));
+		for (uint32 i = 0; i < keys->count; i++)
+			keys->by_rank[keys->rank[i]] = keys->values[i];
+	}
+	return keys->by_rank;
 }

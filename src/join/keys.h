@@ -25,6 +25,7 @@ typedef struct KeySet
 
 	bool		ascending;		/* every key so far is above the one before */
 	uint32	   *rank;			/* position in key order by row; NULL if ascending */
+	Datum	   *by_rank;		/* what KeySetInOrder made; or NULL */
 } KeySet;
 
 /* Allocates in a new child of the current memory context. */
@@ -37,6 +38,9 @@ extern void KeySetReset(KeySet *keys);
  * same key, since then ids would not tell rows apart.
  */
 extern void KeySetFinish(KeySet *keys);
+
+/* The keys in their order.  After KeySetFinish; valid until KeySetReset. */
+extern const Datum *KeySetInOrder(KeySet *keys);
 
 /* Is row a's id below row b's?  After KeySetFinish. */
 static inline bool

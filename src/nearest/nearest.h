@@ -4,15 +4,15 @@
  *	  fasted_knn_join: the k nearest rows of one relation for each row of another.
  *
  *	  nearest_function.c	the SQL functions: arguments in, rows stored
- *	  nearest_sources.c		the relations that are read, and in which order
+ *	  nearest_sources.c		the relations that are read
  *	  nearest_run.c			reads and joins; rows as soon as a row of a has all of its own
  *	  nearest_groups.c		the same group after group, with the argument within
  *	  nearest_small.c		a group of few rows, without an engine
  *	  nearest_support.c		what the planner asks about the functions
  *	  nearest_node.h		the plan node in the place of a call in FROM
  *
- * Among rows of b at the same distance the engine takes those that came first.  So b is
- * read in the order of its ids; a comes in any order, and by parallel workers.
+ * Rows come in any order, and by parallel workers.  Then the ids of b are ranked, and of
+ * rows at the same distance the engine takes those with the lower ranks.
  *
  *-------------------------------------------------------------------------
  */

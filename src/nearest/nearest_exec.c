@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "distribute/citus_explain.h"
 #include "executor/executor.h"
 #include "nearest/nearest_node.h"
@@ -20,7 +21,6 @@
 
 static Node *CreateNearest(CustomScan *plan);
 static void BeginNearest(CustomScanState *node, EState *estate, int eflags);
-static TupleTableSlot *NextRow(CustomScanState *node);
 static void EndNearest(CustomScanState *node);
 static void RescanNearest(CustomScanState *node);
 
@@ -32,9 +32,14 @@ const CustomScanMethods nearest_scan_methods = {
 static const CustomExecMethods exec_methods = {
 	.CustomName = NEAREST_NODE_NAME,
 	.BeginCustomScan = BeginNearest,
-	.ExecCustomScan = NextRow,
+	.ExecCustomScan = NextOutletRow,
 	.EndCustomScan = EndNearest,
 	.ReScanCustomScan = RescanNearest,
+	.EstimateDSMCustomScan = EstimateSharedOutlet,
+	.InitializeDSMCustomScan = InitializeSharedOutlet,
+	.ReInitializeDSMCustomScan = ReinitializeSharedOutlet,
+	.InitializeWorkerCustomScan = InitializeSharedOutletInWorker,
+	.ShutdownCustomScan = LeaveSharedOutlet,
 	.ExplainCustomScan = ExplainNearest
 };
 
@@ -47,7 +52,7 @@ BeginRun(NearestScan *scan)
 	MemoryContext old = MemoryContextSwitchTo(scan->context);
 	NearestArgs args;
 
-	EvaluateArguments(&scan->arguments, scan->css.ss.ps.ps_ExprContext, fcinfo);
+	EvaluateArguments(&scan->arguments, scan->out.css.ss.ps.ps_ExprContext, fcinfo);
 	args = GetNearestArgs(fcinfo, scan->plan.first,
 						  KeyTypeOfCall(scan->plan.call, scan->plan.first));
 	scan->run = NearestRunBegin(&args);
@@ -85,40 +90,40 @@ EndRun(NearestScan *scan)
 	MemoryContextReset(scan->context);
 }
 
-/* --- rows */
-
-/* The next row in the scan tuple's slot, or an empty slot. */
-static TupleTableSlot *
-NextScanTuple(CustomScanState *node)
+/* As OutletScan has it. */
+static bool
+ProduceBlock(OutletScan *out, OutletBlock *block)
 {
-	NearestScan *scan = (NearestScan *) node;
-	TupleTableSlot *slot = ExecClearTuple(node->ss.ss_ScanTupleSlot);
-	Datum		values[NEAREST_NCOLUMNS];
-	ListCell   *cell;
-	int			n = 0;
+	NearestScan *scan = (NearestScan *) out;
 
-	if (scan->over)
-		return slot;
 	if (scan->run == NULL)
 		BeginRun(scan);
-	if (!NearestRunNext(scan->run, values))
-	{
-		scan->over = true;
-		EndRun(scan);
-		return slot;
-	}
-	foreach(cell, scan->plan.columns)
-	{
-		slot->tts_values[n] = values[lfirst_int(cell) - 1];
-		slot->tts_isnull[n++] = false;
-	}
-	return ExecStoreVirtualTuple(slot);
+	if (NearestRunFill(scan->run, scan->plan.columns, block))
+		return true;
+	out->over = true;
+	EndRun(scan);
+	return false;
 }
 
-static TupleTableSlot *
-NextRow(CustomScanState *node)
+static uint64
+CountNeighbors(OutletScan *out)
 {
-	return NextCallRow(node, NextScanTuple);
+	NearestScan *scan = (NearestScan *) out;
+	uint64		count;
+
+	BeginRun(scan);
+	count = NearestRunCount(scan->run);
+	EndRun(scan);
+	return count;
+}
+
+static void
+PauseRun(OutletScan *out)
+{
+	NearestScan *scan = (NearestScan *) out;
+
+	if (scan->run != NULL)
+		NearestRunPause(scan->run);
 }
 
 /* --- the node */
@@ -129,7 +134,7 @@ CreateNearest(CustomScan *plan)
 	NearestScan *scan = palloc0(sizeof(NearestScan));
 
 	NodeSetTag(scan, T_CustomScanState);
-	scan->css.methods = &exec_methods;
+	scan->out.css.methods = &exec_methods;
 	scan->plan = ReadNearestPlan(plan);
 	return (Node *) scan;
 }
@@ -137,7 +142,7 @@ CreateNearest(CustomScan *plan)
 static List *
 HoldBoth(const NearestScan *scan)
 {
-	PlanState  *state = (PlanState *) &scan->css.ss.ps;
+	PlanState  *state = (PlanState *) &scan->out.css.ss.ps;
 	const FuncExpr *call = scan->plan.call;
 	Oid			a = KnownRelation(call, scan->plan.first + NEAREST_A, state);
 	Oid			b = KnownRelation(call, scan->plan.first + NEAREST_B, state);
@@ -158,8 +163,13 @@ BeginNearest(CustomScanState *node, EState *estate, int eflags)
 	for (int side = NEAREST_A; side <= NEAREST_B; side += NEAREST_B - NEAREST_A)
 		RefuseCitusExplain(estate, eflags, KnownRelation(scan->plan.call, scan->plan.first + side,
 														 &node->ss.ps));
-	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker())
 		scan->held_relations = HoldBoth(scan);
+	scan->out.produce = ProduceBlock;
+	scan->out.pause = PauseRun;
+	if (scan->plan.count)
+		scan->out.count = CountNeighbors;
+	BeginOutletScan(&scan->out);
 }
 
 static void
@@ -167,10 +177,8 @@ RescanNearest(CustomScanState *node)
 {
 	NearestScan *scan = (NearestScan *) node;
 
-	ExecClearTuple(node->ss.ss_ScanTupleSlot);
-	ExecScanReScan(&node->ss);
+	RestartOutletScan(&scan->out);
 	EndRun(scan);
-	scan->over = false;
 }
 
 static void
@@ -178,6 +186,7 @@ EndNearest(CustomScanState *node)
 {
 	NearestScan *scan = (NearestScan *) node;
 
+	LeaveSharedOutlet(node);
 	EndRun(scan);
 	ReleaseRelations(scan->held_relations);
 }

@@ -66,6 +66,8 @@ ExplainNearest(CustomScanState *node, List *ancestors, ExplainState *es)
 	ExplainOptional("Max Distance", &shown, NEAREST_MAX_DISTANCE, es);
 	ExplainOptional("Within", &shown, NEAREST_WITHIN, es);
 	ExplainMetric(&shown, es);
+	if (plan->count)
+		ExplainText("Aggregate", "count(*)", es);
 	ExplainEngine(&totals.stats, es);
 	if (!es->analyze || scan->runs == 0)
 		return;

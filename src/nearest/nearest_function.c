@@ -90,19 +90,32 @@ GetNearestArgs(FunctionCallInfo fcinfo, int first, Oid key_type)
 	return args;
 }
 
+static void
+StoreBlock(ReturnSetInfo *rsinfo, const OutletBlock *block)
+{
+	Datum		values[NEAREST_NCOLUMNS];
+	bool		nulls[NEAREST_NCOLUMNS] = {false};
+
+	for (uint32 row = 0; row < block->nrows; row++)
+	{
+		for (int i = 0; i < NEAREST_NCOLUMNS; i++)
+			values[i] = block->values[i][row];
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+}
+
 static Datum
 StoreNearest(FunctionCallInfo fcinfo, int first, Oid key_type)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Datum		values[NEAREST_NCOLUMNS];
-	bool		nulls[NEAREST_NCOLUMNS] = {false};
+	List	   *columns = list_make4_int(1, 2, 3, 4);
+	OutletBlock *block = palloc(sizeof(OutletBlock));
 	NearestArgs args = GetNearestArgs(fcinfo, first, key_type);
 	NearestRun *run;
 
 	InitMaterializedSRF(fcinfo, 0);
 	run = NearestRunBegin(&args);
-	while (NearestRunNext(run, values))
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	while (NearestRunFill(run, columns, block))
+		StoreBlock((ReturnSetInfo *) fcinfo->resultinfo, block);
 	NearestRunEnd(run);
 	return (Datum) 0;
 }

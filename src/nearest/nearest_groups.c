@@ -25,13 +25,17 @@ struct NearestGroups
 	SortSupportData order;
 	uint64		count;
 	Progress	progress;		/* of all groups */
+	EngineSpare spare;			/* between groups */
 	MemoryContextCallback callback;
 };
 
 static void
-EndProgress(void *arg)
+EndCallback(void *arg)
 {
-	ProgressEnd(&((NearestGroups *) arg)->progress);
+	NearestGroups *groups = arg;
+
+	EngineSpareClose(&groups->spare);
+	ProgressEnd(&groups->progress);
 }
 
 /* The first rows, and then the others. */
@@ -105,8 +109,9 @@ NearestGroupsBegin(const NearestProblem *problem)
 	groups->problem = *problem;
 	groups->problem.pusher = &groups->base;
 	groups->problem.progress = &groups->progress;
+	groups->problem.spare = &groups->spare;
 	ProgressBegin(&groups->progress, problem->a->relid, problem->a->relation);
-	groups->callback.func = EndProgress;
+	groups->callback.func = EndCallback;
 	groups->callback.arg = groups;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &groups->callback);
 	groups->progress.in_parts = true;
@@ -177,6 +182,7 @@ NearestGroupsCount(const NearestGroups *groups)
 void
 NearestGroupsEnd(NearestGroups *groups)
 {
+	EngineSpareClose(&groups->spare);
 	ProgressEnd(&groups->progress);
 	GroupReaderEnd(groups->a);
 	if (groups->b != NULL)

@@ -9,6 +9,7 @@
 
 #include "catalog/pg_type.h"
 #include "nearest/nearest_node.h"
+#include "optimizer/pathnode.h"
 #include "scan/call_plan.h"
 #include "scan/estimate.h"
 #include "session/guc.h"
@@ -28,12 +29,13 @@ ReadNearestPlan(const CustomScan *scan)
 
 	plan.call = linitial_node(FuncExpr, scan->custom_exprs);
 	plan.first = linitial_int(linitial(scan->custom_private));
+	plan.count = list_length(linitial(scan->custom_private)) > 1;
 	plan.columns = lsecond(scan->custom_private);
 	return plan;
 }
 
 /* NULL: the node does not serve what is there. */
-static FuncExpr *
+FuncExpr *
 ServedNearest(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, int *first)
 {
 	FuncExpr   *call = fasted_setting_scan_node ? CallInFrom(rte) : NULL;
@@ -49,23 +51,38 @@ ServedNearest(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, int 
 	return UsesPlainColumns(root, rel, types, NEAREST_NCOLUMNS) ? call : NULL;
 }
 
-/* Rows come while the engine computes, after everything was read. */
+/* Rows come when the engine is through with some, after everything was read. */
+void
+CostNearestPath(PlannerInfo *root, RelOptInfo *rel, const FuncExpr *call, int first, Path *path)
+{
+	NearestEstimate estimate = EstimateNearest(root, list_copy_tail(call->args, first));
+
+	CostCallPath(root, rel, path, estimate.read_cost, estimate.read_cost + estimate.compute_cost);
+}
+
+static CustomPath *
+MakeNearestPath(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first, int workers)
+{
+	CustomPath *path = MakeCallPath(rel, root, &path_methods, workers);
+
+	CostNearestPath(root, rel, call, first, &path->path);
+	path->custom_private = list_make2(call, list_make1_int(first));
+	return path;
+}
+
 static CustomPath *
 OfferNearest(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
 	int			first;
 	FuncExpr   *call = ServedNearest(root, rel, rte, &first);
-	CustomPath *path;
-	NearestEstimate estimate;
+	int			workers;
 
 	if (call == NULL)
 		return NULL;
-	path = MakeCallPath(rel, root, &path_methods);
-	estimate = EstimateNearest(root, list_copy_tail(call->args, first));
-	CostCallPath(root, rel, &path->path, estimate.read_cost,
-				 estimate.read_cost + estimate.compute_cost);
-	path->custom_private = list_make2(call, list_make1_int(first));
-	return path;
+	workers = WorkersOfCall(root, rel, call, first, NEAREST_NCOLUMNS);
+	if (workers > 0)
+		add_partial_path(rel, (Path *) MakeNearestPath(root, rel, call, first, workers));
+	return MakeNearestPath(root, rel, call, first, 0);
 }
 
 static Plan *
@@ -79,4 +96,5 @@ void
 InstallNearestNode(void)
 {
 	InstallCallNode(&nearest_scan_methods, OfferNearest);
+	InstallNearestCount();
 }

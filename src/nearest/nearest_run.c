@@ -28,8 +28,9 @@ struct NearestRun
 	NearestGroups *groups;		/* NULL: all rows are one group */
 	Join	   *join;			/* NULL: none is at work */
 	SmallGroup *small;			/* the group at hand, if it has no join; else NULL */
-	const KeySet *a;			/* its ids */
-	const KeySet *b;
+	KeySet	   *a;				/* its ids */
+	KeySet	   *b;
+	const Datum *by_rank;		/* those of b; NULL: not known before the first list */
 
 	uint64		row;			/* of a, the next one */
 	uint64		end;			/* of those that have all of their neighbours */
@@ -64,6 +65,7 @@ SetJoin(NearestRun *run, Join *join)
 	run->join = join;
 	run->a = JoinKeysOf(join, 0);
 	run->b = JoinKeysOf(join, 1);
+	run->by_rank = NULL;
 	run->row = run->end = 0;
 }
 
@@ -74,6 +76,7 @@ SetSmallGroup(NearestRun *run, SmallGroup *small)
 	run->small = small;
 	run->a = SmallGroupKeys(small, 0);
 	run->b = SmallGroupKeys(small, 1);
+	run->by_rank = NULL;
 	run->row = 0;
 	run->end = run->a->count;
 	SmallGroupAddTo(small, &run->totals.stats);
@@ -166,39 +169,135 @@ Nearest(NearestRun *run, uint64 row, uint32 *length)
 	return list;
 }
 
+/* The next row of those that have all of their neighbours. */
+static void
+TakeRow(NearestRun *run)
+{
+	if (run->row % ROWS_PER_CHECK == 0)
+		CheckJoinInterrupts();
+	run->list = Nearest(run, run->row++, &run->nlist);
+	run->next = 0;
+}
+
+/* Of those the next one with neighbours; false: there is none. */
+static bool
+NextListHere(NearestRun *run)
+{
+	while (run->row < run->end)
+	{
+		TakeRow(run);
+		if (run->nlist > 0)
+			return true;
+	}
+	return false;
+}
+
+/* The next row of all with neighbours; false: there is none. */
 static bool
 NextList(NearestRun *run)
 {
-	MemoryContext old = MemoryContextSwitchTo(run->context);
-	bool		more;
-
-	do
+	while (!NextListHere(run))
 	{
-		more = FindRow(run);
-		if (!more)
-			break;
-		if (run->row % ROWS_PER_CHECK == 0)
-			CheckJoinInterrupts();
-		run->list = Nearest(run, run->row++, &run->nlist);
-		run->next = 0;
-	} while (run->nlist == 0);
-	MemoryContextSwitchTo(old);
-	return more;
+		if (!FindRow(run))
+			return false;
+	}
+	/* until then another engine may have taken over, and have read rows in another order */
+	if (run->by_rank == NULL)
+		run->by_rank = KeySetInOrder(run->b);
+	return true;
 }
 
-bool
-NearestRunNext(NearestRun *run, Datum *values)
+static inline Datum
+DistanceDatum(const FastedNeighbor *neighbor)
 {
-	const FastedNeighbor *neighbor;
+#ifdef USE_FLOAT8_BYVAL
+	return Float8GetDatum(neighbor->dist);
+#else
+	return PointerGetDatum(&neighbor->dist);
+#endif
+}
 
-	if (run->next == run->nlist && !NextList(run))
-		return false;
-	neighbor = &run->list[run->next++];
-	values[0] = run->a->values[run->row - 1];
-	values[1] = run->b->values[neighbor->row];
-	values[2] = Float8GetDatum(neighbor->dist);
-	values[3] = Int32GetDatum((int32) run->next);
-	return true;
+/* A column of the next n rows, all of one row of a. */
+static void
+FillColumn(const NearestRun *run, int column, Datum *values, uint32 n)
+{
+	const FastedNeighbor *list = run->list + run->next;
+	Datum		id = run->a->values[run->row - 1];
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		switch (column)
+		{
+			case 1:
+				values[i] = id;
+				break;
+			case 2:
+				values[i] = run->by_rank[list[i].row];
+				break;
+			case 3:
+				values[i] = DistanceDatum(&list[i]);
+				break;
+			default:
+				values[i] = Int32GetDatum((int32) (run->next + i + 1));
+				break;
+		}
+	}
+}
+
+/* Of the list at hand as many rows as there is room for. */
+static void
+FillFromList(NearestRun *run, const List *columns, OutletBlock *block)
+{
+	uint32		n = Min(run->nlist - run->next, OUTLET_ROWS - block->nrows);
+	ListCell   *cell;
+
+	foreach(cell, columns)
+		FillColumn(run, lfirst_int(cell), block->values[foreach_current_index(cell)] + block->nrows,
+				   n);
+	run->next += n;
+	block->nrows += n;
+}
+
+/*
+ * A block ends where a join or a group does, for the ids go with it, and where rows would
+ * have to be waited for.
+ */
+bool
+NearestRunFill(NearestRun *run, const List *columns, OutletBlock *block)
+{
+	MemoryContext old = MemoryContextSwitchTo(run->context);
+
+	block->nrows = 0;
+	while (block->nrows < OUTLET_ROWS)
+	{
+		if (run->next == run->nlist && !(block->nrows > 0 ? NextListHere(run) : NextList(run)))
+			break;
+		FillFromList(run, columns, block);
+	}
+	MemoryContextSwitchTo(old);
+	return block->nrows > 0;
+}
+
+uint64
+NearestRunCount(NearestRun *run)
+{
+	MemoryContext old = MemoryContextSwitchTo(run->context);
+	uint64		count = 0;
+
+	while (FindRow(run))
+	{
+		TakeRow(run);
+		count += run->nlist;
+	}
+	MemoryContextSwitchTo(old);
+	return count;
+}
+
+void
+NearestRunPause(NearestRun *run)
+{
+	if (run->join != NULL)
+		JoinPause(run->join);
 }
 
 /* --- the run */

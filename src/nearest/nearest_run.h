@@ -11,6 +11,7 @@
 #define FASTED_NEAREST_RUN_H
 
 #include "nearest/nearest.h"
+#include "scan/outlet_block.h"
 
 typedef struct NearestRun NearestRun;
 
@@ -31,10 +32,16 @@ typedef struct NearestTotals
 extern NearestRun *NearestRunBegin(const NearestArgs *args);
 
 /*
- * The next row, none of whose columns is null; false: there are no more.  Values by
- * reference are valid until the next call.
+ * Fills the block with at least one row, with these columns (from 1); false: there are no
+ * more.  Values by reference are valid until the next call.
  */
-extern bool NearestRunNext(NearestRun *run, Datum *values);
+extern bool NearestRunFill(NearestRun *run, const List *columns, OutletBlock *block);
+
+/* Instead, the number of rows. */
+extern uint64 NearestRunCount(NearestRun *run);
+
+/* Nobody asks for more rows for now. */
+extern void NearestRunPause(NearestRun *run);
 
 extern NearestTotals NearestRunTotals(const NearestRun *run);
 

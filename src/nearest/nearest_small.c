@@ -169,7 +169,7 @@ SmallGroupFinish(SmallGroup *group)
 		KeySetFinish(group->rows[side].keys);
 }
 
-const KeySet *
+KeySet *
 SmallGroupKeys(const SmallGroup *group, int side)
 {
 	return group->rows[side < group->sides ? side : 0].keys;
@@ -213,7 +213,7 @@ SmallGroupNearest(SmallGroup *group, uint64 row, uint32 *length)
 
 		if (a == b && i == row)
 			continue;
-		neighbor->row = i;
+		neighbor->row = b->keys->rank != NULL ? b->keys->rank[i] : i;
 		neighbor->dist = ExactDistance(group->metric, vector,
 									   b->vectors + (Size) i * b->dimensions, a->dimensions);
 		if (neighbor->dist <= group->most)

@@ -30,7 +30,7 @@ extern void SmallGroupPush(const SmallGroup *group, int side, RowSink *sink);
 
 /* Orders the ids; an error, if two are the same. */
 extern void SmallGroupFinish(SmallGroup *group);
-extern const KeySet *SmallGroupKeys(const SmallGroup *group, int side);
+extern KeySet *SmallGroupKeys(const SmallGroup *group, int side);
 
 /* After that, as JoinNearest; valid until the next call. */
 extern const FastedNeighbor *SmallGroupNearest(SmallGroup *group, uint64 row, uint32 *length);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * nearest_sources.c
- *	  The relations of a call: looked up, checked against each other, ordered.
+ *	  The relations of a call: looked up, and checked against each other.
  *
  *-------------------------------------------------------------------------
  */
@@ -60,7 +60,6 @@ ResolveOne(const NearestArgs *args)
 				 errdetail("They are \"%s\" and \"%s\".", id_column, args->b.id_column),
 				 errhint("Join the result with the relation for another column of it.")));
 	sources.a = Resolve(args, &args->a, id_column, "a_id");
-	sources.a->key_order = true;
 	return sources;
 }
 
@@ -74,7 +73,6 @@ ResolveNearestSources(const NearestArgs *args)
 		return ResolveOne(args);
 	sources.a = Resolve(args, &args->a, args->a.id_column, "a_id");
 	sources.b = Resolve(args, &args->b, args->b.id_column, "b_id");
-	sources.b->key_order = true;
 	if (args->within != NULL)
 		RequireSameOrder(args, sources.a, sources.b);
 	return sources;

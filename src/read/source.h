@@ -68,7 +68,7 @@ extern VectorSource *ResolveNamedSource(Oid relid, const char *vector_column,
  */
 extern void OrderSource(VectorSource *source, const char *column, bool descending);
 
-/* Rows come in the order of a column, and where it is equal in that of the key.  The same errors. */
+/* Rows come in the order of a column.  The same errors. */
 extern void GroupSource(VectorSource *source, const char *column);
 
 static inline bool

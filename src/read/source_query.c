@@ -188,7 +188,7 @@ MakeSourceQuery(const VectorSource *source)
 	targets = AddTarget(targets, VectorOf(pstate, source), "v");
 	if (source->group_column != NULL)
 		sort_keys = SortByGroup(pstate, source, &targets);
-	if (source->key_order)
+	else if (source->key_order)
 		sort_keys = SortByKey(pstate, sort_keys, source, &targets);
 	else if (source->order_column != NULL && !source->order_apart)
 		sort_keys = OrderOf(pstate, source, &targets);
@@ -252,8 +252,7 @@ QueryText(const VectorSource *source)
 								quote_identifier(source->relation));
 
 	if (group != NULL)
-		return psprintf("%s ORDER BY %s%s%s", text, group, source->key_order ? ", " : "",
-						source->key_order ? key : "");
+		return psprintf("%s ORDER BY %s", text, group);
 	if (source->key_order)
 		return psprintf("%s ORDER BY %s", text, key);
 	if (source->order_column == NULL)

@@ -7,6 +7,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
@@ -14,6 +16,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
@@ -23,6 +26,7 @@
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "scan/call_plan.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 /* --- which calls */
@@ -162,8 +166,50 @@ UsesPlainColumnsOrRow(PlannerInfo *root, RelOptInfo *rel, const Oid *types, int 
 
 /* --- path */
 
+/*
+ * Can workers do what stands above the scan?  The call itself is the leader's,
+ * who must take part, and no other process may have to wait for it: partial
+ * paths of a subquery go no further than its aggregate, not into an append.  And
+ * while the leader waits for further pairs it hands on no row that a worker has,
+ * so where the first rows are enough there are no workers.
+ */
+static bool
+MayBeParallel(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first)
+{
+	Oid			key_type = KeyTypeOfCall(call, first);
+	const Query *query = root->parse;
+	bool		reads_all = query->hasAggs || query->groupClause != NIL ||
+		query->distinctClause != NIL;
+
+	if (!root->glob->parallelModeOK || !parallel_leader_participation ||
+		rel->reloptkind != RELOPT_BASEREL || !bms_is_empty(rel->lateral_relids) ||
+		!FLOAT8PASSBYVAL || !get_typbyval(key_type))
+		return false;
+	if (!reads_all && (root->query_level > 1 || query->limitCount != NULL))
+		return false;
+	return is_parallel_safe(root, (Node *) call->args) &&
+		is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&
+		is_parallel_safe(root, (Node *) rel->reltarget->exprs);
+}
+
+/* As many workers as would read a table of these rows. */
+int
+WorkersOfCall(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first, int ncolumns)
+{
+	double		width = MAXALIGN(SizeofHeapTupleHeader) + ncolumns * sizeof(Datum) +
+		sizeof(ItemIdData);
+	int			workers = 0;
+
+	if (MayBeParallel(root, rel, call, first))
+		workers = compute_parallel_worker(rel, ceil(rel->tuples * width / BLCKSZ), -1,
+										  max_parallel_workers_per_gather);
+	if (workers > 0)
+		rel->consider_parallel = true;
+	return workers;
+}
+
 CustomPath *
-MakeCallPath(RelOptInfo *rel, PlannerInfo *root, const CustomPathMethods *methods)
+MakeCallPath(RelOptInfo *rel, PlannerInfo *root, const CustomPathMethods *methods, int workers)
 {
 	CustomPath *path = makeNode(CustomPath);
 
@@ -175,18 +221,30 @@ MakeCallPath(RelOptInfo *rel, PlannerInfo *root, const CustomPathMethods *method
 		path->path.param_info->ppi_rows : rel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = methods;
+	path->path.parallel_workers = workers;
+	path->path.parallel_aware = path->path.parallel_safe = workers > 0;
 	return path;
+}
+
+double
+ShareOfCall(const Path *path)
+{
+	double		leader = 1.0 - 0.3 * path->parallel_workers;
+
+	return 1.0 / (path->parallel_workers + Max(leader, 0.0));
 }
 
 void
 CostCallPath(PlannerInfo *root, RelOptInfo *rel, Path *path, Cost startup, Cost total)
 {
+	double		share = ShareOfCall(path);
 	QualCost	quals;
 
 	cost_qual_eval(&quals, rel->baserestrictinfo, root);
+	path->rows = clamp_row_est(path->rows * share);
 	path->startup_cost = startup + quals.startup + path->pathtarget->cost.startup;
 	path->total_cost = path->startup_cost + total - startup +
-		rel->tuples * (cpu_tuple_cost + quals.per_tuple) +
+		rel->tuples * (cpu_tuple_cost + quals.per_tuple * share) +
 		path->rows * path->pathtarget->cost.per_tuple;
 }
 

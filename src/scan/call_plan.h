@@ -53,9 +53,19 @@ typedef CustomPath *(*OfferCallPath) (PlannerInfo *root, RelOptInfo *rel, RangeT
 /* From now on, and in every process that reads plans. */
 extern void InstallCallNode(const CustomScanMethods *methods, OfferCallPath offer);
 
-/* A path that gives the rows of the call, with the planner's number of them; no costs yet. */
+/*
+ * A path that gives the rows of the call, with the planner's number of them; no costs yet.
+ * workers: of a partial path (outlet_scan.h); else 0.
+ */
 extern CustomPath *MakeCallPath(RelOptInfo *rel, PlannerInfo *root,
-								const CustomPathMethods *methods);
+								const CustomPathMethods *methods, int workers);
+
+/* For how many workers a partial path of the call is to be offered; 0: none is.  first: see above. */
+extern int	WorkersOfCall(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first,
+						  int ncolumns);
+
+/* Of the rows, for each process: the leader takes its part where it has time to, as core has it. */
+extern double ShareOfCall(const Path *path);
 
 /*
  * The costs of such a path, for what the call costs before its first row and in all,

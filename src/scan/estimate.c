@@ -25,6 +25,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/plancat.h"
 #include "scan/distance_statistics.h"
+#include "scan/call_plan.h"
 #include "scan/estimate.h"
 #include "scan/self_join.h"
 #include "scan/source_planning.h"
@@ -222,15 +223,6 @@ ComputeCost(const Problem *problem)
 		cpu_operator_cost / FLOP_PER_OPERATOR;
 }
 
-/* The leader takes its share of the rows where it has time to: as core has it. */
-static double
-ShareOfRows(const Path *path)
-{
-	double		leader = 1.0 - 0.3 * path->parallel_workers;
-
-	return 1.0 / (path->parallel_workers + Max(leader, 0.0));
-}
-
 /*
  * Rows come while the engine computes, after everything was read.  Each costs
  * less than a row of a table, and what is done with it is shared by workers.
@@ -239,7 +231,7 @@ void
 CostScan(PlannerInfo *root, RelOptInfo *rel, const FuncExpr *call, int first, Path *path)
 {
 	Problem		problem = FindProblem(root, call->args, first);
-	double		share = ShareOfRows(path);
+	double		share = ShareOfCall(path);
 	QualCost	quals;
 
 	cost_qual_eval(&quals, rel->baserestrictinfo, root);

@@ -17,12 +17,13 @@
 #include "scan/scan_conditions.h"
 
 #define OUTLET_ROWS 1024
+#define OUTLET_COLUMNS 4
 
 /* Rows of the result, column by column, for the columns that are used. */
 typedef struct OutletBlock
 {
 	uint32		nrows;
-	Datum		values[3][OUTLET_ROWS];
+	Datum		values[OUTLET_COLUMNS][OUTLET_ROWS];
 } OutletBlock;
 
 /* How pairs become rows. */

@@ -25,7 +25,6 @@
 
 static Node *CreateScan(CustomScan *plan);
 static void BeginScan(CustomScanState *node, EState *estate, int eflags);
-static TupleTableSlot *NextRowOfScan(CustomScanState *node);
 static void EndScan(CustomScanState *node);
 static void RescanScan(CustomScanState *node);
 
@@ -37,14 +36,14 @@ const CustomScanMethods fasted_scan_methods = {
 static const CustomExecMethods exec_methods = {
 	.CustomName = "FastedSelfJoin",
 	.BeginCustomScan = BeginScan,
-	.ExecCustomScan = NextRowOfScan,
+	.ExecCustomScan = NextOutletRow,
 	.EndCustomScan = EndScan,
 	.ReScanCustomScan = RescanScan,
-	.EstimateDSMCustomScan = EstimateSharedScan,
-	.InitializeDSMCustomScan = InitializeSharedScan,
-	.ReInitializeDSMCustomScan = ReinitializeSharedScan,
-	.InitializeWorkerCustomScan = InitializeSharedScanInWorker,
-	.ShutdownCustomScan = LeaveSharedScan,
+	.EstimateDSMCustomScan = EstimateSharedOutlet,
+	.InitializeDSMCustomScan = InitializeSharedOutlet,
+	.ReInitializeDSMCustomScan = ReinitializeSharedOutlet,
+	.InitializeWorkerCustomScan = InitializeSharedOutletInWorker,
+	.ShutdownCustomScan = LeaveSharedOutlet,
 	.ExplainCustomScan = ExplainScan
 };
 
@@ -63,7 +62,7 @@ EvaluateSelfJoinArgs(SelfJoinScan *scan, ExprContext *econtext)
 static void
 BeginRun(SelfJoinScan *scan)
 {
-	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	ExprContext *econtext = scan->out.css.ss.ps.ps_ExprContext;
 	MemoryContext old = MemoryContextSwitchTo(scan->context);
 	RowRequest	request = {
 		.args = EvaluateSelfJoinArgs(scan, econtext),
@@ -92,7 +91,7 @@ AddScanTotals(SelfJoinScan *scan)
 	totals->read_seconds += read_seconds;
 	totals->wait_seconds += scan->stream->wait_seconds;
 	totals->output_seconds += scan->stream->output_seconds;
-	old = MemoryContextSwitchTo(scan->css.ss.ps.state->es_query_cxt);
+	old = MemoryContextSwitchTo(scan->out.css.ss.ps.state->es_query_cxt);
 	totals->shares = JoinShares(scan->stream->join);
 	MemoryContextSwitchTo(old);
 }
@@ -109,127 +108,41 @@ EndRun(SelfJoinScan *scan)
 	MemoryContextReset(scan->context);
 }
 
-bool
-ProduceBlock(SelfJoinScan *scan, OutletBlock *block)
+/* As OutletScan has it. */
+static bool
+ProduceBlock(OutletScan *out, OutletBlock *block)
 {
+	SelfJoinScan *scan = (SelfJoinScan *) out;
+
 	if (scan->stream == NULL)
 		BeginRun(scan);
 	if (RowStreamNext(scan->stream, block))
 		return true;
-	scan->over = true;
+	scan->out.over = true;
 	EndRun(scan);
 	return false;
 }
 
-/* False: there are no more rows. */
-static bool
-NextBlock(SelfJoinScan *scan)
+static void
+PauseRun(OutletScan *out)
 {
-	if (scan->ring != NULL)
-		return NextSharedBlock(scan);
-	scan->block = NULL;
-	if (scan->over || !ProduceBlock(scan, scan->own_block))
-		return false;
-	scan->block = scan->own_block;
-	scan->next_row = 0;
-	return true;
+	SelfJoinScan *scan = (SelfJoinScan *) out;
+
+	if (scan->stream != NULL)
+		JoinPause(scan->stream->join);
 }
 
-/* --- rows */
-
-/* The next row in the scan tuple's slot, or an empty slot. */
-static pg_attribute_always_inline TupleTableSlot *
-NextScanTuple(SelfJoinScan *scan)
-{
-	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
-	uint32		row;
-
-	if (unlikely(scan->block == NULL || scan->next_row == scan->block->nrows) &&
-		!NextBlock(scan))
-		return ExecClearTuple(slot);
-
-	/* Somebody above may have made it a copy of its own. */
-	if (unlikely(TTS_SHOULDFREE(slot)))
-		ExecClearTuple(slot);
-	row = scan->next_row++;
-	switch (slot->tts_tupleDescriptor->natts)
-	{
-		case 3:
-			slot->tts_values[2] = scan->block->values[2][row];
-			/* FALLTHROUGH */
-		case 2:
-			slot->tts_values[1] = scan->block->values[1][row];
-			/* FALLTHROUGH */
-		case 1:
-			slot->tts_values[0] = scan->block->values[0][row];
-			/* FALLTHROUGH */
-		default:
-			break;
-	}
-	slot->tts_nvalid = slot->tts_tupleDescriptor->natts;
-	slot->tts_flags &= ~TTS_FLAG_EMPTY;
-	return slot;
-}
-
-/* Where nothing is left to check or to compute. */
-static TupleTableSlot *
-NextPlainRow(PlanState *state)
-{
-	return NextScanTuple((SelfJoinScan *) state);
-}
-
-static TupleTableSlot *
-NextCheckedRow(PlanState *state)
-{
-	SelfJoinScan *scan = (SelfJoinScan *) state;
-	ExprContext *econtext = state->ps_ExprContext;
-
-	for (;;)
-	{
-		TupleTableSlot *slot = NextScanTuple(scan);
-
-		ResetExprContext(econtext);
-		if (TupIsNull(slot))
-			return state->ps_ProjInfo == NULL ? slot :
-				ExecClearTuple(state->ps_ProjInfo->pi_state.resultslot);
-		econtext->ecxt_scantuple = slot;
-		if (state->qual == NULL || ExecQual(state->qual, econtext))
-			return state->ps_ProjInfo == NULL ? slot : ExecProject(state->ps_ProjInfo);
-		InstrCountFiltered1(state, 1);
-		CHECK_FOR_INTERRUPTS();
-	}
-}
-
-/* The one row of SELECT count(*). */
+/* As OutletScan has it. */
 static uint64
-CountAllRows(SelfJoinScan *scan)
+CountAllRows(OutletScan *out)
 {
+	SelfJoinScan *scan = (SelfJoinScan *) out;
 	uint64		count;
 
 	BeginRun(scan);
 	count = RowStreamCount(scan->stream);
 	EndRun(scan);
 	return count;
-}
-
-static TupleTableSlot *
-NextCount(PlanState *state)
-{
-	SelfJoinScan *scan = (SelfJoinScan *) state;
-	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
-
-	ExecClearTuple(slot);
-	if (scan->over)
-		return state->ps_ProjInfo == NULL ? slot :
-			ExecClearTuple(state->ps_ProjInfo->pi_state.resultslot);
-	slot->tts_values[0] = Int64GetDatum((int64) CountAllRows(scan));
-	scan->over = true;
-	ExecStoreVirtualTuple(slot);
-	if (state->ps_ProjInfo == NULL)
-		return slot;
-	ResetExprContext(state->ps_ExprContext);
-	state->ps_ExprContext->ecxt_scantuple = slot;
-	return ExecProject(state->ps_ProjInfo);
 }
 
 /* --- the node */
@@ -240,7 +153,7 @@ CreateScan(CustomScan *plan)
 	SelfJoinScan *scan = palloc0(sizeof(SelfJoinScan));
 
 	NodeSetTag(scan, T_CustomScanState);
-	scan->css.methods = &exec_methods;
+	scan->out.css.methods = &exec_methods;
 	scan->plan = ReadScanPlan(plan);
 	return (Node *) scan;
 }
@@ -261,24 +174,12 @@ BeginScan(CustomScanState *node, EState *estate, int eflags)
 	RefuseCitusExplain(estate, eflags, relid);
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker())
 		scan->held_relations = HoldRelations(relid);
-	scan->own_block = palloc(sizeof(OutletBlock));
 	scan->timed = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
-	memset(node->ss.ss_ScanTupleSlot->tts_isnull, false,
-		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts * sizeof(bool));
-
-	/* The executor need not come by way of ExecCustomScan. */
+	scan->out.produce = ProduceBlock;
+	scan->out.pause = PauseRun;
 	if (scan->plan.count)
-		state->ExecProcNode = NextCount;
-	else if (state->qual == NULL && state->ps_ProjInfo == NULL)
-		state->ExecProcNode = NextPlainRow;
-	else
-		state->ExecProcNode = NextCheckedRow;
-}
-
-static TupleTableSlot *
-NextRowOfScan(CustomScanState *node)
-{
-	return node->ss.ps.ExecProcNode(&node->ss.ps);
+		scan->out.count = CountAllRows;
+	BeginOutletScan(&scan->out);
 }
 
 static void
@@ -286,11 +187,8 @@ RescanScan(CustomScanState *node)
 {
 	SelfJoinScan *scan = (SelfJoinScan *) node;
 
-	ExecClearTuple(node->ss.ss_ScanTupleSlot);
-	ExecScanReScan(&node->ss);
+	RestartOutletScan(&scan->out);
 	EndRun(scan);
-	scan->block = NULL;
-	scan->over = false;
 }
 
 static void
@@ -298,7 +196,7 @@ EndScan(CustomScanState *node)
 {
 	SelfJoinScan *scan = (SelfJoinScan *) node;
 
-	LeaveSharedScan(node);
+	LeaveSharedOutlet(node);
 	EndRun(scan);
 	ReleaseRelations(scan->held_relations);
 }

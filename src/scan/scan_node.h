@@ -12,6 +12,7 @@
  *	  scan_count.c		SELECT count(*) without a row being formed; count_query.c knows one
  *	  scan_exec.c		begin, next row, rescan, end
  *	  outlet_block.c		pairs of row numbers become blocks of column values
+ *	  outlet_scan.c		rows of blocks, which in a parallel plan the leader deals
  *	  scan_explain.c	what EXPLAIN says
  *
  * The node scans no relation that the planner knows (scanrelid is 0): its scan

@@ -7,13 +7,9 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
-#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -25,7 +21,6 @@
 #include "scan/scan_node.h"
 #include "scan/self_join.h"
 #include "session/guc.h"
-#include "utils/lsyscache.h"
 
 static Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					  List *tlist, List *clauses, List *custom_plans);
@@ -99,62 +94,20 @@ ServedCall(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte, int *first)
 static CustomPath *
 MakeScanPath(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first, int workers)
 {
-	CustomPath *path = MakeCallPath(rel, root, &path_methods);
+	CustomPath *path = MakeCallPath(rel, root, &path_methods, workers);
 
-	path->path.parallel_workers = workers;
-	path->path.parallel_aware = path->path.parallel_safe = workers > 0;
 	CostScan(root, rel, call, first, &path->path);
 	path->custom_private = list_make2(call, makeInteger(first));
 	return path;
 }
 
-/*
- * Can workers do what stands above the scan?  The call itself is the leader's,
- * who must take part, and no other process may have to wait for it: partial
- * paths of a subquery go no further than its aggregate, not into an append.  And
- * while the leader waits for further pairs it hands on no row that a worker has,
- * so where the first rows are enough there are no workers.
- */
-static bool
-MayBeParallel(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first)
-{
-	Oid			key_type = KeyTypeOfCall(call, first);
-	const Query *query = root->parse;
-	bool		reads_all = query->hasAggs || query->groupClause != NIL ||
-		query->distinctClause != NIL;
-
-	if (!root->glob->parallelModeOK || !parallel_leader_participation ||
-		rel->reloptkind != RELOPT_BASEREL || !bms_is_empty(rel->lateral_relids) ||
-		!FLOAT8PASSBYVAL || !get_typbyval(key_type))
-		return false;
-	if (!reads_all && (root->query_level > 1 || query->limitCount != NULL))
-		return false;
-	return is_parallel_safe(root, (Node *) call->args) &&
-		is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&
-		is_parallel_safe(root, (Node *) rel->reltarget->exprs);
-}
-
-/* As many workers as would read a table of these rows. */
-static int
-WorkerCount(RelOptInfo *rel)
-{
-	double		width = MAXALIGN(SizeofHeapTupleHeader) + 3 * sizeof(Datum) + sizeof(ItemIdData);
-
-	return compute_parallel_worker(rel, ceil(rel->tuples * width / BLCKSZ), -1,
-								   max_parallel_workers_per_gather);
-}
-
 static void
 OfferParallelScan(PlannerInfo *root, RelOptInfo *rel, FuncExpr *call, int first)
 {
-	int			workers;
+	int			workers = WorkersOfCall(root, rel, call, first, 3);
 
-	if (!MayBeParallel(root, rel, call, first))
-		return;
-	workers = WorkerCount(rel);
 	if (workers == 0)
 		return;
-	rel->consider_parallel = true;
 	add_partial_path(rel, (Path *) MakeScanPath(root, rel, call, first, workers));
 }
 

@@ -8,9 +8,8 @@
 #ifndef FASTED_SCAN_STATE_H
 #define FASTED_SCAN_STATE_H
 
-#include "access/parallel.h"
 #include "scan/call_exec.h"
-#include "scan/outlet_ring.h"
+#include "scan/outlet_scan.h"
 #include "scan/row_stream.h"
 #include "scan/scan_node.h"
 
@@ -27,7 +26,7 @@ typedef struct ScanTotals
 
 typedef struct SelfJoinScan
 {
-	CustomScanState css;
+	OutletScan	out;
 	ScanPlan	plan;
 	CallArguments arguments;
 	List	   *bound_states;
@@ -37,34 +36,12 @@ typedef struct SelfJoinScan
 	/* The run; all of it lives in the context. */
 	MemoryContext context;
 	RowStream  *stream;			/* NULL: not begun, or over */
-	bool		over;
-
-	/* The block at work; NULL: none. */
-	OutletBlock *block;
-	uint32		next_row;
-	OutletBlock *own_block;		/* where there are no workers */
-
-	/* In a parallel plan. */
-	OutletRing *ring;			/* NULL: not in one */
-	bool		dealer;			/* this process runs the engine */
-	int			ring_block;		/* the number of the block at work; -1: none */
 
 	bool		timed;			/* EXPLAIN ANALYZE wants times */
 	ScanTotals	totals;
 } SelfJoinScan;
 
-/* scan_exec.c: fills the block with at least one row; false: there are none. */
-extern bool ProduceBlock(SelfJoinScan *scan, OutletBlock *block);
-
 /* Adds the run at work to the totals. */
 extern void AddScanTotals(SelfJoinScan *scan);
-
-/* scan_parallel.c */
-extern Size EstimateSharedScan(CustomScanState *node, ParallelContext *pcxt);
-extern void InitializeSharedScan(CustomScanState *node, ParallelContext *pcxt, void *shared);
-extern void ReinitializeSharedScan(CustomScanState *node, ParallelContext *pcxt, void *shared);
-extern void InitializeSharedScanInWorker(CustomScanState *node, shm_toc *toc, void *shared);
-extern void LeaveSharedScan(CustomScanState *node);
-extern bool NextSharedBlock(SelfJoinScan *scan);
 
 #endif							/* FASTED_SCAN_STATE_H */

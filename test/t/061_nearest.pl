@@ -70,6 +70,61 @@ for my $settings ('SET fasted.threads = 1', 'SET fasted.threads = 3', 'SET faste
 	is(check($_, $settings), "$rows{$_}|t|0|t", "$_, $settings") for sort keys %calls;
 }
 
+# --- ties by the hundred at the last place, in the order of ids that rows do not come in
+
+sql(<<'END');
+CREATE TABLE same AS SELECT i * 7919 % 100003 AS id, chr(65 + i % 2 * 32 + i % 26) || md5(i::text) AS n,
+	array_fill((i % 5)::real, ARRAY[200]) AS v, i % 3 AS h FROM generate_series(1, 3000) i ORDER BY hashint4(i);
+ALTER TABLE same ADD PRIMARY KEY (id), ALTER n TYPE text COLLATE "C";
+CREATE VIEW again AS SELECT * FROM same WHERE h > 0;
+ANALYZE same;
+END
+
+# The first 100 rows at distance 0 in the order of a key, but a row itself where both sides are one.
+sub same_in_order
+{
+	my ($key, $type, $other, $within, $settings) = @_;
+	my $call = "fasted_knn_join_typed(NULL::$type, 'same', 'v', '$other', 'v', 100, '$key', '$key'"
+	  . ($within ? ", within => 'h')" : ')');
+	my $both = $other eq 'same';
+	my $of = $within ? 'v, h' : 'v';
+	return sql(<<END);
+$settings;
+CREATE TEMP TABLE found AS SELECT id_a, id_b, dist, rank FROM $call;
+CREATE TEMP TABLE expected AS
+	SELECT a.$key AS id_a, b.$key AS id_b, 0::float8 AS dist, (b.r - CASE WHEN ${\($both ? 'b.r > a.r' : 'false')} THEN 1 ELSE 0 END)::int AS rank
+	FROM (SELECT *, row_number() OVER (PARTITION BY $of ORDER BY $key) AS r FROM same) AS a
+		JOIN (SELECT *, row_number() OVER (PARTITION BY $of ORDER BY $key) AS r FROM $other) AS b
+		ON a.v = b.v AND (a.h = b.h OR ${\($within ? 'false' : 'true')}) AND b.r <= 101 AND (a.$key <> b.$key OR ${\($both ? 'false' : 'true')});
+DELETE FROM expected WHERE rank > 100;
+SELECT (SELECT count(*) FROM found), (SELECT count(*) FROM (TABLE found EXCEPT TABLE expected) d), (SELECT count(*) FROM (TABLE expected EXCEPT TABLE found) d)
+END
+}
+
+my $parallel = 'SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 3; SET fasted.max_workers = 3';
+for my $settings ('SET fasted.max_workers = 0', $parallel, "$parallel; SET fasted.memory_limit = '2MB'", 'SET fasted.scan_node = off')
+{
+	for my $key ([ 'id', 'int' ], [ 'n', 'text' ])
+	{
+		is(same_in_order(@$key, 'same', 0, $settings), '300000|0|0', "ties, $key->[0], $settings");
+		is(same_in_order(@$key, 'again', 0, $settings), '300000|0|0', "ties with another relation, $key->[0], $settings");
+		is(same_in_order(@$key, 'same', 1, $settings), '300000|0|0', "ties in groups, $key->[0], $settings");
+		# rows without a row of their group have no neighbour
+		is(same_in_order(@$key, 'again', 1, $settings), '200000|0|0', "ties in groups with another relation, $key->[0], $settings");
+	}
+}
+
+# --- rows of the result by parallel workers
+
+my $cheap = "$parallel; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0";
+my $sums = "SELECT count(*), sum(id_a), sum(id_b * rank), sum(rank), max(dist) FROM $calls{b} WHERE id_b % 3 > 0";
+like(sql("$cheap; EXPLAIN (COSTS OFF) $sums"), qr/Gather.*Parallel Custom Scan \(FastedNearest\)/s, 'rows are dealt to workers');
+is(sql("$cheap; $sums"), sql("SET max_parallel_workers_per_gather = 0; $sums"), 'the same rows');
+is(sql("$cheap; $_"), sql("SET max_parallel_workers_per_gather = 0; $_"), 'and in groups')
+  for "SELECT id_a % 7, count(*), sum(id_b), max(dist) FROM $calls{h} GROUP BY 1 ORDER BY 1";
+unlike(sql("$cheap; EXPLAIN (COSTS OFF) SELECT count(dist) FROM fasted_knn_join_typed(NULL::text, 'same', 'v', 'same', 'v', 10, 'n')"),
+	qr/Parallel Custom/, 'not with ids that are no plain values');
+
 # --- memory
 
 for my $limit ('2MB', '1MB')
@@ -88,6 +143,7 @@ like(sql("SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE, TIMING OFF) SELECT 
 
 my $limit_ms = sanitized() ? 2000 : 100;
 sql(<<'END');
+CREATE VIEW few AS SELECT * FROM endless LIMIT 10;
 CREATE VIEW wide_groups AS SELECT id, v, id % 20 AS g FROM wide;
 CREATE VIEW small_groups AS SELECT g AS id, g / 20 AS g, array_fill(g::real, ARRAY[100]) AS v FROM generate_series(1, 100000000) g;
 END
@@ -96,9 +152,9 @@ my %stages = (
 		sql => "SELECT count(*) FROM fasted_knn_join('endless', 'v', 'small', 'v', 1, 'id');",
 		reached => sub { memory_of($_[0], 'VmRSS') > 100 * 1024 },
 	},
-	'sorting' => {
-		sql => "SELECT count(*) FROM fasted_knn_join('small', 'v', 'endless', 'v', 1, 'id', 'id');",
-		reached => sub { temp_files($node) > 0 },
+	'reading neighbours' => {
+		sql => "SELECT count(*) FROM fasted_knn_join('few', 'v', 'endless', 'v', 1, 'id', 'id');",
+		reached => sub { memory_of($_[0], 'VmRSS') > 100 * 1024 },
 	},
 	'computing' => {
 		sql => "SELECT count(*) FROM fasted_knn_join('wide', 'v', 'wide', 'v', 5, 'id');",
