@@ -150,6 +150,7 @@ private:
 	void		allocate_work(Budget &budget, size_t candidates);
 	void		allocate_results(Budget &budget, size_t candidates);
 	TileOrder	tile_order(const JoinTask &task) const;
+	bool		is_folded(const JoinTask &task) const;
 	uint64_t	plan_items(uint64_t wanted);
 	void		launch_filter();
 	Connecting	connecting(int slot) const;

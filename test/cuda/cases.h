@@ -32,6 +32,8 @@ inline const Mode modes[] = {
 	{"auto", FASTED_FILTER_AUTO, nullptr},
 	{"wgmma short", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
 	{"mma.sync short", FASTED_FILTER_AUTO, "mma.sync", FASTED_PRUNE_FORCE},
+	{"folded int8", FASTED_FILTER_INT8, "folded"},
+	{"folded short", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
 };
 
 inline PanelProblem

@@ -1,0 +1,117 @@
+/*-------------------------------------------------------------------------
+ *
+ * folded_rows.cu
+ *	  INT8 rows with their thresholds among their numbers, for the folded filter.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "rows/folded_rows.h"
+
+#include "device/check.h"
+#include "rows/quantise_int8.h"
+
+namespace fasted
+{
+
+namespace
+{
+
+constexpr uint32_t kThreads = 256;
+static_assert(kThresholdPad % kThreads == 0, "whole blocks of padding");
+
+/* Part number i of m = 127 (high parts) + low part. */
+__device__ __forceinline__ int32_t
+part_of(const FoldShape &shape, int32_t m, uint32_t i)
+{
+	int32_t		high = __float2int_rn(m / 127.0f);
+	int32_t		size = min(127, max(0, abs(high) - 127 * (int32_t) i));
+
+	if (i == shape.parts())
+		return m - 127 * high;
+	return high < 0 ? -size : size;
+}
+
+/* Byte number j after a row's numbers: its own parts, or what multiplies the other's. */
+__device__ __forceinline__ int32_t
+spare_byte(const FoldShape &shape, int32_t m, uint32_t j, bool b)
+{
+	uint32_t	each = shape.parts() + 1;
+	uint32_t	i = j % each;
+
+	if (j >= 2 * each)
+		return 0;
+	if ((j >= each) == b)
+		return part_of(shape, m, i);
+	return i == shape.parts() ? 1 : 127;
+}
+
+/* 16 bytes of a row, from byte k on. */
+__device__ __forceinline__ uint4
+piece_of(const uint8_t *row, const FoldShape &shape, uint32_t k, int32_t m, bool b, bool padding)
+{
+	uint32_t	words[4];
+
+#pragma unroll
+	for (uint32_t w = 0; w < 4; w++)
+	{
+		uint32_t	word = 0;
+
+		for (uint32_t i = 0; i < 4; i++)
+		{
+			uint32_t	at = k + w * 4 + i;
+			int32_t		byte = at >= shape.numbers
+				? spare_byte(shape, m, at - shape.numbers, b)
+				: padding ? 0 : b ? row[at] : ~row[at];
+
+			word |= ((uint32_t) byte & 0xff) << i * 8;
+		}
+		words[w] = word;
+	}
+	return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+/* One thread a row. */
+__global__ void __launch_bounds__(kThreads)
+fold_kernel(const QuantisedRows rows, uint32_t row_bytes, const FoldShape shape,
+			uint8_t *folded_a, uint8_t *folded_b, uint32_t *unfit)
+{
+	uint32_t	i = blockIdx.x * kThreads + threadIdx.x;
+	int32_t		threshold = ((const int32_t *) rows.thresholds)[i];
+	bool		padding = threshold == kInt8Padding;
+	const uint8_t *row = (const uint8_t *) rows.values + (size_t) i * row_bytes;
+	size_t		to = (size_t) (i / 8) * (8 * shape.bytes) + i % 8 * 16;
+	int32_t		m_a = shape.most();
+	int32_t		m_b = shape.most();
+
+	if (!padding)
+	{
+		int32_t		sum = 0;
+
+		/* thresholds are far from the ends of an INT32 where they fit at all */
+		threshold = max(threshold, -2 * shape.most() - 2);
+		for (uint32_t k = 0; k < shape.numbers; k++)
+			sum += (int8_t) row[k];
+		m_a = threshold - 1;
+		m_b = threshold + sum;
+		if (max(abs(m_a), abs(m_b)) >= shape.most())
+			*unfit = 1;
+	}
+	for (uint32_t k = 0; k < shape.bytes; k += 16)
+	{
+		*(uint4 *) &folded_a[to + k * 8] = piece_of(row, shape, k, m_a, false, padding);
+		*(uint4 *) &folded_b[to + k * 8] = piece_of(row, shape, k, m_b, true, padding);
+	}
+}
+
+}								/* namespace */
+
+void
+launch_fold(const QuantisedRows &rows, uint32_t row_bytes, const FoldShape &shape,
+			uint8_t *folded_a, uint8_t *folded_b, uint32_t *unfit, cudaStream_t stream)
+{
+	fold_kernel<<<padded_thresholds(rows.rows) / kThreads, kThreads, 0, stream>>>(
+		rows, row_bytes, shape, folded_a, folded_b, unfit);
+	check_launch("folding thresholds into rows");
+}
+
+}								/* namespace fasted */
