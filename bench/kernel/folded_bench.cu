@@ -195,7 +195,7 @@ struct Bench
 	/* Seconds of one pass over all pairs. */
 	double filter(const FoldShape &shape, CandidateBuffer *buffer)
 	{
-		TileShape	tiles = folded_tiles(n, n, true, device);
+		TileShape	tiles = folded_tiles(shape.bytes, n, n, true, device);
 		TileOrder	order = {n, n, tiles.tile_m, tiles.tile_n, true, true, tiles.side};
 		uint32_t	list = device.multiprocessors * kVoidedPerMultiprocessor;
 		WorkState	first = first_state(0, order.items(), order.items());
@@ -261,7 +261,7 @@ main(int argc, char **argv)
 
 		for (const FoldShape &shape : shapes)
 		{
-			for (int variant = 0; variant < 2; variant++)
+			for (int variant = 0; variant < 4; variant++)
 			{
 				folded_variant = variant;
 				bench.make(20011, shape);
@@ -285,7 +285,7 @@ main(int argc, char **argv)
 			{
 				bool		fits = bench.fold(shape, bench.reach2_for(selectivity));
 
-				for (int variant = 0; variant < 2; variant++)
+				for (int variant = 0; variant < 4; variant++)
 				{
 					std::vector<double> seconds;
 

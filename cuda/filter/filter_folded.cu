@@ -40,9 +40,8 @@ using wgmma::kLastOfRun;
 using wgmma::kTileN;
 using wgmma::kWhole;
 
-constexpr uint32_t kRows = 512; /* of A in a run */
 constexpr uint32_t kGroupRows = 64; /* the M of one wgmma */
-constexpr uint32_t kStripsAll = kRows / kGroupRows;
+constexpr uint32_t kMostStrips = 16;
 constexpr uint32_t kMostSlots = 6;
 constexpr uint32_t kAlignment = 128;
 
@@ -51,26 +50,24 @@ struct Control
 	alignas(16) TilePlace places[kMostSlots];
 	alignas(8) uint64_t b_full[kMostSlots];
 	uint64_t	b_empty[kMostSlots];
-	uint64_t	a_full[kStripsAll];
-	uint64_t	a_empty[kStripsAll];
+	uint64_t	a_full[kMostStrips];
+	uint64_t	a_empty[kMostStrips];
 };
 
 constexpr uint32_t kSharedBytes = 227 * 1024;
 
 /* Slots for columns beside the rows of A. */
 constexpr uint32_t
-slots_for(uint32_t row_bytes)
+slots_for(uint32_t rows, uint32_t row_bytes)
 {
-	uint32_t	left = kSharedBytes - kAlignment - sizeof(Control) - kRows * row_bytes;
+	uint32_t	left = kSharedBytes - kAlignment - sizeof(Control) - rows * row_bytes;
 	uint32_t	slots = left / (kTileN * row_bytes);
 
 	return slots < kMostSlots ? slots : kMostSlots;
 }
 
-static_assert(slots_for(kMostFolded + kStepBytes) >= 3, "some columns ahead");
-
-/* Warpgroups, columns of a tile, and steps of 32 numbers. */
-template <int kGroups_, int kColumns_, int kSteps_>
+/* Warpgroups, columns of a tile, strips of each warpgroup, and steps of 32 numbers. */
+template <int kGroups_, int kColumns_, int kStrips_, int kSteps_, bool kLook_ = true>
 struct Shape
 {
 	static constexpr int kGroups = kGroups_;
@@ -78,21 +75,21 @@ struct Shape
 	static constexpr int kSteps = kSteps_;
 	static constexpr int kWarps = kGroups * 4;
 	static constexpr int kThreads = kWarps * 32 + 32;
-	static constexpr int kStrips = kStripsAll / kGroups;
+	static constexpr int kStrips = kStrips_;
+	static constexpr bool kLook = kLook_;
+	static constexpr uint32_t kStripsAll = kStrips * kGroups;
+	static constexpr uint32_t kRows = kStripsAll * kGroupRows;
 	static constexpr int kTiles = kTileN / kColumns;	/* of a strip and a slot */
 	static constexpr int kSums = kColumns / 2;	/* of a thread */
 	static constexpr uint32_t kRowBytes = kSteps * kStepBytes;
 	static constexpr uint32_t kStripBytes = kGroupRows * kRowBytes;
 	static constexpr uint32_t kSlotBytes = kTileN * kRowBytes;
-	static constexpr uint32_t kSlots = slots_for(kRowBytes);
-};
+	static constexpr uint32_t kSlots = slots_for(kRows, kRowBytes);
 
-/*
- * A multiprocessor voids the parts that its warps have in the slots, all told, and gives
- * back a run, its rest, and one that it has asked for.
- */
-static_assert(kMostSlots * kStripsAll * (kTileN / 128) * 4 + 3 <= kVoidedPerMultiprocessor,
-			  "the list of voided work is too short");
+	static_assert(kSlots >= 2 && kSlots <= kMostSlots, "some columns ahead");
+	static_assert(kSlots * kStripsAll * kTiles * 4 + 3 <= kVoidedPerMultiprocessor,
+				  "the list of voided work is too short");
+};
 
 struct Params
 {
@@ -180,7 +177,7 @@ private:
 	__device__ __forceinline__ void
 	send_rows(uint32_t row)
 	{
-		for (uint32_t s = 0; s < kStripsAll; s++)
+		for (uint32_t s = 0; s < S::kStripsAll; s++)
 		{
 			uint32_t	there = ptx::shared_address(&control_.a_full[s]);
 
@@ -339,7 +336,7 @@ consume(const FilterParams &f, const Place &at, Control &control)
 					if (s + 1 == S::kStrips)
 						ptx::barrier_arrive(ptx::shared_address(&control.b_empty[b.index]));
 				}
-				if (__any_sync(0xffffffff, ptx::any_negative(sums)))
+				if (__any_sync(0xffffffff, S::kLook ? ptx::any_negative(sums) : sums[0] < -(1 << 24)))
 				{
 					uint32_t	part = (strip * S::kTiles + t) * 4 + warp % 4;
 
@@ -368,7 +365,7 @@ initialise(Control &control)
 		ptx::barrier_init(ptx::shared_address(&control.b_full[i]), 1);
 		ptx::barrier_init(ptx::shared_address(&control.b_empty[i]), S::kWarps);
 	}
-	for (uint32_t i = 0; i < kStripsAll; i++)
+	for (uint32_t i = 0; i < S::kStripsAll; i++)
 	{
 		ptx::barrier_init(ptx::shared_address(&control.a_full[i]), 1);
 		ptx::barrier_init(ptx::shared_address(&control.a_empty[i]), 4);
@@ -387,8 +384,8 @@ folded_kernel(const __grid_constant__ Params p)
 	extern __shared__ unsigned char shared[];
 	uint32_t	skip = (kAlignment - ptx::shared_address(shared) % kAlignment) % kAlignment;
 	uint32_t	rows = ptx::shared_address(shared) + skip;
-	Place		at = {rows, rows + kStripsAll * S::kStripBytes};
-	Control    &control = *(Control *) (shared + skip + kStripsAll * S::kStripBytes
+	Place		at = {rows, rows + S::kStripsAll * S::kStripBytes};
+	Control    &control = *(Control *) (shared + skip + S::kStripsAll * S::kStripBytes
 										+ S::kSlots * S::kSlotBytes);
 
 	if (threadIdx.x == 0)
@@ -409,7 +406,7 @@ launch(const FilterParams &params, const Device &device, cudaStream_t stream)
 {
 	auto		kernel = folded_kernel<S>;
 	Params		p = {params.a.folded_a, params.b.folded_b, params};
-	uint32_t	bytes = kAlignment + kStripsAll * S::kStripBytes + S::kSlots * S::kSlotBytes
+	uint32_t	bytes = kAlignment + S::kStripsAll * S::kStripBytes + S::kSlots * S::kSlotBytes
 		+ (uint32_t) sizeof(Control);
 
 	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
@@ -418,14 +415,35 @@ launch(const FilterParams &params, const Device &device, cudaStream_t stream)
 	check_launch("launching the folded filter");
 }
 
+/* Strips of a variant. */
+constexpr uint32_t
+strips_of(int variant, uint32_t steps)
+{
+	return variant == 0 ? 2
+		: variant == 1 ? 4
+		: variant == 2 ? 2
+		: steps <= 3 ? 4 : 3;
+}
+
 template <int kSteps>
 static void
 launch_steps(const FilterParams &params, const Device &device, cudaStream_t stream)
 {
-	if (folded_variant == 0)
-		launch<Shape<4, 128, kSteps>>(params, device, stream);
-	else
-		launch<Shape<2, 256, kSteps>>(params, device, stream);
+	switch (folded_variant)
+	{
+		case 0:
+			launch<Shape<4, 128, strips_of(0, kSteps), kSteps>>(params, device, stream);
+			break;
+		case 1:
+			launch<Shape<2, 256, strips_of(1, kSteps), kSteps>>(params, device, stream);
+			break;
+		case 2:
+			launch<Shape<4, 128, strips_of(2, kSteps), kSteps, false>>(params, device, stream);
+			break;
+		case 3:
+			launch<Shape<4, 128, strips_of(3, kSteps), kSteps>>(params, device, stream);
+			break;
+	}
 }
 
 }								/* namespace folded */
@@ -433,20 +451,23 @@ launch_steps(const FilterParams &params, const Device &device, cudaStream_t stre
 int			folded_variant = 0;
 
 TileShape
-folded_tiles(uint32_t rows_a, uint32_t rows_b, bool self, const Device &device)
+folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self, const Device &device)
 {
-	uint32_t	side = wgmma::kMostSide;
+	static const uint32_t groups[] = {4, 2, 4, 4};
+	uint32_t	rows = folded::strips_of(folded_variant, row_bytes / kStepBytes)
+		* groups[folded_variant] * folded::kGroupRows;
+	uint32_t	side = wgmma::kMostSide / rows * rows;
 
-	for (; side > wgmma::kLeastSide; side /= 2)
+	for (; side / 2 % rows == 0 && side / 2 % wgmma::kTileN == 0; side /= 2)
 	{
 		uint64_t	squares = (((uint64_t) rows_a + side - 1) / side)
 			* (((uint64_t) rows_b + side - 1) / side);
 
-		if (squares / (self ? 2 : 1) * (side / folded::kRows)
+		if (squares / (self ? 2 : 1) * (side / rows)
 			>= (uint64_t) device.multiprocessors * 16)
 			break;
 	}
-	return {folded::kRows, side, side};
+	return {rows, side, side};
 }
 
 /* row_bytes: those of a row with its threshold. */

@@ -216,7 +216,8 @@ Rounds::tile_order(const JoinTask &task) const
 	TileShape	shape = {128, 128, kSquareSide};
 
 	if (is_folded(task))
-		shape = folded_tiles(a, b, task.self, settings_.device);
+		shape = folded_tiles(fold_shape(settings_.row_bytes).bytes, a, b, task.self,
+							 settings_.device);
 	else if (settings_.kernel == Kernel::kWgmma)
 		shape = wgmma_tiles(settings_.row_bytes, a, b, task.self, settings_.device);
 	return {a, b, shape.tile_m, shape.tile_n, task.self, true, shape.side,
