@@ -208,8 +208,7 @@ FilterRows::fold(cudaStream_t stream)
 		|| bytes > kMostFolded || folded_bytes(rows_.rows, bytes) > folds_[0].size())
 		return;
 	check_cuda(cudaMemsetAsync(unfit_.get(), 0, sizeof(uint32_t), stream), "clearing a flag");
-	launch_fold(get(), bytes, fold_shape(bytes), folds_[0].get(), folds_[1].get(), unfit_.get(),
-				stream);
+	launch_fold(get(), fold_shape(bytes), folds_[0].get(), folds_[1].get(), unfit_.get(), stream);
 	check_cuda(cudaMemcpyAsync(&unfit, unfit_.get(), sizeof(uint32_t), cudaMemcpyDeviceToHost,
 							   stream),
 			   "reading a flag");

@@ -57,8 +57,8 @@ folded_bytes(uint64_t rows, uint32_t row_bytes)
  * Fills both kinds, padding included.  *unfit becomes 1 if a threshold is too large for
  * its parts, and stays as it is otherwise.
  */
-void launch_fold(const QuantisedRows &rows, uint32_t row_bytes, const FoldShape &shape,
-				 uint8_t *folded_a, uint8_t *folded_b, uint32_t *unfit, cudaStream_t stream);
+void launch_fold(const QuantisedRows &rows, const FoldShape &shape, uint8_t *folded_a,
+				 uint8_t *folded_b, uint32_t *unfit, cudaStream_t stream);
 
 }								/* namespace fasted */
 
