@@ -179,11 +179,20 @@ private:
 		return settings;
 	}
 
+	bool folds() const
+	{
+		return settings_.kernel == Kernel::kWgmma && tuning.kernel == nullptr;
+	}
+
 	FormRequest request() const
 	{
 		FormedRows	rows = {rows_, 1, nullptr};
 
-		return {rows, rows, true, false, eps_, choose_, precision_of(settings_.criterion)};
+		FormRequest request = {rows, rows, true, false, eps_, choose_,
+			precision_of(settings_.criterion)};
+
+		request.folds = folds();
+		return request;
 	}
 
 	void quantise(OneRun *result)
@@ -195,7 +204,7 @@ private:
 		rounds_.set_filter(settings_.criterion, settings_.row_bytes);
 		filter_.quantise(result->choice.form, rows_, true, stream_);
 		filter_.set_eps(eps_, stream_);
-		if (settings_.kernel == Kernel::kWgmma && tuning.kernel == nullptr)
+		if (folds())
 			filter_.fold(stream_);
 		/* the form goes with this join */
 		result->choice.form.reset();

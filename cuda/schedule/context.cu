@@ -307,6 +307,7 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 		request.least_pairs = HUGE_VAL;
 	/* first radii are upper bounds, of distances of rows as they are quantised */
 	request.whole = problem.output == FASTED_OUTPUT_NEAREST;
+	request.folds = may_fold(problem, a, b);
 	choice = chooser_->choose(request, rounds.stream());
 	if (choice.sampled)
 	{
@@ -556,8 +557,9 @@ Context::stats(FastedStats *stats) const
 
 	snprintf(stats->engine, sizeof(stats->engine), "cuda");
 	snprintf(stats->device, sizeof(stats->device), "%s", device.name);
-	snprintf(stats->kernel, sizeof(stats->kernel), "%s, sm_%d",
-			 settings_.kernel == Kernel::kWgmma ? "wgmma" : "mma.sync", device.capability);
+	snprintf(stats->kernel, sizeof(stats->kernel), "%s%s, sm_%d",
+			 settings_.kernel == Kernel::kWgmma ? "wgmma" : "mma.sync",
+			 rounds.folded() ? " folded" : "", device.capability);
 	snprintf(stats->filter, sizeof(stats->filter), "%s",
 			 settings_.criterion == Criterion::kFp64 ? "fp64"
 			 : settings_.criterion == Criterion::kInt8 ? "int8" : "fp16");

@@ -110,6 +110,9 @@ public:
 	/* The next pairs, valid until the next call; false: none are ready. */
 	bool		take(FastedBatch *batch);
 
+	/* Is the filter of the last join, or of that in hand, that of folded rows? */
+	bool folded() const { return is_folded(task_); }
+
 	const RoundTotals &totals() const { return totals_; }
 	cudaStream_t stream() const { return compute_; }
 	size_t		pinned_bytes() const;

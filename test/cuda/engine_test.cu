@@ -306,6 +306,61 @@ test_redo(uint32_t n)
 	}
 }
 
+/* Bytes about a middle, with a few at either end: -128 when it is subtracted. */
+Rows
+rows_of_bytes(uint32_t n, uint32_t d, double spread, uint64_t seed)
+{
+	Rows		rows = normal_rows(n, d, seed);
+
+	for (size_t i = 0; i < rows.values.size(); i++)
+	{
+		float		x = std::rint(127.5f + (float) spread * rows.values[i]);
+
+		rows.values[i] = i % 97 == 0 ? 0 : i % 89 == 0 ? 255 : std::min(std::max(x, 0.0f), 255.0f);
+	}
+	return rows;
+}
+
+/*
+ * Thresholds among the rows' numbers: where they fit, and where one of them does not,
+ * all of them stay outside.
+ */
+void
+test_folded()
+{
+	const Mode	mode = {"folded int8", FASTED_FILTER_INT8, "folded"};
+	struct
+	{
+		const char *what;
+		Rows		rows;
+		bool		fits;
+	}			cases[] = {
+		{"normal", normal_rows(2500, 128, 61), true},
+		{"clustered", clustered_rows(2500, 64, 20, 0.3f, 62), true},
+		{"bytes", rows_of_bytes(1500, 96, 20, 63), true},
+		{"bytes of large norms", rows_of_bytes(1500, 128, 200, 64), false},
+		{"129 dimensions", normal_rows(1500, 129, 65), false},
+	};
+
+	for (const auto &each : cases)
+	{
+		std::vector<double> distances = all_distances(each.rows);
+
+		for (double eps : interesting_eps(distances, 0.002))
+		{
+			Outcome		outcome = run_join(each.rows, problem_of(eps, mode));
+			bool		folded = strstr(outcome.stats.kernel, "folded") != nullptr;
+			bool		hopper = strstr(outcome.stats.kernel, "wgmma") != nullptr;
+			std::string why;
+			bool		same = same_as_oracle(each.rows, distances, eps, outcome, &why);
+
+			tap::ok(same && (!hopper || folded == (each.fits && eps < INFINITY)),
+					"folded thresholds, %s, eps = %g: %s, %zu pairs %s", each.what, eps,
+					outcome.stats.kernel, outcome.pairs.size(), why.c_str());
+		}
+	}
+}
+
 /* Less device memory than the rows need: panels. */
 void
 test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
@@ -479,6 +534,7 @@ main(int argc, char **argv)
 		test_border(false);
 		test_right_angles(false);
 		test_redo(3001);
+		test_folded();
 		test_panels(1500, 100, false);
 		test_panels(3000, 33, true);
 		test_lent();
