@@ -18,6 +18,7 @@
  */
 #include "device/check.h"
 #include "filter/candidates.cuh"
+#include "filter/epilogue.cuh"
 #include "filter/filter.h"
 #include "filter/wgmma_schedule.cuh"
 #include "ptx/ptx_mbarrier.h"
@@ -269,7 +270,7 @@ report(const int32_t (&sums)[kSums], uint32_t row, uint32_t column, bool whole,
 	if (!writer.reserve(f.candidates, total))
 		return false;
 
-	uint32_t	slot = writer.take(total) + warp_prefix(found);
+	uint32_t	slot = writer.take(total) + hits_before(found, total);
 
 #pragma unroll
 	for (int w = 0; w < kWords; w++)
