@@ -114,7 +114,7 @@ void
 launch_fold(const QuantisedRows &rows, const FoldShape &shape, uint8_t *folded_a,
 			uint8_t *folded_b, uint32_t *unfit, cudaStream_t stream)
 {
-	fold_kernel<<<padded_thresholds(rows.rows) / kThreads, kThreads, 0, stream>>>(
+	fold_kernel<<<padded_folded(rows.rows) / kThreads, kThreads, 0, stream>>>(
 		rows, shape, folded_a, folded_b, unfit);
 	check_launch("folding thresholds into rows");
 }

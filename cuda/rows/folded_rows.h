@@ -46,11 +46,17 @@ fold_shape(uint32_t row_bytes)
 	return {row_bytes, row_bytes + kStepBytes};
 }
 
-/* Of either kind, for so many rows. */
+/* Of either kind, for so many rows, padded to a multiple of what a tile has at most. */
+constexpr uint32_t
+padded_folded(uint64_t rows)
+{
+	return (uint32_t) ((rows + kThresholdPad - 1) / kThresholdPad * kThresholdPad);
+}
+
 constexpr size_t
 folded_bytes(uint64_t rows, uint32_t row_bytes)
 {
-	return (size_t) padded_thresholds(rows) * fold_shape(row_bytes).bytes;
+	return (size_t) padded_folded(rows) * fold_shape(row_bytes).bytes;
 }
 
 /*

@@ -31,12 +31,19 @@ constexpr uint32_t kForcedWide = 96;
 
 /* Pairs from which on thresholds are folded into rows, and tiles may be large. */
 constexpr double kLeastToFold = 5e8;
+constexpr uint64_t kLeastRowsToFold = 8192;
 
 /* Sets that must be there together at least, of one row each. */
 constexpr int kLeastSets = 3;
 
 /* Where a context may take what it likes, others should find something too. */
 constexpr double kShareOfFree = 0.9;
+
+bool
+always_folds()
+{
+	return tuning.kernel != nullptr && strcmp(tuning.kernel, "folded") == 0;
+}
 
 }								/* namespace */
 
@@ -50,7 +57,14 @@ SetShape::bytes(uint64_t rows) const
 		+ RowLabels::bytes(rows) + GroupTiles::bytes(rows)
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
 		+ (neighbors > 0 ? NeighborLists::bytes(rows, neighbors) : 0)
-		+ FilterRows::bytes(rows, row_bytes, fold_bytes) + Form::bytes(chunks.dimensions, may_be_short);
+		+ FilterRows::bytes(rows, row_bytes, fold_bytes_of(rows))
+		+ Form::bytes(chunks.dimensions, may_be_short);
+}
+
+uint32_t
+SetShape::fold_bytes_of(uint64_t rows) const
+{
+	return rows >= kLeastRowsToFold || always_folds() ? fold_bytes : 0;
 }
 
 Context::Context(const FastedOptions &options_, const Device &device_)
@@ -326,7 +340,7 @@ Context::may_fold(const FastedProblem &problem, const Set &a, const Set &b) cons
 		|| problem.output == FASTED_OUTPUT_NEAREST || problem.groups != nullptr)
 		return false;
 	return (double) a.rows() * b.rows() / (&a == &b ? 2 : 1) >= kLeastToFold
-		|| (tuning.kernel != nullptr && strcmp(tuning.kernel, "folded") == 0);
+		|| always_folds();
 }
 
 /* Brings both sets into one form, and has their thresholds. */

@@ -52,6 +52,9 @@ struct SetShape
 	uint32_t	neighbors = 0;	/* of lists that rows have; 0: they have none */
 
 	size_t		bytes(uint64_t rows) const;
+
+	/* Few rows have no room to fold. */
+	uint32_t	fold_bytes_of(uint64_t rows) const;
 };
 
 class Set;

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "join_helper.h"
+#include "rows/folded_rows.h"
 #include "tap.h"
 
 using fasted::tuning;
@@ -61,6 +62,8 @@ little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 	/* forms of three sets, and two that are tried */
 	size_t		limit = rounds + 5 * form + (120 << 10) + rows * (d * 4 + bytes + 4) / 3;
 
+	if (mode.kernel != nullptr && strcmp(mode.kernel, "folded") == 0)
+		limit += 3 * 2 * fasted::folded_bytes(1, fasted::kMostFolded);
 	if (mode.prune == FASTED_PRUNE_FORCE)
 	{
 		fasted::RoundSettings settings = {};
