@@ -137,9 +137,9 @@ struct Bench
 
 		budget.limit = SIZE_MAX;
 		stream.create();
-		values.allocate(budget, room * 160, "benchmarking");
-		folded_a.allocate(budget, room * 160, "benchmarking");
-		folded_b.allocate(budget, room * 160, "benchmarking");
+		values.allocate(budget, room * 288, "benchmarking");
+		folded_a.allocate(budget, room * 288, "benchmarking");
+		folded_b.allocate(budget, room * 288, "benchmarking");
 		thresholds.allocate(budget, room, "benchmarking");
 		distances.allocate(budget, (size_t) kSampled * kSampled, "benchmarking");
 		unfit.allocate(budget, 1, "benchmarking");
@@ -291,7 +291,7 @@ struct Bench
 int
 main(int argc, char **argv)
 {
-	const FoldShape shapes[] = {{16, 32}, {48, 64}, {112, 128}, {64, 96}, {128, 160}};
+	const FoldShape shapes[] = {{16, 32}, {48, 64}, {112, 128}, {64, 96}, {128, 160}, {192, 224}, {256, 288}};
 	uint32_t	n = 1 << 20;
 	int			runs = 3;
 	int			wrong = 0;

@@ -420,10 +420,10 @@ launch(const FilterParams &params, const Device &device, cudaStream_t stream)
 constexpr uint32_t
 strips_of(int variant, uint32_t steps)
 {
-	return variant == 0 ? 2
-		: variant == 1 ? 4
-		: variant == 2 ? 2
-		: steps <= 3 ? 4 : 3;
+	return variant == 0 ? (steps <= 5 ? 2 : 1)
+		: variant == 1 ? (steps <= 5 ? 4 : 2)
+		: variant == 2 ? (steps <= 5 ? 2 : 1)
+		: steps <= 3 ? 4 : steps <= 5 ? 3 : 1;
 }
 
 template <int kSteps>
@@ -490,8 +490,14 @@ launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Devic
 		case 4:
 			folded::launch_steps<4>(params, device, stream);
 			break;
-		default:
+		case 5:
 			folded::launch_steps<5>(params, device, stream);
+			break;
+		case 7:
+			folded::launch_steps<7>(params, device, stream);
+			break;
+		case 9:
+			folded::launch_steps<9>(params, device, stream);
 			break;
 	}
 }
