@@ -339,7 +339,7 @@ main(int argc, char **argv)
 		for (const FoldShape &shape : shapes)
 		{
 			bench.make(n, shape);
-			for (double selectivity : {1.0, 8.0, 64.0})
+			for (double selectivity : {1.0, 64.0})
 			{
 				bool		fits = bench.fold(shape, bench.reach2_for(selectivity));
 
