@@ -3,8 +3,8 @@
  * filter_folded.cu
  *	  The filter of short INT8 rows on Hopper: next to nothing but products.
  *
- * With up to some 150 numbers a row, a tile's products take no longer than what is
- * around them in filter_wgmma.cu: its thresholds, its place, the search for hits.  Here
+ * With some 100 numbers a row, a tile's products take no longer than what is around
+ * them in filter_wgmma.cu: its thresholds, its place, the search for hits.  Here
  * thresholds are among the rows' numbers (folded_rows.h), so that a hit is a negative
  * sum, and whether there is any in a tile is one instruction for two sums.
  *
@@ -68,7 +68,7 @@ slots_for(uint32_t rows, uint32_t row_bytes)
 }
 
 /* Warpgroups, columns of a tile, strips of each warpgroup, and steps of 32 numbers. */
-template <int kGroups_, int kColumns_, int kStrips_, int kSteps_, bool kLook_ = true>
+template <int kGroups_, int kColumns_, int kStrips_, int kSteps_, int kUnroll_ = 1>
 struct Shape
 {
 	static constexpr int kGroups = kGroups_;
@@ -77,7 +77,7 @@ struct Shape
 	static constexpr int kWarps = kGroups * 4;
 	static constexpr int kThreads = kWarps * 32 + 32;
 	static constexpr int kStrips = kStrips_;
-	static constexpr bool kLook = kLook_;
+	static constexpr int kUnroll = kUnroll_;
 	static constexpr uint32_t kStripsAll = kStrips * kGroups;
 	static constexpr uint32_t kRows = kStripsAll * kGroupRows;
 	static constexpr int kTiles = kTileN / kColumns;	/* of a strip and a slot */
@@ -232,14 +232,20 @@ report(const int32_t (&sums)[kSums], uint32_t row, uint32_t column, bool whole,
 	uint32_t	masks[kWords];
 	uint32_t	found = 0;
 
-	/* sum number i of a word is bit 31 - i, so __clz finds it */
+	/* sum number i of a word is bit 31 - i, so __clz finds it; in halves, side by side */
 #pragma unroll
 	for (int w = 0; w < kWords; w++)
 	{
+		uint32_t	low = 0;
+
 		masks[w] = 0;
 #pragma unroll
-		for (int i = 0; i < 32; i++)
+		for (int i = 0; i < 16; i++)
+		{
 			masks[w] = __funnelshift_l(sums[w * 32 + i], masks[w], 1);
+			low = __funnelshift_l(sums[w * 32 + 16 + i], low, 1);
+		}
+		masks[w] = masks[w] << 16 | low;
 	}
 	if (!whole)
 	{
@@ -319,7 +325,7 @@ consume(const FilterParams &f, const Place &at, Control &control)
 
 			if (place.flags & kFirstOfRun)
 				ptx::barrier_wait(ptx::shared_address(&control.a_full[strip]), a_parity);
-#pragma unroll 1
+#pragma unroll S::kUnroll
 			for (uint32_t t = 0; t < S::kTiles; t++)
 			{
 				ptx::wgmma_fence(sums);
@@ -337,7 +343,7 @@ consume(const FilterParams &f, const Place &at, Control &control)
 					if (s + 1 == S::kStrips)
 						ptx::barrier_arrive(ptx::shared_address(&control.b_empty[b.index]));
 				}
-				if (__any_sync(0xffffffff, S::kLook ? ptx::any_negative(sums) : sums[0] < -(1 << 24)))
+				if (__any_sync(0xffffffff, ptx::any_negative(sums)))
 				{
 					uint32_t	part = (strip * S::kTiles + t) * 4 + warp % 4;
 
@@ -420,10 +426,7 @@ launch(const FilterParams &params, const Device &device, cudaStream_t stream)
 constexpr uint32_t
 strips_of(int variant, uint32_t steps)
 {
-	return variant == 0 ? (steps <= 5 ? 2 : 1)
-		: variant == 1 ? (steps <= 5 ? 4 : 2)
-		: variant == 2 ? (steps <= 5 ? 2 : 1)
-		: steps <= 3 ? 4 : steps <= 5 ? 3 : 1;
+	return steps > 5 ? 1 : variant == 2 && steps <= 3 ? 4 : 2;
 }
 
 template <int kSteps>
@@ -433,16 +436,13 @@ launch_steps(const FilterParams &params, const Device &device, cudaStream_t stre
 	switch (folded_variant)
 	{
 		case 0:
-			launch<Shape<4, 128, strips_of(0, kSteps), kSteps>>(params, device, stream);
+			launch<Shape<4, 128, strips_of(0, kSteps), kSteps, 1>>(params, device, stream);
 			break;
 		case 1:
-			launch<Shape<2, 256, strips_of(1, kSteps), kSteps>>(params, device, stream);
+			launch<Shape<4, 128, strips_of(1, kSteps), kSteps, 2>>(params, device, stream);
 			break;
 		case 2:
-			launch<Shape<4, 128, strips_of(2, kSteps), kSteps, false>>(params, device, stream);
-			break;
-		case 3:
-			launch<Shape<4, 128, strips_of(3, kSteps), kSteps>>(params, device, stream);
+			launch<Shape<4, 128, strips_of(2, kSteps), kSteps, 2>>(params, device, stream);
 			break;
 	}
 }
@@ -454,9 +454,8 @@ int			folded_variant = 0;
 TileShape
 folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self, const Device &device)
 {
-	static const uint32_t groups[] = {4, 2, 4, 4};
 	uint32_t	rows = folded::strips_of(folded_variant, row_bytes / kStepBytes)
-		* groups[folded_variant] * folded::kGroupRows;
+		* 4 * folded::kGroupRows;
 	uint32_t	side = wgmma::kMostSide / rows * rows;
 
 	for (; side / 2 % rows == 0 && side / 2 % wgmma::kTileN == 0; side /= 2)
@@ -493,10 +492,16 @@ launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Devic
 		case 5:
 			folded::launch_steps<5>(params, device, stream);
 			break;
+		case 6:
+			folded::launch_steps<6>(params, device, stream);
+			break;
 		case 7:
 			folded::launch_steps<7>(params, device, stream);
 			break;
-		case 9:
+		case 8:
+			folded::launch_steps<8>(params, device, stream);
+			break;
+		default:
 			folded::launch_steps<9>(params, device, stream);
 			break;
 	}

@@ -19,7 +19,10 @@ namespace fasted
 namespace ptx
 {
 
-/* In one block, or the compiler would make other instructions of it. */
+/*
+ * In one block, or the compiler would make other instructions of it.  Six chains, for each
+ * comparison waits for the predicate of the one before in its chain.
+ */
 template <int first, int kCount>
 __device__ __forceinline__ int
 any_of_64_negative(const int32_t (&d)[kCount])
@@ -27,42 +30,44 @@ any_of_64_negative(const int32_t (&d)[kCount])
 	int			any;
 
 	asm("{\n"
-		".reg .pred p0, p1, p2, p3;\n"
+		".reg .pred p0, p1, p2, p3, p4, p5;\n"
 		"setp.nan.f32 p0, %1, %2;\n"
 		"setp.nan.f32 p1, %3, %4;\n"
 		"setp.nan.f32 p2, %5, %6;\n"
 		"setp.nan.f32 p3, %7, %8;\n"
-		"setp.nan.or.f32 p0, %9, %10, p0;\n"
-		"setp.nan.or.f32 p1, %11, %12, p1;\n"
-		"setp.nan.or.f32 p2, %13, %14, p2;\n"
-		"setp.nan.or.f32 p3, %15, %16, p3;\n"
-		"setp.nan.or.f32 p0, %17, %18, p0;\n"
-		"setp.nan.or.f32 p1, %19, %20, p1;\n"
-		"setp.nan.or.f32 p2, %21, %22, p2;\n"
-		"setp.nan.or.f32 p3, %23, %24, p3;\n"
+		"setp.nan.f32 p4, %9, %10;\n"
+		"setp.nan.f32 p5, %11, %12;\n"
+		"setp.nan.or.f32 p0, %13, %14, p0;\n"
+		"setp.nan.or.f32 p1, %15, %16, p1;\n"
+		"setp.nan.or.f32 p2, %17, %18, p2;\n"
+		"setp.nan.or.f32 p3, %19, %20, p3;\n"
+		"setp.nan.or.f32 p4, %21, %22, p4;\n"
+		"setp.nan.or.f32 p5, %23, %24, p5;\n"
 		"setp.nan.or.f32 p0, %25, %26, p0;\n"
 		"setp.nan.or.f32 p1, %27, %28, p1;\n"
 		"setp.nan.or.f32 p2, %29, %30, p2;\n"
 		"setp.nan.or.f32 p3, %31, %32, p3;\n"
-		"setp.nan.or.f32 p0, %33, %34, p0;\n"
-		"setp.nan.or.f32 p1, %35, %36, p1;\n"
-		"setp.nan.or.f32 p2, %37, %38, p2;\n"
-		"setp.nan.or.f32 p3, %39, %40, p3;\n"
-		"setp.nan.or.f32 p0, %41, %42, p0;\n"
-		"setp.nan.or.f32 p1, %43, %44, p1;\n"
-		"setp.nan.or.f32 p2, %45, %46, p2;\n"
-		"setp.nan.or.f32 p3, %47, %48, p3;\n"
+		"setp.nan.or.f32 p4, %33, %34, p4;\n"
+		"setp.nan.or.f32 p5, %35, %36, p5;\n"
+		"setp.nan.or.f32 p0, %37, %38, p0;\n"
+		"setp.nan.or.f32 p1, %39, %40, p1;\n"
+		"setp.nan.or.f32 p2, %41, %42, p2;\n"
+		"setp.nan.or.f32 p3, %43, %44, p3;\n"
+		"setp.nan.or.f32 p4, %45, %46, p4;\n"
+		"setp.nan.or.f32 p5, %47, %48, p5;\n"
 		"setp.nan.or.f32 p0, %49, %50, p0;\n"
 		"setp.nan.or.f32 p1, %51, %52, p1;\n"
 		"setp.nan.or.f32 p2, %53, %54, p2;\n"
 		"setp.nan.or.f32 p3, %55, %56, p3;\n"
-		"setp.nan.or.f32 p0, %57, %58, p0;\n"
-		"setp.nan.or.f32 p1, %59, %60, p1;\n"
-		"setp.nan.or.f32 p2, %61, %62, p2;\n"
-		"setp.nan.or.f32 p3, %63, %64, p3;\n"
+		"setp.nan.or.f32 p4, %57, %58, p4;\n"
+		"setp.nan.or.f32 p5, %59, %60, p5;\n"
+		"setp.nan.or.f32 p0, %61, %62, p0;\n"
+		"setp.nan.or.f32 p1, %63, %64, p1;\n"
 		"or.pred p0, p0, p1;\n"
 		"or.pred p2, p2, p3;\n"
+		"or.pred p4, p4, p5;\n"
 		"or.pred p0, p0, p2;\n"
+		"or.pred p0, p0, p4;\n"
 		"selp.s32 %0, 1, 0, p0;\n"
 		"}\n"
 		: "=r"(any)

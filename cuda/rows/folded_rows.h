@@ -38,7 +38,7 @@ struct FoldShape
 };
 
 /* Rows of up to so many bytes get a step more, for their thresholds. */
-constexpr uint32_t kMostFolded = 128;
+constexpr uint32_t kMostFolded = 256;
 
 constexpr FoldShape
 fold_shape(uint32_t row_bytes)

@@ -29,7 +29,10 @@ constexpr double kRateWgmma = 5.0e12;
 constexpr double kRateMma = 2.4e12;
 constexpr double kRateFp64 = 4.0e11;	/* in FP64 */
 constexpr double kTilePerPair = 1.2e-5;
-constexpr double kRateFolded = 6.0e12;	/* of bytes, thresholds' included (folded_rows.h) */
+
+/* The same where thresholds are folded in (folded_rows.h), as bytes of a row with them. */
+constexpr double kRateFolded = 6.5e12;
+constexpr double kFoldedPerPair = 0.012;	/* at least, nanoseconds and multiprocessor */
 
 /* The recheck of a candidate: both rows from memory, and what is the same for all. */
 constexpr double kBytesPerSecond = 3.0e12;
@@ -63,7 +66,8 @@ nanoseconds_to_multiply(const RoundSettings &settings, const FormKind &kind, boo
 		: kTilePerPair;
 
 	if (folds && precision == Precision::kInt8 && bytes <= kMostFolded)
-		return fold_shape(bytes).bytes / (settings.device.multiprocessors * kRateFolded) * 1e9;
+		return std::max(fold_shape(bytes).bytes / kRateFolded * 1e9, kFoldedPerPair)
+			/ settings.device.multiprocessors;
 
 	/* as many FP16 operations a pair as a row has bytes; INT8 takes half the time */
 	return std::max(operations / (settings.device.multiprocessors * rate) * 1e9, least);

@@ -15,6 +15,15 @@
 namespace
 {
 
+const char *only_kernel = nullptr;	/* null: all modes */
+
+bool
+left_out(const Mode &mode)
+{
+	return only_kernel != nullptr
+		&& (mode.kernel == nullptr || strcmp(mode.kernel, only_kernel) != 0);
+}
+
 /* One set of rows with every mode and several eps. */
 bool
 check_rows(const char *what, const Rows &rows, double share = 0.01)
@@ -24,6 +33,8 @@ check_rows(const char *what, const Rows &rows, double share = 0.01)
 
 	for (const Mode &mode : modes)
 	{
+		if (left_out(mode))
+			continue;
 		for (double eps : interesting_eps(distances, share))
 		{
 			Outcome		outcome = run_join(rows, problem_of(eps, mode));
@@ -196,6 +207,9 @@ test_border(bool lost)
 
 		for (const Mode &mode : modes)
 		{
+			if (left_out(mode))
+				continue;
+
 			std::string why;
 
 			if (lost && mode.filter == FASTED_FILTER_FP64)
@@ -287,6 +301,8 @@ test_redo(uint32_t n)
 
 	for (const Mode &mode : modes)
 	{
+		if (left_out(mode))
+			continue;
 		for (double eps : interesting_eps(distances, 0.01))
 		{
 			std::string why;
@@ -340,7 +356,9 @@ test_folded()
 		{"clustered", clustered_rows(2500, 64, 20, 0.3f, 62), true, true},
 		{"bytes", rows_of_bytes(1500, 96, 20, 63), true, true},
 		{"bytes of large norms", rows_of_bytes(1500, 128, 80, 64), false, true},
-		{"129 dimensions", normal_rows(1500, 129, 65), false, false},
+		{"200 dimensions", normal_rows(1500, 200, 65), true, true},
+		{"256 dimensions", normal_rows(1100, 256, 66), true, true},
+		{"257 dimensions", normal_rows(600, 257, 67), false, false},
 	};
 
 	for (const auto &each : cases)
@@ -380,6 +398,8 @@ test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
 
 	for (const Mode &mode : modes)
 	{
+		if (left_out(mode))
+			continue;
 		uint32_t	panels = 0;
 		bool		good = true;
 		std::string why;
@@ -464,6 +484,8 @@ test_approximate()
 
 	for (const Mode &mode : modes)
 	{
+		if (left_out(mode))
+			continue;
 		if (mode.filter == FASTED_FILTER_FP64 || mode.filter == FASTED_FILTER_INT8)
 			continue;
 
@@ -531,12 +553,14 @@ main(int argc, char **argv)
 	}
 	else
 	{
+		if (mode == "--kernel" && argc > 2)
+			only_kernel = argv[2];
+		test_folded();
 		test_shapes(false);
 		test_kinds();
 		test_border(false);
 		test_right_angles(false);
 		test_redo(3001);
-		test_folded();
 		test_panels(1500, 100, false);
 		test_panels(3000, 33, true);
 		test_lent();
