@@ -63,7 +63,12 @@ little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 	size_t		limit = rounds + 5 * form + (120 << 10) + rows * (d * 4 + bytes + 4) / 3;
 
 	if (mode.kernel != nullptr && strcmp(mode.kernel, "folded") == 0)
-		limit += 3 * 2 * fasted::folded_bytes(1, fasted::kMostFolded);
+	{
+		uint32_t	int8 = fasted::row_bytes(d, fasted::Precision::kInt8);
+
+		limit += 3 * 2 * fasted::folded_bytes(1, int8 <= fasted::kMostFolded ? int8
+											  : fasted::kMostWidth);
+	}
 	if (mode.prune == FASTED_PRUNE_FORCE)
 	{
 		fasted::RoundSettings settings = {};
