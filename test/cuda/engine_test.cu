@@ -556,13 +556,13 @@ main(int argc, char **argv)
 		if (mode == "--kernel" && argc > 2)
 			only_kernel = argv[2];
 		test_folded();
-		test_shapes(false);
-		test_kinds();
-		test_border(false);
-		test_right_angles(false);
 		test_redo(3001);
 		test_panels(1500, 100, false);
 		test_panels(3000, 33, true);
+		test_kinds();
+		test_border(false);
+		test_right_angles(false);
+		test_shapes(false);
 		test_lent();
 		test_approximate();
 	}
