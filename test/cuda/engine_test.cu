@@ -4,6 +4,7 @@
  *	  The CUDA engine against a slow oracle, bit for bit.
  *
  *	engine_test				all of it
+ *	engine_test --kernel K	all of it, by the modes of this kernel (cases.h)
  *	engine_test --small		a subset for compute-sanitizer
  *	engine_test --lost		for mutants: succeeds if pairs get lost
  *	engine_test --lost-fp64	the same of the FP64 filter alone
