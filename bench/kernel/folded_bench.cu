@@ -312,28 +312,26 @@ main(int argc, char **argv)
 
 		for (const FoldShape &shape : shapes)
 		{
-			for (int variant = 0; variant < 3; variant++)
+			bench.make(20011, shape);
+			if (!bench.fold(shape, bench.reach2_for(30)))
+				printf("%u: thresholds do not fit\n", shape.numbers);
+			bench.filter(shape, &buffer);
+			bench.count(buffer, found);
+			bench.expect(expected);
+
+			bool		right = found[0] == expected[0] && found[1] == expected[1];
+
+			wrong += !right;
+			printf("numbers %u in %u: %llu candidates, %s\n", shape.numbers, shape.bytes, found[0],
+				   right ? "right" : "wrong");
+			if (!right)
 			{
-				folded_variant = variant;
-				bench.make(20011, shape);
-				if (!bench.fold(shape, bench.reach2_for(30)))
-					printf("%u: thresholds do not fit\n", shape.numbers);
+				bench.make(2000, shape);
+				bench.fold(shape, bench.reach2_for(30));
 				bench.filter(shape, &buffer);
-				bench.count(buffer, found);
-				bench.expect(expected);
-				wrong += found[0] != expected[0] || found[1] != expected[1];
-				printf("numbers %u in %u, variant %d: %llu candidates, expected %llu%s\n",
-					   shape.numbers, shape.bytes, variant, found[0], expected[0],
-					   found[1] == expected[1] ? "" : " OTHERS");
-				if (found[0] != expected[0] || found[1] != expected[1])
-				{
-					bench.make(2000, shape);
-					bench.fold(shape, bench.reach2_for(30));
-					bench.filter(shape, &buffer);
-					bench.tell(buffer);
-				}
-				fflush(stdout);
+				bench.tell(buffer);
 			}
+			fflush(stdout);
 		}
 		printf("n = %u, ms\n", n);
 		for (const FoldShape &shape : shapes)
@@ -342,21 +340,16 @@ main(int argc, char **argv)
 			for (double selectivity : {1.0, 64.0})
 			{
 				bool		fits = bench.fold(shape, bench.reach2_for(selectivity));
+				std::vector<double> seconds;
 
-				for (int variant = 0; variant < 3; variant++)
-				{
-					std::vector<double> seconds;
-
-					folded_variant = variant;
-					for (int run = 0; run <= runs; run++)
-						seconds.push_back(bench.filter(shape, &buffer));
-					bench.count(buffer, found);
-					seconds.erase(seconds.begin());
-					printf("numbers %3u in %3u, S = %2g, variant %d: %.2f ms, %llu candidates%s\n",
-						   shape.numbers, shape.bytes, selectivity, variant,
-						   bench::median(seconds) * 1e3, found[0], fits ? "" : ", NOT ALL FIT");
-					fflush(stdout);
-				}
+				bench.filter(shape, &buffer);	/* warm-up */
+				for (int run = 0; run < runs; run++)
+					seconds.push_back(bench.filter(shape, &buffer));
+				bench.count(buffer, found);
+				printf("numbers %3u in %3u, S = %2g: %.2f ms, %llu candidates%s\n",
+					   shape.numbers, shape.bytes, selectivity, bench::median(seconds) * 1e3,
+					   found[0], fits ? "" : ", not all thresholds fit");
+				fflush(stdout);
 			}
 		}
 	}

@@ -438,8 +438,6 @@ read_options(int argc, char **argv)
 			o.count = strcmp(value, "count") == 0;
 		else if (key == "--kernel")
 			tuning.kernel = value;
-		else if (key == "--variant")
-			folded_variant = atoi(value);
 		else if (key == "--cluster")
 			wgmma_cluster = atoi(value);
 		else if (key == "--json")

@@ -41,8 +41,10 @@ using wgmma::kLastOfRun;
 using wgmma::kTileN;
 using wgmma::kWhole;
 
+constexpr int kGroups = 4;		/* warpgroups that multiply */
 constexpr uint32_t kGroupRows = 64; /* the M of one wgmma */
-constexpr uint32_t kMostStrips = 16;
+constexpr int kColumns = 128;	/* and its N */
+constexpr uint32_t kMostStrips = 8;
 constexpr uint32_t kMostSlots = 6;
 constexpr uint32_t kAlignment = 128;
 
@@ -54,6 +56,8 @@ struct Control
 	uint64_t	a_full[kMostStrips];
 	uint64_t	a_empty[kMostStrips];
 };
+
+static_assert(wgmma::kMostSide % (kGroups * 2 * kGroupRows) == 0, "tiles divide squares");
 
 constexpr uint32_t kSharedBytes = 227 * 1024;
 
@@ -67,22 +71,32 @@ slots_for(uint32_t rows, uint32_t row_bytes)
 	return slots < kMostSlots ? slots : kMostSlots;
 }
 
-/* Warpgroups, columns of a tile, strips of each warpgroup, and steps of 32 numbers. */
-template <int kGroups_, int kColumns_, int kStrips_, int kSteps_, int kUnroll_ = 1>
+/* Strips of 64 rows that a warpgroup has: with long rows, few fit beside the columns. */
+constexpr uint32_t
+strips_for(uint32_t row_bytes)
+{
+	return row_bytes <= 160 ? 2 : 1;
+}
+
+constexpr uint32_t
+rows_for(uint32_t row_bytes)
+{
+	return kGroups * strips_for(row_bytes) * kGroupRows;
+}
+
+/* Of rows of so many steps of 32 numbers. */
+template <int kSteps_>
 struct Shape
 {
-	static constexpr int kGroups = kGroups_;
-	static constexpr int kColumns = kColumns_;
 	static constexpr int kSteps = kSteps_;
 	static constexpr int kWarps = kGroups * 4;
 	static constexpr int kThreads = kWarps * 32 + 32;
-	static constexpr int kStrips = kStrips_;
-	static constexpr int kUnroll = kUnroll_;
-	static constexpr uint32_t kStripsAll = kStrips * kGroups;
-	static constexpr uint32_t kRows = kStripsAll * kGroupRows;
 	static constexpr int kTiles = kTileN / kColumns;	/* of a strip and a slot */
 	static constexpr int kSums = kColumns / 2;	/* of a thread */
 	static constexpr uint32_t kRowBytes = kSteps * kStepBytes;
+	static constexpr uint32_t kStrips = strips_for(kRowBytes);
+	static constexpr uint32_t kStripsAll = kStrips * kGroups;
+	static constexpr uint32_t kRows = rows_for(kRowBytes);
 	static constexpr uint32_t kStripBytes = kGroupRows * kRowBytes;
 	static constexpr uint32_t kSlotBytes = kTileN * kRowBytes;
 	static constexpr uint32_t kSlots = slots_for(kRows, kRowBytes);
@@ -325,7 +339,7 @@ consume(const FilterParams &f, const Place &at, Control &control)
 
 			if (place.flags & kFirstOfRun)
 				ptx::barrier_wait(ptx::shared_address(&control.a_full[strip]), a_parity);
-#pragma unroll S::kUnroll
+#pragma unroll
 			for (uint32_t t = 0; t < S::kTiles; t++)
 			{
 				ptx::wgmma_fence(sums);
@@ -334,7 +348,7 @@ consume(const FilterParams &f, const Place &at, Control &control)
 					ptx::wgmma_step(sums, from_a + k * (256 / 16), from_b + k * (256 / 16), k > 0);
 				ptx::wgmma_commit();
 				ptx::wgmma_finish(sums);
-				from_b += S::kColumns * S::kRowBytes / 16;
+				from_b += kColumns * S::kRowBytes / 16;
 
 				if (t + 1 == S::kTiles && lane == 0)
 				{
@@ -349,7 +363,7 @@ consume(const FilterParams &f, const Place &at, Control &control)
 
 					if ((place.warp == kAllWarps || place.warp == part)
 						&& !report(sums, place.row + strip * kGroupRows + x,
-								   place.column + t * S::kColumns + y,
+								   place.column + t * kColumns + y,
 								   (place.flags & kWhole) != 0, f, writer))
 						writer.give_up(f.candidates, place.item, part, place.number);
 					__syncwarp();
@@ -422,43 +436,16 @@ launch(const FilterParams &params, const Device &device, cudaStream_t stream)
 	check_launch("launching the folded filter");
 }
 
-/* Strips of a variant. */
-constexpr uint32_t
-strips_of(int variant, uint32_t steps)
-{
-	return steps > 5 ? 1 : variant == 2 && steps <= 3 ? 4 : 2;
-}
-
-template <int kSteps>
-static void
-launch_steps(const FilterParams &params, const Device &device, cudaStream_t stream)
-{
-	switch (folded_variant)
-	{
-		case 0:
-			launch<Shape<4, 128, strips_of(0, kSteps), kSteps, 1>>(params, device, stream);
-			break;
-		case 1:
-			launch<Shape<4, 128, strips_of(1, kSteps), kSteps, 2>>(params, device, stream);
-			break;
-		case 2:
-			launch<Shape<4, 128, strips_of(2, kSteps), kSteps, 2>>(params, device, stream);
-			break;
-	}
-}
-
 }								/* namespace folded */
 
-int			folded_variant = 0;
-
+/* Large squares, unless they would leave multiprocessors without work. */
 TileShape
 folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self, const Device &device)
 {
-	uint32_t	rows = folded::strips_of(folded_variant, row_bytes / kStepBytes)
-		* 4 * folded::kGroupRows;
-	uint32_t	side = wgmma::kMostSide / rows * rows;
+	uint32_t	rows = folded::rows_for(row_bytes);
+	uint32_t	side = wgmma::kMostSide;
 
-	for (; side / 2 % rows == 0 && side / 2 % wgmma::kTileN == 0; side /= 2)
+	for (; side > rows; side /= 2)
 	{
 		uint64_t	squares = (((uint64_t) rows_a + side - 1) / side)
 			* (((uint64_t) rows_b + side - 1) / side);
@@ -478,31 +465,31 @@ launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Devic
 	switch (row_bytes / kStepBytes)
 	{
 		case 1:
-			folded::launch_steps<1>(params, device, stream);
+			folded::launch<folded::Shape<1>>(params, device, stream);
 			break;
 		case 2:
-			folded::launch_steps<2>(params, device, stream);
+			folded::launch<folded::Shape<2>>(params, device, stream);
 			break;
 		case 3:
-			folded::launch_steps<3>(params, device, stream);
+			folded::launch<folded::Shape<3>>(params, device, stream);
 			break;
 		case 4:
-			folded::launch_steps<4>(params, device, stream);
+			folded::launch<folded::Shape<4>>(params, device, stream);
 			break;
 		case 5:
-			folded::launch_steps<5>(params, device, stream);
+			folded::launch<folded::Shape<5>>(params, device, stream);
 			break;
 		case 6:
-			folded::launch_steps<6>(params, device, stream);
+			folded::launch<folded::Shape<6>>(params, device, stream);
 			break;
 		case 7:
-			folded::launch_steps<7>(params, device, stream);
+			folded::launch<folded::Shape<7>>(params, device, stream);
 			break;
 		case 8:
-			folded::launch_steps<8>(params, device, stream);
+			folded::launch<folded::Shape<8>>(params, device, stream);
 			break;
 		default:
-			folded::launch_steps<9>(params, device, stream);
+			folded::launch<folded::Shape<9>>(params, device, stream);
 			break;
 	}
 }
