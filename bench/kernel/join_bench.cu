@@ -6,7 +6,7 @@
  *	join_bench [--n N,N,...] [--d D,D,...] [--runs R]
  *			   [--filters int8,fp16,auto,fp64,pruned,short64,short128]
  *			   [--data clustered|outliers|isotropic|gist|tiny] [--selectivity S]
- *			   [--gemm fp16,fp64|none] [--kernel mma.sync] [--cluster 1|2] [--output count]
+ *			   [--gemm fp16,fp64|none] [--kernel mma.sync|wgmma] [--cluster 1|2] [--output count]
  *			   [--json FILE]
  *
  * pruned is auto where short forms may be chosen, short64 and short128 are these forms.
@@ -118,7 +118,7 @@ public:
 	{
 		budget_.limit = SIZE_MAX;
 		stream_.create();
-		filter_.allocate(budget_, rows_.rows, settings_.row_bytes);
+		filter_.allocate(budget_, rows_.rows, settings_.row_bytes, kMostFolded);
 		rounds_.allocate(budget_, settings_, (size_t) 8 << 20);
 		choose_ = filter != "int8" && filter != "fp16" && filter != "fp64";
 	}
@@ -165,7 +165,7 @@ private:
 
 		settings.device = find_device();
 		settings.kernel = filter != "fp64" && filter_wgmma_available(settings.device)
-			&& tuning.kernel == nullptr ? Kernel::kWgmma : Kernel::kMma;
+			&& (tuning.kernel == nullptr || strcmp(tuning.kernel, "wgmma") == 0) ? Kernel::kWgmma : Kernel::kMma;
 		settings.dimensions = rows.dimensions;
 		settings.criterion = filter == "int8" ? Criterion::kInt8
 			: filter == "fp64" ? Criterion::kFp64 : Criterion::kFp16;
@@ -179,11 +179,20 @@ private:
 		return settings;
 	}
 
+	bool folds() const
+	{
+		return settings_.kernel == Kernel::kWgmma && tuning.kernel == nullptr;
+	}
+
 	FormRequest request() const
 	{
 		FormedRows	rows = {rows_, 1, nullptr};
 
-		return {rows, rows, true, false, eps_, choose_, precision_of(settings_.criterion)};
+		FormRequest request = {rows, rows, true, false, eps_, choose_,
+			precision_of(settings_.criterion)};
+
+		request.folds = folds();
+		return request;
 	}
 
 	void quantise(OneRun *result)
@@ -195,6 +204,8 @@ private:
 		rounds_.set_filter(settings_.criterion, settings_.row_bytes);
 		filter_.quantise(result->choice.form, rows_, true, stream_);
 		filter_.set_eps(eps_, stream_);
+		if (folds())
+			filter_.fold(stream_);
 		/* the form goes with this join */
 		result->choice.form.reset();
 		result->chose_int8 = choose_ && settings_.criterion == Criterion::kInt8;

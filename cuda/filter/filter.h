@@ -45,7 +45,7 @@ struct FilterParams
  * that runs there, for the tile in hand and those already taken, and what the
  * blocks have taken and not begun.
  */
-constexpr uint32_t kVoidedPerMultiprocessor = 96;
+constexpr uint32_t kVoidedPerMultiprocessor = 400;
 
 /* The shape of a kernel's tiles, and of the squares they are taken in. */
 struct TileShape
@@ -66,6 +66,12 @@ TileShape	wgmma_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool
 extern uint32_t wgmma_cluster;	/* to measure: blocks of a cluster; 0: by the rows */
 void launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
 						 cudaStream_t stream);
+
+/* The same machines, INT8 rows with folded thresholds, of so many bytes (folded_rows.h). */
+TileShape	folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
+						 const Device &device);
+void launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Device &device,
+						  cudaStream_t stream);
 
 /* What launch_filter_mma does for FP64: rows in FP32, products in FP64. */
 void launch_filter_fp64(const FilterParams &params, const Device &device, cudaStream_t stream);

@@ -58,6 +58,18 @@ wgmma_operand(uint32_t address)
 }
 
 /*
+ * Describes rows in shared memory as blocks of 8 rows x 16 bytes, 128 bytes each:
+ * all blocks of eight rows, then those of the next eight.
+ */
+__device__ __forceinline__ uint64_t
+wgmma_blocks(uint32_t address, uint32_t row_bytes)
+{
+	return (uint64_t) ((address & 0x3ffff) >> 4)
+		| (uint64_t) (128 >> 4) << 16
+		| (uint64_t) (8 * row_bytes >> 4) << 32;
+}
+
+/*
  * d = a b + (add ? d : 0), one step of K: the tiles of 64 and 256 rows lie in
  * shared memory, 32 bytes of each row; a thread has 128 of the 64 x 256 sums.
  */
@@ -140,6 +152,49 @@ wgmma_finish(int32_t (&d)[128])
 	asm volatile("wgmma.wait_group.sync.aligned 0;\n" : FASTED_128_OPERANDS("+r") :: "memory");
 }
 
+/* The same for tiles of 64 and 128 rows. */
+#define FASTED_64_NAMES \
+	"%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+	"%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+	"%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+	"%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+#define FASTED_64_OPERANDS(CONSTRAINT) \
+	CONSTRAINT(d[0]), CONSTRAINT(d[1]), CONSTRAINT(d[2]), CONSTRAINT(d[3]), CONSTRAINT(d[4]), CONSTRAINT(d[5]), CONSTRAINT(d[6]), CONSTRAINT(d[7]), \
+	CONSTRAINT(d[8]), CONSTRAINT(d[9]), CONSTRAINT(d[10]), CONSTRAINT(d[11]), CONSTRAINT(d[12]), CONSTRAINT(d[13]), CONSTRAINT(d[14]), CONSTRAINT(d[15]), \
+	CONSTRAINT(d[16]), CONSTRAINT(d[17]), CONSTRAINT(d[18]), CONSTRAINT(d[19]), CONSTRAINT(d[20]), CONSTRAINT(d[21]), CONSTRAINT(d[22]), CONSTRAINT(d[23]), \
+	CONSTRAINT(d[24]), CONSTRAINT(d[25]), CONSTRAINT(d[26]), CONSTRAINT(d[27]), CONSTRAINT(d[28]), CONSTRAINT(d[29]), CONSTRAINT(d[30]), CONSTRAINT(d[31]), \
+	CONSTRAINT(d[32]), CONSTRAINT(d[33]), CONSTRAINT(d[34]), CONSTRAINT(d[35]), CONSTRAINT(d[36]), CONSTRAINT(d[37]), CONSTRAINT(d[38]), CONSTRAINT(d[39]), \
+	CONSTRAINT(d[40]), CONSTRAINT(d[41]), CONSTRAINT(d[42]), CONSTRAINT(d[43]), CONSTRAINT(d[44]), CONSTRAINT(d[45]), CONSTRAINT(d[46]), CONSTRAINT(d[47]), \
+	CONSTRAINT(d[48]), CONSTRAINT(d[49]), CONSTRAINT(d[50]), CONSTRAINT(d[51]), CONSTRAINT(d[52]), CONSTRAINT(d[53]), CONSTRAINT(d[54]), CONSTRAINT(d[55]), \
+	CONSTRAINT(d[56]), CONSTRAINT(d[57]), CONSTRAINT(d[58]), CONSTRAINT(d[59]), CONSTRAINT(d[60]), CONSTRAINT(d[61]), CONSTRAINT(d[62]), CONSTRAINT(d[63])
+
+__device__ __forceinline__ void
+wgmma_step(int32_t (&d)[64], uint64_t a, uint64_t b, int add)
+{
+	asm volatile("{\n"
+				 ".reg .pred p;\n"
+				 "setp.ne.b32 p, %66, 0;\n"
+				 "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {" FASTED_64_NAMES
+				 "}, %64, %65, p;\n"
+				 "}\n"
+				 : FASTED_64_OPERANDS("+r") : "l"(a), "l"(b), "r"(add));
+}
+
+__device__ __forceinline__ void
+wgmma_fence(int32_t (&d)[64])
+{
+	asm volatile("wgmma.fence.sync.aligned;\n" : FASTED_64_OPERANDS("+r") :: "memory");
+}
+
+__device__ __forceinline__ void
+wgmma_finish(int32_t (&d)[64])
+{
+	asm volatile("wgmma.wait_group.sync.aligned 0;\n" : FASTED_64_OPERANDS("+r") :: "memory");
+}
+
+#undef FASTED_64_OPERANDS
+#undef FASTED_64_NAMES
 #undef FASTED_WGMMA
 #undef FASTED_128_OPERANDS
 #undef FASTED_128_NAMES

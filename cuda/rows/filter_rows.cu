@@ -34,16 +34,19 @@ gather_kernel(const uint4 *from, const RowNorm *from_norms, const uint32_t *orde
 }								/* namespace */
 
 size_t
-FilterRows::bytes(uint64_t rows, uint32_t row_bytes)
+FilterRows::bytes(uint64_t rows, uint32_t row_bytes, uint32_t fold_bytes)
 {
+	size_t		folds = fold_bytes == 0 ? 0
+		: 2 * Budget::rounded(folded_bytes(rows, fold_bytes)) + Budget::rounded(sizeof(uint32_t));
+
 	return Budget::rounded(rows * row_bytes) + Budget::rounded(rows * sizeof(RowNorm))
 		+ Budget::rounded(padded_thresholds(rows) * sizeof(uint32_t))
 		+ Budget::rounded(minima_of(rows) * sizeof(uint32_t))
-		+ Budget::rounded(sizeof(uint32_t)) + RowOrder::bytes(rows);
+		+ Budget::rounded(sizeof(uint32_t)) + RowOrder::bytes(rows) + folds;
 }
 
 void
-FilterRows::allocate(Budget &budget, uint64_t rows, uint32_t row_bytes)
+FilterRows::allocate(Budget &budget, uint64_t rows, uint32_t row_bytes, uint32_t fold_bytes)
 {
 	const char *doing = "allocating device memory for the quantised rows";
 
@@ -59,6 +62,14 @@ FilterRows::allocate(Budget &budget, uint64_t rows, uint32_t row_bytes)
 	minima_.allocate(budget, minima_of(rows), doing);
 	overflow_.allocate(budget, 1, doing);
 	order_.allocate(budget, rows);
+	for (DeviceArray<uint8_t> &fold : folds_)
+		fold.release();
+	if (fold_bytes > 0)
+	{
+		for (DeviceArray<uint8_t> &fold : folds_)
+			fold.allocate(budget, folded_bytes(rows, fold_bytes), doing);
+		unfit_.allocate(budget, 1, doing);
+	}
 	room_ = rows;
 }
 
@@ -66,8 +77,8 @@ void
 FilterRows::forget()
 {
 	form_.reset();
-	paper_ = ordered_ = by_keys_ = false;
-	eps_ = -1;
+	paper_ = ordered_ = by_keys_ = folded_ = false;
+	eps_ = fold_eps_ = -1;
 }
 
 /* Where rows lie until they are in order: behind those that are, if there is room. */
@@ -143,7 +154,8 @@ FilterRows::set_spread(bool spread)
 void
 FilterRows::order_by_keys(cudaStream_t stream)
 {
-	eps_ = -1;
+	eps_ = fold_eps_ = -1;
+	folded_ = false;
 	order_.sort_again(rows_.rows, stream);
 	rows_.order = order_.get();
 	form_->quantise(rows_, values_.get(), norms_.get(), stream);
@@ -153,7 +165,8 @@ FilterRows::order_by_keys(cudaStream_t stream)
 uint32_t *
 FilterRows::take_thresholds()
 {
-	eps_ = -1;
+	eps_ = fold_eps_ = -1;
+	folded_ = false;
 	return thresholds_.get();
 }
 
@@ -177,6 +190,30 @@ FilterRows::set_eps(double eps, cudaStream_t stream)
 	form_->thresholds(norms_.get(), rows_, eps, thresholds_.get(), stream);
 	launch_minima(thresholds_.get(), rows_.rows, form_->precision(), minima_.get(), stream);
 	eps_ = eps;
+	fold_eps_ = -1;
+	folded_ = false;
+}
+
+void
+FilterRows::fold(cudaStream_t stream)
+{
+	uint32_t	bytes = form_->row_bytes(rows_.dimensions);
+	uint32_t	unfit = 0;
+
+	if (fold_eps_ == eps_)
+		return;
+	folded_ = false;
+	fold_eps_ = eps_;
+	if (form_->precision() != Precision::kInt8
+		|| bytes > kMostFolded || folded_bytes(rows_.rows, bytes) > folds_[0].size())
+		return;
+	check_cuda(cudaMemsetAsync(unfit_.get(), 0, sizeof(uint32_t), stream), "clearing a flag");
+	launch_fold(get(), fold_shape(bytes), folds_[0].get(), folds_[1].get(), unfit_.get(), stream);
+	check_cuda(cudaMemcpyAsync(&unfit, unfit_.get(), sizeof(uint32_t), cudaMemcpyDeviceToHost,
+							   stream),
+			   "reading a flag");
+	check_cuda(cudaStreamSynchronize(stream), "folding thresholds into rows");
+	folded_ = unfit == 0;
 }
 
 }								/* namespace fasted */

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "device/device_memory.h"
+#include "rows/folded_rows.h"
 #include "rows/form.h"
 #include "rows/quantised.h"
 #include "rows/row_labels.h"
@@ -27,10 +28,14 @@ class FilterRows
 {
 public:
 	/* What allocate takes. */
-	static size_t bytes(uint64_t rows, uint32_t row_bytes);
+	static size_t bytes(uint64_t rows, uint32_t row_bytes, uint32_t fold_bytes = 0);
 
-	/* Room for so many rows, of so many bytes each; nothing happens where there is. */
-	void		allocate(Budget &budget, uint64_t rows, uint32_t row_bytes);
+	/*
+	 * Room for so many rows, of so many bytes each, and to fold rows of so many (0: none);
+	 * nothing happens where there is.
+	 */
+	void		allocate(Budget &budget, uint64_t rows, uint32_t row_bytes,
+						 uint32_t fold_bytes = 0);
 
 	/* Other rows came, or will. */
 	void		forget();
@@ -60,13 +65,20 @@ public:
 	/* Thresholds for this eps. */
 	void		set_eps(double eps, cudaStream_t stream);
 
+	/*
+	 * Folds thresholds into the rows (folded_rows.h), if there is room, and they fit.
+	 * Waits for the device.
+	 */
+	void		fold(cudaStream_t stream);
+
 	const std::shared_ptr<Form> &form() const { return form_; }
 	bool is_paper() const { return paper_; }
 	const uint32_t *order() const { return ordered_ ? order_.get() : nullptr; }
 	const uint32_t *overflow() const { return overflow_.get(); }
 	QuantisedRows get() const
 	{
-		return {values_.get(), thresholds_.get(), minima_.get(), rows_.rows};
+		return {values_.get(), thresholds_.get(), minima_.get(), rows_.rows,
+			folded_ ? folds_[0].get() : nullptr, folded_ ? folds_[1].get() : nullptr};
 	}
 
 private:
@@ -83,12 +95,16 @@ private:
 	bool		spread_ = false;
 	bool		by_keys_ = false;	/* the order is neither of these */
 	double		eps_ = -1;		/* of thresholds_; none: negative */
+	double		fold_eps_ = -1; /* of those that were folded, or did not fit */
+	bool		folded_ = false;
 	uint64_t	room_ = 0;		/* rows */
 	DeviceArray<uint8_t> values_;
 	DeviceArray<RowNorm> norms_;
 	DeviceArray<uint32_t> thresholds_;
 	DeviceArray<uint32_t> minima_;
 	DeviceArray<uint32_t> overflow_;
+	DeviceArray<uint8_t> folds_[2];
+	DeviceArray<uint32_t> unfit_;
 	RowOrder	order_;
 };
 

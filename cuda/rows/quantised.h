@@ -68,6 +68,8 @@ struct QuantisedRows
 	const uint32_t *thresholds; /* t of filter_bound.h in FP32 or INT32, or the paper's s_i */
 	const uint32_t *minima;		/* of the thresholds of 64 rows each (row_order.h) */
 	uint32_t	rows;
+	const uint8_t *folded_a = nullptr;	/* with thresholds, as a first or second operand */
+	const uint8_t *folded_b = nullptr;	/* (folded_rows.h); null: there are none */
 };
 
 /* What makes a product a hit (epilogue.cuh). */

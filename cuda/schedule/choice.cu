@@ -11,6 +11,8 @@
 
 #include <cmath>
 
+#include "rows/folded_rows.h"
+
 namespace fasted
 {
 
@@ -27,6 +29,10 @@ constexpr double kRateWgmma = 5.0e12;
 constexpr double kRateMma = 2.4e12;
 constexpr double kRateFp64 = 4.0e11;	/* in FP64 */
 constexpr double kTilePerPair = 1.2e-5;
+
+/* The same where thresholds are folded in (folded_rows.h), as bytes of a row with them. */
+constexpr double kRateFolded = 6.5e12;
+constexpr double kFoldedPerPair = 0.012;	/* at least, nanoseconds and multiprocessor */
 
 /* The recheck of a candidate: both rows from memory, and what is the same for all. */
 constexpr double kBytesPerSecond = 3.0e12;
@@ -49,7 +55,7 @@ constexpr double kShortPerPair = 0.025;
 constexpr double kHopeless = 0.1;
 
 double
-nanoseconds_to_multiply(const RoundSettings &settings, const FormKind &kind)
+nanoseconds_to_multiply(const RoundSettings &settings, const FormKind &kind, bool folds)
 {
 	uint32_t	bytes = kind.row_bytes(settings.dimensions);
 	Precision	precision = kind.precision;
@@ -58,6 +64,10 @@ nanoseconds_to_multiply(const RoundSettings &settings, const FormKind &kind)
 	double		operations = precision == Precision::kFp32 ? bytes / 2 : bytes;
 	double		least = kind.width > 0 ? kShortPerPair / settings.device.multiprocessors
 		: kTilePerPair;
+
+	if (folds && precision == Precision::kInt8 && bytes <= kMostFolded)
+		return std::max(fold_shape(bytes).bytes / kRateFolded * 1e9, kFoldedPerPair)
+			/ settings.device.multiprocessors;
 
 	/* as many FP16 operations a pair as a row has bytes; INT8 takes half the time */
 	return std::max(operations / (settings.device.multiprocessors * rate) * 1e9, least);
@@ -70,9 +80,10 @@ nanoseconds_to_recheck(const RoundSettings &settings)
 }
 
 double
-nanoseconds_a_pair(const RoundSettings &settings, const FormKind &kind, double candidates)
+nanoseconds_a_pair(const RoundSettings &settings, const FormKind &kind, bool folds,
+				   double candidates)
 {
-	return nanoseconds_to_multiply(settings, kind)
+	return nanoseconds_to_multiply(settings, kind, folds)
 		+ candidates * nanoseconds_to_recheck(settings);
 }
 
@@ -111,7 +122,7 @@ pairs_of(const FormRequest &request)
 uint32_t
 rows_to_meet_first(const RoundSettings &settings, Precision precision, uint32_t rows, uint32_t k)
 {
-	double		once = 0.5 * rows * nanoseconds_to_multiply(settings, {precision});
+	double		once = 0.5 * rows * nanoseconds_to_multiply(settings, {precision}, false);
 	double		recheck = k * nanoseconds_to_recheck(settings);
 	double		part = std::min(kMostPart, std::max(kLeastPart,
 													std::sqrt(0.5 * kMoreLater * recheck / once)));
@@ -292,11 +303,12 @@ FormChooser::suits(const std::shared_ptr<Form> &form, const FormRequest &request
 
 	/* a short one, if no full form would be faster, were there nothing to recheck */
 	if (form->kind().width > 0)
-		return nanoseconds_a_pair(settings_, form->kind(), found.candidates / found.compared)
-			< nanoseconds_to_multiply(settings_, {Precision::kInt8});
+		return nanoseconds_a_pair(settings_, form->kind(), request.folds,
+								  found.candidates / found.compared)
+			< nanoseconds_to_multiply(settings_, {Precision::kInt8}, request.folds);
 
 	uint64_t	vain = found.candidates - found.pairs;
-	double		most = kVainShare * nanoseconds_to_multiply(settings_, form->kind())
+	double		most = kVainShare * nanoseconds_to_multiply(settings_, form->kind(), request.folds)
 		/ nanoseconds_to_recheck(settings_);
 
 	return vain <= kFewVain || vain <= most * found.compared;
@@ -329,7 +341,7 @@ FormChooser::try_short(const FormRequest &request, double full, Choice *choice,
 	for (int i = 0; i < 2; i++)
 	{
 		FormKind	kind = {Precision::kInt8, kShortWidths[i]};
-		double		saved = best - nanoseconds_to_multiply(settings_, kind);
+		double		saved = best - nanoseconds_to_multiply(settings_, kind, request.folds);
 
 		if (2 * kind.width > settings_.dimensions || saved * pairs_of(request) < least)
 			continue;
@@ -343,7 +355,8 @@ FormChooser::try_short(const FormRequest &request, double full, Choice *choice,
 		least = request.least_saved / 8;
 
 		SampleJoin::Found found = sample_->join(form, request.eps, stream);
-		double		each = nanoseconds_a_pair(settings_, kind, found.candidates / found.compared);
+		double		each = nanoseconds_a_pair(settings_, kind, request.folds,
+												  found.candidates / found.compared);
 
 		choice->candidates_short[i] = found.candidates;
 		if (found.candidates > kHopeless * found.compared)
@@ -391,9 +404,9 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 	choice.pairs = int8_found.pairs;
 	choice.candidates = fp16_found.candidates;
 
-	double		fp16_each = nanoseconds_a_pair(settings_, {Precision::kFp16},
+	double		fp16_each = nanoseconds_a_pair(settings_, {Precision::kFp16}, request.folds,
 											   fp16_found.candidates / fp16_found.compared);
-	double		int8_each = nanoseconds_a_pair(settings_, {Precision::kInt8},
+	double		int8_each = nanoseconds_a_pair(settings_, {Precision::kInt8}, request.folds,
 											   int8_found.candidates / int8_found.compared);
 
 	if (int8_each < fp16_each)

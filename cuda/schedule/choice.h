@@ -50,6 +50,7 @@ struct FormRequest
 	Precision	precision;
 	double		least_pairs = kLeastPairsForChoice; /* to choose from a sample */
 	double		least_saved = kLeastSavedForShort;	/* to try short forms */
+	bool		folds = false;	/* thresholds go into INT8 rows that are short (folded_rows.h) */
 	bool		whole = false;	/* a form whose rho bounds all that rows were moved by */
 };
 

@@ -29,11 +29,21 @@ constexpr uint64_t kMostCandidates = (uint64_t) 8 << 20;	/* 320 MiB in all */
 /* For tests: from here on short rows are of the greater width. */
 constexpr uint32_t kForcedWide = 96;
 
+/* Pairs from which on thresholds are folded into rows, and tiles may be large. */
+constexpr double kLeastToFold = 5e8;
+constexpr uint64_t kLeastRowsToFold = 8192;
+
 /* Sets that must be there together at least, of one row each. */
 constexpr int kLeastSets = 3;
 
 /* Where a context may take what it likes, others should find something too. */
 constexpr double kShareOfFree = 0.9;
+
+bool
+always_folds()
+{
+	return tuning.kernel != nullptr && strcmp(tuning.kernel, "folded") == 0;
+}
 
 }								/* namespace */
 
@@ -47,7 +57,14 @@ SetShape::bytes(uint64_t rows) const
 		+ RowLabels::bytes(rows) + GroupTiles::bytes(rows)
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
 		+ (neighbors > 0 ? NeighborLists::bytes(rows, neighbors) : 0)
-		+ FilterRows::bytes(rows, row_bytes) + Form::bytes(chunks.dimensions, may_be_short);
+		+ FilterRows::bytes(rows, row_bytes, fold_bytes_of(rows))
+		+ Form::bytes(chunks.dimensions, may_be_short);
+}
+
+uint32_t
+SetShape::fold_bytes_of(uint64_t rows) const
+{
+	return rows >= kLeastRowsToFold || always_folds() ? fold_bytes : 0;
 }
 
 Context::Context(const FastedOptions &options_, const Device &device_)
@@ -118,6 +135,17 @@ Context::choose_kernel()
 		settings_.kernel = Kernel::kWgmma;
 }
 
+/* What thresholds may be folded into: INT8 rows of a few dimensions, or short ones. */
+static uint32_t
+bytes_to_fold(const RoundSettings &settings, bool int8)
+{
+	uint32_t	bytes = row_bytes(settings.dimensions, Precision::kInt8);
+
+	if (settings.kernel != Kernel::kWgmma || !int8)
+		return 0;
+	return bytes <= kMostFolded ? bytes : settings.short_bytes > 0 ? kMostWidth : 0;
+}
+
 /* Short forms are chosen by samples, which are to be there for them, or forced. */
 void
 Context::plan_short_forms(size_t whole, bool may_sample)
@@ -156,6 +184,7 @@ Context::divide_memory(size_t whole)
 		plan_short_forms(whole, may_sample);
 		fixed += FormChooser::form_bytes(settings_);
 	}
+	fold_bytes_ = bytes_to_fold(settings_, to_choose_ || settings_.criterion == Criterion::kInt8);
 	candidates_ = tuning.candidates > 0 ? tuning.candidates : kMostCandidates;
 	while (candidates_ > kMostAtOnce
 		   && Rounds::bytes(device, candidates_, approximate) > budget.limit / 4)
@@ -178,7 +207,7 @@ SetShape
 Context::shape_for(uint64_t expected_rows) const
 {
 	SetShape	shape = {{options.dimensions, 0}, most_row_bytes_, is_cosine(),
-		settings_.short_bytes > 0};
+		settings_.short_bytes > 0, fold_bytes_};
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 
@@ -292,6 +321,7 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 		request.least_pairs = HUGE_VAL;
 	/* first radii are upper bounds, of distances of rows as they are quantised */
 	request.whole = problem.output == FASTED_OUTPUT_NEAREST;
+	request.folds = may_fold(problem, a, b);
 	choice = chooser_->choose(request, rounds.stream());
 	if (choice.sampled)
 	{
@@ -300,6 +330,17 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 		sampled_candidates_ += choice.candidates;
 	}
 	return choice.form;
+}
+
+/* Do thresholds go into the rows, if they fit?  Not where joins are small. */
+bool
+Context::may_fold(const FastedProblem &problem, const Set &a, const Set &b) const
+{
+	if (settings_.kernel != Kernel::kWgmma || fold_bytes_ == 0
+		|| problem.output == FASTED_OUTPUT_NEAREST || problem.groups != nullptr)
+		return false;
+	return (double) a.rows() * b.rows() / (&a == &b ? 2 : 1) >= kLeastToFold
+		|| always_folds();
 }
 
 /* Brings both sets into one form, and has their thresholds. */
@@ -328,6 +369,8 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 			set->take_form(form, stream);
 			if (!nearest)
 				set->set_eps(problem.eps, stream);
+			if (may_fold(problem, a, b))
+				set->fold(stream);
 		}
 		settings_.criterion = criterion_of(form->precision());
 		settings_.row_bytes = form->row_bytes(options.dimensions);
@@ -529,8 +572,9 @@ Context::stats(FastedStats *stats) const
 
 	snprintf(stats->engine, sizeof(stats->engine), "cuda");
 	snprintf(stats->device, sizeof(stats->device), "%s", device.name);
-	snprintf(stats->kernel, sizeof(stats->kernel), "%s, sm_%d",
-			 settings_.kernel == Kernel::kWgmma ? "wgmma" : "mma.sync", device.capability);
+	snprintf(stats->kernel, sizeof(stats->kernel), "%s%s, sm_%d",
+			 settings_.kernel == Kernel::kWgmma ? "wgmma" : "mma.sync",
+			 rounds.folded() ? " folded" : "", device.capability);
 	snprintf(stats->filter, sizeof(stats->filter), "%s",
 			 settings_.criterion == Criterion::kFp64 ? "fp64"
 			 : settings_.criterion == Criterion::kInt8 ? "int8" : "fp16");

@@ -32,7 +32,7 @@ namespace fasted
 struct Tuning
 {
 	uint32_t	candidates = 0;	/* room for them; 0: as memory allows */
-	const char *kernel = nullptr;	/* "mma.sync" or "wgmma" */
+	const char *kernel = nullptr;	/* "mma.sync", "wgmma" or, of few rows too, "folded" */
 	uint64_t	staging_rows = 0;	/* at most, in one staging buffer */
 	bool		always_lend = false;	/* however few rows there are */
 	bool		always_choose = false;	/* INT8 or FP16, likewise */
@@ -48,9 +48,13 @@ struct SetShape
 	uint32_t	row_bytes;		/* of a quantised row, at most */
 	bool		cosine;			/* rows have squares */
 	bool		may_be_short;	/* its form may be a short one */
+	uint32_t	fold_bytes = 0; /* thresholds may be folded into rows of so many; 0: no */
 	uint32_t	neighbors = 0;	/* of lists that rows have; 0: they have none */
 
 	size_t		bytes(uint64_t rows) const;
+
+	/* Few rows have no room to fold. */
+	uint32_t	fold_bytes_of(uint64_t rows) const;
 };
 
 class Set;
@@ -108,6 +112,7 @@ public:
 private:
 	void		choose_kernel();
 	void		divide_memory(size_t whole);
+	bool		may_fold(const FastedProblem &problem, const Set &a, const Set &b) const;
 	void		plan_short_forms(size_t whole, bool may_sample);
 	void		allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b);
 	void		begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task);
@@ -120,6 +125,7 @@ private:
 	RoundSettings settings_ = {};
 	bool		to_choose_ = false; /* INT8 or FP16 */
 	uint32_t	most_row_bytes_ = 0;	/* of a quantised row, whatever is chosen */
+	uint32_t	fold_bytes_ = 0;	/* of a row that thresholds may be folded into; 0: none */
 	uint64_t	candidates_ = 0;	/* room for them, at most */
 	size_t		room_ = 0;		/* bytes for rows */
 	size_t		least_ = 0;		/* of them */

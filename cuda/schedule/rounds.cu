@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "output/connections.h"
+#include "rows/folded_rows.h"
 #include "rows/form.h"
 
 namespace fasted
@@ -198,6 +199,15 @@ Rounds::allocate_results(Budget &budget, size_t candidates)
 		piece.pairs.allocate(std::min(kPiecePairs, candidates), "allocating room for results");
 }
 
+/* Are thresholds folded into the rows of both sides, and does the join suit that filter? */
+bool
+Rounds::is_folded(const JoinTask &task) const
+{
+	return settings_.kernel == Kernel::kWgmma && settings_.criterion == Criterion::kInt8
+		&& task.a.quantised.folded_a != nullptr && task.b.quantised.folded_b != nullptr
+		&& task.groups == nullptr && task.near.table.lists == nullptr;
+}
+
 TileOrder
 Rounds::tile_order(const JoinTask &task) const
 {
@@ -205,7 +215,10 @@ Rounds::tile_order(const JoinTask &task) const
 	uint32_t	b = task.b.table.rows;
 	TileShape	shape = {128, 128, kSquareSide};
 
-	if (settings_.kernel == Kernel::kWgmma)
+	if (is_folded(task))
+		shape = folded_tiles(fold_shape(settings_.row_bytes).bytes, a, b, task.self,
+							 settings_.device);
+	else if (settings_.kernel == Kernel::kWgmma)
 		shape = wgmma_tiles(settings_.row_bytes, a, b, task.self, settings_.device);
 	return {a, b, shape.tile_m, shape.tile_n, task.self, true, shape.side,
 		task.near.table.lists != nullptr && !task.self};
@@ -290,7 +303,10 @@ Rounds::launch_filter()
 	FilterParams filter = {task_.a.quantised, task_.b.quantised, settings_.row_bytes,
 		order_, candidates_, (float) (task_.eps * task_.eps)};
 
-	if (settings_.kernel == Kernel::kWgmma)
+	if (is_folded(task_))
+		launch_filter_folded(filter, fold_shape(settings_.row_bytes).bytes, settings_.device,
+							 compute_);
+	else if (settings_.kernel == Kernel::kWgmma)
 		launch_filter_wgmma(filter, settings_.criterion, settings_.device, compute_);
 	else
 		launch_filter_mma(filter, settings_.criterion, settings_.device, compute_);

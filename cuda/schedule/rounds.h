@@ -110,6 +110,9 @@ public:
 	/* The next pairs, valid until the next call; false: none are ready. */
 	bool		take(FastedBatch *batch);
 
+	/* Is the filter of the last join, or of that in hand, that of folded rows? */
+	bool folded() const { return is_folded(task_); }
+
 	const RoundTotals &totals() const { return totals_; }
 	cudaStream_t stream() const { return compute_; }
 	size_t		pinned_bytes() const;
@@ -150,6 +153,7 @@ private:
 	void		allocate_work(Budget &budget, size_t candidates);
 	void		allocate_results(Budget &budget, size_t candidates);
 	TileOrder	tile_order(const JoinTask &task) const;
+	bool		is_folded(const JoinTask &task) const;
 	uint64_t	plan_items(uint64_t wanted);
 	void		launch_filter();
 	Connecting	connecting(int slot) const;

@@ -235,7 +235,8 @@ void
 Set::allocate_for(uint64_t rows)
 {
 	store_.finish(context_.budget, context_.upload);
-	filter_.allocate(context_.budget, rows, shape_.row_bytes);
+	filter_.allocate(context_.budget, rows, shape_.row_bytes,
+					 shape_.fold_bytes_of(rows));
 	if (shape_.cosine && squares_.size() < rows)
 	{
 		squares_.release();

@@ -49,6 +49,7 @@ public:
 	void		take_form(const std::shared_ptr<Form> &form, cudaStream_t stream);
 	void		take_paper_form(cudaStream_t stream);
 	void		set_eps(double eps, cudaStream_t stream) { filter_.set_eps(eps, stream); }
+	void		fold(cudaStream_t stream) { filter_.fold(stream); }
 	void		set_spread(bool spread) { filter_.set_spread(spread); }
 	JoinSide	side() const;
 

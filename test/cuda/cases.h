@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "join_helper.h"
+#include "rows/folded_rows.h"
 #include "tap.h"
 
 using fasted::tuning;
@@ -32,6 +33,8 @@ inline const Mode modes[] = {
 	{"auto", FASTED_FILTER_AUTO, nullptr},
 	{"wgmma short", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
 	{"mma.sync short", FASTED_FILTER_AUTO, "mma.sync", FASTED_PRUNE_FORCE},
+	{"folded int8", FASTED_FILTER_INT8, "folded"},
+	{"folded short", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
 };
 
 inline PanelProblem
@@ -59,6 +62,13 @@ little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 	/* forms of three sets, and two that are tried */
 	size_t		limit = rounds + 5 * form + (120 << 10) + rows * (d * 4 + bytes + 4) / 3;
 
+	if (mode.kernel != nullptr && strcmp(mode.kernel, "folded") == 0)
+	{
+		uint32_t	int8 = fasted::row_bytes(d, fasted::Precision::kInt8);
+
+		limit += 3 * 2 * fasted::folded_bytes(1, int8 <= fasted::kMostFolded ? int8
+											  : fasted::kMostWidth);
+	}
 	if (mode.prune == FASTED_PRUNE_FORCE)
 	{
 		fasted::RoundSettings settings = {};

@@ -4,6 +4,7 @@
  *	  The CUDA engine against a slow oracle, bit for bit.
  *
  *	engine_test				all of it
+ *	engine_test --kernel K	all of it, by the modes of this kernel (cases.h)
  *	engine_test --small		a subset for compute-sanitizer
  *	engine_test --lost		for mutants: succeeds if pairs get lost
  *	engine_test --lost-fp64	the same of the FP64 filter alone
@@ -15,6 +16,15 @@
 namespace
 {
 
+const char *only_kernel = nullptr;	/* null: all modes */
+
+bool
+left_out(const Mode &mode)
+{
+	return only_kernel != nullptr
+		&& (mode.kernel == nullptr || strcmp(mode.kernel, only_kernel) != 0);
+}
+
 /* One set of rows with every mode and several eps. */
 bool
 check_rows(const char *what, const Rows &rows, double share = 0.01)
@@ -24,6 +34,8 @@ check_rows(const char *what, const Rows &rows, double share = 0.01)
 
 	for (const Mode &mode : modes)
 	{
+		if (left_out(mode))
+			continue;
 		for (double eps : interesting_eps(distances, share))
 		{
 			Outcome		outcome = run_join(rows, problem_of(eps, mode));
@@ -196,6 +208,9 @@ test_border(bool lost)
 
 		for (const Mode &mode : modes)
 		{
+			if (left_out(mode))
+				continue;
+
 			std::string why;
 
 			if (lost && mode.filter == FASTED_FILTER_FP64)
@@ -287,6 +302,8 @@ test_redo(uint32_t n)
 
 	for (const Mode &mode : modes)
 	{
+		if (left_out(mode))
+			continue;
 		for (double eps : interesting_eps(distances, 0.01))
 		{
 			std::string why;
@@ -302,6 +319,65 @@ test_redo(uint32_t n)
 					"tiny buffers, %s, eps = %g: %zu pairs, %llu units redone %s",
 					mode.name, eps, outcome.pairs.size(),
 					(unsigned long long) outcome.stats.redone_units, why.c_str());
+		}
+	}
+}
+
+/* Bytes about a middle, with a few at either end: -128 when it is subtracted. */
+Rows
+rows_of_bytes(uint32_t n, uint32_t d, double spread, uint64_t seed)
+{
+	Rows		rows = normal_rows(n, d, seed);
+
+	for (size_t i = 0; i < rows.values.size(); i++)
+	{
+		float		x = std::rint(127.5f + (float) spread * rows.values[i]);
+
+		rows.values[i] = i % 97 == 0 ? 0 : i % 89 == 0 ? 255 : std::min(std::max(x, 0.0f), 255.0f);
+	}
+	return rows;
+}
+
+/*
+ * Thresholds among the rows' numbers: where they fit, and where one of them does not,
+ * all of them stay outside.
+ */
+void
+test_folded()
+{
+	const Mode	mode = {"folded int8", FASTED_FILTER_INT8, "folded"};
+	struct
+	{
+		const char *what;
+		Rows		rows;
+		bool		fits_zero;	/* eps = 0, for which thresholds are largest */
+		bool		fits;		/* other finite eps */
+	}			cases[] = {
+		{"normal", normal_rows(2500, 128, 61), true, true},
+		{"clustered", clustered_rows(2500, 64, 20, 0.3f, 62), true, true},
+		{"bytes", rows_of_bytes(1500, 96, 20, 63), true, true},
+		{"bytes of large norms", rows_of_bytes(1500, 128, 80, 64), false, true},
+		{"200 dimensions", normal_rows(1500, 200, 65), true, true},
+		{"256 dimensions", normal_rows(1100, 256, 66), true, true},
+		{"257 dimensions", normal_rows(600, 257, 67), false, false},
+	};
+
+	for (const auto &each : cases)
+	{
+		std::vector<double> distances = all_distances(each.rows);
+
+		for (double eps : interesting_eps(distances, 0.002))
+		{
+			Outcome		outcome = run_join(each.rows, problem_of(eps, mode));
+			bool		folded = strstr(outcome.stats.kernel, "folded") != nullptr;
+			bool		fits = eps == 0 ? each.fits_zero : each.fits && eps < INFINITY;
+			bool		hopper = strstr(outcome.stats.kernel, "wgmma") != nullptr;
+			std::string why;
+			bool		same = same_as_oracle(each.rows, distances, eps, outcome, &why);
+
+			tap::ok(same && (!hopper || folded == fits),
+					"folded thresholds, %s, eps = %g: %s, %zu pairs %s", each.what, eps,
+					outcome.stats.kernel, outcome.pairs.size(), why.c_str());
 		}
 	}
 }
@@ -323,6 +399,8 @@ test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
 
 	for (const Mode &mode : modes)
 	{
+		if (left_out(mode))
+			continue;
 		uint32_t	panels = 0;
 		bool		good = true;
 		std::string why;
@@ -407,6 +485,8 @@ test_approximate()
 
 	for (const Mode &mode : modes)
 	{
+		if (left_out(mode))
+			continue;
 		if (mode.filter == FASTED_FILTER_FP64 || mode.filter == FASTED_FILTER_INT8)
 			continue;
 
@@ -474,13 +554,16 @@ main(int argc, char **argv)
 	}
 	else
 	{
-		test_shapes(false);
-		test_kinds();
-		test_border(false);
-		test_right_angles(false);
+		if (mode == "--kernel" && argc > 2)
+			only_kernel = argv[2];
+		test_folded();
 		test_redo(3001);
 		test_panels(1500, 100, false);
 		test_panels(3000, 33, true);
+		test_kinds();
+		test_border(false);
+		test_right_angles(false);
+		test_shapes(false);
 		test_lent();
 		test_approximate();
 	}

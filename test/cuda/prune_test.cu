@@ -254,6 +254,7 @@ test_bound(bool small)
 const Mode short_modes[] = {
 	{"wgmma short", FASTED_FILTER_AUTO, "wgmma", FASTED_PRUNE_FORCE},
 	{"mma.sync short", FASTED_FILTER_AUTO, "mma.sync", FASTED_PRUNE_FORCE},
+	{"folded short", FASTED_FILTER_AUTO, "folded", FASTED_PRUNE_FORCE},
 };
 
 std::vector<double>

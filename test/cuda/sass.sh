@@ -5,7 +5,8 @@
 #	sass.sh BUILD_DIRECTORY
 #
 # The Hopper filter must use warpgroup products in FP16 and INT8, TMA, copies to
-# all blocks of a cluster and setmaxnreg; the other one mma.sync in both, and in
+# all blocks of a cluster and setmaxnreg, that of folded rows INT8 products and plain
+# copies; the other one mma.sync in both, and in
 # FP64 the largest product that there is.  Nothing may be spilled, and the compiler may not serialise a product.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
@@ -57,6 +58,9 @@ uses filter_wgmma UTMALDG wgmma_kernel
 uses filter_wgmma MULTICAST 'wgmma_kernelILi2'
 uses filter_wgmma USETMAXREG wgmma_kernel
 uses filter_wgmma VIMNMX3 'wgmma_kernel.*Int8Test'
+compile filter_folded 90a
+uses filter_folded IGMMA folded_kernel
+uses filter_folded UBLKCP folded_kernel
 compile filter_mma 80
 uses filter_mma HMMA.16816 'filter_kernel.*Fp16Test'
 uses filter_mma IMMA.16832 'filter_kernel.*Int8Test'

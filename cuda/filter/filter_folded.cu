@@ -1,0 +1,497 @@
+/*-------------------------------------------------------------------------
+ *
+ * filter_folded.cu
+ *	  The filter of short INT8 rows on Hopper: next to nothing but products.
+ *
+ * With some 100 numbers a row, a tile's products take no longer than what is around
+ * them in filter_wgmma.cu: its thresholds, its place, the search for hits.  Here
+ * thresholds are among the rows' numbers (folded_rows.h), so that a hit is a negative
+ * sum, and whether there is any in a tile is one instruction for two sums.
+ *
+ * One block on a multiprocessor.  An item is a run: kRows rows of A, which stay in
+ * shared memory, and columns that pass through a ring of slots of 256.  Warpgroups have
+ * rows of their own, 64 x kStrips, and multiply them with a slot's columns one tile after
+ * the other; nothing is said between them but that a slot is there, and free again.  While one
+ * of them looks for hits, the others have the tensor cores.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "device/check.h"
+#include "filter/candidates.cuh"
+#include "filter/epilogue.cuh"
+#include "filter/filter.h"
+#include "filter/wgmma_schedule.cuh"
+#include "ptx/ptx_mbarrier.h"
+#include "ptx/ptx_signs.h"
+#include "ptx/ptx_tma.h"
+#include "ptx/ptx_wgmma.h"
+#include "rows/folded_rows.h"
+
+namespace fasted
+{
+
+namespace folded
+{
+
+using wgmma::Ring;
+using wgmma::TilePlace;
+using wgmma::kEnd;
+using wgmma::kFirstOfRun;
+using wgmma::kLastOfRun;
+using wgmma::kTileN;
+using wgmma::kWhole;
+
+constexpr int kGroups = 4;		/* warpgroups that multiply */
+constexpr uint32_t kGroupRows = 64; /* the M of one wgmma */
+constexpr int kColumns = 128;	/* and its N */
+constexpr uint32_t kMostStrips = 8;
+constexpr uint32_t kMostSlots = 6;
+constexpr uint32_t kAlignment = 128;
+
+struct Control
+{
+	alignas(16) TilePlace places[kMostSlots];
+	alignas(8) uint64_t b_full[kMostSlots];
+	uint64_t	b_empty[kMostSlots];
+	uint64_t	a_full[kMostStrips];
+	uint64_t	a_empty[kMostStrips];
+};
+
+static_assert(wgmma::kMostSide % (kGroups * 2 * kGroupRows) == 0, "tiles divide squares");
+
+constexpr uint32_t kSharedBytes = 227 * 1024;
+
+/* Slots for columns beside the rows of A. */
+constexpr uint32_t
+slots_for(uint32_t rows, uint32_t row_bytes)
+{
+	uint32_t	left = kSharedBytes - kAlignment - sizeof(Control) - rows * row_bytes;
+	uint32_t	slots = left / (kTileN * row_bytes);
+
+	return slots < kMostSlots ? slots : kMostSlots;
+}
+
+/* Strips of 64 rows that a warpgroup has: with long rows, few fit beside the columns. */
+constexpr uint32_t
+strips_for(uint32_t row_bytes)
+{
+	return row_bytes <= 160 ? 2 : 1;
+}
+
+constexpr uint32_t
+rows_for(uint32_t row_bytes)
+{
+	return kGroups * strips_for(row_bytes) * kGroupRows;
+}
+
+/* Of rows of so many steps of 32 numbers. */
+template <int kSteps_>
+struct Shape
+{
+	static constexpr int kSteps = kSteps_;
+	static constexpr int kWarps = kGroups * 4;
+	static constexpr int kThreads = kWarps * 32 + 32;
+	static constexpr int kTiles = kTileN / kColumns;	/* of a strip and a slot */
+	static constexpr int kSums = kColumns / 2;	/* of a thread */
+	static constexpr uint32_t kRowBytes = kSteps * kStepBytes;
+	static constexpr uint32_t kStrips = strips_for(kRowBytes);
+	static constexpr uint32_t kStripsAll = kStrips * kGroups;
+	static constexpr uint32_t kRows = rows_for(kRowBytes);
+	static constexpr uint32_t kStripBytes = kGroupRows * kRowBytes;
+	static constexpr uint32_t kSlotBytes = kTileN * kRowBytes;
+	static constexpr uint32_t kSlots = slots_for(kRows, kRowBytes);
+
+	static_assert(kSlots >= 2 && kSlots <= kMostSlots, "some columns ahead");
+	static_assert(kSlots * kStripsAll * kTiles * 4 + 3 <= kVoidedPerMultiprocessor,
+				  "the list of voided work is too short");
+};
+
+struct Params
+{
+	const uint8_t *a;
+	const uint8_t *b;
+	FilterParams filter;
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+struct Place
+{
+	uint32_t	a;				/* shared addresses */
+	uint32_t	b;
+};
+
+/* The copying thread, which takes work, too. */
+template <class S>
+class Producer
+{
+public:
+	__device__ __forceinline__ Producer(const Params &p, const Place &at, Control &control)
+		: p_(p), at_(at), control_(control), queue_(p.filter.candidates)
+	{
+	}
+
+	__device__ __forceinline__ void
+	run()
+	{
+		Work		work;
+		Square		square;
+		wgmma::Run	run;
+		bool		stopped = false;
+
+		while (!stopped && queue_.take(&work))
+		{
+			if (wgmma::locate_run(p_.filter.order, work.item, &square, &run))
+				stopped = !send_run(work, run);
+		}
+		control_.places[slot()].flags = kEnd;
+		ptx::barrier_arrive(ptx::shared_address(&control_.b_full[b_.index]));
+		queue_.give_back();
+	}
+
+private:
+	/* Waits for the next slot. */
+	__device__ __forceinline__ uint32_t
+	slot()
+	{
+		ptx::barrier_wait(ptx::shared_address(&control_.b_empty[b_.index]), b_.parity ^ 1);
+		return b_.index;
+	}
+
+	/*
+	 * False: stopped.  The first columns go ahead of the rows, for which the run before
+	 * has to be over.
+	 */
+	__device__ __forceinline__ bool
+	send_run(const Work &work, const wgmma::Run &run)
+	{
+		bool		again = work.warp != kAllWarps;
+		uint32_t	first = max(run.first, work.resume);
+		uint32_t	end = again ? work.resume + 1 : run.end;
+		uint32_t	n = first;
+		bool		stopped = false;
+
+		for (; n < end; n++)
+		{
+			stopped = queue_.stopped();
+			if (stopped)
+			{
+				queue_.give_back({work.item, work.warp, n});
+				break;
+			}
+			if (n == first + S::kSlots - 1)
+				send_rows(run.row);
+			send_columns(work, run, n, (n == first ? kFirstOfRun : 0)
+						 | (n + 1 == end ? kLastOfRun : 0));
+		}
+		if (n > first && n < first + S::kSlots)
+			send_rows(run.row);
+		return !stopped;
+	}
+
+	__device__ __forceinline__ void
+	send_rows(uint32_t row)
+	{
+		for (uint32_t s = 0; s < S::kStripsAll; s++)
+		{
+			uint32_t	there = ptx::shared_address(&control_.a_full[s]);
+
+			ptx::barrier_wait(ptx::shared_address(&control_.a_empty[s]), a_parity_ ^ 1);
+			ptx::barrier_arrive_expect(there, S::kStripBytes);
+			ptx::copy_bulk(at_.a + s * S::kStripBytes,
+						   p_.a + (size_t) (row + s * kGroupRows) * S::kRowBytes,
+						   S::kStripBytes, there);
+		}
+		a_parity_ ^= 1;
+	}
+
+	__device__ __forceinline__ void
+	send_columns(const Work &work, const wgmma::Run &run, uint32_t n, uint32_t flags)
+	{
+		uint32_t	column = run.column + n * kTileN;
+		uint32_t	index = slot();
+		uint32_t	there = ptx::shared_address(&control_.b_full[index]);
+
+		if (wgmma::whole_tile(p_.filter.order, run.row, column))
+			flags |= kWhole;
+		control_.places[index] = {work.item, n, work.warp, run.row, column, flags, 0};
+		ptx::barrier_arrive_expect(there, S::kSlotBytes);
+		ptx::copy_bulk(at_.b + index * S::kSlotBytes, p_.b + (size_t) column * S::kRowBytes,
+					   S::kSlotBytes, there);
+		b_.next(S::kSlots);
+	}
+
+	const Params &p_;
+	const Place &at_;
+	Control    &control_;
+	wgmma::WorkAhead queue_;
+	Ring		b_;
+	uint32_t	a_parity_ = 0;
+};
+
+/* The pair of sum number i. */
+__device__ __forceinline__ uint2
+pair_of(uint32_t row, uint32_t column, int i)
+{
+	return make_uint2(row + (i >> 1 & 1) * 8, column + (i >> 2) * 8 + (i & 1));
+}
+
+/* Reports a warp's hits, of which there are some; false: no room, and nothing was written. */
+template <int kSums>
+__device__ __forceinline__ bool
+report(const int32_t (&sums)[kSums], uint32_t row, uint32_t column, bool whole,
+	   const FilterParams &f, CandidateWriter &writer)
+{
+	constexpr int kWords = kSums / 32;
+	uint32_t	masks[kWords];
+	uint32_t	found = 0;
+
+	/* sum number i of a word is bit 31 - i, so __clz finds it; in halves, side by side */
+#pragma unroll
+	for (int w = 0; w < kWords; w++)
+	{
+		uint32_t	low = 0;
+
+		masks[w] = 0;
+#pragma unroll
+		for (int i = 0; i < 16; i++)
+		{
+			masks[w] = __funnelshift_l(sums[w * 32 + i], masks[w], 1);
+			low = __funnelshift_l(sums[w * 32 + 16 + i], low, 1);
+		}
+		masks[w] = masks[w] << 16 | low;
+	}
+	if (!whole)
+	{
+#pragma unroll
+		for (int w = 0; w < kWords; w++)
+		{
+			for (uint32_t left = masks[w]; left != 0;)
+			{
+				int			i = __clz(left);
+				uint2		pair = pair_of(row, column, w * 32 + i);
+				bool		wanted = pair.x < f.a.rows && pair.y < f.b.rows
+					&& (!f.order.triangle || pair.x < pair.y);
+
+				left ^= 0x80000000u >> i;
+				if (!wanted)
+					masks[w] ^= 0x80000000u >> i;
+			}
+		}
+	}
+#pragma unroll
+	for (int w = 0; w < kWords; w++)
+		found += __popc(masks[w]);
+
+	uint32_t	total = __reduce_add_sync(0xffffffff, found);
+
+	if (total == 0)
+		return true;
+	if (!writer.reserve(f.candidates, total))
+		return false;
+
+	uint32_t	slot = writer.take(total) + hits_before(found, total);
+
+#pragma unroll
+	for (int w = 0; w < kWords; w++)
+	{
+		for (uint32_t left = masks[w]; left != 0;)
+		{
+			int			i = __clz(left);
+
+			f.candidates.pairs[slot++] = pair_of(row, column, w * 32 + i);
+			left ^= 0x80000000u >> i;
+		}
+	}
+	return true;
+}
+
+/* A warpgroup's share of all runs. */
+template <class S>
+__device__ __forceinline__ void
+consume(const FilterParams &f, const Place &at, Control &control)
+{
+	/* from one lane, so that the compiler knows that it is the same in all */
+	uint32_t	warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+	uint32_t	lane = threadIdx.x % 32;
+	uint32_t	group = warp / 4;
+	uint32_t	x = warp % 4 * 16 + lane / 4;	/* of this lane's first sum in a tile */
+	uint32_t	y = lane % 4 * 2;
+	Ring		b;
+	uint32_t	a_parity = 0;
+	CandidateWriter writer;
+	int32_t		sums[S::kSums];
+
+	for (;;)
+	{
+		ptx::barrier_wait(ptx::shared_address(&control.b_full[b.index]), b.parity);
+
+		TilePlace	place = control.places[b.index];
+
+		if (place.flags & kEnd)
+			break;
+#pragma unroll 1
+		for (uint32_t s = 0; s < S::kStrips; s++)
+		{
+			uint32_t	strip = group * S::kStrips + s;
+			uint64_t	from_a = ptx::wgmma_blocks(at.a + strip * S::kStripBytes, S::kRowBytes);
+			uint64_t	from_b = ptx::wgmma_blocks(at.b + b.index * S::kSlotBytes, S::kRowBytes);
+
+			if (place.flags & kFirstOfRun)
+				ptx::barrier_wait(ptx::shared_address(&control.a_full[strip]), a_parity);
+#pragma unroll
+			for (uint32_t t = 0; t < S::kTiles; t++)
+			{
+				ptx::wgmma_fence(sums);
+#pragma unroll
+				for (int k = 0; k < S::kSteps; k++)
+					ptx::wgmma_step(sums, from_a + k * (256 / 16), from_b + k * (256 / 16), k > 0);
+				ptx::wgmma_commit();
+				ptx::wgmma_finish(sums);
+				from_b += kColumns * S::kRowBytes / 16;
+
+				if (t + 1 == S::kTiles && lane == 0)
+				{
+					if (place.flags & kLastOfRun)
+						ptx::barrier_arrive(ptx::shared_address(&control.a_empty[strip]));
+					if (s + 1 == S::kStrips)
+						ptx::barrier_arrive(ptx::shared_address(&control.b_empty[b.index]));
+				}
+				if (__any_sync(0xffffffff, ptx::any_negative(sums)))
+				{
+					uint32_t	part = (strip * S::kTiles + t) * 4 + warp % 4;
+
+					if ((place.warp == kAllWarps || place.warp == part)
+						&& !report(sums, place.row + strip * kGroupRows + x,
+								   place.column + t * kColumns + y,
+								   (place.flags & kWhole) != 0, f, writer))
+						writer.give_up(f.candidates, place.item, part, place.number);
+					__syncwarp();
+				}
+			}
+		}
+		if (place.flags & kLastOfRun)
+			a_parity ^= 1;
+		b.next(S::kSlots);
+	}
+	writer.close(f.candidates);
+}
+
+template <class S>
+__device__ __forceinline__ void
+initialise(Control &control)
+{
+	for (uint32_t i = 0; i < S::kSlots; i++)
+	{
+		ptx::barrier_init(ptx::shared_address(&control.b_full[i]), 1);
+		ptx::barrier_init(ptx::shared_address(&control.b_empty[i]), S::kWarps);
+	}
+	for (uint32_t i = 0; i < S::kStripsAll; i++)
+	{
+		ptx::barrier_init(ptx::shared_address(&control.a_full[i]), 1);
+		ptx::barrier_init(ptx::shared_address(&control.a_empty[i]), 4);
+	}
+	ptx::barrier_init_fence();
+}
+
+#endif							/* sm_90a */
+
+template <class S>
+__global__ void
+__launch_bounds__(S::kThreads, 1)
+folded_kernel(const __grid_constant__ Params p)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+	extern __shared__ unsigned char shared[];
+	uint32_t	skip = (kAlignment - ptx::shared_address(shared) % kAlignment) % kAlignment;
+	uint32_t	rows = ptx::shared_address(shared) + skip;
+	Place		at = {rows, rows + S::kStripsAll * S::kStripBytes};
+	Control    &control = *(Control *) (shared + skip + S::kStripsAll * S::kStripBytes
+										+ S::kSlots * S::kSlotBytes);
+
+	if (threadIdx.x == 0)
+		initialise<S>(control);
+	__syncthreads();
+	if (threadIdx.x < S::kWarps * 32)
+		consume<S>(p.filter, at, control);
+	else if (threadIdx.x == S::kWarps * 32)
+		Producer<S>(p, at, control).run();
+#else
+	__trap();					/* filter_wgmma_available says no */
+#endif
+}
+
+template <class S>
+static void
+launch(const FilterParams &params, const Device &device, cudaStream_t stream)
+{
+	auto		kernel = folded_kernel<S>;
+	Params		p = {params.a.folded_a, params.b.folded_b, params};
+	uint32_t	bytes = kAlignment + S::kStripsAll * S::kStripBytes + S::kSlots * S::kSlotBytes
+		+ (uint32_t) sizeof(Control);
+
+	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+			   "sizing the filter's shared memory");
+	kernel<<<device.multiprocessors, S::kThreads, bytes, stream>>>(p);
+	check_launch("launching the folded filter");
+}
+
+}								/* namespace folded */
+
+/* Large squares, unless they would leave multiprocessors without work. */
+TileShape
+folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self, const Device &device)
+{
+	uint32_t	rows = folded::rows_for(row_bytes);
+	uint32_t	side = wgmma::kMostSide;
+
+	for (; side > rows; side /= 2)
+	{
+		uint64_t	squares = (((uint64_t) rows_a + side - 1) / side)
+			* (((uint64_t) rows_b + side - 1) / side);
+
+		if (squares / (self ? 2 : 1) * (side / rows)
+			>= (uint64_t) device.multiprocessors * 16)
+			break;
+	}
+	return {rows, side, side};
+}
+
+/* row_bytes: those of a row with its threshold. */
+void
+launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Device &device,
+					 cudaStream_t stream)
+{
+	switch (row_bytes / kStepBytes)
+	{
+		case 1:
+			folded::launch<folded::Shape<1>>(params, device, stream);
+			break;
+		case 2:
+			folded::launch<folded::Shape<2>>(params, device, stream);
+			break;
+		case 3:
+			folded::launch<folded::Shape<3>>(params, device, stream);
+			break;
+		case 4:
+			folded::launch<folded::Shape<4>>(params, device, stream);
+			break;
+		case 5:
+			folded::launch<folded::Shape<5>>(params, device, stream);
+			break;
+		case 6:
+			folded::launch<folded::Shape<6>>(params, device, stream);
+			break;
+		case 7:
+			folded::launch<folded::Shape<7>>(params, device, stream);
+			break;
+		case 8:
+			folded::launch<folded::Shape<8>>(params, device, stream);
+			break;
+		default:
+			folded::launch<folded::Shape<9>>(params, device, stream);
+			break;
+	}
+}
+
+}								/* namespace fasted */
