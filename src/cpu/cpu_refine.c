@@ -207,6 +207,9 @@ refine_list(Worker *worker, const Strip *strip)
 	int			wide = -1;		/* the row that was widened last */
 
 	cpu_rest_if_alone(context, cpu_now());
+	worker->candidates += worker->listed;
+	if (worker->join->fine)
+		cpu_fine_keep(worker, strip);
 	for (uint32_t c = 0; c < PREFETCH_AHEAD; c++)
 		prefetch_candidate(worker, strip, c);
 	for (uint32_t c = 0; c < worker->listed; c++)
@@ -231,7 +234,6 @@ refine_list(Worker *worker, const Strip *strip)
 		if (cpu_stopping(context))
 			return false;
 	}
-	worker->candidates += worker->listed;
 	worker->listed = 0;
 	return true;
 }

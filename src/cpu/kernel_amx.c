@@ -286,6 +286,8 @@ const Int8Kernel fasted_int8_amx = {
 	.sweep = sweep_amx,
 	.transform = fasted_transform_avx512,
 	.round = fasted_round_avx512,
+	.round_fine = fasted_round_fine_avx512,
+	.dot_fine = fasted_dot_fine_avx512,
 };
 
 #endif							/* FASTED_HAVE_AMX */
