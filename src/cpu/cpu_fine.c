@@ -136,9 +136,12 @@ fetch(const int16_t *row, uint32_t padded)
 		__builtin_prefetch(row + k);
 }
 
-/* Drops the worker's candidates that are too far apart. */
-void
-cpu_fine_keep(Worker *worker, const Strip *strip)
+/*
+ * Drops the worker's candidates, from the first one that is not compared yet, that are
+ * too far apart; how many there are then.
+ */
+uint32_t
+cpu_fine_keep(Worker *worker, const Strip *strip, uint32_t first)
 {
 	const FastedJoin *join = worker->join;
 	int32_t		(*dot) (const int16_t *x, const int16_t *y, uint32_t padded) =
@@ -149,9 +152,9 @@ cpu_fine_keep(Worker *worker, const Strip *strip)
 	const int16_t *rows = a->values + strip->first_a * padded;
 	const int16_t *cols = b->values + strip->first_b * padded;
 	Candidate  *list = worker->list;
-	uint32_t	kept = 0;
+	uint32_t	kept = first;
 
-	for (uint32_t c = 0; c < worker->listed; c++)
+	for (uint32_t c = first; c < worker->listed; c++)
 	{
 		Candidate	pair = list[c];
 		int32_t		product;
@@ -163,5 +166,21 @@ cpu_fine_keep(Worker *worker, const Strip *strip)
 		kept += product >= a->threshold[strip->first_a + pair.row]
 			+ b->threshold[strip->first_b + pair.col];
 	}
-	worker->listed = kept;
+	return worker->listed = kept;
+}
+
+/* Puts the worker's candidates in the order of their rows, by counting. */
+void
+cpu_sort_candidates(Worker *worker)
+{
+	Candidate	sorted[CANDIDATE_LIST];
+	uint16_t	place[FASTED_MAX_BLOCK + 1] = {0};
+
+	for (uint32_t c = 0; c < worker->listed; c++)
+		place[worker->list[c].row + 1]++;
+	for (uint32_t row = 0; row < FASTED_MAX_BLOCK; row++)
+		place[row + 1] += place[row];
+	for (uint32_t c = 0; c < worker->listed; c++)
+		sorted[place[worker->list[c].row]++] = worker->list[c];
+	memcpy(worker->list, sorted, worker->listed * sizeof(Candidate));
 }

@@ -253,7 +253,8 @@ extern bool cpu_fine_may_pay(const FastedJoin *join, uint64_t candidates, uint64
 extern float cpu_fine_factor(float typical);
 extern void cpu_fine_pack_row(Worker *worker, const PackJob *job, size_t row);
 extern void cpu_fine_set_thresholds(const PackJob *job, size_t first, size_t end);
-extern void cpu_fine_keep(Worker *worker, const Strip *strip);
+extern uint32_t cpu_fine_keep(Worker *worker, const Strip *strip, uint32_t first);
+extern void cpu_sort_candidates(Worker *worker);
 
 /* cpu_choice.c */
 extern bool cpu_prepare_choice(FastedJoin *join);
