@@ -175,6 +175,7 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 	PackedRows *samples = context->samples;
 	uint64_t	rows = sampled_rows(join->row_set);
 	uint64_t	cols = sampled_rows(join->col_set);
+	uint64_t	area = join->self ? rows * (rows - 1) / 2 : rows * cols;
 	Strip		strip = {.rows_a = (uint32_t) rows,.block_rows = context->sample_rows,
 	.blocks = 1,.diagonal = join->self};
 	PackJob		job = {.form = form,.eps_upper = cpu_eps_upper(join, form, int8, join->choice_eps)};
@@ -188,14 +189,15 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 		pack_sample(worker, join->col_set, &job, int8);
 	cpu_filter_strip(worker, &samples[0], &samples[join->self ? 0 : 1], &strip);
 	count_sample(worker, &strip, &candidates, &pairs);
+	if (int8)
+		join->fine_pays = cpu_fine_may_pay(join, candidates, pairs, area);
 	if (int8 && context->options.filter == FASTED_FILTER_AUTO)
 	{
 		atomic_fetch_add(&context->sampled_candidates, candidates);
 		atomic_fetch_add(&context->sampled_pairs, pairs);
 		atomic_store(&context->filter_sampled, true);
 	}
-	return (candidates - pairs) * pairs_a_recheck(context->options.dimensions)
-		<= (join->self ? rows * (rows - 1) / 2 : rows * cols);
+	return (candidates - pairs) * pairs_a_recheck(context->options.dimensions) <= area;
 }
 
 /* Takes the larger set's form if it is good. */

@@ -18,6 +18,7 @@
  *	  cpu_unit.c	units of work: the filter
  *	  cpu_radii.c	nearest rows: first radii
  *	  cpu_nearest.c	thresholds by the rows' radii
+ *	  cpu_fine.c	candidates compared once more, in INT16
  *	  cpu_refine.c	the recheck
  *	  neighbor_lists.c	the nearest rows of each row
  *	  cpu_prune.h	pruning
@@ -143,6 +144,7 @@ struct FastedContext
 	MemoryCount memory;
 	uint32_t	slice;			/* words of a slice, in FP32 */
 	bool		may_use_int8;
+	bool		may_use_fine;	/* fine rows */
 	int			thread_limit;
 	size_t		block_pairs;
 	uint64_t	row_limit;		/* rows of all sets */
@@ -247,6 +249,19 @@ cpu_int8_row_bytes(const CpuKernel *kernel, uint32_t dimensions)
 {
 	return (int8_sides_alike(kernel->int8) ? 1 : 2)
 		* cpu_int8_words(kernel, dimensions) * sizeof(uint32_t);
+}
+
+/* Bytes of a fine row; and of what belongs to it beside it. */
+static inline size_t
+cpu_fine_row_bytes(const FastedContext *context)
+{
+	return context->may_use_fine ? cpu_padded(context) * sizeof(int16_t) : 0;
+}
+
+static inline size_t
+cpu_fine_side_bytes(const FastedContext *context)
+{
+	return context->may_use_fine ? sizeof(double) + sizeof(RowTerms) : 0;
 }
 
 /* Bytes of a worker's image: two rows, padded, or two of a level. */

@@ -195,16 +195,12 @@ find_factor_int8(Worker *worker, const Int8Transform *transform, const ScaleRows
 	return factors[best];
 }
 
-/*
- * The factor for images in 16 bits: so fine that rounding hardly matters, with room for
- * rows that are longer than typical ones.
- */
+/* The norm of the image of a row that few of them exceed. */
 static float
-find_factor_int16(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
+typical_norm(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
 {
 	uint32_t	count = rows->count;
 	float		norms[FASTED_INT8_SCALE_ROWS];
-	float		typical;
 
 	for (uint32_t s = 0; s < count; s++)
 	{
@@ -217,7 +213,18 @@ find_factor_int16(Worker *worker, const Int8Transform *transform, const ScaleRow
 		norms[s] = norm2 <= FLT_MAX ? (float) sqrt(norm2) : INFINITY;
 	}
 	qsort(norms, count, sizeof(float), compare_floats);
-	typical = norms[count - 1 - count / OUTLIERS];
+	return norms[count - 1 - count / OUTLIERS];
+}
+
+/*
+ * The factor for images in 16 bits: so fine that rounding hardly matters, with room for
+ * rows that are longer than typical ones.
+ */
+static float
+find_factor_int16(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
+{
+	float		typical = typical_norm(worker, transform, rows);
+
 	if (!(typical > 0x1p-100f && typical < 0x1p100f))
 		return 1.0f;
 	return sqrtf(FASTED_INT16_NORM2) / FASTED_INT16_ROOM / typical;
@@ -251,6 +258,17 @@ find_join_factor(Worker *worker, const Int8Transform *transform)
 	return find_factor(worker, transform, &rows);
 }
 
+/* The same of fine rows, of fewer: all that it has to know is about how long they are. */
+static float
+find_fine_factor(Worker *worker, const Int8Transform *transform)
+{
+	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES / 16, SAMPLE_ROWS_LEAST,
+										 FASTED_INT8_SCALE_ROWS);
+	ScaleRows	rows = {.sample = &sample,.count = cpu_sample_size(&sample)};
+
+	return cpu_fine_factor(typical_norm(worker, transform, &rows));
+}
+
 /* The centre and the scale of INT8 rows, from a sample; the form's own are there. */
 void
 cpu_int8_find_transform(Worker *worker, Form *form)
@@ -271,6 +289,9 @@ cpu_int8_find_transform(Worker *worker, Form *form)
 		transform->scale = (float) limit_scale((double) transform->scale
 											   * find_join_factor(worker, transform));
 	}
+	form->fine_factor = 0.0f;
+	if (!transform->lossless && context->may_use_fine)
+		form->fine_factor = find_fine_factor(worker, transform);
 	form->has_int8 = !cpu_stopping(context);
 }
 
@@ -366,6 +387,8 @@ cpu_int8_set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 
 	for (size_t row = sliver * width; row < (sliver + 1) * width; row++)
 		set_threshold(job, row, threshold_b[row] - threshold_a[row]);
+	if (job->fine != NULL)
+		cpu_fine_set_thresholds(job, sliver * width, (sliver + 1) * width);
 }
 
 void
@@ -393,6 +416,8 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 			int8->round(worker->image, 1.0f, padded, values, &sums);
 			job->to->terms[row] = terms_of(transform, rows[r], values, int8->bytes, &sums);
 			job->to->terms[row].rho += cpu_moved(job, r, (double) transform->scale);
+			if (job->fine != NULL)
+				cpu_fine_pack_row(worker, job, row);
 		}
 		else
 		{

@@ -68,6 +68,7 @@ make_join(FastedContext *context, const FastedProblem *problem, FastedSet *a, Fa
 	/* tiles are wider than high, and the smaller set has less to fill them */
 	join->row_set = swap ? b : a;
 	join->col_set = swap ? a : b;
+	join->fine_pays = true;
 	join->phase = PHASE_OVER;
 	return join;
 }

@@ -99,6 +99,8 @@ struct FastedJoin
 	double		choice_eps;		/* for which it is chosen */
 	double		choice_key;		/* and by which the choice is known */
 	double		eps_upper;		/* in its scale */
+	bool		fine_pays;		/* to pack fine rows; true where no sample said */
+	bool		fine;			/* both sets have them */
 	bool		laid_out;		/* packing has begun */
 	bool		packed;			/* and ended */
 	Packing		packing[2];		/* of each set */
@@ -211,6 +213,7 @@ typedef struct PackJob
 	double		eps_upper;
 	PackedRows *to;
 	const double *moved;		/* how far the sliver's rows may be from exact ones; NULL: not */
+	FineRows   *fine;			/* the same rows; NULL: not */
 } PackJob;
 
 /* The same in the scale of packed rows, no less. */
@@ -240,6 +243,18 @@ extern float cpu_int8_find_factor(Worker *worker, const Int8Transform *transform
 extern void cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver,
 						  const float *const *rows);
 extern void cpu_int8_set_thresholds(const PackJob *job, uint32_t width, size_t sliver);
+
+/* cpu_fine.c */
+extern bool cpu_fine_reserve(FastedContext *context, FineRows *fine, size_t rows);
+extern void cpu_fine_free(FastedContext *context, FineRows *fine);
+extern void cpu_fine_lay_out(const FastedJoin *join, FastedSet *set);
+extern bool cpu_fine_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs,
+							 uint64_t area);
+extern float cpu_fine_factor(float typical);
+extern void cpu_fine_pack_row(Worker *worker, const PackJob *job, size_t row);
+extern void cpu_fine_set_thresholds(const PackJob *job, size_t first, size_t end);
+extern uint32_t cpu_fine_keep(Worker *worker, const Strip *strip, uint32_t first);
+extern void cpu_sort_candidates(Worker *worker);
 
 /* cpu_choice.c */
 extern bool cpu_prepare_choice(FastedJoin *join);

@@ -140,6 +140,14 @@ typedef struct Int8Kernel
 	/* Rounds factor times the image to integers of so many bytes. */
 	void		(*round) (const float *image, float factor, uint32_t padded,
 						  int8_t *values, Int8Sums *sums);
+
+	/*
+	 * Fine rows: the same in two bytes, and the product of two such rows; or NULL.
+	 * The factor is a power of two.
+	 */
+	void		(*round_fine) (const float *image, float factor, uint32_t padded,
+							   int16_t *values, Int8Sums *sums);
+	int32_t		(*dot_fine) (const int16_t *x, const int16_t *y, uint32_t padded);
 } Int8Kernel;
 
 typedef struct CpuKernel

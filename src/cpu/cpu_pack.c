@@ -129,7 +129,8 @@ pack_set_sliver(Worker *worker, FastedSet *set, Packing packing, size_t sliver)
 	FastedJoin *join = worker->join;
 	uint32_t	width = join->context->kernel->width;
 	const float *rows[FASTED_MAX_WIDTH] = {NULL};
-	PackJob		job = {.form = join->form,.eps_upper = join->eps_upper,.to = &set->packed};
+	PackJob		job = {.form = join->form,.eps_upper = join->eps_upper,.to = &set->packed,
+	.fine = set->fine.values != NULL ? &set->fine : NULL};
 
 	if (packing == PACK_ROWS)
 	{
@@ -163,9 +164,14 @@ cpu_begin_packing(FastedJoin *join)
 		if (join->level_packing[i] == PACK_ROWS)
 			join->packing[i] = PACK_ROWS;	/* the rows' order is new */
 		if (join->packing[i] == PACK_ROWS)
+		{
 			cpu_packed_lay_out(join->context, &set->packed, set->rows.rows,
 							   join->context->options.dimensions, join->int8);
+			cpu_fine_lay_out(join, set);
+		}
 	}
+	join->fine = join->row_set->fine.values != NULL && join->col_set->fine.values != NULL &&
+		!cpu_finds_nearest(join);
 }
 
 /* Slivers of set a, then of set b. */

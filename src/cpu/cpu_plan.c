@@ -30,6 +30,9 @@
 
 #define THREADS_PER_SLICE 4
 
+/* Below, the recheck takes hardly longer than the product of fine rows. */
+#define FINE_DIMENSIONS 64
+
 /* Sampled rows: a block of them, or fewer of many dimensions. */
 #define SAMPLE_COORDINATES (1 << 18)
 #define SAMPLE_ROWS_LEAST 96
@@ -66,7 +69,7 @@ may_use_int8(const FastedContext *context)
 		 (options->filter == FASTED_FILTER_AUTO && options->dimensions >= 32));
 }
 
-/* Bytes of a packed row: in FP32, or of integers as row and as column of a tile. */
+/* Bytes of a packed row: in FP32, or of integers as row and as column of a tile, and fine. */
 size_t
 cpu_packed_row_bytes(const FastedContext *context)
 {
@@ -75,7 +78,8 @@ cpu_packed_row_bytes(const FastedContext *context)
 
 	if (!context->may_use_int8)
 		return bytes;
-	int8_bytes = cpu_int8_row_bytes(context->kernel, context->options.dimensions);
+	int8_bytes = cpu_int8_row_bytes(context->kernel, context->options.dimensions)
+		+ cpu_fine_row_bytes(context);
 	return bytes > int8_bytes ? bytes : int8_bytes;
 }
 
@@ -89,7 +93,7 @@ cpu_threshold_row_bytes(const FastedContext *context)
 static size_t
 side_row_bytes(const FastedContext *context)
 {
-	return cpu_threshold_row_bytes(context) + sizeof(RowTerms)
+	return cpu_threshold_row_bytes(context) + sizeof(RowTerms) + cpu_fine_side_bytes(context)
 		+ (cpu_is_cosine(context) ? sizeof(double) : 0);
 }
 
@@ -239,6 +243,8 @@ cpu_plan_memory(FastedContext *context)
 	uint64_t	limit = memory_limit(&context->options);
 
 	context->may_use_int8 = may_use_int8(context);
+	context->may_use_fine = context->may_use_int8 && context->kernel->int8->dot_fine != NULL &&
+		context->options.dimensions >= FINE_DIMENSIONS;
 	context->product_kernel = cpu_product_kernel(context->kernel);
 	context->may_prune = cpu_may_prune(context);
 	if (context->may_prune)

@@ -15,7 +15,7 @@
 
 /* Candidates whose rows are fetched ahead, and how much of each row. */
 #define PREFETCH_AHEAD 2
-#define PREFETCH_MOST 512
+#define PREFETCH_MOST 1024
 
 /* Candidates of one row for which its promotion to FP64 is kept. */
 #define WIDEN_FROM 3
@@ -237,32 +237,86 @@ refine_list(Worker *worker, const Strip *strip)
 		if (cpu_stopping(context))
 			return false;
 	}
-	worker->candidates += worker->listed;
 	worker->listed = 0;
 	return true;
 }
 
-/* Rechecks all candidates of the strip; false when the join is being closed. */
-bool
-cpu_refine_strip(Worker *worker, const Strip *strip)
+/* Lists the candidates of one row in one block, of its group where there are groups. */
+static void
+list_candidates(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 {
-	uint32_t	listed;
+	uint32_t	listed = worker->listed;
 
-	worker->listed = 0;
+	cpu_list_row(worker, strip, row, number);
+	if (worker->join->problem.groups != NULL)
+		cpu_keep_group(worker, strip, row, listed);
+	worker->candidates += worker->listed - listed;
+}
+
+static bool
+list_is_full(const Worker *worker)
+{
+	return worker->listed + FASTED_MAX_BLOCK > CANDIDATE_LIST;
+}
+
+/*
+ * Row by row: a row's candidates come together, so that it is read once.
+ */
+static bool
+refine_by_rows(Worker *worker, const Strip *strip)
+{
 	for (uint32_t row = 0; row < strip->rows_a; row++)
 	{
 		if (!worker->has_hits[row])
 			continue;
 		for (uint32_t number = 0; number < strip->blocks; number++)
 		{
-			if (worker->listed + FASTED_MAX_BLOCK > CANDIDATE_LIST &&
-				!refine_list(worker, strip))
+			if (list_is_full(worker) && !refine_list(worker, strip))
 				return false;
-			listed = worker->listed;
-			cpu_list_row(worker, strip, row, number);
-			if (worker->join->problem.groups != NULL)
-				cpu_keep_group(worker, strip, row, listed);
+			list_candidates(worker, strip, row, number);
 		}
 	}
 	return refine_list(worker, strip);
+}
+
+/*
+ * Fine rows, of which a block or two fit into the cache, block by block.  What passes,
+ * of all blocks, is then put in the order of rows.
+ */
+static bool
+refine_by_blocks(Worker *worker, const Strip *strip)
+{
+	for (uint32_t number = 0; number < strip->blocks; number++)
+	{
+		uint32_t	compared = worker->listed;
+
+		for (uint32_t row = 0; row < strip->rows_a; row++)
+		{
+			if (!worker->has_hits[row])
+				continue;
+			if (list_is_full(worker))
+				compared = cpu_fine_keep(worker, strip, compared);
+			if (list_is_full(worker))
+			{
+				cpu_sort_candidates(worker);
+				if (!refine_list(worker, strip))
+					return false;
+				compared = 0;
+			}
+			list_candidates(worker, strip, row, number);
+		}
+		cpu_fine_keep(worker, strip, compared);
+		if (cpu_stopping(worker->context))
+			return false;
+	}
+	cpu_sort_candidates(worker);
+	return refine_list(worker, strip);
+}
+
+/* Rechecks all candidates of the strip; false when the join is being closed. */
+bool
+cpu_refine_strip(Worker *worker, const Strip *strip)
+{
+	worker->listed = 0;
+	return worker->join->fine ? refine_by_blocks(worker, strip) : refine_by_rows(worker, strip);
 }

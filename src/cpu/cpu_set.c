@@ -151,6 +151,7 @@ cpu_set_close(FastedSet *set)
 	cpu_set_forget_form(set);
 	row_store_free(&set->rows, &context->memory);
 	cpu_packed_free(context, &set->packed);
+	cpu_fine_free(context, &set->fine);
 	cpu_levels_free(context, &set->levels);
 	fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), &context->memory);
 	neighbor_lists_free(&set->lists, &context->memory);
@@ -281,7 +282,8 @@ cpu_seal(FastedSet *set)
 	set->sealed = true;
 	if (!cpu_packed_reserve(set->context, &set->packed, set->rows.rows,
 							cpu_packed_row_bytes(set->context)) ||
-		!cpu_squares_reserve(set->context, &set->packed))
+		!cpu_squares_reserve(set->context, &set->packed) ||
+		!cpu_fine_reserve(set->context, &set->fine, set->rows.rows))
 		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory for a join of %zu rows",
 						set->rows.rows);
 	return FASTED_OK;

@@ -30,6 +30,7 @@ typedef struct Form
 	bool		has_int8;		/* the transform has been found */
 	float	   *int8_centre;
 	Int8Transform transform;
+	float		fine_factor;	/* of fine rows: images are multiplied by it; 0: none */
 } Form;
 
 /* One side of a tile: packed rows, and a threshold each; no row reaches padding's. */
@@ -72,6 +73,18 @@ typedef struct PackedRows
 	Operand		as_b;			/* columns of tiles */
 } PackedRows;
 
+/*
+ * Rows in INT16, row after row, behind packed rows in INT8: candidates are compared
+ * in these before they are rechecked.  cpu_fine.c
+ */
+typedef struct FineRows
+{
+	size_t		room;
+	const int16_t *values;		/* cpu_padded of a row; NULL: there are none */
+	double	   *threshold;		/* fasted_threshold_fine */
+	RowTerms   *terms;
+} FineRows;
+
 /* What pruning makes of a set: cpu_prune.h. */
 typedef struct Projection Projection;
 
@@ -97,6 +110,7 @@ struct FastedSet
 
 	/* What its last join left. */
 	PackedRows	packed;
+	FineRows	fine;
 	Form	   *form;			/* NULL: nothing is packed */
 	double		eps;			/* of the thresholds; NaN: of none */
 	double		chosen_eps;		/* for which a sample chose the filter; NaN: none did */

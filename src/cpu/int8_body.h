@@ -204,17 +204,15 @@ round_row_int8(const float *image, float factor, uint32_t padded, int8_t *values
 
 /*
  * The same with 16 bits, two bytes of values each.  Rows are clamped so that no squared
- * norm is above 2^29: section 8 of doc/bound-int8.md.
+ * norm is above `norm2`: sections 8 and 9 of doc/bound-int8.md.
  */
 static inline __attribute__((always_inline)) void
-round_row_int16(const float *image, float factor, uint32_t padded, int8_t *values,
+round_row_int16(const float *image, float factor, uint32_t padded, float norm2, int8_t *values,
 				Int8Sums *sums)
 {
 	RoundingSums parts = {0};
-	float		most = (float) (int32_t) sqrt(FASTED_INT16_NORM2 / padded);
+	float		most = fasted_int16_most(norm2, padded);
 
-	if (most > 32767.0f)
-		most = 32767.0f;
 	for (uint32_t k = 0; k < padded; k += 32)
 	{
 		UNROLL for (int part = 0; part < 4; part++)

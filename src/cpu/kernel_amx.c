@@ -134,67 +134,70 @@ multiply(const TileOperands *tile, uint32_t first, uint32_t end)
 	}
 }
 
-/* Some sum of a part reached its threshold: sets the bits of all that did. */
-TARGET static void
-mark_hits(const int32_t *sums, const int32_t *a_threshold, __m512i b_threshold, uint8_t *hits,
-		  size_t hit_stride)
-{
-	for (int i = 0; i < SIDE; i++)
-	{
-		__m512i		sum = _mm512_load_si512(sums + i * SIDE);
-		__mmask16	mask = _mm512_cmpge_epi32_mask(_mm512_sub_epi32(sum, b_threshold),
-												   _mm512_set1_epi32(a_threshold[i]));
-
-		if (mask != 0)
-		{
-			hits[i * hit_stride] |= (uint8_t) mask;
-			hits[i * hit_stride + 1] |= (uint8_t) (mask >> 8);
-		}
-	}
-}
-
 /*
- * Sums p against thresholds: some p - n_a >= n_b, that is, the least n_a - p of a
- * column at most -n_b.  No difference overflows, nor does a threshold's negation:
- * filter_bound.h.
+ * Sets the bits of sums that reach their thresholds.  Without a branch: of two tiles in
+ * three some sum does where rows have a few hundred candidates in a hundred thousand.
+ * No difference overflows: filter_bound.h.
  */
 TARGET static inline __attribute__((always_inline)) void
-test_thresholds(const TileSums *sums, const TileTest *test, const int32_t *a_threshold,
-				const int32_t *b_threshold)
+test_part(const int32_t *sums, const TileTest *test, int row, int column, bool both)
 {
-	for (int half = 0; half < 2; half++)
+	__m512i		nb = _mm512_loadu_si512(test->b_threshold + column);
+	__m512i		second = both ? _mm512_loadu_si512(test->b_second + column) : nb;
+	uint8_t    *hits = test->hits + (size_t) row * test->hit_stride + column / 8;
+
+	UNROLL for (int i = 0; i < SIDE; i++)
 	{
-		const int32_t *left = sums->part[2 * half];
-		const int32_t *right = sums->part[2 * half + 1];
-		const int32_t *na = a_threshold + half * SIDE;
-		uint8_t    *hits = test->hits + half * SIDE * test->hit_stride;
-		__m512i		nb[2] = {_mm512_loadu_si512(b_threshold),
-		_mm512_loadu_si512(b_threshold + SIDE)};
-		__m512i		least[2] = {_mm512_set1_epi32(INT32_MAX), _mm512_set1_epi32(INT32_MAX)};
+		__m512i		sum = _mm512_load_si512(sums + i * SIDE);
+		uint16_t	mask = _mm512_cmpge_epi32_mask(_mm512_sub_epi32(sum, nb),
+												   _mm512_set1_epi32(test->a_threshold[row + i]));
 
-		UNROLL for (int i = 0; i < SIDE; i++)
-		{
-			__m512i		n = _mm512_set1_epi32(na[i]);
-
-			least[0] = _mm512_min_epi32(least[0],
-										_mm512_sub_epi32(n, _mm512_load_si512(left + i * SIDE)));
-			least[1] = _mm512_min_epi32(least[1],
-										_mm512_sub_epi32(n, _mm512_load_si512(right + i * SIDE)));
-		}
-		if (_mm512_cmple_epi32_mask(least[0], _mm512_sub_epi32(_mm512_setzero_si512(), nb[0])))
-			mark_hits(left, na, nb[0], hits, test->hit_stride);
-		if (_mm512_cmple_epi32_mask(least[1], _mm512_sub_epi32(_mm512_setzero_si512(), nb[1])))
-			mark_hits(right, na, nb[1], hits + 2, test->hit_stride);
+		if (both)
+			mask |= _mm512_cmpge_epi32_mask(_mm512_sub_epi32(sum, second),
+											_mm512_set1_epi32(test->a_second[row + i]));
+		memcpy(hits, &mask, sizeof(mask));
+		hits += test->hit_stride;
 	}
 }
 
-/* The same of both thresholds that a row may have.  The hits are clear before. */
+/* Sums of 16 rows, all columns. */
+TARGET static inline __attribute__((always_inline)) void
+test_half(const int32_t *left, const int32_t *right, const TileTest *test, int row)
+{
+	if (test->a_second != NULL)
+	{
+		test_part(left, test, row, 0, true);
+		test_part(right, test, row, SIDE, true);
+		return;
+	}
+	test_part(left, test, row, 0, false);
+	test_part(right, test, row, SIDE, false);
+}
+
+/* All of a tile. */
 TARGET static inline __attribute__((always_inline)) void
 test_sums(const TileSums *sums, const TileTest *test)
 {
-	test_thresholds(sums, test, test->a_threshold, test->b_threshold);
+	test_half(sums->part[0], sums->part[1], test, 0);
+	test_half(sums->part[2], sums->part[3], test, SIDE);
+}
+
+/* On to so many rows below. */
+TARGET static inline __attribute__((always_inline)) void
+move_test(TileTest *test, int rows)
+{
+	test->a_threshold += rows;
 	if (test->a_second != NULL)
-		test_thresholds(sums, test, test->a_second, test->b_second);
+		test->a_second += rows;
+	test->hits += rows * test->hit_stride;
+}
+
+TARGET static inline __attribute__((always_inline)) TileTest
+begin_test(const TileSweep *sweep)
+{
+	return (TileTest) {.a_threshold = sweep->a_threshold,.b_threshold = sweep->b_threshold,
+		.a_second = sweep->a_second,.b_second = sweep->b_second,
+		.hits = sweep->hits,.hit_stride = sweep->hit_stride};
 }
 
 /* All tiles of a column in a slice that is not the last. */
@@ -221,9 +224,7 @@ finish(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 	uint32_t	steps = sweep->depth / SIDE;
 	uint32_t	lead = steps < LEAD ? steps : LEAD;
 	TileSums	sums[2];
-	TileTest	test = {.a_threshold = sweep->a_threshold,.b_threshold = sweep->b_threshold,
-		.a_second = sweep->a_second,.b_second = sweep->b_second,
-	.hits = sweep->hits,.hit_stride = sweep->hit_stride};
+	TileTest	test = begin_test(sweep);
 
 	for (uint32_t t = 0; t < sweep->tiles; t++)
 	{
@@ -232,10 +233,7 @@ finish(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 		if (t > 0)
 		{
 			test_sums(&sums[(t - 1) % 2], &test);
-			test.a_threshold += AMX_TILE;
-			if (test.a_second != NULL)
-				test.a_second += AMX_TILE;
-			test.hits += AMX_TILE * test.hit_stride;
+			move_test(&test, AMX_TILE);
 		}
 		multiply(tile, lead, steps);
 		store_sums(&sums[t % 2]);
@@ -243,6 +241,44 @@ finish(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 		tile->a[1] += 2 * sliver;
 	}
 	test_sums(&sums[(sweep->tiles - 1) % 2], &test);
+}
+
+/*
+ * The same of rows of two steps, 16 rows at a time: both slivers of b stay in four
+ * registers, so that only rows of a are loaded.
+ */
+TARGET static void
+finish_two_steps(const TileSweep *sweep, const TileOperands *tile, size_t sliver)
+{
+	const int32_t *a = tile->a[0];
+	uint32_t	halves = 2 * sweep->tiles;
+	int32_t		sums[2][2][TILE_WORDS] __attribute__((aligned(64)));
+	TileTest	test = begin_test(sweep);
+
+	TILE_LOAD(2, tile->b[0], ROW_BYTES);
+	TILE_LOAD(3, tile->b[0] + TILE_WORDS, ROW_BYTES);
+	TILE_LOAD(4, tile->b[1], ROW_BYTES);
+	TILE_LOAD(5, tile->b[1] + TILE_WORDS, ROW_BYTES);
+	for (uint32_t half = 0; half < halves; half++)
+	{
+		TILE_LOAD(6, a, ROW_BYTES);
+		TILE_LOAD(7, a + TILE_WORDS, ROW_BYTES);
+		TILE_ZERO(0);
+		TILE_MULTIPLY(0, 6, 2);
+		TILE_ZERO(1);
+		TILE_MULTIPLY(1, 6, 4);
+		TILE_MULTIPLY(0, 7, 3);
+		TILE_MULTIPLY(1, 7, 5);
+		a += sliver;
+		if (half > 0)
+		{
+			test_half(sums[(half - 1) % 2][0], sums[(half - 1) % 2][1], &test, 0);
+			move_test(&test, SIDE);
+		}
+		TILE_STORE(0, sums[half % 2][0], ROW_BYTES);
+		TILE_STORE(1, sums[half % 2][1], ROW_BYTES);
+	}
+	test_half(sums[(halves - 1) % 2][0], sums[(halves - 1) % 2][1], &test, 0);
 }
 
 TARGET static void
@@ -255,7 +291,9 @@ sweep_amx(const TileSweep *sweep)
 
 	if (sweep->tiles == 0)
 		return;
-	if (sweep->last)
+	if (sweep->first && sweep->last && sweep->depth == 2 * SIDE)
+		finish_two_steps(sweep, &tile, sliver);
+	else if (sweep->last)
 		finish(sweep, &tile, sliver);
 	else
 		accumulate(sweep, &tile, sliver);
@@ -286,6 +324,8 @@ const Int8Kernel fasted_int8_amx = {
 	.sweep = sweep_amx,
 	.transform = fasted_transform_avx512,
 	.round = fasted_round_avx512,
+	.round_fine = fasted_round_fine_avx512,
+	.dot_fine = fasted_dot_fine_avx512,
 };
 
 #endif							/* FASTED_HAVE_AMX */

@@ -65,7 +65,7 @@ TARGET static void
 round_avx2_int16(const float *image, float factor, uint32_t padded, int8_t *values,
 				 Int8Sums *sums)
 {
-	round_row_int16(image, factor, padded, values, sums);
+	round_row_int16(image, factor, padded, FASTED_INT16_NORM2, values, sums);
 }
 
 const Int8Kernel fasted_int16_avx2 = {

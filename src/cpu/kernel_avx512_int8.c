@@ -102,41 +102,97 @@ fasted_transform_avx512(const Int8Transform *transform, const float *row, float 
 		rotate_avx512(image + (padded - length), length, 1);
 }
 
+/* What rounding adds up, in two chains where it is FP32. */
+typedef struct RoundingSums
+{
+	__m512		errors[2];
+	__m512		roundings[2];
+	__m512i		norms;
+	__m512i		sum;
+} RoundingSums;
+
+/* Sixteen numbers, clamped and rounded.  NaN becomes the bound, here the second operand. */
+TARGET static inline __attribute__((always_inline)) __m512i
+round_sixteen(const float *image, float factor, float low, float high, RoundingSums *sums, int half)
+{
+	__m512		v = _mm512_mul_ps(_mm512_loadu_ps(image), _mm512_set1_ps(factor));
+	__m512		bound = _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(low)),
+									  _mm512_set1_ps(high));
+	__m512i		q = _mm512_cvtps_epi32(bound);
+	__m512		back = _mm512_cvtepi32_ps(q);
+	__m512		error = _mm512_sub_ps(v, back);
+	__m512		rounding = _mm512_sub_ps(bound, back);
+
+	sums->roundings[half] = _mm512_fmadd_ps(rounding, rounding, sums->roundings[half]);
+	sums->errors[half] = _mm512_fmadd_ps(error, error, sums->errors[half]);
+	sums->norms = _mm512_add_epi32(sums->norms, _mm512_mullo_epi32(q, q));
+	sums->sum = _mm512_add_epi32(sums->sum, q);
+	return q;
+}
+
+TARGET static inline __attribute__((always_inline)) void
+fold_sums(const RoundingSums *from, Int8Sums *sums)
+{
+	sums->rounding2 = _mm512_reduce_add_ps(_mm512_add_ps(from->roundings[0], from->roundings[1]));
+	sums->error2 = _mm512_reduce_add_ps(_mm512_add_ps(from->errors[0], from->errors[1]));
+	sums->norm2 = _mm512_reduce_add_epi32(from->norms);
+	sums->sum = _mm512_reduce_add_epi32(from->sum);
+}
+
 TARGET void
 fasted_round_avx512(const float *image, float factor, uint32_t padded, int8_t *values,
 					Int8Sums *sums)
 {
-	__m512		errors[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-	__m512		roundings[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-	__m512i		norms = _mm512_setzero_si512();
-	__m512i		sum = _mm512_setzero_si512();
+	RoundingSums parts = {0};
 
 	for (uint32_t k = 0; k < padded; k += 32)
 	{
 		UNROLL for (int half = 0; half < 2; half++)
 		{
-			__m512		v = _mm512_mul_ps(_mm512_loadu_ps(image + k + 16 * half),
-										  _mm512_set1_ps(factor));
+			__m512i		q = round_sixteen(image + k + 16 * half, factor, -128.0f, 127.0f, &parts,
+										  half);
 
-			/* NaN becomes the bound, here the second operand */
-			__m512		bound = _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(-128.0f)),
-											  _mm512_set1_ps(127.0f));
-			__m512i		q = _mm512_cvtps_epi32(bound);
-			__m512		back = _mm512_cvtepi32_ps(q);
-			__m512		error = _mm512_sub_ps(v, back);
-			__m512		rounding = _mm512_sub_ps(bound, back);
-
-			roundings[half] = _mm512_fmadd_ps(rounding, rounding, roundings[half]);
-			errors[half] = _mm512_fmadd_ps(error, error, errors[half]);
-			norms = _mm512_add_epi32(norms, _mm512_mullo_epi32(q, q));
-			sum = _mm512_add_epi32(sum, q);
 			_mm_storeu_si128((__m128i *) (values + k + 16 * half), _mm512_cvtepi32_epi8(q));
 		}
 	}
-	sums->rounding2 = _mm512_reduce_add_ps(_mm512_add_ps(roundings[0], roundings[1]));
-	sums->error2 = _mm512_reduce_add_ps(_mm512_add_ps(errors[0], errors[1]));
-	sums->norm2 = _mm512_reduce_add_epi32(norms);
-	sums->sum = _mm512_reduce_add_epi32(sum);
+	fold_sums(&parts, sums);
+}
+
+TARGET void
+fasted_round_fine_avx512(const float *image, float factor, uint32_t padded, int16_t *values,
+						 Int8Sums *sums)
+{
+	RoundingSums parts = {0};
+	float		most = fasted_int16_most(FASTED_FINE_NORM2, padded);
+
+	for (uint32_t k = 0; k < padded; k += 32)
+	{
+		UNROLL for (int half = 0; half < 2; half++)
+		{
+			__m512i		q = round_sixteen(image + k + 16 * half, factor, -most, most, &parts, half);
+
+			_mm256_storeu_si256((__m256i *) (values + k + 16 * half), _mm512_cvtepi32_epi16(q));
+		}
+	}
+	fold_sums(&parts, sums);
+}
+
+/* VPDPWSSD: pairs of products, modulo 2^32. */
+TARGET int32_t
+fasted_dot_fine_avx512(const int16_t *x, const int16_t *y, uint32_t padded)
+{
+	__m512i		sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+	uint32_t	k = 0;
+
+	for (; k + 64 <= padded; k += 64)
+	{
+		UNROLL for (int half = 0; half < 2; half++)
+			sums[half] = _mm512_dpwssd_epi32(sums[half], _mm512_loadu_si512(x + k + 32 * half),
+											 _mm512_loadu_si512(y + k + 32 * half));
+	}
+	if (k < padded)
+		sums[0] = _mm512_dpwssd_epi32(sums[0], _mm512_loadu_si512(x + k), _mm512_loadu_si512(y + k));
+	return _mm512_reduce_add_epi32(_mm512_add_epi32(sums[0], sums[1]));
 }
 
 const Int8Kernel fasted_int8_avx512 = {
@@ -148,6 +204,8 @@ const Int8Kernel fasted_int8_avx512 = {
 	.sweep = sweep_avx512_int8,
 	.transform = fasted_transform_avx512,
 	.round = fasted_round_avx512,
+	.round_fine = fasted_round_fine_avx512,
+	.dot_fine = fasted_dot_fine_avx512,
 };
 
 #endif							/* __x86_64__ */

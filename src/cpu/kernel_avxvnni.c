@@ -57,6 +57,34 @@ round_avxvnni(const float *image, float factor, uint32_t padded, int8_t *values,
 	round_row_int8(image, factor, padded, values, sums);
 }
 
+TARGET static void
+round_fine_avxvnni(const float *image, float factor, uint32_t padded, int16_t *values,
+				   Int8Sums *sums)
+{
+	round_row_int16(image, factor, padded, FASTED_FINE_NORM2, (int8_t *) values, sums);
+}
+
+/* Modulo 2^32. */
+TARGET static int32_t
+dot_fine_avxvnni(const int16_t *x, const int16_t *y, uint32_t padded)
+{
+	Vec			sums[2] = {VEC_ZERO(), VEC_ZERO()};
+	__m128i		low;
+
+	for (uint32_t k = 0; k < padded; k += 32)
+	{
+		UNROLL for (int half = 0; half < 2; half++)
+			sums[half] = _mm256_add_epi32(sums[half],
+										  _mm256_madd_epi16(VEC_LOAD(x + k + 16 * half),
+															VEC_LOAD(y + k + 16 * half)));
+	}
+	sums[0] = _mm256_add_epi32(sums[0], sums[1]);
+	low = _mm_add_epi32(_mm256_castsi256_si128(sums[0]), _mm256_extracti128_si256(sums[0], 1));
+	low = _mm_add_epi32(low, _mm_shuffle_epi32(low, 0x4e));
+	low = _mm_add_epi32(low, _mm_shuffle_epi32(low, 0xb1));
+	return _mm_cvtsi128_si32(low);
+}
+
 bool
 fasted_avxvnni_present(void)
 {
@@ -82,6 +110,8 @@ const Int8Kernel fasted_int8_avxvnni = {
 	.sweep = sweep_avxvnni,
 	.transform = transform_avxvnni,
 	.round = round_avxvnni,
+	.round_fine = round_fine_avxvnni,
+	.dot_fine = dot_fine_avxvnni,
 };
 
 #endif							/* FASTED_HAVE_AVXVNNI */

@@ -266,4 +266,22 @@ fasted_threshold_int(double norm2, double rho, double eps_upper)
 	return n > FASTED_INT8_EVERY ? (int32_t) n : FASTED_INT8_EVERY;
 }
 
+/*
+ * The threshold of one row in the finer form in which candidates are compared once
+ * more: doc/bound-int8.md, section 10.  norm2 is exact, |p| below 2^31, and every pair
+ * of the result has p >= t_x + t_y, where nothing is rounded.
+ */
+#define FASTED_FINE_NORM2 (0.999f * 2147483648.0f)
+
+FASTED_BOUND_FUNCTION double
+fasted_threshold_fine(double norm2, double rho, double eps_upper)
+{
+	double		reach = eps_upper + 2.0 * rho;
+	double		half = 0.5 * reach * reach * (1.0 + 8 * FASTED_U64) + DBL_MIN;
+
+	if (!(half < 0x1p50))
+		return -INFINITY;
+	return 0.5 * (norm2 - ceil(half));
+}
+
 #endif							/* FASTED_FILTER_BOUND_H */

@@ -30,6 +30,15 @@
 #define FASTED_INT16_NORM2 (0.999f * 536870912.0f)
 #define FASTED_INT16_ROOM 4.0f
 
+/* The largest coordinate with which no row of so many exceeds this squared norm. */
+FASTED_BOUND_FUNCTION float
+fasted_int16_most(float norm2, uint32_t padded)
+{
+	float		most = (float) (int32_t) sqrt((double) (norm2 / (float) padded));
+
+	return most < 32767.0f ? most : 32767.0f;
+}
+
 /*
  * The centre of one dimension of 8-bit integers, such that all of [low, high] is
  * within -128 .. 127 of it.  Products are exact, so that the centre need not keep
