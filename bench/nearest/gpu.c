@@ -4,14 +4,15 @@
  *	  A GPU's nearest rows, beside its join at eps of as many pairs, without PostgreSQL.
  *
  * Rows are made: "sift-like" ones are bytes, "gist-like" ones have few dimensions that
- * matter much and many that matter little.  They are brought in once; the time is from
+ * matter much and many that matter little, "normal" ones have no structure.  They are brought
+ * in once; the time is from
  * there to the last neighbour or pair in the host's memory.  Some lists are held against
  * brute force.  From the top of the source tree:
  *
  *	  make fasted_cuda.so
  *	  gcc -std=gnu11 -O3 -march=native -ffp-contract=off -fopenmp -o /tmp/gpu \
  *		  bench/nearest/gpu.c src/cpu/x.c src/engine/y.c -ldl -lpthread -lm
- *	  /tmp/gpu fasted_cuda.so sift-like|gist-like ROWS DIMENSIONS K ...
+ *	  /tmp/gpu fasted_cuda.so sift-like|gist-like|normal ROWS DIMENSIONS K ...
  *
  * (x.c, y.c: all of src/cpu and of src/engine.)  The largest K comes first.
  *
@@ -86,6 +87,9 @@ made_rows(const char *kind, uint32_t n, uint32_t d)
 	float	   *axes = make_rows(LATENT, d);
 	float	   *centres = make_rows(CLUSTERS, LATENT);
 	bool		bytes = strcmp(kind, "sift-like") == 0;
+
+	if (strcmp(kind, "normal") == 0)
+		memset(axes, 0, LATENT * d * sizeof(float));
 
 #pragma omp parallel for
 	for (uint32_t i = 0; i < n; i++)

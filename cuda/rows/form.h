@@ -138,11 +138,18 @@ public:
 	Precision precision() const { return kind_.precision; }
 	uint32_t row_bytes(uint32_t dimensions) const { return kind_.row_bytes(dimensions); }
 
-	/* What its thresholds are made with, for who makes others; not of a short one. */
+	/* What its thresholds are made with, for who makes others. */
 	FormBound bound(uint32_t dimensions) const
 	{
-		return {kind_.precision, dimensions, directions_ != nullptr, float_.exponent(), int8_.scale(),
-			product_error(dimensions, kind_.precision)};
+		FormBound	bound = {kind_.precision, dimensions, directions_ != nullptr,
+			float_.exponent(), int8_.scale(), product_error(dimensions, kind_.precision)};
+
+		if (kind_.width > 0)
+		{
+			bound.short_scale = projection_->scale;
+			bound.short_stretch = short_stretch(*projection_);
+		}
+		return bound;
 	}
 
 	bool is_from(uint64_t a, uint64_t b) const { return from_a_ == a && from_b_ == b; }

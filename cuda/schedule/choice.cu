@@ -78,14 +78,23 @@ nanoseconds_a_pair(const RoundSettings &settings, const FormKind &kind, double c
 
 /*
  * Nearest rows of a set in itself.  Where rows have met a part f of the others, each has
- * about kMoreLater k / f candidates when pairs meet once; where it meets all others bit
- * by bit, kMoreOfAll k instead.
+ * about kMoreLater k / f candidates when pairs meet once, or those that its first radius
+ * leaves.  Of columns that rows meet a block at a time, the first block meets first radii.
  */
 constexpr double kMoreLater = 1.2;
-constexpr double kMoreOfAll = 2.5;
-constexpr double kLeastPart = 1.0 / 32;
+constexpr double kFirstBlock = 4096;
+constexpr double kLeastPart = 1.0 / 64;
 constexpr double kMostPart = 1.0 / 3;
 constexpr uint32_t kLeastToMeet = 8192;
+
+/* Candidates a row that meets so many of n columns, where all of them would be c by first radii. */
+double
+candidates_at(double columns, double n, double k, double c)
+{
+	double		block = std::min(columns, std::max(kFirstBlock, std::min(n, k * n / c)));
+
+	return c * block / n + k * std::log(columns / block);
+}
 
 /* What there is to sample. */
 SpreadRows
@@ -109,22 +118,34 @@ pairs_of(const FormRequest &request)
  * besides.
  */
 uint32_t
-rows_to_meet_first(const RoundSettings &settings, Precision precision, uint32_t rows, uint32_t k)
+rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t rows, uint32_t k,
+				   double candidates)
 {
-	double		once = 0.5 * rows * nanoseconds_to_multiply(settings, {precision});
-	double		recheck = k * nanoseconds_to_recheck(settings);
-	double		part = std::min(kMostPart, std::max(kLeastPart,
-													std::sqrt(0.5 * kMoreLater * recheck / once)));
-	double		cost = once * (1 + 2 * part) + kMoreLater * recheck / part;
-	uint32_t	first = (uint32_t) (rows * part) / kThresholdPad * kThresholdPad + kThresholdPad;
+	double		once = 0.5 * rows * nanoseconds_to_multiply(settings, kind);
+	double		recheck = nanoseconds_to_recheck(settings);
+	double		best = 2 * once + recheck * candidates_at(rows, rows, k, candidates);
+	uint32_t	answer = 0;
 
-	/* For the test that the tests meet it. */
 #ifdef FASTED_TEST_MEET_ONCE
-	return std::min(rows, first);
+	/* For the test that the tests meet it. */
+	return k % 2 == 0 ? kMeetNone : std::min(rows, kThresholdPad);
 #endif
-	if (rows < kLeastToMeet || k > first / 4 || cost >= 2 * once + kMoreOfAll * recheck)
+	if (rows < kLeastToMeet)
 		return 0;
-	return std::min(rows, first);
+	for (double part = kLeastPart; part <= kMostPart; part *= 1.2)
+	{
+		double		later = std::min(candidates, kMoreLater * k / part);
+		double		cost = once * (1 + 2 * part)
+			+ recheck * (candidates_at(part * rows, rows, k, candidates) + later);
+		uint32_t	first = (uint32_t) (rows * part) / kThresholdPad * kThresholdPad
+			+ kThresholdPad;
+
+		if (cost >= best || k > first / 4)
+			continue;
+		best = cost;
+		answer = std::min(rows, first);
+	}
+	return once + recheck * candidates < best ? kMeetNone : answer;
 }
 
 size_t
@@ -309,8 +330,7 @@ FormChooser::form_at_hand(const FormRequest &request, cudaStream_t stream)
 	const std::shared_ptr<Form> &form = request.a.rows.rows >= request.b.rows.rows
 		? request.a.form : request.b.form;
 
-	if (form == nullptr || (!request.to_choose && form->precision() != request.precision)
-		|| (request.whole && !form->kind().whole))
+	if (form == nullptr || (!request.to_choose && form->precision() != request.precision))
 		return nullptr;
 	/* how good a short form is depends on eps, too */
 	if (request.a.form == request.b.form && (form->kind().width == 0 || settings_.forced_width > 0))
@@ -364,21 +384,19 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 	taken_ = false;
 	if (!request.self && !request.afresh)
 		choice.form = form_at_hand(request, stream);
-	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose
-		&& !request.whole)
+	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose)
 		choice.form = find({Precision::kInt8, settings_.forced_width}, request, stream);
 	if (choice.form == nullptr && sampled_.is_for(request))
 		choice.form = sampled_.choice.form;
 	if (choice.form != nullptr)
 		return choice;
-	choice.form = find({request.to_choose ? Precision::kFp16 : request.precision, 0, request.whole},
-					   request, stream);
+	choice.form = find({request.to_choose ? Precision::kFp16 : request.precision}, request, stream);
 	if (!request.to_choose || !may_sample_ || pairs_of(request) < request.least_pairs
 		|| settings_.dimensions > kMostDimensionsInt8)
 		return choice;
 
 	/* from all rows, for they will be used for all of them */
-	std::shared_ptr<Form> int8 = find({Precision::kInt8, 0, request.whole}, request, stream);
+	std::shared_ptr<Form> int8 = find({Precision::kInt8}, request, stream);
 	SampleJoin::Found fp16_found;
 	SampleJoin::Found int8_found;
 
@@ -401,7 +419,7 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 		choice.form = int8;
 		choice.candidates = int8_found.candidates;
 	}
-	if (settings_.short_bytes > 0 && !request.whole)
+	if (settings_.short_bytes > 0)
 		try_short(request, std::min(int8_each, fp16_each), &choice, stream);
 	sampled_ = {request.a.content, request.b.content, request.eps, choice};
 	return choice;

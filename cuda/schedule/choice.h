@@ -50,7 +50,6 @@ struct FormRequest
 	Precision	precision;
 	double		least_pairs = kLeastPairsForChoice; /* to choose from a sample */
 	double		least_saved = kLeastSavedForShort;	/* to try short forms */
-	bool		whole = false;	/* a form whose rho bounds all that rows were moved by */
 };
 
 struct Choice
@@ -67,10 +66,12 @@ struct Choice
 /*
  * Nearest rows of a set in itself: how many rows shall all meet first, so that they have
  * good radii, before each pair of rows meets once, for both of their lists?  0: every row
- * had better meet all others.
+ * had better meet all others; kMeetNone: radii are good as they are, and each row would
+ * have so many candidates if pairs met once.
  */
-uint32_t	rows_to_meet_first(const RoundSettings &settings, Precision precision, uint32_t rows,
-							   uint32_t k);
+constexpr uint32_t kMeetNone = UINT32_MAX;
+uint32_t	rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t rows,
+							   uint32_t k, double candidates);
 
 /* Joins samples of two sets, or of one, in forms that are tried. */
 class SampleJoin
@@ -144,8 +145,7 @@ private:
 		bool is_for(const FormRequest &request) const
 		{
 			return choice.form != nullptr && a != 0 && a == request.a.content
-				&& b == request.b.content && eps == request.eps && request.to_choose
-				&& (choice.form->kind().whole || !request.whole);
+				&& b == request.b.content && eps == request.eps && request.to_choose;
 		}
 	};
 

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "nearest/near_marks.h"
 #include "schedule/set.h"
 
 namespace fasted
@@ -124,6 +125,10 @@ Context::plan_short_forms(size_t whole, bool may_sample)
 {
 	bool		force = options.prune == FASTED_PRUNE_FORCE;
 
+#ifdef FASTED_NEAR_MARKS
+	if (getenv("FASTED_NEAR_FULL") != NULL)
+		return;
+#endif
 	if (!to_choose_ || options.prune == FASTED_PRUNE_OFF
 		|| (!force && (!may_sample || options.dimensions < 2 * kShortWidths[0])))
 		return;
@@ -147,7 +152,7 @@ Context::divide_memory(size_t whole)
 	size_t		sampling = FormChooser::sample_bytes(settings_);
 	bool		may_sample = !approximate && sampling <= whole / 16;
 	size_t		fixed = (may_sample ? sampling : 0) + Budget::rounded(sizeof(NearScalars))
-		+ Budget::rounded(kSampledRadii * sizeof(float));
+		+ Budget::rounded(kRadiusRoom * sizeof(float));
 
 	if (!approximate)
 	{
@@ -271,7 +276,7 @@ Context::choice_eps(const FastedProblem &problem, const Set &a, const Set &b)
 	if (problem.output != FASTED_OUTPUT_NEAREST)
 		return problem.eps;
 	if (!sampled_radii_)
-		sampled_radii_.allocate(budget, kSampledRadii, "allocating room for a sample");
+		sampled_radii_.allocate(budget, kRadiusRoom, "allocating room for a sample");
 	radius = find_typical_radius(a.formed_rows().rows, b.formed_rows().rows, &a == &b, problem.k,
 								 sampled_radii_.get(), rounds.stream());
 	return radius < problem.eps ? radius : problem.eps;
@@ -290,8 +295,6 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 			 && fasted_group_pairs(problem.groups, problem.ngroups, &a == &b)
 			 < request.least_pairs)
 		request.least_pairs = HUGE_VAL;
-	/* first radii are upper bounds, of distances of rows as they are quantised */
-	request.whole = problem.output == FASTED_OUTPUT_NEAREST;
 	choice = chooser_->choose(request, rounds.stream());
 	if (choice.sampled)
 	{
@@ -383,70 +386,221 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 	bool		compared = a.rows() > 0 && b.rows() > (self ? 1 : 0);
 
 	a.begin_lists(problem.k, problem.eps, problem.further, stream);
+	NEAR_MARK("begin", stream);
 	if (compared)
 		prepare(problem, a, b);
-	look_.task = JoinTask();
+	NEAR_MARK("prepare", stream);
+	look_.a = &a;
+	look_.b = &b;
+	look_.further = nullptr;
 	look_.next = 0;
+	look_.task = JoinTask();
 	look_.task.a = a.side();
 	look_.task.b = b.side();
 	look_.task.eps = problem.eps;
+	look_.step = LookStep::kBegin;
 	if (compared)
 	{
 		if (!scalars_)
 			scalars_.allocate(budget, 1, "allocating room for thresholds");
-		look_.task.near = a.near_task(b, scalars_.get());
-		look_.task.a.quantised.thresholds = look_.task.near.thresholds_a;
+		look_.form = a.formed_rows().form;
+		take_near_task();
 		launch_usual_rho(look_.task.near, stream);
 		prepare_timed_ = true;	/* not until the rows have first radii */
+		if (!problem.further && wants_first_radii(a.rows(), b.rows(), problem.k))
+			look_.step = LookStep::kKeysOfA;
 	}
 	else
 		look_.task.b.table.rows = 0;	/* a row alone does not meet itself */
-
-	uint32_t	first = !compared || !self ? 0
-		: rows_to_meet_first(settings_, look_.task.near.form.precision, a.rows(), problem.k);
-
-	if (first > 0)
-	{
-		look_.set = &a;
-		look_.task.b.table.rows = look_.task.b.quantised.rows = first;
-	}
-	if (!compared || problem.further || !wants_first_radii(a.rows(), b.rows(), problem.k))
-		look_.next = a.rows();
-	look_.pending = true;
 	joining = true;
 }
 
-bool
-Context::begin_rounds()
+/* After rows were put in another order. */
+void
+Context::take_near_task()
 {
-	const JoinTask &task = look_.task;
-	uint32_t	rows = task.a.table.rows;
+	JoinTask   &task = look_.task;
 
-	if (!look_.pending)
-		return true;
-	if (look_.next < rows)
-	{
-		uint32_t	count = std::min(rows - look_.next, look_rows(settings_.row_bytes));
+	task.near = look_.a->near_task(*look_.b, scalars_.get());
+	task.a = look_.a->side();
+	task.b = look_.b->side();
+	task.a.quantised.thresholds = task.near.thresholds_a;
+}
 
-		if (!look_.piece.done("looking for near rows"))
-			return false;
+/* Launches what this step does with some more of its rows; false: with none, all are done. */
+bool
+Context::launch_piece(uint32_t rows)
+{
+	const NearTask &near = look_.task.near;
+	uint32_t	first = look_.next;
+	uint32_t	count = std::min(rows - first, look_rows(near));
 
-		launch_first_radii(task.near, task.a.quantised.values, task.b.quantised.values,
-						   look_.next, count, rounds.stream());
-		look_.piece.record(rounds.stream());
-		look_.next += count;
+	if (first == rows)
 		return false;
+	if (look_.step == LookStep::kRadii)
+		launch_first_radii(near, first, count, rounds.stream());
+	else
+	{
+		bool		of_b = look_.step == LookStep::kKeysOfB;
+
+		launch_cell_keys(near, of_b, first, count, (of_b ? look_.b : look_.a)->keys(),
+						 rounds.stream());
 	}
-	look_.pending = false;
+	look_.piece.record(rounds.stream());
+	look_.next += count;
+	return true;
+}
+
+/* All rows have keys: their order is that of neighbourhoods for a while. */
+void
+Context::take_keys()
+{
+	look_.a->order_by_keys(rounds.stream());
+	if (look_.a != look_.b)
+		look_.b->order_by_keys(rounds.stream());
+	take_near_task();
+	launch_cells(look_.task.near, rounds.stream());
+}
+
+/* One set: rows by their radii, as they would meet once, and how many candidates then. */
+void
+Context::count_candidates()
+{
+	cudaStream_t stream = rounds.stream();
+	NearTask   &near = look_.task.near;
+
+	NEAR_MARK("radii", stream);
+	look_.a->order_by_radii(near, stream);
+	NEAR_MARK("order by radii", stream);
+	take_near_task();
+	near.either = true;
+	launch_near_thresholds(near, stream);
+	launch_count(near, stream);
+	if (hits_.size() == 0)
+		hits_.allocate(1, "allocating room for a sample");
+	check_cuda(cudaMemcpyAsync(hits_.get(), &near.scalars->hits, sizeof(uint32_t),
+							   cudaMemcpyDeviceToHost, stream),
+			   "counting candidates of a sample");
+	look_.piece.record(stream);
+	NEAR_MARK("count", stream);
+}
+
+/* The order in which every row meets all others. */
+void
+Context::order_as_before()
+{
+	look_.b->set_spread(true);
+	if (look_.a != look_.b)
+		look_.a->set_spread(false);
+	look_.b->take_form(look_.form, rounds.stream());
+	look_.a->take_form(look_.form, rounds.stream());
+	take_near_task();
+}
+
+uint32_t
+Context::rows_first(double candidates)
+{
+	if (look_.form == nullptr || look_.a != look_.b)
+		return 0;
+#ifdef FASTED_NEAR_MARKS
+	if (getenv("FASTED_NEAR_FIRST") != NULL)
+	{
+		double		part = atof(getenv("FASTED_NEAR_FIRST"));
+
+		return part < 0 ? kMeetNone : (uint32_t) (part * look_.a->rows()) / kThresholdPad * kThresholdPad;
+	}
+#endif
+	return rows_to_meet_first(settings_, look_.form->kind(), look_.a->rows(),
+							  look_.task.near.table.k, candidates);
+}
+
+/* All rows meet so many of b first; or each pair of rows meets, once. */
+void
+Context::begin_near_rounds(uint32_t first)
+{
+	JoinTask   &task = look_.task;
+
+	NEAR_PRINT("begin rounds", hits_.size() > 0 ? candidates_of(*hits_.get(), look_.a->rows()) : -1,
+			   rounds.stream());
+#ifdef FASTED_NEAR_MARKS
+	fprintf(stderr, "  width %u, meet first %u\n", filter_width_, first);
+#endif
+	look_.step = LookStep::kDone;
 	if (task.near.table.lists != nullptr)
 	{
 		prepare_ended_.record(rounds.stream());
 		prepare_timed_ = false;
 	}
+	task.near.either = task.self = first == kMeetNone;
+	if (first > 0 && !task.self)
+	{
+		look_.further = look_.a;
+		task.b.table.rows = task.b.quantised.rows = first;
+	}
 	rounds.begin(task, rounds.stream());
-	if (look_.set != nullptr)
-		rounds.foresee(look_.set->rows());
+	if (look_.further != nullptr)
+		rounds.foresee(look_.further->rows());
+}
+
+/* The next step, or a part of it, if the device has done with the last one. */
+bool
+Context::look_further()
+{
+	uint32_t	a = look_.task.near.a.rows;
+	double		candidates = a;
+
+	if (look_.step != LookStep::kBegin && !look_.piece.done("looking for near rows"))
+		return false;
+	switch (look_.step)
+	{
+		case LookStep::kKeysOfA:
+		case LookStep::kKeysOfB:
+			if (launch_piece(look_.step == LookStep::kKeysOfA ? a : look_.task.near.b.rows))
+				return false;
+			look_.next = 0;
+			if (look_.step == LookStep::kKeysOfA && look_.a != look_.b)
+				look_.step = LookStep::kKeysOfB;
+			else
+			{
+				NEAR_MARK("keys", rounds.stream());
+				take_keys();
+				NEAR_MARK("order", rounds.stream());
+				look_.step = LookStep::kRadii;
+			}
+			return false;
+		case LookStep::kRadii:
+			if (launch_piece(a))
+				return false;
+			if (look_.a == look_.b && a >= kLeastToCount)
+			{
+				count_candidates();
+				look_.step = LookStep::kCount;
+				return false;
+			}
+			break;
+		case LookStep::kCount:
+			candidates = candidates_of(*hits_.get(), a);
+			if (rows_first(candidates) == kMeetNone)
+			{
+				begin_near_rounds(kMeetNone);
+				return true;
+			}
+			break;
+		case LookStep::kBegin:
+			begin_near_rounds(rows_first(candidates));
+			return true;
+		case LookStep::kDone:
+			return true;
+	}
+	order_as_before();
+	begin_near_rounds(rows_first(candidates));
 	return true;
+}
+
+bool
+Context::begin_rounds()
+{
+	return look_.step == LookStep::kDone || look_further();
 }
 
 /*
@@ -457,17 +611,13 @@ bool
 Context::begin_further_rounds()
 {
 	JoinTask   &task = look_.task;
-	Set		   *set = look_.set;
 
-	if (set == nullptr)
+	if (look_.further == nullptr)
 		return false;
-	look_.set = nullptr;
-	set->order_by_radii(task.near, rounds.stream());
-	task.near = set->near_task(*set, scalars_.get());
-	task.near.either = true;
-	task.a = task.b = set->side();
-	task.a.quantised.thresholds = task.near.thresholds_a;
-	task.self = true;
+	look_.further = nullptr;
+	look_.a->order_by_radii(task.near, rounds.stream());
+	take_near_task();
+	task.near.either = task.self = true;
 	rounds.begin(task, rounds.stream());
 	return true;
 }
@@ -505,10 +655,11 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 void
 Context::stop_join() noexcept
 {
-	if (!rounds.finished() || look_.pending)
+	if (!rounds.finished() || look_.step != LookStep::kDone)
 		rounds.stop();
-	look_.pending = false;
-	look_.set = nullptr;
+	look_.step = LookStep::kDone;
+	look_.further = nullptr;
+	look_.form.reset();
 	joining = false;
 }
 

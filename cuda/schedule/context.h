@@ -137,18 +137,40 @@ private:
 	bool		prepare_timed_ = true;
 	double		prepare_seconds_ = 0;
 
-	/* Nearest rows: what comes before the rounds. */
+	/* Nearest rows: what comes before the rounds, step by step. */
+	enum class LookStep
+	{
+		kKeysOfA,				/* which rows are in one neighbourhood? */
+		kKeysOfB,
+		kRadii,					/* first radii from there */
+		kCount,					/* how many candidates would they leave? */
+		kBegin,					/* the rounds */
+		kDone
+	};
 	struct Look
 	{
-		bool		pending = false;	/* the rounds have not begun */
-		Set		   *set = nullptr;	/* further rounds are of it; null: there are none */
+		LookStep	step = LookStep::kDone;
+		Set		   *a = nullptr;
+		Set		   *b = nullptr;
+		std::shared_ptr<Form> form;
+		Set		   *further = nullptr;	/* further rounds are of it; null: there are none */
 		JoinTask	task;
-		uint32_t	next = 0;	/* rows that have no first radii yet; all have: those there are */
+		uint32_t	next = 0;	/* rows that this step has launched */
 		Event		piece;
 	};
+	bool		look_further();
+	bool		launch_piece(uint32_t rows);
+	void		take_near_task();
+	void		take_keys();
+	void		order_as_before();
+	void		count_candidates();
+	void		begin_near_rounds(uint32_t first);
+	uint32_t	rows_first(double candidates);
+
 	Look		look_;
 	DeviceArray<NearScalars> scalars_;
 	DeviceArray<float> sampled_radii_;
+	PinnedArray<uint32_t> hits_;	/* of a sample */
 };
 
 }								/* namespace fasted */

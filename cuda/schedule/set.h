@@ -62,6 +62,10 @@ public:
 	void		begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream);
 	NearTask	near_task(Set &b, NearScalars *scalars);
 
+	/* Rows for whoever has written keys of their places: orders them by these. */
+	uint32_t   *keys() { return filter_.keys(); }
+	void		order_by_keys(cudaStream_t stream) { filter_.order_by_keys(stream); }
+
 	/* Radii are good: orders rows by them, and empties the lists. */
 	void		order_by_radii(const NearTask &task, cudaStream_t stream);
 	NeighborLists &lists() { return lists_; }
