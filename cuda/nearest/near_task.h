@@ -58,6 +58,7 @@ struct NearTask
 	 */
 	bool		either = false;
 	float	   *levels = nullptr;	/* M of the proof, of kLevelRows places each */
+	bool		met = false;	/* lists have rows of earlier joins: radii are good */
 };
 
 /* Places that have one level, and how many levels there are. */

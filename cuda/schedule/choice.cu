@@ -119,7 +119,7 @@ pairs_of(const FormRequest &request)
  */
 uint32_t
 rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t rows, uint32_t k,
-				   double candidates)
+				   double candidates, bool divided)
 {
 	double		once = 0.5 * rows * nanoseconds_to_multiply(settings, kind);
 	double		recheck = nanoseconds_to_recheck(settings);
@@ -128,11 +128,11 @@ rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t
 
 #ifdef FASTED_TEST_MEET_ONCE
 	/* For the test that the tests meet it. */
-	return k % 2 == 0 ? kMeetNone : std::min(rows, kThresholdPad);
+	return k % 2 == 0 ? kMeetNone : divided ? 0 : std::min(rows, kThresholdPad);
 #endif
 	if (rows < kLeastToMeet)
 		return 0;
-	for (double part = kLeastPart; part <= kMostPart; part *= 1.2)
+	for (double part = kLeastPart; !divided && part <= kMostPart; part *= 1.2)
 	{
 		double		later = std::min(candidates, kMoreLater * k / part);
 		double		cost = once * (1 + 2 * part)

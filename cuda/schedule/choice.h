@@ -67,11 +67,11 @@ struct Choice
  * Nearest rows of a set in itself: how many rows shall all meet first, so that they have
  * good radii, before each pair of rows meets once, for both of their lists?  0: every row
  * had better meet all others; kMeetNone: radii are good as they are, and each row would
- * have so many candidates if pairs met once.
+ * have so many candidates if pairs met once.  divided: it is one of these, for slices.
  */
 constexpr uint32_t kMeetNone = UINT32_MAX;
 uint32_t	rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t rows,
-							   uint32_t k, double candidates);
+							   uint32_t k, double candidates, bool divided);
 
 /* Joins samples of two sets, or of one, in forms that are tried. */
 class SampleJoin

@@ -377,41 +377,65 @@ Context::begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *ta
 											 tuning.open_pairs);
 }
 
+/* Another slice of the join before: rows are in the order that it found, or cut. */
+bool
+Context::is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const
+{
+	return problem.further && problem.slices > 1 && look_.number + 1 == joins_
+		&& look_.content_a == a.content() && look_.content_b == b.content();
+}
+
+/* What lies before rounds in which rows of both sets meet. */
+void
+Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
+{
+	if (is_next_slice(problem, a, b))
+	{
+		take_near_task();
+		return;
+	}
+	if (problem.further && &a == &b)
+		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
+	NEAR_MARK("begin", rounds.stream());
+	prepare(problem, a, b);
+	NEAR_MARK("prepare", rounds.stream());
+	if (!scalars_)
+		scalars_.allocate(budget, 1, "allocating room for thresholds");
+	look_.form = a.formed_rows().form;
+	look_.either = false;
+	take_near_task();
+	launch_usual_rho(look_.task.near, rounds.stream());
+	prepare_timed_ = true;		/* not until the rows have first radii */
+	if (!problem.further && wants_first_radii(a.rows(), b.rows(), problem.k))
+		look_.step = LookStep::kKeysOfA;
+}
+
 /* Lists, empty or as they are, and what makes radii small before the rounds. */
 void
 Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 {
-	cudaStream_t stream = rounds.stream();
-	bool		self = &a == &b;
-	bool		compared = a.rows() > 0 && b.rows() > (self ? 1 : 0);
+	bool		compared = a.rows() > 0 && b.rows() > (&a == &b ? 1 : 0);
 
-	a.begin_lists(problem.k, problem.eps, problem.further, stream);
-	NEAR_MARK("begin", stream);
-	if (compared)
-		prepare(problem, a, b);
-	NEAR_MARK("prepare", stream);
+	a.begin_lists(problem.k, problem.eps, problem.further, rounds.stream());
 	look_.a = &a;
 	look_.b = &b;
 	look_.further = nullptr;
 	look_.next = 0;
+	look_.met = problem.further;
 	look_.task = JoinTask();
 	look_.task.a = a.side();
 	look_.task.b = b.side();
 	look_.task.eps = problem.eps;
+	look_.task.slice = problem.slice;
+	look_.task.slices = std::max(1u, problem.slices);
 	look_.step = LookStep::kBegin;
 	if (compared)
-	{
-		if (!scalars_)
-			scalars_.allocate(budget, 1, "allocating room for thresholds");
-		look_.form = a.formed_rows().form;
-		take_near_task();
-		launch_usual_rho(look_.task.near, stream);
-		prepare_timed_ = true;	/* not until the rows have first radii */
-		if (!problem.further && wants_first_radii(a.rows(), b.rows(), problem.k))
-			look_.step = LookStep::kKeysOfA;
-	}
+		begin_look(problem, a, b);
 	else
 		look_.task.b.table.rows = 0;	/* a row alone does not meet itself */
+	look_.number = joins_;
+	look_.content_a = a.content();
+	look_.content_b = b.content();
 	joining = true;
 }
 
@@ -510,8 +534,10 @@ Context::rows_first(double candidates)
 		return part < 0 ? kMeetNone : (uint32_t) (part * look_.a->rows()) / kThresholdPad * kThresholdPad;
 	}
 #endif
+	if (look_.met)
+		return look_.either ? kMeetNone : 0;
 	return rows_to_meet_first(settings_, look_.form->kind(), look_.a->rows(),
-							  look_.task.near.table.k, candidates);
+							  look_.task.near.table.k, candidates, look_.task.slices > 1);
 }
 
 /* All rows meet so many of b first; or each pair of rows meets, once. */
@@ -526,12 +552,13 @@ Context::begin_near_rounds(uint32_t first)
 	fprintf(stderr, "  width %u, meet first %u\n", filter_width_, first);
 #endif
 	look_.step = LookStep::kDone;
-	if (task.near.table.lists != nullptr)
+	if (task.near.table.lists != nullptr && !(look_.met && prepare_timed_))
 	{
 		prepare_ended_.record(rounds.stream());
 		prepare_timed_ = false;
 	}
-	task.near.either = task.self = first == kMeetNone;
+	look_.either = task.near.either = task.self = first == kMeetNone;
+	task.near.met = look_.met;
 	if (first > 0 && !task.self)
 	{
 		look_.further = look_.a;
@@ -617,7 +644,7 @@ Context::begin_further_rounds()
 	look_.further = nullptr;
 	look_.a->order_by_radii(task.near, rounds.stream());
 	take_near_task();
-	task.near.either = task.self = true;
+	task.near.either = task.self = task.near.met = true;
 	rounds.begin(task, rounds.stream());
 	return true;
 }
@@ -629,6 +656,7 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	JoinTask	task = {};
 	bool		self = &a == &b;
 
+	joins_++;
 	allocate_rounds(problem, a, b);
 	a.wait_for_rows(rounds.stream());
 	b.wait_for_rows(rounds.stream());
@@ -659,7 +687,6 @@ Context::stop_join() noexcept
 		rounds.stop();
 	look_.step = LookStep::kDone;
 	look_.further = nullptr;
-	look_.form.reset();
 	joining = false;
 }
 

@@ -125,6 +125,7 @@ private:
 	size_t		least_ = 0;		/* of them */
 	std::vector<Set *> sets_;
 	uint64_t	contents_ = 0;
+	uint64_t	joins_ = 0;
 	std::unique_ptr<FormChooser> chooser_;
 	GroupTiles	groups_;		/* of the join in hand */
 
@@ -155,9 +156,18 @@ private:
 		std::shared_ptr<Form> form;
 		Set		   *further = nullptr;	/* further rounds are of it; null: there are none */
 		JoinTask	task;
+		bool		met = false;	/* lists have rows already */
+		bool		either = false; /* each pair of rows meets once, by their first radii */
+
+		/* Which join this was, of which rows. */
+		uint64_t	number = 0;
+		uint64_t	content_a = 0;
+		uint64_t	content_b = 0;
 		uint32_t	next = 0;	/* rows that this step has launched */
 		Event		piece;
 	};
+	bool		is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const;
+	void		begin_look(const FastedProblem &problem, Set &a, Set &b);
 	bool		look_further();
 	bool		launch_piece(uint32_t rows);
 	void		take_near_task();

@@ -43,6 +43,7 @@ public:
 	/* For the context and its joins. */
 	bool is_sealed() const { return sealed_; }
 	uint32_t rows() const { return store_.rows; }
+	uint64_t content() const { return content_; }
 	size_t bytes_granted() const { return shape_.bytes(granted_); }
 	FormedRows formed_rows() const { return {table(), content_, filter_.form()}; }
 	void		wait_for_rows(cudaStream_t stream) const;
