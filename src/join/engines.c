@@ -192,7 +192,7 @@ ChooseEngine(const JoinOptions *options, double row_pairs, uint32 dimensions)
 	}
 	cuda = CudaEngine(options->devices);
 	if (cuda != NULL)
-		return options->nearest ? cuda : OneOrSeveral(cuda, options->devices, flop);
+		return OneOrSeveral(cuda, options->devices, flop);
 	if (options->engine == ENGINE_CUDA)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
