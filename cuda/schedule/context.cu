@@ -397,6 +397,7 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	if (problem.further && &a == &b)
 		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
 	NEAR_MARK("begin", rounds.stream());
+	look_.form.reset();
 	prepare(problem, a, b);
 	NEAR_MARK("prepare", rounds.stream());
 	if (!scalars_)
@@ -406,6 +407,7 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	take_near_task();
 	launch_usual_rho(look_.task.near, rounds.stream());
 	prepare_timed_ = true;		/* not until the rows have first radii */
+	look_.timed = true;
 	if (!problem.further && wants_first_radii(a.rows(), b.rows(), problem.k))
 		look_.step = LookStep::kKeysOfA;
 }
@@ -552,10 +554,10 @@ Context::begin_near_rounds(uint32_t first)
 	fprintf(stderr, "  width %u, meet first %u\n", filter_width_, first);
 #endif
 	look_.step = LookStep::kDone;
-	if (task.near.table.lists != nullptr && !(look_.met && prepare_timed_))
+	if (look_.timed)
 	{
 		prepare_ended_.record(rounds.stream());
-		prepare_timed_ = false;
+		look_.timed = prepare_timed_ = false;
 	}
 	look_.either = task.near.either = task.self = first == kMeetNone;
 	task.near.met = look_.met;
@@ -666,6 +668,7 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 		begin_nearest(problem, a, b);
 		return;
 	}
+	look_.form.reset();
 	if (a.rows() > 0 && b.rows() > 0 && (!self || a.rows() > 1))
 		prepare(problem, a, b);
 	task.a = a.side();
@@ -686,6 +689,7 @@ Context::stop_join() noexcept
 	if (!rounds.finished() || look_.step != LookStep::kDone)
 		rounds.stop();
 	look_.step = LookStep::kDone;
+	look_.timed = false;
 	look_.further = nullptr;
 	joining = false;
 }

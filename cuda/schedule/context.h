@@ -157,6 +157,7 @@ private:
 		Set		   *further = nullptr;	/* further rounds are of it; null: there are none */
 		JoinTask	task;
 		bool		met = false;	/* lists have rows already */
+		bool		timed = false;	/* what comes before the rounds is preparation */
 		bool		either = false; /* each pair of rows meets once, by their first radii */
 
 		/* Which join this was, of which rows. */
