@@ -74,6 +74,8 @@ private:
 	struct Aside;
 
 	bool		has_room_aside(uint64_t rows, uint32_t row_bytes, Aside *aside) const;
+	void		launch_scatter(const Aside &aside, uint32_t rows, uint32_t row_bytes,
+							   cudaStream_t stream);
 	void		launch_gather(const Aside &aside, uint32_t rows, uint32_t row_bytes,
 							  cudaStream_t stream);
 
