@@ -14,12 +14,14 @@
  *		  bench/nearest/gpu.c src/cpu/x.c src/engine/y.c -ldl -lpthread -lm
  *	  /tmp/gpu fasted_cuda.so sift-like|gist-like|normal ROWS DIMENSIONS K ...
  *
- * (x.c, y.c: all of src/cpu and of src/engine.)  The largest K comes first.
+ * (x.c, y.c: all of src/cpu and of src/engine.)  The largest K comes first.  With
+ * FASTED_BENCH_GROUP in the environment, all GPUs that are alike share the work.
  *
  *-------------------------------------------------------------------------
  */
 #include <dlfcn.h>
 
+#include "../../src/engine/device_group.h"
 #include "../cpu_engine.h"
 
 /* Dimensions that matter, and clusters. */
@@ -231,6 +233,8 @@ main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	engine = ((FastedEngineEntry) (uintptr_t) entry) ();
+	if (getenv("FASTED_BENCH_GROUP") != NULL)
+		engine = fasted_device_group(engine);
 	rows = made_rows(argv[2], n, d);
 	printf("%s, %u x %u: made in %.1f s\n", argv[2], n, d, seconds() - begun);
 	problem.problem.k = (uint32_t) atoi(argv[5]);
