@@ -265,13 +265,16 @@ window_of(const NearTask &task, uint32_t place)
 	return min(middle - kLookColumns / 2, task.b.rows - kLookColumns);
 }
 
-/* The k-th least of the warp's numbers, none of them negative. */
+/* Numbers are compared by so many of their bits; what is below is rounded up. */
+constexpr int kLowestBit = 12;
+
+/* The k-th least of the warp's numbers, none of them negative, or a little more. */
 __device__ float
 least_but(const float (&squares)[kEach], uint32_t k)
 {
 	uint32_t	answer = 0;
 
-	for (int bit = 30; bit >= 0; bit--)
+	for (int bit = 30; bit >= kLowestBit; bit--)
 	{
 		/* are fewer than k below the numbers that have this bit? */
 		uint32_t	middle = answer | 1u << bit;
@@ -283,7 +286,7 @@ least_but(const float (&squares)[kEach], uint32_t k)
 		if (__reduce_add_sync(0xffffffff, below) < k)
 			answer = middle;
 	}
-	return __uint_as_float(answer);
+	return __uint_as_float(answer | ((1u << kLowestBit) - 1));
 }
 
 /* Leaves the numbers of k rows of b in the row's list, which is empty. */
@@ -432,12 +435,14 @@ __launch_bounds__(kBlock)
 count_kernel(const __grid_constant__ NearTask task)
 {
 	extern __shared__ uint32_t products[];
+	__shared__ uint32_t hits[kCountParts];
 	uint32_t	step = task.b.rows / (kLookColumns / 16);
 	uint32_t	first = task.a.rows / kCountGroups * blockIdx.x;
 	Operands	operands = {task.values_a, task.values_b, task.row_bytes,
 		step / kCountLooks * blockIdx.y, step};
-	uint32_t	hits = 0;
 
+	if (threadIdx.x < kCountParts)
+		hits[threadIdx.x] = 0;
 	multiply<Number>(operands, first, products);
 	__syncthreads();
 	for (uint32_t i = threadIdx.x; i < kRows * kLookColumns; i += kBlock)
@@ -448,14 +453,16 @@ count_kernel(const __grid_constant__ NearTask task)
 		uint32_t	row = task.thresholds_a[min(place, other)];
 		uint32_t	column = task.thresholds_b[max(place, other)];
 
-		if (place == other)
-			continue;
-		hits += sizeof(Number) == 1 ? (int32_t) product - (int32_t) column >= (int32_t) row
+		bool		hit = sizeof(Number) == 1
+			? (int32_t) product - (int32_t) column >= (int32_t) row
 			: __uint_as_float(product) - __uint_as_float(column) >= __uint_as_float(row);
+
+		if (hit && place != other)
+			atomicAdd(&hits[(uint64_t) max(place, other) * kCountParts / task.a.rows], 1u);
 	}
-	hits = __reduce_add_sync(0xffffffff, hits);
-	if (threadIdx.x % 32 == 0 && hits > 0)
-		atomicAdd(&task.scalars->hits, hits);
+	__syncthreads();
+	if (threadIdx.x < kCountParts && hits[threadIdx.x] > 0)
+		atomicAdd(&task.scalars->hits[threadIdx.x], hits[threadIdx.x]);
 }
 
 /* A kernel that multiplies: more shared memory than one gets unasked. */
@@ -547,17 +554,32 @@ launch_first_radii(const NearTask &task, uint32_t first, uint32_t count, cudaStr
 void
 launch_count(const NearTask &task, cudaStream_t stream)
 {
-	check_cuda(cudaMemsetAsync(&task.scalars->hits, 0, sizeof(task.scalars->hits), stream),
+	check_cuda(cudaMemsetAsync(task.scalars->hits, 0, sizeof(task.scalars->hits), stream),
 			   "counting candidates of a sample");
 	launch(by_precision<const NearTask>(task.form.precision, count_kernel<signed char>,
 										count_kernel<__half>, count_kernel<float>),
 		   task, dim3(kCountGroups, kCountLooks), stream);
 }
 
-double
-candidates_of(uint32_t hits, uint32_t rows)
+CandidateCounts
+candidates_of(const uint32_t *hits, uint32_t rows)
 {
-	return (double) hits / (kCountGroups * kRows * kCountLooks * (double) kLookColumns) * 0.5 * rows;
+	constexpr double kPairs = kCountGroups * kRows * kCountLooks * (double) kLookColumns;
+	CandidateCounts counts;
+
+	for (uint32_t part = 0; part < kCountParts; part++)
+		counts.of_part[part] = hits[part] / kPairs * 0.5 * rows;
+	return counts;
+}
+
+CandidateCounts
+all_candidates(uint32_t rows)
+{
+	CandidateCounts counts;
+
+	for (uint32_t part = 0; part < kCountParts; part++)
+		counts.of_part[part] = CandidateCounts::share(part) * rows;
+	return counts;
 }
 
 }								/* namespace fasted */

@@ -24,12 +24,15 @@ namespace fasted
 /* Columns that a row looks at; where there are fewer rows of b there are no first radii. */
 constexpr uint32_t kLookColumns = 1024;
 
+/* Parts of the places, as many in each, for which candidates are counted. */
+constexpr uint32_t kCountParts = 32;
+
 /* What both sides have in common, on the device. */
 struct NearScalars
 {
 	double		usual_rho;		/* c: most rows of b have been moved so far at most */
 	double		largest_reach;	/* F: of rows of a, without infinite ones */
-	uint32_t	hits;			/* of a sample */
+	uint32_t	hits[kCountParts];	/* of a sample, by the place of the later row */
 	uint32_t	cells[kLookColumns + 1];	/* where the rows of b of each centre begin */
 };
 
@@ -109,8 +112,24 @@ void launch_first_radii(const NearTask &task, uint32_t first, uint32_t count,
 constexpr uint32_t kLeastToCount = 8192;
 void launch_count(const NearTask &task, cudaStream_t stream);
 
-/* How many candidates a row that makes, where each pair of rows is in one tile. */
-double		candidates_of(uint32_t hits, uint32_t rows);
+/*
+ * How many candidates that makes, where each pair of rows is in one tile: for each row of
+ * all, with the later row in each part of the places.
+ */
+struct CandidateCounts
+{
+	double		of_part[kCountParts];
+
+	/* Of all pairs, those with the later row in this part. */
+	static double share(uint32_t part)
+	{
+		return (2.0 * part + 1.0) / (kCountParts * (double) kCountParts);
+	}
+};
+CandidateCounts candidates_of(const uint32_t *hits, uint32_t rows);
+
+/* Where there are no radii: all pairs. */
+CandidateCounts all_candidates(uint32_t rows);
 
 /* --- the eps to choose a filter by */
 

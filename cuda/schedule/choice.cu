@@ -77,23 +77,57 @@ nanoseconds_a_pair(const RoundSettings &settings, const FormKind &kind, double c
 }
 
 /*
- * Nearest rows of a set in itself.  Where rows have met a part f of the others, each has
- * about kMoreLater k / f candidates when pairs meet once, or those that its first radius
- * leaves.  Of columns that rows meet a block at a time, the first block meets first radii.
+ * Nearest rows of a set in itself.  A row whose radius leaves r candidates in all columns
+ * has so many in proportion, until it has met k n / r columns and its radius shrinks; but
+ * no sooner than after the first block, for columns are met a block at a time.  Where rows
+ * have met a part f of the others, r is kMoreLater k / f at most.  When pairs meet once,
+ * radii shrink a little, which leaves kLeftOnce of the candidates.
  */
 constexpr double kMoreLater = 1.2;
+constexpr double kLeftOnce = 0.6;
 constexpr double kFirstBlock = 4096;
 constexpr double kLeastPart = 1.0 / 64;
 constexpr double kMostPart = 1.0 / 3;
 constexpr uint32_t kLeastToMeet = 8192;
+constexpr double kMuchWorse = 3;
 
-/* Candidates a row that meets so many of n columns, where all of them would be c by first radii. */
+/* Nanoseconds: to write a candidate down, recheck it and offer it to lists. */
+constexpr double kNearBytesPerSecond = 5.0e12;
+constexpr double kNearEach = 0.7;
+
+/* Candidates of a row that meets so many of n columns. */
 double
-candidates_at(double columns, double n, double k, double c)
+candidates_at(double columns, double n, double k, double r)
 {
-	double		block = std::min(columns, std::max(kFirstBlock, std::min(n, k * n / c)));
+	double		block = std::min(columns, std::max(kFirstBlock, std::min(n, k * n / r)));
 
-	return c * block / n + k * std::log(columns / block);
+	return r * block / n + k * std::log(columns / block);
+}
+
+/* The same of all rows; r of a part of them is made of its candidates. */
+double
+candidates_at(double columns, double n, double k, const CandidateCounts &counts)
+{
+	double		sum = 0;
+
+	for (uint32_t part = 0; part < kCountParts; part++)
+	{
+		double		r = counts.of_part[part] / CandidateCounts::share(part);
+
+		sum += candidates_at(columns, n, k, std::max(k, std::min(r, n))) / kCountParts;
+	}
+	return sum;
+}
+
+/* Candidates of a row when pairs meet once, where none has more than `most` in all columns. */
+double
+candidates_once(double most, const CandidateCounts &counts)
+{
+	double		sum = 0;
+
+	for (uint32_t part = 0; part < kCountParts; part++)
+		sum += std::min(counts.of_part[part], most * CandidateCounts::share(part));
+	return kLeftOnce * sum;
 }
 
 /* What there is to sample. */
@@ -113,17 +147,38 @@ pairs_of(const FormRequest &request)
 
 }								/* namespace */
 
+bool
+worst_look_again(const CandidateCounts &candidates, uint32_t k)
+{
+	double		worst = 0;
+	double		others = 0;
+	double		share = 0;
+
+#ifdef FASTED_TEST_MEET_ONCE
+	return true;
+#endif
+	for (uint32_t part = 0; part < kCountParts; part++)
+	{
+		bool		last = part >= kCountParts - kWorstParts;
+
+		(last ? worst : others) += candidates.of_part[part];
+		share += last ? CandidateCounts::share(part) : 0;
+	}
+	return worst / share > kMuchWorse * std::max((double) k, others / (1 - share));
+}
+
 /*
  * All pairs once take `once` for each row; those with the first ones 2 f times that
  * besides.
  */
 uint32_t
 rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t rows, uint32_t k,
-				   double candidates, bool divided)
+				   const CandidateCounts &candidates, bool divided)
 {
-	double		once = 0.5 * rows * nanoseconds_to_multiply(settings, kind);
-	double		recheck = nanoseconds_to_recheck(settings);
-	double		best = 2 * once + recheck * candidates_at(rows, rows, k, candidates);
+	double		n = rows;
+	double		once = 0.5 * n * nanoseconds_to_multiply(settings, kind);
+	double		each = 8.0 * settings.dimensions / kNearBytesPerSecond * 1e9 + kNearEach;
+	double		best = 2 * once + each * candidates_at(n, n, k, candidates);
 	uint32_t	answer = 0;
 
 #ifdef FASTED_TEST_MEET_ONCE
@@ -134,18 +189,17 @@ rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t
 		return 0;
 	for (double part = kLeastPart; !divided && part <= kMostPart; part *= 1.2)
 	{
-		double		later = std::min(candidates, kMoreLater * k / part);
+		double		later = candidates_once(kMoreLater * k / part, candidates);
 		double		cost = once * (1 + 2 * part)
-			+ recheck * (candidates_at(part * rows, rows, k, candidates) + later);
-		uint32_t	first = (uint32_t) (rows * part) / kThresholdPad * kThresholdPad
-			+ kThresholdPad;
+			+ each * (candidates_at(part * n, n, k, candidates) + later);
+		uint32_t	first = (uint32_t) (n * part) / kThresholdPad * kThresholdPad + kThresholdPad;
 
 		if (cost >= best || k > first / 4)
 			continue;
 		best = cost;
 		answer = std::min(rows, first);
 	}
-	return once + recheck * candidates < best ? kMeetNone : answer;
+	return once + each * candidates_once(n, candidates) < best ? kMeetNone : answer;
 }
 
 size_t

@@ -66,12 +66,19 @@ struct Choice
 /*
  * Nearest rows of a set in itself: how many rows shall all meet first, so that they have
  * good radii, before each pair of rows meets once, for both of their lists?  0: every row
- * had better meet all others; kMeetNone: radii are good as they are, and each row would
- * have so many candidates if pairs met once.  divided: it is one of these, for slices.
+ * had better meet all others; kMeetNone: radii are good as they are.  candidates: of first
+ * radii, if pairs met once.  divided: the answer is 0 or kMeetNone, for slices.
  */
 constexpr uint32_t kMeetNone = UINT32_MAX;
 uint32_t	rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t rows,
-							   uint32_t k, double candidates, bool divided);
+							   uint32_t k, const CandidateCounts &candidates, bool divided);
+
+/*
+ * Have the rows of the last kWorstParts of the places so much worse first radii than others
+ * that they had better look once more, among themselves?
+ */
+constexpr uint32_t kWorstParts = kCountParts * 6 / 32;
+bool		worst_look_again(const CandidateCounts &candidates, uint32_t k);
 
 /* Joins samples of two sets, or of one, in forms that are tried. */
 class SampleJoin

@@ -422,7 +422,7 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 	look_.a = &a;
 	look_.b = &b;
 	look_.further = nullptr;
-	look_.next = 0;
+	look_.next = look_.good = 0;
 	look_.met = problem.further;
 	look_.task = JoinTask();
 	look_.task.a = a.side();
@@ -453,11 +453,34 @@ Context::take_near_task()
 	task.a.quantised.thresholds = task.near.thresholds_a;
 }
 
+/* The rows that look: all, or the worst ones at one another. */
+NearTask
+Context::looking() const
+{
+	NearTask	task = look_.task.near;
+	size_t		bytes = (size_t) look_.good * task.row_bytes;
+
+	if (look_.good == 0)
+		return task;
+	for (RowTable *rows : {&task.a, &task.b})
+	{
+		rows->order += look_.good;
+		rows->rows -= look_.good;
+	}
+	task.values_a = (const uint8_t *) task.values_a + bytes;
+	task.values_b = (const uint8_t *) task.values_b + bytes;
+	task.norms_a += look_.good;
+	task.norms_b += look_.good;
+	task.keys_a += look_.good;
+	task.keys_b += look_.good;
+	return task;
+}
+
 /* Launches what this step does with some more of its rows; false: with none, all are done. */
 bool
 Context::launch_piece(uint32_t rows)
 {
-	const NearTask &near = look_.task.near;
+	NearTask	near = looking();
 	uint32_t	first = look_.next;
 	uint32_t	count = std::min(rows - first, look_rows(near));
 
@@ -469,8 +492,8 @@ Context::launch_piece(uint32_t rows)
 	{
 		bool		of_b = look_.step == LookStep::kKeysOfB;
 
-		launch_cell_keys(near, of_b, first, count, (of_b ? look_.b : look_.a)->keys(),
-						 rounds.stream());
+		launch_cell_keys(near, of_b, first, count,
+						 (of_b ? look_.b : look_.a)->keys() + look_.good, rounds.stream());
 	}
 	look_.piece.record(rounds.stream());
 	look_.next += count;
@@ -485,7 +508,20 @@ Context::take_keys()
 	if (look_.a != look_.b)
 		look_.b->order_by_keys(rounds.stream());
 	take_near_task();
-	launch_cells(look_.task.near, rounds.stream());
+	launch_cells(looking(), rounds.stream());
+}
+
+/* Of one set in the order of radii: the last rows again, the others stay where they are. */
+void
+Context::begin_second_look()
+{
+	uint32_t	rows = look_.a->rows();
+
+	look_.good = rows - rows / kCountParts * kWorstParts;
+	look_.next = 0;
+	look_.step = LookStep::kKeysOfA;
+	check_cuda(cudaMemsetAsync(look_.a->keys(), 0, look_.good * sizeof(uint32_t), rounds.stream()),
+			   "ordering rows");
 }
 
 /* One set: rows by their radii, as they would meet once, and how many candidates then. */
@@ -503,8 +539,8 @@ Context::count_candidates()
 	launch_near_thresholds(near, stream);
 	launch_count(near, stream);
 	if (hits_.size() == 0)
-		hits_.allocate(1, "allocating room for a sample");
-	check_cuda(cudaMemcpyAsync(hits_.get(), &near.scalars->hits, sizeof(uint32_t),
+		hits_.allocate(kCountParts, "allocating room for a sample");
+	check_cuda(cudaMemcpyAsync(hits_.get(), near.scalars->hits, kCountParts * sizeof(uint32_t),
 							   cudaMemcpyDeviceToHost, stream),
 			   "counting candidates of a sample");
 	look_.piece.record(stream);
@@ -524,7 +560,7 @@ Context::order_as_before()
 }
 
 uint32_t
-Context::rows_first(double candidates)
+Context::rows_first(const CandidateCounts &candidates)
 {
 	if (look_.form == nullptr || look_.a != look_.b)
 		return 0;
@@ -548,9 +584,16 @@ Context::begin_near_rounds(uint32_t first)
 {
 	JoinTask   &task = look_.task;
 
-	NEAR_PRINT("begin rounds", hits_.size() > 0 ? candidates_of(*hits_.get(), look_.a->rows()) : -1,
-			   rounds.stream());
 #ifdef FASTED_NEAR_MARKS
+	CandidateCounts counts = hits_.size() > 0 ? candidates_of(hits_.get(), look_.a->rows())
+		: all_candidates(1);
+	double		all = 0;
+
+	for (double count : counts.of_part)
+		all += count;
+	NEAR_PRINT("begin rounds", all, rounds.stream());
+	for (uint32_t i = 3; i < kCountParts; i += 4)
+		fprintf(stderr, "  %.1f", counts.of_part[i] / CandidateCounts::share(i));
 	fprintf(stderr, "  width %u, meet first %u\n", filter_width_, first);
 #endif
 	look_.step = LookStep::kDone;
@@ -576,7 +619,7 @@ bool
 Context::look_further()
 {
 	uint32_t	a = look_.task.near.a.rows;
-	double		candidates = a;
+	CandidateCounts candidates = all_candidates(a);
 
 	if (look_.step != LookStep::kBegin && !look_.piece.done("looking for near rows"))
 		return false;
@@ -584,7 +627,7 @@ Context::look_further()
 	{
 		case LookStep::kKeysOfA:
 		case LookStep::kKeysOfB:
-			if (launch_piece(look_.step == LookStep::kKeysOfA ? a : look_.task.near.b.rows))
+			if (launch_piece(look_.step == LookStep::kKeysOfA ? a - look_.good : look_.task.near.b.rows))
 				return false;
 			look_.next = 0;
 			if (look_.step == LookStep::kKeysOfA && look_.a != look_.b)
@@ -598,7 +641,7 @@ Context::look_further()
 			}
 			return false;
 		case LookStep::kRadii:
-			if (launch_piece(a))
+			if (launch_piece(a - look_.good))
 				return false;
 			if (look_.a == look_.b && a >= kLeastToCount)
 			{
@@ -608,7 +651,12 @@ Context::look_further()
 			}
 			break;
 		case LookStep::kCount:
-			candidates = candidates_of(*hits_.get(), a);
+			candidates = candidates_of(hits_.get(), a);
+			if (look_.good == 0 && worst_look_again(candidates, look_.task.near.table.k))
+			{
+				begin_second_look();
+				return false;
+			}
 			if (rows_first(candidates) == kMeetNone)
 			{
 				begin_near_rounds(kMeetNone);

@@ -165,18 +165,21 @@ private:
 		uint64_t	content_a = 0;
 		uint64_t	content_b = 0;
 		uint32_t	next = 0;	/* rows that this step has launched */
+		uint32_t	good = 0;	/* rows before the worst ones, if these look once more */
 		Event		piece;
 	};
 	bool		is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const;
 	void		begin_look(const FastedProblem &problem, Set &a, Set &b);
 	bool		look_further();
+	NearTask	looking() const;
 	bool		launch_piece(uint32_t rows);
+	void		begin_second_look();
 	void		take_near_task();
 	void		take_keys();
 	void		order_as_before();
 	void		count_candidates();
 	void		begin_near_rounds(uint32_t first);
-	uint32_t	rows_first(double candidates);
+	uint32_t	rows_first(const CandidateCounts &candidates);
 
 	Look		look_;
 	DeviceArray<NearScalars> scalars_;
