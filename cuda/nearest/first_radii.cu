@@ -7,7 +7,8 @@
  * rows tell which one each row is nearest to, and rows are put in the order of that.
  * Then each row looks at the rows of b that are about it in this order, and the
  * canonical distances to the k that look nearest are computed.  The largest of these is
- * the row's first radius: doc/bound-nearest.md, section 2.
+ * the row's first radius: doc/bound-nearest.md, section 2.  Where a has few rows, for which
+ * b had better stay as it is, they look at the spread rows themselves.
  *
  *-------------------------------------------------------------------------
  */
@@ -291,7 +292,8 @@ least_but(const float (&squares)[kEach], uint32_t k)
 
 /* Leaves the numbers of k rows of b in the row's list, which is empty. */
 __device__ void
-note_columns(const NearTask &task, uint32_t row, uint32_t window, const float (&squares)[kEach])
+note_columns(const NearTask &task, uint32_t row, const Operands &looked,
+			 const float (&squares)[kEach])
 {
 	FastedNeighbor *list = task.table.lists + (size_t) row * task.table.k;
 	float		largest = least_but(squares, task.table.k);
@@ -311,7 +313,7 @@ note_columns(const NearTask &task, uint32_t row, uint32_t window, const float (&
 		uint32_t	at = before + __popc(lanes & ((1u << lane) - 1));
 
 		if (squares[i] <= largest && at < task.table.k)
-			list[at].row = task.b.number_at(window + i * 32 + lane);
+			list[at].row = task.b.number_at(looked.place_of(i * 32 + lane));
 		before += __popc(lanes);
 	}
 }
@@ -325,9 +327,15 @@ look_kernel(const __grid_constant__ LookParams p)
 	const NearTask &task = p.task;
 	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	first = min(p.first + blockIdx.x * kRows, task.a.rows - kRows);
-	uint32_t	window = window_of(task, first + kRows / 2);
+	Operands	looked = {task.values_a, task.values_b, task.row_bytes, 0,
+		task.b.rows / (kLookColumns / 16)};
 
-	multiply<Number>({task.values_a, task.values_b, task.row_bytes, window, 16}, first, products);
+	if (task.keys_a != nullptr)
+	{
+		looked.first = window_of(task, first + kRows / 2);
+		looked.step = 16;
+	}
+	multiply<Number>(looked, first, products);
 	__syncthreads();
 	for (uint32_t row = threadIdx.x / 32; row < kRows; row += kWarps)
 	{
@@ -338,14 +346,14 @@ look_kernel(const __grid_constant__ LookParams p)
 #pragma unroll
 		for (uint32_t i = 0; i < kEach; i++)
 		{
-			uint32_t	other = window + i * 32 + lane;
+			uint32_t	other = looked.place_of(i * 32 + lane);
 
 			squares[i] = square_of<Number>(norm, task.norms_b[other],
 										   products[row * kStride + i * 32 + lane]);
 			if (task.self && other == place)
 				squares[i] = INFINITY;
 		}
-		note_columns(task, task.a.number_at(place), window, squares);
+		note_columns(task, task.a.number_at(place), looked, squares);
 	}
 }
 

@@ -48,7 +48,7 @@ struct NearTask
 	const void *values_b;
 	const RowNorm *norms_a;
 	const RowNorm *norms_b;
-	const uint32_t *keys_a;		/* by which rows are in order, if they are */
+	const uint32_t *keys_a;		/* by which rows are in order; null: by others */
 	const uint32_t *keys_b;
 	uint32_t   *thresholds_a;
 	uint32_t   *thresholds_b;
@@ -91,6 +91,13 @@ wants_first_radii(uint32_t rows_a, uint32_t rows_b, uint32_t k)
 	return rows_a >= 16 && rows_b >= kLookColumns && k < kLookColumns;
 }
 
+/* Is it worth it to order both sides by keys? */
+inline bool
+wants_neighborhoods(uint32_t rows_a, uint32_t rows_b)
+{
+	return rows_a >= rows_b / 2;
+}
+
 /* Rows that one launch takes, so that it is over soon. */
 uint32_t	look_rows(const NearTask &task);
 
@@ -104,7 +111,10 @@ void launch_cell_keys(const NearTask &task, bool of_b, uint32_t first, uint32_t 
 /* Once both sides are in the order of their keys: where neighbourhoods begin. */
 void launch_cells(const NearTask &task, cudaStream_t stream);
 
-/* Then: radii of rows of a, from kLookColumns rows of b about them.  Lists are empty. */
+/*
+ * Then: radii of rows of a, from kLookColumns rows of b about them; or, without keys, from
+ * so many all over b.  Lists are empty.
+ */
 void launch_first_radii(const NearTask &task, uint32_t first, uint32_t count,
 						cudaStream_t stream);
 

@@ -409,7 +409,8 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	prepare_timed_ = true;		/* not until the rows have first radii */
 	look_.timed = true;
 	if (!problem.further && wants_first_radii(a.rows(), b.rows(), problem.k))
-		look_.step = LookStep::kKeysOfA;
+		look_.step = wants_neighborhoods(a.rows(), b.rows()) ? LookStep::kKeysOfA
+			: LookStep::kRadii;
 }
 
 /* Lists, empty or as they are, and what makes radii small before the rounds. */
@@ -423,6 +424,7 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 	look_.b = &b;
 	look_.further = nullptr;
 	look_.next = look_.good = 0;
+	look_.ordered = false;
 	look_.met = problem.further;
 	look_.task = JoinTask();
 	look_.task.a = a.side();
@@ -460,6 +462,8 @@ Context::looking() const
 	NearTask	task = look_.task.near;
 	size_t		bytes = (size_t) look_.good * task.row_bytes;
 
+	if (!look_.ordered)
+		task.keys_a = task.keys_b = nullptr;
 	if (look_.good == 0)
 		return task;
 	for (RowTable *rows : {&task.a, &task.b})
@@ -508,6 +512,7 @@ Context::take_keys()
 	if (look_.a != look_.b)
 		look_.b->order_by_keys(rounds.stream());
 	take_near_task();
+	look_.ordered = true;
 	launch_cells(looking(), rounds.stream());
 }
 
@@ -669,7 +674,8 @@ Context::look_further()
 		case LookStep::kDone:
 			return true;
 	}
-	order_as_before();
+	if (look_.ordered)
+		order_as_before();
 	begin_near_rounds(rows_first(candidates));
 	return true;
 }

@@ -164,6 +164,7 @@ private:
 		uint64_t	number = 0;
 		uint64_t	content_a = 0;
 		uint64_t	content_b = 0;
+		bool		ordered = false;	/* rows are in the order of neighbourhoods, or of radii */
 		uint32_t	next = 0;	/* rows that this step has launched */
 		uint32_t	good = 0;	/* rows before the worst ones, if these look once more */
 		Event		piece;
