@@ -11,7 +11,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "nearest/near_marks.h"
 #include "schedule/set.h"
 
 namespace fasted
@@ -125,10 +124,6 @@ Context::plan_short_forms(size_t whole, bool may_sample)
 {
 	bool		force = options.prune == FASTED_PRUNE_FORCE;
 
-#ifdef FASTED_NEAR_MARKS
-	if (getenv("FASTED_NEAR_FULL") != NULL)
-		return;
-#endif
 	if (!to_choose_ || options.prune == FASTED_PRUNE_OFF
 		|| (!force && (!may_sample || options.dimensions < 2 * kShortWidths[0])))
 		return;
@@ -396,10 +391,8 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	}
 	if (problem.further && &a == &b)
 		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
-	NEAR_MARK("begin", rounds.stream());
 	look_.form.reset();
 	prepare(problem, a, b);
-	NEAR_MARK("prepare", rounds.stream());
 	if (!scalars_)
 		scalars_.allocate(budget, 1, "allocating room for thresholds");
 	look_.form = a.formed_rows().form;
@@ -536,9 +529,7 @@ Context::count_candidates()
 	cudaStream_t stream = rounds.stream();
 	NearTask   &near = look_.task.near;
 
-	NEAR_MARK("radii", stream);
 	look_.a->order_by_radii(near, stream);
-	NEAR_MARK("order by radii", stream);
 	take_near_task();
 	near.either = true;
 	launch_near_thresholds(near, stream);
@@ -549,7 +540,6 @@ Context::count_candidates()
 							   cudaMemcpyDeviceToHost, stream),
 			   "counting candidates of a sample");
 	look_.piece.record(stream);
-	NEAR_MARK("count", stream);
 }
 
 /* The order in which every row meets all others. */
@@ -569,14 +559,6 @@ Context::rows_first(const CandidateCounts &candidates)
 {
 	if (look_.form == nullptr || look_.a != look_.b)
 		return 0;
-#ifdef FASTED_NEAR_MARKS
-	if (getenv("FASTED_NEAR_FIRST") != NULL)
-	{
-		double		part = atof(getenv("FASTED_NEAR_FIRST"));
-
-		return part < 0 ? kMeetNone : (uint32_t) (part * look_.a->rows()) / kThresholdPad * kThresholdPad;
-	}
-#endif
 	if (look_.met)
 		return look_.either ? kMeetNone : 0;
 	return rows_to_meet_first(settings_, look_.form->kind(), look_.a->rows(),
@@ -589,18 +571,6 @@ Context::begin_near_rounds(uint32_t first)
 {
 	JoinTask   &task = look_.task;
 
-#ifdef FASTED_NEAR_MARKS
-	CandidateCounts counts = hits_.size() > 0 ? candidates_of(hits_.get(), look_.a->rows())
-		: all_candidates(1);
-	double		all = 0;
-
-	for (double count : counts.of_part)
-		all += count;
-	NEAR_PRINT("begin rounds", all, rounds.stream());
-	for (uint32_t i = 3; i < kCountParts; i += 4)
-		fprintf(stderr, "  %.1f", counts.of_part[i] / CandidateCounts::share(i));
-	fprintf(stderr, "  width %u, meet first %u\n", filter_width_, first);
-#endif
 	look_.step = LookStep::kDone;
 	if (look_.timed)
 	{
@@ -639,9 +609,7 @@ Context::look_further()
 				look_.step = LookStep::kKeysOfB;
 			else
 			{
-				NEAR_MARK("keys", rounds.stream());
 				take_keys();
-				NEAR_MARK("order", rounds.stream());
 				look_.step = LookStep::kRadii;
 			}
 			return false;
