@@ -91,6 +91,13 @@ constexpr double kMostPart = 1.0 / 3;
 constexpr uint32_t kLeastToMeet = 8192;
 constexpr double kMuchWorse = 3;
 
+/* For the test that the tests meet rows that meet once. */
+#ifdef FASTED_TEST_MEET_ONCE
+constexpr bool kAlwaysOnce = true;
+#else
+constexpr bool kAlwaysOnce = false;
+#endif
+
 /* Nanoseconds: to write a candidate down, recheck it and offer it to lists. */
 constexpr double kNearBytesPerSecond = 5.0e12;
 constexpr double kNearEach = 0.7;
@@ -154,9 +161,6 @@ worst_look_again(const CandidateCounts &candidates, uint32_t k)
 	double		others = 0;
 	double		share = 0;
 
-#ifdef FASTED_TEST_MEET_ONCE
-	return true;
-#endif
 	for (uint32_t part = 0; part < kCountParts; part++)
 	{
 		bool		last = part >= kCountParts - kWorstParts;
@@ -164,7 +168,7 @@ worst_look_again(const CandidateCounts &candidates, uint32_t k)
 		(last ? worst : others) += candidates.of_part[part];
 		share += last ? CandidateCounts::share(part) : 0;
 	}
-	return worst / share > kMuchWorse * std::max((double) k, others / (1 - share));
+	return kAlwaysOnce || worst / share > kMuchWorse * std::max((double) k, others / (1 - share));
 }
 
 /*
@@ -181,10 +185,8 @@ rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t
 	double		best = 2 * once + each * candidates_at(n, n, k, candidates);
 	uint32_t	answer = 0;
 
-#ifdef FASTED_TEST_MEET_ONCE
-	/* For the test that the tests meet it. */
-	return k % 2 == 0 ? kMeetNone : divided ? 0 : std::min(rows, kThresholdPad);
-#endif
+	if (kAlwaysOnce)
+		return k % 2 == 0 ? kMeetNone : divided ? 0 : std::min(rows, kThresholdPad);
 	if (rows < kLeastToMeet)
 		return 0;
 	for (double part = kLeastPart; !divided && part <= kMostPart; part *= 1.2)

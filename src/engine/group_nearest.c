@@ -21,10 +21,11 @@ typedef struct Lists
 	FastedNeighbor *merged;
 } Lists;
 
+/* Without a branch, which could not be foretold. */
 static bool
 comes_before(const FastedNeighbor *x, const FastedNeighbor *y)
 {
-	return x->dist < y->dist || (x->dist == y->dist && x->row < y->row);
+	return (x->dist < y->dist) | ((x->dist == y->dist) & (x->row < y->row));
 }
 
 static bool
@@ -56,12 +57,18 @@ merge(FastedNeighbor *list, uint32_t length, const FastedNeighbor *other, uint32
 	/* often none of the other ones is near enough */
 	if (length == k && other_length > 0 && comes_before(&list[k - 1], &other[0]))
 		return length;
-	while (count < k && (i < length || j < other_length))
+	while (count < k && i < length && j < other_length)
 	{
-		bool		take = j == other_length || (i < length && comes_before(&list[i], &other[j]));
+		bool		take = comes_before(&list[i], &other[j]);
 
-		merged[count++] = take ? list[i++] : other[j++];
+		merged[count++] = *(take ? &list[i] : &other[j]);
+		i += take;
+		j += !take;
 	}
+	while (count < k && i < length)
+		merged[count++] = list[i++];
+	while (count < k && j < other_length)
+		merged[count++] = other[j++];
 	memcpy(list, merged, count * sizeof(*list));
 	return count;
 }
