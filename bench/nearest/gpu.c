@@ -4,21 +4,24 @@
  *	  A GPU's nearest rows, beside its join at eps of as many pairs, without PostgreSQL.
  *
  * Rows are made: "sift-like" ones are bytes, "gist-like" ones have few dimensions that
- * matter much and many that matter little.  They are brought in once; the time is from
+ * matter much and many that matter little, "normal" ones have no structure.  They are brought
+ * in once; the time is from
  * there to the last neighbour or pair in the host's memory.  Some lists are held against
  * brute force.  From the top of the source tree:
  *
  *	  make fasted_cuda.so
  *	  gcc -std=gnu11 -O3 -march=native -ffp-contract=off -fopenmp -o /tmp/gpu \
  *		  bench/nearest/gpu.c src/cpu/x.c src/engine/y.c -ldl -lpthread -lm
- *	  /tmp/gpu fasted_cuda.so sift-like|gist-like ROWS DIMENSIONS K ...
+ *	  /tmp/gpu fasted_cuda.so sift-like|gist-like|normal ROWS DIMENSIONS K ...
  *
- * (x.c, y.c: all of src/cpu and of src/engine.)  The largest K comes first.
+ * (x.c, y.c: all of src/cpu and of src/engine.)  The largest K comes first.  With
+ * FASTED_BENCH_GROUP in the environment, all GPUs that are alike share the work.
  *
  *-------------------------------------------------------------------------
  */
 #include <dlfcn.h>
 
+#include "../../src/engine/device_group.h"
 #include "../cpu_engine.h"
 
 /* Dimensions that matter, and clusters. */
@@ -86,6 +89,9 @@ made_rows(const char *kind, uint32_t n, uint32_t d)
 	float	   *axes = make_rows(LATENT, d);
 	float	   *centres = make_rows(CLUSTERS, LATENT);
 	bool		bytes = strcmp(kind, "sift-like") == 0;
+
+	if (strcmp(kind, "normal") == 0)
+		memset(axes, 0, LATENT * d * sizeof(float));
 
 #pragma omp parallel for
 	for (uint32_t i = 0; i < n; i++)
@@ -227,6 +233,8 @@ main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	engine = ((FastedEngineEntry) (uintptr_t) entry) ();
+	if (getenv("FASTED_BENCH_GROUP") != NULL)
+		engine = fasted_device_group(engine);
 	rows = made_rows(argv[2], n, d);
 	printf("%s, %u x %u: made in %.1f s\n", argv[2], n, d, seconds() - begun);
 	problem.problem.k = (uint32_t) atoi(argv[5]);

@@ -1,17 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * first_radii.cu
- *	  Upper bounds of the rows' k-th distances, before any pair is rechecked.
+ *	  Upper bounds of the rows' k-th distances, before any pair is a candidate.
  *
- * The products of quantised rows tell how far the rows may be apart at most.  The k-th
- * least of these bounds, over rows of b that are spread over all of them, is one of the
- * k-th distance: doc/bound-nearest.md, section 2.
+ * In two steps.  Rows that are spread over b are centres: the products of quantised
+ * rows tell which one each row is nearest to, and rows are put in the order of that.
+ * Then each row looks at the rows of b that are about it in this order, and the
+ * canonical distances to the k that look nearest are computed.  The largest of these is
+ * the row's first radius: doc/bound-nearest.md, section 2.  Where a has few rows, for which
+ * b had better stay as it is, they look at the spread rows themselves.
  *
  *-------------------------------------------------------------------------
  */
 #include <mma.h>
 
 #include "device/check.h"
+#include "filter/exact_distance.cuh"
 #include "nearest/near_task.h"
 
 namespace fasted
@@ -26,22 +30,33 @@ constexpr uint32_t kRows = 16;	/* of a block: one fragment */
 constexpr uint32_t kStride = kLookColumns + 8;	/* of products in shared memory */
 constexpr uint32_t kWarpColumns = kLookColumns / kWarps;
 constexpr uint32_t kFragments = kWarpColumns / 16;
+constexpr uint32_t kEach = kLookColumns / 32;	/* of a lane */
 constexpr uint32_t kSharedBytes = kRows * kStride * sizeof(uint32_t);
-
-/* Bounds are compared by so many of their bits; what is below is rounded up. */
-constexpr int kLowestBit = 9;
 
 /* A launch multiplies about so many bytes of rows: some 20 ms at worst. */
 constexpr double kBytesALaunch = 2e9;
 
-struct LookParams
+/* In place of the first column's number: there are no k of them. */
+constexpr uint32_t kTooFew = 0xffffffff;
+
+/* Two of kLookColumns centres, the nearer one first, in a key. */
+constexpr int kCentreBits = 10;
+static_assert(1 << kCentreBits == kLookColumns, "a key has room for two");
+
+/* What is multiplied: rows of a side from a place on, and columns of b. */
+struct Operands
 {
-	NearTask	task;
-	const void *values_a;
-	const void *values_b;
+	const void *rows;
+	const void *columns;
 	uint32_t	row_bytes;
-	uint32_t	first;
-	uint32_t	end;
+	uint32_t	first;			/* the first columns of 16 */
+	uint32_t	step;			/* from those to the next 16 */
+
+	__device__ __forceinline__ uint32_t
+	place_of(uint32_t column) const
+	{
+		return first + column / 16 * step + column % 16;
+	}
 };
 
 /* What tensor cores multiply. */
@@ -49,24 +64,17 @@ template <class Number> struct SumOf;
 template <> struct SumOf<signed char> { using Type = int; };
 template <> struct SumOf<__half> { using Type = float; };
 
-/* Columns are 16 neighbouring rows of b here and there, all over it. */
-__device__ __forceinline__ uint32_t
-place_of(const LookParams &p, uint32_t column)
-{
-	return column / 16 * (p.task.rows_b / (kLookColumns / 16)) + column % 16;
-}
-
-/* The products of 16 rows with all columns, a share of these by each warp. */
+/* The products of 16 rows with kLookColumns columns, a share of these by each warp. */
 template <class Number>
 __device__ void
-multiply(const LookParams &p, uint32_t place, uint32_t *products)
+multiply(const Operands &p, uint32_t place, uint32_t *products)
 {
 	namespace wmma = nvcuda::wmma;
 	using Sum = typename SumOf<Number>::Type;
 	uint32_t	numbers = p.row_bytes / sizeof(Number);
 	uint32_t	column = threadIdx.x / 32 * kWarpColumns;
-	const Number *a = (const Number *) p.values_a + (size_t) place * numbers;
-	const Number *b = (const Number *) p.values_b;
+	const Number *a = (const Number *) p.rows + (size_t) place * numbers;
+	const Number *b = (const Number *) p.columns;
 	wmma::fragment<wmma::accumulator, 16, 16, 16, Sum> sums[kFragments];
 
 #pragma unroll
@@ -82,7 +90,7 @@ multiply(const LookParams &p, uint32_t place, uint32_t *products)
 		{
 			wmma::fragment<wmma::matrix_b, 16, 16, 16, Number, wmma::col_major> y;
 
-			wmma::load_matrix_sync(y, b + (size_t) place_of(p, column + f * 16) * numbers + k,
+			wmma::load_matrix_sync(y, b + (size_t) p.place_of(column + f * 16) * numbers + k,
 								   numbers);
 			wmma::mma_sync(sums[f], x, y, sums[f]);
 		}
@@ -93,10 +101,10 @@ multiply(const LookParams &p, uint32_t place, uint32_t *products)
 								wmma::mem_row_major);
 }
 
-/* The same of rows in FP32, in FP64, rounded down to FP32. */
+/* The same of rows in FP32, in FP64, rounded up to FP32. */
 template <>
 __device__ void
-multiply<float>(const LookParams &p, uint32_t place, uint32_t *products)
+multiply<float>(const Operands &p, uint32_t place, uint32_t *products)
 {
 	uint32_t	numbers = p.row_bytes / sizeof(float);
 
@@ -104,42 +112,166 @@ multiply<float>(const LookParams &p, uint32_t place, uint32_t *products)
 	{
 		uint32_t	row = i / kLookColumns;
 		uint32_t	column = i % kLookColumns;
-		const float4 *x = (const float4 *) ((const float *) p.values_a
+		const float4 *x = (const float4 *) ((const float *) p.rows
 											+ (size_t) (place + row) * numbers);
-		const float4 *y = (const float4 *) ((const float *) p.values_b
-											+ (size_t) place_of(p, column) * numbers);
+		const float4 *y = (const float4 *) ((const float *) p.columns
+											+ (size_t) p.place_of(column) * numbers);
 		double		sum = 0;
 
 		for (uint32_t k = 0; k < numbers / 4; k++)
 			sum += (double) x[k].x * y[k].x + (double) x[k].y * y[k].y
 				+ (double) x[k].z * y[k].z + (double) x[k].w * y[k].w;
-		products[row * kStride + column] = __float_as_uint(__double2float_rd(sum));
+		products[row * kStride + column] = __float_as_uint(__double2float_ru(sum));
 	}
 }
 
-/* How far a row of b may be from this one at most, but for what quantising moved that. */
-__device__ __forceinline__ float
-bound_of(const LookParams &p, const RowNorm &norm, uint32_t place, uint32_t column,
-		 uint32_t product)
+template <class Number>
+__device__ __forceinline__ double
+product_of(uint32_t product)
 {
-	const FormBound &form = p.task.form;
-	uint32_t	other_place = place_of(p, column);
-	RowNorm		other = p.task.norms_b[other_place];
-	double		norms = norm.norm2 + other.norm2;
-	double		g = form.precision == Precision::kInt8 ? (double) (int32_t) product
-		: (double) __uint_as_float(product);
-	double		square = norms - 2.0 * g;
-
-	if (other.norm2 < 0 || !(other.rho <= DBL_MAX) || (p.task.self && other_place == place))
-		return INFINITY;
-	if (form.precision != Precision::kInt8)
-		square += norms * (form.gamma + 2 * form.slack() + 16 * FASTED_U64) + 2.0 * form.alpha();
-	return __double2float_ru((sqrt(fmax(square, 0.0)) + other.rho) * (1.0 + 16 * FASTED_U64));
+	return sizeof(Number) == 1 ? (double) (int32_t) product : (double) __uint_as_float(product);
 }
+
+/* The square of how far rows look from each other, about: infinite for rows that are no rows. */
+template <class Number>
+__device__ __forceinline__ float
+square_of(const RowNorm &norm, const RowNorm &other, uint32_t product)
+{
+	if (other.norm2 < 0 || !(other.rho <= DBL_MAX))
+		return INFINITY;
+	return (float) fmax(norm.norm2 + other.norm2 - 2.0 * product_of<Number>(product), 0.0);
+}
+
+/* --- which centres a row is nearest to */
+
+struct CellParams
+{
+	Operands	operands;
+	const RowNorm *norms;		/* of the rows */
+	const RowNorm *norms_b;
+	uint32_t	rows;
+	uint32_t	first;
+	uint32_t   *keys;
+};
+
+struct Centre
+{
+	float		square;
+	uint32_t	number;
+};
+
+__device__ __forceinline__ void
+note_centre(Centre (&nearest)[2], const Centre &centre)
+{
+	if (centre.square < nearest[0].square)
+	{
+		nearest[1] = nearest[0];
+		nearest[0] = centre;
+	}
+	else if (centre.square < nearest[1].square)
+		nearest[1] = centre;
+}
+
+template <class Number>
+__global__ void
+__launch_bounds__(kBlock)
+cell_kernel(const __grid_constant__ CellParams p)
+{
+	extern __shared__ uint32_t products[];
+	uint32_t	lane = threadIdx.x % 32;
+	/* the last block goes back, so that its rows are all there: once more is no harm */
+	uint32_t	first = min(p.first + blockIdx.x * kRows, p.rows - kRows);
+
+	multiply<Number>(p.operands, first, products);
+	__syncthreads();
+	for (uint32_t row = threadIdx.x / 32; row < kRows; row += kWarps)
+	{
+		RowNorm		norm = p.norms[first + row];
+		Centre		nearest[2] = {{INFINITY, 0}, {INFINITY, 0}};
+
+		for (uint32_t i = lane; i < kLookColumns; i += 32)
+			note_centre(nearest, {square_of<Number>(norm, p.norms_b[p.operands.place_of(i)],
+													products[row * kStride + i]), i});
+		for (int o = 16; o > 0; o /= 2)
+		{
+			Centre		others[2];
+
+			for (int i = 0; i < 2; i++)
+				others[i] = {__shfl_xor_sync(0xffffffff, nearest[i].square, o),
+					__shfl_xor_sync(0xffffffff, nearest[i].number, o)};
+			note_centre(nearest, others[0]);
+			note_centre(nearest, others[1]);
+		}
+		if (lane == 0)
+			p.keys[first + row] = nearest[0].number << kCentreBits | nearest[1].number;
+	}
+}
+
+/* Where the rows of each centre begin, of keys that are in order. */
+__global__ void
+__launch_bounds__(kBlock)
+border_kernel(const uint32_t *keys, uint32_t rows, uint32_t *cells)
+{
+	uint32_t	place = blockIdx.x * kBlock + threadIdx.x;
+	uint32_t	from;
+	uint32_t	to;
+
+	if (place > rows)
+		return;
+	from = place == 0 ? 0 : (keys[place - 1] >> kCentreBits) + 1;
+	to = place == rows ? kLookColumns : keys[place] >> kCentreBits;
+	for (uint32_t cell = from; cell <= to; cell++)
+		cells[cell] = place;
+}
+
+/* --- which rows about it look nearest to a row */
+
+struct LookParams
+{
+	NearTask	task;
+	uint32_t	first;
+};
+
+/* The first place of b that has no lesser key. */
+__device__ uint32_t
+find_key(const uint32_t *keys, uint32_t begin, uint32_t end, uint32_t key)
+{
+	while (begin < end)
+	{
+		uint32_t	middle = begin + (end - begin) / 2;
+
+		if (keys[middle] < key)
+			begin = middle + 1;
+		else
+			end = middle;
+	}
+	return begin;
+}
+
+/* The first of kLookColumns places of b about this place of a. */
+__device__ uint32_t
+window_of(const NearTask &task, uint32_t place)
+{
+	uint32_t	key = task.keys_a[place];
+	uint32_t	begin = task.scalars->cells[key >> kCentreBits];
+	uint32_t	end = task.scalars->cells[(key >> kCentreBits) + 1];
+	uint32_t	middle = begin + (end - begin) / 2;
+
+	if (end - begin > kLookColumns)
+	{
+		middle = task.self ? place : find_key(task.keys_b, begin, end, key);
+		middle = min(max(middle, begin + kLookColumns / 2), end - kLookColumns / 2);
+	}
+	middle = max(middle, kLookColumns / 2);
+	return min(middle - kLookColumns / 2, task.b.rows - kLookColumns);
+}
+
+/* Numbers are compared by so many of their bits; what is below is rounded up. */
+constexpr int kLowestBit = 12;
 
 /* The k-th least of the warp's numbers, none of them negative, or a little more. */
 __device__ float
-least_but(const float (&bounds)[kLookColumns / 32], uint32_t k)
+least_but(const float (&squares)[kEach], uint32_t k)
 {
 	uint32_t	answer = 0;
 
@@ -150,29 +282,40 @@ least_but(const float (&bounds)[kLookColumns / 32], uint32_t k)
 		uint32_t	below = 0;
 
 #pragma unroll
-		for (uint32_t i = 0; i < kLookColumns / 32; i++)
-			below += __float_as_uint(bounds[i]) < middle;
+		for (uint32_t i = 0; i < kEach; i++)
+			below += __float_as_uint(squares[i]) < middle;
 		if (__reduce_add_sync(0xffffffff, below) < k)
 			answer = middle;
 	}
 	return __uint_as_float(answer | ((1u << kLowestBit) - 1));
 }
 
-/* An upper bound of the canonical distance of rows that are so far apart in the form's scale. */
-__device__ __forceinline__ double
-distance_bound(const FormBound &form, double apart)
+/* Leaves the numbers of k rows of b in the row's list, which is empty. */
+__device__ void
+note_columns(const NearTask &task, uint32_t row, const Operands &looked,
+			 const float (&squares)[kEach])
 {
-	double		dist = apart / form.scale() * (1.0 + 8 * FASTED_U64);
-	uint32_t	d = form.dimensions;
+	FastedNeighbor *list = task.table.lists + (size_t) row * task.table.k;
+	float		largest = least_but(squares, task.table.k);
+	uint32_t	lane = threadIdx.x % 32;
+	uint32_t	before = 0;
 
-	if (!form.cosine)
-		return dist * (1.0 + (d + 64.0) * FASTED_U64);
+	if (!(largest <= FLT_MAX))
+	{
+		if (lane == 0)
+			list[0].row = kTooFew;
+		return;
+	}
+#pragma unroll
+	for (uint32_t i = 0; i < kEach; i++)
+	{
+		uint32_t	lanes = __ballot_sync(0xffffffff, squares[i] <= largest);
+		uint32_t	at = before + __popc(lanes & ((1u << lane) - 1));
 
-	/* how far fasted_direction_reach has rounding move directions, and the similarity */
-	double		error = (d / 16.0 + 20.0) * FASTED_U64;
-
-	dist += 4.0 * (FASTED_U32 + error);
-	return fmin(2.0, 0.5 * dist * dist * (1.0 + 16 * FASTED_U64) + 2.0 * error);
+		if (squares[i] <= largest && at < task.table.k)
+			list[at].row = task.b.number_at(looked.place_of(i * 32 + lane));
+		before += __popc(lanes);
+	}
 }
 
 template <class Number>
@@ -181,69 +324,270 @@ __launch_bounds__(kBlock)
 look_kernel(const __grid_constant__ LookParams p)
 {
 	extern __shared__ uint32_t products[];
+	const NearTask &task = p.task;
 	uint32_t	lane = threadIdx.x % 32;
-	/* the last block goes back, so that its rows are all there: once more is no harm */
-	uint32_t	first = min(p.first + blockIdx.x * kRows, p.task.a.rows - kRows);
+	uint32_t	first = min(p.first + blockIdx.x * kRows, task.a.rows - kRows);
+	Operands	looked = {task.values_a, task.values_b, task.row_bytes, 0,
+		task.b.rows / (kLookColumns / 16)};
 
-	multiply<Number>(p, first, products);
+	if (task.keys_a != nullptr)
+	{
+		looked.first = window_of(task, first + kRows / 2);
+		looked.step = 16;
+	}
+	multiply<Number>(looked, first, products);
 	__syncthreads();
 	for (uint32_t row = threadIdx.x / 32; row < kRows; row += kWarps)
 	{
 		uint32_t	place = first + row;
-		RowNorm		norm = p.task.norms_a[place];
-		float		bounds[kLookColumns / 32];
+		RowNorm		norm = task.norms_a[place];
+		float		squares[kEach];
 
 #pragma unroll
-		for (uint32_t i = 0; i < kLookColumns / 32; i++)
-			bounds[i] = bound_of(p, norm, place, i * 32 + lane,
-								 products[row * kStride + i * 32 + lane]);
-
-		double		apart = (double) least_but(bounds, p.task.table.k) + norm.rho;
-
-		if (lane == 0 && norm.norm2 >= 0 && apart <= FLT_MAX)
+		for (uint32_t i = 0; i < kEach; i++)
 		{
-			double	   *radius = &p.task.table.radii[p.task.a.number_at(place)];
+			uint32_t	other = looked.place_of(i * 32 + lane);
 
-			*radius = fmin(*radius, distance_bound(p.task.form, apart));
+			squares[i] = square_of<Number>(norm, task.norms_b[other],
+										   products[row * kStride + i * 32 + lane]);
+			if (task.self && other == place)
+				squares[i] = INFINITY;
 		}
+		note_columns(task, task.a.number_at(place), looked, squares);
 	}
 }
 
-template <class Number>
-void
-launch_look(const LookParams &params, cudaStream_t stream)
-{
-	uint32_t	blocks = (params.end - params.first + kRows - 1) / kRows;
+/* --- how far these are */
 
-	/* more than a kernel gets unasked */
-	check_cuda(cudaFuncSetAttribute(look_kernel<Number>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+/* Squared distances, or x.y: of one row with another, or with four, by eight lanes each. */
+template <FastedMetric kMetric, bool kAligned>
+__device__ __forceinline__ double
+sum_of(const float *x, const float *y, uint32_t dimensions)
+{
+	if constexpr (kAligned)
+	{
+		ExactSums<kMetric> sums;
+
+#pragma unroll 4
+		for (uint32_t k = threadIdx.x % 8 * 4; k < dimensions; k += 32)
+			sums.add(*(const float4 *) &x[k], *(const float4 *) &y[k]);
+		return sums.fold();
+	}
+	else
+	{
+		double		sums[1] = {0};
+
+#pragma unroll 4
+		for (uint32_t k = threadIdx.x % 32; k < dimensions; k += 32)
+			sums[0] = exact_add<kMetric>(sums[0], x[k], y[k]);
+		return exact_fold<1>(sums);
+	}
+}
+
+template <FastedMetric kMetric>
+__device__ __forceinline__ double
+distance_of(const NearTask &task, uint32_t row, uint32_t other, double sum)
+{
+	if constexpr (kMetric == FASTED_METRIC_COSINE)
+		return exact_cosine(sum, task.a.squares[row], task.b.squares[other]);
+	else
+		return __dsqrt_rn(sum);
+}
+
+/* A warp a row: the largest of its k distances, unless one of them is NaN. */
+template <FastedMetric kMetric, bool kAligned>
+__global__ void
+__launch_bounds__(kBlock)
+radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
+{
+	constexpr uint32_t kPairs = kAligned ? 4 : 1;
+	const NearTask &task = p.task;
+	uint32_t	lane = threadIdx.x % 32;
+	uint32_t	place = p.first + blockIdx.x * kWarps + threadIdx.x / 32;
+	double		largest = 0;
+	bool		known = true;
+
+	if (place >= end)
+		return;
+
+	uint32_t	row = task.a.number_at(place);
+	const FastedNeighbor *list = task.table.lists + (size_t) row * task.table.k;
+
+	if (list[0].row == kTooFew)
+		return;
+	for (uint32_t i = 0; i < task.table.k; i += kPairs)
+	{
+		uint32_t	other = list[min(i + lane * kPairs / 32, task.table.k - 1)].row;
+		double		dist = distance_of<kMetric>(task, row, other, sum_of<kMetric, kAligned>(
+			task.a.staged_row(row), task.b.staged_row(other), task.a.dimensions));
+
+		known = known && dist <= DBL_MAX;
+		largest = fmax(largest, dist);
+	}
+	known = __all_sync(0xffffffff, known);
+	for (int o = 16; o > 0; o /= 2)
+		largest = fmax(largest, __shfl_xor_sync(0xffffffff, largest, o));
+	if (lane == 0 && known)
+		task.table.radii[row] = fmin(task.table.radii[row], largest);
+}
+
+/* --- how many candidates that leaves */
+
+constexpr uint32_t kCountGroups = 64;	/* of 16 rows */
+constexpr uint32_t kCountLooks = 8;	/* of kLookColumns columns */
+
+/* Pairs of sampled rows that either_kernel's thresholds let pass. */
+template <class Number>
+__global__ void
+__launch_bounds__(kBlock)
+count_kernel(const __grid_constant__ NearTask task)
+{
+	extern __shared__ uint32_t products[];
+	__shared__ uint32_t hits[kCountParts];
+	uint32_t	step = task.b.rows / (kLookColumns / 16);
+	uint32_t	first = task.a.rows / kCountGroups * blockIdx.x;
+	Operands	operands = {task.values_a, task.values_b, task.row_bytes,
+		step / kCountLooks * blockIdx.y, step};
+
+	if (threadIdx.x < kCountParts)
+		hits[threadIdx.x] = 0;
+	multiply<Number>(operands, first, products);
+	__syncthreads();
+	for (uint32_t i = threadIdx.x; i < kRows * kLookColumns; i += kBlock)
+	{
+		uint32_t	place = first + i / kLookColumns;
+		uint32_t	other = operands.place_of(i % kLookColumns);
+		uint32_t	product = products[i / kLookColumns * kStride + i % kLookColumns];
+		uint32_t	row = task.thresholds_a[min(place, other)];
+		uint32_t	column = task.thresholds_b[max(place, other)];
+
+		bool		hit = sizeof(Number) == 1
+			? (int32_t) product - (int32_t) column >= (int32_t) row
+			: __uint_as_float(product) - __uint_as_float(column) >= __uint_as_float(row);
+
+		if (hit && place != other)
+			atomicAdd(&hits[(uint64_t) max(place, other) * kCountParts / task.a.rows], 1u);
+	}
+	__syncthreads();
+	if (threadIdx.x < kCountParts && hits[threadIdx.x] > 0)
+		atomicAdd(&task.scalars->hits[threadIdx.x], hits[threadIdx.x]);
+}
+
+/* A kernel that multiplies: more shared memory than one gets unasked. */
+template <class Params>
+void
+launch(void (*kernel) (Params), const Params &params, dim3 blocks, cudaStream_t stream)
+{
+	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
 									(int) kSharedBytes),
 			   "asking for shared memory");
-	look_kernel<Number><<<blocks, kBlock, kSharedBytes, stream>>>(params);
+	kernel<<<blocks, kBlock, kSharedBytes, stream>>>(params);
+	check_launch("looking for near rows");
+}
+
+template <class Params>
+using KernelOf = void (*) (Params);
+
+template <class Params>
+KernelOf<Params>
+by_precision(Precision precision, KernelOf<Params> int8, KernelOf<Params> fp16,
+			 KernelOf<Params> fp32)
+{
+	return precision == Precision::kInt8 ? int8 : precision == Precision::kFp16 ? fp16 : fp32;
+}
+
+uint32_t
+groups_of(uint32_t rows)
+{
+	return (rows + kRows - 1) / kRows;
+}
+
+template <FastedMetric kMetric>
+void
+launch_radii(const LookParams &params, uint32_t end, cudaStream_t stream)
+{
+	auto		kernel = params.task.a.dimensions % 4 == 0 ? radius_kernel<kMetric, true>
+		: radius_kernel<kMetric, false>;
+
+	kernel<<<(end - params.first + kWarps - 1) / kWarps, kBlock, 0, stream>>>(params, end);
 	check_launch("finding the rows' first radii");
 }
 
 }								/* namespace */
 
 uint32_t
-look_rows(uint32_t row_bytes)
+look_rows(const NearTask &task)
 {
-	return (uint32_t) (kBytesALaunch / (row_bytes * 16.0)) / kRows * kRows + kRows;
+	double		bytes = std::max(task.row_bytes * (double) kLookColumns / kRows,
+								 (double) task.table.k * task.a.dimensions * sizeof(float));
+
+	return (uint32_t) (kBytesALaunch * 64 / bytes) / kRows * kRows + kRows;
 }
 
 void
-launch_first_radii(const NearTask &task, const void *values_a, const void *values_b,
-				   uint32_t first, uint32_t count, cudaStream_t stream)
+launch_cell_keys(const NearTask &task, bool of_b, uint32_t first, uint32_t count, uint32_t *keys,
+				 cudaStream_t stream)
 {
-	LookParams	params = {task, values_a, values_b,
-		row_bytes(task.form.dimensions, task.form.precision), first, first + count};
+	CellParams	params = {{of_b ? task.values_b : task.values_a, task.values_b, task.row_bytes, 0,
+		task.b.rows / (kLookColumns / 16)}, of_b ? task.norms_b : task.norms_a, task.norms_b,
+		of_b ? task.b.rows : task.a.rows, first, keys};
 
-	if (task.form.precision == Precision::kInt8)
-		launch_look<signed char>(params, stream);
-	else if (task.form.precision == Precision::kFp16)
-		launch_look<__half>(params, stream);
+	launch(by_precision<const CellParams>(task.form.precision, cell_kernel<signed char>,
+										  cell_kernel<__half>, cell_kernel<float>),
+		   params, groups_of(count), stream);
+}
+
+void
+launch_cells(const NearTask &task, cudaStream_t stream)
+{
+	border_kernel<<<task.b.rows / kBlock + 1, kBlock, 0, stream>>>(task.keys_b, task.b.rows,
+																	task.scalars->cells);
+	check_launch("finding the rows of each centre");
+}
+
+void
+launch_first_radii(const NearTask &task, uint32_t first, uint32_t count, cudaStream_t stream)
+{
+	LookParams	params = {task, first};
+
+	launch(by_precision<const LookParams>(task.form.precision, look_kernel<signed char>,
+										  look_kernel<__half>, look_kernel<float>),
+		   params, groups_of(count), stream);
+	if (task.form.cosine)
+		launch_radii<FASTED_METRIC_COSINE>(params, first + count, stream);
 	else
-		launch_look<float>(params, stream);
+		launch_radii<FASTED_METRIC_L2>(params, first + count, stream);
+}
+
+void
+launch_count(const NearTask &task, cudaStream_t stream)
+{
+	check_cuda(cudaMemsetAsync(task.scalars->hits, 0, sizeof(task.scalars->hits), stream),
+			   "counting candidates of a sample");
+	launch(by_precision<const NearTask>(task.form.precision, count_kernel<signed char>,
+										count_kernel<__half>, count_kernel<float>),
+		   task, dim3(kCountGroups, kCountLooks), stream);
+}
+
+CandidateCounts
+candidates_of(const uint32_t *hits, uint32_t rows)
+{
+	constexpr double kPairs = kCountGroups * kRows * kCountLooks * (double) kLookColumns;
+	CandidateCounts counts;
+
+	for (uint32_t part = 0; part < kCountParts; part++)
+		counts.of_part[part] = hits[part] / kPairs * 0.5 * rows;
+	return counts;
+}
+
+CandidateCounts
+all_candidates(uint32_t rows)
+{
+	CandidateCounts counts;
+
+	for (uint32_t part = 0; part < kCountParts; part++)
+		counts.of_part[part] = CandidateCounts::share(part) * rows;
+	return counts;
 }
 
 }								/* namespace fasted */

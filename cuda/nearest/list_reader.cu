@@ -19,12 +19,6 @@ namespace
 
 constexpr size_t kWindowBytes = (size_t) 2 << 20;
 
-bool
-comes_before(const FastedNeighbor &x, const FastedNeighbor &y)
-{
-	return x.dist < y.dist || (x.dist == y.dist && x.row < y.row);
-}
-
 }								/* namespace */
 
 ListReader::ListReader(NeighborLists &lists, uint32_t rows, cudaStream_t stream)

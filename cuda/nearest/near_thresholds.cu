@@ -250,7 +250,7 @@ other_kernel(const NearTask task)
 	double		largest = task.scalars->largest_reach;
 	uint32_t	threshold = task.form.padding();
 
-	if (place < task.rows_b && task.norms_b[place].norm2 >= 0)
+	if (place < task.b.rows && task.norms_b[place].norm2 >= 0)
 	{
 		RowNorm		norm = task.norms_b[place];
 		double		more = 0;
@@ -268,7 +268,7 @@ other_kernel(const NearTask task)
 void
 launch_usual_rho(const NearTask &task, cudaStream_t stream)
 {
-	usual_rho_kernel<<<1, kRhoRows, 0, stream>>>(task.norms_b, task.rows_b, task.scalars);
+	usual_rho_kernel<<<1, kRhoRows, 0, stream>>>(task.norms_b, task.b.rows, task.scalars);
 	check_launch("looking how far quantising moves rows");
 }
 
@@ -288,10 +288,10 @@ launch_near_thresholds(const NearTask &task, cudaStream_t stream)
 	else
 	{
 		own_kernel<<<padded_thresholds(task.a.rows) / kBlock, kBlock, 0, stream>>>(task);
-		other_kernel<<<padded_thresholds(task.rows_b) / kBlock, kBlock, 0, stream>>>(task);
+		other_kernel<<<padded_thresholds(task.b.rows) / kBlock, kBlock, 0, stream>>>(task);
 	}
 	check_launch("finding the rows' thresholds");
-	launch_minima(task.thresholds_b, task.rows_b, task.form.precision, task.minima_b, stream);
+	launch_minima(task.thresholds_b, task.b.rows, task.form.precision, task.minima_b, stream);
 }
 
 /* Levels are room for the buckets' bounds. */

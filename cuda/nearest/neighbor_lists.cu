@@ -39,12 +39,6 @@ write_neighbor(FastedNeighbor *to, const FastedNeighbor &neighbor)
 								  __double2hiint(neighbor.dist)));
 }
 
-__device__ __forceinline__ bool
-comes_before(const FastedNeighbor &x, const FastedNeighbor &y)
-{
-	return x.dist < y.dist || (x.dist == y.dist && x.row < y.row);
-}
-
 /* Up from a new leaf. */
 __device__ void
 sift_up(FastedNeighbor *heap, uint32_t hole, const FastedNeighbor &neighbor)

@@ -36,6 +36,13 @@ struct NeighborTable
 	uint64_t	first_ranked = 0;
 };
 
+/* The order of a list, of which neighbours that are as far come by their numbers. */
+FASTED_HD inline bool
+comes_before(const FastedNeighbor &x, const FastedNeighbor &y)
+{
+	return x.dist < y.dist || (x.dist == y.dist && x.row < y.row);
+}
+
 class NeighborLists
 {
 public:

@@ -31,6 +31,22 @@ gather_kernel(const uint4 *from, const RowNorm *from_norms, const uint32_t *orde
 		to_norms[place] = from_norms[order[place]];
 }
 
+/* The same back: rows go where their numbers are. */
+__global__ void
+scatter_kernel(const uint4 *from, const RowNorm *from_norms, const uint32_t *order, uint32_t rows,
+			   uint32_t pieces, uint4 *to, RowNorm *to_norms)
+{
+	uint64_t	i = (uint64_t) blockIdx.x * kThreads + threadIdx.x;
+	uint32_t	place = (uint32_t) (i / pieces);
+	uint32_t	piece = (uint32_t) (i % pieces);
+
+	if (place >= rows)
+		return;
+	to[(uint64_t) order[place] * pieces + piece] = from[i];
+	if (piece == 0)
+		to_norms[order[place]] = from_norms[place];
+}
+
 }								/* namespace */
 
 size_t
@@ -130,6 +146,19 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 	form_ = form;
 }
 
+/* Rows in order, where they lie until they are in another one. */
+void
+FilterRows::launch_scatter(const Aside &aside, uint32_t rows, uint32_t row_bytes,
+						   cudaStream_t stream)
+{
+	uint64_t	pieces = (uint64_t) rows * (row_bytes / sizeof(uint4));
+
+	scatter_kernel<<<(uint32_t) ((pieces + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+		(const uint4 *) values_.get(), norms_.get(), order_.get(), rows,
+		row_bytes / (uint32_t) sizeof(uint4), (uint4 *) aside.values, aside.norms);
+	check_launch("putting quantised rows aside");
+}
+
 /* Short rows: to quantise them again takes longer than to move them. */
 void
 FilterRows::launch_gather(const Aside &aside, uint32_t rows, uint32_t row_bytes,
@@ -154,11 +183,20 @@ FilterRows::set_spread(bool spread)
 void
 FilterRows::order_by_keys(cudaStream_t stream)
 {
+	uint32_t	bytes = form_->row_bytes(rows_.dimensions);
+	Aside		aside;
+	bool		moves = has_room_aside(rows_.rows, bytes, &aside);
+
 	eps_ = fold_eps_ = -1;
 	folded_ = false;
+	if (moves)
+		launch_scatter(aside, rows_.rows, bytes, stream);
 	order_.sort_again(rows_.rows, stream);
 	rows_.order = order_.get();
-	form_->quantise(rows_, values_.get(), norms_.get(), stream);
+	if (moves)
+		launch_gather(aside, rows_.rows, bytes, stream);
+	else
+		form_->quantise(rows_, values_.get(), norms_.get(), stream);
 	by_keys_ = true;
 }
 

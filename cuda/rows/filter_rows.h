@@ -56,6 +56,7 @@ public:
 	/* Orders the rows again, by a key of each place, and quantises them so. */
 	uint32_t   *keys() { return order_.keys(); }
 	void		order_by_keys(cudaStream_t stream);
+	const uint32_t *sorted_keys() const { return order_.sorted_keys(); }
 
 	/* What thresholds are made of, and room for others', which no eps made. */
 	const RowNorm *norms() const { return norms_.get(); }
@@ -85,6 +86,8 @@ private:
 	struct Aside;
 
 	bool		has_room_aside(uint64_t rows, uint32_t row_bytes, Aside *aside) const;
+	void		launch_scatter(const Aside &aside, uint32_t rows, uint32_t row_bytes,
+							   cudaStream_t stream);
 	void		launch_gather(const Aside &aside, uint32_t rows, uint32_t row_bytes,
 							  cudaStream_t stream);
 

@@ -45,17 +45,12 @@ struct FormKind
 {
 	Precision	precision;
 	uint32_t	width;			/* numbers of a short row; 0: all dimensions */
-	bool		whole;			/* rho bounds all that a row was moved by, clamping too */
 
-	FormKind(Precision precision_, uint32_t width_ = 0, bool whole_ = false)
-		: precision(precision_), width(width_),
-		whole(precision_ != Precision::kInt8 || (width_ == 0 && whole_))
-	{
-	}
+	FormKind(Precision precision_, uint32_t width_ = 0) : precision(precision_), width(width_) {}
 
 	bool operator==(const FormKind &other) const
 	{
-		return precision == other.precision && width == other.width && whole == other.whole;
+		return precision == other.precision && width == other.width;
 	}
 
 	/* Bytes of a quantised row. */
@@ -138,11 +133,18 @@ public:
 	Precision precision() const { return kind_.precision; }
 	uint32_t row_bytes(uint32_t dimensions) const { return kind_.row_bytes(dimensions); }
 
-	/* What its thresholds are made with, for who makes others; not of a short one. */
+	/* What its thresholds are made with, for who makes others. */
 	FormBound bound(uint32_t dimensions) const
 	{
-		return {kind_.precision, dimensions, directions_ != nullptr, float_.exponent(), int8_.scale(),
-			product_error(dimensions, kind_.precision)};
+		FormBound	bound = {kind_.precision, dimensions, directions_ != nullptr,
+			float_.exponent(), int8_.scale(), product_error(dimensions, kind_.precision)};
+
+		if (kind_.width > 0)
+		{
+			bound.short_scale = projection_->scale;
+			bound.short_stretch = short_stretch(*projection_);
+		}
+		return bound;
 	}
 
 	bool is_from(uint64_t a, uint64_t b) const { return from_a_ == a && from_b_ == b; }
@@ -154,8 +156,7 @@ private:
 		if (kind_.width > 0)
 			launch_short(rows, bytes, values, norms, stream);
 		else if (kind_.precision == Precision::kInt8)
-			launch_quantise_int8(rows, int8_, bytes, (int8_t *) values, norms, stream,
-								 kind_.whole);
+			launch_quantise_int8(rows, int8_, bytes, (int8_t *) values, norms, stream);
 		else
 			launch_quantise(rows, float_, kind_.precision, values, norms, stream);
 	}

@@ -24,6 +24,8 @@ struct FormBound
 	const int  *exponent;		/* of the scale; INT8: unused */
 	const Int8Scale *int8;
 	double		gamma;			/* relative error of a product */
+	double		short_scale = 0;	/* short rows: of the projection; 0: rows are not short */
+	double		short_stretch = 1;	/* by what distances of short rows may be larger */
 
 #ifdef __CUDACC__
 	__device__ __forceinline__ double
@@ -36,8 +38,12 @@ struct FormBound
 	__device__ __forceinline__ double
 	reach(double dist) const
 	{
-		return fasted_eps_upper(cosine ? fasted_direction_reach(dist, dimensions) : dist,
-								scale(), dimensions);
+		double		eps = cosine ? fasted_direction_reach(dist, dimensions) : dist;
+
+		if (short_scale > 0)
+			eps = fasted_eps_upper(eps, short_scale, dimensions) * short_stretch
+				* (1.0 + 4 * FASTED_U64);
+		return fasted_eps_upper(eps, scale(), dimensions);
 	}
 
 	/* Absolute error of a product, and relative one of a norm. */

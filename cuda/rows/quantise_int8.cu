@@ -38,7 +38,6 @@ struct Job
 	uint32_t	row_bytes;
 	int8_t	   *values;
 	RowNorm	   *norms;
-	bool		whole;
 };
 
 /*
@@ -223,7 +222,6 @@ __device__ __forceinline__ RowNorm
 norm_of(const Job &job, bool exact, const RowSums &sums)
 {
 	return {(double) sums.norm2, exact ? 0.0
-		: job.whole ? fasted_rho_int8(sums.error2, sums.norm2, job.row_bytes)
 		: fasted_rho_clamped(sums.rounding2, sums.error2, sums.norm2, job.row_bytes)};
 }
 
@@ -403,10 +401,9 @@ thresholds_kernel(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
 
 void
 launch_quantise_int8(const RowTable &rows, const Int8Transform &transform, uint32_t row_bytes,
-					 int8_t *values, RowNorm *norms, cudaStream_t stream, bool whole)
+					 int8_t *values, RowNorm *norms, cudaStream_t stream)
 {
-	Job			job = {rows, transform.centre(), transform.scale(), row_bytes, values, norms,
-		whole};
+	Job			job = {rows, transform.centre(), transform.scale(), row_bytes, values, norms};
 
 	if (row_bytes >= kLongRow)
 		launch_shared(job, stream);

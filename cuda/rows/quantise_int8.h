@@ -70,12 +70,11 @@ private:
 /*
  * Quantises rows for the certified filter.  row_bytes is the number of dimensions
  * rounded up to kStepBytes; values has room for rows x row_bytes.  Norms have the rho of
- * fasted_rho_clamped or, if whole, of fasted_rho_int8: how far rows were moved, clamping
- * included.
+ * fasted_rho_clamped.
  */
 void launch_quantise_int8(const RowTable &rows, const Int8Transform &transform,
 						  uint32_t row_bytes, int8_t *values, RowNorm *norms,
-						  cudaStream_t stream, bool whole = false);
+						  cudaStream_t stream);
 
 /* There is room for padded_thresholds(rows); beyond rows they are kInt8Padding. */
 void launch_thresholds_int8(const RowNorm *norms, uint32_t rows, uint32_t dimensions,

@@ -46,13 +46,15 @@ labels_kernel(const uint32_t *labels, const uint32_t *order, uint32_t *to, uint3
 template <class Key>
 uint32_t *
 sort_by(void *room, size_t *bytes, uint32_t *keys[2], uint32_t *rows[2], uint32_t count,
-		cudaStream_t stream, int bits = 32)
+		cudaStream_t stream, int bits = 32, const uint32_t **sorted = nullptr)
 {
 	cub::DoubleBuffer<Key> by((Key *) keys[0], (Key *) keys[1]);
 	cub::DoubleBuffer<uint32_t> order(rows[0], rows[1]);
 
 	check_cuda(cub::DeviceRadixSort::SortPairs(room, *bytes, by, order, count, 0, bits, stream),
 			   "sorting rows");
+	if (sorted != nullptr)
+		*sorted = (const uint32_t *) by.Current();
 	return order.Current();
 }
 
@@ -189,7 +191,8 @@ RowOrder::sort_again(uint32_t rows, cudaStream_t stream)
 	uint32_t   *numbers[2] = {rows_[now].get(), rows_[!now].get()};
 	size_t		bytes = room_.size();
 
-	order_ = sort_by<int32_t>(room_.get(), &bytes, keys, numbers, rows, stream);
+	order_ = sort_by<int32_t>(room_.get(), &bytes, keys, numbers, rows, stream, 32,
+							  &sorted_keys_);
 }
 
 void

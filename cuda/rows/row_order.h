@@ -49,6 +49,7 @@ public:
 
 	/* After sort: room for a key of each place, less than 2^31, and sorts by these again. */
 	uint32_t   *keys() { return keys_[0].get(); }
+	const uint32_t *sorted_keys() const { return sorted_keys_; }
 	void		sort_again(uint32_t rows, cudaStream_t stream);
 
 	/* Which row is at each place; null before sort. */
@@ -59,6 +60,7 @@ private:
 	DeviceArray<uint32_t> rows_[2];
 	DeviceArray<uint8_t> room_;
 	uint32_t   *order_ = nullptr;
+	const uint32_t *sorted_keys_ = nullptr;	/* of the last sort_again */
 };
 
 constexpr uint32_t

@@ -97,10 +97,16 @@ launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &transfo
 }
 
 double
+short_stretch(const Projection &projection)
+{
+	return fasted_prune_stretch(projection.eta);
+}
+
+double
 short_reach(double eps, const Projection &projection, uint32_t dimensions)
 {
 	return fasted_eps_upper(eps, projection.scale, dimensions)
-		* fasted_prune_stretch(projection.eta) * (1.0 + 4 * FASTED_U64);
+		* short_stretch(projection) * (1.0 + 4 * FASTED_U64);
 }
 
 }								/* namespace fasted */

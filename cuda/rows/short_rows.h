@@ -66,6 +66,9 @@ private:
 void launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &transform,
 					  RowNorm *norms, cudaStream_t stream);
 
+/* By what factor distances of short rows may be larger, beside the scale. */
+double short_stretch(const Projection &projection);
+
 /* For thresholds of short rows: what takes the place of eps. */
 double short_reach(double eps, const Projection &projection, uint32_t dimensions);
 

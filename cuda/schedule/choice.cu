@@ -88,15 +88,65 @@ nanoseconds_a_pair(const RoundSettings &settings, const FormKind &kind, bool fol
 }
 
 /*
- * Nearest rows of a set in itself.  Where rows have met a part f of the others, each has
- * about kMoreLater k / f candidates when pairs meet once; where it meets all others bit
- * by bit, kMoreOfAll k instead.
+ * Nearest rows of a set in itself.  A row whose radius leaves r candidates in all columns
+ * has so many in proportion, until it has met k n / r columns and its radius shrinks; but
+ * no sooner than after the first block, for columns are met a block at a time.  Where rows
+ * have met a part f of the others, r is kMoreLater k / f at most.  When pairs meet once,
+ * radii shrink a little, which leaves kLeftOnce of the candidates.
  */
 constexpr double kMoreLater = 1.2;
-constexpr double kMoreOfAll = 2.5;
-constexpr double kLeastPart = 1.0 / 32;
+constexpr double kLeftOnce = 0.6;
+constexpr double kFirstBlock = 4096;
+constexpr double kLeastPart = 1.0 / 64;
 constexpr double kMostPart = 1.0 / 3;
 constexpr uint32_t kLeastToMeet = 8192;
+constexpr double kMuchWorse = 3;
+
+/* For the test that the tests meet rows that meet once. */
+#ifdef FASTED_TEST_MEET_ONCE
+constexpr bool kAlwaysOnce = true;
+#else
+constexpr bool kAlwaysOnce = false;
+#endif
+
+/* Nanoseconds: to write a candidate down, recheck it and offer it to lists. */
+constexpr double kNearBytesPerSecond = 5.0e12;
+constexpr double kNearEach = 0.7;
+
+/* Candidates of a row that meets so many of n columns. */
+double
+candidates_at(double columns, double n, double k, double r)
+{
+	double		block = std::min(columns, std::max(kFirstBlock, std::min(n, k * n / r)));
+
+	return r * block / n + k * std::log(columns / block);
+}
+
+/* The same of all rows; r of a part of them is made of its candidates. */
+double
+candidates_at(double columns, double n, double k, const CandidateCounts &counts)
+{
+	double		sum = 0;
+
+	for (uint32_t part = 0; part < kCountParts; part++)
+	{
+		double		r = counts.of_part[part] / CandidateCounts::share(part);
+
+		sum += candidates_at(columns, n, k, std::max(k, std::min(r, n))) / kCountParts;
+	}
+	return sum;
+}
+
+/* Candidates of a row when pairs meet once, where none has more than `most` in all columns. */
+double
+candidates_once(double most, const CandidateCounts &counts)
+{
+	double		sum = 0;
+
+	for (uint32_t part = 0; part < kCountParts; part++)
+		sum += std::min(counts.of_part[part], most * CandidateCounts::share(part));
+	return kLeftOnce * sum;
+}
 
 /* What there is to sample. */
 SpreadRows
@@ -115,27 +165,54 @@ pairs_of(const FormRequest &request)
 
 }								/* namespace */
 
+bool
+worst_look_again(const CandidateCounts &candidates, uint32_t k)
+{
+	double		worst = 0;
+	double		others = 0;
+	double		share = 0;
+
+	for (uint32_t part = 0; part < kCountParts; part++)
+	{
+		bool		last = part >= kCountParts - kWorstParts;
+
+		(last ? worst : others) += candidates.of_part[part];
+		share += last ? CandidateCounts::share(part) : 0;
+	}
+	return kAlwaysOnce || worst / share > kMuchWorse * std::max((double) k, others / (1 - share));
+}
+
 /*
  * All pairs once take `once` for each row; those with the first ones 2 f times that
  * besides.
  */
 uint32_t
-rows_to_meet_first(const RoundSettings &settings, Precision precision, uint32_t rows, uint32_t k)
+rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t rows, uint32_t k,
+				   const CandidateCounts &candidates, bool divided)
 {
-	double		once = 0.5 * rows * nanoseconds_to_multiply(settings, {precision}, false);
-	double		recheck = k * nanoseconds_to_recheck(settings);
-	double		part = std::min(kMostPart, std::max(kLeastPart,
-													std::sqrt(0.5 * kMoreLater * recheck / once)));
-	double		cost = once * (1 + 2 * part) + kMoreLater * recheck / part;
-	uint32_t	first = (uint32_t) (rows * part) / kThresholdPad * kThresholdPad + kThresholdPad;
+	double		n = rows;
+	double		once = 0.5 * n * nanoseconds_to_multiply(settings, kind, false);
+	double		each = 8.0 * settings.dimensions / kNearBytesPerSecond * 1e9 + kNearEach;
+	double		best = 2 * once + each * candidates_at(n, n, k, candidates);
+	uint32_t	answer = 0;
 
-	/* For the test that the tests meet it. */
-#ifdef FASTED_TEST_MEET_ONCE
-	return std::min(rows, first);
-#endif
-	if (rows < kLeastToMeet || k > first / 4 || cost >= 2 * once + kMoreOfAll * recheck)
+	if (kAlwaysOnce)
+		return k % 2 == 0 ? kMeetNone : divided ? 0 : std::min(rows, kThresholdPad);
+	if (rows < kLeastToMeet)
 		return 0;
-	return std::min(rows, first);
+	for (double part = kLeastPart; !divided && part <= kMostPart; part *= 1.2)
+	{
+		double		later = candidates_once(kMoreLater * k / part, candidates);
+		double		cost = once * (1 + 2 * part)
+			+ each * (candidates_at(part * n, n, k, candidates) + later);
+		uint32_t	first = (uint32_t) (n * part) / kThresholdPad * kThresholdPad + kThresholdPad;
+
+		if (cost >= best || k > first / 4)
+			continue;
+		best = cost;
+		answer = std::min(rows, first);
+	}
+	return once + each * candidates_once(n, candidates) < best ? kMeetNone : answer;
 }
 
 size_t
@@ -321,8 +398,7 @@ FormChooser::form_at_hand(const FormRequest &request, cudaStream_t stream)
 	const std::shared_ptr<Form> &form = request.a.rows.rows >= request.b.rows.rows
 		? request.a.form : request.b.form;
 
-	if (form == nullptr || (!request.to_choose && form->precision() != request.precision)
-		|| (request.whole && !form->kind().whole))
+	if (form == nullptr || (!request.to_choose && form->precision() != request.precision))
 		return nullptr;
 	/* how good a short form is depends on eps, too */
 	if (request.a.form == request.b.form && (form->kind().width == 0 || settings_.forced_width > 0))
@@ -377,21 +453,19 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 	taken_ = false;
 	if (!request.self && !request.afresh)
 		choice.form = form_at_hand(request, stream);
-	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose
-		&& !request.whole)
+	if (choice.form == nullptr && settings_.forced_width > 0 && request.to_choose)
 		choice.form = find({Precision::kInt8, settings_.forced_width}, request, stream);
 	if (choice.form == nullptr && sampled_.is_for(request))
 		choice.form = sampled_.choice.form;
 	if (choice.form != nullptr)
 		return choice;
-	choice.form = find({request.to_choose ? Precision::kFp16 : request.precision, 0, request.whole},
-					   request, stream);
+	choice.form = find({request.to_choose ? Precision::kFp16 : request.precision}, request, stream);
 	if (!request.to_choose || !may_sample_ || pairs_of(request) < request.least_pairs
 		|| settings_.dimensions > kMostDimensionsInt8)
 		return choice;
 
 	/* from all rows, for they will be used for all of them */
-	std::shared_ptr<Form> int8 = find({Precision::kInt8, 0, request.whole}, request, stream);
+	std::shared_ptr<Form> int8 = find({Precision::kInt8}, request, stream);
 	SampleJoin::Found fp16_found;
 	SampleJoin::Found int8_found;
 
@@ -414,7 +488,7 @@ FormChooser::choose(const FormRequest &request, cudaStream_t stream)
 		choice.form = int8;
 		choice.candidates = int8_found.candidates;
 	}
-	if (settings_.short_bytes > 0 && !request.whole)
+	if (settings_.short_bytes > 0)
 		try_short(request, std::min(int8_each, fp16_each), &choice, stream);
 	sampled_ = {request.a.content, request.b.content, request.eps, choice};
 	return choice;

@@ -51,7 +51,6 @@ struct FormRequest
 	double		least_pairs = kLeastPairsForChoice; /* to choose from a sample */
 	double		least_saved = kLeastSavedForShort;	/* to try short forms */
 	bool		folds = false;	/* thresholds go into INT8 rows that are short (folded_rows.h) */
-	bool		whole = false;	/* a form whose rho bounds all that rows were moved by */
 };
 
 struct Choice
@@ -68,10 +67,19 @@ struct Choice
 /*
  * Nearest rows of a set in itself: how many rows shall all meet first, so that they have
  * good radii, before each pair of rows meets once, for both of their lists?  0: every row
- * had better meet all others.
+ * had better meet all others; kMeetNone: radii are good as they are.  candidates: of first
+ * radii, if pairs met once.  divided: the answer is 0 or kMeetNone, for slices.
  */
-uint32_t	rows_to_meet_first(const RoundSettings &settings, Precision precision, uint32_t rows,
-							   uint32_t k);
+constexpr uint32_t kMeetNone = UINT32_MAX;
+uint32_t	rows_to_meet_first(const RoundSettings &settings, const FormKind &kind, uint32_t rows,
+							   uint32_t k, const CandidateCounts &candidates, bool divided);
+
+/*
+ * Have the rows of the last kWorstParts of the places so much worse first radii than others
+ * that they had better look once more, among themselves?
+ */
+constexpr uint32_t kWorstParts = kCountParts * 6 / 32;
+bool		worst_look_again(const CandidateCounts &candidates, uint32_t k);
 
 /* Joins samples of two sets, or of one, in forms that are tried. */
 class SampleJoin
@@ -145,8 +153,7 @@ private:
 		bool is_for(const FormRequest &request) const
 		{
 			return choice.form != nullptr && a != 0 && a == request.a.content
-				&& b == request.b.content && eps == request.eps && request.to_choose
-				&& (choice.form->kind().whole || !request.whole);
+				&& b == request.b.content && eps == request.eps && request.to_choose;
 		}
 	};
 

@@ -175,7 +175,7 @@ Context::divide_memory(size_t whole)
 	size_t		sampling = FormChooser::sample_bytes(settings_);
 	bool		may_sample = !approximate && sampling <= whole / 16;
 	size_t		fixed = (may_sample ? sampling : 0) + Budget::rounded(sizeof(NearScalars))
-		+ Budget::rounded(kSampledRadii * sizeof(float));
+		+ Budget::rounded(kRadiusRoom * sizeof(float));
 
 	if (!approximate)
 	{
@@ -300,7 +300,7 @@ Context::choice_eps(const FastedProblem &problem, const Set &a, const Set &b)
 	if (problem.output != FASTED_OUTPUT_NEAREST)
 		return problem.eps;
 	if (!sampled_radii_)
-		sampled_radii_.allocate(budget, kSampledRadii, "allocating room for a sample");
+		sampled_radii_.allocate(budget, kRadiusRoom, "allocating room for a sample");
 	radius = find_typical_radius(a.formed_rows().rows, b.formed_rows().rows, &a == &b, problem.k,
 								 sampled_radii_.get(), rounds.stream());
 	return radius < problem.eps ? radius : problem.eps;
@@ -319,8 +319,6 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 			 && fasted_group_pairs(problem.groups, problem.ngroups, &a == &b)
 			 < request.least_pairs)
 		request.least_pairs = HUGE_VAL;
-	/* first radii are upper bounds, of distances of rows as they are quantised */
-	request.whole = problem.output == FASTED_OUTPUT_NEAREST;
 	request.folds = may_fold(problem, a, b);
 	choice = chooser_->choose(request, rounds.stream());
 	if (choice.sampled)
@@ -417,80 +415,287 @@ Context::begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *ta
 											 tuning.open_pairs);
 }
 
+/* Another slice of the join before: rows are in the order that it found, or cut. */
+bool
+Context::is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const
+{
+	return problem.further && problem.slices > 1 && look_.number + 1 == joins_
+		&& look_.content_a == a.content() && look_.content_b == b.content();
+}
+
+/* What lies before rounds in which rows of both sets meet. */
+void
+Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
+{
+	if (is_next_slice(problem, a, b))
+	{
+		take_near_task();
+		return;
+	}
+	if (problem.further && &a == &b)
+		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
+	look_.form.reset();
+	prepare(problem, a, b);
+	if (!scalars_)
+		scalars_.allocate(budget, 1, "allocating room for thresholds");
+	look_.form = a.formed_rows().form;
+	look_.either = false;
+	take_near_task();
+	launch_usual_rho(look_.task.near, rounds.stream());
+	prepare_timed_ = true;		/* not until the rows have first radii */
+	look_.timed = true;
+	if (!problem.further && wants_first_radii(a.rows(), b.rows(), problem.k))
+		look_.step = wants_neighborhoods(a.rows(), b.rows()) ? LookStep::kKeysOfA
+			: LookStep::kRadii;
+}
+
 /* Lists, empty or as they are, and what makes radii small before the rounds. */
 void
 Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 {
-	cudaStream_t stream = rounds.stream();
-	bool		self = &a == &b;
-	bool		compared = a.rows() > 0 && b.rows() > (self ? 1 : 0);
+	bool		compared = a.rows() > 0 && b.rows() > (&a == &b ? 1 : 0);
 
-	a.begin_lists(problem.k, problem.eps, problem.further, stream);
-	b.take_ranks(problem.ranks, stream);
-	if (compared)
-		prepare(problem, a, b);
+	a.begin_lists(problem.k, problem.eps, problem.further, rounds.stream());
+	b.take_ranks(problem.ranks, rounds.stream());
+	look_.a = &a;
+	look_.b = &b;
+	look_.further = nullptr;
+	look_.next = look_.good = 0;
+	look_.ordered = false;
+	look_.met = problem.further;
 	look_.task = JoinTask();
-	look_.next = 0;
 	look_.task.a = a.side();
 	look_.task.b = b.side();
 	look_.task.eps = problem.eps;
+	look_.task.slice = problem.slice;
+	look_.task.slices = std::max(1u, problem.slices);
+	look_.step = LookStep::kBegin;
 	if (compared)
-	{
-		if (!scalars_)
-			scalars_.allocate(budget, 1, "allocating room for thresholds");
-		look_.task.near = a.near_task(b, scalars_.get());
-		look_.task.a.quantised.thresholds = look_.task.near.thresholds_a;
-		launch_usual_rho(look_.task.near, stream);
-		prepare_timed_ = true;	/* not until the rows have first radii */
-	}
+		begin_look(problem, a, b);
 	else
 		look_.task.b.table.rows = 0;	/* a row alone does not meet itself */
-
-	uint32_t	first = !compared || !self ? 0
-		: rows_to_meet_first(settings_, look_.task.near.form.precision, a.rows(), problem.k);
-
-	if (first > 0)
-	{
-		look_.set = &a;
-		look_.task.b.table.rows = look_.task.b.quantised.rows = first;
-	}
-	if (!compared || problem.further || !wants_first_radii(a.rows(), b.rows(), problem.k))
-		look_.next = a.rows();
-	look_.pending = true;
+	look_.number = joins_;
+	look_.content_a = a.content();
+	look_.content_b = b.content();
 	joining = true;
+}
+
+/* After rows were put in another order. */
+void
+Context::take_near_task()
+{
+	JoinTask   &task = look_.task;
+
+	task.near = look_.a->near_task(*look_.b, scalars_.get());
+	task.a = look_.a->side();
+	task.b = look_.b->side();
+	task.a.quantised.thresholds = task.near.thresholds_a;
+}
+
+/* The rows that look: all, or the worst ones at one another. */
+NearTask
+Context::looking() const
+{
+	NearTask	task = look_.task.near;
+	size_t		bytes = (size_t) look_.good * task.row_bytes;
+
+	if (!look_.ordered)
+		task.keys_a = task.keys_b = nullptr;
+	if (look_.good == 0)
+		return task;
+	for (RowTable *rows : {&task.a, &task.b})
+	{
+		rows->order += look_.good;
+		rows->rows -= look_.good;
+	}
+	task.values_a = (const uint8_t *) task.values_a + bytes;
+	task.values_b = (const uint8_t *) task.values_b + bytes;
+	task.norms_a += look_.good;
+	task.norms_b += look_.good;
+	task.keys_a += look_.good;
+	task.keys_b += look_.good;
+	return task;
+}
+
+/* Launches what this step does with some more of its rows; false: with none, all are done. */
+bool
+Context::launch_piece(uint32_t rows)
+{
+	NearTask	near = looking();
+	uint32_t	first = look_.next;
+	uint32_t	count = std::min(rows - first, look_rows(near));
+
+	if (first == rows)
+		return false;
+	if (look_.step == LookStep::kRadii)
+		launch_first_radii(near, first, count, rounds.stream());
+	else
+	{
+		bool		of_b = look_.step == LookStep::kKeysOfB;
+
+		launch_cell_keys(near, of_b, first, count,
+						 (of_b ? look_.b : look_.a)->keys() + look_.good, rounds.stream());
+	}
+	look_.piece.record(rounds.stream());
+	look_.next += count;
+	return true;
+}
+
+/* All rows have keys: their order is that of neighbourhoods for a while. */
+void
+Context::take_keys()
+{
+	look_.a->order_by_keys(rounds.stream());
+	if (look_.a != look_.b)
+		look_.b->order_by_keys(rounds.stream());
+	take_near_task();
+	look_.ordered = true;
+	launch_cells(looking(), rounds.stream());
+}
+
+/* Of one set in the order of radii: the last rows again, the others stay where they are. */
+void
+Context::begin_second_look()
+{
+	uint32_t	rows = look_.a->rows();
+
+	look_.good = rows - rows / kCountParts * kWorstParts;
+	look_.next = 0;
+	look_.step = LookStep::kKeysOfA;
+	check_cuda(cudaMemsetAsync(look_.a->keys(), 0, look_.good * sizeof(uint32_t), rounds.stream()),
+			   "ordering rows");
+}
+
+/* One set: rows by their radii, as they would meet once, and how many candidates then. */
+void
+Context::count_candidates()
+{
+	cudaStream_t stream = rounds.stream();
+	NearTask   &near = look_.task.near;
+
+	look_.a->order_by_radii(near, stream);
+	take_near_task();
+	near.either = true;
+	launch_near_thresholds(near, stream);
+	launch_count(near, stream);
+	if (hits_.size() == 0)
+		hits_.allocate(kCountParts, "allocating room for a sample");
+	check_cuda(cudaMemcpyAsync(hits_.get(), near.scalars->hits, kCountParts * sizeof(uint32_t),
+							   cudaMemcpyDeviceToHost, stream),
+			   "counting candidates of a sample");
+	look_.piece.record(stream);
+}
+
+/* The order in which every row meets all others. */
+void
+Context::order_as_before()
+{
+	look_.b->set_spread(true);
+	if (look_.a != look_.b)
+		look_.a->set_spread(false);
+	look_.b->take_form(look_.form, rounds.stream());
+	look_.a->take_form(look_.form, rounds.stream());
+	take_near_task();
+}
+
+uint32_t
+Context::rows_first(const CandidateCounts &candidates)
+{
+	if (look_.form == nullptr || look_.a != look_.b)
+		return 0;
+	if (look_.met)
+		return look_.either ? kMeetNone : 0;
+	return rows_to_meet_first(settings_, look_.form->kind(), look_.a->rows(),
+							  look_.task.near.table.k, candidates, look_.task.slices > 1);
+}
+
+/* All rows meet so many of b first; or each pair of rows meets, once. */
+void
+Context::begin_near_rounds(uint32_t first)
+{
+	JoinTask   &task = look_.task;
+
+	look_.step = LookStep::kDone;
+	if (look_.timed)
+	{
+		prepare_ended_.record(rounds.stream());
+		look_.timed = prepare_timed_ = false;
+	}
+	look_.either = task.near.either = task.self = first == kMeetNone;
+	task.near.met = look_.met;
+	if (first > 0 && !task.self)
+	{
+		look_.further = look_.a;
+		task.b.table.rows = task.b.quantised.rows = first;
+	}
+	rounds.begin(task, rounds.stream());
+	if (look_.further != nullptr)
+		rounds.foresee(look_.further->rows());
+}
+
+/* The next step, or a part of it, if the device has done with the last one. */
+bool
+Context::look_further()
+{
+	uint32_t	a = look_.task.near.a.rows;
+	CandidateCounts candidates = all_candidates(a);
+
+	if (look_.step != LookStep::kBegin && !look_.piece.done("looking for near rows"))
+		return false;
+	switch (look_.step)
+	{
+		case LookStep::kKeysOfA:
+		case LookStep::kKeysOfB:
+			if (launch_piece(look_.step == LookStep::kKeysOfA ? a - look_.good : look_.task.near.b.rows))
+				return false;
+			look_.next = 0;
+			if (look_.step == LookStep::kKeysOfA && look_.a != look_.b)
+				look_.step = LookStep::kKeysOfB;
+			else
+			{
+				take_keys();
+				look_.step = LookStep::kRadii;
+			}
+			return false;
+		case LookStep::kRadii:
+			if (launch_piece(a - look_.good))
+				return false;
+			if (look_.a == look_.b && a >= kLeastToCount)
+			{
+				count_candidates();
+				look_.step = LookStep::kCount;
+				return false;
+			}
+			break;
+		case LookStep::kCount:
+			candidates = candidates_of(hits_.get(), a);
+			if (look_.good == 0 && worst_look_again(candidates, look_.task.near.table.k))
+			{
+				begin_second_look();
+				return false;
+			}
+			if (rows_first(candidates) == kMeetNone)
+			{
+				begin_near_rounds(kMeetNone);
+				return true;
+			}
+			break;
+		case LookStep::kBegin:
+			begin_near_rounds(rows_first(candidates));
+			return true;
+		case LookStep::kDone:
+			return true;
+	}
+	if (look_.ordered)
+		order_as_before();
+	begin_near_rounds(rows_first(candidates));
+	return true;
 }
 
 bool
 Context::begin_rounds()
 {
-	const JoinTask &task = look_.task;
-	uint32_t	rows = task.a.table.rows;
-
-	if (!look_.pending)
-		return true;
-	if (look_.next < rows)
-	{
-		uint32_t	count = std::min(rows - look_.next, look_rows(settings_.row_bytes));
-
-		if (!look_.piece.done("looking for near rows"))
-			return false;
-
-		launch_first_radii(task.near, task.a.quantised.values, task.b.quantised.values,
-						   look_.next, count, rounds.stream());
-		look_.piece.record(rounds.stream());
-		look_.next += count;
-		return false;
-	}
-	look_.pending = false;
-	if (task.near.table.lists != nullptr)
-	{
-		prepare_ended_.record(rounds.stream());
-		prepare_timed_ = false;
-	}
-	rounds.begin(task, rounds.stream());
-	if (look_.set != nullptr)
-		rounds.foresee(look_.set->rows());
-	return true;
+	return look_.step == LookStep::kDone || look_further();
 }
 
 /*
@@ -501,17 +706,13 @@ bool
 Context::begin_further_rounds()
 {
 	JoinTask   &task = look_.task;
-	Set		   *set = look_.set;
 
-	if (set == nullptr)
+	if (look_.further == nullptr)
 		return false;
-	look_.set = nullptr;
-	set->order_by_radii(task.near, rounds.stream());
-	task.near = set->near_task(*set, scalars_.get());
-	task.near.either = true;
-	task.a = task.b = set->side();
-	task.a.quantised.thresholds = task.near.thresholds_a;
-	task.self = true;
+	look_.further = nullptr;
+	look_.a->order_by_radii(task.near, rounds.stream());
+	take_near_task();
+	task.near.either = task.self = task.near.met = true;
 	rounds.begin(task, rounds.stream());
 	return true;
 }
@@ -523,6 +724,7 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	JoinTask	task = {};
 	bool		self = &a == &b;
 
+	joins_++;
 	allocate_rounds(problem, a, b);
 	a.wait_for_rows(rounds.stream());
 	b.wait_for_rows(rounds.stream());
@@ -532,6 +734,7 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 		begin_nearest(problem, a, b);
 		return;
 	}
+	look_.form.reset();
 	if (a.rows() > 0 && b.rows() > 0 && (!self || a.rows() > 1))
 		prepare(problem, a, b);
 	task.a = a.side();
@@ -549,10 +752,11 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 void
 Context::stop_join() noexcept
 {
-	if (!rounds.finished() || look_.pending)
+	if (!rounds.finished() || look_.step != LookStep::kDone)
 		rounds.stop();
-	look_.pending = false;
-	look_.set = nullptr;
+	look_.step = LookStep::kDone;
+	look_.timed = false;
+	look_.further = nullptr;
 	joining = false;
 }
 

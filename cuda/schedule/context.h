@@ -131,6 +131,7 @@ private:
 	size_t		least_ = 0;		/* of them */
 	std::vector<Set *> sets_;
 	uint64_t	contents_ = 0;
+	uint64_t	joins_ = 0;
 	std::unique_ptr<FormChooser> chooser_;
 	GroupTiles	groups_;		/* of the join in hand */
 
@@ -143,18 +144,54 @@ private:
 	bool		prepare_timed_ = true;
 	double		prepare_seconds_ = 0;
 
-	/* Nearest rows: what comes before the rounds. */
+	/* Nearest rows: what comes before the rounds, step by step. */
+	enum class LookStep
+	{
+		kKeysOfA,				/* which rows are in one neighbourhood? */
+		kKeysOfB,
+		kRadii,					/* first radii from there */
+		kCount,					/* how many candidates would they leave? */
+		kBegin,					/* the rounds */
+		kDone
+	};
 	struct Look
 	{
-		bool		pending = false;	/* the rounds have not begun */
-		Set		   *set = nullptr;	/* further rounds are of it; null: there are none */
+		LookStep	step = LookStep::kDone;
+		Set		   *a = nullptr;
+		Set		   *b = nullptr;
+		std::shared_ptr<Form> form;
+		Set		   *further = nullptr;	/* further rounds are of it; null: there are none */
 		JoinTask	task;
-		uint32_t	next = 0;	/* rows that have no first radii yet; all have: those there are */
+		bool		met = false;	/* lists have rows already */
+		bool		timed = false;	/* what comes before the rounds is preparation */
+		bool		either = false; /* each pair of rows meets once, by their first radii */
+
+		/* Which join this was, of which rows. */
+		uint64_t	number = 0;
+		uint64_t	content_a = 0;
+		uint64_t	content_b = 0;
+		bool		ordered = false;	/* rows are in the order of neighbourhoods, or of radii */
+		uint32_t	next = 0;	/* rows that this step has launched */
+		uint32_t	good = 0;	/* rows before the worst ones, if these look once more */
 		Event		piece;
 	};
+	bool		is_next_slice(const FastedProblem &problem, const Set &a, const Set &b) const;
+	void		begin_look(const FastedProblem &problem, Set &a, Set &b);
+	bool		look_further();
+	NearTask	looking() const;
+	bool		launch_piece(uint32_t rows);
+	void		begin_second_look();
+	void		take_near_task();
+	void		take_keys();
+	void		order_as_before();
+	void		count_candidates();
+	void		begin_near_rounds(uint32_t first);
+	uint32_t	rows_first(const CandidateCounts &candidates);
+
 	Look		look_;
 	DeviceArray<NearScalars> scalars_;
 	DeviceArray<float> sampled_radii_;
+	PinnedArray<uint32_t> hits_;	/* of a sample */
 };
 
 }								/* namespace fasted */

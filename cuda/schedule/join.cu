@@ -34,9 +34,7 @@ check_nearest(const Context &context, const FastedProblem &problem, bool self)
 		fail(FASTED_UNSUPPORTED,
 			 "the number of nearest neighbors must be between 1 and %u, not %u",
 			 FASTED_MAX_NEIGHBORS, problem.k);
-	if (problem.slices > 1)
-		fail(FASTED_UNSUPPORTED, "nearest neighbors are not found in slices");
-	if (problem.further && self)
+	if (problem.further && self && problem.slices <= 1)
 		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
 	if (context.options.approximate)
 		fail(FASTED_UNSUPPORTED, "nearest neighbors need the exact recheck");

@@ -285,9 +285,9 @@ Rounds::plan_items(uint64_t wanted)
 {
 	uint64_t	items = wanted;
 
-	if (task_.near.table.lists != nullptr && !task_.near.either)
+	if (task_.near.table.lists != nullptr && !task_.near.either && !task_.near.met)
 	{
-		double		columns = std::max(1u, task_.b.table.rows);
+		double		columns = std::max(1u, task_.b.table.rows / task_.slices);
 		uint64_t	first = (uint64_t) (items_ * std::min(1.0, kFirstColumns / columns));
 		uint64_t	least = (uint64_t) settings_.device.multiprocessors * 2;
 

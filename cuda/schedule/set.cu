@@ -361,7 +361,12 @@ Set::near_task(Set &b, NearScalars *scalars)
 	task.self = this == &b;
 	task.form = filter_.form()->bound(shape_.chunks.dimensions);
 	task.a = side().table;
-	task.rows_b = b.rows();
+	task.b = b.side().table;
+	task.row_bytes = filter_.form()->row_bytes(shape_.chunks.dimensions);
+	task.values_a = filter_.get().values;
+	task.values_b = b.filter_.get().values;
+	task.keys_a = filter_.sorted_keys();
+	task.keys_b = b.filter_.sorted_keys();
 	task.norms_a = filter_.norms();
 	task.norms_b = b.filter_.norms();
 	task.thresholds_a = lists_.thresholds();

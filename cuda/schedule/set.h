@@ -43,6 +43,7 @@ public:
 	/* For the context and its joins. */
 	bool is_sealed() const { return sealed_; }
 	uint32_t rows() const { return store_.rows; }
+	uint64_t content() const { return content_; }
 	size_t bytes_granted() const { return shape_.bytes(granted_); }
 	FormedRows formed_rows() const { return {table(), content_, filter_.form()}; }
 	void		wait_for_rows(cudaStream_t stream) const;
@@ -63,6 +64,10 @@ public:
 	void		begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream);
 	void		take_ranks(const uint32_t *ranks, cudaStream_t stream);
 	NearTask	near_task(Set &b, NearScalars *scalars);
+
+	/* Rows for whoever has written keys of their places: orders them by these. */
+	uint32_t   *keys() { return filter_.keys(); }
+	void		order_by_keys(cudaStream_t stream) { filter_.order_by_keys(stream); }
 
 	/* Radii are good: orders rows by them, and empties the lists. */
 	void		order_by_radii(const NearTask &task, cudaStream_t stream);

@@ -527,6 +527,7 @@ static FastedEngine group_engine = {
 	.next = group_next,
 	.pause = group_pause,
 	.counts = group_counts,
+	.list_rows = group_list_rows,
 	.join_close = group_join_close,
 };
 
@@ -536,5 +537,6 @@ fasted_device_group(const FastedEngine *base)
 	base_engine = base;
 	group_engine.name = base->name;
 	group_engine.connects = base->connects;
+	group_engine.nearest = base->nearest != NULL ? group_nearest : NULL;
 	return &group_engine;
 }

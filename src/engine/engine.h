@@ -212,12 +212,15 @@ typedef struct FastedProblem
 	uint32_t	slice;			/* < slices */
 	uint32_t	slices;			/* 0 or 1: all of it */
 
-	/* FASTED_OUTPUT_NEAREST, which has no slices. */
+	/*
+	 * FASTED_OUTPUT_NEAREST.  Only an engine that has devices has slices of it: a slice's
+	 * lists are the first k of its pairs.
+	 */
 	uint32_t	k;				/* 1 to FASTED_MAX_NEIGHBORS */
 
 	/*
 	 * This join goes on from the last one, which was like it and is done.  Neighbours: those
-	 * that set a has stay, rows of b are further ones.  Counts and connections: both sets
+	 * that set a has stay, rows of b are further ones, or this is another slice.  Counts and connections: both sets
 	 * are the same, this is another slice, and each row's pairs are counted on, as are rows
 	 * that pairs handed out then have connected.
 	 */

@@ -8,7 +8,9 @@
  *
  * A device counts each row's pairs in all of its slices together, and its counts are added
  * when no slice is left: to fetch them after each slice would keep all devices waiting.  A
- * device that is lost takes its counts along, so all its slices are done once more.
+ * device that is lost takes its counts along, so all its slices are done once more.  So it
+ * is with lists of neighbours, which stay on the devices until they are asked for; those of
+ * earlier panels nobody else can find again.
  *
  *-------------------------------------------------------------------------
  */
@@ -75,6 +77,37 @@ struct GroupJoin
 };
 
 static bool
+finds_nearest(const GroupJoin *join)
+{
+	return join->problem.output == FASTED_OUTPUT_NEAREST;
+}
+
+/* Does a device keep what it found in its slices? */
+static bool
+keeps_results(const GroupJoin *join)
+{
+	return finds_nearest(join) || fasted_counts_rows(&join->problem);
+}
+
+Group *
+group_of_join(const GroupJoin *join)
+{
+	return join->group;
+}
+
+const FastedProblem *
+group_problem_of(const GroupJoin *join)
+{
+	return &join->problem;
+}
+
+FastedJoin *
+group_slices_of(const GroupJoin *join, int m)
+{
+	return join->turns[m].done != 0 ? join->turns[m].join : NULL;
+}
+
+static bool
 self_join(const GroupJoin *join)
 {
 	return join->a == join->b;
@@ -96,6 +129,20 @@ make_counts(GroupJoin *join)
 	return true;
 }
 
+/* A join that goes on from another one: has each device the lists that it had then? */
+static bool
+lists_are_there(Group *group, const FastedProblem *problem, GroupSet *a)
+{
+	uint32_t	members = 0;
+
+	for (int m = 0; m < group->nmembers; m++)
+		members |= group->members[m].context != NULL ? UINT32_C(1) << m : 0;
+	if (problem->further && (a->lists & ~members) != 0)
+		return false;
+	a->lists = members;
+	return true;
+}
+
 FastedStatus
 group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a,
 				FastedSet *b, FastedJoin **result)
@@ -106,9 +153,9 @@ group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet 
 	*result = NULL;
 	if (group->failed != FASTED_OK)
 		return group->failed;
-	if (problem->output == FASTED_OUTPUT_NEAREST)
-		return group_fail(group, FASTED_UNSUPPORTED,
-						  "a group of devices does not find nearest neighbors");
+	if (problem->output == FASTED_OUTPUT_NEAREST && !lists_are_there(group, problem, (GroupSet *) a))
+		return group_fail(group, FASTED_DEVICE_FAILED,
+						  "a GPU failed that had the neighbors found so far");
 	join = calloc(1, sizeof(*join));
 	if (join == NULL)
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
@@ -158,7 +205,7 @@ begin_slice(GroupJoin *join, int m)
 	/* slice i of n is these slices of n * GROUP_SLICES */
 	problem.slice = join->problem.slice * GROUP_SLICES + turn->slice;
 	problem.slices = outer * GROUP_SLICES;
-	problem.further = turn->further;
+	problem.further = turn->further || (finds_nearest(join) && problem.further);
 	group->base->join_close(turn->join);
 	turn->join = NULL;
 	group->base->stats(group->members[m].context, &turn->begun);
@@ -197,7 +244,7 @@ add_counts(GroupJoin *join, int m)
 static FastedStatus
 add_all_counts(GroupJoin *join)
 {
-	for (int m = 0; m < join->group->nmembers; m++)
+	for (int m = 0; m < join->group->nmembers && !finds_nearest(join); m++)
 	{
 		if (join->turns[m].done == 0 || group_survives(join->group, m, add_counts(join, m)))
 			continue;
@@ -218,7 +265,7 @@ end_slice(GroupJoin *join, int m)
 	group->base->stats(member->context, &now);
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
 		join->pairs += now.pairs - turn->begun.pairs;
-	if (fasted_counts_rows(&join->problem))
+	if (keeps_results(join))
 	{
 		turn->done |= UINT32_C(1) << turn->slice;
 		turn->done_pairs += now.pairs - turn->begun.pairs;
@@ -390,6 +437,8 @@ group_join_lose(GroupJoin *join, int m)
 	PairLog		skip = turn->skip;
 
 	turn->join = NULL;			/* its context is closed */
+	if (finds_nearest(join) && join->problem.further)
+		join->group->failed = FASTED_DEVICE_FAILED;
 	lose_counts(join, turn);
 	if (!turn->busy)
 		return;

@@ -29,6 +29,7 @@ struct GroupSet
 	FastedSet  *sets[FASTED_GROUP_MOST];
 	float	   *room;			/* what stage gives; NULL: nothing yet */
 	uint64_t	rows;
+	uint32_t	lists;			/* members that have lists of neighbours of its rows, a bit each */
 };
 
 struct Group
@@ -76,6 +77,16 @@ extern void group_pause(FastedJoin *join);
 extern FastedStatus group_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows,
 								 uint32_t *counts);
 extern void group_join_close(FastedJoin *join);
+
+/* Of a join: its group, its problem, and a member's part that is done; NULL: it has none. */
+extern Group *group_of_join(const GroupJoin *join);
+extern const FastedProblem *group_problem_of(const GroupJoin *join);
+extern FastedJoin *group_slices_of(const GroupJoin *join, int member);
+
+/* Neighbours: group_nearest.c. */
+extern FastedStatus group_nearest(FastedJoin *join, uint64_t first_row, size_t nrows,
+								  uint32_t *lengths, FastedNeighbor *neighbors);
+extern uint64_t group_list_rows(const FastedContext *context, uint64_t rows, uint32_t k);
 
 /* The join at work: a member is gone, and what it did of its slice is not counted. */
 extern void group_join_lose(GroupJoin *join, int member);

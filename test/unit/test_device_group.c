@@ -26,6 +26,8 @@ static struct
 	int			calls[DEVICES];
 	bool		failed[DEVICES];
 	int			after_failure;	/* calls that a failed device may not get */
+	uint32_t	slices[DEVICES];	/* of neighbours that this device has, a bit each */
+	uint32_t	k;				/* of them */
 } play;
 
 static FastedEngine base;
@@ -161,16 +163,42 @@ play_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet
 	return status;
 }
 
+/* Rows of a set whose neighbours are found, at most, and slices of such a join. */
+#define MOST_NEAR 300
+#define NEAR_SLICES 32
+
+/*
+ * The CPU engine finds neighbours without slices: all of them, of which play_nearest leaves
+ * out those whose pairs are in slices of other devices.
+ */
+static FastedProblem
+played_problem(const FastedProblem *problem, int device)
+{
+	FastedProblem played = *problem;
+
+	if (problem->output != FASTED_OUTPUT_NEAREST)
+		return played;
+	if (!problem->further)
+		play.slices[device] = 0;
+	play.slices[device] |= UINT32_C(1) << problem->slice;
+	play.k = problem->k;
+	played.k = MOST_NEAR;
+	played.slices = played.slice = 0;
+	played.further = false;
+	return played;
+}
+
 static FastedStatus
 play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b,
 			   FastedJoin **join)
 {
+	FastedProblem played = played_problem(problem, device_of(context));
 	FastedStatus status;
 
 	*join = NULL;
 	if (call_fails(context))
 		return FASTED_DEVICE_FAILED;
-	status = fasted_cpu_engine()->join_open(context, problem, a, b, join);
+	status = fasted_cpu_engine()->join_open(context, &played, a, b, join);
 	note_handle(*join, context);
 	return status;
 }
@@ -194,6 +222,33 @@ PLAY(read_back, set, (FastedSet *set, uint64_t first_row, size_t nrows, float *r
 PLAY(counts, join,
 	 (FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_t *counts),
 	 (join, side, first_row, nrows, counts))
+
+/* The first k of the device's slices. */
+static FastedStatus
+play_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
+			 FastedNeighbor *neighbors)
+{
+	uint32_t	slices = play.slices[device_of(context_of(join))];
+
+	if (call_fails(context_of(join)))
+		return FASTED_DEVICE_FAILED;
+	for (size_t i = 0; i < nrows; i++)
+	{
+		FastedNeighbor all[MOST_NEAR];
+		uint32_t	count;
+		FastedStatus status = fasted_cpu_engine()->nearest(join, first_row + i, 1, &count, all);
+
+		if (status != FASTED_OK)
+			return status;
+		lengths[i] = 0;
+		for (uint32_t j = 0; j < count && lengths[i] < play.k; j++)
+		{
+			if (slices >> (first_row + i + all[j].row) % NEAR_SLICES & 1)
+				neighbors[i * play.k + lengths[i]++] = all[j];
+		}
+	}
+	return FASTED_OK;
+}
 
 static void
 play_set_close(FastedSet *set)
@@ -250,6 +305,7 @@ make_base(void)
 	base.join_close = play_join_close;
 	base.next = play_next;
 	base.counts = play_counts;
+	base.nearest = play_nearest;
 	join_engine = fasted_device_group(&base);
 }
 
@@ -540,6 +596,98 @@ check_last_failure(void)
 	drop_case(&made);
 }
 
+/* --- neighbours */
+
+/* One join's lists, k of each row; false: it failed. */
+static bool
+find_lists(const FastedEngine *engine, const Case *made, FastedNeighbor *lists, uint32_t *lengths,
+		   FastedStats *stats)
+{
+	static const CallerHabits habits = {0};
+	PanelProblem problem = made->problem;
+	PanelJoin  *join;
+	FastedBatch batch;
+	FastedStatus status = panel_join_open(engine, &problem, &join);
+
+	if (status == FASTED_OK)
+		status = load_and_start(join, &problem, made->sides, &habits);
+	while (!FASTED_FAILED(status) && status != FASTED_DONE)
+	{
+		status = panel_join_next(join, 100, &batch);
+		for (uint64_t row = batch.first_row;
+			 status == FASTED_OK && row < batch.first_row + batch.row_count; row++)
+		{
+			const FastedNeighbor *list = panel_join_nearest(join, row, &lengths[row]);
+
+			memcpy(lists + row * problem.problem.k, list, lengths[row] * sizeof(*list));
+		}
+	}
+	panel_join_stats(join, stats);
+	panel_join_close(join);
+	return status == FASTED_DONE;
+}
+
+/* The group's lists are those that one engine has. */
+static bool
+lists_right(const Case *made, FastedStats *stats)
+{
+	uint64_t	n = made->sides[0].n;
+	uint32_t	k = made->problem.problem.k;
+	FastedNeighbor *lists[2] = {must_alloc(n * k * sizeof(**lists)), must_alloc(n * k * sizeof(**lists))};
+	uint32_t   *lengths[2] = {must_alloc(n * sizeof(uint32_t)), must_alloc(n * sizeof(uint32_t))};
+	bool		right = find_lists(fasted_cpu_engine(), made, lists[0], lengths[0], stats) &&
+		find_lists(join_engine, made, lists[1], lengths[1], stats) && play.after_failure == 0;
+
+	for (uint64_t row = 0; row < n && right; row++)
+	{
+		right = lengths[0][row] == lengths[1][row];
+		for (uint32_t i = 0; i < lengths[0][row] && right; i++)
+			right = lists[0][row * k + i].row == lists[1][row * k + i].row &&
+				lists[0][row * k + i].dist == lists[1][row * k + i].dist;
+	}
+	for (int i = 0; i < 2; i++)
+	{
+		free(lists[i]);
+		free(lengths[i]);
+	}
+	return right;
+}
+
+static void
+check_nearest(int sides)
+{
+	static const uint32_t ks[] = {1, 7, 40};
+	bool		right = true;
+	int			lost = 0;
+	int			wrong = 0;
+	FastedStats stats;
+
+	for (int i = 0; i < 3; i++)
+	{
+		Case		made = make_case(sides, MOST_NEAR, 5, 0.1);
+
+		made.problem.problem = (FastedProblem) {
+			.eps = i == 1 ? 0.3 : INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = ks[i]
+		};
+		for (int devices = 1; devices <= DEVICES; devices++)
+		{
+			reset_play(devices);
+			right = lists_right(&made, &stats) && right;
+		}
+		ok(right && stats.lost_devices == 0, "nearest rows of slices, %d sides, k %u", sides, ks[i]);
+		for (int call = 1; call < 60; call += 1 + call / 10)
+		{
+			reset_play(3);
+			play.fail_device = 1;
+			play.fail_call = call;
+			wrong += !lists_right(&made, &stats);
+			lost += stats.lost_devices;
+		}
+		drop_case(&made);
+	}
+	ok(lost > 20 && wrong == 0, "a device fails: others find its neighbours (%d times)", lost);
+}
+
 int
 main(void)
 {
@@ -560,5 +708,7 @@ main(void)
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &plain, 150 * 1024);
 	}
 	check_last_failure();
+	check_nearest(1);
+	check_nearest(2);
 	return tap_done();
 }

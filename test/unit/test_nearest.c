@@ -388,22 +388,29 @@ check_few(void)
 
 /* So many rows that a sample chooses the filter; some of them are checked. */
 static void
-check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter filter, uint32_t k)
+check_many(Kind kind, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric, FastedFilter filter,
+		   FastedPrune prune, uint32_t k)
 {
 	CallerHabits habits = {0};
+	int			sides = m > 0 ? 2 : 1;
+	uint64_t	others = m > 0 ? m : n;
 	PanelProblem problem = {
-		.options = {.dimensions = d,.metric = metric,.threads = 2,.filter = filter},
+		.options = {.dimensions = d,.metric = metric,.threads = 2,.filter = filter,.prune = prune},
 		.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = k},
-		.sides = 1,
+		.sides = sides,
 	};
-	Truth		truth = {.sides = {rows_of(kind, n, d)},.nsides = 1,.d = d,.metric = metric,.near_stride = n};
+	Truth		truth = {
+		.sides = {rows_of(kind, n, d), m > 0 ? rows_of(kind, m, d) : (Rows) {0}},
+		.nsides = sides,.d = d,.metric = metric,.near_stride = others
+	};
+	const Rows *far_side = &truth.sides[sides - 1];
 	PanelJoin  *join;
 	FastedBatch batch = {0};
 	FastedStatus status;
 	FastedStats stats;
 	bool		right = true;
 
-	truth.near = must_alloc(n * sizeof(Near));
+	truth.near = must_alloc(others * sizeof(Near));
 	truth.lengths = must_alloc(sizeof(uint32_t));
 	problem.problem.ranks = truth.ranks = shuffled_numbers(n);
 	status = panel_join_open(engine, &problem, &join);
@@ -419,11 +426,11 @@ check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter 
 			uint32_t	length;
 
 			truth.lengths[0] = 0;
-			for (uint64_t other = 0; other < n; other++)
+			for (uint64_t other = 0; other < others; other++)
 			{
-				if (other != row)
+				if (sides == 2 || other != row)
 					add_near(&truth, 0, other, distance_of(&truth, truth.sides[0].rows + row * d,
-														   truth.sides[0].rows + other * d));
+														   far_side->rows + other * d));
 			}
 			qsort(truth.near, truth.lengths[0], sizeof(Near), compare_near);
 			list = panel_join_nearest(join, row, &length);
@@ -431,9 +438,9 @@ check_many(Kind kind, uint64_t n, uint32_t d, FastedMetric metric, FastedFilter 
 		}
 	}
 	panel_join_stats(join, &stats);
-	ok(right && status == FASTED_DONE, "%s, %llu x %u%s, k %u, filter %d: %s", kind_names[kind],
-	   (unsigned long long) n, d, metric == FASTED_METRIC_L2 ? "" : ", cosine", k, (int) filter,
-	   stats.filter);
+	ok(right && status == FASTED_DONE, "%s, %llu and %llu x %u%s, k %u, filter %d, prune %d: %s",
+	   kind_names[kind], (unsigned long long) n, (unsigned long long) m, d, metric == FASTED_METRIC_L2 ? "" : ", cosine", k, (int) filter,
+	   (int) prune, stats.filter);
 	panel_join_close(join);
 	free_truth(&truth);
 }
@@ -543,13 +550,24 @@ main(void)
 	check_closed(quick() ? 200 : 1500, 20);
 	check_ways(quick() ? 150 : 600);
 	for (int kind = 0; kind < KINDS; kind++)
-		check_many((Kind) kind, quick() ? 500 : 4300, 48,
-				   kind % 3 == 1 ? FASTED_METRIC_COSINE : FASTED_METRIC_L2, FASTED_FILTER_AUTO, 10);
+	{
+		FastedMetric metric = kind % 3 == 1 ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
+
+		check_many((Kind) kind, quick() ? 500 : 4300, 0, 48, metric, FASTED_FILTER_AUTO,
+				   FASTED_PRUNE_AUTO, 10);
+		check_many((Kind) kind, 1100, 1700, 48, metric, FASTED_FILTER_AUTO,
+				   kind % 2 == 0 ? FASTED_PRUNE_FORCE : FASTED_PRUNE_OFF, 5 + kind);
+	}
 	/* enough rows for every way of finding first radii, and lists as long as few are */
-	check_many(KIND_DENSITIES, 2500, 33, FASTED_METRIC_L2, FASTED_FILTER_INT8, 50);
-	check_many(KIND_DENSITIES, 2500, 33, FASTED_METRIC_COSINE, FASTED_FILTER_FP16, 1);
-	check_many(KIND_OUTLIERS, 2500, 65, FASTED_METRIC_L2, FASTED_FILTER_FP64, 7);
-	check_many(KIND_GRID, 2500, 12, FASTED_METRIC_L2, FASTED_FILTER_AUTO, 1200);
+	check_many(KIND_DENSITIES, 2500, 0, 33, FASTED_METRIC_L2, FASTED_FILTER_INT8, FASTED_PRUNE_OFF, 50);
+	check_many(KIND_DENSITIES, 2500, 0, 33, FASTED_METRIC_COSINE, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 1);
+	check_many(KIND_OUTLIERS, 2500, 0, 65, FASTED_METRIC_L2, FASTED_FILTER_FP64, FASTED_PRUNE_OFF, 7);
+	check_many(KIND_GRID, 2500, 0, 12, FASTED_METRIC_L2, FASTED_FILTER_AUTO, FASTED_PRUNE_AUTO, 1200);
+	check_many(KIND_WILD, 2500, 0, 130, FASTED_METRIC_COSINE, FASTED_FILTER_AUTO, FASTED_PRUNE_FORCE, 8);
+	check_many(KIND_DUPLICATES, 9000, 0, 20, FASTED_METRIC_L2, FASTED_FILTER_INT8, FASTED_PRUNE_OFF, 10);
+	check_many(KIND_NORMAL, 60, 1500, 24, FASTED_METRIC_L2, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 6);
+	check_many(KIND_DENSITIES, 8500, 0, 24, FASTED_METRIC_COSINE, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 6);
+	check_many(KIND_NORMAL, 9000, 0, 20, FASTED_METRIC_L2, FASTED_FILTER_AUTO, FASTED_PRUNE_FORCE, 11);
 	for (int kind = 0; kind < KINDS; kind++)
 	{
 		for (int i = 0; i < 5; i++)

@@ -4,7 +4,8 @@
  *	  The engine that is tested: the CPU engine, or another one's library.
  *
  * FASTED_ENGINE_LIBRARY names the library, which must have been built from the same
- * engine.h.
+ * engine.h.  With FASTED_ENGINE_DEVICES, a number, its first device plays so many, as a
+ * group does them.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,12 +16,48 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../../src/engine/device_group.h"
 #include "ways.h"
 
 static inline const char *
 tested_library(void)
 {
 	return getenv("FASTED_ENGINE_LIBRARY");
+}
+
+static inline const FastedEngine **
+library_engine(void)
+{
+	static const FastedEngine *engine;
+
+	return &engine;
+}
+
+/* The first device, so often as is asked for. */
+static inline int
+same_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
+{
+	const char *number = getenv("FASTED_ENGINE_DEVICES");
+	int			count = (*library_engine())->devices(devices, names, 1);
+	int			wanted = number != NULL && count > 0 ? atoi(number) : count;
+
+	for (int i = 1; i < wanted && i < most; i++)
+		memcpy(names[i], names[0], FASTED_DEVICE_NAME);
+	return wanted < most ? wanted : most;
+}
+
+/* A group of the engine's devices, where that is asked for. */
+static inline const FastedEngine *
+alone_or_group(const FastedEngine *engine)
+{
+	static FastedEngine base;
+
+	*library_engine() = engine;
+	if (getenv("FASTED_ENGINE_DEVICES") == NULL)
+		return engine;
+	base = *engine;
+	base.devices = same_devices;
+	return fasted_device_group(&base);
 }
 
 static inline const FastedEngine *
@@ -44,7 +81,7 @@ tested_engine(void)
 		printf("Bail out! %s is of ABI %u, not %d\n", path, engine->abi, FASTED_ENGINE_ABI);
 		exit(EXIT_FAILURE);
 	}
-	return engine;
+	return alone_or_group(engine);
 }
 
 /* The tested engine's ways: of the CPU engine all, of another one its filters. */
@@ -56,6 +93,7 @@ tested_ways(Way *ways)
 		{"gpu", FASTED_FILTER_FP16, "fp16", FASTED_PRUNE_OFF, ""},
 		{"gpu", FASTED_FILTER_INT8, "int8", FASTED_PRUNE_OFF, ""},
 		{"gpu", FASTED_FILTER_FP64, "fp64", FASTED_PRUNE_OFF, ""},
+		{"gpu", FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_FORCE, ", short rows"},
 	};
 	int			count = (int) (sizeof(others) / sizeof(others[0]));
 
