@@ -77,6 +77,7 @@ Context::~Context()
 	rounds.stop();
 	if (upload != nullptr)
 		(void) cudaStreamSynchronize(upload);
+	reading->end();
 }
 
 void

@@ -327,6 +327,15 @@ engine_commit(FastedSet *set, size_t nrows)
 	});
 }
 
+FastedStatus
+engine_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
+{
+	return enter(set->context, [&]
+	{
+		return set->set->take_staged(*from->set, nrows) ? FASTED_OK : FASTED_FULL;
+	});
+}
+
 bool
 engine_lend(FastedSet *set, void *memory, size_t bytes)
 {
@@ -483,6 +492,7 @@ const FastedEngine cuda_engine = {
 	engine_set_open,
 	engine_stage,
 	engine_commit,
+	engine_take_staged,
 	engine_lend,
 	engine_withdraw,
 	engine_put,

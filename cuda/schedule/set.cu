@@ -156,6 +156,21 @@ Set::commit(size_t nrows)
 	drop_buffer();
 }
 
+/* Each device fetches them itself, over its own link. */
+bool
+Set::take_staged(const Set &from, size_t nrows)
+{
+	check_open();
+	if (from.buffer_ == nullptr || nrows > from.context_.staging.rows())
+		fail(FASTED_INTERNAL, "another set's rows were taken that are not staged");
+	drop_buffer();
+	if (grow(nrows) < nrows)
+		return false;
+	send(from.buffer_->rows.get(), nrows);
+	from.buffer_->readers.note(context_.reading, context_.upload);
+	return true;
+}
+
 /* To lock pages takes as long as to copy 200 MB; where that fails, rows are staged. */
 bool
 Set::lend(void *memory, size_t bytes)

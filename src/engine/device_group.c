@@ -3,9 +3,9 @@
  * device_group.c
  *	  A context for each device, and each set on all of them.
  *
- * A set's rows go to every device: from lent memory each takes them itself, what is
- * staged is copied into the room of each.  A call that fails costs
- * its device alone, as long as another one is left.
+ * A set's rows go to every device: each takes them itself, from lent memory or from
+ * the room that one of them gave.  A call that fails costs its device alone, as long
+ * as another one is left.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,9 +15,6 @@
 
 #include "device_group.h"
 #include "group_state.h"
-
-/* Rows that are staged at once. */
-#define ROOM_BYTES ((size_t) 2 << 20)
 
 static const FastedEngine *base_engine;
 static char open_error[64] = "out of memory";
@@ -68,6 +65,18 @@ settle_others(Group *group, int lost)
 	}
 }
 
+/* Does the caller fill a room of this device's? */
+static bool
+gives_room(const Group *group, int m)
+{
+	for (const GroupSet *set = group->sets; set != NULL; set = set->next)
+	{
+		if (set->staged && set->stager == m)
+			return true;
+	}
+	return false;
+}
+
 static void
 lose(Group *group, int m, FastedStatus status, const char *text)
 {
@@ -78,7 +87,10 @@ lose(Group *group, int m, FastedStatus status, const char *text)
 	group->base->stats(member->context, &stats);
 	group->candidates += stats.candidates;
 	settle_others(group, m);
-	group->base->close(member->context);
+	if (gives_room(group, m))
+		member->ghost = member->context;	/* its room is in use: it goes with the group */
+	else
+		group->base->close(member->context);
 	member->context = NULL;
 	if (--group->alive == 0)
 		group->failed = status;
@@ -222,13 +234,14 @@ group_close(FastedContext *context)
 	{
 		if (group->members[m].context != NULL)
 			group->base->close(group->members[m].context);
+		if (group->members[m].ghost != NULL)
+			group->base->close(group->members[m].ghost);
 	}
 	while (group->sets != NULL)
 	{
 		GroupSet   *set = group->sets;
 
 		group->sets = set->next;
-		free(set->room);
 		free(set);
 	}
 	free(group);
@@ -279,74 +292,54 @@ lose_small_one(Group *group, int m)
 	lose(group, m, FASTED_OUT_OF_DEVICE_MEMORY, "a GPU has less memory left than another one");
 }
 
-/* So many rows, all of them, through its own room; false: the device is lost. */
-static bool
-stage_all(GroupSet *set, int m, const float *rows, size_t nrows)
-{
-	Group	   *group = set->group;
-
-	while (nrows > 0)
-	{
-		float	   *room;
-		size_t		count = 0;
-		FastedStatus status = group->base->stage(set->sets[m], &room, &count);
-
-		if (status == FASTED_FULL)
-			lose_small_one(group, m);
-		if (status == FASTED_FULL || !group_survives(group, m, status))
-			return false;
-		if (count > nrows)
-			count = nrows;
-		memcpy(room, rows, count * group->dimensions * sizeof(float));
-		if (!group_survives(group, m, group->base->commit(set->sets[m], count)))
-			return false;
-		rows += count * group->dimensions;
-		nrows -= count;
-	}
-	return true;
-}
-
-/*
- * The room is the group's own: that of a device would go with it.  How much there is
- * left, the first one says.
- */
+/* The room is the first device's that is left. */
 static FastedStatus
 group_stage(FastedSet *handle, float **rows, size_t *capacity)
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
-	size_t		room = ROOM_BYTES / (group->dimensions * sizeof(float)) + 1;
 
 	for_each_member(m, group)
 	{
-		float	   *unused;
-		FastedStatus status = group->base->stage(set->sets[m], &unused, capacity);
+		FastedStatus status = group->base->stage(set->sets[m], rows, capacity);
 
 		if (status == FASTED_FULL)
 			return FASTED_FULL;
 		if (group_survives(group, m, status))
+		{
+			set->stager = m;
+			set->staged = true;
 			break;
+		}
 	}
-	if (group->failed != FASTED_OK)
-		return group->failed;
-	if (set->room == NULL)
-		set->room = malloc(room * group->dimensions * sizeof(float));
-	if (set->room == NULL)
-		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
-	*rows = set->room;
-	if (*capacity > room)
-		*capacity = room;
-	return FASTED_OK;
+	return group->failed;
 }
 
+/* Others take the rows before the room is given back; which may have been lost since. */
 static FastedStatus
 group_commit(FastedSet *handle, size_t nrows)
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
+	int			stager = set->stager;
 
+	if (group->failed == FASTED_OK && !set->staged)
+		return group_fail(group, FASTED_INTERNAL, "rows were committed that were not staged");
 	for_each_member(m, group)
-		(void) stage_all(set, m, set->room, nrows);
+	{
+		FastedStatus status;
+
+		if (m == stager || nrows == 0)
+			continue;
+		status = group->base->take_staged(set->sets[m], set->sets[stager], nrows);
+		if (status == FASTED_FULL)
+			lose_small_one(group, m);
+		else
+			(void) group_survives(group, m, status);
+	}
+	set->staged = false;
+	if (group->members[stager].context != NULL)
+		(void) group_survives(group, stager, group->base->commit(set->sets[stager], nrows));
 	set->rows += nrows;
 	return group->failed;
 }
@@ -410,6 +403,7 @@ group_put(FastedSet *handle, const float *rows, size_t nrows, size_t *taken)
 	bool		decided = false;
 
 	*taken = 0;
+	set->staged = false;
 	for_each_member(m, group)
 	{
 		FastedStatus status;
@@ -463,6 +457,7 @@ group_set_reset(FastedSet *handle, uint64_t first_row)
 	for_each_member(m, group)
 		(void) group_survives(group, m, group->base->set_reset(set->sets[m], first_row));
 	set->rows = 0;
+	set->staged = false;
 	return group->failed;
 }
 
@@ -494,7 +489,6 @@ group_set_close(FastedSet *handle)
 	*link = set->next;
 	for_each_member(m, set->group)
 		set->group->base->set_close(set->sets[m]);
-	free(set->room);
 	free(set);
 }
 
@@ -536,5 +530,6 @@ fasted_device_group(const FastedEngine *base)
 	base_engine = base;
 	group_engine.name = base->name;
 	group_engine.connects = base->connects;
+	group_engine.keeps = base->keeps;
 	return &group_engine;
 }

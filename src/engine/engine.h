@@ -54,7 +54,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 12
+#define FASTED_ENGINE_ABI 13
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -387,6 +387,13 @@ typedef struct FastedEngine
 	 */
 	FastedStatus (*stage) (FastedSet *set, float **rows, size_t *capacity);
 	FastedStatus (*commit) (FastedSet *set, size_t nrows);
+
+	/*
+	 * An engine with devices: takes the first nrows rows of the room of another context's
+	 * set, whose commit comes after this.  FASTED_OK, or FASTED_FULL with none.  The room
+	 * may be that of a context that failed.
+	 */
+	FastedStatus (*take_staged) (FastedSet *set, const FastedSet *from, size_t nrows);
 
 	/*
 	 * Memory from which rows will be put.  The pages may be locked: withdraw,

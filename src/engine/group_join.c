@@ -6,6 +6,10 @@
  * Each device has one slice at a time.  A slice counts when it is finished: what a
  * lost device did of its own is done once more, less the pairs that were handed out.
  *
+ * Which rows are kept takes all pairs together: such a join is one device's, and if that
+ * one is lost, the next one's from the start.  To hand out all pairs takes longer, even of
+ * two devices.
+ *
  * A device counts each row's pairs in all of its slices together, and its counts are added
  * when no slice is left: to fetch them after each slice would keep all devices waiting.  A
  * device that is lost takes its counts along, so all its slices are done once more.
@@ -60,6 +64,7 @@ struct GroupJoin
 	FastedProblem problem;
 	GroupSet   *a;
 	GroupSet   *b;
+	uint32_t	slices;
 	Turn		turns[FASTED_GROUP_MOST];
 	int			look_first;		/* at this device */
 	uint32_t	next_slice;		/* that nobody had yet */
@@ -116,6 +121,7 @@ group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet 
 	join->problem = *problem;
 	join->a = (GroupSet *) a;
 	join->b = (GroupSet *) b;
+	join->slices = problem->output == FASTED_OUTPUT_KEEPERS ? 1 : GROUP_SLICES;
 	join->rows[0] = join->a->rows;
 	join->rows[1] = join->b->rows;
 	group->join = join;
@@ -139,7 +145,7 @@ take_slice(GroupJoin *join, Turn *turn)
 		turn->slice = rest->slice;
 		turn->skip = rest->skip;
 	}
-	else if (join->next_slice < GROUP_SLICES)
+	else if (join->next_slice < join->slices)
 		turn->slice = join->next_slice++;
 	else
 		return false;
@@ -155,9 +161,9 @@ begin_slice(GroupJoin *join, int m)
 	FastedProblem problem = join->problem;
 	uint32_t	outer = problem.slices > 0 ? problem.slices : 1;
 
-	/* slice i of n is these slices of n * GROUP_SLICES */
-	problem.slice = join->problem.slice * GROUP_SLICES + turn->slice;
-	problem.slices = outer * GROUP_SLICES;
+	/* slice i of n is these slices of n * join->slices */
+	problem.slice = join->problem.slice * join->slices + turn->slice;
+	problem.slices = outer * join->slices;
 	problem.further = turn->further;
 	group->base->join_close(turn->join);
 	turn->join = NULL;
@@ -314,7 +320,7 @@ look_at_all(GroupJoin *join, int timeout_ms, FastedBatch *batch)
 		if (status == FASTED_OK || FASTED_FAILED(status))
 			return status;
 	}
-	return join->finished == GROUP_SLICES ? add_all_counts(join) : FASTED_AGAIN;
+	return join->finished == join->slices ? add_all_counts(join) : FASTED_AGAIN;
 }
 
 FastedStatus
@@ -423,7 +429,7 @@ group_join_stats(const GroupJoin *join, FastedStats *stats)
 		if (join->problem.output != FASTED_OUTPUT_PAIRS)
 			stats->pairs += now.pairs - turn->begun.pairs;
 	}
-	stats->units_total += SLICE_UNITS * GROUP_SLICES;
+	stats->units_total += SLICE_UNITS * join->slices;
 	stats->units_done += (uint64_t) done;
 }
 

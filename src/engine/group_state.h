@@ -18,6 +18,7 @@ typedef struct GroupJoin GroupJoin;
 typedef struct Member
 {
 	FastedContext *context;		/* NULL: lost */
+	FastedContext *ghost;		/* of a lost one, whose room was in use; or NULL */
 	char		name[FASTED_DEVICE_NAME];
 	uint64_t	slices;			/* that it finished */
 } Member;
@@ -27,7 +28,8 @@ struct GroupSet
 	Group	   *group;
 	GroupSet   *next;			/* of the group */
 	FastedSet  *sets[FASTED_GROUP_MOST];
-	float	   *room;			/* what stage gives; NULL: nothing yet */
+	bool		staged;			/* the caller has room of a device's */
+	int			stager;			/* which one's */
 	uint64_t	rows;
 };
 

@@ -29,6 +29,7 @@ static struct
 } play;
 
 static FastedEngine base;
+static uint32_t play_dimensions;
 
 static int
 device_of(const FastedContext *context)
@@ -61,6 +62,7 @@ static struct
 {
 	const void *handle;
 	FastedContext *context;
+	const float *room;			/* that a set gave last */
 } handles[MOST_HANDLES];
 static int	nhandles;
 
@@ -124,6 +126,7 @@ play_open(const FastedOptions *options, FastedContext **context)
 
 	own.devices = NULL;
 	own.threads = 1;
+	play_dimensions = options->dimensions;
 	status = fasted_cpu_engine()->open(&own, context);
 	play.contexts[play.opened++] = *context;
 	return status == FASTED_OK && call_fails(*context) ? FASTED_DEVICE_FAILED : status;
@@ -165,12 +168,16 @@ static FastedStatus
 play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b,
 			   FastedJoin **join)
 {
+	FastedProblem own = *problem;
 	FastedStatus status;
 
 	*join = NULL;
 	if (call_fails(context))
 		return FASTED_DEVICE_FAILED;
-	status = fasted_cpu_engine()->join_open(context, problem, a, b, join);
+	/* all pairs tell which rows are kept, if one device has them all */
+	if (own.output == FASTED_OUTPUT_KEEPERS)
+		own.output = own.slices > 1 ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
+	status = fasted_cpu_engine()->join_open(context, &own, a, b, join);
 	note_handle(*join, context);
 	return status;
 }
@@ -182,7 +189,45 @@ play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *
 			: fasted_cpu_engine()->name arguments; \
 	}
 
-PLAY(stage, set, (FastedSet *set, float **rows, size_t *capacity), (set, rows, capacity))
+static FastedStatus
+play_stage(FastedSet *set, float **rows, size_t *capacity)
+{
+	FastedStatus status = FASTED_DEVICE_FAILED;
+
+	if (!call_fails(context_of(set)))
+		status = fasted_cpu_engine()->stage(set, rows, capacity);
+	if (status == FASTED_OK)
+		handles[find_handle(set)].room = *rows;
+	return status;
+}
+
+static FastedStatus
+play_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
+{
+	const float *rows = handles[find_handle(from)].room;
+
+	if (call_fails(context_of(set)))
+		return FASTED_DEVICE_FAILED;
+	while (nrows > 0)
+	{
+		float	   *room;
+		size_t		count;
+		FastedStatus status = fasted_cpu_engine()->stage(set, &room, &count);
+
+		if (status != FASTED_OK)
+			return status;
+		if (count > nrows)
+			count = nrows;
+		memcpy(room, rows, count * play_dimensions * sizeof(float));
+		status = fasted_cpu_engine()->commit(set, count);
+		if (status != FASTED_OK)
+			return status;
+		rows += count * play_dimensions;
+		nrows -= count;
+	}
+	return FASTED_OK;
+}
+
 PLAY(commit, set, (FastedSet *set, size_t nrows), (set, nrows))
 PLAY(put, set, (FastedSet *set, const float *rows, size_t nrows, size_t *taken),
 	 (set, rows, nrows > 100 ? 100 : nrows, taken))
@@ -239,6 +284,8 @@ make_base(void)
 	base.set_open = play_set_open;
 	base.stage = play_stage;
 	base.commit = play_commit;
+	base.take_staged = play_take_staged;
+	base.keeps = true;
 	base.lend = play_lend;
 	base.put = play_put;
 	base.settle = play_settle;
@@ -508,6 +555,87 @@ check_failures(int sides, FastedOutput output, const CallerHabits *habits, uint6
 	drop_case(&made);
 }
 
+/*
+ * Which rows are kept one device finds alone, the next one if that fails.  Then some pairs
+ * come twice, which tells the same.
+ */
+static void
+check_keepers(void)
+{
+	Case		made = make_case(1, 1500, 16, 0.3);
+	bool		right = join_engine->keeps;
+	bool		reached = true;
+	int			call = 1;
+
+	made.problem.problem.output = FASTED_OUTPUT_KEEPERS;
+	for (; reached && right; call += 1 + call / 16)
+	{
+		PairList	list;
+		FastedStats stats;
+		size_t		kept = 0;
+
+		reset_play(3);
+		play.fail_device = 0;
+		play.fail_call = call;
+		right = run_join_once(&made.problem, made.sides, &plain, &list, &stats, NULL) == FASTED_DONE;
+		for (size_t i = 0; i < list.count; i++)
+		{
+			if (i == 0 || pair_compare(&list.pairs[i - 1], &list.pairs[i]) != 0)
+				list.pairs[kept++] = list.pairs[i];
+		}
+		list.count = kept;
+		reached = play.failed[0];
+		right = right && pair_equal(&list, &made.expected) && stats.pairs == kept &&
+			play.after_failure == 0 && strstr(stats.device, "device 2, 0%") != NULL &&
+			strstr(stats.device, reached ? "device 1, 100%" : "device 0, 100%") != NULL;
+		free(list.pairs);
+	}
+	ok(right && call > 10, "rows to keep: one device has all pairs, up to call %d", call);
+	drop_case(&made);
+}
+
+/* A device gives room for rows, and is lost before they are there. */
+static void
+check_room_of_lost(void)
+{
+	Case		made = make_case(1, 500, 16, 0.3);
+	FastedContext *context;
+	FastedSet  *sets[2];
+	FastedJoin *join;
+	FastedBatch batch;
+	float	   *room;
+	size_t		capacity;
+	size_t		count = 0;
+	FastedStatus status;
+
+	reset_play(3);
+	ok(join_engine->open(&(FastedOptions) {.dimensions = 16}, &context) == FASTED_OK &&
+	   join_engine->set_open(context, &(FastedSetOptions) {0}, &sets[0]) == FASTED_OK &&
+	   join_engine->set_open(context, &(FastedSetOptions) {0}, &sets[1]) == FASTED_OK &&
+	   join_engine->stage(sets[0], &room, &capacity) == FASTED_OK && capacity >= 500,
+	   "room for rows");
+	play.fail_device = 0;
+	play.fail_call = play.calls[0] + 1;
+	status = join_engine->seal(sets[1]);
+	memcpy(room, made.sides[0].rows, 500 * 16 * sizeof(float));
+	if (status == FASTED_OK)
+		status = join_engine->commit(sets[0], 500);
+	if (status == FASTED_OK)
+		status = join_engine->seal(sets[0]);
+	if (status == FASTED_OK)
+		status = join_engine->join_open(context, &(FastedProblem) {.eps = 0.3}, sets[0], sets[0], &join);
+	while (status == FASTED_OK || status == FASTED_AGAIN)
+	{
+		status = join_engine->next(join, 100, &batch);
+		count += status == FASTED_OK ? batch.npairs : 0;
+	}
+	ok(status == FASTED_DONE && count == made.expected.count && play.failed[0],
+	   "a device is lost while its room is filled: %zu pairs", count);
+	join_engine->close(context);
+	ok(play.closed == play.opened && play.after_failure == 0, "all devices are closed");
+	drop_case(&made);
+}
+
 /* The last device's failure is the group's. */
 static void
 check_last_failure(void)
@@ -559,6 +687,8 @@ main(void)
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &putting, 0);
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &plain, 150 * 1024);
 	}
+	check_keepers();
+	check_room_of_lost();
 	check_last_failure();
 	return tap_done();
 }
