@@ -242,6 +242,9 @@ group_close(FastedContext *context)
 		GroupSet   *set = group->sets;
 
 		group->sets = set->next;
+		if (set->spread != NULL)
+			free(set->spread->no_room);
+		free(set->spread);
 		free(set);
 	}
 	free(group);
@@ -260,6 +263,26 @@ group_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 	return true;
 }
 
+static int
+group_width(const FastedContext *context)
+{
+	const Group *group = group_of(context);
+
+	return group->base->copy_rows != NULL ? group->alive : 1;
+}
+
+static bool
+group_fits_spread(const FastedContext *context, const uint64_t *rows, int nsets)
+{
+	return spread_fits(group_of(context), rows, nsets);
+}
+
+static FastedStatus
+group_spread(FastedSet *handle, uint64_t rows, uint64_t *takes)
+{
+	return spread_over((GroupSet *) handle, rows, takes);
+}
+
 /* --- sets */
 
 static FastedStatus
@@ -275,8 +298,15 @@ group_set_open(FastedContext *context, const FastedSetOptions *options, FastedSe
 	if (set == NULL)
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
 	set->group = group;
+	set->first_row = options->first_row;
 	set->next = group->sets;
 	group->sets = set;
+	if (options->spread)
+	{
+		if (spread_open(set, options) == FASTED_OK)
+			*result = (FastedSet *) set;
+		return group->failed;
+	}
 	for_each_member(m, group)
 		(void) group_survives(group, m, group->base->set_open(group->members[m].context, options,
 															  &set->sets[m]));
@@ -299,6 +329,8 @@ group_stage(FastedSet *handle, float **rows, size_t *capacity)
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
 
+	if (set->spread != NULL)
+		return spread_stage(set, rows, capacity);
 	for_each_member(m, group)
 	{
 		FastedStatus status = group->base->stage(set->sets[m], rows, capacity);
@@ -325,6 +357,8 @@ group_commit(FastedSet *handle, size_t nrows)
 
 	if (group->failed == FASTED_OK && !set->staged)
 		return group_fail(group, FASTED_INTERNAL, "rows were committed that were not staged");
+	if (set->spread != NULL)
+		return spread_commit(set, nrows);
 	for_each_member(m, group)
 	{
 		FastedStatus status;
@@ -445,6 +479,8 @@ group_settle(FastedSet *set)
 static FastedStatus
 group_seal(FastedSet *set)
 {
+	if (((GroupSet *) set)->spread != NULL)
+		return spread_seal((GroupSet *) set);
 	return call_all(set, ((GroupSet *) set)->group->base->seal);
 }
 
@@ -454,8 +490,10 @@ group_set_reset(FastedSet *handle, uint64_t first_row)
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
 
+	set->first_row = first_row;
 	for_each_member(m, group)
-		(void) group_survives(group, m, group->base->set_reset(set->sets[m], first_row));
+		if (set->spread == NULL)
+			(void) group_survives(group, m, group->base->set_reset(set->sets[m], first_row));
 	set->rows = 0;
 	set->staged = false;
 	return group->failed;
@@ -487,6 +525,8 @@ group_set_close(FastedSet *handle)
 	for (link = &set->group->sets; *link != set; link = &(*link)->next)
 		;
 	*link = set->next;
+	if (set->spread != NULL)
+		spread_close(set);
 	for_each_member(m, set->group)
 		set->group->base->set_close(set->sets[m]);
 	free(set);
@@ -521,6 +561,10 @@ static FastedEngine group_engine = {
 	.next = group_next,
 	.pause = group_pause,
 	.counts = group_counts,
+	.width = group_width,
+	.fits_spread = group_fits_spread,
+	.spread = group_spread,
+	.left_out = group_left_out,
 	.join_close = group_join_close,
 };
 

@@ -21,63 +21,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "group_state.h"
-#include "pair_log.h"
-
-/*
- * Slices of a join, whatever the number of devices: other processes, which have
- * slices of their own, may have fewer.
- */
-#define GROUP_SLICES 32			/* bits of Turn.done */
+#include "group_join.h"
 
 /* Between two looks at all devices. */
 #define LOOK_NS 50000
 
 /* Progress is counted in so many parts of a slice. */
 #define SLICE_UNITS 1000
-
-/* What a device is at. */
-typedef struct Turn
-{
-	bool		busy;			/* it has a slice */
-	bool		at_work;	/* on it: join is of it */
-	uint32_t	slice;
-	FastedJoin *join;			/* of this slice or the last one; NULL: there was none */
-	FastedStats begun;			/* the device's sums when it began */
-	PairLog		given;			/* pairs handed out since then */
-	PairLog		skip;			/* pairs that another device handed out before it was lost */
-	bool		further;		/* its next slice goes on from the last one */
-	uint32_t	done;			/* slices whose counts only the device has, a bit each */
-	uint64_t	done_pairs;		/* that they have */
-} Turn;
-
-/* A slice that a lost device did not finish. */
-typedef struct Rest
-{
-	uint32_t	slice;
-	PairLog		skip;
-} Rest;
-
-struct GroupJoin
-{
-	Group	   *group;
-	FastedProblem problem;
-	GroupSet   *a;
-	GroupSet   *b;
-	uint32_t	slices;
-	Turn		turns[FASTED_GROUP_MOST];
-	int			look_first;		/* at this device */
-	uint32_t	next_slice;		/* that nobody had yet */
-	uint32_t	finished;
-	Rest		rests[GROUP_SLICES + FASTED_GROUP_MOST];
-	int			nrests;
-	uint64_t	pairs;			/* of finished slices, or handed out */
-	FastedPair *kept;			/* of a batch that had pairs to skip */
-	size_t		kept_room;
-	uint64_t	rows[2];
-	uint32_t   *counts[2];		/* of devices that have been asked */
-	uint32_t   *device_counts[2];	/* of one that is being asked */
-};
 
 static bool
 self_join(const GroupJoin *join)
@@ -125,7 +75,7 @@ group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet 
 	join->rows[0] = join->a->rows;
 	join->rows[1] = join->b->rows;
 	group->join = join;
-	if (!make_counts(join))
+	if (!make_counts(join) || !tasks_open(join))
 	{
 		group_join_close((FastedJoin *) join);
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
@@ -145,6 +95,11 @@ take_slice(GroupJoin *join, Turn *turn)
 		turn->slice = rest->slice;
 		turn->skip = rest->skip;
 	}
+	else if (join->tasks != NULL)
+	{
+		if (!task_take(join, (int) (turn - join->turns)))
+			return false;
+	}
 	else if (join->next_slice < join->slices)
 		turn->slice = join->next_slice++;
 	else
@@ -160,17 +115,28 @@ begin_slice(GroupJoin *join, int m)
 	Turn	   *turn = &join->turns[m];
 	FastedProblem problem = join->problem;
 	uint32_t	outer = problem.slices > 0 ? problem.slices : 1;
+	FastedSet  *sides[2] = {join->a->sets[m], join->b->sets[m]};
 
-	/* slice i of n is these slices of n * join->slices */
-	problem.slice = join->problem.slice * join->slices + turn->slice;
-	problem.slices = outer * join->slices;
-	problem.further = turn->further;
 	group->base->join_close(turn->join);
 	turn->join = NULL;
+	/* slice i of n is these slices of n * join->slices */
+	if (join->tasks == NULL)
+	{
+		problem.slice = join->problem.slice * join->slices + turn->slice;
+		problem.slices = outer * join->slices;
+		problem.further = turn->further;
+	}
+	else
+	{
+		FastedStatus status = task_sides(join, m, &problem, sides);
+
+		if (status != FASTED_OK)
+			return status;
+	}
 	group->base->stats(group->members[m].context, &turn->begun);
 	turn->at_work = true;
-	return group->base->join_open(group->members[m].context, &problem, join->a->sets[m],
-								  join->b->sets[m], &turn->join);
+	return group->base->join_open(group->members[m].context, &problem, sides[0], sides[1],
+								  &turn->join);
 }
 
 /* Adds the counts of a device's slices, once all of them are there. */
@@ -224,12 +190,14 @@ end_slice(GroupJoin *join, int m)
 	group->base->stats(member->context, &now);
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
 		join->pairs += now.pairs - turn->begun.pairs;
-	if (fasted_counts_rows(&join->problem))
+	if (join->tasks != NULL)
+		task_end(join, m);
+	else if (fasted_counts_rows(&join->problem))
 	{
 		turn->done |= UINT32_C(1) << turn->slice;
 		turn->done_pairs += now.pairs - turn->begun.pairs;
 	}
-	turn->further = join->problem.output != FASTED_OUTPUT_PAIRS;
+	turn->further = join->tasks == NULL && join->problem.output != FASTED_OUTPUT_PAIRS;
 	turn->busy = turn->at_work = false;
 	pair_log_clear(&turn->given);
 	pair_log_free(&turn->skip);
@@ -279,6 +247,12 @@ look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
 		status = begin_slice(join, m);
 	if (status == FASTED_OK)
 		status = group->base->next(turn->join, timeout_ms, batch);
+	if (status == FASTED_DONE && join->tasks != NULL && join->counts[0] != NULL)
+	{
+		FastedStatus counted = task_add_counts(join, m);
+
+		status = counted == FASTED_OK ? FASTED_DONE : counted;
+	}
 	if (status == FASTED_DONE)
 	{
 		end_slice(join, m);
@@ -396,6 +370,11 @@ group_join_lose(GroupJoin *join, int m)
 	PairLog		skip = turn->skip;
 
 	turn->join = NULL;			/* its context is closed */
+	if (join->tasks != NULL)
+	{
+		tasks_lose(join, m);
+		return;
+	}
 	lose_counts(join, turn);
 	if (!turn->busy)
 		return;
@@ -433,6 +412,17 @@ group_join_stats(const GroupJoin *join, FastedStats *stats)
 	stats->units_done += (uint64_t) done;
 }
 
+bool
+group_left_out(const FastedJoin *handle, uint32_t i, FastedBlock *block)
+{
+	const Tasks *tasks = ((const GroupJoin *) handle)->tasks;
+
+	if (tasks == NULL || i >= tasks->nleft)
+		return false;
+	*block = tasks->left[i];
+	return true;
+}
+
 /* The group keeps what the join came to. */
 void
 group_join_close(FastedJoin *handle)
@@ -454,7 +444,9 @@ group_join_close(FastedJoin *handle)
 			group->base->join_close(join->turns[m].join);
 		pair_log_free(&join->turns[m].given);
 		pair_log_free(&join->turns[m].skip);
+		free(join->turns[m].groups);
 	}
+	tasks_close(join);
 	for (int i = 0; i < join->nrests; i++)
 		pair_log_free(&join->rests[i].skip);
 	free(join->kept);

@@ -19,6 +19,7 @@ static struct
 	int			slow;			/* this one finds nothing at most looks; -1: none */
 	int			fail_device;	/* -1: none */
 	int			fail_call;		/* its call of this number */
+	int			fail_calls[DEVICES];	/* the same of each; 0: it does not */
 	bool		lends;
 	FastedContext *contexts[DEVICES];
 	int			opened;
@@ -26,6 +27,7 @@ static struct
 	int			calls[DEVICES];
 	bool		failed[DEVICES];
 	int			after_failure;	/* calls that a failed device may not get */
+	int			copies;			/* of rows from device to device */
 } play;
 
 static FastedEngine base;
@@ -51,18 +53,21 @@ call_fails(const FastedContext *context)
 
 	play.after_failure += play.failed[device];
 	play.calls[device]++;
-	if (device == play.fail_device && play.calls[device] == play.fail_call)
+	if ((device == play.fail_device && play.calls[device] == play.fail_call) ||
+		(play.fail_calls[device] > 0 && play.calls[device] >= play.fail_calls[device]))
 		play.failed[device] = true;
 	return play.failed[device];
 }
 
 /* Which context a set or a join is of, by where it was opened. */
-#define MOST_HANDLES 64
+#define MOST_HANDLES 128
 static struct
 {
 	const void *handle;
 	FastedContext *context;
 	const float *room;			/* that a set gave last */
+	float	   *rows;			/* those of a set, once more */
+	uint64_t	count;
 } handles[MOST_HANDLES];
 static int	nhandles;
 
@@ -86,7 +91,25 @@ note_handle(const void *handle, FastedContext *context)
 	handles[i].handle = handle;
 	handles[i].context = context;
 	if (i == nhandles)
+	{
+		handles[i].rows = NULL;
+		handles[i].count = 0;
 		nhandles++;
+	}
+}
+
+/* The rows are noted, for copies. */
+static void
+note_rows(const FastedSet *set, const float *rows, size_t nrows)
+{
+	int			i = find_handle(set);
+	size_t		row = play_dimensions * sizeof(float);
+
+	handles[i].rows = realloc(handles[i].rows, (handles[i].count + nrows + 1) * row);
+	if (handles[i].rows == NULL)
+		abort();
+	memcpy(handles[i].rows + handles[i].count * play_dimensions, rows, nrows * row);
+	handles[i].count += nrows;
 }
 
 static FastedContext *
@@ -105,8 +128,10 @@ forget_handle(const void *handle)
 {
 	int			i = find_handle(handle);
 
-	if (i < nhandles)
-		handles[i] = handles[--nhandles];
+	if (i == nhandles)
+		return;
+	free(handles[i].rows);
+	handles[i] = handles[--nhandles];
 }
 
 static int
@@ -139,7 +164,7 @@ play_close(FastedContext *context)
 	for (int i = nhandles; i-- > 0;)
 	{
 		if (handles[i].context == context)
-			handles[i] = handles[--nhandles];
+			forget_handle(handles[i].handle);
 	}
 	fasted_cpu_engine()->close(context);
 }
@@ -202,12 +227,19 @@ play_stage(FastedSet *set, float **rows, size_t *capacity)
 }
 
 static FastedStatus
-play_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
+play_commit(FastedSet *set, size_t nrows)
 {
-	const float *rows = handles[find_handle(from)].room;
-
 	if (call_fails(context_of(set)))
 		return FASTED_DEVICE_FAILED;
+	note_rows(set, handles[find_handle(set)].room, nrows);
+	return fasted_cpu_engine()->commit(set, nrows);
+}
+
+/* As if they had been staged and committed. */
+static FastedStatus
+take_rows(FastedSet *set, const float *rows, size_t nrows)
+{
+	note_rows(set, rows, nrows);
 	while (nrows > 0)
 	{
 		float	   *room;
@@ -228,12 +260,34 @@ play_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
 	return FASTED_OK;
 }
 
-PLAY(commit, set, (FastedSet *set, size_t nrows), (set, nrows))
+static FastedStatus
+play_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
+{
+	return call_fails(context_of(set)) ? FASTED_DEVICE_FAILED
+		: take_rows(set, handles[find_handle(from)].room, nrows);
+}
+
+static FastedStatus
+play_copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
+{
+	play.copies++;
+	return call_fails(context_of(set)) ? FASTED_DEVICE_FAILED
+		: take_rows(set, handles[find_handle(from)].rows + first * play_dimensions, nrows);
+}
+
+static FastedStatus
+play_set_reset(FastedSet *set, uint64_t first_row)
+{
+	if (call_fails(context_of(set)))
+		return FASTED_DEVICE_FAILED;
+	handles[find_handle(set)].count = 0;
+	return fasted_cpu_engine()->set_reset(set, first_row);
+}
+
 PLAY(put, set, (FastedSet *set, const float *rows, size_t nrows, size_t *taken),
 	 (set, rows, nrows > 100 ? 100 : nrows, taken))
 PLAY(settle, set, (FastedSet *set), (set))
 PLAY(seal, set, (FastedSet *set), (set))
-PLAY(set_reset, set, (FastedSet *set, uint64_t first_row), (set, first_row))
 PLAY(read_back, set, (FastedSet *set, uint64_t first_row, size_t nrows, float *rows),
 	 (set, first_row, nrows, rows))
 PLAY(counts, join,
@@ -285,6 +339,7 @@ make_base(void)
 	base.stage = play_stage;
 	base.commit = play_commit;
 	base.take_staged = play_take_staged;
+	base.copy_rows = play_copy_rows;
 	base.keeps = true;
 	base.lend = play_lend;
 	base.put = play_put;
@@ -426,7 +481,7 @@ check_small(void)
 	ok(right, "few rows, or none");
 }
 
-/* All devices hold the same panels. */
+/* Devices hold different rows of an outer panel. */
 static void
 check_panels(void)
 {
@@ -439,6 +494,7 @@ check_panels(void)
 		made.problem.options.memory_limit = 900 * 1024;
 		reset_play(3);
 		right = joins_right(&made, &plain, &stats) && stats.panels > 1;
+		right = right && (sides == 2 || play.copies > 0);
 		reset_play(3);
 		ok(counts_right(&made, &plain) && right, "panels (%u), %d sides", stats.panels, sides);
 		drop_case(&made);
@@ -552,6 +608,92 @@ check_failures(int sides, FastedOutput output, const CallerHabits *habits, uint6
 	}
 	ok(right && call > 40, "%d sides, output %d%s%s: each call fails in turn, up to %d", sides, output,
 	   habits->put ? ", put" : "", memory > 0 ? ", panels" : "", call);
+	drop_case(&made);
+}
+
+/* Two of three devices, or three of four, fail while parts of panels are joined. */
+static void
+check_many_failures(void)
+{
+	int			lost = 0;
+	bool		right = true;
+
+	for (int trial = 0; trial < 60 && right; trial++)
+	{
+		static const FastedRowGroup groups[] = {{0, 300, 0, 300}, {301, 250, 301, 250}, {560, 1, 560, 1}};
+		bool		counts = random_below(2) == 0;
+		int			devices = 3 + trial % 2;
+		Case		made = make_case(1 + (int) random_below(2), 700, 16, 0.3);
+		FastedStats stats = {0};
+
+		if (made.problem.sides == 1 && random_below(3) == 0)
+		{
+			size_t		kept = 0;
+
+			for (size_t i = 0; i < made.expected.count; i++)
+			{
+				FastedPair	pair = made.expected.pairs[i];
+
+				for (int g = 0; g < 3; g++)
+				{
+					if (pair.a >= groups[g].first_a && pair.b < groups[g].first_a + groups[g].rows_a)
+						made.expected.pairs[kept++] = pair;
+				}
+			}
+			made.expected.count = kept;
+			made.problem.problem.groups = groups;
+			made.problem.problem.ngroups = 3;
+		}
+		made.problem.options.memory_limit = 60 * 1024 + random_below(100) * 1024;
+		reset_play(devices);
+		for (int i = 0; i < devices - 1; i++)
+			play.fail_calls[(i + trial) % devices] = 20 + (int) random_below(600);
+		right = counts ? counts_right(&made, &plain) : joins_right(&made, &plain, &stats);
+		lost += stats.lost_devices;
+		drop_case(&made);
+	}
+	ok(right && lost > 20, "all devices but one fail, %d in all", lost);
+}
+
+/* The same rows once more, after a join in which a device was lost, or that was given up. */
+static void
+check_again(void)
+{
+	Case		made = make_case(1, 700, 16, 0.3);
+	bool		right = true;
+
+	for (int trial = 0; trial < 30; trial++)
+	{
+		PairList	list = {0};
+		PanelJoin  *join;
+		FastedStatus status;
+		FastedBatch batch;
+		uint64_t	staged;
+		int			calls = (int) random_below(80);
+
+		made.problem.options.memory_limit = 150 * 1024;
+		reset_play(3);
+		play.fail_calls[trial % 3] = 20 + (int) random_below(400);
+		status = panel_join_open(join_engine, &made.problem, &join);
+		if (status == FASTED_OK)
+			status = load_and_start(join, &made.problem, made.sides, &plain);
+		while (calls-- > 0 && status < FASTED_OUT_OF_MEMORY && status != FASTED_DONE)
+		{
+			status = panel_join_next(join, 10, &batch);
+			if (status == FASTED_WANT_ROWS)
+				status = stage_rows(join, 0, &made.sides[0], batch.first_row, batch.row_count, 16, 0,
+									&staged);
+		}
+		if (status < FASTED_OUT_OF_MEMORY)
+			status = panel_join_again(join, &made.problem.problem);
+		if (status == FASTED_OK)
+			status = drain_join(join, &made.problem, made.sides, &plain, &list);
+		pair_sort(&list);
+		right = right && status == FASTED_DONE && pair_equal(&list, &made.expected);
+		panel_join_close(join);
+		free(list.pairs);
+	}
+	ok(right, "again, with a lost device");
 	drop_case(&made);
 }
 
@@ -687,6 +829,8 @@ main(void)
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &putting, 0);
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &plain, 150 * 1024);
 	}
+	check_many_failures();
+	check_again();
 	check_keepers();
 	check_room_of_lost();
 	check_last_failure();
