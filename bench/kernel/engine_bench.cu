@@ -4,13 +4,15 @@
  *	  What a statement waits for in the engine, step by step, in milliseconds.
  *
  *	engine_bench [--n N,N,...] [--d D] [--runs R] [--filter auto|int8|fp16]
- *				 [--panels P] [--devices LIST] [--groups G] [--eps E]
+ *				 [--panels P] [--devices LIST] [--same-panels 1] [--groups G] [--eps E]
+ *				 [--output pairs|count]
  *
  * Rows lie in ordinary host memory and go in as the extension hands them over, one
  * staging buffer after the other.  Every row of the first half (of a group) has one of
  * the second half near it.  With --panels there is memory for about an outer panel of n / P rows
  * (a million of 128 dimensions, unless others are named).  With --devices the GPUs of
- * the list, as fasted.gpu_devices has it, do it together.  With --groups only rows of
+ * the list, as fasted.gpu_devices has it, do it together; with --same-panels 1 each has all
+ * rows of an outer panel, where otherwise they divide it.  With --groups only rows of
  * one of G groups meet.  Medians of R joins of one
  * process after a first one:
  *
@@ -279,6 +281,16 @@ main(int argc, char **argv)
 			problem.options.devices = argv[i + 1];
 			bench_engine = fasted_device_group(fasted_engine());
 		}
+		else if (key == "--same-panels" && atoi(argv[i + 1]) > 0)
+		{
+			static FastedEngine same = *fasted_device_group(fasted_engine());
+
+			same.width = nullptr;
+			bench_engine = &same;
+		}
+		else if (key == "--output")
+			problem.problem.output = strcmp(argv[i + 1], "count") == 0 ? FASTED_OUTPUT_COUNT
+				: FASTED_OUTPUT_PAIRS;
 		else if (key == "--filter")
 			problem.options.filter = strcmp(argv[i + 1], "int8") == 0 ? FASTED_FILTER_INT8
 				: strcmp(argv[i + 1], "fp16") == 0 ? FASTED_FILTER_FP16 : FASTED_FILTER_AUTO;
