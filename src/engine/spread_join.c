@@ -171,10 +171,12 @@ distance(const Tasks *tasks, int m, int i, int j)
 {
 	const SpreadGuest *guest = &tasks->set->spread->guests[m];
 	bool		has_i = has_part(tasks, m, i);
-	bool		has_j = !tasks->self || has_part(tasks, m, j);
+	bool		has_j = has_part(tasks, m, j);
 
-	if (has_i && has_j)
+	if (has_i && (has_j || !tasks->self))
 		return AT_HOME;
+	if (!tasks->self)
+		return NOT_HERE;		/* a guest is for joins of the set with itself */
 	if (!has_i && !has_j)
 		return NOT_HERE;
 	return guest->part == (has_i ? j : i) ? WITH_GUEST : WITH_NEW_GUEST;

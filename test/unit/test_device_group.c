@@ -199,6 +199,8 @@ play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *
 	*join = NULL;
 	if (call_fails(context))
 		return FASTED_DEVICE_FAILED;
+	if (context_of(a) != context || context_of(b) != context)
+		abort();
 	/* all pairs tell which rows are kept, if one device has them all */
 	if (own.output == FASTED_OUTPUT_KEEPERS)
 		own.output = own.slices > 1 ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
