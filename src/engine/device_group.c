@@ -50,21 +50,6 @@ group_fail(Group *group, FastedStatus status, const char *text)
 	return status;
 }
 
-/* Others may still read memory whose lock goes with the lost device. */
-static void
-settle_others(Group *group, int lost)
-{
-	for_each_member(m, group)
-	{
-		for (GroupSet *set = group->sets; set != NULL && m != lost; set = set->next)
-		{
-			/* one that fails here fails again where it counts */
-			if (set->sets[m] != NULL)
-				(void) group->base->settle(set->sets[m]);
-		}
-	}
-}
-
 /* Does the caller fill a room of this device's? */
 static bool
 gives_room(const Group *group, int m)
@@ -77,23 +62,40 @@ gives_room(const Group *group, int m)
 	return false;
 }
 
+static void lose(Group *group, int m, FastedStatus status, const char *text);
+
+/* Others may still read memory whose lock goes with a lost device. */
+static void
+settle_others(Group *group)
+{
+	for (GroupSet *set = group->sets; set != NULL; set = set->next)
+	{
+		for_each_member(m, group)
+		{
+			if (set->sets[m] != NULL)
+				(void) group_survives(group, m, group->base->settle(set->sets[m]));
+		}
+	}
+}
+
 static void
 lose(Group *group, int m, FastedStatus status, const char *text)
 {
 	Member	   *member = &group->members[m];
+	FastedContext *context = member->context;
 	FastedStats stats;
 
 	snprintf(group->error, sizeof(group->error), "%s", text);
-	group->base->stats(member->context, &stats);
+	group->base->stats(context, &stats);
 	group->candidates += stats.candidates;
-	settle_others(group, m);
-	if (gives_room(group, m))
-		member->ghost = member->context;	/* its room is in use: it goes with the group */
-	else
-		group->base->close(member->context);
 	member->context = NULL;
 	if (--group->alive == 0)
 		group->failed = status;
+	settle_others(group);
+	if (gives_room(group, m))
+		member->ghost = context;	/* its room is in use: it goes with the group */
+	else
+		group->base->close(context);
 	if (group->join != NULL)
 		group_join_lose(group->join, m);
 }
