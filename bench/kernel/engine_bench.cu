@@ -27,6 +27,7 @@
  */
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -207,7 +208,7 @@ memory_for(const FastedOptions &options, uint64_t rows)
 }
 
 void
-measure(size_t n, PanelProblem problem, uint32_t panels, uint32_t ngroups, int runs)
+measure(size_t n, PanelProblem problem, double panels, uint32_t ngroups, int runs)
 {
 	uint32_t	d = problem.options.dimensions;
 	size_t		group = std::max<size_t>(1, n / std::max(1u, ngroups));
@@ -223,7 +224,7 @@ measure(size_t n, PanelProblem problem, uint32_t panels, uint32_t ngroups, int r
 		problem.problem.ngroups = (uint32_t) groups.size();
 	}
 	if (panels > 1)
-		problem.options.device_memory_limit = memory_for(problem.options, (n + panels - 1) / panels);
+		problem.options.device_memory_limit = memory_for(problem.options, (uint64_t) ceil(n / panels));
 	for (int i = 0; i <= runs; i++)
 		done.push_back(join_once(problem, rows));
 	done.erase(done.begin());	/* the first one wakes the GPU */
@@ -254,7 +255,7 @@ main(int argc, char **argv)
 {
 	PanelProblem problem = {};
 	std::vector<std::string> sizes;
-	uint32_t	panels = 0;
+	double		panels = 0;
 	uint32_t	groups = 0;
 	int			runs = 5;
 
@@ -271,7 +272,7 @@ main(int argc, char **argv)
 		else if (key == "--runs")
 			runs = atoi(argv[i + 1]);
 		else if (key == "--panels")
-			panels = (uint32_t) atoi(argv[i + 1]);
+			panels = atof(argv[i + 1]);
 		else if (key == "--groups")
 			groups = (uint32_t) atoi(argv[i + 1]);
 		else if (key == "--eps")
