@@ -23,11 +23,24 @@
 
 #include "group_join.h"
 
-/* Between two looks at all devices. */
+/*
+ * Between two looks at all devices; none while slices are over sooner than that many
+ * milliseconds, for a device waits for the next look.
+ */
 #define LOOK_NS 50000
+#define LOOK_AT_ONCE_MS 1.0
 
 /* Progress is counted in so many parts of a slice. */
 #define SLICE_UNITS 1000
+
+static double
+milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return 1e3 * (double) now.tv_sec + 1e-6 * (double) now.tv_nsec;
+}
 
 static bool
 self_join(const GroupJoin *join)
@@ -135,6 +148,7 @@ begin_slice(GroupJoin *join, int m)
 	}
 	group->base->stats(group->members[m].context, &turn->begun);
 	turn->at_work = true;
+	join->turned = milliseconds();
 	return group->base->join_open(group->members[m].context, &problem, sides[0], sides[1],
 								  &turn->join);
 }
@@ -268,15 +282,6 @@ look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
 	return status;
 }
 
-static double
-milliseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return 1e3 * (double) now.tv_sec + 1e-6 * (double) now.tv_nsec;
-}
-
 /* Looks at each device once, at first at another one than last time. */
 static FastedStatus
 look_at_all(GroupJoin *join, int timeout_ms, FastedBatch *batch)
@@ -313,10 +318,11 @@ group_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 		/* one device alone needs no turns */
 		int			wait = group->alive == 1 ? timeout_ms : 0;
 		FastedStatus status = look_at_all(join, wait, batch);
+		double		now = milliseconds();
 
-		if (status != FASTED_AGAIN || milliseconds() >= end)
+		if (status != FASTED_AGAIN || now >= end)
 			return status;
-		if (wait == 0)
+		if (wait == 0 && now - join->turned > LOOK_AT_ONCE_MS)
 			nanosleep(&rest, NULL);
 	}
 }

@@ -72,6 +72,7 @@ struct GroupJoin
 	uint32_t	slices;
 	Turn		turns[FASTED_GROUP_MOST];
 	int			look_first;		/* at this device */
+	double		turned;			/* when a slice began last: milliseconds */
 	uint32_t	next_slice;		/* that nobody had yet */
 	uint32_t	finished;
 	Rest		rests[GROUP_SLICES + FASTED_GROUP_MOST];
