@@ -4,13 +4,15 @@
  *	  What a statement waits for in the engine, step by step, in milliseconds.
  *
  *	engine_bench [--n N,N,...] [--d D] [--runs R] [--filter auto|int8|fp16]
- *				 [--panels P] [--devices LIST] [--groups G] [--eps E]
+ *				 [--panels P] [--devices LIST] [--same-panels 1] [--groups G] [--eps E]
+ *				 [--output pairs|count]
  *
  * Rows lie in ordinary host memory and go in as the extension hands them over, one
  * staging buffer after the other.  Every row of the first half (of a group) has one of
  * the second half near it.  With --panels there is memory for about an outer panel of n / P rows
  * (a million of 128 dimensions, unless others are named).  With --devices the GPUs of
- * the list, as fasted.gpu_devices has it, do it together.  With --groups only rows of
+ * the list, as fasted.gpu_devices has it, do it together; with --same-panels 1 each has all
+ * rows of an outer panel, where otherwise they divide it.  With --groups only rows of
  * one of G groups meet.  Medians of R joins of one
  * process after a first one:
  *
@@ -25,6 +27,7 @@
  */
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -205,7 +208,7 @@ memory_for(const FastedOptions &options, uint64_t rows)
 }
 
 void
-measure(size_t n, PanelProblem problem, uint32_t panels, uint32_t ngroups, int runs)
+measure(size_t n, PanelProblem problem, double panels, uint32_t ngroups, int runs)
 {
 	uint32_t	d = problem.options.dimensions;
 	size_t		group = std::max<size_t>(1, n / std::max(1u, ngroups));
@@ -221,7 +224,7 @@ measure(size_t n, PanelProblem problem, uint32_t panels, uint32_t ngroups, int r
 		problem.problem.ngroups = (uint32_t) groups.size();
 	}
 	if (panels > 1)
-		problem.options.device_memory_limit = memory_for(problem.options, (n + panels - 1) / panels);
+		problem.options.device_memory_limit = memory_for(problem.options, (uint64_t) ceil(n / panels));
 	for (int i = 0; i <= runs; i++)
 		done.push_back(join_once(problem, rows));
 	done.erase(done.begin());	/* the first one wakes the GPU */
@@ -252,7 +255,7 @@ main(int argc, char **argv)
 {
 	PanelProblem problem = {};
 	std::vector<std::string> sizes;
-	uint32_t	panels = 0;
+	double		panels = 0;
 	uint32_t	groups = 0;
 	int			runs = 5;
 
@@ -269,7 +272,7 @@ main(int argc, char **argv)
 		else if (key == "--runs")
 			runs = atoi(argv[i + 1]);
 		else if (key == "--panels")
-			panels = (uint32_t) atoi(argv[i + 1]);
+			panels = atof(argv[i + 1]);
 		else if (key == "--groups")
 			groups = (uint32_t) atoi(argv[i + 1]);
 		else if (key == "--eps")
@@ -279,6 +282,16 @@ main(int argc, char **argv)
 			problem.options.devices = argv[i + 1];
 			bench_engine = fasted_device_group(fasted_engine());
 		}
+		else if (key == "--same-panels" && atoi(argv[i + 1]) > 0)
+		{
+			static FastedEngine same = *fasted_device_group(fasted_engine());
+
+			same.width = nullptr;
+			bench_engine = &same;
+		}
+		else if (key == "--output")
+			problem.problem.output = strcmp(argv[i + 1], "count") == 0 ? FASTED_OUTPUT_COUNT
+				: FASTED_OUTPUT_PAIRS;
 		else if (key == "--filter")
 			problem.options.filter = strcmp(argv[i + 1], "int8") == 0 ? FASTED_FILTER_INT8
 				: strcmp(argv[i + 1], "fp16") == 0 ? FASTED_FILTER_FP16 : FASTED_FILTER_AUTO;

@@ -222,6 +222,16 @@ public:
 		if (recorded_)
 			check_cuda(cudaEventSynchronize(event_), doing);
 	}
+	/* The same of another device's event, which may have failed: that is over, too. */
+	bool is_over() const
+	{
+		cudaError_t error = recorded_ ? cudaEventQuery(event_) : cudaSuccess;
+
+		if (error != cudaSuccess)
+			(void) cudaGetLastError();
+		return error != cudaErrorNotReady;
+	}
+	bool settle() const { return !recorded_ || cudaEventSynchronize(event_) == cudaSuccess; }
 	double seconds_since(const Event &begin) const
 	{
 		float		ms = 0;

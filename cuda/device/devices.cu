@@ -237,6 +237,18 @@ note_lost(int ordinal)
 }
 
 void
+see_memory_of(int ordinal, int other)
+{
+	int			can = 0;
+
+	if (ordinal == other)
+		return;
+	if (cudaDeviceCanAccessPeer(&can, ordinal, other) == cudaSuccess && can)
+		(void) cudaDeviceEnablePeerAccess(other, 0);
+	(void) cudaGetLastError();	/* also where it is enabled already */
+}
+
+void
 end_use(int ordinal)
 {
 	Use		   &use = uses[ordinal];

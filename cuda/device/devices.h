@@ -34,6 +34,9 @@ void		begin_use(int ordinal);
 void		note_lost(int ordinal);
 void		end_use(int ordinal);
 
+/* From here on copies to this device read the other one's memory directly, if they can. */
+void		see_memory_of(int ordinal, int other);
+
 }								/* namespace fasted */
 
 #endif							/* FASTED_CUDA_DEVICES_H */

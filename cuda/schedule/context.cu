@@ -94,6 +94,7 @@ Context::~Context()
 	rounds.stop();
 	if (upload != nullptr)
 		(void) cudaStreamSynchronize(upload);
+	reading->end();
 }
 
 void

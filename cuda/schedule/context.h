@@ -104,6 +104,7 @@ public:
 	Budget		budget;
 	Stream		upload;
 	Staging		staging;
+	std::shared_ptr<Reading> reading = std::make_shared<Reading>();
 	Connections connections;
 	Keepers		keepers;
 	Rounds		rounds;			/* after what its kernels read, so that it goes first */

@@ -327,6 +327,15 @@ engine_commit(FastedSet *set, size_t nrows)
 	});
 }
 
+FastedStatus
+engine_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
+{
+	return enter(set->context, [&]
+	{
+		return set->set->take_staged(*from->set, nrows) ? FASTED_OK : FASTED_FULL;
+	});
+}
+
 bool
 engine_lend(FastedSet *set, void *memory, size_t bytes)
 {
@@ -463,6 +472,16 @@ engine_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
 	return context->context != nullptr ? context->context->list_rows(rows, k) : 0;
 }
 
+FastedStatus
+engine_copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
+{
+	return enter(set->context, [&]
+	{
+		set->set->copy_rows(*from->set, first, nrows);
+		return FASTED_OK;
+	});
+}
+
 void
 engine_join_close(FastedJoin *join)
 {
@@ -483,6 +502,7 @@ const FastedEngine cuda_engine = {
 	engine_set_open,
 	engine_stage,
 	engine_commit,
+	engine_take_staged,
 	engine_lend,
 	engine_withdraw,
 	engine_put,
@@ -497,6 +517,11 @@ const FastedEngine cuda_engine = {
 	engine_counts,
 	engine_nearest,
 	engine_list_rows,
+	nullptr,					/* width */
+	nullptr,					/* fits_spread */
+	nullptr,					/* spread */
+	nullptr,					/* left_out */
+	engine_copy_rows,
 	engine_join_close,
 	true,						/* connects */
 	true,						/* keeps */

@@ -156,6 +156,51 @@ Set::commit(size_t nrows)
 	drop_buffer();
 }
 
+/* Each device fetches them itself, over its own link. */
+bool
+Set::take_staged(const Set &from, size_t nrows)
+{
+	check_open();
+	if (from.buffer_ == nullptr || nrows > from.context_.staging.rows())
+		fail(FASTED_INTERNAL, "another set's rows were taken that are not staged");
+	drop_buffer();
+	if (grow(nrows) < nrows)
+		return false;
+	send(from.buffer_->rows.get(), nrows);
+	from.buffer_->readers.note(context_.reading, context_.upload);
+	return true;
+}
+
+/* From GPU to GPU directly, where they see each other; else through the host's memory. */
+void
+Set::copy_rows(const Set &from, uint64_t first, size_t nrows)
+{
+	size_t		row = shape_.chunks.dimensions;
+
+	check_open();
+	if (!from.sealed_ || first > from.store_.rows || nrows > from.store_.rows - first)
+		fail(FASTED_INTERNAL, "another set's rows were copied that are not there");
+	if (grow(nrows) < nrows)
+		fail(FASTED_INTERNAL, "rows were copied for which there is no room");
+	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
+	from.wait_for_rows(context_.upload);
+	while (nrows > 0)
+	{
+		uint64_t	there;
+		uint64_t	room;
+		const float *source = from.store_.at(first, &there);
+		float	   *to = store_.at(store_.rows, &room);
+		size_t		count = std::min({(uint64_t) nrows, there, room});
+
+		check_cuda(cudaMemcpyAsync(to, source, count * row * sizeof(float), cudaMemcpyDefault,
+								   context_.upload),
+				   "copying rows from another GPU");
+		store_.rows += count;
+		first += count;
+		nrows -= count;
+	}
+}
+
 /* To lock pages takes as long as to copy 200 MB; where that fails, rows are staged. */
 bool
 Set::lend(void *memory, size_t bytes)

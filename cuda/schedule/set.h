@@ -30,6 +30,12 @@ public:
 	bool		stage(float **rows, size_t *capacity);
 	void		commit(size_t nrows);
 
+	/* Rows in the room of a set of another context; false: full. */
+	bool		take_staged(const Set &from, size_t nrows);
+
+	/* Rows of a sealed set of another context, which stays until settle. */
+	void		copy_rows(const Set &from, uint64_t first, size_t nrows);
+
 	/* lend: false where staging is as good.  put: how many it takes; 0: full. */
 	bool		lend(void *memory, size_t bytes);
 	void		withdraw() noexcept;

@@ -3,9 +3,9 @@
  * device_group.c
  *	  A context for each device, and each set on all of them.
  *
- * A set's rows go to every device: from lent memory each takes them itself, what is
- * staged is copied into the room of each.  A call that fails costs
- * its device alone, as long as another one is left.
+ * A set's rows go to every device: each takes them itself, from lent memory or from
+ * the room that one of them gave.  A call that fails costs its device alone, as long
+ * as another one is left.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,9 +15,6 @@
 
 #include "device_group.h"
 #include "group_state.h"
-
-/* Rows that are staged at once. */
-#define ROOM_BYTES ((size_t) 2 << 20)
 
 static const FastedEngine *base_engine;
 static char open_error[64] = "out of memory";
@@ -53,17 +50,30 @@ group_fail(Group *group, FastedStatus status, const char *text)
 	return status;
 }
 
-/* Others may still read memory whose lock goes with the lost device. */
-static void
-settle_others(Group *group, int lost)
+/* Does the caller fill a room of this device's? */
+static bool
+gives_room(const Group *group, int m)
 {
-	for_each_member(m, group)
+	for (const GroupSet *set = group->sets; set != NULL; set = set->next)
 	{
-		for (GroupSet *set = group->sets; set != NULL && m != lost; set = set->next)
+		if (set->staged && set->stager == m)
+			return true;
+	}
+	return false;
+}
+
+static void lose(Group *group, int m, FastedStatus status, const char *text);
+
+/* Others may still read memory whose lock goes with a lost device. */
+static void
+settle_others(Group *group)
+{
+	for (GroupSet *set = group->sets; set != NULL; set = set->next)
+	{
+		for_each_member(m, group)
 		{
-			/* one that fails here fails again where it counts */
 			if (set->sets[m] != NULL)
-				(void) group->base->settle(set->sets[m]);
+				(void) group_survives(group, m, group->base->settle(set->sets[m]));
 		}
 	}
 }
@@ -72,16 +82,20 @@ static void
 lose(Group *group, int m, FastedStatus status, const char *text)
 {
 	Member	   *member = &group->members[m];
+	FastedContext *context = member->context;
 	FastedStats stats;
 
 	snprintf(group->error, sizeof(group->error), "%s", text);
-	group->base->stats(member->context, &stats);
+	group->base->stats(context, &stats);
 	group->candidates += stats.candidates;
-	settle_others(group, m);
-	group->base->close(member->context);
 	member->context = NULL;
 	if (--group->alive == 0)
 		group->failed = status;
+	settle_others(group);
+	if (gives_room(group, m))
+		member->ghost = context;	/* its room is in use: it goes with the group */
+	else
+		group->base->close(context);
 	if (group->join != NULL)
 		group_join_lose(group->join, m);
 }
@@ -222,13 +236,17 @@ group_close(FastedContext *context)
 	{
 		if (group->members[m].context != NULL)
 			group->base->close(group->members[m].context);
+		if (group->members[m].ghost != NULL)
+			group->base->close(group->members[m].ghost);
 	}
 	while (group->sets != NULL)
 	{
 		GroupSet   *set = group->sets;
 
 		group->sets = set->next;
-		free(set->room);
+		if (set->spread != NULL)
+			free(set->spread->no_room);
+		free(set->spread);
 		free(set);
 	}
 	free(group);
@@ -247,6 +265,26 @@ group_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 	return true;
 }
 
+static int
+group_width(const FastedContext *context)
+{
+	const Group *group = group_of(context);
+
+	return group->base->copy_rows != NULL ? group->alive : 1;
+}
+
+static bool
+group_fits_spread(const FastedContext *context, const uint64_t *rows, int nsets)
+{
+	return spread_fits(group_of(context), rows, nsets);
+}
+
+static FastedStatus
+group_spread(FastedSet *handle, uint64_t rows, uint64_t *takes)
+{
+	return spread_over((GroupSet *) handle, rows, takes);
+}
+
 /* --- sets */
 
 static FastedStatus
@@ -262,8 +300,15 @@ group_set_open(FastedContext *context, const FastedSetOptions *options, FastedSe
 	if (set == NULL)
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
 	set->group = group;
+	set->first_row = options->first_row;
 	set->next = group->sets;
 	group->sets = set;
+	if (options->spread)
+	{
+		if (spread_open(set, options) == FASTED_OK)
+			*result = (FastedSet *) set;
+		return group->failed;
+	}
 	for_each_member(m, group)
 		(void) group_survives(group, m, group->base->set_open(group->members[m].context, options,
 															  &set->sets[m]));
@@ -279,74 +324,58 @@ lose_small_one(Group *group, int m)
 	lose(group, m, FASTED_OUT_OF_DEVICE_MEMORY, "a GPU has less memory left than another one");
 }
 
-/* So many rows, all of them, through its own room; false: the device is lost. */
-static bool
-stage_all(GroupSet *set, int m, const float *rows, size_t nrows)
-{
-	Group	   *group = set->group;
-
-	while (nrows > 0)
-	{
-		float	   *room;
-		size_t		count = 0;
-		FastedStatus status = group->base->stage(set->sets[m], &room, &count);
-
-		if (status == FASTED_FULL)
-			lose_small_one(group, m);
-		if (status == FASTED_FULL || !group_survives(group, m, status))
-			return false;
-		if (count > nrows)
-			count = nrows;
-		memcpy(room, rows, count * group->dimensions * sizeof(float));
-		if (!group_survives(group, m, group->base->commit(set->sets[m], count)))
-			return false;
-		rows += count * group->dimensions;
-		nrows -= count;
-	}
-	return true;
-}
-
-/*
- * The room is the group's own: that of a device would go with it.  How much there is
- * left, the first one says.
- */
+/* The room is the first device's that is left. */
 static FastedStatus
 group_stage(FastedSet *handle, float **rows, size_t *capacity)
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
-	size_t		room = ROOM_BYTES / (group->dimensions * sizeof(float)) + 1;
 
+	if (set->spread != NULL)
+		return spread_stage(set, rows, capacity);
 	for_each_member(m, group)
 	{
-		float	   *unused;
-		FastedStatus status = group->base->stage(set->sets[m], &unused, capacity);
+		FastedStatus status = group->base->stage(set->sets[m], rows, capacity);
 
 		if (status == FASTED_FULL)
 			return FASTED_FULL;
 		if (group_survives(group, m, status))
+		{
+			set->stager = m;
+			set->staged = true;
 			break;
+		}
 	}
-	if (group->failed != FASTED_OK)
-		return group->failed;
-	if (set->room == NULL)
-		set->room = malloc(room * group->dimensions * sizeof(float));
-	if (set->room == NULL)
-		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
-	*rows = set->room;
-	if (*capacity > room)
-		*capacity = room;
-	return FASTED_OK;
+	return group->failed;
 }
 
+/* Others take the rows before the room is given back; which may have been lost since. */
 static FastedStatus
 group_commit(FastedSet *handle, size_t nrows)
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
+	int			stager = set->stager;
 
+	if (group->failed == FASTED_OK && !set->staged)
+		return group_fail(group, FASTED_INTERNAL, "rows were committed that were not staged");
+	if (set->spread != NULL)
+		return spread_commit(set, nrows);
 	for_each_member(m, group)
-		(void) stage_all(set, m, set->room, nrows);
+	{
+		FastedStatus status;
+
+		if (m == stager || nrows == 0)
+			continue;
+		status = group->base->take_staged(set->sets[m], set->sets[stager], nrows);
+		if (status == FASTED_FULL)
+			lose_small_one(group, m);
+		else
+			(void) group_survives(group, m, status);
+	}
+	set->staged = false;
+	if (group->members[stager].context != NULL)
+		(void) group_survives(group, stager, group->base->commit(set->sets[stager], nrows));
 	set->rows += nrows;
 	return group->failed;
 }
@@ -410,6 +439,7 @@ group_put(FastedSet *handle, const float *rows, size_t nrows, size_t *taken)
 	bool		decided = false;
 
 	*taken = 0;
+	set->staged = false;
 	for_each_member(m, group)
 	{
 		FastedStatus status;
@@ -451,6 +481,8 @@ group_settle(FastedSet *set)
 static FastedStatus
 group_seal(FastedSet *set)
 {
+	if (((GroupSet *) set)->spread != NULL)
+		return spread_seal((GroupSet *) set);
 	return call_all(set, ((GroupSet *) set)->group->base->seal);
 }
 
@@ -460,9 +492,12 @@ group_set_reset(FastedSet *handle, uint64_t first_row)
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
 
+	set->first_row = first_row;
 	for_each_member(m, group)
-		(void) group_survives(group, m, group->base->set_reset(set->sets[m], first_row));
+		if (set->spread == NULL)
+			(void) group_survives(group, m, group->base->set_reset(set->sets[m], first_row));
 	set->rows = 0;
+	set->staged = false;
 	return group->failed;
 }
 
@@ -492,9 +527,10 @@ group_set_close(FastedSet *handle)
 	for (link = &set->group->sets; *link != set; link = &(*link)->next)
 		;
 	*link = set->next;
+	if (set->spread != NULL)
+		spread_close(set);
 	for_each_member(m, set->group)
 		set->group->base->set_close(set->sets[m]);
-	free(set->room);
 	free(set);
 }
 
@@ -528,6 +564,10 @@ static FastedEngine group_engine = {
 	.pause = group_pause,
 	.counts = group_counts,
 	.list_rows = group_list_rows,
+	.width = group_width,
+	.fits_spread = group_fits_spread,
+	.spread = group_spread,
+	.left_out = group_left_out,
 	.join_close = group_join_close,
 };
 
@@ -538,5 +578,6 @@ fasted_device_group(const FastedEngine *base)
 	group_engine.name = base->name;
 	group_engine.connects = base->connects;
 	group_engine.nearest = base->nearest != NULL ? group_nearest : NULL;
+	group_engine.keeps = base->keeps;
 	return &group_engine;
 }

@@ -7,6 +7,10 @@
  * slower device does fewer.  When a device fails, the others do what it had not
  * finished, and no pair comes twice; when the last one fails, so does the group.
  *
+ * Where not all rows fit, a set may be spread: each device has some parts of it.  They
+ * take joins of parts in turn, copying them from each other.  What a device was lost
+ * with, such a join leaves out, and says so (left_out): its caller has the rows.
+ *
  * Devices must find the same slices, so they must be alike (engine.h, "devices").
  *
  *-------------------------------------------------------------------------

@@ -187,7 +187,22 @@ typedef struct FastedSetOptions
 	uint64_t	expected_rows;	/* a guess; zero: there is none */
 	uint64_t	most_rows;		/* it will not have more; zero: as memory allows */
 	uint32_t	neighbors;		/* memory is kept for lists of so many for each row */
+	bool		spread;			/* each device has some of its rows: width, below; needs most_rows */
 } FastedSetOptions;
+
+/*
+ * What a join of a spread set left out, since the device that had these rows was lost: rows
+ * of that set and of the other one, by their numbers.
+ */
+typedef struct FastedBlock
+{
+	uint64_t	first;
+	uint64_t	count;
+	uint64_t	other_first;
+	uint64_t	other_count;
+	bool		itself;			/* they are the same rows, of a set with itself */
+	const struct PairLog *given;	/* pairs of them that were handed out (pair_log.h) */
+} FastedBlock;
 
 /*
  * Rows that may meet: so many of set a with so many of set b, by their places there.
@@ -395,6 +410,13 @@ typedef struct FastedEngine
 	FastedStatus (*commit) (FastedSet *set, size_t nrows);
 
 	/*
+	 * An engine with devices: takes the first nrows rows of the room of another context's
+	 * set, whose commit comes after this.  FASTED_OK, or FASTED_FULL with none.  The room
+	 * may be that of a context that failed.
+	 */
+	FastedStatus (*take_staged) (FastedSet *set, const FastedSet *from, size_t nrows);
+
+	/*
 	 * Memory from which rows will be put.  The pages may be locked: withdraw,
 	 * which waits for what still reads them, comes before they go.  False: to
 	 * stage rows is as good here.  Before seal only, one piece of memory at a
@@ -467,6 +489,28 @@ typedef struct FastedEngine
 
 	/* For fits: lists of k for so many rows take the memory of how many rows?  Or NULL. */
 	uint64_t	(*list_rows) (const FastedContext *context, uint64_t rows, uint32_t k);
+
+	/*
+	 * Several devices in one context: over how many a set may be spread.  NULL: over one.
+	 * fits_spread is fits where the first set is spread and the others are on each device.
+	 */
+	int			(*width) (const FastedContext *context);
+	bool		(*fits_spread) (const FastedContext *context, const uint64_t *rows, int nsets);
+
+	/*
+	 * Of a spread set that was reset, before rows come: it is to have so many, evenly on all
+	 * devices.  How many it takes: fewer, once a device was lost.
+	 */
+	FastedStatus (*spread) (FastedSet *set, uint64_t rows, uint64_t *takes);
+
+	/*
+	 * After FASTED_DONE, of a join of a spread set: its part number i that was left out.
+	 * False: there are no so many.  The block is the join's.
+	 */
+	bool		(*left_out) (const FastedJoin *join, uint32_t i, FastedBlock *block);
+
+	/* An engine with devices: rows of a sealed set of another context, which stays until settle. */
+	FastedStatus (*copy_rows) (FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows);
 
 	/* Stops all its work; NULL is allowed.  Never fails. */
 	void		(*join_close) (FastedJoin *join);

@@ -6,6 +6,10 @@
  * Each device has one slice at a time.  A slice counts when it is finished: what a
  * lost device did of its own is done once more, less the pairs that were handed out.
  *
+ * Which rows are kept takes all pairs together: such a join is one device's, and if that
+ * one is lost, the next one's from the start.  To hand out all pairs takes longer, even of
+ * two devices.
+ *
  * A device counts each row's pairs in all of its slices together, and its counts are added
  * when no slice is left: to fetch them after each slice would keep all devices waiting.  A
  * device that is lost takes its counts along, so all its slices are done once more.  So it
@@ -19,62 +23,26 @@
 #include <string.h>
 #include <time.h>
 
-#include "group_state.h"
-#include "pair_log.h"
+#include "group_join.h"
 
 /*
- * Slices of a join, whatever the number of devices: other processes, which have
- * slices of their own, may have fewer.
+ * Between two looks at all devices; none while slices are over sooner than that many
+ * milliseconds, for a device waits for the next look.
  */
-#define GROUP_SLICES 32			/* bits of Turn.done */
-
-/* Between two looks at all devices. */
 #define LOOK_NS 50000
+#define LOOK_AT_ONCE_MS 1.0
 
 /* Progress is counted in so many parts of a slice. */
 #define SLICE_UNITS 1000
 
-/* What a device is at. */
-typedef struct Turn
+static double
+milliseconds(void)
 {
-	bool		busy;			/* it has a slice */
-	bool		at_work;	/* on it: join is of it */
-	uint32_t	slice;
-	FastedJoin *join;			/* of this slice or the last one; NULL: there was none */
-	FastedStats begun;			/* the device's sums when it began */
-	PairLog		given;			/* pairs handed out since then */
-	PairLog		skip;			/* pairs that another device handed out before it was lost */
-	bool		further;		/* its next slice goes on from the last one */
-	uint32_t	done;			/* slices whose counts only the device has, a bit each */
-	uint64_t	done_pairs;		/* that they have */
-} Turn;
+	struct timespec now;
 
-/* A slice that a lost device did not finish. */
-typedef struct Rest
-{
-	uint32_t	slice;
-	PairLog		skip;
-} Rest;
-
-struct GroupJoin
-{
-	Group	   *group;
-	FastedProblem problem;
-	GroupSet   *a;
-	GroupSet   *b;
-	Turn		turns[FASTED_GROUP_MOST];
-	int			look_first;		/* at this device */
-	uint32_t	next_slice;		/* that nobody had yet */
-	uint32_t	finished;
-	Rest		rests[GROUP_SLICES + FASTED_GROUP_MOST];
-	int			nrests;
-	uint64_t	pairs;			/* of finished slices, or handed out */
-	FastedPair *kept;			/* of a batch that had pairs to skip */
-	size_t		kept_room;
-	uint64_t	rows[2];
-	uint32_t   *counts[2];		/* of devices that have been asked */
-	uint32_t   *device_counts[2];	/* of one that is being asked */
-};
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return 1e3 * (double) now.tv_sec + 1e-6 * (double) now.tv_nsec;
+}
 
 static bool
 finds_nearest(const GroupJoin *join)
@@ -163,10 +131,11 @@ group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet 
 	join->problem = *problem;
 	join->a = (GroupSet *) a;
 	join->b = (GroupSet *) b;
+	join->slices = problem->output == FASTED_OUTPUT_KEEPERS ? 1 : GROUP_SLICES;
 	join->rows[0] = join->a->rows;
 	join->rows[1] = join->b->rows;
 	group->join = join;
-	if (!make_counts(join))
+	if (!make_counts(join) || !tasks_open(join))
 	{
 		group_join_close((FastedJoin *) join);
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
@@ -186,7 +155,12 @@ take_slice(GroupJoin *join, Turn *turn)
 		turn->slice = rest->slice;
 		turn->skip = rest->skip;
 	}
-	else if (join->next_slice < GROUP_SLICES)
+	else if (join->tasks != NULL)
+	{
+		if (!task_take(join, (int) (turn - join->turns)))
+			return false;
+	}
+	else if (join->next_slice < join->slices)
 		turn->slice = join->next_slice++;
 	else
 		return false;
@@ -201,17 +175,29 @@ begin_slice(GroupJoin *join, int m)
 	Turn	   *turn = &join->turns[m];
 	FastedProblem problem = join->problem;
 	uint32_t	outer = problem.slices > 0 ? problem.slices : 1;
+	FastedSet  *sides[2] = {join->a->sets[m], join->b->sets[m]};
 
-	/* slice i of n is these slices of n * GROUP_SLICES */
-	problem.slice = join->problem.slice * GROUP_SLICES + turn->slice;
-	problem.slices = outer * GROUP_SLICES;
-	problem.further = turn->further || (finds_nearest(join) && problem.further);
 	group->base->join_close(turn->join);
 	turn->join = NULL;
+	/* slice i of n is these slices of n * join->slices */
+	if (join->tasks == NULL)
+	{
+		problem.slice = join->problem.slice * join->slices + turn->slice;
+		problem.slices = outer * join->slices;
+		problem.further = turn->further || (finds_nearest(join) && problem.further);
+	}
+	else
+	{
+		FastedStatus status = task_sides(join, m, &problem, sides);
+
+		if (status != FASTED_OK)
+			return status;
+	}
 	group->base->stats(group->members[m].context, &turn->begun);
 	turn->at_work = true;
-	return group->base->join_open(group->members[m].context, &problem, join->a->sets[m],
-								  join->b->sets[m], &turn->join);
+	join->turned = milliseconds();
+	return group->base->join_open(group->members[m].context, &problem, sides[0], sides[1],
+								  &turn->join);
 }
 
 /* Adds the counts of a device's slices, once all of them are there. */
@@ -265,12 +251,14 @@ end_slice(GroupJoin *join, int m)
 	group->base->stats(member->context, &now);
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
 		join->pairs += now.pairs - turn->begun.pairs;
-	if (keeps_results(join))
+	if (join->tasks != NULL)
+		task_end(join, m);
+	else if (keeps_results(join))
 	{
 		turn->done |= UINT32_C(1) << turn->slice;
 		turn->done_pairs += now.pairs - turn->begun.pairs;
 	}
-	turn->further = join->problem.output != FASTED_OUTPUT_PAIRS;
+	turn->further = join->tasks == NULL && join->problem.output != FASTED_OUTPUT_PAIRS;
 	turn->busy = turn->at_work = false;
 	pair_log_clear(&turn->given);
 	pair_log_free(&turn->skip);
@@ -320,6 +308,12 @@ look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
 		status = begin_slice(join, m);
 	if (status == FASTED_OK)
 		status = group->base->next(turn->join, timeout_ms, batch);
+	if (status == FASTED_DONE && join->tasks != NULL && join->counts[0] != NULL)
+	{
+		FastedStatus counted = task_add_counts(join, m);
+
+		status = counted == FASTED_OK ? FASTED_DONE : counted;
+	}
 	if (status == FASTED_DONE)
 	{
 		end_slice(join, m);
@@ -333,15 +327,6 @@ look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
 	pair_log_add(&turn->given, batch->pairs, batch->npairs);
 	join->pairs += batch->npairs;
 	return status;
-}
-
-static double
-milliseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return 1e3 * (double) now.tv_sec + 1e-6 * (double) now.tv_nsec;
 }
 
 /* Looks at each device once, at first at another one than last time. */
@@ -361,7 +346,7 @@ look_at_all(GroupJoin *join, int timeout_ms, FastedBatch *batch)
 		if (status == FASTED_OK || FASTED_FAILED(status))
 			return status;
 	}
-	return join->finished == GROUP_SLICES ? add_all_counts(join) : FASTED_AGAIN;
+	return join->finished == join->slices ? add_all_counts(join) : FASTED_AGAIN;
 }
 
 FastedStatus
@@ -380,10 +365,11 @@ group_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 		/* one device alone needs no turns */
 		int			wait = group->alive == 1 ? timeout_ms : 0;
 		FastedStatus status = look_at_all(join, wait, batch);
+		double		now = milliseconds();
 
-		if (status != FASTED_AGAIN || milliseconds() >= end)
+		if (status != FASTED_AGAIN || now >= end)
 			return status;
-		if (wait == 0)
+		if (wait == 0 && now - join->turned > LOOK_AT_ONCE_MS)
 			nanosleep(&rest, NULL);
 	}
 }
@@ -439,6 +425,11 @@ group_join_lose(GroupJoin *join, int m)
 	turn->join = NULL;			/* its context is closed */
 	if (finds_nearest(join) && join->problem.further)
 		join->group->failed = FASTED_DEVICE_FAILED;
+	if (join->tasks != NULL)
+	{
+		tasks_lose(join, m);
+		return;
+	}
 	lose_counts(join, turn);
 	if (!turn->busy)
 		return;
@@ -472,8 +463,19 @@ group_join_stats(const GroupJoin *join, FastedStats *stats)
 		if (join->problem.output != FASTED_OUTPUT_PAIRS)
 			stats->pairs += now.pairs - turn->begun.pairs;
 	}
-	stats->units_total += SLICE_UNITS * GROUP_SLICES;
+	stats->units_total += SLICE_UNITS * join->slices;
 	stats->units_done += (uint64_t) done;
+}
+
+bool
+group_left_out(const FastedJoin *handle, uint32_t i, FastedBlock *block)
+{
+	const Tasks *tasks = ((const GroupJoin *) handle)->tasks;
+
+	if (tasks == NULL || i >= tasks->nleft)
+		return false;
+	*block = tasks->left[i];
+	return true;
 }
 
 /* The group keeps what the join came to. */
@@ -497,7 +499,9 @@ group_join_close(FastedJoin *handle)
 			group->base->join_close(join->turns[m].join);
 		pair_log_free(&join->turns[m].given);
 		pair_log_free(&join->turns[m].skip);
+		free(join->turns[m].groups);
 	}
+	tasks_close(join);
 	for (int i = 0; i < join->nrests; i++)
 		pair_log_free(&join->rests[i].skip);
 	free(join->kept);

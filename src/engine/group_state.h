@@ -18,18 +18,55 @@ typedef struct GroupJoin GroupJoin;
 typedef struct Member
 {
 	FastedContext *context;		/* NULL: lost */
+	FastedContext *ghost;		/* of a lost one, whose room was in use; or NULL */
 	char		name[FASTED_DEVICE_NAME];
 	uint64_t	slices;			/* that it finished */
 } Member;
+
+/* So many parts of a spread set are on each device. */
+#define SPREAD_PARTS 4
+#define SPREAD_MOST (FASTED_GROUP_MOST * SPREAD_PARTS)
+
+/* Some rows of a spread set, on one device. */
+typedef struct SpreadPart
+{
+	int			member;
+	FastedSet  *set;
+	uint64_t	first;			/* place in the spread set */
+	uint64_t	rows;
+} SpreadPart;
+
+/* A part of another device, copied to this one for a while. */
+typedef struct SpreadGuest
+{
+	FastedSet  *set;
+	int			part;			/* -1: none */
+	bool		begun;			/* its set is that part's */
+	bool		sealed;			/* all rows are there */
+	uint64_t	have;
+} SpreadGuest;
+
+typedef struct Spread
+{
+	uint64_t	part_room;		/* rows of a part, at most */
+	uint64_t	part_rows;		/* of all but the last */
+	int			nparts;
+	SpreadPart	parts[SPREAD_MOST];
+	SpreadGuest guests[FASTED_GROUP_MOST];
+	float	   *no_room;		/* for rows whose device was lost; NULL: not yet */
+} Spread;
 
 struct GroupSet
 {
 	Group	   *group;
 	GroupSet   *next;			/* of the group */
 	FastedSet  *sets[FASTED_GROUP_MOST];
-	float	   *room;			/* what stage gives; NULL: nothing yet */
+	bool		staged;			/* the caller has room of a device's */
+	int			stager;			/* which one's */
+	uint64_t	first_row;
 	uint64_t	rows;
 	uint32_t	lists;			/* members that have lists of neighbours of its rows, a bit each */
+	Spread	   *spread;			/* NULL: all devices have all rows, in sets */
 };
 
 struct Group
@@ -69,6 +106,28 @@ extern bool group_survives(Group *group, int member, FastedStatus status);
 /* A failure of the group's own. */
 extern FastedStatus group_fail(Group *group, FastedStatus status, const char *text);
 
+/* Is this device left? */
+static inline bool
+group_has(const Group *group, int member)
+{
+	return group->members[member].context != NULL;
+}
+
+/* Spread sets: spread_set.c. */
+extern FastedStatus spread_open(GroupSet *set, const FastedSetOptions *options);
+extern FastedStatus spread_over(GroupSet *set, uint64_t rows, uint64_t *takes);
+extern FastedStatus spread_stage(GroupSet *set, float **rows, size_t *capacity);
+extern FastedStatus spread_commit(GroupSet *set, size_t nrows);
+extern FastedStatus spread_seal(GroupSet *set);
+extern void spread_close(GroupSet *set);
+extern bool spread_fits(const Group *group, const uint64_t *rows, int nsets);
+
+/*
+ * One more step in copying the guest of a device.  FASTED_OK: it is there; FASTED_AGAIN;
+ * or a failure of that device.
+ */
+extern FastedStatus spread_fill_guest(GroupSet *set, int member);
+
 /* Joins: group_join.c. */
 extern FastedStatus group_join_open(FastedContext *context, const FastedProblem *problem,
 									FastedSet *a, FastedSet *b, FastedJoin **result);
@@ -76,6 +135,7 @@ extern FastedStatus group_next(FastedJoin *join, int timeout_ms, FastedBatch *ba
 extern void group_pause(FastedJoin *join);
 extern FastedStatus group_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows,
 								 uint32_t *counts);
+extern bool group_left_out(const FastedJoin *join, uint32_t i, FastedBlock *block);
 extern void group_join_close(FastedJoin *join);
 
 /* Of a join: its group, its problem, and a member's part that is done; NULL: it has none. */

@@ -8,6 +8,10 @@
  * are just large enough for an engine to be busy with one while the next one comes.
  * Of two relations the smaller one is the outer one, unless neighbours are wanted.
  *
+ * Several devices have an outer panel together, which is larger by their number, and
+ * each inner one on all of them.  What a join of such a panel left out, since a device
+ * was lost, is joined at the end.
+ *
  *-------------------------------------------------------------------------
  */
 #include <math.h>
@@ -15,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pair_log.h"
 #include "panel_join.h"
 #include "row_groups.h"
 
@@ -38,6 +43,16 @@ typedef struct Panel
 	bool		sealed;			/* all of them are there */
 } Panel;
 
+/* Rows of the outer side that are still to meet some of the inner side, or each other. */
+typedef struct Rest
+{
+	uint64_t	first;
+	uint64_t	end;
+	uint64_t	inner_first;
+	uint64_t	inner_end;
+	bool		itself;
+} Rest;
+
 struct PanelJoin
 {
 	const FastedEngine *engine;
@@ -54,6 +69,9 @@ struct PanelJoin
 	/* Panels, once rows did not fit. */
 	int			outer_side;
 	uint64_t	outer_rows;		/* of one panel, but the last */
+	bool		spread;			/* on several devices */
+	uint64_t	devices;		/* so many, at first */
+	uint64_t	outer_end;		/* of the rows that outer panels are made of now */
 	uint64_t	inner_rows;
 	uint64_t	inner_next;		/* the first row that no inner panel has had yet */
 	uint64_t	inner_end;		/* and behind the last one that the outer panel has to meet */
@@ -62,6 +80,17 @@ struct PanelJoin
 	Panel		inner[2];
 	int			turn;			/* the inner panel that is joined next */
 	Panel	   *loading;		/* NULL: none */
+
+	/* What was left out. */
+	Rest	   *rests;
+	uint32_t	nrests;
+	uint32_t	rests_room;
+	bool		in_rest;		/* the outer panel is of rest */
+	Rest		rest;
+	PairLog		skip;			/* pairs that come once more there */
+	uint64_t	skipped;
+	FastedPair *kept;			/* of a batch, others */
+	size_t		kept_room;
 
 	/* The join at work, or to come. */
 	FastedJoin *join;			/* NULL: none is at work */
@@ -320,13 +349,14 @@ panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 	if (join->list_length > 0)
 		rows[0] += join->engine->list_rows(join->context, outer,
 										   clip_neighbors(join, join->list_length));
-	return join->engine->fits(join->context, rows, 3);
+	return (join->spread ? join->engine->fits_spread : join->engine->fits) (join->context, rows, 3);
 }
 
+/* Over so many devices an outer panel may be spread. */
 static uint64_t
-inner_of(uint64_t outer)
+width(const PanelJoin *join)
 {
-	return (outer + OUTER_TO_INNER - 1) / OUTER_TO_INNER;
+	return join->engine->width == NULL ? 1 : (uint64_t) join->engine->width(join->context);
 }
 
 static uint64_t
@@ -335,13 +365,56 @@ divide_up(uint64_t n, uint64_t by)
 	return (n + by - 1) / by;
 }
 
+static uint64_t
+inner_of(const PanelJoin *join, uint64_t outer)
+{
+	return divide_up(join->spread ? divide_up(outer, width(join)) : outer, OUTER_TO_INNER);
+}
+
+/* Rows that an outer panel may have. */
+static uint64_t
+most_outer(const PanelJoin *join)
+{
+	uint64_t	low = 1;
+	uint64_t	high = join->rows[join->outer_side];
+
+	while (low < high)
+	{
+		uint64_t	middle = low + (high - low + 1) / 2;
+
+		if (panels_fit(join, middle, inner_of(join, middle)))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/*
+ * An outer panel on several devices, if it is larger than that of one.  Slices are those of
+ * one device's panels: other processes may have fewer.
+ */
+static uint64_t
+most_spread(PanelJoin *join, uint64_t most)
+{
+	uint64_t	spread;
+
+	if (width(join) < 2 || join->list_length > 0 || join->problem.problem.slices > 1)
+		return most;
+	join->spread = true;
+	spread = most_outer(join);
+	join->spread = spread > most;
+	join->devices = width(join);
+	return join->spread ? spread : most;
+}
+
 /* The sizes of panels: of even size, as large as they may be. */
 static void
 choose_panels(PanelJoin *join)
 {
 	uint64_t	outer_total;
 	uint64_t	inner_total;
-	uint64_t	low = 1;
+	uint64_t	low;
 	uint64_t	high;
 
 	join->outer_side = join->problem.sides == 2 && join->list_length == 0 &&
@@ -349,20 +422,11 @@ choose_panels(PanelJoin *join)
 	outer_total = join->rows[join->outer_side];
 	inner_total = join->rows[inner_side(join)];
 
-	high = outer_total;
-	while (low < high)
-	{
-		uint64_t	middle = low + (high - low + 1) / 2;
-
-		if (panels_fit(join, middle, inner_of(middle)))
-			low = middle;
-		else
-			high = middle - 1;
-	}
+	low = most_spread(join, most_outer(join));
 	join->outer_rows = divide_up(outer_total, divide_up(outer_total, low));
 
 	/* what even sizes leave is the inner panels' */
-	low = inner_of(low);
+	low = inner_of(join, low);
 	high = inner_total;
 	while (low < high)
 	{
@@ -383,6 +447,7 @@ open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows, uint32_t neig
 		.expected_rows = rows,.most_rows = rows,.neighbors = neighbors
 	};
 
+	options.spread = join->spread && panel == &join->outer;
 	panel->side = side;
 	return join->engine->set_open(join->context, &options, &panel->set);
 }
@@ -410,13 +475,17 @@ static FastedStatus
 load(PanelJoin *join, Panel *panel, uint64_t first, uint64_t most)
 {
 	uint64_t	left = join->rows[panel->side] - first;
+	FastedStatus status;
 
 	panel->first = first;
 	panel->count = left < most ? left : most;
 	panel->have = 0;
 	panel->sealed = false;
 	join->loading = panel;
-	return join->engine->set_reset(panel->set, first);
+	status = join->engine->set_reset(panel->set, first);
+	if (status == FASTED_OK && join->spread && panel == &join->outer)
+		status = join->engine->spread(panel->set, panel->count, &panel->count);
+	return status;
 }
 
 /*
@@ -463,7 +532,12 @@ find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, ui
 
 	*first = join->problem.sides == 2 || finds_nearest(join) ? 0 : outer_first;
 	*end = join->rows[side];
-	if (join->groups == NULL)
+	if (join->in_rest)
+	{
+		*first = join->rest.itself ? outer_first : join->rest.inner_first;
+		*end = join->rest.inner_end;
+	}
+	if (join->in_rest || join->groups == NULL)
 		return true;
 	for (uint32_t g = 0; g < join->problem.problem.ngroups; g++)
 	{
@@ -482,21 +556,43 @@ find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, ui
 	return found;
 }
 
-/* The outer panel is next, if one has rows to meet; the inner ones start over behind it, or at the first row. */
+/* Turns to rows that were left out.  False: there are no more. */
+static bool
+take_rest(PanelJoin *join)
+{
+	if (join->nrests == 0)
+		return false;
+	join->rest = join->rests[--join->nrests];
+	join->in_rest = true;
+	join->outer_end = join->rest.end;
+	return true;
+}
+
+/*
+ * The outer panel is next, if one has rows to meet; the inner ones start over behind it, or
+ * at the first row.  Behind the last one come those that were left out.
+ */
 static FastedStatus
 load_outer(PanelJoin *join, uint64_t first)
 {
 	uint64_t	inner_first = 0;
+	uint64_t	left;
 	FastedStatus status;
 
-	while (first < join->rows[join->outer_side] &&
+	while (first < join->outer_end &&
 		   !find_inner_rows(join, first, &inner_first, &join->inner_end))
 		first += join->outer_rows;
-	join->done = first >= join->rows[join->outer_side];
-	if (join->done)
-		return FASTED_OK;
-	status = load(join, &join->outer, first, join->outer_rows);
-	join->met_itself = join->problem.sides == 2;
+	if (first >= join->outer_end)
+	{
+		join->done = !take_rest(join);
+		if (join->done)
+			return FASTED_OK;
+		first = join->rest.first;
+		(void) find_inner_rows(join, first, &inner_first, &join->inner_end);
+	}
+	left = join->outer_end - first;
+	status = load(join, &join->outer, first, left < join->outer_rows ? left : join->outer_rows);
+	join->met_itself = join->problem.sides == 2 || (join->in_rest && !join->rest.itself);
 	join->further = false;
 	set_inner_next(join, inner_first);
 	join->inner[0].sealed = join->inner[1].sealed = false;
@@ -651,6 +747,10 @@ static FastedStatus
 begin(PanelJoin *join)
 {
 	join->compared = 0.0;
+	join->nrests = 0;
+	join->in_rest = false;
+	pair_log_clear(&join->skip);
+	join->outer_end = join->rows[join->outer_side];
 	join->done = no_pair(join);
 	if (!clear_counts(join))
 		return fail_here(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
@@ -903,6 +1003,89 @@ give_lists(PanelJoin *join, FastedBatch *batch)
 	return status;
 }
 
+/* Adds it, or makes another one longer: the outer rows meet what comes next, too. */
+static bool
+add_rest(PanelJoin *join, const FastedBlock *block)
+{
+	Rest		rest = {
+		.first = block->first,.end = block->first + block->count,
+		.inner_first = block->other_first,.inner_end = block->other_first + block->other_count,
+		.itself = block->itself
+	};
+
+	for (uint32_t i = 0; i < join->nrests && !rest.itself; i++)
+	{
+		Rest	   *before = &join->rests[i];
+
+		if (before->itself || before->first != rest.first || before->end != rest.end ||
+			before->inner_end != rest.inner_first)
+			continue;
+		before->inner_end = rest.inner_end;
+		return true;
+	}
+	if (join->nrests == join->rests_room)
+	{
+		uint32_t	room = 2 * join->rests_room + 16;
+		Rest	   *rests = realloc(join->rests, room * sizeof(Rest));
+
+		if (rests == NULL)
+			return false;
+		join->rests = rests;
+		join->rests_room = room;
+	}
+	join->rests[join->nrests++] = rest;
+	return true;
+}
+
+/* What the join at work left out. */
+static FastedStatus
+note_rests(PanelJoin *join)
+{
+	FastedBlock block;
+
+	if (!join->spread)
+		return FASTED_OK;
+	for (uint32_t i = 0; join->engine->left_out(join->join, i, &block); i++)
+	{
+		if (block.given != NULL)
+			pair_log_append(&join->skip, block.given);
+		if (join->skip.incomplete || !add_rest(join, &block))
+			return fail_here(join, FASTED_OUT_OF_MEMORY,
+							 "out of memory for what a lost GPU left to others");
+	}
+	return FASTED_OK;
+}
+
+/* Leaves out of a batch what was handed out before.  False: nothing is left. */
+static bool
+skip_given(PanelJoin *join, FastedBatch *batch)
+{
+	size_t		kept = 0;
+
+	if (!join->in_rest || join->skip.count == 0)
+		return true;
+	if (join->kept_room < batch->npairs)
+	{
+		free(join->kept);
+		join->kept = malloc(batch->npairs * sizeof(FastedPair));
+		join->kept_room = join->kept != NULL ? batch->npairs : 0;
+		if (join->kept == NULL)
+		{
+			fail_here(join, FASTED_OUT_OF_MEMORY, "out of memory for pairs");
+			return false;
+		}
+	}
+	for (size_t i = 0; i < batch->npairs; i++)
+	{
+		if (!pair_log_has(&join->skip, &batch->pairs[i]))
+			join->kept[kept++] = batch->pairs[i];
+	}
+	join->skipped += batch->npairs - kept;
+	batch->pairs = join->kept;
+	batch->npairs = kept;
+	return kept > 0;
+}
+
 /* The join at work is over: what comes next? */
 static FastedStatus
 end_join(PanelJoin *join)
@@ -912,6 +1095,8 @@ end_join(PanelJoin *join)
 
 	if (fasted_counts_rows(&join->problem.problem))
 		status = add_counts(join);
+	if (status == FASTED_OK)
+		status = note_rests(join);
 	join->engine->join_close(join->join);
 	join->join = NULL;
 	join->compared += area(join->a, join->b);
@@ -935,10 +1120,7 @@ end_join(PanelJoin *join)
 		join->inner[0].sealed || join->inner[1].sealed)
 		return load_inner(join);
 	/* in a self-join the last one has only itself to meet */
-	if (end < join->rows[join->outer_side])
-		return load_outer(join, end);
-	join->done = true;
-	return FASTED_OK;
+	return load_outer(join, end);
 }
 
 FastedStatus
@@ -981,6 +1163,12 @@ panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch)
 		status = join->engine->next(join->join, join->loading != NULL ? 0 : timeout_ms, batch);
 		if (status == FASTED_AGAIN && want_rows(join, batch))
 			return FASTED_WANT_ROWS;
+		if (status == FASTED_OK && !skip_given(join, batch))
+		{
+			if (join->failed != FASTED_OK)
+				return join->failed;
+			continue;
+		}
 		if (status != FASTED_DONE)
 			return status;
 		if (finds_nearest(join) && outer_is_through(join))
@@ -1029,7 +1217,8 @@ tell_progress(const PanelJoin *join, FastedStats *stats)
 		compared += area(join->a, join->b) * (double) (stats->units_done - join->units_done)
 			/ (double) (stats->units_total - join->units_total);
 	stats->units_total = (uint64_t) whole_area(join);
-	stats->units_done = join->done ? stats->units_total : (uint64_t) compared;
+	stats->units_done = join->done || compared > (double) stats->units_total ? stats->units_total
+		: (uint64_t) compared;
 }
 
 void
@@ -1046,12 +1235,14 @@ panel_join_stats(const PanelJoin *join, FastedStats *stats)
 
 	join->engine->stats(join->context, stats);
 	subtract_stats(stats, &join->before);
+	stats->pairs -= join->skipped;
 	stats->rows = 0;
 	for (int side = 0; side < join->problem.sides; side++)
 		stats->rows += join->started ? join->rows[side] : join->sides[side].have;
 	stats->dimensions = join->problem.options.dimensions;
 	stats->panels = !join->started ? 0 : join->resident || join->outer_rows == 0 ? 1
-		: (uint32_t) divide_up(outer_total, join->outer_rows);
+		: (uint32_t) divide_up(outer_total, join->spread ? divide_up(join->outer_rows, join->devices)
+							   : join->outer_rows);
 	tell_progress(join, stats);
 }
 
@@ -1070,6 +1261,9 @@ panel_join_close(PanelJoin *join)
 		return;
 	join->engine->close(join->context);
 	free(join->groups);
+	free(join->rests);
+	pair_log_free(&join->skip);
+	free(join->kept);
 	free(join->counts[0]);
 	free(join->counts[1]);
 	free(join->given);

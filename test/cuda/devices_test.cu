@@ -22,6 +22,7 @@ const FastedContext *doomed;	/* it fails */
 int			calls_left;			/* of next, until then */
 int			opened;
 bool		one_device;
+int			copies;				/* of rows from device to device */
 
 int
 two_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
@@ -58,6 +59,13 @@ failing_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	if (calls_left > 0 && context_of(join) == doomed && --calls_left == 0)
 		return FASTED_DEVICE_FAILED;
 	return fasted_engine()->next(join, timeout_ms, batch);
+}
+
+FastedStatus
+counted_copy(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
+{
+	copies++;
+	return fasted_engine()->copy_rows(set, from, first, nrows);
 }
 
 bool
@@ -105,7 +113,7 @@ check_sides(const char *what, const Sides &sides, double share = 0.01)
 	tap::ok(true, "%s, %u x %u, d = %u", what, sides.a->n, sides.last().n, sides.a->d);
 }
 
-/* Rows that are lent, and panels: every device has the same. */
+/* Rows that are lent, which every device has, and panels, whose rows they divide. */
 void
 check_ways_in()
 {
@@ -137,13 +145,20 @@ check_ways_in()
 	tuning.always_lend = false;
 }
 
-/* The second device fails at one look after the other. */
+/* The second device fails at one look after the other; in panels, its rows go with it. */
 void
-check_failures()
+check_failures(bool panels)
 {
 	Rows		rows = clustered_rows(20000, 64, 50, 0.3f, 6);
 	PanelProblem problem = problem_of(3.2, modes[5]);
+
+	if (panels)
+		problem.options.device_memory_limit = little_memory(modes[5], rows.n, rows.d)
+			+ 6 * fasted::Form::bytes(rows.d);
+	copies = 0;
 	Outcome		whole = run_group(rows, problem);
+	bool		divided = copies > 0;
+
 	bool		right = true;
 	int			lost = 0;
 
@@ -162,8 +177,9 @@ check_failures()
 					: pairs_alike(outcome.pairs, whole.pairs));
 		}
 	}
-	tap::ok(right && lost > 10 && whole.pairs.size() > 10000,
-			"a device fails: no pair is lost or doubled (%d times, %zu pairs)", lost, whole.pairs.size());
+	tap::ok(right && divided == panels && lost > 10 && whole.pairs.size() > 10000,
+			"a device fails, %u panels: no pair is lost or doubled (%d times, %zu pairs)",
+			whole.stats.panels, lost, whole.pairs.size());
 }
 
 void
@@ -189,6 +205,7 @@ main()
 	base.devices = two_devices;
 	base.open = note_open;
 	base.next = failing_next;
+	base.copy_rows = counted_copy;
 	tested_engine = fasted_device_group(&base);
 
 	for (uint32_t n : {0, 1, 2, 127, 1000, 3001})
@@ -205,7 +222,8 @@ main()
 		check_sides("two sets", Sides(a, b));
 	}
 	check_ways_in();
-	check_failures();
+	check_failures(false);
+	check_failures(true);
 	check_shares();
 	return tap::done();
 }

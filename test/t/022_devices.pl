@@ -64,13 +64,23 @@ like(device_of("SET fasted.gpu_devices = '0, 1, 2'"),
 unlike(device_of("SET fasted.gpu_devices = '1'"), qr/%/, 'one device needs no share');
 unlike(device_of("SELECT 1"), qr/%/, 'a small join takes one device, if none is named');
 
-# In panels all devices have the same rows.
+# In panels devices have different rows, and a failed one's are read once more.
 for my $name (sort keys %queries)
 {
 	my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '0, 1';
 		SET fasted.memory_limit = '1MB'; SET client_min_messages = debug1; $queries{$name}");
 	is($panels, $right{$name}, "in panels: $name");
 	like($said, qr/panels ([2-9]|\d\d)/, 'there were panels') if $name eq 'pairs';
+}
+for my $call (2, 7, 30)
+{
+	for my $name (sort keys %queries)
+	{
+		my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '0, 1, 2';
+			SET fasted.memory_limit = '1MB'; SET fasted.gpu_memory_limit = '${call}kB'; $queries{$name}");
+		is($panels, $right{$name}, "in panels: $name, device 1 fails at call $call");
+		like($said, qr/WARNING:  1 GPU failed/, 'a warning') if $call < 30 && $name eq 'pairs';
+	}
 }
 my $found = $node->safe_psql('postgres', "SET fasted.engine = cuda; EXPLAIN (ANALYZE) $queries{'clusters, min_points 3'}");
 my $near = $node->safe_psql('postgres', "SELECT count(*) FROM fasted_self_join('items', 'v', 0.95)");

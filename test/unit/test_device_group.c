@@ -19,6 +19,7 @@ static struct
 	int			slow;			/* this one finds nothing at most looks; -1: none */
 	int			fail_device;	/* -1: none */
 	int			fail_call;		/* its call of this number */
+	int			fail_calls[DEVICES];	/* the same of each; 0: it does not */
 	bool		lends;
 	FastedContext *contexts[DEVICES];
 	int			opened;
@@ -28,9 +29,11 @@ static struct
 	int			after_failure;	/* calls that a failed device may not get */
 	uint32_t	slices[DEVICES];	/* of neighbours that this device has, a bit each */
 	uint32_t	k;				/* of them */
+	int			copies;			/* of rows from device to device */
 } play;
 
 static FastedEngine base;
+static uint32_t play_dimensions;
 
 static int
 device_of(const FastedContext *context)
@@ -52,17 +55,21 @@ call_fails(const FastedContext *context)
 
 	play.after_failure += play.failed[device];
 	play.calls[device]++;
-	if (device == play.fail_device && play.calls[device] == play.fail_call)
+	if ((device == play.fail_device && play.calls[device] == play.fail_call) ||
+		(play.fail_calls[device] > 0 && play.calls[device] >= play.fail_calls[device]))
 		play.failed[device] = true;
 	return play.failed[device];
 }
 
 /* Which context a set or a join is of, by where it was opened. */
-#define MOST_HANDLES 64
+#define MOST_HANDLES 128
 static struct
 {
 	const void *handle;
 	FastedContext *context;
+	const float *room;			/* that a set gave last */
+	float	   *rows;			/* those of a set, once more */
+	uint64_t	count;
 } handles[MOST_HANDLES];
 static int	nhandles;
 
@@ -86,7 +93,25 @@ note_handle(const void *handle, FastedContext *context)
 	handles[i].handle = handle;
 	handles[i].context = context;
 	if (i == nhandles)
+	{
+		handles[i].rows = NULL;
+		handles[i].count = 0;
 		nhandles++;
+	}
+}
+
+/* The rows are noted, for copies. */
+static void
+note_rows(const FastedSet *set, const float *rows, size_t nrows)
+{
+	int			i = find_handle(set);
+	size_t		row = play_dimensions * sizeof(float);
+
+	handles[i].rows = realloc(handles[i].rows, (handles[i].count + nrows + 1) * row);
+	if (handles[i].rows == NULL)
+		abort();
+	memcpy(handles[i].rows + handles[i].count * play_dimensions, rows, nrows * row);
+	handles[i].count += nrows;
 }
 
 static FastedContext *
@@ -105,8 +130,10 @@ forget_handle(const void *handle)
 {
 	int			i = find_handle(handle);
 
-	if (i < nhandles)
-		handles[i] = handles[--nhandles];
+	if (i == nhandles)
+		return;
+	free(handles[i].rows);
+	handles[i] = handles[--nhandles];
 }
 
 static int
@@ -126,6 +153,7 @@ play_open(const FastedOptions *options, FastedContext **context)
 
 	own.devices = NULL;
 	own.threads = 1;
+	play_dimensions = options->dimensions;
 	status = fasted_cpu_engine()->open(&own, context);
 	play.contexts[play.opened++] = *context;
 	return status == FASTED_OK && call_fails(*context) ? FASTED_DEVICE_FAILED : status;
@@ -138,7 +166,7 @@ play_close(FastedContext *context)
 	for (int i = nhandles; i-- > 0;)
 	{
 		if (handles[i].context == context)
-			handles[i] = handles[--nhandles];
+			forget_handle(handles[i].handle);
 	}
 	fasted_cpu_engine()->close(context);
 }
@@ -198,6 +226,11 @@ play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *
 	*join = NULL;
 	if (call_fails(context))
 		return FASTED_DEVICE_FAILED;
+	if (context_of(a) != context || context_of(b) != context)
+		abort();
+	/* all pairs tell which rows are kept, if one device has them all */
+	if (played.output == FASTED_OUTPUT_KEEPERS)
+		played.output = played.slices > 1 ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	status = fasted_cpu_engine()->join_open(context, &played, a, b, join);
 	note_handle(*join, context);
 	return status;
@@ -210,13 +243,80 @@ play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *
 			: fasted_cpu_engine()->name arguments; \
 	}
 
-PLAY(stage, set, (FastedSet *set, float **rows, size_t *capacity), (set, rows, capacity))
-PLAY(commit, set, (FastedSet *set, size_t nrows), (set, nrows))
+static FastedStatus
+play_stage(FastedSet *set, float **rows, size_t *capacity)
+{
+	FastedStatus status = FASTED_DEVICE_FAILED;
+
+	if (!call_fails(context_of(set)))
+		status = fasted_cpu_engine()->stage(set, rows, capacity);
+	if (status == FASTED_OK)
+		handles[find_handle(set)].room = *rows;
+	return status;
+}
+
+static FastedStatus
+play_commit(FastedSet *set, size_t nrows)
+{
+	if (call_fails(context_of(set)))
+		return FASTED_DEVICE_FAILED;
+	note_rows(set, handles[find_handle(set)].room, nrows);
+	return fasted_cpu_engine()->commit(set, nrows);
+}
+
+/* As if they had been staged and committed. */
+static FastedStatus
+take_rows(FastedSet *set, const float *rows, size_t nrows)
+{
+	note_rows(set, rows, nrows);
+	while (nrows > 0)
+	{
+		float	   *room;
+		size_t		count;
+		FastedStatus status = fasted_cpu_engine()->stage(set, &room, &count);
+
+		if (status != FASTED_OK)
+			return status;
+		if (count > nrows)
+			count = nrows;
+		memcpy(room, rows, count * play_dimensions * sizeof(float));
+		status = fasted_cpu_engine()->commit(set, count);
+		if (status != FASTED_OK)
+			return status;
+		rows += count * play_dimensions;
+		nrows -= count;
+	}
+	return FASTED_OK;
+}
+
+static FastedStatus
+play_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
+{
+	return call_fails(context_of(set)) ? FASTED_DEVICE_FAILED
+		: take_rows(set, handles[find_handle(from)].room, nrows);
+}
+
+static FastedStatus
+play_copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
+{
+	play.copies++;
+	return call_fails(context_of(set)) ? FASTED_DEVICE_FAILED
+		: take_rows(set, handles[find_handle(from)].rows + first * play_dimensions, nrows);
+}
+
+static FastedStatus
+play_set_reset(FastedSet *set, uint64_t first_row)
+{
+	if (call_fails(context_of(set)))
+		return FASTED_DEVICE_FAILED;
+	handles[find_handle(set)].count = 0;
+	return fasted_cpu_engine()->set_reset(set, first_row);
+}
+
 PLAY(put, set, (FastedSet *set, const float *rows, size_t nrows, size_t *taken),
 	 (set, rows, nrows > 100 ? 100 : nrows, taken))
 PLAY(settle, set, (FastedSet *set), (set))
 PLAY(seal, set, (FastedSet *set), (set))
-PLAY(set_reset, set, (FastedSet *set, uint64_t first_row), (set, first_row))
 PLAY(read_back, set, (FastedSet *set, uint64_t first_row, size_t nrows, float *rows),
 	 (set, first_row, nrows, rows))
 PLAY(counts, join,
@@ -294,6 +394,9 @@ make_base(void)
 	base.set_open = play_set_open;
 	base.stage = play_stage;
 	base.commit = play_commit;
+	base.take_staged = play_take_staged;
+	base.copy_rows = play_copy_rows;
+	base.keeps = true;
 	base.lend = play_lend;
 	base.put = play_put;
 	base.settle = play_settle;
@@ -435,7 +538,7 @@ check_small(void)
 	ok(right, "few rows, or none");
 }
 
-/* All devices hold the same panels. */
+/* Devices hold different rows of an outer panel. */
 static void
 check_panels(void)
 {
@@ -448,6 +551,7 @@ check_panels(void)
 		made.problem.options.memory_limit = 900 * 1024;
 		reset_play(3);
 		right = joins_right(&made, &plain, &stats) && stats.panels > 1;
+		right = right && (sides == 2 || play.copies > 0);
 		reset_play(3);
 		ok(counts_right(&made, &plain) && right, "panels (%u), %d sides", stats.panels, sides);
 		drop_case(&made);
@@ -561,6 +665,173 @@ check_failures(int sides, FastedOutput output, const CallerHabits *habits, uint6
 	}
 	ok(right && call > 40, "%d sides, output %d%s%s: each call fails in turn, up to %d", sides, output,
 	   habits->put ? ", put" : "", memory > 0 ? ", panels" : "", call);
+	drop_case(&made);
+}
+
+/* Two of three devices, or three of four, fail while parts of panels are joined. */
+static void
+check_many_failures(void)
+{
+	int			lost = 0;
+	bool		right = true;
+
+	for (int trial = 0; trial < 60 && right; trial++)
+	{
+		static const FastedRowGroup groups[] = {{0, 300, 0, 300}, {301, 250, 301, 250}, {560, 1, 560, 1}};
+		bool		counts = random_below(2) == 0;
+		int			devices = 3 + trial % 2;
+		Case		made = make_case(1 + (int) random_below(2), 700, 16, 0.3);
+		FastedStats stats = {0};
+
+		if (made.problem.sides == 1 && random_below(3) == 0)
+		{
+			size_t		kept = 0;
+
+			for (size_t i = 0; i < made.expected.count; i++)
+			{
+				FastedPair	pair = made.expected.pairs[i];
+
+				for (int g = 0; g < 3; g++)
+				{
+					if (pair.a >= groups[g].first_a && pair.b < groups[g].first_a + groups[g].rows_a)
+						made.expected.pairs[kept++] = pair;
+				}
+			}
+			made.expected.count = kept;
+			made.problem.problem.groups = groups;
+			made.problem.problem.ngroups = 3;
+		}
+		made.problem.options.memory_limit = 60 * 1024 + random_below(100) * 1024;
+		reset_play(devices);
+		for (int i = 0; i < devices - 1; i++)
+			play.fail_calls[(i + trial) % devices] = 20 + (int) random_below(600);
+		right = counts ? counts_right(&made, &plain) : joins_right(&made, &plain, &stats);
+		lost += stats.lost_devices;
+		drop_case(&made);
+	}
+	ok(right && lost > 20, "all devices but one fail, %d in all", lost);
+}
+
+/* The same rows once more, after a join in which a device was lost, or that was given up. */
+static void
+check_again(void)
+{
+	Case		made = make_case(1, 700, 16, 0.3);
+	bool		right = true;
+
+	for (int trial = 0; trial < 30; trial++)
+	{
+		PairList	list = {0};
+		PanelJoin  *join;
+		FastedStatus status;
+		FastedBatch batch;
+		uint64_t	staged;
+		int			calls = (int) random_below(80);
+
+		made.problem.options.memory_limit = 150 * 1024;
+		reset_play(3);
+		play.fail_calls[trial % 3] = 20 + (int) random_below(400);
+		status = panel_join_open(join_engine, &made.problem, &join);
+		if (status == FASTED_OK)
+			status = load_and_start(join, &made.problem, made.sides, &plain);
+		while (calls-- > 0 && status < FASTED_OUT_OF_MEMORY && status != FASTED_DONE)
+		{
+			status = panel_join_next(join, 10, &batch);
+			if (status == FASTED_WANT_ROWS)
+				status = stage_rows(join, 0, &made.sides[0], batch.first_row, batch.row_count, 16, 0,
+									&staged);
+		}
+		if (status < FASTED_OUT_OF_MEMORY)
+			status = panel_join_again(join, &made.problem.problem);
+		if (status == FASTED_OK)
+			status = drain_join(join, &made.problem, made.sides, &plain, &list);
+		pair_sort(&list);
+		right = right && status == FASTED_DONE && pair_equal(&list, &made.expected);
+		panel_join_close(join);
+		free(list.pairs);
+	}
+	ok(right, "again, with a lost device");
+	drop_case(&made);
+}
+
+/*
+ * Which rows are kept one device finds alone, the next one if that fails.  Then some pairs
+ * come twice, which tells the same.
+ */
+static void
+check_keepers(void)
+{
+	Case		made = make_case(1, 1500, 16, 0.3);
+	bool		right = join_engine->keeps;
+	bool		reached = true;
+	int			call = 1;
+
+	made.problem.problem.output = FASTED_OUTPUT_KEEPERS;
+	for (; reached && right; call += 1 + call / 16)
+	{
+		PairList	list;
+		FastedStats stats;
+		size_t		kept = 0;
+
+		reset_play(3);
+		play.fail_device = 0;
+		play.fail_call = call;
+		right = run_join_once(&made.problem, made.sides, &plain, &list, &stats, NULL) == FASTED_DONE;
+		for (size_t i = 0; i < list.count; i++)
+		{
+			if (i == 0 || pair_compare(&list.pairs[i - 1], &list.pairs[i]) != 0)
+				list.pairs[kept++] = list.pairs[i];
+		}
+		list.count = kept;
+		reached = play.failed[0];
+		right = right && pair_equal(&list, &made.expected) && stats.pairs == kept &&
+			play.after_failure == 0 && strstr(stats.device, "device 2, 0%") != NULL &&
+			strstr(stats.device, reached ? "device 1, 100%" : "device 0, 100%") != NULL;
+		free(list.pairs);
+	}
+	ok(right && call > 10, "rows to keep: one device has all pairs, up to call %d", call);
+	drop_case(&made);
+}
+
+/* A device gives room for rows, and is lost before they are there. */
+static void
+check_room_of_lost(void)
+{
+	Case		made = make_case(1, 500, 16, 0.3);
+	FastedContext *context;
+	FastedSet  *sets[2];
+	FastedJoin *join;
+	FastedBatch batch;
+	float	   *room;
+	size_t		capacity;
+	size_t		count = 0;
+	FastedStatus status;
+
+	reset_play(3);
+	ok(join_engine->open(&(FastedOptions) {.dimensions = 16}, &context) == FASTED_OK &&
+	   join_engine->set_open(context, &(FastedSetOptions) {0}, &sets[0]) == FASTED_OK &&
+	   join_engine->set_open(context, &(FastedSetOptions) {0}, &sets[1]) == FASTED_OK &&
+	   join_engine->stage(sets[0], &room, &capacity) == FASTED_OK && capacity >= 500,
+	   "room for rows");
+	play.fail_device = 0;
+	play.fail_call = play.calls[0] + 1;
+	status = join_engine->seal(sets[1]);
+	memcpy(room, made.sides[0].rows, 500 * 16 * sizeof(float));
+	if (status == FASTED_OK)
+		status = join_engine->commit(sets[0], 500);
+	if (status == FASTED_OK)
+		status = join_engine->seal(sets[0]);
+	if (status == FASTED_OK)
+		status = join_engine->join_open(context, &(FastedProblem) {.eps = 0.3}, sets[0], sets[0], &join);
+	while (status == FASTED_OK || status == FASTED_AGAIN)
+	{
+		status = join_engine->next(join, 100, &batch);
+		count += status == FASTED_OK ? batch.npairs : 0;
+	}
+	ok(status == FASTED_DONE && count == made.expected.count && play.failed[0],
+	   "a device is lost while its room is filled: %zu pairs", count);
+	join_engine->close(context);
+	ok(play.closed == play.opened && play.after_failure == 0, "all devices are closed");
 	drop_case(&made);
 }
 
@@ -707,6 +978,10 @@ main(void)
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &putting, 0);
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &plain, 150 * 1024);
 	}
+	check_many_failures();
+	check_again();
+	check_keepers();
+	check_room_of_lost();
 	check_last_failure();
 	check_nearest(1);
 	check_nearest(2);

@@ -71,6 +71,35 @@ engine_open(const FastedOptions *options, FastedContext **context)
 	return status;
 }
 
+/* Rows of another device's set, as if they had been staged here. */
+static FastedStatus
+copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
+{
+	size_t		row = from->rows.dimensions * sizeof(float);
+
+	for (uint64_t end = first + nrows; first < end; first++)
+	{
+		float	   *room;
+		size_t		capacity;
+		FastedStatus status = cpu_stage(set, &room, &capacity);
+
+		if (status != FASTED_OK)
+			return status;
+		memcpy(room, row_store_row(&from->rows, first), row);
+		status = cpu_commit(set, 1);
+		if (status != FASTED_OK)
+			return status;
+	}
+	return FASTED_OK;
+}
+
+/* Room is behind the rows that are there. */
+static FastedStatus
+take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
+{
+	return copy_rows(set, from, from->rows.rows, nrows);
+}
+
 /* A join begins with its context. */
 static FastedStatus
 engine_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
@@ -90,6 +119,8 @@ fasted_engine(void)
 	engine.probe = engine_probe;
 	engine.devices = engine_devices;
 	engine.open = engine_open;
+	engine.take_staged = take_staged;
+	engine.copy_rows = copy_rows;
 	make_connecting(&engine);
 	engine.next = engine_next;
 	return &engine;

@@ -1,0 +1,108 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_join.h
+ *	  A join of a group of devices: its slices, or the parts of a spread set.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_GROUP_JOIN_H
+#define FASTED_GROUP_JOIN_H
+
+#include "group_state.h"
+#include "pair_log.h"
+
+/*
+ * Slices of a join, whatever the number of devices: other processes, which have
+ * slices of their own, may have fewer.
+ */
+#define GROUP_SLICES 32			/* bits of Turn.done */
+
+/* What a device is at. */
+typedef struct Turn
+{
+	bool		busy;			/* it has a slice */
+	bool		at_work;	/* on it: join is of it */
+	uint32_t	slice;
+	FastedJoin *join;			/* of this slice or the last one; NULL: there was none */
+	FastedStats begun;			/* the device's sums when it began */
+	PairLog		given;			/* pairs handed out since then */
+	PairLog		skip;			/* pairs that another device handed out before it was lost */
+	bool		further;		/* its next slice goes on from the last one */
+	uint32_t	done;			/* slices whose counts only the device has, a bit each */
+	uint64_t	done_pairs;		/* that they have */
+
+	/* Of a spread set: its parts i and j, and the groups of rows there. */
+	int			i;
+	int			j;
+	FastedRowGroup *groups;
+} Turn;
+
+/* A slice that a lost device did not finish. */
+typedef struct Rest
+{
+	uint32_t	slice;
+	PairLog		skip;
+} Rest;
+
+/* What becomes of the join of two parts of a spread set, or of one with the other set. */
+typedef enum TaskState
+{
+	TASK_NONE = 0,				/* no rows, or the other way round */
+	TASK_OPEN,
+	TASK_TAKEN,
+	TASK_OVER					/* done or lost */
+} TaskState;
+
+typedef struct Tasks
+{
+	GroupSet   *set;			/* the spread one */
+	bool		self;			/* it is joined with itself */
+	uint8_t		state[SPREAD_MOST][SPREAD_MOST];	/* of parts i <= j; unless self of i and 0 */
+	FastedBlock *left;			/* tasks that are lost, with logs of their own */
+	uint32_t	nleft;
+	uint32_t	left_room;
+} Tasks;
+
+struct GroupJoin
+{
+	Group	   *group;
+	FastedProblem problem;
+	GroupSet   *a;
+	GroupSet   *b;
+	uint32_t	slices;
+	Turn		turns[FASTED_GROUP_MOST];
+	int			look_first;		/* at this device */
+	double		turned;			/* when a slice began last: milliseconds */
+	uint32_t	next_slice;		/* that nobody had yet */
+	uint32_t	finished;
+	Rest		rests[GROUP_SLICES + FASTED_GROUP_MOST];
+	int			nrests;
+	uint64_t	pairs;			/* of finished slices, or handed out */
+	FastedPair *kept;			/* of a batch that had pairs to skip */
+	size_t		kept_room;
+	Tasks	   *tasks;			/* of a spread set; NULL: there are slices */
+	uint64_t	rows[2];
+	uint32_t   *counts[2];		/* of devices that have been asked */
+	uint32_t   *device_counts[2];	/* of one that is being asked */
+};
+
+/*
+ * Parts of spread sets (spread_join.c).  tasks_open: false: out of memory.
+ */
+extern bool tasks_open(GroupJoin *join);
+extern void tasks_close(GroupJoin *join);
+
+/* The next task for a device without one; false: there is none now. */
+extern bool task_take(GroupJoin *join, int m);
+
+/* Its two sets on that device, and their groups, when its guest is there: see spread_fill_guest. */
+extern FastedStatus task_sides(GroupJoin *join, int m, FastedProblem *problem, FastedSet **sides);
+
+/* It is done: counts are added, then it is over. */
+extern FastedStatus task_add_counts(GroupJoin *join, int m);
+extern void task_end(GroupJoin *join, int m);
+
+/* Tasks that nobody can do any more, for a device was lost. */
+extern void tasks_lose(GroupJoin *join, int m);
+
+#endif							/* FASTED_GROUP_JOIN_H */
