@@ -34,7 +34,7 @@ write_narrowed(const Worker *worker, const float *row, float *to)
 	uint32_t	d = worker->context->options.dimensions;
 
 	for (uint32_t k = 0; k < d; k++)
-		to[k] = (float) from[k];
+		to[k] = fasted_narrow(from[k]);
 	return to;
 }
 
@@ -50,7 +50,7 @@ cpu_row_moved(const FastedContext *context, const float *row)
 		return 0.0;
 	for (uint32_t k = 0; k < d; k++)
 	{
-		double		diff = from[k] - (double) (float) from[k];
+		double		diff = from[k] - (double) fasted_narrow(from[k]);
 
 		error2 += diff * diff;
 	}

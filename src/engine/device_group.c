@@ -107,7 +107,7 @@ group_open(const FastedOptions *options, FastedContext **result)
 	if (group == NULL)
 		return FASTED_OUT_OF_MEMORY;
 	group->base = base_engine;
-	group->dimensions = options->dimensions;
+	group->row_floats = fasted_row_floats(options);
 	group->nmembers = group->base->devices(options->devices, names, FASTED_GROUP_MOST);
 	if (group->nmembers == 0)
 		return group_fail(group, FASTED_NO_DEVICE, "no GPU was found");
@@ -297,10 +297,10 @@ stage_all(GroupSet *set, int m, const float *rows, size_t nrows)
 			return false;
 		if (count > nrows)
 			count = nrows;
-		memcpy(room, rows, count * group->dimensions * sizeof(float));
+		memcpy(room, rows, count * group->row_floats * sizeof(float));
 		if (!group_survives(group, m, group->base->commit(set->sets[m], count)))
 			return false;
-		rows += count * group->dimensions;
+		rows += count * group->row_floats;
 		nrows -= count;
 	}
 	return true;
@@ -315,7 +315,7 @@ group_stage(FastedSet *handle, float **rows, size_t *capacity)
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
-	size_t		room = ROOM_BYTES / (group->dimensions * sizeof(float)) + 1;
+	size_t		room = ROOM_BYTES / (group->row_floats * sizeof(float)) + 1;
 
 	for_each_member(m, group)
 	{
@@ -330,7 +330,7 @@ group_stage(FastedSet *handle, float **rows, size_t *capacity)
 	if (group->failed != FASTED_OK)
 		return group->failed;
 	if (set->room == NULL)
-		set->room = malloc(room * group->dimensions * sizeof(float));
+		set->room = malloc(room * group->row_floats * sizeof(float));
 	if (set->room == NULL)
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
 	*rows = set->room;
@@ -395,7 +395,7 @@ put_all(GroupSet *set, int m, const float *rows, size_t nrows)
 			lose_small_one(group, m);
 		if (status == FASTED_FULL || !group_survives(group, m, status))
 			return false;
-		rows += taken * group->dimensions;
+		rows += taken * group->row_floats;
 		nrows -= taken;
 	}
 	return true;

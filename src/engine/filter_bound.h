@@ -75,6 +75,13 @@ fasted_has_direction(double square)
 	return square > 0.0 && square <= DBL_MAX;
 }
 
+/* What the filter sees of a double; NaN stays. */
+FASTED_BOUND_FUNCTION float
+fasted_narrow(double x)
+{
+	return (float) (x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x);
+}
+
 /*
  * Rows of doubles: doc/bound-double.md.  The filter sees them rounded to FP32.  An upper
  * bound of how far that moves a row, error2 being the sum of the squares of what it
