@@ -22,8 +22,8 @@ public:
 	static uint32_t most_rows(uint32_t dimensions);
 
 	/* What allocate takes. */
-	static size_t bytes(uint32_t dimensions, bool doubles);
-	void		allocate(Budget &budget, uint32_t dimensions, bool doubles);
+	static size_t bytes(uint32_t dimensions, bool doubles = false);
+	void		allocate(Budget &budget, uint32_t dimensions, bool doubles = false);
 
 	void		take(const SpreadRows &rows, cudaStream_t stream);
 

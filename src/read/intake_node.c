@@ -110,9 +110,9 @@ PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector, bool *soun
 		*sound = true;
 		return false;
 	}
-	if (VectorElements(array, ring->form, dimensions, row, &element) != VECTOR_OK)
+	if (VectorElements(array, &ring->kind, dimensions, row, &element) != VECTOR_OK)
 		return false;
-	IntakePut(writer, key, key_bytes, RowIsZero(row, dimensions));
+	IntakePut(writer, key, key_bytes, RowIsZero(row, ring->kind.element, dimensions));
 	return true;
 }
 

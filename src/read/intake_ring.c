@@ -22,7 +22,7 @@
 
 /*
  * Bytes of blocks for each process, and the bounds of their sum.  A block holds
- * a row of FASTED_MAX_DIMENSIONS with its key.
+ * a row of FASTED_MAX_DIMENSIONS with its key, unless it is of doubles.
  */
 #define RING_BYTES_EACH (2 * 1024 * 1024)
 #define RING_MIN_BYTES (4 * 1024 * 1024)
@@ -71,7 +71,7 @@ IntakeInitialize(IntakeRing *ring, int nprocesses, const VectorSource *source)
 	memset(ring, 0, sizeof(IntakeRing));
 	ring->key_type = source->key_type;
 	get_typlenbyval(source->key_type, &ring->key_typlen, &ring->key_byval);
-	ring->form = source->form;
+	ring->kind = RowKindOf(source);
 	ring->nblocks = IntakeBlocks(nprocesses);
 	ring->block_bytes = BLOCK_BYTES;
 
@@ -101,10 +101,11 @@ IntakeLayoutOf(const IntakeRing *ring, uint32 dimensions)
 		(ring->key_typlen > 0 ? MAXALIGN(ring->key_typlen) : MEAN_KEY_BYTES);
 	uint32		each;
 
-	layout.row_bytes = dimensions * sizeof(float);
+	layout.dimensions = dimensions;
+	layout.row_bytes = RowBytes(ring->kind.element, dimensions);
 	each = layout.row_bytes + sizeof(Datum) + key_bytes;
 	layout.max_rows = (ring->block_bytes - MIN_KEY_AREA - MAXIMUM_ALIGNOF) / each;
-	layout.max_rows = Min(Max(layout.max_rows, 1), MAX_BLOCK_ROWS);
+	layout.max_rows = Min(layout.max_rows, MAX_BLOCK_ROWS);
 	layout.slots_offset = MAXALIGN(layout.max_rows * layout.row_bytes);
 	layout.keys_offset = layout.slots_offset + layout.max_rows * sizeof(Datum);
 	layout.max_key_bytes = ring->block_bytes - layout.keys_offset;
@@ -187,7 +188,8 @@ IntakeRoom(IntakeWriter *writer, uint32 key_bytes)
 	IntakeRing *ring = writer->ring;
 	IntakeBlock *block;
 
-	if (IntakeIsStopped(ring) || key_bytes > writer->layout.max_key_bytes)
+	if (IntakeIsStopped(ring) || writer->layout.max_rows == 0 ||
+		key_bytes > writer->layout.max_key_bytes)
 		return NULL;
 	if (writer->block >= 0)
 	{

@@ -14,6 +14,7 @@
 
 #include "port/atomics.h"
 #include "read/source.h"
+#include "read/vector.h"
 #include "storage/condition_variable.h"
 
 typedef enum IntakeBlockState
@@ -37,7 +38,7 @@ typedef struct IntakeRing
 	Oid			key_type;
 	int16		key_typlen;
 	bool		key_byval;
-	VectorForm	form;
+	RowKind		kind;
 
 	uint32		nblocks;
 	uint32		block_bytes;
@@ -57,8 +58,9 @@ typedef struct IntakeRing
 /* Where things are in a block; the same for all, once dimensions are known. */
 typedef struct IntakeLayout
 {
+	uint32		dimensions;
 	uint32		row_bytes;
-	uint32		max_rows;
+	uint32		max_rows;		/* zero: rows are too long for a block */
 	uint32		max_key_bytes;
 	uint32		slots_offset;	/* one Datum a row: the key, or where it is */
 	uint32		keys_offset;
@@ -87,8 +89,8 @@ extern void IntakeBeginWriting(IntakeWriter *writer, IntakeRing *ring);
 
 /*
  * Room for a row whose key takes key_bytes (zero if passed by value); waits for it
- * and answers interrupts.  NULL: a block has no room for such a key, or no further
- * row is wanted.
+ * and answers interrupts.  NULL: a block has no room for such a row or key, or no
+ * further row is wanted.
  */
 extern float *IntakeRoom(IntakeWriter *writer, uint32 key_bytes);
 extern void IntakePut(IntakeWriter *writer, Datum key, uint32 key_bytes, bool zero);
