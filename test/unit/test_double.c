@@ -444,10 +444,11 @@ main(void)
 			check_shape((Kind) kind, 210, 0, dims[(kind + 3) % 8], which, 0);
 			check_shape((Kind) kind, 40, 151, dims[(kind + 5) % 8], which, 0);
 		}
-		check_shape((Kind) kind, quick() ? 120 : 613, 0, 64, FASTED_METRIC_L2, 1 << 17);
-		check_many((Kind) kind, quick() ? 400 : 4500, 48,
-				   kind % 3 == 1 ? FASTED_METRIC_COSINE : FASTED_METRIC_L2);
+		check_shape((Kind) kind, quick() ? 120 : 310, 0, 64, FASTED_METRIC_L2, 1 << 17);
 	}
+	check_many(NORMAL, quick() ? 400 : 4200, 48, FASTED_METRIC_L2);
+	check_many(LAST_PLACES, quick() ? 400 : 4200, 37, FASTED_METRIC_COSINE);
+	check_many(OUTLIERS, quick() ? 400 : 4200, 33, FASTED_METRIC_L2);
 	check_shape(LAST_PLACES, 150, 70, 33, FASTED_METRIC_COSINE, 1 << 17);
 	return tap_done();
 }
