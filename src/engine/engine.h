@@ -110,6 +110,7 @@ typedef enum FastedMetric
 /*
  * What rows consist of.  Distances are those of the rows as they come.  Rows of doubles
  * pass this border by the same pointers, and a double takes the room of two floats.
+ * Where the metric is cosine, fasted_scale_direction (exact_distance.h) has seen them.
  */
 typedef enum FastedElement
 {

@@ -299,7 +299,7 @@ ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
 					 errmsg("vector has an element beyond the range of type real"),
 					 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
 							   row_name, source->vector_column, source->relation, element),
-					 errhint("Vectors are compared in type real: scale them to below 3.4e38.")));
+					 errhint("Here it is compared in type real: cast numeric[] to double precision[], or scale vectors to below 3.4e38.")));
 			break;
 	}
 	pg_unreachable();
