@@ -23,6 +23,7 @@ typedef enum Kind
 	OFFSET,						/* apart by less than a float's last place */
 	LAST_PLACES,				/* the same float, but for some last places of a double */
 	INTEGERS,
+	NEAR_INTEGERS,				/* as floats integers, which INT8 holds exactly */
 	MAGNITUDES,					/* 1e30, 1e-300 and between */
 	OUTLIERS,					/* few rows beyond the range of float, and pairs of these */
 	BEYOND,						/* all of them are beyond it */
@@ -32,7 +33,8 @@ typedef enum Kind
 } Kind;
 
 static const char *const names[KINDS] = {
-	"normal", "floats", "offset", "last places", "integers", "magnitudes", "outliers", "beyond",
+	"normal", "floats", "offset", "last places", "integers", "near integers",
+	"magnitudes", "outliers", "beyond",
 	"tiny", "not finite"
 };
 
@@ -53,6 +55,8 @@ number_of(Kind kind, const double *rows, uint32_t i, uint32_t d, uint32_t k)
 			return i < 5 ? normal : rows[(size_t) (i % 5) * d + k] * (1.0 + DBL_EPSILON * floor(8.0 * normal));
 		case INTEGERS:
 			return floor(2.0 * normal);
+		case NEAR_INTEGERS:
+			return 1e6 + floor(2.0 * normal) + (random_below(2) == 0 ? 0.03 : -0.03);
 		case MAGNITUDES:
 			return normal * sizes[i % 6];
 		case OUTLIERS:
