@@ -313,7 +313,7 @@ ShutdownIntake(CustomScanState *node)
 static Size
 EstimateIntake(CustomScanState *node, ParallelContext *pcxt)
 {
-	return IntakeSize(pcxt->nworkers);
+	return IntakeSize(pcxt->nworkers, ((IntakeState *) node)->taker->source);
 }
 
 static void
@@ -324,7 +324,7 @@ InitializeIntake(CustomScanState *node, ParallelContext *pcxt, void *shared)
 
 	intake->pcxt = pcxt;
 	intake->ring = shared;
-	intake->ring_bytes = IntakeSize(pcxt->nworkers);
+	intake->ring_bytes = IntakeSize(pcxt->nworkers, taker->source);
 	IntakeInitialize(intake->ring, pcxt->nworkers, taker->source);
 	/* from the first worker on: its rows may come before the leader's node is called */
 	taker->ring = intake->ring;

@@ -22,12 +22,13 @@
 
 /*
  * Bytes of blocks for each process, and the bounds of their sum.  A block holds
- * a row of FASTED_MAX_DIMENSIONS with its key, unless it is of doubles.
+ * a row of FASTED_MAX_DIMENSIONS with its key.
  */
 #define RING_BYTES_EACH (2 * 1024 * 1024)
 #define RING_MIN_BYTES (4 * 1024 * 1024)
 #define RING_MAX_BYTES (16 * 1024 * 1024)
 #define BLOCK_BYTES (384 * 1024)
+#define BLOCK_BYTES_OF_DOUBLES (640 * 1024)
 
 /* Rows of a block are this many at most, so that the leader is fed early. */
 #define MAX_BLOCK_ROWS 2048
@@ -41,6 +42,8 @@
 
 StaticAssertDecl(BLOCK_BYTES >= FASTED_MAX_DIMENSIONS * sizeof(float) + 2 * MIN_KEY_AREA,
 				 "a block holds the longest vector");
+StaticAssertDecl(BLOCK_BYTES_OF_DOUBLES >= FASTED_MAX_DIMENSIONS * sizeof(double) + 2 * MIN_KEY_AREA,
+				 "a block holds the longest vector of doubles");
 
 static Size
 BlocksOffset(uint32 nblocks)
@@ -48,21 +51,27 @@ BlocksOffset(uint32 nblocks)
 	return MAXALIGN(offsetof(IntakeRing, blocks) + nblocks * sizeof(IntakeBlock));
 }
 
+static Size
+BlockBytes(const VectorSource *source)
+{
+	return source->element == FASTED_ELEMENT_DOUBLE ? BLOCK_BYTES_OF_DOUBLES : BLOCK_BYTES;
+}
+
 /* Each process fills one; a few must wait for the leader meanwhile. */
 static uint32
-IntakeBlocks(int nprocesses)
+IntakeBlocks(int nprocesses, const VectorSource *source)
 {
 	Size		bytes = Min(Max((Size) nprocesses * RING_BYTES_EACH, RING_MIN_BYTES), RING_MAX_BYTES);
 
-	return Max(bytes / BLOCK_BYTES, nprocesses + 8);
+	return Max(bytes / BlockBytes(source), nprocesses + 8);
 }
 
 Size
-IntakeSize(int nprocesses)
+IntakeSize(int nprocesses, const VectorSource *source)
 {
-	uint32		nblocks = IntakeBlocks(nprocesses);
+	uint32		nblocks = IntakeBlocks(nprocesses, source);
 
-	return BlocksOffset(nblocks) + (Size) nblocks * BLOCK_BYTES;
+	return BlocksOffset(nblocks) + nblocks * BlockBytes(source);
 }
 
 void
@@ -72,8 +81,8 @@ IntakeInitialize(IntakeRing *ring, int nprocesses, const VectorSource *source)
 	ring->key_type = source->key_type;
 	get_typlenbyval(source->key_type, &ring->key_typlen, &ring->key_byval);
 	ring->kind = RowKindOf(source);
-	ring->nblocks = IntakeBlocks(nprocesses);
-	ring->block_bytes = BLOCK_BYTES;
+	ring->nblocks = IntakeBlocks(nprocesses, source);
+	ring->block_bytes = BlockBytes(source);
 
 	pg_atomic_init_u32(&ring->dimensions, 0);
 	pg_atomic_init_u32(&ring->nfull, 0);
@@ -105,7 +114,7 @@ IntakeLayoutOf(const IntakeRing *ring, uint32 dimensions)
 	layout.row_bytes = RowBytes(ring->kind.element, dimensions);
 	each = layout.row_bytes + sizeof(Datum) + key_bytes;
 	layout.max_rows = (ring->block_bytes - MIN_KEY_AREA - MAXIMUM_ALIGNOF) / each;
-	layout.max_rows = Min(layout.max_rows, MAX_BLOCK_ROWS);
+	layout.max_rows = Min(Max(layout.max_rows, 1), MAX_BLOCK_ROWS);
 	layout.slots_offset = MAXALIGN(layout.max_rows * layout.row_bytes);
 	layout.keys_offset = layout.slots_offset + layout.max_rows * sizeof(Datum);
 	layout.max_key_bytes = ring->block_bytes - layout.keys_offset;
@@ -188,8 +197,7 @@ IntakeRoom(IntakeWriter *writer, uint32 key_bytes)
 	IntakeRing *ring = writer->ring;
 	IntakeBlock *block;
 
-	if (IntakeIsStopped(ring) || writer->layout.max_rows == 0 ||
-		key_bytes > writer->layout.max_key_bytes)
+	if (IntakeIsStopped(ring) || key_bytes > writer->layout.max_key_bytes)
 		return NULL;
 	if (writer->block >= 0)
 	{

@@ -60,7 +60,7 @@ typedef struct IntakeLayout
 {
 	uint32		dimensions;
 	uint32		row_bytes;
-	uint32		max_rows;		/* zero: rows are too long for a block */
+	uint32		max_rows;
 	uint32		max_key_bytes;
 	uint32		slots_offset;	/* one Datum a row: the key, or where it is */
 	uint32		keys_offset;
@@ -76,7 +76,7 @@ typedef struct IntakeWriter
 } IntakeWriter;
 
 /* For nprocesses that fill blocks beside the leader. */
-extern Size IntakeSize(int nprocesses);
+extern Size IntakeSize(int nprocesses, const VectorSource *source);
 extern void IntakeInitialize(IntakeRing *ring, int nprocesses, const VectorSource *source);
 extern IntakeLayout IntakeLayoutOf(const IntakeRing *ring, uint32 dimensions);
 
@@ -89,8 +89,8 @@ extern void IntakeBeginWriting(IntakeWriter *writer, IntakeRing *ring);
 
 /*
  * Room for a row whose key takes key_bytes (zero if passed by value); waits for it
- * and answers interrupts.  NULL: a block has no room for such a row or key, or no
- * further row is wanted.
+ * and answers interrupts.  NULL: a block has no room for such a key, or no further
+ * row is wanted.
  */
 extern float *IntakeRoom(IntakeWriter *writer, uint32 key_bytes);
 extern void IntakePut(IntakeWriter *writer, Datum key, uint32 key_bytes, bool zero);
