@@ -60,6 +60,33 @@ for filter in auto fp16 int8 fp64; do
 done
 is "$(query "SET fasted.gpu_memory_limit = '16MB'; $nearest")" "$near" 'neighbours in panels: the same'
 
+# Doubles: many rows that are the same as real.
+query "DROP TABLE IF EXISTS gpu_doubles; CREATE TABLE gpu_doubles AS SELECT id,
+	ARRAY(SELECT x::float8 + 1e-10 * ((id + k) % 7) FROM unnest(v) WITH ORDINALITY AS u (x, k)) AS v
+	FROM (SELECT * FROM gpu_items UNION ALL SELECT id + 100000, v FROM gpu_items WHERE id <= 2000) AS i;
+	ALTER TABLE gpu_doubles ADD PRIMARY KEY (id)" >/dev/null
+for metric in l2 cosine; do
+	eps=$([[ $metric == l2 ]] && echo 2.05 || echo 0.12)
+	doubles="SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
+		FROM fasted_self_join('gpu_doubles', 'v', $eps, metric => '$metric')"
+	wanted=$(query "SET fasted.engine = cpu; $doubles")
+	ok "$([[ $wanted =~ ^[1-9][0-9]+\| ]]; echo $?)" "doubles, $metric: the CPU engine finds pairs" "$wanted"
+	for setting in 'fasted.filter = auto' 'fasted.filter = fp16' 'fasted.filter = int8' 'fasted.filter = fp64' \
+		'fasted.prune = force' "fasted.gpu_memory_limit = '16MB'"; do
+		is "$(query "SET $setting; $doubles")" "$wanted" "doubles, $metric: the same pairs, $setting"
+	done
+	near_doubles="SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
+		FROM fasted_knn_join('gpu_doubles', 'v', 'gpu_doubles', 'v', 5, metric => '$metric')"
+	is "$(query "$near_doubles")" "$(query "SET fasted.engine = cpu; $near_doubles")" "doubles, $metric: the same neighbours"
+done
+said=$(query "SELECT count(*), max(dist) < 1e-8 FROM fasted_self_join('gpu_doubles', 'v', 1e-8)")
+is "$said" '2000|t' 'doubles: copies that real could not tell apart'
+kept="SELECT count(*), sum(kept) FROM fasted_keep_one('gpu_doubles', 'v', 1.8)"
+is "$(query "$kept")" "$(query "SET fasted.engine = cpu; $kept")" 'doubles: the same rows are kept'
+kept="SELECT count(*), count(DISTINCT cluster), sum(cluster) FROM fasted_cluster('gpu_doubles', 'v', 1.8, 3)"
+is "$(query "$kept")" "$(query "SET fasted.engine = cpu; $kept")" 'doubles: the same clusters'
+query 'DROP TABLE gpu_doubles' >/dev/null
+
 said=$(query "SET fasted.gpu_memory_limit = '8MB'; SET client_min_messages = debug1; $digest")
 panels=$(sed -n 's/.*panels \([0-9]*\).*/\1/p' <<<"$said")
 is "$(tail -n 1 <<<"$said")" "$exact" 'in panels: the same'

@@ -431,6 +431,32 @@ check_precision(void)
 	free(got.pairs);
 }
 
+/* The memory limit holds, the doubles included. */
+static void
+check_memory_limit(void)
+{
+	const Way	way = {NULL, FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_AUTO, ""};
+	const uint32_t d = 8;
+	Rows		rows = make_rows(NORMAL, 60000, d, FASTED_METRIC_L2);
+
+	for (uint64_t limit = 2 << 20; limit <= 8 << 20; limit *= 2)
+	{
+		PanelProblem problem = problem_of(&way, 1, d, FASTED_METRIC_L2);
+		CallerHabits patient = {.timeout_ms = 100,.sleep_us = 1};
+		FastedStats stats;
+		PairList	got;
+		FastedStatus status;
+
+		problem.options.memory_limit = limit;
+		problem.problem.eps = 1e-3;
+		status = run_join(&problem, rows.rows, rows.n, &patient, &got, &stats);
+		ok(status == FASTED_DONE && stats.host_bytes <= limit, "memory %llu of %llu, %u panels",
+		   (unsigned long long) stats.host_bytes, (unsigned long long) limit, stats.panels);
+		free(got.pairs);
+	}
+	free((float *) rows.rows);
+}
+
 int
 main(void)
 {
@@ -439,6 +465,8 @@ main(void)
 	random_seed();
 	join_engine = tested_engine();
 	check_precision();
+	if (tested_library() == NULL && !quick())
+		check_memory_limit();
 	for (int kind = 0; kind < KINDS; kind++)
 	{
 		for (int metric = 0; metric < 2; metric++)
