@@ -221,7 +221,9 @@ check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetri
 		if (limit > 0)
 			limit_memory(&problem.options, limit);
 		select_pairs(all, eps[e], &expected);
-		same = run_sides(&problem, sides, e % 2 == 0 ? &plain : &putting, &got, &stats) == FASTED_DONE &&
+		/* a GPU borrows no memory for so few rows */
+		same = run_sides(&problem, sides, e % 2 == 0 || tested_library() != NULL ? &plain : &putting,
+						 &got, &stats) == FASTED_DONE &&
 			pair_equal(&expected, &got);
 		if (!same)
 			printf("# %s, %s%s, eps %.17g: %zu pairs, expected %zu\n", way->kernel, way->name,
