@@ -207,7 +207,7 @@ check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetri
 {
 	double		eps[16];
 	int			count = pick_eps(all, eps);
-	int			step = quick() ? 3 : 1;
+	int			step = quick() ? 3 : 2;
 	bool		same = true;
 
 	for (int e = (int) random_below((uint32_t) step); e < count && same; e += step)
@@ -479,7 +479,7 @@ main(void)
 			check_shape((Kind) kind, 210, 0, dims[(kind + 3) % 8], which, 0);
 			check_shape((Kind) kind, 40, 151, dims[(kind + 5) % 8], which, 0);
 		}
-		check_shape((Kind) kind, quick() ? 120 : 310, 0, 64, FASTED_METRIC_L2, 1 << 17);
+		check_shape((Kind) kind, quick() ? 120 : 210, 0, 64, FASTED_METRIC_L2, 1 << 17);
 	}
 	check_many(NORMAL, quick() ? 400 : 4200, 48, FASTED_METRIC_L2);
 	check_many(LAST_PLACES, quick() ? 400 : 4200, 37, FASTED_METRIC_COSINE);
