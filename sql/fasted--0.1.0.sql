@@ -94,6 +94,33 @@ SUPPORT fasted_distance_support;
 COMMENT ON FUNCTION fasted_within(real[], real[], double precision, text) IS
 	'are two vectors within a distance of each other, by metric l2 or cosine?';
 
+CREATE FUNCTION fasted_distance(a double precision[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_distance(double precision[], double precision[]) IS
+	'Euclidean distance of two vectors, as fasted_self_join has it';
+
+CREATE FUNCTION fasted_cosine_distance(a double precision[], b double precision[])
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_cosine_distance(double precision[], double precision[]) IS
+	'cosine distance of two vectors, from 0 to 2';
+
+CREATE FUNCTION fasted_within(a double precision[], b double precision[], eps double precision, metric text DEFAULT 'l2')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'fasted_within'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
+SUPPORT fasted_distance_support;
+
+COMMENT ON FUNCTION fasted_within(double precision[], double precision[], double precision, text) IS
+	'are two vectors within a distance of each other, by metric l2 or cosine?';
+
 -- The eps with which rows have so many neighbours on average.
 --
 -- VOLATILE: another sample of the rows each time.

@@ -52,15 +52,18 @@ CREATE TABLE long_side AS SELECT g AS id, (SELECT array_agg(((i * g) % 5)::real)
 ANALYZE long_side;
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM long_side a JOIN (SELECT * FROM long_side WHERE id > 200) b ON fasted_within(a.v, b.v, 30)');
 RESET fasted.memory_limit;
+-- double precision: of an expression, too
+EXPLAIN (COSTS OFF) SELECT count(*) FROM left_side a JOIN right_side b ON fasted_within(a.v::float8[], b.v::float8[], 7);
+SELECT (SELECT count(*) FROM left_side a JOIN right_side b ON fasted_within(a.v::float8[], b.v::float8[], 7)) = (SELECT count(*) FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 7)) AS same;
 -- functions
-SELECT fasted_within('{1,2}', '{4,6}', 5), fasted_within('{1,2}', '{4,6}', 5, 'l2'), fasted_within('{1,2}', '{2,4}', 0, 'cosine');
-SELECT fasted_within('{1,2}', '{4,6}', 5, 'manhattan');
-SELECT fasted_within('{1,2}', '{4,6}', -1);
-SELECT fasted_distance('{1,2}', '{4,6,7}');
-SELECT fasted_distance('{1,NULL}', '{4,6}');
-SELECT fasted_distance('{}', '{4,6}');
-SELECT fasted_distance('{{1,2}}', '{4,6}');
-SELECT fasted_cosine_distance('{1,Infinity}', '{4,6}');
-SELECT fasted_distance(NULL, '{4,6}') IS NULL AS strict;
+SELECT fasted_within('{1,2}'::real[], '{4,6}', 5), fasted_within('{1,2}'::real[], '{4,6}', 5, 'l2'), fasted_within('{1,2}'::real[], '{2,4}', 0, 'cosine');
+SELECT fasted_within('{1,2}'::real[], '{4,6}', 5, 'manhattan');
+SELECT fasted_within('{1,2}'::real[], '{4,6}', -1);
+SELECT fasted_distance('{1,2}'::real[], '{4,6,7}');
+SELECT fasted_distance('{1,NULL}'::real[], '{4,6}');
+SELECT fasted_distance('{}'::real[], '{4,6}');
+SELECT fasted_distance('{{1,2}}'::real[], '{4,6}');
+SELECT fasted_cosine_distance('{1,Infinity}'::real[], '{4,6}');
+SELECT fasted_distance(NULL::real[], '{4,6}') IS NULL AS strict;
 DROP TABLE left_side, right_side, long_side;
 DROP FUNCTION same;

@@ -5,7 +5,7 @@
  *
  * Where a vector goes, and in which folder to read about it:
  *
- *	  read/		heap tuple -> float4 row: the query that reads a source, by parallel
+ *	  read/		heap tuple -> row of floats or doubles: the query that reads a source, by parallel
  *				workers too (intake_*), checks and conversion
  *	  join/		rows -> engine, staged or spilled; engine -> pairs of row numbers; the
  *				ids of the rows and their order

@@ -58,8 +58,34 @@ sums_by_warp(const RefineParams &p, uint2 mine, uint32_t first)
 	return exact_fold<kBatch>(sums);
 }
 
+/* The same of rows of doubles. */
+template <FastedMetric kMetric>
+static __device__ __forceinline__ double
+sums_of_doubles(const RefineParams &p, uint2 mine, uint32_t first)
+{
+	const double *x[kBatch];
+	const double *y[kBatch];
+	double		sums[kBatch];
+
+#pragma unroll
+	for (int i = 0; i < kBatch; i++)
+	{
+		x[i] = p.a.staged_doubles(__shfl_sync(0xffffffff, mine.x, first + i));
+		y[i] = p.b.staged_doubles(__shfl_sync(0xffffffff, mine.y, first + i));
+		sums[i] = 0;
+	}
+#pragma unroll 4
+	for (uint32_t k = threadIdx.x % 32; k < p.a.dimensions; k += 32)
+	{
+#pragma unroll
+		for (int i = 0; i < kBatch; i++)
+			sums[i] = exact_add<kMetric>(sums[i], x[i][k], y[i][k]);
+	}
+	return exact_fold<kBatch>(sums);
+}
+
 /*
- * The same, where rows are aligned: eight lanes a candidate, four dimensions a
+ * The sums of floats, where rows are aligned: eight lanes a candidate, four dimensions a
  * lane, and kAhead such reads of both rows under way.  What limits the recheck is
  * how many bytes are on their way from memory.
  */
@@ -95,12 +121,21 @@ sums_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
 	return sums.fold();
 }
 
+/* What the recheck does with a candidate. */
+enum class Recheck
+{
+	kNone,						/* approximate: keeps what the filter computed */
+	kByWarp,
+	kByEights,
+	kDoubles
+};
+
 /*
  * The squared distance, or x.y, of this thread's candidate.  A warp takes its lanes'
  * candidates kBatch at a time, so that the loads of several pairs are under
  * way together.
  */
-template <FastedMetric kMetric, bool kAligned>
+template <FastedMetric kMetric, Recheck kRecheck>
 static __device__ __forceinline__ double
 sum_of_candidate(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 {
@@ -109,7 +144,8 @@ sum_of_candidate(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 
 	for (uint32_t first = 0; first < warp_candidates; first += kBatch)
 	{
-		double		sum = kAligned ? sums_by_eights<kMetric>(p, mine, first)
+		double		sum = kRecheck == Recheck::kDoubles ? sums_of_doubles<kMetric>(p, mine, first)
+			: kRecheck == Recheck::kByEights ? sums_by_eights<kMetric>(p, mine, first)
 			: sums_by_warp<kMetric>(p, mine, first);
 
 		sum = __shfl_sync(0xffffffff, sum, lane % kBatch * (32 / kBatch));
@@ -166,14 +202,6 @@ keep_groups(const RefineParams &p, bool mine, Taken *taken)
 	taken->pair.y = __shfl_sync(0xffffffff, taken->pair.y, from);
 	return __popc(lanes);
 }
-
-/* What the recheck does with a candidate. */
-enum class Recheck
-{
-	kNone,						/* approximate: keeps what the filter computed */
-	kByWarp,
-	kByEights
-};
 
 /* The distance of a candidate, from the sum of its dimensions. */
 template <FastedMetric kMetric>
@@ -247,8 +275,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 			dist = mine ? sqrt((double) fmaxf(0.0f, p.candidates.squares[slot])) : 0;
 		else
 		{
-			double		sum =
-				sum_of_candidate<kMetric, kRecheck == Recheck::kByEights>(p, pair, here);
+			double		sum = sum_of_candidate<kMetric, kRecheck>(p, pair, here);
 
 			dist = distance_of<kMetric>(p, pair, sum);
 			keep = mine && is_near<kMetric>(p, pair, dist);
@@ -267,11 +294,14 @@ refine_kernel(const __grid_constant__ RefineParams p)
 
 template <FastedMetric kMetric, bool kConnect>
 static auto
-exact_kernel(uint32_t dimensions)
+exact_kernel(uint32_t dimensions, bool doubles)
 {
 	bool		aligned = dimensions % 4 == 0;
 	bool		short_rows = dimensions < kLongRows;
 
+	if (doubles)
+		return short_rows ? refine_kernel<kMetric, Recheck::kDoubles, kShortRowsTake, kConnect>
+			: refine_kernel<kMetric, Recheck::kDoubles, kLongRowsTake, kConnect>;
 	return aligned ? (short_rows ? refine_kernel<kMetric, Recheck::kByEights, kShortRowsTake, kConnect>
 					  : refine_kernel<kMetric, Recheck::kByEights, kLongRowsTake, kConnect>)
 		: short_rows ? refine_kernel<kMetric, Recheck::kByWarp, kShortRowsTake, kConnect>
@@ -285,8 +315,8 @@ kernel_for(const RefineParams &params, bool approximate)
 	return approximate
 		? refine_kernel<FASTED_METRIC_L2, Recheck::kNone, kShortRowsTake, kConnect>
 		: params.a.squares != nullptr
-		? exact_kernel<FASTED_METRIC_COSINE, kConnect>(params.a.dimensions)
-		: exact_kernel<FASTED_METRIC_L2, kConnect>(params.a.dimensions);
+		? exact_kernel<FASTED_METRIC_COSINE, kConnect>(params.a.dimensions, params.a.doubles)
+		: exact_kernel<FASTED_METRIC_L2, kConnect>(params.a.dimensions, params.a.doubles);
 }
 
 void

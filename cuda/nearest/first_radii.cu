@@ -359,29 +359,53 @@ look_kernel(const __grid_constant__ LookParams p)
 
 /* --- how far these are */
 
-/* Squared distances, or x.y: of one row with another, or with four, by eight lanes each. */
-template <FastedMetric kMetric, bool kAligned>
-__device__ __forceinline__ double
-sum_of(const float *x, const float *y, uint32_t dimensions)
+/* How rows are read. */
+enum class Reading
 {
-	if constexpr (kAligned)
-	{
-		ExactSums<kMetric> sums;
+	kFloats,
+	kAlignedFloats,
+	kDoubles
+};
+
+/* Squared distance, or x.y, by a warp. */
+template <FastedMetric kMetric, class Number>
+__device__ __forceinline__ double
+sum_by_warp(const Number *x, const Number *y, uint32_t dimensions)
+{
+	double		sums[1] = {0};
 
 #pragma unroll 4
-		for (uint32_t k = threadIdx.x % 8 * 4; k < dimensions; k += 32)
-			sums.add(*(const float4 *) &x[k], *(const float4 *) &y[k]);
-		return sums.fold();
-	}
+	for (uint32_t k = threadIdx.x % 32; k < dimensions; k += 32)
+		sums[0] = exact_add<kMetric>(sums[0], x[k], y[k]);
+	return exact_fold<1>(sums);
+}
+
+/* The same of floats that are aligned: of one row with four, by eight lanes each. */
+template <FastedMetric kMetric>
+__device__ __forceinline__ double
+sum_by_eight(const float *x, const float *y, uint32_t dimensions)
+{
+	ExactSums<kMetric> sums;
+
+#pragma unroll 4
+	for (uint32_t k = threadIdx.x % 8 * 4; k < dimensions; k += 32)
+		sums.add(*(const float4 *) &x[k], *(const float4 *) &y[k]);
+	return sums.fold();
+}
+
+template <FastedMetric kMetric, Reading kReading>
+__device__ __forceinline__ double
+sum_of(const NearTask &task, uint32_t row, uint32_t other)
+{
+	uint32_t	dimensions = task.a.dimensions;
+
+	if constexpr (kReading == Reading::kDoubles)
+		return sum_by_warp<kMetric>(task.a.staged_doubles(row), task.b.staged_doubles(other),
+									dimensions);
+	else if constexpr (kReading == Reading::kAlignedFloats)
+		return sum_by_eight<kMetric>(task.a.staged_row(row), task.b.staged_row(other), dimensions);
 	else
-	{
-		double		sums[1] = {0};
-
-#pragma unroll 4
-		for (uint32_t k = threadIdx.x % 32; k < dimensions; k += 32)
-			sums[0] = exact_add<kMetric>(sums[0], x[k], y[k]);
-		return exact_fold<1>(sums);
-	}
+		return sum_by_warp<kMetric>(task.a.staged_row(row), task.b.staged_row(other), dimensions);
 }
 
 template <FastedMetric kMetric>
@@ -395,12 +419,12 @@ distance_of(const NearTask &task, uint32_t row, uint32_t other, double sum)
 }
 
 /* A warp a row: the largest of its k distances, unless one of them is NaN. */
-template <FastedMetric kMetric, bool kAligned>
+template <FastedMetric kMetric, Reading kReading>
 __global__ void
 __launch_bounds__(kBlock)
 radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
 {
-	constexpr uint32_t kPairs = kAligned ? 4 : 1;
+	constexpr uint32_t kPairs = kReading == Reading::kAlignedFloats ? 4 : 1;
 	const NearTask &task = p.task;
 	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	place = p.first + blockIdx.x * kWarps + threadIdx.x / 32;
@@ -418,8 +442,8 @@ radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
 	for (uint32_t i = 0; i < task.table.k; i += kPairs)
 	{
 		uint32_t	other = list[min(i + lane * kPairs / 32, task.table.k - 1)].row;
-		double		dist = distance_of<kMetric>(task, row, other, sum_of<kMetric, kAligned>(
-			task.a.staged_row(row), task.b.staged_row(other), task.a.dimensions));
+		double		dist = distance_of<kMetric>(task, row, other,
+												sum_of<kMetric, kReading>(task, row, other));
 
 		known = known && dist <= DBL_MAX;
 		largest = fmax(largest, dist);
@@ -506,8 +530,10 @@ template <FastedMetric kMetric>
 void
 launch_radii(const LookParams &params, uint32_t end, cudaStream_t stream)
 {
-	auto		kernel = params.task.a.dimensions % 4 == 0 ? radius_kernel<kMetric, true>
-		: radius_kernel<kMetric, false>;
+	const RowTable &rows = params.task.a;
+	auto		kernel = rows.doubles ? radius_kernel<kMetric, Reading::kDoubles>
+		: rows.dimensions % 4 == 0 ? radius_kernel<kMetric, Reading::kAlignedFloats>
+		: radius_kernel<kMetric, Reading::kFloats>;
 
 	kernel<<<(end - params.first + kWarps - 1) / kWarps, kBlock, 0, stream>>>(params, end);
 	check_launch("finding the rows' first radii");

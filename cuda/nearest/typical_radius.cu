@@ -31,15 +31,15 @@ constexpr uint32_t kFarther = 4;	/* times the rank */
 __device__ float
 distance_of(const RowTable &a, uint32_t row, const RowTable &b, uint32_t other)
 {
-	const float *x = a.staged_row(row);
-	const float *y = b.staged_row(other);
 	double		sum = 0;
 
 	for (uint32_t k = 0; k < a.dimensions; k++)
 	{
-		double		diff = (double) x[k] - y[k];
+		double		x = a.doubles ? a.staged_doubles(row)[k] : (double) a.staged_row(row)[k];
+		double		y = b.doubles ? b.staged_doubles(other)[k] : (double) b.staged_row(other)[k];
+		double		diff = x - y;
 
-		sum += a.squares != nullptr ? (double) x[k] * y[k] : diff * diff;
+		sum += a.squares != nullptr ? x * y : diff * diff;
 	}
 	if (a.squares != nullptr)
 		return (float) fmax(0.0, 1.0 - sum / sqrt(a.squares[row] * b.squares[other]));

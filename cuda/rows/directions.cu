@@ -30,7 +30,9 @@ struct Piece
 
 	__device__ uint32_t count() const { return count_; }
 	__device__ uint32_t dimensions() const { return rows.dimensions; }
+	__device__ bool doubles() const { return rows.doubles; }
 	__device__ const float *row(uint32_t i) const { return rows.row(first + i); }
+	__device__ const double *doubles_row(uint32_t i) const { return rows.doubles_row(first + i); }
 	__device__ double square(uint32_t i) const { return rows.square(first + i); }
 };
 
@@ -45,20 +47,55 @@ squares_kernel(const RowTable rows, double *squares)
 	if (i >= rows.rows)
 		return;
 
-	const float *row = rows.staged_row(i);
+	const float *row = rows.doubles ? nullptr : rows.staged_row(i);
+	const double *doubles = rows.doubles ? rows.staged_doubles(i) : nullptr;
 
 	for (uint32_t k = lane; k < rows.dimensions; k += 32)
-		sum = __fma_rn((double) row[k], (double) row[k], sum);
+	{
+		double		x = row == nullptr ? doubles[k] : (double) row[k];
+
+		sum = __fma_rn(x, x, sum);
+	}
 	for (int o = 16; o > 0; o /= 2)
 		sum = __dadd_rn(sum, __shfl_xor_sync(0xffffffff, sum, o));
 	if (lane == 0)
 		squares[i] = sum;
 }
 
+/* Of rows of doubles: each number rounded. */
+template <class Source>
+__device__ void
+narrow_row(const Source &rows, uint32_t i, float *to)
+{
+	const double *from = rows.doubles_row(i);
+
+	for (uint32_t k = threadIdx.x % 32; k < rows.dimensions(); k += 32)
+		to[k] = fasted_narrow(from[k]);
+}
+
 /* Zeros for a row without a direction. */
 template <class Source>
+__device__ void
+turn_row(const Source &rows, uint32_t i, float *to)
+{
+	const float *from = rows.doubles() ? nullptr : rows.row(i);
+	const double *doubles = rows.doubles() ? rows.doubles_row(i) : nullptr;
+	double		square = rows.square(i);
+	bool		has_direction = fasted_has_direction(square);
+	double		scale = 1.0 / sqrt(square);
+
+	for (uint32_t k = threadIdx.x % 32; k < rows.dimensions(); k += 32)
+	{
+		double		x = from == nullptr ? doubles[k] : (double) from[k];
+
+		to[k] = has_direction ? (float) (x * scale) : 0.0f;
+	}
+}
+
+template <class Source>
 __global__ void
-directions_kernel(const Source rows, uint32_t first_b, float *values, const float **chunks)
+directions_kernel(const Source rows, bool cosine, uint32_t first_b, float *values,
+				  const float **chunks)
 {
 	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
 
@@ -70,14 +107,41 @@ directions_kernel(const Source rows, uint32_t first_b, float *values, const floa
 	if (i >= rows.count())
 		return;
 
-	const float *from = rows.row(i);
 	float	   *to = values + (size_t) i * rows.dimensions();
-	double		square = rows.square(i);
-	bool		has_direction = fasted_has_direction(square);
-	double		scale = 1.0 / sqrt(square);
+
+	if (cosine)
+		turn_row(rows, i, to);
+	else
+		narrow_row(rows, i, to);
+}
+
+/* One warp a row. */
+__global__ void
+narrowed_kernel(const Piece rows, const FormBound form, double factor, RowNorm *norms)
+{
+	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
+	double		error2 = 0;
+
+	if (i >= rows.count())
+		return;
+
+	const double *row = rows.doubles_row(i);
 
 	for (uint32_t k = threadIdx.x % 32; k < rows.dimensions(); k += 32)
-		to[k] = has_direction ? (float) (from[k] * scale) : 0.0f;
+	{
+		double		diff = row[k] - (double) fasted_narrow(row[k]);
+
+		error2 += diff * diff;
+	}
+	for (int o = 16; o > 0; o /= 2)
+		error2 += __shfl_xor_sync(0xffffffff, error2, o);
+	if (threadIdx.x % 32 == 0)
+	{
+		double		rho = (norms[i].rho + fasted_narrowed(error2, rows.dimensions())
+						   * form.scale() * factor) * (1.0 + 8 * FASTED_U64);
+
+		norms[i].rho = rho <= DBL_MAX ? rho : INFINITY;
+	}
 }
 
 __global__ void
@@ -114,8 +178,20 @@ launch_squares(const RowTable &rows, double *squares, cudaStream_t stream)
 	check_launch("adding up squares");
 }
 
-Directions::Directions(Budget &budget, uint32_t dimensions, size_t most_bytes)
-	: dimensions_(dimensions), room_(rows_in(most_bytes, dimensions))
+void
+launch_add_narrowed(const RowTable &rows, uint32_t first, uint32_t count, const FormBound &form,
+					double factor, RowNorm *norms, cudaStream_t stream)
+{
+	Piece		piece = {rows, first, count};
+
+	if (count == 0)
+		return;
+	narrowed_kernel<<<blocks_for(count), kThreads, 0, stream>>>(piece, form, factor, norms);
+	check_launch("adding up how far rows were rounded");
+}
+
+Directions::Directions(Budget &budget, uint32_t dimensions, size_t most_bytes, bool cosine)
+	: cosine_(cosine), dimensions_(dimensions), room_(rows_in(most_bytes, dimensions))
 {
 	const char *doing = "allocating room for directions of rows";
 
@@ -138,7 +214,7 @@ Directions::sample(const SpreadRows &all, cudaStream_t stream)
 	RowTable	b = {chunks_.get() + 1, kShift, dimensions_, rows.from_b};
 
 	directions_kernel<<<blocks_for(rows.count()), kThreads, 0, stream>>>(
-		rows, rows.from_a, values_.get(), chunks_.get());
+		rows, cosine_, rows.from_a, values_.get(), chunks_.get());
 	check_launch("sampling directions of rows");
 	return rows.from_b > 0 ? SpreadRows(a, b) : SpreadRows(a);
 }
@@ -149,7 +225,7 @@ Directions::piece(const RowTable &rows, uint32_t first, cudaStream_t stream)
 	Piece		piece = {rows, first, std::min(room_, rows.rows - first)};
 
 	directions_kernel<<<blocks_for(piece.count_), kThreads, 0, stream>>>(
-		piece, 0, values_.get(), chunks_.get());
+		piece, cosine_, 0, values_.get(), chunks_.get());
 	check_launch("finding directions of rows");
 	return {chunks_.get(), kShift, dimensions_, piece.count_};
 }

@@ -63,7 +63,7 @@ struct FormKind
 class Form
 {
 public:
-	/* directions: cosine; null: L2.  short_rows: for a short form, else null. */
+	/* directions: cosine, or doubles; null: neither.  short_rows: for a short form, else null. */
 	Form(Budget &budget, FormKind kind, uint32_t dimensions, Directions *directions,
 		 ShortRows *short_rows = nullptr)
 		: kind_(kind), directions_(directions), short_rows_(short_rows)
@@ -112,13 +112,16 @@ public:
 			directions_->for_pieces(rows, norms, stream, [&](const RowTable &piece, uint32_t first)
 			{
 				launch(piece, bytes, values + (size_t) first * bytes, norms + first, stream);
+				if (!directions_->is_cosine())
+					launch_add_narrowed(rows, first, piece.rows, bound(rows.dimensions), stretch(),
+										norms + first, stream);
 			});
 	}
 
 	void thresholds(const RowNorm *norms, const RowTable &rows, double eps, uint32_t *to,
 					cudaStream_t stream) const
 	{
-		if (directions_ != nullptr)
+		if (is_cosine())
 			eps = fasted_direction_reach(eps, rows.dimensions);
 		if (kind_.width > 0)
 			eps = short_reach(eps, *projection_, rows.dimensions);
@@ -136,7 +139,7 @@ public:
 	/* What its thresholds are made with, for who makes others. */
 	FormBound bound(uint32_t dimensions) const
 	{
-		FormBound	bound = {kind_.precision, dimensions, directions_ != nullptr,
+		FormBound	bound = {kind_.precision, dimensions, is_cosine(),
 			float_.exponent(), int8_.scale(), product_error(dimensions, kind_.precision)};
 
 		if (kind_.width > 0)
@@ -150,6 +153,14 @@ public:
 	bool is_from(uint64_t a, uint64_t b) const { return from_a_ == a && from_b_ == b; }
 
 private:
+	bool is_cosine() const { return directions_ != nullptr && directions_->is_cosine(); }
+
+	/* Short rows: how much further apart than rows they may be, before they are quantised. */
+	double stretch() const
+	{
+		return kind_.width == 0 ? 1.0 : short_reach(1.0, *projection_, 0);
+	}
+
 	void launch(const RowTable &rows, uint32_t bytes, uint8_t *values, RowNorm *norms,
 				cudaStream_t stream) const
 	{

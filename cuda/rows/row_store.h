@@ -21,9 +21,12 @@ struct ChunkShape
 {
 	uint32_t	dimensions = 0;
 	uint32_t	shift = 0;
+	bool		doubles = false;
 
 	size_t rows() const { return (size_t) 1 << shift; }
-	size_t bytes() const { return Budget::rounded(rows() * dimensions * sizeof(float)); }
+	uint32_t row_floats() const { return (doubles ? 2 : 1) * dimensions; }
+	size_t row_bytes() const { return row_floats() * sizeof(float); }
+	size_t bytes() const { return Budget::rounded(rows() * row_bytes()); }
 
 	/* All that RowStore allocates for this many rows. */
 	size_t bytes_for(uint64_t count) const
@@ -45,7 +48,7 @@ public:
 		while (chunks_.size() * shape_.rows() < count)
 		{
 			DeviceArray<float> chunk;
-			cudaError_t error = chunk.try_allocate(budget, shape_.rows() * shape_.dimensions);
+			cudaError_t error = chunk.try_allocate(budget, shape_.rows() * shape_.row_floats());
 
 			if (error != cudaSuccess)
 				return error;
@@ -60,7 +63,7 @@ public:
 		uint64_t	within = row & (shape_.rows() - 1);
 
 		*together = shape_.rows() - within;
-		return chunks_[row >> shape_.shift].get() + within * shape_.dimensions;
+		return chunks_[row >> shape_.shift].get() + within * shape_.row_floats();
 	}
 
 	/*
@@ -86,7 +89,10 @@ public:
 
 	RowTable table() const
 	{
-		return {table_.get(), shape_.shift, shape_.dimensions, rows};
+		RowTable	table = {table_.get(), shape_.shift, shape_.dimensions, rows};
+
+		table.doubles = shape_.doubles;
+		return table;
 	}
 
 	uint32_t	rows = 0;

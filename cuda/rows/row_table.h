@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_table.h
- *	  Where the rows as staged (FP32) lie: in chunks of 2^shift rows.
+ *	  Where the rows as staged (FP32 or FP64) lie: in chunks of 2^shift rows.
  *
  * The number of rows is not known while they arrive, and a chunk more is
  * cheaper than moving what is there.
@@ -25,6 +25,7 @@ struct RowTable
 	uint32_t	rows;
 	const uint32_t *order = nullptr;	/* which row is at each place; null: the same */
 	const double *squares = nullptr;	/* cosine: x.x of each row as staged */
+	bool		doubles = false;	/* rows are of doubles, each in the place of two floats */
 
 #ifdef __CUDACC__
 	/* Which of the rows as staged is at this place. */
@@ -42,6 +43,15 @@ struct RowTable
 		return chunks[number >> shift] + (size_t) within * dimensions;
 	}
 
+	/* The same of rows of doubles. */
+	__device__ __forceinline__ const double *
+	staged_doubles(uint32_t number) const
+	{
+		uint32_t	within = number & ((1u << shift) - 1);
+
+		return (const double *) chunks[number >> shift] + (size_t) within * dimensions;
+	}
+
 	/* x.x of the row at this place. */
 	__device__ __forceinline__ double
 	square(uint32_t place) const
@@ -49,7 +59,13 @@ struct RowTable
 		return squares[number_at(place)];
 	}
 
-	/* The row at this place. */
+	/* The row at this place, of floats or of doubles. */
+	__device__ __forceinline__ const double *
+	doubles_row(uint32_t place) const
+	{
+		return staged_doubles(number_at(place));
+	}
+
 	__device__ __forceinline__ const float *
 	row(uint32_t place) const
 	{

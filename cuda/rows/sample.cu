@@ -23,18 +23,19 @@ constexpr int kThreads = 256;
 __global__ void
 gather_kernel(const SpreadRows rows, float *values, const float **chunks, double *squares)
 {
-	uint32_t	dimensions = rows.dimensions();
-	const float *from = rows.row(blockIdx.x);
-	float	   *to = values + (size_t) blockIdx.x * dimensions;
+	uint32_t	floats = (rows.doubles() ? 2 : 1) * rows.dimensions();
+	const float *from = rows.doubles() ? (const float *) rows.doubles_row(blockIdx.x)
+		: rows.row(blockIdx.x);
+	float	   *to = values + (size_t) blockIdx.x * floats;
 
 	if (blockIdx.x == 0 && threadIdx.x == 0)
 	{
 		chunks[0] = values;
-		chunks[1] = values + (size_t) rows.from_a * dimensions;
+		chunks[1] = values + (size_t) rows.from_a * floats;
 	}
 	if (rows.a.squares != nullptr && threadIdx.x == 0)
 		squares[blockIdx.x] = rows.square(blockIdx.x);
-	for (uint32_t k = threadIdx.x; k < dimensions; k += kThreads)
+	for (uint32_t k = threadIdx.x; k < floats; k += kThreads)
 		to[k] = from[k];
 }
 
@@ -50,20 +51,22 @@ RowSample::most_rows(uint32_t dimensions)
 }
 
 size_t
-RowSample::bytes(uint32_t dimensions)
+RowSample::bytes(uint32_t dimensions, bool doubles)
 {
-	return Budget::rounded(most_rows(dimensions) * (size_t) dimensions * sizeof(float))
+	return Budget::rounded(most_rows(dimensions) * (size_t) dimensions
+						   * (doubles ? sizeof(double) : sizeof(float)))
 		+ Budget::rounded(2 * sizeof(const float *))
 		+ Budget::rounded(most_rows(dimensions) * sizeof(double));
 }
 
 void
-RowSample::allocate(Budget &budget, uint32_t dimensions)
+RowSample::allocate(Budget &budget, uint32_t dimensions, bool doubles)
 {
 	const char *doing = "allocating room for a sample of the rows";
 
 	dimensions_ = dimensions;
-	values_.allocate(budget, most_rows(dimensions) * (size_t) dimensions, doing);
+	doubles_ = doubles;
+	values_.allocate(budget, most_rows(dimensions) * (size_t) dimensions * (doubles ? 2 : 1), doing);
 	chunks_.allocate(budget, 2, doing);
 	squares_.allocate(budget, most_rows(dimensions), doing);
 }
@@ -88,6 +91,7 @@ RowSample::table(int side) const
 {
 	RowTable	table = {chunks_.get() + side, kShift, dimensions_, rows_[side]};
 
+	table.doubles = doubles_;
 	if (has_squares_)
 		table.squares = squares_.get() + (side == 0 ? 0 : rows_[0]);
 	return table;

@@ -22,8 +22,8 @@ public:
 	static uint32_t most_rows(uint32_t dimensions);
 
 	/* What allocate takes. */
-	static size_t bytes(uint32_t dimensions);
-	void		allocate(Budget &budget, uint32_t dimensions);
+	static size_t bytes(uint32_t dimensions, bool doubles = false);
+	void		allocate(Budget &budget, uint32_t dimensions, bool doubles = false);
 
 	void		take(const SpreadRows &rows, cudaStream_t stream);
 
@@ -35,6 +35,7 @@ private:
 	DeviceArray<const float *> chunks_;
 	DeviceArray<double> squares_;	/* those of the rows, where these have them */
 	bool		has_squares_ = false;
+	bool		doubles_ = false;
 	uint32_t	dimensions_ = 0;
 	uint32_t	rows_[2] = {0, 0};
 };

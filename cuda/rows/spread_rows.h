@@ -53,6 +53,16 @@ struct SpreadRows
 			: b.row(fasted_spread_row(i - from_a, from_b, b.rows));
 	}
 
+	/* The same of rows of doubles. */
+	__device__ __forceinline__ const double *
+	doubles_row(uint32_t i) const
+	{
+		return i < from_a ? a.doubles_row(fasted_spread_row(i, from_a, a.rows))
+			: b.doubles_row(fasted_spread_row(i - from_a, from_b, b.rows));
+	}
+
+	__host__ __device__ bool doubles() const { return a.doubles; }
+
 	/* Its x.x, where the tables have that. */
 	__device__ __forceinline__ double
 	square(uint32_t i) const

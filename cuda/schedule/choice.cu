@@ -76,7 +76,7 @@ nanoseconds_to_multiply(const RoundSettings &settings, const FormKind &kind, boo
 double
 nanoseconds_to_recheck(const RoundSettings &settings)
 {
-	return 8.0 * settings.dimensions / kBytesPerSecond * 1e9 + kRecheckEach;
+	return (settings.doubles ? 16.0 : 8.0) * settings.dimensions / kBytesPerSecond * 1e9 + kRecheckEach;
 }
 
 double
@@ -220,7 +220,7 @@ SampleJoin::bytes(const RoundSettings &settings)
 {
 	uint32_t	rows = RowSample::most_rows(settings.dimensions);
 
-	return RowSample::bytes(settings.dimensions) + FilterRows::bytes(rows, settings.row_bytes)
+	return RowSample::bytes(settings.dimensions, settings.doubles) + FilterRows::bytes(rows, settings.row_bytes)
 		+ FilterRows::bytes(rows / 2, settings.row_bytes)
 		+ Rounds::bytes(settings.device, kSampleCandidates, false);
 }
@@ -230,7 +230,7 @@ SampleJoin::allocate(Budget &budget, const RoundSettings &settings)
 {
 	uint32_t	rows = RowSample::most_rows(settings.dimensions);
 
-	sample_.allocate(budget, settings.dimensions);
+	sample_.allocate(budget, settings.dimensions, settings.doubles);
 	filter_[0].allocate(budget, rows, settings.row_bytes);
 	filter_[1].allocate(budget, rows / 2, settings.row_bytes);
 	rounds_.allocate(budget, settings, kSampleCandidates, false);
@@ -280,13 +280,13 @@ SampleJoin::join(const std::shared_ptr<Form> &form, double eps, cudaStream_t str
 		rounds_.totals().pairs - before.pairs};
 }
 
-/* Where the filter sees directions; null: it sees the rows. */
+/* Where the filter sees directions, or rounded rows; null: it sees the rows. */
 Directions *
 FormChooser::directions()
 {
 	if (settings_.direction_bytes > 0 && directions_ == nullptr)
 		directions_.reset(new Directions(budget_, settings_.dimensions,
-										 settings_.direction_bytes));
+										 settings_.direction_bytes, settings_.cosine));
 	return directions_.get();
 }
 

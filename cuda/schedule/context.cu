@@ -72,7 +72,7 @@ Context::Context(const FastedOptions &options_, const Device &device_)
 {
 	size_t		available;
 	size_t		whole;
-	uint64_t	rows = std::max<uint64_t>(1, kStagingBytes / (options.dimensions * sizeof(float)));
+	uint64_t	rows = std::max<uint64_t>(1, kStagingBytes / fasted_row_bytes(&options));
 
 	check_cuda(cudaSetDevice(device.ordinal), "choosing the device");
 	check_cuda(cudaMemGetInfo(&available, &whole), "asking for free device memory");
@@ -83,7 +83,7 @@ Context::Context(const FastedOptions &options_, const Device &device_)
 		whole = std::min<size_t>(whole, options.device_memory_limit);
 	}
 	staging.set_size(tuning.staging_rows > 0 ? std::min(rows, tuning.staging_rows) : rows,
-					 options.dimensions);
+					 fasted_row_floats(&options));
 	choose_kernel();
 	divide_memory(whole);
 	upload.create();
@@ -102,6 +102,8 @@ Context::choose_kernel()
 {
 	settings_.device = device;
 	settings_.dimensions = options.dimensions;
+	settings_.cosine = is_cosine();
+	settings_.doubles = has_doubles();
 
 	switch (options.filter)
 	{
@@ -124,6 +126,8 @@ Context::choose_kernel()
 		fail(FASTED_UNSUPPORTED, "the INT8 filter needs the exact recheck");
 	if (options.approximate && is_cosine())
 		fail(FASTED_UNSUPPORTED, "cosine distances need the exact recheck");
+	if (options.approximate && has_doubles())
+		fail(FASTED_UNSUPPORTED, "double precision needs the exact recheck");
 	if (options.approximate && options.filter != FASTED_FILTER_FP64)
 		settings_.criterion = Criterion::kPaper;
 
@@ -180,7 +184,7 @@ Context::divide_memory(size_t whole)
 
 	if (!approximate)
 	{
-		if (is_cosine())
+		if (is_cosine() || has_doubles())
 			settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
 		plan_short_forms(whole, may_sample);
 		fixed += FormChooser::form_bytes(settings_);
@@ -207,12 +211,12 @@ Context::divide_memory(size_t whole)
 SetShape
 Context::shape_for(uint64_t expected_rows) const
 {
-	SetShape	shape = {{options.dimensions, 0}, most_row_bytes_, is_cosine(),
+	SetShape	shape = {{options.dimensions, 0, has_doubles()}, most_row_bytes_, is_cosine(),
 		settings_.short_bytes > 0, fold_bytes_};
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 
-	while (shape.chunks.rows() * 2 * options.dimensions * sizeof(float) <= most
+	while (shape.chunks.rows() * 2 * shape.chunks.row_bytes() <= most
 		   && (expected_rows == 0 || shape.chunks.rows() < enough))
 		shape.chunks.shift++;
 	return shape;
@@ -235,7 +239,7 @@ Context::fits(const uint64_t *rows, int nsets) const
 uint64_t
 Context::list_rows(uint64_t rows, uint32_t k) const
 {
-	uint64_t	a_row = options.dimensions * sizeof(float) + most_row_bytes_ + sizeof(RowNorm)
+	uint64_t	a_row = fasted_row_bytes(&options) + most_row_bytes_ + sizeof(RowNorm)
 		+ 6 * sizeof(uint32_t);
 	size_t		bytes = NeighborLists::bytes(rows, k);
 

@@ -69,6 +69,7 @@ public:
 	void		stats(FastedStats *stats) const;
 
 	bool is_cosine() const { return options.metric == FASTED_METRIC_COSINE; }
+	bool has_doubles() const { return options.element == FASTED_ELEMENT_DOUBLE; }
 
 	/* Lists of k for so many rows take at most the memory of so many rows. */
 	uint64_t	list_rows(uint64_t rows, uint32_t k) const;

@@ -54,7 +54,9 @@ struct RoundSettings
 	Criterion	criterion;
 	uint32_t	dimensions;
 	uint32_t	row_bytes;		/* of a quantised row */
-	size_t		direction_bytes = 0;	/* cosine: of directions at a time; 0: L2 */
+	bool		cosine = false;
+	bool		doubles = false;
+	size_t		direction_bytes = 0;	/* of directions, or rounded rows, at a time; 0: none */
 	size_t		short_bytes = 0;	/* of short rows at a time; 0: there are no short forms */
 	uint32_t	forced_width = 0;	/* for tests: of short rows, always; 0: if it pays */
 };

@@ -128,7 +128,7 @@ Set::stage(float **rows, size_t *capacity)
 void
 Set::send(const float *rows, size_t nrows)
 {
-	size_t		row_bytes = shape_.chunks.dimensions * sizeof(float);
+	size_t		row_bytes = shape_.chunks.row_bytes();
 
 	while (nrows > 0)
 	{
@@ -140,7 +140,7 @@ Set::send(const float *rows, size_t nrows)
 								   context_.upload),
 				   "copying rows to the device");
 		store_.rows += count;
-		rows += count * shape_.chunks.dimensions;
+		rows += count * shape_.chunks.row_floats();
 		nrows -= count;
 	}
 }
@@ -175,7 +175,7 @@ Set::take_staged(const Set &from, size_t nrows)
 void
 Set::copy_rows(const Set &from, uint64_t first, size_t nrows)
 {
-	size_t		row = shape_.chunks.dimensions;
+	size_t		row_bytes = shape_.chunks.row_bytes();
 
 	check_open();
 	if (!from.sealed_ || first > from.store_.rows || nrows > from.store_.rows - first)
@@ -192,7 +192,7 @@ Set::copy_rows(const Set &from, uint64_t first, size_t nrows)
 		float	   *to = store_.at(store_.rows, &room);
 		size_t		count = std::min({(uint64_t) nrows, there, room});
 
-		check_cuda(cudaMemcpyAsync(to, source, count * row * sizeof(float), cudaMemcpyDefault,
+		check_cuda(cudaMemcpyAsync(to, source, count * row_bytes, cudaMemcpyDefault,
 								   context_.upload),
 				   "copying rows from another GPU");
 		store_.rows += count;
@@ -210,7 +210,7 @@ Set::lend(void *memory, size_t bytes)
 
 	if (sealed_ || lent_ != nullptr)
 		fail(FASTED_INTERNAL, "memory is lent before the rows come, one piece at a time");
-	if (!tuning.always_lend && expected * shape_.chunks.dimensions * sizeof(float) < kLendBytes)
+	if (!tuning.always_lend && expected * shape_.chunks.row_bytes() < kLendBytes)
 		return false;
 	/* it may have been lent to another device's set, which then keeps it locked */
 	error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
@@ -265,10 +265,10 @@ Set::read_back(uint64_t first_row, size_t nrows, float *rows)
 		const float *from = store_.at(first_row, &together);
 		size_t		count = std::min<uint64_t>(nrows, together);
 
-		check_cuda(cudaMemcpyAsync(rows, from, count * shape_.chunks.dimensions * sizeof(float),
+		check_cuda(cudaMemcpyAsync(rows, from, count * shape_.chunks.row_bytes(),
 								   cudaMemcpyDeviceToHost, context_.upload),
 				   "reading rows back");
-		rows += count * shape_.chunks.dimensions;
+		rows += count * shape_.chunks.row_floats();
 		first_row += count;
 		nrows -= count;
 	}

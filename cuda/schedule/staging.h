@@ -93,10 +93,10 @@ struct StagingBuffer
 class Staging
 {
 public:
-	void set_size(uint64_t rows, uint32_t dimensions)
+	void set_size(uint64_t rows, uint32_t row_floats)
 	{
 		rows_ = rows;
-		dimensions_ = dimensions;
+		row_floats_ = row_floats;
 	}
 
 	uint64_t rows() const { return rows_; }
@@ -120,7 +120,7 @@ public:
 		{
 			buffers_.emplace_back(new StagingBuffer);
 			first = buffers_.back().get();
-			first->rows.allocate(rows_ * dimensions_, "allocating staging buffers");
+			first->rows.allocate(rows_ * row_floats_, "allocating staging buffers");
 		}
 		first->sent.wait("copying rows to the device");
 		first->readers.wait();
@@ -134,13 +134,13 @@ public:
 		buffer->turn = ++turns_;
 	}
 
-	size_t bytes() const { return buffers_.size() * rows_ * dimensions_ * sizeof(float); }
+	size_t bytes() const { return buffers_.size() * rows_ * row_floats_ * sizeof(float); }
 
 private:
 	static constexpr int kBuffers = 3;
 
 	uint64_t	rows_ = 0;
-	uint32_t	dimensions_ = 0;
+	uint32_t	row_floats_ = 0;
 	uint64_t	turns_ = 0;
 	std::vector<std::unique_ptr<StagingBuffer>> buffers_;
 };

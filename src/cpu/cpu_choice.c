@@ -122,6 +122,7 @@ pack_sample(Worker *worker, const FastedSet *set, PackJob *job, bool int8)
 	for (size_t sliver = 0; sliver * width < job->to->layout.padded_rows; sliver++)
 	{
 		const float *rows[FASTED_MAX_WIDTH] = {NULL};
+		double		moved[FASTED_MAX_WIDTH] = {0};
 
 		if (cpu_stopping(context))
 			return;
@@ -129,9 +130,12 @@ pack_sample(Worker *worker, const FastedSet *set, PackJob *job, bool int8)
 		{
 			size_t		number = sliver * width + r;
 
-			rows[r] = cpu_row_to_pack(worker, job->to, number,
-									  cpu_spread_row(&set->rows, (uint32_t) number, count));
+			const float *row = cpu_spread_row(&set->rows, (uint32_t) number, count);
+
+			rows[r] = cpu_row_to_pack(worker, job->to, number, row);
+			moved[r] = cpu_row_moved(context, row);
 		}
+		job->moved = moved;
 		cpu_pack_sliver(worker, job, sliver, rows);
 	}
 }
@@ -157,7 +161,7 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 		{
 			uint32_t	col = worker->list[c].col;
 			const float *y = cpu_spread_row(&join->col_set->rows, col, count_b);
-			double		value = recheck.rows(x, y, context->options.dimensions);
+			double		value = cpu_recheck_rows(&recheck, x, y, context->options.dimensions);
 
 			*pairs += cpu_distance(&recheck, value, row, col) <= join->choice_eps;
 		}

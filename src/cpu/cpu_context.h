@@ -118,7 +118,7 @@ typedef struct Worker
 	double	   *wide;			/* one row in FP64 */
 	float	   *image;			/* INT8: room for two rows, padded; or NULL */
 	void	   *project_room;	/* pruning: cpu_project.c; or NULL */
-	float	   *directions;		/* cosine: room for the rows of a sliver; or NULL */
+	float	   *directions;		/* room for a sliver's rows as the filter sees them; or NULL */
 	float		sample[CENTRE_ROWS];	/* values of one coordinate */
 	NearThresholds near;
 	Candidate	list[CANDIDATE_LIST];
@@ -277,6 +277,19 @@ static inline bool
 cpu_is_cosine(const FastedContext *context)
 {
 	return context->options.metric == FASTED_METRIC_COSINE;
+}
+
+static inline bool
+cpu_has_doubles(const FastedContext *context)
+{
+	return context->options.element == FASTED_ELEMENT_DOUBLE;
+}
+
+/* Does the filter see other rows than those that came? */
+static inline bool
+cpu_changes_rows(const FastedContext *context)
+{
+	return cpu_is_cosine(context) || cpu_has_doubles(context);
 }
 
 /* Bytes of a worker's directions: a sliver of rows. */

@@ -102,9 +102,9 @@ fine_eps_upper(const PackJob *job)
 	return job->eps_upper * (double) job->form->fine_factor;
 }
 
-/* The row whose image the worker has. */
+/* Row r of the sliver, whose image the worker has. */
 void
-cpu_fine_pack_row(Worker *worker, const PackJob *job, size_t row)
+cpu_fine_pack_row(Worker *worker, const PackJob *job, size_t row, uint32_t r)
 {
 	const Int8Kernel *int8 = worker->context->kernel->int8;
 	uint32_t	padded = cpu_padded(worker->context);
@@ -114,7 +114,8 @@ cpu_fine_pack_row(Worker *worker, const PackJob *job, size_t row)
 
 	int8->round_fine(worker->image, job->form->fine_factor, padded, values, &sums);
 	terms->norm2 = sums.norm2;
-	terms->rho = fasted_rho_clamped(sums.rounding2, sums.error2, sums.norm2, padded);
+	terms->rho = fasted_rho_clamped(sums.rounding2, sums.error2, sums.norm2, padded)
+		+ cpu_moved(job, r, (double) job->form->transform.scale * job->form->fine_factor);
 	job->fine->threshold[row] = fasted_threshold_fine(terms->norm2, terms->rho,
 													  fine_eps_upper(job));
 }

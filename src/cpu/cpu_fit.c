@@ -529,12 +529,13 @@ project_rows(const Fit *fit, const Projection *projection, uint32_t count)
 	for (uint32_t first = 0; first < count; first += width)
 	{
 		const float *rows[FASTED_MAX_WIDTH] = {NULL};
+		const double moved[FASTED_MAX_WIDTH] = {0}; /* of a sample nobody asks */
 
 		if (!goes_on(fit))
 			return false;
 		for (uint32_t r = 0; r < width && first + r < count; r++)
 			rows[r] = fit->pointers[first + r];
-		cpu_project_sliver(fit->worker, projection, rows,
+		cpu_project_sliver(fit->worker, projection, rows, moved,
 						   fit->projected + (size_t) first * projection->stride);
 	}
 	return true;

@@ -118,7 +118,8 @@ find_coordinate(Worker *worker, const Sample *sample, const double *scales, uint
 
 	for (uint32_t s = 0; s < count; s++)
 	{
-		float		x = (float) (cpu_stored_sample_row(sample, s)[k] * scales[s]);
+		float		x = (float) (cpu_coordinate(worker->context, cpu_stored_sample_row(sample, s), k)
+									 * scales[s]);
 
 		if (isfinite(x))
 			worker->sample[finite++] = x;
@@ -126,7 +127,8 @@ find_coordinate(Worker *worker, const Sample *sample, const double *scales, uint
 	centre[k] = finite > 0 ? middle_mean(worker->sample, finite) : 0.0f;
 	for (uint32_t s = 0; s < count; s++)
 	{
-		double		v = fabs(cpu_stored_sample_row(sample, s)[k] * scales[s] - centre[k]);
+		double		v = fabs(cpu_coordinate(worker->context, cpu_stored_sample_row(sample, s), k)
+								 * scales[s] - centre[k]);
 
 		if (isfinite(v) && v > peak[s])
 			peak[s] = v;

@@ -416,8 +416,10 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 			int8->round(worker->image, 1.0f, padded, values, &sums);
 			job->to->terms[row] = terms_of(transform, rows[r], values, int8->bytes, &sums);
 			job->to->terms[row].rho += cpu_moved(job, r, (double) transform->scale);
+			if (!(job->to->terms[row].rho <= DBL_MAX))
+				job->to->terms[row].rho = INFINITY;
 			if (job->fine != NULL)
-				cpu_fine_pack_row(worker, job, row);
+				cpu_fine_pack_row(worker, job, row, r);
 		}
 		else
 		{

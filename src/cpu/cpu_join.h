@@ -193,12 +193,20 @@ cpu_stored_sample_row(const Sample *sample, uint32_t s)
 		: cpu_spread_row(sample->rows[1], s - sample->counts[0], sample->counts[1]);
 }
 
+/* Coordinate k of a row as it came. */
+static inline double
+cpu_coordinate(const FastedContext *context, const float *row, uint32_t k)
+{
+	return cpu_has_doubles(context) ? ((const double *) row)[k] : (double) row[k];
+}
+
 /* cpu_direction.c: rows as the filter sees them */
 extern const float *cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t place,
 									const float *row);
 extern const float *cpu_filter_row(const Worker *worker, const float *row, float *to);
 extern const float *cpu_sample_row(Worker *worker, const Sample *sample, uint32_t s);
 extern double cpu_row_scale(const Worker *worker, const float *row);
+extern double cpu_row_moved(const FastedContext *context, const float *row);
 
 /* cpu_form.c */
 extern Sample cpu_take_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least,
@@ -251,7 +259,8 @@ extern void cpu_fine_lay_out(const FastedJoin *join, FastedSet *set);
 extern bool cpu_fine_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs,
 							 uint64_t area);
 extern float cpu_fine_factor(float typical);
-extern void cpu_fine_pack_row(Worker *worker, const PackJob *job, size_t row);
+extern void cpu_fine_pack_row(Worker *worker, const PackJob *job, size_t row,
+							  uint32_t r);
 extern void cpu_fine_set_thresholds(const PackJob *job, size_t first, size_t end);
 extern uint32_t cpu_fine_keep(Worker *worker, const Strip *strip, uint32_t first);
 extern void cpu_sort_candidates(Worker *worker);
@@ -315,12 +324,13 @@ extern void cpu_prune_strip(Worker *worker, const Strip *strip);
 
 /*
  * How candidates are rechecked: rows as they came, or the first one widened, go into
- * a number, that and the rows' squares into the distance.
+ * a number, that and the rows' squares into the distance.  Doubles are never widened.
  */
 typedef struct Recheck
 {
 	double		(*rows) (const float *x, const float *y, uint32_t dimensions);
 	double		(*wide) (const double *x, const float *y, uint32_t dimensions);
+	double		(*doubles) (const double *x, const double *y, uint32_t dimensions); /* or NULL */
 	const double *squares_a;	/* NULL: the number is the distance */
 	const double *squares_b;
 } Recheck;
@@ -330,10 +340,22 @@ cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows 
 {
 	const CpuKernel *kernel = context->kernel;
 
+	bool		doubles = cpu_has_doubles(context);
+
 	if (!cpu_is_cosine(context))
-		return (Recheck) {.rows = kernel->distance,.wide = kernel->distance_wide};
+		return (Recheck) {.rows = kernel->distance,.wide = kernel->distance_wide,
+			.doubles = doubles ? kernel->distance_double : NULL};
 	return (Recheck) {.rows = kernel->dot,.wide = kernel->dot_wide,
+		.doubles = doubles ? kernel->dot_double : NULL,
 		.squares_a = a->squares,.squares_b = b->squares};
+}
+
+/* The number of two rows as they came. */
+static inline double
+cpu_recheck_rows(const Recheck *recheck, const float *x, const float *y, uint32_t dimensions)
+{
+	return recheck->doubles == NULL ? recheck->rows(x, y, dimensions)
+		: recheck->doubles((const double *) x, (const double *) y, dimensions);
 }
 
 /* The canonical distance of the rows at these places, whose number this is. */

@@ -178,6 +178,10 @@ typedef struct CpuKernel
 	/* x.y of exact_distance.h, for the cosine distance; likewise. */
 	double		(*dot) (const float *x, const float *y, uint32_t dimensions);
 	double		(*dot_wide) (const double *x, const float *y, uint32_t dimensions);
+
+	/* The same of rows that came as doubles. */
+	double		(*distance_double) (const double *x, const double *y, uint32_t dimensions);
+	double		(*dot_double) (const double *x, const double *y, uint32_t dimensions);
 } CpuKernel;
 
 /* Are rows of a packed as those of b? */

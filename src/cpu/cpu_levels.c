@@ -129,18 +129,21 @@ cpu_project_set(Worker *worker, FastedSet *set, size_t sliver)
 	const Projection *projection = worker->join->projection;
 	uint32_t	width = worker->context->kernel->width;
 	const float *rows[FASTED_MAX_WIDTH] = {NULL};
+	double		moved[FASTED_MAX_WIDTH] = {0};
 	size_t		first = sliver * width;
 
 	float	   *out = projected_rows(set) + first * projection->stride;
 
 	for (uint32_t r = 0; r < width && first + r < set->rows.rows; r++)
 	{
-		rows[r] = cpu_filter_row(worker, row_store_row(&set->rows, first + r),
-								 cpu_direction_room(worker, r));
+		const float *row = row_store_row(&set->rows, first + r);
+
+		rows[r] = cpu_filter_row(worker, row, cpu_direction_room(worker, r));
+		moved[r] = cpu_row_moved(worker->context, row);
 		if (rows[r] == NULL)
 			cpu_project_nothing(projection, out + (size_t) r * projection->stride);
 	}
-	cpu_project_sliver(worker, projection, rows, out);
+	cpu_project_sliver(worker, projection, rows, moved, out);
 	return !cpu_stopping(worker->context);
 }
 

@@ -44,18 +44,19 @@ compare_doubles(const void *left, const void *right)
 static double
 distance_of(const FastedContext *context, const float *x, const float *y)
 {
-	const CpuKernel *kernel = context->kernel;
+	/* its squares are not asked for */
+	const Recheck recheck = cpu_recheck(context, &context->samples[0], &context->samples[0]);
 	uint32_t	d = context->options.dimensions;
 	double		xx;
 	double		yy;
 
 	if (!cpu_is_cosine(context))
-		return kernel->distance(x, y, d);
-	xx = kernel->dot(x, x, d);
-	yy = kernel->dot(y, y, d);
+		return cpu_recheck_rows(&recheck, x, y, d);
+	xx = cpu_recheck_rows(&recheck, x, x, d);
+	yy = cpu_recheck_rows(&recheck, y, y, d);
 	if (!fasted_has_direction(xx) || !fasted_has_direction(yy))
 		return NAN;
-	return fasted_exact_cosine_of(kernel->dot(x, y, d), xx, yy);
+	return fasted_exact_cosine_of(cpu_recheck_rows(&recheck, x, y, d), xx, yy);
 }
 
 /* How far about the k-th neighbour of this row is, by some others; NaN: nobody knows. */

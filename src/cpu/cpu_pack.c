@@ -129,8 +129,9 @@ pack_set_sliver(Worker *worker, FastedSet *set, Packing packing, size_t sliver)
 	FastedJoin *join = worker->join;
 	uint32_t	width = join->context->kernel->width;
 	const float *rows[FASTED_MAX_WIDTH] = {NULL};
+	double		moved[FASTED_MAX_WIDTH] = {0};
 	PackJob		job = {.form = join->form,.eps_upper = join->eps_upper,.to = &set->packed,
-	.fine = set->fine.values != NULL ? &set->fine : NULL};
+	.moved = moved,.fine = set->fine.values != NULL ? &set->fine : NULL};
 
 	if (packing == PACK_ROWS)
 	{
@@ -138,8 +139,10 @@ pack_set_sliver(Worker *worker, FastedSet *set, Packing packing, size_t sliver)
 		{
 			size_t		place = sliver * width + r;
 
-			rows[r] = cpu_row_to_pack(worker, &set->packed, place,
-									  row_store_row(&set->rows, cpu_row_at(set, place)));
+			const float *row = row_store_row(&set->rows, cpu_row_at(set, place));
+
+			rows[r] = cpu_row_to_pack(worker, &set->packed, place, row);
+			moved[r] = cpu_row_moved(worker->context, row);
 		}
 		cpu_pack_sliver(worker, &job, sliver, rows);
 	}

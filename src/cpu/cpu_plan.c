@@ -132,7 +132,7 @@ worker_bytes(const FastedContext *context)
 		bytes += cpu_image_bytes(context);
 	if (context->may_prune)
 		bytes += cpu_project_room_bytes(context);
-	if (cpu_is_cosine(context))
+	if (cpu_changes_rows(context))
 		bytes += cpu_direction_bytes(context);
 	if (context->options.dimensions > context->slice)
 		bytes += FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float);
@@ -185,13 +185,14 @@ static uint64_t
 fixed_bytes(const FastedContext *context, uint64_t limit)
 {
 	uint64_t	row_bytes = context->options.dimensions * sizeof(float);
+	uint64_t	stored_bytes = fasted_row_bytes(&context->options);
 	uint64_t	packed_bytes = cpu_packed_row_bytes(context) + side_row_bytes(context);
 	uint64_t	padding = PLANNED_SETS * context->kernel->tile_cols
 		+ 2 * cpu_whole_tiles(context, context->sample_rows);
 
 	return context->thread_limit * worker_bytes(context)
 		+ cpu_pool_blocks(context->thread_limit) * context->block_pairs * sizeof(FastedPair)
-		+ PLANNED_SETS * (context->chunk_bytes > row_bytes ? context->chunk_bytes : row_bytes)
+		+ PLANNED_SETS * (context->chunk_bytes > stored_bytes ? context->chunk_bytes : stored_bytes)
 		+ (PLANNED_SETS + 1) * 2 * row_bytes	/* forms */
 		+ padding * packed_bytes
 		+ (context->may_prune ? context->fit_bytes
@@ -220,7 +221,7 @@ plan_memory(FastedContext *context, uint64_t limit)
 	context->sample_rows = limit_sample(context, limit);
 
 	fixed = fixed_bytes(context, limit);
-	row_bytes = context->options.dimensions * sizeof(float) + cpu_packed_row_bytes(context)
+	row_bytes = fasted_row_bytes(&context->options) + cpu_packed_row_bytes(context)
 		+ side_row_bytes(context)
 		+ sizeof(uint32_t);		/* counts */
 	if (context->may_prune)

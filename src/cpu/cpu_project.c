@@ -145,14 +145,17 @@ round_up(double value)
 	return -fasted_round_down(-value);
 }
 
-/* One row's numbers, from its product and from what packing says of it. */
+/*
+ * One row's numbers, from its product and from what packing says of it; came_moved: how
+ * far it was from the exact one, in the projection's scale.
+ */
 static void
 set_projected(const Projection *projection, const double *product, double norm2, double error2,
-			  float *out)
+			  double came_moved, float *out)
 {
 	uint32_t	d = projection->layout.words;
 	double		norm = sqrt(norm2) * (1.0 + fasted_sum_slack(d));
-	double		moved = fasted_rho(error2, norm2, d);
+	double		moved = fasted_rho(error2, norm2, d) + came_moved;
 	double		projected2 = 0.0;
 	uint32_t	k = 0;
 
@@ -178,10 +181,13 @@ set_projected(const Projection *projection, const double *product, double norm2,
 	}
 }
 
-/* The rows of one sliver; missing ones are NULL, and left. */
+/*
+ * The rows of one sliver, and how far each is from an exact one; missing ones are NULL,
+ * and left.
+ */
 void
 cpu_project_sliver(Worker *worker, const Projection *projection, const float *const *rows,
-				   float *out)
+				   const double *moved, float *out)
 {
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->product_kernel;
@@ -207,7 +213,7 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 			continue;
 		if (pack.norm2[r] <= NORM2_LIMIT && pack.error2[r] <= NORM2_LIMIT)
 			set_projected(projection, sums + r * projection->layout.padded_rows, pack.norm2[r],
-						  pack.error2[r], to);
+						  pack.error2[r], moved[r] * projection->scale * (1.0 + DBL_EPSILON), to);
 		else
 			set_bounds(projection, INFINITY, to);	/* it is near every row */
 	}

@@ -110,7 +110,7 @@ extern uint32_t cpu_most_directions(const FastedContext *context, uint32_t level
 extern uint32_t cpu_projected_stride(const FastedContext *context);
 extern Projection *cpu_projection_new(FastedContext *context);
 extern void cpu_project_sliver(Worker *worker, const Projection *projection,
-							   const float *const *rows, float *out);
+							   const float *const *rows, const double *moved, float *out);
 extern void cpu_project_nothing(const Projection *projection, float *out);
 
 /* cpu_kd_order.c: room is for a key of 8 bytes a row; false: it was stopped. */

@@ -176,14 +176,18 @@ set_radius(const Look *look, uint32_t k, uint32_t row)
 	uint32_t	d = context->options.dimensions;
 	size_t		place = look->first_row + row;
 	size_t		number = cpu_row_at(look->rows, place);
+	const float *x = row_store_row(&look->rows->rows, number);
 	double		radius = 0.0;
 
-	context->kernel->widen(row_store_row(&look->rows->rows, number), d, worker->wide);
+	if (recheck.doubles == NULL)
+		context->kernel->widen(x, d, worker->wide);
 	for (uint32_t i = 0; i < k; i++)
 	{
 		size_t		col = col_place(look, worker->near.nearest[i].col);
 		const float *other = row_store_row(&look->cols->rows, cpu_row_at(look->cols, col));
-		double		dist = cpu_distance(&recheck, recheck.wide(worker->wide, other, d), place, col);
+		double		value = recheck.doubles == NULL ? recheck.wide(worker->wide, other, d)
+			: cpu_recheck_rows(&recheck, x, other, d);
+		double		dist = cpu_distance(&recheck, value, place, col);
 
 		if (isnan(dist))
 			return;

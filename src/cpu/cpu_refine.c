@@ -113,9 +113,9 @@ row_at(const FastedSet *set, size_t place)
 }
 
 static void
-prefetch_row(const float *row, uint32_t dimensions)
+prefetch_row(const float *row, uint32_t floats)
 {
-	uint32_t	end = dimensions < PREFETCH_MOST ? dimensions : PREFETCH_MOST;
+	uint32_t	end = floats < PREFETCH_MOST ? floats : PREFETCH_MOST;
 
 	for (uint32_t k = 0; k < end; k += 16)
 		__builtin_prefetch(row + k);
@@ -126,14 +126,14 @@ static void
 prefetch_candidate(const Worker *worker, const Strip *strip, uint32_t c)
 {
 	const FastedJoin *join = worker->join;
+	uint32_t	floats = fasted_row_floats(&join->context->options);
 
 	if (c >= worker->listed)
 		return;
 	if (c == 0 || worker->list[c].row != worker->list[c - 1].row)
 		prefetch_row(row_at(join->row_set, strip->first_a + worker->list[c].row),
-					 join->context->options.dimensions);
-	prefetch_row(row_at(join->col_set, strip->first_b + worker->list[c].col),
-				 join->context->options.dimensions);
+					 floats);
+	prefetch_row(row_at(join->col_set, strip->first_b + worker->list[c].col), floats);
 }
 
 /* Do so many candidates from c on share one row that widening it pays? */
@@ -225,13 +225,13 @@ refine_list(Worker *worker, const Strip *strip)
 		double		dist;
 
 		prefetch_candidate(worker, strip, c + PREFETCH_AHEAD);
-		if (pair.row != wide && row_repeats(worker, c))
+		if (recheck.doubles == NULL && pair.row != wide && row_repeats(worker, c))
 		{
 			context->kernel->widen(x, d, worker->wide);
 			wide = pair.row;
 		}
 		dist = cpu_distance(&recheck, pair.row == wide ? recheck.wide(worker->wide, y, d)
-							: recheck.rows(x, y, d), row, col);
+							: cpu_recheck_rows(&recheck, x, y, d), row, col);
 		if (dist <= eps && !take_pair(worker, row, col, dist))
 			return false;
 		if (cpu_stopping(context))

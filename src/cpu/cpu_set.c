@@ -81,7 +81,7 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 static size_t
 chunk_bytes(const FastedContext *context, const FastedSetOptions *options)
 {
-	size_t		row_bytes = context->options.dimensions * sizeof(float);
+	size_t		row_bytes = fasted_row_bytes(&context->options);
 	size_t		bytes = context->chunk_bytes;
 
 	if (options->expected_rows > 0 && options->expected_rows < bytes / row_bytes)
@@ -102,7 +102,7 @@ cpu_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet 
 	set->context = context;
 	set->options = *options;
 	set->eps = set->chosen_eps = set->levels.eps = NAN;
-	row_store_init(&set->rows, context->options.dimensions, chunk_bytes(context, options),
+	row_store_init(&set->rows, fasted_row_floats(&context->options), chunk_bytes(context, options),
 				   options->expected_rows == 0);
 	set->next = context->sets;
 	context->sets = set;
@@ -247,7 +247,7 @@ cpu_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 		return status;
 	if (capacity > nrows)
 		capacity = nrows;
-	memcpy(room, rows, capacity * set->rows.dimensions * sizeof(float));
+	memcpy(room, rows, capacity * set->rows.row_floats * sizeof(float));
 	*taken = capacity;
 	return cpu_commit(set, capacity);
 }
@@ -263,13 +263,13 @@ FastedStatus
 cpu_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows)
 {
 	const RowStore *store = &set->rows;
-	size_t		d = store->dimensions;
+	size_t		floats = store->row_floats;
 
 	if (set->sealed || first_row > store->rows || nrows > store->rows - first_row)
 		return cpu_fail(set->context, FASTED_INTERNAL,
 						"rows that are not staged were to be read back");
 	for (size_t i = 0; i < nrows; i++)
-		memcpy(rows + i * d, row_store_row(store, first_row + i), d * sizeof(float));
+		memcpy(rows + i * floats, row_store_row(store, first_row + i), floats * sizeof(float));
 	return FASTED_OK;
 }
 

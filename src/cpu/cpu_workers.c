@@ -322,7 +322,7 @@ init_worker(FastedContext *context, Worker *worker)
 		if (worker->project_room == NULL)
 			return false;
 	}
-	if (cpu_is_cosine(context))
+	if (cpu_changes_rows(context))
 	{
 		worker->directions = fasted_cpu_map(cpu_direction_bytes(context), memory);
 		if (worker->directions == NULL)

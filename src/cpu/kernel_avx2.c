@@ -67,6 +67,15 @@ load_rest_avx2(const float *p, int left)
 															  lane)));
 }
 
+/* The first `left` of four doubles; zeros after them. */
+TARGET static inline __attribute__((always_inline)) __m256d
+load_rest_double_avx2(const double *p, int left)
+{
+	__m256i		lane = _mm256_setr_epi64x(0, 1, 2, 3);
+
+	return _mm256_maskload_pd(p, _mm256_cmpgt_epi64(_mm256_set1_epi64x(left), lane));
+}
+
 /* sum + left * right, or + (left - right)^2. */
 TARGET static inline __attribute__((always_inline)) __m256d
 add_term_avx2(__m256d left, __m256d right, __m256d sum, bool product)
@@ -81,12 +90,13 @@ add_term_avx2(__m256d left, __m256d right, __m256d sum, bool product)
 
 /*
  * Four partial sums to a vector: sums[v] holds lanes 4v to 4v + 3.  One of x
- * and wide is NULL.  Sums of squared differences, or of products.  All that is
+ * and wide is NULL, and so is one of y and doubles; with doubles, wide has no room
+ * beyond its end.  Sums of squared differences, or of products.  All that is
  * known at compile time.
  */
 TARGET static inline __attribute__((always_inline)) double
-sum_body_avx2(const float *x, const double *wide, const float *y, uint32_t dimensions,
-			  bool product)
+sum_body_avx2(const float *x, const double *wide, const float *y, const double *doubles,
+			  uint32_t dimensions, bool product)
 {
 	__m256d		sums[8];
 	__m128d		low;
@@ -101,7 +111,8 @@ sum_body_avx2(const float *x, const double *wide, const float *y, uint32_t dimen
 		{
 			__m256d		left = wide != NULL ? _mm256_loadu_pd(wide + k + 4 * v)
 				: _mm256_cvtps_pd(_mm_loadu_ps(x + k + 4 * v));
-			__m256d		right = _mm256_cvtps_pd(_mm_loadu_ps(y + k + 4 * v));
+			__m256d		right = doubles != NULL ? _mm256_loadu_pd(doubles + k + 4 * v)
+				: _mm256_cvtps_pd(_mm_loadu_ps(y + k + 4 * v));
 
 			sums[v] = add_term_avx2(left, right, sums[v], product);
 		}
@@ -111,9 +122,11 @@ sum_body_avx2(const float *x, const double *wide, const float *y, uint32_t dimen
 		UNROLL for (int v = 0; v < 8; v++)
 		{
 			int			rest = (int) (dimensions - k) - 4 * v;
-			__m256d		left = wide != NULL ? _mm256_loadu_pd(wide + k + 4 * v)
+			__m256d		left = doubles != NULL ? load_rest_double_avx2(wide + k + 4 * v, rest)
+				: wide != NULL ? _mm256_loadu_pd(wide + k + 4 * v)
 				: load_rest_avx2(x + k + 4 * v, rest);
-			__m256d		right = load_rest_avx2(y + k + 4 * v, rest);
+			__m256d		right = doubles != NULL ? load_rest_double_avx2(doubles + k + 4 * v, rest)
+				: load_rest_avx2(y + k + 4 * v, rest);
 
 			sums[v] = add_term_avx2(left, right, sums[v], product);
 		}
@@ -142,25 +155,37 @@ root_avx2(double square)
 TARGET static double
 distance_avx2(const float *x, const float *y, uint32_t dimensions)
 {
-	return root_avx2(sum_body_avx2(x, NULL, y, dimensions, false));
+	return root_avx2(sum_body_avx2(x, NULL, y, NULL, dimensions, false));
 }
 
 TARGET static double
 distance_wide_avx2(const double *x, const float *y, uint32_t dimensions)
 {
-	return root_avx2(sum_body_avx2(NULL, x, y, dimensions, false));
+	return root_avx2(sum_body_avx2(NULL, x, y, NULL, dimensions, false));
 }
 
 TARGET static double
 dot_avx2(const float *x, const float *y, uint32_t dimensions)
 {
-	return sum_body_avx2(x, NULL, y, dimensions, true);
+	return sum_body_avx2(x, NULL, y, NULL, dimensions, true);
 }
 
 TARGET static double
 dot_wide_avx2(const double *x, const float *y, uint32_t dimensions)
 {
-	return sum_body_avx2(NULL, x, y, dimensions, true);
+	return sum_body_avx2(NULL, x, y, NULL, dimensions, true);
+}
+
+TARGET static double
+distance_double_avx2(const double *x, const double *y, uint32_t dimensions)
+{
+	return root_avx2(sum_body_avx2(NULL, x, NULL, y, dimensions, false));
+}
+
+TARGET static double
+dot_double_avx2(const double *x, const double *y, uint32_t dimensions)
+{
+	return sum_body_avx2(NULL, x, NULL, y, dimensions, true);
 }
 
 static bool
@@ -179,7 +204,9 @@ available_avx2(void)
 	.distance_wide = distance_wide_avx2, \
 	.widen = widen_avx2, \
 	.dot = dot_avx2, \
-	.dot_wide = dot_wide_avx2
+	.dot_wide = dot_wide_avx2, \
+	.distance_double = distance_double_avx2, \
+	.dot_double = dot_double_avx2
 
 const CpuKernel fasted_kernel_avx2 = {
 	.name = "avx2",

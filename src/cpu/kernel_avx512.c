@@ -57,12 +57,13 @@ add_term_avx512(__m512d left, __m512d right, __m512d sum, bool product)
 
 /*
  * Eight partial sums to a vector: sums[v] holds lanes 8v to 8v + 7.  One of x
- * and wide is NULL.  Sums of squared differences, or of products.  All that is
+ * and wide is NULL, and so is one of y and doubles; with doubles, wide has no room
+ * beyond its end.  Sums of squared differences, or of products.  All that is
  * known at compile time.
  */
 TARGET static inline __attribute__((always_inline)) double
-sum_body_avx512(const float *x, const double *wide, const float *y, uint32_t dimensions,
-				bool product)
+sum_body_avx512(const float *x, const double *wide, const float *y, const double *doubles,
+				uint32_t dimensions, bool product)
 {
 	__m512d		sums[4];
 	__m256d		half;
@@ -78,7 +79,8 @@ sum_body_avx512(const float *x, const double *wide, const float *y, uint32_t dim
 		{
 			__m512d		left = wide != NULL ? _mm512_loadu_pd(wide + k + 8 * v)
 				: _mm512_cvtps_pd(_mm256_loadu_ps(x + k + 8 * v));
-			__m512d		right = _mm512_cvtps_pd(_mm256_loadu_ps(y + k + 8 * v));
+			__m512d		right = doubles != NULL ? _mm512_loadu_pd(doubles + k + 8 * v)
+				: _mm512_cvtps_pd(_mm256_loadu_ps(y + k + 8 * v));
 
 			sums[v] = add_term_avx512(left, right, sums[v], product);
 		}
@@ -90,10 +92,11 @@ sum_body_avx512(const float *x, const double *wide, const float *y, uint32_t dim
 		UNROLL for (int v = 0; v < 4; v++)
 		{
 			__mmask8	mask = (__mmask8) (lanes >> (8 * v));
-			__m512d		left = wide != NULL ? _mm512_loadu_pd(wide + k + 8 * v)
+			__m512d		left = doubles != NULL ? _mm512_maskz_loadu_pd(mask, wide + k + 8 * v)
+				: wide != NULL ? _mm512_loadu_pd(wide + k + 8 * v)
 				: _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, x + k + 8 * v));
-			__m512d		right =
-				_mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, y + k + 8 * v));
+			__m512d		right = doubles != NULL ? _mm512_maskz_loadu_pd(mask, doubles + k + 8 * v)
+				: _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, y + k + 8 * v));
 
 			sums[v] = add_term_avx512(left, right, sums[v], product);
 		}
@@ -122,25 +125,37 @@ root_avx512(double square)
 TARGET static double
 distance_avx512(const float *x, const float *y, uint32_t dimensions)
 {
-	return root_avx512(sum_body_avx512(x, NULL, y, dimensions, false));
+	return root_avx512(sum_body_avx512(x, NULL, y, NULL, dimensions, false));
 }
 
 TARGET static double
 distance_wide_avx512(const double *x, const float *y, uint32_t dimensions)
 {
-	return root_avx512(sum_body_avx512(NULL, x, y, dimensions, false));
+	return root_avx512(sum_body_avx512(NULL, x, y, NULL, dimensions, false));
 }
 
 TARGET static double
 dot_avx512(const float *x, const float *y, uint32_t dimensions)
 {
-	return sum_body_avx512(x, NULL, y, dimensions, true);
+	return sum_body_avx512(x, NULL, y, NULL, dimensions, true);
 }
 
 TARGET static double
 dot_wide_avx512(const double *x, const float *y, uint32_t dimensions)
 {
-	return sum_body_avx512(NULL, x, y, dimensions, true);
+	return sum_body_avx512(NULL, x, y, NULL, dimensions, true);
+}
+
+TARGET static double
+distance_double_avx512(const double *x, const double *y, uint32_t dimensions)
+{
+	return root_avx512(sum_body_avx512(NULL, x, NULL, y, dimensions, false));
+}
+
+TARGET static double
+dot_double_avx512(const double *x, const double *y, uint32_t dimensions)
+{
+	return sum_body_avx512(NULL, x, NULL, y, dimensions, true);
 }
 
 static bool
@@ -170,7 +185,9 @@ available_avx512vnni(void)
 	.distance_wide = distance_wide_avx512, \
 	.widen = widen_avx512, \
 	.dot = dot_avx512, \
-	.dot_wide = dot_wide_avx512
+	.dot_wide = dot_wide_avx512, \
+	.distance_double = distance_double_avx512, \
+	.dot_double = dot_double_avx512
 
 const CpuKernel fasted_kernel_avx512 = {
 	.name = "avx512",

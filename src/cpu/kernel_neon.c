@@ -54,12 +54,14 @@ widen_neon(const float *row, uint32_t dimensions, double *wide)
 
 /* Adds 32 coordinates: sums[v] holds lanes 2v and 2v + 1. */
 static inline __attribute__((always_inline)) void
-add_terms(float64x2_t *sums, const float *x, const double *wide, const float *y, bool product)
+add_terms(float64x2_t *sums, const float *x, const double *wide, const float *y,
+		  const double *doubles, bool product)
 {
 	UNROLL for (int v = 0; v < SUM_VECS; v++)
 	{
 		float64x2_t left = wide != NULL ? vld1q_f64(wide + 2 * v) : vcvt_f64_f32(vld1_f32(x + 2 * v));
-		float64x2_t right = vcvt_f64_f32(vld1_f32(y + 2 * v));
+		float64x2_t right = doubles != NULL ? vld1q_f64(doubles + 2 * v)
+			: vcvt_f64_f32(vld1_f32(y + 2 * v));
 		float64x2_t diff = vsubq_f64(left, right);
 
 		sums[v] = product ? vfmaq_f64(sums[v], left, right) : vfmaq_f64(sums[v], diff, diff);
@@ -67,11 +69,13 @@ add_terms(float64x2_t *sums, const float *x, const double *wide, const float *y,
 }
 
 /*
- * One of x and wide is NULL.  The sum of squared differences, or of products.  All that
+ * One of x and wide is NULL, and so is one of y and doubles; with doubles, wide has no
+ * room beyond its end.  The sum of squared differences, or of products.  All that
  * is known at compile time.
  */
 static inline __attribute__((always_inline)) double
-sum_body_neon(const float *x, const double *wide, const float *y, uint32_t dimensions, bool product)
+sum_body_neon(const float *x, const double *wide, const float *y, const double *doubles,
+			  uint32_t dimensions, bool product)
 {
 	float64x2_t sums[SUM_VECS];
 	uint32_t	k = 0;
@@ -79,8 +83,18 @@ sum_body_neon(const float *x, const double *wide, const float *y, uint32_t dimen
 	UNROLL for (int v = 0; v < SUM_VECS; v++)
 		sums[v] = vdupq_n_f64(0.0);
 	for (; k + 32 <= dimensions; k += 32)
-		add_terms(sums, wide != NULL ? NULL : x + k, wide != NULL ? wide + k : NULL, y + k, product);
-	if (k < dimensions)
+		add_terms(sums, wide != NULL ? NULL : x + k, wide != NULL ? wide + k : NULL,
+				  doubles != NULL ? NULL : y + k, doubles != NULL ? doubles + k : NULL, product);
+	if (k < dimensions && doubles != NULL)
+	{
+		double		last_x[32] = {0};
+		double		last_y[32] = {0};
+
+		memcpy(last_x, wide + k, (dimensions - k) * sizeof(double));
+		memcpy(last_y, doubles + k, (dimensions - k) * sizeof(double));
+		add_terms(sums, NULL, last_x, NULL, last_y, product);
+	}
+	else if (k < dimensions)
 	{
 		float		last_x[32] = {0};
 		float		last_y[32] = {0};
@@ -88,7 +102,8 @@ sum_body_neon(const float *x, const double *wide, const float *y, uint32_t dimen
 		if (wide == NULL)
 			memcpy(last_x, x + k, (dimensions - k) * sizeof(float));
 		memcpy(last_y, y + k, (dimensions - k) * sizeof(float));
-		add_terms(sums, wide != NULL ? NULL : last_x, wide != NULL ? wide + k : NULL, last_y, product);
+		add_terms(sums, wide != NULL ? NULL : last_x, wide != NULL ? wide + k : NULL, last_y, NULL,
+				  product);
 	}
 	UNROLL for (int v = 0; v < 8; v++)
 		sums[v] = vaddq_f64(sums[v], sums[v + 8]);
@@ -103,25 +118,37 @@ sum_body_neon(const float *x, const double *wide, const float *y, uint32_t dimen
 static double
 distance_neon(const float *x, const float *y, uint32_t dimensions)
 {
-	return sqrt(sum_body_neon(x, NULL, y, dimensions, false));
+	return sqrt(sum_body_neon(x, NULL, y, NULL, dimensions, false));
 }
 
 static double
 distance_wide_neon(const double *x, const float *y, uint32_t dimensions)
 {
-	return sqrt(sum_body_neon(NULL, x, y, dimensions, false));
+	return sqrt(sum_body_neon(NULL, x, y, NULL, dimensions, false));
 }
 
 static double
 dot_neon(const float *x, const float *y, uint32_t dimensions)
 {
-	return sum_body_neon(x, NULL, y, dimensions, true);
+	return sum_body_neon(x, NULL, y, NULL, dimensions, true);
 }
 
 static double
 dot_wide_neon(const double *x, const float *y, uint32_t dimensions)
 {
-	return sum_body_neon(NULL, x, y, dimensions, true);
+	return sum_body_neon(NULL, x, y, NULL, dimensions, true);
+}
+
+static double
+distance_double_neon(const double *x, const double *y, uint32_t dimensions)
+{
+	return sqrt(sum_body_neon(NULL, x, NULL, y, dimensions, false));
+}
+
+static double
+dot_double_neon(const double *x, const double *y, uint32_t dimensions)
+{
+	return sum_body_neon(NULL, x, NULL, y, dimensions, true);
 }
 
 static bool
@@ -150,7 +177,9 @@ available_sdot(void)
 	.distance_wide = distance_wide_neon, \
 	.widen = widen_neon, \
 	.dot = dot_neon, \
-	.dot_wide = dot_wide_neon
+	.dot_wide = dot_wide_neon, \
+	.distance_double = distance_double_neon, \
+	.dot_double = dot_double_neon
 
 const CpuKernel fasted_kernel_neon = {
 	.name = "neon",

@@ -109,6 +109,18 @@ dot_wide_portable(const double *x, const float *y, uint32_t dimensions)
 	return fasted_exact_sum(sums);
 }
 
+static double
+distance_double_portable(const double *x, const double *y, uint32_t dimensions)
+{
+	return fasted_exact_distance_double(x, y, dimensions);
+}
+
+static double
+dot_double_portable(const double *x, const double *y, uint32_t dimensions)
+{
+	return fasted_exact_dot_double(x, y, dimensions);
+}
+
 static bool
 available_portable(void)
 {
@@ -128,4 +140,6 @@ const CpuKernel fasted_kernel_portable = {
 	.widen = widen_portable,
 	.dot = dot_portable,
 	.dot_wide = dot_wide_portable,
+	.distance_double = distance_double_portable,
+	.dot_double = dot_double_portable,
 };

@@ -128,16 +128,16 @@ fasted_cpu_unmap(void *memory, size_t size, MemoryCount *count)
 static size_t
 chunk_size(const RowStore *store)
 {
-	return (store->mask + 1) * store->dimensions * sizeof(float);
+	return (store->mask + 1) * store->row_floats * sizeof(float);
 }
 
 void
-row_store_init(RowStore *store, uint32_t dimensions, size_t chunk_bytes, bool may_be_few)
+row_store_init(RowStore *store, uint32_t row_floats, size_t chunk_bytes, bool may_be_few)
 {
 	memset(store, 0, sizeof(*store));
 	store->may_be_few = may_be_few;
-	store->dimensions = dimensions;
-	while (((size_t) 2 << store->shift) * dimensions * sizeof(float)
+	store->row_floats = row_floats;
+	while (((size_t) 2 << store->shift) * row_floats * sizeof(float)
 		   <= chunk_bytes)
 		store->shift++;
 	store->mask = ((size_t) 1 << store->shift) - 1;
@@ -171,7 +171,7 @@ row_store_offer(RowStore *store, size_t max_rows, size_t *capacity,
 	}
 	store->offered = left < max_rows ? left : max_rows;
 	*capacity = store->offered;
-	return store->chunks[chunk] + (store->rows & store->mask) * store->dimensions;
+	return store->chunks[chunk] + (store->rows & store->mask) * store->row_floats;
 }
 
 bool

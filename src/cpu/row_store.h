@@ -38,11 +38,11 @@ extern void fasted_cpu_unmap(void *memory, size_t size, MemoryCount *count);
 
 /*
  * Rows in chunks of a power of two of them: nothing is ever moved as the set
- * grows.  Row r begins at chunks[r >> shift] + (r & mask) * dimensions.
+ * grows.  Row r begins at chunks[r >> shift] + (r & mask) * row_floats.
  */
 typedef struct RowStore
 {
-	uint32_t	dimensions;
+	uint32_t	row_floats;		/* a double takes the room of two */
 	uint32_t	shift;
 	size_t		mask;
 	float	  **chunks;
@@ -54,7 +54,7 @@ typedef struct RowStore
 } RowStore;
 
 /* chunk_bytes is a wish; a chunk has one row at least. */
-extern void row_store_init(RowStore *store, uint32_t dimensions,
+extern void row_store_init(RowStore *store, uint32_t row_floats,
 						   size_t chunk_bytes, bool may_be_few);
 
 /*
@@ -72,7 +72,7 @@ static inline const float *
 row_store_row(const RowStore *store, size_t row)
 {
 	return store->chunks[row >> store->shift]
-		+ (row & store->mask) * store->dimensions;
+		+ (row & store->mask) * store->row_floats;
 }
 
 #endif							/* FASTED_ROW_STORE_H */

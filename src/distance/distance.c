@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "catalog/pg_type.h"
 #include "distance/distance.h"
 #include "cpu/cpu_kernel.h"
 #include "engine/exact_distance.h"
@@ -22,9 +23,17 @@ PG_FUNCTION_INFO_V1(fasted_within);
 /* A checked argument: its elements where they lie. */
 typedef struct Vector
 {
-	const float *elements;
+	FastedElement element;
+	const float *elements;		/* or doubles */
 	int			dimensions;
 } Vector;
+
+static double
+Element(const Vector *vector, int k)
+{
+	return vector->element == FASTED_ELEMENT_DOUBLE ? ((const double *) vector->elements)[k] :
+		vector->elements[k];
+}
 
 static Vector
 GetVector(ArrayType *array, const char *function, const char *name)
@@ -32,14 +41,15 @@ GetVector(ArrayType *array, const char *function, const char *name)
 	Vector		vector;
 	VectorProblem problem = VectorShape(array, &vector.dimensions);
 
+	vector.element = ARR_ELEMTYPE(array) == FLOAT8OID ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
 	vector.elements = (const float *) ARR_DATA_PTR(array);
 	for (int k = 0; problem == VECTOR_OK && k < vector.dimensions; k++)
 	{
-		if (!isfinite(vector.elements[k]))
+		if (!isfinite(Element(&vector, k)))
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 					 errmsg("vector has an element that is %s",
-							isnan(vector.elements[k]) ? "NaN" : "infinite"),
+							isnan(Element(&vector, k)) ? "NaN" : "infinite"),
 					 errdetail("Argument %s of %s, element %d.", name, function, k + 1),
 					 errhint("Distances need finite numbers.")));
 	}
@@ -85,45 +95,80 @@ GetVectors(FunctionCallInfo fcinfo, const char *function, Vector *a, Vector *b)
 
 /* By the best kernel of this processor: all give the same bits. */
 static double
-Distance(const float *x, const float *y, uint32 dimensions)
+Distance(FastedElement element, const float *x, const float *y, uint32 dimensions)
 {
 	static const CpuKernel *kernel = NULL;
 
 	if (kernel == NULL)
 		kernel = fasted_cpu_choose_kernel(NULL);
+	if (element == FASTED_ELEMENT_DOUBLE)
+		return kernel->distance_double((const double *) x, (const double *) y, dimensions);
 	return kernel->distance(x, y, dimensions);
+}
+
+static inline __attribute__((always_inline)) double
+PlainCosine(FastedElement element, const float *x, const float *y, uint32 dimensions)
+{
+	if (element == FASTED_ELEMENT_DOUBLE)
+		return fasted_exact_cosine_double((const double *) x, (const double *) y, dimensions);
+	return fasted_exact_cosine(x, y, dimensions);
 }
 
 #if defined(__x86_64__)
 /* The same steps, where the processor has an instruction for fma. */
 __attribute__((target("avx2,fma")))
 static double
-CosineByFma(const float *x, const float *y, uint32 dimensions)
+CosineByFma(FastedElement element, const float *x, const float *y, uint32 dimensions)
 {
-	return fasted_exact_cosine(x, y, dimensions);
+	return PlainCosine(element, x, y, dimensions);
 }
 #endif
 
 static double
-Cosine(const float *x, const float *y, uint32 dimensions)
+Cosine(FastedElement element, const float *x, const float *y, uint32 dimensions)
 {
 #if defined(__x86_64__)
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-		return CosineByFma(x, y, dimensions);
+		return CosineByFma(element, x, y, dimensions);
 #endif
-	return fasted_exact_cosine(x, y, dimensions);
+	return PlainCosine(element, x, y, dimensions);
 }
 
 double
-ExactDistance(FastedMetric metric, const float *x, const float *y, uint32 dimensions)
+ExactDistance(FastedMetric metric, FastedElement element, const float *x, const float *y,
+			  uint32 dimensions)
 {
-	return metric == FASTED_METRIC_COSINE ? Cosine(x, y, dimensions) : Distance(x, y, dimensions);
+	return metric == FASTED_METRIC_COSINE ? Cosine(element, x, y, dimensions) :
+		Distance(element, x, y, dimensions);
+}
+
+/* By cosine doubles are brought to scale, which they hardly ever need. */
+static const float *
+ElementsFor(FastedMetric metric, const Vector *vector)
+{
+	Size		bytes = vector->dimensions * sizeof(double);
+	double	   *scaled;
+
+	if (metric != FASTED_METRIC_COSINE || vector->element != FASTED_ELEMENT_DOUBLE)
+		return vector->elements;
+	scaled = palloc(bytes);
+	memcpy(scaled, vector->elements, bytes);
+	fasted_scale_direction(scaled, vector->dimensions);
+	return (const float *) scaled;
 }
 
 static double
 DistanceOf(FastedMetric metric, const Vector *a, const Vector *b)
 {
-	return ExactDistance(metric, a->elements, b->elements, a->dimensions);
+	const float *x = ElementsFor(metric, a);
+	const float *y = ElementsFor(metric, b);
+	double		distance = ExactDistance(metric, a->element, x, y, a->dimensions);
+
+	if (x != a->elements)
+		pfree((float *) x);
+	if (y != b->elements)
+		pfree((float *) y);
+	return distance;
 }
 
 Datum

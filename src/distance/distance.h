@@ -17,7 +17,12 @@ extern PGDLLEXPORT Datum fasted_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_cosine_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within(PG_FUNCTION_ARGS);
 
-/* The canonical distance of finite vectors; NaN, if it is a cosine distance of a zero vector. */
-extern double ExactDistance(FastedMetric metric, const float *x, const float *y, uint32 dimensions);
+/*
+ * The canonical distance of finite vectors, as engines have them (fasted_scale_direction has
+ * seen doubles whose cosine distance is wanted); NaN, if it is a cosine distance of a zero
+ * vector.
+ */
+extern double ExactDistance(FastedMetric metric, FastedElement element, const float *x,
+							const float *y, uint32 dimensions);
 
 #endif							/* FASTED_DISTANCE_H */

@@ -121,7 +121,7 @@ group_open(const FastedOptions *options, FastedContext **result)
 	if (group == NULL)
 		return FASTED_OUT_OF_MEMORY;
 	group->base = base_engine;
-	group->dimensions = options->dimensions;
+	group->row_floats = fasted_row_floats(options);
 	group->nmembers = group->base->devices(options->devices, names, FASTED_GROUP_MOST);
 	if (group->nmembers == 0)
 		return group_fail(group, FASTED_NO_DEVICE, "no GPU was found");
@@ -424,7 +424,7 @@ put_all(GroupSet *set, int m, const float *rows, size_t nrows)
 			lose_small_one(group, m);
 		if (status == FASTED_FULL || !group_survives(group, m, status))
 			return false;
-		rows += taken * group->dimensions;
+		rows += taken * group->row_floats;
 		nrows -= taken;
 	}
 	return true;

@@ -107,6 +107,17 @@ typedef enum FastedMetric
 	FASTED_METRIC_COSINE		/* what has no direction has no pair: zeros, NaN, infinity */
 } FastedMetric;
 
+/*
+ * What rows consist of.  Distances are those of the rows as they come.  Rows of doubles
+ * pass this border by the same pointers, and a double takes the room of two floats.
+ * Where the metric is cosine, fasted_scale_direction (exact_distance.h) has seen them.
+ */
+typedef enum FastedElement
+{
+	FASTED_ELEMENT_REAL = 0,
+	FASTED_ELEMENT_DOUBLE
+} FastedElement;
+
 /* What becomes of a pair that passed the recheck. */
 typedef enum FastedOutput
 {
@@ -164,6 +175,7 @@ typedef struct FastedOptions
 {
 	uint32_t	dimensions;		/* d, from 1 to FASTED_MAX_DIMENSIONS */
 	FastedMetric metric;
+	FastedElement element;
 
 	uint64_t	memory_limit;	/* bytes of host memory for rows and tiles */
 	uint64_t	device_memory_limit;	/* bytes of device memory */
@@ -402,7 +414,7 @@ typedef struct FastedEngine
 							  FastedSet **set);
 
 	/*
-	 * Room for up to *capacity rows of dimensions floats each, tightly packed
+	 * Room for up to *capacity rows of fasted_row_floats floats each, tightly packed
 	 * row after row.  FASTED_OK (capacity >= 1) or FASTED_FULL.  The room is
 	 * the caller's until commit, which takes over its first nrows rows.
 	 */
@@ -434,7 +446,7 @@ typedef struct FastedEngine
 						 size_t *taken);
 	FastedStatus (*settle) (FastedSet *set);
 
-	/* Copies rows back, before seal: exactly the floats that were committed. */
+	/* Copies rows back, before seal: exactly what was committed. */
 	FastedStatus (*read_back) (FastedSet *set, uint64_t first_row,
 							   size_t nrows, float *rows);
 
@@ -519,6 +531,19 @@ typedef struct FastedEngine
 	bool		connects;
 	bool		keeps;			/* FASTED_OUTPUT_KEEPERS, likewise */
 } FastedEngine;
+
+/* Floats that a row takes the room of. */
+static inline uint32_t
+fasted_row_floats(const FastedOptions *options)
+{
+	return (options->element == FASTED_ELEMENT_DOUBLE ? 2 : 1) * options->dimensions;
+}
+
+static inline size_t
+fasted_row_bytes(const FastedOptions *options)
+{
+	return fasted_row_floats(options) * sizeof(float);
+}
 
 /* Does a join like this one count each row's pairs? */
 static inline bool

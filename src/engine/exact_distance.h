@@ -12,13 +12,19 @@
  * Lanes that a short last block does not reach stay as they are.  To feed them
  * zeros is the same: a partial sum is never -0, and fma(0, 0, s) is s.
  *
- * No step can overflow or underflow: a difference of two floats is a multiple
- * of 2^-149 below 2^129 in size, so its square lies in [2^-298, 2^258].
+ * Of floats no step can overflow or underflow: a difference of two is a multiple
+ * of 2^-149 below 2^129 in size, so its square lies in [2^-298, 2^258].  Of doubles a
+ * square may do both: a difference below about 2^-537 counts as none, and one from
+ * about 2^512 on as infinite.
  *
  * The cosine distance is 1 - x.y / sqrt(x.x y.y), of three sums made in the same
  * way from products of promoted coordinates, which lie in [2^-298, 2^256]: product,
  * root, quotient, difference in this order; at least 0 and at most 2.  It is NaN if a
  * vector is zero, which has no direction.
+ *
+ * Of doubles, a vector whose largest element is below 2^-100 or from 2^101 on in size is
+ * brought to [1, 2) by a power of two before its cosine distance is taken: then it has
+ * a direction unless it is zero.  What is in between gives the same bits either way.
  *
  * This is the definition.  Engines have faster forms of their own and test
  * them against it, bit for bit.
@@ -66,6 +72,22 @@ fasted_exact_distance(const float *x, const float *y, uint32_t dimensions)
 	return fasted_exact_fold(sums);
 }
 
+/* The same of rows of doubles. */
+static inline double
+fasted_exact_distance_double(const double *x, const double *y, uint32_t dimensions)
+{
+	double		sums[FASTED_EXACT_LANES] = {0};
+
+	for (uint32_t k = 0; k < dimensions; k++)
+	{
+		double		diff = x[k] - y[k];
+
+		sums[k % FASTED_EXACT_LANES] =
+			fma(diff, diff, sums[k % FASTED_EXACT_LANES]);
+	}
+	return fasted_exact_fold(sums);
+}
+
 /* x.y, or x.x: what the cosine distance is made of. */
 static inline double
 fasted_exact_dot(const float *x, const float *y, uint32_t dimensions)
@@ -76,6 +98,38 @@ fasted_exact_dot(const float *x, const float *y, uint32_t dimensions)
 		sums[k % FASTED_EXACT_LANES] = fma((double) x[k], (double) y[k],
 										   sums[k % FASTED_EXACT_LANES]);
 	return fasted_exact_sum(sums);
+}
+
+static inline double
+fasted_exact_dot_double(const double *x, const double *y, uint32_t dimensions)
+{
+	double		sums[FASTED_EXACT_LANES] = {0};
+
+	for (uint32_t k = 0; k < dimensions; k++)
+		sums[k % FASTED_EXACT_LANES] = fma(x[k], y[k], sums[k % FASTED_EXACT_LANES]);
+	return fasted_exact_sum(sums);
+}
+
+/*
+ * Brings a vector of doubles, which is finite, to where x.x neither overflows nor
+ * underflows, if it is not there: its cosine distances stay the same.
+ */
+static inline void
+fasted_scale_direction(double *row, uint32_t dimensions)
+{
+	double		most = 0.0;
+	int			exponent;
+
+	for (uint32_t k = 0; k < dimensions; k++)
+	{
+		if (fabs(row[k]) > most)
+			most = fabs(row[k]);
+	}
+	if (most == 0.0 || (most >= 0x1p-100 && most < 0x1p101))
+		return;
+	exponent = ilogb(most);
+	for (uint32_t k = 0; k < dimensions; k++)
+		row[k] = ldexp(row[k], -exponent);
 }
 
 /* The cosine distance, of x.y, x.x and y.y. */
@@ -97,6 +151,15 @@ fasted_exact_cosine(const float *x, const float *y, uint32_t dimensions)
 	return fasted_exact_cosine_of(fasted_exact_dot(x, y, dimensions),
 								  fasted_exact_dot(x, x, dimensions),
 								  fasted_exact_dot(y, y, dimensions));
+}
+
+/* Of rows that fasted_scale_direction has seen. */
+static inline double
+fasted_exact_cosine_double(const double *x, const double *y, uint32_t dimensions)
+{
+	return fasted_exact_cosine_of(fasted_exact_dot_double(x, y, dimensions),
+								  fasted_exact_dot_double(x, x, dimensions),
+								  fasted_exact_dot_double(y, y, dimensions));
 }
 
 #endif							/* FASTED_EXACT_DISTANCE_H */

@@ -75,6 +75,26 @@ fasted_has_direction(double square)
 	return square > 0.0 && square <= DBL_MAX;
 }
 
+/* What the filter sees of a double; NaN stays. */
+FASTED_BOUND_FUNCTION float
+fasted_narrow(double x)
+{
+	return (float) (x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x);
+}
+
+/*
+ * Rows of doubles: doc/bound-double.md.  The filter sees them rounded to FP32.  An upper
+ * bound of how far that moves a row, error2 being the sum of the squares of what it
+ * takes from each coordinate; and of what underflow takes from the canonical distance.
+ */
+FASTED_BOUND_FUNCTION double
+fasted_narrowed(double error2, uint32_t dimensions)
+{
+	double		moved = sqrt(error2) * (1.0 + (dimensions + 16.0) * FASTED_U64) + ldexp(1.0, -528);
+
+	return moved <= DBL_MAX ? moved : INFINITY;
+}
+
 /*
  * A sum of d nonnegative FP64 terms, each rounded a few times, in any order,
  * has a relative error of at most this; so have its bounds and square root.

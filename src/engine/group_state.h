@@ -72,7 +72,7 @@ struct GroupSet
 struct Group
 {
 	const FastedEngine *base;
-	uint32_t	dimensions;
+	uint32_t	row_floats;
 	Member		members[FASTED_GROUP_MOST];
 	int			nmembers;
 	int			alive;

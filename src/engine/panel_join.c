@@ -847,7 +847,7 @@ static bool
 want_rows(PanelJoin *join, FastedBatch *batch)
 {
 	const Panel *panel = join->loading;
-	uint64_t	most = LOAD_BYTES / (join->problem.options.dimensions * sizeof(float));
+	uint64_t	most = LOAD_BYTES / fasted_row_bytes(&join->problem.options);
 
 	if (panel == NULL)
 		return false;

@@ -140,7 +140,7 @@ static FastedStatus
 stage_nowhere(GroupSet *set, float **rows, size_t *capacity)
 {
 	Spread	   *spread = set->spread;
-	size_t		row_bytes = set->group->dimensions * sizeof(float);
+	size_t		row_bytes = set->group->row_floats * sizeof(float);
 	size_t		count = NO_ROOM_BYTES / row_bytes + 1;
 
 	if (spread->no_room == NULL)
@@ -225,7 +225,7 @@ spread_fill_guest(GroupSet *set, int member)
 	const FastedEngine *base = set->group->base;
 	SpreadGuest *guest = &set->spread->guests[member];
 	const SpreadPart *part = &set->spread->parts[guest->part];
-	uint64_t	count = COPY_BYTES / (set->group->dimensions * sizeof(float)) + 1;
+	uint64_t	count = COPY_BYTES / (set->group->row_floats * sizeof(float)) + 1;
 	FastedStatus status = FASTED_OK;
 
 	if (guest->sealed)

@@ -16,6 +16,7 @@
 
 #include "epsilon/sample.h"
 #include "read/reader.h"
+#include "read/vector.h"
 #include "session/guc.h"
 #include "session/interrupts.h"
 #include "session/progress.h"
@@ -62,6 +63,13 @@ typedef struct Reservoir
 	uint64		next_look;		/* at the clock: when that many rows are read */
 } Reservoir;
 
+/* Floats that a row takes the room of. */
+static Size
+FloatsOf(const Reservoir *reservoir)
+{
+	return RowFloats(reservoir->source->element, reservoir->dimensions);
+}
+
 static void
 ShowProgress(Reservoir *reservoir)
 {
@@ -95,16 +103,16 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 	Reservoir  *reservoir = (Reservoir *) sink;
 
 	reservoir->dimensions = dimensions;
-	reservoir->limit_rows = (uint64) fasted_setting_memory_limit * 1024 / (dimensions * sizeof(float));
+	reservoir->limit_rows = (uint64) fasted_setting_memory_limit * 1024 / (FloatsOf(reservoir) * sizeof(float));
 	reservoir->wanted = reservoir->options->rows;
 	if (reservoir->wanted == 0)
 	{
 		reservoir->wanted = ChooseRows(reservoir->options->neighbors, reservoir->expected_rows);
 		reservoir->wanted = Max(LEAST_SAMPLE_ROWS, Min(reservoir->wanted, reservoir->limit_rows));
 	}
-	reservoir->skipped_rows = Max(1, SKIPPED_BYTES / (dimensions * sizeof(float)));
+	reservoir->skipped_rows = Max(1, SKIPPED_BYTES / (FloatsOf(reservoir) * sizeof(float)));
 	reservoir->skipped = MemoryContextAlloc(reservoir->context,
-											reservoir->skipped_rows * dimensions * sizeof(float));
+											reservoir->skipped_rows * FloatsOf(reservoir) * sizeof(float));
 
 	reservoir_init_selection_state(&reservoir->random, reservoir->wanted);
 	if (reservoir->options->seed != NULL)
@@ -129,11 +137,11 @@ Enlarge(Reservoir *reservoir)
 				 errmsg("a sample of %u rows does not fit into fasted.memory_limit",
 						reservoir->wanted),
 				 errdetail("Each row of \"%s\" takes %zu bytes.",
-						   reservoir->source->relation, reservoir->dimensions * sizeof(float)),
+						   reservoir->source->relation, FloatsOf(reservoir) * sizeof(float)),
 				 reservoir->limit_rows < LEAST_SAMPLE_ROWS ? errhint("Raise fasted.memory_limit.") :
 				 errhint("Use sample_rows => " UINT64_FORMAT ", or raise fasted.memory_limit.",
 						 reservoir->limit_rows)));
-	bytes = (Size) rows * reservoir->dimensions * sizeof(float);
+	bytes = (Size) rows * FloatsOf(reservoir) * sizeof(float);
 	if (reservoir->rows == NULL)
 		reservoir->rows = MemoryContextAllocHuge(reservoir->context, bytes);
 	else
@@ -150,7 +158,7 @@ RoomForRows(RowSink *sink, float **room)
 	{
 		if (reservoir->seen == reservoir->allocated)
 			Enlarge(reservoir);
-		*room = reservoir->rows + (Size) reservoir->seen * reservoir->dimensions;
+		*room = reservoir->rows + (Size) reservoir->seen * FloatsOf(reservoir);
 		return reservoir->allocated - reservoir->seen;
 	}
 	if (reservoir->skip > 0)
@@ -158,7 +166,7 @@ RoomForRows(RowSink *sink, float **room)
 		*room = reservoir->skipped;
 		return Min(reservoir->skip, reservoir->skipped_rows);
 	}
-	*room = reservoir->rows + (Size) reservoir->victim * reservoir->dimensions;
+	*room = reservoir->rows + (Size) reservoir->victim * FloatsOf(reservoir);
 	return 1;
 }
 
@@ -208,13 +216,13 @@ EndProgress(void *arg)
 static void
 Shuffle(Reservoir *reservoir, uint32 count)
 {
-	Size		row_bytes = reservoir->dimensions * sizeof(float);
+	Size		row_bytes = FloatsOf(reservoir) * sizeof(float);
 
 	for (uint32 i = 0; i + 1 < count; i++)
 	{
 		uint32		other = i + (uint32) ((count - i) * sampler_random_fract(&reservoir->random.randstate));
-		float	   *a = reservoir->rows + (Size) i * reservoir->dimensions;
-		float	   *b = reservoir->rows + (Size) other * reservoir->dimensions;
+		float	   *a = reservoir->rows + (Size) i * FloatsOf(reservoir);
+		float	   *b = reservoir->rows + (Size) other * FloatsOf(reservoir);
 
 		if (i % ROWS_PER_LOOK == 0)
 			CheckJoinInterrupts();
@@ -251,6 +259,7 @@ ReadSample(const VectorSource *source, const SampleOptions *options)
 
 	sample->total = reservoir->seen;
 	sample->array.count = Min(reservoir->seen, reservoir->wanted);
+	sample->array.element = source->element;
 	sample->array.dimensions = reservoir->dimensions;
 	Shuffle(reservoir, sample->array.count);
 	sample->array.rows = reservoir->rows;

@@ -39,7 +39,7 @@ void
 PairStoreWrite(PairStore *store, const FastedPair *pairs, size_t npairs)
 {
 	if (store->file == NULL)
-		store->file = SpillCreate(PAIR_FLOATS);
+		store->file = SpillCreate(PAIR_FLOATS * sizeof(float));
 	SpillAppend(store->file, (const float *) pairs, npairs);
 	store->filed += npairs;
 }

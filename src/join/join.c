@@ -190,6 +190,7 @@ Create(const VectorSource *const *sources, FastedMetric metric, const FastedProb
 	join->problem = *problem;
 	join->options = OptionsFromSettings();
 	join->options.metric = metric;
+	join->options.element = sources[0] != NULL ? sources[0]->element : FASTED_ELEMENT_REAL;
 	join->callback.func = CloseCallback;
 	join->callback.arg = join;
 	MemoryContextRegisterResetCallback(context, &join->callback);
@@ -253,13 +254,31 @@ SliceOutputOf(const FastedProblem *problem)
 	}
 }
 
+/* The paper's result is of floats. */
+static const VectorSource *
+AsItIsCompared(const VectorSource *source)
+{
+	VectorSource *rounded;
+
+	if (fasted_setting_refine || source->element == FASTED_ELEMENT_REAL)
+		return source;
+	rounded = palloc(sizeof(VectorSource));
+	*rounded = *source;
+	rounded->element = FASTED_ELEMENT_REAL;
+	return rounded;
+}
+
 /* False: its work is not one to divide. */
 static bool
 BeginRemote(Join *join)
 {
-	MemoryContext old = MemoryContextSwitchTo(join->context);
+	MemoryContext old;
 	RowSet	   *rows = &join->rows[0];
 
+	/* hashes are of doubles, and rows are not */
+	if (join->sources[0]->form == VECTOR_FLOAT8 && join->options.element == FASTED_ELEMENT_REAL)
+		return false;
+	old = MemoryContextSwitchTo(join->context);
 	join->remote = RemoteJoinBegin(join->sources[0], join->options.metric, join->problem.eps,
 								   SliceOutputOf(&join->problem), rows->keys);
 	MemoryContextSwitchTo(old);
@@ -282,7 +301,8 @@ JoinBegin(const VectorSource *source, FastedMetric metric, double eps, FastedOut
 Join *
 JoinBeginProblem(const VectorSource *source, FastedMetric metric, const FastedProblem *problem)
 {
-	Join	   *join = Create(&source, metric, problem, 1, NULL);
+	const VectorSource *compared = AsItIsCompared(source);
+	Join	   *join = Create(&compared, metric, problem, 1, NULL);
 
 	RequireExactCosine(&join->options);
 	return BeginRemote(join) ? join : Begin(join);
@@ -295,7 +315,8 @@ JoinBeginSlice(const VectorSource *source, FastedMetric metric, double eps, Fast
 	FastedProblem problem = {
 		.eps = eps,.output = output,.slice = slice->slice,.slices = slice->slices
 	};
-	Join	   *join = Create(&source, metric, &problem, 1, NULL);
+	const VectorSource *compared = AsItIsCompared(source);
+	Join	   *join = Create(&compared, metric, &problem, 1, NULL);
 
 	RequireExactCosine(&join->options);
 	join->rows[0].print = slice->print;
@@ -353,8 +374,8 @@ JoinBeginRows(const VectorSource *source, const RowArray *rows, FastedMetric met
 }
 
 Join *
-JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions, const uint64 *expected_rows,
-				FastedMetric metric, double eps, FastedOutput output)
+JoinBeginPushed(RowPusher *pusher, int sides, FastedElement element, uint32 dimensions,
+				const uint64 *expected_rows, FastedMetric metric, double eps, FastedOutput output)
 {
 	const VectorSource *sources[2] = {NULL, NULL};
 	FastedProblem problem = {
@@ -364,8 +385,10 @@ JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions, const uint64 *e
 
 	join->pusher = pusher;
 	join->options.exact = true;
+	join->options.element = element;
 	for (int side = 0; side < sides; side++)
 	{
+		join->rows[side].element = element;
 		join->rows[side].dimensions = dimensions;
 		join->rows[side].expected_rows = expected_rows[side];
 	}

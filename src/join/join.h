@@ -68,9 +68,9 @@ struct RowPusher
  * Pairs (a, b) of a row of side 0 and one of side 1, by the order of pushing; or of one
  * relation with itself, where there is one side.
  */
-extern Join *JoinBeginPushed(RowPusher *pusher, int sides, uint32 dimensions,
-							 const uint64 *expected_rows, FastedMetric metric, double eps,
-							 FastedOutput output);
+extern Join *JoinBeginPushed(RowPusher *pusher, int sides, FastedElement element,
+							 uint32 dimensions, const uint64 *expected_rows,
+							 FastedMetric metric, double eps, FastedOutput output);
 extern bool JoinPush(Join *join, int side, const float *row);
 
 /*

@@ -35,6 +35,7 @@ EngineOptions(const JoinOptions *options)
 	result.filter = options->filter;
 	result.prune = options->prune;
 	result.metric = options->metric;
+	result.element = options->element;
 	result.kernel = options->kernel;
 	result.devices = options->devices;
 	result.approximate = !options->exact;

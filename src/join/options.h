@@ -17,6 +17,7 @@ typedef struct JoinOptions
 	FastedFilter filter;
 	FastedPrune prune;
 	FastedMetric metric;		/* not a setting: L2 until the caller says otherwise */
+	FastedElement element;		/* nor is this: real until then */
 	const char *kernel;			/* of the CPU engine; NULL: the best one */
 	const char *devices;		/* GPUs, as device_list.h has it */
 	bool		exact;			/* else the paper's result */

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "join/row_set.h"
+#include "read/vector.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
 
@@ -16,6 +17,13 @@
 
 /* Rows that are read back from the engine, or fed to it, at a time. */
 #define COPY_BYTES (4 * 1024 * 1024)
+
+/* Floats that a row takes the room of. */
+static size_t
+FloatsOf(const RowSet *set)
+{
+	return RowFloats(set->element, set->dimensions);
+}
 
 static void
 ShowReading(RowSet *set)
@@ -73,7 +81,7 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 static size_t
 CopyRows(const RowSet *set)
 {
-	return Max(1, COPY_BYTES / (set->dimensions * sizeof(float)));
+	return Max(1, COPY_BYTES / (FloatsOf(set) * sizeof(float)));
 }
 
 /* All rows move to a temporary file. */
@@ -81,10 +89,10 @@ static void
 MoveToSpillFile(RowSet *set)
 {
 	size_t		chunk = CopyRows(set);
-	float	   *rows = MemoryContextAlloc(set->context, chunk * set->dimensions * sizeof(float));
+	float	   *rows = MemoryContextAlloc(set->context, chunk * FloatsOf(set) * sizeof(float));
 	MemoryContext old = MemoryContextSwitchTo(set->context);
 
-	set->spill = SpillCreate(set->dimensions);
+	set->spill = SpillCreate(FloatsOf(set) * sizeof(float));
 	MemoryContextSwitchTo(old);
 	for (uint64 first = 0; first < set->committed; first += chunk)
 	{
@@ -145,7 +153,7 @@ RoomForRows(RowSink *sink, float **room)
 	}
 	if (run->failed)
 		return 0;
-	*room = set->room + set->used * set->dimensions;
+	*room = set->room + set->used * FloatsOf(set);
 	return set->capacity - set->used;
 }
 
@@ -173,11 +181,11 @@ NoteRows(RowSet *set, const Datum *keys, size_t nrows)
 static void
 AddToFingerprint(const RowSet *set, const Datum *keys, size_t nrows)
 {
-	const float *row = set->room + set->used * set->dimensions;
+	const float *row = set->room + set->used * FloatsOf(set);
 
-	for (size_t i = 0; i < nrows; i++, row += set->dimensions)
+	for (size_t i = 0; i < nrows; i++, row += FloatsOf(set))
 		FingerprintAdd(set->print, KeyHash(keys[i], set->keys->typlen, set->keys->typbyval),
-					   VectorHash(row, set->dimensions));
+					   VectorHash(row, set->element, set->dimensions));
 }
 
 static void
@@ -273,8 +281,7 @@ RowSetPushArray(RowSet *set, const RowArray *array)
 		n = Min(n, array->count - done);
 		for (size_t i = 0; i < n; i++)
 			keys[i] = Int64GetDatum((int64) (done + i));
-		memcpy(room, array->rows + (size_t) done * array->dimensions,
-			   n * array->dimensions * sizeof(float));
+		memcpy(room, array->rows + done * FloatsOf(set), n * FloatsOf(set) * sizeof(float));
 		TakeRows(&set->sink, keys, n);
 		done += n;
 		CheckJoinInterrupts();
@@ -288,7 +295,7 @@ RowSetPush(RowSet *set, const float *row)
 
 	if (RoomForRows(&set->sink, &room) == 0)
 		return false;
-	memcpy(room, row, set->dimensions * sizeof(float));
+	memcpy(room, row, FloatsOf(set) * sizeof(float));
 	TakeRows(&set->sink, NULL, 1);
 	return true;
 }
@@ -335,6 +342,7 @@ RowSetInit(RowSet *set, EngineRun *run, int side, const VectorSource *source, Pr
 	set->run = run;
 	set->side = side;
 	set->source = source;
+	set->element = source != NULL ? source->element : FASTED_ELEMENT_REAL;
 	set->context = CurrentMemoryContext;
 	set->progress = progress;
 	set->keys = source != NULL ? KeySetCreate(source) : NULL;

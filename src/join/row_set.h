@@ -36,6 +36,7 @@ struct RowSet
 	void	   *owner;			/* for it */
 
 	uint64		expected_rows;
+	FastedElement element;		/* rows are of the same on both sides */
 	uint32		dimensions;		/* of the first vector; zero before it */
 	char	   *first_row_name; /* its id, for messages; NULL before it */
 	uint64		count;			/* rows so far */
@@ -64,6 +65,7 @@ struct RowSet
 /* Rows in memory, tightly packed. */
 typedef struct RowArray
 {
+	FastedElement element;
 	const float *rows;
 	uint32		count;
 	uint32		dimensions;
@@ -71,7 +73,7 @@ typedef struct RowArray
 
 /*
  * The keys are those of the source, which messages name; side as in panel_join.h.
- * Without a source there are no keys.
+ * Without a source there are no keys, and rows are of floats until somebody sets element.
  */
 extern void RowSetInit(RowSet *set, EngineRun *run, int side, const VectorSource *source,
 					   Progress *progress);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * spill.c
- *	  Rows of floats in temporary files, for sets beyond fasted.memory_limit.
+ *	  Rows in temporary files, for sets beyond fasted.memory_limit.
  *
  * The files are PostgreSQL's, cut into segments as its own large temporary files
  * are.  We write megabytes at a time, so there is no buffer between.
@@ -68,14 +68,14 @@ ReleaseDescriptors(void *arg)
 }
 
 SpillFile *
-SpillCreate(uint32 dimensions)
+SpillCreate(size_t row_bytes)
 {
 	SpillFile  *spill = palloc0(sizeof(SpillFile));
 
 	PrepareTempTablespaces();
 	spill->context = CurrentMemoryContext;
 	spill->owner = CurrentResourceOwner;
-	spill->row_bytes = (size_t) dimensions * sizeof(float);
+	spill->row_bytes = row_bytes;
 	spill->callback.func = ReleaseDescriptors;
 	spill->callback.arg = spill;
 	MemoryContextRegisterResetCallback(spill->context, &spill->callback);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * spill.h
- *	  Rows of floats in a temporary file, for sets beyond fasted.memory_limit.
+ *	  Rows in a temporary file, for sets beyond fasted.memory_limit.
  *
  * A PostgreSQL temporary file: in temp_tablespaces, counted by temp_file_limit,
  * removed when the query ends in whatever way.
@@ -13,7 +13,7 @@
 
 typedef struct SpillFile SpillFile;
 
-extern SpillFile *SpillCreate(uint32 dimensions);
+extern SpillFile *SpillCreate(size_t row_bytes);
 extern void SpillAppend(SpillFile *spill, const float *rows, size_t nrows);
 extern void SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows);
 extern void SpillClose(SpillFile *spill);

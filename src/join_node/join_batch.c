@@ -64,7 +64,7 @@ AreFew(const JoinNode *node, double pairs, uint64 rows)
 	/* that is for many groups, and for one row that is evaluated once more */
 	if (node->plan.outer_keys == NIL && node->css.ss.ps.state->es_epq_active == NULL)
 		return false;
-	return pairs <= MOST_SMALL_PAIRS && rows * node->dimensions <= MOST_SMALL_FLOATS;
+	return pairs <= MOST_SMALL_PAIRS && rows * JoinNodeRowFloats(node) <= MOST_SMALL_FLOATS;
 }
 
 bool
@@ -157,7 +157,7 @@ FindRoom(JoinNode *node)
 {
 	if (node->room_dimensions == node->dimensions)
 		return;
-	node->most_rows = JoinRoom(node->all_pairs, node->dimensions, &node->alone);
+	node->most_rows = JoinRoom(node->all_pairs, node->element, node->dimensions, &node->alone);
 	node->room_dimensions = node->dimensions;
 }
 

@@ -155,13 +155,13 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	return true;
 }
 
-/* A vector as real[]. */
+/* A vector as real[], or as double precision[] if it is that. */
 static Expr *
 AsArray(Expr *vector)
 {
 	Oid			type = exprType((Node *) vector);
 
-	if (getBaseType(type) == FLOAT4ARRAYOID)
+	if (getBaseType(type) == FLOAT4ARRAYOID || getBaseType(type) == FLOAT8ARRAYOID)
 		return vector;
 	return (Expr *) coerce_to_target_type(NULL, (Node *) copyObject(vector), type, FLOAT4ARRAYOID, -1,
 										  COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);

@@ -33,7 +33,7 @@ typedef struct DistanceClause
 	bool		strict;			/* below x; else x too */
 	Expr	   *first;			/* both vectors, as they are written */
 	Expr	   *second;
-	Expr	   *outer;			/* as real[], of the outer side */
+	Expr	   *outer;			/* as real[] or double precision[], of the outer side */
 	Expr	   *inner;
 	Expr	   *radius;			/* x */
 } DistanceClause;

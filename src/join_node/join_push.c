@@ -137,6 +137,15 @@ AddOdd(JoinNode *node, JoinSide *side, uint32 i)
 	side->all_odd[side->all_nodd++] = i;
 }
 
+/* False: some numbers are not finite. */
+static bool
+CopyVector(const JoinNode *node, const VectorView *view, float *vector)
+{
+	if (node->element == FASTED_ELEMENT_DOUBLE)
+		return CopyFiniteDoubles((const double *) view->elements, (double *) vector, view->dimensions);
+	return CopyFinite(view->elements, vector, view->dimensions);
+}
+
 /* What becomes of the row in the scan tuple; its vector, if the engine is to have it. */
 static VectorUse
 UseOf(JoinNode *node, JoinSide *side, float *vector)
@@ -146,7 +155,7 @@ UseOf(JoinNode *node, JoinSide *side, float *vector)
 	if (view.isnull)
 		return NEVER_MATCHES;
 	if (view.elements == NULL || view.dimensions != node->dimensions ||
-		!CopyFinite(view.elements, vector, view.dimensions))
+		!CopyVector(node, &view, vector))
 		return CLAUSES_DECIDE;
 	return JoinNodeVector(node, vector);
 }
@@ -170,8 +179,8 @@ PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector)
 				if (join != NULL)
 					taken = JoinPush(join, number, vector);
 				else
-					memcpy(side->vectors + (Size) side->nrows * node->dimensions, vector,
-						   node->dimensions * sizeof(float));
+					memcpy(side->vectors + side->nrows * JoinNodeRowFloats(node), vector,
+						   JoinNodeRowFloats(node) * sizeof(float));
 				AddRow(node, side, i);
 				break;
 			case CLAUSES_DECIDE:
@@ -211,7 +220,7 @@ static bool
 PushSide(JoinNode *node, Join *join, int number)
 {
 	JoinSide   *side = &node->sides[number];
-	float	   *vector = palloc(Max(node->dimensions, 1) * sizeof(float));
+	float	   *vector = palloc(Max(JoinNodeRowFloats(node), 1) * sizeof(float));
 	bool		taken = true;
 
 	side->nrows = side->all_nodd = 0;
@@ -260,13 +269,13 @@ CompareRowsOfGroup(JoinNode *node, const FastedRowGroup *group)
 
 	for (uint32 a = group->first_a; a < group->first_a + group->rows_a; a++)
 	{
-		const float *x = outer + (Size) a * node->dimensions;
+		const float *x = outer + a * JoinNodeRowFloats(node);
 		uint32		b = node->plan.shared ? a + 1 : group->first_b;
 
 		for (; b < group->first_b + group->rows_b; b++)
 		{
-			const float *y = inner + (Size) b * node->dimensions;
-			double		dist = ExactDistance(metric, x, y, node->dimensions);
+			const float *y = inner + b * JoinNodeRowFloats(node);
+			double		dist = ExactDistance(metric, node->element, x, y, node->dimensions);
 
 			if (dist <= eps)
 				node->own_pairs[node->npairs++] = (FastedPair) {.a = a,.b = b,.dist = dist};
@@ -348,8 +357,8 @@ BeginEngine(JoinNode *node)
 	node->pusher.groups = node->nbatch > 1 ? node->row_groups : NULL;
 	node->pusher.ngroups = node->nbatch;
 	old = MemoryContextSwitchTo(node->context);
-	node->join = JoinBeginPushed(&node->pusher, node->plan.shared ? 1 : 2, node->dimensions,
-								 expected, JoinNodeMetric(node), JoinNodeEps(node), output);
+	node->join = JoinBeginPushed(&node->pusher, node->plan.shared ? 1 : 2, node->element,
+								 node->dimensions, expected, JoinNodeMetric(node), JoinNodeEps(node), output);
 	MemoryContextSwitchTo(old);
 }
 

@@ -27,6 +27,7 @@
 
 #include <math.h>
 
+#include "engine/exact_distance.h"
 #include "executor/executor.h"
 #include "join_node/join_state.h"
 
@@ -116,6 +117,11 @@ JoinNodeVector(const JoinNode *node, float *vector)
 
 	if (!node->plan.cosine)
 		return ENGINE_TAKES_IT;
+	if (node->element == FASTED_ELEMENT_DOUBLE)
+	{
+		fasted_scale_direction((double *) vector, node->dimensions);
+		return RowIsZero(vector, node->element, node->dimensions) ? NEVER_MATCHES : ENGINE_TAKES_IT;
+	}
 	for (int k = 0; k < node->dimensions; k++)
 		norm2 += (double) vector[k] * vector[k];
 	norm = sqrt(norm2);

@@ -12,6 +12,7 @@
 #include "join_node/join_node.h"
 #include "join_node/kept_rows.h"
 #include "join_node/left_vectors.h"
+#include "read/vector.h"
 #include "nodes/execnodes.h"
 
 #define OUTER_SIDE 0
@@ -121,6 +122,7 @@ typedef struct JoinNode
 	bool		nothing;		/* no pair can be within the radius */
 	bool		undecided;		/* the clauses decide everything */
 	double		radius;
+	FastedElement element;		/* of its vectors: doubles, if the clause's are */
 	int			dimensions;		/* of what the engine has; zero: nothing */
 	bool		distance_decides;	/* to be counted, a pair need only be within the radius */
 	bool		engine_counts;	/* and the engine itself counts them */
@@ -216,7 +218,7 @@ extern ExprContext *ScanTuple(JoinNode *node);
 /* A vector in the scan tuple.  Without elements it is null, or of no use. */
 typedef struct VectorView
 {
-	const float *elements;		/* perhaps some that are not finite */
+	const float *elements;		/* or doubles; perhaps some that are not finite */
 	int			dimensions;
 	bool		isnull;
 } VectorView;
@@ -226,6 +228,13 @@ extern VectorView ViewVector(JoinNode *node, JoinSide *side);
 
 /* Finds out whether the side's vectors can be read where they lie. */
 extern void InitSideVector(JoinNode *node, JoinSide *side, Expr *vector);
+
+/* Floats that a vector takes the room of. */
+static inline Size
+JoinNodeRowFloats(const JoinNode *node)
+{
+	return RowFloats(node->element, node->dimensions);
+}
 
 /* join_push.c */
 

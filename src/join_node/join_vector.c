@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * join_vector.c
- *	  A vector of the scan tuple, as floats.
+ *	  A vector of the scan tuple, as floats or doubles.
  *
  * pgvector's vector is its dimensions and its floats, but its cast to real[] makes a
  * Datum of each float on the way, which takes longer than all else that is done with
@@ -18,6 +18,7 @@
 #include "join_node/join_state.h"
 #include "nodes/nodeFuncs.h"
 #include "read/vector.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 /* A vector as pgvector lays it out. */
@@ -48,6 +49,8 @@ InitSideVector(JoinNode *node, JoinSide *side, Expr *vector)
 {
 	Expr	   *column;
 
+	if (getBaseType(exprType((Node *) vector)) == FLOAT8ARRAYOID)
+		node->element = FASTED_ELEMENT_DOUBLE;
 	side->plain_vector = -1;
 	if (node->plan.form != FORM_FOREIGN || !IsA(vector, FuncExpr))
 		return;

@@ -9,6 +9,7 @@
 
 #include "distance/distance.h"
 #include "nearest/nearest_small.h"
+#include "read/vector.h"
 #include "utils/memutils.h"
 
 typedef struct SmallRows
@@ -16,6 +17,7 @@ typedef struct SmallRows
 	RowSink		sink;
 	MemoryContext context;
 	KeySet	   *keys;
+	FastedElement element;
 	float	   *vectors;
 	uint32		room;			/* dimensions that there is memory for */
 	uint32		dimensions;		/* zero: no row yet */
@@ -34,6 +36,12 @@ struct SmallGroup
 
 /* --- rows */
 
+static const float *
+RowAt(const SmallRows *rows, uint64 row)
+{
+	return rows->vectors + row * RowFloats(rows->element, rows->dimensions);
+}
+
 static void
 ExpectRows(RowSink *sink, uint64 rows)
 {
@@ -51,7 +59,7 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 	if (rows->vectors != NULL)
 		pfree(rows->vectors);
 	rows->vectors = MemoryContextAlloc(rows->context,
-									   (Size) SMALL_GROUP_ROWS * dimensions * sizeof(float));
+									   SMALL_GROUP_ROWS * RowBytes(rows->element, dimensions));
 	rows->room = rows->dimensions;
 }
 
@@ -60,7 +68,7 @@ RoomForRows(RowSink *sink, float **room)
 {
 	SmallRows  *rows = (SmallRows *) sink;
 
-	*room = rows->vectors + (Size) rows->keys->count * rows->dimensions;
+	*room = (float *) RowAt(rows, rows->keys->count);
 	return SMALL_GROUP_ROWS - rows->keys->count;
 }
 
@@ -81,6 +89,7 @@ InitRows(SmallRows *rows, const VectorSource *source)
 	rows->sink.room_for_rows = RoomForRows;
 	rows->sink.take_rows = TakeRows;
 	rows->context = CurrentMemoryContext;
+	rows->element = source->element;
 	rows->keys = KeySetCreate(source);
 }
 
@@ -155,8 +164,7 @@ SmallGroupPush(const SmallGroup *group, int side, RowSink *sink)
 
 		if (n == 0)
 			elog(ERROR, "a group of \"%s\" can't be given twice", rows->keys->source->relation);
-		memcpy(room, rows->vectors + (Size) done * rows->dimensions,
-			   n * rows->dimensions * sizeof(float));
+		memcpy(room, RowAt(rows, done), n * RowBytes(rows->element, rows->dimensions));
 		sink->take_rows(sink, rows->keys->values + done, n);
 		done += n;
 	}
@@ -204,7 +212,7 @@ SmallGroupNearest(SmallGroup *group, uint64 row, uint32 *length)
 {
 	const SmallRows *a = &group->rows[0];
 	const SmallRows *b = NeighborRows(group);
-	const float *vector = a->vectors + row * a->dimensions;
+	const float *vector = RowAt(a, row);
 	uint32		n = 0;
 
 	for (uint32 i = 0; i < b->keys->count; i++)
@@ -214,8 +222,7 @@ SmallGroupNearest(SmallGroup *group, uint64 row, uint32 *length)
 		if (a == b && i == row)
 			continue;
 		neighbor->row = b->keys->rank != NULL ? b->keys->rank[i] : i;
-		neighbor->dist = ExactDistance(group->metric, vector,
-									   b->vectors + (Size) i * b->dimensions, a->dimensions);
+		neighbor->dist = ExactDistance(group->metric, a->element, vector, RowAt(b, i), a->dimensions);
 		if (neighbor->dist <= group->most)
 			n++;
 	}

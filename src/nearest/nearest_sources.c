@@ -73,6 +73,7 @@ ResolveNearestSources(const NearestArgs *args)
 		return ResolveOne(args);
 	sources.a = Resolve(args, &args->a, args->a.id_column, "a_id");
 	sources.b = Resolve(args, &args->b, args->b.id_column, "b_id");
+	ShareElement(sources.a, sources.b);
 	if (args->within != NULL)
 		RequireSameOrder(args, sources.a, sources.b);
 	return sources;

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "engine/exact_distance.h"
 #include "fmgr.h"
 #include "parser/parse_func.h"
 #include "read/fingerprint.h"
@@ -32,14 +33,26 @@ KeyHash(Datum key, int16 typlen, bool typbyval)
 							   datumGetSize(key, typbyval, typlen), 0);
 }
 
+/* Doubles are hashed where directions would be, for nobody tells the metric. */
 uint64
-VectorHash(const float *row, uint32 dimensions)
+VectorHash(const float *row, FastedElement element, uint32 dimensions)
 {
+	Size		bytes = RowBytes(element, dimensions);
 	uint64		hash;
 
-	if (RowIsZero(row, dimensions))
+	if (RowIsZero(row, element, dimensions))
 		return 0;
-	hash = hash_bytes_extended((const unsigned char *) row, dimensions * sizeof(float), dimensions);
+	if (element == FASTED_ELEMENT_DOUBLE)
+	{
+		double	   *scaled = palloc(bytes);
+
+		memcpy(scaled, row, bytes);
+		fasted_scale_direction(scaled, dimensions);
+		hash = hash_bytes_extended((const unsigned char *) scaled, bytes, dimensions);
+		pfree(scaled);
+	}
+	else
+		hash = hash_bytes_extended((const unsigned char *) row, bytes, dimensions);
 	return hash != 0 ? hash : 1;
 }
 
@@ -51,17 +64,17 @@ VectorHashFunction(Oid array_type)
 	return LookupFuncName(name, 1, &array_type, true);
 }
 
-static VectorForm
-FormOfArray(const ArrayType *array)
+static RowKind
+KindOfArray(const ArrayType *array)
 {
 	switch (ARR_ELEMTYPE(array))
 	{
 		case FLOAT4OID:
-			return VECTOR_FLOAT4;
+			return (RowKind) {.form = VECTOR_FLOAT4};
 		case FLOAT8OID:
-			return VECTOR_FLOAT8;
+			return (RowKind) {.form = VECTOR_FLOAT8,.element = FASTED_ELEMENT_DOUBLE};
 		default:
-			return VECTOR_NUMERIC;
+			return (RowKind) {.form = VECTOR_NUMERIC};
 	}
 }
 
@@ -73,6 +86,7 @@ Datum
 fasted_citus_vector_hash(PG_FUNCTION_ARGS)
 {
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
+	RowKind		kind = KindOfArray(array);
 	int			dimensions;
 	int			element;
 	float	   *row;
@@ -80,9 +94,9 @@ fasted_citus_vector_hash(PG_FUNCTION_ARGS)
 
 	if (VectorShape(array, &dimensions) == VECTOR_OK)
 	{
-		row = palloc((Size) dimensions * sizeof(float));
-		if (VectorElements(array, FormOfArray(array), dimensions, row, &element) == VECTOR_OK)
-			hash = VectorHash(row, dimensions);
+		row = palloc(RowBytes(kind.element, dimensions));
+		if (VectorElements(array, &kind, dimensions, row, &element) == VECTOR_OK)
+			hash = VectorHash(row, kind.element, dimensions);
 		pfree(row);
 	}
 	PG_FREE_IF_COPY(array, 0);

@@ -13,6 +13,7 @@
 #define FASTED_FINGERPRINT_H
 
 #include "common/hashfn.h"
+#include "engine/engine.h"
 
 typedef struct Fingerprint
 {
@@ -39,8 +40,11 @@ SameFingerprint(const Fingerprint *a, const Fingerprint *b)
 /* Of a key that is not null: of its bytes.  Leaves garbage in the current memory context. */
 extern uint64 KeyHash(Datum key, int16 typlen, bool typbyval);
 
-/* Of the floats as they are joined; zero for a vector of zeros, and only for one. */
-extern uint64 VectorHash(const float *row, uint32 dimensions);
+/*
+ * Of a row as it is joined, by whichever metric; zero for a vector of zeros, and only for
+ * one.  Leaves garbage in the current memory context.
+ */
+extern uint64 VectorHash(const float *row, FastedElement element, uint32 dimensions);
 
 /*
  * The SQL function that does so where the vectors are, for arrays of this type;

@@ -110,9 +110,9 @@ PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector, bool *soun
 		*sound = true;
 		return false;
 	}
-	if (VectorElements(array, ring->form, dimensions, row, &element) != VECTOR_OK)
+	if (VectorElements(array, &ring->kind, dimensions, row, &element) != VECTOR_OK)
 		return false;
-	IntakePut(writer, key, key_bytes, RowIsZero(row, dimensions));
+	IntakePut(writer, key, key_bytes, RowIsZero(row, ring->kind.element, dimensions));
 	return true;
 }
 
@@ -313,7 +313,7 @@ ShutdownIntake(CustomScanState *node)
 static Size
 EstimateIntake(CustomScanState *node, ParallelContext *pcxt)
 {
-	return IntakeSize(pcxt->nworkers);
+	return IntakeSize(pcxt->nworkers, ((IntakeState *) node)->taker->source);
 }
 
 static void
@@ -324,7 +324,7 @@ InitializeIntake(CustomScanState *node, ParallelContext *pcxt, void *shared)
 
 	intake->pcxt = pcxt;
 	intake->ring = shared;
-	intake->ring_bytes = IntakeSize(pcxt->nworkers);
+	intake->ring_bytes = IntakeSize(pcxt->nworkers, taker->source);
 	IntakeInitialize(intake->ring, pcxt->nworkers, taker->source);
 	/* from the first worker on: its rows may come before the leader's node is called */
 	taker->ring = intake->ring;

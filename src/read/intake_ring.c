@@ -28,6 +28,7 @@
 #define RING_MIN_BYTES (4 * 1024 * 1024)
 #define RING_MAX_BYTES (16 * 1024 * 1024)
 #define BLOCK_BYTES (384 * 1024)
+#define BLOCK_BYTES_OF_DOUBLES (640 * 1024)
 
 /* Rows of a block are this many at most, so that the leader is fed early. */
 #define MAX_BLOCK_ROWS 2048
@@ -41,6 +42,8 @@
 
 StaticAssertDecl(BLOCK_BYTES >= FASTED_MAX_DIMENSIONS * sizeof(float) + 2 * MIN_KEY_AREA,
 				 "a block holds the longest vector");
+StaticAssertDecl(BLOCK_BYTES_OF_DOUBLES >= FASTED_MAX_DIMENSIONS * sizeof(double) + 2 * MIN_KEY_AREA,
+				 "a block holds the longest vector of doubles");
 
 static Size
 BlocksOffset(uint32 nblocks)
@@ -48,21 +51,27 @@ BlocksOffset(uint32 nblocks)
 	return MAXALIGN(offsetof(IntakeRing, blocks) + nblocks * sizeof(IntakeBlock));
 }
 
+static Size
+BlockBytes(const VectorSource *source)
+{
+	return source->element == FASTED_ELEMENT_DOUBLE ? BLOCK_BYTES_OF_DOUBLES : BLOCK_BYTES;
+}
+
 /* Each process fills one; a few must wait for the leader meanwhile. */
 static uint32
-IntakeBlocks(int nprocesses)
+IntakeBlocks(int nprocesses, const VectorSource *source)
 {
 	Size		bytes = Min(Max((Size) nprocesses * RING_BYTES_EACH, RING_MIN_BYTES), RING_MAX_BYTES);
 
-	return Max(bytes / BLOCK_BYTES, nprocesses + 8);
+	return Max(bytes / BlockBytes(source), nprocesses + 8);
 }
 
 Size
-IntakeSize(int nprocesses)
+IntakeSize(int nprocesses, const VectorSource *source)
 {
-	uint32		nblocks = IntakeBlocks(nprocesses);
+	uint32		nblocks = IntakeBlocks(nprocesses, source);
 
-	return BlocksOffset(nblocks) + (Size) nblocks * BLOCK_BYTES;
+	return BlocksOffset(nblocks) + nblocks * BlockBytes(source);
 }
 
 void
@@ -71,9 +80,9 @@ IntakeInitialize(IntakeRing *ring, int nprocesses, const VectorSource *source)
 	memset(ring, 0, sizeof(IntakeRing));
 	ring->key_type = source->key_type;
 	get_typlenbyval(source->key_type, &ring->key_typlen, &ring->key_byval);
-	ring->form = source->form;
-	ring->nblocks = IntakeBlocks(nprocesses);
-	ring->block_bytes = BLOCK_BYTES;
+	ring->kind = RowKindOf(source);
+	ring->nblocks = IntakeBlocks(nprocesses, source);
+	ring->block_bytes = BlockBytes(source);
 
 	pg_atomic_init_u32(&ring->dimensions, 0);
 	pg_atomic_init_u32(&ring->nfull, 0);
@@ -101,7 +110,8 @@ IntakeLayoutOf(const IntakeRing *ring, uint32 dimensions)
 		(ring->key_typlen > 0 ? MAXALIGN(ring->key_typlen) : MEAN_KEY_BYTES);
 	uint32		each;
 
-	layout.row_bytes = dimensions * sizeof(float);
+	layout.dimensions = dimensions;
+	layout.row_bytes = RowBytes(ring->kind.element, dimensions);
 	each = layout.row_bytes + sizeof(Datum) + key_bytes;
 	layout.max_rows = (ring->block_bytes - MIN_KEY_AREA - MAXIMUM_ALIGNOF) / each;
 	layout.max_rows = Min(Max(layout.max_rows, 1), MAX_BLOCK_ROWS);

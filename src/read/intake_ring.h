@@ -14,6 +14,7 @@
 
 #include "port/atomics.h"
 #include "read/source.h"
+#include "read/vector.h"
 #include "storage/condition_variable.h"
 
 typedef enum IntakeBlockState
@@ -37,7 +38,7 @@ typedef struct IntakeRing
 	Oid			key_type;
 	int16		key_typlen;
 	bool		key_byval;
-	VectorForm	form;
+	RowKind		kind;
 
 	uint32		nblocks;
 	uint32		block_bytes;
@@ -57,6 +58,7 @@ typedef struct IntakeRing
 /* Where things are in a block; the same for all, once dimensions are known. */
 typedef struct IntakeLayout
 {
+	uint32		dimensions;
 	uint32		row_bytes;
 	uint32		max_rows;
 	uint32		max_key_bytes;
@@ -74,7 +76,7 @@ typedef struct IntakeWriter
 } IntakeWriter;
 
 /* For nprocesses that fill blocks beside the leader. */
-extern Size IntakeSize(int nprocesses);
+extern Size IntakeSize(int nprocesses, const VectorSource *source);
 extern void IntakeInitialize(IntakeRing *ring, int nprocesses, const VectorSource *source);
 extern IntakeLayout IntakeLayoutOf(const IntakeRing *ring, uint32 dimensions);
 

@@ -14,7 +14,8 @@ typedef struct RowSink RowSink;
  * What the reader calls: first expect_rows, with the planner's guess;
  * set_dimensions with the first vector and the name of its row; then room_for_rows, which tells where
  * vectors go and for how many there is room (none: stop reading), and take_rows
- * with the keys of as many of them as it wrote there.
+ * with the keys of as many of them as it wrote there.  Rows are of doubles where the
+ * source's element is (engine.h).
  */
 struct RowSink
 {

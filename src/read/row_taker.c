@@ -94,6 +94,7 @@ TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
 	ArrayType  *array;
 	VectorProblem problem;
 	int			dimensions;
+	RowKind		kind = RowKindOf(taker->source);
 	int			element = 0;
 	float	   *row;
 
@@ -109,11 +110,11 @@ TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
 		CheckDimensions(taker, dimensions, key);
 		/* before there is room for it, which may be another row's place */
 		if (taker->source->skip_zeros &&
-			VectorIsZero(array, taker->source->form, dimensions))
+			VectorIsZero(array, &kind, dimensions))
 			return true;
 		if (taker->sink->room_for_rows(taker->sink, &row) == 0)
 			return StopTaking(taker);
-		problem = VectorElements(array, taker->source->form, dimensions, row, &element);
+		problem = VectorElements(array, &kind, dimensions, row, &element);
 	}
 	if (problem != VECTOR_OK)
 		ReportVectorProblem(problem, array, element, taker->source,
@@ -167,7 +168,8 @@ GiveOtherRows(RowTaker *taker, const char *rows, const Datum *keys, size_t nrows
 
 	for (size_t i = 0; i <= nrows; i++)
 	{
-		if (i < nrows && !RowIsZero((const float *) (rows + i * row_bytes), taker->dimensions))
+		if (i < nrows && !RowIsZero((const float *) (rows + i * row_bytes), taker->source->element,
+									taker->dimensions))
 			continue;
 		if (!GiveAllRows(taker, rows + begin * row_bytes, keys + begin, i - begin, row_bytes))
 			return;
@@ -185,7 +187,7 @@ TakeBlock(RowTaker *taker, const IntakeLayout *layout, uint32 number)
 
 	if (block->nrows == 0)
 		return;
-	CheckDimensions(taker, layout->row_bytes / sizeof(float), keys[0]);
+	CheckDimensions(taker, layout->dimensions, keys[0]);
 	if (taker->source->skip_zeros && block->has_zeros)
 		GiveOtherRows(taker, rows, keys, block->nrows, layout->row_bytes);
 	else

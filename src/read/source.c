@@ -194,6 +194,7 @@ SetVector(VectorSource *source, Relation rel, const char *vector_column)
 
 	if (!FindVectorForm(vector.type, &source->form, &cast))
 		ReportNoVector(rel, &vector);
+	source->element = source->form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
 	RequireTrustedCast(&cast, vector.name, RelationGetRelationName(rel));
 	source->vector_column = vector.name;
 }

@@ -9,6 +9,7 @@
 #define FASTED_SOURCE_H
 
 #include "catalog/pg_type_d.h"
+#include "engine/engine.h"
 
 /* How a vector arrives in a tuple; other types are cast to real[] by the query. */
 typedef enum VectorForm
@@ -25,6 +26,7 @@ typedef struct VectorSource
 	char	   *key_column;		/* NULL: rows have no key, but a zero in its place */
 	char	   *vector_column;
 	VectorForm	form;
+	FastedElement element;		/* what rows are made of it */
 	Oid			key_type;		/* of the ids in the result */
 	Oid			key_collation;
 	char	   *order_column;	/* NULL: rows come in no order; else see OrderSource */
@@ -35,7 +37,7 @@ typedef struct VectorSource
 	Oid			group_type;
 	Oid			group_collation;
 	const char *id_argument;	/* the argument that names the key, for hints */
-	bool		skip_zeros;		/* rows whose vector is zero take no part, as if it were NULL */
+	bool		skip_zeros;		/* by cosine: rows whose vector is zero take no part, as if it were NULL */
 } VectorSource;
 
 /*
@@ -70,6 +72,14 @@ extern void OrderSource(VectorSource *source, const char *column, bool descendin
 
 /* Rows come in the order of a column.  The same errors. */
 extern void GroupSource(VectorSource *source, const char *column);
+
+/* Rows of two sources that are joined are of doubles if those of one are. */
+static inline void
+ShareElement(VectorSource *a, VectorSource *b)
+{
+	if (a->element != b->element)
+		a->element = b->element = FASTED_ELEMENT_DOUBLE;
+}
 
 static inline bool
 RowsComeInOrder(const VectorSource *source)

@@ -46,7 +46,7 @@ FindElementCast(Oid array, CastFunction *cast)
 }
 
 /*
- * double precision[] and numeric[] are read as they are: their elements are
+ * double precision[] and numeric[] are read as they are.  Numeric elements are
  * rounded to real once, and one too large for real is reported with its row.
  */
 bool

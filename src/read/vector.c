@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "engine/engine.h"
+#include "engine/exact_distance.h"
 #include "read/vector.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -56,6 +57,20 @@ CopyFinite(const float *from_floats, float *to_floats, int n)
 		signs |= SignIfNotFinite(from[i]);
 	}
 	return (signs & FLOAT_SIGN) == 0;
+}
+
+/* The same of doubles: what is not finite makes a sum of zeros not a number. */
+bool
+CopyFiniteDoubles(const double *from, double *to, int n)
+{
+	double		zeros = 0.0;
+
+	for (int i = 0; i < n; i++)
+	{
+		to[i] = from[i];
+		zeros += from[i] * 0.0;
+	}
+	return zeros == 0.0;
 }
 
 static bool
@@ -122,36 +137,68 @@ CameFinite(ArrayType *array, VectorForm form, int i)
 }
 
 static VectorProblem
-FirstBadElement(ArrayType *array, VectorForm form, const float *row, int n, int *element)
+FirstBadElement(ArrayType *array, const RowKind *kind, const float *row, int n, int *element)
 {
+	bool		doubles = kind->element == FASTED_ELEMENT_DOUBLE;
+
 	for (int i = 0; i < n; i++)
 	{
-		if (isfinite(row[i]))
+		if (isfinite(doubles ? ((const double *) row)[i] : row[i]))
 			continue;
 		*element = i + 1;
-		return CameFinite(array, form, i) ? VECTOR_OUT_OF_RANGE : VECTOR_NOT_FINITE;
+		return CameFinite(array, kind->form, i) ? VECTOR_OUT_OF_RANGE : VECTOR_NOT_FINITE;
 	}
 	pg_unreachable();
 }
 
-VectorProblem
-VectorElements(ArrayType *array, VectorForm form, int dimensions, float *row, int *element)
+static bool
+MakeFloats(ArrayType *array, VectorForm form, int dimensions, float *row)
 {
-	bool		finite = false;
-
 	switch (form)
 	{
 		case VECTOR_FLOAT4:
-			finite = CopyFinite((float *) ARR_DATA_PTR(array), row, dimensions);
-			break;
+			return CopyFinite((float *) ARR_DATA_PTR(array), row, dimensions);
 		case VECTOR_FLOAT8:
-			finite = NarrowFinite((double *) ARR_DATA_PTR(array), row, dimensions);
-			break;
+			return NarrowFinite((double *) ARR_DATA_PTR(array), row, dimensions);
 		case VECTOR_NUMERIC:
-			finite = NarrowNumerics(array, row);
-			break;
+			return NarrowNumerics(array, row);
 	}
-	return finite ? VECTOR_OK : FirstBadElement(array, form, row, dimensions, element);
+	pg_unreachable();
+}
+
+/* Of other forms too: floats, which doubles hold exactly. */
+static bool
+MakeDoubles(ArrayType *array, VectorForm form, int dimensions, double *row)
+{
+	float	   *floats = (float *) row + dimensions;
+	bool		finite;
+
+	if (form == VECTOR_FLOAT8)
+		return CopyFiniteDoubles((double *) ARR_DATA_PTR(array), row, dimensions);
+	/* in the second half of the room, where no float is overwritten before it is read */
+	finite = MakeFloats(array, form, dimensions, floats);
+	for (int k = 0; k < dimensions; k++)
+	{
+		float		number;
+
+		memcpy(&number, floats + k, sizeof(number));
+		row[k] = number;
+	}
+	return finite;
+}
+
+VectorProblem
+VectorElements(ArrayType *array, const RowKind *kind, int dimensions, float *row, int *element)
+{
+	bool		doubles = kind->element == FASTED_ELEMENT_DOUBLE;
+	bool		finite = doubles ? MakeDoubles(array, kind->form, dimensions, (double *) row) :
+		MakeFloats(array, kind->form, dimensions, row);
+
+	if (!finite)
+		return FirstBadElement(array, kind, row, dimensions, element);
+	if (doubles && kind->directions)
+		fasted_scale_direction((double *) row, dimensions);
+	return VECTOR_OK;
 }
 
 static bool
@@ -174,13 +221,15 @@ NumericsAreZero(ArrayType *array)
 }
 
 bool
-VectorIsZero(ArrayType *array, VectorForm form, int dimensions)
+VectorIsZero(ArrayType *array, const RowKind *kind, int dimensions)
 {
-	switch (form)
+	switch (kind->form)
 	{
 		case VECTOR_FLOAT4:
-			return RowIsZero((float *) ARR_DATA_PTR(array), dimensions);
+			return RowIsZero((float *) ARR_DATA_PTR(array), FASTED_ELEMENT_REAL, dimensions);
 		case VECTOR_FLOAT8:
+			if (kind->element == FASTED_ELEMENT_DOUBLE)
+				return RowIsZero((float *) ARR_DATA_PTR(array), FASTED_ELEMENT_DOUBLE, dimensions);
 			for (int k = 0; k < dimensions; k++)
 				if ((float) ((double *) ARR_DATA_PTR(array))[k] != 0.0f)
 					return false;
@@ -250,7 +299,7 @@ ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
 					 errmsg("vector has an element beyond the range of type real"),
 					 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
 							   row_name, source->vector_column, source->relation, element),
-					 errhint("Vectors are compared in type real: scale them to below 3.4e38.")));
+					 errhint("Here it is compared in type real: cast numeric[] to double precision[], or scale vectors to below 3.4e38.")));
 			break;
 	}
 	pg_unreachable();

@@ -60,6 +60,33 @@ for filter in auto fp16 int8 fp64; do
 done
 is "$(query "SET fasted.gpu_memory_limit = '16MB'; $nearest")" "$near" 'neighbours in panels: the same'
 
+# Doubles: many rows that are the same as real.
+query "DROP TABLE IF EXISTS gpu_doubles; CREATE TABLE gpu_doubles AS SELECT id,
+	ARRAY(SELECT x::float8 + 1e-10 * ((id + k) % 7) FROM unnest(v) WITH ORDINALITY AS u (x, k)) AS v
+	FROM (SELECT * FROM gpu_items UNION ALL SELECT id + 100000, v FROM gpu_items WHERE id <= 2000) AS i;
+	ALTER TABLE gpu_doubles ADD PRIMARY KEY (id)" >/dev/null
+for metric in l2 cosine; do
+	eps=$([[ $metric == l2 ]] && echo 2.05 || echo 0.12)
+	doubles="SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
+		FROM fasted_self_join('gpu_doubles', 'v', $eps, metric => '$metric')"
+	wanted=$(query "SET fasted.engine = cpu; $doubles")
+	ok "$([[ $wanted =~ ^[1-9][0-9]+\| ]]; echo $?)" "doubles, $metric: the CPU engine finds pairs" "$wanted"
+	for setting in 'fasted.filter = auto' 'fasted.filter = fp16' 'fasted.filter = int8' 'fasted.filter = fp64' \
+		'fasted.prune = force' "fasted.gpu_memory_limit = '16MB'"; do
+		is "$(query "SET $setting; $doubles")" "$wanted" "doubles, $metric: the same pairs, $setting"
+	done
+	near_doubles="SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
+		FROM fasted_knn_join('gpu_doubles', 'v', 'gpu_doubles', 'v', 5, metric => '$metric')"
+	is "$(query "$near_doubles")" "$(query "SET fasted.engine = cpu; $near_doubles")" "doubles, $metric: the same neighbours"
+done
+said=$(query "SELECT count(*), max(dist) < 1e-8 FROM fasted_self_join('gpu_doubles', 'v', 1e-8)")
+is "$said" '2000|t' 'doubles: copies that real could not tell apart'
+kept="SELECT count(*), sum(kept) FROM fasted_keep_one('gpu_doubles', 'v', 1.8)"
+is "$(query "$kept")" "$(query "SET fasted.engine = cpu; $kept")" 'doubles: the same rows are kept'
+kept="SELECT count(*), count(DISTINCT cluster), sum(cluster) FROM fasted_cluster('gpu_doubles', 'v', 1.8, 3)"
+is "$(query "$kept")" "$(query "SET fasted.engine = cpu; $kept")" 'doubles: the same clusters'
+query 'DROP TABLE gpu_doubles' >/dev/null
+
 said=$(query "SET fasted.gpu_memory_limit = '8MB'; SET client_min_messages = debug1; $digest")
 panels=$(sed -n 's/.*panels \([0-9]*\).*/\1/p' <<<"$said")
 is "$(tail -n 1 <<<"$said")" "$exact" 'in panels: the same'
@@ -135,7 +162,14 @@ END
 is "$(grep -c 'vectors have different numbers of dimensions' <<<"$said")" 1 'a row among them is wrong'
 is "$(grep -c 'canceling statement due to statement timeout' <<<"$said")" 1 'cancelled while they are read'
 is "$(grep -cFx '50000|2500000000' <<<"$said")" 2 'the session goes on' "$said"
-query 'DROP TABLE gpu_wide' >/dev/null
+query "CREATE TABLE gpu_wide_doubles (id int PRIMARY KEY, v float8[]); ALTER TABLE gpu_wide_doubles ALTER v SET STORAGE PLAIN;
+	INSERT INTO gpu_wide_doubles SELECT id, array_fill(id % 30000 + 1e-9::float8, ARRAY[800]) FROM gpu_wide WHERE id <= 60000;
+	ANALYZE gpu_wide_doubles" >/dev/null
+wide=${wide//gpu_wide/gpu_wide_doubles}
+said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; $wide")
+is "$(tail -n 1 <<<"$said")" '30000|900000000' 'doubles from memory that is lent: the right pairs'
+ok "$(grep -q ' [1-9][0-9]* from lent memory' <<<"$said"; echo $?)" 'doubles: most rows were taken there' "$said"
+query 'DROP TABLE gpu_wide, gpu_wide_doubles' >/dev/null
 
 # Several sessions share the GPU.
 results=$(mktemp -d)

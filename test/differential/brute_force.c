@@ -8,8 +8,8 @@
  *
  * METRIC is l2 or cosine, by which a zero vector has no distance, to itself neither.
  * TABLE is what SQL said the table holds: lines "rank, key, vector" in the text
- * format of COPY, where rank counts the keys in their order.  TYPE is real or
- * double, the elements' type.  RESULT has lines "key, key, distance", the
+ * format of COPY, where rank counts the keys in their order.  TYPE is real, double or
+ * int, the elements' type; the latter are compared as real.  RESULT has lines "key, key, distance", the
  * distance as the 16 hexadecimal digits of its bits.
  *
  * "eps" prints a distance between two rows, at the quantile of a sample, moved
@@ -45,7 +45,7 @@
 typedef struct Row
 {
 	char	   *key;
-	float	   *vector;
+	double	   *vector;
 } Row;
 
 static Row *rows;				/* by rank */
@@ -87,13 +87,13 @@ butterfly(double *acc)
 
 /* The definitions of the distances, word for word. */
 WITH_HARDWARE_FMA static double
-euclidean(const float *x, const float *y)
+euclidean(const double *x, const double *y)
 {
 	double		acc[LANES] = {0};
 
 	for (long k = 0; k < dimensions; k++)
 	{
-		double		diff = (double) x[k] - (double) y[k];
+		double		diff = x[k] - y[k];
 
 		acc[k % LANES] = fma(diff, diff, acc[k % LANES]);
 	}
@@ -101,18 +101,18 @@ euclidean(const float *x, const float *y)
 }
 
 WITH_HARDWARE_FMA static double
-product(const float *x, const float *y)
+product(const double *x, const double *y)
 {
 	double		acc[LANES] = {0};
 
 	for (long k = 0; k < dimensions; k++)
-		acc[k % LANES] = fma((double) x[k], (double) y[k], acc[k % LANES]);
+		acc[k % LANES] = fma(x[k], y[k], acc[k % LANES]);
 	return butterfly(acc);
 }
 
 /* NaN: there is none. */
 static double
-distance(const float *x, const float *y)
+distance(const double *x, const double *y)
 {
 	double		similarity;
 
@@ -127,7 +127,7 @@ distance(const float *x, const float *y)
 }
 
 static void
-parse_vector(char *text, int is_double, Row *row)
+parse_vector(char *text, char type, Row *row)
 {
 	long		n = 1;
 
@@ -137,13 +137,15 @@ parse_vector(char *text, int is_double, Row *row)
 		dimensions = n;
 	if (n != dimensions)
 		die("dimensions differ");
-	row->vector = get(n * sizeof(float));
+	row->vector = get(n * sizeof(double));
 	text++;
 	for (long k = 0; k < n; k++)
 	{
 		char	   *end;
 
-		row->vector[k] = is_double ? (float) strtod(text, &end) : strtof(text, &end);
+		row->vector[k] = type == 'r' ? strtof(text, &end) : strtod(text, &end);
+		if (type == 'i')
+			row->vector[k] = (float) row->vector[k];
 		if (end == text || !isfinite(row->vector[k]))
 			die("not a finite number");
 		text = end + 1;
@@ -196,7 +198,7 @@ read_table(const char *name, const char *type)
 				die("out of memory");
 		}
 		rows[nrows].key = strdup(column(&rest));
-		parse_vector(column(&rest), type[0] == 'd', &rows[nrows]);
+		parse_vector(column(&rest), type[0], &rows[nrows]);
 		nrows++;
 	}
 	fclose(file);

@@ -104,6 +104,7 @@ INSERT INTO external SELECT g, array_fill((g % 100)::real, ARRAY[3000]) FROM gen
 CREATE TABLE compressed AS TABLE external;
 CREATE TABLE long_rows (id int, v real[]);
 INSERT INTO long_rows SELECT g, array_fill((g % 10)::real, ARRAY[65536]) FROM generate_series(1, 60) g;
+CREATE TABLE long_doubles AS SELECT id, v::float8[] AS v FROM long_rows WHERE id <= 30;
 VACUUM ANALYZE;
 END
 
@@ -124,6 +125,7 @@ reads_alike('inheritance', 'parent');
 reads_alike('out of line', 'external');
 reads_alike('compressed', 'compressed');
 reads_alike('the longest vectors', 'long_rows');
+reads_alike('the longest vectors of doubles', 'long_doubles');
 reads_alike('spilled to disk', 'external', set => "SET fasted.memory_limit = '1MB'");
 reads_alike('serializable', 'plain',
 	set => 'SET default_transaction_isolation = serializable');
@@ -269,7 +271,7 @@ CREATE TABLE has_nan AS SELECT id, CASE WHEN id = 777 THEN '{1,2,NaN,4}' ELSE v 
 CREATE TABLE has_null AS SELECT id, CASE WHEN id = 777 THEN '{1,2,3,NULL}' ELSE v END AS v FROM plain;
 CREATE TABLE is_empty AS SELECT id, CASE WHEN id = 777 THEN '{}' ELSE v END AS v FROM plain;
 CREATE TABLE not_flat AS SELECT id, CASE WHEN id = 777 THEN '{{1,2},{3,4}}' ELSE v END AS v FROM plain;
-CREATE TABLE too_large AS SELECT id, CASE WHEN id = 777 THEN '{1,2,1e39,4}' ELSE v::float8[] END AS v FROM plain;
+CREATE TABLE too_large AS SELECT id, CASE WHEN id = 777 THEN '{1,2,1e39,4}' ELSE v::numeric[] END AS v FROM plain;
 CREATE TABLE shorter AS SELECT id, CASE WHEN id = 777 THEN '{1,2,3}' ELSE v END AS v FROM plain;
 CREATE TABLE too_long AS SELECT id, (CASE WHEN id = 777 THEN array_fill(1, ARRAY[70000])::real[] ELSE v END) AS v FROM plain
 	WHERE id BETWEEN 777 AND 778;

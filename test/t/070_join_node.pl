@@ -253,13 +253,13 @@ is(result_of($forced, $changed), result_of($plain, $changed), 'fetched though th
 
 same("SELECT a.id, b.id AS c FROM s a JOIN t b ON fasted_within(a.v, b.v, 0.1, 'cosine')", 'cosine');
 same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND fasted_cosine_distance(a.v, b.v) <= 0.1", 'cosine, with itself');
-is($node->safe_psql('postgres', "SELECT fasted_cosine_distance('{1,0}', '{0,2}'), fasted_cosine_distance('{1,2}', '{2,4}'), "
-	. "fasted_cosine_distance('{1,2}', '{-1,-2}'), fasted_cosine_distance('{0,0}', '{1,2}'), fasted_within('{0,0}', '{0,0}', 2, 'cosine'), "
-	. "fasted_distance('{1,2}', '{4,6}'), fasted_within('{1,2}', '{4,6}', 5), fasted_within('{1,2}', '{4,6}', 4.999)"),
+is($node->safe_psql('postgres', "SELECT fasted_cosine_distance('{1,0}'::real[], '{0,2}'), fasted_cosine_distance('{1,2}'::real[], '{2,4}'), "
+	. "fasted_cosine_distance('{1,2}'::real[], '{-1,-2}'), fasted_cosine_distance('{0,0}'::real[], '{1,2}'), fasted_within('{0,0}'::real[], '{0,0}', 2, 'cosine'), "
+	. "fasted_distance('{1,2}'::real[], '{4,6}'), fasted_within('{1,2}'::real[], '{4,6}', 5), fasted_within('{1,2}'::real[], '{4,6}', 4.999)"),
 	'1|0|2|NaN|f|5|t|f', 'distances');
-is(result_of('SELECT', "SELECT fasted_within('{1}', '{2}', 1, 'l1')"), 'error 22023', 'a metric that is not there');
-is(result_of('SELECT', "SELECT fasted_distance('{1,2}', '{2}')"), 'error 22000', 'other dimensions');
-is(result_of('SELECT', "SELECT fasted_cosine_distance('{1,NaN}', '{2,1}')"), 'error 22003', 'NaN');
+is(result_of('SELECT', "SELECT fasted_within('{1}'::real[], '{2}', 1, 'l1')"), 'error 22023', 'a metric that is not there');
+is(result_of('SELECT', "SELECT fasted_distance('{1,2}'::real[], '{2}')"), 'error 22000', 'other dimensions');
+is(result_of('SELECT', "SELECT fasted_cosine_distance('{1,NaN}'::real[], '{2,1}')"), 'error 22003', 'NaN');
 # distances of all pairs are those of the self-join, bit for bit
 is($node->safe_psql('postgres', "SELECT count(*), count(*) FILTER (WHERE p.dist = fasted_distance(a.v, b.v)) FROM fasted_self_join('long_a', 'v', 1e9, id_column => 'id') p "
 	. 'JOIN long_a a ON a.id = id_a JOIN long_a b ON b.id = id_b'), '404550|404550', 'the same bits as from the engine');

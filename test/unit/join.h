@@ -224,7 +224,7 @@ static inline FastedStatus
 load_and_start(PanelJoin *join, const PanelProblem *problem, const Rows *sides,
 			   const CallerHabits *habits)
 {
-	uint32_t	d = problem->options.dimensions;
+	uint32_t	d = fasted_row_floats(&problem->options);
 	uint64_t	rows[2] = {0, 0};
 	uint64_t	staged[2] = {0, 0};
 	FastedStatus status = FASTED_OK;
@@ -267,7 +267,7 @@ drain_join(PanelJoin *join, const PanelProblem *problem, const Rows *sides,
 		}
 		if (status == FASTED_WANT_ROWS)
 			status = stage_rows(join, batch.side, &sides[batch.side], batch.first_row,
-								batch.row_count, problem->options.dimensions,
+								batch.row_count, fasted_row_floats(&problem->options),
 								habits->stage_at_most, &staged);
 	}
 	return status;

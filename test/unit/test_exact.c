@@ -54,13 +54,13 @@ product_add(double x, double y, double s)
  * differences, or of products.
  */
 static double
-lane_sum(const float *x, const float *y, uint32_t d, uint32_t lane, bool product)
+lane_sum(const double *x, const double *y, uint32_t d, uint32_t lane, bool product)
 {
 	double		sum = 0.0;
 
 	for (uint32_t k = lane; k < d; k += 32)
 	{
-		double		diff = (double) x[k] - (double) y[k];
+		double		diff = x[k] - y[k];
 
 		sum = product ? product_add(x[k], y[k], sum) : product_add(diff, diff, sum);
 	}
@@ -76,7 +76,7 @@ fold(const double *sums, int lane, int width)
 }
 
 static double
-reference(const float *x, const float *y, uint32_t d, bool product)
+reference(const double *x, const double *y, uint32_t d, bool product)
 {
 	double		sums[32];
 
@@ -113,6 +113,34 @@ fill(float *x, uint32_t d, int kind)
 	}
 }
 
+/* The same of rows of doubles, of ordinary size or of floats' sizes. */
+static bool
+check_doubles(const CpuKernel *kernel, uint32_t d, int kind)
+{
+	double	   *x = must_alloc(d * sizeof(double));
+	double	   *y = must_alloc(d * sizeof(double));
+	double		expected;
+	double		dot;
+	bool		same;
+
+	for (uint32_t k = 0; k < d; k++)
+	{
+		x[k] = kind == 1 ? ldexp(random_normal(), (int) random_below(270) - 145) : random_normal();
+		y[k] = kind == 2 ? x[k] * (1.0 + 0x1p-52 * random_below(5)) : random_normal();
+	}
+	expected = sqrt(reference(x, y, d, false));
+	dot = reference(x, y, d, true);
+	same = same_bits(expected, fasted_exact_distance_double(x, y, d)) &&
+		same_bits(expected, kernel->distance_double(x, y, d)) &&
+		same_bits(expected, kernel->distance_double(y, x, d)) &&
+		same_bits(dot, fasted_exact_dot_double(x, y, d)) &&
+		same_bits(dot, kernel->dot_double(x, y, d)) &&
+		same_bits(dot, kernel->dot_double(y, x, d));
+	free(x);
+	free(y);
+	return same;
+}
+
 /* All forms of one kernel at one d; memory ends with the vector. */
 static bool
 check_kernel(const CpuKernel *kernel, uint32_t d, int kind)
@@ -121,6 +149,7 @@ check_kernel(const CpuKernel *kernel, uint32_t d, int kind)
 	float	   *y = must_alloc(d * sizeof(float));
 	uint32_t	padded = (d + 31) / 32 * 32;
 	double	   *wide = must_alloc(padded * sizeof(double));
+	double	   *wide_y = must_alloc(padded * sizeof(double));
 	double		expected;
 	double		dot;
 	bool		same;
@@ -129,9 +158,10 @@ check_kernel(const CpuKernel *kernel, uint32_t d, int kind)
 	fill(y, d, kind);
 	if (random_below(8) == 0)
 		memcpy(x, y, d * sizeof(float));
-	expected = sqrt(reference(x, y, d, false));
-	dot = reference(x, y, d, true);
 	kernel->widen(x, d, wide);
+	kernel->widen(y, d, wide_y);
+	expected = sqrt(reference(wide, wide_y, d, false));
+	dot = reference(wide, wide_y, d, true);
 	same = same_bits(expected, fasted_exact_distance(x, y, d)) &&
 		same_bits(expected, kernel->distance(x, y, d)) &&
 		same_bits(expected, kernel->distance(y, x, d)) &&
@@ -141,13 +171,15 @@ check_kernel(const CpuKernel *kernel, uint32_t d, int kind)
 		same_bits(dot, kernel->dot(y, x, d)) &&
 		same_bits(dot, kernel->dot_wide(wide, y, d)) &&
 		same_bits(fasted_exact_cosine(x, y, d),
-				  fasted_exact_cosine_of(dot, reference(x, x, d, true), reference(y, y, d, true)));
+				  fasted_exact_cosine_of(dot, reference(wide, wide, d, true),
+										 reference(wide_y, wide_y, d, true)));
 	for (uint32_t k = 0; k < padded; k++)
 		same = same && wide[k] == (k < d ? (double) x[k] : 0.0);
 	free(x);
 	free(y);
 	free(wide);
-	return same;
+	free(wide_y);
+	return same && check_doubles(kernel, d, kind);
 }
 
 int

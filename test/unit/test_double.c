@@ -1,0 +1,501 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_double.c
+ *	  Joins of rows of doubles against brute force in FP64, bit for bit.
+ *
+ * Of the CPU engine, or of the one in the library that FASTED_ENGINE_LIBRARY names.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <float.h>
+
+#include "join.h"
+#include "tested_engine.h"
+
+static const CallerHabits plain = {.timeout_ms = 100};
+static const CallerHabits putting = {.timeout_ms = 100,.put = true,.stage_at_most = 17};
+
+/* What rows are like. */
+typedef enum Kind
+{
+	NORMAL,
+	FLOATS,						/* normal, and each a float */
+	OFFSET,						/* apart by less than a float's last place */
+	LAST_PLACES,				/* the same float, but for some last places of a double */
+	INTEGERS,
+	NEAR_INTEGERS,				/* as floats integers, which INT8 holds exactly */
+	MAGNITUDES,					/* 1e30, 1e-300 and between */
+	OUTLIERS,					/* few rows beyond the range of float, and pairs of these */
+	BEYOND,						/* all of them are beyond it */
+	TINY,						/* all vanish as floats */
+	NOT_FINITE,
+	KINDS
+} Kind;
+
+static const char *const names[KINDS] = {
+	"normal", "floats", "offset", "last places", "integers", "near integers",
+	"magnitudes", "outliers", "beyond",
+	"tiny", "not finite"
+};
+
+/* Coordinate k of row i; those of the first rows are seen. */
+static double
+number_of(Kind kind, const double *rows, uint32_t i, uint32_t d, uint32_t k)
+{
+	static const double sizes[] = {1e30, 1e-300, 1.0, 1e-30, 1e-45, 1e-160};
+	double		normal = random_normal();
+
+	switch (kind)
+	{
+		case FLOATS:
+			return (float) normal;
+		case OFFSET:
+			return 1e6 + k + 1e-9 * floor(4.0 * normal);
+		case LAST_PLACES:
+			return i < 5 ? normal : rows[(size_t) (i % 5) * d + k] * (1.0 + DBL_EPSILON * floor(8.0 * normal));
+		case INTEGERS:
+			return floor(2.0 * normal);
+		case NEAR_INTEGERS:
+			return 1e6 + floor(2.0 * normal) + (random_below(2) == 0 ? 0.03 : -0.03);
+		case MAGNITUDES:
+			return normal * sizes[i % 6];
+		case OUTLIERS:
+			return normal * (i % 37 == 5 ? 1e60 : 1.0);
+		case BEYOND:
+			return 1e200 * (1.0 + 1e-14 * floor(4.0 * normal));
+		case TINY:
+			return 1e-60 * normal;
+		case NOT_FINITE:
+			return random_below(300) == 0 ? (random_below(2) == 0 ? INFINITY : NAN) : normal;
+		default:
+			return normal;
+	}
+}
+
+static bool
+is_finite(const double *row, uint32_t d)
+{
+	for (uint32_t k = 0; k < d; k++)
+	{
+		if (!isfinite(row[k]))
+			return false;
+	}
+	return true;
+}
+
+/* Of every kind, some copies: exact ones, and some that differ in one last place. */
+static Rows
+make_rows(Kind kind, uint64_t n, uint32_t d, FastedMetric metric)
+{
+	double	   *rows = must_alloc(n * d * sizeof(double));
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		double	   *row = rows + (size_t) i * d;
+
+		for (uint32_t k = 0; k < d; k++)
+			row[k] = number_of(kind, rows, i, d, k);
+		if (i > 7 && random_below(6) == 0)
+		{
+			double	   *number = row + random_below(d);
+
+			memcpy(row, rows + (size_t) random_below(i) * d, d * sizeof(double));
+			if (random_below(2) == 0)
+				*number = nextafter(*number, 0.0);
+		}
+		else if (kind == OUTLIERS && i > 42 && i % 37 == 5)
+			for (uint32_t k = 0; k < d; k++)
+				row[k] = row[k - 37 * (ptrdiff_t) d] * (1.0 + 1e-13 * random_normal());
+		if (metric == FASTED_METRIC_COSINE && is_finite(row, d))
+			fasted_scale_direction(row, d);
+	}
+	return (Rows) {.rows = (const float *) rows,.n = n};
+}
+
+/* --- brute force, which shares no code with the engines */
+
+/* The sum of squared differences, or of products, by the definition. */
+static double
+sum_of(const double *x, const double *y, uint32_t d, bool products)
+{
+	double		sums[32] = {0};
+
+	for (uint32_t k = 0; k < d; k++)
+	{
+		double		left = products ? x[k] : x[k] - y[k];
+
+		sums[k % 32] = fma(left, products ? y[k] : left, sums[k % 32]);
+	}
+	for (int half = 16; half > 0; half /= 2)
+		for (int l = 0; l < half; l++)
+			sums[l] += sums[l + half];
+	return sums[0];
+}
+
+static double
+distance_of(const Rows *a, uint64_t i, const Rows *b, uint64_t j, uint32_t d, FastedMetric metric)
+{
+	const double *x = (const double *) a->rows + i * d;
+	const double *y = (const double *) b->rows + j * d;
+	double		xx;
+	double		yy;
+	double		cosine;
+
+	if (metric == FASTED_METRIC_L2)
+		return sqrt(sum_of(x, y, d, false));
+	xx = sum_of(x, x, d, true);
+	yy = sum_of(y, y, d, true);
+	if (!(xx > 0.0 && isfinite(xx) && yy > 0.0 && isfinite(yy)))
+		return NAN;
+	cosine = sum_of(x, y, d, true) / sqrt(xx * yy);
+	return 1.0 - (cosine > 1.0 ? 1.0 : cosine < -1.0 ? -1.0 : cosine);
+}
+
+static void
+double_pairs(const Rows *sides, int nsides, uint32_t d, FastedMetric metric, PairList *list)
+{
+	const Rows *b = &sides[nsides - 1];
+
+	memset(list, 0, sizeof(*list));
+	for (uint32_t i = 0; i < sides[0].n; i++)
+	{
+		for (uint32_t j = nsides == 1 ? i + 1 : 0; j < b->n; j++)
+		{
+			FastedPair	pair = {.a = i,.b = j,.dist = distance_of(&sides[0], i, b, j, d, metric)};
+
+			if (!isnan(pair.dist))
+				pair_add(list, &pair, 1);
+		}
+	}
+}
+
+/* --- all pairs within eps */
+
+/* Ends of the scale, and ties to the last bit: a distance, and the next smaller double. */
+static int
+pick_eps(const PairList *all, double *eps)
+{
+	double		least = INFINITY;
+	int			count = 3;
+
+	eps[0] = 0.0;
+	eps[1] = 1e-9;
+	eps[2] = INFINITY;
+	for (size_t i = 0; i < all->count; i++)
+	{
+		if (all->pairs[i].dist > 0.0 && all->pairs[i].dist < least)
+			least = all->pairs[i].dist;
+	}
+	if (least < INFINITY)
+	{
+		eps[count++] = least;
+		eps[count++] = nextafter(least, 0.0);
+	}
+	for (int i = 0; i < 3 && all->count > 0; i++)
+	{
+		double		some = all->pairs[random_below((uint32_t) all->count)].dist;
+
+		eps[count++] = some;
+		eps[count++] = nextafter(some, 0.0);
+	}
+	return count;
+}
+
+static PanelProblem
+problem_of(const Way *way, int nsides, uint32_t d, FastedMetric metric)
+{
+	return (PanelProblem) {
+		.options = {.dimensions = d,.metric = metric,.element = FASTED_ELEMENT_DOUBLE,
+			.kernel = way->kernel,.filter = way->filter,.prune = way->prune,
+		.threads = 1 + (int) random_below(3)},
+		.sides = nsides
+	};
+}
+
+static bool
+check_way(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetric metric,
+		  const PairList *all, uint64_t limit, uint32_t *panels)
+{
+	double		eps[16];
+	int			count = pick_eps(all, eps);
+	int			step = quick() ? 3 : 2;
+	bool		same = true;
+
+	for (int e = (int) random_below((uint32_t) step); e < count && same; e += step)
+	{
+		PanelProblem problem = problem_of(way, nsides, d, metric);
+		FastedStats stats = {0};
+		PairList	expected;
+		PairList	got;
+
+		problem.problem.eps = eps[e];
+		if (limit > 0)
+			limit_memory(&problem.options, limit);
+		select_pairs(all, eps[e], &expected);
+		/* a GPU borrows no memory for so few rows */
+		same = run_sides(&problem, sides, e % 2 == 0 || tested_library() != NULL ? &plain : &putting,
+						 &got, &stats) == FASTED_DONE &&
+			pair_equal(&expected, &got);
+		if (!same)
+			printf("# %s, %s%s, eps %.17g: %zu pairs, expected %zu\n", way->kernel, way->name,
+				   way->pruned, eps[e], got.count, expected.count);
+		if (stats.panels > *panels)
+			*panels = stats.panels;
+		free(expected.pairs);
+		free(got.pairs);
+	}
+	return same;
+}
+
+/* --- nearest rows */
+
+static int
+compare_neighbors(const void *left, const void *right)
+{
+	const FastedNeighbor *x = left;
+	const FastedNeighbor *y = right;
+
+	if (x->dist != y->dist)
+		return x->dist < y->dist ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Does the join give the row's nearest, by brute force? */
+static bool
+check_row(const PanelJoin *join, const PanelProblem *problem, const Rows *sides, uint64_t row)
+{
+	const Rows *others = &sides[problem->sides - 1];
+	FastedNeighbor *all = must_alloc((others->n + 1) * sizeof(FastedNeighbor));
+	uint32_t	count = 0;
+	uint32_t	length;
+	const FastedNeighbor *list = panel_join_nearest(join, row, &length);
+	bool		same;
+
+	for (uint64_t other = 0; other < others->n; other++)
+	{
+		FastedNeighbor neighbor = {.row = (uint32_t) other};
+
+		neighbor.dist = distance_of(&sides[0], row, others, other, problem->options.dimensions,
+									problem->options.metric);
+		if ((problem->sides == 2 || other != row) && neighbor.dist <= problem->problem.eps)
+			all[count++] = neighbor;
+	}
+	qsort(all, count, sizeof(FastedNeighbor), compare_neighbors);
+	if (count > problem->problem.k)
+		count = problem->problem.k;
+	same = length == count;
+	for (uint32_t i = 0; i < count && same; i++)
+		same = list[i].row == all[i].row && list[i].dist == all[i].dist;
+	if (!same)
+		printf("# row %llu: %u neighbours, expected %u\n", (unsigned long long) row, length, count);
+	free(all);
+	return same;
+}
+
+static bool
+check_nearest(const Way *way, const Rows *sides, int nsides, uint32_t d, FastedMetric metric,
+			  uint64_t limit)
+{
+	PanelProblem problem = problem_of(way, nsides, d, metric);
+	PanelJoin  *join = NULL;
+	FastedStatus status;
+	uint64_t	seen = 0;
+	bool		same = true;
+
+	problem.problem = (FastedProblem) {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,
+	.k = 1 + random_below(7)};
+	if (limit > 0)
+		limit_memory(&problem.options, limit);
+	status = panel_join_open(join_engine, &problem, &join);
+	if (status == FASTED_OK)
+		status = load_and_start(join, &problem, sides, &plain);
+	while (!FASTED_FAILED(status) && status != FASTED_DONE)
+	{
+		FastedBatch batch;
+		uint64_t	staged;
+
+		status = panel_join_next(join, 100, &batch);
+		if (status == FASTED_WANT_ROWS)
+			status = stage_rows(join, batch.side, &sides[batch.side], batch.first_row,
+								batch.row_count, fasted_row_floats(&problem.options), 0, &staged);
+		else if (status == FASTED_OK)
+		{
+			for (uint64_t row = batch.first_row; row < batch.first_row + batch.row_count; row++)
+				same = same && check_row(join, &problem, sides, row);
+			seen += batch.row_count;
+		}
+	}
+	if (FASTED_FAILED(status))
+		printf("# %s\n", panel_join_last_error(join_engine, join));
+	panel_join_close(join);
+	same = same && status == FASTED_DONE && seen == sides[0].n;
+	if (!same)
+		printf("# nearest: %s, %s%s, k %u\n", way->kernel, way->name, way->pruned, problem.problem.k);
+	return same;
+}
+
+/* --- shapes */
+
+/* Of a GPU short rows too, which the tested engine's ways leave out. */
+static int
+double_ways(Way *ways)
+{
+	int			count = tested_ways(ways);
+
+	if (tested_library() != NULL)
+		ways[count++] = (Way) {"gpu", FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_FORCE, ", short rows"};
+	return count;
+}
+
+/* One set with itself, or two; with little memory, or as much as there is. */
+static void
+check_shape(Kind kind, uint64_t na, uint64_t nb, uint32_t d, FastedMetric metric, uint64_t limit)
+{
+	Rows		sides[2] = {make_rows(kind, na, d, metric), make_rows(kind, nb, d, metric)};
+	int			nsides = nb > 0 ? 2 : 1;
+	Way			ways[MOST_WAYS];
+	int			count = double_ways(ways);
+	uint32_t	panels = 0;
+	PairList	all;
+	bool		same = true;
+
+	for (uint64_t i = 0; i < nb; i += 2)
+		memcpy((double *) sides[1].rows + i * d,
+			   (const double *) sides[0].rows + random_below((uint32_t) na) * (uint64_t) d,
+			   d * sizeof(double));
+	double_pairs(sides, nsides, d, metric, &all);
+	for (int w = 0; w < count; w++)
+	{
+		same = check_way(&ways[w], sides, nsides, d, metric, &all, limit, &panels) && same;
+		same = check_nearest(&ways[w], sides, nsides, d, metric, limit) && same;
+	}
+	/* few rows fit beside what a GPU needs at least */
+	ok(same && (limit == 0 || panels > 1 || tested_library() != NULL), "%s%s: %llu x %llu, d = %u, %zu pairs, up to %u panels",
+	   names[kind], metric == FASTED_METRIC_COSINE ? ", cosine" : "", (unsigned long long) na,
+	   (unsigned long long) nb, d, all.count, panels);
+	free(all.pairs);
+	free((float *) sides[0].rows);
+	free((float *) sides[1].rows);
+}
+
+static int
+compare_pairs(const void *left, const void *right)
+{
+	double		x = ((const FastedPair *) left)->dist;
+	double		y = ((const FastedPair *) right)->dist;
+
+	return (x > y) - (x < y);
+}
+
+/* So many rows that a sample chooses the filter, and the GPU may take short rows. */
+static void
+check_many(Kind kind, uint32_t n, uint32_t d, FastedMetric metric)
+{
+	static const Way chosen = {NULL, FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_AUTO, ""};
+	Rows		rows = make_rows(kind, n, d, metric);
+	Rows		some = {.rows = rows.rows,.n = 100};
+	PanelProblem problem = problem_of(&chosen, 1, d, metric);
+	PairList	pairs;
+	PairList	got;
+
+	/* about one pair in a hundred */
+	double_pairs(&some, 1, d, metric, &pairs);
+	qsort(pairs.pairs, pairs.count, sizeof(FastedPair), compare_pairs);
+	problem.problem.eps = pairs.count > 0 ? pairs.pairs[pairs.count / 100].dist : 1.0;
+	free(pairs.pairs);
+	memset(&pairs, 0, sizeof(pairs));
+	for (uint32_t i = 0; i < n; i++)
+	{
+		for (uint32_t j = i + 1; j < n; j++)
+		{
+			FastedPair	pair = {.a = i,.b = j,.dist = distance_of(&rows, i, &rows, j, d, metric)};
+
+			if (pair.dist <= problem.problem.eps)
+				pair_add(&pairs, &pair, 1);
+		}
+	}
+	ok(run_join(&problem, rows.rows, n, &plain, &got, NULL) == FASTED_DONE &&
+	   pair_equal(&pairs, &got) && check_nearest(&chosen, &rows, 1, d, metric, 0),
+	   "%s: %u rows by the engine's choice, eps %g, %zu pairs", names[kind], n,
+	   problem.problem.eps, pairs.count);
+	free(pairs.pairs);
+	free(got.pairs);
+	free((float *) rows.rows);
+}
+
+/* As real all rows are the same; as doubles few are within eps. */
+static void
+check_precision(void)
+{
+	const Way	way = {NULL, FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_OFF, ""};
+	double		rows[100];
+	PanelProblem problem = problem_of(&way, 1, 1, FASTED_METRIC_L2);
+	FastedStatus status;
+	PairList	got;
+
+	for (int i = 0; i < 100; i++)
+		rows[i] = 1e6 + i * 0x1p-30;
+	problem.problem.eps = 0x1p-30;
+	status = run_join(&problem, (const float *) rows, 100, &plain, &got, NULL);
+	ok(status == FASTED_DONE && got.count == 99, "99 pairs of neighbours on a line of 1e-7, 1e6 away: %zu", got.count);
+	free(got.pairs);
+	problem.problem.eps = nextafter(0x1p-30, 0.0);
+	status = run_join(&problem, (const float *) rows, 100, &plain, &got, NULL);
+	ok(status == FASTED_DONE && got.count == 0, "none of them are nearer: %zu", got.count);
+	free(got.pairs);
+}
+
+/* The memory limit holds, the doubles included. */
+static void
+check_memory_limit(void)
+{
+	const Way	way = {NULL, FASTED_FILTER_AUTO, "auto", FASTED_PRUNE_AUTO, ""};
+	const uint32_t d = 8;
+	Rows		rows = make_rows(NORMAL, 60000, d, FASTED_METRIC_L2);
+
+	for (uint64_t limit = 2 << 20; limit <= 8 << 20; limit *= 2)
+	{
+		PanelProblem problem = problem_of(&way, 1, d, FASTED_METRIC_L2);
+		CallerHabits patient = {.timeout_ms = 100,.sleep_us = 1};
+		FastedStats stats;
+		PairList	got;
+		FastedStatus status;
+
+		problem.options.memory_limit = limit;
+		problem.problem.eps = 1e-3;
+		status = run_join(&problem, rows.rows, rows.n, &patient, &got, &stats);
+		ok(status == FASTED_DONE && stats.host_bytes <= limit, "memory %llu of %llu, %u panels",
+		   (unsigned long long) stats.host_bytes, (unsigned long long) limit, stats.panels);
+		free(got.pairs);
+	}
+	free((float *) rows.rows);
+}
+
+int
+main(void)
+{
+	static const uint32_t dims[] = {1, 2, 3, 33, 64, 257, 131, 960};
+
+	random_seed();
+	join_engine = tested_engine();
+	check_precision();
+	if (tested_library() == NULL && !quick())
+		check_memory_limit();
+	for (int kind = 0; kind < KINDS; kind++)
+	{
+		for (int metric = 0; metric < 2; metric++)
+		{
+			FastedMetric which = metric == 0 ? FASTED_METRIC_L2 : FASTED_METRIC_COSINE;
+
+			check_shape((Kind) kind, 1 + random_below(3), 0, dims[kind % 8], which, 0);
+			check_shape((Kind) kind, 210, 0, dims[(kind + 3) % 8], which, 0);
+			check_shape((Kind) kind, 40, 151, dims[(kind + 5) % 8], which, 0);
+		}
+		check_shape((Kind) kind, quick() ? 120 : 210, 0, 64, FASTED_METRIC_L2, 1 << 17);
+	}
+	check_many(NORMAL, quick() ? 400 : 4200, 48, FASTED_METRIC_L2);
+	check_many(LAST_PLACES, quick() ? 400 : 4200, 37, FASTED_METRIC_COSINE);
+	check_many(OUTLIERS, quick() ? 400 : 4200, 33, FASTED_METRIC_L2);
+	check_shape(LAST_PLACES, 150, 70, 33, FASTED_METRIC_COSINE, 1 << 17);
+	return tap_done();
+}
