@@ -119,7 +119,7 @@ BeginSlice(FunctionCallInfo fcinfo)
 	FastedMetric metric = MetricFromText(PG_GETARG_TEXT_PP(SLICE_METRIC));
 	JoinSlice	slice = {
 		.slice = PG_GETARG_INT32(SLICE_NUMBER),.slices = PG_GETARG_INT32(SLICE_SLICES),
-		.print = &run->report.rows
+		.print = &run->report.rows[0]
 	};
 
 	RequireDistance(PG_GETARG_FLOAT8(SLICE_EPS));

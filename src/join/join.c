@@ -253,17 +253,21 @@ SliceOutputOf(const FastedProblem *problem)
 
 /* False: its work is not one to divide. */
 static bool
-BeginRemote(Join *join)
+BeginRemote(Join *join, SliceOutput output)
 {
 	MemoryContext old = MemoryContextSwitchTo(join->context);
-	RowSet	   *rows = &join->rows[0];
+	RemoteProblem problem = {
+		.sources = {join->sources[0], join->sources[1]},.metric = join->options.metric,
+		.output = output,.eps = join->problem.eps,.k = join->problem.k
+	};
+	KeySet	   *keys[2] = {join->rows[0].keys, join->rows[1].keys};
 
-	join->remote = RemoteJoinBegin(join->sources[0], join->options.metric, join->problem.eps,
-								   SliceOutputOf(&join->problem), rows->keys);
+	join->remote = RemoteJoinBegin(&problem, keys);
 	MemoryContextSwitchTo(old);
 	if (join->remote == NULL)
 		return false;
-	rows->count = rows->keys->count;
+	for (int side = 0; side < join->sides; side++)
+		join->rows[side].count = keys[side]->count;
 	join->read_seconds = SecondsSince(join->begun);
 	ShowProgress(join, PROGRESS_JOINING);
 	return true;
@@ -283,7 +287,7 @@ JoinBeginProblem(const VectorSource *source, FastedMetric metric, const FastedPr
 	Join	   *join = Create(&source, metric, problem, 1, NULL);
 
 	RequireExactCosine(&join->options);
-	return BeginRemote(join) ? join : Begin(join);
+	return BeginRemote(join, SliceOutputOf(&join->problem)) ? join : Begin(join);
 }
 
 Join *
@@ -404,7 +408,22 @@ JoinBeginNearest(const NearestProblem *nearest)
 	join->pusher = nearest->pusher;
 	join->options.exact = true;
 	join->options.nearest = true;
+	/* workers look for one more, which may be the row itself */
+	if (join->pusher == NULL && nearest->k < FASTED_MAX_NEIGHBORS && BeginRemote(join, SLICE_NEAREST))
+		return join;
 	return Begin(join);
+}
+
+bool
+JoinIsDivided(const Join *join)
+{
+	return join->remote != NULL;
+}
+
+uint32
+JoinFirstRank(const Join *join)
+{
+	return RemoteJoinRank(join->remote);
 }
 
 void

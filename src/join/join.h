@@ -82,7 +82,7 @@ extern RowSink *JoinSink(Join *join, int side);
 /*
  * The nearest rows of b for each row of a, or of a's other rows.  Both sources are read,
  * unless there is a pusher for JoinSink.  Rows of b at the same distance are taken in the
- * order in which they come.
+ * order in which they come.  Or workers of a Citus cluster do so, unless there is a pusher.
  */
 typedef struct NearestProblem
 {
@@ -118,6 +118,15 @@ extern bool JoinNextRows(Join *join, uint64 *first, uint64 *count);
 
 /* The neighbours of one of them, the nearest first; rows are numbered by side. */
 extern const FastedNeighbor *JoinNearest(const Join *join, uint64 row, uint32 *length);
+
+/*
+ * Have workers of a cluster divided it?  Then neighbours come as pairs instead: a row of a
+ * with one of its nearest rows of b.  Those of a row come one after the other, the nearest
+ * first, not always at once: JoinFirstRank has the rank, from 1 on, of the first of the last
+ * pairs.
+ */
+extern bool JoinIsDivided(const Join *join);
+extern uint32 JoinFirstRank(const Join *join);
 
 /* With FASTED_OUTPUT_COUNT, instead: the number of pairs, none of which comes here. */
 extern uint64 JoinCount(Join *join);

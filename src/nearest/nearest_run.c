@@ -27,6 +27,7 @@ struct NearestRun
 	NearestSources sources;
 	NearestGroups *groups;		/* NULL: all rows are one group */
 	Join	   *join;			/* NULL: none is at work */
+	bool		divided;		/* over workers of a cluster, who send pairs */
 	SmallGroup *small;			/* the group at hand, if it has no join; else NULL */
 	const KeySet *a;			/* its ids */
 	const KeySet *b;
@@ -36,6 +37,11 @@ struct NearestRun
 	const FastedNeighbor *list; /* of the row before that */
 	uint32		nlist;
 	uint32		next;			/* in the list */
+
+	/* Of a divided join instead: */
+	const FastedPair *pairs;	/* those that were not handed on yet */
+	size_t		npairs;
+	uint32		rank;			/* of the first one of them */
 
 	NearestTotals totals;		/* of the joins that are over */
 };
@@ -55,6 +61,7 @@ AddTotals(NearestTotals *totals, const Join *join)
 		totals->stats.host_bytes = Max(host_bytes, stats.host_bytes);
 		totals->joins++;
 	}
+	totals->shares = JoinShares(join);
 	totals->read_seconds += read_seconds;
 }
 
@@ -65,6 +72,7 @@ SetJoin(NearestRun *run, Join *join)
 	run->a = JoinKeysOf(join, 0);
 	run->b = JoinKeysOf(join, 1);
 	run->row = run->end = 0;
+	run->divided = JoinIsDivided(join);
 }
 
 /* A group without a join: all of its rows have their neighbours. */
@@ -103,20 +111,27 @@ BeginJoin(NearestRun *run)
 
 /* --- rows */
 
+static void
+AddSeconds(double *seconds, instr_time begin)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, begin);
+	*seconds += INSTR_TIME_GET_DOUBLE(now);
+}
+
 /* More rows of a that have all of their neighbours; false: of this join there are none. */
 static bool
 NextRange(NearestRun *run)
 {
 	instr_time	begin;
-	instr_time	now;
 	uint64		count;
 	bool		more;
 
 	INSTR_TIME_SET_CURRENT(begin);
 	more = JoinNextRows(run->join, &run->row, &count);
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, begin);
-	run->totals.wait_seconds += INSTR_TIME_GET_DOUBLE(now);
+	AddSeconds(&run->totals.wait_seconds, begin);
 	run->end = run->row + (more ? count : 0);
 	return more;
 }
@@ -186,11 +201,55 @@ NextList(NearestRun *run)
 	return more;
 }
 
+/* --- rows of a divided join */
+
+static bool
+NextPairs(NearestRun *run)
+{
+	MemoryContext old = MemoryContextSwitchTo(run->context);
+	instr_time	begin;
+	bool		more;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	more = JoinNext(run->join, &run->pairs, &run->npairs);
+	AddSeconds(&run->totals.wait_seconds, begin);
+	if (more)
+		run->rank = JoinFirstRank(run->join);
+	else
+	{
+		FinishJoin(run);
+		run->npairs = 0;
+	}
+	MemoryContextSwitchTo(old);
+	return more;
+}
+
+static bool
+NextDividedRow(NearestRun *run, Datum *values)
+{
+	const FastedPair *pair;
+
+	if (run->npairs == 0 && (run->join == NULL || !NextPairs(run)))
+		return false;
+	pair = run->pairs++;
+	values[0] = run->a->values[pair->a];
+	values[1] = run->b->values[pair->b];
+	values[2] = Float8GetDatum(pair->dist);
+	values[3] = Int32GetDatum((int32) run->rank);
+	if (--run->npairs > 0)
+		run->rank = pair[1].a == pair[0].a ? run->rank + 1 : 1;
+	return true;
+}
+
+/* --- the run */
+
 bool
 NearestRunNext(NearestRun *run, Datum *values)
 {
 	const FastedNeighbor *neighbor;
 
+	if (run->divided)
+		return NextDividedRow(run, values);
 	if (run->next == run->nlist && !NextList(run))
 		return false;
 	neighbor = &run->list[run->next++];
@@ -200,8 +259,6 @@ NearestRunNext(NearestRun *run, Datum *values)
 	values[3] = Int32GetDatum((int32) run->next);
 	return true;
 }
-
-/* --- the run */
 
 NearestRun *
 NearestRunBegin(const NearestArgs *args)
