@@ -43,6 +43,7 @@ struct RemoteJoin
 	int			sides;
 	LinkSet    *links;
 	uint32		rows[2];
+	uint32	   *ranks;			/* of side 0, if its source has an order */
 	Fingerprint prints[2];		/* of the rows that this session has read */
 	uint32	   *counts;
 	FastedPair *pairs;
@@ -122,9 +123,13 @@ AskForSlices(RemoteJoin *remote)
 static void
 ReadKeys(RemoteJoin *remote, int side, KeySet *keys)
 {
-	remote->prints[side] = ReadOwnRows(remote->problem.sources[side], keys);
+	uint32	   *ranks;
+
+	remote->prints[side] = ReadOwnRows(remote->problem.sources[side], keys, &ranks);
 	KeySetFinish(keys);
 	remote->rows[side] = keys->count;
+	if (side == 0)
+		remote->ranks = ranks;
 }
 
 RemoteJoin *
@@ -348,6 +353,12 @@ RemoteJoinPairs(const RemoteJoin *remote)
 	for (int n = 0; n < remote->nslices; n++)
 		npairs += remote->slices[n].report.stats.pairs;
 	return Max(npairs, remote->npairs);
+}
+
+const uint32 *
+RemoteJoinOrder(const RemoteJoin *remote)
+{
+	return remote->ranks;
 }
 
 uint32

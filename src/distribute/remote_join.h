@@ -71,6 +71,12 @@ typedef struct WorkerShare
 extern RemoteJoin *RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys);
 
 /*
+ * Of a source with an order: the place of each row in it, by row number, in the memory
+ * context of the keys; else NULL.
+ */
+extern const uint32 *RemoteJoinOrder(const RemoteJoin *remote);
+
+/*
  * The next pairs, by row numbers, valid until the next call.  False: there are no more,
  * and all workers have read the same rows as this session.  If they have not, that is an
  * error (serialization failure), here or before.

@@ -147,7 +147,7 @@ ReadsSecondaries(void)
 static const char *
 Obstacle(const VectorSource *source)
 {
-	if (source->key_column == NULL || source->order_column != NULL || source->group_column != NULL)
+	if (source->key_column == NULL || source->group_column != NULL)
 		return "rows come in an order of their own";
 	if (!IsCitusTable(source->relid))
 		return "it is no table of Citus";

@@ -546,6 +546,12 @@ JoinOutput(const Join *join)
 	return join->run.join != NULL ? join->run.output : join->problem.output;
 }
 
+const uint32 *
+JoinOrder(const Join *join)
+{
+	return join->remote != NULL ? RemoteJoinOrder(join->remote) : NULL;
+}
+
 void
 JoinRank(Join *join, const uint32 *ranks)
 {

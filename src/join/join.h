@@ -151,6 +151,12 @@ extern FastedOutput JoinOutput(const Join *join);
 extern void JoinRank(Join *join, const uint32 *ranks);
 
 /*
+ * The place of each row in the source's order, if that was read with the rows: of a join
+ * that is divided.  In the memory context of JoinKeys; or NULL.
+ */
+extern const uint32 *JoinOrder(const Join *join);
+
+/*
  * Nobody knows when the next pairs will be asked for, if ever: the engine comes
  * to rest until then.  Cheap; what it has done so far is shown.
  */

@@ -38,6 +38,12 @@ extern void KeySetReset(KeySet *keys);
  */
 extern void KeySetFinish(KeySet *keys);
 
+/*
+ * Instead: numbers the rows in the order of their keys.  The place that each row had before,
+ * by its new number, in the keys' context.
+ */
+extern uint32 *KeySetSort(KeySet *keys);
+
 /* Is row a's id below row b's?  After KeySetFinish. */
 static inline bool
 KeyBelow(const KeySet *keys, uint32 a, uint32 b)
