@@ -354,13 +354,22 @@ CREATE FUNCTION fasted_citus.join_slice(
 	skip_zeros boolean,
 	output text,
 	slice integer,
-	slices integer)
+	slices integer,
+	alike boolean DEFAULT false)
 RETURNS SETOF bytea
 AS 'MODULE_PATHNAME', 'fasted_citus_join_slice'
 LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000000 ROWS 1000;
 
-COMMENT ON FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer) IS
+COMMENT ON FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean) IS
 	'one slice of the pairs of a relation, as messages';
+
+CREATE FUNCTION fasted_citus.kernel()
+RETURNS text
+AS 'MODULE_PATHNAME', 'fasted_citus_kernel'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_citus.kernel() IS
+	'what this server computes with, if that is a CPU';
 
 CREATE FUNCTION fasted_citus.nearest_slice(
 	a regclass,

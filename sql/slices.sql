@@ -65,6 +65,27 @@ SELECT (SELECT count(*) FROM connections WHERE slices = 1) =
 -- nothing but a report and another one
 SELECT output, array_agg(encode(substr(m, 1, 1), 'escape') ORDER BY n) FROM messages WHERE output = 'count' AND slices = 1 GROUP BY output;
 
+-- slices of one kernel, which has put rows in an order: again each pair is there once, and all say which order
+SET fasted.prune = force;
+INSERT INTO messages
+SELECT 0, slice, slices, 'pruned',
+	fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'pairs', slice, slices, true)
+FROM generate_series(2, 3) AS slices, generate_series(0, slices - 1) AS slice;
+SET fasted.cpu_kernel = portable;
+INSERT INTO messages SELECT 0, 0, 1, 'portable',
+	fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'pairs', 0, 1, true);
+RESET fasted.cpu_kernel;
+RESET fasted.prune;
+CREATE TABLE pruned_pairs AS
+SELECT slices, uint32(m, at) AS a, uint32(m, at + 4) AS b
+FROM messages, generate_series(1, length(m) - 1, 16) AS at
+WHERE output = 'pruned' AND substr(m, 1, 1) = 'P';
+SELECT slices, count(*) = (SELECT count(*) FROM right_pairs) AS as_many,
+	(SELECT count(*) FROM (SELECT a, b FROM pruned_pairs q WHERE q.slices = p.slices EXCEPT TABLE right_pairs) x) AS wrong
+FROM pruned_pairs p GROUP BY slices ORDER BY slices;
+SELECT output, count(DISTINCT cut) FROM messages, substring(encode(m, 'escape') FROM ', order [0-9a-f]{16}') AS cut
+WHERE output IN ('pruned', 'portable') AND substr(m, 1, 1) = 'D' GROUP BY output ORDER BY output;
+
 -- the nearest rows of shares: each row of a is in one of them, with all of its neighbours in order
 CREATE TABLE others (id int PRIMARY KEY, v real[]);
 INSERT INTO others SELECT i * 31 % 1009, (SELECT array_agg((hashint4(i * 5 + k) & 7)::real) FROM generate_series(1, 5) k)
@@ -136,5 +157,5 @@ SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'big
 SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 0, 2, 'l2', false, 0, 1);
 SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 1, -2, 'l2', false, 0, 1);
 
-DROP TABLE others, shares, near, right_near, sliced, messages, keys, pairs, right_pairs, counts, connections;
+DROP TABLE others, shares, near, right_near, pruned_pairs, sliced, messages, keys, pairs, right_pairs, counts, connections;
 DROP FUNCTION uint32, print;

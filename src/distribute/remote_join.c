@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "distribute/base_table.h"
 #include "distribute/links.h"
 #include "distribute/own_rows.h"
 #include "distribute/remote_join.h"
@@ -59,7 +60,7 @@ static double
 TableBytes(LinkSet *links, const VectorSource *source)
 {
 	char	   *query = psprintf("SELECT pg_catalog.citus_table_size(%s)",
-								 quote_literal_cstr(QualifiedName(source->relid)));
+								 quote_literal_cstr(QualifiedName(BaseTable(source->relid))));
 	char	   *bytes = Links()->ask(links, 0, query);
 
 	return bytes != NULL ? strtod(bytes, NULL) : 0.0;
@@ -111,11 +112,29 @@ CreateRemote(const RemoteProblem *problem, List *nodes)
 	return remote;
 }
 
+static bool
+AreAlike(const RemoteJoin *remote)
+{
+	char	   *first = NULL;
+
+	for (int n = 0; n < remote->nslices; n++)
+	{
+		char	   *kernel = Links()->ask(remote->links, n, "SELECT fasted_citus.kernel()");
+
+		if (kernel == NULL || (first != NULL && strcmp(kernel, first) != 0))
+			return false;
+		first = kernel;
+	}
+	return true;
+}
+
 /* Workers begin to read at once, and then this session does. */
 static void
 AskForSlices(RemoteJoin *remote)
 {
 	Links()->command(remote->links, SlicePrologue());
+	/* shares of rows need not be cut alike */
+	remote->problem.alike = remote->problem.output != SLICE_NEAREST && AreAlike(remote);
 	for (int i = 0; i < remote->nslices; i++)
 		Links()->send(remote->links, i, SliceQuery(&remote->problem, i, remote->nslices));
 }
@@ -196,7 +215,7 @@ CheckCuts(const RemoteJoin *remote)
 				 errmsg("the Citus workers do not divide a join alike"),
 				 errdetail("Worker %s: %s. Worker %s: %s.", Links()->name(remote->links, 0), first,
 						   Links()->name(remote->links, n), cut),
-				 errhint("Use \"SET fasted.engine = cpu\" and set fasted.memory_limit, or use \"SET fasted.distribute = off\".")));
+				 errhint("Use \"SET fasted.engine = cpu\", \"SET fasted.prune = off\", and set fasted.memory_limit; or use \"SET fasted.distribute = off\".")));
 	}
 }
 

@@ -39,6 +39,7 @@ typedef struct RemoteProblem
 	SliceOutput output;
 	double		eps;			/* or the largest distance of nearest rows */
 	uint32		k;				/* nearest rows */
+	bool		alike;			/* all workers have the same kernel: set by RemoteJoinBegin */
 } RemoteProblem;
 
 /*

@@ -91,12 +91,13 @@ PairsQuery(const RemoteProblem *problem, uint32 slice, uint32 slices)
 {
 	const VectorSource *source = problem->sources[0];
 
-	return psprintf("SELECT fasted_citus.join_slice(%s, %s, '%s', %s, %s, '%s', %s, '%s', %u, %u)",
+	return psprintf("SELECT fasted_citus.join_slice(%s, %s, '%s', %s, %s, '%s', %s, '%s', %u, %u, %s)",
 					quote_literal_cstr(QualifiedName(source->relid)),
 					quote_literal_cstr(source->vector_column), DistanceText(problem->eps),
 					quote_literal_cstr(source->key_column), KeyTypeText(source),
 					MetricName(problem), source->skip_zeros ? "true" : "false",
-					slice_output_names[problem->output], slice, slices);
+					slice_output_names[problem->output], slice, slices,
+					problem->alike ? "true" : "false");
 }
 
 /* Of one relation with itself it is named twice. */

@@ -54,7 +54,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 12
+#define FASTED_ENGINE_ABI 13
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -212,6 +212,12 @@ typedef struct FastedProblem
 	uint32_t	slice;			/* < slices */
 	uint32_t	slices;			/* 0 or 1: all of it */
 
+	/*
+	 * All slices are joined by the same kernel, so that the CPU engine may put rows in an
+	 * order of its own: then slices are of one whole if order_hash is the same too.
+	 */
+	bool		alike;
+
 	/* FASTED_OUTPUT_NEAREST, which has no slices. */
 	uint32_t	k;				/* 1 to FASTED_MAX_NEIGHBORS */
 
@@ -326,6 +332,9 @@ typedef struct FastedStats
 
 	/* GPU: numbers of a row that the last join's filter saw; 0: all dimensions. */
 	uint32_t	filter_dimensions;
+
+	/* Of the orders of rows that slices depend on; 0: as they came in. */
+	uint64_t	order_hash;
 } FastedStats;
 
 typedef struct FastedContext FastedContext;

@@ -295,7 +295,8 @@ JoinBeginSlice(const VectorSource *source, FastedMetric metric, double eps, Fast
 			   const JoinSlice *slice)
 {
 	FastedProblem problem = {
-		.eps = eps,.output = output,.slice = slice->slice,.slices = slice->slices
+		.eps = eps,.output = output,.slice = slice->slice,.slices = slice->slices,
+		.alike = slice->alike
 	};
 	Join	   *join = Create(&source, metric, &problem, 1, NULL);
 
@@ -305,8 +306,9 @@ JoinBeginSlice(const VectorSource *source, FastedMetric metric, double eps, Fast
 }
 
 /*
- * The CPU engine cuts rows alike by every kernel and filter.  A GPU's tiles depend on
- * its kind and on the filter; several of a kind cut as one does.
+ * The CPU engine cuts rows alike by every kernel and filter, unless it has put them in an
+ * order.  A GPU's tiles depend on its kind and on the filter; several of a kind cut as one
+ * does.
  */
 void
 JoinDescribeCut(const Join *join, char *text, size_t size)
@@ -322,8 +324,13 @@ JoinDescribeCut(const Join *join, char *text, size_t size)
 	panel_join_stats(join->run.join, &stats);
 	panel_join_sizes(join->run.join, &outer, &inner);
 	if (strcmp(stats.engine, "cpu") == 0)
+	{
 		snprintf(text, size, "cpu, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
 				 (uint64) outer, (uint64) inner);
+		if (stats.order_hash != 0)
+			snprintf(text + strlen(text), size - strlen(text), ", order %016" INT64_MODIFIER "x",
+					 (uint64) stats.order_hash);
+	}
 	else
 	{
 		/* of several it is followed by " (", their names and shares */

@@ -37,6 +37,7 @@ typedef struct JoinSlice
 {
 	uint32		slice;			/* < slices */
 	uint32		slices;
+	bool		alike;			/* all are joined by the same kernel */
 	Fingerprint *print;			/* of the rows that were read; the caller's */
 } JoinSlice;
 

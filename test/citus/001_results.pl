@@ -7,7 +7,7 @@ use CitusCluster;
 use FastedTest;
 use Test::More;
 
-my ($node) = new_cluster('results');
+my ($node, @workers) = new_cluster('results');
 
 sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
 
@@ -112,9 +112,26 @@ sql("ALTER DATABASE postgres SET fasted.memory_limit = '1MB'");
 same('panels', "fasted_self_join('dist', 'v', 4)");
 sql("ALTER DATABASE postgres RESET fasted.memory_limit");
 
+# rows in an order that all agree on
+sql("ALTER DATABASE postgres SET fasted.prune = 'force'");
+my $pruned = "EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_self_join('dist', 'v', 4)";
+same('pruned', "fasted_self_join('dist', 'v', 4)");
+same('pruned, neighbors', "fasted_neighbors('dist', 'v', 4)");
+same('pruned, clusters', "fasted_cluster('dist', 'v', 4)");
+like(sql($pruned), qr/Tiles Tested/, 'at few dimensions');
+is(sql("SET fasted.memory_limit = '1MB'; SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
+	sql("SELECT count(*) FROM fasted_self_join('plain', 'v', 4)"), 'pruned, panels');
+
 # kernels and numbers of threads may differ
+$workers[1]->append_conf('postgresql.conf', "fasted.cpu_kernel = portable\nfasted.threads = 2");
+$workers[1]->reload;
+same('another kernel', "fasted_self_join('dist', 'v', 4)");
+unlike(sql($pruned), qr/Tiles Tested/, 'another kernel: they do not agree on an order');
+$workers[1]->append_conf('postgresql.conf', "fasted.cpu_kernel = auto\nfasted.threads = 1");
+$workers[1]->reload;
+sql("ALTER DATABASE postgres RESET fasted.prune");
 sql("ALTER DATABASE postgres SET fasted.cpu_kernel = 'portable'");
-same('another kernel here', "fasted_self_join('dist', 'v', 5)");
+same('another kernel everywhere', "fasted_self_join('dist', 'v', 5)");
 sql("ALTER DATABASE postgres RESET fasted.cpu_kernel");
 
 # keys of other types
