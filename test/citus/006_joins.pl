@@ -74,7 +74,24 @@ is(sql("BEGIN; DELETE FROM items a USING (SELECT id, v FROM items OFFSET 0) b WH
 is(sql("BEGIN; INSERT INTO others SELECT id + 10000, tenant, v FROM items a WHERE NOT EXISTS (SELECT FROM ref b WHERE $within); SELECT count(*) FROM others; ROLLBACK"),
 	sql("SELECT count(*) + 900 FROM plain_items a WHERE NOT EXISTS (SELECT FROM plain_ref b WHERE $within)"), 'INSERT');
 
-my ($status, $out, $err) = $node->psql('postgres', "SELECT count(*) FROM items a JOIN others b ON $within");
+# --- our functions in statements that write: in a subquery, or before it
+
+my $keep = "fasted_keep_one('items', 'v', 3, 'tenant', descending => true)";
+my $kept = sql("SELECT count(*) FROM fasted_keep_one('plain_items', 'v', 3, 'tenant', descending => true) WHERE kept <> id");
+cmp_ok($kept, '>', 100, 'rows to delete');
+my ($status, $out, $err) = $node->psql('postgres', "DELETE FROM items USING $keep k WHERE items.id = k.id AND k.kept <> k.id");
+like($err, qr/ERROR:  cannot execute a distributed query from a query on a shard/, 'as it is, Citus refuses it');
+for my $delete ("DELETE FROM items WHERE id IN (SELECT id FROM $keep k WHERE kept <> id)",
+	"DELETE FROM items USING (SELECT * FROM $keep OFFSET 0) k WHERE items.id = k.id AND k.kept <> k.id",
+	"WITH k AS MATERIALIZED (SELECT * FROM $keep) DELETE FROM items USING k WHERE items.id = k.id AND k.kept <> k.id",
+	"CREATE TEMP TABLE k ON COMMIT DROP AS SELECT * FROM $keep; DELETE FROM items WHERE id IN (SELECT id FROM k WHERE kept <> id)")
+{
+	is(sql("BEGIN; $delete; SELECT (SELECT count(*) FROM items), (SELECT count(*) FROM items JOIN (TABLE plain_items) p USING (id, v)); ROLLBACK"),
+		(1500 - $kept) . '|' . sql("SELECT count(*) - $kept FROM plain_items WHERE v IS NOT NULL"), (split(/ \(| k /, $delete))[0]);
+}
+like(sql("EXPLAIN (ANALYZE, COSTS off) CREATE TEMP TABLE k AS SELECT * FROM $keep"), qr/Citus Workers/, 'a table first: divided');
+
+($status, $out, $err) = $node->psql('postgres', "SELECT count(*) FROM items a JOIN others b ON $within");
 like($err, qr/ERROR:  complex joins are only supported/, 'two tables, as they are, are refused by Citus');
 
 done_testing();
