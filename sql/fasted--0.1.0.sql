@@ -369,7 +369,7 @@ AS 'MODULE_PATHNAME', 'fasted_citus_kernel'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION fasted_citus.kernel() IS
-	'what this server computes with, if that is a CPU';
+	'what decides on an order of rows here, on a CPU';
 
 CREATE FUNCTION fasted_citus.nearest_slice(
 	a regclass,

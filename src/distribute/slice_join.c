@@ -263,11 +263,17 @@ fasted_citus_join_slice(PG_FUNCTION_ARGS)
 	SRF_RETURN_DONE(call);
 }
 
-/* The CPU engine's kernel; workers that have the same one can agree on an order of rows. */
+/*
+ * What decides on a CPU which order rows are put in, if in any: the kernel, and settings
+ * that a server may have in its own files.
+ */
 Datum
 fasted_citus_kernel(PG_FUNCTION_ARGS)
 {
 	const CpuKernel *kernel = fasted_cpu_choose_kernel(RequestedCpuKernel());
 
-	PG_RETURN_TEXT_P(cstring_to_text(kernel != NULL ? kernel->name : "none"));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, prune %d, filter %d, memory %d kB",
+											  kernel != NULL ? kernel->name : "none",
+											  fasted_setting_prune, fasted_setting_filter,
+											  fasted_setting_memory_limit)));
 }

@@ -127,9 +127,29 @@ $workers[1]->append_conf('postgresql.conf', "fasted.cpu_kernel = portable\nfaste
 $workers[1]->reload;
 same('another kernel', "fasted_self_join('dist', 'v', 4)");
 unlike(sql($pruned), qr/Tiles Tested/, 'another kernel: they do not agree on an order');
-$workers[1]->append_conf('postgresql.conf', "fasted.cpu_kernel = auto\nfasted.threads = 1");
+# were they told that they are alike, each would put rows in an order of its own
+sub on_workers { my ($sql) = @_; $_->safe_psql('postgres', "SET citus.enable_ddl_propagation = off; $sql") for @workers; return; }
+on_workers("ALTER FUNCTION fasted_citus.kernel() RENAME TO true_kernel;
+	CREATE FUNCTION fasted_citus.kernel() RETURNS text LANGUAGE sql AS 'SELECT ''any'''");
+my $refused = ($node->psql('postgres', "\\set VERBOSITY verbose\nSELECT count(*) FROM fasted_self_join('dist', 'v', 4)"))[2];
+like($refused, qr/55000: the Citus workers do not divide a join alike.*, order [0-9a-f]{16}\. .*, order [0-9a-f]{16}\..*fasted\.prune = off/s,
+	'orders that differ');
+on_workers('DROP FUNCTION fasted_citus.kernel(); ALTER FUNCTION fasted_citus.true_kernel() RENAME TO kernel');
+$workers[1]->append_conf('postgresql.conf', "fasted.cpu_kernel = auto\nfasted.threads = 1\nfasted.prune = off");
 $workers[1]->reload;
 sql("ALTER DATABASE postgres RESET fasted.prune");
+for my $worker (@workers[0, 2])
+{
+	$worker->append_conf('postgresql.conf', 'fasted.prune = force');
+	$worker->reload;
+}
+same('pruned on some', "fasted_self_join('dist', 'v', 4)");
+unlike(sql($pruned), qr/Tiles Tested/, 'pruned on some: on none');
+for my $worker (@workers)
+{
+	$worker->append_conf('postgresql.conf', 'fasted.prune = auto');
+	$worker->reload;
+}
 sql("ALTER DATABASE postgres SET fasted.cpu_kernel = 'portable'");
 same('another kernel everywhere', "fasted_self_join('dist', 'v', 5)");
 sql("ALTER DATABASE postgres RESET fasted.cpu_kernel");
