@@ -104,7 +104,7 @@ INSERT INTO plain_dist SELECT 'row ' || i * 7919 % 100003,
 CREATE TABLE dist (LIKE plain_dist INCLUDING ALL);
 SELECT create_distributed_table('dist', 'id');
 INSERT INTO dist TABLE plain_dist;
-CREATE TABLE plain_ref (id text PRIMARY KEY, v numeric[]);
+CREATE TABLE plain_ref (id text PRIMARY KEY, v double precision[]);
 CREATE TABLE ref (LIKE plain_ref INCLUDING ALL);
 SELECT create_distributed_table('ref', 'id');
 END
@@ -133,7 +133,7 @@ for my $slice ('9, 1, \'l2\', false, 0, 0', '9, 1, \'l2\', false, 3, 3', '0, 1, 
 
 # --- rows that change meanwhile
 
-sql('DELETE FROM ref; INSERT INTO ref SELECT id, v::numeric[] FROM plain_dist WHERE v[1] > -10 AND v[1] < 10');
+sql('DELETE FROM ref; INSERT INTO ref SELECT id, v FROM plain_dist WHERE v[1] > -10 AND v[1] < 10');
 my $two = "SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'ref', 'v', 1)";
 is(sql($two), 777, 'nobody writes');
 my $signature = 'regclass, name, name, regclass, name, name, regtype, integer, double precision, text, boolean, integer, integer';
