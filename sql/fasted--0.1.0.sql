@@ -381,10 +381,40 @@ CREATE FUNCTION fasted_citus.join_slice(
 	skip_zeros boolean,
 	output text,
 	slice integer,
-	slices integer)
+	slices integer,
+	alike boolean DEFAULT false)
 RETURNS SETOF bytea
 AS 'MODULE_PATHNAME', 'fasted_citus_join_slice'
 LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000000 ROWS 1000;
 
-COMMENT ON FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer) IS
+COMMENT ON FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean) IS
 	'one slice of the pairs of a relation, as messages';
+
+CREATE FUNCTION fasted_citus.kernel()
+RETURNS text
+AS 'MODULE_PATHNAME', 'fasted_citus_kernel'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_citus.kernel() IS
+	'what decides on an order of rows here, on a CPU';
+
+CREATE FUNCTION fasted_citus.nearest_slice(
+	a regclass,
+	a_column name,
+	a_id name,
+	b regclass,
+	b_column name,
+	b_id name,
+	key_type regtype,
+	k integer,
+	max_distance double precision,
+	metric text,
+	skip_zeros boolean,
+	slice integer,
+	slices integer)
+RETURNS SETOF bytea
+AS 'MODULE_PATHNAME', 'fasted_citus_nearest_slice'
+LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000000 ROWS 1000;
+
+COMMENT ON FUNCTION fasted_citus.nearest_slice(regclass, name, name, regclass, name, name, regtype, integer, double precision, text, boolean, integer, integer) IS
+	'the nearest rows of b for a share of the rows of a, as messages';

@@ -65,6 +65,54 @@ SELECT (SELECT count(*) FROM connections WHERE slices = 1) =
 -- nothing but a report and another one
 SELECT output, array_agg(encode(substr(m, 1, 1), 'escape') ORDER BY n) FROM messages WHERE output = 'count' AND slices = 1 GROUP BY output;
 
+-- slices of one kernel, which has put rows in an order: again each pair is there once, and all say which order
+SET fasted.prune = force;
+INSERT INTO messages
+SELECT 0, slice, slices, 'pruned',
+	fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'pairs', slice, slices, true)
+FROM generate_series(2, 3) AS slices, generate_series(0, slices - 1) AS slice;
+SET fasted.cpu_kernel = portable;
+INSERT INTO messages SELECT 0, 0, 1, 'portable',
+	fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'pairs', 0, 1, true);
+RESET fasted.cpu_kernel;
+RESET fasted.prune;
+CREATE TABLE pruned_pairs AS
+SELECT slices, uint32(m, at) AS a, uint32(m, at + 4) AS b
+FROM messages, generate_series(1, length(m) - 1, 16) AS at
+WHERE output = 'pruned' AND substr(m, 1, 1) = 'P';
+SELECT slices, count(*) = (SELECT count(*) FROM right_pairs) AS as_many,
+	(SELECT count(*) FROM (SELECT a, b FROM pruned_pairs q WHERE q.slices = p.slices EXCEPT TABLE right_pairs) x) AS wrong
+FROM pruned_pairs p GROUP BY slices ORDER BY slices;
+SELECT output, count(DISTINCT cut) FROM messages, substring(encode(m, 'escape') FROM ', order [0-9a-f]{16}') AS cut
+WHERE output IN ('pruned', 'portable') AND substr(m, 1, 1) = 'D' GROUP BY output ORDER BY output;
+
+-- the nearest rows of shares: each row of a is in one of them, with all of its neighbours in order
+CREATE TABLE others (id int PRIMARY KEY, v real[]);
+INSERT INTO others SELECT i * 31 % 1009, (SELECT array_agg((hashint4(i * 5 + k) & 7)::real) FROM generate_series(1, 5) k)
+FROM generate_series(1, 700) AS i;
+CREATE TABLE shares (b text, slice int, slices int, m bytea, n serial);
+ALTER TABLE shares ALTER m SET STORAGE external;
+INSERT INTO shares (b, slice, slices, m)
+SELECT b, slice, slices,
+	fasted_citus.nearest_slice('sliced', 'v', 'id', b::regclass, 'v', 'id', 'bigint', 15, 2, 'l2', false, slice, slices)
+FROM unnest(ARRAY['sliced', 'others']) AS b, generate_series(1, 3) AS slices, generate_series(0, slices - 1) AS slice;
+SELECT b, count(*), count(DISTINCT substr(m, 2, 36)) FROM shares WHERE substr(m, 1, 1) IN ('R', 'D') GROUP BY b;
+CREATE TABLE near AS
+SELECT b, slices, slice, uint32(m, at) AS a_row, uint32(m, at + 4) AS b_row,
+	row_number() OVER (PARTITION BY b, slices, uint32(m, at) ORDER BY n, at) AS rank
+FROM shares, generate_series(1, length(m) - 1, 16) AS at WHERE substr(m, 1, 1) = 'P';
+CREATE TABLE right_near AS
+SELECT 'sliced' AS b, a.row AS a_row, b.row AS b_row, rank FROM fasted_knn_join('sliced', 'v', 'sliced', 'v', 15, max_distance => 2)
+	JOIN keys a ON a.id = id_a JOIN keys b ON b.id = id_b
+UNION ALL
+SELECT 'others', a.row, b.row, rank FROM fasted_knn_join('sliced', 'v', 'others', 'v', 15, max_distance => 2)
+	JOIN keys a ON a.id = id_a JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS row FROM others) b ON b.id = id_b;
+SELECT b, slices, count(*) = (SELECT count(*) FROM right_near r WHERE r.b = n.b) AS as_many, count(*) > 1000 AS some,
+	(SELECT count(*) FROM (SELECT a_row, b_row, rank FROM near m WHERE m.b = n.b AND m.slices = n.slices
+		EXCEPT SELECT a_row, b_row, rank FROM right_near r WHERE r.b = n.b) x) AS wrong,
+	count(*) FILTER (WHERE a_row / 64 % slices <> slice) AS elsewhere
+FROM near n GROUP BY b, slices ORDER BY b, slices;
+
 -- hashes tell what is joined: real or double precision, with zeros and what is no vector apart
 SELECT fasted_citus.vector_hash('{1,2}'::real[]) <> fasted_citus.vector_hash('{1,2}'::float8[]) AS f8,
 	fasted_citus.vector_hash('{0.1,2}'::real[]) = fasted_citus.vector_hash('{0.1,2}'::numeric[]) AS n,
@@ -105,5 +153,9 @@ SELECT fasted_citus.join_slice('sliced', 'v', -3, 'id', 'bigint', 'l2', false, '
 SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'dot', false, 'pairs', 0, 1);
 SELECT fasted_citus.join_slice('sliced', 'v', 3, 'v', 'bigint', 'l2', false, 'pairs', 0, 1);
 
-DROP TABLE sliced, messages, keys, pairs, right_pairs, counts, connections;
+SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 1, 2, 'l2', false, 2, 2);
+SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 0, 2, 'l2', false, 0, 1);
+SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 1, -2, 'l2', false, 0, 1);
+
+DROP TABLE others, shares, near, right_near, pruned_pairs, sliced, messages, keys, pairs, right_pairs, counts, connections;
 DROP FUNCTION uint32, print;

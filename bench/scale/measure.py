@@ -2,12 +2,13 @@
 """Processor time of a divided join: what each worker of a Citus cluster takes, and the coordinator.
 
     bench/scale/measure.py --coordinator "host=127.0.0.1 port=9700" --workers "..." "..." "..."
-                           [--rows 100000] [--dimensions 128] [--most 3] [--out FILE]
+                           [--rows 100000] [--dimensions 128] [--most 3] [--pruned] [--out FILE]
 
 Needs psql and a running cluster with the extension, like the one of make check-citus; makes
 a table there and drops it.  Seconds are of user and system time, as log_statement_stats has
 them of the backend with all its threads, so that they mean something on a loaded machine;
-backends that read shards for it are not in them.  Pruning is off, for slices are not pruned.
+backends that read shards for it are not in them.  Pruning is off, but with --pruned, as by
+workers that have the same kernel.
 For m = 1, 2, ... each slice of m is
 called by itself, on a worker of its own, and once more as one of a million, which leaves the
 reading.  Prints a table and writes JSON.
@@ -33,10 +34,10 @@ def run(connection, sql):
     return done.stdout.strip(), done.stderr
 
 
-def seconds(connection, sql):
+def seconds(connection, sql, prune):
     """The statement's result, and its user and system time in seconds."""
     command = ["psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", connection,
-               "-c", "SET fasted.prune = off", "-c", "SET log_statement_stats = on", "-c", "SET client_min_messages = log", "-c", sql]
+               "-c", f"SET fasted.prune = {prune}", "-c", "SET log_statement_stats = on", "-c", "SET client_min_messages = log", "-c", sql]
     done = subprocess.run(command, text=True, capture_output=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
@@ -44,9 +45,10 @@ def seconds(connection, sql):
     return done.stdout.strip(), float(user) + float(system)
 
 
-def slice_seconds(connection, eps, number, slices):
-    call = f"fasted_citus.join_slice('{TABLE}', 'v', {eps}, 'id', 'bigint', 'l2', false, 'count', {number}, {slices})"
-    return seconds(connection, f"SELECT count(*) FROM (SELECT {call}) x")[1]
+def slice_seconds(connection, eps, number, slices, prune):
+    alike = "false" if prune == "off" else "true"
+    call = f"fasted_citus.join_slice('{TABLE}', 'v', {eps}, 'id', 'bigint', 'l2', false, 'count', {number}, {slices}, {alike})"
+    return seconds(connection, f"SELECT count(*) FROM (SELECT {call}) x", prune)[1]
 
 
 def make_table(args):
@@ -64,15 +66,16 @@ def make_table(args):
 def measure(args):
     eps = 6.2 * args.dimensions ** 0.5
     points = []
-    read = min(slice_seconds(args.workers[0], eps, 0, 1000000) for _ in range(args.repeats))
+    prune = "auto" if args.pruned else "off"
+    read = min(slice_seconds(args.workers[0], eps, 0, 1000000, "off") for _ in range(args.repeats))
     for m in range(1, args.most + 1):
-        each = [min(slice_seconds(args.workers[i % len(args.workers)], eps, i, m) for _ in range(args.repeats))
+        each = [min(slice_seconds(args.workers[i % len(args.workers)], eps, i, m, prune) for _ in range(args.repeats))
                 for i in range(m)]
         points.append({"workers": m, "each": each})
         print(f"m = {m}: " + ", ".join(f"{s:.2f} s" for s in each), file=sys.stderr)
     count, whole = seconds(args.coordinator, f"SET fasted.distribute = force; "
-                           f"SELECT count(*) FROM fasted_self_join('{TABLE}', 'v', {eps})")
-    return {"rows": args.rows, "dimensions": args.dimensions, "pairs": int(count.split()[-1]), "read": read,
+                           f"SELECT count(*) FROM fasted_self_join('{TABLE}', 'v', {eps})", prune)
+    return {"rows": args.rows, "dimensions": args.dimensions, "prune": prune, "pairs": int(count.split()[-1]), "read": read,
             "points": points, "coordinator": whole, "load": dict(zip(("1 min", "5 min", "15 min"), os.getloadavg()))}
 
 
@@ -95,6 +98,7 @@ def main():
     parser.add_argument("--dimensions", type=int, default=128)
     parser.add_argument("--most", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--pruned", action="store_true")
     parser.add_argument("--out")
     args = parser.parse_args()
     make_table(args)

@@ -359,8 +359,8 @@ look_kernel(const __grid_constant__ LookParams p)
 
 /* --- how far these are */
 
-/* How rows are read. */
-enum class Reading
+/* What rows are of. */
+enum class Stored
 {
 	kFloats,
 	kAlignedFloats,
@@ -393,16 +393,16 @@ sum_by_eight(const float *x, const float *y, uint32_t dimensions)
 	return sums.fold();
 }
 
-template <FastedMetric kMetric, Reading kReading>
+template <FastedMetric kMetric, Stored kStored>
 __device__ __forceinline__ double
 sum_of(const NearTask &task, uint32_t row, uint32_t other)
 {
 	uint32_t	dimensions = task.a.dimensions;
 
-	if constexpr (kReading == Reading::kDoubles)
+	if constexpr (kStored == Stored::kDoubles)
 		return sum_by_warp<kMetric>(task.a.staged_doubles(row), task.b.staged_doubles(other),
 									dimensions);
-	else if constexpr (kReading == Reading::kAlignedFloats)
+	else if constexpr (kStored == Stored::kAlignedFloats)
 		return sum_by_eight<kMetric>(task.a.staged_row(row), task.b.staged_row(other), dimensions);
 	else
 		return sum_by_warp<kMetric>(task.a.staged_row(row), task.b.staged_row(other), dimensions);
@@ -419,12 +419,12 @@ distance_of(const NearTask &task, uint32_t row, uint32_t other, double sum)
 }
 
 /* A warp a row: the largest of its k distances, unless one of them is NaN. */
-template <FastedMetric kMetric, Reading kReading>
+template <FastedMetric kMetric, Stored kStored>
 __global__ void
 __launch_bounds__(kBlock)
 radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
 {
-	constexpr uint32_t kPairs = kReading == Reading::kAlignedFloats ? 4 : 1;
+	constexpr uint32_t kPairs = kStored == Stored::kAlignedFloats ? 4 : 1;
 	const NearTask &task = p.task;
 	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	place = p.first + blockIdx.x * kWarps + threadIdx.x / 32;
@@ -443,7 +443,7 @@ radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
 	{
 		uint32_t	other = list[min(i + lane * kPairs / 32, task.table.k - 1)].row;
 		double		dist = distance_of<kMetric>(task, row, other,
-												sum_of<kMetric, kReading>(task, row, other));
+												sum_of<kMetric, kStored>(task, row, other));
 
 		known = known && dist <= DBL_MAX;
 		largest = fmax(largest, dist);
@@ -531,9 +531,9 @@ void
 launch_radii(const LookParams &params, uint32_t end, cudaStream_t stream)
 {
 	const RowTable &rows = params.task.a;
-	auto		kernel = rows.doubles ? radius_kernel<kMetric, Reading::kDoubles>
-		: rows.dimensions % 4 == 0 ? radius_kernel<kMetric, Reading::kAlignedFloats>
-		: radius_kernel<kMetric, Reading::kFloats>;
+	auto		kernel = rows.doubles ? radius_kernel<kMetric, Stored::kDoubles>
+		: rows.dimensions % 4 == 0 ? radius_kernel<kMetric, Stored::kAlignedFloats>
+		: radius_kernel<kMetric, Stored::kFloats>;
 
 	kernel<<<(end - params.first + kWarps - 1) / kWarps, kBlock, 0, stream>>>(params, end);
 	check_launch("finding the rows' first radii");

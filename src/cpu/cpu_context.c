@@ -175,6 +175,7 @@ cpu_stats(const FastedContext *context, FastedStats *stats)
 	stats->threads = context->join != NULL ? context->join->nworkers : context->nthreads;
 	stats->dimensions = context->options.dimensions;
 	stats->units_total = context->units_total;
+	stats->order_hash = atomic_load(&open->order_hash);
 	stats->units_done = atomic_load(&open->units_done);
 	stats->candidates = atomic_load(&open->candidates);
 	stats->pairs = atomic_load(&open->pairs);

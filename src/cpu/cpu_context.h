@@ -192,7 +192,17 @@ struct FastedContext
 	_Atomic uint64_t refine_ns;
 	_Atomic uint64_t prepare_ns;
 	uint64_t	units_total;
+	uint64_t	joins;			/* so far */
+	_Atomic uint64_t order_hash;
 };
+
+/* A hash goes on. */
+static inline uint64_t
+cpu_mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
 
 extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,
 							 const char *format,...)

@@ -129,7 +129,23 @@ struct FastedJoin
 	FastedStripe *stripes;
 	uint64_t	first_claim;	/* of the slice */
 	uint64_t	end_claim;
+	bool		spread;			/* but only some of them: cpu_is_in_slice */
+	uint64_t	number;			/* of the context's joins, from 1 on */
 };
+
+/*
+ * Where rows may be in an order, near ones together, tiles on the diagonal have most of
+ * the work, so a slice has claims here and there: multiples of the golden ratio fall evenly
+ * into all slices, whichever numbers the diagonal's are.
+ */
+static inline bool
+cpu_is_in_slice(const FastedJoin *join, uint64_t claim)
+{
+	uint32_t	place = (uint32_t) (claim + join->number) * UINT32_C(2654435769);
+
+	return !join->spread ||
+		((uint64_t) place * join->problem.slices) >> 32 == join->problem.slice;
+}
 
 /* What is engine.h's. */
 extern FastedStatus cpu_join_open(FastedContext *context, const FastedProblem *problem,

@@ -151,8 +151,15 @@ cpu_project_set(Worker *worker, FastedSet *set, size_t sliver)
 bool
 cpu_order_set(Worker *worker, FastedSet *set)
 {
-	return cpu_kd_order(worker, worker->join->projection, projected_rows(set), set->rows.rows,
-						set->levels.packed[0].packed, set->levels.order);
+	SetLevels  *levels = &set->levels;
+
+	if (!cpu_kd_order(worker, worker->join->projection, projected_rows(set), set->rows.rows,
+					  levels->packed[0].packed, levels->order))
+		return false;
+	levels->order_hash = 0;
+	for (size_t i = 0; i < set->rows.rows; i++)
+		levels->order_hash = cpu_mix(levels->order_hash, levels->order[i]);
+	return true;
 }
 
 void

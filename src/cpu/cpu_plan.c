@@ -384,6 +384,13 @@ cpu_plan_join(FastedJoin *join)
 	if (!plan_blocks(join))
 		return false;
 	claims = count_claims(join);
+	join->number = ++join->context->joins;
+	join->spread = join->problem.slices > 1 && join->problem.alike && join->problem.groups == NULL;
+	if (join->spread)
+	{
+		join->end_claim = claims;
+		return true;
+	}
 	join->first_claim = claims_before(join, claims, join->problem.slice);
 	join->end_claim = claims_before(join, claims, (uint64_t) join->problem.slice + 1);
 	return true;

@@ -87,14 +87,14 @@ nsets(const FastedJoin *join)
 }
 
 /*
- * Slices must be the same wherever they are joined, by whatever kernel, whose rounding
- * the order depends on; and rows of a group lie together.  There rows stay, or are again,
- * in the order that they came in.
+ * Slices must be the same wherever they are joined, and the order depends on the kernel's
+ * rounding; and rows of a group lie together.  There rows stay, or are again, in the order
+ * that they came in.
  */
 static bool
 rows_may_move(const FastedJoin *join)
 {
-	return join->problem.slices == 1 && join->problem.groups == NULL;
+	return (join->problem.slices == 1 || join->problem.alike) && join->problem.groups == NULL;
 }
 
 /* Before work begins: memory, and what the sets have. */

@@ -93,6 +93,7 @@ typedef struct SetLevels
 	size_t		room;			/* for so many rows */
 	uint32_t   *order;			/* the number of the row at each place */
 	bool		ordered;		/* packed rows are in this order */
+	uint64_t	order_hash;		/* of the order */
 	float	   *projected;		/* NULL: they take the room of packed rows */
 	Projection *projection;		/* of the level rows; NULL: there are none */
 	PackedRows	packed[FASTED_PRUNE_LEVELS];

@@ -206,6 +206,8 @@ cpu_join_units(Worker *worker)
 	{
 		Strip		strip;
 
+		if (!cpu_is_in_slice(join, claim))
+			continue;
 		if (locate_strip(join, claim, &strip) && !join_strip(worker, &strip))
 			break;
 		atomic_fetch_add(&context->units_done, 1);

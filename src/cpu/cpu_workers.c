@@ -68,11 +68,27 @@ begin_phase(FastedJoin *join, Phase phase)
 	pthread_cond_broadcast(&context->work_cond);
 }
 
+/* What slices of this join depend on. */
+static void
+note_orders(FastedJoin *join)
+{
+	FastedContext *context = join->context;
+	uint64_t	hash = atomic_load(&context->order_hash);
+
+	for (int i = 0; i < (join->self ? 1 : 2); i++)
+	{
+		if (join->sets[i]->levels.ordered)
+			hash = cpu_mix(cpu_mix(hash, 2 * join->number + i), join->sets[i]->levels.order_hash);
+	}
+	atomic_store(&context->order_hash, hash);
+}
+
 /* Rows are packed: units of work are next. */
 static void
 begin_units(FastedJoin *join)
 {
 	join->packed = true;
+	note_orders(join);
 	atomic_fetch_add(&join->context->prepare_ns, cpu_now() - join->begun_at);
 	begin_phase(join, cpu_finds_nearest(join) && cpu_begin_nearest(join) ? PHASE_RADII : PHASE_JOIN);
 }

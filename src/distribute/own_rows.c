@@ -17,6 +17,9 @@
 /* Rows between two looks for interrupts. */
 #define ROWS_PER_CHECK 1024
 
+/* Hashes that there is room for at first. */
+#define FIRST_HASHES 1024
+
 typedef struct OwnRows
 {
 	DestReceiver base;
@@ -24,7 +27,28 @@ typedef struct OwnRows
 	KeySet	   *keys;
 	MemoryContext row_context;
 	Fingerprint print;
+
+	/* Of a source with an order, whose rows come in it: of their vectors. */
+	uint64	   *hashes;
+	uint32		capacity;
 } OwnRows;
+
+static void
+KeepHash(OwnRows *rows, uint64 vector_hash)
+{
+	if (rows->keys->count == rows->capacity)
+	{
+		rows->capacity = Min((uint64) rows->capacity * 2, FASTED_MAX_ROWS);
+		rows->hashes = repalloc_huge(rows->hashes, (Size) rows->capacity * sizeof(uint64));
+	}
+	rows->hashes[rows->keys->count] = vector_hash;
+}
+
+static void
+AddToPrint(OwnRows *rows, Datum key, uint64 vector_hash)
+{
+	FingerprintAdd(&rows->print, KeyHash(key, rows->keys->typlen, rows->keys->typbyval), vector_hash);
+}
 
 static void
 TakeKey(OwnRows *rows, Datum key, uint64 vector_hash)
@@ -34,8 +58,11 @@ TakeKey(OwnRows *rows, Datum key, uint64 vector_hash)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("\"%s\" has too many rows to join", rows->source->relation),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
+	if (rows->hashes != NULL)
+		KeepHash(rows, vector_hash);
+	else
+		AddToPrint(rows, key, vector_hash);
 	KeySetAdd(rows->keys, key);
-	FingerprintAdd(&rows->print, KeyHash(key, rows->keys->typlen, rows->keys->typbyval), vector_hash);
 }
 
 /* A key that is null has no hash, so that the workers' fingerprints differ: they tell which. */
@@ -62,8 +89,23 @@ TakeOwnRow(TupleTableSlot *slot, DestReceiver *receiver)
 	return true;
 }
 
+/* All rows have come in the source's order: they are numbered by their keys. */
+static uint32 *
+SortRows(OwnRows *rows)
+{
+	uint32	   *ranks = KeySetSort(rows->keys);
+
+	for (uint32 row = 0; row < rows->keys->count; row++)
+	{
+		if (row % ROWS_PER_CHECK == 0)
+			CheckJoinInterrupts();
+		AddToPrint(rows, rows->keys->values[row], rows->hashes[ranks[row]]);
+	}
+	return ranks;
+}
+
 Fingerprint
-ReadOwnRows(const VectorSource *source, KeySet *keys)
+ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted own rows",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -73,7 +115,13 @@ ReadOwnRows(const VectorSource *source, KeySet *keys)
 
 	rows.base.receiveSlot = TakeOwnRow;
 	rows.row_context = AllocSetContextCreate(context, "fasted own row", ALLOCSET_DEFAULT_SIZES);
+	if (source->order_column != NULL)
+	{
+		rows.capacity = FIRST_HASHES;
+		rows.hashes = palloc(rows.capacity * sizeof(uint64));
+	}
 	RunPlan(source, PlanQuery(source, query, 0), &rows.base);
+	*ranks = rows.hashes != NULL ? SortRows(&rows) : NULL;
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return rows.print;

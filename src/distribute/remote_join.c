@@ -7,33 +7,23 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
-#include "catalog/pg_type.h"
+#include "distribute/base_table.h"
 #include "distribute/links.h"
 #include "distribute/own_rows.h"
 #include "distribute/remote_join.h"
+#include "distribute/slice_query.h"
 #include "distribute/wire.h"
-#include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "session/compat.h"
 #include "session/guc.h"
-#include "storage/latch.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-/* With "auto": a smaller table is joined before workers have read it. */
-#define LEAST_TABLE_BYTES (INT64CONST(32) << 20)
-
 /*
- * What a session sets holds for its slices, too; what a server's own files say of that
- * server does not.  All in the units that pg_settings has.
+ * With "auto": smaller tables are joined before workers have read them.  Of two tables, if
+ * there are no more pairs of rows.
  */
-#define SETTINGS_QUERY \
-	"SELECT name, setting FROM pg_catalog.pg_settings" \
-	" WHERE (name OPERATOR(pg_catalog.~) '^fasted[.]' OR name OPERATOR(pg_catalog.=) 'work_mem')" \
-	" AND context OPERATOR(pg_catalog.=) 'user' AND source OPERATOR(pg_catalog.<>) ALL ('{default,configuration file,command line}'::pg_catalog.text[])" \
-	" ORDER BY name"
+#define LEAST_TABLE_BYTES (INT64CONST(32) << 20)
 
 const char *const slice_output_names[4] = {"pairs", "count", "counts", "connections"};
 
@@ -42,144 +32,140 @@ typedef struct RemoteSlice
 	bool		has_read;
 	bool		done;
 	SliceReport report;			/* the last one */
+
+	/* SLICE_NEAREST: */
+	FastedPair	last;			/* of the pairs that came */
+	uint32		rank;			/* of it; zero: none came */
 } RemoteSlice;
 
 struct RemoteJoin
 {
-	const VectorSource *source;
-	SliceOutput output;
+	RemoteProblem problem;
+	int			sides;
 	LinkSet    *links;
-	uint32		rows;
-	Fingerprint print;			/* of the rows that this session has read */
+	uint32		rows[2];
+	uint32	   *ranks;			/* of side 0, if its source has an order */
+	Fingerprint prints[2];		/* of the rows that this session has read */
 	uint32	   *counts;
 	FastedPair *pairs;
 	uint64		npairs;			/* that came */
+	uint32		first_rank;		/* of the last ones */
 	int			nslices;
 	RemoteSlice slices[FLEXIBLE_ARRAY_MEMBER];
 };
 
-/* --- what is sent */
-
-static void
-AppendSettings(StringInfo commands)
-{
-	SPI_connect();
-	if (SPI_execute(SETTINGS_QUERY, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "settings can't be read");
-	for (uint64 row = 0; row < SPI_processed; row++)
-	{
-		const char *name = SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, 1);
-		const char *value = SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, 2);
-
-		appendStringInfo(commands, "; SET LOCAL %s = %s", name, quote_literal_cstr(value));
-	}
-	SPI_finish();
-}
-
-/* A transaction, so that nothing stays in a session of a pooler's. */
-static char *
-Prologue(void)
-{
-	StringInfoData commands;
-
-	initStringInfo(&commands);
-	appendStringInfoString(&commands, "BEGIN");
-	AppendSettings(&commands);
-	/* while rows are read; a join looks by itself */
-	if (WaitEventSetCanReportClosed())
-		appendStringInfoString(&commands, "; SET LOCAL client_connection_check_interval = '100ms'");
-	return commands.data;
-}
-
-static char *
-DistanceText(double eps)
-{
-	return isinf(eps) ? pstrdup("Infinity") : psprintf("%.17g", eps);
-}
-
-static char *
-SliceQuery(const VectorSource *source, FastedMetric metric, double eps, SliceOutput output,
-		   int slice, int slices)
-{
-	return psprintf("SELECT fasted_citus.join_slice(%s, %s, %s, %s, %s, '%s', %s, '%s', %d, %d)",
-					quote_literal_cstr(QualifiedName(source->relid)),
-					quote_literal_cstr(source->vector_column),
-					quote_literal_cstr(DistanceText(eps)),
-					quote_literal_cstr(source->key_column),
-					quote_literal_cstr(format_type_be_qualified(source->key_type)),
-					metric == FASTED_METRIC_COSINE ? "cosine" : "l2",
-					source->skip_zeros ? "true" : "false",
-					slice_output_names[output], slice, slices);
-}
-
 /* --- whether it pays */
+
+static double
+TableBytes(LinkSet *links, const VectorSource *source)
+{
+	char	   *query = psprintf("SELECT pg_catalog.citus_table_size(%s)",
+								 quote_literal_cstr(QualifiedName(BaseTable(source->relid))));
+	char	   *bytes = Links()->ask(links, 0, query);
+
+	return bytes != NULL ? strtod(bytes, NULL) : 0.0;
+}
 
 /* A transaction of its own asks, for Citus refuses in one that has changed several shards. */
 static bool
-IsLarge(const VectorSource *source, List *nodes)
+IsLarge(const RemoteProblem *problem, List *nodes)
 {
 	LinkSet    *links = Links()->open(list_make1(linitial(nodes)));
-	char	   *query = psprintf("SELECT pg_catalog.citus_table_size(%s)",
-								 quote_literal_cstr(QualifiedName(source->relid)));
-	char	   *bytes = Links()->ask(links, 0, query);
-	bool		large = bytes != NULL && strtoll(bytes, NULL, 10) >= LEAST_TABLE_BYTES;
+	double		a = TableBytes(links, problem->sources[0]);
+	double		b = problem->sources[1] != NULL ? TableBytes(links, problem->sources[1]) : a;
 
 	Links()->close(links);
-	return large;
+	return a * b >= (double) LEAST_TABLE_BYTES * LEAST_TABLE_BYTES;
+}
+
+/* NIL: it is not divided. */
+static List *
+ChooseWorkers(const RemoteProblem *problem)
+{
+	const char *reason;
+	List	   *nodes = FindWorkers(problem->sources[0], &reason);
+
+	if (nodes != NIL && problem->sources[1] != NULL)
+		nodes = FindWorkers(problem->sources[1], &reason);
+	if (nodes != NIL && fasted_setting_distribute == DISTRIBUTE_AUTO && !IsLarge(problem, nodes))
+	{
+		nodes = NIL;
+		reason = "the table is small";
+	}
+	if (nodes == NIL && reason != NULL)
+		ereport(DEBUG1, (errmsg_internal("fasted: no work for Citus workers: %s", reason)));
+	return nodes;
 }
 
 /* --- begin */
 
 static RemoteJoin *
-CreateRemote(const VectorSource *source, SliceOutput output, List *nodes)
+CreateRemote(const RemoteProblem *problem, List *nodes)
 {
 	RemoteJoin *remote = palloc0(offsetof(RemoteJoin, slices) +
 								 list_length(nodes) * sizeof(RemoteSlice));
 
-	remote->source = source;
-	remote->output = output;
+	remote->problem = *problem;
+	remote->sides = problem->sources[1] != NULL ? 2 : 1;
 	remote->nslices = list_length(nodes);
 	remote->links = Links()->open(nodes);
 	return remote;
 }
 
+static bool
+AreAlike(const RemoteJoin *remote)
+{
+	char	   *first = NULL;
+
+	for (int n = 0; n < remote->nslices; n++)
+	{
+		char	   *kernel = Links()->ask(remote->links, n, "SELECT fasted_citus.kernel()");
+
+		if (kernel == NULL || (first != NULL && strcmp(kernel, first) != 0))
+			return false;
+		first = kernel;
+	}
+	return true;
+}
+
 /* Workers begin to read at once, and then this session does. */
 static void
-AskForSlices(RemoteJoin *remote, FastedMetric metric, double eps)
+AskForSlices(RemoteJoin *remote)
 {
-	Links()->command(remote->links, Prologue());
+	Links()->command(remote->links, SlicePrologue());
+	/* shares of rows need not be cut alike */
+	remote->problem.alike = remote->problem.output != SLICE_NEAREST && AreAlike(remote);
 	for (int i = 0; i < remote->nslices; i++)
-		Links()->send(remote->links, i, SliceQuery(remote->source, metric, eps, remote->output,
-											  i, remote->nslices));
+		Links()->send(remote->links, i, SliceQuery(&remote->problem, i, remote->nslices));
+}
+
+static void
+ReadKeys(RemoteJoin *remote, int side, KeySet *keys)
+{
+	uint32	   *ranks;
+
+	remote->prints[side] = ReadOwnRows(remote->problem.sources[side], keys, &ranks);
+	KeySetFinish(keys);
+	remote->rows[side] = keys->count;
+	if (side == 0)
+		remote->ranks = ranks;
 }
 
 RemoteJoin *
-RemoteJoinBegin(const VectorSource *source, FastedMetric metric, double eps, SliceOutput output,
-				KeySet *keys)
+RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 {
-	const char *reason;
-	List	   *nodes = FindWorkers(source, &reason);
+	List	   *nodes = ChooseWorkers(problem);
 	RemoteJoin *remote;
 
-	if (nodes != NIL && fasted_setting_distribute == DISTRIBUTE_AUTO && !IsLarge(source, nodes))
-	{
-		nodes = NIL;
-		reason = "the table is small";
-	}
 	if (nodes == NIL)
-	{
-		if (reason != NULL)
-			ereport(DEBUG1, (errmsg_internal("fasted: no work for Citus workers: %s", reason)));
 		return NULL;
-	}
-	remote = CreateRemote(source, output, nodes);
-	AskForSlices(remote, metric, eps);
-	remote->print = ReadOwnRows(source, keys);
-	KeySetFinish(keys);
-	remote->rows = keys->count;
-	if (output == SLICE_COUNTS)
+	remote = CreateRemote(problem, nodes);
+	AskForSlices(remote);
+	for (int side = 0; side < remote->sides; side++)
+		ReadKeys(remote, side, keys[side]);
+	if (problem->output == SLICE_COUNTS)
 		remote->counts = MemoryContextAllocExtended(CurrentMemoryContext,
-													Max(1, (Size) remote->rows) * sizeof(uint32),
+													Max(1, (Size) remote->rows[0]) * sizeof(uint32),
 													MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	remote->pairs = palloc(MESSAGE_MOST_PAIRS * sizeof(FastedPair));
 	return remote;
@@ -188,20 +174,28 @@ RemoteJoinBegin(const VectorSource *source, FastedMetric metric, double eps, Sli
 /* --- is it of the same rows, and whole? */
 
 static void
-CheckRows(const RemoteJoin *remote, int n)
+CheckSide(const RemoteJoin *remote, int n, int side)
 {
-	const Fingerprint *theirs = &remote->slices[n].report.rows;
+	const Fingerprint *theirs = &remote->slices[n].report.rows[side];
+	const Fingerprint *own = &remote->prints[side];
 
-	if (SameFingerprint(theirs, &remote->print))
+	if (SameFingerprint(theirs, own))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("could not join \"%s\" on the Citus workers due to concurrent writes",
-					remote->source->relation),
+					remote->problem.sources[side]->relation),
 			 errdetail("Worker %s has read other rows (" UINT64_FORMAT ") than this session ("
 					   UINT64_FORMAT "), or in another order.",
-					   Links()->name(remote->links, n), theirs->rows, remote->print.rows),
+					   Links()->name(remote->links, n), theirs->rows, own->rows),
 			 errhint("Try again, or use \"SET fasted.distribute = off\" to join in this session alone.")));
+}
+
+static void
+CheckRows(const RemoteJoin *remote, int n)
+{
+	for (int side = 0; side < remote->sides; side++)
+		CheckSide(remote, n, side);
 }
 
 /* Slices are complements of each other only if all are cut in the same way. */
@@ -214,14 +208,14 @@ CheckCuts(const RemoteJoin *remote)
 	{
 		const char *cut = remote->slices[n].report.cut;
 
-		if (remote->rows < 2 || strcmp(first, cut) == 0)
+		if (remote->rows[0] < 2 || strcmp(first, cut) == 0)
 			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the Citus workers do not divide a join alike"),
 				 errdetail("Worker %s: %s. Worker %s: %s.", Links()->name(remote->links, 0), first,
 						   Links()->name(remote->links, n), cut),
-				 errhint("Use \"SET fasted.engine = cpu\" and set fasted.memory_limit, or use \"SET fasted.distribute = off\".")));
+				 errhint("Use \"SET fasted.engine = cpu\", \"SET fasted.prune = off\", and set fasted.memory_limit; or use \"SET fasted.distribute = off\".")));
 	}
 }
 
@@ -239,8 +233,63 @@ static void
 CheckPairs(const RemoteJoin *remote, int n, size_t npairs)
 {
 	for (size_t i = 0; i < npairs; i++)
-		if (remote->pairs[i].a >= remote->pairs[i].b || remote->pairs[i].b >= remote->rows)
+		if (remote->pairs[i].a >= remote->pairs[i].b || remote->pairs[i].b >= remote->rows[0])
 			ReportNonsense(remote, n);
+}
+
+/* Is it the next one of its row, or, if not, the first one of a later row? */
+static bool
+FollowsInList(const RemoteSlice *slice, const FastedPair *pair)
+{
+	const FastedPair *last = &slice->last;
+
+	if (slice->rank == 0 || pair->a != last->a)
+		return slice->rank == 0 || pair->a > last->a;
+	return pair->dist > last->dist || (pair->dist == last->dist && pair->b > last->b);
+}
+
+static bool
+CouldBeNeighbor(const RemoteJoin *remote, int n, const FastedPair *pair)
+{
+	return pair->a < remote->rows[0] && pair->b < remote->rows[remote->sides - 1] &&
+		(remote->sides == 2 || pair->a != pair->b) &&
+		pair->dist <= remote->problem.eps && IsInShare(pair->a, n, remote->nslices);
+}
+
+static void
+RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
+{
+	RemoteSlice *slice = &remote->slices[n];
+
+	for (size_t i = 0; i < npairs; i++)
+	{
+		const FastedPair *pair = &remote->pairs[i];
+
+		if (!CouldBeNeighbor(remote, n, pair) || !FollowsInList(slice, pair))
+			ReportNonsense(remote, n);
+		slice->rank = slice->rank > 0 && slice->last.a == pair->a ? slice->rank + 1 : 1;
+		if (slice->rank > remote->problem.k)
+			ReportNonsense(remote, n);
+		if (i == 0)
+			remote->first_rank = slice->rank;
+		slice->last = *pair;
+	}
+}
+
+static size_t
+AddPairs(RemoteJoin *remote, int n, StringInfo message)
+{
+	SliceOutput output = remote->problem.output;
+	size_t		npairs;
+
+	if (output == SLICE_COUNT || output == SLICE_COUNTS)
+		ReportNonsense(remote, n);
+	npairs = TakePairs(message, remote->pairs);
+	if (output == SLICE_NEAREST)
+		RankNeighbors(remote, n, npairs);
+	else
+		CheckPairs(remote, n, npairs);
+	return npairs;
 }
 
 static void
@@ -250,7 +299,7 @@ AddCounts(RemoteJoin *remote, int n, StringInfo message)
 	uint32		first;
 	size_t		nrows = TakeCounts(message, &first, counts);
 
-	if (remote->counts == NULL || first > remote->rows || nrows > remote->rows - first)
+	if (remote->counts == NULL || first > remote->rows[0] || nrows > remote->rows[0] - first)
 		ReportNonsense(remote, n);
 	for (size_t i = 0; i < nrows; i++)
 		remote->counts[first + i] += counts[i];
@@ -263,7 +312,6 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 {
 	RemoteSlice *slice = &remote->slices[n];
 	char		tag = MessageTag(message);
-	size_t		npairs;
 
 	if (slice->done || slice->has_read == (tag == MESSAGE_ROWS))
 		ReportNonsense(remote, n);
@@ -277,11 +325,7 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 			slice->done = tag == MESSAGE_DONE;
 			return 0;
 		case MESSAGE_PAIRS:
-			if (remote->output == SLICE_COUNT || remote->output == SLICE_COUNTS)
-				ReportNonsense(remote, n);
-			npairs = TakePairs(message, remote->pairs);
-			CheckPairs(remote, n, npairs);
-			return npairs;
+			return AddPairs(remote, n, message);
 		case MESSAGE_COUNTS:
 			AddCounts(remote, n, message);
 			return 0;
@@ -331,6 +375,18 @@ RemoteJoinPairs(const RemoteJoin *remote)
 }
 
 const uint32 *
+RemoteJoinOrder(const RemoteJoin *remote)
+{
+	return remote->ranks;
+}
+
+uint32
+RemoteJoinRank(const RemoteJoin *remote)
+{
+	return remote->first_rank;
+}
+
+const uint32 *
 RemoteJoinCounts(const RemoteJoin *remote)
 {
 	return remote->counts;
@@ -371,6 +427,7 @@ RemoteJoinStatistics(const RemoteJoin *remote)
 	for (int n = 0; n < remote->nslices; n++)
 		if (remote->slices[n].report.stats.engine[0] != '\0')
 			AddStatistics(&sum, &remote->slices[n].report.stats);
+	sum.rows = (uint64) remote->rows[0] + remote->rows[1];
 	return sum;
 }
 

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "cpu/cpu_kernel.h"
 #include "distribute/remote_join.h"
 #include "distribute/wire.h"
 #include "fmgr.h"
@@ -18,10 +19,12 @@
 #include "groups/disjoint_sets.h"
 #include "join/join.h"
 #include "session/arguments.h"
+#include "session/guc.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(fasted_citus_join_slice);
+PG_FUNCTION_INFO_V1(fasted_citus_kernel);
 
 /* Arguments by position. */
 enum
@@ -35,7 +38,8 @@ enum
 	SLICE_SKIP_ZEROS,
 	SLICE_OUTPUT,
 	SLICE_NUMBER,
-	SLICE_SLICES
+	SLICE_SLICES,
+	SLICE_ALIKE
 };
 
 /* A connected forest needs no more pairs than it has rows, whatever slice they are from. */
@@ -119,7 +123,7 @@ BeginSlice(FunctionCallInfo fcinfo)
 	FastedMetric metric = MetricFromText(PG_GETARG_TEXT_PP(SLICE_METRIC));
 	JoinSlice	slice = {
 		.slice = PG_GETARG_INT32(SLICE_NUMBER),.slices = PG_GETARG_INT32(SLICE_SLICES),
-		.print = &run->report.rows
+		.alike = PG_GETARG_BOOL(SLICE_ALIKE),.print = &run->report.rows[0]
 	};
 
 	RequireDistance(PG_GETARG_FLOAT8(SLICE_EPS));
@@ -233,7 +237,7 @@ NextMessage(SliceRun *run)
 
 /*
  * fasted_citus.join_slice(relation, vector_column, eps, id_column, key_type, metric,
- * skip_zeros, output, slice, slices)
+ * skip_zeros, output, slice, slices, alike)
  */
 Datum
 fasted_citus_join_slice(PG_FUNCTION_ARGS)
@@ -257,4 +261,19 @@ fasted_citus_join_slice(PG_FUNCTION_ARGS)
 		SRF_RETURN_NEXT(call, PointerGetDatum(message));
 	JoinEnd(run->join);
 	SRF_RETURN_DONE(call);
+}
+
+/*
+ * What decides on a CPU which order rows are put in, if in any: the kernel, and settings
+ * that a server may have in its own files.
+ */
+Datum
+fasted_citus_kernel(PG_FUNCTION_ARGS)
+{
+	const CpuKernel *kernel = fasted_cpu_choose_kernel(RequestedCpuKernel());
+
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, prune %d, filter %d, memory %d kB",
+											  kernel != NULL ? kernel->name : "none",
+											  fasted_setting_prune, fasted_setting_filter,
+											  fasted_setting_memory_limit)));
 }

@@ -61,8 +61,11 @@ ReportMessage(char tag, const SliceReport *report)
 
 	BeginMessage(&message, tag);
 	pq_sendint32(&message, WIRE_VERSION);
-	pq_sendint64(&message, report->rows.rows);
-	pq_sendint64(&message, report->rows.hash);
+	for (int side = 0; side < 2; side++)
+	{
+		pq_sendint64(&message, report->rows[side].rows);
+		pq_sendint64(&message, report->rows[side].hash);
+	}
 	pq_sendstring(&message, report->cut);
 	pq_sendfloat8(&message, report->read_seconds);
 	SendStatistics(&message, &report->stats);
@@ -155,8 +158,11 @@ TakeReport(StringInfo message, SliceReport *report)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a Citus worker has another version of the extension"),
 				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted.distribute = off\".")));
-	report->rows.rows = pq_getmsgint64(message);
-	report->rows.hash = pq_getmsgint64(message);
+	for (int side = 0; side < 2; side++)
+	{
+		report->rows[side].rows = pq_getmsgint64(message);
+		report->rows[side].hash = pq_getmsgint64(message);
+	}
 	TakeText(message, report->cut, sizeof(report->cut));
 	report->read_seconds = pq_getmsgfloat8(message);
 	TakeStatistics(message, &report->stats);

@@ -18,7 +18,7 @@
 #include "read/fingerprint.h"
 
 /* Raised with every change of what is sent; servers that differ don't divide a join. */
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 
 #define MESSAGE_ROWS 'R'
 #define MESSAGE_PAIRS 'P'
@@ -31,7 +31,7 @@
 
 typedef struct SliceReport
 {
-	Fingerprint rows;			/* that were read */
+	Fingerprint rows[2];		/* that were read, by side; of one relation with itself there is one */
 	char		cut[768];		/* what the cut into slices depends on, beside the rows */
 	double		read_seconds;
 	FastedStats stats;

@@ -13,6 +13,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
+#include "distribute/base_table.h"
 #include "distribute/workers.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -39,6 +40,11 @@
 #define TABLE_QUERY \
 	"SELECT 1 FROM pg_catalog.pg_dist_partition WHERE logicalrelid OPERATOR(pg_catalog.=) $1::pg_catalog.regclass"
 
+/* A view that the other nodes have too. */
+#define VIEW_QUERY \
+	"SELECT 1 FROM pg_catalog.pg_dist_object" \
+	" WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND objid OPERATOR(pg_catalog.=) $1"
+
 /* --- the catalog */
 
 /*
@@ -62,13 +68,19 @@ AskCatalog(const char *query, Oid type, Datum argument)
 	return SPI_processed;
 }
 
-bool
-IsCitusTable(Oid relid)
+static bool
+IsInCatalog(const char *query, Oid relid)
 {
-	bool		found = AskCatalog(TABLE_QUERY, OIDOID, ObjectIdGetDatum(relid)) > 0;
+	bool		found = AskCatalog(query, OIDOID, ObjectIdGetDatum(relid)) > 0;
 
 	SPI_finish();
 	return found;
+}
+
+bool
+IsCitusTable(Oid relid)
+{
+	return IsInCatalog(TABLE_QUERY, relid);
 }
 
 /* Column n of a row of the last query, in this memory context. */
@@ -143,17 +155,36 @@ ReadsSecondaries(void)
 	return use != NULL && strcmp(use, "never") != 0;
 }
 
+/* A view reads as its owner, or as whoever asks: there it is enough that there is any. */
+static bool
+HasRowSecurity(Oid relid, Oid base)
+{
+	Relation	rel;
+	bool		has;
+
+	if (relid == base)
+		return check_enable_rls(base, InvalidOid, true) == RLS_ENABLED;
+	rel = relation_open(base, AccessShareLock);
+	has = rel->rd_rel->relrowsecurity;
+	relation_close(rel, NoLock);
+	return has;
+}
+
 /* Why not; NULL: it can be. */
 static const char *
 Obstacle(const VectorSource *source)
 {
-	if (source->key_column == NULL || source->order_column != NULL || source->group_column != NULL)
+	Oid			base = BaseTable(source->relid);
+
+	if (source->key_column == NULL || source->group_column != NULL)
 		return "rows come in an order of their own";
-	if (!IsCitusTable(source->relid))
-		return "it is no table of Citus";
-	if (check_enable_rls(source->relid, InvalidOid, true) == RLS_ENABLED)
+	if (!OidIsValid(base) || !IsCitusTable(base))
+		return "it is no table of Citus, nor a simple view of one";
+	if (base != source->relid && !IsInCatalog(VIEW_QUERY, source->relid))
+		return "the view is not on all nodes";
+	if (HasRowSecurity(source->relid, base))
 		return "row security is in force";
-	if (IsWrittenTo(source->relid))
+	if (IsWrittenTo(base))
 		return "this transaction writes to it";
 	if (ReadsSecondaries())
 		return "Citus reads from secondary nodes";

@@ -240,6 +240,12 @@ typedef struct FastedProblem
 	uint32_t	slices;			/* 0 or 1: all of it */
 
 	/*
+	 * All slices are joined by the same kernel, so that the CPU engine may put rows in an
+	 * order of its own: then slices are of one whole if order_hash is the same too.
+	 */
+	bool		alike;
+
+	/*
 	 * FASTED_OUTPUT_NEAREST.  Only an engine that has devices has slices of it: a slice's
 	 * lists are the first k of its pairs.
 	 */
@@ -247,9 +253,9 @@ typedef struct FastedProblem
 
 	/*
 	 * This join goes on from the last one, which was like it and is done.  Neighbours: those
-	 * that set a has stay, rows of b are further ones, or this is another slice.  Counts and connections: both sets
-	 * are the same, this is another slice, and each row's pairs are counted on, as are rows
-	 * that pairs handed out then have connected.
+	 * that set a has stay, rows of b are further ones, or this is another slice.  Counts and
+	 * connections: both sets are the same, this is another slice, and each row's pairs are
+	 * counted on, as are rows that pairs handed out then have connected.
 	 */
 	bool		further;
 
@@ -359,6 +365,9 @@ typedef struct FastedStats
 
 	/* GPU: numbers of a row that the last join's filter saw; 0: all dimensions. */
 	uint32_t	filter_dimensions;
+
+	/* Of the orders of rows that slices depend on; 0: as they came in. */
+	uint64_t	order_hash;
 } FastedStats;
 
 typedef struct FastedContext FastedContext;

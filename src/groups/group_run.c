@@ -80,6 +80,7 @@ NoteRows(GroupRun *run, const Join *join)
 	run->rows.keys = JoinKeys(join);
 	run->rows.count = run->rows.keys->count;
 	run->rows.by_id = RowsById(run->rows.keys);
+	run->rows.order = JoinOrder(join);
 }
 
 static void

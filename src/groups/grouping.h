@@ -27,6 +27,7 @@ typedef struct GroupRows
 	const KeySet *keys;
 	uint32		count;
 	const uint32 *by_id;		/* row numbers in order of id; NULL: they are in it */
+	const uint32 *order;		/* places in the source's order, where that is known; or NULL */
 } GroupRows;
 
 /* The row at this place in the order of ids. */

@@ -22,6 +22,17 @@
 #include "session/interrupts.h"
 #include "utils/memutils.h"
 
+static uint32 *
+RowsInOrder(const GroupRows *rows)
+{
+	uint32	   *row_of_rank = MemoryContextAllocHuge(CurrentMemoryContext,
+													 Max(1, (Size) rows->count) * sizeof(uint32));
+
+	for (uint32 row = 0; row < rows->count; row++)
+		row_of_rank[rows->order[row]] = row;
+	return row_of_rank;
+}
+
 static void
 FindRanks(Keepers *keepers, const GroupRows *rows)
 {
@@ -31,6 +42,11 @@ FindRanks(Keepers *keepers, const GroupRows *rows)
 	{
 		keepers->rank = rows->keys->rank;
 		keepers->row_of_rank = rows->by_id;
+	}
+	else if (rows->order != NULL)
+	{
+		keepers->rank = rows->order;
+		keepers->row_of_rank = RowsInOrder(rows);
 	}
 	else if (!RowsComeInOrder(source))
 	{

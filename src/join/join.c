@@ -270,21 +270,26 @@ AsItIsCompared(const VectorSource *source)
 
 /* False: its work is not one to divide. */
 static bool
-BeginRemote(Join *join)
+BeginRemote(Join *join, SliceOutput output)
 {
 	MemoryContext old;
-	RowSet	   *rows = &join->rows[0];
+	RemoteProblem problem = {
+		.sources = {join->sources[0], join->sources[1]},.metric = join->options.metric,
+		.output = output,.eps = join->problem.eps,.k = join->problem.k
+	};
+	KeySet	   *keys[2] = {join->rows[0].keys, join->rows[1].keys};
 
-	/* hashes are of doubles, and rows are not */
-	if (join->sources[0]->form == VECTOR_FLOAT8 && join->options.element == FASTED_ELEMENT_REAL)
-		return false;
+	/* vectors are hashed as their column has them, and rows are other ones */
+	for (int side = 0; side < join->sides; side++)
+		if ((join->sources[side]->form == VECTOR_FLOAT8) != (join->options.element == FASTED_ELEMENT_DOUBLE))
+			return false;
 	old = MemoryContextSwitchTo(join->context);
-	join->remote = RemoteJoinBegin(join->sources[0], join->options.metric, join->problem.eps,
-								   SliceOutputOf(&join->problem), rows->keys);
+	join->remote = RemoteJoinBegin(&problem, keys);
 	MemoryContextSwitchTo(old);
 	if (join->remote == NULL)
 		return false;
-	rows->count = rows->keys->count;
+	for (int side = 0; side < join->sides; side++)
+		join->rows[side].count = keys[side]->count;
 	join->read_seconds = SecondsSince(join->begun);
 	ShowProgress(join, PROGRESS_JOINING);
 	return true;
@@ -305,7 +310,7 @@ JoinBeginProblem(const VectorSource *source, FastedMetric metric, const FastedPr
 	Join	   *join = Create(&compared, metric, problem, 1, NULL);
 
 	RequireExactCosine(&join->options);
-	return BeginRemote(join) ? join : Begin(join);
+	return BeginRemote(join, SliceOutputOf(&join->problem)) ? join : Begin(join);
 }
 
 Join *
@@ -313,7 +318,8 @@ JoinBeginSlice(const VectorSource *source, FastedMetric metric, double eps, Fast
 			   const JoinSlice *slice)
 {
 	FastedProblem problem = {
-		.eps = eps,.output = output,.slice = slice->slice,.slices = slice->slices
+		.eps = eps,.output = output,.slice = slice->slice,.slices = slice->slices,
+		.alike = slice->alike
 	};
 	const VectorSource *compared = AsItIsCompared(source);
 	Join	   *join = Create(&compared, metric, &problem, 1, NULL);
@@ -324,8 +330,9 @@ JoinBeginSlice(const VectorSource *source, FastedMetric metric, double eps, Fast
 }
 
 /*
- * The CPU engine cuts rows alike by every kernel and filter.  A GPU's tiles depend on
- * its kind and on the filter; several of a kind cut as one does.
+ * The CPU engine cuts rows alike by every kernel and filter, unless it has put them in an
+ * order.  A GPU's tiles depend on its kind and on the filter; several of a kind cut as one
+ * does.
  */
 void
 JoinDescribeCut(const Join *join, char *text, size_t size)
@@ -341,8 +348,13 @@ JoinDescribeCut(const Join *join, char *text, size_t size)
 	panel_join_stats(join->run.join, &stats);
 	panel_join_sizes(join->run.join, &outer, &inner);
 	if (strcmp(stats.engine, "cpu") == 0)
+	{
 		snprintf(text, size, "cpu, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
 				 (uint64) outer, (uint64) inner);
+		if (stats.order_hash != 0)
+			snprintf(text + strlen(text), size - strlen(text), ", order %016" INT64_MODIFIER "x",
+					 (uint64) stats.order_hash);
+	}
 	else
 	{
 		/* of several it is followed by " (", their names and shares */
@@ -430,7 +442,22 @@ JoinBeginNearest(const NearestProblem *nearest)
 	join->options.exact = true;
 	join->options.nearest = true;
 	join->run.spare = nearest->spare;
+	/* workers look for one more, which may be the row itself */
+	if (join->pusher == NULL && nearest->k < FASTED_MAX_NEIGHBORS && BeginRemote(join, SLICE_NEAREST))
+		return join;
 	return Begin(join);
+}
+
+bool
+JoinIsDivided(const Join *join)
+{
+	return join->remote != NULL;
+}
+
+uint32
+JoinFirstRank(const Join *join)
+{
+	return RemoteJoinRank(join->remote);
 }
 
 void
@@ -551,6 +578,12 @@ JoinOutput(const Join *join)
 	if (join->remote != NULL)
 		return SliceOutputOf(&join->problem) == SLICE_COUNTS ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS;
 	return join->run.join != NULL ? join->run.output : join->problem.output;
+}
+
+const uint32 *
+JoinOrder(const Join *join)
+{
+	return join->remote != NULL ? RemoteJoinOrder(join->remote) : NULL;
 }
 
 void

@@ -37,6 +37,7 @@ typedef struct JoinSlice
 {
 	uint32		slice;			/* < slices */
 	uint32		slices;
+	bool		alike;			/* all are joined by the same kernel */
 	Fingerprint *print;			/* of the rows that were read; the caller's */
 } JoinSlice;
 
@@ -82,7 +83,7 @@ extern RowSink *JoinSink(Join *join, int side);
 /*
  * The nearest rows of b for each row of a, or of a's other rows.  Both sources are read,
  * unless there is a pusher for JoinSink.  Rows of b at the same distance are taken in the
- * order of their keys.
+ * order of their keys.  Or workers of a Citus cluster do so, unless there is a pusher.
  */
 typedef struct NearestProblem
 {
@@ -120,6 +121,15 @@ extern bool JoinNextRows(Join *join, uint64 *first, uint64 *count);
 /* The neighbours of one of them, the nearest first: their ranks by key (KeySetInOrder). */
 extern const FastedNeighbor *JoinNearest(const Join *join, uint64 row, uint32 *length);
 
+/*
+ * Have workers of a cluster divided it?  Then neighbours come as pairs instead: a row of a
+ * with one of its nearest rows of b.  Those of a row come one after the other, the nearest
+ * first, not always at once: JoinFirstRank has the rank, from 1 on, of the first of the last
+ * pairs.
+ */
+extern bool JoinIsDivided(const Join *join);
+extern uint32 JoinFirstRank(const Join *join);
+
 /* With FASTED_OUTPUT_COUNT, instead: the number of pairs, none of which comes here. */
 extern uint64 JoinCount(Join *join);
 
@@ -141,6 +151,12 @@ extern FastedOutput JoinOutput(const Join *join);
  * that returns false.
  */
 extern void JoinRank(Join *join, const uint32 *ranks);
+
+/*
+ * The place of each row in the source's order, if that was read with the rows: of a join
+ * that is divided.  In the memory context of JoinKeys; or NULL.
+ */
+extern const uint32 *JoinOrder(const Join *join);
 
 /*
  * Nobody knows when the next pairs will be asked for, if ever: the engine comes

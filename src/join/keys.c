@@ -201,6 +201,31 @@ KeySetFinish(KeySet *keys)
 		ReportDuplicate(keys, twice);
 }
 
+uint32 *
+KeySetSort(KeySet *keys)
+{
+	uint32	   *places = MemoryContextAllocHuge(keys->context, Max(1, (Size) keys->count) * sizeof(uint32));
+	uint32	   *rank;
+	Datum	   *values;
+
+	KeySetFinish(keys);
+	rank = keys->rank;
+	for (uint32 row = 0; row < keys->count; row++)
+		places[rank == NULL ? row : rank[row]] = row;
+	if (rank == NULL)
+		return places;
+	values = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(Datum));
+	for (uint32 row = 0; row < keys->count; row++)
+		values[row] = keys->values[places[row]];
+	pfree(keys->values);
+	pfree(rank);
+	keys->values = values;
+	keys->capacity = keys->count;
+	keys->rank = NULL;
+	keys->ascending = true;
+	return places;
+}
+
 const Datum *
 KeySetInOrder(KeySet *keys)
 {

@@ -39,6 +39,12 @@ extern void KeySetReset(KeySet *keys);
  */
 extern void KeySetFinish(KeySet *keys);
 
+/*
+ * Instead: numbers the rows in the order of their keys.  The place that each row had before,
+ * by its new number, in the keys' context.
+ */
+extern uint32 *KeySetSort(KeySet *keys);
+
 /* The keys in their order.  After KeySetFinish; valid until KeySetReset. */
 extern const Datum *KeySetInOrder(KeySet *keys);
 

@@ -12,6 +12,7 @@
 
 #include "access/parallel.h"
 #include "distribute/citus_explain.h"
+#include "distribute/remote_join.h"
 #include "executor/executor.h"
 #include "nearest/nearest_node.h"
 #include "scan/call_plan.h"
@@ -75,6 +76,7 @@ NearestTotalsUntilNow(const NearestScan *scan)
 	totals.groups += run.groups;
 	totals.read_seconds += run.read_seconds;
 	totals.wait_seconds += run.wait_seconds;
+	totals.shares = run.shares;
 	return totals;
 }
 
@@ -82,9 +84,15 @@ NearestTotalsUntilNow(const NearestScan *scan)
 static void
 EndRun(NearestScan *scan)
 {
+	MemoryContext old;
+
 	if (scan->run == NULL)
 		return;
 	scan->totals = NearestTotalsUntilNow(scan);
+	/* a run that is over takes its own along */
+	old = MemoryContextSwitchTo(scan->css.ss.ps.state->es_query_cxt);
+	scan->totals.shares = CopyShares(scan->totals.shares);
+	MemoryContextSwitchTo(old);
 	NearestRunEnd(scan->run);
 	scan->run = NULL;
 	MemoryContextReset(scan->context);

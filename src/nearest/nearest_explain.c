@@ -11,6 +11,7 @@
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
 #endif
+#include "distribute/share_explain.h"
 #include "nearest/nearest_node.h"
 #include "scan/call_explain.h"
 #include "scan/scan_explain.h"
@@ -77,6 +78,7 @@ ExplainNearest(CustomScanState *node, List *ancestors, ExplainState *es)
 		ExplainPropertyUInteger("Small Groups", NULL, totals.groups - totals.joins, es);
 	}
 	ExplainWork(&totals.stats, scan->runs, es);
+	ExplainShares(totals.shares, es);
 	if (es->timing)
 	{
 		ExplainMachine(&totals.stats, es);

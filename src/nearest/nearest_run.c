@@ -27,6 +27,7 @@ struct NearestRun
 	NearestSources sources;
 	NearestGroups *groups;		/* NULL: all rows are one group */
 	Join	   *join;			/* NULL: none is at work */
+	bool		divided;		/* over workers of a cluster, who send pairs */
 	SmallGroup *small;			/* the group at hand, if it has no join; else NULL */
 	KeySet	   *a;				/* its ids */
 	KeySet	   *b;
@@ -37,6 +38,11 @@ struct NearestRun
 	const FastedNeighbor *list; /* of the row before that */
 	uint32		nlist;
 	uint32		next;			/* in the list */
+
+	/* Of a divided join instead: */
+	const FastedPair *pairs;	/* those that were not handed on yet */
+	size_t		npairs;
+	uint32		rank;			/* of the first one of them */
 
 	NearestTotals totals;		/* of the joins that are over */
 };
@@ -56,6 +62,7 @@ AddTotals(NearestTotals *totals, const Join *join)
 		totals->stats.host_bytes = Max(host_bytes, stats.host_bytes);
 		totals->joins++;
 	}
+	totals->shares = JoinShares(join);
 	totals->read_seconds += read_seconds;
 }
 
@@ -67,6 +74,7 @@ SetJoin(NearestRun *run, Join *join)
 	run->b = JoinKeysOf(join, 1);
 	run->by_rank = NULL;
 	run->row = run->end = 0;
+	run->divided = JoinIsDivided(join);
 }
 
 /* A group without a join: all of its rows have their neighbours. */
@@ -106,20 +114,27 @@ BeginJoin(NearestRun *run)
 
 /* --- rows */
 
+static void
+AddSeconds(double *seconds, instr_time begin)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, begin);
+	*seconds += INSTR_TIME_GET_DOUBLE(now);
+}
+
 /* More rows of a that have all of their neighbours; false: of this join there are none. */
 static bool
 NextRange(NearestRun *run)
 {
 	instr_time	begin;
-	instr_time	now;
 	uint64		count;
 	bool		more;
 
 	INSTR_TIME_SET_CURRENT(begin);
 	more = JoinNextRows(run->join, &run->row, &count);
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, begin);
-	run->totals.wait_seconds += INSTR_TIME_GET_DOUBLE(now);
+	AddSeconds(&run->totals.wait_seconds, begin);
 	run->end = run->row + (more ? count : 0);
 	return more;
 }
@@ -258,6 +273,74 @@ FillFromList(NearestRun *run, const List *columns, OutletBlock *block)
 	block->nrows += n;
 }
 
+/* --- rows of a divided join */
+
+/* The next pairs of a message; false: there are no more. */
+static bool
+NextPairs(NearestRun *run)
+{
+	instr_time	begin;
+	bool		more;
+
+	if (run->join == NULL)
+		return false;
+	INSTR_TIME_SET_CURRENT(begin);
+	more = JoinNext(run->join, &run->pairs, &run->npairs);
+	AddSeconds(&run->totals.wait_seconds, begin);
+	if (more)
+		run->rank = JoinFirstRank(run->join);
+	else
+	{
+		FinishJoin(run);
+		run->npairs = 0;
+	}
+	return more;
+}
+
+static Datum
+PairColumn(const NearestRun *run, int column, const FastedPair *pair)
+{
+	switch (column)
+	{
+		case 1:
+			return run->a->values[pair->a];
+		case 2:
+			return run->b->values[pair->b];
+		case 3:
+#ifdef USE_FLOAT8_BYVAL
+			return Float8GetDatum(pair->dist);
+#else
+			return PointerGetDatum(&pair->dist);
+#endif
+		default:
+			return Int32GetDatum((int32) run->rank);
+	}
+}
+
+/* As many rows as there are at hand, and room for. */
+static bool
+FillFromPairs(NearestRun *run, const List *columns, OutletBlock *block)
+{
+	ListCell   *cell;
+
+	if (run->npairs == 0 && !NextPairs(run))
+		return false;
+	while (run->npairs > 0 && block->nrows < OUTLET_ROWS)
+	{
+		const FastedPair *pair = run->pairs++;
+
+		foreach(cell, columns)
+			block->values[foreach_current_index(cell)][block->nrows] =
+				PairColumn(run, lfirst_int(cell), pair);
+		block->nrows++;
+		if (--run->npairs > 0)
+			run->rank = pair[1].a == pair[0].a ? run->rank + 1 : 1;
+	}
+	return true;
+}
+
+/* --- rows */
+
 /*
  * A block ends where a join or a group does, for the ids go with it, and where rows would
  * have to be waited for.
@@ -268,7 +351,9 @@ NearestRunFill(NearestRun *run, const List *columns, OutletBlock *block)
 	MemoryContext old = MemoryContextSwitchTo(run->context);
 
 	block->nrows = 0;
-	while (block->nrows < OUTLET_ROWS)
+	if (run->divided)
+		(void) FillFromPairs(run, columns, block);
+	while (!run->divided && block->nrows < OUTLET_ROWS)
 	{
 		if (run->next == run->nlist && !(block->nrows > 0 ? NextListHere(run) : NextList(run)))
 			break;
@@ -284,7 +369,9 @@ NearestRunCount(NearestRun *run)
 	MemoryContext old = MemoryContextSwitchTo(run->context);
 	uint64		count = 0;
 
-	while (FindRow(run))
+	while (run->divided && NextPairs(run))
+		count += run->npairs;
+	while (!run->divided && FindRow(run))
 	{
 		TakeRow(run);
 		count += run->nlist;

@@ -23,6 +23,7 @@ typedef struct NearestTotals
 	uint64		groups;			/* of which those without a join are small */
 	double		read_seconds;
 	double		wait_seconds;	/* for the engine */
+	List	   *shares;			/* of servers, in the last join: JoinShares */
 } NearestTotals;
 
 /*

@@ -232,7 +232,8 @@ MakeHashQuery(const VectorSource *source, Oid hash_function)
 								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
 	targets = AddTarget(NIL, KeyOf(pstate, source), "k");
 	targets = AddTarget(targets, hash, "h");
-	sort_keys = SortByKey(pstate, NIL, source, &targets);
+	sort_keys = source->order_column != NULL ? OrderOf(pstate, source, &targets) :
+		SortByKey(pstate, NIL, source, &targets);
 	query = FinishQuery(pstate, targets);
 	query->sortClause = sort_keys;
 	return query;

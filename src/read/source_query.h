@@ -31,8 +31,8 @@ extern char *QueryText(const VectorSource *source);
 extern Query *MakeOrderQuery(const VectorSource *source);
 
 /*
- * SELECT key, hash_function(vector) FROM relation ORDER BY key; the function takes the
- * vector's array and returns bigint.
+ * SELECT key, hash_function(vector) FROM relation, in the source's order if it has one, else
+ * in that of the keys; the function takes the vector's array and returns bigint.
  */
 extern Query *MakeHashQuery(const VectorSource *source, Oid hash_function);
 

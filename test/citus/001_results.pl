@@ -7,7 +7,7 @@ use CitusCluster;
 use FastedTest;
 use Test::More;
 
-my ($node) = new_cluster('results');
+my ($node, @workers) = new_cluster('results');
 
 sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
 
@@ -46,6 +46,8 @@ FROM generate_series(1, 1500) i
 END
 create_brute_force($node);
 sql("CREATE TABLE truth AS SELECT * FROM brute_force('plain', 4)");
+sql("ALTER TABLE plain ADD p int; ALTER TABLE dist ADD p int;
+	UPDATE plain SET p = nullif(hashint4(id) % 3, 1); UPDATE dist SET p = nullif(hashint4(id) % 3, 1)");
 is_same_pairs($node, "SELECT * FROM fasted_self_join('dist', 'v', 4)", "SELECT * FROM truth",
 	'pairs as by brute force, ties at eps among them');
 for my $eps (0, 3, 4, 12)
@@ -90,9 +92,9 @@ unlike(sql("SET fasted.distribute = auto; EXPLAIN (ANALYZE, COSTS off) SELECT co
 unlike(sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM fasted_self_join('plain', 'v', 4)"),
 	qr/Citus Workers/, 'not a table of Citus: not divided');
 same('the row to keep', "fasted_keep_one('dist', 'v', 3)");
-sql("CREATE TABLE kept AS SELECT * FROM fasted_keep_one('plain', 'v', 3, 'v')");
-is(sql("SELECT count(*) FROM fasted_keep_one('dist', 'v', 3, 'v') JOIN kept USING (id, kept)"),
-	sql('SELECT count(*) FROM kept'), 'by a priority, in this session');
+same('the row to keep, by a priority', "fasted_keep_one('dist', 'v', 3, 'v')");
+same('the other way', "fasted_keep_one('dist', 'v', 3, 'v', descending => true)");
+same('by a priority that ties', "fasted_keep_one('dist', 'v', 4, 'p', metric => 'cosine')");
 is(sql("SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
 	SELECT count(*) FROM (SELECT id_a % 7 FROM fasted_self_join('dist', 'v', 4) WHERE id_a % 2 = id_b % 2 GROUP BY 1) x"),
 	7, 'with parallel workers');
@@ -110,9 +112,46 @@ sql("ALTER DATABASE postgres SET fasted.memory_limit = '1MB'");
 same('panels', "fasted_self_join('dist', 'v', 4)");
 sql("ALTER DATABASE postgres RESET fasted.memory_limit");
 
+# rows in an order that all agree on
+sql("ALTER DATABASE postgres SET fasted.prune = 'force'");
+my $pruned = "EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_self_join('dist', 'v', 4)";
+same('pruned', "fasted_self_join('dist', 'v', 4)");
+same('pruned, neighbors', "fasted_neighbors('dist', 'v', 4)");
+same('pruned, clusters', "fasted_cluster('dist', 'v', 4)");
+like(sql($pruned), qr/Tiles Tested/, 'at few dimensions');
+is(sql("SET fasted.memory_limit = '1MB'; SELECT count(*) FROM fasted_self_join('dist', 'v', 4)"),
+	sql("SELECT count(*) FROM fasted_self_join('plain', 'v', 4)"), 'pruned, panels');
+
 # kernels and numbers of threads may differ
+$workers[1]->append_conf('postgresql.conf', "fasted.cpu_kernel = portable\nfasted.threads = 2");
+$workers[1]->reload;
+same('another kernel', "fasted_self_join('dist', 'v', 4)");
+unlike(sql($pruned), qr/Tiles Tested/, 'another kernel: they do not agree on an order');
+# were they told that they are alike, each would put rows in an order of its own
+sub on_workers { my ($sql) = @_; $_->safe_psql('postgres', "SET citus.enable_ddl_propagation = off; $sql") for @workers; return; }
+on_workers("ALTER FUNCTION fasted_citus.kernel() RENAME TO true_kernel;
+	CREATE FUNCTION fasted_citus.kernel() RETURNS text LANGUAGE sql AS 'SELECT ''any'''");
+my $refused = ($node->psql('postgres', "\\set VERBOSITY verbose\nSELECT count(*) FROM fasted_self_join('dist', 'v', 4)"))[2];
+like($refused, qr/55000: the Citus workers do not divide a join alike.*, order [0-9a-f]{16}\. .*, order [0-9a-f]{16}\..*fasted\.prune = off/s,
+	'orders that differ');
+on_workers('DROP FUNCTION fasted_citus.kernel(); ALTER FUNCTION fasted_citus.true_kernel() RENAME TO kernel');
+$workers[1]->append_conf('postgresql.conf', "fasted.cpu_kernel = auto\nfasted.threads = 1\nfasted.prune = off");
+$workers[1]->reload;
+sql("ALTER DATABASE postgres RESET fasted.prune");
+for my $worker (@workers[0, 2])
+{
+	$worker->append_conf('postgresql.conf', 'fasted.prune = force');
+	$worker->reload;
+}
+same('pruned on some', "fasted_self_join('dist', 'v', 4)");
+unlike(sql($pruned), qr/Tiles Tested/, 'pruned on some: on none');
+for my $worker (@workers)
+{
+	$worker->append_conf('postgresql.conf', 'fasted.prune = auto');
+	$worker->reload;
+}
 sql("ALTER DATABASE postgres SET fasted.cpu_kernel = 'portable'");
-same('another kernel here', "fasted_self_join('dist', 'v', 5)");
+same('another kernel everywhere', "fasted_self_join('dist', 'v', 5)");
 sql("ALTER DATABASE postgres RESET fasted.cpu_kernel");
 
 # keys of other types
@@ -122,6 +161,7 @@ same('uuid, clusters', "fasted_cluster_typed(NULL::uuid, 'dist', 'v', 1, 5)");
 tables('id text PRIMARY KEY, v numeric[]', "SELECT 'row ' || i, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i", $hash);
 same('text', "fasted_self_join_typed(NULL::text, 'dist', 'v', 1)");
 same('text, neighbors', "fasted_neighbors_typed(NULL::text, 'dist', 'v', 1)");
+same('text, the row to keep', "fasted_keep_one_typed(NULL::text, 'dist', 'v', 1, 'v', descending => true)");
 tables('id smallint PRIMARY KEY, "My v" real[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i",
 	"create_reference_table('dist')");
 same('a reference table', "fasted_self_join('dist', 'My v', 1)");
@@ -131,10 +171,12 @@ tables('id int PRIMARY KEY, v real[]', 'SELECT 1, NULL WHERE false', $hash);
 is(sql("SELECT count(*) FROM fasted_self_join('dist', 'v', 1)"), 0, 'an empty table');
 is(sql("SELECT count(*) FROM fasted_neighbors('dist', 'v', 1)"), 0, 'an empty table, neighbors');
 is(sql("SELECT * FROM fasted_cluster('dist', 'v', 1)"), '', 'an empty table, clusters');
+is(sql("SELECT * FROM fasted_keep_one('dist', 'v', 1, 'v')"), '', 'an empty table, rows to keep');
 sql("INSERT INTO dist VALUES (5, '{1}')");
 is(sql("SELECT * FROM fasted_neighbors('dist', 'v', 1)"), '5|0', 'one row');
 sql("INSERT INTO dist VALUES (6, '{2}')");
 is(sql("SELECT * FROM fasted_self_join('dist', 'v', 1)"), '5|6|1', 'two rows');
+is(sql("SELECT * FROM fasted_keep_one('dist', 'v', 1, 'v', descending => true)"), "5|6|1\n6|6|0", 'the second one of them');
 
 # what is wrong with the rows is said as before
 my ($status, $out, $err);

@@ -32,13 +32,13 @@ is(sql("BEGIN ISOLATION LEVEL REPEATABLE READ; $count; $count; COMMIT"), "$pairs
 
 $workers[2]->safe_psql('postgres', <<'END');
 SET citus.enable_ddl_propagation = off;
-ALTER FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer)
+ALTER FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean)
 	RENAME TO prompt_slice;
-CREATE FUNCTION fasted_citus.join_slice(r regclass, c name, e float8, i name, k regtype, m text, z bool, o text, s int, n int)
+CREATE FUNCTION fasted_citus.join_slice(r regclass, c name, e float8, i name, k regtype, m text, z bool, o text, s int, n int, a bool)
 RETURNS SETOF bytea LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	PERFORM pg_sleep(4);
-	RETURN QUERY SELECT fasted_citus.prompt_slice(r, c, e, i, k, m, z, o, s, n);
+	RETURN QUERY SELECT fasted_citus.prompt_slice(r, c, e, i, k, m, z, o, s, n, a);
 END $$;
 END
 is(sql($count), $pairs, 'a late worker is waited for');
@@ -66,8 +66,8 @@ my $swap = 'UPDATE items SET v = ARRAY[150 - v[1]]::real[] WHERE id IN (7, 8)';
 late('two rows swap', $swap, $swap);
 $workers[2]->safe_psql('postgres', <<'END');
 SET citus.enable_ddl_propagation = off;
-DROP FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer);
-ALTER FUNCTION fasted_citus.prompt_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer)
+DROP FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean);
+ALTER FUNCTION fasted_citus.prompt_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean)
 	RENAME TO join_slice;
 END
 is(sql($count), $pairs, 'as before');

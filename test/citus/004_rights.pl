@@ -50,6 +50,43 @@ is(sql("SET ROLE reader; SELECT count(*) FROM fasted_self_join('items', 'v', 2)"
 unlike(sql("SET ROLE reader; $plan"), qr/Citus Workers/, 'not divided');
 sql("ALTER TABLE items DISABLE ROW LEVEL SECURITY; DROP POLICY odd ON items");
 
+# --- views
+
+sql(<<'END');
+CREATE VIEW half AS SELECT id, v, secret FROM items WHERE id > 50;
+CREATE VIEW quarter AS SELECT id AS key, v AS w FROM half WHERE id > 75;
+CREATE VIEW numbered AS SELECT row_number() OVER () AS id, v FROM items;
+CREATE VIEW few AS SELECT id, v FROM items LIMIT 10;
+CREATE VIEW today AS SELECT id, v FROM items WHERE now() > '-infinity';
+CREATE VIEW twice AS SELECT a.id, a.v FROM items a JOIN items b USING (id);
+SET citus.enable_ddl_propagation = off;
+CREATE VIEW here AS SELECT id, v FROM items WHERE id > 90;
+END
+sub view
+{
+	my ($call) = @_;
+	return sql("SELECT count(*) FROM $call") . (sql("EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM $call") =~ /Citus Workers/ ? ', divided' : '');
+}
+is(view("fasted_self_join('half', 'v', 1, id_column => 'id')"), '49, divided', 'a view');
+is(view("fasted_self_join('quarter', 'w', 1, id_column => 'key')"), '24, divided', 'a view of a view');
+is(view("fasted_self_join('numbered', 'v', 1, id_column => 'id')"), 99, 'a view that numbers rows');
+is(sql("SELECT count(*) FROM fasted_neighbors('few', 'v', 0, id_column => 'id')"), 10, 'a view with a limit');
+is(view("fasted_self_join('today', 'v', 1, id_column => 'id')"), 99, 'a view that looks at the clock');
+is(view("fasted_self_join('twice', 'v', 1, id_column => 'id')"), 99, 'a view of a join');
+is(view("fasted_self_join('here', 'v', 1, id_column => 'id')"), 9, 'a view that this node alone has');
+like(sql("EXPLAIN (ANALYZE, COSTS off) SELECT * FROM fasted_knn_join('half', 'v', 'items', 'v', 2, a_id => 'id')"), qr/Citus Workers/,
+	'nearest rows of a view');
+my $half = "SELECT count(*) FROM fasted_self_join('half', 'secret', 1, id_column => 'id')";
+like(failure("SET ROLE reader; $half"), qr/42501/, 'no right to read it');
+sql('GRANT SELECT ON half TO reader; GRANT SELECT (secret) ON items TO reader');
+is(sql("SET ROLE reader; $half"), 49, 'with it, and that to the table, which Citus asks for');
+sql('REVOKE SELECT (secret) ON items FROM reader');
+is(sql("BEGIN; INSERT INTO items VALUES (101, '{101}'); SELECT count(*) FROM fasted_self_join('half', 'v', 1, id_column => 'id'); ROLLBACK"),
+	50, 'of a table that the transaction writes to');
+sql("CREATE POLICY odd ON items USING (id % 2 = 1); ALTER TABLE items ENABLE ROW LEVEL SECURITY");
+is(view("fasted_self_join('half', 'v', 1, id_column => 'id')"), 49, 'of a table with row security');
+sql("ALTER TABLE items DISABLE ROW LEVEL SECURITY; DROP POLICY odd ON items; DROP VIEW here, twice, today, few, numbered, quarter, half");
+
 # --- what a session sets holds on the workers, what is wrong there is told
 
 like(sql("SET fasted.cpu_kernel = portable; $plan"), qr/Kernel: portable/, 'settings go along');
@@ -57,13 +94,13 @@ like(failure("SET fasted.engine = cuda; SET fasted.cuda_library = 'none'; $count
 	'an engine that is not there');
 $workers[1]->safe_psql('postgres', <<'END');
 SET citus.enable_ddl_propagation = off;
-ALTER FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer)
+ALTER FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean)
 	RENAME TO other_slice;
 END
 like(failure($count), qr/42883: function fasted_citus\.join_slice.* does not exist.*Citus worker/s, 'a worker without it');
 $workers[1]->safe_psql('postgres', <<'END');
 SET citus.enable_ddl_propagation = off;
-ALTER FUNCTION fasted_citus.other_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer)
+ALTER FUNCTION fasted_citus.other_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean)
 	RENAME TO join_slice;
 END
 

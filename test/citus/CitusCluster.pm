@@ -43,7 +43,7 @@ sub slices_at
 {
 	my ($node) = @_;
 	return $node->safe_psql('postgres',
-		"SELECT pid FROM pg_stat_activity WHERE query LIKE '%join_slice%' AND pid <> pg_backend_pid()");
+		"SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT fasted_citus.%_slice(%' AND pid <> pg_backend_pid()");
 }
 
 1;
