@@ -90,7 +90,7 @@ EndRun(NearestScan *scan)
 		return;
 	scan->totals = NearestTotalsUntilNow(scan);
 	/* a run that is over takes its own along */
-	old = MemoryContextSwitchTo(scan->css.ss.ps.state->es_query_cxt);
+	old = MemoryContextSwitchTo(scan->out.css.ss.ps.state->es_query_cxt);
 	scan->totals.shares = CopyShares(scan->totals.shares);
 	MemoryContextSwitchTo(old);
 	NearestRunEnd(scan->run);
