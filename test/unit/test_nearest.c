@@ -412,7 +412,7 @@ check_many(Kind kind, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric, F
 
 	truth.near = must_alloc(others * sizeof(Near));
 	truth.lengths = must_alloc(sizeof(uint32_t));
-	problem.problem.ranks = truth.ranks = shuffled_numbers(n);
+	problem.problem.ranks = truth.ranks = shuffled_numbers(others);
 	status = panel_join_open(engine, &problem, &join);
 	if (status == FASTED_OK)
 		status = load_and_start(join, &problem, truth.sides, &habits);
