@@ -180,7 +180,7 @@ Context::divide_memory(size_t whole)
 	size_t		sampling = FormChooser::sample_bytes(settings_);
 	bool		may_sample = !approximate && sampling <= whole / 16;
 	size_t		fixed = (may_sample ? sampling : 0) + Budget::rounded(sizeof(NearScalars))
-		+ Budget::rounded(kRadiusRoom * sizeof(float));
+		+ Budget::rounded(kRadiusRoom * sizeof(float)) + OrderHash::bytes();
 
 	if (!approximate)
 	{
@@ -633,6 +633,7 @@ Context::begin_near_rounds(uint32_t first)
 		look_.further = look_.a;
 		task.b.table.rows = task.b.quantised.rows = first;
 	}
+	note_order(task);
 	rounds.begin(task, rounds.stream());
 	if (look_.further != nullptr)
 		rounds.foresee(look_.further->rows());
@@ -750,8 +751,25 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	task.slice = problem.slice;
 	task.slices = std::max(1u, problem.slices);
 	begin_output(problem, a, b, &task);
+	note_order(task);
 	rounds.begin(task, rounds.stream());
 	joining = true;
+}
+
+/* Of slices: what makes them parts of one list of tiles. */
+void
+Context::note_order(const JoinTask &task)
+{
+	bool		folded = task.a.quantised.folded_a != nullptr && task.b.quantised.folded_b != nullptr;
+
+	join_order_ = 0;
+	if (task.slices <= 1)
+		return;
+	if (!order_hash_)
+		order_hash_.allocate(budget);
+	join_order_ = order_hash_.of(task.a.table, task.b.table,
+								 2 * (uint64_t) settings_.row_bytes + folded, rounds.stream());
+	orders_ = fasted_mix_order(orders_, join_order_);
 }
 
 void
@@ -789,6 +807,8 @@ Context::stats(FastedStats *stats) const
 			 : settings_.criterion == Criterion::kInt8 ? "int8" : "fp16");
 	stats->dimensions = options.dimensions;
 	stats->filter_dimensions = filter_width_;
+	stats->order_hash = orders_;
+	stats->join_order = join_order_;
 	stats->filter_sampled = sampled_;
 	stats->sampled_pairs = sampled_pairs_;
 	stats->sampled_candidates = sampled_candidates_;

@@ -20,6 +20,7 @@
 #include "engine/engine.h"
 #include "output/connections.h"
 #include "output/keepers.h"
+#include "rows/order_hash.h"
 #include "rows/row_store.h"
 #include "schedule/choice.h"
 #include "schedule/rounds.h"
@@ -119,6 +120,7 @@ private:
 	void		allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b);
 	void		begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task);
 	void		prepare(const FastedProblem &problem, Set &a, Set &b);
+	void		note_order(const JoinTask &task);
 	void		take_groups(const FastedProblem &problem, Set &a, Set &b);
 	void		begin_nearest(const FastedProblem &problem, Set &a, Set &b);
 	double		choice_eps(const FastedProblem &problem, const Set &a, const Set &b);
@@ -127,6 +129,9 @@ private:
 	RoundSettings settings_ = {};
 	bool		to_choose_ = false; /* INT8 or FP16 */
 	uint32_t	most_row_bytes_ = 0;	/* of a quantised row, whatever is chosen */
+	OrderHash	order_hash_;
+	uint64_t	orders_ = 0;	/* of all joins in slices */
+	uint64_t	join_order_ = 0;	/* of the last one, if it is of slices */
 	uint32_t	fold_bytes_ = 0;	/* of a row that thresholds may be folded into; 0: none */
 	uint64_t	candidates_ = 0;	/* room for them, at most */
 	size_t		room_ = 0;		/* bytes for rows */

@@ -196,14 +196,6 @@ struct FastedContext
 	_Atomic uint64_t order_hash;
 };
 
-/* A hash goes on. */
-static inline uint64_t
-cpu_mix(uint64_t hash, uint64_t value)
-{
-	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ hash >> 32;
-}
-
 extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,
 							 const char *format,...)
 			__attribute__((format(printf, 3, 4)));

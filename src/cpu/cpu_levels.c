@@ -158,7 +158,7 @@ cpu_order_set(Worker *worker, FastedSet *set)
 		return false;
 	levels->order_hash = 0;
 	for (size_t i = 0; i < set->rows.rows; i++)
-		levels->order_hash = cpu_mix(levels->order_hash, levels->order[i]);
+		levels->order_hash = fasted_mix_order(levels->order_hash, levels->order[i]);
 	return true;
 }
 

@@ -78,7 +78,7 @@ note_orders(FastedJoin *join)
 	for (int i = 0; i < (join->self ? 1 : 2); i++)
 	{
 		if (join->sets[i]->levels.ordered)
-			hash = cpu_mix(cpu_mix(hash, 2 * join->number + i), join->sets[i]->levels.order_hash);
+			hash = fasted_mix_order(fasted_mix_order(hash, 2 * join->number + i), join->sets[i]->levels.order_hash);
 	}
 	atomic_store(&context->order_hash, hash);
 }

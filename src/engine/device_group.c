@@ -213,6 +213,7 @@ group_stats(const FastedContext *context, FastedStats *stats)
 	stats->pairs = group->pairs;
 	stats->units_done = group->units_done;
 	stats->units_total = group->units_total;
+	stats->order_hash = group->order_hash;
 	if (group->join != NULL)
 		group_join_stats(group->join, stats);
 }

@@ -241,7 +241,8 @@ typedef struct FastedProblem
 
 	/*
 	 * All slices are joined by the same kernel, so that the CPU engine may put rows in an
-	 * order of its own: then slices are of one whole if order_hash is the same too.
+	 * order of its own, as GPUs always do: then slices are of one whole if order_hash is
+	 * the same too.
 	 */
 	bool		alike;
 
@@ -366,8 +367,12 @@ typedef struct FastedStats
 	/* GPU: numbers of a row that the last join's filter saw; 0: all dimensions. */
 	uint32_t	filter_dimensions;
 
-	/* Of the orders of rows that slices depend on; 0: as they came in. */
+	/*
+	 * Of the orders of rows that slices depend on, of all joins, and of the last one alone
+	 * on a GPU; 0: as they came in.
+	 */
 	uint64_t	order_hash;
+	uint64_t	join_order;
 } FastedStats;
 
 typedef struct FastedContext FastedContext;
@@ -552,6 +557,17 @@ static inline size_t
 fasted_row_bytes(const FastedOptions *options)
 {
 	return fasted_row_floats(options) * sizeof(float);
+}
+
+/* Hashes orders of rows: see order_hash. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+static inline uint64_t
+fasted_mix_order(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
 }
 
 /* Does a join like this one count each row's pairs? */

@@ -10,6 +10,9 @@
  * one is lost, the next one's from the start.  To hand out all pairs takes longer, even of
  * two devices.
  *
+ * Slices are parts of one whole if rows are in the same order on all devices, which depends
+ * on sums of floats there.  A device whose rows are in another one takes no slice.
+ *
  * A device counts each row's pairs in all of its slices together, and its counts are added
  * when no slice is left: to fetch them after each slice would keep all devices waiting.  A
  * device that is lost takes its counts along, so all its slices are done once more.  So it
@@ -200,6 +203,48 @@ begin_slice(GroupJoin *join, int m)
 								  &turn->join);
 }
 
+/* Are the device's rows in the order of the first one that began? */
+static bool
+order_agrees(GroupJoin *join, int m)
+{
+	FastedStats stats;
+
+	join->group->base->stats(join->group->members[m].context, &stats);
+	if (!join->ordered)
+	{
+		join->ordered = true;
+		join->order = stats.join_order;
+		join->group->order_hash = fasted_mix_order(join->group->order_hash, join->order);
+	}
+	return stats.join_order == join->order;
+}
+
+/* Its slice goes back; nothing of it has been handed out. */
+static void
+step_aside(GroupJoin *join, int m)
+{
+	Turn	   *turn = &join->turns[m];
+
+	join->rests[join->nrests++] = (Rest) {.slice = turn->slice,.skip = turn->skip};
+	memset(&turn->skip, 0, sizeof(turn->skip));
+	turn->busy = turn->at_work = false;
+	turn->aside = true;
+	join->group->base->join_close(turn->join);
+	turn->join = NULL;
+}
+
+/* Can nobody that is left go on?  All others have another order. */
+static bool
+all_are_aside(const GroupJoin *join)
+{
+	for (int m = 0; m < join->group->nmembers; m++)
+	{
+		if (group_has(join->group, m) && !join->turns[m].aside)
+			return false;
+	}
+	return true;
+}
+
 /* Adds the counts of a device's slices, once all of them are there. */
 static FastedStatus
 add_counts(GroupJoin *join, int m)
@@ -302,12 +347,26 @@ look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
 
 	if (group->members[m].context == NULL)
 		return FASTED_DONE;
-	if (!turn->busy && !take_slice(join, turn))
+	if (turn->aside || (!turn->busy && !take_slice(join, turn)))
 		return FASTED_DONE;
 	if (!turn->at_work)
+	{
 		status = begin_slice(join, m);
+		if (status == FASTED_OK && join->tasks == NULL && !finds_nearest(join) &&
+			!order_agrees(join, m))
+		{
+			step_aside(join, m);
+			return FASTED_DONE;
+		}
+	}
 	if (status == FASTED_OK)
 		status = group->base->next(turn->join, timeout_ms, batch);
+	/* neighbours: rows are in their order only now, and nothing is handed out before */
+	if (status == FASTED_DONE && finds_nearest(join) && !order_agrees(join, m))
+	{
+		step_aside(join, m);
+		return FASTED_DONE;
+	}
 	if (status == FASTED_DONE && join->tasks != NULL && join->counts[0] != NULL)
 	{
 		FastedStatus counted = task_add_counts(join, m);
@@ -346,7 +405,12 @@ look_at_all(GroupJoin *join, int timeout_ms, FastedBatch *batch)
 		if (status == FASTED_OK || FASTED_FAILED(status))
 			return status;
 	}
-	return join->finished == join->slices ? add_all_counts(join) : FASTED_AGAIN;
+	if (join->finished == join->slices)
+		return add_all_counts(join);
+	if (all_are_aside(join))
+		return group_fail(join->group, FASTED_DEVICE_FAILED,
+						  "a GPU failed, and others have its rows in another order");
+	return FASTED_AGAIN;
 }
 
 FastedStatus

@@ -22,6 +22,7 @@ typedef struct Turn
 {
 	bool		busy;			/* it has a slice */
 	bool		at_work;	/* on it: join is of it */
+	bool		aside;			/* its rows are in another order: it has no slices */
 	uint32_t	slice;
 	FastedJoin *join;			/* of this slice or the last one; NULL: there was none */
 	FastedStats begun;			/* the device's sums when it began */
@@ -70,6 +71,8 @@ struct GroupJoin
 	GroupSet   *a;
 	GroupSet   *b;
 	uint32_t	slices;
+	bool		ordered;		/* a device has begun with one */
+	uint64_t	order;			/* of its rows */
 	Turn		turns[FASTED_GROUP_MOST];
 	int			look_first;		/* at this device */
 	double		turned;			/* when a slice began last: milliseconds */

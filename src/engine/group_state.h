@@ -86,6 +86,7 @@ struct Group
 	uint64_t	candidates;
 	uint64_t	units_done;
 	uint64_t	units_total;
+	uint64_t	order_hash;
 };
 
 static inline Group *

@@ -32,9 +32,6 @@
 /* Further GPUs do from here on: half a second of one, and they must be woken too. */
 #define GPUS_PAY_FLOP 1e15
 
-/* So many times that for nearest rows. */
-#define NEAREST_GPUS_PAY 4
-
 static char cuda_reason[MAX_REASON];	/* why there is no CUDA engine */
 
 /*
@@ -195,11 +192,7 @@ ChooseEngine(const JoinOptions *options, double row_pairs, uint32 dimensions)
 	}
 	cuda = CudaEngine(options->devices);
 	if (cuda != NULL)
-	{
-		/* lists of neighbours are merged on the host, which takes time of its own */
-		return OneOrSeveral(cuda, options->devices,
-							options->nearest ? flop / NEAREST_GPUS_PAY : flop);
-	}
+		return options->nearest ? cuda : OneOrSeveral(cuda, options->devices, flop);
 	if (options->engine == ENGINE_CUDA)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

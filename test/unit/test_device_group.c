@@ -31,6 +31,7 @@ static struct
 	uint32_t	k;				/* of them */
 	int			copies;			/* of rows from device to device */
 	bool		lists_lost;		/* with a device, after all slices were done */
+	int			other_order;	/* the device whose rows are in another order; -1: none */
 } play;
 
 static FastedEngine base;
@@ -355,6 +356,13 @@ play_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengt
 }
 
 static void
+play_stats(const FastedContext *context, FastedStats *stats)
+{
+	fasted_cpu_engine()->stats(context, stats);
+	stats->join_order = device_of(context) == play.other_order ? 2 : 1;
+}
+
+static void
 play_set_close(FastedSet *set)
 {
 	forget_handle(set);
@@ -413,6 +421,7 @@ make_base(void)
 	base.next = play_next;
 	base.counts = play_counts;
 	base.nearest = play_nearest;
+	base.stats = play_stats;
 	join_engine = fasted_device_group(&base);
 }
 
@@ -421,7 +430,7 @@ reset_play(int devices)
 {
 	memset(&play, 0, sizeof(play));
 	play.devices = devices;
-	play.slow = play.fail_device = -1;
+	play.slow = play.fail_device = play.other_order = -1;
 	play.lends = true;
 	nhandles = 0;
 }
@@ -641,6 +650,28 @@ check_uneven(void)
 	if (at != NULL)
 		sscanf(at, "device 1, %d%%", &share);
 	ok(right && share >= 0 && share < 40, "a slow device does less: %s", stats.device);
+	drop_case(&made);
+}
+
+/* Slices of a device whose rows are in another order would not be parts of the same whole. */
+static void
+check_orders(void)
+{
+	Case		made = make_case(1, 700, 16, 0.3);
+	FastedStats stats = {0};
+	bool		right;
+
+	reset_play(3);
+	play.other_order = 1;
+	right = joins_right(&made, &plain, &stats);
+	ok(right && strstr(stats.device, "device 1, 0%") != NULL && stats.lost_devices == 0,
+	   "a device with another order has no slice: %s", stats.device);
+	reset_play(2);
+	play.other_order = 1;
+	play.fail_device = 0;
+	play.fail_call = 12;
+	ok(run_join_once(&made.problem, made.sides, &plain, &(PairList) {0}, &stats, NULL) == FASTED_DEVICE_FAILED,
+	   "and cannot go on where another one was lost");
 	drop_case(&made);
 }
 
@@ -976,6 +1007,7 @@ main(void)
 	check_slices();
 	check_row_groups();
 	check_uneven();
+	check_orders();
 	for (int sides = 1; sides <= 2; sides++)
 	{
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &plain, 0);

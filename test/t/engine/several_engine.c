@@ -75,7 +75,7 @@ engine_open(const FastedOptions *options, FastedContext **context)
 static FastedStatus
 copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
 {
-	size_t		row = from->rows.dimensions * sizeof(float);
+	size_t		row = from->rows.row_floats * sizeof(float);
 
 	for (uint64_t end = first + nrows; first < end; first++)
 	{
