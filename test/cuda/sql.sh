@@ -144,7 +144,7 @@ query "CREATE TABLE gpu_wide (id int PRIMARY KEY, v real[]); ALTER TABLE gpu_wid
 	INSERT INTO gpu_wide SELECT i, array_fill((i % 50000)::real, ARRAY[800]) FROM generate_series(1, 100000) AS i;
 	ANALYZE gpu_wide" >/dev/null
 wide="SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('gpu_wide', 'v', 0)"
-said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; $wide")
+said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
 is "$(tail -n 1 <<<"$said")" '50000|2500000000' 'from memory that is lent: the right pairs'
 ok "$(grep -q ' [1-9][0-9]* from lent memory' <<<"$said"; echo $?)" 'most rows were taken there' "$said"
 said=$(psql -XqAt 2>&1 <<END
@@ -166,7 +166,7 @@ query "CREATE TABLE gpu_wide_doubles (id int PRIMARY KEY, v float8[]); ALTER TAB
 	INSERT INTO gpu_wide_doubles SELECT id, array_fill(id % 30000 + 1e-9::float8, ARRAY[800]) FROM gpu_wide WHERE id <= 60000;
 	ANALYZE gpu_wide_doubles" >/dev/null
 wide=${wide//gpu_wide/gpu_wide_doubles}
-said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; $wide")
+said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
 is "$(tail -n 1 <<<"$said")" '30000|900000000' 'doubles from memory that is lent: the right pairs'
 ok "$(grep -q ' [1-9][0-9]* from lent memory' <<<"$said"; echo $?)" 'doubles: most rows were taken there' "$said"
 query 'DROP TABLE gpu_wide, gpu_wide_doubles' >/dev/null
