@@ -163,11 +163,11 @@ is "$(grep -c 'vectors have different numbers of dimensions' <<<"$said")" 1 'a r
 is "$(grep -c 'canceling statement due to statement timeout' <<<"$said")" 1 'cancelled while they are read'
 is "$(grep -cFx '50000|2500000000' <<<"$said")" 2 'the session goes on' "$said"
 query "CREATE TABLE gpu_wide_doubles (id int PRIMARY KEY, v float8[]); ALTER TABLE gpu_wide_doubles ALTER v SET STORAGE PLAIN;
-	INSERT INTO gpu_wide_doubles SELECT id, array_fill(id % 30000 + 1e-9::float8, ARRAY[800]) FROM gpu_wide WHERE id <= 60000;
+	INSERT INTO gpu_wide_doubles SELECT id, array_fill(id % 45000 + 1e-9::float8, ARRAY[400]) FROM gpu_wide WHERE id <= 90000;
 	ANALYZE gpu_wide_doubles" >/dev/null
 wide=${wide//gpu_wide/gpu_wide_doubles}
 said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
-is "$(tail -n 1 <<<"$said")" '30000|900000000' 'doubles from memory that is lent: the right pairs'
+is "$(tail -n 1 <<<"$said")" '45000|2025000000' 'doubles from memory that is lent: the right pairs'
 ok "$(grep -q ' [1-9][0-9]* from lent memory' <<<"$said"; echo $?)" 'doubles: most rows were taken there' "$said"
 query 'DROP TABLE gpu_wide, gpu_wide_doubles' >/dev/null
 
