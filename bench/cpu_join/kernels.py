@@ -33,7 +33,7 @@ def build(directory, evex):
     sources = sorted((TOP / "src/cpu").glob("*.c"))
     subprocess.run(["cc", "-std=gnu11", "-O2", "-ffp-contract=off", "-pthread",
                     *(["-DFASTED_AVXVNNI_EVEX"] if evex else []), "-o", program, HERE / "engine.c",
-                    *sources, TOP / "src/engine/panel_join.c", "-lm"], check=True)
+                    *sources, TOP / "src/engine/panel_join.c", TOP / "src/engine/pair_log.c", "-lm"], check=True)
     return program
 
 

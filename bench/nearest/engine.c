@@ -7,7 +7,7 @@
  * the last neighbour or pair, are what is compared.  From the top of the source tree:
  *
  *	  gcc -std=gnu11 -O2 -o /tmp/engine bench/nearest/engine.c src/cpu/x.c \
- *		  src/engine/panel_join.c -lpthread -lm		(x.c: all of src/cpu)
+ *		  src/engine/panel_join.c src/engine/pair_log.c -lpthread -lm	(x.c: all of src/cpu)
  *	  /tmp/engine FILE ROWS DIMENSIONS THREADS REPEATS K ...
  *
  *-------------------------------------------------------------------------
@@ -49,7 +49,7 @@ add_lists(const PanelJoin *join, const FastedBatch *batch, Run *run)
 }
 
 static Run
-run_problem(const float *rows, uint32_t n, uint32_t d, int threads, FastedProblem wanted)
+run_nearest(const float *rows, uint32_t n, uint32_t d, int threads, FastedProblem wanted)
 {
 	PanelProblem problem = {
 		.options = {.dimensions = d,.threads = threads},
@@ -106,11 +106,11 @@ print_run(const char *what, uint32_t n, const Run *run, double base)
 static Run
 best_of(const float *rows, uint32_t n, uint32_t d, int threads, FastedProblem wanted, int repeats)
 {
-	Run			best = run_problem(rows, n, d, threads, wanted);
+	Run			best = run_nearest(rows, n, d, threads, wanted);
 
 	for (int i = 1; i < repeats; i++)
 	{
-		Run			run = run_problem(rows, n, d, threads, wanted);
+		Run			run = run_nearest(rows, n, d, threads, wanted);
 
 		if (run.cpu < best.cpu)
 			best = run;

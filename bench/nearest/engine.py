@@ -22,7 +22,8 @@ def build(folder):
     sources = glob.glob(os.path.join(TOP, "src", "cpu", "*.c"))
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-o", program,
                     os.path.join(BENCH, "nearest", "engine.c"), *sorted(sources),
-                    os.path.join(TOP, "src", "engine", "panel_join.c"), "-lpthread", "-lm"], check=True)
+                    os.path.join(TOP, "src", "engine", "panel_join.c"),
+                    os.path.join(TOP, "src", "engine", "pair_log.c"), "-lpthread", "-lm"], check=True)
     return program
 
 

@@ -88,7 +88,7 @@ def build(directory):
     program = Path(directory) / "engine"
     sources = sorted((TOP / "src/cpu").glob("*.c"))
     subprocess.run(["cc", "-std=gnu11", "-O2", "-ffp-contract=off", "-pthread", "-o", program, HERE / "engine.c",
-                    *sources, TOP / "src/engine/panel_join.c", "-lm", "-ldl"], check=True)
+                    *sources, TOP / "src/engine/panel_join.c", TOP / "src/engine/pair_log.c", "-lm", "-ldl"], check=True)
     return program
 
 
@@ -112,7 +112,7 @@ def load(name, rows):
     try:
         real = datasets.path_of(data) is not None
         x = datasets.load(data)[:rows] if real else datasets.load(data, rows)
-    except datasets.MissingFile as missing:
+    except (datasets.MissingFile, RuntimeError) as missing:
         print(f"{name} is left out: {str(missing).splitlines()[0]}", flush=True)
         return None
     return numpy.ascontiguousarray(changed(x, how) if how else x, dtype=numpy.float32)

@@ -149,7 +149,8 @@ def section(results):
     for other in machines(results):
         found = other["pruning"]
         text += [about(found), "", ALONE_ON_GPU if gpu_found(found) else ALONE, "", sets_table(found), "",
-                 other.picture("pruning", f"{seconds_of(found).capitalize()} over rows and over eps, pruned and not"), "",
+                 *([other.picture("pruning", f"{seconds_of(found).capitalize()} over rows and over eps, pruned and not"), ""]
+                   if part(found, "rows") or part(found, "eps") else []),
                  *growth_lines(found), *eps_lines(found), ""]
     if not text:
         return None
