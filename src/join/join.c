@@ -348,13 +348,8 @@ JoinDescribeCut(const Join *join, char *text, size_t size)
 	panel_join_stats(join->run.join, &stats);
 	panel_join_sizes(join->run.join, &outer, &inner);
 	if (strcmp(stats.engine, "cpu") == 0)
-	{
 		snprintf(text, size, "cpu, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
 				 (uint64) outer, (uint64) inner);
-		if (stats.order_hash != 0)
-			snprintf(text + strlen(text), size - strlen(text), ", order %016" INT64_MODIFIER "x",
-					 (uint64) stats.order_hash);
-	}
 	else
 	{
 		/* of several it is followed by " (", their names and shares */
@@ -365,6 +360,9 @@ JoinDescribeCut(const Join *join, char *text, size_t size)
 				 stats.engine, kind, stats.device, stats.kernel, stats.filter,
 				 stats.filter_dimensions, (uint64) outer, (uint64) inner);
 	}
+	if (stats.order_hash != 0)
+		snprintf(text + strlen(text), size - strlen(text), ", order %016" INT64_MODIFIER "x",
+				 (uint64) stats.order_hash);
 }
 
 Join *
