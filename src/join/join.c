@@ -361,8 +361,8 @@ JoinDescribeCut(const Join *join, char *text, size_t size)
 				 stats.filter_dimensions, (uint64) outer, (uint64) inner);
 	}
 	if (stats.order_hash != 0)
-		snprintf(text + strlen(text), size - strlen(text), ", order %016" INT64_MODIFIER "x",
-				 (uint64) stats.order_hash);
+		snprintf(text + strlen(text), size - strlen(text), ", order %08x%08x",
+				 (uint32) (stats.order_hash >> 32), (uint32) stats.order_hash);
 }
 
 Join *
