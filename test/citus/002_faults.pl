@@ -67,6 +67,7 @@ none_left('canceled', $begin, @workers);
 $begin = time;
 $session->send("SET statement_timeout = '3s';\n$slow;\n\\echo once more done");
 $session->wait_for(qr/(once more done)/);
+wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /timeout/ }, 5);
 like($session->{err}, qr/statement timeout/, 'a timeout');
 none_left('a timeout', $begin, @workers);
 
