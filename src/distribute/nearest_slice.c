@@ -16,9 +16,9 @@
 
 #include "distribute/remote_join.h"
 #include "distribute/share_reader.h"
+#include "distribute/slice_stream.h"
 #include "distribute/wire.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "session/arguments.h"
 #include "session/interrupts.h"
 
@@ -105,7 +105,7 @@ CheckArguments(FunctionCallInfo fcinfo)
 				 errmsg("there is no slice %d of %d", slice, slices)));
 }
 
-static NearestSlice *
+static void *
 BeginSlice(FunctionCallInfo fcinfo)
 {
 	NearestSlice *slice = palloc0(sizeof(NearestSlice));
@@ -198,8 +198,9 @@ FillMessage(NearestSlice *slice)
 
 /* NULL: there are no more. */
 static bytea *
-NextMessage(NearestSlice *slice)
+NextMessage(void *state)
 {
+	NearestSlice *slice = state;
 	size_t		npairs;
 
 	if (slice->over)
@@ -217,6 +218,14 @@ NextMessage(NearestSlice *slice)
 	return Report(slice, MESSAGE_DONE);
 }
 
+static void
+EndSlice(void *slice)
+{
+	JoinEnd(((NearestSlice *) slice)->join);
+}
+
+static const SliceStream stream = {BeginSlice, NextMessage, EndSlice};
+
 /*
  * fasted_citus.nearest_slice(a, a_column, a_id, b, b_column, b_id, key_type, k,
  * max_distance, metric, skip_zeros, slice, slices)
@@ -224,23 +233,5 @@ NextMessage(NearestSlice *slice)
 Datum
 fasted_citus_nearest_slice(PG_FUNCTION_ARGS)
 {
-	FuncCallContext *call;
-	MemoryContext caller = CurrentMemoryContext;
-	NearestSlice *slice;
-	bytea	   *message;
-
-	if (SRF_IS_FIRSTCALL())
-	{
-		call = SRF_FIRSTCALL_INIT();
-		MemoryContextSwitchTo(call->multi_call_memory_ctx);
-		call->user_fctx = BeginSlice(fcinfo);
-		MemoryContextSwitchTo(caller);
-	}
-	call = SRF_PERCALL_SETUP();
-	slice = call->user_fctx;
-	message = NextMessage(slice);
-	if (message != NULL)
-		SRF_RETURN_NEXT(call, PointerGetDatum(message));
-	JoinEnd(slice->join);
-	SRF_RETURN_DONE(call);
+	return StreamSlice(fcinfo, &stream);
 }

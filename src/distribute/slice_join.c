@@ -13,9 +13,9 @@
 #include "catalog/pg_type.h"
 #include "cpu/cpu_kernel.h"
 #include "distribute/remote_join.h"
+#include "distribute/slice_stream.h"
 #include "distribute/wire.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "groups/disjoint_sets.h"
 #include "join/join.h"
 #include "session/arguments.h"
@@ -112,7 +112,7 @@ BeginForest(Forest *forest, uint32 rows)
 		forest->parent[row] = row;
 }
 
-static SliceRun *
+static void *
 BeginSlice(FunctionCallInfo fcinfo)
 {
 	SliceRun   *run = palloc0(sizeof(SliceRun));
@@ -217,8 +217,10 @@ NextCounts(SliceRun *run)
 
 /* NULL: there are no more. */
 static bytea *
-NextMessage(SliceRun *run)
+NextMessage(void *state)
 {
+	SliceRun   *run = state;
+
 	if (run->over)
 		return NULL;
 	if (!run->told)
@@ -235,6 +237,14 @@ NextMessage(SliceRun *run)
 	return Report(run, MESSAGE_DONE);
 }
 
+static void
+EndSlice(void *slice)
+{
+	JoinEnd(((SliceRun *) slice)->join);
+}
+
+static const SliceStream stream = {BeginSlice, NextMessage, EndSlice};
+
 /*
  * fasted_citus.join_slice(relation, vector_column, eps, id_column, key_type, metric,
  * skip_zeros, output, slice, slices, alike)
@@ -242,25 +252,7 @@ NextMessage(SliceRun *run)
 Datum
 fasted_citus_join_slice(PG_FUNCTION_ARGS)
 {
-	FuncCallContext *call;
-	MemoryContext caller = CurrentMemoryContext;
-	SliceRun   *run;
-	bytea	   *message;
-
-	if (SRF_IS_FIRSTCALL())
-	{
-		call = SRF_FIRSTCALL_INIT();
-		MemoryContextSwitchTo(call->multi_call_memory_ctx);
-		call->user_fctx = BeginSlice(fcinfo);
-		MemoryContextSwitchTo(caller);
-	}
-	call = SRF_PERCALL_SETUP();
-	run = call->user_fctx;
-	message = NextMessage(run);
-	if (message != NULL)
-		SRF_RETURN_NEXT(call, PointerGetDatum(message));
-	JoinEnd(run->join);
-	SRF_RETURN_DONE(call);
+	return StreamSlice(fcinfo, &stream);
 }
 
 /*
