@@ -12,7 +12,6 @@
 #ifndef CPU_ENGINE_H
 #define CPU_ENGINE_H
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 
 #include "../src/engine/exact_distance.h"
 #include "../src/engine/panel_join.h"
+#include "../test/unit/engine_library.h"
 
 static double
 seconds(void)
@@ -136,24 +136,8 @@ static inline const FastedEngine *
 measured_engine(void)
 {
 	const char *path = getenv("FASTED_ENGINE_LIBRARY");
-	void	   *library = path != NULL ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-	void	   *entry = library != NULL ? dlsym(library, FASTED_ENGINE_ENTRY) : NULL;
-	const FastedEngine *engine;
 
-	if (path == NULL)
-		return fasted_cpu_engine();
-	if (entry == NULL)
-	{
-		fprintf(stderr, "%s\n", dlerror());
-		exit(EXIT_FAILURE);
-	}
-	engine = ((FastedEngineEntry) (uintptr_t) entry) ();
-	if (engine->abi != FASTED_ENGINE_ABI)
-	{
-		fprintf(stderr, "%s is of ABI %u, not %d\n", path, engine->abi, FASTED_ENGINE_ABI);
-		exit(EXIT_FAILURE);
-	}
-	return engine;
+	return path == NULL ? fasted_cpu_engine() : engine_of_library(path, stderr, "");
 }
 
 static inline PanelProblem

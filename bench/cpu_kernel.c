@@ -11,7 +11,7 @@
  * Needs libopenblas-dev.  From the top of the source tree:
  *
  *	  gcc -std=gnu11 -O2 -o /tmp/cpu_kernel bench/cpu_kernel.c src/cpu/x.c \
- *		  src/engine/panel_join.c src/engine/pair_log.c -lopenblas -lpthread -lm	(x.c: all of src/cpu)
+ *		  src/engine/x.c -lopenblas -lpthread -lm	(x.c: all that are there)
  *	  /tmp/cpu_kernel [n [threads [neighbours [kernel [repeats [d ...]]]]]]
  *
  * OPENBLAS_CORETYPE chooses OpenBLAS's kernels (Zen, Haswell, SkylakeX).

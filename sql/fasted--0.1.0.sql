@@ -121,6 +121,131 @@ SUPPORT fasted_distance_support;
 COMMENT ON FUNCTION fasted_within(double precision[], double precision[], double precision, text) IS
 	'are two vectors within a distance of each other, by metric l2 or cosine?';
 
+-- Other arrays become real[], as the join functions read them.  Of each type there is one
+-- function: arrays of numbers go to real[] and to double precision[] alike, so that only an
+-- exact match says which is meant.  The planner puts the bodies in their place.
+
+CREATE FUNCTION fasted_distance(a smallint[], b smallint[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_distance(a::real[], b::real[]);
+
+CREATE FUNCTION fasted_cosine_distance(a smallint[], b smallint[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_cosine_distance(a::real[], b::real[]);
+
+CREATE FUNCTION fasted_within(a smallint[], b smallint[], eps double precision, metric text DEFAULT 'l2')
+RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_within(a::real[], b::real[], eps, metric);
+
+CREATE FUNCTION fasted_distance(a integer[], b integer[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_distance(a::real[], b::real[]);
+
+CREATE FUNCTION fasted_cosine_distance(a integer[], b integer[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_cosine_distance(a::real[], b::real[]);
+
+CREATE FUNCTION fasted_within(a integer[], b integer[], eps double precision, metric text DEFAULT 'l2')
+RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_within(a::real[], b::real[], eps, metric);
+
+CREATE FUNCTION fasted_distance(a bigint[], b bigint[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_distance(a::real[], b::real[]);
+
+CREATE FUNCTION fasted_cosine_distance(a bigint[], b bigint[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_cosine_distance(a::real[], b::real[]);
+
+CREATE FUNCTION fasted_within(a bigint[], b bigint[], eps double precision, metric text DEFAULT 'l2')
+RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_within(a::real[], b::real[], eps, metric);
+
+CREATE FUNCTION fasted_distance(a numeric[], b numeric[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_distance(a::real[], b::real[]);
+
+CREATE FUNCTION fasted_cosine_distance(a numeric[], b numeric[])
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_cosine_distance(a::real[], b::real[]);
+
+CREATE FUNCTION fasted_within(a numeric[], b numeric[], eps double precision, metric text DEFAULT 'l2')
+RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_within(a::real[], b::real[], eps, metric);
+
+-- Two literals without a type: the parser takes them for texts, where a function has texts.
+CREATE FUNCTION fasted_distance(a text, b text)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_distance(a::double precision[], b::double precision[]);
+
+CREATE FUNCTION fasted_cosine_distance(a text, b text)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_cosine_distance(a::double precision[], b::double precision[]);
+
+CREATE FUNCTION fasted_within(a text, b text, eps double precision, metric text DEFAULT 'l2')
+RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_within(a::double precision[], b::double precision[], eps, metric);
+
+COMMENT ON FUNCTION fasted_distance(smallint[], smallint[]) IS
+	'Euclidean distance of two vectors, rounded to real[]';
+
+COMMENT ON FUNCTION fasted_cosine_distance(smallint[], smallint[]) IS
+	'cosine distance of two vectors, rounded to real[]';
+
+COMMENT ON FUNCTION fasted_within(smallint[], smallint[], double precision, text) IS
+	'are two vectors, rounded to real[], within a distance of each other?';
+
+COMMENT ON FUNCTION fasted_distance(integer[], integer[]) IS
+	'Euclidean distance of two vectors, rounded to real[]';
+
+COMMENT ON FUNCTION fasted_cosine_distance(integer[], integer[]) IS
+	'cosine distance of two vectors, rounded to real[]';
+
+COMMENT ON FUNCTION fasted_within(integer[], integer[], double precision, text) IS
+	'are two vectors, rounded to real[], within a distance of each other?';
+
+COMMENT ON FUNCTION fasted_distance(bigint[], bigint[]) IS
+	'Euclidean distance of two vectors, rounded to real[]';
+
+COMMENT ON FUNCTION fasted_cosine_distance(bigint[], bigint[]) IS
+	'cosine distance of two vectors, rounded to real[]';
+
+COMMENT ON FUNCTION fasted_within(bigint[], bigint[], double precision, text) IS
+	'are two vectors, rounded to real[], within a distance of each other?';
+
+COMMENT ON FUNCTION fasted_distance(numeric[], numeric[]) IS
+	'Euclidean distance of two vectors, rounded to real[]';
+
+COMMENT ON FUNCTION fasted_cosine_distance(numeric[], numeric[]) IS
+	'cosine distance of two vectors, rounded to real[]';
+
+COMMENT ON FUNCTION fasted_within(numeric[], numeric[], double precision, text) IS
+	'are two vectors, rounded to real[], within a distance of each other?';
+
+COMMENT ON FUNCTION fasted_distance(text, text) IS
+	'Euclidean distance of two vectors, read as double precision[]';
+
+COMMENT ON FUNCTION fasted_cosine_distance(text, text) IS
+	'cosine distance of two vectors, read as double precision[]';
+
+COMMENT ON FUNCTION fasted_within(text, text, double precision, text) IS
+	'are two vectors, read as double precision[], within a distance of each other?';
+
 -- The eps with which rows have so many neighbours on average.
 --
 -- VOLATILE: another sample of the rows each time.
@@ -370,6 +495,22 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 
 COMMENT ON FUNCTION fasted_citus.vector_hash(numeric[]) IS
 	'tells vectors apart, as they are joined';
+
+CREATE FUNCTION fasted_citus.vector_bytes(real[])
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'fasted_citus_vector_bytes'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_citus.vector_bytes(real[]) IS
+	'a vector as it lies in memory';
+
+CREATE FUNCTION fasted_citus.vector_bytes(double precision[])
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'fasted_citus_vector_bytes'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION fasted_citus.vector_bytes(double precision[]) IS
+	'a vector as it lies in memory';
 
 CREATE FUNCTION fasted_citus.join_slice(
 	relation regclass,

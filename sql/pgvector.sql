@@ -21,6 +21,12 @@ FROM fasted_self_join('items', 'embedding', 0.05, metric => 'cosine');
 SELECT count(*) = (SELECT count(*) FROM items a JOIN items b ON a.id < b.id AND fasted_cosine_distance(a.half::real[], b.half::real[]) <= 0.05) AS same
 FROM fasted_self_join('items', 'half', 0.05, metric => 'cosine');
 
+-- functions of two vectors: with arrays of any type and literals, too
+SELECT fasted_distance(v, v2) = 5 AS vectors, fasted_distance(v, f4) = 5 AS reals, fasted_distance(i4, v) = 5 AS integers,
+	fasted_distance(v, n) = 5 AS numbers, fasted_distance(v, '{4,6}') = 5 AS literal, fasted_distance('{4,6}', v) = 5 AS of_literal,
+	fasted_within(v, f4, 5) AND NOT fasted_within(v, '{4,6}', 4.99) AS within
+FROM (SELECT '[1,2]'::vector AS v, '[4,6]'::vector AS v2, '{4,6}'::real[] AS f4, '{4,6}'::int[] AS i4, '{4,6}'::numeric[] AS n) AS s;
+
 -- the sparse type has no cast to real[]
 ALTER TABLE items ADD sparse sparsevec(3);
 SELECT * FROM fasted_self_join('items', 'sparse', 1.5);

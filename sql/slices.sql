@@ -123,6 +123,20 @@ SELECT fasted_citus.vector_hash('{1,2}'::real[]) <> fasted_citus.vector_hash('{1
 	fasted_citus.vector_hash(NULL::real[]) AS nothing;
 SELECT count(DISTINCT fasted_citus.vector_hash(ARRAY[i, i / 7]::real[])) FROM generate_series(1, 100000) i;
 
+-- vectors travel as they lie in memory: doubles too, rows of any length, what is no vector
+SELECT length(fasted_citus.vector_bytes('{1,2}'::real[])) AS f4, length(fasted_citus.vector_bytes('{1,2}'::float8[])) AS f8,
+	fasted_citus.vector_bytes(NULL::real[]) AS nothing;
+CREATE TABLE doubles (id int PRIMARY KEY, odd text, v float8[]);
+INSERT INTO doubles SELECT i, repeat('x', i % 7), array_fill(i % 30 + 1e-9, ARRAY[3]) FROM generate_series(1, 300) i;
+SELECT count(*) FROM fasted_self_join('doubles', 'v', 1);
+SELECT sum(length(m) - 1) / 16 AS pairs FROM (SELECT fasted_citus.join_slice('doubles', 'v', 1, 'id', 'bigint', 'l2', false, 'pairs', s, 3) AS m
+	FROM generate_series(0, 2) s) x WHERE get_byte(m, 0) = ascii('P');
+INSERT INTO doubles VALUES (1000, '', '{1,NULL,3}');
+SELECT fasted_citus.join_slice('doubles', 'v', 1, 'id', 'bigint', 'l2', false, 'pairs', 0, 1);
+UPDATE doubles SET v = '{1,Infinity,3}' WHERE id = 1000;
+SELECT fasted_citus.join_slice('doubles', 'v', 1, 'id', 'bigint', 'l2', false, 'pairs', 0, 1);
+DROP TABLE doubles;
+
 -- a row that changes changes what is reported, whatever it is
 CREATE FUNCTION print() RETURNS bytea LANGUAGE sql AS $$ SELECT substr(m, 2, 20) FROM (SELECT
 	fasted_citus.join_slice('sliced', 'v', 0, 'id', 'bigint', 'l2', false, 'count', 0, 1) AS m LIMIT 1) s $$;

@@ -30,10 +30,10 @@ NEIGHBOURS = 64
 
 def build(directory, evex):
     program = Path(directory) / "engine"
-    sources = sorted((TOP / "src/cpu").glob("*.c"))
+    sources = sorted([*(TOP / "src/cpu").glob("*.c"), *(TOP / "src/engine").glob("*.c")])
     subprocess.run(["cc", "-std=gnu11", "-O2", "-ffp-contract=off", "-pthread",
                     *(["-DFASTED_AVXVNNI_EVEX"] if evex else []), "-o", program, HERE / "engine.c",
-                    *sources, TOP / "src/engine/panel_join.c", TOP / "src/engine/pair_log.c", "-lm"], check=True)
+                    *sources, "-lm"], check=True)
     return program
 
 

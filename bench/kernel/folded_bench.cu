@@ -3,7 +3,7 @@
  * folded_bench.cu
  *	  The filter of short INT8 rows alone, on made rows.
  *
- *	folded_bench [--n N] [--runs R]
+ *	folded_bench [--n N] [--runs R] [--bytes B]
  *
  * Rows are of normal numbers, rounded; thresholds give S neighbours a row.  First, with
  * few rows, all candidates are compared with those of plain sums.
@@ -26,6 +26,7 @@
 #include "rows/row_order.h"
 
 using namespace fasted;
+
 
 namespace
 {
@@ -123,7 +124,8 @@ struct Bench
 	Stream		stream;
 	DeviceArray<uint8_t> values, folded_a, folded_b;
 	DeviceArray<int32_t> thresholds, distances;
-	DeviceArray<uint32_t> unfit, counts;
+	DeviceArray<Unfit> unfit;
+	DeviceArray<uint32_t> counts;
 	DeviceArray<uint2> pairs;
 	DeviceArray<WorkState> state;
 	DeviceArray<Work> lists;
@@ -181,15 +183,15 @@ struct Bench
 	/* False: thresholds did not fit. */
 	bool fold(const FoldShape &shape, int32_t reach2)
 	{
-		uint32_t	no = 0;
+		Unfit		no = {};
 
 		thresholds_kernel<<<padded_thresholds(n) / 256, 256>>>((int8_t *) values.get(), n, stride,
 															   reach2, thresholds.get());
-		check_cuda(cudaMemcpy(unfit.get(), &no, 4, cudaMemcpyHostToDevice), "benchmarking");
+		check_cuda(cudaMemcpy(unfit.get(), &no, sizeof(no), cudaMemcpyHostToDevice), "benchmarking");
 		launch_fold(quantised(), shape, folded_a.get(), folded_b.get(), unfit.get(),
 					nullptr);
-		check_cuda(cudaMemcpy(&no, unfit.get(), 4, cudaMemcpyDeviceToHost), "benchmarking");
-		return no == 0;
+		check_cuda(cudaMemcpy(&no, unfit.get(), sizeof(no), cudaMemcpyDeviceToHost), "benchmarking");
+		return no.low == 0 && no.high == 0;
 	}
 
 	/* Seconds of one pass over all pairs. */
@@ -295,6 +297,7 @@ main(int argc, char **argv)
 	uint32_t	n = 1 << 20;
 	int			runs = 3;
 	int			wrong = 0;
+	uint32_t	bytes = 288;
 
 	for (int i = 1; i + 1 < argc; i += 2)
 	{
@@ -302,6 +305,8 @@ main(int argc, char **argv)
 			n = atoi(argv[i + 1]);
 		else if (strcmp(argv[i], "--runs") == 0)
 			runs = atoi(argv[i + 1]);
+		else if (strcmp(argv[i], "--bytes") == 0)
+			bytes = atoi(argv[i + 1]);
 	}
 	try
 	{
@@ -312,6 +317,8 @@ main(int argc, char **argv)
 
 		for (const FoldShape &shape : shapes)
 		{
+			if (shape.bytes > bytes)
+				continue;
 			bench.make(20011, shape);
 			if (!bench.fold(shape, bench.reach2_for(30)))
 				printf("%u: thresholds do not fit\n", shape.numbers);
@@ -336,6 +343,8 @@ main(int argc, char **argv)
 		printf("n = %u, ms\n", n);
 		for (const FoldShape &shape : shapes)
 		{
+			if (shape.bytes > bytes)
+				continue;
 			bench.make(n, shape);
 			for (double selectivity : {1.0, 64.0})
 			{

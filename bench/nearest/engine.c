@@ -7,7 +7,7 @@
  * the last neighbour or pair, are what is compared.  From the top of the source tree:
  *
  *	  gcc -std=gnu11 -O2 -o /tmp/engine bench/nearest/engine.c src/cpu/x.c \
- *		  src/engine/panel_join.c src/engine/pair_log.c -lpthread -lm	(x.c: all of src/cpu)
+ *		  src/engine/x.c -lpthread -lm	(x.c: all that are there)
  *	  /tmp/engine FILE ROWS DIMENSIONS THREADS REPEATS K ...
  *
  *-------------------------------------------------------------------------

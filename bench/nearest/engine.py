@@ -19,11 +19,9 @@ from datasets import generators  # noqa: E402
 
 def build(folder):
     program = os.path.join(folder, "engine")
-    sources = glob.glob(os.path.join(TOP, "src", "cpu", "*.c"))
+    sources = [file for folder in ("cpu", "engine") for file in glob.glob(os.path.join(TOP, "src", folder, "*.c"))]
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-o", program,
-                    os.path.join(BENCH, "nearest", "engine.c"), *sorted(sources),
-                    os.path.join(TOP, "src", "engine", "panel_join.c"),
-                    os.path.join(TOP, "src", "engine", "pair_log.c"), "-lpthread", "-lm"], check=True)
+                    os.path.join(BENCH, "nearest", "engine.c"), *sorted(sources), "-lpthread", "-lm"], check=True)
     return program
 
 

@@ -12,10 +12,10 @@
  *	  make fasted_cuda.so
  *	  gcc -std=gnu11 -O3 -march=native -ffp-contract=off -fopenmp -o /tmp/gpu \
  *		  bench/nearest/gpu.c src/cpu/x.c src/engine/y.c -ldl -lpthread -lm
- *	  /tmp/gpu fasted_cuda.so sift-like|gist-like|normal ROWS DIMENSIONS K ...
+ *	  /tmp/gpu [--devices] [--two] fasted_cuda.so sift-like|gist-like|normal ROWS DIMENSIONS K ...
  *
- * (x.c, y.c: all of src/cpu and of src/engine.)  The largest K comes first.  With
- * FASTED_BENCH_GROUP in the environment, all GPUs that are alike share the work.
+ * (x.c, y.c: all of src/cpu and of src/engine.)  The largest K comes first.  With --devices
+ * all GPUs that are alike share the work; with --two the rows are two sets, the same ones.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,6 +32,7 @@
 #define CHECKED 16
 
 static const FastedEngine *engine;
+static bool two_sets;
 
 static uint64_t
 next_random(uint64_t *state)
@@ -104,6 +105,8 @@ made_rows(const char *kind, uint32_t n, uint32_t d)
 typedef struct Found
 {
 	double		radius;			/* the mean of the last neighbours' distances */
+	double		first;			/* when the first list came */
+	uint64_t	hash;			/* of all lists */
 	uint64_t	wrong;			/* of the lists that were checked */
 	uint64_t	checked;
 	uint64_t	pairs;
@@ -123,11 +126,11 @@ list_is_right(const float *rows, uint32_t n, uint32_t d, uint32_t row, const Fas
 	{
 		double		dist = fasted_exact_distance(rows + (size_t) row * d, rows + (size_t) other * d, d);
 
-		within += other != row && (dist < last.dist || (dist == last.dist && other <= last.row));
+		within += (two_sets || other != row) && (dist < last.dist || (dist == last.dist && other <= last.row));
 	}
 	for (uint32_t i = 0; i < length; i++)
 	{
-		right = right && list[i].row != row && list[i].dist ==
+		right = right && (two_sets || list[i].row != row) && list[i].dist ==
 			fasted_exact_distance(rows + (size_t) row * d, rows + (size_t) list[i].row * d, d);
 		right = right && (i == 0 || list[i - 1].dist < list[i].dist ||
 						  (list[i - 1].dist == list[i].dist && list[i - 1].row < list[i].row));
@@ -147,6 +150,8 @@ drain(PanelJoin *join, const float *rows, uint32_t n, uint32_t d, bool check, Fo
 	while ((status = panel_join_next(join, 100, &batch)) == FASTED_OK || status == FASTED_AGAIN)
 	{
 		found->pairs += batch.npairs;
+		if (batch.row_count > 0 && found->first == 0)
+			found->first = seconds();
 		for (uint64_t row = batch.first_row; row < batch.first_row + batch.row_count; row++)
 		{
 			uint32_t	length;
@@ -154,6 +159,9 @@ drain(PanelJoin *join, const float *rows, uint32_t n, uint32_t d, bool check, Fo
 
 			found->radius += length > 0 ? list[length - 1].dist / n : 0.0;
 			found->pairs += length;
+			if (length > 0)
+				found->hash = (found->hash ^ list[length - 1].row ^ list[length / 2].row) *
+					UINT64_C(0x9e3779b97f4a7c15);
 			if (!check || row % (n / CHECKED) != n / CHECKED / 2)
 				continue;
 			found->checked++;
@@ -164,13 +172,13 @@ drain(PanelJoin *join, const float *rows, uint32_t n, uint32_t d, bool check, Fo
 }
 
 static void
-print_run(const char *what, uint32_t n, double wall, const FastedStats *before,
+print_run(const char *what, uint32_t n, double wall, double first, const FastedStats *before,
 		  const FastedStats *after, const Found *found)
 {
-	printf("%-12s %7.3f s; device %.3f filter %.3f recheck and lists %.3f prepare %.3f; %s; "
+	printf("%-12s %7.3f s, first list after %.3f; device %.3f filter %.3f recheck and lists %.3f prepare %.3f; %s; "
 		   "%.1f candidates and %.1f of lists a row; redone %llu; result %.1f a row, mean radius %.6g; "
-		   "%llu of %llu checked lists wrong\n",
-		   what, wall, after->device_seconds - before->device_seconds,
+		   "%llu of %llu checked lists wrong, hash %016llx; %s\n",
+		   what, wall, first, after->device_seconds - before->device_seconds,
 		   after->filter_seconds - before->filter_seconds,
 		   after->refine_seconds - before->refine_seconds,
 		   after->prepare_seconds - before->prepare_seconds, after->filter,
@@ -178,7 +186,7 @@ print_run(const char *what, uint32_t n, double wall, const FastedStats *before,
 		   (double) (after->pairs - before->pairs) / n,
 		   (unsigned long long) (after->redone_units - before->redone_units),
 		   (double) found->pairs / n, found->radius, (unsigned long long) found->wrong,
-		   (unsigned long long) found->checked);
+		   (unsigned long long) found->checked, (unsigned long long) found->hash, after->device);
 	fflush(stdout);
 }
 
@@ -196,30 +204,54 @@ static Found
 run(PanelJoin *join, const float *rows, uint32_t n, uint32_t d, const FastedProblem *problem,
 	bool first, const char *what, bool check)
 {
-	const uint64_t total = n;
+	const uint64_t total[2] = {n, n};
 	FastedStats before;
 	FastedStats after;
 	Found		found = {0};
 	double		begun = seconds();
 
 	panel_join_stats(join, &before);
-	must(first ? panel_join_start(join, &total) : panel_join_again(join, problem), join);
+	must(first ? panel_join_start(join, total) : panel_join_again(join, problem), join);
 	must(drain(join, rows, n, d, check, &found), join);
-	begun = seconds() - begun;
 	panel_join_stats(join, &after);
-	print_run(what, n, begun, &before, &after, &found);
+	print_run(what, n, seconds() - begun, found.first > 0 ? found.first - begun : 0, &before, &after, &found);
 	return found;
+}
+
+/* The rows, on one side or on both. */
+static void
+bring_in(PanelJoin *join, const float *rows, uint32_t n, uint32_t d)
+{
+	double		begun = seconds();
+
+	for (int side = 0; side < (two_sets ? 2 : 1); side++)
+	{
+		uint64_t	there = 0;
+
+		while (there < n)
+		{
+			float	   *room;
+			size_t		count;
+
+			must(panel_join_stage(join, side, &room, &count), join);
+			count = count < n - there ? count : n - there;
+			memcpy(room, rows + there * d, count * d * sizeof(float));
+			must(panel_join_commit(join, side, count), join);
+			there += count;
+		}
+	}
+	printf("brought in in %.1f s\n", seconds() - begun);
 }
 
 int
 main(int argc, char **argv)
 {
-	uint32_t	n = argc > 5 ? (uint32_t) atoi(argv[3]) : 0;
-	uint32_t	d = argc > 5 ? (uint32_t) atoi(argv[4]) : 0;
-	void	   *library = argc > 5 ? dlopen(argv[1], RTLD_NOW) : NULL;
-	void	   *entry = library != NULL ? dlsym(library, FASTED_ENGINE_ENTRY) : NULL;
+	bool		devices = argc > 1 && strcmp(argv[1], "--devices") == 0;
+	uint32_t	n;
+	uint32_t	d;
+	void	   *library;
+	void	   *entry;
 	PanelProblem problem = {
-		.options = {.dimensions = d},.sides = 1,.expected_rows = {n},
 		.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST}
 	};
 	PanelJoin  *join;
@@ -227,21 +259,31 @@ main(int argc, char **argv)
 	double		begun = seconds();
 	float	   *rows;
 
+	argc -= devices;
+	argv += devices;
+	two_sets = argc > 1 && strcmp(argv[1], "--two") == 0;
+	argc -= two_sets;
+	argv += two_sets;
+	n = argc > 5 ? (uint32_t) atoi(argv[3]) : 0;
+	d = argc > 5 ? (uint32_t) atoi(argv[4]) : 0;
+	library = argc > 5 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	entry = library != NULL ? dlsym(library, FASTED_ENGINE_ENTRY) : NULL;
 	if (entry == NULL)
 	{
-		fprintf(stderr, "usage: %s LIBRARY KIND ROWS DIMENSIONS K ...\n", argv[0]);
+		fprintf(stderr, "usage: gpu [--devices] [--two] LIBRARY KIND ROWS DIMENSIONS K ...\n");
 		return EXIT_FAILURE;
 	}
 	engine = ((FastedEngineEntry) (uintptr_t) entry) ();
-	if (getenv("FASTED_BENCH_GROUP") != NULL)
+	if (devices)
 		engine = fasted_device_group(engine);
 	rows = made_rows(argv[2], n, d);
 	printf("%s, %u x %u: made in %.1f s\n", argv[2], n, d, seconds() - begun);
+	problem.options.dimensions = d;
+	problem.sides = two_sets ? 2 : 1;
+	problem.expected_rows[0] = problem.expected_rows[1] = n;
 	problem.problem.k = (uint32_t) atoi(argv[5]);
 	must(panel_join_open(engine, &problem, &join), join);
-	begun = seconds();
-	must(stage_rows(join, rows, n, d), join);
-	printf("brought in in %.1f s\n", seconds() - begun);
+	bring_in(join, rows, n, d);
 	for (int i = 5; i < argc; i++)
 	{
 		char		what[32];

@@ -81,14 +81,14 @@ GPU_SETS = (
 GPU_ROWS = (("tiny-like", "l2", 0.10), ("minilm-like", "cosine", COSINE))
 GPU_EPS = (("tiny-like", 1000000, "l2", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3]),
            ("minilm-like", 1000000, "cosine", [0.01, 0.02, 0.05, 0.1, 0.15, 0.2]))
-ONCE = 5e15                     # squares of rows times dimensions, from which a join is measured once
+ONCE = {True: 5e15, False: 2e13}  # squares of rows times dimensions, from which a GPU's join is measured once, a CPU's
 
 
 def build(directory):
     program = Path(directory) / "engine"
-    sources = sorted((TOP / "src/cpu").glob("*.c"))
+    sources = sorted([*(TOP / "src/cpu").glob("*.c"), *(TOP / "src/engine").glob("*.c")])
     subprocess.run(["cc", "-std=gnu11", "-O2", "-ffp-contract=off", "-pthread", "-o", program, HERE / "engine.c",
-                    *sources, TOP / "src/engine/panel_join.c", TOP / "src/engine/pair_log.c", "-lm", "-ldl"], check=True)
+                    *sources, "-lm", "-ldl"], check=True)
     return program
 
 
@@ -123,7 +123,7 @@ def measure(program, args, part, name, x, metric, eps):
     wanted = [int(one) for one in eps if isinstance(one, str)]
     found = dict(zip(map(str, wanted), neighbours.distances(x, wanted, max(200, min(1000, 10**9 // len(x)))) if wanted else ()))
     values = [one if one not in found else found[one] if metric == "l2" else found[one] ** 2 / 2 for one in eps]
-    repeats = 1 if len(x)**2 * x.shape[1] > ONCE else args.repeats
+    repeats = 1 if len(x)**2 * x.shape[1] > ONCE[bool(args.engine)] else args.repeats
     with tempfile.NamedTemporaryFile(suffix=".rows") as file:
         x.tofile(file.name)
         command = [program, file.name, *x.shape, metric, "count" if args.engine else "pairs", args.threads, repeats,

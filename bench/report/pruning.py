@@ -63,16 +63,21 @@ def part(found, name):
     return [m for m in found["measurements"] if m["part"] == name]
 
 
+def runs(found):
+    """How often each join ran."""
+    times = [len(m["auto"]["seconds"]) for m in found["measurements"]]
+    return f"Medians of {max(times)}{', of the longest joins one run' if min(times) < max(times) else ''}."
+
+
 def about(found):
     env = found["environment"]
     if gpu_found(found):
-        return (f"{env['gpu']}, {env['cuda']}. Medians of {found['settings']['repeats']}, of the longest joins one run. Revision "
-                f"{env['revision']}, {env['date']}.")
+        return f"{env['gpu']}, {env['cuda']}. {runs(found)} Revision {env['revision']}, {env['date']}."
     loads = [m["load"] for m in found["measurements"]]
     revisions = ", ".join(dict.fromkeys(m["revision"] for m in found["measurements"]))
     return (f"{env['processor']}, {env['processors']} processors, {env['memory_gib']} GiB, {env['system']}, {found['settings']['threads']} "
             f"threads, kernel {found['measurements'][0]['kernel']}; load of the machine {min(loads):g} to {max(loads):g}, so that "
-            f"processor seconds are what to compare. Medians of {found['settings']['repeats']}. Revision {revisions}, {env['date']}.")
+            f"processor seconds are what to compare. {runs(found)} Revision {revisions}, {env['date']}.")
 
 
 def machine_page(found):

@@ -11,10 +11,14 @@ import argparse
 import math
 import random
 
-# Seconds that a session takes a row, and a byte of its vector, to read a table through Citus, to
-# sort and to hash it: 60000 x 128 and 15000 x 768 (bench/results/amd-epyc-2-cores/scale.md).
-READ_ROW = 0.2e-6
-READ_BYTE = 7.4e-9
+# Seconds that a worker takes a row, and a byte of its vector, to read the streams of all nodes, to
+# merge, to hash and to store them: 240000 x 128 and 60000 x 768
+# (bench/results/amd-epyc-2-cores/scale.md).  Nodes take as long for the rows that they send.
+READ_ROW = 0.1e-6
+READ_BYTE = 1.6e-9
+# The same of a join that is not divided, which reads through Citus: the same page.
+CITUS_ROW = 0.2e-6
+CITUS_BYTE = 4.5e-9
 # The coordinator's, for a key and a hash: the same page.
 KEY_ROW = 0.8e-6
 # n n d a second of one processor with AVX-512 and VNNI: the same page, 150000 x 128.
@@ -30,6 +34,8 @@ GPU_BYTES = 120e9
 FILE = 3e9
 # Connections, their prologue, planning on each worker.
 START = 0.05
+# A worker's session begins to use a GPU.
+CONTEXT = 0.7
 CHANCE = 0.05
 
 MACHINES = (1, 2, 4, 8, 16, 32)
@@ -48,7 +54,8 @@ def panels(n, d):
 def parts(n, d, m, engine, network):
     """Seconds: reading beside the network, loading in panels, computing; keys beside all of it."""
     vectors = 4.0 * n * d
-    p = {"read": n * READ_ROW + vectors * READ_BYTE, "keys": n * KEY_ROW,
+    p = {"read": n * READ_ROW + vectors * READ_BYTE if m > 1 else n * CITUS_ROW + vectors * CITUS_BYTE,
+         "keys": n * KEY_ROW, "start": 0.0 if m == 1 else START + (CONTEXT if engine["gpus"] else 0.0),
          # each node sends its n / m rows to the others, and takes theirs
          "network": vectors * (m - 1) / m / network,
          "compute": n * n * d / engine["rate"] / m, "load": 0.0}
@@ -65,7 +72,7 @@ def whole(p, m, rng):
         read = max(p["read"] * rng.lognormvariate(0, CHANCE), p["network"], p["load"] if p["load"] < p["read"] / 10 else 0.0)
         load = p["load"] if p["load"] >= p["read"] / 10 else 0.0
         last = max(last, read + load + p["compute"] * rng.lognormvariate(0, CHANCE))
-    return (START if m > 1 else 0.0) + max(last, p["keys"] if m > 1 else 0.0)
+    return p["start"] + max(last, p["keys"] if m > 1 else 0.0)
 
 
 def median(values):

@@ -31,47 +31,21 @@ constexpr uint32_t kLongRows = 512;
 
 /*
  * Squared distances, or products x.y, of kBatch candidates, one dimension a lane at a
- * time.
+ * time; of rows of floats, or of doubles.
  */
-template <FastedMetric kMetric>
+template <FastedMetric kMetric, class Number>
 static __device__ __forceinline__ double
 sums_by_warp(const RefineParams &p, uint2 mine, uint32_t first)
 {
-	const float *x[kBatch];
-	const float *y[kBatch];
+	const Number *x[kBatch];
+	const Number *y[kBatch];
 	double		sums[kBatch];
 
 #pragma unroll
 	for (int i = 0; i < kBatch; i++)
 	{
-		x[i] = p.a.staged_row(__shfl_sync(0xffffffff, mine.x, first + i));
-		y[i] = p.b.staged_row(__shfl_sync(0xffffffff, mine.y, first + i));
-		sums[i] = 0;
-	}
-#pragma unroll 4
-	for (uint32_t k = threadIdx.x % 32; k < p.a.dimensions; k += 32)
-	{
-#pragma unroll
-		for (int i = 0; i < kBatch; i++)
-			sums[i] = exact_add<kMetric>(sums[i], x[i][k], y[i][k]);
-	}
-	return exact_fold<kBatch>(sums);
-}
-
-/* The same of rows of doubles. */
-template <FastedMetric kMetric>
-static __device__ __forceinline__ double
-sums_of_doubles(const RefineParams &p, uint2 mine, uint32_t first)
-{
-	const double *x[kBatch];
-	const double *y[kBatch];
-	double		sums[kBatch];
-
-#pragma unroll
-	for (int i = 0; i < kBatch; i++)
-	{
-		x[i] = p.a.staged_doubles(__shfl_sync(0xffffffff, mine.x, first + i));
-		y[i] = p.b.staged_doubles(__shfl_sync(0xffffffff, mine.y, first + i));
+		x[i] = p.a.staged<Number>(__shfl_sync(0xffffffff, mine.x, first + i));
+		y[i] = p.b.staged<Number>(__shfl_sync(0xffffffff, mine.y, first + i));
 		sums[i] = 0;
 	}
 #pragma unroll 4
@@ -144,9 +118,9 @@ sum_of_candidate(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 
 	for (uint32_t first = 0; first < warp_candidates; first += kBatch)
 	{
-		double		sum = kRecheck == Recheck::kDoubles ? sums_of_doubles<kMetric>(p, mine, first)
+		double		sum = kRecheck == Recheck::kDoubles ? sums_by_warp<kMetric, double>(p, mine, first)
 			: kRecheck == Recheck::kByEights ? sums_by_eights<kMetric>(p, mine, first)
-			: sums_by_warp<kMetric>(p, mine, first);
+			: sums_by_warp<kMetric, float>(p, mine, first);
 
 		sum = __shfl_sync(0xffffffff, sum, lane % kBatch * (32 / kBatch));
 		if (lane / kBatch == first / kBatch)

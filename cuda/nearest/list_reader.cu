@@ -28,10 +28,17 @@ ListReader::ListReader(NeighborLists &lists, uint32_t rows, cudaStream_t stream)
 
 	window_rows_ = (uint32_t) std::min<size_t>(rows, std::max<size_t>(1, kWindowBytes / a_row));
 	lists.sort(stream);
-	check_cuda(cudaMemcpyAsync(lengths_.data(), table_.lengths, rows * sizeof(uint32_t),
-							   cudaMemcpyDeviceToHost, stream),
+	read_lengths(0, rows);
+}
+
+/* Waits for the device. */
+void
+ListReader::read_lengths(uint32_t first, uint32_t count)
+{
+	check_cuda(cudaMemcpyAsync(lengths_.data() + first, table_.lengths + first,
+							   count * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream_),
 			   "reading the rows' neighbors");
-	check_cuda(cudaStreamSynchronize(stream), "reading the rows' neighbors");
+	check_cuda(cudaStreamSynchronize(stream_), "reading the rows' neighbors");
 }
 
 /* A window may be on its way still. */
@@ -75,6 +82,32 @@ ListReader::window_with(uint32_t row)
 		window.arrived.wait("reading the rows' neighbors");
 	window.there = true;
 	return window;
+}
+
+/* What is in the windows may be of these rows: they are read again. */
+void
+ListReader::add(const ListReader &from, uint32_t first, uint32_t count, FastedNeighbor *room,
+				uint32_t *room_of_lengths, size_t room_size)
+{
+	const char *doing = "copying neighbors from another GPU";
+	uint32_t	most = (uint32_t) std::min<size_t>(count, room_size / table_.k);
+
+	for (uint32_t done = 0; done < count;)
+	{
+		uint32_t	rows = std::min(count - done, most);
+		uint32_t	row = first + done;
+
+		check_cuda(cudaMemcpyAsync(room, from.table_.lists + (size_t) row * table_.k,
+								   (size_t) rows * table_.k * sizeof(FastedNeighbor),
+								   cudaMemcpyDefault, stream_), doing);
+		check_cuda(cudaMemcpyAsync(room_of_lengths, from.table_.lengths + row,
+								   rows * sizeof(uint32_t), cudaMemcpyDefault, stream_), doing);
+		launch_merge(room, room_of_lengths, table_, row, rows, stream_);
+		done += rows;
+	}
+	read_lengths(first, count);
+	for (Window &window : windows_)
+		window.first = window.end = 0;
 }
 
 /* On the device the farthest come first, or they are a heap. */

@@ -28,6 +28,13 @@ public:
 	/* As FastedEngine.nearest.  Waits for the device. */
 	void		read(uint32_t first, uint32_t count, uint32_t *lengths, FastedNeighbor *neighbors);
 
+	/*
+	 * Adds another device's lists of the same rows, which a reader has sorted there.  room: for
+	 * so many neighbours here, and for as many numbers of them.  Waits for the device.
+	 */
+	void		add(const ListReader &from, uint32_t first, uint32_t count, FastedNeighbor *room,
+					uint32_t *room_of_lengths, size_t room_size);
+
 private:
 	/* Rows come here some at a time, more than are asked for: a copy takes 10 us. */
 	struct Window
@@ -41,6 +48,7 @@ private:
 
 	void		fetch(Window &window, uint32_t first);
 	const Window &window_with(uint32_t row);
+	void		read_lengths(uint32_t first, uint32_t count);
 
 	NeighborTable table_;
 	uint32_t	rows_;

@@ -262,6 +262,107 @@ sort_kernel(const NeighborTable table, uint32_t rows, uint32_t room)
 	}
 }
 
+/* Two lists of a row, the farthest first, and how many of them stay, from the nearest on. */
+struct TwoLists
+{
+	FastedNeighbor *mine;
+	const FastedNeighbor *other;
+	uint32_t	length;
+	uint32_t	other_length;
+	uint32_t	stay = 0;
+	uint32_t	come = 0;		/* with those that are in both */
+	uint32_t	count = 0;		/* of both together */
+
+	__device__ void choose(uint32_t k);
+	__device__ void merge();
+};
+
+__device__ __forceinline__ FastedNeighbor
+load_neighbor(const FastedNeighbor *from)
+{
+	int4		words = *(const int4 *) from;
+
+	return {(uint32_t) words.x, __hiloint2double(words.w, words.z)};
+}
+
+__device__ __forceinline__ bool
+are_same(const FastedNeighbor &x, const FastedNeighbor &y)
+{
+	return x.row == y.row && x.dist == y.dist;
+}
+
+__device__ void
+TwoLists::choose(uint32_t k)
+{
+	while (count < k && (stay < length || come < other_length))
+	{
+		bool		comes = stay == length;
+
+		if (stay < length && come < other_length)
+		{
+			FastedNeighbor x = load_neighbor(&mine[length - 1 - stay]);
+			FastedNeighbor y = load_neighbor(&other[other_length - 1 - come]);
+
+			comes = comes_before(y, x);
+			come += are_same(x, y);
+		}
+		come += comes;
+		stay += !comes;
+		count++;
+	}
+}
+
+/* From the farthest on: what is written was read before, for what stays has been moved away. */
+__device__ void
+TwoLists::merge()
+{
+	uint32_t	next = count - stay;
+	uint32_t	to = 0;
+
+	for (uint32_t i = 0; count > length && i < stay; i++)
+		write_neighbor(&mine[count - 1 - i], load_neighbor(&mine[length - 1 - i]));
+	for (uint32_t i = other_length - come; i < other_length; i++)
+	{
+		FastedNeighbor y = load_neighbor(&other[i]);
+		bool		both = false;
+
+		while (next < count)
+		{
+			FastedNeighbor x = load_neighbor(&mine[next]);
+
+			both = are_same(x, y);
+			if (both || comes_before(x, y))
+				break;
+			write_neighbor(&mine[to++], x);
+			next++;
+		}
+		if (!both)
+			write_neighbor(&mine[to++], y);
+	}
+}
+
+/* A thread a row. */
+__global__ void
+__launch_bounds__(kBlock)
+merge_kernel(const FastedNeighbor *lists, const uint32_t *lengths, const NeighborTable table,
+			 uint32_t first_row, uint32_t rows)
+{
+	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
+	uint32_t	row = first_row + i;
+
+	if (i >= rows)
+		return;
+
+	TwoLists	two = {table.lists + (size_t) row * table.k, lists + (size_t) i * table.k,
+		table.lengths[row], lengths[i]};
+
+	two.choose(table.k);
+	if (two.come == 0)
+		return;
+	two.merge();
+	table.lengths[row] = two.count;
+}
+
 }								/* namespace */
 
 /* Levels of so many rows, and at first the bounds of 128 buckets. */
@@ -353,6 +454,15 @@ launch_offer(const FastedPair *pairs, const WorkState *state, const NeighborTabl
 	offer_kernel<<<device.multiprocessors * 8, kBlock, 0, stream>>>(pairs, state, table,
 																   both, first_row);
 	check_launch("offering neighbors");
+}
+
+void
+launch_merge(const FastedNeighbor *lists, const uint32_t *lengths, const NeighborTable &table,
+			 uint32_t first_row, uint32_t rows, cudaStream_t stream)
+{
+	merge_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(lists, lengths, table,
+																	 first_row, rows);
+	check_launch("merging neighbors of two GPUs");
 }
 
 }								/* namespace fasted */

@@ -4,9 +4,9 @@
  *	  The nearest rows so far of every row of a set, on the device.
  *
  * A list is a heap of at most k neighbours, the last of them at its root; first comes
- * what is nearer, then what has the smaller rank, which is what a list has of a row.  A row's radius is what a distance
- * may be at most to be of its list: eps, or less where k rows are known to be nearer,
- * and the root's distance once the list is full.  It only shrinks.
+ * what is nearer, then what has the smaller rank, which is what a list has of a row.  A row's
+ * radius is what a distance may be at most to be of its list: eps, or less where k rows are
+ * known to be nearer, and the root's distance once the list is full.  It only shrinks.
  *
  *-------------------------------------------------------------------------
  */
@@ -96,6 +96,13 @@ constexpr uint32_t kMostSorted = 1024;
  */
 void launch_offer(const FastedPair *pairs, const WorkState *state, const NeighborTable &table,
 				  bool both, uint64_t first_row, const Device &device, cudaStream_t stream);
+
+/*
+ * Adds lists of so many rows to those of the table from a row on; all of them have been sorted.
+ * What a row has in both is taken once.
+ */
+void launch_merge(const FastedNeighbor *lists, const uint32_t *lengths, const NeighborTable &table,
+				  uint32_t first_row, uint32_t rows, cudaStream_t stream);
 
 }								/* namespace fasted */
 

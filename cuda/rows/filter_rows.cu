@@ -15,10 +15,14 @@ namespace
 
 constexpr uint32_t kThreads = 256;
 
-/* One thread for each of a row's pieces of 16 bytes. */
+/*
+ * Puts rows in order, or (back) where their numbers are.  One thread for each of a row's
+ * pieces of 16 bytes.
+ */
+template <bool kBack>
 __global__ void
-gather_kernel(const uint4 *from, const RowNorm *from_norms, const uint32_t *order, uint32_t rows,
-			  uint32_t pieces, uint4 *to, RowNorm *to_norms)
+move_kernel(const RowPlace from, const uint32_t *order, uint32_t rows, uint32_t pieces,
+			const RowPlace to)
 {
 	uint64_t	i = (uint64_t) blockIdx.x * kThreads + threadIdx.x;
 	uint32_t	place = (uint32_t) (i / pieces);
@@ -26,25 +30,27 @@ gather_kernel(const uint4 *from, const RowNorm *from_norms, const uint32_t *orde
 
 	if (place >= rows)
 		return;
-	to[i] = from[(uint64_t) order[place] * pieces + piece];
+
+	uint32_t	source = kBack ? place : order[place];
+	uint32_t	target = kBack ? order[place] : place;
+
+	((uint4 *) to.values)[(uint64_t) target * pieces + piece] =
+		((const uint4 *) from.values)[(uint64_t) source * pieces + piece];
 	if (piece == 0)
-		to_norms[place] = from_norms[order[place]];
+		to.norms[target] = from.norms[source];
 }
 
-/* The same back: rows go where their numbers are. */
-__global__ void
-scatter_kernel(const uint4 *from, const RowNorm *from_norms, const uint32_t *order, uint32_t rows,
-			   uint32_t pieces, uint4 *to, RowNorm *to_norms)
+template <bool kBack>
+void
+launch_move(const RowPlace &from, const uint32_t *order, uint32_t rows, uint32_t row_bytes,
+			const RowPlace &to, cudaStream_t stream)
 {
-	uint64_t	i = (uint64_t) blockIdx.x * kThreads + threadIdx.x;
-	uint32_t	place = (uint32_t) (i / pieces);
-	uint32_t	piece = (uint32_t) (i % pieces);
+	uint32_t	pieces = row_bytes / (uint32_t) sizeof(uint4);
+	uint64_t	threads = (uint64_t) rows * pieces;
 
-	if (place >= rows)
-		return;
-	to[(uint64_t) order[place] * pieces + piece] = from[i];
-	if (piece == 0)
-		to_norms[order[place]] = from_norms[place];
+	move_kernel<kBack><<<(uint32_t) ((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+		from, order, rows, pieces, to);
+	check_launch("moving quantised rows");
 }
 
 }								/* namespace */
@@ -53,7 +59,7 @@ size_t
 FilterRows::bytes(uint64_t rows, uint32_t row_bytes, uint32_t fold_bytes)
 {
 	size_t		folds = fold_bytes == 0 ? 0
-		: 2 * Budget::rounded(folded_bytes(rows, fold_bytes)) + Budget::rounded(sizeof(uint32_t));
+		: 2 * Budget::rounded(folded_bytes(rows, fold_bytes)) + Budget::rounded(sizeof(Unfit));
 
 	return Budget::rounded(rows * row_bytes) + Budget::rounded(rows * sizeof(RowNorm))
 		+ Budget::rounded(padded_thresholds(rows) * sizeof(uint32_t))
@@ -97,15 +103,12 @@ FilterRows::forget()
 	eps_ = fold_eps_ = -1;
 }
 
-/* Where rows lie until they are in order: behind those that are, if there is room. */
-struct FilterRows::Aside
-{
-	uint8_t    *values;
-	RowNorm	   *norms;
-};
-
+/*
+ * Where rows lie until they are in order: behind those that are, if there is room.  Short
+ * rows: to quantise them again takes longer than to move them.
+ */
 bool
-FilterRows::has_room_aside(uint64_t rows, uint32_t row_bytes, Aside *aside) const
+FilterRows::has_room_aside(uint64_t rows, uint32_t row_bytes, RowPlace *aside) const
 {
 	size_t		bytes = Budget::rounded(rows * row_bytes);
 
@@ -120,13 +123,13 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 					 cudaStream_t stream, const RowLabels *labels)
 {
 	uint32_t	bytes = form->row_bytes(rows.dimensions);
-	Aside		aside;
+	RowPlace	aside;
 	bool		moves = order && has_room_aside(rows.rows, bytes, &aside);
 
 	forget();
 	rows_ = rows;
 	if (!moves)
-		aside = {values_.get(), norms_.get()};
+		aside = place();
 	form->quantise(rows_, aside.values, aside.norms, stream);
 	if (order)
 	{
@@ -137,39 +140,14 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 		if (spread_)
 			order_.spread(rows.rows, stream);
 		rows_.order = order_.get();
+		orders_++;
 	}
 	if (moves)
-		launch_gather(aside, rows.rows, bytes, stream);
+		launch_move<false>(aside, order_.get(), rows.rows, bytes, place(), stream);
 	else if (order)
 		form->quantise(rows_, values_.get(), norms_.get(), stream);
 	ordered_ = order;
 	form_ = form;
-}
-
-/* Rows in order, where they lie until they are in another one. */
-void
-FilterRows::launch_scatter(const Aside &aside, uint32_t rows, uint32_t row_bytes,
-						   cudaStream_t stream)
-{
-	uint64_t	pieces = (uint64_t) rows * (row_bytes / sizeof(uint4));
-
-	scatter_kernel<<<(uint32_t) ((pieces + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-		(const uint4 *) values_.get(), norms_.get(), order_.get(), rows,
-		row_bytes / (uint32_t) sizeof(uint4), (uint4 *) aside.values, aside.norms);
-	check_launch("putting quantised rows aside");
-}
-
-/* Short rows: to quantise them again takes longer than to move them. */
-void
-FilterRows::launch_gather(const Aside &aside, uint32_t rows, uint32_t row_bytes,
-						  cudaStream_t stream)
-{
-	uint64_t	pieces = (uint64_t) rows * (row_bytes / sizeof(uint4));
-
-	gather_kernel<<<(uint32_t) ((pieces + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-		(const uint4 *) aside.values, aside.norms, order_.get(), rows,
-		row_bytes / (uint32_t) sizeof(uint4), (uint4 *) values_.get(), norms_.get());
-	check_launch("putting quantised rows in order");
 }
 
 void
@@ -184,17 +162,18 @@ void
 FilterRows::order_by_keys(cudaStream_t stream)
 {
 	uint32_t	bytes = form_->row_bytes(rows_.dimensions);
-	Aside		aside;
+	RowPlace	aside;
 	bool		moves = has_room_aside(rows_.rows, bytes, &aside);
 
 	eps_ = fold_eps_ = -1;
 	folded_ = false;
 	if (moves)
-		launch_scatter(aside, rows_.rows, bytes, stream);
+		launch_move<true>(place(), order_.get(), rows_.rows, bytes, aside, stream);
 	order_.sort_again(rows_.rows, stream);
 	rows_.order = order_.get();
+	orders_++;
 	if (moves)
-		launch_gather(aside, rows_.rows, bytes, stream);
+		launch_move<false>(aside, order_.get(), rows_.rows, bytes, place(), stream);
 	else
 		form_->quantise(rows_, values_.get(), norms_.get(), stream);
 	by_keys_ = true;
@@ -236,7 +215,7 @@ void
 FilterRows::fold(cudaStream_t stream)
 {
 	uint32_t	bytes = form_->row_bytes(rows_.dimensions);
-	uint32_t	unfit = 0;
+	Unfit		unfit;
 
 	if (fold_eps_ == eps_)
 		return;
@@ -245,13 +224,13 @@ FilterRows::fold(cudaStream_t stream)
 	if (form_->precision() != Precision::kInt8
 		|| bytes > kMostFolded || folded_bytes(rows_.rows, bytes) > folds_[0].size())
 		return;
-	check_cuda(cudaMemsetAsync(unfit_.get(), 0, sizeof(uint32_t), stream), "clearing a flag");
+	check_cuda(cudaMemsetAsync(unfit_.get(), 0, sizeof(Unfit), stream), "clearing a flag");
 	launch_fold(get(), fold_shape(bytes), folds_[0].get(), folds_[1].get(), unfit_.get(), stream);
-	check_cuda(cudaMemcpyAsync(&unfit, unfit_.get(), sizeof(uint32_t), cudaMemcpyDeviceToHost,
+	check_cuda(cudaMemcpyAsync(&unfit, unfit_.get(), sizeof(Unfit), cudaMemcpyDeviceToHost,
 							   stream),
 			   "reading a flag");
 	check_cuda(cudaStreamSynchronize(stream), "folding thresholds into rows");
-	folded_ = unfit == 0;
+	folded_ = unfit.few(rows_.rows);
 }
 
 }								/* namespace fasted */

@@ -24,6 +24,13 @@
 namespace fasted
 {
 
+/* Where quantised rows lie. */
+struct RowPlace
+{
+	uint8_t    *values;
+	RowNorm	   *norms;
+};
+
 class FilterRows
 {
 public:
@@ -67,7 +74,7 @@ public:
 	void		set_eps(double eps, cudaStream_t stream);
 
 	/*
-	 * Folds thresholds into the rows (folded_rows.h), if there is room, and they fit.
+	 * Folds thresholds into the rows (folded_rows.h), if there is room, and most fit.
 	 * Waits for the device.
 	 */
 	void		fold(cudaStream_t stream);
@@ -75,6 +82,7 @@ public:
 	const std::shared_ptr<Form> &form() const { return form_; }
 	bool is_paper() const { return paper_; }
 	const uint32_t *order() const { return ordered_ ? order_.get() : nullptr; }
+	uint64_t orders() const { return orders_; }
 	const uint32_t *overflow() const { return overflow_.get(); }
 	QuantisedRows get() const
 	{
@@ -83,13 +91,8 @@ public:
 	}
 
 private:
-	struct Aside;
-
-	bool		has_room_aside(uint64_t rows, uint32_t row_bytes, Aside *aside) const;
-	void		launch_scatter(const Aside &aside, uint32_t rows, uint32_t row_bytes,
-							   cudaStream_t stream);
-	void		launch_gather(const Aside &aside, uint32_t rows, uint32_t row_bytes,
-							  cudaStream_t stream);
+	RowPlace place() const { return {values_.get(), norms_.get()}; }
+	bool		has_room_aside(uint64_t rows, uint32_t row_bytes, RowPlace *aside) const;
 
 	RowTable	rows_ = {};
 	std::shared_ptr<Form> form_;
@@ -97,6 +100,7 @@ private:
 	bool		ordered_ = false;
 	bool		spread_ = false;
 	bool		by_keys_ = false;	/* the order is neither of these */
+	uint64_t	orders_ = 0;	/* that rows have been put in */
 	double		eps_ = -1;		/* of thresholds_; none: negative */
 	double		fold_eps_ = -1; /* of those that were folded, or did not fit */
 	bool		folded_ = false;
@@ -107,7 +111,7 @@ private:
 	DeviceArray<uint32_t> minima_;
 	DeviceArray<uint32_t> overflow_;
 	DeviceArray<uint8_t> folds_[2];
-	DeviceArray<uint32_t> unfit_;
+	DeviceArray<Unfit> unfit_;
 	RowOrder	order_;
 };
 

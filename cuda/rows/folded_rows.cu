@@ -72,7 +72,7 @@ sum_of(const uint4 &piece, int32_t sum)
 /* One thread a row. */
 __global__ void __launch_bounds__(kThreads)
 fold_kernel(const QuantisedRows rows, const FoldShape shape, uint8_t *folded_a,
-			uint8_t *folded_b, uint32_t *unfit)
+			uint8_t *folded_b, Unfit *unfit)
 {
 	uint32_t	i = blockIdx.x * kThreads + threadIdx.x;
 	int32_t		threshold = ((const int32_t *) rows.thresholds)[i];
@@ -98,8 +98,12 @@ fold_kernel(const QuantisedRows rows, const FoldShape shape, uint8_t *folded_a,
 		threshold = max(threshold, -2 * shape.most());
 		m_a = threshold - 1;
 		m_b = threshold + sum;
-		if (max(abs(m_a), abs(m_b)) >= shape.most())
-			*unfit = 1;
+		if (min(m_a, m_b) <= -shape.most())
+			atomicAdd(&unfit->low, 1);
+		else if (max(m_a, m_b) >= shape.most())
+			atomicAdd(&unfit->high, 1);
+		m_a = min(m_a, shape.most() - 1);
+		m_b = min(m_b, shape.most() - 1);
 	}
 	for (uint32_t k = shape.numbers; k < shape.bytes; k += 16)
 	{
@@ -112,7 +116,7 @@ fold_kernel(const QuantisedRows rows, const FoldShape shape, uint8_t *folded_a,
 
 void
 launch_fold(const QuantisedRows &rows, const FoldShape &shape, uint8_t *folded_a,
-			uint8_t *folded_b, uint32_t *unfit, cudaStream_t stream)
+			uint8_t *folded_b, Unfit *unfit, cudaStream_t stream)
 {
 	fold_kernel<<<padded_folded(rows.rows) / kThreads, kThreads, 0, stream>>>(
 		rows, shape, folded_a, folded_b, unfit);

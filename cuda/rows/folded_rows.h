@@ -33,7 +33,7 @@ struct FoldShape
 	/* On either side, a threshold's high parts; one low part follows them. */
 	FASTED_HD constexpr uint32_t parts() const { return (bytes - numbers - 2) / 2; }
 
-	/* That of padding, and what all others stay below, by their size. */
+	/* That of padding, and what all others are brought below, by their size. */
 	FASTED_HD constexpr int32_t most() const { return (int32_t) parts() * 127 * 127; }
 };
 
@@ -60,11 +60,22 @@ folded_bytes(uint64_t rows, uint32_t row_bytes)
 }
 
 /*
- * Fills both kinds, padding included.  *unfit becomes 1 if a threshold is too large for
- * its parts, and stays as it is otherwise.
+ * Rows whose thresholds do not fit into their parts.  Where one is too low, the rows are
+ * of no use.  One that is too high is lowered, which loses no pair, but such rows have
+ * more candidates.
  */
+struct Unfit
+{
+	uint32_t	low;
+	uint32_t	high;
+
+	/* So few are too high that the join is faster nevertheless. */
+	bool few(uint32_t rows) const { return low == 0 && high <= rows / 64; }
+};
+
+/* Fills both kinds, padding included.  *unfit has zeros, and becomes how many there are. */
 void launch_fold(const QuantisedRows &rows, const FoldShape &shape, uint8_t *folded_a,
-				 uint8_t *folded_b, uint32_t *unfit, cudaStream_t stream);
+				 uint8_t *folded_b, Unfit *unfit, cudaStream_t stream);
 
 }								/* namespace fasted */
 

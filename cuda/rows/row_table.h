@@ -35,21 +35,27 @@ struct RowTable
 		return order == nullptr ? place : order[place];
 	}
 
-	__device__ __forceinline__ const float *
-	staged_row(uint32_t number) const
+	/* A row as staged, of floats or of doubles: as it is. */
+	template <class Number>
+	__device__ __forceinline__ const Number *
+	staged(uint32_t number) const
 	{
 		uint32_t	within = number & ((1u << shift) - 1);
 
-		return chunks[number >> shift] + (size_t) within * dimensions;
+		return (const Number *) chunks[number >> shift] + (size_t) within * dimensions;
+	}
+
+	__device__ __forceinline__ const float *
+	staged_row(uint32_t number) const
+	{
+		return staged<float>(number);
 	}
 
 	/* The same of rows of doubles. */
 	__device__ __forceinline__ const double *
 	staged_doubles(uint32_t number) const
 	{
-		uint32_t	within = number & ((1u << shift) - 1);
-
-		return (const double *) chunks[number >> shift] + (size_t) within * dimensions;
+		return staged<double>(number);
 	}
 
 	/* x.x of the row at this place. */

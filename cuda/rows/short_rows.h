@@ -26,7 +26,7 @@ public:
 	/* What it allocates. */
 	static size_t bytes(size_t most_bytes);
 
-	/* The short rows of a sample; good until the next call. */
+	/* The short rows of a sample, of as many rows as there is room for; good until the next call. */
 	SpreadRows	sample(const SpreadRows &rows, const Projection &projection, uint32_t width,
 					   cudaStream_t stream);
 

@@ -30,13 +30,13 @@ struct SpreadRows
 	{
 	}
 
-	/* At most so many of them, half of that of each if there are two. */
+	/* At most so many of them, two at least; half of that of each if there are two sets. */
 	SpreadRows at_most(uint32_t most) const
 	{
 		SpreadRows	fewer = *this;
 
 		if (from_b > 0)
-			most = (most + 1) / 2;
+			most /= 2;
 		fewer.from_a = std::min(from_a, most);
 		fewer.from_b = std::min(from_b, most);
 		return fewer;

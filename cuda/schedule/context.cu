@@ -473,6 +473,7 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 	look_.task.b = b.side();
 	look_.task.eps = problem.eps;
 	look_.task.slice = problem.slice;
+	look_.task.end_slice = problem.slice + problem.more_slices + 1;
 	look_.task.slices = std::max(1u, problem.slices);
 	look_.step = LookStep::kBegin;
 	if (compared)
@@ -495,6 +496,20 @@ Context::take_near_task()
 	task.a = look_.a->side();
 	task.b = look_.b->side();
 	task.a.quantised.thresholds = task.near.thresholds_a;
+}
+
+/*
+ * Where pairs meet once, the last rows have the largest radii, and slices with them take longest:
+ * these come first, so that no device waits for them at the end.
+ */
+void
+Context::take_worst_first()
+{
+	JoinTask   &task = look_.task;
+	uint32_t	first = task.slices - task.end_slice;
+
+	task.end_slice = task.slices - task.slice;
+	task.slice = first;
 }
 
 /* The rows that look: all, or the worst ones at one another. */
@@ -633,7 +648,9 @@ Context::begin_near_rounds(uint32_t first)
 		look_.further = look_.a;
 		task.b.table.rows = task.b.quantised.rows = first;
 	}
-	note_order(task);
+	note_order(task, *look_.a, *look_.b);
+	if (task.self)
+		take_worst_first();
 	rounds.begin(task, rounds.stream());
 	if (look_.further != nullptr)
 		rounds.foresee(look_.further->rows());
@@ -749,26 +766,32 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	task.self = self;
 	task.eps = problem.eps;
 	task.slice = problem.slice;
+	task.end_slice = problem.slice + problem.more_slices + 1;
 	task.slices = std::max(1u, problem.slices);
 	begin_output(problem, a, b, &task);
-	note_order(task);
+	note_order(task, a, b);
 	rounds.begin(task, rounds.stream());
 	joining = true;
 }
 
-/* Of slices: what makes them parts of one list of tiles. */
+/* Of slices: what makes them parts of one list of tiles.  Most have that of the one before. */
 void
-Context::note_order(const JoinTask &task)
+Context::note_order(const JoinTask &task, const Set &a, const Set &b)
 {
 	bool		folded = task.a.quantised.folded_a != nullptr && task.b.quantised.folded_b != nullptr;
+	uint64_t	more = 2 * (uint64_t) settings_.row_bytes + folded;
+	decltype(hashed_) these = {a.content(), a.orders(), b.content(), b.orders(),
+		task.a.table.rows, task.b.table.rows, more};
 
 	join_order_ = 0;
 	if (task.slices <= 1)
 		return;
 	if (!order_hash_)
 		order_hash_.allocate(budget);
-	join_order_ = order_hash_.of(task.a.table, task.b.table,
-								 2 * (uint64_t) settings_.row_bytes + folded, rounds.stream());
+	if (these != hashed_)
+		hash_ = order_hash_.of(task.a.table, task.b.table, more, rounds.stream());
+	hashed_ = these;
+	join_order_ = hash_;
 	orders_ = fasted_mix_order(orders_, join_order_);
 }
 

@@ -12,6 +12,7 @@
 #ifndef FASTED_CUDA_CONTEXT_H
 #define FASTED_CUDA_CONTEXT_H
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -120,7 +121,7 @@ private:
 	void		allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b);
 	void		begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task);
 	void		prepare(const FastedProblem &problem, Set &a, Set &b);
-	void		note_order(const JoinTask &task);
+	void		note_order(const JoinTask &task, const Set &a, const Set &b);
 	void		take_groups(const FastedProblem &problem, Set &a, Set &b);
 	void		begin_nearest(const FastedProblem &problem, Set &a, Set &b);
 	double		choice_eps(const FastedProblem &problem, const Set &a, const Set &b);
@@ -130,6 +131,8 @@ private:
 	bool		to_choose_ = false; /* INT8 or FP16 */
 	uint32_t	most_row_bytes_ = 0;	/* of a quantised row, whatever is chosen */
 	OrderHash	order_hash_;
+	std::array<uint64_t, 7> hashed_ = {};	/* what that was made of last */
+	uint64_t	hash_ = 0;
 	uint64_t	orders_ = 0;	/* of all joins in slices */
 	uint64_t	join_order_ = 0;	/* of the last one, if it is of slices */
 	uint32_t	fold_bytes_ = 0;	/* of a row that thresholds may be folded into; 0: none */
@@ -189,6 +192,7 @@ private:
 	bool		launch_piece(uint32_t rows);
 	void		begin_second_look();
 	void		take_near_task();
+	void		take_worst_first();
 	void		take_keys();
 	void		order_as_before();
 	void		count_candidates();

@@ -368,11 +368,11 @@ engine_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 }
 
 FastedStatus
-engine_settle(FastedSet *set)
+engine_settle(FastedSet *set, bool all)
 {
 	return enter(set->context, [&]
 	{
-		set->set->settle();
+		set->set->settle(all);
 		return FASTED_OK;
 	});
 }
@@ -466,6 +466,15 @@ engine_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *len
 	});
 }
 
+FastedStatus
+engine_add_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
+{
+	return enter(join->context, [&]
+	{
+		return join->join->add_lists(*from->join, first_row, nrows) ? FASTED_OK : FASTED_FULL;
+	});
+}
+
 uint64_t
 engine_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
 {
@@ -516,6 +525,7 @@ const FastedEngine cuda_engine = {
 	engine_pause,
 	engine_counts,
 	engine_nearest,
+	engine_add_lists,
 	engine_list_rows,
 	nullptr,					/* width */
 	nullptr,					/* fits_spread */

@@ -47,7 +47,7 @@ Join::Join(Context &context, const FastedProblem &problem, Set &a, Set &b)
 	counting_(fasted_counts_rows(&problem)),
 	k_(problem.output == FASTED_OUTPUT_NEAREST ? problem.k : 0)
 {
-	if (!(problem.eps >= 0) || (problem.slices > 0 && problem.slice >= problem.slices))
+	if (!(problem.eps >= 0) || (uint64_t) problem.slice + problem.more_slices >= std::max(1u, problem.slices))
 		fail(FASTED_INTERNAL, "the problem is out of range");
 	if (problem.output == FASTED_OUTPUT_NEAREST)
 		check_nearest(context, problem, &a == &b);
@@ -127,19 +127,50 @@ Join::counts(int side, uint64_t first_row, size_t nrows, uint32_t *counts)
 	std::copy_n(counts_[side].begin() + first_row, nrows, counts);
 }
 
+void
+Join::check_neighbors(uint64_t first_row, size_t nrows) const
+{
+	uint64_t	rows = sides_[0]->rows();
+
+	if (k_ == 0 || !done_ || first_row > rows || nrows > rows - first_row)
+		fail(FASTED_INTERNAL, "there are no such neighbors");
+}
+
 /* The lists are in order from the first question on. */
 void
 Join::nearest(uint64_t first_row, size_t nrows, uint32_t *lengths, FastedNeighbor *neighbors)
 {
 	Set		   &a = *sides_[0];
 
-	if (k_ == 0 || !done_ || first_row > a.rows() || nrows > a.rows() - first_row)
-		fail(FASTED_INTERNAL, "there are no such neighbors");
-	if (nrows == 0)
+	check_neighbors(first_row, nrows);
+	if (a.rows() == 0)
 		return;
 	if (reader_ == nullptr)
 		reader_.reset(new ListReader(a.lists(), a.rows(), context_.rounds.stream()));
 	reader_->read((uint32_t) first_row, (uint32_t) nrows, lengths, neighbors);
+}
+
+/* Lists come by the room of rounds, which are over. */
+bool
+Join::add_lists(const Join &from, uint64_t first_row, size_t nrows)
+{
+	DeviceArray<FastedPair> &room = context_.rounds.idle_room(0);
+	DeviceArray<FastedPair> &more = context_.rounds.idle_room(1);
+
+	static_assert(sizeof(FastedPair) == sizeof(FastedNeighbor), "there is room for as many");
+	check_neighbors(first_row, nrows);
+	from.check_neighbors(first_row, nrows);
+	if (k_ > kMostSorted || k_ > room.size())
+		return false;
+	if (nrows == 0)
+		return true;
+	if (from.k_ != k_ || from.reader_ == nullptr)
+		fail(FASTED_INTERNAL, "there are no neighbors to add");
+	nearest(0, 0, nullptr, nullptr);
+	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
+	reader_->add(*from.reader_, (uint32_t) first_row, (uint32_t) nrows,
+				 (FastedNeighbor *) room.get(), (uint32_t *) more.get(), room.size());
+	return true;
 }
 
 }								/* namespace fasted */

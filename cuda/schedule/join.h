@@ -31,7 +31,11 @@ public:
 	void		nearest(uint64_t first_row, size_t nrows, uint32_t *lengths,
 						FastedNeighbor *neighbors);
 
+	/* False: lists are too long. */
+	bool		add_lists(const Join &from, uint64_t first_row, size_t nrows);
+
 private:
+	void		check_neighbors(uint64_t first_row, size_t nrows) const;
 	bool		advance(FastedBatch *batch, FastedStatus *status);
 
 	Context	   &context_;

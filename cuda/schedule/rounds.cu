@@ -238,10 +238,10 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 	items = has_pairs(task) ? order_.items() : 0;
 	units = has_pairs(task) ? order_.tiles() : 0;
 	first_item_ = part_of(items, task.slice, task.slices);
-	items_ = part_of(items, task.slice + 1, task.slices) - first_item_;
+	items_ = part_of(items, task.end_slice, task.slices) - first_item_;
 	items_done_ = 0;
 	units_before_ = totals_.units_done;
-	units_here_ = part_of(units, task.slice + 1, task.slices)
+	units_here_ = part_of(units, task.end_slice, task.slices)
 		- part_of(units, task.slice, task.slices);
 	totals_.units_total += units_here_ - foreseen_;
 	foreseen_ = 0;
@@ -287,7 +287,8 @@ Rounds::plan_items(uint64_t wanted)
 
 	if (task_.near.table.lists != nullptr && !task_.near.either && !task_.near.met)
 	{
-		double		columns = std::max(1u, task_.b.table.rows / task_.slices);
+		double		columns = std::max(1.0, (double) task_.b.table.rows / task_.slices
+										   * (task_.end_slice - task_.slice));
 		uint64_t	first = (uint64_t) (items_ * std::min(1.0, kFirstColumns / columns));
 		uint64_t	least = (uint64_t) settings_.device.multiprocessors * 2;
 

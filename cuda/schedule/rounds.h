@@ -37,7 +37,8 @@ struct JoinTask
 	JoinSide	b;
 	bool		self;
 	double		eps;
-	uint32_t	slice = 0;		/* of so many: a range of the items */
+	uint32_t	slice = 0;		/* up to end_slice, of so many: a range of the items */
+	uint32_t	end_slice = 1;
 	uint32_t	slices = 1;
 	bool		keep_pairs = true;	/* else they are counted, and take gives none */
 	GroupTiles *groups = nullptr;	/* where rows meet, if they are labelled; null: everywhere */
@@ -115,12 +116,15 @@ public:
 	/* Is the filter of the last join, or of that in hand, that of folded rows? */
 	bool folded() const { return is_folded(task_); }
 
+	/* Room for the pairs of a round, in two parts: free while no round is at work. */
+	static constexpr int kSlots = 2;
+	DeviceArray<FastedPair> &idle_room(int slot) { return slots_[slot].pairs; }
+
 	const RoundTotals &totals() const { return totals_; }
 	cudaStream_t stream() const { return compute_; }
 	size_t		pinned_bytes() const;
 
 private:
-	static constexpr int kSlots = 2;
 	static constexpr int kPieces = 4;
 	static constexpr size_t kPiecePairs = 65536;
 

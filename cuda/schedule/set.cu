@@ -248,8 +248,14 @@ Set::put(const float *rows, size_t nrows)
 }
 
 void
-Set::settle()
+Set::settle(bool all)
 {
+	if (!all)
+	{
+		settled_.wait("copying rows to the device");
+		settled_.record(context_.upload);
+		return;
+	}
 	check_cuda(cudaStreamSynchronize(context_.upload), "copying rows to the device");
 }
 
@@ -272,7 +278,7 @@ Set::read_back(uint64_t first_row, size_t nrows, float *rows)
 		first_row += count;
 		nrows -= count;
 	}
-	settle();
+	settle(true);
 }
 
 /* What kernels need beside the rows. */

@@ -40,7 +40,7 @@ public:
 	bool		lend(void *memory, size_t bytes);
 	void		withdraw() noexcept;
 	size_t		put(const float *rows, size_t nrows);
-	void		settle();
+	void		settle(bool all);
 
 	void		read_back(uint64_t first_row, size_t nrows, float *rows);
 	void		seal();
@@ -50,6 +50,7 @@ public:
 	bool is_sealed() const { return sealed_; }
 	uint32_t rows() const { return store_.rows; }
 	uint64_t content() const { return content_; }
+	uint64_t orders() const { return filter_.orders(); }
 	size_t bytes_granted() const { return shape_.bytes(granted_); }
 	FormedRows formed_rows() const { return {table(), content_, filter_.form()}; }
 	void		wait_for_rows(cudaStream_t stream) const;
@@ -113,6 +114,7 @@ private:
 	DeviceArray<uint32_t> ranks_;	/* as a neighbour */
 	bool		ranked_ = false;	/* it has them in the join at hand */
 	DeviceArray<double> squares_;	/* cosine */
+	Event		settled_;		/* after what was put before the last settle */
 	Event		uploaded_;
 };
 

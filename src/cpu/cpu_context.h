@@ -66,7 +66,7 @@ typedef struct Candidate
 /* A column that may be near a row: cpu_radii.c. */
 typedef struct NearColumn
 {
-	double		square;			/* of the distance, the row's norm aside */
+	float		square;			/* of the distance, the row's norm aside */
 	uint32_t	col;
 } NearColumn;
 
@@ -99,7 +99,8 @@ typedef struct NearThresholds
 	uint64_t	strip;			/* its number; zero: none yet */
 	uint64_t	columns;		/* raised with each change of columns */
 	StageThresholds stages[FULL_STAGE + 1];
-	double		reach[STRIP_COLS];	/* cpu_radii.c: norms, and what products have more */
+	double		reach[STRIP_COLS];
+	float		norms[STRIP_COLS];	/* cpu_radii.c: of columns, and what products have more */
 	uint32_t	more[STRIP_COLS];
 	NearColumn	nearest[RADII_MOST];	/* a heap */
 } NearThresholds;

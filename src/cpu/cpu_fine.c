@@ -52,16 +52,21 @@ cpu_fine_free(FastedContext *context, FineRows *fine)
 	memset(fine, 0, sizeof(*fine));
 }
 
+/* Are rows of this form to have fine ones, if their filter is INT8? */
+bool
+cpu_has_fine(const FastedJoin *join, const Form *form)
+{
+	return join->fine_pays && form->fine_factor > 0.0f && !cpu_finds_nearest(join);
+}
+
 /* Where a set's fine rows will be, if it is to have any: behind its packed rows. */
 void
 cpu_fine_lay_out(const FastedJoin *join, FastedSet *set)
 {
 	const PackLayout *layout = &set->packed.layout;
-	bool		wanted = join->int8 && join->fine_pays && join->form->fine_factor > 0.0f &&
-		!cpu_finds_nearest(join);
 
 	set->fine.values = NULL;
-	if (wanted)
+	if (join->int8 && cpu_has_fine(join, join->form))
 		set->fine.values = (int16_t *) ((char *) set->packed.packed + layout->padded_rows
 										* cpu_int8_row_bytes(join->context->kernel,
 															 join->context->options.dimensions));

@@ -19,9 +19,9 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 	if (!(problem->eps >= 0.0))
 		return cpu_fail(context, FASTED_UNSUPPORTED,
 						"eps must be zero, positive or infinite");
-	if (problem->slices > 0 ? problem->slice >= problem->slices : problem->slice > 0)
+	if ((uint64_t) problem->slice + problem->more_slices >= (problem->slices > 0 ? problem->slices : 1))
 		return cpu_fail(context, FASTED_INTERNAL, "there is no slice %u of %u",
-						problem->slice, problem->slices);
+						problem->slice + problem->more_slices, problem->slices);
 	if (problem->output == FASTED_OUTPUT_CONNECTIONS || problem->output == FASTED_OUTPUT_KEEPERS)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
 						"the CPU engine hands out all pairs, not what they come to");

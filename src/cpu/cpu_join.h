@@ -144,7 +144,7 @@ cpu_is_in_slice(const FastedJoin *join, uint64_t claim)
 	uint32_t	place = (uint32_t) (claim + join->number) * UINT32_C(2654435769);
 
 	return !join->spread ||
-		((uint64_t) place * join->problem.slices) >> 32 == join->problem.slice;
+		(((uint64_t) place * join->problem.slices) >> 32) - join->problem.slice <= join->problem.more_slices;
 }
 
 /* What is engine.h's. */
@@ -272,6 +272,7 @@ extern void cpu_int8_set_thresholds(const PackJob *job, uint32_t width, size_t s
 extern bool cpu_fine_reserve(FastedContext *context, FineRows *fine, size_t rows);
 extern void cpu_fine_free(FastedContext *context, FineRows *fine);
 extern void cpu_fine_lay_out(const FastedJoin *join, FastedSet *set);
+extern bool cpu_has_fine(const FastedJoin *join, const Form *form);
 extern bool cpu_fine_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs,
 							 uint64_t area);
 extern float cpu_fine_factor(float typical);

@@ -374,7 +374,7 @@ bool
 cpu_plan_join(FastedJoin *join)
 {
 	double		work = cpu_join_area(join) * join->context->options.dimensions
-		/ join->problem.slices;
+		/ join->problem.slices * (1 + join->problem.more_slices);
 	double		useful = 1.0 + work / THREAD_WORK;
 	uint64_t	claims;
 
@@ -392,6 +392,6 @@ cpu_plan_join(FastedJoin *join)
 		return true;
 	}
 	join->first_claim = claims_before(join, claims, join->problem.slice);
-	join->end_claim = claims_before(join, claims, (uint64_t) join->problem.slice + 1);
+	join->end_claim = claims_before(join, claims, (uint64_t) join->problem.slice + 1 + join->problem.more_slices);
 	return true;
 }

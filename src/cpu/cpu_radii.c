@@ -10,6 +10,7 @@
  *-------------------------------------------------------------------------
  */
 #include <math.h>
+#include <string.h>
 
 #include "cpu_join.h"
 
@@ -20,6 +21,9 @@
 
 /* Sums that there is room for. */
 #define ROOM (FASTED_MAX_BLOCK * FASTED_MAX_BLOCK)
+
+/* Columns that are looked at together: all tiles are so many wide, or some times that. */
+#define LOOK_STEP 8
 
 /* A block of rows and the columns that it looks at. */
 typedef struct Look
@@ -57,7 +61,7 @@ prepare_columns(const Look *look)
 		const RowTerms *terms = &packed->terms[place];
 		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= DBL_MAX;
 
-		near->reach[col] = good ? terms->norm2 : INFINITY;
+		near->norms[col] = good ? (float) terms->norm2 : INFINITY;
 		near->more[col] = !look->int8 ? 0
 			: ((const uint32_t *) packed->as_b.threshold)[place]
 			- ((const uint32_t *) packed->as_a.threshold)[place];
@@ -113,28 +117,48 @@ replace_largest(NearColumn *heap, uint32_t k, NearColumn column)
 	heap[hole] = column;
 }
 
+/*
+ * The squares of the distances to some columns; false: none is below the one that is to
+ * be beaten.  Few are, so all are looked at together.
+ */
+static inline bool
+find_squares(const uint32_t *sums, const float *norms, const uint32_t *more, bool int8, float best,
+			 float *squares)
+{
+	uint32_t	below = 0;
+
+	for (uint32_t i = 0; i < LOOK_STEP; i++)
+	{
+		float		product;
+
+		if (int8)
+			product = (float) (int32_t) (sums[i] - more[i]);
+		else
+			memcpy(&product, &sums[i], sizeof(product));
+		squares[i] = norms[i] - 2.0f * product;
+		below |= squares[i] < best;
+	}
+	return below != 0;
+}
+
 /* Some sums of a row, side by side, from a column on. */
 static void
-look_at_sums(const Look *look, uint32_t k, size_t place, const uint32_t *sums, uint32_t first,
-			 uint32_t count)
+look_at_sums(const Look *look, uint32_t k, size_t place, const uint32_t *sums, uint32_t first)
 {
 	NearThresholds *near = &look->worker->near;
-	const double *norms = near->reach + first;
+	const float *norms = near->norms + first;
 	const uint32_t *more = near->more + first;
+	float		best = near->nearest[0].square;
+	float		squares[LOOK_STEP];
 
-	for (uint32_t i = 0; i < count; i++)
+	if (!(look->int8 ? find_squares(sums, norms, more, true, best, squares)
+		  : find_squares(sums, norms, more, false, best, squares)))
+		return;
+	for (uint32_t i = 0; i < LOOK_STEP; i++)
 	{
-		union
-		{
-			uint32_t	word;
-			float		number;
-		}			sum = {.word = sums[i]};
-		double		product = look->int8 ? (double) (int32_t) (sum.word - more[i]) : (double) sum.number;
-		double		square = norms[i] - 2.0 * product;
-
-		if (square < near->nearest[0].square &&
+		if (squares[i] < near->nearest[0].square &&
 			(look->rows != look->cols || col_place(look, first + i) != place))
-			replace_largest(near->nearest, k, (NearColumn) {.square = square,.col = first + i});
+			replace_largest(near->nearest, k, (NearColumn) {.square = squares[i],.col = first + i});
 	}
 }
 
@@ -161,7 +185,8 @@ find_nearest(const Look *look, uint32_t k, uint32_t row)
 		else
 			sums += (in_tile / side * (kernel->tile_cols / side) + (col - tile_col) / side)
 				* side * side + in_tile % side * side;
-		look_at_sums(look, k, look->first_row + row, sums, col, run);
+		for (uint32_t i = 0; i < run; i += LOOK_STEP)
+			look_at_sums(look, k, look->first_row + row, sums + i, col + i);
 	}
 	return look->worker->near.nearest[0].square < INFINITY;
 }

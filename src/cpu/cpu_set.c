@@ -253,8 +253,9 @@ cpu_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 }
 
 FastedStatus
-cpu_settle(FastedSet *set)
+cpu_settle(FastedSet *set, bool all)
 {
+	(void) all;
 	(void) set;
 	return FASTED_OK;
 }

@@ -131,7 +131,7 @@ extern FastedStatus cpu_commit(FastedSet *set, size_t nrows);
 extern bool cpu_lend(FastedSet *set, void *memory, size_t bytes);
 extern void cpu_withdraw(FastedSet *set);
 extern FastedStatus cpu_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken);
-extern FastedStatus cpu_settle(FastedSet *set);
+extern FastedStatus cpu_settle(FastedSet *set, bool all);
 extern FastedStatus cpu_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows);
 extern FastedStatus cpu_seal(FastedSet *set);
 extern FastedStatus cpu_set_reset(FastedSet *set, uint64_t first_row);

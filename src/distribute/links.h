@@ -21,7 +21,7 @@
 typedef struct LinkSet LinkSet;
 
 /* Raised with every change of these functions; a library that differs is refused. */
-#define LINKS_ABI 1
+#define LINKS_ABI 2
 
 typedef struct LinkFunctions
 {
@@ -48,6 +48,14 @@ typedef struct LinkFunctions
 	 * which connection broke.
 	 */
 	bool		(*next) (LinkSet *links, int *n, char **value, int *length);
+
+	/*
+	 * Sends a COPY ... TO STDOUT over link n.  Its data come by take, piece after piece, each
+	 * valid until the link's next call; false: that was all.  Meanwhile nothing is taken from
+	 * other links, whose servers wait when their sockets are full.
+	 */
+	void		(*copy) (LinkSet *links, int n, const char *copy);
+	bool		(*take) (LinkSet *links, int n, char **data, int *length);
 
 	/* "host:port", for messages; lives as long as the links. */
 	const char *(*name) (const LinkSet *links, int n);

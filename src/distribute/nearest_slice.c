@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "distribute/remote_join.h"
+#include "distribute/shard_reader.h"
 #include "distribute/share_reader.h"
 #include "distribute/slice_stream.h"
 #include "distribute/wire.h"
@@ -75,6 +76,7 @@ Resolve(FunctionCallInfo fcinfo, int relation, const char *id_argument)
 
 	source->skip_zeros = PG_GETARG_BOOL(NEAREST_SLICE_SKIP_ZEROS);
 	source->key_order = true;
+	source->reader = ReadShards;
 	return source;
 }
 

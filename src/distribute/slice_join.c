@@ -13,6 +13,7 @@
 #include "catalog/pg_type.h"
 #include "cpu/cpu_kernel.h"
 #include "distribute/remote_join.h"
+#include "distribute/shard_reader.h"
 #include "distribute/slice_stream.h"
 #include "distribute/wire.h"
 #include "fmgr.h"
@@ -132,6 +133,7 @@ BeginSlice(FunctionCallInfo fcinfo)
 	run->output = OutputFromName(text_to_cstring(PG_GETARG_TEXT_PP(SLICE_OUTPUT)));
 	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
 	source->key_order = true;
+	source->reader = ReadShards;
 	run->join = JoinBeginSlice(source, metric, PG_GETARG_FLOAT8(SLICE_EPS),
 							   EngineOutput(run->output), &slice);
 	if (run->output == SLICE_CONNECTIONS)

@@ -30,6 +30,7 @@ SendStatistics(StringInfo message, const FastedStats *stats)
 	pq_sendint64(message, stats->rows);
 	pq_sendint32(message, stats->dimensions);
 	pq_sendint32(message, stats->panels);
+	pq_sendint32(message, stats->filter_dimensions);
 	pq_sendint64(message, stats->units_total);
 	pq_sendint64(message, stats->candidates);
 	pq_sendint64(message, stats->pairs);
@@ -126,6 +127,7 @@ TakeStatistics(StringInfo message, FastedStats *stats)
 	stats->rows = pq_getmsgint64(message);
 	stats->dimensions = pq_getmsgint(message, 4);
 	stats->panels = pq_getmsgint(message, 4);
+	stats->filter_dimensions = pq_getmsgint(message, 4);
 	stats->units_total = pq_getmsgint64(message);
 	stats->candidates = pq_getmsgint64(message);
 	stats->pairs = pq_getmsgint64(message);

@@ -18,7 +18,7 @@
 #include "read/fingerprint.h"
 
 /* Raised with every change of what is sent; servers that differ don't divide a join. */
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 
 #define MESSAGE_ROWS 'R'
 #define MESSAGE_PAIRS 'P'

@@ -25,17 +25,33 @@
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
 
-/* Primary nodes that keep shards, and that can plan queries over all of them. */
-#define NODES_QUERY \
+/* Primary nodes. */
+#define NODES_QUERY(condition) \
 	"SELECT n.nodename, n.nodeport, coalesce(p.poolinfo, ''), coalesce((" \
 	"SELECT a.authinfo FROM pg_catalog.pg_dist_authinfo a" \
 	" WHERE a.rolename OPERATOR(pg_catalog.=) $1 AND (a.nodeid OPERATOR(pg_catalog.=) n.nodeid OR a.nodeid OPERATOR(pg_catalog.=) 0)" \
-	" ORDER BY a.nodeid OPERATOR(pg_catalog.=) 0 LIMIT 1), '')" \
+	" ORDER BY a.nodeid OPERATOR(pg_catalog.=) 0 LIMIT 1), ''), n.groupid" \
 	" FROM pg_catalog.pg_dist_node n LEFT JOIN pg_catalog.pg_dist_poolinfo p ON p.nodeid OPERATOR(pg_catalog.=) n.nodeid" \
-	" WHERE n.isactive AND n.shouldhaveshards AND n.hasmetadata AND n.metadatasynced" \
+	" WHERE n.isactive" condition \
 	" AND n.noderole OPERATOR(pg_catalog.=) 'primary'" \
 	" AND n.nodecluster OPERATOR(pg_catalog.=) pg_catalog.current_setting('citus.cluster_name')::pg_catalog.name" \
 	" ORDER BY n.nodeid"
+
+/* Of these, who keep shards, and can plan queries over all of them. */
+#define ABLE " AND n.shouldhaveshards AND n.hasmetadata AND n.metadatasynced"
+
+/*
+ * Shards with the group of their first healthy placement, or NULL.  Not of tables without a
+ * distribution column, which are as a whole on one node, or on all.
+ */
+#define SHARDS_QUERY \
+	"SELECT (SELECT p.groupid FROM pg_catalog.pg_dist_placement p" \
+	" WHERE p.shardid OPERATOR(pg_catalog.=) s.shardid AND p.shardstate OPERATOR(pg_catalog.=) 1" \
+	" ORDER BY p.placementid LIMIT 1), pg_catalog.shard_name(s.logicalrelid, s.shardid)" \
+	" FROM pg_catalog.pg_dist_shard s JOIN pg_catalog.pg_dist_partition t" \
+	" ON t.logicalrelid OPERATOR(pg_catalog.=) s.logicalrelid" \
+	" WHERE s.logicalrelid OPERATOR(pg_catalog.=) $1::pg_catalog.regclass" \
+	" AND t.partmethod OPERATOR(pg_catalog.<>) 'n' ORDER BY s.shardid"
 
 #define TABLE_QUERY \
 	"SELECT 1 FROM pg_catalog.pg_dist_partition WHERE logicalrelid OPERATOR(pg_catalog.=) $1::pg_catalog.regclass"
@@ -91,11 +107,11 @@ Column(MemoryContext context, uint64 row, int n)
 }
 
 static List *
-ListNodes(void)
+ListNodes(const char *query)
 {
 	MemoryContext context = CurrentMemoryContext;
 	Datum		user = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
-	uint64		count = AskCatalog(NODES_QUERY, TEXTOID, user);
+	uint64		count = AskCatalog(query, TEXTOID, user);
 	List	   *nodes = NIL;
 
 	for (uint64 row = 0; row < count; row++)
@@ -107,6 +123,7 @@ ListNodes(void)
 		node->port = pg_strtoint32(Column(context, row, 2));
 		node->pool = Column(context, row, 3);
 		node->auth = Column(context, row, 4);
+		node->group = pg_strtoint32(Column(context, row, 5));
 		old = MemoryContextSwitchTo(context);
 		nodes = lappend(nodes, node);
 		MemoryContextSwitchTo(old);
@@ -204,11 +221,86 @@ FindWorkers(const VectorSource *source, const char **reason)
 	*reason = Obstacle(source);
 	if (*reason != NULL)
 		return NIL;
-	nodes = ListNodes();
+	nodes = ListNodes(NODES_QUERY(ABLE));
 	if (list_length(nodes) >= 2)
 		return nodes;
 	*reason = "there are not two nodes that have shards and the metadata";
 	return NIL;
+}
+
+/* --- shards */
+
+static ShardNode *
+FindGroup(List *nodes, const char *group)
+{
+	ListCell   *cell;
+
+	foreach(cell, nodes)
+	{
+		ShardNode  *node = lfirst(cell);
+
+		if (group != NULL && node->node.group == pg_strtoint32(group))
+			return node;
+	}
+	return NULL;
+}
+
+/* Citus names those in schema public without it. */
+static const char *
+ShardSchema(Oid relid)
+{
+	return strcmp(get_namespace_name(get_rel_namespace(relid)), "public") == 0 ? "public." : "";
+}
+
+/* To the nodes; false: one has no place. */
+static bool
+AddShards(List *nodes, Oid relid)
+{
+	MemoryContext context = CurrentMemoryContext;
+	const char *schema = ShardSchema(relid);
+	uint64		count = AskCatalog(SHARDS_QUERY, OIDOID, ObjectIdGetDatum(relid));
+	bool		all = count > 0;
+
+	for (uint64 row = 0; row < count && all; row++)
+	{
+		HeapTuple	tuple = SPI_tuptable->vals[row];
+		ShardNode  *node = FindGroup(nodes, SPI_getvalue(tuple, SPI_tuptable->tupdesc, 1));
+		char	   *name = SPI_getvalue(tuple, SPI_tuptable->tupdesc, 2);
+		MemoryContext old;
+
+		all = node != NULL && name != NULL;
+		if (!all)
+			break;
+		old = MemoryContextSwitchTo(context);
+		node->shards = lappend(node->shards, psprintf("%s%s", schema, name));
+		MemoryContextSwitchTo(old);
+	}
+	SPI_finish();
+	return all;
+}
+
+List *
+FindShards(Oid relid)
+{
+	List	   *all = NIL;
+	List	   *nodes = NIL;
+	ListCell   *cell;
+
+	if (!CitusIsHere() || ReadsSecondaries())
+		return NIL;
+	foreach(cell, ListNodes(NODES_QUERY("")))
+	{
+		ShardNode  *node = palloc0(sizeof(ShardNode));
+
+		node->node = *(WorkerNode *) lfirst(cell);
+		all = lappend(all, node);
+	}
+	if (!AddShards(all, relid))
+		return NIL;
+	foreach(cell, all)
+		if (((ShardNode *) lfirst(cell))->shards != NIL)
+			nodes = lappend(nodes, lfirst(cell));
+	return nodes;
 }
 
 char *

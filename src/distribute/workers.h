@@ -18,6 +18,7 @@ typedef struct WorkerNode
 {
 	char	   *host;
 	int			port;
+	int			group;			/* that placements name */
 	char	   *pool;			/* connection string that replaces these, as pg_dist_poolinfo has it; or empty */
 	char	   *auth;			/* further parameters, as pg_dist_authinfo has them; or empty */
 } WorkerNode;
@@ -28,6 +29,19 @@ typedef struct WorkerNode
  * current memory context.
  */
 extern List *FindWorkers(const VectorSource *source, const char **reason);
+
+/* The shards of a table that one node has, of which each is on one such node. */
+typedef struct ShardNode
+{
+	WorkerNode	node;
+	List	   *shards;			/* names with their schema, as SQL has them */
+} ShardNode;
+
+/*
+ * A list of ShardNode; NIL: the table is not one of Citus's whose rows are divided over shards,
+ * or a shard is nowhere.  In the current memory context.
+ */
+extern List *FindShards(Oid relid);
 
 /* Is Citus in this database, and loaded?  Then: is this a table of its own? */
 extern bool CitusIsHere(void);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "at_once.h"
 #include "device_group.h"
 #include "group_state.h"
 
@@ -73,7 +74,7 @@ settle_others(Group *group)
 		for_each_member(m, group)
 		{
 			if (set->sets[m] != NULL)
-				(void) group_survives(group, m, group->base->settle(set->sets[m]));
+				(void) group_survives(group, m, group->base->settle(set->sets[m], true));
 		}
 	}
 }
@@ -111,6 +112,52 @@ group_survives(Group *group, int m, FastedStatus status)
 
 /* --- contexts */
 
+static uint32_t
+members_left(const Group *group)
+{
+	uint32_t	members = 0;
+
+	for_each_member(m, group)
+		members |= UINT32_C(1) << m;
+	return members;
+}
+
+typedef struct Opening
+{
+	Group	   *group;
+	const FastedOptions *options;
+	FastedStatus statuses[FASTED_GROUP_MOST];
+} Opening;
+
+static void
+open_one(void *argument, int m)
+{
+	Opening    *opening = argument;
+	Member	   *member = &opening->group->members[m];
+	FastedOptions own = *opening->options;
+
+	own.devices = member->name;
+	opening->statuses[m] = opening->group->base->open(&own, &member->context);
+}
+
+/* All at once: the first context of a process on a device takes a quarter of a second. */
+static void
+open_members(Group *group, const FastedOptions *options)
+{
+	Opening		opening = {.group = group,.options = options};
+
+	fasted_at_once((UINT32_C(1) << group->nmembers) - 1, open_one, &opening);
+	for (int m = 0; m < group->nmembers; m++)
+		group->alive += group->members[m].context != NULL;
+	for (int m = 0; m < group->nmembers; m++)
+	{
+		if (group->members[m].context == NULL)
+			(void) group_fail(group, opening.statuses[m], group->base->last_error(NULL));
+		else
+			(void) group_survives(group, m, opening.statuses[m]);
+	}
+}
+
 static FastedStatus
 group_open(const FastedOptions *options, FastedContext **result)
 {
@@ -126,20 +173,8 @@ group_open(const FastedOptions *options, FastedContext **result)
 	if (group->nmembers == 0)
 		return group_fail(group, FASTED_NO_DEVICE, "no GPU was found");
 	for (int m = 0; m < group->nmembers; m++)
-	{
-		Member	   *member = &group->members[m];
-		FastedOptions own = *options;
-		FastedStatus status;
-
-		memcpy(member->name, names[m], sizeof(member->name));
-		own.devices = member->name;
-		status = group->base->open(&own, &member->context);
-		if (member->context == NULL)
-			(void) group_fail(group, status, group->base->last_error(NULL));
-		else
-			group->alive++;
-		(void) (member->context != NULL && group_survives(group, m, status));
-	}
+		memcpy(group->members[m].name, names[m], sizeof(names[m]));
+	open_members(group, options);
 	if (group->alive > 0)
 		group->failed = FASTED_OK;
 	return group->failed;
@@ -224,6 +259,29 @@ group_last_error(const FastedContext *context)
 	return context != NULL ? group_of(context)->error : open_error;
 }
 
+static void group_withdraw(FastedSet *set);
+
+/* Its sets wait for what they read. */
+static void
+close_sets(void *argument, int m)
+{
+	Group	   *group = argument;
+
+	for (GroupSet *set = group->sets; set != NULL; set = set->next)
+	{
+		group->base->set_close(set->sets[m]);
+		set->sets[m] = NULL;
+	}
+}
+
+static void
+close_one(void *argument, int m)
+{
+	Group	   *group = argument;
+
+	group->base->close(group->members[m].context);
+}
+
 static void
 group_close(FastedContext *context)
 {
@@ -232,11 +290,13 @@ group_close(FastedContext *context)
 	if (group == NULL)
 		return;
 	group_join_close((FastedJoin *) group->join);
-	/* the last one first: the first one's lock on lent memory is for all */
-	for (int m = group->nmembers - 1; m >= 0; m--)
+	/* a device may read memory that another one has locked, or the room that one gave */
+	for (GroupSet *set = group->sets; set != NULL; set = set->next)
+		group_withdraw((FastedSet *) set);
+	fasted_at_once(members_left(group), close_sets, group);
+	fasted_at_once(members_left(group), close_one, group);
+	for (int m = 0; m < group->nmembers; m++)
 	{
-		if (group->members[m].context != NULL)
-			group->base->close(group->members[m].context);
 		if (group->members[m].ghost != NULL)
 			group->base->close(group->members[m].ghost);
 	}
@@ -460,31 +520,47 @@ group_put(FastedSet *handle, const float *rows, size_t nrows, size_t *taken)
 	return group->failed;
 }
 
-/* The calls that each device gets alike. */
-typedef FastedStatus (*SetCall) (FastedSet *set);
-
 static FastedStatus
-call_all(FastedSet *handle, SetCall call)
+group_settle(FastedSet *handle, bool all)
 {
 	GroupSet   *set = (GroupSet *) handle;
 
 	for_each_member(m, set->group)
-		(void) group_survives(set->group, m, call(set->sets[m]));
+		(void) group_survives(set->group, m, set->group->base->settle(set->sets[m], all));
 	return set->group->failed;
 }
 
-static FastedStatus
-group_settle(FastedSet *set)
+typedef struct Sealing
 {
-	return call_all(set, ((GroupSet *) set)->group->base->settle);
+	GroupSet   *set;
+	FastedStatus statuses[FASTED_GROUP_MOST];
+} Sealing;
+
+static void
+seal_one(void *argument, int m)
+{
+	Sealing    *sealing = argument;
+
+	sealing->statuses[m] = sealing->set->group->base->seal(sealing->set->sets[m]);
 }
 
+/* Memory is taken for what filters need. */
 static FastedStatus
-group_seal(FastedSet *set)
+group_seal(FastedSet *handle)
 {
-	if (((GroupSet *) set)->spread != NULL)
-		return spread_seal((GroupSet *) set);
-	return call_all(set, ((GroupSet *) set)->group->base->seal);
+	GroupSet   *set = (GroupSet *) handle;
+	Sealing		sealing = {.set = set};
+	uint32_t	members = members_left(set->group);
+
+	if (set->spread != NULL)
+		return spread_seal(set);
+	fasted_at_once(members, seal_one, &sealing);
+	for (int m = 0; m < set->group->nmembers; m++)
+	{
+		if ((members >> m & 1) != 0)
+			(void) group_survives(set->group, m, sealing.statuses[m]);
+	}
+	return set->group->failed;
 }
 
 static FastedStatus
@@ -518,6 +594,14 @@ group_read_back(FastedSet *handle, uint64_t first_row, size_t nrows, float *rows
 }
 
 static void
+close_one_set(void *argument, int m)
+{
+	GroupSet   *set = argument;
+
+	set->group->base->set_close(set->sets[m]);
+}
+
+static void
 group_set_close(FastedSet *handle)
 {
 	GroupSet   *set = (GroupSet *) handle;
@@ -530,8 +614,8 @@ group_set_close(FastedSet *handle)
 	*link = set->next;
 	if (set->spread != NULL)
 		spread_close(set);
-	for_each_member(m, set->group)
-		set->group->base->set_close(set->sets[m]);
+	group_withdraw(handle);
+	fasted_at_once(members_left(set->group), close_one_set, set);
 	free(set);
 }
 

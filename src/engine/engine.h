@@ -35,7 +35,9 @@
  *	  pause									any time; work rests until the next call
  *	  join_close							any time; stops all work at once
  *
- * While a join is at work other sets may be opened, filled, sealed and closed.
+ * While a join is at work other sets may be opened, filled, sealed and closed.  Of an
+ * engine with devices several threads may be in calls at the same time, each of another
+ * context.
  * What the filter derives from rows stays with their set, so that a further join
  * of it only joins.  A join of sets that are too large together is panel_join.h's.
  *
@@ -54,7 +56,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 13
+#define FASTED_ENGINE_ABI 14
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -238,6 +240,7 @@ typedef struct FastedProblem
 	FastedOutput output;
 	uint32_t	slice;			/* < slices */
 	uint32_t	slices;			/* 0 or 1: all of it */
+	uint32_t	more_slices;	/* so many behind that one, too */
 
 	/*
 	 * All slices are joined by the same kernel, so that the CPU engine may put rows in an
@@ -454,11 +457,11 @@ typedef struct FastedEngine
 	/*
 	 * Takes the first *taken >= 1 of nrows >= 1 rows, tightly packed in lent
 	 * memory; FASTED_OK, or FASTED_FULL with none.  They may still be read until
-	 * settle.
+	 * settle: all of them, or else those that were put before its last call.
 	 */
 	FastedStatus (*put) (FastedSet *set, const float *rows, size_t nrows,
 						 size_t *taken);
-	FastedStatus (*settle) (FastedSet *set);
+	FastedStatus (*settle) (FastedSet *set, bool all);
 
 	/* Copies rows back, before seal: exactly what was committed. */
 	FastedStatus (*read_back) (FastedSet *set, uint64_t first_row,
@@ -508,10 +511,20 @@ typedef struct FastedEngine
 	 *
 	 * After FASTED_DONE, for rows first_row ... of set a, by their places in it: how many
 	 * neighbours each has, and these, the nearest first.  Those of the first row begin
-	 * at neighbors[0], of the next one at neighbors[k], and so on.
+	 * at neighbors[0], of the next one at neighbors[k], and so on.  Of no rows: what comes
+	 * before the first one is done.
 	 */
 	FastedStatus (*nearest) (FastedJoin *join, uint64_t first_row, size_t nrows,
 							 uint32_t *lengths, FastedNeighbor *neighbors);
+
+	/*
+	 * An engine with devices: adds to these rows' lists what a join of another context has for
+	 * the same rows; both are done, and from has been asked for neighbours, if of no rows.
+	 * What both have counts once.  FASTED_OK, or FASTED_FULL with none: its lists are too long
+	 * for that.  NULL: it has no such function.
+	 */
+	FastedStatus (*add_lists) (FastedJoin *join, const FastedJoin *from, uint64_t first_row,
+							   size_t nrows);
 
 	/* For fits: lists of k for so many rows take the memory of how many rows?  Or NULL. */
 	uint64_t	(*list_rows) (const FastedContext *context, uint64_t rows, uint32_t k);

@@ -3,8 +3,12 @@
  * group_join.c
  *	  Deals slices of a join to devices, and merges what they find.
  *
- * Each device has one slice at a time.  A slice counts when it is finished: what a
- * lost device did of its own is done once more, less the pairs that were handed out.
+ * Each device has some slices in a row at a time.  They count when they are finished: what
+ * a lost device did of its own is done once more, less the pairs that were handed out.
+ * Between two of them a device waits for its next work, a tenth of a millisecond; at the end
+ * it waits for others, half of their last slices.  So many are taken at first, few at last.
+ *
+ * To begin, a device chooses a form and quantises its rows.  All do that at once.
  *
  * Which rows are kept takes all pairs together: such a join is one device's, and if that
  * one is lost, the next one's from the start.  To hand out all pairs takes longer, even of
@@ -26,6 +30,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "at_once.h"
 #include "group_join.h"
 
 /*
@@ -34,6 +39,9 @@
  */
 #define LOOK_NS 50000
 #define LOOK_AT_ONCE_MS 1.0
+
+/* Work for fewer milliseconds is hardly worth the turn. */
+#define TURN_MS 1.0
 
 /* Progress is counted in so many parts of a slice. */
 #define SLICE_UNITS 1000
@@ -60,24 +68,6 @@ keeps_results(const GroupJoin *join)
 	return finds_nearest(join) || fasted_counts_rows(&join->problem);
 }
 
-Group *
-group_of_join(const GroupJoin *join)
-{
-	return join->group;
-}
-
-const FastedProblem *
-group_problem_of(const GroupJoin *join)
-{
-	return &join->problem;
-}
-
-FastedJoin *
-group_slices_of(const GroupJoin *join, int m)
-{
-	return join->turns[m].done != 0 ? join->turns[m].join : NULL;
-}
-
 static bool
 self_join(const GroupJoin *join)
 {
@@ -100,17 +90,23 @@ make_counts(GroupJoin *join)
 	return true;
 }
 
+static bool
+has_lists(const GroupSet *set, int m)
+{
+	return (set->lists >> m & 1) != 0;
+}
+
 /* A join that goes on from another one: has each device the lists that it had then? */
 static bool
-lists_are_there(Group *group, const FastedProblem *problem, GroupSet *a)
+lists_are_there(const Group *group, const FastedProblem *problem, GroupSet *a)
 {
-	uint32_t	members = 0;
-
+	if (!problem->further)
+		a->lists = 0;
 	for (int m = 0; m < group->nmembers; m++)
-		members |= group->members[m].context != NULL ? UINT32_C(1) << m : 0;
-	if (problem->further && (a->lists & ~members) != 0)
-		return false;
-	a->lists = members;
+	{
+		if (has_lists(a, m) && !group_has(group, m))
+			return false;
+	}
 	return true;
 }
 
@@ -147,15 +143,39 @@ group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet 
 	return FASTED_OK;
 }
 
-/* The next slice for a device without one; false: there is none now. */
+/*
+ * How many slices to take at once: so that each device will take some twice more.  Those of
+ * neighbours may have been for nothing, if the rows' order is another one, which is known
+ * only then; pairs that are handed out are noted, but not any number of them.
+ */
+static uint32_t
+slices_at_once(const GroupJoin *join)
+{
+	uint32_t	left = join->slices - join->next_slice;
+	bool		few = finds_nearest(join) || join->problem.output == FASTED_OUTPUT_PAIRS;
+	uint32_t	share = left / (2 * (uint32_t) join->group->alive);
+
+	uint32_t	even = left / (uint32_t) join->group->alive;
+
+	if (few && share > GROUP_FEW_SLICES)
+		share = GROUP_FEW_SLICES;
+	/* for a millisecond at least, unless others would have nothing to do */
+	if (join->slice_ms > 0 && share * join->slice_ms < TURN_MS)
+		share = even * join->slice_ms < TURN_MS ? even : (uint32_t) (TURN_MS / join->slice_ms);
+	return share > 0 ? share : 1;
+}
+
+/* The next slices for a device without one; false: there are none now. */
 static bool
 take_slice(GroupJoin *join, Turn *turn)
 {
+	turn->width = 1;
 	if (join->nrests > 0)
 	{
 		Rest	   *rest = &join->rests[--join->nrests];
 
 		turn->slice = rest->slice;
+		turn->width = rest->width;
 		turn->skip = rest->skip;
 	}
 	else if (join->tasks != NULL)
@@ -164,7 +184,11 @@ take_slice(GroupJoin *join, Turn *turn)
 			return false;
 	}
 	else if (join->next_slice < join->slices)
-		turn->slice = join->next_slice++;
+	{
+		turn->width = slices_at_once(join);
+		turn->slice = join->next_slice;
+		join->next_slice += turn->width;
+	}
 	else
 		return false;
 	turn->busy = true;
@@ -187,6 +211,7 @@ begin_slice(GroupJoin *join, int m)
 	{
 		problem.slice = join->problem.slice * join->slices + turn->slice;
 		problem.slices = outer * join->slices;
+		problem.more_slices = turn->width - 1;
 		problem.further = turn->further || (finds_nearest(join) && problem.further);
 	}
 	else
@@ -198,7 +223,6 @@ begin_slice(GroupJoin *join, int m)
 	}
 	group->base->stats(group->members[m].context, &turn->begun);
 	turn->at_work = true;
-	join->turned = milliseconds();
 	return group->base->join_open(group->members[m].context, &problem, sides[0], sides[1],
 								  &turn->join);
 }
@@ -219,16 +243,21 @@ order_agrees(GroupJoin *join, int m)
 	return stats.join_order == join->order;
 }
 
-/* Its slice goes back; nothing of it has been handed out. */
+/*
+ * Its slice goes back; nothing of it has been handed out.  Lists of earlier panels stay; that they
+ * have neighbours now of which others know is no harm.
+ */
 static void
 step_aside(GroupJoin *join, int m)
 {
 	Turn	   *turn = &join->turns[m];
 
-	join->rests[join->nrests++] = (Rest) {.slice = turn->slice,.skip = turn->skip};
+	join->rests[join->nrests++] = (Rest) {.slice = turn->slice,.width = turn->width,.skip = turn->skip};
 	memset(&turn->skip, 0, sizeof(turn->skip));
 	turn->busy = turn->at_work = false;
 	turn->aside = true;
+	if (finds_nearest(join) && has_lists(join->a, m))
+		return;
 	join->group->base->join_close(turn->join);
 	turn->join = NULL;
 }
@@ -265,7 +294,8 @@ add_counts(GroupJoin *join, int m)
 			join->counts[side][row] += join->device_counts[side][row];
 	}
 	/* whatever becomes of the device, these slices are counted */
-	turn->done = 0;
+	memset(turn->done, 0, sizeof(turn->done));
+	turn->ndone = 0;
 	turn->done_pairs = 0;
 	turn->further = false;
 	return FASTED_OK;
@@ -277,7 +307,7 @@ add_all_counts(GroupJoin *join)
 {
 	for (int m = 0; m < join->group->nmembers && !finds_nearest(join); m++)
 	{
-		if (join->turns[m].done == 0 || group_survives(join->group, m, add_counts(join, m)))
+		if (join->turns[m].ndone == 0 || group_survives(join->group, m, add_counts(join, m)))
 			continue;
 		return join->group->failed != FASTED_OK ? join->group->failed : FASTED_AGAIN;
 	}
@@ -294,47 +324,82 @@ end_slice(GroupJoin *join, int m)
 	FastedStats now;
 
 	group->base->stats(member->context, &now);
+	join->slice_ms = (milliseconds() - turn->since) / turn->width;
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
 		join->pairs += now.pairs - turn->begun.pairs;
 	if (join->tasks != NULL)
 		task_end(join, m);
 	else if (keeps_results(join))
 	{
-		turn->done |= UINT32_C(1) << turn->slice;
+		memset(turn->done + turn->slice, true, turn->width);
+		turn->ndone += turn->width;
 		turn->done_pairs += now.pairs - turn->begun.pairs;
 	}
+	if (finds_nearest(join))
+		join->a->lists |= UINT32_C(1) << m;
 	turn->further = join->tasks == NULL && join->problem.output != FASTED_OUTPUT_PAIRS;
 	turn->busy = turn->at_work = false;
 	pair_log_clear(&turn->given);
 	pair_log_free(&turn->skip);
-	join->finished++;
-	member->slices++;
+	join->finished += turn->width;
+	member->slices += turn->width;
 }
 
 /* Leaves out of a batch what was handed out before. */
 static FastedStatus
 skip_pairs(GroupJoin *join, PairLog *skip, FastedBatch *batch)
 {
-	size_t		kept = 0;
-
 	if (skip->count == 0)
 		return FASTED_OK;
-	if (join->kept_room < batch->npairs)
+	if (!pair_log_leave_out(skip, &join->kept, batch))
+		return group_fail(join->group, FASTED_OUT_OF_MEMORY, "out of memory for pairs");
+	return batch->npairs > 0 ? FASTED_OK : FASTED_AGAIN;
+}
+
+/* After begin_slice.  FASTED_DONE: the device's rows are in another order. */
+static FastedStatus
+check_begin(GroupJoin *join, int m)
+{
+	Turn	   *turn = &join->turns[m];
+
+	join->turned = turn->since = milliseconds();
+	if (turn->begin != FASTED_OK || join->tasks != NULL || finds_nearest(join) ||
+		order_agrees(join, m))
+		return turn->begin;
+	step_aside(join, m);
+	return FASTED_DONE;
+}
+
+static void
+begin_one(void *argument, int m)
+{
+	GroupJoin  *join = argument;
+
+	join->turns[m].begin = begin_slice(join, m);
+}
+
+/* All devices begin their first slices. */
+static FastedStatus
+begin_all(GroupJoin *join)
+{
+	Group	   *group = join->group;
+	uint32_t	devices = 0;
+
+	join->begun = true;
+	if (join->tasks != NULL)
+		return FASTED_OK;
+	for (int m = 0; m < group->nmembers; m++)
 	{
-		free(join->kept);
-		join->kept = malloc(batch->npairs * sizeof(FastedPair));
-		join->kept_room = join->kept != NULL ? batch->npairs : 0;
-		if (join->kept == NULL)
-			return group_fail(join->group, FASTED_OUT_OF_MEMORY, "out of memory for pairs");
+		if (group_has(group, m) && take_slice(join, &join->turns[m]))
+			devices |= UINT32_C(1) << m;
 	}
-	for (size_t i = 0; i < batch->npairs; i++)
+	fasted_at_once(devices, begin_one, join);
+	for (int m = 0; m < group->nmembers; m++)
 	{
-		if (!pair_log_has(skip, &batch->pairs[i]))
-			join->kept[kept++] = batch->pairs[i];
+		if ((devices >> m & 1) != 0)
+			(void) group_survives(group, m, check_begin(join, m));
 	}
-	batch->pairs = join->kept;
-	batch->npairs = kept;
-	return kept > 0 ? FASTED_OK : FASTED_AGAIN;
+	return group->failed;
 }
 
 /* FASTED_OK: pairs; FASTED_AGAIN: none now; FASTED_DONE: nothing left to do; or a failure. */
@@ -351,14 +416,11 @@ look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
 		return FASTED_DONE;
 	if (!turn->at_work)
 	{
-		status = begin_slice(join, m);
-		if (status == FASTED_OK && join->tasks == NULL && !finds_nearest(join) &&
-			!order_agrees(join, m))
-		{
-			step_aside(join, m);
-			return FASTED_DONE;
-		}
+		turn->begin = begin_slice(join, m);
+		status = check_begin(join, m);
 	}
+	if (status == FASTED_DONE)
+		return FASTED_DONE;
 	if (status == FASTED_OK)
 		status = group->base->next(turn->join, timeout_ms, batch);
 	/* neighbours: rows are in their order only now, and nothing is handed out before */
@@ -422,6 +484,8 @@ group_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 	struct timespec rest = {.tv_nsec = LOOK_NS};
 
 	memset(batch, 0, sizeof(*batch));
+	if (group->failed == FASTED_OK && !join->begun)
+		(void) begin_all(join);
 	if (group->failed != FASTED_OK)
 		return group->failed;
 	for (;;)
@@ -470,13 +534,14 @@ lose_counts(GroupJoin *join, Turn *turn)
 {
 	for (uint32_t slice = 0; slice < GROUP_SLICES; slice++)
 	{
-		if ((turn->done >> slice & 1) == 0)
+		if (!turn->done[slice])
 			continue;
-		join->rests[join->nrests++] = (Rest) {.slice = slice};
+		join->rests[join->nrests++] = (Rest) {.slice = slice,.width = 1};
 		join->finished--;
 	}
 	join->pairs -= turn->done_pairs;
-	turn->done = 0;
+	memset(turn->done, 0, sizeof(turn->done));
+	turn->ndone = 0;
 }
 
 /* The slice goes back; its pairs so far are known, or nobody can do it again. */
@@ -487,8 +552,12 @@ group_join_lose(GroupJoin *join, int m)
 	PairLog		skip = turn->skip;
 
 	turn->join = NULL;			/* its context is closed */
-	if (finds_nearest(join) && join->problem.further)
-		join->group->failed = FASTED_DEVICE_FAILED;
+	if (finds_nearest(join))
+	{
+		if (join->problem.further && has_lists(join->a, m))
+			join->group->failed = FASTED_DEVICE_FAILED;
+		join->a->lists &= ~(UINT32_C(1) << m);
+	}
 	if (join->tasks != NULL)
 	{
 		tasks_lose(join, m);
@@ -503,7 +572,7 @@ group_join_lose(GroupJoin *join, int m)
 	memset(&turn->skip, 0, sizeof(turn->skip));
 	if (skip.incomplete)
 		join->group->failed = FASTED_DEVICE_FAILED;
-	join->rests[join->nrests++] = (Rest) {.slice = turn->slice,.skip = skip};
+	join->rests[join->nrests++] = (Rest) {.slice = turn->slice,.width = turn->width,.skip = skip};
 }
 
 void
@@ -523,7 +592,7 @@ group_join_stats(const GroupJoin *join, FastedStats *stats)
 		join->group->base->stats(join->group->members[m].context, &now);
 		total = (double) (now.units_total - turn->begun.units_total);
 		if (total > 0)
-			done += SLICE_UNITS * (double) (now.units_done - turn->begun.units_done) / total;
+			done += SLICE_UNITS * turn->width * (double) (now.units_done - turn->begun.units_done) / total;
 		if (join->problem.output != FASTED_OUTPUT_PAIRS)
 			stats->pairs += now.pairs - turn->begun.pairs;
 	}
@@ -568,7 +637,8 @@ group_join_close(FastedJoin *handle)
 	tasks_close(join);
 	for (int i = 0; i < join->nrests; i++)
 		pair_log_free(&join->rests[i].skip);
-	free(join->kept);
+	free(join->kept.pairs);
+	free(join->lists.merged);
 	for (int side = 0; side < 2; side++)
 	{
 		free(join->counts[side]);

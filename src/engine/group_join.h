@@ -13,23 +13,30 @@
 
 /*
  * Slices of a join, whatever the number of devices: other processes, which have
- * slices of their own, may have fewer.
+ * slices of their own, may have fewer.  A device takes several in a row, the fewer the
+ * fewer are left; up to so many where others may have to do them once more whole, or where
+ * what is found in them is noted.
  */
-#define GROUP_SLICES 32			/* bits of Turn.done */
+#define GROUP_SLICES 1024
+#define GROUP_FEW_SLICES 32
 
 /* What a device is at. */
 typedef struct Turn
 {
-	bool		busy;			/* it has a slice */
-	bool		at_work;	/* on it: join is of it */
+	bool		busy;			/* it has slices */
+	bool		at_work;	/* on them: join is of them */
 	bool		aside;			/* its rows are in another order: it has no slices */
-	uint32_t	slice;
-	FastedJoin *join;			/* of this slice or the last one; NULL: there was none */
+	uint32_t	slice;			/* the first one */
+	uint32_t	width;			/* so many */
+	FastedStatus begin;			/* what their beginning came to */
+	double		since;			/* when it began with them, milliseconds */
+	FastedJoin *join;			/* of these slices or the last ones; NULL: there were none */
 	FastedStats begun;			/* the device's sums when it began */
 	PairLog		given;			/* pairs handed out since then */
 	PairLog		skip;			/* pairs that another device handed out before it was lost */
 	bool		further;		/* its next slice goes on from the last one */
-	uint32_t	done;			/* slices whose counts only the device has, a bit each */
+	bool		done[GROUP_SLICES]; /* slices whose counts only the device has */
+	uint32_t	ndone;
 	uint64_t	done_pairs;		/* that they have */
 
 	/* Of a spread set: its parts i and j, and the groups of rows there. */
@@ -38,10 +45,11 @@ typedef struct Turn
 	FastedRowGroup *groups;
 } Turn;
 
-/* A slice that a lost device did not finish. */
+/* Slices that a lost device did not finish. */
 typedef struct Rest
 {
 	uint32_t	slice;
+	uint32_t	width;
 	PairLog		skip;
 } Rest;
 
@@ -64,6 +72,16 @@ typedef struct Tasks
 	uint32_t	left_room;
 } Tasks;
 
+/* Neighbours, once they are asked for. */
+typedef struct GroupLists
+{
+	int			members[FASTED_GROUP_MOST]; /* that have some */
+	int			nmembers;		/* 0: they have not been asked for yet */
+	bool		on_host;		/* lists are merged there, when they are handed out */
+	uint64_t	window;			/* rows that one member has the merged lists of */
+	bool	   *merged;			/* of each window: they are there */
+} GroupLists;
+
 struct GroupJoin
 {
 	Group	   *group;
@@ -71,22 +89,24 @@ struct GroupJoin
 	GroupSet   *a;
 	GroupSet   *b;
 	uint32_t	slices;
+	bool		begun;			/* devices have begun, all at once */
 	bool		ordered;		/* a device has begun with one */
 	uint64_t	order;			/* of its rows */
 	Turn		turns[FASTED_GROUP_MOST];
 	int			look_first;		/* at this device */
-	double		turned;			/* when a slice began last: milliseconds */
+	double		turned;			/* when slices began last: milliseconds */
+	double		slice_ms;		/* what one took a device; 0: that is not known yet */
 	uint32_t	next_slice;		/* that nobody had yet */
 	uint32_t	finished;
 	Rest		rests[GROUP_SLICES + FASTED_GROUP_MOST];
 	int			nrests;
 	uint64_t	pairs;			/* of finished slices, or handed out */
-	FastedPair *kept;			/* of a batch that had pairs to skip */
-	size_t		kept_room;
+	KeptPairs	kept;			/* of a batch that had pairs to skip */
 	Tasks	   *tasks;			/* of a spread set; NULL: there are slices */
 	uint64_t	rows[2];
 	uint32_t   *counts[2];		/* of devices that have been asked */
 	uint32_t   *device_counts[2];	/* of one that is being asked */
+	GroupLists	lists;
 };
 
 /*

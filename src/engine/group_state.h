@@ -65,7 +65,7 @@ struct GroupSet
 	int			stager;			/* which one's */
 	uint64_t	first_row;
 	uint64_t	rows;
-	uint32_t	lists;			/* members that have lists of neighbours of its rows, a bit each */
+	uint32_t	lists;			/* members that have neighbours of its rows, a bit each */
 	Spread	   *spread;			/* NULL: all devices have all rows, in sets */
 };
 
@@ -138,11 +138,6 @@ extern FastedStatus group_counts(FastedJoin *join, int side, uint64_t first_row,
 								 uint32_t *counts);
 extern bool group_left_out(const FastedJoin *join, uint32_t i, FastedBlock *block);
 extern void group_join_close(FastedJoin *join);
-
-/* Of a join: its group, its problem, and a member's part that is done; NULL: it has none. */
-extern Group *group_of_join(const GroupJoin *join);
-extern const FastedProblem *group_problem_of(const GroupJoin *join);
-extern FastedJoin *group_slices_of(const GroupJoin *join, int member);
 
 /* Neighbours: group_nearest.c. */
 extern FastedStatus group_nearest(FastedJoin *join, uint64_t first_row, size_t nrows,

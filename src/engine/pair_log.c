@@ -87,6 +87,29 @@ pair_log_has(PairLog *log, const FastedPair *pair)
 	return bsearch(&key, log->pairs, log->count, sizeof(uint64_t), compare_keys) != NULL;
 }
 
+bool
+pair_log_leave_out(PairLog *log, KeptPairs *kept, FastedBatch *batch)
+{
+	size_t		npairs = 0;
+
+	if (kept->room < batch->npairs)
+	{
+		free(kept->pairs);
+		kept->pairs = malloc(batch->npairs * sizeof(FastedPair));
+		kept->room = kept->pairs != NULL ? batch->npairs : 0;
+		if (kept->pairs == NULL)
+			return false;
+	}
+	for (size_t i = 0; i < batch->npairs; i++)
+	{
+		if (!pair_log_has(log, &batch->pairs[i]))
+			kept->pairs[npairs++] = batch->pairs[i];
+	}
+	batch->pairs = kept->pairs;
+	batch->npairs = npairs;
+	return true;
+}
+
 void
 pair_log_clear(PairLog *log)
 {

@@ -30,6 +30,16 @@ extern void pair_log_append(PairLog *log, const PairLog *other);
 /* Has it this pair? */
 extern bool pair_log_has(PairLog *log, const FastedPair *pair);
 
+/* Room for the pairs of a batch that stay in it. */
+typedef struct KeptPairs
+{
+	FastedPair *pairs;
+	size_t		room;
+} KeptPairs;
+
+/* Leaves the log's pairs out of a batch; the others are in kept then.  False: out of memory. */
+extern bool pair_log_leave_out(PairLog *log, KeptPairs *kept, FastedBatch *batch);
+
 /* It is empty; its memory stays. */
 extern void pair_log_clear(PairLog *log);
 extern void pair_log_free(PairLog *log);

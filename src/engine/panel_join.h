@@ -73,7 +73,7 @@ extern bool panel_join_lend(PanelJoin *join, int side, void *memory, size_t byte
 extern void panel_join_withdraw(PanelJoin *join, int side);
 extern FastedStatus panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows,
 								   size_t *taken);
-extern FastedStatus panel_join_settle(PanelJoin *join, int side);
+extern FastedStatus panel_join_settle(PanelJoin *join, int side, bool all);
 extern FastedStatus panel_join_read_back(PanelJoin *join, int side, uint64_t first_row,
 										 size_t nrows, float *rows);
 

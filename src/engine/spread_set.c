@@ -240,7 +240,7 @@ spread_fill_guest(GroupSet *set, int member)
 
 	/* the other device may be lost as soon as others are looked at */
 	if (status == FASTED_OK)
-		status = base->settle(guest->set);
+		status = base->settle(guest->set, true);
 	guest->have += count;
 	if (status != FASTED_OK || guest->have < part->rows)
 		return status == FASTED_OK ? FASTED_AGAIN : status;

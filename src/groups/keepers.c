@@ -88,7 +88,11 @@ SortPairs(Keepers *keepers)
 	PairStore  *store = &keepers->store;
 
 	if (keepers->scratch->room < store->count)
+	{
 		PairMemoryGrow(keepers->scratch, store->count);
+		/* pairs go there in no order: all of it would be made between two looks for interrupts */
+		PairMemoryTouch(keepers->scratch);
+	}
 	keepers->base.pair_bytes = PairMemoryBytes(store->memory) + PairMemoryBytes(keepers->scratch);
 	return SortBySecond(store->memory->pairs, keepers->scratch->pairs, store->count,
 						keepers->rows->count);

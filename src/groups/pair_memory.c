@@ -15,7 +15,12 @@
 
 #include "cpu/release.h"
 #include "groups/pair_memory.h"
+#include "session/interrupts.h"
 #include "utils/memutils.h"
+
+/* No more than a page, and bytes between two looks for interrupts. */
+#define TOUCH_STEP 4096
+#define TOUCH_BYTES_PER_CHECK (4 * 1024 * 1024)
 
 void
 PairMemoryFree(PairMemory *memory)
@@ -70,4 +75,18 @@ PairMemoryGrow(PairMemory *memory, size_t room)
 #endif
 	memory->pairs = pairs;
 	memory->room = room;
+}
+
+void
+PairMemoryTouch(PairMemory *memory)
+{
+	volatile char *bytes = (volatile char *) memory->pairs;
+	Size		size = memory->room * sizeof(FastedPair);
+
+	for (Size i = 0; i < size; i += TOUCH_STEP)
+	{
+		if (i % TOUCH_BYTES_PER_CHECK == 0)
+			CheckJoinInterrupts();
+		bytes[i] = 0;
+	}
 }

@@ -25,6 +25,9 @@ extern PairMemory *PairMemoryCreate(void);
 
 /* Makes room for so many pairs, which is more than before; those there are stay. */
 extern void PairMemoryGrow(PairMemory *memory, size_t room);
+
+/* Lets the system make the memory, page by page; what is in there is lost. */
+extern void PairMemoryTouch(PairMemory *memory);
 extern void PairMemoryFree(PairMemory *memory);
 
 static inline uint64

@@ -29,8 +29,12 @@
  */
 #define GPU_PAYS_FLOP 1e12
 
-/* Further GPUs do from here on: half a second of one, and they must be woken too. */
+/*
+ * Further GPUs do from here on: half a second of one, and they must be woken too.  Who names
+ * them may have them woken for a tenth of that, where two are a little faster than one.
+ */
 #define GPUS_PAY_FLOP 1e15
+#define NAMED_GPUS_PAY_FLOP 1e14
 
 static char cuda_reason[MAX_REASON];	/* why there is no CUDA engine */
 
@@ -149,14 +153,25 @@ CudaIsAvailable(void)
 	return CudaEngine(fasted_setting_gpu_devices) != NULL;
 }
 
+static bool
+SeveralPay(const JoinOptions *options, double flop)
+{
+	if (options->share != GPU_SHARE_AUTO)
+		return options->share == GPU_SHARE_FORCE;
+	/* several for neighbours are for tests, until they have been seen in panels on GPUs */
+	if (options->nearest)
+		return false;
+	return flop >= (fasted_any_device(options->devices) ? GPUS_PAY_FLOP : NAMED_GPUS_PAY_FLOP);
+}
+
 /* All GPUs of the list, if there are several alike and it pays; else one. */
 static const FastedEngine *
-OneOrSeveral(const FastedEngine *cuda, const char *devices, double flop)
+OneOrSeveral(const FastedEngine *cuda, const JoinOptions *options, double flop)
 {
 	char		names[2][FASTED_DEVICE_NAME];
 
-	if (cuda->devices == NULL || (fasted_any_device(devices) && flop < GPUS_PAY_FLOP) ||
-		cuda->devices(devices, names, lengthof(names)) < 2)
+	if (cuda->devices == NULL || !SeveralPay(options, flop) ||
+		cuda->devices(options->devices, names, lengthof(names)) < 2)
 		return cuda;
 	return fasted_device_group(cuda);
 }
@@ -192,7 +207,7 @@ ChooseEngine(const JoinOptions *options, double row_pairs, uint32 dimensions)
 	}
 	cuda = CudaEngine(options->devices);
 	if (cuda != NULL)
-		return options->nearest ? cuda : OneOrSeveral(cuda, options->devices, flop);
+		return OneOrSeveral(cuda, options, flop);
 	if (options->engine == ENGINE_CUDA)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

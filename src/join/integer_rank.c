@@ -7,12 +7,22 @@
  * comparing a million of them takes as long as reading them.  So integers are
  * sorted digit by digit, lowest first, as far as they differ.
  *
+ * While a GPU joins, the session has nothing to do but to sort, yet the GPU wants to be
+ * looked at.  So a thread sorts, which calls nothing of PostgreSQL's: its memory is there
+ * before, and it ends when it is told to.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
 #include "join/integer_rank.h"
 #include "miscadmin.h"
+#include "port/atomics.h"
+#include "session/interrupts.h"
 #include "utils/memutils.h"
 
 #define DIGIT_BITS 11
@@ -21,11 +31,44 @@
 /* Rows between two looks for interrupts. */
 #define ROWS_PER_CHECK (1 << 20)
 
+/* Fewer are sorted within two milliseconds. */
+#define ROWS_FOR_THREAD (1 << 17)
+
+/* Between two looks for interrupts of whoever waits for the thread. */
+#define WAIT_NS 500000
+
 typedef struct RankedRow
 {
 	uint64		key;			/* above the least one */
 	uint32		row;
 } RankedRow;
+
+struct IntegerRank
+{
+	const Datum *keys;
+	uint32		count;
+	uint32	   *rank;
+	RankedRow  *rows;
+	RankedRow  *other;
+	uint32		twice;			/* a row whose key another row has; count: none */
+
+	bool		beside;			/* in a thread */
+	bool		joined;			/* which has ended */
+	pthread_t	thread;
+	pg_atomic_uint32 stop;		/* it is to end */
+	pg_atomic_uint32 done;
+	MemoryContextCallback callback;
+};
+
+/* Answers interrupts, or tells the thread that it is to end. */
+static bool
+IsStopped(IntegerRank *ranking)
+{
+	if (ranking->beside)
+		return pg_atomic_read_u32(&ranking->stop) != 0;
+	CHECK_FOR_INTERRUPTS();
+	return false;
+}
 
 /* Returns how many bits the keys take. */
 static int
@@ -50,12 +93,14 @@ FillRows(const Datum *keys, uint32 count, RankedRow *rows)
 
 /* Sorts by one digit and keeps, within it, the order there was. */
 static void
-SortByDigit(const RankedRow *from, RankedRow *to, uint32 count, int shift)
+SortByDigit(IntegerRank *ranking, int shift)
 {
+	const RankedRow *from = ranking->rows;
+	RankedRow  *to = ranking->other;
 	uint32		position[DIGIT_VALUES] = {0};
 	uint32		sum = 0;
 
-	for (uint32 i = 0; i < count; i++)
+	for (uint32 i = 0; i < ranking->count; i++)
 		position[(from[i].key >> shift) % DIGIT_VALUES]++;
 	for (int digit = 0; digit < DIGIT_VALUES; digit++)
 	{
@@ -64,42 +109,121 @@ SortByDigit(const RankedRow *from, RankedRow *to, uint32 count, int shift)
 		position[digit] = sum;
 		sum += n;
 	}
-	for (uint32 i = 0; i < count; i++)
+	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (i % ROWS_PER_CHECK == 0)
-			CHECK_FOR_INTERRUPTS();
+		if (i % ROWS_PER_CHECK == 0 && IsStopped(ranking))
+			return;
 		to[position[(from[i].key >> shift) % DIGIT_VALUES]++] = from[i];
+	}
+	ranking->other = ranking->rows;
+	ranking->rows = to;
+}
+
+static void
+Rank(IntegerRank *ranking)
+{
+	int			bits = FillRows(ranking->keys, ranking->count, ranking->rows);
+
+	for (int shift = 0; shift < bits; shift += DIGIT_BITS)
+	{
+		SortByDigit(ranking, shift);
+		if (IsStopped(ranking))
+			return;
+	}
+	for (uint32 i = 0; i < ranking->count; i++)
+	{
+		if (i > 0 && ranking->rows[i].key == ranking->rows[i - 1].key)
+			ranking->twice = ranking->rows[i].row;
+		ranking->rank[ranking->rows[i].row] = i;
 	}
 }
 
-uint32
-RankIntegers(const Datum *keys, uint32 count, uint32 *rank)
+static void *
+RankInThread(void *argument)
 {
-	RankedRow  *rows;
-	RankedRow  *other;
-	int			bits;
-	uint32		twice = count;
+	IntegerRank *ranking = argument;
 
+	Rank(ranking);
+	/* a full barrier: whoever sees it sees the ranks */
+	pg_atomic_fetch_add_u32(&ranking->done, 1);
+	return NULL;
+}
+
+/* Our signal handlers must not run there. */
+static bool
+StartThread(IntegerRank *ranking)
+{
+	sigset_t	all;
+	sigset_t	before;
+	bool		started;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	started = pthread_create(&ranking->thread, NULL, RankInThread, ranking) == 0;
+	if (started)
+		(void) pthread_setname_np(ranking->thread, "fasted keys");
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
+}
+
+static void
+JoinThread(void *arg)
+{
+	IntegerRank *ranking = arg;
+
+	if (ranking->beside && !ranking->joined)
+	{
+		pg_atomic_write_u32(&ranking->stop, 1);
+		pthread_join(ranking->thread, NULL);
+		ranking->joined = true;
+	}
+}
+
+IntegerRank *
+IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank, bool beside)
+{
+	IntegerRank *ranking = palloc0(sizeof(IntegerRank));
+	Size		bytes = (Size) count * sizeof(RankedRow);
+
+	ranking->keys = keys;
+	ranking->count = ranking->twice = count;
+	ranking->rank = rank;
 	if (count == 0)
-		return count;
-	rows = MemoryContextAllocHuge(CurrentMemoryContext, (Size) count * sizeof(RankedRow));
-	other = MemoryContextAllocHuge(CurrentMemoryContext, (Size) count * sizeof(RankedRow));
-	bits = FillRows(keys, count, rows);
-	for (int shift = 0; shift < bits; shift += DIGIT_BITS)
+		return ranking;
+	ranking->rows = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
+	ranking->other = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
+	pg_atomic_init_u32(&ranking->stop, 0);
+	pg_atomic_init_u32(&ranking->done, 0);
+	ranking->beside = beside && count >= ROWS_FOR_THREAD;
+	if (ranking->beside && StartThread(ranking))
 	{
-		RankedRow  *sorted = other;
+		ranking->callback.func = JoinThread;
+		ranking->callback.arg = ranking;
+		MemoryContextRegisterResetCallback(CurrentMemoryContext, &ranking->callback);
+		return ranking;
+	}
+	ranking->beside = false;
+	Rank(ranking);
+	return ranking;
+}
 
-		SortByDigit(rows, sorted, count, shift);
-		other = rows;
-		rows = sorted;
-	}
-	for (uint32 i = 0; i < count; i++)
+bool
+IntegerRankIsDone(IntegerRank *ranking)
+{
+	/* with a barrier */
+	return !ranking->beside || pg_atomic_fetch_add_u32(&ranking->done, 0) != 0;
+}
+
+uint32
+IntegerRankEnd(IntegerRank *ranking)
+{
+	while (!IntegerRankIsDone(ranking))
 	{
-		if (i > 0 && rows[i].key == rows[i - 1].key)
-			twice = rows[i].row;
-		rank[rows[i].row] = i;
+		struct timespec rest = {.tv_nsec = WAIT_NS};
+
+		CheckJoinInterrupts();
+		nanosleep(&rest, NULL);
 	}
-	pfree(rows);
-	pfree(other);
-	return twice;
+	JoinThread(ranking);
+	return ranking->twice;
 }

@@ -101,6 +101,28 @@ SecondsSince(instr_time begin)
 	return INSTR_TIME_GET_DOUBLE(now);
 }
 
+static void
+ForAllKeys(Join *join, void (*work) (KeySet *keys))
+{
+	for (int side = 0; side < join->sides; side++)
+		if (join->rows[side].keys != NULL)
+			work(join->rows[side].keys);
+}
+
+/*
+ * The order of keys is wanted when pairs are; before, if the engine goes by it.  A GPU does
+ * not need this process for anything else, so they are sorted beside its work.
+ */
+static void
+OrderKeys(Join *join)
+{
+	bool		beside = join->run.engine != fasted_cpu_engine() &&
+		join->problem.output != FASTED_OUTPUT_NEAREST &&
+		join->problem.output != FASTED_OUTPUT_KEEPERS;
+
+	ForAllKeys(join, beside ? KeySetBeginFinish : KeySetFinish);
+}
+
 /* All rows are pushed: the engine begins, if there is a row. */
 static void
 Start(Join *join)
@@ -115,9 +137,7 @@ Start(Join *join)
 								 rows->count, SecondsSince(join->begun),
 								 rows->worker_rows, rows->nworkers, rows->put_rows)));
 	ShowProgress(join, PROGRESS_PREPARING);
-	for (int side = 0; side < join->sides; side++)
-		if (join->rows[side].keys != NULL)
-			KeySetFinish(join->rows[side].keys);
+	OrderKeys(join);
 	if (join->problem.output == FASTED_OUTPUT_NEAREST)
 		JoinRank(join, JoinKeysOf(join, 1)->rank);
 	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
@@ -471,24 +491,16 @@ JoinAgain(Join *join, double eps)
 }
 
 static bool
-NextBatch(Join *join, FastedBatch *batch)
+NextFromEngine(Join *join, FastedBatch *batch)
 {
 	EngineRun  *run = &join->run;
-
-	if (join->remote != NULL)
-	{
-		if (ProgressIsDue(join->progress))
-			ShowProgress(join, PROGRESS_JOINING);
-		return RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
-	}
-	if (run->engine == NULL)
-		return false;			/* no vector at all */
 
 	for (;;)
 	{
 		CheckJoinInterrupts();
 		if (ProgressIsDue(join->progress))
 			ShowProgress(join, PROGRESS_JOINING);
+		ForAllKeys(join, KeySetLook);
 		switch (EngineRunCheck(run, panel_join_next(run->join, JOIN_POLL_MS, batch)))
 		{
 			case FASTED_OK:
@@ -506,6 +518,25 @@ NextBatch(Join *join, FastedBatch *batch)
 		if (run->failed)
 			ReadAndStart(join);
 	}
+}
+
+/* With it the keys are in order. */
+static bool
+NextBatch(Join *join, FastedBatch *batch)
+{
+	bool		more;
+
+	if (join->remote != NULL)
+	{
+		if (ProgressIsDue(join->progress))
+			ShowProgress(join, PROGRESS_JOINING);
+		return RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
+	}
+	if (join->run.engine == NULL)
+		return false;			/* no vector at all */
+	more = NextFromEngine(join, batch);
+	ForAllKeys(join, KeySetFinish);
+	return more;
 }
 
 bool

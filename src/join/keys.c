@@ -11,7 +11,6 @@
  */
 #include "postgres.h"
 
-#include "join/integer_rank.h"
 #include "join/keys.h"
 #include "miscadmin.h"
 #include "utils/datum.h"
@@ -54,9 +53,12 @@ KeySetCreate(const VectorSource *source)
 	return keys;
 }
 
+static void EndSorting(KeySet *keys);
+
 void
 KeySetReset(KeySet *keys)
 {
+	EndSorting(keys);
 	if (!keys->typbyval)
 		for (uint32 i = 0; i < keys->count; i++)
 			pfree(DatumGetPointer(keys->values[i]));
@@ -70,14 +72,32 @@ KeySetReset(KeySet *keys)
 	keys->by_rank = NULL;
 }
 
-void
-KeySetAdd(KeySet *keys, Datum key)
+static void
+MakeRoom(KeySet *keys, size_t more)
 {
-	if (keys->count == keys->capacity)
+	while (keys->capacity - keys->count < more)
 	{
 		keys->capacity = Min((uint64) keys->capacity * 2, PG_UINT32_MAX);
 		keys->values = repalloc_huge(keys->values, (Size) keys->capacity * sizeof(Datum));
 	}
+}
+
+void
+KeySetAddAll(KeySet *keys, const Datum *more, size_t n)
+{
+	size_t		i = 0;
+
+	while (i < n && (keys->ascending || !keys->typbyval))
+		KeySetAdd(keys, more[i++]);
+	MakeRoom(keys, n - i);
+	memcpy(keys->values + keys->count, more + i, (n - i) * sizeof(Datum));
+	keys->count += n - i;
+}
+
+void
+KeySetAdd(KeySet *keys, Datum key)
+{
+	MakeRoom(keys, 1);
 	if (!keys->typbyval)
 	{
 		MemoryContext old = MemoryContextSwitchTo(keys->context);
@@ -177,28 +197,69 @@ RankByComparing(KeySet *keys)
 	return twice;
 }
 
-void
-KeySetFinish(KeySet *keys)
+/* What there is to sort by goes with its memory. */
+static void
+EndSorting(KeySet *keys)
 {
-	MemoryContext sorting;
+	if (keys->sorting != NULL)
+		MemoryContextDelete(keys->sorting);
+	keys->sorting = NULL;
+	keys->ranking = NULL;
+}
+
+static void
+Finish(KeySet *keys, bool beside)
+{
 	MemoryContext old;
 	uint32		twice;
 
-	if (keys->ascending)
+	if (keys->ascending || keys->rank != NULL)
 		return;
 
 	keys->rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
 	/* what a type needs to compare goes with it */
-	sorting = AllocSetContextCreate(keys->context, "fasted sorting", ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(sorting);
+	keys->sorting = AllocSetContextCreate(keys->context, "fasted sorting", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(keys->sorting);
 	if (AreIntegers(keys) && keys->count >= RADIX_ROWS)
-		twice = RankIntegers(keys->values, keys->count, keys->rank);
+	{
+		keys->ranking = IntegerRankBegin(keys->values, keys->count, keys->rank, beside);
+		twice = keys->count;
+	}
 	else
 		twice = RankByComparing(keys);
 	MemoryContextSwitchTo(old);
-	MemoryContextDelete(sorting);
+	if (keys->ranking == NULL)
+		EndSorting(keys);
 	if (twice < keys->count)
 		ReportDuplicate(keys, twice);
+}
+
+void
+KeySetFinish(KeySet *keys)
+{
+	uint32		twice;
+
+	Finish(keys, false);
+	if (keys->ranking == NULL)
+		return;
+	twice = IntegerRankEnd(keys->ranking);
+	EndSorting(keys);
+	if (twice < keys->count)
+		ReportDuplicate(keys, twice);
+}
+
+void
+KeySetBeginFinish(KeySet *keys)
+{
+	Finish(keys, true);
+	KeySetLook(keys);
+}
+
+void
+KeySetLook(KeySet *keys)
+{
+	if (keys->ranking != NULL && IntegerRankIsDone(keys->ranking))
+		KeySetFinish(keys);
 }
 
 uint32 *

@@ -8,6 +8,7 @@
 #ifndef FASTED_KEYS_H
 #define FASTED_KEYS_H
 
+#include "join/integer_rank.h"
 #include "read/source.h"
 #include "utils/sortsupport.h"
 
@@ -25,12 +26,15 @@ typedef struct KeySet
 
 	bool		ascending;		/* every key so far is above the one before */
 	uint32	   *rank;			/* position in key order by row; NULL if ascending */
+	IntegerRank *ranking;		/* which a thread finds still; or NULL */
+	MemoryContext sorting;		/* what that takes */
 	Datum	   *by_rank;		/* what KeySetInOrder made; or NULL */
 } KeySet;
 
 /* Allocates in a new child of the current memory context. */
 extern KeySet *KeySetCreate(const VectorSource *source);
 extern void KeySetAdd(KeySet *keys, Datum key);
+extern void KeySetAddAll(KeySet *keys, const Datum *more, size_t n);
 extern void KeySetReset(KeySet *keys);
 
 /*
@@ -38,6 +42,14 @@ extern void KeySetReset(KeySet *keys);
  * same key, since then ids would not tell rows apart.
  */
 extern void KeySetFinish(KeySet *keys);
+
+/*
+ * The same, in the end: where it takes long a thread does it, while the caller does something
+ * else.  Nobody asks for the order before KeySetFinish.  KeySetLook is that, if no waiting is
+ * left to do.
+ */
+extern void KeySetBeginFinish(KeySet *keys);
+extern void KeySetLook(KeySet *keys);
 
 /*
  * Instead: numbers the rows in the order of their keys.  The place that each row had before,

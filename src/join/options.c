@@ -19,6 +19,7 @@ OptionsFromSettings(void)
 	options.prune = fasted_setting_prune;
 	options.kernel = RequestedCpuKernel();
 	options.devices = pstrdup(fasted_setting_gpu_devices);
+	options.share = fasted_setting_gpu_share;
 	options.exact = fasted_setting_refine;
 	options.threads = fasted_setting_threads;
 	options.max_threads = fasted_setting_max_threads;

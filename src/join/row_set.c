@@ -166,8 +166,8 @@ NoteRows(RowSet *set, const Datum *keys, size_t nrows)
 				 errmsg("\"%s\" has too many rows to join",
 						set->source != NULL ? set->source->relation : "join"),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
-	for (size_t i = 0; set->keys != NULL && i < nrows; i++)
-		KeySetAdd(set->keys, keys[i]);
+	if (set->keys != NULL)
+		KeySetAddAll(set->keys, keys, nrows);
 	set->count += nrows;
 	if (set->count >= set->next_look)
 	{
@@ -244,12 +244,12 @@ PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 }
 
 static void
-Settle(RowSink *sink)
+Settle(RowSink *sink, bool all)
 {
 	RowSet	   *set = (RowSet *) sink;
 
 	if (set->puts && !set->run->failed)
-		EngineRunCheck(set->run, panel_join_settle(set->run->join, set->side));
+		EngineRunCheck(set->run, panel_join_settle(set->run->join, set->side, all));
 }
 
 static void

@@ -20,6 +20,9 @@
 #include "scan/scan_explain.h"
 #include "utils/memutils.h"
 
+/* Rows between asking for one and working with it. */
+#define ROWS_AHEAD 8
+
 /* --- groups */
 
 /* The hash of a row's keys; false: one is null, and equals nothing. */
@@ -72,6 +75,21 @@ uint32
 RowOfGroup(const JoinSide *side, uint32 i)
 {
 	return side->grouped == NULL ? i : side->group.rows[side->group.first + i].row;
+}
+
+/*
+ * Rows of a group lie far from each other in memory: that of number i, which comes next,
+ * had better be asked for some rows before, and what its values point to a little later.
+ */
+static void
+PrefetchRows(const JoinSide *side, uint32 i, bool values)
+{
+	if (side->grouped == NULL)
+		return;
+	if (i + 2 * ROWS_AHEAD < side->group.count)
+		KeptRowsPrefetch(side->kept, RowOfGroup(side, i + 2 * ROWS_AHEAD));
+	if (values && i + ROWS_AHEAD < side->group.count)
+		KeptRowsPrefetchValues(side->kept, RowOfGroup(side, i + ROWS_AHEAD));
 }
 
 /* --- vectors */
@@ -173,6 +191,7 @@ PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector)
 	for (uint32 i = 0; taken && LoadRowOfGroup(node, side, i); i++)
 	{
 		CHECK_FOR_INTERRUPTS();
+		PrefetchRows(side, i, true);
 		switch (UseOf(node, side, vector))
 		{
 			case ENGINE_TAKES_IT:
@@ -321,12 +340,22 @@ HaveEqualKeys(JoinNode *node, uint32 outer, uint32 inner)
 static bool
 IsOneGroup(JoinNode *node)
 {
-	for (uint32 i = 0; i < node->sides[OUTER_SIDE].group.count; i++)
+	const JoinSide *outer = &node->sides[OUTER_SIDE];
+	const JoinSide *inner = &node->sides[INNER_SIDE];
+
+	for (uint32 i = 0; i < outer->group.count; i++)
+	{
+		PrefetchRows(outer, i, false);
 		if (!HaveEqualKeys(node, i, 0))
 			return false;
-	for (uint32 i = 1; i < node->sides[INNER_SIDE].group.count; i++)
+	}
+	/* shared rows have been compared */
+	for (uint32 i = 1; !node->plan.shared && i < inner->group.count; i++)
+	{
+		PrefetchRows(inner, i, false);
 		if (!HaveEqualKeys(node, 0, i))
 			return false;
+	}
 	return true;
 }
 

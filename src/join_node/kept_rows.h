@@ -76,6 +76,9 @@ KeptRowsPrefetch(const KeptRows *kept, uint32 row)
 		__builtin_prefetch(PlaceOfKeptRow((const RowsInMemory *) kept, row));
 }
 
+/* So will what its values point to; the row itself has come by now. */
+extern void KeptRowsPrefetchValues(const KeptRows *kept, uint32 row);
+
 /* Frees everything. */
 extern void KeptRowsEnd(KeptRows *kept);
 

@@ -11,9 +11,7 @@
 #include "postgres.h"
 
 #include "nearest/nearest_node.h"
-#include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/pathnode.h"
 #include "optimizer/planner.h"
 #include "parser/parsetree.h"
 #include "scan/count_query.h"
@@ -50,38 +48,21 @@ OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	if (call == NULL)
 		return;
 
-	path = makeNode(CustomPath);
-	path->path.pathtype = T_CustomScan;
-	path->path.parent = output;
-	path->path.pathtarget = root->upper_targets[UPPERREL_GROUP_AGG];
+	path = MakeCountPath(root, output, &path_methods);
 	CostNearestPath(root, input, call, first, &path->path);
-	path->path.rows = 1;
-	path->path.startup_cost = path->path.total_cost;
-	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_private = list_make4(call, list_make2_int(first, true), count, input);
-	path->methods = &path_methods;
-
-	output->pathlist = NIL;
-	output->partial_pathlist = NIL;
-	add_path(output, &path->path);
+	OfferCountPath(output, path);
 }
 
-/* The scan tuple is the aggregate, and the target list computes with it. */
 static Plan *
 PlanCount(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 		  List *tlist, List *clauses, List *custom_plans)
 {
-	CustomScan *scan = makeNode(CustomScan);
-	Aggref	   *count = lthird_node(Aggref, path->custom_private);
 	RelOptInfo *input = lfourth(path->custom_private);
+	CustomScan *scan = MakeCountScan(path, lthird_node(Aggref, path->custom_private), input, tlist);
 
-	scan->scan.plan.targetlist = tlist;
-	scan->custom_scan_tlist = list_make1(makeTargetEntry((Expr *) copyObject(count),
-														 1, NULL, false));
-	scan->custom_relids = input->relids;
 	scan->custom_exprs = list_make1(linitial(path->custom_private));
 	scan->custom_private = list_make2(lsecond(path->custom_private), NIL);
-	scan->flags = path->flags;
 	scan->methods = &nearest_scan_methods;
 	return &scan->scan.plan;
 }

@@ -41,6 +41,7 @@ struct GroupReader
 	int16		typlen;
 	bool		typbyval;
 
+	bool		from_bytes;		/* vectors come as such */
 	RowTaker   *taker;			/* of the group's rows; NULL: none was taken */
 	uint64		most;			/* rows that may be taken */
 	bool		skipping;		/* they are left out */
@@ -100,6 +101,7 @@ StartReceiver(DestReceiver *self, int operation, TupleDesc typeinfo)
 
 	if (getBaseType(TupleDescAttr(typeinfo, GROUP_COLUMN)->atttypid) != reader->source->group_type)
 		elog(ERROR, "\"%s\" is read with other types than were resolved", reader->source->relation);
+	reader->from_bytes = TupleDescAttr(typeinfo, VECTOR_COLUMN)->atttypid == BYTEAOID;
 }
 
 static void
@@ -121,7 +123,7 @@ PrepareOrder(GroupReader *reader)
 static void
 StartQuery(GroupReader *reader)
 {
-	PlannedStmt *plan = PlanQuery(reader->source, MakeSourceQuery(reader->source), 0);
+	PlannedStmt *plan = PlanSource(reader->source);
 
 	reader->expected = PlannedRows(plan);
 	reader->query = CreateQueryDesc(plan, QueryText(reader->source), GetActiveSnapshot(),
@@ -222,6 +224,7 @@ GroupReaderRead(GroupReader *reader, RowSink *sink, uint64 most)
 
 	if (reader->taker == NULL)
 		reader->taker = CreateRowTaker(reader->source, sink);
+	reader->taker->from_bytes = reader->from_bytes;
 	reader->taker->sink = sink;
 	reader->most = most;
 	reader->skipping = false;

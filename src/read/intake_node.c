@@ -206,6 +206,7 @@ EndInLeader(IntakeState *intake)
 	if (taker->sink->withdraw != NULL)
 		taker->sink->withdraw(taker->sink);
 	taker->ring_workers = IntakeWorkers(taker->ring);
+	taker->ntaken = 0;
 	taker->ring = NULL;
 }
 
@@ -246,6 +247,8 @@ NextInLeader(IntakeState *intake)
 	{
 		if (taker->ring != NULL && IntakeHasBlocks(taker->ring))
 			TakeBlocks(taker);
+		else if (taker->ring != NULL)
+			FreeBlocks(taker);
 		if (taker->ring != NULL && IntakeTuples(taker->ring) > taker->tuples_received)
 		{
 			if (intake->received_before == (int64) taker->tuples_received)

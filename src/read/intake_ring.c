@@ -262,11 +262,21 @@ IntakeKeys(IntakeRing *ring, const IntakeLayout *layout, uint32 block)
 	return slots;
 }
 
+bool
+IntakeTake(IntakeRing *ring, uint32 block)
+{
+	if (pg_atomic_read_u32(&ring->blocks[block].state) != INTAKE_FULL)
+		return false;
+	/* with a barrier: state first, then rows */
+	pg_atomic_exchange_u32(&ring->blocks[block].state, INTAKE_TAKEN);
+	pg_atomic_fetch_sub_u32(&ring->nfull, 1);
+	return true;
+}
+
 void
 IntakeFree(IntakeRing *ring, uint32 block)
 {
 	pg_atomic_exchange_u32(&ring->blocks[block].state, INTAKE_FREE);
-	pg_atomic_fetch_sub_u32(&ring->nfull, 1);
 	if (pg_atomic_read_u32(&ring->nwaiting) > 0)
 		ConditionVariableBroadcast(&ring->freed);
 }
@@ -274,7 +284,10 @@ IntakeFree(IntakeRing *ring, uint32 block)
 void
 IntakeWait(IntakeRing *ring, int timeout_ms)
 {
-	(void) ConditionVariableTimedSleep(&ring->filled, timeout_ms, PG_WAIT_EXTENSION);
+	ConditionVariablePrepareToSleep(&ring->filled);
+	/* who came before that is not told of any more */
+	if (!IntakeHasBlocks(ring) && IntakeFinished(ring) < IntakeWorkers(ring))
+		(void) ConditionVariableTimedSleep(&ring->filled, timeout_ms, PG_WAIT_EXTENSION);
 	ConditionVariableCancelSleep();
 }
 

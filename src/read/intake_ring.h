@@ -21,15 +21,18 @@ typedef enum IntakeBlockState
 {
 	INTAKE_FREE,
 	INTAKE_FILLING,				/* a worker's */
-	INTAKE_FULL					/* the leader's */
+	INTAKE_FULL,				/* the leader's */
+	INTAKE_TAKEN				/* the same, and taken: it may be read still */
 } IntakeBlockState;
 
+/* Written with every row, so no two are in one cache line. */
 typedef struct IntakeBlock
 {
 	pg_atomic_uint32 state;
 	uint32		nrows;
 	uint32		key_bytes;		/* of keys that are passed by reference */
 	bool		has_zeros;		/* there is a zero vector among the rows */
+	char		unused[PG_CACHE_LINE_SIZE - 16];
 } IntakeBlock;
 
 typedef struct IntakeRing
@@ -44,14 +47,18 @@ typedef struct IntakeRing
 	uint32		block_bytes;
 
 	pg_atomic_uint32 dimensions;	/* of the first vector; zero before it */
+	pg_atomic_uint32 stopped;	/* no further row is wanted */
+
+	/* What is above is read with every row; below are a block's comings and goings. */
+	char		unused[PG_CACHE_LINE_SIZE];
 	pg_atomic_uint32 nfull;		/* blocks that wait for the leader */
 	pg_atomic_uint32 nwaiting;	/* workers that wait for a block */
 	pg_atomic_uint32 nworkers;	/* processes that came to fill blocks */
 	pg_atomic_uint32 nfinished; /* of those, how many have no further row */
 	pg_atomic_uint32 ntuples;	/* rows that workers leave to the leader as tuples */
-	pg_atomic_uint32 stopped;	/* no further row is wanted */
 	ConditionVariable freed;	/* workers wait for a block */
 	ConditionVariable filled;	/* the leader waits for blocks, tuples, an end */
+	char		unused_too[PG_CACHE_LINE_SIZE];
 	IntakeBlock	blocks[FLEXIBLE_ARRAY_MEMBER];
 } IntakeRing;
 
@@ -122,6 +129,9 @@ IntakeBlockData(IntakeRing *ring, uint32 block)
  */
 extern Datum *IntakeKeys(IntakeRing *ring, const IntakeLayout *layout, uint32 block);
 extern void IntakeFree(IntakeRing *ring, uint32 block);
+
+/* Takes a block that is full; false: it is not. */
+extern bool IntakeTake(IntakeRing *ring, uint32 block);
 
 /* For a while, unless something happens. */
 extern void IntakeWait(IntakeRing *ring, int timeout_ms);

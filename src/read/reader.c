@@ -54,12 +54,14 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	RowTaker   *taker = CreateRowTaker(source, sink);
-	PlannedStmt *plan = PlanQuery(source, MakeSourceQuery(source), 0);
+	PlannedStmt *plan = PlanSource(source);
 	uint64		rows = PlannedRows(plan);
 
 	sink->expect_rows(sink, rows);
 	if (sink->in_order)
 		ReadInOrder(plan, taker);
+	else if (source->reader != NULL && source->reader(source, taker))
+		 /* all have come */ ;
 	else if (RowsComeInOrder(source) || !ReadInParallel(taker, rows))
 		RunPlan(source, plan, &taker->base);
 	MemoryContextSwitchTo(old);

@@ -30,12 +30,12 @@ struct RowSink
 	/*
 	 * A shorter way for rows that lie in memory already, NULL where there is
 	 * none.  After lend, and before withdraw, take_block takes the first of nrows
-	 * rows in that memory and says how many, which may be read until settle; if
+	 * rows in that memory and says how many, which may be read until settle (engine.h); if
 	 * it takes none, rows go the usual way.
 	 */
 	void		(*lend) (RowSink *sink, void *memory, size_t bytes);
 	size_t		(*take_block) (RowSink *sink, const float *rows, const Datum *keys, size_t nrows);
-	void		(*settle) (RowSink *sink);
+	void		(*settle) (RowSink *sink, bool all);
 	void		(*withdraw) (RowSink *sink);
 
 	/* For statistics: so many of the rows were read by parallel workers. */

@@ -16,14 +16,12 @@
 #include "engine/engine.h"
 #include "read/row_taker.h"
 #include "read/vector.h"
+#include "read/vector_bytes.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
 
 /* Rows between two looks for interrupts beside those of the executor. */
 #define ROWS_PER_CHECK 64
-
-/* Blocks that are on their way into the sink at a time. */
-#define BLOCKS_TOGETHER 4
 
 static void
 ReportNullKey(const RowTaker *taker)
@@ -103,7 +101,7 @@ TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
 	if (key_isnull)
 		ReportNullKey(taker);
 
-	array = DatumGetArrayTypeP(vector);
+	array = taker->from_bytes ? ArrayFromBytes(vector, taker->source) : DatumGetArrayTypeP(vector);
 	problem = VectorShape(array, &dimensions);
 	if (problem == VECTOR_OK)
 	{
@@ -194,14 +192,35 @@ TakeBlock(RowTaker *taker, const IntakeLayout *layout, uint32 number)
 		GiveAllRows(taker, rows, keys, block->nrows, layout->row_bytes);
 }
 
-/* Blocks that were taken go back to the workers, once nothing reads them any more. */
 static void
-FreeBlocks(RowTaker *taker, const uint32 *blocks, int nblocks)
+FreeTaken(RowTaker *taker)
 {
-	if (nblocks > 0 && taker->sink->settle != NULL)
-		taker->sink->settle(taker->sink);
-	for (int i = 0; i < nblocks; i++)
-		IntakeFree(taker->ring, blocks[i]);
+	for (int i = 0; i < taker->ntaken; i++)
+		IntakeFree(taker->ring, taker->taken[i]);
+	taker->ntaken = 0;
+}
+
+/* Blocks go back to the workers once nothing reads them any more: when later ones are taken. */
+static void
+NoteTaken(RowTaker *taker, const uint32 *blocks, int nblocks)
+{
+	if (nblocks == 0)
+		return;
+	if (taker->sink->settle != NULL)
+		taker->sink->settle(taker->sink, false);
+	FreeTaken(taker);
+	memcpy(taker->taken, blocks, nblocks * sizeof(uint32));
+	taker->ntaken = nblocks;
+}
+
+void
+FreeBlocks(RowTaker *taker)
+{
+	if (taker->ntaken == 0)
+		return;
+	if (taker->sink->settle != NULL)
+		taker->sink->settle(taker->sink, true);
+	FreeTaken(taker);
 }
 
 bool
@@ -210,8 +229,8 @@ TakeBlocks(RowTaker *taker)
 	IntakeRing *ring = taker->ring;
 	IntakeLayout layout;
 	uint32		dimensions;
-	uint32		taken[BLOCKS_TOGETHER];
-	int			ntaken = 0;
+	uint32		blocks[INTAKE_TOGETHER];
+	int			nblocks = 0;
 
 	dimensions = pg_atomic_read_u32(&ring->dimensions);
 	if (dimensions == 0)
@@ -220,38 +239,49 @@ TakeBlocks(RowTaker *taker)
 
 	for (uint32 i = 0; i < ring->nblocks && !taker->stopped; i++)
 	{
-		if (pg_atomic_read_u32(&ring->blocks[i].state) != INTAKE_FULL)
+		if (!IntakeTake(ring, i))
 			continue;
-		pg_read_barrier();
 		CheckJoinInterrupts();
 		TakeBlock(taker, &layout, i);
-		taken[ntaken++] = i;
-		if (ntaken == BLOCKS_TOGETHER)
+		blocks[nblocks++] = i;
+		if (nblocks == INTAKE_TOGETHER)
 		{
-			FreeBlocks(taker, taken, ntaken);
-			ntaken = 0;
+			NoteTaken(taker, blocks, nblocks);
+			nblocks = 0;
 		}
 	}
-	FreeBlocks(taker, taken, ntaken);
+	NoteTaken(taker, blocks, nblocks);
 	return !taker->stopped;
+}
+
+static bool
+TakeRowApart(RowTaker *taker, Datum key, bool key_isnull, Datum vector)
+{
+	MemoryContext old;
+	bool		more;
+
+	MemoryContextReset(taker->row_context);
+	old = MemoryContextSwitchTo(taker->row_context);
+	more = TakeRow(taker, key, key_isnull, vector);
+	MemoryContextSwitchTo(old);
+	return more;
 }
 
 bool
 TakeSlot(RowTaker *taker, TupleTableSlot *slot)
 {
-	MemoryContext old;
-	bool		more;
-
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[VECTOR_COLUMN])
 		return true;			/* no vector: takes no part */
+	return TakeRowApart(taker, slot->tts_values[KEY_COLUMN],
+						slot->tts_isnull[KEY_COLUMN], slot->tts_values[VECTOR_COLUMN]);
+}
 
-	MemoryContextReset(taker->row_context);
-	old = MemoryContextSwitchTo(taker->row_context);
-	more = TakeRow(taker, slot->tts_values[KEY_COLUMN],
-				   slot->tts_isnull[KEY_COLUMN], slot->tts_values[VECTOR_COLUMN]);
-	MemoryContextSwitchTo(old);
-	return more;
+bool
+TakeBytes(RowTaker *taker, Datum key, bool key_isnull, Datum bytes)
+{
+	taker->from_bytes = true;
+	return TakeRowApart(taker, key, key_isnull, bytes);
 }
 
 /*
@@ -280,10 +310,13 @@ ReceiveSlot(TupleTableSlot *slot, DestReceiver *self)
 static void
 StartReceiver(DestReceiver *self, int operation, TupleDesc typeinfo)
 {
-	const VectorSource *source = ((RowTaker *) self)->source;
+	RowTaker   *taker = (RowTaker *) self;
+	const VectorSource *source = taker->source;
+	Oid			type = TupleDescAttr(typeinfo, VECTOR_COLUMN)->atttypid;
 
+	taker->from_bytes = type == BYTEAOID;
 	if (TupleDescAttr(typeinfo, KEY_COLUMN)->atttypid != source->key_type ||
-		TupleDescAttr(typeinfo, VECTOR_COLUMN)->atttypid != VectorFormType(source->form))
+		(type != VectorFormType(source->form) && !taker->from_bytes))
 		elog(ERROR, "\"%s\" is read with other types than were resolved", source->relation);
 }
 

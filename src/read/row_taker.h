@@ -17,12 +17,16 @@
 #define KEY_COLUMN 0
 #define VECTOR_COLUMN 1
 
+/* Blocks that are on their way into the sink together; as many more may wait to be freed. */
+#define INTAKE_TOGETHER 4
+
 /* Receives the tuples of a query, key and vector, as a DestReceiver. */
 typedef struct RowTaker
 {
 	DestReceiver base;
 	const VectorSource *source;
 	RowSink    *sink;
+	bool		from_bytes;		/* vectors come as such: vector_bytes.h */
 	MemoryContext row_context;	/* what detoasting leaves; reset for each row */
 	uint64		tuples;			/* rows that came by themselves */
 	int			dimensions;		/* of the first vector; zero before it */
@@ -34,6 +38,8 @@ typedef struct RowTaker
 	IntakeRing *ring;			/* NULL: there is none, or none any more */
 	uint64		ring_rows;		/* rows that came through it */
 	uint32		ring_workers;	/* processes that put them there */
+	uint32		taken[INTAKE_TOGETHER]; /* blocks that the sink may read still */
+	int			ntaken;
 	uint32		tuples_received;	/* rows of workers that came as tuples */
 } RowTaker;
 
@@ -46,7 +52,11 @@ extern void FreeRowTaker(RowTaker *taker);
  */
 extern bool TakeSlot(RowTaker *taker, TupleTableSlot *slot);
 
-/* Takes the full blocks of the ring. */
+/* The same of a row whose vector, as bytes, is not null (vector_bytes.h). */
+extern bool TakeBytes(RowTaker *taker, Datum key, bool key_isnull, Datum bytes);
+
+/* Takes the full blocks of the ring.  FreeBlocks: the sink has read all of them. */
 extern bool TakeBlocks(RowTaker *taker);
+extern void FreeBlocks(RowTaker *taker);
 
 #endif							/* FASTED_ROW_TAKER_H */

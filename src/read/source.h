@@ -19,6 +19,15 @@ typedef enum VectorForm
 	VECTOR_NUMERIC
 } VectorForm;
 
+struct RowTaker;
+struct VectorSource;
+
+/*
+ * Reads a source by another way than its query, and gives the rows to a taker, in the order
+ * of their keys.  False: there is no such way, and nothing was read.
+ */
+typedef bool (*SourceReader) (const struct VectorSource *source, struct RowTaker *taker);
+
 typedef struct VectorSource
 {
 	Oid			relid;
@@ -33,6 +42,7 @@ typedef struct VectorSource
 	bool		descending;
 	bool		order_apart;	/* it is read for itself: order_reader.h */
 	bool		key_order;		/* rows come in the order of their keys */
+	SourceReader reader;		/* with key_order; or NULL */
 	char	   *group_column;	/* NULL: none; else see GroupSource */
 	Oid			group_type;
 	Oid			group_collation;

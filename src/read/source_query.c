@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -23,6 +24,7 @@
 #include "parser/parse_relation.h"
 #include "read/source_casts.h"
 #include "read/source_query.h"
+#include "read/vector_bytes.h"
 #include "session/compat.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
@@ -107,6 +109,19 @@ VectorOf(ParseState *pstate, const VectorSource *source)
 	return CastTo(pstate, ColumnOf(pstate, source->vector_column), VectorFormType(source->form));
 }
 
+/* As bytes (vector_bytes.h), where it has such a form. */
+static Node *
+VectorBytesOf(ParseState *pstate, const VectorSource *source)
+{
+	Node	   *vector = VectorOf(pstate, source);
+	Oid			function = VectorBytesFunction(source->form);
+
+	if (!OidIsValid(function))
+		return vector;
+	return (Node *) makeFuncExpr(function, BYTEAOID, list_make1(vector), InvalidOid, InvalidOid,
+								 COERCE_EXPLICIT_CALL);
+}
+
 static List *
 AddTarget(List *targets, Node *expression, const char *name)
 {
@@ -175,8 +190,8 @@ OrderOf(ParseState *pstate, const VectorSource *source, List **targets)
 	return AddSortKey(pstate, sort_keys, *targets, key, false);
 }
 
-Query *
-MakeSourceQuery(const VectorSource *source)
+static Query *
+MakeReadQuery(const VectorSource *source, bool as_bytes)
 {
 	ParseState *pstate = BeginQuery();
 	List	   *targets = NIL;
@@ -185,7 +200,7 @@ MakeSourceQuery(const VectorSource *source)
 
 	SelectFromRelation(pstate, source->relid);
 	targets = AddTarget(targets, KeyOf(pstate, source), "k");
-	targets = AddTarget(targets, VectorOf(pstate, source), "v");
+	targets = AddTarget(targets, as_bytes ? VectorBytesOf(pstate, source) : VectorOf(pstate, source), "v");
 	if (source->group_column != NULL)
 		sort_keys = SortByGroup(pstate, source, &targets);
 	else if (source->key_order)
@@ -195,6 +210,12 @@ MakeSourceQuery(const VectorSource *source)
 	query = FinishQuery(pstate, targets);
 	query->sortClause = sort_keys;
 	return query;
+}
+
+Query *
+MakeSourceQuery(const VectorSource *source)
+{
+	return MakeReadQuery(source, false);
 }
 
 Query *
@@ -280,6 +301,26 @@ PlanQuery(const VectorSource *source, Query *query, int cursor_options)
 				 errmsg("cannot join \"%s\", which locks the rows that it reads", source->relation),
 				 errhint("Join a view without FOR UPDATE or FOR SHARE.")));
 	return plan;
+}
+
+/* Then its node is on top, or below what sorts. */
+static bool
+ComesFromCitus(const Plan *plan)
+{
+	for (; plan != NULL; plan = outerPlan(plan))
+		if (IsA(plan, CustomScan) && strncmp(((const CustomScan *) plan)->methods->CustomName, "Citus", 5) == 0)
+			return true;
+	return false;
+}
+
+PlannedStmt *
+PlanSource(const VectorSource *source)
+{
+	PlannedStmt *plan = PlanQuery(source, MakeReadQuery(source, false), 0);
+
+	if (!ComesFromCitus(plan->planTree))
+		return plan;
+	return PlanQuery(source, MakeReadQuery(source, true), 0);
 }
 
 uint64

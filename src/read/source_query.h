@@ -42,6 +42,12 @@ extern Query *MakeHashQuery(const VectorSource *source, Oid hash_function);
  */
 extern PlannedStmt *PlanQuery(const VectorSource *source, Query *query, int cursor_options);
 
+/*
+ * The source's query, without parallel workers.  If Citus is to fetch the rows, vectors come
+ * as bytes where they can (vector_bytes.h).
+ */
+extern PlannedStmt *PlanSource(const VectorSource *source);
+
 /* The planner's guess at the number of rows. */
 extern uint64 PlannedRows(const PlannedStmt *plan);
 

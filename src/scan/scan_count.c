@@ -13,7 +13,6 @@
 
 #include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/pathnode.h"
 #include "optimizer/planner.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
@@ -66,30 +65,18 @@ OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	if (call == NULL || !AllConditionsTaken(input, &conditions))
 		return;
 
-	path = makeNode(CustomPath);
-	path->path.pathtype = T_CustomScan;
-	path->path.parent = output;
-	path->path.pathtarget = root->upper_targets[UPPERREL_GROUP_AGG];
-	path->path.rows = 1;
+	path = MakeCountPath(root, output, &path_methods);
 	CostScan(root, input, call, first, &path->path);
-	path->path.startup_cost = path->path.total_cost;
-	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_private = list_make4(call, makeInteger(first), count, input);
-	path->methods = &path_methods;
-
-	output->pathlist = NIL;
-	output->partial_pathlist = NIL;
-	add_path(output, &path->path);
+	OfferCountPath(output, path);
 }
 
-/* The scan tuple is the aggregate, and the target list computes with it. */
 static Plan *
 PlanCount(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 		  List *tlist, List *clauses, List *custom_plans)
 {
-	CustomScan *scan = makeNode(CustomScan);
-	Aggref	   *count = lthird_node(Aggref, path->custom_private);
 	RelOptInfo *input = lfourth(path->custom_private);
+	CustomScan *scan = MakeCountScan(path, lthird_node(Aggref, path->custom_private), input, tlist);
 	ScanPlan	plan = {0};
 
 	plan.call = linitial_node(FuncExpr, path->custom_private);
@@ -98,11 +85,6 @@ PlanCount(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 	plan.estimated_pairs = input->tuples;
 	(void) AllConditionsTaken(input, &plan.conditions);
 
-	scan->scan.plan.targetlist = tlist;
-	scan->custom_scan_tlist = list_make1(makeTargetEntry((Expr *) copyObject(count),
-														 1, NULL, false));
-	scan->custom_relids = input->relids;
-	scan->flags = path->flags;
 	WriteScanPlan(&plan, scan);
 	return &scan->scan.plan;
 }

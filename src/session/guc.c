@@ -27,6 +27,7 @@ int			fasted_setting_filter = FASTED_FILTER_AUTO;
 bool		fasted_setting_refine = true;
 int			fasted_setting_gpu_memory_limit = 0;
 char	   *fasted_setting_gpu_devices = NULL;
+int			fasted_setting_gpu_share = GPU_SHARE_AUTO;
 int			fasted_setting_max_workers = -1;
 bool		fasted_setting_scan_node = true;
 bool		fasted_setting_join_node = true;
@@ -51,6 +52,13 @@ static const struct config_enum_entry prune_options[] = {
 	{"auto", FASTED_PRUNE_AUTO, false},
 	{"off", FASTED_PRUNE_OFF, false},
 	{"force", FASTED_PRUNE_FORCE, true},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry gpu_share_options[] = {
+	{"auto", GPU_SHARE_AUTO, false},
+	{"off", GPU_SHARE_OFF, false},
+	{"force", GPU_SHARE_FORCE, true},
 	{NULL, 0, false}
 };
 
@@ -134,9 +142,15 @@ DefineGpuSettings(void)
 
 	DefineCustomStringVariable("fasted.gpu_devices",
 							   "Names the GPUs to choose from, by ordinal or UUID.",
-							   "The first capable one of the list is used. Empty means all.",
+							   "A join takes the first capable one of the list, and further ones that are like it. Empty means all.",
 							   &fasted_setting_gpu_devices, "",
 							   PGC_USERSET, GUC_LIST_INPUT, CheckDeviceList, NULL, NULL);
+
+	DefineCustomEnumVariable("fasted.gpu_share",
+							 "Selects whether several GPUs share a join.",
+							 "\"auto\" lets them where the join is large enough.",
+							 &fasted_setting_gpu_share, GPU_SHARE_AUTO, gpu_share_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
 void

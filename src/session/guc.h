@@ -23,6 +23,14 @@ typedef enum DistributeChoice
 	DISTRIBUTE_FORCE
 } DistributeChoice;
 
+/* "force" is for tests: small joins too. */
+typedef enum GpuShareChoice
+{
+	GPU_SHARE_AUTO,
+	GPU_SHARE_OFF,
+	GPU_SHARE_FORCE
+} GpuShareChoice;
+
 extern int	fasted_setting_engine;		/* an EngineChoice */
 extern int	fasted_setting_threads;		/* 0: one for each processor */
 extern int	fasted_setting_max_threads; /* administrators' limit; 0: none */
@@ -41,6 +49,7 @@ extern int	fasted_setting_filter;	/* a FastedFilter */
 extern bool fasted_setting_refine;
 extern int	fasted_setting_gpu_memory_limit;	/* kB, 0: what is free */
 extern char *fasted_setting_gpu_devices;	/* see device_list.h */
+extern int	fasted_setting_gpu_share;	/* a GpuShareChoice */
 
 /* For the planner. */
 extern bool fasted_setting_scan_node;

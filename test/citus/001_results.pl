@@ -17,16 +17,9 @@ sub same
 {
 	my ($name, $call) = @_;
 	(my $plain = $call) =~ s/'dist'/'plain'/;
-	my $both = sql(<<END);
-CREATE TEMP TABLE x AS SELECT * FROM $call;
-CREATE TEMP TABLE y AS SELECT * FROM $plain;
-SELECT (SELECT count(*) FROM x), (SELECT count(*) FROM y),
-	(SELECT count(*) FROM (TABLE x EXCEPT ALL TABLE y) d)
-END
-	my ($x, $y, $differ) = split(/\|/, $both);
-	ok($x == $y && $differ == 0, "$name: $x rows") or diag($both);
+	my $rows = is_same_rows($node, "SELECT * FROM $call", "SELECT * FROM $plain", $name);
 	like(sql("EXPLAIN (ANALYZE, TIMING off, COSTS off) SELECT * FROM $call"), $divided, "$name: divided");
-	return $x;
+	return $rows;
 }
 
 sub tables

@@ -23,17 +23,9 @@ sub same
 	my ($name, $call, $settings) = @_;
 	$settings //= '';
 	(my $plain = $call) =~ s/'(dist|ref)'/'plain_$1'/g;
-	my $both = sql(<<END);
-$settings;
-CREATE TEMP TABLE x AS SELECT * FROM $call;
-CREATE TEMP TABLE y AS SELECT * FROM $plain;
-SELECT (SELECT count(*) FROM x), (SELECT count(*) FROM y),
-	(SELECT count(*) FROM (TABLE x EXCEPT ALL TABLE y) d)
-END
-	my ($x, $y, $differ) = split(/\|/, $both);
-	ok($x == $y && $differ == 0, "$name: $x rows") or diag($both);
+	my $rows = is_same_rows($node, "SELECT * FROM $call", "SELECT * FROM $plain", $name, $settings);
 	like(sql("$settings; EXPLAIN (ANALYZE, TIMING off, COSTS off) SELECT * FROM $call"), $shared, "$name: divided");
-	return $x;
+	return $rows;
 }
 
 # whole numbers, so that distances tie; duplicates; NULLs; zeros; keys in no order

@@ -7,17 +7,19 @@ use Exporter qw(import);
 use FastedTest;
 use Test::More;
 
-our @EXPORT = qw(new_cluster slices_at $divided);
+our @EXPORT = qw(new_cluster is_same_rows slices_at $divided);
 
 # Of EXPLAIN (ANALYZE): the work was divided over three.
 our $divided = qr/Citus Workers: 127\.0\.0\.1:\d+ \(3\d%.*, 127\.0\.0\.1:\d+ \(3\d%.*, 127\.0\.0\.1:\d+ \(3\d%/;
 
 # The coordinator first.  Every join of Citus's tables is divided, however small; unless
-# the test says otherwise.
+# the test says otherwise.  FASTED_ENGINE is their engine, else they compute on processors.
 sub new_cluster
 {
 	my ($name) = @_;
-	my @nodes = map { new_node("${name}_$_", <<'END') } qw(coordinator worker1 worker2 worker3);
+	my $engine = $ENV{FASTED_ENGINE} // 'cpu';
+	my @nodes = map { new_node("${name}_$_", <<"END") } qw(coordinator worker1 worker2 worker3);
+fasted.engine = $engine
 listen_addresses = '127.0.0.1'
 shared_preload_libraries = 'citus'
 citus.shard_count = 6
@@ -36,6 +38,23 @@ END
 	$coordinator->safe_psql('postgres', "SELECT citus_set_coordinator_host('127.0.0.1', " . $coordinator->port . ")");
 	$coordinator->safe_psql('postgres', "SELECT citus_add_node('127.0.0.1', " . $_->port . ")") for @workers;
 	return @nodes;
+}
+
+# Of a query over Citus's tables, and the same over tables of one server alone: the number
+# of its rows, if the rows are the same.
+sub is_same_rows
+{
+	my ($node, $divided_query, $plain_query, $name, $settings) = @_;
+	my $both = $node->safe_psql('postgres', ($settings // '') . <<END);
+;
+CREATE TEMP TABLE x AS $divided_query;
+CREATE TEMP TABLE y AS $plain_query;
+SELECT (SELECT count(*) FROM x), (SELECT count(*) FROM y),
+	(SELECT count(*) FROM (TABLE x EXCEPT ALL TABLE y) d)
+END
+	my ($x, $y, $differ) = split(/\|/, $both);
+	ok($x == $y && $differ == 0, "$name: $x rows") or diag($both);
+	return $x;
 }
 
 # Sessions on a node that join a slice.

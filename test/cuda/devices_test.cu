@@ -4,6 +4,7 @@
  *	  Several GPUs in one join, against a slow oracle, bit for bit.
  *
  *	devices_test
+ *	devices_test --small	a subset for compute-sanitizer
  *
  * On a machine with one GPU that one plays two.  A device can be told to fail at some
  * call: what it had not finished, the other one does.
@@ -23,6 +24,9 @@ int			calls_left;			/* of next, until then */
 int			opened;
 bool		one_device;
 int			copies;				/* of rows from device to device */
+const FastedJoin *fresh;		/* the last join that was opened, until it is looked at */
+int			asides;				/* joins that were closed before: rows are in another order */
+uint64_t	added;				/* rows' lists, to those of another device */
 
 int
 two_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
@@ -54,11 +58,39 @@ context_of(const FastedJoin *join)
 }
 
 FastedStatus
+noted_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b,
+				FastedJoin **join)
+{
+	FastedStatus status = fasted_engine()->join_open(context, problem, a, b, join);
+
+	fresh = *join;
+	return status;
+}
+
+void
+noted_join_close(FastedJoin *join)
+{
+	asides += join != nullptr && join == fresh;
+	fresh = nullptr;
+	fasted_engine()->join_close(join);
+}
+
+FastedStatus
 failing_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 {
+	fresh = nullptr;
 	if (calls_left > 0 && context_of(join) == doomed && --calls_left == 0)
 		return FASTED_DEVICE_FAILED;
 	return fasted_engine()->next(join, timeout_ms, batch);
+}
+
+FastedStatus
+counted_add(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
+{
+	FastedStatus status = fasted_engine()->add_lists(join, from, first_row, nrows);
+
+	added += status == FASTED_OK ? nrows : 0;
+	return status;
 }
 
 FastedStatus
@@ -146,6 +178,34 @@ check_ways_in()
 	tuning.always_lend = false;
 }
 
+/*
+ * A few short rows at a time, an odd number: from samples of two sets all devices find the
+ * same form, and share each join.
+ */
+void
+check_orders(uint32_t n)
+{
+	Rows		rows = clustered_rows(n, 100, 20, 0.3f, 5);
+	PanelProblem problem = problem_of(3.7, modes[6]);
+	size_t		limit = little_memory(modes[6], rows.n, rows.d);
+	size_t		step = 64 * fasted::kMostWidth * sizeof(float); /* of memory, for a short row more at a time */
+
+	limit += limit / step % 2 == 0 ? step : 0;
+	problem.problem.output = FASTED_OUTPUT_COUNT;
+	problem.options.device_memory_limit = limit;
+	asides = copies = 0;
+	Outcome		outcome = run_group(rows, problem);
+	bool		alike = asides == 0 && copies == 0;	/* all devices had each panel */
+
+	problem.options.device_memory_limit = 0;
+	Outcome		whole = run_group(rows, problem);
+
+	tap::ok(outcome.status == FASTED_OK && outcome.was_full && alike
+			&& outcome.stats.pairs == whole.stats.pairs && whole.stats.pairs > 1000,
+			"short rows, %u panels: %d times a device had rows in another order, %llu pairs",
+			outcome.stats.panels, asides, (unsigned long long) outcome.stats.pairs);
+}
+
 /* The second device fails at one look after the other; in panels, its rows go with it. */
 void
 check_failures(bool panels)
@@ -183,6 +243,178 @@ check_failures(bool panels)
 			whole.stats.panels, lost, whole.pairs.size());
 }
 
+/* k of each row, and how many there are. */
+struct Lists
+{
+	std::vector<FastedNeighbor> neighbors;
+	std::vector<uint32_t> lengths;
+};
+
+Lists
+lists_by_oracle(const Sides &sides, double eps, uint32_t k)
+{
+	std::vector<double> distances = all_distances(*sides.a, sides.last());
+	uint32_t	n = sides.last().n;
+	Lists		lists = {std::vector<FastedNeighbor>((size_t) sides.a->n * k),
+		std::vector<uint32_t>(sides.a->n)};
+
+	parallel(sides.a->n, [&](uint32_t row)
+	{
+		std::vector<FastedNeighbor> all;
+
+		for (uint32_t other = 0; other < n; other++)
+		{
+			double		dist = distances[(size_t) row * n + other];
+
+			if (dist <= eps && (sides.b != nullptr || other != row))
+				all.push_back({other, dist});
+		}
+		std::sort(all.begin(), all.end(), fasted::comes_before);
+		lists.lengths[row] = (uint32_t) std::min<size_t>(k, all.size());
+		std::copy_n(all.begin(), lists.lengths[row], lists.neighbors.begin() + (size_t) row * k);
+	});
+	return lists;
+}
+
+/* Those of the engine: what is wrong with them, or nothing. */
+std::string
+wrong_lists(const Sides &sides, PanelProblem problem, const Lists &expected, FastedStats *stats,
+			int fail_at = 0)
+{
+	uint32_t	k = problem.problem.k;
+	PanelJoin  *join = nullptr;
+	FastedBatch batch;
+	Outcome		outcome;
+	uint64_t	staged;
+	uint64_t	seen = 0;
+	std::string why;
+
+	opened = 0;
+	calls_left = fail_at;
+	problem.options.dimensions = sides.a->d;
+	problem.sides = sides.count();
+	problem.problem.output = FASTED_OUTPUT_NEAREST;
+	FastedStatus status = panel_join_open(tested_engine, &problem, &join);
+	if (status == FASTED_OK)
+		status = fill_and_start(join, sides, &outcome);
+	while (!FASTED_FAILED(status) && status != FASTED_DONE)
+	{
+		status = panel_join_next(join, 20, &batch);
+		for (uint64_t row = batch.first_row; status == FASTED_OK
+			 && row < batch.first_row + batch.row_count; row++, seen++)
+		{
+			uint32_t	length;
+			const FastedNeighbor *list = panel_join_nearest(join, row, &length);
+			bool		right = length == expected.lengths[row];
+
+			for (uint32_t i = 0; i < length && right; i++)
+				right = list[i].row == expected.neighbors[row * k + i].row
+					&& list[i].dist == expected.neighbors[row * k + i].dist;
+			if (!right)
+				why = "the list of row " + std::to_string(row) + " is wrong";
+		}
+		if (status == FASTED_WANT_ROWS)
+			status = stage_rows(join, batch.side, sides.side(batch.side), batch.first_row,
+								batch.row_count, &staged);
+	}
+	if (FASTED_FAILED(status))
+		why = panel_join_last_error(tested_engine, join);
+	else if (seen != sides.a->n)
+		why = std::to_string(seen) + " lists came";
+	panel_join_stats(join, stats);
+	panel_join_close(join);
+	return why;
+}
+
+/* The nearest rows, of lists that devices merge and of longer ones, with all rows and in panels. */
+void
+check_nearest(const char *what, const Sides &sides, double eps)
+{
+	for (uint32_t k : {1, 10, 100, 1100})
+	{
+		Lists		expected = lists_by_oracle(sides, eps, k);
+
+		for (const Mode &mode : {modes[0], modes[5], modes[6]})
+		{
+			for (bool panels : {false, true})
+			{
+				/* panels of little memory take long */
+				if (panels && (k == 1 || k == 100 || mode.kernel != nullptr))
+					continue;
+
+				PanelProblem problem = problem_of(eps, mode);
+				FastedStats stats;
+
+				problem.problem.k = k;
+				added = 0;
+				if (panels)
+					problem.options.device_memory_limit =
+						little_memory(mode, std::max(sides.a->n, sides.last().n), sides.a->d)
+						+ (size_t) sides.a->n * k * 16 / 3;
+				std::string why = wrong_lists(sides, problem, expected, &stats);
+
+				/* a device may find that its rows are in another order, and stand aside */
+				if (!why.empty() || (k == 1100 && added > 0))
+				{
+					tap::ok(false, "nearest rows, %s, k = %u, %s, %u panels, %s: %s", what, k,
+							mode.name, stats.panels, stats.device, why.c_str());
+					return;
+				}
+				if (mode.kernel == nullptr)
+					printf("# k = %u: %u panels, %llu lists added, %s\n", k, stats.panels,
+						   (unsigned long long) added, stats.device);
+			}
+		}
+	}
+	tap::ok(true, "nearest rows, %s, %u x %u, d = %u", what, sides.a->n, sides.last().n,
+			sides.a->d);
+}
+
+/* Of rows of which many are equal. */
+Rows
+repeated_rows(uint32_t n, uint32_t d, uint32_t distinct)
+{
+	Rows		some = normal_rows(distinct, d, 21);
+	Rows		rows(n, d);
+
+	for (uint32_t i = 0; i < n; i++)
+		std::copy_n(some.row(i * 7919u % distinct), d, rows.row(i));
+	return rows;
+}
+
+/* The second device fails at one look after the other: lists are right, or the join fails. */
+void
+check_nearest_failures(bool panels)
+{
+	Rows		rows = clustered_rows(9000, 64, 50, 0.3f, 6);
+	PanelProblem problem = problem_of(INFINITY, modes[5]);
+	FastedStats stats;
+	std::string why;
+	int			lost = 0;
+	int			failed = 0;
+
+	problem.problem.k = 20;
+	if (panels)
+		problem.options.device_memory_limit = little_memory(modes[5], rows.n, rows.d)
+			+ 6 * fasted::Form::bytes(rows.d) + (size_t) rows.n * 20 * 16 / 3;
+	Lists		expected = lists_by_oracle(rows, INFINITY, 20);
+
+	for (int call = 1; call <= 40 && why.empty(); call += call < 8 ? 1 : 8)
+	{
+		why = wrong_lists(rows, problem, expected, &stats, call);
+		/* what a device had found in earlier panels nobody else has */
+		if (panels && !why.empty() && why.find("list of row") == std::string::npos)
+		{
+			failed++;
+			why.clear();
+		}
+		lost += stats.lost_devices;
+	}
+	tap::ok(why.empty() && lost > 5 && (panels || failed == 0),
+			"nearest rows, %u panels: a device fails (%d times, and %d times the join does): %s",
+			stats.panels, lost, failed, why.c_str());
+}
+
 void
 check_shares()
 {
@@ -200,14 +432,36 @@ check_shares()
 }								/* namespace */
 
 int
-main()
+main(int argc, char **argv)
 {
 	base = *fasted_engine();
 	base.devices = two_devices;
 	base.open = note_open;
 	base.next = failing_next;
+	base.join_open = noted_join_open;
+	base.join_close = noted_join_close;
 	base.copy_rows = counted_copy;
+	base.add_lists = counted_add;
 	tested_engine = fasted_device_group(&base);
+
+	if (argc > 1 && strcmp(argv[1], "--small") == 0)
+	{
+		check_orders(2600);
+		return tap::done();
+	}
+	check_orders(6000);
+	Rows		clustered = clustered_rows(5000, 24, 20, 0.3f, 13);
+	Rows		others = clustered_rows(3000, 24, 20, 0.3f, 13);
+	Rows		repeated = repeated_rows(4001, 17, 300);
+	Rows		few = repeated_rows(65, 24, 40);
+
+	check_nearest("one set", clustered, INFINITY);
+	check_nearest("one set within eps", clustered, 1.4);
+	check_nearest("two sets", Sides(clustered, others), INFINITY);
+	check_nearest("few rows and many", Sides(few, clustered), INFINITY);
+	check_nearest("equal rows", repeated, INFINITY);
+	check_nearest_failures(false);
+	check_nearest_failures(true);
 
 	for (uint32_t n : {0, 1, 2, 127, 1000, 3001})
 	{

@@ -15,6 +15,7 @@
 
 #include "filter/wgmma_runs.h"
 #include "filter/work_queue.h"
+#include "rows/spread_rows.h"
 #include "tap.h"
 
 using namespace fasted;
@@ -396,9 +397,37 @@ test_groups()
 			(unsigned long long) all);
 }
 
+/* There is room for so many, and no row more, be that an odd number or not. */
+static void
+test_samples()
+{
+	bool		right = true;
+
+	for (uint32_t most : {2, 3, 64, 173, 4096})
+	{
+		for (uint32_t rows_a : {1, 50, 1500})
+		{
+			for (uint32_t rows_b : {0, 1, 250, 5000})
+			{
+				RowTable	a = {nullptr, 0, 1, rows_a};
+				RowTable	b = {nullptr, 0, 1, rows_b};
+				SpreadRows	all = rows_b > 0 ? SpreadRows(a, b) : SpreadRows(a);
+				SpreadRows	some = all.at_most(most);
+
+				right = right && some.from_a + some.from_b <= most && some.from_a > 0
+					&& some.from_a <= rows_a && some.from_b <= rows_b
+					&& (some.from_b > 0) == (rows_b > 0)
+					&& (rows_b > 0 || some.from_a == std::min(most, rows_a));
+			}
+		}
+	}
+	tap::ok(right, "samples of one set and of two, no larger than asked for");
+}
+
 int
 main()
 {
+	test_samples();
 	test_order();
 	test_groups();
 	test_queue();

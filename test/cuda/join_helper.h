@@ -99,7 +99,7 @@ put_rows(PanelJoin *join, int side, const Rows &rows, std::vector<float> &lent, 
 			status = panel_join_put(join, side, lent.data(), count, &taken);
 		*there += staged + taken;
 		if (status == FASTED_OK)
-			status = panel_join_settle(join, side);
+			status = panel_join_settle(join, side, true);
 		memset(lent.data(), 0xff, lent.size() * sizeof(float));
 	}
 	panel_join_withdraw(join, side);

@@ -116,6 +116,8 @@ struct Projected
 		check_cuda(cudaMemcpy(chunk.get(), &at, sizeof(at), cudaMemcpyHostToDevice), "testing");
 		check_cuda(cudaMemcpy(values.get(), rows.values.data(), rows.values.size() * sizeof(float),
 							  cudaMemcpyHostToDevice), "testing");
+		/* a copy from ordinary memory may still be under way, and the stream waits for none */
+		check_cuda(cudaDeviceSynchronize(), "testing");
 		found = fit.find(SpreadRows(table), &projection, stream);
 		if (!found)
 			return;

@@ -133,6 +133,8 @@ struct DeviceRows
 		check_cuda(cudaMemcpy(values.get(), rows.values.data(),
 							  rows.values.size() * sizeof(float), cudaMemcpyHostToDevice),
 				   "testing");
+		/* the copy may still be under way, and streams wait for none */
+		check_cuda(cudaDeviceSynchronize(), "testing");
 	}
 };
 

@@ -95,9 +95,10 @@ ok "$((${panels:-0} < 2))" "in panels: ${panels:-no} panels" "$said"
 gpus=$(nvidia-smi --query-gpu=index --format=csv,noheader | paste -sd,)
 if [[ $gpus == *,* ]]; then
 	for limit in '' "SET fasted.gpu_memory_limit = '8MB';"; do
-		is "$(query "SET fasted.gpu_devices = '$gpus'; $limit $digest")" "$exact" "GPUs $gpus together${limit:+, in panels}: the same"
+		is "$(query "SET fasted.gpu_share = force; $limit $digest")" "$exact" "GPUs $gpus together${limit:+, in panels}: the same"
+		is "$(query "SET fasted.gpu_share = force; ${limit/8MB/16MB} $nearest")" "$near" "GPUs $gpus together${limit:+, in panels}: the same neighbours"
 	done
-	said=$(query "SET fasted.gpu_devices = '$gpus'; EXPLAIN (ANALYZE) $digest")
+	said=$(query "SET fasted.gpu_share = force; EXPLAIN (ANALYZE) $digest")
 	ok "$(($(grep -o 'GPU-[0-9a-f]*, [0-9]*%' <<<"$said" | wc -l) < 2))" 'each has its share' "$said"
 fi
 said=$(query "SET fasted.gpu_memory_limit = '64kB'; $digest")

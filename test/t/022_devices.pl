@@ -47,7 +47,7 @@ for my $list ('0', '0, 2', '0, 1, 2')
 	for my $name (sort keys %queries)
 	{
 		my ($status, $out, $err) = $node->psql('postgres',
-			"SET fasted.engine = cuda; SET fasted.gpu_devices = '$list'; $queries{$name}");
+			"SET fasted.engine = cuda; SET fasted.gpu_share = force; SET fasted.gpu_devices = '$list'; $queries{$name}");
 		is($out, $right{$name}, "$name, devices $list");
 		is($err, '', 'no warning');
 	}
@@ -59,15 +59,17 @@ sub device_of
 	my $plan = $node->safe_psql('postgres', "SET fasted.engine = cuda; $settings; EXPLAIN (ANALYZE) $queries{pairs}");
 	return $plan =~ /Device: (.*)/ ? $1 : "none in\n$plan";
 }
-like(device_of("SET fasted.gpu_devices = '0, 1, 2'"),
+like(device_of("SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2'"),
 	qr/^.* \(0, \d+%\), .* \(1, \d+%\), .* \(2, \d+%\)$/, 'EXPLAIN names all devices with their shares');
 unlike(device_of("SET fasted.gpu_devices = '1'"), qr/%/, 'one device needs no share');
-unlike(device_of("SELECT 1"), qr/%/, 'a small join takes one device, if none is named');
+unlike(device_of("SELECT 1"), qr/%/, 'a small join takes one device');
+unlike(device_of("SET fasted.gpu_devices = '0, 1, 2'"), qr/%/, 'also where several are named');
+unlike(device_of("SET fasted.gpu_share = off; SET fasted.gpu_devices = '0, 1, 2'"), qr/%/, 'and one that may not share');
 
 # In panels devices have different rows, and a failed one's are read once more.
 for my $name (sort keys %queries)
 {
-	my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '0, 1';
+	my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1';
 		SET fasted.memory_limit = '1MB'; SET client_min_messages = debug1; $queries{$name}");
 	is($panels, $right{$name}, "in panels: $name");
 	like($said, qr/panels ([2-9]|\d\d)/, 'there were panels') if $name eq 'pairs';
@@ -76,7 +78,7 @@ for my $call (2, 7, 30)
 {
 	for my $name (sort keys %queries)
 	{
-		my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '0, 1, 2';
+		my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2';
 			SET fasted.memory_limit = '1MB'; SET fasted.gpu_memory_limit = '${call}kB'; $queries{$name}");
 		is($panels, $right{$name}, "in panels: $name, device 1 fails at call $call");
 		like($said, qr/WARNING:  1 GPU failed/, 'a warning') if $call < 30 && $name eq 'pairs';
@@ -92,19 +94,67 @@ for my $call (2, 3, 5, 20)
 	for my $name (sort keys %queries)
 	{
 		my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cuda;
-			SET fasted.gpu_devices = '0, 1, 2'; SET fasted.gpu_memory_limit = '${call}kB'; $queries{$name}");
+			SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2'; SET fasted.gpu_memory_limit = '${call}kB'; $queries{$name}");
 		is($out, $right{$name}, "$name, device 1 fails at call $call: nothing is lost or doubled");
 		like($err, qr/WARNING:  1 GPU failed, so others did its work/, 'a warning') if $call < 5 && $name eq 'pairs';
 	}
 }
-like(device_of("SET fasted.gpu_devices = '0, 1, 2'; SET fasted.gpu_memory_limit = '2kB'"),
+like(device_of("SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2'; SET fasted.gpu_memory_limit = '2kB'"),
 	qr/\(1, \d+%, failed\)/, 'EXPLAIN names the device that failed');
 
+# The nearest rows: of one table, and of two.
+my %nearest = (
+	'nearest of one' => "SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
+		FROM fasted_knn_join('items', 'v', 'items', 'v', 7)",
+	'nearest of two' => "SELECT count(*), sum(hashint8(id_a * 1000003 + id_b)::bigint), sum(hashfloat8(dist)::bigint)
+		FROM fasted_knn_join('others', 'v', 'items', 'v', 30, a_id => 'id', max_distance => 1.2)",
+);
+for my $name (sort keys %nearest)
+{
+	my $wanted = $node->safe_psql('postgres', "SET fasted.engine = cpu; $nearest{$name}");
+	my $several = "SET fasted.engine = cuda; SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2'";
+
+	is($node->safe_psql('postgres', "$several; $nearest{$name}"), $wanted, "$name: three devices");
+	my (undef, $panels, $said) = $node->psql('postgres',
+		"$several; SET fasted.memory_limit = '1MB'; SET client_min_messages = debug1; $nearest{$name}");
+	is($panels, $wanted, "$name, in panels");
+	like($said, qr/panels ([2-9]|\d\d)/, 'there were panels');
+	for my $call (2, 3)
+	{
+		my (undef, $found, $err) = $node->psql('postgres',
+			"$several; SET fasted.gpu_memory_limit = '${call}kB'; $nearest{$name}");
+		is($found, $wanted, "$name, device 1 fails at call $call: nothing is lost");
+		like($err, qr/WARNING:  1 GPU failed, so others did its work/, 'a warning') if $call == 2;
+	}
+	my $plan = $node->safe_psql('postgres', "$several; EXPLAIN (ANALYZE) $nearest{$name}");
+	like($plan, qr/Device: .* \(0, \d+%\), .* \(1, \d+%\), .* \(2, \d+%\)$/m, "$name: each device's share");
+}
+
 # Cancelled at work, and the session goes on.
-my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '0, 1, 2';
+my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2';
 	SET statement_timeout = '50ms'; SELECT count(*) FROM fasted_self_join('items', 'v', 100), generate_series(1, 1000);
 	RESET statement_timeout; $queries{count}", on_error_stop => 0);
 like($err, qr/statement timeout/, 'a timeout ends it');
 is($out, $right{count}, 'and the session goes on');
+
+# So many keys are sorted by a thread, beside the GPUs' work.
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE many AS SELECT 140000 - i AS id, ARRAY[i / 2 * 10, 0]::real[] AS v FROM generate_series(0, 139999) AS i;
+CREATE TABLE twice AS SELECT greatest(id, 2) AS id, v FROM many;
+END
+my $near_ids = "SELECT count(*), sum(id_b - id_a), bool_and(id_a < id_b) FROM fasted_self_join('many', 'v', 1, id_column => 'id')";
+for my $share ('off', 'force')
+{
+	my $settings = "SET fasted.engine = cuda; SET fasted.gpu_share = $share; SET max_parallel_workers_per_gather = 0";
+	($status, $out, $err) = $node->psql('postgres', "$settings; $near_ids");
+	is($out, '70000|70000|t', "share $share: pairs have their ids");
+	($status, $out, $err) = $node->psql('postgres',
+		"$settings; SELECT count(*) FROM fasted_self_join('twice', 'v', 1, id_column => 'id')");
+	like($err, qr/key column "id" of "twice" is not unique/, "share $share: a key that two rows have is an error");
+	($status, $out, $err) = $node->psql('postgres',
+		"$settings;\n" . join('', map { "SET statement_timeout = '${_}ms'; $near_ids;\n" } (60, 70, 80, 90, 100)) . "RESET statement_timeout; $near_ids",
+		extra_params => ['-q'], on_error_stop => 0);
+	like($out, qr/^70000\|70000\|t$/m, "share $share: the session goes on after timeouts");
+}
 
 done_testing();

@@ -445,6 +445,7 @@ my %stages = (
 	'counting' => [ "fasted_neighbors('many_pairs', 'v', $infinity, 'id')", \&computing ],
 	'uniting' => [ "fasted_cluster('many_pairs', 'v', $infinity, 10, 'id')", \&computing ],
 	'keeping pairs' => [ "fasted_keep_one('many_pairs', 'v', $infinity, id_column => 'id')", sub { memory_of($_[0], 'VmRSS') > 250 * 1024 } ],
+	'making room to sort' => [ "fasted_keep_one('many_pairs', 'v', $infinity, id_column => 'id')", sub { memory_of($_[0], 'VmRSS') > 600 * 1024 }, '1GB' ],
 	'writing pairs' => [ "fasted_keep_one('many_pairs', 'v', $infinity, id_column => 'id')", sub { grep { $_ > 100_000_000 } temp_files($node) }, '40MB' ],
 	'pairs of no cluster yet' => [ "fasted_cluster('many_pairs', 'v', $infinity, 100000, 'id')", sub { grep { $_ > 100_000_000 } temp_files($node) }, '40MB' ],
 	'sorting' => [ "fasted_keep_one('complete', 'v', $infinity, id_column => 'id')", \&grouping, '2GB' ],

@@ -161,8 +161,8 @@ sub random_nearest
 		my $bad = pick(sort keys %wrong_nearest);
 		my $depends = $bad eq 'a' && rand() < 0.4;
 		$call{$bad} = pick(@{ $depends ? $unsure{relation} : $wrong_nearest{$bad} });
-		# an empty relation has vectors of any length
-		$call{right} = $depends || $bad eq 'b' && $call{a} eq 'empty' ? undef : 0;
+		# an empty relation has vectors of any length, and those of "large" are as long as each other
+		$call{right} = $depends || $bad eq 'b' && ($call{a} eq 'empty' || ($call{b} // '') eq $call{a}) ? undef : 0;
 	}
 	my @options = map { defined $call{ $_->[1] } || $_->[1] eq 'metric' ? "$_->[0] => " . literal($call{ $_->[1] }) : () }
 	  ([qw(max_distance eps)], map { [ $_, $_ ] } qw(within metric a_id b_id));

@@ -91,8 +91,9 @@ sub wait_until
 
 # How late is a process with what it was told to do?  On an idle machine the clock
 # knows.  On a loaded one a process waits for its turn, however well it behaves, so
-# these two count, in milliseconds, and the larger one is the answer:
+# these count, in milliseconds, and the largest one is the answer:
 #	- the processor time that the process took meanwhile, for each of its threads
+#	- that of the session's own thread
 #	- the time that passed, but no more than processors were idle: then it was not
 #	  its turn that it waited for
 # But whatever takes ten seconds is late.
@@ -103,7 +104,7 @@ sub wait_until
 sub watch
 {
 	my ($pid) = @_;
-	return { pid => $pid, time => time, processor => processor_ms($pid), idle => idle_ms(), throttled => throttled() };
+	return { pid => $pid, time => time, processor => processor_ms($pid), own => own_ms($pid), idle => idle_ms(), throttled => throttled() };
 }
 
 sub lateness
@@ -112,8 +113,10 @@ sub lateness
 	my $passed = 1000 * (($options{end} // time) - $watch->{time});
 	my $used = (processor_ms($watch->{pid}) - $watch->{processor}) / ($options{threads} // 1);
 	my $idle = throttled() == $watch->{throttled} ? idle_ms() - $watch->{idle} : 0;
+	my $own = own_ms($watch->{pid}) - $watch->{own};
 	return $passed if $passed > 10_000;
-	return max($used, min($passed, $idle));
+	# what it did after the end was not late
+	return min($passed, max($used, $own, $idle));
 }
 
 # Cancels a statement that has come to a stage, and looks how late the session runs
@@ -161,6 +164,16 @@ sub processor_ms
 	my ($pid) = @_;
 	my $seconds = clock_gettime(-8 * ($pid + 1) + 2);
 	return $seconds > 0 ? 1000 * $seconds : 0;
+}
+
+# Processor time of a process's first thread, in steps of 10 ms; 0 for one that is gone.
+sub own_ms
+{
+	my ($pid) = @_;
+	my $file = "/proc/$pid/task/$pid/stat";
+	return 0 unless -r $file;
+	my @fields = split / /, slurp_file($file) =~ s/.*\) //sr;
+	return 10 * ($fields[11] + $fields[12]);
 }
 
 # For how long processors had nothing to do, in all; in steps of 10 ms.

@@ -268,8 +268,9 @@ fake_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 }
 
 static FastedStatus
-fake_settle(FastedSet *set)
+fake_settle(FastedSet *set, bool all)
 {
+	(void) all;
 	(void) set;
 	return fake_call();
 }

@@ -196,7 +196,7 @@ put_rows(PanelJoin *join, int side, const Rows *from, uint32_t d, uint32_t at_mo
 		*there += staged + taken;
 	}
 	if (status == FASTED_OK)
-		status = panel_join_settle(join, side);
+		status = panel_join_settle(join, side, true);
 	panel_join_withdraw(join, side);
 	return status;
 }

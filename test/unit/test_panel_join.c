@@ -86,7 +86,7 @@ put_all(PanelJoin *join, int side, uint64_t count, uint64_t *there)
 		*there += taken;
 	}
 	if (status == FASTED_OK)
-		status = panel_join_settle(join, side);
+		status = panel_join_settle(join, side, true);
 	panel_join_withdraw(join, side);
 	return status;
 }

@@ -245,8 +245,8 @@ check_panels(uint32_t na, uint32_t nb, uint32_t d, double eps, uint32_t least)
 }
 
 /*
- * Slices are parts of the whole that have no pair in common, and always the same, by
- * whatever number of threads; and by whatever kernel, unless memory is so short that there
+ * Slices, and two of them together, are parts of the whole that have no pair in common, and
+ * always the same, by whatever number of threads; and by whatever kernel, unless memory is so short that there
  * are panels, whose size depends on it.  Where all have one kernel rows may be in an order,
  * which they have the same hash of.
  */
@@ -274,13 +274,14 @@ check_slices(const Rows *sides, int nsides, uint32_t d, double eps, uint64_t lim
 		bool		ordered = false;
 
 		problem.problem.slices = numbers[i];
-		for (uint32_t slice = 0; slice < numbers[i] && good; slice++)
+		for (uint32_t slice = 0; slice < numbers[i] && good; slice += 1 + problem.problem.more_slices)
 		{
 			PairList	some;
 			PairList	again;
 			FastedStats stats;
 
 			problem.problem.slice = slice;
+			problem.problem.more_slices = numbers[i] > 5 && slice % 3 == 1;
 			problem.options.threads = 1 + (int) slice % 3;
 			problem.options.kernel = nways > 0 ? ways[slice % nways].kernel : NULL;
 			good = run_join_once(&problem, sides, &plain, &some, &stats, NULL) == FASTED_DONE;

@@ -12,11 +12,10 @@
 #ifndef TESTED_ENGINE_H
 #define TESTED_ENGINE_H
 
-#include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "../../src/engine/device_group.h"
+#include "engine_library.h"
 #include "ways.h"
 
 static inline const char *
@@ -64,24 +63,9 @@ static inline const FastedEngine *
 tested_engine(void)
 {
 	const char *path = tested_library();
-	void	   *library = path != NULL ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-	void	   *entry = library != NULL ? dlsym(library, FASTED_ENGINE_ENTRY) : NULL;
-	const FastedEngine *engine;
 
-	if (path == NULL)
-		return fasted_cpu_engine();
-	if (entry == NULL)
-	{
-		printf("Bail out! %s\n", dlerror());
-		exit(EXIT_FAILURE);
-	}
-	engine = ((FastedEngineEntry) (uintptr_t) entry) ();
-	if (engine->abi != FASTED_ENGINE_ABI)
-	{
-		printf("Bail out! %s is of ABI %u, not %d\n", path, engine->abi, FASTED_ENGINE_ABI);
-		exit(EXIT_FAILURE);
-	}
-	return alone_or_group(engine);
+	return path == NULL ? fasted_cpu_engine() :
+		alone_or_group(engine_of_library(path, stdout, "Bail out! "));
 }
 
 /* The tested engine's ways: of the CPU engine all, of another one its filters. */

@@ -40,6 +40,8 @@ typedef struct Link
 	bool		external;		/* a descriptor is reserved for it */
 	uint32		events;			/* of its socket, that it waits for */
 	bool		done;			/* nothing further comes */
+	bool		copying;		/* data of a COPY come */
+	char	   *piece;			/* of these, the one that was given last */
 } Link;
 
 struct LinkSet
@@ -59,6 +61,8 @@ static void (*check_interrupts) (void);
 static void
 CloseLink(Link *link)
 {
+	PQfreemem(link->piece);
+	link->piece = NULL;
 	if (link->conn != NULL)
 		PQfinish(link->conn);
 	link->conn = NULL;
@@ -533,6 +537,99 @@ LinksNext(LinkSet *links, int *n, char **value, int *length)
 	return false;
 }
 
+/* --- COPY */
+
+static void
+LinkCopy(LinkSet *links, int n, const char *copy)
+{
+	Link	   *link = &links->links[n];
+
+	Send(link, PQsendQuery(link->conn, copy));
+	link->copying = false;
+}
+
+/* Until there is more of this link. */
+static void
+WaitForLink(Link *link)
+{
+	int			ready;
+
+	Flush(link);
+	ready = WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT | link->events,
+							  PQsocket(link->conn), WAIT_MS, PG_WAIT_EXTENSION);
+	if (ready & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	check_interrupts();
+	if (PQconsumeInput(link->conn) == 0)
+		ReportBrokenLink(link);
+}
+
+/* The next result of this link, whatever comes of others; NULL: there is none. */
+static PGresult *
+AwaitOwnResult(Link *link)
+{
+	while (PQisBusy(link->conn))
+		WaitForLink(link);
+	return PQgetResult(link->conn);
+}
+
+static void
+AwaitCopy(Link *link)
+{
+	PGresult   *result = AwaitOwnResult(link);
+
+	if (result == NULL || PQresultStatus(result) != PGRES_COPY_OUT)
+		ReportRemoteError(link, result);
+	PQclear(result);
+	link->copying = true;
+}
+
+/* Behind the last piece comes how the COPY ended. */
+static void
+EndCopy(Link *link)
+{
+	PGresult   *result;
+
+	link->copying = false;
+	link->done = true;
+	while ((result = AwaitOwnResult(link)) != NULL)
+	{
+		if (PQresultStatus(result) != PGRES_COMMAND_OK)
+			ReportRemoteError(link, result);
+		PQclear(result);
+	}
+}
+
+static bool
+LinkTake(LinkSet *links, int n, char **data, int *length)
+{
+	Link	   *link = &links->links[n];
+	bool		looked = false;
+
+	if (!link->copying)
+		AwaitCopy(link);
+	PQfreemem(link->piece);
+	link->piece = NULL;
+	for (;;)
+	{
+		*length = PQgetCopyData(link->conn, &link->piece, 1);
+		*data = link->piece;
+		if (*length > 0)
+			return true;
+		if (*length < 0)
+		{
+			EndCopy(link);
+			return false;
+		}
+		/* to wait costs more than to look */
+		if (looked)
+			WaitForLink(link);
+		else if (PQconsumeInput(link->conn) == 0)
+			ReportBrokenLink(link);
+		looked = true;
+	}
+}
+
 /* --- the library's entry */
 
 static const LinkFunctions functions = {
@@ -542,6 +639,8 @@ static const LinkFunctions functions = {
 	.ask = LinkAsk,
 	.send = LinkSend,
 	.next = LinksNext,
+	.copy = LinkCopy,
+	.take = LinkTake,
 	.name = LinkName,
 	.close = LinksClose
 };

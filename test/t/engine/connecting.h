@@ -12,6 +12,7 @@
 #ifndef CONNECTING_H
 #define CONNECTING_H
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "cpu/cpu_set.h"
@@ -45,11 +46,14 @@ typedef struct ConnectingJoin
 	bool		keeps;
 } ConnectingJoin;
 
+/* Devices begin at once. */
 static Connected *
 connected_of(FastedContext *context)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	int			i = 0;
 
+	pthread_mutex_lock(&lock);
 	while (connected[i] != NULL && connected[i]->context != context)
 		i++;
 	if (i == CONNECTED_CONTEXTS - 1)
@@ -57,6 +61,7 @@ connected_of(FastedContext *context)
 	if (connected[i] == NULL)
 		connected[i] = calloc(1, sizeof(Connected));
 	connected[i]->context = context;
+	pthread_mutex_unlock(&lock);
 	return connected[i];
 }
 

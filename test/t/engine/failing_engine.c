@@ -232,8 +232,9 @@ engine_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 }
 
 static FastedStatus
-engine_settle(FastedSet *set)
+engine_settle(FastedSet *set, bool all)
 {
+	(void) all;
 	return set->context->place == PLACE_SETTLE ? fail(set->context, "settle") : FASTED_OK;
 }
 

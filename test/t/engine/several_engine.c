@@ -9,6 +9,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,6 +110,91 @@ engine_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	return connecting_next(join, timeout_ms, batch);
 }
 
+/* A context's last join for neighbours. */
+#define CONTEXTS 16
+typedef struct Found
+{
+	FastedContext *context;
+	FastedSet  *a;
+	FastedSet  *b;
+	uint64_t	first_b;
+	bool		further;		/* it went on from an earlier panel */
+} Found;
+static Found found_by[CONTEXTS];
+
+static Found *
+found_of(FastedContext *context)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	Found	   *found = NULL;
+
+	/* devices begin at once */
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < CONTEXTS; i++)
+	{
+		if (found_by[i].context == context)
+		{
+			found = &found_by[i];
+			break;
+		}
+		if (found_by[i].context == NULL)
+			found = &found_by[i];
+	}
+	if (found == NULL)
+		abort();
+	found->context = context;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void
+engine_close(FastedContext *context)
+{
+	*found_of(context) = (Found) {0};
+	fasted_cpu_engine()->close(context);
+}
+
+/*
+ * The CPU engine finds neighbours without slices.  So a device finds all with its first slice of
+ * two panels, and nothing with others; those that several devices have are in the result once.
+ */
+static FastedStatus
+engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b,
+				 FastedJoin **join)
+{
+	FastedProblem whole = *problem;
+	Found	   *found = found_of(context);
+
+	if (problem->output != FASTED_OUTPUT_NEAREST)
+		return connecting_join_open(context, problem, a, b, join);
+	whole.slices = whole.slice = whole.more_slices = 0;
+	if (problem->further && found->a == a && found->b == b &&
+		found->first_b == b->options.first_row)
+	{
+		whole.further = found->further;
+		if (found->further)
+		{
+			FastedStatus status = fasted_cpu_engine()->set_open(context, &(FastedSetOptions) {0}, &b);
+
+			if (status == FASTED_OK)
+				status = fasted_cpu_engine()->seal(b);
+			if (status != FASTED_OK)
+				return status;
+		}
+	}
+	else
+		*found = (Found) {context, a, b, b->options.first_row, problem->further};
+	return connecting_join_open(context, &whole, a, b, join);
+}
+
+static FastedStatus
+engine_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
+			   FastedNeighbor *neighbors)
+{
+	return fasted_cpu_engine()->nearest(((ConnectingJoin *) join)->join, first_row, nrows, lengths,
+										neighbors);
+}
+
 extern __attribute__((visibility("default"))) const FastedEngine *fasted_engine(void);
 
 const FastedEngine *
@@ -123,5 +209,9 @@ fasted_engine(void)
 	engine.copy_rows = copy_rows;
 	make_connecting(&engine);
 	engine.next = engine_next;
+	engine.close = engine_close;
+	engine.join_open = engine_join_open;
+	engine.nearest = engine_nearest;
+	engine.list_rows = fasted_cpu_engine()->list_rows;
 	return &engine;
 }

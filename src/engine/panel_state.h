@@ -1,0 +1,147 @@
+/*-------------------------------------------------------------------------
+ *
+ * panel_state.h
+ *	  A join by panels, for the files that make it up.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_PANEL_STATE_H
+#define FASTED_PANEL_STATE_H
+
+#include "pair_log.h"
+#include "panel_join.h"
+#include "row_groups.h"
+
+/* A set, and the rows of a side that it has or is to have. */
+typedef struct Panel
+{
+	FastedSet  *set;
+	int			side;
+	uint64_t	first;
+	uint64_t	count;
+	uint64_t	have;
+	bool		sealed;			/* all of them are there */
+} Panel;
+
+/* Rows of the outer side that are still to meet some of the inner side, or each other. */
+typedef struct Rest
+{
+	uint64_t	first;
+	uint64_t	end;
+	uint64_t	inner_first;
+	uint64_t	inner_end;
+	bool		itself;
+} Rest;
+
+struct PanelJoin
+{
+	const FastedEngine *engine;
+	FastedContext *context;
+	PanelProblem problem;
+	FastedStatus failed;		/* FASTED_OK until something here did */
+	char		error[128];
+
+	bool		started;
+	bool		resident;		/* each side is one panel: sides[] */
+	uint64_t	rows[2];
+	Panel		sides[2];
+
+	/* Panels, once rows did not fit. */
+	int			outer_side;
+	uint64_t	outer_rows;		/* of one panel, but the last */
+	bool		spread;			/* on several devices */
+	uint64_t	devices;		/* so many, at first */
+	uint64_t	outer_end;		/* of the rows that outer panels are made of now */
+	uint64_t	inner_rows;
+	uint64_t	inner_next;		/* the first row that no inner panel has had yet */
+	uint64_t	inner_end;		/* and behind the last one that the outer panel has to meet */
+	FastedRowGroup *groups;		/* those of the panels that are joined; NULL: all rows meet */
+	Panel		outer;
+	Panel		inner[2];
+	int			turn;			/* the inner panel that is joined next */
+	Panel	   *loading;		/* NULL: none */
+
+	/* What was left out. */
+	Rest	   *rests;
+	uint32_t	nrests;
+	uint32_t	rests_room;
+	bool		in_rest;		/* the outer panel is of rest */
+	Rest		rest;
+	PairLog		skip;			/* pairs that come once more there */
+	uint64_t	skipped;
+	KeptPairs	kept;			/* of a batch, others */
+
+	/* The join at work, or to come. */
+	FastedJoin *join;			/* NULL: none is at work */
+	Panel	   *a;
+	Panel	   *b;
+	bool		met_itself;		/* the outer panel, in a self-join */
+	bool		done;
+
+	uint32_t   *counts[2];
+
+	/* FASTED_OUTPUT_NEAREST. */
+	uint32_t	list_length;	/* that lists have memory for */
+	bool		further;		/* the outer panel has lists */
+	uint64_t	give_first;		/* rows whose lists are to be handed out */
+	uint64_t	give_end;
+	uint64_t	given_first;	/* and those of the last batch */
+	uint64_t	given_count;
+	uint64_t	given_most;
+	uint32_t   *given_lengths;
+	FastedNeighbor *given;
+
+	FastedStats before;			/* of the context, when it was restarted */
+
+	/* Pairs of rows compared so far, and units of the engine when a join began. */
+	double		compared;
+	uint64_t	units_done;
+	uint64_t	units_total;
+};
+
+static inline bool
+panels_find_nearest(const PanelJoin *join)
+{
+	return join->problem.problem.output == FASTED_OUTPUT_NEAREST;
+}
+
+static inline uint64_t
+divide_up(uint64_t n, uint64_t by)
+{
+	return (n + by - 1) / by;
+}
+
+/* panel_join.c */
+extern FastedStatus panels_fail(PanelJoin *join, FastedStatus status, const char *text);
+
+/* panel_sizes.c */
+extern int panels_inner_side(const PanelJoin *join);
+extern uint32_t panels_clip_neighbors(const PanelJoin *join, uint32_t k);
+extern void panels_choose(PanelJoin *join);
+
+/* panel_load.c */
+extern FastedStatus panels_open(PanelJoin *join);
+extern FastedStatus panels_load_outer(PanelJoin *join, uint64_t first);
+extern FastedStatus panels_load_inner(PanelJoin *join);
+extern bool panels_want_rows(PanelJoin *join, FastedBatch *batch);
+extern FastedStatus panels_finish_loading(PanelJoin *join);
+
+/* panel_groups.c */
+extern FastedSpan panels_group_rows(const PanelJoin *join, uint32_t g, int side);
+extern bool panels_make_groups(PanelJoin *join);
+extern void panels_clip_groups(PanelJoin *join);
+
+/* panel_rests.c */
+extern bool panels_take_rest(PanelJoin *join);
+extern FastedStatus panels_note_rests(PanelJoin *join);
+extern bool panels_skip_given(PanelJoin *join, FastedBatch *batch);
+
+/* panel_lists.c */
+extern bool panels_begin_lists(PanelJoin *join);
+extern FastedStatus panels_give_lists(PanelJoin *join, FastedBatch *batch);
+
+/* panel_stats.c */
+extern double panels_area(const Panel *a, const Panel *b);
+extern void panels_subtract_stats(FastedStats *stats, const FastedStats *before);
+
+#endif

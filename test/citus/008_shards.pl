@@ -1,0 +1,215 @@
+# Workers read shards where they are, one stream from each node, in the order of keys.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
+use CitusCluster;
+use FastedTest;
+use Test::More;
+use Time::HiRes qw(time);
+
+my ($node, @workers) = new_cluster('shards');
+my @all = ($node, @workers);
+
+sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
+sub failure { my ($sql) = @_; my ($status, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql"); return $err; }
+
+# Statements that read shards, on these nodes.
+sub readers
+{
+	return join('', map { $_->safe_psql('postgres',
+			"SELECT pid FROM pg_stat_activity WHERE query LIKE 'COPY (SELECT k::%' AND state = 'active'") } @_);
+}
+
+# By logs: how many statements have read shards, and how many through Citus.
+$_->safe_psql('postgres', "ALTER SYSTEM SET log_statement = 'all'; SELECT pg_reload_conf()") for @all;
+sub ways
+{
+	my ($call) = @_;
+	my @sizes = map { log_size($_) } @all;
+	sql($call);
+	my $log = join('', map { log_since($all[$_], $sizes[$_]) } 0 .. $#all);
+	my $copies = () = $log =~ /statement: COPY \(SELECT k::/g;
+	my $selects = () = $log =~ /(?:statement|execute[^:]*): SELECT [^\n]*fasted_citus\.vector_bytes\(/g;
+	return ($copies > 0 ? "$copies copies" : 'no copies') . ($selects > 0 ? ', and through Citus' : '');
+}
+
+# A function's result, of a table of Citus's (dist) and of one server's (plain).
+sub same
+{
+	my ($name, $call) = @_;
+	(my $plain = $call) =~ s/'([^']*)dist'/'$1plain'/g;
+	my ($rows, $differ) = split(/\|/, sql("WITH x AS MATERIALIZED (SELECT * FROM $call), y AS MATERIALIZED (SELECT * FROM $plain)
+		SELECT (SELECT count(*) FROM x), (SELECT count(*) FROM (TABLE x EXCEPT ALL TABLE y) d) +
+			(SELECT count(*) FROM (TABLE y EXCEPT ALL TABLE x) d)"));
+	ok($rows > 0 && $differ == 0, "$name: $rows rows, $differ differ");
+	return;
+}
+
+sub tables
+{
+	my ($schema, $columns, $rows, $distribute) = @_;
+	sql("DROP TABLE IF EXISTS ${schema}dist, ${schema}plain;
+		CREATE TABLE ${schema}plain ($columns); INSERT INTO ${schema}plain $rows;
+		CREATE TABLE ${schema}dist ($columns); $distribute; INSERT INTO ${schema}dist TABLE ${schema}plain");
+	return;
+}
+sub by { my ($table, $column) = @_; return "SELECT create_distributed_table('$table', '$column')"; }
+
+# --- keys and vectors of all kinds
+
+tables('', 'id int PRIMARY KEY, v real[]', "SELECT i * 7919 % 10007, CASE WHEN i % 9 > 0 THEN ARRAY[i % 40, i % 7, 1] END
+	FROM generate_series(1, 3000) i", by('dist', 'id'));
+same('integers', "fasted_self_join('dist', 'v', 1)");
+is(ways("SELECT count(*) FROM fasted_self_join('dist', 'v', 1)"), '9 copies', 'each worker reads from each node');
+is(ways("SELECT count(*) FROM fasted_knn_join('dist', 'v', 'dist', 'v', 1)"), '9 copies', 'nearest rows of itself: once');
+tables('', 'id bigint PRIMARY KEY, v double precision[]', "SELECT i * 7919 % 10007, ARRAY[i % 40 + 1e-9 * i, 1e30, i % 7]
+	FROM generate_series(1, 3000) i", by('dist', 'id'));
+same('doubles', "fasted_self_join('dist', 'v', 1.5)");
+same('doubles, nearest rows', "fasted_knn_join('dist', 'v', 'dist', 'v', 3, metric => 'cosine')");
+tables('', 'id text COLLATE "C" PRIMARY KEY, v real[]', "SELECT repeat(chr(i % 60 + 33), i % 30) || i, ARRAY[i % 40, i % 7]
+	FROM generate_series(1, 2000) i", by('dist', 'id'));
+same('texts', "fasted_self_join_typed(NULL::text, 'dist', 'v', 1)");
+tables('', 'id numeric PRIMARY KEY, tenant int, v real[]', "SELECT i / 7.0, i % 5, ARRAY[i % 40, i % 7] FROM generate_series(1, 2000) i",
+	"ALTER TABLE dist DROP CONSTRAINT dist_pkey, ADD PRIMARY KEY (tenant, id); " . by('dist', 'tenant'));
+same('distributed by another column', "fasted_self_join_typed(NULL::numeric, 'dist', 'v', 1, id_column => 'id')");
+sql('CREATE SCHEMA "My schema"');
+my $long = 'x' x 50;
+tables('"My schema".', '"Id" smallint PRIMARY KEY, "V" real[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i",
+	by('"My schema".dist', 'Id'));
+same('names in quotes', q{fasted_self_join('"My schema".dist', 'V', 1)});
+is(ways(q{SELECT count(*) FROM fasted_self_join('"My schema".dist', 'V', 1)}), '9 copies', 'names in quotes: copies');
+tables("\"My schema\".$long", 'id smallint PRIMARY KEY, v real[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i",
+	by("\"My schema\".${long}dist", 'id'));
+same('a long name', "fasted_self_join('\"My schema\".${long}dist', 'v', 1)");
+
+# long vectors, stored apart; in lines of any length; all of them on one node
+tables('', 'id int PRIMARY KEY, v real[]', "SELECT i, (SELECT array_agg(sin(i * k)::real) FROM generate_series(1, 1500) k)
+	FROM generate_series(1, 400) i", by('dist', 'id'));
+same('long vectors', "fasted_knn_join('dist', 'v', 'dist', 'v', 3)");
+tables('', 'id int, one int DEFAULT 1, v real[], PRIMARY KEY (id, one)', "SELECT i, 1, ARRAY[i % 40] FROM generate_series(1, 500) i", by('dist', 'one'));
+same('all rows in one shard', "fasted_self_join('dist', 'v', 0, id_column => 'id')");
+
+# what is cast to real[], by the column's type or a view's
+tables('', 'id int PRIMARY KEY, v int[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 500) i", by('dist', 'id'));
+same('integers as elements', "fasted_self_join('dist', 'v', 1)");
+is(ways("SELECT count(*) FROM fasted_self_join('dist', 'v', 1)"), '9 copies', 'integers as elements: copies');
+
+SKIP:
+{
+	skip('no pgvector', 2) if sql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") == 0;
+	sql('CREATE SCHEMA vectors; CREATE EXTENSION vector SCHEMA vectors');
+	tables('', 'id int PRIMARY KEY, v vectors.vector(2)', "SELECT i, ARRAY[i % 40, i % 7]::real[]::vectors.vector FROM generate_series(1, 500) i", by('dist', 'id'));
+	same('pgvector', "fasted_self_join('dist', 'v', 1)");
+	is(ways("SELECT count(*) FROM fasted_self_join('dist', 'v', 1)"), '9 copies', 'pgvector: copies');
+}
+
+# partitions, some of them empty
+sql(<<'END');
+CREATE TABLE parted (id int, day int, v real[], PRIMARY KEY (id, day)) PARTITION BY RANGE (day);
+CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (5);
+CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM (5) TO (50);
+CREATE TABLE parted_3 PARTITION OF parted FOR VALUES FROM (50) TO (100);
+SELECT create_distributed_table('parted', 'id');
+INSERT INTO parted SELECT i, i % 10, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i;
+END
+is(sql("SELECT count(*) FROM fasted_self_join('parted', 'v', 1, id_column => 'id')"),
+	sql("SET fasted.distribute = off; SELECT count(*) FROM fasted_self_join('parted', 'v', 1, id_column => 'id')"), 'partitions');
+is(ways("SELECT count(*) FROM fasted_self_join('parted', 'v', 1, id_column => 'id')"), '9 copies', 'partitions: copies');
+
+# what goes through Citus
+tables('', 'id int PRIMARY KEY, v numeric[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 500) i", by('dist', 'id'));
+same('numeric', "fasted_self_join('dist', 'v', 1)");
+is(ways("SELECT count(*) FROM fasted_self_join('dist', 'v', 1)"), 'no copies', 'numeric: through Citus');
+tables('', 'id int PRIMARY KEY, v real[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 500) i", by('dist', 'id'));
+sql('CREATE VIEW even AS SELECT * FROM dist WHERE id % 2 = 0');
+is(ways("SELECT count(*) FROM fasted_self_join('even', 'v', 1, id_column => 'id')"), 'no copies, and through Citus', 'a view: through Citus');
+
+# what is not divided: in the transaction, and by bytes too
+my $here = 'SET fasted.distribute = off; SELECT count(*) FROM';
+for my $call ("fasted_self_join('dist', 'v', 1)", "fasted_self_join('even', 'v', 1, id_column => 'id')",
+	"fasted_knn_join('dist', 'v', 'dist', 'v', 3, within => 'id')", "fasted_epsilon('dist', 'v', 3)",
+	"fasted_keep_one('dist', 'v', 1, 'id', descending => true)")
+{
+	is(ways("$here $call"), 'no copies, and through Citus', "$call: by bytes");
+	my $both = sql("$here $call; RESET fasted.distribute; SELECT count(*) FROM $call");
+	my ($off, $divided) = split(/\n/, $both);
+	is($off, $divided, "$call: the same");
+}
+is(sql("BEGIN; INSERT INTO dist VALUES (3000, '{0.5, 100}'), (3001, '{0, 100}'); $here fasted_self_join('dist', 'v', 0.5); ROLLBACK"),
+	1 + sql("$here fasted_self_join('dist', 'v', 0.5)"), 'with what the transaction wrote');
+# no function, as before an update of the extension
+sql('CREATE SCHEMA other; SET citus.enable_ddl_propagation = off; ALTER FUNCTION fasted_citus.vector_bytes(real[]) SET SCHEMA other');
+is(sql("$here fasted_self_join('dist', 'v', 1)"), sql("SELECT count(*) FROM fasted_self_join('plain', 'v', 1)"), 'without the function: by arrays');
+sql('SET citus.enable_ddl_propagation = off; ALTER FUNCTION other.vector_bytes(real[]) SET SCHEMA fasted_citus');
+
+sql('DROP VIEW even');
+
+# --- what is wrong with rows and keys is said as before
+
+my $join = "SELECT count(*) FROM fasted_self_join('dist', 'v', 1, id_column => 'id')";
+for my $bad (["'{1, NULL}'", qr/22004: vector has a null element.*Row with id = 1000.*Citus worker/s], ["'{1, NaN}'", qr/22003: .*NaN.*id = 1000/s],
+	["'{}'", qr/2202E: vector has no elements.*id = 1000/s], ["'{{1, 2}, {3, 4}}'", qr/2202E: .*an array of 2 dimensions.*id = 1000/s],
+	["'{1, 2, 3}'", qr/22000: .*different numbers of dimensions/s])
+{
+	sql("INSERT INTO dist VALUES (1000, $bad->[0])");
+	like(failure($join), $bad->[1], "a vector $bad->[0]");
+	sql('DELETE FROM dist WHERE id = 1000');
+}
+is(sql($join), sql("SELECT count(*) FROM fasted_self_join('plain', 'v', 1)"), 'without it');
+# a node that sends something else
+$workers[1]->safe_psql('postgres', 'SET citus.enable_ddl_propagation = off; ALTER FUNCTION fasted_citus.vector_bytes(real[]) RENAME TO true_bytes');
+for my $bytes ("''::bytea", 'substr(fasted_citus.true_bytes($1), 1, 11)', 'substr(fasted_citus.true_bytes($1), 1, 27)',
+	'set_byte(fasted_citus.true_bytes($1), 9, 7)', 'set_byte(fasted_citus.true_bytes($1), 14, 127)', 'set_byte(fasted_citus.true_bytes($1), 4, 100)')
+{
+	$workers[1]->safe_psql('postgres', "SET citus.enable_ddl_propagation = off;
+		CREATE OR REPLACE FUNCTION fasted_citus.vector_bytes(real[]) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT AS 'SELECT " . ($bytes =~ s/'/''/gr) . "'");
+	like(failure($join), qr/08P01: a shard of "dist" has sent a vector that is none.*HINT/s, "a node sends $bytes");
+}
+$workers[1]->safe_psql('postgres', 'SET citus.enable_ddl_propagation = off; DROP FUNCTION fasted_citus.vector_bytes(real[]);
+	ALTER FUNCTION fasted_citus.true_bytes(real[]) RENAME TO vector_bytes');
+is(sql($join), sql("SELECT count(*) FROM fasted_self_join('plain', 'v', 1)"), 'and as it should');
+
+sql('CREATE TABLE loose (id int, tenant int, v real[])');
+sql(by('loose', 'tenant') . '; INSERT INTO loose SELECT i, i, ARRAY[i] FROM generate_series(1, 50) i');
+is(sql("SELECT count(*) FROM fasted_self_join('loose', 'v', 1, id_column => 'id')"), 49, 'a key without an index');
+sql('INSERT INTO loose VALUES (7, 1001, ARRAY[7])');
+like(failure("SELECT count(*) FROM fasted_self_join('loose', 'v', 1, id_column => 'id')"), qr/ERROR:.*unique|ERROR:.*more than one row|ERROR:.*twice/si, 'a key that is there twice');
+sql('DELETE FROM loose WHERE tenant = 1001; INSERT INTO loose VALUES (NULL, 1001, ARRAY[7])');
+like(failure("SELECT count(*) FROM fasted_self_join('loose', 'v', 1, id_column => 'id')"), qr/23502: key column "id" of "loose" is null/, 'a key that is null');
+
+# --- rights are asked on the worker, too, before any shard is
+
+sql("CREATE ROLE reader LOGIN; CREATE ROLE writer LOGIN; GRANT SELECT ON dist TO reader");
+my $slice = "SELECT count(*) FROM (SELECT fasted_citus.join_slice('dist', 'v', 1, 'id', 'bigint', 'l2', false, 'count', 0, 1)) x";
+is($workers[0]->safe_psql('postgres', "SET ROLE reader; $slice"), 2, 'a slice');
+like(($workers[0]->psql('postgres', "SET ROLE writer; $slice"))[2], qr/permission denied for table dist$/m, 'without the right to read');
+
+# --- a node that fails, or a session that does not wait
+
+$_->safe_psql('postgres', "ALTER SYSTEM RESET log_statement; SELECT pg_reload_conf()") for @all;
+tables('', 'id int PRIMARY KEY, v real[]', "SELECT i, array_fill(hashint4(i)::real, '{1000}') FROM generate_series(1, 60000) i", by('dist', 'id'));
+my $long_read = "SELECT count(*) FROM fasted_self_join('dist', 'v', 0)";
+
+sub reading
+{
+	my $session = FastedTest::Session->new($node);
+	$session->send("$long_read;\n\\echo done");
+	ok(wait_until(sub { readers($workers[1]) ne '' }, 30), 'shards are read');
+	return $session;
+}
+
+my $session = reading();
+$workers[1]->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY (SELECT k::%' AND state = 'active' LIMIT 1");
+$session->wait_for(qr/(done)/);
+wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /ERROR/ }, 5);
+like($session->{err}, qr/terminating connection|lost the connection to Citus worker/, 'a node ends a session that reads');
+ok(wait_until(sub { readers(@workers) eq '' }, 10), 'and no other goes on');
+
+$session = reading();
+my $begin = time;
+$node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->pid . ')');
+$session->wait_for(qr/(done)/);
+ok(wait_until(sub { readers(@workers) eq '' }, 10), sprintf('canceled: nothing reads after %.1f s', time - $begin));
+
+done_testing();

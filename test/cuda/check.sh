@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Runs the tests of the CUDA engine that are built in the folder BUILD:
+#
+#	check.sh BUILD
+#
+# first those that may run beside each other, a few on each GPU, then, one at a
+# time, those that measure times or free memory.  Each one's TAP comes in one piece.
+set -uo pipefail
+build=$(realpath "$1")
+gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
+at_once=$((4 * (gpus > 0 ? gpus : 1)))
+failed=0
+started=0
+names=()
+
+# finish NAME STATUS SECONDS: says what a test said, and how it ended.
+finish() {
+	cat "$build/$1.tap"
+	echo "# $1: $([[ $2 == 0 ]] && echo passed || echo "status $2"), $3 s"
+	[[ $2 == 0 ]] || failed=1
+}
+
+# beside NAME COMMAND...: in the background, on the GPU whose turn it is.
+beside() {
+	local name=$1 seconds
+	shift
+	while (($(jobs -rp | wc -l) >= at_once)); do wait -n || true; done
+	seconds=$SECONDS
+	(
+		CUDA_VISIBLE_DEVICES=${visible-$((started % (gpus > 0 ? gpus : 1)))} "$@" >"$build/$name.tap" 2>&1
+		echo "$? $((SECONDS - seconds))" >"$build/$name.status"
+	) &
+	names+=("$name")
+	started=$((started + 1))
+}
+
+# alone NAME COMMAND...
+alone() {
+	local name=$1 seconds=$SECONDS status=0
+	shift
+	"$@" >"$build/$name.tap" 2>&1 || status=$?
+	finish "$name" "$status" "$((SECONDS - seconds))"
+}
+
+# Those that take long first.  Of the nearest rows the unit tests, of this engine; where
+# rows of one set meet once, however few; and of a GPU as several, in slices, of which each
+# has its lists.
+all=$(seq -s , 0 "$((gpus > 0 ? gpus - 1 : 0))")
+once=(env FASTED_QUICK=1 FASTED_ENGINE_LIBRARY="$build/fasted_once.so")
+library=(env FASTED_ENGINE_LIBRARY="$build/fasted_cuda.so")
+beside engine_test "$build/engine_test" --all-but-shapes
+beside engine_test-shapes "$build/engine_test" --shapes
+beside nearest "${library[@]}" "$build/unit/test_nearest"
+beside two_sets_test "$build/two_sets_test"
+visible=$all beside devices_test "$build/devices_test"
+for name in groups_test cosine_test prune_test connections_test; do beside "$name" "$build/$name"; done
+beside nearest-once "${once[@]}" "$build/unit/test_nearest"
+beside nearest-once-two "${once[@]}" FASTED_ENGINE_DEVICES=2 "$build/unit/test_nearest"
+beside nearest-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$build/unit/test_nearest"
+beside double "${library[@]}" FASTED_QUICK=1 "$build/unit/test_double"
+for name in keepers_test quantise_test instruction_test; do beside "$name" "$build/$name"; done
+wait
+for name in "${names[@]}"; do
+	read -r status seconds <"$build/$name.status"
+	finish "$name" "$status" "$seconds"
+done
+
+alone set_test "$build/set_test"
+alone life_test "$build/life_test"
+alone life_test-crowded "$build/life_test" --crowded
+alone life_test-fault "$build/life_test" --fault
+exit "$failed"
