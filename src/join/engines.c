@@ -158,9 +158,6 @@ SeveralPay(const JoinOptions *options, double flop)
 {
 	if (options->share != GPU_SHARE_AUTO)
 		return options->share == GPU_SHARE_FORCE;
-	/* several for neighbours are for tests, until they have been seen in panels on GPUs */
-	if (options->nearest)
-		return false;
 	return flop >= (fasted_any_device(options->devices) ? GPUS_PAY_FLOP : NAMED_GPUS_PAY_FLOP);
 }
 

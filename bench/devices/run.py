@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Statements inside PostgreSQL by one GPU and by several of one machine.
+
+    bench/devices/run.py [--devices 0 0,1] [--only count=sift-like=10000000 ...] [--repeats 3] [--workers 12]
+
+  count      SELECT count(*) FROM fasted_self_join, at the eps of 64 neighbours a row
+  nearest    SELECT count(*) FROM fasted_knn_join, the 10 nearest rows of each
+
+One session asks each statement with one list of GPUs (fasted.gpu_devices) after the other,
+again and again; the first round, which wakes the GPUs, is left out.  Seconds are psql's,
+from the statement to its row; reading is until the last row is there.  The answers must
+be equal.  Writes devices_statements.json and a page to bench/results/.
+"""
+import argparse
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from datasets import load  # noqa: E402
+from peers import postgres  # noqa: E402
+from server import describe_machine, gpu_architectures, private_server, write_results  # noqa: E402
+
+CASES = ["count=sift-like=10000000", "count=sift-like=1000000", "nearest=sift-like=1000000", "nearest=gist-like=1000000"]
+EPS = {"sift-like": 122.5, "gist-like": 0.4736}         # of 64 neighbours, as the paper gives them
+SETTINGS = """LOAD 'fasted'; SET fasted.engine = {engine}; SET max_parallel_workers_per_gather = {workers}; SET jit = off;
+    SET fasted.memory_limit = '40GB'; SET client_min_messages = debug1;"""
+DONE = re.compile(r"fasted: \d+ rows of \d+ dimensions in ([0-9.]+) s, read in ([0-9.]+) s")
+
+
+def query(what, data):
+    if what == "count":
+        return f"SELECT count(*) FROM fasted_self_join('items', 'v', {EPS[data]!r})"
+    return "SELECT count(*) FROM fasted_knn_join('items', 'v', 'items', 'v', 10)"
+
+
+def asked(settings, statement, lists, rounds):
+    """One session: each list of GPUs in turn."""
+    turn = "".join(f"\\timing off\nSET fasted.gpu_devices = '{devices}';\n\\timing on\n{statement};\n" for devices in lists)
+    return f"{settings}\n" + turn * rounds
+
+
+def measure(server, args, what, data):
+    """One measurement for each list of GPUs."""
+    script = asked(SETTINGS.format(engine=args.engine, workers=args.workers), query(what, data), args.devices, args.repeats + 1)
+    done = subprocess.run(["psql", "-XqAt", "-v", "ON_ERROR_STOP=1"], input=script, check=True, text=True, capture_output=True, env=server.env)
+    seconds = [float(time) / 1000 for time in re.findall(r"^Time: ([0-9.]+) ms", done.stdout, re.M)]
+    answers = re.findall(r"^(\d+)$", done.stdout, re.M)
+    inside = [(float(time), float(read)) for time, read in DONE.findall(done.stderr)]
+    many = len(args.devices)
+    if len(set(answers)) != 1 or not len(seconds) == len(inside) == len(answers) == many * (args.repeats + 1):
+        sys.exit(f"{what} of {data}: {answers}, {len(seconds)} times, {len(inside)} joins\n{done.stderr}")
+    for number, devices in enumerate(args.devices):
+        mine = slice(many + number, None, many)
+        yield {"what": what, "data": data, "devices": devices, "answer": int(answers[0]), "seconds": seconds[mine],
+               "reading": [read for _, read in inside[mine]], "join": [time for time, _ in inside[mine]]}
+
+
+def table(machine, measurements):
+    lines = ["# Statements by one GPU and by several", "", "Written by `bench/devices/run.py`; seconds from the statement to its row, "
+             "medians, the lists of GPUs in turn in one session.", ""]
+    lines += [f"- {name}: {value}" for name, value in machine.items()]
+    lines += ["", "| what | rows | GPUs | answer | s | range | of it reading | the first beside it |", "|---|---|---|---|---|---|---|---|"]
+    first = {}
+    for m in measurements:
+        median = statistics.median(m["seconds"])
+        alone = first.setdefault((m["what"], m["data"], m["rows"]), median)
+        lines.append(f"| {m['what']} | {m['rows']} x {m['dimensions']} {m['data']} | {m['devices']} | {m['answer']} | {median:.3f} | "
+                     f"{min(m['seconds']):.3f} to {max(m['seconds']):.3f} | {statistics.median(m['reading']):.3f} | {alone / median:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--devices", nargs="+", default=["0", "0,1"], metavar="LIST")
+    parser.add_argument("--only", nargs="+", default=CASES, metavar="WHAT=DATA=ROWS")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=12)
+    parser.add_argument("--engine", default="cuda")
+    args = parser.parse_args()
+
+    build = [gpu_architectures()] if args.engine == "cuda" else ["NVCC="]
+    with private_server(*build) as (server, _):
+        for name in ("max_worker_processes", "max_parallel_workers"):
+            server.psql(f"ALTER SYSTEM SET {name} = 48")
+        server.psql("ALTER SYSTEM SET shared_buffers = '4GB'")
+        server.start()
+        machine = describe_machine(server)
+        measurements, filled = [], None
+        for case in args.only:
+            what, data, count = case.split("=")
+            if filled != (data, count):
+                rows = load(data, rows=int(count))
+                postgres.fill(server, "items", rows)
+                filled = data, count
+            for m in measure(server, args, what, data):
+                measurements.append({**m, "rows": len(rows), "dimensions": rows.shape[1]})
+                print(measurements[-1], flush=True)
+            several = max(len(devices.split(",")) for devices in args.devices)
+            name = f"{'two' if several == 2 else several} NVIDIA H200" if args.engine == "cuda" else machine["processor"]
+            write_results("devices_statements", name, {"machine": machine, "measurements": measurements}, table(machine, measurements))
+
+
+if __name__ == "__main__":
+    main()
