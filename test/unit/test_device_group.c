@@ -795,6 +795,7 @@ static void
 check_orders(void)
 {
 	Case		made = make_case(1, 700, 16, 0.3);
+	PairList	some = {0};
 	FastedStats stats = {0};
 	bool		right;
 
@@ -807,8 +808,9 @@ check_orders(void)
 	play.other_order = 1;
 	play.fail_device = 0;
 	play.fail_call = 12;
-	ok(run_join_once(&made.problem, made.sides, &plain, &(PairList) {0}, &stats, NULL) == FASTED_DEVICE_FAILED,
+	ok(run_join_once(&made.problem, made.sides, &plain, &some, &stats, NULL) == FASTED_DEVICE_FAILED,
 	   "and cannot go on where another one was lost");
+	free(some.pairs);
 	drop_case(&made);
 }
 
