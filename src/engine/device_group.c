@@ -18,7 +18,7 @@
 #include "group_state.h"
 
 static const FastedEngine *base_engine;
-static char open_error[64] = "out of memory";
+static const char open_error[] = "out of memory";
 
 int
 group_first(const Group *group)
@@ -73,7 +73,7 @@ settle_others(Group *group)
 	{
 		for_each_member(m, group)
 		{
-			if (set->sets[m] != NULL)
+			if (set->sets[m] != NULL && (group->failing >> m & 1) == 0)
 				(void) group_survives(group, m, group->base->settle(set->sets[m], true));
 		}
 	}
@@ -90,6 +90,7 @@ lose(Group *group, int m, FastedStatus status, const char *text)
 	group->base->stats(context, &stats);
 	group->candidates += stats.candidates;
 	member->context = NULL;
+	group->failing &= ~(UINT32_C(1) << m);
 	if (--group->alive == 0)
 		group->failed = status;
 	settle_others(group);
@@ -108,6 +109,22 @@ group_survives(Group *group, int m, FastedStatus status)
 		return true;
 	lose(group, m, status, group->base->last_error(group->members[m].context));
 	return false;
+}
+
+/* To lose one settles the others, of which those that have failed take no call, and any may be lost then. */
+void
+group_survive(Group *group, uint32_t members, const FastedStatus *statuses)
+{
+	for (int m = 0; m < group->nmembers; m++)
+	{
+		if ((members >> m & 1) != 0 && FASTED_FAILED(statuses[m]))
+			group->failing |= UINT32_C(1) << m;
+	}
+	for (int m = 0; m < group->nmembers; m++)
+	{
+		if ((group->failing >> m & 1) != 0)
+			(void) group_survives(group, m, statuses[m]);
+	}
 }
 
 /* --- contexts */
@@ -555,11 +572,7 @@ group_seal(FastedSet *handle)
 	if (set->spread != NULL)
 		return spread_seal(set);
 	fasted_at_once(members, seal_one, &sealing);
-	for (int m = 0; m < set->group->nmembers; m++)
-	{
-		if ((members >> m & 1) != 0)
-			(void) group_survives(set->group, m, sealing.statuses[m]);
-	}
+	group_survive(set->group, members, sealing.statuses);
 	return set->group->failed;
 }
 

@@ -139,6 +139,11 @@ group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet 
 		group_join_close((FastedJoin *) join);
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
 	}
+	if (group->failed != FASTED_OK)
+	{
+		group_join_close((FastedJoin *) join);
+		return group->failed;
+	}
 	*result = (FastedJoin *) join;
 	return FASTED_OK;
 }
@@ -153,15 +158,14 @@ slices_at_once(const GroupJoin *join)
 {
 	uint32_t	left = join->slices - join->next_slice;
 	bool		few = finds_nearest(join) || join->problem.output == FASTED_OUTPUT_PAIRS;
-	uint32_t	share = left / (2 * (uint32_t) join->group->alive);
-
 	uint32_t	even = left / (uint32_t) join->group->alive;
+	uint32_t	share = even / 2;
 
-	if (few && share > GROUP_FEW_SLICES)
-		share = GROUP_FEW_SLICES;
 	/* for a millisecond at least, unless others would have nothing to do */
 	if (join->slice_ms > 0 && share * join->slice_ms < TURN_MS)
 		share = even * join->slice_ms < TURN_MS ? even : (uint32_t) (TURN_MS / join->slice_ms);
+	if (few && share > GROUP_FEW_SLICES)
+		share = GROUP_FEW_SLICES;
 	return share > 0 ? share : 1;
 }
 
@@ -383,6 +387,7 @@ static FastedStatus
 begin_all(GroupJoin *join)
 {
 	Group	   *group = join->group;
+	FastedStatus statuses[FASTED_GROUP_MOST];
 	uint32_t	devices = 0;
 
 	join->begun = true;
@@ -395,9 +400,12 @@ begin_all(GroupJoin *join)
 	}
 	fasted_at_once(devices, begin_one, join);
 	for (int m = 0; m < group->nmembers; m++)
+		statuses[m] = join->turns[m].begin;
+	group_survive(group, devices, statuses);
+	for (int m = 0; m < group->nmembers; m++)
 	{
-		if ((devices >> m & 1) != 0)
-			(void) group_survives(group, m, check_begin(join, m));
+		if ((devices >> m & 1) != 0 && group_has(group, m))
+			(void) check_begin(join, m);
 	}
 	return group->failed;
 }
@@ -440,6 +448,9 @@ look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
 		end_slice(join, m);
 		status = FASTED_AGAIN;
 	}
+	/* a failure of the group's own costs no device */
+	if (group->failed != FASTED_OK)
+		return group->failed;
 	if (!group_survives(group, m, status))
 		return group->failed != FASTED_OK ? group->failed : FASTED_AGAIN;
 	if (status != FASTED_OK || join->problem.output != FASTED_OUTPUT_PAIRS)

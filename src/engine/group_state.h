@@ -76,6 +76,7 @@ struct Group
 	Member		members[FASTED_GROUP_MOST];
 	int			nmembers;
 	int			alive;
+	uint32_t	failing;		/* members that have failed and are not lost yet, a bit each */
 	GroupSet   *sets;
 	GroupJoin  *join;			/* one at most */
 	FastedStatus failed;		/* of the last device; FASTED_OK: one is left */
@@ -103,6 +104,9 @@ extern int	group_first(const Group *group);
  * and what it was at is left to the others.
  */
 extern bool group_survives(Group *group, int member, FastedStatus status);
+
+/* The same of calls of several members at once, which have a bit each in members. */
+extern void group_survive(Group *group, uint32_t members, const FastedStatus *statuses);
 
 /* A failure of the group's own. */
 extern FastedStatus group_fail(Group *group, FastedStatus status, const char *text);

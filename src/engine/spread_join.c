@@ -70,7 +70,7 @@ leave_out(GroupJoin *join, int i, int j, PairLog *given)
 	if (tasks->nleft == tasks->left_room)
 	{
 		free(log);
-		join->group->failed = FASTED_OUT_OF_MEMORY;
+		(void) group_fail(join->group, FASTED_OUT_OF_MEMORY, "out of memory for what a lost GPU was at");
 		return;
 	}
 	block = &tasks->left[tasks->nleft++];

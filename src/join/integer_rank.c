@@ -70,18 +70,33 @@ IsStopped(IntegerRank *ranking)
 	return false;
 }
 
+/* Before row i: is it time to look, and is that the end? */
+static inline bool
+StopsAt(IntegerRank *ranking, uint32 i)
+{
+	return i % ROWS_PER_CHECK == 0 && IsStopped(ranking);
+}
+
 /* Returns how many bits the keys take. */
 static int
-FillRows(const Datum *keys, uint32 count, RankedRow *rows)
+FillRows(IntegerRank *ranking)
 {
+	const Datum *keys = ranking->keys;
+	RankedRow  *rows = ranking->rows;
 	int64		least = (int64) keys[0];
 	uint64		all = 0;
 	int			bits = 0;
 
-	for (uint32 i = 1; i < count; i++)
-		least = Min(least, (int64) keys[i]);
-	for (uint32 i = 0; i < count; i++)
+	for (uint32 i = 0; i < ranking->count; i++)
 	{
+		if (StopsAt(ranking, i))
+			return 0;
+		least = Min(least, (int64) keys[i]);
+	}
+	for (uint32 i = 0; i < ranking->count; i++)
+	{
+		if (StopsAt(ranking, i))
+			return 0;
 		rows[i].key = (uint64) keys[i] - (uint64) least;
 		rows[i].row = i;
 		all |= rows[i].key;
@@ -101,7 +116,11 @@ SortByDigit(IntegerRank *ranking, int shift)
 	uint32		sum = 0;
 
 	for (uint32 i = 0; i < ranking->count; i++)
+	{
+		if (StopsAt(ranking, i))
+			return;
 		position[(from[i].key >> shift) % DIGIT_VALUES]++;
+	}
 	for (int digit = 0; digit < DIGIT_VALUES; digit++)
 	{
 		uint32		n = position[digit];
@@ -111,7 +130,7 @@ SortByDigit(IntegerRank *ranking, int shift)
 	}
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (i % ROWS_PER_CHECK == 0 && IsStopped(ranking))
+		if (StopsAt(ranking, i))
 			return;
 		to[position[(from[i].key >> shift) % DIGIT_VALUES]++] = from[i];
 	}
@@ -122,16 +141,14 @@ SortByDigit(IntegerRank *ranking, int shift)
 static void
 Rank(IntegerRank *ranking)
 {
-	int			bits = FillRows(ranking->keys, ranking->count, ranking->rows);
+	int			bits = FillRows(ranking);
 
-	for (int shift = 0; shift < bits; shift += DIGIT_BITS)
-	{
+	for (int shift = 0; shift < bits && !IsStopped(ranking); shift += DIGIT_BITS)
 		SortByDigit(ranking, shift);
-		if (IsStopped(ranking))
-			return;
-	}
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
+		if (StopsAt(ranking, i))
+			return;
 		if (i > 0 && ranking->rows[i].key == ranking->rows[i - 1].key)
 			ranking->twice = ranking->rows[i].row;
 		ranking->rank[ranking->rows[i].row] = i;

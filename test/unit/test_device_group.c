@@ -843,6 +843,39 @@ check_failures(int sides, FastedOutput output, const CallerHabits *habits, uint6
 	drop_case(&made);
 }
 
+/*
+ * Two of three devices fail in the same call, which may be one that all begin at once; and
+ * all three, which is no join any more, but an error.
+ */
+static void
+check_failures_together(int sides)
+{
+	Case		made = make_case(sides, 700, 16, 0.3);
+	bool		right = true;
+	int			call;
+
+	for (call = 1; call <= 40 && right; call++)
+	{
+		PairList	some = {0};
+		FastedStats stats = {0};
+		FastedStatus status;
+
+		reset_play(3);
+		play.fail_calls[1] = play.fail_calls[2] = call;
+		right = joins_right(&made, &plain, &stats) &&
+			stats.lost_devices == play.failed[1] + play.failed[2] && (play.failed[1] || call > 12);
+		reset_play(3);
+		for (int device = 0; device < 3; device++)
+			play.fail_calls[device] = call;
+		status = run_join_once(&made.problem, made.sides, &plain, &some, &stats, NULL);
+		right = right && play.closed == play.opened && play.after_failure == 0 &&
+			(status == FASTED_DEVICE_FAILED || (status == FASTED_DONE && stats.lost_devices < 3 && call > 12));
+		free(some.pairs);
+	}
+	ok(right, "%d sides: two devices fail in the same call, and all three, up to %d", sides, call);
+	drop_case(&made);
+}
+
 /* Two of three devices, or three of four, fail while parts of panels are joined. */
 static void
 check_many_failures(void)
@@ -1233,6 +1266,7 @@ main(void)
 		check_failures(sides, FASTED_OUTPUT_COUNTS, &plain, 150 * 1024);
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &putting, 0);
 		check_failures(sides, FASTED_OUTPUT_PAIRS, &plain, 150 * 1024);
+		check_failures_together(sides);
 	}
 	check_many_failures();
 	check_again();
