@@ -123,7 +123,7 @@ COMMENT ON FUNCTION fasted_within(double precision[], double precision[], double
 
 -- Other arrays become real[], as the join functions read them.  Of each type there is one
 -- function: arrays of numbers go to real[] and to double precision[] alike, so that only an
--- exact match says which is meant.  The planner puts the bodies in their place.
+-- exact match says which is meant.  The planner puts bodies in their place, but those of text.
 
 CREATE FUNCTION fasted_distance(a smallint[], b smallint[])
 RETURNS double precision

@@ -20,6 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+import record  # noqa: E402
 from datasets import load  # noqa: E402
 from peers import postgres  # noqa: E402
 from server import describe_machine, gpu_architectures, private_server, write_results  # noqa: E402
@@ -100,7 +101,7 @@ def main():
                 measurements.append({**m, "rows": len(rows), "dimensions": rows.shape[1]})
                 print(measurements[-1], flush=True)
             several = max(len(devices.split(",")) for devices in args.devices)
-            name = f"{'two' if several == 2 else several} NVIDIA H200" if args.engine == "cuda" else machine["processor"]
+            name = f"{'two' if several == 2 else several} {record.gpu()['gpu']}" if args.engine == "cuda" else machine["processor"]
             write_results("devices_statements", name, {"machine": machine, "measurements": measurements}, table(machine, measurements))
 
 

@@ -7,23 +7,23 @@
  */
 #include "postgres.h"
 
-#include "access/relation.h"
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "distribute/links.h"
 #include "distribute/shard_reader.h"
 #include "distribute/slice_query.h"
 #include "executor/executor.h"
 #include "lib/binaryheap.h"
 #include "libpq/pqformat.h"
-#include "miscadmin.h"
 #include "read/source_query.h"
 #include "read/vector_bytes.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/rls.h"
 #include "utils/sortsupport.h"
+#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 /* With what a binary COPY begins: a signature, flags, and a length; the last zero is the literal's. */
@@ -79,13 +79,32 @@ IsPlainTable(Oid relid)
 		check_enable_rls(relid, InvalidOid, true) == RLS_NONE;
 }
 
+/* Can values be sent in binary form?  Of composite types it depends on each column's. */
+static bool
+HasBinaryForm(Oid type)
+{
+	Oid			base = getBaseType(type);
+	Oid			element = get_element_type(base);
+	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(base));
+	Form_pg_type form;
+	bool		has;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", base);
+	form = (Form_pg_type) GETSTRUCT(tuple);
+	has = OidIsValid(form->typsend) && OidIsValid(form->typreceive) &&
+		(form->typtype == TYPTYPE_BASE || form->typtype == TYPTYPE_ENUM);
+	ReleaseSysCache(tuple);
+	return has && (!OidIsValid(element) || HasBinaryForm(element));
+}
+
 /* --- the queries */
 
-/* Where an index on the column has the order of the keys, it is the column that orders. */
-static bool
-IsInteger(Oid type)
+/* Without a length: as "character" and "bit" a value would be cut to one. */
+static char *
+NameOfType(Oid type)
 {
-	return type == INT2OID || type == INT4OID || type == INT8OID;
+	return format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 }
 
 static char *
@@ -94,24 +113,25 @@ ShardQuery(const VectorSource *source, List *shards)
 	StringInfoData query;
 	const char *key = quote_identifier(source->key_column);
 	const char *vector = quote_identifier(source->vector_column);
-	char	   *key_type = format_type_be_qualified(source->key_type);
+	char	   *key_type = NameOfType(source->key_type);
 	Oid			column_type = get_atttype(source->relid, get_attnum(source->relid, source->key_column));
-	bool		integers = IsInteger(column_type) && IsInteger(source->key_type);
+	bool		by_column = CastKeepsOrder(column_type, source->key_type);
 	ListCell   *cell;
 
 	initStringInfo(&query);
 	/*
 	 * Vectors are detoasted behind the sort, not before it; or indexes have the order, which
-	 * are seen through UNION ALL if its parts have no conditions.
+	 * are seen through UNION ALL if its parts have no conditions.  Rows without a vector come
+	 * too: which these are, only the cast knows.
 	 */
 	appendStringInfo(&query, "COPY (SELECT k::%s, fasted_citus.vector_bytes(v::%s) FROM (SELECT k, v FROM (",
-					 key_type, format_type_be_qualified(VectorFormType(source->form)));
+					 key_type, NameOfType(VectorFormType(source->form)));
 	foreach(cell, shards)
 		appendStringInfo(&query, "%sSELECT %s%s%s AS k, %s AS v FROM %s",
 						 cell == list_head(shards) ? "" : " UNION ALL ", key,
-						 integers ? "" : "::", integers ? "" : key_type, vector,
+						 by_column ? "" : "::", by_column ? "" : key_type, vector,
 						 (char *) lfirst(cell));
-	appendStringInfoString(&query, ") s WHERE v IS NOT NULL ORDER BY k OFFSET 0) x) TO STDOUT (FORMAT binary)");
+	appendStringInfoString(&query, ") s ORDER BY k OFFSET 0) x) TO STDOUT (FORMAT binary)");
 	return query.data;
 }
 
@@ -122,7 +142,9 @@ ReportNonsense(const ShardReader *reader, int n)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("Citus node %s sent what are no rows", Links()->name(reader->links, n))));
+			 errmsg("Citus node %s sent what are no rows", Links()->name(reader->links, n)),
+			 errdetail("Rows of \"%s\" are read from its shards, as COPY in binary form.", reader->source->relation),
+			 errhint("Is the same version of fasted on all nodes?  With \"SET fasted.distribute = off\" rows come through Citus.")));
 }
 
 static void
@@ -204,7 +226,7 @@ NextRow(ShardReader *reader, int n)
 		TakeKey(reader, stream, bytes, length);
 		bytes = TakeField(reader, n, &data, &length);
 		if (bytes == NULL)
-			continue;			/* the cast has made it null */
+			continue;			/* takes no part */
 		TakeVector(stream, bytes, length);
 		return true;
 	}
@@ -301,7 +323,8 @@ ReadShards(const VectorSource *source, RowTaker *taker)
 	List	   *nodes = NIL;
 	ShardReader *reader;
 
-	if (OidIsValid(VectorBytesFunction(source->form)) && IsPlainTable(source->relid))
+	if (OidIsValid(VectorBytesFunction(source->form)) && IsPlainTable(source->relid) &&
+		HasBinaryForm(source->key_type))
 		nodes = FindShards(source->relid);
 	if (nodes == NIL)
 		return false;

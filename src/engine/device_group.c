@@ -458,6 +458,7 @@ group_commit(FastedSet *handle, size_t nrows)
 	return group->failed;
 }
 
+/* A lost device whose context is still open may have locked the memory. */
 static void
 group_withdraw(FastedSet *handle)
 {
@@ -465,7 +466,9 @@ group_withdraw(FastedSet *handle)
 
 	for (int m = set->group->nmembers - 1; m >= 0; m--)
 	{
-		if (set->group->members[m].context != NULL && set->sets[m] != NULL)
+		const Member *member = &set->group->members[m];
+
+		if ((member->context != NULL || member->ghost != NULL) && set->sets[m] != NULL)
 			set->group->base->withdraw(set->sets[m]);
 	}
 }

@@ -345,6 +345,7 @@ IsOneGroup(JoinNode *node)
 
 	for (uint32 i = 0; i < outer->group.count; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		PrefetchRows(outer, i, false);
 		if (!HaveEqualKeys(node, i, 0))
 			return false;
@@ -352,6 +353,7 @@ IsOneGroup(JoinNode *node)
 	/* shared rows have been compared */
 	for (uint32 i = 1; !node->plan.shared && i < inner->group.count; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		PrefetchRows(inner, i, false);
 		if (!HaveEqualKeys(node, 0, i))
 			return false;

@@ -215,6 +215,7 @@ static bool
 WorkInLeader(IntakeState *intake)
 {
 	TupleTableSlot *slot;
+	uint32		finished;
 
 	if (intake->reads)
 	{
@@ -227,10 +228,11 @@ WorkInLeader(IntakeState *intake)
 	}
 	if (intake->ring == NULL)
 		return false;
+	finished = IntakeFinished(intake->ring);
 	if (WorkersHaveFinished(intake))
 		return false;
 	CheckJoinInterrupts();
-	IntakeWait(intake->ring, WAIT_MS);
+	IntakeWait(intake->ring, finished, WAIT_MS);
 	return true;
 }
 
@@ -252,7 +254,7 @@ NextInLeader(IntakeState *intake)
 		if (taker->ring != NULL && IntakeTuples(taker->ring) > taker->tuples_received)
 		{
 			if (intake->received_before == (int64) taker->tuples_received)
-				IntakeWait(taker->ring, TUPLE_WAIT_MS);
+				IntakeWait(taker->ring, IntakeFinished(taker->ring), TUPLE_WAIT_MS);
 			intake->received_before = taker->tuples_received;
 			return ExecStoreAllNullTuple(intake->nulls);
 		}

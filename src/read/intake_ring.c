@@ -282,11 +282,11 @@ IntakeFree(IntakeRing *ring, uint32 block)
 }
 
 void
-IntakeWait(IntakeRing *ring, int timeout_ms)
+IntakeWait(IntakeRing *ring, uint32 finished, int timeout_ms)
 {
 	ConditionVariablePrepareToSleep(&ring->filled);
 	/* who came before that is not told of any more */
-	if (!IntakeHasBlocks(ring) && IntakeFinished(ring) < IntakeWorkers(ring))
+	if (!IntakeHasBlocks(ring) && IntakeFinished(ring) == finished)
 		(void) ConditionVariableTimedSleep(&ring->filled, timeout_ms, PG_WAIT_EXTENSION);
 	ConditionVariableCancelSleep();
 }

@@ -133,8 +133,8 @@ extern void IntakeFree(IntakeRing *ring, uint32 block);
 /* Takes a block that is full; false: it is not. */
 extern bool IntakeTake(IntakeRing *ring, uint32 block);
 
-/* For a while, unless something happens. */
-extern void IntakeWait(IntakeRing *ring, int timeout_ms);
+/* For a while, unless there are blocks, or other than so many workers have finished. */
+extern void IntakeWait(IntakeRing *ring, uint32 finished, int timeout_ms);
 
 /* No further row is wanted. */
 extern void IntakeStop(IntakeRing *ring);

@@ -140,8 +140,7 @@ AddSortKey(ParseState *pstate, List *sort_keys, List *targets, TargetEntry *targ
 	return addTargetToSortList(pstate, target, sort_keys, targets, order);
 }
 
-/* An index on the key column gives that order only of the column as it is. */
-static bool
+bool
 CastKeepsOrder(Oid from, Oid to)
 {
 	return from == to ||

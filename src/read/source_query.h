@@ -27,6 +27,9 @@ extern Query *MakeSourceQuery(const VectorSource *source);
 /* The same as text, for whoever logs or shows it. */
 extern char *QueryText(const VectorSource *source);
 
+/* Is the order of a column that of its values as another type?  Then an index on the column has it. */
+extern bool CastKeepsOrder(Oid from, Oid to);
+
 /* SELECT key FROM relation WHERE vector IS NOT NULL, in the source's order. */
 extern Query *MakeOrderQuery(const VectorSource *source);
 

@@ -73,6 +73,14 @@ same('texts', "fasted_self_join_typed(NULL::text, 'dist', 'v', 1)");
 tables('', 'id numeric PRIMARY KEY, tenant int, v real[]', "SELECT i / 7.0, i % 5, ARRAY[i % 40, i % 7] FROM generate_series(1, 2000) i",
 	"ALTER TABLE dist DROP CONSTRAINT dist_pkey, ADD PRIMARY KEY (tenant, id); " . by('dist', 'tenant'));
 same('distributed by another column', "fasted_self_join_typed(NULL::numeric, 'dist', 'v', 1, id_column => 'id')");
+# types whose names alone mean one character, or one bit
+tables('', 'tenant int, id char(6), v real[], PRIMARY KEY (tenant, id)', "SELECT i % 5, 'k' || i, ARRAY[i % 40, i % 7] FROM generate_series(1, 2000) i",
+	by('dist', 'tenant'));
+same('characters', "fasted_self_join_typed(NULL::char(6), 'dist', 'v', 1, id_column => 'id')");
+tables('', 'tenant int, id bit(16), v real[], PRIMARY KEY (tenant, id)', "SELECT i % 5, i::bit(16), ARRAY[i % 40, i % 7] FROM generate_series(1, 2000) i",
+	by('dist', 'tenant'));
+same('bits', "fasted_self_join_typed(NULL::bit(16), 'dist', 'v', 1, id_column => 'id')");
+is(ways("SELECT count(*) FROM fasted_self_join_typed(NULL::bit(16), 'dist', 'v', 1, id_column => 'id')"), '9 copies', 'bits: copies');
 sql('CREATE SCHEMA "My schema"');
 my $long = 'x' x 50;
 tables('"My schema".', '"Id" smallint PRIMARY KEY, "V" real[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i",
@@ -117,7 +125,27 @@ is(sql("SELECT count(*) FROM fasted_self_join('parted', 'v', 1, id_column => 'id
 	sql("SET fasted.distribute = off; SELECT count(*) FROM fasted_self_join('parted', 'v', 1, id_column => 'id')"), 'partitions');
 is(ways("SELECT count(*) FROM fasted_self_join('parted', 'v', 1, id_column => 'id')"), '9 copies', 'partitions: copies');
 
+# a vector that a cast makes of nothing
+sql(<<'END');
+CREATE TYPE pair AS (x real, y real);
+CREATE FUNCTION pair_to_array(pair) RETURNS real[] LANGUAGE sql IMMUTABLE AS $$ SELECT ARRAY[coalesce(($1).x, 1), coalesce(($1).y, 2)] $$;
+END
+# Citus does not propagate casts
+$_->safe_psql('postgres', 'CREATE CAST (pair AS real[]) WITH FUNCTION pair_to_array(pair)') for @all;
+tables('', 'id int PRIMARY KEY, v pair', "SELECT i, CASE i % 4 WHEN 0 THEN NULL WHEN 1 THEN ROW(i % 40, NULL)::pair ELSE ROW(i % 40, i % 7)::pair END
+	FROM generate_series(1, 500) i", by('dist', 'id'));
+same('pairs with nulls', "fasted_self_join('dist', 'v', 1)");
+
 # what goes through Citus
+SKIP:
+{
+	skip('no isn', 2) if sql("SELECT count(*) FROM pg_available_extensions WHERE name = 'isn'") == 0;
+	sql('CREATE EXTENSION isn');
+	tables('', 'tenant int, id ean13, v real[], PRIMARY KEY (tenant, id)', "SELECT i % 5, ('978' || lpad(i::text, 9, '0') || '?')::ean13, ARRAY[i % 40, i % 7]
+		FROM generate_series(1, 200) i", by('dist', 'tenant'));
+	same('numbers of books', "fasted_self_join_typed(NULL::ean13, 'dist', 'v', 1, id_column => 'id')");
+	is(ways("SELECT count(*) FROM fasted_self_join_typed(NULL::ean13, 'dist', 'v', 1, id_column => 'id')"), 'no copies, and through Citus', 'numbers of books: through Citus');
+}
 tables('', 'id int PRIMARY KEY, v numeric[]', "SELECT i, ARRAY[i % 40, i % 7] FROM generate_series(1, 500) i", by('dist', 'id'));
 same('numeric', "fasted_self_join('dist', 'v', 1)");
 is(ways("SELECT count(*) FROM fasted_self_join('dist', 'v', 1)"), 'no copies', 'numeric: through Citus');
