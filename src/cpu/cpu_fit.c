@@ -589,7 +589,7 @@ point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t ste
 	return count;
 }
 
-/* Finds all of a projection; false: there is none, or it was stopped. */
+/* Finds all of a projection; false: there is none, or it was stopped.  Of a level's few rows none may have pairs. */
 bool
 cpu_fit(Worker *worker, Projection *projection)
 {

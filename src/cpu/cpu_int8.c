@@ -237,14 +237,14 @@ find_factor(Worker *worker, const Int8Transform *transform, const ScaleRows *row
 		? find_factor_int16(worker, transform, rows) : find_factor_int8(worker, transform, rows);
 }
 
-/* Of these rows, FASTED_INT8_SCALE_ROWS at most. */
+/* Of these rows, FASTED_INT8_SCALE_ROWS at most, or none. */
 float
 cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const float *const *rows,
 					 uint32_t count)
 {
 	ScaleRows	scale_rows = {.rows = rows,.count = count};
 
-	return find_factor(worker, transform, &scale_rows);
+	return count > 0 ? find_factor(worker, transform, &scale_rows) : 1.0f;
 }
 
 /* Of a sample of the join's rows. */

@@ -20,10 +20,12 @@
 static Var *
 ColumnOf(PlannerInfo *root, Node *vector)
 {
-	List	   *vars = pull_var_clause(vector, PVC_RECURSE_PLACEHOLDERS);
-	Var		   *var = list_length(vars) == 1 ? linitial_node(Var, vars) : NULL;
+	/* in HAVING it may be made of aggregates */
+	List	   *vars = pull_var_clause(vector, PVC_RECURSE_PLACEHOLDERS | PVC_INCLUDE_AGGREGATES |
+									   PVC_INCLUDE_WINDOWFUNCS);
+	Var		   *var = list_length(vars) == 1 ? linitial(vars) : NULL;
 
-	if (var == NULL || var->varlevelsup > 0 || IS_SPECIAL_VARNO(var->varno) ||
+	if (var == NULL || !IsA(var, Var) || var->varlevelsup > 0 || IS_SPECIAL_VARNO(var->varno) ||
 		var->varattno <= 0 || planner_rt_fetch(var->varno, root)->rtekind != RTE_RELATION)
 		return NULL;
 	return var;

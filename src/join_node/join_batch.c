@@ -58,11 +58,19 @@ BeginBatches(JoinNode *node)
 	}
 }
 
+/* A side whose vectors stay in the table is not read yet: nobody knows how many there are. */
+static bool
+AreCounted(const JoinNode *node)
+{
+	return node->sides[OUTER_SIDE].complete && (node->plan.shared || node->sides[INNER_SIDE].complete);
+}
+
 static bool
 AreFew(const JoinNode *node, double pairs, uint64 rows)
 {
 	/* that is for many groups, and for one row that is evaluated once more */
-	if (node->plan.outer_keys == NIL && node->css.ss.ps.state->es_epq_active == NULL)
+	if (node->plan.outer_keys == NIL &&
+		(node->css.ss.ps.state->es_epq_active == NULL || !AreCounted(node)))
 		return false;
 	return pairs <= MOST_SMALL_PAIRS && rows * JoinNodeRowFloats(node) <= MOST_SMALL_FLOATS;
 }

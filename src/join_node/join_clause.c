@@ -141,6 +141,7 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 {
 	Oid			funcid;
 	Const	   *metric;
+	FastedMetric found;
 
 	if (!IsA(expr, FuncExpr) || !IsCall(expr, &funcid, args) || list_length(*args) != 4 ||
 		!IsNamed(funcid, "fasted_within") || AddressOf(funcid) != fasted_within)
@@ -148,7 +149,10 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	metric = lfourth(*args);
 	if (!IsA(metric, Const) || metric->constisnull)
 		return false;
-	clause->cosine = MetricFromText(DatumGetTextPP(metric->constvalue)) == FASTED_METRIC_COSINE;
+	/* another one is an error, once there are rows to compare */
+	if (!FindMetric(DatumGetTextPP(metric->constvalue), &found))
+		return false;
+	clause->cosine = found == FASTED_METRIC_COSINE;
 	clause->form = FORM_WITHIN;
 	clause->strict = false;
 	clause->radius = lthird(*args);

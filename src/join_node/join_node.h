@@ -77,7 +77,8 @@ typedef struct JoinPathData
 	DistanceClause clause;
 	JoinType	type;
 	List	   *restrictlist;
-	SpecialJoinInfo *sjinfo;
+	Index		nulling_join;	/* the outer join that makes nulls of inner columns; 0: none, or not said */
+	double		group_share;	/* of pairs of rows, that have equal keys */
 	RelOptInfo *outer;
 	RelOptInfo *inner;
 	ParamPathInfo *outside;		/* relations that sides depend on; NULL: none */

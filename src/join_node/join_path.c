@@ -147,14 +147,14 @@ FindVectorsToLeave(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
 
 /* The share of pairs of rows that have equal keys. */
 static double
-ShareOfGroups(PlannerInfo *root, const JoinPathData *data)
+ShareOfGroups(PlannerInfo *root, const JoinPathData *data, SpecialJoinInfo *sjinfo)
 {
 	List	   *clauses = NIL;
 	ListCell   *cell;
 
 	foreach(cell, data->keys)
 		clauses = lappend(clauses, ((GroupKey *) lfirst(cell))->rinfo);
-	return clauselist_selectivity(root, clauses, 0, data->type, data->sjinfo);
+	return clauselist_selectivity(root, clauses, 0, data->type, sjinfo);
 }
 
 /* --- cost */
@@ -199,7 +199,7 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 	pairs *= data->outer->rows * data->inner->rows;
 	if (data->keys != NIL)
 	{
-		pairs *= ShareOfGroups(root, data);
+		pairs *= data->group_share;
 		own->startup_cost += 2.0 * rows * cpu_operator_cost * list_length(data->keys);
 	}
 	own->startup_cost += rows * (cpu_tuple_cost + dimensions * cpu_operator_cost / 16.0);
@@ -264,7 +264,7 @@ FindOutside(PlannerInfo *root, RelOptInfo *joinrel, JoinPathData *data,
 		joinrel->reloptkind != RELOPT_JOINREL || enable_partitionwise_join)
 		return false;
 	data->restrictlist = list_copy(data->restrictlist);
-	data->outside = get_joinrel_parampathinfo(root, joinrel, outer, inner, data->sjinfo, needed,
+	data->outside = get_joinrel_parampathinfo(root, joinrel, outer, inner, extra->sjinfo, needed,
 											  &data->restrictlist);
 	return true;
 }
@@ -288,18 +288,40 @@ HasRowIdentity(const RelOptInfo *rel)
 	return false;
 }
 
+/*
+ * The outer join whose nulls the inner side's columns may be above this one.  From
+ * PostgreSQL 16 on each column says so itself, and may say more, or not yet that, where outer
+ * joins have changed places (build_joinrel_tlist): such joins are not served.
+ */
+static bool
+FindNullingJoin(JoinPathData *data, const RelOptInfo *joinrel, const SpecialJoinInfo *sjinfo)
+{
+#if PG_VERSION_NUM >= 160000
+	if (!IS_OUTER_JOIN(data->type) || sjinfo->ojrelid == 0)
+		return true;
+	data->nulling_join = sjinfo->ojrelid;
+	return bms_is_member(sjinfo->ojrelid, joinrel->relids) &&
+		bms_num_members(joinrel->relids) ==
+		bms_num_members(data->outer->relids) + bms_num_members(data->inner->relids) + 1 &&
+		!bms_overlap(sjinfo->commute_above_r, joinrel->relids);
+#else
+	return true;
+#endif
+}
+
 static void
 OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
 		  JoinType type, JoinPathExtraData *extra)
 {
 	JoinPathData found = {.type = type,.restrictlist = extra->restrictlist,
-		.sjinfo = extra->sjinfo,.outer = outerrel,.inner = innerrel};
+		.outer = outerrel,.inner = innerrel};
 	JoinPathData *data;
 
 	if (previous_hook != NULL)
 		previous_hook(root, joinrel, outerrel, innerrel, type, extra);
 	if (!fasted_setting_join_node || !IsServedType(type) ||
 		HasRowIdentity(outerrel) || HasRowIdentity(innerrel) ||
+		!FindNullingJoin(&found, joinrel, extra->sjinfo) ||
 		!FindDistanceClause(&found, joinrel, &found.clause) ||
 		!FindOutside(root, joinrel, &found, extra) || !AreServedClauses(found.restrictlist))
 		return;
@@ -308,6 +330,7 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	data->shared = data->outside == NULL && !MayBeRechecked(root) &&
 		SidesAreAlike(root, outerrel, innerrel, &data->clause);
 	data->keys = FindGroupKeys(data, joinrel);
+	data->group_share = data->keys == NIL ? 1.0 : ShareOfGroups(root, data, extra->sjinfo);
 	if (data->shared)
 		FindOrder(root, data, joinrel);
 	FindVectorsToLeave(root, data, joinrel);

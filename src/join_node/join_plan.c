@@ -165,12 +165,12 @@ OrderedQuals(PlannerInfo *root, List *restrictlist, Relids join_relids, JoinType
  * that makes nulls of them: PostgreSQL 16 tells the two apart.
  */
 static Node *
-AboveJoin(Node *node, RelOptInfo *inner, const SpecialJoinInfo *sjinfo)
+AboveJoin(Node *node, const JoinPathData *data)
 {
 #if PG_VERSION_NUM >= 160000
-	if (sjinfo != NULL && sjinfo->ojrelid != 0)
-		return add_nulling_relids(copyObject(node), inner->relids,
-								  bms_make_singleton(sjinfo->ojrelid));
+	if (data->nulling_join != 0)
+		return add_nulling_relids(copyObject(node), data->inner->relids,
+								  bms_make_singleton(data->nulling_join));
 #endif
 	return copyObject(node);
 }
@@ -186,14 +186,14 @@ AddColumn(List *scan_tlist, Node *expr)
 
 /* The inner side's columns, and where they are in shared rows. */
 static List *
-AddInnerColumns(List *scan_tlist, const JoinPathData *data, const SpecialJoinInfo *sjinfo,
+AddInnerColumns(List *scan_tlist, const JoinPathData *data,
 				List *columns, List *shared_tlist, List **shared_columns)
 {
 	ListCell   *cell;
 
 	foreach(cell, columns)
 	{
-		scan_tlist = AddColumn(scan_tlist, AboveJoin(lfirst(cell), data->inner, sjinfo));
+		scan_tlist = AddColumn(scan_tlist, AboveJoin(lfirst(cell), data));
 		if (data->shared)
 		{
 			Node	   *outer = AsOuter(lfirst(cell), data->outer, data->inner);
@@ -222,7 +222,7 @@ ExpressionsOf(List *tlist)
 
 static void
 AddQuals(PlannerInfo *root, RelOptInfo *rel, const JoinPathData *data,
-		 const SpecialJoinInfo *sjinfo, JoinPlan *plan)
+		 JoinPlan *plan)
 {
 	ListCell   *cell;
 
@@ -235,7 +235,7 @@ AddQuals(PlannerInfo *root, RelOptInfo *rel, const JoinPathData *data,
 		if (rinfo == data->order.rinfo)
 			plan->order_qual = list_length(plan->join_quals);
 		plan->join_quals = lappend(plan->join_quals,
-								   AboveJoin((Node *) rinfo->clause, data->inner, sjinfo));
+								   AboveJoin((Node *) rinfo->clause, data));
 	}
 	foreach(cell, OrderedQuals(root, data->restrictlist, rel->relids, data->type, true))
 		plan->other_quals = lappend(plan->other_quals,
@@ -243,7 +243,7 @@ AddQuals(PlannerInfo *root, RelOptInfo *rel, const JoinPathData *data,
 }
 
 static void
-AddKeys(const JoinPathData *data, const SpecialJoinInfo *sjinfo, JoinPlan *plan)
+AddKeys(const JoinPathData *data, JoinPlan *plan)
 {
 	ListCell   *cell;
 
@@ -252,7 +252,7 @@ AddKeys(const JoinPathData *data, const SpecialJoinInfo *sjinfo, JoinPlan *plan)
 		const GroupKey *key = lfirst(cell);
 
 		plan->outer_keys = lappend(plan->outer_keys, copyObject(key->outer));
-		plan->inner_keys = lappend(plan->inner_keys, AboveJoin((Node *) key->inner, data->inner, sjinfo));
+		plan->inner_keys = lappend(plan->inner_keys, AboveJoin((Node *) key->inner, data));
 		plan->outer_hashes = lappend_oid(plan->outer_hashes, key->outer_hash);
 		plan->inner_hashes = lappend_oid(plan->inner_hashes, key->inner_hash);
 		plan->key_collations = lappend_oid(plan->key_collations, key->collation);
@@ -307,7 +307,6 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	CustomScan *scan = makeNode(CustomScan);
 	const JoinPathData *data = linitial(path->custom_private);
 	const DistanceClause *clause = &data->clause;
-	const SpecialJoinInfo *sjinfo = IS_OUTER_JOIN(data->type) ? data->sjinfo : NULL;
 	List	   *outer_tlist = ((Plan *) linitial(custom_plans))->targetlist;
 	List	   *inner_columns = data->shared ? data->inner->reltarget->exprs :
 		ExpressionsOf(((Plan *) lsecond(custom_plans))->targetlist);
@@ -320,17 +319,17 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	foreach(cell, outer_tlist)
 		scan_tlist = AddColumn(scan_tlist, copyObject((Node *) lfirst_node(TargetEntry, cell)->expr));
 	plan.outer_columns = list_length(scan_tlist);
-	scan->custom_scan_tlist = AddInnerColumns(scan_tlist, data, sjinfo, inner_columns, outer_tlist,
+	scan->custom_scan_tlist = AddInnerColumns(scan_tlist, data, inner_columns, outer_tlist,
 											  &plan.shared_columns);
 	if (plan.count)
 		scan->custom_scan_tlist = AddColumn(scan->custom_scan_tlist, copyObject((Node *) data->count));
 	AddOrder(data, outer_tlist, &plan);
 	for (int i = 0; i < 2; i++)
 		AddLeftVector(data, i, ((Plan *) list_nth(custom_plans, data->shared ? 0 : i))->targetlist, &plan);
-	AddQuals(root, rel, data, sjinfo, &plan);
-	AddKeys(data, sjinfo, &plan);
+	AddQuals(root, rel, data, &plan);
+	AddKeys(data, &plan);
 	plan.outer = copyObject(clause->outer);
-	plan.inner = (Expr *) AboveJoin((Node *) clause->inner, data->inner, sjinfo);
+	plan.inner = (Expr *) AboveJoin((Node *) clause->inner, data);
 	plan.radius = copyObject(clause->radius);
 	scan->scan.plan.targetlist = tlist;
 	scan->custom_plans = custom_plans;

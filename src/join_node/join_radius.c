@@ -49,7 +49,7 @@ FindRadius(JoinNode *node, ExprContext *econtext)
 {
 	const JoinPlan *plan = &node->plan;
 	bool		isnull;
-	Datum		value = ExecEvalExpr(node->radius_state, econtext, &isnull);
+	Datum		value = ExecEvalExprSwitchContext(node->radius_state, econtext, &isnull);
 
 	node->exact = plan->form != FORM_FOREIGN;
 	node->nothing = isnull;
@@ -84,13 +84,13 @@ CosineEps(JoinNode *node)
 	return sqrt(2.0 * most) + UNIT_ERROR;
 }
 
-/* What is below the radius is at most the number before it. */
+/* What is below the radius is at most the number before it; infinite distances are not below infinity. */
 static double
 ExactEps(const JoinNode *node)
 {
 	double		eps = node->radius;
 
-	if (node->plan.strict && !isinf(eps))
+	if (node->plan.strict)
 		eps = nextafter(eps, 0.0);
 	return node->plan.cosine ? fmin(eps, 2.0) : eps;
 }

@@ -46,20 +46,18 @@ HasClause(List *restrictlist, Node *clause)
 	return false;
 }
 
-/* Are all clauses of the inner side ones of the outer side? */
+/* Are all clauses of one side ones of the other?  A clause may be there twice. */
 static bool
-HasAllClauses(RelOptInfo *outer, RelOptInfo *inner)
+HasAllClauses(RelOptInfo *rel, RelOptInfo *other)
 {
 	ListCell   *cell;
 
-	if (list_length(outer->baserestrictinfo) != list_length(inner->baserestrictinfo))
-		return false;
-	foreach(cell, inner->baserestrictinfo)
+	foreach(cell, other->baserestrictinfo)
 	{
 		Node	   *clause = (Node *) lfirst_node(RestrictInfo, cell)->clause;
 
 		if (contain_volatile_functions(clause) ||
-			!HasClause(outer->baserestrictinfo, AsOuter(clause, outer, inner)))
+			!HasClause(rel->baserestrictinfo, AsOuter(clause, rel, other)))
 			return false;
 	}
 	return true;
@@ -83,6 +81,6 @@ SidesAreAlike(PlannerInfo *root, RelOptInfo *outer, RelOptInfo *inner, const Dis
 		planner_rt_fetch(outer->relid, root)->relid != planner_rt_fetch(inner->relid, root)->relid ||
 		outer->userid != inner->userid || !HasOnlyColumns(inner))
 		return false;
-	return HasAllClauses(outer, inner) &&
+	return HasAllClauses(outer, inner) && HasAllClauses(inner, outer) &&
 		equal(clause->outer, AsOuter((Node *) clause->inner, outer, inner));
 }

@@ -65,12 +65,16 @@ HasGate(const RelOptInfo *rel)
 	return false;
 }
 
-/* Does nobody but the distance clause want the column, and is the scan the side's plan itself? */
+/*
+ * Does nobody but the distance clause want the column, and nobody the rows' places, and is
+ * the scan the side's plan itself?
+ */
 bool
 CanLeaveVectors(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *side,
 				const DistanceClause *clause, List *restrictlist)
 {
 	Expr	   *vector = clause->first;
+	Var		   *place = PlaceVar(side->relid);
 	ListCell   *cell;
 
 	if (!IsPlainTable(root, side) || HasGate(side))
@@ -78,13 +82,15 @@ CanLeaveVectors(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *side,
 	if (!IsA(vector, Var) || (Index) ((Var *) vector)->varno != side->relid)
 		vector = clause->second;
 	if (!IsA(vector, Var) || (Index) ((Var *) vector)->varno != side->relid ||
-		((Var *) vector)->varattno <= 0 || Uses((Node *) joinrel->reltarget->exprs, (Var *) vector))
+		((Var *) vector)->varattno <= 0 || Uses((Node *) joinrel->reltarget->exprs, (Var *) vector) ||
+		Uses((Node *) joinrel->reltarget->exprs, place))
 		return false;
 	foreach(cell, restrictlist)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
-		if (rinfo != clause->rinfo && Uses((Node *) rinfo->clause, (Var *) vector))
+		if ((rinfo != clause->rinfo && Uses((Node *) rinfo->clause, (Var *) vector)) ||
+			Uses((Node *) rinfo->clause, place))
 			return false;
 	}
 	return IsHeap(root, side);

@@ -24,6 +24,7 @@ CREATE TABLE t (id int PRIMARY KEY, k int, word text, v real[], dim int);
 INSERT INTO t SELECT g, nullif(g % 5, 2), repeat(chr(97 + g % 3), g % 5), CASE WHEN g % 13 <> 0 THEN some_vector(g + 40, 6) END, 6
 	FROM generate_series(1, 90) g;
 CREATE TABLE nothing (LIKE s);
+CREATE TABLE sparse AS SELECT * FROM s WHERE id % 20 = 1;
 CREATE TABLE one AS SELECT * FROM t WHERE id = 5;
 CREATE TABLE no_vectors AS SELECT id, k, word, NULL::real[] AS v, dim FROM s;
 CREATE TABLE wide AS SELECT id, k, repeat(md5(id::text), 100) AS word, v, dim FROM s;
@@ -145,6 +146,47 @@ same("SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FR
 	'rescanned with other rows');
 same("SELECT a.id, b.id AS c FROM parts a JOIN parts b ON a.id = b.id AND fasted_within(a.v, b.v, 2)", 'partitionwise',
 	set => 'SET enable_partitionwise_join = on', any_plan => 1);
+for my $type ('LEFT JOIN', 'RIGHT JOIN')
+{
+	same("SELECT a.id, b.id AS c, b.word FROM parts a $type parts b ON a.id = b.id AND fasted_within(a.v, b.v, 2)", "partitionwise, $type",
+		set => 'SET enable_partitionwise_join = on', any_plan => 1);
+}
+same("SELECT a.id, a.word FROM parts a WHERE NOT EXISTS (SELECT FROM parts b WHERE a.id = b.id AND b.k > 2 AND fasted_within(a.v, b.v, 2))", 'partitionwise, anti',
+	set => 'SET enable_partitionwise_join = on', any_plan => 1);
+# outer joins that may change places
+for my $on (['a.id = b.id', 'fasted_within(b.v, c.v, 2)'], ['fasted_within(a.v, b.v, 1)', 'b.id = c.id'], ['fasted_within(a.v, b.v, 1)', 'fasted_within(b.v, c.v, 1)'])
+{
+	for my $tables (['s', 't', 'one'], ['one', 's', 't'], ['t', 'one', 's'], ['t', 's', 'sparse'])
+	{
+		my ($x, $y, $z) = @$tables;
+		same("SELECT a.id, b.id AS c, c.id AS d, b.word, c.k FROM $x a LEFT JOIN $y b ON $on->[0] LEFT JOIN $z c ON $on->[1]",
+			"two left joins of $x, $y, $z: $on->[0], $on->[1]", any_plan => 1);
+		same("SELECT a.id, b.id AS c, c.id AS d FROM $x a LEFT JOIN ($y b LEFT JOIN $z c ON $on->[1]) ON $on->[0]",
+			"a left join in a left join of $x, $y, $z: $on->[0], $on->[1]", any_plan => 1);
+		same("SELECT a.id, b.id AS c, c.id AS d FROM $x a LEFT JOIN ($y b JOIN $z c ON $on->[1]) ON $on->[0]",
+			"a join in a left join of $x, $y, $z: $on->[0], $on->[1]", any_plan => 1);
+	}
+}
+# a clause that is there twice on one side
+for my $where ('a.k > 2 AND b.id % 2 = 1', 'b.k > 2 AND a.id % 2 = 1', 'a.k > 2 AND b.k > 2', 'a.k > 2 AND a.id % 2 = 1 AND b.id % 2 = 1 AND b.k > 2')
+{
+	same("SELECT a.id, b.id AS c FROM odd_ids a JOIN odd_ids b ON fasted_within(a.v, b.v, 2) WHERE $where", "sides of a view, where $where");
+	same("SELECT a.id FROM odd_ids a WHERE NOT EXISTS (SELECT FROM odd_ids b WHERE fasted_within(a.v, b.v, 1) AND a.id <> b.id AND b.id % 2 = 1) AND a.k > 2", 'anti join of a view')
+	  if $where =~ /^a.k > 2 AND b.id/;
+}
+# places of rows are columns, too
+same("SELECT a.ctid AS p, b.ctid AS q FROM s a JOIN s b ON a.id < b.id AND fasted_within(a.v, b.v, 2)", 'places are selected');
+same("SELECT count(*), min(a.id), max(b.id) FROM s a JOIN s b ON a.ctid < b.ctid AND fasted_within(a.v, b.v, 2)", 'places are compared');
+same("SELECT a.id, b.ctid AS q, b.tableoid AS r FROM s a LEFT JOIN t b ON fasted_within(a.v, b.v, 2)", 'places of one side');
+# aggregates as vectors
+same("SELECT k FROM s WHERE k IS NOT NULL GROUP BY k HAVING fasted_within(array_agg(id ORDER BY id)::real[], '{1, 8, 15}', 1e9) IS NULL OR count(*) > 0", 'aggregates in HAVING', any_plan => 1);
+same("SELECT x.k FROM (SELECT k, array_agg(k)::real[] AS v FROM s WHERE k IS NOT NULL GROUP BY k, id) x WHERE fasted_within(x.v, '{1}', 2)", 'aggregates of a subquery', any_plan => 1);
+# distances that are infinite
+$node->safe_psql('postgres', 'CREATE TABLE huge AS SELECT g AS id, ARRAY[g * 1e300]::float8[] AS v FROM generate_series(1, 60) g');
+same("SELECT a.id, b.id AS c FROM huge a JOIN huge b ON fasted_distance(a.v, b.v) $_ 'Infinity'", "huge ones: $_ infinity") for '<', '<=';
+same("SELECT a.id, b.id AS c FROM s a JOIN t b ON fasted_distance(a.v, b.v) < 'Infinity'", 'below infinity');
+same("SELECT a.id, b.id AS c FROM nothing a JOIN nothing b ON fasted_within(a.v, b.v, 1, 'foo')", 'an unknown metric of no rows', any_plan => 1);
+same("SELECT a.id, b.id AS c FROM s a JOIN s b ON fasted_within(a.v, b.v, 1, 'foo')", 'an unknown metric', any_plan => 1);
 same("SELECT a.id, b.id AS c FROM mixed a JOIN s b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'other dimensions, which another clause separates');
 same("SELECT a.id, b.id AS c FROM s a JOIN mixed b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'the same on the inner side');
 same("SELECT a.id, b.id AS c FROM mixed a JOIN mixed b ON a.dim = b.dim AND fasted_within(a.v, b.v, 2)", 'on both sides');
@@ -374,6 +416,33 @@ for my $command ('DELETE FROM racing a USING t b WHERE NEAR RETURNING a.id', 'UP
 	}
 	is($results[0], $results[1], "evaluated once more: $command");
 	like($results[0], qr/^[1-9]/m, 'with rows');
+}
+
+# A subquery that is evaluated for the first time while a row is once more; all of its rows.
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE docs AS SELECT g AS id, 0 AS n, 2.0::float8 AS eps FROM generate_series(1, 20) g;
+CREATE TABLE long_rows AS SELECT g AS id, (SELECT array_agg((g % 50 + k)::real) FROM generate_series(1, 128) k) AS v FROM generate_series(1, 2500) g;
+ANALYZE docs, long_rows;
+END
+for my $command ('UPDATE docs SET n = n + 1 WHERE id > 7 AND id NOT IN (SELECT b.id % 7 FROM long_rows a JOIN long_rows b ON a.id < b.id AND fasted_within(a.v, b.v, 0)) RETURNING id, n',
+	'UPDATE docs SET n = n + (SELECT count(*) FROM long_rows a JOIN long_rows b ON fasted_within(a.v, b.v, docs.eps)) WHERE id = 8 RETURNING id, n')
+{
+	my @results;
+	for my $mode ($forced, $plain)
+	{
+		$node->safe_psql('postgres', 'UPDATE docs SET n = 0');
+		my ($first, $second) = map { FastedTest::Session->new($node) } 1, 2;
+		$first->query('BEGIN; UPDATE docs SET n = 100 WHERE id = 8');
+		$second->query($mode . ($mode eq $plain ? '; SET enable_nestloop = on' : ''));
+		$second->{out} = '';
+		$second->send("$command;\n\\echo over");
+		$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+		$first->query('COMMIT');
+		$second->wait_for(qr/^over$/m);
+		push @results, join("\n", sort grep { /\|/ } split(/\n/, $second->{out})) . $second->{err};
+		$_->quit for $first, $second;
+	}
+	is($results[0], $results[1], "a subquery of a row that is evaluated once more: $command");
 }
 
 # not for what it can't do; and not for little

@@ -6,7 +6,10 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <time.h>
+
 #include "../../src/engine/prune_bound.h"
+#include "../../src/engine/spread_row.h"
 #include "join.h"
 #include "ways.h"
 
@@ -215,6 +218,62 @@ check_choice(const char *kernel, Kind kind, FastedMetric metric, uint32_t n, uin
 	free(rows);
 }
 
+/*
+ * Directions come from all rows of a sample, the scale of a level's numbers from some of
+ * them: which are all without a direction here.
+ */
+static void
+check_zeros(uint32_t n, uint32_t d)
+{
+	Way			ways[MOST_WAYS];
+	int			count = ways_of(ways, FASTED_PRUNE_FORCE);
+	float	   *rows = make_rows(CLUSTERS, n, d);
+	PairList	all;
+
+	for (uint32_t sample = 256; sample <= 4096; sample *= 2)
+	{
+		for (uint32_t s = 0; s < sample; s += sample / 256 + 1)
+			memset(rows + fasted_spread_row(s, sample, n) * d, 0, d * sizeof(float));
+	}
+	measured_pairs(FASTED_METRIC_COSINE, rows, n, d, &all);
+	for (int w = 0; w < count; w++)
+		check_way(&ways[w], CLUSTERS, FASTED_METRIC_COSINE, rows, n, d, &all);
+	free(all.pairs);
+	free(rows);
+}
+
+/* A join that is closed at any moment, as by a cancel. */
+static void
+check_closed_early(uint32_t n, uint32_t d)
+{
+	Way			ways[MOST_WAYS];
+	int			count = ways_of(ways, FASTED_PRUNE_FORCE);
+	float	   *rows = make_rows(CLUSTERS, n, d);
+	bool		right = true;
+
+	for (int i = 0; i < 800 && right; i++)
+	{
+		const Way  *way = &ways[i % count];
+		PanelProblem problem = {
+			.options = {.dimensions = d,.kernel = way->kernel,.filter = way->filter,
+			.prune = FASTED_PRUNE_FORCE,.threads = 1},
+			.problem = {.eps = 0.01},.sides = 1
+		};
+		Rows		side = {.rows = rows,.n = n};
+		struct timespec rest = {.tv_nsec = 1000 * (long) random_below(6000)};
+		PanelJoin  *join = NULL;
+		FastedBatch batch;
+
+		right = panel_join_open(fasted_cpu_engine(), &problem, &join) == FASTED_OK &&
+			load_and_start(join, &problem, &side, &plain) == FASTED_OK &&
+			!FASTED_FAILED(panel_join_next(join, 0, &batch));
+		nanosleep(&rest, NULL);
+		panel_join_close(join);
+	}
+	ok(right, "%u rows: joins that are closed early", n);
+	free(rows);
+}
+
 /* --- the bound's terms */
 
 #define K 31
@@ -403,6 +462,9 @@ main(void)
 	check_kind(CLUSTERS, 400, 300);
 	check_kind(LOW_RANK, 150, 1);
 	check_kind(TIES, 150, 2);
+	check_zeros(2000, 64);
+	check_zeros(600, 33);
+	check_closed_early(600, 64);
 	check_choice(kernel, CLUSTERS, FASTED_METRIC_L2, 21000, 64, 0.45, FASTED_PRUNE_AUTO, true);
 	check_choice(kernel, CLUSTERS, FASTED_METRIC_COSINE, 21000, 64, 3e-4, FASTED_PRUNE_AUTO, true);
 	check_choice(kernel, CLUSTERS, FASTED_METRIC_L2, 21000, 64, 0.45, FASTED_PRUNE_OFF, false);
