@@ -13,6 +13,7 @@
 
 #include "join/keys.h"
 #include "miscadmin.h"
+#include "session/interrupts.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -21,7 +22,7 @@
 /* Fewer integers are sorted sooner by comparing them. */
 #define RADIX_ROWS 256
 
-/* Keys that are abbreviated between two looks for interrupts. */
+/* Keys between two looks for interrupts. */
 #define ROWS_PER_CHECK 1024
 
 static void
@@ -189,6 +190,8 @@ RankByComparing(KeySet *keys)
 	qsort_interruptible(rows, keys->count, sizeof(SortedRow), CompareRows, &order);
 	for (uint32 i = 0; i < keys->count; i++)
 	{
+		if (i % ROWS_PER_CHECK == 0)
+			CheckJoinInterrupts();
 		if (twice == keys->count && i > 0 && CompareRows(&rows[i - 1], &rows[i], &order) == 0)
 			twice = rows[i].row;
 		keys->rank[rows[i].row] = i;
@@ -272,12 +275,20 @@ KeySetSort(KeySet *keys)
 	KeySetFinish(keys);
 	rank = keys->rank;
 	for (uint32 row = 0; row < keys->count; row++)
+	{
+		if (row % ROWS_PER_CHECK == 0)
+			CheckJoinInterrupts();
 		places[rank == NULL ? row : rank[row]] = row;
+	}
 	if (rank == NULL)
 		return places;
 	values = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(Datum));
 	for (uint32 row = 0; row < keys->count; row++)
+	{
+		if (row % ROWS_PER_CHECK == 0)
+			CheckJoinInterrupts();
 		values[row] = keys->values[places[row]];
+	}
 	pfree(keys->values);
 	pfree(rank);
 	keys->values = values;
@@ -296,7 +307,11 @@ KeySetInOrder(KeySet *keys)
 	{
 		keys->by_rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(Datum));
 		for (uint32 i = 0; i < keys->count; i++)
+		{
+			if (i % ROWS_PER_CHECK == 0)
+				CheckJoinInterrupts();
 			keys->by_rank[keys->rank[i]] = keys->values[i];
+		}
 	}
 	return keys->by_rank;
 }

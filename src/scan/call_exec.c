@@ -36,6 +36,9 @@ KnownRelation(const FuncExpr *call, int n, PlanState *state)
 	if (!IsA(argument, Const) &&
 		!(IsA(argument, Param) && ((Param *) argument)->paramkind == PARAM_EXTERN))
 		return InvalidOid;
+	/* EXPLAIN (GENERIC_PLAN) has no values */
+	if (IsA(argument, Param) && state->state->es_param_list_info == NULL)
+		return InvalidOid;
 	relation = ExecEvalExprSwitchContext(ExecInitExpr(argument, state), state->ps_ExprContext,
 										 &isnull);
 	return isnull ? InvalidOid : DatumGetObjectId(relation);

@@ -342,10 +342,18 @@ PlanCall(const CustomScanMethods *methods, RelOptInfo *rel, const CustomPath *pa
 	return &scan->scan.plan;
 }
 
-/* The order of columns is that in which a row is taken apart. */
+/* A column's name as the query has it; the whole row has none. */
+static char *
+NameOfColumn(const RangeTblEntry *rte, const Var *var)
+{
+	return var->varattno > 0 ? strVal(list_nth(rte->eref->colnames, var->varattno - 1)) : NULL;
+}
+
+/* The order of columns is that in which a row is taken apart; their names become the row's. */
 void
 PlanCallRow(PlannerInfo *root, CustomScan *scan, const RelOptInfo *rel)
 {
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
 	List	   *vars;
 	List	   *tlist = NIL;
 	ListCell   *cell;
@@ -353,9 +361,10 @@ PlanCallRow(PlannerInfo *root, CustomScan *scan, const RelOptInfo *rel)
 	if (get_plan_rowmark(root->rowMarks, rel->relid) == NULL)
 		return;
 	vars = ColumnsOfCall(root, rel);
-	vars = lappend(vars, makeWholeRowVar(planner_rt_fetch(rel->relid, root), rel->relid, 0, false));
+	vars = lappend(vars, makeWholeRowVar(rte, rel->relid, 0, false));
 	foreach(cell, vars)
-		tlist = lappend(tlist, makeTargetEntry(lfirst(cell), list_length(tlist) + 1, NULL, false));
+		tlist = lappend(tlist, makeTargetEntry(lfirst(cell), list_length(tlist) + 1,
+											   NameOfColumn(rte, lfirst_node(Var, cell)), false));
 	scan->custom_scan_tlist = tlist;
 	lsecond(scan->custom_private) = ColumnNumbers(tlist);
 }

@@ -44,9 +44,9 @@ MakeCallRow(CallRow *row, Datum *values, bool *nulls)
 	return datum;
 }
 
-/* As ExecScan does it for a row that is kept whole. */
+/* As ExecScan does it for a row that is kept whole, which has all columns but itself. */
 bool
-LooksAgain(CustomScanState *node, const CallRow *row, TupleTableSlot *slot)
+LooksAgain(CustomScanState *node, CallRow *row, TupleTableSlot *slot)
 {
 	EPQState   *again = node->ss.ps.state->es_epq_active;
 	Index		relation = row->relation;
@@ -54,8 +54,13 @@ LooksAgain(CustomScanState *node, const CallRow *row, TupleTableSlot *slot)
 	if (row->columns == NULL || again == NULL || again->relsubs_rowmark[relation - 1] == NULL)
 		return false;
 	ExecClearTuple(slot);
-	if (!again->relsubs_done[relation - 1])
-		(void) EvalPlanQualFetchRowMark(again, relation, slot);
+	if (!again->relsubs_done[relation - 1] && EvalPlanQualFetchRowMark(again, relation, slot))
+	{
+		int			whole = row->columns->natts;
+
+		slot->tts_values[whole] = MakeCallRow(row, slot->tts_values, slot->tts_isnull);
+		slot->tts_isnull[whole] = false;
+	}
 	again->relsubs_done[relation - 1] = true;
 	return true;
 }

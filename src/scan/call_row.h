@@ -27,6 +27,6 @@ extern CallRow BeginCallRow(CustomScanState *node, List *column_numbers);
 extern Datum MakeCallRow(CallRow *row, Datum *values, bool *nulls);
 
 /* Is a row looked at once more?  Then the call's is in the slot; none, the second time. */
-extern bool LooksAgain(CustomScanState *node, const CallRow *row, TupleTableSlot *slot);
+extern bool LooksAgain(CustomScanState *node, CallRow *row, TupleTableSlot *slot);
 
 #endif							/* FASTED_CALL_ROW_H */

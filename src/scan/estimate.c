@@ -13,6 +13,7 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/xlog.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_statistic.h"
@@ -72,6 +73,9 @@ AddSize(Problem *problem, Relation rel)
 	double		tuples;
 	double		all_visible;
 
+	/* that such a one can't be read is for the call to say */
+	if (RecoveryInProgress() && !RelationIsPermanent(rel))
+		return;
 	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
 	{
 		estimate_rel_size(rel, NULL, &pages, &tuples, &all_visible);

@@ -227,5 +227,12 @@ for my $case ([ 'many', 'many' ], [ 'parts', 'part' ], [ 'parts', 'parts' ], [ '
 }
 $_->quit for $holder, $asker;
 
+SKIP:
+{
+	skip('PostgreSQL has no GENERIC_PLAN', 1) if $node->safe_psql('postgres', 'SHOW server_version_num') < 160000;
+	like($node->safe_psql('postgres', q{EXPLAIN (GENERIC_PLAN) SELECT * FROM fasted_self_join($1, 'v', 1)}), qr/FastedSelfJoin/,
+		'EXPLAIN of a relation that is a parameter');
+}
+
 $node->stop;
 done_testing();
