@@ -10,17 +10,17 @@ use Time::HiRes qw(time usleep);
 
 my ($node, @workers) = new_cluster('faults');
 
-# Minutes of work, by a slow kernel and one thread.
+# Half a minute of work and more, by a slow kernel, without pruning, and one thread.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE items (id int PRIMARY KEY, v real[]);
 SELECT create_distributed_table('items', 'id');
 INSERT INTO items SELECT i, (SELECT array_agg((hashint4(i * 64 + k) & 255)::real) FROM generate_series(1, 64) k)
-	FROM generate_series(1, 60000) i;
+	FROM generate_series(1, 120000) i;
 CREATE TABLE few (id int PRIMARY KEY, v real[]);
 SELECT create_distributed_table('few', 'id');
 INSERT INTO few SELECT i, ARRAY[i] FROM generate_series(1, 100) i;
 END
-my $slow = "SET fasted.cpu_kernel = portable; SET fasted.filter = fp16; SELECT count(*) FROM fasted_self_join('items', 'v', 1)";
+my $slow = "SET fasted.cpu_kernel = portable; SET fasted.filter = fp16; SET fasted.prune = off; SET fasted.threads = 1; SELECT count(*) FROM fasted_self_join('items', 'v', 1)";
 my $quick = "SELECT count(*) FROM fasted_self_join('few', 'v', 1)";
 
 sub joining
@@ -65,7 +65,7 @@ ended('canceled', $session, qr/canceling statement due to user request/);
 none_left('canceled', $begin, @workers);
 
 $begin = time;
-$session->send("SET statement_timeout = '3s';\n$slow;\n\\echo once more done");
+$session->send("SET statement_timeout = '2s';\n$slow;\n\\echo once more done");
 $session->wait_for(qr/(once more done)/);
 wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /timeout/ }, 5);
 like($session->{err}, qr/statement timeout/, 'a timeout');
