@@ -37,6 +37,13 @@ class Server:
             if name.startswith("PG") or name == "PATH":
                 self.env[name] = value
 
+    def allow_workers(self, most=48):
+        """Room for that many parallel workers, and for tables of gigabytes in shared buffers."""
+        for name in ("max_worker_processes", "max_parallel_workers"):
+            self.psql(f"ALTER SYSTEM SET {name} = {most}")
+        self.psql("ALTER SYSTEM SET shared_buffers = '4GB'")
+        self.start()
+
     def psql(self, sql):
         return output("psql", "-XqAt", "-v", "ON_ERROR_STOP=1", input=sql, env=self.env).strip()
 

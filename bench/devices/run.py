@@ -85,10 +85,7 @@ def main():
 
     build = [gpu_architectures()] if args.engine == "cuda" else ["NVCC="]
     with private_server(*build) as (server, _):
-        for name in ("max_worker_processes", "max_parallel_workers"):
-            server.psql(f"ALTER SYSTEM SET {name} = 48")
-        server.psql("ALTER SYSTEM SET shared_buffers = '4GB'")
-        server.start()
+        server.allow_workers()
         machine = describe_machine(server)
         measurements, filled = [], None
         for case in args.only:

@@ -17,14 +17,13 @@
 #include "lib/binaryheap.h"
 #include "libpq/pqformat.h"
 #include "read/source_query.h"
+#include "read/type_order.h"
 #include "read/vector_bytes.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rls.h"
-#include "utils/sortsupport.h"
 #include "utils/syscache.h"
-#include "utils/typcache.h"
 
 /* With what a binary COPY begins: a signature, flags, and a length; the last zero is the literal's. */
 static const char copy_header[] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0";
@@ -246,17 +245,6 @@ CompareStreams(Datum a, Datum b, void *arg)
 	return -ApplySortComparator(x->key, x->key_isnull, y->key, y->key_isnull, &reader->order);
 }
 
-/* As KeySet has it. */
-static void
-PrepareOrder(ShardReader *reader)
-{
-	TypeCacheEntry *type = lookup_type_cache(reader->source->key_type, TYPECACHE_LT_OPR);
-
-	reader->order.ssup_cxt = CurrentMemoryContext;
-	reader->order.ssup_collation = reader->source->key_collation;
-	PrepareSortSupportFromOrderingOp(type->lt_opr, &reader->order);
-}
-
 static ShardReader *
 CreateReader(const VectorSource *source, List *nodes)
 {
@@ -268,7 +256,8 @@ CreateReader(const VectorSource *source, List *nodes)
 	getTypeBinaryInputInfo(source->key_type, &receive, &reader->receive_param);
 	fmgr_info(receive, &reader->receive);
 	initStringInfo(&reader->key_text);
-	PrepareOrder(reader);
+	/* as KeySet has it */
+	PrepareTypeOrder(source->key_type, source->key_collation, CurrentMemoryContext, &reader->order);
 	reader->heap = binaryheap_allocate(count, CompareStreams, reader);
 	for (int n = 0; n < count; n++)
 	{

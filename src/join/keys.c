@@ -13,11 +13,11 @@
 
 #include "join/keys.h"
 #include "miscadmin.h"
+#include "read/type_order.h"
 #include "session/interrupts.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/typcache.h"
 
 /* Fewer integers are sorted sooner by comparing them. */
 #define RADIX_ROWS 256
@@ -28,11 +28,7 @@
 static void
 PrepareOrder(KeySet *keys, SortSupport order)
 {
-	TypeCacheEntry *type = lookup_type_cache(keys->source->key_type, TYPECACHE_LT_OPR);
-
-	order->ssup_cxt = CurrentMemoryContext;
-	order->ssup_collation = keys->source->key_collation;
-	PrepareSortSupportFromOrderingOp(type->lt_opr, order);
+	PrepareTypeOrder(keys->source->key_type, keys->source->key_collation, CurrentMemoryContext, order);
 }
 
 KeySet *

@@ -10,10 +10,9 @@
 #include "nearest/nearest_groups.h"
 #include "join/engines.h"
 #include "read/group_reader.h"
+#include "read/type_order.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
-#include "utils/sortsupport.h"
-#include "utils/typcache.h"
 
 struct NearestGroups
 {
@@ -82,11 +81,7 @@ BeginReading(NearestGroups *groups)
 		return;
 	groups->b = GroupReaderBegin(problem->b);
 	groups->progress.whole.rows_expected += GroupReaderExpected(groups->b);
-	groups->order.ssup_cxt = CurrentMemoryContext;
-	groups->order.ssup_collation = problem->a->group_collation;
-	PrepareSortSupportFromOrderingOp(lookup_type_cache(problem->a->group_type,
-													   TYPECACHE_LT_OPR)->lt_opr,
-									 &groups->order);
+	PrepareTypeOrder(problem->a->group_type, problem->a->group_collation, CurrentMemoryContext, &groups->order);
 }
 
 /* Also where no group is worth one: an engine that can't is an error. */

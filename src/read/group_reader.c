@@ -15,14 +15,13 @@
 #include "read/group_reader.h"
 #include "read/row_taker.h"
 #include "read/source_query.h"
+#include "read/type_order.h"
 #include "session/compat.h"
 #include "session/interrupts.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "utils/sortsupport.h"
-#include "utils/typcache.h"
 
 /* The column of the query behind key and vector. */
 #define GROUP_COLUMN 2
@@ -112,11 +111,7 @@ StopReceiver(DestReceiver *self)
 static void
 PrepareOrder(GroupReader *reader)
 {
-	TypeCacheEntry *type = lookup_type_cache(reader->source->group_type, TYPECACHE_LT_OPR);
-
-	reader->order.ssup_cxt = reader->context;
-	reader->order.ssup_collation = reader->source->group_collation;
-	PrepareSortSupportFromOrderingOp(type->lt_opr, &reader->order);
+	PrepareTypeOrder(reader->source->group_type, reader->source->group_collation, reader->context, &reader->order);
 	get_typlenbyval(reader->source->group_type, &reader->typlen, &reader->typbyval);
 }
 
