@@ -91,16 +91,17 @@ said=$(query "SET fasted.gpu_memory_limit = '8MB'; SET client_min_messages = deb
 panels=$(sed -n 's/.*panels \([0-9]*\).*/\1/p' <<<"$said")
 is "$(tail -n 1 <<<"$said")" "$exact" 'in panels: the same'
 ok "$((${panels:-0} < 2))" "in panels: ${panels:-no} panels" "$said"
-# All GPUs together, with all rows and with panels of them.
-gpus=$(nvidia-smi --query-gpu=index --format=csv,noheader | paste -sd,)
-if [[ $gpus == *,* ]]; then
-	for limit in '' "SET fasted.gpu_memory_limit = '8MB';"; do
-		is "$(query "SET fasted.gpu_share = force; $limit $digest")" "$exact" "GPUs $gpus together${limit:+, in panels}: the same"
-		is "$(query "SET fasted.gpu_share = force; ${limit/8MB/16MB} $nearest")" "$near" "GPUs $gpus together${limit:+, in panels}: the same neighbours"
-	done
-	said=$(query "SET fasted.gpu_share = force; EXPLAIN (ANALYZE) $digest")
-	ok "$(($(grep -o 'GPU-[0-9a-f]*, [0-9]*%' <<<"$said" | wc -l) < 2))" 'each has its share' "$said"
+# All GPUs together, with all rows and with panels of them; one alone plays several.
+share="SET fasted.gpu_share = force;"
+if (($(nvidia-smi --list-gpus | grep -c '^GPU') == 1)); then
+	share="SET fasted.cuda_library = '$PWD/test/cuda/build/fasted_several'; $share"
 fi
+for limit in '' "SET fasted.gpu_memory_limit = '8MB';"; do
+	is "$(query "$share $limit $digest")" "$exact" "GPUs together${limit:+, in panels}: the same"
+	is "$(query "$share ${limit/8MB/16MB} $nearest")" "$near" "GPUs together${limit:+, in panels}: the same neighbours"
+done
+said=$(query "$share EXPLAIN (ANALYZE) $digest")
+ok "$(($(grep -o 'GPU-[0-9a-f]*, [0-9]*%' <<<"$said" | wc -l) < 2))" 'each has its share' "$said"
 said=$(query "SET fasted.gpu_memory_limit = '64kB'; $digest")
 ok "$(grep -q 'out of GPU memory' <<<"$said"; echo $?)" 'too little GPU memory is an error' "$said"
 
