@@ -62,7 +62,9 @@ INSERT INTO numbers SELECT id, v, v, v, v, v, v FROM (
 	SELECT id, ARRAY[id % 7, id * id % 11, id % 5] AS v FROM generate_series(1, 300) id) s;
 UPDATE numbers SET n = ARRAY[n[1] + 0.1, n[2], n[3]];
 SET enable_nestloop = off;
+SET fasted.engine = cpu;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM numbers a JOIN numbers b ON a.id < b.id AND fasted_within(a.i4, b.i4, 1);
+RESET fasted.engine;
 CREATE FUNCTION check_join(a_column text, b_column text, condition text, OUT pairs bigint, OUT same boolean) LANGUAGE plpgsql AS $$
 DECLARE
 	line text;

@@ -71,10 +71,12 @@ INSERT INTO messages
 SELECT 0, slice, slices, 'pruned',
 	fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'pairs', slice, slices, true)
 FROM generate_series(2, 3) AS slices, generate_series(0, slices - 1) AS slice;
+SET fasted.engine = cpu;
 SET fasted.cpu_kernel = portable;
 INSERT INTO messages SELECT 0, 0, 1, 'portable',
 	fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'l2', false, 'pairs', 0, 1, true);
 RESET fasted.cpu_kernel;
+RESET fasted.engine;
 RESET fasted.prune;
 CREATE TABLE pruned_pairs AS
 SELECT slices, uint32(m, at) AS a, uint32(m, at + 4) AS b
