@@ -8,6 +8,7 @@
 #ifndef FASTED_PANEL_STATE_H
 #define FASTED_PANEL_STATE_H
 
+#include "divide_up.h"
 #include "pair_log.h"
 #include "panel_join.h"
 #include "row_groups.h"
@@ -103,12 +104,6 @@ static inline bool
 panels_find_nearest(const PanelJoin *join)
 {
 	return join->problem.problem.output == FASTED_OUTPUT_NEAREST;
-}
-
-static inline uint64_t
-divide_up(uint64_t n, uint64_t by)
-{
-	return (n + by - 1) / by;
 }
 
 /* panel_join.c */
