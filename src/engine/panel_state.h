@@ -122,7 +122,6 @@ extern bool panels_want_rows(PanelJoin *join, FastedBatch *batch);
 extern FastedStatus panels_finish_loading(PanelJoin *join);
 
 /* panel_groups.c */
-extern FastedSpan panels_group_rows(const PanelJoin *join, uint32_t g, int side);
 extern bool panels_make_groups(PanelJoin *join);
 extern void panels_clip_groups(PanelJoin *join);
 
