@@ -25,14 +25,14 @@ typedef struct Panel
 } Panel;
 
 /* Rows of the outer side that are still to meet some of the inner side, or each other. */
-typedef struct Rest
+typedef struct PanelRest
 {
 	uint64_t	first;
 	uint64_t	end;
 	uint64_t	inner_first;
 	uint64_t	inner_end;
 	bool		itself;
-} Rest;
+} PanelRest;
 
 struct PanelJoin
 {
@@ -63,11 +63,11 @@ struct PanelJoin
 	Panel	   *loading;		/* NULL: none */
 
 	/* What was left out. */
-	Rest	   *rests;
+	PanelRest  *rests;
 	uint32_t	nrests;
 	uint32_t	rests_room;
 	bool		in_rest;		/* the outer panel is of rest */
-	Rest		rest;
+	PanelRest	rest;
 	PairLog		skip;			/* pairs that come once more there */
 	uint64_t	skipped;
 	KeptPairs	kept;			/* of a batch, others */
