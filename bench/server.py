@@ -37,11 +37,10 @@ class Server:
             if name.startswith("PG") or name == "PATH":
                 self.env[name] = value
 
-    def allow_workers(self, most=48):
-        """Room for that many parallel workers, and for tables of gigabytes in shared buffers."""
-        for name in ("max_worker_processes", "max_parallel_workers"):
-            self.psql(f"ALTER SYSTEM SET {name} = {most}")
-        self.psql("ALTER SYSTEM SET shared_buffers = '4GB'")
+    def allow_workers(self, most=48, **settings):
+        """Room for that many parallel workers, and other settings that a benchmark has."""
+        for name, value in {"max_worker_processes": most, "max_parallel_workers": most, **settings}.items():
+            self.psql(f"ALTER SYSTEM SET {name} = '{value}'")
         self.start()
 
     def psql(self, sql):

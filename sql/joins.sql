@@ -12,8 +12,8 @@ CREATE TABLE right_side AS SELECT g AS id, g % 3 AS k, 'right ' || g AS name,
 INSERT INTO left_side VALUES (1001, 1, 'null', NULL), (1002, 1, 'zero', array_fill(0::real, ARRAY[40]));
 ANALYZE left_side, right_side;
 
--- both plans of a query give the same rows
-CREATE FUNCTION same(query text, OUT rows bigint, OUT same boolean) LANGUAGE plpgsql AS $$
+-- both plans of a query give the same rows; or the nested loop is another query's
+CREATE FUNCTION same(query text, looped text DEFAULT NULL, OUT rows bigint, OUT same boolean) LANGUAGE plpgsql AS $$
 DECLARE
 	plan text := '';
 	line text;
@@ -30,7 +30,7 @@ BEGIN
 	END IF;
 	EXECUTE 'CREATE TEMP TABLE by_node AS ' || query;
 	PERFORM set_config('fasted.join_node', 'off', true), set_config('enable_nestloop', 'on', true);
-	EXECUTE 'CREATE TEMP TABLE by_loop AS ' || query;
+	EXECUTE 'CREATE TEMP TABLE by_loop AS ' || coalesce(looped, query);
 	SELECT count(*) INTO rows FROM by_node;
 	SELECT count(*) INTO expected FROM by_loop;
 	SELECT count(*) INTO differing FROM (TABLE by_node EXCEPT ALL TABLE by_loop) d;
@@ -57,6 +57,24 @@ SET fasted.engine = cpu;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM left_side a JOIN right_side b ON fasted_within(a.v::float8[], b.v::float8[], 7);
 RESET fasted.engine;
 SELECT (SELECT count(*) FROM left_side a JOIN right_side b ON fasted_within(a.v::float8[], b.v::float8[], 7)) = (SELECT count(*) FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 7)) AS same;
+-- other types of numbers, and domains: as by their values of real; the same rows as fasted_self_join's
+CREATE DOMAIN whole AS integer[];
+CREATE TABLE numbers (id int PRIMARY KEY, i2 smallint[], i4 integer[], i8 bigint[], n numeric[], w whole, f4 real[]);
+INSERT INTO numbers SELECT id, v, v, v, v, v, v FROM (
+	SELECT id, ARRAY[id % 7, id * id % 11, id % 5] AS v FROM generate_series(1, 300) id) s;
+UPDATE numbers SET n = ARRAY[n[1] + 0.1, n[2], n[3]];
+SET enable_nestloop = off;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM numbers a JOIN numbers b ON a.id < b.id AND fasted_within(a.i4, b.i4, 1);
+CREATE FUNCTION self_join(condition text, a_column text, b_column text) RETURNS text LANGUAGE sql AS $$
+	SELECT 'SELECT a.id, b.id AS idb FROM numbers a JOIN numbers b ON a.id < b.id AND ' || format(condition, a_column, b_column);
+$$;
+SELECT c, (j).* FROM unnest('{i2,i4,i8,n,w,f4}'::text[]) c,
+	same(self_join('fasted_within(a.%s, b.%s, 2)', c, c), self_join('fasted_distance(a.%s::real[], b.%s::real[]) <= 2', c, c)) j;
+SELECT c, (j).* FROM unnest('{i2,i4,i8,n,w,f4}'::text[]) c,
+	same(self_join('fasted_distance(a.%s, b.%s) <= 2', c, 'n'), self_join('fasted_distance(a.%s::real[], b.%s::real[]) <= 2', c, 'n')) j;
+SELECT (SELECT array_agg((id_a, id_b) ORDER BY id_a, id_b) FROM fasted_self_join('numbers', 'n', 2)) =
+	(SELECT array_agg((a.id::bigint, b.id::bigint) ORDER BY a.id, b.id) FROM numbers a JOIN numbers b ON a.id < b.id AND fasted_within(a.n, b.n, 2)) AS as_the_function;
+RESET enable_nestloop;
 -- functions
 SELECT fasted_within('{1,2}'::real[], '{4,6}', 5), fasted_within('{1,2}'::real[], '{4,6}', 5, 'l2'), fasted_within('{1,2}'::real[], '{2,4}', 0, 'cosine');
 SELECT fasted_within('{1,2}'::real[], '{4,6}', 5, 'manhattan');
@@ -67,5 +85,6 @@ SELECT fasted_distance('{}'::real[], '{4,6}');
 SELECT fasted_distance('{{1,2}}'::real[], '{4,6}');
 SELECT fasted_cosine_distance('{1,Infinity}'::real[], '{4,6}');
 SELECT fasted_distance(NULL::real[], '{4,6}') IS NULL AS strict;
-DROP TABLE left_side, right_side, long_side;
-DROP FUNCTION same;
+DROP TABLE left_side, right_side, long_side, numbers;
+DROP FUNCTION same, self_join;
+DROP DOMAIN whole;

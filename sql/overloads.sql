@@ -1,4 +1,5 @@
--- Functions of two vectors: of any types of numbers, and of literals without a type.
+-- Functions of two vectors: of any types of numbers, and of literals without a type.  Joins
+-- of them: joins.sql.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS fasted;
 RESET client_min_messages;
@@ -55,41 +56,5 @@ SELECT fasted_distance(ARRAY[1, NULL], ARRAY[4, 6]);
 SELECT fasted_distance(ARRAY['a'], ARRAY['b']);
 SELECT fasted_distance(NULL, '{1}') IS NULL AND fasted_distance(NULL, NULL) IS NULL AS strict;
 
-\set VERBOSITY default
--- joins of them are the node's; the same rows as fasted_self_join's
-CREATE TABLE numbers (id int PRIMARY KEY, i2 smallint[], i4 integer[], i8 bigint[], n numeric[], w whole, f4 real[]);
-INSERT INTO numbers SELECT id, v, v, v, v, v, v FROM (
-	SELECT id, ARRAY[id % 7, id * id % 11, id % 5] AS v FROM generate_series(1, 300) id) s;
-UPDATE numbers SET n = ARRAY[n[1] + 0.1, n[2], n[3]];
-SET enable_nestloop = off;
-SET fasted.engine = cpu;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM numbers a JOIN numbers b ON a.id < b.id AND fasted_within(a.i4, b.i4, 1);
-RESET fasted.engine;
-CREATE FUNCTION check_join(a_column text, b_column text, condition text, OUT pairs bigint, OUT same boolean) LANGUAGE plpgsql AS $$
-DECLARE
-	line text;
-	plan text := '';
-	query text := format('SELECT a.id AS id_a, b.id AS id_b FROM numbers a JOIN numbers b ON a.id < b.id AND ' || condition, 'a.' || a_column, 'b.' || b_column);
-	plain text := format('SELECT a.id AS id_a, b.id AS id_b FROM numbers a JOIN numbers b ON a.id < b.id AND fasted_distance(a.%I::real[], b.%I::real[]) <= 2', a_column, b_column);
-BEGIN
-	PERFORM set_config('fasted.join_node', 'on', true);
-	FOR line IN EXECUTE 'EXPLAIN ' || query LOOP
-		plan := plan || line;
-	END LOOP;
-	IF plan !~ 'FastedJoin' THEN
-		RAISE EXCEPTION 'not by the node: %', plan;
-	END IF;
-	EXECUTE 'CREATE TEMP TABLE by_node AS ' || query;
-	PERFORM set_config('fasted.join_node', 'off', true);
-	EXECUTE 'CREATE TEMP TABLE by_loop AS ' || plain;
-	SELECT count(*), count(*) = (SELECT count(*) FROM by_loop) AND NOT EXISTS (TABLE by_node EXCEPT TABLE by_loop) INTO pairs, same FROM by_node;
-	DROP TABLE by_node, by_loop;
-END $$;
-SELECT c, (j).* FROM unnest('{i2,i4,i8,n,w,f4}'::text[]) c, check_join(c, c, 'fasted_within(%s, %s, 2)') j;
-SELECT c, (j).* FROM unnest('{i2,i4,i8,n,w,f4}'::text[]) c, check_join(c, 'n', 'fasted_distance(%s, %s) <= 2') j;
-SELECT (SELECT array_agg((id_a, id_b) ORDER BY id_a, id_b) FROM fasted_self_join('numbers', 'n', 2)) =
-	(SELECT array_agg((a.id::bigint, b.id::bigint) ORDER BY a.id, b.id) FROM numbers a JOIN numbers b ON a.id < b.id AND fasted_within(a.n, b.n, 2)) AS as_the_function;
-
-DROP TABLE numbers;
-DROP FUNCTION answers, in_type, check_join;
+DROP FUNCTION answers, in_type;
 DROP DOMAIN whole, embedding, long_embedding;

@@ -85,7 +85,7 @@ def main():
 
     build = [gpu_architectures()] if args.engine == "cuda" else ["NVCC="]
     with private_server(*build) as (server, _):
-        server.allow_workers()
+        server.allow_workers(shared_buffers="4GB")
         machine = describe_machine(server)
         measurements, filled = [], None
         for case in args.only:

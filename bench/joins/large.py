@@ -116,7 +116,7 @@ def main():
     rows = load(args.data, rows=args.rows + args.new)
     build = [gpu_architectures()] if args.engine == "cuda" else ["NVCC="]
     with private_server(*build) as (server, _):
-        server.allow_workers()
+        server.allow_workers(shared_buffers="4GB")
         machine = describe_machine(server)
         make_tables(server, rows, args.new, args.groups)
         eps = float(server.psql(f"SET fasted.engine = {args.engine}; "

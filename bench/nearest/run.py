@@ -284,9 +284,7 @@ def main():
     measurements = []
     build = [gpu_architectures()] if args.engine == "cuda" else ["with_llvm=no", "NVCC="]
     with private_server(*build) as (server, _):
-        for name in ("max_worker_processes", "max_parallel_workers"):
-            server.psql(f"ALTER SYSTEM SET {name} = 48")
-        server.start()
+        server.allow_workers()
         env = record.environment(postgresql=server.psql("SHOW server_version"))
         for named in args.data or CASES[args.engine]:
             case = Case(server, args, named)

@@ -352,10 +352,7 @@ def main():
 
     build = [gpu_architectures()] if args.device == "cuda" else ["with_llvm=no", "NVCC="]
     with private_server(*build) as (server, _):
-        for name in ("max_worker_processes", "max_parallel_workers"):
-            server.psql(f"ALTER SYSTEM SET {name} = 48")
-        server.psql("ALTER SYSTEM SET max_wal_size = '16GB'")
-        server.start()
+        server.allow_workers(max_wal_size="16GB")
         run = Run(args, server, {"postgresql": server.psql("SHOW server_version"), "processors_used": os.cpu_count()})
         for named in args.data:
             data, _, rows = named.partition("=")

@@ -140,9 +140,7 @@ def main():
     workers = [w for w in args.workers if w < max(3, os.cpu_count())]
 
     with private_server(gpu_architectures() if args.engine == "cuda" else "NVCC=") as (server, _):
-        server.psql("ALTER SYSTEM SET max_worker_processes = 32; ALTER SYSTEM SET max_parallel_workers = 32;")
-        server.psql("ALTER SYSTEM SET autovacuum = off;")
-        server.start()
+        server.allow_workers(32, autovacuum="off")
         machine = describe_machine(server)
         rows = []
         for d in args.dimensions:

@@ -247,6 +247,19 @@ cpu_moved(const PackJob *job, uint32_t r, double scale)
 	return job->moved == NULL ? 0.0 : job->moved[r] * scale * (1.0 + DBL_EPSILON);
 }
 
+/*
+ * The largest squared norm of a packed row that is not wild.  Inner products
+ * and thresholds are at most that, well within FP32.
+ */
+#define NORM2_LIMIT 0x1p120
+
+/* Has a row of a packed sliver too large a norm, or NaN for one? */
+static inline bool
+cpu_is_wild(const PackSliver *pack, uint32_t r)
+{
+	return !(pack->norm2[r] <= NORM2_LIMIT && pack->error2[r] <= NORM2_LIMIT);
+}
+
 /* cpu_pack.c: one sliver; a missing row, NULL, has no pairs. */
 extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver,
 							const float *const *rows);

@@ -17,12 +17,6 @@
 /* Slivers that are claimed at once while rows are packed. */
 #define PACK_CLAIM 4
 
-/*
- * The largest squared norm of a packed row that is not wild.  Inner products
- * and thresholds are at most that, well within FP32.
- */
-#define NORM2_LIMIT 0x1p120
-
 double
 cpu_reach(const FastedContext *context, double eps)
 {
@@ -85,8 +79,7 @@ pack_fp32(Worker *worker, const PackJob *job, size_t sliver, const float *const 
 			terms[r] = row_without_pairs();
 			continue;
 		}
-		/* false for NaN as well, which is what a row with one comes to */
-		if (pack.norm2[r] <= NORM2_LIMIT && pack.error2[r] <= NORM2_LIMIT)
+		if (!cpu_is_wild(&pack, r))
 		{
 			terms[r].norm2 = pack.norm2[r];
 			terms[r].rho = fasted_rho(pack.error2[r], pack.norm2[r], d) + cpu_moved(job, r, job->form->scale);

@@ -12,9 +12,6 @@
 
 #include "cpu_prune.h"
 
-/* As in cpu_pack.c: rows beyond it are taken as zero. */
-#define NORM2_LIMIT 0x1p120
-
 /*
  * The kernel that multiplies slivers: this one or, where its tiles are higher than they
  * are, another with such slivers; NULL: there is none.
@@ -61,7 +58,7 @@ cpu_pack_operand(Worker *worker, const PackLayout *layout, const float *const *r
 		kernel->pack(&pack);
 		for (uint32_t r = 0; r < kernel->width; r++)
 		{
-			if (pack.norm2[r] <= NORM2_LIMIT && pack.error2[r] <= NORM2_LIMIT)
+			if (!cpu_is_wild(&pack, r))
 				continue;
 			pack.rows[r] = NULL;
 			again = true;

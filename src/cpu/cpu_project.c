@@ -11,9 +11,6 @@
 
 #include "cpu_prune.h"
 
-/* As in cpu_pack.c: a row beyond it is wild. */
-#define NORM2_LIMIT 0x1p120
-
 /*
  * Levels that rows can have: at half of their dimensions at most; more have no use but
  * in tests.
@@ -211,7 +208,7 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 
 		if (rows[r] == NULL)
 			continue;
-		if (pack.norm2[r] <= NORM2_LIMIT && pack.error2[r] <= NORM2_LIMIT)
+		if (!cpu_is_wild(&pack, r))
 			set_projected(projection, sums + r * projection->layout.padded_rows, pack.norm2[r],
 						  pack.error2[r], moved[r] * projection->scale * (1.0 + DBL_EPSILON), to);
 		else

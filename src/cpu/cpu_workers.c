@@ -10,11 +10,10 @@
  *-------------------------------------------------------------------------
  */
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "../engine/thread.h"
 #include "cpu_join.h"
 
 #define STACK_BYTES (256 * 1024)
@@ -365,58 +364,38 @@ free_worker(FastedContext *context, Worker *worker)
 }
 
 /*
- * Starts threads until there are so many, or as many as the system grants.
- * Signals are for the caller's own thread.  False: a worker has no memory.
+ * Starts threads until there are so many, or as many as the system grants.  False: a
+ * worker has no memory.
  */
 static bool
 create_threads(FastedContext *context, int nworkers)
 {
-	pthread_attr_t attr;
-	size_t		stack = STACK_BYTES;
-	long		least = sysconf(_SC_THREAD_STACK_MIN);
-	bool		room = true;
-
-	if (pthread_attr_init(&attr) != 0)
-		return true;
-	if (least > 0 && stack < 2 * (size_t) least)
-		stack = 2 * (size_t) least;
-	(void) pthread_attr_setstacksize(&attr, stack);
 	while (context->nthreads < nworkers)
 	{
 		Worker	   *worker = &context->workers[context->nthreads];
+		bool		room = init_worker(context, worker);
 
-		room = init_worker(context, worker);
-		if (!room || pthread_create(&worker->thread, &attr, worker_main, worker) != 0)
+		if (!room || !fasted_start_thread(&worker->thread, STACK_BYTES, worker_main, worker))
 		{
 			free_worker(context, worker);
-			break;
+			return room;
 		}
 		context->nthreads++;
 	}
-	pthread_attr_destroy(&attr);
-	return room;
+	return true;
 }
 
 /* As many workers as this, or as many as can be had: one at least. */
 FastedStatus
 cpu_reserve_workers(FastedContext *context, int nworkers)
 {
-	sigset_t	all;
-	sigset_t	before;
-	bool		room;
-
 	if (context->workers == NULL)
 		context->workers = calloc((size_t) context->thread_limit, sizeof(Worker));
 	if (context->workers == NULL)
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for threads");
 	if (context->nthreads >= nworkers)
 		return FASTED_OK;
-	sigfillset(&all);
-	if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-		return cpu_fail(context, FASTED_INTERNAL, "could not block signals");
-	room = create_threads(context, nworkers);
-	(void) pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!room)
+	if (!create_threads(context, nworkers))
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for %d threads", nworkers);
 	if (context->nthreads == 0)
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "could not create a thread");

@@ -10,13 +10,13 @@
 #endif
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../engine/thread.h"
 #include "release.h"
 
 /* Less memory than this is given back at once: in about the time to make a thread. */
@@ -177,41 +177,22 @@ release_main(void *arg)
 	return NULL;
 }
 
-/*
- * A thread that takes no signals, and that nobody waits for; its name tells it
- * from those of a join.
- */
+/* A thread that nobody waits for; its name tells it from those of a join. */
 static bool
 start_thread(Release *release)
 {
-	pthread_attr_t attr;
 	pthread_t	thread;
-	sigset_t	all;
-	sigset_t	before;
-	size_t		stack = STACK_BYTES;
-	long		least = sysconf(_SC_THREAD_STACK_MIN);
-	bool		started = false;
+	bool		started;
 
-	if (pthread_attr_init(&attr) != 0)
-		return false;
-	if (least > 0 && stack < 2 * (size_t) least)
-		stack = 2 * (size_t) least;
-	(void) pthread_attr_setstacksize(&attr, stack);
-	sigfillset(&all);
-	if (pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED) == 0 &&
-		pthread_sigmask(SIG_SETMASK, &all, &before) == 0)
+	pthread_mutex_lock(&lock);
+	started = fasted_start_thread(&thread, STACK_BYTES, release_main, release);
+	if (started)
 	{
-		pthread_mutex_lock(&lock);
-		started = pthread_create(&thread, &attr, release_main, release) == 0;
-		if (started)
-		{
-			at_work++;
-			(void) pthread_setname_np(thread, "fasted release");
-		}
-		pthread_mutex_unlock(&lock);
-		(void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+		at_work++;
+		(void) pthread_setname_np(thread, "fasted release");
+		(void) pthread_detach(thread);
 	}
-	pthread_attr_destroy(&attr);
+	pthread_mutex_unlock(&lock);
 	return started;
 }
 

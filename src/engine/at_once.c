@@ -7,11 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-
 #include "at_once.h"
+#include "thread.h"
 
 #define MOST 32
 
@@ -33,20 +30,6 @@ run_errand(void *argument)
 	return NULL;
 }
 
-/* Threads take no signals: a handler of the host program would run there. */
-static void
-send_away(Errand *errands, int count)
-{
-	sigset_t	all;
-	sigset_t	before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	for (int i = 0; i < count; i++)
-		errands[i].away = pthread_create(&errands[i].thread, NULL, run_errand, &errands[i]) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 void
 fasted_at_once(uint32_t devices, DeviceWork work, void *argument)
 {
@@ -58,8 +41,8 @@ fasted_at_once(uint32_t devices, DeviceWork work, void *argument)
 		if ((devices >> device & 1) != 0)
 			errands[count++] = (Errand) {.work = work,.argument = argument,.device = device};
 	}
-	if (count > 1)
-		send_away(errands + 1, count - 1);
+	for (int i = 1; i < count; i++)
+		errands[i].away = fasted_start_thread(&errands[i].thread, 0, run_errand, &errands[i]);
 	for (int i = 0; i < count; i++)
 	{
 		if (!errands[i].away)

@@ -24,12 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The GPU computes the same thresholds from the same source. */
-#ifdef __CUDACC__
-#define FASTED_BOUND_FUNCTION static inline __host__ __device__
-#else
-#define FASTED_BOUND_FUNCTION static inline
-#endif
+#include "everywhere.h"
 
 /* Unit roundoffs: half the distance from 1 to the next number. */
 #define FASTED_U32 (FLT_EPSILON / 2.0)
@@ -42,7 +37,7 @@
  * square root, each of relative size u.  scale is a power of two or, for INT8
  * rows, any FP32 number: the bound has room for the rounding of the product.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_eps_upper(double eps, double scale, uint32_t dimensions)
 {
 	double		upper = eps * scale * (1.0 + (dimensions + 32.0) * FASTED_U64);
@@ -58,7 +53,7 @@ fasted_eps_upper(double eps, double scale, uint32_t dimensions)
  * fasted_eps_upper.  The canonical similarity is off by `error` at most, which weighs
  * most where eps is small; rounding moves a direction by `rounding` at most.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_direction_reach(double eps, uint32_t dimensions)
 {
 	double		error = (dimensions / 16.0 + 20.0) * FASTED_U64;
@@ -69,14 +64,14 @@ fasted_direction_reach(double eps, uint32_t dimensions)
 }
 
 /* Has a row with this x.x a direction?  A zero vector has none, nor what is not finite. */
-FASTED_BOUND_FUNCTION bool
+FASTED_EVERYWHERE bool
 fasted_has_direction(double square)
 {
 	return square > 0.0 && square <= DBL_MAX;
 }
 
 /* What the filter sees of a double; NaN stays. */
-FASTED_BOUND_FUNCTION float
+FASTED_EVERYWHERE float
 fasted_narrow(double x)
 {
 	return (float) (x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x);
@@ -87,7 +82,7 @@ fasted_narrow(double x)
  * bound of how far that moves a row, error2 being the sum of the squares of what it
  * takes from each coordinate; and of what underflow takes from the canonical distance.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_narrowed(double error2, uint32_t dimensions)
 {
 	double		moved = sqrt(error2) * (1.0 + (dimensions + 16.0) * FASTED_U64) + ldexp(1.0, -528);
@@ -99,7 +94,7 @@ fasted_narrowed(double error2, uint32_t dimensions)
  * A sum of d nonnegative FP64 terms, each rounded a few times, in any order,
  * has a relative error of at most this; so have its bounds and square root.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_sum_slack(uint32_t dimensions)
 {
 	return (dimensions + 16.0) * FASTED_U64;
@@ -111,7 +106,7 @@ fasted_sum_slack(uint32_t dimensions)
  * q_k^2, where q is the quantised row and v its image in FP64, whose
  * coordinates carry at most two roundings.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_rho(double error2, double norm2, uint32_t dimensions)
 {
 	double		slack = fasted_sum_slack(dimensions);
@@ -126,7 +121,7 @@ fasted_rho(double error2, double norm2, uint32_t dimensions)
  * order with at most `extra` further additions on a path:
  * gamma_k = k u / (1 - k u), k = d + extra.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_gamma32(uint32_t dimensions, uint32_t extra)
 {
 	double		ku = ((double) dimensions + extra) * FASTED_U32;
@@ -138,14 +133,14 @@ fasted_gamma32(uint32_t dimensions, uint32_t extra)
  * The absolute error of the same inner product: what underflow takes away, at
  * most 2^-150 a product or an fma, carried through the rest of the sum.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_alpha32(uint32_t dimensions)
 {
 	return ldexp((double) dimensions, -148);
 }
 
 /* Rounds to FP32 toward minus infinity. */
-FASTED_BOUND_FUNCTION float
+FASTED_EVERYWHERE float
 fasted_round_down(double value)
 {
 	float		f = (float) value;
@@ -165,7 +160,7 @@ fasted_round_down(double value)
  *
  * minus infinity (a row that every row may be near) is a valid answer.
  */
-FASTED_BOUND_FUNCTION float
+FASTED_EVERYWHERE float
 fasted_threshold(double norm2_lower, double norm2_upper, double rho,
 				 double eps_upper, double gamma, double alpha)
 {
@@ -205,7 +200,7 @@ fasted_threshold(double norm2_lower, double norm2_upper, double rho,
  */
 #define FASTED_ROTATION_LONGEST 16384
 
-FASTED_BOUND_FUNCTION uint32_t
+FASTED_EVERYWHERE uint32_t
 fasted_rotation_length(uint32_t padded)
 {
 	uint32_t	length = FASTED_ROTATION_LONGEST;
@@ -220,7 +215,7 @@ fasted_rotation_length(uint32_t padded)
  * and scaling; and for each transform an addition a level, and the product with
  * 1 / sqrt(length), itself rounded.
  */
-FASTED_BOUND_FUNCTION uint32_t
+FASTED_EVERYWHERE uint32_t
 fasted_rotation_roundings(uint32_t padded)
 {
 	uint32_t	length = fasted_rotation_length(padded);
@@ -237,7 +232,7 @@ fasted_rotation_roundings(uint32_t padded)
  * least 32 partial sums, norm2 that of q_k^2 (exact), where v is the image as
  * computed in FP32.  The last term covers all underflow.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_rho_int8(double error2, double norm2, uint32_t padded)
 {
 	double		error = sqrt(error2) * (1.0 + (padded / 32 + 32) * FASTED_U32);
@@ -252,7 +247,7 @@ fasted_rho_int8(double error2, double norm2, uint32_t padded)
  * clamping makes of the exact image, for clamping brings no two rows further apart.
  * rounding2 is the sum of (c_k - q_k)^2, c the clamped v.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_rho_clamped(double rounding2, double error2, double norm2, uint32_t padded)
 {
 	double		slack = (padded / 32 + 32) * FASTED_U32;
@@ -268,7 +263,7 @@ fasted_rho_clamped(double rounding2, double error2, double norm2, uint32_t padde
  * n = floor((norm2 - reach^2 / 2) / 2).  norm2 is exact.  FASTED_INT8_EVERY (a
  * row that every row may be near) is a valid answer.
  */
-FASTED_BOUND_FUNCTION int32_t
+FASTED_EVERYWHERE int32_t
 fasted_threshold_int(double norm2, double rho, double eps_upper)
 {
 	double		reach = eps_upper + 2.0 * rho;
@@ -293,7 +288,7 @@ fasted_threshold_int(double norm2, double rho, double eps_upper)
  */
 #define FASTED_FINE_NORM2 (0.999f * 2147483648.0f)
 
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_threshold_fine(double norm2, double rho, double eps_upper)
 {
 	double		reach = eps_upper + 2.0 * rho;

@@ -176,7 +176,7 @@ take_slice(GroupJoin *join, Turn *turn)
 	turn->width = 1;
 	if (join->nrests > 0)
 	{
-		Rest	   *rest = &join->rests[--join->nrests];
+		SliceRest  *rest = &join->rests[--join->nrests];
 
 		turn->slice = rest->slice;
 		turn->width = rest->width;
@@ -256,7 +256,8 @@ step_aside(GroupJoin *join, int m)
 {
 	Turn	   *turn = &join->turns[m];
 
-	join->rests[join->nrests++] = (Rest) {.slice = turn->slice,.width = turn->width,.skip = turn->skip};
+	join->rests[join->nrests++] =
+		(SliceRest) {.slice = turn->slice,.width = turn->width,.skip = turn->skip};
 	memset(&turn->skip, 0, sizeof(turn->skip));
 	turn->busy = turn->at_work = false;
 	turn->aside = true;
@@ -547,7 +548,7 @@ lose_counts(GroupJoin *join, Turn *turn)
 	{
 		if (!turn->done[slice])
 			continue;
-		join->rests[join->nrests++] = (Rest) {.slice = slice,.width = 1};
+		join->rests[join->nrests++] = (SliceRest) {.slice = slice,.width = 1};
 		join->finished--;
 	}
 	join->pairs -= turn->done_pairs;
@@ -583,7 +584,7 @@ group_join_lose(GroupJoin *join, int m)
 	memset(&turn->skip, 0, sizeof(turn->skip));
 	if (skip.incomplete)
 		join->group->failed = FASTED_DEVICE_FAILED;
-	join->rests[join->nrests++] = (Rest) {.slice = turn->slice,.width = turn->width,.skip = skip};
+	join->rests[join->nrests++] = (SliceRest) {.slice = turn->slice,.width = turn->width,.skip = skip};
 }
 
 void

@@ -46,12 +46,12 @@ typedef struct Turn
 } Turn;
 
 /* Slices that a lost device did not finish. */
-typedef struct Rest
+typedef struct SliceRest
 {
 	uint32_t	slice;
 	uint32_t	width;
 	PairLog		skip;
-} Rest;
+} SliceRest;
 
 /* What becomes of the join of two parts of a spread set, or of one with the other set. */
 typedef enum TaskState
@@ -98,7 +98,7 @@ struct GroupJoin
 	double		slice_ms;		/* what one took a device; 0: that is not known yet */
 	uint32_t	next_slice;		/* that nobody had yet */
 	uint32_t	finished;
-	Rest		rests[GROUP_SLICES + FASTED_GROUP_MOST];
+	SliceRest	rests[GROUP_SLICES + FASTED_GROUP_MOST];
 	int			nrests;
 	uint64_t	pairs;			/* of finished slices, or handed out */
 	KeptPairs	kept;			/* of a batch that had pairs to skip */

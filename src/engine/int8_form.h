@@ -31,7 +31,7 @@
 #define FASTED_INT16_ROOM 4.0f
 
 /* The largest coordinate with which no row of so many exceeds this squared norm. */
-FASTED_BOUND_FUNCTION float
+FASTED_EVERYWHERE float
 fasted_int16_most(float norm2, uint32_t padded)
 {
 	float		most = (float) (int32_t) sqrt((double) (norm2 / (float) padded));
@@ -44,7 +44,7 @@ fasted_int16_most(float norm2, uint32_t padded)
  * within -128 .. 127 of it.  Products are exact, so that the centre need not keep
  * norms small: better that it leaves room for what the sample did not show.
  */
-FASTED_BOUND_FUNCTION float
+FASTED_EVERYWHERE float
 fasted_integer_centre(float low, float high)
 {
 	if (low >= 0.0f && high <= 255.0f)
@@ -58,7 +58,7 @@ fasted_integer_centre(float low, float high)
  * The rotation's 64 random signs of this number, in this pass: splitmix64's hash.
  * Which coordinate has which is the engine's choice.
  */
-FASTED_BOUND_FUNCTION uint64_t
+FASTED_EVERYWHERE uint64_t
 fasted_sign_bits(uint32_t group, uint32_t pass)
 {
 	uint64_t	z = (group * 2 + pass + 1) * UINT64_C(0x9e3779b97f4a7c15);

@@ -9,13 +9,6 @@
 
 #include "panel_state.h"
 
-/* Rows of a side of a group. */
-FastedSpan
-panels_group_rows(const PanelJoin *join, uint32_t g, int side)
-{
-	return fasted_group_rows(&join->problem.problem.groups[g], side);
-}
-
 /* Room for the groups of two panels, if there are groups. */
 bool
 panels_make_groups(PanelJoin *join)
@@ -34,7 +27,7 @@ panels_make_groups(PanelJoin *join)
 static FastedSpan
 clip_group(const PanelJoin *join, uint32_t g, const Panel *panel)
 {
-	FastedSpan	span = panels_group_rows(join, g, panel->side);
+	FastedSpan	span = fasted_group_rows(&join->problem.problem.groups[g], panel->side);
 	uint64_t	ends[2] = {span.first, span.end};
 
 	for (int i = 0; i < 2; i++)

@@ -106,8 +106,9 @@ find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, ui
 		return true;
 	for (uint32_t g = 0; g < join->problem.problem.ngroups; g++)
 	{
-		FastedSpan	outer = panels_group_rows(join, g, join->outer_side);
-		FastedSpan	inner = panels_group_rows(join, g, side);
+		const FastedRowGroup *group = &join->problem.problem.groups[g];
+		FastedSpan	outer = fasted_group_rows(group, join->outer_side);
+		FastedSpan	inner = fasted_group_rows(group, side);
 
 		if (outer.end <= outer_first || outer.first == outer.end || inner.first == inner.end)
 			continue;

@@ -25,7 +25,7 @@ panels_take_rest(PanelJoin *join)
 static bool
 add_rest(PanelJoin *join, const FastedBlock *block)
 {
-	Rest		rest = {
+	PanelRest	rest = {
 		.first = block->first,.end = block->first + block->count,
 		.inner_first = block->other_first,.inner_end = block->other_first + block->other_count,
 		.itself = block->itself
@@ -33,7 +33,7 @@ add_rest(PanelJoin *join, const FastedBlock *block)
 
 	for (uint32_t i = 0; i < join->nrests && !rest.itself; i++)
 	{
-		Rest	   *before = &join->rests[i];
+		PanelRest  *before = &join->rests[i];
 
 		if (before->itself || before->first != rest.first || before->end != rest.end ||
 			before->inner_end != rest.inner_first)
@@ -44,7 +44,7 @@ add_rest(PanelJoin *join, const FastedBlock *block)
 	if (join->nrests == join->rests_room)
 	{
 		uint32_t	room = 2 * join->rests_room + 16;
-		Rest	   *rests = realloc(join->rests, room * sizeof(Rest));
+		PanelRest  *rests = realloc(join->rests, room * sizeof(PanelRest));
 
 		if (rests == NULL)
 			return false;

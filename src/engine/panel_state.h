@@ -8,6 +8,7 @@
 #ifndef FASTED_PANEL_STATE_H
 #define FASTED_PANEL_STATE_H
 
+#include "divide_up.h"
 #include "pair_log.h"
 #include "panel_join.h"
 #include "row_groups.h"
@@ -24,14 +25,14 @@ typedef struct Panel
 } Panel;
 
 /* Rows of the outer side that are still to meet some of the inner side, or each other. */
-typedef struct Rest
+typedef struct PanelRest
 {
 	uint64_t	first;
 	uint64_t	end;
 	uint64_t	inner_first;
 	uint64_t	inner_end;
 	bool		itself;
-} Rest;
+} PanelRest;
 
 struct PanelJoin
 {
@@ -62,11 +63,11 @@ struct PanelJoin
 	Panel	   *loading;		/* NULL: none */
 
 	/* What was left out. */
-	Rest	   *rests;
+	PanelRest  *rests;
 	uint32_t	nrests;
 	uint32_t	rests_room;
 	bool		in_rest;		/* the outer panel is of rest */
-	Rest		rest;
+	PanelRest	rest;
 	PairLog		skip;			/* pairs that come once more there */
 	uint64_t	skipped;
 	KeptPairs	kept;			/* of a batch, others */
@@ -105,12 +106,6 @@ panels_find_nearest(const PanelJoin *join)
 	return join->problem.problem.output == FASTED_OUTPUT_NEAREST;
 }
 
-static inline uint64_t
-divide_up(uint64_t n, uint64_t by)
-{
-	return (n + by - 1) / by;
-}
-
 /* panel_join.c */
 extern FastedStatus panels_fail(PanelJoin *join, FastedStatus status, const char *text);
 
@@ -127,7 +122,6 @@ extern bool panels_want_rows(PanelJoin *join, FastedBatch *batch);
 extern FastedStatus panels_finish_loading(PanelJoin *join);
 
 /* panel_groups.c */
-extern FastedSpan panels_group_rows(const PanelJoin *join, uint32_t g, int side);
 extern bool panels_make_groups(PanelJoin *join);
 extern void panels_clip_groups(PanelJoin *join);
 

@@ -23,7 +23,7 @@
  * By what factor distances of level rows may exceed those of rows: eta bounds the
  * Frobenius norm of P P' - I.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_prune_stretch(double eta)
 {
 	return sqrt(1.0 + eta + eta * eta) * (1.0 + 8 * FASTED_U64);
@@ -34,7 +34,7 @@ fasted_prune_stretch(double eta)
  * bound of ||q||, projected one of ||z||; directions are those of P; gamma bounds the
  * relative error of a sum of d products.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_prune_product_error(double gamma, double norm, double projected, double eta,
 						   uint32_t directions, uint32_t dimensions)
 {
@@ -46,7 +46,7 @@ fasted_prune_product_error(double gamma, double norm, double projected, double e
 }
 
 /* The same where pieces are added in FP64. */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_prune_projection_error(double norm, double projected, double eta,
 							  uint32_t directions, uint32_t dimensions)
 {
@@ -57,7 +57,7 @@ fasted_prune_projection_error(double norm, double projected, double eta,
 }
 
 /* The relative error of such a sum where pieces are added in FP32, too, one by one. */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_prune_gamma_fp32(uint32_t dimensions)
 {
 	uint32_t	pieces = (dimensions + FASTED_PRUNE_PIECE - 1) / FASTED_PRUNE_PIECE;
@@ -69,7 +69,7 @@ fasted_prune_gamma_fp32(uint32_t dimensions)
  * An upper bound of ||w - q||, where q is s (x - c) by a subtraction in FP32 and a product
  * with a power of two, and did not overflow.  norm is an upper bound of ||q||.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_prune_image_error(double norm, uint32_t dimensions)
 {
 	return FASTED_U32 * norm * (1.0 + 16 * FASTED_U64) + ldexp((double) dimensions, -149);
@@ -80,7 +80,7 @@ fasted_prune_image_error(double norm, uint32_t dimensions)
  * FP32, against the norm of (I - P' P) q.  norm2 and projected2 are FP64 sums of
  * squares of q and z; error bounds ||P q - z||.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_prune_residual_error(double norm2, double projected2, double residual, double error,
 							double eta, uint32_t dimensions)
 {
@@ -101,7 +101,7 @@ fasted_prune_residual_error(double norm2, double projected2, double residual, do
  * computed one.  moved bounds the distance between the image and q, error and
  * residual_error are the two above.
  */
-FASTED_BOUND_FUNCTION double
+FASTED_EVERYWHERE double
 fasted_prune_moved(double moved, double eta, double error, double residual_error)
 {
 	return (fasted_prune_stretch(eta) * moved

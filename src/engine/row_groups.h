@@ -20,12 +20,7 @@
 #define FASTED_ROW_GROUPS_H
 
 #include "engine.h"
-
-#ifdef __CUDACC__
-#define FASTED_EVERYWHERE static inline __host__ __device__
-#else
-#define FASTED_EVERYWHERE static inline
-#endif
+#include "everywhere.h"
 
 /* Columns [first, end); none where both are the same. */
 typedef struct FastedSpan

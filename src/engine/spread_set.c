@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "divide_up.h"
 #include "group_state.h"
 
 /* Rows that are copied from device to device between two looks at all of them, in bytes. */
@@ -18,12 +19,6 @@
 
 /* Room for rows whose device was lost, in bytes. */
 #define NO_ROOM_BYTES ((size_t) 2 << 20)
-
-static uint64_t
-divide_up(uint64_t n, uint64_t by)
-{
-	return (n + by - 1) / by;
-}
 
 bool
 spread_fits(const Group *group, const uint64_t *rows, int nsets)

@@ -15,10 +15,9 @@
  */
 #include "postgres.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <time.h>
 
+#include "engine/thread.h"
 #include "join/integer_rank.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -166,21 +165,13 @@ RankInThread(void *argument)
 	return NULL;
 }
 
-/* Our signal handlers must not run there. */
 static bool
 StartThread(IntegerRank *ranking)
 {
-	sigset_t	all;
-	sigset_t	before;
-	bool		started;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = pthread_create(&ranking->thread, NULL, RankInThread, ranking) == 0;
-	if (started)
-		(void) pthread_setname_np(ranking->thread, "fasted keys");
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return started;
+	if (!fasted_start_thread(&ranking->thread, 0, RankInThread, ranking))
+		return false;
+	(void) pthread_setname_np(ranking->thread, "fasted keys");
+	return true;
 }
 
 static void
