@@ -10,7 +10,6 @@
 #include "catalog/pg_type.h"
 #include "groups/group_function.h"
 #include "groups/row_numbers.h"
-#include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(fasted_neighbors);
 PG_FUNCTION_INFO_V1(fasted_neighbors_typed);
