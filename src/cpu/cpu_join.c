@@ -103,18 +103,6 @@ reserve_pool(FastedJoin *join)
 						  context->block_pairs, &context->memory);
 }
 
-static uint64_t
-claims_of(const FastedJoin *join)
-{
-	uint64_t	claims = 0;
-
-	if (!join->spread)
-		return join->end_claim - join->first_claim;
-	for (uint64_t claim = 0; claim < join->end_claim; claim++)
-		claims += cpu_is_in_slice(join, claim);
-	return claims;
-}
-
 static FastedStatus
 start_work(FastedJoin *join)
 {
@@ -131,7 +119,7 @@ start_work(FastedJoin *join)
 	if (!reserve_pool(join) || (cpu_finds_nearest(join) && !cpu_reserve_sums(context)) ||
 		!cpu_prepare_pruning(join) || !cpu_prepare_choice(join))
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
-	context->units_total += claims_of(join);
+	context->units_total += cpu_claims_of(join);
 	cpu_begin_join(join);
 	return FASTED_OK;
 }

@@ -133,6 +133,9 @@ struct FastedJoin
 	uint64_t	number;			/* of the context's joins, from 1 on */
 };
 
+/* The golden ratio's share of 2^32. */
+#define SPREAD_STEP UINT32_C(2654435769)
+
 /*
  * Where rows may be in an order, near ones together, tiles on the diagonal have most of
  * the work, so a slice has claims here and there: multiples of the golden ratio fall evenly
@@ -141,7 +144,7 @@ struct FastedJoin
 static inline bool
 cpu_is_in_slice(const FastedJoin *join, uint64_t claim)
 {
-	uint32_t	place = (uint32_t) (claim + join->number) * UINT32_C(2654435769);
+	uint32_t	place = (uint32_t) (claim + join->number) * SPREAD_STEP;
 
 	return !join->spread ||
 		(((uint64_t) place * join->problem.slices) >> 32) - join->problem.slice <= join->problem.more_slices;
@@ -178,6 +181,7 @@ cpu_join_area(const FastedJoin *join)
 
 /* cpu_plan.c: false where memory runs out */
 extern bool cpu_plan_join(FastedJoin *join);
+extern uint64_t cpu_claims_of(const FastedJoin *join);
 
 /* cpu_workers.c */
 extern void cpu_begin_join(FastedJoin *join);

@@ -102,10 +102,14 @@ swap_keys(Key *x, Key *y)
 	*y = z;
 }
 
-/* Hoare's partition round the middle of three; where the right part begins. */
+/*
+ * Hoare's partition round the middle of three; where the right part begins.  Zero: it was
+ * stopped.
+ */
 static size_t
-partition(Key *keys, size_t low, size_t high)
+partition(const KdOrder *kd, size_t low, size_t high)
 {
+	Key		   *keys = kd->keys;
 	float		a = keys[low].key;
 	float		b = keys[low + (high - low) / 2].key;
 	float		c = keys[high].key;
@@ -113,8 +117,10 @@ partition(Key *keys, size_t low, size_t high)
 	size_t		i = low;
 	size_t		j = high;
 
-	for (;;)
+	for (size_t swaps = 1;; swaps++)
 	{
+		if (swaps % LOOK_EVERY == 0 && !goes_on(kd))
+			return 0;
 		while (keys[i].key < pivot)
 			i++;
 		while (keys[j].key > pivot)
@@ -138,7 +144,9 @@ select_keys(const KdOrder *kd, size_t count, size_t middle)
 
 		if (high - low > LOOK_EVERY && !goes_on(kd))
 			return false;
-		right = partition(kd->keys, low, high);
+		right = partition(kd, low, high);
+		if (right == 0)
+			return false;
 		if (middle < right)
 			high = right - 1;
 		else
@@ -164,7 +172,12 @@ divide(const KdOrder *kd, Part part, size_t left)
 	if (!select_keys(kd, part.count, left))
 		return false;
 	for (size_t i = 0; i < part.count; i++)
+	{
+		/* not in small parts, of which there are many */
+		if ((i + 1) % LOOK_EVERY == 0 && !goes_on(kd))
+			return false;
 		kd->order[part.first + i] = kd->keys[i].row;
+	}
 	return true;
 }
 
@@ -177,21 +190,24 @@ half_of(const CpuKernel *kernel, size_t count)
 	return count <= step ? count : (count / step + 1) / 2 * step;
 }
 
-/* All rows, those without a place last; how many have one. */
-static size_t
-set_others_apart(const KdOrder *kd, const Projection *projection, size_t rows)
+/* All rows, those without a place last, and how many have one; false: it was stopped. */
+static bool
+set_others_apart(const KdOrder *kd, const Projection *projection, size_t rows, size_t *count)
 {
 	size_t		placed = 0;
 	size_t		others = rows;
 
 	for (size_t row = 0; row < rows; row++)
 	{
+		if (row % LOOK_EVERY == 0 && !goes_on(kd))
+			return false;
 		if (isfinite(value(kd, (uint32_t) row, projected_moved(projection, 0))))
 			kd->order[placed++] = (uint32_t) row;
 		else
 			kd->order[--others] = (uint32_t) row;
 	}
-	return placed;
+	*count = placed;
+	return true;
 }
 
 bool
@@ -205,6 +221,7 @@ cpu_kd_order(Worker *worker, const Projection *projection, const float *projecte
 	};
 	Part		stack[STACK];
 	int			depth = 0;
+	size_t		placed;
 
 	while (kd.ncoordinates < COORDINATES - 1 && kd.ncoordinates < projection->directions)
 	{
@@ -212,7 +229,9 @@ cpu_kd_order(Worker *worker, const Projection *projection, const float *projecte
 		kd.ncoordinates++;
 	}
 	kd.coordinates[kd.ncoordinates++] = projected_residual(projection, 0);
-	stack[depth++] = (Part) {.count = set_others_apart(&kd, projection, rows)};
+	if (!set_others_apart(&kd, projection, rows, &placed))
+		return false;
+	stack[depth++] = (Part) {.count = placed};
 	while (depth > 0)
 	{
 		Part		part = stack[--depth];

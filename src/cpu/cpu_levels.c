@@ -13,6 +13,9 @@
 
 #include "cpu_prune.h"
 
+/* Rows between two looks whether to stop, where a row takes some nanoseconds. */
+#define ROWS_PER_LOOK (1 << 16)
+
 static size_t
 packed_bytes(const FastedContext *context, uint32_t level)
 {
@@ -158,7 +161,11 @@ cpu_order_set(Worker *worker, FastedSet *set)
 		return false;
 	levels->order_hash = 0;
 	for (size_t i = 0; i < set->rows.rows; i++)
+	{
+		if (i % ROWS_PER_LOOK == 0 && cpu_stopping(worker->context))
+			return false;
 		levels->order_hash = fasted_mix_order(levels->order_hash, levels->order[i]);
+	}
 	return true;
 }
 

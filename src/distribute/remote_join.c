@@ -13,6 +13,7 @@
 #include "distribute/remote_join.h"
 #include "distribute/slice_query.h"
 #include "distribute/wire.h"
+#include "groups/row_numbers.h"
 #include "lib/stringinfo.h"
 #include "session/compat.h"
 #include "session/guc.h"
@@ -164,9 +165,7 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	for (int side = 0; side < remote->sides; side++)
 		ReadKeys(remote, side, keys[side]);
 	if (problem->output == SLICE_COUNTS)
-		remote->counts = MemoryContextAllocExtended(CurrentMemoryContext,
-													Max(1, (Size) remote->rows[0]) * sizeof(uint32),
-													MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+		remote->counts = ZeroRowNumbers(remote->rows[0]);
 	remote->pairs = palloc(MESSAGE_MOST_PAIRS * sizeof(FastedPair));
 	return remote;
 }

@@ -18,6 +18,7 @@
 #include "distribute/wire.h"
 #include "fmgr.h"
 #include "groups/disjoint_sets.h"
+#include "groups/row_numbers.h"
 #include "join/join.h"
 #include "session/arguments.h"
 #include "session/guc.h"
@@ -105,14 +106,6 @@ CheckSlice(int32 slice, int32 slices)
 
 /* --- begin */
 
-static void
-BeginForest(Forest *forest, uint32 rows)
-{
-	forest->parent = MemoryContextAllocHuge(CurrentMemoryContext, Max(1, (Size) rows) * sizeof(uint32));
-	for (uint32 row = 0; row < rows; row++)
-		forest->parent[row] = row;
-}
-
 static void *
 BeginSlice(FunctionCallInfo fcinfo)
 {
@@ -137,7 +130,7 @@ BeginSlice(FunctionCallInfo fcinfo)
 	run->join = JoinBeginSlice(source, metric, PG_GETARG_FLOAT8(SLICE_EPS),
 							   EngineOutput(run->output), &slice);
 	if (run->output == SLICE_CONNECTIONS)
-		BeginForest(&run->forest, JoinKeys(run->join)->count);
+		run->forest.parent = OwnRowNumbers(JoinKeys(run->join)->count);
 	return run;
 }
 

@@ -18,18 +18,12 @@
 
 #include "groups/dbscan.h"
 #include "groups/disjoint_sets.h"
+#include "groups/row_numbers.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
 
 /* Pairs between the one looked at and the one whose rows are fetched. */
 #define FETCH_AHEAD 16
-
-static void *
-AllocForRows(const GroupRows *rows, Size size, int flags)
-{
-	return MemoryContextAllocExtended(CurrentMemoryContext, rows->count * size,
-									  MCXT_ALLOC_HUGE | flags);
-}
 
 static void
 Begin(Grouping *grouping, const GroupRows *rows)
@@ -37,10 +31,8 @@ Begin(Grouping *grouping, const GroupRows *rows)
 	Dbscan	   *dbscan = (Dbscan *) grouping;
 
 	dbscan->rows = rows;
-	dbscan->neighbors = AllocForRows(rows, sizeof(uint32), MCXT_ALLOC_ZERO);
-	dbscan->parent = AllocForRows(rows, sizeof(uint32), 0);
-	for (uint32 row = 0; row < rows->count; row++)
-		dbscan->parent[row] = row;
+	dbscan->neighbors = ZeroRowNumbers(rows->count);
+	dbscan->parent = OwnRowNumbers(rows->count);
 	PairStoreInit(&dbscan->open, 1);
 }
 
@@ -127,7 +119,7 @@ KeepCounts(Grouping *grouping, const uint32 *counts)
 {
 	Dbscan	   *dbscan = (Dbscan *) grouping;
 
-	memcpy(dbscan->neighbors, counts, (Size) dbscan->rows->count * sizeof(uint32));
+	CopyRowNumbers(dbscan->neighbors, counts, dbscan->rows->count);
 }
 
 static void
@@ -163,23 +155,34 @@ UsePairs(Dbscan *dbscan, const FastedPair *pairs, size_t npairs)
 	}
 }
 
+/* No row's cluster has a number yet. */
+static int32 *
+NumberNone(uint32 nrows)
+{
+	int32	   *numbers = (int32 *) AllocRowNumbers(nrows);
+
+	for (uint32 row = 0; row < nrows; row++)
+	{
+		if (row % GROUP_STRIDE == 0)
+			CheckJoinInterrupts();
+		numbers[row] = -1;
+	}
+	return numbers;
+}
+
 static void
 Finish(Grouping *grouping)
 {
 	Dbscan	   *dbscan = (Dbscan *) grouping;
 	PairStore  *open = &dbscan->open;
 	uint64		filed = open->filed;
+	uint32		nrows = dbscan->rows->count;
 
 	grouping->pair_bytes = PairMemoryBytes(open->memory);
 	grouping->filed_pairs = filed;
-	dbscan->nearest = AllocForRows(dbscan->rows, sizeof(uint32), 0);
-	dbscan->nearest_dist = AllocForRows(dbscan->rows, sizeof(double), 0);
-	dbscan->number = AllocForRows(dbscan->rows, sizeof(int32), 0);
-	for (uint32 row = 0; row < dbscan->rows->count; row++)
-	{
-		dbscan->nearest[row] = row;
-		dbscan->number[row] = -1;
-	}
+	dbscan->nearest = OwnRowNumbers(nrows);
+	dbscan->nearest_dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));
+	dbscan->number = NumberNone(nrows);
 
 	UsePairs(dbscan, open->memory->pairs, open->count);
 	for (uint64 first = 0; first < filed; first += open->most)

@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "groups/group_run.h"
+#include "groups/row_numbers.h"
 #include "join/join.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
@@ -48,18 +49,7 @@ BeginJoin(const GroupArgs *args, const Grouping *grouping)
 static const uint32 *
 RowsById(const KeySet *keys)
 {
-	uint32	   *rows;
-
-	if (keys->rank == NULL)
-		return NULL;
-	rows = MemoryContextAllocHuge(CurrentMemoryContext, (Size) keys->count * sizeof(uint32));
-	for (uint32 i = 0; i < keys->count; i++)
-	{
-		if (i % GROUP_STRIDE == 0)
-			CheckJoinInterrupts();
-		rows[keys->rank[i]] = i;
-	}
-	return rows;
+	return keys->rank == NULL ? NULL : RowsOfNumbers(keys->rank, keys->count);
 }
 
 static bool

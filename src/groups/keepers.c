@@ -18,20 +18,10 @@
 #include "groups/keepers.h"
 #include "groups/pair_merge.h"
 #include "groups/pair_order.h"
+#include "groups/row_numbers.h"
 #include "groups/row_ranks.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
-
-static uint32 *
-RowsInOrder(const GroupRows *rows)
-{
-	uint32	   *row_of_rank = MemoryContextAllocHuge(CurrentMemoryContext,
-													 Max(1, (Size) rows->count) * sizeof(uint32));
-
-	for (uint32 row = 0; row < rows->count; row++)
-		row_of_rank[rows->order[row]] = row;
-	return row_of_rank;
-}
 
 static void
 FindRanks(Keepers *keepers, const GroupRows *rows)
@@ -46,7 +36,7 @@ FindRanks(Keepers *keepers, const GroupRows *rows)
 	else if (rows->order != NULL)
 	{
 		keepers->rank = rows->order;
-		keepers->row_of_rank = RowsInOrder(rows);
+		keepers->row_of_rank = RowsOfNumbers(rows->order, rows->count);
 	}
 	else if (!RowsComeInOrder(source))
 	{
@@ -195,10 +185,8 @@ Finish(Grouping *grouping)
 	Keepers    *keepers = (Keepers *) grouping;
 	uint32		nrows = keepers->rows->count;
 
-	keepers->keeper = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(uint32));
+	keepers->keeper = OwnRowNumbers(nrows);
 	keepers->dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));
-	for (uint32 rank = 0; rank < nrows; rank++)
-		keepers->keeper[rank] = rank;
 
 	if (keepers->store.filed > 0)
 		UseFile(keepers);

@@ -9,7 +9,7 @@
 
 #include "catalog/pg_type.h"
 #include "groups/group_function.h"
-#include "utils/memutils.h"
+#include "groups/row_numbers.h"
 
 PG_FUNCTION_INFO_V1(fasted_neighbors);
 PG_FUNCTION_INFO_V1(fasted_neighbors_typed);
@@ -27,8 +27,7 @@ BeginCounts(Grouping *grouping, const GroupRows *rows)
 	Neighbors  *neighbors = (Neighbors *) grouping;
 
 	neighbors->rows = rows->count;
-	neighbors->counts = MemoryContextAllocHuge(CurrentMemoryContext,
-											   (Size) rows->count * sizeof(uint32));
+	neighbors->counts = AllocRowNumbers(rows->count);
 }
 
 /* The engine counted: no pair came here. */
@@ -37,7 +36,7 @@ KeepCounts(Grouping *grouping, const uint32 *counts)
 {
 	Neighbors  *neighbors = (Neighbors *) grouping;
 
-	memcpy(neighbors->counts, counts, (Size) neighbors->rows * sizeof(uint32));
+	CopyRowNumbers(neighbors->counts, counts, neighbors->rows);
 }
 
 static void

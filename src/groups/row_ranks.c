@@ -9,11 +9,15 @@
 
 #include "common/hashfn.h"
 #include "fmgr.h"
+#include "groups/row_numbers.h"
 #include "groups/row_ranks.h"
 #include "read/order_reader.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
 #include "utils/typcache.h"
+
+/* Bytes of the table that are cleared between two looks for interrupts. */
+#define BYTES_PER_CHECK ((Size) 1024 * 1024)
 
 typedef struct RowEntry
 {
@@ -52,11 +56,32 @@ SameKey(const KeyHash *hash, Datum a, Datum b)
 #define SH_HASH_KEY(table, key) HashKey((table)->private_data, key)
 #define SH_EQUAL(table, a, b) SameKey((table)->private_data, a, b)
 #define SH_STORE_HASH
+#define SH_USE_NONDEFAULT_ALLOCATOR
 #define SH_GET_HASH(table, entry) (entry)->hash
 #define SH_SCOPE static inline
 #define SH_DECLARE
 #define SH_DEFINE
 #include "lib/simplehash.h"
+
+/* Zeros, of which there are gigabytes where there are a hundred million rows. */
+static inline void *
+rows_allocate(rows_hash *table, Size size)
+{
+	char	   *memory = MemoryContextAllocHuge(table->ctx, size);
+
+	for (Size first = 0; first < size; first += BYTES_PER_CHECK)
+	{
+		CheckJoinInterrupts();
+		memset(memory + first, 0, Min(BYTES_PER_CHECK, size - first));
+	}
+	return memory;
+}
+
+static inline void
+rows_free(rows_hash *table, void *memory)
+{
+	pfree(memory);
+}
 
 typedef struct RankTaker
 {
@@ -97,12 +122,6 @@ TakeKey(OrderSink *sink, Datum key)
 	taker->ranks.row[taker->count++] = entry->row;
 }
 
-static uint32 *
-AllocNumbers(uint32 count)
-{
-	return MemoryContextAllocHuge(CurrentMemoryContext, (Size) count * sizeof(uint32));
-}
-
 RowRanks
 ReadRowRanks(const GroupRows *rows)
 {
@@ -111,8 +130,8 @@ ReadRowRanks(const GroupRows *rows)
 
 	hash.function = &lookup_type_cache(rows->keys->source->key_type,
 									   TYPECACHE_HASH_PROC_FINFO)->hash_proc_finfo;
-	taker.ranks.rank = AllocNumbers(rows->count);
-	taker.ranks.row = AllocNumbers(rows->count);
+	taker.ranks.rank = AllocRowNumbers(rows->count);
+	taker.ranks.row = AllocRowNumbers(rows->count);
 	taker.table = HashRows(rows, &hash);
 	ReadOrder(rows->keys->source, &taker.base);
 	rows_destroy(taker.table);

@@ -58,7 +58,11 @@ KeySetReset(KeySet *keys)
 	EndSorting(keys);
 	if (!keys->typbyval)
 		for (uint32 i = 0; i < keys->count; i++)
+		{
+			if (i % ROWS_PER_CHECK == 0)
+				CheckJoinInterrupts();
 			pfree(DatumGetPointer(keys->values[i]));
+		}
 	keys->count = 0;
 	keys->ascending = true;
 	if (keys->rank != NULL)

@@ -63,7 +63,10 @@ CountGroup(const GroupPlace *place)
 	uint32		end = place->first;
 
 	while (end < place->total && place->rows[end].hash == place->rows[place->first].hash)
+	{
+		CHECK_FOR_INTERRUPTS();
 		end++;
+	}
 	return end - place->first;
 }
 
@@ -77,6 +80,7 @@ NextGroup(GroupPlace *outer, GroupPlace *inner)
 		uint64		x = outer->rows[outer->first].hash;
 		uint64		y = inner->rows[inner->first].hash;
 
+		CHECK_FOR_INTERRUPTS();
 		if (x < y)
 			outer->first++;
 		else if (x > y)

@@ -8,6 +8,7 @@
  */
 #include <time.h>
 
+#include "../../src/cpu/cpu_prune.h"
 #include "../../src/engine/prune_bound.h"
 #include "../../src/engine/spread_row.h"
 #include "join.h"
@@ -274,6 +275,36 @@ check_closed_early(uint32_t n, uint32_t d)
 	free(rows);
 }
 
+/* Rows are not even counted when a join is over: of the order nothing is written. */
+static void
+check_stopped_order(void)
+{
+	enum
+	{
+		N = 1000, STRIDE = 4
+	};
+	static float projected[N * STRIDE];
+	static uint64_t room[N];
+	static uint32_t order[N];
+	FastedContext *context = calloc(1, sizeof(FastedContext));
+	Worker	   *worker = calloc(1, sizeof(Worker));
+	Projection	projection = {.directions = 1,.levels = 1,.stride = STRIDE};
+	bool		whole;
+	bool		stopped;
+
+	context->kernel = fasted_cpu_kernel(0);
+	atomic_store(&context->rest_at, UINT64_MAX);
+	worker->context = context;
+	memset(order, 0xff, sizeof(order));
+	atomic_store(&context->stop, true);
+	stopped = !cpu_kd_order(worker, &projection, projected, N, room, order) && order[0] == UINT32_MAX;
+	atomic_store(&context->stop, false);
+	whole = cpu_kd_order(worker, &projection, projected, N, room, order) && order[0] < N;
+	ok(stopped && whole, "an order that is stopped is not begun");
+	free(worker);
+	free(context);
+}
+
 /* --- the bound's terms */
 
 #define K 31
@@ -465,6 +496,7 @@ main(void)
 	check_zeros(700, 64);
 	check_zeros(301, 33);
 	check_closed_early(600, 64);
+	check_stopped_order();
 	check_choice(kernel, CLUSTERS, FASTED_METRIC_L2, 21000, 64, 0.45, FASTED_PRUNE_AUTO, true);
 	check_choice(kernel, CLUSTERS, FASTED_METRIC_COSINE, 21000, 64, 3e-4, FASTED_PRUNE_AUTO, true);
 	check_choice(kernel, CLUSTERS, FASTED_METRIC_L2, 21000, 64, 0.45, FASTED_PRUNE_OFF, false);

@@ -1,0 +1,72 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_numbers.c
+ *	  Fills arrays, and looks for interrupts.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "groups/row_numbers.h"
+#include "session/interrupts.h"
+#include "utils/memutils.h"
+
+/* Numbers between two looks for interrupts: about a millisecond, wherever they lie. */
+#define STRIDE (64 * 1024)
+
+uint32 *
+AllocRowNumbers(uint32 count)
+{
+	return MemoryContextAllocHuge(CurrentMemoryContext, Max(1, (Size) count) * sizeof(uint32));
+}
+
+uint32 *
+OwnRowNumbers(uint32 count)
+{
+	uint32	   *numbers = AllocRowNumbers(count);
+
+	for (uint32 row = 0; row < count; row++)
+	{
+		if (row % STRIDE == 0)
+			CheckJoinInterrupts();
+		numbers[row] = row;
+	}
+	return numbers;
+}
+
+uint32 *
+ZeroRowNumbers(uint32 count)
+{
+	uint32	   *numbers = AllocRowNumbers(count);
+
+	for (Size first = 0; first < count; first += STRIDE)
+	{
+		CheckJoinInterrupts();
+		memset(numbers + first, 0, Min(STRIDE, count - first) * sizeof(uint32));
+	}
+	return numbers;
+}
+
+void
+CopyRowNumbers(uint32 *to, const uint32 *from, uint32 count)
+{
+	for (Size first = 0; first < count; first += STRIDE)
+	{
+		CheckJoinInterrupts();
+		memcpy(to + first, from + first, Min(STRIDE, count - first) * sizeof(uint32));
+	}
+}
+
+uint32 *
+RowsOfNumbers(const uint32 *numbers, uint32 count)
+{
+	uint32	   *rows = AllocRowNumbers(count);
+
+	for (uint32 row = 0; row < count; row++)
+	{
+		if (row % STRIDE == 0)
+			CheckJoinInterrupts();
+		rows[numbers[row]] = row;
+	}
+	return rows;
+}
