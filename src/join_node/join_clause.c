@@ -15,6 +15,7 @@
 #include "commands/extension.h"
 #include "distance/distance.h"
 #include "join_node/join_clause.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
@@ -108,9 +109,9 @@ IsDistance(Expr *expr, DistanceClause *clause, List **args)
 	return clause->cosine || IsForeignDistance(funcid, *args, "l2_distance");
 }
 
-/* Is it distance < x, or the like?  Then args are the vectors. */
+/* Is it a number below another one, or at most that? */
 static bool
-IsComparison(Expr *expr, DistanceClause *clause, List **args)
+IsOrder(Expr *expr, Expr **less, Expr **more, bool *strict)
 {
 	Oid			funcid;
 	List	   *sides;
@@ -121,19 +122,77 @@ IsComparison(Expr *expr, DistanceClause *clause, List **args)
 	switch (funcid)
 	{
 		case F_FLOAT8LT:
-		case F_FLOAT8LE:
-			reversed = false;
-			break;
+		case F_FLOAT84LT:
+		case F_FLOAT48LT:
 		case F_FLOAT8GT:
+		case F_FLOAT84GT:
+		case F_FLOAT48GT:
+			*strict = true;
+			break;
+		case F_FLOAT8LE:
+		case F_FLOAT84LE:
+		case F_FLOAT48LE:
 		case F_FLOAT8GE:
-			reversed = true;
+		case F_FLOAT84GE:
+		case F_FLOAT48GE:
+			*strict = false;
 			break;
 		default:
 			return false;
 	}
-	clause->strict = funcid == F_FLOAT8LT || funcid == F_FLOAT8GT;
-	clause->radius = reversed ? linitial(sides) : lsecond(sides);
-	return IsDistance(reversed ? lsecond(sides) : linitial(sides), clause, args);
+	reversed = funcid == F_FLOAT8GT || funcid == F_FLOAT84GT || funcid == F_FLOAT48GT ||
+		funcid == F_FLOAT8GE || funcid == F_FLOAT84GE || funcid == F_FLOAT48GE;
+	*less = reversed ? lsecond(sides) : linitial(sides);
+	*more = reversed ? linitial(sides) : lsecond(sides);
+	return true;
+}
+
+static Expr *
+AsDouble(Expr *number)
+{
+	if (exprType((Node *) number) != FLOAT4OID)
+		return number;
+	return (Expr *) makeFuncExpr(F_FLOAT8_FLOAT4, FLOAT8OID, list_make1(number), InvalidOid, InvalidOid,
+								 COERCE_IMPLICIT_CAST);
+}
+
+static Expr *
+OneMinus(Expr *number)
+{
+	Const	   *one = makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(1.0), false,
+								FLOAT8PASSBYVAL);
+
+	return (Expr *) makeFuncExpr(F_FLOAT8MI, FLOAT8OID, list_make2(one, AsDouble(number)), InvalidOid,
+								 InvalidOid, COERCE_EXPLICIT_CALL);
+}
+
+/* Is it 1 - a <=> b, pgvector's similarity? */
+static bool
+IsSimilarity(Expr *expr, DistanceClause *clause, List **args)
+{
+	Oid			funcid;
+	List	   *sides;
+	Const	   *one;
+
+	if (!IsCall(expr, &funcid, &sides) || funcid != F_FLOAT8MI)
+		return false;
+	one = linitial(sides);
+	return IsA(one, Const) && !one->constisnull && DatumGetFloat8(one->constvalue) == 1.0 &&
+		IsDistance(lsecond(sides), clause, args) && clause->form == FORM_FOREIGN && clause->cosine;
+}
+
+/* Is it distance < x, x < similarity, or the like?  Then args are the vectors. */
+static bool
+IsComparison(Expr *expr, DistanceClause *clause, List **args)
+{
+	Expr	   *less;
+	Expr	   *more;
+
+	if (!IsOrder(expr, &less, &more, &clause->strict))
+		return false;
+	clause->similarity = IsSimilarity(more, clause, args);
+	clause->radius = clause->similarity ? OneMinus(less) : AsDouble(more);
+	return clause->similarity || IsDistance(less, clause, args);
 }
 
 static bool
@@ -154,7 +213,7 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 		return false;
 	clause->cosine = found == FASTED_METRIC_COSINE;
 	clause->form = FORM_WITHIN;
-	clause->strict = false;
+	clause->strict = clause->similarity = false;
 	clause->radius = lthird(*args);
 	return true;
 }

@@ -7,6 +7,7 @@
  *	  fasted_distance(a, b) < x, or <=, or the other way round
  *	  fasted_cosine_distance(a, b) < x ...
  *	  a <-> b < x, a <=> b < x ...	of pgvector's vector and halfvec; also as functions
+ *	  1 - (a <=> b) > y		of those; x is 1 - y
  *
  * a is of one side of the join and b of the other; x has one value while the
  * join is computed.
@@ -31,6 +32,7 @@ typedef struct DistanceClause
 	DistanceForm form;
 	bool		cosine;			/* else Euclidean: then the engine's distance is ours */
 	bool		strict;			/* below x; else x too */
+	bool		similarity;		/* 1 - distance is compared: NaN is no small one */
 	Expr	   *first;			/* both vectors, as they are written */
 	Expr	   *second;
 	Expr	   *outer;			/* as real[] or double precision[], of the outer side */

@@ -28,6 +28,7 @@ typedef struct JoinPlan
 	DistanceForm form;
 	bool		cosine;
 	bool		strict;
+	bool		similarity;
 	int			outer_columns;	/* of the scan tuple; those of the inner side follow */
 
 	/*

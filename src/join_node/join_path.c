@@ -123,7 +123,7 @@ FindOrder(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
 
 		if (IS_OUTER_JOIN(data->type) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
 			continue;
-		if (rinfo->security_level == 0 && RecognizeRowOrder(root, rinfo, &order))
+		if ((rinfo->security_level == 0 || rinfo->leakproof) && RecognizeRowOrder(root, rinfo, &order))
 			data->order = order;
 	}
 }

@@ -40,6 +40,7 @@ WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
 	}
 	numbers = lappend_int(numbers, plan->count);
 	numbers = lappend_int(numbers, plan->distance_decides);
+	numbers = lappend_int(numbers, plan->similarity);
 	scan->custom_private = list_make5(numbers, plan->shared_columns, plan->outer_hashes,
 									  plan->inner_hashes, plan->key_collations);
 	scan->custom_private = lappend(scan->custom_private, order);
@@ -92,6 +93,7 @@ ReadJoinPlan(const CustomScan *scan)
 	}
 	plan.count = list_nth_int(numbers, 13);
 	plan.distance_decides = list_nth_int(numbers, 14);
+	plan.similarity = list_nth_int(numbers, 15);
 	ReadOrder(&plan, list_nth(scan->custom_private, 5), list_nth(scan->custom_private, 6));
 	plan.shared_columns = lsecond(scan->custom_private);
 	plan.outer = linitial(scan->custom_exprs);
@@ -312,7 +314,7 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 		ExpressionsOf(((Plan *) lsecond(custom_plans))->targetlist);
 	List	   *scan_tlist = NIL;
 	JoinPlan	plan = {.type = data->type,.form = clause->form,.cosine = clause->cosine,
-		.strict = clause->strict,.shared = data->shared,.count = data->count != NULL,
+		.strict = clause->strict,.similarity = clause->similarity,.shared = data->shared,.count = data->count != NULL,
 	.distance_decides = data->distance_decides};
 	ListCell   *cell;
 

@@ -19,7 +19,10 @@
  * d + 2 roundings each, relative to the norms.  Rows whose norms FP32 cannot hold are
  * for the clause.
  *
- * The zero vector has no direction; its cosine distance is NaN, and no match.
+ * The zero vector has no direction; its cosine distance is NaN, and no match.  To
+ * PostgreSQL NaN is greater than any number, so a similarity of NaN is one: there the
+ * clause decides of zero vectors.  That 1 - x and 1 - distance are rounded, to FP64, is
+ * little beside the rest.
  *
  *-------------------------------------------------------------------------
  */
@@ -59,7 +62,8 @@ FindRadius(JoinNode *node, ExprContext *econtext)
 	/* to PostgreSQL NaN is greater than any number */
 	if (!isnull && isnan(node->radius))
 		return false;
-	node->nothing = isnull || node->radius < 0.0 || (plan->strict && node->radius == 0.0);
+	if (!plan->similarity)
+		node->nothing = isnull || node->radius < 0.0 || (plan->strict && node->radius == 0.0);
 	return true;
 }
 
@@ -78,7 +82,7 @@ CosineEps(JoinNode *node)
 {
 	double		error = (2.0 * node->dimensions + 32.0) * FP32_ROUNDOFF;
 	double		least = node->radius - error;
-	double		most = fmin(node->radius + error, 2.0);
+	double		most = fmax(fmin(node->radius + error, 2.0), 0.0);
 
 	node->surely_within = least > 0.0 ? sqrt(2.0 * fmin(least, 2.0)) - UNIT_ERROR : 0.0;
 	return sqrt(2.0 * most) + UNIT_ERROR;
@@ -126,7 +130,7 @@ JoinNodeVector(const JoinNode *node, float *vector)
 		norm2 += (double) vector[k] * vector[k];
 	norm = sqrt(norm2);
 	if (norm == 0.0)
-		return NEVER_MATCHES;
+		return node->plan.similarity ? CLAUSES_DECIDE : NEVER_MATCHES;
 	if (node->exact)
 		return ENGINE_TAKES_IT;
 	if (!(norm > FP32_SMALL_NORM && norm < FP32_LARGE_NORM))

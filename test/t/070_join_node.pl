@@ -91,7 +91,7 @@ sub pick { return $_[ int(rand(@_)) ]; }
 
 my @sides = qw(s t s t odd_ids barrier joined parts wide one nothing no_vectors);
 push @sides, '(SELECT * FROM s WHERE k > 1 ORDER BY id LIMIT 40)', "(VALUES (1, 2, 'b', '{1,2,3,4,0,1}'::real[], 6), (2, 3, 'c', NULL, 6))";
-my @radii = (0, 1, 1.5, 2, 2.2360679774997896, 3, 4, 1e10, "'Infinity'", -1, "'NaN'", 'NULL', '(SELECT 2.5)', 'sqrt(5)');
+my @radii = (0, 1, 1.5, 2, 2.2360679774997896, 3, 4, 1e10, '2.236068::real', '3::real', "'Infinity'", -1, "'NaN'", 'NULL', '(SELECT 2.5)', 'sqrt(5)');
 my @cosine_radii = (0, 1e-9, 0.01, 0.05, 0.2, 0.29289321881345254, 0.5, 1, 2, 3, "'Infinity'", "'NaN'", -1, 'NULL', '0.1 + 0.1');
 my @extras = ('a.id < b.id', 'a.id <> b.id', 'a.k = b.k', 'a.k < b.k', 'a.word = b.word', 'a.k IS NOT DISTINCT FROM b.k',
 	'a.id % 3 = b.id % 2', 'a.word < b.word', 'a.id + b.id > 60', 'length(a.word || b.word) > 2', 'a.dim = b.dim',
@@ -555,7 +555,9 @@ END
 	my $load = "LOAD 'fasted'";
 	for my $on ('a.v <-> b.v < 2', 'a.v <-> b.v <= 2', '2 > b.v <-> a.v', 'l2_distance(a.v, b.v) < 3', 'a.h <-> b.h <= 2.2360679774997896',
 		'a.v <=> b.v < 0.1', '0.05 >= b.h <=> a.h', 'cosine_distance(a.v, b.v) <= 0', 'a.v <=> b.v < 1', "a.v <=> b.v <= 'NaN'",
-		'a.v <-> b.v < sqrt(5)', 'a.v <-> b.v <= sqrt(5)', "a.v <-> b.v < 'NaN'", 'a.v <-> b.v < -1', 'a.v <-> b.v <= 0')
+		'a.v <-> b.v < sqrt(5)', 'a.v <-> b.v <= sqrt(5)', "a.v <-> b.v < 'NaN'", 'a.v <-> b.v < -1', 'a.v <-> b.v <= 0',
+		'a.v <-> b.v < 2::real', '2.236068::real >= a.h <-> b.h', '1 - (a.v <=> b.v) > 0.9', '0.95::real <= 1 - (b.h <=> a.h)', '1 - (a.v <=> b.v) >= 1',
+		'1 - (a.v <=> b.v) > 2', "1 - (a.v <=> b.v) > 'Infinity'", "1 - (a.v <=> b.v) >= 'NaN'", "1 - (a.v <=> b.v) > 'NaN'", '1.0 - cosine_distance(a.v, b.v) > -1')
 	{
 		same("SELECT a.id, b.id AS c FROM va a JOIN vb b ON $on AND a.id <> b.id", "pgvector: $on", set => $load);
 		same("SELECT a.id FROM va a WHERE NOT EXISTS (SELECT FROM vb b WHERE $on)", "pgvector, anti: $on", set => $load);
@@ -565,6 +567,10 @@ END
 	$node->safe_psql('postgres', 'CREATE TABLE spread_v AS SELECT id, v::vector(4) AS v FROM spread; ANALYZE spread_v');
 	foreseen_joins('spread_v', 'a.v <-> b.v < 0.4', $load);
 	foreseen_joins('spread_v', '0.1 > b.v <=> a.v', $load);
+	for my $on ('1 - (a.v <=> b.v) < 0.9', '2 - (a.v <=> b.v) > 1.9', '1 - (a.v <-> b.v) > 0.5', '1 - (a.v <=> b.v) = 1')
+	{
+		unlike(plan_of("$forced; $load", "SELECT FROM va a JOIN vb b ON $on"), qr/FastedJoin/, "not the node's: $on");
+	}
 	# from the TOAST table, near x; and vectors of which each is read in another way
 	$node->safe_psql('postgres', 'CREATE TABLE long_v AS SELECT id, (v::float8[])::vector AS v, v::vector::halfvec AS h FROM long_b; ANALYZE long_v');
 	for my $vector (qw(v h))
@@ -577,15 +583,16 @@ END
 		}
 	}
 	# near x its own arithmetic decides, in FP32: at every distance that occurs
-	for my $operator (qw(<-> <=>))
+	for my $distance ('a.v <-> b.v', 'a.v <=> b.v', '1 - (a.v <=> b.v)')
 	{
+		my @compare = $distance =~ /^1/ ? ('>', '>=') : ('<', '<=');
 		my @distances = split /\n/, $node->safe_psql('postgres',
-			"SELECT DISTINCT a.v $operator b.v FROM fine a, fine b WHERE a.id < 30 AND b.id BETWEEN a.id + 1 AND a.id + 3 ORDER BY 1 LIMIT 30");
-		same("SELECT a.id, b.id AS c FROM fine a JOIN fine b ON a.v $operator b.v " . pick('<', '<=') . " $_ AND a.id < b.id",
-			"pgvector, $operator within $_", set => $load)
+			"SELECT DISTINCT $distance FROM fine a, fine b WHERE a.id < 30 AND b.id BETWEEN a.id + 1 AND a.id + 3 ORDER BY 1 LIMIT 30");
+		same("SELECT a.id, b.id AS c FROM fine a JOIN fine b ON $distance " . pick(@compare) . " $_ AND a.id < b.id",
+			"pgvector, $distance beside $_", set => $load)
 		  for @distances;
-		same_count("SELECT count(*) FROM fine a JOIN fine b ON a.v $operator b.v " . pick('<', '<=') . " $_ AND a.id < b.id",
-			"pgvector, $operator within $_", set => $load, by => 'node')
+		same_count("SELECT count(*) FROM fine a JOIN fine b ON $distance " . pick(@compare) . " $_ AND a.id < b.id",
+			"pgvector, $distance beside $_", set => $load, by => 'node')
 		  for @distances;
 	}
 	for my $scale ('1e-25', '1e-18', '1e18', '1e30')
@@ -594,6 +601,7 @@ END
 		same("SELECT a.id, b.id AS c FROM scaled a JOIN scaled b ON a.v <-> b.v < 2 * $scale AND a.id < b.id", "pgvector, elements of $scale", set => $load);
 		same("SELECT a.id, b.id AS c FROM scaled a JOIN scaled b ON a.v <=> b.v < 0.05 AND a.id < b.id", "pgvector, cosine, elements of $scale", set => $load);
 		same("SELECT a.id, b.id AS c FROM scaled a LEFT JOIN va b ON a.v <=> b.v < 0.05", "pgvector, cosine, beside others", set => $load);
+		same("SELECT a.id, b.id AS c FROM scaled a JOIN va b ON 1 - (a.v <=> b.v) > 0.95", "pgvector, similarity, elements of $scale", set => $load);
 	}
 }
 
