@@ -50,6 +50,18 @@ is_sticky(cudaError_t error)
 		case cudaErrorUnknown:
 			return true;
 		default:
+			break;
+	}
+	/* those that older toolkits have no names for */
+	switch ((int) error)
+	{
+		case 220:				/* cudaErrorNvlinkUncorrectable */
+		case 226:				/* cudaErrorContained */
+		case 721:				/* cudaErrorTensorMemoryLeak */
+		case 810:				/* cudaErrorMpsClientTerminated */
+		case 911:				/* cudaErrorExternalDevice */
+			return true;
+		default:
 			return false;
 	}
 }

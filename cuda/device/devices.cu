@@ -171,13 +171,19 @@ find_device(const char *names)
 {
 	const std::vector<Known> &devices = known_devices();
 	bool		any = fasted_any_device(names);
+	bool		given_up = false;
+	cudaError_t unanswered = cudaSuccess;
 
 	for (const Known &known : any ? devices : named_devices(names, devices))
 	{
 		const Device &device = known.device;
 
-		/* one that does not answer is of no interest to contexts on others */
-		check_cuda(known.error, "asking for a GPU's properties");
+		/* one that does not answer is of no interest where another one will do */
+		if (known.error != cudaSuccess)
+		{
+			unanswered = known.error;
+			continue;
+		}
 		if (device.capability < kLeastCapability)
 			continue;
 
@@ -185,12 +191,14 @@ find_device(const char *names)
 		if (uses[device.ordinal].given_up && cudaSetDevice(device.ordinal) != cudaSuccess)
 		{
 			(void) cudaGetLastError();
-			fail(FASTED_NO_DEVICE,
-				 "an earlier error of the GPU ended this process's use of it. "
-				 "Use a new session.");
+			given_up = true;
+			continue;
 		}
 		return device;
 	}
+	check_cuda(unanswered, "asking for a GPU's properties");
+	if (given_up)
+		fail(FASTED_NO_DEVICE, "an earlier error of the GPU ended this process's use of it. Use a new session.");
 	fail(FASTED_NO_DEVICE, devices.empty() ? "no GPU was found"
 		 : any ? "no GPU has compute capability 8.0 or later"
 		 : "no GPU that is named has compute capability 8.0 or later");

@@ -13,6 +13,7 @@
 #ifndef FASTED_CUDA_CANDIDATES_CUH
 #define FASTED_CUDA_CANDIDATES_CUH
 
+#include <cstddef>
 #include <cstdint>
 
 #include "filter/work_queue.h"
@@ -45,13 +46,22 @@ struct CandidateBuffer
 	Work	   *voided;			/* this round's */
 };
 
+/* Is no more work to be begun, in this round or at all? */
+__device__ __forceinline__ bool
+is_stopped(const WorkState *state)
+{
+	static_assert(offsetof(WorkState, stop) % 8 == 0 && offsetof(WorkState, cancelled)
+				  == offsetof(WorkState, stop) + 4, "both are read at once");
+	return *(volatile unsigned long long *) &state->stop != 0;
+}
+
 /* The next item of the queue, for one thread of a block. */
 __device__ __forceinline__ bool
 take_work(const CandidateBuffer &buffer, Work *work)
 {
 	WorkState  *state = buffer.state;
 
-	if (*(volatile uint32_t *) &state->stop)
+	if (is_stopped(state))
 		return false;
 
 	unsigned long long taken = atomicAdd(&state->taken, 1ULL);

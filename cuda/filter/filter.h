@@ -43,9 +43,17 @@ struct FilterParams
 /*
  * The list of voided work has room for this much a multiprocessor: every warp
  * that runs there, for the tile in hand and those already taken, and what the
- * blocks have taken and not begun.
+ * blocks have taken and not begun.  Where tiles are sent to a ring ahead of the warps:
+ * those in it, the one that was just taken from it, and two that are sent before
+ * "stop" is seen; and of runs of tiles, the rest of one and the next.
  */
-constexpr uint32_t kVoidedPerMultiprocessor = 400;
+constexpr uint32_t kVoidedPerMultiprocessor = 640;
+
+constexpr bool
+list_is_long_enough(uint32_t tiles_ahead, uint32_t warps)
+{
+	return (tiles_ahead + 3) * warps + 4 <= kVoidedPerMultiprocessor;
+}
 
 /* The shape of a kernel's tiles, and of the squares they are taken in. */
 struct TileShape

@@ -102,7 +102,7 @@ struct Shape
 	static constexpr uint32_t kSlots = slots_for(kRows, kRowBytes);
 
 	static_assert(kSlots >= 2 && kSlots <= kMostSlots, "some columns ahead");
-	static_assert(kSlots * kStripsAll * kTiles * 4 + 3 <= kVoidedPerMultiprocessor,
+	static_assert(list_is_long_enough(kSlots, kStripsAll * kTiles * 4),
 				  "the list of voided work is too short");
 };
 

@@ -204,6 +204,15 @@ is_near(const RefineParams &p, uint2 pair, double dist)
 	return dist <= p.radii[pair.x] || (p.either && dist <= p.radii[pair.y]);
 }
 
+/* All warps look at one address: not more often than once in so much that each reads. */
+static __device__ __forceinline__ uint32_t
+turns_between_looks(const RefineParams &p, uint32_t take)
+{
+	constexpr uint32_t kFloats = 1 << 18;
+
+	return max(1u, kFloats / (2 * take * p.a.dimensions));
+}
+
 template <FastedMetric kMetric, Recheck kRecheck, uint32_t kTake, bool kConnect>
 static __global__ void
 __launch_bounds__(kBlock)
@@ -214,6 +223,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 	uint32_t	used = min(state->chunks_used, p.candidates.chunks) << shift;
 
 	unsigned long long candidates = 0;
+	uint32_t	turns = turns_between_looks(p, kTake);
 
 	for (uint32_t first = (blockIdx.x * kWarps + threadIdx.x / 32) * kTake; first < used;
 		 first += gridDim.x * kWarps * kTake)
@@ -229,6 +239,12 @@ refine_kernel(const __grid_constant__ RefineParams p)
 
 		if (here == 0)
 			continue;
+		if (--turns == 0)
+		{
+			if (*(volatile uint32_t *) &state->cancelled != 0)
+				break;
+			turns = turns_between_looks(p, kTake);
+		}
 		candidates += here;
 		pair = make_uint2(p.a.number_at(pair.x), p.b.number_at(pair.y));
 		if (p.labels_a != nullptr)
@@ -315,16 +331,25 @@ advance_kernel(const __grid_constant__ CandidateBuffer buffer, const uint32_t *o
 	const Work *from = buffer.lists[state->list];
 	Work	   *to = buffer.lists[state->list ^ 1];
 	uint32_t	left = left_again(*state);
-	uint32_t	voided = state->voided;
+	uint32_t	length = left + state->voided;
+	__shared__ uint32_t numbers[2];
 
-	for (uint32_t i = threadIdx.x; i < left; i += blockDim.x)
-		to[i] = from[state->again - left + i];
-	for (uint32_t i = threadIdx.x; i < voided; i += blockDim.x)
-		to[left + i] = buffer.voided[i];
+	if (threadIdx.x < 2)
+		numbers[threadIdx.x] = 0;
+	__syncthreads();
+	/* one that is too long is an error: Rounds::end_round */
+	for (uint32_t i = threadIdx.x; i < length && length <= buffer.list_size; i += blockDim.x)
+	{
+		Work		work = i < left ? from[state->again - left + i] : buffer.voided[i - left];
+
+		to[place_again(work, length, atomicAdd(&numbers[work.warp == kAllWarps], 1u))] = work;
+	}
 	__syncthreads();
 	if (threadIdx.x == 0)
 	{
 		*report = advance_state(*state, budget);
+		if (length > buffer.list_size)
+			state->again = 0;
 		if (overflow_a != nullptr)
 			report->overflow = *overflow_a | *overflow_b;
 	}

@@ -65,9 +65,9 @@ public:
 	__device__ __forceinline__ bool
 	stopped()
 	{
-		bool		stopped = stop_ != 0;
+		bool		stopped = stop_;
 
-		stop_ = *(volatile uint32_t *) &buffer_.state->stop;
+		stop_ = is_stopped(buffer_.state);
 		return stopped;
 	}
 
@@ -108,7 +108,7 @@ private:
 	const CandidateBuffer &buffer_;
 	unsigned long long length_;
 	unsigned long long asked_ = 0;
-	uint32_t	stop_ = 0;
+	bool		stop_ = false;
 };
 
 /* Writes a tile's place into the slots of all blocks of the cluster. */

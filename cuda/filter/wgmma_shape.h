@@ -145,11 +145,7 @@ static_assert(rings_for(128).bytes() <= kRingBytes && rings_for(256).bytes() <= 
 			  && rings_for(896).bytes() <= kRingBytes && rings_for(4096).bytes() <= kRingBytes,
 			  "the rings fit");
 
-/*
- * A multiprocessor voids at most what its warps have in hand and in the slots,
- * and gives back a run, its rest, and one that it has asked for.
- */
-static_assert((1 + kTilesAhead) * kConsumerWarps + 3 <= kVoidedPerMultiprocessor,
+static_assert(list_is_long_enough(kTilesAhead, kConsumerWarps),
 			  "the list of voided work is too short");
 
 }								/* namespace wgmma */

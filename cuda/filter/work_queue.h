@@ -11,6 +11,10 @@
  * buffer, begins with the voided work.  So nothing is lost whatever the number
  * of hits, and nobody has to count them first.
  *
+ * What is left of whole items waits until all that single warps still have to do is
+ * done: of it, much may have to be done again.  So the list stays as short as what
+ * the blocks have in hand at once.
+ *
  * All of this lives on the device: the host can launch a round before it knows
  * how the last one ended.
  *
@@ -46,9 +50,12 @@ struct WorkState
 	uint32_t	again;
 	uint32_t	list;			/* which of the two lists holds that work */
 
+	/* Nobody begins anything: in this round, because of it; and at all. */
+	uint32_t	stop;
+	uint32_t	cancelled;
+
 	/* What happened in this round. */
 	uint32_t	voided;
-	uint32_t	stop;
 	uint32_t	chunks_used;
 	unsigned long long candidates;
 	unsigned long long pairs;
@@ -69,7 +76,7 @@ struct RoundReport
 	uint32_t	voided;
 	uint32_t	overflow;		/* a value does not fit FP16 (approximate only) */
 	uint32_t	finished;		/* no work is left */
-	uint32_t	reserved;		/* zero: no byte of a report is left unwritten */
+	uint32_t	again;			/* work on the list for the next round */
 };
 
 /* The number of items in the queue of a round. */
@@ -84,6 +91,16 @@ FASTED_HD inline uint32_t
 left_again(const WorkState &state)
 {
 	return state.taken < state.again ? (uint32_t) (state.again - state.taken) : 0;
+}
+
+/*
+ * Where an entry goes in a list of so many for the next round; number: of those of its
+ * kind before it.
+ */
+FASTED_HD inline uint32_t
+place_again(const Work &work, uint32_t length, uint32_t number)
+{
+	return work.warp == kAllWarps ? length - 1 - number : number;
 }
 
 /*
@@ -108,7 +125,7 @@ advance_state(WorkState &state, unsigned long long budget)
 	report.items_done = state.fresh_first;
 	report.voided = state.voided;
 	report.overflow = 0;
-	report.reserved = 0;
+	report.again = again;
 	report.finished = (again == 0 && state.fresh_first == state.total);
 
 	state.again = again;

@@ -343,6 +343,9 @@ look_kernel(const __grid_constant__ LookParams p)
 		RowNorm		norm = task.norms_a[place];
 		float		squares[kEach];
 
+		/* the block before has it, and looks at other columns, perhaps */
+		if (place < p.first + blockIdx.x * kRows)
+			continue;
 #pragma unroll
 		for (uint32_t i = 0; i < kEach; i++)
 		{

@@ -32,10 +32,10 @@ struct Connecting
 	uint32_t   *counts_a = nullptr;
 	uint32_t   *counts_b = nullptr;
 
-	/* What is handed out, and how many that are; "stop" says that nobody wants them. */
+	/* What is handed out, and how many that are; "cancelled": nobody wants them. */
 	FastedPair *pairs = nullptr;
 	unsigned long long *handed_out = nullptr;
-	const uint32_t *stop = nullptr;
+	const uint32_t *cancelled = nullptr;
 
 	uint32_t   *parent = nullptr;	/* of rows of a, then of those of b; null: nothing is connected */
 	uint32_t	first_b = 0;	/* where those begin; of a set with itself they are a's */

@@ -57,7 +57,7 @@ __launch_bounds__(kBlock)
 block_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
 			 unsigned long long pairs, uint32_t round)
 {
-	if (k.undecided[round] == 0 || *c.stop != 0)
+	if (k.undecided[round] == 0 || *c.cancelled != 0)
 		return;
 	for (unsigned long long i = blockIdx.x * kBlock + threadIdx.x; i < pairs;
 		 i += gridDim.x * kBlock)
@@ -98,7 +98,7 @@ __launch_bounds__(kBlock)
 nearest_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
 			   unsigned long long pairs, bool by_rank)
 {
-	if (k.undecided[kRounds] != 0 || *c.stop != 0)
+	if (k.undecided[kRounds] != 0 || *c.cancelled != 0)
 		return;
 	for (unsigned long long i = blockIdx.x * kBlock + threadIdx.x; i < pairs;
 		 i += gridDim.x * kBlock)

@@ -78,6 +78,9 @@ FilterRows::allocate(Budget &budget, uint64_t rows, uint32_t row_bytes, uint32_t
 	values_.release();
 	norms_.release();
 	order_.release();
+	thresholds_.release();
+	minima_.release();
+	overflow_.release();
 	values_.allocate(budget, rows * row_bytes, doing);
 	norms_.allocate(budget, rows, doing);
 	thresholds_.allocate(budget, padded_thresholds(rows), doing);

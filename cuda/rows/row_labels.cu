@@ -55,10 +55,11 @@ RowLabels::set(Budget &budget, const FastedRowGroup *groups, uint32_t ngroups, i
 		labels_.release();
 		labels_.allocate(budget, rows, "allocating device memory for the rows' groups");
 	}
-	/* of pageable memory: it has been read when this returns */
 	check_cuda(cudaMemcpyAsync(labels_.get(), known_.data(), rows * sizeof(uint32_t),
 							   cudaMemcpyHostToDevice, stream),
 			   "copying the rows' groups");
+	/* pageable memory need not have been read before, and known_ may change */
+	check_cuda(cudaStreamSynchronize(stream), "copying the rows' groups");
 	return true;
 }
 

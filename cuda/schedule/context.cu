@@ -169,6 +169,24 @@ Context::plan_short_forms(size_t whole, bool may_sample)
 		settings_.row_bytes = most_row_bytes_ = std::max(most_row_bytes_, kMostWidth);
 }
 
+size_t
+Context::round_bytes() const
+{
+	return Rounds::bytes(device, candidates_, settings_.criterion == Criterion::kPaper);
+}
+
+/* So much memory between candidates, of which there may be fewer now, and rows. */
+void
+Context::divide(size_t memory)
+{
+	while (candidates_ > kMostAtOnce && round_bytes() > memory / 4)
+		candidates_ /= 2;
+
+	size_t		fixed = fixed_ + round_bytes();
+
+	room_ = memory > fixed ? memory - fixed : 0;
+}
+
 /*
  * Divides the memory between candidates, samples, and rows.  Whether there are samples
  * does not depend on what others hold: slices must choose the same form everywhere.
@@ -179,31 +197,27 @@ Context::divide_memory(size_t whole)
 	bool		approximate = settings_.criterion == Criterion::kPaper;
 	size_t		sampling = FormChooser::sample_bytes(settings_);
 	bool		may_sample = !approximate && sampling <= whole / 16;
-	size_t		fixed = (may_sample ? sampling : 0) + Budget::rounded(sizeof(NearScalars))
-		+ Budget::rounded(kRadiusRoom * sizeof(float)) + OrderHash::bytes();
 
+	fixed_ = (may_sample ? sampling : 0) + Budget::rounded(sizeof(NearScalars))
+		+ Budget::rounded(kRadiusRoom * sizeof(float)) + OrderHash::bytes();
 	if (!approximate)
 	{
 		if (is_cosine() || has_doubles())
 			settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
 		plan_short_forms(whole, may_sample);
-		fixed += FormChooser::form_bytes(settings_);
+		fixed_ += FormChooser::form_bytes(settings_);
 	}
 	fold_bytes_ = bytes_to_fold(settings_, to_choose_ || settings_.criterion == Criterion::kInt8);
 	candidates_ = tuning.candidates > 0 ? tuning.candidates : kMostCandidates;
-	while (candidates_ > kMostAtOnce
-		   && Rounds::bytes(device, candidates_, approximate) > budget.limit / 4)
-		candidates_ /= 2;
-	fixed += Rounds::bytes(device, candidates_, approximate);
-	room_ = budget.limit > fixed ? budget.limit - fixed : 0;
-
+	divide(budget.limit);
 	least_ = kLeastSets * shape_for(1).bytes(1);
 	if (least_ > room_)
 		fail(FASTED_OUT_OF_DEVICE_MEMORY,
 			 "%.1f MiB of device memory are too few for rows of %u dimensions: "
 			 "%.1f MiB are needed at least. Raise the limit on GPU memory, or "
 			 "let other users of the GPU finish.",
-			 budget.limit / 1048576.0, options.dimensions, (fixed + least_) / 1048576.0);
+			 budget.limit / 1048576.0, options.dimensions,
+			 (fixed_ + round_bytes() + least_) / 1048576.0);
 	chooser_.reset(new FormChooser(budget, settings_, may_sample));
 }
 
@@ -266,15 +280,18 @@ Context::room_beside(const Set *set) const
 }
 
 bool
-Context::keep_to_what_is_held()
+Context::keep_to_what_is_left()
 {
-	size_t		held = 0;
+	size_t		room = room_;
+	size_t		available;
+	size_t		whole;
 
-	for (const Set *set : sets_)
-		held += set->bytes_granted();
-	if (held > 0)
-		room_ = std::min(room_, std::max(held, least_));
-	return held > 0;
+	if (std::none_of(sets_.begin(), sets_.end(), [](const Set *set) { return set->bytes_granted() > 0; }))
+		return false;
+	check_cuda(cudaMemGetInfo(&available, &whole), "asking for free device memory");
+	divide(budget.used + (size_t) (available * kShareOfFree));
+	room_ = std::min(room, std::max(room_, least_));
+	return true;
 }
 
 /* No more room for candidates than there can be, but some for each warp. */

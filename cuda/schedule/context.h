@@ -85,8 +85,8 @@ public:
 	/* Bytes that this set may take beside all others. */
 	size_t		room_beside(const Set *set) const;
 
-	/* Others took the memory: go on with what is held; false: nothing is. */
-	bool		keep_to_what_is_held();
+	/* Others took the memory: go on with what is held and free; false: no rows are there. */
+	bool		keep_to_what_is_left();
 
 	/* For joins. */
 	void		begin_join(const FastedProblem &problem, Set &a, Set &b);
@@ -124,6 +124,8 @@ private:
 	void		note_order(const JoinTask &task, const Set &a, const Set &b);
 	void		take_groups(const FastedProblem &problem, Set &a, Set &b);
 	void		begin_nearest(const FastedProblem &problem, Set &a, Set &b);
+	size_t		round_bytes() const;
+	void		divide(size_t memory);
 	double		choice_eps(const FastedProblem &problem, const Set &a, const Set &b);
 	std::shared_ptr<Form> choose_form(const FastedProblem &problem, const Set &a, const Set &b);
 
@@ -139,6 +141,7 @@ private:
 	uint64_t	candidates_ = 0;	/* room for them, at most */
 	size_t		room_ = 0;		/* bytes for rows */
 	size_t		least_ = 0;		/* of them */
+	size_t		fixed_ = 0;		/* bytes for what is neither rows nor of rounds */
 	std::vector<Set *> sets_;
 	uint64_t	contents_ = 0;
 	uint64_t	joins_ = 0;

@@ -291,7 +291,20 @@ engine_close(FastedContext *context)
 bool
 engine_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 {
-	return context->context != nullptr && context->context->fits(rows, nsets);
+	SignalsBlocked blocked;
+	bool		fits = false;
+	bool		ignored = false;
+	char		text[kTextBytes];
+
+	if (context->context == nullptr || context->process != getpid())
+		return false;
+	guarded(text, sizeof(text), &ignored, [&]() -> FastedStatus
+	{
+		check_cuda(cudaSetDevice(context->ordinal), "choosing the device");
+		fits = context->context->fits(rows, nsets);
+		return FASTED_OK;
+	});
+	return fits;
 }
 
 FastedStatus

@@ -27,10 +27,11 @@ send(Budget &budget, const std::vector<T> &from, DeviceArray<T> &to, cudaStream_
 		to.release();
 		to.allocate(budget, from.size(), "allocating device memory for tiles");
 	}
-	/* of pageable memory: it has been read when this returns */
 	check_cuda(cudaMemcpyAsync(to.get(), from.data(), from.size() * sizeof(T),
 							   cudaMemcpyHostToDevice, stream),
 			   "copying the places of tiles");
+	/* pageable memory need not have been read before */
+	check_cuda(cudaStreamSynchronize(stream), "copying the places of tiles");
 	return to.get();
 }
 

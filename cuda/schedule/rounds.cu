@@ -93,9 +93,9 @@ Rounds::~Rounds()
 void
 Rounds::stop() noexcept
 {
-	/* Blocks look at "stop" before they take an item. */
+	/* Blocks look at it before they take an item, or candidates, in all rounds. */
 	if (state_ && launched_ > ended_)
-		(void) cudaMemsetAsync(&state_.get()->stop, 1, sizeof(uint32_t), copy_);
+		(void) cudaMemsetAsync(&state_.get()->cancelled, 1, sizeof(uint32_t), copy_);
 	if (compute_ != nullptr)
 		(void) cudaStreamSynchronize(compute_);
 	if (copy_ != nullptr)
@@ -326,7 +326,7 @@ Rounds::connecting(int slot) const
 	connect.counts_b = task_.b.counts;
 	connect.pairs = slots_[slot].pairs.get();
 	connect.handed_out = &state->handed_out;
-	connect.stop = &state->stop;
+	connect.cancelled = &state->cancelled;
 	connect.open_count = &state->open;
 	return connect;
 }
@@ -427,9 +427,9 @@ Rounds::end_round(int slot)
 		fail(FASTED_UNSUPPORTED,
 			 "a coordinate exceeds 65504, the largest FP16 value, and the "
 			 "approximate filter takes rows as they are\nUse the exact recheck.");
-	if (report.voided > candidates_.list_size)
-		fail(FASTED_INTERNAL, "%u pieces of work were voided, of at most %u",
-			 report.voided, candidates_.list_size);
+	if (report.again > candidates_.list_size)
+		fail(FASTED_INTERNAL, "%u pieces of work are to be done again, of at most %u",
+			 report.again, candidates_.list_size);
 
 	totals_.filter_seconds += seconds;
 	totals_.refine_seconds += s.refined.seconds_since(s.filtered);

@@ -98,7 +98,7 @@ Set::grow(uint64_t count)
 
 	cudaError_t error = store_.try_grow(context_.budget, end);
 
-	if (error == cudaErrorMemoryAllocation && context_.keep_to_what_is_held())
+	if (error == cudaErrorMemoryAllocation && context_.keep_to_what_is_left())
 	{
 		full_ = true;
 		return 0;

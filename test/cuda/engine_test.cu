@@ -5,6 +5,7 @@
  *
  *	engine_test				all of it
  *	engine_test --kernel K	all of it, by the modes of this kernel (cases.h)
+ *	engine_test --dense		joins of which every pair is one
  *	engine_test --small		a subset for compute-sanitizer
  *	engine_test --lost		for mutants: succeeds if pairs get lost
  *	engine_test --lost-fp64	the same of the FP64 filter alone
@@ -396,6 +397,37 @@ test_folded()
 	}
 }
 
+/* Every pair is near, so that all tiles that are under way are done again and again. */
+void
+test_dense()
+{
+	for (uint32_t d : {64, 100, 128, 256, 300})
+	{
+		Rows		rows = normal_rows(60000, d, 70 + d);
+
+		for (float &x : rows.values)
+			x = std::rint(std::min(std::max(x + 1.5f, 0.0f), 3.0f));
+		for (const char *kernel : {"folded", "mma.sync"})
+		{
+			PanelProblem problem = problem_of(3 * sqrt(d) + 1, {kernel, FASTED_FILTER_INT8, kernel});
+
+			problem.problem.output = FASTED_OUTPUT_COUNTS;
+
+			Outcome		outcome = run_join(rows, problem);
+			const std::vector<uint32_t> &counts = outcome.counts[0];
+			bool		all = counts.size() == rows.n
+				&& std::all_of(counts.begin(), counts.end(), [&](uint32_t c) { return c == rows.n - 1; });
+			bool		hopper = strstr(outcome.stats.kernel, "wgmma") != nullptr;
+			bool		folded = strstr(outcome.stats.kernel, "folded") != nullptr;
+
+			tap::ok(all && outcome.stats.redone_units > 0 && (!hopper || folded == (d <= 256)),
+					"all pairs of %u rows of %u dimensions, %s: %llu units redone %s", rows.n, d,
+					outcome.stats.kernel, (unsigned long long) outcome.stats.redone_units,
+					outcome.error.c_str());
+		}
+	}
+}
+
 /* Less device memory than the rows need: panels. */
 void
 test_panels(uint32_t n, uint32_t d, bool later_panels_larger)
@@ -558,6 +590,8 @@ main(int argc, char **argv)
 		test_border(true);
 	else if (mode == "--lost-fp64")
 		test_right_angles(true);
+	else if (mode == "--dense")
+		test_dense();
 	else if (mode == "--small")
 	{
 		test_shapes(true);
@@ -574,6 +608,7 @@ main(int argc, char **argv)
 		if (mode != "--shapes")
 		{
 			test_folded();
+			test_dense();
 			test_redo(3001);
 			test_panels(1500, 100, false);
 			test_panels(3000, 33, true);

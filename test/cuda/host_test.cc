@@ -6,7 +6,9 @@
  *-------------------------------------------------------------------------
  */
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <random>
 #include <set>
@@ -293,6 +295,173 @@ test_queue()
 	tap::ok(bounded, "the list of voided work stays short");
 }
 
+constexpr uint32_t kColumns = 16;	/* of a run */
+constexpr uint32_t kParts = 64; /* warps' tiles of a column */
+
+/* A multiprocessor that takes runs of columns, and sends these ahead of its warps. */
+struct Multiprocessor
+{
+	std::deque<Work> ring;		/* columns; resume is their number */
+	uint32_t	part = 0;		/* of the first one there */
+	Work		asked = {};
+	bool		has_asked = false;
+	Work		run = {};
+	uint32_t	end = 0;		/* run.resume is the next one to be sent */
+	uint32_t	late = 0;		/* columns that are sent after "stop" */
+	bool		over = false;
+};
+
+/* One round of several of them, at random; what has to be done again. */
+struct RunsRound
+{
+	WorkState  &state;
+	const std::vector<Work> &list;
+	uint32_t	ring;
+	uint32_t	room;			/* warps' tiles that fit */
+	std::map<std::array<uint64_t, 3>, int> &done;
+	std::vector<Work> voided = {};
+
+	void
+	give_back(const Work &work)
+	{
+		voided.push_back(work);
+		state.voided++;
+	}
+
+	void
+	ask(Multiprocessor &m)
+	{
+		unsigned long long number = state.taken++;
+
+		m.has_asked = number < queue_length(state);
+		if (m.has_asked)
+			m.asked = number < state.again ? list[number]
+				: Work{state.fresh_first + (number - state.again), kAllWarps, 0};
+	}
+
+	/* Two columns are sent before "stop" is seen. */
+	void
+	send(Multiprocessor &m)
+	{
+		bool		stopped = state.stop != 0 && m.late++ >= 2;
+
+		if (m.run.resume == m.end)
+		{
+			m.over = !m.has_asked || stopped;
+			if (m.over && m.has_asked)
+				give_back(m.asked);
+			if (m.over)
+				return;
+			m.run = m.asked;
+			m.end = m.run.warp == kAllWarps ? kColumns : m.run.resume + 1;
+			ask(m);
+		}
+		else if (stopped)
+		{
+			give_back(m.run);
+			if (m.has_asked)
+				give_back(m.asked);
+			m.over = true;
+			return;
+		}
+		m.ring.push_back(m.run);
+		m.run.resume++;
+	}
+
+	void
+	compute(Multiprocessor &m)
+	{
+		Work		column = m.ring.front();
+		uint32_t	part = m.part++;
+
+		if (m.part == kParts)
+		{
+			m.ring.pop_front();
+			m.part = 0;
+		}
+		if (column.warp != kAllWarps && column.warp != part)
+			return;
+		if (room > 0)
+		{
+			room--;
+			done[{column.item, column.resume, part}]++;
+			return;
+		}
+		give_back({column.item, part, column.resume});
+		state.stop = 1;
+	}
+
+	void
+	go(std::vector<Multiprocessor> &all, std::mt19937 &random)
+	{
+		size_t		going = all.size();
+
+		for (Multiprocessor &m : all)
+			ask(m);
+		while (going > 0)
+		{
+			Multiprocessor &m = all[random() % all.size()];
+
+			if (!m.over && m.ring.size() < ring)
+				send(m);
+			for (uint32_t i = random() % kParts; i > 0 && !m.ring.empty(); i--)
+				compute(m);
+			going = 0;
+			for (const Multiprocessor &each : all)
+				going += !each.over || !each.ring.empty();
+		}
+	}
+};
+
+/* Dense joins: of runs, which are many warps' tiles, most are done again and again. */
+static void
+test_runs()
+{
+	std::mt19937 random(8);
+	bool		good = true;
+	size_t		longest = 0;
+
+	for (int run = 0; run < 30; run++)
+	{
+		uint32_t	ring = 2 + random() % 6;
+		uint32_t	many = 1 + random() % 6;
+		uint64_t	total = many * (2 + random() % 3);
+		uint32_t	room = 1 + random() % (kParts * kColumns);
+		WorkState	state = first_state(0, total, total);
+		std::vector<Work> list;
+		std::map<std::array<uint64_t, 3>, int> done;
+		bool		finished = false;
+
+		for (int rounds = 0; !finished && rounds < 100000; rounds++)
+		{
+			RunsRound	round = {state, list, ring, room, done};
+			std::vector<Multiprocessor> all(many);
+
+			round.go(all, random);
+
+			uint32_t	left = left_again(state);
+			uint32_t	length = left + (uint32_t) round.voided.size();
+			uint32_t	numbers[2] = {0, 0};
+			std::vector<Work> next(length);
+
+			for (uint32_t i = 0; i < length; i++)
+			{
+				const Work &work = i < left ? list[state.again - left + i] : round.voided[i - left];
+
+				next[place_again(work, length, numbers[work.warp == kAllWarps]++)] = work;
+			}
+			finished = advance_state(state, total).finished;
+			longest = std::max(longest, (size_t) length / many / (ring + 3));
+			list = next;
+		}
+		good &= finished && done.size() == total * kColumns * kParts;
+		for (const auto &entry : done)
+			good &= entry.second == 1;
+	}
+	tap::ok(good, "runs that are voided again and again: each tile of a warp is done once");
+	tap::ok(longest <= kParts, "the list has %zu entries at most for each column that is under way", longest);
+}
+
 /* A random division into groups, of one relation or of two. */
 static std::vector<FastedRowGroup>
 random_groups(std::mt19937 &random, bool self, uint32_t rows[2])
@@ -431,5 +600,6 @@ main()
 	test_order();
 	test_groups();
 	test_queue();
+	test_runs();
 	return tap::done();
 }
