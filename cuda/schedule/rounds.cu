@@ -26,7 +26,7 @@ constexpr double kRoundSeconds = 0.016;
 /* From here on the recheck is worth a thought in the filter. */
 constexpr uint32_t kLongRows = 512;
 
-/* Before the first round has been timed: operations a second, guessed low. */
+/* Before the first round has been timed: operations a second of 132 multiprocessors, guessed low. */
 constexpr double kGuessWgmmaInt8 = 1200e12;
 constexpr double kGuessWgmmaFp16 = 600e12;
 constexpr double kGuessMma = 150e12;
@@ -41,14 +41,23 @@ constexpr double kFirstColumns = 2048;
 /* So little longer than a round that it had better be one. */
 constexpr double kOneRound = 1.5;
 
+/* Most GPUs have but a few units for FP64. */
+bool
+is_fast_in_fp64(const Device &device)
+{
+	return device.capability == 80 || device.capability == 90 || device.capability == 100;
+}
+
 double
 guessed_rate(const RoundSettings &settings)
 {
+	double		share = settings.device.multiprocessors / 132.0;
+
 	if (settings.criterion == Criterion::kFp64)
-		return kGuessFp64;
+		return share * kGuessFp64 / (is_fast_in_fp64(settings.device) ? 1 : 16);
 	if (settings.kernel == Kernel::kMma)
-		return kGuessMma;
-	return settings.criterion == Criterion::kInt8 ? kGuessWgmmaInt8 : kGuessWgmmaFp16;
+		return share * kGuessMma;
+	return share * (settings.criterion == Criterion::kInt8 ? kGuessWgmmaInt8 : kGuessWgmmaFp16);
 }
 
 /* What the filter reads of a row. */
