@@ -459,7 +459,7 @@ FROM fasted_internal.progress() p
 	LEFT JOIN pg_catalog.pg_database d ON d.oid = p.datid;
 
 COMMENT ON VIEW pg_stat_fasted_progress IS
-	'how far each running fasted_self_join is';
+	'how far each running join of fasted is';
 
 GRANT SELECT ON pg_stat_fasted_progress TO PUBLIC;
 

@@ -13,7 +13,7 @@ CREATE EXTENSION vector;
 CREATE TABLE documents (id bigint PRIMARY KEY, tenant int, embedding vector(3));
 INSERT INTO documents VALUES (1, 1, '[0,1,1]'), (2, 1, '[0,1,1]'), (3, 1, '[1,0.39,0.28]'), (4, 2, '[1,0.5,0.31]');
 
-LOAD 'fasted';               -- or in this session alone
+SELECT fasted_distance('{0}', '{0}');
 SELECT a.id, b.id, a.embedding <-> b.embedding AS dist
 FROM documents a JOIN documents b ON a.id < b.id AND a.embedding <-> b.embedding < 0.3
 ORDER BY dist, a.id;

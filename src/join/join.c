@@ -218,7 +218,7 @@ Create(const VectorSource *const *sources, FastedMetric metric, const FastedProb
 	join->progress = progress != NULL ? progress : &join->own_progress;
 	if (progress == NULL)
 		ProgressBegin(join->progress, sources[0] != NULL ? sources[0]->relid : InvalidOid,
-					  sources[0] != NULL ? sources[0]->relation : "join");
+					  sources[0] != NULL ? sources[0]->relation : NULL);
 	for (int side = 0; side < sides; side++)
 	{
 		join->sources[side] = sources[side];

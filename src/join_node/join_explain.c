@@ -57,8 +57,11 @@ ExplainKeys(JoinNode *node, List *ancestors, ExplainState *es)
 		texts = lappend(texts, deparse_expression(lfirst(cell), context, true, false));
 	if (texts != NIL)
 		ExplainPropertyList("Group Key", texts, es);
-	if (texts != NIL && es->analyze)
-		ExplainPropertyInteger("Groups", NULL, node->all_groups, es);
+	if (texts == NIL || !es->analyze)
+		return;
+	ExplainPropertyUInteger("Groups", NULL, node->all_groups, es);
+	if (node->all_groups > 0)
+		ExplainPropertyUInteger("Small Groups", NULL, node->all_groups - node->engine_groups, es);
 }
 
 static void
@@ -86,6 +89,7 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 	const JoinPlan *plan = &node->plan;
 	const Instrumentation *instrument = css->ss.ps.instrument;
 	Expr	   *distance = list_nth(plan->join_quals, plan->distance_qual);
+	FastedStats stats = JoinNodeStatistics(node);
 
 	ExplainPropertyText("Join Type", TypeText(plan->type), es);
 	ExplainQuals("Distance Cond", list_make1(distance), node, ancestors, es);
@@ -100,11 +104,14 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 			ExplainRemoved("Rows Removed by Filter", instrument->nfiltered2, instrument, es);
 	}
 	ExplainCount(plan, es);
-	ExplainEngine(&node->stats, es);
-	if (es->analyze && node->stats.engine[0] != '\0')
+	if (es->analyze && node->all_groups > 0 && node->engine_groups == 0)
+		ExplainNoEngine(es);
+	else
+		ExplainEngine(&stats, es);
+	if (es->analyze && stats.engine[0] != '\0')
 	{
-		ExplainWork(&node->stats, node->runs, es);
+		ExplainWork(&stats, node->runs, es);
 		if (es->timing)
-			ExplainMachine(&node->stats, es);
+			ExplainMachine(&stats, es);
 	}
 }

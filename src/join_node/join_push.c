@@ -387,21 +387,22 @@ BeginEngine(JoinNode *node)
 	output = node->engine_counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	node->pusher.groups = node->nbatch > 1 ? node->row_groups : NULL;
 	node->pusher.ngroups = node->nbatch;
+	node->engine_groups += node->nbatch;
 	old = MemoryContextSwitchTo(node->context);
 	node->join = JoinBeginPushed(&node->pusher, node->plan.shared ? 1 : 2, node->element,
 								 node->dimensions, expected, JoinNodeMetric(node), JoinNodeEps(node), output);
 	MemoryContextSwitchTo(old);
 }
 
-static void
-AddStatistics(JoinNode *node)
+FastedStats
+JoinNodeStatistics(const JoinNode *node)
 {
 	FastedStats sum = node->stats;
 	FastedStats stats;
 	double		read_seconds;
 
-	if (!JoinStatistics(node->join, &stats, &read_seconds))
-		return;
+	if (node->join == NULL || !JoinStatistics(node->join, &stats, &read_seconds))
+		return sum;
 	stats.rows += sum.rows;
 	stats.candidates += sum.candidates;
 	stats.pairs += sum.pairs;
@@ -413,7 +414,7 @@ AddStatistics(JoinNode *node)
 	stats.filter_seconds += sum.filter_seconds;
 	stats.refine_seconds += sum.refine_seconds;
 	stats.device_seconds += sum.device_seconds;
-	node->stats = stats;
+	return stats;
 }
 
 void
@@ -421,7 +422,7 @@ EndJoin(JoinNode *node)
 {
 	if (node->join == NULL)
 		return;
-	AddStatistics(node);
+	node->stats = JoinNodeStatistics(node);
 	JoinEnd(node->join);
 	node->join = NULL;
 }

@@ -133,6 +133,7 @@ typedef struct JoinNode
 	uint64		groups;			/* that were joined in this run */
 	bool		no_groups;		/* there are none: nothing can match */
 	uint64		all_groups;		/* joined in all runs */
+	uint64		engine_groups;	/* of these, by an engine */
 
 	/* Groups that are joined together: join_batch.c. */
 	GroupPlace	next_group[2];	/* behind the last one that was taken */
@@ -166,7 +167,7 @@ typedef struct JoinNode
 	uint32		next_unmatched;
 
 	int			runs;
-	FastedStats stats;			/* sums over groups and runs */
+	FastedStats stats;			/* sums over groups and runs that are over */
 } JoinNode;
 
 /* join_matches.c */
@@ -249,6 +250,9 @@ extern int	FindDimensions(JoinNode *node);
 
 /* The number of a row, from its number in the group at work. */
 extern uint32 RowOfGroup(const JoinSide *side, uint32 i);
+
+/* Sums over groups and runs, with the join that is not over yet. */
+extern FastedStats JoinNodeStatistics(const JoinNode *node);
 
 /* The engine's memory does not wait for the end of the query. */
 extern void EndJoin(JoinNode *node);

@@ -69,7 +69,10 @@ ExplainNearest(CustomScanState *node, List *ancestors, ExplainState *es)
 	ExplainMetric(&shown, es);
 	if (plan->count)
 		ExplainText("Aggregate", "count(*)", es);
-	ExplainEngine(&totals.stats, es);
+	if (es->analyze && totals.groups > 0 && totals.joins == 0)
+		ExplainNoEngine(es);
+	else
+		ExplainEngine(&totals.stats, es);
 	if (!es->analyze || scan->runs == 0)
 		return;
 	if (totals.groups > 0)

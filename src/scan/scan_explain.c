@@ -51,6 +51,12 @@ ExplainEngine(const FastedStats *stats, ExplainState *es)
 		ExplainPropertyInteger("Filter Dimensions", NULL, stats->filter_dimensions, es);
 }
 
+void
+ExplainNoEngine(ExplainState *es)
+{
+	ExplainText("Engine", "none", es);
+}
+
 /* At how many dimensions tiles were tested, and which part of them came there. */
 static void
 ExplainPruning(const FastedStats *stats, ExplainState *es)

@@ -14,6 +14,9 @@
 /* What computed, or would compute where no engine has run (an empty name). */
 extern void ExplainEngine(const FastedStats *stats, struct ExplainState *es);
 
+/* Rows met without one. */
+extern void ExplainNoEngine(struct ExplainState *es);
+
 /* "exact", or what fasted.refine = off gives. */
 extern void ExplainPrecision(struct ExplainState *es);
 

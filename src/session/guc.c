@@ -184,8 +184,8 @@ DefineSettings(void)
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("fasted.scan_node",
-							 "Lets the planner stream the result of fasted_self_join by a scan node.",
-							 "Off, the function's whole result is stored before the first row is seen.",
+							 "Lets the planner stream the results of functions by scan nodes.",
+							 "Off, a function's whole result is stored before the first row is seen.",
 							 &fasted_setting_scan_node, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 

@@ -118,12 +118,13 @@ FillEntry(const Progress *progress, const ProgressNumbers *numbers)
 		pgstat_progress_update_multi_param(NSLOTS, slots, values);
 }
 
-/* "reading items: 120000 rows", "joining items: 34 %, 5678 pairs" */
+/* "reading items: 120000 rows", "joining items: 34 %, 5678 pairs", "joining: ..." */
 static void
 Describe(const Progress *progress, const ProgressNumbers *numbers, char *text, size_t size)
 {
-	size_t		n = snprintf(text, size, "%s %s: ", PhaseName(progress->phase),
-							 progress->relation);
+	const char *relation = progress->relation;
+	size_t		n = snprintf(text, size, "%s%s%s: ", PhaseName(progress->phase),
+							 relation != NULL ? " " : "", relation != NULL ? relation : "");
 
 	if (n >= size)
 		return;
@@ -237,6 +238,7 @@ PutEntry(ReturnSetInfo *rsinfo, const PgBackendStatus *entry)
 	values[1] = ObjectIdGetDatum(entry->st_databaseid);
 	values[2] = ObjectIdGetDatum(entry->st_userid);
 	values[3] = ObjectIdGetDatum(entry->st_progress_command_target);
+	nulls[3] = !OidIsValid(entry->st_progress_command_target);
 	values[4] = CStringGetTextDatum(PhaseName(entry->st_progress_param[SLOT_PHASE]));
 	for (int i = SLOT_ROWS_READ; i < NSLOTS; i++)
 		values[4 + i] = Int64GetDatum(entry->st_progress_param[i]);

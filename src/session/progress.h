@@ -29,8 +29,8 @@ typedef struct ProgressNumbers
 
 typedef struct Progress
 {
-	Oid			relid;			/* what is joined */
-	const char *relation;
+	Oid			relid;			/* what is joined; invalid: no one relation */
+	const char *relation;		/* then NULL */
 	ProgressPhase phase;
 	instr_time	begun;
 	instr_time	shown;			/* last: in the view */

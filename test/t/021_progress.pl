@@ -78,6 +78,15 @@ $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 $session->query('SELECT');
 is(number('pid'), 0, 'the row is gone');
 
+# --- a join on a distance is of no one relation
+
+$session->send("SELECT count(*) FROM wide a JOIN wide b ON a.id < b.id AND fasted_within(a.v, b.v, 0.5);");
+ok(wait_until(sub { number("CASE WHEN phase = 'joining' THEN units_done END") > 0 }), 'a join on a distance');
+is(look("SELECT relid IS NULL, relation IS NULL, rows_read FROM $view"), 't|t|80000', 'has no relation, and the rows of both sides');
+ok(wait_until(sub { title_of($pid) =~ /SELECT \(fasted: joining: \d+ %, \d+ pairs\)/ }), 'and the process title names none');
+$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
+$session->query('SELECT');
+
 # --- two joins at once, errors in between, COPY
 
 $node->safe_psql('postgres', 'GRANT SELECT ON small, many_pairs TO worker');

@@ -92,8 +92,12 @@ my ($candidates) = $plan =~ /Candidates: (\d+)/;
 cmp_ok($candidates, '<', 600_000, 'pairs of other groups are no candidates');
 like(explained("SET fasted.memory_limit = '1MB'", $join), qr/Groups: 151\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'the same, a few at a time');
 
+like($plan, qr/Small Groups: 0\n/, 'none of them without an engine');
+like(explained('SELECT', "$join LIMIT 5"), qr/Engine: cpu\n(?:.*\n)*?\s+Rows Read: $rows\n/, 'what an engine did that was not at the end');
+
 # groups of two rows need no engine
-unlike(explained('SELECT', "SELECT a.id FROM pairs a JOIN pairs b ON a.tenant = b.tenant AND a.id < b.id AND $within"), qr/Kernel:/, 'no engine for tiny groups');
+like(explained('SELECT', "SELECT a.id FROM pairs a JOIN pairs b ON a.tenant = b.tenant AND a.id < b.id AND $within"),
+	qr/ Groups: ([1-9]\d*)\n\s+Small Groups: \1\n(?:.*\n)*?\s+Engine: none\n/, 'no engine for tiny groups');
 
 # once more, for each row of another table, and not to the end
 is($node->safe_psql('postgres', "$forced; SELECT count(*) FROM (VALUES (1), (2)) w (r), LATERAL (SELECT a.id FROM items a JOIN items b ON a.tenant = b.tenant AND a.id < b.id AND fasted_within(a.v, b.v, w.r) OFFSET 0) q"),
