@@ -268,6 +268,35 @@ SET ROLE regress_fasted_stranger;
 TABLE differing;
 RESET ROLE;
 
+-- arguments have one value for all scans, also a volatile one, unless a parameter of them changes
+CREATE SEQUENCE drawn;
+CREATE VIEW scans AS
+	SELECT 'self' AS what, count(DISTINCT n), nextval('drawn') AS drawn FROM (
+		SELECT (SELECT count(*) FROM fasted_self_join('points', 'v', nextval('drawn')) WHERE id_a + 0 * i > 0) AS n
+		FROM generate_series(1, 4) i OFFSET 0) s
+	UNION ALL
+	SELECT 'subquery', count(DISTINCT n), nextval('drawn') FROM (
+		SELECT (SELECT count(*) FROM fasted_self_join('points', 'v', nextval('drawn') +
+			(SELECT max(0 * id) FROM points WHERE id > random() - 1)) WHERE id_a + 0 * i > 0) AS n
+		FROM generate_series(1, 4) i OFFSET 0) s
+	UNION ALL
+	SELECT 'changing', count(DISTINCT n), nextval('drawn') FROM (
+		SELECT (SELECT count(*) FROM fasted_self_join('points', 'v', i + nextval('drawn')) WHERE id_a + 0 * i > 0) AS n
+		FROM generate_series(1, 4) i OFFSET 0) s
+	UNION ALL
+	SELECT 'nearest', count(DISTINCT n), nextval('drawn') FROM (
+		SELECT (SELECT count(*) FROM fasted_knn_join('points', 'v', 'points', 'v', nextval('drawn')::int) WHERE id_a + 0 * i > 0) AS n
+		FROM generate_series(1, 4) i OFFSET 0) s
+	UNION ALL
+	SELECT 'groups', count(DISTINCT n), nextval('drawn') FROM (
+		SELECT (SELECT sum(neighbors) FROM fasted_neighbors('points', 'v', nextval('drawn')) WHERE id + 0 * i > 0) AS n
+		FROM generate_series(1, 4) i OFFSET 0) s;
+TABLE scans;
+SET fasted.scan_node = off;
+ALTER SEQUENCE drawn RESTART;
+TABLE scans;
+RESET fasted.scan_node;
+
 -- errors are those of the function
 SELECT * FROM fasted_self_join(NULL, 'v', 1);
 SELECT * FROM fasted_self_join('points', 'v', NULL);
@@ -277,7 +306,8 @@ SELECT sum(dist) FROM radius, fasted_self_join('points', 'v', eps - 1);
 SELECT * FROM fasted_self_join('no_key', 'v', 1);
 SELECT * FROM fasted_self_join_typed(NULL::int, 'points', 'v', 1);
 
-DROP VIEW no_key, differing;
+DROP VIEW no_key, differing, scans;
+DROP SEQUENCE drawn;
 DROP TABLE points, mixed, radius, square, holes, secret, secured;
 DROP FUNCTION compare, estimated, planned, numbers;
 DROP ROLE regress_fasted_stranger, regress_fasted_reader;
