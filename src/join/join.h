@@ -23,7 +23,8 @@ typedef struct Join Join;
  * workers of a Citus cluster do so, which is no matter to the caller.  Error:
  * fasted.refine is off, and the metric is not L2.  Everything the join owns hangs
  * on a child of the current memory context, threads and device memory too, and
- * goes with it, on error and abort as well.
+ * goes with it, on error and abort as well; what is not PostgreSQL's goes with the
+ * resource owner, if that comes first (session/cleanup.h).
  */
 extern Join *JoinBegin(const VectorSource *source, FastedMetric metric, double eps,
 					   FastedOutput output);

@@ -11,8 +11,8 @@
 #include "join/engines.h"
 #include "read/group_reader.h"
 #include "read/type_order.h"
+#include "session/cleanup.h"
 #include "session/interrupts.h"
-#include "utils/memutils.h"
 
 struct NearestGroups
 {
@@ -25,11 +25,11 @@ struct NearestGroups
 	uint64		count;
 	Progress	progress;		/* of all groups */
 	EngineSpare spare;			/* between groups */
-	MemoryContextCallback callback;
+	Cleanup		cleanup;
 };
 
 static void
-EndCallback(void *arg)
+CloseAll(void *arg)
 {
 	NearestGroups *groups = arg;
 
@@ -106,9 +106,7 @@ NearestGroupsBegin(const NearestProblem *problem)
 	groups->problem.progress = &groups->progress;
 	groups->problem.spare = &groups->spare;
 	ProgressBegin(&groups->progress, problem->a->relid, problem->a->relation);
-	groups->callback.func = EndCallback;
-	groups->callback.arg = groups;
-	MemoryContextRegisterResetCallback(CurrentMemoryContext, &groups->callback);
+	CleanupRegister(&groups->cleanup, CloseAll, groups);
 	groups->progress.in_parts = true;
 	groups->small = SmallGroupCreate(problem);
 	BeginReading(groups);
