@@ -445,6 +445,12 @@ JoinSink(Join *join, int side)
 	return &TurnTo(join, side)->sink;
 }
 
+bool
+JoinHasFailed(const Join *join)
+{
+	return join->run.failed;
+}
+
 Join *
 JoinBeginNearest(const NearestProblem *nearest)
 {
@@ -459,6 +465,7 @@ JoinBeginNearest(const NearestProblem *nearest)
 	join->options.exact = true;
 	join->options.nearest = true;
 	join->run.spare = nearest->spare;
+	join->run.row_pairs = nearest->row_pairs;
 	/* workers look for one more, which may be the row itself */
 	if (join->pusher == NULL && nearest->k < FASTED_MAX_NEIGHBORS && BeginRemote(join, SLICE_NEAREST))
 		return join;

@@ -81,6 +81,9 @@ extern bool JoinPush(Join *join, int side, const float *row);
  */
 extern RowSink *JoinSink(Join *join, int side);
 
+/* The engine has failed, and rows are to be pushed once more: push ends, without the rest. */
+extern bool JoinHasFailed(const Join *join);
+
 /*
  * The nearest rows of b for each row of a, or of a's other rows.  Both sources are read,
  * unless there is a pusher for JoinSink.  Rows of b at the same distance are taken in the
@@ -96,6 +99,7 @@ typedef struct NearestProblem
 	RowPusher  *pusher;			/* or NULL */
 	Progress   *progress;		/* in parts, of which this join is one; or NULL */
 	EngineSpare *spare;			/* where there are many joins, in turn; or NULL */
+	double		row_pairs;		/* pairs of rows, for the choice of an engine; zero: by the sources */
 } NearestProblem;
 
 extern Join *JoinBeginNearest(const NearestProblem *nearest);

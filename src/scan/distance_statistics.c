@@ -60,11 +60,7 @@ MaySee(Oid relid, AttrNumber column)
 		pg_attribute_aclcheck(relid, column, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
-/*
- * NULL: there are none, or none that the current user may see.  It is that user
- * who reads the table later, within a view, too: the function runs as its caller.
- */
-static HeapTuple
+HeapTuple
 ColumnStatistics(Oid relid, AttrNumber column)
 {
 	HeapTuple	tuple;

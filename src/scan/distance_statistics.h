@@ -12,7 +12,15 @@
 #define FASTED_DISTANCE_STATISTICS_H
 
 #include "access/attnum.h"
+#include "access/htup.h"
 #include "engine/engine.h"
+
+/*
+ * The row of pg_statistic, for ReleaseSysCache.  NULL: there is none, or none that the
+ * current user may see.  It is that user who reads the table later, within a view, too: the
+ * function runs as its caller.
+ */
+extern HeapTuple ColumnStatistics(Oid relid, AttrNumber column);
 
 /* The share of rows without a vector, zero when not known. */
 extern double NullVectors(Oid relid, AttrNumber column);
