@@ -223,6 +223,20 @@ FROM (VALUES ('cosine', 0.001), ('cosine', 0.1), ('l2', 200)) AS p (metric, eps)
 	LATERAL (SELECT 2 * count(*) AS n FROM fasted_self_join('square', 'v', eps, 'id', metric => metric)) AS c,
 	planned(format('SELECT FROM square a, square b WHERE fasted_within(a.v, b.v, %L, %L)', eps, metric));
 
+-- a parent's children count, as they are read, also where the parent has statistics of its own rows
+CREATE TABLE parent (id int, v real[]);
+CREATE TABLE child () INHERITS (parent);
+INSERT INTO parent SELECT i FROM generate_series(1, 100) AS i;
+INSERT INTO child SELECT * FROM square;
+ANALYZE parent, child;
+SELECT eps, (estimated(format('SELECT * FROM fasted_self_join(''parent'', ''v'', %L::float8, ''id'')', eps)) /
+	estimated(format('SELECT * FROM fasted_self_join(''child'', ''v'', %L::float8, ''id'')', eps)))::numeric(10, 1) BETWEEN 0.8 AND 1.2 AS self,
+	(planned(format('SELECT FROM parent a, parent b WHERE fasted_within(a.v, b.v, %L)', eps)) /
+	planned(format('SELECT FROM child a, child b WHERE fasted_within(a.v, b.v, %L)', eps)))::numeric(10, 1) BETWEEN 0.8 AND 1.3 AS joined,
+	planned(format('SELECT FROM ONLY parent a, ONLY parent b WHERE fasted_within(a.v, b.v, %L)', eps)) < 2000 AS apart
+FROM unnest(ARRAY[60, 200]::float8[]) AS eps;
+DROP TABLE parent, child;
+
 -- the closest pairs, by the recipe of doc/functions.md
 SELECT k, same FROM unnest(ARRAY[1, 10, 125]) AS k,
 	LATERAL (SELECT array_agg(dist) = (SELECT array_agg(dist) FROM (

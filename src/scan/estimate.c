@@ -203,7 +203,7 @@ EstimatePairs(const Problem *problem)
 	double		pairs;
 
 	if (problem->eps >= 0.0)
-		share = ShareWithin(problem->relation, problem->column, problem->metric, problem->eps);
+		share = ShareWithin(problem->relation, problem->column, true, problem->metric, problem->eps);
 	pairs = share >= 0.0 ? all * share : problem->rows * DEFAULT_NEIGHBOURS / 2.0;
 	pairs = Min(pairs, all);
 	if (problem->ordered)

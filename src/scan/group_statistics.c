@@ -29,7 +29,7 @@ GroupStatistics *
 ReadGroupStatistics(Oid relid, AttrNumber column, double rows)
 {
 	GroupStatistics *statistics = palloc0(sizeof(GroupStatistics));
-	HeapTuple	tuple = ColumnStatistics(relid, column);
+	HeapTuple	tuple = ColumnStatistics(relid, column, true);
 	double		rest = 1.0;
 
 	statistics->groups = DEFAULT_NUM_DISTINCT;
