@@ -131,6 +131,25 @@ END $$;
 SELECT k, nearest_estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
 ANALYZE big;
 SELECT k, nearest_estimated(format('SELECT * FROM fasted_knn_join(''big'', ''v'', ''s'', ''w'', %s, ''id'')', k)) FROM unnest(ARRAY[1, 10, 100]) AS k;
+-- the first row costs all that is computed, unless rows of a group or of a panel come before
+CREATE TABLE wide_rows AS SELECT i AS id, i % 50 AS g, ARRAY(SELECT (i + k)::real FROM generate_series(1, 100) AS k) AS v FROM generate_series(1, 1000) AS i;
+ANALYZE wide_rows;
+-- computing is most of it
+UPDATE pg_class SET reltuples = 1e6 WHERE oid = 'wide_rows'::regclass;
+CREATE FUNCTION nearest_first_share(arguments text, memory text DEFAULT '16GB') RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+	PERFORM set_config('fasted.memory_limit', memory, true);
+	EXECUTE format('EXPLAIN (FORMAT json) SELECT * FROM fasted_knn_join(''wide_rows'', ''v'', ''wide_rows'', ''v'', 10, %s)', arguments) INTO plan;
+	RETURN (plan->0->'Plan'->>'Startup Cost')::numeric / (plan->0->'Plan'->>'Total Cost')::numeric;
+END $$;
+SELECT nearest_first_share('''id''') > 0.9 AS at_once,
+	nearest_first_share('''id''', '200MB') BETWEEN 0.2 AND 0.6 AS in_panels,
+	nearest_first_share('''id'', within => ''g''') < 0.2 AS in_groups,
+	nearest_first_share('''id'', within => ''id''') < 0.2 AS in_single_rows,
+	nearest_first_share('''id'', within => ''nothing''') < 0.2 AS by_no_column;
+DROP TABLE wide_rows;
+DROP FUNCTION nearest_first_share;
 
 -- the same as by the function, in other places of a query
 SET fasted.scan_node = off;

@@ -223,6 +223,20 @@ FROM (VALUES ('cosine', 0.001), ('cosine', 0.1), ('l2', 200)) AS p (metric, eps)
 	LATERAL (SELECT 2 * count(*) AS n FROM fasted_self_join('square', 'v', eps, 'id', metric => metric)) AS c,
 	planned(format('SELECT FROM square a, square b WHERE fasted_within(a.v, b.v, %L, %L)', eps, metric));
 
+-- a parent's children count, as they are read, also where the parent has statistics of its own rows
+CREATE TABLE parent (id int, v real[]);
+CREATE TABLE child () INHERITS (parent);
+INSERT INTO parent SELECT i FROM generate_series(1, 100) AS i;
+INSERT INTO child SELECT * FROM square;
+ANALYZE parent, child;
+SELECT eps, (estimated(format('SELECT * FROM fasted_self_join(''parent'', ''v'', %L::float8, ''id'')', eps)) /
+	estimated(format('SELECT * FROM fasted_self_join(''child'', ''v'', %L::float8, ''id'')', eps)))::numeric(10, 1) BETWEEN 0.8 AND 1.2 AS self,
+	(planned(format('SELECT FROM parent a, parent b WHERE fasted_within(a.v, b.v, %L)', eps)) /
+	planned(format('SELECT FROM child a, child b WHERE fasted_within(a.v, b.v, %L)', eps)))::numeric(10, 1) BETWEEN 0.8 AND 1.3 AS joined,
+	planned(format('SELECT FROM ONLY parent a, ONLY parent b WHERE fasted_within(a.v, b.v, %L)', eps)) < 2000 AS apart
+FROM unnest(ARRAY[60, 200]::float8[]) AS eps;
+DROP TABLE parent, child;
+
 -- the closest pairs, by the recipe of doc/functions.md
 SELECT k, same FROM unnest(ARRAY[1, 10, 125]) AS k,
 	LATERAL (SELECT array_agg(dist) = (SELECT array_agg(dist) FROM (
@@ -268,6 +282,35 @@ SET ROLE regress_fasted_stranger;
 TABLE differing;
 RESET ROLE;
 
+-- arguments have one value for all scans, also a volatile one, unless a parameter of them changes
+CREATE SEQUENCE drawn;
+CREATE VIEW scans AS
+	SELECT 'self' AS what, count(DISTINCT n), nextval('drawn') AS drawn FROM (
+		SELECT (SELECT count(*) FROM fasted_self_join('points', 'v', nextval('drawn')) WHERE id_a + 0 * i > 0) AS n
+		FROM generate_series(1, 4) i OFFSET 0) s
+	UNION ALL
+	SELECT 'subquery', count(DISTINCT n), nextval('drawn') FROM (
+		SELECT (SELECT count(*) FROM fasted_self_join('points', 'v', nextval('drawn') +
+			(SELECT max(0 * id) FROM points WHERE id > random() - 1)) WHERE id_a + 0 * i > 0) AS n
+		FROM generate_series(1, 4) i OFFSET 0) s
+	UNION ALL
+	SELECT 'changing', count(DISTINCT n), nextval('drawn') FROM (
+		SELECT (SELECT count(*) FROM fasted_self_join('points', 'v', i + nextval('drawn')) WHERE id_a + 0 * i > 0) AS n
+		FROM generate_series(1, 4) i OFFSET 0) s
+	UNION ALL
+	SELECT 'nearest', count(DISTINCT n), nextval('drawn') FROM (
+		SELECT (SELECT count(*) FROM fasted_knn_join('points', 'v', 'points', 'v', nextval('drawn')::int) WHERE id_a + 0 * i > 0) AS n
+		FROM generate_series(1, 4) i OFFSET 0) s
+	UNION ALL
+	SELECT 'groups', count(DISTINCT n), nextval('drawn') FROM (
+		SELECT (SELECT sum(neighbors) FROM fasted_neighbors('points', 'v', nextval('drawn')) WHERE id + 0 * i > 0) AS n
+		FROM generate_series(1, 4) i OFFSET 0) s;
+TABLE scans;
+SET fasted.scan_node = off;
+ALTER SEQUENCE drawn RESTART;
+TABLE scans;
+RESET fasted.scan_node;
+
 -- errors are those of the function
 SELECT * FROM fasted_self_join(NULL, 'v', 1);
 SELECT * FROM fasted_self_join('points', 'v', NULL);
@@ -277,7 +320,8 @@ SELECT sum(dist) FROM radius, fasted_self_join('points', 'v', eps - 1);
 SELECT * FROM fasted_self_join('no_key', 'v', 1);
 SELECT * FROM fasted_self_join_typed(NULL::int, 'points', 'v', 1);
 
-DROP VIEW no_key, differing;
+DROP VIEW no_key, differing, scans;
+DROP SEQUENCE drawn;
 DROP TABLE points, mixed, radius, square, holes, secret, secured;
 DROP FUNCTION compare, estimated, planned, numbers;
 DROP ROLE regress_fasted_stranger, regress_fasted_reader;

@@ -43,7 +43,9 @@ RowsOf(PlannerInfo *root, const Var *column)
 static double
 ShareOfColumn(PlannerInfo *root, const Var *column, FastedMetric metric, double eps)
 {
-	return ShareWithin(planner_rt_fetch(column->varno, root)->relid, column->varattno, metric, eps);
+	const RangeTblEntry *rte = planner_rt_fetch(column->varno, root);
+
+	return ShareWithin(rte->relid, column->varattno, rte->inh, metric, eps);
 }
 
 static bool

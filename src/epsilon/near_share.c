@@ -47,6 +47,7 @@
 #include <math.h>
 
 #include "epsilon/near_share.h"
+#include "epsilon/unseen_rows.h"
 #include "utils/memutils.h"
 
 /* How many standard deviations from the mean enclose this share of a normal distribution. */
@@ -68,27 +69,11 @@ NormalDeviation(double share)
 	return high;
 }
 
-/* The most rows that a sample misses, all of them, with at least this probability. */
-static double
-UnseenRows(double rows, double total, double probability)
-{
-	double		unseen = 0.0;
-	double		missed = 1.0;	/* the probability for one row more */
-
-	for (;;)
-	{
-		missed *= (total - rows - unseen) / (total - unseen);
-		if (missed < probability || unseen >= total - rows)
-			return unseen;
-		unseen++;
-	}
-}
-
 void
 ShareTestBegin(ShareTest *test)
 {
 	test->deviations = NormalDeviation(test->confidence);
-	test->unseen = UnseenRows(test->rows, test->total, (1.0 - test->confidence) / 2.0);
+	test->unseen = fasted_unseen_rows(test->rows, test->total, (1.0 - test->confidence) / 2.0);
 	test->neighbours = MemoryContextAllocHuge(CurrentMemoryContext,
 											  test->rows * sizeof(uint32));
 }

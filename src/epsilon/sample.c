@@ -17,6 +17,7 @@
 #include "epsilon/sample.h"
 #include "read/reader.h"
 #include "read/vector.h"
+#include "session/cleanup.h"
 #include "session/guc.h"
 #include "session/interrupts.h"
 #include "session/progress.h"
@@ -41,7 +42,7 @@ typedef struct Reservoir
 {
 	RowSink		sink;
 	MemoryContext context;
-	MemoryContextCallback callback;
+	Cleanup		cleanup;
 	const VectorSource *source;
 	const SampleOptions *options;
 	ReservoirStateData random;
@@ -249,9 +250,7 @@ ReadSample(const VectorSource *source, const SampleOptions *options)
 	reservoir->context = CurrentMemoryContext;
 	reservoir->source = source;
 	reservoir->options = options;
-	reservoir->callback.func = EndProgress;
-	reservoir->callback.arg = reservoir;
-	MemoryContextRegisterResetCallback(reservoir->context, &reservoir->callback);
+	CleanupRegister(&reservoir->cleanup, EndProgress, reservoir);
 
 	ProgressBegin(&reservoir->progress, source->relid, source->relation);
 	ReadVectors(source, &reservoir->sink);

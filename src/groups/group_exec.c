@@ -161,7 +161,7 @@ RescanGroups(CustomScanState *node)
 	ExecScanReScan(&node->ss);
 	if (scan->run == NULL)
 		return;
-	if (ArgumentsMayDiffer(&scan->arguments, &node->ss.ps))
+	if (RescanArguments(&scan->arguments, &node->ss.ps))
 		EndRun(scan);
 	else
 		GroupRunRewind(scan->run);

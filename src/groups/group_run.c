@@ -132,9 +132,7 @@ ShowGrouping(GroupRun *run)
 		.rows_read = run->rows.count,.rows_expected = run->rows.count,.pairs = run->npairs
 	};
 
-	run->callback.func = EndProgress;
-	run->callback.arg = run;
-	MemoryContextRegisterResetCallback(CurrentMemoryContext, &run->callback);
+	CleanupRegister(&run->cleanup, EndProgress, run);
 	ProgressBegin(&run->progress, source->relid, source->relation);
 	ProgressShow(&run->progress, PROGRESS_GROUPING, &numbers);
 }

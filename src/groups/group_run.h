@@ -12,6 +12,7 @@
 
 #include "groups/group_function.h"
 #include "portability/instr_time.h"
+#include "session/cleanup.h"
 #include "session/progress.h"
 
 typedef struct GroupRun
@@ -22,7 +23,7 @@ typedef struct GroupRun
 	uint64		npairs;
 
 	Progress	progress;		/* while rows are grouped */
-	MemoryContextCallback callback;
+	Cleanup		cleanup;
 
 	/* For EXPLAIN. */
 	bool		joined;			/* an engine ran */

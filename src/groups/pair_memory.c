@@ -16,7 +16,6 @@
 #include "cpu/release.h"
 #include "groups/pair_memory.h"
 #include "session/interrupts.h"
-#include "utils/memutils.h"
 
 /* No more than a page, and bytes between two looks for interrupts. */
 #define TOUCH_STEP 4096
@@ -47,9 +46,7 @@ PairMemoryCreate(void)
 {
 	PairMemory *memory = palloc0(sizeof(PairMemory));
 
-	memory->callback.func = FreeCallback;
-	memory->callback.arg = memory;
-	MemoryContextRegisterResetCallback(CurrentMemoryContext, &memory->callback);
+	CleanupRegister(&memory->cleanup, FreeCallback, memory);
 	return memory;
 }
 

@@ -12,12 +12,13 @@
 #define FASTED_PAIR_MEMORY_H
 
 #include "engine/engine.h"
+#include "session/cleanup.h"
 
 typedef struct PairMemory
 {
 	FastedPair *pairs;
 	size_t		room;
-	MemoryContextCallback callback;
+	Cleanup		cleanup;
 } PairMemory;
 
 /* Goes with the current memory context, if it is not freed before. */

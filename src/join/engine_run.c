@@ -83,6 +83,8 @@ EngineRunCheck(EngineRun *run, FastedStatus status)
 	if (!run->fallible)
 		ReportEngineFailure(run->engine, status, text);
 	run->failed = true;
+	if (run->spare != NULL)
+		run->spare->failed = true;
 	WarnOfFallBack(text);
 	return status;
 }
@@ -96,10 +98,12 @@ EngineRunAgain(EngineRun *run, const JoinOptions *options)
 
 /* How many pairs of rows there are, of a set with itself as if it were two. */
 static double
-RowPairs(const PanelProblem *problem)
+RowPairs(const EngineRun *run, const PanelProblem *problem)
 {
 	const uint64_t *rows = problem->expected_rows;
 
+	if (run->row_pairs > 0.0)
+		return run->row_pairs;
 	if (problem->problem.groups != NULL)
 		return fasted_group_pairs(problem->problem.groups, problem->problem.ngroups, false);
 	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
@@ -111,8 +115,8 @@ EngineRunOpen(EngineRun *run, const JoinOptions *options, const PanelProblem *pr
 	PanelProblem whole = *problem;
 	uint32		dimensions = problem->options.dimensions;
 
-	run->engine = run->failed ? fasted_cpu_engine() :
-		ChooseEngine(options, RowPairs(problem), dimensions);
+	run->engine = run->failed || (run->spare != NULL && run->spare->failed) ? fasted_cpu_engine() :
+		ChooseEngine(options, RowPairs(run, problem), dimensions);
 	EngineRunAgain(run, options);
 	if ((whole.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
 		(whole.problem.output == FASTED_OUTPUT_KEEPERS && !run->engine->keeps))

@@ -17,6 +17,7 @@ typedef struct EngineSpare
 	const FastedEngine *engine;
 	PanelJoin  *join;			/* NULL: there is none */
 	uint32		dimensions;
+	bool		failed;			/* a GPU did, in place of which the CPU computes from then on */
 } EngineSpare;
 
 typedef struct EngineRun
@@ -29,6 +30,7 @@ typedef struct EngineRun
 	bool		failed;			/* and the GPU did fail */
 	EngineSpare *spare;			/* of joins for the same problem; or NULL */
 	uint32		dimensions;
+	double		row_pairs;		/* for the choice of an engine; zero: as rows are expected */
 } EngineRun;
 
 /*

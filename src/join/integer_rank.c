@@ -21,6 +21,7 @@
 #include "join/integer_rank.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
+#include "session/cleanup.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
 
@@ -56,7 +57,7 @@ struct IntegerRank
 	pthread_t	thread;
 	pg_atomic_uint32 stop;		/* it is to end */
 	pg_atomic_uint32 done;
-	MemoryContextCallback callback;
+	Cleanup		cleanup;
 };
 
 /* Answers interrupts, or tells the thread that it is to end. */
@@ -205,9 +206,7 @@ IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank, bool beside)
 	ranking->beside = beside && count >= ROWS_FOR_THREAD;
 	if (ranking->beside && StartThread(ranking))
 	{
-		ranking->callback.func = JoinThread;
-		ranking->callback.arg = ranking;
-		MemoryContextRegisterResetCallback(CurrentMemoryContext, &ranking->callback);
+		CleanupRegister(&ranking->cleanup, JoinThread, ranking);
 		return ranking;
 	}
 	ranking->beside = false;

@@ -3,8 +3,8 @@
  * join.c
  *	  Reads, starts and polls; once more on the CPU where a GPU fails.
  *
- * The engine's memory and threads are not PostgreSQL's, so a reset callback of
- * the join's memory context closes the engine, however the query ends.
+ * The engine's memory and threads are not PostgreSQL's, so a cleanup closes the engine,
+ * however the query ends.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,13 +16,14 @@
 #include "join/join.h"
 #include "portability/instr_time.h"
 #include "read/reader.h"
+#include "session/cleanup.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
 
 struct Join
 {
 	MemoryContext context;
-	MemoryContextCallback callback;
+	Cleanup		cleanup;
 	const VectorSource *sources[2];
 	const RowArray *array;		/* the rows, if they are in memory */
 	RowPusher  *pusher;			/* whoever has them, if not */
@@ -42,7 +43,7 @@ struct Join
 };
 
 static void
-CloseCallback(void *arg)
+Close(void *arg)
 {
 	Join	   *join = arg;
 
@@ -211,9 +212,7 @@ Create(const VectorSource *const *sources, FastedMetric metric, const FastedProb
 	join->options = OptionsFromSettings();
 	join->options.metric = metric;
 	join->options.element = sources[0] != NULL ? sources[0]->element : FASTED_ELEMENT_REAL;
-	join->callback.func = CloseCallback;
-	join->callback.arg = join;
-	MemoryContextRegisterResetCallback(context, &join->callback);
+	CleanupRegister(&join->cleanup, Close, join);
 	INSTR_TIME_SET_CURRENT(join->begun);
 	join->progress = progress != NULL ? progress : &join->own_progress;
 	if (progress == NULL)
@@ -446,6 +445,12 @@ JoinSink(Join *join, int side)
 	return &TurnTo(join, side)->sink;
 }
 
+bool
+JoinHasFailed(const Join *join)
+{
+	return join->run.failed;
+}
+
 Join *
 JoinBeginNearest(const NearestProblem *nearest)
 {
@@ -460,6 +465,7 @@ JoinBeginNearest(const NearestProblem *nearest)
 	join->options.exact = true;
 	join->options.nearest = true;
 	join->run.spare = nearest->spare;
+	join->run.row_pairs = nearest->row_pairs;
 	/* workers look for one more, which may be the row itself */
 	if (join->pusher == NULL && nearest->k < FASTED_MAX_NEIGHBORS && BeginRemote(join, SLICE_NEAREST))
 		return join;

@@ -23,7 +23,8 @@ typedef struct Join Join;
  * workers of a Citus cluster do so, which is no matter to the caller.  Error:
  * fasted.refine is off, and the metric is not L2.  Everything the join owns hangs
  * on a child of the current memory context, threads and device memory too, and
- * goes with it, on error and abort as well.
+ * goes with it, on error and abort as well; what is not PostgreSQL's goes with the
+ * resource owner, if that comes first (session/cleanup.h).
  */
 extern Join *JoinBegin(const VectorSource *source, FastedMetric metric, double eps,
 					   FastedOutput output);
@@ -80,6 +81,9 @@ extern bool JoinPush(Join *join, int side, const float *row);
  */
 extern RowSink *JoinSink(Join *join, int side);
 
+/* The engine has failed, and rows are to be pushed once more: push ends, without the rest. */
+extern bool JoinHasFailed(const Join *join);
+
 /*
  * The nearest rows of b for each row of a, or of a's other rows.  Both sources are read,
  * unless there is a pusher for JoinSink.  Rows of b at the same distance are taken in the
@@ -95,6 +99,7 @@ typedef struct NearestProblem
 	RowPusher  *pusher;			/* or NULL */
 	Progress   *progress;		/* in parts, of which this join is one; or NULL */
 	EngineSpare *spare;			/* where there are many joins, in turn; or NULL */
+	double		row_pairs;		/* pairs of rows, for the choice of an engine; zero: by the sources */
 } NearestProblem;
 
 extern Join *JoinBeginNearest(const NearestProblem *nearest);

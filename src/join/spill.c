@@ -20,9 +20,9 @@
 #include "commands/tablespace.h"
 #include "cpu/release.h"
 #include "join/spill.h"
+#include "session/cleanup.h"
 #include "session/interrupts.h"
 #include "storage/fd.h"
-#include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/wait_event.h"
 
@@ -41,7 +41,7 @@ typedef struct Segment
 struct SpillFile
 {
 	MemoryContext context;
-	MemoryContextCallback callback;
+	Cleanup		cleanup;
 	ResourceOwner owner;		/* closes the files, if nobody else does */
 	Segment    *segments;
 	int			nsegments;
@@ -76,9 +76,7 @@ SpillCreate(size_t row_bytes)
 	spill->context = CurrentMemoryContext;
 	spill->owner = CurrentResourceOwner;
 	spill->row_bytes = row_bytes;
-	spill->callback.func = ReleaseDescriptors;
-	spill->callback.arg = spill;
-	MemoryContextRegisterResetCallback(spill->context, &spill->callback);
+	CleanupRegister(&spill->cleanup, ReleaseDescriptors, spill);
 	return spill;
 }
 

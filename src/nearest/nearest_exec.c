@@ -187,6 +187,7 @@ RescanNearest(CustomScanState *node)
 
 	RestartOutletScan(&scan->out);
 	EndRun(scan);
+	(void) RescanArguments(&scan->arguments, &node->ss.ps);
 }
 
 static void

@@ -11,8 +11,9 @@
 #include "join/engines.h"
 #include "read/group_reader.h"
 #include "read/type_order.h"
+#include "scan/group_statistics.h"
+#include "session/cleanup.h"
 #include "session/interrupts.h"
-#include "utils/memutils.h"
 
 struct NearestGroups
 {
@@ -21,15 +22,17 @@ struct NearestGroups
 	GroupReader *a;
 	GroupReader *b;				/* NULL: a's rows alone */
 	SmallGroup *small;			/* the first rows of the group at hand */
+	bool		pushed;			/* its rows were given to an engine */
+	GroupStatistics *statistics[2];
 	SortSupportData order;
 	uint64		count;
 	Progress	progress;		/* of all groups */
 	EngineSpare spare;			/* between groups */
-	MemoryContextCallback callback;
+	Cleanup		cleanup;
 };
 
 static void
-EndCallback(void *arg)
+CloseAll(void *arg)
 {
 	NearestGroups *groups = arg;
 
@@ -37,14 +40,23 @@ EndCallback(void *arg)
 	ProgressEnd(&groups->progress);
 }
 
-/* The first rows, and then the others. */
+/*
+ * The first rows, and then the others.  When a GPU has failed, which may be seen when the
+ * other side's last rows are sent off, they are asked for once more: then all are read again.
+ */
 static void
 PushSide(NearestGroups *groups, int side, Join *join)
 {
+	GroupReader **reader = side == 0 ? &groups->a : &groups->b;
 	RowSink    *sink = JoinSink(join, side);
 
-	SmallGroupPush(groups->small, side, sink);
-	GroupReaderRead(side == 0 ? groups->a : groups->b, sink, PG_UINT64_MAX);
+	if (JoinHasFailed(join))
+		return;
+	if (groups->pushed)
+		*reader = GroupReaderAgain(*reader);
+	else
+		SmallGroupPush(groups->small, side, sink);
+	GroupReaderRead(*reader, sink, PG_UINT64_MAX);
 }
 
 static void
@@ -55,6 +67,7 @@ PushGroup(RowPusher *pusher, Join *join)
 	PushSide(groups, 0, join);
 	if (groups->b != NULL)
 		PushSide(groups, 1, join);
+	groups->pushed = true;
 }
 
 /* Is the whole group a small one? */
@@ -70,18 +83,47 @@ ReadSmallGroup(NearestGroups *groups)
 	return whole && SmallGroupIsAlike(groups->small);
 }
 
+static GroupReader *
+BeginSide(NearestGroups *groups, int side, const VectorSource *source)
+{
+	GroupReader *reader = GroupReaderBegin(source);
+	uint64		rows = GroupReaderExpected(reader);
+
+	groups->progress.whole.rows_expected += rows;
+	groups->statistics[side] = ReadGroupStatistics(source->relid,
+												   get_attnum(source->relid, source->group_column),
+												   rows);
+	return reader;
+}
+
 static void
 BeginReading(NearestGroups *groups)
 {
 	const NearestProblem *problem = &groups->problem;
 
-	groups->a = GroupReaderBegin(problem->a);
-	groups->progress.whole.rows_expected = GroupReaderExpected(groups->a);
-	if (problem->b == NULL)
-		return;
-	groups->b = GroupReaderBegin(problem->b);
-	groups->progress.whole.rows_expected += GroupReaderExpected(groups->b);
+	groups->a = BeginSide(groups, 0, problem->a);
+	if (problem->b != NULL)
+		groups->b = BeginSide(groups, 1, problem->b);
 	PrepareTypeOrder(problem->a->group_type, problem->a->group_collation, CurrentMemoryContext, &groups->order);
+}
+
+/* The rows of a side in the group at hand, by statistics; those that are there say more. */
+static double
+ExpectedRows(NearestGroups *groups, int side)
+{
+	GroupReader *reader = side == 0 ? groups->a : groups->b;
+	double		share = ShareOfGroup(groups->statistics[side], GroupReaderValue(groups->a),
+									 groups->problem.a->group_type, &groups->order);
+
+	return Max(share * GroupReaderExpected(reader), SmallGroupKeys(groups->small, side)->count);
+}
+
+static double
+ExpectedPairs(NearestGroups *groups)
+{
+	double		rows = ExpectedRows(groups, 0);
+
+	return rows * (groups->b != NULL ? ExpectedRows(groups, 1) : rows);
 }
 
 /* Also where no group is worth one: an engine that can't is an error. */
@@ -106,9 +148,7 @@ NearestGroupsBegin(const NearestProblem *problem)
 	groups->problem.progress = &groups->progress;
 	groups->problem.spare = &groups->spare;
 	ProgressBegin(&groups->progress, problem->a->relid, problem->a->relation);
-	groups->callback.func = EndCallback;
-	groups->callback.arg = groups;
-	MemoryContextRegisterResetCallback(CurrentMemoryContext, &groups->callback);
+	CleanupRegister(&groups->cleanup, CloseAll, groups);
 	groups->progress.in_parts = true;
 	groups->small = SmallGroupCreate(problem);
 	BeginReading(groups);
@@ -164,7 +204,11 @@ NearestGroupsNext(NearestGroups *groups, Join **join, SmallGroup **small)
 		*small = groups->small;
 	}
 	else
+	{
+		groups->problem.row_pairs = ExpectedPairs(groups);
+		groups->pushed = false;
 		*join = JoinBeginNearest(&groups->problem);
+	}
 	return true;
 }
 

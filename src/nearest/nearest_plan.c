@@ -51,13 +51,14 @@ ServedNearest(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, int 
 	return UsesPlainColumns(root, rel, types, NEAREST_NCOLUMNS) ? call : NULL;
 }
 
-/* Rows come when the engine is through with some, after everything was read. */
+/* Rows come when the engine is through with some, after everything was read: mostly with all. */
 void
 CostNearestPath(PlannerInfo *root, RelOptInfo *rel, const FuncExpr *call, int first, Path *path)
 {
 	NearestEstimate estimate = EstimateNearest(root, list_copy_tail(call->args, first));
 
-	CostCallPath(root, rel, path, estimate.read_cost, estimate.read_cost + estimate.compute_cost);
+	CostCallPath(root, rel, path, estimate.read_cost + estimate.first_cost,
+				 estimate.read_cost + estimate.compute_cost);
 }
 
 static CustomPath *

@@ -163,7 +163,7 @@ SmallGroupPush(const SmallGroup *group, int side, RowSink *sink)
 		size_t		n = Min(sink->room_for_rows(sink, &room), rows->keys->count - done);
 
 		if (n == 0)
-			elog(ERROR, "a group of \"%s\" can't be given twice", rows->keys->source->relation);
+			return;
 		memcpy(room, RowAt(rows, done), n * RowBytes(rows->element, rows->dimensions));
 		sink->take_rows(sink, rows->keys->values + done, n);
 		done += n;

@@ -25,7 +25,7 @@ extern RowSink *SmallGroupSink(SmallGroup *group, int side);
 /* All rows are there: may neighbours be found?  An engine's join reports what is not alike. */
 extern bool SmallGroupIsAlike(const SmallGroup *group);
 
-/* Instead, gives a side's rows to another sink. */
+/* Instead, gives a side's rows to another sink, as long as that has room. */
 extern void SmallGroupPush(const SmallGroup *group, int side, RowSink *sink);
 
 /* Orders the ids; an error, if two are the same. */

@@ -65,12 +65,12 @@ LeaveOut(GroupReader *reader)
 	return true;
 }
 
-static void
+/* False: the sink has no room. */
+static bool
 Take(GroupReader *reader, TupleTableSlot *slot)
 {
 	reader->most--;
-	if (!TakeSlot(reader->taker, slot))
-		elog(ERROR, "a group of \"%s\" can't be read twice", reader->source->relation);
+	return TakeSlot(reader->taker, slot);
 }
 
 static bool
@@ -89,7 +89,11 @@ ReceiveRow(TupleTableSlot *slot, DestReceiver *self)
 	}
 	if (reader->skipping)
 		return LeaveOut(reader);
-	Take(reader, slot);
+	if (!Take(reader, slot))
+	{
+		ExecCopySlot(reader->next, slot);
+		return false;
+	}
 	return true;
 }
 
@@ -223,14 +227,27 @@ GroupReaderRead(GroupReader *reader, RowSink *sink, uint64 most)
 	reader->taker->sink = sink;
 	reader->most = most;
 	reader->skipping = false;
-	if (KeepsRowOfGroup(reader) && most > 0)
-	{
-		Take(reader, reader->next);
+	if (KeepsRowOfGroup(reader) && most > 0 && Take(reader, reader->next))
 		ExecClearTuple(reader->next);
-	}
 	RunToKeptRow(reader);
 	MemoryContextSwitchTo(old);
 	return !KeepsRowOfGroup(reader);
+}
+
+GroupReader *
+GroupReaderAgain(GroupReader *reader)
+{
+	MemoryContext old = MemoryContextSwitchTo(MemoryContextGetParent(reader->context));
+	GroupReader *again = GroupReaderBegin(reader->source);
+
+	do
+	{
+		if (!GroupReaderNext(again))
+			elog(ERROR, "a group of \"%s\" can't be read twice", reader->source->relation);
+	} while (!IsOfGroup(reader, GroupReaderValue(again)));
+	MemoryContextSwitchTo(old);
+	GroupReaderEnd(reader);
+	return again;
 }
 
 uint64

@@ -30,9 +30,16 @@ extern Datum GroupReaderValue(const GroupReader *reader);
 
 /*
  * Gives the group's rows to the sink, of those that are left at most so many; false: there
- * are more, which another sink may take.  That sink is told of no dimensions.
+ * are more, which another sink may take, or this one has no room.  That other sink is told
+ * of no dimensions.
  */
 extern bool GroupReaderRead(GroupReader *reader, RowSink *sink, uint64 most);
+
+/*
+ * Another one, at the same group, for all of its rows once more: reads the source again up
+ * to there, and ends this one.
+ */
+extern GroupReader *GroupReaderAgain(GroupReader *reader);
 
 /* The planner's guess at the number of rows of all groups. */
 extern uint64 GroupReaderExpected(const GroupReader *reader);

@@ -12,11 +12,12 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
 #include "scan/call_exec.h"
 #include "session/compat.h"
 #include "utils/acl.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 
 void
 CheckExecutePrivilege(Oid function)
@@ -46,49 +47,94 @@ KnownRelation(const FuncExpr *call, int n, PlanState *state)
 
 /* --- arguments */
 
+typedef struct ParamSearch
+{
+	const List *subplans;		/* of the whole statement */
+	Bitmapset  *params;			/* found so far */
+} ParamSearch;
+
+/* Those that a subquery depends on, too; a worker has only those that are safe there. */
 static bool
-FindParams(Node *node, Bitmapset **params)
+FindParams(Node *node, ParamSearch *search)
 {
 	if (node == NULL)
 		return false;
 	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
-		*params = bms_add_member(*params, ((Param *) node)->paramid);
-	return expression_tree_walker(node, FindParams, params);
+		search->params = bms_add_member(search->params, ((Param *) node)->paramid);
+	if (IsA(node, SubPlan))
+	{
+		const Plan *plan = list_nth(search->subplans, ((SubPlan *) node)->plan_id - 1);
+
+		if (plan != NULL)
+			search->params = bms_add_members(search->params, plan->extParam);
+	}
+	return expression_tree_walker(node, FindParams, search);
 }
 
 CallArguments
 BeginArguments(const FuncExpr *call, PlanState *state)
 {
 	CallArguments arguments = {.call = call};
+	ParamSearch search = {.subplans = state->state->es_plannedstmt->subplans};
 
 	arguments.states = ExecInitExprList(call->args, state);
-	(void) FindParams((Node *) call->args, &arguments.params);
+	(void) FindParams((Node *) call->args, &search);
+	arguments.params = search.params;
+	arguments.context = AllocSetContextCreate(CurrentMemoryContext, "fasted arguments",
+											  ALLOCSET_SMALL_SIZES);
 	return arguments;
 }
 
-void
-EvaluateArguments(const CallArguments *arguments, ExprContext *econtext, FunctionCallInfo fcinfo)
+static NullableDatum
+EvaluateArgument(const CallArguments *arguments, int n, ExprContext *econtext)
 {
-	ListCell   *cell;
-	int			n = 0;
+	NullableDatum argument;
+	int16		typlen;
+	bool		typbyval;
 
-	InitFunctionCallInfoData(*fcinfo, NULL, list_length(arguments->states), InvalidOid, NULL, NULL);
-	foreach(cell, arguments->states)
+	argument.value = ExecEvalExpr((ExprState *) list_nth(arguments->states, n), econtext,
+								  &argument.isnull);
+	get_typlenbyval(exprType(list_nth(arguments->call->args, n)), &typlen, &typbyval);
+	if (!argument.isnull && !typbyval)
 	{
-		fcinfo->args[n].value = ExecEvalExpr((ExprState *) lfirst(cell), econtext,
-											 &fcinfo->args[n].isnull);
-		n++;
+		MemoryContext old = MemoryContextSwitchTo(arguments->context);
+
+		argument.value = datumCopy(argument.value, typbyval, typlen);
+		MemoryContextSwitchTo(old);
 	}
+	return argument;
 }
 
-/* What an argument's own subquery depends on is not looked for. */
-bool
-ArgumentsMayDiffer(const CallArguments *arguments, const PlanState *state)
+/*
+ * A run begins again with the values of the last one, as PostgreSQL scans again what a
+ * function has returned: volatile arguments have one value.
+ */
+void
+EvaluateArguments(CallArguments *arguments, ExprContext *econtext, FunctionCallInfo fcinfo)
 {
-	const Bitmapset *changed = state->chgParam;
+	int			nargs = list_length(arguments->states);
 
-	return bms_overlap(changed, arguments->params) ||
-		(!bms_is_empty(changed) && contain_subplans((Node *) arguments->call->args));
+	InitFunctionCallInfoData(*fcinfo, NULL, nargs, InvalidOid, NULL, NULL);
+	if (arguments->values == NULL)
+	{
+		NullableDatum *values = MemoryContextAlloc(arguments->context,
+												   nargs * sizeof(NullableDatum));
+
+		for (int n = 0; n < nargs; n++)
+			values[n] = EvaluateArgument(arguments, n, econtext);
+		arguments->values = values;
+	}
+	memcpy(fcinfo->args, arguments->values, nargs * sizeof(NullableDatum));
+}
+
+bool
+RescanArguments(CallArguments *arguments, const PlanState *state)
+{
+	if (!bms_overlap(state->chgParam, arguments->params))
+		return false;
+	arguments->values = NULL;
+	MemoryContextReset(arguments->context);
+	return true;
 }
 
 /* --- rows */

@@ -26,16 +26,21 @@ typedef struct CallArguments
 	const FuncExpr *call;
 	List	   *states;
 	Bitmapset  *params;			/* executor's parameters in them */
+	MemoryContext context;		/* the values are copied to it */
+	NullableDatum *values;		/* NULL: not evaluated yet */
 } CallArguments;
 
 extern CallArguments BeginArguments(const FuncExpr *call, PlanState *state);
 
-/* Their values, in an fcinfo with room for all of them. */
-extern void EvaluateArguments(const CallArguments *arguments, ExprContext *econtext,
+/*
+ * Their values, in an fcinfo with room for all of them.  They are evaluated once, and again
+ * only after RescanArguments was true; valid until then.
+ */
+extern void EvaluateArguments(CallArguments *arguments, ExprContext *econtext,
 							  FunctionCallInfo fcinfo);
 
 /* In a rescan: may they have other values now? */
-extern bool ArgumentsMayDiffer(const CallArguments *arguments, const PlanState *state);
+extern bool RescanArguments(CallArguments *arguments, const PlanState *state);
 
 /*
  * The next row that the conditions are true of, projected; next gives the scan tuples,

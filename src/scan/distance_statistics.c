@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_statistic.h"
@@ -60,31 +61,29 @@ MaySee(Oid relid, AttrNumber column)
 		pg_attribute_aclcheck(relid, column, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
-/*
- * NULL: there are none, or none that the current user may see.  It is that user
- * who reads the table later, within a view, too: the function runs as its caller.
- */
-static HeapTuple
-ColumnStatistics(Oid relid, AttrNumber column)
+HeapTuple
+ColumnStatistics(Oid relid, AttrNumber column, bool children)
 {
+	bool		inherited;
 	HeapTuple	tuple;
 
 	if (!OidIsValid(get_atttype(relid, column)) || !MaySee(relid, column))
 		return NULL;
+	inherited = children && has_subclass(relid);
 	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
-										Int16GetDatum(column), BoolGetDatum(false));
+							Int16GetDatum(column), BoolGetDatum(inherited));
 
-	/* tables with children have statistics over all of them */
+	/* autovacuum analyzes a parent only when its own rows change */
 	if (!HeapTupleIsValid(tuple))
 		tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
-								Int16GetDatum(column), BoolGetDatum(true));
+								Int16GetDatum(column), BoolGetDatum(!inherited));
 	return tuple;
 }
 
 double
 NullVectors(Oid relid, AttrNumber column)
 {
-	HeapTuple	tuple = ColumnStatistics(relid, column);
+	HeapTuple	tuple = ColumnStatistics(relid, column, true);
 	double		share = 0.0;
 
 	if (HeapTupleIsValid(tuple))
@@ -115,7 +114,7 @@ KnownDimensions(Oid relid, AttrNumber column)
 	get_atttypetypmodcoll(relid, column, &type, &typmod, &collation);
 	if (typmod > 0 && !OidIsValid(get_base_element_type(type)))
 		return typmod;
-	tuple = ColumnStatistics(relid, column);
+	tuple = ColumnStatistics(relid, column, true);
 	if (!HeapTupleIsValid(tuple))
 		return 0.0;
 	if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_DECHIST, InvalidOid, ATTSTATSSLOT_NUMBERS))
@@ -334,7 +333,7 @@ FindCast(Oid relid, AttrNumber column, Oid *cast)
 }
 
 double
-ShareWithin(Oid relid, AttrNumber column, FastedMetric metric, double eps)
+ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, double eps)
 {
 	HeapTuple	statistics;
 	ColumnSample *sample;
@@ -343,7 +342,7 @@ ShareWithin(Oid relid, AttrNumber column, FastedMetric metric, double eps)
 
 	if (isinf(eps) || (metric == FASTED_METRIC_COSINE && eps >= 2.0))
 		return 1.0;
-	statistics = ColumnStatistics(relid, column);
+	statistics = ColumnStatistics(relid, column, children);
 	if (!HeapTupleIsValid(statistics))
 		return -1.0;
 	if (FindCast(relid, column, &cast))

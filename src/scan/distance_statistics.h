@@ -12,7 +12,15 @@
 #define FASTED_DISTANCE_STATISTICS_H
 
 #include "access/attnum.h"
+#include "access/htup.h"
 #include "engine/engine.h"
+
+/*
+ * The row of pg_statistic, of the rows of a table's children too if these are wanted, for ReleaseSysCache.  NULL: there is none, or none that the
+ * current user may see.  It is that user who reads the table later, within a view, too: the
+ * function runs as its caller.
+ */
+extern HeapTuple ColumnStatistics(Oid relid, AttrNumber column, bool children);
 
 /* The share of rows without a vector, zero when not known. */
 extern double NullVectors(Oid relid, AttrNumber column);
@@ -23,8 +31,9 @@ extern double KnownDimensions(Oid relid, AttrNumber column);
 /*
  * The share of all pairs of rows that are within eps of each other, estimated
  * from the vectors in the column's statistics; negative: not known, since there
- * are no statistics that hold vectors.
+ * are no statistics that hold vectors.  Rows of a table's children are among them, or not.
  */
-extern double ShareWithin(Oid relid, AttrNumber column, FastedMetric metric, double eps);
+extern double ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric,
+						  double eps);
 
 #endif							/* FASTED_DISTANCE_STATISTICS_H */

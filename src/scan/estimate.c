@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xlog.h"
@@ -28,9 +30,11 @@
 #include "scan/distance_statistics.h"
 #include "scan/call_plan.h"
 #include "scan/estimate.h"
+#include "scan/group_statistics.h"
 #include "scan/self_join.h"
 #include "scan/source_planning.h"
 #include "session/arguments.h"
+#include "session/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -203,7 +207,7 @@ EstimatePairs(const Problem *problem)
 	double		pairs;
 
 	if (problem->eps >= 0.0)
-		share = ShareWithin(problem->relation, problem->column, problem->metric, problem->eps);
+		share = ShareWithin(problem->relation, problem->column, true, problem->metric, problem->eps);
 	pairs = share >= 0.0 ? all * share : problem->rows * DEFAULT_NEIGHBOURS / 2.0;
 	pairs = Min(pairs, all);
 	if (problem->ordered)
@@ -255,6 +259,32 @@ EstimateRowFunction(PlannerInfo *root, List *args, double *rows, Cost *cost)
 	*cost = ReadCost(&problem) + ComputeCost(&problem) + problem.rows * cpu_tuple_cost;
 }
 
+/* What the rows of a side take, with so many neighbours each. */
+static double
+BytesOfSide(const Problem *side, double neighbors)
+{
+	return side->rows * (side->dimensions * sizeof(float) + neighbors * sizeof(FastedNeighbor));
+}
+
+/*
+ * After how large a part of the work the first rows come: that of a group, of an outer panel
+ * where memory is too small for all rows, or all of it.  Inner panels take a fifth of it.
+ */
+static double
+FirstPart(const Problem *a, const Problem *b, double k, const Const *within)
+{
+	double		limit = fasted_setting_memory_limit * 1024.0;
+	double		bytes = BytesOfSide(a, k);
+
+	if (within != NULL)
+		return 1.0 / ReadGroupStatistics(a->relation,
+										 get_attnum(a->relation, NameStr(*DatumGetName(within->constvalue))),
+										 a->rows)->groups;
+	if (bytes + (a->relation == b->relation ? 0.0 : BytesOfSide(b, 0.0)) <= limit)
+		return 1.0;
+	return 1.0 / ceil(bytes / (0.8 * limit));
+}
+
 /* Each row of a has k neighbours where b has as many; how far "max_distance" reaches is not known. */
 NearestEstimate
 EstimateNearest(PlannerInfo *root, List *args)
@@ -269,6 +299,8 @@ EstimateNearest(PlannerInfo *root, List *args)
 	estimate.read_cost = ReadCost(&a) + (a.relation == b.relation ? 0.0 : ReadCost(&b));
 	estimate.compute_cost = 2.0 * a.rows * b.rows * a.dimensions *
 		cpu_operator_cost / FLOP_PER_OPERATOR;
+	estimate.first_cost = estimate.compute_cost *
+		FirstPart(&a, &b, Min(k, b.rows), ConstantArgument(root, args, NEAREST_WITHIN));
 	return estimate;
 }
 

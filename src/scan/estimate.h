@@ -39,6 +39,7 @@ typedef struct NearestEstimate
 	double		rows;
 	Cost		read_cost;
 	Cost		compute_cost;
+	Cost		first_cost;		/* the part of it before the first rows come */
 } NearestEstimate;
 
 extern NearestEstimate EstimateNearest(PlannerInfo *root, List *args);

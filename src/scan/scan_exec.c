@@ -189,6 +189,7 @@ RescanScan(CustomScanState *node)
 
 	RestartOutletScan(&scan->out);
 	EndRun(scan);
+	(void) RescanArguments(&scan->arguments, &node->ss.ps);
 }
 
 static void
