@@ -98,7 +98,8 @@ def main():
                 measurements.append({**m, "rows": len(rows), "dimensions": rows.shape[1]})
                 print(measurements[-1], flush=True)
             several = max(len(devices.split(",")) for devices in args.devices)
-            name = f"{'two' if several == 2 else several} {record.gpu()['gpu']}" if args.engine == "cuda" else machine["processor"]
+            many = {1: "", 2: "two "}.get(several, f"{several} ")
+            name = many + record.gpu()["gpu"] if args.engine == "cuda" else machine["processor"]
             write_results("devices_statements", name, {"machine": machine, "measurements": measurements}, table(machine, measurements))
 
 
