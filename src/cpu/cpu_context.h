@@ -56,6 +56,9 @@ typedef struct Candidate
 
 #define CANDIDATE_LIST 1024
 
+/* A worker's sums of a block pair, where slices are many, or for nearest rows. */
+#define CPU_PARTIAL_BYTES (FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float))
+
 /* Rows that a strip has on a side at most, and padding. */
 #define STRIP_ROWS (FASTED_MAX_BLOCK + FASTED_MAX_TILE)
 #define STRIP_COLS (GROUP_BLOCKS * FASTED_MAX_BLOCK + FASTED_MAX_TILE)

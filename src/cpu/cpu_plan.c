@@ -124,7 +124,7 @@ cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
 static uint64_t
 worker_bytes(const FastedContext *context)
 {
-	uint64_t	bytes = (uint64_t) FASTED_MAX_BLOCK * GROUP_BLOCKS
+	uint64_t	bytes = sizeof(Worker) + (uint64_t) FASTED_MAX_BLOCK * GROUP_BLOCKS
 		* FASTED_HIT_BYTES
 		+ (context->options.dimensions + 31) * sizeof(double);
 
@@ -135,7 +135,7 @@ worker_bytes(const FastedContext *context)
 	if (cpu_changes_rows(context))
 		bytes += cpu_direction_bytes(context);
 	if (context->options.dimensions > context->slice)
-		bytes += FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float);
+		bytes += CPU_PARTIAL_BYTES;
 	return bytes;
 }
 
@@ -369,6 +369,20 @@ count_claims(const FastedJoin *join)
 	return fasted_order_numbers(&join->order) / join->order.group;
 }
 
+/* Those for whose sums there is memory: cpu_reserve_sums. */
+static int
+limit_workers(const FastedContext *context, int nworkers)
+{
+	uint64_t	each = worker_bytes(context);
+	uint64_t	limit = memory_limit(&context->options);
+
+	if (context->options.dimensions <= context->slice)
+		each += CPU_PARTIAL_BYTES;
+	while (nworkers > 1 && nworkers * each > limit / 4)
+		nworkers--;
+	return nworkers;
+}
+
 /* No more threads than there is work for, and the blocks and claims of the slice; false: no memory. */
 bool
 cpu_plan_join(FastedJoin *join)
@@ -381,6 +395,8 @@ cpu_plan_join(FastedJoin *join)
 	join->nworkers = join->context->thread_limit;
 	if (useful < join->nworkers)
 		join->nworkers = (int) useful;
+	if (cpu_finds_nearest(join))
+		join->nworkers = limit_workers(join->context, join->nworkers);
 	if (!plan_blocks(join))
 		return false;
 	claims = count_claims(join);

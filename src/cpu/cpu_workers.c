@@ -10,7 +10,7 @@
  *-------------------------------------------------------------------------
  */
 #include <limits.h>
-#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "../engine/thread.h"
@@ -18,7 +18,6 @@
 
 #define STACK_BYTES (256 * 1024)
 
-#define PARTIAL_BYTES (FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float))
 #define HITS_BYTES ((size_t) FASTED_MAX_BLOCK * GROUP_BLOCKS * FASTED_HIT_BYTES)
 
 uint64_t
@@ -314,12 +313,13 @@ init_worker(FastedContext *context, Worker *worker)
 	uint32_t	d = context->options.dimensions;
 	MemoryCount *memory = &context->memory;
 
+	memset(worker, 0, sizeof(*worker));
 	worker->context = context;
 	worker->number = (int) (worker - context->workers);
 	worker->seen = context->phase_number;
 	if (d > context->slice)
 	{
-		worker->partial = fasted_cpu_map_lazily(PARTIAL_BYTES, memory);
+		worker->partial = fasted_cpu_map_lazily(CPU_PARTIAL_BYTES, memory);
 		if (worker->partial == NULL)
 			return false;
 	}
@@ -351,7 +351,7 @@ free_worker(FastedContext *context, Worker *worker)
 {
 	MemoryCount *memory = &context->memory;
 
-	fasted_cpu_unmap(worker->partial, PARTIAL_BYTES, memory);
+	fasted_cpu_unmap(worker->partial, CPU_PARTIAL_BYTES, memory);
 	fasted_cpu_unmap(worker->hits, HITS_BYTES, memory);
 	fasted_cpu_unmap(worker->wide, (context->options.dimensions + 31) * sizeof(double), memory);
 	fasted_cpu_unmap(worker->image, cpu_image_bytes(context), memory);
@@ -390,7 +390,7 @@ FastedStatus
 cpu_reserve_workers(FastedContext *context, int nworkers)
 {
 	if (context->workers == NULL)
-		context->workers = calloc((size_t) context->thread_limit, sizeof(Worker));
+		context->workers = fasted_cpu_map_lazily(context->thread_limit * sizeof(Worker), &context->memory);
 	if (context->workers == NULL)
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for threads");
 	if (context->nthreads >= nworkers)
@@ -411,7 +411,7 @@ cpu_reserve_sums(FastedContext *context)
 		Worker	   *worker = &context->workers[i];
 
 		if (worker->partial == NULL)
-			worker->partial = fasted_cpu_map_lazily(PARTIAL_BYTES, &context->memory);
+			worker->partial = fasted_cpu_map_lazily(CPU_PARTIAL_BYTES, &context->memory);
 		if (worker->partial == NULL)
 			return false;
 	}
@@ -432,6 +432,6 @@ cpu_end_workers(FastedContext *context)
 		pthread_join(context->workers[i].thread, NULL);
 		free_worker(context, &context->workers[i]);
 	}
-	free(context->workers);
+	fasted_cpu_unmap(context->workers, context->thread_limit * sizeof(Worker), &context->memory);
 	context->workers = NULL;
 }

@@ -241,11 +241,22 @@ fasted_cgroup_processors(const char *root)
 static int
 allowed_processors(void)
 {
-	cpu_set_t	set;
 	long		online;
+	int			count = 0;
 
-	if (sched_getaffinity(0, sizeof(set), &set) == 0)
-		return CPU_COUNT(&set);
+	/* the kernel's sets may be larger than cpu_set_t */
+	for (int most = CPU_SETSIZE; count == 0 && most <= 64 * CPU_SETSIZE; most *= 2)
+	{
+		cpu_set_t  *set = CPU_ALLOC(most);
+
+		if (set == NULL)
+			break;
+		if (sched_getaffinity(0, CPU_ALLOC_SIZE(most), set) == 0)
+			count = CPU_COUNT_S(CPU_ALLOC_SIZE(most), set);
+		CPU_FREE(set);
+	}
+	if (count > 0)
+		return count;
 	online = sysconf(_SC_NPROCESSORS_ONLN);
 	return online > 0 ? (int) online : 1;
 }

@@ -109,7 +109,11 @@ panel_join_restart(PanelJoin *join)
 	close_panel(join, &join->inner[1]);
 	for (int side = 0; side < join->problem.sides && status == FASTED_OK; side++)
 		status = empty_side(join, side);
-	join->started = join->done = false;
+	free(join->groups);
+	join->groups = NULL;
+	join->started = join->done = join->spread = join->in_rest = false;
+	join->skipped = 0;
+	join->nrests = 0;
 	join->resident = true;
 	join->outer_rows = join->inner_rows = 0;
 	/* what few rows have clipped */

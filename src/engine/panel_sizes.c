@@ -104,6 +104,7 @@ panels_choose(PanelJoin *join)
 	outer_total = join->rows[join->outer_side];
 	inner_total = join->rows[panels_inner_side(join)];
 
+	join->spread = false;
 	low = most_spread(join, most_outer(join));
 	join->outer_rows = divide_up(outer_total, divide_up(outer_total, low));
 

@@ -72,6 +72,9 @@ panel_join_stats(const PanelJoin *join, FastedStats *stats)
 {
 	uint64_t	outer_total = join->rows[join->outer_side];
 
+	*stats = (FastedStats) {0};
+	if (join->context == NULL)
+		return;
 	join->engine->stats(join->context, stats);
 	panels_subtract_stats(stats, &join->before);
 	stats->pairs -= join->skipped;

@@ -63,12 +63,16 @@ leave_out(GroupJoin *join, int i, int j, PairLog *given)
 		log = malloc(sizeof(PairLog));
 		if (log != NULL)
 			*log = *given;
+		else
+			pair_log_free(given);
 		if (log == NULL || given->incomplete)
 			join->group->failed = FASTED_DEVICE_FAILED;
 		*given = (PairLog) {0};
 	}
 	if (tasks->nleft == tasks->left_room)
 	{
+		if (log != NULL)
+			pair_log_free(log);
 		free(log);
 		(void) group_fail(join->group, FASTED_OUT_OF_MEMORY, "out of memory for what a lost GPU was at");
 		return;

@@ -536,6 +536,37 @@ check_alone(void)
 	engine->close(context);
 }
 
+/* More threads than there is memory for. */
+static void
+check_memory(void)
+{
+	Rows		rows = rows_of(KIND_NORMAL, 9000, 64);
+
+	for (uint64_t limit = 8 << 20; limit <= 32 << 20; limit *= 2)
+	{
+		PanelProblem problem = {
+			.options = {.dimensions = 64,.threads = 64,.memory_limit = limit},
+			.problem = {.eps = INFINITY,.output = FASTED_OUTPUT_NEAREST,.k = 5},
+			.sides = 1,
+		};
+		CallerHabits habits = {0};
+		PairList	none = {0};
+		FastedStats stats;
+		PanelJoin  *join;
+		FastedStatus status = panel_join_open(engine, &problem, &join);
+
+		if (status == FASTED_OK)
+			status = load_and_start(join, &problem, &rows, &habits);
+		if (status == FASTED_OK)
+			status = drain_join(join, &problem, &rows, &habits, &none);
+		panel_join_stats(join, &stats);
+		ok(status == FASTED_DONE && stats.host_bytes <= limit, "memory %llu of %llu, %u panels, %d threads",
+		   (unsigned long long) stats.host_bytes, (unsigned long long) limit, stats.panels, (int) stats.threads);
+		panel_join_close(join);
+	}
+	free((float *) rows.rows);
+}
+
 int
 main(void)
 {
@@ -546,6 +577,8 @@ main(void)
 	engine = tested_engine();
 	check_refused();
 	check_alone();
+	if (tested_library() == NULL)
+		check_memory();
 	check_few();
 	check_closed(quick() ? 200 : 1500, 20);
 	check_ways(quick() ? 150 : 600);
