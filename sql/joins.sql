@@ -64,7 +64,9 @@ INSERT INTO numbers SELECT id, v, v, v, v, v, v FROM (
 	SELECT id, ARRAY[id % 7, id * id % 11, id % 5] AS v FROM generate_series(1, 300) id) s;
 UPDATE numbers SET n = ARRAY[n[1] + 0.1, n[2], n[3]];
 SET enable_nestloop = off;
+SET fasted.engine = cpu;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM numbers a JOIN numbers b ON a.id < b.id AND fasted_within(a.i4, b.i4, 1);
+RESET fasted.engine;
 CREATE FUNCTION self_join(condition text, a_column text, b_column text) RETURNS text LANGUAGE sql AS $$
 	SELECT 'SELECT a.id, b.id AS idb FROM numbers a JOIN numbers b ON a.id < b.id AND ' || format(condition, a_column, b_column);
 $$;

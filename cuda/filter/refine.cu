@@ -5,6 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <algorithm>
+
 #include "device/check.h"
 #include "engine/filter_bound.h"
 #include "filter/exact_distance.cuh"
@@ -204,15 +206,6 @@ is_near(const RefineParams &p, uint2 pair, double dist)
 	return dist <= p.radii[pair.x] || (p.either && dist <= p.radii[pair.y]);
 }
 
-/* All warps look at one address: not more often than once in so much that each reads. */
-static __device__ __forceinline__ uint32_t
-turns_between_looks(const RefineParams &p, uint32_t take)
-{
-	constexpr uint32_t kFloats = 1 << 18;
-
-	return max(1u, kFloats / (2 * take * p.a.dimensions));
-}
-
 template <FastedMetric kMetric, Recheck kRecheck, uint32_t kTake, bool kConnect>
 static __global__ void
 __launch_bounds__(kBlock)
@@ -223,7 +216,6 @@ refine_kernel(const __grid_constant__ RefineParams p)
 	uint32_t	used = min(state->chunks_used, p.candidates.chunks) << shift;
 
 	unsigned long long candidates = 0;
-	uint32_t	turns = turns_between_looks(p, kTake);
 
 	for (uint32_t first = (blockIdx.x * kWarps + threadIdx.x / 32) * kTake; first < used;
 		 first += gridDim.x * kWarps * kTake)
@@ -239,12 +231,9 @@ refine_kernel(const __grid_constant__ RefineParams p)
 
 		if (here == 0)
 			continue;
-		if (--turns == 0)
-		{
-			if (*(volatile uint32_t *) &state->cancelled != 0)
-				break;
-			turns = turns_between_looks(p, kTake);
-		}
+		if ((first & p.look_mask) < gridDim.x * kWarps * kTake
+			&& *(volatile uint32_t *) &state->cancelled != 0)
+			break;
 		candidates += here;
 		pair = make_uint2(p.a.number_at(pair.x), p.b.number_at(pair.y));
 		if (p.labels_a != nullptr)
@@ -309,12 +298,31 @@ kernel_for(const RefineParams &params, bool approximate)
 		: exact_kernel<FASTED_METRIC_L2, kConnect>(params.a.dimensions, params.a.doubles);
 }
 
+/*
+ * All warps look at one address: each about once in a megabyte of rows that it reads.  So
+ * many candidates less one, of a power of two; a turn of all warps takes "turn".
+ */
+static uint32_t
+mask_of_looks(uint32_t dimensions, uint32_t take, uint32_t turn)
+{
+	uint64_t	turns = std::max(1u, (1u << 18) / (2 * take * dimensions));
+	uint64_t	candidates = 1;
+
+	while (candidates < turns * turn && candidates < 1u << 31)
+		candidates *= 2;
+	return (uint32_t) (candidates - 1);
+}
+
 void
-launch_refine(const RefineParams &params, bool approximate,
+launch_refine(const RefineParams &refine, bool approximate,
 			  const Device &device, cudaStream_t stream)
 {
+	RefineParams params = refine;
 	uint32_t	slots = params.candidates.chunks << params.candidates.chunk_shift;
 	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8, slots / kBlock);
+	uint32_t	take = !approximate && params.a.dimensions >= kLongRows ? kLongRowsTake : kShortRowsTake;
+
+	params.look_mask = mask_of_looks(params.a.dimensions, take, blocks * kWarps * take);
 
 	auto		kernel = params.connect.selects() ? kernel_for<true>(params, approximate)
 		: kernel_for<false>(params, approximate);

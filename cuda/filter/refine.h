@@ -36,6 +36,8 @@ struct RefineParams
 	const double *radii = nullptr;
 	bool		not_itself = false;	/* no row is its own neighbour */
 	bool		either = false;	/* the radius of either row will do */
+
+	uint32_t	look_mask = 0;	/* when to look whether the join is cancelled; launch_refine knows */
 };
 
 /* Rechecks every candidate; approximate: passes all of them on. */
