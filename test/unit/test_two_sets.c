@@ -319,10 +319,10 @@ check_all_slices(void)
 	{
 		check_slices(sides, nsides, 20, 4.0, 0, FASTED_PRUNE_OFF, false);
 		check_slices(sides, nsides, 20, 4.0, 0, FASTED_PRUNE_FORCE, false);
-		check_slices(sides, nsides, 20, 4.0, 300000, FASTED_PRUNE_OFF, false);
+		check_slices(sides, nsides, 20, 4.0, 450000, FASTED_PRUNE_OFF, false);
 		check_slices(sides, nsides, 20, 4.0, 0, FASTED_PRUNE_OFF, true);
 		check_slices(sides, nsides, 20, 4.0, 0, FASTED_PRUNE_FORCE, true);
-		check_slices(sides, nsides, 20, 4.0, 300000, FASTED_PRUNE_FORCE, true);
+		check_slices(sides, nsides, 20, 4.0, 450000, FASTED_PRUNE_FORCE, true);
 	}
 	free_sides(sides);
 	make_sides(NORMAL, 2, 3, 20, sides);
