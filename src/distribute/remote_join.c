@@ -165,7 +165,7 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	for (int side = 0; side < remote->sides; side++)
 		ReadKeys(remote, side, keys[side]);
 	if (problem->output == SLICE_COUNTS)
-		remote->counts = ZeroRowNumbers(remote->rows[0]);
+		remote->counts = SameRowNumbers(remote->rows[0], 0);
 	remote->pairs = palloc(MESSAGE_MOST_PAIRS * sizeof(FastedPair));
 	return remote;
 }

@@ -31,7 +31,7 @@ Begin(Grouping *grouping, const GroupRows *rows)
 	Dbscan	   *dbscan = (Dbscan *) grouping;
 
 	dbscan->rows = rows;
-	dbscan->neighbors = ZeroRowNumbers(rows->count);
+	dbscan->neighbors = SameRowNumbers(rows->count, 0);
 	dbscan->parent = OwnRowNumbers(rows->count);
 	PairStoreInit(&dbscan->open, 1);
 }
@@ -155,21 +155,6 @@ UsePairs(Dbscan *dbscan, const FastedPair *pairs, size_t npairs)
 	}
 }
 
-/* No row's cluster has a number yet. */
-static int32 *
-NumberNone(uint32 nrows)
-{
-	int32	   *numbers = (int32 *) AllocRowNumbers(nrows);
-
-	for (uint32 row = 0; row < nrows; row++)
-	{
-		if (row % GROUP_STRIDE == 0)
-			CheckJoinInterrupts();
-		numbers[row] = -1;
-	}
-	return numbers;
-}
-
 static void
 Finish(Grouping *grouping)
 {
@@ -182,7 +167,7 @@ Finish(Grouping *grouping)
 	grouping->filed_pairs = filed;
 	dbscan->nearest = OwnRowNumbers(nrows);
 	dbscan->nearest_dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));
-	dbscan->number = NumberNone(nrows);
+	dbscan->number = (int32 *) SameRowNumbers(nrows, (uint32) -1);
 
 	UsePairs(dbscan, open->memory->pairs, open->count);
 	for (uint64 first = 0; first < filed; first += open->most)

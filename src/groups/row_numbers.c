@@ -35,14 +35,15 @@ OwnRowNumbers(uint32 count)
 }
 
 uint32 *
-ZeroRowNumbers(uint32 count)
+SameRowNumbers(uint32 count, uint32 number)
 {
 	uint32	   *numbers = AllocRowNumbers(count);
 
-	for (Size first = 0; first < count; first += STRIDE)
+	for (uint32 row = 0; row < count; row++)
 	{
-		CheckJoinInterrupts();
-		memset(numbers + first, 0, Min(STRIDE, count - first) * sizeof(uint32));
+		if (row % STRIDE == 0)
+			CheckJoinInterrupts();
+		numbers[row] = number;
 	}
 	return numbers;
 }

@@ -17,8 +17,8 @@ extern uint32 *AllocRowNumbers(uint32 count);
 /* Each row has its own number, from zero on. */
 extern uint32 *OwnRowNumbers(uint32 count);
 
-/* Each row has zero. */
-extern uint32 *ZeroRowNumbers(uint32 count);
+/* Each row has this one. */
+extern uint32 *SameRowNumbers(uint32 count, uint32 number);
 
 extern void CopyRowNumbers(uint32 *to, const uint32 *from, uint32 count);
 
