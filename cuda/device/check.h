@@ -14,6 +14,7 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 
@@ -66,6 +67,9 @@ is_sticky(cudaError_t error)
 	}
 }
 
+/* A sticky error has ended CUDA's context on one of this process's GPUs. */
+inline std::atomic<bool> context_was_lost{false};
+
 [[noreturn]] inline void
 fail(FastedStatus status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -92,9 +96,13 @@ hint_for(cudaError_t error)
 		return "Install a newer NVIDIA driver.";
 	if (error == cudaErrorNoKernelImageForDevice)
 		return "Build the CUDA library for this GPU's compute capability.";
-	if (error == cudaErrorDevicesUnavailable)
+	/*
+	 * The driver answers the same in both cases: a process that lost its context on
+	 * one GPU gets no new context on any GPU.
+	 */
+	if (error == cudaErrorDevicesUnavailable && !context_was_lost)
 		return "Another process holds the GPU in exclusive mode.";
-	if (is_sticky(error))
+	if (error == cudaErrorDevicesUnavailable || is_sticky(error))
 		return "The GPU dropped this process's work; use a new session.";
 	return "";
 }

@@ -35,10 +35,22 @@ struct Use
 {
 	std::atomic<int> contexts{0};
 	std::atomic<bool> lost{false};
-	std::atomic<bool> given_up{false};
 };
 
 Use			uses[FASTED_MOST_DEVICES];
+
+/*
+ * Returns whether this process can use a GPU.  With driver 580 a process that lost its
+ * context on one GPU gets no new context, on any GPU; a context that it has elsewhere stays.
+ */
+bool
+is_usable(int ordinal)
+{
+	if (!context_was_lost || cudaSetDevice(ordinal) == cudaSuccess)
+		return true;
+	(void) cudaGetLastError();
+	return false;
+}
 
 /* As nvidia-smi -L writes it. */
 void
@@ -171,7 +183,7 @@ find_device(const char *names)
 {
 	const std::vector<Known> &devices = known_devices();
 	bool		any = fasted_any_device(names);
-	bool		given_up = false;
+	bool		unusable = false;
 	cudaError_t unanswered = cudaSuccess;
 
 	for (const Known &known : any ? devices : named_devices(names, devices))
@@ -186,19 +198,13 @@ find_device(const char *names)
 		}
 		if (device.capability < kLeastCapability)
 			continue;
-
-		/* Seen with driver 580: no new context in the same process. */
-		if (uses[device.ordinal].given_up && cudaSetDevice(device.ordinal) != cudaSuccess)
-		{
-			(void) cudaGetLastError();
-			given_up = true;
-			continue;
-		}
-		return device;
+		if (is_usable(device.ordinal))
+			return device;
+		unusable = true;
 	}
 	check_cuda(unanswered, "asking for a GPU's properties");
-	if (given_up)
-		fail(FASTED_NO_DEVICE, "an earlier error of the GPU ended this process's use of it. Use a new session.");
+	if (unusable)
+		fail(FASTED_NO_DEVICE, "an earlier error of a GPU ended this process's use of GPUs. Use a new session.");
 	fail(FASTED_NO_DEVICE, devices.empty() ? "no GPU was found"
 		 : any ? "no GPU has compute capability 8.0 or later"
 		 : "no GPU that is named has compute capability 8.0 or later");
@@ -226,7 +232,7 @@ list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most)
 		for (int i = 0; i < count; i++)
 			listed = listed || strcmp(list[i], known.uuid) == 0;
 		if (count < most && !listed && known.error == cudaSuccess && is_alike(known.device, first)
-			&& !uses[known.device.ordinal].given_up)
+			&& is_usable(known.device.ordinal))
 			snprintf(list[count++], FASTED_DEVICE_NAME, "%s", known.uuid);
 	}
 	return count;
@@ -242,6 +248,7 @@ void
 note_lost(int ordinal)
 {
 	uses[ordinal].lost = true;
+	context_was_lost = true;
 }
 
 void
@@ -266,7 +273,6 @@ end_use(int ordinal)
 	forget_pinned(ordinal);
 	(void) cudaSetDevice(ordinal);
 	(void) cudaDeviceReset();
-	use.given_up = true;
 }
 
 }								/* namespace fasted */

@@ -17,6 +17,7 @@
 #include <chrono>
 
 #include "cases.h"
+#include "device/check.h"
 
 namespace
 {
@@ -315,6 +316,9 @@ test_fault()
 			|| (outcome.status == FASTED_NO_DEVICE
 				&& outcome.error.find("new session") != std::string::npos),
 			"the join after it: %zu pairs %s", outcome.pairs.size(), outcome.error.c_str());
+	tap::ok(strstr(fasted::hint_for(cudaErrorDevicesUnavailable), "new session") != nullptr,
+			"a GPU that is unavailable after it: %s",
+			fasted::hint_for(cudaErrorDevicesUnavailable));
 }
 
 /* FP16 and recheck against FP64, at a size where all tiles are full. */
