@@ -80,7 +80,12 @@ little_memory(const Mode &mode, uint64_t rows, uint32_t d)
 	return limit;
 }
 
-/* eps: zero, two distances to the last bit, one just below, and infinity. */
+inline bool few_eps = false;	/* for compute-sanitizer, where a join takes seconds */
+
+/*
+ * eps: zero, two distances to the last bit, one just below, and infinity; with few_eps
+ * only the median distance.
+ */
 inline std::vector<double>
 interesting_eps(const std::vector<double> &distances, double share)
 {
@@ -101,6 +106,8 @@ interesting_eps(const std::vector<double> &distances, double share)
 	double		low = sorted[few];
 
 	std::nth_element(sorted.begin(), sorted.begin() + half, sorted.end());
+	if (few_eps)
+		return {sorted[half]};
 	return {0.0, low, std::nextafter(low, 0.0), sorted[half], INFINITY};
 }
 

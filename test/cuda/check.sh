@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Runs the tests of the CUDA engine that are built in the folder BUILD:
 #
-#	check.sh BUILD
+#	check.sh BUILD				on the GPU
+#	check.sh BUILD TOOL...		their small cases under tools of compute-sanitizer
 #
-# first those that may run beside each other, a few on each GPU, then, one at a
-# time, those that measure times or free memory.  Each one's TAP comes in one piece.
+# Tests that may run side by side come first, a few on each GPU.  Tests that measure
+# times or free memory follow one at a time.  The TAP output of each test is printed
+# in one piece.
 set -uo pipefail
 build=$(realpath "$1")
+shift
 gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
 at_once=$((4 * (gpus > 0 ? gpus : 1)))
 failed=0
@@ -42,12 +45,44 @@ alone() {
 	finish "$name" "$status" "$((SECONDS - seconds))"
 }
 
+library=(env FASTED_ENGINE_LIBRARY="$build/fasted_cuda.so")
+
+# await: waits for the tests in the background, and reports each.
+await() {
+	local name status seconds
+	wait
+	for name in "${names[@]}"; do
+		read -r status seconds <"$build/$name.status"
+		finish "$name" "$status" "$seconds"
+	done
+}
+
+# Racecheck slows a join down to about a second, so it gets no test whose kernels another
+# of them runs: quantise, two_sets, devices.
+if (($# > 0)); then
+	at_once=$((8 * (gpus > 0 ? gpus : 1)))
+	for tool in "$@"; do
+		run=(compute-sanitizer --tool "$tool" --error-exitcode 1)
+		tests=(engine groups cosine prune connections keepers)
+		# a write behind an array may otherwise hit the next array
+		[[ $tool != memcheck ]] || run+=(--padding 4096)
+		beside "$tool-nearest" "${library[@]}" "${run[@]}" "$build/unit/test_nearest" --small
+		if [[ $tool != racecheck ]]; then
+			tests+=(two_sets devices)
+			beside "$tool-quantise" "${run[@]}" "$build/quantise_test"
+		fi
+		for name in "${tests[@]}"; do beside "$tool-$name" "${run[@]}" "$build/${name}_test" --small; done
+		beside "$tool-instruction" "${run[@]}" "$build/instruction_test"
+	done
+	await
+	exit "$failed"
+fi
+
 # Those that take long first.  Of the nearest rows the unit tests, of this engine; where
 # rows of one set meet once, however few; and of a GPU as several, in slices, of which each
 # has its lists.
 all=$(seq -s , 0 "$((gpus > 0 ? gpus - 1 : 0))")
 once=(env FASTED_QUICK=1 FASTED_ENGINE_LIBRARY="$build/fasted_once.so")
-library=(env FASTED_ENGINE_LIBRARY="$build/fasted_cuda.so")
 beside engine_test "$build/engine_test" --all-but-shapes
 beside engine_test-shapes "$build/engine_test" --shapes
 beside nearest "${library[@]}" "$build/unit/test_nearest"
@@ -59,11 +94,7 @@ beside nearest-once-two "${once[@]}" FASTED_ENGINE_DEVICES=2 "$build/unit/test_n
 beside nearest-three "${library[@]}" FASTED_QUICK=1 FASTED_ENGINE_DEVICES=3 "$build/unit/test_nearest"
 beside double "${library[@]}" FASTED_QUICK=1 "$build/unit/test_double"
 for name in keepers_test quantise_test instruction_test; do beside "$name" "$build/$name"; done
-wait
-for name in "${names[@]}"; do
-	read -r status seconds <"$build/$name.status"
-	finish "$name" "$status" "$seconds"
-done
+await
 
 alone set_test "$build/set_test"
 alone life_test "$build/life_test"

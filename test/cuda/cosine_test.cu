@@ -38,6 +38,8 @@ cosine_eps(const std::vector<double> &distances)
 {
 	std::vector<double> eps = interesting_eps(distances, 0.01);
 
+	if (few_eps)
+		return eps;
 	for (double more : {DBL_MIN, 1e-12, 1.0, 2.0})
 		eps.push_back(more);
 	return eps;
@@ -127,7 +129,7 @@ test_shapes(bool small)
 	{
 		for (uint32_t d : all_d)
 		{
-			if (small && ((n != 2 && n != 129) || (d != 17 && d != 100)))
+			if (small && (n != 129 || d != 100))
 				continue;
 			if ((n == 3001 && d != 100) || (n == 1000 && d == 4099))
 				continue;
@@ -330,6 +332,7 @@ main(int argc, char **argv)
 		tap::ok(false, "a GPU answers: %s", reason);
 		return tap::done();
 	}
+	few_eps = small;
 	test_shapes(small);
 	if (small)
 		return tap::done();

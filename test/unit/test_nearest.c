@@ -567,14 +567,29 @@ check_memory(void)
 	free((float *) rows.rows);
 }
 
+/* Enough rows for every way of finding first radii, and lists as long as few are. */
+static void
+check_first_radii(void)
+{
+	check_many(KIND_DENSITIES, 2500, 0, 33, FASTED_METRIC_L2, FASTED_FILTER_INT8, FASTED_PRUNE_OFF, 50);
+	check_many(KIND_DENSITIES, 2500, 0, 33, FASTED_METRIC_COSINE, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 1);
+	check_many(KIND_OUTLIERS, 2500, 0, 65, FASTED_METRIC_L2, FASTED_FILTER_FP64, FASTED_PRUNE_OFF, 7);
+	check_many(KIND_NORMAL, 60, 1500, 24, FASTED_METRIC_L2, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 6);
+}
+
 int
-main(void)
+main(int argc, char **argv)
 {
 	static const uint32_t dimensions[] = {1, 3, 33, 128, 960};
 	uint64_t	most = quick() ? 120 : 560;
 
 	random_seed();
 	engine = tested_engine();
+	if (argc > 1 && strcmp(argv[1], "--small") == 0)
+	{
+		check_first_radii();
+		return tap_done();
+	}
 	check_refused();
 	check_alone();
 	if (tested_library() == NULL)
@@ -591,14 +606,10 @@ main(void)
 		check_many((Kind) kind, 1100, 1700, 48, metric, FASTED_FILTER_AUTO,
 				   kind % 2 == 0 ? FASTED_PRUNE_FORCE : FASTED_PRUNE_OFF, 5 + kind);
 	}
-	/* enough rows for every way of finding first radii, and lists as long as few are */
-	check_many(KIND_DENSITIES, 2500, 0, 33, FASTED_METRIC_L2, FASTED_FILTER_INT8, FASTED_PRUNE_OFF, 50);
-	check_many(KIND_DENSITIES, 2500, 0, 33, FASTED_METRIC_COSINE, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 1);
-	check_many(KIND_OUTLIERS, 2500, 0, 65, FASTED_METRIC_L2, FASTED_FILTER_FP64, FASTED_PRUNE_OFF, 7);
+	check_first_radii();
 	check_many(KIND_GRID, 2500, 0, 12, FASTED_METRIC_L2, FASTED_FILTER_AUTO, FASTED_PRUNE_AUTO, 1200);
 	check_many(KIND_WILD, 2500, 0, 130, FASTED_METRIC_COSINE, FASTED_FILTER_AUTO, FASTED_PRUNE_FORCE, 8);
 	check_many(KIND_DUPLICATES, 9000, 0, 20, FASTED_METRIC_L2, FASTED_FILTER_INT8, FASTED_PRUNE_OFF, 10);
-	check_many(KIND_NORMAL, 60, 1500, 24, FASTED_METRIC_L2, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 6);
 	check_many(KIND_DENSITIES, 8500, 0, 24, FASTED_METRIC_COSINE, FASTED_FILTER_FP16, FASTED_PRUNE_OFF, 6);
 	check_many(KIND_NORMAL, 9000, 0, 20, FASTED_METRIC_L2, FASTED_FILTER_AUTO, FASTED_PRUNE_FORCE, 11);
 	for (int kind = 0; kind < KINDS; kind++)
