@@ -102,8 +102,7 @@ static void
 BeginJoin(NearestRun *run)
 {
 	NearestProblem problem = {
-		.a = run->sources.a,.b = run->sources.b,.metric = run->args.metric,
-		.k = run->args.k,.most = run->args.max_distance
+		.a = run->sources.a,.b = run->sources.b,.k = run->args.k,.most = run->args.max_distance
 	};
 
 	if (run->args.within != NULL)
