@@ -52,18 +52,9 @@ struct NearestRun
 static void
 AddTotals(NearestTotals *totals, const Join *join)
 {
-	FastedStats stats;
-	double		read_seconds;
-	uint64		host_bytes = totals->stats.host_bytes;
-
-	if (JoinStatistics(join, &stats, &read_seconds))
-	{
-		totals->stats = SumStatistics(&totals->stats, &stats);
-		totals->stats.host_bytes = Max(host_bytes, stats.host_bytes);
+	if (AddJoinStatistics(&totals->stats, &totals->read_seconds, join))
 		totals->joins++;
-	}
 	totals->shares = JoinShares(join);
-	totals->read_seconds += read_seconds;
 }
 
 static void
