@@ -5,7 +5,6 @@ SELECT count(*) > 0 AS pgvector FROM pg_available_extensions WHERE name = 'vecto
 \if :pgvector
 CREATE EXTENSION vector;
 \endif
-RESET client_min_messages;
 SET extra_float_digits = 1;
 -- so that a join on a distance is not a nested loop
 SET enable_nestloop = off;
