@@ -550,12 +550,11 @@ CREATE FUNCTION fasted_citus.nearest_slice(
 	k integer,
 	max_distance double precision,
 	metric text,
-	skip_zeros boolean,
 	slice integer,
 	slices integer)
 RETURNS SETOF bytea
 AS 'MODULE_PATHNAME', 'fasted_citus_nearest_slice'
 LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000000 ROWS 1000;
 
-COMMENT ON FUNCTION fasted_citus.nearest_slice(regclass, name, name, regclass, name, name, regtype, integer, double precision, text, boolean, integer, integer) IS
+COMMENT ON FUNCTION fasted_citus.nearest_slice(regclass, name, name, regclass, name, name, regtype, integer, double precision, text, integer, integer) IS
 	'the nearest rows of b for a share of the rows of a, as messages';

@@ -210,11 +210,12 @@ FROM unnest(ARRAY[20, 60, 200, 800, 'Infinity']::float8[]) AS eps,
 	LATERAL (SELECT count(*) AS n FROM fasted_self_join('square', 'v', eps, id_column => 'id')) AS c,
 	estimated(format('SELECT * FROM fasted_self_join(''square'', ''v'', %L::float8, id_column => ''id'')', eps));
 
--- by cosine: with many zero vectors, too
+-- by cosine: with many zero vectors, and with doubles whose squares are out of range, too
 CREATE TABLE holes AS SELECT id, CASE WHEN id % 3 = 0 THEN '{0,0}' WHEN id % 4 = 0 THEN '{1,1}' ELSE v END AS v FROM square;
-ANALYZE holes;
+CREATE TABLE extremes AS SELECT id, ARRAY[v[1] * m, v[2] * m] AS v FROM square, LATERAL (SELECT CASE id % 2 WHEN 0 THEN 1e200::float8 ELSE 1e-200 END) AS s (m);
+ANALYZE holes, extremes;
 SELECT t, eps, n, (estimated / n)::numeric(10, 1) BETWEEN 0.4 AND 2.5 AS near_enough
-FROM unnest('{square,holes}'::text[]) AS t, unnest(ARRAY[1e-5, 0.001, 0.1, 1, 1.9, 2]::float8[]) AS eps,
+FROM unnest('{square,holes,extremes}'::text[]) AS t, unnest(ARRAY[1e-5, 0.001, 0.1, 1, 1.9, 2]::float8[]) AS eps,
 	LATERAL (SELECT count(*) AS n FROM fasted_self_join(t::regclass, 'v', eps, 'id', metric => 'cosine')) AS c,
 	estimated(format('SELECT * FROM fasted_self_join(%L, ''v'', %L::float8, ''id'', metric => ''cosine'')', t, eps))
 ORDER BY t DESC, eps;
@@ -322,6 +323,6 @@ SELECT * FROM fasted_self_join_typed(NULL::int, 'points', 'v', 1);
 
 DROP VIEW no_key, differing, scans;
 DROP SEQUENCE drawn;
-DROP TABLE points, mixed, radius, square, holes, secret, secured;
+DROP TABLE points, mixed, radius, square, holes, extremes, secret, secured;
 DROP FUNCTION compare, estimated, planned, numbers;
 DROP ROLE regress_fasted_stranger, regress_fasted_reader;

@@ -96,7 +96,7 @@ CREATE TABLE shares (b text, slice int, slices int, m bytea, n serial);
 ALTER TABLE shares ALTER m SET STORAGE external;
 INSERT INTO shares (b, slice, slices, m)
 SELECT b, slice, slices,
-	fasted_citus.nearest_slice('sliced', 'v', 'id', b::regclass, 'v', 'id', 'bigint', 15, 2, 'l2', false, slice, slices)
+	fasted_citus.nearest_slice('sliced', 'v', 'id', b::regclass, 'v', 'id', 'bigint', 15, 2, 'l2', slice, slices)
 FROM unnest(ARRAY['sliced', 'others']) AS b, generate_series(1, 3) AS slices, generate_series(0, slices - 1) AS slice;
 SELECT b, count(*), count(DISTINCT substr(m, 2, 36)) FROM shares WHERE substr(m, 1, 1) IN ('R', 'D') GROUP BY b;
 CREATE TABLE near AS
@@ -169,9 +169,9 @@ SELECT fasted_citus.join_slice('sliced', 'v', -3, 'id', 'bigint', 'l2', false, '
 SELECT fasted_citus.join_slice('sliced', 'v', 3, 'id', 'bigint', 'dot', false, 'pairs', 0, 1);
 SELECT fasted_citus.join_slice('sliced', 'v', 3, 'v', 'bigint', 'l2', false, 'pairs', 0, 1);
 
-SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 1, 2, 'l2', false, 2, 2);
-SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 0, 2, 'l2', false, 0, 1);
-SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 1, -2, 'l2', false, 0, 1);
+SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 1, 2, 'l2', 2, 2);
+SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 0, 2, 'l2', 0, 1);
+SELECT fasted_citus.nearest_slice('sliced', 'v', 'id', 'others', 'v', 'id', 'bigint', 1, -2, 'l2', 0, 1);
 
 DROP TABLE others, shares, near, right_near, pruned_pairs, sliced, messages, keys, pairs, right_pairs, counts, connections;
 DROP FUNCTION uint32, print;

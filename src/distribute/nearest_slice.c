@@ -38,7 +38,6 @@ enum
 	NEAREST_SLICE_K,
 	NEAREST_SLICE_MOST,
 	NEAREST_SLICE_METRIC,
-	NEAREST_SLICE_SKIP_ZEROS,
 	NEAREST_SLICE_NUMBER,
 	NEAREST_SLICE_SLICES
 };
@@ -72,9 +71,9 @@ Resolve(FunctionCallInfo fcinfo, int relation, const char *id_argument)
 											  NameStr(*PG_GETARG_NAME(relation + 1)),
 											  NameStr(*PG_GETARG_NAME(relation + 2)), id_argument,
 											  PG_GETARG_OID(NEAREST_SLICE_KEY_TYPE),
+											  MetricFromText(PG_GETARG_TEXT_PP(NEAREST_SLICE_METRIC)),
 											  "fasted_knn_join");
 
-	source->skip_zeros = PG_GETARG_BOOL(NEAREST_SLICE_SKIP_ZEROS);
 	source->key_order = true;
 	source->reader = ReadShards;
 	return source;
@@ -123,7 +122,6 @@ BeginSlice(FunctionCallInfo fcinfo)
 		share.b = Resolve(fcinfo, NEAREST_SLICE_B, "b_id");
 		ShareElement(share.a, share.b);
 	}
-	share.metric = MetricFromText(PG_GETARG_TEXT_PP(NEAREST_SLICE_METRIC));
 	share.k = slice->k + (slice->with_itself ? 1 : 0);
 	share.most = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST);
 	share.slice = PG_GETARG_INT32(NEAREST_SLICE_NUMBER);
@@ -230,7 +228,7 @@ static const SliceStream stream = {BeginSlice, NextMessage, EndSlice};
 
 /*
  * fasted_citus.nearest_slice(a, a_column, a_id, b, b_column, b_id, key_type, k,
- * max_distance, metric, skip_zeros, slice, slices)
+ * max_distance, metric, slice, slices)
  */
 Datum
 fasted_citus_nearest_slice(PG_FUNCTION_ARGS)

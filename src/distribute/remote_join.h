@@ -35,7 +35,6 @@ extern const char *const slice_output_names[4];
 typedef struct RemoteProblem
 {
 	const VectorSource *sources[2]; /* the second one NULL: one relation with itself */
-	FastedMetric metric;
 	SliceOutput output;
 	double		eps;			/* or the largest distance of nearest rows */
 	uint32		k;				/* nearest rows */

@@ -219,7 +219,7 @@ JoinBeginShare(const NearestShare *share)
 	ShareReader *reader = palloc0(sizeof(ShareReader));
 	NearestProblem problem = {
 		.a = Numbered(share->a),.b = Numbered(share->b != NULL ? share->b : share->a),
-		.metric = share->metric,.k = share->k,.most = share->most,.pusher = &reader->base
+		.k = share->k,.most = share->most,.pusher = &reader->base
 	};
 
 	reader->base.push = PushShareRows;

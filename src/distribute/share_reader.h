@@ -17,7 +17,6 @@ typedef struct NearestShare
 {
 	VectorSource *a;			/* rows come in the order of their keys, of both */
 	VectorSource *b;			/* NULL: a itself */
-	FastedMetric metric;
 	uint32		k;
 	double		most;
 	uint32		slice;

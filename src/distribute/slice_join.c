@@ -113,8 +113,9 @@ BeginSlice(FunctionCallInfo fcinfo)
 	VectorSource *source = ResolveSource(PG_GETARG_OID(SLICE_RELATION),
 										 NameStr(*PG_GETARG_NAME(SLICE_COLUMN)),
 										 NameStr(*PG_GETARG_NAME(SLICE_ID_COLUMN)),
-										 PG_GETARG_OID(SLICE_KEY_TYPE), "fasted_self_join");
-	FastedMetric metric = MetricFromText(PG_GETARG_TEXT_PP(SLICE_METRIC));
+										 PG_GETARG_OID(SLICE_KEY_TYPE),
+										 MetricFromText(PG_GETARG_TEXT_PP(SLICE_METRIC)),
+										 "fasted_self_join");
 	JoinSlice	slice = {
 		.slice = PG_GETARG_INT32(SLICE_NUMBER),.slices = PG_GETARG_INT32(SLICE_SLICES),
 		.alike = PG_GETARG_BOOL(SLICE_ALIKE),.print = &run->report.rows[0]
@@ -127,8 +128,8 @@ BeginSlice(FunctionCallInfo fcinfo)
 	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
 	source->key_order = true;
 	source->reader = ReadShards;
-	run->join = JoinBeginSlice(source, metric, PG_GETARG_FLOAT8(SLICE_EPS),
-							   EngineOutput(run->output), &slice);
+	run->join = JoinBeginSlice(source, PG_GETARG_FLOAT8(SLICE_EPS), EngineOutput(run->output),
+							   &slice);
 	if (run->output == SLICE_CONNECTIONS)
 		run->forest.parent = OwnRowNumbers(JoinKeys(run->join)->count);
 	return run;

@@ -66,9 +66,9 @@ DistanceText(double eps)
 }
 
 static const char *
-MetricName(const RemoteProblem *problem)
+MetricName(const VectorSource *source)
 {
-	return problem->metric == FASTED_METRIC_COSINE ? "cosine" : "l2";
+	return source->metric == FASTED_METRIC_COSINE ? "cosine" : "l2";
 }
 
 /* relation, vector_column, id_column */
@@ -95,7 +95,7 @@ PairsQuery(const RemoteProblem *problem, uint32 slice, uint32 slices)
 					quote_literal_cstr(QualifiedName(source->relid)),
 					quote_literal_cstr(source->vector_column), DistanceText(problem->eps),
 					quote_literal_cstr(source->key_column), KeyTypeText(source),
-					MetricName(problem), source->skip_zeros ? "true" : "false",
+					MetricName(source), source->skip_zeros ? "true" : "false",
 					slice_output_names[problem->output], slice, slices,
 					problem->alike ? "true" : "false");
 }
@@ -107,10 +107,9 @@ NearestQuery(const RemoteProblem *problem, uint32 slice, uint32 slices)
 	const VectorSource *a = problem->sources[0];
 	const VectorSource *b = problem->sources[1] != NULL ? problem->sources[1] : a;
 
-	return psprintf("SELECT fasted_citus.nearest_slice(%s, %s, %s, %u, '%s', '%s', %s, %u, %u)",
+	return psprintf("SELECT fasted_citus.nearest_slice(%s, %s, %s, %u, '%s', '%s', %u, %u)",
 					SourceText(a), SourceText(b), KeyTypeText(a), problem->k,
-					DistanceText(problem->eps), MetricName(problem),
-					a->skip_zeros ? "true" : "false", slice, slices);
+					DistanceText(problem->eps), MetricName(a), slice, slices);
 }
 
 char *

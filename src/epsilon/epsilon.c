@@ -327,8 +327,7 @@ fasted_epsilon(PG_FUNCTION_ARGS)
 	context = AllocSetContextCreate(CurrentMemoryContext, "fasted epsilon", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	source = ResolveSource(PG_GETARG_OID(ARG_RELATION), NameStr(*PG_GETARG_NAME(ARG_COLUMN)),
-						   NULL, InvalidOid, NULL);
-	source->skip_zeros = metric == FASTED_METRIC_COSINE;
+						   NULL, InvalidOid, metric, NULL);
 	sample = ReadSample(source, &options);
 	CheckNeighbors(options.neighbors, sample, source);
 	estimate.rows = sample->total;

@@ -161,7 +161,7 @@ GuessDistances(const VectorSource *source, const RowArray *array, FastedMetric m
 	guess->metric = metric;
 	guess->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
 										  PairsOf(first.count) * sizeof(FastedPair));
-	join = JoinBeginRows(source, &first, metric, GreatestDistance(metric));
+	join = JoinBeginRows(source, &first, GreatestDistance(metric));
 	JoinRun(join, &all.sink);
 	JoinEnd(join);
 	CheckComplete(guess->npairs, PairsOf(first.count));
@@ -205,7 +205,7 @@ static void
 TakeWithin(DistanceGuess *guess, double eps, PairSink *sink)
 {
 	if (guess->join == NULL)
-		guess->join = JoinBeginRows(guess->source, guess->array, guess->metric, eps);
+		guess->join = JoinBeginRows(guess->source, guess->array, eps);
 	else
 		JoinAgain(guess->join, eps);
 	JoinRun(guess->join, sink);

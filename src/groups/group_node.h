@@ -35,7 +35,7 @@ typedef struct GroupPlan
 	List	   *columns;		/* of the scan tuple: column numbers, IntList */
 } GroupPlan;
 
-/* Of all runs: texts and sizes of the last one, sums of the rest. */
+/* Of all runs. */
 typedef struct GroupTotals
 {
 	int			runs;

@@ -39,11 +39,13 @@ BeginJoin(const GroupArgs *args, const Grouping *grouping)
 		.eps = args->eps,.output = grouping->output,.core_pairs = grouping->core_pairs
 	};
 	VectorSource *source = ResolveSource(args->relation, args->vector_column, args->id_column,
-										 args->key_type, args->function->name);
+										 args->key_type, args->metric, args->function->name);
 
+	/* each row with a vector is in the result, a zero vector without neighbours */
+	source->skip_zeros = false;
 	if (args->order_column != NULL)
 		OrderSource(source, args->order_column, args->descending);
-	return JoinBeginProblem(source, args->metric, &problem);
+	return JoinBeginProblem(source, &problem);
 }
 
 static const uint32 *

@@ -198,8 +198,8 @@ ReadAndStart(Join *join)
 
 /* What all joins begin with, in a context of its own. */
 static Join *
-Create(const VectorSource *const *sources, FastedMetric metric, const FastedProblem *problem,
-	   int sides, Progress *progress)
+Create(const VectorSource *const *sources, const FastedProblem *problem, int sides,
+	   Progress *progress)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted join",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -210,8 +210,11 @@ Create(const VectorSource *const *sources, FastedMetric metric, const FastedProb
 	join->sides = sides;
 	join->problem = *problem;
 	join->options = OptionsFromSettings();
-	join->options.metric = metric;
-	join->options.element = sources[0] != NULL ? sources[0]->element : FASTED_ELEMENT_REAL;
+	if (sources[0] != NULL)
+	{
+		join->options.metric = sources[0]->metric;
+		join->options.element = sources[0]->element;
+	}
 	CleanupRegister(&join->cleanup, Close, join);
 	INSTR_TIME_SET_CURRENT(join->begun);
 	join->progress = progress != NULL ? progress : &join->own_progress;
@@ -293,8 +296,8 @@ BeginRemote(Join *join, SliceOutput output)
 {
 	MemoryContext old;
 	RemoteProblem problem = {
-		.sources = {join->sources[0], join->sources[1]},.metric = join->options.metric,
-		.output = output,.eps = join->problem.eps,.k = join->problem.k
+		.sources = {join->sources[0], join->sources[1]},.output = output,
+		.eps = join->problem.eps,.k = join->problem.k
 	};
 	KeySet	   *keys[2] = {join->rows[0].keys, join->rows[1].keys};
 
@@ -315,33 +318,32 @@ BeginRemote(Join *join, SliceOutput output)
 }
 
 Join *
-JoinBegin(const VectorSource *source, FastedMetric metric, double eps, FastedOutput output)
+JoinBegin(const VectorSource *source, double eps, FastedOutput output)
 {
 	FastedProblem problem = {.eps = eps,.output = output};
 
-	return JoinBeginProblem(source, metric, &problem);
+	return JoinBeginProblem(source, &problem);
 }
 
 Join *
-JoinBeginProblem(const VectorSource *source, FastedMetric metric, const FastedProblem *problem)
+JoinBeginProblem(const VectorSource *source, const FastedProblem *problem)
 {
 	const VectorSource *compared = AsItIsCompared(source);
-	Join	   *join = Create(&compared, metric, problem, 1, NULL);
+	Join	   *join = Create(&compared, problem, 1, NULL);
 
 	RequireExactCosine(&join->options);
 	return BeginRemote(join, SliceOutputOf(&join->problem)) ? join : Begin(join);
 }
 
 Join *
-JoinBeginSlice(const VectorSource *source, FastedMetric metric, double eps, FastedOutput output,
-			   const JoinSlice *slice)
+JoinBeginSlice(const VectorSource *source, double eps, FastedOutput output, const JoinSlice *slice)
 {
 	FastedProblem problem = {
 		.eps = eps,.output = output,.slice = slice->slice,.slices = slice->slices,
 		.alike = slice->alike
 	};
 	const VectorSource *compared = AsItIsCompared(source);
-	Join	   *join = Create(&compared, metric, &problem, 1, NULL);
+	Join	   *join = Create(&compared, &problem, 1, NULL);
 
 	RequireExactCosine(&join->options);
 	join->rows[0].print = slice->print;
@@ -385,7 +387,7 @@ JoinDescribeCut(const Join *join, char *text, size_t size)
 }
 
 Join *
-JoinBeginRows(const VectorSource *source, const RowArray *rows, FastedMetric metric, double eps)
+JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps)
 {
 	VectorSource *numbered = palloc(sizeof(VectorSource));
 	const VectorSource *sources[1] = {numbered};
@@ -395,7 +397,7 @@ JoinBeginRows(const VectorSource *source, const RowArray *rows, FastedMetric met
 	*numbered = *source;
 	numbered->key_type = INT8OID;
 	numbered->key_collation = InvalidOid;
-	join = Create(sources, metric, &problem, 1, NULL);
+	join = Create(sources, &problem, 1, NULL);
 	join->array = rows;
 	/* rows in memory are joined for their exact distances, never for the paper's result */
 	join->options.exact = true;
@@ -410,10 +412,11 @@ JoinBeginPushed(RowPusher *pusher, int sides, FastedElement element, uint32 dime
 	FastedProblem problem = {
 		.eps = eps,.output = output,.groups = pusher->groups,.ngroups = pusher->ngroups
 	};
-	Join	   *join = Create(sources, metric, &problem, sides, NULL);
+	Join	   *join = Create(sources, &problem, sides, NULL);
 
 	join->pusher = pusher;
 	join->options.exact = true;
+	join->options.metric = metric;
 	join->options.element = element;
 	for (int side = 0; side < sides; side++)
 	{
@@ -458,8 +461,7 @@ JoinBeginNearest(const NearestProblem *nearest)
 	FastedProblem problem = {
 		.eps = nearest->most,.output = FASTED_OUTPUT_NEAREST,.k = nearest->k
 	};
-	Join	   *join = Create(sources, nearest->metric, &problem, nearest->b != NULL ? 2 : 1,
-							  nearest->progress);
+	Join	   *join = Create(sources, &problem, nearest->b != NULL ? 2 : 1, nearest->progress);
 
 	join->pusher = nearest->pusher;
 	join->options.exact = true;

@@ -26,12 +26,10 @@ typedef struct Join Join;
  * goes with it, on error and abort as well; what is not PostgreSQL's goes with the
  * resource owner, if that comes first (session/cleanup.h).
  */
-extern Join *JoinBegin(const VectorSource *source, FastedMetric metric, double eps,
-					   FastedOutput output);
+extern Join *JoinBegin(const VectorSource *source, double eps, FastedOutput output);
 
 /* The same; what the engine finds is JoinOutput's to say, when JoinNext has been called. */
-extern Join *JoinBeginProblem(const VectorSource *source, FastedMetric metric,
-							  const FastedProblem *problem);
+extern Join *JoinBeginProblem(const VectorSource *source, const FastedProblem *problem);
 
 /* One of the slices of a join, for which rows come in an order of their own: row_set.h. */
 typedef struct JoinSlice
@@ -42,8 +40,8 @@ typedef struct JoinSlice
 	Fingerprint *print;			/* of the rows that were read; the caller's */
 } JoinSlice;
 
-extern Join *JoinBeginSlice(const VectorSource *source, FastedMetric metric, double eps,
-							FastedOutput output, const JoinSlice *slice);
+extern Join *JoinBeginSlice(const VectorSource *source, double eps, FastedOutput output,
+							const JoinSlice *slice);
 
 /* What decides which pairs are in a slice, beside the rows; as far as it is known by now. */
 extern void JoinDescribeCut(const Join *join, char *text, size_t size);
@@ -93,7 +91,6 @@ typedef struct NearestProblem
 {
 	const VectorSource *a;
 	const VectorSource *b;		/* NULL: a itself */
-	FastedMetric metric;
 	uint32		k;				/* how many, at most */
 	double		most;			/* the largest distance, on the metric's scale */
 	RowPusher  *pusher;			/* or NULL */
@@ -105,8 +102,7 @@ typedef struct NearestProblem
 extern Join *JoinBeginNearest(const NearestProblem *nearest);
 
 /* The same for rows in memory, of the source that messages name; it has no keys. */
-extern Join *JoinBeginRows(const VectorSource *source, const RowArray *rows,
-						   FastedMetric metric, double eps);
+extern Join *JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps);
 
 /*
  * The same rows once more, for the pairs within another eps: only the join is

@@ -397,23 +397,11 @@ BeginEngine(JoinNode *node)
 FastedStats
 JoinNodeStatistics(const JoinNode *node)
 {
-	FastedStats sum = node->stats;
-	FastedStats stats;
-	double		read_seconds;
+	FastedStats stats = node->stats;
+	double		read_seconds = 0.0;
 
-	if (node->join == NULL || !JoinStatistics(node->join, &stats, &read_seconds))
-		return sum;
-	stats.rows += sum.rows;
-	stats.candidates += sum.candidates;
-	stats.pairs += sum.pairs;
-	AddTiles(&stats, &sum);
-	stats.panels = Max(stats.panels, sum.panels);
-	stats.host_bytes = Max(stats.host_bytes, sum.host_bytes);
-	stats.device_bytes = Max(stats.device_bytes, sum.device_bytes);
-	stats.prepare_seconds += sum.prepare_seconds;
-	stats.filter_seconds += sum.filter_seconds;
-	stats.refine_seconds += sum.refine_seconds;
-	stats.device_seconds += sum.device_seconds;
+	if (node->join != NULL)
+		(void) AddJoinStatistics(&stats, &read_seconds, node->join);
 	return stats;
 }
 

@@ -52,18 +52,9 @@ struct NearestRun
 static void
 AddTotals(NearestTotals *totals, const Join *join)
 {
-	FastedStats stats;
-	double		read_seconds;
-	uint64		host_bytes = totals->stats.host_bytes;
-
-	if (JoinStatistics(join, &stats, &read_seconds))
-	{
-		totals->stats = SumStatistics(&totals->stats, &stats);
-		totals->stats.host_bytes = Max(host_bytes, stats.host_bytes);
+	if (AddJoinStatistics(&totals->stats, &totals->read_seconds, join))
 		totals->joins++;
-	}
 	totals->shares = JoinShares(join);
-	totals->read_seconds += read_seconds;
 }
 
 static void
@@ -102,8 +93,7 @@ static void
 BeginJoin(NearestRun *run)
 {
 	NearestProblem problem = {
-		.a = run->sources.a,.b = run->sources.b,.metric = run->args.metric,
-		.k = run->args.k,.most = run->args.max_distance
+		.a = run->sources.a,.b = run->sources.b,.k = run->args.k,.most = run->args.max_distance
 	};
 
 	if (run->args.within != NULL)

@@ -19,7 +19,7 @@ typedef struct NearestRun NearestRun;
 typedef struct NearestTotals
 {
 	uint64		joins;			/* that an engine computed; with "within" one for each larger group */
-	FastedStats stats;			/* texts of the last one, sums of the rest, the most memory */
+	FastedStats stats;			/* SumStatistics */
 	uint64		groups;			/* of which those without a join are small */
 	double		read_seconds;
 	double		wait_seconds;	/* for the engine */

@@ -110,7 +110,7 @@ SmallGroupCreate(const NearestProblem *problem)
 {
 	SmallGroup *group = palloc0(sizeof(SmallGroup));
 
-	group->metric = problem->metric;
+	group->metric = problem->a->metric;
 	group->most = problem->most;
 	group->k = problem->k;
 	group->sides = problem->b != NULL ? 2 : 1;

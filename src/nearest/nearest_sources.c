@@ -18,9 +18,9 @@ Resolve(const NearestArgs *args, const NearestSide *side, const char *id_column,
 		const char *id_argument)
 {
 	VectorSource *source = ResolveNamedSource(side->relation, side->vector_column, id_column,
-											  id_argument, args->key_type, FUNCTION);
+											  id_argument, args->key_type, args->metric,
+											  FUNCTION);
 
-	source->skip_zeros = args->metric == FASTED_METRIC_COSINE;
 	if (args->within != NULL)
 		GroupSource(source, args->within);
 	return source;

@@ -241,13 +241,16 @@ SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
 
 VectorSource *
 ResolveNamedSource(Oid relid, const char *vector_column, const char *id_column,
-				   const char *id_argument, Oid key_type, const char *function)
+				   const char *id_argument, Oid key_type, FastedMetric metric,
+				   const char *function)
 {
 	VectorSource *source = palloc0(sizeof(VectorSource));
 	Relation	rel = OpenRelation(relid);
 
 	source->relid = relid;
 	source->id_argument = id_argument;
+	source->metric = metric;
+	source->skip_zeros = metric == FASTED_METRIC_COSINE;
 	source->relation = pstrdup(RelationGetRelationName(rel));
 	SetVector(source, rel, vector_column);
 	if (OidIsValid(key_type))
@@ -260,9 +263,10 @@ ResolveNamedSource(Oid relid, const char *vector_column, const char *id_column,
 
 VectorSource *
 ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid key_type,
-			  const char *function)
+			  FastedMetric metric, const char *function)
 {
-	return ResolveNamedSource(relid, vector_column, id_column, "id_column", key_type, function);
+	return ResolveNamedSource(relid, vector_column, id_column, "id_column", key_type, metric,
+							  function);
 }
 
 /* Is the vector, as it is read, null where its column is, and only there? */

@@ -47,7 +47,8 @@ typedef struct VectorSource
 	Oid			group_type;
 	Oid			group_collation;
 	const char *id_argument;	/* the argument that names the key, for hints */
-	bool		skip_zeros;		/* by cosine: rows whose vector is zero take no part, as if it were NULL */
+	FastedMetric metric;		/* of the join: it decides how rows are made of vectors, too */
+	bool		skip_zeros;		/* rows whose vector is zero take no part, as if it were NULL */
 } VectorSource;
 
 /*
@@ -62,16 +63,20 @@ typedef struct VectorSource
  * key_type InvalidOid: ids are wanted for messages only, so a primary key is read
  * where there is one that the current user may read, as whatever type it has.
  *
+ * metric: that of the join.  By cosine, rows whose vector is zero are skipped, unless the
+ * caller then clears skip_zeros.
+ *
  * Hints name the function for keys of other types, function with "_typed" behind it.
  */
 extern VectorSource *ResolveSource(Oid relid, const char *vector_column,
 								   const char *id_column, Oid key_type,
-								   const char *function);
+								   FastedMetric metric, const char *function);
 
 /* The same for a function whose argument for the key has another name than id_column. */
 extern VectorSource *ResolveNamedSource(Oid relid, const char *vector_column,
 										const char *id_column, const char *id_argument,
-										Oid key_type, const char *function);
+										Oid key_type, FastedMetric metric,
+										const char *function);
 
 /*
  * Rows have an order: that of a column, nulls last, and where it is equal that of the

@@ -196,7 +196,7 @@ VectorElements(ArrayType *array, const RowKind *kind, int dimensions, float *row
 
 	if (!finite)
 		return FirstBadElement(array, kind, row, dimensions, element);
-	if (doubles && kind->directions)
+	if (doubles && kind->metric == FASTED_METRIC_COSINE)
 		fasted_scale_direction((double *) row, dimensions);
 	return VECTOR_OK;
 }

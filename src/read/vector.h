@@ -40,13 +40,13 @@ typedef struct RowKind
 {
 	VectorForm	form;
 	FastedElement element;
-	bool		directions;		/* by cosine: doubles are brought to where it can be had */
+	FastedMetric metric;		/* by cosine, doubles are scaled to where their squares can be had */
 } RowKind;
 
 static inline RowKind
 RowKindOf(const VectorSource *source)
 {
-	return (RowKind) {source->form, source->element, source->skip_zeros};
+	return (RowKind) {source->form, source->element, source->metric};
 }
 
 /* Floats that a row takes the room of, and its bytes. */

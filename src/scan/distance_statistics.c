@@ -19,6 +19,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
+#include "engine/exact_distance.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
@@ -350,6 +351,9 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 		sample = palloc(sizeof(ColumnSample));
 		sample->cast = cast;
 		ReadSample(sample, statistics);
+		/* as the rows of a join: vector.c */
+		for (int i = 0; metric == FASTED_METRIC_COSINE && i < sample->count; i++)
+			fasted_scale_direction(sample->rows[i], sample->dimensions);
 		if (IsRepresentative(sample))
 			share = SampleShare(sample, metric, eps);
 	}

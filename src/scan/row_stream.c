@@ -38,7 +38,7 @@ RowStreamBegin(const RowRequest *request)
 	const SelfJoinArgs *args = &request->args;
 	VectorSource *source = ResolveSource(args->relation, args->vector_column,
 										 args->id_column, request->key_type,
-										 "fasted_self_join");
+										 args->metric, "fasted_self_join");
 	double		eps = Min(args->eps, Max(request->filter.most, 0.0));
 	FastedOutput output;
 
@@ -47,8 +47,7 @@ RowStreamBegin(const RowRequest *request)
 	stream->timed = request->timed;
 	stream->counts = request->count && TakesAllDistances(&request->filter);
 	output = stream->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
-	source->skip_zeros = args->metric == FASTED_METRIC_COSINE;
-	stream->join = JoinBegin(source, args->metric, eps, output);
+	stream->join = JoinBegin(source, eps, output);
 	InitRowMaker(&stream->maker, request->columns, args->ordered, &request->filter,
 				 JoinKeys(stream->join));
 	return stream;

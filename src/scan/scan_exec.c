@@ -77,32 +77,33 @@ BeginRun(SelfJoinScan *scan)
 	MemoryContextSwitchTo(old);
 }
 
-void
-AddScanTotals(SelfJoinScan *scan)
+ScanTotals
+ScanTotalsUntilNow(const SelfJoinScan *scan)
 {
-	ScanTotals *totals = &scan->totals;
-	FastedStats run;
-	double		read_seconds;
-	MemoryContext old;
+	ScanTotals	totals = scan->totals;
+	const RowStream *stream = scan->stream;
 
-	totals->runs++;
-	if (JoinStatistics(scan->stream->join, &run, &read_seconds))
-		totals->stats = SumStatistics(&totals->stats, &run);
-	totals->read_seconds += read_seconds;
-	totals->wait_seconds += scan->stream->wait_seconds;
-	totals->output_seconds += scan->stream->output_seconds;
-	old = MemoryContextSwitchTo(scan->out.css.ss.ps.state->es_query_cxt);
-	totals->shares = JoinShares(scan->stream->join);
-	MemoryContextSwitchTo(old);
+	if (stream == NULL)
+		return totals;
+	totals.runs++;
+	(void) AddJoinStatistics(&totals.stats, &totals.read_seconds, stream->join);
+	totals.wait_seconds += stream->wait_seconds;
+	totals.output_seconds += stream->output_seconds;
+	totals.shares = JoinShares(stream->join);
+	return totals;
 }
 
 /* Also when there are rows left. */
 static void
 EndRun(SelfJoinScan *scan)
 {
+	MemoryContext old;
+
 	if (scan->stream == NULL)
 		return;
-	AddScanTotals(scan);
+	old = MemoryContextSwitchTo(scan->out.css.ss.ps.state->es_query_cxt);
+	scan->totals = ScanTotalsUntilNow(scan);
+	MemoryContextSwitchTo(old);
 	RowStreamEnd(scan->stream);
 	scan->stream = NULL;
 	MemoryContextReset(scan->context);

@@ -86,29 +86,39 @@ ExplainPrecision(ExplainState *es)
 	ExplainText("Precision", fasted_setting_refine ? "exact" : "approximate", es);
 }
 
-/* Tiles of another run of the same node. */
-void
-AddTiles(FastedStats *sum, const FastedStats *run)
-{
-	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		sum->pruned_tiles[level] += run->pruned_tiles[level];
-	sum->full_tiles += run->full_tiles;
-}
-
 FastedStats
 SumStatistics(const FastedStats *sum, const FastedStats *run)
 {
-	FastedStats result = *run;
+	FastedStats result = run->engine[0] != '\0' ? *run : *sum;
 
-	result.rows += sum->rows;
-	result.candidates += sum->candidates;
-	result.pairs += sum->pairs;
-	AddTiles(&result, sum);
-	result.prepare_seconds += sum->prepare_seconds;
-	result.filter_seconds += sum->filter_seconds;
-	result.refine_seconds += sum->refine_seconds;
-	result.device_seconds += sum->device_seconds;
+	result.rows = sum->rows + run->rows;
+	result.dimensions = run->dimensions;
+	result.candidates = sum->candidates + run->candidates;
+	result.pairs = sum->pairs + run->pairs;
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		result.pruned_tiles[level] = sum->pruned_tiles[level] + run->pruned_tiles[level];
+	result.full_tiles = sum->full_tiles + run->full_tiles;
+	result.panels = Max(sum->panels, run->panels);
+	result.host_bytes = Max(sum->host_bytes, run->host_bytes);
+	result.device_bytes = Max(sum->device_bytes, run->device_bytes);
+	result.prepare_seconds = sum->prepare_seconds + run->prepare_seconds;
+	result.filter_seconds = sum->filter_seconds + run->filter_seconds;
+	result.refine_seconds = sum->refine_seconds + run->refine_seconds;
+	result.device_seconds = sum->device_seconds + run->device_seconds;
 	return result;
+}
+
+bool
+AddJoinStatistics(FastedStats *sum, double *read_seconds, const Join *join)
+{
+	FastedStats stats;
+	double		seconds;
+	bool		ran = JoinStatistics(join, &stats, &seconds);
+
+	*read_seconds += seconds;
+	if (ran)
+		*sum = SumStatistics(sum, &stats);
+	return ran;
 }
 
 void
@@ -166,25 +176,11 @@ ExplainTimes(const ScanTotals *totals, ExplainState *es)
 	ExplainFilterRate(&totals->stats, totals->runs, es);
 }
 
-/* The run that is not over yet is looked at where it stands. */
-static ScanTotals
-TotalsUntilNow(SelfJoinScan *scan)
-{
-	ScanTotals	before = scan->totals;
-	ScanTotals	totals;
-
-	if (scan->stream != NULL)
-		AddScanTotals(scan);
-	totals = scan->totals;
-	scan->totals = before;
-	return totals;
-}
-
 void
 ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	SelfJoinScan *scan = (SelfJoinScan *) node;
-	ScanTotals	totals = TotalsUntilNow(scan);
+	ScanTotals	totals = ScanTotalsUntilNow(scan);
 	ShownCall	shown = ShowCall(node, scan->plan.call, scan->plan.first, SELF_JOIN_ID_COLUMN,
 								 SELF_JOIN_METRIC, ancestors, es);
 
@@ -192,7 +188,7 @@ ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es)
 	ExplainText("Pair Filter", PairFilterText(&shown, scan), es);
 	if (scan->plan.count)
 		ExplainText("Aggregate", "count(*)", es);
-	ExplainEngine(&scan->totals.stats, es);
+	ExplainEngine(&totals.stats, es);
 	ExplainPrecision(es);
 	if (es->costs)
 		ExplainPropertyFloat("Estimated Pairs", NULL, scan->plan.estimated_pairs, 0, es);

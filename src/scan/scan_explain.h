@@ -9,7 +9,7 @@
 #define FASTED_SCAN_EXPLAIN_H
 
 #include "commands/explain.h"
-#include "engine/engine.h"
+#include "join/join.h"
 
 /* What computed, or would compute where no engine has run (an empty name). */
 extern void ExplainEngine(const FastedStats *stats, struct ExplainState *es);
@@ -20,11 +20,18 @@ extern void ExplainNoEngine(struct ExplainState *es);
 /* "exact", or what fasted.refine = off gives. */
 extern void ExplainPrecision(struct ExplainState *es);
 
-/* A run added to those before: texts and sizes of the run, sums of the rest. */
+/*
+ * The statistics of a run added to those of the runs before it: texts of the last run that
+ * had an engine, the largest sizes, and sums of the other numbers.
+ */
 extern FastedStats SumStatistics(const FastedStats *sum, const FastedStats *run);
 
-/* Its tiles alone. */
-extern void AddTiles(FastedStats *sum, const FastedStats *run);
+/*
+ * Adds a join, also one that is still at work or was stopped early by a LIMIT, to the
+ * statistics and the seconds of reading of the joins before it.  Returns false if no engine
+ * ran for it.
+ */
+extern bool AddJoinStatistics(FastedStats *sum, double *read_seconds, const Join *join);
 
 /* What it did, in so many runs together. */
 extern void ExplainWork(const FastedStats *stats, int runs, struct ExplainState *es);

@@ -17,7 +17,7 @@
 typedef struct ScanTotals
 {
 	int			runs;
-	FastedStats stats;			/* texts and sizes of the last run, sums of the rest */
+	FastedStats stats;			/* SumStatistics */
 	double		read_seconds;
 	double		wait_seconds;	/* for the engine */
 	double		output_seconds; /* making blocks of rows */
@@ -38,10 +38,10 @@ typedef struct SelfJoinScan
 	RowStream  *stream;			/* NULL: not begun, or over */
 
 	bool		timed;			/* EXPLAIN ANALYZE wants times */
-	ScanTotals	totals;
+	ScanTotals	totals;			/* of the runs that are over */
 } SelfJoinScan;
 
-/* Adds the run at work to the totals. */
-extern void AddScanTotals(SelfJoinScan *scan);
+/* The totals of all runs, including the one at work.  Allocates in the current memory context. */
+extern ScanTotals ScanTotalsUntilNow(const SelfJoinScan *scan);
 
 #endif							/* FASTED_SCAN_STATE_H */

@@ -16,7 +16,7 @@ sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql); }
 sub same
 {
 	my ($name, $call) = @_;
-	(my $plain = $call) =~ s/'dist'/'plain'/;
+	(my $plain = $call) =~ s/'dist'/'plain'/g;
 	my $rows = is_same_rows($node, "SELECT * FROM $call", "SELECT * FROM $plain", $name);
 	like(sql("EXPLAIN (ANALYZE, TIMING off, COSTS off) SELECT * FROM $call"), $divided, "$name: divided");
 	return $rows;
@@ -146,6 +146,18 @@ for my $worker (@workers)
 sql("ALTER DATABASE postgres SET fasted.cpu_kernel = 'portable'");
 same('another kernel everywhere', "fasted_self_join('dist', 'v', 5)");
 sql("ALTER DATABASE postgres RESET fasted.cpu_kernel");
+
+# by cosine a vector of doubles has a direction, whatever its magnitude
+tables('id int PRIMARY KEY, v double precision[]', <<'END', $hash);
+SELECT i, CASE WHEN i % 50 = 0 THEN '{0,0}' ELSE ARRAY[cos(i * 0.003) * m, sin(i * 0.003) * m] END
+FROM generate_series(1, 1500) i, LATERAL (SELECT ('{1e-320,1e-160,1e-100,1,1e76,1e150,1e300}'::float8[])[1 + i % 7]) s (m)
+END
+is_same_rows($node, "SELECT * FROM fasted_neighbors('dist', 'v', 0.0001, metric => 'cosine')",
+	'SELECT id, (SELECT count(*) FROM plain b WHERE a.id <> b.id AND fasted_cosine_distance(a.v, b.v) <= 0.0001) FROM plain a',
+	'cosine of any magnitude, as by brute force');
+same("cosine of any magnitude, $_", "$_ metric => 'cosine')")
+  for "fasted_self_join('dist', 'v', 0.0001,", "fasted_neighbors('dist', 'v', 0.0001,", "fasted_cluster('dist', 'v', 0.000004,",
+	"fasted_cluster('dist', 'v', 0.0001, 8,", "fasted_keep_one('dist', 'v', 0.0001,", "fasted_knn_join('dist', 'v', 'dist', 'v', 3,";
 
 # keys of other types
 tables('id uuid PRIMARY KEY, v real[]', "SELECT md5(i::text)::uuid, ARRAY[i % 40, i % 7] FROM generate_series(1, 1000) i", $hash);

@@ -117,7 +117,7 @@ my $nearest = "SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v
 like(failure("SET ROLE reader; $nearest"), qr/42501: permission denied for table dist/, 'no right to read');
 sql('GRANT SELECT ON dist TO reader');
 is(sql("SET ROLE reader; $nearest"), 777 * 9, 'with it');
-for my $slice ('9, 1, \'l2\', false, 0, 0', '9, 1, \'l2\', false, 3, 3', '0, 1, \'l2\', false, 0, 1', '9, -1, \'l2\', false, 0, 1', '9, 1, \'dot\', false, 0, 1')
+for my $slice ('9, 1, \'l2\', 0, 0', '9, 1, \'l2\', 3, 3', '0, 1, \'l2\', 0, 1', '9, -1, \'l2\', 0, 1', '9, 1, \'dot\', 0, 1')
 {
 	like(failure("SELECT fasted_citus.nearest_slice('dist', 'v', 'id', 'dist', 'v', 'id', 'text', $slice)"),
 		qr/ERROR:  22023/, "no slice: $slice");
@@ -128,15 +128,15 @@ for my $slice ('9, 1, \'l2\', false, 0, 0', '9, 1, \'l2\', false, 3, 3', '0, 1, 
 sql('DELETE FROM ref; INSERT INTO ref SELECT id, v FROM plain_dist WHERE v[1] > -10 AND v[1] < 10');
 my $two = "SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 'dist', 'v', 'ref', 'v', 1)";
 is(sql($two), 777, 'nobody writes');
-my $signature = 'regclass, name, name, regclass, name, name, regtype, integer, double precision, text, boolean, integer, integer';
+my $signature = 'regclass, name, name, regclass, name, name, regtype, integer, double precision, text, integer, integer';
 $workers[2]->safe_psql('postgres', <<END);
 SET citus.enable_ddl_propagation = off;
 ALTER FUNCTION fasted_citus.nearest_slice($signature) RENAME TO prompt_slice;
-CREATE FUNCTION fasted_citus.nearest_slice(a regclass, ac name, ai name, b regclass, bc name, bi name, t regtype, k int, m float8, d text, z bool, s int, n int)
+CREATE FUNCTION fasted_citus.nearest_slice(a regclass, ac name, ai name, b regclass, bc name, bi name, t regtype, k int, m float8, d text, s int, n int)
 RETURNS SETOF bytea LANGUAGE plpgsql VOLATILE AS \$\$
 BEGIN
 	PERFORM pg_sleep(3);
-	RETURN QUERY SELECT fasted_citus.prompt_slice(a, ac, ai, b, bc, bi, t, k, m, d, z, s, n);
+	RETURN QUERY SELECT fasted_citus.prompt_slice(a, ac, ai, b, bc, bi, t, k, m, d, s, n);
 END \$\$;
 END
 

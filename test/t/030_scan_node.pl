@@ -73,6 +73,13 @@ my $offset = log_size($node);
 $plan = analyze_node("SELECT * FROM $many LIMIT 10");
 is($plan->{'Actual Rows'}, 10, 'LIMIT: ten rows are asked for');
 cmp_ok($plan->{'Pairs'}, '<', $all / 4, "LIMIT: the engine stops early ($plan->{Pairs} of $all pairs)");
+$plan = analyze_node("SELECT * FROM $many LIMIT 10", 'SET fasted.engine = auto');
+is($plan->{'Rows Read'}, 6000, 'LIMIT: the work of the engine that was stopped is shown');
+isnt($plan->{$_}, 'auto', "LIMIT: $_") for 'Engine', 'Distance Filter';
+$plan = analyze_node("SELECT * FROM eps_of e, LATERAL fasted_self_join('small', 'v', e.eps) LIMIT 150",
+	'SET fasted.engine = auto; SET enable_memoize = off');
+is_deeply([ @$plan{ 'Runs', 'Rows Read' } ], [ 2, 200 ], 'LIMIT: runs before the one that was stopped are counted, too');
+isnt($plan->{Engine}, 'auto', 'LIMIT: an engine of several runs');
 is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT FROM $many LIMIT 10) x"), 10, 'LIMIT');
 is($node->safe_psql('postgres', "SELECT EXISTS (SELECT FROM $many WHERE id_a = id_b - 1)"), 't', 'EXISTS');
 is($node->safe_psql('postgres', "SELECT count(*), sum(id_a) FROM (SELECT * FROM $many OFFSET 5) x")

@@ -301,6 +301,7 @@ for my $name (sort keys %calls)
 	my %shown = $plan =~ /^ *([A-Z][\w ]*): (.*)$/mg;
 	like($plan, qr/^Custom Scan \(FastedGroups\).*rows=20000 /, "$name: a node");
 	is("@shown{'Engine', 'Rows Read', 'Dimensions', 'Pairs', 'Threads'}", "cpu 20000 16 $found 2", "$name: the join's numbers");
+	like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM $calls{$name} LIMIT 1"), qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Rows Read: 20000\n/, "$name: with LIMIT, too");
 	cmp_ok($shown{Candidates}, '>=', $found, "$name: candidates");
 	like($shown{$_}, qr/^[1-9]\d* kB$/, "$name: $_") for 'Host Memory', 'Group Memory';
 	like($shown{$_}, qr/^\d+\.\d+ ms$/, "$name: $_") for 'Read Time', 'Wait Time', 'Group Time', 'Filter Time';

@@ -114,6 +114,16 @@ for my $settings ('SET fasted.max_workers = 0', $parallel, "$parallel; SET faste
 	}
 }
 
+# --- EXPLAIN ANALYZE shows the engine that worked, also where it was stopped, or the last run had none
+
+for my $call (sort values %calls)
+{
+	like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM $call LIMIT 1"), qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Rows Read: [1-9]/, "LIMIT: the engine of $call");
+}
+sql('CREATE VIEW tiny AS SELECT * FROM a WHERE id < 1000');
+like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM (VALUES ('a'::regclass), ('tiny')) r (t), LATERAL fasted_knn_join(t, 'v', t, 'v', 3, 'id', within => 'h')"),
+	qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Runs: 2\n/, 'a run of small groups after one with an engine');
+
 # --- rows of the result by parallel workers
 
 my $cheap = "$parallel; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0";
