@@ -173,6 +173,7 @@ PutComponent(ReturnSetInfo *rsinfo, const char *component, const char *state, co
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
+/* The versions of the library, of the SQL script and of PostgreSQL. */
 static void
 PutVersions(ReturnSetInfo *rsinfo)
 {
@@ -218,7 +219,8 @@ PutEngines(ReturnSetInfo *rsinfo)
 		PutComponent(rsinfo, psprintf("GPU %d", gpus), text, NULL);
 	if (problem != NULL)
 		PutComponent(rsinfo, "GPU", psprintf("none is used: %s", problem),
-					 gpus > 0 && !fasted_any_device(fasted_setting_gpu_devices) ? "Check fasted.gpu_devices." : NULL);
+					 gpus > 0 && !fasted_any_device(fasted_setting_gpu_devices) ?
+					 "Check fasted.gpu_devices." : NULL);
 }
 
 /*
@@ -236,9 +238,11 @@ fasted_info(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	PutVersions(rsinfo);
-	PutComponent(rsinfo, "preloading",
-				 preloaded != NULL ? psprintf("by %s", preloaded) : "none: sessions load the library at the first use of a function",
-				 preloaded != NULL ? NULL : PreloadAdvice());
+	if (preloaded != NULL)
+		PutComponent(rsinfo, "preloading", psprintf("by %s", preloaded), NULL);
+	else
+		PutComponent(rsinfo, "preloading", "none: sessions load the library at the first use of a function",
+					 PreloadAdvice());
 	PutEngines(rsinfo);
 	PutComponent(rsinfo, "pgvector", vector != NULL ? vector : "not installed",
 				 vector == NULL || preloaded != NULL ? NULL :

@@ -63,14 +63,21 @@ like($notice = said('plain', "DROP EXTENSION fasted; $create", '-U', 'owner'), q
 is(said('plain', statement($notice), '-U', 'owner'), '', 'the owner runs it');
 is($node->safe_psql('plain', $preloading), 'by session_preload_libraries|', 'for all');
 
-# With pgvector installed, its row names the consequence.
+# With pgvector installed: its row names the consequence, and so it is.
 SKIP:
 {
-	skip 'pgvector is not installed', 2
+	skip 'pgvector is not installed', 4
 	  unless $node->safe_psql('postgres', "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'");
 	my $query = "SELECT state ~ '^\\d', advice IS NOT NULL FROM fasted_info() WHERE component = 'pgvector'";
 	is($node->safe_psql($_->[0], "CREATE EXTENSION vector; $query"), $_->[1], "pgvector in $_->[0]")
 	  for [ 'postgres', 't|t' ], [ 'plain', 't|f' ];
+	my $plan = <<'END';
+CREATE TABLE t AS SELECT i AS id, ARRAY[i % 7, i % 11, i]::vector(3) AS v FROM generate_series(1, 3000) AS i;
+ANALYZE t;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM t a JOIN t b ON a.v <-> b.v < 0.5;
+END
+	like($node->safe_psql('postgres', $plan), qr/Nested Loop/, 'a nested loop, in a session without the library');
+	like($node->safe_psql('plain', $plan), qr/Custom Scan \(FastedJoin\)/, 'not where it is preloaded');
 }
 
 $node->stop;
