@@ -104,7 +104,7 @@ BITCODE_CFLAGS += $(FP_FLAGS)
 src/read/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
 # The version that the library says it has.
-src/fasted.o src/fasted.bc: CPPFLAGS += -DFASTED_VERSION='"$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" fasted.control)"'
+src/fasted.o src/fasted.bc src/info.o src/info.bc: CPPFLAGS += -DFASTED_VERSION='"$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" fasted.control)"'
 
 include cuda/cuda.mk
 include src/distribute/libpq/libpq.mk

@@ -463,6 +463,28 @@ COMMENT ON VIEW pg_stat_fasted_progress IS
 
 GRANT SELECT ON pg_stat_fasted_progress TO PUBLIC;
 
+-- One row for each component that a support question depends on.
+CREATE FUNCTION fasted_info(
+	OUT component text,
+	OUT state text,
+	OUT advice text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'fasted_info'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED ROWS 10;
+
+COMMENT ON FUNCTION fasted_info() IS
+	'versions, preloading, engines and GPUs: their state, and what to do about it';
+
+CREATE FUNCTION fasted_internal.advise_preload()
+RETURNS void
+AS 'MODULE_PATHNAME', 'fasted_internal_advise_preload'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION fasted_internal.advise_preload() IS
+	'called by the install script: a NOTICE unless sessions preload the library';
+
+SELECT fasted_internal.advise_preload();
+
 -- What a join that is divided over a Citus cluster calls on other nodes, by name and as
 -- whoever joins; so everybody may look names up in it.  What is read, he may read.
 CREATE SCHEMA fasted_citus;

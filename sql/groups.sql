@@ -135,6 +135,26 @@ DELETE FROM t USING fasted_keep_one('t', 'v', 1, 'score', descending => true) AS
 SELECT id, name FROM t ORDER BY id;
 ROLLBACK;
 
+-- a row that pairs delete deletes others, too; one that goes for a representative does not
+CREATE TABLE stock (id int PRIMARY KEY, v real[]);
+INSERT INTO stock SELECT i, ARRAY[0.9 * i, 0] FROM generate_series(1, 5) AS i;
+BEGIN;
+DELETE FROM stock a USING stock b WHERE b.id < a.id AND fasted_within(a.v, b.v, 1);
+SELECT array_agg(id ORDER BY id) AS left_by_pairs FROM stock;
+ROLLBACK;
+SELECT array_agg(id ORDER BY id) AS kept FROM fasted_keep_one('stock', 'v', 1) WHERE id = kept;
+
+-- a batch: what is there already goes first, then copies within the batch
+CREATE TABLE batch (LIKE stock INCLUDING ALL);
+INSERT INTO batch SELECT 100 + i, ARRAY[i * 7919 % 1000 / 100.0, i * 104729 % 1000 / 100.0] FROM generate_series(1, 300) AS i;
+CREATE TABLE arrived AS TABLE batch;
+DELETE FROM batch n WHERE EXISTS (SELECT FROM stock s WHERE fasted_within(s.v, n.v, 1));
+INSERT INTO stock SELECT n.* FROM batch n JOIN fasted_keep_one('batch', 'v', 1) AS k ON n.id = k.id AND n.id = k.kept;
+SELECT count(*) FILTER (WHERE id > 100) AS inserted,
+	count(*) FILTER (WHERE id > 100 AND EXISTS (SELECT FROM stock o WHERE o.id <> s.id AND fasted_within(o.v, s.v, 1))) AS copies,
+	(SELECT count(*) FROM arrived a WHERE NOT EXISTS (SELECT FROM stock o WHERE fasted_within(o.v, a.v, 1))) AS lost
+FROM stock s;
+
 -- where the functions can stand in a query
 SELECT fasted_neighbors('few', 'v', 1);
 SELECT (fasted_cluster_typed(NULL::int, 'points', 'v', 1.5, 4)).* LIMIT 2;
@@ -210,7 +230,7 @@ SELECT * FROM fasted_keep_one_typed(NULL::json, 'ranked', 'v', 1, id_column => '
 \echo :SQLSTATE
 
 SET client_min_messages = warning;
-DROP TABLE t, points, border, middle, twins, few, keyed, ranked, directions, parted, owned CASCADE;
+DROP TABLE t, points, border, middle, twins, few, keyed, ranked, directions, parted, owned, stock, batch, arrived CASCADE;
 DROP TYPE mood;
 DROP DOMAIN grade;
 DROP ROLE fasted_groups_reader;

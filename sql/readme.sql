@@ -1,13 +1,14 @@
 -- README.md's statements, in its order: made by "test/setup/examples update".
 SET client_min_messages = warning;
 DROP EXTENSION IF EXISTS fasted CASCADE;
-RESET client_min_messages;
 
 CREATE EXTENSION fasted;
-CREATE TABLE items (id bigint PRIMARY KEY, title text, created timestamptz DEFAULT now(), embedding real[]);
-INSERT INTO items (id, title, embedding) VALUES
-    (1, 'aqua', '{0, 1, 1}'), (2, 'cyan', '{0, 1, 1}'), (3, 'tomato', '{1, 0.39, 0.28}'),
-    (4, 'coral', '{1, 0.5, 0.31}'), (5, 'navy', '{0, 0, 0.5}'), (6, 'ivory', '{1, 1, 0.94}');
+RESET client_min_messages;
+CREATE TABLE items (id bigint PRIMARY KEY, title text, created date, embedding real[]);
+INSERT INTO items VALUES
+    (1, 'aqua', '2026-01-05', '{0, 1, 1}'),          (2, 'cyan', '2026-03-09', '{0, 1, 1}'),
+    (3, 'tomato', '2026-02-01', '{1, 0.39, 0.28}'),  (4, 'coral', '2026-01-20', '{1, 0.5, 0.31}'),
+    (5, 'navy', '2026-02-14', '{0, 0, 0.5}'),        (6, 'ivory', '2026-03-01', '{1, 1, 0.94}');
 
 SELECT a.title, b.title, fasted_distance(a.embedding, b.embedding) AS dist
 FROM items a JOIN items b ON a.id < b.id AND fasted_within(a.embedding, b.embedding, 0.3)
@@ -44,11 +45,16 @@ SELECT DISTINCT ON (p.name) p.name, i.title
 FROM paints p LEFT JOIN items i ON fasted_within(p.embedding, i.embedding, 0.3)
 ORDER BY p.name, fasted_distance(p.embedding, i.embedding), i.id;
 
-WITH incoming (id, title, embedding) AS (VALUES (7, 'teal', '{0, 0.5, 0.5}'::real[]), (8, 'lime', '{0, 1, 0}'))
-INSERT INTO items SELECT id, title, now(), embedding FROM incoming n
-WHERE NOT EXISTS (SELECT FROM items i WHERE fasted_within(i.embedding, n.embedding, 0.05, 'cosine'))
+CREATE TABLE incoming (LIKE items INCLUDING ALL);
+INSERT INTO incoming VALUES (7, 'teal', '2026-04-01', '{0, 0.5, 0.5}'),
+    (8, 'lime', '2026-04-01', '{0, 1, 0}'), (9, 'moss', '2026-04-01', '{0, 0.6, 0}');
+
+DELETE FROM incoming n WHERE EXISTS (SELECT FROM items i WHERE fasted_within(i.embedding, n.embedding, 0.05, 'cosine'));
+INSERT INTO items SELECT n.*
+FROM incoming n JOIN fasted_keep_one('incoming', 'embedding', 0.05, metric => 'cosine') AS k ON n.id = k.id AND n.id = k.kept
 RETURNING title;
 
 SET client_min_messages = warning;
 DROP TABLE items CASCADE;
 DROP TABLE paints CASCADE;
+DROP TABLE incoming CASCADE;

@@ -24,6 +24,7 @@
  *				and the plan node in its place
  *	  distribute/	joins whose work the workers of a Citus cluster share
  *	  session/	settings, interrupts, progress; what differs between server versions
+ *	  info.c	fasted_info: the state of all of these, and how to preload the library
  *
  *-------------------------------------------------------------------------
  */

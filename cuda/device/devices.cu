@@ -28,6 +28,7 @@ struct Known
 {
 	cudaError_t error;			/* else the rest is nothing */
 	Device		device;
+	size_t		memory;			/* bytes */
 	char		uuid[FASTED_UUID_TEXT];
 };
 
@@ -80,6 +81,7 @@ look_at(int ordinal)
 	known.device.capability = properties.major * 10 + properties.minor;
 	known.device.multiprocessors = properties.multiProcessorCount;
 	known.device.shared_per_multiprocessor = (int) properties.sharedMemPerMultiprocessor;
+	known.memory = properties.totalGlobalMem;
 	snprintf(known.device.name, sizeof(known.device.name), "%.90s", properties.name);
 	write_uuid(properties.uuid, known.uuid);
 	return known;
@@ -236,6 +238,25 @@ list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most)
 			snprintf(list[count++], FASTED_DEVICE_NAME, "%s", known.uuid);
 	}
 	return count;
+}
+
+bool
+describe_device(int ordinal, char *text, size_t size)
+{
+	const std::vector<Known> &devices = known_devices();
+
+	if (ordinal < 0 || (size_t) ordinal >= devices.size())
+		return false;
+
+	const Known &known = devices[ordinal];
+
+	if (known.error != cudaSuccess)
+		snprintf(text, size, "does not answer: %s", cudaGetErrorString(known.error));
+	else
+		snprintf(text, size, "%s, %.1f GiB, compute capability %d.%d, %s", known.device.name,
+				 (double) known.memory / (1 << 30), known.device.capability / 10,
+				 known.device.capability % 10, known.uuid);
+	return true;
 }
 
 void

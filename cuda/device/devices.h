@@ -25,6 +25,12 @@ Device		find_device(const char *names = nullptr);
 int			list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most);
 
 /*
+ * Describes the device with this ordinal, usable or not, in a text of at most size bytes.
+ * Creates no context on it.  Returns false if there is no such device.
+ */
+bool		describe_device(int ordinal, char *text, size_t size);
+
+/*
  * A context uses a device from begin_use to end_use.  After an error of the device
  * (note_lost) no call of this process reaches it any more.  The last one gives
  * CUDA's own context up, and with it all memory on the device; find_device says whether

@@ -209,6 +209,23 @@ engine_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 	return count;
 }
 
+bool
+engine_describe(int ordinal, char *description, size_t size)
+{
+	SignalsBlocked blocked;
+	bool		sticky = false;
+	char		text[kTextBytes];
+	bool		found = false;
+
+	guarded(text, sizeof(text), &sticky, [&]() -> FastedStatus
+	{
+		enter_cuda();
+		found = describe_device(ordinal, description, size);
+		return FASTED_OK;
+	});
+	return found;
+}
+
 FastedStatus
 engine_open(const FastedOptions *options, FastedContext **result)
 {
@@ -516,6 +533,7 @@ const FastedEngine cuda_engine = {
 	"cuda",
 	engine_probe,
 	engine_devices,
+	engine_describe,
 	engine_open,
 	engine_stats,
 	engine_last_error,

@@ -56,7 +56,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 14
+#define FASTED_ENGINE_ABI 15
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -405,6 +405,13 @@ typedef struct FastedEngine
 	 * this engine has no such devices.
 	 */
 	int			(*devices) (const char *devices, char (*names)[FASTED_DEVICE_NAME], int most);
+
+	/*
+	 * Describes the device with this ordinal, usable or not, in a text of at most size
+	 * bytes: name, memory, compute capability.  Returns false if there is no such device.
+	 * NULL: this engine has no devices.
+	 */
+	bool		(*describe) (int ordinal, char *text, size_t size);
 
 	/* Sets *context even when it fails, unless memory ran out: close it. */
 	FastedStatus (*open) (const FastedOptions *options, FastedContext **context);

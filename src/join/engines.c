@@ -124,33 +124,45 @@ CudaLibrary(void)
 	return engine;
 }
 
+/* Does the CUDA engine work here?  If not, cuda_reason says why. */
+static FastedStatus
+ProbeCuda(const char *devices)
+{
+	const FastedEngine *engine = CudaLibrary();
+
+	return engine != NULL ? engine->probe(devices, cuda_reason, MAX_REASON) : FASTED_NO_DEVICE;
+}
+
 /* The CUDA engine if it works here, else NULL and cuda_reason. */
 static const FastedEngine *
 CudaEngine(const char *devices)
 {
-	const FastedEngine *engine = CudaLibrary();
-	char		reason[MAX_REASON] = "";
+	FastedStatus status = ProbeCuda(devices);
 
-	if (engine == NULL)
+	if (status == FASTED_UNKNOWN_DEVICE)
+		ReportUnknownDevice(cuda_reason);
+	return status == FASTED_OK ? CudaLibrary() : NULL;
+}
+
+const char *
+CudaProblem(void)
+{
+	char	   *end;
+
+	if (ProbeCuda(fasted_setting_gpu_devices) == FASTED_OK)
 		return NULL;
-	switch (engine->probe(devices, reason, sizeof(reason)))
-	{
-		case FASTED_OK:
-			return engine;
-		case FASTED_UNKNOWN_DEVICE:
-			ReportUnknownDevice(reason);
-			break;
-		default:
-			strlcpy(cuda_reason, reason, MAX_REASON);
-			break;
-	}
-	return NULL;
+	/* one line: the hint follows the sentence */
+	while ((end = strchr(cuda_reason, '\n')) != NULL)
+		*end = ' ';
+	return cuda_reason;
 }
 
 bool
-CudaIsAvailable(void)
+DescribeGpu(int ordinal, char *text, size_t size)
 {
-	return CudaEngine(fasted_setting_gpu_devices) != NULL;
+	const FastedEngine *engine = CudaLibrary();
+
+	return engine != NULL && engine->describe != NULL && engine->describe(ordinal, text, size);
 }
 
 static bool

@@ -19,8 +19,14 @@
 extern const FastedEngine *ChooseEngine(const JoinOptions *options, double row_pairs,
 										uint32 dimensions);
 
-/* Could the CUDA engine compute a join here? */
-extern bool CudaIsAvailable(void);
+/*
+ * Why the CUDA engine cannot compute a join here, or NULL if it can.  Creates no context on
+ * a GPU and raises no error.
+ */
+extern const char *CudaProblem(void);
+
+/* Describes a GPU in a text of at most size bytes; returns false if there is none with this ordinal. */
+extern bool DescribeGpu(int ordinal, char *text, size_t size);
 
 /* Raises the error for a failed status; engine_text may be NULL. */
 pg_noreturn extern void ReportEngineFailure(const FastedEngine *engine,

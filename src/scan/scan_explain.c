@@ -34,7 +34,7 @@ PairFilterText(const ShownCall *shown, const SelfJoinScan *scan)
 static const char *
 RequestedEngine(void)
 {
-	if (fasted_setting_engine == ENGINE_CUDA && !CudaIsAvailable())
+	if (fasted_setting_engine == ENGINE_CUDA && CudaProblem() != NULL)
 		return "cuda (not available)";
 	return GetConfigOption("fasted.engine", false, false);
 }

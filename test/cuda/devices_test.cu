@@ -429,11 +429,23 @@ check_shares()
 			one_device ? "one GPU as two" : "several GPUs", outcome.stats.device);
 }
 
+/* What fasted_info() shows of the first GPU; there is no GPU of a negative ordinal. */
+void
+check_description()
+{
+	char		text[256] = "";
+	bool		found = fasted_engine()->describe(0, text, sizeof(text));
+
+	tap::ok(found && strstr(text, " GiB, compute capability ") != nullptr
+			&& !fasted_engine()->describe(-1, text, sizeof(text)), "GPU 0: %s", text);
+}
+
 }								/* namespace */
 
 int
 main(int argc, char **argv)
 {
+	check_description();
 	base = *fasted_engine();
 	base.devices = two_devices;
 	base.open = note_open;

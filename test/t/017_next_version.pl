@@ -59,7 +59,11 @@ is(scalar(split /\n/, $executed), 3, 'three prepared statements');
 like($session->query("EXPLAIN EXECUTE $_(1.5)"), qr/Custom Scan/, "$_: by a node of ours") for qw(pairs joined viewed);
 my $fetched = $session->query('DECLARE c CURSOR WITH HOLD FOR SELECT id_a, id_b FROM pairs ORDER BY 1, 2; FETCH 2 FROM c');
 
-$node->safe_psql('postgres', "ALTER EXTENSION fasted UPDATE TO '99.0.0'");
+my (undef, undef, $said) = $node->psql('postgres', "ALTER EXTENSION fasted UPDATE TO '99.0.0'");
+is($said, '', 'an update without a message');
+is($node->safe_psql('postgres', "SELECT state, advice FROM fasted_info() WHERE component = 'fasted'"),
+	'library 0.1.0, SQL script 99.0.0|Run this statement in a new session: ALTER EXTENSION fasted UPDATE',
+	'fasted_info sees a library and a script of different versions');
 is($node->safe_psql('postgres', "SELECT extversion, fasted_next() FROM pg_extension WHERE extname = 'fasted'"),
 	'99.0.0|99', 'the next version is there');
 is(look_at_dependents($node, 'postgres'), $before, 'what depends on it is the same');

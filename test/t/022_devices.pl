@@ -53,6 +53,15 @@ for my $list ('0', '0, 2', '0, 1, 2')
 	}
 }
 
+my $info = "SELECT component, state, advice FROM fasted_info() WHERE component ~ '^(engine|GPU)'";
+is($node->safe_psql('postgres', "SET fasted.engine = auto; $info"),
+	"engine|cuda for large joins, cpu for the others (fasted.engine = auto)|\nGPU 0|model 0|\nGPU 1|model 1|\nGPU 2|model 2|",
+	'fasted_info lists them');
+is($node->safe_psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_devices = '7'; $info"),
+	"engine|none (fasted.engine = cuda)|SET fasted.engine = auto\nGPU 0|model 0|\nGPU 1|model 1|\nGPU 2|model 2|\n"
+	  . 'GPU|none is used: No GPU is "7".|Check fasted.gpu_devices.',
+	'and says when none of them is used');
+
 sub device_of
 {
 	my ($settings) = @_;

@@ -64,7 +64,7 @@ sub new_node
 	$node->init;
 	$node->append_conf('postgresql.conf', "fasted.engine = cpu\n" . ($conf // ''));
 	start_node($node);
-	$node->safe_psql('postgres', 'CREATE EXTENSION fasted');
+	$node->safe_psql('postgres', 'SET client_min_messages = warning; CREATE EXTENSION fasted');
 	return $node;
 }
 

@@ -43,6 +43,13 @@ engine_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 	return count;
 }
 
+static bool
+engine_describe(int ordinal, char *text, size_t size)
+{
+	snprintf(text, size, "model %d", ordinal);
+	return ordinal < DEVICES;
+}
+
 static FastedStatus
 engine_probe(const char *devices, char *reason, size_t size)
 {
@@ -204,6 +211,7 @@ fasted_engine(void)
 	engine.name = "cuda";
 	engine.probe = engine_probe;
 	engine.devices = engine_devices;
+	engine.describe = engine_describe;
 	engine.open = engine_open;
 	engine.take_staged = take_staged;
 	engine.copy_rows = copy_rows;

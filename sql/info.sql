@@ -1,0 +1,47 @@
+-- fasted_info: the state of each component, and what to do about it.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
+
+SELECT component, state ~ CASE component
+		WHEN 'fasted' THEN '^library (\d+\.\d+\.\d+), SQL script \1$'
+		WHEN 'PostgreSQL' THEN '^PostgreSQL 1'
+		WHEN 'preloading' THEN '^(none: |by (shared|session|local)_preload_libraries$)'
+		WHEN 'engine' THEN '^(cpu|cuda|none).* \(fasted.engine = \w+\)$'
+		WHEN 'CPU' THEN '^kernel \w+, threads \d+, available processors \d+$'
+		ELSE '^(not installed|[\d.]+.*)$' END AS as_expected
+FROM fasted_info() WHERE component NOT LIKE 'GPU%';
+-- a state is shown for the GPUs, whether there are any or not
+SELECT count(*) > 0 AS gpus, count(*) FILTER (WHERE state = '') AS without_state FROM fasted_info() WHERE component LIKE 'GPU%';
+-- advice is given where something has to be done, and nowhere else
+SELECT component, advice FROM fasted_info() WHERE component IN ('fasted', 'PostgreSQL', 'CPU', 'Citus') AND advice IS NOT NULL;
+SELECT (state LIKE 'by %') = (advice IS NULL) AS advised,
+	coalesce(advice ~ ' statement, .*ALTER DATABASE .* SET session_preload_libraries = .*''fasted''$', true) AS statement
+FROM fasted_info() WHERE component = 'preloading';
+
+-- settings, and what they cannot have
+SET fasted.threads = 3;
+SET fasted.max_threads = 2;
+SET fasted.cpu_kernel = portable;
+SET fasted.engine = cpu;
+SELECT component, regexp_replace(state, 'processors \d+', 'processors N') AS state, advice
+FROM fasted_info() WHERE component IN ('engine', 'CPU');
+SELECT CASE WHEN version() LIKE '%x86_64%' THEN 'neon' ELSE 'avx2' END AS foreign_kernel \gset
+SET fasted.cpu_kernel = :foreign_kernel;
+SELECT component, regexp_replace(state, '\w+$', 'NAME') AS state, advice FROM fasted_info() WHERE component = 'CPU';
+-- a session that has not loaded the CUDA engine
+\c -
+SET fasted.cuda_library = '/nowhere/at/all';
+SET fasted.engine = auto;
+SELECT component, state, advice FROM fasted_info() WHERE component = 'engine' OR component LIKE 'GPU%';
+SET fasted.engine = cuda;
+SET fasted.gpu_devices = '7';
+SELECT component, state, advice FROM fasted_info() WHERE component = 'engine' OR component LIKE 'GPU%';
+RESET ALL;
+
+-- for any user
+CREATE ROLE regress_fasted_info;
+SET ROLE regress_fasted_info;
+SELECT count(*) >= 8 AS complete FROM fasted_info();
+RESET ROLE;
+DROP ROLE regress_fasted_info;

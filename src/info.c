@@ -1,0 +1,252 @@
+/*-------------------------------------------------------------------------
+ *
+ * info.c
+ *	  fasted_info(), and the advice to preload the library that CREATE EXTENSION gives.
+ *
+ * The planner can serve a join by pgvector's operators only in a session that has loaded
+ * the library, and nothing in such a statement loads it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_extension.h"
+#include "commands/dbcommands.h"
+#include "commands/extension.h"
+#include "cpu/cpu_kernel.h"
+#include "cpu/processors.h"
+#include "engine/device_list.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "join/engines.h"
+#include "miscadmin.h"
+#include "session/guc.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
+#include "utils/varlena.h"
+
+PG_FUNCTION_INFO_V1(fasted_info);
+PG_FUNCTION_INFO_V1(fasted_internal_advise_preload);
+
+/* An extension was created in this transaction, and the session does not preload the library. */
+static bool advise_at_commit = false;
+
+/* Does this list of libraries, as a setting has it, contain this extension's library? */
+static bool
+ListsLibrary(const char *setting)
+{
+	List	   *libraries = NIL;
+	ListCell   *cell;
+
+	if (setting == NULL || !SplitDirectoriesString(pstrdup(setting), ',', &libraries))
+		return false;
+	foreach(cell, libraries)
+	{
+		const char *path = lfirst(cell);
+		const char *name = last_dir_separator(path);
+
+		name = name != NULL ? name + 1 : path;
+		if (strcmp(name, "fasted") == 0 || strcmp(name, "fasted" DLSUFFIX) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The setting by which this session preloads the library; NULL if none does. */
+static const char *
+PreloadSetting(void)
+{
+	if (ListsLibrary(shared_preload_libraries_string))
+		return "shared_preload_libraries";
+	if (ListsLibrary(session_preload_libraries_string))
+		return "session_preload_libraries";
+	if (ListsLibrary(local_preload_libraries_string))
+		return "local_preload_libraries";
+	return NULL;
+}
+
+/*
+ * Returns a sentence that says how to preload the library in this database.  Libraries that
+ * the session preloads already stay in the list; they are shown to those users only who may
+ * read the setting.
+ */
+static char *
+PreloadAdvice(void)
+{
+	char	   *others = pstrdup(session_preload_libraries_string);
+	List	   *libraries = NIL;
+	ListCell   *cell;
+	StringInfoData advice;
+
+	if (others[0] != '\0' && !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS))
+		return pstrdup("Ask a superuser to add \"fasted\" to session_preload_libraries.");
+	if (!SplitDirectoriesString(others, ',', &libraries))
+		libraries = NIL;		/* PostgreSQL loads nothing from such a list */
+
+	initStringInfo(&advice);
+	appendStringInfo(&advice, "%s this statement, which takes effect in new sessions: "
+					 "ALTER DATABASE %s SET session_preload_libraries = ",
+					 pg_parameter_aclcheck("session_preload_libraries", GetUserId(), ACL_SET) == ACLCHECK_OK ?
+					 "Run" : "Ask a superuser to run",
+					 quote_identifier(get_database_name(MyDatabaseId)));
+	foreach(cell, libraries)
+		appendStringInfo(&advice, "%s, ", quote_literal_cstr(lfirst(cell)));
+	appendStringInfoString(&advice, "'fasted'");
+	return advice.data;
+}
+
+/* Gives the advice when the transaction commits, if it leaves the extension there. */
+static void
+AdviseAtCommit(XactEvent event, void *arg)
+{
+	bool		advise = advise_at_commit && event == XACT_EVENT_PRE_COMMIT;
+
+	advise_at_commit = false;
+	if (advise && OidIsValid(get_extension_oid("fasted", true)))
+		ereport(NOTICE,
+				(errmsg("sessions do not preload the library of extension \"fasted\""),
+				 errdetail("Until a session has called a function of the extension, its joins by pgvector's operators are nested loops."),
+				 errhint("%s", PreloadAdvice())));
+}
+
+/*
+ * fasted_internal.advise_preload() is called by the install script.  While a script runs,
+ * PostgreSQL suppresses all messages below WARNING, so the NOTICE is raised at commit.
+ */
+Datum
+fasted_internal_advise_preload(PG_FUNCTION_ARGS)
+{
+	static bool registered = false;
+
+	if (!registered)
+		RegisterXactCallback(AdviseAtCommit, NULL);
+	registered = true;
+	advise_at_commit = PreloadSetting() == NULL;
+	PG_RETURN_VOID();
+}
+
+/* The version of an extension in this database; NULL if it is not installed. */
+static char *
+ExtensionVersion(const char *name)
+{
+	Relation	extensions = table_open(ExtensionRelationId, AccessShareLock);
+	char	   *version = NULL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
+				CStringGetDatum(name));
+	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool		is_null;
+		Datum		value = heap_getattr(tuple, Anum_pg_extension_extversion,
+										 RelationGetDescr(extensions), &is_null);
+
+		version = is_null ? NULL : TextDatumGetCString(value);
+	}
+	systable_endscan(scan);
+	table_close(extensions, AccessShareLock);
+	return version;
+}
+
+/* Adds one row to the result; advice may be NULL. */
+static void
+PutComponent(ReturnSetInfo *rsinfo, const char *component, const char *state, const char *advice)
+{
+	Datum		values[3];
+	bool		nulls[3] = {false, false, advice == NULL};
+
+	values[0] = CStringGetTextDatum(component);
+	values[1] = CStringGetTextDatum(state);
+	values[2] = advice != NULL ? CStringGetTextDatum(advice) : (Datum) 0;
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* The versions of the library, of the SQL script and of PostgreSQL. */
+static void
+PutVersions(ReturnSetInfo *rsinfo)
+{
+	const char *script = ExtensionVersion("fasted");
+
+	PutComponent(rsinfo, "fasted",
+				 psprintf("library %s, SQL script %s", FASTED_VERSION, script != NULL ? script : "none"),
+				 script != NULL && strcmp(script, FASTED_VERSION) == 0 ? NULL :
+				 "Run this statement in a new session: ALTER EXTENSION fasted UPDATE");
+	PutComponent(rsinfo, "PostgreSQL", PG_VERSION_STR, NULL);
+}
+
+/* The engine that fasted.engine selects, the CPU engine, and all GPUs. */
+static void
+PutEngines(ReturnSetInfo *rsinfo)
+{
+	const char *setting = GetConfigOption("fasted.engine", false, false);
+	const char *problem = CudaProblem();
+	const CpuKernel *kernel = fasted_cpu_choose_kernel(RequestedCpuKernel());
+	int			processors = fasted_processors();
+	int			threads = fasted_setting_threads > 0 ? fasted_setting_threads : processors;
+	const char *engine = "cpu";
+	char		text[256];
+	int			gpus = 0;
+
+	if (fasted_setting_engine == ENGINE_CUDA)
+		engine = problem == NULL ? "cuda" : "none";
+	else if (fasted_setting_engine == ENGINE_AUTO && problem == NULL)
+		engine = "cuda for large joins, cpu for the others";
+	PutComponent(rsinfo, "engine", psprintf("%s (fasted.engine = %s)", engine, setting),
+				 strcmp(engine, "none") == 0 ? "SET fasted.engine = auto" : NULL);
+
+	if (fasted_setting_max_threads > 0)
+		threads = Min(threads, fasted_setting_max_threads);
+	if (kernel != NULL)
+		PutComponent(rsinfo, "CPU", psprintf("kernel %s, threads %d, available processors %d",
+											 kernel->name, threads, processors), NULL);
+	else
+		PutComponent(rsinfo, "CPU", psprintf("cannot run the kernel %s", RequestedCpuKernel()),
+					 "RESET fasted.cpu_kernel");
+
+	for (; DescribeGpu(gpus, text, sizeof(text)); gpus++)
+		PutComponent(rsinfo, psprintf("GPU %d", gpus), text, NULL);
+	if (problem != NULL)
+		PutComponent(rsinfo, "GPU", psprintf("none is used: %s", problem),
+					 gpus > 0 && !fasted_any_device(fasted_setting_gpu_devices) ?
+					 "Check fasted.gpu_devices." : NULL);
+}
+
+/*
+ * fasted_info() returns a row for each component that a question to the maintainers depends
+ * on: its name, its state, and what to do about it, which is NULL where nothing has to be
+ * done.  A component that does not work is a state and not an error.
+ */
+Datum
+fasted_info(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	const char *preloaded = PreloadSetting();
+	const char *vector = ExtensionVersion("vector");
+	const char *citus = ExtensionVersion("citus");
+
+	InitMaterializedSRF(fcinfo, 0);
+	PutVersions(rsinfo);
+	if (preloaded != NULL)
+		PutComponent(rsinfo, "preloading", psprintf("by %s", preloaded), NULL);
+	else
+		PutComponent(rsinfo, "preloading", "none: sessions load the library at the first use of a function",
+					 PreloadAdvice());
+	PutEngines(rsinfo);
+	PutComponent(rsinfo, "pgvector", vector != NULL ? vector : "not installed",
+				 vector == NULL || preloaded != NULL ? NULL :
+				 "Preload the library: without it, joins by pgvector's operators are nested loops.");
+	PutComponent(rsinfo, "Citus", citus != NULL ? citus : "not installed", NULL);
+	return (Datum) 0;
+}
