@@ -561,7 +561,6 @@ const FastedEngine cuda_engine = {
 	nullptr,					/* width */
 	nullptr,					/* fits_spread */
 	nullptr,					/* spread */
-	nullptr,					/* left_out */
 	engine_copy_rows,
 	engine_join_close,
 	true,						/* connects */

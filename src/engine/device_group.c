@@ -3,9 +3,8 @@
  * device_group.c
  *	  A context for each device, and each set on all of them.
  *
- * A set's rows go to every device: each takes them itself, from lent memory or from
- * the room that one of them gave.  A call that fails costs its device alone, as long
- * as another one is left.
+ * Each device takes all rows of a set itself, from lent memory or from the staging buffer
+ * of the first device.  A call that fails on one device fails the group.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,28 +19,25 @@
 static const FastedEngine *base_engine;
 static const char open_error[] = "out of memory";
 
-int
-group_first(const Group *group)
-{
-	for (int m = 0; m < group->nmembers; m++)
-	{
-		if (group->members[m].context != NULL)
-			return m;
-	}
-	return 0;
-}
-
-/* The members that are left, from m on; nmembers: none. */
+/* The first member from m on that takes part; nmembers if there is none. */
 static int
 next_member(const Group *group, int m)
 {
-	while (m < group->nmembers && group->members[m].context == NULL)
+	while (m < group->nmembers && !group_has(group, m))
 		m++;
 	return m;
 }
 
 #define for_each_member(m, group) \
 	for (int m = next_member(group, 0); m < (group)->nmembers; m = next_member(group, m + 1))
+
+int
+group_first(const Group *group)
+{
+	int			m = next_member(group, 0);
+
+	return m < group->nmembers ? m : 0;
+}
 
 FastedStatus
 group_fail(Group *group, FastedStatus status, const char *text)
@@ -51,91 +47,52 @@ group_fail(Group *group, FastedStatus status, const char *text)
 	return status;
 }
 
-/* Does the caller fill a room of this device's? */
-static bool
-gives_room(const Group *group, int m)
-{
-	for (const GroupSet *set = group->sets; set != NULL; set = set->next)
-	{
-		if (set->staged && set->stager == m)
-			return true;
-	}
-	return false;
-}
-
-static void lose(Group *group, int m, FastedStatus status, const char *text);
-
-/* Others may still read memory whose lock goes with a lost device. */
-static void
-settle_others(Group *group)
-{
-	for (GroupSet *set = group->sets; set != NULL; set = set->next)
-	{
-		for_each_member(m, group)
-		{
-			if (set->sets[m] != NULL && (group->failing >> m & 1) == 0)
-				(void) group_survives(group, m, group->base->settle(set->sets[m], true));
-		}
-	}
-}
-
-static void
-lose(Group *group, int m, FastedStatus status, const char *text)
-{
-	Member	   *member = &group->members[m];
-	FastedContext *context = member->context;
-	FastedStats stats;
-
-	snprintf(group->error, sizeof(group->error), "%s", text);
-	group->base->stats(context, &stats);
-	group->candidates += stats.candidates;
-	member->context = NULL;
-	group->failing &= ~(UINT32_C(1) << m);
-	if (--group->alive == 0)
-		group->failed = status;
-	settle_others(group);
-	if (gives_room(group, m))
-		member->ghost = context;	/* its room is in use: it goes with the group */
-	else
-		group->base->close(context);
-	if (group->join != NULL)
-		group_join_lose(group->join, m);
-}
-
 bool
-group_survives(Group *group, int m, FastedStatus status)
+group_check(Group *group, int m, FastedStatus status)
 {
+	const Member *member = &group->members[m];
+
 	if (!FASTED_FAILED(status))
 		return true;
-	lose(group, m, status, group->base->last_error(group->members[m].context));
+	if (group->failed == FASTED_OK)
+	{
+		group->failed = status;
+		snprintf(group->error, sizeof(group->error), "%s: %s", member->name,
+				 group->base->last_error(member->context));
+	}
 	return false;
 }
 
-/* To lose one settles the others, of which those that have failed take no call, and any may be lost then. */
-void
-group_survive(Group *group, uint32_t members, const FastedStatus *statuses)
+/*
+ * A device that has less memory left than the first one is used no further.  After the first
+ * join other devices depend on its results, so then the group fails.
+ */
+static void
+leave_out(Group *group, int m)
 {
-	for (int m = 0; m < group->nmembers; m++)
+	Member	   *member = &group->members[m];
+
+	if (group->joined)
 	{
-		if ((members >> m & 1) != 0 && FASTED_FAILED(statuses[m]))
-			group->failing |= UINT32_C(1) << m;
+		group->failed = FASTED_OUT_OF_DEVICE_MEMORY;
+		snprintf(group->error, sizeof(group->error), "%s has less memory left than another GPU",
+				 member->name);
+		return;
 	}
-	for (int m = 0; m < group->nmembers; m++)
-	{
-		if ((group->failing >> m & 1) != 0)
-			(void) group_survives(group, m, statuses[m]);
-	}
+	member->takes_part = false;
+	group->active--;
 }
 
 /* --- contexts */
 
+/* Members whose contexts are open, a bit each: those that take part, and those left out. */
 static uint32_t
-members_left(const Group *group)
+open_members(const Group *group)
 {
 	uint32_t	members = 0;
 
-	for_each_member(m, group)
-		members |= UINT32_C(1) << m;
+	for (int m = 0; m < group->nmembers; m++)
+		members |= (uint32_t) (group->members[m].context != NULL) << m;
 	return members;
 }
 
@@ -157,22 +114,31 @@ open_one(void *argument, int m)
 	opening->statuses[m] = opening->group->base->open(&own, &member->context);
 }
 
-/* All at once: the first context of a process on a device takes a quarter of a second. */
+/*
+ * Opens all contexts at the same time, for the first one of a process on a device takes a
+ * quarter of a second.  A device that cannot be opened is left out; the group fails only
+ * if none can.
+ */
 static void
-open_members(Group *group, const FastedOptions *options)
+open_contexts(Group *group, const FastedOptions *options)
 {
 	Opening		opening = {.group = group,.options = options};
 
 	fasted_at_once((UINT32_C(1) << group->nmembers) - 1, open_one, &opening);
 	for (int m = 0; m < group->nmembers; m++)
-		group->alive += group->members[m].context != NULL;
-	for (int m = 0; m < group->nmembers; m++)
 	{
-		if (group->members[m].context == NULL)
-			(void) group_fail(group, opening.statuses[m], group->base->last_error(NULL));
-		else
-			(void) group_survives(group, m, opening.statuses[m]);
+		Member	   *member = &group->members[m];
+
+		member->takes_part = opening.statuses[m] == FASTED_OK;
+		group->active += member->takes_part;
+		if (member->takes_part)
+			continue;
+		(void) group_fail(group, opening.statuses[m], group->base->last_error(member->context));
+		group->base->close(member->context);
+		member->context = NULL;
 	}
+	if (group->active > 0)
+		group->failed = FASTED_OK;
 }
 
 static FastedStatus
@@ -191,9 +157,7 @@ group_open(const FastedOptions *options, FastedContext **result)
 		return group_fail(group, FASTED_NO_DEVICE, "no GPU was found");
 	for (int m = 0; m < group->nmembers; m++)
 		memcpy(group->members[m].name, names[m], sizeof(names[m]));
-	open_members(group, options);
-	if (group->alive > 0)
-		group->failed = FASTED_OK;
+	open_contexts(group, options);
 	return group->failed;
 }
 
@@ -213,7 +177,7 @@ tell_devices(const Group *group, const char *kind, FastedStats *stats)
 		length += snprintf(stats->device + length, sizeof(stats->device) - length,
 						   "%s%.60s (%.12s, %.0f%%%s)", m > 0 ? ", " : "", kind, member->name,
 						   slices > 0 ? 100.0 * (double) member->slices / (double) slices : 0.0,
-						   member->context == NULL ? ", failed" : "");
+						   member->takes_part ? "" : ", not used");
 	}
 }
 
@@ -260,8 +224,6 @@ group_stats(const FastedContext *context, FastedStats *stats)
 	}
 	snprintf(kind, sizeof(kind), "%.60s", stats->device);
 	tell_devices(group, kind, stats);
-	stats->lost_devices = group->nmembers - group->alive;
-	stats->candidates += group->candidates;
 	stats->pairs = group->pairs;
 	stats->units_done = group->units_done;
 	stats->units_total = group->units_total;
@@ -278,7 +240,7 @@ group_last_error(const FastedContext *context)
 
 static void group_withdraw(FastedSet *set);
 
-/* Its sets wait for what they read. */
+/* Closing a set waits for whatever still reads its rows. */
 static void
 close_sets(void *argument, int m)
 {
@@ -307,23 +269,16 @@ group_close(FastedContext *context)
 	if (group == NULL)
 		return;
 	group_join_close((FastedJoin *) group->join);
-	/* a device may read memory that another one has locked, or the room that one gave */
+	/* a device may read memory that another one has registered, or its staging buffer */
 	for (GroupSet *set = group->sets; set != NULL; set = set->next)
 		group_withdraw((FastedSet *) set);
-	fasted_at_once(members_left(group), close_sets, group);
-	fasted_at_once(members_left(group), close_one, group);
-	for (int m = 0; m < group->nmembers; m++)
-	{
-		if (group->members[m].ghost != NULL)
-			group->base->close(group->members[m].ghost);
-	}
+	fasted_at_once(open_members(group), close_sets, group);
+	fasted_at_once(open_members(group), close_one, group);
 	while (group->sets != NULL)
 	{
 		GroupSet   *set = group->sets;
 
 		group->sets = set->next;
-		if (set->spread != NULL)
-			free(set->spread->no_room);
 		free(set->spread);
 		free(set);
 	}
@@ -348,7 +303,7 @@ group_width(const FastedContext *context)
 {
 	const Group *group = group_of(context);
 
-	return group->base->copy_rows != NULL ? group->alive : 1;
+	return group->base->copy_rows != NULL ? group->active : 1;
 }
 
 static bool
@@ -358,9 +313,9 @@ group_fits_spread(const FastedContext *context, const uint64_t *rows, int nsets)
 }
 
 static FastedStatus
-group_spread(FastedSet *handle, uint64_t rows, uint64_t *takes)
+group_spread(FastedSet *handle, uint64_t rows)
 {
-	return spread_over((GroupSet *) handle, rows, takes);
+	return spread_over((GroupSet *) handle, rows);
 }
 
 /* --- sets */
@@ -388,77 +343,69 @@ group_set_open(FastedContext *context, const FastedSetOptions *options, FastedSe
 		return group->failed;
 	}
 	for_each_member(m, group)
-		(void) group_survives(group, m, group->base->set_open(group->members[m].context, options,
-															  &set->sets[m]));
-	if (group->failed == FASTED_OK)
-		*result = (FastedSet *) set;
-	return group->failed;
+	{
+		if (!group_check(group, m, group->base->set_open(group->members[m].context, options,
+														 &set->sets[m])))
+			return group->failed;
+	}
+	*result = (FastedSet *) set;
+	return FASTED_OK;
 }
 
-/* A device that has less room than the first one is of no use. */
-static void
-lose_small_one(Group *group, int m)
-{
-	lose(group, m, FASTED_OUT_OF_DEVICE_MEMORY, "a GPU has less memory left than another one");
-}
-
-/* The room is the first device's that is left. */
+/* The staging buffer is the first device's. */
 static FastedStatus
 group_stage(FastedSet *handle, float **rows, size_t *capacity)
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
+	int			first = group_first(group);
+	FastedStatus status;
 
+	if (group->failed != FASTED_OK)
+		return group->failed;
 	if (set->spread != NULL)
 		return spread_stage(set, rows, capacity);
-	for_each_member(m, group)
-	{
-		FastedStatus status = group->base->stage(set->sets[m], rows, capacity);
-
-		if (status == FASTED_FULL)
-			return FASTED_FULL;
-		if (group_survives(group, m, status))
-		{
-			set->stager = m;
-			set->staged = true;
-			break;
-		}
-	}
-	return group->failed;
+	status = group->base->stage(set->sets[first], rows, capacity);
+	set->staged = status == FASTED_OK;
+	(void) group_check(group, first, status);
+	return status;
 }
 
-/* Others take the rows before the room is given back; which may have been lost since. */
+/* The other devices take the rows before the first one gets its buffer back. */
 static FastedStatus
 group_commit(FastedSet *handle, size_t nrows)
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
-	int			stager = set->stager;
+	int			first = group_first(group);
 
 	if (group->failed == FASTED_OK && !set->staged)
 		return group_fail(group, FASTED_INTERNAL, "rows were committed that were not staged");
+	if (group->failed != FASTED_OK)
+		return group->failed;
 	if (set->spread != NULL)
 		return spread_commit(set, nrows);
 	for_each_member(m, group)
 	{
 		FastedStatus status;
 
-		if (m == stager || nrows == 0)
+		if (m == first || nrows == 0)
 			continue;
-		status = group->base->take_staged(set->sets[m], set->sets[stager], nrows);
+		status = group->base->take_staged(set->sets[m], set->sets[first], nrows);
 		if (status == FASTED_FULL)
-			lose_small_one(group, m);
+			leave_out(group, m);
 		else
-			(void) group_survives(group, m, status);
+			(void) group_check(group, m, status);
+		if (group->failed != FASTED_OK)
+			return group->failed;
 	}
 	set->staged = false;
-	if (group->members[stager].context != NULL)
-		(void) group_survives(group, stager, group->base->commit(set->sets[stager], nrows));
+	(void) group_check(group, first, group->base->commit(set->sets[first], nrows));
 	set->rows += nrows;
 	return group->failed;
 }
 
-/* A lost device whose context is still open may have locked the memory. */
+/* A device that was left out may have registered the memory, too. */
 static void
 group_withdraw(FastedSet *handle)
 {
@@ -466,9 +413,7 @@ group_withdraw(FastedSet *handle)
 
 	for (int m = set->group->nmembers - 1; m >= 0; m--)
 	{
-		const Member *member = &set->group->members[m];
-
-		if ((member->context != NULL || member->ghost != NULL) && set->sets[m] != NULL)
+		if (set->sets[m] != NULL)
 			set->group->base->withdraw(set->sets[m]);
 	}
 }
@@ -490,8 +435,8 @@ group_lend(FastedSet *handle, void *memory, size_t bytes)
 	return group->failed == FASTED_OK;
 }
 
-/* So many rows, all of them; false: the device was lost. */
-static bool
+/* Puts all of these rows into one device's set. */
+static void
 put_all(GroupSet *set, int m, const float *rows, size_t nrows)
 {
 	Group	   *group = set->group;
@@ -502,41 +447,36 @@ put_all(GroupSet *set, int m, const float *rows, size_t nrows)
 		FastedStatus status = group->base->put(set->sets[m], rows, nrows, &taken);
 
 		if (status == FASTED_FULL)
-			lose_small_one(group, m);
-		if (status == FASTED_FULL || !group_survives(group, m, status))
-			return false;
+			leave_out(group, m);
+		if (status == FASTED_FULL || !group_check(group, m, status))
+			return;
 		rows += taken * group->row_floats;
 		nrows -= taken;
 	}
-	return true;
 }
 
-/* What the first one takes, the others must. */
+/* The first device decides how many rows are taken, and the others take as many. */
 static FastedStatus
 group_put(FastedSet *handle, const float *rows, size_t nrows, size_t *taken)
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
-	bool		decided = false;
+	int			first = group_first(group);
+	FastedStatus status;
 
 	*taken = 0;
+	if (group->failed != FASTED_OK)
+		return group->failed;
 	set->staged = false;
+	status = group->base->put(set->sets[first], rows, nrows, taken);
+	if (status == FASTED_FULL || !group_check(group, first, status))
+		return status;
 	for_each_member(m, group)
 	{
-		FastedStatus status;
-
-		if (decided)
-		{
-			(void) put_all(set, m, rows, *taken);
-			continue;
-		}
-		status = group->base->put(set->sets[m], rows, nrows, taken);
-		if (status == FASTED_FULL)
-			return FASTED_FULL;
-		decided = group_survives(group, m, status);
+		if (m != first && group->failed == FASTED_OK)
+			put_all(set, m, rows, *taken);
 	}
-	if (group->failed == FASTED_OK)
-		set->rows += *taken;
+	set->rows += *taken;
 	return group->failed;
 }
 
@@ -544,10 +484,15 @@ static FastedStatus
 group_settle(FastedSet *handle, bool all)
 {
 	GroupSet   *set = (GroupSet *) handle;
+	Group	   *group = set->group;
 
-	for_each_member(m, set->group)
-		(void) group_survives(set->group, m, set->group->base->settle(set->sets[m], all));
-	return set->group->failed;
+	for_each_member(m, group)
+	{
+		if (group->failed != FASTED_OK ||
+			!group_check(group, m, group->base->settle(set->sets[m], all)))
+			break;
+	}
+	return group->failed;
 }
 
 typedef struct Sealing
@@ -564,19 +509,25 @@ seal_one(void *argument, int m)
 	sealing->statuses[m] = sealing->set->group->base->seal(sealing->set->sets[m]);
 }
 
-/* Memory is taken for what filters need. */
+/* Devices allocate the memory that filters need, all at the same time. */
 static FastedStatus
 group_seal(FastedSet *handle)
 {
 	GroupSet   *set = (GroupSet *) handle;
+	Group	   *group = set->group;
 	Sealing		sealing = {.set = set};
-	uint32_t	members = members_left(set->group);
+	uint32_t	members = 0;
 
+	if (group->failed != FASTED_OK)
+		return group->failed;
 	if (set->spread != NULL)
 		return spread_seal(set);
+	for_each_member(m, group)
+		members |= UINT32_C(1) << m;
 	fasted_at_once(members, seal_one, &sealing);
-	group_survive(set->group, members, sealing.statuses);
-	return set->group->failed;
+	for_each_member(m, group)
+		(void) group_check(group, m, sealing.statuses[m]);
+	return group->failed;
 }
 
 static FastedStatus
@@ -587,8 +538,10 @@ group_set_reset(FastedSet *handle, uint64_t first_row)
 
 	set->first_row = first_row;
 	for_each_member(m, group)
-		if (set->spread == NULL)
-			(void) group_survives(group, m, group->base->set_reset(set->sets[m], first_row));
+	{
+		if (group->failed == FASTED_OK && set->spread == NULL)
+			(void) group_check(group, m, group->base->set_reset(set->sets[m], first_row));
+	}
 	set->rows = 0;
 	set->staged = false;
 	return group->failed;
@@ -601,11 +554,11 @@ group_read_back(FastedSet *handle, uint64_t first_row, size_t nrows, float *rows
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
 
-	for_each_member(m, group)
-	{
-		if (group_survives(group, m, group->base->read_back(set->sets[m], first_row, nrows, rows)))
-			break;
-	}
+	int			first = group_first(group);
+
+	if (group->failed == FASTED_OK)
+		(void) group_check(group, first,
+						   group->base->read_back(set->sets[first], first_row, nrows, rows));
 	return group->failed;
 }
 
@@ -631,7 +584,7 @@ group_set_close(FastedSet *handle)
 	if (set->spread != NULL)
 		spread_close(set);
 	group_withdraw(handle);
-	fasted_at_once(members_left(set->group), close_one_set, set);
+	fasted_at_once(open_members(set->group), close_one_set, set);
 	free(set);
 }
 
@@ -668,7 +621,6 @@ static FastedEngine group_engine = {
 	.width = group_width,
 	.fits_spread = group_fits_spread,
 	.spread = group_spread,
-	.left_out = group_left_out,
 	.join_close = group_join_close,
 };
 

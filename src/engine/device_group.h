@@ -4,12 +4,11 @@
  *	  An engine that spreads each join over several devices of another engine.
  *
  * All devices have all rows.  A join is cut into slices, which they take in turn: a
- * slower device does fewer.  When a device fails, the others do what it had not
- * finished, and no pair comes twice; when the last one fails, so does the group.
+ * slower device does fewer.  If a device fails, so does the group, with an error that
+ * names the device.
  *
  * Where not all rows fit, a set may be spread: each device has some parts of it.  They
- * take joins of parts in turn, copying them from each other.  What a device was lost
- * with, such a join leaves out, and says so (left_out): its caller has the rows.
+ * take joins of parts in turn, copying them from each other.
  *
  * Devices must find the same slices, so they must be alike (engine.h, "devices").
  *

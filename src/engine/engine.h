@@ -205,20 +205,6 @@ typedef struct FastedSetOptions
 } FastedSetOptions;
 
 /*
- * What a join of a spread set left out, since the device that had these rows was lost: rows
- * of that set and of the other one, by their numbers.
- */
-typedef struct FastedBlock
-{
-	uint64_t	first;
-	uint64_t	count;
-	uint64_t	other_first;
-	uint64_t	other_count;
-	bool		itself;			/* they are the same rows, of a set with itself */
-	const struct PairLog *given;	/* pairs of them that were handed out (pair_log.h) */
-} FastedBlock;
-
-/*
  * Rows that may meet: so many of set a with so many of set b, by their places there.
  * Of a set with itself both are the same rows.
  */
@@ -328,7 +314,6 @@ typedef struct FastedStats
 {
 	char		engine[32];		/* "cpu" or "cuda" */
 	char		device[512];	/* name of the processor or the GPUs */
-	int			lost_devices;	/* that failed, so that others did their work */
 	char		kernel[48];		/* instruction set or architecture */
 	char		filter[16];		/* "fp32", "fp16", "fp64", "int8", "int16"; the last join's */
 	int			threads;		/* CPU threads at work, or zero */
@@ -447,8 +432,7 @@ typedef struct FastedEngine
 
 	/*
 	 * An engine with devices: takes the first nrows rows of the room of another context's
-	 * set, whose commit comes after this.  FASTED_OK, or FASTED_FULL with none.  The room
-	 * may be that of a context that failed.
+	 * set, whose commit comes after this.  FASTED_OK, or FASTED_FULL with none.
 	 */
 	FastedStatus (*take_staged) (FastedSet *set, const FastedSet *from, size_t nrows);
 
@@ -544,16 +528,10 @@ typedef struct FastedEngine
 	bool		(*fits_spread) (const FastedContext *context, const uint64_t *rows, int nsets);
 
 	/*
-	 * Of a spread set that was reset, before rows come: it is to have so many, evenly on all
-	 * devices.  How many it takes: fewer, once a device was lost.
+	 * Of a spread set that was reset, before rows come: it is to have this many rows, evenly
+	 * on all devices.
 	 */
-	FastedStatus (*spread) (FastedSet *set, uint64_t rows, uint64_t *takes);
-
-	/*
-	 * After FASTED_DONE, of a join of a spread set: its part number i that was left out.
-	 * False: there are no so many.  The block is the join's.
-	 */
-	bool		(*left_out) (const FastedJoin *join, uint32_t i, FastedBlock *block);
+	FastedStatus (*spread) (FastedSet *set, uint64_t rows);
 
 	/* An engine with devices: rows of a sealed set of another context, which stays until settle. */
 	FastedStatus (*copy_rows) (FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows);

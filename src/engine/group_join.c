@@ -3,25 +3,21 @@
  * group_join.c
  *	  Deals slices of a join to devices, and merges what they find.
  *
- * Each device has some slices in a row at a time.  They count when they are finished: what
- * a lost device did of its own is done once more, less the pairs that were handed out.
- * Between two of them a device waits for its next work, a tenth of a millisecond; at the end
- * it waits for others, half of their last slices.  So many are taken at first, few at last.
+ * Each device has some slices in a row at a time.  Between two of them it waits for its
+ * next work, a tenth of a millisecond; at the end it waits for others, half of their last
+ * slices.  So many are taken at first, few at last.
  *
  * To begin, a device chooses a form and quantises its rows.  All do that at once.
  *
- * Which rows are kept takes all pairs together: such a join is one device's, and if that
- * one is lost, the next one's from the start.  To hand out all pairs takes longer, even of
- * two devices.
+ * Which rows are kept takes all pairs together, so one device does such a join alone.  To
+ * hand out all pairs takes longer, even of two devices.
  *
  * Slices are parts of one whole if rows are in the same order on all devices, which depends
  * on sums of floats there.  A device whose rows are in another one takes no slice.
  *
  * A device counts each row's pairs in all of its slices together, and its counts are added
- * when no slice is left: to fetch them after each slice would keep all devices waiting.  A
- * device that is lost takes its counts along, so all its slices are done once more.  So it
- * is with lists of neighbours, which stay on the devices until they are asked for; those of
- * earlier panels nobody else can find again.
+ * when no slice is left: to fetch them after each slice would keep all devices waiting.  So
+ * it is with lists of neighbours, which stay on the devices until they are asked for.
  *
  *-------------------------------------------------------------------------
  */
@@ -61,13 +57,6 @@ finds_nearest(const GroupJoin *join)
 	return join->problem.output == FASTED_OUTPUT_NEAREST;
 }
 
-/* Does a device keep what it found in its slices? */
-static bool
-keeps_results(const GroupJoin *join)
-{
-	return finds_nearest(join) || fasted_counts_rows(&join->problem);
-}
-
 static bool
 self_join(const GroupJoin *join)
 {
@@ -96,20 +85,6 @@ has_lists(const GroupSet *set, int m)
 	return (set->lists >> m & 1) != 0;
 }
 
-/* A join that goes on from another one: has each device the lists that it had then? */
-static bool
-lists_are_there(const Group *group, const FastedProblem *problem, GroupSet *a)
-{
-	if (!problem->further)
-		a->lists = 0;
-	for (int m = 0; m < group->nmembers; m++)
-	{
-		if (has_lists(a, m) && !group_has(group, m))
-			return false;
-	}
-	return true;
-}
-
 FastedStatus
 group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a,
 				FastedSet *b, FastedJoin **result)
@@ -120,9 +95,8 @@ group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet 
 	*result = NULL;
 	if (group->failed != FASTED_OK)
 		return group->failed;
-	if (problem->output == FASTED_OUTPUT_NEAREST && !lists_are_there(group, problem, (GroupSet *) a))
-		return group_fail(group, FASTED_DEVICE_FAILED,
-						  "a GPU failed that had the neighbors found so far");
+	if (!problem->further)
+		((GroupSet *) a)->lists = 0;
 	join = calloc(1, sizeof(*join));
 	if (join == NULL)
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
@@ -134,15 +108,11 @@ group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet 
 	join->rows[0] = join->a->rows;
 	join->rows[1] = join->b->rows;
 	group->join = join;
+	group->joined = true;
 	if (!make_counts(join) || !tasks_open(join))
 	{
 		group_join_close((FastedJoin *) join);
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
-	}
-	if (group->failed != FASTED_OK)
-	{
-		group_join_close((FastedJoin *) join);
-		return group->failed;
 	}
 	*result = (FastedJoin *) join;
 	return FASTED_OK;
@@ -151,20 +121,19 @@ group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet 
 /*
  * How many slices to take at once: so that each device will take some twice more.  Those of
  * neighbours may have been for nothing, if the rows' order is another one, which is known
- * only then; pairs that are handed out are noted, but not any number of them.
+ * only then.
  */
 static uint32_t
 slices_at_once(const GroupJoin *join)
 {
 	uint32_t	left = join->slices - join->next_slice;
-	bool		few = finds_nearest(join) || join->problem.output == FASTED_OUTPUT_PAIRS;
-	uint32_t	even = left / (uint32_t) join->group->alive;
+	uint32_t	even = left / (uint32_t) join->group->active;
 	uint32_t	share = even / 2;
 
 	/* for a millisecond at least, unless others would have nothing to do */
 	if (join->slice_ms > 0 && share * join->slice_ms < TURN_MS)
 		share = even * join->slice_ms < TURN_MS ? even : (uint32_t) (TURN_MS / join->slice_ms);
-	if (few && share > GROUP_FEW_SLICES)
+	if (finds_nearest(join) && share > GROUP_FEW_SLICES)
 		share = GROUP_FEW_SLICES;
 	return share > 0 ? share : 1;
 }
@@ -180,7 +149,6 @@ take_slice(GroupJoin *join, Turn *turn)
 
 		turn->slice = rest->slice;
 		turn->width = rest->width;
-		turn->skip = rest->skip;
 	}
 	else if (join->tasks != NULL)
 	{
@@ -256,27 +224,13 @@ step_aside(GroupJoin *join, int m)
 {
 	Turn	   *turn = &join->turns[m];
 
-	join->rests[join->nrests++] =
-		(SliceRest) {.slice = turn->slice,.width = turn->width,.skip = turn->skip};
-	memset(&turn->skip, 0, sizeof(turn->skip));
+	join->rests[join->nrests++] = (SliceRest) {.slice = turn->slice,.width = turn->width};
 	turn->busy = turn->at_work = false;
 	turn->aside = true;
 	if (finds_nearest(join) && has_lists(join->a, m))
 		return;
 	join->group->base->join_close(turn->join);
 	turn->join = NULL;
-}
-
-/* Can nobody that is left go on?  All others have another order. */
-static bool
-all_are_aside(const GroupJoin *join)
-{
-	for (int m = 0; m < join->group->nmembers; m++)
-	{
-		if (group_has(join->group, m) && !join->turns[m].aside)
-			return false;
-	}
-	return true;
 }
 
 /* Adds the counts of a device's slices, once all of them are there. */
@@ -298,23 +252,18 @@ add_counts(GroupJoin *join, int m)
 		for (uint64_t row = 0; row < join->rows[side]; row++)
 			join->counts[side][row] += join->device_counts[side][row];
 	}
-	/* whatever becomes of the device, these slices are counted */
-	memset(turn->done, 0, sizeof(turn->done));
-	turn->ndone = 0;
-	turn->done_pairs = 0;
-	turn->further = false;
+	turn->has_counts = turn->further = false;
 	return FASTED_OK;
 }
 
-/* When all slices are finished: asks the devices, one of which may be lost meanwhile. */
+/* When all slices are finished. */
 static FastedStatus
 add_all_counts(GroupJoin *join)
 {
-	for (int m = 0; m < join->group->nmembers && !finds_nearest(join); m++)
+	for (int m = 0; m < join->group->nmembers; m++)
 	{
-		if (join->turns[m].ndone == 0 || group_survives(join->group, m, add_counts(join, m)))
-			continue;
-		return join->group->failed != FASTED_OK ? join->group->failed : FASTED_AGAIN;
+		if (join->turns[m].has_counts && !group_check(join->group, m, add_counts(join, m)))
+			return join->group->failed;
 	}
 	return FASTED_DONE;
 }
@@ -334,31 +283,14 @@ end_slice(GroupJoin *join, int m)
 		join->pairs += now.pairs - turn->begun.pairs;
 	if (join->tasks != NULL)
 		task_end(join, m);
-	else if (keeps_results(join))
-	{
-		memset(turn->done + turn->slice, true, turn->width);
-		turn->ndone += turn->width;
-		turn->done_pairs += now.pairs - turn->begun.pairs;
-	}
+	else
+		turn->has_counts = fasted_counts_rows(&join->problem);
 	if (finds_nearest(join))
 		join->a->lists |= UINT32_C(1) << m;
 	turn->further = join->tasks == NULL && join->problem.output != FASTED_OUTPUT_PAIRS;
 	turn->busy = turn->at_work = false;
-	pair_log_clear(&turn->given);
-	pair_log_free(&turn->skip);
 	join->finished += turn->width;
 	member->slices += turn->width;
-}
-
-/* Leaves out of a batch what was handed out before. */
-static FastedStatus
-skip_pairs(GroupJoin *join, PairLog *skip, FastedBatch *batch)
-{
-	if (skip->count == 0)
-		return FASTED_OK;
-	if (!pair_log_leave_out(skip, &join->kept, batch))
-		return group_fail(join->group, FASTED_OUT_OF_MEMORY, "out of memory for pairs");
-	return batch->npairs > 0 ? FASTED_OK : FASTED_AGAIN;
 }
 
 /* After begin_slice.  FASTED_DONE: the device's rows are in another order. */
@@ -388,7 +320,6 @@ static FastedStatus
 begin_all(GroupJoin *join)
 {
 	Group	   *group = join->group;
-	FastedStatus statuses[FASTED_GROUP_MOST];
 	uint32_t	devices = 0;
 
 	join->begun = true;
@@ -401,11 +332,8 @@ begin_all(GroupJoin *join)
 	}
 	fasted_at_once(devices, begin_one, join);
 	for (int m = 0; m < group->nmembers; m++)
-		statuses[m] = join->turns[m].begin;
-	group_survive(group, devices, statuses);
-	for (int m = 0; m < group->nmembers; m++)
 	{
-		if ((devices >> m & 1) != 0 && group_has(group, m))
+		if ((devices >> m & 1) != 0 && group_check(group, m, join->turns[m].begin))
 			(void) check_begin(join, m);
 	}
 	return group->failed;
@@ -419,9 +347,7 @@ look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
 	Turn	   *turn = &join->turns[m];
 	FastedStatus status = FASTED_OK;
 
-	if (group->members[m].context == NULL)
-		return FASTED_DONE;
-	if (turn->aside || (!turn->busy && !take_slice(join, turn)))
+	if (!group_has(group, m) || turn->aside || (!turn->busy && !take_slice(join, turn)))
 		return FASTED_DONE;
 	if (!turn->at_work)
 	{
@@ -449,16 +375,11 @@ look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
 		end_slice(join, m);
 		status = FASTED_AGAIN;
 	}
-	/* a failure of the group's own costs no device */
-	if (group->failed != FASTED_OK)
+	/* unless the group itself failed, while it prepared the slice */
+	if (group->failed != FASTED_OK || !group_check(group, m, status))
 		return group->failed;
-	if (!group_survives(group, m, status))
-		return group->failed != FASTED_OK ? group->failed : FASTED_AGAIN;
-	if (status != FASTED_OK || join->problem.output != FASTED_OUTPUT_PAIRS)
-		return status;
-	status = skip_pairs(join, &turn->skip, batch);
-	pair_log_add(&turn->given, batch->pairs, batch->npairs);
-	join->pairs += batch->npairs;
+	if (status == FASTED_OK && join->problem.output == FASTED_OUTPUT_PAIRS)
+		join->pairs += batch->npairs;
 	return status;
 }
 
@@ -479,12 +400,7 @@ look_at_all(GroupJoin *join, int timeout_ms, FastedBatch *batch)
 		if (status == FASTED_OK || FASTED_FAILED(status))
 			return status;
 	}
-	if (join->finished == join->slices)
-		return add_all_counts(join);
-	if (all_are_aside(join))
-		return group_fail(join->group, FASTED_DEVICE_FAILED,
-						  "a GPU failed, and others have its rows in another order");
-	return FASTED_AGAIN;
+	return join->finished == join->slices ? add_all_counts(join) : FASTED_AGAIN;
 }
 
 FastedStatus
@@ -503,7 +419,7 @@ group_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 	for (;;)
 	{
 		/* one device alone needs no turns */
-		int			wait = group->alive == 1 ? timeout_ms : 0;
+		int			wait = group->active == 1 ? timeout_ms : 0;
 		FastedStatus status = look_at_all(join, wait, batch);
 		double		now = milliseconds();
 
@@ -521,7 +437,7 @@ group_pause(FastedJoin *handle)
 
 	for (int m = 0; m < join->group->nmembers; m++)
 	{
-		if (join->turns[m].at_work)
+		if (join->turns[m].at_work && join->group->failed == FASTED_OK)
 			join->group->base->pause(join->turns[m].join);
 	}
 }
@@ -538,53 +454,6 @@ group_counts(FastedJoin *handle, int side, uint64_t first_row, size_t nrows, uin
 		return group_fail(join->group, FASTED_INTERNAL, "counts of rows that are not there");
 	memcpy(counts, join->counts[side] + first_row, nrows * sizeof(uint32_t));
 	return FASTED_OK;
-}
-
-/* Slices go back whose counts are gone. */
-static void
-lose_counts(GroupJoin *join, Turn *turn)
-{
-	for (uint32_t slice = 0; slice < GROUP_SLICES; slice++)
-	{
-		if (!turn->done[slice])
-			continue;
-		join->rests[join->nrests++] = (SliceRest) {.slice = slice,.width = 1};
-		join->finished--;
-	}
-	join->pairs -= turn->done_pairs;
-	memset(turn->done, 0, sizeof(turn->done));
-	turn->ndone = 0;
-}
-
-/* The slice goes back; its pairs so far are known, or nobody can do it again. */
-void
-group_join_lose(GroupJoin *join, int m)
-{
-	Turn	   *turn = &join->turns[m];
-	PairLog		skip = turn->skip;
-
-	turn->join = NULL;			/* its context is closed */
-	if (finds_nearest(join))
-	{
-		if (join->problem.further && has_lists(join->a, m))
-			join->group->failed = FASTED_DEVICE_FAILED;
-		join->a->lists &= ~(UINT32_C(1) << m);
-	}
-	if (join->tasks != NULL)
-	{
-		tasks_lose(join, m);
-		return;
-	}
-	lose_counts(join, turn);
-	if (!turn->busy)
-		return;
-	turn->busy = turn->at_work = false;
-	pair_log_append(&skip, &turn->given);
-	pair_log_free(&turn->given);
-	memset(&turn->skip, 0, sizeof(turn->skip));
-	if (skip.incomplete)
-		join->group->failed = FASTED_DEVICE_FAILED;
-	join->rests[join->nrests++] = (SliceRest) {.slice = turn->slice,.width = turn->width,.skip = skip};
 }
 
 void
@@ -612,17 +481,6 @@ group_join_stats(const GroupJoin *join, FastedStats *stats)
 	stats->units_done += (uint64_t) done;
 }
 
-bool
-group_left_out(const FastedJoin *handle, uint32_t i, FastedBlock *block)
-{
-	const Tasks *tasks = ((const GroupJoin *) handle)->tasks;
-
-	if (tasks == NULL || i >= tasks->nleft)
-		return false;
-	*block = tasks->left[i];
-	return true;
-}
-
 /* The group keeps what the join came to. */
 void
 group_join_close(FastedJoin *handle)
@@ -642,14 +500,9 @@ group_join_close(FastedJoin *handle)
 	{
 		if (join->turns[m].join != NULL)
 			group->base->join_close(join->turns[m].join);
-		pair_log_free(&join->turns[m].given);
-		pair_log_free(&join->turns[m].skip);
 		free(join->turns[m].groups);
 	}
 	tasks_close(join);
-	for (int i = 0; i < join->nrests; i++)
-		pair_log_free(&join->rests[i].skip);
-	free(join->kept.pairs);
 	free(join->lists.merged);
 	for (int side = 0; side < 2; side++)
 	{

@@ -9,13 +9,11 @@
 #define FASTED_GROUP_JOIN_H
 
 #include "group_state.h"
-#include "pair_log.h"
 
 /*
  * Slices of a join, whatever the number of devices: other processes, which have
  * slices of their own, may have fewer.  A device takes several in a row, the fewer the
- * fewer are left; up to so many where others may have to do them once more whole, or where
- * what is found in them is noted.
+ * fewer are left; up to GROUP_FEW_SLICES where another device may have to do them again.
  */
 #define GROUP_SLICES 1024
 #define GROUP_FEW_SLICES 32
@@ -32,12 +30,8 @@ typedef struct Turn
 	double		since;			/* when it began with them, milliseconds */
 	FastedJoin *join;			/* of these slices or the last ones; NULL: there were none */
 	FastedStats begun;			/* the device's sums when it began */
-	PairLog		given;			/* pairs handed out since then */
-	PairLog		skip;			/* pairs that another device handed out before it was lost */
 	bool		further;		/* its next slice goes on from the last one */
-	bool		done[GROUP_SLICES]; /* slices whose counts only the device has */
-	uint32_t	ndone;
-	uint64_t	done_pairs;		/* that they have */
+	bool		has_counts;		/* of its slices, which have not been added yet */
 
 	/* Of a spread set: its parts i and j, and the groups of rows there. */
 	int			i;
@@ -45,12 +39,11 @@ typedef struct Turn
 	FastedRowGroup *groups;
 } Turn;
 
-/* Slices that a lost device did not finish. */
+/* Slices that a device gave back. */
 typedef struct SliceRest
 {
 	uint32_t	slice;
 	uint32_t	width;
-	PairLog		skip;
 } SliceRest;
 
 /* What becomes of the join of two parts of a spread set, or of one with the other set. */
@@ -59,7 +52,7 @@ typedef enum TaskState
 	TASK_NONE = 0,				/* no rows, or the other way round */
 	TASK_OPEN,
 	TASK_TAKEN,
-	TASK_OVER					/* done or lost */
+	TASK_OVER
 } TaskState;
 
 typedef struct Tasks
@@ -67,9 +60,6 @@ typedef struct Tasks
 	GroupSet   *set;			/* the spread one */
 	bool		self;			/* it is joined with itself */
 	uint8_t		state[SPREAD_MOST][SPREAD_MOST];	/* of parts i <= j; unless self of i and 0 */
-	FastedBlock *left;			/* tasks that are lost, with logs of their own */
-	uint32_t	nleft;
-	uint32_t	left_room;
 } Tasks;
 
 /* Neighbours, once they are asked for. */
@@ -98,10 +88,9 @@ struct GroupJoin
 	double		slice_ms;		/* what one took a device; 0: that is not known yet */
 	uint32_t	next_slice;		/* that nobody had yet */
 	uint32_t	finished;
-	SliceRest	rests[GROUP_SLICES + FASTED_GROUP_MOST];
+	SliceRest	rests[FASTED_GROUP_MOST];
 	int			nrests;
 	uint64_t	pairs;			/* of finished slices, or handed out */
-	KeptPairs	kept;			/* of a batch that had pairs to skip */
 	Tasks	   *tasks;			/* of a spread set; NULL: there are slices */
 	uint64_t	rows[2];
 	uint32_t   *counts[2];		/* of devices that have been asked */
@@ -124,8 +113,5 @@ extern FastedStatus task_sides(GroupJoin *join, int m, FastedProblem *problem, F
 /* It is done: counts are added, then it is over. */
 extern FastedStatus task_add_counts(GroupJoin *join, int m);
 extern void task_end(GroupJoin *join, int m);
-
-/* Tasks that nobody can do any more, for a device was lost. */
-extern void tasks_lose(GroupJoin *join, int m);
 
 #endif							/* FASTED_GROUP_JOIN_H */

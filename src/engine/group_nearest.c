@@ -86,21 +86,13 @@ merge(FastedNeighbor *list, uint32_t length, const FastedNeighbor *other, uint32
 	return count;
 }
 
-/* What a call came to: others would have to do again what a device found that is lost. */
-static FastedStatus
-keep_or_fail(Group *group, int m, FastedStatus status)
-{
-	if (!group_survives(group, m, status))
-		group->failed = FASTED_DEVICE_FAILED;
-	return group->failed;
-}
-
 static FastedStatus
 ask(const GroupJoin *join, int m, uint64_t first_row, size_t nrows, uint32_t *lengths,
 	FastedNeighbor *neighbors)
 {
-	return keep_or_fail(join->group, m, join->group->base->nearest(join->turns[m].join, first_row,
-																   nrows, lengths, neighbors));
+	(void) group_check(join->group, m, join->group->base->nearest(join->turns[m].join, first_row,
+																  nrows, lengths, neighbors));
+	return join->group->failed;
 }
 
 /* Merges the lists of these rows here. */
@@ -177,7 +169,7 @@ merge_there(GroupJoin *join, uint64_t window)
 	}
 	lists->on_host = status == FASTED_FULL;
 	lists->merged[window] = true;
-	(void) keep_or_fail(join->group, owner, status);
+	(void) group_check(join->group, owner, status);
 	return owner;
 }
 

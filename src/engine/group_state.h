@@ -17,8 +17,8 @@ typedef struct GroupJoin GroupJoin;
 /* A device. */
 typedef struct Member
 {
-	FastedContext *context;		/* NULL: lost */
-	FastedContext *ghost;		/* of a lost one, whose room was in use; or NULL */
+	FastedContext *context;		/* NULL: it could not be opened */
+	bool		takes_part;		/* false: it could not be opened, or has too little memory */
 	char		name[FASTED_DEVICE_NAME];
 	uint64_t	slices;			/* that it finished */
 } Member;
@@ -53,7 +53,6 @@ typedef struct Spread
 	int			nparts;
 	SpreadPart	parts[SPREAD_MOST];
 	SpreadGuest guests[FASTED_GROUP_MOST];
-	float	   *no_room;		/* for rows whose device was lost; NULL: not yet */
 } Spread;
 
 struct GroupSet
@@ -61,8 +60,7 @@ struct GroupSet
 	Group	   *group;
 	GroupSet   *next;			/* of the group */
 	FastedSet  *sets[FASTED_GROUP_MOST];
-	bool		staged;			/* the caller has room of a device's */
-	int			stager;			/* which one's */
+	bool		staged;			/* the caller has a device's staging buffer */
 	uint64_t	first_row;
 	uint64_t	rows;
 	uint32_t	lists;			/* members that have neighbours of its rows, a bit each */
@@ -75,16 +73,15 @@ struct Group
 	uint32_t	row_floats;
 	Member		members[FASTED_GROUP_MOST];
 	int			nmembers;
-	int			alive;
-	uint32_t	failing;		/* members that have failed and are not lost yet, a bit each */
+	int			active;			/* members that take part */
+	bool		joined;			/* a join has been opened */
 	GroupSet   *sets;
 	GroupJoin  *join;			/* one at most */
-	FastedStatus failed;		/* of the last device; FASTED_OK: one is left */
-	char		error[1024];	/* the last loss, or what failed here */
+	FastedStatus failed;		/* FASTED_OK: no call has failed */
+	char		error[1024];
 
-	/* What devices that are lost, and joins that are over, came to. */
+	/* Sums of joins that are closed. */
 	uint64_t	pairs;
-	uint64_t	candidates;
 	uint64_t	units_done;
 	uint64_t	units_total;
 	uint64_t	order_hash;
@@ -96,31 +93,28 @@ group_of(const FastedContext *context)
 	return (Group *) (uintptr_t) context;
 }
 
-/* The first device that is left; there is one unless the group has failed. */
+/* The first device that takes part.  There is one unless the group has failed. */
 extern int	group_first(const Group *group);
 
 /*
- * What a call of a member's came to: true, unless it failed.  Then the device is lost,
- * and what it was at is left to the others.
+ * Takes the status of a member's call.  Returns true unless it is a failure; then the group
+ * has failed, with an error that names the device.
  */
-extern bool group_survives(Group *group, int member, FastedStatus status);
-
-/* The same of calls of several members at once, which have a bit each in members. */
-extern void group_survive(Group *group, uint32_t members, const FastedStatus *statuses);
+extern bool group_check(Group *group, int member, FastedStatus status);
 
 /* A failure of the group's own. */
 extern FastedStatus group_fail(Group *group, FastedStatus status, const char *text);
 
-/* Is this device left? */
+/* Returns whether this device takes part. */
 static inline bool
 group_has(const Group *group, int member)
 {
-	return group->members[member].context != NULL;
+	return group->members[member].takes_part;
 }
 
 /* Spread sets: spread_set.c. */
 extern FastedStatus spread_open(GroupSet *set, const FastedSetOptions *options);
-extern FastedStatus spread_over(GroupSet *set, uint64_t rows, uint64_t *takes);
+extern FastedStatus spread_over(GroupSet *set, uint64_t rows);
 extern FastedStatus spread_stage(GroupSet *set, float **rows, size_t *capacity);
 extern FastedStatus spread_commit(GroupSet *set, size_t nrows);
 extern FastedStatus spread_seal(GroupSet *set);
@@ -140,16 +134,12 @@ extern FastedStatus group_next(FastedJoin *join, int timeout_ms, FastedBatch *ba
 extern void group_pause(FastedJoin *join);
 extern FastedStatus group_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows,
 								 uint32_t *counts);
-extern bool group_left_out(const FastedJoin *join, uint32_t i, FastedBlock *block);
 extern void group_join_close(FastedJoin *join);
 
 /* Neighbours: group_nearest.c. */
 extern FastedStatus group_nearest(FastedJoin *join, uint64_t first_row, size_t nrows,
 								  uint32_t *lengths, FastedNeighbor *neighbors);
 extern uint64_t group_list_rows(const FastedContext *context, uint64_t rows, uint32_t k);
-
-/* The join at work: a member is gone, and what it did of its slice is not counted. */
-extern void group_join_lose(GroupJoin *join, int member);
 
 /* Adds the join at work to the group's own sums. */
 extern void group_join_stats(const GroupJoin *join, FastedStats *stats);

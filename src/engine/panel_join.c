@@ -9,8 +9,7 @@
  * Of two relations the smaller one is the outer one, unless neighbours are wanted.
  *
  * Several devices have an outer panel together, which is larger by their number, and
- * each inner one on all of them.  What a join of such a panel left out, since a device
- * was lost, is joined at the end.
+ * each inner one on all of them.
  *
  *-------------------------------------------------------------------------
  */
@@ -111,9 +110,7 @@ panel_join_restart(PanelJoin *join)
 		status = empty_side(join, side);
 	free(join->groups);
 	join->groups = NULL;
-	join->started = join->done = join->spread = join->in_rest = false;
-	join->skipped = 0;
-	join->nrests = 0;
+	join->started = join->done = join->spread = false;
 	join->resident = true;
 	join->outer_rows = join->inner_rows = 0;
 	/* what few rows have clipped */
@@ -154,10 +151,6 @@ static FastedStatus
 begin(PanelJoin *join)
 {
 	join->compared = 0.0;
-	join->nrests = 0;
-	join->in_rest = false;
-	pair_log_clear(&join->skip);
-	join->outer_end = join->rows[join->outer_side];
 	join->done = no_pair(join);
 	if (!clear_counts(join))
 		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
@@ -347,8 +340,6 @@ end_join(PanelJoin *join)
 
 	if (fasted_counts_rows(&join->problem.problem))
 		status = add_counts(join);
-	if (status == FASTED_OK)
-		status = panels_note_rests(join);
 	join->engine->join_close(join->join);
 	join->join = NULL;
 	join->compared += panels_area(join->a, join->b);
@@ -415,12 +406,6 @@ panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch)
 		status = join->engine->next(join->join, join->loading != NULL ? 0 : timeout_ms, batch);
 		if (status == FASTED_AGAIN && panels_want_rows(join, batch))
 			return FASTED_WANT_ROWS;
-		if (status == FASTED_OK && !panels_skip_given(join, batch))
-		{
-			if (join->failed != FASTED_OK)
-				return join->failed;
-			continue;
-		}
 		if (status != FASTED_DONE)
 			return status;
 		if (panels_find_nearest(join) && outer_is_through(join))
@@ -463,9 +448,6 @@ panel_join_close(PanelJoin *join)
 		return;
 	join->engine->close(join->context);
 	free(join->groups);
-	free(join->rests);
-	pair_log_free(&join->skip);
-	free(join->kept.pairs);
 	free(join->counts[0]);
 	free(join->counts[1]);
 	free(join->given);

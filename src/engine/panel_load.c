@@ -56,7 +56,7 @@ load(PanelJoin *join, Panel *panel, uint64_t first, uint64_t most)
 	join->loading = panel;
 	status = join->engine->set_reset(panel->set, first);
 	if (status == FASTED_OK && join->spread && panel == &join->outer)
-		status = join->engine->spread(panel->set, panel->count, &panel->count);
+		status = join->engine->spread(panel->set, panel->count);
 	return status;
 }
 
@@ -97,12 +97,7 @@ find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, ui
 
 	*first = join->problem.sides == 2 || panels_find_nearest(join) ? 0 : outer_first;
 	*end = join->rows[side];
-	if (join->in_rest)
-	{
-		*first = join->rest.itself ? outer_first : join->rest.inner_first;
-		*end = join->rest.inner_end;
-	}
-	if (join->in_rest || join->groups == NULL)
+	if (join->groups == NULL)
 		return true;
 	for (uint32_t g = 0; g < join->problem.problem.ngroups; g++)
 	{
@@ -124,29 +119,22 @@ find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, ui
 
 /*
  * The outer panel is next, if one has rows to meet; the inner ones start over behind it, or
- * at the first row.  Behind the last one come those that were left out.
+ * at the first row.
  */
 FastedStatus
 panels_load_outer(PanelJoin *join, uint64_t first)
 {
+	uint64_t	end = join->rows[join->outer_side];
 	uint64_t	inner_first = 0;
-	uint64_t	left;
 	FastedStatus status;
 
-	while (first < join->outer_end &&
-		   !find_inner_rows(join, first, &inner_first, &join->inner_end))
+	while (first < end && !find_inner_rows(join, first, &inner_first, &join->inner_end))
 		first += join->outer_rows;
-	if (first >= join->outer_end)
-	{
-		join->done = !panels_take_rest(join);
-		if (join->done)
-			return FASTED_OK;
-		first = join->rest.first;
-		(void) find_inner_rows(join, first, &inner_first, &join->inner_end);
-	}
-	left = join->outer_end - first;
-	status = load(join, &join->outer, first, left < join->outer_rows ? left : join->outer_rows);
-	join->met_itself = join->problem.sides == 2 || (join->in_rest && !join->rest.itself);
+	join->done = first >= end;
+	if (join->done)
+		return FASTED_OK;
+	status = load(join, &join->outer, first, join->outer_rows);
+	join->met_itself = join->problem.sides == 2;
 	join->further = false;
 	set_inner_next(join, inner_first);
 	join->inner[0].sealed = join->inner[1].sealed = false;

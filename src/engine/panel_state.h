@@ -9,7 +9,6 @@
 #define FASTED_PANEL_STATE_H
 
 #include "divide_up.h"
-#include "pair_log.h"
 #include "panel_join.h"
 #include "row_groups.h"
 
@@ -23,16 +22,6 @@ typedef struct Panel
 	uint64_t	have;
 	bool		sealed;			/* all of them are there */
 } Panel;
-
-/* Rows of the outer side that are still to meet some of the inner side, or each other. */
-typedef struct PanelRest
-{
-	uint64_t	first;
-	uint64_t	end;
-	uint64_t	inner_first;
-	uint64_t	inner_end;
-	bool		itself;
-} PanelRest;
 
 struct PanelJoin
 {
@@ -52,7 +41,6 @@ struct PanelJoin
 	uint64_t	outer_rows;		/* of one panel, but the last */
 	bool		spread;			/* on several devices */
 	uint64_t	devices;		/* so many, at first */
-	uint64_t	outer_end;		/* of the rows that outer panels are made of now */
 	uint64_t	inner_rows;
 	uint64_t	inner_next;		/* the first row that no inner panel has had yet */
 	uint64_t	inner_end;		/* and behind the last one that the outer panel has to meet */
@@ -61,16 +49,6 @@ struct PanelJoin
 	Panel		inner[2];
 	int			turn;			/* the inner panel that is joined next */
 	Panel	   *loading;		/* NULL: none */
-
-	/* What was left out. */
-	PanelRest  *rests;
-	uint32_t	nrests;
-	uint32_t	rests_room;
-	bool		in_rest;		/* the outer panel is of rest */
-	PanelRest	rest;
-	PairLog		skip;			/* pairs that come once more there */
-	uint64_t	skipped;
-	KeptPairs	kept;			/* of a batch, others */
 
 	/* The join at work, or to come. */
 	FastedJoin *join;			/* NULL: none is at work */
@@ -124,11 +102,6 @@ extern FastedStatus panels_finish_loading(PanelJoin *join);
 /* panel_groups.c */
 extern bool panels_make_groups(PanelJoin *join);
 extern void panels_clip_groups(PanelJoin *join);
-
-/* panel_rests.c */
-extern bool panels_take_rest(PanelJoin *join);
-extern FastedStatus panels_note_rests(PanelJoin *join);
-extern bool panels_skip_given(PanelJoin *join, FastedBatch *batch);
 
 /* panel_lists.c */
 extern bool panels_begin_lists(PanelJoin *join);

@@ -77,7 +77,6 @@ panel_join_stats(const PanelJoin *join, FastedStats *stats)
 		return;
 	join->engine->stats(join->context, stats);
 	panels_subtract_stats(stats, &join->before);
-	stats->pairs -= join->skipped;
 	stats->rows = 0;
 	for (int side = 0; side < join->problem.sides; side++)
 		stats->rows += join->started ? join->rows[side] : join->sides[side].have;

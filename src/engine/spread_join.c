@@ -7,9 +7,6 @@
  * two parts are a task, which a device can do that has one of them; it copies the other one
  * from the device that has it, and does with this guest what nobody has begun.
  *
- * What a device was at when it was lost, and what nobody can do without its parts, is left
- * out: the caller has these rows still, and brings them once more.
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>
@@ -28,86 +25,6 @@ static int
 spread_side(const GroupJoin *join)
 {
 	return join->a->spread != NULL ? 0 : 1;
-}
-
-static const GroupSet *
-other_set(const GroupJoin *join)
-{
-	return spread_side(join) == 0 ? join->b : join->a;
-}
-
-/* Nobody can do it: the caller will. */
-static void
-leave_out(GroupJoin *join, int i, int j, PairLog *given)
-{
-	Tasks	   *tasks = join->tasks;
-	const SpreadPart *parts = tasks->set->spread->parts;
-	PairLog    *log = NULL;
-	FastedBlock *block;
-
-	tasks->state[i][j] = TASK_OVER;
-	join->finished++;
-	if (tasks->nleft == tasks->left_room)
-	{
-		uint32_t	room = 2 * tasks->left_room + 16;
-
-		block = realloc(tasks->left, room * sizeof(FastedBlock));
-		if (block != NULL)
-		{
-			tasks->left = block;
-			tasks->left_room = room;
-		}
-	}
-	if (given != NULL)
-	{
-		log = malloc(sizeof(PairLog));
-		if (log != NULL)
-			*log = *given;
-		else
-			pair_log_free(given);
-		if (log == NULL || given->incomplete)
-			join->group->failed = FASTED_DEVICE_FAILED;
-		*given = (PairLog) {0};
-	}
-	if (tasks->nleft == tasks->left_room)
-	{
-		if (log != NULL)
-			pair_log_free(log);
-		free(log);
-		(void) group_fail(join->group, FASTED_OUT_OF_MEMORY, "out of memory for what a lost GPU was at");
-		return;
-	}
-	block = &tasks->left[tasks->nleft++];
-	block->given = log;
-	block->first = tasks->set->first_row + parts[i].first;
-	block->count = parts[i].rows;
-	block->itself = tasks->self && i == j;
-	block->other_first = tasks->self ? tasks->set->first_row + parts[j].first : other_set(join)->first_row;
-	block->other_count = tasks->self ? parts[j].rows : other_set(join)->rows;
-}
-
-/* Is it open, though it needs a part whose device is gone? */
-static bool
-is_cut_off(const GroupJoin *join, int i, int j)
-{
-	const SpreadPart *parts = join->tasks->set->spread->parts;
-
-	return join->tasks->state[i][j] == TASK_OPEN &&
-		(!group_has(join->group, parts[i].member) ||
-		 (join->tasks->self && !group_has(join->group, parts[j].member)));
-}
-
-static void
-leave_out_cut_off(GroupJoin *join)
-{
-	for (int i = 0; i < join->tasks->set->spread->nparts; i++)
-	{
-		for (int j = 0; j < others(join->tasks); j++)
-		{
-			if (is_cut_off(join, i, j))
-				leave_out(join, i, j, NULL);
-		}
-	}
 }
 
 bool
@@ -134,24 +51,12 @@ tasks_open(GroupJoin *join)
 			join->slices++;
 		}
 	}
-	leave_out_cut_off(join);
 	return true;
 }
 
 void
 tasks_close(GroupJoin *join)
 {
-	if (join->tasks == NULL)
-		return;
-	for (uint32_t i = 0; i < join->tasks->nleft; i++)
-	{
-		PairLog    *log = (PairLog *) (uintptr_t) join->tasks->left[i].given;
-
-		if (log != NULL)
-			pair_log_free(log);
-		free(log);
-	}
-	free(join->tasks->left);
 	free(join->tasks);
 }
 
@@ -353,26 +258,4 @@ void
 task_end(GroupJoin *join, int m)
 {
 	join->tasks->state[join->turns[m].i][join->turns[m].j] = TASK_OVER;
-}
-
-void
-tasks_lose(GroupJoin *join, int lost)
-{
-	const Spread *spread = join->tasks->set->spread;
-
-	for (int m = 0; m < join->group->nmembers; m++)
-	{
-		Turn	   *turn = &join->turns[m];
-		const SpreadGuest *guest = &spread->guests[m];
-		bool		waits = m != lost && !turn->at_work && join->tasks->self && guest->part >= 0 &&
-			!guest->sealed && spread->parts[guest->part].member == lost &&
-			distance(join->tasks, m, turn->i, turn->j) == WITH_GUEST;
-
-		if (!turn->busy || (m != lost && !waits))
-			continue;
-		turn->busy = turn->at_work = false;
-		leave_out(join, turn->i, turn->j, &turn->given);
-		pair_log_free(&turn->given);
-	}
-	leave_out_cut_off(join);
 }

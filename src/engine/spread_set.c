@@ -17,19 +17,16 @@
 /* Rows that are copied from device to device between two looks at all of them, in bytes. */
 #define COPY_BYTES ((uint64_t) 256 << 20)
 
-/* Room for rows whose device was lost, in bytes. */
-#define NO_ROOM_BYTES ((size_t) 2 << 20)
-
 bool
 spread_fits(const Group *group, const uint64_t *rows, int nsets)
 {
 	uint64_t	each[SPREAD_PARTS + 1 + 8];
 	int			n = 0;
 
-	if (group->alive == 0 || nsets > 8)
+	if (group->active == 0 || nsets > 8)
 		return false;
 	while (n <= SPREAD_PARTS)
-		each[n++] = divide_up(rows[0], (uint64_t) group->alive * SPREAD_PARTS);
+		each[n++] = divide_up(rows[0], (uint64_t) group->active * SPREAD_PARTS);
 	for (int i = 1; i < nsets; i++)
 		each[n++] = rows[i];
 	for (int m = 0; m < group->nmembers; m++)
@@ -71,80 +68,40 @@ spread_open(GroupSet *set, const FastedSetOptions *options)
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
 	own.spread = false;
 	own.most_rows = own.expected_rows =
-		divide_up(options->most_rows, (uint64_t) group->alive * SPREAD_PARTS);
+		divide_up(options->most_rows, (uint64_t) group->active * SPREAD_PARTS);
 	set->spread->part_room = own.most_rows;
 	for (int m = 0; m < group->nmembers; m++)
 	{
-		if (group_has(group, m))
-			(void) group_survives(group, m, open_parts(set, m, &own));
+		if (group_has(group, m) && !group_check(group, m, open_parts(set, m, &own)))
+			break;
 	}
 	return group->failed;
 }
 
-/* Parts of lost devices go, with their sets. */
-static void
-drop_lost_parts(GroupSet *set)
-{
-	Spread	   *spread = set->spread;
-	int			kept = 0;
-
-	for (int i = 0; i < spread->nparts; i++)
-	{
-		if (group_has(set->group, spread->parts[i].member))
-			spread->parts[kept++] = spread->parts[i];
-	}
-	spread->nparts = kept;
-}
-
 FastedStatus
-spread_over(GroupSet *set, uint64_t rows, uint64_t *takes)
+spread_over(GroupSet *set, uint64_t rows)
 {
 	Group	   *group = set->group;
 	Spread	   *spread = set->spread;
 
-	*takes = 0;
-	drop_lost_parts(set);
-	if (group->failed != FASTED_OK)
-		return group->failed;
 	spread->part_rows = divide_up(rows, spread->nparts);
 	if (spread->part_rows > spread->part_room)
-		spread->part_rows = spread->part_room;
+		return group_fail(group, FASTED_INTERNAL, "a set was to have more rows than it has room for");
 	if (spread->part_rows == 0)
 		spread->part_rows = 1;
 	set->rows = 0;
 	for (int m = 0; m < group->nmembers; m++)
 		spread->guests[m].part = -1;
-	for (int i = 0; i < spread->nparts; i++)
+	for (int i = 0; i < spread->nparts && group->failed == FASTED_OK; i++)
 	{
 		SpreadPart *part = &spread->parts[i];
 
 		part->first = (uint64_t) i * spread->part_rows;
 		part->rows = 0;
-		if (group_has(group, part->member))
-			(void) group_survives(group, part->member,
-								  group->base->set_reset(part->set, set->first_row + part->first));
+		(void) group_check(group, part->member,
+						   group->base->set_reset(part->set, set->first_row + part->first));
 	}
-	*takes = (uint64_t) spread->nparts * spread->part_rows;
-	if (*takes > rows)
-		*takes = rows;
 	return group->failed;
-}
-
-/* Rows go where they would, and nowhere: what their device had is left out by joins. */
-static FastedStatus
-stage_nowhere(GroupSet *set, float **rows, size_t *capacity)
-{
-	Spread	   *spread = set->spread;
-	size_t		row_bytes = set->group->row_floats * sizeof(float);
-	size_t		count = NO_ROOM_BYTES / row_bytes + 1;
-
-	if (spread->no_room == NULL)
-		spread->no_room = malloc(count * row_bytes);
-	if (spread->no_room == NULL)
-		return group_fail(set->group, FASTED_OUT_OF_MEMORY, "out of memory");
-	*rows = spread->no_room;
-	*capacity = count;
-	return FASTED_OK;
 }
 
 /* The part that the next row belongs to. */
@@ -158,24 +115,17 @@ FastedStatus
 spread_stage(GroupSet *set, float **rows, size_t *capacity)
 {
 	Group	   *group = set->group;
-	FastedStatus status = FASTED_DEVICE_FAILED;
+	FastedStatus status;
 	SpreadPart *part;
 
 	if (set->rows >= (uint64_t) set->spread->nparts * set->spread->part_rows)
 		return FASTED_FULL;
 	part = next_part(set);
-	if (group_has(group, part->member))
-	{
-		status = group->base->stage(part->set, rows, capacity);
-		if (status == FASTED_FULL)
-			return group_fail(group, FASTED_INTERNAL, "a part of a set has less room than it was to have");
-		(void) group_survives(group, part->member, status);
-	}
-	if (group->failed == FASTED_OK && FASTED_FAILED(status))
-		status = stage_nowhere(set, rows, capacity);
-	if (group->failed != FASTED_OK)
+	status = group->base->stage(part->set, rows, capacity);
+	if (status == FASTED_FULL)
+		return group_fail(group, FASTED_INTERNAL, "a part of a set has less room than it was to have");
+	if (!group_check(group, part->member, status))
 		return group->failed;
-	set->stager = part->member;
 	set->staged = true;
 	if (*capacity > set->spread->part_rows - part->rows)
 		*capacity = set->spread->part_rows - part->rows;
@@ -189,13 +139,11 @@ spread_commit(GroupSet *set, size_t nrows)
 	SpreadPart *part = next_part(set);
 
 	set->staged = false;
-	if (nrows == 0)
+	if (nrows == 0 || !group_check(group, part->member, group->base->commit(part->set, nrows)))
 		return group->failed;
-	if (group_has(group, part->member))
-		(void) group_survives(group, part->member, group->base->commit(part->set, nrows));
 	part->rows += nrows;
 	set->rows += nrows;
-	return group->failed;
+	return FASTED_OK;
 }
 
 FastedStatus
@@ -204,12 +152,11 @@ spread_seal(GroupSet *set)
 	Group	   *group = set->group;
 
 	set->staged = false;
-	for (int i = 0; i < set->spread->nparts; i++)
+	for (int i = 0; i < set->spread->nparts && group->failed == FASTED_OK; i++)
 	{
-		SpreadPart *part = &set->spread->parts[i];
+		const SpreadPart *part = &set->spread->parts[i];
 
-		if (group_has(group, part->member))
-			(void) group_survives(group, part->member, group->base->seal(part->set));
+		(void) group_check(group, part->member, group->base->seal(part->set));
 	}
 	return group->failed;
 }
@@ -232,8 +179,6 @@ spread_fill_guest(GroupSet *set, int member)
 		count = part->rows - guest->have;
 	if (status == FASTED_OK && count > 0)
 		status = base->copy_rows(guest->set, part->set, guest->have, count);
-
-	/* the other device may be lost as soon as others are looked at */
 	if (status == FASTED_OK)
 		status = base->settle(guest->set, true);
 	guest->have += count;
@@ -250,16 +195,9 @@ spread_close(GroupSet *set)
 	Spread	   *spread = set->spread;
 
 	for (int i = 0; i < spread->nparts; i++)
-	{
-		if (group_has(group, spread->parts[i].member))
-			group->base->set_close(spread->parts[i].set);
-	}
+		group->base->set_close(spread->parts[i].set);
 	for (int m = 0; m < group->nmembers; m++)
-	{
-		if (group_has(group, m))
-			group->base->set_close(spread->guests[m].set);
-	}
-	free(spread->no_room);
+		group->base->set_close(spread->guests[m].set);
 	free(spread);
 	set->spread = NULL;
 }

@@ -704,29 +704,10 @@ JoinRun(Join *join, PairSink *sink)
 		sink->take(sink, pairs, npairs);
 }
 
-/* The result is right, but somebody should look after the machine. */
-static void
-WarnOfLostDevices(const Join *join)
-{
-	FastedStats stats;
-
-	if (join->run.join == NULL)
-		return;
-	panel_join_stats(join->run.join, &stats);
-	if (stats.lost_devices > 0)
-		ereport(WARNING,
-				(errmsg_plural("%d GPU failed, so others did its work",
-							   "%d GPUs failed, so others did their work",
-							   stats.lost_devices, stats.lost_devices),
-				 errdetail_internal("%s", panel_join_last_error(join->run.engine, join->run.join)),
-				 errhint("The result is complete.")));
-}
-
 void
 JoinEnd(Join *join)
 {
 	LogStatistics(join);
-	WarnOfLostDevices(join);
 	if (join->progress->in_parts)
 		ProgressAddPart(join->progress, join->rows[0].count + join->rows[1].count, JoinPairs(join));
 	for (int side = 0; side < join->sides; side++)

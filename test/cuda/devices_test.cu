@@ -107,6 +107,12 @@ pair_less(const FastedPair &p, const FastedPair &q)
 }
 
 bool
+pairs_equal(const FastedPair &p, const FastedPair &q)
+{
+	return p.a == q.a && p.b == q.b;
+}
+
+bool
 pairs_alike(const std::vector<FastedPair> &p, const std::vector<FastedPair> &q)
 {
 	return p.size() == q.size()
@@ -169,9 +175,9 @@ check_ways_in()
 				bool		right = same_as_oracle(rows, distances, eps, outcome, &why);
 
 				tap::ok(right && outcome.was_full == panels && outcome.lent == lend,
-						"%s, %s, %u panels, %d devices lost: %s", mode.name,
+						"%s, %s, %u panels: %s", mode.name,
 						lend ? "lent" : "staged", outcome.stats.panels,
-						outcome.stats.lost_devices, why.c_str());
+						why.c_str());
 			}
 		}
 	}
@@ -206,7 +212,7 @@ check_orders(uint32_t n)
 			outcome.stats.panels, asides, (unsigned long long) outcome.stats.pairs);
 }
 
-/* The second device fails at one look after the other; in panels, its rows go with it. */
+/* The second device fails at one look after the other. */
 void
 check_failures(bool panels)
 {
@@ -221,7 +227,7 @@ check_failures(bool panels)
 	bool		divided = copies > 0;
 
 	bool		right = true;
-	int			lost = 0;
+	int			failed = 0;
 
 	std::sort(whole.pairs.begin(), whole.pairs.end(), pair_less);
 	for (int call = 1; call <= 40 && right; call += call < 10 ? 1 : 5)
@@ -232,15 +238,23 @@ check_failures(bool panels)
 			Outcome		outcome = run_group(rows, problem, call);
 
 			std::sort(outcome.pairs.begin(), outcome.pairs.end(), pair_less);
-			lost += outcome.stats.lost_devices;
-			right = right && outcome.status == FASTED_OK && outcome.stats.pairs == whole.pairs.size()
-				&& (output == FASTED_OUTPUT_COUNTS ? same_counts(rows, outcome, whole)
-					: pairs_alike(outcome.pairs, whole.pairs));
+			if (outcome.status == FASTED_DEVICE_FAILED)
+			{
+				failed++;
+				right = right && std::includes(whole.pairs.begin(), whole.pairs.end(),
+											   outcome.pairs.begin(), outcome.pairs.end(), pair_less)
+					&& std::adjacent_find(outcome.pairs.begin(), outcome.pairs.end(), pairs_equal)
+					== outcome.pairs.end();
+			}
+			else
+				right = right && outcome.status == FASTED_OK && outcome.stats.pairs == whole.pairs.size()
+					&& (output == FASTED_OUTPUT_COUNTS ? same_counts(rows, outcome, whole)
+						: pairs_alike(outcome.pairs, whole.pairs));
 		}
 	}
-	tap::ok(right && divided == panels && lost > 10 && whole.pairs.size() > 10000,
-			"a device fails, %u panels: no pair is lost or doubled (%d times, %zu pairs)",
-			whole.stats.panels, lost, whole.pairs.size());
+	tap::ok(right && divided == panels && failed > 5 && whole.pairs.size() > 10000,
+			"a device fails, %u panels: so does the join, and no pair was doubled (%d times, %zu pairs)",
+			whole.stats.panels, failed, whole.pairs.size());
 }
 
 /* k of each row, and how many there are. */
@@ -390,7 +404,6 @@ check_nearest_failures(bool panels)
 	PanelProblem problem = problem_of(INFINITY, modes[5]);
 	FastedStats stats;
 	std::string why;
-	int			lost = 0;
 	int			failed = 0;
 
 	problem.problem.k = 20;
@@ -402,17 +415,14 @@ check_nearest_failures(bool panels)
 	for (int call = 1; call <= 40 && why.empty(); call += call < 8 ? 1 : 8)
 	{
 		why = wrong_lists(rows, problem, expected, &stats, call);
-		/* what a device had found in earlier panels nobody else has */
-		if (panels && !why.empty() && why.find("list of row") == std::string::npos)
+		if (calls_left == 0 && !why.empty() && why.find("list of row") == std::string::npos)
 		{
 			failed++;
 			why.clear();
 		}
-		lost += stats.lost_devices;
 	}
-	tap::ok(why.empty() && lost > 5 && (panels || failed == 0),
-			"nearest rows, %u panels: a device fails (%d times, and %d times the join does): %s",
-			stats.panels, lost, failed, why.c_str());
+	tap::ok(why.empty() && failed > 2, "nearest rows, %u panels: a device fails (%d times): %s",
+			stats.panels, failed, why.c_str());
 }
 
 void
@@ -424,7 +434,7 @@ check_shares()
 	problem.problem.output = FASTED_OUTPUT_COUNT;
 	Outcome		outcome = run_group(rows, problem);
 
-	tap::ok(outcome.status == FASTED_OK && outcome.stats.lost_devices == 0
+	tap::ok(outcome.status == FASTED_OK && strstr(outcome.stats.device, "not used") == nullptr
 			&& strstr(outcome.stats.device, "%") != nullptr, "%s: %s",
 			one_device ? "one GPU as two" : "several GPUs", outcome.stats.device);
 }

@@ -1,4 +1,4 @@
-# Several GPUs in one join: all pairs, each device's share in EXPLAIN, and a warning
+# Several GPUs in one join: all pairs, each device's share in EXPLAIN, and an error
 # when one of them fails.  The GPUs are test/t/engine/several_engine.c.
 use strict;
 use warnings;
@@ -75,7 +75,7 @@ unlike(device_of("SELECT 1"), qr/%/, 'a small join takes one device');
 unlike(device_of("SET fasted.gpu_devices = '0, 1, 2'"), qr/%/, 'also where several are named');
 unlike(device_of("SET fasted.gpu_share = off; SET fasted.gpu_devices = '0, 1, 2'"), qr/%/, 'and one that may not share');
 
-# In panels devices have different rows, and a failed one's are read once more.
+# In panels devices have different rows.
 for my $name (sort keys %queries)
 {
 	my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1';
@@ -83,33 +83,38 @@ for my $name (sort keys %queries)
 	is($panels, $right{$name}, "in panels: $name");
 	like($said, qr/panels ([2-9]|\d\d)/, 'there were panels') if $name eq 'pairs';
 }
-for my $call (2, 7, 30)
-{
-	for my $name (sort keys %queries)
-	{
-		my (undef, $panels, $said) = $node->psql('postgres', "SET fasted.engine = cuda; SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2';
-			SET fasted.memory_limit = '1MB'; SET fasted.gpu_memory_limit = '${call}kB'; $queries{$name}");
-		is($panels, $right{$name}, "in panels: $name, device 1 fails at call $call");
-		like($said, qr/WARNING:  1 GPU failed/, 'a warning') if $call < 30 && $name eq 'pairs';
-	}
-}
 my $found = $node->safe_psql('postgres', "SET fasted.engine = cuda; EXPLAIN (ANALYZE) $queries{'clusters, min_points 3'}");
 my $near = $node->safe_psql('postgres', "SELECT count(*) FROM fasted_self_join('items', 'v', 0.95)");
 like($found, qr/ Pairs: $near$/m, 'EXPLAIN counts the pairs that were left out, too');
 
-# The second device fails, at its first look, and later ones.
-for my $call (2, 3, 5, 20)
+# The second device fails, at its first look, and later ones: the error names it, or the join was
+# over; and the session goes on.
+for my $memory ('1GB', '1MB')
 {
-	for my $name (sort keys %queries)
+	for my $call (2, 3, 20)
 	{
-		my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cuda;
-			SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2'; SET fasted.gpu_memory_limit = '${call}kB'; $queries{$name}");
-		is($out, $right{$name}, "$name, device 1 fails at call $call: nothing is lost or doubled");
-		like($err, qr/WARNING:  1 GPU failed, so others did its work/, 'a warning') if $call < 5 && $name eq 'pairs';
+		for my $name (sort keys %queries)
+		{
+			my ($status, $out, $err) = $node->psql('postgres', "SET fasted.engine = cuda;
+				SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2'; SET fasted.memory_limit = '$memory';
+				SET fasted.gpu_memory_limit = '${call}kB'; $queries{$name};
+				SET fasted.gpu_devices = '0, 2'; RESET fasted.memory_limit; RESET fasted.gpu_memory_limit; $queries{count}", on_error_stop => 0);
+			my @lines = split /\n/, $out;
+
+			is(pop @lines, $right{count}, "$name, device 1 fails at call $call: the session goes on");
+			if ($err =~ /ERROR/)
+			{
+				like($err, qr/ERROR:  the GPU reported an error\nDETAIL:  1: /, 'the error names the device');
+				is("@lines", '', 'and nothing comes out');
+			}
+			else
+			{
+				is("@lines", $right{$name}, 'the device had no such look');
+			}
+			like($err, qr/ERROR/, 'the device fails') if $call == 2 && $name eq 'pairs';
+		}
 	}
 }
-like(device_of("SET fasted.gpu_share = force; SET fasted.gpu_devices = '0, 1, 2'; SET fasted.gpu_memory_limit = '2kB'"),
-	qr/\(1, \d+%, failed\)/, 'EXPLAIN names the device that failed');
 
 # The nearest rows: of one table, and of two.
 my %nearest = (
@@ -128,13 +133,8 @@ for my $name (sort keys %nearest)
 		"$several; SET fasted.memory_limit = '1MB'; SET client_min_messages = debug1; $nearest{$name}");
 	is($panels, $wanted, "$name, in panels");
 	like($said, qr/panels ([2-9]|\d\d)/, 'there were panels');
-	for my $call (2, 3)
-	{
-		my (undef, $found, $err) = $node->psql('postgres',
-			"$several; SET fasted.gpu_memory_limit = '${call}kB'; $nearest{$name}");
-		is($found, $wanted, "$name, device 1 fails at call $call: nothing is lost");
-		like($err, qr/WARNING:  1 GPU failed, so others did its work/, 'a warning') if $call == 2;
-	}
+	my (undef, undef, $err) = $node->psql('postgres', "$several; SET fasted.gpu_memory_limit = '2kB'; $nearest{$name}");
+	like($err, qr/ERROR:  the GPU reported an error\nDETAIL:  1: /, "$name: a device fails");
 	my $plan = $node->safe_psql('postgres', "$several; EXPLAIN (ANALYZE) $nearest{$name}");
 	like($plan, qr/Device: .* \(0, \d+%\), .* \(1, \d+%\), .* \(2, \d+%\)$/m, "$name: each device's share");
 }

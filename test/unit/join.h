@@ -202,21 +202,23 @@ put_rows(PanelJoin *join, int side, const Rows *from, uint32_t d, uint32_t at_mo
 }
 
 /* What was staged comes back as it was. */
-static inline bool
+static inline FastedStatus
 check_read_back(PanelJoin *join, int side, const Rows *from, uint64_t staged, uint32_t d)
 {
-	bool		same = true;
+	FastedStatus status = FASTED_OK;
 	float	   *copy = must_alloc(7 * (size_t) d * sizeof(float));
 
-	for (uint64_t first = 0; first < staged && same; first += 7)
+	for (uint64_t first = 0; first < staged && status == FASTED_OK; first += 7)
 	{
 		size_t		count = staged - first < 7 ? staged - first : 7;
 
-		same = panel_join_read_back(join, side, first, count, copy) == FASTED_OK &&
-			memcmp(copy, from->rows + first * d, count * d * sizeof(float)) == 0;
+		status = panel_join_read_back(join, side, first, count, copy);
+		if (status == FASTED_OK &&
+			memcmp(copy, from->rows + first * d, count * d * sizeof(float)) != 0)
+			status = FASTED_INTERNAL;
 	}
 	free(copy);
-	return same;
+	return status;
 }
 
 /* The rows of all sides, or as many as fit; then the start. */
@@ -238,12 +240,13 @@ load_and_start(PanelJoin *join, const PanelProblem *problem, const Rows *sides,
 				: stage_rows(join, side, &sides[side], 0, rows[side], d, habits->stage_at_most,
 							 &staged[side]);
 	}
-	for (int side = 0; side < problem->sides && status == FASTED_FULL; side++)
+	if (status == FASTED_FULL)
 	{
-		if (!check_read_back(join, side, &sides[side], staged[side], d))
-			return FASTED_INTERNAL;
+		status = FASTED_OK;
+		for (int side = 0; side < problem->sides && status == FASTED_OK; side++)
+			status = check_read_back(join, side, &sides[side], staged[side], d);
 	}
-	return status == FASTED_OK || status == FASTED_FULL ? panel_join_start(join, rows) : status;
+	return status == FASTED_OK ? panel_join_start(join, rows) : status;
 }
 
 /* Pairs until there are no more, or a failure. */
