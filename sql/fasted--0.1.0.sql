@@ -229,37 +229,38 @@ RETURN fasted_within(fasted_internal.doubles(a), fasted_internal.doubles(b), eps
 -- A literal without a type beside a value of another type that becomes real[] by itself, as
 -- pgvector's vector does.  The domain keeps these functions from values that are real[]
 -- already: for them real[] is the exact match, and gives the literal and parameters its type.
-CREATE DOMAIN fasted_internal.convertible AS real[];
+-- Everybody may look it up, for views name it.
+CREATE DOMAIN fasted_convertible AS real[];
 
-COMMENT ON DOMAIN fasted_internal.convertible IS
+COMMENT ON DOMAIN fasted_convertible IS
 	'a vector of a type with an implicit cast to real[]';
 
-CREATE FUNCTION fasted_distance(a fasted_internal.convertible, b text)
+CREATE FUNCTION fasted_distance(a fasted_convertible, b text)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_distance(a::real[], fasted_internal.reals(b));
 
-CREATE FUNCTION fasted_cosine_distance(a fasted_internal.convertible, b text)
+CREATE FUNCTION fasted_cosine_distance(a fasted_convertible, b text)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_cosine_distance(a::real[], fasted_internal.reals(b));
 
-CREATE FUNCTION fasted_within(a fasted_internal.convertible, b text, eps double precision, metric text DEFAULT 'l2')
+CREATE FUNCTION fasted_within(a fasted_convertible, b text, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_within(a::real[], fasted_internal.reals(b), eps, metric);
 
-CREATE FUNCTION fasted_distance(a text, b fasted_internal.convertible)
+CREATE FUNCTION fasted_distance(a text, b fasted_convertible)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_distance(fasted_internal.reals(a), b::real[]);
 
-CREATE FUNCTION fasted_cosine_distance(a text, b fasted_internal.convertible)
+CREATE FUNCTION fasted_cosine_distance(a text, b fasted_convertible)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_cosine_distance(fasted_internal.reals(a), b::real[]);
 
-CREATE FUNCTION fasted_within(a text, b fasted_internal.convertible, eps double precision, metric text DEFAULT 'l2')
+CREATE FUNCTION fasted_within(a text, b fasted_convertible, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_within(fasted_internal.reals(a), b::real[], eps, metric);
@@ -309,22 +310,22 @@ COMMENT ON FUNCTION fasted_cosine_distance(text, text) IS
 COMMENT ON FUNCTION fasted_within(text, text, double precision, text) IS
 	'are two vectors, read as double precision[], within a distance of each other?';
 
-COMMENT ON FUNCTION fasted_distance(fasted_internal.convertible, text) IS
+COMMENT ON FUNCTION fasted_distance(fasted_convertible, text) IS
 	'Euclidean distance of two vectors, one of them read from text';
 
-COMMENT ON FUNCTION fasted_cosine_distance(fasted_internal.convertible, text) IS
+COMMENT ON FUNCTION fasted_cosine_distance(fasted_convertible, text) IS
 	'cosine distance of two vectors, one of them read from text';
 
-COMMENT ON FUNCTION fasted_within(fasted_internal.convertible, text, double precision, text) IS
+COMMENT ON FUNCTION fasted_within(fasted_convertible, text, double precision, text) IS
 	'are two vectors, one of them read from text, within a distance of each other?';
 
-COMMENT ON FUNCTION fasted_distance(text, fasted_internal.convertible) IS
+COMMENT ON FUNCTION fasted_distance(text, fasted_convertible) IS
 	'Euclidean distance of two vectors, one of them read from text';
 
-COMMENT ON FUNCTION fasted_cosine_distance(text, fasted_internal.convertible) IS
+COMMENT ON FUNCTION fasted_cosine_distance(text, fasted_convertible) IS
 	'cosine distance of two vectors, one of them read from text';
 
-COMMENT ON FUNCTION fasted_within(text, fasted_internal.convertible, double precision, text) IS
+COMMENT ON FUNCTION fasted_within(text, fasted_convertible, double precision, text) IS
 	'are two vectors, one of them read from text, within a distance of each other?';
 
 -- The eps with which rows have so many neighbours on average.

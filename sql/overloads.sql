@@ -66,6 +66,12 @@ CREATE ROLE regress_fasted_plain;
 GRANT SELECT ON likes TO regress_fasted_plain;
 SET ROLE regress_fasted_plain;
 SELECT fasted_distance('[1,2]', '[4,6]'), fasted_distance(v, '[4,6]') FROM likes;
+-- as a dump has it
+CREATE TEMP VIEW distances AS SELECT fasted_distance(v, '[4,6]') AS a, fasted_distance('[4,6]', v) AS b, fasted_within('[1,2]', '[4,6]', 5) AS c FROM likes;
+SELECT 'CREATE TEMP VIEW again AS ' || pg_get_viewdef('distances') AS again \gset
+:again
+TABLE again;
+DROP VIEW distances, again;
 RESET ROLE;
 \set VERBOSITY terse
 SELECT fasted_distance('[1,2', '[4,6]');

@@ -17,7 +17,7 @@ note("FASTED_SEED=$seed repeats this run, FASTED_FUZZ_SECONDS lengthens it");
 srand($seed);
 sub pick { return $_[ int(rand(@_)) ]; }
 
-my $node = new_node('fuzz', "autovacuum = off\nmax_parallel_workers_per_gather = 2\n");
+my $node = new_node('fuzz', "autovacuum = off\nmax_parallel_workers_per_gather = 2\nclient_min_messages = error\n");
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION some_vector(seed int, d int) RETURNS real[] LANGUAGE sql IMMUTABLE AS
 	$$ SELECT array_agg((1 + abs(hashint8extended(k, seed / 2) % 5))::real) FROM generate_series(1, d) k $$;
@@ -47,7 +47,7 @@ sub connect_session
 {
 	$session = FastedTest::Session->new($node);
 	$session->query('\set VERBOSITY sqlstate');
-	$session->query("SET statement_timeout = '100s'; SET client_min_messages = error");
+	$session->query("SET statement_timeout = '100s'");
 	$lives++;
 	return;
 }
