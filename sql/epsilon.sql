@@ -39,6 +39,33 @@ CREATE TABLE twins AS SELECT i AS id, ARRAY[i % 2]::real[] AS v FROM generate_se
 SELECT s, eps FROM unnest('{1, 1499, 1500, 2999}'::float8[]) AS s, fasted_epsilon('twins', 'v', s);
 SELECT s, e.* FROM unnest('{1, 2500}'::float8[]) AS s, fasted_epsilon('twins', 'v', s, 2500, seed => 1) AS e;
 
+-- without the pairs of copies
+SELECT s, eps FROM unnest('{1, 1499, 1500}'::float8[]) AS s, fasted_epsilon('twins', 'v', s, ignore_copies => true);
+SELECT s, e.* FROM unnest('{1, 1000}'::float8[]) AS s, fasted_epsilon('twins', 'v', s, 2500, seed => 1, ignore_copies => true) AS e;
+SELECT * FROM fasted_epsilon('twins', 'v', 1501, ignore_copies => true);
+\echo :SQLSTATE
+SELECT * FROM fasted_epsilon('twins', 'v', 2500, 2500, seed => 1, ignore_copies => true);
+\echo :SQLSTATE
+CREATE VIEW some_twins AS SELECT * FROM twins WHERE id <= 20;
+SELECT s, eps FROM unnest('{9, 10, 11}'::float8[]) AS s, fasted_epsilon('some_twins', 'v', s, ignore_copies => s > 9);
+SELECT * FROM fasted_epsilon('some_twins', 'v', 1, ignore_copies => NULL);
+\echo :SQLSTATE
+
+-- a text in twelve is there twice: copies alone give rows 0.16 neighbours
+CREATE TABLE copied AS SELECT * FROM points UNION ALL SELECT id + 3000, v FROM points WHERE id % 12 = 0 ORDER BY 1;
+SELECT eps FROM fasted_epsilon('copied', 'v', 0.1);
+SELECT s, (SELECT count(*) >= ceil(s * e.rows / 2) AND count(*) FILTER (WHERE dist < e.eps) < ceil(s * e.rows / 2)
+		FROM fasted_self_join('copied', 'v', e.eps, 'id') WHERE dist > 0) AS exact, e.eps_low = e.eps AND e.eps_high = e.eps AS no_width
+FROM unnest('{0.1, 1, 64, 777.7}'::float8[]) AS s, fasted_epsilon('copied', 'v', s, ignore_copies => true) AS e;
+-- where there are no copies, nothing changes
+SELECT count(*) FROM unnest('{0.1, 64, 2999}'::float8[]) AS s, fasted_epsilon('points', 'v', s) AS e,
+	fasted_epsilon('points', 'v', s, ignore_copies => true) AS f WHERE e = f;
+SELECT s, count(*) FILTER (WHERE truth.eps BETWEEN e.eps_low AND e.eps_high) >= 17 AS enclosed,
+	avg(e.eps / truth.eps) BETWEEN 0.9 AND 1.1 AS unbiased
+FROM unnest('{5, 64}'::float8[]) AS s, fasted_epsilon('copied', 'v', s, ignore_copies => true) AS truth,
+	generate_series(1, 20) AS seed, LATERAL fasted_epsilon('copied', 'v', s, 1000, 0.95, seed, ignore_copies => true) AS e
+GROUP BY s ORDER BY s;
+
 -- a sample: the interval encloses the right eps, mostly
 SELECT s, count(*) FILTER (WHERE truth.eps BETWEEN e.eps_low AND e.eps_high) >= 17 AS enclosed,
 	count(DISTINCT e.eps) > 15 AS by_chance, bool_and(e.eps BETWEEN e.eps_low AND e.eps_high) AS within,
@@ -118,6 +145,7 @@ GROUP BY s ORDER BY s;
 CREATE TABLE opposites AS SELECT i AS id, ARRAY[1 - i % 2 * 2]::real[] AS v FROM generate_series(1, 3000) AS i;
 SELECT s, eps FROM unnest('{1, 1499, 1500, 2999}'::float8[]) AS s, fasted_epsilon('opposites', 'v', s, metric => 'cosine');
 SELECT s, e.* FROM unnest('{1, 2500}'::float8[]) AS s, fasted_epsilon('opposites', 'v', s, 2500, seed => 1, metric => 'cosine') AS e;
+SELECT eps FROM fasted_epsilon('opposites', 'v', 1, metric => 'cosine', ignore_copies => true);
 -- the result is exact, whatever joins are
 SET fasted.refine = off;
 SELECT eps FROM fasted_epsilon('opposites', 'v', 1500, metric => 'cosine');
@@ -221,5 +249,5 @@ SELECT provolatile, proparallel, proisstrict, prosecdef FROM pg_proc WHERE prona
 
 SET client_min_messages = warning;
 DROP FUNCTION is_exact, is_exact_cosine;
-DROP TABLE t, points, angles, directions, opposites, twins, cluster, keyless, named, lone CASCADE;
+DROP TABLE t, points, angles, directions, opposites, twins, copied, cluster, keyless, named, lone CASCADE;
 DROP VIEW wide;

@@ -123,7 +123,7 @@ COMMENT ON FUNCTION fasted_within(double precision[], double precision[], double
 
 -- Other arrays become real[], as the join functions read them.  Of each type there is one
 -- function: arrays of numbers go to real[] and to double precision[] alike, so that only an
--- exact match says which is meant.  The planner puts bodies in their place, but those of text.
+-- exact match says which is meant.  The planner puts bodies in their place.
 
 CREATE FUNCTION fasted_distance(a smallint[], b smallint[])
 RETURNS double precision
@@ -185,21 +185,85 @@ RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_within(a::real[], b::real[], eps, metric);
 
+-- What is not for users; nobody else may look a name up in it.
+CREATE SCHEMA fasted_internal;
+
+COMMENT ON SCHEMA fasted_internal IS
+	'internal to the extension fasted';
+
+-- Vectors in text form: an array, or pgvector's [1,2,3].  IMMUTABLE, so that the planner
+-- reads a literal once: the casts are STABLE only because other types' input may depend on
+-- settings.
+CREATE FUNCTION fasted_internal.reals(vector text)
+RETURNS real[]
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN pg_catalog.regexp_replace(vector COLLATE pg_catalog."C", '^\s*\[([^]]*)\]\s*$', '{\1}')::real[];
+
+COMMENT ON FUNCTION fasted_internal.reals(text) IS
+	'reads a vector from text';
+
+CREATE FUNCTION fasted_internal.doubles(vector text)
+RETURNS double precision[]
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN pg_catalog.regexp_replace(vector COLLATE pg_catalog."C", '^\s*\[([^]]*)\]\s*$', '{\1}')::double precision[];
+
+COMMENT ON FUNCTION fasted_internal.doubles(text) IS
+	'reads a vector from text';
+
 -- Two literals without a type: the parser takes them for texts, where a function has texts.
 CREATE FUNCTION fasted_distance(a text, b text)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_distance(a::double precision[], b::double precision[]);
+RETURN fasted_distance(fasted_internal.doubles(a), fasted_internal.doubles(b));
 
 CREATE FUNCTION fasted_cosine_distance(a text, b text)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_cosine_distance(a::double precision[], b::double precision[]);
+RETURN fasted_cosine_distance(fasted_internal.doubles(a), fasted_internal.doubles(b));
 
 CREATE FUNCTION fasted_within(a text, b text, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_within(a::double precision[], b::double precision[], eps, metric);
+RETURN fasted_within(fasted_internal.doubles(a), fasted_internal.doubles(b), eps, metric);
+
+-- A literal without a type beside a value of another type that becomes real[] by itself, as
+-- pgvector's vector does.  The domain keeps these functions from values that are real[]
+-- already: for them real[] is the exact match, and gives the literal and parameters its type.
+-- Everybody may look it up, for views name it.
+CREATE DOMAIN fasted_convertible AS real[];
+
+COMMENT ON DOMAIN fasted_convertible IS
+	'a vector of a type with an implicit cast to real[]';
+
+CREATE FUNCTION fasted_distance(a fasted_convertible, b text)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_distance(a::real[], fasted_internal.reals(b));
+
+CREATE FUNCTION fasted_cosine_distance(a fasted_convertible, b text)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_cosine_distance(a::real[], fasted_internal.reals(b));
+
+CREATE FUNCTION fasted_within(a fasted_convertible, b text, eps double precision, metric text DEFAULT 'l2')
+RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_within(a::real[], fasted_internal.reals(b), eps, metric);
+
+CREATE FUNCTION fasted_distance(a text, b fasted_convertible)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_distance(fasted_internal.reals(a), b::real[]);
+
+CREATE FUNCTION fasted_cosine_distance(a text, b fasted_convertible)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_cosine_distance(fasted_internal.reals(a), b::real[]);
+
+CREATE FUNCTION fasted_within(a text, b fasted_convertible, eps double precision, metric text DEFAULT 'l2')
+RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN fasted_within(fasted_internal.reals(a), b::real[], eps, metric);
 
 COMMENT ON FUNCTION fasted_distance(smallint[], smallint[]) IS
 	'Euclidean distance of two vectors, rounded to real[]';
@@ -246,6 +310,24 @@ COMMENT ON FUNCTION fasted_cosine_distance(text, text) IS
 COMMENT ON FUNCTION fasted_within(text, text, double precision, text) IS
 	'are two vectors, read as double precision[], within a distance of each other?';
 
+COMMENT ON FUNCTION fasted_distance(fasted_convertible, text) IS
+	'Euclidean distance of two vectors, one of them read from text';
+
+COMMENT ON FUNCTION fasted_cosine_distance(fasted_convertible, text) IS
+	'cosine distance of two vectors, one of them read from text';
+
+COMMENT ON FUNCTION fasted_within(fasted_convertible, text, double precision, text) IS
+	'are two vectors, one of them read from text, within a distance of each other?';
+
+COMMENT ON FUNCTION fasted_distance(text, fasted_convertible) IS
+	'Euclidean distance of two vectors, one of them read from text';
+
+COMMENT ON FUNCTION fasted_cosine_distance(text, fasted_convertible) IS
+	'cosine distance of two vectors, one of them read from text';
+
+COMMENT ON FUNCTION fasted_within(text, fasted_convertible, double precision, text) IS
+	'are two vectors, one of them read from text, within a distance of each other?';
+
 -- The eps with which rows have so many neighbours on average.
 --
 -- VOLATILE: another sample of the rows each time.
@@ -258,6 +340,7 @@ CREATE FUNCTION fasted_epsilon(
 	confidence double precision DEFAULT 0.95,
 	seed bigint DEFAULT NULL,
 	metric text DEFAULT 'l2',
+	ignore_copies boolean DEFAULT false,
 	OUT eps double precision,
 	OUT eps_low double precision,
 	OUT eps_high double precision,
@@ -267,7 +350,7 @@ RETURNS record
 AS 'MODULE_PATHNAME', 'fasted_epsilon'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
 
-COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint, text) IS
+COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint, text, boolean) IS
 	'the eps with which rows have so many neighbours on average, estimated from a sample';
 
 -- The planner asks it for rows and cost, and learns what the functions below read.
@@ -425,12 +508,6 @@ SUPPORT fasted_knn_join_support;
 
 COMMENT ON FUNCTION fasted_knn_join_typed(anycompatible, regclass, name, regclass, name, integer, name, name, text, double precision, name) IS
 	'the k nearest rows of b for each row of a, for keys of any ordered type';
-
--- What is not for users; nobody else may look a name up in it.
-CREATE SCHEMA fasted_internal;
-
-COMMENT ON SCHEMA fasted_internal IS
-	'internal to the extension fasted';
 
 -- The joins at work that the current user may know of.
 CREATE FUNCTION fasted_internal.progress(

@@ -66,6 +66,30 @@ SELECT id_a FROM fasted_self_join_typed(vector_column => 'v', id_type => NULL::i
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'nothing');
 \echo :SQLSTATE
+-- a metric in the place of a column, of any function
+SELECT * FROM fasted_self_join('t', 'v', 0.05, 'cosine');
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join_typed(NULL::text, 't', 'v', 0.05, 'l2');
+SELECT * FROM fasted_neighbors('t', 'v', 0.05, 'cosine');
+SELECT * FROM fasted_neighbors_typed(NULL::text, 't', 'v', 0.05, 'cosine');
+SELECT * FROM fasted_cluster('t', 'v', 0.05, 2, 'cosine');
+SELECT * FROM fasted_keep_one('t', 'v', 0.05, 'cosine');
+SELECT * FROM fasted_keep_one('t', 'v', 0.05, 'id', true, 'cosine');
+SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 1, 'cosine');
+SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 1, within => 'cosine');
+SELECT * FROM fasted_self_join('t', 'v', 0.05, 'Cosine');
+-- a column's name as a query has it, which is not as it is stored
+CREATE TABLE "Quoted" ("Id" int PRIMARY KEY, "Embedding" real[], plain real[], "it's ""q""" real[], cosine int);
+SELECT * FROM fasted_self_join('"Quoted"', '"Embedding"', 0);
+\echo :SQLSTATE
+SELECT * FROM fasted_self_join('"Quoted"', 'Embedding', 0, '"Id"');
+SELECT * FROM fasted_epsilon('"Quoted"', 'PLAIN', 1);
+SELECT * FROM fasted_epsilon('"Quoted"', '"it''s ""q"""', 1);
+SELECT * FROM fasted_knn_join('"Quoted"', 'Embedding', '"Quoted"', 'Embedding', 1, within => '"plain"');
+SELECT * FROM fasted_neighbors('"Quoted"', '"embedding"', 0);
+SELECT * FROM fasted_neighbors('"Quoted"', '"Embedding', 0);
+SELECT * FROM fasted_neighbors('"Quoted"', 'Embedding', 0, 'cosine');
+DROP TABLE "Quoted";
 SELECT * FROM fasted_self_join('t', 'v', 0, id_column => 'ctid');
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join('shuffled', 'v', 0);

@@ -47,6 +47,43 @@ EXECUTE half_typed('{1,2}', '{4,6}');
 -- a literal is of the other one's type, as everywhere
 SELECT fasted_distance(ARRAY[1, 2], '{4.5,6}');
 SELECT fasted_distance(ARRAY[1.0, 2], '{4.5,6}'), fasted_distance(ARRAY[1, 2], ARRAY[4.5, 6]);
+
+-- pgvector's text form: beside another literal, and beside a type that becomes real[] by itself
+SELECT fasted_distance('[1,2]', '[4,6]') AS both, fasted_distance(E' [1, 2]\n', '{4,6}') AS one, fasted_distance('[0:1]={1,2}', '[4,6]') AS bounds,
+	fasted_within('[1,2]', '[4,6]', 5) AS within, fasted_cosine_distance('[1,2]', '[2,4]') AS cosine;
+CREATE TYPE pgvector_like AS (v real[]);
+CREATE FUNCTION reals_of(pgvector_like) RETURNS real[] LANGUAGE sql IMMUTABLE STRICT RETURN $1.v;
+CREATE CAST (pgvector_like AS real[]) WITH FUNCTION reals_of(pgvector_like) AS IMPLICIT;
+CREATE TABLE likes AS SELECT ROW('{1,2}')::pgvector_like AS v, '[4,6]' AS word;
+SELECT fasted_distance(v, '[4,6]') AS literal, fasted_distance('[4,6]', v) AS of_literal, fasted_distance(v, '{4,6}') AS "array",
+	fasted_within(v, '[4,6]', 5) AS within, fasted_within('[4,6]', v, 4.99) AS not_within, fasted_within(v, '[2,4]', 1e-9, 'cosine') AS cosine,
+	fasted_cosine_distance(v, '[2,4]') AS angle, fasted_cosine_distance('[2,4]', v) AS of_angle, fasted_distance(v, v) AS same,
+	fasted_distance(v, word) AS word, fasted_distance(v, ARRAY[4, 6]) AS numbers, fasted_distance(v, NULL) IS NULL AS nothing FROM likes;
+PREPARE beside AS SELECT fasted_distance(v, $1), pg_typeof($1) FROM likes;
+EXECUTE beside('[4,6]');
+EXECUTE beside('{4,6}');
+CREATE ROLE regress_fasted_plain;
+GRANT SELECT ON likes TO regress_fasted_plain;
+SET ROLE regress_fasted_plain;
+SELECT fasted_distance('[1,2]', '[4,6]'), fasted_distance(v, '[4,6]') FROM likes;
+-- as a dump has it
+CREATE TEMP VIEW distances AS SELECT fasted_distance(v, '[4,6]') AS a, fasted_distance('[4,6]', v) AS b, fasted_within('[1,2]', '[4,6]', 5) AS c FROM likes;
+SELECT 'CREATE TEMP VIEW again AS ' || pg_get_viewdef('distances') AS again \gset
+:again
+TABLE again;
+DROP VIEW distances, again;
+RESET ROLE;
+\set VERBOSITY terse
+SELECT fasted_distance('[1,2', '[4,6]');
+SELECT fasted_distance('[1,2}', '[4,6]');
+-- the literal is read once, when the query is planned
+SELECT fasted_distance(v, '[4,x]') FROM likes LIMIT 0;
+SELECT fasted_distance(v, '[]') FROM likes;
+SELECT fasted_distance(v, '[[4,6]]') FROM likes;
+-- a real[] gives a literal its type
+SELECT fasted_distance('{1,2}'::real[], '[4,6]');
+\set VERBOSITY default
+
 -- what is too large for real, and what is no vector
 \set VERBOSITY terse
 SELECT fasted_distance(ARRAY[1e39], ARRAY[1]);
@@ -57,4 +94,9 @@ SELECT fasted_distance(ARRAY['a'], ARRAY['b']);
 SELECT fasted_distance(NULL, '{1}') IS NULL AND fasted_distance(NULL, NULL) IS NULL AS strict;
 
 DROP FUNCTION answers, in_type;
+DROP TABLE likes;
+DROP ROLE regress_fasted_plain;
+DROP CAST (pgvector_like AS real[]);
+DROP FUNCTION reals_of;
+DROP TYPE pgvector_like;
 DROP DOMAIN whole, embedding, long_embedding;

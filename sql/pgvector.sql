@@ -27,6 +27,14 @@ SELECT fasted_distance(v, v2) = 5 AS vectors, fasted_distance(v, f4) = 5 AS real
 	fasted_within(v, f4, 5) AND NOT fasted_within(v, '{4,6}', 4.99) AS within
 FROM (SELECT '[1,2]'::vector AS v, '[4,6]'::vector AS v2, '{4,6}'::real[] AS f4, '{4,6}'::int[] AS i4, '{4,6}'::numeric[] AS n) AS s;
 
+-- in pgvector's own text form
+SELECT count(*) AS near, count(*) FILTER (WHERE fasted_within('[1,2,3]', embedding, 1)) AS turned,
+	count(*) FILTER (WHERE fasted_distance(embedding, '[1,2,3]') <= 1) AS distance,
+	count(*) FILTER (WHERE embedding <-> '[1,2,3]' <= 1) AS operator, count(*) FILTER (WHERE fasted_distance('[1,2,3]', '[1,2,4]') = 1) AS literals
+FROM items WHERE fasted_within(embedding, '[1,2,3]', 1);
+-- double precision[] is cast, as for pgvector's operators
+SELECT bool_and(fasted_distance(embedding, '[1,2,3]') = fasted_distance(embedding, '{1,2,3}'::float8[]::vector)) AS same FROM items;
+
 -- the sparse type has no cast to real[]
 ALTER TABLE items ADD sparse sparsevec(3);
 SELECT * FROM fasted_self_join('items', 'sparse', 1.5);

@@ -214,6 +214,7 @@ FROM unnest(ARRAY[20, 60, 200, 800, 'Infinity']::float8[]) AS eps,
 CREATE TABLE holes AS SELECT id, CASE WHEN id % 3 = 0 THEN '{0,0}' WHEN id % 4 = 0 THEN '{1,1}' ELSE v END AS v FROM square;
 CREATE TABLE extremes AS SELECT id, ARRAY[v[1] * m, v[2] * m] AS v FROM square, LATERAL (SELECT CASE id % 2 WHEN 0 THEN 1e200::float8 ELSE 1e-200 END) AS s (m);
 ANALYZE holes, extremes;
+SET client_min_messages = warning;	-- of most pairs there is a notice
 SELECT t, eps, n, (estimated / n)::numeric(10, 1) BETWEEN 0.4 AND 2.5 AS near_enough
 FROM unnest('{square,holes,extremes}'::text[]) AS t, unnest(ARRAY[1e-5, 0.001, 0.1, 1, 1.9, 2]::float8[]) AS eps,
 	LATERAL (SELECT count(*) AS n FROM fasted_self_join(t::regclass, 'v', eps, 'id', metric => 'cosine')) AS c,
@@ -223,6 +224,8 @@ SELECT metric, eps, n, (planned / n)::numeric(10, 1) BETWEEN 0.4 AND 2.5 AS near
 FROM (VALUES ('cosine', 0.001), ('cosine', 0.1), ('l2', 200)) AS p (metric, eps),
 	LATERAL (SELECT 2 * count(*) AS n FROM fasted_self_join('square', 'v', eps, 'id', metric => metric)) AS c,
 	planned(format('SELECT FROM square a, square b WHERE fasted_within(a.v, b.v, %L, %L)', eps, metric));
+
+RESET client_min_messages;
 
 -- a parent's children count, as they are read, also where the parent has statistics of its own rows
 CREATE TABLE parent (id int, v real[]);
@@ -311,6 +314,27 @@ SET fasted.scan_node = off;
 ALTER SEQUENCE drawn RESTART;
 TABLE scans;
 RESET fasted.scan_node;
+
+-- a notice where more than half of all pairs are within eps, once, whatever is done with them
+CREATE TABLE most AS SELECT i AS id, ARRAY[1 + i % 10, 1]::real[] AS v FROM generate_series(1, 1000) i;
+SELECT count(*) FROM fasted_self_join('most', 'v', 0.95, 'id', metric => 'cosine');
+SELECT count(*), sum(dist) > 0 FROM fasted_self_join('most', 'v', 4, 'id');
+SELECT count(*), sum(n) FROM generate_series(1, 3) AS i,
+	LATERAL (SELECT count(*) AS n FROM fasted_self_join('most', 'v', 4, 'id') WHERE id_a + i > 0 OFFSET 0) AS p;
+SELECT sum(neighbors) FROM fasted_neighbors('most', 'v', 4, 'id');
+SET fasted.scan_node = off;
+SELECT count(*) FROM fasted_self_join('most', 'v', 4, 'id');
+SELECT sum(neighbors) FROM fasted_neighbors('most', 'v', 4, 'id');
+RESET fasted.scan_node;
+-- not of fewer pairs, of all where all are wanted, of fewer rows, or where few are asked for
+SELECT count(*), 999 * 250 FROM fasted_self_join('most', 'v', 2, 'id');
+SELECT count(*), 999 * 500 FROM fasted_self_join('most', 'v', 'Infinity', 'id');
+SELECT count(*) FROM fasted_self_join('most', 'v', 2, 'id', metric => 'cosine');
+CREATE VIEW fewer AS SELECT * FROM most WHERE id < 1000;
+SELECT count(*) FROM fasted_self_join('fewer', 'v', 4, 'id');
+SELECT count(*) FROM fasted_self_join('most', 'v', 4, 'id') WHERE dist < 1.5;
+DROP VIEW fewer;
+DROP TABLE most;
 
 -- errors are those of the function
 SELECT * FROM fasted_self_join(NULL, 'v', 1);

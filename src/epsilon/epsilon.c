@@ -27,6 +27,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "session/arguments.h"
+#include "session/compat.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
 
@@ -51,7 +52,8 @@ enum
 	ARG_SAMPLE_ROWS,
 	ARG_CONFIDENCE,
 	ARG_SEED,
-	ARG_METRIC
+	ARG_METRIC,
+	ARG_IGNORE_COPIES
 };
 
 enum
@@ -63,6 +65,14 @@ enum
 	RESULT_SAMPLED,
 	RESULT_NCOLUMNS
 };
+
+typedef struct Question
+{
+	double		neighbors;
+	double		confidence;
+	FastedMetric metric;
+	bool		ignore_copies;	/* only pairs at a distance above 0 count */
+} Question;
 
 typedef struct Estimate
 {
@@ -84,6 +94,7 @@ CheckArguments(FunctionCallInfo fcinfo)
 	RequireArgument(fcinfo, ARG_NEIGHBORS, "fasted_epsilon", "neighbors");
 	RequireArgument(fcinfo, ARG_CONFIDENCE, "fasted_epsilon", "confidence");
 	RequireArgument(fcinfo, ARG_METRIC, "fasted_epsilon", "metric");
+	RequireArgument(fcinfo, ARG_IGNORE_COPIES, "fasted_epsilon", "ignore_copies");
 
 	neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
 	if (!(neighbors > 0.0) || isinf(neighbors))
@@ -122,6 +133,30 @@ CheckNeighbors(double neighbors, const Sample *sample, const VectorSource *sourc
 					 sample->total - 1)));
 }
 
+/* Even the largest eps gives rows too few neighbours that are no copies. */
+pg_noreturn static void
+ReportManyCopies(double neighbors, uint32 rows)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("no eps gives rows %.15g neighbours at a distance above 0 on average", neighbors),
+			 errdetail("Too few of the pairs of %u rows are at a distance above 0.", rows),
+			 errhint("Ask for fewer neighbours, or use ignore_copies => false.")));
+}
+
+/* Rows have as many neighbours as were asked for at distance 0: the user may want others. */
+static void
+NoticeCopies(DistanceGuess *guess, double neighbors, uint64 total)
+{
+	double		share = CountCopies(guess) / (double) PairsOf(guess->array->count);
+
+	ereport(NOTICE,
+			(errmsg("eps is 0, because exact copies alone give rows %.15g neighbours on average",
+					neighbors),
+			 errdetail("Rows have %.6g exact copies on average.", share * (total - 1)),
+			 errhint("Use ignore_copies => true to count only pairs at a distance above 0.")));
+}
+
 static void
 WarnOfFewPairs(double share, const RowArray *array, uint64 total)
 {
@@ -152,13 +187,17 @@ PairsWanted(double neighbors, double rows)
 
 /* All rows are there: the distance within which half of S n pairs are. */
 static void
-FindExactly(const VectorSource *source, const RowArray *array, FastedMetric metric,
-			double neighbors, Estimate *estimate)
+FindExactly(const VectorSource *source, const RowArray *array, const Question *question,
+			Estimate *estimate)
 {
-	double		rank = PairsWanted(neighbors, array->count);
-	DistanceGuess *guess = GuessDistances(source, array, metric);
+	double		rank = PairsWanted(question->neighbors, array->count);
+	DistanceGuess *guess = GuessDistances(source, array, question->metric, question->ignore_copies);
 
 	estimate->eps = DistanceOfRank(guess, rank);
+	if (estimate->eps < 0.0)
+		ReportManyCopies(question->neighbors, array->count);
+	if (estimate->eps == 0.0)
+		NoticeCopies(guess, question->neighbors, array->count);
 	GuessEnd(guess);
 	estimate->low = estimate->high = estimate->eps;
 	estimate->sampled = array->count;
@@ -240,8 +279,8 @@ HighEnd(const ShareTest *test, FastedPair *pairs, size_t npairs, size_t rank, do
 	return DistanceAt(pairs, npairs, more);
 }
 
-/* Sets eps, low and high from the pairs' distances. */
-static void
+/* Sets eps, low and high from the pairs' distances.  False: too few pairs count. */
+static bool
 FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 {
 	double		greatest = GreatestDistance(guess->metric);
@@ -249,36 +288,44 @@ FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 	double		most = Min(all, MOST_HELD);
 	double		rank = Max(1.0, Min(ceil(test->share * all), all));
 	double		held = (1.25 * rank + 1000.0) / 2.0;
+	size_t		found;
 
 	do
 	{
 		FastedPair *pairs;
 
 		held = floor(Min(2.0 * held, most));
-		pairs = NearestPairs(guess, held);
-		estimate->eps = DistanceAt(pairs, held, rank);
+		found = held;
+		pairs = NearestPairs(guess, &found);
+		if (found < rank)
+			return false;
+		estimate->eps = DistanceAt(pairs, found, rank);
 		estimate->low = LowEnd(test, pairs, rank);
-		estimate->high = HighEnd(test, pairs, held, rank, greatest);
-	} while (estimate->high == greatest && held < most);
+		estimate->high = HighEnd(test, pairs, found, rank, greatest);
+	} while (estimate->high == greatest && held < most && found == held);
+	return true;
 }
 
 static void
-EstimateFromSample(const VectorSource *source, const Sample *sample, FastedMetric metric,
-				   double neighbors, double confidence, Estimate *estimate)
+EstimateFromSample(const VectorSource *source, const Sample *sample, const Question *question,
+				   Estimate *estimate)
 {
 	RowArray	array = sample->array;
 	ShareTest	test = {0};
 	DistanceGuess *guess;
 
-	test.share = neighbors / (sample->total - 1);
+	test.share = question->neighbors / (sample->total - 1);
 	test.total = sample->total;
-	test.confidence = confidence;
+	test.confidence = question->confidence;
 	WarnOfFewPairs(test.share, &array, sample->total);
 	array.count = RowsToUse(&array, test.share);
 	test.rows = array.count;
 	ShareTestBegin(&test);
-	guess = GuessDistances(source, &array, metric);
-	FindInterval(guess, &test, estimate);
+	guess = GuessDistances(source, &array, question->metric, question->ignore_copies);
+	if (!FindInterval(guess, &test, estimate))
+		ReportManyCopies(question->neighbors, array.count);
+	if (estimate->eps == 0.0)
+		NoticeCopies(guess, question->neighbors, sample->total);
 	GuessEnd(guess);
 	estimate->sampled = array.count;
 }
@@ -300,22 +347,28 @@ FormResult(FunctionCallInfo fcinfo, const Estimate *estimate)
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
-/* fasted_epsilon(relation, vector_column, neighbors, sample_rows, confidence, seed, metric) */
+/*
+ * fasted_epsilon(relation, vector_column, neighbors, sample_rows, confidence, seed, metric,
+ * ignore_copies)
+ */
 Datum
 fasted_epsilon(PG_FUNCTION_ARGS)
 {
 	SampleOptions options = {0};
+	Question	question;
 	Estimate	estimate = {0};
 	MemoryContext context;
 	MemoryContext old;
 	VectorSource *source;
 	Sample	   *sample;
-	FastedMetric metric;
 	uint64		seed;
 
 	CheckArguments(fcinfo);
-	metric = MetricFromText(PG_GETARG_TEXT_PP(ARG_METRIC));
-	options.neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
+	question.neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
+	question.confidence = PG_GETARG_FLOAT8(ARG_CONFIDENCE);
+	question.metric = MetricFromText(PG_GETARG_TEXT_PP(ARG_METRIC));
+	question.ignore_copies = PG_GETARG_BOOL(ARG_IGNORE_COPIES);
+	options.neighbors = question.neighbors;
 	if (!PG_ARGISNULL(ARG_SAMPLE_ROWS))
 		options.rows = PG_GETARG_INT32(ARG_SAMPLE_ROWS);
 	if (!PG_ARGISNULL(ARG_SEED))
@@ -327,15 +380,14 @@ fasted_epsilon(PG_FUNCTION_ARGS)
 	context = AllocSetContextCreate(CurrentMemoryContext, "fasted epsilon", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	source = ResolveSource(PG_GETARG_OID(ARG_RELATION), NameStr(*PG_GETARG_NAME(ARG_COLUMN)),
-						   NULL, InvalidOid, metric, NULL);
+						   NULL, InvalidOid, question.metric, NULL);
 	sample = ReadSample(source, &options);
-	CheckNeighbors(options.neighbors, sample, source);
+	CheckNeighbors(question.neighbors, sample, source);
 	estimate.rows = sample->total;
 	if (sample->array.count == sample->total)
-		FindExactly(source, &sample->array, metric, options.neighbors, &estimate);
+		FindExactly(source, &sample->array, &question, &estimate);
 	else
-		EstimateFromSample(source, sample, metric, options.neighbors,
-						   PG_GETARG_FLOAT8(ARG_CONFIDENCE), &estimate);
+		EstimateFromSample(source, sample, &question, &estimate);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return FormResult(fcinfo, &estimate);

@@ -114,6 +114,12 @@ SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 
 /* --- the guess */
 
+static inline bool
+PairCounts(const DistanceGuess *guess, const FastedPair *pair)
+{
+	return pair->dist > 0.0 || !guess->ignore_copies;
+}
+
 static void
 CheckComplete(uint64 npairs, uint64 wanted)
 {
@@ -143,12 +149,15 @@ KeepPairs(PairSink *sink, const FastedPair *pairs, size_t npairs)
 {
 	DistanceGuess *guess = ((AllPairs *) sink)->guess;
 
-	memcpy(guess->pairs + guess->npairs, pairs, npairs * sizeof(FastedPair));
-	guess->npairs += npairs;
+	for (size_t i = 0; i < npairs; i++)
+		if (PairCounts(guess, &pairs[i]))
+			guess->pairs[guess->npairs++] = pairs[i];
+	guess->all += npairs;
 }
 
 DistanceGuess *
-GuessDistances(const VectorSource *source, const RowArray *array, FastedMetric metric)
+GuessDistances(const VectorSource *source, const RowArray *array, FastedMetric metric,
+			   bool ignore_copies)
 {
 	DistanceGuess *guess = palloc0(sizeof(DistanceGuess));
 	AllPairs	all = {{KeepPairs}, guess};
@@ -159,12 +168,13 @@ GuessDistances(const VectorSource *source, const RowArray *array, FastedMetric m
 	guess->source = source;
 	guess->array = array;
 	guess->metric = metric;
+	guess->ignore_copies = ignore_copies;
 	guess->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
 										  PairsOf(first.count) * sizeof(FastedPair));
 	join = JoinBeginRows(source, &first, GreatestDistance(metric));
 	JoinRun(join, &all.sink);
 	JoinEnd(join);
-	CheckComplete(guess->npairs, PairsOf(first.count));
+	CheckComplete(guess->all, PairsOf(first.count));
 	guess->complete = first.count == array->count;
 	return guess;
 }
@@ -173,7 +183,7 @@ GuessDistances(const VectorSource *source, const RowArray *array, FastedMetric m
 static double
 GuessDistance(DistanceGuess *guess, double pairs)
 {
-	double		rank = ceil(pairs / PairsOf(guess->array->count) * guess->npairs);
+	double		rank = ceil(pairs / PairsOf(guess->array->count) * guess->all);
 
 	if (rank > guess->npairs)
 		return GreatestDistance(guess->metric);
@@ -187,7 +197,7 @@ GuessDistance(DistanceGuess *guess, double pairs)
 static double
 GuessAbove(DistanceGuess *guess, double pairs, double step)
 {
-	double		more = GUESS_PAIRS * PairsOf(guess->array->count) / guess->npairs;
+	double		more = GUESS_PAIRS * PairsOf(guess->array->count) / guess->all;
 
 	return GuessDistance(guess, (GUESS_MARGIN * pairs + more) * step);
 }
@@ -195,7 +205,7 @@ GuessAbove(DistanceGuess *guess, double pairs, double step)
 static double
 GuessBelow(DistanceGuess *guess, double pairs)
 {
-	double		less = GUESS_PAIRS * PairsOf(guess->array->count) / guess->npairs;
+	double		less = GUESS_PAIRS * PairsOf(guess->array->count) / guess->all;
 
 	return GuessDistance(guess, pairs / GUESS_MARGIN - less);
 }
@@ -217,6 +227,7 @@ TakeWithin(DistanceGuess *guess, double eps, PairSink *sink)
 typedef struct Nearest
 {
 	PairSink	sink;
+	const DistanceGuess *guess;
 	FastedPair *pairs;
 	size_t		npairs;
 	size_t		wanted;
@@ -241,7 +252,7 @@ AddPairs(PairSink *sink, const FastedPair *pairs, size_t npairs)
 
 	for (size_t i = 0; i < npairs; i++)
 	{
-		if (pairs[i].dist > nearest->farthest)
+		if (pairs[i].dist > nearest->farthest || !PairCounts(nearest->guess, &pairs[i]))
 			continue;
 		if (nearest->npairs == nearest->capacity)
 			Trim(nearest);
@@ -250,34 +261,37 @@ AddPairs(PairSink *sink, const FastedPair *pairs, size_t npairs)
 }
 
 FastedPair *
-NearestPairs(DistanceGuess *guess, size_t count)
+NearestPairs(DistanceGuess *guess, size_t *count)
 {
-	Nearest		nearest = {.sink = {AddPairs}};
+	Nearest		nearest = {.sink = {AddPairs},.guess = guess};
 	double		greatest = GreatestDistance(guess->metric);
 	double		step = 1.0;
 	double		eps;
 
 	if (guess->complete)
 	{
-		SelectPair(guess->pairs, guess->npairs, count);
+		*count = Min(*count, guess->npairs);
+		SelectPair(guess->pairs, guess->npairs, *count);
 		return guess->pairs;
 	}
 	if (guess->nearest != NULL)
 		pfree(guess->nearest);
 	guess->nearest = NULL;
-	nearest.wanted = count;
-	nearest.capacity = count + count / 2 + 1024;
+	nearest.wanted = *count;
+	nearest.capacity = *count + *count / 2 + 1024;
 	nearest.pairs = MemoryContextAllocHuge(CurrentMemoryContext, nearest.capacity * sizeof(FastedPair));
 	do
 	{
-		eps = GuessAbove(guess, count, step);
+		eps = GuessAbove(guess, *count, step);
 		nearest.npairs = 0;
 		nearest.farthest = eps;
 		TakeWithin(guess, eps, &nearest.sink);
 		step *= 2.0;
-	} while (nearest.npairs < count && eps < greatest);
-	CheckComplete(nearest.npairs, count);
+	} while (nearest.npairs < *count && eps < greatest);
+	if (!guess->ignore_copies)
+		CheckComplete(nearest.npairs, *count);
 	Trim(&nearest);
+	*count = nearest.npairs;
 	guess->nearest = nearest.pairs;
 	return nearest.pairs;
 }
@@ -291,6 +305,7 @@ NearestPairs(DistanceGuess *guess, size_t count)
 typedef struct Window
 {
 	PairSink	sink;
+	const DistanceGuess *guess;
 	uint64		low;
 	uint64		high;
 	int			shift;			/* (bits - low) >> shift is the number of a bin */
@@ -327,6 +342,8 @@ CountInWindow(PairSink *sink, const FastedPair *pairs, size_t npairs)
 	{
 		uint64		bits = Bits(pairs[i].dist);
 
+		if (!PairCounts(window->guess, &pairs[i]))
+			continue;
 		if (bits < window->low)
 			window->below++;
 		else if (bits <= window->high)
@@ -370,11 +387,14 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 
 	if (guess->complete)
 	{
+		if (rank > guess->npairs)
+			return -1.0;
 		SelectPair(guess->pairs, guess->npairs, rank);
 		return guess->pairs[rank - 1].dist;
 	}
 	window = palloc(sizeof(Window));
 	window->sink.take = CountInWindow;
+	window->guess = guess;
 	window->held = MemoryContextAllocHuge(CurrentMemoryContext, WINDOW_PAIRS * sizeof(FastedPair));
 	window->low = Bits(GuessBelow(guess, rank));
 	window->high = Bits(GuessAbove(guess, rank, 1.0));
@@ -389,7 +409,11 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 		else if (rank > window->below + window->inside)
 		{
 			if (window->high == greatest)
-				CheckComplete(window->below + window->inside, rank);
+			{
+				if (!guess->ignore_copies)
+					CheckComplete(window->below + window->inside, rank);
+				return -1.0;
+			}
 			window->low = window->high + 1;
 			window->high = greatest;
 		}
@@ -405,6 +429,30 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 				return Distance(window->low);
 		}
 	}
+}
+
+/* --- copies */
+
+/* Whoever counts pairs. */
+typedef struct PairCounter
+{
+	PairSink	sink;
+	uint64		npairs;
+} PairCounter;
+
+static void
+CountPairs(PairSink *sink, const FastedPair *pairs, size_t npairs)
+{
+	((PairCounter *) sink)->npairs += npairs;
+}
+
+uint64
+CountCopies(DistanceGuess *guess)
+{
+	PairCounter counter = {.sink = {CountPairs}};
+
+	TakeWithin(guess, 0.0, &counter.sink);
+	return counter.npairs;
 }
 
 void

@@ -25,28 +25,33 @@ typedef struct DistanceGuess
 	const VectorSource *source; /* for messages and progress */
 	const RowArray *array;
 	FastedMetric metric;
-	FastedPair *pairs;			/* all pairs of its first rows */
+	bool		ignore_copies;	/* only pairs at a distance above 0 count */
+	FastedPair *pairs;			/* all pairs of its first rows that count */
 	size_t		npairs;
-	bool		complete;		/* they are all pairs that there are */
+	uint64		all;			/* pairs of its first rows, also those that do not count */
+	bool		complete;		/* its first rows are all rows */
 	FastedPair *nearest;		/* what NearestPairs gave last */
 	Join	   *join;			/* of all rows; NULL before it is needed */
 } DistanceGuess;
 
 extern DistanceGuess *GuessDistances(const VectorSource *source, const RowArray *array,
-									 FastedMetric metric);
+									 FastedMetric metric, bool ignore_copies);
 
 /*
- * The rank-th smallest distance (from 1), exactly.  In bounded memory, whatever
- * the rank.
+ * The rank-th smallest distance (from 1) of the pairs that count, exactly.  In bounded
+ * memory, whatever the rank.  Negative: fewer pairs count.
  */
 extern double DistanceOfRank(DistanceGuess *guess, uint64 rank);
 
 /*
- * The pairs of the smallest distances, count of them, in no order; pairs at the
- * same distance are preferred at random, but always the same ones.  Valid until
- * the next call.
+ * The pairs of the smallest distances, *count of them, in no order; pairs at the
+ * same distance are preferred at random, but always the same ones.  Sets *count to
+ * their number where fewer count.  Valid until the next call.
  */
-extern FastedPair *NearestPairs(DistanceGuess *guess, size_t count);
+extern FastedPair *NearestPairs(DistanceGuess *guess, size_t *count);
+
+/* The number of pairs at distance 0, whether they count or not. */
+extern uint64 CountCopies(DistanceGuess *guess);
 
 extern void GuessEnd(DistanceGuess *guess);
 

@@ -166,6 +166,7 @@ GroupRunBegin(const GroupArgs *args, Grouping *grouping)
 
 	run->grouping = grouping;
 	join = BeginJoin(args, grouping);
+	JoinNoticeManyPairs(join, &run->noticed);
 	RankRows(run, join);
 	TakePairs(run, join);
 	EndJoin(run, join);

@@ -10,6 +10,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "catalog/pg_type.h"
 #include "distribute/remote_join.h"
 #include "join/engine_run.h"
@@ -19,6 +21,9 @@
 #include "session/cleanup.h"
 #include "session/interrupts.h"
 #include "utils/memutils.h"
+
+/* Of fewer rows, most may well be near. */
+#define MANY_ROWS 1000
 
 struct Join
 {
@@ -40,6 +45,7 @@ struct Join
 	Progress	own_progress;
 	Progress   *progress;		/* the same, unless the caller has one */
 	bool		unseen;			/* pairs have come since progress was shown */
+	bool	   *noticed;		/* JoinNoticeManyPairs; NULL: no notice is wanted */
 };
 
 static void
@@ -50,6 +56,36 @@ Close(void *arg)
 	EngineRunClose(&join->run);
 	if (join->progress == &join->own_progress)
 		ProgressEnd(join->progress);
+}
+
+void
+JoinNoticeManyPairs(Join *join, bool *noticed)
+{
+	bool		all_wanted = join->options.metric == FASTED_METRIC_COSINE ?
+		join->problem.eps >= 2.0 : isinf(join->problem.eps);
+
+	if (!all_wanted)
+		join->noticed = noticed;
+}
+
+/* Raises the notice if it is wanted and due, by the number of pairs found so far. */
+static void
+NoticeManyPairs(Join *join)
+{
+	uint64		nrows = join->rows[0].count;
+	bool		cosine = join->options.metric == FASTED_METRIC_COSINE;
+
+	if (join->noticed == NULL || *join->noticed || nrows < MANY_ROWS ||
+		JoinPairs(join) <= nrows * (nrows - 1) / 4)
+		return;
+	*join->noticed = true;
+	ereport(NOTICE,
+			(errmsg("more than half of all pairs of rows of \"%s\" are within eps",
+					join->sources[0]->relation),
+			 errdetail("There are " UINT64_FORMAT " pairs of " UINT64_FORMAT " rows, and eps is %.15g.",
+					   nrows * (nrows - 1) / 2, nrows, join->problem.eps),
+			 cosine ? errhint("For cosine, eps is a distance: similarity 0.95 is distance 0.05.") :
+			 errhint("fasted_epsilon finds an eps by the number of neighbours that rows shall have.")));
 }
 
 static void
@@ -498,6 +534,16 @@ JoinAgain(Join *join, double eps)
 		ReadAndStart(join);
 }
 
+/* Now and then while the join computes. */
+static void
+LookAtJoin(Join *join)
+{
+	if (!ProgressIsDue(join->progress))
+		return;
+	ShowProgress(join, PROGRESS_JOINING);
+	NoticeManyPairs(join);
+}
+
 static bool
 NextFromEngine(Join *join, FastedBatch *batch)
 {
@@ -506,8 +552,7 @@ NextFromEngine(Join *join, FastedBatch *batch)
 	for (;;)
 	{
 		CheckJoinInterrupts();
-		if (ProgressIsDue(join->progress))
-			ShowProgress(join, PROGRESS_JOINING);
+		LookAtJoin(join);
 		ForAllKeys(join, KeySetLook);
 		switch (EngineRunCheck(run, panel_join_next(run->join, JOIN_POLL_MS, batch)))
 		{
@@ -536,8 +581,7 @@ NextBatch(Join *join, FastedBatch *batch)
 
 	if (join->remote != NULL)
 	{
-		if (ProgressIsDue(join->progress))
-			ShowProgress(join, PROGRESS_JOINING);
+		LookAtJoin(join);
 		return RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
 	}
 	if (join->run.engine == NULL)
@@ -553,7 +597,10 @@ JoinNext(Join *join, const FastedPair **pairs, size_t *npairs)
 	FastedBatch batch;
 
 	if (!NextBatch(join, &batch))
+	{
+		NoticeManyPairs(join);
 		return false;
+	}
 	*pairs = batch.pairs;
 	*npairs = batch.npairs;
 	return true;

@@ -31,6 +31,13 @@ extern Join *JoinBegin(const VectorSource *source, double eps, FastedOutput outp
 /* The same; what the engine finds is JoinOutput's to say, when JoinNext has been called. */
 extern Join *JoinBeginProblem(const VectorSource *source, const FastedProblem *problem);
 
+/*
+ * Of such a join: raises a NOTICE when more than half of all pairs of many rows have been
+ * found within a finite eps, which may be a similarity that was taken for a distance.  Not
+ * if *noticed, which is set then; it must live as long as the join.
+ */
+extern void JoinNoticeManyPairs(Join *join, bool *noticed);
+
 /* One of the slices of a join, for which rows come in an order of their own: row_set.h. */
 typedef struct JoinSlice
 {

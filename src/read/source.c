@@ -19,6 +19,7 @@
 #include "nodes/bitmapset.h"
 #include "read/source.h"
 #include "read/source_casts.h"
+#include "session/arguments.h"
 #include "session/compat.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -27,6 +28,7 @@
 #include "utils/rls.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
+#include "utils/varlena.h"
 
 /* Keys longer than this are cut in messages. */
 #define MAX_KEY_TEXT 64
@@ -63,6 +65,35 @@ OpenRelation(Oid relid)
 	return rel;
 }
 
+/* A column's name as a query would write it, in double quotes or not: that of the column, or NULL. */
+static char *
+NameInQuery(Relation rel, const char *name)
+{
+	List	   *names;
+
+	if (!SplitIdentifierString(pstrdup(name), '.', &names) || list_length(names) != 1 ||
+		get_attnum(RelationGetRelid(rel), linitial(names)) == InvalidAttrNumber)
+		return NULL;
+	return linitial(names);
+}
+
+pg_noreturn static void
+ReportNoColumn(Relation rel, const char *name)
+{
+	char	   *stored = NameInQuery(rel, name);
+	FastedMetric metric;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_COLUMN),
+			 errmsg("column \"%s\" of relation \"%s\" does not exist",
+					name, RelationGetRelationName(rel)),
+			 stored != NULL ?
+			 errhint("Write the column name as it is stored, without double quotes: %s.",
+					 quote_literal_cstr(stored)) :
+			 FindMetric(cstring_to_text(name), &metric) ?
+			 errhint("To choose a metric, write metric => '%s'.", name) : 0));
+}
+
 /* System columns are columns, too: ctid tells the rows of a table apart. */
 static Column
 FindColumn(Relation rel, const char *name)
@@ -72,11 +103,7 @@ FindColumn(Relation rel, const char *name)
 	Form_pg_attribute att;
 
 	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("column \"%s\" of relation \"%s\" does not exist",
-						name, RelationGetRelationName(rel))));
-
+		ReportNoColumn(rel, name);
 	att = (Form_pg_attribute) GETSTRUCT(tuple);
 	column.name = pstrdup(name);
 	column.type = att->atttypid;

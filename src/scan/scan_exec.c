@@ -69,7 +69,8 @@ BeginRun(SelfJoinScan *scan)
 		.key_type = KeyTypeOfCall(scan->plan.call, scan->plan.first),
 		.columns = scan->plan.columns,
 		.count = scan->plan.count,
-		.timed = scan->timed
+		.timed = scan->timed,
+		.noticed = &scan->noticed
 	};
 
 	request.filter = EvaluateConditions(&scan->plan.conditions, scan->bound_states, econtext);

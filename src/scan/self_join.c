@@ -105,7 +105,8 @@ StoreBlock(const RowStore *rows, const OutletBlock *block)
 static void
 SelfJoin(const SelfJoinArgs *args, Oid key_type, ReturnSetInfo *rsinfo)
 {
-	RowRequest	request = RequestAllRows(args, key_type);
+	bool		noticed = false;
+	RowRequest	request = RequestAllRows(args, key_type, &noticed);
 	RowStream  *stream = RowStreamBegin(&request);
 	OutletBlock *block = palloc(sizeof(OutletBlock));
 	RowStore	rows = {.store = rsinfo->setResult,.desc = rsinfo->setDesc};

@@ -17,7 +17,7 @@ note("FASTED_SEED=$seed repeats this run, FASTED_FUZZ_SECONDS lengthens it");
 srand($seed);
 sub pick { return $_[ int(rand(@_)) ]; }
 
-my $node = new_node('fuzz', "autovacuum = off\nmax_parallel_workers_per_gather = 2\n");
+my $node = new_node('fuzz', "autovacuum = off\nmax_parallel_workers_per_gather = 2\nclient_min_messages = error\n");
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION some_vector(seed int, d int) RETURNS real[] LANGUAGE sql IMMUTABLE AS
 	$$ SELECT array_agg((1 + abs(hashint8extended(k, seed / 2) % 5))::real) FROM generate_series(1, d) k $$;
@@ -47,7 +47,7 @@ sub connect_session
 {
 	$session = FastedTest::Session->new($node);
 	$session->query('\set VERBOSITY sqlstate');
-	$session->query("SET statement_timeout = '100s'; SET client_min_messages = error");
+	$session->query("SET statement_timeout = '100s'");
 	$lives++;
 	return;
 }
@@ -179,23 +179,24 @@ sub random_nearest
 
 # The distance that gives rows so many neighbours: of so few rows, the exact one.
 my %wrong_epsilon = (relation => [ @{ $wrong{relation} }, 'empty' ], column => $wrong{column}, neighbors => [ 0, -1, "'NaN'", 1e9, undef ],
-	sample_rows => [ 99, -1 ], confidence => [ 0, 1, "'NaN'", undef ], metric => [ 'l3', undef ]);
+	sample_rows => [ 99, -1 ], confidence => [ 0, 1, "'NaN'", undef ], metric => [ 'l3', undef ], ignore_copies => [undef]);
 
 sub random_epsilon
 {
 	my %call = (relation => pick(@relations[ 0, 1, 3 .. 5 ], 'twice'), column => 'v', neighbors => pick(0.5, 1, 2, 7, 20), sample_rows => undef,
-		confidence => 0.9, metric => 'l2', right => 1);
+		confidence => 0.9, metric => 'l2', ignore_copies => pick('false', 'true'), right => 1);
 	if (rand() < 0.5)
 	{
 		my $bad = pick(sort keys %wrong_epsilon);
 		$call{$bad} = pick(@{ $wrong_epsilon{$bad} });
 		$call{right} = 0;
 	}
-	my @options = map { defined $call{$_} || $_ ne 'sample_rows' ? "$_ => " . literal($call{$_}) : () } qw(sample_rows confidence metric);
+	my @options = map { defined $call{$_} || $_ ne 'sample_rows' ? "$_ => " . literal($call{$_}) : () } qw(sample_rows confidence metric ignore_copies);
 	$call{sql} = 'fasted_epsilon(' . join(', ', (map { literal($call{$_}) } qw(relation column neighbors)), @options) . ')';
 	$call{expected} = [ 'max(eps)', "SELECT dist AS eps FROM (SELECT fasted_distance(a.v::real[], b.v::real[]) AS dist, "
 		  . 'row_number() OVER (ORDER BY fasted_distance(a.v::real[], b.v::real[])) AS n '
-		  . "FROM $call{relation} a JOIN $call{relation} b ON (a.id, a.word) < (b.id, b.word) AND a.v IS NOT NULL AND b.v IS NOT NULL) d "
+		  . "FROM $call{relation} a JOIN $call{relation} b ON (a.id, a.word) < (b.id, b.word) AND a.v IS NOT NULL AND b.v IS NOT NULL "
+		  . (($call{ignore_copies} // '') eq 'true' ? 'AND a.v <> b.v' : '') . ') d '
 		  . "WHERE n = ceil($call{neighbors} * (SELECT count(v) FROM $call{relation}) / 2.0)" ] if $call{right};
 	return \%call;
 }
