@@ -158,6 +158,8 @@ static void
 engine_close(FastedContext *context)
 {
 	*found_of(context) = (Found) {0};
+	if (context == second)
+		second = NULL;			/* another device's context may come to lie there */
 	fasted_cpu_engine()->close(context);
 }
 
