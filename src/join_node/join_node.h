@@ -60,7 +60,7 @@ typedef struct JoinPlan
 	List	   *join_quals;		/* all of them, in the order of evaluation */
 	int			distance_qual;	/* which of them bounds the distance */
 	int			outer_quals;	/* so many of them come before all others, and are about the outer side alone */
-	bool		may_raise;		/* the evaluation of a vector can be an error */
+	bool		may_raise;		/* the evaluation of a vector that other clauses leave out can be an error */
 	List	   *other_quals;	/* above an outer join */
 	List	   *one_time_quals; /* about neither side: false, and there is no row */
 

@@ -11,7 +11,9 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
+#if PG_VERSION_NUM < 170000
 #include "optimizer/geqo.h"
+#endif
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
@@ -354,7 +356,9 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	TakeOneTimeClauses(&found);
 	if (!AreServedClauses(found.restrictlist))
 		return;
-	found.may_raise = MayRaise((Node *) found.clause.outer) || MayRaise((Node *) found.clause.inner);
+	/* without another clause every vector is compared */
+	found.may_raise = list_length(found.restrictlist) > 1 &&
+		(MayRaise((Node *) found.clause.outer) || MayRaise((Node *) found.clause.inner));
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
 	data->shared = data->outside == NULL && !MayBeRechecked(root) &&
