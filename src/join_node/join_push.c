@@ -25,7 +25,7 @@
 
 /* --- which rows can match */
 
-/* Does the row in the scan tuple pass the clauses of the outer side alone, if it is one of that side? */
+/* Does the row of the side in the scan tuple pass the clauses about the outer side alone?  Inner rows do. */
 static bool
 PassesOuterQuals(JoinNode *node, const JoinSide *side)
 {
@@ -45,8 +45,10 @@ AreCompared(JoinNode *node, uint32 outer, uint32 inner)
 }
 
 /*
- * Would a nested loop compare the vector of the group's row with any?  The search begins where
- * it ended for the row before, where nearly all of them find what they look for.
+ * Would a nested loop compare the vector of the side's row with any vector?  The row is given by
+ * its number in the group.  The search begins at the partner that was found for the row before,
+ * which for most clauses is a partner of this row as well.  If one is found, the row is in the
+ * scan tuple.
  */
 static bool
 HasPartner(JoinNode *node, JoinSide *side, uint32 row)
@@ -70,7 +72,7 @@ HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 	return false;
 }
 
-/* Does a pair ask for the vector of the group's row that is in the scan tuple? */
+/* Would a nested loop evaluate the vector of the row in the scan tuple, by its number in the group? */
 static bool
 IsWanted(JoinNode *node, JoinSide *side, uint32 row)
 {
@@ -82,7 +84,7 @@ IsWanted(JoinNode *node, JoinSide *side, uint32 row)
 
 /* --- groups */
 
-/* The hash of a row's keys; false: one is null, and equals nothing, or the row has no match anyway. */
+/* The hash of a row's keys; false: the row has no match, because a key is null or a clause is false. */
 static bool
 HashKeys(JoinNode *node, JoinSide *side, uint32 row, uint64 *hash)
 {
@@ -175,7 +177,7 @@ LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
 	return true;
 }
 
-/* The vector of that row; null, if no pair asks for it. */
+/* The vector of the row in the scan tuple, by its number in the group; null if it must not be evaluated. */
 static VectorView
 VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 {
@@ -311,7 +313,7 @@ NotePushed(JoinNode *node, int number, uint32 g, uint32 first_row, uint32 first_
 	}
 }
 
-/* All groups that are joined together; of the inner side those that can meet a vector. */
+/* All groups that are joined together; of the inner side only those whose outer rows have vectors. */
 static bool
 PushSide(JoinNode *node, Join *join, int number)
 {

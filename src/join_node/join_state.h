@@ -59,7 +59,7 @@ typedef struct JoinSide
 	FmgrInfo   *hashes;
 	GroupedRow *grouped;		/* by hash; NULL: there are no groups */
 	GroupPlace	group;			/* the one at work; without keys, all rows */
-	uint32		partner;		/* row of a group that was the last one to make another one's vector wanted */
+	uint32		partner;		/* number in a group of the row at which the last search for a partner ended */
 	float	   *vectors;		/* of few rows, which need no engine */
 
 	/* Of the groups that are joined together. */
@@ -109,8 +109,8 @@ typedef struct JoinNode
 	JoinPlan	plan;
 	ExprState  *bound;
 	ExprState  *one_time_quals;
-	ExprState  *outer_quals;	/* of the outer side alone, before all others; NULL: none, or rows are shared */
-	ExprState  *partner_quals;	/* those between them and the distance's, if a vector may raise an error */
+	ExprState  *outer_quals;	/* the first ones, if they are about the outer side alone and rows are not shared */
+	ExprState  *partner_quals;	/* those between them and the distance's, if a vector may raise an error; else NULL */
 	ExprState  *distance_qual;
 	ExprState  *join_quals;		/* without that one, and without the order */
 	ExprState  *all_quals;		/* with them, in their order */
@@ -295,7 +295,7 @@ extern double JoinNodeEps(JoinNode *node);
 /* What becomes of a vector. */
 typedef enum VectorUse
 {
-	HAS_NO_VECTOR,				/* it is null, or no pair asks for it */
+	HAS_NO_VECTOR,				/* the vector is null, or a nested loop would not evaluate it */
 	ENGINE_TAKES_IT,
 	CLAUSES_DECIDE,				/* its row is odd */
 	NEVER_MATCHES
