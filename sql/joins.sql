@@ -46,6 +46,11 @@ SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b O
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON fasted_cosine_distance(a.v, b.v) <= 0.2');
 SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 0.15, ''cosine'') AND a.id > b.id');
 SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM left_side b WHERE a.id > b.id AND fasted_within(a.v, b.v, 1e-7, ''cosine''))');
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN left_side b ON a.id < b.id AND 1 - fasted_cosine_distance(a.v, b.v) > 0.8');
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a JOIN right_side b ON fasted_within(a.v, b.v, 12) WHERE current_user IS NOT NULL AND (SELECT count(*) FROM right_side) > 5');
+-- vectors that are no vectors, where a condition of their row leaves them out; and those that are null
+SELECT * FROM same('SELECT a.id, b.id AS idb FROM left_side a LEFT JOIN right_side b ON a.k <> 2 AND a.id <> b.id AND fasted_within((CASE WHEN a.k <> 2 THEN a.v::text ELSE a.name END)::real[], b.v, 12)');
+SELECT * FROM same('SELECT a.id FROM left_side a WHERE NOT EXISTS (SELECT FROM (SELECT id, nullif(v, v) AS v FROM right_side) b WHERE fasted_within(a.v, b.v, 12))');
 -- in panels
 SELECT set_config('fasted.memory_limit', '1MB', false);
 CREATE TABLE long_side AS SELECT g AS id, (SELECT array_agg(((i * g) % 5)::real) FROM generate_series(1, 800) i) AS v FROM generate_series(1, 600) g;

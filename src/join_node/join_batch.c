@@ -81,7 +81,10 @@ IsSmallBatch(const JoinNode *node)
 	return AreFew(node, node->batch_pairs, node->batch_rows);
 }
 
-/* The groups' rows are those of both sides from here on. */
+/*
+ * The group's rows are those of both sides from here on.  Its odd rows meet none of another
+ * side that has no vectors.
+ */
 void
 TakeGroup(JoinNode *node, uint32 g)
 {
@@ -93,7 +96,7 @@ TakeGroup(JoinNode *node, uint32 g)
 		const BatchSide *from = &group->sides[node->plan.shared ? OUTER_SIDE : i];
 
 		side->group = from->place;
-		side->nodd = from->nodd;
+		side->nodd = group->sides[node->plan.shared ? OUTER_SIDE : 1 - i].nvectors > 0 ? from->nodd : 0;
 		if (side->nodd > 0)
 			side->odd = node->sides[node->plan.shared ? OUTER_SIDE : i].all_odd + from->first_odd;
 	}
@@ -191,11 +194,18 @@ GoesWithBatch(JoinNode *node, int dimensions)
 		!IsLarge(node, node->batch_rows, node->batch_pairs);
 }
 
-/* Of the outer side's rows; the inner side's, too, where they are shared. */
+/*
+ * Of the outer side's rows; the inner side's, too, where they are shared.  The bound is
+ * evaluated when there is a vector to be compared, and both sides have rows.
+ */
 static int
 DimensionsOfGroup(JoinNode *node)
 {
-	return node->undecided ? 0 : FindDimensions(node);
+	int			dimensions = node->undecided ? 0 : FindDimensions(node);
+
+	if (dimensions > 0 && !node->radius_known)
+		FindRadius(node);
+	return node->undecided ? 0 : dimensions;
 }
 
 bool
@@ -207,13 +217,15 @@ NextBatch(JoinNode *node)
 	node->batch_rows = 0;
 	node->batch_pairs = 0.0;
 	node->dimensions = 0;
-	if (!grouped && node->groups > 0)
+	if (node->nothing || (!grouped && node->groups > 0))
 		return false;
 	while (!grouped || FindNextGroup(node))
 	{
 		int			dimensions = DimensionsOfGroup(node);
 
 		CHECK_FOR_INTERRUPTS();
+		if (node->nothing)
+			break;
 		if (!GoesWithBatch(node, dimensions))
 		{
 			node->group_waits = true;
@@ -222,7 +234,7 @@ NextBatch(JoinNode *node)
 		AddGroup(node);
 		if (node->dimensions == 0)
 			node->dimensions = dimensions;
-		if (!grouped || node->undecided)
+		if (!grouped)
 			break;
 	}
 	return node->nbatch > 0;

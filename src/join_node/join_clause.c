@@ -156,17 +156,19 @@ AsDouble(Expr *number)
 								 COERCE_IMPLICIT_CAST);
 }
 
-static Expr *
-OneMinus(Expr *number)
+Expr *
+RadiusOf(const DistanceClause *clause)
 {
-	Const	   *one = makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(1.0), false,
-								FLOAT8PASSBYVAL);
+	Const	   *one;
 
-	return (Expr *) makeFuncExpr(F_FLOAT8MI, FLOAT8OID, list_make2(one, AsDouble(number)), InvalidOid,
+	if (!clause->similarity)
+		return clause->bound;
+	one = makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(1.0), false, FLOAT8PASSBYVAL);
+	return (Expr *) makeFuncExpr(F_FLOAT8MI, FLOAT8OID, list_make2(one, clause->bound), InvalidOid,
 								 InvalidOid, COERCE_EXPLICIT_CALL);
 }
 
-/* Is it 1 - a <=> b, pgvector's similarity? */
+/* Is it 1 - (a <=> b), pgvector's similarity, or the same of our cosine distance? */
 static bool
 IsSimilarity(Expr *expr, DistanceClause *clause, List **args)
 {
@@ -178,7 +180,7 @@ IsSimilarity(Expr *expr, DistanceClause *clause, List **args)
 		return false;
 	one = linitial(sides);
 	return IsA(one, Const) && !one->constisnull && DatumGetFloat8(one->constvalue) == 1.0 &&
-		IsDistance(lsecond(sides), clause, args) && clause->form == FORM_FOREIGN && clause->cosine;
+		IsDistance(lsecond(sides), clause, args) && clause->cosine;
 }
 
 /* Is it distance < x, x < similarity, or the like?  Then args are the vectors. */
@@ -191,7 +193,7 @@ IsComparison(Expr *expr, DistanceClause *clause, List **args)
 	if (!IsOrder(expr, &less, &more, &clause->strict))
 		return false;
 	clause->similarity = IsSimilarity(more, clause, args);
-	clause->radius = clause->similarity ? OneMinus(less) : AsDouble(more);
+	clause->bound = AsDouble(clause->similarity ? less : more);
 	return clause->similarity || IsDistance(less, clause, args);
 }
 
@@ -214,8 +216,59 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	clause->cosine = found == FASTED_METRIC_COSINE;
 	clause->form = FORM_WITHIN;
 	clause->strict = clause->similarity = false;
-	clause->radius = lthird(*args);
+	clause->bound = lthird(*args);
 	return true;
+}
+
+/* Does the function accept every value: a cast of an element, or pgvector's cast to real[]? */
+static bool
+AcceptsEveryValue(const FuncExpr *call)
+{
+	Oid			extension;
+
+	switch (call->funcid)
+	{
+		case F_FLOAT4_INT2:
+		case F_FLOAT4_INT4:
+		case F_FLOAT4_INT8:
+		case F_FLOAT8_INT2:
+		case F_FLOAT8_INT4:
+		case F_FLOAT8_INT8:
+		case F_FLOAT8_FLOAT4:
+			return true;
+	}
+	extension = get_extension_oid("vector", true);
+	return call->funcresulttype == FLOAT4ARRAYOID && OidIsValid(extension) &&
+		getExtensionOfObject(ProcedureRelationId, call->funcid) == extension;
+}
+
+bool
+MayRaise(const Node *vector)
+{
+	const FuncExpr *call = (const FuncExpr *) vector;
+	const ArrayCoerceExpr *array = (const ArrayCoerceExpr *) vector;
+	ListCell   *cell;
+
+	switch (nodeTag(vector))
+	{
+		case T_Var:
+		case T_Const:
+		case T_CaseTestExpr:
+			return false;
+		case T_RelabelType:
+			return MayRaise((Node *) ((const RelabelType *) vector)->arg);
+		case T_ArrayCoerceExpr:
+			return MayRaise((Node *) array->arg) || MayRaise((Node *) array->elemexpr);
+		case T_FuncExpr:
+			if (!AcceptsEveryValue(call))
+				return true;
+			foreach(cell, call->args)
+				if (MayRaise(lfirst(cell)))
+					return true;
+			return false;
+		default:
+			return true;
+	}
 }
 
 /* A vector as real[], or as double precision[] if it is that. */
@@ -250,8 +303,8 @@ RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause)
 		return false;
 	clause->first = linitial(args);
 	clause->second = lsecond(args);
-	return bms_is_empty(pull_varnos(NULL, (Node *) clause->radius)) &&
-		!contain_subplans((Node *) clause->radius);
+	return bms_is_empty(pull_varnos(NULL, (Node *) clause->bound)) &&
+		!contain_subplans((Node *) clause->bound);
 }
 
 bool

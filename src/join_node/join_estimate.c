@@ -56,7 +56,7 @@ static void
 SetDistanceSelectivity(PlannerInfo *root, const DistanceClause *clause)
 {
 	double		share = EstimateShare(root, (Node *) clause->first, (Node *) clause->second,
-									  (Node *) clause->radius,
+									  (Node *) RadiusOf(clause),
 									  clause->cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2);
 	SpecialJoinInfo *semi = FindSemiJoin(root, clause->rinfo);
 

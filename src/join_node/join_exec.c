@@ -30,7 +30,7 @@ ForgetCopy(JoinNode *node)
 /*
  * A side that keeps all of its rows is read before the engine begins, as its rows may
  * have to wait for their groups; of one that leaves its vectors in the table, these go
- * to the engine as they come.
+ * to the engine as they come.  The inner side is not read for an empty outer one.
  */
 static void
 BeginRun(JoinNode *node)
@@ -40,15 +40,16 @@ BeginRun(JoinNode *node)
 
 	for (int i = 0; i < 2; i++)
 		LoadNulls(node, &node->sides[i]);
-	node->undecided = !FindRadius(node, ScanTuple(node));
+	node->radius_known = node->undecided = node->nothing = false;
 	BeginSide(node, outer);
 	if (node->plan.shared)
 		inner->kept = outer->kept;
 	else
 		BeginSide(node, inner);
-	for (int i = 0; i < (node->plan.shared ? 1 : 2); i++)
-		if (node->sides[i].left == NULL)
-			ReadSide(node, &node->sides[i]);
+	if (outer->left == NULL)
+		ReadSide(node, outer);
+	if (!node->plan.shared && inner->left == NULL && !IsEmptySide(node, outer))
+		ReadSide(node, inner);
 	FindGroups(node);
 	node->runs++;
 }
@@ -90,6 +91,11 @@ NextMatch(JoinNode *node)
 		switch (node->phase)
 		{
 			case JOIN_TO_BEGIN:
+				if (!ExecQual(node->one_time_quals, ScanTuple(node)))
+				{
+					node->phase = JOIN_OVER;
+					break;
+				}
 				BeginRun(node);
 				GoOnToGroups(node);
 				break;
@@ -219,6 +225,25 @@ InitSides(JoinNode *node, EState *estate, List *plans, int eflags)
 	}
 }
 
+/*
+ * The clauses that come before the distance's tell for which pairs a nested loop would evaluate
+ * the vectors.  Those of the outer side alone are evaluated once a row.  Of rows that both sides
+ * share they say too little, as each row is one of the inner side as well.  The others are
+ * evaluated only where an expression may raise an error: it must not for a vector that no pair
+ * asks for.
+ */
+static void
+InitEarlierQuals(JoinNode *node)
+{
+	const JoinPlan *plan = &node->plan;
+	int			of_outer = plan->shared ? 0 : plan->outer_quals;
+	List	   *earlier = list_truncate(list_copy(plan->join_quals), plan->distance_qual);
+
+	if (plan->may_raise)
+		node->partner_quals = ExecInitQual(list_copy_tail(earlier, of_outer), &node->css.ss.ps);
+	node->outer_quals = ExecInitQual(list_truncate(earlier, of_outer), &node->css.ss.ps);
+}
+
 static void
 InitQuals(JoinNode *node)
 {
@@ -234,7 +259,8 @@ InitQuals(JoinNode *node)
 		if (qual != plan->distance_qual && qual != plan->order_qual)
 			others = lappend(others, lfirst(cell));
 	}
-	node->radius_state = ExecInitExpr(plan->radius, state);
+	node->bound = ExecInitExpr(plan->bound, state);
+	node->one_time_quals = ExecInitQual(plan->one_time_quals, state);
 	node->distance_qual = ExecInitQual(list_make1(list_nth(plan->join_quals, plan->distance_qual)), state);
 	node->join_quals = ExecInitQual(others, state);
 	node->all_quals = ExecInitQual(plan->join_quals, state);
@@ -262,6 +288,7 @@ BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	InitSides(node, estate, ((CustomScan *) css->ss.ps.plan)->custom_plans, eflags);
 	InitQuals(node);
+	InitEarlierQuals(node);
 	InitOrder(node);
 	node->pusher.push = PushGroups;
 	node->context = AllocSetContextCreate(estate->es_query_cxt, "fasted join node",

@@ -97,6 +97,7 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 	ExplainQuals("Join Filter", list_delete_nth_cell(list_copy(plan->join_quals), plan->distance_qual),
 				 node, ancestors, es);
 	ExplainQuals("Filter", plan->other_quals, node, ancestors, es);
+	ExplainQuals("One-Time Filter", plan->one_time_quals, node, ancestors, es);
 	if (es->analyze && instrument != NULL)
 	{
 		ExplainRemoved("Rows Removed by Join Filter", instrument->nfiltered1, instrument, es);

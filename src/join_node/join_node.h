@@ -56,10 +56,13 @@ typedef struct JoinPlan
 	int			order_qual;		/* which of the join quals; -1: none */
 	Expr	   *outer;			/* vectors, of the scan tuple */
 	Expr	   *inner;
-	Expr	   *radius;
+	Expr	   *bound;			/* what the distance or the similarity is compared with */
 	List	   *join_quals;		/* all of them, in the order of evaluation */
 	int			distance_qual;	/* which of them bounds the distance */
+	int			outer_quals;	/* so many of them come before all others, and are about the outer side alone */
+	bool		may_raise;		/* the evaluation of a vector that other clauses leave out can be an error */
 	List	   *other_quals;	/* above an outer join */
+	List	   *one_time_quals; /* about neither side: false, and there is no row */
 
 	/* Equalities beside the distance: expressions, hash functions, collations. */
 	List	   *outer_keys;
@@ -78,12 +81,14 @@ typedef struct JoinPathData
 	DistanceClause clause;
 	JoinType	type;
 	List	   *restrictlist;
+	List	   *one_time;		/* its pseudoconstant clauses, which are not in that list */
 	Index		nulling_join;	/* the outer join that makes nulls of inner columns; 0: none, or not said */
 	double		group_share;	/* of pairs of rows, that have equal keys */
 	RelOptInfo *outer;
 	RelOptInfo *inner;
 	ParamPathInfo *outside;		/* relations that sides depend on; NULL: none */
 	bool		shared;
+	bool		may_raise;		/* see JoinPlan */
 	bool		left[2];		/* vectors are left in their table; shared: the first */
 	RowOrder	order;			/* of shared rows; without a clause: there is none */
 	List	   *keys;			/* GroupKeys */

@@ -11,6 +11,9 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
+#if PG_VERSION_NUM < 170000
+#include "optimizer/geqo.h"
+#endif
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
@@ -21,6 +24,9 @@
 #include "session/guc.h"
 
 static set_join_pathlist_hook_type previous_hook = NULL;
+#if PG_VERSION_NUM < 170000
+static join_search_hook_type previous_search = NULL;
+#endif
 
 static const CustomPathMethods path_methods = {
 	.CustomName = "FastedJoin",
@@ -53,8 +59,29 @@ IsServedType(JoinType type)
 static bool
 IsServedClause(const RestrictInfo *rinfo)
 {
-	return !rinfo->pseudoconstant && !contain_volatile_functions((Node *) rinfo->clause) &&
+	return !contain_volatile_functions((Node *) rinfo->clause) &&
 		!contain_subplans((Node *) rinfo->clause);
+}
+
+/*
+ * Puts pseudoconstant clauses into a list of their own.  They are never conditions of an outer
+ * join, but filters of its rows, and have one value while the join runs: the node evaluates
+ * them before it reads a row.
+ */
+static void
+TakeOneTimeClauses(JoinPathData *data)
+{
+	List	   *others = NIL;
+	ListCell   *cell;
+
+	foreach(cell, data->restrictlist)
+	{
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			data->one_time = lappend(data->one_time, lfirst(cell));
+		else
+			others = lappend(others, lfirst(cell));
+	}
+	data->restrictlist = others;
 }
 
 /* Is there a distance clause?  Cheap where there is none, as in nearly all joins. */
@@ -130,14 +157,15 @@ FindOrder(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
 
 /*
  * Only by a single pass over their vectors are these left in their tables: groups
- * come in an order that is not the table's.
+ * come in an order that is not the table's, and whether a vector may be evaluated
+ * depends on the other rows.
  */
 static void
 FindVectorsToLeave(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
 {
 	RelOptInfo *sides[2] = {data->outer, data->inner};
 
-	if (data->keys != NIL || data->outside != NULL || MayBeRechecked(root))
+	if (data->keys != NIL || data->may_raise || data->outside != NULL || MayBeRechecked(root))
 		return;
 	for (int i = 0; i < 2; i++)
 		data->left[i] = CanLeaveVectors(root, joinrel, sides[i], &data->clause, data->restrictlist);
@@ -187,7 +215,7 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 	QualCost	quals;
 	ListCell   *cell;
 
-	cost_qual_eval(&quals, data->restrictlist, root);
+	cost_qual_eval(&quals, list_concat_copy(data->restrictlist, data->one_time), root);
 	own->startup_cost = BEGIN_COST + quals.startup + own->pathtarget->cost.startup;
 	foreach(cell, path->custom_paths)
 	{
@@ -323,8 +351,14 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 		HasRowIdentity(outerrel) || HasRowIdentity(innerrel) ||
 		!FindNullingJoin(&found, joinrel, extra->sjinfo) ||
 		!FindDistanceClause(&found, joinrel, &found.clause) ||
-		!FindOutside(root, joinrel, &found, extra) || !AreServedClauses(found.restrictlist))
+		!FindOutside(root, joinrel, &found, extra))
 		return;
+	TakeOneTimeClauses(&found);
+	if (!AreServedClauses(found.restrictlist))
+		return;
+	/* without another clause every vector is compared */
+	found.may_raise = list_length(found.restrictlist) > 1 &&
+		(MayRaise((Node *) found.clause.outer) || MayRaise((Node *) found.clause.inner));
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
 	data->shared = data->outside == NULL && !MayBeRechecked(root) &&
@@ -337,12 +371,56 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	AddJoinPath(root, joinrel, data);
 }
 
+#if PG_VERSION_NUM < 170000
+
+/*
+ * Before version 17 PostgreSQL calls no hook for a join that has pseudoconstant clauses, as
+ * its own plan of a custom path would lose them.  This node evaluates them itself.  So the
+ * planner is told that there are none while it looks for joins; when it makes a plan of what
+ * it has found, it knows of them again.  Not where somebody else would be misled: another
+ * extension with that hook, or a foreign data wrapper.
+ */
+static bool
+IsAloneInJoins(const PlannerInfo *root)
+{
+	if (set_join_pathlist_hook != OfferJoin || previous_hook != NULL || !fasted_setting_join_node)
+		return false;
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+		if (root->simple_rel_array[i] != NULL && root->simple_rel_array[i]->fdwroutine != NULL)
+			return false;
+	return true;
+}
+
+static RelOptInfo *
+SearchJoins(PlannerInfo *root, int levels_needed, List *initial_rels)
+{
+	bool		pseudoconstants = root->hasPseudoConstantQuals;
+	RelOptInfo *found;
+
+	if (IsAloneInJoins(root))
+		root->hasPseudoConstantQuals = false;
+	if (previous_search != NULL)
+		found = previous_search(root, levels_needed, initial_rels);
+	else if (enable_geqo && levels_needed >= geqo_threshold)
+		found = geqo(root, levels_needed, initial_rels);
+	else
+		found = standard_join_search(root, levels_needed, initial_rels);
+	root->hasPseudoConstantQuals = pseudoconstants;
+	return found;
+}
+
+#endif
+
 void
 InstallJoinNode(void)
 {
 	RegisterCustomScanMethods(&fasted_join_methods);
 	previous_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = OfferJoin;
+#if PG_VERSION_NUM < 170000
+	previous_search = join_search_hook;
+	join_search_hook = SearchJoins;
+#endif
 	InstallJoinEstimates();
 	InstallJoinCount();
 }

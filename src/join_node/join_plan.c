@@ -41,15 +41,19 @@ WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
 	numbers = lappend_int(numbers, plan->count);
 	numbers = lappend_int(numbers, plan->distance_decides);
 	numbers = lappend_int(numbers, plan->similarity);
+	numbers = lappend_int(numbers, plan->outer_quals);
+	numbers = lappend_int(numbers, plan->may_raise);
+	numbers = lappend_int(numbers, list_length(plan->one_time_quals));
 	scan->custom_private = list_make5(numbers, plan->shared_columns, plan->outer_hashes,
 									  plan->inner_hashes, plan->key_collations);
 	scan->custom_private = lappend(scan->custom_private, order);
 	scan->custom_private = lappend(scan->custom_private,
 								   list_make2_oid(plan->order_operator, plan->order_collation));
-	scan->custom_exprs = list_make3(plan->outer, plan->inner, plan->radius);
+	scan->custom_exprs = list_make3(plan->outer, plan->inner, plan->bound);
 	scan->custom_exprs = list_concat(scan->custom_exprs, plan->outer_keys);
 	scan->custom_exprs = list_concat(scan->custom_exprs, plan->inner_keys);
 	scan->custom_exprs = list_concat(scan->custom_exprs, plan->join_quals);
+	scan->custom_exprs = list_concat(scan->custom_exprs, plan->one_time_quals);
 	scan->custom_exprs = list_concat(scan->custom_exprs, plan->other_quals);
 	scan->methods = &fasted_join_methods;
 }
@@ -77,6 +81,7 @@ ReadJoinPlan(const CustomScan *scan)
 	List	   *numbers = linitial(scan->custom_private);
 	int			quals = list_nth_int(numbers, 4);
 	int			keys = list_nth_int(numbers, 8);
+	int			one_time = list_nth_int(numbers, 18);
 	JoinPlan	plan;
 
 	plan.type = (JoinType) linitial_int(numbers);
@@ -94,18 +99,21 @@ ReadJoinPlan(const CustomScan *scan)
 	plan.count = list_nth_int(numbers, 13);
 	plan.distance_decides = list_nth_int(numbers, 14);
 	plan.similarity = list_nth_int(numbers, 15);
+	plan.outer_quals = list_nth_int(numbers, 16);
+	plan.may_raise = list_nth_int(numbers, 17);
 	ReadOrder(&plan, list_nth(scan->custom_private, 5), list_nth(scan->custom_private, 6));
 	plan.shared_columns = lsecond(scan->custom_private);
 	plan.outer = linitial(scan->custom_exprs);
 	plan.inner = lsecond(scan->custom_exprs);
-	plan.radius = lthird(scan->custom_exprs);
+	plan.bound = lthird(scan->custom_exprs);
 	plan.outer_keys = Sublist(scan->custom_exprs, 3, keys);
 	plan.inner_keys = Sublist(scan->custom_exprs, 3 + keys, keys);
 	plan.outer_hashes = lthird(scan->custom_private);
 	plan.inner_hashes = lfourth(scan->custom_private);
 	plan.key_collations = list_nth(scan->custom_private, 4);
 	plan.join_quals = Sublist(scan->custom_exprs, 3 + 2 * keys, quals);
-	plan.other_quals = list_copy_tail(scan->custom_exprs, 3 + 2 * keys + quals);
+	plan.one_time_quals = Sublist(scan->custom_exprs, 3 + 2 * keys + quals, one_time);
+	plan.other_quals = list_copy_tail(scan->custom_exprs, 3 + 2 * keys + quals + one_time);
 	return plan;
 }
 
@@ -236,12 +244,18 @@ AddQuals(PlannerInfo *root, RelOptInfo *rel, const JoinPathData *data,
 			plan->distance_qual = list_length(plan->join_quals);
 		if (rinfo == data->order.rinfo)
 			plan->order_qual = list_length(plan->join_quals);
+		if (plan->outer_quals == list_length(plan->join_quals) &&
+			!bms_overlap(rinfo->clause_relids, data->inner->relids))
+			plan->outer_quals++;
 		plan->join_quals = lappend(plan->join_quals,
 								   AboveJoin((Node *) rinfo->clause, data));
 	}
 	foreach(cell, OrderedQuals(root, data->restrictlist, rel->relids, data->type, true))
 		plan->other_quals = lappend(plan->other_quals,
 									copyObject(lfirst_node(RestrictInfo, cell)->clause));
+	foreach(cell, OrderedQuals(root, data->one_time, rel->relids, JOIN_INNER, false))
+		plan->one_time_quals = lappend(plan->one_time_quals,
+									   copyObject(lfirst_node(RestrictInfo, cell)->clause));
 }
 
 static void
@@ -315,7 +329,7 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	List	   *scan_tlist = NIL;
 	JoinPlan	plan = {.type = data->type,.form = clause->form,.cosine = clause->cosine,
 		.strict = clause->strict,.similarity = clause->similarity,.shared = data->shared,.count = data->count != NULL,
-	.distance_decides = data->distance_decides};
+	.distance_decides = data->distance_decides,.may_raise = data->may_raise};
 	ListCell   *cell;
 
 	foreach(cell, outer_tlist)
@@ -332,7 +346,7 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	AddKeys(data, &plan);
 	plan.outer = copyObject(clause->outer);
 	plan.inner = (Expr *) AboveJoin((Node *) clause->inner, data);
-	plan.radius = copyObject(clause->radius);
+	plan.bound = copyObject(clause->bound);
 	scan->scan.plan.targetlist = tlist;
 	scan->custom_plans = custom_plans;
 	scan->flags = path->flags;

@@ -23,9 +23,68 @@
 /* Rows between asking for one and working with it. */
 #define ROWS_AHEAD 8
 
+/* --- which rows can match */
+
+/* Does the row of the side in the scan tuple pass the clauses about the outer side alone?  Inner rows do. */
+static bool
+PassesOuterQuals(JoinNode *node, const JoinSide *side)
+{
+	return side == &node->sides[INNER_SIDE] ||
+		ExecQual(node->outer_quals, node->css.ss.ps.ps_ExprContext);
+}
+
+/* Would a nested loop compare the vectors of the rows, by their numbers in the group? */
+static bool
+AreCompared(JoinNode *node, uint32 outer, uint32 inner)
+{
+	ExprContext *econtext = ScanTuple(node);
+
+	LoadRow(node, &node->sides[OUTER_SIDE], RowOfGroup(&node->sides[OUTER_SIDE], outer));
+	LoadRow(node, &node->sides[INNER_SIDE], RowOfGroup(&node->sides[INNER_SIDE], inner));
+	return ExecQual(node->outer_quals, econtext) && ExecQual(node->partner_quals, econtext);
+}
+
+/*
+ * Would a nested loop compare the vector of the side's row with any vector?  The row is given by
+ * its number in the group.  The search begins at the partner that was found for the row before,
+ * which for most clauses is a partner of this row as well.  If one is found, the row is in the
+ * scan tuple.
+ */
+static bool
+HasPartner(JoinNode *node, JoinSide *side, uint32 row)
+{
+	bool		is_outer = side == &node->sides[OUTER_SIDE];
+	JoinSide   *other = &node->sides[is_outer ? INNER_SIDE : OUTER_SIDE];
+
+	for (uint32 k = 0; k < other->group.count; k++)
+	{
+		uint32		partner = (other->partner + k) % other->group.count;
+
+		CHECK_FOR_INTERRUPTS();
+		if ((is_outer && AreCompared(node, row, partner)) ||
+			((!is_outer || node->plan.shared) && AreCompared(node, partner, row)))
+		{
+			other->partner = partner;
+			LoadRow(node, side, RowOfGroup(side, row));
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Would a nested loop evaluate the vector of the row in the scan tuple, by its number in the group? */
+static bool
+IsWanted(JoinNode *node, JoinSide *side, uint32 row)
+{
+	/* rows that are in groups have passed */
+	if (side->grouped == NULL && !PassesOuterQuals(node, side))
+		return false;
+	return node->partner_quals == NULL || HasPartner(node, side, row);
+}
+
 /* --- groups */
 
-/* The hash of a row's keys; false: one is null, and equals nothing. */
+/* The hash of a row's keys; false: the row has no match, because a key is null or a clause is false. */
 static bool
 HashKeys(JoinNode *node, JoinSide *side, uint32 row, uint64 *hash)
 {
@@ -36,11 +95,15 @@ HashKeys(JoinNode *node, JoinSide *side, uint32 row, uint64 *hash)
 
 	*hash = 0;
 	LoadRow(node, side, row);
+	isnull = !PassesOuterQuals(node, side);
 	foreach(cell, side->keys)
 	{
 		int			n = foreach_current_index(cell);
-		Datum		value = ExecEvalExpr((ExprState *) lfirst(cell), econtext, &isnull);
+		Datum		value;
 
+		if (isnull)
+			break;
+		value = ExecEvalExpr((ExprState *) lfirst(cell), econtext, &isnull);
 		if (isnull)
 			break;
 		value = FunctionCall1Coll(&side->hashes[n], list_nth_oid(node->plan.key_collations, n), value);
@@ -114,6 +177,15 @@ LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
 	return true;
 }
 
+/* The vector of the row in the scan tuple, by its number in the group; null if it must not be evaluated. */
+static VectorView
+VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
+{
+	if (!IsWanted(node, side, i))
+		return (VectorView) {.isnull = true};
+	return ViewVector(node, side);
+}
+
 int
 FindDimensions(JoinNode *node)
 {
@@ -121,7 +193,7 @@ FindDimensions(JoinNode *node)
 
 	for (uint32 i = 0; LoadRowOfGroup(node, side, i); i++)
 	{
-		VectorView	vector = ViewVector(node, side);
+		VectorView	vector = VectorOfRow(node, side, i);
 
 		if (vector.elements != NULL && (uint32) vector.dimensions <= FASTED_MAX_DIMENSIONS)
 			return vector.dimensions;
@@ -164,15 +236,15 @@ CopyVector(const JoinNode *node, const VectorView *view, float *vector)
 	return CopyFinite(view->elements, vector, view->dimensions);
 }
 
-/* What becomes of the row in the scan tuple; its vector, if the engine is to have it. */
+/* What becomes of the group's row in the scan tuple; its vector, if the engine is to have it. */
 static VectorUse
-UseOf(JoinNode *node, JoinSide *side, float *vector)
+UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 {
-	VectorView	view = ViewVector(node, side);
+	VectorView	view = VectorOfRow(node, side, i);
 
 	if (view.isnull)
-		return NEVER_MATCHES;
-	if (view.elements == NULL || view.dimensions != node->dimensions ||
+		return HAS_NO_VECTOR;
+	if (view.elements == NULL || node->undecided || view.dimensions != node->dimensions ||
 		!CopyVector(node, &view, vector))
 		return CLAUSES_DECIDE;
 	return JoinNodeVector(node, vector);
@@ -180,19 +252,24 @@ UseOf(JoinNode *node, JoinSide *side, float *vector)
 
 /*
  * Gives the vectors of the group at work to the engine, or keeps them here; those of a
- * side that is not read yet as they come.  False: the engine takes no more.
+ * side that is not read yet as they come.  Counts vectors that are not null.  False: the
+ * engine takes no more.
  */
 static bool
-PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector)
+PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector, uint32 *nvectors)
 {
 	JoinSide   *side = &node->sides[number];
 	bool		taken = true;
 
 	for (uint32 i = 0; taken && LoadRowOfGroup(node, side, i); i++)
 	{
+		VectorUse	use;
+
 		CHECK_FOR_INTERRUPTS();
 		PrefetchRows(side, i, true);
-		switch (UseOf(node, side, vector))
+		use = UseOf(node, side, i, vector);
+		*nvectors += use != HAS_NO_VECTOR;
+		switch (use)
 		{
 			case ENGINE_TAKES_IT:
 				if (join != NULL)
@@ -206,6 +283,7 @@ PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector)
 				AddOdd(node, side, i);
 				break;
 			case NEVER_MATCHES:
+			case HAS_NO_VECTOR:
 				break;
 		}
 	}
@@ -214,13 +292,14 @@ PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector)
 
 /* Where a group's rows and odd rows are among all of the side, now that it was pushed. */
 static void
-NotePushed(JoinNode *node, int number, uint32 g, uint32 first_row, uint32 first_odd)
+NotePushed(JoinNode *node, int number, uint32 g, uint32 first_row, uint32 first_odd, uint32 nvectors)
 {
 	const JoinSide *side = &node->sides[number];
 	FastedRowGroup *rows = &node->row_groups[g];
 
 	node->batch[g].sides[number] = (BatchSide) {
-		.place = side->group,.first_odd = first_odd,.nodd = side->all_nodd - first_odd
+		.place = side->group,.first_odd = first_odd,.nodd = side->all_nodd - first_odd,
+		.nvectors = nvectors
 	};
 	if (number == OUTER_SIDE)
 	{
@@ -234,7 +313,7 @@ NotePushed(JoinNode *node, int number, uint32 g, uint32 first_row, uint32 first_
 	}
 }
 
-/* All groups that are joined together. */
+/* All groups that are joined together; of the inner side only those whose outer rows have vectors. */
 static bool
 PushSide(JoinNode *node, Join *join, int number)
 {
@@ -247,10 +326,12 @@ PushSide(JoinNode *node, Join *join, int number)
 	{
 		uint32		first_row = side->nrows;
 		uint32		first_odd = side->all_nodd;
+		uint32		nvectors = 0;
 
-		side->group = node->batch[g].sides[number].place;
-		taken = PushSideOfGroup(node, join, number, vector);
-		NotePushed(node, number, g, first_row, first_odd);
+		TakeGroup(node, g);
+		if (number == OUTER_SIDE || node->batch[g].sides[OUTER_SIDE].nvectors > 0)
+			taken = PushSideOfGroup(node, join, number, vector, &nvectors);
+		NotePushed(node, number, g, first_row, first_odd, nvectors);
 	}
 	pfree(vector);
 	return taken;
@@ -415,31 +496,6 @@ EndJoin(JoinNode *node)
 	node->join = NULL;
 }
 
-/* The clauses decide everything, of the only group that is at work then. */
-static void
-MarkAllOdd(JoinNode *node)
-{
-	for (int i = 0; i < (node->plan.shared ? 1 : 2); i++)
-	{
-		JoinSide   *side = &node->sides[i];
-
-		side->nrows = side->all_nodd = 0;
-		ReadSide(node, side);
-		side->group = node->batch[0].sides[i].place;
-		if (side->grouped == NULL)
-			side->group.count = KeptRowsCount(side->kept);
-		for (uint32 k = 0; k < side->group.count; k++)
-			AddOdd(node, side, k);
-		NotePushed(node, i, 0, 0, 0);
-	}
-}
-
-static bool
-IsEmpty(const JoinSide *side)
-{
-	return side->complete && KeptRowsCount(side->kept) == 0;
-}
-
 void
 FindGroups(JoinNode *node)
 {
@@ -447,12 +503,9 @@ FindGroups(JoinNode *node)
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
 	node->groups = 0;
-	node->no_groups = node->nothing || IsEmpty(outer) || IsEmpty(inner);
+	node->no_groups = IsEmptySide(node, outer) || IsEmptySide(node, inner);
 	if (node->no_groups)
-	{
-		ReadSide(node, outer);
 		return;
-	}
 	if (node->plan.outer_keys == NIL)
 	{
 		outer->group = (GroupPlace) {.count = KeptRowsCount(outer->kept)};
@@ -461,13 +514,10 @@ FindGroups(JoinNode *node)
 	else
 	{
 		GroupSide(node, outer);
-		if (!node->plan.shared)
+		inner->group = outer->group;
+		inner->grouped = outer->grouped;
+		if (!node->plan.shared && outer->group.total > 0)
 			GroupSide(node, inner);
-		else
-		{
-			inner->group = outer->group;
-			inner->grouped = outer->grouped;
-		}
 	}
 	BeginBatches(node);
 }
@@ -476,11 +526,6 @@ FindGroups(JoinNode *node)
 static void
 BeginGroups(JoinNode *node)
 {
-	if (node->undecided)
-	{
-		MarkAllOdd(node);
-		return;
-	}
 	node->distance_decides = node->engine_counts = false;
 	if (node->dimensions == 0)
 		PushGroups(&node->pusher, NULL);	/* all are odd */
@@ -494,7 +539,11 @@ bool
 BeginNextGroups(JoinNode *node)
 {
 	if (node->no_groups || !NextBatch(node))
+	{
+		/* the rows that have no match */
+		ReadSide(node, &node->sides[OUTER_SIDE]);
 		return false;
+	}
 	node->groups += node->nbatch;
 	node->all_groups += node->nbatch;
 	node->next_pair = node->npairs = 0;

@@ -21,8 +21,12 @@
  *
  * The zero vector has no direction; its cosine distance is NaN, and no match.  To
  * PostgreSQL NaN is greater than any number, so a similarity of NaN is one: there the
- * clause decides of zero vectors.  That 1 - x and 1 - distance are rounded, to FP64, is
- * little beside the rest.
+ * clause decides of zero vectors.  Beside pgvector's FP32 errors the rounding of 1 - y and
+ * of 1 - distance to FP64 is small.
+ *
+ * A similarity of ours needs no such margin.  1 - distance is rounded to FP64, and rounding is
+ * monotone, so the distances d with 1 - d > y are all those up to a largest one.  This largest
+ * distance is found exactly, by bisection, and becomes the radius.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,24 +51,52 @@
 /* Of the engine's unit vectors, and of what follows in FP64. */
 #define UNIT_ERROR 0x1p-22
 
-bool
-FindRadius(JoinNode *node, ExprContext *econtext)
+/*
+ * The largest cosine distance whose similarity, rounded to FP64, is above a bound that is not
+ * NaN.  The result is negative if there is no such distance.
+ */
+static double
+LargestDistance(double bound, bool strict)
+{
+	union
+	{
+		uint64		bits;		/* numbers of one sign are in the order of their bits */
+		double		distance;
+	}			low = {.distance = 0.0}, high = {.distance = 2.0}, middle;
+
+	if (!(strict ? 1.0 > bound : 1.0 >= bound))
+		return -1.0;
+	while (low.bits < high.bits)
+	{
+		middle.bits = low.bits + (high.bits - low.bits + 1) / 2;
+		if (strict ? 1.0 - middle.distance > bound : 1.0 - middle.distance >= bound)
+			low = middle;
+		else
+			high.bits = middle.bits - 1;
+	}
+	return low.distance;
+}
+
+void
+FindRadius(JoinNode *node)
 {
 	const JoinPlan *plan = &node->plan;
 	bool		isnull;
-	Datum		value = ExecEvalExprSwitchContext(node->radius_state, econtext, &isnull);
+	Datum		value = ExecEvalExprSwitchContext(node->bound, ScanTuple(node), &isnull);
+	double		bound = isnull ? 0.0 : DatumGetFloat8(value);
 
 	node->exact = plan->form != FORM_FOREIGN;
+	node->radius_known = true;
 	node->nothing = isnull;
-	node->radius = isnull ? 0.0 : DatumGetFloat8(value);
-	if (plan->form == FORM_WITHIN)
-		return isnull || node->radius >= 0.0;	/* else that is an error */
-	/* to PostgreSQL NaN is greater than any number */
-	if (!isnull && isnan(node->radius))
-		return false;
+	node->radius = bound;
+	/* to PostgreSQL NaN is greater than any number; a negative eps is an error */
+	node->undecided = isnan(bound) || (plan->form == FORM_WITHIN && bound < 0.0);
+	if (isnull || node->undecided || plan->form == FORM_WITHIN)
+		return;
 	if (!plan->similarity)
-		node->nothing = isnull || node->radius < 0.0 || (plan->strict && node->radius == 0.0);
-	return true;
+		node->nothing = bound < 0.0 || (plan->strict && bound == 0.0);
+	else
+		node->radius = node->exact ? LargestDistance(bound, plan->strict) : 1.0 - bound;
 }
 
 static double
@@ -94,7 +126,7 @@ ExactEps(const JoinNode *node)
 {
 	double		eps = node->radius;
 
-	if (node->plan.strict)
+	if (node->plan.strict && !node->plan.similarity)
 		eps = nextafter(eps, 0.0);
 	return node->plan.cosine ? fmin(eps, 2.0) : eps;
 }
@@ -124,13 +156,17 @@ JoinNodeVector(const JoinNode *node, float *vector)
 	if (node->element == FASTED_ELEMENT_DOUBLE)
 	{
 		fasted_scale_direction((double *) vector, node->dimensions);
-		return RowIsZero(vector, node->element, node->dimensions) ? NEVER_MATCHES : ENGINE_TAKES_IT;
+		norm2 = RowIsZero(vector, node->element, node->dimensions) ? 0.0 : 1.0;
 	}
-	for (int k = 0; k < node->dimensions; k++)
-		norm2 += (double) vector[k] * vector[k];
+	else
+		for (int k = 0; k < node->dimensions; k++)
+			norm2 += (double) vector[k] * vector[k];
 	norm = sqrt(norm2);
 	if (norm == 0.0)
 		return node->plan.similarity ? CLAUSES_DECIDE : NEVER_MATCHES;
+	/* no similarity but that of a zero vector is above the bound */
+	if (node->exact && node->radius < 0.0)
+		return NEVER_MATCHES;
 	if (node->exact)
 		return ENGINE_TAKES_IT;
 	if (!(norm > FP32_SMALL_NORM && norm < FP32_LARGE_NORM))

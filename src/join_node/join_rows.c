@@ -259,6 +259,12 @@ ReadSide(JoinNode *node, JoinSide *side)
 		CHECK_FOR_INTERRUPTS();
 }
 
+bool
+IsEmptySide(JoinNode *node, JoinSide *side)
+{
+	return KeptRowsCount(side->kept) == 0 && !ReadRow(node, side);
+}
+
 void
 EndSide(JoinNode *node, JoinSide *side)
 {
@@ -275,6 +281,7 @@ EndSide(JoinNode *node, JoinSide *side)
 	side->grouped = NULL;
 	side->vectors = NULL;
 	side->nrows = side->rows_room = side->nodd = side->all_nodd = side->odd_room = 0;
+	side->partner = 0;
 	side->loaded = -1;
 }
 

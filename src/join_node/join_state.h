@@ -59,6 +59,7 @@ typedef struct JoinSide
 	FmgrInfo   *hashes;
 	GroupedRow *grouped;		/* by hash; NULL: there are no groups */
 	GroupPlace	group;			/* the one at work; without keys, all rows */
+	uint32		partner;		/* number in a group of the row at which the last search for a partner ended */
 	float	   *vectors;		/* of few rows, which need no engine */
 
 	/* Of the groups that are joined together. */
@@ -80,6 +81,7 @@ typedef struct BatchSide
 	GroupPlace	place;
 	uint32		first_odd;
 	uint32		nodd;
+	uint32		nvectors;		/* its rows with a vector that is not null */
 } BatchSide;
 
 typedef struct BatchGroup
@@ -105,7 +107,10 @@ typedef struct JoinNode
 	CustomScanState css;
 	RowPusher	pusher;
 	JoinPlan	plan;
-	ExprState  *radius_state;
+	ExprState  *bound;
+	ExprState  *one_time_quals;
+	ExprState  *outer_quals;	/* the first ones, if they are about the outer side alone and rows are not shared */
+	ExprState  *partner_quals;	/* those between them and the distance's, if a vector may raise an error; else NULL */
 	ExprState  *distance_qual;
 	ExprState  *join_quals;		/* without that one, and without the order */
 	ExprState  *all_quals;		/* with them, in their order */
@@ -119,6 +124,7 @@ typedef struct JoinNode
 	MemoryContext context;		/* of one run */
 
 	JoinPhase	phase;
+	bool		radius_known;	/* then the next three are */
 	bool		nothing;		/* no pair can be within the radius */
 	bool		undecided;		/* the clauses decide everything */
 	double		radius;
@@ -131,7 +137,7 @@ typedef struct JoinNode
 	Join	   *join;			/* NULL: no engine has anything to do */
 	FastedPair *own_pairs;		/* of few rows; MOST_SMALL_PAIRS of them */
 	uint64		groups;			/* that were joined in this run */
-	bool		no_groups;		/* there are none: nothing can match */
+	bool		no_groups;		/* a side has no rows: nothing can match */
 	uint64		all_groups;		/* joined in all runs */
 	uint64		engine_groups;	/* of these, by an engine */
 
@@ -202,6 +208,9 @@ extern bool ReadRow(JoinNode *node, JoinSide *side);
 /* Reads all that are left. */
 extern void ReadSide(JoinNode *node, JoinSide *side);
 
+/* Has the side no rows?  Reads the first one to find out. */
+extern bool IsEmptySide(JoinNode *node, JoinSide *side);
+
 /* Puts a row of the side into the scan tuple, without a vector that is not kept. */
 extern void LoadRow(JoinNode *node, JoinSide *side, uint32 row);
 
@@ -239,7 +248,7 @@ JoinNodeRowFloats(const JoinNode *node)
 
 /* join_push.c */
 
-/* Puts rows into groups, when the radius is known; sides that can wait are not read yet. */
+/* Puts rows into groups; sides that can wait are not read yet. */
 extern void FindGroups(JoinNode *node);
 
 /* Begins to join the rows of the next groups; false: there are no more. */
@@ -276,8 +285,8 @@ extern void TakeGroup(JoinNode *node, uint32 g);
 
 /* join_radius.c */
 
-/* Finds the radius; false: let the clauses decide everything. */
-extern bool FindRadius(JoinNode *node, ExprContext *econtext);
+/* Evaluates the bound, and finds the radius. */
+extern void FindRadius(JoinNode *node);
 
 /* The engine's metric, and its eps for the radius, when the dimensions are known: no match is beyond. */
 extern FastedMetric JoinNodeMetric(const JoinNode *node);
@@ -286,6 +295,7 @@ extern double JoinNodeEps(JoinNode *node);
 /* What becomes of a vector. */
 typedef enum VectorUse
 {
+	HAS_NO_VECTOR,				/* the vector is null, or a nested loop would not evaluate it */
 	ENGINE_TAKES_IT,
 	CLAUSES_DECIDE,				/* its row is odd */
 	NEVER_MATCHES

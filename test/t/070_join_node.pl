@@ -95,7 +95,7 @@ my @radii = (0, 1, 1.5, 2, 2.2360679774997896, 3, 4, 1e10, '2.236068::real', '3:
 my @cosine_radii = (0, 1e-9, 0.01, 0.05, 0.2, 0.29289321881345254, 0.5, 1, 2, 3, "'Infinity'", "'NaN'", -1, 'NULL', '0.1 + 0.1');
 my @extras = ('a.id < b.id', 'a.id <> b.id', 'a.k = b.k', 'a.k < b.k', 'a.word = b.word', 'a.k IS NOT DISTINCT FROM b.k',
 	'a.id % 3 = b.id % 2', 'a.word < b.word', 'a.id + b.id > 60', 'length(a.word || b.word) > 2', 'a.dim = b.dim',
-	'a.k = b.k AND a.id <= b.id', 'b.k > 1', 'a.k > 1');
+	'a.k = b.k AND a.id <= b.id', 'b.k > 1', 'a.k > 1', 'now() IS NOT NULL', '(SELECT true)', '(SELECT count(*) FROM one) > 1');
 
 sub condition
 {
@@ -103,6 +103,10 @@ sub condition
 	my ($x, $y) = rand() < 0.5 ? ('a.v', 'b.v') : ('b.v', 'a.v');
 	my $cosine = rand() < 0.4;
 	$radius = pick(@cosine_radii) if $cosine;
+	# an expression that could be an error, for all that the planner knows
+	($x, $y) = map { rand() < 0.15 ? "($_\::text)::real[]" : $_ } $x, $y;
+	return pick("1 - fasted_cosine_distance($x, $y) " . pick('>', '>=') . " $radius", "$radius " . pick('<', '<=') . " 1 - fasted_cosine_distance($x, $y)")
+	  if $cosine && rand() < 0.3;
 	return "fasted_within($x, $y, $radius" . ($cosine ? ", 'cosine')" : pick(')', ", 'l2')"))
 	  if $radius !~ /-1|NaN/ && rand() < 0.5;
 	my $distance = $cosine ? "fasted_cosine_distance($x, $y)" : "fasted_distance($x, $y)";
@@ -210,6 +214,114 @@ same("SELECT a.id, b.id AS c FROM long_a a JOIN long_b b ON fasted_within(a.v, b
 my $explain = $node->safe_psql('postgres',
 	"$forced; SET fasted.memory_limit = '1MB'; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a.id FROM long_a a JOIN long_b b ON fasted_within(a.v, b.v, 0)");
 like($explain, qr/Panels: (?!1\b)\d+/, 'there were panels');
+
+# --- what no pair asks for is not evaluated: it may be an error
+
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE texts AS SELECT id, k, id % 10 <> 0 AS valid,
+	CASE WHEN id % 10 <> 0 THEN v::text ELSE 'no vector' END AS body,
+	CASE WHEN id % 10 <> 0 THEN v::numeric[] ELSE '{1e40,1,1,1,1,1}' END AS n,
+	CASE WHEN id % 10 <> 0 THEN v::float8[] ELSE '{1e-60,1,1,1,1,1}' END AS d FROM s;
+CREATE TABLE bad_text AS SELECT * FROM texts WHERE id = 10;
+ANALYZE texts, bad_text;
+END
+my @expressions = ('%s.body::real[]', '%s.n', '%s.d::real[]', 'array_fill(10 / %s.valid::int::real, ARRAY[6])');
+for my $expression (@expressions)
+{
+	my ($a, $b) = map { sprintf $expression, $_ } qw(a b);
+	my $near = "fasted_within($a, b.v, 2)";
+	my $nested = 'SET enable_hashjoin = off; SET enable_mergejoin = off';
+	# conditions of one side, of both, equalities, and keys that may be errors themselves
+	my @apart = ('a.valid', 'a.valid AND a.id <> b.id', 'a.valid::int >= least(b.id, 1)', 'a.valid AND 1 / a.valid::int = b.k - b.k + 1');
+	push @apart, 'a.valid AND a.k > 1', 'a.valid = (b.id > 0)', 'a.valid AND a.k = b.k', 'a.valid AND a.id < 0', 'a.id < 0 AND b.id % 2 = 0', 'a.id + b.id < 0', 'a.k = b.k + 100'
+	  if $expression =~ /body/;
+	for my $on (@apart)
+	{
+		same("SELECT a.id, b.id AS c FROM texts a LEFT JOIN t b ON $on AND $near", "$expression, left join, $on", set => $nested);
+		same("SELECT a.id FROM texts a WHERE NOT EXISTS (SELECT FROM t b WHERE $on AND $near)", "$expression, anti join, $on", set => $nested);
+		same("SELECT a.id, b.id AS c FROM t b LEFT JOIN texts a ON $on AND $near", "$expression, on the inner side, $on", set => $nested, any_plan => 1);
+		next if $expression !~ /body/;
+		same("SELECT a.id FROM texts a WHERE EXISTS (SELECT FROM t b WHERE $on AND $near)", "$expression, semi join, $on", set => $nested, any_plan => 1);
+		is(result_of("$forced; $nested", "SELECT count(*) > 0 FROM texts a LEFT JOIN t b ON $on AND $near"), 't', "$expression, no error, $on");
+	}
+	for my $on ('true', 'a.id <> b.id', 'a.k = b.k', 'a.k > 1')
+	{
+		my $sql = "SELECT count(*) FROM texts a LEFT JOIN t b ON $on AND $near";
+		my $error = result_of("$forced; $nested", $sql);
+		like($error, qr/^error 22/, "$expression, an error, $on");
+		is($error, result_of("$plain; $nested", $sql), "$expression, the same one, $on");
+	}
+	same("SELECT a.id, b.id AS c FROM texts a LEFT JOIN nothing b ON $near", "$expression, an empty side");
+	same("SELECT a.id, b.id AS c FROM nothing b LEFT JOIN texts a ON $near", "$expression, the other one is empty");
+	# a table with itself: each row is one of both sides
+	$near = "fasted_within($a, $b, 2)";
+	same("SELECT a.id, b.id AS c FROM texts a JOIN texts b ON $_ AND $near", "$expression, with itself, $_", set => $nested)
+	  for 'a.id < b.id', 'a.valid::int + b.valid::int > 1 AND a.id < b.id', 'a.id / 2 = b.id / 3 AND a.valid::int + b.valid::int > 1';
+	same("SELECT a.id, b.id AS c FROM bad_text a JOIN bad_text b ON a.id < b.id AND $near", "$expression, one row with itself", set => $nested);
+	same("SELECT a.id, b.id AS c FROM texts a LEFT JOIN texts b ON $_ AND $near", "$expression, with itself, left join, $_", set => $nested)
+	  for 'a.valid', 'a.id < 0', 'a.valid::int + b.valid::int > 1';
+}
+# nor is the bound, for fewer than one row a side
+for my $sides ('s a LEFT JOIN nothing b', 'nothing a LEFT JOIN t b', 's a JOIN nothing b', 's a JOIN t b', 's a LEFT JOIN t b')
+{
+	for my $near ('fasted_within(a.v, b.v, 1 / (SELECT 0))', 'fasted_distance(a.v, b.v) < 1 / (SELECT 0)', 'fasted_within(a.v, b.v, (SELECT -1))',
+		"fasted_distance(a.v, b.v) <= (SELECT 'NaN'::float8)", 'fasted_distance(a.v, b.v) < (SELECT NULL::float8)')
+	{
+		same("SELECT a.id, b.id AS c FROM $sides ON $near", "$near, $sides");
+		same("SELECT a.id, b.id AS c FROM $sides ON a.k = b.k AND $near", "$near, $sides, in groups", any_plan => 1);
+	}
+}
+same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON a.id < 0 AND fasted_within(a.v, b.v, 1 / (SELECT 0))", 'a bound that no row asks for');
+
+# --- vectors that are null meet nobody
+
+for my $query ('SELECT a.id FROM s a WHERE NOT EXISTS (SELECT FROM no_vectors b WHERE NEAR)', 'SELECT a.id FROM no_vectors a WHERE NOT EXISTS (SELECT FROM s b WHERE NEAR)',
+	'SELECT a.id, b.id AS c FROM no_vectors a LEFT JOIN s b ON a.dim = b.dim AND NEAR', 'SELECT a.id, b.id AS c FROM s a LEFT JOIN no_vectors b ON a.k = b.k AND NEAR',
+	'SELECT a.id, b.id AS c FROM no_vectors a JOIN mixed b ON NEAR', 'SELECT a.id, b.id AS c FROM mixed a LEFT JOIN no_vectors b ON NEAR',
+	'SELECT a.id, b.id AS c FROM no_vectors a LEFT JOIN no_vectors b ON NEAR')
+{
+	my $sql = $query =~ s/NEAR/fasted_within(a.v, b.v, 2)/r;
+	same($sql, "null vectors: $sql");
+	unlike($node->safe_psql('postgres', "$forced; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) $sql"), qr/Rows Removed by Join Filter/, "no pair is looked at: $sql");
+}
+
+# --- conditions that have one value while the query runs
+
+for my $condition ("current_user <> 'nobody at all'", "current_user = 'nobody at all'", 'now() > DATE \'2000-01-01\'', '(SELECT NULL::bool)', '(SELECT count(*) FROM t) < 1000',
+	'1 IN (SELECT k FROM s)', '1 / (SELECT count(*) FROM nothing) = 1')
+{
+	my $name = "one value: $condition";
+	my $near = 'fasted_within(a.v, b.v, 2)';
+	same("SELECT a.id, b.id AS c FROM s a JOIN t b ON $near WHERE $condition", "$name, inner join");
+	same("SELECT a.id, b.id AS c FROM s a JOIN s b ON a.id < b.id AND $near WHERE $condition", "$name, with itself");
+	same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON $near WHERE $condition", "$name, above a left join");
+	same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON $near AND $condition", "$name, of a left join", any_plan => $condition =~ / IN /);
+	same("SELECT a.id, b.id AS c FROM s a JOIN t b ON a.k = b.k AND $near WHERE $condition", "$name, in groups");
+	same("SELECT a.id FROM s a WHERE EXISTS (SELECT FROM t b WHERE $near AND $condition)", "$name, of a semi join", any_plan => $condition =~ / IN /);
+	same("SELECT a.id FROM s a WHERE EXISTS (SELECT FROM t b WHERE $near) AND $condition", "$name, above a semi join");
+	same("SELECT a.id FROM s a WHERE NOT EXISTS (SELECT FROM t b WHERE $near AND $condition)", "$name, of an anti join", any_plan => $condition =~ / IN /);
+	same("SELECT a.id FROM s a WHERE NOT EXISTS (SELECT FROM t b WHERE $near) AND $condition", "$name, above an anti join");
+	same("SELECT x.id, q.* FROM one x LEFT JOIN (SELECT a.id AS a, b.id AS b FROM s a JOIN t b ON $near WHERE $condition) q ON q.a = x.id + 1", "$name, below a left join");
+	same("SELECT x.id, a.id AS a, b.id AS c FROM s a JOIN t b ON $near JOIN one x ON fasted_within(x.v, b.v, 4) WHERE $condition", "$name, three tables");
+	same("SELECT a.id, b.id AS c FROM parts a JOIN parts b ON a.id = b.id AND $near WHERE $condition", "$name, partitionwise",
+		set => 'SET enable_partitionwise_join = on', any_plan => 1);
+	same_count("SELECT count(*) FROM s a JOIN t b ON $near WHERE $condition", $name, by => 'engine');
+	same_count("SELECT count(*) FROM s a LEFT JOIN t b ON $near WHERE $condition", "$name, left join");
+	for my $change ("DELETE FROM s a USING t b WHERE $near AND $condition", "UPDATE s a SET k = -1 WHERE NOT EXISTS (SELECT FROM t b WHERE $near) AND $condition")
+	{
+		my $sum = 'SELECT count(*), sum(hashtextextended(s::text, 0)::numeric) FROM s';
+		is(result_of($forced, "BEGIN; $change; $sum; ROLLBACK"), result_of($plain, "BEGIN; $change; $sum; ROLLBACK"), "$name: $change");
+	}
+}
+same('SELECT g, n FROM generate_series(0, 3) g, LATERAL (SELECT count(*) AS n FROM s a JOIN t b ON fasted_within(a.v, b.v, 2) WHERE g % 2 = 1) q', 'one value for each row outside');
+my $asked = 'PREPARE asked(bool) AS SELECT count(*), sum(a.id * b.id) FROM s a LEFT JOIN t b ON fasted_within(a.v, b.v, 2) WHERE $1;';
+my $when = join ' ', map { "EXECUTE asked($_);" } qw(true false NULL true);
+for my $mode (qw(force_custom_plan force_generic_plan))
+{
+	is(result_of("SET plan_cache_mode = $mode; $forced", "$asked $when"), result_of("SET plan_cache_mode = $mode; $plain", "$asked $when"), "a parameter as a condition, $mode");
+}
+$explain = $node->safe_psql('postgres', "SET plan_cache_mode = force_generic_plan; $forced; $asked; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE asked(false)");
+like($explain, qr/FastedJoin.*One-Time Filter: \$1\n.*never executed/s, 'no row is read where the condition is false');
 
 # --- sides that depend on what is outside the join, or on each other
 
@@ -542,6 +654,36 @@ same_count('SELECT count(*) FROM secrets a JOIN secrets b ON fasted_within(a.v, 
 same_count('SELECT count(*) FROM secrets a JOIN secrets b ON fasted_within(a.v, b.v, 2) AND a.word < b.word', 'row security, in an order that may tell of rows', set => 'SET ROLE reader');
 is(result_of("$forced; SET ROLE reader", "SELECT count(*) FROM s a JOIN t b ON fasted_within(a.v, b.v, 2)"), 'error 42501', 'no rights, no rows');
 
+# --- the similarity 1 - cosine distance: zero vectors have that of NaN, which is above any other
+
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE directions AS SELECT g AS id, some_vector(g, 3) AS v, some_vector(g, 3)::float8[] AS d, some_vector(g, 3)::int[] AS i
+	FROM generate_series(1, 120) g;
+ANALYZE directions;
+END
+for my $column (qw(v d i))
+{
+	my $similarity = "1 - fasted_cosine_distance(a.$column, b.$column)";
+	my @bounds = ("$similarity > 0.95", "$similarity > 1", "$similarity >= 1", "$similarity > -1", "$similarity >= 'NaN'");
+	push @bounds, "0.9 <= $similarity", "$similarity >= 0.95::real", "0.95::real < $similarity", "$similarity >= -1", "$similarity >= 1.0000000000000002", "$similarity > 0.9999999999999999",
+	  "$similarity > -5", "$similarity > 1e-300", "$similarity > 'Infinity'", "$similarity >= '-Infinity'", "$similarity > 'NaN'", "$similarity > NULL", "$similarity > (SELECT 0.5)"
+	  if $column eq 'v';
+	for my $on (@bounds)
+	{
+		# a constant that is NULL leaves nothing to join
+		same("SELECT a.id, b.id AS c FROM directions a JOIN directions b ON a.id < b.id AND $on", "similarity: $on", any_plan => $on =~ /NULL/);
+		same("SELECT a.id FROM directions a WHERE NOT EXISTS (SELECT FROM s b WHERE $on)", "similarity, anti: $on", any_plan => 1) if $column eq 'v';
+		same_count("SELECT count(*) FROM directions a JOIN directions b ON $on", "similarity: $on", $on =~ /NULL/ ? () : (by => 'engine'));
+	}
+	# at every similarity that occurs
+	for my $x (split /\n/, $node->safe_psql('postgres', "SELECT DISTINCT $similarity FROM directions a, directions b WHERE a.id < b.id AND b.id < 40 ORDER BY 1 DESC LIMIT 12"))
+	{
+		same_count("SELECT count(*) FROM directions a JOIN directions b ON $similarity $_ '$x'", "similarity of $column $_ $x", by => 'engine') for '>', '>=';
+	}
+}
+unlike(plan_of($forced, "SELECT FROM s a JOIN t b ON $_"), qr/FastedJoin/, "not the node's: $_")
+  for '1 - fasted_cosine_distance(a.v, b.v) < 0.9', '2 - fasted_cosine_distance(a.v, b.v) > 1.9', '1 - fasted_distance(a.v, b.v) > 0.5';
+
 # --- pgvector
 
 SKIP:
@@ -576,6 +718,15 @@ END
 	{
 		unlike(plan_of("$forced; $load", "SELECT FROM va a JOIN vb b ON $on"), qr/FastedJoin/, "not the node's: $on");
 	}
+	# what is no vector, where another condition leaves it out; and a condition of one value
+	my $vector = "translate(a.body, '{}', '[]')::vector";
+	for my $on ("a.valid AND $vector <-> b.v < 2", "a.valid AND a.id <> b.id AND 1 - ($vector <=> b.v) > 0.9", "a.valid::int >= least(b.id, 1) AND $vector <=> b.v < 0.1")
+	{
+		same("SELECT a.id, b.id AS c FROM texts a LEFT JOIN vb b ON $on", "pgvector, left join: $on", set => $load);
+		same("SELECT a.id FROM texts a WHERE NOT EXISTS (SELECT FROM vb b WHERE $on)", "pgvector, anti join: $on", set => $load);
+	}
+	is(result_of("$forced; $load", "SELECT count(*) FROM texts a JOIN vb b ON $vector <-> b.v < 2"), 'error 22P02', 'pgvector: no vector is an error');
+	same("SELECT a.id, b.id AS c FROM va a JOIN vb b ON a.v <-> b.v < 2 WHERE $_", "pgvector, one value: $_", set => $load) for 'now() IS NULL', '(SELECT count(*) FROM va) > 5';
 	# from the TOAST table, near x; and vectors of which each is read in another way
 	$node->safe_psql('postgres', 'CREATE TABLE long_v AS SELECT id, (v::float8[])::vector AS v, v::vector::halfvec AS h FROM long_b; ANALYZE long_v');
 	for my $vector (qw(v h))
