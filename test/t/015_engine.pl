@@ -66,13 +66,14 @@ else
 	like($err, qr/HINT:  .*fasted.engine = auto/, 'cuda: and what to do');
 }
 
-# Which filter: INT8 or FP32 when left alone, FP32 in place of those for a GPU.
+# Which filter: of integers, as the kernel has them, or FP32 when left alone, FP32 in place
+# of those for a GPU.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE middling AS
 	SELECT g AS id, array(SELECT (random() + 10 * (g % 50))::real FROM generate_series(1, 40)) AS v
 	FROM generate_series(1, 5000) g;
 END
-my %filters = (auto => qr/int8|fp32/, int8 => qr/int8|fp32/, fp16 => qr/fp32/, fp64 => qr/fp32/);
+my %filters = (auto => qr/int8|int16|fp32/, int8 => qr/int8|int16|fp32/, fp16 => qr/fp32/, fp64 => qr/fp32/);
 for my $filter (sort keys %filters)
 {
 	my $plan = $node->safe_psql('postgres', "SET fasted.filter = $filter; EXPLAIN (ANALYZE) "
