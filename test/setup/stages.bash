@@ -34,7 +34,7 @@ failed_parts() {
 		diffs { if (++shown <= 150) print; next }
 		/^# test_/ { program = $0 }
 		$0 ~ pattern { if (program != "") print program; program = ""; left = 16; if (matched) matched++; else matched = 1 }
-		left > 0 && !/^ok / { left--; if (++lines <= 150) print }
+		left > 0 && !/^ok |[.][.][.] ok/ { left--; if (++lines <= 150) print }
 		END { exit !(matched || diffs) }' || stage_output | tail -n 40
 }
 
