@@ -5,7 +5,8 @@
 
 A set is made of its name and its size n; it is cut into blocks of BLOCK rows, each
 from a seed of its own, so a row depends on (name, n, its number) and not on how it is
-asked for.  numpy computes them; another version or processor may differ in last bits.
+asked for.  numpy computes them, matrix products by one thread, for several would change
+last bits; another version or processor may differ in these.
 
   uniform-<d>     independent, uniform in [0, 1)
   normal-<d>      independent, normal: the worst case, all rows about equally far apart
@@ -47,6 +48,7 @@ import os
 import re
 
 import numpy
+import threadpoolctl
 
 from . import files, parallel
 
@@ -77,7 +79,9 @@ class Rows:
         result = numpy.empty((max(0, end - first), self.d), numpy.float32)
         for number in range(first // BLOCK, (end + BLOCK - 1) // BLOCK):
             low, high = max(first, number * BLOCK), min(end, (number + 1) * BLOCK)
-            made = self.block(numpy.random.default_rng([SEEDS[type(self)], self.d, number]), BLOCK)
+            random = numpy.random.default_rng([SEEDS[type(self)], self.d, number])
+            with threadpoolctl.threadpool_limits(1, "blas"):
+                made = self.block(random, BLOCK)
             result[low - first:high - first] = made[low - number * BLOCK:high - number * BLOCK]
         return result
 

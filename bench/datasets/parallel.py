@@ -1,7 +1,7 @@
 """All rows of a generated set by several processes, in memory that they share.
 
-Each process is an interpreter of its own, started with one thread for matrix products,
-and runs this file; the rows are those that one process makes.
+Each process is an interpreter of its own and runs this file; the rows are those that one
+process makes.
 """
 import mmap
 import os
@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 
 import numpy
-
-ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")}
 
 
 def shared(file, n, d):
@@ -27,8 +25,8 @@ def all_rows(rows, block, processes):
     file = os.memfd_create(name)
     try:
         os.ftruncate(file, 4 * n * d)
-        makers = [subprocess.Popen([sys.executable, __file__, name, *map(str, (n, d, file, first, end))], pass_fds=[file],
-                                   env={**os.environ, **ONE_THREAD}) for first, end in zip(ends, ends[1:])]
+        makers = [subprocess.Popen([sys.executable, __file__, name, *map(str, (n, d, file, first, end))], pass_fds=[file])
+                  for first, end in zip(ends, ends[1:])]
         if any([maker.wait() for maker in makers]):
             raise RuntimeError(f"{name}: not all of {n} rows were made")
         return shared(file, n, d)

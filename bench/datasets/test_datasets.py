@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the data sets: python3 bench/datasets/test_datasets.py.  Needs numpy alone."""
+"""Tests of the data sets: python3 bench/datasets/test_datasets.py.  Needs numpy and threadpoolctl."""
 import contextlib
 import dataclasses
 import functools

@@ -66,21 +66,38 @@ else
 	like($err, qr/HINT:  .*fasted.engine = auto/, 'cuda: and what to do');
 }
 
-# Which filter: INT8 or FP32 when left alone, FP32 in place of those for a GPU.
+# Which filter, by each kernel that runs here: of integers, as the kernel has them, or FP32
+# when left alone, FP32 in place of those for a GPU.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE middling AS
 	SELECT g AS id, array(SELECT (random() + 10 * (g % 50))::real FROM generate_series(1, 40)) AS v
 	FROM generate_series(1, 5000) g;
 END
-my %filters = (auto => qr/int8|fp32/, int8 => qr/int8|fp32/, fp16 => qr/fp32/, fp64 => qr/fp32/);
-for my $filter (sort keys %filters)
+my %integers = (avx2int16 => 'int16', map { $_ => 'fp32' } qw(avx512 avx2 neon portable));
+my $kernels = 0;
+for my $kernel (split /\n/, $node->safe_psql('postgres',
+		"LOAD 'fasted'; SELECT unnest(enumvals) FROM pg_settings WHERE name = 'fasted.cpu_kernel'"))
 {
-	my $plan = $node->safe_psql('postgres', "SET fasted.filter = $filter; EXPLAIN (ANALYZE) "
-			. "SELECT count(*) FROM fasted_self_join('middling', 'v', 2.2, id_column => 'id')");
-	like($plan, qr/Distance Filter: $filters{$filter}$/m, "fasted.filter = $filter on a CPU");
-	like($plan, qr/Pairs: [1-9]/, "fasted.filter = $filter: there are pairs");
-	unlike($plan, qr/Sampled/, "fasted.filter = $filter: nothing is left to a sample") if $filter ne 'auto';
+	($status, $out, $err) = with_engine('cpu', "SET fasted.cpu_kernel = $kernel; $small");
+	if ($err =~ /ERROR: .* CPU kernel "$kernel"/)
+	{
+		note("$kernel does not run here");
+		next;
+	}
+	$kernels++;
+	my $integers = $kernel eq 'auto' ? 'int8|int16|fp32' : $integers{$kernel} // 'int8';
+	my %filters = (auto => "$integers|fp32", int8 => $integers, fp16 => 'fp32', fp64 => 'fp32');
+	for my $filter (sort keys %filters)
+	{
+		my $name = "$kernel, fasted.filter = $filter";
+		my $plan = $node->safe_psql('postgres', "SET fasted.cpu_kernel = $kernel; SET fasted.filter = $filter; "
+				. "EXPLAIN (ANALYZE) SELECT count(*) FROM fasted_self_join('middling', 'v', 2.2, id_column => 'id')");
+		like($plan, qr/Distance Filter: (?:$filters{$filter})$/m, "$name: the CPU's filter");
+		like($plan, qr/Pairs: [1-9]/, "$name: there are pairs");
+		unlike($plan, qr/Sampled/, "$name: nothing is left to a sample") if $filter ne 'auto';
+	}
 }
+cmp_ok($kernels, '>', 1, 'there are kernels');
 
 ($status, $out, $err) = with_engine('abacus', $small);
 like($err, qr/22023: invalid value for parameter "fasted.engine"/, 'no such engine');

@@ -1,4 +1,5 @@
-# A test that fails leaves nothing in the system's folder for temporary files.
+# A test that fails leaves nothing in the system's folder for temporary files; and how
+# run-tests reports.
 use strict;
 use warnings;
 use FindBin;
@@ -33,5 +34,44 @@ for my $way (qw(ends exits dies))
 	is_deeply([ glob("$temp/*") ], [], "$way: and nothing of it is left");
 	remove_tree(glob("$PostgreSQL::Test::Utils::tmp_check/t_fails_fails_data"));
 }
+
+# What run-tests prints: a line for each stage, then what failed, and its last line is the
+# sum.  All the rest is in the file, of a run that is interrupted too.
+my $setup = "$FindBin::RealBin/../setup";
+
+sub report
+{
+	my ($stages) = @_;
+	my $script = "$folder/report.bash";
+	unlink($script);
+	append_to_file($script, "set -euo pipefail\n. '$setup/lib.bash'\n. '$setup/stages.bash'\n"
+			. "open_log '$folder/build/check.log' '$folder/failures'\n$stages\nfinish title\n");
+	run([ 'bash', $script ], '>', \my $out, '2>', \my $err);
+	return ($?, $out, slurp_file("$folder/build/check.log"), $err);
+}
+
+my $tap = "'^ok [0-9]+' '^not ok [0-9]+'";
+my $lines = 'for i in $(seq 2000); do echo "ok $i - fine"; done';
+my ($status, $out, $all, $err) = report(<<"END");
+stage good $tap bash -c '$lines' || true
+stage one '' '' true || true
+stage bad $tap bash -c '$lines; echo "not ok 2001 - this one"; echo "# it was 5"; $lines; exit 1' || true
+stage regress $tap bash -c 'echo "not ok 1 - join 5 ms"; echo "diff -U3 a b"; echo "-expected row"; exit 1' || true
+stage broken '' '' bash -c 'echo no space left; exit 3' || true
+stage nothing $tap true || true
+END
+is($status >> 8, 1, 'report: the exit status') or diag($err);
+like($out, qr/^   good +2000 passed +0 failed +\d+ s\n   one +1 passed +0 failed/m, 'report: one line for each stage');
+like($out, qr/^== bad: failures\nnot ok 2001 - this one\n# it was 5\n==/m, 'report: what failed, with what was said of it');
+like($out, qr/not ok 1 - join 5 ms\ndiff -U3 a b\n-expected row\n/, 'report: differences');
+like($out, qr/^== broken: failures\nno space left\n/m, 'report: the end of what broke down');
+like($out, qr/no test was run/, 'report: a stage without a test');
+like($out, qr{^All output is in \Q$folder\E/build/check.log\n6001 passed, 4 failed\n\z}m, 'report: the last line');
+cmp_ok(scalar(() = $out =~ /\n/g), '<', 30, 'report: few lines');
+cmp_ok(scalar(() = $all =~ /^ok /mg), '==', 6000, 'report: all lines are in the file');
+
+($status, $out, $all, $err) = report("stage good $tap echo 'ok 1' || true\nstage long '' '' bash -c 'echo begun; kill -TERM \$PPID; sleep 1'");
+isnt($status, 0, 'interrupted: the exit status');
+like($all, qr/^ok 1\n.*^begun\n/ms, 'interrupted: the file has what was said until then');
 
 done_testing();

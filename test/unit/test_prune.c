@@ -498,11 +498,13 @@ main(void)
 	check_closed_early(600, 64);
 	check_stopped_order();
 	check_choice(kernel, CLUSTERS, FASTED_METRIC_L2, 21000, 64, 0.45, FASTED_PRUNE_AUTO, true);
+	check_choice(kernel, OUTLIERS, FASTED_METRIC_COSINE, 21000, 64, 0.6, FASTED_PRUNE_AUTO, false);
+	if (quick())
+		return tap_done();
 	check_choice(kernel, CLUSTERS, FASTED_METRIC_COSINE, 21000, 64, 3e-4, FASTED_PRUNE_AUTO, true);
 	check_choice(kernel, CLUSTERS, FASTED_METRIC_L2, 21000, 64, 0.45, FASTED_PRUNE_OFF, false);
 	check_choice(kernel, CLUSTERS, FASTED_METRIC_COSINE, 21000, 64, 3e-4, FASTED_PRUNE_OFF, false);
 	check_choice(kernel, CLUSTERS, FASTED_METRIC_L2, 9000, 64, 0.45, FASTED_PRUNE_AUTO, false);
 	check_choice(kernel, OUTLIERS, FASTED_METRIC_L2, 21000, 64, 7.0, FASTED_PRUNE_AUTO, false);
-	check_choice(kernel, OUTLIERS, FASTED_METRIC_COSINE, 21000, 64, 0.6, FASTED_PRUNE_AUTO, false);
 	return tap_done();
 }

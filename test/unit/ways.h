@@ -9,6 +9,7 @@
 #ifndef WAYS_H
 #define WAYS_H
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../src/cpu/cpu_kernel.h"
@@ -25,11 +26,30 @@ typedef struct Way
 	const char *pruned;			/* which of these */
 } Way;
 
-/* What a kernel's filter of integers is called. */
+/* What a kernel's filter of integers is called; "fp32" for a kernel that has none. */
 static inline const char *
 integer_filter(const CpuKernel *kernel)
 {
+	if (kernel->int8 == NULL)
+		return "fp32";
 	return kernel->int8->bytes == 2 ? "int16" : "int8";
+}
+
+/* The kernel that the engine takes where the caller names none. */
+static inline const CpuKernel *
+best_kernel(void)
+{
+	return fasted_cpu_choose_kernel(NULL);
+}
+
+/*
+ * Does the environment hide the better kernels?  Then tests see what the engine chooses
+ * by the best one that is left, and leave out what they do by each kernel.
+ */
+static inline bool
+kernels_hidden(void)
+{
+	return getenv("FASTED_BEST_KERNEL") != NULL;
 }
 
 /* Each filter of each kernel, without pruning or with it. */

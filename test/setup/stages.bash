@@ -1,0 +1,84 @@
+# How run-tests reports: one line for each stage, what failed once more at the end, and
+# all output in a file.  For scripts that have lib.bash.
+# shellcheck shell=bash disable=SC2154
+
+passed=0
+failed=0
+summary=()
+
+# open_log FILE FAILURES: all output goes to FILE, or where that cannot be written, to a new
+# file in the folder for temporary files; what failed is kept in FAILURES for the end.
+open_log() {
+	all_output=$1
+	failures=$2
+	: >"$failures"
+	if ! { mkdir -p "${1%/*}" && : >"$1"; } 2>/dev/null; then
+		all_output=$(mktemp "${TMPDIR:-/tmp}/fasted-check-XXXXXX.log")
+	fi
+	echo "All output is in $all_output"
+}
+
+# What the current stage has printed, and how many lines of that match.
+stage_output() { tail -n "+$stage_begin" "$all_output"; }
+count() { stage_output | grep -cE "$1" || true; }
+
+# Lines that tell of a failure.  Where a failed stage has none, the end of its output does.
+failed_lines='^not ok|[.][.][.] (FAIL|ERROR|FAILED)|^(FAIL|ERROR):|^#   Failed test|Dubious|Failed [0-9]+/|(error|ERROR|FATAL|PANIC):|Sanitizer|runtime error|: status [0-9]'
+
+# failed_parts NAME: failing lines with what follows them, and the head of pg_regress's
+# differences.
+failed_parts() {
+	echo "== $1: failures"
+	stage_output | awk -v pattern="$failed_lines" '
+		/^diff / { diffs = 1 }
+		diffs { if (++shown <= 150) print; next }
+		/^# test_/ { program = $0 }
+		$0 ~ pattern { if (program != "") print program; program = ""; left = 16; if (matched) matched++; else matched = 1 }
+		left > 0 && !/^ok |[.][.][.] ok/ { left--; if (++lines <= 150) print }
+		END { exit !(matched || diffs) }' || stage_output | tail -n 40
+}
+
+# stage NAME OK_PATTERN FAILED_PATTERN COMMAND...: runs it and counts its tests by
+# the lines it prints.  With an empty pattern, its closing line counts if that says
+# "N passed, N failed"; else the whole stage is one test.
+stage() {
+	local name=$1 ok_pattern=$2 failed_pattern=$3 status=0 ok=0 bad=0 closing line begin=$SECONDS
+	shift 3
+	printf '   %-14s ' "$name"
+	say "$name" >>"$all_output"
+	stage_begin=$(($(wc -l <"$all_output") + 1))
+	"$@" </dev/null >>"$all_output" 2>&1 || status=$?
+	if [[ -n $ok_pattern ]]; then
+		ok=$(count "$ok_pattern")
+		bad=$(count "$failed_pattern")
+		if ((status == 0 && ok == 0 && bad == 0)); then
+			echo "$name: no test was run" >>"$all_output"
+			bad=1
+		fi
+	elif closing=$(stage_output | tail -n 1 | grep -E '^[0-9]+ passed, [0-9]+ failed'); then
+		read -r ok _ bad _ <<<"$closing"
+	elif ((status == 0)); then
+		ok=1
+	fi
+	if ((status != 0 && bad == 0)); then bad=1; fi
+	passed=$((passed + ok))
+	failed=$((failed + bad))
+	line=$(printf '%4d passed %4d failed %5d s' "$ok" "$bad" "$((SECONDS - begin))")
+	echo "$line"
+	summary+=("$(printf '%-14s %s' "$name" "$line")")
+	if ((bad > 0)); then failed_parts "$name" >>"$failures"; fi
+	return "$((bad > 0))"
+}
+
+# finish TITLE: what failed, where all output is, and the sum.
+finish() {
+	local line
+	cat "$failures"
+	{
+		say "Summary ($1)"
+		for line in "${summary[@]}"; do echo "   $line"; done
+	} >>"$all_output"
+	echo "All output is in $all_output"
+	echo "$passed passed, $failed failed" | tee -a "$all_output"
+	exit "$((failed > 0))"
+}
