@@ -8,7 +8,7 @@
 #include <cub/block/block_radix_sort.cuh>
 
 #include "device/check.h"
-#include "engine/spread_row.h"
+#include "engine/host_device.h"
 #include "nearest/near_task.h"
 #include "rows/row_order.h"
 

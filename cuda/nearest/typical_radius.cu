@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "device/check.h"
-#include "engine/spread_row.h"
+#include "engine/host_device.h"
 #include "nearest/near_task.h"
 
 namespace fasted

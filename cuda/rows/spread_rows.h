@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "engine/spread_row.h"
+#include "engine/host_device.h"
 #include "rows/row_table.h"
 
 namespace fasted

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "at_once.h"
 #include "device_group.h"
 #include "group_state.h"
+#include "thread.h"
 
 static const FastedEngine *base_engine;
 static const char open_error[] = "out of memory";

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "everywhere.h"
+#include "host_device.h"
 
 /* Unit roundoffs: half the distance from 1 to the next number. */
 #define FASTED_U32 (FLT_EPSILON / 2.0)

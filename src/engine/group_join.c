@@ -26,8 +26,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "at_once.h"
 #include "group_join.h"
+#include "thread.h"
 
 /*
  * Between two looks at all devices; none while slices are over sooner than that many

@@ -13,11 +13,15 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "panel_state.h"
+
+/* Neighbours that are handed out at once, unless a row has more. */
+#define GIVEN_NEIGHBORS 16384
 
 FastedStatus
 panels_fail(PanelJoin *join, FastedStatus status, const char *text)
@@ -26,6 +30,142 @@ panels_fail(PanelJoin *join, FastedStatus status, const char *text)
 	snprintf(join->error, sizeof(join->error), "%s", text);
 	return status;
 }
+
+/* --- statistics and progress over all panels */
+
+/* Pairs of rows that a join of two panels compares, and that all of them do. */
+static double
+area(const Panel *a, const Panel *b)
+{
+	return a == b ? 0.5 * (double) a->count * ((double) a->count - 1.0)
+		: (double) a->count * (double) b->count;
+}
+
+static double
+whole_area(const PanelJoin *join)
+{
+	double		n = (double) join->rows[0];
+	double		outer = (double) join->outer_rows;
+	double		panels = ceil(n / outer);
+	double		last = n - (panels - 1.0) * outer;
+
+	/* rows of different panels meet twice */
+	if (panels_find_nearest(join) && join->problem.sides == 1)
+		return n * n - 0.5 * ((panels - 1.0) * outer * outer + last * last) - 0.5 * n;
+	return join->problem.sides == 2 ? n * (double) join->rows[1] : 0.5 * n * (n - 1.0);
+}
+
+/* What was counted since then. */
+static void
+subtract_stats(FastedStats *stats, const FastedStats *before)
+{
+	stats->units_total -= before->units_total;
+	stats->units_done -= before->units_done;
+	stats->candidates -= before->candidates;
+	stats->pairs -= before->pairs;
+	stats->sampled_candidates -= before->sampled_candidates;
+	stats->sampled_pairs -= before->sampled_pairs;
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		stats->pruned_tiles[level] -= before->pruned_tiles[level];
+	stats->full_tiles -= before->full_tiles;
+	stats->redone_units -= before->redone_units;
+	stats->prepare_seconds -= before->prepare_seconds;
+	stats->filter_seconds -= before->filter_seconds;
+	stats->refine_seconds -= before->refine_seconds;
+	stats->device_seconds -= before->device_seconds;
+}
+
+/* Without panels the engine's own units, else pairs of rows. */
+static void
+tell_progress(const PanelJoin *join, FastedStats *stats)
+{
+	double		compared = join->compared;
+
+	if (!join->started || join->resident)
+		return;
+	if (join->join != NULL && stats->units_total > join->units_total)
+		compared += area(join->a, join->b) * (double) (stats->units_done - join->units_done)
+			/ (double) (stats->units_total - join->units_total);
+	stats->units_total = (uint64_t) whole_area(join);
+	stats->units_done = join->done || compared > (double) stats->units_total ? stats->units_total
+		: (uint64_t) compared;
+}
+
+void
+panel_join_stats(const PanelJoin *join, FastedStats *stats)
+{
+	uint64_t	outer_total = join->rows[join->outer_side];
+
+	*stats = (FastedStats) {0};
+	if (join->context == NULL)
+		return;
+	join->engine->stats(join->context, stats);
+	subtract_stats(stats, &join->before);
+	stats->rows = 0;
+	for (int side = 0; side < join->problem.sides; side++)
+		stats->rows += join->started ? join->rows[side] : join->sides[side].have;
+	stats->dimensions = join->problem.options.dimensions;
+	stats->panels = !join->started ? 0 : join->resident || join->outer_rows == 0 ? 1
+		: (uint32_t) ceil_div(outer_total, join->spread ? ceil_div(join->outer_rows, join->devices)
+							   : join->outer_rows);
+	tell_progress(join, stats);
+}
+
+/* --- the nearest rows of each row, returned where an outer panel's are complete */
+
+/* Room for the neighbours of some rows, and what there is to know of them now. */
+static bool
+begin_lists(PanelJoin *join)
+{
+	uint32_t	k;
+
+	free(join->given);
+	free(join->given_lengths);
+	join->given = NULL;
+	join->given_lengths = NULL;
+	join->give_first = join->give_end = join->given_count = 0;
+	join->further = false;
+	if (!panels_find_nearest(join))
+		return true;
+	k = join->problem.problem.k = panels_clip_neighbors(join, join->problem.problem.k);
+	join->given_most = k < GIVEN_NEIGHBORS ? GIVEN_NEIGHBORS / k : 1;
+	join->given = malloc(join->given_most * k * sizeof(FastedNeighbor));
+	join->given_lengths = malloc(join->given_most * sizeof(uint32_t));
+	if (join->done)
+		join->give_end = join->rows[0];
+	return join->given != NULL && join->given_lengths != NULL;
+}
+
+/* The neighbours of some rows that are complete, until there are no more of these. */
+static FastedStatus
+give_lists(PanelJoin *join, FastedBatch *batch)
+{
+	uint64_t	left = join->give_end - join->give_first;
+	FastedStatus status = FASTED_OK;
+
+	join->given_first = join->give_first;
+	join->given_count = left < join->given_most ? left : join->given_most;
+	join->give_first += join->given_count;
+	if (join->join == NULL)
+		memset(join->given_lengths, 0, join->given_count * sizeof(uint32_t));
+	else
+		status = join->engine->nearest(join->join, join->given_first - join->a->first,
+									   join->given_count, join->given_lengths, join->given);
+	batch->first_row = join->given_first;
+	batch->row_count = join->given_count;
+	return status;
+}
+
+const FastedNeighbor *
+panel_join_nearest(const PanelJoin *join, uint64_t row, uint32_t *length)
+{
+	uint64_t	place = row - join->given_first;
+
+	*length = place < join->given_count ? join->given_lengths[place] : 0;
+	return *length > 0 ? join->given + place * join->problem.problem.k : NULL;
+}
+
+/* --- the schedule */
 
 /* Is this a number of neighbours that the engine finds? */
 static FastedStatus
@@ -154,7 +294,7 @@ begin(PanelJoin *join)
 	join->done = no_pair(join);
 	if (!clear_counts(join))
 		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
-	if (!panels_begin_lists(join))
+	if (!begin_lists(join))
 		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' neighbors");
 	if (join->done || join->resident)
 		return FASTED_OK;
@@ -284,7 +424,7 @@ begin_join(PanelJoin *join)
 	}
 
 	join->engine->stats(join->context, &stats);
-	panels_subtract_stats(&stats, &join->before);
+	subtract_stats(&stats, &join->before);
 	join->units_done = stats.units_done;
 	join->units_total = stats.units_total;
 	return join->engine->join_open(join->context, &problem, join->a->set, join->b->set,
@@ -342,7 +482,7 @@ end_join(PanelJoin *join)
 		status = add_counts(join);
 	join->engine->join_close(join->join);
 	join->join = NULL;
-	join->compared += panels_area(join->a, join->b);
+	join->compared += area(join->a, join->b);
 	if (status != FASTED_OK)
 		return status;
 	if (join->resident)
@@ -381,7 +521,7 @@ panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch)
 		if (status != FASTED_OK)
 			return status;
 		if (join->give_first < join->give_end)
-			return panels_give_lists(join, batch);
+			return give_lists(join, batch);
 		join->given_count = 0;
 		if (join->done)
 			return FASTED_DONE;

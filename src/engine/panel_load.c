@@ -1,14 +1,237 @@
 /*-------------------------------------------------------------------------
  *
  * panel_load.c
- *	  Which rows are loaded next, into which panel.
+ *	  The sizes of panels, and the rows on their way into them.
  *
  *-------------------------------------------------------------------------
  */
+#include <stdlib.h>
+
 #include "panel_state.h"
+
+/* The outer panel is so many times as large as each of the inner ones. */
+#define OUTER_TO_INNER 8
 
 /* Rows that are asked for at once while a join is at work, in bytes. */
 #define LOAD_BYTES ((uint64_t) 4 << 20)
+
+/* --- sizes */
+
+/* The side whose rows the panels of the outer side are joined with. */
+static int
+inner_side(const PanelJoin *join)
+{
+	return join->problem.sides == 2 ? !join->outer_side : 0;
+}
+
+/* No row has more neighbours than there are rows. */
+uint32_t
+panels_clip_neighbors(const PanelJoin *join, uint32_t k)
+{
+	uint64_t	rows = join->problem.sides == 2 ? join->rows[1]
+		: join->rows[0] > 0 ? join->rows[0] - 1 : 0;
+
+	if (rows < 1)
+		rows = 1;
+	return k < rows ? k : (uint32_t) rows;
+}
+
+static bool
+panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
+{
+	uint64_t	rows[3] = {outer, inner, inner};
+
+	if (join->list_length > 0)
+		rows[0] += join->engine->list_rows(join->context, outer,
+										   panels_clip_neighbors(join, join->list_length));
+	return (join->spread ? join->engine->fits_spread : join->engine->fits) (join->context, rows, 3);
+}
+
+/* Over so many devices an outer panel may be spread. */
+static uint64_t
+width(const PanelJoin *join)
+{
+	return join->engine->width == NULL ? 1 : (uint64_t) join->engine->width(join->context);
+}
+
+static uint64_t
+inner_of(const PanelJoin *join, uint64_t outer)
+{
+	return ceil_div(join->spread ? ceil_div(outer, width(join)) : outer, OUTER_TO_INNER);
+}
+
+/* Rows that an outer panel may have. */
+static uint64_t
+most_outer(const PanelJoin *join)
+{
+	uint64_t	low = 1;
+	uint64_t	high = join->rows[join->outer_side];
+
+	while (low < high)
+	{
+		uint64_t	middle = low + (high - low + 1) / 2;
+
+		if (panels_fit(join, middle, inner_of(join, middle)))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/*
+ * An outer panel on several devices, if it is larger than that of one.  Slices are those of
+ * one device's panels: other processes may have fewer.
+ */
+static uint64_t
+most_spread(PanelJoin *join, uint64_t most)
+{
+	uint64_t	spread;
+
+	if (width(join) < 2 || join->list_length > 0 || join->problem.problem.slices > 1)
+		return most;
+	join->spread = true;
+	spread = most_outer(join);
+	join->spread = spread > most;
+	join->devices = width(join);
+	return join->spread ? spread : most;
+}
+
+/* The sizes of panels: of even size, as large as they may be. */
+void
+panels_choose(PanelJoin *join)
+{
+	uint64_t	outer_total;
+	uint64_t	inner_total;
+	uint64_t	low;
+	uint64_t	high;
+
+	join->outer_side = join->problem.sides == 2 && join->list_length == 0 &&
+		join->rows[1] < join->rows[0];
+	outer_total = join->rows[join->outer_side];
+	inner_total = join->rows[inner_side(join)];
+
+	join->spread = false;
+	low = most_spread(join, most_outer(join));
+	join->outer_rows = ceil_div(outer_total, ceil_div(outer_total, low));
+
+	/* what even sizes leave is the inner panels' */
+	low = inner_of(join, low);
+	high = inner_total;
+	while (low < high)
+	{
+		uint64_t	middle = low + (high - low + 1) / 2;
+
+		if (panels_fit(join, join->outer_rows, middle))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	join->inner_rows = ceil_div(inner_total, ceil_div(inner_total, low));
+}
+
+void
+panel_join_sizes(const PanelJoin *join, uint64_t *outer, uint64_t *inner)
+{
+	*outer = join->resident ? join->rows[0] : join->outer_rows;
+	*inner = join->resident ? 0 : join->inner_rows;
+}
+
+/* --- rows from the caller */
+
+/* The panel that takes rows of this side; NULL: none does. */
+static Panel *
+filling(PanelJoin *join, int side)
+{
+	if (side < 0 || side >= join->problem.sides)
+		return NULL;
+	if (!join->started)
+		return &join->sides[side];
+	return join->loading != NULL && join->loading->side == side ? join->loading : NULL;
+}
+
+FastedStatus
+panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity)
+{
+	Panel	   *panel = filling(join, side);
+	FastedStatus status;
+
+	if (join->failed != FASTED_OK)
+		return join->failed;
+	if (panel == NULL || panel->sealed)
+		return panels_fail(join, FASTED_INTERNAL, "no row is wanted");
+	status = join->engine->stage(panel->set, rows, capacity);
+	if (status == FASTED_OK && join->started && *capacity > panel->count - panel->have)
+		*capacity = panel->count - panel->have;
+	return status;
+}
+
+FastedStatus
+panel_join_commit(PanelJoin *join, int side, size_t nrows)
+{
+	Panel	   *panel = filling(join, side);
+	FastedStatus status;
+
+	if (join->failed != FASTED_OK)
+		return join->failed;
+	if (panel == NULL || (join->started && nrows > panel->count - panel->have))
+		return panels_fail(join, FASTED_INTERNAL, "rows were committed that are not wanted");
+	status = join->engine->commit(panel->set, nrows);
+	if (status == FASTED_OK)
+		panel->have += nrows;
+	return status;
+}
+
+bool
+panel_join_lend(PanelJoin *join, int side, void *memory, size_t bytes)
+{
+	return join->failed == FASTED_OK && !join->started &&
+		join->engine->lend(join->sides[side].set, memory, bytes);
+}
+
+void
+panel_join_withdraw(PanelJoin *join, int side)
+{
+	if (join->sides[side].set != NULL)
+		join->engine->withdraw(join->sides[side].set);
+}
+
+FastedStatus
+panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows, size_t *taken)
+{
+	FastedStatus status;
+
+	*taken = 0;
+	if (join->failed != FASTED_OK)
+		return join->failed;
+	if (join->started)
+		return panels_fail(join, FASTED_INTERNAL, "rows are put before the start");
+	status = join->engine->put(join->sides[side].set, rows, nrows, taken);
+	join->sides[side].have += *taken;
+	return status;
+}
+
+FastedStatus
+panel_join_settle(PanelJoin *join, int side, bool all)
+{
+	if (join->failed != FASTED_OK || join->sides[side].set == NULL)
+		return join->failed;
+	return join->engine->settle(join->sides[side].set, all);
+}
+
+FastedStatus
+panel_join_read_back(PanelJoin *join, int side, uint64_t first_row, size_t nrows, float *rows)
+{
+	const Panel *panel = &join->sides[side];
+
+	if (join->failed != FASTED_OK)
+		return join->failed;
+	if (join->started || first_row > panel->have || nrows > panel->have - first_row)
+		return panels_fail(join, FASTED_INTERNAL, "rows that are not staged were to be read back");
+	return join->engine->read_back(panel->set, first_row, nrows, rows);
+}
+
+/* --- which rows are loaded next */
 
 static FastedStatus
 open_panel(PanelJoin *join, Panel *panel, int side, uint64_t rows, uint32_t neighbors)
@@ -38,7 +261,7 @@ panels_open(PanelJoin *join)
 	}
 	status = open_panel(join, &join->outer, join->outer_side, join->outer_rows, neighbors);
 	for (int i = 0; i < 2 && status == FASTED_OK; i++)
-		status = open_panel(join, &join->inner[i], panels_inner_side(join), join->inner_rows, 0);
+		status = open_panel(join, &join->inner[i], inner_side(join), join->inner_rows, 0);
 	return status;
 }
 
@@ -92,7 +315,7 @@ inner_most(const PanelJoin *join)
 static bool
 find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, uint64_t *end)
 {
-	int			side = panels_inner_side(join);
+	int			side = inner_side(join);
 	bool		found = false;
 
 	*first = join->problem.sides == 2 || panels_find_nearest(join) ? 0 : outer_first;
@@ -194,4 +417,54 @@ panels_finish_loading(PanelJoin *join)
 	panel->sealed = true;
 	status = join->engine->seal(panel->set);
 	return status == FASTED_OK ? panels_load_inner(join) : status;
+}
+
+/* --- groups of rows, clipped to the panels that are joined */
+
+/* Room for the groups of two panels, if there are groups. */
+bool
+panels_make_groups(PanelJoin *join)
+{
+	const FastedProblem *problem = &join->problem.problem;
+
+	free(join->groups);
+	join->groups = NULL;
+	if (problem->groups == NULL)
+		return true;
+	join->groups = malloc(((size_t) problem->ngroups + 1) * sizeof(FastedRowGroup));
+	return join->groups != NULL;
+}
+
+/* What a panel has of a side of a group: places in it. */
+static FastedSpan
+clip_group(const PanelJoin *join, uint32_t g, const Panel *panel)
+{
+	FastedSpan	span = fasted_group_rows(&join->problem.problem.groups[g], panel->side);
+	uint64_t	ends[2] = {span.first, span.end};
+
+	for (int i = 0; i < 2; i++)
+		ends[i] = ends[i] < panel->first ? 0
+			: ends[i] - panel->first < panel->count ? ends[i] - panel->first : panel->count;
+	span.first = (uint32_t) ends[0];
+	span.end = (uint32_t) ends[1];
+	return span;
+}
+
+/*
+ * The groups of the panels that are joined.  All are there, also those without rows in
+ * either: so a set's groups are the same in all its joins, and stay what they are.
+ */
+void
+panels_clip_groups(PanelJoin *join)
+{
+	for (uint32_t g = 0; g < join->problem.problem.ngroups; g++)
+	{
+		FastedSpan	a = clip_group(join, g, join->a);
+		FastedSpan	b = clip_group(join, g, join->b);
+
+		join->groups[g] = (FastedRowGroup) {
+			.first_a = a.first,.rows_a = a.end - a.first,
+			.first_b = b.first,.rows_b = b.end - b.first
+		};
+	}
 }

@@ -8,7 +8,7 @@
 #ifndef FASTED_PANEL_STATE_H
 #define FASTED_PANEL_STATE_H
 
-#include "divide_up.h"
+#include "host_device.h"
 #include "panel_join.h"
 #include "row_groups.h"
 
@@ -87,28 +87,15 @@ panels_find_nearest(const PanelJoin *join)
 /* panel_join.c */
 extern FastedStatus panels_fail(PanelJoin *join, FastedStatus status, const char *text);
 
-/* panel_sizes.c */
-extern int panels_inner_side(const PanelJoin *join);
+/* panel_load.c */
 extern uint32_t panels_clip_neighbors(const PanelJoin *join, uint32_t k);
 extern void panels_choose(PanelJoin *join);
-
-/* panel_load.c */
 extern FastedStatus panels_open(PanelJoin *join);
 extern FastedStatus panels_load_outer(PanelJoin *join, uint64_t first);
 extern FastedStatus panels_load_inner(PanelJoin *join);
 extern bool panels_want_rows(PanelJoin *join, FastedBatch *batch);
 extern FastedStatus panels_finish_loading(PanelJoin *join);
-
-/* panel_groups.c */
 extern bool panels_make_groups(PanelJoin *join);
 extern void panels_clip_groups(PanelJoin *join);
-
-/* panel_lists.c */
-extern bool panels_begin_lists(PanelJoin *join);
-extern FastedStatus panels_give_lists(PanelJoin *join, FastedBatch *batch);
-
-/* panel_stats.c */
-extern double panels_area(const Panel *a, const Panel *b);
-extern void panels_subtract_stats(FastedStats *stats, const FastedStats *before);
 
 #endif

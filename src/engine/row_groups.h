@@ -20,7 +20,7 @@
 #define FASTED_ROW_GROUPS_H
 
 #include "engine.h"
-#include "everywhere.h"
+#include "host_device.h"
 
 /* Columns [first, end); none where both are the same. */
 typedef struct FastedSpan

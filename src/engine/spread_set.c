@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "divide_up.h"
+#include "host_device.h"
 #include "group_state.h"
 
 /* Rows that are copied from device to device between two looks at all of them, in bytes. */
@@ -26,7 +26,7 @@ spread_fits(const Group *group, const uint64_t *rows, int nsets)
 	if (group->active == 0 || nsets > 8)
 		return false;
 	while (n <= SPREAD_PARTS)
-		each[n++] = divide_up(rows[0], (uint64_t) group->active * SPREAD_PARTS);
+		each[n++] = ceil_div(rows[0], (uint64_t) group->active * SPREAD_PARTS);
 	for (int i = 1; i < nsets; i++)
 		each[n++] = rows[i];
 	for (int m = 0; m < group->nmembers; m++)
@@ -68,7 +68,7 @@ spread_open(GroupSet *set, const FastedSetOptions *options)
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
 	own.spread = false;
 	own.most_rows = own.expected_rows =
-		divide_up(options->most_rows, (uint64_t) group->active * SPREAD_PARTS);
+		ceil_div(options->most_rows, (uint64_t) group->active * SPREAD_PARTS);
 	set->spread->part_room = own.most_rows;
 	for (int m = 0; m < group->nmembers; m++)
 	{
@@ -84,7 +84,7 @@ spread_over(GroupSet *set, uint64_t rows)
 	Group	   *group = set->group;
 	Spread	   *spread = set->spread;
 
-	spread->part_rows = divide_up(rows, spread->nparts);
+	spread->part_rows = ceil_div(rows, spread->nparts);
 	if (spread->part_rows > spread->part_room)
 		return group_fail(group, FASTED_INTERNAL, "a set was to have more rows than it has room for");
 	if (spread->part_rows == 0)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * thread.h
- *	  A thread that takes no signals.
+ *	  Threads that take no signals.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Starts a thread with a stack of that size, or more where the system wants it; 0: of the
@@ -19,5 +20,13 @@
  */
 extern bool fasted_start_thread(pthread_t *thread, size_t stack_bytes, void *(*work) (void *),
 								void *argument);
+
+typedef void (*DeviceWork) (void *argument, int device);
+
+/*
+ * Calls work for each device that has a bit, each in a thread of its own, and returns when
+ * all are done.  One device alone needs no thread; nor is one made that can't be had.
+ */
+extern void fasted_at_once(uint32_t devices, DeviceWork work, void *argument);
 
 #endif							/* FASTED_THREAD_H */

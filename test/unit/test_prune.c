@@ -10,7 +10,7 @@
 
 #include "../../src/cpu/cpu_prune.h"
 #include "../../src/engine/prune_bound.h"
-#include "../../src/engine/spread_row.h"
+#include "../../src/engine/host_device.h"
 #include "join.h"
 #include "ways.h"
 

@@ -5,7 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "../../src/engine/spread_row.h"
+#include "../../src/engine/host_device.h"
 #include "tap.h"
 
 /* One in each of equal stretches, for any numbers of rows. */

@@ -1,29 +1,34 @@
 /*-------------------------------------------------------------------------
  *
- * spread_row.h
- *	  Some rows, spread over all of them: which ones.
- *
- * For samples by which an engine chooses a centre, a scale or a filter.
+ * host_device.h
+ *	  Small functions that the host and the device compute from one source.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FASTED_SPREAD_ROW_H
-#define FASTED_SPREAD_ROW_H
+#ifndef FASTED_HOST_DEVICE_H
+#define FASTED_HOST_DEVICE_H
 
 #include <stdint.h>
 
 #ifdef __CUDACC__
-#define FASTED_SPREAD_INLINE __host__ __device__ __forceinline__
+#define FASTED_EVERYWHERE static inline __host__ __device__
 #else
-#define FASTED_SPREAD_INLINE static inline
+#define FASTED_EVERYWHERE static inline
 #endif
+
+/* Integer division, rounded up. */
+FASTED_EVERYWHERE uint64_t
+ceil_div(uint64_t n, uint64_t by)
+{
+	return (n + by - 1) / by;
+}
 
 /*
  * The number of sampled row i of `sampled` <= rows: one in each of equal stretches,
  * at a place that differs from one to the next, or data that repeat would show
  * always the same side.  The same in every run.
  */
-FASTED_SPREAD_INLINE uint32_t
+FASTED_EVERYWHERE uint32_t
 fasted_spread_row(uint32_t i, uint32_t sampled, uint32_t rows)
 {
 	uint32_t	first = (uint32_t) ((uint64_t) i * rows / sampled);
@@ -35,4 +40,4 @@ fasted_spread_row(uint32_t i, uint32_t sampled, uint32_t rows)
 	return first + (uint32_t) ((uint64_t) hash * (next - first) >> 32);
 }
 
-#endif							/* FASTED_SPREAD_ROW_H */
+#endif							/* FASTED_HOST_DEVICE_H */
