@@ -11,7 +11,6 @@
 
 #include "engine/device_list.h"
 #include "engine/engine.h"
-#include "postmaster/bgworker_internals.h"
 #include "session/guc.h"
 #include "utils/guc.h"
 
@@ -28,7 +27,6 @@ bool		fasted_setting_refine = true;
 int			fasted_setting_gpu_memory_limit = 0;
 char	   *fasted_setting_gpu_devices = NULL;
 int			fasted_setting_gpu_share = GPU_SHARE_AUTO;
-int			fasted_setting_max_workers = -1;
 bool		fasted_setting_scan_node = true;
 bool		fasted_setting_join_node = true;
 
@@ -194,12 +192,6 @@ DefineSettings(void)
 							 NULL,
 							 &fasted_setting_join_node, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("fasted.max_workers",
-							"Sets the maximum number of parallel workers that read a table.",
-							"-1 means as many as PostgreSQL takes for a table of its size, 0 none.",
-							&fasted_setting_max_workers, -1, -1, MAX_PARALLEL_WORKER_LIMIT,
-							PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.distribute",
 							 "Selects whether joins of Citus tables are divided over the workers.",

@@ -38,9 +38,6 @@ extern int	fasted_setting_memory_limit;	/* kB */
 extern int	fasted_setting_cpu_kernel;	/* index into the engine's kernels, 0: auto */
 extern int	fasted_setting_prune;	/* a FastedPrune */
 
-/* Parallel workers that read, 0: none, -1: the planner's choice. */
-extern int	fasted_setting_max_workers;
-
 extern int	fasted_setting_distribute;	/* a DistributeChoice */
 
 /* For the CUDA engine. */
