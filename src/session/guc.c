@@ -115,12 +115,6 @@ DefineCpuSettings(void)
 							"A larger table is stored in a temporary file and processed in panels of rows.",
 							&fasted_setting_memory_limit, 1024 * 1024, 1024, MAX_KILOBYTES,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
-
-	DefineCustomEnumVariable("fasted.cpu_kernel",
-							 "Forces the instruction set of the CPU engine.",
-							 "For tests; the result is the same with every one.",
-							 &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
-							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
 static void
@@ -151,28 +145,43 @@ DefineGpuSettings(void)
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
-void
-DefineSettings(void)
+/*
+ * Options for tests and measurements, marked as PostgreSQL marks its developer
+ * options: doc/development.md describes them, and the users' table leaves them out.
+ */
+static void
+DefineDeveloperOptions(void)
 {
-	DefineCpuSettings();
-	DefineGpuSettings();
-
-	DefineCustomEnumVariable("fasted.engine",
-							 "Selects what computes the distances.",
-							 "\"auto\" uses a GPU where one answers and the problem is large enough.",
-							 &fasted_setting_engine, ENGINE_AUTO, engine_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-
 	DefineCustomEnumVariable("fasted.filter",
 							 "Selects how candidates are found.",
 							 "\"fp64\", of the CUDA engine, multiplies in FP64.",
 							 &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.prune",
 							 "Selects whether rows are compared at few dimensions first.",
 							 "\"auto\" does so where a sample promises that it saves time, on a CPU.",
 							 &fasted_setting_prune, FASTED_PRUNE_AUTO, prune_options,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("fasted.cpu_kernel",
+							 "Forces the instruction set of the CPU engine.",
+							 "For tests; the result is the same with every one.",
+							 &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+}
+
+void
+DefineSettings(void)
+{
+	DefineCpuSettings();
+	DefineGpuSettings();
+	DefineDeveloperOptions();
+
+	DefineCustomEnumVariable("fasted.engine",
+							 "Selects what computes the distances.",
+							 "\"auto\" uses a GPU where one answers and the problem is large enough.",
+							 &fasted_setting_engine, ENGINE_AUTO, engine_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("fasted.refine",

@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * guc.h
- *	  The extension's settings, all named fasted.*; documented in doc/settings.md.
+ *	  The extension's settings, all named fasted.*.
+ *
+ * doc/settings.md documents them, doc/development.md those for developers.
  *
  *-------------------------------------------------------------------------
  */
