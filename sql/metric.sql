@@ -141,7 +141,7 @@ SET min_parallel_table_scan_size = 0;
 SET parallel_leader_participation = off;
 SELECT workers, n, rows, n - rows = (SELECT sum(c * (c - 1) / 2) FROM (SELECT count(*) AS c FROM holes WHERE v <> '{0,0}' GROUP BY v) AS x) AS same
 FROM (SELECT count(*) AS rows FROM holes WHERE v <> '{0,0}') AS r, unnest('{0,2}'::text[]) AS workers,
-	set_config('fasted.max_workers', workers, false) AS set,
+	set_config('max_parallel_workers_per_gather', workers, false) AS set,
 	LATERAL (SELECT count(*) AS n FROM fasted_self_join('holes', 'v', length(set) * 1e-9, self_pairs => true, metric => 'cosine')) AS c;
 SELECT count(*), sum(id_a), bool_and(id_a = id_b) FROM fasted_self_join('holes', 'v', 1e-9, self_pairs => true, metric => 'cosine') WHERE id_a = id_b;
 CREATE VIEW holes_alone AS SELECT * FROM holes WHERE v = '{0,0}';
@@ -151,14 +151,14 @@ SELECT * FROM fasted_self_join('holes_alone', 'v', 2, 'id', self_pairs => true, 
 INSERT INTO holes VALUES (0, '{0,0,0}');
 \set VERBOSITY sqlstate
 SELECT count(*) FROM fasted_self_join('holes', 'v', 1e-9, metric => 'cosine');
-SET fasted.max_workers = 0;
+SET max_parallel_workers_per_gather = 0;
 SELECT count(*) FROM fasted_self_join('holes', 'v', 1e-9, metric => 'cosine');
 \set VERBOSITY default
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;
 RESET parallel_leader_participation;
-RESET fasted.max_workers;
+RESET max_parallel_workers_per_gather;
 
 -- they are checked as others are
 CREATE TABLE odd (id int, v real[]);

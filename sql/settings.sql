@@ -43,6 +43,10 @@ SET fasted.nonsense = 1;
 SELECT name, unit, context, vartype, min_val, max_val, enumvals, boot_val FROM pg_settings
 WHERE name LIKE 'fasted.%' ORDER BY name;
 
+-- developer options
+SELECT name FROM pg_settings
+WHERE name LIKE 'fasted.%' AND 'NOT_IN_SAMPLE' = ANY (pg_settings_get_flags(name)) ORDER BY name;
+
 -- literals and parameters without a type find their function
 SELECT count(*) FROM fasted_self_join('t', 'v', '1');
 SELECT count(*) FROM fasted_self_join('t', 'v', '1', 'id');

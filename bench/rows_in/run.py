@@ -65,8 +65,6 @@ def read(server, engine, workers, n):
     sql = f"""SET fasted.engine = {engine}; SET client_min_messages = debug1;
         SET max_parallel_workers_per_gather = {workers}; ALTER TABLE items SET (parallel_workers = {workers});
         SELECT count(*) FROM fasted_self_join('items', 'v', 0, id_column => 'id');"""
-    if workers == 0:
-        sql = "SET fasted.max_workers = 0;" + sql
     begin = time.perf_counter()
     result = subprocess.run(["psql", "-XqAt"], text=True, capture_output=True, env=server.env, input=sql)
     ended = time.perf_counter() - begin

@@ -137,8 +137,6 @@ cpu_open(const FastedOptions *options, FastedContext **result)
 	*result = NULL;
 	if (context == NULL)
 		return FASTED_OUT_OF_MEMORY;
-	/* the memory of this context comes after that of the last one, not beside it */
-	release_wait();
 	if (!init_locks(context))
 	{
 		free(context);
@@ -199,8 +197,6 @@ cpu_close(FastedContext *context)
 {
 	if (context == NULL)
 		return;
-	/* on the list from the start: nobody who cancels a join waits for memory */
-	context->memory.release = release_begin();
 	cpu_join_close(context->join);
 	cpu_end_workers(context);
 	pair_pool_free(&context->pool, &context->memory);
@@ -214,7 +210,6 @@ cpu_close(FastedContext *context)
 	pthread_cond_destroy(&context->free_cond);
 	pthread_cond_destroy(&context->work_cond);
 	pthread_mutex_destroy(&context->lock);
-	release_end(context->memory.release);
 	free(context);
 }
 

@@ -6,7 +6,6 @@
  *	  cpu_context.c	contexts of the engine's interface
  *	  cpu_set.c		sets: rows in
  *	  cpu_join.c	joins: pairs out
- *	  release.c		memory goes back, beside other work
  *	  cpu_plan.c	what there is memory for, and how a join is cut into work
  *	  processors.c	how many threads there should be
  *	  cpu_workers.c	threads and the phases of a join

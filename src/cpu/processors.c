@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * processors.c
- *	  What affinity and the quotas of cgroups leave.
+ *	  How many CPUs the affinity mask and the cgroup's quota leave.
  *
- * A container is often given a share of a machine's time, not some of its
- * processors: it runs on all of them until its quota is used up, and then on none
- * until the next period begins.  More threads than the quota pays for only make
- * the pauses longer.
+ * A container is often given a quota of CPU time rather than some of the
+ * machine's CPUs: it runs on all of them until its quota is used up, and then on
+ * none until the next period begins.  More threads than the quota pays for only
+ * make the pauses longer.
  *
- * /proc/self/mountinfo says where the cgroups are mounted, /proc/self/cgroup in
- * which of them the process is.  The quota is in cpu.max (version 2), or in
- * cpu.cfs_quota_us and cpu.cfs_period_us (version 1), of it and of each above it.
+ * The quota is in the file cpu.max of cgroup version 2, whose hierarchy is
+ * expected at /sys/fs/cgroup.  The quotas of all parents of a cgroup hold as well.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,218 +23,96 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "processors.h"
 
+/* Where the hierarchy of cgroup version 2 is mounted. */
+#define CGROUP_ROOT "/sys/fs/cgroup"
+
 /* For how long a quota that was read is taken for true. */
 #define QUOTA_MS 1000
 
-/* A hierarchy of cgroups that may limit processor time. */
-typedef struct Hierarchy
-{
-	bool		version2;
-	char		top[PATH_MAX];	/* the cgroup that is mounted */
-	char		mounted_at[PATH_MAX];
-} Hierarchy;
-
-/* A file to be read; NULL: there is none. */
-static FILE *
-open_in(const char *directory, const char *name)
-{
-	char		path[3 * PATH_MAX + 32];
-
-	if ((size_t) snprintf(path, sizeof(path), "%s/%s", directory, name) >= sizeof(path))
-		return NULL;
-	return fopen(path, "re");
-}
-
-/* Is word among those that commas separate, up to the end of the list? */
+/*
+ * Reads the path of the process's cgroup into path, which has PATH_MAX bytes:
+ * the line "0::PATH" of /proc/self/cgroup.  Returns false if there is none.
+ */
 static bool
-list_has(const char *list, size_t length, const char *word)
+read_own_cgroup(const char *root, char *path)
 {
-	size_t		n = strlen(word);
-
-	for (const char *end = list + length; list < end;)
-	{
-		const char *comma = memchr(list, ',', (size_t) (end - list));
-		const char *stop = comma != NULL ? comma : end;
-
-		if ((size_t) (stop - list) == n && memcmp(list, word, n) == 0)
-			return true;
-		list = stop + 1;
-	}
-	return false;
-}
-
-/* In mountinfo, spaces and the like are \ and three octal digits. */
-static void
-unescape(char *path)
-{
-	char	   *to = path;
-
-	for (const char *from = path; *from != '\0'; to++)
-	{
-		if (from[0] == '\\' && strspn(from + 1, "01234567") >= 3)
-		{
-			*to = (char) ((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
-			from += 4;
-		}
-		else
-			*to = *from++;
-	}
-	*to = '\0';
-}
-
-/* A line of mountinfo; false: it is no hierarchy that limits processor time. */
-static bool
-read_mount(const char *line, Hierarchy *hierarchy)
-{
-	char		form[64];
-	char		type[32];
-	char		options[256];
-	const char *rest = strstr(line, " - ");
-
-	snprintf(form, sizeof(form), "%%*s %%*s %%*s %%%ds %%%ds", PATH_MAX - 1, PATH_MAX - 1);
-	if (rest == NULL || sscanf(line, form, hierarchy->top, hierarchy->mounted_at) != 2 ||
-		sscanf(rest, " - %31s %*s %255s", type, options) != 2)
-		return false;
-	unescape(hierarchy->top);
-	unescape(hierarchy->mounted_at);
-	hierarchy->version2 = strcmp(type, "cgroup2") == 0;
-	return hierarchy->version2 ||
-		(strcmp(type, "cgroup") == 0 && list_has(options, strlen(options), "cpu"));
-}
-
-/* The process's cgroup in a hierarchy, from a line such as "4:cpu,cpuacct:/a/b". */
-static bool
-read_membership(char *line, bool version2, char *path)
-{
-	char	   *controllers = strchr(line, ':');
-	char	   *name = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-	size_t		length;
-
-	if (name == NULL)
-		return false;
-	controllers++;
-	length = (size_t) (name - controllers);
-	if (version2 ? length > 0 : !list_has(controllers, length, "cpu"))
-		return false;
-	name[strcspn(name, "\n")] = '\0';
-	return snprintf(path, PATH_MAX, "%s", name + 1) < PATH_MAX;
-}
-
-static bool
-find_membership(const char *root, bool version2, char *path)
-{
-	char	   *line = NULL;
-	size_t		room = 0;
+	char		name[PATH_MAX];
+	char		line[PATH_MAX + 8];
 	bool		found = false;
-	FILE	   *file = open_in(root, "proc/self/cgroup");
+	FILE	   *file;
 
+	if ((size_t) snprintf(name, sizeof(name), "%s/proc/self/cgroup", root) >= sizeof(name))
+		return false;
+	file = fopen(name, "re");
 	if (file == NULL)
 		return false;
-	while (!found && getline(&line, &room, file) > 0)
-		found = read_membership(line, version2, path);
-	free(line);
+	while (!found && fgets(line, sizeof(line), file) != NULL)
+	{
+		line[strcspn(line, "\n")] = '\0';
+		found = strncmp(line, "0::/", 4) == 0 &&
+			(size_t) snprintf(path, PATH_MAX, "%s", line + 3) < PATH_MAX;
+	}
 	fclose(file);
 	return found;
 }
 
-/* Two numbers of a cgroup's files; false: they are not there, or "max". */
-static bool
-read_numbers(const char *directory, const char *name, const char *form, long long *x, long long *y)
-{
-	int			wanted = y != NULL ? 2 : 1;
-	bool		good;
-	FILE	   *file = open_in(directory, name);
-
-	if (file == NULL)
-		return false;
-	good = fscanf(file, form, x, y) == wanted;
-	fclose(file);
-	return good;
-}
-
-/* What the quota of one cgroup comes to; INT_MAX: it has none. */
+/*
+ * The CPUs that the quota in a directory's cpu.max pays for, rounded up; INT_MAX
+ * if there is no such file, no quota ("max") or no valid one.
+ */
 static int
-quota_of(const char *directory, bool version2)
+quota_of(const char *directory)
 {
+	char		name[3 * PATH_MAX];
 	long long	quota;
 	long long	period;
 	bool		known;
+	FILE	   *file;
 
-	if (version2)
-		known = read_numbers(directory, "cpu.max", "%lld %lld", &quota, &period);
-	else
-		known = read_numbers(directory, "cpu.cfs_quota_us", "%lld", &quota, NULL) &&
-			read_numbers(directory, "cpu.cfs_period_us", "%lld", &period, NULL);
+	snprintf(name, sizeof(name), "%s/cpu.max", directory);
+	file = fopen(name, "re");
+	if (file == NULL)
+		return INT_MAX;
+	known = fscanf(file, "%lld %lld", &quota, &period) == 2;
+	fclose(file);
 	if (!known || quota <= 0 || period <= 0 || quota / period >= INT_MAX - 1)
 		return INT_MAX;
 	return (int) ((quota + period - 1) / period);
 }
 
-/* The least of a cgroup's quota and of those above it, as far up as we can see. */
-static int
-least_quota(const char *root, const Hierarchy *hierarchy, const char *path)
-{
-	char		directory[3 * PATH_MAX];
-	size_t		top_length = strcmp(hierarchy->top, "/") == 0 ? 0 : strlen(hierarchy->top);
-	size_t		stop;
-	int			least = INT_MAX;
-
-	/* Only what is below the mounted cgroup has a directory. */
-	if (strncmp(path, hierarchy->top, top_length) == 0 &&
-		(path[top_length] == '/' || path[top_length] == '\0'))
-		path += top_length;
-	else
-		path = "";
-	if (strstr(path, "/..") != NULL)
-		path = "";
-	if ((size_t) snprintf(directory, sizeof(directory), "%s%s%s", root, hierarchy->mounted_at,
-						  path) >= sizeof(directory))
-		return INT_MAX;
-	stop = strlen(root) + strlen(hierarchy->mounted_at);
-	for (;;)
-	{
-		int			quota = quota_of(directory, hierarchy->version2);
-
-		if (quota < least)
-			least = quota;
-		if (strlen(directory) <= stop)
-			return least;
-		*strrchr(directory, '/') = '\0';
-	}
-}
-
+/*
+ * A container that does not have a cgroup namespace sees its path from the host's
+ * root, but only its own cgroup is mounted.  The directories of that path are
+ * missing then, and its quota is found in the topmost one.
+ */
 int
 fasted_cgroup_processors(const char *root)
 {
-	char	   *line = NULL;
-	size_t		room = 0;
+	char		directory[2 * PATH_MAX + sizeof(CGROUP_ROOT)];
+	char		path[PATH_MAX];
+	size_t		top;
 	int			least = INT_MAX;
-	FILE	   *file = open_in(root, "proc/self/mountinfo");
 
-	if (file == NULL)
+	if (strlen(root) >= PATH_MAX || !read_own_cgroup(root, path))
 		return 0;
-	while (getline(&line, &room, file) > 0)
+	top = (size_t) sprintf(directory, "%s" CGROUP_ROOT, root);
+	strcpy(directory + top, path);
+	for (;;)
 	{
-		Hierarchy	hierarchy;
-		char		path[PATH_MAX];
-		int			quota;
+		int			quota = quota_of(directory);
 
-		if (!read_mount(line, &hierarchy) || !find_membership(root, hierarchy.version2, path))
-			continue;
-		quota = least_quota(root, &hierarchy, path);
 		if (quota < least)
 			least = quota;
+		if (strlen(directory) <= top)
+			return least == INT_MAX ? 0 : least;
+		*strrchr(directory, '/') = '\0';
 	}
-	free(line);
-	fclose(file);
-	return least == INT_MAX ? 0 : least;
 }
 
 static int

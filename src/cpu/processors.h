@@ -12,9 +12,9 @@
 extern int	fasted_processors(void);
 
 /*
- * As many as the quotas of the process's cgroup and those above it come to,
- * rounded up; zero: there is no quota.  Files are looked for below root, which is
- * empty but in tests.
+ * The number of processors that the smallest quota of the process's cgroup (of
+ * version 2) and its parents pays for, rounded up; 0 if none of them has a quota.
+ * Files are looked for below root, which is empty except in tests.
  */
 extern int	fasted_cgroup_processors(const char *root);
 

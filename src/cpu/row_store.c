@@ -119,7 +119,7 @@ fasted_cpu_unmap(void *memory, size_t size, MemoryCount *count)
 		return;
 	size = real_size(size);
 	if (size >= MAP_FROM)
-		release_memory(count->release, memory, size);
+		munmap(memory, size);
 	else
 		free(memory);
 	count->bytes -= size;

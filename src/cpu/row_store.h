@@ -13,14 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "release.h"
-
 /* What a context holds: every large piece of memory is counted here. */
 typedef struct MemoryCount
 {
 	uint64_t	bytes;
 	uint64_t	peak;
-	Release    *release;		/* where mapped memory goes; NULL: it is unmapped */
 } MemoryCount;
 
 /*

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pair_memory.c
- *	  Mapped memory for pairs, given back by a thread.
+ *	  Mapped memory for pairs.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,6 @@
 
 #include <sys/mman.h>
 
-#include "cpu/release.h"
 #include "groups/pair_memory.h"
 #include "session/interrupts.h"
 
@@ -24,13 +23,9 @@
 void
 PairMemoryFree(PairMemory *memory)
 {
-	Release    *release;
-
 	if (memory->pairs == NULL)
 		return;
-	release = release_begin();
-	release_memory(release, memory->pairs, memory->room * sizeof(FastedPair));
-	release_end(release);
+	munmap(memory->pairs, memory->room * sizeof(FastedPair));
 	memory->pairs = NULL;
 	memory->room = 0;
 }

@@ -3,8 +3,7 @@
  * pair_memory.h
  *	  An array of pairs that grows, outside of the memory contexts.
  *
- * To give a gigabyte back takes longer than whoever cancels should wait, so a thread
- * does it (cpu/release.h).
+ * Mapped memory can grow without being copied, and asks for huge pages.
  *
  *-------------------------------------------------------------------------
  */

@@ -6,21 +6,12 @@
  * The files are PostgreSQL's, cut into segments as its own large temporary files
  * are.  We write megabytes at a time, so there is no buffer between.
  *
- * Who removes a file waits until the system has freed its blocks, a tenth of a
- * second or more for each gigabyte, unless somebody else still has it open.  We
- * do, by a second descriptor of each, which a thread then closes (cpu/release.h).
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "commands/tablespace.h"
-#include "cpu/release.h"
 #include "join/spill.h"
-#include "session/cleanup.h"
 #include "session/interrupts.h"
 #include "storage/fd.h"
 #include "utils/resowner.h"
@@ -32,40 +23,15 @@
 /* Bytes of a segment: what PostgreSQL takes for its own. */
 #define SEGMENT_BYTES ((uint64) 1024 * 1024 * 1024)
 
-typedef struct Segment
-{
-	File		file;
-	int			descriptor;		/* our own one; -1: none could be had */
-} Segment;
-
 struct SpillFile
 {
 	MemoryContext context;
-	Cleanup		cleanup;
 	ResourceOwner owner;		/* closes the files, if nobody else does */
-	Segment    *segments;
+	File	   *segments;
 	int			nsegments;
 	uint64		size;
 	size_t		row_bytes;
 };
-
-/* However the query ends; the files are removed soon, if they are not yet. */
-static void
-ReleaseDescriptors(void *arg)
-{
-	SpillFile  *spill = arg;
-	Release    *release = release_begin();
-
-	for (int i = 0; i < spill->nsegments; i++)
-	{
-		if (spill->segments[i].descriptor < 0)
-			continue;
-		release_file(release, spill->segments[i].descriptor);
-		ReleaseExternalFD();
-	}
-	spill->nsegments = 0;
-	release_end(release);
-}
 
 SpillFile *
 SpillCreate(size_t row_bytes)
@@ -76,38 +42,21 @@ SpillCreate(size_t row_bytes)
 	spill->context = CurrentMemoryContext;
 	spill->owner = CurrentResourceOwner;
 	spill->row_bytes = row_bytes;
-	CleanupRegister(&spill->cleanup, ReleaseDescriptors, spill);
 	return spill;
-}
-
-static int
-SecondDescriptor(File file)
-{
-	int			descriptor;
-
-	if (!AcquireExternalFD())
-		return -1;
-	descriptor = fcntl(FileGetRawDesc(file), F_DUPFD_CLOEXEC, 0);
-	if (descriptor < 0)
-		ReleaseExternalFD();
-	return descriptor;
 }
 
 static void
 AddSegment(SpillFile *spill)
 {
 	ResourceOwner owner = CurrentResourceOwner;
-	Segment    *segment;
-	Size		size = (spill->nsegments + 1) * sizeof(Segment);
+	Size		size = (spill->nsegments + 1) * sizeof(File);
 
 	spill->segments = spill->segments == NULL ? MemoryContextAlloc(spill->context, size) :
 		repalloc(spill->segments, size);
-	segment = &spill->segments[spill->nsegments];
 
 	CurrentResourceOwner = spill->owner;
-	segment->file = OpenTemporaryFile(false);
+	spill->segments[spill->nsegments] = OpenTemporaryFile(false);
 	CurrentResourceOwner = owner;
-	segment->descriptor = SecondDescriptor(segment->file);
 	spill->nsegments++;
 }
 
@@ -117,7 +66,7 @@ LocateBytes(const SpillFile *spill, uint64 byte, size_t left, off_t *offset, siz
 {
 	*offset = (off_t) (byte % SEGMENT_BYTES);
 	*n = Min(Min(left, SPILL_CHUNK), SEGMENT_BYTES - byte % SEGMENT_BYTES);
-	return spill->segments[byte / SEGMENT_BYTES].file;
+	return spill->segments[byte / SEGMENT_BYTES];
 }
 
 void
@@ -177,6 +126,5 @@ void
 SpillClose(SpillFile *spill)
 {
 	for (int i = 0; i < spill->nsegments; i++)
-		FileClose(spill->segments[i].file);
-	ReleaseDescriptors(spill);
+		FileClose(spill->segments[i]);
 }

@@ -10,7 +10,6 @@
 #include "nodes/parsenodes.h"
 #include "read/order_reader.h"
 #include "read/source_query.h"
-#include "session/guc.h"
 #include "utils/memutils.h"
 
 typedef struct OrderReceiver
@@ -42,14 +41,13 @@ ReadOrder(const VectorSource *source, OrderSink *sink)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted reading",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	int			cursor_options = fasted_setting_max_workers == 0 ? 0 : CURSOR_OPT_PARALLEL_OK;
 	OrderReceiver *receiver = palloc0(sizeof(OrderReceiver));
 
 	receiver->base = *None_Receiver;
 	receiver->base.receiveSlot = ReceiveKey;
 	receiver->sink = sink;
 	receiver->row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
-	RunPlan(source, PlanQuery(source, MakeOrderQuery(source), cursor_options), &receiver->base);
+	RunPlan(source, PlanQuery(source, MakeOrderQuery(source), CURSOR_OPT_PARALLEL_OK), &receiver->base);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

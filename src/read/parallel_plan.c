@@ -20,12 +20,12 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "nodes/pathnodes.h"
+#include "optimizer/cost.h"
 #include "optimizer/paths.h"
 #include "optimizer/plancat.h"
 #include "postmaster/bgworker_internals.h"
 #include "read/parallel_plan.h"
 #include "read/source_query.h"
-#include "session/guc.h"
 #include "storage/bufmgr.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
@@ -131,8 +131,6 @@ SetForThisQuery(const char *name, const char *value)
 static void
 SetForReading(void)
 {
-	if (fasted_setting_max_workers >= 0)
-		SetForThisQuery("max_parallel_workers_per_gather", psprintf("%d", fasted_setting_max_workers));
 	/* whether it pays is decided by size, and rows go no way that costs */
 	SetForThisQuery("parallel_setup_cost", "0");
 	SetForThisQuery("parallel_tuple_cost", "0");
@@ -169,7 +167,7 @@ PlanParallelRead(const VectorSource *source, uint64 rows)
 	PlannedStmt *plan;
 
 	/* with so few rows, were they ever so long, there would be no worker */
-	if (fasted_setting_max_workers == 0 || IsParallelWorker() ||
+	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() ||
 		(double) rows * FASTED_MAX_DIMENSIONS * sizeof(float) < PagesPerWorker() * BLCKSZ)
 		return NULL;
 

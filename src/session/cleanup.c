@@ -30,10 +30,7 @@ ContextGoes(void *arg)
 	cleanup->clean(cleanup->arg);
 }
 
-/*
- * After PostgreSQL has closed its own files: whoever closes one last waits for its blocks.
- * An owner that ends without an error leaves the rest to the context.
- */
+/* An owner that ends without an error leaves the rest to the context. */
 static void
 OwnerIsReleased(ResourceReleasePhase phase, bool is_commit, bool is_top, void *arg)
 {

@@ -11,7 +11,6 @@
 
 #include "engine/device_list.h"
 #include "engine/engine.h"
-#include "postmaster/bgworker_internals.h"
 #include "session/guc.h"
 #include "utils/guc.h"
 
@@ -28,7 +27,6 @@ bool		fasted_setting_refine = true;
 int			fasted_setting_gpu_memory_limit = 0;
 char	   *fasted_setting_gpu_devices = NULL;
 int			fasted_setting_gpu_share = GPU_SHARE_AUTO;
-int			fasted_setting_max_workers = -1;
 bool		fasted_setting_scan_node = true;
 bool		fasted_setting_join_node = true;
 
@@ -117,12 +115,6 @@ DefineCpuSettings(void)
 							"A larger table is stored in a temporary file and processed in panels of rows.",
 							&fasted_setting_memory_limit, 1024 * 1024, 1024, MAX_KILOBYTES,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
-
-	DefineCustomEnumVariable("fasted.cpu_kernel",
-							 "Forces the instruction set of the CPU engine.",
-							 "For tests; the result is the same with every one.",
-							 &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
-							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
 static void
@@ -153,28 +145,43 @@ DefineGpuSettings(void)
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
-void
-DefineSettings(void)
+/*
+ * Options for tests and measurements, marked as PostgreSQL marks its developer
+ * options: doc/development.md describes them, and the users' table leaves them out.
+ */
+static void
+DefineDeveloperOptions(void)
 {
-	DefineCpuSettings();
-	DefineGpuSettings();
-
-	DefineCustomEnumVariable("fasted.engine",
-							 "Selects what computes the distances.",
-							 "\"auto\" uses a GPU where one answers and the problem is large enough.",
-							 &fasted_setting_engine, ENGINE_AUTO, engine_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-
 	DefineCustomEnumVariable("fasted.filter",
 							 "Selects how candidates are found.",
 							 "\"fp64\", of the CUDA engine, multiplies in FP64.",
 							 &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.prune",
 							 "Selects whether rows are compared at few dimensions first.",
 							 "\"auto\" does so where a sample promises that it saves time, on a CPU.",
 							 &fasted_setting_prune, FASTED_PRUNE_AUTO, prune_options,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("fasted.cpu_kernel",
+							 "Forces the instruction set of the CPU engine.",
+							 "For tests; the result is the same with every one.",
+							 &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+}
+
+void
+DefineSettings(void)
+{
+	DefineCpuSettings();
+	DefineGpuSettings();
+	DefineDeveloperOptions();
+
+	DefineCustomEnumVariable("fasted.engine",
+							 "Selects what computes the distances.",
+							 "\"auto\" uses a GPU where one answers and the problem is large enough.",
+							 &fasted_setting_engine, ENGINE_AUTO, engine_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("fasted.refine",
@@ -194,12 +201,6 @@ DefineSettings(void)
 							 NULL,
 							 &fasted_setting_join_node, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-
-	DefineCustomIntVariable("fasted.max_workers",
-							"Sets the maximum number of parallel workers that read a table.",
-							"-1 means as many as PostgreSQL takes for a table of its size, 0 none.",
-							&fasted_setting_max_workers, -1, -1, MAX_PARALLEL_WORKER_LIMIT,
-							PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.distribute",
 							 "Selects whether joins of Citus tables are divided over the workers.",

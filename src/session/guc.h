@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * guc.h
- *	  The extension's settings, all named fasted.*; documented in doc/settings.md.
+ *	  The extension's settings, all named fasted.*.
+ *
+ * doc/settings.md documents them, doc/development.md those for developers.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,9 +39,6 @@ extern int	fasted_setting_max_threads; /* administrators' limit; 0: none */
 extern int	fasted_setting_memory_limit;	/* kB */
 extern int	fasted_setting_cpu_kernel;	/* index into the engine's kernels, 0: auto */
 extern int	fasted_setting_prune;	/* a FastedPrune */
-
-/* Parallel workers that read, 0: none, -1: the planner's choice. */
-extern int	fasted_setting_max_workers;
 
 extern int	fasted_setting_distribute;	/* a DistributeChoice */
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * progress.c
- *	  Our entry in PostgreSQL's table of progress, the process title, log lines.
+ *	  A join's entry in PostgreSQL's table of progress.
  *
  * The numbers are in the backend's own entry of PostgreSQL's table of backends,
  * where VACUUM and other commands report their progress: it is there without
@@ -25,7 +25,6 @@
 #include "utils/backend_progress.h"
 #include "utils/backend_status.h"
 #include "utils/builtins.h"
-#include "utils/ps_status.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(fasted_internal_progress);
@@ -34,8 +33,6 @@ PG_FUNCTION_INFO_V1(fasted_internal_progress);
 #define PROGRESS_COMMAND_FASTED ((ProgressCommandType) 0x46615354)
 
 #define SHOW_EACH_MS 100.0
-#define TITLE_AFTER_MS 500.0
-#define LOG_EACH_MS 10000.0
 
 /* What the numbers of an entry mean. */
 enum
@@ -118,50 +115,11 @@ FillEntry(const Progress *progress, const ProgressNumbers *numbers)
 		pgstat_progress_update_multi_param(NSLOTS, slots, values);
 }
 
-/* "reading items: 120000 rows", "joining items: 34 %, 5678 pairs", "joining: ..." */
-static void
-Describe(const Progress *progress, const ProgressNumbers *numbers, char *text, size_t size)
-{
-	const char *relation = progress->relation;
-	size_t		n = snprintf(text, size, "%s%s%s: ", PhaseName(progress->phase),
-							 relation != NULL ? " " : "", relation != NULL ? relation : "");
-
-	if (n >= size)
-		return;
-	if (progress->phase == PROGRESS_JOINING && numbers->units_total > 0)
-		snprintf(text + n, size - n, "%d %%, " UINT64_FORMAT " pairs",
-				 (int) (100.0 * numbers->units_done / numbers->units_total), numbers->pairs);
-	else
-		snprintf(text + n, size - n, UINT64_FORMAT " rows", numbers->rows_read);
-}
-
-static void
-ChangeTitle(Progress *progress, const char *text)
-{
-	char		title[512];
-
-	if (!progress->title_changed)
-	{
-		int			length;
-		const char *old = get_ps_display(&length);
-
-		length = Min(length, (int) sizeof(progress->title) - 1);
-		memcpy(progress->title, old, length);
-		progress->title[length] = '\0';
-		progress->title_changed = true;
-	}
-	snprintf(title, sizeof(title), "%s (fasted: %s)", progress->title, text);
-	set_ps_display(title);
-}
-
 void
 ProgressBegin(Progress *progress, Oid relid, const char *relation)
 {
 	memset(progress, 0, sizeof(*progress));
 	progress->relid = relid;
-	progress->relation = relation;
-	INSTR_TIME_SET_CURRENT(progress->begun);
-	progress->logged = progress->begun;
 }
 
 bool
@@ -191,7 +149,6 @@ ProgressAddPart(Progress *progress, uint64 rows_read, uint64 pairs)
 void
 ProgressShow(Progress *progress, ProgressPhase phase, const ProgressNumbers *numbers)
 {
-	char		text[NAMEDATALEN + 100];
 	ProgressNumbers whole;
 
 	if (progress->in_parts)
@@ -202,18 +159,6 @@ ProgressShow(Progress *progress, ProgressPhase phase, const ProgressNumbers *num
 	progress->phase = phase;
 	INSTR_TIME_SET_CURRENT(progress->shown);
 	FillEntry(progress, numbers);
-
-	/* a short join is not worth a system call or a line */
-	if (MillisecondsSince(progress->begun) < TITLE_AFTER_MS)
-		return;
-	Describe(progress, numbers, text, sizeof(text));
-	if (update_process_title)
-		ChangeTitle(progress, text);
-	if (MillisecondsSince(progress->logged) >= LOG_EACH_MS)
-	{
-		INSTR_TIME_SET_CURRENT(progress->logged);
-		ereport(DEBUG1, (errmsg_internal("fasted: %s", text)));
-	}
 }
 
 void
@@ -223,9 +168,6 @@ ProgressEnd(Progress *progress)
 		pgstat_progress_end_command();
 	if (shown == progress)
 		shown = NULL;
-	if (progress->title_changed)
-		set_ps_display(progress->title);
-	progress->title_changed = false;
 }
 
 static void

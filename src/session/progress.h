@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * progress.h
- *	  How far a join is: for pg_stat_fasted_progress, the process title, the log.
+ *	  How far a join is, for the view pg_stat_fasted_progress.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,21 +30,16 @@ typedef struct ProgressNumbers
 typedef struct Progress
 {
 	Oid			relid;			/* what is joined; invalid: no one relation */
-	const char *relation;		/* then NULL */
 	ProgressPhase phase;
-	instr_time	begun;
-	instr_time	shown;			/* last: in the view */
-	instr_time	logged;
-	bool		title_changed;
+	instr_time	shown;			/* when the view was last brought up to date */
 
 	/* What is shown are the numbers of a part: those of the parts before it, and what is
 	 * expected of all, are here. */
 	bool		in_parts;
 	ProgressNumbers whole;
-	char		title[256];		/* what the process title said before */
 } Progress;
 
-/* The relation's name must live as long. */
+/* relid: what is joined, InvalidOid if it is no one relation.  The view finds its name. */
 extern void ProgressBegin(Progress *progress, Oid relid, const char *relation);
 
 /* Of a progress in parts: the part is over, whose numbers these were. */

@@ -58,7 +58,7 @@ my $small = "SELECT count(*), sum(dist) FROM fasted_self_join('small', 'v', 1)";
 my $spill = "SET fasted.memory_limit = '1MB';";
 my $not_enough = "$spill SET temp_file_limit = '10MB';";
 my @work = (
-	[ '', $toasted ], [ '', $toasted ], [ 'SET fasted.max_workers = 0;', $toasted ],
+	[ '', $toasted ], [ '', $toasted ], [ 'SET max_parallel_workers_per_gather = 0;', $toasted ],
 	[ 'SET parallel_leader_participation = off;', $toasted ],
 	[ '', $texts ], [ '', $small ], [ 'SET fasted.scan_node = off;', $small ],
 	[ $spill, $toasted ], [ $spill, $toasted ], [ $not_enough, $toasted ],
@@ -75,7 +75,7 @@ my @work = (
 my %answers;
 for my $query ($toasted, $texts, $small)
 {
-	$answers{$query} = $node->safe_psql('postgres', "SET fasted.max_workers = 0; $query");
+	$answers{$query} = $node->safe_psql('postgres', "SET max_parallel_workers_per_gather = 0; $query");
 }
 is($answers{$small}, '99|99', 'the right answer before');
 

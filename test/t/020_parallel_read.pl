@@ -35,7 +35,7 @@ sub join_of
 
 # The leader takes no part in the scan, so that all rows come from the workers.
 my $workers_only = 'SET parallel_leader_participation = off';
-my $alone = 'SET fasted.max_workers = 0';
+my $alone = 'SET max_parallel_workers_per_gather = 0';
 
 # The same result with workers, who read most rows (one that a block has no room
 # for is the leader's), as without.
@@ -170,7 +170,6 @@ END
 reads_without_workers('a view with a function that is not parallel safe', 'unsafe_view');
 reads_without_workers('parallel_workers = 0', 'told_not_to');
 reads_without_workers('too small a table', 'plain', set => "SET min_parallel_table_scan_size = '8MB'");
-reads_without_workers('PostgreSQL allows none', 'plain', set => 'SET max_parallel_workers_per_gather = 0; SET fasted.max_workers = -1');
 reads_without_workers('none can be started', 'plain', set => 'SET max_parallel_workers = 0');
 $node->safe_psql('postgres', <<'END');
 CREATE VIEW unions AS SELECT id, v FROM plain WHERE kind = 0 UNION ALL SELECT id + 100000, v FROM shuffled WHERE id % 3 = 1;
@@ -198,13 +197,12 @@ CREATE TABLE some_rows AS SELECT id, v, repeat('x', 2000) AS filler FROM plain W
 CREATE VIEW slow_view AS SELECT slowly(id, 0.001) AS id, v FROM some_rows;
 ANALYZE some_rows;
 END
-my $result = join_of('slow_view', set => "$workers_only; SET fasted.max_workers = 2");
-is($result->{workers}, 2, 'fasted.max_workers = 2');
-$result = join_of('slow_view',
-	set => "$workers_only; SET max_parallel_workers_per_gather = 0; SET fasted.max_workers = 5");
-is($result->{workers}, 5, 'fasted.max_workers may be above max_parallel_workers_per_gather');
-$result = join_of('slow_view', set => $workers_only);
-is($result->{workers}, 3, 'by default max_parallel_workers_per_gather');
+my $result;
+for my $n (2, 5)
+{
+	$result = join_of('slow_view', set => "$workers_only; SET max_parallel_workers_per_gather = $n");
+	is($result->{workers}, $n, "max_parallel_workers_per_gather = $n");
+}
 # a table whose vectors are all in its TOAST table
 my $toasted = join_of('external', set => "$workers_only; SET min_parallel_table_scan_size = '512kB'");
 cmp_ok($toasted->{workers}, '>', 1, 'pages of the TOAST table count');
@@ -226,7 +224,7 @@ ANALYZE many_compressed;
 CREATE VIEW slow_leader_view AS SELECT slow_leader(id) AS id, v FROM many_compressed;
 END
 $result = join_of('slow_leader_view',
-	set => "SELECT set_config('test.leader', pg_backend_pid()::text, false); SET fasted.max_workers = 1");
+	set => "SELECT set_config('test.leader', pg_backend_pid()::text, false); SET max_parallel_workers_per_gather = 1");
 is($result->{workers}, 1, 'a slow leader and a worker');
 cmp_ok($result->{worker_rows}, '>', 6000, 'the worker reads most rows');
 

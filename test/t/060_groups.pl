@@ -320,8 +320,8 @@ my %ways = (
 	'one thread' => 'fasted.threads = 1',
 	'kernel portable' => 'fasted.cpu_kernel = portable',
 	'filter int8' => 'fasted.filter = int8',
-	'workers read' => 'min_parallel_table_scan_size = 0; SET parallel_leader_participation = off; SET fasted.max_workers = 2',
-	'no worker reads' => 'fasted.max_workers = 0');
+	'workers read' => 'min_parallel_table_scan_size = 0; SET parallel_leader_participation = off',
+	'no worker reads' => 'max_parallel_workers_per_gather = 0');
 for my $way (sort keys %ways)
 {
 	for my $name (sort keys %calls)
@@ -342,7 +342,7 @@ CREATE TABLE named AS SELECT 'row ' || id AS id, v, id AS priority FROM many;
 CREATE VIEW viewed AS SELECT * FROM spread;
 ANALYZE spread, named;
 END
-my $by_workers = "SET min_parallel_table_scan_size = 0; SET parallel_leader_participation = off; SET fasted.max_workers = 2; SET client_min_messages = debug1;";
+my $by_workers = "SET min_parallel_table_scan_size = 0; SET parallel_leader_participation = off; SET client_min_messages = debug1;";
 sub workers_rows
 {
 	my ($call) = @_;

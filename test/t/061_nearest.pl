@@ -65,7 +65,7 @@ END
 my %rows = (a => 120000, b => 120000, h => 111000);
 for my $settings ('SET fasted.threads = 1', 'SET fasted.threads = 3', 'SET fasted.filter = fp16',
 	"SET fasted.filter = 'int8'", "SET fasted.cpu_kernel = portable", 'SET fasted.scan_node = off',
-	"SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 3; SET fasted.max_workers = 3")
+	"SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 3")
 {
 	is(check($_, $settings), "$rows{$_}|t|0|t", "$_, $settings") for sort keys %calls;
 }
@@ -101,8 +101,8 @@ SELECT (SELECT count(*) FROM found), (SELECT count(*) FROM (TABLE found EXCEPT T
 END
 }
 
-my $parallel = 'SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 3; SET fasted.max_workers = 3';
-for my $settings ('SET fasted.max_workers = 0', $parallel, "$parallel; SET fasted.memory_limit = '2MB'", 'SET fasted.scan_node = off')
+my $parallel = 'SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 3';
+for my $settings ('SET max_parallel_workers_per_gather = 0', $parallel, "$parallel; SET fasted.memory_limit = '2MB'", 'SET fasted.scan_node = off')
 {
 	for my $key ([ 'id', 'int' ], [ 'n', 'text' ])
 	{

@@ -67,7 +67,7 @@ sub random_settings
 	my %values = (
 		'fasted.threads' => [ 0, 1, 2, 5 ], 'fasted.memory_limit' => [ "'1MB'", "'1GB'" ],
 		'fasted.cpu_kernel' => [qw(auto portable)], 'fasted.filter' => [qw(auto int8)],
-		'fasted.scan_node' => [qw(on off)], 'fasted.max_workers' => [ -1, 0, 2 ],
+		'fasted.scan_node' => [qw(on off)], 'max_parallel_workers_per_gather' => [ 0, 1, 2 ],
 		'min_parallel_table_scan_size' => [ 0, "'8MB'" ], 'parallel_setup_cost' => [ 0, 1000 ],
 		'plan_cache_mode' => [qw(force_generic_plan force_custom_plan)], 'work_mem' => [ "'64kB'", "'4MB'" ]);
 	return join ' ', map { "SET $_ = " . pick(@{ $values{$_} }) . ';' } sort keys %values;

@@ -189,17 +189,11 @@ sub throttled
 	return -r $file && slurp_file($file) =~ /^nr_throttled (\d+)/m ? $1 : 0;
 }
 
-# The backend's own and a join's, not the one that gives a join's memory back.
+# The backend's own thread and those of a join.
 sub thread_count
 {
 	my ($pid) = @_;
-	my $count = 0;
-	for my $task (glob("/proc/$pid/task/*"))
-	{
-		open(my $file, '<', "$task/comm") or next;
-		$count++ if (<$file> // '') !~ /^fasted release/;
-	}
-	return $count;
+	return scalar(() = glob("/proc/$pid/task/*"));
 }
 
 # VmRSS, VmHWM and the like, in kB.
