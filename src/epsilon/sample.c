@@ -252,7 +252,7 @@ ReadSample(const VectorSource *source, const SampleOptions *options)
 	reservoir->options = options;
 	CleanupRegister(&reservoir->cleanup, EndProgress, reservoir);
 
-	ProgressBegin(&reservoir->progress, source->relid, source->relation);
+	ProgressBegin(&reservoir->progress, source->relid);
 	ReadVectors(source, &reservoir->sink);
 	ProgressEnd(&reservoir->progress);
 

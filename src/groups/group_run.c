@@ -135,7 +135,7 @@ ShowGrouping(GroupRun *run)
 	};
 
 	CleanupRegister(&run->cleanup, EndProgress, run);
-	ProgressBegin(&run->progress, source->relid, source->relation);
+	ProgressBegin(&run->progress, source->relid);
 	ProgressShow(&run->progress, PROGRESS_GROUPING, &numbers);
 }
 

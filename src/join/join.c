@@ -255,8 +255,7 @@ Create(const VectorSource *const *sources, const FastedProblem *problem, int sid
 	INSTR_TIME_SET_CURRENT(join->begun);
 	join->progress = progress != NULL ? progress : &join->own_progress;
 	if (progress == NULL)
-		ProgressBegin(join->progress, sources[0] != NULL ? sources[0]->relid : InvalidOid,
-					  sources[0] != NULL ? sources[0]->relation : NULL);
+		ProgressBegin(join->progress, sources[0] != NULL ? sources[0]->relid : InvalidOid);
 	for (int side = 0; side < sides; side++)
 	{
 		join->sources[side] = sources[side];

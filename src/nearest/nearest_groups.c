@@ -147,7 +147,7 @@ NearestGroupsBegin(const NearestProblem *problem)
 	groups->problem.pusher = &groups->base;
 	groups->problem.progress = &groups->progress;
 	groups->problem.spare = &groups->spare;
-	ProgressBegin(&groups->progress, problem->a->relid, problem->a->relation);
+	ProgressBegin(&groups->progress, problem->a->relid);
 	CleanupRegister(&groups->cleanup, CloseAll, groups);
 	groups->progress.in_parts = true;
 	groups->small = SmallGroupCreate(problem);

@@ -137,12 +137,6 @@ DefineGpuSettings(void)
 							   "A join takes the first capable one of the list, and further ones that are like it. Empty means all.",
 							   &fasted_setting_gpu_devices, "",
 							   PGC_USERSET, GUC_LIST_INPUT, CheckDeviceList, NULL, NULL);
-
-	DefineCustomEnumVariable("fasted.gpu_share",
-							 "Selects whether several GPUs share a join.",
-							 "\"auto\" lets them where the join is large enough.",
-							 &fasted_setting_gpu_share, GPU_SHARE_AUTO, gpu_share_options,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
 /*
@@ -162,6 +156,12 @@ DefineDeveloperOptions(void)
 							 "Selects whether rows are compared at few dimensions first.",
 							 "\"auto\" does so where a sample promises that it saves time, on a CPU.",
 							 &fasted_setting_prune, FASTED_PRUNE_AUTO, prune_options,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("fasted.gpu_share",
+							 "Selects whether several GPUs share a join.",
+							 "\"auto\" lets them where the join is large enough.",
+							 &fasted_setting_gpu_share, GPU_SHARE_AUTO, gpu_share_options,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.cpu_kernel",

@@ -116,7 +116,7 @@ FillEntry(const Progress *progress, const ProgressNumbers *numbers)
 }
 
 void
-ProgressBegin(Progress *progress, Oid relid, const char *relation)
+ProgressBegin(Progress *progress, Oid relid)
 {
 	memset(progress, 0, sizeof(*progress));
 	progress->relid = relid;

@@ -40,7 +40,7 @@ typedef struct Progress
 } Progress;
 
 /* relid: what is joined, InvalidOid if it is no one relation.  The view finds its name. */
-extern void ProgressBegin(Progress *progress, Oid relid, const char *relation);
+extern void ProgressBegin(Progress *progress, Oid relid);
 
 /* Of a progress in parts: the part is over, whose numbers these were. */
 extern void ProgressAddPart(Progress *progress, uint64 rows_read, uint64 pairs);
