@@ -3,33 +3,36 @@
  * fasted.c
  *	  Entry of the library: what PostgreSQL calls when it loads it.
  *
- * Where a vector goes, and in which folder to read about it:
+ * The folders, from the top down.  Files include headers of their own folder and of folders
+ * below it only (test/setup/check-includes).
  *
- *	  read/		heap tuple -> row of floats or doubles: the query that reads a source, by parallel
- *				workers too (intake_*), checks and conversion
- *	  join/		rows -> engine, staged or spilled; engine -> pairs of row numbers; the
- *				ids of the rows and their order
- *	  engine/	the border to the engines, and what they share; plain C
- *	  cpu/		the CPU engine: candidate -> exact pair, by threads; the CUDA engine is
- *				a library of its own, in the folder cuda beside this one
- *	  scan/		pairs -> tuples: the plan node that streams and deals to parallel workers
- *				(outlet_*), the planner's side of it, and the SQL functions themselves
- *	  distance/	SQL functions of two vectors
- *	  join_node/	joins on a distance, as a join method of the planner: both sides'
- *				rows are kept and pushed, pairs are checked by the other clauses
- *	  epsilon/	fasted_epsilon: a sample, its nearest pairs, an interval
- *	  groups/	pairs -> one row for each row: fasted_neighbors, fasted_cluster, fasted_keep_one,
- *				and the plan node in their place
+ *	  info.c	fasted_info(): the state of all of these, and how to preload the library
+ *	  join_node/	joins on a distance, as a join method of the planner: both sides' rows are
+ *				kept and pushed, pairs are checked by the other clauses
  *	  nearest/	fasted_knn_join: two relations, the nearest rows of one for each of the other,
  *				and the plan node in its place
+ *	  groups/	pairs -> one row for each row: fasted_neighbors, fasted_cluster, fasted_keep_one,
+ *				and the plan node in their place
+ *	  epsilon/	fasted_epsilon: a sample, its nearest pairs, an interval
+ *	  scan/		pairs -> tuples: the plan node of fasted_self_join, which streams and deals to
+ *				parallel workers (outlet_*), and the planner's estimates of functions
+ *	  distance/	SQL functions of two vectors
  *	  distribute/	joins whose work the workers of a Citus cluster share
- *	  session/	settings, interrupts, progress; what differs between server versions
- *	  info.c	fasted_info: the state of all of these, and how to preload the library
+ *	  join/		rows -> engine, staged or spilled; engine -> pairs of row numbers; the ids of
+ *				the rows and their order
+ *	  read/		heap tuple -> row of floats or doubles: the query that reads a source, by parallel
+ *				workers too (intake_*), checks and conversion; statistics of its columns
+ *	  cpu/		the CPU engine: candidate -> exact pair, by threads; the CUDA engine is a
+ *				library of its own, in the folder cuda beside this one
+ *	  base/		settings, interrupts, cleanup, progress, arrays of row numbers; what differs
+ *				between server versions
+ *	  engine/	the interface of the engines, and what they share; plain C
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "base/guc.h"
 #include "fmgr.h"
 #include "groups/group_node.h"
 #include "join_node/join_node.h"
@@ -37,7 +40,6 @@
 #include "read/intake_node.h"
 #include "read/parallel_plan.h"
 #include "scan/scan_node.h"
-#include "session/guc.h"
 
 /* The name and version that pg_get_loaded_modules() shows; the Makefile knows the latter. */
 #ifdef PG_MODULE_MAGIC_EXT

@@ -23,12 +23,6 @@
 
 #include "engine/row_groups.h"
 
-#ifdef __CUDACC__
-#define FASTED_HD __host__ __device__
-#else
-#define FASTED_HD
-#endif
-
 namespace fasted
 {
 

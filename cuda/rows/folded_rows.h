@@ -18,7 +18,7 @@
 
 #include <cstdint>
 
-#include "filter/block_order.h"
+#include "engine/host_device.h"
 #include "rows/quantised.h"
 
 namespace fasted

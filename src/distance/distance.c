@@ -9,12 +9,12 @@
 
 #include <math.h>
 
+#include "base/arguments.h"
 #include "catalog/pg_type.h"
-#include "distance/distance.h"
 #include "cpu/cpu_kernel.h"
+#include "distance/distance.h"
 #include "engine/exact_distance.h"
 #include "read/vector.h"
-#include "session/arguments.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
 PG_FUNCTION_INFO_V1(fasted_cosine_distance);

@@ -7,11 +7,11 @@
  */
 #include "postgres.h"
 
+#include "base/arguments.h"
 #include "distance/distance.h"
 #include "distance/distance_share.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
-#include "session/arguments.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance_support);
 

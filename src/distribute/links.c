@@ -7,9 +7,9 @@
  */
 #include "postgres.h"
 
+#include "base/interrupts.h"
 #include "distribute/links.h"
 #include "fmgr.h"
-#include "session/interrupts.h"
 
 typedef const LinkFunctions *(*LinksEntry) (void (*check_interrupts) (void));
 

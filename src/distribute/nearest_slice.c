@@ -14,14 +14,14 @@
 
 #include <math.h>
 
-#include "distribute/remote_join.h"
+#include "base/arguments.h"
+#include "base/interrupts.h"
 #include "distribute/shard_reader.h"
 #include "distribute/share_reader.h"
 #include "distribute/slice_stream.h"
 #include "distribute/wire.h"
 #include "fmgr.h"
-#include "session/arguments.h"
-#include "session/interrupts.h"
+#include "join/remote_join.h"
 
 PG_FUNCTION_INFO_V1(fasted_citus_nearest_slice);
 

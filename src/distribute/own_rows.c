@@ -7,11 +7,11 @@
  */
 #include "postgres.h"
 
+#include "base/interrupts.h"
 #include "distribute/own_rows.h"
 #include "engine/engine.h"
 #include "executor/tuptable.h"
 #include "read/source_query.h"
-#include "session/interrupts.h"
 #include "utils/memutils.h"
 
 /* Rows between two looks for interrupts. */

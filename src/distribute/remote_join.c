@@ -7,16 +7,16 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
+#include "base/guc.h"
+#include "base/row_numbers.h"
 #include "distribute/base_table.h"
 #include "distribute/links.h"
 #include "distribute/own_rows.h"
-#include "distribute/remote_join.h"
 #include "distribute/slice_query.h"
 #include "distribute/wire.h"
-#include "groups/row_numbers.h"
+#include "join/remote_join.h"
 #include "lib/stringinfo.h"
-#include "session/compat.h"
-#include "session/guc.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 

@@ -11,8 +11,8 @@
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
 #endif
-#include "distribute/remote_join.h"
 #include "distribute/share_explain.h"
+#include "join/remote_join.h"
 
 static double
 AllUnits(List *shares)

@@ -8,8 +8,8 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "distribute/remote_join.h"
 #include "distribute/share_reader.h"
+#include "join/remote_join.h"
 #include "read/reader.h"
 #include "read/vector.h"
 #include "utils/lsyscache.h"

@@ -10,18 +10,18 @@
  */
 #include "postgres.h"
 
+#include "base/arguments.h"
+#include "base/disjoint_sets.h"
+#include "base/guc.h"
+#include "base/row_numbers.h"
 #include "catalog/pg_type.h"
 #include "cpu/cpu_kernel.h"
-#include "distribute/remote_join.h"
 #include "distribute/shard_reader.h"
 #include "distribute/slice_stream.h"
 #include "distribute/wire.h"
 #include "fmgr.h"
-#include "groups/disjoint_sets.h"
-#include "groups/row_numbers.h"
 #include "join/join.h"
-#include "session/arguments.h"
-#include "session/guc.h"
+#include "join/remote_join.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 

@@ -9,11 +9,11 @@
 
 #include <math.h>
 
+#include "base/compat.h"
 #include "distribute/slice_query.h"
 #include "distribute/workers.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
-#include "session/compat.h"
 #include "storage/latch.h"
 #include "utils/builtins.h"
 

@@ -8,7 +8,7 @@
 #ifndef FASTED_SLICE_QUERY_H
 #define FASTED_SLICE_QUERY_H
 
-#include "distribute/remote_join.h"
+#include "join/remote_join.h"
 
 /* Commands that come first: a transaction, so that nothing stays in a session of a pooler's. */
 extern char *SlicePrologue(void);

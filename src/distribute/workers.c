@@ -9,6 +9,7 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
+#include "base/guc.h"
 #include "catalog/pg_authid_d.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
@@ -18,7 +19,6 @@
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "read/fingerprint.h"
-#include "session/guc.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"

@@ -11,10 +11,12 @@
 #include <stdint.h>
 
 #ifdef __CUDACC__
-#define FASTED_EVERYWHERE static inline __host__ __device__
+#define FASTED_HD __host__ __device__
 #else
-#define FASTED_EVERYWHERE static inline
+#define FASTED_HD
 #endif
+
+#define FASTED_EVERYWHERE static inline FASTED_HD
 
 /* Integer division, rounded up. */
 FASTED_EVERYWHERE uint64_t

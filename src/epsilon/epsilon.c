@@ -21,14 +21,14 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "base/arguments.h"
+#include "base/compat.h"
+#include "base/interrupts.h"
 #include "epsilon/near_pairs.h"
 #include "epsilon/near_share.h"
 #include "epsilon/sample.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "session/arguments.h"
-#include "session/compat.h"
-#include "session/interrupts.h"
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(fasted_epsilon);

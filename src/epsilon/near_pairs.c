@@ -9,8 +9,8 @@
 
 #include <math.h>
 
+#include "base/interrupts.h"
 #include "epsilon/near_pairs.h"
-#include "session/interrupts.h"
 #include "utils/memutils.h"
 
 /* Multiplications for the distances from which others are guessed. */

@@ -14,13 +14,13 @@
 
 #include <math.h>
 
+#include "base/cleanup.h"
+#include "base/guc.h"
+#include "base/interrupts.h"
+#include "base/progress.h"
 #include "epsilon/sample.h"
 #include "read/reader.h"
 #include "read/vector.h"
-#include "session/cleanup.h"
-#include "session/guc.h"
-#include "session/interrupts.h"
-#include "session/progress.h"
 #include "utils/memutils.h"
 #include "utils/sampling.h"
 

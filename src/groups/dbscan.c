@@ -16,10 +16,10 @@
  */
 #include "postgres.h"
 
+#include "base/disjoint_sets.h"
+#include "base/interrupts.h"
+#include "base/row_numbers.h"
 #include "groups/dbscan.h"
-#include "groups/disjoint_sets.h"
-#include "groups/row_numbers.h"
-#include "session/interrupts.h"
 #include "utils/memutils.h"
 
 /* Pairs between the one looked at and the one whose rows are fetched. */

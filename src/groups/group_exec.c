@@ -13,9 +13,9 @@
 #include "postgres.h"
 
 #include "distribute/citus_explain.h"
-#include "distribute/remote_join.h"
 #include "executor/executor.h"
 #include "groups/group_node.h"
+#include "join/remote_join.h"
 #include "miscadmin.h"
 #include "scan/call_plan.h"
 #include "scan/scan_explain.h"

@@ -7,10 +7,10 @@
  */
 #include "postgres.h"
 
+#include "base/guc.h"
 #include "groups/group_node.h"
 #include "scan/call_plan.h"
 #include "scan/estimate.h"
-#include "session/guc.h"
 
 static const GroupFunction *const functions[] = {
 	&group_neighbors, &group_cluster, &group_keep_one

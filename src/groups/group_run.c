@@ -11,10 +11,10 @@
  */
 #include "postgres.h"
 
+#include "base/interrupts.h"
+#include "base/row_numbers.h"
 #include "groups/group_run.h"
-#include "groups/row_numbers.h"
 #include "join/join.h"
-#include "session/interrupts.h"
 #include "utils/memutils.h"
 
 /* Rows of the result between two looks for interrupts. */

@@ -10,10 +10,10 @@
 #ifndef FASTED_GROUP_RUN_H
 #define FASTED_GROUP_RUN_H
 
+#include "base/cleanup.h"
+#include "base/progress.h"
 #include "groups/group_function.h"
 #include "portability/instr_time.h"
-#include "session/cleanup.h"
-#include "session/progress.h"
 
 typedef struct GroupRun
 {

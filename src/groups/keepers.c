@@ -15,12 +15,12 @@
  */
 #include "postgres.h"
 
+#include "base/interrupts.h"
+#include "base/row_numbers.h"
 #include "groups/keepers.h"
 #include "groups/pair_merge.h"
 #include "groups/pair_order.h"
-#include "groups/row_numbers.h"
 #include "groups/row_ranks.h"
-#include "session/interrupts.h"
 #include "utils/memutils.h"
 
 static void

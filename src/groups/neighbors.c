@@ -7,9 +7,9 @@
  */
 #include "postgres.h"
 
+#include "base/row_numbers.h"
 #include "catalog/pg_type.h"
 #include "groups/group_function.h"
-#include "groups/row_numbers.h"
 
 PG_FUNCTION_INFO_V1(fasted_neighbors);
 PG_FUNCTION_INFO_V1(fasted_neighbors_typed);

@@ -13,8 +13,8 @@
 
 #include <sys/mman.h>
 
+#include "base/interrupts.h"
 #include "groups/pair_memory.h"
-#include "session/interrupts.h"
 
 /* No more than a page, and bytes between two looks for interrupts. */
 #define TOUCH_STEP 4096

@@ -10,8 +10,8 @@
 #ifndef FASTED_PAIR_MEMORY_H
 #define FASTED_PAIR_MEMORY_H
 
+#include "base/cleanup.h"
 #include "engine/engine.h"
-#include "session/cleanup.h"
 
 typedef struct PairMemory
 {

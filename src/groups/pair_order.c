@@ -9,8 +9,8 @@
  */
 #include "postgres.h"
 
+#include "base/interrupts.h"
 #include "groups/pair_order.h"
-#include "session/interrupts.h"
 
 #define DIGIT_BITS 11
 #define DIGIT_VALUES (1 << DIGIT_BITS)

@@ -9,8 +9,8 @@
  */
 #include "postgres.h"
 
+#include "base/guc.h"
 #include "groups/pair_store.h"
-#include "session/guc.h"
 
 /* Room at first, in pairs. */
 #define FIRST_ROOM (16 * 1024)

@@ -7,12 +7,12 @@
  */
 #include "postgres.h"
 
+#include "base/interrupts.h"
+#include "base/row_numbers.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
-#include "groups/row_numbers.h"
 #include "groups/row_ranks.h"
 #include "read/order_reader.h"
-#include "session/interrupts.h"
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 

@@ -15,11 +15,11 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "base/guc.h"
 #include "engine/device_group.h"
 #include "engine/device_list.h"
 #include "join/engines.h"
 #include "miscadmin.h"
-#include "session/guc.h"
 
 #define MAX_REASON 1024
 

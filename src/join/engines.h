@@ -8,9 +8,9 @@
 #ifndef FASTED_ENGINES_H
 #define FASTED_ENGINES_H
 
+#include "base/compat.h"
 #include "engine/engine.h"
 #include "join/options.h"
-#include "session/compat.h"
 
 /*
  * The engine for a join of about so many pairs of rows, found or not, as the options

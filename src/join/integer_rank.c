@@ -17,12 +17,12 @@
 
 #include <time.h>
 
+#include "base/cleanup.h"
+#include "base/interrupts.h"
 #include "engine/thread.h"
 #include "join/integer_rank.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "session/cleanup.h"
-#include "session/interrupts.h"
 #include "utils/memutils.h"
 
 #define DIGIT_BITS 11

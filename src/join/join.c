@@ -12,14 +12,14 @@
 
 #include <math.h>
 
+#include "base/cleanup.h"
+#include "base/interrupts.h"
 #include "catalog/pg_type.h"
-#include "distribute/remote_join.h"
 #include "join/engine_run.h"
 #include "join/join.h"
+#include "join/remote_join.h"
 #include "portability/instr_time.h"
 #include "read/reader.h"
-#include "session/cleanup.h"
-#include "session/interrupts.h"
 #include "utils/memutils.h"
 
 /* Of fewer rows, most may well be near. */

@@ -11,10 +11,10 @@
  */
 #include "postgres.h"
 
+#include "base/interrupts.h"
 #include "join/keys.h"
 #include "miscadmin.h"
 #include "read/type_order.h"
-#include "session/interrupts.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

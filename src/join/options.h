@@ -8,8 +8,8 @@
 #ifndef FASTED_OPTIONS_H
 #define FASTED_OPTIONS_H
 
+#include "base/guc.h"
 #include "engine/engine.h"
-#include "session/guc.h"
 
 typedef struct JoinOptions
 {

@@ -11,12 +11,12 @@
 #ifndef FASTED_ROW_SET_H
 #define FASTED_ROW_SET_H
 
+#include "base/progress.h"
 #include "join/engine_run.h"
 #include "join/keys.h"
 #include "join/spill.h"
 #include "read/fingerprint.h"
 #include "read/row_sink.h"
-#include "session/progress.h"
 
 typedef struct RowSet RowSet;
 struct RowSet

@@ -10,9 +10,9 @@
  */
 #include "postgres.h"
 
+#include "base/interrupts.h"
 #include "commands/tablespace.h"
 #include "join/spill.h"
-#include "session/interrupts.h"
 #include "storage/fd.h"
 #include "utils/resowner.h"
 #include "utils/wait_event.h"

@@ -14,14 +14,14 @@
 #if PG_VERSION_NUM < 170000
 #include "optimizer/geqo.h"
 #endif
+#include "base/guc.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
-#include "scan/distance_statistics.h"
+#include "read/distance_statistics.h"
 #include "scan/estimate.h"
-#include "session/guc.h"
 
 static set_join_pathlist_hook_type previous_hook = NULL;
 #if PG_VERSION_NUM < 170000

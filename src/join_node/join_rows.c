@@ -12,7 +12,7 @@
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "session/guc.h"
+#include "base/guc.h"
 
 /* The rows of both sides may take this part of fasted.memory_limit, beside the engine. */
 #define KEPT_SHARE 2

@@ -22,22 +22,7 @@
 #include "engine/engine.h"
 #include "fmgr.h"
 #include "join/join.h"
-
-/* Arguments after the optional id_type, by position. */
-enum
-{
-	NEAREST_A,
-	NEAREST_A_COLUMN,
-	NEAREST_B,
-	NEAREST_B_COLUMN,
-	NEAREST_K,
-	NEAREST_A_ID,
-	NEAREST_B_ID,
-	NEAREST_METRIC,
-	NEAREST_MAX_DISTANCE,
-	NEAREST_WITHIN,
-	NEAREST_NARGS
-};
+#include "scan/estimate.h"
 
 /* Columns of the result: id_a, id_b, dist, rank. */
 #define NEAREST_NCOLUMNS 4

@@ -12,8 +12,8 @@
 
 #include "access/parallel.h"
 #include "distribute/citus_explain.h"
-#include "distribute/remote_join.h"
 #include "executor/executor.h"
+#include "join/remote_join.h"
 #include "nearest/nearest_node.h"
 #include "scan/call_plan.h"
 #include "scan/scan_explain.h"

@@ -7,13 +7,13 @@
  */
 #include "postgres.h"
 
-#include "nearest/nearest_groups.h"
+#include "base/cleanup.h"
+#include "base/interrupts.h"
 #include "join/engines.h"
+#include "nearest/nearest_groups.h"
 #include "read/group_reader.h"
+#include "read/group_statistics.h"
 #include "read/type_order.h"
-#include "scan/group_statistics.h"
-#include "session/cleanup.h"
-#include "session/interrupts.h"
 
 struct NearestGroups
 {

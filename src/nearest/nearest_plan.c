@@ -7,12 +7,12 @@
  */
 #include "postgres.h"
 
+#include "base/guc.h"
 #include "catalog/pg_type.h"
 #include "nearest/nearest_node.h"
 #include "optimizer/pathnode.h"
 #include "scan/call_plan.h"
 #include "scan/estimate.h"
-#include "session/guc.h"
 
 static Plan *PlanNearest(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 						 List *tlist, List *clauses, List *custom_plans);

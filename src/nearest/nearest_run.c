@@ -10,11 +10,11 @@
  */
 #include "postgres.h"
 
+#include "base/interrupts.h"
 #include "nearest/nearest_groups.h"
 #include "nearest/nearest_run.h"
 #include "portability/instr_time.h"
 #include "scan/scan_explain.h"
-#include "session/interrupts.h"
 #include "utils/memutils.h"
 
 /* Rows of a between two looks for interrupts. */

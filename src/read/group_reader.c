@@ -10,14 +10,14 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
+#include "base/interrupts.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "read/group_reader.h"
 #include "read/row_taker.h"
 #include "read/source_query.h"
 #include "read/type_order.h"
-#include "session/compat.h"
-#include "session/interrupts.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

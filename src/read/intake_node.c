@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "base/interrupts.h"
 #include "engine/engine.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -27,7 +28,6 @@
 #include "read/parallel_plan.h"
 #include "read/source_query.h"
 #include "read/vector.h"
-#include "session/interrupts.h"
 #include "storage/ipc.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"

@@ -13,11 +13,11 @@
  */
 #include "postgres.h"
 
+#include "base/interrupts.h"
 #include "engine/engine.h"
 #include "read/row_taker.h"
 #include "read/vector.h"
 #include "read/vector_bytes.h"
-#include "session/interrupts.h"
 #include "utils/memutils.h"
 
 /* Rows between two looks for interrupts beside those of the executor. */

@@ -10,8 +10,8 @@
 #ifndef FASTED_VECTOR_H
 #define FASTED_VECTOR_H
 
+#include "base/compat.h"
 #include "read/source.h"
-#include "session/compat.h"
 #include "utils/array.h"
 
 /*

@@ -33,6 +33,22 @@ extern void CostScan(PlannerInfo *root, RelOptInfo *rel, const FuncExpr *call,
  */
 extern void EstimateRowFunction(PlannerInfo *root, List *args, double *rows, Cost *cost);
 
+/* Arguments of fasted_knn_join after the optional id_type, by position. */
+enum
+{
+	NEAREST_A,
+	NEAREST_A_COLUMN,
+	NEAREST_B,
+	NEAREST_B_COLUMN,
+	NEAREST_K,
+	NEAREST_A_ID,
+	NEAREST_B_ID,
+	NEAREST_METRIC,
+	NEAREST_MAX_DISTANCE,
+	NEAREST_WITHIN,
+	NEAREST_NARGS
+};
+
 /* Of fasted_knn_join, by its arguments from "a" on: rows of the result, and costs. */
 typedef struct NearestEstimate
 {

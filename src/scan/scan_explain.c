@@ -11,12 +11,12 @@
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
 #endif
+#include "base/guc.h"
 #include "distribute/share_explain.h"
 #include "join/engines.h"
 #include "scan/call_explain.h"
 #include "scan/scan_explain.h"
 #include "scan/scan_state.h"
-#include "session/guc.h"
 #include "utils/guc.h"
 
 static char *

@@ -10,6 +10,7 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "nodes/nodeFuncs.h"
+#include "base/guc.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -20,7 +21,6 @@
 #include "scan/estimate.h"
 #include "scan/scan_node.h"
 #include "scan/self_join.h"
-#include "session/guc.h"
 
 static Plan *PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					  List *tlist, List *clauses, List *custom_plans);

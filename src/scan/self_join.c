@@ -11,13 +11,13 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "base/arguments.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "funcapi.h"
 #include "scan/row_stream.h"
 #include "scan/scan_node.h"
 #include "scan/self_join.h"
-#include "session/arguments.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(fasted_self_join);

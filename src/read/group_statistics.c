@@ -9,8 +9,8 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_statistic.h"
-#include "scan/distance_statistics.h"
-#include "scan/group_statistics.h"
+#include "read/distance_statistics.h"
+#include "read/group_statistics.h"
 #include "utils/selfuncs.h"
 #include "utils/syscache.h"
 

@@ -14,13 +14,13 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
+#include "base/progress.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "session/compat.h"
-#include "session/progress.h"
 #include "utils/acl.h"
 #include "utils/backend_progress.h"
 #include "utils/backend_status.h"

@@ -7,8 +7,8 @@
  */
 #include "postgres.h"
 
-#include "groups/row_numbers.h"
-#include "session/interrupts.h"
+#include "base/interrupts.h"
+#include "base/row_numbers.h"
 #include "utils/memutils.h"
 
 /* Numbers between two looks for interrupts: about a millisecond, wherever they lie. */

@@ -9,9 +9,9 @@
 
 #include <limits.h>
 
+#include "base/guc.h"
 #include "engine/device_list.h"
 #include "engine/engine.h"
-#include "session/guc.h"
 #include "utils/guc.h"
 
 int			fasted_setting_engine = ENGINE_AUTO;

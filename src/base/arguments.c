@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "session/arguments.h"
+#include "base/arguments.h"
 #include "utils/builtins.h"
 
 void

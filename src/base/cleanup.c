@@ -7,7 +7,7 @@
  */
 #include "postgres.h"
 
-#include "session/cleanup.h"
+#include "base/cleanup.h"
 #include "utils/memutils.h"
 
 /* The latest one first. */

@@ -23,7 +23,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
-#include "scan/distance_statistics.h"
+#include "read/distance_statistics.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"

@@ -13,9 +13,9 @@
  */
 #include "postgres.h"
 
+#include "base/interrupts.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
-#include "session/interrupts.h"
 #include "storage/pmsignal.h"
 #include "tcop/dest.h"
 #include "tcop/tcopprot.h"
