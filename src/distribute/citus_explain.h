@@ -1,20 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * citus_explain.h
- *	  EXPLAIN (ANALYZE) of a node of ours that Citus runs as a subplan.
+ *	  EXPLAIN (ANALYZE) of joins that the workers of a Citus cluster share.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef FASTED_CITUS_EXPLAIN_H
 #define FASTED_CITUS_EXPLAIN_H
 
+#include "commands/explain.h"
 #include "nodes/execnodes.h"
 
 /*
- * Citus (13.2) takes every custom scan in such a subplan for its own if it has run
- * queries of Citus, and reads what is not there, which ends the server's process.  So
- * when a node begins that reads such a table, this raises an error instead.
+ * Raises an error when a node begins that reads a Citus table in EXPLAIN (ANALYZE), and that
+ * Citus has run before as a subplan.  Citus (13.2) would take every custom scan in such a subplan
+ * for its own, and read what is not there, which ends the server's process.  Such a subplan is
+ * recognized by its instruments, though it is not to be run.
  */
 extern void RefuseCitusExplain(const EState *estate, int eflags, Oid relid);
+
+/* Shows a line with each worker's part of the work: a list of WorkerShare of the last run, or NIL. */
+extern void ExplainShares(List *shares, struct ExplainState *es);
 
 #endif							/* FASTED_CITUS_EXPLAIN_H */

@@ -18,8 +18,7 @@
 #include "base/interrupts.h"
 #include "base/row_numbers.h"
 #include "groups/keepers.h"
-#include "groups/pair_merge.h"
-#include "groups/pair_order.h"
+#include "groups/pair_store.h"
 #include "groups/row_ranks.h"
 #include "utils/memutils.h"
 
