@@ -194,37 +194,37 @@ COMMENT ON SCHEMA fasted_internal IS
 -- Vectors in text form: an array, or pgvector's [1,2,3].  IMMUTABLE, so that the planner
 -- reads a literal once: the casts are STABLE only because other types' input may depend on
 -- settings.
-CREATE FUNCTION fasted_internal.reals(vector text)
+CREATE FUNCTION fasted_reals(vector text)
 RETURNS real[]
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN pg_catalog.regexp_replace(vector COLLATE pg_catalog."C", '^\s*\[([^]]*)\]\s*$', '{\1}')::real[];
 
-COMMENT ON FUNCTION fasted_internal.reals(text) IS
+COMMENT ON FUNCTION fasted_reals(text) IS
 	'reads a vector from text';
 
-CREATE FUNCTION fasted_internal.doubles(vector text)
+CREATE FUNCTION fasted_doubles(vector text)
 RETURNS double precision[]
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN pg_catalog.regexp_replace(vector COLLATE pg_catalog."C", '^\s*\[([^]]*)\]\s*$', '{\1}')::double precision[];
 
-COMMENT ON FUNCTION fasted_internal.doubles(text) IS
+COMMENT ON FUNCTION fasted_doubles(text) IS
 	'reads a vector from text';
 
 -- Two literals without a type: the parser takes them for texts, where a function has texts.
 CREATE FUNCTION fasted_distance(a text, b text)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_distance(fasted_internal.doubles(a), fasted_internal.doubles(b));
+RETURN fasted_distance(fasted_doubles(a), fasted_doubles(b));
 
 CREATE FUNCTION fasted_cosine_distance(a text, b text)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_cosine_distance(fasted_internal.doubles(a), fasted_internal.doubles(b));
+RETURN fasted_cosine_distance(fasted_doubles(a), fasted_doubles(b));
 
 CREATE FUNCTION fasted_within(a text, b text, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_within(fasted_internal.doubles(a), fasted_internal.doubles(b), eps, metric);
+RETURN fasted_within(fasted_doubles(a), fasted_doubles(b), eps, metric);
 
 -- A literal without a type beside a value of another type that becomes real[] by itself, as
 -- pgvector's vector does.  The domain keeps these functions from values that are real[]
@@ -238,32 +238,32 @@ COMMENT ON DOMAIN fasted_convertible IS
 CREATE FUNCTION fasted_distance(a fasted_convertible, b text)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_distance(a::real[], fasted_internal.reals(b));
+RETURN fasted_distance(a::real[], fasted_reals(b));
 
 CREATE FUNCTION fasted_cosine_distance(a fasted_convertible, b text)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_cosine_distance(a::real[], fasted_internal.reals(b));
+RETURN fasted_cosine_distance(a::real[], fasted_reals(b));
 
 CREATE FUNCTION fasted_within(a fasted_convertible, b text, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_within(a::real[], fasted_internal.reals(b), eps, metric);
+RETURN fasted_within(a::real[], fasted_reals(b), eps, metric);
 
 CREATE FUNCTION fasted_distance(a text, b fasted_convertible)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_distance(fasted_internal.reals(a), b::real[]);
+RETURN fasted_distance(fasted_reals(a), b::real[]);
 
 CREATE FUNCTION fasted_cosine_distance(a text, b fasted_convertible)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_cosine_distance(fasted_internal.reals(a), b::real[]);
+RETURN fasted_cosine_distance(fasted_reals(a), b::real[]);
 
 CREATE FUNCTION fasted_within(a text, b fasted_convertible, eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN fasted_within(fasted_internal.reals(a), b::real[], eps, metric);
+RETURN fasted_within(fasted_reals(a), b::real[], eps, metric);
 
 COMMENT ON FUNCTION fasted_distance(smallint[], smallint[]) IS
 	'Euclidean distance of two vectors, rounded to real[]';

@@ -5,7 +5,7 @@ RESET client_min_messages;
 
 SELECT component, state ~ CASE component
 		WHEN 'fasted' THEN '^library (\d+\.\d+\.\d+), SQL script \1$'
-		WHEN 'PostgreSQL' THEN '^PostgreSQL 1'
+		WHEN 'PostgreSQL' THEN '^1[5-9]'
 		WHEN 'preloading' THEN '^(none: |by (shared|session|local)_preload_libraries$)'
 		WHEN 'engine' THEN '^(cpu|cuda|none).* \(fasted.engine = \w+\)$'
 		WHEN 'CPU' THEN '^kernel \w+, threads \d+, available processors \d+$'

@@ -115,6 +115,8 @@ SELECT count(*) FROM fasted_self_join('secrets', 'v', 0, 'id');
 -- users are shown only what is for them
 SELECT proname FROM pg_proc WHERE proname LIKE 'fasted%' AND pg_function_is_visible(oid) AND proowner <> 'regress_fasted_stranger'::regrole ORDER BY 1;
 SELECT has_schema_privilege('public', 'fasted_internal', 'USAGE') AS usage;
+-- other servers are asked for what the planner makes of a call, so no body names that schema
+SELECT oid::regprocedure FROM pg_proc WHERE pg_get_function_sqlbody(oid) LIKE '%fasted_internal%';
 
 
 -- A view over the join reads the table as its caller; a function of the owner's shows pairs alone.

@@ -98,7 +98,8 @@ PreloadAdvice(void)
 					 "Run" : "Ask a superuser to run",
 					 quote_identifier(get_database_name(MyDatabaseId)));
 	foreach(cell, libraries)
-		appendStringInfo(&advice, "%s, ", quote_literal_cstr(lfirst(cell)));
+		if (((char *) lfirst(cell))[0] != '\0')
+			appendStringInfo(&advice, "%s, ", quote_literal_cstr(lfirst(cell)));
 	appendStringInfoString(&advice, "'fasted'");
 	return advice.data;
 }
@@ -183,7 +184,7 @@ PutVersions(ReturnSetInfo *rsinfo)
 				 psprintf("library %s, SQL script %s", FASTED_VERSION, script != NULL ? script : "none"),
 				 script != NULL && strcmp(script, FASTED_VERSION) == 0 ? NULL :
 				 "Run this statement in a new session: ALTER EXTENSION fasted UPDATE");
-	PutComponent(rsinfo, "PostgreSQL", PG_VERSION_STR, NULL);
+	PutComponent(rsinfo, "PostgreSQL", GetConfigOption("server_version", false, false), NULL);
 }
 
 /* The engine that fasted.engine selects, the CPU engine, and all GPUs. */

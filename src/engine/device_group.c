@@ -63,16 +63,38 @@ group_check(Group *group, int m, FastedStatus status)
 	return false;
 }
 
+static bool
+has_rows(const Group *group)
+{
+	for (const GroupSet *set = group->sets; set != NULL; set = set->next)
+	{
+		if (set->rows > 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+has_spread_set(const Group *group)
+{
+	for (const GroupSet *set = group->sets; set != NULL; set = set->next)
+	{
+		if (set->spread != NULL)
+			return true;
+	}
+	return false;
+}
+
 /*
- * A device that has less memory left than the first one is used no further.  After the first
- * join other devices depend on its results, so then the group fails.
+ * A device that has less memory left than the first one is used no further.  Once a join has
+ * been opened, or if devices have different rows, other devices depend on it: the group fails.
  */
 static void
 leave_out(Group *group, int m)
 {
 	Member	   *member = &group->members[m];
 
-	if (group->joined)
+	if (group->joined || has_spread_set(group))
 	{
 		group->failed = FASTED_OUT_OF_DEVICE_MEMORY;
 		snprintf(group->error, sizeof(group->error), "%s has less memory left than another GPU",
@@ -91,8 +113,11 @@ open_members(const Group *group)
 {
 	uint32_t	members = 0;
 
-	for (int m = 0; m < group->nmembers; m++)
-		members |= (uint32_t) (group->members[m].context != NULL) << m;
+	for (int m = 0; m < FASTED_GROUP_MOST; m++)
+	{
+		if (group->members[m].context != NULL)
+			members |= UINT32_C(1) << m;
+	}
 	return members;
 }
 
@@ -544,6 +569,7 @@ group_set_reset(FastedSet *handle, uint64_t first_row)
 	}
 	set->rows = 0;
 	set->staged = false;
+	group->joined = group->joined && has_rows(group);
 	return group->failed;
 }
 

@@ -389,18 +389,25 @@ look_at_all(GroupJoin *join, int timeout_ms, FastedBatch *batch)
 {
 	int			n = join->group->nmembers;
 	int			first = join->look_first;
+	int			rests = join->nrests;
+	bool		works = false;
 
 	for (int i = 0; i < n; i++)
 	{
 		int			m = (first + i) % n;
 		FastedStatus status = look_at(join, m, timeout_ms, batch);
 
+		works = works || status != FASTED_DONE;
 		if (status == FASTED_OK)
 			join->look_first = (m + 1) % n;
 		if (status == FASTED_OK || FASTED_FAILED(status))
 			return status;
 	}
-	return join->finished == join->slices ? add_all_counts(join) : FASTED_AGAIN;
+	if (join->finished == join->slices)
+		return add_all_counts(join);
+	/* an error rather than a loop without end */
+	return works || join->nrests > rests ? FASTED_AGAIN
+		: group_fail(join->group, FASTED_INTERNAL, "no GPU can do the rest of the join");
 }
 
 FastedStatus

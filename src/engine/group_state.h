@@ -74,7 +74,7 @@ struct Group
 	Member		members[FASTED_GROUP_MOST];
 	int			nmembers;
 	int			active;			/* members that take part */
-	bool		joined;			/* a join has been opened */
+	bool		joined;			/* a join has been opened of rows that are there */
 	GroupSet   *sets;
 	GroupJoin  *join;			/* one at most */
 	FastedStatus failed;		/* FASTED_OK: no call has failed */

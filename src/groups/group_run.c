@@ -166,7 +166,7 @@ GroupRunBegin(const GroupArgs *args, Grouping *grouping)
 
 	run->grouping = grouping;
 	join = BeginJoin(args, grouping);
-	JoinNoticeManyPairs(join, &run->noticed);
+	JoinNoticeManyPairs(join);
 	RankRows(run, join);
 	TakePairs(run, join);
 	EndJoin(run, join);

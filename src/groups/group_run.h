@@ -21,7 +21,6 @@ typedef struct GroupRun
 	GroupRows	rows;
 	uint32		next;			/* the place, by id, of the next row */
 	uint64		npairs;
-	bool		noticed;		/* JoinNoticeManyPairs */
 
 	Progress	progress;		/* while rows are grouped */
 	Cleanup		cleanup;

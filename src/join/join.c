@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/interrupts.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "join/engine_run.h"
 #include "join/join.h"
@@ -45,7 +46,7 @@ struct Join
 	Progress	own_progress;
 	Progress   *progress;		/* the same, unless the caller has one */
 	bool		unseen;			/* pairs have come since progress was shown */
-	bool	   *noticed;		/* JoinNoticeManyPairs; NULL: no notice is wanted */
+	bool		notices;		/* JoinNoticeManyPairs */
 };
 
 static void
@@ -59,26 +60,25 @@ Close(void *arg)
 }
 
 void
-JoinNoticeManyPairs(Join *join, bool *noticed)
+JoinNoticeManyPairs(Join *join)
 {
-	bool		all_wanted = join->options.metric == FASTED_METRIC_COSINE ?
-		join->problem.eps >= 2.0 : isinf(join->problem.eps);
-
-	if (!all_wanted)
-		join->noticed = noticed;
+	join->notices = join->options.metric == FASTED_METRIC_COSINE ?
+		join->problem.eps < 2.0 : !isinf(join->problem.eps);
 }
 
 /* Raises the notice if it is wanted and due, by the number of pairs found so far. */
 static void
 NoticeManyPairs(Join *join)
 {
+	static TimestampTz noticed = 0; /* when the statement began that got the last notice */
+	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	uint64		nrows = join->rows[0].count;
 	bool		cosine = join->options.metric == FASTED_METRIC_COSINE;
 
-	if (join->noticed == NULL || *join->noticed || nrows < MANY_ROWS ||
+	if (!join->notices || noticed == statement || nrows < MANY_ROWS ||
 		JoinPairs(join) <= nrows * (nrows - 1) / 4)
 		return;
-	*join->noticed = true;
+	noticed = statement;
 	ereport(NOTICE,
 			(errmsg("more than half of all pairs of rows of \"%s\" are within eps",
 					join->sources[0]->relation),

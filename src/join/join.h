@@ -33,10 +33,10 @@ extern Join *JoinBeginProblem(const VectorSource *source, const FastedProblem *p
 
 /*
  * Of such a join: raises a NOTICE when more than half of all pairs of many rows have been
- * found within a finite eps, which may be a similarity that was taken for a distance.  Not
- * if *noticed, which is set then; it must live as long as the join.
+ * found within a finite eps, which may be a similarity that was taken for a distance.  A
+ * statement gets one such NOTICE at most.
  */
-extern void JoinNoticeManyPairs(Join *join, bool *noticed);
+extern void JoinNoticeManyPairs(Join *join);
 
 /* One of the slices of a join, for which rows come in an order of their own: row_set.h. */
 typedef struct JoinSlice

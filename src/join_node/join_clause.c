@@ -220,13 +220,16 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	return true;
 }
 
-/* Does the function accept every value: a cast of an element, or pgvector's cast to real[]? */
+/*
+ * Does the function accept every value?  A cast of an element, or pgvector's cast to real[];
+ * and sums and differences, which bounds are made of: only an overflow would raise an error.
+ */
 static bool
-AcceptsEveryValue(const FuncExpr *call)
+AcceptsEveryValue(Oid function, Oid result)
 {
 	Oid			extension;
 
-	switch (call->funcid)
+	switch (function)
 	{
 		case F_FLOAT4_INT2:
 		case F_FLOAT4_INT4:
@@ -235,37 +238,48 @@ AcceptsEveryValue(const FuncExpr *call)
 		case F_FLOAT8_INT4:
 		case F_FLOAT8_INT8:
 		case F_FLOAT8_FLOAT4:
+		case F_FLOAT8PL:
+		case F_FLOAT8MI:
 			return true;
 	}
 	extension = get_extension_oid("vector", true);
-	return call->funcresulttype == FLOAT4ARRAYOID && OidIsValid(extension) &&
-		getExtensionOfObject(ProcedureRelationId, call->funcid) == extension;
+	return result == FLOAT4ARRAYOID && OidIsValid(extension) &&
+		getExtensionOfObject(ProcedureRelationId, function) == extension;
+}
+
+static bool
+AnyMayRaise(List *exprs)
+{
+	ListCell   *cell;
+
+	foreach(cell, exprs)
+		if (MayRaise(lfirst(cell)))
+			return true;
+	return false;
 }
 
 bool
-MayRaise(const Node *vector)
+MayRaise(const Node *expr)
 {
-	const FuncExpr *call = (const FuncExpr *) vector;
-	const ArrayCoerceExpr *array = (const ArrayCoerceExpr *) vector;
-	ListCell   *cell;
+	const FuncExpr *call = (const FuncExpr *) expr;
+	const OpExpr *op = (const OpExpr *) expr;
+	const ArrayCoerceExpr *array = (const ArrayCoerceExpr *) expr;
 
-	switch (nodeTag(vector))
+	switch (nodeTag(expr))
 	{
 		case T_Var:
 		case T_Const:
+		case T_Param:
 		case T_CaseTestExpr:
 			return false;
 		case T_RelabelType:
-			return MayRaise((Node *) ((const RelabelType *) vector)->arg);
+			return MayRaise((Node *) ((const RelabelType *) expr)->arg);
 		case T_ArrayCoerceExpr:
 			return MayRaise((Node *) array->arg) || MayRaise((Node *) array->elemexpr);
 		case T_FuncExpr:
-			if (!AcceptsEveryValue(call))
-				return true;
-			foreach(cell, call->args)
-				if (MayRaise(lfirst(cell)))
-					return true;
-			return false;
+			return !AcceptsEveryValue(call->funcid, call->funcresulttype) || AnyMayRaise(call->args);
+		case T_OpExpr:
+			return !AcceptsEveryValue(get_opcode(op->opno), op->opresulttype) || AnyMayRaise(op->args);
 		default:
 			return true;
 	}

@@ -54,9 +54,9 @@ extern bool MatchDistanceClause(RestrictInfo *rinfo, Relids outer, Relids inner,
 extern Expr *RadiusOf(const DistanceClause *clause);
 
 /*
- * Can the evaluation of a vector expression raise an error?  The answer is false only for
- * columns and for those casts to real[] or double precision[] that accept every value.
+ * Can the evaluation of a vector or of a bound raise an error?  The answer is false only for
+ * columns, constants, parameters, those casts that accept every value, sums and differences.
  */
-extern bool MayRaise(const Node *vector);
+extern bool MayRaise(const Node *expr);
 
 #endif							/* FASTED_JOIN_CLAUSE_H */

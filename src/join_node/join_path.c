@@ -358,7 +358,8 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 		return;
 	/* without another clause every vector is compared */
 	found.may_raise = list_length(found.restrictlist) > 1 &&
-		(MayRaise((Node *) found.clause.outer) || MayRaise((Node *) found.clause.inner));
+		(MayRaise((Node *) found.clause.outer) || MayRaise((Node *) found.clause.inner) ||
+		 MayRaise((Node *) found.clause.bound));
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
 	data->shared = data->outside == NULL && !MayBeRechecked(root) &&

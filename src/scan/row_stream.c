@@ -15,14 +15,13 @@
 #include "utils/memutils.h"
 
 RowRequest
-RequestAllRows(const SelfJoinArgs *args, Oid key_type, bool *noticed)
+RequestAllRows(const SelfJoinArgs *args, Oid key_type)
 {
 	RowRequest	request = {
 		.args = *args,
 		.key_type = key_type,
 		.columns = list_make3_int(COLUMN_ID_A, COLUMN_ID_B, COLUMN_DIST),
-		.filter = {.least = 0.0,.most = HUGE_VAL,.below = true,.equal = true,.above = true},
-		.noticed = noticed
+		.filter = {.least = 0.0,.most = HUGE_VAL,.below = true,.equal = true,.above = true}
 	};
 
 	return request;
@@ -49,7 +48,7 @@ RowStreamBegin(const RowRequest *request)
 	stream->counts = request->count && TakesAllDistances(&request->filter);
 	output = stream->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	stream->join = JoinBegin(source, eps, output);
-	JoinNoticeManyPairs(stream->join, request->noticed);
+	JoinNoticeManyPairs(stream->join);
 	InitRowMaker(&stream->maker, request->columns, args->ordered, &request->filter,
 				 JoinKeys(stream->join));
 	return stream;

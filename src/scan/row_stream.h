@@ -40,11 +40,10 @@ typedef struct RowRequest
 	PairFilter	filter;
 	bool		count;			/* their number is all that is wanted */
 	bool		timed;			/* see RowStream */
-	bool	   *noticed;		/* see JoinNoticeManyPairs */
 } RowRequest;
 
 /* Every row of the result, whole. */
-extern RowRequest RequestAllRows(const SelfJoinArgs *args, Oid key_type, bool *noticed);
+extern RowRequest RequestAllRows(const SelfJoinArgs *args, Oid key_type);
 
 /*
  * Reads the source and starts the engine.  Allocates in the current memory context,

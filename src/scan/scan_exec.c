@@ -69,8 +69,7 @@ BeginRun(SelfJoinScan *scan)
 		.key_type = KeyTypeOfCall(scan->plan.call, scan->plan.first),
 		.columns = scan->plan.columns,
 		.count = scan->plan.count,
-		.timed = scan->timed,
-		.noticed = &scan->noticed
+		.timed = scan->timed
 	};
 
 	request.filter = EvaluateConditions(&scan->plan.conditions, scan->bound_states, econtext);

@@ -37,7 +37,6 @@ typedef struct SelfJoinScan
 	MemoryContext context;
 	RowStream  *stream;			/* NULL: not begun, or over */
 
-	bool		noticed;		/* JoinNoticeManyPairs, of all runs */
 	bool		timed;			/* EXPLAIN ANALYZE wants times */
 	ScanTotals	totals;			/* of the runs that are over */
 } SelfJoinScan;

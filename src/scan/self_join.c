@@ -105,8 +105,7 @@ StoreBlock(const RowStore *rows, const OutletBlock *block)
 static void
 SelfJoin(const SelfJoinArgs *args, Oid key_type, ReturnSetInfo *rsinfo)
 {
-	bool		noticed = false;
-	RowRequest	request = RequestAllRows(args, key_type, &noticed);
+	RowRequest	request = RequestAllRows(args, key_type);
 	RowStream  *stream = RowStreamBegin(&request);
 	OutletBlock *block = palloc(sizeof(OutletBlock));
 	RowStore	rows = {.store = rsinfo->setResult,.desc = rsinfo->setDesc};

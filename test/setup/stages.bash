@@ -12,7 +12,7 @@ open_log() {
 	all_output=$1
 	failures=$2
 	: >"$failures"
-	if ! { mkdir -p "${1%/*}" && : >"$1"; } 2>/dev/null; then
+	if ! { mkdir -p "$(dirname "$1")" && : >"$1"; } 2>/dev/null; then
 		all_output=$(mktemp "${TMPDIR:-/tmp}/fasted-check-XXXXXX.log")
 	fi
 	echo "All output is in $all_output"

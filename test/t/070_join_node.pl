@@ -272,6 +272,8 @@ for my $sides ('s a LEFT JOIN nothing b', 'nothing a LEFT JOIN t b', 's a JOIN n
 	}
 }
 same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON a.id < 0 AND fasted_within(a.v, b.v, 1 / (SELECT 0))", 'a bound that no row asks for');
+same("SELECT a.id, b.id AS c FROM s a LEFT JOIN t b ON $_ AND fasted_within(a.v, b.v, 1 / (SELECT 0))", "a bound that no pair asks for, $_", set => 'SET enable_hashjoin = off; SET enable_mergejoin = off')
+  for 'a.id + b.id < 0', 'a.k = b.k AND a.id < 0', 'a.k = b.k AND a.id > 100000 + b.id';
 
 # --- vectors that are null meet nobody
 
