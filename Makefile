@@ -101,13 +101,13 @@ include $(PGXS)
 BITCODE_CFLAGS += $(FP_FLAGS)
 
 # Its loops over elements are most of what a row in line costs.
-src/read/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/rows/vector.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
 # The version that the library says it has.
 src/fasted.o src/fasted.bc src/info.o src/info.bc: CPPFLAGS += -DFASTED_VERSION='"$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" fasted.control)"'
 
 include cuda/cuda.mk
-include src/distribute/libpq/libpq.mk
+include src/citus/libpq/libpq.mk
 
 # PostgreSQL is often configured without automatic dependencies.
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h)

@@ -17,10 +17,10 @@
  *	  scan/		pairs -> tuples: the plan node of fasted_self_join, which streams and deals to
  *				parallel workers (outlet_*), and the planner's estimates of functions
  *	  distance/	SQL functions of two vectors
- *	  distribute/	joins whose work the workers of a Citus cluster share
+ *	  citus/	joins whose work the workers of a Citus cluster share
  *	  join/		rows -> engine, staged or spilled; engine -> pairs of row numbers; the ids of
  *				the rows and their order
- *	  read/		heap tuple -> row of floats or doubles: the query that reads a source, by parallel
+ *	  rows/		heap tuple -> row of floats or doubles: the query that reads a source, by parallel
  *				workers too (intake_*), checks and conversion; statistics of its columns
  *	  cpu/		the CPU engine: candidate -> exact pair, by threads; the CUDA engine is a
  *				library of its own, in the folder cuda beside this one
@@ -37,8 +37,8 @@
 #include "groups/group_node.h"
 #include "join_node/join_node.h"
 #include "nearest/nearest_node.h"
-#include "read/intake_node.h"
-#include "read/parallel_plan.h"
+#include "rows/intake_node.h"
+#include "rows/parallel_plan.h"
 #include "scan/scan_node.h"
 
 /* The name and version that pg_get_loaded_modules() shows; the Makefile knows the latter. */

@@ -14,7 +14,7 @@
 #include "cpu/cpu_kernel.h"
 #include "distance/distance.h"
 #include "engine/exact_distance.h"
-#include "read/vector.h"
+#include "rows/vector.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
 PG_FUNCTION_INFO_V1(fasted_cosine_distance);

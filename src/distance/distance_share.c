@@ -11,7 +11,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
-#include "read/distance_statistics.h"
+#include "rows/distance_statistics.h"
 
 /* Rows within eps of a row, where nothing is known. */
 #define DEFAULT_NEIGHBOURS 10.0

@@ -19,8 +19,8 @@
 #include "base/interrupts.h"
 #include "base/progress.h"
 #include "epsilon/sample.h"
-#include "read/reader.h"
-#include "read/vector.h"
+#include "rows/reader.h"
+#include "rows/vector.h"
 #include "utils/memutils.h"
 #include "utils/sampling.h"
 

@@ -9,7 +9,7 @@
 #define FASTED_SAMPLE_H
 
 #include "join/join.h"
-#include "read/source.h"
+#include "rows/source.h"
 
 /* With fewer rows there is no telling how sure an estimate is. */
 #define LEAST_SAMPLE_ROWS 100

@@ -12,7 +12,7 @@
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "groups/row_ranks.h"
-#include "read/order_reader.h"
+#include "rows/order_reader.h"
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 

@@ -20,7 +20,7 @@
 #include "join/join.h"
 #include "join/remote_join.h"
 #include "portability/instr_time.h"
-#include "read/reader.h"
+#include "rows/reader.h"
 #include "utils/memutils.h"
 
 /* Of fewer rows, most may well be near. */

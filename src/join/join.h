@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 #include "join/keys.h"
 #include "join/row_set.h"
-#include "read/source.h"
+#include "rows/source.h"
 
 typedef struct Join Join;
 

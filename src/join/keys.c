@@ -14,7 +14,7 @@
 #include "base/interrupts.h"
 #include "join/keys.h"
 #include "miscadmin.h"
-#include "read/type_order.h"
+#include "rows/type_order.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

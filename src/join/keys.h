@@ -9,7 +9,7 @@
 #define FASTED_KEYS_H
 
 #include "join/integer_rank.h"
-#include "read/source.h"
+#include "rows/source.h"
 #include "utils/sortsupport.h"
 
 typedef struct KeySet

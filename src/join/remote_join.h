@@ -2,7 +2,7 @@
  *
  * remote_join.h
  *	  A join whose work is divided over the workers of a Citus cluster, for join.c.
- *	  Implemented by the files in distribute/.
+ *	  Implemented by the files in citus/.
  *
  * Each worker reads all rows, in the order of their keys, and joins one slice of the
  * tiles; what it finds comes here as row numbers.  This session reads keys and hashes of

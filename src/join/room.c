@@ -9,7 +9,7 @@
 
 #include "join/engines.h"
 #include "join/room.h"
-#include "read/vector.h"
+#include "rows/vector.h"
 
 /* Bytes of a row: as it came, packed twice, and the rest; of half of the memory. */
 #define ROW_BYTES(floats, dimensions) ((uint64) ((floats) + 2 * (dimensions)) * sizeof(float) + 64)

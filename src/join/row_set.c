@@ -9,7 +9,7 @@
 
 #include "base/interrupts.h"
 #include "join/row_set.h"
-#include "read/vector.h"
+#include "rows/vector.h"
 #include "utils/memutils.h"
 
 /* Rows between two looks at the clock, for progress. */

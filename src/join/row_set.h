@@ -15,8 +15,8 @@
 #include "join/engine_run.h"
 #include "join/keys.h"
 #include "join/spill.h"
-#include "read/fingerprint.h"
-#include "read/row_sink.h"
+#include "rows/fingerprint.h"
+#include "rows/row_sink.h"
 
 typedef struct RowSet RowSet;
 struct RowSet

@@ -16,7 +16,7 @@
 #include "executor/executor.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
-#include "read/vector.h"
+#include "rows/vector.h"
 #include "scan/scan_explain.h"
 #include "utils/memutils.h"
 

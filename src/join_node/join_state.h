@@ -12,7 +12,7 @@
 #include "join_node/join_node.h"
 #include "join_node/kept_rows.h"
 #include "join_node/left_vectors.h"
-#include "read/vector.h"
+#include "rows/vector.h"
 #include "nodes/execnodes.h"
 
 #define OUTER_SIDE 0

@@ -17,7 +17,7 @@
 #include "executor/executor.h"
 #include "join_node/join_state.h"
 #include "nodes/nodeFuncs.h"
-#include "read/vector.h"
+#include "rows/vector.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 

@@ -11,9 +11,9 @@
 #include "base/interrupts.h"
 #include "join/engines.h"
 #include "nearest/nearest_groups.h"
-#include "read/group_reader.h"
-#include "read/group_statistics.h"
-#include "read/type_order.h"
+#include "rows/group_reader.h"
+#include "rows/group_statistics.h"
+#include "rows/type_order.h"
 
 struct NearestGroups
 {

@@ -9,7 +9,7 @@
 
 #include "distance/distance.h"
 #include "nearest/nearest_small.h"
-#include "read/vector.h"
+#include "rows/vector.h"
 #include "utils/memutils.h"
 
 typedef struct SmallRows

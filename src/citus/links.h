@@ -1,0 +1,70 @@
+/*-------------------------------------------------------------------------
+ *
+ * links.h
+ *	  Connections to several servers, each of which streams the rows of one query.
+ *
+ * They are a library's, fasted_libpq, which is loaded when it is first wanted.  Nothing
+ * in it blocks but by the session's latch, so that whoever waits can be canceled.  All
+ * connections hang on a memory context and are closed with it, on error and abort too.
+ * A worker's server looks every now and then whether its client is there
+ * (client_connection_check_interval), and our joins do so by themselves: a query ends
+ * soon after its connection does.  Unlike a request to cancel, closing waits for no
+ * machine that does not answer.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_LINKS_H
+#define FASTED_LINKS_H
+
+#include "citus/workers.h"
+
+typedef struct LinkSet LinkSet;
+
+/* Raised with every change of these functions; a library that differs is refused. */
+#define LINKS_ABI 2
+
+typedef struct LinkFunctions
+{
+	int			abi;			/* LINKS_ABI */
+
+	/*
+	 * Connects to all nodes, as the current user; a child of the current memory context
+	 * has what is allocated.  Errors: a node can't be reached.
+	 */
+	LinkSet    *(*open) (List *nodes);
+
+	/* Sends the same commands over all links, and waits until they are done. */
+	void		(*command) (LinkSet *links, const char *commands);
+
+	/* The first value of a query's result, over link n, in the current memory context; or NULL. */
+	char	   *(*ask) (LinkSet *links, int n, const char *query);
+
+	/* Sends a query over link n; its rows, with one column in binary form, come by next. */
+	void		(*send) (LinkSet *links, int n, const char *query);
+
+	/*
+	 * Waits for the next row of any of them and gives its link and its value, which is
+	 * valid until the next call.  False: all have ended.  Errors are the servers', or say
+	 * which connection broke.
+	 */
+	bool		(*next) (LinkSet *links, int *n, char **value, int *length);
+
+	/*
+	 * Sends a COPY ... TO STDOUT over link n.  Its data come by take, piece after piece, each
+	 * valid until the link's next call; false: that was all.  Meanwhile nothing is taken from
+	 * other links, whose servers wait when their sockets are full.
+	 */
+	void		(*copy) (LinkSet *links, int n, const char *copy);
+	bool		(*take) (LinkSet *links, int n, char **data, int *length);
+
+	/* "host:port", for messages; lives as long as the links. */
+	const char *(*name) (const LinkSet *links, int n);
+
+	/* Closes all of them, and frees everything. */
+	void		(*close) (LinkSet *links);
+} LinkFunctions;
+
+/* Of the library, which is loaded; an error, if it is not installed. */
+extern const LinkFunctions *Links(void);
+
+#endif							/* FASTED_LINKS_H */

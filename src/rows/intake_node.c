@@ -1,0 +1,455 @@
+/*-------------------------------------------------------------------------
+ *
+ * intake_node.c
+ *	  A custom scan below Gather: workers fill the ring, the leader empties it.
+ *
+ * Nobody waits for somebody who waits for him.  A worker waits for a free block, as
+ * it would for room in its tuple queue, and the leader, once it has begun, frees
+ * blocks until all workers have finished: it waits for nothing but them, and what
+ * the plan below waits for is safe for workers that wait above it, as with any
+ * Gather.  A worker whose row leaves as a tuple may wait in its tuple queue: it says
+ * so before, and the leader returns to Gather, which empties the queue.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "base/interrupts.h"
+#include "engine/engine.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "rows/intake_node.h"
+#include "rows/parallel_plan.h"
+#include "rows/source_query.h"
+#include "rows/vector.h"
+#include "storage/ipc.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+/* Behind all that the planner gives to the nodes of a plan. */
+#define INTAKE_NODE_ID (1 << 20)
+
+/*
+ * To take a row over costs the leader a fifth or so of what it costs to read one:
+ * beside so many workers it should do nothing else.
+ */
+#define ENOUGH_WORKERS 4
+
+/* So long the leader waits for a block before it looks who is still at work. */
+#define WAIT_MS 10
+
+/* So long for a tuple that is on its way to it. */
+#define TUPLE_WAIT_MS 1
+
+typedef struct IntakeState
+{
+	CustomScanState css;
+	IntakeRing *ring;			/* NULL: no shared memory */
+	Size		ring_bytes;
+
+	/* In the leader. */
+	RowTaker   *taker;
+	ParallelContext *pcxt;
+	bool		begun;
+	bool		reads;			/* its own share is not over */
+	int64		received_before;	/* tuples, when Gather looked last; -1: never */
+	TupleTableSlot *nulls;
+
+	/* In a worker. */
+	IntakeWriter writer;
+	bool		spoilt;			/* a row is on its way that the leader will report */
+	bool		finished;
+	MemoryContext row_context;
+} IntakeState;
+
+/* The leader's reading, while its plan runs. */
+static RowTaker *reading = NULL;
+
+/* --- in a worker */
+
+/* False: the ring does not take the row; sound: but nothing is wrong with it. */
+static bool
+PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector, bool *sound)
+{
+	IntakeWriter *writer = &intake->writer;
+	IntakeRing *ring = intake->ring;
+	ArrayType  *array;
+	int			dimensions;
+	int			element;
+	uint32		key_bytes = 0;
+	float	   *row;
+
+	if (key_isnull)
+		return false;
+	array = DatumGetArrayTypeP(vector);
+	if (VectorShape(array, &dimensions) != VECTOR_OK || (uint32) dimensions > FASTED_MAX_DIMENSIONS)
+		return false;
+	if (unlikely(writer->dimensions == 0))
+	{
+		writer->dimensions = IntakeAgreeOnDimensions(ring, dimensions);
+		writer->layout = IntakeLayoutOf(ring, writer->dimensions);
+	}
+	if ((uint32) dimensions != writer->dimensions)
+		return false;
+	if (!ring->key_byval)
+	{
+		if (ring->key_typlen == -1)
+			key = PointerGetDatum(PG_DETOAST_DATUM(key));
+		key_bytes = datumGetSize(key, false, ring->key_typlen);
+	}
+
+	row = IntakeRoom(writer, key_bytes);
+	if (row == NULL)
+	{
+		*sound = true;
+		return false;
+	}
+	if (VectorElements(array, &ring->kind, dimensions, row, &element) != VECTOR_OK)
+		return false;
+	IntakePut(writer, key, key_bytes, RowIsZero(row, ring->kind.element, dimensions));
+	return true;
+}
+
+/* Is nothing left to do with this row? */
+static bool
+PutSlot(IntakeState *intake, TupleTableSlot *slot)
+{
+	MemoryContext old;
+	bool		sound = false;
+	bool		taken;
+
+	slot_getallattrs(slot);
+	if (slot->tts_isnull[VECTOR_COLUMN])
+		return true;			/* no vector: takes no part */
+	MemoryContextReset(intake->row_context);
+	old = MemoryContextSwitchTo(intake->row_context);
+	taken = PutRow(intake, slot->tts_values[KEY_COLUMN],
+				   slot->tts_isnull[KEY_COLUMN], slot->tts_values[VECTOR_COLUMN], &sound);
+	MemoryContextSwitchTo(old);
+	intake->spoilt = !taken && !sound;
+	return taken;
+}
+
+/*
+ * The next row that the ring does not take.  A tuple queue shows what is in it when a
+ * quarter of it is full, or at its end; so that the leader sees an error at once, the
+ * row that has one is this worker's last.
+ */
+static TupleTableSlot *
+NextInWorker(IntakeState *intake)
+{
+	PlanState  *below = outerPlanState(intake);
+
+	while (!IntakeIsStopped(intake->ring) && !intake->spoilt)
+	{
+		TupleTableSlot *slot = ExecProcNode(below);
+
+		if (TupIsNull(slot))
+			break;
+		if (PutSlot(intake, slot))
+			continue;
+		IntakeLeaveTuple(&intake->writer);
+		return slot;
+	}
+	if (!intake->finished)
+		IntakeFinish(&intake->writer);
+	intake->finished = true;
+	return NULL;
+}
+
+/* --- in the leader */
+
+/* Workers that did not start, or died, are not waited for. */
+static bool
+WorkersHaveFinished(const IntakeState *intake)
+{
+	const ParallelContext *pcxt = intake->pcxt;
+	int			launched = pcxt->nworkers_launched;
+	int			stopped = 0;
+
+	if (IntakeFinished(intake->ring) >= (uint32) launched)
+		return true;
+	for (int i = 0; i < launched; i++)
+	{
+		BackgroundWorkerHandle *handle = pcxt->worker[i].bgwhandle;
+		pid_t		pid;
+
+		stopped += handle == NULL || GetBackgroundWorkerPid(handle, &pid) == BGWH_STOPPED;
+	}
+	return stopped == launched;
+}
+
+static void
+BeginInLeader(IntakeState *intake)
+{
+	const RowTaker *taker = intake->taker;
+
+	intake->begun = true;
+	if (intake->ring != NULL && intake->pcxt->nworkers_launched > 0)
+		intake->reads = taker->leader_reads && intake->pcxt->nworkers_launched < ENOUGH_WORKERS;
+}
+
+/* The shared memory is about to go. */
+static void
+EndInLeader(IntakeState *intake)
+{
+	RowTaker   *taker = intake->taker;
+
+	if (taker->ring == NULL)
+		return;
+	if (taker->sink->withdraw != NULL)
+		taker->sink->withdraw(taker->sink);
+	taker->ring_workers = IntakeWorkers(taker->ring);
+	taker->ntaken = 0;
+	taker->ring = NULL;
+}
+
+/* Reads a row of the own share, or waits for blocks; false: there will be no further. */
+static bool
+WorkInLeader(IntakeState *intake)
+{
+	TupleTableSlot *slot;
+	uint32		finished;
+
+	if (intake->reads)
+	{
+		slot = ExecProcNode(outerPlanState(intake));
+		if (TupIsNull(slot))
+			intake->reads = false;
+		else
+			TakeSlot(intake->taker, slot);
+		return true;
+	}
+	if (intake->ring == NULL)
+		return false;
+	finished = IntakeFinished(intake->ring);
+	if (WorkersHaveFinished(intake))
+		return false;
+	CheckJoinInterrupts();
+	IntakeWait(intake->ring, finished, WAIT_MS);
+	return true;
+}
+
+/* A row of nulls, or at the end none. */
+static TupleTableSlot *
+NextInLeader(IntakeState *intake)
+{
+	RowTaker   *taker = intake->taker;
+	bool		more = true;
+
+	if (!intake->begun)
+		BeginInLeader(intake);
+	while (!taker->stopped)
+	{
+		if (taker->ring != NULL && IntakeHasBlocks(taker->ring))
+			TakeBlocks(taker);
+		else if (taker->ring != NULL)
+			FreeBlocks(taker);
+		if (taker->ring != NULL && IntakeTuples(taker->ring) > taker->tuples_received)
+		{
+			if (intake->received_before == (int64) taker->tuples_received)
+				IntakeWait(taker->ring, IntakeFinished(taker->ring), TUPLE_WAIT_MS);
+			intake->received_before = taker->tuples_received;
+			return ExecStoreAllNullTuple(intake->nulls);
+		}
+		if (!more)
+			break;
+		if (!taker->stopped)
+			more = WorkInLeader(intake);
+	}
+	EndInLeader(intake);
+	return NULL;
+}
+
+/* --- the node */
+
+static TupleTableSlot *
+NextRow(CustomScanState *node)
+{
+	IntakeState *intake = (IntakeState *) node;
+
+	return IsParallelWorker() ? NextInWorker(intake) : NextInLeader(intake);
+}
+
+static void
+BeginIntake(CustomScanState *node, EState *estate, int eflags)
+{
+	IntakeState *intake = (IntakeState *) node;
+
+	outerPlanState(intake) = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
+	intake->reads = true;
+	intake->received_before = -1;
+	intake->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row",
+												ALLOCSET_DEFAULT_SIZES);
+	if (IsParallelWorker())
+		return;
+	if (reading == NULL)
+		elog(ERROR, "fasted has no use for these rows");
+	intake->taker = reading;
+	intake->nulls = ExecInitNullTupleSlot(estate, ExecGetResultType(outerPlanState(intake)),
+										  &TTSOpsVirtual);
+}
+
+static void
+EndIntake(CustomScanState *node)
+{
+	ExecEndNode(outerPlanState(node));
+}
+
+static void
+RescanIntake(CustomScanState *node)
+{
+	elog(ERROR, "fasted reads a source once");
+}
+
+static void
+ShutdownIntake(CustomScanState *node)
+{
+	if (!IsParallelWorker())
+		EndInLeader((IntakeState *) node);
+}
+
+static Size
+EstimateIntake(CustomScanState *node, ParallelContext *pcxt)
+{
+	return IntakeSize(pcxt->nworkers, ((IntakeState *) node)->taker->source);
+}
+
+static void
+InitializeIntake(CustomScanState *node, ParallelContext *pcxt, void *shared)
+{
+	IntakeState *intake = (IntakeState *) node;
+	RowTaker   *taker = intake->taker;
+
+	intake->pcxt = pcxt;
+	intake->ring = shared;
+	intake->ring_bytes = IntakeSize(pcxt->nworkers, taker->source);
+	IntakeInitialize(intake->ring, pcxt->nworkers, taker->source);
+	/* from the first worker on: its rows may come before the leader's node is called */
+	taker->ring = intake->ring;
+	if (taker->sink->lend != NULL)
+		taker->sink->lend(taker->sink, intake->ring, intake->ring_bytes);
+}
+
+static void
+InitializeIntakeInWorker(CustomScanState *node, shm_toc *toc, void *shared)
+{
+	IntakeState *intake = (IntakeState *) node;
+
+	intake->ring = shared;
+	IntakeBeginWriting(&intake->writer, shared);
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "FastedIntake",
+	.BeginCustomScan = BeginIntake,
+	.ExecCustomScan = NextRow,
+	.EndCustomScan = EndIntake,
+	.ReScanCustomScan = RescanIntake,
+	.EstimateDSMCustomScan = EstimateIntake,
+	.InitializeDSMCustomScan = InitializeIntake,
+	.InitializeWorkerCustomScan = InitializeIntakeInWorker,
+	.ShutdownCustomScan = ShutdownIntake
+};
+
+static Node *
+CreateIntake(CustomScan *plan)
+{
+	IntakeState *intake = palloc0(sizeof(IntakeState));
+
+	NodeSetTag(intake, T_CustomScanState);
+	intake->css.methods = &exec_methods;
+	return (Node *) intake;
+}
+
+static const CustomScanMethods scan_methods = {
+	.CustomName = "FastedIntake",
+	.CreateCustomScanState = CreateIntake
+};
+
+void
+InstallIntakeNode(void)
+{
+	RegisterCustomScanMethods(&scan_methods);
+}
+
+/* --- planning and running */
+
+void
+AddIntakeNode(PlannedStmt *plan)
+{
+	Plan	   *gather = plan->planTree;
+	Plan	   *below = outerPlan(gather);
+	CustomScan *intake = makeNode(CustomScan);
+	Plan	   *own = &intake->scan.plan;
+	ListCell   *cell;
+
+	own->startup_cost = below->startup_cost;
+	own->total_cost = below->total_cost;
+	own->plan_rows = below->plan_rows;
+	own->plan_width = below->plan_width;
+	own->parallel_aware = own->parallel_safe = true;
+	own->plan_node_id = INTAKE_NODE_ID;
+	own->extParam = bms_copy(below->extParam);
+	own->allParam = bms_copy(below->allParam);
+	own->lefttree = below;
+	foreach(cell, below->targetlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, cell);
+		Var		   *column = makeVarFromTargetEntry(INDEX_VAR, entry);
+
+		own->targetlist = lappend(own->targetlist,
+								  makeTargetEntry((Expr *) column, entry->resno, entry->resname, false));
+	}
+	intake->custom_scan_tlist = copyObject(below->targetlist);
+	intake->methods = &scan_methods;
+	gather->lefttree = own;
+}
+
+/* Also called when the session ends, before its transaction does. */
+static void
+Withdraw(int code, Datum arg)
+{
+	RowSink    *sink = ((RowTaker *) DatumGetPointer(arg))->sink;
+
+	if (sink->withdraw != NULL)
+		sink->withdraw(sink);
+}
+
+/* A join may run within the query of another one: then it ends first. */
+static void
+RunFor(RowTaker *taker, PlannedStmt *plan)
+{
+	RowTaker   *outer = reading;
+
+	reading = taker;
+	PG_TRY();
+	{
+		RunPlan(taker->source, plan, &taker->base);
+	}
+	PG_FINALLY();
+	{
+		reading = outer;
+	}
+	PG_END_TRY();
+}
+
+void
+RunIntakePlan(PlannedStmt *plan, RowTaker *taker)
+{
+	/* Gather is to call the leader's node in any case */
+	taker->leader_reads = parallel_leader_participation;
+	SetForThisQuery("parallel_leader_participation", "on");
+	/* however it ends, nothing reads lent memory any more when it goes */
+	PG_ENSURE_ERROR_CLEANUP(Withdraw, PointerGetDatum(taker));
+	{
+		RunFor(taker, plan);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(Withdraw, PointerGetDatum(taker));
+}

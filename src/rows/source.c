@@ -1,0 +1,392 @@
+/*-------------------------------------------------------------------------
+ *
+ * source.c
+ *	  Looks up relation and columns, with locks and privileges.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/sysattr.h"
+#include "base/arguments.h"
+#include "base/compat.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "nodes/bitmapset.h"
+#include "rows/source.h"
+#include "rows/source_casts.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+#include "utils/varlena.h"
+
+/* Keys longer than this are cut in messages. */
+#define MAX_KEY_TEXT 64
+
+typedef struct Column
+{
+	char	   *name;
+	Oid			type;
+	Oid			collation;
+} Column;
+
+bool
+IsSelectable(char relkind)
+{
+	return relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE ||
+		relkind == RELKIND_VIEW || relkind == RELKIND_MATVIEW || relkind == RELKIND_FOREIGN_TABLE;
+}
+
+static Relation
+OpenRelation(Oid relid)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (!IsSelectable(rel->rd_rel->relkind))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot join relation \"%s\"", RelationGetRelationName(rel)),
+				 errdetail_relkind_not_supported(rel->rd_rel->relkind),
+				 errhint("Name a table, a partitioned table, a view, a materialized view or a foreign table.")));
+	return rel;
+}
+
+/* A column's name as a query would write it, in double quotes or not: that of the column, or NULL. */
+static char *
+NameInQuery(Relation rel, const char *name)
+{
+	List	   *names;
+
+	if (!SplitIdentifierString(pstrdup(name), '.', &names) || list_length(names) != 1 ||
+		get_attnum(RelationGetRelid(rel), linitial(names)) == InvalidAttrNumber)
+		return NULL;
+	return linitial(names);
+}
+
+pg_noreturn static void
+ReportNoColumn(Relation rel, const char *name)
+{
+	char	   *stored = NameInQuery(rel, name);
+	FastedMetric metric;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_COLUMN),
+			 errmsg("column \"%s\" of relation \"%s\" does not exist",
+					name, RelationGetRelationName(rel)),
+			 stored != NULL ?
+			 errhint("Write the column name as it is stored, without double quotes: %s.",
+					 quote_literal_cstr(stored)) :
+			 FindMetric(cstring_to_text(name), &metric) ?
+			 errhint("To choose a metric, write metric => '%s'.", name) : 0));
+}
+
+/* System columns are columns, too: ctid tells the rows of a table apart. */
+static Column
+FindColumn(Relation rel, const char *name)
+{
+	HeapTuple	tuple = SearchSysCacheAttName(RelationGetRelid(rel), name);
+	Column		column;
+	Form_pg_attribute att;
+
+	if (!HeapTupleIsValid(tuple))
+		ReportNoColumn(rel, name);
+	att = (Form_pg_attribute) GETSTRUCT(tuple);
+	column.name = pstrdup(name);
+	column.type = att->atttypid;
+	column.collation = att->attcollation;
+	ReleaseSysCache(tuple);
+	return column;
+}
+
+/* The column of the primary key, if it is a single one; else NULL. */
+static char *
+PrimaryKeyColumn(Relation rel, int *nkeys)
+{
+	Oid			constraint;
+	Bitmapset  *attnos = get_primary_key_attnos(RelationGetRelid(rel), true, &constraint);
+	int			member;
+
+	*nkeys = bms_num_members(attnos);
+	if (*nkeys != 1)
+		return NULL;
+	member = bms_singleton_member(attnos);
+	return get_attname(RelationGetRelid(rel),
+					   member + FirstLowInvalidHeapAttributeNumber, false);
+}
+
+pg_noreturn static void
+ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *function)
+{
+	bool		has_ctid = RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 nkeys == 0 ?
+			 errmsg("relation \"%s\" has no primary key", RelationGetRelationName(rel)) :
+			 errmsg("the primary key of relation \"%s\" has %d columns",
+					RelationGetRelationName(rel), nkeys),
+			 errdetail("Rows are identified by one column that is unique and not null."),
+			 nkeys > 0 ?
+			 errhint("Join a view with a single one: one that adds row_number() OVER () AS id, or a composite of the key's columns.") :
+			 has_ctid ?
+			 errhint("Name such a column with %s => '...', or take the rows' addresses: %s_typed(NULL::tid, ..., %s => 'ctid').",
+					 argument, function, argument) :
+			 errhint("Name such a column with %s => '...', for example of a view that adds row_number().",
+					 argument)));
+}
+
+static Column
+FindKeyColumn(Relation rel, const char *id_column, const char *argument, const char *function)
+{
+	int			nkeys;
+	char	   *name;
+
+	if (id_column != NULL)
+		return FindColumn(rel, id_column);
+	name = PrimaryKeyColumn(rel, &nkeys);
+	if (name == NULL)
+		ReportNoKeyColumn(rel, nkeys, argument, function);
+	return FindColumn(rel, name);
+}
+
+static void
+CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument,
+			 const char *function)
+{
+	bool		second = strcmp(argument, "b_id") == 0;
+
+	if (KeyConverts(key->type, key_type))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("key column \"%s\" of relation \"%s\" is of type %s, not %s",
+					key->name, RelationGetRelationName(rel),
+					format_type_be(key->type), format_type_be(key_type)),
+			 errdetail("Keys are converted only where nothing is lost."),
+			 second ?
+			 errhint("Use %s_typed(NULL::%s, ...), for keys of a type that those of both relations convert to.",
+					 function, format_type_be(key->type)) :
+			 errhint("Use %s_typed(NULL::%s, '%s', ...).",
+					 function, format_type_be(key->type), RelationGetRelationName(rel))));
+}
+
+static void
+CheckKeyOrder(Oid key_type, const char *argument)
+{
+	TypeCacheEntry *type = lookup_type_cache(key_type, TYPECACHE_LT_OPR);
+
+	if (!OidIsValid(type->lt_opr))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("keys of type %s have no order", format_type_be(key_type)),
+				 errdetail("The key's type needs a default btree operator class."),
+				 errhint("Choose another key with %s => '...'.", argument)));
+}
+
+pg_noreturn static void
+ReportNoVector(Relation rel, const Column *column)
+{
+	Oid			between = VectorTypeBetween(column->type);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("cannot read type %s as a vector", format_type_be(column->type)),
+			 errdetail("Column \"%s\" of relation \"%s\" has no cast to real[].",
+					   column->name, RelationGetRelationName(rel)),
+			 OidIsValid(between) ?
+			 errhint("Join a view that casts it: %s::%s.",
+					 quote_identifier(column->name), format_type_be(between)) :
+			 errhint("Vectors are of type real[], double precision[], or any type with a cast to real[].")));
+}
+
+static void
+SetVector(VectorSource *source, Relation rel, const char *vector_column)
+{
+	Column		vector = FindColumn(rel, vector_column);
+	CastFunction cast;
+
+	if (!FindVectorForm(vector.type, &source->form, &cast))
+		ReportNoVector(rel, &vector);
+	source->element = source->form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
+	RequireTrustedCast(&cast, vector.name, RelationGetRelationName(rel));
+	source->vector_column = vector.name;
+}
+
+static bool
+MayRead(Relation rel, const char *column)
+{
+	Oid			relid = RelationGetRelid(rel);
+
+	return pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
+		pg_attribute_aclcheck(relid, get_attnum(relid, column), GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+}
+
+/* The key of a source whose ids only messages want. */
+static void
+SetNameKey(VectorSource *source, Relation rel)
+{
+	int			nkeys;
+	char	   *name = PrimaryKeyColumn(rel, &nkeys);
+
+	if (name != NULL && MayRead(rel, name))
+	{
+		Column		key = FindColumn(rel, name);
+
+		source->key_column = key.name;
+		source->key_type = key.type;
+	}
+	else
+		source->key_type = INT8OID;
+}
+
+static void
+SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
+	   const char *function)
+{
+	Column		key = FindKeyColumn(rel, id_column, source->id_argument, function);
+
+	CheckKeyType(rel, &key, key_type, source->id_argument, function);
+	CheckKeyOrder(key_type, source->id_argument);
+	source->key_column = key.name;
+	source->key_type = key_type;
+	source->key_collation = OidIsValid(key.collation) ? key.collation : get_typcollation(key_type);
+}
+
+VectorSource *
+ResolveNamedSource(Oid relid, const char *vector_column, const char *id_column,
+				   const char *id_argument, Oid key_type, FastedMetric metric,
+				   const char *function)
+{
+	VectorSource *source = palloc0(sizeof(VectorSource));
+	Relation	rel = OpenRelation(relid);
+
+	source->relid = relid;
+	source->id_argument = id_argument;
+	source->metric = metric;
+	source->skip_zeros = metric == FASTED_METRIC_COSINE;
+	source->relation = pstrdup(RelationGetRelationName(rel));
+	SetVector(source, rel, vector_column);
+	if (OidIsValid(key_type))
+		SetKey(source, rel, id_column, key_type, function);
+	else
+		SetNameKey(source, rel);
+	relation_close(rel, NoLock);
+	return source;
+}
+
+VectorSource *
+ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid key_type,
+			  FastedMetric metric, const char *function)
+{
+	return ResolveNamedSource(relid, vector_column, id_column, "id_column", key_type, metric,
+							  function);
+}
+
+/* Is the vector, as it is read, null where its column is, and only there? */
+static bool
+CastKeepsNull(Oid type)
+{
+	VectorForm	form;
+	CastFunction cast;
+
+	return FindVectorForm(type, &form, &cast) &&
+		(!OidIsValid(cast.function) || func_strict(cast.function));
+}
+
+static bool
+HasForeignChild(Relation rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL))
+		if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_FOREIGN_TABLE)
+			return true;
+	return false;
+}
+
+/*
+ * Does a second query in the same snapshot surely find the same rows, and may the user
+ * read the order?  (Who may not gets the error before any vector is read.)  A view can
+ * give other rows each time, a policy too.
+ */
+static bool
+CanReadTwice(const VectorSource *source, Relation rel, const char *order)
+{
+	Oid			relid = RelationGetRelid(rel);
+	Oid			vector_type = get_atttype(relid, get_attnum(relid, source->vector_column));
+
+	return rel->rd_rel->relkind != RELKIND_VIEW &&
+		rel->rd_rel->relkind != RELKIND_FOREIGN_TABLE && !HasForeignChild(rel) &&
+		check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED &&
+		MayRead(rel, order) && CastKeepsNull(vector_type) &&
+		OidIsValid(lookup_type_cache(source->key_type, TYPECACHE_HASH_PROC)->hash_proc);
+}
+
+static Column
+FindOrderedColumn(Relation rel, const char *name)
+{
+	Column		column = FindColumn(rel, name);
+
+	if (!OidIsValid(lookup_type_cache(column.type, TYPECACHE_LT_OPR)->lt_opr))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("column \"%s\" of relation \"%s\" has no order: its type is %s",
+						name, RelationGetRelationName(rel), format_type_be(column.type)),
+				 errhint("Name a column of a type with a default btree operator class; a view can add one.")));
+	return column;
+}
+
+void
+OrderSource(VectorSource *source, const char *column, bool descending)
+{
+	Relation	rel = OpenRelation(source->relid);
+	Column		order = FindOrderedColumn(rel, column);
+
+	source->order_column = order.name;
+	source->descending = descending;
+	source->order_apart = CanReadTwice(source, rel, order.name);
+	relation_close(rel, NoLock);
+}
+
+void
+GroupSource(VectorSource *source, const char *column)
+{
+	Relation	rel = OpenRelation(source->relid);
+	Column		group = FindOrderedColumn(rel, column);
+
+	source->group_column = group.name;
+	source->group_type = getBaseType(group.type);
+	source->group_collation = group.collation;
+	relation_close(rel, NoLock);
+}
+
+char *
+KeyName(const VectorSource *source, Datum key)
+{
+	Oid			output;
+	bool		varlena;
+	char	   *text;
+	int			length;
+
+	if (source->key_column == NULL)
+		return pstrdup("unknown id");
+	getTypeOutputInfo(source->key_type, &output, &varlena);
+	text = OidOutputFunctionCall(output, key);
+	length = pg_mbcliplen(text, strlen(text), MAX_KEY_TEXT);
+	return psprintf("%s = %.*s%s", source->key_column, length, text,
+					text[length] == '\0' ? "" : "...");
+}
