@@ -22,9 +22,8 @@ row_side(const FastedJoin *join)
 	return join->row_set == join->sets[0] ? 0 : 1;
 }
 
-/* How many columns a row meets, in the mean. */
-static double
-mean_columns(const FastedJoin *join)
+double
+cpu_group_columns(const FastedJoin *join)
 {
 	double		columns = 0.0;
 	double		rows = 0.0;
@@ -45,7 +44,7 @@ mean_columns(const FastedJoin *join)
 uint32_t
 cpu_group_block(const FastedJoin *join, uint32_t step)
 {
-	double		most = mean_columns(join) / BLOCKS_A_GROUP;
+	double		most = cpu_group_columns(join) / BLOCKS_A_GROUP;
 
 	if (most >= FASTED_MAX_BLOCK)
 		return FASTED_MAX_BLOCK / step * step;

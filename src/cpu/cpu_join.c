@@ -38,8 +38,6 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 								 !(a->lists.eps == problem->eps)))
 			return cpu_fail(context, FASTED_INTERNAL, "there are no neighbors to go on with");
 	}
-	if (problem->groups != NULL && problem->output == FASTED_OUTPUT_NEAREST)
-		return cpu_fail(context, FASTED_UNSUPPORTED, "nearest neighbors are not found in groups");
 	if (problem->groups != NULL &&
 		!fasted_groups_are_valid(problem->groups, problem->ngroups, a->rows.rows, b->rows.rows,
 								 a == b))

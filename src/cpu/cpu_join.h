@@ -311,6 +311,8 @@ extern void cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRo
 extern void cpu_join_units(Worker *worker);
 
 /* cpu_groups.c */
+/* How many columns a row meets, in the mean. */
+extern double cpu_group_columns(const FastedJoin *join);
 /* Rows of a block, a multiple of step, that groups are worth. */
 extern uint32_t cpu_group_block(const FastedJoin *join, uint32_t step);
 extern bool cpu_plan_strips(FastedJoin *join);

@@ -26,6 +26,9 @@
 #define EPS_ROWS 64
 #define EPS_OTHERS 256
 
+/* Where a row meets fewer others in its group, all of them are rechecked soon. */
+#define RADII_LEAST 256
+
 /* The largest reach may grow so much before thresholds of columns are made again. */
 #define REACH_ROOM 1.25
 
@@ -59,19 +62,32 @@ distance_of(const FastedContext *context, const float *x, const float *y)
 	return fasted_exact_cosine_of(cpu_recheck_rows(&recheck, x, y, d), xx, yy);
 }
 
+/* The rows of set b that a row of set a meets. */
+static FastedSpan
+others_of(const FastedJoin *join, uint32_t row)
+{
+	if (join->problem.groups != NULL)
+		return fasted_columns_of_row(join->problem.groups, join->problem.ngroups, 0, row);
+	return (FastedSpan) {.first = 0,.end = (uint32_t) join->sets[1]->rows.rows};
+}
+
 /* How far about the k-th neighbour of this row is, by some others; NaN: nobody knows. */
 static double
-radius_by_sample(Worker *worker, const float *row, uint32_t others)
+radius_by_sample(Worker *worker, uint32_t number)
 {
 	const FastedJoin *join = worker->join;
-	const FastedSet *set = join->sets[1];
+	const float *row = row_store_row(&join->sets[0]->rows, number);
+	FastedSpan	span = others_of(join, number);
+	uint32_t	all = span.end - span.first;
+	uint32_t	others = all < EPS_OTHERS ? all : EPS_OTHERS;
 	double	   *distances = worker->near.reach;
 	uint32_t	count = 0;
 	uint64_t	place;
 
 	for (uint32_t s = 0; s < others; s++)
 	{
-		const float *other = cpu_spread_row(&set->rows, s, others);
+		const float *other = row_store_row(&join->sets[1]->rows,
+										   span.first + fasted_spread_row(s, others, all));
 		double		dist = other == row ? NAN : distance_of(worker->context, row, other);
 
 		if (!isnan(dist))
@@ -80,7 +96,7 @@ radius_by_sample(Worker *worker, const float *row, uint32_t others)
 	if (count == 0)
 		return NAN;
 	qsort(distances, count, sizeof(double), compare_doubles);
-	place = (uint64_t) join->problem.k * others / set->rows.rows;
+	place = (uint64_t) join->problem.k * others / all;
 	return distances[place < count ? place : count - 1];
 }
 
@@ -90,15 +106,14 @@ cpu_find_choice_eps(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	const RowStore *rows = &join->sets[0]->rows;
-	const RowStore *others = &join->sets[1]->rows;
 	uint32_t	nrows = rows->rows < EPS_ROWS ? (uint32_t) rows->rows : EPS_ROWS;
-	uint32_t	nothers = others->rows < EPS_OTHERS ? (uint32_t) others->rows : EPS_OTHERS;
 	double		radii[EPS_ROWS];
 	uint32_t	count = 0;
 
 	for (uint32_t s = 0; s < nrows && !cpu_stopping(worker->context); s++)
 	{
-		double		radius = radius_by_sample(worker, cpu_spread_row(rows, s, nrows), nothers);
+		double		radius = radius_by_sample(worker, fasted_spread_row(s, nrows,
+																		(uint32_t) rows->rows));
 
 		if (!isnan(radius))
 			radii[count++] = radius;
@@ -150,7 +165,8 @@ cpu_begin_nearest(FastedJoin *join)
 			join->rho_most[stage][i] = find_rho(join->sets[i], packed_of(join->sets[i], stage));
 	}
 	return !join->problem.further && join->problem.k <= RADII_MOST &&
-		join->problem.k < join->sets[1]->rows.rows;
+		join->problem.k < join->sets[1]->rows.rows &&
+		(join->problem.groups == NULL || cpu_group_columns(join) >= RADII_LEAST);
 }
 
 /* --- thresholds of a strip */

@@ -36,6 +36,7 @@ typedef struct Look
 	uint32_t	nrows;			/* whole tiles */
 	size_t		first_col;		/* goes on at the set's begin */
 	uint32_t	ncols;			/* whole tiles */
+	FastedSpan	meets;			/* places that the row at hand may meet */
 } Look;
 
 /* Where the column of this number is in its set. */
@@ -156,8 +157,10 @@ look_at_sums(const Look *look, uint32_t k, size_t place, const uint32_t *sums, u
 		return;
 	for (uint32_t i = 0; i < LOOK_STEP; i++)
 	{
-		if (squares[i] < near->nearest[0].square &&
-			(look->rows != look->cols || col_place(look, first + i) != place))
+		size_t		col = col_place(look, first + i);
+
+		if (squares[i] < near->nearest[0].square && (look->rows != look->cols || col != place) &&
+			col >= look->meets.first && col < look->meets.end)
 			replace_largest(near->nearest, k, (NearColumn) {.square = squares[i],.col = first + i});
 	}
 }
@@ -223,9 +226,10 @@ set_radius(const Look *look, uint32_t k, uint32_t row)
 
 /* Radii of some rows; false: it is to stop. */
 static bool
-look_around(const Look *look)
+look_around(Look *look)
 {
-	uint32_t	k = look->worker->join->problem.k;
+	const FastedProblem *problem = &look->worker->join->problem;
+	uint32_t	k = problem->k;
 	const PackedRows *packed = &look->rows->packed;
 
 	if (!make_sums(look))
@@ -236,6 +240,9 @@ look_around(const Look *look)
 
 		if (cpu_stopping(look->worker->context))
 			return false;
+		if (problem->groups != NULL)
+			look->meets = fasted_columns_of_row(problem->groups, problem->ngroups, 0,
+												(uint32_t) (look->first_row + row));
 		if (row_has_pairs(terms) && terms->rho <= DBL_MAX && find_nearest(look, k, row))
 			set_radius(look, k, row);
 	}
@@ -246,6 +253,7 @@ look_around(const Look *look)
 static size_t
 first_column(const Look *look)
 {
+	const FastedProblem *problem = &look->worker->join->problem;
 	size_t		step = look->worker->context->kernel->tile_cols;
 	double		part;
 
@@ -255,6 +263,14 @@ first_column(const Look *look)
 		size_t		before = (look->ncols - look->nrows) / 2;
 
 		return (look->first_row > before ? look->first_row - before : 0) / step * step;
+	}
+	if (problem->groups != NULL)
+	{
+		FastedSpan	meets = fasted_columns_of_row(problem->groups, problem->ngroups, 0,
+												  (uint32_t) look->first_row);
+
+		if (meets.first < meets.end)
+			return meets.first / step * step;
 	}
 	part = (double) look->first_row / (double) look->rows->packed.layout.padded_rows;
 	return (size_t) (part * (double) look->cols->packed.layout.padded_rows) / step * step;
@@ -269,7 +285,8 @@ cpu_find_radii(Worker *worker)
 	uint32_t	most = join->problem.k <= FEW_NEIGHBORS ? COLUMNS : MOST_COLUMNS;
 	uint32_t	step = context->kernel->tile_cols;
 	size_t		padded;
-	Look		look = {.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8};
+	Look		look = {.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8,
+		.meets = {0, UINT32_MAX}};
 	uint32_t	rows;
 
 	padded = look.cols->packed.layout.padded_rows;

@@ -252,8 +252,7 @@ typedef struct FastedProblem
 	/*
 	 * Only rows of one group meet.  Groups are disjoint and ascend on both sides; a row may
 	 * be in none, and a group may have rows on one side only.  They are the caller's, and
-	 * stay until the join is closed.  NULL: all rows meet.  FASTED_OUTPUT_NEAREST has no
-	 * groups.
+	 * stay until the join is closed.  NULL: all rows meet.
 	 */
 	const FastedRowGroup *groups;
 	uint32_t	ngroups;

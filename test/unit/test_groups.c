@@ -336,17 +336,6 @@ check_refused(void)
 		   "wrong groups, number %d", i);
 		free(none.pairs);
 	}
-	{
-		PanelProblem problem = {
-			.options = {.dimensions = 1},
-			.problem = {.eps = 1,.output = FASTED_OUTPUT_NEAREST,.k = 1,.groups = wrong[2],.ngroups = 1},
-			.sides = 1
-		};
-
-		ok(run_join_once(&problem, sides, &plain, &none, NULL, NULL) == FASTED_UNSUPPORTED,
-		   "nearest neighbors");
-		free(none.pairs);
-	}
 }
 
 /* A join of tiny groups looks at few pairs of others. */

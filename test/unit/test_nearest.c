@@ -29,6 +29,8 @@ typedef struct Truth
 	uint32_t   *lengths;
 	const uint32_t *ranks;		/* of rows of the last side, by which they are known; or NULL */
 	size_t		near_stride;
+	FastedRowGroup *groups;		/* NULL: all rows meet */
+	uint32_t	ngroups;
 } Truth;
 
 /* What the rows are like. */
@@ -143,6 +145,51 @@ shuffled_numbers(uint64_t n)
 	return numbers;
 }
 
+/* Groups of up to so many rows on each side, some of them of one side, with rows of none between. */
+static void
+make_groups(Truth *truth, uint32_t most)
+{
+	uint64_t	a = 0;
+	uint64_t	b = 0;
+
+	truth->groups = must_alloc((truth->sides[0].n + truth->sides[truth->nsides - 1].n + 1) *
+							   sizeof(FastedRowGroup));
+	while (a < truth->sides[0].n || b < truth->sides[truth->nsides - 1].n)
+	{
+		uint64_t	left_a = truth->sides[0].n - a;
+		uint64_t	left_b = truth->sides[truth->nsides - 1].n - b;
+		uint32_t	rows_a = random_below(most) + 1;
+		uint32_t	rows_b = random_below(8) == 0 ? 0 : random_below(most) + 1;
+
+		rows_a = rows_a < left_a ? rows_a : (uint32_t) left_a;
+		rows_b = rows_b < left_b ? rows_b : (uint32_t) left_b;
+		if (truth->nsides == 1)
+			rows_b = rows_a;
+		truth->groups[truth->ngroups++] = (FastedRowGroup) {
+			.first_a = (uint32_t) a,.rows_a = rows_a,.first_b = (uint32_t) b,.rows_b = rows_b
+		};
+		a += rows_a;
+		b += rows_b;
+		if (random_below(8) == 0 && a < truth->sides[0].n)
+			b = ++a > b && truth->nsides == 1 ? a : b;
+	}
+}
+
+static bool
+may_meet(const Truth *truth, uint64_t row, uint64_t other)
+{
+	if (truth->groups == NULL)
+		return true;
+	for (uint32_t g = 0; g < truth->ngroups; g++)
+	{
+		const FastedRowGroup *group = &truth->groups[g];
+
+		if (row >= group->first_a && row < group->first_a + group->rows_a)
+			return other >= group->first_b && other < group->first_b + group->rows_b;
+	}
+	return false;
+}
+
 static void
 find_truth(Truth *truth)
 {
@@ -157,7 +204,11 @@ find_truth(Truth *truth)
 	{
 		for (uint64_t j = truth->nsides == 1 ? i + 1 : 0; j < b->n; j++)
 		{
-			double		dist = distance_of(truth, a->rows + i * truth->d, b->rows + j * truth->d);
+			double		dist;
+
+			if (!may_meet(truth, i, j))
+				continue;
+			dist = distance_of(truth, a->rows + i * truth->d, b->rows + j * truth->d);
 
 			add_near(truth, i, j, dist);
 			if (truth->nsides == 1)
@@ -176,6 +227,7 @@ free_truth(Truth *truth)
 	free(truth->near);
 	free(truth->lengths);
 	free((uint32_t *) (uintptr_t) truth->ranks);
+	free(truth->groups);
 }
 
 static Truth
@@ -188,6 +240,8 @@ make_truth(Kind kind, int nsides, uint64_t n, uint64_t m, uint32_t d, FastedMetr
 		truth.sides[1] = rows_of(kind, m, d);
 	if (random_below(2) == 0)
 		truth.ranks = shuffled_numbers(truth.sides[nsides - 1].n);
+	if (random_below(3) == 0)
+		make_groups(&truth, 1 + random_below(100));
 	find_truth(&truth);
 	return truth;
 }
@@ -231,13 +285,22 @@ lists_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth
 		FastedStatus status = panel_join_next(join, 20, &batch);
 
 		if (status == FASTED_DONE)
+		{
+			for (; next_row < truth->sides[0].n && truth->groups != NULL && right; next_row++)
+				right = truth->lengths[next_row] == 0;
 			return right && next_row == truth->sides[0].n;
+		}
 		if (status == FASTED_WANT_ROWS)
 			status = stage_rows(join, batch.side, &truth->sides[batch.side], batch.first_row,
 								batch.row_count, truth->d, random_below(50), &staged);
 		else if (status == FASTED_OK)
 		{
-			right = right && batch.row_count > 0 && batch.first_row == next_row;
+			/* panels whose rows meet no others are left out */
+			right = right && batch.row_count > 0 &&
+				(batch.first_row == next_row ||
+				 (truth->groups != NULL && batch.first_row > next_row));
+			for (; next_row < batch.first_row && right; next_row++)
+				right = truth->lengths[next_row] == 0;
 			for (uint64_t row = batch.first_row; row < batch.first_row + batch.row_count && right; row++)
 			{
 				uint32_t	length;
@@ -321,7 +384,7 @@ check(const Truth *truth, const Way *way, uint64_t limit, const char *what)
 		.options = {.dimensions = truth->d,.metric = truth->metric,.kernel = way->kernel,
 			.filter = way->filter,.prune = way->prune,.threads = threads[random_below(3)]},
 		.problem = {.eps = some_eps(truth),.output = FASTED_OUTPUT_NEAREST,.k = ks[random_below(6)],
-			.ranks = truth->ranks},
+			.ranks = truth->ranks,.groups = truth->groups,.ngroups = truth->ngroups},
 		.sides = truth->nsides,
 	};
 	PanelProblem asked;
@@ -353,6 +416,30 @@ check_kind(Kind kind, uint64_t n, uint64_t m, uint32_t d, FastedMetric metric, u
 		for (uint32_t i = 0; i < tries; i++)
 			check(&truth, &ways[random_below((uint32_t) count)],
 				  i % 2 == 1 ? 1 + random_below(1 << 19) : 0, kind_names[kind]);
+		free_truth(&truth);
+	}
+}
+
+/* Groups with first radii, tiny ones, and one with nearly all rows. */
+static void
+check_groups(uint64_t n)
+{
+	static const uint32_t most[] = {5, 700, 4000};
+	Way			ways[MOST_WAYS];
+	int			count = tested_ways(ways);
+
+	for (int i = 0; i < 12; i++)
+	{
+		Truth		truth = {.nsides = 1 + i % 2,.d = 1 + random_below(80),.metric = i % 5 == 0 ?
+			FASTED_METRIC_COSINE : FASTED_METRIC_L2};
+
+		truth.sides[0] = rows_of(i % 3 == 0 ? KIND_GRID : KIND_DENSITIES, n, truth.d);
+		if (truth.nsides == 2)
+			truth.sides[1] = rows_of(KIND_DENSITIES, n + 300, truth.d);
+		make_groups(&truth, most[i / 2 % 3]);
+		find_truth(&truth);
+		for (int j = 0; j < 4; j++)
+			check(&truth, &ways[random_below((uint32_t) count)], j == 3 ? 300000 : 0, "groups");
 		free_truth(&truth);
 	}
 }
@@ -596,6 +683,7 @@ main(int argc, char **argv)
 		check_memory();
 	check_few();
 	check_closed(quick() ? 200 : 1500, 20);
+	check_groups(1500);
 	check_ways(quick() ? 150 : 600);
 	for (int kind = 0; kind < KINDS; kind++)
 	{
