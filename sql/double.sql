@@ -23,7 +23,7 @@ SELECT count(DISTINCT cluster) AS clusters, count(*) FROM fasted_cluster('line',
 SELECT count(DISTINCT cluster) AS clusters, count(*) FROM fasted_cluster('line', 'v', 2 ^ -30);
 SELECT count(*) FILTER (WHERE id = kept) AS kept FROM fasted_keep_one('line', 'v', 2 ^ -30);
 SELECT bool_and(abs(id_a - id_b) <= 2) AS next_ones, count(*) FROM fasted_knn_join('line', 'v', 'line', 'v', 2);
-SELECT bool_and(abs(id_a - id_b) <= 6) AS next_ones, count(*) FROM fasted_knn_join('line', 'v', 'line', 'v', 2, within => 'g');
+SELECT bool_and(abs(id_a - id_b) <= 6) AS next_ones, count(*) FROM fasted_knn_join('line', 'v', 'line', 'v', 2, partition_by => 'g');
 SELECT eps = 2 ^ -30 AS least FROM fasted_epsilon('line', 'v', 1.9);
 
 -- the join node and functions of two vectors: the same bits

@@ -22,13 +22,14 @@ CREATE FUNCTION fasted_self_join(
 	id_column name DEFAULT NULL,
 	ordered boolean DEFAULT false,
 	self_pairs boolean DEFAULT false,
-	metric text DEFAULT 'l2')
+	metric text DEFAULT 'l2',
+	partition_by name DEFAULT NULL)
 RETURNS TABLE (id_a bigint, id_b bigint, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_self_join'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_self_join_support;
 
-COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, name, boolean, boolean, text) IS
+COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, name, boolean, boolean, text, name) IS
 	'every pair of rows whose vectors are within eps of each other, for integer keys';
 
 -- The same for keys of any type with a default btree order; id_type is a NULL
@@ -46,13 +47,14 @@ CREATE FUNCTION fasted_self_join_typed(
 	id_column name DEFAULT NULL,
 	ordered boolean DEFAULT false,
 	self_pairs boolean DEFAULT false,
-	metric text DEFAULT 'l2')
+	metric text DEFAULT 'l2',
+	partition_by name DEFAULT NULL)
 RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_self_join_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_self_join_support;
 
-COMMENT ON FUNCTION fasted_self_join_typed(anycompatible, regclass, name, double precision, name, boolean, boolean, text) IS
+COMMENT ON FUNCTION fasted_self_join_typed(anycompatible, regclass, name, double precision, name, boolean, boolean, text, name) IS
 	'every pair of rows whose vectors are within eps of each other, for keys of any ordered type';
 
 -- The planner asks it how many pairs are within eps; being asked, it makes the
@@ -368,13 +370,14 @@ CREATE FUNCTION fasted_neighbors(
 	vector_column name,
 	eps double precision,
 	id_column name DEFAULT NULL,
-	metric text DEFAULT 'l2')
+	metric text DEFAULT 'l2',
+	partition_by name DEFAULT NULL)
 RETURNS TABLE (id bigint, neighbors bigint)
 AS 'MODULE_PATHNAME', 'fasted_neighbors'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name, text) IS
+COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name, text, name) IS
 	'the number of other rows within eps of each row, for integer keys';
 
 CREATE FUNCTION fasted_neighbors_typed(
@@ -383,13 +386,14 @@ CREATE FUNCTION fasted_neighbors_typed(
 	vector_column name,
 	eps double precision,
 	id_column name DEFAULT NULL,
-	metric text DEFAULT 'l2')
+	metric text DEFAULT 'l2',
+	partition_by name DEFAULT NULL)
 RETURNS TABLE (id anycompatible, neighbors bigint)
 AS 'MODULE_PATHNAME', 'fasted_neighbors_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_neighbors_typed(anycompatible, regclass, name, double precision, name, text) IS
+COMMENT ON FUNCTION fasted_neighbors_typed(anycompatible, regclass, name, double precision, name, text, name) IS
 	'the number of other rows within eps of each row, for keys of any ordered type';
 
 -- Clusters by DBSCAN; with min_points 1, what pairs connect.
@@ -399,13 +403,14 @@ CREATE FUNCTION fasted_cluster(
 	eps double precision,
 	min_points integer DEFAULT 1,
 	id_column name DEFAULT NULL,
-	metric text DEFAULT 'l2')
+	metric text DEFAULT 'l2',
+	partition_by name DEFAULT NULL)
 RETURNS TABLE (id bigint, cluster integer, core boolean)
 AS 'MODULE_PATHNAME', 'fasted_cluster'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name, text) IS
+COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name, text, name) IS
 	'the cluster of each row, by density, for integer keys';
 
 CREATE FUNCTION fasted_cluster_typed(
@@ -415,13 +420,14 @@ CREATE FUNCTION fasted_cluster_typed(
 	eps double precision,
 	min_points integer DEFAULT 1,
 	id_column name DEFAULT NULL,
-	metric text DEFAULT 'l2')
+	metric text DEFAULT 'l2',
+	partition_by name DEFAULT NULL)
 RETURNS TABLE (id anycompatible, cluster integer, core boolean)
 AS 'MODULE_PATHNAME', 'fasted_cluster_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_cluster_typed(anycompatible, regclass, name, double precision, integer, name, text) IS
+COMMENT ON FUNCTION fasted_cluster_typed(anycompatible, regclass, name, double precision, integer, name, text, name) IS
 	'the cluster of each row, by density, for keys of any ordered type';
 
 -- Of rows within eps of each other, the one to keep.
@@ -432,13 +438,14 @@ CREATE FUNCTION fasted_keep_one(
 	priority_column name DEFAULT NULL,
 	descending boolean DEFAULT false,
 	id_column name DEFAULT NULL,
-	metric text DEFAULT 'l2')
+	metric text DEFAULT 'l2',
+	partition_by name DEFAULT NULL)
 RETURNS TABLE (id bigint, kept bigint, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_keep_one'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name, text) IS
+COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name, text, name) IS
 	'the row to keep instead of each row, or itself, for integer keys';
 
 CREATE FUNCTION fasted_keep_one_typed(
@@ -449,13 +456,14 @@ CREATE FUNCTION fasted_keep_one_typed(
 	priority_column name DEFAULT NULL,
 	descending boolean DEFAULT false,
 	id_column name DEFAULT NULL,
-	metric text DEFAULT 'l2')
+	metric text DEFAULT 'l2',
+	partition_by name DEFAULT NULL)
 RETURNS TABLE (id anycompatible, kept anycompatible, dist double precision)
 AS 'MODULE_PATHNAME', 'fasted_keep_one_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
-COMMENT ON FUNCTION fasted_keep_one_typed(anycompatible, regclass, name, double precision, name, boolean, name, text) IS
+COMMENT ON FUNCTION fasted_keep_one_typed(anycompatible, regclass, name, double precision, name, boolean, name, text, name) IS
 	'the row to keep instead of each row, or itself, for keys of any ordered type';
 
 -- The planner asks it for rows and cost, and learns what the functions below read.
@@ -480,7 +488,7 @@ CREATE FUNCTION fasted_knn_join(
 	b_id name DEFAULT NULL,
 	metric text DEFAULT 'l2',
 	max_distance double precision DEFAULT NULL,
-	within name DEFAULT NULL)
+	partition_by name DEFAULT NULL)
 RETURNS TABLE (id_a bigint, id_b bigint, dist double precision, rank integer)
 AS 'MODULE_PATHNAME', 'fasted_knn_join'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
@@ -500,7 +508,7 @@ CREATE FUNCTION fasted_knn_join_typed(
 	b_id name DEFAULT NULL,
 	metric text DEFAULT 'l2',
 	max_distance double precision DEFAULT NULL,
-	within name DEFAULT NULL)
+	partition_by name DEFAULT NULL)
 RETURNS TABLE (id_a anycompatible, id_b anycompatible, dist double precision, rank integer)
 AS 'MODULE_PATHNAME', 'fasted_knn_join_typed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000

@@ -76,7 +76,7 @@ SELECT * FROM fasted_cluster('t', 'v', 0.05, 2, 'cosine');
 SELECT * FROM fasted_keep_one('t', 'v', 0.05, 'cosine');
 SELECT * FROM fasted_keep_one('t', 'v', 0.05, 'id', true, 'cosine');
 SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 1, 'cosine');
-SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 1, within => 'cosine');
+SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 1, partition_by => 'cosine');
 SELECT * FROM fasted_self_join('t', 'v', 0.05, 'Cosine');
 -- a column's name as a query has it, which is not as it is stored
 CREATE TABLE "Quoted" ("Id" int PRIMARY KEY, "Embedding" real[], plain real[], "it's ""q""" real[], cosine int);
@@ -85,7 +85,7 @@ SELECT * FROM fasted_self_join('"Quoted"', '"Embedding"', 0);
 SELECT * FROM fasted_self_join('"Quoted"', 'Embedding', 0, '"Id"');
 SELECT * FROM fasted_epsilon('"Quoted"', 'PLAIN', 1);
 SELECT * FROM fasted_epsilon('"Quoted"', '"it''s ""q"""', 1);
-SELECT * FROM fasted_knn_join('"Quoted"', 'Embedding', '"Quoted"', 'Embedding', 1, within => '"plain"');
+SELECT * FROM fasted_knn_join('"Quoted"', 'Embedding', '"Quoted"', 'Embedding', 1, partition_by => '"plain"');
 SELECT * FROM fasted_neighbors('"Quoted"', '"embedding"', 0);
 SELECT * FROM fasted_neighbors('"Quoted"', '"Embedding', 0);
 SELECT * FROM fasted_neighbors('"Quoted"', 'Embedding', 0, 'cosine');

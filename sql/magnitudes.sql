@@ -88,7 +88,7 @@ INSERT INTO calls (name, found, due) VALUES
 		'SELECT id, kept, float8send(dist) FROM due_kept(%1$L)'),
 	('fasted_knn_join', 'SELECT id_a, id_b, rank, float8send(dist) FROM fasted_knn_join(''t'', ''v'', ''t'', ''v'', 3, metric => %2$L)',
 		'SELECT a, b, rank::int, float8send(dist) FROM (SELECT *, row_number() OVER (PARTITION BY a ORDER BY dist, b) AS rank FROM d WHERE dist <= ''Infinity'') AS n WHERE rank <= 3'),
-	('fasted_knn_join, within', 'SELECT id_a, id_b, rank, float8send(dist) FROM fasted_knn_join(''t'', ''v'', ''t'', ''v'', 2, metric => %2$L, max_distance => %1$L, within => ''g'')',
+	('fasted_knn_join, partition_by', 'SELECT id_a, id_b, rank, float8send(dist) FROM fasted_knn_join(''t'', ''v'', ''t'', ''v'', 2, metric => %2$L, max_distance => %1$L, partition_by => ''g'')',
 		'SELECT a, b, rank::int, float8send(dist) FROM (SELECT *, row_number() OVER (PARTITION BY a ORDER BY dist, b) AS rank FROM d WHERE same_g AND dist <= %1$L) AS n WHERE rank <= 2'),
 	('fasted_epsilon', 'SELECT float8send(eps) FROM fasted_epsilon(''t'', ''v'', 1, metric => %2$L)',
 		'SELECT float8send(dist) FROM d WHERE a < b AND dist <= ''Infinity'' ORDER BY dist OFFSET CASE %2$L WHEN ''l2'' THEN 7 ELSE 6 END LIMIT 1'),

@@ -37,7 +37,7 @@ CREATE VIEW sv AS SELECT id, w AS v, g, u, n FROM s;
 -- every combination: one table and two, k below and above the number of rows, metrics, limits, groups
 CREATE TEMP TABLE tried AS
 SELECT self, k, metric, most, within,
-	nearest_answer(format('fasted_knn_join(''t'', ''v'', %L, ''v'', %s, b_id => ''id'', metric => %L, max_distance => %L, within => %L)',
+	nearest_answer(format('fasted_knn_join(''t'', ''v'', %L, ''v'', %s, b_id => ''id'', metric => %L, max_distance => %L, partition_by => %L)',
 		CASE WHEN self THEN 't' ELSE 'sv' END, k, metric, most, CASE WHEN within THEN 'g' END)) AS found,
 	nearest_reference('t', CASE WHEN self THEN 't' ELSE 'sv' END, k, metric, most, within, self) AS expected
 FROM unnest(ARRAY[true, false]) AS self, unnest(ARRAY[1, 4, 1000]) AS k, unnest(ARRAY['l2', 'cosine']) AS metric,
@@ -48,24 +48,24 @@ DROP TABLE tried;
 
 -- groups too large to be small ones
 CREATE TABLE big WITH (autovacuum_enabled = off) AS SELECT i AS id, ARRAY[i * 7 % 23, i * 11 % 19]::real[] AS v, CASE WHEN i < 500 THEN 'a' WHEN i < 600 THEN 'b' ELSE 'c' || i / 3 END AS g FROM generate_series(1, 800) AS i;
-SELECT k, nearest_answer(format('fasted_knn_join(''big'', ''v'', ''big'', ''v'', %s, ''id'', within => ''g'')', k)) = nearest_reference('big', 'big', k, 'l2', NULL, true, true)
+SELECT k, nearest_answer(format('fasted_knn_join(''big'', ''v'', ''big'', ''v'', %s, ''id'', partition_by => ''g'')', k)) = nearest_reference('big', 'big', k, 'l2', NULL, true, true)
 FROM unnest(ARRAY[1, 5, 200]) AS k;
 -- vectors of another length in every second one
 CREATE TABLE lengths AS SELECT i AS id, array_fill((i % 17)::real, ARRAY[1 + i % 6 / 2]) || (i % 5)::real AS v, (i % 6)::text AS g FROM generate_series(1, 600) AS i;
-SELECT nearest_answer('fasted_knn_join(''lengths'', ''v'', ''lengths'', ''v'', 3, ''id'', within => ''g'')') = nearest_reference('lengths', 'lengths', 3, 'l2', NULL, true, true);
-SELECT count(*) FROM (SELECT * FROM fasted_knn_join('lengths', 'v', 'lengths', 'v', 3, 'id', within => 'g') LIMIT 700) AS l;
+SELECT nearest_answer('fasted_knn_join(''lengths'', ''v'', ''lengths'', ''v'', 3, ''id'', partition_by => ''g'')') = nearest_reference('lengths', 'lengths', 3, 'l2', NULL, true, true);
+SELECT count(*) FROM (SELECT * FROM fasted_knn_join('lengths', 'v', 'lengths', 'v', 3, 'id', partition_by => 'g') LIMIT 700) AS l;
 DROP TABLE lengths;
 -- one side of them
 CREATE VIEW fewer AS SELECT * FROM big WHERE id % 10 = 0 OR g LIKE 'c%';
-SELECT nearest_answer('fasted_knn_join(''big'', ''v'', ''fewer'', ''v'', 3, ''id'', ''id'', within => ''g'')') = nearest_reference('big', 'fewer', 3, 'l2', NULL, true, false),
-	nearest_answer('fasted_knn_join(''fewer'', ''v'', ''big'', ''v'', 3, ''id'', ''id'', within => ''g'')') = nearest_reference('fewer', 'big', 3, 'l2', NULL, true, false);
+SELECT nearest_answer('fasted_knn_join(''big'', ''v'', ''fewer'', ''v'', 3, ''id'', ''id'', partition_by => ''g'')') = nearest_reference('big', 'fewer', 3, 'l2', NULL, true, false),
+	nearest_answer('fasted_knn_join(''fewer'', ''v'', ''big'', ''v'', 3, ''id'', ''id'', partition_by => ''g'')') = nearest_reference('fewer', 'big', 3, 'l2', NULL, true, false);
 
 -- keys of other types, in their order: ties are many
 SELECT id, k, nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''t'', ''v'', %s, a_id => %L)', type, k, id)) = nearest_reference('t', 't', k, 'l2', NULL, false, true, id),
 	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L)', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, false, false, id),
-	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, within => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, true, false, id),
+	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, partition_by => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', NULL, true, false, id),
 	-- the last rows of groups have no neighbour
-	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, max_distance => 0.6, within => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', 0.6, true, false, id)
+	nearest_answer(format('fasted_knn_join_typed(NULL::%s, ''t'', ''v'', ''sv'', ''v'', %s, %L, %L, max_distance => 0.6, partition_by => ''g'')', type, k, id, id)) = nearest_reference('t', 'sv', k, 'l2', 0.6, true, false, id)
 FROM (VALUES ('uuid', 'u'), ('text', 'n')) AS c (type, id), unnest(ARRAY[1, 7]) AS k ORDER BY 1, 2;
 SELECT pg_typeof(id_a), pg_typeof(id_b), pg_typeof(dist), pg_typeof(rank) FROM fasted_knn_join_typed(NULL::uuid, 't', 'v', 't', 'v', 1, b_id => 'u') LIMIT 1;
 SELECT nearest_answer('fasted_knn_join_typed(NULL::int, ''t'', ''v'', ''t'', ''v'', 2)') = nearest_answer('fasted_knn_join(''t'', ''v'', ''t'', ''v'', 2)');
@@ -84,11 +84,11 @@ SELECT * FROM fasted_knn_join('z', 'v', 't', 'v', 3);
 SELECT * FROM fasted_knn_join('t', 'v', 'z', 'v', 3);
 INSERT INTO z VALUES (1, '{0, 0}', 1);
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 3);
-SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 3, within => 'g');
+SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 3, partition_by => 'g');
 INSERT INTO z VALUES (2, '{1, 1}', 1), (3, '{2, 2}', 1), (4, NULL, 1), (5, '{1, 1}', NULL), (6, '{1, 1}', 2);
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2147483647);
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2, metric => 'cosine');
-SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2, metric => 'cosine', within => 'g');
+SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 2, metric => 'cosine', partition_by => 'g');
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0);
 -- approximate results are not for it
 SET fasted.refine = off;
@@ -106,20 +106,20 @@ BEGIN
 	END LOOP;
 END $$;
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3);
-EXPLAIN (COSTS OFF) SELECT id_a, rank FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', metric => 'cosine', max_distance => 0.5, within => 'g') AS k WHERE rank < 3;
+EXPLAIN (COSTS OFF) SELECT id_a, rank FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', metric => 'cosine', max_distance => 0.5, partition_by => 'g') AS k WHERE rank < 3;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT dist FROM fasted_knn_join_typed(NULL::uuid, 't', 'v', 't', 'v', 3, b_id => 'u');
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3)$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id') WHERE rank > 1$$);
-SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3, within => 'g')$$);
-SELECT nearest_ran($$SELECT * FROM fasted_knn_join('big', 'v', 'big', 'v', 3, 'id', within => 'g')$$);
+SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3, partition_by => 'g')$$);
+SELECT nearest_ran($$SELECT * FROM fasted_knn_join('big', 'v', 'big', 'v', 3, 'id', partition_by => 'g')$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) LIMIT 5$$);
 SELECT nearest_ran($$SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3) WHERE false$$);
 -- count(*) alone forms no rows
 EXPLAIN (COSTS OFF) SELECT count(*) + 1 FROM fasted_knn_join('t', 'v', 't', 'v', 3, max_distance => 1.5);
 EXPLAIN (COSTS OFF) SELECT count(*) FROM fasted_knn_join('t', 'v', 't', 'v', 3) WHERE rank > 1;
 SELECT within, count(*), max(n) = count(*), max(n) > 50 FROM (VALUES (NULL), ('g')) AS w (within),
-	LATERAL (SELECT count(*) FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', max_distance => 1.5, within => w.within::name)) AS c (n),
-	LATERAL fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', max_distance => 1.5, within => w.within::name) AS k GROUP BY within ORDER BY within;
+	LATERAL (SELECT count(*) FROM fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', max_distance => 1.5, partition_by => w.within::name)) AS c (n),
+	LATERAL fasted_knn_join('t', 'v', 'sv', 'v', 3, b_id => 'id', max_distance => 1.5, partition_by => w.within::name) AS k GROUP BY within ORDER BY within;
 SELECT count(*) FROM fasted_knn_join('z', 'v', 'z', 'v', 1, max_distance => 0) WHERE false;
 -- rows of a times k, or times those of b
 CREATE FUNCTION nearest_estimated(query text) RETURNS int LANGUAGE plpgsql AS $$
@@ -145,9 +145,9 @@ BEGIN
 END $$;
 SELECT nearest_first_share('''id''') > 0.9 AS at_once,
 	nearest_first_share('''id''', '200MB') BETWEEN 0.2 AND 0.6 AS in_panels,
-	nearest_first_share('''id'', within => ''g''') < 0.2 AS in_groups,
-	nearest_first_share('''id'', within => ''id''') < 0.2 AS in_single_rows,
-	nearest_first_share('''id'', within => ''nothing''') < 0.2 AS by_no_column;
+	nearest_first_share('''id'', partition_by => ''g''') < 0.2 AS in_groups,
+	nearest_first_share('''id'', partition_by => ''id''') < 0.2 AS in_single_rows,
+	nearest_first_share('''id'', partition_by => ''nothing''') < 0.2 AS by_no_column;
 DROP TABLE wide_rows;
 DROP FUNCTION nearest_first_share;
 
@@ -157,13 +157,13 @@ SELECT count(*), sum(dist)::numeric(12, 4), sum(rank) FROM fasted_knn_join('t', 
 RESET fasted.scan_node;
 SELECT count(*), sum(dist)::numeric(12, 4), sum(rank) FROM fasted_knn_join('t', 'v', 't', 'v', 30);
 SELECT count(*), sum((k).dist)::numeric(12, 4), sum((k).rank) FROM (SELECT fasted_knn_join('t', 'v', 't', 'v', 30) AS k) AS r;
-SELECT count(*), max(ordinality) FROM fasted_knn_join('t', 'v', 't', 'v', 3, within => 'g') WITH ORDINALITY;
+SELECT count(*), max(ordinality) FROM fasted_knn_join('t', 'v', 't', 'v', 3, partition_by => 'g') WITH ORDINALITY;
 DO $$
 DECLARE
 	r record;
 	n int = 0;
 BEGIN
-	FOR r IN SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3, within => 'g') LOOP
+	FOR r IN SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 3, partition_by => 'g') LOOP
 		n = n + r.rank;
 		EXIT WHEN n > 100;
 	END LOOP;
@@ -172,25 +172,25 @@ END $$;
 
 -- rescans: an argument that changes, and the inner side of a nested loop
 SELECT k, count(*), sum(dist)::numeric(12, 4) FROM generate_series(1, 31, 15) AS k, LATERAL fasted_knn_join('t', 'v', 't', 'v', k) AS n GROUP BY 1 ORDER BY 1;
-SELECT id, (SELECT string_agg(id_b::text, ' ' ORDER BY rank) FROM fasted_knn_join('t', 'v', 't', 'v', 2, within => 'g') AS n WHERE n.id_a = t.id) FROM t WHERE id IN (1, 37, 74) ORDER BY id;
+SELECT id, (SELECT string_agg(id_b::text, ' ' ORDER BY rank) FROM fasted_knn_join('t', 'v', 't', 'v', 2, partition_by => 'g') AS n WHERE n.id_a = t.id) FROM t WHERE id IN (1, 37, 74) ORDER BY id;
 SET enable_material = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SELECT nearest_ran($$SELECT g FROM generate_series(1, 3) AS g LEFT JOIN fasted_knn_join('t', 'v', 't', 'v', 1) AS n ON n.id_a <= g$$);
-SELECT g, n.id_a, n.dist FROM generate_series(0, 2) AS g LEFT JOIN fasted_knn_join('t', 'v', 't', 'v', 1, within => 'g') AS n ON n.id_a <= g ORDER BY 1, 2;
+SELECT g, n.id_a, n.dist FROM generate_series(0, 2) AS g LEFT JOIN fasted_knn_join('t', 'v', 't', 'v', 1, partition_by => 'g') AS n ON n.id_a <= g ORDER BY 1, 2;
 RESET enable_material;
 RESET enable_hashjoin;
 RESET enable_mergejoin;
 
 -- parameters, cursors
-PREPARE near AS SELECT count(*), sum(rank) FROM fasted_knn_join($1, $2, $3, $4, $5, within => $6);
+PREPARE near AS SELECT count(*), sum(rank) FROM fasted_knn_join($1, $2, $3, $4, $5, partition_by => $6);
 SET plan_cache_mode = force_generic_plan;
 EXPLAIN (COSTS OFF) EXECUTE near('t', 'v', 't', 'v', 2, 'g');
 EXECUTE near('t', 'v', 't', 'v', 2, 'g');
 EXECUTE near('t', 'v', 't', 'v', 3, NULL);
 RESET plan_cache_mode;
 BEGIN;
-DECLARE c CURSOR FOR SELECT rank FROM fasted_knn_join('t', 'v', 't', 'v', 2, within => 'g');
+DECLARE c CURSOR FOR SELECT rank FROM fasted_knn_join('t', 'v', 't', 'v', 2, partition_by => 'g');
 DECLARE d CURSOR FOR SELECT id_a, rank FROM fasted_knn_join('t', 'v', 'tv', 'v', 2, b_id => 'id');
 FETCH 2 FROM c;
 FETCH 2 FROM d;
@@ -210,9 +210,9 @@ ROLLBACK;
 
 -- a cursor goes on in a subtransaction, and behind one
 BEGIN;
-DECLARE c CURSOR FOR SELECT rank FROM fasted_knn_join('t', 'v', 't', 'v', 1, within => 'g');
+DECLARE c CURSOR FOR SELECT rank FROM fasted_knn_join('t', 'v', 't', 'v', 1, partition_by => 'g');
 FETCH 1 FROM c;
-DECLARE d CURSOR FOR SELECT rank FROM fasted_knn_join('t', 'v', 't', 'v', 2, within => 'g');
+DECLARE d CURSOR FOR SELECT rank FROM fasted_knn_join('t', 'v', 't', 'v', 2, partition_by => 'g');
 SAVEPOINT p;
 MOVE 100 FROM c;
 FETCH 1 FROM d;
@@ -231,7 +231,7 @@ SELECT count(*) FROM fasted_knn_join('t', 'v', 's', 'w', 1);
 SELECT count(*) FROM fasted_knn_join('s', 'w', 't', 'v', 1, b_id => 'n');
 SELECT count(*) FROM fasted_knn_join_typed(NULL::text, 's', 'w', 't', 'v', 1, 'n', 'n');
 \echo :SQLSTATE
-SELECT count(*) FROM fasted_knn_join('s', 'w', 't', 'v', 1, within => 'g');
+SELECT count(*) FROM fasted_knn_join('s', 'w', 't', 'v', 1, partition_by => 'g');
 \echo :SQLSTATE
 RESET ROLE;
 REVOKE ALL ON t FROM fasted_nearest_reader;
@@ -248,7 +248,7 @@ ALTER TABLE s ENABLE ROW LEVEL SECURITY;
 CREATE POLICY few ON s USING (id > 950);
 SET ROLE fasted_nearest_reader;
 SELECT count(*), max(id_a), min(id_b) FROM fasted_knn_join('t', 'v', 's', 'w', 100);
-SELECT count(*), min(id_a), max(id_b) FROM fasted_knn_join('s', 'w', 't', 'v', 100, within => 'g');
+SELECT count(*), min(id_a), max(id_b) FROM fasted_knn_join('s', 'w', 't', 'v', 100, partition_by => 'g');
 SELECT count(*), max(id_a), max(id_b) FROM fasted_knn_join('t', 'v', 't', 'v', 100);
 RESET ROLE;
 ALTER TABLE t DISABLE ROW LEVEL SECURITY;
@@ -267,7 +267,7 @@ CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (50) TO (1000);
 INSERT INTO parts SELECT id, v, length(g) FROM t;
 CREATE MATERIALIZED VIEW mat AS SELECT * FROM parts WHERE v IS NOT NULL;
 SELECT nearest_answer('fasted_knn_join(''parts'', ''v'', ''mat'', ''v'', 3, ''id'', ''id'')') = nearest_reference('parts', 'mat', 3, 'l2', NULL, false, false),
-	nearest_answer('fasted_knn_join(''mat'', ''v'', ''parts'', ''v'', 3, ''id'', ''id'', within => ''g'')') = nearest_reference('mat', 'parts', 3, 'l2', NULL, true, false);
+	nearest_answer('fasted_knn_join(''mat'', ''v'', ''parts'', ''v'', 3, ''id'', ''id'', partition_by => ''g'')') = nearest_reference('mat', 'parts', 3, 'l2', NULL, true, false);
 
 -- errors name the argument
 SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 0);
@@ -291,7 +291,7 @@ SELECT * FROM fasted_knn_join('t', 'v', 's', 'y', 1);
 SELECT * FROM fasted_knn_join('t', 'v', 's', 'w', 1, b_id => 'y');
 SELECT * FROM fasted_knn_join('t', 'v', 's', 'g', 1);
 \echo :SQLSTATE
-SELECT * FROM fasted_knn_join('t', 'v', 's', 'w', 1, within => 'y');
+SELECT * FROM fasted_knn_join('t', 'v', 's', 'w', 1, partition_by => 'y');
 \echo :SQLSTATE
 SELECT * FROM fasted_knn_join('t', 'v', 'tv', 'v', 1);
 \echo :SQLSTATE
@@ -306,25 +306,25 @@ SELECT * FROM fasted_knn_join('t', 'v', 't', 'v', 1, 'id', 'n');
 SELECT * FROM fasted_knn_join('t', 'v', 'z', 'v', 1);
 \echo :SQLSTATE
 SELECT * FROM fasted_knn_join('z', 'v', 't', 'v', 1);
-SELECT count(*) FROM fasted_knn_join('t', 'v', 'parts', 'v', 1, b_id => 'id', within => 'g');
+SELECT count(*) FROM fasted_knn_join('t', 'v', 'parts', 'v', 1, b_id => 'id', partition_by => 'g');
 \echo :SQLSTATE
 CREATE VIEW posix AS SELECT id, v, g COLLATE "POSIX" AS g FROM t;
-SELECT count(*) FROM fasted_knn_join('t', 'v', 'posix', 'v', 1, b_id => 'id', within => 'g');
+SELECT count(*) FROM fasted_knn_join('t', 'v', 'posix', 'v', 1, b_id => 'id', partition_by => 'g');
 \echo :SQLSTATE
 CREATE VIEW z1 AS SELECT id, ARRAY[1, 2, 3]::real[] AS v, g FROM z;
-SELECT * FROM fasted_knn_join('z1', 'v', 'z', 'v', 1, 'id', within => 'g');
+SELECT * FROM fasted_knn_join('z1', 'v', 'z', 'v', 1, 'id', partition_by => 'g');
 \echo :SQLSTATE
 UPDATE z SET v = '{1}', g = 1 WHERE id = 3;
 SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1);
 \echo :SQLSTATE
-SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1, within => 'g');
+SELECT * FROM fasted_knn_join('z', 'v', 'z', 'v', 1, partition_by => 'g');
 \echo :SQLSTATE
 CREATE VIEW twice AS SELECT id / 2 AS id, v, 'g'::text AS g FROM t;
 SELECT * FROM fasted_knn_join('t', 'v', 'twice', 'v', 1, b_id => 'id');
 \echo :SQLSTATE
-SELECT count(*) FROM fasted_knn_join('twice', 'v', 'twice', 'v', 1, b_id => 'id', within => 'g');
+SELECT count(*) FROM fasted_knn_join('twice', 'v', 'twice', 'v', 1, b_id => 'id', partition_by => 'g');
 CREATE VIEW pairs AS SELECT id / 2 AS id, v, (id / 4)::text AS g FROM t;
-SELECT count(*) FROM fasted_knn_join('pairs', 'v', 'pairs', 'v', 1, b_id => 'id', within => 'g');
+SELECT count(*) FROM fasted_knn_join('pairs', 'v', 'pairs', 'v', 1, b_id => 'id', partition_by => 'g');
 CREATE VIEW nameless AS SELECT nullif(id, 3) AS id, v FROM t;
 SELECT * FROM fasted_knn_join('nameless', 'v', 't', 'v', 1, a_id => 'id');
 \echo :SQLSTATE

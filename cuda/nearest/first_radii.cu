@@ -17,6 +17,7 @@
 #include "device/check.h"
 #include "filter/exact_distance.cuh"
 #include "nearest/near_task.h"
+#include "rows/row_labels.h"
 
 namespace fasted
 {
@@ -266,6 +267,42 @@ window_of(const NearTask &task, uint32_t place)
 	return min(middle - kLookColumns / 2, task.b.rows - kLookColumns);
 }
 
+/* The first place of b whose label is no less. */
+__device__ uint32_t
+find_label(const NearTask &task, uint32_t label)
+{
+	uint32_t	begin = 0;
+	uint32_t	end = task.b.rows;
+
+	while (begin < end)
+	{
+		uint32_t	middle = begin + (end - begin) / 2;
+
+		if (task.labels_b[task.b.number_at(middle)] < label)
+			begin = middle + 1;
+		else
+			end = middle;
+	}
+	return begin;
+}
+
+/* The first of kLookColumns places of b for 16 places of a: about those of their groups. */
+__device__ uint32_t
+window_of_groups(const NearTask &task, uint32_t place)
+{
+	uint32_t	begin = find_label(task, task.labels_a[task.a.number_at(place)]);
+	uint32_t	end = find_label(task, task.labels_a[task.a.number_at(place + kRows - 1)] + 1);
+
+	if (end - begin > kLookColumns)
+	{
+		uint32_t	middle = task.self ? place + kRows / 2 : begin + (end - begin) / 2;
+
+		middle = min(max(middle, begin + kLookColumns / 2), end - kLookColumns / 2);
+		begin = middle - kLookColumns / 2;
+	}
+	return min(begin, task.b.rows - kLookColumns);
+}
+
 /* Numbers are compared by so many of their bits; what is below is rounded up. */
 constexpr int kLowestBit = 12;
 
@@ -335,12 +372,18 @@ look_kernel(const __grid_constant__ LookParams p)
 		looked.first = window_of(task, first + kRows / 2);
 		looked.step = 16;
 	}
+	else if (task.labels_a != nullptr)
+	{
+		looked.first = window_of_groups(task, first);
+		looked.step = 16;
+	}
 	multiply<Number>(looked, first, products);
 	__syncthreads();
 	for (uint32_t row = threadIdx.x / 32; row < kRows; row += kWarps)
 	{
 		uint32_t	place = first + row;
 		RowNorm		norm = task.norms_a[place];
+		uint32_t	label = task.labels_a != nullptr ? task.labels_a[task.a.number_at(place)] : 1;
 		float		squares[kEach];
 
 		/* the block before has it, and looks at other columns, perhaps */
@@ -354,6 +397,9 @@ look_kernel(const __grid_constant__ LookParams p)
 			squares[i] = square_of<Number>(norm, task.norms_b[other],
 										   products[row * kStride + i * 32 + lane]);
 			if (task.self && other == place)
+				squares[i] = INFINITY;
+			if (task.labels_a != nullptr
+				&& (!is_group(label) || task.labels_b[task.b.number_at(other)] != label))
 				squares[i] = INFINITY;
 		}
 		note_columns(task, task.a.number_at(place), looked, squares);

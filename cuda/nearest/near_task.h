@@ -62,6 +62,10 @@ struct NearTask
 	bool		either = false;
 	float	   *levels = nullptr;	/* M of the proof, of kLevelRows places each */
 	bool		met = false;	/* lists have rows of earlier joins: radii are good */
+
+	/* By the rows' numbers, of groups (row_labels.h); null: all rows meet. */
+	const uint32_t *labels_a = nullptr;
+	const uint32_t *labels_b = nullptr;
 };
 
 /* Places that have one level, and how many levels there are. */
@@ -113,7 +117,7 @@ void launch_cells(const NearTask &task, cudaStream_t stream);
 
 /*
  * Then: radii of rows of a, from kLookColumns rows of b about them; or, without keys, from
- * so many all over b.  Lists are empty.
+ * so many all over b, or about those of their groups.  Lists are empty.
  */
 void launch_first_radii(const NearTask &task, uint32_t first, uint32_t count,
 						cudaStream_t stream);

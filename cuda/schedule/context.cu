@@ -381,7 +381,7 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 		std::shared_ptr<Form> form = choose_form(problem, a, b);
 		bool		nearest = problem.output == FASTED_OUTPUT_NEAREST;
 
-		b.set_spread(nearest);
+		b.set_spread(nearest && problem.groups == nullptr);
 		if (&a != &b)
 			a.set_spread(false);
 		for (Set *set : {&a, &b})
@@ -467,7 +467,8 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	prepare_timed_ = true;		/* not until the rows have first radii */
 	look_.timed = true;
 	if (!problem.further && wants_first_radii(a.rows(), b.rows(), problem.k))
-		look_.step = wants_neighborhoods(a.rows(), b.rows()) ? LookStep::kKeysOfA
+		look_.step = problem.groups == nullptr && wants_neighborhoods(a.rows(), b.rows())
+			? LookStep::kKeysOfA
 			: LookStep::kRadii;
 }
 
@@ -489,6 +490,7 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 	look_.task.a = a.side();
 	look_.task.b = b.side();
 	look_.task.eps = problem.eps;
+	look_.task.groups = problem.groups != nullptr ? &groups_ : nullptr;
 	look_.task.slice = problem.slice;
 	look_.task.end_slice = problem.slice + problem.more_slices + 1;
 	look_.task.slices = std::max(1u, problem.slices);
@@ -638,7 +640,8 @@ Context::order_as_before()
 uint32_t
 Context::rows_first(const CandidateCounts &candidates)
 {
-	if (look_.form == nullptr || look_.a != look_.b)
+	/* where only rows of a group meet, each row meets all of its own */
+	if (look_.form == nullptr || look_.a != look_.b || look_.task.groups != nullptr)
 		return 0;
 	if (look_.met)
 		return look_.either ? kMeetNone : 0;
@@ -700,7 +703,7 @@ Context::look_further()
 		case LookStep::kRadii:
 			if (launch_piece(a - look_.good))
 				return false;
-			if (look_.a == look_.b && a >= kLeastToCount)
+			if (look_.a == look_.b && a >= kLeastToCount && look_.task.groups == nullptr)
 			{
 				count_candidates();
 				look_.step = LookStep::kCount;

@@ -294,7 +294,8 @@ Rounds::plan_items(uint64_t wanted)
 {
 	uint64_t	items = wanted;
 
-	if (task_.near.table.lists != nullptr && !task_.near.either && !task_.near.met)
+	if (task_.near.table.lists != nullptr && !task_.near.either && !task_.near.met
+		&& task_.groups == nullptr)
 	{
 		double		columns = std::max(1.0, (double) task_.b.table.rows / task_.slices
 										   * (task_.end_slice - task_.slice));

@@ -425,6 +425,8 @@ Set::near_task(Set &b, NearScalars *scalars)
 	task.minima_b = b.filter_.minima();
 	task.scalars = scalars;
 	task.levels = lists_.levels();
+	task.labels_a = labels_.get();
+	task.labels_b = b.labels_.get();
 	return task;
 }
 

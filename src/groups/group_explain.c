@@ -55,6 +55,8 @@ ExplainGroups(CustomScanState *node, List *ancestors, ExplainState *es)
 
 	ExplainCall(&shown, es);
 	ExplainOwnArguments(plan, &shown, es);
+	if (!IsNullArgument(&shown, GroupPartitionBy(plan->function)))
+		ExplainText("Partition Column", ArgumentText(&shown, GroupPartitionBy(plan->function)), es);
 	ExplainEngine(&totals->stats, es);
 	ExplainPrecision(es);
 	if (!es->analyze || totals->runs == 0)

@@ -36,6 +36,8 @@ GetGroupArgs(FunctionCallInfo fcinfo, const GroupFunction *function, int first, 
 	args.metric = MetricFromText(PG_GETARG_TEXT_PP(metric));
 	if (!PG_ARGISNULL(id_column))
 		args.id_column = NameStr(*PG_GETARG_NAME(id_column));
+	if (!PG_ARGISNULL(first + GroupPartitionBy(function)))
+		args.partition_by = NameStr(*PG_GETARG_NAME(first + GroupPartitionBy(function)));
 	RequireDistance(args.eps);
 	return args;
 }

@@ -13,7 +13,7 @@
 
 /*
  * Arguments after the optional id_type, by position.  Behind them come the function's
- * own, and then id_column and metric.
+ * own, and then id_column, metric and partition_by.
  */
 enum
 {
@@ -24,7 +24,7 @@ enum
 };
 
 #define GROUP_MOST_OWN 2
-#define GROUP_MOST_ARGS (1 + GROUP_OWN + GROUP_MOST_OWN + 2)
+#define GROUP_MOST_ARGS (1 + GROUP_OWN + GROUP_MOST_OWN + 3)
 
 typedef struct GroupFunction GroupFunction;
 
@@ -38,6 +38,7 @@ typedef struct GroupArgs
 	double		eps;
 	FastedMetric metric;
 	char	   *id_column;		/* NULL: the primary key */
+	char	   *partition_by;	/* see GroupSource; NULL: all rows meet */
 	char	   *order_column;	/* see OrderSource; NULL */
 	bool		descending;
 } GroupArgs;
@@ -75,11 +76,17 @@ GroupMetric(const GroupFunction *function)
 	return GROUP_OWN + function->nown + 1;
 }
 
+static inline int
+GroupPartitionBy(const GroupFunction *function)
+{
+	return GROUP_OWN + function->nown + 2;
+}
+
 /* Without id_type. */
 static inline int
 GroupArgCount(const GroupFunction *function)
 {
-	return GROUP_OWN + function->nown + 2;
+	return GROUP_OWN + function->nown + 3;
 }
 
 /*

@@ -45,6 +45,8 @@ BeginJoin(const GroupArgs *args, const Grouping *grouping)
 	source->skip_zeros = false;
 	if (args->order_column != NULL)
 		OrderSource(source, args->order_column, args->descending);
+	if (args->partition_by != NULL)
+		GroupSource(source, args->partition_by);
 	return JoinBeginProblem(source, &problem);
 }
 

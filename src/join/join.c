@@ -17,6 +17,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "join/engine_run.h"
+#include "join/grouped_rows.h"
 #include "join/join.h"
 #include "join/remote_join.h"
 #include "portability/instr_time.h"
@@ -39,6 +40,9 @@ struct Join
 
 	EngineRun	run;
 	int			opened;			/* engines so far */
+	uint32	   *order;			/* the places in their source of rows that came by partition */
+	MemoryContext groups;		/* their partitions, and the rows while they are read; or NULL */
+	uint32		npartitions;
 	int			sides;
 	RowSet		rows[2];
 	instr_time	begun;
@@ -180,12 +184,56 @@ Start(Join *join)
 	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
 }
 
+/* Of partitions: rows that were read go on in their order. */
+static void
+ReadPartitions(Join *join)
+{
+	MemoryContext reading = AllocSetContextCreate(join->context, "fasted partitions",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old;
+	GroupedRows *rows;
+	const FastedRowGroup *groups;
+	uint32		ngroups;
+
+	if (join->groups != NULL)
+		MemoryContextDelete(join->groups);
+	join->groups = AllocSetContextCreate(join->context, "fasted groups", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(reading);
+	rows = ReadGroupedRows(join->sources, join->sides);
+	groups = GroupsOfRows(rows, &ngroups);
+	MemoryContextSwitchTo(join->groups);
+	if (join->sources[0]->order_column != NULL)
+		join->order = OrderOfGroupedRows(rows, 0);
+	join->npartitions = ngroups;
+	/* one partition has all rows */
+	join->problem.groups = NULL;
+	join->problem.ngroups = 0;
+	if (ngroups > 1)
+	{
+		FastedRowGroup *copy = palloc_extended((Size) ngroups * sizeof(FastedRowGroup), MCXT_ALLOC_HUGE);
+
+		memcpy(copy, groups, (Size) ngroups * sizeof(FastedRowGroup));
+		join->problem.groups = copy;
+		join->problem.ngroups = ngroups;
+	}
+	MemoryContextSwitchTo(join->context);
+	for (int side = 0; side < join->sides && !(join->run.failed && side > 0); side++)
+		PushGroupedRows(rows, side, JoinSink(join, side));
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(reading);
+}
+
 /* Until an engine fails that was opened here: what failed before is not asked again. */
 static void
 ReadSources(Join *join)
 {
 	int			opened = join->opened;
 
+	if (join->sources[0]->group_column != NULL)
+	{
+		ReadPartitions(join);
+		return;
+	}
 	for (int side = 0; side < join->sides; side++)
 	{
 		ReadVectors(join->sources[side], JoinSink(join, side));
@@ -336,6 +384,9 @@ BeginRemote(Join *join, SliceOutput output)
 	};
 	KeySet	   *keys[2] = {join->rows[0].keys, join->rows[1].keys};
 
+	/* workers know nothing of partitions */
+	if (join->sources[0]->group_column != NULL)
+		return false;
 	/* vectors are hashed as their column has them, and rows are other ones */
 	for (int side = 0; side < join->sides; side++)
 		if ((join->sources[side]->form == VECTOR_FLOAT8) != (join->options.element == FASTED_ELEMENT_DOUBLE))
@@ -496,17 +547,21 @@ JoinBeginNearest(const NearestProblem *nearest)
 	FastedProblem problem = {
 		.eps = nearest->most,.output = FASTED_OUTPUT_NEAREST,.k = nearest->k
 	};
-	Join	   *join = Create(sources, &problem, nearest->b != NULL ? 2 : 1, nearest->progress);
+	Join	   *join = Create(sources, &problem, nearest->b != NULL ? 2 : 1, NULL);
 
 	join->pusher = nearest->pusher;
 	join->options.exact = true;
 	join->options.nearest = true;
-	join->run.spare = nearest->spare;
-	join->run.row_pairs = nearest->row_pairs;
 	/* workers look for one more, which may be the row itself */
 	if (join->pusher == NULL && nearest->k < FASTED_MAX_NEIGHBORS && BeginRemote(join, SLICE_NEAREST))
 		return join;
 	return Begin(join);
+}
+
+uint32
+JoinPartitions(const Join *join)
+{
+	return join->npartitions;
 }
 
 bool
@@ -666,7 +721,7 @@ JoinOutput(const Join *join)
 const uint32 *
 JoinOrder(const Join *join)
 {
-	return join->remote != NULL ? RemoteJoinOrder(join->remote) : NULL;
+	return join->remote != NULL ? RemoteJoinOrder(join->remote) : join->order;
 }
 
 void

@@ -101,9 +101,6 @@ typedef struct NearestProblem
 	uint32		k;				/* how many, at most */
 	double		most;			/* the largest distance, on the metric's scale */
 	RowPusher  *pusher;			/* or NULL */
-	Progress   *progress;		/* in parts, of which this join is one; or NULL */
-	EngineSpare *spare;			/* where there are many joins, in turn; or NULL */
-	double		row_pairs;		/* pairs of rows, for the choice of an engine; zero: by the sources */
 } NearestProblem;
 
 extern Join *JoinBeginNearest(const NearestProblem *nearest);
@@ -128,6 +125,9 @@ extern bool JoinNextRows(Join *join, uint64 *first, uint64 *count);
 
 /* The neighbours of one of them, the nearest first: their ranks by key (KeySetInOrder). */
 extern const FastedNeighbor *JoinNearest(const Join *join, uint64 row, uint32 *length);
+
+/* Of sources with partitions: how many there are that have rows on both sides. */
+extern uint32 JoinPartitions(const Join *join);
 
 /*
  * Have workers of a cluster divided it?  Then neighbours come as pairs instead: a row of a
@@ -162,7 +162,7 @@ extern void JoinRank(Join *join, const uint32 *ranks);
 
 /*
  * The place of each row in the source's order, if that was read with the rows: of a join
- * that is divided.  In the memory context of JoinKeys; or NULL.
+ * that is divided, or has partitions.  In the memory context of JoinKeys; or NULL.
  */
 extern const uint32 *JoinOrder(const Join *join);
 

@@ -6,8 +6,6 @@
  *	  nearest_function.c	the SQL functions: arguments in, rows stored
  *	  nearest_sources.c		the relations that are read
  *	  nearest_run.c			reads and joins; rows as soon as a row of a has all of its own
- *	  nearest_groups.c		the same group after group, with the argument within
- *	  nearest_small.c		a group of few rows, without an engine
  *	  nearest_support.c		what the planner asks about the functions
  *	  nearest_node.h		the plan node in the place of a call in FROM
  *
@@ -43,7 +41,7 @@ typedef struct NearestArgs
 	uint32		k;
 	FastedMetric metric;
 	double		max_distance;	/* infinite: there is no limit */
-	char	   *within;			/* the column that must be equal; NULL: none */
+	char	   *partition_by;	/* the column that must be equal; NULL: none */
 } NearestArgs;
 
 /* What is read; b is NULL where it is a's other rows that are wanted. */

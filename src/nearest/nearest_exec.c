@@ -70,10 +70,10 @@ NearestTotalsUntilNow(const NearestScan *scan)
 	if (scan->run == NULL)
 		return totals;
 	run = NearestRunTotals(scan->run);
-	if (run.joins + run.groups > 0)
+	if (run.joins > 0)
 		totals.stats = SumStatistics(&totals.stats, &run.stats);
 	totals.joins += run.joins;
-	totals.groups += run.groups;
+	totals.partitions += run.partitions;
 	totals.read_seconds += run.read_seconds;
 	totals.wait_seconds += run.wait_seconds;
 	totals.shares = run.shares;

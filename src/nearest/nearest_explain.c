@@ -65,21 +65,15 @@ ExplainNearest(CustomScanState *node, List *ancestors, ExplainState *es)
 	ExplainRelations(&shown, es);
 	ExplainText("Neighbors", ArgumentText(&shown, NEAREST_K), es);
 	ExplainOptional("Max Distance", &shown, NEAREST_MAX_DISTANCE, es);
-	ExplainOptional("Within", &shown, NEAREST_WITHIN, es);
+	ExplainOptional("Partition Column", &shown, NEAREST_PARTITION_BY, es);
 	ExplainMetric(&shown, es);
 	if (plan->count)
 		ExplainText("Aggregate", "count(*)", es);
-	if (es->analyze && totals.groups > 0 && totals.joins == 0)
-		ExplainNoEngine(es);
-	else
-		ExplainEngine(&totals.stats, es);
+	ExplainEngine(&totals.stats, es);
 	if (!es->analyze || scan->runs == 0)
 		return;
-	if (totals.groups > 0)
-	{
-		ExplainPropertyUInteger("Groups", NULL, totals.groups, es);
-		ExplainPropertyUInteger("Small Groups", NULL, totals.groups - totals.joins, es);
-	}
+	if (!IsNullArgument(&shown, NEAREST_PARTITION_BY))
+		ExplainPropertyUInteger("Partitions", NULL, totals.partitions, es);
 	ExplainWork(&totals.stats, scan->runs, es);
 	ExplainShares(totals.shares, es);
 	if (es->timing)

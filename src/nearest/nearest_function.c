@@ -86,7 +86,7 @@ GetNearestArgs(FunctionCallInfo fcinfo, int first, Oid key_type)
 	args.k = GetCount(fcinfo, first + NEAREST_K);
 	args.metric = MetricFromText(PG_GETARG_TEXT_PP(first + NEAREST_METRIC));
 	args.max_distance = GetMaxDistance(fcinfo, first + NEAREST_MAX_DISTANCE);
-	args.within = GetName(fcinfo, first + NEAREST_WITHIN);
+	args.partition_by = GetName(fcinfo, first + NEAREST_PARTITION_BY);
 	return args;
 }
 
@@ -120,7 +120,7 @@ StoreNearest(FunctionCallInfo fcinfo, int first, Oid key_type)
 	return (Datum) 0;
 }
 
-/* fasted_knn_join(a, a_column, b, b_column, k, a_id, b_id, metric, max_distance, within) */
+/* fasted_knn_join(a, a_column, b, b_column, k, a_id, b_id, metric, max_distance, partition_by) */
 Datum
 fasted_knn_join(PG_FUNCTION_ARGS)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * nearest_run.c
- *	  From arguments to rows, by way of one join, or of one for each group.
+ *	  From arguments to rows, by way of a join.
  *
  * A join ends when its last row was taken, so that the engine's memory does not wait for
  * the end of the query.
@@ -11,7 +11,6 @@
 #include "postgres.h"
 
 #include "base/interrupts.h"
-#include "nearest/nearest_groups.h"
 #include "nearest/nearest_run.h"
 #include "portability/instr_time.h"
 #include "scan/scan_explain.h"
@@ -25,10 +24,8 @@ struct NearestRun
 	MemoryContext context;
 	NearestArgs args;
 	NearestSources sources;
-	NearestGroups *groups;		/* NULL: all rows are one group */
 	Join	   *join;			/* NULL: none is at work */
 	bool		divided;		/* over workers of a cluster, who send pairs */
-	SmallGroup *small;			/* the group at hand, if it has no join; else NULL */
 	KeySet	   *a;				/* its ids */
 	KeySet	   *b;
 	const Datum *by_rank;		/* those of b; NULL: not known before the first list */
@@ -55,6 +52,7 @@ AddTotals(NearestTotals *totals, const Join *join)
 	if (AddJoinStatistics(&totals->stats, &totals->read_seconds, join))
 		totals->joins++;
 	totals->shares = JoinShares(join);
+	totals->partitions += JoinPartitions(join);
 }
 
 static void
@@ -66,19 +64,6 @@ SetJoin(NearestRun *run, Join *join)
 	run->by_rank = NULL;
 	run->row = run->end = 0;
 	run->divided = JoinIsDivided(join);
-}
-
-/* A group without a join: all of its rows have their neighbours. */
-static void
-SetSmallGroup(NearestRun *run, SmallGroup *small)
-{
-	run->small = small;
-	run->a = SmallGroupKeys(small, 0);
-	run->b = SmallGroupKeys(small, 1);
-	run->by_rank = NULL;
-	run->row = 0;
-	run->end = run->a->count;
-	SmallGroupAddTo(small, &run->totals.stats);
 }
 
 static void
@@ -96,10 +81,7 @@ BeginJoin(NearestRun *run)
 		.a = run->sources.a,.b = run->sources.b,.k = run->args.k,.most = run->args.max_distance
 	};
 
-	if (run->args.within != NULL)
-		run->groups = NearestGroupsBegin(&problem);
-	else
-		SetJoin(run, JoinBeginNearest(&problem));
+	SetJoin(run, JoinBeginNearest(&problem));
 }
 
 /* --- rows */
@@ -129,49 +111,18 @@ NextRange(NearestRun *run)
 	return more;
 }
 
-/* False: there is none. */
-static bool
-NextGroup(NearestRun *run)
-{
-	Join	   *join = NULL;
-	SmallGroup *small = NULL;
-
-	run->small = NULL;
-	if (run->groups == NULL || !NearestGroupsNext(run->groups, &join, &small))
-		return false;
-	if (join != NULL)
-		SetJoin(run, join);
-	else
-		SetSmallGroup(run, small);
-	return true;
-}
-
 /* There is a row of a to look at; false: there are no more at all. */
 static bool
 FindRow(NearestRun *run)
 {
 	while (run->row == run->end)
 	{
-		if (run->join != NULL && NextRange(run))
-			continue;
-		if (run->join != NULL)
-			FinishJoin(run);
-		if (!NextGroup(run))
+		if (run->join == NULL)
 			return false;
+		if (!NextRange(run))
+			FinishJoin(run);
 	}
 	return true;
-}
-
-static const FastedNeighbor *
-Nearest(NearestRun *run, uint64 row, uint32 *length)
-{
-	const FastedNeighbor *list;
-
-	if (run->small == NULL)
-		return JoinNearest(run->join, row, length);
-	list = SmallGroupNearest(run->small, row, length);
-	run->totals.stats.pairs += *length;
-	return list;
 }
 
 /* The next row of those that have all of their neighbours. */
@@ -180,7 +131,7 @@ TakeRow(NearestRun *run)
 {
 	if (run->row % ROWS_PER_CHECK == 0)
 		CheckJoinInterrupts();
-	run->list = Nearest(run, run->row++, &run->nlist);
+	run->list = JoinNearest(run->join, run->row++, &run->nlist);
 	run->next = 0;
 }
 
@@ -332,8 +283,8 @@ FillFromPairs(NearestRun *run, const List *columns, OutletBlock *block)
 /* --- rows */
 
 /*
- * A block ends where a join or a group does, for the ids go with it, and where rows would
- * have to be waited for.
+ * A block ends where the join does, for the ids go with it, and where rows would have to be
+ * waited for.
  */
 bool
 NearestRunFill(NearestRun *run, const List *columns, OutletBlock *block)
@@ -398,8 +349,6 @@ NearestRunTotals(const NearestRun *run)
 
 	if (run->join != NULL)
 		AddTotals(&totals, run->join);
-	if (run->groups != NULL)
-		totals.groups = NearestGroupsCount(run->groups);
 	return totals;
 }
 
@@ -408,7 +357,4 @@ NearestRunEnd(NearestRun *run)
 {
 	if (run->join != NULL)
 		FinishJoin(run);
-	if (run->groups != NULL)
-		NearestGroupsEnd(run->groups);
-	run->groups = NULL;
 }

@@ -18,17 +18,16 @@ typedef struct NearestRun NearestRun;
 /* What EXPLAIN ANALYZE shows: of all joins so far. */
 typedef struct NearestTotals
 {
-	uint64		joins;			/* that an engine computed; with "within" one for each larger group */
+	uint64		joins;			/* that an engine computed */
 	FastedStats stats;			/* SumStatistics */
-	uint64		groups;			/* of which those without a join are small */
+	uint64		partitions;
 	double		read_seconds;
 	double		wait_seconds;	/* for the engine */
 	List	   *shares;			/* of servers, in the last join: JoinShares */
 } NearestTotals;
 
 /*
- * Reads and starts the engine, but with "within", where that is for the first group.
- * Allocates in the current memory context, with which it goes, on error too.
+ * Reads and starts the engine.  Allocates in the current memory context, with which it goes, on error too.
  */
 extern NearestRun *NearestRunBegin(const NearestArgs *args);
 

@@ -21,20 +21,20 @@ Resolve(const NearestArgs *args, const NearestSide *side, const char *id_column,
 											  id_argument, args->key_type, args->metric,
 											  FUNCTION);
 
-	if (args->within != NULL)
-		GroupSource(source, args->within);
+	if (args->partition_by != NULL)
+		GroupSource(source, args->partition_by);
 	return source;
 }
 
-/* Groups are brought together as both sides come in the order of the column. */
+/* One equality tells which rows of both are of one partition. */
 static void
-RequireSameOrder(const NearestArgs *args, const VectorSource *a, const VectorSource *b)
+RequireSamePartitions(const NearestArgs *args, const VectorSource *a, const VectorSource *b)
 {
 	if (a->group_type != b->group_type)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("column \"%s\" has different types in \"%s\" and in \"%s\"",
-						args->within, a->relation, b->relation),
+						args->partition_by, a->relation, b->relation),
 				 errdetail("They are %s and %s.", format_type_be(a->group_type),
 						   format_type_be(b->group_type)),
 				 errhint("Join a view that casts one of them.")));
@@ -42,7 +42,7 @@ RequireSameOrder(const NearestArgs *args, const VectorSource *a, const VectorSou
 		ereport(ERROR,
 				(errcode(ERRCODE_COLLATION_MISMATCH),
 				 errmsg("column \"%s\" has different collations in \"%s\" and in \"%s\"",
-						args->within, a->relation, b->relation),
+						args->partition_by, a->relation, b->relation),
 				 errhint("Join a view that gives one of them the other one's collation.")));
 }
 
@@ -74,7 +74,7 @@ ResolveNearestSources(const NearestArgs *args)
 	sources.a = Resolve(args, &args->a, args->a.id_column, "a_id");
 	sources.b = Resolve(args, &args->b, args->b.id_column, "b_id");
 	ShareElement(sources.a, sources.b);
-	if (args->within != NULL)
-		RequireSameOrder(args, sources.a, sources.b);
+	if (args->partition_by != NULL)
+		RequireSamePartitions(args, sources.a, sources.b);
 	return sources;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * group_statistics.c
- *	  How many groups a column makes of its table's rows, and how large they are.
+ *	  How many groups a column makes of its table's rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,40 +25,16 @@ CountGroups(const FormData_pg_statistic *form, double rows)
 	return distinct > 0.0 ? distinct : DEFAULT_NUM_DISTINCT;
 }
 
-GroupStatistics *
-ReadGroupStatistics(Oid relid, AttrNumber column, double rows)
+double
+EstimateGroups(Oid relid, AttrNumber column, double rows)
 {
-	GroupStatistics *statistics = palloc0(sizeof(GroupStatistics));
 	HeapTuple	tuple = ColumnStatistics(relid, column, true);
-	double		rest = 1.0;
+	double		groups = DEFAULT_NUM_DISTINCT;
 
-	statistics->groups = DEFAULT_NUM_DISTINCT;
 	if (HeapTupleIsValid(tuple))
 	{
-		const FormData_pg_statistic *form = (Form_pg_statistic) GETSTRUCT(tuple);
-
-		statistics->groups = CountGroups(form, rows);
-		rest -= form->stanullfrac;
-		(void) get_attstatsslot(&statistics->common, tuple, STATISTIC_KIND_MCV, InvalidOid,
-								ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS);
+		groups = CountGroups((Form_pg_statistic) GETSTRUCT(tuple), rows);
 		ReleaseSysCache(tuple);
 	}
-	statistics->groups = Max(1.0, Min(statistics->groups, rows));
-	for (int i = 0; i < statistics->common.nnumbers; i++)
-		rest -= statistics->common.numbers[i];
-	statistics->share = Max(rest, 0.0) / Max(1.0, statistics->groups - statistics->common.nvalues);
-	return statistics;
-}
-
-double
-ShareOfGroup(const GroupStatistics *statistics, Datum value, Oid type, SortSupport order)
-{
-	const AttStatsSlot *common = &statistics->common;
-
-	if (common->nvalues == 0 || getBaseType(common->valuetype) != type)
-		return statistics->share;
-	for (int i = 0; i < common->nvalues; i++)
-		if (ApplySortComparator(value, false, common->values[i], false, order) == 0)
-			return common->numbers[i];
-	return statistics->share;
+	return Max(1.0, Min(groups, rows));
 }

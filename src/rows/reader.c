@@ -62,7 +62,7 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 		ReadInOrder(plan, taker);
 	else if (source->reader != NULL && source->reader(source, taker))
 		 /* all have come */ ;
-	else if (RowsComeInOrder(source) || !ReadInParallel(taker, rows))
+	else if (RowsComeInOrder(source) || source->group_column != NULL || !ReadInParallel(taker, rows))
 		RunPlan(source, plan, &taker->base);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

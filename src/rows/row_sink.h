@@ -28,6 +28,12 @@ struct RowSink
 	void		(*take_rows) (RowSink *sink, const Datum *keys, size_t nrows);
 
 	/*
+	 * Of a source with partitions, instead of set_dimensions: called for each row before its
+	 * room is asked for.
+	 */
+	void		(*begin_row) (RowSink *sink, Datum partition, int dimensions, Datum key);
+
+	/*
 	 * A shorter way for rows that lie in memory already, NULL where there is
 	 * none.  After lend, and before withdraw, take_block takes the first of nrows
 	 * rows in that memory and says how many, which may be read until settle (engine.h); if

@@ -49,9 +49,9 @@ ReportDimensions(const RowTaker *taker, int dimensions, const char *row_name)
 }
 
 static void
-SetDimensions(RowTaker *taker, int dimensions, Datum key)
+RequireDimensions(const RowTaker *taker, int dimensions, Datum key)
 {
-	if ((uint32) dimensions > FASTED_MAX_DIMENSIONS)
+	if (unlikely((uint32) dimensions > FASTED_MAX_DIMENSIONS))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("vector has %d dimensions", dimensions),
@@ -59,6 +59,12 @@ SetDimensions(RowTaker *taker, int dimensions, Datum key)
 						   KeyName(taker->source, key),
 						   taker->source->vector_column, taker->source->relation),
 				 errhint("At most %u dimensions are supported.", FASTED_MAX_DIMENSIONS)));
+}
+
+static void
+SetDimensions(RowTaker *taker, int dimensions, Datum key)
+{
+	RequireDimensions(taker, dimensions, key);
 	taker->dimensions = dimensions;
 	taker->first_row_name = MemoryContextStrdup(GetMemoryChunkContext(taker),
 												KeyName(taker->source, key));
@@ -70,6 +76,12 @@ SetDimensions(RowTaker *taker, int dimensions, Datum key)
 static inline void
 CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 {
+	if (taker->source->group_column != NULL)
+	{
+		RequireDimensions(taker, dimensions, key);
+		taker->sink->begin_row(taker->sink, taker->partition, dimensions, key);
+		return;
+	}
 	if (unlikely(taker->dimensions == 0))
 		SetDimensions(taker, dimensions, key);
 	if (unlikely(dimensions != taker->dimensions))
@@ -273,6 +285,12 @@ TakeSlot(RowTaker *taker, TupleTableSlot *slot)
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[VECTOR_COLUMN])
 		return true;			/* no vector: takes no part */
+	if (taker->source->group_column != NULL)
+	{
+		if (slot->tts_isnull[PARTITION_COLUMN])
+			return true;		/* of no partition: no part either */
+		taker->partition = slot->tts_values[PARTITION_COLUMN];
+	}
 	return TakeRowApart(taker, slot->tts_values[KEY_COLUMN],
 						slot->tts_isnull[KEY_COLUMN], slot->tts_values[VECTOR_COLUMN]);
 }

@@ -16,6 +16,7 @@
 /* Columns of the query that reads a source. */
 #define KEY_COLUMN 0
 #define VECTOR_COLUMN 1
+#define PARTITION_COLUMN 2
 
 /* Blocks that are on their way into the sink together; as many more may wait to be freed. */
 #define INTAKE_TOGETHER 4
@@ -27,6 +28,7 @@ typedef struct RowTaker
 	const VectorSource *source;
 	RowSink    *sink;
 	bool		from_bytes;		/* vectors come as such: vector_bytes.h */
+	Datum		partition;		/* the row's, if the source has partitions */
 	MemoryContext row_context;	/* what detoasting leaves; reset for each row */
 	uint64		tuples;			/* rows that came by themselves */
 	int			dimensions;		/* of the first vector; zero before it */

@@ -366,8 +366,17 @@ void
 GroupSource(VectorSource *source, const char *column)
 {
 	Relation	rel = OpenRelation(source->relid);
-	Column		group = FindOrderedColumn(rel, column);
+	Column		group = FindColumn(rel, column);
+	TypeCacheEntry *type = lookup_type_cache(getBaseType(group.type),
+											 TYPECACHE_EQ_OPR | TYPECACHE_HASH_PROC | TYPECACHE_LT_OPR);
 
+	if (!OidIsValid(type->lt_opr) && !(OidIsValid(type->eq_opr) && OidIsValid(type->hash_proc)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("column \"%s\" of relation \"%s\" can't be a partition: its type is %s",
+						column, RelationGetRelationName(rel), format_type_be(group.type)),
+				 errhint("Name a column of a type with a default hash or btree operator class; a view can add one.")));
+	source->order_apart = false;
 	source->group_column = group.name;
 	source->group_type = getBaseType(group.type);
 	source->group_collation = group.collation;

@@ -85,7 +85,10 @@ extern VectorSource *ResolveNamedSource(Oid relid, const char *vector_column,
  */
 extern void OrderSource(VectorSource *source, const char *column, bool descending);
 
-/* Rows come in the order of a column.  The same errors. */
+/*
+ * Only rows with equal values of a column meet: their partition; rows of none take no part.  An
+ * order is not read apart then.  Errors: no such column, or its type has no equality.
+ */
 extern void GroupSource(VectorSource *source, const char *column);
 
 /* Rows of two sources that are joined are of doubles if those of one are. */
@@ -99,7 +102,7 @@ ShareElement(VectorSource *a, VectorSource *b)
 static inline bool
 RowsComeInOrder(const VectorSource *source)
 {
-	return source->key_order || source->group_column != NULL ||
+	return source->key_order ||
 		(source->order_column != NULL && !source->order_apart);
 }
 

@@ -168,14 +168,6 @@ SortByKey(ParseState *pstate, List *sort_keys, const VectorSource *source, List 
 	return AddSortKey(pstate, sort_keys, *targets, key, false);
 }
 
-/* Groups are given, as the third column. */
-static List *
-SortByGroup(ParseState *pstate, const VectorSource *source, List **targets)
-{
-	*targets = AddTarget(*targets, ColumnOf(pstate, source->group_column), "g");
-	return AddSortKey(pstate, NIL, *targets, llast_node(TargetEntry, *targets), false);
-}
-
 /* The column that orders is read, but not given. */
 static List *
 OrderOf(ParseState *pstate, const VectorSource *source, List **targets)
@@ -201,8 +193,8 @@ MakeReadQuery(const VectorSource *source, bool as_bytes)
 	targets = AddTarget(targets, KeyOf(pstate, source), "k");
 	targets = AddTarget(targets, as_bytes ? VectorBytesOf(pstate, source) : VectorOf(pstate, source), "v");
 	if (source->group_column != NULL)
-		sort_keys = SortByGroup(pstate, source, &targets);
-	else if (source->key_order)
+		targets = AddTarget(targets, ColumnOf(pstate, source->group_column), "g");
+	if (source->key_order)
 		sort_keys = SortByKey(pstate, sort_keys, source, &targets);
 	else if (source->order_column != NULL && !source->order_apart)
 		sort_keys = OrderOf(pstate, source, &targets);
@@ -272,8 +264,6 @@ QueryText(const VectorSource *source)
 								group == NULL ? "" : ", ", group == NULL ? "" : group,
 								quote_identifier(source->relation));
 
-	if (group != NULL)
-		return psprintf("%s ORDER BY %s", text, group);
 	if (source->key_order)
 		return psprintf("%s ORDER BY %s", text, key);
 	if (source->order_column == NULL)

@@ -56,6 +56,7 @@ typedef struct Problem
 	double		rows;
 	double		pages;
 	double		dimensions;
+	double		partitions;		/* only rows of one meet */
 } Problem;
 
 /* The argument as a constant of the moment; NULL: it has no value yet. */
@@ -156,7 +157,7 @@ FindRelation(PlannerInfo *root, List *args, int relation_number, int column_numb
 {
 	Const	   *relation = ConstantArgument(root, args, relation_number);
 	Const	   *column = ConstantArgument(root, args, column_number);
-	Problem		problem = {.rows = 0, .eps = -1.0};
+	Problem		problem = {.rows = 0, .eps = -1.0,.partitions = 1.0};
 	char		kind = '\0';
 
 	if (relation != NULL && column != NULL)
@@ -168,6 +169,19 @@ FindRelation(PlannerInfo *root, List *args, int relation_number, int column_numb
 	}
 	FindSize(&problem, kind);
 	return problem;
+}
+
+/* How many partitions argument n, a column, makes of the rows. */
+static double
+CountPartitions(PlannerInfo *root, List *args, int n, const Problem *problem)
+{
+	Const	   *column = n < list_length(args) ? ConstantArgument(root, args, n) : NULL;
+
+	if (column == NULL || !OidIsValid(problem->relation))
+		return 1.0;
+	return EstimateGroups(problem->relation,
+						  get_attnum(problem->relation, NameStr(*DatumGetName(column->constvalue))),
+						  problem->rows);
 }
 
 /* What the first arguments say, those of every function that joins by an eps. */
@@ -191,6 +205,7 @@ FindProblem(PlannerInfo *root, List *all_args, int first)
 	Const	   *metric = ConstantArgument(root, args, SELF_JOIN_METRIC);
 	Problem		problem = FindSource(root, args);
 
+	problem.partitions = CountPartitions(root, args, SELF_JOIN_PARTITION_BY, &problem);
 	problem.ordered = ordered != NULL && DatumGetBool(ordered->constvalue);
 	problem.self_pairs = self_pairs != NULL && DatumGetBool(self_pairs->constvalue);
 	if (metric == NULL || !FindMetric(DatumGetTextPP(metric->constvalue), &problem.metric))
@@ -207,6 +222,7 @@ EstimatePairs(const Problem *problem)
 
 	if (problem->eps >= 0.0)
 		share = ShareWithin(problem->relation, problem->column, true, problem->metric, problem->eps);
+	all /= problem->partitions;
 	pairs = share >= 0.0 ? all * share : problem->rows * DEFAULT_NEIGHBOURS / 2.0;
 	pairs = Min(pairs, all);
 	if (problem->ordered)
@@ -226,7 +242,7 @@ ReadCost(const Problem *problem)
 static Cost
 ComputeCost(const Problem *problem)
 {
-	return 2.0 * problem->rows * problem->rows * problem->dimensions *
+	return 2.0 * problem->rows * problem->rows / problem->partitions * problem->dimensions *
 		cpu_operator_cost / FLOP_PER_OPERATOR;
 }
 
@@ -254,6 +270,7 @@ EstimateRowFunction(PlannerInfo *root, List *args, double *rows, Cost *cost)
 {
 	Problem		problem = FindSource(root, args);
 
+	problem.partitions = CountPartitions(root, args, list_length(args) - 1, &problem);
 	*rows = problem.rows;
 	*cost = ReadCost(&problem) + ComputeCost(&problem) + problem.rows * cpu_tuple_cost;
 }
@@ -266,19 +283,15 @@ BytesOfSide(const Problem *side, double neighbors)
 }
 
 /*
- * After how large a part of the work the first rows come: that of a group, of an outer panel
+ * After how large a part of the work the first rows come: that of an outer panel
  * where memory is too small for all rows, or all of it.  Inner panels take a fifth of it.
  */
 static double
-FirstPart(const Problem *a, const Problem *b, double k, const Const *within)
+FirstPart(const Problem *a, const Problem *b, double k)
 {
 	double		limit = fasted_setting_memory_limit * 1024.0;
 	double		bytes = BytesOfSide(a, k);
 
-	if (within != NULL)
-		return 1.0 / ReadGroupStatistics(a->relation,
-										 get_attnum(a->relation, NameStr(*DatumGetName(within->constvalue))),
-										 a->rows)->groups;
 	if (bytes + (a->relation == b->relation ? 0.0 : BytesOfSide(b, 0.0)) <= limit)
 		return 1.0;
 	return 1.0 / ceil(bytes / (0.8 * limit));
@@ -292,14 +305,15 @@ EstimateNearest(PlannerInfo *root, List *args)
 	Problem		b = FindRelation(root, args, NEAREST_B, NEAREST_B_COLUMN);
 	Const	   *count = ConstantArgument(root, args, NEAREST_K);
 	double		k = count != NULL ? DatumGetInt32(count->constvalue) : DEFAULT_NEIGHBOURS;
+	double		partitions = CountPartitions(root, args, NEAREST_PARTITION_BY, &a);
 	NearestEstimate estimate;
 
-	estimate.rows = clamp_row_est(a.rows * Min(k, b.rows));
+	estimate.rows = clamp_row_est(a.rows * Min(k, Max(1.0, b.rows / partitions)));
 	estimate.read_cost = ReadCost(&a) + (a.relation == b.relation ? 0.0 : ReadCost(&b));
-	estimate.compute_cost = 2.0 * a.rows * b.rows * a.dimensions *
+	estimate.compute_cost = 2.0 * a.rows * b.rows / partitions * a.dimensions *
 		cpu_operator_cost / FLOP_PER_OPERATOR;
 	estimate.first_cost = estimate.compute_cost *
-		FirstPart(&a, &b, Min(k, b.rows), ConstantArgument(root, args, NEAREST_WITHIN));
+		FirstPart(&a, &b, Min(k, b.rows));
 	return estimate;
 }
 

@@ -42,6 +42,8 @@ RowStreamBegin(const RowRequest *request)
 	double		eps = Min(args->eps, Max(request->filter.most, 0.0));
 	FastedOutput output;
 
+	if (args->partition_by != NULL)
+		GroupSource(source, args->partition_by);
 	stream->context = CurrentMemoryContext;
 	stream->self_pairs = args->self_pairs;
 	stream->timed = request->timed;

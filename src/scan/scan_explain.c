@@ -185,6 +185,8 @@ ExplainScan(CustomScanState *node, List *ancestors, ExplainState *es)
 								 SELF_JOIN_METRIC, ancestors, es);
 
 	ExplainCall(&shown, es);
+	if (!IsNullArgument(&shown, SELF_JOIN_PARTITION_BY))
+		ExplainText("Partition Column", ArgumentText(&shown, SELF_JOIN_PARTITION_BY), es);
 	ExplainText("Pair Filter", PairFilterText(&shown, scan), es);
 	if (scan->plan.count)
 		ExplainText("Aggregate", "count(*)", es);

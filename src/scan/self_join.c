@@ -56,6 +56,8 @@ GetSelfJoinArgs(FunctionCallInfo fcinfo, int first)
 	args.ordered = PG_GETARG_BOOL(first + SELF_JOIN_ORDERED);
 	args.self_pairs = PG_GETARG_BOOL(first + SELF_JOIN_SELF_PAIRS);
 	args.metric = MetricFromText(PG_GETARG_TEXT_PP(first + SELF_JOIN_METRIC));
+	args.partition_by = PG_ARGISNULL(first + SELF_JOIN_PARTITION_BY) ? NULL :
+		NameStr(*PG_GETARG_NAME(first + SELF_JOIN_PARTITION_BY));
 
 	RequireDistance(args.eps);
 	return args;
@@ -118,7 +120,7 @@ SelfJoin(const SelfJoinArgs *args, Oid key_type, ReturnSetInfo *rsinfo)
 	RowStreamEnd(stream);
 }
 
-/* fasted_self_join(relation, vector_column, eps, id_column, ordered, self_pairs, metric) */
+/* fasted_self_join(relation, vector_column, eps, id_column, ordered, self_pairs, metric, partition_by) */
 Datum
 fasted_self_join(PG_FUNCTION_ARGS)
 {
@@ -131,7 +133,7 @@ fasted_self_join(PG_FUNCTION_ARGS)
 
 /*
  * fasted_self_join_typed(id_type, relation, vector_column, eps, id_column, ordered,
- * self_pairs, metric)
+ * self_pairs, metric, partition_by)
  */
 Datum
 fasted_self_join_typed(PG_FUNCTION_ARGS)

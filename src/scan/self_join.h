@@ -24,6 +24,7 @@ enum
 	SELF_JOIN_ORDERED,
 	SELF_JOIN_SELF_PAIRS,
 	SELF_JOIN_METRIC,
+	SELF_JOIN_PARTITION_BY,
 	SELF_JOIN_NARGS
 };
 
@@ -36,6 +37,7 @@ typedef struct SelfJoinArgs
 	bool		ordered;		/* both (a, b) and (b, a) */
 	bool		self_pairs;		/* (a, a, 0) too */
 	FastedMetric metric;
+	char	   *partition_by;	/* see GroupSource; NULL: all rows meet */
 } SelfJoinArgs;
 
 /*

@@ -156,7 +156,7 @@ is(ways("SELECT count(*) FROM fasted_self_join('even', 'v', 1, id_column => 'id'
 # what is not divided: in the transaction, and by bytes too
 my $here = 'SET fasted.distribute = off; SELECT count(*) FROM';
 for my $call ("fasted_self_join('dist', 'v', 1)", "fasted_self_join('even', 'v', 1, id_column => 'id')",
-	"fasted_knn_join('dist', 'v', 'dist', 'v', 3, within => 'id')", "fasted_epsilon('dist', 'v', 3)",
+	"fasted_knn_join('dist', 'v', 'dist', 'v', 3, partition_by => 'id')", "fasted_epsilon('dist', 'v', 3)",
 	"fasted_keep_one('dist', 'v', 1, 'id', descending => true)")
 {
 	is(ways("$here $call"), 'no copies, and through Citus', "$call: by bytes");

@@ -47,7 +47,7 @@ for my $i (0 .. $#places)
 
 # It can't find nearest neighbours: so the CPU does, or there is an error.
 my $nearest = "SELECT count(*), sum(dist) FROM fasted_knn_join('thought_large', 'v', 'thought_large', 'v', 1, 'id'%s)";
-for my $call (sprintf($nearest, ''), sprintf($nearest, ", within => 'id'"))
+for my $call (sprintf($nearest, ''), sprintf($nearest, ", partition_by => 'id'"))
 {
 	my $found = $call =~ /within/ ? '0|' : '100|20';
 	my ($status, $out, $err) = $node->psql('postgres',

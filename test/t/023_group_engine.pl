@@ -34,7 +34,7 @@ UPDATE pg_class SET reltuples = 1.42e6 WHERE relname IN ('items', 'others');
 END
 
 my %queries = map { $_->[0] => "SELECT count(*), sum(id_a), sum(id_b * rank), sum(hashfloat8(dist)::bigint)
-	FROM fasted_knn_join('items', 'v', '$_->[1]', 'v', 5, within => 'g')" } ([ 'itself', 'items' ], [ 'another relation', 'others' ]);
+	FROM fasted_knn_join('items', 'v', '$_->[1]', 'v', 5, partition_by => 'g')" } ([ 'itself', 'items' ], [ 'another relation', 'others' ]);
 my %right = map { $_ => $node->safe_psql('postgres', $queries{$_}) } keys %queries;
 
 sub run_query

@@ -47,7 +47,7 @@ END
 my %calls = (
 	a => "fasted_knn_join('a', 'v', 'a', 'v', 20)",
 	b => "fasted_knn_join('a', 'v', 'b', 'v', 20)",
-	h => "fasted_knn_join('a', 'v', 'b', 'v', 20, within => 'h')");
+	h => "fasted_knn_join('a', 'v', 'b', 'v', 20, partition_by => 'h')");
 
 # Rows in all, and those of the reference that are missing or others.
 sub check
@@ -85,7 +85,7 @@ sub same_in_order
 {
 	my ($key, $type, $other, $within, $settings) = @_;
 	my $call = "fasted_knn_join_typed(NULL::$type, 'same', 'v', '$other', 'v', 100, '$key', '$key'"
-	  . ($within ? ", within => 'h')" : ')');
+	  . ($within ? ", partition_by => 'h')" : ')');
 	my $both = $other eq 'same';
 	my $of = $within ? 'v, h' : 'v';
 	return sql(<<END);
@@ -121,7 +121,7 @@ for my $call (sort values %calls)
 	like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM $call LIMIT 1"), qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Rows Read: [1-9]/, "LIMIT: the engine of $call");
 }
 sql('CREATE VIEW tiny AS SELECT * FROM a WHERE id < 1000');
-like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM (VALUES ('a'::regclass), ('tiny')) r (t), LATERAL fasted_knn_join(t, 'v', t, 'v', 3, 'id', within => 'h')"),
+like(sql("SET fasted.engine = auto; EXPLAIN (ANALYZE) SELECT * FROM (VALUES ('a'::regclass), ('tiny')) r (t), LATERAL fasted_knn_join(t, 'v', t, 'v', 3, 'id', partition_by => 'h')"),
 	qr/Engine: (?!auto)\w+\n(?:.*\n)*?\s+Runs: 2\n/, 'a run of small groups after one with an engine');
 
 # --- rows of the result by parallel workers
@@ -176,12 +176,12 @@ my %stages = (
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
 	'a group' => {
-		sql => "SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', within => 'g');",
+		sql => "SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', partition_by => 'g');",
 		reached => sub { thread_count($_[0]) > 1 && usleep(100_000) },
 	},
 	'small groups' => {
 		settings => 'SET fasted.scan_node = off;',
-		sql => "SELECT count(*) FROM fasted_knn_join('small_groups', 'v', 'small_groups', 'v', 5, 'id', within => 'g');",
+		sql => "SELECT count(*) FROM fasted_knn_join('small_groups', 'v', 'small_groups', 'v', 5, 'id', partition_by => 'g');",
 		reached => sub { sql('SELECT coalesce(max(rows_read), 0) FROM pg_stat_fasted_progress') > 0 || temp_files($node) },
 	});
 
@@ -208,7 +208,7 @@ sql('SELECT pg_cancel_backend(' . $session->pid . ')');
 $session->query('SELECT');
 is(sql("SELECT count(*) FROM $view"), 0, 'which is gone');
 # of all groups, not of one
-$session->send("RESET fasted.cpu_kernel; SET fasted.scan_node = off; SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', within => 'g');");
+$session->send("RESET fasted.cpu_kernel; SET fasted.scan_node = off; SELECT count(*) FROM fasted_knn_join('wide_groups', 'v', 'wide_groups', 'v', 5, 'id', partition_by => 'g');");
 ok(wait_until(sub { sql("SELECT count(*) FROM $view WHERE rows_read > 2000") }), 'rows of several groups are read');
 is(sql("SELECT relation, rows_expected >= 1000, units_total FROM $view"), 'wide_groups|t|0', 'of more');
 sql('SELECT pg_cancel_backend(' . $session->pid . ')');

@@ -147,12 +147,12 @@ sub expected_of
 my @alike = qw(small parts part_a seen empty);
 my %wrong_nearest = (
 	a => $wrong{relation}, b => [ @{ $wrong{relation} }, 'large' ], column => $wrong{column}, k => [ 0, -1, undef ],
-	eps => [ -1, "'NaN'", "'-Infinity'" ], within => [ 'nothing', '' ], metric => [ 'l3', '', undef ], a_id => $wrong{id_column});
+	eps => [ -1, "'NaN'", "'-Infinity'" ], partition_by => [ 'nothing', '' ], metric => [ 'l3', '', undef ], a_id => $wrong{id_column});
 
 sub random_nearest
 {
 	my %call = (a => pick(@alike), column => 'v', k => pick(1, 2, 3, 10, 1000, 2147483647), eps => pick(@eps, undef, undef),
-		within => pick(undef, undef, 'k'), metric => 'l2', right => 1);
+		partition_by => pick(undef, undef, 'k'), metric => 'l2', right => 1);
 	$call{a} = 'large' if rand() < 0.1;
 	$call{b} = $call{a} eq 'large' || rand() < 0.4 ? $call{a} : pick(@alike);
 	@call{qw(a_id b_id)} = ('id', 'id') if "$call{a} $call{b}" =~ /seen|part/ || rand() < 0.3;
