@@ -144,10 +144,7 @@ BEGIN
 	RETURN (plan->0->'Plan'->>'Startup Cost')::numeric / (plan->0->'Plan'->>'Total Cost')::numeric;
 END $$;
 SELECT nearest_first_share('''id''') > 0.9 AS at_once,
-	nearest_first_share('''id''', '200MB') BETWEEN 0.2 AND 0.6 AS in_panels,
-	nearest_first_share('''id'', partition_by => ''g''') < 0.2 AS in_groups,
-	nearest_first_share('''id'', partition_by => ''id''') < 0.2 AS in_single_rows,
-	nearest_first_share('''id'', partition_by => ''nothing''') < 0.2 AS by_no_column;
+	nearest_first_share('''id''', '200MB') BETWEEN 0.2 AND 0.6 AS in_panels;
 DROP TABLE wide_rows;
 DROP FUNCTION nearest_first_share;
 

@@ -201,9 +201,11 @@ ReadPartitions(Join *join)
 	old = MemoryContextSwitchTo(reading);
 	rows = ReadGroupedRows(join->sources, join->sides);
 	groups = GroupsOfRows(rows, &ngroups);
-	MemoryContextSwitchTo(join->groups);
+	/* as long as the keys, which may outlive the join */
+	MemoryContextSwitchTo(join->rows[0].keys->context);
 	if (join->sources[0]->order_column != NULL)
 		join->order = OrderOfGroupedRows(rows, 0);
+	MemoryContextSwitchTo(join->groups);
 	join->npartitions = ngroups;
 	/* one partition has all rows */
 	join->problem.groups = NULL;
