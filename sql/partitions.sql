@@ -1,5 +1,7 @@
 -- partition_by: only rows with equal values of a column meet, in every function.
-\set VERBOSITY default
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fasted;
+RESET client_min_messages;
 CREATE TABLE parts (id integer PRIMARY KEY, v real[], g text, u uuid);
 INSERT INTO parts SELECT i, ARRAY[i % 7, i * 13 % 11, i * 5 % 3]::real[], CASE WHEN i % 10 = 0 THEN NULL WHEN i % 3 = 0 THEN 'large' ELSE 'p' || i % 17 END,
 	md5((i % 23)::text)::uuid FROM generate_series(1, 300) AS i;
