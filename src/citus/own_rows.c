@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "base/interrupts.h"
-#include "citus/own_rows.h"
+#include "citus/cluster.h"
 #include "engine/engine.h"
 #include "executor/tuptable.h"
 #include "rows/source_query.h"

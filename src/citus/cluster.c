@@ -1,7 +1,11 @@
 /*-------------------------------------------------------------------------
  *
- * workers.c
- *	  Asks Citus's catalog.
+ * cluster.c
+ *	  The Citus cluster that this server is a node of: its catalog, its tables, its nodes, and
+ *	  the library that connects to them.
+ *
+ * Citus is known by its catalog alone, which is read by SQL: nothing is linked against it, and
+ * where it is not installed nothing is read.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,19 +14,29 @@
 #include "access/relation.h"
 #include "access/xact.h"
 #include "base/guc.h"
+#include "base/interrupts.h"
 #include "catalog/pg_authid_d.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
-#include "citus/base_table.h"
-#include "citus/workers.h"
+#include "citus/citus_explain.h"
+#include "citus/cluster.h"
+#include "executor/executor.h"
+#include "executor/instrument.h"
 #include "executor/spi.h"
+#include "fmgr.h"
 #include "miscadmin.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "rewrite/rewriteHandler.h"
 #include "rows/fingerprint.h"
+#include "rows/source_query.h"
+#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/rls.h"
 
 /* Primary nodes. */
@@ -61,15 +75,27 @@
 	"SELECT 1 FROM pg_catalog.pg_dist_object" \
 	" WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND objid OPERATOR(pg_catalog.=) $1"
 
+/*
+ * What this session has set holds for its slices, too; what this server's files say of this
+ * server does not.  Values have the units that pg_settings has.
+ */
+#define SETTINGS_QUERY \
+	"SELECT name, setting FROM pg_catalog.pg_settings" \
+	" WHERE (name OPERATOR(pg_catalog.~) '^fasted[.]' OR name OPERATOR(pg_catalog.=) 'work_mem')" \
+	" AND context OPERATOR(pg_catalog.=) 'user' AND source OPERATOR(pg_catalog.<>) ALL ('{default,configuration file,command line}'::pg_catalog.text[])" \
+	" ORDER BY name"
+
 /* --- the catalog */
 
 /*
- * Runs a query of the catalog, part of which ordinary users may not read, as the
- * superuser that owns it.  SPI is connected until SPI_finish.
+ * Runs a query of the catalog as the superuser that owns it, since ordinary users may not read
+ * all of it.  Returns the number of rows.  SPI stays connected until SPI_finish, but the memory
+ * context is the caller's.
  */
 static uint64
 AskCatalog(const char *query, Oid type, Datum argument)
 {
+	MemoryContext caller = CurrentMemoryContext;
 	Oid			user;
 	int			context;
 	int			result;
@@ -81,7 +107,15 @@ AskCatalog(const char *query, Oid type, Datum argument)
 	SetUserIdAndSecContext(user, context);
 	if (result != SPI_OK_SELECT)
 		elog(ERROR, "the catalog of Citus can't be read: %s", SPI_result_code_string(result));
+	MemoryContextSwitchTo(caller);
 	return SPI_processed;
+}
+
+/* Column n of a row of the last query's result. */
+static char *
+Column(uint64 row, int n)
+{
+	return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, n);
 }
 
 static bool
@@ -93,53 +127,79 @@ IsInCatalog(const char *query, Oid relid)
 	return found;
 }
 
-bool
-IsCitusTable(Oid relid)
-{
-	return IsInCatalog(TABLE_QUERY, relid);
-}
-
-/* Column n of a row of the last query, in this memory context. */
-static char *
-Column(MemoryContext context, uint64 row, int n)
-{
-	return MemoryContextStrdup(context, SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, n));
-}
-
 static List *
 ListNodes(const char *query)
 {
-	MemoryContext context = CurrentMemoryContext;
 	Datum		user = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
 	uint64		count = AskCatalog(query, TEXTOID, user);
 	List	   *nodes = NIL;
 
 	for (uint64 row = 0; row < count; row++)
 	{
-		WorkerNode *node = MemoryContextAllocZero(context, sizeof(WorkerNode));
-		MemoryContext old;
+		WorkerNode *node = palloc0(sizeof(WorkerNode));
 
-		node->host = Column(context, row, 1);
-		node->port = pg_strtoint32(Column(context, row, 2));
-		node->pool = Column(context, row, 3);
-		node->auth = Column(context, row, 4);
-		node->group = pg_strtoint32(Column(context, row, 5));
-		old = MemoryContextSwitchTo(context);
+		node->host = Column(row, 1);
+		node->port = pg_strtoint32(Column(row, 2));
+		node->pool = Column(row, 3);
+		node->auth = Column(row, 4);
+		node->group = pg_strtoint32(Column(row, 5));
 		nodes = lappend(nodes, node);
-		MemoryContextSwitchTo(old);
 	}
 	SPI_finish();
 	return nodes;
 }
 
-/* --- the table */
-
-bool
+/* Is Citus in this database, and loaded? */
+static bool
 CitusIsHere(void)
 {
 	return OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)) &&
 		OidIsValid(get_relname_relid("pg_dist_node", PG_CATALOG_NAMESPACE)) &&
 		GetConfigOption("citus.cluster_name", true, false) != NULL;
+}
+
+static bool
+ReadsSecondaries(void)
+{
+	const char *use = GetConfigOption("citus.use_secondary_nodes", true, false);
+
+	return use != NULL && strcmp(use, "never") != 0;
+}
+
+/* --- tables */
+
+/*
+ * The relation that a simple view selects from, as any server would: PostgreSQL could update it.
+ * InvalidOid: the view does more than to choose columns and rows, or its result depends on more
+ * than its rows.  The result of row_number() OVER () or LIMIT may differ between servers.
+ */
+static Oid
+SelectedRelation(Relation view)
+{
+	Query	   *query = get_view_query(view);
+	RangeTblRef *from;
+
+	if (view_query_is_auto_updatable(query, false) != NULL ||
+		contain_mutable_functions((Node *) query))
+		return InvalidOid;
+	from = linitial_node(RangeTblRef, query->jointree->fromlist);
+	return rt_fetch(from->rtindex, query->rtable)->relid;
+}
+
+Oid
+BaseTable(Oid relid)
+{
+	while (get_rel_relkind(relid) == RELKIND_VIEW)
+	{
+		Relation	view = try_relation_open(relid, AccessShareLock);
+
+		CHECK_FOR_INTERRUPTS();
+		if (view == NULL)
+			return InvalidOid;
+		relid = SelectedRelation(view);
+		relation_close(view, NoLock);
+	}
+	return relid;
 }
 
 /*
@@ -162,14 +222,6 @@ IsWrittenTo(Oid relid)
 		relation_close(rel, NoLock);
 	}
 	return written;
-}
-
-static bool
-ReadsSecondaries(void)
-{
-	const char *use = GetConfigOption("citus.use_secondary_nodes", true, false);
-
-	return use != NULL && strcmp(use, "never") != 0;
 }
 
 /* A view reads as its owner, or as whoever asks: there it is enough that there is any. */
@@ -195,7 +247,7 @@ Obstacle(const VectorSource *source)
 
 	if (source->key_column == NULL || source->group_column != NULL)
 		return "rows come in an order of their own";
-	if (!OidIsValid(base) || !IsCitusTable(base))
+	if (!OidIsValid(base) || !IsInCatalog(TABLE_QUERY, base))
 		return "it is no table of Citus, nor a simple view of one";
 	if (base != source->relid && !IsInCatalog(VIEW_QUERY, source->relid))
 		return "the view is not on all nodes";
@@ -230,81 +282,109 @@ FindWorkers(const VectorSource *source, const char **reason)
 
 /* --- shards */
 
-static ShardNode *
-FindGroup(List *nodes, const char *group)
-{
-	ListCell   *cell;
-
-	foreach(cell, nodes)
-	{
-		ShardNode  *node = lfirst(cell);
-
-		if (group != NULL && node->node.group == pg_strtoint32(group))
-			return node;
-	}
-	return NULL;
-}
-
-/* Citus names those in schema public without it. */
-static const char *
-ShardSchema(Oid relid)
-{
-	return strcmp(get_namespace_name(get_rel_namespace(relid)), "public") == 0 ? "public." : "";
-}
-
-/* To the nodes; false: one has no place. */
+/* Assigns shards to nodes; returns false if one of them is on none, or there are none. */
 static bool
-AddShards(List *nodes, Oid relid)
+AssignShards(List *nodes, Oid relid)
 {
-	MemoryContext context = CurrentMemoryContext;
-	const char *schema = ShardSchema(relid);
+	/* Citus names shards in schema public without it */
+	bool		public = strcmp(get_namespace_name(get_rel_namespace(relid)), "public") == 0;
 	uint64		count = AskCatalog(SHARDS_QUERY, OIDOID, ObjectIdGetDatum(relid));
-	bool		all = count > 0;
+	uint64		row;
 
-	for (uint64 row = 0; row < count && all; row++)
+	for (row = 0; row < count; row++)
 	{
-		HeapTuple	tuple = SPI_tuptable->vals[row];
-		ShardNode  *node = FindGroup(nodes, SPI_getvalue(tuple, SPI_tuptable->tupdesc, 1));
-		char	   *name = SPI_getvalue(tuple, SPI_tuptable->tupdesc, 2);
-		MemoryContext old;
+		const char *group = Column(row, 1);
+		const char *name = Column(row, 2);
+		WorkerNode *holder = NULL;
+		ListCell   *cell;
 
-		all = node != NULL && name != NULL;
-		if (!all)
+		foreach(cell, nodes)
+			if (group != NULL && ((WorkerNode *) lfirst(cell))->group == pg_strtoint32(group))
+				holder = lfirst(cell);
+		if (holder == NULL || name == NULL)
 			break;
-		old = MemoryContextSwitchTo(context);
-		node->shards = lappend(node->shards, psprintf("%s%s", schema, name));
-		MemoryContextSwitchTo(old);
+		holder->shards = lappend(holder->shards, psprintf("%s%s", public ? "public." : "", name));
 	}
 	SPI_finish();
-	return all;
+	return count > 0 && row == count;
 }
 
 List *
 FindShards(Oid relid)
 {
-	List	   *all = NIL;
-	List	   *nodes = NIL;
+	List	   *nodes;
+	List	   *holders = NIL;
 	ListCell   *cell;
 
 	if (!CitusIsHere() || ReadsSecondaries())
 		return NIL;
-	foreach(cell, ListNodes(NODES_QUERY("")))
-	{
-		ShardNode  *node = palloc0(sizeof(ShardNode));
-
-		node->node = *(WorkerNode *) lfirst(cell);
-		all = lappend(all, node);
-	}
-	if (!AddShards(all, relid))
+	nodes = ListNodes(NODES_QUERY(""));
+	if (!AssignShards(nodes, relid))
 		return NIL;
-	foreach(cell, all)
-		if (((ShardNode *) lfirst(cell))->shards != NIL)
-			nodes = lappend(nodes, lfirst(cell));
-	return nodes;
+	foreach(cell, nodes)
+		if (((WorkerNode *) lfirst(cell))->shards != NIL)
+			holders = lappend(holders, lfirst(cell));
+	return holders;
 }
 
+/* --- connections */
+
 char *
-QualifiedName(Oid relid)
+SlicePrologue(void)
 {
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
+	StringInfoData commands;
+
+	initStringInfo(&commands);
+	appendStringInfoString(&commands, "BEGIN");
+	SPI_connect();
+	if (SPI_execute(SETTINGS_QUERY, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "settings can't be read");
+	for (uint64 row = 0; row < SPI_processed; row++)
+		appendStringInfo(&commands, "; SET LOCAL %s = %s", Column(row, 1),
+						 quote_literal_cstr(Column(row, 2)));
+	SPI_finish();
+	/* while rows are read; a join checks by itself */
+	if (WaitEventSetCanReportClosed())
+		appendStringInfoString(&commands, "; SET LOCAL client_connection_check_interval = '100ms'");
+	return commands.data;
+}
+
+const LinkFunctions *
+Links(void)
+{
+	static const LinkFunctions *links = NULL;
+
+	if (links == NULL)
+	{
+		LinksEntry	entry = (LinksEntry) load_external_function("$libdir/fasted_libpq",
+																"fasted_link_functions", true, NULL);
+		const LinkFunctions *loaded = entry(CheckJoinInterrupts);
+
+		if (loaded->abi != LINKS_ABI)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("library \"fasted_libpq\" is of another version of the extension"),
+					 errhint("Start a new session, or use \"SET fasted.distribute = off\".")));
+		links = loaded;
+	}
+	return links;
+}
+
+/* --- EXPLAIN */
+
+void
+RefuseCitusExplain(const EState *estate, int eflags, Oid relid)
+{
+	ListCell   *cell;
+
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 ||
+		(estate->es_instrument & (INSTRUMENT_TIMER | INSTRUMENT_ROWS)) == 0 ||
+		!OidIsValid(relid) || !CitusIsHere())
+		return;
+	foreach(cell, FindSourceRelations(relid))
+		if (IsInCatalog(TABLE_QUERY, lfirst_oid(cell)))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("EXPLAIN (ANALYZE) can't show this call, which Citus runs as a subplan"),
+					 errhint("Use \"SET fasted.scan_node = off\" before it, or EXPLAIN the call alone.")));
 }
