@@ -12,7 +12,6 @@
 #include "postgres.h"
 
 #include "access/relation.h"
-#include "access/xact.h"
 #include "base/guc.h"
 #include "base/interrupts.h"
 #include "catalog/pg_authid_d.h"
@@ -29,7 +28,6 @@
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteHandler.h"
-#include "rows/fingerprint.h"
 #include "rows/source_query.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"

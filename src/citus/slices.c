@@ -70,7 +70,7 @@ enum
 	NEAREST_SLICE_SLICES
 };
 
-/* Bytes of rows that are collected before they go to a side: turning to the other side costs time. */
+/* Bytes of rows that are collected before they go to a side: changing sides costs time. */
 #define BUFFER_BYTES (1024 * 1024)
 
 /* Rows of a between two checks for interrupts. */
@@ -93,7 +93,7 @@ typedef struct Slice
 	const FastedPair *pairs;
 	size_t		npairs;
 
-	/* SLICE_CONNECTIONS: a spanning forest has fewer pairs than rows, whatever slice they are from. */
+	/* SLICE_CONNECTIONS: a spanning forest has fewer pairs than rows in any slice. */
 	uint32	   *parent;
 	FastedPair *kept;			/* pairs of the batch that connect something */
 	size_t		kept_capacity;
@@ -322,7 +322,8 @@ BeginPairs(FunctionCallInfo fcinfo)
 	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
 	source->key_order = true;
 	source->reader = ReadShards;
-	slice->join = JoinBeginSlice(source, PG_GETARG_FLOAT8(SLICE_EPS), outputs[slice->output], &part);
+	slice->join = JoinBeginSlice(source, PG_GETARG_FLOAT8(SLICE_EPS), outputs[slice->output],
+							   &part);
 	if (slice->output == SLICE_CONNECTIONS)
 		slice->parent = OwnRowNumbers(JoinKeys(slice->join)->count);
 	return slice;
@@ -359,7 +360,9 @@ static Slice *
 BeginNearest(FunctionCallInfo fcinfo)
 {
 	Slice	   *slice = palloc0(sizeof(Slice));
-	NearestProblem problem = {.most = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST),.pusher = &slice->pusher};
+	NearestProblem problem = {
+		.most = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST),.pusher = &slice->pusher
+	};
 	int32		k = PG_GETARG_INT32(NEAREST_SLICE_K);
 
 	RequireDistance(problem.most);
@@ -467,7 +470,7 @@ FindRow(Slice *slice)
 	return true;
 }
 
-/* Appends neighbours of the current row to the message; after the last one turns to the next row. */
+/* Appends neighbours of the current row to the message; after the last, turns to the next row. */
 static size_t
 AppendNeighbors(Slice *slice, size_t npairs)
 {
@@ -498,7 +501,8 @@ NextNeighbors(Slice *slice)
 {
 	size_t		npairs = 0;
 
-	while (npairs < MESSAGE_MOST_PAIRS && (npairs == 0 || slice->row < slice->end) && FindRow(slice))
+	while (npairs < MESSAGE_MOST_PAIRS && (npairs == 0 || slice->row < slice->end) &&
+		   FindRow(slice))
 		npairs = AppendNeighbors(slice, npairs);
 	slice->sent += npairs;
 	return npairs > 0 ? PairsMessage(slice->message, npairs) : NULL;

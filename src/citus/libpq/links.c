@@ -491,7 +491,6 @@ LinkCopy(LinkSet *links, int n, const char *copy)
 	Link	   *link = &links->links[n];
 
 	Send(link, PQsendQuery(link->conn, copy));
-	link->copying = false;
 }
 
 static bool
