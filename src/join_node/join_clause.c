@@ -1,30 +1,38 @@
 /*-------------------------------------------------------------------------
  *
  * join_clause.c
- *	  Takes clauses apart, and knows our functions and pgvector's.
+ *	  Takes clauses apart, knows our functions and pgvector's, and how selective they are.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
+#include "base/arguments.h"
 #include "catalog/dependency.h"
+#include "catalog/pg_attribute.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "distance/distance.h"
-#include "join_node/join_clause.h"
+#include "distance/distance_share.h"
+#include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "base/arguments.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parse_coerce.h"
+#include "parser/parsetree.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+
+/* --- distances */
 
 /* A call of a function or an operator, written either way. */
 static bool
@@ -74,6 +82,13 @@ IsNamed(Oid funcid, const char *name)
 	return found != NULL && strcmp(found, name) == 0;
 }
 
+/* One of our own functions. */
+static bool
+IsOurs(Oid funcid, const char *name, PGFunction function)
+{
+	return IsNamed(funcid, name) && AddressOf(funcid) == function;
+}
+
 /* One of pgvector's own, of a type of its own that has a cast to real[]. */
 static bool
 IsForeignDistance(Oid funcid, List *args, const char *name)
@@ -99,10 +114,8 @@ IsDistance(Expr *expr, DistanceClause *clause, List **args)
 	if (!IsCall(expr, &funcid, args) || list_length(*args) != 2)
 		return false;
 	clause->form = FORM_DISTANCE;
-	clause->cosine = IsNamed(funcid, "fasted_cosine_distance") &&
-		AddressOf(funcid) == fasted_cosine_distance;
-	if (clause->cosine ||
-		(IsNamed(funcid, "fasted_distance") && AddressOf(funcid) == fasted_distance))
+	clause->cosine = IsOurs(funcid, "fasted_cosine_distance", fasted_cosine_distance);
+	if (clause->cosine || IsOurs(funcid, "fasted_distance", fasted_distance))
 		return true;
 	clause->form = FORM_FOREIGN;
 	clause->cosine = IsForeignDistance(funcid, *args, "cosine_distance");
@@ -156,18 +169,6 @@ AsDouble(Expr *number)
 								 COERCE_IMPLICIT_CAST);
 }
 
-Expr *
-RadiusOf(const DistanceClause *clause)
-{
-	Const	   *one;
-
-	if (!clause->similarity)
-		return clause->bound;
-	one = makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(1.0), false, FLOAT8PASSBYVAL);
-	return (Expr *) makeFuncExpr(F_FLOAT8MI, FLOAT8OID, list_make2(one, clause->bound), InvalidOid,
-								 InvalidOid, COERCE_EXPLICIT_CALL);
-}
-
 /* Is it 1 - (a <=> b), pgvector's similarity, or the same of our cosine distance? */
 static bool
 IsSimilarity(Expr *expr, DistanceClause *clause, List **args)
@@ -205,7 +206,7 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	FastedMetric found;
 
 	if (!IsA(expr, FuncExpr) || !IsCall(expr, &funcid, args) || list_length(*args) != 4 ||
-		!IsNamed(funcid, "fasted_within") || AddressOf(funcid) != fasted_within)
+		!IsOurs(funcid, "fasted_within", fasted_within))
 		return false;
 	metric = lfourth(*args);
 	if (!IsA(metric, Const) || metric->constisnull)
@@ -306,7 +307,8 @@ IsOfSide(Expr *expr, Relids side)
 		!contain_subplans((Node *) expr);
 }
 
-bool
+/* Is it a distance clause?  Which side the vectors are of is not asked: outer and inner stay NULL. */
+static bool
 RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause)
 {
 	List	   *args;
@@ -335,4 +337,250 @@ MatchDistanceClause(RestrictInfo *rinfo, Relids outer, Relids inner, DistanceCla
 	clause->outer = AsArray(swapped ? clause->second : clause->first);
 	clause->inner = AsArray(swapped ? clause->first : clause->second);
 	return clause->outer != NULL && clause->inner != NULL;
+}
+
+/* --- equalities and orders */
+
+GroupKey *
+AsGroupKey(RestrictInfo *rinfo, Relids outer, Relids inner)
+{
+	OpExpr	   *clause = (OpExpr *) rinfo->clause;
+	GroupKey   *key;
+	Oid			left;
+	Oid			right;
+	bool		swapped;
+
+	if (!rinfo->can_join || !OidIsValid(rinfo->hashjoinoperator) || !IsA(clause, OpExpr) ||
+		list_length(clause->args) != 2 || !op_strict(rinfo->hashjoinoperator) ||
+		!get_op_hash_functions(rinfo->hashjoinoperator, &left, &right))
+		return NULL;
+	swapped = !bms_is_subset(rinfo->left_relids, outer);
+	if (!bms_is_subset(swapped ? rinfo->right_relids : rinfo->left_relids, outer) ||
+		!bms_is_subset(swapped ? rinfo->left_relids : rinfo->right_relids, inner))
+		return NULL;
+	key = palloc(sizeof(GroupKey));
+	key->outer = swapped ? lsecond(clause->args) : linitial(clause->args);
+	key->inner = swapped ? linitial(clause->args) : lsecond(clause->args);
+	key->outer_hash = swapped ? right : left;
+	key->inner_hash = swapped ? left : right;
+	key->collation = clause->inputcollid;
+	key->rinfo = rinfo;
+	return key;
+}
+
+/* A column, perhaps with another name of its type. */
+static Var *
+AsColumn(Node *node)
+{
+	while (IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	return IsA(node, Var) && ((Var *) node)->varlevelsup == 0 ? (Var *) node : NULL;
+}
+
+static bool
+AreOneColumn(PlannerInfo *root, const Var *a, const Var *b)
+{
+	RangeTblEntry *x = planner_rt_fetch(a->varno, root);
+	RangeTblEntry *y = planner_rt_fetch(b->varno, root);
+
+	return a->varno != b->varno && a->varattno == b->varattno && a->varattno > 0 &&
+		x->rtekind == RTE_RELATION && y->rtekind == RTE_RELATION && x->relid == y->relid;
+}
+
+bool
+RecognizeRowOrder(PlannerInfo *root, RestrictInfo *rinfo, RowOrder *order)
+{
+	OpExpr	   *clause = (OpExpr *) rinfo->clause;
+	Var		   *left;
+	Var		   *right;
+
+	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2)
+		return false;
+	left = AsColumn(linitial(clause->args));
+	right = AsColumn(lsecond(clause->args));
+	if (left == NULL || right == NULL || !AreOneColumn(root, left, right) ||
+		!OidIsValid(get_equality_op_for_ordering_op(clause->opno, NULL)))
+		return false;
+	*order = (RowOrder) {.rinfo = rinfo,.left = left,.right = right,
+		.operator = clause->opno,.collation = clause->inputcollid};
+	return true;
+}
+
+static bool
+IsNeverNull(PlannerInfo *root, const RelOptInfo *rel, AttrNumber column)
+{
+#if PG_VERSION_NUM >= 170000
+	return bms_is_member(column, rel->notnullattnums);
+#else
+	Oid			table = planner_rt_fetch(rel->relid, root)->relid;
+	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(table), Int16GetDatum(column));
+	bool		found = HeapTupleIsValid(tuple) && ((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return found;
+#endif
+}
+
+/* Of all rows, now and not only at the end of a transaction, by the order's own equality. */
+static bool
+MakesUnique(const IndexOptInfo *index, const RowOrder *order)
+{
+	return index->unique && index->immediate && !index->hypothetical &&
+		index->indpred == NIL && index->nkeycolumns == 1 &&
+		index->indexkeys[0] == order->left->varattno &&
+		index->indexcollations[0] == order->collation &&
+		op_in_opfamily(order->operator, index->opfamily[0]);
+}
+
+bool
+IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RowOrder *order)
+{
+	ListCell   *cell;
+
+	if (!IsNeverNull(root, rel, order->left->varattno))
+		return false;
+	foreach(cell, rel->indexlist)
+		if (MakesUnique(lfirst(cell), order))
+			return true;
+	return false;
+}
+
+/*
+ * --- selectivity
+ *
+ * PostgreSQL assumes a third of all pairs for each inequality, a distance's too.  So
+ * before it sizes joins we fill in the places where it keeps a clause's selectivity
+ * once it is known: then all joins have it, by whatever method, and what is above.
+ * norm_selec is the share of all pairs; outer_selec, in a semi or anti join, that of
+ * the outer rows that have a match.
+ */
+
+static set_rel_pathlist_hook_type previous_hook = NULL;
+
+/* The semi or anti join whose condition the clause is; NULL: none. */
+static SpecialJoinInfo *
+FindSemiJoin(PlannerInfo *root, const RestrictInfo *rinfo)
+{
+	ListCell   *cell;
+
+	foreach(cell, root->join_info_list)
+	{
+		SpecialJoinInfo *join = lfirst(cell);
+
+		if ((join->jointype == JOIN_SEMI || join->jointype == JOIN_ANTI) &&
+			bms_overlap(rinfo->clause_relids, join->syn_lefthand) &&
+			bms_overlap(rinfo->clause_relids, join->syn_righthand))
+			return join;
+	}
+	return NULL;
+}
+
+/* The rows of the relations among these that the clause is about. */
+static double
+RowsOf(PlannerInfo *root, const RestrictInfo *rinfo, Relids relids)
+{
+	double		rows = 1.0;
+
+	for (int i = -1; (i = bms_next_member(relids, i)) >= 0;)
+		if (bms_is_member(i, rinfo->clause_relids) && root->simple_rel_array[i] != NULL)
+			rows *= root->simple_rel_array[i]->rows;
+	return rows;
+}
+
+/* The distance up to which pairs satisfy the clause: the bound, or 1 minus that of a similarity. */
+static Expr *
+RadiusOf(const DistanceClause *clause)
+{
+	Const	   *one;
+
+	if (!clause->similarity)
+		return clause->bound;
+	one = makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(1.0), false, FLOAT8PASSBYVAL);
+	return (Expr *) makeFuncExpr(F_FLOAT8MI, FLOAT8OID, list_make2(one, clause->bound), InvalidOid,
+								 InvalidOid, COERCE_EXPLICIT_CALL);
+}
+
+static void
+SetDistanceSelectivity(PlannerInfo *root, const DistanceClause *clause)
+{
+	double		share = EstimateShare(root, (Node *) clause->first, (Node *) clause->second,
+									  (Node *) RadiusOf(clause),
+									  clause->cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2);
+	SpecialJoinInfo *semi = FindSemiJoin(root, clause->rinfo);
+
+	clause->rinfo->norm_selec = clause->rinfo->outer_selec = share;
+	/* of rows that lie anywhere, so many have a match */
+	if (semi != NULL)
+		clause->rinfo->outer_selec =
+			-expm1(-share * RowsOf(root, clause->rinfo, semi->syn_righthand));
+}
+
+/* Is there an earlier clause of the same relations that bounds a distance? */
+static bool
+HasRival(List *clauses, const RestrictInfo *rinfo)
+{
+	DistanceClause other;
+	ListCell   *cell;
+
+	foreach(cell, clauses)
+	{
+		RestrictInfo *earlier = lfirst_node(RestrictInfo, cell);
+
+		if (earlier == rinfo)
+			break;
+		if (bms_equal(earlier->required_relids, rinfo->required_relids) &&
+			RecognizeDistanceClause(earlier, &other))
+			return true;
+	}
+	return false;
+}
+
+/* a.x < b.x beside a distance: of each pair one way round. */
+static void
+SetOrderSelectivity(PlannerInfo *root, List *clauses, const RestrictInfo *distance)
+{
+	RowOrder	order;
+	ListCell   *cell;
+
+	foreach(cell, clauses)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+
+		if (rinfo->norm_selec < 0.0 &&
+			bms_equal(rinfo->required_relids, distance->required_relids) &&
+			RecognizeRowOrder(root, rinfo, &order))
+			rinfo->norm_selec = 0.5;
+	}
+}
+
+static void
+EstimateClauses(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	DistanceClause clause;
+	ListCell   *cell;
+
+	if (previous_hook != NULL)
+		previous_hook(root, rel, rti, rte);
+	foreach(cell, rel->joininfo)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+
+		if (rinfo->norm_selec >= 0.0 || rinfo->pseudoconstant ||
+			!RecognizeDistanceClause(rinfo, &clause))
+			continue;
+		/* what two bounds leave is about what one of them does */
+		if (HasRival(rel->joininfo, rinfo))
+			rinfo->norm_selec = rinfo->outer_selec = 1.0;
+		else
+			SetDistanceSelectivity(root, &clause);
+		SetOrderSelectivity(root, rel->joininfo, rinfo);
+	}
+}
+
+void
+InstallJoinEstimates(void)
+{
+	previous_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = EstimateClauses;
 }

@@ -22,13 +22,6 @@
 /* --- pairs that the engine finds */
 
 static void
-LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row)
-{
-	LoadRow(node, &node->sides[OUTER_SIDE], outer_row);
-	LoadRow(node, &node->sides[INNER_SIDE], inner_row);
-}
-
-static void
 LoadVectors(JoinNode *node)
 {
 	for (int i = 0; i < 2; i++)
@@ -93,7 +86,7 @@ static void
 PrefetchRows(const JoinNode *node, const FastedPair *pair)
 {
 	const JoinSide *outer = &node->sides[OUTER_SIDE];
-	const JoinSide *inner = &node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE];
+	const JoinSide *inner = &node->sides[INNER_SIDE];
 
 	KeptRowsPrefetch(outer->kept, outer->rows[pair->a]);
 	KeptRowsPrefetch(inner->kept, inner->rows[pair->b]);
@@ -153,20 +146,13 @@ NextCandidate(JoinNode *node, FastedPair *pair)
 static int
 CompareRows(JoinNode *node, uint32 row, uint32 other)
 {
-	KeptRows   *kept = node->sides[OUTER_SIDE].kept;
-	KeptRow		a = KeptRowsFetch(kept, row, OUTER_SIDE);
-	KeptRow		b = KeptRowsFetch(kept, other, INNER_SIDE);
-	int			column = node->order_column;
-	MemoryContext old;
-	int			compared;
+	const KeptRows *kept = node->sides[OUTER_SIDE].kept;
+	MemoryContext old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
+	int			compared = CompareByOrder(node, row, other);
 
 	/* what was loaded from a file is there no longer */
-	if (!KeptRowIsInMemory(kept, row) || !KeptRowIsInMemory(kept, other))
+	if (Max(row, other) >= kept->in_memory)
 		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
-	if (a.isnull[column] || b.isnull[column])
-		return 0;
-	old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
-	compared = ApplySortComparator(a.values[column], false, b.values[column], false, node->order);
 	MemoryContextSwitchTo(old);
 	return compared;
 }
@@ -196,7 +182,7 @@ static bool
 IsMatch(JoinNode *node, const FastedPair *pair)
 {
 	uint32		outer_row = node->sides[OUTER_SIDE].rows[pair->a];
-	uint32		inner_row = node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE].rows[pair->b];
+	uint32		inner_row = node->sides[INNER_SIDE].rows[pair->b];
 
 	if (node->order != NULL && !OrderRows(node, &outer_row, &inner_row))
 	{
@@ -254,32 +240,23 @@ CountPairs(JoinNode *node)
 
 /* --- odd rows */
 
-/* Goes on to the next odd row of the group, of the outer side and then of the inner one. */
+/*
+ * Goes to the next odd row where the one at work is none: first those of a group's outer side,
+ * then of its inner side, then of the next group.  False: there are no more.
+ */
 static bool
 FindOddRow(JoinNode *node)
 {
-	node->next_other = node->met = 0;
-	if (node->next_odd < node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE].nodd)
-		return true;
-	if (node->odd_inner)
-		return false;
-	node->odd_inner = true;
-	node->next_odd = 0;
-	return node->sides[INNER_SIDE].nodd > 0;
-}
-
-bool
-BeginOddRows(JoinNode *node)
-{
-	while (node->odd_group < node->nbatch)
+	while (node->next_odd >= node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE].nodd)
 	{
-		TakeGroup(node, node->odd_group++);
-		node->odd_inner = false;
+		if (node->odd_inner && node->odd_group == node->nbatch)
+			return false;
+		if (node->odd_inner)
+			TakeGroup(node, node->odd_group++);
+		node->odd_inner = !node->odd_inner;
 		node->next_odd = 0;
-		if (FindOddRow(node))
-			return true;
 	}
-	return false;
+	return true;
 }
 
 /* Is the other side's row an odd one, which the odd row of the inner side has met already? */
@@ -295,7 +272,7 @@ HaveMet(JoinNode *node, const JoinSide *other, uint32 i)
 bool
 NextOdd(JoinNode *node)
 {
-	for (;;)
+	while (FindOddRow(node))
 	{
 		JoinSide   *odd = &node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE];
 		JoinSide   *other = &node->sides[node->odd_inner ? OUTER_SIDE : INNER_SIDE];
@@ -308,8 +285,7 @@ NextOdd(JoinNode *node)
 		if (i >= other->group.count)
 		{
 			node->next_odd++;
-			if (!FindOddRow(node))
-				return false;
+			node->next_other = node->met = 0;
 			continue;
 		}
 		odd_row = RowOfGroup(odd, odd->odd[node->next_odd]);
@@ -325,6 +301,7 @@ NextOdd(JoinNode *node)
 		else if (NoteMatch(node, outer_row))
 			return true;
 	}
+	return false;
 }
 
 bool
@@ -334,7 +311,7 @@ NextUnmatched(JoinNode *node)
 
 	if (node->plan.type != JOIN_LEFT && node->plan.type != JOIN_ANTI)
 		return false;
-	while (node->next_unmatched < KeptRowsCount(outer->kept))
+	while (node->next_unmatched < outer->kept->count)
 	{
 		uint32		row = node->next_unmatched++;
 
