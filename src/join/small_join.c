@@ -19,7 +19,10 @@ SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *p
 	size_t		count = 0;
 
 	for (uint32 a = group->first_a; a < group->first_a + group->rows_a; a++)
-		for (uint32 b = join->b != NULL ? group->first_b : a + 1; b < group->first_b + group->rows_b; b++)
+	{
+		uint32		b = join->b != NULL ? group->first_b : a + 1;
+
+		for (; b < group->first_b + group->rows_b; b++)
 		{
 			double		dist = ExactDistance(join->metric, join->element, join->a + a * floats,
 											 others + b * floats, join->dimensions);
@@ -28,5 +31,6 @@ SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *p
 			if (dist <= join->eps)
 				pairs[count++] = (FastedPair) {.a = a,.b = b,.dist = dist};
 		}
+	}
 	return count;
 }

@@ -10,10 +10,10 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "access/stratnum.h"
 #include "base/arguments.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_attribute.h"
-#include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -25,12 +25,12 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
-#include "optimizer/restrictinfo.h"
 #include "parser/parse_coerce.h"
 #include "parser/parsetree.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 /* --- distances */
 
@@ -55,25 +55,6 @@ IsCall(Expr *expr, Oid *funcid, List **args)
 	return false;
 }
 
-/* A C function, as it is called: nothing is put before it by settings of its own. */
-static PGFunction
-AddressOf(Oid funcid)
-{
-	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
-	bool		plain = false;
-	FmgrInfo	function;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		plain = ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId;
-		ReleaseSysCache(tuple);
-	}
-	if (!plain)
-		return NULL;
-	fmgr_info(funcid, &function);
-	return function.fn_addr;
-}
-
 static bool
 IsNamed(Oid funcid, const char *name)
 {
@@ -82,11 +63,16 @@ IsNamed(Oid funcid, const char *name)
 	return found != NULL && strcmp(found, name) == 0;
 }
 
-/* One of our own functions. */
+/* One of our own functions, which has another address where settings of its own are put before it. */
 static bool
 IsOurs(Oid funcid, const char *name, PGFunction function)
 {
-	return IsNamed(funcid, name) && AddressOf(funcid) == function;
+	FmgrInfo	found;
+
+	if (!IsNamed(funcid, name))
+		return false;
+	fmgr_info(funcid, &found);
+	return found.fn_addr == function;
 }
 
 /* One of pgvector's own, of a type of its own that has a cast to real[]. */
@@ -126,38 +112,18 @@ IsDistance(Expr *expr, DistanceClause *clause, List **args)
 static bool
 IsOrder(Expr *expr, Expr **less, Expr **more, bool *strict)
 {
-	Oid			funcid;
-	List	   *sides;
-	bool		reversed;
+	OpExpr	   *order = (OpExpr *) expr;
+	Oid			family;
+	int			strategy;
 
-	if (!IsA(expr, OpExpr) || !IsCall(expr, &funcid, &sides) || list_length(sides) != 2)
+	if (!IsA(order, OpExpr) || list_length(order->args) != 2)
 		return false;
-	switch (funcid)
-	{
-		case F_FLOAT8LT:
-		case F_FLOAT84LT:
-		case F_FLOAT48LT:
-		case F_FLOAT8GT:
-		case F_FLOAT84GT:
-		case F_FLOAT48GT:
-			*strict = true;
-			break;
-		case F_FLOAT8LE:
-		case F_FLOAT84LE:
-		case F_FLOAT48LE:
-		case F_FLOAT8GE:
-		case F_FLOAT84GE:
-		case F_FLOAT48GE:
-			*strict = false;
-			break;
-		default:
-			return false;
-	}
-	reversed = funcid == F_FLOAT8GT || funcid == F_FLOAT84GT || funcid == F_FLOAT48GT ||
-		funcid == F_FLOAT8GE || funcid == F_FLOAT84GE || funcid == F_FLOAT48GE;
-	*less = reversed ? lsecond(sides) : linitial(sides);
-	*more = reversed ? linitial(sides) : lsecond(sides);
-	return true;
+	family = lookup_type_cache(FLOAT8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+	strategy = get_op_opfamily_strategy(order->opno, family);
+	*strict = strategy == BTLessStrategyNumber || strategy == BTGreaterStrategyNumber;
+	*less = strategy < BTEqualStrategyNumber ? linitial(order->args) : lsecond(order->args);
+	*more = strategy < BTEqualStrategyNumber ? lsecond(order->args) : linitial(order->args);
+	return strategy != InvalidStrategy && strategy != BTEqualStrategyNumber;
 }
 
 static Expr *
@@ -248,42 +214,33 @@ AcceptsEveryValue(Oid function, Oid result)
 		getExtensionOfObject(ProcedureRelationId, function) == extension;
 }
 
-static bool
-AnyMayRaise(List *exprs)
-{
-	ListCell   *cell;
-
-	foreach(cell, exprs)
-		if (MayRaise(lfirst(cell)))
-			return true;
-	return false;
-}
-
 bool
-MayRaise(const Node *expr)
+MayRaise(Node *expr, void *context)
 {
-	const FuncExpr *call = (const FuncExpr *) expr;
-	const OpExpr *op = (const OpExpr *) expr;
-	const ArrayCoerceExpr *array = (const ArrayCoerceExpr *) expr;
-
+	if (expr == NULL)
+		return false;
 	switch (nodeTag(expr))
 	{
 		case T_Var:
 		case T_Const:
 		case T_Param:
 		case T_CaseTestExpr:
-			return false;
 		case T_RelabelType:
-			return MayRaise((Node *) ((const RelabelType *) expr)->arg);
 		case T_ArrayCoerceExpr:
-			return MayRaise((Node *) array->arg) || MayRaise((Node *) array->elemexpr);
+		case T_List:
+			break;
 		case T_FuncExpr:
-			return !AcceptsEveryValue(call->funcid, call->funcresulttype) || AnyMayRaise(call->args);
+			if (!AcceptsEveryValue(((FuncExpr *) expr)->funcid, exprType(expr)))
+				return true;
+			break;
 		case T_OpExpr:
-			return !AcceptsEveryValue(get_opcode(op->opno), op->opresulttype) || AnyMayRaise(op->args);
+			if (!AcceptsEveryValue(get_opcode(((OpExpr *) expr)->opno), exprType(expr)))
+				return true;
+			break;
 		default:
 			return true;
 	}
+	return expression_tree_walker(expr, MayRaise, context);
 }
 
 /* A vector as real[], or as double precision[] if it is that. */
@@ -341,31 +298,34 @@ MatchDistanceClause(RestrictInfo *rinfo, Relids outer, Relids inner, DistanceCla
 
 /* --- equalities and orders */
 
-GroupKey *
-AsGroupKey(RestrictInfo *rinfo, Relids outer, Relids inner)
+bool
+AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
 {
 	OpExpr	   *clause = (OpExpr *) rinfo->clause;
-	GroupKey   *key;
+	JoinPlan   *plan = &data->plan;
+	Expr	   *outer;
+	Expr	   *inner;
 	Oid			left;
 	Oid			right;
-	bool		swapped;
+	bool		swapped = !bms_is_subset(rinfo->left_relids, data->outer->relids);
 
 	if (!rinfo->can_join || !OidIsValid(rinfo->hashjoinoperator) || !IsA(clause, OpExpr) ||
 		list_length(clause->args) != 2 || !op_strict(rinfo->hashjoinoperator) ||
-		!get_op_hash_functions(rinfo->hashjoinoperator, &left, &right))
-		return NULL;
-	swapped = !bms_is_subset(rinfo->left_relids, outer);
-	if (!bms_is_subset(swapped ? rinfo->right_relids : rinfo->left_relids, outer) ||
-		!bms_is_subset(swapped ? rinfo->left_relids : rinfo->right_relids, inner))
-		return NULL;
-	key = palloc(sizeof(GroupKey));
-	key->outer = swapped ? lsecond(clause->args) : linitial(clause->args);
-	key->inner = swapped ? linitial(clause->args) : lsecond(clause->args);
-	key->outer_hash = swapped ? right : left;
-	key->inner_hash = swapped ? left : right;
-	key->collation = clause->inputcollid;
-	key->rinfo = rinfo;
-	return key;
+		!get_op_hash_functions(rinfo->hashjoinoperator, &left, &right) ||
+		!bms_is_subset(swapped ? rinfo->right_relids : rinfo->left_relids, data->outer->relids) ||
+		!bms_is_subset(swapped ? rinfo->left_relids : rinfo->right_relids, data->inner->relids))
+		return false;
+	outer = swapped ? lsecond(clause->args) : linitial(clause->args);
+	inner = swapped ? linitial(clause->args) : lsecond(clause->args);
+	/* shared rows have one key each */
+	if (plan->shared && !equal(outer, AsOuter((Node *) inner, data->outer, data->inner)))
+		return false;
+	plan->outer_keys = lappend(plan->outer_keys, outer);
+	plan->inner_keys = lappend(plan->inner_keys, inner);
+	plan->outer_hashes = lappend_oid(plan->outer_hashes, swapped ? right : left);
+	plan->inner_hashes = lappend_oid(plan->inner_hashes, swapped ? left : right);
+	plan->key_collations = lappend_oid(plan->key_collations, clause->inputcollid);
+	return true;
 }
 
 /* A column, perhaps with another name of its type. */

@@ -15,23 +15,10 @@
 #endif
 #include "executor/executor.h"
 #include "join_node/join_state.h"
-#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "scan/scan_explain.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
-
-/* Somebody above may have made the last scan tuple a copy of its own. */
-static void
-ForgetCopy(JoinNode *node)
-{
-	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-
-	if (!TTS_SHOULDFREE(scan))
-		return;
-	ExecClearTuple(scan);
-	node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
-}
 
 /* --- a run */
 
@@ -123,30 +110,30 @@ NextMatch(JoinNode *node)
 }
 
 static TupleTableSlot *
-EmptyRow(TupleTableSlot *slot)
-{
-	return TTS_EMPTY(slot) ? ExecStoreVirtualTuple(slot) : slot;
-}
-
-static TupleTableSlot *
 NextRow(PlanState *state)
 {
 	JoinNode   *node = (JoinNode *) state;
 	ProjectionInfo *projection = state->ps_ProjInfo;
+	TupleTableSlot *result = projection == NULL ? NULL : projection->pi_state.resultslot;
 
-	ForgetCopy(node);
+	/* somebody above may have made the last scan tuple a copy of its own */
+	if (TTS_SHOULDFREE(node->css.ss.ss_ScanTupleSlot))
+	{
+		ExecClearTuple(node->css.ss.ss_ScanTupleSlot);
+		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
+	}
 	while (NextMatch(node))
 	{
 		ExprContext *econtext;
 
 		if (node->no_columns)
-			return EmptyRow(projection->pi_state.resultslot);
+			return TTS_EMPTY(result) ? ExecStoreVirtualTuple(result) : result;
 		econtext = ScanTuple(node);
 		if (node->other_quals == NULL || ExecQual(node->other_quals, econtext))
 			return projection == NULL ? econtext->ecxt_scantuple : ExecProject(projection);
 		InstrCountFiltered2(node, 1);
 	}
-	return projection == NULL ? NULL : ExecClearTuple(projection->pi_state.resultslot);
+	return result == NULL ? NULL : ExecClearTuple(result);
 }
 
 /* --- count(*) */
@@ -215,17 +202,6 @@ ExplainRemoved(const char *label, double removed, const Instrumentation *instrum
 		ExplainPropertyFloat(label, NULL, removed / Max(instrument->nloops, 1), 0, es);
 }
 
-/* Where pairs are told apart by more than the engine knows, the node looks at each. */
-static void
-ExplainCount(const JoinPlan *plan, ExplainState *es)
-{
-	if (!plan->count)
-		return;
-	ExplainPropertyText("Aggregate", "count(*)", es);
-	ExplainPropertyText("Counted By", plan->distance_decides && plan->form != FORM_FOREIGN ?
-						"engine" : "node", es);
-}
-
 static void
 ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 {
@@ -250,7 +226,13 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 		if (plan->other_quals != NIL)
 			ExplainRemoved("Rows Removed by Filter", instrument->nfiltered2, instrument, es);
 	}
-	ExplainCount(plan, es);
+	if (plan->count)
+	{
+		/* where pairs are told apart by more than the engine knows, the node looks at each */
+		ExplainPropertyText("Aggregate", "count(*)", es);
+		ExplainPropertyText("Counted By", plan->distance_decides && plan->form != FORM_FOREIGN ?
+							"engine" : "node", es);
+	}
 	if (es->analyze && node->all_groups > 0 && node->engine_groups == 0)
 		ExplainNoEngine(es);
 	else
@@ -311,22 +293,12 @@ InitSides(JoinNode *node, EState *estate, List *plans, int eflags)
  * asks for.
  */
 static void
-InitEarlierQuals(JoinNode *node)
-{
-	const JoinPlan *plan = &node->plan;
-	int			of_outer = plan->shared ? 0 : plan->outer_quals;
-	List	   *earlier = list_truncate(list_copy(plan->join_quals), plan->distance_qual);
-
-	if (plan->may_raise)
-		node->partner_quals = ExecInitQual(list_copy_tail(earlier, of_outer), &node->css.ss.ps);
-	node->outer_quals = ExecInitQual(list_truncate(earlier, of_outer), &node->css.ss.ps);
-}
-
-static void
 InitQuals(JoinNode *node)
 {
 	PlanState  *state = &node->css.ss.ps;
 	const JoinPlan *plan = &node->plan;
+	int			of_outer = plan->shared ? 0 : plan->outer_quals;
+	List	   *earlier = list_truncate(list_copy(plan->join_quals), plan->distance_qual);
 	List	   *others = NIL;
 	ListCell   *cell;
 
@@ -339,6 +311,9 @@ InitQuals(JoinNode *node)
 	}
 	node->bound = ExecInitExpr(plan->bound, state);
 	node->one_time_quals = ExecInitQual(plan->one_time_quals, state);
+	if (plan->may_raise)
+		node->partner_quals = ExecInitQual(list_copy_tail(earlier, of_outer), state);
+	node->outer_quals = ExecInitQual(list_truncate(earlier, of_outer), state);
 	node->distance_qual = ExecInitQual(list_make1(list_nth(plan->join_quals, plan->distance_qual)), state);
 	node->join_quals = ExecInitQual(others, state);
 	node->all_quals = ExecInitQual(plan->join_quals, state);
@@ -352,7 +327,6 @@ static void
 InitOrder(JoinNode *node)
 {
 	const JoinPlan *plan = &node->plan;
-	const JoinSide *outer = &node->sides[OUTER_SIDE];
 
 	if (plan->order_qual < 0)
 		return;
@@ -361,7 +335,7 @@ InitOrder(JoinNode *node)
 	node->order->ssup_collation = plan->order_collation;
 	/* which makes > of < by turning its answers round */
 	PrepareSortSupportFromOrderingOp(plan->order_operator, node->order);
-	while (outer->kept_from[node->order_column] != plan->order_column)
+	while (node->sides[OUTER_SIDE].kept_from[node->order_column] != plan->order_column)
 		node->order_column++;
 }
 
@@ -373,7 +347,6 @@ BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	InitSides(node, estate, ((CustomScan *) css->ss.ps.plan)->custom_plans, eflags);
 	InitQuals(node);
-	InitEarlierQuals(node);
 	InitOrder(node);
 	node->pusher.push = PushGroups;
 	node->context = AllocSetContextCreate(estate->es_query_cxt, "fasted join node",

@@ -97,9 +97,8 @@ GroupSide(JoinNode *node, JoinSide *side)
 	for (uint32 row = 0; row < count; row++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!HashKeys(node, side, row, &rows[grouped].hash))
-			continue;
-		rows[grouped++].row = row;
+		if (HashKeys(node, side, row, &rows[grouped].hash))
+			rows[grouped++].row = row;
 	}
 	qsort_interruptible(rows, grouped, sizeof(GroupedRow), CompareGroupedRows, NULL);
 	side->group = (GroupPlace) {.rows = rows,.total = grouped};
@@ -287,10 +286,10 @@ TakeGroup(JoinNode *node, uint32 g)
 	for (int i = 0; i < 2; i++)
 	{
 		JoinSide   *side = &node->sides[i];
-		const BatchSide *from = &node->batch[g].sides[i];
+		const BatchSide *from = &node->batch[g][i];
 
 		side->group = from->place;
-		side->nodd = node->batch[g].sides[1 - i].nvectors > 0 ? from->nodd : 0;
+		side->nodd = node->batch[g][1 - i].nvectors > 0 ? from->nodd : 0;
 		if (side->nodd > 0)
 			side->odd = side->all_odd + from->first_odd;
 	}
@@ -313,7 +312,7 @@ AddGroup(JoinNode *node)
 	group = &node->batch[node->nbatch];
 	memset(group, 0, sizeof(*group));
 	for (int i = 0; i < 2; i++)
-		group->sides[i].place = node->sides[i].group;
+		(*group)[i].place = node->sides[i].group;
 	node->row_groups[node->nbatch++] = (FastedRowGroup) {.rows_a = outer,.rows_b = inner};
 	node->batch_pairs += PairsOf(node, outer, inner);
 	node->batch_rows += RowsOf(node, outer, inner);
@@ -338,16 +337,6 @@ IsLarge(const JoinNode *node, double rows, double pairs)
 	return node->alone && pairs >= LARGE_GROUP_PAIRS_A_ROW * rows;
 }
 
-/* How large a batch for an engine may be; once for all batches of these dimensions. */
-static void
-FindRoom(JoinNode *node)
-{
-	if (node->room_dimensions == node->dimensions)
-		return;
-	node->most_rows = JoinRoom(node->all_pairs, node->element, node->dimensions, &node->alone);
-	node->room_dimensions = node->dimensions;
-}
-
 /* Does the group that both sides are at go with those of the batch? */
 static bool
 GoesWithBatch(JoinNode *node, int dimensions)
@@ -365,7 +354,9 @@ GoesWithBatch(JoinNode *node, int dimensions)
 		return true;
 	if (node->all_pairs <= FEW_PAIRS_A_ROW * node->all_rows && IsSmallBatch(node))
 		return false;
-	FindRoom(node);
+	if (node->room_dimensions != node->dimensions)
+		node->most_rows = JoinRoom(node->all_pairs, node->element, node->dimensions, &node->alone);
+	node->room_dimensions = node->dimensions;
 	return node->batch_rows + rows <= node->most_rows && !IsLarge(node, rows, pairs) &&
 		!IsLarge(node, node->batch_rows, node->batch_pairs);
 }

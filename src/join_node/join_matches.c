@@ -28,14 +28,6 @@ LoadVectors(JoinNode *node)
 		LoadVector(node, &node->sides[i]);
 }
 
-/* The distance clause itself decides. */
-static bool
-IsWithin(JoinNode *node)
-{
-	LoadVectors(node);
-	return ExecQual(node->distance_qual, node->css.ss.ps.ps_ExprContext);
-}
-
 /* Is a pair at that distance within the radius, whoever computes it? */
 static bool
 IsSure(const JoinNode *node, double dist)
@@ -59,8 +51,15 @@ PairPasses(JoinNode *node, uint32 outer_row, uint32 inner_row, double dist)
 		return true;
 	}
 	LoadPair(node, outer_row, inner_row);
-	if (ExecQual(node->join_quals, ScanTuple(node)) && (sure || IsWithin(node)))
-		return true;
+	if (ExecQual(node->join_quals, ScanTuple(node)))
+	{
+		if (sure)
+			return true;
+		/* the distance clause itself decides */
+		LoadVectors(node);
+		if (ExecQual(node->distance_qual, node->css.ss.ps.ps_ExprContext))
+			return true;
+	}
 	InstrCountFiltered1(node, 1);
 	return false;
 }
@@ -82,20 +81,13 @@ IsOver(const JoinNode *node, uint32 outer_row)
 		node->matched[outer_row];
 }
 
-static void
-PrefetchRows(const JoinNode *node, const FastedPair *pair)
-{
-	const JoinSide *outer = &node->sides[OUTER_SIDE];
-	const JoinSide *inner = &node->sides[INNER_SIDE];
-
-	KeptRowsPrefetch(outer->kept, outer->rows[pair->a]);
-	KeptRowsPrefetch(inner->kept, inner->rows[pair->b]);
-}
-
 /* The engine's next pair; false: it has no more. */
 static bool
 NextOfEngine(JoinNode *node, FastedPair *pair)
 {
+	const JoinSide *outer = &node->sides[OUTER_SIDE];
+	const JoinSide *inner = &node->sides[INNER_SIDE];
+
 	if (node->next_pair == node->npairs)
 	{
 		node->next_pair = node->npairs = 0;
@@ -106,7 +98,10 @@ NextOfEngine(JoinNode *node, FastedPair *pair)
 		}
 	}
 	if (node->next_pair + PAIRS_AHEAD < node->npairs)
-		PrefetchRows(node, &node->pairs[node->next_pair + PAIRS_AHEAD]);
+	{
+		KeptRowsPrefetch(outer->kept, outer->rows[node->pairs[node->next_pair + PAIRS_AHEAD].a]);
+		KeptRowsPrefetch(inner->kept, inner->rows[node->pairs[node->next_pair + PAIRS_AHEAD].b]);
+	}
 	*pair = node->pairs[node->next_pair++];
 	return true;
 }
@@ -207,20 +202,6 @@ NextPair(JoinNode *node)
 	return false;
 }
 
-/* The engine counts its pairs itself. */
-static uint64
-CountOfEngine(JoinNode *node)
-{
-	uint64		count = JoinCount(node->join);
-	uint32		rows = node->sides[OUTER_SIDE].nrows;
-
-	EndJoin(node);
-	if (!GoesBothWays(node))
-		return count;
-	node->next_equal = rows;
-	return 2 * count + rows;
-}
-
 uint64
 CountPairs(JoinNode *node)
 {
@@ -228,7 +209,14 @@ CountPairs(JoinNode *node)
 	FastedPair	pair;
 
 	if (node->engine_counts && node->join != NULL)
-		return CountOfEngine(node);
+	{
+		count = JoinCount(node->join);
+		EndJoin(node);
+		if (!GoesBothWays(node))
+			return count;
+		node->next_equal = node->sides[OUTER_SIDE].nrows;
+		return 2 * count + node->next_equal;
+	}
 	while (NextCandidate(node, &pair))
 	{
 		CHECK_FOR_INTERRUPTS();

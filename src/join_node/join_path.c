@@ -16,7 +16,6 @@
 #include "join_node/join_node.h"
 #include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #if PG_VERSION_NUM < 170000
@@ -198,29 +197,21 @@ PathOfSide(PlannerInfo *root, RelOptInfo *side, RelOptInfo *inner, bool places)
  * match both ways.
  */
 
-static bool
-HasClause(List *restrictlist, Node *clause)
-{
-	ListCell   *cell;
-
-	foreach(cell, restrictlist)
-		if (equal(lfirst_node(RestrictInfo, cell)->clause, clause))
-			return true;
-	return false;
-}
-
 /* Are all clauses of one side ones of the other?  A clause may be there twice. */
 static bool
 HasAllClauses(RelOptInfo *rel, RelOptInfo *other)
 {
+	List	   *clauses = NIL;
 	ListCell   *cell;
 
+	foreach(cell, rel->baserestrictinfo)
+		clauses = lappend(clauses, lfirst_node(RestrictInfo, cell)->clause);
 	foreach(cell, other->baserestrictinfo)
 	{
 		Node	   *clause = (Node *) lfirst_node(RestrictInfo, cell)->clause;
 
 		if (contain_volatile_functions(clause) ||
-			!HasClause(rel->baserestrictinfo, AsOuter(clause, rel, other)))
+			!list_member(clauses, AsOuter(clause, rel, other)))
 			return false;
 	}
 	return true;
@@ -263,17 +254,11 @@ MayBeRechecked(const PlannerInfo *root)
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT);
 }
 
-static bool
-IsServedType(JoinType type)
-{
-	return type == JOIN_INNER || type == JOIN_LEFT || type == JOIN_SEMI || type == JOIN_ANTI;
-}
-
 /* Is the clause a filter above an outer join, and not a condition of the join itself? */
 static bool
 IsAbove(const JoinPathData *data, const RestrictInfo *rinfo, const RelOptInfo *joinrel)
 {
-	return IS_OUTER_JOIN(data->type) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids);
+	return IS_OUTER_JOIN(data->plan.type) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids);
 }
 
 /* Is there a distance clause?  Cheap where there is none, as in nearly all joins. */
@@ -323,26 +308,26 @@ DivideClauses(JoinPathData *data, const RelOptInfo *joinrel)
 }
 
 /*
- * The equalities by which rows are grouped; shared rows have one key each.  A clause that puts
- * shared rows in order is the first to be evaluated, so it must not be one that waits for others
- * because it may tell of what they hide.
+ * The equalities by which rows are grouped.  A clause that puts shared rows in order is the
+ * first to be evaluated, so it must not be one that waits for others because it may tell of what
+ * they hide.
  */
 static void
-FindKeysAndOrder(PlannerInfo *root, JoinPathData *data)
+FindKeysAndOrder(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 {
+	List	   *equalities = NIL;
 	ListCell   *cell;
 
 	foreach(cell, data->quals)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
-		GroupKey   *key = AsGroupKey(rinfo, data->outer->relids, data->inner->relids);
 
-		if (key != NULL && (!data->shared ||
-							equal(key->outer, AsOuter((Node *) key->inner, data->outer, data->inner))))
-			data->keys = lappend(data->keys, key);
-		if (data->shared && (rinfo->security_level == 0 || rinfo->leakproof))
+		if (AddGroupKey(rinfo, data))
+			equalities = lappend(equalities, rinfo);
+		if (data->plan.shared && (rinfo->security_level == 0 || rinfo->leakproof))
 			(void) RecognizeRowOrder(root, rinfo, &data->order);
 	}
+	data->group_share = clauselist_selectivity(root, equalities, 0, data->plan.type, sjinfo);
 }
 
 /*
@@ -355,24 +340,13 @@ FindVectorsToLeave(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
 {
 	RelOptInfo *sides[2] = {data->outer, data->inner};
 
-	if (data->keys != NIL || data->may_raise || data->outside != NULL || MayBeRechecked(root))
+	if (data->plan.outer_keys != NIL || data->plan.may_raise || data->outside != NULL ||
+		MayBeRechecked(root))
 		return;
 	for (int i = 0; i < 2; i++)
 		data->left[i] = VectorToLeave(root, joinrel, sides[i], data);
-	if (data->shared && (data->left[0] == NULL || data->left[1] == NULL))
+	if (data->plan.shared && (data->left[0] == NULL || data->left[1] == NULL))
 		data->left[0] = data->left[1] = NULL;
-}
-
-/* The share of pairs of rows that have equal keys. */
-static double
-ShareOfGroups(PlannerInfo *root, const JoinPathData *data, SpecialJoinInfo *sjinfo)
-{
-	List	   *clauses = NIL;
-	ListCell   *cell;
-
-	foreach(cell, data->keys)
-		clauses = lappend(clauses, ((GroupKey *) lfirst(cell))->rinfo);
-	return clauselist_selectivity(root, clauses, 0, data->type, sjinfo);
 }
 
 /* --- cost */
@@ -399,7 +373,7 @@ static void
 CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 {
 	double		dimensions = DimensionsOf(root, data->clause.outer);
-	double		pairs = data->shared ? 0.5 : 1.0;
+	double		pairs = data->plan.shared ? 0.5 : 1.0;
 	double		rows = 0.0;
 	Path	   *own = &path->path;
 	QualCost	quals;
@@ -414,12 +388,8 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 		own->startup_cost += side->total_cost;
 		rows += side->rows;
 	}
-	pairs *= data->outer->rows * data->inner->rows;
-	if (data->keys != NIL)
-	{
-		pairs *= data->group_share;
-		own->startup_cost += 2.0 * rows * cpu_operator_cost * list_length(data->keys);
-	}
+	pairs *= data->outer->rows * data->inner->rows * data->group_share;
+	own->startup_cost += 2.0 * rows * cpu_operator_cost * list_length(data->plan.outer_keys);
 	own->startup_cost += rows * (cpu_tuple_cost + dimensions * cpu_operator_cost / 16.0);
 	own->total_cost = own->startup_cost +
 		2.0 * pairs * dimensions * cpu_operator_cost / FLOP_PER_OPERATOR +
@@ -440,7 +410,7 @@ AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, const JoinPathData *data)
 	own->param_info = data->outside;
 	own->rows = data->outside != NULL ? data->outside->ppi_rows : joinrel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_paths = data->shared ?
+	path->custom_paths = data->plan.shared ?
 		list_make1(PathOfSide(root, data->outer, data->inner, data->left[0] != NULL)) :
 		list_make2(PathOfSide(root, data->outer, NULL, data->left[0] != NULL),
 				   PathOfSide(root, data->inner, NULL, data->left[1] != NULL));
@@ -509,7 +479,7 @@ static bool
 FindNullingJoin(JoinPathData *data, const RelOptInfo *joinrel, const SpecialJoinInfo *sjinfo)
 {
 #if PG_VERSION_NUM >= 160000
-	if (!IS_OUTER_JOIN(data->type) || sjinfo->ojrelid == 0)
+	if (!IS_OUTER_JOIN(data->plan.type) || sjinfo->ojrelid == 0)
 		return true;
 	data->nulling_join = sjinfo->ojrelid;
 	return bms_is_member(sjinfo->ojrelid, joinrel->relids) &&
@@ -525,14 +495,16 @@ static void
 OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
 		  JoinType type, JoinPathExtraData *extra)
 {
-	JoinPathData found = {.type = type,.restrictlist = extra->restrictlist,
+	JoinPathData found = {.plan.type = type,.restrictlist = extra->restrictlist,
 		.outer = outerrel,.inner = innerrel};
 	JoinPathData *data = &found;
+	const DistanceClause *distance = &found.clause;
 	List	   *clauses;
 
 	if (previous_join_hook != NULL)
 		previous_join_hook(root, joinrel, outerrel, innerrel, type, extra);
-	if (!fasted_setting_join_node || !IsServedType(type) ||
+	if (!fasted_setting_join_node ||
+		(type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI && type != JOIN_ANTI) ||
 		HasRowIdentity(outerrel) || HasRowIdentity(innerrel) ||
 		!FindNullingJoin(data, joinrel, extra->sjinfo) ||
 		!FindDistanceClause(data, joinrel) ||
@@ -543,13 +515,11 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	if (contain_volatile_functions((Node *) clauses) || contain_subplans((Node *) clauses))
 		return;
 	/* without another clause every vector is compared */
-	data->may_raise = list_length(clauses) > 1 &&
-		(MayRaise((Node *) data->clause.outer) || MayRaise((Node *) data->clause.inner) ||
-		 MayRaise((Node *) data->clause.bound));
-	data->shared = data->outside == NULL && !MayBeRechecked(root) &&
-		SidesAreAlike(root, outerrel, innerrel, &data->clause);
-	FindKeysAndOrder(root, data);
-	data->group_share = data->keys == NIL ? 1.0 : ShareOfGroups(root, data, extra->sjinfo);
+	data->plan.may_raise = list_length(clauses) > 1 &&
+		MayRaise((Node *) list_make3(distance->outer, distance->inner, distance->bound), NULL);
+	data->plan.shared = data->outside == NULL && !MayBeRechecked(root) &&
+		SidesAreAlike(root, outerrel, innerrel, distance);
+	FindKeysAndOrder(root, data, extra->sjinfo);
 	FindVectorsToLeave(root, data, joinrel);
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
@@ -606,11 +576,20 @@ SearchJoins(PlannerInfo *root, int levels_needed, List *initial_rels)
  * one match of each pair.
  */
 
+static bool
+IsInnerJoin(const Path *path)
+{
+	const CustomPath *join = (const CustomPath *) path;
+
+	return IsA(join, CustomPath) && join->methods == &path_methods &&
+		((JoinPathData *) linitial(join->custom_private))->plan.type == JOIN_INNER;
+}
+
 /* The cheapest path of the inner join by the node; NULL: there is none. */
 static CustomPath *
 FindJoinPath(const RelOptInfo *input)
 {
-	CustomPath *cheapest = NULL;
+	Path	   *cheapest = NULL;
 	ListCell   *cell;
 
 	foreach(cell, input->pathlist)
@@ -619,52 +598,41 @@ FindJoinPath(const RelOptInfo *input)
 
 		if (IsA(path, ProjectionPath))
 			path = ((ProjectionPath *) path)->subpath;
-		if (IsA(path, CustomPath) && ((CustomPath *) path)->methods == &path_methods &&
-			((JoinPathData *) linitial(((CustomPath *) path)->custom_private))->type == JOIN_INNER &&
-			(cheapest == NULL || path->total_cost < cheapest->path.total_cost))
-			cheapest = (CustomPath *) path;
+		if (IsInnerJoin(path) && (cheapest == NULL || path->total_cost < cheapest->total_cost))
+			cheapest = path;
 	}
-	return cheapest;
+	return (CustomPath *) cheapest;
 }
 
-static bool
-DistanceDecides(PlannerInfo *root, const JoinPathData *data)
+/*
+ * A path that costs what the join does, but that no row passes where the engine counts.  Its
+ * parent is the join still, whose relations it stands for.
+ */
+static Path *
+CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
 {
-	bool		ordered = data->order.rinfo != NULL;
-
-	return list_length(data->restrictlist) == 1 + list_length(data->keys) + ordered &&
-		(!ordered || IsTotalOrder(root, data->outer, &data->order));
-}
-
-/* As the join, but that no row passes where the engine counts. */
-static void
-CostCount(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
-{
+	CustomPath *path = makeNode(CustomPath);
 	Path	   *own = &path->path;
+	JoinPathData *data = palloc(sizeof(JoinPathData));
+	bool		ordered;
 
-	if (data->distance_decides && data->clause.form != FORM_FOREIGN)
+	*path = *join;
+	*data = *(JoinPathData *) linitial(join->custom_private);
+	ordered = data->order.rinfo != NULL;
+	data->count = count;
+	data->plan.count = true;
+	data->plan.distance_decides =
+		list_length(data->restrictlist) == 1 + list_length(data->plan.outer_keys) + ordered &&
+		(!ordered || IsTotalOrder(root, data->outer, &data->order));
+	path->custom_private = list_make1(data);
+	if (data->plan.distance_decides && data->clause.form != FORM_FOREIGN)
 		own->rows = 0.0;
 	CostJoin(root, path, data);
 	own->total_cost += own->rows * cpu_operator_cost;
 	own->rows = 1.0;
 	own->startup_cost = own->total_cost;
 	own->pathtarget = root->upper_targets[UPPERREL_GROUP_AGG];
-}
-
-/* Its parent is the join still, whose relations it stands for. */
-static Path *
-CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
-{
-	CustomPath *path = makeNode(CustomPath);
-	JoinPathData *data = palloc(sizeof(JoinPathData));
-
-	*path = *join;
-	*data = *(JoinPathData *) linitial(join->custom_private);
-	data->count = count;
-	data->distance_decides = DistanceDecides(root, data);
-	path->custom_private = list_make1(data);
-	CostCount(root, path, data);
-	return &path->path;
+	return own;
 }
 
 static void
@@ -679,9 +647,7 @@ OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	if (stage != UPPERREL_GROUP_AGG || input->reloptkind != RELOPT_JOINREL || IS_DUMMY_REL(input))
 		return;
 	join = FindJoinPath(input);
-	if (join == NULL)
-		return;
-	count = OnlyCount(root);
+	count = join == NULL ? NULL : OnlyCount(root);
 	if (count != NULL)
 		add_path(output, CountPath(root, join, count));
 }

@@ -142,42 +142,20 @@ AddColumn(List *scan_tlist, Node *expr)
 											   NULL, false));
 }
 
-/* The inner side's columns, and where they are in shared rows. */
-static List *
-AddInnerColumns(List *scan_tlist, const JoinPathData *data,
-				List *columns, List *shared_tlist, List **shared_columns)
+/* Where the column is in a side's rows. */
+static int
+FindColumn(const void *column, List *tlist)
 {
-	ListCell   *cell;
+	TargetEntry *entry = tlist_member((Expr *) column, tlist);
 
-	foreach(cell, columns)
-	{
-		scan_tlist = AddColumn(scan_tlist, AboveJoin(lfirst(cell), data));
-		if (data->shared)
-		{
-			Node	   *outer = AsOuter(lfirst(cell), data->outer, data->inner);
-			TargetEntry *entry = tlist_member((Expr *) outer, shared_tlist);
-
-			if (entry == NULL)
-				elog(ERROR, "fasted shares a row without a column of it");
-			*shared_columns = lappend_int(*shared_columns, entry->resno - 1);
-		}
-	}
-	return scan_tlist;
-}
-
-static List *
-ExpressionsOf(List *tlist)
-{
-	List	   *result = NIL;
-	ListCell   *cell;
-
-	foreach(cell, tlist)
-		result = lappend(result, lfirst_node(TargetEntry, cell)->expr);
-	return result;
+	if (entry == NULL)
+		elog(ERROR, "fasted reads a side of a join without a column of it");
+	return entry->resno - 1;
 }
 
 /* --- the plan */
 
+/* Clauses in their order of evaluation. */
 static List *
 PlainQuals(PlannerInfo *root, List *clauses)
 {
@@ -213,34 +191,6 @@ AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
 }
 
 static void
-AddKeys(const JoinPathData *data, JoinPlan *plan)
-{
-	ListCell   *cell;
-
-	foreach(cell, data->keys)
-	{
-		const GroupKey *key = lfirst(cell);
-
-		plan->outer_keys = lappend(plan->outer_keys, copyObject(key->outer));
-		plan->inner_keys = lappend(plan->inner_keys, AboveJoin((Node *) key->inner, data));
-		plan->outer_hashes = lappend_oid(plan->outer_hashes, key->outer_hash);
-		plan->inner_hashes = lappend_oid(plan->inner_hashes, key->inner_hash);
-		plan->key_collations = lappend_oid(plan->key_collations, key->collation);
-	}
-}
-
-/* Where the column is in a side's rows. */
-static int
-FindColumn(const Var *column, List *tlist)
-{
-	TargetEntry *entry = tlist_member((Expr *) column, tlist);
-
-	if (entry == NULL)
-		elog(ERROR, "fasted reads a side of a join without a column of it");
-	return entry->resno - 1;
-}
-
-static void
 AddOrder(const JoinPathData *data, List *tlist, JoinPlan *plan)
 {
 	const RowOrder *order = &data->order;
@@ -256,9 +206,11 @@ AddOrder(const JoinPathData *data, List *tlist, JoinPlan *plan)
 
 /* Where a side that leaves its vectors in the table has them, and their places. */
 static void
-AddLeftVector(const JoinPathData *data, int side, List *tlist, JoinPlan *plan)
+AddLeftVector(const JoinPathData *data, int side, List *plans, JoinPlan *plan)
 {
-	Var		   *vector = data->left[data->shared ? 0 : side];
+	int			read = plan->shared ? 0 : side;
+	List	   *tlist = ((Plan *) list_nth(plans, read))->targetlist;
+	Var		   *vector = data->left[read];
 
 	plan->left_vector[side] = plan->left_place[side] = -1;
 	if (vector == NULL)
@@ -275,28 +227,36 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	const JoinPathData *data = linitial(path->custom_private);
 	const DistanceClause *clause = &data->clause;
 	List	   *outer_tlist = ((Plan *) linitial(custom_plans))->targetlist;
-	List	   *inner_columns = data->shared ? data->inner->reltarget->exprs :
-		ExpressionsOf(((Plan *) lsecond(custom_plans))->targetlist);
+	List	   *inner_columns = data->plan.shared ? data->inner->reltarget->exprs :
+		get_tlist_exprs(((Plan *) lsecond(custom_plans))->targetlist, true);
 	List	   *scan_tlist = NIL;
-	JoinPlan	plan = {
-		.type = data->type,.form = clause->form,.cosine = clause->cosine,.strict = clause->strict,
-		.similarity = clause->similarity,.may_raise = data->may_raise,.count = data->count != NULL,
-		.distance_decides = data->distance_decides,.shared = data->shared
-	};
+	JoinPlan	plan = data->plan;
 	ListCell   *cell;
 
 	foreach(cell, outer_tlist)
 		scan_tlist = AddColumn(scan_tlist, copyObject((Node *) lfirst_node(TargetEntry, cell)->expr));
 	plan.outer_columns = list_length(scan_tlist);
-	scan->custom_scan_tlist = AddInnerColumns(scan_tlist, data, inner_columns, outer_tlist,
-											  &plan.shared_columns);
+	foreach(cell, inner_columns)
+	{
+		scan_tlist = AddColumn(scan_tlist, AboveJoin(lfirst(cell), data));
+		if (plan.shared)
+			plan.shared_columns =
+				lappend_int(plan.shared_columns,
+							FindColumn(AsOuter(lfirst(cell), data->outer, data->inner), outer_tlist));
+	}
 	if (plan.count)
-		scan->custom_scan_tlist = AddColumn(scan->custom_scan_tlist, copyObject((Node *) data->count));
+		scan_tlist = AddColumn(scan_tlist, copyObject((Node *) data->count));
+	scan->custom_scan_tlist = scan_tlist;
 	AddOrder(data, outer_tlist, &plan);
 	for (int i = 0; i < 2; i++)
-		AddLeftVector(data, i, ((Plan *) list_nth(custom_plans, data->shared ? 0 : i))->targetlist, &plan);
+		AddLeftVector(data, i, custom_plans, &plan);
 	AddQuals(root, data, &plan);
-	AddKeys(data, &plan);
+	plan.form = clause->form;
+	plan.cosine = clause->cosine;
+	plan.strict = clause->strict;
+	plan.similarity = clause->similarity;
+	plan.outer_keys = copyObject(plan.outer_keys);
+	plan.inner_keys = (List *) AboveJoin((Node *) plan.inner_keys, data);
 	plan.outer = copyObject(clause->outer);
 	plan.inner = (Expr *) AboveJoin((Node *) clause->inner, data);
 	plan.bound = copyObject(clause->bound);

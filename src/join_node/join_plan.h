@@ -50,24 +50,10 @@ extern bool MatchDistanceClause(RestrictInfo *rinfo, Relids outer, Relids inner,
 								DistanceClause *clause);
 
 /*
- * Can the evaluation of a vector or of a bound raise an error?  The answer is false only for
+ * Can the evaluation of vectors or of a bound raise an error?  The answer is false only for
  * columns, constants, parameters, those casts that accept every value, sums and differences.
  */
-extern bool MayRaise(const Node *expr);
-
-/* An equality of an expression of each side: only rows with equal keys meet. */
-typedef struct GroupKey
-{
-	Expr	   *outer;
-	Expr	   *inner;
-	Oid			outer_hash;		/* functions that give equal values one hash */
-	Oid			inner_hash;
-	Oid			collation;
-	RestrictInfo *rinfo;
-} GroupKey;
-
-/* The clause as such a key; NULL if it is no such equality. */
-extern GroupKey *AsGroupKey(RestrictInfo *rinfo, Relids outer, Relids inner);
+extern bool MayRaise(Node *expr, void *context);
 
 /*
  * A clause that puts the rows of a pair in order: a.x < b.x, of one column.  In a join of a
@@ -92,36 +78,6 @@ extern bool IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RowOrde
 /* Tells the planner the selectivity of comparisons of a distance. */
 extern void InstallJoinEstimates(void);
 
-/* --- join_path.c: what a path holds */
-
-typedef struct JoinPathData
-{
-	DistanceClause clause;
-	JoinType	type;
-	List	   *restrictlist;	/* all clauses that are not pseudoconstant */
-	List	   *quals;			/* those of the join itself */
-	List	   *above;			/* those above an outer join */
-	List	   *one_time;		/* pseudoconstant clauses */
-	Index		nulling_join;	/* the outer join that makes nulls of inner columns; 0: none, or not said */
-	double		group_share;	/* of pairs of rows, that have equal keys */
-	RelOptInfo *outer;
-	RelOptInfo *inner;
-	ParamPathInfo *outside;		/* relations that sides depend on; NULL: none */
-	bool		shared;
-	bool		may_raise;		/* see JoinPlan */
-	Var		   *left[2];		/* vectors that are left in their table; shared: both or none */
-	RowOrder	order;			/* of shared rows; without a clause: there is none */
-	List	   *keys;			/* GroupKeys */
-	Aggref	   *count;			/* count(*) of it; NULL: its rows */
-	bool		distance_decides;	/* see JoinPlan */
-} JoinPathData;
-
-/* The place of a row of a table. */
-extern Var *PlaceVar(Index relid);
-
-/* An expression of the inner side as one of the outer side's. */
-extern Node *AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner);
-
 /* --- join_plan.c: what a plan holds, beside the plans of both sides */
 
 typedef struct JoinPlan
@@ -144,9 +100,7 @@ typedef struct JoinPlan
 	int			left_vector[2];
 	int			left_place[2];
 
-	/*
-	 * Shared rows: a clause that puts them in order, by a column of the outer side's.
-	 */
+	/* Shared rows: a clause that puts them in order, by a column of the outer side's. */
 	Oid			order_operator;
 	Oid			order_collation;
 	int			order_column;
@@ -180,6 +134,38 @@ typedef struct JoinPlan
 extern Plan *PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 						  List *clauses, List *custom_plans);
 extern JoinPlan ReadJoinPlan(const CustomScan *scan);
+
+/* --- join_path.c: what a path holds */
+
+typedef struct JoinPathData
+{
+	DistanceClause clause;
+	JoinPlan	plan;			/* what is known of it: type, flags, and keys as they are in clauses */
+	List	   *restrictlist;	/* all clauses that are not pseudoconstant */
+	List	   *quals;			/* those of the join itself */
+	List	   *above;			/* those above an outer join */
+	List	   *one_time;		/* pseudoconstant clauses */
+	Index		nulling_join;	/* the outer join that makes nulls of inner columns; 0: none, or not said */
+	double		group_share;	/* of pairs of rows, that have equal keys */
+	RelOptInfo *outer;
+	RelOptInfo *inner;
+	ParamPathInfo *outside;		/* relations that sides depend on; NULL: none */
+	Var		   *left[2];		/* vectors that are left in their table; shared: both or none */
+	RowOrder	order;			/* of shared rows; without a clause: there is none */
+	Aggref	   *count;			/* count(*) of it; NULL: its rows */
+} JoinPathData;
+
+/* The place of a row of a table. */
+extern Var *PlaceVar(Index relid);
+
+/* An expression of the inner side as one of the outer side's. */
+extern Node *AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner);
+
+/*
+ * Adds the clause to the keys, if it is an equality of an expression of each side: only rows
+ * with equal keys meet.  Returns false if it is no such equality (join_clause.c).
+ */
+extern bool AddGroupKey(RestrictInfo *rinfo, JoinPathData *data);
 
 /* join_exec.c */
 extern const CustomScanMethods fasted_join_methods;

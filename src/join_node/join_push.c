@@ -126,17 +126,6 @@ CosineEps(JoinNode *node)
 	return sqrt(2.0 * most) + UNIT_ERROR;
 }
 
-/* What is below the radius is at most the number before it; infinite distances are not below infinity. */
-static double
-ExactEps(const JoinNode *node)
-{
-	double		eps = node->radius;
-
-	if (node->plan.strict && !node->plan.similarity)
-		eps = nextafter(eps, 0.0);
-	return node->plan.cosine ? fmin(eps, 2.0) : eps;
-}
-
 static FastedMetric
 JoinNodeMetric(const JoinNode *node)
 {
@@ -147,9 +136,14 @@ JoinNodeMetric(const JoinNode *node)
 static double
 JoinNodeEps(JoinNode *node)
 {
-	if (node->exact)
-		return ExactEps(node);
-	return node->plan.cosine ? CosineEps(node) : EuclideanEps(node);
+	double		eps = node->radius;
+
+	if (!node->exact)
+		return node->plan.cosine ? CosineEps(node) : EuclideanEps(node);
+	/* below the radius is at most the number before it; infinite distances are not below infinity */
+	if (node->plan.strict && !node->plan.similarity)
+		eps = nextafter(eps, 0.0);
+	return node->plan.cosine ? fmin(eps, 2.0) : eps;
 }
 
 /* What becomes of a vector. */
@@ -232,16 +226,6 @@ HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 	return false;
 }
 
-/* Would a nested loop evaluate the vector of the row in the scan tuple, by its number in the group? */
-static bool
-IsWanted(JoinNode *node, JoinSide *side, uint32 row)
-{
-	/* rows that are in groups have passed */
-	if (side->group.rows == NULL && !PassesOuterQuals(node, side))
-		return false;
-	return node->partner_quals == NULL || HasPartner(node, side, row);
-}
-
 /* --- vectors */
 
 /*
@@ -264,11 +248,13 @@ LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
 	return true;
 }
 
-/* The vector of the row in the scan tuple, by its number in the group; null if it must not be evaluated. */
+/* The vector of the row in the scan tuple; null if a nested loop would not evaluate it. */
 static VectorView
 VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 {
-	if (!IsWanted(node, side, i))
+	/* rows that are in groups have passed */
+	if ((side->group.rows == NULL && !PassesOuterQuals(node, side)) ||
+		(node->partner_quals != NULL && !HasPartner(node, side, i)))
 		return (VectorView) {.isnull = true};
 	return ViewVector(node, side);
 }
@@ -302,27 +288,21 @@ AddNumber(JoinNode *node, uint32 **numbers, uint32 *count, uint32 *room, uint32 
 	(*numbers)[(*count)++] = number;
 }
 
-/* False: some numbers are not finite. */
-static bool
-CopyVector(const JoinNode *node, const VectorView *view, float *vector)
-{
-	if (node->element == FASTED_ELEMENT_DOUBLE)
-		return CopyFiniteDoubles((const double *) view->elements, (double *) vector, view->dimensions);
-	return CopyFinite(view->elements, vector, view->dimensions);
-}
-
 /* What becomes of the group's row in the scan tuple; its vector, if the engine is to have it. */
 static VectorUse
 UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 {
 	VectorView	view = VectorOfRow(node, side, i);
+	bool		finite;
 
 	if (view.isnull)
 		return HAS_NO_VECTOR;
-	if (view.elements == NULL || node->undecided || view.dimensions != node->dimensions ||
-		!CopyVector(node, &view, vector))
+	if (view.elements == NULL || node->undecided || view.dimensions != node->dimensions)
 		return CLAUSES_DECIDE;
-	return JoinNodeVector(node, vector);
+	finite = node->element == FASTED_ELEMENT_DOUBLE ?
+		CopyFiniteDoubles((const double *) view.elements, (double *) vector, view.dimensions) :
+		CopyFinite(view.elements, vector, view.dimensions);
+	return finite ? JoinNodeVector(node, vector) : CLAUSES_DECIDE;
 }
 
 /*
@@ -376,7 +356,7 @@ NotePushed(JoinNode *node, int number, uint32 g, uint32 first_row, uint32 first_
 		.nvectors = nvectors
 	};
 
-	node->batch[g].sides[number] = pushed;
+	node->batch[g][number] = pushed;
 	if (number == OUTER_SIDE)
 	{
 		rows->first_a = first_row;
@@ -384,7 +364,7 @@ NotePushed(JoinNode *node, int number, uint32 g, uint32 first_row, uint32 first_
 	}
 	if (number == INNER_SIDE || node->plan.shared)
 	{
-		node->batch[g].sides[INNER_SIDE] = pushed;
+		node->batch[g][INNER_SIDE] = pushed;
 		rows->first_b = first_row;
 		rows->rows_b = side->nrows - first_row;
 	}
@@ -406,7 +386,7 @@ PushSide(JoinNode *node, Join *join, int number)
 		uint32		nvectors = 0;
 
 		TakeGroup(node, g);
-		if (number == OUTER_SIDE || node->batch[g].sides[OUTER_SIDE].nvectors > 0)
+		if (number == OUTER_SIDE || node->batch[g][OUTER_SIDE].nvectors > 0)
 			taken = PushSideOfGroup(node, join, number, vector, &nvectors);
 		NotePushed(node, number, g, first_row, first_odd, nvectors);
 	}
@@ -436,8 +416,6 @@ PushGroups(RowPusher *pusher, Join *join)
 static void
 JoinFewRows(JoinNode *node)
 {
-	JoinSide   *outer = &node->sides[OUTER_SIDE];
-	JoinSide   *inner = &node->sides[INNER_SIDE];
 	SmallJoin	join = {.metric = JoinNodeMetric(node),.element = node->element,
 	.dimensions = node->dimensions,.eps = JoinNodeEps(node)};
 
@@ -448,8 +426,8 @@ JoinFewRows(JoinNode *node)
 			node->sides[i].vectors = MemoryContextAlloc(node->context, SMALL_JOIN_FLOATS * sizeof(float));
 	}
 	PushGroups(&node->pusher, NULL);
-	join.a = outer->vectors;
-	join.b = node->plan.shared ? NULL : inner->vectors;
+	join.a = node->sides[OUTER_SIDE].vectors;
+	join.b = node->plan.shared ? NULL : node->sides[INNER_SIDE].vectors;
 	for (uint32 g = 0; g < node->nbatch; g++)
 		node->npairs += SmallJoinPairs(&join, &node->row_groups[g], node->own_pairs + node->npairs);
 	node->pairs = node->own_pairs;
@@ -463,7 +441,7 @@ ExpectedRows(const JoinNode *node, int number)
 	uint64		count = 0;
 
 	for (uint32 g = 0; g < node->nbatch; g++)
-		count += node->batch[g].sides[number].place.count;
+		count += node->batch[g][number].place.count;
 	return side->complete ? count : Max(count, (uint64) side->plan->plan->plan_rows);
 }
 

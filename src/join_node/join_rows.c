@@ -28,9 +28,12 @@ KeptLimit(const JoinNode *node)
 
 /* --- which columns */
 
-/* All columns of the plan's rows but a vector that is left in the table, and its place. */
+/*
+ * Kept are all columns of the plan's rows but a vector that is left in the table, and its place.
+ * The columns of the scan tuple come from the plan's rows, and then from kept ones.
+ */
 static void
-ChooseKeptColumns(JoinSide *side, TupleDesc rows)
+PlaceColumns(JoinNode *node, JoinSide *side, TupleDesc rows, bool shared)
 {
 	int			count = 0;
 
@@ -39,29 +42,21 @@ ChooseKeptColumns(JoinSide *side, TupleDesc rows)
 		if (i != side->left_vector && i != side->left_place)
 			side->kept_from[count++] = i;
 	side->kept_columns = CreateTemplateTupleDesc(count);
-	for (int i = 0; i < count; i++)
-		TupleDescCopyEntry(side->kept_columns, i + 1, rows, side->kept_from[i] + 1);
-}
-
-/* Where each column of the scan tuple comes from. */
-static void
-PlaceColumns(JoinNode *node, JoinSide *side, bool shared)
-{
+	for (int k = 0; k < count; k++)
+		TupleDescCopyEntry(side->kept_columns, k + 1, rows, side->kept_from[k] + 1);
 	side->from = palloc(side->columns * sizeof(int) + 1);
 	side->moves = palloc(side->columns * sizeof(*side->moves) + 1);
 	side->left_column = -1;
 	for (int i = 0; i < side->columns; i++)
 	{
-		int			from = shared ? list_nth_int(node->plan.shared_columns, i) : i;
-
-		side->from[i] = from;
-		for (int k = 0; k < side->kept_columns->natts; k++)
-			if (side->kept_from[k] == from)
+		side->from[i] = shared ? list_nth_int(node->plan.shared_columns, i) : i;
+		for (int k = 0; k < count; k++)
+			if (side->kept_from[k] == side->from[i])
 			{
 				side->moves[side->nmoves].from = k;
 				side->moves[side->nmoves++].to = side->first + i;
 			}
-		if (from == side->left_vector)
+		if (side->from[i] == side->left_vector)
 			side->left_column = side->first + i;
 	}
 }
@@ -123,8 +118,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	side->left_vector = node->plan.left_vector[number];
 	side->left_place = node->plan.left_place[number];
 	side->loaded = -1;
-	ChooseKeptColumns(side, ExecGetResultType(plan));
-	PlaceColumns(node, side, shared);
+	PlaceColumns(node, side, ExecGetResultType(plan), shared);
 	if (node->wanted == NULL)
 		FindWanted(node);
 	InitSideVector(node, side, number == OUTER_SIDE ? node->plan.outer : node->plan.inner);
@@ -134,10 +128,10 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 		side->left = node->sides[OUTER_SIDE].left;
 	else
 	{
-		Var		   *column = (Var *) ((TargetEntry *) list_nth(plan->plan->targetlist, side->left_vector))->expr;
+		TargetEntry *entry = list_nth(plan->plan->targetlist, side->left_vector);
 
-		Assert(IsA(column, Var));
-		side->left = LeftVectorsCreate((ScanState *) plan, column->varattno, KeptLimit(node));
+		side->left = LeftVectorsCreate((ScanState *) plan, castNode(Var, entry->expr)->varattno,
+									   KeptLimit(node));
 	}
 }
 
@@ -146,24 +140,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 void
 BeginSide(JoinNode *node, JoinSide *side)
 {
-	MemoryContext old = MemoryContextSwitchTo(node->context);
-
-	side->kept = KeptRowsCreate(side->kept_columns, KeptLimit(node));
-	MemoryContextSwitchTo(old);
-}
-
-/* The plan's next row; its nodes expect to be in the query's memory context. */
-static TupleTableSlot *
-NextOfPlan(JoinSide *side)
-{
-	MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
-	TupleTableSlot *slot = ExecProcNode(side->plan);
-
-	MemoryContextSwitchTo(old);
-	if (TupIsNull(slot))
-		return NULL;
-	slot_getallattrs(slot);
-	return slot;
+	side->kept = KeptRowsCreate(node->context, side->kept_columns, KeptLimit(node));
 }
 
 /* Puts the plan's row into the scan tuple. */
@@ -178,10 +155,11 @@ LoadFresh(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 	{
 		int			column = side->first + i;
 		Form_pg_attribute attribute = TupleDescAttr(scan->tts_tupleDescriptor, column);
-		Datum		value = slot->tts_values[side->from[i]];
+		int			from = side->from[i];
+		Datum		value = slot->tts_values[from];
 
 		/* nobody looks at a row's place */
-		scan->tts_isnull[column] = slot->tts_isnull[side->from[i]] || side->from[i] == side->left_place;
+		scan->tts_isnull[column] = slot->tts_isnull[from] || from == side->left_place;
 		if (node->wanted[column] && !scan->tts_isnull[column] && attribute->attlen == -1 &&
 			VARATT_IS_EXTERNAL(DatumGetPointer(value)))
 			value = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(value)));
@@ -250,13 +228,20 @@ KeepFresh(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 bool
 ReadRow(JoinNode *node, JoinSide *side)
 {
-	TupleTableSlot *slot = side->complete ? NULL : NextOfPlan(side);
+	TupleTableSlot *slot = NULL;
 
-	if (slot == NULL)
+	if (!side->complete)
 	{
-		side->complete = true;
-		return false;
+		/* the plan's nodes expect to be in the query's memory context */
+		MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
+
+		slot = ExecProcNode(side->plan);
+		MemoryContextSwitchTo(old);
 	}
+	side->complete = TupIsNull(slot);
+	if (side->complete)
+		return false;
+	slot_getallattrs(slot);
 	LoadFresh(node, side, slot);
 	KeepFresh(node, side, slot);
 	return true;

@@ -95,10 +95,7 @@ typedef struct BatchSide
 	uint32		nvectors;		/* its rows with a vector that is not null */
 } BatchSide;
 
-typedef struct BatchGroup
-{
-	BatchSide	sides[2];
-} BatchGroup;
+typedef BatchSide BatchGroup[2];
 
 typedef enum JoinPhase
 {

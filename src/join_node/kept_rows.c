@@ -12,7 +12,6 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
-#include "access/htup_details.h"
 #include "access/tableam.h"
 #include "engine/engine.h"
 #include "executor/executor.h"
@@ -37,10 +36,9 @@ struct FilePlace
 };
 
 KeptRows *
-KeptRowsCreate(TupleDesc columns, Size limit)
+KeptRowsCreate(MemoryContext parent, TupleDesc columns, Size limit)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted kept rows",
-												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext context = AllocSetContextCreate(parent, "fasted kept rows", ALLOCSET_DEFAULT_SIZES);
 	KeptRows   *kept = MemoryContextAllocZero(context, sizeof(KeptRows));
 
 	kept->context = context;
@@ -132,25 +130,21 @@ AddInMemory(KeptRows *kept, const Datum *values, const bool *isnull)
 /* --- a row in the file */
 
 static void
-OpenFile(KeptRows *kept)
-{
-	MemoryContext old = MemoryContextSwitchTo(kept->context);
-
-	kept->file = BufFileCreateTemp(false);
-	for (int i = 0; i < 2; i++)
-		kept->slots[i] = MakeSingleTupleTableSlot(kept->columns, &TTSOpsMinimalTuple);
-	kept->values = MakeSingleTupleTableSlot(kept->columns, &TTSOpsVirtual);
-	MemoryContextSwitchTo(old);
-}
-
-static void
 AddToFile(KeptRows *kept, const Datum *values, const bool *isnull)
 {
 	uint32		row = kept->count - kept->in_memory;
 	MinimalTuple tuple;
 
 	if (kept->file == NULL)
-		OpenFile(kept);
+	{
+		MemoryContext old = MemoryContextSwitchTo(kept->context);
+
+		kept->file = BufFileCreateTemp(false);
+		for (int i = 0; i < 2; i++)
+			kept->slots[i] = MakeSingleTupleTableSlot(kept->columns, &TTSOpsMinimalTuple);
+		kept->values = MakeSingleTupleTableSlot(kept->columns, &TTSOpsVirtual);
+		MemoryContextSwitchTo(old);
+	}
 	memcpy(kept->values->tts_values, values, kept->columns->natts * sizeof(Datum));
 	memcpy(kept->values->tts_isnull, isnull, kept->columns->natts * sizeof(bool));
 	ExecStoreVirtualTuple(kept->values);
@@ -214,25 +208,11 @@ ReadExactly(KeptRows *kept, void *to, Size bytes)
 				 errmsg("could not read a row from a temporary file of a join: %m")));
 }
 
-/* Room for a row of the file, whose length is known. */
-static MinimalTuple
-RoomInBuffer(KeptRows *kept, int reader, uint32 length)
-{
-	if (length > kept->buffer_bytes[reader])
-	{
-		if (kept->buffers[reader] != NULL)
-			pfree(kept->buffers[reader]);
-		kept->buffer_bytes[reader] = 2 * (Size) length;
-		kept->buffers[reader] = MemoryContextAllocHuge(kept->context, kept->buffer_bytes[reader]);
-	}
-	kept->buffers[reader]->t_len = length;
-	return kept->buffers[reader];
-}
-
-static MinimalTuple
-ReadFromFile(KeptRows *kept, uint32 row, int reader)
+KeptRow
+KeptRowsFetchFromFile(KeptRows *kept, uint32 row, int reader)
 {
 	const FilePlace *place = &kept->places[row - kept->in_memory];
+	TupleTableSlot *slot = kept->slots[reader];
 	MinimalTuple tuple;
 	uint32		length;
 
@@ -241,17 +221,10 @@ ReadFromFile(KeptRows *kept, uint32 row, int reader)
 				(errcode_for_file_access(),
 				 errmsg("could not seek in a temporary file of a join: %m")));
 	ReadExactly(kept, &length, sizeof(length));
-	tuple = RoomInBuffer(kept, reader, length);
+	tuple = MemoryContextAlloc(kept->context, length);
+	tuple->t_len = length;
 	ReadExactly(kept, (char *) tuple + sizeof(length), length - sizeof(length));
-	return tuple;
-}
-
-KeptRow
-KeptRowsFetchFromFile(KeptRows *kept, uint32 row, int reader)
-{
-	TupleTableSlot *slot = kept->slots[reader];
-
-	ExecStoreMinimalTuple(ReadFromFile(kept, row, reader), slot, false);
+	ExecStoreMinimalTuple(tuple, slot, true);
 	slot_getallattrs(slot);
 	return (KeptRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};
 }

@@ -37,9 +37,7 @@ typedef struct KeptRows
 	BufFile    *file;			/* the rows behind those; NULL: there are none */
 	struct FilePlace *places;
 	uint32		place_room;
-	MinimalTuple buffers[2];	/* a row of the file, for each reader */
-	Size		buffer_bytes[2];
-	TupleTableSlot *slots[2];
+	TupleTableSlot *slots[2];	/* a row of the file, for each reader */
 	TupleTableSlot *values;		/* a row on its way into the file */
 } KeptRows;
 
@@ -50,11 +48,8 @@ typedef struct KeptRow
 	const bool *isnull;
 } KeptRow;
 
-/*
- * Rows of these columns; what is beyond so many bytes goes to a temporary file.  In
- * the current memory context.
- */
-extern KeptRows *KeptRowsCreate(TupleDesc columns, Size limit);
+/* Rows of these columns; what is beyond so many bytes goes to a temporary file. */
+extern KeptRows *KeptRowsCreate(MemoryContext parent, TupleDesc columns, Size limit);
 
 /* Copies a row. */
 extern void KeptRowsAdd(KeptRows *kept, const Datum *values, const bool *isnull);
