@@ -233,4 +233,14 @@ extern const CpuKernel *fasted_cpu_choose_kernel(const char *name);
 /* Rounding to nearest, and no flushing of small numbers, in this thread. */
 extern void fasted_cpu_reset_fpu(void);
 
+/* The processors that this process may run on, or fewer if its cgroup's quota is less. */
+extern int	fasted_processors(void);
+
+/*
+ * The number of processors that the smallest quota of the process's cgroup and its parents
+ * pays for, rounded up; 0 if none has a quota.  Files are looked for below root, which is
+ * empty except in tests.
+ */
+extern int	fasted_cgroup_processors(const char *root);
+
 #endif							/* FASTED_CPU_KERNEL_H */
