@@ -17,7 +17,7 @@
 
 #include "../engine/int8_form.h"
 #include "cpu_levels.h"
-#include "pack_body.h"
+#include "row_body.h"
 
 /* Rows for a first look, and others that it is taken with. */
 #define LOOK_ROWS 512

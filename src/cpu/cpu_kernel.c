@@ -29,8 +29,6 @@
 #endif
 
 #include "cpu_kernel.h"
-#include "kernel_amx.h"
-#include "kernel_avxvnni.h"
 
 /* Best first. */
 static const CpuKernel *const kernels[] = {
