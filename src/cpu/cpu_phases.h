@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_phases.h
- *	  Phases of a join that filter or recheck a sample: cpu_choice.c, cpu_prune.c, cpu_radii.c.
+ *	  Phases of a join that look at samples: cpu_choice.c, cpu_prune.c, cpu_radii.c.
  *
  *-------------------------------------------------------------------------
  */
