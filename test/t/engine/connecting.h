@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "cpu/cpu_set.h"
+#include "cpu/cpu_state.h"
 
 typedef uint32_t uint32;		/* PostgreSQL's */
 #include "base/disjoint_sets.h"

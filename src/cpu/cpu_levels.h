@@ -1,41 +1,31 @@
 /*-------------------------------------------------------------------------
  *
- * cpu_prune.h
- *	  Pruning: tiles are tested at few dimensions first.
+ * cpu_levels.h
+ *	  Level rows, for pruning: cpu_project.c, cpu_levels.c, cpu_fit.c.
  *
  * A projection turns rows into level rows of 32, 64 and 128 numbers: so many leading
  * directions but one, and the norm of the rest.  Level rows are packed, and tested, as
  * rows are.  Rows are in an order in which near ones come together, so that most
- * tiles have no pair that passes.
- *
- *	  cpu_product.c		inner products in FP32 by the filter's kernels
- *	  cpu_eigen.c		leading eigenvectors of a small matrix
- *	  cpu_fit.c			a projection is found from a sample
- *	  cpu_project.c		rows are projected
- *	  cpu_kd_order.c	the order of rows
- *	  cpu_levels.c		level rows of a set, packed
- *	  cpu_prune.c		when: the phases of a join that pruning adds
- *	  cpu_prune_test.c	which levels: a sample of tiles
- *	  cpu_prune_tile.c	a strip is filtered
- *
- * That no pair is lost is proved in doc/bound-pruning.md.
+ * tiles have no pair that passes.  That no pair is lost is proved in doc/bound-pruning.md.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FASTED_CPU_PRUNE_H
-#define FASTED_CPU_PRUNE_H
+#ifndef FASTED_CPU_LEVELS_H
+#define FASTED_CPU_LEVELS_H
 
 #include <math.h>
 
 #include "../engine/prune_bound.h"
-#include "cpu_join.h"
-
-/* Numbers of a level row. */
-#define LEVEL_WORDS(level) (UINT32_C(32) << (level))
-#define LEVEL_MOST_WORDS LEVEL_WORDS(FASTED_PRUNE_LEVELS - 1)
+#include "cpu_prepare.h"
 
 /* Columns of a product at most: the directions in whole tiles, and some that help to find them. */
 #define PRODUCT_COLUMNS 192
+
+/*
+ * Left alone, only joins of so many pairs a row are pruned: a set of 20000 rows with
+ * itself, which takes a tenth of a second.
+ */
+#define PRUNED_AREA_A_ROW 10000
 
 /* So many columns of a product, and padding to whole tiles. */
 static inline uint32_t
@@ -45,21 +35,6 @@ cpu_product_columns(const FastedContext *context, uint32_t columns)
 
 	return (columns + step - 1) / step * step;
 }
-
-struct Projection
-{
-	int			holders;
-	uint32_t	directions;
-	uint32_t	levels;
-	uint32_t	stride;			/* numbers of a projected row */
-	float	   *centre;
-	double		scale;			/* a power of two */
-	double		eta;			/* bounds the Frobenius norm of P P' - I */
-	PackLayout	layout;
-	float	   *packed;			/* the directions, as columns of a product */
-	float	   *level_centres;
-	Form		forms[FASTED_PRUNE_LEVELS]; /* of level rows */
-};
 
 /* Of a projected row: the directions, and two numbers a level. */
 static inline uint32_t
@@ -90,65 +65,45 @@ level_directions(const Projection *projection, uint32_t level)
 	return projection->directions < most ? projection->directions : most;
 }
 
-/* cpu_product.c: packs rows as operands of products, and multiplies one sliver with all columns. */
+/* cpu_project.c: products in FP32 by the filter's kernels, projections, and rows projected */
+extern const CpuKernel *cpu_product_kernel(const CpuKernel *kernel);
 extern bool cpu_pack_operand(Worker *worker, const PackLayout *layout, const float *const *rows,
 							 size_t count, const float *centre, double scale, float *packed);
 extern void cpu_multiply_sliver(const CpuKernel *kernel, const float *a, const PackLayout *a_layout,
 								size_t sliver, const float *b, const PackLayout *b_layout,
 								double *sums);
-
-/* cpu_eigen.c: turns symmetric n x n numbers into values and vectors, the largest first. */
-extern void cpu_eigenvectors(double *matrix, double *vectors, uint32_t *places, uint32_t n);
-
-/* cpu_fit.c */
-extern bool cpu_fit(Worker *worker, Projection *projection);
-extern bool cpu_fit_promises(Worker *worker, Projection *projection);
-
-/* cpu_project.c */
 extern uint32_t cpu_prune_levels(const FastedContext *context);
 extern uint32_t cpu_most_directions(const FastedContext *context, uint32_t levels);
 extern uint32_t cpu_projected_stride(const FastedContext *context);
+extern size_t cpu_project_room_bytes(const FastedContext *context);
+extern size_t cpu_projection_bytes(const FastedContext *context);
 extern Projection *cpu_projection_new(FastedContext *context);
+extern Projection *cpu_projection_hold(Projection *projection);
+extern void cpu_projection_drop(FastedContext *context, Projection *projection);
 extern void cpu_project_sliver(Worker *worker, const Projection *projection,
 							   const float *const *rows, const double *moved, float *out);
 extern void cpu_project_nothing(const Projection *projection, float *out);
 
-/* cpu_kd_order.c: room is for a key of 8 bytes a row; false: it was stopped. */
+/* cpu_levels.c: the order of rows, for which room is for a key of 8 bytes a row; level rows */
 extern bool cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
 						 size_t rows, void *room, uint32_t *order);
-
-/* cpu_levels.c */
+extern size_t cpu_levels_row_bytes(const FastedContext *context);
+extern bool cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows);
+extern void cpu_levels_free(FastedContext *context, SetLevels *levels);
+extern void cpu_set_forget_form(FastedSet *set);
 extern void cpu_level_row(const Projection *projection, const float *projected, uint32_t level,
 						  float *row);
 extern double cpu_level_eps_upper(const FastedContext *context, const Projection *projection,
 								  uint32_t level, double eps);
+extern bool cpu_project_set(Worker *worker, FastedSet *set, size_t sliver);
+extern bool cpu_order_set(Worker *worker, FastedSet *set);
+extern void cpu_lay_out_levels(const FastedContext *context, FastedSet *set, uint32_t levels);
+extern void cpu_pack_levels(Worker *worker, FastedSet *set, size_t sliver);
+extern void cpu_set_level_thresholds(Worker *worker, FastedSet *set, size_t sliver);
 
-/* cpu_prune_test.c */
-extern uint32_t cpu_choose_levels(Worker *worker);
-extern double cpu_level_cost(const FastedContext *context, uint32_t level);
-extern double cpu_full_cost(const FastedJoin *join);
-extern double cpu_recheck_cost(const FastedContext *context);
+/* cpu_fit.c */
+extern size_t cpu_fit_bytes(const FastedContext *context);
+extern bool cpu_fit(Worker *worker, Projection *projection);
+extern bool cpu_fit_promises(Worker *worker, Projection *projection);
 
-/* cpu_prune_tile.c */
-typedef struct Tile
-{
-	size_t		row;
-	size_t		col;
-	uint8_t    *hits;			/* of its first row */
-	size_t		hit_stride;
-} Tile;
-
-/* What the ways on from a level cost. */
-typedef struct PruneCosts
-{
-	uint32_t	first;			/* level */
-	double		level[FASTED_PRUNE_LEVELS];
-	double		full;
-	double		recheck;		/* of one candidate */
-} PruneCosts;
-
-extern uint32_t cpu_count_hits(const CpuKernel *kernel, const Tile *tile);
-extern void cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b,
-						   const Tile *tile);
-
-#endif							/* FASTED_CPU_PRUNE_H */
+#endif							/* FASTED_CPU_LEVELS_H */

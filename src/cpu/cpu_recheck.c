@@ -1,17 +1,24 @@
 /*-------------------------------------------------------------------------
  *
- * cpu_refine.c
+ * cpu_recheck.c
  *	  The recheck of a strip's candidates, and what becomes of pairs.
  *
  * The bits of a strip's map are listed row by row.  The recheck looks ahead in the
  * list: rows are fetched before they are needed, and a row with several candidates
  * is promoted to FP64 once.
  *
+ * Of many dimensions INT8 finds several candidates a pair, and the recheck of one
+ * waits for its rows: 4 bytes a coordinate.  Fine rows have 2, their products cost
+ * next to nothing, and few that pass are too far apart.  No pair is lost:
+ * doc/bound-int8.md, section 10.
+ *
  *-------------------------------------------------------------------------
  */
+#include <stdlib.h>
 #include <string.h>
 
-#include "cpu_join.h"
+#include "cpu_groups.h"
+#include "cpu_recheck.h"
 
 /* Candidates whose rows are fetched ahead, and how much of each row. */
 #define PREFETCH_AHEAD 2
@@ -19,6 +26,98 @@
 
 /* Candidates of one row for which its promotion to FP64 is kept. */
 #define WIDEN_FROM 3
+
+/* Candidates whose rows are fetched ahead. */
+#define FETCH_AHEAD 4
+
+/* --- blocks of pairs */
+
+void
+pair_pool_release(PairPool *pool, PairBlock *block)
+{
+	block->next = pool->free_list;
+	pool->free_list = block;
+}
+
+void
+pair_pool_reset(PairPool *pool)
+{
+	pool->free_list = pool->queue_head = pool->queue_tail = NULL;
+	for (size_t i = pool->nblocks; i-- > 0;)
+	{
+		pool->blocks[i].pairs = pool->pairs + i * pool->block_pairs;
+		pair_pool_release(pool, &pool->blocks[i]);
+	}
+}
+
+void
+pair_pool_free(PairPool *pool, MemoryCount *count)
+{
+	fasted_cpu_unmap(pool->pairs,
+					 pool->nblocks * pool->block_pairs * sizeof(FastedPair),
+					 count);
+	free(pool->blocks);
+	memset(pool, 0, sizeof(*pool));
+}
+
+bool
+pair_pool_reserve(PairPool *pool, size_t nblocks, size_t block_pairs, MemoryCount *count)
+{
+	if (nblocks <= pool->nblocks)
+		return true;
+	pair_pool_free(pool, count);
+	pool->nblocks = nblocks;
+	pool->block_pairs = block_pairs;
+	pool->blocks = calloc(nblocks, sizeof(*pool->blocks));
+	pool->pairs = fasted_cpu_map_lazily(nblocks * block_pairs * sizeof(FastedPair), count);
+	if (pool->blocks == NULL || pool->pairs == NULL)
+	{
+		pair_pool_free(pool, count);
+		return false;
+	}
+	pair_pool_reset(pool);
+	return true;
+}
+
+static PairBlock *
+pair_pool_get(PairPool *pool)
+{
+	PairBlock  *block = pool->free_list;
+
+	if (block != NULL)
+	{
+		pool->free_list = block->next;
+		block->next = NULL;
+		block->npairs = 0;
+	}
+	return block;
+}
+
+static void
+pair_pool_push(PairPool *pool, PairBlock *block)
+{
+	block->next = NULL;
+	if (pool->queue_tail == NULL)
+		pool->queue_head = block;
+	else
+		pool->queue_tail->next = block;
+	pool->queue_tail = block;
+}
+
+PairBlock *
+pair_pool_pop(PairPool *pool)
+{
+	PairBlock  *block = pool->queue_head;
+
+	if (block != NULL)
+	{
+		pool->queue_head = block->next;
+		if (pool->queue_head == NULL)
+			pool->queue_tail = NULL;
+		block->next = NULL;
+	}
+	return block;
+}
 
 /* Hands over the block being filled. */
 void
@@ -67,6 +166,8 @@ emit_pair(Worker *worker, uint32_t a, uint32_t b, double dist)
 	return true;
 }
 
+/* --- the list of candidates */
+
 /* 64 bits of a hit map; bit b of the answer is column 64 word + b. */
 static uint64_t
 hit_word(const uint8_t *map, uint32_t word)
@@ -104,6 +205,64 @@ cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 		}
 	}
 }
+
+static void
+fetch(const int16_t *row, uint32_t padded)
+{
+	for (uint32_t k = 0; k < padded; k += 32)
+		__builtin_prefetch(row + k);
+}
+
+/*
+ * Drops the worker's candidates, from the first one that is not compared yet, that are
+ * too far apart; how many there are then.
+ */
+static uint32_t
+cpu_fine_keep(Worker *worker, const Strip *strip, uint32_t first)
+{
+	const FastedJoin *join = worker->join;
+	int32_t		(*dot) (const int16_t *x, const int16_t *y, uint32_t padded) =
+		join->context->kernel->int8->dot_fine;
+	const FineRows *a = &join->row_set->fine;
+	const FineRows *b = &join->col_set->fine;
+	uint32_t	padded = cpu_padded(join->context);
+	const int16_t *rows = a->values + strip->first_a * padded;
+	const int16_t *cols = b->values + strip->first_b * padded;
+	Candidate  *list = worker->list;
+	uint32_t	kept = first;
+
+	for (uint32_t c = first; c < worker->listed; c++)
+	{
+		Candidate	pair = list[c];
+		int32_t		product;
+
+		if (c + FETCH_AHEAD < worker->listed)
+			fetch(cols + (size_t) list[c + FETCH_AHEAD].col * padded, padded);
+		product = dot(rows + (size_t) pair.row * padded, cols + (size_t) pair.col * padded, padded);
+		list[kept] = pair;
+		kept += product >= a->threshold[strip->first_a + pair.row]
+			+ b->threshold[strip->first_b + pair.col];
+	}
+	return worker->listed = kept;
+}
+
+/* Puts the worker's candidates in the order of their rows, by counting. */
+static void
+cpu_sort_candidates(Worker *worker)
+{
+	Candidate	sorted[CANDIDATE_LIST];
+	uint16_t	place[FASTED_MAX_BLOCK + 1] = {0};
+
+	for (uint32_t c = 0; c < worker->listed; c++)
+		place[worker->list[c].row + 1]++;
+	for (uint32_t row = 0; row < FASTED_MAX_BLOCK; row++)
+		place[row + 1] += place[row];
+	for (uint32_t c = 0; c < worker->listed; c++)
+		sorted[place[worker->list[c].row]++] = worker->list[c];
+	memcpy(worker->list, sorted, worker->listed * sizeof(Candidate));
+}
+
+/* --- the recheck */
 
 /* The row at this place among the packed ones. */
 static const float *
@@ -212,7 +371,7 @@ refine_list(Worker *worker, const Strip *strip)
 	uint32_t	d = context->options.dimensions;
 	int			wide = -1;		/* the row that was widened last */
 
-	cpu_rest_if_alone(context, cpu_now());
+	cpu_rest_if_alone(context);
 	for (uint32_t c = 0; c < PREFETCH_AHEAD; c++)
 		prefetch_candidate(worker, strip, c);
 	for (uint32_t c = 0; c < worker->listed; c++)

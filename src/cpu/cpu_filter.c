@@ -1,17 +1,144 @@
 /*-------------------------------------------------------------------------
  *
- * cpu_prune_tile.c
- *	  A strip is filtered at its join's levels.
+ * cpu_filter.c
+ *	  A strip is filtered, at all dimensions or at its join's levels first.
  *
- * All tiles at the first level; those with pairs left at the next, unless so few are
- * left that to recheck them costs less; and so on, to all dimensions.  What is left in
- * the end are bits of the hit map, as without pruning.
+ * The filter leaves a bit map of the strip.
+ *
+ * With levels, all tiles are tested at the first level; those with pairs left at the next,
+ * unless so few are left that to recheck them costs less; and so on, to all dimensions.
+ * What is left in the end are bits of the hit map, as without pruning.
  *
  *-------------------------------------------------------------------------
  */
 #include <string.h>
 
-#include "cpu_prune.h"
+#include "cpu_filter.h"
+
+/* What a tile costs beside them. */
+#define TILE_COST 12.0
+
+/* A recheck takes as long as so many bytes of pairs. */
+#define RECHECK_DIMENSION_COST 48.0
+#define RECHECK_COST 8192.0
+
+/* What the ways on from a level cost. */
+typedef struct PruneCosts
+{
+	uint32_t	first;			/* level */
+	double		level[FASTED_PRUNE_LEVELS];
+	double		full;
+	double		recheck;		/* of one candidate */
+} PruneCosts;
+
+/*
+ * Sweeps all tiles of one block pair, slice by slice.  On the diagonal only
+ * tiles with some column beyond their first row.
+ */
+static void
+filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
+			 const Strip *strip, uint32_t number)
+{
+	bool		nearest = cpu_goes_by_radii(worker->join);
+	FastedContext *context = worker->context;
+	const CpuKernel *kernel = context->kernel;
+	void		(*sweep_tiles) (const TileSweep *sweep) =
+		b->layout.int8 ? kernel->int8->sweep : kernel->sweep;
+	uint32_t	words = b->layout.words;
+	uint32_t	slice = b->layout.slice;
+	uint32_t	tiles = (strip->rows_a + kernel->tile_rows - 1) / kernel->tile_rows;
+	size_t		column_size = (size_t) tiles * kernel->tile_rows
+		* kernel->tile_cols;
+	size_t		first_b = strip->first_b + (size_t) number * strip->block_rows;
+	size_t		left_b = b->rows - first_b;
+	uint32_t	rows_b = left_b < strip->block_rows ? left_b : strip->block_rows;
+	TileSweep	sweep = {
+		.a_threshold = (const uint32_t *) a->as_a.threshold + strip->first_a,
+		.hit_stride = worker->join->hit_stride,
+	};
+
+	for (uint32_t k = 0; k < words; k += slice)
+	{
+		if (k > 0)
+			cpu_rest_if_alone(context);
+		sweep.depth = words - k < slice ? words - k : slice;
+		sweep.first = k == 0;
+		sweep.last = k + sweep.depth == words;
+		sweep.a = (const uint32_t *) a->as_a.packed
+			+ pack_offset(&a->layout, kernel->width,
+						  strip->first_a / kernel->width, k);
+
+		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
+		{
+			if (cpu_stopping(context))
+				return;
+			sweep.b = (const uint32_t *) b->as_b.packed
+				+ pack_offset(&b->layout, kernel->width,
+							  (first_b + col) / kernel->width, k);
+			sweep.tiles = tiles;
+			if (strip->diagonal && number == 0)
+			{
+				uint32_t	above = col + kernel->tile_cols - 1;
+				uint32_t	useful = (above + kernel->tile_rows - 1)
+					/ kernel->tile_rows;
+
+				sweep.tiles = useful < tiles ? useful : tiles;
+			}
+			sweep.partial = (uint32_t *) worker->partial
+				+ col / kernel->tile_cols * column_size;
+			sweep.b_threshold = (const uint32_t *) b->as_b.threshold
+				+ first_b + col;
+			sweep.hits = worker->hits + number * FASTED_HIT_BYTES + col / 8;
+			if (nearest)
+				cpu_point_at_thresholds(worker, a, strip->first_a, first_b + col, &sweep);
+			sweep_tiles(&sweep);
+		}
+	}
+}
+
+/* Fills the worker's hit map. */
+void
+cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
+				 const Strip *strip)
+{
+	memset(worker->hits, 0, strip->rows_a * worker->join->hit_stride);
+	memset(worker->has_hits, true, sizeof(worker->has_hits));
+	for (uint32_t number = 0; number < strip->blocks; number++)
+		filter_block(worker, a, b, strip, number);
+}
+
+/* --- costs */
+
+static double
+cost_at(const CpuKernel *kernel, uint32_t dimensions, bool int8)
+{
+	return TILE_COST + sizeof(uint32_t) * (int8 ? cpu_int8_words(kernel, dimensions) : dimensions);
+}
+
+double
+cpu_level_cost(const FastedContext *context, uint32_t level)
+{
+	return cost_at(context->kernel, LEVEL_WORDS(level), context->may_use_int8);
+}
+
+/* Of a tile at all dimensions. */
+double
+cpu_full_cost(const FastedJoin *join)
+{
+	return cost_at(join->context->kernel, join->context->options.dimensions, join->int8);
+}
+
+/* Of one candidate. */
+double
+cpu_recheck_cost(const FastedContext *context)
+{
+	const CpuKernel *kernel = context->kernel;
+
+	return (RECHECK_COST + RECHECK_DIMENSION_COST * context->options.dimensions)
+		/ (kernel->tile_rows * kernel->tile_cols);
+}
+
+/* --- levels */
 
 /* The bits of a tile's columns, in any order; 48 of them in two pieces, which is fast. */
 static uint64_t
@@ -223,7 +350,7 @@ cpu_prune_strip(Worker *worker, const Strip *strip)
 	memset(worker->has_hits, false, sizeof(worker->has_hits));
 	for (uint32_t number = 0; number < strip->blocks; number++)
 	{
-		cpu_rest_if_alone(join->context, cpu_now());
+		cpu_rest_if_alone(join->context);
 		follow_block(worker, &costs, strip, number);
 	}
 }
