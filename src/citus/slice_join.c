@@ -11,7 +11,6 @@
 #include "postgres.h"
 
 #include "base/arguments.h"
-#include "base/disjoint_sets.h"
 #include "base/guc.h"
 #include "base/row_numbers.h"
 #include "catalog/pg_type.h"

@@ -43,7 +43,7 @@
 #define CENTRE_ROWS 64
 #define CENTRE_SHARE 16
 
-/* Blocks along the side of a group at most: see tile_order.h. */
+/* Blocks along the side of a group at most: see host_device.h. */
 #define GROUP_BLOCKS 8
 
 /* A pair of rows of the strip at work: distances from its first ones. */

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../engine/int8_form.h"
+#include "../engine/filter_bound.h"
 #include "cpu_prune.h"
 #include "pack_body.h"
 

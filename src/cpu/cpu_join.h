@@ -27,7 +27,6 @@
 #include "../engine/exact_distance.h"
 #include "../engine/row_groups.h"
 #include "../engine/host_device.h"
-#include "../engine/tile_order.h"
 #include "cpu_context.h"
 
 /*

@@ -27,7 +27,7 @@
 
 #include <math.h>
 
-#include "../engine/prune_bound.h"
+#include "../engine/filter_bound.h"
 #include "cpu_join.h"
 
 /* Numbers of a level row. */

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "../engine/int8_form.h"
+#include "../engine/filter_bound.h"
 #include "cpu_kernel.h"
 
 typedef float Float8 __attribute__((vector_size(32)));

@@ -14,7 +14,7 @@
 
 #if defined(__x86_64__)
 
-#include "../engine/int8_form.h"
+#include "../engine/filter_bound.h"
 #include "int8_avx512.h"
 #include "tile_avx512.h"
 

@@ -14,7 +14,6 @@
 
 #include <math.h>
 
-#include "base/cleanup.h"
 #include "base/guc.h"
 #include "base/interrupts.h"
 #include "base/progress.h"

@@ -11,7 +11,7 @@
  */
 #include "postgres.h"
 
-#include "join/room.h"
+#include "join/engines.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 
