@@ -17,7 +17,7 @@
 #include "base/guc.h"
 #include "base/interrupts.h"
 #include "base/progress.h"
-#include "epsilon/sample.h"
+#include "epsilon/epsilon.h"
 #include "rows/reader.h"
 #include "rows/vector.h"
 #include "utils/memutils.h"
