@@ -11,7 +11,7 @@
 #include <cub/block/block_reduce.cuh>
 
 #include "device/check.h"
-#include "engine/int8_form.h"
+#include "engine/filter_bound.h"
 #include "rows/quantise_int8.h"
 #include "rows/rotation.cuh"
 

@@ -10,7 +10,7 @@
  *-------------------------------------------------------------------------
  */
 #include "device/check.h"
-#include "engine/prune_bound.h"
+#include "engine/filter_bound.h"
 #include "rows/projection.h"
 
 namespace fasted

@@ -5,7 +5,7 @@
  *
  * A short row has `width` numbers: the products of a row's image w = s (x - c) with so
  * many directions but one, and the norm of what these leave of w.  Short rows are not
- * further apart than images, but for what prune_bound.h says: doc/bound-pruning.md.
+ * further apart than images, but for what filter_bound.h says: doc/bound-pruning.md.
  *
  *-------------------------------------------------------------------------
  */

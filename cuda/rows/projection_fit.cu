@@ -11,8 +11,7 @@
 #include <cmath>
 
 #include "device/check.h"
-#include "engine/int8_form.h"
-#include "engine/prune_bound.h"
+#include "engine/filter_bound.h"
 
 namespace fasted
 {

@@ -8,7 +8,7 @@
 #include "rows/short_rows.h"
 
 #include "device/check.h"
-#include "engine/prune_bound.h"
+#include "engine/filter_bound.h"
 
 namespace fasted
 {

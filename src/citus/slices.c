@@ -16,10 +16,9 @@
 #include "postgres.h"
 
 #include "base/arguments.h"
-#include "base/disjoint_sets.h"
+#include "base/row_numbers.h"
 #include "base/guc.h"
 #include "base/interrupts.h"
-#include "base/row_numbers.h"
 #include "catalog/pg_type.h"
 #include "citus/cluster.h"
 #include "citus/wire.h"

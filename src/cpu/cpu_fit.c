@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../engine/int8_form.h"
+#include "../engine/filter_bound.h"
 #include "cpu_levels.h"
 #include "row_body.h"
 

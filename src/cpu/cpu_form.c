@@ -29,7 +29,6 @@
 #include <string.h>
 
 #include "../engine/filter_bound.h"
-#include "../engine/int8_form.h"
 #include "cpu_prepare.h"
 
 /* Coordinates that are claimed at once while the centre is computed. */

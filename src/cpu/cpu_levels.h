@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-#include "../engine/prune_bound.h"
+#include "../engine/filter_bound.h"
 #include "cpu_prepare.h"
 
 /* Columns of a product at most: the directions in whole tiles, and some that help to find them. */

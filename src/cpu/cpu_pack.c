@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "../engine/filter_bound.h"
-#include "../engine/int8_form.h"
 #include "cpu_prepare.h"
 
 /* Slivers that are claimed at once while rows are packed. */

@@ -42,7 +42,7 @@
 
 #include "../engine/engine.h"
 #include "../engine/row_groups.h"
-#include "../engine/tile_order.h"
+#include "../engine/host_device.h"
 #include "cpu_kernel.h"
 #include "neighbor_lists.h"
 #include "row_store.h"

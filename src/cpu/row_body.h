@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../engine/int8_form.h"
+#include "../engine/filter_bound.h"
 #include "cpu_kernel.h"
 
 /* --- FP32 */

@@ -18,7 +18,7 @@
 
 #include "common/hashfn.h"
 #include "executor/executor.h"
-#include "join/room.h"
+#include "join/engines.h"
 #include "join/small_join.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"

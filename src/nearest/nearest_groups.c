@@ -7,7 +7,6 @@
  */
 #include "postgres.h"
 
-#include "base/cleanup.h"
 #include "base/interrupts.h"
 #include "join/engines.h"
 #include "nearest/nearest_groups.h"

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
- * near_pairs.h
- *	  The pairs of some rows in memory by rank of their distance.
+ * epsilon.h
+ *	  A random sample of a source's rows, and the pairs of some rows in memory by rank of
+ *	  their distance.
  *
  * An engine finds pairs within a distance, so a distance is guessed first, from
  * all pairs of some of the rows; if the guess is wrong, another one follows.  The
@@ -10,11 +11,38 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FASTED_NEAR_PAIRS_H
-#define FASTED_NEAR_PAIRS_H
+#ifndef FASTED_EPSILON_H
+#define FASTED_EPSILON_H
 
 #include "join/join.h"
 #include "utils/float.h"
+
+/* --- sample.c */
+
+/* With fewer rows there is no telling how sure an estimate is. */
+#define LEAST_SAMPLE_ROWS 100
+
+typedef struct SampleOptions
+{
+	uint32		rows;			/* at most; zero: as many as pairs needs */
+	double		neighbors;	/* the mean number of neighbours asked for */
+	const uint64 *seed;			/* NULL: another sample each time */
+} SampleOptions;
+
+typedef struct Sample
+{
+	uint64		total;			/* rows of the source that take part */
+	RowArray	array;			/* all of them, or the sample, in random order */
+} Sample;
+
+/*
+ * Reads the source as a join would, once, with the same errors, and keeps a
+ * sample of its rows: every set of that many rows is as likely.  Allocates in
+ * the current memory context, which on error must go.
+ */
+extern Sample *ReadSample(const VectorSource *source, const SampleOptions *options);
+
+/* --- near_pairs.c */
 
 /*
  * Distances of some of the rows, from which others are guessed.  The engine keeps the
@@ -24,7 +52,6 @@ typedef struct DistanceGuess
 {
 	const VectorSource *source; /* for messages and progress */
 	const RowArray *array;
-	FastedMetric metric;
 	bool		ignore_copies;	/* only pairs at a distance above 0 count */
 	FastedPair *pairs;			/* all pairs of its first rows that count */
 	size_t		npairs;
@@ -35,7 +62,7 @@ typedef struct DistanceGuess
 } DistanceGuess;
 
 extern DistanceGuess *GuessDistances(const VectorSource *source, const RowArray *array,
-									 FastedMetric metric, bool ignore_copies);
+									 bool ignore_copies);
 
 /*
  * The rank-th smallest distance (from 1) of the pairs that count, exactly.  In bounded
@@ -74,4 +101,4 @@ PairsOf(uint64 rows)
 	return rows < 2 ? 0 : rows * (rows - 1) / 2;
 }
 
-#endif							/* FASTED_NEAR_PAIRS_H */
+#endif							/* FASTED_EPSILON_H */

@@ -1,14 +1,17 @@
 /*-------------------------------------------------------------------------
  *
- * group_state.h
- *	  A group of devices and its members, for the files that make it up.
+ * multi_gpu.h
+ *	  A group of devices, its sets and its joins, for the files that make it up.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FASTED_GROUP_STATE_H
-#define FASTED_GROUP_STATE_H
+#ifndef FASTED_MULTI_GPU_H
+#define FASTED_MULTI_GPU_H
 
-#include "device_group.h"
+#include "engine.h"
+
+/* No more devices work on one join. */
+#define FASTED_GROUP_MOST 16
 
 typedef struct Group Group;
 typedef struct GroupSet GroupSet;
@@ -87,6 +90,94 @@ struct Group
 	uint64_t	order_hash;
 };
 
+/*
+ * Slices of a join, whatever the number of devices: other processes, which have
+ * slices of their own, may have fewer.  A device takes several in a row, the fewer the
+ * fewer are left; up to GROUP_FEW_SLICES where another device may have to do them again.
+ */
+#define GROUP_SLICES 1024
+#define GROUP_FEW_SLICES 32
+
+/* What a device is at. */
+typedef struct Turn
+{
+	bool		busy;			/* it has slices */
+	bool		at_work;	/* on them: join is of them */
+	bool		aside;			/* its rows are in another order: it has no slices */
+	uint32_t	slice;			/* the first one */
+	uint32_t	width;			/* so many */
+	FastedStatus begin;			/* what their beginning came to */
+	double		since;			/* when it began with them, milliseconds */
+	FastedJoin *join;			/* of these slices or the last ones; NULL: there were none */
+	FastedStats begun;			/* the device's sums when it began */
+	bool		further;		/* its next slice goes on from the last one */
+	bool		has_counts;		/* of its slices, which have not been added yet */
+
+	/* Of a spread set: its parts i and j, and the groups of rows there. */
+	int			i;
+	int			j;
+	FastedRowGroup *groups;
+} Turn;
+
+/* Slices that a device gave back. */
+typedef struct SliceRest
+{
+	uint32_t	slice;
+	uint32_t	width;
+} SliceRest;
+
+/* What becomes of the join of two parts of a spread set, or of one with the other set. */
+typedef enum TaskState
+{
+	TASK_NONE = 0,				/* no rows, or the other way round */
+	TASK_OPEN,
+	TASK_TAKEN,
+	TASK_OVER
+} TaskState;
+
+typedef struct Tasks
+{
+	GroupSet   *set;			/* the spread one */
+	bool		self;			/* it is joined with itself */
+	uint8_t		state[SPREAD_MOST][SPREAD_MOST];	/* of parts i <= j; unless self of i and 0 */
+} Tasks;
+
+/* Neighbours, once they are asked for. */
+typedef struct GroupLists
+{
+	int			members[FASTED_GROUP_MOST]; /* that have some */
+	int			nmembers;		/* 0: they have not been asked for yet */
+	bool		on_host;		/* lists are merged there, when they are handed out */
+	uint64_t	window;			/* rows that one member has the merged lists of */
+	bool	   *merged;			/* of each window: they are there */
+} GroupLists;
+
+struct GroupJoin
+{
+	Group	   *group;
+	FastedProblem problem;
+	GroupSet   *a;
+	GroupSet   *b;
+	uint32_t	slices;
+	bool		begun;			/* devices have begun, all at once */
+	bool		ordered;		/* a device has begun with one */
+	uint64_t	order;			/* of its rows */
+	Turn		turns[FASTED_GROUP_MOST];
+	int			look_first;		/* at this device */
+	double		turned;			/* when slices began last: milliseconds */
+	double		slice_ms;		/* what one took a device; 0: that is not known yet */
+	uint32_t	next_slice;		/* that nobody had yet */
+	uint32_t	finished;
+	SliceRest	rests[FASTED_GROUP_MOST];
+	int			nrests;
+	uint64_t	pairs;			/* of finished slices, or handed out */
+	Tasks	   *tasks;			/* of a spread set; NULL: there are slices */
+	uint64_t	rows[2];
+	uint32_t   *counts[2];		/* of devices that have been asked */
+	uint32_t   *device_counts[2];	/* of one that is being asked */
+	GroupLists	lists;
+};
+
 static inline Group *
 group_of(const FastedContext *context)
 {
@@ -105,21 +196,17 @@ extern bool group_check(Group *group, int member, FastedStatus status);
 /* A failure of the group's own. */
 extern FastedStatus group_fail(Group *group, FastedStatus status, const char *text);
 
-/* Returns whether this device takes part. */
-static inline bool
-group_has(const Group *group, int member)
+/* The first member from m on that takes part; nmembers if there is none. */
+static inline int
+next_member(const Group *group, int m)
 {
-	return group->members[member].takes_part;
+	while (m < group->nmembers && !group->members[m].takes_part)
+		m++;
+	return m;
 }
 
-/* Spread sets: spread_set.c. */
-extern FastedStatus spread_open(GroupSet *set, const FastedSetOptions *options);
-extern FastedStatus spread_over(GroupSet *set, uint64_t rows);
-extern FastedStatus spread_stage(GroupSet *set, float **rows, size_t *capacity);
-extern FastedStatus spread_commit(GroupSet *set, size_t nrows);
-extern FastedStatus spread_seal(GroupSet *set);
-extern void spread_close(GroupSet *set);
-extern bool spread_fits(const Group *group, const uint64_t *rows, int nsets);
+#define for_each_member(m, group) \
+	for (int m = next_member(group, 0); m < (group)->nmembers; m = next_member(group, m + 1))
 
 /*
  * One more step in copying the guest of a device.  FASTED_OK: it is there; FASTED_AGAIN;
@@ -127,7 +214,7 @@ extern bool spread_fits(const Group *group, const uint64_t *rows, int nsets);
  */
 extern FastedStatus spread_fill_guest(GroupSet *set, int member);
 
-/* Joins: group_join.c. */
+/* Joins: multi_gpu_join.c. */
 extern FastedStatus group_join_open(FastedContext *context, const FastedProblem *problem,
 									FastedSet *a, FastedSet *b, FastedJoin **result);
 extern FastedStatus group_next(FastedJoin *join, int timeout_ms, FastedBatch *batch);
@@ -144,4 +231,4 @@ extern uint64_t group_list_rows(const FastedContext *context, uint64_t rows, uin
 /* Adds the join at work to the group's own sums. */
 extern void group_join_stats(const GroupJoin *join, FastedStats *stats);
 
-#endif							/* FASTED_GROUP_STATE_H */
+#endif							/* FASTED_MULTI_GPU_H */
