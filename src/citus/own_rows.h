@@ -9,7 +9,7 @@
 #define FASTED_OWN_ROWS_H
 
 #include "join/keys.h"
-#include "rows/fingerprint.h"
+#include "rows/vector.h"
 
 /*
  * Adds the keys of the source's rows, in their order, and gives the fingerprint of what

@@ -16,9 +16,9 @@
 #include "executor/executor.h"
 #include "lib/binaryheap.h"
 #include "libpq/pqformat.h"
+#include "rows/source.h"
 #include "rows/source_query.h"
-#include "rows/type_order.h"
-#include "rows/vector_bytes.h"
+#include "rows/vector.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -59,7 +59,7 @@ typedef struct ShardReader
 static void
 CheckPrivileges(const VectorSource *source)
 {
-	Query	   *query = MakeSourceQuery(source);
+	Query	   *query = MakeSourceQuery(source, false);
 
 #if PG_VERSION_NUM >= 160000
 	ExecCheckPermissions(query->rtable, query->rteperminfos, true);

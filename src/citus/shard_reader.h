@@ -12,7 +12,7 @@
 #ifndef FASTED_SHARD_READER_H
 #define FASTED_SHARD_READER_H
 
-#include "rows/row_taker.h"
+#include "rows/reader.h"
 #include "rows/source.h"
 
 /*

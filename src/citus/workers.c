@@ -18,7 +18,7 @@
 #include "citus/workers.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "rows/fingerprint.h"
+#include "rows/vector.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"

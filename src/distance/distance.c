@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * distance.c
- *	  SQL functions of two vectors: checks, and the canonical distance.
+ *	  SQL functions of two vectors: checks, the canonical distance, and its selectivity.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,11 +14,16 @@
 #include "cpu/cpu_kernel.h"
 #include "distance/distance.h"
 #include "engine/exact_distance.h"
+#include "nodes/supportnodes.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "rows/statistics.h"
 #include "rows/vector.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
 PG_FUNCTION_INFO_V1(fasted_cosine_distance);
 PG_FUNCTION_INFO_V1(fasted_within);
+PG_FUNCTION_INFO_V1(fasted_distance_support);
 
 /* A checked argument: its elements where they lie. */
 typedef struct Vector
@@ -53,29 +58,10 @@ GetVector(ArrayType *array, const char *function, const char *name)
 					 errdetail("Argument %s of %s, element %d.", name, function, k + 1),
 					 errhint("Distances need finite numbers.")));
 	}
-	switch (problem)
-	{
-		case VECTOR_EMPTY:
-			ereport(ERROR,
-					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-					 errmsg("vector has no elements"),
-					 errdetail("Argument %s of %s.", name, function)));
-			break;
-		case VECTOR_NOT_FLAT:
-			ereport(ERROR,
-					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-					 errmsg("vector is an array of %d dimensions", ARR_NDIM(array)),
-					 errdetail("Argument %s of %s.", name, function)));
-			break;
-		case VECTOR_HAS_NULL:
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("vector has a null element"),
-					 errdetail("Argument %s of %s.", name, function)));
-			break;
-		default:
-			break;
-	}
+	if (problem != VECTOR_OK)
+		ereport(ERROR,
+				(errvector(problem, array),
+				 errdetail("Argument %s of %s.", name, function)));
 	return vector;
 }
 
@@ -205,4 +191,108 @@ fasted_within(PG_FUNCTION_ARGS)
 				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative")));
 	GetVectors(fcinfo, "fasted_within", &a, &b);
 	PG_RETURN_BOOL(DistanceOf(metric, &a, &b) <= eps);
+}
+
+/* --- what the planner is told */
+
+/* Rows within eps of a row, where nothing is known. */
+#define DEFAULT_NEIGHBOURS 10.0
+
+/* The column of a table that the vector is made of; NULL: there is no such one. */
+static Var *
+ColumnOf(PlannerInfo *root, Node *vector)
+{
+	/* in HAVING it may be made of aggregates */
+	List	   *vars = pull_var_clause(vector, PVC_RECURSE_PLACEHOLDERS | PVC_INCLUDE_AGGREGATES |
+									   PVC_INCLUDE_WINDOWFUNCS);
+	Var		   *var = list_length(vars) == 1 ? linitial(vars) : NULL;
+
+	if (var == NULL || !IsA(var, Var) || var->varlevelsup > 0 || IS_SPECIAL_VARNO(var->varno) ||
+		var->varattno <= 0 || planner_rt_fetch(var->varno, root)->rtekind != RTE_RELATION)
+		return NULL;
+	return var;
+}
+
+static double
+RowsOf(PlannerInfo *root, const Var *column)
+{
+	if (root->simple_rel_array == NULL || root->simple_rel_array[column->varno] == NULL)
+		return 0.0;
+	return root->simple_rel_array[column->varno]->tuples;
+}
+
+/* The share of a column's pairs of rows that are within eps; negative: not known. */
+static double
+ShareOfColumn(PlannerInfo *root, const Var *column, FastedMetric metric, double eps)
+{
+	const RangeTblEntry *rte = planner_rt_fetch(column->varno, root);
+
+	return ShareWithin(rte->relid, column->varattno, rte->inh, metric, eps);
+}
+
+static bool
+IsSameColumn(PlannerInfo *root, const Var *a, const Var *b)
+{
+	return a->varattno == b->varattno &&
+		planner_rt_fetch(a->varno, root)->relid == planner_rt_fetch(b->varno, root)->relid;
+}
+
+double
+EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metric)
+{
+	Node	   *radius = eps == NULL ? NULL : estimate_expression_value(root, eps);
+	bool		known = radius != NULL && IsA(radius, Const);
+	Var		   *columns[2] = {ColumnOf(root, a), ColumnOf(root, b)};
+	double		rows = DEFAULT_NEIGHBOURS;
+	double		share = -1.0;
+
+	if (known && ((Const *) radius)->constisnull)
+		return 0.0;
+	if (columns[0] != NULL && columns[1] != NULL && IsSameColumn(root, columns[0], columns[1]))
+		columns[1] = NULL;
+	/* of two columns, that of the one whose rows are closer together */
+	for (int i = 0; i < 2; i++)
+	{
+		double		distance = known ? DatumGetFloat8(((Const *) radius)->constvalue) : -1.0;
+
+		if (columns[i] == NULL)
+			continue;
+		rows = Max(rows, RowsOf(root, columns[i]));
+		if (distance >= 0.0)
+			share = Max(share, ShareOfColumn(root, columns[i], metric, distance));
+	}
+	return share >= 0.0 ? share : Min(1.0, DEFAULT_NEIGHBOURS / rows);
+}
+
+/* fasted_within(a, b, eps, metric) */
+static double
+ShareOfCall(PlannerInfo *root, List *args)
+{
+	Node	   *name = estimate_expression_value(root, lfourth(args));
+	FastedMetric metric;
+
+	if (IsA(name, Const) && ((Const *) name)->constisnull)
+		return 0.0;
+	if (IsA(name, Const) && FindMetric(DatumGetTextPP(((Const *) name)->constvalue), &metric))
+		return EstimateShare(root, linitial(args), lsecond(args), lthird(args), metric);
+	return EstimateShare(root, linitial(args), lsecond(args), NULL, FASTED_METRIC_L2);
+}
+
+/* The support function of fasted_within.  For the planner to ask it loads the library. */
+Datum
+fasted_distance_support(PG_FUNCTION_ARGS)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+
+	if (IsA(request, SupportRequestSelectivity))
+	{
+		SupportRequestSelectivity *selectivity = (SupportRequestSelectivity *) request;
+
+		if (list_length(selectivity->args) == 4)
+		{
+			selectivity->selectivity = ShareOfCall(selectivity->root, selectivity->args);
+			PG_RETURN_POINTER(request);
+		}
+	}
+	PG_RETURN_POINTER(NULL);
 }

@@ -12,9 +12,10 @@
 #include "postgres.h"
 
 #include "base/interrupts.h"
+#include "fmgr.h"
 #include "join/keys.h"
 #include "miscadmin.h"
-#include "rows/type_order.h"
+#include "rows/source.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

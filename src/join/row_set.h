@@ -15,8 +15,8 @@
 #include "join/engine_run.h"
 #include "join/keys.h"
 #include "join/spill.h"
-#include "rows/fingerprint.h"
-#include "rows/row_sink.h"
+#include "rows/reader.h"
+#include "rows/vector.h"
 
 typedef struct RowSet RowSet;
 struct RowSet

@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-#include "distance/distance_share.h"
+#include "distance/distance.h"
 #include "join_node/join_node.h"
 #include "join_node/join_order.h"
 #include "optimizer/paths.h"

@@ -20,7 +20,7 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
-#include "rows/distance_statistics.h"
+#include "rows/statistics.h"
 #include "scan/estimate.h"
 
 static set_join_pathlist_hook_type previous_hook = NULL;

@@ -1,7 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * intake_node.c
- *	  A custom scan below Gather: workers fill the ring, the leader empties it.
+ *	  The plan node by which parallel workers hand rows to the leader.
+ *
+ * The planner's plan for reading a source is Gather over a partial plan.  This node, a
+ * custom scan, goes between the two.  In a worker it takes the rows of the plan below,
+ * converts them and writes them into a ring of blocks in the plan's shared memory
+ * (intake_ring.h), so that no tuple is made of them.  In the leader it reads the
+ * leader's own share of the plan, if that has one, and gives the rows of the ring
+ * to the sink.  Nothing else comes out of it but
+ *
+ *	- rows that the ring does not take: those with an error in them, which the
+ *	  leader then reports, and those whose key is too long for a block
+ *	- in the leader, a row of nulls to let Gather look for these
  *
  * Nobody waits for somebody who waits for him.  A worker waits for a free block, as
  * it would for room in its tuple queue, and the leader, once it has begun, frees
@@ -16,7 +27,6 @@
 
 #include "access/parallel.h"
 #include "base/interrupts.h"
-#include "engine/engine.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
@@ -24,10 +34,9 @@
 #include "optimizer/optimizer.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
-#include "rows/intake_node.h"
-#include "rows/parallel_plan.h"
+#include "rows/intake_ring.h"
+#include "rows/reader.h"
 #include "rows/source_query.h"
-#include "rows/vector.h"
 #include "storage/ipc.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
@@ -161,6 +170,161 @@ NextInWorker(IntakeState *intake)
 		IntakeFinish(&intake->writer);
 	intake->finished = true;
 	return NULL;
+}
+
+/* --- from the ring to the sink */
+
+/* Gives the first of these rows to the sink, which may read them until it settles; zero: it stops. */
+static size_t
+GiveRows(RowSink *sink, const char *rows, const Datum *keys, size_t nrows, size_t row_bytes)
+{
+	float	   *room;
+	size_t		n = 0;
+
+	if (sink->take_block != NULL)
+		n = sink->take_block(sink, (const float *) rows, keys, nrows);
+	if (n > 0)
+		return n;
+	n = Min(sink->room_for_rows(sink, &room), nrows);
+	if (n == 0)
+		return 0;
+	memcpy(room, rows, n * row_bytes);
+	sink->take_rows(sink, keys, n);
+	return n;
+}
+
+/* Gives all of these rows to the sink; false: it takes no more rows. */
+static bool
+GiveAllRows(RowTaker *taker, const char *rows, const Datum *keys, size_t nrows, size_t row_bytes)
+{
+	while (nrows > 0)
+	{
+		size_t		n = GiveRows(taker->sink, rows, keys, nrows, row_bytes);
+
+		if (n == 0)
+			return StopTaking(taker);
+		taker->ring_rows += n;
+		rows += n * row_bytes;
+		keys += n;
+		nrows -= n;
+	}
+	return true;
+}
+
+/* The same, but for zero vectors. */
+static void
+GiveOtherRows(RowTaker *taker, const char *rows, const Datum *keys, size_t nrows, size_t row_bytes)
+{
+	size_t		begin = 0;
+
+	for (size_t i = 0; i <= nrows; i++)
+	{
+		if (i < nrows && !RowIsZero((const float *) (rows + i * row_bytes), taker->source->element,
+									taker->dimensions))
+			continue;
+		if (!GiveAllRows(taker, rows + begin * row_bytes, keys + begin, i - begin, row_bytes))
+			return;
+		begin = i + 1;
+	}
+}
+
+/* Takes the rows of one block, which is the leader's. */
+static void
+TakeBlock(RowTaker *taker, const IntakeLayout *layout, uint32 number)
+{
+	const char *rows = IntakeBlockData(taker->ring, number);
+	const Datum *keys = IntakeKeys(taker->ring, layout, number);
+	const IntakeBlock *block = &taker->ring->blocks[number];
+
+	if (block->nrows == 0)
+		return;
+	CheckDimensions(taker, layout->dimensions, keys[0]);
+	if (taker->source->skip_zeros && block->has_zeros)
+		GiveOtherRows(taker, rows, keys, block->nrows, layout->row_bytes);
+	else
+		GiveAllRows(taker, rows, keys, block->nrows, layout->row_bytes);
+}
+
+static void
+FreeTaken(RowTaker *taker)
+{
+	for (int i = 0; i < taker->ntaken; i++)
+		IntakeFree(taker->ring, taker->taken[i]);
+	taker->ntaken = 0;
+}
+
+/* Blocks go back to the workers once nothing reads them any more: when later ones are taken. */
+static void
+NoteTaken(RowTaker *taker, const uint32 *blocks, int nblocks)
+{
+	if (nblocks == 0)
+		return;
+	if (taker->sink->settle != NULL)
+		taker->sink->settle(taker->sink, false);
+	FreeTaken(taker);
+	memcpy(taker->taken, blocks, nblocks * sizeof(uint32));
+	taker->ntaken = nblocks;
+}
+
+/* Frees the blocks once the sink has read all of them. */
+static void
+FreeBlocks(RowTaker *taker)
+{
+	if (taker->ntaken == 0)
+		return;
+	if (taker->sink->settle != NULL)
+		taker->sink->settle(taker->sink, true);
+	FreeTaken(taker);
+}
+
+/* Takes the full blocks of the ring; false: no more rows are wanted. */
+static bool
+TakeBlocks(RowTaker *taker)
+{
+	IntakeRing *ring = taker->ring;
+	IntakeLayout layout;
+	uint32		dimensions;
+	uint32		blocks[INTAKE_TOGETHER];
+	int			nblocks = 0;
+
+	dimensions = pg_atomic_read_u32(&ring->dimensions);
+	if (dimensions == 0)
+		return true;
+	layout = IntakeLayoutOf(ring, dimensions);
+
+	for (uint32 i = 0; i < ring->nblocks && !taker->stopped; i++)
+	{
+		if (!IntakeTake(ring, i))
+			continue;
+		CheckJoinInterrupts();
+		TakeBlock(taker, &layout, i);
+		blocks[nblocks++] = i;
+		if (nblocks == INTAKE_TOGETHER)
+		{
+			NoteTaken(taker, blocks, nblocks);
+			nblocks = 0;
+		}
+	}
+	NoteTaken(taker, blocks, nblocks);
+	return !taker->stopped;
+}
+
+/*
+ * What comes out of an intake node, but for the rows of nulls that it makes, is a
+ * row that a worker did not put into the ring; those that it put there before go
+ * first, so that messages tell of rows in the order in which they were read.
+ */
+static bool
+ReceiveTuple(void *arg, TupleTableSlot *slot)
+{
+	RowTaker   *taker = arg;
+
+	if (taker->ring == NULL)
+		return TakeSlot(taker, slot);
+	if (slot_attisnull(slot, VECTOR_COLUMN + 1))
+		return true;
+	taker->tuples_received++;
+	return TakeBlocks(taker) && TakeSlot(taker, slot);
 }
 
 /* --- in the leader */
@@ -381,7 +545,8 @@ InstallIntakeNode(void)
 
 /* --- planning and running */
 
-void
+/* Puts the node below the plan's Gather, which is its top. */
+static void
 AddIntakeNode(PlannedStmt *plan)
 {
 	Plan	   *gather = plan->planTree;
@@ -431,7 +596,7 @@ RunFor(RowTaker *taker, PlannedStmt *plan)
 	reading = taker;
 	PG_TRY();
 	{
-		RunPlan(taker->source, plan, &taker->base);
+		RunPlan(taker->source, plan, ReceiveTuple, taker);
 	}
 	PG_FINALLY();
 	{
@@ -443,6 +608,7 @@ RunFor(RowTaker *taker, PlannedStmt *plan)
 void
 RunIntakePlan(PlannedStmt *plan, RowTaker *taker)
 {
+	AddIntakeNode(plan);
 	/* Gather is to call the leader's node in any case */
 	taker->leader_reads = parallel_leader_participation;
 	SetForThisQuery("parallel_leader_participation", "on");

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * distance_statistics.c
+ * statistics.c
  *	  Reads pg_statistic, and derives distances between rows from it.
  *
  * For vectors of up to about 1 kB ANALYZE stores some 100 of them as the bounds
@@ -23,11 +23,12 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
-#include "rows/distance_statistics.h"
+#include "rows/statistics.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
+#include "utils/selfuncs.h"
 #include "utils/syscache.h"
 
 /* Vectors of the sample; more would cost planning time. */
@@ -62,7 +63,12 @@ MaySee(Oid relid, AttrNumber column)
 		pg_attribute_aclcheck(relid, column, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
-HeapTuple
+/*
+ * The row of pg_statistic, of the rows of a table's children too if these are wanted, for
+ * ReleaseSysCache.  NULL: there is none, or none that the current user may see.  It is that
+ * user who reads the table later, within a view, too: the function runs as its caller.
+ */
+static HeapTuple
 ColumnStatistics(Oid relid, AttrNumber column, bool children)
 {
 	bool		inherited;
@@ -359,4 +365,55 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 	}
 	ReleaseSysCache(statistics);
 	return share;
+}
+
+/* --- groups */
+
+/* pg_statistic counts distinct values, or has minus their number for each row. */
+static double
+CountGroups(const FormData_pg_statistic *form, double rows)
+{
+	double		distinct = form->stadistinct;
+
+	if (distinct < 0.0)
+		return -distinct * rows;
+	return distinct > 0.0 ? distinct : DEFAULT_NUM_DISTINCT;
+}
+
+GroupStatistics *
+ReadGroupStatistics(Oid relid, AttrNumber column, double rows)
+{
+	GroupStatistics *statistics = palloc0(sizeof(GroupStatistics));
+	HeapTuple	tuple = ColumnStatistics(relid, column, true);
+	double		rest = 1.0;
+
+	statistics->groups = DEFAULT_NUM_DISTINCT;
+	if (HeapTupleIsValid(tuple))
+	{
+		const FormData_pg_statistic *form = (Form_pg_statistic) GETSTRUCT(tuple);
+
+		statistics->groups = CountGroups(form, rows);
+		rest -= form->stanullfrac;
+		(void) get_attstatsslot(&statistics->common, tuple, STATISTIC_KIND_MCV, InvalidOid,
+								ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS);
+		ReleaseSysCache(tuple);
+	}
+	statistics->groups = Max(1.0, Min(statistics->groups, rows));
+	for (int i = 0; i < statistics->common.nnumbers; i++)
+		rest -= statistics->common.numbers[i];
+	statistics->share = Max(rest, 0.0) / Max(1.0, statistics->groups - statistics->common.nvalues);
+	return statistics;
+}
+
+double
+ShareOfGroup(const GroupStatistics *statistics, Datum value, Oid type, SortSupport order)
+{
+	const AttStatsSlot *common = &statistics->common;
+
+	if (common->nvalues == 0 || getBaseType(common->valuetype) != type)
+		return statistics->share;
+	for (int i = 0; i < common->nvalues; i++)
+		if (ApplySortComparator(value, false, common->values[i], false, order) == 0)
+			return common->numbers[i];
+	return statistics->share;
 }
