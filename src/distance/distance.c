@@ -25,60 +25,6 @@ PG_FUNCTION_INFO_V1(fasted_cosine_distance);
 PG_FUNCTION_INFO_V1(fasted_within);
 PG_FUNCTION_INFO_V1(fasted_distance_support);
 
-/* A checked argument: its elements where they lie. */
-typedef struct Vector
-{
-	FastedElement element;
-	const float *elements;		/* or doubles */
-	int			dimensions;
-} Vector;
-
-static double
-Element(const Vector *vector, int k)
-{
-	return vector->element == FASTED_ELEMENT_DOUBLE ? ((const double *) vector->elements)[k] :
-		vector->elements[k];
-}
-
-static Vector
-GetVector(ArrayType *array, const char *function, const char *name)
-{
-	Vector		vector;
-	VectorProblem problem = VectorShape(array, &vector.dimensions);
-
-	vector.element = ARR_ELEMTYPE(array) == FLOAT8OID ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
-	vector.elements = (const float *) ARR_DATA_PTR(array);
-	for (int k = 0; problem == VECTOR_OK && k < vector.dimensions; k++)
-	{
-		if (!isfinite(Element(&vector, k)))
-			ereport(ERROR,
-					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-					 errmsg("vector has an element that is %s",
-							isnan(Element(&vector, k)) ? "NaN" : "infinite"),
-					 errdetail("Argument %s of %s, element %d.", name, function, k + 1),
-					 errhint("Distances need finite numbers.")));
-	}
-	if (problem != VECTOR_OK)
-		ereport(ERROR,
-				(errvector(problem, array),
-				 errdetail("Argument %s of %s.", name, function)));
-	return vector;
-}
-
-/* Both arguments, which must have the same number of dimensions. */
-static void
-GetVectors(FunctionCallInfo fcinfo, const char *function, Vector *a, Vector *b)
-{
-	*a = GetVector(PG_GETARG_ARRAYTYPE_P(0), function, "a");
-	*b = GetVector(PG_GETARG_ARRAYTYPE_P(1), function, "b");
-	if (a->dimensions != b->dimensions)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("vectors have different numbers of dimensions"),
-				 errdetail("Arguments of %s: a has %d, and b %d.", function,
-						   a->dimensions, b->dimensions)));
-}
-
 /* By the best kernel of this processor: all give the same bits. */
 static double
 Distance(FastedElement element, const float *x, const float *y, uint32 dimensions)
@@ -128,53 +74,76 @@ ExactDistance(FastedMetric metric, FastedElement element, const float *x, const 
 		Distance(element, x, y, dimensions);
 }
 
-/* By cosine doubles are brought to scale, which they hardly ever need. */
-static const float *
-ElementsFor(FastedMetric metric, const Vector *vector)
+/* A checked argument: its elements where they lie, but for doubles whose cosine distance is wanted. */
+typedef struct Vector
 {
-	Size		bytes = vector->dimensions * sizeof(double);
-	double	   *scaled;
+	FastedElement element;
+	const float *elements;		/* or doubles */
+	int			dimensions;
+} Vector;
 
-	if (metric != FASTED_METRIC_COSINE || vector->element != FASTED_ELEMENT_DOUBLE)
-		return vector->elements;
-	scaled = palloc(bytes);
-	memcpy(scaled, vector->elements, bytes);
-	fasted_scale_direction(scaled, vector->dimensions);
-	return (const float *) scaled;
+static Vector
+GetVector(ArrayType *array, FastedMetric metric, const char *function, const char *name)
+{
+	Vector		vector;
+	VectorProblem problem = VectorShape(array, &vector.dimensions);
+	bool		doubles = ARR_ELEMTYPE(array) == FLOAT8OID;
+
+	vector.element = doubles ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
+	vector.elements = (const float *) ARR_DATA_PTR(array);
+	if (problem != VECTOR_OK)
+		ereport(ERROR,
+				(errvector(problem, array),
+				 errdetail("Argument %s of %s.", name, function)));
+	for (int k = 0; k < vector.dimensions; k++)
+	{
+		double		element = doubles ? ((const double *) vector.elements)[k] : vector.elements[k];
+
+		if (!isfinite(element))
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("vector has an element that is %s", isnan(element) ? "NaN" : "infinite"),
+					 errdetail("Argument %s of %s, element %d.", name, function, k + 1),
+					 errhint("Distances need finite numbers.")));
+	}
+	/* they are brought to scale, which they hardly ever need */
+	if (doubles && metric == FASTED_METRIC_COSINE)
+	{
+		Size		bytes = vector.dimensions * sizeof(double);
+		double	   *scaled = memcpy(palloc(bytes), vector.elements, bytes);
+
+		fasted_scale_direction(scaled, vector.dimensions);
+		vector.elements = (const float *) scaled;
+	}
+	return vector;
 }
 
+/* Of the first two arguments, which must have the same number of dimensions. */
 static double
-DistanceOf(FastedMetric metric, const Vector *a, const Vector *b)
+DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 {
-	const float *x = ElementsFor(metric, a);
-	const float *y = ElementsFor(metric, b);
-	double		distance = ExactDistance(metric, a->element, x, y, a->dimensions);
+	Vector		a = GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
+	Vector		b = GetVector(PG_GETARG_ARRAYTYPE_P(1), metric, function, "b");
 
-	if (x != a->elements)
-		pfree((float *) x);
-	if (y != b->elements)
-		pfree((float *) y);
-	return distance;
+	if (a.dimensions != b.dimensions)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("vectors have different numbers of dimensions"),
+				 errdetail("Arguments of %s: a has %d, and b %d.", function,
+						   a.dimensions, b.dimensions)));
+	return ExactDistance(metric, a.element, a.elements, b.elements, a.dimensions);
 }
 
 Datum
 fasted_distance(PG_FUNCTION_ARGS)
 {
-	Vector		a;
-	Vector		b;
-
-	GetVectors(fcinfo, "fasted_distance", &a, &b);
-	PG_RETURN_FLOAT8(DistanceOf(FASTED_METRIC_L2, &a, &b));
+	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_L2, "fasted_distance"));
 }
 
 Datum
 fasted_cosine_distance(PG_FUNCTION_ARGS)
 {
-	Vector		a;
-	Vector		b;
-
-	GetVectors(fcinfo, "fasted_cosine_distance", &a, &b);
-	PG_RETURN_FLOAT8(DistanceOf(FASTED_METRIC_COSINE, &a, &b));
+	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_COSINE, "fasted_cosine_distance"));
 }
 
 Datum
@@ -182,15 +151,12 @@ fasted_within(PG_FUNCTION_ARGS)
 {
 	double		eps = PG_GETARG_FLOAT8(2);
 	FastedMetric metric = MetricFromText(PG_GETARG_TEXT_PP(3));
-	Vector		a;
-	Vector		b;
 
 	if (isnan(eps) || eps < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative")));
-	GetVectors(fcinfo, "fasted_within", &a, &b);
-	PG_RETURN_BOOL(DistanceOf(metric, &a, &b) <= eps);
+	PG_RETURN_BOOL(DistanceOf(fcinfo, metric, "fasted_within") <= eps);
 }
 
 /* --- what the planner is told */
@@ -221,22 +187,6 @@ RowsOf(PlannerInfo *root, const Var *column)
 	return root->simple_rel_array[column->varno]->tuples;
 }
 
-/* The share of a column's pairs of rows that are within eps; negative: not known. */
-static double
-ShareOfColumn(PlannerInfo *root, const Var *column, FastedMetric metric, double eps)
-{
-	const RangeTblEntry *rte = planner_rt_fetch(column->varno, root);
-
-	return ShareWithin(rte->relid, column->varattno, rte->inh, metric, eps);
-}
-
-static bool
-IsSameColumn(PlannerInfo *root, const Var *a, const Var *b)
-{
-	return a->varattno == b->varattno &&
-		planner_rt_fetch(a->varno, root)->relid == planner_rt_fetch(b->varno, root)->relid;
-}
-
 double
 EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metric)
 {
@@ -248,18 +198,22 @@ EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metri
 
 	if (known && ((Const *) radius)->constisnull)
 		return 0.0;
-	if (columns[0] != NULL && columns[1] != NULL && IsSameColumn(root, columns[0], columns[1]))
+	if (columns[0] != NULL && columns[1] != NULL && columns[0]->varattno == columns[1]->varattno &&
+		planner_rt_fetch(columns[0]->varno, root)->relid == planner_rt_fetch(columns[1]->varno, root)->relid)
 		columns[1] = NULL;
 	/* of two columns, that of the one whose rows are closer together */
 	for (int i = 0; i < 2; i++)
 	{
 		double		distance = known ? DatumGetFloat8(((Const *) radius)->constvalue) : -1.0;
+		const RangeTblEntry *rte;
 
 		if (columns[i] == NULL)
 			continue;
 		rows = Max(rows, RowsOf(root, columns[i]));
+		rte = planner_rt_fetch(columns[i]->varno, root);
 		if (distance >= 0.0)
-			share = Max(share, ShareOfColumn(root, columns[i], metric, distance));
+			share = Max(share, ShareWithin(rte->relid, columns[i]->varattno, rte->inh, metric,
+										   distance));
 	}
 	return share >= 0.0 ? share : Min(1.0, DEFAULT_NEIGHBOURS / rows);
 }

@@ -51,22 +51,16 @@ typedef struct Column
 
 /* --- conversions of vectors */
 
-/* A type that is the array of its element type: no int2vector, oidvector. */
-static Oid
-TrueArrayElement(Oid type)
-{
-	Oid			element = get_element_type(type);
-
-	return (OidIsValid(element) && get_array_type(element) == type) ? element : InvalidOid;
-}
-
-/* An array's elements, one by one; only where a function converts them. */
+/*
+ * An array's elements, one by one; only where a function converts them, and the type is the
+ * array of its element type: no int2vector, oidvector.
+ */
 static bool
 FindElementCast(Oid array, CastFunction *cast)
 {
-	Oid			element = TrueArrayElement(array);
+	Oid			element = get_element_type(array);
 
-	if (!OidIsValid(element))
+	if (!OidIsValid(element) || get_array_type(element) != array)
 		return false;
 	cast->from = element;
 	cast->to = FLOAT4OID;
@@ -152,19 +146,10 @@ KeyConverts(Oid from, Oid to)
 
 	from = getBaseType(from);
 	to = getBaseType(to);
-	switch (find_coercion_pathway(to, from, COERCION_IMPLICIT, &function))
-	{
-		case COERCION_PATH_RELABELTYPE:
-			return true;
-		case COERCION_PATH_FUNC:
-			break;
-		default:
-			return false;
-	}
 	for (size_t i = 0; i < lengthof(lossless_casts); i++)
 		if (lossless_casts[i][0] == from && lossless_casts[i][1] == to)
 			return true;
-	return false;
+	return find_coercion_pathway(to, from, COERCION_IMPLICIT, &function) == COERCION_PATH_RELABELTYPE;
 }
 
 /* --- whose code */
@@ -269,17 +254,13 @@ ReportNoColumn(Relation rel, const char *name)
 static Column
 FindColumn(Relation rel, const char *name)
 {
-	HeapTuple	tuple = SearchSysCacheAttName(RelationGetRelid(rel), name);
-	Column		column;
-	Form_pg_attribute att;
+	AttrNumber	number = get_attnum(RelationGetRelid(rel), name);
+	Column		column = {.name = pstrdup(name)};
+	int32		typmod;
 
-	if (!HeapTupleIsValid(tuple))
+	if (number == InvalidAttrNumber)
 		ReportNoColumn(rel, name);
-	att = (Form_pg_attribute) GETSTRUCT(tuple);
-	column.name = pstrdup(name);
-	column.type = att->atttypid;
-	column.collation = att->attcollation;
-	ReleaseSysCache(tuple);
+	get_atttypetypmodcoll(RelationGetRelid(rel), number, &column.type, &typmod, &column.collation);
 	return column;
 }
 
@@ -318,20 +299,6 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *fun
 					 argument, function, argument) :
 			 errhint("Name such a column with %s => '...', for example of a view that adds row_number().",
 					 argument)));
-}
-
-static Column
-FindKeyColumn(Relation rel, const char *id_column, const char *argument, const char *function)
-{
-	int			nkeys;
-	char	   *name;
-
-	if (id_column != NULL)
-		return FindColumn(rel, id_column);
-	name = PrimaryKeyColumn(rel, &nkeys);
-	if (name == NULL)
-		ReportNoKeyColumn(rel, nkeys, argument, function);
-	return FindColumn(rel, name);
 }
 
 static void
@@ -397,13 +364,11 @@ SetVector(VectorSource *source, Relation rel, const char *vector_column)
 	source->vector_column = vector.name;
 }
 
-static bool
-MayRead(Relation rel, const char *column)
+bool
+MayRead(Oid relid, AttrNumber column)
 {
-	Oid			relid = RelationGetRelid(rel);
-
 	return pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
-		pg_attribute_aclcheck(relid, get_attnum(relid, column), GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+		pg_attribute_aclcheck(relid, column, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
 /* The key of a source whose ids only messages want. */
@@ -412,24 +377,23 @@ SetNameKey(VectorSource *source, Relation rel)
 {
 	int			nkeys;
 	char	   *name = PrimaryKeyColumn(rel, &nkeys);
+	bool		readable = name != NULL && MayRead(source->relid, get_attnum(source->relid, name));
 
-	if (name != NULL && MayRead(rel, name))
-	{
-		Column		key = FindColumn(rel, name);
-
-		source->key_column = key.name;
-		source->key_type = key.type;
-	}
-	else
-		source->key_type = INT8OID;
+	source->key_column = readable ? name : NULL;
+	source->key_type = readable ? FindColumn(rel, name).type : INT8OID;
 }
 
 static void
 SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
 	   const char *function)
 {
-	Column		key = FindKeyColumn(rel, id_column, source->id_argument, function);
+	int			nkeys;
+	const char *name = id_column != NULL ? id_column : PrimaryKeyColumn(rel, &nkeys);
+	Column		key;
 
+	if (name == NULL)
+		ReportNoKeyColumn(rel, nkeys, source->id_argument, function);
+	key = FindColumn(rel, name);
 	CheckKeyType(rel, &key, key_type, source->id_argument, function);
 	CheckKeyOrder(key_type, source->id_argument);
 	source->key_column = key.name;
@@ -503,7 +467,7 @@ CanReadTwice(const VectorSource *source, Relation rel, const char *order)
 	return rel->rd_rel->relkind != RELKIND_VIEW &&
 		rel->rd_rel->relkind != RELKIND_FOREIGN_TABLE && !HasForeignChild(rel) &&
 		check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED &&
-		MayRead(rel, order) && CastKeepsNull(vector_type) &&
+		MayRead(relid, get_attnum(relid, order)) && CastKeepsNull(vector_type) &&
 		OidIsValid(lookup_type_cache(source->key_type, TYPECACHE_HASH_PROC)->hash_proc);
 }
 

@@ -8,6 +8,7 @@
 #ifndef FASTED_SOURCE_H
 #define FASTED_SOURCE_H
 
+#include "access/attnum.h"
 #include "catalog/pg_type_d.h"
 #include "engine/engine.h"
 #include "utils/sortsupport.h"
@@ -104,6 +105,9 @@ RowsComeInOrder(const VectorSource *source)
 		(source->order_column != NULL && !source->order_apart);
 }
 
+/* May the current user read the column, by privileges on it or the relation? */
+extern bool MayRead(Oid relid, AttrNumber column);
+
 /* "id = 7": a key as messages name it. */
 extern char *KeyName(const VectorSource *source, Datum key);
 
@@ -134,16 +138,8 @@ extern bool IsSelectable(char relkind);
 static inline Oid
 VectorFormType(VectorForm form)
 {
-	switch (form)
-	{
-		case VECTOR_FLOAT4:
-			return FLOAT4ARRAYOID;
-		case VECTOR_FLOAT8:
-			return FLOAT8ARRAYOID;
-		case VECTOR_NUMERIC:
-			return NUMERICARRAYOID;
-	}
-	pg_unreachable();
+	return form == VECTOR_FLOAT4 ? FLOAT4ARRAYOID :
+		form == VECTOR_FLOAT8 ? FLOAT8ARRAYOID : NUMERICARRAYOID;
 }
 
 #endif							/* FASTED_SOURCE_H */

@@ -253,19 +253,15 @@ QueryText(const VectorSource *source)
 {
 	const char *key = source->key_column == NULL ? "0" : quote_identifier(source->key_column);
 	const char *group = source->group_column == NULL ? NULL : quote_identifier(source->group_column);
-	char	   *text = psprintf("SELECT %s, %s%s%s FROM %s", key,
-								quote_identifier(source->vector_column),
-								group == NULL ? "" : ", ", group == NULL ? "" : group,
-								quote_identifier(source->relation));
+	const char *order = group != NULL ? group : source->key_order ? key : NULL;
 
-	if (group != NULL)
-		return psprintf("%s ORDER BY %s", text, group);
-	if (source->key_order)
-		return psprintf("%s ORDER BY %s", text, key);
-	if (source->order_column == NULL)
-		return text;
-	return psprintf("%s ORDER BY %s%s NULLS LAST, %s", text, quote_identifier(source->order_column),
-					source->descending ? " DESC" : "", key);
+	if (order == NULL && source->order_column != NULL)
+		order = psprintf("%s%s NULLS LAST, %s", quote_identifier(source->order_column),
+						 source->descending ? " DESC" : "", key);
+	return psprintf("SELECT %s, %s%s%s FROM %s%s%s", key, quote_identifier(source->vector_column),
+					group == NULL ? "" : ", ", group == NULL ? "" : group,
+					quote_identifier(source->relation),
+					order == NULL ? "" : " ORDER BY ", order == NULL ? "" : order);
 }
 
 /* A SELECT remains one, whatever rules and policies there are. */
@@ -303,9 +299,8 @@ PlanSource(const VectorSource *source)
 {
 	PlannedStmt *plan = PlanQuery(source, MakeSourceQuery(source, false), 0);
 
-	if (!ComesFromCitus(plan->planTree))
-		return plan;
-	return PlanQuery(source, MakeSourceQuery(source, true), 0);
+	return !ComesFromCitus(plan->planTree) ? plan :
+		PlanQuery(source, MakeSourceQuery(source, true), 0);
 }
 
 uint64

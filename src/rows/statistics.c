@@ -21,10 +21,9 @@
 #include "catalog/pg_type.h"
 #include "engine/exact_distance.h"
 #include "fmgr.h"
-#include "miscadmin.h"
 #include "parser/parse_coerce.h"
+#include "rows/source.h"
 #include "rows/statistics.h"
-#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
@@ -53,16 +52,6 @@ typedef struct Distance
 	double		weight;			/* share of all pairs */
 } Distance;
 
-/* May the current user see the column's statistics?  As pg_stats has it. */
-static bool
-MaySee(Oid relid, AttrNumber column)
-{
-	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
-		return false;
-	return pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
-		pg_attribute_aclcheck(relid, column, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
-}
-
 /*
  * The row of pg_statistic, of the rows of a table's children too if these are wanted, for
  * ReleaseSysCache.  NULL: there is none, or none that the current user may see.  It is that
@@ -74,7 +63,9 @@ ColumnStatistics(Oid relid, AttrNumber column, bool children)
 	bool		inherited;
 	HeapTuple	tuple;
 
-	if (!OidIsValid(get_atttype(relid, column)) || !MaySee(relid, column))
+	/* as pg_stats has it */
+	if (!OidIsValid(get_atttype(relid, column)) || !MayRead(relid, column) ||
+		check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
 		return NULL;
 	inherited = children && has_subclass(relid);
 	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
@@ -190,45 +181,37 @@ ReadSample(ColumnSample *sample, HeapTuple statistics)
 	}
 }
 
-static double
-EuclideanDistance(const double *x, const double *y, int dimensions)
+/* Gives a vector the length one; the elements of a zero vector become NaN. */
+static void
+Normalize(double *row, int dimensions)
 {
 	double		sum = 0.0;
 
+	fasted_scale_direction(row, dimensions);
 	for (int k = 0; k < dimensions; k++)
-	{
-		double		difference = x[k] - y[k];
-
-		sum += difference * difference;
-	}
-	return sqrt(sum);
+		sum += row[k] * row[k];
+	for (int k = 0; k < dimensions; k++)
+		row[k] /= sqrt(sum);
 }
 
-/* Infinite where a vector is zero, which is near no other. */
-static double
-CosineDistance(const double *x, const double *y, int dimensions)
-{
-	double		xy = 0.0;
-	double		xx = 0.0;
-	double		yy = 0.0;
-
-	for (int k = 0; k < dimensions; k++)
-	{
-		xy += x[k] * y[k];
-		xx += x[k] * x[k];
-		yy += y[k] * y[k];
-	}
-	return xx > 0.0 && yy > 0.0 ? 1.0 - xy / (sqrt(xx) * sqrt(yy)) : HUGE_VAL;
-}
-
+/*
+ * By cosine vectors have the length one, so that the distance is half the square of the
+ * Euclidean distance; it is infinite where a vector is zero, which is near no other.
+ */
 static double
 SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
 {
-	const double *x = sample->rows[i];
-	const double *y = sample->rows[j];
+	double		sum = 0.0;
 
-	return metric == FASTED_METRIC_COSINE ? CosineDistance(x, y, sample->dimensions) :
-		EuclideanDistance(x, y, sample->dimensions);
+	for (int k = 0; k < sample->dimensions; k++)
+	{
+		double		difference = sample->rows[i][k] - sample->rows[j][k];
+
+		sum += difference * difference;
+	}
+	if (metric == FASTED_METRIC_COSINE)
+		return isnan(sum) ? HUGE_VAL : sum / 2.0;
+	return sqrt(sum);
 }
 
 /* Rows of such a vector are at no distance from each other, but cosine has none of zeros. */
@@ -357,9 +340,8 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 		sample = palloc(sizeof(ColumnSample));
 		sample->cast = cast;
 		ReadSample(sample, statistics);
-		/* as the rows of a join: vector.c */
 		for (int i = 0; metric == FASTED_METRIC_COSINE && i < sample->count; i++)
-			fasted_scale_direction(sample->rows[i], sample->dimensions);
+			Normalize(sample->rows[i], sample->dimensions);
 		if (IsRepresentative(sample))
 			share = SampleShare(sample, metric, eps);
 	}

@@ -201,39 +201,35 @@ FirstNullElement(ArrayType *array)
 	return 0;
 }
 
+static const struct
+{
+	int			sqlstate;
+	const char *message;
+	const char *hint;
+}			problems[] = {
+	[VECTOR_EMPTY] = {ERRCODE_ARRAY_SUBSCRIPT_ERROR,
+		gettext_noop("vector has no elements"),
+		gettext_noop("Store NULL for a row without a vector: it takes no part in the join.")},
+	[VECTOR_NOT_FLAT] = {ERRCODE_ARRAY_SUBSCRIPT_ERROR,
+		gettext_noop("vector is an array of %d dimensions"),
+		gettext_noop("A vector is a one-dimensional array.")},
+	[VECTOR_HAS_NULL] = {ERRCODE_NULL_VALUE_NOT_ALLOWED,
+		gettext_noop("vector has a null element"),
+		gettext_noop("Give the element a value, or store NULL for the whole vector.")},
+	[VECTOR_NOT_FINITE] = {ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+		gettext_noop("vector has an element that is NaN or infinite"),
+		gettext_noop("Distances need finite values; store NULL for a row without a usable vector.")},
+	[VECTOR_OUT_OF_RANGE] = {ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+		gettext_noop("vector has an element beyond the range of type real"),
+		gettext_noop("Here it is compared in type real: cast numeric[] to double precision[], or scale vectors to below 3.4e38.")},
+};
+
 int
 errvector(VectorProblem problem, const ArrayType *array)
 {
-	switch (problem)
-	{
-		case VECTOR_OK:
-			break;
-		case VECTOR_EMPTY:
-			errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR);
-			return errmsg("vector has no elements");
-		case VECTOR_NOT_FLAT:
-			errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR);
-			return errmsg("vector is an array of %d dimensions", ARR_NDIM(array));
-		case VECTOR_HAS_NULL:
-			errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED);
-			return errmsg("vector has a null element");
-		case VECTOR_NOT_FINITE:
-			errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE);
-			return errmsg("vector has an element that is NaN or infinite");
-		case VECTOR_OUT_OF_RANGE:
-			errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE);
-			return errmsg("vector has an element beyond the range of type real");
-	}
-	pg_unreachable();
+	errcode(problems[problem].sqlstate);
+	return errmsg(problems[problem].message, ARR_NDIM(array));
 }
-
-static const char *const problem_hints[] = {
-	[VECTOR_EMPTY] = gettext_noop("Store NULL for a row without a vector: it takes no part in the join."),
-	[VECTOR_NOT_FLAT] = gettext_noop("A vector is a one-dimensional array."),
-	[VECTOR_HAS_NULL] = gettext_noop("Give the element a value, or store NULL for the whole vector."),
-	[VECTOR_NOT_FINITE] = gettext_noop("Distances need finite values; store NULL for a row without a usable vector."),
-	[VECTOR_OUT_OF_RANGE] = gettext_noop("Here it is compared in type real: cast numeric[] to double precision[], or scale vectors to below 3.4e38.")
-};
 
 void
 ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
@@ -248,7 +244,7 @@ ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
 					   row_name, source->vector_column, source->relation) :
 			 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
 					   row_name, source->vector_column, source->relation, element),
-			 errhint("%s", _(problem_hints[problem]))));
+			 errhint("%s", _(problems[problem].hint))));
 }
 
 /* --- arrays in one piece */
@@ -344,21 +340,19 @@ uint64
 VectorHash(const float *row, FastedElement element, uint32 dimensions)
 {
 	Size		bytes = RowBytes(element, dimensions);
+	const void *hashed = row;
 	uint64		hash;
 
 	if (RowIsZero(row, element, dimensions))
 		return 0;
 	if (element == FASTED_ELEMENT_DOUBLE)
 	{
-		double	   *scaled = palloc(bytes);
-
-		memcpy(scaled, row, bytes);
-		fasted_scale_direction(scaled, dimensions);
-		hash = hash_bytes_extended((const unsigned char *) scaled, bytes, dimensions);
-		pfree(scaled);
+		hashed = memcpy(palloc(bytes), row, bytes);
+		fasted_scale_direction((double *) hashed, dimensions);
 	}
-	else
-		hash = hash_bytes_extended((const unsigned char *) row, bytes, dimensions);
+	hash = hash_bytes_extended(hashed, bytes, dimensions);
+	if (hashed != row)
+		pfree((void *) hashed);
 	return hash != 0 ? hash : 1;
 }
 
@@ -370,20 +364,6 @@ VectorHashFunction(Oid array_type)
 	return LookupFuncName(name, 1, &array_type, true);
 }
 
-static RowKind
-KindOfArray(const ArrayType *array)
-{
-	switch (ARR_ELEMTYPE(array))
-	{
-		case FLOAT4OID:
-			return (RowKind) {.form = VECTOR_FLOAT4};
-		case FLOAT8OID:
-			return (RowKind) {.form = VECTOR_FLOAT8,.element = FASTED_ELEMENT_DOUBLE};
-		default:
-			return (RowKind) {.form = VECTOR_NUMERIC};
-	}
-}
-
 /*
  * vector_hash(real[] or double precision[] or numeric[]).  What is no vector has no
  * hash of its own: whoever reads it raises the error.
@@ -392,7 +372,11 @@ Datum
 fasted_citus_vector_hash(PG_FUNCTION_ARGS)
 {
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
-	RowKind		kind = KindOfArray(array);
+	Oid			type = ARR_ELEMTYPE(array);
+	RowKind		kind = {
+		.form = type == FLOAT4OID ? VECTOR_FLOAT4 : type == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_NUMERIC,
+		.element = type == FLOAT8OID ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL
+	};
 	int			dimensions;
 	int			element;
 	float	   *row;

@@ -162,5 +162,4 @@ extern uint64 VectorHash(const float *row, FastedElement element, uint32 dimensi
  */
 extern Oid	VectorHashFunction(Oid array_type);
 
-
 #endif							/* FASTED_VECTOR_H */
