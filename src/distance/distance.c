@@ -179,14 +179,6 @@ ColumnOf(PlannerInfo *root, Node *vector)
 	return var;
 }
 
-static double
-RowsOf(PlannerInfo *root, const Var *column)
-{
-	if (root->simple_rel_array == NULL || root->simple_rel_array[column->varno] == NULL)
-		return 0.0;
-	return root->simple_rel_array[column->varno]->tuples;
-}
-
 double
 EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metric)
 {
@@ -206,10 +198,13 @@ EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metri
 	{
 		double		distance = known ? DatumGetFloat8(((Const *) radius)->constvalue) : -1.0;
 		const RangeTblEntry *rte;
+		const RelOptInfo *rel;
 
 		if (columns[i] == NULL)
 			continue;
-		rows = Max(rows, RowsOf(root, columns[i]));
+		rel = root->simple_rel_array == NULL ? NULL : root->simple_rel_array[columns[i]->varno];
+		if (rel != NULL)
+			rows = Max(rows, rel->tuples);
 		rte = planner_rt_fetch(columns[i]->varno, root);
 		if (distance >= 0.0)
 			share = Max(share, ShareWithin(rte->relid, columns[i]->varattno, rte->inh, metric,

@@ -322,19 +322,6 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument
 					 function, format_type_be(key->type), RelationGetRelationName(rel))));
 }
 
-static void
-CheckKeyOrder(Oid key_type, const char *argument)
-{
-	TypeCacheEntry *type = lookup_type_cache(key_type, TYPECACHE_LT_OPR);
-
-	if (!OidIsValid(type->lt_opr))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("keys of type %s have no order", format_type_be(key_type)),
-				 errdetail("The key's type needs a default btree operator class."),
-				 errhint("Choose another key with %s => '...'.", argument)));
-}
-
 pg_noreturn static void
 ReportNoVector(Relation rel, const Column *column)
 {
@@ -395,7 +382,12 @@ SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
 		ReportNoKeyColumn(rel, nkeys, source->id_argument, function);
 	key = FindColumn(rel, name);
 	CheckKeyType(rel, &key, key_type, source->id_argument, function);
-	CheckKeyOrder(key_type, source->id_argument);
+	if (!OidIsValid(lookup_type_cache(key_type, TYPECACHE_LT_OPR)->lt_opr))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("keys of type %s have no order", format_type_be(key_type)),
+				 errdetail("The key's type needs a default btree operator class."),
+				 errhint("Choose another key with %s => '...'.", source->id_argument)));
 	source->key_column = key.name;
 	source->key_type = key_type;
 	source->key_collation = OidIsValid(key.collation) ? key.collation : get_typcollation(key_type);

@@ -418,25 +418,6 @@ InstallPlannerHook(void)
 	get_relation_info_hook = SetWorkersBySize;
 }
 
-/* With the hook above at work. */
-static PlannedStmt *
-PlanReading(const VectorSource *source)
-{
-	PlannedStmt *volatile plan = NULL;
-
-	planning_read = true;
-	PG_TRY();
-	{
-		plan = PlanQuery(source, MakeSourceQuery(source, false), CURSOR_OPT_PARALLEL_OK);
-	}
-	PG_FINALLY();
-	{
-		planning_read = false;
-	}
-	PG_END_TRY();
-	return plan;
-}
-
 void
 SetForThisQuery(const char *name, const char *value)
 {
@@ -469,7 +450,7 @@ IsPlainGather(const Plan *plan)
 PlannedStmt *
 PlanParallelRead(const VectorSource *source, uint64 rows)
 {
-	PlannedStmt *plan;
+	PlannedStmt *volatile plan = NULL;
 
 	/* with so few rows, were they ever so long, there would be no worker */
 	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() ||
@@ -481,7 +462,16 @@ PlanParallelRead(const VectorSource *source, uint64 rows)
 	SetForThisQuery("parallel_tuple_cost", "0");
 	/* each worker would compile for longer than our expressions take */
 	SetForThisQuery("jit", "off");
-	plan = PlanReading(source);
+	planning_read = true;
+	PG_TRY();
+	{
+		plan = PlanQuery(source, MakeSourceQuery(source, false), CURSOR_OPT_PARALLEL_OK);
+	}
+	PG_FINALLY();
+	{
+		planning_read = false;
+	}
+	PG_END_TRY();
 	return IsPlainGather(plan->planTree) ? plan : NULL;
 }
 
@@ -497,33 +487,25 @@ CastIsParallelSafe(Oid type)
 		(!OidIsValid(cast.function) || func_parallel(cast.function) != PROPARALLEL_UNSAFE);
 }
 
-/* SELECT column FROM relation, rewritten; a NULL column: none.  NULL: can't be. */
-static Query *
-RewrittenSelect(Oid relid, const char *column)
+bool
+FindSourceFacts(Oid relid, const char *vector_column, SourceFacts *facts)
 {
 	Relation	rel = try_relation_open(relid, AccessShareLock);
 	bool		can_be = rel != NULL && IsSelectable(rel->rd_rel->relkind) &&
-		(column == NULL || get_attnum(relid, column) != InvalidAttrNumber);
+		(vector_column == NULL || get_attnum(relid, vector_column) != InvalidAttrNumber);
+	List	   *targets = NIL;
+	List	   *inval_items;
 	ParseState *pstate;
-	List	   *targets;
+	Query	   *query;
 
 	if (rel != NULL)
 		relation_close(rel, NoLock);
 	if (!can_be)
-		return NULL;
-	pstate = BeginQuery(relid);
-	targets = column == NULL ? NIL : AddTarget(NIL, ColumnOf(pstate, column), "v");
-	return Rewrite(FinishQuery(pstate, targets, NIL));
-}
-
-bool
-FindSourceFacts(Oid relid, const char *vector_column, SourceFacts *facts)
-{
-	Query	   *query = RewrittenSelect(relid, vector_column);
-	List	   *inval_items;
-
-	if (query == NULL)
 		return false;
+	pstate = BeginQuery(relid);
+	if (vector_column != NULL)
+		targets = AddTarget(NIL, ColumnOf(pstate, vector_column), "v");
+	query = Rewrite(FinishQuery(pstate, targets, NIL));
 	extract_query_dependencies((Node *) query, &facts->relations, &inval_items, &facts->by_role);
 	facts->parallel_safe = max_parallel_hazard(query) != PROPARALLEL_UNSAFE &&
 		(vector_column == NULL ||

@@ -214,13 +214,6 @@ SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
 	return sqrt(sum);
 }
 
-/* Rows of such a vector are at no distance from each other, but cosine has none of zeros. */
-static bool
-IsNearItself(const ColumnSample *sample, FastedMetric metric, int i)
-{
-	return !isinf(SampleDistance(sample, metric, i, i));
-}
-
 static int
 CompareDistances(const void *a, const void *b)
 {
@@ -263,7 +256,8 @@ SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 
 	for (int i = 0; i < sample->count; i++)
 	{
-		if (sample->common[i] && IsNearItself(sample, metric, i))
+		/* its rows are at no distance from each other, but cosine has none of zeros */
+		if (sample->common[i] && !isinf(SampleDistance(sample, metric, i, i)))
 			equal += sample->weight[i] * sample->weight[i];
 		for (int j = 0; j < i; j++)
 		{
