@@ -10,8 +10,8 @@
 
 #include "citus/links.h"
 #include "join/keys.h"
-#include "rows/fingerprint.h"
-#include "rows/row_taker.h"
+#include "rows/vector.h"
+#include "rows/reader.h"
 
 /*
  * The nodes that a join of this source can be divided over, in an order that is the same in all

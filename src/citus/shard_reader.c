@@ -19,9 +19,9 @@
 #include "executor/executor.h"
 #include "lib/binaryheap.h"
 #include "libpq/pqformat.h"
+#include "rows/source.h"
 #include "rows/source_query.h"
-#include "rows/type_order.h"
-#include "rows/vector_bytes.h"
+#include "rows/vector.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -277,7 +277,7 @@ ReadShards(const VectorSource *source, RowTaker *taker)
 	if (nodes == NIL)
 		return false;
 	/* the privileges that a query of the table takes; shards have the same */
-	query = MakeSourceQuery(source);
+	query = MakeSourceQuery(source, false);
 #if PG_VERSION_NUM >= 160000
 	ExecCheckPermissions(query->rtable, query->rteperminfos, true);
 #else

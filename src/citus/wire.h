@@ -15,7 +15,7 @@
 
 #include "engine/engine.h"
 #include "lib/stringinfo.h"
-#include "rows/fingerprint.h"
+#include "rows/vector.h"
 
 /* Raised with every change of what is sent; servers that differ don't divide a join. */
 #define WIRE_VERSION 3

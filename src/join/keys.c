@@ -21,10 +21,11 @@
 
 #include "base/interrupts.h"
 #include "engine/thread.h"
+#include "fmgr.h"
 #include "join/keys.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "rows/type_order.h"
+#include "rows/source.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

@@ -14,8 +14,8 @@
 #include "base/progress.h"
 #include "join/engines.h"
 #include "join/keys.h"
-#include "rows/fingerprint.h"
-#include "rows/row_sink.h"
+#include "rows/vector.h"
+#include "rows/reader.h"
 
 /*
  * Rows in a PostgreSQL temporary file, for sets beyond fasted.memory_limit: in temp_tablespaces,

@@ -18,7 +18,6 @@
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "distance/distance.h"
-#include "distance/distance_share.h"
 #include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"

@@ -29,7 +29,7 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
-#include "rows/distance_statistics.h"
+#include "rows/statistics.h"
 #include "scan/count_query.h"
 #include "scan/estimate.h"
 #include "utils/rel.h"

@@ -11,8 +11,8 @@
 #include "join/engines.h"
 #include "nearest/nearest_groups.h"
 #include "rows/group_reader.h"
-#include "rows/group_statistics.h"
-#include "rows/type_order.h"
+#include "rows/source.h"
+#include "rows/statistics.h"
 
 struct NearestGroups
 {

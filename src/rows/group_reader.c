@@ -15,9 +15,9 @@
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "rows/group_reader.h"
-#include "rows/row_taker.h"
+#include "rows/reader.h"
+#include "rows/source.h"
 #include "rows/source_query.h"
-#include "rows/type_order.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -31,7 +31,7 @@
 
 struct GroupReader
 {
-	DestReceiver base;			/* of the query's tuples */
+	TupleReceiver receiver;
 	MemoryContext context;
 	const VectorSource *source;
 	QueryDesc  *query;
@@ -40,8 +40,8 @@ struct GroupReader
 	int16		typlen;
 	bool		typbyval;
 
-	bool		from_bytes;		/* vectors come as such */
 	RowTaker   *taker;			/* of the group's rows; NULL: none was taken */
+	MemoryContext group_context;	/* the taker's */
 	uint64		most;			/* rows that may be taken */
 	bool		skipping;		/* they are left out */
 	TupleTableSlot *next;		/* a row that is still to be taken; or empty */
@@ -74,9 +74,9 @@ Take(GroupReader *reader, TupleTableSlot *slot)
 }
 
 static bool
-ReceiveRow(TupleTableSlot *slot, DestReceiver *self)
+ReceiveRow(void *arg, TupleTableSlot *slot)
 {
-	GroupReader *reader = (GroupReader *) self;
+	GroupReader *reader = arg;
 
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[VECTOR_COLUMN] || slot->tts_isnull[GROUP_COLUMN])
@@ -98,21 +98,6 @@ ReceiveRow(TupleTableSlot *slot, DestReceiver *self)
 }
 
 static void
-StartReceiver(DestReceiver *self, int operation, TupleDesc typeinfo)
-{
-	GroupReader *reader = (GroupReader *) self;
-
-	if (getBaseType(TupleDescAttr(typeinfo, GROUP_COLUMN)->atttypid) != reader->source->group_type)
-		elog(ERROR, "\"%s\" is read with other types than were resolved", reader->source->relation);
-	reader->from_bytes = TupleDescAttr(typeinfo, VECTOR_COLUMN)->atttypid == BYTEAOID;
-}
-
-static void
-StopReceiver(DestReceiver *self)
-{
-}
-
-static void
 PrepareOrder(GroupReader *reader)
 {
 	PrepareTypeOrder(reader->source->group_type, reader->source->group_collation, reader->context, &reader->order);
@@ -126,7 +111,7 @@ StartQuery(GroupReader *reader)
 
 	reader->expected = PlannedRows(plan);
 	reader->query = CreateQueryDesc(plan, QueryText(reader->source), GetActiveSnapshot(),
-									InvalidSnapshot, &reader->base, NULL, NULL, 0);
+									InvalidSnapshot, &reader->receiver.base, NULL, NULL, 0);
 	ExecutorStart(reader->query, 0);
 	reader->next = MakeSingleTupleTableSlot(reader->query->tupDesc, &TTSOpsMinimalTuple);
 }
@@ -139,11 +124,7 @@ GroupReaderBegin(const VectorSource *source)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	GroupReader *reader = palloc0(sizeof(GroupReader));
 
-	reader->base.receiveSlot = ReceiveRow;
-	reader->base.rStartup = StartReceiver;
-	reader->base.rShutdown = StopReceiver;
-	reader->base.rDestroy = StopReceiver;
-	reader->base.mydest = DestTuplestore;
+	InitTupleReceiver(&reader->receiver, ReceiveRow, reader);
 	reader->context = context;
 	reader->source = source;
 	PrepareOrder(reader);
@@ -173,7 +154,7 @@ BeginGroup(GroupReader *reader)
 	MemoryContext old = MemoryContextSwitchTo(reader->context);
 
 	if (reader->taker != NULL)
-		FreeRowTaker(reader->taker);
+		MemoryContextDelete(reader->group_context);
 	reader->taker = NULL;
 	if (reader->begun && !reader->typbyval)
 		pfree(DatumGetPointer(reader->value));
@@ -222,8 +203,13 @@ GroupReaderRead(GroupReader *reader, RowSink *sink, uint64 most)
 	MemoryContext old = MemoryContextSwitchTo(reader->context);
 
 	if (reader->taker == NULL)
+	{
+		reader->group_context = AllocSetContextCreate(reader->context, "fasted group",
+													  ALLOCSET_SMALL_SIZES);
+		MemoryContextSwitchTo(reader->group_context);
 		reader->taker = CreateRowTaker(reader->source, sink);
-	reader->taker->from_bytes = reader->from_bytes;
+		MemoryContextSwitchTo(reader->context);
+	}
 	reader->taker->sink = sink;
 	reader->most = most;
 	reader->skipping = false;

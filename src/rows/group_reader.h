@@ -11,7 +11,7 @@
 #ifndef FASTED_GROUP_READER_H
 #define FASTED_GROUP_READER_H
 
-#include "rows/row_sink.h"
+#include "rows/reader.h"
 #include "rows/source.h"
 
 typedef struct GroupReader GroupReader;

@@ -1,26 +1,21 @@
 /*-------------------------------------------------------------------------
  *
- * distance_statistics.h
- *	  What ANALYZE knows about a column of vectors, and about their distances.
+ * statistics.h
+ *	  What ANALYZE knows about a column of vectors and their distances, and about the
+ *	  rows that have equal values in a column.
  *
  * Only what the current user may see: what the planner estimates can be read in
  * EXPLAIN by whoever may call the function.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FASTED_DISTANCE_STATISTICS_H
-#define FASTED_DISTANCE_STATISTICS_H
+#ifndef FASTED_STATISTICS_H
+#define FASTED_STATISTICS_H
 
 #include "access/attnum.h"
-#include "access/htup.h"
 #include "engine/engine.h"
-
-/*
- * The row of pg_statistic, of the rows of a table's children too if these are wanted, for ReleaseSysCache.  NULL: there is none, or none that the
- * current user may see.  It is that user who reads the table later, within a view, too: the
- * function runs as its caller.
- */
-extern HeapTuple ColumnStatistics(Oid relid, AttrNumber column, bool children);
+#include "utils/lsyscache.h"
+#include "utils/sortsupport.h"
 
 /* The share of rows without a vector, zero when not known. */
 extern double NullVectors(Oid relid, AttrNumber column);
@@ -36,4 +31,18 @@ extern double KnownDimensions(Oid relid, AttrNumber column);
 extern double ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric,
 						  double eps);
 
-#endif							/* FASTED_DISTANCE_STATISTICS_H */
+typedef struct GroupStatistics
+{
+	double		groups;			/* how many there are; a guess where nothing is known */
+	double		share;			/* of all rows: that of each group that is not common */
+	AttStatsSlot common;		/* the largest groups, and their shares */
+} GroupStatistics;
+
+/* Of so many rows.  Allocates in the current memory context. */
+extern GroupStatistics *ReadGroupStatistics(Oid relid, AttrNumber column, double rows);
+
+/* The share of all rows that are in a group, by its value of this base type. */
+extern double ShareOfGroup(const GroupStatistics *statistics, Datum value, Oid type,
+						   SortSupport order);
+
+#endif							/* FASTED_STATISTICS_H */

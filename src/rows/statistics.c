@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * distance_statistics.c
+ * statistics.c
  *	  Reads pg_statistic, and derives distances between rows from it.
  *
  * For vectors of up to about 1 kB ANALYZE stores some 100 of them as the bounds
@@ -21,13 +21,13 @@
 #include "catalog/pg_type.h"
 #include "engine/exact_distance.h"
 #include "fmgr.h"
-#include "miscadmin.h"
 #include "parser/parse_coerce.h"
-#include "rows/distance_statistics.h"
-#include "utils/acl.h"
+#include "rows/source.h"
+#include "rows/statistics.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
+#include "utils/selfuncs.h"
 #include "utils/syscache.h"
 
 /* Vectors of the sample; more would cost planning time. */
@@ -52,23 +52,20 @@ typedef struct Distance
 	double		weight;			/* share of all pairs */
 } Distance;
 
-/* May the current user see the column's statistics?  As pg_stats has it. */
-static bool
-MaySee(Oid relid, AttrNumber column)
-{
-	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
-		return false;
-	return pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
-		pg_attribute_aclcheck(relid, column, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
-}
-
-HeapTuple
+/*
+ * The row of pg_statistic, of the rows of a table's children too if these are wanted, for
+ * ReleaseSysCache.  NULL: there is none, or none that the current user may see.  It is that
+ * user who reads the table later, within a view, too: the function runs as its caller.
+ */
+static HeapTuple
 ColumnStatistics(Oid relid, AttrNumber column, bool children)
 {
 	bool		inherited;
 	HeapTuple	tuple;
 
-	if (!OidIsValid(get_atttype(relid, column)) || !MaySee(relid, column))
+	/* as pg_stats has it */
+	if (!OidIsValid(get_atttype(relid, column)) || !MayRead(relid, column) ||
+		check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
 		return NULL;
 	inherited = children && has_subclass(relid);
 	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
@@ -184,52 +181,37 @@ ReadSample(ColumnSample *sample, HeapTuple statistics)
 	}
 }
 
-static double
-EuclideanDistance(const double *x, const double *y, int dimensions)
+/* Gives a vector the length one; the elements of a zero vector become NaN. */
+static void
+Normalize(double *row, int dimensions)
 {
 	double		sum = 0.0;
 
+	fasted_scale_direction(row, dimensions);
 	for (int k = 0; k < dimensions; k++)
-	{
-		double		difference = x[k] - y[k];
-
-		sum += difference * difference;
-	}
-	return sqrt(sum);
+		sum += row[k] * row[k];
+	for (int k = 0; k < dimensions; k++)
+		row[k] /= sqrt(sum);
 }
 
-/* Infinite where a vector is zero, which is near no other. */
-static double
-CosineDistance(const double *x, const double *y, int dimensions)
-{
-	double		xy = 0.0;
-	double		xx = 0.0;
-	double		yy = 0.0;
-
-	for (int k = 0; k < dimensions; k++)
-	{
-		xy += x[k] * y[k];
-		xx += x[k] * x[k];
-		yy += y[k] * y[k];
-	}
-	return xx > 0.0 && yy > 0.0 ? 1.0 - xy / (sqrt(xx) * sqrt(yy)) : HUGE_VAL;
-}
-
+/*
+ * By cosine vectors have the length one, so that the distance is half the square of the
+ * Euclidean distance; it is infinite where a vector is zero, which is near no other.
+ */
 static double
 SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
 {
-	const double *x = sample->rows[i];
-	const double *y = sample->rows[j];
+	double		sum = 0.0;
 
-	return metric == FASTED_METRIC_COSINE ? CosineDistance(x, y, sample->dimensions) :
-		EuclideanDistance(x, y, sample->dimensions);
-}
+	for (int k = 0; k < sample->dimensions; k++)
+	{
+		double		difference = sample->rows[i][k] - sample->rows[j][k];
 
-/* Rows of such a vector are at no distance from each other, but cosine has none of zeros. */
-static bool
-IsNearItself(const ColumnSample *sample, FastedMetric metric, int i)
-{
-	return !isinf(SampleDistance(sample, metric, i, i));
+		sum += difference * difference;
+	}
+	if (metric == FASTED_METRIC_COSINE)
+		return isnan(sum) ? HUGE_VAL : sum / 2.0;
+	return sqrt(sum);
 }
 
 static int
@@ -274,7 +256,8 @@ SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 
 	for (int i = 0; i < sample->count; i++)
 	{
-		if (sample->common[i] && IsNearItself(sample, metric, i))
+		/* its rows are at no distance from each other, but cosine has none of zeros */
+		if (sample->common[i] && !isinf(SampleDistance(sample, metric, i, i)))
 			equal += sample->weight[i] * sample->weight[i];
 		for (int j = 0; j < i; j++)
 		{
@@ -351,12 +334,62 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 		sample = palloc(sizeof(ColumnSample));
 		sample->cast = cast;
 		ReadSample(sample, statistics);
-		/* as the rows of a join: vector.c */
 		for (int i = 0; metric == FASTED_METRIC_COSINE && i < sample->count; i++)
-			fasted_scale_direction(sample->rows[i], sample->dimensions);
+			Normalize(sample->rows[i], sample->dimensions);
 		if (IsRepresentative(sample))
 			share = SampleShare(sample, metric, eps);
 	}
 	ReleaseSysCache(statistics);
 	return share;
+}
+
+/* --- groups */
+
+/* pg_statistic counts distinct values, or has minus their number for each row. */
+static double
+CountGroups(const FormData_pg_statistic *form, double rows)
+{
+	double		distinct = form->stadistinct;
+
+	if (distinct < 0.0)
+		return -distinct * rows;
+	return distinct > 0.0 ? distinct : DEFAULT_NUM_DISTINCT;
+}
+
+GroupStatistics *
+ReadGroupStatistics(Oid relid, AttrNumber column, double rows)
+{
+	GroupStatistics *statistics = palloc0(sizeof(GroupStatistics));
+	HeapTuple	tuple = ColumnStatistics(relid, column, true);
+	double		rest = 1.0;
+
+	statistics->groups = DEFAULT_NUM_DISTINCT;
+	if (HeapTupleIsValid(tuple))
+	{
+		const FormData_pg_statistic *form = (Form_pg_statistic) GETSTRUCT(tuple);
+
+		statistics->groups = CountGroups(form, rows);
+		rest -= form->stanullfrac;
+		(void) get_attstatsslot(&statistics->common, tuple, STATISTIC_KIND_MCV, InvalidOid,
+								ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS);
+		ReleaseSysCache(tuple);
+	}
+	statistics->groups = Max(1.0, Min(statistics->groups, rows));
+	for (int i = 0; i < statistics->common.nnumbers; i++)
+		rest -= statistics->common.numbers[i];
+	statistics->share = Max(rest, 0.0) / Max(1.0, statistics->groups - statistics->common.nvalues);
+	return statistics;
+}
+
+double
+ShareOfGroup(const GroupStatistics *statistics, Datum value, Oid type, SortSupport order)
+{
+	const AttStatsSlot *common = &statistics->common;
+
+	if (common->nvalues == 0 || getBaseType(common->valuetype) != type)
+		return statistics->share;
+	for (int i = 0; i < common->nvalues; i++)
+		if (ApplySortComparator(value, false, common->values[i], false, order) == 0)
+			return common->numbers[i];
+	return statistics->share;
 }
