@@ -5,12 +5,11 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "rows/projection_fit.h"
+#include "rows/form.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "device/check.h"
 #include "engine/filter_bound.h"
 
 namespace fasted
