@@ -20,7 +20,6 @@
 #include "commands/dbcommands.h"
 #include "commands/extension.h"
 #include "cpu/cpu_kernel.h"
-#include "cpu/processors.h"
 #include "engine/device_list.h"
 #include "fmgr.h"
 #include "funcapi.h"

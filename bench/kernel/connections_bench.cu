@@ -83,7 +83,7 @@ stage_all(PanelJoin *join, const std::vector<float> &rows, size_t d)
 	}
 }
 
-/* As disjoint_sets.h does it. */
+/* As base/row_numbers.h does it. */
 void
 unite(std::vector<uint32_t> &parent, uint32_t a, uint32_t b)
 {

@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "device/check.h"
-#include "device/device_memory.h"
+#include "device/device.h"
 #include "rows/row_table.h"
 
 namespace bench

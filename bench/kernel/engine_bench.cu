@@ -34,7 +34,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/device_group.h"
 #include "engine/engine.h"
 #include "engine/panel_join.h"
 #include "numbers.h"

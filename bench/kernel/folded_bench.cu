@@ -17,16 +17,14 @@
 #include <cstring>
 #include <vector>
 
-#include "device/device_memory.h"
-#include "device/devices.h"
+#include "device/device.h"
 #include "device_rows.cuh"
 #include "filter/filter.h"
 #include "numbers.h"
-#include "rows/folded_rows.h"
-#include "rows/row_order.h"
+#include "rows/filter_rows.h"
+#include "rows/quantised.h"
 
 using namespace fasted;
-
 
 namespace
 {

@@ -18,8 +18,7 @@
 #include <functional>
 #include <vector>
 
-#include "device/device_memory.h"
-#include "device/devices.h"
+#include "device/device.h"
 #include "filter/filter_mma.cuh"
 #include "schedule/rounds.h"
 

@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "device/check.h"
+#include "device/device.h"
 #include "numbers.h"
 
 using namespace fasted;

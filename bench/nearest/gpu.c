@@ -21,7 +21,7 @@
  */
 #include <dlfcn.h>
 
-#include "../../src/engine/device_group.h"
+#include "../../src/engine/engine.h"
 #include "../cpu_engine.h"
 
 /* Dimensions that matter, and clusters. */

@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "filter/work_queue.h"
+#include "filter/block_order.h"
 
 namespace fasted
 {

@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "device/device.h"
-#include "filter/block_order.h"
 #include "filter/candidates.cuh"
+#include "output/connect.h"
 #include "rows/quantised.h"
 #include "rows/row_table.h"
 
@@ -27,7 +27,7 @@ struct JoinSide
 	uint64_t	first_row = 0;
 	const uint32_t *overflow = nullptr; /* approximate only: a value does not fit FP16 */
 	uint32_t   *counts = nullptr;	/* where each row's pairs are counted; null: nowhere */
-	const uint32_t *labels = nullptr;	/* row_labels.h; null: all rows meet */
+	const uint32_t *labels = nullptr;	/* filter_rows.h; null: all rows meet */
 };
 
 struct FilterParams
@@ -75,7 +75,7 @@ extern uint32_t wgmma_cluster;	/* to measure: blocks of a cluster; 0: by the row
 void launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
 						 cudaStream_t stream);
 
-/* The same machines, INT8 rows with folded thresholds, of so many bytes (folded_rows.h). */
+/* The same machines, INT8 rows with folded thresholds, of so many bytes (quantised.h). */
 TileShape	folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
 						 const Device &device);
 void launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Device &device,
@@ -83,6 +83,46 @@ void launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const 
 
 /* What launch_filter_mma does for FP64: rows in FP32, products in FP64. */
 void launch_filter_fp64(const FilterParams &params, const Device &device, cudaStream_t stream);
+
+/*
+ * From candidates to pairs, and from one round to the next.
+ */
+
+struct RefineParams
+{
+	RowTable	a;
+	RowTable	b;
+	uint64_t	first_row_a;	/* global numbers of the first rows */
+	uint64_t	first_row_b;
+	bool		self;			/* of a set with itself: the lesser number first */
+	double		eps;
+	CandidateBuffer candidates;
+	FastedPair *pairs;			/* room for every candidate; null: they are not kept */
+	uint32_t   *counts_a;		/* of each row's pairs; null: not wanted */
+	uint32_t   *counts_b;
+	const uint32_t *labels_a;	/* of rows by number: filter_rows.h; null: all rows meet */
+	const uint32_t *labels_b;
+	Connecting	connect;		/* then pairs has room for every candidate, but few come there */
+
+	/* Nearest rows: what eps is of each row of a, in its place; null: eps is. */
+	const double *radii = nullptr;
+	bool		not_itself = false;	/* no row is its own neighbour */
+	bool		either = false;	/* the radius of either row will do */
+
+	uint32_t	look_mask = 0;	/* when to look whether the join is cancelled; launch_refine knows */
+};
+
+/* Rechecks every candidate; approximate: passes all of them on. */
+void launch_refine(const RefineParams &params, bool approximate,
+				   const Device &device, cudaStream_t stream);
+
+/*
+ * Ends the round: writes its report and plans the next one.  The flags say whether a
+ * value of either side does not fit (approximate only, else null).
+ */
+void launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow_a,
+					const uint32_t *overflow_b, unsigned long long budget,
+					RoundReport *report, cudaStream_t stream);
 
 }								/* namespace fasted */
 

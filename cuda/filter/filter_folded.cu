@@ -5,7 +5,7 @@
  *
  * With some 100 numbers a row, a tile's products take no longer than what is around
  * them in filter_wgmma.cu: its thresholds, its place, the search for hits.  Here
- * thresholds are among the rows' numbers (folded_rows.h), so that a hit is a negative
+ * thresholds are among the rows' numbers (quantised.h), so that a hit is a negative
  * sum, and whether there is any in a tile is one instruction for two sums.
  *
  * One block on a multiprocessor.  An item is a run: kRows rows of A, which stay in
@@ -16,16 +16,9 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "device/check.h"
-#include "filter/candidates.cuh"
+#include "device/ptx.h"
 #include "filter/epilogue.cuh"
-#include "filter/filter.h"
 #include "filter/wgmma_schedule.cuh"
-#include "ptx/ptx_mbarrier.h"
-#include "ptx/ptx_signs.h"
-#include "ptx/ptx_tma.h"
-#include "ptx/ptx_wgmma.h"
-#include "rows/folded_rows.h"
 
 namespace fasted
 {

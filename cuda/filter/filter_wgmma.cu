@@ -6,7 +6,7 @@
  * One block on a multiprocessor, of four warpgroups with parts of their own
  * (warp specialisation).  In the first, one thread says which tile comes next
  * (wgmma_schedule.cuh), and one keeps slices of both sides' rows and thresholds
- * on their way into shared memory (wgmma_shape.h).  The other two compute 64 x 256
+ * on their way into shared memory (wgmma_schedule.cuh).  The other two compute 64 x 256
  * products each, straight from shared memory, and report the hits.
  *
  * Whoever of them has its epilogue leaves the tensor cores to the other, and so
@@ -20,18 +20,72 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "device/check.h"
+#include "device/ptx.h"
 #include "filter/epilogue.cuh"
-#include "filter/filter.h"
-#include "filter/tensor_map.h"
 #include "filter/wgmma_schedule.cuh"
-#include "filter/wgmma_shape.h"
-#include "ptx/ptx_mbarrier.h"
-#include "ptx/ptx_tma.h"
-#include "ptx/ptx_wgmma.h"
 
 namespace fasted
 {
+
+namespace
+{
+
+using EncodeTiled = CUresult (*) (CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+								  const cuuint64_t *, const cuuint64_t *,
+								  const cuuint32_t *, const cuuint32_t *,
+								  CUtensorMapInterleave, CUtensorMapSwizzle,
+								  CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+/* The driver's function, which this library does not link to. */
+EncodeTiled
+encode_tiled()
+{
+	void	   *function = nullptr;
+	cudaDriverEntryPointQueryResult found;
+
+	if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+										 cudaEnableDefault, &found) != cudaSuccess
+		|| found != cudaDriverEntryPointSuccess)
+	{
+		(void) cudaGetLastError();
+		return nullptr;
+	}
+	return (EncodeTiled) function;
+}
+
+EncodeTiled
+known_encode_tiled()
+{
+	static const EncodeTiled encode = encode_tiled();
+
+	return encode;
+}
+
+}								/* namespace */
+
+bool
+tensor_maps_available()
+{
+	return known_encode_tiled() != nullptr;
+}
+
+CUtensorMap
+tensor_map(const QuantisedRows &side, uint32_t row_bytes, uint32_t box_bytes,
+		   uint32_t box_rows)
+{
+	CUtensorMap map;
+	cuuint64_t	size[2] = {row_bytes, side.rows};
+	cuuint64_t	strides[1] = {row_bytes};
+	cuuint32_t	box[2] = {box_bytes, box_rows};
+	cuuint32_t	steps[2] = {1, 1};
+
+	if (known_encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, (void *) side.values,
+							 size, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+							 CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+							 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
+		fail(FASTED_INTERNAL, "the driver refused to describe the quantised rows");
+	return map;
+}
 
 namespace wgmma
 {

@@ -7,12 +7,11 @@
  */
 #include <algorithm>
 
-#include "device/check.h"
 #include "engine/filter_bound.h"
 #include "filter/exact_distance.cuh"
-#include "filter/refine.h"
+#include "filter/filter.h"
 #include "output/connect_pairs.cuh"
-#include "rows/row_labels.h"
+#include "rows/filter_rows.h"
 
 namespace fasted
 {

@@ -14,7 +14,7 @@
  */
 #include <mma.h>
 
-#include "device/check.h"
+#include "device/device.h"
 #include "filter/exact_distance.cuh"
 #include "nearest/near_task.h"
 #include "rows/row_labels.h"

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "device/check.h"
+#include "device/device.h"
 
 namespace fasted
 {

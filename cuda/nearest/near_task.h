@@ -14,8 +14,7 @@
 #define FASTED_CUDA_NEAR_TASK_H
 
 #include "nearest/neighbor_lists.h"
-#include "rows/form_bound.h"
-#include "rows/quantise.h"
+#include "rows/form.h"
 #include "rows/row_table.h"
 
 namespace fasted

@@ -7,10 +7,10 @@
  */
 #include <cub/block/block_radix_sort.cuh>
 
-#include "device/check.h"
+#include "device/device.h"
 #include "engine/host_device.h"
 #include "nearest/near_task.h"
-#include "rows/row_order.h"
+#include "rows/filter_rows.h"
 
 namespace fasted
 {

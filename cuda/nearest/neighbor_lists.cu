@@ -7,7 +7,7 @@
  */
 #include "nearest/neighbor_lists.h"
 
-#include "device/check.h"
+#include "device/device.h"
 
 namespace fasted
 {

@@ -14,9 +14,8 @@
 #define FASTED_CUDA_NEIGHBOR_LISTS_H
 
 #include "device/device.h"
-#include "device/device_memory.h"
 #include "engine/engine.h"
-#include "filter/work_queue.h"
+#include "filter/block_order.h"
 #include "rows/quantised.h"
 
 namespace fasted

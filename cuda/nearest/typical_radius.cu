@@ -12,7 +12,7 @@
 #include <cmath>
 #include <vector>
 
-#include "device/check.h"
+#include "device/device.h"
 #include "engine/host_device.h"
 #include "nearest/near_task.h"
 

@@ -5,9 +5,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "output/connections.h"
+#include <algorithm>
 
-#include "device/check.h"
 #include "output/connect_pairs.cuh"
 
 namespace fasted
@@ -77,11 +76,7 @@ Connections::begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a
 
 	if (rows == 0)
 		return connect;
-	if (parent_.size() < rows)
-	{
-		parent_.release();
-		parent_.allocate(budget, rows, "allocating device memory for the rows' connections");
-	}
+	parent_.make_room(budget, rows, "allocating device memory for the rows' connections");
 	/* a bound on the pairs of which a row is not known to be a core row: connect.h */
 	if (wanted > 1)
 		allocate_open(budget, rows * std::min<uint64_t>(wanted - 1, rows));
@@ -117,6 +112,207 @@ launch_connect_open(const Connecting &connect, unsigned long long first, uint32_
 {
 	connect_open_kernel<<<(count + kBlock - 1) / kBlock, kBlock, 0, stream>>>(connect, first, count);
 	check_launch("connecting open pairs");
+}
+
+/*
+ * Rounds over all pairs, then the nearest kept row of each other one.
+ */
+
+namespace
+{
+
+constexpr uint32_t kRounds = 32;
+
+constexpr uint8_t kOpenFate = 0;
+constexpr uint8_t kKept = 1;
+constexpr uint8_t kDropped = 2;
+
+/* A pair by the order of its rows. */
+struct Ranked
+{
+	uint32_t	earlier;
+	uint32_t	later;
+	uint32_t	rank;			/* of the earlier one */
+};
+
+__device__ __forceinline__ Ranked
+ranked(const Keeping &k, const Connecting &c, const FastedPair &pair)
+{
+	uint32_t	a = (uint32_t) (pair.a - c.first_row_a);
+	uint32_t	b = (uint32_t) (pair.b - c.first_row_b);
+	uint32_t	rank_a = k.rank == nullptr ? a : k.rank[a];
+	uint32_t	rank_b = k.rank == nullptr ? b : k.rank[b];
+
+	return rank_a < rank_b ? Ranked{a, b, rank_a} : Ranked{b, a, rank_b};
+}
+
+/* Distances are not negative: their bits are in their order. */
+__device__ __forceinline__ unsigned long long
+bits_of(double dist)
+{
+	return (unsigned long long) __double_as_longlong(dist);
+}
+
+/* Drops later neighbours of kept rows, blocks those of undecided ones. */
+__global__ void
+__launch_bounds__(kBlock)
+block_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
+			 unsigned long long pairs, uint32_t round)
+{
+	if (k.undecided[round] == 0 || *c.cancelled != 0)
+		return;
+	for (unsigned long long i = blockIdx.x * kBlock + threadIdx.x; i < pairs;
+		 i += gridDim.x * kBlock)
+	{
+		Ranked		pair = ranked(k, c, c.open[i]);
+		uint8_t		fate = k.fate[pair.earlier];
+
+		if (fate == kDropped || k.fate[pair.later] != kOpenFate)
+			continue;
+		if (fate == kKept)
+			k.fate[pair.later] = kDropped;
+		else
+			k.blocked[pair.later] = 1;
+	}
+}
+
+/* Keeps what nothing blocks. */
+__global__ void
+__launch_bounds__(kBlock)
+keep_kernel(const __grid_constant__ Keeping k, uint32_t round)
+{
+	uint32_t	row = blockIdx.x * kBlock + threadIdx.x;
+
+	if (k.undecided[round] == 0 || row >= k.rows || k.fate[row] != kOpenFate)
+		return;
+	if (k.blocked[row])
+	{
+		k.blocked[row] = 0;
+		k.undecided[round + 1] = 1;
+	}
+	else
+		k.fate[row] = kKept;
+}
+
+/* How far the nearest kept row is; then (by_rank) which one it is. */
+__global__ void
+__launch_bounds__(kBlock)
+nearest_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
+			   unsigned long long pairs, bool by_rank)
+{
+	if (k.undecided[kRounds] != 0 || *c.cancelled != 0)
+		return;
+	for (unsigned long long i = blockIdx.x * kBlock + threadIdx.x; i < pairs;
+		 i += gridDim.x * kBlock)
+	{
+		FastedPair	open = c.open[i];
+		Ranked		pair = ranked(k, c, open);
+
+		if (k.fate[pair.earlier] != kKept)
+			continue;
+		if (!by_rank)
+			atomicMin(&k.dist[pair.later], bits_of(open.dist));
+		else if (bits_of(open.dist) == k.dist[pair.later])
+			atomicMin(&k.keeper[pair.later], pair.rank);
+	}
+}
+
+__device__ __forceinline__ bool
+is_needed(const Keeping &k, const Connecting &c, const FastedPair &open)
+{
+	Ranked		pair = ranked(k, c, open);
+
+	if (k.undecided[kRounds] != 0)
+		return k.fate[pair.earlier] != kDropped;
+	return k.fate[pair.earlier] == kKept && bits_of(open.dist) == k.dist[pair.later]
+		&& pair.rank == k.keeper[pair.later];
+}
+
+__global__ void
+__launch_bounds__(kBlock)
+hand_out_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Connecting c,
+				unsigned long long first, uint32_t count)
+{
+	uint32_t	i = blockIdx.x * kBlock + threadIdx.x;
+	FastedPair	pair = {};
+	bool		needed = false;
+
+	if (i < count)
+	{
+		pair = c.open[first + i];
+		needed = is_needed(k, c, pair);
+	}
+	hand_out_pairs(c, needed, pair);
+}
+
+}								/* namespace */
+
+bool
+Keepers::allocate(Budget &budget, uint32_t rows)
+{
+	uint64_t	bytes = (uint64_t) rows * (2 * sizeof(uint32_t) + 2 + sizeof(unsigned long long));
+
+	if (keeper_.size() >= rows)
+		return true;
+	if (bytes > budget.left() / 2)
+		return false;
+	return rank_.try_allocate(budget, rows) == cudaSuccess
+		&& fate_.try_allocate(budget, rows) == cudaSuccess
+		&& blocked_.try_allocate(budget, rows) == cudaSuccess
+		&& dist_.try_allocate(budget, rows) == cudaSuccess
+		&& undecided_.try_allocate(budget, kRounds + 1) == cudaSuccess
+		&& keeper_.try_allocate(budget, rows) == cudaSuccess;
+}
+
+bool
+Keepers::begin(Budget &budget, const FastedProblem &problem, uint32_t rows, Keeping *keeping,
+			   cudaStream_t stream)
+{
+	const char *doing = "beginning to choose rows";
+
+	if (rows == 0 || !allocate(budget, rows))
+		return false;
+	if (problem.ranks != nullptr)
+		check_cuda(cudaMemcpyAsync(rank_.get(), problem.ranks, rows * sizeof(uint32_t),
+								   cudaMemcpyHostToDevice, stream), doing);
+	check_cuda(cudaMemsetAsync(fate_.get(), kOpenFate, rows, stream), doing);
+	check_cuda(cudaMemsetAsync(blocked_.get(), 0, rows, stream), doing);
+	check_cuda(cudaMemsetAsync(dist_.get(), 0xff, rows * sizeof(unsigned long long), stream), doing);
+	check_cuda(cudaMemsetAsync(keeper_.get(), 0xff, rows * sizeof(uint32_t), stream), doing);
+	/* undecided, as long as no round has said otherwise */
+	check_cuda(cudaMemsetAsync(undecided_.get(), 0xff, (kRounds + 1) * sizeof(uint32_t), stream),
+			   doing);
+	*keeping = {rows, problem.ranks != nullptr ? rank_.get() : nullptr, fate_.get(),
+		blocked_.get(), dist_.get(), keeper_.get(), undecided_.get()};
+	return true;
+}
+
+void
+launch_keep_rounds(const Keeping &keeping, const Connecting &connect,
+				   unsigned long long pairs, cudaStream_t stream)
+{
+	uint32_t	all = (uint32_t) std::min<unsigned long long>((pairs + kBlock - 1) / kBlock, 1 << 14);
+	uint32_t	rows = (keeping.rows + kBlock - 1) / kBlock;
+
+	check_cuda(cudaMemsetAsync(keeping.undecided + 1, 0, kRounds * sizeof(uint32_t), stream),
+			   "beginning to choose rows");
+	for (uint32_t round = 0; round < kRounds; round++)
+	{
+		block_kernel<<<all, kBlock, 0, stream>>>(keeping, connect, pairs, round);
+		keep_kernel<<<rows, kBlock, 0, stream>>>(keeping, round);
+	}
+	nearest_kernel<<<all, kBlock, 0, stream>>>(keeping, connect, pairs, false);
+	nearest_kernel<<<all, kBlock, 0, stream>>>(keeping, connect, pairs, true);
+	check_launch("choosing rows");
+}
+
+void
+launch_keep_open(const Keeping &keeping, const Connecting &connect, unsigned long long first,
+				 uint32_t count, cudaStream_t stream)
+{
+	hand_out_kernel<<<(count + kBlock - 1) / kBlock, kBlock, 0, stream>>>(keeping, connect, first,
+																			count);
+	check_launch("handing out pairs of chosen rows");
 }
 
 }								/* namespace fasted */

@@ -5,10 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "rows/directions.h"
-
-#include "device/check.h"
-#include "engine/filter_bound.h"
+#include "rows/form.h"
 
 namespace fasted
 {

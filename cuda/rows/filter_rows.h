@@ -1,28 +1,148 @@
 /*-------------------------------------------------------------------------
  *
  * filter_rows.h
- *	  What a filter reads of a set of rows, and what that was made for.
- *
- * Quantised values depend on the form alone, thresholds on eps too.  The order of
- * the rows is that of their thresholds for eps = 0: it hardly differs from that for
- * any other one, and is the same in every join.
+ *	  Rows as a filter reads them: their groups, their order, and what they were made for.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef FASTED_CUDA_FILTER_ROWS_H
 #define FASTED_CUDA_FILTER_ROWS_H
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
-#include "device/device_memory.h"
-#include "rows/folded_rows.h"
+#include "engine/row_groups.h"
 #include "rows/form.h"
-#include "rows/quantised.h"
-#include "rows/row_labels.h"
-#include "rows/row_order.h"
 
 namespace fasted
 {
+
+/*
+ * Which group each row of a set is in, where only rows of one group meet.
+ *
+ * Labels ascend with the rows' numbers: group g is 2 g + 1, rows between it and the
+ * group before are 2 g.  Rows are quantised in the order of their labels and, in a
+ * group, of their thresholds: a group's places are its numbers, in another order.
+ */
+
+/* Is a row with this label in any group? */
+FASTED_EVERYWHERE bool
+is_group(uint32_t label)
+{
+	return label % 2 != 0;
+}
+
+class RowLabels
+{
+public:
+	static size_t bytes(uint64_t rows) { return Budget::rounded(rows * sizeof(uint32_t)); }
+
+	/*
+	 * The labels of so many rows, by the side 0 or 1 of these groups; groups null: they
+	 * have none.  Answers whether that is news.
+	 */
+	bool		set(Budget &budget, const FastedRowGroup *groups, uint32_t ngroups, int side,
+					uint32_t rows, cudaStream_t stream);
+
+	/* Other rows will come. */
+	void forget() { known_.clear(); }
+
+	/* By the rows' numbers; null: they have none. */
+	const uint32_t *get() const { return known_.empty() ? nullptr : labels_.get(); }
+
+	/* All labels are below 2^bits. */
+	int			bits() const;
+
+private:
+	std::vector<uint32_t> known_;	/* the same, on the host */
+	DeviceArray<uint32_t> labels_;
+};
+
+/*
+ * In which order rows are quantised: that of their thresholds for eps = 0.
+ *
+ * Rows that are in groups stay with their group.  A tile's rows then have nearly the same
+ * threshold, and so have its columns:
+ * the filter compares all products of a thread with a few numbers, not each with
+ * two of its own (epilogue.cuh).
+ */
+
+/* Rows that spreading leaves together: those that have one least threshold. */
+constexpr uint32_t kStretch = kMinimaColumns;
+
+class RowOrder
+{
+public:
+	static size_t bytes(uint64_t rows);
+
+	/* Room for the order of this many rows, and for sorting them. */
+	void		allocate(Budget &budget, uint64_t rows);
+	void		release();
+
+	/* Sorts rows, as many as were allocated or fewer, by their thresholds. */
+	void		sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
+					 cudaStream_t stream);
+
+	/* Sorts them further by their labels, which are below 2^bits. */
+	void		sort_by_label(const uint32_t *labels, int bits, uint32_t rows,
+							  cudaStream_t stream);
+
+	/*
+	 * Then shuffles stretches of kStretch rows, so that any number of rows from the first
+	 * one on are about as all rows are.
+	 */
+	void		spread(uint32_t rows, cudaStream_t stream);
+
+	/* After sort: room for a key of each place, less than 2^31, and sorts by these again. */
+	uint32_t   *keys() { return keys_[0].get(); }
+	const uint32_t *sorted_keys() const { return sorted_keys_; }
+	void		sort_again(uint32_t rows, cudaStream_t stream);
+
+	/* Which row is at each place; null before sort. */
+	const uint32_t *get() const { return order_; }
+
+private:
+	DeviceArray<uint32_t> keys_[2];
+	DeviceArray<uint32_t> rows_[2];
+	DeviceArray<uint8_t> room_;
+	uint32_t   *order_ = nullptr;
+	const uint32_t *sorted_keys_ = nullptr;	/* of the last sort_again */
+};
+
+void launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
+				   uint32_t *minima, cudaStream_t stream);
+
+/*
+ * Whether several devices have the same rows in the same order.
+ *
+ * Slices of a join are parts of one list of tiles, which are of rows in their order.  The
+ * order comes from the form that rows are in, and so from sums of floats: devices had
+ * better not take it on trust that theirs are the same.
+ */
+
+class OrderHash
+{
+public:
+	static size_t bytes() { return Budget::rounded(sizeof(unsigned long long)); }
+	void		allocate(Budget &budget) { sum_.allocate(budget, 1, "allocating room for a sum"); }
+
+	explicit operator bool() const { return sum_.size() > 0; }
+
+	/* Of the orders of both, and what else tiles depend on.  Waits for the device. */
+	uint64_t	of(const RowTable &a, const RowTable &b, uint64_t more, cudaStream_t stream);
+
+private:
+	DeviceArray<unsigned long long> sum_;
+};
+
+/*
+ * What a filter reads of a set of rows, and what that was made for.
+ *
+ * Quantised values depend on the form alone, thresholds on eps too.  The order of
+ * the rows is that of their thresholds for eps = 0: it hardly differs from that for
+ * any other one, and is the same in every join.
+ */
 
 /* Where quantised rows lie. */
 struct RowPlace
@@ -57,7 +177,7 @@ public:
 	/* The paper's own: no form, and norms instead of thresholds. */
 	void		quantise_paper(const RowTable &rows, cudaStream_t stream);
 
-	/* From the next quantise with an order on: is that spread too (row_order.h)? */
+	/* From the next quantise with an order on: is that spread too? */
 	void		set_spread(bool spread);
 
 	/* Orders the rows again, by a key of each place, and quantises them so. */
@@ -74,7 +194,7 @@ public:
 	void		set_eps(double eps, cudaStream_t stream);
 
 	/*
-	 * Folds thresholds into the rows (folded_rows.h), if there is room, and most fit.
+	 * Folds thresholds into the rows (quantised.h), if there is room, and most fit.
 	 * Waits for the device.
 	 */
 	void		fold(cudaStream_t stream);

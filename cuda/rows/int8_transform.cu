@@ -10,9 +10,8 @@
  */
 #include <cub/block/block_reduce.cuh>
 
-#include "device/check.h"
-#include "engine/int8_form.h"
-#include "rows/quantise_int8.h"
+#include "engine/filter_bound.h"
+#include "rows/form.h"
 #include "rows/rotation.cuh"
 
 namespace fasted

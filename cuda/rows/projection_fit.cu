@@ -5,14 +5,12 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "rows/projection_fit.h"
+#include "rows/form.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "device/check.h"
-#include "engine/int8_form.h"
-#include "engine/prune_bound.h"
+#include "engine/filter_bound.h"
 
 namespace fasted
 {

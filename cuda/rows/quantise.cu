@@ -8,9 +8,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "device/check.h"
-#include "engine/filter_bound.h"
-#include "rows/quantise.h"
+#include "rows/form.h"
 
 namespace fasted
 {

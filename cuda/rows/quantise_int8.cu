@@ -9,9 +9,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "device/check.h"
-#include "rows/quantise_int8.h"
-#include "rows/quantised.h"
+#include "rows/form.h"
 #include "rows/rotation.cuh"
 
 namespace fasted

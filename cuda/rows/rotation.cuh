@@ -23,7 +23,7 @@
 
 #include <cstdint>
 
-#include "engine/int8_form.h"
+#include "engine/filter_bound.h"
 
 namespace fasted
 {

@@ -1,20 +1,72 @@
 /*-------------------------------------------------------------------------
  *
  * row_order.cu
- *	  In which order rows are quantised: that of their thresholds.
+ *	  The order in which rows are quantised: labels of groups, sorting, a hash of the order.
  *
  *-------------------------------------------------------------------------
  */
-#include "rows/row_order.h"
-
 #include <algorithm>
-
 #include <cub/device/device_radix_sort.cuh>
 
-#include "device/check.h"
+#include "rows/filter_rows.h"
 
 namespace fasted
 {
+
+namespace
+{
+
+std::vector<uint32_t>
+labels_of(const FastedRowGroup *groups, uint32_t ngroups, int side, uint32_t rows)
+{
+	std::vector<uint32_t> labels(rows);
+	uint32_t	row = 0;
+
+	for (uint32_t g = 0; g < ngroups; g++)
+	{
+		FastedSpan	span = fasted_group_rows(&groups[g], side);
+
+		std::fill(labels.begin() + row, labels.begin() + span.first, 2 * g);
+		std::fill(labels.begin() + span.first, labels.begin() + span.end, 2 * g + 1);
+		row = span.end;
+	}
+	std::fill(labels.begin() + row, labels.end(), 2 * ngroups);
+	return labels;
+}
+
+}								/* namespace */
+
+bool
+RowLabels::set(Budget &budget, const FastedRowGroup *groups, uint32_t ngroups, int side,
+			   uint32_t rows, cudaStream_t stream)
+{
+	std::vector<uint32_t> labels;
+
+	if (groups != nullptr)
+		labels = labels_of(groups, ngroups, side, rows);
+	if (labels == known_)
+		return false;
+	known_.swap(labels);
+	if (known_.empty())
+		return true;
+	labels_.make_room(budget, rows, "allocating device memory for the rows' groups");
+	check_cuda(cudaMemcpyAsync(labels_.get(), known_.data(), rows * sizeof(uint32_t),
+							   cudaMemcpyHostToDevice, stream),
+			   "copying the rows' groups");
+	/* pageable memory need not have been read before, and known_ may change */
+	check_cuda(cudaStreamSynchronize(stream), "copying the rows' groups");
+	return true;
+}
+
+int
+RowLabels::bits() const
+{
+	int			bits = 1;
+
+	while (!known_.empty() && known_.back() >> bits != 0)
+		bits++;
+	return bits;
+}
 
 namespace
 {
@@ -224,6 +276,48 @@ launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
 		minima_kernel<<<blocks, kBlock, 0, stream>>>((const float *) thresholds, count,
 													 (float *) minima);
 	check_launch("finding the least thresholds");
+}
+
+namespace
+{
+
+constexpr int kThreads = 256;
+
+__global__ void
+order_kernel(const RowTable rows, uint64_t seed, unsigned long long *sum)
+{
+	uint32_t	place = blockIdx.x * kThreads + threadIdx.x;
+	unsigned long long value = 0;
+
+	if (place < rows.rows)
+		value = fasted_mix_order(seed, (uint64_t) place << 32 | rows.number_at(place));
+	for (int o = 16; o > 0; o /= 2)
+		value += __shfl_xor_sync(0xffffffff, value, o);
+	if (threadIdx.x % 32 == 0)
+		atomicAdd(sum, value);
+}
+
+}								/* namespace */
+
+uint64_t
+OrderHash::of(const RowTable &a, const RowTable &b, uint64_t more, cudaStream_t stream)
+{
+	unsigned long long sum = 0;
+	uint64_t	seed = more;
+
+	check_cuda(cudaMemsetAsync(sum_.get(), 0, sizeof(sum), stream), "clearing a sum");
+	for (const RowTable *rows : {&a, &b})
+	{
+		seed = fasted_mix_order(seed, rows->rows);
+		if (rows->rows > 0)
+			order_kernel<<<(rows->rows + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
+				*rows, seed, sum_.get());
+	}
+	check_launch("comparing orders of rows");
+	check_cuda(cudaMemcpyAsync(&sum, sum_.get(), sizeof(sum), cudaMemcpyDeviceToHost, stream),
+			   "reading a sum");
+	check_cuda(cudaStreamSynchronize(stream), "comparing orders of rows");
+	return fasted_mix_order(seed, sum);
 }
 
 }								/* namespace fasted */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_store.h
- *	  Rows on the device as they were staged, in chunks.
+ *	  Rows on the device as they were staged, in chunks; and a sample of them.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +10,7 @@
 
 #include <vector>
 
-#include "device/device_memory.h"
+#include "device/device.h"
 #include "rows/row_table.h"
 
 namespace fasted
@@ -102,6 +102,31 @@ private:
 	std::vector<DeviceArray<float>> chunks_;
 	std::vector<const float *> pointers_;	/* for table_'s copy to read */
 	DeviceArray<const float *> table_;
+};
+
+/* The rows of each set in one piece; of all of them if they are few. */
+class RowSample
+{
+public:
+	static uint32_t most_rows(uint32_t dimensions);
+
+	/* What allocate takes. */
+	static size_t bytes(uint32_t dimensions, bool doubles = false);
+	void		allocate(Budget &budget, uint32_t dimensions, bool doubles = false);
+
+	void		take(const SpreadRows &rows, cudaStream_t stream);
+
+	/* Of side 0 or 1.  Valid on the device once the stream has come here. */
+	RowTable	table(int side) const;
+
+private:
+	DeviceArray<float> values_;
+	DeviceArray<const float *> chunks_;
+	DeviceArray<double> squares_;	/* those of the rows, where these have them */
+	bool		has_squares_ = false;
+	bool		doubles_ = false;
+	uint32_t	dimensions_ = 0;
+	uint32_t	rows_[2] = {0, 0};
 };
 
 }								/* namespace fasted */

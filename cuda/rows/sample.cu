@@ -5,8 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "device/check.h"
-#include "rows/sample.h"
+#include "rows/row_store.h"
 
 namespace fasted
 {

@@ -7,7 +7,7 @@
  * there.  If the larger one has a form that suits both, the other one is brought
  * into it; else one is found from both.  Whether a form suits, and which precision
  * is faster, a join of a sample tells: INT8 multiplies at twice the rate, but moves
- * rows further, so that more pairs have to be rechecked.  Short rows (short_rows.h) are
+ * rows further, so that more pairs have to be rechecked.  Short rows (form.h) are
  * faster still, with still more to recheck.
  *
  *-------------------------------------------------------------------------
@@ -18,8 +18,7 @@
 #include <memory>
 
 #include "rows/filter_rows.h"
-#include "rows/projection_fit.h"
-#include "rows/sample.h"
+#include "rows/row_store.h"
 #include "schedule/rounds.h"
 
 namespace fasted
@@ -50,7 +49,7 @@ struct FormRequest
 	Precision	precision;
 	double		least_pairs = kLeastPairsForChoice; /* to choose from a sample */
 	double		least_saved = kLeastSavedForShort;	/* to try short forms */
-	bool		folds = false;	/* thresholds go into INT8 rows that are short (folded_rows.h) */
+	bool		folds = false;	/* thresholds go into INT8 rows that are short (quantised.h) */
 };
 
 struct Choice

@@ -18,8 +18,8 @@
 #include <list>
 #include <memory>
 #include <new>
+#include <type_traits>
 
-#include "device/devices.h"
 #include "schedule/join.h"
 
 struct FastedSet
@@ -86,14 +86,20 @@ enter_cuda()
 			 "not work in it. Use a new process.");
 }
 
-/* Runs body; turns whatever it throws into a status and a text. */
+/* Runs body; turns whatever it throws into a status and a text.  A body without a status is OK. */
 template <class Body>
 FastedStatus
 guarded(char *error, size_t size, bool *sticky, const Body &body) noexcept
 {
 	try
 	{
-		return body();
+		if constexpr (!std::is_void_v<decltype(body())>)
+			return body();
+		else
+		{
+			body();
+			return FASTED_OK;
+		}
 	}
 	catch (const Failure &failure)
 	{
@@ -123,8 +129,7 @@ enter(FastedContext *context, const Body &body) noexcept
 	if (context->failed != FASTED_OK)
 		return context->failed;
 
-	FastedStatus status = guarded(context->error, sizeof(context->error), &context->sticky,
-								  [&]() -> FastedStatus
+	FastedStatus status = guarded(context->error, sizeof(context->error), &context->sticky, [&]
 	{
 		enter_cuda();
 		check_cuda(cudaSetDevice(context->ordinal), "choosing the device");
@@ -154,14 +159,19 @@ give_back(FastedContext *context, const Body &body) noexcept
 
 	if (context->process != getpid())
 		return false;
-	guarded(text, sizeof(text), &ignored, [&]() -> FastedStatus
+	guarded(text, sizeof(text), &ignored, [&]
 	{
 		if (context->ordinal >= 0)
 			(void) cudaSetDevice(context->ordinal);
 		body();
-		return FASTED_OK;
 	});
 	return true;
+}
+
+FastedStatus
+or_full(bool done)
+{
+	return done ? FASTED_OK : FASTED_FULL;
 }
 
 /* Takes an element out of its list. */
@@ -172,18 +182,27 @@ take_out(std::list<Element> &list, const Element *element)
 	list.remove_if([&](const Element &each) { return &each == element; });
 }
 
+/* The same for an entry that asks about GPUs, without a context. */
+template <class Body>
 FastedStatus
-engine_probe(const char *devices, char *reason, size_t size)
+ask(char (&text)[kTextBytes], const Body &body) noexcept
 {
 	SignalsBlocked blocked;
 	bool		sticky = false;
-	char		text[kTextBytes] = "";
-	FastedStatus status = guarded(text, sizeof(text), &sticky, [&]() -> FastedStatus
+
+	text[0] = '\0';
+	return guarded(text, sizeof(text), &sticky, [&]
 	{
 		enter_cuda();
-		find_device(devices);
-		return FASTED_OK;
+		body();
 	});
+}
+
+FastedStatus
+engine_probe(const char *devices, char *reason, size_t size)
+{
+	char		text[kTextBytes];
+	FastedStatus status = ask(text, [&] { find_device(devices); });
 
 	if (status == FASTED_OK)
 		return status;
@@ -195,34 +214,20 @@ engine_probe(const char *devices, char *reason, size_t size)
 int
 engine_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 {
-	SignalsBlocked blocked;
-	bool		sticky = false;
 	char		text[kTextBytes];
 	int			count = 0;
 
-	guarded(text, sizeof(text), &sticky, [&]() -> FastedStatus
-	{
-		enter_cuda();
-		count = list_alike(devices, names, most);
-		return FASTED_OK;
-	});
+	ask(text, [&] { count = list_alike(devices, names, most); });
 	return count;
 }
 
 bool
 engine_describe(int ordinal, char *description, size_t size)
 {
-	SignalsBlocked blocked;
-	bool		sticky = false;
 	char		text[kTextBytes];
 	bool		found = false;
 
-	guarded(text, sizeof(text), &sticky, [&]() -> FastedStatus
-	{
-		enter_cuda();
-		found = describe_device(ordinal, description, size);
-		return FASTED_OK;
-	});
+	ask(text, [&] { found = describe_device(ordinal, description, size); });
 	return found;
 }
 
@@ -243,8 +248,7 @@ engine_open(const FastedOptions *options, FastedContext **result)
 	kept.devices = kept.kernel = nullptr;
 	context->process = getpid();
 	context->ordinal = -1;
-	context->failed = guarded(context->error, sizeof(context->error), &context->sticky,
-							  [&]() -> FastedStatus
+	context->failed = guarded(context->error, sizeof(context->error), &context->sticky, [&]
 	{
 		enter_cuda();
 		if (options->dimensions < 1 || options->dimensions > FASTED_MAX_DIMENSIONS)
@@ -257,7 +261,6 @@ engine_open(const FastedOptions *options, FastedContext **result)
 		begin_use(device.ordinal);
 		context->ordinal = device.ordinal;
 		context->context = new Context(kept, device);
-		return FASTED_OK;
 	});
 	if (context->sticky && context->ordinal >= 0)
 		note_lost(context->ordinal);
@@ -315,11 +318,10 @@ engine_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 
 	if (context->context == nullptr || context->process != getpid())
 		return false;
-	guarded(text, sizeof(text), &ignored, [&]() -> FastedStatus
+	guarded(text, sizeof(text), &ignored, [&]
 	{
 		check_cuda(cudaSetDevice(context->ordinal), "choosing the device");
 		fits = context->context->fits(rows, nsets);
-		return FASTED_OK;
 	});
 	return fits;
 }
@@ -334,36 +336,25 @@ engine_set_open(FastedContext *context, const FastedSetOptions *options, FastedS
 
 		context->sets.push_back({context, std::move(opened)});
 		*set = &context->sets.back();
-		return FASTED_OK;
 	});
 }
 
 FastedStatus
 engine_stage(FastedSet *set, float **rows, size_t *capacity)
 {
-	return enter(set->context, [&]
-	{
-		return set->set->stage(rows, capacity) ? FASTED_OK : FASTED_FULL;
-	});
+	return enter(set->context, [&] { return or_full(set->set->stage(rows, capacity)); });
 }
 
 FastedStatus
 engine_commit(FastedSet *set, size_t nrows)
 {
-	return enter(set->context, [&]
-	{
-		set->set->commit(nrows);
-		return FASTED_OK;
-	});
+	return enter(set->context, [&] { set->set->commit(nrows); });
 }
 
 FastedStatus
 engine_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
 {
-	return enter(set->context, [&]
-	{
-		return set->set->take_staged(*from->set, nrows) ? FASTED_OK : FASTED_FULL;
-	});
+	return enter(set->context, [&] { return or_full(set->set->take_staged(*from->set, nrows)); });
 }
 
 bool
@@ -371,11 +362,7 @@ engine_lend(FastedSet *set, void *memory, size_t bytes)
 {
 	bool		lent = false;
 
-	enter(set->context, [&]
-	{
-		lent = set->set->lend(memory, bytes);
-		return FASTED_OK;
-	});
+	enter(set->context, [&] { lent = set->set->lend(memory, bytes); });
 	return lent;
 }
 
@@ -393,48 +380,32 @@ engine_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 	return enter(set->context, [&]
 	{
 		*taken = set->set->put(rows, nrows);
-		return *taken > 0 ? FASTED_OK : FASTED_FULL;
+		return or_full(*taken > 0);
 	});
 }
 
 FastedStatus
 engine_settle(FastedSet *set, bool all)
 {
-	return enter(set->context, [&]
-	{
-		set->set->settle(all);
-		return FASTED_OK;
-	});
+	return enter(set->context, [&] { set->set->settle(all); });
 }
 
 FastedStatus
 engine_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows)
 {
-	return enter(set->context, [&]
-	{
-		set->set->read_back(first_row, nrows, rows);
-		return FASTED_OK;
-	});
+	return enter(set->context, [&] { set->set->read_back(first_row, nrows, rows); });
 }
 
 FastedStatus
 engine_seal(FastedSet *set)
 {
-	return enter(set->context, [&]
-	{
-		set->set->seal();
-		return FASTED_OK;
-	});
+	return enter(set->context, [&] { set->set->seal(); });
 }
 
 FastedStatus
 engine_set_reset(FastedSet *set, uint64_t first_row)
 {
-	return enter(set->context, [&]
-	{
-		set->set->reset(first_row);
-		return FASTED_OK;
-	});
+	return enter(set->context, [&] { set->set->reset(first_row); });
 }
 
 void
@@ -455,7 +426,6 @@ engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet
 
 		context->joins.push_back({context, std::move(opened)});
 		*join = &context->joins.back();
-		return FASTED_OK;
 	});
 }
 
@@ -478,22 +448,14 @@ engine_pause(FastedJoin *join)
 FastedStatus
 engine_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_t *counts)
 {
-	return enter(join->context, [&]
-	{
-		join->join->counts(side, first_row, nrows, counts);
-		return FASTED_OK;
-	});
+	return enter(join->context, [&] { join->join->counts(side, first_row, nrows, counts); });
 }
 
 FastedStatus
 engine_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
 			   FastedNeighbor *neighbors)
 {
-	return enter(join->context, [&]
-	{
-		join->join->nearest(first_row, nrows, lengths, neighbors);
-		return FASTED_OK;
-	});
+	return enter(join->context, [&] { join->join->nearest(first_row, nrows, lengths, neighbors); });
 }
 
 FastedStatus
@@ -501,7 +463,7 @@ engine_add_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, s
 {
 	return enter(join->context, [&]
 	{
-		return join->join->add_lists(*from->join, first_row, nrows) ? FASTED_OK : FASTED_FULL;
+		return or_full(join->join->add_lists(*from->join, first_row, nrows));
 	});
 }
 
@@ -514,11 +476,7 @@ engine_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
 FastedStatus
 engine_copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
 {
-	return enter(set->context, [&]
-	{
-		set->set->copy_rows(*from->set, first, nrows);
-		return FASTED_OK;
-	});
+	return enter(set->context, [&] { set->set->copy_rows(*from->set, first, nrows); });
 }
 
 void

@@ -3,7 +3,7 @@
  * join.h
  *	  A join of two sets: its pairs, or what they count.
  *
- * The functions are those of engine.h and throw a Failure (check.h) where those
+ * The functions are those of engine.h and throw a Failure (device.h) where those
  * return a status.
  *
  *-------------------------------------------------------------------------

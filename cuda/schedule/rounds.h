@@ -3,7 +3,7 @@
  * rounds.h
  *	  Runs a join in rounds and drains its pairs while the next round computes.
  *
- * A round is filter, recheck, and end of round (work_queue.h), in one stream.
+ * A round is filter, recheck, and end of round (block_order.h), in one stream.
  * Two result buffers on the device take turns: while one is copied to the host,
  * in pieces, through a ring of small pinned buffers, the other one is filled.
  * The host only polls; no call waits for the device.
@@ -13,16 +13,40 @@
 #ifndef FASTED_CUDA_ROUNDS_H
 #define FASTED_CUDA_ROUNDS_H
 
-#include "device/device_memory.h"
-#include "engine/engine.h"
 #include "filter/filter.h"
-#include "filter/refine.h"
 #include "nearest/near_task.h"
-#include "output/keepers.h"
-#include "schedule/group_tiles.h"
 
 namespace fasted
 {
+
+/*
+ * The tiles of a join whose rows meet in groups: row_groups.h, on the device.
+ */
+
+class GroupTiles
+{
+public:
+	/* At most, of a set of so many rows, whichever its tiles are. */
+	static size_t bytes(uint64_t rows);
+
+	/* The groups of the join to come.  Nothing on the device reads an earlier one's. */
+	void set(Budget &budget, const FastedProblem &problem)
+	{
+		budget_ = &budget;
+		groups_ = problem.groups;
+		ngroups_ = problem.ngroups;
+	}
+
+	/* Gives the order its tiles, which are there when this stream has come here. */
+	void		find(TileOrder *order, cudaStream_t stream);
+
+private:
+	Budget	   *budget_ = nullptr;
+	const FastedRowGroup *groups_ = nullptr;
+	uint32_t	ngroups_ = 0;
+	DeviceArray<FastedSpan> spans_;
+	DeviceArray<FastedStripe> stripes_;
+};
 
 enum class Kernel
 {

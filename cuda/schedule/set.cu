@@ -288,11 +288,8 @@ Set::allocate_for(uint64_t rows)
 	store_.finish(context_.budget, context_.upload);
 	filter_.allocate(context_.budget, rows, shape_.row_bytes,
 					 shape_.fold_bytes_of(rows));
-	if (shape_.cosine && squares_.size() < rows)
-	{
-		squares_.release();
-		squares_.allocate(context_.budget, rows, "allocating device memory for the rows' squares");
-	}
+	if (shape_.cosine)
+		squares_.make_room(context_.budget, rows, "allocating device memory for the rows' squares");
 }
 
 void
@@ -447,11 +444,7 @@ Set::begin_counts(bool further, cudaStream_t stream)
 		return nullptr;
 	if (further && counts_)
 		return counts_.get();
-	if (counts_.size() < room)
-	{
-		counts_.release();
-		counts_.allocate(context_.budget, room, "allocating device memory for the rows' counts");
-	}
+	counts_.make_room(context_.budget, room, "allocating device memory for the rows' counts");
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, store_.rows * sizeof(uint32_t), stream),
 			   "clearing the rows' counts");
 	return counts_.get();

@@ -7,7 +7,7 @@
  * next, or straight from the caller's memory, if that was lent.  All of that is in
  * the context's stream for uploads, beside a join of other sets.
  *
- * The functions are those of engine.h and throw a Failure (check.h) where those
+ * The functions are those of engine.h and throw a Failure (device.h) where those
  * return a status.
  *
  *-------------------------------------------------------------------------

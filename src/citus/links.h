@@ -16,12 +16,24 @@
 #ifndef FASTED_LINKS_H
 #define FASTED_LINKS_H
 
-#include "citus/workers.h"
+#include "nodes/pg_list.h"
+
+/* A node of the cluster. */
+typedef struct WorkerNode
+{
+	char	   *host;
+	int			port;
+	char	   *pool;			/* connection string that replaces these, as pg_dist_poolinfo has it; or empty */
+	char	   *auth;			/* further parameters, as pg_dist_authinfo has them; or empty */
+
+	int			group;			/* by which placements of shards name it */
+	List	   *shards;			/* that are read from it: names with their schema, quoted */
+} WorkerNode;
 
 typedef struct LinkSet LinkSet;
 
 /* Raised with every change of these functions; a library that differs is refused. */
-#define LINKS_ABI 2
+#define LINKS_ABI 3
 
 typedef struct LinkFunctions
 {
@@ -64,7 +76,7 @@ typedef struct LinkFunctions
 	void		(*close) (LinkSet *links);
 } LinkFunctions;
 
-/* Of the library, which is loaded; an error, if it is not installed. */
-extern const LinkFunctions *Links(void);
+/* The library's entry, fasted_link_functions. */
+typedef const LinkFunctions *(*LinksEntry) (void (*check_interrupts) (void));
 
 #endif							/* FASTED_LINKS_H */

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * own_rows.c
- *	  Runs the query of keys and hashes; its tuples go to a DestReceiver of our own.
+ *	  Runs the query of keys and hashes.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "base/interrupts.h"
-#include "citus/own_rows.h"
+#include "citus/cluster.h"
 #include "engine/engine.h"
 #include "executor/tuptable.h"
 #include "rows/source_query.h"
@@ -22,7 +22,6 @@
 
 typedef struct OwnRows
 {
-	DestReceiver base;
 	const VectorSource *source;
 	KeySet	   *keys;
 	MemoryContext row_context;
@@ -67,9 +66,9 @@ TakeKey(OwnRows *rows, Datum key, uint64 vector_hash)
 
 /* A key that is null has no hash, so that the workers' fingerprints differ: they tell which. */
 static bool
-TakeOwnRow(TupleTableSlot *slot, DestReceiver *receiver)
+TakeOwnRow(void *arg, TupleTableSlot *slot)
 {
-	OwnRows    *rows = (OwnRows *) receiver;
+	OwnRows    *rows = arg;
 	MemoryContext old;
 
 	if (rows->keys->count % ROWS_PER_CHECK == 0)
@@ -110,17 +109,16 @@ ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted own rows",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	OwnRows		rows = {.base = *None_Receiver,.source = source,.keys = keys};
+	OwnRows		rows = {.source = source,.keys = keys};
 	Query	   *query = MakeHashQuery(source, VectorHashFunction(VectorFormType(source->form)));
 
-	rows.base.receiveSlot = TakeOwnRow;
 	rows.row_context = AllocSetContextCreate(context, "fasted own row", ALLOCSET_DEFAULT_SIZES);
 	if (source->order_column != NULL)
 	{
 		rows.capacity = FIRST_HASHES;
 		rows.hashes = palloc(rows.capacity * sizeof(uint64));
 	}
-	RunPlan(source, PlanQuery(source, query, 0), &rows.base);
+	RunPlan(source, PlanQuery(source, query, 0), TakeOwnRow, &rows);
 	*ranks = rows.hashes != NULL ? SortRows(&rows) : NULL;
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

@@ -1,24 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * remote_join.c
- *	  Asks the workers for their slices, and merges what they send.
+ *	  The coordinator's part: asks the workers for their slices, and merges what they send.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/row_numbers.h"
-#include "citus/base_table.h"
-#include "citus/links.h"
-#include "citus/own_rows.h"
-#include "citus/slice_query.h"
+#include "citus/citus_explain.h"
+#include "citus/cluster.h"
 #include "citus/wire.h"
 #include "join/remote_join.h"
-#include "lib/stringinfo.h"
+#include "libpq/pqformat.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
+#include "utils/lsyscache.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
 
 /*
  * With "auto": smaller tables are joined before workers have read them.  Of two tables, if
@@ -56,6 +60,14 @@ struct RemoteJoin
 };
 
 /* --- whether it pays */
+
+/* The table's name with its schema, quoted as SQL requires. */
+static char *
+QualifiedName(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+									  get_rel_name(relid));
+}
 
 static double
 TableBytes(LinkSet *links, const VectorSource *source)
@@ -98,20 +110,39 @@ ChooseWorkers(const RemoteProblem *problem)
 	return nodes;
 }
 
-/* --- begin */
+/* --- queries of slices */
 
-static RemoteJoin *
-CreateRemote(const RemoteProblem *problem, List *nodes)
+/* relation, vector_column, id_column */
+static char *
+SourceText(const VectorSource *source)
 {
-	RemoteJoin *remote = palloc0(offsetof(RemoteJoin, slices) +
-								 list_length(nodes) * sizeof(RemoteSlice));
-
-	remote->problem = *problem;
-	remote->sides = problem->sources[1] != NULL ? 2 : 1;
-	remote->nslices = list_length(nodes);
-	remote->links = Links()->open(nodes);
-	return remote;
+	return psprintf("%s, %s, %s", quote_literal_cstr(QualifiedName(source->relid)),
+					quote_literal_cstr(source->vector_column),
+					quote_literal_cstr(source->key_column));
 }
+
+/* The query of a slice, whose rows are messages (wire.h). */
+static char *
+SliceQuery(const RemoteProblem *problem, int slice, int slices)
+{
+	const VectorSource *a = problem->sources[0];
+	const VectorSource *b = problem->sources[1] != NULL ? problem->sources[1] : a;
+	const char *key_type = quote_literal_cstr(format_type_be_qualified(a->key_type));
+	const char *metric = a->metric == FASTED_METRIC_COSINE ? "cosine" : "l2";
+	const char *eps = isinf(problem->eps) ? "Infinity" : psprintf("%.17g", problem->eps);
+
+	if (problem->output == SLICE_NEAREST)
+		return psprintf("SELECT fasted_citus.nearest_slice(%s, %s, %s, %u, '%s', '%s', %d, %d)",
+						SourceText(a), SourceText(b), key_type, problem->k, eps, metric, slice, slices);
+	return psprintf("SELECT fasted_citus.join_slice(%s, %s, '%s', %s, %s, '%s', %s, '%s', %d, %d, %s)",
+					quote_literal_cstr(QualifiedName(a->relid)),
+					quote_literal_cstr(a->vector_column), eps, quote_literal_cstr(a->key_column),
+					key_type, metric, a->skip_zeros ? "true" : "false",
+					slice_output_names[problem->output], slice, slices,
+					problem->alike ? "true" : "false");
+}
+
+/* --- the beginning */
 
 static bool
 AreAlike(const RemoteJoin *remote)
@@ -129,72 +160,71 @@ AreAlike(const RemoteJoin *remote)
 	return true;
 }
 
-/* Workers begin to read at once, and then this session does. */
-static void
-AskForSlices(RemoteJoin *remote)
-{
-	Links()->command(remote->links, SlicePrologue());
-	/* shares of rows need not be cut alike */
-	remote->problem.alike = remote->problem.output != SLICE_NEAREST && AreAlike(remote);
-	for (int i = 0; i < remote->nslices; i++)
-		Links()->send(remote->links, i, SliceQuery(&remote->problem, i, remote->nslices));
-}
-
-static void
-ReadKeys(RemoteJoin *remote, int side, KeySet *keys)
-{
-	uint32	   *ranks;
-
-	remote->prints[side] = ReadOwnRows(remote->problem.sources[side], keys, &ranks);
-	KeySetFinish(keys);
-	remote->rows[side] = keys->count;
-	if (side == 0)
-		remote->ranks = ranks;
-}
-
+/* The workers begin to read before this session does. */
 RemoteJoin *
 RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 {
 	List	   *nodes = ChooseWorkers(problem);
+	int			nslices = list_length(nodes);
 	RemoteJoin *remote;
 
 	if (nodes == NIL)
 		return NULL;
-	remote = CreateRemote(problem, nodes);
-	AskForSlices(remote);
+	remote = palloc0(offsetof(RemoteJoin, slices) + nslices * sizeof(RemoteSlice));
+	remote->problem = *problem;
+	remote->sides = problem->sources[1] != NULL ? 2 : 1;
+	remote->nslices = nslices;
+	remote->links = Links()->open(nodes);
+	Links()->command(remote->links, SlicePrologue());
+	/* shares of rows need not be cut alike */
+	remote->problem.alike = problem->output != SLICE_NEAREST && AreAlike(remote);
+	for (int n = 0; n < nslices; n++)
+		Links()->send(remote->links, n, SliceQuery(&remote->problem, n, nslices));
 	for (int side = 0; side < remote->sides; side++)
-		ReadKeys(remote, side, keys[side]);
+	{
+		uint32	   *ranks;
+
+		remote->prints[side] = ReadOwnRows(problem->sources[side], keys[side], &ranks);
+		KeySetFinish(keys[side]);
+		remote->rows[side] = keys[side]->count;
+		if (side == 0)
+			remote->ranks = ranks;
+	}
 	if (problem->output == SLICE_COUNTS)
 		remote->counts = SameRowNumbers(remote->rows[0], 0);
 	remote->pairs = palloc(MESSAGE_MOST_PAIRS * sizeof(FastedPair));
 	return remote;
 }
 
-/* --- is it of the same rows, and whole? */
+/* --- checks of what comes */
 
-static void
-CheckSide(const RemoteJoin *remote, int n, int side)
+pg_noreturn static void
+ReportNonsense(const RemoteJoin *remote, int n)
 {
-	const Fingerprint *theirs = &remote->slices[n].report.rows[side];
-	const Fingerprint *own = &remote->prints[side];
-
-	if (SameFingerprint(theirs, own))
-		return;
 	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("could not join \"%s\" on the Citus workers due to concurrent writes",
-					remote->problem.sources[side]->relation),
-			 errdetail("Worker %s has read other rows (" UINT64_FORMAT ") than this session ("
-					   UINT64_FORMAT "), or in another order.",
-					   Links()->name(remote->links, n), theirs->rows, own->rows),
-			 errhint("Try again, or use \"SET fasted.distribute = off\" to join in this session alone.")));
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("unexpected data of a join from Citus worker %s", Links()->name(remote->links, n))));
 }
 
 static void
 CheckRows(const RemoteJoin *remote, int n)
 {
 	for (int side = 0; side < remote->sides; side++)
-		CheckSide(remote, n, side);
+	{
+		const Fingerprint *theirs = &remote->slices[n].report.rows[side];
+		const Fingerprint *own = &remote->prints[side];
+
+		if (SameFingerprint(theirs, own))
+			continue;
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not join \"%s\" on the Citus workers due to concurrent writes",
+						remote->problem.sources[side]->relation),
+				 errdetail("Worker %s has read other rows (" UINT64_FORMAT ") than this session ("
+						   UINT64_FORMAT "), or in another order.",
+						   Links()->name(remote->links, n), theirs->rows, own->rows),
+				 errhint("Try again, or use \"SET fasted.distribute = off\" to join in this session alone.")));
+	}
 }
 
 /* Slices are complements of each other only if all are cut in the same way. */
@@ -220,31 +250,12 @@ CheckCuts(const RemoteJoin *remote)
 
 /* --- what comes */
 
-pg_noreturn static void
-ReportNonsense(const RemoteJoin *remote, int n)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("Citus worker %s sent what is no part of a join", Links()->name(remote->links, n))));
-}
-
 static void
 CheckPairs(const RemoteJoin *remote, int n, size_t npairs)
 {
 	for (size_t i = 0; i < npairs; i++)
 		if (remote->pairs[i].a >= remote->pairs[i].b || remote->pairs[i].b >= remote->rows[0])
 			ReportNonsense(remote, n);
-}
-
-/* Is it the next one of its row, or, if not, the first one of a later row? */
-static bool
-FollowsInList(const RemoteSlice *slice, const FastedPair *pair)
-{
-	const FastedPair *last = &slice->last;
-
-	if (slice->rank == 0 || pair->a != last->a)
-		return slice->rank == 0 || pair->a > last->a;
-	return pair->dist > last->dist || (pair->dist == last->dist && pair->b > last->b);
 }
 
 static bool
@@ -255,6 +266,7 @@ CouldBeNeighbor(const RemoteJoin *remote, int n, const FastedPair *pair)
 		pair->dist <= remote->problem.eps && IsInShare(pair->a, n, remote->nslices);
 }
 
+/* Each pair is the next one of its row, or the first one of a later row. */
 static void
 RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 {
@@ -263,32 +275,19 @@ RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 	for (size_t i = 0; i < npairs; i++)
 	{
 		const FastedPair *pair = &remote->pairs[i];
+		const FastedPair *last = &slice->last;
+		bool		same_row = slice->rank > 0 && pair->a == last->a;
+		bool		follows = same_row ?
+			pair->dist > last->dist || (pair->dist == last->dist && pair->b > last->b) :
+			slice->rank == 0 || pair->a > last->a;
 
-		if (!CouldBeNeighbor(remote, n, pair) || !FollowsInList(slice, pair))
-			ReportNonsense(remote, n);
-		slice->rank = slice->rank > 0 && slice->last.a == pair->a ? slice->rank + 1 : 1;
-		if (slice->rank > remote->problem.k)
+		slice->rank = same_row ? slice->rank + 1 : 1;
+		if (!follows || !CouldBeNeighbor(remote, n, pair) || slice->rank > remote->problem.k)
 			ReportNonsense(remote, n);
 		if (i == 0)
 			remote->first_rank = slice->rank;
 		slice->last = *pair;
 	}
-}
-
-static size_t
-AddPairs(RemoteJoin *remote, int n, StringInfo message)
-{
-	SliceOutput output = remote->problem.output;
-	size_t		npairs;
-
-	if (output == SLICE_COUNT || output == SLICE_COUNTS)
-		ReportNonsense(remote, n);
-	npairs = TakePairs(message, remote->pairs);
-	if (output == SLICE_NEAREST)
-		RankNeighbors(remote, n, npairs);
-	else
-		CheckPairs(remote, n, npairs);
-	return npairs;
 }
 
 static void
@@ -305,12 +304,13 @@ AddCounts(RemoteJoin *remote, int n, StringInfo message)
 	pfree(counts);
 }
 
-/* Takes a message; the number of pairs that came with it. */
+/* Takes a message; returns the number of pairs that came with it. */
 static size_t
 TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 {
 	RemoteSlice *slice = &remote->slices[n];
-	char		tag = MessageTag(message);
+	char		tag = (char) pq_getmsgbyte(message);
+	size_t		npairs = 0;
 
 	if (slice->done || slice->has_read == (tag == MESSAGE_ROWS))
 		ReportNonsense(remote, n);
@@ -322,24 +322,21 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 			CheckRows(remote, n);
 			slice->has_read = true;
 			slice->done = tag == MESSAGE_DONE;
-			return 0;
+			break;
 		case MESSAGE_PAIRS:
-			return AddPairs(remote, n, message);
+			npairs = TakePairs(message, remote->pairs);
+			if (remote->problem.output == SLICE_NEAREST)
+				RankNeighbors(remote, n, npairs);
+			else
+				CheckPairs(remote, n, npairs);
+			break;
 		case MESSAGE_COUNTS:
 			AddCounts(remote, n, message);
-			return 0;
+			break;
 		default:
 			ReportNonsense(remote, n);
 	}
-}
-
-static void
-CheckAll(const RemoteJoin *remote)
-{
-	for (int n = 0; n < remote->nslices; n++)
-		if (!remote->slices[n].done)
-			ReportNonsense(remote, n);
-	CheckCuts(remote);
+	return npairs;
 }
 
 bool
@@ -357,7 +354,10 @@ RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs)
 		if (*npairs > 0)
 			return true;
 	}
-	CheckAll(remote);
+	for (n = 0; n < remote->nslices; n++)
+		if (!remote->slices[n].done)
+			ReportNonsense(remote, n);
+	CheckCuts(remote);
 	return false;
 }
 
@@ -430,6 +430,18 @@ RemoteJoinStatistics(const RemoteJoin *remote)
 	return sum;
 }
 
+/* --- EXPLAIN */
+
+static List *
+AppendShare(List *shares, const WorkerShare *share)
+{
+	WorkerShare *copy = palloc(sizeof(WorkerShare));
+
+	*copy = *share;
+	copy->name = pstrdup(share->name);
+	return lappend(shares, copy);
+}
+
 List *
 RemoteJoinShares(const RemoteJoin *remote)
 {
@@ -437,12 +449,10 @@ RemoteJoinShares(const RemoteJoin *remote)
 
 	for (int n = 0; n < remote->nslices; n++)
 	{
-		WorkerShare *share = palloc(sizeof(WorkerShare));
+		const SliceReport *report = &remote->slices[n].report;
 
-		share->name = pstrdup(Links()->name(remote->links, n));
-		share->read_seconds = remote->slices[n].report.read_seconds;
-		share->stats = remote->slices[n].report.stats;
-		shares = lappend(shares, share);
+		shares = AppendShare(shares, &(WorkerShare) {.name = Links()->name(remote->links, n),
+							 .read_seconds = report->read_seconds,.stats = report->stats});
 	}
 	return shares;
 }
@@ -454,12 +464,36 @@ CopyShares(List *shares)
 	ListCell   *cell;
 
 	foreach(cell, shares)
-	{
-		WorkerShare *copy = palloc(sizeof(WorkerShare));
-
-		*copy = *(WorkerShare *) lfirst(cell);
-		copy->name = pstrdup(copy->name);
-		copies = lappend(copies, copy);
-	}
+		copies = AppendShare(copies, lfirst(cell));
 	return copies;
+}
+
+static char *
+ShareText(const WorkerShare *share, double units, bool timing)
+{
+	const FastedStats *stats = &share->stats;
+	char	   *text = psprintf("%s (%.0f%%, %s, " UINT64_FORMAT " pairs", share->name,
+								100.0 * stats->units_total / units,
+								stats->engine[0] != '\0' ? stats->engine : "no rows", stats->pairs);
+
+	if (!timing)
+		return psprintf("%s)", text);
+	return psprintf("%s, read %.3f ms, filter %.3f ms, refine %.3f ms)", text,
+					1000.0 * share->read_seconds, 1000.0 * stats->filter_seconds,
+					1000.0 * stats->refine_seconds);
+}
+
+void
+ExplainShares(List *shares, ExplainState *es)
+{
+	List	   *texts = NIL;
+	double		units = 0.0;
+	ListCell   *cell;
+
+	foreach(cell, shares)
+		units += ((WorkerShare *) lfirst(cell))->stats.units_total;
+	foreach(cell, shares)
+		texts = lappend(texts, ShareText(lfirst(cell), Max(units, 1.0), es->timing));
+	if (texts != NIL)
+		ExplainPropertyList("Citus Workers", texts, es);
 }

@@ -1,7 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * shard_reader.c
- *	  One COPY in binary form from each node, and a heap of their next rows.
+ *	  Reads a table of Citus's where its shards are: one COPY in binary form from each node,
+ *	  and a heap of their next rows.
+ *
+ * Through Citus all rows are stored in one session, and then stored once more to be sorted.
+ * Here each node sorts the rows that it has, and reads their vectors after that.  They come as
+ * streams in the order of keys, one from each node, and are merged as they come.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,25 +15,21 @@
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
-#include "citus/links.h"
-#include "citus/shard_reader.h"
-#include "citus/slice_query.h"
+#include "citus/cluster.h"
 #include "executor/executor.h"
 #include "lib/binaryheap.h"
 #include "libpq/pqformat.h"
+#include "rows/source.h"
 #include "rows/source_query.h"
-#include "rows/type_order.h"
-#include "rows/vector_bytes.h"
+#include "rows/vector.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rls.h"
 #include "utils/syscache.h"
 
-/* With what a binary COPY begins: a signature, flags, and a length; the last zero is the literal's. */
-static const char copy_header[] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0";
-
-StaticAssertDecl(sizeof(copy_header) == 19, "11 bytes of signature, and twice four");
+/* What a binary COPY begins with: a signature of 11 bytes, flags, and a length that is zero. */
+#define COPY_HEADER_BYTES 19
 
 /* The next row of a node. */
 typedef struct ShardStream
@@ -54,29 +55,6 @@ typedef struct ShardReader
 } ShardReader;
 
 /* --- what may be read so */
-
-/* The privileges that a query of the table takes; shards have the same, but are not asked alone. */
-static void
-CheckPrivileges(const VectorSource *source)
-{
-	Query	   *query = MakeSourceQuery(source);
-
-#if PG_VERSION_NUM >= 160000
-	ExecCheckPermissions(query->rtable, query->rteperminfos, true);
-#else
-	ExecCheckRTPerms(query->rtable, true);
-#endif
-}
-
-/* Shards of a partitioned table have partitions of their own. */
-static bool
-IsPlainTable(Oid relid)
-{
-	char		kind = get_rel_relkind(relid);
-
-	return (kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE) &&
-		check_enable_rls(relid, InvalidOid, true) == RLS_NONE;
-}
 
 /* Can values be sent in binary form?  Of composite types it depends on each column's. */
 static bool
@@ -136,37 +114,12 @@ ShardQuery(const VectorSource *source, List *shards)
 
 /* --- a row from a node */
 
-pg_noreturn static void
-ReportNonsense(const ShardReader *reader, int n)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("Citus node %s sent what are no rows", Links()->name(reader->links, n)),
-			 errdetail("Rows of \"%s\" are read from its shards, as COPY in binary form.", reader->source->relation),
-			 errhint("Is the same version of fasted on all nodes?  With \"SET fasted.distribute = off\" rows come through Citus.")));
-}
-
-static void
-SkipHeader(const ShardReader *reader, int n, StringInfo data)
-{
-	ShardStream *stream = unconstify(ShardStream *, &reader->streams[n]);
-
-	if (data->len < (int) sizeof(copy_header) || memcmp(data->data, copy_header, sizeof(copy_header)) != 0)
-		ReportNonsense(reader, n);
-	data->cursor = sizeof(copy_header);
-	stream->begun = true;
-}
-
 /* The bytes of a field, in the data; or NULL. */
 static const char *
-TakeField(const ShardReader *reader, int n, StringInfo data, int *length)
+TakeField(StringInfo data, int *length)
 {
 	*length = (int) pq_getmsgint(data, 4);
-	if (*length == -1)
-		return NULL;
-	if (*length < 0 || *length > data->len - data->cursor)
-		ReportNonsense(reader, n);
-	return pq_getmsgbytes(data, *length);
+	return *length == -1 ? NULL : pq_getmsgbytes(data, *length);
 }
 
 static void
@@ -211,19 +164,20 @@ NextRow(ShardReader *reader, int n)
 
 	while (Links()->take(reader->links, n, &data.data, &data.len))
 	{
-		data.cursor = 0;
-		if (!stream->begun)
-			SkipHeader(reader, n, &data);
+		data.cursor = stream->begun ? 0 : COPY_HEADER_BYTES;
+		stream->begun = true;
 		if (data.cursor == data.len)
 			continue;
 		fields = (int16) pq_getmsgint(&data, 2);
 		if (fields == -1)
 			continue;			/* the trailer */
 		if (fields != 2)
-			ReportNonsense(reader, n);
-		bytes = TakeField(reader, n, &data, &length);
+			ereport(ERROR,
+					(errcode(ERRCODE_PROTOCOL_VIOLATION),
+					 errmsg("unexpected COPY data from Citus node %s", Links()->name(reader->links, n))));
+		bytes = TakeField(&data, &length);
 		TakeKey(reader, stream, bytes, length);
-		bytes = TakeField(reader, n, &data, &length);
+		bytes = TakeField(&data, &length);
 		if (bytes == NULL)
 			continue;			/* takes no part */
 		TakeVector(stream, bytes, length);
@@ -272,7 +226,7 @@ CreateReader(const VectorSource *source, List *nodes)
 	return reader;
 }
 
-/* All nodes begin to sort, and then rows are waited for. */
+/* All nodes begin to sort before the first row is waited for. */
 static void
 BeginStreams(ShardReader *reader, List *nodes)
 {
@@ -282,13 +236,14 @@ BeginStreams(ShardReader *reader, List *nodes)
 	Links()->command(reader->links, SlicePrologue());
 	foreach(cell, nodes)
 		Links()->copy(reader->links, n++,
-					  ShardQuery(reader->source, ((ShardNode *) lfirst(cell))->shards));
+					  ShardQuery(reader->source, ((WorkerNode *) lfirst(cell))->shards));
 	for (n = 0; n < list_length(nodes); n++)
 		if (NextRow(reader, n))
 			binaryheap_add_unordered(reader->heap, Int32GetDatum(n));
 	binaryheap_build(reader->heap);
 }
 
+/* Takes the first row of all streams until there are no more, or no more are wanted. */
 static void
 Merge(ShardReader *reader, RowTaker *taker)
 {
@@ -309,15 +264,25 @@ Merge(ShardReader *reader, RowTaker *taker)
 bool
 ReadShards(const VectorSource *source, RowTaker *taker)
 {
+	char		relkind = get_rel_relkind(source->relid);
 	List	   *nodes = NIL;
 	ShardReader *reader;
+	Query	   *query;
 
-	if (OidIsValid(VectorBytesFunction(source->form)) && IsPlainTable(source->relid) &&
-		HasBinaryForm(source->key_type))
+	/* shards of a partitioned table have partitions of their own */
+	if (OidIsValid(VectorBytesFunction(source->form)) && HasBinaryForm(source->key_type) &&
+		(relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE) &&
+		check_enable_rls(source->relid, InvalidOid, true) == RLS_NONE)
 		nodes = FindShards(source->relid);
 	if (nodes == NIL)
 		return false;
-	CheckPrivileges(source);
+	/* the privileges that a query of the table takes; shards have the same */
+	query = MakeSourceQuery(source, false);
+#if PG_VERSION_NUM >= 160000
+	ExecCheckPermissions(query->rtable, query->rteperminfos, true);
+#else
+	ExecCheckRTPerms(query->rtable, true);
+#endif
 	reader = CreateReader(source, nodes);
 	BeginStreams(reader, nodes);
 	Merge(reader, taker);

@@ -16,60 +16,110 @@
  */
 #define SEND_BUFFER 8192
 
-/* --- writing */
+/* --- reports */
+
+/* A report on its way: its fields are written to the message, or read from it. */
+typedef struct Transfer
+{
+	StringInfo	message;
+	bool		writes;
+} Transfer;
+
+/* The server's encoding is on both sides, and these texts are ASCII. */
+static void
+Text(const Transfer *transfer, char *text, size_t size)
+{
+	if (transfer->writes)
+		pq_sendstring(transfer->message, text);
+	else
+		strlcpy(text, pq_getmsgrawstring(transfer->message), size);
+}
+
+static void
+Int32(const Transfer *transfer, uint32 *value)
+{
+	if (transfer->writes)
+		pq_sendint32(transfer->message, *value);
+	else
+		*value = pq_getmsgint(transfer->message, 4);
+}
+
+static void
+Int64(const Transfer *transfer, uint64 *value)
+{
+	if (transfer->writes)
+		pq_sendint64(transfer->message, *value);
+	else
+		*value = pq_getmsgint64(transfer->message);
+}
+
+static void
+Float8(const Transfer *transfer, double *value)
+{
+	if (transfer->writes)
+		pq_sendfloat8(transfer->message, *value);
+	else
+		*value = pq_getmsgfloat8(transfer->message);
+}
 
 /* All texts and numbers of the statistics that anybody shows. */
 static void
-SendStatistics(StringInfo message, const FastedStats *stats)
+Statistics(const Transfer *transfer, FastedStats *stats)
 {
-	pq_sendstring(message, stats->engine);
-	pq_sendstring(message, stats->device);
-	pq_sendstring(message, stats->kernel);
-	pq_sendstring(message, stats->filter);
-	pq_sendint32(message, stats->threads);
-	pq_sendint64(message, stats->rows);
-	pq_sendint32(message, stats->dimensions);
-	pq_sendint32(message, stats->panels);
-	pq_sendint32(message, stats->filter_dimensions);
-	pq_sendint64(message, stats->units_total);
-	pq_sendint64(message, stats->candidates);
-	pq_sendint64(message, stats->pairs);
-	pq_sendbyte(message, stats->filter_sampled);
-	pq_sendint64(message, stats->sampled_candidates);
-	pq_sendint64(message, stats->sampled_pairs);
+	uint32		threads = stats->threads;
+
+	Text(transfer, stats->engine, sizeof(stats->engine));
+	Text(transfer, stats->device, sizeof(stats->device));
+	Text(transfer, stats->kernel, sizeof(stats->kernel));
+	Text(transfer, stats->filter, sizeof(stats->filter));
+	Int32(transfer, &threads);
+	stats->threads = (int) threads;
+	Int64(transfer, &stats->rows);
+	Int32(transfer, &stats->dimensions);
+	Int32(transfer, &stats->panels);
+	Int32(transfer, &stats->filter_dimensions);
+	Int64(transfer, &stats->units_total);
+	Int64(transfer, &stats->candidates);
+	Int64(transfer, &stats->pairs);
+	if (transfer->writes)
+		pq_sendbyte(transfer->message, stats->filter_sampled);
+	else
+		stats->filter_sampled = pq_getmsgbyte(transfer->message) != 0;
+	Int64(transfer, &stats->sampled_candidates);
+	Int64(transfer, &stats->sampled_pairs);
 	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		pq_sendint64(message, stats->pruned_tiles[level]);
-	pq_sendint64(message, stats->full_tiles);
-	pq_sendint64(message, stats->host_bytes);
-	pq_sendint64(message, stats->device_bytes);
-	pq_sendfloat8(message, stats->prepare_seconds);
-	pq_sendfloat8(message, stats->filter_seconds);
-	pq_sendfloat8(message, stats->refine_seconds);
-	pq_sendfloat8(message, stats->device_seconds);
+		Int64(transfer, &stats->pruned_tiles[level]);
+	Int64(transfer, &stats->full_tiles);
+	Int64(transfer, &stats->host_bytes);
+	Int64(transfer, &stats->device_bytes);
+	Float8(transfer, &stats->prepare_seconds);
+	Float8(transfer, &stats->filter_seconds);
+	Float8(transfer, &stats->refine_seconds);
+	Float8(transfer, &stats->device_seconds);
 }
 
 static void
-BeginMessage(StringInfo message, char tag)
+Report(const Transfer *transfer, SliceReport *report)
 {
-	pq_begintypsend(message);
-	pq_sendbyte(message, tag);
+	for (int side = 0; side < 2; side++)
+	{
+		Int64(transfer, &report->rows[side].rows);
+		Int64(transfer, &report->rows[side].hash);
+	}
+	Text(transfer, report->cut, sizeof(report->cut));
+	Float8(transfer, &report->read_seconds);
+	Statistics(transfer, &report->stats);
 }
 
 bytea *
-ReportMessage(char tag, const SliceReport *report)
+ReportMessage(char tag, SliceReport *report)
 {
 	StringInfoData message;
 
-	BeginMessage(&message, tag);
+	pq_begintypsend(&message);
+	pq_sendbyte(&message, tag);
 	pq_sendint32(&message, WIRE_VERSION);
-	for (int side = 0; side < 2; side++)
-	{
-		pq_sendint64(&message, report->rows[side].rows);
-		pq_sendint64(&message, report->rows[side].hash);
-	}
-	pq_sendstring(&message, report->cut);
-	pq_sendfloat8(&message, report->read_seconds);
-	SendStatistics(&message, &report->stats);
+	Report(&(Transfer) {.message = &message,.writes = true}, report);
 	if (tag == MESSAGE_ROWS)
 	{
 		enlargeStringInfo(&message, SEND_BUFFER);
@@ -79,12 +129,27 @@ ReportMessage(char tag, const SliceReport *report)
 	return pq_endtypsend(&message);
 }
 
+void
+TakeReport(StringInfo message, SliceReport *report)
+{
+	memset(report, 0, sizeof(*report));
+	if (pq_getmsgint(message, 4) != WIRE_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a Citus worker has another version of the extension"),
+				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted.distribute = off\".")));
+	Report(&(Transfer) {.message = message}, report);
+}
+
+/* --- pairs and counts */
+
 bytea *
 PairsMessage(const FastedPair *pairs, size_t npairs)
 {
 	StringInfoData message;
 
-	BeginMessage(&message, MESSAGE_PAIRS);
+	pq_begintypsend(&message);
+	pq_sendbyte(&message, MESSAGE_PAIRS);
 	enlargeStringInfo(&message, (int) (npairs * 16));
 	for (size_t i = 0; i < npairs; i++)
 	{
@@ -100,77 +165,15 @@ CountsMessage(uint32 first_row, const uint32 *counts, size_t nrows)
 {
 	StringInfoData message;
 
-	BeginMessage(&message, MESSAGE_COUNTS);
+	pq_begintypsend(&message);
+	pq_sendbyte(&message, MESSAGE_COUNTS);
 	pq_sendint32(&message, first_row);
 	for (size_t i = 0; i < nrows; i++)
 		pq_sendint32(&message, counts[i]);
 	return pq_endtypsend(&message);
 }
 
-/* --- reading */
-
-/* The server's encoding is on both sides, and these texts are ASCII. */
-static void
-TakeText(StringInfo message, char *text, size_t size)
-{
-	strlcpy(text, pq_getmsgrawstring(message), size);
-}
-
-static void
-TakeStatistics(StringInfo message, FastedStats *stats)
-{
-	TakeText(message, stats->engine, sizeof(stats->engine));
-	TakeText(message, stats->device, sizeof(stats->device));
-	TakeText(message, stats->kernel, sizeof(stats->kernel));
-	TakeText(message, stats->filter, sizeof(stats->filter));
-	stats->threads = (int) pq_getmsgint(message, 4);
-	stats->rows = pq_getmsgint64(message);
-	stats->dimensions = pq_getmsgint(message, 4);
-	stats->panels = pq_getmsgint(message, 4);
-	stats->filter_dimensions = pq_getmsgint(message, 4);
-	stats->units_total = pq_getmsgint64(message);
-	stats->candidates = pq_getmsgint64(message);
-	stats->pairs = pq_getmsgint64(message);
-	stats->filter_sampled = pq_getmsgbyte(message) != 0;
-	stats->sampled_candidates = pq_getmsgint64(message);
-	stats->sampled_pairs = pq_getmsgint64(message);
-	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		stats->pruned_tiles[level] = pq_getmsgint64(message);
-	stats->full_tiles = pq_getmsgint64(message);
-	stats->host_bytes = pq_getmsgint64(message);
-	stats->device_bytes = pq_getmsgint64(message);
-	stats->prepare_seconds = pq_getmsgfloat8(message);
-	stats->filter_seconds = pq_getmsgfloat8(message);
-	stats->refine_seconds = pq_getmsgfloat8(message);
-	stats->device_seconds = pq_getmsgfloat8(message);
-}
-
-char
-MessageTag(StringInfo message)
-{
-	return (char) pq_getmsgbyte(message);
-}
-
-void
-TakeReport(StringInfo message, SliceReport *report)
-{
-	memset(report, 0, sizeof(*report));
-	if (pq_getmsgint(message, 4) != WIRE_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("a Citus worker has another version of the extension"),
-				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted.distribute = off\".")));
-	for (int side = 0; side < 2; side++)
-	{
-		report->rows[side].rows = pq_getmsgint64(message);
-		report->rows[side].hash = pq_getmsgint64(message);
-	}
-	TakeText(message, report->cut, sizeof(report->cut));
-	report->read_seconds = pq_getmsgfloat8(message);
-	TakeStatistics(message, &report->stats);
-}
-
-/* How many elements of so many bytes are left; more than most, or a part of one: an error. */
+/* The number of elements of a given size in the rest of the message, at most a given number. */
 static size_t
 ElementsLeft(StringInfo message, size_t bytes, size_t most)
 {
@@ -179,7 +182,7 @@ ElementsLeft(StringInfo message, size_t bytes, size_t most)
 	if (left % bytes != 0 || left / bytes > most)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("a Citus worker sent a block of %zu bytes that is none", left)));
+				 errmsg("invalid message length %zu from Citus worker", left)));
 	return left / bytes;
 }
 

@@ -15,7 +15,7 @@
 
 #include "engine/engine.h"
 #include "lib/stringinfo.h"
-#include "rows/fingerprint.h"
+#include "rows/vector.h"
 
 /* Raised with every change of what is sent; servers that differ don't divide a join. */
 #define WIRE_VERSION 3
@@ -38,16 +38,15 @@ typedef struct SliceReport
 } SliceReport;
 
 /* Messages, in the current memory context. */
-extern bytea *ReportMessage(char tag, const SliceReport *report);
+extern bytea *ReportMessage(char tag, SliceReport *report);
 extern bytea *PairsMessage(const FastedPair *pairs, size_t npairs);
 extern bytea *CountsMessage(uint32 first_row, const uint32 *counts, size_t nrows);
 
 /*
- * From a message: its tag, and then what is in it.  The array must have room for
- * MESSAGE_MOST_PAIRS or MESSAGE_MOST_COUNTS; the number of elements comes back.  Errors:
- * it is of another version, or damaged.
+ * These read what follows the tag of a message.  The array must have room for
+ * MESSAGE_MOST_PAIRS or MESSAGE_MOST_COUNTS elements; their number is returned.  Errors: the
+ * message is of another version, or damaged.
  */
-extern char MessageTag(StringInfo message);
 extern void TakeReport(StringInfo message, SliceReport *report);
 extern size_t TakePairs(StringInfo message, FastedPair *pairs);
 extern size_t TakeCounts(StringInfo message, uint32 *first_row, uint32 *counts);

@@ -14,10 +14,19 @@
  */
 #include <math.h>
 
-#include "cpu_join.h"
+#include "cpu_filter.h"
+#include "cpu_phases.h"
+#include "cpu_recheck.h"
 
 /* Fewer pairs of rows than this are joined before a choice pays: 4096 rows. */
 #define CHOICE_AREA (0.5 * 4096 * 4095)
+
+/*
+ * Rows for each of which so many candidates in vain are expected are worth packing
+ * once more; and one in this many of all pairs.
+ */
+#define WORTH_CANDIDATES 2.0
+#define WORTH_SHARE 2
 
 /*
  * INT8 pays while at most one pair in so many is a candidate in vain: to recheck it
@@ -170,6 +179,20 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 		*candidates += worker->listed;
 	}
 	worker->listed = 0;
+}
+
+/*
+ * Do so many candidates of a sample, of so many pairs of rows, say that fine rows pay?
+ */
+static bool
+cpu_fine_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs, uint64_t area)
+{
+	double		vain = (double) (candidates - pairs);
+	double		rows = (double) join->row_set->rows.rows
+		+ (join->self ? 0.0 : (double) join->col_set->rows.rows);
+
+	return vain * WORTH_SHARE >= (double) pairs &&
+		vain / (double) area * cpu_join_area(join) >= WORTH_CANDIDATES * rows;
 }
 
 /* Joins a sample in this form by this filter; whether few enough candidates are in vain. */

@@ -1,7 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_form.c
- *	  Forms: the centre and the scale of packed rows.
+ *	  Rows as the filter sees them, and forms: centre, scale and transform.
+ *
+ * Rows stay as they came.  Whoever packs or samples one asks for it here, and gets
+ * the row itself or, in a place of the worker's, x / |x| in FP32 (by cosine) or the row
+ * rounded to FP32 (doubles).  That the filter then loses no pair is proved in
+ * doc/bound-cosine.md and doc/bound-double.md.
  *
  * The filter works on (x - centre) * scale.  Any centre is correct; a
  * good one makes norms small, and with them the error terms.  It is the mean
@@ -11,55 +16,154 @@
  * The scale is a power of two that brings typical rows to about 1, far from
  * underflow on one side and overflow on the other.
  *
+ * The filter's inner products are exact, of rows that are centred, scaled, rotated
+ * and rounded to bytes.  Rows of small integers are centred only, and then exact
+ * themselves.  That no pair is lost, whatever the centre and the scale, is proved
+ * in doc/bound-int8.md; here they are chosen such that few pairs too many are found.
+ *
  *-------------------------------------------------------------------------
  */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "cpu_join.h"
+#include "../engine/filter_bound.h"
+#include "cpu_prepare.h"
 
 /* Coordinates that are claimed at once while the centre is computed. */
 #define CENTRE_STEP 64
 
-Form *
-cpu_form_new(FastedContext *context)
-{
-	size_t		bytes = context->options.dimensions * sizeof(float);
-	Form	   *form = calloc(1, sizeof(*form));
+/* Rows that show whether all are small integers. */
+#define RANGE_ROWS 1024
 
-	if (form == NULL)
-		return NULL;
-	form->scale = 1.0;
-	form->centre = fasted_cpu_map(bytes, &context->memory);
-	if (context->may_use_int8)
-		form->int8_centre = fasted_cpu_map(bytes, &context->memory);
-	if (form->centre == NULL || (context->may_use_int8 && form->int8_centre == NULL))
+/* But no more coordinates than so many, unless of these rows. */
+#define SAMPLE_COORDINATES (1 << 20)
+#define SAMPLE_ROWS_LEAST 32
+
+/* One sampled row in this many may be an outlier: few are, and a sample may have twice as many. */
+#define OUTLIERS 16
+
+/* Scales far inside FP32, whatever the rows. */
+#define SCALE_LIMIT 0x1p110
+
+/* A typical row's coordinate may be so many times its root mean square, at least, unclamped. */
+#define FINE_ROOM 4.0
+
+/* --- rows as the filter sees them */
+
+static double
+square_of(const Worker *worker, const float *row)
+{
+	const FastedContext *context = worker->context;
+
+	if (cpu_has_doubles(context))
+		return context->kernel->dot_double((const double *) row, (const double *) row,
+										   context->options.dimensions);
+	return context->kernel->dot(row, row, context->options.dimensions);
+}
+
+static const float *
+write_narrowed(const Worker *worker, const float *row, float *to)
+{
+	const double *from = (const double *) row;
+	uint32_t	d = worker->context->options.dimensions;
+
+	for (uint32_t k = 0; k < d; k++)
+		to[k] = fasted_narrow(from[k]);
+	return to;
+}
+
+/* How far the filter's row is from the stored one, by the Euclidean distance. */
+double
+cpu_row_moved(const FastedContext *context, const float *row)
+{
+	const double *from = (const double *) row;
+	uint32_t	d = context->options.dimensions;
+	double		error2 = 0.0;
+
+	if (!cpu_has_doubles(context) || cpu_is_cosine(context))
+		return 0.0;
+	for (uint32_t k = 0; k < d; k++)
 	{
-		cpu_form_drop(context, cpu_form_hold(form));
-		return NULL;
+		double		diff = from[k] - (double) fasted_narrow(from[k]);
+
+		error2 += diff * diff;
 	}
-	return form;
+	return fasted_narrowed(error2, d);
 }
 
-Form *
-cpu_form_hold(Form *form)
+/* The row's direction; zeros where it has none.  The square is the row's x.x. */
+static const float *
+write_direction(const Worker *worker, const float *row, double square, float *direction)
 {
-	if (form != NULL)
-		form->holders++;
-	return form;
+	uint32_t	d = worker->context->options.dimensions;
+	double		scale = 1.0 / sqrt(square);
+
+	if (!fasted_has_direction(square))
+		memset(direction, 0, d * sizeof(float));
+	else
+	{
+		for (uint32_t k = 0; k < d; k++)
+			direction[k] = (float) (cpu_coordinate(worker->context, row, k) * scale);
+	}
+	return direction;
 }
 
-void
-cpu_form_drop(FastedContext *context, Form *form)
+/* What the filter sees of a row, perhaps written to `to`; NULL: it has no pairs. */
+const float *
+cpu_filter_row(const Worker *worker, const float *row, float *to)
 {
-	size_t		bytes = context->options.dimensions * sizeof(float);
+	double		square;
 
-	if (form == NULL || --form->holders > 0)
-		return;
-	fasted_cpu_unmap(form->centre, bytes, &context->memory);
-	fasted_cpu_unmap(form->int8_centre, bytes, &context->memory);
-	free(form);
+	if (!cpu_is_cosine(worker->context))
+		return cpu_has_doubles(worker->context) ? write_narrowed(worker, row, to) : row;
+	square = square_of(worker, row);
+	return fasted_has_direction(square) ? write_direction(worker, row, square, to) : NULL;
 }
+
+/*
+ * The row at this place of those to be packed: what is packed for it, NULL for a row
+ * that has no pairs.  Keeps its x.x for the recheck.
+ */
+const float *
+cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t place, const float *row)
+{
+	float	   *room = cpu_direction_room(worker, place % worker->context->kernel->width);
+	double		square;
+
+	if (!cpu_is_cosine(worker->context))
+		return cpu_filter_row(worker, row, room);
+	square = to->squares[place] = square_of(worker, row);
+	if (!fasted_has_direction(square))
+		return NULL;
+	return write_direction(worker, row, square, room);
+}
+
+/* Row s of a sample as the filter sees it; good until the next call. */
+static const float *
+cpu_sample_row(Worker *worker, const Sample *sample, uint32_t s)
+{
+	const float *row = cpu_stored_sample_row(sample, s);
+
+	return cpu_is_cosine(worker->context)
+		? write_direction(worker, row, square_of(worker, row), worker->directions)
+		: cpu_filter_row(worker, row, worker->directions);
+}
+
+/* The factor by which a stored row becomes what the filter sees; NaN: it has no pairs. */
+static double
+cpu_row_scale(const Worker *worker, const float *row)
+{
+	double		square;
+
+	if (!cpu_is_cosine(worker->context))
+		return 1.0;
+	square = square_of(worker, row);
+	return fasted_has_direction(square) ? 1.0 / sqrt(square) : NAN;
+}
+
+/* --- the centre and the scale */
 
 /*
  * Rows to look at: of so many coordinates together, but for some rows at least,
@@ -163,7 +267,7 @@ cpu_find_centre(Worker *worker)
 	{
 		uint32_t	end = d - first < CENTRE_STEP ? d : first + CENTRE_STEP;
 
-		cpu_rest_if_alone(context, cpu_now());
+		cpu_rest_if_alone(context);
 		for (uint32_t k = first; k < end; k++)
 			find_coordinate(worker, &sample, scales, k, peak);
 	}
@@ -207,4 +311,286 @@ cpu_find_scale(FastedJoin *join)
 		typical = 0x1p129;
 
 	join->found->scale = ldexp(1.0, -ilogb(typical));
+}
+
+/* --- integers */
+
+static double
+limit_scale(double scale)
+{
+	return fmin(fmax(scale, 1.0 / SCALE_LIMIT), SCALE_LIMIT);
+}
+
+/* Widens low and high by the row; false when it is not of integers. */
+static bool
+add_to_range(const float *row, uint32_t dimensions, float *low, float *high)
+{
+	for (uint32_t k = 0; k < dimensions; k++)
+	{
+		float		x = row[k];
+
+		/* false for NaN as well */
+		if (!(fabsf(x) <= FASTED_INT8_LARGEST_INTEGER) || (float) (int32_t) x != x)
+			return false;
+		low[k] = fminf(low[k], x);
+		high[k] = fmaxf(high[k], x);
+	}
+	return true;
+}
+
+/* Are the rows small integers?  If so, their centre. */
+static bool
+find_integers(Worker *worker, float *centre)
+{
+	FastedContext *context = worker->context;
+	uint32_t	d = context->options.dimensions;
+	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
+										 RANGE_ROWS);
+	float	   *low = worker->image;
+	float	   *high = worker->image + cpu_padded(context);
+
+	for (uint32_t k = 0; k < d; k++)
+	{
+		low[k] = INFINITY;
+		high[k] = -INFINITY;
+	}
+	for (uint32_t s = 0; s < cpu_sample_size(&sample) && !cpu_stopping(context); s++)
+	{
+		if (!add_to_range(cpu_sample_row(worker, &sample, s), d, low, high))
+			return false;
+	}
+	for (uint32_t k = 0; k < d; k++)
+	{
+		if (high[k] - low[k] > 255.0f)
+			return false;
+		centre[k] = fasted_integer_centre(low[k], high[k]);
+	}
+	return true;
+}
+
+static int
+compare_floats(const void *left, const void *right)
+{
+	float		x = *(const float *) left;
+	float		y = *(const float *) right;
+
+	return (x > y) - (x < y);
+}
+
+/* The largest coordinate; infinite for a row that is not finite. */
+static float
+peak_of(const float *image, uint32_t padded)
+{
+	float		peak = 0.0f;
+
+	for (uint32_t k = 0; k < padded; k++)
+	{
+		float		size = fabsf(image[k]);
+
+		if (!(size <= FLT_MAX))
+			return INFINITY;
+		peak = fmaxf(peak, size);
+	}
+	return peak;
+}
+
+/* Rows that a scale is from: a sample of the join's or, where that is NULL, others. */
+typedef struct ScaleRows
+{
+	const Sample *sample;
+	const float *const *rows;
+	uint32_t	count;
+} ScaleRows;
+
+/* Row s of them; good until the next call. */
+static const float *
+scale_row(Worker *worker, const ScaleRows *rows, uint32_t s)
+{
+	return rows->sample != NULL ? cpu_sample_row(worker, rows->sample, s) : rows->rows[s];
+}
+
+/*
+ * The largest coordinates of sampled rows' images, and that of a row which all but
+ * outliers stay below.
+ */
+static float
+find_peaks(Worker *worker, const Int8Transform *transform, const ScaleRows *rows, float *peaks)
+{
+	uint32_t	count = rows->count;
+	float		sorted[FASTED_INT8_SCALE_ROWS];
+
+	for (uint32_t s = 0; s < count; s++)
+	{
+		worker->context->kernel->int8->transform(transform, scale_row(worker, rows, s),
+												 worker->image);
+		sorted[s] = peaks[s] = peak_of(worker->image, transform->padded);
+	}
+	qsort(sorted, count, sizeof(float), compare_floats);
+	return sorted[count - 1 - count / OUTLIERS];
+}
+
+/* Adds the squared errors of the row in image, rounded with each of the factors. */
+static void
+add_errors(Worker *worker, uint32_t padded, const float *factors, double *errors)
+{
+	int8_t	   *values = (int8_t *) (worker->image + padded);
+
+	for (int i = 0; i < FASTED_INT8_SCALES; i++)
+	{
+		Int8Sums	sums;
+
+		worker->context->kernel->int8->round(worker->image, factors[i], padded, values, &sums);
+		errors[i] += (double) sums.error2 / ((double) factors[i] * factors[i]);
+	}
+}
+
+/*
+ * The factor for images whose mean of the squared error is least, what clamping takes
+ * included: it is no part of rho, but brings rows nearer to each other.
+ */
+static float
+find_factor_int8(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
+{
+	FastedContext *context = worker->context;
+	float		peaks[FASTED_INT8_SCALE_ROWS];
+	float		factors[FASTED_INT8_SCALES];
+	double		errors[FASTED_INT8_SCALES] = {0};
+	float		typical;
+	int			best = 0;
+
+	typical = find_peaks(worker, transform, rows, peaks);
+	if (!(typical > 0x1p-100f && typical < 0x1p100f))
+		return 1.0f;
+
+	factors[0] = 127.0f / typical;
+	for (int i = 1; i < FASTED_INT8_SCALES; i++)
+		factors[i] = factors[i - 1] * FASTED_INT8_SCALE_STEP;
+	for (uint32_t s = 0; s < rows->count && !cpu_stopping(context); s++)
+	{
+		if (peaks[s] > typical)
+			continue;			/* an outlier */
+		context->kernel->int8->transform(transform, scale_row(worker, rows, s), worker->image);
+		add_errors(worker, transform->padded, factors, errors);
+	}
+	for (int i = 1; i < FASTED_INT8_SCALES; i++)
+	{
+		if (errors[i] < errors[best])
+			best = i;
+	}
+	return factors[best];
+}
+
+/* The norm of the image of a row that few of them exceed. */
+static float
+typical_norm(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
+{
+	uint32_t	count = rows->count;
+	float		norms[FASTED_INT8_SCALE_ROWS];
+
+	for (uint32_t s = 0; s < count; s++)
+	{
+		double		norm2 = 0.0;
+
+		worker->context->kernel->int8->transform(transform, scale_row(worker, rows, s),
+												 worker->image);
+		for (uint32_t k = 0; k < transform->padded; k++)
+			norm2 += (double) worker->image[k] * (double) worker->image[k];
+		norms[s] = norm2 <= FLT_MAX ? (float) sqrt(norm2) : INFINITY;
+	}
+	qsort(norms, count, sizeof(float), compare_floats);
+	return norms[count - 1 - count / OUTLIERS];
+}
+
+/*
+ * The factor for images in 16 bits: so fine that rounding hardly matters, with room for
+ * rows that are longer than typical ones.
+ */
+static float
+find_factor_int16(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
+{
+	float		typical = typical_norm(worker, transform, rows);
+
+	if (!(typical > 0x1p-100f && typical < 0x1p100f))
+		return 1.0f;
+	return sqrtf(FASTED_INT16_NORM2) / FASTED_INT16_ROOM / typical;
+}
+
+static float
+find_factor(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
+{
+	return worker->context->kernel->int8->bytes == 2
+		? find_factor_int16(worker, transform, rows) : find_factor_int8(worker, transform, rows);
+}
+
+/* Of these rows, FASTED_INT8_SCALE_ROWS at most, or none. */
+float
+cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const float *const *rows,
+					 uint32_t count)
+{
+	ScaleRows	scale_rows = {.rows = rows,.count = count};
+
+	return count > 0 ? find_factor(worker, transform, &scale_rows) : 1.0f;
+}
+
+/* Of a sample of the join's rows. */
+static float
+find_join_factor(Worker *worker, const Int8Transform *transform)
+{
+	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
+										 FASTED_INT8_SCALE_ROWS);
+	ScaleRows	rows = {.sample = &sample,.count = cpu_sample_size(&sample)};
+
+	return find_factor(worker, transform, &rows);
+}
+
+/*
+ * The factor for images: a power of two, so that products with it are exact.  Norms
+ * stay below that of FASTED_FINE_NORM2 for rows of typical norm.
+ */
+static float
+cpu_fine_factor(float typical)
+{
+	int			exponent;
+
+	if (!(typical > 0x1p-100f && typical < 0x1p100f))
+		return 0.0f;
+	frexp(sqrt((double) FASTED_FINE_NORM2) / FINE_ROOM / (double) typical, &exponent);
+	return (float) ldexp(1.0, exponent - 1);
+}
+
+/* The same of fine rows, of fewer: all that it has to know is about how long they are. */
+static float
+find_fine_factor(Worker *worker, const Int8Transform *transform)
+{
+	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES / 16, SAMPLE_ROWS_LEAST,
+										 FASTED_INT8_SCALE_ROWS);
+	ScaleRows	rows = {.sample = &sample,.count = cpu_sample_size(&sample)};
+
+	return cpu_fine_factor(typical_norm(worker, transform, &rows));
+}
+
+/* The centre and the scale of INT8 rows, from a sample; the form's own are there. */
+void
+cpu_int8_find_transform(Worker *worker, Form *form)
+{
+	FastedContext *context = worker->context;
+	Int8Transform *transform = &form->transform;
+	uint32_t	d = context->options.dimensions;
+
+	transform->dimensions = d;
+	transform->padded = cpu_padded(context);
+	transform->centre = form->int8_centre;
+	transform->lossless = find_integers(worker, form->int8_centre);
+	transform->scale = 1.0f;
+	if (!transform->lossless)
+	{
+		memcpy(form->int8_centre, form->centre, d * sizeof(float));
+		transform->scale = (float) limit_scale(form->scale);
+		transform->scale = (float) limit_scale((double) transform->scale
+											   * find_join_factor(worker, transform));
+	}
+	form->fine_factor = 0.0f;
+	if (!transform->lossless && context->may_use_fine)
+		form->fine_factor = find_fine_factor(worker, transform);
+	form->has_int8 = !cpu_stopping(context);
 }

@@ -10,7 +10,7 @@
  */
 #include <stdlib.h>
 
-#include "cpu_join.h"
+#include "cpu_groups.h"
 
 /* Blocks are no larger than such a part of a group. */
 #define BLOCKS_A_GROUP 4

@@ -209,16 +209,40 @@ pack_offset(const PackLayout *layout, uint32_t width, size_t sliver,
 	return (size_t) first_k * layout->padded_rows + sliver * width * depth;
 }
 
+/* Compilers before GCC 11 and Clang 12 do not know the instructions of AMX and AVX-VNNI. */
+#if defined(__x86_64__) && defined(__has_include)
+#if __has_include(<amxint8intrin.h>)
+#define FASTED_HAVE_AMX
+#endif
+#if __has_include(<avxvnniintrin.h>)
+#define FASTED_HAVE_AVXVNNI
+#endif
+#endif
+
 #if defined(__x86_64__)
-extern const Int8Kernel fasted_int8_avx512;
+extern const CpuKernel fasted_kernel_amx;
 extern const CpuKernel fasted_kernel_avx512vnni;
 extern const CpuKernel fasted_kernel_avx512;
-extern const Int8Kernel fasted_int16_avx2;
+extern const CpuKernel fasted_kernel_avxvnni;
 extern const CpuKernel fasted_kernel_avx2int16;
 extern const CpuKernel fasted_kernel_avx2;
+
+/* What AMX's kernel has of kernel_avx512.c, and the other way round. */
+#define AMX_TILE 32				/* rows and columns: two by two of the processor's own */
+extern void fasted_transform_avx512(const Int8Transform *transform, const float *row,
+									float *image);
+extern void fasted_round_avx512(const float *image, float factor, uint32_t padded,
+								int8_t *values, Int8Sums *sums);
+extern void fasted_round_fine_avx512(const float *image, float factor, uint32_t padded,
+									 int16_t *values, Int8Sums *sums);
+extern int32_t fasted_dot_fine_avx512(const int16_t *x, const int16_t *y, uint32_t padded);
+extern void fasted_sweep_amx_fp32(const TileSweep *sweep);
+extern const Int8Kernel fasted_int8_amx;
+
+/* Has the processor AMX, and may this process use it?  The first call asks the system. */
+extern bool fasted_amx_permitted(void);
 #endif
 #if defined(__aarch64__)
-extern const Int8Kernel fasted_int8_sdot;
 extern const CpuKernel fasted_kernel_sdot;
 extern const CpuKernel fasted_kernel_neon;
 #endif
@@ -232,5 +256,15 @@ extern const CpuKernel *fasted_cpu_choose_kernel(const char *name);
 
 /* Rounding to nearest, and no flushing of small numbers, in this thread. */
 extern void fasted_cpu_reset_fpu(void);
+
+/* The processors that this process may run on, or fewer if its cgroup's quota is less. */
+extern int	fasted_processors(void);
+
+/*
+ * The number of processors that the smallest quota of the process's cgroup and its parents
+ * pays for, rounded up; 0 if none has a quota.  Files are looked for below root, which is
+ * empty except in tests.
+ */
+extern int	fasted_cgroup_processors(const char *root);
 
 #endif							/* FASTED_CPU_KERNEL_H */

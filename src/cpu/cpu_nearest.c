@@ -16,7 +16,8 @@
 #include <stdlib.h>
 
 #include "../engine/filter_bound.h"
-#include "cpu_prune.h"
+#include "cpu_filter.h"
+#include "cpu_recheck.h"
 
 /* Sampled rows that tell how far packing moves rows: this part of them at most so far. */
 #define RHO_ROWS 256

@@ -7,9 +7,9 @@
  */
 #include <unistd.h>
 
-#include "../engine/filter_bound.h"
-#include "cpu_join.h"
-#include "processors.h"
+#include "cpu_groups.h"
+#include "cpu_levels.h"
+#include "cpu_plan.h"
 
 /* Pairs of a block, when memory allows; blocks for few threads. */
 #define BLOCK_PAIRS 4096
@@ -40,6 +40,12 @@
 /* The sets that a context is to hold without exceeding its memory. */
 #define PLANNED_SETS 3
 
+/* Long rows are left: their samples would be as large as all else. */
+#define MOST_DIMENSIONS 8192
+
+/* Fewer dimensions than two levels' are left. */
+#define LEAST_DIMENSIONS LEVEL_WORDS(1)
+
 /* Half of the machine, unless the caller sets a limit. */
 static uint64_t
 memory_limit(const FastedOptions *options)
@@ -69,55 +75,12 @@ may_use_int8(const FastedContext *context)
 		 (options->filter == FASTED_FILTER_AUTO && options->dimensions >= 32));
 }
 
-/* Bytes of a packed row: in FP32, or of integers as row and as column of a tile, and fine. */
-size_t
-cpu_packed_row_bytes(const FastedContext *context)
-{
-	size_t		bytes = context->options.dimensions * sizeof(float);
-	size_t		int8_bytes;
-
-	if (!context->may_use_int8)
-		return bytes;
-	int8_bytes = cpu_int8_row_bytes(context->kernel, context->options.dimensions)
-		+ cpu_fine_row_bytes(context);
-	return bytes > int8_bytes ? bytes : int8_bytes;
-}
-
-size_t
-cpu_threshold_row_bytes(const FastedContext *context)
-{
-	return (context->may_use_int8 ? 2 : 1) * sizeof(float);
-}
-
 /* Bytes of what belongs to a packed row beside it. */
 static size_t
 side_row_bytes(const FastedContext *context)
 {
 	return cpu_threshold_row_bytes(context) + sizeof(RowTerms) + cpu_fine_side_bytes(context)
 		+ (cpu_is_cosine(context) ? sizeof(double) : 0);
-}
-
-/*
- * Words of a slice, a multiple of step, itself one of 8: a column of tiles takes three
- * quarters of the L1 cache.  Slices are of even length.
- */
-uint32_t
-cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
-{
-	long		cache = 0;
-	uint32_t	most;
-	uint32_t	slices;
-
-#ifdef _SC_LEVEL1_DCACHE_SIZE
-	cache = sysconf(_SC_LEVEL1_DCACHE_SIZE);
-#endif
-	if (cache < 16 * 1024 || cache > 256 * 1024)
-		cache = 32 * 1024;
-	most = (uint32_t) cache / 4 * 3 / (kernel->tile_cols * sizeof(float));
-	if (most > 256)
-		most = 256;
-	slices = (words + most - 1) / most;
-	return ((words + slices - 1) / slices + step - 1) / step * step;
 }
 
 /* Memory that each worker has for itself. */
@@ -232,6 +195,40 @@ plan_memory(FastedContext *context, uint64_t limit)
 		context->row_limit = least;
 	if (context->row_limit > FASTED_MAX_ROWS)
 		context->row_limit = FASTED_MAX_ROWS;
+}
+
+/*
+ * Does the filter multiply so many bytes at once that rows of the first level are
+ * padded?  The costs of cpu_filter.c are not such a kernel's: beside its products,
+ * rechecks and comparisons of sums take several times as long.
+ */
+static bool
+pads_levels(const FastedContext *context)
+{
+	const CpuKernel *kernel = context->kernel;
+
+	return context->may_use_int8 &&
+		cpu_int8_words(kernel, LEVEL_WORDS(0)) * 4 > LEVEL_WORDS(0) * kernel->int8->bytes;
+}
+
+/* Called by the plan of memory, when INT8 is decided on. */
+static bool
+cpu_may_prune(const FastedContext *context)
+{
+	const FastedOptions *options = &context->options;
+
+	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS || context->product_kernel == NULL)
+		return false;
+	return options->prune == FASTED_PRUNE_FORCE ||
+		(options->dimensions >= LEAST_DIMENSIONS && !pads_levels(context));
+}
+
+/* Could sets for which there is memory be worth it? */
+static bool
+cpu_prune_suits(const FastedContext *context, uint64_t limit)
+{
+	return context->options.prune == FASTED_PRUNE_FORCE ||
+		(context->row_limit >= 2 * PRUNED_AREA_A_ROW && context->fit_bytes <= limit / 16);
 }
 
 /*

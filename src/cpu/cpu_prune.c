@@ -3,59 +3,30 @@
  * cpu_prune.c
  *	  When a join prunes, and the phases that it has for that.
  *
+ * Which levels a join has is decided by a sample of its tiles.  Costs are in bytes of a
+ * tile's row, which take about as long to multiply whatever the filter: one an INT8 number,
+ * two in 16 bits, four in FP32.  Nothing here depends on time or threads, so that the same
+ * rows have the same levels.
+ *
  *-------------------------------------------------------------------------
  */
 #include <math.h>
+#include <string.h>
 
-#include "cpu_prune.h"
-
-/*
- * Left alone, only joins of so many pairs a row are looked at: a set of 20000 rows with
- * itself, which takes a tenth of a second.
- */
-#define AREA_A_ROW 10000
-
-/* Long rows are left: their samples would be as large as all else. */
-#define MOST_DIMENSIONS 8192
-
-/* Fewer dimensions than two levels' are left. */
-#define LEAST_DIMENSIONS LEVEL_WORDS(1)
+#include "cpu_filter.h"
+#include "cpu_phases.h"
 
 #define CLAIM_SLIVERS 4
 
-/*
- * Does the filter multiply so many bytes at once that rows of the first level are
- * padded?  The costs of cpu_prune_test.c are not such a kernel's: beside its products,
- * rechecks and comparisons of sums take several times as long.
- */
-static bool
-pads_levels(const FastedContext *context)
-{
-	const CpuKernel *kernel = context->kernel;
+/* Rows of tiles that are looked at: one in so many, within limits. */
+#define TESTED_PART 256
+#define TESTED_LEAST 4
+#define TESTED_MOST 32
 
-	return context->may_use_int8 &&
-		cpu_int8_words(kernel, LEVEL_WORDS(0)) * 4 > LEVEL_WORDS(0) * kernel->int8->bytes;
-}
+/* Pruning must promise this part of the whole cost. */
+#define WORTH 0.9
 
-/* Called by the plan of memory, when INT8 is decided on. */
-bool
-cpu_may_prune(const FastedContext *context)
-{
-	const FastedOptions *options = &context->options;
-
-	if (options->prune == FASTED_PRUNE_OFF || options->dimensions > MOST_DIMENSIONS || context->product_kernel == NULL)
-		return false;
-	return options->prune == FASTED_PRUNE_FORCE ||
-		(options->dimensions >= LEAST_DIMENSIONS && !pads_levels(context));
-}
-
-/* Could sets for which there is memory be worth it? */
-bool
-cpu_prune_suits(const FastedContext *context, uint64_t limit)
-{
-	return context->options.prune == FASTED_PRUNE_FORCE ||
-		(context->row_limit >= 2 * AREA_A_ROW && context->fit_bytes <= limit / 16);
-}
+#define SEQUENCES (1U << FASTED_PRUNE_LEVELS)
 
 static bool
 is_worth_it(const FastedJoin *join)
@@ -65,7 +36,7 @@ is_worth_it(const FastedJoin *join)
 	if (!join->self)
 		rows += (double) join->sets[1]->rows.rows;
 	return join->context->options.prune == FASTED_PRUNE_FORCE ||
-		cpu_join_area(join) >= AREA_A_ROW * (rows - 1.0);
+		cpu_join_area(join) >= PRUNED_AREA_A_ROW * (rows - 1.0);
 }
 
 /* The projection that the sets have, or the one that they may have. */
@@ -124,6 +95,104 @@ cpu_prepare_pruning(FastedJoin *join)
 	join->projection = cpu_projection_hold(cpu_projection_new(context));
 	join->fitting = true;
 	return context->fit_room != NULL && join->projection != NULL;
+}
+
+/* --- which levels */
+
+/* What a tile costs with these levels, where so many pairs are left after each. */
+static double
+tile_cost(const FastedJoin *join, uint32_t levels, const uint32_t *hits)
+{
+	double		full = cpu_full_cost(join);
+	double		recheck = cpu_recheck_cost(join->context);
+	double		cost = 0.0;
+	double		left = 0.0;
+
+	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
+	{
+		double		next = cpu_level_cost(join->context, level);
+
+		if ((levels & 1U << level) == 0)
+			continue;
+		if (cost > 0.0 && left <= next)
+			return cost + left;
+		cost += next;
+		left = hits[level] * recheck;
+	}
+	return cost + (left < full ? left : full);
+}
+
+/* Tests one tile at all levels. */
+static void
+test_tile(Worker *worker, size_t row, size_t col, uint32_t *hits)
+{
+	FastedJoin *join = worker->join;
+	const CpuKernel *kernel = join->context->kernel;
+	Tile		tile = {.row = row,.col = col,.hits = worker->hits,.hit_stride = FASTED_HIT_BYTES};
+
+	for (uint32_t level = 0; level < join->projection->levels; level++)
+	{
+		memset(worker->hits, 0, kernel->tile_rows * FASTED_HIT_BYTES);
+		cpu_sweep_tile(worker, &join->row_set->levels.packed[level],
+					   &join->col_set->levels.packed[level], &tile);
+		hits[level] = cpu_count_hits(kernel, &tile);
+		if (hits[level] == 0)
+			return;
+	}
+}
+
+/* Adds what the tiles of one row of tiles cost, by each sequence; how many they are. */
+static size_t
+test_row(Worker *worker, size_t row, double *costs)
+{
+	FastedJoin *join = worker->join;
+	const CpuKernel *kernel = join->context->kernel;
+	size_t		first = join->self ? row / kernel->tile_cols * kernel->tile_cols : 0;
+	size_t		tiles = 0;
+
+	for (size_t col = first; col < join->col_set->rows.rows; col += kernel->tile_cols)
+	{
+		uint32_t	hits[FASTED_PRUNE_LEVELS] = {0};
+
+		if (tiles++ % 64 == 0)
+			cpu_rest_if_alone(join->context);
+		if (cpu_stopping(join->context))
+			break;
+		test_tile(worker, row, col, hits);
+		for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
+			costs[levels] += tile_cost(join, levels, hits);
+	}
+	return tiles;
+}
+
+/* The levels, as bits; none: tiles are tested at all dimensions at once. */
+static uint32_t
+cpu_choose_levels(Worker *worker)
+{
+	FastedJoin *join = worker->join;
+	const CpuKernel *kernel = join->context->kernel;
+	uint32_t	rows = (uint32_t) (join->row_set->rows.rows / kernel->tile_rows);
+	uint32_t	tested = rows / TESTED_PART;
+	double		costs[SEQUENCES] = {0};
+	uint32_t	best = 0;
+	size_t		tiles = 0;
+
+	if (tested < TESTED_LEAST)
+		tested = TESTED_LEAST;
+	if (tested > TESTED_MOST)
+		tested = TESTED_MOST;
+	if (tested > rows)
+		tested = rows;
+	for (uint32_t i = 0; i < tested && !cpu_stopping(join->context); i++)
+		tiles += test_row(worker, (size_t) fasted_spread_row(i, tested, rows) * kernel->tile_rows,
+						  costs);
+	costs[0] = WORTH * cpu_full_cost(join) * tiles;
+	for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
+	{
+		if (costs[levels] < costs[best])
+			best = levels;
+	}
+	return best;
 }
 
 /* --- the phases; the lock is held where one begins */
@@ -185,7 +254,7 @@ cpu_project(Worker *worker)
 
 	while ((first = cpu_claim(join->context) * CLAIM_SLIVERS) < slivers[0] + slivers[1])
 	{
-		cpu_rest_if_alone(join->context, cpu_now());
+		cpu_rest_if_alone(join->context);
 		for (uint64_t s = first; s < first + CLAIM_SLIVERS && s < slivers[0] + slivers[1]; s++)
 		{
 			int			i = s >= slivers[0];
@@ -232,7 +301,7 @@ cpu_pack_set_levels(Worker *worker)
 
 	while ((first = cpu_claim(join->context) * CLAIM_SLIVERS) < slivers[0] + slivers[1])
 	{
-		cpu_rest_if_alone(join->context, cpu_now());
+		cpu_rest_if_alone(join->context);
 		for (uint64_t s = first; s < first + CLAIM_SLIVERS && s < slivers[0] + slivers[1]; s++)
 		{
 			int			i = s >= slivers[0];

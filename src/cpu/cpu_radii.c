@@ -9,10 +9,13 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "cpu_join.h"
+#include "cpu_phases.h"
+#include "cpu_prepare.h"
+#include "cpu_recheck.h"
 
 /* Columns that a row looks at: for few neighbours, and at most. */
 #define FEW_NEIGHBORS 32
@@ -306,7 +309,7 @@ cpu_find_radii(Worker *worker)
 		left = look.rows->packed.layout.padded_rows - look.first_row;
 		look.nrows = left < rows ? (uint32_t) left : rows;
 		look.first_col = first_column(&look);
-		cpu_rest_if_alone(worker->context, cpu_now());
+		cpu_rest_if_alone(worker->context);
 		prepare_columns(&look);
 		if (!look_around(&look))
 			return;

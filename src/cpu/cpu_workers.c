@@ -1,57 +1,161 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_workers.c
- *	  Threads and the phases of a join.
+ *	  Threads, the phases of a join, and its units of work.
  *
  * The caller begins a join.  Workers then go through its phases by
  * themselves: whoever finishes a phase last begins the next one.  Threads are
  * started when a join is the first that is worth so many, and stay for later ones.
  *
+ * A unit is a strip, one block against some neighbours, so that the first stays in the cache,
+ * and a row's candidates come together.
+ *
  *-------------------------------------------------------------------------
  */
-#include <limits.h>
 #include <string.h>
-#include <time.h>
 
 #include "../engine/thread.h"
-#include "cpu_join.h"
+#include "cpu_filter.h"
+#include "cpu_groups.h"
+#include "cpu_phases.h"
+#include "cpu_plan.h"
+#include "cpu_recheck.h"
+#include "cpu_workers.h"
 
 #define STACK_BYTES (256 * 1024)
 
 #define HITS_BYTES ((size_t) FASTED_MAX_BLOCK * GROUP_BLOCKS * FASTED_HIT_BYTES)
 
-uint64_t
-cpu_now(void)
-{
-	struct timespec now;
+/* A block that is not full is handed over when it gets this old. */
+#define FLUSH_AFTER_NS UINT64_C(20000000)
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
-}
+/* --- units of work */
 
 /*
- * Workers rest when so many milliseconds have gone by, unless this is called
- * again; those that do so now go on.  With the lock held.
+ * Nearest rows: groups on the diagonal come first, where near rows are together, so
+ * that radii are small for the others.
  */
-void
-cpu_rest_after(FastedContext *context, uint64_t ms)
+static uint64_t
+diagonal_first(const FastedJoin *join, uint64_t claim)
 {
-	atomic_store(&context->rest_at, cpu_now() + ms * UINT64_C(1000000));
-	if (context->resting > 0)
-		pthread_cond_broadcast(&context->rest_cond);
+	uint64_t	group = claim / join->order.group;
+	uint64_t	groups = fasted_order_groups(join->order.rows, join->order.group);
+	uint64_t	i = group;
+	uint64_t	j = group;
+
+	if (group >= groups)
+	{
+		fasted_triangle_pair(group - groups, &i, &j);
+		j++;
+	}
+	return (fasted_triangle(j) + i) * join->order.group + claim % join->order.group;
 }
 
-/* Waits until the caller is back, or closes the join. */
-void
-cpu_rest(FastedContext *context)
+/* Claimed numbers are rows of groups; false when this one has no block. */
+static bool
+locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 {
-	pthread_mutex_lock(&context->lock);
-	context->resting++;
-	while (!cpu_stopping(context) && cpu_now() >= atomic_load(&context->rest_at))
-		pthread_cond_wait(&context->rest_cond, &context->lock);
-	context->resting--;
-	pthread_mutex_unlock(&context->lock);
+	uint32_t	block = join->block_rows;
+	size_t		end_a = join->row_set->rows.rows;
+
+	if (join->problem.groups != NULL)
+		return cpu_locate_group_strip(join, claim, strip);
+	if (join->self && cpu_finds_nearest(join))
+		claim = diagonal_first(join, claim);
+	strip->block_rows = block;
+	strip->blocks = 0;
+	for (uint64_t in = 0; in < join->order.group; in++)
+	{
+		uint64_t	i;
+		uint64_t	j;
+
+		if (!fasted_order_unit(&join->order, claim * join->order.group + in,
+							   &i, &j))
+			continue;
+		if (strip->blocks++ == 0)
+		{
+			strip->first_a = i * block;
+			strip->rows_a = end_a - strip->first_a < block
+				? end_a - strip->first_a : block;
+			strip->first_b = j * block;
+			strip->diagonal = join->self && i == j;
+		}
+	}
+	return strip->blocks > 0;
 }
+
+/* Counts what a strip took; atomically, for stats may look at any time. */
+static void
+count_strip(Worker *worker, uint64_t filter_ns, uint64_t refine_ns)
+{
+	FastedContext *context = worker->context;
+
+	atomic_fetch_add(&context->filter_ns, filter_ns);
+	atomic_fetch_add(&context->refine_ns, refine_ns);
+	atomic_fetch_add(&context->candidates, worker->candidates);
+	atomic_fetch_add(&context->pairs, worker->counted);
+	worker->candidates = worker->counted = 0;
+	for (int level = 0; level < FASTED_PRUNE_LEVELS && context->join->levels != 0; level++)
+	{
+		atomic_fetch_add(&context->tiles[level], worker->tiles[level]);
+		worker->tiles[level] = 0;
+	}
+	atomic_fetch_add(&context->full_tiles, worker->full_tiles);
+	worker->full_tiles = 0;
+}
+
+/* One strip; false when the join is being closed. */
+static bool
+join_strip(Worker *worker, const Strip *strip)
+{
+	FastedJoin *join = worker->join;
+	FastedContext *context = join->context;
+	uint64_t	begin;
+	uint64_t	filtered;
+	uint64_t	end;
+	bool		done;
+
+	cpu_rest_if_alone(context);
+	begin = cpu_now();
+	if (cpu_finds_nearest(join))
+		cpu_set_near_strip(worker, strip);
+	if (join->levels != 0)
+		cpu_prune_strip(worker, strip);
+	else
+		cpu_filter_strip(worker, &join->row_set->packed, &join->col_set->packed, strip);
+	filtered = cpu_now();
+	done = !cpu_stopping(context) && cpu_refine_strip(worker, strip);
+	end = cpu_now();
+	count_strip(worker, filtered - begin, end - filtered);
+	if (done && worker->block != NULL && end - worker->block->since > FLUSH_AFTER_NS)
+		cpu_flush_block(worker);
+	return done;
+}
+
+/* Strips until there are no more.  Some numbers name none: they are done at once. */
+static void
+cpu_join_units(Worker *worker)
+{
+	FastedJoin *join = worker->join;
+	FastedContext *context = join->context;
+	uint64_t	claim;
+
+	worker->near.cols = 0;
+	while ((claim = cpu_claim(context)) < join->end_claim && !cpu_stopping(context))
+	{
+		Strip		strip;
+
+		if (!cpu_is_in_slice(join, claim))
+			continue;
+		if (locate_strip(join, claim, &strip) && !join_strip(worker, &strip))
+			break;
+		atomic_fetch_add(&context->units_done, 1);
+	}
+	if (worker->block != NULL)
+		cpu_flush_block(worker);
+}
+
+/* --- phases */
 
 /* With the lock held. */
 static void
@@ -302,6 +406,8 @@ cpu_stop_join(FastedJoin *join)
 	atomic_store(&context->stop, false);
 	pthread_mutex_unlock(&context->lock);
 }
+
+/* --- threads */
 
 /*
  * Room for one worker, on memory that no other worker's cache lines share, and

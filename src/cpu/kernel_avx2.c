@@ -1,10 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * kernel_avx2.c
- *	  The CPU kernel for AVX2 and FMA: tiles of 4 x 24.
+ *	  The CPU kernels for AVX2 and FMA: tiles of 4 x 24, in FP32, INT16 and INT8.
  *
  * 12 vectors of sums, 3 of b and 1 of a fill the 16 registers; each coordinate
  * takes 12 fused multiply-adds and 7 loads.
+ *
+ * INT16: VPMADDWD multiplies two pairs of 16-bit numbers and adds them: twice the products
+ * of an FMA, an addition beside.  Sums are modulo 2^32 and exact in the end, for rows'
+ * norms are limited (doc/bound-int8.md, section 8).
+ *
+ * INT8 needs AVX-VNNI, which processors without AVX-512 have; kernel_avx512.c says what
+ * VPDPBUSD does.  Tests and benchmarks on processors that have AVX-512 instead define
+ * FASTED_AVXVNNI_EVEX and get the same instructions, of 256 bits as well, in its encoding.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,17 +20,34 @@
 
 #if defined(__x86_64__)
 
+#include <cpuid.h>
 #include <immintrin.h>
 
-#include "kernel_avxvnni.h"
-#include "pack_body.h"
-#include "tile_avx2.h"
+#include "row_body.h"
+
+#define TARGET __attribute__((target("avx2,fma")))
+#define WIDTH 8
+#define TILE_ROWS 4
+#define TILE_SLIVERS 3
+#define LANES 8
+
+typedef __m256 Hit;
+
+#define HIT_NONE() _mm256_setzero_ps()
+#define HIT_OR(h, g) _mm256_or_ps(h, g)
+#define HIT_ANY(h) (_mm256_movemask_ps(h) != 0)
+#define HIT_BITS(h) (unsigned) _mm256_movemask_ps(h)
+
+/* For sums and thresholds in INT32: g - b >= a, that is, not a > g - b. */
+#define REACHES_AVX2_INT32(g, a, b) \
+	_mm256_castsi256_ps(_mm256_xor_si256(_mm256_cmpgt_epi32(a, _mm256_sub_epi32(g, b)), \
+										 _mm256_set1_epi32(-1)))
+
+/* --- FP32 */
 
 #define KERNEL(name) name##_avx2
-#define TARGET __attribute__((target("avx2,fma")))
-typedef float Word;
-typedef __m256 Vec;
-
+#define Word float
+#define Vec __m256
 #define VEC_ZERO() _mm256_setzero_ps()
 #define VEC_LOAD(p) _mm256_loadu_ps(p)
 #define VEC_STORE(p, v) _mm256_storeu_ps(p, v)
@@ -43,19 +68,15 @@ typedef __m256 Vec;
 					  : "xmm15", "memory")
 #define VEC_REACHES(g, a, b) _mm256_cmp_ps(g, _mm256_add_ps(a, b), _CMP_GE_OQ)
 
-#include "tile_kernel.inc.h"
-
-TARGET static void
-pack_avx2(PackSliver *job)
-{
-	pack_sliver(job, WIDTH);
-}
-
-TARGET static void
-widen_avx2(const float *row, uint32_t dimensions, double *wide)
-{
-	widen_row(row, dimensions, wide);
-}
+#define FP32_ROWS
+#define DOUBLES 4
+#define DoubleVec __m256d
+#define DOUBLE_LOAD(p) _mm256_loadu_pd(p)
+#define DOUBLE_WIDEN(p) _mm256_cvtps_pd(_mm_loadu_ps(p))
+#define DOUBLE_LOAD_REST(p, n, v) load_rest_double_avx2(p, (int) (n) - 4 * (v))
+#define DOUBLE_WIDEN_REST(p, n, v) load_rest_avx2(p, (int) (n) - 4 * (v))
+#define DOUBLE_FMA(x, y, z) _mm256_fmadd_pd(x, y, z)
+#define DOUBLE_FOLD(v) fold_avx2(v)
 
 /* The first `left` of four floats, in FP64; zeros after them. */
 TARGET static inline __attribute__((always_inline)) __m256d
@@ -76,117 +97,15 @@ load_rest_double_avx2(const double *p, int left)
 	return _mm256_maskload_pd(p, _mm256_cmpgt_epi64(_mm256_set1_epi64x(left), lane));
 }
 
-/* sum + left * right, or + (left - right)^2. */
-TARGET static inline __attribute__((always_inline)) __m256d
-add_term_avx2(__m256d left, __m256d right, __m256d sum, bool product)
-{
-	__m256d		diff;
-
-	if (product)
-		return _mm256_fmadd_pd(left, right, sum);
-	diff = _mm256_sub_pd(left, right);
-	return _mm256_fmadd_pd(diff, diff, sum);
-}
-
-/*
- * Four partial sums to a vector: sums[v] holds lanes 4v to 4v + 3.  One of x
- * and wide is NULL, and so is one of y and doubles; with doubles, wide has no room
- * beyond its end.  Sums of squared differences, or of products.  All that is
- * known at compile time.
- */
 TARGET static inline __attribute__((always_inline)) double
-sum_body_avx2(const float *x, const double *wide, const float *y, const double *doubles,
-			  uint32_t dimensions, bool product)
+fold_avx2(__m256d sum)
 {
-	__m256d		sums[8];
-	__m128d		low;
-	uint32_t	k = 0;
+	__m128d		low = _mm_add_pd(_mm256_castpd256_pd128(sum), _mm256_extractf128_pd(sum, 1));
 
-	UNROLL for (int v = 0; v < 8; v++)
-		sums[v] = _mm256_setzero_pd();
-
-	for (; k + 32 <= dimensions; k += 32)
-	{
-		UNROLL for (int v = 0; v < 8; v++)
-		{
-			__m256d		left = wide != NULL ? _mm256_loadu_pd(wide + k + 4 * v)
-				: _mm256_cvtps_pd(_mm_loadu_ps(x + k + 4 * v));
-			__m256d		right = doubles != NULL ? _mm256_loadu_pd(doubles + k + 4 * v)
-				: _mm256_cvtps_pd(_mm_loadu_ps(y + k + 4 * v));
-
-			sums[v] = add_term_avx2(left, right, sums[v], product);
-		}
-	}
-	if (k < dimensions)
-	{
-		UNROLL for (int v = 0; v < 8; v++)
-		{
-			int			rest = (int) (dimensions - k) - 4 * v;
-			__m256d		left = doubles != NULL ? load_rest_double_avx2(wide + k + 4 * v, rest)
-				: wide != NULL ? _mm256_loadu_pd(wide + k + 4 * v)
-				: load_rest_avx2(x + k + 4 * v, rest);
-			__m256d		right = doubles != NULL ? load_rest_double_avx2(doubles + k + 4 * v, rest)
-				: load_rest_avx2(y + k + 4 * v, rest);
-
-			sums[v] = add_term_avx2(left, right, sums[v], product);
-		}
-	}
-
-	UNROLL for (int v = 0; v < 4; v++)
-		sums[v] = _mm256_add_pd(sums[v], sums[v + 4]);
-	UNROLL for (int v = 0; v < 2; v++)
-		sums[v] = _mm256_add_pd(sums[v], sums[v + 2]);
-	sums[0] = _mm256_add_pd(sums[0], sums[1]);
-	low = _mm_add_pd(_mm256_castpd256_pd128(sums[0]),
-					 _mm256_extractf128_pd(sums[0], 1));
-	low = _mm_add_sd(low, _mm_unpackhi_pd(low, low));
-	return _mm_cvtsd_f64(low);
+	return _mm_cvtsd_f64(_mm_add_sd(low, _mm_unpackhi_pd(low, low)));
 }
 
-/* sqrt may set errno; the instruction does not. */
-TARGET static inline __attribute__((always_inline)) double
-root_avx2(double square)
-{
-	__m128d		value = _mm_set_sd(square);
-
-	return _mm_cvtsd_f64(_mm_sqrt_sd(value, value));
-}
-
-TARGET static double
-distance_avx2(const float *x, const float *y, uint32_t dimensions)
-{
-	return root_avx2(sum_body_avx2(x, NULL, y, NULL, dimensions, false));
-}
-
-TARGET static double
-distance_wide_avx2(const double *x, const float *y, uint32_t dimensions)
-{
-	return root_avx2(sum_body_avx2(NULL, x, y, NULL, dimensions, false));
-}
-
-TARGET static double
-dot_avx2(const float *x, const float *y, uint32_t dimensions)
-{
-	return sum_body_avx2(x, NULL, y, NULL, dimensions, true);
-}
-
-TARGET static double
-dot_wide_avx2(const double *x, const float *y, uint32_t dimensions)
-{
-	return sum_body_avx2(NULL, x, y, NULL, dimensions, true);
-}
-
-TARGET static double
-distance_double_avx2(const double *x, const double *y, uint32_t dimensions)
-{
-	return root_avx2(sum_body_avx2(NULL, x, NULL, y, dimensions, false));
-}
-
-TARGET static double
-dot_double_avx2(const double *x, const double *y, uint32_t dimensions)
-{
-	return sum_body_avx2(NULL, x, NULL, y, dimensions, true);
-}
+#include "tile_kernel.inc.h"
 
 static bool
 available_avx2(void)
@@ -194,48 +113,184 @@ available_avx2(void)
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-#define FP32_AVX2 \
-	.width = WIDTH, \
-	.tile_rows = TILE_ROWS, \
-	.tile_cols = TILE_COLS, \
-	.sweep = sweep_avx2, \
-	.pack = pack_avx2, \
-	.distance = distance_avx2, \
-	.distance_wide = distance_wide_avx2, \
-	.widen = widen_avx2, \
-	.dot = dot_avx2, \
-	.dot_wide = dot_wide_avx2, \
-	.distance_double = distance_double_avx2, \
-	.dot_double = dot_double_avx2
-
 const CpuKernel fasted_kernel_avx2 = {
 	.name = "avx2",
 	.available = available_avx2,
-	FP32_AVX2,
+	TILES_OF(avx2),
+	ROWS_OF(avx2),
 };
 
-/* The same, and INT16: kernel_avx2_int16.c. */
+/* --- INT16 */
+
+#define KERNEL(name) name##_avx2_int16
+#define Word int32_t
+#define Vec __m256i
+#define VEC_ZERO() _mm256_setzero_si256()
+#define VEC_LOAD(p) _mm256_loadu_si256((const __m256i *) (p))
+#define VEC_STORE(p, v) _mm256_storeu_si256((__m256i *) (p), v)
+#define VEC_SPLAT(p) _mm256_set1_epi32(*(p))
+/*
+ * A row of a tile by hand, as in FP32.  Products need a register of their own,
+ * so that one vector of b stays in memory.
+ */
+#define MULTIPLY_ROW(c, a, b0, b1, b2) \
+	__asm__ volatile ("vpbroadcastd %[x], %%ymm15\n\t" \
+					  "vpmaddwd %[y0], %%ymm15, %%ymm14\n\t" \
+					  "vpaddd %%ymm14, %[c0], %[c0]\n\t" \
+					  "vpmaddwd %[y1], %%ymm15, %%ymm14\n\t" \
+					  "vpaddd %%ymm14, %[c1], %[c1]\n\t" \
+					  "vpmaddwd %[y2], %%ymm15, %%ymm14\n\t" \
+					  "vpaddd %%ymm14, %[c2], %[c2]" \
+					  : [c0] "+x" ((c)[0]), [c1] "+x" ((c)[1]), [c2] "+x" ((c)[2]) \
+					  : [y0] "x" (b0), [y1] "x" (b1), [y2] "m" (b2), [x] "m" (*(a)) \
+					  : "xmm14", "xmm15", "memory")
+#define MULTIPLY_WORD(sums, a, b, sliver) \
+	do \
+	{ \
+		Vec			b0 = VEC_LOAD(b); \
+		Vec			b1 = VEC_LOAD((b) + (sliver)); \
+		const __m256i *b2 = (const __m256i *) ((b) + 2 * (sliver)); \
+ \
+		FOR_ROWS(i) \
+			MULTIPLY_ROW((sums)[i], (a) + i, b0, b1, *b2); \
+	} while (0)
+#define VEC_REACHES(g, a, b) REACHES_AVX2_INT32(g, a, b)
+
+#include "tile_kernel.inc.h"
+
+TARGET static void
+transform_avx2(const Int8Transform *transform, const float *row, float *image)
+{
+	transform_row(transform, row, image);
+}
+
+TARGET static void
+round_avx2_int16(const float *image, float factor, uint32_t padded, int8_t *values,
+				 Int8Sums *sums)
+{
+	round_row_int16(image, factor, padded, FASTED_INT16_NORM2, values, sums);
+}
+
+static const Int8Kernel int16_avx2 = {
+	.bytes = 2,
+	.word_step = 8,
+	.a_words = 1,
+	.b_words = 1,
+	.sweep = sweep_avx2_int16,
+	.transform = transform_avx2,
+	.round = round_avx2_int16,
+};
+
 const CpuKernel fasted_kernel_avx2int16 = {
 	.name = "avx2int16",
 	.available = available_avx2,
-	.int8 = &fasted_int16_avx2,
-	FP32_AVX2,
+	.int8 = &int16_avx2,
+	TILES_OF(avx2),
+	ROWS_OF(avx2),
 };
 
+/* --- INT8 */
+
 #ifdef FASTED_HAVE_AVXVNNI
+
+#ifdef FASTED_AVXVNNI_EVEX
+#define ENCODING "%{evex%} "
+#else
+#define ENCODING "%{vex%} "
+#endif
+
+#define KERNEL(name) name##_avxvnni
+#define Word int32_t
+#define Vec __m256i
+#define VEC_ZERO() _mm256_setzero_si256()
+#define VEC_LOAD(p) _mm256_loadu_si256((const __m256i *) (p))
+#define VEC_STORE(p, v) _mm256_storeu_si256((__m256i *) (p), v)
+#define VEC_SPLAT(p) _mm256_set1_epi32(*(p))
+/* By hand, as in FP32. */
+#define VEC_MULTIPLY_ROW(c, a, b) \
+	__asm__ volatile ("vpbroadcastd %[x], %%ymm15\n\t" \
+					  ENCODING "vpdpbusd %[b0], %%ymm15, %[c0]\n\t" \
+					  ENCODING "vpdpbusd %[b1], %%ymm15, %[c1]\n\t" \
+					  ENCODING "vpdpbusd %[b2], %%ymm15, %[c2]" \
+					  : [c0] "+x" ((c)[0]), [c1] "+x" ((c)[1]), [c2] "+x" ((c)[2]) \
+					  : [b0] "x" ((b)[0]), [b1] "x" ((b)[1]), [b2] "x" ((b)[2]), [x] "m" (*(a)) \
+					  : "xmm15", "memory")
+#define VEC_REACHES(g, a, b) REACHES_AVX2_INT32(g, a, b)
+
+#include "tile_kernel.inc.h"
+
+TARGET static void
+round_avxvnni(const float *image, float factor, uint32_t padded, int8_t *values, Int8Sums *sums)
+{
+	round_row_int8(image, factor, padded, values, sums);
+}
+
+TARGET static void
+round_fine_avxvnni(const float *image, float factor, uint32_t padded, int16_t *values,
+				   Int8Sums *sums)
+{
+	round_row_int16(image, factor, padded, FASTED_FINE_NORM2, (int8_t *) values, sums);
+}
+
+/* Modulo 2^32. */
+TARGET static int32_t
+dot_fine_avxvnni(const int16_t *x, const int16_t *y, uint32_t padded)
+{
+	__m256i		sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+	__m128i		low;
+
+	for (uint32_t k = 0; k < padded; k += 32)
+	{
+		UNROLL for (int half = 0; half < 2; half++)
+			sums[half] = _mm256_add_epi32(sums[half],
+										  _mm256_madd_epi16(_mm256_loadu_si256((const __m256i *) (x + k) + half),
+															_mm256_loadu_si256((const __m256i *) (y + k) + half)));
+	}
+	sums[0] = _mm256_add_epi32(sums[0], sums[1]);
+	low = _mm_add_epi32(_mm256_castsi256_si128(sums[0]), _mm256_extracti128_si256(sums[0], 1));
+	low = _mm_add_epi32(low, _mm_shuffle_epi32(low, 0x4e));
+	low = _mm_add_epi32(low, _mm_shuffle_epi32(low, 0xb1));
+	return _mm_cvtsi128_si32(low);
+}
+
 static bool
 available_avxvnni(void)
 {
-	return available_avx2() && fasted_avxvnni_present();
+#ifdef FASTED_AVXVNNI_EVEX
+	return available_avx2() && __builtin_cpu_supports("avx512vl") &&
+		__builtin_cpu_supports("avx512vnni");
+#else
+	const unsigned avx_vnni = 1U << 4;
+	unsigned	a;
+	unsigned	b;
+	unsigned	c;
+	unsigned	d;
+
+	return available_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
+		(a & avx_vnni) != 0;
+#endif
 }
 
-/* The same, and INT8: kernel_avxvnni.c. */
+static const Int8Kernel int8_avxvnni = {
+	.bytes = 1,
+	.word_step = 8,
+	.a_words = 1,
+	.b_words = 1,
+	.a_flip = UINT32_C(0x80808080),
+	.sweep = sweep_avxvnni,
+	.transform = transform_avx2,
+	.round = round_avxvnni,
+	.round_fine = round_fine_avxvnni,
+	.dot_fine = dot_fine_avxvnni,
+};
+
 const CpuKernel fasted_kernel_avxvnni = {
 	.name = "avxvnni",
 	.available = available_avxvnni,
-	.int8 = &fasted_int8_avxvnni,
-	FP32_AVX2,
+	.int8 = &int8_avxvnni,
+	TILES_OF(avx2),
+	ROWS_OF(avx2),
 };
-#endif
 
+#endif							/* FASTED_HAVE_AVXVNNI */
 #endif							/* __x86_64__ */

@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * kernel_neon.c
- *	  The CPU kernels for 64-bit ARM: FP32 in tiles of 8 x 8.
+ *	  The CPU kernels for 64-bit ARM: tiles of 8 x 8, in FP32, and in INT8 by SDOT.
+ *
+ * 16 vectors of sums, 2 of b and the words of a, of 32 registers.  Both factors of SDOT have
+ * a sign, so that rows of a are as those of b.
  *
  * No speed was measured: the tests run under an emulator.
  *
@@ -11,18 +14,30 @@
 
 #if defined(__aarch64__)
 
+#include <arm_neon.h>
 #include <math.h>
 #include <sys/auxv.h>
 
-#include "pack_body.h"
-#include "tile_neon.h"
+#include "row_body.h"
 
-#define KERNEL(name) name##_neon
+#define WIDTH 8
+#define TILE_ROWS 8
+#define TILE_SLIVERS 1
+#define LANES 4
+
+typedef uint32x4_t Hit;
+
+#define HIT_NONE() vdupq_n_u32(0)
+#define HIT_OR(h, g) vorrq_u32(h, g)
+#define HIT_ANY(h) (vmaxvq_u32(h) != 0)
+#define HIT_BITS(h) vaddvq_u32(vandq_u32(h, (uint32x4_t) {1, 2, 4, 8}))
+
+/* --- FP32 */
+
 #define TARGET
-
-typedef float Word;
-typedef float32x4_t Vec;
-
+#define KERNEL(name) name##_neon
+#define Word float
+#define Vec float32x4_t
 #define VEC_ZERO() vdupq_n_f32(0.0f)
 #define VEC_LOAD(p) vld1q_f32(p)
 #define VEC_STORE(p, v) vst1q_f32(p, v)
@@ -35,127 +50,89 @@ typedef float32x4_t Vec;
 	} while (0)
 #define VEC_REACHES(g, a, b) vcgeq_f32(g, vaddq_f32(a, b))
 
+#define FP32_ROWS
+#define DOUBLES 2
+#define DoubleVec float64x2_t
+#define DOUBLE_LOAD(p) vld1q_f64(p)
+#define DOUBLE_WIDEN(p) vcvt_f64_f32(vld1_f32(p))
+#define DOUBLE_LOAD_REST(p, n, v) load_rest_double_neon(p, (int) (n) - 2 * (v))
+#define DOUBLE_WIDEN_REST(p, n, v) load_rest_neon(p, (int) (n) - 2 * (v))
+#define DOUBLE_FMA(x, y, z) vfmaq_f64(z, x, y)
+#define DOUBLE_FOLD(v) (vgetq_lane_f64(v, 0) + vgetq_lane_f64(v, 1))
+
+/* The first `left` of two doubles; zeros after them. */
+static inline __attribute__((always_inline)) float64x2_t
+load_rest_double_neon(const double *p, int left)
+{
+	return left >= 2 ? vld1q_f64(p) : (float64x2_t) {left > 0 ? *p : 0.0, 0.0};
+}
+
+/* The same of floats. */
+static inline __attribute__((always_inline)) float64x2_t
+load_rest_neon(const float *p, int left)
+{
+	return left >= 2 ? vcvt_f64_f32(vld1_f32(p)) : (float64x2_t) {left > 0 ? (double) *p : 0.0, 0.0};
+}
+
 #include "tile_kernel.inc.h"
-
-/* Vectors of two partial sums each. */
-#define SUM_VECS 16
-
-static void
-pack_neon(PackSliver *job)
-{
-	pack_sliver(job, WIDTH);
-}
-
-static void
-widen_neon(const float *row, uint32_t dimensions, double *wide)
-{
-	widen_row(row, dimensions, wide);
-}
-
-/* Adds 32 coordinates: sums[v] holds lanes 2v and 2v + 1. */
-static inline __attribute__((always_inline)) void
-add_terms(float64x2_t *sums, const float *x, const double *wide, const float *y,
-		  const double *doubles, bool product)
-{
-	UNROLL for (int v = 0; v < SUM_VECS; v++)
-	{
-		float64x2_t left = wide != NULL ? vld1q_f64(wide + 2 * v) : vcvt_f64_f32(vld1_f32(x + 2 * v));
-		float64x2_t right = doubles != NULL ? vld1q_f64(doubles + 2 * v)
-			: vcvt_f64_f32(vld1_f32(y + 2 * v));
-		float64x2_t diff = vsubq_f64(left, right);
-
-		sums[v] = product ? vfmaq_f64(sums[v], left, right) : vfmaq_f64(sums[v], diff, diff);
-	}
-}
-
-/*
- * One of x and wide is NULL, and so is one of y and doubles; with doubles, wide has no
- * room beyond its end.  The sum of squared differences, or of products.  All that
- * is known at compile time.
- */
-static inline __attribute__((always_inline)) double
-sum_body_neon(const float *x, const double *wide, const float *y, const double *doubles,
-			  uint32_t dimensions, bool product)
-{
-	float64x2_t sums[SUM_VECS];
-	uint32_t	k = 0;
-
-	UNROLL for (int v = 0; v < SUM_VECS; v++)
-		sums[v] = vdupq_n_f64(0.0);
-	for (; k + 32 <= dimensions; k += 32)
-		add_terms(sums, wide != NULL ? NULL : x + k, wide != NULL ? wide + k : NULL,
-				  doubles != NULL ? NULL : y + k, doubles != NULL ? doubles + k : NULL, product);
-	if (k < dimensions && doubles != NULL)
-	{
-		double		last_x[32] = {0};
-		double		last_y[32] = {0};
-
-		memcpy(last_x, wide + k, (dimensions - k) * sizeof(double));
-		memcpy(last_y, doubles + k, (dimensions - k) * sizeof(double));
-		add_terms(sums, NULL, last_x, NULL, last_y, product);
-	}
-	else if (k < dimensions)
-	{
-		float		last_x[32] = {0};
-		float		last_y[32] = {0};
-
-		if (wide == NULL)
-			memcpy(last_x, x + k, (dimensions - k) * sizeof(float));
-		memcpy(last_y, y + k, (dimensions - k) * sizeof(float));
-		add_terms(sums, wide != NULL ? NULL : last_x, wide != NULL ? wide + k : NULL, last_y, NULL,
-				  product);
-	}
-	UNROLL for (int v = 0; v < 8; v++)
-		sums[v] = vaddq_f64(sums[v], sums[v + 8]);
-	UNROLL for (int v = 0; v < 4; v++)
-		sums[v] = vaddq_f64(sums[v], sums[v + 4]);
-	UNROLL for (int v = 0; v < 2; v++)
-		sums[v] = vaddq_f64(sums[v], sums[v + 2]);
-	sums[0] = vaddq_f64(sums[0], sums[1]);
-	return vgetq_lane_f64(sums[0], 0) + vgetq_lane_f64(sums[0], 1);
-}
-
-static double
-distance_neon(const float *x, const float *y, uint32_t dimensions)
-{
-	return sqrt(sum_body_neon(x, NULL, y, NULL, dimensions, false));
-}
-
-static double
-distance_wide_neon(const double *x, const float *y, uint32_t dimensions)
-{
-	return sqrt(sum_body_neon(NULL, x, y, NULL, dimensions, false));
-}
-
-static double
-dot_neon(const float *x, const float *y, uint32_t dimensions)
-{
-	return sum_body_neon(x, NULL, y, NULL, dimensions, true);
-}
-
-static double
-dot_wide_neon(const double *x, const float *y, uint32_t dimensions)
-{
-	return sum_body_neon(NULL, x, y, NULL, dimensions, true);
-}
-
-static double
-distance_double_neon(const double *x, const double *y, uint32_t dimensions)
-{
-	return sqrt(sum_body_neon(NULL, x, NULL, y, dimensions, false));
-}
-
-static double
-dot_double_neon(const double *x, const double *y, uint32_t dimensions)
-{
-	return sum_body_neon(NULL, x, NULL, y, dimensions, true);
-}
 
 static bool
 available_neon(void)
 {
 	return true;
 }
+
+const CpuKernel fasted_kernel_neon = {
+	.name = "neon",
+	.available = available_neon,
+	TILES_OF(neon),
+	ROWS_OF(neon),
+};
+
+/* --- INT8 */
+
+#undef TARGET
+#define TARGET __attribute__((target("arch=armv8.2-a+dotprod")))
+#define KERNEL(name) name##_sdot
+#define Word int32_t
+#define Vec int32x4_t
+#define VEC_ZERO() vdupq_n_s32(0)
+#define VEC_LOAD(p) vld1q_s32(p)
+#define VEC_STORE(p, v) vst1q_s32(p, v)
+#define VEC_SPLAT(p) vdupq_n_s32(*(p))
+#define VEC_MULTIPLY_ROW(c, a, b) \
+	do \
+	{ \
+		int8x16_t	splat = vreinterpretq_s8_s32(vdupq_n_s32(*(a))); \
+ \
+		FOR_VECS(v) \
+			(c)[v] = vdotq_s32((c)[v], vreinterpretq_s8_s32((b)[v]), splat); \
+	} while (0)
+#define VEC_REACHES(g, a, b) vcgeq_s32(vsubq_s32(g, b), a)
+
+#include "tile_kernel.inc.h"
+
+static void
+transform_sdot(const Int8Transform *transform, const float *row, float *image)
+{
+	transform_row(transform, row, image);
+}
+
+static void
+round_sdot(const float *image, float factor, uint32_t padded, int8_t *values, Int8Sums *sums)
+{
+	round_row_int8(image, factor, padded, values, sums);
+}
+
+static const Int8Kernel int8_sdot = {
+	.bytes = 1,
+	.word_step = 8,
+	.a_words = 1,
+	.b_words = 1,
+	.sweep = sweep_sdot,
+	.transform = transform_sdot,
+	.round = round_sdot,
+};
 
 static bool
 available_sdot(void)
@@ -167,32 +144,12 @@ available_sdot(void)
 #endif
 }
 
-#define FP32_NEON \
-	.width = WIDTH, \
-	.tile_rows = TILE_ROWS, \
-	.tile_cols = TILE_COLS, \
-	.sweep = sweep_neon, \
-	.pack = pack_neon, \
-	.distance = distance_neon, \
-	.distance_wide = distance_wide_neon, \
-	.widen = widen_neon, \
-	.dot = dot_neon, \
-	.dot_wide = dot_wide_neon, \
-	.distance_double = distance_double_neon, \
-	.dot_double = dot_double_neon
-
-const CpuKernel fasted_kernel_neon = {
-	.name = "neon",
-	.available = available_neon,
-	FP32_NEON,
-};
-
-/* The same, and INT8: kernel_neon_sdot.c. */
 const CpuKernel fasted_kernel_sdot = {
 	.name = "sdot",
 	.available = available_sdot,
-	.int8 = &fasted_int8_sdot,
-	FP32_NEON,
+	.int8 = &int8_sdot,
+	TILES_OF(neon),
+	ROWS_OF(neon),
 };
 
 #endif							/* __aarch64__ */

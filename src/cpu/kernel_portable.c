@@ -10,9 +10,13 @@
  */
 #include <string.h>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "../engine/exact_distance.h"
 #include "cpu_kernel.h"
-#include "pack_body.h"
+#include "row_body.h"
 
 #define KERNEL(name) name##_portable
 #define TARGET
@@ -20,9 +24,10 @@
 #define TILE_ROWS 4
 #define TILE_SLIVERS 2
 #define LANES 4
+#define Word float
+#define Vec Float4
+#define FP32_ROWS
 
-typedef float Word;
-typedef Float4 Vec;
 typedef int32_t Hit __attribute__((vector_size(16)));
 
 /* A vector that may lie anywhere. */
@@ -53,73 +58,26 @@ hit_bits(Hit h)
 		((uint32_t) h[2] & 4) | ((uint32_t) h[3] & 8);
 }
 
-#include "tile_kernel.inc.h"
-
-static void
-pack_portable(PackSliver *job)
-{
-	pack_sliver(job, WIDTH);
-}
-
-static void
-widen_portable(const float *row, uint32_t dimensions, double *wide)
-{
-	widen_row(row, dimensions, wide);
-}
-
-static double
-distance_portable(const float *x, const float *y, uint32_t dimensions)
-{
-	return fasted_exact_distance(x, y, dimensions);
-}
-
-static double
-distance_wide_portable(const double *x, const float *y, uint32_t dimensions)
-{
-	double		sums[FASTED_EXACT_LANES] = {0};
-
-	for (uint32_t k = 0; k < dimensions; k += FASTED_EXACT_LANES)
-	{
-		uint32_t	left = dimensions - k;
-		uint32_t	count = left < FASTED_EXACT_LANES ? left : FASTED_EXACT_LANES;
-
-		for (uint32_t l = 0; l < count; l++)
-		{
-			double		diff = x[k + l] - (double) y[k + l];
-
-			sums[l] = fma(diff, diff, sums[l]);
-		}
-	}
-	return fasted_exact_fold(sums);
-}
-
-static double
-dot_portable(const float *x, const float *y, uint32_t dimensions)
-{
-	return fasted_exact_dot(x, y, dimensions);
-}
-
-static double
-dot_wide_portable(const double *x, const float *y, uint32_t dimensions)
+/* The sum of squared differences, or of products; see tile_kernel.inc.h. */
+static inline __attribute__((always_inline)) double
+sum_portable(const float *x, const double *wide, const float *y, const double *doubles,
+			 uint32_t dimensions, bool product)
 {
 	double		sums[FASTED_EXACT_LANES] = {0};
 
 	for (uint32_t k = 0; k < dimensions; k++)
-		sums[k % FASTED_EXACT_LANES] = fma(x[k], (double) y[k], sums[k % FASTED_EXACT_LANES]);
+	{
+		double		left = wide != NULL ? wide[k] : (double) x[k];
+		double		right = doubles != NULL ? doubles[k] : (double) y[k];
+
+		if (!product)
+			left = right = left - right;
+		sums[k % FASTED_EXACT_LANES] = fma(left, right, sums[k % FASTED_EXACT_LANES]);
+	}
 	return fasted_exact_sum(sums);
 }
 
-static double
-distance_double_portable(const double *x, const double *y, uint32_t dimensions)
-{
-	return fasted_exact_distance_double(x, y, dimensions);
-}
-
-static double
-dot_double_portable(const double *x, const double *y, uint32_t dimensions)
-{
-	return fasted_exact_dot_double(x, y, dimensions);
-}
+#include "tile_kernel.inc.h"
 
 static bool
 available_portable(void)
@@ -129,17 +87,7 @@ available_portable(void)
 
 const CpuKernel fasted_kernel_portable = {
 	.name = "portable",
-	.width = WIDTH,
-	.tile_rows = TILE_ROWS,
-	.tile_cols = TILE_COLS,
 	.available = available_portable,
-	.sweep = sweep_portable,
-	.pack = pack_portable,
-	.distance = distance_portable,
-	.distance_wide = distance_wide_portable,
-	.widen = widen_portable,
-	.dot = dot_portable,
-	.dot_wide = dot_wide_portable,
-	.distance_double = distance_double_portable,
-	.dot_double = dot_double_portable,
+	TILES_OF(portable),
+	ROWS_OF(portable),
 };

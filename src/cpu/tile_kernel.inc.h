@@ -3,7 +3,8 @@
  * tile_kernel.inc.h
  *	  The body of the filter kernel, included once for each instruction set.
  *
- * The includer defines:
+ * The includer defines, and all but the shape of tiles and what belongs to it is undefined
+ * here in the end:
  *
  *	  KERNEL(name)		the name of a function, made unique
  *	  TARGET			the target attribute of functions
@@ -18,6 +19,13 @@
  *	  MULTIPLY_WORD(sums, a, b, sliver)	instead, where given: all rows of a tile
  *	  VEC_REACHES(g, a, b)	is the sum g a hit with these thresholds of rows?
  *	  HIT_NONE() HIT_OR(h, g) HIT_ANY(h) HIT_BITS(h)
+ *
+ * A kernel of FP32 defines FP32_ROWS as well, and gets what is done with rows.  It has a
+ * function KERNEL(sum), or defines vectors of so many doubles:
+ *
+ *	  DOUBLES DoubleVec	DOUBLE_LOAD(p), of doubles DOUBLE_WIDEN(p), of floats
+ *	  DOUBLE_LOAD_REST(p, n, v) DOUBLE_WIDEN_REST(p, n, v)	of vector v, of n numbers in all
+ *	  DOUBLE_FMA(x, y, z) DOUBLE_FOLD(v)	x * y + z; the sum, halves added first
  *
  * A tile keeps all its sums in registers: TILE_ROWS x TILE_VECS vectors, next
  * to one row of b (TILE_VECS) and one broadcast word of a.
@@ -178,3 +186,154 @@ KERNEL(sweep) (const TileSweep *sweep)
 		}
 	}
 }
+
+#ifdef FP32_ROWS
+
+#ifdef DoubleVec
+#define SUM_VECS (32 / DOUBLES)
+
+/*
+ * The sum of squared differences, or of products, of exact_distance.h.  One of x and wide
+ * is NULL, and so is one of y and doubles; with doubles, wide has no room beyond its end.
+ * All that is known at compile time.
+ */
+TARGET static inline __attribute__((always_inline)) double
+KERNEL(sum) (const float *x, const double *wide, const float *y, const double *doubles,
+			 uint32_t dimensions, bool product)
+{
+	DoubleVec	sums[SUM_VECS];
+	uint32_t	k = 0;
+
+	UNROLL for (int v = 0; v < SUM_VECS; v++)
+		sums[v] = (DoubleVec) {0};
+	for (; k + 32 <= dimensions; k += 32)
+	{
+		UNROLL for (int v = 0; v < SUM_VECS; v++)
+		{
+			DoubleVec	left = wide != NULL ? DOUBLE_LOAD(wide + k + DOUBLES * v)
+				: DOUBLE_WIDEN(x + k + DOUBLES * v);
+			DoubleVec	right = doubles != NULL ? DOUBLE_LOAD(doubles + k + DOUBLES * v)
+				: DOUBLE_WIDEN(y + k + DOUBLES * v);
+
+			sums[v] = product ? DOUBLE_FMA(left, right, sums[v])
+				: DOUBLE_FMA(left - right, left - right, sums[v]);
+		}
+	}
+	if (k < dimensions)
+	{
+		uint32_t	rest = dimensions - k;
+
+		UNROLL for (int v = 0; v < SUM_VECS; v++)
+		{
+			DoubleVec	left = doubles != NULL ? DOUBLE_LOAD_REST(wide + k + DOUBLES * v, rest, v)
+				: wide != NULL ? DOUBLE_LOAD(wide + k + DOUBLES * v)
+				: DOUBLE_WIDEN_REST(x + k + DOUBLES * v, rest, v);
+			DoubleVec	right = doubles != NULL ? DOUBLE_LOAD_REST(doubles + k + DOUBLES * v, rest, v)
+				: DOUBLE_WIDEN_REST(y + k + DOUBLES * v, rest, v);
+
+			sums[v] = product ? DOUBLE_FMA(left, right, sums[v])
+				: DOUBLE_FMA(left - right, left - right, sums[v]);
+		}
+	}
+	UNROLL for (int v = 0; v < SUM_VECS / 2; v++)
+		sums[v] += sums[v + SUM_VECS / 2];
+	UNROLL for (int v = 0; v < SUM_VECS / 4; v++)
+		sums[v] += sums[v + SUM_VECS / 4];
+	UNROLL for (int v = 0; v < SUM_VECS / 8; v++)
+		sums[v] += sums[v + SUM_VECS / 8];
+	UNROLL for (int v = 0; v < SUM_VECS / 16; v++)
+		sums[v] += sums[v + SUM_VECS / 16];
+	return DOUBLE_FOLD(sums[0]);
+}
+#endif							/* DoubleVec */
+
+/* sqrt may set errno; the instruction does not. */
+TARGET static inline __attribute__((always_inline)) double
+KERNEL(root) (double square)
+{
+#ifdef __SSE2__
+	__m128d		value = _mm_set_sd(square);
+
+	return _mm_cvtsd_f64(_mm_sqrt_sd(value, value));
+#else
+	return sqrt(square);
+#endif
+}
+
+TARGET static double
+KERNEL(distance) (const float *x, const float *y, uint32_t dimensions)
+{
+	return KERNEL(root) (KERNEL(sum) (x, NULL, y, NULL, dimensions, false));
+}
+
+TARGET static double
+KERNEL(distance_wide) (const double *x, const float *y, uint32_t dimensions)
+{
+	return KERNEL(root) (KERNEL(sum) (NULL, x, y, NULL, dimensions, false));
+}
+
+TARGET static double
+KERNEL(distance_double) (const double *x, const double *y, uint32_t dimensions)
+{
+	return KERNEL(root) (KERNEL(sum) (NULL, x, NULL, y, dimensions, false));
+}
+
+TARGET static double
+KERNEL(dot) (const float *x, const float *y, uint32_t dimensions)
+{
+	return KERNEL(sum) (x, NULL, y, NULL, dimensions, true);
+}
+
+TARGET static double
+KERNEL(dot_wide) (const double *x, const float *y, uint32_t dimensions)
+{
+	return KERNEL(sum) (NULL, x, y, NULL, dimensions, true);
+}
+
+TARGET static double
+KERNEL(dot_double) (const double *x, const double *y, uint32_t dimensions)
+{
+	return KERNEL(sum) (NULL, x, NULL, y, dimensions, true);
+}
+
+TARGET static void
+KERNEL(pack) (PackSliver *job)
+{
+	pack_sliver(job, WIDTH);
+}
+
+TARGET static void
+KERNEL(widen) (const float *row, uint32_t dimensions, double *wide)
+{
+	widen_row(row, dimensions, wide);
+}
+
+/* A kernel's functions of rows, and its tiles, by the ending of their names. */
+#define ROWS_OF(kernel) \
+	.width = WIDTH, \
+	.pack = pack_##kernel, \
+	.widen = widen_##kernel, \
+	.distance = distance_##kernel, \
+	.distance_wide = distance_wide_##kernel, \
+	.distance_double = distance_double_##kernel, \
+	.dot = dot_##kernel, \
+	.dot_wide = dot_wide_##kernel, \
+	.dot_double = dot_double_##kernel
+#define TILES_OF(kernel) \
+	.tile_rows = TILE_ROWS, \
+	.tile_cols = TILE_COLS, \
+	.sweep = sweep_##kernel
+
+#undef FP32_ROWS
+#endif							/* FP32_ROWS */
+
+#undef KERNEL
+#undef Word
+#undef Vec
+#undef VEC_ZERO
+#undef VEC_LOAD
+#undef VEC_STORE
+#undef VEC_SPLAT
+#undef VEC_MULTIPLY_ROW
+#undef VEC_REACHES
+#undef MULTIPLY_WORD

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * distance.c
- *	  SQL functions of two vectors: checks, and the canonical distance.
+ *	  SQL functions of two vectors: checks, the canonical distance, and its selectivity.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,84 +14,16 @@
 #include "cpu/cpu_kernel.h"
 #include "distance/distance.h"
 #include "engine/exact_distance.h"
+#include "nodes/supportnodes.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "rows/statistics.h"
 #include "rows/vector.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
 PG_FUNCTION_INFO_V1(fasted_cosine_distance);
 PG_FUNCTION_INFO_V1(fasted_within);
-
-/* A checked argument: its elements where they lie. */
-typedef struct Vector
-{
-	FastedElement element;
-	const float *elements;		/* or doubles */
-	int			dimensions;
-} Vector;
-
-static double
-Element(const Vector *vector, int k)
-{
-	return vector->element == FASTED_ELEMENT_DOUBLE ? ((const double *) vector->elements)[k] :
-		vector->elements[k];
-}
-
-static Vector
-GetVector(ArrayType *array, const char *function, const char *name)
-{
-	Vector		vector;
-	VectorProblem problem = VectorShape(array, &vector.dimensions);
-
-	vector.element = ARR_ELEMTYPE(array) == FLOAT8OID ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
-	vector.elements = (const float *) ARR_DATA_PTR(array);
-	for (int k = 0; problem == VECTOR_OK && k < vector.dimensions; k++)
-	{
-		if (!isfinite(Element(&vector, k)))
-			ereport(ERROR,
-					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-					 errmsg("vector has an element that is %s",
-							isnan(Element(&vector, k)) ? "NaN" : "infinite"),
-					 errdetail("Argument %s of %s, element %d.", name, function, k + 1),
-					 errhint("Distances need finite numbers.")));
-	}
-	switch (problem)
-	{
-		case VECTOR_EMPTY:
-			ereport(ERROR,
-					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-					 errmsg("vector has no elements"),
-					 errdetail("Argument %s of %s.", name, function)));
-			break;
-		case VECTOR_NOT_FLAT:
-			ereport(ERROR,
-					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-					 errmsg("vector is an array of %d dimensions", ARR_NDIM(array)),
-					 errdetail("Argument %s of %s.", name, function)));
-			break;
-		case VECTOR_HAS_NULL:
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("vector has a null element"),
-					 errdetail("Argument %s of %s.", name, function)));
-			break;
-		default:
-			break;
-	}
-	return vector;
-}
-
-/* Both arguments, which must have the same number of dimensions. */
-static void
-GetVectors(FunctionCallInfo fcinfo, const char *function, Vector *a, Vector *b)
-{
-	*a = GetVector(PG_GETARG_ARRAYTYPE_P(0), function, "a");
-	*b = GetVector(PG_GETARG_ARRAYTYPE_P(1), function, "b");
-	if (a->dimensions != b->dimensions)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("vectors have different numbers of dimensions"),
-				 errdetail("Arguments of %s: a has %d, and b %d.", function,
-						   a->dimensions, b->dimensions)));
-}
+PG_FUNCTION_INFO_V1(fasted_distance_support);
 
 /* By the best kernel of this processor: all give the same bits. */
 static double
@@ -142,53 +74,76 @@ ExactDistance(FastedMetric metric, FastedElement element, const float *x, const 
 		Distance(element, x, y, dimensions);
 }
 
-/* By cosine doubles are brought to scale, which they hardly ever need. */
-static const float *
-ElementsFor(FastedMetric metric, const Vector *vector)
+/* A checked argument: its elements where they lie, but for doubles whose cosine distance is wanted. */
+typedef struct Vector
 {
-	Size		bytes = vector->dimensions * sizeof(double);
-	double	   *scaled;
+	FastedElement element;
+	const float *elements;		/* or doubles */
+	int			dimensions;
+} Vector;
 
-	if (metric != FASTED_METRIC_COSINE || vector->element != FASTED_ELEMENT_DOUBLE)
-		return vector->elements;
-	scaled = palloc(bytes);
-	memcpy(scaled, vector->elements, bytes);
-	fasted_scale_direction(scaled, vector->dimensions);
-	return (const float *) scaled;
+static Vector
+GetVector(ArrayType *array, FastedMetric metric, const char *function, const char *name)
+{
+	Vector		vector;
+	VectorProblem problem = VectorShape(array, &vector.dimensions);
+	bool		doubles = ARR_ELEMTYPE(array) == FLOAT8OID;
+
+	vector.element = doubles ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
+	vector.elements = (const float *) ARR_DATA_PTR(array);
+	if (problem != VECTOR_OK)
+		ereport(ERROR,
+				(errvector(problem, array),
+				 errdetail("Argument %s of %s.", name, function)));
+	for (int k = 0; k < vector.dimensions; k++)
+	{
+		double		element = doubles ? ((const double *) vector.elements)[k] : vector.elements[k];
+
+		if (!isfinite(element))
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("vector has an element that is %s", isnan(element) ? "NaN" : "infinite"),
+					 errdetail("Argument %s of %s, element %d.", name, function, k + 1),
+					 errhint("Distances need finite numbers.")));
+	}
+	/* they are brought to scale, which they hardly ever need */
+	if (doubles && metric == FASTED_METRIC_COSINE)
+	{
+		Size		bytes = vector.dimensions * sizeof(double);
+		double	   *scaled = memcpy(palloc(bytes), vector.elements, bytes);
+
+		fasted_scale_direction(scaled, vector.dimensions);
+		vector.elements = (const float *) scaled;
+	}
+	return vector;
 }
 
+/* Of the first two arguments, which must have the same number of dimensions. */
 static double
-DistanceOf(FastedMetric metric, const Vector *a, const Vector *b)
+DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 {
-	const float *x = ElementsFor(metric, a);
-	const float *y = ElementsFor(metric, b);
-	double		distance = ExactDistance(metric, a->element, x, y, a->dimensions);
+	Vector		a = GetVector(PG_GETARG_ARRAYTYPE_P(0), metric, function, "a");
+	Vector		b = GetVector(PG_GETARG_ARRAYTYPE_P(1), metric, function, "b");
 
-	if (x != a->elements)
-		pfree((float *) x);
-	if (y != b->elements)
-		pfree((float *) y);
-	return distance;
+	if (a.dimensions != b.dimensions)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("vectors have different numbers of dimensions"),
+				 errdetail("Arguments of %s: a has %d, and b %d.", function,
+						   a.dimensions, b.dimensions)));
+	return ExactDistance(metric, a.element, a.elements, b.elements, a.dimensions);
 }
 
 Datum
 fasted_distance(PG_FUNCTION_ARGS)
 {
-	Vector		a;
-	Vector		b;
-
-	GetVectors(fcinfo, "fasted_distance", &a, &b);
-	PG_RETURN_FLOAT8(DistanceOf(FASTED_METRIC_L2, &a, &b));
+	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_L2, "fasted_distance"));
 }
 
 Datum
 fasted_cosine_distance(PG_FUNCTION_ARGS)
 {
-	Vector		a;
-	Vector		b;
-
-	GetVectors(fcinfo, "fasted_cosine_distance", &a, &b);
-	PG_RETURN_FLOAT8(DistanceOf(FASTED_METRIC_COSINE, &a, &b));
+	PG_RETURN_FLOAT8(DistanceOf(fcinfo, FASTED_METRIC_COSINE, "fasted_cosine_distance"));
 }
 
 Datum
@@ -196,13 +151,97 @@ fasted_within(PG_FUNCTION_ARGS)
 {
 	double		eps = PG_GETARG_FLOAT8(2);
 	FastedMetric metric = MetricFromText(PG_GETARG_TEXT_PP(3));
-	Vector		a;
-	Vector		b;
 
 	if (isnan(eps) || eps < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative")));
-	GetVectors(fcinfo, "fasted_within", &a, &b);
-	PG_RETURN_BOOL(DistanceOf(metric, &a, &b) <= eps);
+	PG_RETURN_BOOL(DistanceOf(fcinfo, metric, "fasted_within") <= eps);
+}
+
+/* --- what the planner is told */
+
+/* Rows within eps of a row, where nothing is known. */
+#define DEFAULT_NEIGHBOURS 10.0
+
+/* The column of a table that the vector is made of; NULL: there is no such one. */
+static Var *
+ColumnOf(PlannerInfo *root, Node *vector)
+{
+	/* in HAVING it may be made of aggregates */
+	List	   *vars = pull_var_clause(vector, PVC_RECURSE_PLACEHOLDERS | PVC_INCLUDE_AGGREGATES |
+									   PVC_INCLUDE_WINDOWFUNCS);
+	Var		   *var = list_length(vars) == 1 ? linitial(vars) : NULL;
+
+	if (var == NULL || !IsA(var, Var) || var->varlevelsup > 0 || IS_SPECIAL_VARNO(var->varno) ||
+		var->varattno <= 0 || planner_rt_fetch(var->varno, root)->rtekind != RTE_RELATION)
+		return NULL;
+	return var;
+}
+
+double
+EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metric)
+{
+	Node	   *radius = eps == NULL ? NULL : estimate_expression_value(root, eps);
+	bool		known = radius != NULL && IsA(radius, Const);
+	Var		   *columns[2] = {ColumnOf(root, a), ColumnOf(root, b)};
+	double		rows = DEFAULT_NEIGHBOURS;
+	double		share = -1.0;
+
+	if (known && ((Const *) radius)->constisnull)
+		return 0.0;
+	if (columns[0] != NULL && columns[1] != NULL && columns[0]->varattno == columns[1]->varattno &&
+		planner_rt_fetch(columns[0]->varno, root)->relid == planner_rt_fetch(columns[1]->varno, root)->relid)
+		columns[1] = NULL;
+	/* of two columns, that of the one whose rows are closer together */
+	for (int i = 0; i < 2; i++)
+	{
+		double		distance = known ? DatumGetFloat8(((Const *) radius)->constvalue) : -1.0;
+		const RangeTblEntry *rte;
+		const RelOptInfo *rel;
+
+		if (columns[i] == NULL)
+			continue;
+		rel = root->simple_rel_array == NULL ? NULL : root->simple_rel_array[columns[i]->varno];
+		if (rel != NULL)
+			rows = Max(rows, rel->tuples);
+		rte = planner_rt_fetch(columns[i]->varno, root);
+		if (distance >= 0.0)
+			share = Max(share, ShareWithin(rte->relid, columns[i]->varattno, rte->inh, metric,
+										   distance));
+	}
+	return share >= 0.0 ? share : Min(1.0, DEFAULT_NEIGHBOURS / rows);
+}
+
+/* fasted_within(a, b, eps, metric) */
+static double
+ShareOfCall(PlannerInfo *root, List *args)
+{
+	Node	   *name = estimate_expression_value(root, lfourth(args));
+	FastedMetric metric;
+
+	if (IsA(name, Const) && ((Const *) name)->constisnull)
+		return 0.0;
+	if (IsA(name, Const) && FindMetric(DatumGetTextPP(((Const *) name)->constvalue), &metric))
+		return EstimateShare(root, linitial(args), lsecond(args), lthird(args), metric);
+	return EstimateShare(root, linitial(args), lsecond(args), NULL, FASTED_METRIC_L2);
+}
+
+/* The support function of fasted_within.  For the planner to ask it loads the library. */
+Datum
+fasted_distance_support(PG_FUNCTION_ARGS)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+
+	if (IsA(request, SupportRequestSelectivity))
+	{
+		SupportRequestSelectivity *selectivity = (SupportRequestSelectivity *) request;
+
+		if (list_length(selectivity->args) == 4)
+		{
+			selectivity->selectivity = ShareOfCall(selectivity->root, selectivity->args);
+			PG_RETURN_POINTER(request);
+		}
+	}
+	PG_RETURN_POINTER(NULL);
 }

@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "fmgr.h"
+#include "nodes/pathnodes.h"
 
 extern PGDLLEXPORT Datum fasted_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_cosine_distance(PG_FUNCTION_ARGS);
@@ -24,5 +25,12 @@ extern PGDLLEXPORT Datum fasted_within(PG_FUNCTION_ARGS);
  */
 extern double ExactDistance(FastedMetric metric, FastedElement element, const float *x,
 							const float *y, uint32 dimensions);
+
+/*
+ * The share of pairs of rows whose vectors a and b are within eps, from ANALYZE's
+ * statistics; a few for each row, where these say nothing, or eps is NULL or not
+ * known yet.
+ */
+extern double EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metric);
 
 #endif							/* FASTED_DISTANCE_H */

@@ -586,6 +586,9 @@ fasted_hands_out_pairs(const FastedProblem *problem)
 /* The engine in the extension's own library. */
 extern const FastedEngine *fasted_cpu_engine(void);
 
+/* The engine of groups of base's devices (multi_gpu.c); in one process always of the same base. */
+extern const FastedEngine *fasted_device_group(const FastedEngine *base);
+
 /* What a library with a further engine exports, under this name. */
 #define FASTED_ENGINE_ENTRY "fasted_engine"
 typedef const FastedEngine *(*FastedEngineEntry) (void);

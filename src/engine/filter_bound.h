@@ -11,7 +11,7 @@
  *
  * where g is the computed inner product of the quantised rows and fl rounds to
  * FP32.  The derivation, line by line, is in doc/bound.md.  INT8 rows have their
- * own thresholds, integers: the end of this file and doc/bound-int8.md.  For cosine
+ * own thresholds, integers: see below and doc/bound-int8.md.  For cosine
  * distances the rows are directions: doc/bound-cosine.md.
  *
  *-------------------------------------------------------------------------
@@ -297,6 +297,168 @@ fasted_threshold_fine(double norm2, double rho, double eps_upper)
 	if (!(half < 0x1p50))
 		return -INFINITY;
 	return 0.5 * (norm2 - ceil(half));
+}
+
+/*
+ * What the engines' ways from a row to its INT8 form have in common.  Nothing of it needs to
+ * be good for the filter to be right (doc/bound-int8.md): the filter is as fast as this is good.
+ */
+
+/* Integers up to here, and their sums with a byte, are exact in FP32. */
+#define FASTED_INT8_LARGEST_INTEGER 4194304.0f
+
+/*
+ * Scales tried, each 2^(1/5) times the one before.  The first clips no coordinate
+ * of typical rows, the last those above an eighth of the largest.
+ */
+#define FASTED_INT8_SCALES 16
+#define FASTED_INT8_SCALE_STEP 1.148698355f
+
+/*
+ * INT16 rows: what their squared norms are below, less than 2^29; and how many times a
+ * typical row's coordinate one may be that is not clamped.
+ */
+#define FASTED_INT16_NORM2 (0.999f * 536870912.0f)
+#define FASTED_INT16_ROOM 4.0f
+
+/* The largest coordinate with which no row of so many exceeds this squared norm. */
+FASTED_EVERYWHERE float
+fasted_int16_most(float norm2, uint32_t padded)
+{
+	float		most = (float) (int32_t) sqrt((double) (norm2 / (float) padded));
+
+	return most < 32767.0f ? most : 32767.0f;
+}
+
+/*
+ * The centre of one dimension of 8-bit integers, such that all of [low, high] is
+ * within -128 .. 127 of it.  Products are exact, so that the centre need not keep
+ * norms small: better that it leaves room for what the sample did not show.
+ */
+FASTED_EVERYWHERE float
+fasted_integer_centre(float low, float high)
+{
+	if (low >= 0.0f && high <= 255.0f)
+		return high <= 63.0f ? 0.0f : 128.0f;
+	if (low >= -128.0f && high <= 127.0f)
+		return 0.0f;
+	return floorf((low + high + 1.0f) * 0.5f);
+}
+
+/*
+ * The rotation's 64 random signs of this number, in this pass: splitmix64's hash.
+ * Which coordinate has which is the engine's choice.
+ */
+FASTED_EVERYWHERE uint64_t
+fasted_sign_bits(uint32_t group, uint32_t pass)
+{
+	uint64_t	z = (group * 2 + pass + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+/*
+ * The bound that makes a test at few dimensions lose no pair; the proof is doc/bound-pruning.md.
+ *
+ * A row's level row is its projection on some directions, and the norm of what they leave as
+ * one more coordinate.  These functions return how much longer the distance of two level rows
+ * may be than that of the rows, and how far a computed level row is from the exact one.  Level
+ * rows are quantised and tested, and have thresholds, as rows do.
+ */
+
+/* Terms of one sum in FP32; such sums are added up in FP64. */
+#define FASTED_PRUNE_PIECE 64
+
+/*
+ * By what factor distances of level rows may exceed those of rows: eta bounds the
+ * Frobenius norm of P P' - I.
+ */
+FASTED_EVERYWHERE double
+fasted_prune_stretch(double eta)
+{
+	return sqrt(1.0 + eta + eta * eta) * (1.0 + 8 * FASTED_U64);
+}
+
+/*
+ * An upper bound of ||P q - z||, z as computed and rounded to FP32.  norm is an upper
+ * bound of ||q||, projected one of ||z||; directions are those of P; gamma bounds the
+ * relative error of a sum of d products.
+ */
+FASTED_EVERYWHERE double
+fasted_prune_product_error(double gamma, double norm, double projected, double eta,
+						   uint32_t directions, uint32_t dimensions)
+{
+	double		rows = sqrt(directions * (1.0 + eta));
+
+	return (gamma * rows * norm + 2.0 * FASTED_U32 * projected
+			+ fasted_alpha32(dimensions) * rows) * (1.0 + 16 * FASTED_U64)
+		+ ldexp(1.0, -140);
+}
+
+/* The same where pieces are added in FP64. */
+FASTED_EVERYWHERE double
+fasted_prune_projection_error(double norm, double projected, double eta,
+							  uint32_t directions, uint32_t dimensions)
+{
+	double		gamma = fasted_gamma32(FASTED_PRUNE_PIECE, 2)
+		+ (dimensions + 32.0) * FASTED_U64;
+
+	return fasted_prune_product_error(gamma, norm, projected, eta, directions, dimensions);
+}
+
+/* The relative error of such a sum where pieces are added in FP32, too, one by one. */
+FASTED_EVERYWHERE double
+fasted_prune_gamma_fp32(uint32_t dimensions)
+{
+	uint32_t	pieces = (dimensions + FASTED_PRUNE_PIECE - 1) / FASTED_PRUNE_PIECE;
+
+	return fasted_gamma32(FASTED_PRUNE_PIECE + pieces, 2);
+}
+
+/*
+ * An upper bound of ||w - q||, where q is s (x - c) by a subtraction in FP32 and a product
+ * with a power of two, and did not overflow.  norm is an upper bound of ||q||.
+ */
+FASTED_EVERYWHERE double
+fasted_prune_image_error(double norm, uint32_t dimensions)
+{
+	return FASTED_U32 * norm * (1.0 + 16 * FASTED_U64) + ldexp((double) dimensions, -149);
+}
+
+/*
+ * An upper bound of the error of r = sqrt(max(0, norm2 - projected2)), rounded to
+ * FP32, against the norm of (I - P' P) q.  norm2 and projected2 are FP64 sums of
+ * squares of q and z; error bounds ||P q - z||.
+ */
+FASTED_EVERYWHERE double
+fasted_prune_residual_error(double norm2, double projected2, double residual, double error,
+							double eta, uint32_t dimensions)
+{
+	double		slack = 2.0 * fasted_sum_slack(dimensions + 32);
+	double		projected = sqrt(projected2) * (1.0 + slack);
+	double		longest = projected + error;
+	double		error2 = (slack * (norm2 + projected2) + error * (2.0 * projected + error)
+						  + eta * longest * longest) * (1.0 + 16 * FASTED_U64);
+	double		bound = sqrt(error2);
+
+	if (residual > bound)
+		bound = error2 / residual;
+	return (bound + 2.0 * FASTED_U32 * residual) * (1.0 + 16 * FASTED_U64) + ldexp(1.0, -140);
+}
+
+/*
+ * An upper bound of the distance between the exact level row of a row's image and the
+ * computed one.  moved bounds the distance between the image and q, error and
+ * residual_error are the two above.
+ */
+FASTED_EVERYWHERE double
+fasted_prune_moved(double moved, double eta, double error, double residual_error)
+{
+	return (fasted_prune_stretch(eta) * moved
+			+ sqrt(error * error + residual_error * residual_error))
+		* (1.0 + 16 * FASTED_U64);
 }
 
 #endif							/* FASTED_FILTER_BOUND_H */

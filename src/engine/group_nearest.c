@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "group_join.h"
+#include "multi_gpu.h"
 
 /* Lists that are merged at a time: a device takes a millisecond or a few. */
 #define WINDOW_BYTES ((uint64_t) 64 << 20)

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "panel_state.h"
+#include "panel_join.h"
 
 /* Neighbours that are handed out at once, unless a row has more. */
 #define GIVEN_NEIGHBORS 16384

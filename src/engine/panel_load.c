@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "panel_state.h"
+#include "panel_join.h"
 
 /* The outer panel is so many times as large as each of the inner ones. */
 #define OUTER_TO_INNER 8

@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "base/interrupts.h"
-#include "epsilon/near_pairs.h"
+#include "epsilon/epsilon.h"
 #include "utils/memutils.h"
 
 /* Multiplications for the distances from which others are guessed. */
@@ -46,38 +46,6 @@ Precedes(const FastedPair *x, const FastedPair *y)
 	return Scatter(x) < Scatter(y);
 }
 
-static inline void
-Swap(FastedPair *x, FastedPair *y)
-{
-	FastedPair	z = *x;
-
-	*x = *y;
-	*y = z;
-}
-
-/* The middle one of three, taken at random. */
-static FastedPair
-ChoosePivot(const FastedPair *pairs, size_t npairs, uint64 *random)
-{
-	const FastedPair *three[3];
-
-	for (int i = 0; i < 3; i++)
-	{
-		*random = *random * UINT64CONST(6364136223846793005) + UINT64CONST(1442695040888963407);
-		three[i] = &pairs[(*random >> 11) % npairs];
-	}
-	if (Precedes(three[1], three[0]))
-	{
-		const FastedPair *first = three[0];
-
-		three[0] = three[1];
-		three[1] = first;
-	}
-	if (!Precedes(three[2], three[1]))
-		return *three[1];
-	return Precedes(three[2], three[0]) ? *three[0] : *three[2];
-}
-
 void
 SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 {
@@ -87,11 +55,14 @@ SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 
 	while (high - low > 1)
 	{
-		FastedPair	pivot = ChoosePivot(pairs + low, high - low, &random);
 		size_t		i = low;
 		size_t		j = high - 1;
+		FastedPair	pivot;
+		FastedPair	swap;
 
 		CheckJoinInterrupts();
+		random = random * UINT64CONST(6364136223846793005) + UINT64CONST(1442695040888963407);
+		pivot = pairs[low + (random >> 11) % (high - low)];
 		for (;;)
 		{
 			while (Precedes(&pairs[i], &pivot))
@@ -100,7 +71,9 @@ SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 				j--;
 			if (i >= j)
 				break;
-			Swap(&pairs[i++], &pairs[j--]);
+			swap = pairs[i];
+			pairs[i++] = pairs[j];
+			pairs[j--] = swap;
 		}
 		/* up to j they are no greater than the pivot, behind it no less */
 		if (i == j && rank == j + 1)
@@ -156,8 +129,7 @@ KeepPairs(PairSink *sink, const FastedPair *pairs, size_t npairs)
 }
 
 DistanceGuess *
-GuessDistances(const VectorSource *source, const RowArray *array, FastedMetric metric,
-			   bool ignore_copies)
+GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_copies)
 {
 	DistanceGuess *guess = palloc0(sizeof(DistanceGuess));
 	AllPairs	all = {{KeepPairs}, guess};
@@ -167,11 +139,10 @@ GuessDistances(const VectorSource *source, const RowArray *array, FastedMetric m
 	first.count = GuessRows(array);
 	guess->source = source;
 	guess->array = array;
-	guess->metric = metric;
 	guess->ignore_copies = ignore_copies;
 	guess->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
 										  PairsOf(first.count) * sizeof(FastedPair));
-	join = JoinBeginRows(source, &first, GreatestDistance(metric));
+	join = JoinBeginRows(source, &first, GreatestDistance(source->metric));
 	JoinRun(join, &all.sink);
 	JoinEnd(join);
 	CheckComplete(guess->all, PairsOf(first.count));
@@ -186,7 +157,7 @@ GuessDistance(DistanceGuess *guess, double pairs)
 	double		rank = ceil(pairs / PairsOf(guess->array->count) * guess->all);
 
 	if (rank > guess->npairs)
-		return GreatestDistance(guess->metric);
+		return GreatestDistance(guess->source->metric);
 	if (rank < 1)
 		return 0.0;
 	SelectPair(guess->pairs, guess->npairs, rank);
@@ -264,7 +235,7 @@ FastedPair *
 NearestPairs(DistanceGuess *guess, size_t *count)
 {
 	Nearest		nearest = {.sink = {AddPairs},.guess = guess};
-	double		greatest = GreatestDistance(guess->metric);
+	double		greatest = GreatestDistance(guess->source->metric);
 	double		step = 1.0;
 	double		eps;
 
@@ -382,7 +353,7 @@ NarrowToBin(Window *window, uint64 rank)
 double
 DistanceOfRank(DistanceGuess *guess, uint64 rank)
 {
-	uint64		greatest = Bits(GreatestDistance(guess->metric));
+	uint64		greatest = Bits(GreatestDistance(guess->source->metric));
 	Window	   *window;
 
 	if (guess->complete)

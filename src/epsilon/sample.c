@@ -14,11 +14,10 @@
 
 #include <math.h>
 
-#include "base/cleanup.h"
 #include "base/guc.h"
 #include "base/interrupts.h"
 #include "base/progress.h"
-#include "epsilon/sample.h"
+#include "epsilon/epsilon.h"
 #include "rows/reader.h"
 #include "rows/vector.h"
 #include "utils/memutils.h"

@@ -16,7 +16,6 @@
  */
 #include "postgres.h"
 
-#include "base/disjoint_sets.h"
 #include "base/interrupts.h"
 #include "base/row_numbers.h"
 #include "groups/dbscan.h"

@@ -10,7 +10,7 @@
 #ifndef FASTED_GROUP_RUN_H
 #define FASTED_GROUP_RUN_H
 
-#include "base/cleanup.h"
+#include "base/interrupts.h"
 #include "base/progress.h"
 #include "groups/group_function.h"
 #include "portability/instr_time.h"

@@ -8,9 +8,9 @@
 #ifndef FASTED_PAIR_STORE_H
 #define FASTED_PAIR_STORE_H
 
-#include "base/cleanup.h"
+#include "base/interrupts.h"
 #include "engine/engine.h"
-#include "join/spill.h"
+#include "join/row_set.h"
 
 typedef struct PairMemory
 {

@@ -12,7 +12,7 @@
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "groups/row_ranks.h"
-#include "rows/order_reader.h"
+#include "rows/reader.h"
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 
@@ -85,7 +85,6 @@ rows_free(rows_hash *table, void *memory)
 
 typedef struct RankTaker
 {
-	OrderSink	base;
 	rows_hash  *table;
 	RowRanks	ranks;
 	uint32		count;			/* rows ranked so far */
@@ -109,9 +108,9 @@ HashRows(const GroupRows *rows, KeyHash *hash)
 }
 
 static void
-TakeKey(OrderSink *sink, Datum key)
+TakeKey(void *arg, Datum key)
 {
-	RankTaker  *taker = (RankTaker *) sink;
+	RankTaker  *taker = arg;
 	RowEntry   *entry = rows_lookup(taker->table, key);
 
 	if (taker->count % GROUP_STRIDE == 0)
@@ -126,14 +125,14 @@ RowRanks
 ReadRowRanks(const GroupRows *rows)
 {
 	KeyHash		hash = {.keys = rows->keys};
-	RankTaker	taker = {.base = {.take = TakeKey},.most = rows->count};
+	RankTaker	taker = {.most = rows->count};
 
 	hash.function = &lookup_type_cache(rows->keys->source->key_type,
 									   TYPECACHE_HASH_PROC_FINFO)->hash_proc_finfo;
 	taker.ranks.rank = AllocRowNumbers(rows->count);
 	taker.ranks.row = AllocRowNumbers(rows->count);
 	taker.table = HashRows(rows, &hash);
-	ReadOrder(rows->keys->source, &taker.base);
+	ReadOrder(rows->keys->source, TakeKey, &taker);
 	rows_destroy(taker.table);
 	if (taker.count != rows->count)
 		elog(ERROR, "of %u joined rows %u have a rank", rows->count, taker.count);

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * engines.c
- *	  Loads the CUDA engine, chooses between the two, words their failures.
+ *	  Loads the CUDA engine, chooses between the two, and opens one for a join; raises their
+ *	  failures as warnings and errors.
  *
  * The CUDA engine is a library of its own, loaded when first wanted, as
  * PostgreSQL does with its JIT provider: a machine without it, or without a
@@ -16,10 +17,11 @@
 #include <unistd.h>
 
 #include "base/guc.h"
-#include "engine/device_group.h"
+#include "engine/engine.h"
 #include "engine/device_list.h"
 #include "join/engines.h"
 #include "miscadmin.h"
+#include "rows/vector.h"
 
 #define MAX_REASON 1024
 
@@ -35,6 +37,13 @@
  */
 #define GPUS_PAY_FLOP 1e15
 #define NAMED_GPUS_PAY_FLOP 1e14
+
+/* Bytes of a row: as it came, packed twice, and the rest; of half of the memory. */
+#define ROW_BYTES(floats, dimensions) ((uint64) ((floats) + 2 * (dimensions)) * sizeof(float) + 64)
+#define ROWS_SHARE 2
+
+/* Of a GPU's memory, where no limit is set; it takes seconds to fill so much. */
+#define DEVICE_BYTES (UINT64_C(8) << 30)
 
 static char cuda_reason[MAX_REASON];	/* why there is no CUDA engine */
 
@@ -64,6 +73,25 @@ SplitText(const char *engine_text)
 		split.hint = end + 1;
 	}
 	return split;
+}
+
+JoinOptions
+OptionsFromSettings(void)
+{
+	JoinOptions options = {0};
+
+	options.engine = fasted_setting_engine;
+	options.filter = fasted_setting_filter;
+	options.prune = fasted_setting_prune;
+	options.kernel = RequestedCpuKernel();
+	options.devices = pstrdup(fasted_setting_gpu_devices);
+	options.share = fasted_setting_gpu_share;
+	options.exact = fasted_setting_refine;
+	options.threads = fasted_setting_threads;
+	options.max_threads = fasted_setting_max_threads;
+	options.memory_limit = (uint64) fasted_setting_memory_limit * 1024;
+	options.device_memory_limit = (uint64) fasted_setting_gpu_memory_limit * 1024;
+	return options;
 }
 
 static const FastedEngine *
@@ -227,7 +255,24 @@ ChooseEngine(const JoinOptions *options, double row_pairs, uint32 dimensions)
 	return fasted_cpu_engine();
 }
 
-void
+uint64
+JoinRoom(double row_pairs, FastedElement element, uint32 dimensions, bool *orders)
+{
+	JoinOptions options = OptionsFromSettings();
+	const FastedEngine *engine = ChooseEngine(&options, row_pairs, dimensions);
+	uint64		limit = options.memory_limit;
+
+	*orders = engine == fasted_cpu_engine();
+	if (!*orders)
+		limit = options.device_memory_limit > 0 ? options.device_memory_limit : DEVICE_BYTES;
+	return Min(limit / ROWS_SHARE / ROW_BYTES(RowFloats(element, dimensions), dimensions),
+			   FASTED_MAX_ROWS);
+}
+
+/* --- an engine at work */
+
+/* Raises the error for a failed status; engine_text may be NULL. */
+pg_noreturn static void
 ReportEngineFailure(const FastedEngine *engine, FastedStatus status, const char *engine_text)
 {
 	EngineText	split = SplitText(engine_text);
@@ -271,4 +316,146 @@ ReportEngineFailure(const FastedEngine *engine, FastedStatus status, const char 
 			break;
 	}
 	elog(ERROR, "fasted %s engine: status %d: %s", engine->name, (int) status, text);
+}
+
+static void
+WarnOfFallBack(const char *text)
+{
+	static bool warned = false;
+
+	if (!warned)
+		ereport(WARNING,
+				(errmsg("the GPU failed, so the CPU computes instead"),
+				 errdetail_internal("%s", text),
+				 errhint("Use \"SET fasted.engine = cpu\" not to try the GPU.")));
+	warned = true;
+}
+
+void
+EngineRunClose(EngineRun *run)
+{
+	PanelJoin  *join = run->join;
+
+	run->join = NULL;
+	panel_join_close(join);
+}
+
+void
+EngineRunLeave(EngineRun *run)
+{
+	if (run->spare == NULL || run->join == NULL)
+		return;
+	run->spare->engine = run->engine;
+	run->spare->dimensions = run->dimensions;
+	run->spare->join = run->join;
+	run->join = NULL;
+}
+
+void
+EngineSpareClose(EngineSpare *spare)
+{
+	PanelJoin  *join = spare->join;
+
+	spare->join = NULL;
+	panel_join_close(join);
+}
+
+/* False: what is left of another join is of no use, or there is nothing. */
+static bool
+TakeSpare(EngineRun *run)
+{
+	EngineSpare *spare = run->spare;
+
+	if (spare == NULL || spare->join == NULL)
+		return false;
+	if (spare->engine != run->engine || spare->dimensions != run->dimensions)
+	{
+		EngineSpareClose(spare);
+		return false;
+	}
+	run->join = spare->join;
+	spare->join = NULL;
+	return true;
+}
+
+FastedStatus
+EngineRunCheck(EngineRun *run, FastedStatus status)
+{
+	char	   *text;
+
+	if (likely(!FASTED_FAILED(status)))
+		return status;
+	text = MemoryContextStrdup(run->context, panel_join_last_error(run->engine, run->join));
+	EngineRunClose(run);
+	if (!run->fallible)
+		ReportEngineFailure(run->engine, status, text);
+	run->failed = true;
+	if (run->spare != NULL)
+		run->spare->failed = true;
+	WarnOfFallBack(text);
+	return status;
+}
+
+void
+EngineRunAgain(EngineRun *run, const JoinOptions *options)
+{
+	run->fallible = options->engine == ENGINE_AUTO && run->engine != fasted_cpu_engine();
+	run->failed = false;
+}
+
+/* How many pairs of rows there are, of a set with itself as if it were two. */
+static double
+RowPairs(const EngineRun *run, const PanelProblem *problem)
+{
+	const uint64_t *rows = problem->expected_rows;
+
+	if (run->row_pairs > 0.0)
+		return run->row_pairs;
+	if (problem->problem.groups != NULL)
+		return fasted_group_pairs(problem->problem.groups, problem->problem.ngroups, false);
+	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
+}
+
+/* The options for an engine; the number of dimensions is the caller's to add. */
+static FastedOptions
+EngineOptions(const JoinOptions *options)
+{
+	FastedOptions result = {0};
+
+	result.filter = options->filter;
+	result.prune = options->prune;
+	result.metric = options->metric;
+	result.element = options->element;
+	result.kernel = options->kernel;
+	result.devices = options->devices;
+	result.approximate = !options->exact;
+	result.threads = options->threads;
+	result.max_threads = options->max_threads;
+	result.memory_limit = options->memory_limit;
+	result.device_memory_limit = options->device_memory_limit;
+	return result;
+}
+
+void
+EngineRunOpen(EngineRun *run, const JoinOptions *options, const PanelProblem *problem)
+{
+	PanelProblem whole = *problem;
+	uint32		dimensions = problem->options.dimensions;
+
+	run->engine = run->failed || (run->spare != NULL && run->spare->failed) ? fasted_cpu_engine() :
+		ChooseEngine(options, RowPairs(run, problem), dimensions);
+	EngineRunAgain(run, options);
+	if ((whole.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
+		(whole.problem.output == FASTED_OUTPUT_KEEPERS && !run->engine->keeps))
+		whole.problem.output = FASTED_OUTPUT_PAIRS;
+	run->output = whole.problem.output;
+	run->dimensions = dimensions;
+	if (TakeSpare(run))
+	{
+		EngineRunCheck(run, panel_join_restart(run->join));
+		return;
+	}
+	whole.options = EngineOptions(options);
+	whole.options.dimensions = dimensions;
+	EngineRunCheck(run, panel_join_open(run->engine, &whole, &run->join));
 }

@@ -1,20 +1,42 @@
 /*-------------------------------------------------------------------------
  *
  * engines.h
- *	  Which engine computes a join, and how its failures become errors.
+ *	  Which engine computes a join, with which options; an engine at work for a join, and how
+ *	  its failures become errors.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef FASTED_ENGINES_H
 #define FASTED_ENGINES_H
 
-#include "base/compat.h"
-#include "engine/engine.h"
-#include "join/options.h"
+#include "base/guc.h"
+#include "engine/panel_join.h"
+
+/* How a join is to be computed: the settings, as they are when it begins. */
+typedef struct JoinOptions
+{
+	EngineChoice engine;
+	FastedFilter filter;
+	FastedPrune prune;
+	FastedMetric metric;		/* not a setting: L2 until the caller says otherwise */
+	FastedElement element;		/* nor is this: real until then */
+	const char *kernel;			/* of the CPU engine; NULL: the best one */
+	const char *devices;		/* GPUs, as device_list.h has it */
+	GpuShareChoice share;		/* among several of them */
+	bool		exact;			/* else the paper's result */
+	bool		nearest;		/* not a setting: neighbours are wanted, which not every engine finds */
+	int			threads;		/* 0: one for each processor */
+	int			max_threads;	/* 0: no limit */
+	uint64_t	memory_limit;	/* bytes, of the host */
+	uint64_t	device_memory_limit;	/* bytes; 0: what is free */
+} JoinOptions;
+
+/* From fasted.*; whatever changes them while rows are read, these hold. */
+extern JoinOptions OptionsFromSettings(void);
 
 /*
  * The engine for a join of about so many pairs of rows, found or not, as the options
- * say.  Raises an error when the CUDA engine is asked for and can't work here.
+ * say.  Raises an error when the CUDA engine is asked for and cannot work here.
  */
 extern const FastedEngine *ChooseEngine(const JoinOptions *options, double row_pairs,
 										uint32 dimensions);
@@ -28,9 +50,58 @@ extern const char *CudaProblem(void);
 /* Describes a GPU in a text of at most size bytes; returns false if there is none with this ordinal. */
 extern bool DescribeGpu(int ordinal, char *text, size_t size);
 
-/* Raises the error for a failed status; engine_text may be NULL. */
-pg_noreturn extern void ReportEngineFailure(const FastedEngine *engine,
-											FastedStatus status,
-											const char *engine_text);
+/*
+ * Rows, of both sides together, for which there is memory in the engine that is chosen for a
+ * join of about so many pairs of rows; a guess on the safe side.  orders: it puts rows in
+ * order where that pays.
+ */
+extern uint64 JoinRoom(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
+
+/* What an engine has left of a join that is over, for the next one of its kind. */
+typedef struct EngineSpare
+{
+	const FastedEngine *engine;
+	PanelJoin  *join;			/* NULL: there is none */
+	uint32		dimensions;
+	bool		failed;			/* a GPU did, in place of which the CPU computes from then on */
+} EngineSpare;
+
+typedef struct EngineRun
+{
+	MemoryContext context;		/* for an engine's last words */
+	const FastedEngine *engine; /* NULL before the first vector */
+	PanelJoin  *join;			/* NULL once it is closed */
+	FastedOutput output;		/* all pairs, where the engine does not have what was asked */
+	bool		fallible;		/* "auto" chose a GPU: the CPU can still do it */
+	bool		failed;			/* and the GPU did fail */
+	EngineSpare *spare;			/* of joins for the same problem; or NULL */
+	uint32		dimensions;
+	double		row_pairs;		/* for the choice of an engine; zero: as rows are expected */
+} EngineRun;
+
+/*
+ * Chooses an engine, the CPU's after a failure, and opens a join there.  Of the
+ * problem's options only the dimensions are the caller's; of its output see "output".
+ */
+extern void EngineRunOpen(EngineRun *run, const JoinOptions *options, const PanelProblem *problem);
+
+/* No pair has been given yet, or none of this round of pairs. */
+extern void EngineRunAgain(EngineRun *run, const JoinOptions *options);
+
+/*
+ * Reports a failure of the engine; returns other statuses.  While the CPU can
+ * still take over, the failure is only noted (failed) and returned, and the engine
+ * is closed.
+ */
+extern FastedStatus EngineRunCheck(EngineRun *run, FastedStatus status);
+
+/* May be called twice. */
+extern void EngineRunClose(EngineRun *run);
+
+/* Instead, where there is a place for it: leaves it for the next join. */
+extern void EngineRunLeave(EngineRun *run);
+
+/* The same for what no join took. */
+extern void EngineSpareClose(EngineSpare *spare);
 
 #endif							/* FASTED_ENGINES_H */

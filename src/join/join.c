@@ -12,11 +12,10 @@
 
 #include <math.h>
 
-#include "base/cleanup.h"
 #include "base/interrupts.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "join/engine_run.h"
+#include "join/engines.h"
 #include "join/grouped_rows.h"
 #include "join/join.h"
 #include "join/remote_join.h"

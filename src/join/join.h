@@ -24,7 +24,7 @@ typedef struct Join Join;
  * fasted.refine is off, and the metric is not L2.  Everything the join owns hangs
  * on a child of the current memory context, threads and device memory too, and
  * goes with it, on error and abort as well; what is not PostgreSQL's goes with the
- * resource owner, if that comes first (base/cleanup.h).
+ * resource owner, if that comes first (base/interrupts.h).
  */
 extern Join *JoinBegin(const VectorSource *source, double eps, FastedOutput output);
 

@@ -8,9 +8,10 @@
 #ifndef FASTED_KEYS_H
 #define FASTED_KEYS_H
 
-#include "join/integer_rank.h"
 #include "rows/source.h"
 #include "utils/sortsupport.h"
+
+typedef struct IntegerRank IntegerRank;
 
 typedef struct KeySet
 {

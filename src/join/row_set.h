@@ -12,11 +12,21 @@
 #define FASTED_ROW_SET_H
 
 #include "base/progress.h"
-#include "join/engine_run.h"
+#include "join/engines.h"
 #include "join/keys.h"
-#include "join/spill.h"
-#include "rows/fingerprint.h"
-#include "rows/row_sink.h"
+#include "rows/vector.h"
+#include "rows/reader.h"
+
+/*
+ * Rows in a PostgreSQL temporary file, for sets beyond fasted.memory_limit: in temp_tablespaces,
+ * counted by temp_file_limit, removed when the query ends in whatever way.
+ */
+typedef struct SpillFile SpillFile;
+
+extern SpillFile *SpillCreate(size_t row_bytes);
+extern void SpillAppend(SpillFile *spill, const float *rows, size_t nrows);
+extern void SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows);
+extern void SpillClose(SpillFile *spill);
 
 typedef struct RowSet RowSet;
 struct RowSet

@@ -1,29 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * join_exec.c
- *	  The join node at run time: both sides are read, then matches come, or their number.
+ *	  The join node at run time: both sides are read, then matches come, or their number; and
+ *	  what EXPLAIN says of it (doc/plans.md).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "commands/explain.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
 #include "executor/executor.h"
 #include "join_node/join_state.h"
-#include "miscadmin.h"
-#include "nodes/nodeFuncs.h"
+#include "nodes/makefuncs.h"
+#include "scan/scan_explain.h"
 #include "utils/memutils.h"
-
-/* Somebody above may have made the last scan tuple a copy of its own. */
-static void
-ForgetCopy(JoinNode *node)
-{
-	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-
-	if (!TTS_SHOULDFREE(scan))
-		return;
-	ExecClearTuple(scan);
-	node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
-}
+#include "utils/ruleutils.h"
 
 /* --- a run */
 
@@ -40,7 +35,6 @@ BeginRun(JoinNode *node)
 
 	for (int i = 0; i < 2; i++)
 		LoadNulls(node, &node->sides[i]);
-	node->radius_known = node->undecided = node->nothing = false;
 	BeginSide(node, outer);
 	if (node->plan.shared)
 		inner->kept = outer->kept;
@@ -63,7 +57,7 @@ GoOnToGroups(JoinNode *node)
 		node->count += CountPairs(node);
 	if (node->plan.type != JOIN_INNER && node->matched == NULL)
 		node->matched = MemoryContextAllocExtended(node->context,
-												   KeptRowsCount(node->sides[OUTER_SIDE].kept) + 1,
+												   node->sides[OUTER_SIDE].kept->count + 1,
 												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 }
 
@@ -73,12 +67,7 @@ EndRun(JoinNode *node)
 	EndJoin(node);
 	for (int i = 0; i < 2; i++)
 		EndSide(node, &node->sides[i]);
-	node->matched = NULL;
-	node->own_pairs = NULL;
-	node->next_pair = node->npairs = 0;
-	node->next_unmatched = node->next_equal = 0;
-	node->mirrored = false;
-	node->phase = JOIN_TO_BEGIN;
+	memset(&node->phase, 0, sizeof(JoinNode) - offsetof(JoinNode, phase));
 	MemoryContextReset(node->context);
 }
 
@@ -103,15 +92,11 @@ NextMatch(JoinNode *node)
 				if (NextPair(node))
 					return true;
 				node->phase = JOIN_ODD;
-				node->odd_group = 0;
-				if (!BeginOddRows(node))
-					GoOnToGroups(node);
 				break;
 			case JOIN_ODD:
 				if (NextOdd(node))
 					return true;
-				if (!BeginOddRows(node))
-					GoOnToGroups(node);
+				GoOnToGroups(node);
 				break;
 			case JOIN_UNMATCHED:
 				if (NextUnmatched(node))
@@ -125,44 +110,33 @@ NextMatch(JoinNode *node)
 }
 
 static TupleTableSlot *
-EmptyRow(TupleTableSlot *slot)
-{
-	return TTS_EMPTY(slot) ? ExecStoreVirtualTuple(slot) : slot;
-}
-
-static TupleTableSlot *
 NextRow(PlanState *state)
 {
 	JoinNode   *node = (JoinNode *) state;
 	ProjectionInfo *projection = state->ps_ProjInfo;
+	TupleTableSlot *result = projection == NULL ? NULL : projection->pi_state.resultslot;
 
-	ForgetCopy(node);
+	/* somebody above may have made the last scan tuple a copy of its own */
+	if (TTS_SHOULDFREE(node->css.ss.ss_ScanTupleSlot))
+	{
+		ExecClearTuple(node->css.ss.ss_ScanTupleSlot);
+		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
+	}
 	while (NextMatch(node))
 	{
 		ExprContext *econtext;
 
 		if (node->no_columns)
-			return EmptyRow(projection->pi_state.resultslot);
+			return TTS_EMPTY(result) ? ExecStoreVirtualTuple(result) : result;
 		econtext = ScanTuple(node);
 		if (node->other_quals == NULL || ExecQual(node->other_quals, econtext))
 			return projection == NULL ? econtext->ecxt_scantuple : ExecProject(projection);
 		InstrCountFiltered2(node, 1);
 	}
-	return projection == NULL ? NULL : ExecClearTuple(projection->pi_state.resultslot);
+	return result == NULL ? NULL : ExecClearTuple(result);
 }
 
 /* --- count(*) */
-
-/* The run is over then, and its memory free. */
-static void
-CountMatches(JoinNode *node)
-{
-	node->count = 0;
-	while (NextMatch(node))
-		node->count++;
-	EndRun(node);
-	node->phase = JOIN_OVER;
-}
 
 /* The scan tuple's last column, of the only row. */
 static TupleTableSlot *
@@ -170,17 +144,105 @@ NextCount(PlanState *state)
 {
 	JoinNode   *node = (JoinNode *) state;
 	int			column = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts - 1;
+	uint64		count;
 	ExprContext *econtext;
 
 	if (node->phase == JOIN_OVER)
 		return ExecClearTuple(state->ps_ProjInfo->pi_state.resultslot);
-	CountMatches(node);
+	while (NextMatch(node))
+		node->count++;
+	count = node->count;
+	/* its memory is free before anybody sees the result */
+	EndRun(node);
+	node->phase = JOIN_OVER;
 	for (int i = 0; i < 2; i++)
 		LoadNulls(node, &node->sides[i]);
 	econtext = ScanTuple(node);
-	econtext->ecxt_scantuple->tts_values[column] = Int64GetDatum((int64) node->count);
+	econtext->ecxt_scantuple->tts_values[column] = Int64GetDatum((int64) count);
 	econtext->ecxt_scantuple->tts_isnull[column] = false;
 	return ExecProject(state->ps_ProjInfo);
+}
+
+/* --- EXPLAIN */
+
+static void
+ExplainQuals(const char *label, List *quals, JoinNode *node, List *ancestors, ExplainState *es)
+{
+	List	   *context;
+
+	if (quals == NIL)
+		return;
+	context = set_deparse_context_plan(es->deparse_cxt, node->css.ss.ps.plan, ancestors);
+	ExplainPropertyText(label, deparse_expression((Node *) make_ands_explicit(quals), context,
+												  true, false), es);
+}
+
+static void
+ExplainKeys(JoinNode *node, List *ancestors, ExplainState *es)
+{
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->css.ss.ps.plan, ancestors);
+	List	   *texts = NIL;
+	ListCell   *cell;
+
+	foreach(cell, node->plan.outer_keys)
+		texts = lappend(texts, deparse_expression(lfirst(cell), context, true, false));
+	if (texts != NIL)
+		ExplainPropertyList("Group Key", texts, es);
+	if (texts == NIL || !es->analyze)
+		return;
+	ExplainPropertyUInteger("Groups", NULL, node->all_groups, es);
+	if (node->all_groups > 0)
+		ExplainPropertyUInteger("Small Groups", NULL, node->all_groups - node->engine_groups, es);
+}
+
+static void
+ExplainRemoved(const char *label, double removed, const Instrumentation *instrument, ExplainState *es)
+{
+	if (removed > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyFloat(label, NULL, removed / Max(instrument->nloops, 1), 0, es);
+}
+
+static void
+ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
+{
+	JoinNode   *node = (JoinNode *) css;
+	const JoinPlan *plan = &node->plan;
+	const Instrumentation *instrument = css->ss.ps.instrument;
+	Expr	   *distance = list_nth(plan->join_quals, plan->distance_qual);
+	const char *type = plan->type == JOIN_LEFT ? "Left" : plan->type == JOIN_SEMI ? "Semi" :
+		plan->type == JOIN_ANTI ? "Anti" : "Inner";
+	FastedStats stats = JoinNodeStatistics(node);
+
+	ExplainPropertyText("Join Type", type, es);
+	ExplainQuals("Distance Cond", list_make1(distance), node, ancestors, es);
+	ExplainKeys(node, ancestors, es);
+	ExplainQuals("Join Filter", list_delete_nth_cell(list_copy(plan->join_quals), plan->distance_qual),
+				 node, ancestors, es);
+	ExplainQuals("Filter", plan->other_quals, node, ancestors, es);
+	ExplainQuals("One-Time Filter", plan->one_time_quals, node, ancestors, es);
+	if (es->analyze && instrument != NULL)
+	{
+		ExplainRemoved("Rows Removed by Join Filter", instrument->nfiltered1, instrument, es);
+		if (plan->other_quals != NIL)
+			ExplainRemoved("Rows Removed by Filter", instrument->nfiltered2, instrument, es);
+	}
+	if (plan->count)
+	{
+		/* where pairs are told apart by more than the engine knows, the node looks at each */
+		ExplainPropertyText("Aggregate", "count(*)", es);
+		ExplainPropertyText("Counted By", plan->distance_decides && plan->form != FORM_FOREIGN ?
+							"engine" : "node", es);
+	}
+	if (es->analyze && node->all_groups > 0 && node->engine_groups == 0)
+		ExplainNoEngine(es);
+	else
+		ExplainEngine(&stats, es);
+	if (es->analyze && stats.engine[0] != '\0')
+	{
+		ExplainWork(&stats, node->runs, es);
+		if (es->timing)
+			ExplainMachine(&stats, es);
+	}
 }
 
 /* --- the node */
@@ -215,11 +277,9 @@ InitSides(JoinNode *node, EState *estate, List *plans, int eflags)
 	for (int i = 0; i < 2; i++)
 	{
 		JoinSide   *side = &node->sides[i];
-		Expr	   *vector = i == OUTER_SIDE ? plan->outer : plan->inner;
 
 		InitSide(node, i, list_nth(node->css.custom_ps, plan->shared ? 0 : i));
-		InitSideVector(node, side, vector);
-		side->vector = ExecInitExpr(vector, state);
+		side->vector = ExecInitExpr(i == OUTER_SIDE ? plan->outer : plan->inner, state);
 		side->keys = ExecInitExprList(i == OUTER_SIDE ? plan->outer_keys : plan->inner_keys, state);
 		side->hashes = HashFunctions(i == OUTER_SIDE ? plan->outer_hashes : plan->inner_hashes);
 	}
@@ -233,22 +293,12 @@ InitSides(JoinNode *node, EState *estate, List *plans, int eflags)
  * asks for.
  */
 static void
-InitEarlierQuals(JoinNode *node)
-{
-	const JoinPlan *plan = &node->plan;
-	int			of_outer = plan->shared ? 0 : plan->outer_quals;
-	List	   *earlier = list_truncate(list_copy(plan->join_quals), plan->distance_qual);
-
-	if (plan->may_raise)
-		node->partner_quals = ExecInitQual(list_copy_tail(earlier, of_outer), &node->css.ss.ps);
-	node->outer_quals = ExecInitQual(list_truncate(earlier, of_outer), &node->css.ss.ps);
-}
-
-static void
 InitQuals(JoinNode *node)
 {
 	PlanState  *state = &node->css.ss.ps;
 	const JoinPlan *plan = &node->plan;
+	int			of_outer = plan->shared ? 0 : plan->outer_quals;
+	List	   *earlier = list_truncate(list_copy(plan->join_quals), plan->distance_qual);
 	List	   *others = NIL;
 	ListCell   *cell;
 
@@ -261,6 +311,9 @@ InitQuals(JoinNode *node)
 	}
 	node->bound = ExecInitExpr(plan->bound, state);
 	node->one_time_quals = ExecInitQual(plan->one_time_quals, state);
+	if (plan->may_raise)
+		node->partner_quals = ExecInitQual(list_copy_tail(earlier, of_outer), state);
+	node->outer_quals = ExecInitQual(list_truncate(earlier, of_outer), state);
 	node->distance_qual = ExecInitQual(list_make1(list_nth(plan->join_quals, plan->distance_qual)), state);
 	node->join_quals = ExecInitQual(others, state);
 	node->all_quals = ExecInitQual(plan->join_quals, state);
@@ -269,6 +322,7 @@ InitQuals(JoinNode *node)
 									   state->plan->targetlist == NIL);
 }
 
+/* Prepares to compare values as the operator of the order does. */
 static void
 InitOrder(JoinNode *node)
 {
@@ -276,8 +330,13 @@ InitOrder(JoinNode *node)
 
 	if (plan->order_qual < 0)
 		return;
-	node->order = BeginRowOrder(plan->order_operator, plan->order_collation);
-	node->order_column = node->sides[OUTER_SIDE].place[plan->order_column];
+	node->order = palloc0(sizeof(SortSupportData));
+	node->order->ssup_cxt = CurrentMemoryContext;
+	node->order->ssup_collation = plan->order_collation;
+	/* which makes > of < by turning its answers round */
+	PrepareSortSupportFromOrderingOp(plan->order_operator, node->order);
+	while (node->sides[OUTER_SIDE].kept_from[node->order_column] != plan->order_column)
+		node->order_column++;
 }
 
 static void
@@ -288,7 +347,6 @@ BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	InitSides(node, estate, ((CustomScan *) css->ss.ps.plan)->custom_plans, eflags);
 	InitQuals(node);
-	InitEarlierQuals(node);
 	InitOrder(node);
 	node->pusher.push = PushGroups;
 	node->context = AllocSetContextCreate(estate->es_query_cxt, "fasted join node",

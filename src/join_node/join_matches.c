@@ -22,25 +22,10 @@
 /* --- pairs that the engine finds */
 
 static void
-LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row)
-{
-	LoadRow(node, &node->sides[OUTER_SIDE], outer_row);
-	LoadRow(node, &node->sides[INNER_SIDE], inner_row);
-}
-
-static void
 LoadVectors(JoinNode *node)
 {
 	for (int i = 0; i < 2; i++)
 		LoadVector(node, &node->sides[i]);
-}
-
-/* The distance clause itself decides. */
-static bool
-IsWithin(JoinNode *node)
-{
-	LoadVectors(node);
-	return ExecQual(node->distance_qual, node->css.ss.ps.ps_ExprContext);
 }
 
 /* Is a pair at that distance within the radius, whoever computes it? */
@@ -66,8 +51,15 @@ PairPasses(JoinNode *node, uint32 outer_row, uint32 inner_row, double dist)
 		return true;
 	}
 	LoadPair(node, outer_row, inner_row);
-	if (ExecQual(node->join_quals, ScanTuple(node)) && (sure || IsWithin(node)))
-		return true;
+	if (ExecQual(node->join_quals, ScanTuple(node)))
+	{
+		if (sure)
+			return true;
+		/* the distance clause itself decides */
+		LoadVectors(node);
+		if (ExecQual(node->distance_qual, node->css.ss.ps.ps_ExprContext))
+			return true;
+	}
 	InstrCountFiltered1(node, 1);
 	return false;
 }
@@ -89,20 +81,13 @@ IsOver(const JoinNode *node, uint32 outer_row)
 		node->matched[outer_row];
 }
 
-static void
-PrefetchRows(const JoinNode *node, const FastedPair *pair)
-{
-	const JoinSide *outer = &node->sides[OUTER_SIDE];
-	const JoinSide *inner = &node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE];
-
-	KeptRowsPrefetch(outer->kept, outer->rows[pair->a]);
-	KeptRowsPrefetch(inner->kept, inner->rows[pair->b]);
-}
-
 /* The engine's next pair; false: it has no more. */
 static bool
 NextOfEngine(JoinNode *node, FastedPair *pair)
 {
+	const JoinSide *outer = &node->sides[OUTER_SIDE];
+	const JoinSide *inner = &node->sides[INNER_SIDE];
+
 	if (node->next_pair == node->npairs)
 	{
 		node->next_pair = node->npairs = 0;
@@ -113,7 +98,10 @@ NextOfEngine(JoinNode *node, FastedPair *pair)
 		}
 	}
 	if (node->next_pair + PAIRS_AHEAD < node->npairs)
-		PrefetchRows(node, &node->pairs[node->next_pair + PAIRS_AHEAD]);
+	{
+		KeptRowsPrefetch(outer->kept, outer->rows[node->pairs[node->next_pair + PAIRS_AHEAD].a]);
+		KeptRowsPrefetch(inner->kept, inner->rows[node->pairs[node->next_pair + PAIRS_AHEAD].b]);
+	}
 	*pair = node->pairs[node->next_pair++];
 	return true;
 }
@@ -153,20 +141,13 @@ NextCandidate(JoinNode *node, FastedPair *pair)
 static int
 CompareRows(JoinNode *node, uint32 row, uint32 other)
 {
-	KeptRows   *kept = node->sides[OUTER_SIDE].kept;
-	KeptRow		a = KeptRowsFetch(kept, row, OUTER_SIDE);
-	KeptRow		b = KeptRowsFetch(kept, other, INNER_SIDE);
-	int			column = node->order_column;
-	MemoryContext old;
-	int			compared;
+	const KeptRows *kept = node->sides[OUTER_SIDE].kept;
+	MemoryContext old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
+	int			compared = CompareByOrder(node, row, other);
 
 	/* what was loaded from a file is there no longer */
-	if (!KeptRowIsInMemory(kept, row) || !KeptRowIsInMemory(kept, other))
+	if (Max(row, other) >= kept->in_memory)
 		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
-	if (a.isnull[column] || b.isnull[column])
-		return 0;
-	old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
-	compared = ApplySortComparator(a.values[column], false, b.values[column], false, node->order);
 	MemoryContextSwitchTo(old);
 	return compared;
 }
@@ -196,7 +177,7 @@ static bool
 IsMatch(JoinNode *node, const FastedPair *pair)
 {
 	uint32		outer_row = node->sides[OUTER_SIDE].rows[pair->a];
-	uint32		inner_row = node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE].rows[pair->b];
+	uint32		inner_row = node->sides[INNER_SIDE].rows[pair->b];
 
 	if (node->order != NULL && !OrderRows(node, &outer_row, &inner_row))
 	{
@@ -221,20 +202,6 @@ NextPair(JoinNode *node)
 	return false;
 }
 
-/* The engine counts its pairs itself. */
-static uint64
-CountOfEngine(JoinNode *node)
-{
-	uint64		count = JoinCount(node->join);
-	uint32		rows = node->sides[OUTER_SIDE].nrows;
-
-	EndJoin(node);
-	if (!GoesBothWays(node))
-		return count;
-	node->next_equal = rows;
-	return 2 * count + rows;
-}
-
 uint64
 CountPairs(JoinNode *node)
 {
@@ -242,7 +209,14 @@ CountPairs(JoinNode *node)
 	FastedPair	pair;
 
 	if (node->engine_counts && node->join != NULL)
-		return CountOfEngine(node);
+	{
+		count = JoinCount(node->join);
+		EndJoin(node);
+		if (!GoesBothWays(node))
+			return count;
+		node->next_equal = node->sides[OUTER_SIDE].nrows;
+		return 2 * count + node->next_equal;
+	}
 	while (NextCandidate(node, &pair))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -254,32 +228,23 @@ CountPairs(JoinNode *node)
 
 /* --- odd rows */
 
-/* Goes on to the next odd row of the group, of the outer side and then of the inner one. */
+/*
+ * Goes to the next odd row where the one at work is none: first those of a group's outer side,
+ * then of its inner side, then of the next group.  False: there are no more.
+ */
 static bool
 FindOddRow(JoinNode *node)
 {
-	node->next_other = node->met = 0;
-	if (node->next_odd < node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE].nodd)
-		return true;
-	if (node->odd_inner)
-		return false;
-	node->odd_inner = true;
-	node->next_odd = 0;
-	return node->sides[INNER_SIDE].nodd > 0;
-}
-
-bool
-BeginOddRows(JoinNode *node)
-{
-	while (node->odd_group < node->nbatch)
+	while (node->next_odd >= node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE].nodd)
 	{
-		TakeGroup(node, node->odd_group++);
-		node->odd_inner = false;
+		if (node->odd_inner && node->odd_group == node->nbatch)
+			return false;
+		if (node->odd_inner)
+			TakeGroup(node, node->odd_group++);
+		node->odd_inner = !node->odd_inner;
 		node->next_odd = 0;
-		if (FindOddRow(node))
-			return true;
 	}
-	return false;
+	return true;
 }
 
 /* Is the other side's row an odd one, which the odd row of the inner side has met already? */
@@ -295,7 +260,7 @@ HaveMet(JoinNode *node, const JoinSide *other, uint32 i)
 bool
 NextOdd(JoinNode *node)
 {
-	for (;;)
+	while (FindOddRow(node))
 	{
 		JoinSide   *odd = &node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE];
 		JoinSide   *other = &node->sides[node->odd_inner ? OUTER_SIDE : INNER_SIDE];
@@ -308,8 +273,7 @@ NextOdd(JoinNode *node)
 		if (i >= other->group.count)
 		{
 			node->next_odd++;
-			if (!FindOddRow(node))
-				return false;
+			node->next_other = node->met = 0;
 			continue;
 		}
 		odd_row = RowOfGroup(odd, odd->odd[node->next_odd]);
@@ -325,6 +289,7 @@ NextOdd(JoinNode *node)
 		else if (NoteMatch(node, outer_row))
 			return true;
 	}
+	return false;
 }
 
 bool
@@ -334,7 +299,7 @@ NextUnmatched(JoinNode *node)
 
 	if (node->plan.type != JOIN_LEFT && node->plan.type != JOIN_ANTI)
 		return false;
-	while (node->next_unmatched < KeptRowsCount(outer->kept))
+	while (node->next_unmatched < outer->kept->count)
 	{
 		uint32		row = node->next_unmatched++;
 

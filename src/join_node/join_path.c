@@ -7,26 +7,38 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "base/guc.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "join_node/join_node.h"
-#include "nodes/nodeFuncs.h"
+#include "join_node/join_plan.h"
+#include "nodes/makefuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #if PG_VERSION_NUM < 170000
 #include "optimizer/geqo.h"
 #endif
-#include "base/guc.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
+#include "optimizer/planner.h"
 #include "optimizer/restrictinfo.h"
+#include "optimizer/tlist.h"
 #include "parser/parsetree.h"
-#include "rows/distance_statistics.h"
+#include "rewrite/rewriteManip.h"
+#include "rows/statistics.h"
+#include "scan/count_query.h"
 #include "scan/estimate.h"
+#include "utils/rel.h"
 
-static set_join_pathlist_hook_type previous_hook = NULL;
+static set_join_pathlist_hook_type previous_join_hook = NULL;
 #if PG_VERSION_NUM < 170000
 static join_search_hook_type previous_search = NULL;
 #endif
+static create_upper_paths_hook_type previous_upper_hook = NULL;
 
 static const CustomPathMethods path_methods = {
 	.CustomName = "FastedJoin",
@@ -35,6 +47,198 @@ static const CustomPathMethods path_methods = {
 
 /* What it costs to begin at all: threads, memory. */
 #define BEGIN_COST 50.0
+
+/* --- one side: which columns of it are read, and how */
+
+Var *
+PlaceVar(Index relid)
+{
+	return makeVar(relid, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
+}
+
+Node *
+AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner)
+{
+	node = copyObject(node);
+	ChangeVarNodes(node, inner->relid, outer->relid, 0);
+	return node;
+}
+
+/* A table of its own, all of which is read. */
+static bool
+IsPlainTable(PlannerInfo *root, RelOptInfo *rel)
+{
+	RangeTblEntry *rte;
+
+	if (rel->reloptkind != RELOPT_BASEREL || rel->rtekind != RTE_RELATION)
+		return false;
+	rte = planner_rt_fetch(rel->relid, root);
+	return !rte->inh && rte->tablesample == NULL &&
+		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW);
+}
+
+/* Rows stay in place there for as long as a snapshot sees them. */
+static bool
+IsHeap(PlannerInfo *root, RelOptInfo *rel)
+{
+	Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
+	bool		heap = table->rd_tableam == GetHeapamTableAmRoutine();
+
+	table_close(table, NoLock);
+	return heap;
+}
+
+static bool
+Uses(Node *node, const Var *column)
+{
+	ListCell   *cell;
+
+	foreach(cell, pull_var_clause(node, PVC_RECURSE_PLACEHOLDERS))
+	{
+		const Var  *var = lfirst_node(Var, cell);
+
+		if (var->varno == column->varno && var->varattno == column->varattno)
+			return true;
+	}
+	return false;
+}
+
+/* A condition that is checked before the scan is begun, by a node above it. */
+static bool
+HasGate(const RelOptInfo *rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->baserestrictinfo)
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			return true;
+	return false;
+}
+
+/*
+ * The column of the side's vectors, if these can be left in their table; else NULL.  Nobody but
+ * the distance clause may want the column, and nobody the rows' places, and the scan must be the
+ * side's plan itself.
+ */
+static Var *
+VectorToLeave(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *side, const JoinPathData *data)
+{
+	Var		   *vector = (Var *) data->clause.first;
+	Var		   *place = PlaceVar(side->relid);
+	ListCell   *cell;
+
+	if (!IsPlainTable(root, side) || HasGate(side))
+		return NULL;
+	if (!IsA(vector, Var) || (Index) vector->varno != side->relid)
+		vector = (Var *) data->clause.second;
+	if (!IsA(vector, Var) || (Index) vector->varno != side->relid || vector->varattno <= 0 ||
+		Uses((Node *) joinrel->reltarget->exprs, vector) ||
+		Uses((Node *) joinrel->reltarget->exprs, place))
+		return NULL;
+	foreach(cell, data->restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+
+		if ((rinfo != data->clause.rinfo && Uses((Node *) rinfo->clause, vector)) ||
+			Uses((Node *) rinfo->clause, place))
+			return NULL;
+	}
+	return IsHeap(root, side) ? vector : NULL;
+}
+
+/*
+ * A scan of the table itself, which can return columns that the planner did not
+ * foresee: from an index or from parallel workers these would not come.
+ */
+static Path *
+ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
+{
+	Path	   *cheapest = NULL;
+	ListCell   *cell;
+
+	foreach(cell, rel->pathlist)
+	{
+		Path	   *path = lfirst(cell);
+		bool		scan = path->pathtype == T_SeqScan || path->pathtype == T_IndexScan ||
+			path->pathtype == T_BitmapHeapScan;
+
+		if (scan && path->param_info == NULL && !path->parallel_aware &&
+			(cheapest == NULL || path->total_cost < cheapest->total_cost))
+			cheapest = path;
+	}
+	return cheapest != NULL ? cheapest : create_seqscan_path(root, rel, NULL, 0);
+}
+
+/* The path of a side's rows: for the inner side too, if that is not NULL; with their places. */
+static Path *
+PathOfSide(PlannerInfo *root, RelOptInfo *side, RelOptInfo *inner, bool places)
+{
+	Path	   *path;
+	PathTarget *target;
+	ListCell   *cell;
+
+	if (inner == NULL && !places)
+		return side->cheapest_total_path;
+	path = ScanOfTable(root, side);
+	target = copy_pathtarget(path->pathtarget);
+	if (inner != NULL)
+		foreach(cell, inner->reltarget->exprs)
+			add_new_column_to_pathtarget(target, (Expr *) AsOuter(lfirst(cell), side, inner));
+	if (places)
+		add_new_column_to_pathtarget(target, (Expr *) PlaceVar(side->relid));
+	set_pathtarget_cost_width(root, target);
+	return (Path *) create_projection_path(root, side, path, target);
+}
+
+/*
+ * --- a relation with itself
+ *
+ * Where both sides have the same rows, these are read once.  Each pair is found once, and is a
+ * match both ways.
+ */
+
+/* Are all clauses of one side ones of the other?  A clause may be there twice. */
+static bool
+HasAllClauses(RelOptInfo *rel, RelOptInfo *other)
+{
+	List	   *clauses = NIL;
+	ListCell   *cell;
+
+	foreach(cell, rel->baserestrictinfo)
+		clauses = lappend(clauses, lfirst_node(RestrictInfo, cell)->clause);
+	foreach(cell, other->baserestrictinfo)
+	{
+		Node	   *clause = (Node *) lfirst_node(RestrictInfo, cell)->clause;
+
+		if (contain_volatile_functions(clause) ||
+			!list_member(clauses, AsOuter(clause, rel, other)))
+			return false;
+	}
+	return true;
+}
+
+static bool
+HasOnlyColumns(RelOptInfo *rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->reltarget->exprs)
+		if (!IsA(lfirst(cell), Var) || ((Var *) lfirst(cell))->varattno == InvalidAttrNumber)
+			return false;
+	return true;
+}
+
+/* Do both sides read the same rows of one relation, with one vector each? */
+static bool
+SidesAreAlike(PlannerInfo *root, RelOptInfo *outer, RelOptInfo *inner, const DistanceClause *clause)
+{
+	if (!IsPlainTable(root, outer) || !IsPlainTable(root, inner) ||
+		planner_rt_fetch(outer->relid, root)->relid != planner_rt_fetch(inner->relid, root)->relid ||
+		outer->userid != inner->userid || !HasOnlyColumns(inner))
+		return false;
+	return HasAllClauses(outer, inner) && HasAllClauses(inner, outer) &&
+		equal(clause->outer, AsOuter((Node *) clause->inner, outer, inner));
+}
 
 /* --- may it be offered? */
 
@@ -50,109 +254,80 @@ MayBeRechecked(const PlannerInfo *root)
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT);
 }
 
+/* Is the clause a filter above an outer join, and not a condition of the join itself? */
 static bool
-IsServedType(JoinType type)
+IsAbove(const JoinPathData *data, const RestrictInfo *rinfo, const RelOptInfo *joinrel)
 {
-	return type == JOIN_INNER || type == JOIN_LEFT || type == JOIN_SEMI || type == JOIN_ANTI;
+	return IS_OUTER_JOIN(data->plan.type) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids);
 }
 
+/* Is there a distance clause?  Cheap where there is none, as in nearly all joins. */
 static bool
-IsServedClause(const RestrictInfo *rinfo)
+FindDistanceClause(JoinPathData *data, const RelOptInfo *joinrel)
 {
-	return !contain_volatile_functions((Node *) rinfo->clause) &&
-		!contain_subplans((Node *) rinfo->clause);
+	ListCell   *cell;
+
+	foreach(cell, data->restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+
+		if (!IsAbove(data, rinfo, joinrel) &&
+			MatchDistanceClause(rinfo, data->outer->relids, data->inner->relids, &data->clause))
+			return true;
+	}
+	return false;
 }
 
 /*
- * Puts pseudoconstant clauses into a list of their own.  They are never conditions of an outer
- * join, but filters of its rows, and have one value while the join runs: the node evaluates
- * them before it reads a row.
+ * Divides the clauses.  Those that are pseudoconstant are never conditions of an outer join, but
+ * filters of its rows, and have one value while the join runs: the node evaluates them before it
+ * reads a row.
  */
 static void
-TakeOneTimeClauses(JoinPathData *data)
+DivideClauses(JoinPathData *data, const RelOptInfo *joinrel)
 {
 	List	   *others = NIL;
 	ListCell   *cell;
 
 	foreach(cell, data->restrictlist)
 	{
-		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
-			data->one_time = lappend(data->one_time, lfirst(cell));
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+
+		if (rinfo->pseudoconstant)
+		{
+			data->one_time = lappend(data->one_time, rinfo);
+			continue;
+		}
+		others = lappend(others, rinfo);
+		if (IsAbove(data, rinfo, joinrel))
+			data->above = lappend(data->above, rinfo);
 		else
-			others = lappend(others, lfirst(cell));
+			data->quals = lappend(data->quals, rinfo);
 	}
 	data->restrictlist = others;
 }
 
-/* Is there a distance clause?  Cheap where there is none, as in nearly all joins. */
-static bool
-FindDistanceClause(const JoinPathData *data, RelOptInfo *joinrel, DistanceClause *clause)
-{
-	ListCell   *cell;
-
-	foreach(cell, data->restrictlist)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
-
-		if (IS_OUTER_JOIN(data->type) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
-			continue;
-		if (MatchDistanceClause(rinfo, data->outer->relids, data->inner->relids, clause))
-			return true;
-	}
-	return false;
-}
-
-static bool
-AreServedClauses(const List *restrictlist)
-{
-	ListCell   *cell;
-
-	foreach(cell, restrictlist)
-		if (!IsServedClause(lfirst_node(RestrictInfo, cell)))
-			return false;
-	return true;
-}
-
-/* The equalities by which rows are grouped; shared rows have one key each. */
-static List *
-FindGroupKeys(const JoinPathData *data, RelOptInfo *joinrel)
-{
-	List	   *keys = NIL;
-	ListCell   *cell;
-
-	foreach(cell, data->restrictlist)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
-		GroupKey   *key = NULL;
-
-		if (!IS_OUTER_JOIN(data->type) || !RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
-			key = AsGroupKey(rinfo, data->outer->relids, data->inner->relids);
-		if (key != NULL && (!data->shared ||
-							equal(key->outer, AsOuter((Node *) key->inner, data->outer, data->inner))))
-			keys = lappend(keys, key);
-	}
-	return keys;
-}
-
 /*
- * A clause that puts shared rows in order.  It is the first to be evaluated, so it
- * must not be one that waits for others because it may tell of what they hide.
+ * The equalities by which rows are grouped.  A clause that puts shared rows in order is the
+ * first to be evaluated, so it must not be one that waits for others because it may tell of what
+ * they hide.
  */
 static void
-FindOrder(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
+FindKeysAndOrder(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 {
-	RowOrder	order;
+	List	   *equalities = NIL;
 	ListCell   *cell;
 
-	foreach(cell, data->restrictlist)
+	foreach(cell, data->quals)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
-		if (IS_OUTER_JOIN(data->type) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids))
-			continue;
-		if ((rinfo->security_level == 0 || rinfo->leakproof) && RecognizeRowOrder(root, rinfo, &order))
-			data->order = order;
+		if (AddGroupKey(rinfo, data))
+			equalities = lappend(equalities, rinfo);
+		if (data->plan.shared && (rinfo->security_level == 0 || rinfo->leakproof))
+			(void) RecognizeRowOrder(root, rinfo, &data->order);
 	}
+	data->group_share = clauselist_selectivity(root, equalities, 0, data->plan.type, sjinfo);
 }
 
 /*
@@ -165,24 +340,13 @@ FindVectorsToLeave(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
 {
 	RelOptInfo *sides[2] = {data->outer, data->inner};
 
-	if (data->keys != NIL || data->may_raise || data->outside != NULL || MayBeRechecked(root))
+	if (data->plan.outer_keys != NIL || data->plan.may_raise || data->outside != NULL ||
+		MayBeRechecked(root))
 		return;
 	for (int i = 0; i < 2; i++)
-		data->left[i] = CanLeaveVectors(root, joinrel, sides[i], &data->clause, data->restrictlist);
-	if (data->shared)
-		data->left[0] = data->left[1] = data->left[0] && data->left[1];
-}
-
-/* The share of pairs of rows that have equal keys. */
-static double
-ShareOfGroups(PlannerInfo *root, const JoinPathData *data, SpecialJoinInfo *sjinfo)
-{
-	List	   *clauses = NIL;
-	ListCell   *cell;
-
-	foreach(cell, data->keys)
-		clauses = lappend(clauses, ((GroupKey *) lfirst(cell))->rinfo);
-	return clauselist_selectivity(root, clauses, 0, data->type, sjinfo);
+		data->left[i] = VectorToLeave(root, joinrel, sides[i], data);
+	if (data->plan.shared && (data->left[0] == NULL || data->left[1] == NULL))
+		data->left[0] = data->left[1] = NULL;
 }
 
 /* --- cost */
@@ -205,11 +369,11 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 }
 
 /* Two sides that share their rows are read once, and of each two pairs one is computed. */
-void
+static void
 CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 {
 	double		dimensions = DimensionsOf(root, data->clause.outer);
-	double		pairs = data->shared ? 0.5 : 1.0;
+	double		pairs = data->plan.shared ? 0.5 : 1.0;
 	double		rows = 0.0;
 	Path	   *own = &path->path;
 	QualCost	quals;
@@ -224,12 +388,8 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 		own->startup_cost += side->total_cost;
 		rows += side->rows;
 	}
-	pairs *= data->outer->rows * data->inner->rows;
-	if (data->keys != NIL)
-	{
-		pairs *= data->group_share;
-		own->startup_cost += 2.0 * rows * cpu_operator_cost * list_length(data->keys);
-	}
+	pairs *= data->outer->rows * data->inner->rows * data->group_share;
+	own->startup_cost += 2.0 * rows * cpu_operator_cost * list_length(data->plan.outer_keys);
 	own->startup_cost += rows * (cpu_tuple_cost + dimensions * cpu_operator_cost / 16.0);
 	own->total_cost = own->startup_cost +
 		2.0 * pairs * dimensions * cpu_operator_cost / FLOP_PER_OPERATOR +
@@ -250,10 +410,10 @@ AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, const JoinPathData *data)
 	own->param_info = data->outside;
 	own->rows = data->outside != NULL ? data->outside->ppi_rows : joinrel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_paths = data->shared ?
-		list_make1(PathOfSide(root, data->outer, data->inner, data->left[0])) :
-		list_make2(PathOfSide(root, data->outer, NULL, data->left[0]),
-				   PathOfSide(root, data->inner, NULL, data->left[1]));
+	path->custom_paths = data->plan.shared ?
+		list_make1(PathOfSide(root, data->outer, data->inner, data->left[0] != NULL)) :
+		list_make2(PathOfSide(root, data->outer, NULL, data->left[0] != NULL),
+				   PathOfSide(root, data->inner, NULL, data->left[1] != NULL));
 	path->custom_private = list_make1((void *) data);
 #if PG_VERSION_NUM >= 170000
 	path->custom_restrictinfo = data->restrictlist;
@@ -261,12 +421,6 @@ AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, const JoinPathData *data)
 	path->methods = &path_methods;
 	CostJoin(root, path, data);
 	add_path(joinrel, own);
-}
-
-bool
-IsJoinPath(const Path *path)
-{
-	return IsA(path, CustomPath) && ((const CustomPath *) path)->methods == &path_methods;
 }
 
 /*
@@ -325,7 +479,7 @@ static bool
 FindNullingJoin(JoinPathData *data, const RelOptInfo *joinrel, const SpecialJoinInfo *sjinfo)
 {
 #if PG_VERSION_NUM >= 160000
-	if (!IS_OUTER_JOIN(data->type) || sjinfo->ojrelid == 0)
+	if (!IS_OUTER_JOIN(data->plan.type) || sjinfo->ojrelid == 0)
 		return true;
 	data->nulling_join = sjinfo->ojrelid;
 	return bms_is_member(sjinfo->ojrelid, joinrel->relids) &&
@@ -341,34 +495,34 @@ static void
 OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
 		  JoinType type, JoinPathExtraData *extra)
 {
-	JoinPathData found = {.type = type,.restrictlist = extra->restrictlist,
+	JoinPathData found = {.plan.type = type,.restrictlist = extra->restrictlist,
 		.outer = outerrel,.inner = innerrel};
-	JoinPathData *data;
+	JoinPathData *data = &found;
+	const DistanceClause *distance = &found.clause;
+	List	   *clauses;
 
-	if (previous_hook != NULL)
-		previous_hook(root, joinrel, outerrel, innerrel, type, extra);
-	if (!fasted_setting_join_node || !IsServedType(type) ||
+	if (previous_join_hook != NULL)
+		previous_join_hook(root, joinrel, outerrel, innerrel, type, extra);
+	if (!fasted_setting_join_node ||
+		(type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI && type != JOIN_ANTI) ||
 		HasRowIdentity(outerrel) || HasRowIdentity(innerrel) ||
-		!FindNullingJoin(&found, joinrel, extra->sjinfo) ||
-		!FindDistanceClause(&found, joinrel, &found.clause) ||
-		!FindOutside(root, joinrel, &found, extra))
+		!FindNullingJoin(data, joinrel, extra->sjinfo) ||
+		!FindDistanceClause(data, joinrel) ||
+		!FindOutside(root, joinrel, data, extra))
 		return;
-	TakeOneTimeClauses(&found);
-	if (!AreServedClauses(found.restrictlist))
+	DivideClauses(data, joinrel);
+	clauses = get_actual_clauses(data->restrictlist);
+	if (contain_volatile_functions((Node *) clauses) || contain_subplans((Node *) clauses))
 		return;
 	/* without another clause every vector is compared */
-	found.may_raise = list_length(found.restrictlist) > 1 &&
-		(MayRaise((Node *) found.clause.outer) || MayRaise((Node *) found.clause.inner) ||
-		 MayRaise((Node *) found.clause.bound));
+	data->plan.may_raise = list_length(clauses) > 1 &&
+		MayRaise((Node *) list_make3(distance->outer, distance->inner, distance->bound), NULL);
+	data->plan.shared = data->outside == NULL && !MayBeRechecked(root) &&
+		SidesAreAlike(root, outerrel, innerrel, distance);
+	FindKeysAndOrder(root, data, extra->sjinfo);
+	FindVectorsToLeave(root, data, joinrel);
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
-	data->shared = data->outside == NULL && !MayBeRechecked(root) &&
-		SidesAreAlike(root, outerrel, innerrel, &data->clause);
-	data->keys = FindGroupKeys(data, joinrel);
-	data->group_share = data->keys == NIL ? 1.0 : ShareOfGroups(root, data, extra->sjinfo);
-	if (data->shared)
-		FindOrder(root, data, joinrel);
-	FindVectorsToLeave(root, data, joinrel);
 	AddJoinPath(root, joinrel, data);
 }
 
@@ -384,7 +538,7 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 static bool
 IsAloneInJoins(const PlannerInfo *root)
 {
-	if (set_join_pathlist_hook != OfferJoin || previous_hook != NULL || !fasted_setting_join_node)
+	if (set_join_pathlist_hook != OfferJoin || previous_join_hook != NULL || !fasted_setting_join_node)
 		return false;
 	for (int i = 1; i < root->simple_rel_array_size; i++)
 		if (root->simple_rel_array[i] != NULL && root->simple_rel_array[i]->fdwroutine != NULL)
@@ -412,16 +566,103 @@ SearchJoins(PlannerInfo *root, int levels_needed, List *initial_rels)
 
 #endif
 
+/*
+ * --- SELECT count(*) over a join by the node, without a row being formed
+ *
+ * When that is all there is, the node takes the place of the aggregate too.  If the
+ * distance and equalities are the whole condition, the pairs that the engine finds are
+ * those to be counted, so it counts them itself where its distance is the clause's.
+ * So it is with a.id < b.id over shared rows, if no two of them have one id: it makes
+ * one match of each pair.
+ */
+
+static bool
+IsInnerJoin(const Path *path)
+{
+	const CustomPath *join = (const CustomPath *) path;
+
+	return IsA(join, CustomPath) && join->methods == &path_methods &&
+		((JoinPathData *) linitial(join->custom_private))->plan.type == JOIN_INNER;
+}
+
+/* The cheapest path of the inner join by the node; NULL: there is none. */
+static CustomPath *
+FindJoinPath(const RelOptInfo *input)
+{
+	Path	   *cheapest = NULL;
+	ListCell   *cell;
+
+	foreach(cell, input->pathlist)
+	{
+		Path	   *path = lfirst(cell);
+
+		if (IsA(path, ProjectionPath))
+			path = ((ProjectionPath *) path)->subpath;
+		if (IsInnerJoin(path) && (cheapest == NULL || path->total_cost < cheapest->total_cost))
+			cheapest = path;
+	}
+	return (CustomPath *) cheapest;
+}
+
+/*
+ * A path that costs what the join does, but that no row passes where the engine counts.  Its
+ * parent is the join still, whose relations it stands for.
+ */
+static Path *
+CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
+{
+	CustomPath *path = makeNode(CustomPath);
+	Path	   *own = &path->path;
+	JoinPathData *data = palloc(sizeof(JoinPathData));
+	bool		ordered;
+
+	*path = *join;
+	*data = *(JoinPathData *) linitial(join->custom_private);
+	ordered = data->order.rinfo != NULL;
+	data->count = count;
+	data->plan.count = true;
+	data->plan.distance_decides =
+		list_length(data->restrictlist) == 1 + list_length(data->plan.outer_keys) + ordered &&
+		(!ordered || IsTotalOrder(root, data->outer, &data->order));
+	path->custom_private = list_make1(data);
+	if (data->plan.distance_decides && data->clause.form != FORM_FOREIGN)
+		own->rows = 0.0;
+	CostJoin(root, path, data);
+	own->total_cost += own->rows * cpu_operator_cost;
+	own->rows = 1.0;
+	own->startup_cost = own->total_cost;
+	own->pathtarget = root->upper_targets[UPPERREL_GROUP_AGG];
+	return own;
+}
+
+static void
+OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+		   RelOptInfo *output, void *extra)
+{
+	CustomPath *join;
+	Aggref	   *count;
+
+	if (previous_upper_hook != NULL)
+		previous_upper_hook(root, stage, input, output, extra);
+	if (stage != UPPERREL_GROUP_AGG || input->reloptkind != RELOPT_JOINREL || IS_DUMMY_REL(input))
+		return;
+	join = FindJoinPath(input);
+	count = join == NULL ? NULL : OnlyCount(root);
+	if (count != NULL)
+		add_path(output, CountPath(root, join, count));
+}
+
 void
 InstallJoinNode(void)
 {
 	RegisterCustomScanMethods(&fasted_join_methods);
-	previous_hook = set_join_pathlist_hook;
+	previous_join_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = OfferJoin;
 #if PG_VERSION_NUM < 170000
 	previous_search = join_search_hook;
 	join_search_hook = SearchJoins;
 #endif
+	previous_upper_hook = create_upper_paths_hook;
+	create_upper_paths_hook = OfferCount;
 	InstallJoinEstimates();
-	InstallJoinCount();
 }

@@ -11,109 +11,59 @@
  */
 #include "postgres.h"
 
-#include "join_node/join_node.h"
+#include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "rewrite/rewriteManip.h"
 
 /* --- what a plan holds */
 
-void
-WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
-{
-	List	   *numbers = list_make3_int(plan->type, plan->form, plan->strict);
-	List	   *order = list_make3_int(plan->order_column, plan->order_swapped, plan->order_qual);
-
-	numbers = lappend_int(numbers, plan->outer_columns);
-	numbers = lappend_int(numbers, list_length(plan->join_quals));
-	numbers = lappend_int(numbers, plan->distance_qual);
-	numbers = lappend_int(numbers, plan->shared);
-	numbers = lappend_int(numbers, plan->cosine);
-	numbers = lappend_int(numbers, list_length(plan->outer_keys));
-	for (int i = 0; i < 2; i++)
-	{
-		numbers = lappend_int(numbers, plan->left_vector[i]);
-		numbers = lappend_int(numbers, plan->left_place[i]);
-	}
-	numbers = lappend_int(numbers, plan->count);
-	numbers = lappend_int(numbers, plan->distance_decides);
-	numbers = lappend_int(numbers, plan->similarity);
-	numbers = lappend_int(numbers, plan->outer_quals);
-	numbers = lappend_int(numbers, plan->may_raise);
-	numbers = lappend_int(numbers, list_length(plan->one_time_quals));
-	scan->custom_private = list_make5(numbers, plan->shared_columns, plan->outer_hashes,
-									  plan->inner_hashes, plan->key_collations);
-	scan->custom_private = lappend(scan->custom_private, order);
-	scan->custom_private = lappend(scan->custom_private,
-								   list_make2_oid(plan->order_operator, plan->order_collation));
-	scan->custom_exprs = list_make3(plan->outer, plan->inner, plan->bound);
-	scan->custom_exprs = list_concat(scan->custom_exprs, plan->outer_keys);
-	scan->custom_exprs = list_concat(scan->custom_exprs, plan->inner_keys);
-	scan->custom_exprs = list_concat(scan->custom_exprs, plan->join_quals);
-	scan->custom_exprs = list_concat(scan->custom_exprs, plan->one_time_quals);
-	scan->custom_exprs = list_concat(scan->custom_exprs, plan->other_quals);
-	scan->methods = &fasted_join_methods;
-}
-
-/* So many of a list, from the first on. */
-static List *
-Sublist(const List *list, int first, int count)
-{
-	return list_truncate(list_copy_tail(list, first), count);
-}
+/* Its numbers, as words of the size that a List of integers has. */
+#define PLAN_WORDS (offsetof(JoinPlan, shared_columns) / sizeof(int))
 
 static void
-ReadOrder(JoinPlan *plan, const List *numbers, const List *oids)
+WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
 {
-	plan->order_column = linitial_int(numbers);
-	plan->order_swapped = lsecond_int(numbers);
-	plan->order_qual = lthird_int(numbers);
-	plan->order_operator = linitial_oid(oids);
-	plan->order_collation = lsecond_oid(oids);
+	int			words[PLAN_WORDS];
+	List	   *numbers = NIL;
+
+	memcpy(words, plan, sizeof(words));
+	for (Size i = 0; i < PLAN_WORDS; i++)
+		numbers = lappend_int(numbers, words[i]);
+	scan->custom_private = list_make5(numbers, plan->shared_columns, plan->outer_hashes,
+									  plan->inner_hashes, plan->key_collations);
+	scan->custom_exprs = list_make5(list_make3(plan->outer, plan->inner, plan->bound),
+									list_make2(plan->outer_keys, plan->inner_keys),
+									plan->join_quals, plan->other_quals, plan->one_time_quals);
+	scan->methods = &fasted_join_methods;
 }
 
 JoinPlan
 ReadJoinPlan(const CustomScan *scan)
 {
-	List	   *numbers = linitial(scan->custom_private);
-	int			quals = list_nth_int(numbers, 4);
-	int			keys = list_nth_int(numbers, 8);
-	int			one_time = list_nth_int(numbers, 18);
+	const List *vectors = linitial(scan->custom_exprs);
+	const List *keys = lsecond(scan->custom_exprs);
 	JoinPlan	plan;
+	int			words[PLAN_WORDS];
+	ListCell   *cell;
 
-	plan.type = (JoinType) linitial_int(numbers);
-	plan.form = (DistanceForm) lsecond_int(numbers);
-	plan.strict = lthird_int(numbers);
-	plan.outer_columns = list_nth_int(numbers, 3);
-	plan.distance_qual = list_nth_int(numbers, 5);
-	plan.shared = list_nth_int(numbers, 6);
-	plan.cosine = list_nth_int(numbers, 7);
-	for (int i = 0; i < 2; i++)
-	{
-		plan.left_vector[i] = list_nth_int(numbers, 9 + 2 * i);
-		plan.left_place[i] = list_nth_int(numbers, 10 + 2 * i);
-	}
-	plan.count = list_nth_int(numbers, 13);
-	plan.distance_decides = list_nth_int(numbers, 14);
-	plan.similarity = list_nth_int(numbers, 15);
-	plan.outer_quals = list_nth_int(numbers, 16);
-	plan.may_raise = list_nth_int(numbers, 17);
-	ReadOrder(&plan, list_nth(scan->custom_private, 5), list_nth(scan->custom_private, 6));
+	foreach(cell, (List *) linitial(scan->custom_private))
+		words[foreach_current_index(cell)] = lfirst_int(cell);
+	memcpy(&plan, words, sizeof(words));
 	plan.shared_columns = lsecond(scan->custom_private);
-	plan.outer = linitial(scan->custom_exprs);
-	plan.inner = lsecond(scan->custom_exprs);
-	plan.bound = lthird(scan->custom_exprs);
-	plan.outer_keys = Sublist(scan->custom_exprs, 3, keys);
-	plan.inner_keys = Sublist(scan->custom_exprs, 3 + keys, keys);
 	plan.outer_hashes = lthird(scan->custom_private);
 	plan.inner_hashes = lfourth(scan->custom_private);
 	plan.key_collations = list_nth(scan->custom_private, 4);
-	plan.join_quals = Sublist(scan->custom_exprs, 3 + 2 * keys, quals);
-	plan.one_time_quals = Sublist(scan->custom_exprs, 3 + 2 * keys + quals, one_time);
-	plan.other_quals = list_copy_tail(scan->custom_exprs, 3 + 2 * keys + quals + one_time);
+	plan.outer = linitial(vectors);
+	plan.inner = lsecond(vectors);
+	plan.bound = lthird(vectors);
+	plan.outer_keys = linitial(keys);
+	plan.inner_keys = lsecond(keys);
+	plan.join_quals = lthird(scan->custom_exprs);
+	plan.other_quals = lfourth(scan->custom_exprs);
+	plan.one_time_quals = list_nth(scan->custom_exprs, 4);
 	return plan;
 }
 
@@ -141,22 +91,20 @@ CompareQuals(const void *x, const void *y)
 	return a->number - b->number;
 }
 
-/* The clauses of the join itself, or those above it, as RestrictInfos in their order. */
+/* RestrictInfos in their order of evaluation. */
 static List *
-OrderedQuals(PlannerInfo *root, List *restrictlist, Relids join_relids, JoinType type, bool above)
+OrderedQuals(PlannerInfo *root, List *clauses)
 {
-	QualOrder  *quals = palloc(list_length(restrictlist) * sizeof(QualOrder) + 1);
+	QualOrder  *quals = palloc(list_length(clauses) * sizeof(QualOrder) + 1);
 	int			count = 0;
 	List	   *ordered = NIL;
 	ListCell   *cell;
 
-	foreach(cell, restrictlist)
+	foreach(cell, clauses)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 		QualCost	cost;
 
-		if ((IS_OUTER_JOIN(type) && RINFO_IS_PUSHED_DOWN(rinfo, join_relids)) != above)
-			continue;
 		cost_qual_eval_node(&cost, (Node *) rinfo, root);
 		quals[count] = (QualOrder) {rinfo, rinfo->security_level, cost.per_tuple, count};
 		/* a leakproof clause may come early, if it is cheap */
@@ -194,49 +142,37 @@ AddColumn(List *scan_tlist, Node *expr)
 											   NULL, false));
 }
 
-/* The inner side's columns, and where they are in shared rows. */
-static List *
-AddInnerColumns(List *scan_tlist, const JoinPathData *data,
-				List *columns, List *shared_tlist, List **shared_columns)
+/* Where the column is in a side's rows. */
+static int
+FindColumn(const void *column, List *tlist)
 {
-	ListCell   *cell;
+	TargetEntry *entry = tlist_member((Expr *) column, tlist);
 
-	foreach(cell, columns)
-	{
-		scan_tlist = AddColumn(scan_tlist, AboveJoin(lfirst(cell), data));
-		if (data->shared)
-		{
-			Node	   *outer = AsOuter(lfirst(cell), data->outer, data->inner);
-			TargetEntry *entry = tlist_member((Expr *) outer, shared_tlist);
-
-			if (entry == NULL)
-				elog(ERROR, "fasted shares a row without a column of it");
-			*shared_columns = lappend_int(*shared_columns, entry->resno - 1);
-		}
-	}
-	return scan_tlist;
-}
-
-static List *
-ExpressionsOf(List *tlist)
-{
-	List	   *result = NIL;
-	ListCell   *cell;
-
-	foreach(cell, tlist)
-		result = lappend(result, lfirst_node(TargetEntry, cell)->expr);
-	return result;
+	if (entry == NULL)
+		elog(ERROR, "fasted reads a side of a join without a column of it");
+	return entry->resno - 1;
 }
 
 /* --- the plan */
 
+/* Clauses in their order of evaluation. */
+static List *
+PlainQuals(PlannerInfo *root, List *clauses)
+{
+	List	   *quals = NIL;
+	ListCell   *cell;
+
+	foreach(cell, OrderedQuals(root, clauses))
+		quals = lappend(quals, copyObject(lfirst_node(RestrictInfo, cell)->clause));
+	return quals;
+}
+
 static void
-AddQuals(PlannerInfo *root, RelOptInfo *rel, const JoinPathData *data,
-		 JoinPlan *plan)
+AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
 {
 	ListCell   *cell;
 
-	foreach(cell, OrderedQuals(root, data->restrictlist, rel->relids, data->type, false))
+	foreach(cell, OrderedQuals(root, data->quals))
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
@@ -250,40 +186,8 @@ AddQuals(PlannerInfo *root, RelOptInfo *rel, const JoinPathData *data,
 		plan->join_quals = lappend(plan->join_quals,
 								   AboveJoin((Node *) rinfo->clause, data));
 	}
-	foreach(cell, OrderedQuals(root, data->restrictlist, rel->relids, data->type, true))
-		plan->other_quals = lappend(plan->other_quals,
-									copyObject(lfirst_node(RestrictInfo, cell)->clause));
-	foreach(cell, OrderedQuals(root, data->one_time, rel->relids, JOIN_INNER, false))
-		plan->one_time_quals = lappend(plan->one_time_quals,
-									   copyObject(lfirst_node(RestrictInfo, cell)->clause));
-}
-
-static void
-AddKeys(const JoinPathData *data, JoinPlan *plan)
-{
-	ListCell   *cell;
-
-	foreach(cell, data->keys)
-	{
-		const GroupKey *key = lfirst(cell);
-
-		plan->outer_keys = lappend(plan->outer_keys, copyObject(key->outer));
-		plan->inner_keys = lappend(plan->inner_keys, AboveJoin((Node *) key->inner, data));
-		plan->outer_hashes = lappend_oid(plan->outer_hashes, key->outer_hash);
-		plan->inner_hashes = lappend_oid(plan->inner_hashes, key->inner_hash);
-		plan->key_collations = lappend_oid(plan->key_collations, key->collation);
-	}
-}
-
-/* Where the column is in a side's rows. */
-static int
-FindColumn(const Var *column, List *tlist)
-{
-	TargetEntry *entry = tlist_member((Expr *) column, tlist);
-
-	if (entry == NULL)
-		elog(ERROR, "fasted reads a side of a join without a column of it");
-	return entry->resno - 1;
+	plan->other_quals = PlainQuals(root, data->above);
+	plan->one_time_quals = PlainQuals(root, data->one_time);
 }
 
 static void
@@ -302,18 +206,17 @@ AddOrder(const JoinPathData *data, List *tlist, JoinPlan *plan)
 
 /* Where a side that leaves its vectors in the table has them, and their places. */
 static void
-AddLeftVector(const JoinPathData *data, int side, List *tlist, JoinPlan *plan)
+AddLeftVector(const JoinPathData *data, int side, List *plans, JoinPlan *plan)
 {
-	const RelOptInfo *rel = side == 0 ? data->outer : data->inner;
-	const Var  *vector = (Var *) data->clause.first;
+	int			read = plan->shared ? 0 : side;
+	List	   *tlist = ((Plan *) list_nth(plans, read))->targetlist;
+	Var		   *vector = data->left[read];
 
 	plan->left_vector[side] = plan->left_place[side] = -1;
-	if (!data->left[side] || (data->shared && side > 0))
+	if (vector == NULL)
 		return;
-	if (!IsA(vector, Var) || (Index) vector->varno != rel->relid)
-		vector = (Var *) data->clause.second;
 	plan->left_vector[side] = FindColumn(vector, tlist);
-	plan->left_place[side] = FindColumn(PlaceVar(rel->relid), tlist);
+	plan->left_place[side] = FindColumn(PlaceVar(vector->varno), tlist);
 }
 
 Plan *
@@ -324,26 +227,36 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 	const JoinPathData *data = linitial(path->custom_private);
 	const DistanceClause *clause = &data->clause;
 	List	   *outer_tlist = ((Plan *) linitial(custom_plans))->targetlist;
-	List	   *inner_columns = data->shared ? data->inner->reltarget->exprs :
-		ExpressionsOf(((Plan *) lsecond(custom_plans))->targetlist);
+	List	   *inner_columns = data->plan.shared ? data->inner->reltarget->exprs :
+		get_tlist_exprs(((Plan *) lsecond(custom_plans))->targetlist, true);
 	List	   *scan_tlist = NIL;
-	JoinPlan	plan = {.type = data->type,.form = clause->form,.cosine = clause->cosine,
-		.strict = clause->strict,.similarity = clause->similarity,.shared = data->shared,.count = data->count != NULL,
-	.distance_decides = data->distance_decides,.may_raise = data->may_raise};
+	JoinPlan	plan = data->plan;
 	ListCell   *cell;
 
 	foreach(cell, outer_tlist)
 		scan_tlist = AddColumn(scan_tlist, copyObject((Node *) lfirst_node(TargetEntry, cell)->expr));
 	plan.outer_columns = list_length(scan_tlist);
-	scan->custom_scan_tlist = AddInnerColumns(scan_tlist, data, inner_columns, outer_tlist,
-											  &plan.shared_columns);
+	foreach(cell, inner_columns)
+	{
+		scan_tlist = AddColumn(scan_tlist, AboveJoin(lfirst(cell), data));
+		if (plan.shared)
+			plan.shared_columns =
+				lappend_int(plan.shared_columns,
+							FindColumn(AsOuter(lfirst(cell), data->outer, data->inner), outer_tlist));
+	}
 	if (plan.count)
-		scan->custom_scan_tlist = AddColumn(scan->custom_scan_tlist, copyObject((Node *) data->count));
+		scan_tlist = AddColumn(scan_tlist, copyObject((Node *) data->count));
+	scan->custom_scan_tlist = scan_tlist;
 	AddOrder(data, outer_tlist, &plan);
 	for (int i = 0; i < 2; i++)
-		AddLeftVector(data, i, ((Plan *) list_nth(custom_plans, data->shared ? 0 : i))->targetlist, &plan);
-	AddQuals(root, rel, data, &plan);
-	AddKeys(data, &plan);
+		AddLeftVector(data, i, custom_plans, &plan);
+	AddQuals(root, data, &plan);
+	plan.form = clause->form;
+	plan.cosine = clause->cosine;
+	plan.strict = clause->strict;
+	plan.similarity = clause->similarity;
+	plan.outer_keys = copyObject(plan.outer_keys);
+	plan.inner_keys = (List *) AboveJoin((Node *) plan.inner_keys, data);
 	plan.outer = copyObject(clause->outer);
 	plan.inner = (Expr *) AboveJoin((Node *) clause->inner, data);
 	plan.bound = copyObject(clause->bound);

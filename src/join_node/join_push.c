@@ -3,44 +3,198 @@
  * join_push.c
  *	  Vectors go to an engine, group by group, or are compared here if they are few.
  *
- * Without equalities beside the distance there is one group, of all rows; else several
- * are joined together (join_batch.c).  Rows whose
- * vectors are not for an engine are odd, in whichever group they are.
+ * The clause's bound becomes the engine's eps, and the clause's vectors become the engine's.
+ * Our own distances are the engine's, by either metric, bit for bit.  pgvector computes
+ * them in FP32: there the engine searches by Euclidean distance, eps is widened so that
+ * nothing is lost, and near the bound the clause itself decides; farther within, it
+ * need not be asked.  With u = 2^-24:
+ *
+ * FP32, Euclidean.  A difference of two coordinates, its square and a sum of d of
+ * those in any order have d + 3 roundings at most on a path, all terms positive; the
+ * root halves the error.  So the distance is wrong by less than one part in
+ * 1 / (d + 16) u, and by what underflow takes from d squares, 2^-126 each.
+ *
+ * Cosine.  1 - cos is half the squared distance of unit vectors.  The engine has these
+ * rounded to FP32: each is u away from where it should be, so a distance is wrong by
+ * 2 u; and the clause's own value by (2 d + 32) u, for inner product and both norms have
+ * d + 2 roundings each, relative to the norms.  Rows whose norms FP32 cannot hold are
+ * for the clause.
+ *
+ * The zero vector has no direction; its cosine distance is NaN, and no match.  To
+ * PostgreSQL NaN is greater than any number, so a similarity of NaN is one: there the
+ * clause decides of zero vectors.  Beside pgvector's FP32 errors the rounding of 1 - y and
+ * of 1 - distance to FP64 is small.
+ *
+ * A similarity of ours needs no such margin.  1 - distance is rounded to FP64, and rounding is
+ * monotone, so the distances d with 1 - d > y are all those up to a largest one.  This largest
+ * distance is found exactly, by bisection, and becomes the radius.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "common/hashfn.h"
-#include "distance/distance.h"
+#include <math.h>
+
+#include "engine/exact_distance.h"
 #include "executor/executor.h"
+#include "join/small_join.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
-#include "rows/vector.h"
 #include "scan/scan_explain.h"
 #include "utils/memutils.h"
 
-/* Rows between asking for one and working with it. */
-#define ROWS_AHEAD 8
+#define FP32_ROUNDOFF 0x1p-24
+
+/* The root of what the underflow of a square in FP32 may take away, and more. */
+#define FP32_UNDERFLOW 0x1p-62
+
+/* From here on squares in FP32 may overflow, or vanish. */
+#define FP32_LARGE 1e18
+#define FP32_LARGE_NORM 1e15
+#define FP32_SMALL_NORM 1e-15
+
+/* Of the engine's unit vectors, and of what follows in FP64. */
+#define UNIT_ERROR 0x1p-22
+
+/*
+ * The largest cosine distance whose similarity, rounded to FP64, is above a bound that is not
+ * NaN.  The result is negative if there is no such distance.
+ */
+static double
+LargestDistance(double bound, bool strict)
+{
+	union
+	{
+		uint64		bits;		/* numbers of one sign are in the order of their bits */
+		double		distance;
+	}			low = {.distance = 0.0}, high = {.distance = 2.0}, middle;
+
+	if (!(strict ? 1.0 > bound : 1.0 >= bound))
+		return -1.0;
+	while (low.bits < high.bits)
+	{
+		middle.bits = low.bits + (high.bits - low.bits + 1) / 2;
+		if (strict ? 1.0 - middle.distance > bound : 1.0 - middle.distance >= bound)
+			low = middle;
+		else
+			high.bits = middle.bits - 1;
+	}
+	return low.distance;
+}
+
+/* Evaluates the bound, and finds the radius. */
+static void
+FindRadius(JoinNode *node)
+{
+	const JoinPlan *plan = &node->plan;
+	bool		isnull;
+	Datum		value = ExecEvalExprSwitchContext(node->bound, ScanTuple(node), &isnull);
+	double		bound = isnull ? 0.0 : DatumGetFloat8(value);
+
+	node->exact = plan->form != FORM_FOREIGN;
+	node->radius_known = true;
+	node->nothing = isnull;
+	node->radius = bound;
+	/* to PostgreSQL NaN is greater than any number; a negative eps is an error */
+	node->undecided = isnan(bound) || (plan->form == FORM_WITHIN && bound < 0.0);
+	if (isnull || node->undecided || plan->form == FORM_WITHIN)
+		return;
+	if (!plan->similarity)
+		node->nothing = bound < 0.0 || (plan->strict && bound == 0.0);
+	else
+		node->radius = node->exact ? LargestDistance(bound, plan->strict) : 1.0 - bound;
+}
+
+static double
+EuclideanEps(JoinNode *node)
+{
+	double		delta = (node->dimensions + 16) * FP32_ROUNDOFF;
+	double		lost = sqrt(node->dimensions) * FP32_UNDERFLOW;
+
+	node->surely_within = fmin((node->radius - lost) * (1.0 - delta), FP32_LARGE);
+	return (node->radius + lost) * (1.0 + 2.0 * delta);
+}
+
+static double
+CosineEps(JoinNode *node)
+{
+	double		error = (2.0 * node->dimensions + 32.0) * FP32_ROUNDOFF;
+	double		least = node->radius - error;
+	double		most = fmax(fmin(node->radius + error, 2.0), 0.0);
+
+	node->surely_within = least > 0.0 ? sqrt(2.0 * fmin(least, 2.0)) - UNIT_ERROR : 0.0;
+	return sqrt(2.0 * most) + UNIT_ERROR;
+}
+
+static FastedMetric
+JoinNodeMetric(const JoinNode *node)
+{
+	return node->exact && node->plan.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
+}
+
+/* The engine's eps for the radius, when the dimensions are known: no match is beyond. */
+static double
+JoinNodeEps(JoinNode *node)
+{
+	double		eps = node->radius;
+
+	if (!node->exact)
+		return node->plan.cosine ? CosineEps(node) : EuclideanEps(node);
+	/* below the radius is at most the number before it; infinite distances are not below infinity */
+	if (node->plan.strict && !node->plan.similarity)
+		eps = nextafter(eps, 0.0);
+	return node->plan.cosine ? fmin(eps, 2.0) : eps;
+}
+
+/* What becomes of a vector. */
+typedef enum VectorUse
+{
+	HAS_NO_VECTOR,				/* the vector is null, or a nested loop would not evaluate it */
+	ENGINE_TAKES_IT,
+	CLAUSES_DECIDE,				/* its row is odd */
+	NEVER_MATCHES
+} VectorUse;
+
+/* Makes of a vector what the engine is to have. */
+static VectorUse
+JoinNodeVector(const JoinNode *node, float *vector)
+{
+	double		norm2 = 0.0;
+	double		norm;
+
+	if (!node->plan.cosine)
+		return ENGINE_TAKES_IT;
+	if (node->element == FASTED_ELEMENT_DOUBLE)
+	{
+		fasted_scale_direction((double *) vector, node->dimensions);
+		norm2 = RowIsZero(vector, node->element, node->dimensions) ? 0.0 : 1.0;
+	}
+	else
+		for (int k = 0; k < node->dimensions; k++)
+			norm2 += (double) vector[k] * vector[k];
+	norm = sqrt(norm2);
+	if (norm == 0.0)
+		return node->plan.similarity ? CLAUSES_DECIDE : NEVER_MATCHES;
+	/* no similarity but that of a zero vector is above the bound */
+	if (node->exact && node->radius < 0.0)
+		return NEVER_MATCHES;
+	if (node->exact)
+		return ENGINE_TAKES_IT;
+	if (!(norm > FP32_SMALL_NORM && norm < FP32_LARGE_NORM))
+		return CLAUSES_DECIDE;
+	for (int k = 0; k < node->dimensions; k++)
+		vector[k] = (float) (vector[k] / norm);
+	return ENGINE_TAKES_IT;
+}
 
 /* --- which rows can match */
-
-/* Does the row of the side in the scan tuple pass the clauses about the outer side alone?  Inner rows do. */
-static bool
-PassesOuterQuals(JoinNode *node, const JoinSide *side)
-{
-	return side == &node->sides[INNER_SIDE] ||
-		ExecQual(node->outer_quals, node->css.ss.ps.ps_ExprContext);
-}
 
 /* Would a nested loop compare the vectors of the rows, by their numbers in the group? */
 static bool
 AreCompared(JoinNode *node, uint32 outer, uint32 inner)
 {
-	ExprContext *econtext = ScanTuple(node);
+	ExprContext *econtext = LoadPairOfGroup(node, outer, inner);
 
-	LoadRow(node, &node->sides[OUTER_SIDE], RowOfGroup(&node->sides[OUTER_SIDE], outer));
-	LoadRow(node, &node->sides[INNER_SIDE], RowOfGroup(&node->sides[INNER_SIDE], inner));
 	return ExecQual(node->outer_quals, econtext) && ExecQual(node->partner_quals, econtext);
 }
 
@@ -72,89 +226,6 @@ HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 	return false;
 }
 
-/* Would a nested loop evaluate the vector of the row in the scan tuple, by its number in the group? */
-static bool
-IsWanted(JoinNode *node, JoinSide *side, uint32 row)
-{
-	/* rows that are in groups have passed */
-	if (side->grouped == NULL && !PassesOuterQuals(node, side))
-		return false;
-	return node->partner_quals == NULL || HasPartner(node, side, row);
-}
-
-/* --- groups */
-
-/* The hash of a row's keys; false: the row has no match, because a key is null or a clause is false. */
-static bool
-HashKeys(JoinNode *node, JoinSide *side, uint32 row, uint64 *hash)
-{
-	ExprContext *econtext = ScanTuple(node);
-	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	bool		isnull = false;
-	ListCell   *cell;
-
-	*hash = 0;
-	LoadRow(node, side, row);
-	isnull = !PassesOuterQuals(node, side);
-	foreach(cell, side->keys)
-	{
-		int			n = foreach_current_index(cell);
-		Datum		value;
-
-		if (isnull)
-			break;
-		value = ExecEvalExpr((ExprState *) lfirst(cell), econtext, &isnull);
-		if (isnull)
-			break;
-		value = FunctionCall1Coll(&side->hashes[n], list_nth_oid(node->plan.key_collations, n), value);
-		*hash = hash_combine64(*hash, DatumGetUInt32(value));
-	}
-	MemoryContextSwitchTo(old);
-	return !isnull;
-}
-
-static void
-GroupSide(JoinNode *node, JoinSide *side)
-{
-	uint32		count = KeptRowsCount(side->kept);
-	uint32		grouped = 0;
-
-	side->grouped = MemoryContextAllocHuge(node->context, (Size) count * sizeof(GroupedRow));
-	for (uint32 row = 0; row < count; row++)
-	{
-		GroupedRow *next = &side->grouped[grouped];
-
-		CHECK_FOR_INTERRUPTS();
-		if (!HashKeys(node, side, row, &next->hash))
-			continue;
-		next->row = row;
-		grouped++;
-	}
-	SortGroups(side->grouped, grouped);
-	side->group = (GroupPlace) {.rows = side->grouped,.total = grouped};
-}
-
-uint32
-RowOfGroup(const JoinSide *side, uint32 i)
-{
-	return side->grouped == NULL ? i : side->group.rows[side->group.first + i].row;
-}
-
-/*
- * Rows of a group lie far from each other in memory: that of number i, which comes next,
- * had better be asked for some rows before, and what its values point to a little later.
- */
-static void
-PrefetchRows(const JoinSide *side, uint32 i, bool values)
-{
-	if (side->grouped == NULL)
-		return;
-	if (i + 2 * ROWS_AHEAD < side->group.count)
-		KeptRowsPrefetch(side->kept, RowOfGroup(side, i + 2 * ROWS_AHEAD));
-	if (values && i + ROWS_AHEAD < side->group.count)
-		KeptRowsPrefetchValues(side->kept, RowOfGroup(side, i + ROWS_AHEAD));
-}
-
 /* --- vectors */
 
 /*
@@ -177,63 +248,44 @@ LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
 	return true;
 }
 
-/* The vector of the row in the scan tuple, by its number in the group; null if it must not be evaluated. */
+/* The vector of the row in the scan tuple; null if a nested loop would not evaluate it. */
 static VectorView
 VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 {
-	if (!IsWanted(node, side, i))
+	/* rows that are in groups have passed */
+	if ((side->group.rows == NULL && !PassesOuterQuals(node, side)) ||
+		(node->partner_quals != NULL && !HasPartner(node, side, i)))
 		return (VectorView) {.isnull = true};
 	return ViewVector(node, side);
 }
 
 int
-FindDimensions(JoinNode *node)
+DimensionsOfGroup(JoinNode *node)
 {
 	JoinSide   *side = &node->sides[OUTER_SIDE];
 
-	for (uint32 i = 0; LoadRowOfGroup(node, side, i); i++)
+	for (uint32 i = 0; !node->undecided && LoadRowOfGroup(node, side, i); i++)
 	{
 		VectorView	vector = VectorOfRow(node, side, i);
 
 		if (vector.elements != NULL && (uint32) vector.dimensions <= FASTED_MAX_DIMENSIONS)
-			return vector.dimensions;
+		{
+			if (!node->radius_known)
+				FindRadius(node);
+			return node->undecided ? 0 : vector.dimensions;
+		}
 		CHECK_FOR_INTERRUPTS();
 	}
 	return 0;
 }
 
-/* Room for one more number. */
-static uint32 *
-GrowNumbers(MemoryContext context, uint32 *numbers, uint32 count, uint32 *room)
-{
-	if (count < *room)
-		return numbers;
-	*room = Max(1024, 2 * *room);
-	return numbers == NULL ? MemoryContextAllocHuge(context, *room * sizeof(uint32)) :
-		repalloc_huge(numbers, *room * sizeof(uint32));
-}
-
+/* Adds a row number. */
 static void
-AddRow(JoinNode *node, JoinSide *side, uint32 i)
+AddNumber(JoinNode *node, uint32 **numbers, uint32 *count, uint32 *room, uint32 number)
 {
-	side->rows = GrowNumbers(node->context, side->rows, side->nrows, &side->rows_room);
-	side->rows[side->nrows++] = RowOfGroup(side, i);
-}
-
-static void
-AddOdd(JoinNode *node, JoinSide *side, uint32 i)
-{
-	side->all_odd = GrowNumbers(node->context, side->all_odd, side->all_nodd, &side->odd_room);
-	side->all_odd[side->all_nodd++] = i;
-}
-
-/* False: some numbers are not finite. */
-static bool
-CopyVector(const JoinNode *node, const VectorView *view, float *vector)
-{
-	if (node->element == FASTED_ELEMENT_DOUBLE)
-		return CopyFiniteDoubles((const double *) view->elements, (double *) vector, view->dimensions);
-	return CopyFinite(view->elements, vector, view->dimensions);
+	if (*count == *room)
+		*numbers = GrowArray(node->context, *numbers, room, sizeof(uint32));
+	(*numbers)[(*count)++] = number;
 }
 
 /* What becomes of the group's row in the scan tuple; its vector, if the engine is to have it. */
@@ -241,13 +293,16 @@ static VectorUse
 UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 {
 	VectorView	view = VectorOfRow(node, side, i);
+	bool		finite;
 
 	if (view.isnull)
 		return HAS_NO_VECTOR;
-	if (view.elements == NULL || node->undecided || view.dimensions != node->dimensions ||
-		!CopyVector(node, &view, vector))
+	if (view.elements == NULL || node->undecided || view.dimensions != node->dimensions)
 		return CLAUSES_DECIDE;
-	return JoinNodeVector(node, vector);
+	finite = node->element == FASTED_ELEMENT_DOUBLE ?
+		CopyFiniteDoubles((const double *) view.elements, (double *) vector, view.dimensions) :
+		CopyFinite(view.elements, vector, view.dimensions);
+	return finite ? JoinNodeVector(node, vector) : CLAUSES_DECIDE;
 }
 
 /*
@@ -266,7 +321,7 @@ PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector, uint32 *n
 		VectorUse	use;
 
 		CHECK_FOR_INTERRUPTS();
-		PrefetchRows(side, i, true);
+		PrefetchGroup(side, i, true);
 		use = UseOf(node, side, i, vector);
 		*nvectors += use != HAS_NO_VECTOR;
 		switch (use)
@@ -277,10 +332,10 @@ PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector, uint32 *n
 				else
 					memcpy(side->vectors + side->nrows * JoinNodeRowFloats(node), vector,
 						   JoinNodeRowFloats(node) * sizeof(float));
-				AddRow(node, side, i);
+				AddNumber(node, &side->rows, &side->nrows, &side->rows_room, RowOfGroup(side, i));
 				break;
 			case CLAUSES_DECIDE:
-				AddOdd(node, side, i);
+				AddNumber(node, &side->all_odd, &side->all_nodd, &side->odd_room, i);
 				break;
 			case NEVER_MATCHES:
 			case HAS_NO_VECTOR:
@@ -296,11 +351,12 @@ NotePushed(JoinNode *node, int number, uint32 g, uint32 first_row, uint32 first_
 {
 	const JoinSide *side = &node->sides[number];
 	FastedRowGroup *rows = &node->row_groups[g];
-
-	node->batch[g].sides[number] = (BatchSide) {
+	BatchSide	pushed = {
 		.place = side->group,.first_odd = first_odd,.nodd = side->all_nodd - first_odd,
 		.nvectors = nvectors
 	};
+
+	node->batch[g][number] = pushed;
 	if (number == OUTER_SIDE)
 	{
 		rows->first_a = first_row;
@@ -308,6 +364,7 @@ NotePushed(JoinNode *node, int number, uint32 g, uint32 first_row, uint32 first_
 	}
 	if (number == INNER_SIDE || node->plan.shared)
 	{
+		node->batch[g][INNER_SIDE] = pushed;
 		rows->first_b = first_row;
 		rows->rows_b = side->nrows - first_row;
 	}
@@ -329,7 +386,7 @@ PushSide(JoinNode *node, Join *join, int number)
 		uint32		nvectors = 0;
 
 		TakeGroup(node, g);
-		if (number == OUTER_SIDE || node->batch[g].sides[OUTER_SIDE].nvectors > 0)
+		if (number == OUTER_SIDE || node->batch[g][OUTER_SIDE].nvectors > 0)
 			taken = PushSideOfGroup(node, join, number, vector, &nvectors);
 		NotePushed(node, number, g, first_row, first_odd, nvectors);
 	}
@@ -341,59 +398,40 @@ void
 PushGroups(RowPusher *pusher, Join *join)
 {
 	JoinNode   *node = (JoinNode *) ((char *) pusher - offsetof(JoinNode, pusher));
+	const JoinSide *outer = &node->sides[OUTER_SIDE];
+	JoinSide   *inner = &node->sides[INNER_SIDE];
 
 	if (PushSide(node, join, OUTER_SIDE) && !node->plan.shared)
 		(void) PushSide(node, join, INNER_SIDE);
-}
-
-/* --- few rows */
-
-static void
-MakeRoomForFewRows(JoinNode *node)
-{
-	if (node->own_pairs != NULL)
-		return;
-	node->own_pairs = MemoryContextAlloc(node->context, MOST_SMALL_PAIRS * sizeof(FastedPair));
-	for (int i = 0; i < 2; i++)
-		node->sides[i].vectors = MemoryContextAlloc(node->context, MOST_SMALL_FLOATS * sizeof(float));
-}
-
-/* All pairs of a group within eps. */
-static void
-CompareRowsOfGroup(JoinNode *node, const FastedRowGroup *group)
-{
-	FastedMetric metric = JoinNodeMetric(node);
-	const float *outer = node->sides[OUTER_SIDE].vectors;
-	const float *inner = node->sides[node->plan.shared ? OUTER_SIDE : INNER_SIDE].vectors;
-	double		eps = JoinNodeEps(node);
-
-	for (uint32 a = group->first_a; a < group->first_a + group->rows_a; a++)
+	if (node->plan.shared)
 	{
-		const float *x = outer + a * JoinNodeRowFloats(node);
-		uint32		b = node->plan.shared ? a + 1 : group->first_b;
-
-		for (; b < group->first_b + group->rows_b; b++)
-		{
-			const float *y = inner + b * JoinNodeRowFloats(node);
-			double		dist = ExactDistance(metric, node->element, x, y, node->dimensions);
-
-			if (dist <= eps)
-				node->own_pairs[node->npairs++] = (FastedPair) {.a = a,.b = b,.dist = dist};
-		}
+		inner->rows = outer->rows;
+		inner->all_odd = outer->all_odd;
+		inner->complete = outer->complete;
 	}
 }
+
+/* --- the join of groups */
 
 static void
 JoinFewRows(JoinNode *node)
 {
-	MakeRoomForFewRows(node);
+	SmallJoin	join = {.metric = JoinNodeMetric(node),.element = node->element,
+	.dimensions = node->dimensions,.eps = JoinNodeEps(node)};
+
+	if (node->own_pairs == NULL)
+	{
+		node->own_pairs = MemoryContextAlloc(node->context, SMALL_JOIN_PAIRS * sizeof(FastedPair));
+		for (int i = 0; i < 2; i++)
+			node->sides[i].vectors = MemoryContextAlloc(node->context, SMALL_JOIN_FLOATS * sizeof(float));
+	}
 	PushGroups(&node->pusher, NULL);
+	join.a = node->sides[OUTER_SIDE].vectors;
+	join.b = node->plan.shared ? NULL : node->sides[INNER_SIDE].vectors;
 	for (uint32 g = 0; g < node->nbatch; g++)
-		CompareRowsOfGroup(node, &node->row_groups[g]);
+		node->npairs += SmallJoinPairs(&join, &node->row_groups[g], node->own_pairs + node->npairs);
 	node->pairs = node->own_pairs;
 }
-
-/* --- the join of groups */
 
 /* Of the groups that are joined; a guess where the side is not read yet. */
 static uint64
@@ -403,56 +441,8 @@ ExpectedRows(const JoinNode *node, int number)
 	uint64		count = 0;
 
 	for (uint32 g = 0; g < node->nbatch; g++)
-		count += node->batch[g].sides[number].place.count;
+		count += node->batch[g][number].place.count;
 	return side->complete ? count : Max(count, (uint64) side->plan->plan->plan_rows);
-}
-
-/* Do two rows of the group pass the clauses beside distance and order, which are equalities? */
-static bool
-HaveEqualKeys(JoinNode *node, uint32 outer, uint32 inner)
-{
-	ScanTuple(node);
-	LoadRow(node, &node->sides[OUTER_SIDE], RowOfGroup(&node->sides[OUTER_SIDE], outer));
-	LoadRow(node, &node->sides[INNER_SIDE], RowOfGroup(&node->sides[INNER_SIDE], inner));
-	return ExecQual(node->join_quals, node->css.ss.ps.ps_ExprContext);
-}
-
-/* Are all keys of the group equal, and not only their hashes? */
-static bool
-IsOneGroup(JoinNode *node)
-{
-	const JoinSide *outer = &node->sides[OUTER_SIDE];
-	const JoinSide *inner = &node->sides[INNER_SIDE];
-
-	for (uint32 i = 0; i < outer->group.count; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		PrefetchRows(outer, i, false);
-		if (!HaveEqualKeys(node, i, 0))
-			return false;
-	}
-	/* shared rows have been compared */
-	for (uint32 i = 1; !node->plan.shared && i < inner->group.count; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		PrefetchRows(inner, i, false);
-		if (!HaveEqualKeys(node, 0, i))
-			return false;
-	}
-	return true;
-}
-
-/* The same of all groups that are joined. */
-static bool
-AreGroups(JoinNode *node)
-{
-	for (uint32 g = 0; g < node->nbatch; g++)
-	{
-		TakeGroup(node, g);
-		if (!IsOneGroup(node))
-			return false;
-	}
-	return true;
 }
 
 static void
@@ -496,36 +486,23 @@ EndJoin(JoinNode *node)
 	node->join = NULL;
 }
 
-void
-FindGroups(JoinNode *node)
+bool
+BeginNextGroups(JoinNode *node)
 {
-	JoinSide   *outer = &node->sides[OUTER_SIDE];
-	JoinSide   *inner = &node->sides[INNER_SIDE];
-
-	node->groups = 0;
-	node->no_groups = IsEmptySide(node, outer) || IsEmptySide(node, inner);
-	if (node->no_groups)
-		return;
-	if (node->plan.outer_keys == NIL)
+	if (!NextBatch(node))
 	{
-		outer->group = (GroupPlace) {.count = KeptRowsCount(outer->kept)};
-		inner->group = (GroupPlace) {.count = KeptRowsCount(inner->kept)};
+		/* the rows that have no match */
+		ReadSide(node, &node->sides[OUTER_SIDE]);
+		return false;
 	}
-	else
-	{
-		GroupSide(node, outer);
-		inner->group = outer->group;
-		inner->grouped = outer->grouped;
-		if (!node->plan.shared && outer->group.total > 0)
-			GroupSide(node, inner);
-	}
-	BeginBatches(node);
-}
-
-/* Gives the rows of these groups to whoever joins them. */
-static void
-BeginGroups(JoinNode *node)
-{
+	node->all_groups += node->nbatch;
+	node->next_pair = node->npairs = 0;
+	node->next_equal = 0;
+	node->mirrored = false;
+	/* behind the odd rows of the group before the first */
+	node->odd_group = 0;
+	node->odd_inner = true;
+	node->next_odd = PG_UINT32_MAX;
 	node->distance_decides = node->engine_counts = false;
 	if (node->dimensions == 0)
 		PushGroups(&node->pusher, NULL);	/* all are odd */
@@ -533,24 +510,5 @@ BeginGroups(JoinNode *node)
 		JoinFewRows(node);
 	else
 		BeginEngine(node);
-}
-
-bool
-BeginNextGroups(JoinNode *node)
-{
-	if (node->no_groups || !NextBatch(node))
-	{
-		/* the rows that have no match */
-		ReadSide(node, &node->sides[OUTER_SIDE]);
-		return false;
-	}
-	node->groups += node->nbatch;
-	node->all_groups += node->nbatch;
-	node->next_pair = node->npairs = 0;
-	node->next_equal = 0;
-	node->mirrored = false;
-	BeginGroups(node);
-	if (node->plan.shared)
-		node->sides[INNER_SIDE].complete = node->sides[OUTER_SIDE].complete;
 	return true;
 }

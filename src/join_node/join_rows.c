@@ -1,18 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * join_rows.c
- *	  Rows of a side: from its plan, to where they are kept, into the scan tuple.
+ *	  Rows of a side: from its plan, to where they are kept, into the scan tuple; and the
+ *	  vector there, as floats or doubles.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "base/guc.h"
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "base/guc.h"
+#include "utils/lsyscache.h"
 
 /* The rows of both sides may take this part of fasted.memory_limit, beside the engine. */
 #define KEPT_SHARE 2
@@ -25,9 +28,12 @@ KeptLimit(const JoinNode *node)
 
 /* --- which columns */
 
-/* All columns of the plan's rows but a vector that is left in the table, and its place. */
+/*
+ * Kept are all columns of the plan's rows but a vector that is left in the table, and its place.
+ * The columns of the scan tuple come from the plan's rows, and then from kept ones.
+ */
 static void
-ChooseKeptColumns(JoinSide *side, TupleDesc rows)
+PlaceColumns(JoinNode *node, JoinSide *side, TupleDesc rows, bool shared)
 {
 	int			count = 0;
 
@@ -36,32 +42,21 @@ ChooseKeptColumns(JoinSide *side, TupleDesc rows)
 		if (i != side->left_vector && i != side->left_place)
 			side->kept_from[count++] = i;
 	side->kept_columns = CreateTemplateTupleDesc(count);
-	for (int i = 0; i < count; i++)
-		TupleDescCopyEntry(side->kept_columns, i + 1, rows, side->kept_from[i] + 1);
-}
-
-/* Where each column of the scan tuple comes from. */
-static void
-PlaceColumns(JoinNode *node, JoinSide *side, bool shared)
-{
+	for (int k = 0; k < count; k++)
+		TupleDescCopyEntry(side->kept_columns, k + 1, rows, side->kept_from[k] + 1);
 	side->from = palloc(side->columns * sizeof(int) + 1);
-	side->place = palloc(side->columns * sizeof(int) + 1);
 	side->moves = palloc(side->columns * sizeof(*side->moves) + 1);
+	side->left_column = -1;
 	for (int i = 0; i < side->columns; i++)
 	{
-		int			from = shared ? list_nth_int(node->plan.shared_columns, i) : i;
-
-		side->from[i] = from;
-		side->place[i] = NOT_KEPT;
-		for (int k = 0; k < side->kept_columns->natts; k++)
-			if (side->kept_from[k] == from)
-				side->place[i] = k;
-		if (side->place[i] != NOT_KEPT)
-		{
-			side->moves[side->nmoves].from = side->place[i];
-			side->moves[side->nmoves++].to = side->first + i;
-		}
-		if (from == side->left_vector)
+		side->from[i] = shared ? list_nth_int(node->plan.shared_columns, i) : i;
+		for (int k = 0; k < count; k++)
+			if (side->kept_from[k] == side->from[i])
+			{
+				side->moves[side->nmoves].from = k;
+				side->moves[side->nmoves++].to = side->first + i;
+			}
+		if (side->from[i] == side->left_vector)
 			side->left_column = side->first + i;
 	}
 }
@@ -80,21 +75,33 @@ MarkWanted(Node *node, bool *wanted)
 	return expression_tree_walker(node, MarkWanted, wanted);
 }
 
+/* The columns whose values are fetched from TOAST tables at once, as clauses or vectors use them. */
 static void
-FindWanted(JoinNode *node, JoinSide *side)
+FindWanted(JoinNode *node)
 {
 	const JoinPlan *plan = &node->plan;
+	bool	   *wanted = palloc0(node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts + 1);
 
-	side->wanted = palloc0(node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts + 1);
-	MarkWanted((Node *) plan->outer, side->wanted);
-	MarkWanted((Node *) plan->inner, side->wanted);
-	MarkWanted((Node *) plan->join_quals, side->wanted);
-	MarkWanted((Node *) plan->outer_keys, side->wanted);
-	MarkWanted((Node *) plan->inner_keys, side->wanted);
-	if (!plan->shared)
-		return;
+	MarkWanted((Node *) list_make5(plan->outer, plan->inner, plan->join_quals, plan->outer_keys,
+								   plan->inner_keys), wanted);
 	for (int i = 0; i < list_length(plan->shared_columns); i++)
-		side->wanted[list_nth_int(plan->shared_columns, i)] |= side->wanted[plan->outer_columns + i];
+		wanted[list_nth_int(plan->shared_columns, i)] |= wanted[plan->outer_columns + i];
+	node->wanted = wanted;
+}
+
+/* Finds out whether the side's vectors can be read where they lie. */
+static void
+InitSideVector(JoinNode *node, JoinSide *side, Expr *vector)
+{
+	FuncExpr   *cast = (FuncExpr *) vector;
+
+	if (getBaseType(exprType((Node *) vector)) == FLOAT8ARRAYOID)
+		node->element = FASTED_ELEMENT_DOUBLE;
+	side->plain_vector = -1;
+	/* the cast is one of pgvector's own, as the distance is */
+	if (node->plan.form == FORM_FOREIGN && IsA(cast, FuncExpr) && IsA(linitial(cast->args), Var) &&
+		strcmp(get_func_name(cast->funcid), "vector_to_float4") == 0)
+		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
 }
 
 void
@@ -108,23 +115,23 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	side->plan = plan;
 	side->first = number == OUTER_SIDE ? 0 : outer_columns;
 	side->columns = number == OUTER_SIDE ? outer_columns : natts - outer_columns;
-	side->left_column = -1;
-	side->left_vector = node->plan.left_vector[shared ? OUTER_SIDE : number];
-	side->left_place = node->plan.left_place[shared ? OUTER_SIDE : number];
+	side->left_vector = node->plan.left_vector[number];
+	side->left_place = node->plan.left_place[number];
 	side->loaded = -1;
-	ChooseKeptColumns(side, ExecGetResultType(plan));
-	PlaceColumns(node, side, shared);
-	FindWanted(node, side);
+	PlaceColumns(node, side, ExecGetResultType(plan), shared);
+	if (node->wanted == NULL)
+		FindWanted(node);
+	InitSideVector(node, side, number == OUTER_SIDE ? node->plan.outer : node->plan.inner);
 	if (side->left_vector < 0)
 		return;
 	if (shared)
 		side->left = node->sides[OUTER_SIDE].left;
 	else
 	{
-		Var		   *column = (Var *) ((TargetEntry *) list_nth(plan->plan->targetlist, side->left_vector))->expr;
+		TargetEntry *entry = list_nth(plan->plan->targetlist, side->left_vector);
 
-		Assert(IsA(column, Var));
-		side->left = LeftVectorsCreate((ScanState *) plan, column->varattno, KeptLimit(node));
+		side->left = LeftVectorsCreate((ScanState *) plan, castNode(Var, entry->expr)->varattno,
+									   KeptLimit(node));
 	}
 }
 
@@ -133,26 +140,7 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 void
 BeginSide(JoinNode *node, JoinSide *side)
 {
-	MemoryContext old = MemoryContextSwitchTo(node->context);
-
-	side->kept = KeptRowsCreate(side->kept_columns, KeptLimit(node));
-	side->complete = false;
-	node->direction = 0;
-	MemoryContextSwitchTo(old);
-}
-
-/* The plan's next row; its nodes expect to be in the query's memory context. */
-static TupleTableSlot *
-NextOfPlan(JoinSide *side)
-{
-	MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
-	TupleTableSlot *slot = ExecProcNode(side->plan);
-
-	MemoryContextSwitchTo(old);
-	if (TupIsNull(slot))
-		return NULL;
-	slot_getallattrs(slot);
-	return slot;
+	side->kept = KeptRowsCreate(node->context, side->kept_columns, KeptLimit(node));
 }
 
 /* Puts the plan's row into the scan tuple. */
@@ -167,10 +155,12 @@ LoadFresh(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 	{
 		int			column = side->first + i;
 		Form_pg_attribute attribute = TupleDescAttr(scan->tts_tupleDescriptor, column);
-		Datum		value = slot->tts_values[side->from[i]];
+		int			from = side->from[i];
+		Datum		value = slot->tts_values[from];
 
-		scan->tts_isnull[column] = slot->tts_isnull[side->from[i]];
-		if (side->wanted[column] && !scan->tts_isnull[column] && attribute->attlen == -1 &&
+		/* nobody looks at a row's place */
+		scan->tts_isnull[column] = slot->tts_isnull[from] || from == side->left_place;
+		if (node->wanted[column] && !scan->tts_isnull[column] && attribute->attlen == -1 &&
 			VARATT_IS_EXTERNAL(DatumGetPointer(value)))
 			value = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(value)));
 		scan->tts_values[column] = value;
@@ -180,13 +170,12 @@ LoadFresh(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 	side->has_vector = true;
 }
 
-/* Compares the last two rows that were kept; zero: they have no order. */
-static int
-CompareLast(JoinNode *node, KeptRows *kept)
+int
+CompareByOrder(const JoinNode *node, uint32 row, uint32 other)
 {
-	uint32		last = KeptRowsCount(kept) - 1;
-	KeptRow		a = KeptRowsFetch(kept, last - 1, OUTER_SIDE);
-	KeptRow		b = KeptRowsFetch(kept, last, INNER_SIDE);
+	KeptRows   *kept = node->sides[OUTER_SIDE].kept;
+	KeptRow		a = KeptRowsFetch(kept, row, OUTER_SIDE);
+	KeptRow		b = KeptRowsFetch(kept, other, INNER_SIDE);
 	int			column = node->order_column;
 	int			compared;
 
@@ -198,15 +187,15 @@ CompareLast(JoinNode *node, KeptRows *kept)
 
 /* Do rows come in an order, so that a pair's is that of its row numbers? */
 static void
-NoteDirection(JoinNode *node, KeptRows *kept)
+NoteDirection(JoinNode *node, const KeptRows *kept)
 {
-	uint32		count = KeptRowsCount(kept);
+	uint32		last = kept->count - 1;
 
-	if (!KeptRowIsInMemory(kept, count - 1))
+	if (last >= kept->in_memory)
 		node->direction = 0;
-	else if (count == 2)
-		node->direction = CompareLast(node, kept);
-	else if (node->direction != 0 && CompareLast(node, kept) != node->direction)
+	else if (last == 1)
+		node->direction = CompareByOrder(node, 0, last);
+	else if (node->direction != 0 && CompareByOrder(node, last - 1, last) != node->direction)
 		node->direction = 0;
 }
 
@@ -226,9 +215,8 @@ KeepFresh(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 		values[k] = slot->tts_values[side->kept_from[k]];
 		isnull[k] = slot->tts_isnull[side->kept_from[k]];
 	}
-	for (int i = 0; i < side->columns; i++)
-		if (side->place[i] != NOT_KEPT)
-			values[side->place[i]] = scan->tts_values[side->first + i];
+	for (int i = 0; i < side->nmoves; i++)
+		values[side->moves[i].from] = scan->tts_values[side->moves[i].to];
 	KeptRowsAdd(side->kept, values, isnull);
 	if (node->order != NULL)
 		NoteDirection(node, side->kept);
@@ -240,13 +228,20 @@ KeepFresh(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 bool
 ReadRow(JoinNode *node, JoinSide *side)
 {
-	TupleTableSlot *slot = side->complete ? NULL : NextOfPlan(side);
+	TupleTableSlot *slot = NULL;
 
-	if (slot == NULL)
+	if (!side->complete)
 	{
-		side->complete = true;
-		return false;
+		/* the plan's nodes expect to be in the query's memory context */
+		MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
+
+		slot = ExecProcNode(side->plan);
+		MemoryContextSwitchTo(old);
 	}
+	side->complete = TupIsNull(slot);
+	if (side->complete)
+		return false;
+	slot_getallattrs(slot);
 	LoadFresh(node, side, slot);
 	KeepFresh(node, side, slot);
 	return true;
@@ -262,7 +257,7 @@ ReadSide(JoinNode *node, JoinSide *side)
 bool
 IsEmptySide(JoinNode *node, JoinSide *side)
 {
-	return KeptRowsCount(side->kept) == 0 && !ReadRow(node, side);
+	return side->kept->count == 0 && !ReadRow(node, side);
 }
 
 void
@@ -274,32 +269,11 @@ EndSide(JoinNode *node, JoinSide *side)
 		KeptRowsEnd(side->kept);
 	if (side->left != NULL && !shared)
 		LeftVectorsReset(side->left);
-	side->kept = NULL;
-	side->complete = false;
-	side->rows = side->all_odd = NULL;
-	side->odd = NULL;
-	side->grouped = NULL;
-	side->vectors = NULL;
-	side->nrows = side->rows_room = side->nodd = side->all_nodd = side->odd_room = 0;
-	side->partner = 0;
+	memset(&side->kept, 0, sizeof(JoinSide) - offsetof(JoinSide, kept));
 	side->loaded = -1;
 }
 
 /* --- the scan tuple */
-
-/* What is there of columns that are not kept is another row's. */
-static void
-ForgetOtherColumns(JoinSide *side, TupleTableSlot *scan)
-{
-	for (int i = 0; i < side->columns; i++)
-	{
-		if (side->place[i] != NOT_KEPT)
-			continue;
-		scan->tts_values[side->first + i] = (Datum) 0;
-		scan->tts_isnull[side->first + i] = true;
-	}
-	side->has_vector = false;
-}
 
 void
 LoadRow(JoinNode *node, JoinSide *side, uint32 row)
@@ -311,8 +285,13 @@ LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 		return;
 	kept = KeptRowsFetch(side->kept, row, side == &node->sides[INNER_SIDE]);
 	side->loaded = row;
-	if (side->has_vector)
-		ForgetOtherColumns(side, scan);
+	if (side->left_column >= 0)
+	{
+		/* the vector is another row's */
+		scan->tts_values[side->left_column] = (Datum) 0;
+		scan->tts_isnull[side->left_column] = true;
+		side->has_vector = false;
+	}
 	for (int i = 0; i < side->nmoves; i++)
 	{
 		int			from = side->moves[i].from;
@@ -321,6 +300,13 @@ LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 		scan->tts_values[to] = kept.values[from];
 		scan->tts_isnull[to] = kept.isnull[from];
 	}
+}
+
+void
+LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row)
+{
+	LoadRow(node, &node->sides[OUTER_SIDE], outer_row);
+	LoadRow(node, &node->sides[INNER_SIDE], inner_row);
 }
 
 void
@@ -359,4 +345,90 @@ ScanTuple(JoinNode *node)
 	scan->tts_nvalid = scan->tts_tupleDescriptor->natts;
 	econtext->ecxt_scantuple = scan;
 	return econtext;
+}
+
+/*
+ * --- the vector in the scan tuple
+ *
+ * pgvector's vector is its dimensions and its floats, but its cast to real[] makes a
+ * Datum of each float on the way, which takes longer than all else that is done with
+ * a row while it is read.  So its floats are read where they lie, if for the first
+ * vector of a run they are there: those that the cast gives, bit for bit.
+ */
+
+/* A vector as pgvector lays it out. */
+typedef struct PlainVector
+{
+	int32		length;			/* varlena */
+	int16		dimensions;
+	int16		unused;
+	float		elements[FLEXIBLE_ARRAY_MEMBER];
+} PlainVector;
+
+static VectorView
+ViewArray(ArrayType *array)
+{
+	VectorView	view = {0};
+	int			dimensions;
+
+	if (VectorShape(array, &dimensions) == VECTOR_OK)
+		view = (VectorView) {.elements = (const float *) ARR_DATA_PTR(array),.dimensions = dimensions};
+	return view;
+}
+
+/* By the expression that makes real[] of it. */
+static VectorView
+CastVector(JoinNode *node, JoinSide *side)
+{
+	bool		isnull;
+	Datum		value = ExecEvalExpr(side->vector, node->css.ss.ps.ps_ExprContext, &isnull);
+
+	if (isnull)
+		return (VectorView) {.isnull = true};
+	return ViewArray(DatumGetArrayTypeP(value));
+}
+
+static VectorView
+ViewPlainVector(Datum value)
+{
+	const PlainVector *vector = (PlainVector *) PG_DETOAST_DATUM(value);
+
+	if (vector->dimensions <= 0 ||
+		VARSIZE(vector) != offsetof(PlainVector, elements) + vector->dimensions * sizeof(float))
+		return (VectorView) {0};
+	return (VectorView) {.elements = vector->elements,.dimensions = vector->dimensions};
+}
+
+static bool
+AreSame(const VectorView *x, const VectorView *y)
+{
+	return x->elements != NULL && y->elements != NULL && x->dimensions == y->dimensions &&
+		memcmp(x->elements, y->elements, x->dimensions * sizeof(float)) == 0;
+}
+
+VectorView
+ViewVector(JoinNode *node, JoinSide *side)
+{
+	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
+	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
+	VectorView	view;
+
+	if (side->plain_vector < 0 || scan->tts_isnull[side->plain_vector])
+		view = CastVector(node, side);
+	else
+	{
+		view = ViewPlainVector(scan->tts_values[side->plain_vector]);
+		if (!side->plain_checked || view.elements == NULL)
+		{
+			VectorView	cast = CastVector(node, side);
+
+			if (!AreSame(&view, &cast))
+				side->plain_vector = -1;
+			side->plain_checked = true;
+			view = cast;
+		}
+	}
+	MemoryContextSwitchTo(old);
+	return view;
 }

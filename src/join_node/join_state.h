@@ -9,17 +9,29 @@
 #define FASTED_JOIN_STATE_H
 
 #include "join/join.h"
-#include "join_node/join_node.h"
+#include "join_node/join_plan.h"
 #include "join_node/kept_rows.h"
-#include "join_node/left_vectors.h"
 #include "rows/vector.h"
-#include "nodes/execnodes.h"
+#include "utils/sortsupport.h"
 
 #define OUTER_SIDE 0
 #define INNER_SIDE 1
 
-/* From where a column of the scan tuple comes, if not from a kept row. */
-#define NOT_KEPT (-1)
+/* A row and the hash of its keys. */
+typedef struct GroupedRow
+{
+	uint64		hash;
+	uint32		row;
+} GroupedRow;
+
+/* A group of rows that have one hash, and where it is among all rows in the order of hashes. */
+typedef struct GroupPlace
+{
+	const GroupedRow *rows;		/* NULL: there are no keys, and one group of all rows */
+	uint32		total;
+	uint32		first;			/* of the group */
+	uint32		count;
+} GroupPlace;
 
 /* One side of the join: its rows, and which of them the engine has. */
 typedef struct JoinSide
@@ -29,26 +41,20 @@ typedef struct JoinSide
 	int			first;			/* its columns in the scan tuple */
 	int			columns;
 	int		   *from;			/* which columns of the plan's rows those are */
-	int		   *place;			/* and of kept ones; or NOT_KEPT */
 	int			nmoves;
 	struct
 	{
 		int			from;
 		int			to;
 	}		   *moves;			/* from a kept row to the scan tuple */
-	bool	   *wanted;			/* by clauses or the vector: TOAST is fetched at once */
 
 	/* What is kept of the plan's rows; both sides have the same, if they share rows. */
 	TupleDesc	kept_columns;
 	int		   *kept_from;		/* which columns of the plan's rows */
-	KeptRows   *kept;
-	bool		complete;		/* all rows are */
 	LeftVectors *left;			/* where the vectors are, if they are not kept */
 	int			left_column;	/* which column of the scan tuple that is */
 	int			left_vector;	/* which of the plan's rows, and the place */
 	int			left_place;
-	int64		loaded;			/* row in the scan tuple; -1: none, -2: nulls */
-	bool		has_vector;		/* with the one that is not kept */
 
 	/* Vectors of pgvector's, which need no copy to be read. */
 	int			plain_vector;	/* column of the scan tuple; -1: none */
@@ -57,8 +63,13 @@ typedef struct JoinSide
 	/* Keys, for groups. */
 	List	   *keys;			/* ExprStates */
 	FmgrInfo   *hashes;
-	GroupedRow *grouped;		/* by hash; NULL: there are no groups */
-	GroupPlace	group;			/* the one at work; without keys, all rows */
+
+	/* Of one run, from here on. */
+	KeptRows   *kept;
+	bool		complete;		/* all rows are */
+	int64		loaded;			/* row in the scan tuple; -1: none, -2: nulls */
+	bool		has_vector;		/* with the one that is not kept */
+	GroupPlace	group;			/* the one at work */
 	uint32		partner;		/* number in a group of the row at which the last search for a partner ended */
 	float	   *vectors;		/* of few rows, which need no engine */
 
@@ -84,20 +95,13 @@ typedef struct BatchSide
 	uint32		nvectors;		/* its rows with a vector that is not null */
 } BatchSide;
 
-typedef struct BatchGroup
-{
-	BatchSide	sides[2];
-} BatchGroup;
-
-/* An engine is not begun for so few pairs of rows, if their vectors are not long: join_batch.c. */
-#define MOST_SMALL_PAIRS 4096
-#define MOST_SMALL_FLOATS (256 * 1024)
+typedef BatchSide BatchGroup[2];
 
 typedef enum JoinPhase
 {
 	JOIN_TO_BEGIN,
 	JOIN_PAIRS,					/* what the engine finds, of the groups that are joined together */
-	JOIN_ODD,					/* a group's odd rows, of the outer side and of the inner one */
+	JOIN_ODD,					/* their odd rows, of the outer side and of the inner one */
 	JOIN_UNMATCHED,				/* rows of the outer side that have no match */
 	JOIN_OVER
 } JoinPhase;
@@ -117,33 +121,37 @@ typedef struct JoinNode
 	ExprState  *other_quals;
 	SortSupport order;			/* of shared rows; NULL: there is none */
 	int			order_column;	/* of a kept row */
-	int			direction;		/* how each row compares with the next one; 0: not all alike */
 	bool		no_columns;		/* nobody above looks at the rows */
-	uint64		count;			/* of count(*), so far */
+	bool	   *wanted;			/* columns of the scan tuple that clauses use: TOAST is fetched at once */
+	FastedElement element;		/* of the engine's vectors: doubles, if the clause's are */
 	JoinSide	sides[2];
 	MemoryContext context;		/* of one run */
 
+	/* Of all runs. */
+	int			runs;
+	uint64		all_groups;
+	uint64		engine_groups;	/* of these, by an engine */
+	FastedStats stats;			/* sums over groups and runs that are over */
+
+	/* Of one run, from here on. */
 	JoinPhase	phase;
+	uint64		count;			/* of count(*), so far */
+	int			direction;		/* how each row compares with the next one; 0: not all alike */
 	bool		radius_known;	/* then the next three are */
-	bool		nothing;		/* no pair can be within the radius */
+	bool		nothing;		/* no pair can be within the radius, or a side has no rows */
 	bool		undecided;		/* the clauses decide everything */
 	double		radius;
-	FastedElement element;		/* of its vectors: doubles, if the clause's are */
+	bool		exact;			/* the engine's distance is the clause's */
+	double		surely_within;	/* if not: below it a pair is within the radius all the same */
 	int			dimensions;		/* of what the engine has; zero: nothing */
 	bool		distance_decides;	/* to be counted, a pair need only be within the radius */
 	bool		engine_counts;	/* and the engine itself counts them */
-	bool		exact;			/* the engine's distance is the clause's */
-	double		surely_within;	/* if not: below it a pair is within the radius all the same */
 	Join	   *join;			/* NULL: no engine has anything to do */
-	FastedPair *own_pairs;		/* of few rows; MOST_SMALL_PAIRS of them */
-	uint64		groups;			/* that were joined in this run */
-	bool		no_groups;		/* a side has no rows: nothing can match */
-	uint64		all_groups;		/* joined in all runs */
-	uint64		engine_groups;	/* of these, by an engine */
+	FastedPair *own_pairs;		/* of few rows; SMALL_JOIN_PAIRS of them */
 
-	/* Groups that are joined together: join_batch.c. */
-	GroupPlace	next_group[2];	/* behind the last one that was taken */
-	bool		group_waits;	/* or that one: it did not go with the others */
+	/* Groups that are joined together. */
+	GroupPlace	next_group[2];	/* the last one that was taken */
+	bool		group_waits;	/* it did not go with the others */
 	double		all_pairs;		/* of rows that meet, in all groups */
 	double		all_rows;		/* of these, of both sides */
 	BatchGroup *batch;
@@ -155,8 +163,8 @@ typedef struct JoinNode
 	int			room_dimensions;	/* for which the next two are known; zero: for none */
 	uint64		most_rows;
 	bool		alone;			/* large groups are no part of a batch */
-	uint32		odd_group;		/* the next one whose odd rows are looked at */
 
+	/* JOIN_PAIRS */
 	const FastedPair *pairs;
 	size_t		npairs;
 	size_t		next_pair;
@@ -165,35 +173,17 @@ typedef struct JoinNode
 	bool	   *matched;		/* rows of the outer side; NULL in an inner join */
 
 	/* JOIN_ODD */
+	uint32		odd_group;		/* the next one whose odd rows are looked at */
 	bool		odd_inner;		/* odd rows of the inner side are at work */
 	uint32		next_odd;		/* the one at work, of the list */
 	uint32		next_other;		/* number in the group of the other side */
 	uint32		met;			/* odd rows of the other side before that one */
 
+	/* JOIN_UNMATCHED */
 	uint32		next_unmatched;
-
-	int			runs;
-	FastedStats stats;			/* sums over groups and runs that are over */
 } JoinNode;
 
-/* join_matches.c */
-
-/* The next match in the scan tuple; false: the engine has no more of these groups. */
-extern bool NextPair(JoinNode *node);
-
-/* The number of all of those. */
-extern uint64 CountPairs(JoinNode *node);
-
-/* Goes to the odd rows of the next group that has some; false: there are none. */
-extern bool BeginOddRows(JoinNode *node);
-
-/* The next match of an odd row, or of the next one; false: the group has no more. */
-extern bool NextOdd(JoinNode *node);
-
-/* The next row of the outer side that has no match, with nulls beside it. */
-extern bool NextUnmatched(JoinNode *node);
-
-/* join_rows.c */
+/* --- join_rows.c: from a plan to where rows are kept, and into the scan tuple */
 
 /* Prepares to read a side, and to keep its rows. */
 extern void InitSide(JoinNode *node, int number, PlanState *plan);
@@ -211,8 +201,9 @@ extern void ReadSide(JoinNode *node, JoinSide *side);
 /* Has the side no rows?  Reads the first one to find out. */
 extern bool IsEmptySide(JoinNode *node, JoinSide *side);
 
-/* Puts a row of the side into the scan tuple, without a vector that is not kept. */
+/* Puts a row of the side, or of both, into the scan tuple, without a vector that is not kept. */
 extern void LoadRow(JoinNode *node, JoinSide *side, uint32 row);
+extern void LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row);
 
 /* The vector of the row that is there, too. */
 extern void LoadVector(JoinNode *node, JoinSide *side);
@@ -223,7 +214,8 @@ extern void LoadNulls(JoinNode *node, JoinSide *side);
 /* The scan tuple for expressions; what they allocate goes with the next one. */
 extern ExprContext *ScanTuple(JoinNode *node);
 
-/* join_vector.c */
+/* Compares shared rows by the clause that puts them in order; zero: they have no order. */
+extern int	CompareByOrder(const JoinNode *node, uint32 row, uint32 other);
 
 /* A vector in the scan tuple.  Without elements it is null, or of no use. */
 typedef struct VectorView
@@ -236,43 +228,26 @@ typedef struct VectorView
 /* Valid as long as the scan tuple is, and until the next call of ScanTuple. */
 extern VectorView ViewVector(JoinNode *node, JoinSide *side);
 
-/* Finds out whether the side's vectors can be read where they lie. */
-extern void InitSideVector(JoinNode *node, JoinSide *side, Expr *vector);
-
-/* Floats that a vector takes the room of. */
-static inline Size
-JoinNodeRowFloats(const JoinNode *node)
-{
-	return RowFloats(node->element, node->dimensions);
-}
-
-/* join_push.c */
+/* --- join_groups.c: rows that have equal keys, and groups of them that are joined together */
 
 /* Puts rows into groups; sides that can wait are not read yet. */
 extern void FindGroups(JoinNode *node);
 
-/* Begins to join the rows of the next groups; false: there are no more. */
-extern bool BeginNextGroups(JoinNode *node);
-
-/* The dimensions of the first vector of the group at work that has some; zero: none has. */
-extern int	FindDimensions(JoinNode *node);
+/* Does the row of the side in the scan tuple pass the clauses about the outer side alone?  Inner rows do. */
+extern bool PassesOuterQuals(JoinNode *node, const JoinSide *side);
 
 /* The number of a row, from its number in the group at work. */
-extern uint32 RowOfGroup(const JoinSide *side, uint32 i);
+static inline uint32
+RowOfGroup(const JoinSide *side, uint32 i)
+{
+	return side->group.rows == NULL ? i : side->group.rows[side->group.first + i].row;
+}
 
-/* Sums over groups and runs, with the join that is not over yet. */
-extern FastedStats JoinNodeStatistics(const JoinNode *node);
+/* Puts a pair of rows of the group at work into the scan tuple. */
+extern ExprContext *LoadPairOfGroup(JoinNode *node, uint32 outer, uint32 inner);
 
-/* The engine's memory does not wait for the end of the query. */
-extern void EndJoin(JoinNode *node);
-
-/* Gives the vectors of the groups that are joined to the engine: a RowPusher's function. */
-extern void PushGroups(RowPusher *pusher, Join *join);
-
-/* join_batch.c */
-
-/* Rows are in groups, and both sides at the first one. */
-extern void BeginBatches(JoinNode *node);
+/* The group's row number i comes next: asks for rows that come soon, and for what values point to. */
+extern void PrefetchGroup(const JoinSide *side, uint32 i, bool values);
 
 /* Goes on to the next groups that are joined together; false: there are no more. */
 extern bool NextBatch(JoinNode *node);
@@ -283,28 +258,48 @@ extern bool IsSmallBatch(const JoinNode *node);
 /* One of these is the one at work. */
 extern void TakeGroup(JoinNode *node, uint32 g);
 
-/* join_radius.c */
+/* Are all keys equal in each of these groups, and not only their hashes? */
+extern bool AreGroups(JoinNode *node);
 
-/* Evaluates the bound, and finds the radius. */
-extern void FindRadius(JoinNode *node);
+/* --- join_push.c: vectors on their way to an engine */
 
-/* The engine's metric, and its eps for the radius, when the dimensions are known: no match is beyond. */
-extern FastedMetric JoinNodeMetric(const JoinNode *node);
-extern double JoinNodeEps(JoinNode *node);
-
-/* What becomes of a vector. */
-typedef enum VectorUse
+/* Floats that a vector takes the room of. */
+static inline Size
+JoinNodeRowFloats(const JoinNode *node)
 {
-	HAS_NO_VECTOR,				/* the vector is null, or a nested loop would not evaluate it */
-	ENGINE_TAKES_IT,
-	CLAUSES_DECIDE,				/* its row is odd */
-	NEVER_MATCHES
-} VectorUse;
+	return RowFloats(node->element, node->dimensions);
+}
 
-/* Makes of a vector what the engine is to have. */
-extern VectorUse JoinNodeVector(const JoinNode *node, float *vector);
+/* Begins to join the rows of the next groups; false: there are no more. */
+extern bool BeginNextGroups(JoinNode *node);
 
-/* join_explain.c */
-extern void ExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es);
+/*
+ * The dimensions of the first vector of the group at work that has some; zero: none has, or
+ * clauses decide.  Evaluates the bound when there is a vector to be compared.
+ */
+extern int	DimensionsOfGroup(JoinNode *node);
+
+/* Gives the vectors of the groups that are joined to the engine: a RowPusher's function. */
+extern void PushGroups(RowPusher *pusher, Join *join);
+
+/* Sums over groups and runs, with the join that is not over yet. */
+extern FastedStats JoinNodeStatistics(const JoinNode *node);
+
+/* The engine's memory does not wait for the end of the query. */
+extern void EndJoin(JoinNode *node);
+
+/* --- join_matches.c */
+
+/* The next match in the scan tuple; false: the engine has no more of these groups. */
+extern bool NextPair(JoinNode *node);
+
+/* The number of all of those. */
+extern uint64 CountPairs(JoinNode *node);
+
+/* The next match of an odd row of these groups; false: there are no more. */
+extern bool NextOdd(JoinNode *node);
+
+/* The next row of the outer side that has no match, with nulls beside it. */
+extern bool NextUnmatched(JoinNode *node);
 
 #endif							/* FASTED_JOIN_STATE_H */

@@ -11,14 +11,15 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
+#include "access/detoast.h"
+#include "access/tableam.h"
 #include "engine/engine.h"
 #include "executor/executor.h"
 #include "join_node/kept_rows.h"
-#include "storage/buffile.h"
 #include "utils/datum.h"
 #include "utils/expandeddatum.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 
 #define CHUNK_BYTES (256 * 1024)
 
@@ -27,63 +28,31 @@
 #define CACHE_LINE 64
 
 /* Where a row in the file begins. */
-typedef struct FilePlace
+typedef struct FilePlace FilePlace;
+struct FilePlace
 {
 	int			fileno;
 	off_t		offset;
-} FilePlace;
-
-struct KeptRows
-{
-	RowsInMemory memory;		/* the first of them; comes first */
-	MemoryContext context;		/* of all of it */
-	TupleDesc	columns;
-	Size		limit;
-	Size		bytes;
-	uint32		count;
-
-	uint32		nblocks;
-	uint32		block_room;
-	char	   *chunk;			/* room of the last chunk */
-	Size		chunk_left;
-
-	BufFile    *file;			/* the rows behind those; NULL: there are none */
-	FilePlace  *places;
-	uint32		place_room;
-	MinimalTuple buffers[2];	/* a row of the file, for each reader */
-	Size		buffer_bytes[2];
-	TupleTableSlot *slots[2];
-	TupleTableSlot *values;		/* a row on its way into the file */
 };
 
 KeptRows *
-KeptRowsCreate(TupleDesc columns, Size limit)
+KeptRowsCreate(MemoryContext parent, TupleDesc columns, Size limit)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted kept rows",
-												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext context = AllocSetContextCreate(parent, "fasted kept rows", ALLOCSET_DEFAULT_SIZES);
 	KeptRows   *kept = MemoryContextAllocZero(context, sizeof(KeptRows));
 
 	kept->context = context;
 	kept->columns = columns;
-	kept->memory.columns = columns->natts;
-	kept->memory.row_bytes = Max(MAXALIGN(columns->natts * (sizeof(Datum) + sizeof(bool))),
+	kept->ncolumns = columns->natts;
+	kept->row_bytes = Max(MAXALIGN(columns->natts * (sizeof(Datum) + sizeof(bool))),
 								 MAXIMUM_ALIGNOF);
 	kept->limit = limit;
 	return kept;
 }
 
-uint32
-KeptRowsCount(const KeptRows *kept)
+void *
+GrowArray(MemoryContext context, void *array, uint32 *room, Size size)
 {
-	return kept->count;
-}
-
-/* An array with room for one element more than count. */
-static void *
-Grow(MemoryContext context, void *array, uint32 count, uint32 *room, Size size)
-{
-	if (count < *room)
-		return array;
 	*room = Max(1024, 2 * *room);
 	if (array == NULL)
 		return MemoryContextAllocHuge(context, *room * size);
@@ -144,50 +113,45 @@ AddInMemory(KeptRows *kept, const Datum *values, const bool *isnull)
 	int			natts = kept->columns->natts;
 	Datum	   *copy;
 
-	if (kept->memory.count == kept->nblocks * KEPT_BLOCK_ROWS)
+	if (kept->in_memory == kept->nblocks * KEPT_BLOCK_ROWS)
 	{
-		RowsInMemory *memory = &kept->memory;
-
-		memory->blocks = Grow(kept->context, memory->blocks, kept->nblocks, &kept->block_room,
-							  sizeof(char *));
-		memory->blocks[kept->nblocks++] =
-			MemoryContextAllocHuge(kept->context, KEPT_BLOCK_ROWS * memory->row_bytes);
+		if (kept->nblocks == kept->block_room)
+			kept->blocks = GrowArray(kept->context, kept->blocks, &kept->block_room, sizeof(char *));
+		kept->blocks[kept->nblocks++] =
+			MemoryContextAllocHuge(kept->context, KEPT_BLOCK_ROWS * kept->row_bytes);
 	}
-	copy = (Datum *) PlaceOfKeptRow(&kept->memory, kept->memory.count);
+	copy = (Datum *) PlaceOfKeptRow(kept, kept->in_memory);
 	for (int i = 0; i < natts; i++)
 		copy[i] = isnull[i] ? (Datum) 0 : CopyValue(kept, TupleDescAttr(kept->columns, i), values[i]);
 	memcpy(copy + natts, isnull, natts * sizeof(bool));
-	kept->memory.count++;
+	kept->in_memory++;
 }
 
 /* --- a row in the file */
 
 static void
-OpenFile(KeptRows *kept)
-{
-	MemoryContext old = MemoryContextSwitchTo(kept->context);
-
-	kept->file = BufFileCreateTemp(false);
-	for (int i = 0; i < 2; i++)
-		kept->slots[i] = MakeSingleTupleTableSlot(kept->columns, &TTSOpsMinimalTuple);
-	kept->values = MakeSingleTupleTableSlot(kept->columns, &TTSOpsVirtual);
-	MemoryContextSwitchTo(old);
-}
-
-static void
 AddToFile(KeptRows *kept, const Datum *values, const bool *isnull)
 {
-	uint32		row = kept->count - kept->memory.count;
+	uint32		row = kept->count - kept->in_memory;
 	MinimalTuple tuple;
 
 	if (kept->file == NULL)
-		OpenFile(kept);
+	{
+		MemoryContext old = MemoryContextSwitchTo(kept->context);
+
+		kept->file = BufFileCreateTemp(false);
+		for (int i = 0; i < 2; i++)
+			kept->slots[i] = MakeSingleTupleTableSlot(kept->columns, &TTSOpsMinimalTuple);
+		kept->values = MakeSingleTupleTableSlot(kept->columns, &TTSOpsVirtual);
+		MemoryContextSwitchTo(old);
+	}
 	memcpy(kept->values->tts_values, values, kept->columns->natts * sizeof(Datum));
 	memcpy(kept->values->tts_isnull, isnull, kept->columns->natts * sizeof(bool));
 	ExecStoreVirtualTuple(kept->values);
 	tuple = ExecCopySlotMinimalTuple(kept->values);
 	ExecClearTuple(kept->values);
-	kept->places = Grow(kept->context, kept->places, row, &kept->place_room, sizeof(FilePlace));
+	if (row == kept->place_room)
+		kept->places = GrowArray(kept->context, kept->places, &kept->place_room, sizeof(FilePlace));
 	BufFileTell(kept->file, &kept->places[row].fileno, &kept->places[row].offset);
 	BufFileWrite(kept->file, tuple, tuple->t_len);
 	pfree(tuple);
@@ -196,7 +160,7 @@ AddToFile(KeptRows *kept, const Datum *values, const bool *isnull)
 void
 KeptRowsAdd(KeptRows *kept, const Datum *values, const bool *isnull)
 {
-	Size		bytes = kept->memory.row_bytes;
+	Size		bytes = kept->row_bytes;
 
 	if (kept->count == FASTED_MAX_ROWS)
 		ereport(ERROR,
@@ -220,11 +184,11 @@ KeptRowsPrefetchValues(const KeptRows *kept, uint32 row)
 	const Datum *values;
 	const bool *isnull;
 
-	if (!KeptRowIsInMemory(kept, row))
+	if (row >= kept->in_memory)
 		return;
-	values = (const Datum *) PlaceOfKeptRow(&kept->memory, row);
-	isnull = (const bool *) (values + kept->memory.columns);
-	for (int i = 0; i < kept->memory.columns; i++)
+	values = (const Datum *) PlaceOfKeptRow(kept, row);
+	isnull = (const bool *) (values + kept->ncolumns);
+	for (int i = 0; i < kept->ncolumns; i++)
 	{
 		const char *bytes = DatumGetPointer(values[i]);
 
@@ -244,25 +208,11 @@ ReadExactly(KeptRows *kept, void *to, Size bytes)
 				 errmsg("could not read a row from a temporary file of a join: %m")));
 }
 
-/* Room for a row of the file, whose length is known. */
-static MinimalTuple
-RoomInBuffer(KeptRows *kept, int reader, uint32 length)
+KeptRow
+KeptRowsFetchFromFile(KeptRows *kept, uint32 row, int reader)
 {
-	if (length > kept->buffer_bytes[reader])
-	{
-		if (kept->buffers[reader] != NULL)
-			pfree(kept->buffers[reader]);
-		kept->buffer_bytes[reader] = 2 * (Size) length;
-		kept->buffers[reader] = MemoryContextAllocHuge(kept->context, kept->buffer_bytes[reader]);
-	}
-	kept->buffers[reader]->t_len = length;
-	return kept->buffers[reader];
-}
-
-static MinimalTuple
-ReadFromFile(KeptRows *kept, uint32 row, int reader)
-{
-	const FilePlace *place = &kept->places[row - kept->memory.count];
+	const FilePlace *place = &kept->places[row - kept->in_memory];
+	TupleTableSlot *slot = kept->slots[reader];
 	MinimalTuple tuple;
 	uint32		length;
 
@@ -271,17 +221,10 @@ ReadFromFile(KeptRows *kept, uint32 row, int reader)
 				(errcode_for_file_access(),
 				 errmsg("could not seek in a temporary file of a join: %m")));
 	ReadExactly(kept, &length, sizeof(length));
-	tuple = RoomInBuffer(kept, reader, length);
+	tuple = MemoryContextAlloc(kept->context, length);
+	tuple->t_len = length;
 	ReadExactly(kept, (char *) tuple + sizeof(length), length - sizeof(length));
-	return tuple;
-}
-
-KeptRow
-KeptRowsFetchFromFile(KeptRows *kept, uint32 row, int reader)
-{
-	TupleTableSlot *slot = kept->slots[reader];
-
-	ExecStoreMinimalTuple(ReadFromFile(kept, row, reader), slot, false);
+	ExecStoreMinimalTuple(tuple, slot, true);
 	slot_getallattrs(slot);
 	return (KeptRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};
 }
@@ -292,4 +235,108 @@ KeptRowsEnd(KeptRows *kept)
 	if (kept->file != NULL)
 		BufFileClose(kept->file);
 	MemoryContextDelete(kept->context);
+}
+
+/* --- vectors that stay in their table */
+
+struct LeftVectors
+{
+	MemoryContext context;		/* of what goes with the rows */
+	ScanState  *scan;
+	AttrNumber	column;
+	Size		limit;
+	TupleTableSlot *slots[2];	/* for each reader */
+
+	ItemPointerData *places;
+	uint32		count;
+	uint32		room;
+	struct varlena **fetched;	/* by row, from the TOAST table; NULL: none at all */
+	uint32		fetched_room;
+	Size		bytes;
+};
+
+LeftVectors *
+LeftVectorsCreate(ScanState *scan, AttrNumber column, Size limit)
+{
+	LeftVectors *left = palloc0(sizeof(LeftVectors));
+	Relation	table = scan->ss_currentRelation;
+
+	left->context = AllocSetContextCreate(CurrentMemoryContext, "fasted left vectors",
+										  ALLOCSET_DEFAULT_SIZES);
+	left->scan = scan;
+	left->column = column;
+	left->limit = limit;
+	for (int i = 0; i < 2; i++)
+		left->slots[i] = ExecInitExtraTupleSlot(scan->ps.state, RelationGetDescr(table),
+												table_slot_callbacks(table));
+	return left;
+}
+
+void
+LeftVectorsAdd(LeftVectors *left, ItemPointer place)
+{
+	if (left->count == left->room)
+		left->places = GrowArray(left->context, left->places, &left->room, sizeof(ItemPointerData));
+	left->places[left->count++] = *place;
+}
+
+static void
+GrowFetched(LeftVectors *left)
+{
+	uint32		room = left->fetched_room;
+	Size		size = sizeof(struct varlena *);
+
+	left->fetched = GrowArray(left->context, left->fetched, &left->fetched_room, size);
+	memset(left->fetched + room, 0, (left->fetched_room - room) * size);
+}
+
+/* Keeps a vector that comes from a TOAST table, which takes long. */
+static Datum
+KeepFetched(LeftVectors *left, uint32 row, Datum value)
+{
+	struct varlena *pointer = (struct varlena *) DatumGetPointer(value);
+	Size		bytes = toast_raw_datum_size(value);
+	MemoryContext old;
+
+	if (left->bytes + bytes > left->limit)
+		return value;
+	while (row >= left->fetched_room)
+		GrowFetched(left);
+	old = MemoryContextSwitchTo(left->context);
+	left->fetched[row] = detoast_attr(pointer);
+	left->bytes += bytes;
+	MemoryContextSwitchTo(old);
+	return PointerGetDatum(left->fetched[row]);
+}
+
+Datum
+LeftVectorsFetch(LeftVectors *left, uint32 row, int reader, bool *isnull)
+{
+	TupleTableSlot *slot = left->slots[reader];
+	Datum		value;
+
+	if (row < left->fetched_room && left->fetched[row] != NULL)
+	{
+		*isnull = false;
+		return PointerGetDatum(left->fetched[row]);
+	}
+	if (!table_tuple_fetch_row_version(left->scan->ss_currentRelation, &left->places[row],
+									   left->scan->ps.state->es_snapshot, slot))
+		elog(ERROR, "a row that was read is not in its table any more");
+	value = slot_getattr(slot, left->column, isnull);
+	if (*isnull || !VARATT_IS_EXTERNAL(DatumGetPointer(value)))
+		return value;
+	return KeepFetched(left, row, value);
+}
+
+void
+LeftVectorsReset(LeftVectors *left)
+{
+	for (int i = 0; i < 2; i++)
+		ExecClearTuple(left->slots[i]);
+	MemoryContextReset(left->context);
+	left->places = NULL;
+	left->fetched = NULL;
+	left->count = left->room = left->fetched_room = 0;
+	left->bytes = 0;
 }

@@ -1,7 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * intake_node.c
- *	  A custom scan below Gather: workers fill the ring, the leader empties it.
+ *	  The plan node by which parallel workers hand rows to the leader.
+ *
+ * The planner's plan for reading a source is Gather over a partial plan.  This node, a
+ * custom scan, goes between the two.  In a worker it takes the rows of the plan below,
+ * converts them and writes them into a ring of blocks in the plan's shared memory
+ * (intake_ring.h), so that no tuple is made of them.  In the leader it reads the
+ * leader's own share of the plan, if that has one, and gives the rows of the ring
+ * to the sink.  Nothing else comes out of it but
+ *
+ *	- rows that the ring does not take: those with an error in them, which the
+ *	  leader then reports, and those whose key is too long for a block
+ *	- in the leader, a row of nulls to let Gather look for these
  *
  * Nobody waits for somebody who waits for him.  A worker waits for a free block, as
  * it would for room in its tuple queue, and the leader, once it has begun, frees
@@ -16,7 +27,6 @@
 
 #include "access/parallel.h"
 #include "base/interrupts.h"
-#include "engine/engine.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
@@ -24,10 +34,9 @@
 #include "optimizer/optimizer.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
-#include "rows/intake_node.h"
-#include "rows/parallel_plan.h"
+#include "rows/intake_ring.h"
+#include "rows/reader.h"
 #include "rows/source_query.h"
-#include "rows/vector.h"
 #include "storage/ipc.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
@@ -51,13 +60,11 @@ typedef struct IntakeState
 {
 	CustomScanState css;
 	IntakeRing *ring;			/* NULL: no shared memory */
-	Size		ring_bytes;
 
 	/* In the leader. */
 	RowTaker   *taker;
 	ParallelContext *pcxt;
-	bool		begun;
-	bool		reads;			/* its own share is not over */
+	bool		share_over;		/* of its own share there is nothing left to read */
 	int64		received_before;	/* tuples, when Gather looked last; -1: never */
 	TupleTableSlot *nulls;
 
@@ -65,17 +72,13 @@ typedef struct IntakeState
 	IntakeWriter writer;
 	bool		spoilt;			/* a row is on its way that the leader will report */
 	bool		finished;
-	MemoryContext row_context;
 } IntakeState;
-
-/* The leader's reading, while its plan runs. */
-static RowTaker *reading = NULL;
 
 /* --- in a worker */
 
-/* False: the ring does not take the row; sound: but nothing is wrong with it. */
+/* False: the ring does not take the row, because it is spoilt or its key is too long. */
 static bool
-PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector, bool *sound)
+PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector)
 {
 	IntakeWriter *writer = &intake->writer;
 	IntakeRing *ring = intake->ring;
@@ -85,6 +88,7 @@ PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector, bool *soun
 	uint32		key_bytes = 0;
 	float	   *row;
 
+	intake->spoilt = true;
 	if (key_isnull)
 		return false;
 	array = DatumGetArrayTypeP(vector);
@@ -105,12 +109,9 @@ PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector, bool *soun
 	}
 
 	row = IntakeRoom(writer, key_bytes);
-	if (row == NULL)
-	{
-		*sound = true;
-		return false;
-	}
-	if (VectorElements(array, &ring->kind, dimensions, row, &element) != VECTOR_OK)
+	intake->spoilt = row != NULL &&
+		VectorElements(array, &ring->kind, dimensions, row, &element) != VECTOR_OK;
+	if (row == NULL || intake->spoilt)
 		return false;
 	IntakePut(writer, key, key_bytes, RowIsZero(row, ring->kind.element, dimensions));
 	return true;
@@ -120,19 +121,18 @@ PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector, bool *soun
 static bool
 PutSlot(IntakeState *intake, TupleTableSlot *slot)
 {
+	ExprContext *econtext = intake->css.ss.ps.ps_ExprContext;
 	MemoryContext old;
-	bool		sound = false;
 	bool		taken;
 
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[VECTOR_COLUMN])
 		return true;			/* no vector: takes no part */
-	MemoryContextReset(intake->row_context);
-	old = MemoryContextSwitchTo(intake->row_context);
-	taken = PutRow(intake, slot->tts_values[KEY_COLUMN],
-				   slot->tts_isnull[KEY_COLUMN], slot->tts_values[VECTOR_COLUMN], &sound);
+	ResetExprContext(econtext);
+	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	taken = PutRow(intake, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
+				   slot->tts_values[VECTOR_COLUMN]);
 	MemoryContextSwitchTo(old);
-	intake->spoilt = !taken && !sound;
 	return taken;
 }
 
@@ -163,6 +163,133 @@ NextInWorker(IntakeState *intake)
 	return NULL;
 }
 
+/* --- from the ring to the sink */
+
+/* Gives these rows to the sink, which may read them until it settles; false: it takes no more rows. */
+static bool
+GiveRows(RowTaker *taker, const char *rows, const Datum *keys, size_t nrows, size_t row_bytes)
+{
+	RowSink    *sink = taker->sink;
+
+	while (nrows > 0)
+	{
+		size_t		n = 0;
+
+		if (sink->take_block != NULL)
+			n = sink->take_block(sink, (const float *) rows, keys, nrows);
+		if (n == 0)
+		{
+			float	   *room;
+
+			n = Min(sink->room_for_rows(sink, &room), nrows);
+			if (n == 0)
+				return StopTaking(taker);
+			memcpy(room, rows, n * row_bytes);
+			sink->take_rows(sink, keys, n);
+		}
+		taker->ring_rows += n;
+		rows += n * row_bytes;
+		keys += n;
+		nrows -= n;
+	}
+	return true;
+}
+
+/* Takes the rows of one block, which is the leader's. */
+static void
+TakeBlock(RowTaker *taker, const IntakeLayout *layout, uint32 number)
+{
+	const char *rows = IntakeBlockData(taker->ring, number);
+	const Datum *keys = IntakeKeys(taker->ring, layout, number);
+	const IntakeBlock *block = &taker->ring->blocks[number];
+	bool		skip_zeros = taker->source->skip_zeros && block->has_zeros;
+	size_t		row_bytes = layout->row_bytes;
+
+	if (block->nrows > 0)
+		CheckDimensions(taker, layout->dimensions, keys[0]);
+	for (size_t begin = 0, end; begin < block->nrows; begin = end + 1)
+	{
+		for (end = begin; end < block->nrows; end++)
+			if (skip_zeros && RowIsZero((const float *) (rows + end * row_bytes),
+										taker->source->element, taker->dimensions))
+				break;
+		if (!GiveRows(taker, rows + begin * row_bytes, keys + begin, end - begin, row_bytes))
+			return;
+	}
+}
+
+/* Blocks go back to the workers once nothing reads them any more; all: the sink reads none. */
+static void
+FreeTaken(RowTaker *taker, bool all)
+{
+	if (taker->sink->settle != NULL)
+		taker->sink->settle(taker->sink, all);
+	for (int i = 0; i < taker->ntaken; i++)
+		IntakeFree(taker->ring, taker->taken[i]);
+	taker->ntaken = 0;
+}
+
+/* Blocks that were taken before these are free then. */
+static void
+NoteTaken(RowTaker *taker, const uint32 *blocks, int nblocks)
+{
+	if (nblocks == 0)
+		return;
+	FreeTaken(taker, false);
+	memcpy(taker->taken, blocks, nblocks * sizeof(uint32));
+	taker->ntaken = nblocks;
+}
+
+/* Takes the full blocks of the ring; false: no more rows are wanted. */
+static bool
+TakeBlocks(RowTaker *taker)
+{
+	IntakeRing *ring = taker->ring;
+	IntakeLayout layout;
+	uint32		dimensions;
+	uint32		blocks[INTAKE_TOGETHER];
+	int			nblocks = 0;
+
+	dimensions = pg_atomic_read_u32(&ring->dimensions);
+	if (dimensions == 0)
+		return true;
+	layout = IntakeLayoutOf(ring, dimensions);
+
+	for (uint32 i = 0; i < ring->nblocks && !taker->stopped; i++)
+	{
+		if (!IntakeTake(ring, i))
+			continue;
+		CheckJoinInterrupts();
+		TakeBlock(taker, &layout, i);
+		blocks[nblocks++] = i;
+		if (nblocks == INTAKE_TOGETHER)
+		{
+			NoteTaken(taker, blocks, nblocks);
+			nblocks = 0;
+		}
+	}
+	NoteTaken(taker, blocks, nblocks);
+	return !taker->stopped;
+}
+
+/*
+ * What comes out of an intake node, but for the rows of nulls that it makes, is a
+ * row that a worker did not put into the ring; those that it put there before go
+ * first, so that messages tell of rows in the order in which they were read.
+ */
+static bool
+ReceiveTuple(void *arg, TupleTableSlot *slot)
+{
+	RowTaker   *taker = arg;
+
+	if (taker->ring == NULL)
+		return TakeSlot(taker, slot);
+	if (slot_attisnull(slot, VECTOR_COLUMN + 1))
+		return true;
+	taker->tuples_received++;
+	return TakeBlocks(taker) && TakeSlot(taker, slot);
+}
+
 /* --- in the leader */
 
 /* Workers that did not start, or died, are not waited for. */
@@ -185,14 +312,14 @@ WorkersHaveFinished(const IntakeState *intake)
 	return stopped == launched;
 }
 
-static void
-BeginInLeader(IntakeState *intake)
+/* The leader reads a share of the plan, unless it has enough to do with the rows of workers. */
+static bool
+LeaderReads(const IntakeState *intake)
 {
-	const RowTaker *taker = intake->taker;
+	int			launched = intake->ring == NULL ? 0 : intake->pcxt->nworkers_launched;
 
-	intake->begun = true;
-	if (intake->ring != NULL && intake->pcxt->nworkers_launched > 0)
-		intake->reads = taker->leader_reads && intake->pcxt->nworkers_launched < ENOUGH_WORKERS;
+	return !intake->share_over &&
+		(launched == 0 || (intake->taker->leader_reads && launched < ENOUGH_WORKERS));
 }
 
 /* The shared memory is about to go. */
@@ -217,12 +344,11 @@ WorkInLeader(IntakeState *intake)
 	TupleTableSlot *slot;
 	uint32		finished;
 
-	if (intake->reads)
+	if (LeaderReads(intake))
 	{
 		slot = ExecProcNode(outerPlanState(intake));
-		if (TupIsNull(slot))
-			intake->reads = false;
-		else
+		intake->share_over = TupIsNull(slot);
+		if (!intake->share_over)
 			TakeSlot(intake->taker, slot);
 		return true;
 	}
@@ -243,14 +369,12 @@ NextInLeader(IntakeState *intake)
 	RowTaker   *taker = intake->taker;
 	bool		more = true;
 
-	if (!intake->begun)
-		BeginInLeader(intake);
 	while (!taker->stopped)
 	{
 		if (taker->ring != NULL && IntakeHasBlocks(taker->ring))
 			TakeBlocks(taker);
-		else if (taker->ring != NULL)
-			FreeBlocks(taker);
+		else if (taker->ntaken > 0)
+			FreeTaken(taker, true);
 		if (taker->ring != NULL && IntakeTuples(taker->ring) > taker->tuples_received)
 		{
 			if (intake->received_before == (int64) taker->tuples_received)
@@ -281,17 +405,14 @@ static void
 BeginIntake(CustomScanState *node, EState *estate, int eflags)
 {
 	IntakeState *intake = (IntakeState *) node;
+	const Const *taker;
 
 	outerPlanState(intake) = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
-	intake->reads = true;
 	intake->received_before = -1;
-	intake->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row",
-												ALLOCSET_DEFAULT_SIZES);
 	if (IsParallelWorker())
 		return;
-	if (reading == NULL)
-		elog(ERROR, "fasted has no use for these rows");
-	intake->taker = reading;
+	taker = linitial_node(Const, ((CustomScan *) node->ss.ps.plan)->custom_private);
+	intake->taker = (RowTaker *) DatumGetPointer(taker->constvalue);
 	intake->nulls = ExecInitNullTupleSlot(estate, ExecGetResultType(outerPlanState(intake)),
 										  &TTSOpsVirtual);
 }
@@ -329,12 +450,11 @@ InitializeIntake(CustomScanState *node, ParallelContext *pcxt, void *shared)
 
 	intake->pcxt = pcxt;
 	intake->ring = shared;
-	intake->ring_bytes = IntakeSize(pcxt->nworkers, taker->source);
 	IntakeInitialize(intake->ring, pcxt->nworkers, taker->source);
 	/* from the first worker on: its rows may come before the leader's node is called */
 	taker->ring = intake->ring;
 	if (taker->sink->lend != NULL)
-		taker->sink->lend(taker->sink, intake->ring, intake->ring_bytes);
+		taker->sink->lend(taker->sink, intake->ring, IntakeSize(pcxt->nworkers, taker->source));
 }
 
 static void
@@ -381,8 +501,12 @@ InstallIntakeNode(void)
 
 /* --- planning and running */
 
-void
-AddIntakeNode(PlannedStmt *plan)
+/*
+ * Puts the node below the plan's Gather, which is its top.  The plan has the address of the
+ * taker in it, which only the leader looks at.
+ */
+static void
+AddIntakeNode(PlannedStmt *plan, RowTaker *taker)
 {
 	Plan	   *gather = plan->planTree;
 	Plan	   *below = outerPlan(gather);
@@ -408,6 +532,8 @@ AddIntakeNode(PlannedStmt *plan)
 								  makeTargetEntry((Expr *) column, entry->resno, entry->resname, false));
 	}
 	intake->custom_scan_tlist = copyObject(below->targetlist);
+	intake->custom_private = list_make1(makeConst(INT8OID, -1, InvalidOid, sizeof(Datum),
+												  PointerGetDatum(taker), false, true));
 	intake->methods = &scan_methods;
 	gather->lefttree = own;
 }
@@ -422,34 +548,17 @@ Withdraw(int code, Datum arg)
 		sink->withdraw(sink);
 }
 
-/* A join may run within the query of another one: then it ends first. */
-static void
-RunFor(RowTaker *taker, PlannedStmt *plan)
-{
-	RowTaker   *outer = reading;
-
-	reading = taker;
-	PG_TRY();
-	{
-		RunPlan(taker->source, plan, &taker->base);
-	}
-	PG_FINALLY();
-	{
-		reading = outer;
-	}
-	PG_END_TRY();
-}
-
 void
 RunIntakePlan(PlannedStmt *plan, RowTaker *taker)
 {
+	AddIntakeNode(plan, taker);
 	/* Gather is to call the leader's node in any case */
 	taker->leader_reads = parallel_leader_participation;
 	SetForThisQuery("parallel_leader_participation", "on");
 	/* however it ends, nothing reads lent memory any more when it goes */
 	PG_ENSURE_ERROR_CLEANUP(Withdraw, PointerGetDatum(taker));
 	{
-		RunFor(taker, plan);
+		RunPlan(taker->source, plan, ReceiveTuple, taker);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(Withdraw, PointerGetDatum(taker));
 }

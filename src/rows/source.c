@@ -1,7 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * source.c
- *	  Looks up relation and columns, with locks and privileges.
+ *	  Looks up relation and columns, with locks and privileges, and the conversions of
+ *	  keys and vectors.
+ *
+ * A conversion runs as whoever joins, so it must run nobody else's code; and a
+ * key's must lose nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,18 +16,23 @@
 #include "access/sysattr.h"
 #include "base/arguments.h"
 #include "base/compat.h"
+#include "catalog/pg_cast.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/bitmapset.h"
+#include "parser/parse_coerce.h"
 #include "rows/source.h"
-#include "rows/source_casts.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/catcache.h"
 #include "utils/lsyscache.h"
+#include "utils/regproc.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
 #include "utils/syscache.h"
@@ -39,6 +48,153 @@ typedef struct Column
 	Oid			type;
 	Oid			collation;
 } Column;
+
+/* --- conversions of vectors */
+
+/*
+ * An array's elements, one by one; only where a function converts them, and the type is the
+ * array of its element type: no int2vector, oidvector.
+ */
+static bool
+FindElementCast(Oid array, CastFunction *cast)
+{
+	Oid			element = get_element_type(array);
+
+	if (!OidIsValid(element) || get_array_type(element) != array)
+		return false;
+	cast->from = element;
+	cast->to = FLOAT4OID;
+	return find_coercion_pathway(FLOAT4OID, getBaseType(element), COERCION_ASSIGNMENT,
+								 &cast->function) == COERCION_PATH_FUNC;
+}
+
+/*
+ * double precision[] and numeric[] are read as they are.  Numeric elements are
+ * rounded to real once, and one too large for real is reported with its row.
+ */
+bool
+FindVectorForm(Oid type, VectorForm *form, CastFunction *cast)
+{
+	Oid			base = getBaseType(type);
+
+	cast->function = InvalidOid;
+	cast->from = type;
+	cast->to = FLOAT4ARRAYOID;
+	*form = base == FLOAT8ARRAYOID ? VECTOR_FLOAT8 :
+		base == NUMERICARRAYOID ? VECTOR_NUMERIC : VECTOR_FLOAT4;
+	if (base == VectorFormType(*form))
+		return true;
+
+	switch (find_coercion_pathway(FLOAT4ARRAYOID, base, COERCION_EXPLICIT, &cast->function))
+	{
+		case COERCION_PATH_FUNC:
+		case COERCION_PATH_RELABELTYPE:
+			return true;
+		case COERCION_PATH_ARRAYCOERCE:
+			return FindElementCast(base, cast);
+		default:
+			return false;
+	}
+}
+
+/* A type to which this one has a cast, and which has a form; InvalidOid: none. */
+static Oid
+VectorTypeBetween(Oid type)
+{
+	CatCList   *casts = SearchSysCacheList1(CASTSOURCETARGET, ObjectIdGetDatum(type));
+	Oid			between = InvalidOid;
+
+	for (int i = 0; i < casts->n_members; i++)
+	{
+		Oid			target = ((Form_pg_cast) GETSTRUCT(&casts->members[i]->tuple))->casttarget;
+		VectorForm	form;
+		CastFunction cast;
+
+		/* the type that is the oldest, if there are several: not pgvector's halfvec */
+		if (target != type && FindVectorForm(target, &form, &cast) &&
+			(!OidIsValid(between) || target < between))
+			between = target;
+	}
+	ReleaseSysCacheList(casts);
+	return between;
+}
+
+/* --- conversions of keys */
+
+/*
+ * Implicit casts by a function that give different keys for different keys, and
+ * from which each can be told.  Not among them, for example: bigint to double
+ * precision, which rounds, text to name, which cuts, and timestamp to timestamptz,
+ * which has hours twice or not at all.
+ */
+static const Oid lossless_casts[][2] = {
+	{INT2OID, INT4OID}, {INT2OID, INT8OID}, {INT4OID, INT8OID},
+	{INT2OID, NUMERICOID}, {INT4OID, NUMERICOID}, {INT8OID, NUMERICOID},
+	{INT2OID, FLOAT4OID}, {INT2OID, FLOAT8OID}, {INT4OID, FLOAT8OID},
+	{FLOAT4OID, FLOAT8OID},
+	{CHAROID, TEXTOID}, {NAMEOID, TEXTOID},
+	{BPCHAROID, TEXTOID}, {BPCHAROID, VARCHAROID},
+	{DATEOID, TIMESTAMPOID}, {TIMEOID, INTERVALOID},
+	{MACADDROID, MACADDR8OID},
+};
+
+/* May keys of the first type be read as the second?  The same type may. */
+static bool
+KeyConverts(Oid from, Oid to)
+{
+	Oid			function;
+
+	from = getBaseType(from);
+	to = getBaseType(to);
+	for (size_t i = 0; i < lengthof(lossless_casts); i++)
+		if (lossless_casts[i][0] == from && lossless_casts[i][1] == to)
+			return true;
+	return find_coercion_pathway(to, from, COERCION_IMPLICIT, &function) == COERCION_PATH_RELABELTYPE;
+}
+
+/* --- whose code */
+
+/*
+ * Only superusers make functions in C.  Who owns a cast's function in another
+ * language can change it at any time.
+ */
+static bool
+IsTrusted(const FormData_pg_proc *function)
+{
+	return function->prolang == INTERNALlanguageId || function->prolang == ClanguageId ||
+		function->proowner == GetUserId() || superuser_arg(function->proowner);
+}
+
+/*
+ * Raises an error if the current user should not run the function unasked: it is
+ * neither PostgreSQL's own, nor C, nor a superuser's, nor the user's own.  The
+ * names are for the message.
+ */
+static void
+RequireTrustedCast(const CastFunction *cast, const char *column, const char *relation)
+{
+	HeapTuple	tuple;
+	Form_pg_proc function;
+
+	if (!OidIsValid(cast->function))
+		return;
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(cast->function));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for function %u", cast->function);
+	function = (Form_pg_proc) GETSTRUCT(tuple);
+	if (!IsTrusted(function))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("the cast from type %s to type %s runs code of another user",
+						format_type_be(cast->from), format_type_be(cast->to)),
+				 errdetail("Column \"%s\" of \"%s\" would be read by function %s of role \"%s\", with your rights.",
+						   column, relation, format_procedure(cast->function),
+						   GetUserNameFromId(function->proowner, false)),
+				 errhint("Read the column as that role, or let a superuser own the function.")));
+	ReleaseSysCache(tuple);
+}
+
+/* --- columns */
 
 bool
 IsSelectable(char relkind)
@@ -98,17 +254,13 @@ ReportNoColumn(Relation rel, const char *name)
 static Column
 FindColumn(Relation rel, const char *name)
 {
-	HeapTuple	tuple = SearchSysCacheAttName(RelationGetRelid(rel), name);
-	Column		column;
-	Form_pg_attribute att;
+	AttrNumber	number = get_attnum(RelationGetRelid(rel), name);
+	Column		column = {.name = pstrdup(name)};
+	int32		typmod;
 
-	if (!HeapTupleIsValid(tuple))
+	if (number == InvalidAttrNumber)
 		ReportNoColumn(rel, name);
-	att = (Form_pg_attribute) GETSTRUCT(tuple);
-	column.name = pstrdup(name);
-	column.type = att->atttypid;
-	column.collation = att->attcollation;
-	ReleaseSysCache(tuple);
+	get_atttypetypmodcoll(RelationGetRelid(rel), number, &column.type, &typmod, &column.collation);
 	return column;
 }
 
@@ -149,20 +301,6 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *fun
 					 argument)));
 }
 
-static Column
-FindKeyColumn(Relation rel, const char *id_column, const char *argument, const char *function)
-{
-	int			nkeys;
-	char	   *name;
-
-	if (id_column != NULL)
-		return FindColumn(rel, id_column);
-	name = PrimaryKeyColumn(rel, &nkeys);
-	if (name == NULL)
-		ReportNoKeyColumn(rel, nkeys, argument, function);
-	return FindColumn(rel, name);
-}
-
 static void
 CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument,
 			 const char *function)
@@ -182,19 +320,6 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument
 					 function, format_type_be(key->type)) :
 			 errhint("Use %s_typed(NULL::%s, '%s', ...).",
 					 function, format_type_be(key->type), RelationGetRelationName(rel))));
-}
-
-static void
-CheckKeyOrder(Oid key_type, const char *argument)
-{
-	TypeCacheEntry *type = lookup_type_cache(key_type, TYPECACHE_LT_OPR);
-
-	if (!OidIsValid(type->lt_opr))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("keys of type %s have no order", format_type_be(key_type)),
-				 errdetail("The key's type needs a default btree operator class."),
-				 errhint("Choose another key with %s => '...'.", argument)));
 }
 
 pg_noreturn static void
@@ -226,13 +351,11 @@ SetVector(VectorSource *source, Relation rel, const char *vector_column)
 	source->vector_column = vector.name;
 }
 
-static bool
-MayRead(Relation rel, const char *column)
+bool
+MayRead(Oid relid, AttrNumber column)
 {
-	Oid			relid = RelationGetRelid(rel);
-
 	return pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
-		pg_attribute_aclcheck(relid, get_attnum(relid, column), GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+		pg_attribute_aclcheck(relid, column, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
 /* The key of a source whose ids only messages want. */
@@ -241,26 +364,30 @@ SetNameKey(VectorSource *source, Relation rel)
 {
 	int			nkeys;
 	char	   *name = PrimaryKeyColumn(rel, &nkeys);
+	bool		readable = name != NULL && MayRead(source->relid, get_attnum(source->relid, name));
 
-	if (name != NULL && MayRead(rel, name))
-	{
-		Column		key = FindColumn(rel, name);
-
-		source->key_column = key.name;
-		source->key_type = key.type;
-	}
-	else
-		source->key_type = INT8OID;
+	source->key_column = readable ? name : NULL;
+	source->key_type = readable ? FindColumn(rel, name).type : INT8OID;
 }
 
 static void
 SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
 	   const char *function)
 {
-	Column		key = FindKeyColumn(rel, id_column, source->id_argument, function);
+	int			nkeys;
+	const char *name = id_column != NULL ? id_column : PrimaryKeyColumn(rel, &nkeys);
+	Column		key;
 
+	if (name == NULL)
+		ReportNoKeyColumn(rel, nkeys, source->id_argument, function);
+	key = FindColumn(rel, name);
 	CheckKeyType(rel, &key, key_type, source->id_argument, function);
-	CheckKeyOrder(key_type, source->id_argument);
+	if (!OidIsValid(lookup_type_cache(key_type, TYPECACHE_LT_OPR)->lt_opr))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("keys of type %s have no order", format_type_be(key_type)),
+				 errdetail("The key's type needs a default btree operator class."),
+				 errhint("Choose another key with %s => '...'.", source->id_argument)));
 	source->key_column = key.name;
 	source->key_type = key_type;
 	source->key_collation = OidIsValid(key.collation) ? key.collation : get_typcollation(key_type);
@@ -332,7 +459,7 @@ CanReadTwice(const VectorSource *source, Relation rel, const char *order)
 	return rel->rd_rel->relkind != RELKIND_VIEW &&
 		rel->rd_rel->relkind != RELKIND_FOREIGN_TABLE && !HasForeignChild(rel) &&
 		check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED &&
-		MayRead(rel, order) && CastKeepsNull(vector_type) &&
+		MayRead(relid, get_attnum(relid, order)) && CastKeepsNull(vector_type) &&
 		OidIsValid(lookup_type_cache(source->key_type, TYPECACHE_HASH_PROC)->hash_proc);
 }
 
@@ -381,6 +508,14 @@ GroupSource(VectorSource *source, const char *column)
 	source->group_type = getBaseType(group.type);
 	source->group_collation = group.collation;
 	relation_close(rel, NoLock);
+}
+
+void
+PrepareTypeOrder(Oid type, Oid collation, MemoryContext context, SortSupport order)
+{
+	order->ssup_cxt = context;
+	order->ssup_collation = collation;
+	PrepareSortSupportFromOrderingOp(lookup_type_cache(type, TYPECACHE_LT_OPR)->lt_opr, order);
 }
 
 char *

@@ -8,8 +8,10 @@
 #ifndef FASTED_SOURCE_H
 #define FASTED_SOURCE_H
 
+#include "access/attnum.h"
 #include "catalog/pg_type_d.h"
 #include "engine/engine.h"
+#include "utils/sortsupport.h"
 
 /* How a vector arrives in a tuple; other types are cast to real[] by the query. */
 typedef enum VectorForm
@@ -40,7 +42,7 @@ typedef struct VectorSource
 	Oid			key_collation;
 	char	   *order_column;	/* NULL: rows come in no order; else see OrderSource */
 	bool		descending;
-	bool		order_apart;	/* it is read for itself: order_reader.h */
+	bool		order_apart;	/* it is read for itself: ReadOrder */
 	bool		key_order;		/* rows come in the order of their keys */
 	SourceReader reader;		/* with key_order; or NULL */
 	char	   *group_column;	/* NULL: none; else see GroupSource */
@@ -52,7 +54,7 @@ typedef struct VectorSource
 } VectorSource;
 
 /*
- * Finds the columns, and how their values are read (source_casts.h).  id_column
+ * Finds the columns, and how their values are read.  id_column
  * NULL means the single-column primary key.  Locks the relation as SELECT would,
  * until the end of the transaction.  Does not check privileges: the query that
  * reads it does, when it runs (source_query.h).  Errors: no such relation or
@@ -106,8 +108,31 @@ RowsComeInOrder(const VectorSource *source)
 		(source->order_column != NULL && !source->order_apart);
 }
 
+/* May the current user read the column, by privileges on it or the relation? */
+extern bool MayRead(Oid relid, AttrNumber column);
+
 /* "id = 7": a key as messages name it. */
 extern char *KeyName(const VectorSource *source, Datum key);
+
+/*
+ * The order of a type's values, as its default operator class has it.  order: zeros or with its
+ * abbreviate, as the caller made it; what it allocates is in the context.
+ */
+extern void PrepareTypeOrder(Oid type, Oid collation, MemoryContext context, SortSupport order);
+
+/* The function that a conversion calls, for each row or element. */
+typedef struct CastFunction
+{
+	Oid			function;		/* InvalidOid: none */
+	Oid			from;			/* the types that it converts */
+	Oid			to;
+} CastFunction;
+
+/*
+ * Is a column of this type one of vectors, in which form is it read, and by which
+ * function?
+ */
+extern bool FindVectorForm(Oid type, VectorForm *form, CastFunction *cast);
 
 /* Is this a kind of relation that has rows to join? */
 extern bool IsSelectable(char relkind);
@@ -116,16 +141,8 @@ extern bool IsSelectable(char relkind);
 static inline Oid
 VectorFormType(VectorForm form)
 {
-	switch (form)
-	{
-		case VECTOR_FLOAT4:
-			return FLOAT4ARRAYOID;
-		case VECTOR_FLOAT8:
-			return FLOAT8ARRAYOID;
-		case VECTOR_NUMERIC:
-			return NUMERICARRAYOID;
-	}
-	pg_unreachable();
+	return form == VECTOR_FLOAT4 ? FLOAT4ARRAYOID :
+		form == VECTOR_FLOAT8 ? FLOAT8ARRAYOID : NUMERICARRAYOID;
 }
 
 #endif							/* FASTED_SOURCE_H */

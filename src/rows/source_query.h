@@ -20,9 +20,10 @@
 /*
  * SELECT key, vector FROM relation; the key by its type, the vector in its form; in
  * the source's order, if rows are to come in it.  With a column that makes groups, its
- * values are the third column.
+ * values are the third column.  as_bytes: vectors come as bytea, if their form has such
+ * (ArrayFromBytes).
  */
-extern Query *MakeSourceQuery(const VectorSource *source);
+extern Query *MakeSourceQuery(const VectorSource *source, bool as_bytes);
 
 /* The same as text, for whoever logs or shows it. */
 extern char *QueryText(const VectorSource *source);
@@ -47,15 +48,41 @@ extern PlannedStmt *PlanQuery(const VectorSource *source, Query *query, int curs
 
 /*
  * The source's query, without parallel workers.  If Citus is to fetch the rows, vectors come
- * as bytes where they can (vector_bytes.h).
+ * as bytes where they can.
  */
 extern PlannedStmt *PlanSource(const VectorSource *source);
 
 /* The planner's guess at the number of rows. */
 extern uint64 PlannedRows(const PlannedStmt *plan);
 
+/* What is done with each tuple of a query; false: no more tuples are wanted. */
+typedef bool (*TupleCallback) (void *arg, TupleTableSlot *slot);
+
 /* Runs the plan in the active snapshot, as the current user. */
-extern void RunPlan(const VectorSource *source, PlannedStmt *plan, DestReceiver *receiver);
+extern void RunPlan(const VectorSource *source, PlannedStmt *plan, TupleCallback take, void *arg);
+
+/* What it does so with, so that no copy of the tuples piles up. */
+typedef struct TupleReceiver
+{
+	DestReceiver base;
+	TupleCallback take;
+	void	   *arg;
+} TupleReceiver;
+
+extern void InitTupleReceiver(TupleReceiver *receiver, TupleCallback take, void *arg);
+
+/*
+ * A plan whose top is a Gather, in a GUC nest level of the caller's, in which it
+ * must be executed too.  NULL: workers may not be used, or don't pay.  rows is the
+ * planner's estimate for the source's own query.
+ */
+extern PlannedStmt *PlanParallelRead(const VectorSource *source, uint64 rows);
+
+/* In the caller's GUC nest level. */
+extern void SetForThisQuery(const char *name, const char *value);
+
+/* Once, when the library is loaded. */
+extern void InstallPlannerHook(void);
 
 /*
  * What a SELECT from a relation comes to: the relations that it names, by way of

@@ -9,10 +9,13 @@
 
 #include <math.h>
 
-#include "engine/engine.h"
+#include "catalog/pg_type.h"
 #include "engine/exact_distance.h"
+#include "fmgr.h"
+#include "parser/parse_func.h"
 #include "rows/vector.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/numeric.h"
 
@@ -73,23 +76,6 @@ CopyFiniteDoubles(const double *from, double *to, int n)
 	return zeros == 0.0;
 }
 
-static bool
-NarrowFinite(const double *from, float *to, int n)
-{
-	uint32		signs = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		float		f = (float) from[i];
-		uint32		bits;
-
-		memcpy(&bits, &f, sizeof(bits));
-		signs |= SignIfNotFinite(bits);
-		to[i] = f;
-	}
-	return (signs & FLOAT_SIGN) == 0;
-}
-
 /*
  * numeric has no binary form to convert from: as its own cast to real does it, by
  * way of its text, which is rounded once.
@@ -120,20 +106,13 @@ CameFinite(ArrayType *array, VectorForm form, int i)
 {
 	int			subscript = ARR_LBOUND(array)[0] + i;
 	bool		isnull;
-	Datum		number;
+	Numeric		number;
 
-	switch (form)
-	{
-		case VECTOR_FLOAT4:
-			return false;
-		case VECTOR_FLOAT8:
-			return isfinite(((double *) ARR_DATA_PTR(array))[i]);
-		case VECTOR_NUMERIC:
-			number = array_get_element(PointerGetDatum(array), 1, &subscript, -1, -1, false,
-									   TYPALIGN_INT, &isnull);
-			return !numeric_is_nan(DatumGetNumeric(number)) && !numeric_is_inf(DatumGetNumeric(number));
-	}
-	pg_unreachable();
+	if (form != VECTOR_NUMERIC)
+		return false;
+	number = DatumGetNumeric(array_get_element(PointerGetDatum(array), 1, &subscript, -1, -1, false,
+											   TYPALIGN_INT, &isnull));
+	return !numeric_is_nan(number) && !numeric_is_inf(number);
 }
 
 static VectorProblem
@@ -154,16 +133,8 @@ FirstBadElement(ArrayType *array, const RowKind *kind, const float *row, int n, 
 static bool
 MakeFloats(ArrayType *array, VectorForm form, int dimensions, float *row)
 {
-	switch (form)
-	{
-		case VECTOR_FLOAT4:
-			return CopyFinite((float *) ARR_DATA_PTR(array), row, dimensions);
-		case VECTOR_FLOAT8:
-			return NarrowFinite((double *) ARR_DATA_PTR(array), row, dimensions);
-		case VECTOR_NUMERIC:
-			return NarrowNumerics(array, row);
-	}
-	pg_unreachable();
+	return form == VECTOR_NUMERIC ? NarrowNumerics(array, row) :
+		CopyFinite((float *) ARR_DATA_PTR(array), row, dimensions);
 }
 
 /* Of other forms too: floats, which doubles hold exactly. */
@@ -201,43 +172,21 @@ VectorElements(ArrayType *array, const RowKind *kind, int dimensions, float *row
 	return VECTOR_OK;
 }
 
-static bool
-NumericsAreZero(ArrayType *array)
-{
-	ArrayIterator elements = array_create_iterator(array, 0, NULL);
-	Datum		element;
-	bool		isnull;
-	bool		zero = true;
-
-	while (zero && array_iterate(elements, &element, &isnull))
-	{
-		char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out, element));
-
-		zero = strtof(text, NULL) == 0.0f;
-		pfree(text);
-	}
-	array_free_iterator(elements);
-	return zero;
-}
-
 bool
 VectorIsZero(ArrayType *array, const RowKind *kind, int dimensions)
 {
-	switch (kind->form)
-	{
-		case VECTOR_FLOAT4:
-			return RowIsZero((float *) ARR_DATA_PTR(array), FASTED_ELEMENT_REAL, dimensions);
-		case VECTOR_FLOAT8:
-			if (kind->element == FASTED_ELEMENT_DOUBLE)
-				return RowIsZero((float *) ARR_DATA_PTR(array), FASTED_ELEMENT_DOUBLE, dimensions);
-			for (int k = 0; k < dimensions; k++)
-				if ((float) ((double *) ARR_DATA_PTR(array))[k] != 0.0f)
-					return false;
-			return true;
-		case VECTOR_NUMERIC:
-			return NumericsAreZero(array);
-	}
-	pg_unreachable();
+	float	   *row;
+	bool		zero;
+
+	if (kind->form != VECTOR_NUMERIC)
+		return RowIsZero((float *) ARR_DATA_PTR(array),
+						 kind->form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL,
+						 dimensions);
+	row = palloc(RowBytes(FASTED_ELEMENT_REAL, dimensions));
+	(void) NarrowNumerics(array, row);
+	zero = RowIsZero(row, FASTED_ELEMENT_REAL, dimensions);
+	pfree(row);
+	return zero;
 }
 
 static int
@@ -252,55 +201,194 @@ FirstNullElement(ArrayType *array)
 	return 0;
 }
 
+static const struct
+{
+	int			sqlstate;
+	const char *message;
+	const char *hint;
+}			problems[] = {
+	[VECTOR_EMPTY] = {ERRCODE_ARRAY_SUBSCRIPT_ERROR,
+		gettext_noop("vector has no elements"),
+		gettext_noop("Store NULL for a row without a vector: it takes no part in the join.")},
+	[VECTOR_NOT_FLAT] = {ERRCODE_ARRAY_SUBSCRIPT_ERROR,
+		gettext_noop("vector is an array of %d dimensions"),
+		gettext_noop("A vector is a one-dimensional array.")},
+	[VECTOR_HAS_NULL] = {ERRCODE_NULL_VALUE_NOT_ALLOWED,
+		gettext_noop("vector has a null element"),
+		gettext_noop("Give the element a value, or store NULL for the whole vector.")},
+	[VECTOR_NOT_FINITE] = {ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+		gettext_noop("vector has an element that is NaN or infinite"),
+		gettext_noop("Distances need finite values; store NULL for a row without a usable vector.")},
+	[VECTOR_OUT_OF_RANGE] = {ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+		gettext_noop("vector has an element beyond the range of type real"),
+		gettext_noop("Here it is compared in type real: cast numeric[] to double precision[], or scale vectors to below 3.4e38.")},
+};
+
+int
+errvector(VectorProblem problem, const ArrayType *array)
+{
+	errcode(problems[problem].sqlstate);
+	return errmsg(problems[problem].message, ARR_NDIM(array));
+}
+
 void
 ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
 					const VectorSource *source, const char *row_name)
 {
-	switch (problem)
+	if (problem == VECTOR_HAS_NULL)
+		element = FirstNullElement(array);
+	ereport(ERROR,
+			(errvector(problem, array),
+			 element == 0 ?
+			 errdetail("Row with %s, column \"%s\" of \"%s\".",
+					   row_name, source->vector_column, source->relation) :
+			 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
+					   row_name, source->vector_column, source->relation, element),
+			 errhint("%s", _(problems[problem].hint))));
+}
+
+/* --- arrays in one piece */
+
+/*
+ * An array is a bytea but for its type: a length, and what follows it.  All nodes of a
+ * cluster are of one byte order; an array of another one is noticed by the type of its
+ * elements.
+ */
+
+PG_FUNCTION_INFO_V1(fasted_citus_vector_bytes);
+
+/* vector_bytes(real[] or double precision[]) */
+Datum
+fasted_citus_vector_bytes(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(PG_GETARG_ARRAYTYPE_P(0));
+}
+
+/* Those of numeric have elements of any length, and are converted by their texts anyway. */
+Oid
+VectorBytesFunction(VectorForm form)
+{
+	Oid			type = VectorFormType(form);
+
+	if (form == VECTOR_NUMERIC)
+		return InvalidOid;
+	return LookupFuncName(list_make2(makeString("fasted_citus"), makeString("vector_bytes")), 1,
+						  &type, true);
+}
+
+/* Is all within these bytes that anybody looks at? */
+static bool
+IsWhole(ArrayType *array, Oid element_type, Size element_bytes)
+{
+	Size		bytes = VARSIZE(array);
+	Size		elements;
+
+	if (bytes < sizeof(ArrayType) || ARR_ELEMTYPE(array) != element_type ||
+		ARR_NDIM(array) < 0 || ARR_NDIM(array) > MAXDIM)
+		return false;
+	if (ARR_NDIM(array) != 1)
+		return true;			/* it is no vector, and looked at no further */
+	if (bytes < ARR_OVERHEAD_NONULLS(1) || ARR_DIMS(array)[0] < 1)
+		return false;
+	elements = ARR_DIMS(array)[0];
+	if (!ARR_HASNULL(array))
+		return bytes >= ARR_OVERHEAD_NONULLS(1) + elements * element_bytes;
+	return bytes >= ARR_OVERHEAD_WITHNULLS(1, elements) &&
+		ARR_DATA_OFFSET(array) == ARR_OVERHEAD_WITHNULLS(1, elements) &&
+		(array_contains_nulls(array) || bytes >= ARR_DATA_OFFSET(array) + elements * element_bytes);
+}
+
+/* Leaves garbage in the current memory context. */
+ArrayType *
+ArrayFromBytes(Datum bytes, const VectorSource *source)
+{
+	ArrayType  *array = DatumGetArrayTypeP(bytes);
+	bool		doubles = source->form == VECTOR_FLOAT8;
+
+	/* a bytea is aligned as integers are */
+	if (doubles && (uintptr_t) array % ALIGNOF_DOUBLE != 0)
+		array = DatumGetArrayTypePCopy(bytes);
+	if (!IsWhole(array, doubles ? FLOAT8OID : FLOAT4OID, doubles ? sizeof(float8) : sizeof(float4)))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("a shard of \"%s\" has sent a vector that is none", source->relation),
+				 errhint("All nodes must have the same byte order and the same version of fasted.")));
+	return array;
+}
+
+/* --- hashes of keys and vectors */
+
+PG_FUNCTION_INFO_V1(fasted_citus_vector_hash);
+
+uint64
+KeyHash(Datum key, int16 typlen, bool typbyval)
+{
+	if (typbyval)
+		return hash_bytes_extended((unsigned char *) &key, sizeof(key), 0);
+	if (typlen == -1)
 	{
-		case VECTOR_OK:
-			break;
-		case VECTOR_EMPTY:
-			ereport(ERROR,
-					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-					 errmsg("vector has no elements"),
-					 errdetail("Row with %s, column \"%s\" of \"%s\".",
-							   row_name, source->vector_column, source->relation),
-					 errhint("Store NULL for a row without a vector: it takes no part in the join.")));
-			break;
-		case VECTOR_NOT_FLAT:
-			ereport(ERROR,
-					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-					 errmsg("vector is an array of %d dimensions", ARR_NDIM(array)),
-					 errdetail("Row with %s, column \"%s\" of \"%s\".",
-							   row_name, source->vector_column, source->relation),
-					 errhint("A vector is a one-dimensional array.")));
-			break;
-		case VECTOR_HAS_NULL:
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("vector has a null element"),
-					 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
-							   row_name, source->vector_column, source->relation,
-							   FirstNullElement(array)),
-					 errhint("Give the element a value, or store NULL for the whole vector.")));
-			break;
-		case VECTOR_NOT_FINITE:
-			ereport(ERROR,
-					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-					 errmsg("vector has an element that is NaN or infinite"),
-					 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
-							   row_name, source->vector_column, source->relation, element),
-					 errhint("Distances need finite values; store NULL for a row without a usable vector.")));
-			break;
-		case VECTOR_OUT_OF_RANGE:
-			ereport(ERROR,
-					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-					 errmsg("vector has an element beyond the range of type real"),
-					 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
-							   row_name, source->vector_column, source->relation, element),
-					 errhint("Here it is compared in type real: cast numeric[] to double precision[], or scale vectors to below 3.4e38.")));
-			break;
+		struct varlena *value = PG_DETOAST_DATUM_PACKED(key);
+
+		return hash_bytes_extended((unsigned char *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), 0);
 	}
-	pg_unreachable();
+	return hash_bytes_extended((unsigned char *) DatumGetPointer(key),
+							   datumGetSize(key, typbyval, typlen), 0);
+}
+
+/* Doubles are hashed where directions would be, for nobody tells the metric. */
+uint64
+VectorHash(const float *row, FastedElement element, uint32 dimensions)
+{
+	Size		bytes = RowBytes(element, dimensions);
+	const void *hashed = row;
+	uint64		hash;
+
+	if (RowIsZero(row, element, dimensions))
+		return 0;
+	if (element == FASTED_ELEMENT_DOUBLE)
+	{
+		hashed = memcpy(palloc(bytes), row, bytes);
+		fasted_scale_direction((double *) hashed, dimensions);
+	}
+	hash = hash_bytes_extended(hashed, bytes, dimensions);
+	if (hashed != row)
+		pfree((void *) hashed);
+	return hash != 0 ? hash : 1;
+}
+
+Oid
+VectorHashFunction(Oid array_type)
+{
+	List	   *name = list_make2(makeString("fasted_citus"), makeString("vector_hash"));
+
+	return LookupFuncName(name, 1, &array_type, true);
+}
+
+/*
+ * vector_hash(real[] or double precision[] or numeric[]).  What is no vector has no
+ * hash of its own: whoever reads it raises the error.
+ */
+Datum
+fasted_citus_vector_hash(PG_FUNCTION_ARGS)
+{
+	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
+	Oid			type = ARR_ELEMTYPE(array);
+	RowKind		kind = {
+		.form = type == FLOAT4OID ? VECTOR_FLOAT4 : type == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_NUMERIC,
+		.element = type == FLOAT8OID ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL
+	};
+	int			dimensions;
+	int			element;
+	float	   *row;
+	uint64		hash = 1;
+
+	if (VectorShape(array, &dimensions) == VECTOR_OK)
+	{
+		row = palloc(RowBytes(kind.element, dimensions));
+		if (VectorElements(array, &kind, dimensions, row, &element) == VECTOR_OK)
+			hash = VectorHash(row, kind.element, dimensions);
+		pfree(row);
+	}
+	PG_FREE_IF_COPY(array, 0);
+	PG_RETURN_INT64((int64) hash);
 }

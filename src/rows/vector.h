@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * vector.h
- *	  From an array in a tuple to a row of floats or of doubles.
+ *	  From an array in a tuple to a row of floats or of doubles; hashes of rows.
  *
  * Rows of doubles are handed on as the engines have them: engine.h.
  *
@@ -11,6 +11,7 @@
 #define FASTED_VECTOR_H
 
 #include "base/compat.h"
+#include "common/hashfn.h"
 #include "rows/source.h"
 #include "utils/array.h"
 
@@ -89,6 +90,9 @@ RowIsZero(const float *row, FastedElement element, uint32 dimensions)
 	return true;
 }
 
+/* For ereport: the SQLSTATE and the message of a problem with an array. */
+extern int	errvector(VectorProblem problem, const ArrayType *array);
+
 /*
  * Raises the error for a problem.  row_name names the row ("id = 7").
  */
@@ -96,5 +100,66 @@ pg_noreturn extern void ReportVectorProblem(VectorProblem problem,
 											ArrayType *array, int element,
 											const VectorSource *source,
 											const char *row_name);
+
+/* --- vectors that come from other servers: arrays in one piece */
+
+/*
+ * Servers send an array element by element, and each is a call of a function on both
+ * sides.  That takes several times as long as all else there is to reading it.  So a
+ * query of Citus's asks for arrays as they lie in memory, as values of type bytea.
+ */
+
+/*
+ * The SQL function that makes bytes of an array of this form.  InvalidOid: there is none, or
+ * the extension's script is older than it, and arrays are read as such.
+ */
+extern Oid	VectorBytesFunction(VectorForm form);
+
+/* The array again, if it is one of the source's form; else an error. */
+extern ArrayType *ArrayFromBytes(Datum bytes, const VectorSource *source);
+
+/* --- whether two servers have read the same rows, in the same order */
+
+/*
+ * A chain of 64-bit hashes over keys and vectors, row after row: of two tables that
+ * differ it is the same by a chance of 2^-64.  It guards against what others write
+ * meanwhile, not against an adversary.
+ */
+typedef struct Fingerprint
+{
+	uint64		rows;
+	uint64		hash;
+} Fingerprint;
+
+/* The next row. */
+static inline void
+FingerprintAdd(Fingerprint *print, uint64 key_hash, uint64 vector_hash)
+{
+	uint64		chain[3] = {print->hash, key_hash, vector_hash};
+
+	print->rows++;
+	print->hash = hash_bytes_extended((const unsigned char *) chain, sizeof(chain), 0);
+}
+
+static inline bool
+SameFingerprint(const Fingerprint *a, const Fingerprint *b)
+{
+	return a->rows == b->rows && a->hash == b->hash;
+}
+
+/* Of a key that is not null: of its bytes.  Leaves garbage in the current memory context. */
+extern uint64 KeyHash(Datum key, int16 typlen, bool typbyval);
+
+/*
+ * Of a row as it is joined, by whichever metric; zero for a vector of zeros, and only for
+ * one.  Leaves garbage in the current memory context.
+ */
+extern uint64 VectorHash(const float *row, FastedElement element, uint32 dimensions);
+
+/*
+ * The SQL function that does so where the vectors are, for arrays of this type;
+ * InvalidOid: the extension's script is older than it.
+ */
+extern Oid	VectorHashFunction(Oid array_type);
 
 #endif							/* FASTED_VECTOR_H */

@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "join_helper.h"
-#include "rows/folded_rows.h"
+#include "rows/quantised.h"
 #include "tap.h"
 
 using fasted::tuning;

@@ -11,7 +11,7 @@
  *-------------------------------------------------------------------------
  */
 #include "cases.h"
-#include "engine/device_group.h"
+#include "engine/engine.h"
 
 namespace
 {

@@ -11,7 +11,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "engine/device_group.h"
+#include "engine/engine.h"
 
 #include "cases.h"
 

@@ -15,9 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "filter/wgmma_runs.h"
-#include "filter/work_queue.h"
-#include "rows/spread_rows.h"
+#include "filter/block_order.h"
+#include "rows/row_table.h"
 #include "tap.h"
 
 using namespace fasted;

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "ptx/ptx.h"
+#include "device/ptx.h"
 #include "tap.h"
 
 constexpr double kStepError = 44.0 / 16777216.0;	/* as in cuda/rows/quantise.cu */

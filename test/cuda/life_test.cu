@@ -17,7 +17,7 @@
 #include <chrono>
 
 #include "cases.h"
-#include "device/check.h"
+#include "device/device.h"
 
 namespace
 {

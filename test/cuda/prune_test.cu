@@ -10,8 +10,7 @@
  *-------------------------------------------------------------------------
  */
 #include "cases.h"
-#include "rows/projection_fit.h"
-#include "rows/short_rows.h"
+#include "rows/form.h"
 
 using namespace fasted;
 

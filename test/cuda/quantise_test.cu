@@ -17,8 +17,8 @@
 
 #include "filter/filter.h"
 #include "oracle.h"
-#include "rows/quantise_int8.h"
-#include "rows/sample.h"
+#include "rows/form.h"
+#include "rows/row_store.h"
 #include "tap.h"
 
 using namespace fasted;

@@ -7,7 +7,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "../../src/engine/device_group.h"
+#include "../../src/engine/engine.h"
 #include "join.h"
 
 #include <pthread.h>

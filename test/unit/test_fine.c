@@ -12,7 +12,7 @@
 
 #include "../../src/cpu/cpu_kernel.h"
 #include "../../src/engine/exact_distance.h"
-#include "../../src/engine/int8_form.h"
+#include "../../src/engine/filter_bound.h"
 #include "tap.h"
 
 #define MAX_D 2048

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "../../src/engine/tile_order.h"
+#include "../../src/engine/host_device.h"
 #include "tap.h"
 
 /* Every unit of this grid exactly once, and as many as promised. */

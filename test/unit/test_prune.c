@@ -8,8 +8,8 @@
  */
 #include <time.h>
 
-#include "../../src/cpu/cpu_prune.h"
-#include "../../src/engine/prune_bound.h"
+#include "../../src/cpu/cpu_levels.h"
+#include "../../src/engine/filter_bound.h"
 #include "../../src/engine/host_device.h"
 #include "join.h"
 #include "ways.h"

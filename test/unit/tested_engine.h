@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-#include "../../src/engine/device_group.h"
+#include "../../src/engine/engine.h"
 #include "engine_library.h"
 #include "ways.h"
 

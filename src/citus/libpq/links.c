@@ -10,11 +10,11 @@
  */
 #include "postgres.h"
 
-#include "commands/dbcommands.h"
+#include "base/compat.h"
 #include "citus/links.h"
+#include "commands/dbcommands.h"
 #include "fmgr.h"
 #include "libpq-fe.h"
-#include "base/compat.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -36,19 +36,19 @@ PG_MODULE_MAGIC;
 typedef struct Link
 {
 	char	   *name;
-	PGconn	   *conn;			/* NULL: closed */
+	PGconn	   *conn;
 	bool		external;		/* a descriptor is reserved for it */
 	uint32		events;			/* of its socket, that it waits for */
 	bool		done;			/* nothing further comes */
 	bool		copying;		/* data of a COPY come */
 	char	   *piece;			/* of these, the one that was given last */
+	PGresult   *result;			/* the row that was given last, or an error */
 } Link;
 
 struct LinkSet
 {
 	MemoryContext context;
 	MemoryContextCallback callback;
-	PGresult   *result;			/* the row that was given last */
 	int			turn;			/* the link that is asked first */
 	int			count;
 	Link		links[FLEXIBLE_ARRAY_MEMBER];
@@ -59,27 +59,20 @@ static void (*check_interrupts) (void);
 /* --- the end */
 
 static void
-CloseLink(Link *link)
-{
-	PQfreemem(link->piece);
-	link->piece = NULL;
-	if (link->conn != NULL)
-		PQfinish(link->conn);
-	link->conn = NULL;
-	if (link->external)
-		ReleaseExternalFD();
-	link->external = false;
-}
-
-static void
 CloseAll(void *arg)
 {
 	LinkSet    *links = arg;
 
-	PQclear(links->result);
-	links->result = NULL;
 	for (int i = 0; i < links->count; i++)
-		CloseLink(&links->links[i]);
+	{
+		Link	   *link = &links->links[i];
+
+		PQclear(link->result);
+		PQfreemem(link->piece);
+		PQfinish(link->conn);
+		if (link->external)
+			ReleaseExternalFD();
+	}
 }
 
 static void
@@ -96,46 +89,25 @@ LinkName(const LinkSet *links, int n)
 
 /* --- errors */
 
-/* Without the line feed that libpq ends its texts with. */
-static char *
-TrimmedText(const char *text)
-{
-	char	   *copy = pstrdup(text != NULL ? text : "");
-	size_t		length = strlen(copy);
-
-	while (length > 0 && (copy[length - 1] == '\n' || copy[length - 1] == ' '))
-		copy[--length] = '\0';
-	return copy;
-}
-
 pg_noreturn static void
 ReportBrokenLink(const Link *link)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_CONNECTION_FAILURE),
 			 errmsg("lost the connection to Citus worker %s", link->name),
-			 errdetail_internal("%s", TrimmedText(PQerrorMessage(link->conn)))));
+			 errdetail_internal("%s", pchomp(PQerrorMessage(link->conn)))));
 }
 
-/* A field of an error's, in the current memory context; or NULL. */
-static char *
-ErrorField(const PGresult *result, int field)
-{
-	const char *text = PQresultErrorField(result, field);
-
-	return text != NULL ? pstrdup(text) : NULL;
-}
-
-/* The server's own error; frees the result. */
+/* Raises the server's own error.  The result is freed with the link. */
 pg_noreturn static void
-ReportRemoteError(const Link *link, PGresult *result)
+ReportRemoteError(Link *link, PGresult *result)
 {
-	char	   *state = ErrorField(result, PG_DIAG_SQLSTATE);
-	char	   *primary = ErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-	char	   *detail = ErrorField(result, PG_DIAG_MESSAGE_DETAIL);
-	char	   *hint = ErrorField(result, PG_DIAG_MESSAGE_HINT);
+	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+	const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
 
-	PQclear(result);
+	link->result = result;
 	if (state == NULL || primary == NULL)
 		ReportBrokenLink(link);
 	ereport(ERROR,
@@ -163,30 +135,7 @@ TakeNotice(void *arg, const PGresult *result)
 
 /* --- waiting */
 
-/* Until there is more of a result that is on its way, or a moment has passed. */
-static void
-Wait(const LinkSet *links)
-{
-	WaitEventSet *set = FASTED_WAIT_EVENT_SET(links->count + 2);
-	WaitEvent	event;
-
-	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
-	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
-	for (int i = 0; i < links->count; i++)
-	{
-		const Link *link = &links->links[i];
-
-		/* one that has a result has no need to be waited for */
-		if (PQisBusy(link->conn))
-			AddWaitEventToSet(set, link->events, PQsocket(link->conn), NULL, NULL);
-	}
-	(void) WaitEventSetWait(set, WAIT_MS, &event, 1, PG_WAIT_EXTENSION);
-	FreeWaitEventSet(set);
-	ResetLatch(MyLatch);
-	check_interrupts();
-}
-
-/* What the link waits for: input, and room for what it still has to send. */
+/* Flushes, and notes what the link waits for: input, and room for what it still has to send. */
 static void
 Flush(Link *link)
 {
@@ -197,14 +146,43 @@ Flush(Link *link)
 	link->events = left > 0 ? WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
 }
 
-/* Is a result there, or the end of them? */
-static bool
-HasResult(Link *link)
+static void
+Consume(Link *link)
 {
-	Flush(link);
 	if (PQconsumeInput(link->conn) == 0)
 		ReportBrokenLink(link);
-	return PQisBusy(link->conn) == 0;
+}
+
+/*
+ * Waits until one of these links, all of a set or a single one, has received something or can
+ * send more; returns false if only a moment has passed.
+ */
+static bool
+Wait(const Link *links, int count)
+{
+	WaitEventSet *set = FASTED_WAIT_EVENT_SET(count + 2);
+	WaitEvent	event = {0};
+
+	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	for (int i = 0; i < count; i++)
+		/* of several, one that has a result need not be waited for */
+		if (count == 1 || PQisBusy(links[i].conn))
+			AddWaitEventToSet(set, links[i].events, PQsocket(links[i].conn), NULL, NULL);
+	(void) WaitEventSetWait(set, WAIT_MS, &event, 1, PG_WAIT_EXTENSION);
+	FreeWaitEventSet(set);
+	ResetLatch(MyLatch);
+	check_interrupts();
+	return (event.events & (WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE)) != 0;
+}
+
+/* Waits until there is more of this link. */
+static void
+Receive(Link *link)
+{
+	Flush(link);
+	(void) Wait(link, 1);
+	Consume(link);
 }
 
 /* --- connecting */
@@ -224,7 +202,6 @@ AddParameter(Parameters *parameters, const char *keyword, const char *value)
 		elog(ERROR, "too many parameters of a connection");
 	parameters->keywords[parameters->count] = keyword;
 	parameters->values[parameters->count++] = value;
-	parameters->keywords[parameters->count] = NULL;
 }
 
 /* Those of a connection string of Citus's. */
@@ -239,7 +216,7 @@ AddString(Parameters *parameters, const char *conninfo, const char *what)
 	options = PQconninfoParse(conninfo, &problem);
 	if (options == NULL)
 	{
-		char	   *text = TrimmedText(problem);
+		char	   *text = problem != NULL ? pchomp(problem) : pstrdup("out of memory");
 
 		PQfreemem(problem);
 		/* the string itself may have a password */
@@ -254,15 +231,6 @@ AddString(Parameters *parameters, const char *conninfo, const char *what)
 	PQconninfoFree(options);
 }
 
-static bool
-HasParameter(const Parameters *parameters, const char *keyword)
-{
-	for (int i = 0; i < parameters->count; i++)
-		if (strcmp(parameters->keywords[i], keyword) == 0)
-			return true;
-	return false;
-}
-
 /*
  * As Citus itself connects: its parameters for all nodes, where the node is, where a
  * pooler for it is, and how the current user is authenticated there.  A machine that is
@@ -272,12 +240,16 @@ static Parameters
 ParametersOf(const WorkerNode *node)
 {
 	Parameters	parameters = {0};
+	const char *host = "host";
 
 	AddParameter(&parameters, "keepalives_idle", "10");
 	AddParameter(&parameters, "keepalives_interval", "5");
 	AddParameter(&parameters, "keepalives_count", "3");
 	AddString(&parameters, GetConfigOption("citus.node_conninfo", true, false), "citus.node_conninfo");
-	AddParameter(&parameters, HasParameter(&parameters, "host") ? "hostaddr" : "host", node->host);
+	for (int i = 0; i < parameters.count; i++)
+		if (strcmp(parameters.keywords[i], "host") == 0)
+			host = "hostaddr";
+	AddParameter(&parameters, host, node->host);
 	AddParameter(&parameters, "port", psprintf("%d", node->port));
 	AddParameter(&parameters, "dbname", get_database_name(MyDatabaseId));
 	AddParameter(&parameters, "user", GetUserNameFromId(GetUserId(), false));
@@ -311,10 +283,8 @@ StartLink(Link *link, const WorkerNode *node)
 				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits.")));
 	link->external = true;
 	link->conn = PQconnectStartParams(parameters.keywords, parameters.values, 0);
-	if (link->conn == NULL)
-		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	if (PQstatus(link->conn) == CONNECTION_BAD)
-		ReportUnreachable(link, TrimmedText(PQerrorMessage(link->conn)));
+		ReportUnreachable(link, pchomp(PQerrorMessage(link->conn)));
 	PQsetNoticeReceiver(link->conn, TakeNotice, link);
 	link->events = WL_SOCKET_WRITEABLE;
 }
@@ -323,22 +293,14 @@ StartLink(Link *link, const WorkerNode *node)
 static bool
 GoOnConnecting(Link *link)
 {
-	switch (PQconnectPoll(link->conn))
-	{
-		case PGRES_POLLING_OK:
-			if (PQsetnonblocking(link->conn, 1) != 0)
-				ReportBrokenLink(link);
-			link->events = WL_SOCKET_READABLE;
-			return true;
-		case PGRES_POLLING_READING:
-			link->events = WL_SOCKET_READABLE;
-			return false;
-		case PGRES_POLLING_WRITING:
-			link->events = WL_SOCKET_WRITEABLE;
-			return false;
-		default:
-			ReportUnreachable(link, TrimmedText(PQerrorMessage(link->conn)));
-	}
+	PostgresPollingStatusType status = PQconnectPoll(link->conn);
+
+	if (status == PGRES_POLLING_FAILED)
+		ReportUnreachable(link, pchomp(PQerrorMessage(link->conn)));
+	if (status == PGRES_POLLING_OK && PQsetnonblocking(link->conn, 1) != 0)
+		ReportBrokenLink(link);
+	link->events = status == PGRES_POLLING_WRITING ? WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
+	return status == PGRES_POLLING_OK;
 }
 
 /* Citus's own limit, in milliseconds. */
@@ -355,22 +317,14 @@ ConnectionTimeout(void)
  * link in turn; all of them are on their way meanwhile.
  */
 static void
-Connect(LinkSet *links, Link *link, instr_time begin)
+Connect(Link *link, instr_time begin)
 {
 	double		limit = ConnectionTimeout();
 
-	for (;;)
+	while (!Wait(link, 1) || !GoOnConnecting(link))
 	{
 		instr_time	now;
-		int			ready;
 
-		ready = WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT | link->events,
-								  PQsocket(link->conn), WAIT_MS, PG_WAIT_EXTENSION);
-		if (ready & WL_LATCH_SET)
-			ResetLatch(MyLatch);
-		check_interrupts();
-		if ((ready & (WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE)) && GoOnConnecting(link))
-			return;
 		INSTR_TIME_SET_CURRENT(now);
 		INSTR_TIME_SUBTRACT(now, begin);
 		if (INSTR_TIME_GET_MILLISEC(now) > limit)
@@ -402,7 +356,7 @@ LinksOpen(List *nodes)
 		StartLink(link, node);
 	}
 	for (int i = 0; i < links->count; i++)
-		Connect(links, &links->links[i], begin);
+		Connect(&links->links[i], begin);
 	MemoryContextSwitchTo(old);
 	return links;
 }
@@ -418,49 +372,26 @@ Send(Link *link, int sent)
 	Flush(link);
 }
 
-/* Waits for the next result of one link; NULL: there is none. */
+/* The next result of this link, whatever comes of others; NULL: there is none. */
 static PGresult *
-AwaitResult(LinkSet *links, Link *link)
+AwaitResult(Link *link)
 {
-	PGresult   *result;
-
-	while (!HasResult(link))
-	{
-		for (int i = 0; i < links->count; i++)
-			(void) HasResult(&links->links[i]);
-		Wait(links);
-	}
-	result = PQgetResult(link->conn);
-	if (result != NULL && PQresultStatus(result) != PGRES_COMMAND_OK &&
-		PQresultStatus(result) != PGRES_TUPLES_OK)
-		ReportRemoteError(link, result);
-	return result;
+	while (PQisBusy(link->conn))
+		Receive(link);
+	return PQgetResult(link->conn);
 }
 
-static void
-LinksCommand(LinkSet *links, const char *commands)
-{
-	for (int i = 0; i < links->count; i++)
-		Send(&links->links[i], PQsendQuery(links->links[i].conn, commands));
-	for (int i = 0; i < links->count; i++)
-	{
-		PGresult   *result;
-
-		while ((result = AwaitResult(links, &links->links[i])) != NULL)
-			PQclear(result);
-	}
-}
-
+/* Takes the results that are left; returns the first value of the last one that has any, or NULL. */
 static char *
-LinkAsk(LinkSet *links, int n, const char *query)
+FinishQuery(Link *link)
 {
-	Link	   *link = &links->links[n];
-	PGresult   *result;
 	char	   *value = NULL;
+	PGresult   *result;
 
-	Send(link, PQsendQuery(link->conn, query));
-	while ((result = AwaitResult(links, link)) != NULL)
+	while ((result = AwaitResult(link)) != NULL)
 	{
+		if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
+			ReportRemoteError(link, result);
 		if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0))
 			value = pstrdup(PQgetvalue(result, 0, 0));
 		PQclear(result);
@@ -469,72 +400,87 @@ LinkAsk(LinkSet *links, int n, const char *query)
 }
 
 static void
+LinksCommand(LinkSet *links, const char *commands)
+{
+	for (int i = 0; i < links->count; i++)
+		Send(&links->links[i], PQsendQuery(links->links[i].conn, commands));
+	for (int i = 0; i < links->count; i++)
+		(void) FinishQuery(&links->links[i]);
+}
+
+static char *
+LinkAsk(LinkSet *links, int n, const char *query)
+{
+	Link	   *link = &links->links[n];
+
+	Send(link, PQsendQuery(link->conn, query));
+	return FinishQuery(link);
+}
+
+static void
 LinkSend(LinkSet *links, int n, const char *query)
 {
 	Link	   *link = &links->links[n];
 
 	Send(link, PQsendQueryParams(link->conn, query, 0, NULL, NULL, NULL, NULL, 1));
-	if (PQsetSingleRowMode(link->conn) == 0)
-		elog(ERROR, "libpq has no single-row mode here");
+	(void) PQsetSingleRowMode(link->conn);
 }
 
 /* A row of this link, if there is one by now. */
 static bool
-TakeRow(LinkSet *links, Link *link)
+TakeRow(Link *link)
 {
-	while (!link->done && HasResult(link))
+	PQclear(link->result);
+	link->result = NULL;
+	while (!link->done)
 	{
-		PGresult   *result = PQgetResult(link->conn);
+		PGresult   *result;
 
-		if (result == NULL)
-		{
-			link->done = true;
+		Flush(link);
+		Consume(link);
+		if (PQisBusy(link->conn))
 			return false;
-		}
+		result = PQgetResult(link->conn);
 		if (PQresultStatus(result) == PGRES_SINGLE_TUPLE)
 		{
-			links->result = result;
+			link->result = result;
 			return true;
 		}
-		/* behind the last row comes one that says so */
-		if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		link->done = result == NULL;
+		/* an empty result follows the last row */
+		if (result != NULL && PQresultStatus(result) != PGRES_TUPLES_OK)
 			ReportRemoteError(link, result);
 		PQclear(result);
 	}
 	return false;
 }
 
-static bool
-AllDone(const LinkSet *links)
-{
-	for (int i = 0; i < links->count; i++)
-		if (!links->links[i].done)
-			return false;
-	return true;
-}
-
 /* Links take turns, so that none waits for room in its socket for long. */
 static bool
 LinksNext(LinkSet *links, int *n, char **value, int *length)
 {
-	PQclear(links->result);
-	links->result = NULL;
-	while (!AllDone(links))
+	for (;;)
 	{
+		bool		over = true;
+
 		for (int i = 0; i < links->count; i++)
 		{
+			Link	   *link = &links->links[links->turn];
+
 			*n = links->turn;
 			links->turn = (links->turn + 1) % links->count;
-			if (!TakeRow(links, &links->links[*n]))
-				continue;
-			*value = PQgetvalue(links->result, 0, 0);
-			*length = PQgetlength(links->result, 0, 0);
-			return true;
+			if (TakeRow(link))
+			{
+				*value = PQgetvalue(link->result, 0, 0);
+				*length = PQgetlength(link->result, 0, 0);
+				return true;
+			}
+			over = over && link->done;
 		}
-		if (!AllDone(links))
-			Wait(links);
+		if (over)
+			return false;
+		(void) Wait(links->links, links->count);
 	}
-	return false;
 }
 
 /* --- COPY */
@@ -545,59 +491,6 @@ LinkCopy(LinkSet *links, int n, const char *copy)
 	Link	   *link = &links->links[n];
 
 	Send(link, PQsendQuery(link->conn, copy));
-	link->copying = false;
-}
-
-/* Until there is more of this link. */
-static void
-WaitForLink(Link *link)
-{
-	int			ready;
-
-	Flush(link);
-	ready = WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT | link->events,
-							  PQsocket(link->conn), WAIT_MS, PG_WAIT_EXTENSION);
-	if (ready & WL_LATCH_SET)
-		ResetLatch(MyLatch);
-	check_interrupts();
-	if (PQconsumeInput(link->conn) == 0)
-		ReportBrokenLink(link);
-}
-
-/* The next result of this link, whatever comes of others; NULL: there is none. */
-static PGresult *
-AwaitOwnResult(Link *link)
-{
-	while (PQisBusy(link->conn))
-		WaitForLink(link);
-	return PQgetResult(link->conn);
-}
-
-static void
-AwaitCopy(Link *link)
-{
-	PGresult   *result = AwaitOwnResult(link);
-
-	if (result == NULL || PQresultStatus(result) != PGRES_COPY_OUT)
-		ReportRemoteError(link, result);
-	PQclear(result);
-	link->copying = true;
-}
-
-/* Behind the last piece comes how the COPY ended. */
-static void
-EndCopy(Link *link)
-{
-	PGresult   *result;
-
-	link->copying = false;
-	link->done = true;
-	while ((result = AwaitOwnResult(link)) != NULL)
-	{
-		if (PQresultStatus(result) != PGRES_COMMAND_OK)
-			ReportRemoteError(link, result);
-		PQclear(result);
-	}
 }
 
 static bool
@@ -607,7 +500,14 @@ LinkTake(LinkSet *links, int n, char **data, int *length)
 	bool		looked = false;
 
 	if (!link->copying)
-		AwaitCopy(link);
+	{
+		PGresult   *result = AwaitResult(link);
+
+		if (PQresultStatus(result) != PGRES_COPY_OUT)
+			ReportRemoteError(link, result);
+		PQclear(result);
+		link->copying = true;
+	}
 	PQfreemem(link->piece);
 	link->piece = NULL;
 	for (;;)
@@ -618,14 +518,15 @@ LinkTake(LinkSet *links, int n, char **data, int *length)
 			return true;
 		if (*length < 0)
 		{
-			EndCopy(link);
+			link->copying = false;
+			(void) FinishQuery(link);	/* the COPY may have failed */
 			return false;
 		}
 		/* to wait costs more than to look */
 		if (looked)
-			WaitForLink(link);
-		else if (PQconsumeInput(link->conn) == 0)
-			ReportBrokenLink(link);
+			Receive(link);
+		else
+			Consume(link);
 		looked = true;
 	}
 }

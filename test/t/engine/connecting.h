@@ -15,10 +15,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "cpu/cpu_set.h"
+#include "cpu/cpu_state.h"
 
 typedef uint32_t uint32;		/* PostgreSQL's */
-#include "base/disjoint_sets.h"
+#include "base/row_numbers.h"
 
 #define CONNECTED_ROWS 65536
 #define CONNECTED_CONTEXTS 16

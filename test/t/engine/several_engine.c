@@ -89,12 +89,12 @@ copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
 	{
 		float	   *room;
 		size_t		capacity;
-		FastedStatus status = cpu_stage(set, &room, &capacity);
+		FastedStatus status = fasted_cpu_engine()->stage(set, &room, &capacity);
 
 		if (status != FASTED_OK)
 			return status;
 		memcpy(room, row_store_row(&from->rows, first), row);
-		status = cpu_commit(set, 1);
+		status = fasted_cpu_engine()->commit(set, 1);
 		if (status != FASTED_OK)
 			return status;
 	}

@@ -1,0 +1,717 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_engine.c
+ *	  The engine's interface: contexts, sets of rows, joins.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "cpu_levels.h"
+#include "cpu_phases.h"
+#include "cpu_plan.h"
+#include "cpu_groups.h"
+#include "cpu_recheck.h"
+#include "cpu_workers.h"
+
+/* --- sets */
+
+/* Chunks no larger than what is expected. */
+static size_t
+chunk_bytes(const FastedContext *context, const FastedSetOptions *options)
+{
+	size_t		row_bytes = fasted_row_bytes(&context->options);
+	size_t		bytes = context->chunk_bytes;
+
+	if (options->expected_rows > 0 && options->expected_rows < bytes / row_bytes)
+		bytes = options->expected_rows * row_bytes;
+	if (options->most_rows > 0 && options->most_rows < bytes / row_bytes)
+		bytes = options->most_rows * row_bytes;
+	return bytes;
+}
+
+static FastedStatus
+cpu_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet **result)
+{
+	FastedSet  *set = calloc(1, sizeof(*set));
+
+	*result = set;
+	if (set == NULL)
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a set of rows");
+	set->context = context;
+	set->options = *options;
+	set->eps = set->chosen_eps = set->levels.eps = NAN;
+	row_store_init(&set->rows, fasted_row_floats(&context->options), chunk_bytes(context, options),
+				   options->expected_rows == 0);
+	set->next = context->sets;
+	context->sets = set;
+	return FASTED_OK;
+}
+
+static FastedStatus
+cpu_set_reset(FastedSet *set, uint64_t first_row)
+{
+	const FastedJoin *join = set->context->join;
+
+	if (join != NULL && (join->sets[0] == set || join->sets[1] == set))
+		return cpu_fail(set->context, FASTED_INTERNAL, "a set was reset that a join uses");
+	if (set->rows.rows > set->held)
+		set->held = set->rows.rows;
+	set->rows.rows = set->rows.offered = 0;
+	set->options.first_row = first_row;
+	set->sealed = false;
+	set->lists.k = 0;
+	cpu_set_forget_form(set);
+	return FASTED_OK;
+}
+
+static void
+cpu_set_close(FastedSet *set)
+{
+	FastedContext *context;
+	FastedSet **link;
+
+	if (set == NULL)
+		return;
+	context = set->context;
+	for (link = &context->sets; *link != set;)
+		link = &(*link)->next;
+	*link = set->next;
+	cpu_set_forget_form(set);
+	row_store_free(&set->rows, &context->memory);
+	cpu_packed_free(context, &set->packed);
+	cpu_fine_free(context, &set->fine);
+	cpu_levels_free(context, &set->levels);
+	fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), &context->memory);
+	neighbor_lists_free(&set->lists, &context->memory);
+	free(set);
+}
+
+/* Rows for which there is memory in this set, those on their way included. */
+static uint64_t
+held_rows(const FastedSet *set)
+{
+	uint64_t	rows = set->rows.rows + set->rows.offered;
+
+	return rows > set->held ? rows : set->held;
+}
+
+/* How many more this set may have. */
+static uint64_t
+rows_left(const FastedSet *set)
+{
+	const FastedContext *context = set->context;
+	uint64_t	most = context->row_limit;
+	uint64_t	others = 0;
+
+	for (const FastedSet *other = context->sets; other != NULL; other = other->next)
+	{
+		if (other != set)
+			others += held_rows(other)
+				+ cpu_list_rows(context, held_rows(other), other->options.neighbors);
+	}
+	most = most > others ? cpu_rows_with_lists(context, most - others, set->options.neighbors) : 0;
+	if (set->options.most_rows > 0 && most > set->options.most_rows)
+		most = set->options.most_rows;
+	return most > set->rows.rows ? most - set->rows.rows : 0;
+}
+
+static FastedStatus
+cpu_stage(FastedSet *set, float **rows, size_t *capacity)
+{
+	uint64_t	left = rows_left(set);
+
+	*rows = NULL;
+	*capacity = 0;
+	if (set->sealed)
+		return cpu_fail(set->context, FASTED_INTERNAL, "rows were staged in a sealed set");
+	if (left == 0)
+		return FASTED_FULL;
+	*rows = row_store_offer(&set->rows, left, capacity, &set->context->memory);
+	if (*rows == NULL)
+		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory after %zu rows",
+						set->rows.rows);
+	return FASTED_OK;
+}
+
+static FastedStatus
+cpu_commit(FastedSet *set, size_t nrows)
+{
+	if (set->sealed || !row_store_commit(&set->rows, nrows))
+		return cpu_fail(set->context, FASTED_INTERNAL,
+						"%zu rows were committed without room for them", nrows);
+	return FASTED_OK;
+}
+
+/*
+ * Rows from anywhere are copied at once: nothing has to be kept for them, and to
+ * stage them is as good.  It is allowed nevertheless, so that what puts rows runs
+ * where there is no GPU.
+ */
+static bool
+cpu_lend(FastedSet *set, void *memory, size_t bytes)
+{
+	(void) memory;
+	(void) bytes;
+	return !set->sealed;
+}
+
+static void
+cpu_withdraw(FastedSet *set)
+{
+	(void) set;
+}
+
+static FastedStatus
+cpu_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
+{
+	float	   *room;
+	size_t		capacity;
+	FastedStatus status = cpu_stage(set, &room, &capacity);
+
+	*taken = 0;
+	if (status != FASTED_OK)
+		return status;
+	if (capacity > nrows)
+		capacity = nrows;
+	memcpy(room, rows, capacity * set->rows.row_floats * sizeof(float));
+	*taken = capacity;
+	return cpu_commit(set, capacity);
+}
+
+static FastedStatus
+cpu_settle(FastedSet *set, bool all)
+{
+	(void) all;
+	(void) set;
+	return FASTED_OK;
+}
+
+static FastedStatus
+cpu_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows)
+{
+	const RowStore *store = &set->rows;
+	size_t		floats = store->row_floats;
+
+	if (set->sealed || first_row > store->rows || nrows > store->rows - first_row)
+		return cpu_fail(set->context, FASTED_INTERNAL,
+						"rows that are not staged were to be read back");
+	for (size_t i = 0; i < nrows; i++)
+		memcpy(rows + i * floats, row_store_row(store, first_row + i), floats * sizeof(float));
+	return FASTED_OK;
+}
+
+static FastedStatus
+cpu_seal(FastedSet *set)
+{
+	if (set->sealed)
+		return cpu_fail(set->context, FASTED_INTERNAL, "a set was sealed twice");
+	set->rows.offered = 0;
+	set->sealed = true;
+	if (!cpu_packed_reserve(set->context, &set->packed, set->rows.rows,
+							cpu_packed_row_bytes(set->context)) ||
+		!cpu_squares_reserve(set->context, &set->packed) ||
+		!cpu_fine_reserve(set->context, &set->fine, set->rows.rows))
+		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory for a join of %zu rows",
+						set->rows.rows);
+	return FASTED_OK;
+}
+
+static bool
+cpu_set_zero_counts(FastedSet *set)
+{
+	MemoryCount *memory = &set->context->memory;
+	size_t		rows = set->rows.rows;
+
+	if (set->counts != NULL && rows <= set->counts_room)
+	{
+		for (size_t row = 0; row < rows; row++)
+			atomic_init(&set->counts[row], 0);
+		return true;
+	}
+	fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), memory);
+	set->counts = fasted_cpu_map(rows * sizeof(uint32_t), memory);
+	set->counts_room = rows;
+	return set->counts != NULL;
+}
+
+/* --- joins */
+
+static void
+cpu_join_close(FastedJoin *join)
+{
+	FastedContext *context;
+
+	if (join == NULL)
+		return;
+	context = join->context;
+	cpu_stop_join(join);
+	cpu_keep_forms(join);
+	cpu_keep_levels(join);
+	pair_pool_reset(&context->pool);
+	context->handed_out = NULL;
+	context->join = NULL;
+	cpu_forget_strips(join);
+	free(join);
+}
+
+static FastedStatus
+check_problem(FastedContext *context, const FastedProblem *problem, const FastedSet *a,
+			  const FastedSet *b)
+{
+	if (!(problem->eps >= 0.0))
+		return cpu_fail(context, FASTED_UNSUPPORTED,
+						"eps must be zero, positive or infinite");
+	if ((uint64_t) problem->slice + problem->more_slices >= (problem->slices > 0 ? problem->slices : 1))
+		return cpu_fail(context, FASTED_INTERNAL, "there is no slice %u of %u",
+						problem->slice + problem->more_slices, problem->slices);
+	if (problem->output == FASTED_OUTPUT_CONNECTIONS || problem->output == FASTED_OUTPUT_KEEPERS)
+		return cpu_fail(context, FASTED_UNSUPPORTED,
+						"the CPU engine hands out all pairs, not what they come to");
+	if (problem->output == FASTED_OUTPUT_NEAREST)
+	{
+		if (problem->k < 1 || problem->k > FASTED_MAX_NEIGHBORS)
+			return cpu_fail(context, FASTED_UNSUPPORTED,
+							"the number of nearest neighbors must be between 1 and %u, not %u",
+							FASTED_MAX_NEIGHBORS, problem->k);
+		if (problem->slices > 1)
+			return cpu_fail(context, FASTED_UNSUPPORTED,
+							"nearest neighbors are not found in slices");
+		if (problem->further && (a == b || a->lists.k != problem->k ||
+								 !(a->lists.eps == problem->eps)))
+			return cpu_fail(context, FASTED_INTERNAL, "there are no neighbors to go on with");
+	}
+	if (problem->groups != NULL &&
+		!fasted_groups_are_valid(problem->groups, problem->ngroups, a->rows.rows, b->rows.rows,
+								 a == b))
+		return cpu_fail(context, FASTED_INTERNAL, "the groups are not in order");
+	if (!a->sealed || !b->sealed || context->join != NULL)
+		return cpu_fail(context, FASTED_INTERNAL,
+						"a join was begun of sets that are not sealed, or beside another one");
+	return FASTED_OK;
+}
+
+static FastedJoin *
+make_join(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b)
+{
+	FastedJoin *join = calloc(1, sizeof(*join));
+	bool		swap = a->rows.rows > b->rows.rows;
+
+	if (join == NULL)
+		return NULL;
+	join->context = context;
+	join->problem = *problem;
+	if (join->problem.slices == 0)
+		join->problem.slices = 1;
+	join->sets[0] = a;
+	join->sets[1] = b;
+	join->self = a == b;
+	/* tiles are wider than high, and the smaller set has less to fill them */
+	join->row_set = swap ? b : a;
+	join->col_set = swap ? a : b;
+	join->fine_pays = true;
+	join->phase = PHASE_OVER;
+	return join;
+}
+
+static bool
+zero_counts(FastedJoin *join)
+{
+	return join->problem.output != FASTED_OUTPUT_COUNTS || join->problem.further ||
+		(cpu_set_zero_counts(join->sets[0]) &&
+		 (join->self || cpu_set_zero_counts(join->sets[1])));
+}
+
+/* Lists of neighbours, empty or as the last join left them. */
+static bool
+begin_lists(FastedJoin *join)
+{
+	FastedSet  *set = join->sets[0];
+
+	return !cpu_finds_nearest(join) || join->problem.further ||
+		neighbor_lists_begin(&set->lists, set->rows.rows, join->problem.k, join->problem.eps,
+							 &set->context->memory);
+}
+
+/* Room for pairs on their way. */
+static bool
+reserve_pool(FastedJoin *join)
+{
+	FastedContext *context = join->context;
+
+	return join->problem.output != FASTED_OUTPUT_PAIRS ||
+		pair_pool_reserve(&context->pool, cpu_pool_blocks(join->nworkers),
+						  context->block_pairs, &context->memory);
+}
+
+static FastedStatus
+start_work(FastedJoin *join)
+{
+	FastedContext *context = join->context;
+	FastedStatus status;
+
+	if (!cpu_plan_join(join))
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
+	status = cpu_reserve_workers(context, join->nworkers);
+	if (status != FASTED_OK)
+		return status;
+	if (join->nworkers > context->nthreads)
+		join->nworkers = context->nthreads;
+	if (!reserve_pool(join) || (cpu_finds_nearest(join) && !cpu_reserve_sums(context)) ||
+		!cpu_prepare_pruning(join) || !cpu_prepare_choice(join))
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
+	context->units_total += cpu_claims_of(join);
+	cpu_begin_join(join);
+	return FASTED_OK;
+}
+
+static FastedStatus
+cpu_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a,
+			  FastedSet *b, FastedJoin **result)
+{
+	FastedStatus status = check_problem(context, problem, a, b);
+	FastedJoin *join;
+
+	*result = NULL;
+	if (status != FASTED_OK)
+		return status;
+	join = make_join(context, problem, a, b);
+	if (join == NULL || !zero_counts(join) || !begin_lists(join))
+	{
+		free(join);
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
+	}
+	context->join = join;
+	if (cpu_join_area(join) > 0.0)
+		status = start_work(join);
+	if (status != FASTED_OK)
+		cpu_join_close(join);
+	else
+		*result = join;
+	return status;
+}
+
+static struct timespec
+deadline_after(int timeout_ms)
+{
+	uint64_t	when = cpu_now()
+		+ (uint64_t) (timeout_ms > 0 ? timeout_ms : 0) * UINT64_C(1000000);
+
+	return (struct timespec) {
+		.tv_sec = (time_t) (when / UINT64_C(1000000000)),
+		.tv_nsec = (long) (when % UINT64_C(1000000000)),
+	};
+}
+
+/* The caller is done with the last batch. */
+static void
+take_back(FastedContext *context)
+{
+	if (context->handed_out == NULL)
+		return;
+	pair_pool_release(&context->pool, context->handed_out);
+	context->handed_out = NULL;
+	pthread_cond_signal(&context->free_cond);
+}
+
+static FastedStatus
+cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
+{
+	FastedContext *context = join->context;
+	struct timespec deadline = deadline_after(timeout_ms);
+	FastedStatus status = FASTED_OK;
+	int			rc = 0;
+
+	memset(batch, 0, sizeof(*batch));
+	pthread_mutex_lock(&context->lock);
+	cpu_rest_after(context, CALLER_AWAY_MS + (uint64_t) (timeout_ms > 0 ? timeout_ms : 0));
+	take_back(context);
+	while ((context->handed_out = pair_pool_pop(&context->pool)) == NULL)
+	{
+		if (join->phase == PHASE_OVER)
+			status = FASTED_DONE;
+		else if (rc != 0)
+			status = FASTED_AGAIN;
+		else
+		{
+			rc = pthread_cond_timedwait(&context->out_cond, &context->lock, &deadline);
+			continue;
+		}
+		break;
+	}
+	pthread_mutex_unlock(&context->lock);
+	if (status == FASTED_OK)
+	{
+		batch->pairs = context->handed_out->pairs;
+		batch->npairs = context->handed_out->npairs;
+	}
+	return status;
+}
+
+static void
+cpu_pause(FastedJoin *join)
+{
+	pthread_mutex_lock(&join->context->lock);
+	cpu_rest_after(join->context, PAUSE_MS);
+	pthread_mutex_unlock(&join->context->lock);
+}
+
+static FastedStatus
+cpu_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_t *counts)
+{
+	const FastedSet *set = join->sets[side == 1];
+	uint64_t	rows = set->rows.rows;
+
+	if (join->problem.output != FASTED_OUTPUT_COUNTS || side < 0 || side > (join->self ? 0 : 1) ||
+		first_row > rows || nrows > rows - first_row)
+		return cpu_fail(join->context, FASTED_INTERNAL,
+						"counts were asked for that the join does not have");
+	for (size_t i = 0; i < nrows; i++)
+		counts[i] = atomic_load_explicit(&set->counts[first_row + i], memory_order_relaxed);
+	return FASTED_OK;
+}
+
+static FastedStatus
+cpu_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
+			FastedNeighbor *neighbors)
+{
+	const NeighborLists *lists = &join->sets[0]->lists;
+
+	if (!cpu_finds_nearest(join) || first_row > lists->rows || nrows > lists->rows - first_row)
+		return cpu_fail(join->context, FASTED_INTERNAL,
+						"neighbors were asked for that the join does not have");
+	for (size_t i = 0; i < nrows; i++)
+		lengths[i] = neighbor_lists_sorted(lists, first_row + i, neighbors + i * lists->k);
+	return FASTED_OK;
+}
+
+/* --- contexts */
+
+static FastedStatus
+cpu_probe(const char *devices, char *reason, size_t size)
+{
+	(void) devices;
+	if (reason != NULL && size > 0)
+		reason[0] = '\0';
+	return FASTED_OK;
+}
+
+/* Are these options for this engine?  Chooses the kernel. */
+static FastedStatus
+check_options(FastedContext *context)
+{
+	const FastedOptions *options = &context->options;
+
+	if (options->dimensions < 1 || options->dimensions > FASTED_MAX_DIMENSIONS)
+		return cpu_fail(context, FASTED_UNSUPPORTED,
+						"vectors must have between 1 and %u dimensions, not %u",
+						FASTED_MAX_DIMENSIONS, options->dimensions);
+	if (options->approximate)
+		return cpu_fail(context, FASTED_UNSUPPORTED,
+						"the CPU engine gives exact results only; approximate results need a GPU");
+
+	if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
+		return cpu_fail(context, FASTED_UNSUPPORTED, "there is no metric %d", (int) options->metric);
+
+	context->kernel = fasted_cpu_choose_kernel(options->kernel);
+	if (context->kernel == NULL)
+	{
+		for (int k = 0; fasted_cpu_kernel(k) != NULL; k++)
+		{
+			if (strcmp(options->kernel, fasted_cpu_kernel(k)->name) == 0)
+				return cpu_fail(context, FASTED_UNSUPPORTED,
+								"this processor cannot run the CPU kernel \"%s\"",
+								options->kernel);
+		}
+		return cpu_fail(context, FASTED_UNSUPPORTED,
+						"there is no CPU kernel \"%.32s\"", options->kernel);
+	}
+	return FASTED_OK;
+}
+
+/* Waits are measured on a clock that nobody sets. */
+static bool
+init_locks(FastedContext *context)
+{
+	pthread_condattr_t attr;
+	bool		ok;
+
+	if (pthread_condattr_init(&attr) != 0)
+		return false;
+	ok = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
+		pthread_mutex_init(&context->lock, NULL) == 0 &&
+		pthread_cond_init(&context->work_cond, &attr) == 0 &&
+		pthread_cond_init(&context->free_cond, &attr) == 0 &&
+		pthread_cond_init(&context->out_cond, &attr) == 0 &&
+		pthread_cond_init(&context->rest_cond, &attr) == 0;
+	pthread_condattr_destroy(&attr);
+	return ok;
+}
+
+static char processor_name[96];
+static pthread_once_t processor_named = PTHREAD_ONCE_INIT;
+
+/* The processor's own name.  To ask for it costs a virtual machine an exit. */
+static void
+find_processor_name(void)
+{
+	char	   *name = processor_name;
+	size_t		size = sizeof(processor_name);
+
+	struct utsname system;
+#if defined(__x86_64__)
+	unsigned	brand[13] = {0};
+	const char *text = (const char *) brand;
+	bool		known = true;
+
+	for (unsigned i = 0; i < 3; i++)
+		known = known && __get_cpuid(0x80000002U + i, &brand[4 * i],
+									 &brand[4 * i + 1], &brand[4 * i + 2],
+									 &brand[4 * i + 3]);
+	if (known)
+	{
+		while (*text == ' ')
+			text++;
+		snprintf(name, size, "%s", text);
+		return;
+	}
+#endif
+	snprintf(name, size, "%s", uname(&system) == 0 ? system.machine : "cpu");
+}
+
+static void
+device_name(char *name, size_t size)
+{
+	pthread_once(&processor_named, find_processor_name);
+	snprintf(name, size, "%s", processor_name);
+}
+
+static FastedStatus
+cpu_open(const FastedOptions *options, FastedContext **result)
+{
+	FastedContext *context = calloc(1, sizeof(*context));
+	FastedStatus status;
+
+	*result = NULL;
+	if (context == NULL)
+		return FASTED_OUT_OF_MEMORY;
+	if (!init_locks(context))
+	{
+		free(context);
+		return FASTED_OUT_OF_MEMORY;
+	}
+	*result = context;
+	context->options = *options;
+	status = check_options(context);
+	/* the caller's strings need not live on */
+	context->options.kernel = context->options.devices = NULL;
+	device_name(context->device, sizeof(context->device));
+	if (!FASTED_FAILED(status))
+		cpu_plan_memory(context);
+	return status;
+}
+
+static void
+cpu_stats(const FastedContext *context, FastedStats *stats)
+{
+	/* atomic_load wants no const in C11 */
+	FastedContext *open = (FastedContext *) (uintptr_t) context;
+
+	memset(stats, 0, sizeof(*stats));
+	snprintf(stats->engine, sizeof(stats->engine), "cpu");
+	snprintf(stats->filter, sizeof(stats->filter), "%s",
+			 !atomic_load(&open->int8) ? "fp32"
+			 : context->kernel->int8->bytes == 2 ? "int16" : "int8");
+	stats->filter_sampled = atomic_load(&open->filter_sampled);
+	stats->sampled_candidates = atomic_load(&open->sampled_candidates);
+	stats->sampled_pairs = atomic_load(&open->sampled_pairs);
+	memcpy(stats->device, context->device, sizeof(stats->device));
+	if (context->kernel != NULL)
+		snprintf(stats->kernel, sizeof(stats->kernel), "%s", context->kernel->name);
+	stats->threads = context->join != NULL ? context->join->nworkers : context->nthreads;
+	stats->dimensions = context->options.dimensions;
+	stats->units_total = context->units_total;
+	stats->order_hash = atomic_load(&open->order_hash);
+	stats->units_done = atomic_load(&open->units_done);
+	stats->candidates = atomic_load(&open->candidates);
+	stats->pairs = atomic_load(&open->pairs);
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		stats->pruned_tiles[level] = atomic_load(&open->tiles[level]);
+	stats->full_tiles = atomic_load(&open->full_tiles);
+	stats->host_bytes = context->memory.peak;
+	stats->prepare_seconds = 1e-9 * (double) atomic_load(&open->prepare_ns);
+	stats->filter_seconds = 1e-9 * (double) atomic_load(&open->filter_ns);
+	stats->refine_seconds = 1e-9 * (double) atomic_load(&open->refine_ns);
+}
+
+static const char *
+cpu_last_error(const FastedContext *context)
+{
+	return context == NULL ? "out of memory" : context->error;
+}
+
+static void
+cpu_close(FastedContext *context)
+{
+	if (context == NULL)
+		return;
+	cpu_join_close(context->join);
+	cpu_end_workers(context);
+	pair_pool_free(&context->pool, &context->memory);
+	while (context->sets != NULL)
+		cpu_set_close(context->sets);
+	for (int i = 0; i < 2; i++)
+		cpu_packed_free(context, &context->samples[i]);
+	fasted_cpu_unmap(context->fit_room, context->fit_bytes, &context->memory);
+	pthread_cond_destroy(&context->rest_cond);
+	pthread_cond_destroy(&context->out_cond);
+	pthread_cond_destroy(&context->free_cond);
+	pthread_cond_destroy(&context->work_cond);
+	pthread_mutex_destroy(&context->lock);
+	free(context);
+}
+
+static const FastedEngine cpu_engine = {
+	.abi = FASTED_ENGINE_ABI,
+	.name = "cpu",
+	.probe = cpu_probe,
+	.open = cpu_open,
+	.stats = cpu_stats,
+	.last_error = cpu_last_error,
+	.close = cpu_close,
+	.fits = cpu_fits,
+	.set_open = cpu_set_open,
+	.stage = cpu_stage,
+	.commit = cpu_commit,
+	.lend = cpu_lend,
+	.withdraw = cpu_withdraw,
+	.put = cpu_put,
+	.settle = cpu_settle,
+	.read_back = cpu_read_back,
+	.seal = cpu_seal,
+	.set_reset = cpu_set_reset,
+	.set_close = cpu_set_close,
+	.join_open = cpu_join_open,
+	.next = cpu_next,
+	.pause = cpu_pause,
+	.counts = cpu_counts,
+	.nearest = cpu_nearest,
+	.list_rows = cpu_list_rows,
+	.join_close = cpu_join_close,
+};
+
+const FastedEngine *
+fasted_cpu_engine(void)
+{
+	return &cpu_engine;
+}

@@ -1,0 +1,356 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_filter.c
+ *	  A strip is filtered, at all dimensions or at its join's levels first.
+ *
+ * The filter leaves a bit map of the strip.
+ *
+ * With levels, all tiles are tested at the first level; those with pairs left at the next,
+ * unless so few are left that to recheck them costs less; and so on, to all dimensions.
+ * What is left in the end are bits of the hit map, as without pruning.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "cpu_filter.h"
+
+/* What a tile costs beside them. */
+#define TILE_COST 12.0
+
+/* A recheck takes as long as so many bytes of pairs. */
+#define RECHECK_DIMENSION_COST 48.0
+#define RECHECK_COST 8192.0
+
+/* What the ways on from a level cost. */
+typedef struct PruneCosts
+{
+	uint32_t	first;			/* level */
+	double		level[FASTED_PRUNE_LEVELS];
+	double		full;
+	double		recheck;		/* of one candidate */
+} PruneCosts;
+
+/*
+ * Sweeps all tiles of one block pair, slice by slice.  On the diagonal only
+ * tiles with some column beyond their first row.
+ */
+static void
+filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
+			 const Strip *strip, uint32_t number)
+{
+	bool		nearest = cpu_goes_by_radii(worker->join);
+	FastedContext *context = worker->context;
+	const CpuKernel *kernel = context->kernel;
+	void		(*sweep_tiles) (const TileSweep *sweep) =
+		b->layout.int8 ? kernel->int8->sweep : kernel->sweep;
+	uint32_t	words = b->layout.words;
+	uint32_t	slice = b->layout.slice;
+	uint32_t	tiles = (strip->rows_a + kernel->tile_rows - 1) / kernel->tile_rows;
+	size_t		column_size = (size_t) tiles * kernel->tile_rows
+		* kernel->tile_cols;
+	size_t		first_b = strip->first_b + (size_t) number * strip->block_rows;
+	size_t		left_b = b->rows - first_b;
+	uint32_t	rows_b = left_b < strip->block_rows ? left_b : strip->block_rows;
+	TileSweep	sweep = {
+		.a_threshold = (const uint32_t *) a->as_a.threshold + strip->first_a,
+		.hit_stride = worker->join->hit_stride,
+	};
+
+	for (uint32_t k = 0; k < words; k += slice)
+	{
+		if (k > 0)
+			cpu_rest_if_alone(context);
+		sweep.depth = words - k < slice ? words - k : slice;
+		sweep.first = k == 0;
+		sweep.last = k + sweep.depth == words;
+		sweep.a = (const uint32_t *) a->as_a.packed
+			+ pack_offset(&a->layout, kernel->width,
+						  strip->first_a / kernel->width, k);
+
+		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
+		{
+			if (cpu_stopping(context))
+				return;
+			sweep.b = (const uint32_t *) b->as_b.packed
+				+ pack_offset(&b->layout, kernel->width,
+							  (first_b + col) / kernel->width, k);
+			sweep.tiles = tiles;
+			if (strip->diagonal && number == 0)
+			{
+				uint32_t	above = col + kernel->tile_cols - 1;
+				uint32_t	useful = (above + kernel->tile_rows - 1)
+					/ kernel->tile_rows;
+
+				sweep.tiles = useful < tiles ? useful : tiles;
+			}
+			sweep.partial = (uint32_t *) worker->partial
+				+ col / kernel->tile_cols * column_size;
+			sweep.b_threshold = (const uint32_t *) b->as_b.threshold
+				+ first_b + col;
+			sweep.hits = worker->hits + number * FASTED_HIT_BYTES + col / 8;
+			if (nearest)
+				cpu_point_at_thresholds(worker, a, strip->first_a, first_b + col, &sweep);
+			sweep_tiles(&sweep);
+		}
+	}
+}
+
+/* Fills the worker's hit map. */
+void
+cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
+				 const Strip *strip)
+{
+	memset(worker->hits, 0, strip->rows_a * worker->join->hit_stride);
+	memset(worker->has_hits, true, sizeof(worker->has_hits));
+	for (uint32_t number = 0; number < strip->blocks; number++)
+		filter_block(worker, a, b, strip, number);
+}
+
+/* --- costs */
+
+static double
+cost_at(const CpuKernel *kernel, uint32_t dimensions, bool int8)
+{
+	return TILE_COST + sizeof(uint32_t) * (int8 ? cpu_int8_words(kernel, dimensions) : dimensions);
+}
+
+double
+cpu_level_cost(const FastedContext *context, uint32_t level)
+{
+	return cost_at(context->kernel, LEVEL_WORDS(level), context->may_use_int8);
+}
+
+/* Of a tile at all dimensions. */
+double
+cpu_full_cost(const FastedJoin *join)
+{
+	return cost_at(join->context->kernel, join->context->options.dimensions, join->int8);
+}
+
+/* Of one candidate. */
+double
+cpu_recheck_cost(const FastedContext *context)
+{
+	const CpuKernel *kernel = context->kernel;
+
+	return (RECHECK_COST + RECHECK_DIMENSION_COST * context->options.dimensions)
+		/ (kernel->tile_rows * kernel->tile_cols);
+}
+
+/* --- levels */
+
+/* The bits of a tile's columns, in any order; 48 of them in two pieces, which is fast. */
+static uint64_t
+hit_bits(const uint8_t *hits, uint32_t columns)
+{
+	uint64_t	bits = 0;
+	uint32_t	low;
+	uint16_t	high;
+
+	if (columns != 48)
+	{
+		memcpy(&bits, hits, columns / 8);
+		return bits;
+	}
+	memcpy(&low, hits, sizeof(low));
+	memcpy(&high, hits + sizeof(low), sizeof(high));
+	return low | (uint64_t) high << 32;
+}
+
+/* Keeps those of them that are in bits. */
+static uint64_t
+keep_bits(uint8_t *hits, uint32_t columns, uint64_t bits)
+{
+	uint32_t	low;
+	uint16_t	high;
+
+	bits &= hit_bits(hits, columns);
+	if (columns != 48)
+	{
+		memcpy(hits, &bits, columns / 8);
+		return bits;
+	}
+	low = (uint32_t) bits;
+	high = (uint16_t) (bits >> 32);
+	memcpy(hits, &low, sizeof(low));
+	memcpy(hits + sizeof(low), &high, sizeof(high));
+	return bits;
+}
+
+/* Most have very few. */
+static uint32_t
+count_bits(uint64_t bits)
+{
+	uint32_t	count = 0;
+
+	for (; bits != 0; bits &= bits - 1)
+		count++;
+	return count;
+}
+
+uint32_t
+cpu_count_hits(const CpuKernel *kernel, const Tile *tile)
+{
+	uint32_t	count = 0;
+
+	for (uint32_t r = 0; r < kernel->tile_rows; r++)
+		count += count_bits(hit_bits(tile->hits + r * tile->hit_stride, kernel->tile_cols));
+	return count;
+}
+
+/* Adds one tile's hits, at all words of these packed rows. */
+void
+cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b, const Tile *tile)
+{
+	const CpuKernel *kernel = worker->context->kernel;
+	uint32_t	width = kernel->width;
+	uint32_t	words = b->layout.words;
+	size_t		within = tile->row % width;
+	TileSweep	sweep = {
+		.tiles = 1,
+		.partial = worker->partial,
+		.a_threshold = (const uint32_t *) a->as_a.threshold + tile->row,
+		.b_threshold = (const uint32_t *) b->as_b.threshold + tile->col,
+		.hits = tile->hits,
+		.hit_stride = tile->hit_stride,
+	};
+
+	if (cpu_goes_by_radii(worker->join))
+		cpu_point_at_thresholds(worker, a, tile->row, tile->col, &sweep);
+	for (uint32_t k = 0; k < words; k += b->layout.slice)
+	{
+		sweep.depth = words - k < b->layout.slice ? words - k : b->layout.slice;
+		sweep.first = k == 0;
+		sweep.last = k + sweep.depth == words;
+		sweep.a = (const uint32_t *) a->as_a.packed
+			+ pack_offset(&a->layout, width, tile->row / width, k) + within;
+		sweep.b = (const uint32_t *) b->as_b.packed
+			+ pack_offset(&b->layout, width, tile->col / width, k);
+		(b->layout.int8 ? kernel->int8->sweep : kernel->sweep) (&sweep);
+	}
+}
+
+/* Tests a tile that has hits once more; what is left are hits of both. */
+static uint32_t
+test_again(Worker *worker, const PackedRows *a, const PackedRows *b, const Tile *tile)
+{
+	const CpuKernel *kernel = worker->context->kernel;
+	uint64_t	before[FASTED_MAX_TILE];
+	uint32_t	count = 0;
+
+	for (uint32_t r = 0; r < kernel->tile_rows; r++)
+	{
+		before[r] = hit_bits(tile->hits + r * tile->hit_stride, kernel->tile_cols);
+		(void) keep_bits(tile->hits + r * tile->hit_stride, kernel->tile_cols, 0);
+	}
+	cpu_sweep_tile(worker, a, b, tile);
+	for (uint32_t r = 0; r < kernel->tile_rows; r++)
+		count += count_bits(keep_bits(tile->hits + r * tile->hit_stride, kernel->tile_cols,
+									  before[r]));
+	return count;
+}
+
+/* A tile with hits of the first level goes on. */
+static void
+follow_tile(Worker *worker, const PruneCosts *costs, const Tile *tile, uint32_t hits)
+{
+	FastedJoin *join = worker->join;
+
+	for (uint32_t level = costs->first + 1; level < join->projection->levels; level++)
+	{
+		if ((join->levels & 1U << level) == 0)
+			continue;
+		if (hits * costs->recheck <= costs->level[level])
+			return;
+		worker->tiles[level]++;
+		hits = test_again(worker, &join->row_set->levels.packed[level],
+						  &join->col_set->levels.packed[level], tile);
+	}
+	if (hits * costs->recheck <= costs->full)
+		return;
+	worker->full_tiles++;
+	(void) test_again(worker, &join->row_set->packed, &join->col_set->packed, tile);
+}
+
+/* The maps of a row of tiles, one over the other; false: there are no hits. */
+static bool
+overlay(const uint8_t *hits, size_t hit_stride, uint32_t rows, uint64_t *all)
+{
+	memset(all, 0, FASTED_HIT_BYTES);
+	for (uint32_t r = 0; r < rows; r++)
+	{
+		uint64_t	words[FASTED_HIT_BYTES / 8];
+
+		memcpy(words, hits + r * hit_stride, FASTED_HIT_BYTES);
+		for (uint32_t w = 0; w < FASTED_HIT_BYTES / 8; w++)
+			all[w] |= words[w];
+	}
+	return (all[0] | all[1] | all[2] | all[3]) != 0;
+}
+
+/* The tiles of one block pair after the first level. */
+static void
+follow_block(Worker *worker, const PruneCosts *costs, const Strip *strip, uint32_t number)
+{
+	FastedJoin *join = worker->join;
+	const CpuKernel *kernel = join->context->kernel;
+	size_t		first_b = strip->first_b + (size_t) number * strip->block_rows;
+	size_t		left = join->col_set->rows.rows - first_b;
+	uint32_t	rows_b = left < strip->block_rows ? (uint32_t) left : strip->block_rows;
+
+	for (uint32_t row = 0; row < strip->rows_a; row += kernel->tile_rows)
+	{
+		uint8_t    *hits = worker->hits + row * join->hit_stride + number * FASTED_HIT_BYTES;
+
+		uint64_t	all[FASTED_HIT_BYTES / 8];
+
+		if (cpu_stopping(join->context))
+			return;
+		worker->tiles[costs->first] += (rows_b + kernel->tile_cols - 1) / kernel->tile_cols;
+		if (!overlay(hits, join->hit_stride, kernel->tile_rows, all))
+			continue;
+		memset(worker->has_hits + row, true, kernel->tile_rows);
+		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
+		{
+			Tile		tile = {
+				.row = strip->first_a + row,.col = first_b + col,.hits = hits + col / 8,
+				.hit_stride = join->hit_stride
+			};
+
+			if (hit_bits((const uint8_t *) all + col / 8, kernel->tile_cols) != 0)
+				follow_tile(worker, costs, &tile, cpu_count_hits(kernel, &tile));
+		}
+	}
+}
+
+static PruneCosts
+costs_of(const FastedJoin *join)
+{
+	PruneCosts	costs = {
+		.first = (uint32_t) __builtin_ctz(join->levels),
+		.full = cpu_full_cost(join),
+		.recheck = cpu_recheck_cost(join->context),
+	};
+
+	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		costs.level[level] = cpu_level_cost(join->context, level);
+	return costs;
+}
+
+/* Fills the worker's hit map, as cpu_filter_strip does. */
+void
+cpu_prune_strip(Worker *worker, const Strip *strip)
+{
+	FastedJoin *join = worker->join;
+	PruneCosts	costs = costs_of(join);
+
+	cpu_filter_strip(worker, &join->row_set->levels.packed[costs.first],
+					 &join->col_set->levels.packed[costs.first], strip);
+	memset(worker->has_hits, false, sizeof(worker->has_hits));
+	for (uint32_t number = 0; number < strip->blocks; number++)
+	{
+		cpu_rest_if_alone(join->context);
+		follow_block(worker, &costs, strip, number);
+	}
+}

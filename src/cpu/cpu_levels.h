@@ -1,0 +1,109 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_levels.h
+ *	  Level rows, for pruning: cpu_project.c, cpu_levels.c, cpu_fit.c.
+ *
+ * A projection turns rows into level rows of 32, 64 and 128 numbers: so many leading
+ * directions but one, and the norm of the rest.  Level rows are packed, and tested, as
+ * rows are.  Rows are in an order in which near ones come together, so that most
+ * tiles have no pair that passes.  That no pair is lost is proved in doc/bound-pruning.md.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CPU_LEVELS_H
+#define FASTED_CPU_LEVELS_H
+
+#include <math.h>
+
+#include "../engine/filter_bound.h"
+#include "cpu_prepare.h"
+
+/* Columns of a product at most: the directions in whole tiles, and some that help to find them. */
+#define PRODUCT_COLUMNS 192
+
+/*
+ * Left alone, only joins of so many pairs a row are pruned: a set of 20000 rows with
+ * itself, which takes a tenth of a second.
+ */
+#define PRUNED_AREA_A_ROW 10000
+
+/* So many columns of a product, and padding to whole tiles. */
+static inline uint32_t
+cpu_product_columns(const FastedContext *context, uint32_t columns)
+{
+	uint32_t	step = context->product_kernel->tile_cols;
+
+	return (columns + step - 1) / step * step;
+}
+
+/* Of a projected row: the directions, and two numbers a level. */
+static inline uint32_t
+projected_residual(const Projection *projection, uint32_t level)
+{
+	return projection->directions + 2 * level;
+}
+
+static inline uint32_t
+projected_moved(const Projection *projection, uint32_t level)
+{
+	return projection->directions + 2 * level + 1;
+}
+
+/* Bounds are NaN of a row that has no pairs, and infinite of one that is near every row. */
+static inline bool
+projected_has_pairs(const Projection *projection, const float *projected)
+{
+	return !isnan(projected[projected_moved(projection, 0)]);
+}
+
+/* Directions of a level row. */
+static inline uint32_t
+level_directions(const Projection *projection, uint32_t level)
+{
+	uint32_t	most = LEVEL_WORDS(level) - 1;
+
+	return projection->directions < most ? projection->directions : most;
+}
+
+/* cpu_project.c: products in FP32 by the filter's kernels, projections, and rows projected */
+extern const CpuKernel *cpu_product_kernel(const CpuKernel *kernel);
+extern bool cpu_pack_operand(Worker *worker, const PackLayout *layout, const float *const *rows,
+							 size_t count, const float *centre, double scale, float *packed);
+extern void cpu_multiply_sliver(const CpuKernel *kernel, const float *a, const PackLayout *a_layout,
+								size_t sliver, const float *b, const PackLayout *b_layout,
+								double *sums);
+extern uint32_t cpu_prune_levels(const FastedContext *context);
+extern uint32_t cpu_most_directions(const FastedContext *context, uint32_t levels);
+extern uint32_t cpu_projected_stride(const FastedContext *context);
+extern size_t cpu_project_room_bytes(const FastedContext *context);
+extern size_t cpu_projection_bytes(const FastedContext *context);
+extern Projection *cpu_projection_new(FastedContext *context);
+extern Projection *cpu_projection_hold(Projection *projection);
+extern void cpu_projection_drop(FastedContext *context, Projection *projection);
+extern void cpu_project_sliver(Worker *worker, const Projection *projection,
+							   const float *const *rows, const double *moved, float *out);
+extern void cpu_project_nothing(const Projection *projection, float *out);
+
+/* cpu_levels.c: the order of rows, for which room is for a key of 8 bytes a row; level rows */
+extern bool cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
+						 size_t rows, void *room, uint32_t *order);
+extern size_t cpu_levels_row_bytes(const FastedContext *context);
+extern bool cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows);
+extern void cpu_levels_free(FastedContext *context, SetLevels *levels);
+extern void cpu_set_forget_form(FastedSet *set);
+extern void cpu_level_row(const Projection *projection, const float *projected, uint32_t level,
+						  float *row);
+extern double cpu_level_eps_upper(const FastedContext *context, const Projection *projection,
+								  uint32_t level, double eps);
+extern bool cpu_project_set(Worker *worker, FastedSet *set, size_t sliver);
+extern bool cpu_order_set(Worker *worker, FastedSet *set);
+extern void cpu_lay_out_levels(const FastedContext *context, FastedSet *set, uint32_t levels);
+extern void cpu_pack_levels(Worker *worker, FastedSet *set, size_t sliver);
+extern void cpu_set_level_thresholds(Worker *worker, FastedSet *set, size_t sliver);
+
+/* cpu_fit.c */
+extern size_t cpu_fit_bytes(const FastedContext *context);
+extern bool cpu_fit(Worker *worker, Projection *projection);
+extern bool cpu_fit_promises(Worker *worker, Projection *projection);
+
+#endif							/* FASTED_CPU_LEVELS_H */

@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * cpu_prepare.h
+ *	  Rows are prepared for the filter: cpu_form.c, cpu_pack.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FASTED_CPU_PREPARE_H
+#define FASTED_CPU_PREPARE_H
+
+#include "cpu_state.h"
+
+/* Rows of both sets, half of each: spread over them, so many from each. */
+typedef struct Sample
+{
+	const RowStore *rows[2];
+	uint32_t	counts[2];
+} Sample;
+
+static inline const float *
+cpu_spread_row(const RowStore *rows, uint32_t s, uint32_t count)
+{
+	return row_store_row(rows, fasted_spread_row(s, count, (uint32_t) rows->rows));
+}
+
+static inline uint32_t
+cpu_sample_size(const Sample *sample)
+{
+	return sample->counts[0] + sample->counts[1];
+}
+
+static inline const float *
+cpu_stored_sample_row(const Sample *sample, uint32_t s)
+{
+	return s < sample->counts[0] ? cpu_spread_row(sample->rows[0], s, sample->counts[0])
+		: cpu_spread_row(sample->rows[1], s - sample->counts[0], sample->counts[1]);
+}
+
+/* Coordinate k of a row as it came. */
+static inline double
+cpu_coordinate(const FastedContext *context, const float *row, uint32_t k)
+{
+	return cpu_has_doubles(context) ? ((const double *) row)[k] : (double) row[k];
+}
+
+/* cpu_form.c: rows as the filter sees them, the centre, the scale, the integers' transform */
+extern const float *cpu_filter_row(const Worker *worker, const float *row, float *to);
+extern const float *cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t place,
+									const float *row);
+extern double cpu_row_moved(const FastedContext *context, const float *row);
+extern Sample cpu_take_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least,
+							  uint32_t most);
+extern void cpu_find_centre(Worker *worker);
+extern void cpu_find_scale(FastedJoin *join);
+extern void cpu_int8_find_transform(Worker *worker, Form *form);
+extern float cpu_int8_find_factor(Worker *worker, const Int8Transform *transform,
+								  const float *const *rows, uint32_t count);
+
+/* Rows that a scale of integers is from, at most. */
+#define FASTED_INT8_SCALE_ROWS 256
+
+/* Rows to be packed: in which form, for which eps, to where. */
+typedef struct PackJob
+{
+	const Form *form;
+	double		eps_upper;
+	PackedRows *to;
+	const double *moved;		/* how far the sliver's rows may be from exact ones; NULL: not */
+	FineRows   *fine;			/* the same rows; NULL: not */
+} PackJob;
+
+/*
+ * The largest squared norm of a packed row that is not wild.  Inner products
+ * and thresholds are at most that, well within FP32.
+ */
+#define NORM2_LIMIT 0x1p120
+
+/* Has a row of a packed sliver too large a norm, or NaN for one? */
+static inline bool
+cpu_is_wild(const PackSliver *pack, uint32_t r)
+{
+	return !(pack->norm2[r] <= NORM2_LIMIT && pack->error2[r] <= NORM2_LIMIT);
+}
+
+/* cpu_pack.c: one sliver; a missing row, NULL, has no pairs. */
+extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver,
+							const float *const *rows);
+/* How far rows of a pair within eps may be apart as the filter sees them. */
+extern double cpu_reach(const FastedContext *context, double eps);
+extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8, double eps);
+extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);
+extern void cpu_begin_packing(FastedJoin *join);
+extern void cpu_pack(Worker *worker);
+extern bool cpu_has_fine(const FastedJoin *join, const Form *form);
+
+#endif							/* FASTED_CPU_PREPARE_H */

@@ -1,0 +1,371 @@
+/*-------------------------------------------------------------------------
+ *
+ * statistics.c
+ *	  Reads pg_statistic, and derives distances between rows from it.
+ *
+ * For vectors of up to about 1 kB ANALYZE stores some 100 of them as the bounds
+ * of a histogram, and the most common ones if some are equal.  Their distances
+ * from each other are a sample of all distances.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_statistic.h"
+#include "catalog/pg_type.h"
+#include "engine/exact_distance.h"
+#include "fmgr.h"
+#include "parser/parse_coerce.h"
+#include "rows/source.h"
+#include "rows/statistics.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+#include "utils/rls.h"
+#include "utils/selfuncs.h"
+#include "utils/syscache.h"
+
+/* Vectors of the sample; more would cost planning time. */
+#define MAX_SAMPLE 128
+
+/* A share that rests on fewer pairs of the sample than this is extrapolated. */
+#define ENOUGH_PAIRS 8
+
+typedef struct ColumnSample
+{
+	Oid			cast;			/* makes real[] of the column's values; InvalidOid: none */
+	int			count;
+	int			dimensions;
+	double		weight[MAX_SAMPLE]; /* the share of rows that it stands for */
+	bool		common[MAX_SAMPLE]; /* rows equal to it are among them */
+	double	   *rows[MAX_SAMPLE];
+} ColumnSample;
+
+typedef struct Distance
+{
+	double		distance;
+	double		weight;			/* share of all pairs */
+} Distance;
+
+/*
+ * The row of pg_statistic, of the rows of a table's children too if these are wanted, for
+ * ReleaseSysCache.  NULL: there is none, or none that the current user may see.  It is that
+ * user who reads the table later, within a view, too: the function runs as its caller.
+ */
+static HeapTuple
+ColumnStatistics(Oid relid, AttrNumber column, bool children)
+{
+	bool		inherited;
+	HeapTuple	tuple;
+
+	/* as pg_stats has it */
+	if (!OidIsValid(get_atttype(relid, column)) || !MayRead(relid, column) ||
+		check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
+		return NULL;
+	inherited = children && has_subclass(relid);
+	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
+							Int16GetDatum(column), BoolGetDatum(inherited));
+
+	/* autovacuum analyzes a parent only when its own rows change */
+	if (!HeapTupleIsValid(tuple))
+		tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
+								Int16GetDatum(column), BoolGetDatum(!inherited));
+	return tuple;
+}
+
+double
+NullVectors(Oid relid, AttrNumber column)
+{
+	HeapTuple	tuple = ColumnStatistics(relid, column, true);
+	double		share = 0.0;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		share = ((Form_pg_statistic) GETSTRUCT(tuple))->stanullfrac;
+		ReleaseSysCache(tuple);
+	}
+	return share;
+}
+
+/*
+ * Types with a modifier, as pgvector's, have the dimensions there.  Of arrays,
+ * ANALYZE knows how many different elements they have on average; that of real
+ * vectors is close to their dimensions.
+ */
+double
+KnownDimensions(Oid relid, AttrNumber column)
+{
+	Oid			type = get_atttype(relid, column);
+	int32		typmod;
+	Oid			collation;
+	HeapTuple	tuple;
+	AttStatsSlot slot;
+	double		dimensions = 0.0;
+
+	if (!OidIsValid(type))
+		return 0.0;
+	get_atttypetypmodcoll(relid, column, &type, &typmod, &collation);
+	if (typmod > 0 && !OidIsValid(get_base_element_type(type)))
+		return typmod;
+	tuple = ColumnStatistics(relid, column, true);
+	if (!HeapTupleIsValid(tuple))
+		return 0.0;
+	if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_DECHIST, InvalidOid, ATTSTATSSLOT_NUMBERS))
+	{
+		if (slot.nnumbers > 0)
+			dimensions = slot.numbers[slot.nnumbers - 1];
+		free_attstatsslot(&slot);
+	}
+	ReleaseSysCache(tuple);
+	return dimensions;
+}
+
+/* Adds one vector; such as do not fit the others are left out. */
+static void
+AddToSample(ColumnSample *sample, Datum value, double weight, bool common)
+{
+	ArrayType  *array = DatumGetArrayTypeP(OidIsValid(sample->cast) ?
+										   OidFunctionCall3(sample->cast, value, Int32GetDatum(-1),
+															BoolGetDatum(false)) : value);
+	Oid			element = ARR_ELEMTYPE(array);
+	int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	double	   *row;
+
+	if (sample->count == MAX_SAMPLE || n == 0 || ARR_HASNULL(array) ||
+		(element != FLOAT4OID && element != FLOAT8OID))
+		return;
+	if (sample->count == 0)
+		sample->dimensions = n;
+	if (n != sample->dimensions)
+		return;
+	row = palloc(n * sizeof(double));
+	for (int k = 0; k < n; k++)
+		row[k] = element == FLOAT4OID ? ((float4 *) ARR_DATA_PTR(array))[k] :
+			((float8 *) ARR_DATA_PTR(array))[k];
+	sample->weight[sample->count] = weight;
+	sample->common[sample->count] = common;
+	sample->rows[sample->count++] = row;
+}
+
+static void
+ReadSample(ColumnSample *sample, HeapTuple statistics)
+{
+	double		rest = 1.0;
+	AttStatsSlot slot;
+
+	sample->count = 0;
+	if (get_attstatsslot(&slot, statistics, STATISTIC_KIND_MCV, InvalidOid,
+						 ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS))
+	{
+		/* the most common come first; leave room for the others */
+		for (int i = 0; i < slot.nvalues && i < MAX_SAMPLE / 2; i++)
+		{
+			AddToSample(sample, slot.values[i], slot.numbers[i], true);
+			rest -= slot.numbers[i];
+		}
+		free_attstatsslot(&slot);
+	}
+	if (get_attstatsslot(&slot, statistics, STATISTIC_KIND_HISTOGRAM, InvalidOid,
+						 ATTSTATSSLOT_VALUES))
+	{
+		int			step = 1 + slot.nvalues / (MAX_SAMPLE - sample->count + 1);
+
+		for (int i = 0; i < slot.nvalues; i += step)
+			AddToSample(sample, slot.values[i], Max(rest, 0.0) * step / slot.nvalues, false);
+		free_attstatsslot(&slot);
+	}
+}
+
+/* Gives a vector the length one; the elements of a zero vector become NaN. */
+static void
+Normalize(double *row, int dimensions)
+{
+	double		sum = 0.0;
+
+	fasted_scale_direction(row, dimensions);
+	for (int k = 0; k < dimensions; k++)
+		sum += row[k] * row[k];
+	for (int k = 0; k < dimensions; k++)
+		row[k] /= sqrt(sum);
+}
+
+/*
+ * By cosine vectors have the length one, so that the distance is half the square of the
+ * Euclidean distance; it is infinite where a vector is zero, which is near no other.
+ */
+static double
+SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
+{
+	double		sum = 0.0;
+
+	for (int k = 0; k < sample->dimensions; k++)
+	{
+		double		difference = sample->rows[i][k] - sample->rows[j][k];
+
+		sum += difference * difference;
+	}
+	if (metric == FASTED_METRIC_COSINE)
+		return isnan(sum) ? HUGE_VAL : sum / 2.0;
+	return sqrt(sum);
+}
+
+static int
+CompareDistances(const void *a, const void *b)
+{
+	double		x = ((const Distance *) a)->distance;
+	double		y = ((const Distance *) b)->distance;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * Below the smallest distances of the sample the share goes as a power of the
+ * distance, the data's own dimension, which is seen where the share doubles a
+ * few times.  distances: in order, more than ENOUGH_PAIRS.
+ */
+static double
+Extrapolate(const Distance *distances, int count, double eps)
+{
+	int			near = ENOUGH_PAIRS - 1;
+	int			far = Min(count - 1, 16 * ENOUGH_PAIRS - 1);
+	double		share = 0.0;
+	double		dimension;
+
+	for (int i = 0; i <= near; i++)
+		share += distances[i].weight;
+	if (distances[near].distance <= 0.0 || distances[far].distance <= distances[near].distance)
+		return share;
+	dimension = log((far + 1.0) / (near + 1.0)) /
+		log(distances[far].distance / distances[near].distance);
+	return share * pow(eps / distances[near].distance, dimension);
+}
+
+static double
+SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
+{
+	int			count = 0;
+	int			within = 0;
+	double		share = 0.0;
+	double		equal = 0.0;
+	Distance   *distances = palloc(sizeof(Distance) * sample->count * sample->count);
+
+	for (int i = 0; i < sample->count; i++)
+	{
+		/* its rows are at no distance from each other, but cosine has none of zeros */
+		if (sample->common[i] && !isinf(SampleDistance(sample, metric, i, i)))
+			equal += sample->weight[i] * sample->weight[i];
+		for (int j = 0; j < i; j++)
+		{
+			Distance   *d = &distances[count++];
+
+			d->distance = SampleDistance(sample, metric, i, j);
+			d->weight = 2.0 * sample->weight[i] * sample->weight[j];
+			if (d->distance <= eps)
+			{
+				within++;
+				share += d->weight;
+			}
+		}
+	}
+	if (within < ENOUGH_PAIRS && count > ENOUGH_PAIRS)
+	{
+		qsort(distances, count, sizeof(Distance), CompareDistances);
+		share = Extrapolate(distances, count, eps);
+	}
+	pfree(distances);
+	return Min(share + equal, 1.0);
+}
+
+/* Are there enough vectors, or those of most rows? */
+static bool
+IsRepresentative(const ColumnSample *sample)
+{
+	double		covered = 0.0;
+
+	for (int i = 0; i < sample->count; i++)
+		covered += sample->weight[i];
+	return sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9;
+}
+
+/*
+ * Are the column's values arrays, or is there a cast that makes them such?  One in C,
+ * as pgvector's: whoever plans runs it with his rights.
+ */
+static bool
+FindCast(Oid relid, AttrNumber column, Oid *cast)
+{
+	Oid			type = getBaseType(get_atttype(relid, column));
+	HeapTuple	tuple;
+	bool		trusted;
+
+	*cast = InvalidOid;
+	if (OidIsValid(get_element_type(type)))
+		return true;
+	if (find_coercion_pathway(FLOAT4ARRAYOID, type, COERCION_EXPLICIT, cast) != COERCION_PATH_FUNC)
+		return false;
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(*cast));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	trusted = ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId;
+	ReleaseSysCache(tuple);
+	return trusted;
+}
+
+double
+ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, double eps)
+{
+	HeapTuple	statistics;
+	ColumnSample *sample;
+	double		share = -1.0;
+	Oid			cast;
+
+	if (isinf(eps) || (metric == FASTED_METRIC_COSINE && eps >= 2.0))
+		return 1.0;
+	statistics = ColumnStatistics(relid, column, children);
+	if (!HeapTupleIsValid(statistics))
+		return -1.0;
+	if (FindCast(relid, column, &cast))
+	{
+		sample = palloc(sizeof(ColumnSample));
+		sample->cast = cast;
+		ReadSample(sample, statistics);
+		for (int i = 0; metric == FASTED_METRIC_COSINE && i < sample->count; i++)
+			Normalize(sample->rows[i], sample->dimensions);
+		if (IsRepresentative(sample))
+			share = SampleShare(sample, metric, eps);
+	}
+	ReleaseSysCache(statistics);
+	return share;
+}
+
+/* --- groups */
+
+/* pg_statistic counts distinct values, or has minus their number for each row. */
+static double
+CountGroups(const FormData_pg_statistic *form, double rows)
+{
+	double		distinct = form->stadistinct;
+
+	if (distinct < 0.0)
+		return -distinct * rows;
+	return distinct > 0.0 ? distinct : DEFAULT_NUM_DISTINCT;
+}
+
+double
+EstimateGroups(Oid relid, AttrNumber column, double rows)
+{
+	HeapTuple	tuple = ColumnStatistics(relid, column, true);
+	double		groups = DEFAULT_NUM_DISTINCT;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		groups = CountGroups((Form_pg_statistic) GETSTRUCT(tuple), rows);
+		ReleaseSysCache(tuple);
+	}
+	return Max(1.0, Min(groups, rows));
+}
