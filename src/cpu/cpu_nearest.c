@@ -17,6 +17,7 @@
 
 #include "../engine/filter_bound.h"
 #include "cpu_filter.h"
+#include "cpu_groups.h"
 #include "cpu_recheck.h"
 
 /* Sampled rows that tell how far packing moves rows: this part of them at most so far. */

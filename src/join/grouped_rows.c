@@ -11,7 +11,7 @@
 #include "base/interrupts.h"
 #include "join/grouped_rows.h"
 #include "join/keys.h"
-#include "join/spill.h"
+#include "join/row_set.h"
 #include "rows/group_numbers.h"
 #include "rows/reader.h"
 #include "rows/vector.h"

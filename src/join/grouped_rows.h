@@ -14,7 +14,7 @@
 #define FASTED_GROUPED_ROWS_H
 
 #include "engine/engine.h"
-#include "rows/row_sink.h"
+#include "rows/reader.h"
 #include "rows/source.h"
 
 typedef struct GroupedRows GroupedRows;

@@ -9,7 +9,7 @@
 
 #include "fmgr.h"
 #include "rows/group_numbers.h"
-#include "rows/type_order.h"
+#include "rows/source.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
