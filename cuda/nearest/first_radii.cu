@@ -17,7 +17,7 @@
 #include "device/device.h"
 #include "filter/exact_distance.cuh"
 #include "nearest/near_task.h"
-#include "rows/row_labels.h"
+#include "rows/filter_rows.h"
 
 namespace fasted
 {

@@ -62,7 +62,7 @@ struct NearTask
 	float	   *levels = nullptr;	/* M of the proof, of kLevelRows places each */
 	bool		met = false;	/* lists have rows of earlier joins: radii are good */
 
-	/* By the rows' numbers, of groups (row_labels.h); null: all rows meet. */
+	/* By the rows' numbers, of groups (filter_rows.h); null: all rows meet. */
 	const uint32_t *labels_a = nullptr;
 	const uint32_t *labels_b = nullptr;
 };

@@ -49,7 +49,7 @@ for my $i (0 .. $#places)
 my $nearest = "SELECT count(*), sum(dist) FROM fasted_knn_join('thought_large', 'v', 'thought_large', 'v', 1, 'id'%s)";
 for my $call (sprintf($nearest, ''), sprintf($nearest, ", partition_by => 'id'"))
 {
-	my $found = $call =~ /within/ ? '0|' : '100|20';
+	my $found = $call =~ /partition_by/ ? '0|' : '100|20';
 	my ($status, $out, $err) = $node->psql('postgres',
 		"\\set VERBOSITY verbose\nSET fasted.engine = auto; $call; SET fasted.engine = cuda; $call; SET fasted.engine = cpu; $call",
 		on_error_stop => 0);
