@@ -25,7 +25,9 @@ SELECT k, (SELECT count(*) FROM (SELECT id_a, id_b, dist, rank FROM fasted_knn_j
 	(SELECT count(*) FROM fasted_knn_join('parts', 'v', 'parts', 'v', k, partition_by => 'g')) = (SELECT sum(least(k, n)) FROM (SELECT count(*) AS n FROM pairs_by_sql GROUP BY id_a) AS s) AS complete
 	FROM (VALUES (1), (4), (1000)) AS ks (k);
 SELECT count(*) = (SELECT count(*) FROM parts AS a, parts AS b WHERE a.u = b.u AND a.id < b.id AND fasted_distance(a.v, b.v) <= 3) AS by_uuid FROM fasted_self_join('parts', 'v', 3, partition_by => 'u');
+SET fasted.engine = cpu;
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_self_join('parts', 'v', 2, partition_by => 'g');
+RESET fasted.engine;
 UPDATE parts SET v = '{1,2}' WHERE id = 1;
 SELECT count(*) FROM fasted_self_join('parts', 'v', 2, partition_by => 'g');
 SELECT count(*) FROM fasted_self_join('parts', 'v', 2, partition_by => 'nothing');

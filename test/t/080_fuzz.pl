@@ -165,12 +165,12 @@ sub random_nearest
 		$call{right} = $depends || $bad eq 'b' && ($call{a} eq 'empty' || ($call{b} // '') eq $call{a}) ? undef : 0;
 	}
 	my @options = map { defined $call{ $_->[1] } || $_->[1] eq 'metric' ? "$_->[0] => " . literal($call{ $_->[1] }) : () }
-	  ([qw(max_distance eps)], map { [ $_, $_ ] } qw(within metric a_id b_id));
+	  ([qw(max_distance eps)], map { [ $_, $_ ] } qw(partition_by metric a_id b_id));
 	my $typed = rand() < 0.3;
 	my @arguments = (($typed ? 'NULL::bigint' : ()), map { literal($call{$_}) } qw(a column b column k));
 	$call{sql} = 'fasted_knn_join' . ($typed ? '_typed' : '') . '(' . join(', ', @arguments, @options) . ')';
 	my $dist = 'fasted_distance(a.v::real[], b.v::real[])';
-	my @conditions = ("$dist <= " . ($call{eps} // "'Infinity'"), ($call{within} ? 'a.k = b.k' : ()), ($call{a} // '') eq ($call{b} // '') ? 'a.id <> b.id' : ());
+	my @conditions = ("$dist <= " . ($call{eps} // "'Infinity'"), ($call{partition_by} ? 'a.k = b.k' : ()), ($call{a} // '') eq ($call{b} // '') ? 'a.id <> b.id' : ());
 	$call{expected} = [ "count(*), sum(hashtextextended(id_a || ' ' || id_b || ' ' || dist || ' ' || rank, 0)::numeric)",
 		"SELECT * FROM (SELECT a.id AS id_a, b.id AS id_b, $dist AS dist, row_number() OVER (PARTITION BY a.id ORDER BY $dist, b.id) AS rank "
 		  . "FROM $call{a} a, $call{b} b WHERE " . join(' AND ', @conditions) . ") n WHERE rank <= $call{k}" ] if $call{right};

@@ -26,7 +26,7 @@ CREATE VIEW new AS SELECT * FROM items a WHERE NOT EXISTS
 	(SELECT FROM items b WHERE b.id < a.id AND fasted_within(a.v, b.v, 0.01, 'cosine'));
 CREATE VIEW kept AS SELECT * FROM fasted_keep_one('items', 'v', 1);
 CREATE VIEW clusters AS SELECT * FROM fasted_cluster('items', 'v', 1, 3);
-CREATE VIEW nearest AS SELECT * FROM fasted_knn_join('items', 'v', 'items', 'v', 3, within => 'tenant');
+CREATE VIEW nearest AS SELECT * FROM fasted_knn_join('items', 'v', 'items', 'v', 3, partition_by => 'tenant');
 CREATE MATERIALIZED VIEW counts AS SELECT * FROM fasted_neighbors('items', 'v', 2);
 CREATE VIEW progress AS SELECT pid, phase FROM pg_stat_fasted_progress;
 CREATE FUNCTION atomic(x float8) RETURNS bigint STABLE

@@ -569,6 +569,8 @@ check_closed(uint64_t n, uint32_t d)
 	bool		right = true;
 
 	problem.ranks = truth.ranks;
+	problem.groups = truth.groups;
+	problem.ngroups = truth.ngroups;
 	context = open_context(&options);
 	set = open_set(context);
 	fill_set(set, &truth.sides[0], d);
