@@ -213,6 +213,12 @@ ReadInParallel(RowTaker *taker, uint64 rows)
 	return plan != NULL;
 }
 
+uint64
+RowsToRead(const VectorSource *source)
+{
+	return PlannedRows(PlanSource(source));
+}
+
 void
 ReadVectors(const VectorSource *source, RowSink *sink)
 {

@@ -61,6 +61,9 @@ struct RowSink
  */
 extern void ReadVectors(const VectorSource *source, RowSink *sink);
 
+/* The planner's guess of how many rows that are. */
+extern uint64 RowsToRead(const VectorSource *source);
+
 /*
  * Calls take for the keys of all rows with a vector, in the source's order, in the active
  * snapshot.  A key by reference is valid until take returns, and so is what take allocates.
