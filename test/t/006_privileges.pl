@@ -81,7 +81,7 @@ $session->quit;
 # EXECUTE on the functions.
 $node->safe_psql('postgres', <<'END');
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION fasted_self_join(regclass, name, float8, name, bool, bool, text)
+GRANT EXECUTE ON FUNCTION fasted_self_join
 	TO columns_reader;
 END
 like(as_role('reader', $small), qr/42501: permission denied for function fasted_self_join/,
