@@ -97,8 +97,9 @@ leave_out(Group *group, int m)
 /* --- spread sets */
 
 static bool
-spread_fits(const Group *group, const uint64_t *rows, int nsets)
+spread_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 {
+	const Group *group = group_of(context);
 	uint64_t	each[SPREAD_PARTS + 1 + 8];
 	int			n = 0;
 
@@ -158,8 +159,9 @@ spread_open(GroupSet *set, const FastedSetOptions *options)
 }
 
 static FastedStatus
-spread_over(GroupSet *set, uint64_t rows)
+spread_over(FastedSet *handle, uint64_t rows)
 {
+	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
 	Spread	   *spread = set->spread;
 
@@ -518,18 +520,6 @@ group_width(const FastedContext *context)
 	return group->base->copy_rows != NULL ? group->active : 1;
 }
 
-static bool
-group_fits_spread(const FastedContext *context, const uint64_t *rows, int nsets)
-{
-	return spread_fits(group_of(context), rows, nsets);
-}
-
-static FastedStatus
-group_spread(FastedSet *handle, uint64_t rows)
-{
-	return spread_over((GroupSet *) handle, rows);
-}
-
 /* --- sets */
 
 static FastedStatus
@@ -788,15 +778,8 @@ group_set_close(FastedSet *handle)
 	free(set);
 }
 
-static FastedStatus
-group_probe(const char *devices, char *reason, size_t size)
-{
-	return base_engine->probe(devices, reason, size);
-}
-
 static FastedEngine group_engine = {
 	.abi = FASTED_ENGINE_ABI,
-	.probe = group_probe,
 	.open = group_open,
 	.stats = group_stats,
 	.last_error = group_last_error,
@@ -819,8 +802,8 @@ static FastedEngine group_engine = {
 	.counts = group_counts,
 	.list_rows = group_list_rows,
 	.width = group_width,
-	.fits_spread = group_fits_spread,
-	.spread = group_spread,
+	.fits_spread = spread_fits,
+	.spread = spread_over,
 	.join_close = group_join_close,
 };
 
@@ -829,6 +812,7 @@ fasted_device_group(const FastedEngine *base)
 {
 	base_engine = base;
 	group_engine.name = base->name;
+	group_engine.probe = base->probe;
 	group_engine.connects = base->connects;
 	group_engine.nearest = base->nearest != NULL ? group_nearest : NULL;
 	group_engine.keeps = base->keeps;

@@ -126,20 +126,12 @@ typedef struct SliceRest
 	uint32_t	width;
 } SliceRest;
 
-/* What becomes of the join of two parts of a spread set, or of one with the other set. */
-typedef enum TaskState
-{
-	TASK_NONE = 0,				/* no rows, or the other way round */
-	TASK_OPEN,
-	TASK_TAKEN,
-	TASK_OVER
-} TaskState;
-
+/* Joins of two parts of a spread set, or of one part with the other set. */
 typedef struct Tasks
 {
 	GroupSet   *set;			/* the spread one */
 	bool		self;			/* it is joined with itself */
-	uint8_t		state[SPREAD_MOST][SPREAD_MOST];	/* of parts i <= j; unless self of i and 0 */
+	bool		open[SPREAD_MOST][SPREAD_MOST]; /* of parts i <= j, unless self of i and 0: not begun */
 } Tasks;
 
 /* Neighbours, once they are asked for. */

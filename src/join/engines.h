@@ -57,15 +57,6 @@ extern bool DescribeGpu(int ordinal, char *text, size_t size);
  */
 extern uint64 JoinRoom(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
 
-/* What an engine has left of a join that is over, for the next one of its kind. */
-typedef struct EngineSpare
-{
-	const FastedEngine *engine;
-	PanelJoin  *join;			/* NULL: there is none */
-	uint32		dimensions;
-	bool		failed;			/* a GPU did, in place of which the CPU computes from then on */
-} EngineSpare;
-
 typedef struct EngineRun
 {
 	MemoryContext context;		/* for an engine's last words */
@@ -74,9 +65,6 @@ typedef struct EngineRun
 	FastedOutput output;		/* all pairs, where the engine does not have what was asked */
 	bool		fallible;		/* "auto" chose a GPU: the CPU can still do it */
 	bool		failed;			/* and the GPU did fail */
-	EngineSpare *spare;			/* of joins for the same problem; or NULL */
-	uint32		dimensions;
-	double		row_pairs;		/* for the choice of an engine; zero: as rows are expected */
 } EngineRun;
 
 /*
@@ -97,11 +85,5 @@ extern FastedStatus EngineRunCheck(EngineRun *run, FastedStatus status);
 
 /* May be called twice. */
 extern void EngineRunClose(EngineRun *run);
-
-/* Instead, where there is a place for it: leaves it for the next join. */
-extern void EngineRunLeave(EngineRun *run);
-
-/* The same for what no join took. */
-extern void EngineSpareClose(EngineSpare *spare);
 
 #endif							/* FASTED_ENGINES_H */
