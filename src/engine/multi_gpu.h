@@ -24,6 +24,7 @@ typedef struct Member
 	bool		takes_part;		/* false: it could not be opened, or has too little memory */
 	char		name[FASTED_DEVICE_NAME];
 	uint64_t	slices;			/* that it finished */
+	FastedStatus status;		/* of the last call in a thread of its own: open or seal */
 } Member;
 
 /* So many parts of a spread set are on each device. */

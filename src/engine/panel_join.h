@@ -38,7 +38,6 @@
 
 #include "engine.h"
 #include "host_device.h"
-#include "row_groups.h"
 
 #ifdef __cplusplus
 extern "C"

@@ -50,6 +50,28 @@ extern const char *CudaProblem(void);
 /* Describes a GPU in a text of at most size bytes; returns false if there is none with this ordinal. */
 extern bool DescribeGpu(int ordinal, char *text, size_t size);
 
+/* An engine is not begun for so few pairs of rows, if their vectors are not long. */
+#define SMALL_JOIN_PAIRS 4096
+#define SMALL_JOIN_FLOATS (256 * 1024)
+
+/* Few rows, one behind the other as engines have them, that the calling process compares. */
+typedef struct SmallJoin
+{
+	FastedMetric metric;
+	FastedElement element;
+	uint32_t	dimensions;
+	double		eps;
+	const float *a;
+	const float *b;				/* NULL: a itself, of whose pairs each comes once, with a < b */
+} SmallJoin;
+
+/*
+ * The pairs of a group that are within eps, by the canonical distance, in the order of their
+ * rows.  There must be room for all pairs of the group.  Returns the number of pairs.  The
+ * pairs of a group of one row a, sorted by distance, are its nearest neighbours.
+ */
+extern size_t SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *pairs);
+
 /*
  * Rows, of both sides together, for which there is memory in the engine that is chosen for a
  * join of about so many pairs of rows; a guess on the safe side.  orders: it puts rows in

@@ -16,7 +16,6 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "join/engines.h"
-#include "join/grouped_rows.h"
 #include "join/join.h"
 #include "join/remote_join.h"
 #include "portability/instr_time.h"
