@@ -9,7 +9,7 @@
  * read by many blocks at once and stay in the L2 cache (the paper, section
  * 3.3.1).  Past the paper, a self-join walks only the squares on or above the
  * diagonal.  A tile may be as wide as a square: a run of the wgmma kernel.  Where
- * only rows of one group meet, items are those of row_groups.h.
+ * only rows of one group meet, items are those of host_device.h.
  *
  * Plain arithmetic, for the device and for tests on the host.
  *
@@ -21,7 +21,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/row_groups.h"
+#include "engine/host_device.h"
 
 namespace fasted
 {

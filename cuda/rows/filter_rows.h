@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/row_groups.h"
+#include "engine/host_device.h"
 #include "rows/form.h"
 
 namespace fasted

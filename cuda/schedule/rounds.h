@@ -20,7 +20,7 @@ namespace fasted
 {
 
 /*
- * The tiles of a join whose rows meet in groups: row_groups.h, on the device.
+ * The tiles of a join whose rows meet in groups: host_device.h, on the device.
  */
 
 class GroupTiles

@@ -128,34 +128,9 @@ ProgressIsDue(const Progress *progress)
 	return MillisecondsSince(progress->shown) >= SHOW_EACH_MS;
 }
 
-/* The engine's units are of the part alone, and say nothing of the whole. */
-static ProgressNumbers
-NumbersOfWhole(const Progress *progress, const ProgressNumbers *part)
-{
-	ProgressNumbers numbers = progress->whole;
-
-	numbers.rows_read += part->rows_read;
-	numbers.pairs += part->pairs;
-	return numbers;
-}
-
-void
-ProgressAddPart(Progress *progress, uint64 rows_read, uint64 pairs)
-{
-	progress->whole.rows_read += rows_read;
-	progress->whole.pairs += pairs;
-}
-
 void
 ProgressShow(Progress *progress, ProgressPhase phase, const ProgressNumbers *numbers)
 {
-	ProgressNumbers whole;
-
-	if (progress->in_parts)
-	{
-		whole = NumbersOfWhole(progress, numbers);
-		numbers = &whole;
-	}
 	progress->phase = phase;
 	INSTR_TIME_SET_CURRENT(progress->shown);
 	FillEntry(progress, numbers);

@@ -32,18 +32,10 @@ typedef struct Progress
 	Oid			relid;			/* what is joined; invalid: no one relation */
 	ProgressPhase phase;
 	instr_time	shown;			/* when the view was last brought up to date */
-
-	/* What is shown are the numbers of a part: those of the parts before it, and what is
-	 * expected of all, are here. */
-	bool		in_parts;
-	ProgressNumbers whole;
 } Progress;
 
 /* relid: what is joined, InvalidOid if it is no one relation.  The view finds its name. */
 extern void ProgressBegin(Progress *progress, Oid relid);
-
-/* Of a progress in parts: the part is over, whose numbers these were. */
-extern void ProgressAddPart(Progress *progress, uint64 rows_read, uint64 pairs);
 
 /* Is it time to show new numbers?  Cheap: one look at the clock. */
 extern bool ProgressIsDue(const Progress *progress);

@@ -391,41 +391,20 @@ RemoteJoinCounts(const RemoteJoin *remote)
 	return remote->counts;
 }
 
-/* Times are sums over threads, as they are of one server. */
-static void
-AddStatistics(FastedStats *sum, const FastedStats *one)
-{
-	if (sum->engine[0] == '\0')
-	{
-		*sum = *one;
-		return;
-	}
-	sum->threads += one->threads;
-	sum->units_total += one->units_total;
-	sum->candidates += one->candidates;
-	sum->pairs += one->pairs;
-	sum->sampled_candidates += one->sampled_candidates;
-	sum->sampled_pairs += one->sampled_pairs;
-	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		sum->pruned_tiles[level] += one->pruned_tiles[level];
-	sum->full_tiles += one->full_tiles;
-	sum->panels = Max(sum->panels, one->panels);
-	sum->host_bytes += one->host_bytes;
-	sum->device_bytes += one->device_bytes;
-	sum->prepare_seconds = Max(sum->prepare_seconds, one->prepare_seconds);
-	sum->filter_seconds += one->filter_seconds;
-	sum->refine_seconds += one->refine_seconds;
-	sum->device_seconds = Max(sum->device_seconds, one->device_seconds);
-}
-
 FastedStats
 RemoteJoinStatistics(const RemoteJoin *remote)
 {
 	FastedStats sum = {0};
 
 	for (int n = 0; n < remote->nslices; n++)
-		if (remote->slices[n].report.stats.engine[0] != '\0')
-			AddStatistics(&sum, &remote->slices[n].report.stats);
+	{
+		const FastedStats *stats = &remote->slices[n].report.stats;
+
+		if (sum.engine[0] == '\0')
+			sum = *stats;
+		else if (stats->engine[0] != '\0')
+			fasted_add_stats(&sum, stats);
+	}
 	sum.rows = (uint64) remote->rows[0] + remote->rows[1];
 	return sum;
 }

@@ -57,7 +57,7 @@ cpu_plan_strips(FastedJoin *join)
 {
 	uint32_t	width = (uint32_t) join->order.group * join->block_rows;
 	uint32_t	nspans = (uint32_t) join->order.rows;
-	uint32_t	nstripes = fasted_stripes_of((uint32_t) join->col_set->rows.rows, width);
+	uint32_t	nstripes = (uint32_t) ceil_div(join->col_set->rows.rows, width);
 
 	cpu_forget_strips(join);
 	join->spans = malloc(nspans * sizeof(FastedSpan));

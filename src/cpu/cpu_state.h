@@ -41,7 +41,6 @@
 #include <stdatomic.h>
 
 #include "../engine/engine.h"
-#include "../engine/row_groups.h"
 #include "../engine/host_device.h"
 #include "cpu_kernel.h"
 #include "neighbor_lists.h"

@@ -39,7 +39,7 @@ static uint64_t
 diagonal_first(const FastedJoin *join, uint64_t claim)
 {
 	uint64_t	group = claim / join->order.group;
-	uint64_t	groups = fasted_order_groups(join->order.rows, join->order.group);
+	uint64_t	groups = ceil_div(join->order.rows, join->order.group);
 	uint64_t	i = group;
 	uint64_t	j = group;
 

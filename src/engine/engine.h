@@ -567,6 +567,36 @@ fasted_mix_order(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 32;
 }
 
+/*
+ * Adds what an engine did that works at the same time: work, memory and the threads' time are
+ * summed up, other time is that of whichever took longest.
+ */
+static inline void
+fasted_add_stats(FastedStats *sum, const FastedStats *one)
+{
+	sum->threads += one->threads;
+	if (sum->panels < one->panels)
+		sum->panels = one->panels;
+	sum->units_total += one->units_total;
+	sum->units_done += one->units_done;
+	sum->candidates += one->candidates;
+	sum->pairs += one->pairs;
+	sum->sampled_candidates += one->sampled_candidates;
+	sum->sampled_pairs += one->sampled_pairs;
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		sum->pruned_tiles[level] += one->pruned_tiles[level];
+	sum->full_tiles += one->full_tiles;
+	sum->redone_units += one->redone_units;
+	sum->host_bytes += one->host_bytes;
+	sum->device_bytes += one->device_bytes;
+	sum->filter_seconds += one->filter_seconds;
+	sum->refine_seconds += one->refine_seconds;
+	if (sum->prepare_seconds < one->prepare_seconds)
+		sum->prepare_seconds = one->prepare_seconds;
+	if (sum->device_seconds < one->device_seconds)
+		sum->device_seconds = one->device_seconds;
+}
+
 /* Does a join like this one count each row's pairs? */
 static inline bool
 fasted_counts_rows(const FastedProblem *problem)

@@ -52,12 +52,6 @@ fasted_exact_sum(double *sums)
 }
 
 static inline double
-fasted_exact_fold(double *sums)
-{
-	return sqrt(fasted_exact_sum(sums));
-}
-
-static inline double
 fasted_exact_distance(const float *x, const float *y, uint32_t dimensions)
 {
 	double		sums[FASTED_EXACT_LANES] = {0};
@@ -69,7 +63,7 @@ fasted_exact_distance(const float *x, const float *y, uint32_t dimensions)
 		sums[k % FASTED_EXACT_LANES] =
 			fma(diff, diff, sums[k % FASTED_EXACT_LANES]);
 	}
-	return fasted_exact_fold(sums);
+	return sqrt(fasted_exact_sum(sums));
 }
 
 /* The same of rows of doubles. */
@@ -85,7 +79,7 @@ fasted_exact_distance_double(const double *x, const double *y, uint32_t dimensio
 		sums[k % FASTED_EXACT_LANES] =
 			fma(diff, diff, sums[k % FASTED_EXACT_LANES]);
 	}
-	return fasted_exact_fold(sums);
+	return sqrt(fasted_exact_sum(sums));
 }
 
 /* x.y, or x.x: what the cosine distance is made of. */

@@ -97,8 +97,9 @@ leave_out(Group *group, int m)
 /* --- spread sets */
 
 static bool
-spread_fits(const Group *group, const uint64_t *rows, int nsets)
+spread_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 {
+	const Group *group = group_of(context);
 	uint64_t	each[SPREAD_PARTS + 1 + 8];
 	int			n = 0;
 
@@ -158,8 +159,9 @@ spread_open(GroupSet *set, const FastedSetOptions *options)
 }
 
 static FastedStatus
-spread_over(GroupSet *set, uint64_t rows)
+spread_over(FastedSet *handle, uint64_t rows)
 {
+	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
 	Spread	   *spread = set->spread;
 
@@ -278,7 +280,6 @@ spread_close(GroupSet *set)
 	for (int m = 0; m < group->nmembers; m++)
 		group->base->set_close(spread->guests[m].set);
 	free(spread);
-	set->spread = NULL;
 }
 
 /* --- contexts */
@@ -301,7 +302,6 @@ typedef struct Opening
 {
 	Group	   *group;
 	const FastedOptions *options;
-	FastedStatus statuses[FASTED_GROUP_MOST];
 } Opening;
 
 static void
@@ -312,7 +312,7 @@ open_one(void *argument, int m)
 	FastedOptions own = *opening->options;
 
 	own.devices = member->name;
-	opening->statuses[m] = opening->group->base->open(&own, &member->context);
+	member->status = opening->group->base->open(&own, &member->context);
 }
 
 /*
@@ -330,11 +330,11 @@ open_contexts(Group *group, const FastedOptions *options)
 	{
 		Member	   *member = &group->members[m];
 
-		member->takes_part = opening.statuses[m] == FASTED_OK;
+		member->takes_part = member->status == FASTED_OK;
 		group->active += member->takes_part;
 		if (member->takes_part)
 			continue;
-		(void) group_fail(group, opening.statuses[m], group->base->last_error(member->context));
+		(void) group_fail(group, member->status, group->base->last_error(member->context));
 		group->base->close(member->context);
 		member->context = NULL;
 	}
@@ -382,27 +382,6 @@ tell_devices(const Group *group, const char *kind, FastedStats *stats)
 	}
 }
 
-/* Work is summed up, time is that of the device that took longest. */
-static void
-add_stats(FastedStats *sum, const FastedStats *one)
-{
-	sum->candidates += one->candidates;
-	sum->sampled_candidates += one->sampled_candidates;
-	sum->sampled_pairs += one->sampled_pairs;
-	sum->redone_units += one->redone_units;
-	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		sum->pruned_tiles[level] += one->pruned_tiles[level];
-	sum->full_tiles += one->full_tiles;
-	sum->host_bytes += one->host_bytes;
-	sum->device_bytes += one->device_bytes;
-	sum->filter_seconds += one->filter_seconds;
-	sum->refine_seconds += one->refine_seconds;
-	if (one->prepare_seconds > sum->prepare_seconds)
-		sum->prepare_seconds = one->prepare_seconds;
-	if (one->device_seconds > sum->device_seconds)
-		sum->device_seconds = one->device_seconds;
-}
-
 static void
 group_stats(const FastedContext *context, FastedStats *stats)
 {
@@ -418,7 +397,7 @@ group_stats(const FastedContext *context, FastedStats *stats)
 
 		group->base->stats(group->members[m].context, &one);
 		if (any)
-			add_stats(stats, &one);
+			fasted_add_stats(stats, &one);
 		else
 			*stats = one;
 		any = true;
@@ -452,17 +431,31 @@ group_withdraw(FastedSet *handle)
 	}
 }
 
-/* Closing a set waits for whatever still reads its rows. */
 static void
-close_sets(void *argument, int m)
+close_one_set(void *argument, int m)
 {
-	Group	   *group = argument;
+	GroupSet   *set = argument;
 
-	for (GroupSet *set = group->sets; set != NULL; set = set->next)
-	{
-		group->base->set_close(set->sets[m]);
-		set->sets[m] = NULL;
-	}
+	set->group->base->set_close(set->sets[m]);
+}
+
+/* Closing a set waits for whatever still reads its rows: another device may. */
+static void
+group_set_close(FastedSet *handle)
+{
+	GroupSet   *set = (GroupSet *) handle;
+	GroupSet  **link;
+
+	if (set == NULL)
+		return;
+	for (link = &set->group->sets; *link != set; link = &(*link)->next)
+		;
+	*link = set->next;
+	if (set->spread != NULL)
+		spread_close(set);
+	group_withdraw(handle);
+	fasted_at_once(open_members(set->group), close_one_set, set);
+	free(set);
 }
 
 static void
@@ -481,19 +474,9 @@ group_close(FastedContext *context)
 	if (group == NULL)
 		return;
 	group_join_close((FastedJoin *) group->join);
-	/* a device may read memory that another one has registered, or its staging buffer */
-	for (GroupSet *set = group->sets; set != NULL; set = set->next)
-		group_withdraw((FastedSet *) set);
-	fasted_at_once(open_members(group), close_sets, group);
-	fasted_at_once(open_members(group), close_one, group);
 	while (group->sets != NULL)
-	{
-		GroupSet   *set = group->sets;
-
-		group->sets = set->next;
-		free(set->spread);
-		free(set);
-	}
+		group_set_close((FastedSet *) group->sets);
+	fasted_at_once(open_members(group), close_one, group);
 	free(group);
 }
 
@@ -516,18 +499,6 @@ group_width(const FastedContext *context)
 	const Group *group = group_of(context);
 
 	return group->base->copy_rows != NULL ? group->active : 1;
-}
-
-static bool
-group_fits_spread(const FastedContext *context, const uint64_t *rows, int nsets)
-{
-	return spread_fits(group_of(context), rows, nsets);
-}
-
-static FastedStatus
-group_spread(FastedSet *handle, uint64_t rows)
-{
-	return spread_over((GroupSet *) handle, rows);
 }
 
 /* --- sets */
@@ -694,18 +665,12 @@ group_settle(FastedSet *handle, bool all)
 	return group->failed;
 }
 
-typedef struct Sealing
-{
-	GroupSet   *set;
-	FastedStatus statuses[FASTED_GROUP_MOST];
-} Sealing;
-
 static void
 seal_one(void *argument, int m)
 {
-	Sealing    *sealing = argument;
+	GroupSet   *set = argument;
 
-	sealing->statuses[m] = sealing->set->group->base->seal(sealing->set->sets[m]);
+	set->group->members[m].status = set->group->base->seal(set->sets[m]);
 }
 
 /* Devices allocate the memory that filters need, all at the same time. */
@@ -714,7 +679,6 @@ group_seal(FastedSet *handle)
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
-	Sealing		sealing = {.set = set};
 	uint32_t	members = 0;
 
 	if (group->failed != FASTED_OK)
@@ -723,9 +687,9 @@ group_seal(FastedSet *handle)
 		return spread_seal(set);
 	for_each_member(m, group)
 		members |= UINT32_C(1) << m;
-	fasted_at_once(members, seal_one, &sealing);
+	fasted_at_once(members, seal_one, set);
 	for_each_member(m, group)
-		(void) group_check(group, m, sealing.statuses[m]);
+		(void) group_check(group, m, group->members[m].status);
 	return group->failed;
 }
 
@@ -762,41 +726,8 @@ group_read_back(FastedSet *handle, uint64_t first_row, size_t nrows, float *rows
 	return group->failed;
 }
 
-static void
-close_one_set(void *argument, int m)
-{
-	GroupSet   *set = argument;
-
-	set->group->base->set_close(set->sets[m]);
-}
-
-static void
-group_set_close(FastedSet *handle)
-{
-	GroupSet   *set = (GroupSet *) handle;
-	GroupSet  **link;
-
-	if (set == NULL)
-		return;
-	for (link = &set->group->sets; *link != set; link = &(*link)->next)
-		;
-	*link = set->next;
-	if (set->spread != NULL)
-		spread_close(set);
-	group_withdraw(handle);
-	fasted_at_once(open_members(set->group), close_one_set, set);
-	free(set);
-}
-
-static FastedStatus
-group_probe(const char *devices, char *reason, size_t size)
-{
-	return base_engine->probe(devices, reason, size);
-}
-
 static FastedEngine group_engine = {
 	.abi = FASTED_ENGINE_ABI,
-	.probe = group_probe,
 	.open = group_open,
 	.stats = group_stats,
 	.last_error = group_last_error,
@@ -819,8 +750,8 @@ static FastedEngine group_engine = {
 	.counts = group_counts,
 	.list_rows = group_list_rows,
 	.width = group_width,
-	.fits_spread = group_fits_spread,
-	.spread = group_spread,
+	.fits_spread = spread_fits,
+	.spread = spread_over,
 	.join_close = group_join_close,
 };
 
@@ -829,6 +760,7 @@ fasted_device_group(const FastedEngine *base)
 {
 	base_engine = base;
 	group_engine.name = base->name;
+	group_engine.probe = base->probe;
 	group_engine.connects = base->connects;
 	group_engine.nearest = base->nearest != NULL ? group_nearest : NULL;
 	group_engine.keeps = base->keeps;

@@ -24,6 +24,7 @@ typedef struct Member
 	bool		takes_part;		/* false: it could not be opened, or has too little memory */
 	char		name[FASTED_DEVICE_NAME];
 	uint64_t	slices;			/* that it finished */
+	FastedStatus status;		/* of the last call in a thread of its own: open or seal */
 } Member;
 
 /* So many parts of a spread set are on each device. */
@@ -126,20 +127,12 @@ typedef struct SliceRest
 	uint32_t	width;
 } SliceRest;
 
-/* What becomes of the join of two parts of a spread set, or of one with the other set. */
-typedef enum TaskState
-{
-	TASK_NONE = 0,				/* no rows, or the other way round */
-	TASK_OPEN,
-	TASK_TAKEN,
-	TASK_OVER
-} TaskState;
-
+/* Joins of two parts of a spread set, or of one part with the other set. */
 typedef struct Tasks
 {
 	GroupSet   *set;			/* the spread one */
 	bool		self;			/* it is joined with itself */
-	uint8_t		state[SPREAD_MOST][SPREAD_MOST];	/* of parts i <= j; unless self of i and 0 */
+	bool		open[SPREAD_MOST][SPREAD_MOST]; /* of parts i <= j, unless self of i and 0: not begun */
 } Tasks;
 
 /* Neighbours, once they are asked for. */

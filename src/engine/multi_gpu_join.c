@@ -120,7 +120,7 @@ tasks_open(GroupJoin *join)
 		{
 			if (set->spread->parts[i].rows == 0 || (tasks->self && set->spread->parts[j].rows == 0))
 				continue;
-			tasks->state[i][j] = TASK_OPEN;
+			tasks->open[i][j] = true;
 			join->slices++;
 		}
 	}
@@ -185,7 +185,7 @@ task_take(GroupJoin *join, int m)
 
 		for (int j = 0; j < others(tasks) && best != AT_HOME; j++)
 		{
-			if (tasks->state[i][j] == TASK_OPEN && distance(tasks, m, i, j) < best)
+			if (tasks->open[i][j] && distance(tasks, m, i, j) < best)
 			{
 				best = distance(tasks, m, i, j);
 				turn->i = i;
@@ -197,7 +197,7 @@ task_take(GroupJoin *join, int m)
 		return false;
 	if (best == WITH_NEW_GUEST)
 		invite(tasks, m, has_part(tasks, m, turn->i) ? turn->j : turn->i);
-	tasks->state[turn->i][turn->j] = TASK_TAKEN;
+	tasks->open[turn->i][turn->j] = false;
 	return true;
 }
 
@@ -527,9 +527,7 @@ end_slice(GroupJoin *join, int m)
 	join->slice_ms = (milliseconds() - turn->since) / turn->width;
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
 		join->pairs += now.pairs - turn->begun.pairs;
-	if (join->tasks != NULL)
-		join->tasks->state[turn->i][turn->j] = TASK_OVER;
-	else
+	if (join->tasks == NULL)
 		turn->has_counts = fasted_counts_rows(&join->problem);
 	if (finds_nearest(join))
 		join->a->lists |= UINT32_C(1) << m;

@@ -55,26 +55,6 @@ whole_area(const PanelJoin *join)
 	return join->problem.sides == 2 ? n * (double) join->rows[1] : 0.5 * n * (n - 1.0);
 }
 
-/* What was counted since then. */
-static void
-subtract_stats(FastedStats *stats, const FastedStats *before)
-{
-	stats->units_total -= before->units_total;
-	stats->units_done -= before->units_done;
-	stats->candidates -= before->candidates;
-	stats->pairs -= before->pairs;
-	stats->sampled_candidates -= before->sampled_candidates;
-	stats->sampled_pairs -= before->sampled_pairs;
-	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		stats->pruned_tiles[level] -= before->pruned_tiles[level];
-	stats->full_tiles -= before->full_tiles;
-	stats->redone_units -= before->redone_units;
-	stats->prepare_seconds -= before->prepare_seconds;
-	stats->filter_seconds -= before->filter_seconds;
-	stats->refine_seconds -= before->refine_seconds;
-	stats->device_seconds -= before->device_seconds;
-}
-
 /* Without panels the engine's own units, else pairs of rows. */
 static void
 tell_progress(const PanelJoin *join, FastedStats *stats)
@@ -100,7 +80,6 @@ panel_join_stats(const PanelJoin *join, FastedStats *stats)
 	if (join->context == NULL)
 		return;
 	join->engine->stats(join->context, stats);
-	subtract_stats(stats, &join->before);
 	stats->rows = 0;
 	for (int side = 0; side < join->problem.sides; side++)
 		stats->rows += join->started ? join->rows[side] : join->sides[side].have;
@@ -207,57 +186,6 @@ panel_join_open(const FastedEngine *engine, const PanelProblem *problem, PanelJo
 		join->sides[side].side = side;
 		status = engine->set_open(join->context, &options, &join->sides[side].set);
 	}
-	return status;
-}
-
-static void
-close_panel(PanelJoin *join, Panel *panel)
-{
-	join->engine->set_close(panel->set);
-	memset(panel, 0, sizeof(*panel));
-}
-
-/* The side has no rows; its set has gone where there were panels. */
-static FastedStatus
-empty_side(PanelJoin *join, int side)
-{
-	FastedSetOptions options = {.neighbors = side == 0 ? join->list_length : 0};
-	FastedSet  *set = join->sides[side].set;
-	FastedStatus status;
-
-	if (set != NULL)
-		status = join->engine->set_reset(set, 0);
-	else
-		status = join->engine->set_open(join->context, &options, &set);
-	join->sides[side] = (Panel) {.set = set,.side = side};
-	return status;
-}
-
-FastedStatus
-panel_join_restart(PanelJoin *join)
-{
-	FastedStatus status = join->failed;
-
-	if (status != FASTED_OK)
-		return status;
-	join->engine->join_close(join->join);
-	join->join = NULL;
-	join->loading = NULL;
-	close_panel(join, &join->outer);
-	close_panel(join, &join->inner[0]);
-	close_panel(join, &join->inner[1]);
-	for (int side = 0; side < join->problem.sides && status == FASTED_OK; side++)
-		status = empty_side(join, side);
-	free(join->groups);
-	join->groups = NULL;
-	join->started = join->done = join->spread = false;
-	join->resident = true;
-	join->outer_rows = join->inner_rows = 0;
-	/* what few rows have clipped */
-	if (panels_find_nearest(join))
-		join->problem.problem.k = join->list_length;
-	join->problem.problem.ranks = NULL;
-	join->engine->stats(join->context, &join->before);
 	return status;
 }
 
@@ -424,7 +352,6 @@ begin_join(PanelJoin *join)
 	}
 
 	join->engine->stats(join->context, &stats);
-	subtract_stats(&stats, &join->before);
 	join->units_done = stats.units_done;
 	join->units_total = stats.units_total;
 	return join->engine->join_open(join->context, &problem, join->a->set, join->b->set,

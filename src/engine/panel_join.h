@@ -38,7 +38,6 @@
 
 #include "engine.h"
 #include "host_device.h"
-#include "row_groups.h"
 
 #ifdef __cplusplus
 extern "C"
@@ -61,12 +60,6 @@ typedef struct PanelProblem
  */
 extern FastedStatus panel_join_open(const FastedEngine *engine, const PanelProblem *problem,
 									PanelJoin **join);
-
-/*
- * At any time: it is as if it had been opened just now, for the same problem, but its memory
- * and its threads are there.  Statistics begin again too, but for the peaks of memory.
- */
-extern FastedStatus panel_join_restart(PanelJoin *join);
 
 /* As in engine.h, for the set of a side; after start of the side that next named. */
 extern FastedStatus panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity);
@@ -185,8 +178,6 @@ struct PanelJoin
 	uint64_t	given_most;
 	uint32_t   *given_lengths;
 	FastedNeighbor *given;
-
-	FastedStats before;			/* of the context, when it was restarted */
 
 	/* Pairs of rows compared so far, and units of the engine when a join began. */
 	double		compared;

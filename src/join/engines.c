@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/guc.h"
+#include "distance/distance.h"
 #include "engine/engine.h"
 #include "engine/device_list.h"
 #include "join/engines.h"
@@ -269,6 +270,30 @@ JoinRoom(double row_pairs, FastedElement element, uint32 dimensions, bool *order
 			   FASTED_MAX_ROWS);
 }
 
+size_t
+SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *pairs)
+{
+	const float *others = join->b != NULL ? join->b : join->a;
+	Size		floats = RowFloats(join->element, join->dimensions);
+	size_t		count = 0;
+
+	for (uint32 a = group->first_a; a < group->first_a + group->rows_a; a++)
+	{
+		uint32		b = join->b != NULL ? group->first_b : a + 1;
+
+		for (; b < group->first_b + group->rows_b; b++)
+		{
+			double		dist = ExactDistance(join->metric, join->element, join->a + a * floats,
+											 others + b * floats, join->dimensions);
+
+			/* a cosine distance that is not a number is within no distance */
+			if (dist <= join->eps)
+				pairs[count++] = (FastedPair) {.a = a,.b = b,.dist = dist};
+		}
+	}
+	return count;
+}
+
 /* --- an engine at work */
 
 /* Raises the error for a failed status; engine_text may be NULL. */
@@ -340,44 +365,6 @@ EngineRunClose(EngineRun *run)
 	panel_join_close(join);
 }
 
-void
-EngineRunLeave(EngineRun *run)
-{
-	if (run->spare == NULL || run->join == NULL)
-		return;
-	run->spare->engine = run->engine;
-	run->spare->dimensions = run->dimensions;
-	run->spare->join = run->join;
-	run->join = NULL;
-}
-
-void
-EngineSpareClose(EngineSpare *spare)
-{
-	PanelJoin  *join = spare->join;
-
-	spare->join = NULL;
-	panel_join_close(join);
-}
-
-/* False: what is left of another join is of no use, or there is nothing. */
-static bool
-TakeSpare(EngineRun *run)
-{
-	EngineSpare *spare = run->spare;
-
-	if (spare == NULL || spare->join == NULL)
-		return false;
-	if (spare->engine != run->engine || spare->dimensions != run->dimensions)
-	{
-		EngineSpareClose(spare);
-		return false;
-	}
-	run->join = spare->join;
-	spare->join = NULL;
-	return true;
-}
-
 FastedStatus
 EngineRunCheck(EngineRun *run, FastedStatus status)
 {
@@ -390,8 +377,6 @@ EngineRunCheck(EngineRun *run, FastedStatus status)
 	if (!run->fallible)
 		ReportEngineFailure(run->engine, status, text);
 	run->failed = true;
-	if (run->spare != NULL)
-		run->spare->failed = true;
 	WarnOfFallBack(text);
 	return status;
 }
@@ -405,12 +390,10 @@ EngineRunAgain(EngineRun *run, const JoinOptions *options)
 
 /* How many pairs of rows there are, of a set with itself as if it were two. */
 static double
-RowPairs(const EngineRun *run, const PanelProblem *problem)
+RowPairs(const PanelProblem *problem)
 {
 	const uint64_t *rows = problem->expected_rows;
 
-	if (run->row_pairs > 0.0)
-		return run->row_pairs;
 	if (problem->problem.groups != NULL)
 		return fasted_group_pairs(problem->problem.groups, problem->problem.ngroups, false);
 	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
@@ -442,19 +425,13 @@ EngineRunOpen(EngineRun *run, const JoinOptions *options, const PanelProblem *pr
 	PanelProblem whole = *problem;
 	uint32		dimensions = problem->options.dimensions;
 
-	run->engine = run->failed || (run->spare != NULL && run->spare->failed) ? fasted_cpu_engine() :
-		ChooseEngine(options, RowPairs(run, problem), dimensions);
+	run->engine = run->failed ? fasted_cpu_engine() :
+		ChooseEngine(options, RowPairs(problem), dimensions);
 	EngineRunAgain(run, options);
 	if ((whole.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
 		(whole.problem.output == FASTED_OUTPUT_KEEPERS && !run->engine->keeps))
 		whole.problem.output = FASTED_OUTPUT_PAIRS;
 	run->output = whole.problem.output;
-	run->dimensions = dimensions;
-	if (TakeSpare(run))
-	{
-		EngineRunCheck(run, panel_join_restart(run->join));
-		return;
-	}
 	whole.options = EngineOptions(options);
 	whole.options.dimensions = dimensions;
 	EngineRunCheck(run, panel_join_open(run->engine, &whole, &run->join));

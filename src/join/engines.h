@@ -50,21 +50,34 @@ extern const char *CudaProblem(void);
 /* Describes a GPU in a text of at most size bytes; returns false if there is none with this ordinal. */
 extern bool DescribeGpu(int ordinal, char *text, size_t size);
 
+/* An engine is not begun for so few pairs of rows, if their vectors are not long. */
+#define SMALL_JOIN_PAIRS 4096
+#define SMALL_JOIN_FLOATS (256 * 1024)
+
+/* Few rows, one behind the other as engines have them, that the calling process compares. */
+typedef struct SmallJoin
+{
+	FastedMetric metric;
+	FastedElement element;
+	uint32_t	dimensions;
+	double		eps;
+	const float *a;
+	const float *b;				/* NULL: a itself, of whose pairs each comes once, with a < b */
+} SmallJoin;
+
+/*
+ * The pairs of a group that are within eps, by the canonical distance, in the order of their
+ * rows.  There must be room for all pairs of the group.  Returns the number of pairs.  The
+ * pairs of a group of one row a, sorted by distance, are its nearest neighbours.
+ */
+extern size_t SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *pairs);
+
 /*
  * Rows, of both sides together, for which there is memory in the engine that is chosen for a
  * join of about so many pairs of rows; a guess on the safe side.  orders: it puts rows in
  * order where that pays.
  */
 extern uint64 JoinRoom(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
-
-/* What an engine has left of a join that is over, for the next one of its kind. */
-typedef struct EngineSpare
-{
-	const FastedEngine *engine;
-	PanelJoin  *join;			/* NULL: there is none */
-	uint32		dimensions;
-	bool		failed;			/* a GPU did, in place of which the CPU computes from then on */
-} EngineSpare;
 
 typedef struct EngineRun
 {
@@ -74,9 +87,6 @@ typedef struct EngineRun
 	FastedOutput output;		/* all pairs, where the engine does not have what was asked */
 	bool		fallible;		/* "auto" chose a GPU: the CPU can still do it */
 	bool		failed;			/* and the GPU did fail */
-	EngineSpare *spare;			/* of joins for the same problem; or NULL */
-	uint32		dimensions;
-	double		row_pairs;		/* for the choice of an engine; zero: as rows are expected */
 } EngineRun;
 
 /*
@@ -97,11 +107,5 @@ extern FastedStatus EngineRunCheck(EngineRun *run, FastedStatus status);
 
 /* May be called twice. */
 extern void EngineRunClose(EngineRun *run);
-
-/* Instead, where there is a place for it: leaves it for the next join. */
-extern void EngineRunLeave(EngineRun *run);
-
-/* The same for what no join took. */
-extern void EngineSpareClose(EngineSpare *spare);
 
 #endif							/* FASTED_ENGINES_H */

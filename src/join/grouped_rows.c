@@ -3,14 +3,17 @@
  * grouped_rows.c
  *	  Keeps rows, numbers their partitions, and hands rows on in that order.
  *
+ * Sources are read in any order.  Rows are kept here, in memory and then in a temporary file,
+ * until all have come; then they go on, partition by partition.  Vectors of different numbers of
+ * dimensions, in different partitions, are filled up with zeros: distances are the same to the
+ * last bit, for each of these adds a zero to a sum.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "base/guc.h"
 #include "base/interrupts.h"
-#include "join/grouped_rows.h"
-#include "join/keys.h"
 #include "join/row_set.h"
 #include "rows/group_numbers.h"
 #include "rows/reader.h"

@@ -16,7 +16,6 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "join/engines.h"
-#include "join/grouped_rows.h"
 #include "join/join.h"
 #include "join/remote_join.h"
 #include "portability/instr_time.h"
@@ -46,8 +45,7 @@ struct Join
 	RowSet		rows[2];
 	instr_time	begun;
 	double		read_seconds;
-	Progress	own_progress;
-	Progress   *progress;		/* the same, unless the caller has one */
+	Progress	progress;
 	bool		unseen;			/* pairs have come since progress was shown */
 	bool		notices;		/* JoinNoticeManyPairs */
 };
@@ -58,8 +56,7 @@ Close(void *arg)
 	Join	   *join = arg;
 
 	EngineRunClose(&join->run);
-	if (join->progress == &join->own_progress)
-		ProgressEnd(join->progress);
+	ProgressEnd(&join->progress);
 }
 
 void
@@ -113,7 +110,7 @@ ShowProgress(Join *join, ProgressPhase phase)
 		numbers.units_total = stats.units_total;
 		numbers.pairs = stats.pairs;
 	}
-	ProgressShow(join->progress, phase, &numbers);
+	ProgressShow(&join->progress, phase, &numbers);
 }
 
 static void
@@ -286,8 +283,7 @@ ReadAndStart(Join *join)
 
 /* What all joins begin with, in a context of its own. */
 static Join *
-Create(const VectorSource *const *sources, const FastedProblem *problem, int sides,
-	   Progress *progress)
+Create(const VectorSource *const *sources, const FastedProblem *problem, int sides)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted join",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -305,13 +301,11 @@ Create(const VectorSource *const *sources, const FastedProblem *problem, int sid
 	}
 	CleanupRegister(&join->cleanup, Close, join);
 	INSTR_TIME_SET_CURRENT(join->begun);
-	join->progress = progress != NULL ? progress : &join->own_progress;
-	if (progress == NULL)
-		ProgressBegin(join->progress, sources[0] != NULL ? sources[0]->relid : InvalidOid);
+	ProgressBegin(&join->progress, sources[0] != NULL ? sources[0]->relid : InvalidOid);
 	for (int side = 0; side < sides; side++)
 	{
 		join->sources[side] = sources[side];
-		RowSetInit(&join->rows[side], &join->run, side, sources[side], join->progress);
+		RowSetInit(&join->rows[side], &join->run, side, sources[side], &join->progress);
 		join->rows[side].first_vector = OpenEngine;
 		join->rows[side].owner = join;
 		join->rows[side].other = sides == 2 ? &join->rows[!side] : NULL;
@@ -419,7 +413,7 @@ Join *
 JoinBeginProblem(const VectorSource *source, const FastedProblem *problem)
 {
 	const VectorSource *compared = AsItIsCompared(source);
-	Join	   *join = Create(&compared, problem, 1, NULL);
+	Join	   *join = Create(&compared, problem, 1);
 
 	RequireExactCosine(&join->options);
 	return BeginRemote(join, SliceOutputOf(&join->problem)) ? join : Begin(join);
@@ -433,7 +427,7 @@ JoinBeginSlice(const VectorSource *source, double eps, FastedOutput output, cons
 		.alike = slice->alike
 	};
 	const VectorSource *compared = AsItIsCompared(source);
-	Join	   *join = Create(&compared, &problem, 1, NULL);
+	Join	   *join = Create(&compared, &problem, 1);
 
 	RequireExactCosine(&join->options);
 	join->rows[0].print = slice->print;
@@ -487,7 +481,7 @@ JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps)
 	*numbered = *source;
 	numbered->key_type = INT8OID;
 	numbered->key_collation = InvalidOid;
-	join = Create(sources, &problem, 1, NULL);
+	join = Create(sources, &problem, 1);
 	join->array = rows;
 	/* rows in memory are joined for their exact distances, never for the paper's result */
 	join->options.exact = true;
@@ -502,7 +496,7 @@ JoinBeginPushed(RowPusher *pusher, int sides, FastedElement element, uint32 dime
 	FastedProblem problem = {
 		.eps = eps,.output = output,.groups = pusher->groups,.ngroups = pusher->ngroups
 	};
-	Join	   *join = Create(sources, &problem, sides, NULL);
+	Join	   *join = Create(sources, &problem, sides);
 
 	join->pusher = pusher;
 	join->options.exact = true;
@@ -538,12 +532,6 @@ JoinSink(Join *join, int side)
 	return &TurnTo(join, side)->sink;
 }
 
-bool
-JoinHasFailed(const Join *join)
-{
-	return join->run.failed;
-}
-
 Join *
 JoinBeginNearest(const NearestProblem *nearest)
 {
@@ -551,7 +539,7 @@ JoinBeginNearest(const NearestProblem *nearest)
 	FastedProblem problem = {
 		.eps = nearest->most,.output = FASTED_OUTPUT_NEAREST,.k = nearest->k
 	};
-	Join	   *join = Create(sources, &problem, nearest->b != NULL ? 2 : 1, NULL);
+	Join	   *join = Create(sources, &problem, nearest->b != NULL ? 2 : 1);
 
 	join->pusher = nearest->pusher;
 	join->options.exact = true;
@@ -596,7 +584,7 @@ JoinAgain(Join *join, double eps)
 static void
 LookAtJoin(Join *join)
 {
-	if (!ProgressIsDue(join->progress))
+	if (!ProgressIsDue(&join->progress))
 		return;
 	ShowProgress(join, PROGRESS_JOINING);
 	NoticeManyPairs(join);
@@ -813,11 +801,8 @@ void
 JoinEnd(Join *join)
 {
 	LogStatistics(join);
-	if (join->progress->in_parts)
-		ProgressAddPart(join->progress, join->rows[0].count + join->rows[1].count, JoinPairs(join));
 	for (int side = 0; side < join->sides; side++)
 		if (join->rows[side].spill != NULL)
 			SpillClose(join->rows[side].spill);
-	EngineRunLeave(&join->run);
 	MemoryContextDelete(join->context); /* closes the engine */
 }

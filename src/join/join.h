@@ -86,9 +86,6 @@ extern bool JoinPush(Join *join, int side, const float *row);
  */
 extern RowSink *JoinSink(Join *join, int side);
 
-/* The engine has failed, and rows are to be pushed once more: push ends, without the rest. */
-extern bool JoinHasFailed(const Join *join);
-
 /*
  * The nearest rows of b for each row of a, or of a's other rows.  Both sources are read,
  * unless there is a pusher for JoinSink.  Rows of b at the same distance are taken in the

@@ -103,4 +103,19 @@ extern void RowSetFeed(RowSet *set, uint64 first, uint64 count);
 /* Empty again, for another engine. */
 extern void RowSetReset(RowSet *set);
 
+/* The rows of one or two sources, put in the order of their partitions: grouped_rows.c. */
+typedef struct GroupedRows GroupedRows;
+
+/* Reads one source or two; in the current memory context, with which it goes. */
+extern GroupedRows *ReadGroupedRows(const VectorSource *const *sources, int sides);
+
+/* The partitions that have rows on both sides, as the rows are pushed; in the same context. */
+extern const FastedRowGroup *GroupsOfRows(const GroupedRows *rows, uint32 *ngroups);
+
+/* Gives a side's rows of these partitions to the sink, if there are any; all, unless it stops. */
+extern void PushGroupedRows(GroupedRows *rows, int side, RowSink *sink);
+
+/* Of rows that were pushed: which one of the source each was.  In the current memory context. */
+extern uint32 *OrderOfGroupedRows(const GroupedRows *rows, int side);
+
 #endif							/* FASTED_ROW_SET_H */

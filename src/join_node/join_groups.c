@@ -19,7 +19,6 @@
 #include "common/hashfn.h"
 #include "executor/executor.h"
 #include "join/engines.h"
-#include "join/small_join.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"

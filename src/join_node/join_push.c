@@ -37,7 +37,7 @@
 
 #include "engine/exact_distance.h"
 #include "executor/executor.h"
-#include "join/small_join.h"
+#include "join/engines.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "scan/scan_explain.h"

@@ -7,7 +7,7 @@
  */
 #include "join.h"
 #include "ways.h"
-#include "../../src/engine/row_groups.h"
+#include "../../src/engine/host_device.h"
 
 static const CallerHabits plain = {.timeout_ms = 100};
 

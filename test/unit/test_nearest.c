@@ -320,24 +320,7 @@ lists_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth
 	}
 }
 
-/* The same rows come once more; nothing is counted of the first time. */
-static bool
-restarted_are_right(PanelJoin *join, const PanelProblem *problem, const Truth *truth)
-{
-	CallerHabits habits = {0};
-	FastedStats stats;
-
-	if (panel_join_restart(join) != FASTED_OK)
-		return false;
-	panel_join_rank(join, truth->ranks);
-	panel_join_stats(join, &stats);
-	return stats.rows == 0 && stats.pairs == 0 && stats.units_total == 0 &&
-		stats.filter_seconds == 0.0 &&
-		!FASTED_FAILED(load_and_start(join, problem, truth->sides, &habits)) &&
-		lists_are_right(join, problem, truth);
-}
-
-/* Joins once, maybe from the beginning again, and once more with fewer neighbours. */
+/* Joins once, and maybe once more with fewer neighbours. */
 static bool
 nearest_are_right(PanelProblem *problem, const Truth *truth, FastedStats *stats)
 {
@@ -350,8 +333,6 @@ nearest_are_right(PanelProblem *problem, const Truth *truth, FastedStats *stats)
 		printf("# %s\n", panel_join_last_error(engine, join));
 	right = !FASTED_FAILED(status) && lists_are_right(join, problem, truth);
 	panel_join_stats(join, stats);
-	if (right && random_below(3) == 0)
-		right = restarted_are_right(join, problem, truth);
 	if (right && random_below(3) == 0)
 	{
 		problem->problem.k = 1 + random_below(problem->problem.k);
