@@ -21,11 +21,11 @@
  *	  join/		rows -> engine, staged or spilled; engine -> pairs of row numbers; the ids of
  *				the rows and their order
  *	  rows/		heap tuple -> row of floats or doubles: the query that reads a source, by parallel
- *				workers too (intake_*), checks and conversion; statistics of its columns
+ *				workers too (intake.c), checks and conversion; statistics of its columns
  *	  cpu/		the CPU engine: candidate -> exact pair, by threads; the CUDA engine is a
  *				library of its own, in the folder cuda beside this one
- *	  base/		settings, interrupts, cleanup, progress, arrays of row numbers; what differs
- *				between server versions
+ *	  base/		settings, interrupts, cleanup, progress, arrays of row numbers, the ring of blocks
+ *				between processes; what differs between server versions
  *	  engine/	the interface of the engines, and what they share; plain C
  *
  *-------------------------------------------------------------------------

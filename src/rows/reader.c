@@ -4,7 +4,7 @@
  *	  Runs the query of a source; checks and converts its rows and names the bad ones.
  *
  * Each vector is converted straight from the tuple into the sink's room, which for a join
- * is the engine's.  With parallel workers most rows take another way (intake_node.c): they
+ * is the engine's.  With parallel workers most rows take another way (intake.c): they
  * are converted already and need only be copied, by the engine itself if it can.  A row
  * that a worker could not use comes as a tuple instead, so that all errors are raised here.
  *
@@ -13,9 +13,9 @@
 #include "postgres.h"
 
 #include "base/interrupts.h"
-#include "rows/intake_ring.h"
 #include "rows/reader.h"
 #include "rows/source_query.h"
+#include "rows/vector.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
@@ -70,8 +70,6 @@ SetDimensions(RowTaker *taker, int dimensions, Datum key)
 	taker->first_row_name = MemoryContextStrdup(GetMemoryChunkContext(taker),
 												KeyName(taker->source, key));
 	taker->sink->set_dimensions(taker->sink, dimensions, taker->first_row_name);
-	if (taker->ring != NULL)
-		IntakeAgreeOnDimensions(taker->ring, dimensions);
 }
 
 void
@@ -87,15 +85,6 @@ CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 		SetDimensions(taker, dimensions, key);
 	if (dimensions != taker->dimensions)
 		ReportDimensions(taker, dimensions, KeyName(taker->source, key));
-}
-
-bool
-StopTaking(RowTaker *taker)
-{
-	taker->stopped = true;
-	if (taker->ring != NULL)
-		IntakeStop(taker->ring);
-	return false;
 }
 
 /* Leaves garbage in the current memory context. */
@@ -116,7 +105,10 @@ TakeVector(RowTaker *taker, Datum key, ArrayType *array)
 		if (taker->source->skip_zeros && VectorIsZero(array, &kind, dimensions))
 			return true;
 		if (taker->sink->room_for_rows(taker->sink, &row) == 0)
-			return StopTaking(taker);
+		{
+			taker->stopped = true;
+			return false;
+		}
 		problem = VectorElements(array, &kind, dimensions, row, &element);
 	}
 	if (problem != VECTOR_OK)
@@ -205,10 +197,7 @@ ReadInParallel(RowTaker *taker, uint64 rows)
 	PlannedStmt *plan = PlanParallelRead(taker->source, rows);
 
 	if (plan != NULL)
-	{
 		RunIntakePlan(plan, taker);
-		taker->sink->read_by_workers(taker->sink, taker->ring_workers, taker->ring_rows);
-	}
 	AtEOXact_GUC(true, nest_level);
 	return plan != NULL;
 }

@@ -82,9 +82,6 @@ extern void ReadOrder(const VectorSource *source, void (*take) (void *arg, Datum
 #define VECTOR_COLUMN 1
 #define PARTITION_COLUMN 2
 
-/* Blocks of the ring that are on their way into the sink together; as many more may wait to be freed. */
-#define INTAKE_TOGETHER 4
-
 typedef struct RowTaker
 {
 	const VectorSource *source;
@@ -95,15 +92,6 @@ typedef struct RowTaker
 	int			dimensions;		/* of the first vector; zero before it */
 	char	   *first_row_name;
 	bool		stopped;		/* the sink takes no more rows */
-
-	/* With parallel workers: intake_node.c. */
-	bool		leader_reads;	/* the leader may read a share of its own */
-	struct IntakeRing *ring;	/* NULL: there is none, or none any more */
-	uint64		ring_rows;		/* rows that came through it */
-	uint32		ring_workers;	/* processes that put them there */
-	uint32		taken[INTAKE_TOGETHER]; /* blocks that the sink may read still */
-	int			ntaken;
-	uint32		tuples_received;	/* rows of workers that came as tuples */
 } RowTaker;
 
 /* Allocates in the current memory context. */
@@ -124,17 +112,14 @@ extern bool TakeBytes(RowTaker *taker, Datum key, bool key_isnull, Datum bytes);
  */
 extern void CheckDimensions(RowTaker *taker, int dimensions, Datum key);
 
-/* The sink takes no more rows: stops the workers, too.  Returns false. */
-extern bool StopTaking(RowTaker *taker);
-
-/* --- parallel workers: intake_node.c */
+/* --- parallel workers: intake.c */
 
 /* Registers the plan node by which workers give rows to the leader; once, when the library is loaded. */
 extern void InstallIntakeNode(void);
 
 /*
  * Runs a plan whose top is a Gather, with that node below it, and gives the rows to the taker's
- * sink.  In the GUC nest level in which it was planned.
+ * sink, which it tells how many workers read.  In the GUC nest level in which it was planned.
  */
 extern void RunIntakePlan(struct PlannedStmt *plan, RowTaker *taker);
 

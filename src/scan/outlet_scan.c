@@ -16,10 +16,25 @@
 /* So long the dealer gives every block away, before it takes one itself. */
 #define DEAL_SECONDS 0.02
 
+/* Blocks for each process: one at work, the rest in store. */
+#define BLOCKS_EACH 8
+
 static int
 CountColumns(const OutletScan *scan)
 {
 	return scan->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
+}
+
+static int
+CountBlocks(const ParallelContext *pcxt)
+{
+	return (pcxt->nworkers + 1) * BLOCKS_EACH;
+}
+
+static Size
+BlockBytes(const OutletScan *scan)
+{
+	return offsetof(OutletBlock, values) + CountColumns(scan) * OUTLET_ROWS * sizeof(Datum);
 }
 
 Size
@@ -27,7 +42,7 @@ EstimateSharedOutlet(CustomScanState *node, ParallelContext *pcxt)
 {
 	OutletScan *scan = (OutletScan *) node;
 
-	return OutletRingSize(CountColumns(scan), pcxt->nworkers + 1);
+	return BlockRingSize(CountBlocks(pcxt), BlockBytes(scan));
 }
 
 /*
@@ -51,7 +66,7 @@ InitializeSharedOutlet(CustomScanState *node, ParallelContext *pcxt, void *share
 
 	scan->ring = shared;
 	LeaderDeals(scan, pcxt);
-	OutletRingInit(scan->ring, CountColumns(scan), pcxt->nworkers + 1);
+	BlockRingInit(scan->ring, CountBlocks(pcxt), BlockBytes(scan));
 }
 
 void
@@ -61,7 +76,7 @@ ReinitializeSharedOutlet(CustomScanState *node, ParallelContext *pcxt, void *sha
 
 	scan->ring = shared;
 	LeaderDeals(scan, pcxt);
-	OutletRingReset(scan->ring);
+	BlockRingReset(scan->ring);
 }
 
 void
@@ -87,7 +102,7 @@ LeaveSharedOutlet(CustomScanState *node)
 	if (scan->ring == NULL)
 		return;
 	if (scan->dealer)
-		OutletRingFinish(scan->ring);
+		BlockRingFinish(scan->ring);
 	scan->ring = NULL;
 	scan->block = NULL;
 }
@@ -99,47 +114,47 @@ LeaveSharedOutlet(CustomScanState *node)
 static int
 DealBlocks(OutletScan *scan)
 {
-	OutletRing *ring = scan->ring;
+	BlockRing *ring = scan->ring;
 	instr_time	begin;
 
 	INSTR_TIME_SET_CURRENT(begin);
 	for (;;)
 	{
 		bool		full;
-		int			number = OutletRingTakeAny(ring, &full);
+		int			number = BlockRingTakeAny(ring, &full);
 
 		if (full)
 			return number;
-		if (scan->over || !scan->produce(scan, OutletRingBlock(ring, number)))
+		if (scan->over || !scan->produce(scan, BlockRingData(ring, number)))
 		{
-			OutletRingRelease(ring, number);
-			OutletRingFinish(ring);
-			return OutletRingTakeFull(ring);
+			BlockRingRelease(ring, number);
+			BlockRingFinish(ring);
+			return BlockRingTakeFull(ring);
 		}
 		if (SecondsSince(begin) > DEAL_SECONDS)
 			return number;
-		OutletRingPublish(ring, number);
+		BlockRingPublish(ring, number);
 	}
 }
 
 static bool
 NextSharedBlock(OutletScan *scan)
 {
-	OutletRing *ring = scan->ring;
+	BlockRing *ring = scan->ring;
 
 	if (scan->ring_block >= 0)
-		OutletRingRelease(ring, scan->ring_block);
+		BlockRingRelease(ring, scan->ring_block);
 	scan->ring_block = -1;
 	scan->block = NULL;
 
 	if (scan->dealer)
 	{
-		OutletRingEnter(ring);
+		BlockRingEnter(ring);
 		scan->ring_block = DealBlocks(scan);
-		OutletRingLeave(ring);
+		BlockRingLeave(ring);
 	}
 	else
-		scan->ring_block = OutletRingWait(ring);
+		scan->ring_block = BlockRingWaitFull(ring);
 
 	if (scan->ring_block < 0)
 	{
@@ -148,7 +163,7 @@ NextSharedBlock(OutletScan *scan)
 			elog(ERROR, "fasted scan ended before its rows");
 		return false;
 	}
-	scan->block = OutletRingBlock(ring, scan->ring_block);
+	scan->block = BlockRingData(ring, scan->ring_block);
 	scan->next_row = 0;
 	return true;
 }

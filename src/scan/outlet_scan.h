@@ -8,14 +8,22 @@
  * values, not row numbers, so that workers need no ids; that is why only ids that are
  * passed by value are dealt.
  *
+ * Nobody may wait for a process that may wait for him: a worker may be stuck
+ * before a full tuple queue or at a barrier of a hash join.  So the leader never
+ * waits for workers: what nobody takes, it consumes itself.  And workers wait for
+ * the leader only before it has begun, and while it is at its work.  When it has
+ * been away for a while and left no block, they go: a worker that goes early
+ * loses no row, for the leader stays to the end.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef FASTED_OUTLET_SCAN_H
 #define FASTED_OUTLET_SCAN_H
 
 #include "access/parallel.h"
+#include "base/block_ring.h"
 #include "nodes/execnodes.h"
-#include "scan/outlet_ring.h"
+#include "scan/outlet_block.h"
 
 typedef struct OutletScan OutletScan;
 
@@ -38,7 +46,7 @@ struct OutletScan
 	OutletBlock *own_block;		/* where there are no workers */
 
 	/* In a parallel plan. */
-	OutletRing *ring;			/* NULL: not in one */
+	BlockRing *ring;			/* NULL: not in one */
 	bool		dealer;			/* this process produces */
 	int			ring_block;		/* the number of the block at work; -1: none */
 };

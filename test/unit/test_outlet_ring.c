@@ -21,7 +21,7 @@ static void lock_released(void);
 #undef SpinLockRelease
 #define SpinLockRelease(lock) do { S_UNLOCK(lock); lock_released(); } while (0)
 
-#include "../../src/scan/outlet_ring.c"
+#include "../../src/base/block_ring.c"
 
 /* PostgreSQL's names for these are macros. */
 #undef printf
@@ -29,10 +29,17 @@ static void lock_released(void);
 #include "tap.h"
 
 #define PROCESSES 3
-#define COLUMNS 2
+#define BLOCKS (PROCESSES * 8)
+#define ROWS 1024
+
+typedef struct Block
+{
+	uint32_t	nrows;
+	uint64_t	values[ROWS];
+} Block;
 
 /* What the ring calls of PostgreSQL. */
-static TimestampTz clock_us;
+static TimestampTz clock_us = 1000000;	/* not 0: that is before the first look */
 
 int
 s_lock(volatile slock_t *lock, const char *file, int line, const char *func)
@@ -95,6 +102,11 @@ ConditionVariableInit(ConditionVariable *variable)
 }
 
 void
+ConditionVariablePrepareToSleep(ConditionVariable *variable)
+{
+}
+
+void
 ConditionVariableSignal(ConditionVariable *variable)
 {
 }
@@ -104,11 +116,15 @@ ConditionVariableBroadcast(ConditionVariable *variable)
 {
 }
 
-/* Whoever waits lets time pass. */
+/* Whoever waits lets time pass, in which readers may come. */
+static void (*while_waiting) (void);
+
 bool
 ConditionVariableTimedSleep(ConditionVariable *variable, long ms, uint32 event)
 {
 	clock_us += ms * 1000;
+	if (while_waiting != NULL)
+		while_waiting();
 	return true;
 }
 
@@ -126,7 +142,7 @@ ConditionVariableCancelSleep(void)
 #endif
 
 /* Workers take all that is full, and each gives its last block back or keeps it. */
-static OutletRing *ring;
+static BlockRing *ring;
 static bool workers_run;
 static int	keep;				/* so many workers keep one */
 static int	kept[PROCESSES];
@@ -137,10 +153,10 @@ static uint64_t consumed_sum;
 static void
 consume(int number)
 {
-	OutletBlock *block = OutletRingBlock(ring, number);
+	Block *block = BlockRingData(ring, number);
 
 	for (uint32_t i = 0; i < block->nrows; i++)
-		consumed_sum += (uint64_t) block->values[COLUMNS - 1][i];
+		consumed_sum += block->values[i];
 	consumed += block->nrows;
 	block->nrows = 0;
 }
@@ -149,7 +165,7 @@ static void
 give_back_kept(void)
 {
 	while (nkept > 0)
-		OutletRingRelease(ring, kept[--nkept]);
+		BlockRingRelease(ring, kept[--nkept]);
 }
 
 static void
@@ -161,13 +177,13 @@ lock_released(void)
 		return;
 	workers_run = false;		/* their own locks do not come back here */
 	give_back_kept();
-	while ((number = OutletRingTakeFull(ring)) >= 0)
+	while ((number = BlockRingTakeFull(ring)) >= 0)
 	{
 		consume(number);
 		if (nkept < keep)
 			kept[nkept++] = number;
 		else
-			OutletRingRelease(ring, number);
+			BlockRingRelease(ring, number);
 	}
 	workers_run = true;
 }
@@ -176,9 +192,9 @@ static void
 new_ring(void)
 {
 	free(ring);
-	ring = must_alloc(OutletRingSize(COLUMNS, PROCESSES));
-	memset(ring, 0x5a, OutletRingSize(COLUMNS, PROCESSES));
-	OutletRingInit(ring, COLUMNS, PROCESSES);
+	ring = must_alloc(BlockRingSize(BLOCKS, sizeof(Block)));
+	memset(ring, 0x5a, BlockRingSize(BLOCKS, sizeof(Block)));
+	BlockRingInit(ring, BLOCKS, sizeof(Block));
 	workers_run = false;
 	nkept = 0;
 	consumed = consumed_sum = 0;
@@ -187,11 +203,11 @@ new_ring(void)
 static void
 fill(int number, uint64_t *next_row)
 {
-	OutletBlock *block = OutletRingBlock(ring, number);
+	Block *block = BlockRingData(ring, number);
 
-	block->nrows = 1 + random_below(OUTLET_ROWS);
+	block->nrows = 1 + random_below(ROWS);
 	for (uint32_t i = 0; i < block->nrows; i++)
-		block->values[COLUMNS - 1][i] = (Datum) (*next_row)++;
+		block->values[i] = (*next_row)++;
 }
 
 /* All blocks are full when workers come, right after the dealer has looked. */
@@ -203,15 +219,15 @@ workers_come_between_two_looks(void)
 	int			number;
 
 	new_ring();
-	for (int i = 0; i < PROCESSES * BLOCKS_EACH; i++)
+	for (int i = 0; i < BLOCKS; i++)
 	{
-		number = OutletRingTakeAny(ring, &full);
+		number = BlockRingTakeAny(ring, &full);
 		ok(number >= 0 && !full, "block %d is empty", i);
 		fill(number, &next_row);
-		OutletRingPublish(ring, number);
+		BlockRingPublish(ring, number);
 	}
 	workers_run = true;
-	number = OutletRingTakeAny(ring, &full);
+	number = BlockRingTakeAny(ring, &full);
 	workers_run = false;
 	ok(number >= 0, "the dealer gets a block though all were taken meanwhile");
 	ok(full, "a full one: none was empty when it looked");
@@ -233,24 +249,24 @@ many_blocks(int keeping)
 	for (int i = 0; i < 20000; i++)
 	{
 		workers_run = random_below(40) == 0;
-		number = OutletRingTakeAny(ring, &full);
+		number = BlockRingTakeAny(ring, &full);
 		if (full)
 		{
 			workers_run = false;
 			consume(number);
-			OutletRingRelease(ring, number);
+			BlockRingRelease(ring, number);
 			continue;
 		}
 		fill(number, &next_row);
-		OutletRingPublish(ring, number);
+		BlockRingPublish(ring, number);
 	}
 	workers_run = false;
 	give_back_kept();
-	OutletRingFinish(ring);
-	while ((number = OutletRingWait(ring)) >= 0)
+	BlockRingFinish(ring);
+	while ((number = BlockRingWaitFull(ring)) >= 0)
 	{
 		consume(number);
-		OutletRingRelease(ring, number);
+		BlockRingRelease(ring, number);
 	}
 	ok(consumed == next_row && consumed_sum == next_row * (next_row - 1) / 2,
 	   "each of %llu rows came through once, %d workers keeping a block",
@@ -266,19 +282,65 @@ waiting(void)
 	int			number;
 
 	new_ring();
-	OutletRingEnter(ring);
-	number = OutletRingTakeAny(ring, &full);
-	OutletRingBlock(ring, number)->nrows = 1;
-	OutletRingPublish(ring, number);
-	OutletRingLeave(ring);
+	BlockRingEnter(ring);
+	number = BlockRingTakeAny(ring, &full);
+	((Block *) BlockRingData(ring, number))->nrows = 1;
+	BlockRingPublish(ring, number);
+	BlockRingLeave(ring);
 	begin = clock_us;
-	ok(OutletRingWait(ring) == number && clock_us == begin, "a full block is there at once");
-	ok(OutletRingWait(ring) < 0 && clock_us - begin >= AWAY_MS * 1000 &&
-	   clock_us - begin <= (AWAY_MS + WAIT_MS) * 1000, "a dealer that is away is waited for a while");
-	OutletRingRelease(ring, number);
-	OutletRingReset(ring);
-	number = OutletRingTakeAny(ring, &full);
+	ok(BlockRingWaitFull(ring) == number && clock_us == begin, "a full block is there at once");
+	ok(BlockRingWaitFull(ring) < 0 && clock_us - begin >= AWAY_MS * 1000 &&
+	   clock_us - begin <= (AWAY_MS + LOOK_AGAIN_MS) * 1000, "a dealer that is away is waited for a while");
+	BlockRingRelease(ring, number);
+	BlockRingReset(ring);
+	number = BlockRingTakeAny(ring, &full);
 	ok(number >= 0 && !full, "after a reset all blocks are empty");
+}
+
+static void
+read_one_later(void)
+{
+	if (clock_us > 100000)
+		BlockRingRelease(ring, BlockRingTakeFull(ring));
+}
+
+static void
+stop_later(void)
+{
+	if (clock_us > 100000)
+		BlockRingStop(ring);
+}
+
+/* Writers wait for a reader, which gives a block back or wants no further one. */
+static void
+waiting_writers(void)
+{
+	int			number;
+
+	new_ring();
+	clock_us = 0;
+	for (int i = 0; i < BLOCKS; i++)
+		BlockRingPublish(ring, BlockRingWaitEmpty(ring));
+	ok(clock_us == 0 && BlockRingFull(ring) == BLOCKS, "empty blocks are there at once");
+	while_waiting = read_one_later;
+	number = BlockRingWaitEmpty(ring);
+	ok(number == BLOCKS - 1 || number == 0, "a writer gets the block that was read first");
+	ok(clock_us > 100000 && BlockRingFull(ring) == BLOCKS - 1, "after it was read");
+	clock_us = 0;
+	while_waiting = stop_later;
+	ok(BlockRingWaitEmpty(ring) < 0 && clock_us > 100000, "no block once readers want no further");
+	while_waiting = NULL;
+
+	clock_us = 0;
+	BlockRingWait(ring, 0, 10);
+	ok(clock_us == 0, "a reader does not wait where a block is full");
+	while (BlockRingFull(ring) > 0)
+		(void) BlockRingTakeFull(ring);
+	BlockRingWait(ring, 0, 10);
+	ok(clock_us == 10000, "it waits for a while where none is");
+	BlockRingFinish(ring);
+	BlockRingWait(ring, 0, 10);
+	ok(clock_us == 10000 && BlockRingFinished(ring) == 1, "it does not wait once a writer has finished");
 }
 
 int
@@ -289,6 +351,7 @@ main(void)
 	many_blocks(0);
 	many_blocks(PROCESSES - 1);
 	waiting();
+	waiting_writers();
 	free(ring);
 	return tap_done();
 }

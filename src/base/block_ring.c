@@ -1,0 +1,287 @@
+/*-------------------------------------------------------------------------
+ *
+ * block_ring.c
+ *	  The numbers of blocks under a spinlock, and waiting for blocks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "base/block_ring.h"
+#include "pgstat.h"
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+#include "storage/spin.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+/* How long readers wait for a writer that is away. */
+#define AWAY_MS 100
+
+/* The time between two looks of a process that waits, should a signal have been missed. */
+#define LOOK_AGAIN_MS 20
+
+struct BlockRing
+{
+	slock_t		lock;			/* guards left_at and the numbers of blocks */
+	ConditionVariable freed;	/* writers wait for an empty block */
+	ConditionVariable filled;	/* readers wait for a full one */
+	Size		block_bytes;
+	int			nblocks;
+	pg_atomic_uint32 nfinished;
+	pg_atomic_uint32 stopped;
+	TimestampTz left_at;		/* by the only writer; 0: it is at its work, or has not begun */
+
+	/*
+	 * The numbers of blocks that nobody owns: empty ones as a stack, so that those
+	 * in use stay in the caches; then, from nblocks on, full ones as a queue.
+	 */
+	int			nempty;
+	int			first_full;		/* place in the queue */
+	pg_atomic_uint32 nfull;		/* written under the lock */
+	int			numbers[FLEXIBLE_ARRAY_MEMBER];
+};
+
+static Size
+HeaderSize(int nblocks)
+{
+	return MAXALIGN(offsetof(BlockRing, numbers) + 2 * nblocks * sizeof(int));
+}
+
+Size
+BlockRingSize(int nblocks, Size block_bytes)
+{
+	return add_size(HeaderSize(nblocks), mul_size(nblocks, MAXALIGN(block_bytes)));
+}
+
+void
+BlockRingReset(BlockRing *ring)
+{
+	pg_atomic_write_u32(&ring->nfinished, 0);
+	pg_atomic_write_u32(&ring->stopped, 0);
+	pg_atomic_write_u32(&ring->nfull, 0);
+	ring->left_at = 0;
+	ring->nempty = ring->nblocks;
+	for (int i = 0; i < ring->nblocks; i++)
+		ring->numbers[i] = ring->nblocks - 1 - i;
+	ring->first_full = 0;
+}
+
+void
+BlockRingInit(BlockRing *ring, int nblocks, Size block_bytes)
+{
+	SpinLockInit(&ring->lock);
+	ConditionVariableInit(&ring->freed);
+	ConditionVariableInit(&ring->filled);
+	ring->block_bytes = MAXALIGN(block_bytes);
+	ring->nblocks = nblocks;
+	pg_atomic_init_u32(&ring->nfinished, 0);
+	pg_atomic_init_u32(&ring->stopped, 0);
+	pg_atomic_init_u32(&ring->nfull, 0);
+	BlockRingReset(ring);
+}
+
+void *
+BlockRingData(BlockRing *ring, int number)
+{
+	return (char *) ring + HeaderSize(ring->nblocks) + number * ring->block_bytes;
+}
+
+/* --- taking and giving */
+
+/* Under the lock, as PopFull is. */
+static int
+PopEmpty(BlockRing *ring)
+{
+	return ring->nempty > 0 ? ring->numbers[--ring->nempty] : -1;
+}
+
+static int
+PopFull(BlockRing *ring)
+{
+	uint32		nfull = pg_atomic_read_u32(&ring->nfull);
+	int			number;
+
+	if (nfull == 0)
+		return -1;
+	number = ring->numbers[ring->nblocks + ring->first_full];
+	ring->first_full = (ring->first_full + 1) % ring->nblocks;
+	pg_atomic_write_u32(&ring->nfull, nfull - 1);
+	return number;
+}
+
+static int
+TakeEmpty(BlockRing *ring)
+{
+	int			number;
+
+	SpinLockAcquire(&ring->lock);
+	number = PopEmpty(ring);
+	SpinLockRelease(&ring->lock);
+	return number;
+}
+
+int
+BlockRingTakeFull(BlockRing *ring)
+{
+	int			number;
+
+	SpinLockAcquire(&ring->lock);
+	number = PopFull(ring);
+	SpinLockRelease(&ring->lock);
+	return number;
+}
+
+/*
+ * Under one lock: between two, readers might take all that are full and give
+ * them back empty, so that neither look finds one.
+ */
+int
+BlockRingTakeAny(BlockRing *ring, bool *full)
+{
+	int			number;
+
+	SpinLockAcquire(&ring->lock);
+	number = PopEmpty(ring);
+	*full = number < 0;
+	if (*full)
+		number = PopFull(ring);
+	SpinLockRelease(&ring->lock);
+	if (number < 0)
+		elog(ERROR, "fasted scan has lost its blocks");
+	return number;
+}
+
+void
+BlockRingPublish(BlockRing *ring, int number)
+{
+	uint32		nfull;
+
+	SpinLockAcquire(&ring->lock);
+	nfull = pg_atomic_read_u32(&ring->nfull);
+	ring->numbers[ring->nblocks + (ring->first_full + nfull) % ring->nblocks] = number;
+	pg_atomic_write_u32(&ring->nfull, nfull + 1);
+	SpinLockRelease(&ring->lock);
+	ConditionVariableSignal(&ring->filled);
+}
+
+void
+BlockRingRelease(BlockRing *ring, int number)
+{
+	SpinLockAcquire(&ring->lock);
+	ring->numbers[ring->nempty++] = number;
+	SpinLockRelease(&ring->lock);
+	ConditionVariableSignal(&ring->freed);
+}
+
+uint32
+BlockRingFull(BlockRing *ring)
+{
+	return pg_atomic_read_u32(&ring->nfull);
+}
+
+/* --- the end of writing or of reading */
+
+void
+BlockRingFinish(BlockRing *ring)
+{
+	pg_atomic_fetch_add_u32(&ring->nfinished, 1);
+	ConditionVariableBroadcast(&ring->filled);
+}
+
+/* An atomic operation with a result is a full memory barrier. */
+uint32
+BlockRingFinished(BlockRing *ring)
+{
+	return pg_atomic_fetch_add_u32(&ring->nfinished, 0);
+}
+
+void
+BlockRingStop(BlockRing *ring)
+{
+	pg_atomic_write_u32(&ring->stopped, 1);
+	ConditionVariableBroadcast(&ring->freed);
+}
+
+bool
+BlockRingIsStopped(BlockRing *ring)
+{
+	return pg_atomic_read_u32(&ring->stopped) != 0;
+}
+
+static void
+SetLeftAt(BlockRing *ring, TimestampTz time)
+{
+	SpinLockAcquire(&ring->lock);
+	ring->left_at = time;
+	SpinLockRelease(&ring->lock);
+}
+
+void
+BlockRingEnter(BlockRing *ring)
+{
+	SetLeftAt(ring, 0);
+}
+
+void
+BlockRingLeave(BlockRing *ring)
+{
+	SetLeftAt(ring, GetCurrentTimestamp());
+}
+
+static bool
+WriterIsGone(BlockRing *ring)
+{
+	TimestampTz left_at;
+
+	SpinLockAcquire(&ring->lock);
+	left_at = ring->left_at;
+	SpinLockRelease(&ring->lock);
+	return left_at != 0 && TimestampDifferenceExceeds(left_at, GetCurrentTimestamp(), AWAY_MS);
+}
+
+/* --- waiting, which answers interrupts */
+
+int
+BlockRingWaitEmpty(BlockRing *ring)
+{
+	int			number = TakeEmpty(ring);
+
+	if (number >= 0)
+		return number;
+	ConditionVariablePrepareToSleep(&ring->freed);
+	while ((number = TakeEmpty(ring)) < 0 && !BlockRingIsStopped(ring))
+		(void) ConditionVariableTimedSleep(&ring->freed, LOOK_AGAIN_MS, PG_WAIT_EXTENSION);
+	ConditionVariableCancelSleep();
+	return number;
+}
+
+void
+BlockRingWait(BlockRing *ring, uint32 finished, long timeout_ms)
+{
+	ConditionVariablePrepareToSleep(&ring->filled);
+	/* who came before that is not told of any more */
+	if (BlockRingFull(ring) == 0 && BlockRingFinished(ring) == finished)
+		(void) ConditionVariableTimedSleep(&ring->filled, timeout_ms, PG_WAIT_EXTENSION);
+	ConditionVariableCancelSleep();
+}
+
+void
+BlockRingWake(BlockRing *ring)
+{
+	ConditionVariableBroadcast(&ring->filled);
+}
+
+int
+BlockRingWaitFull(BlockRing *ring)
+{
+	for (;;)
+	{
+		bool		end = BlockRingFinished(ring) > 0 || WriterIsGone(ring);
+		int			number = BlockRingTakeFull(ring);
+
+		if (number >= 0 || end)
+			return number;
+		BlockRingWait(ring, 0, LOOK_AGAIN_MS);
+	}
+}
