@@ -18,7 +18,7 @@
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "distance/distance.h"
-#include "join_node/join_plan.h"
+#include "join_node/join_node.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"

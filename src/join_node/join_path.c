@@ -14,7 +14,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "join_node/join_node.h"
-#include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"

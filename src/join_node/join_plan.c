@@ -11,7 +11,7 @@
  */
 #include "postgres.h"
 
-#include "join_node/join_plan.h"
+#include "join_node/join_node.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
