@@ -636,31 +636,6 @@ PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector, uint32 *n
 	return taken;
 }
 
-/* Where a group's rows and odd rows are among all of the side, now that it was pushed. */
-static void
-NotePushed(JoinNode *node, int number, uint32 g, uint32 first_row, uint32 first_odd, uint32 nvectors)
-{
-	const JoinSide *side = &node->sides[number];
-	FastedRowGroup *rows = &node->row_groups[g];
-	BatchSide	pushed = {
-		.place = side->group,.first_odd = first_odd,.nodd = side->all_nodd - first_odd,
-		.nvectors = nvectors
-	};
-
-	node->batch[g][number] = pushed;
-	if (number == OUTER_SIDE)
-	{
-		rows->first_a = first_row;
-		rows->rows_a = side->nrows - first_row;
-	}
-	if (number == INNER_SIDE || node->plan.shared)
-	{
-		node->batch[g][INNER_SIDE] = pushed;
-		rows->first_b = first_row;
-		rows->rows_b = side->nrows - first_row;
-	}
-}
-
 /* All groups that are joined together; of the inner side only those whose outer rows have vectors. */
 static bool
 PushSide(JoinNode *node, Join *join, int number)
@@ -672,14 +647,28 @@ PushSide(JoinNode *node, Join *join, int number)
 	side->nrows = side->all_nodd = 0;
 	for (uint32 g = 0; g < node->nbatch && taken; g++)
 	{
+		BatchSide  *pushed = &node->batch[g][number];
+		FastedRowGroup *rows = &node->row_groups[g];
 		uint32		first_row = side->nrows;
-		uint32		first_odd = side->all_nodd;
-		uint32		nvectors = 0;
 
 		TakeGroup(node, g);
+		pushed->first_odd = side->all_nodd;
+		pushed->nvectors = 0;
 		if (number == OUTER_SIDE || node->batch[g][OUTER_SIDE].nvectors > 0)
-			taken = PushSideOfGroup(node, join, number, vector, &nvectors);
-		NotePushed(node, number, g, first_row, first_odd, nvectors);
+			taken = PushSideOfGroup(node, join, number, vector, &pushed->nvectors);
+		pushed->place = side->group;
+		pushed->nodd = side->all_nodd - pushed->first_odd;
+		if (number == OUTER_SIDE)
+		{
+			rows->first_a = first_row;
+			rows->rows_a = side->nrows - first_row;
+		}
+		if (number == INNER_SIDE || node->plan.shared)
+		{
+			node->batch[g][INNER_SIDE] = *pushed;
+			rows->first_b = first_row;
+			rows->rows_b = side->nrows - first_row;
+		}
 	}
 	pfree(vector);
 	return taken;

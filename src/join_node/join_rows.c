@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "access/sysattr.h"
 #include "access/tableam.h"
 #include "base/guc.h"
 #include "catalog/pg_type.h"
@@ -21,6 +22,7 @@
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "utils/datum.h"
 #include "utils/expandeddatum.h"
 #include "utils/lsyscache.h"
@@ -257,32 +259,21 @@ KeptLimit(const JoinNode *node)
 	return (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? KEPT_SHARE : 2 * KEPT_SHARE);
 }
 
-/* Marks the columns of the scan tuple that an expression uses. */
-static bool
-MarkWanted(Node *node, bool *wanted)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Var))
-	{
-		wanted[((Var *) node)->varattno - 1] = true;
-		return false;
-	}
-	return expression_tree_walker(node, MarkWanted, wanted);
-}
-
 /* The columns whose values are fetched from TOAST tables at once, as clauses or vectors use them. */
 static void
 FindWanted(JoinNode *node)
 {
 	const JoinPlan *plan = &node->plan;
-	bool	   *wanted = palloc0(node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts + 1);
+	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
+	Bitmapset  *used = NULL;
 
-	MarkWanted((Node *) list_make5(plan->outer, plan->inner, plan->join_quals, plan->outer_keys,
-								   plan->inner_keys), wanted);
+	pull_varattnos((Node *) list_make5(plan->outer, plan->inner, plan->join_quals, plan->outer_keys,
+									   plan->inner_keys), INDEX_VAR, &used);
+	node->wanted = palloc(natts + 1);
+	for (int i = 0; i < natts; i++)
+		node->wanted[i] = bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, used);
 	for (int i = 0; i < list_length(plan->shared_columns); i++)
-		wanted[list_nth_int(plan->shared_columns, i)] |= wanted[plan->outer_columns + i];
-	node->wanted = wanted;
+		node->wanted[list_nth_int(plan->shared_columns, i)] |= node->wanted[plan->outer_columns + i];
 }
 
 /* Finds out whether the side's vectors can be read where they lie. */
