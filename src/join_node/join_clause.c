@@ -18,7 +18,7 @@
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "distance/distance.h"
-#include "join_node/join_plan.h"
+#include "join_node/join_node.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -187,11 +187,11 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 }
 
 /*
- * Does the function accept every value?  A cast of an element, or pgvector's cast to real[];
- * and sums and differences, which bounds are made of: only an overflow would raise an error.
+ * Does the function not accept every value?  These do: a cast of an element, or pgvector's cast to
+ * real[]; and sums and differences, which bounds are made of: only an overflow would raise an error.
  */
 static bool
-AcceptsEveryValue(Oid function, Oid result)
+MayFail(Oid function, void *context)
 {
 	Oid			extension;
 
@@ -206,11 +206,11 @@ AcceptsEveryValue(Oid function, Oid result)
 		case F_FLOAT8_FLOAT4:
 		case F_FLOAT8PL:
 		case F_FLOAT8MI:
-			return true;
+			return false;
 	}
 	extension = get_extension_oid("vector", true);
-	return result == FLOAT4ARRAYOID && OidIsValid(extension) &&
-		getExtensionOfObject(ProcedureRelationId, function) == extension;
+	return get_func_rettype(function) != FLOAT4ARRAYOID || !OidIsValid(extension) ||
+		getExtensionOfObject(ProcedureRelationId, function) != extension;
 }
 
 bool
@@ -229,11 +229,8 @@ MayRaise(Node *expr, void *context)
 		case T_List:
 			break;
 		case T_FuncExpr:
-			if (!AcceptsEveryValue(((FuncExpr *) expr)->funcid, exprType(expr)))
-				return true;
-			break;
 		case T_OpExpr:
-			if (!AcceptsEveryValue(get_opcode(((OpExpr *) expr)->opno), exprType(expr)))
+			if (check_functions_in_node(expr, MayFail, context))
 				return true;
 			break;
 		default:

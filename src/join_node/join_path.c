@@ -14,7 +14,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "join_node/join_node.h"
-#include "join_node/join_plan.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
@@ -88,33 +87,6 @@ IsHeap(PlannerInfo *root, RelOptInfo *rel)
 	return heap;
 }
 
-static bool
-Uses(Node *node, const Var *column)
-{
-	ListCell   *cell;
-
-	foreach(cell, pull_var_clause(node, PVC_RECURSE_PLACEHOLDERS))
-	{
-		const Var  *var = lfirst_node(Var, cell);
-
-		if (var->varno == column->varno && var->varattno == column->varattno)
-			return true;
-	}
-	return false;
-}
-
-/* A condition that is checked before the scan is begun, by a node above it. */
-static bool
-HasGate(const RelOptInfo *rel)
-{
-	ListCell   *cell;
-
-	foreach(cell, rel->baserestrictinfo)
-		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
-			return true;
-	return false;
-}
-
 /*
  * The column of the side's vectors, if these can be left in their table; else NULL.  Nobody but
  * the distance clause may want the column, and nobody the rows' places, and the scan must be the
@@ -124,25 +96,23 @@ static Var *
 VectorToLeave(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *side, const JoinPathData *data)
 {
 	Var		   *vector = (Var *) data->clause.first;
-	Var		   *place = PlaceVar(side->relid);
+	Bitmapset  *used = NULL;
 	ListCell   *cell;
 
-	if (!IsPlainTable(root, side) || HasGate(side))
+	/* a pseudoconstant condition is checked before the scan is begun, by a node above it */
+	if (!IsPlainTable(root, side) || extract_actual_clauses(side->baserestrictinfo, true) != NIL)
 		return NULL;
 	if (!IsA(vector, Var) || (Index) vector->varno != side->relid)
 		vector = (Var *) data->clause.second;
-	if (!IsA(vector, Var) || (Index) vector->varno != side->relid || vector->varattno <= 0 ||
-		Uses((Node *) joinrel->reltarget->exprs, vector) ||
-		Uses((Node *) joinrel->reltarget->exprs, place))
+	if (!IsA(vector, Var) || (Index) vector->varno != side->relid || vector->varattno <= 0)
 		return NULL;
+	pull_varattnos((Node *) joinrel->reltarget->exprs, side->relid, &used);
 	foreach(cell, data->restrictlist)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
-
-		if ((rinfo != data->clause.rinfo && Uses((Node *) rinfo->clause, vector)) ||
-			Uses((Node *) rinfo->clause, place))
-			return NULL;
-	}
+		if (lfirst(cell) != data->clause.rinfo)
+			pull_varattnos((Node *) lfirst_node(RestrictInfo, cell)->clause, side->relid, &used);
+	if (bms_is_member(vector->varattno - FirstLowInvalidHeapAttributeNumber, used) ||
+		bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber, used))
+		return NULL;
 	return IsHeap(root, side) ? vector : NULL;
 }
 

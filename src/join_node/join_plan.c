@@ -11,10 +11,11 @@
  */
 #include "postgres.h"
 
-#include "join_node/join_plan.h"
+#include "join_node/join_node.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "rewrite/rewriteManip.h"
 
@@ -69,52 +70,43 @@ ReadJoinPlan(const CustomScan *scan)
 
 /* --- clauses */
 
-typedef struct QualOrder
+/* A leakproof clause may come early, if it is cheap. */
+static Index
+LevelOf(const RestrictInfo *rinfo)
 {
-	RestrictInfo *rinfo;
-	Index		level;
-	Cost		cost;
-	int			number;
-} QualOrder;
-
-/* By security level, then by cost: as a nested loop's are (order_qual_clauses). */
-static int
-CompareQuals(const void *x, const void *y)
-{
-	const QualOrder *a = x;
-	const QualOrder *b = y;
-
-	if (a->level != b->level)
-		return a->level < b->level ? -1 : 1;
-	if (a->cost != b->cost)
-		return a->cost < b->cost ? -1 : 1;
-	return a->number - b->number;
+	return rinfo->leakproof && rinfo->eval_cost.per_tuple < 10 * cpu_operator_cost ? 0 :
+		rinfo->security_level;
 }
 
-/* RestrictInfos in their order of evaluation. */
+/*
+ * RestrictInfos in their order of evaluation: by security level, then by cost, as a nested loop's
+ * are (order_qual_clauses).
+ */
 static List *
 OrderedQuals(PlannerInfo *root, List *clauses)
 {
-	QualOrder  *quals = palloc(list_length(clauses) * sizeof(QualOrder) + 1);
-	int			count = 0;
 	List	   *ordered = NIL;
+	QualCost	cost;
 	ListCell   *cell;
 
+	/* notes the cost of each */
+	cost_qual_eval(&cost, clauses, root);
 	foreach(cell, clauses)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
-		QualCost	cost;
+		int			place = list_length(ordered);
 
-		cost_qual_eval_node(&cost, (Node *) rinfo, root);
-		quals[count] = (QualOrder) {rinfo, rinfo->security_level, cost.per_tuple, count};
-		/* a leakproof clause may come early, if it is cheap */
-		if (rinfo->leakproof && cost.per_tuple < 10 * cpu_operator_cost)
-			quals[count].level = 0;
-		count++;
+		for (; place > 0; place--)
+		{
+			const RestrictInfo *before = list_nth(ordered, place - 1);
+
+			if (LevelOf(before) < LevelOf(rinfo) ||
+				(LevelOf(before) == LevelOf(rinfo) &&
+				 before->eval_cost.per_tuple <= rinfo->eval_cost.per_tuple))
+				break;
+		}
+		ordered = list_insert_nth(ordered, place, rinfo);
 	}
-	qsort(quals, count, sizeof(QualOrder), CompareQuals);
-	for (int i = 0; i < count; i++)
-		ordered = lappend(ordered, quals[i].rinfo);
 	return ordered;
 }
 
@@ -155,18 +147,6 @@ FindColumn(const void *column, List *tlist)
 
 /* --- the plan */
 
-/* Clauses in their order of evaluation. */
-static List *
-PlainQuals(PlannerInfo *root, List *clauses)
-{
-	List	   *quals = NIL;
-	ListCell   *cell;
-
-	foreach(cell, OrderedQuals(root, clauses))
-		quals = lappend(quals, copyObject(lfirst_node(RestrictInfo, cell)->clause));
-	return quals;
-}
-
 static void
 AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
 {
@@ -186,8 +166,8 @@ AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
 		plan->join_quals = lappend(plan->join_quals,
 								   AboveJoin((Node *) rinfo->clause, data));
 	}
-	plan->other_quals = PlainQuals(root, data->above);
-	plan->one_time_quals = PlainQuals(root, data->one_time);
+	plan->other_quals = copyObject(extract_actual_clauses(OrderedQuals(root, data->above), false));
+	plan->one_time_quals = copyObject(extract_actual_clauses(OrderedQuals(root, data->one_time), true));
 }
 
 static void

@@ -4,18 +4,251 @@
  *	  Rows of a side: from its plan, to where they are kept, into the scan tuple; and the
  *	  vector there, as floats or doubles.
  *
+ * A row in memory is its values and then its null flags, so that a reader has
+ * nothing to take apart; what values point to lies in chunks.  A row in the file is
+ * a minimal tuple.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "access/sysattr.h"
+#include "access/tableam.h"
 #include "base/guc.h"
 #include "catalog/pg_type.h"
+#include "engine/engine.h"
 #include "executor/executor.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/datum.h"
+#include "utils/expandeddatum.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#define CHUNK_BYTES (256 * 1024)
+
+/* Of what a value points to, so much is asked for; then the processor sees the rest coming. */
+#define PREFETCH_LINES 4
+#define CACHE_LINE 64
+
+/* Where a row in the file begins. */
+typedef struct FilePlace FilePlace;
+struct FilePlace
+{
+	int			fileno;
+	off_t		offset;
+};
+
+/* Rows of these columns; what is beyond so many bytes goes to a temporary file. */
+static KeptRows *
+KeptRowsCreate(MemoryContext parent, TupleDesc columns, Size limit)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "fasted kept rows", ALLOCSET_DEFAULT_SIZES);
+	KeptRows   *kept = MemoryContextAllocZero(context, sizeof(KeptRows));
+
+	kept->context = context;
+	kept->columns = columns;
+	kept->ncolumns = columns->natts;
+	kept->row_bytes = Max(MAXALIGN(columns->natts * (sizeof(Datum) + sizeof(bool))),
+								 MAXIMUM_ALIGNOF);
+	kept->limit = limit;
+	return kept;
+}
+
+void *
+GrowArray(MemoryContext context, void *array, uint32 *room, Size size)
+{
+	*room = Max(1024, 2 * *room);
+	if (array == NULL)
+		return MemoryContextAllocHuge(context, *room * size);
+	return repalloc_huge(array, *room * size);
+}
+
+static char *
+RoomInChunk(KeptRows *kept, Size bytes)
+{
+	char	   *room;
+
+	bytes = MAXALIGN(bytes);
+	if (bytes > CHUNK_BYTES / 4)
+		return MemoryContextAllocHuge(kept->context, bytes);
+	if (bytes > kept->chunk_left)
+	{
+		kept->chunk = MemoryContextAlloc(kept->context, CHUNK_BYTES);
+		kept->chunk_left = CHUNK_BYTES;
+	}
+	room = kept->chunk;
+	kept->chunk += bytes;
+	kept->chunk_left -= bytes;
+	return room;
+}
+
+/* --- a row in memory */
+
+/* The bytes that a value points to; zero: it is the value itself. */
+static Size
+BytesOf(Form_pg_attribute column, Datum value)
+{
+	if (column->attbyval)
+		return 0;
+	if (column->attlen == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
+		return EOH_get_flat_size(DatumGetEOHP(value));
+	return datumGetSize(value, false, column->attlen);
+}
+
+static Datum
+CopyValue(KeptRows *kept, Form_pg_attribute column, Datum value)
+{
+	Size		bytes = BytesOf(column, value);
+	char	   *copy;
+
+	if (column->attbyval)
+		return value;
+	copy = RoomInChunk(kept, bytes);
+	if (column->attlen == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
+		EOH_flatten_into(DatumGetEOHP(value), copy, bytes);
+	else
+		memcpy(copy, DatumGetPointer(value), bytes);
+	return PointerGetDatum(copy);
+}
+
+static void
+AddInMemory(KeptRows *kept, const Datum *values, const bool *isnull)
+{
+	int			natts = kept->columns->natts;
+	Datum	   *copy;
+
+	if (kept->in_memory == kept->nblocks * KEPT_BLOCK_ROWS)
+	{
+		if (kept->nblocks == kept->block_room)
+			kept->blocks = GrowArray(kept->context, kept->blocks, &kept->block_room, sizeof(char *));
+		kept->blocks[kept->nblocks++] =
+			MemoryContextAllocHuge(kept->context, KEPT_BLOCK_ROWS * kept->row_bytes);
+	}
+	copy = (Datum *) PlaceOfKeptRow(kept, kept->in_memory);
+	for (int i = 0; i < natts; i++)
+		copy[i] = isnull[i] ? (Datum) 0 : CopyValue(kept, TupleDescAttr(kept->columns, i), values[i]);
+	memcpy(copy + natts, isnull, natts * sizeof(bool));
+	kept->in_memory++;
+}
+
+/* --- a row in the file */
+
+static void
+AddToFile(KeptRows *kept, const Datum *values, const bool *isnull)
+{
+	uint32		row = kept->count - kept->in_memory;
+	MinimalTuple tuple;
+
+	if (kept->file == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(kept->context);
+
+		kept->file = BufFileCreateTemp(false);
+		for (int i = 0; i < 2; i++)
+			kept->slots[i] = MakeSingleTupleTableSlot(kept->columns, &TTSOpsMinimalTuple);
+		kept->values = MakeSingleTupleTableSlot(kept->columns, &TTSOpsVirtual);
+		MemoryContextSwitchTo(old);
+	}
+	memcpy(kept->values->tts_values, values, kept->columns->natts * sizeof(Datum));
+	memcpy(kept->values->tts_isnull, isnull, kept->columns->natts * sizeof(bool));
+	ExecStoreVirtualTuple(kept->values);
+	tuple = ExecCopySlotMinimalTuple(kept->values);
+	ExecClearTuple(kept->values);
+	if (row == kept->place_room)
+		kept->places = GrowArray(kept->context, kept->places, &kept->place_room, sizeof(FilePlace));
+	BufFileTell(kept->file, &kept->places[row].fileno, &kept->places[row].offset);
+	BufFileWrite(kept->file, tuple, tuple->t_len);
+	pfree(tuple);
+}
+
+/* Copies a row. */
+static void
+KeptRowsAdd(KeptRows *kept, const Datum *values, const bool *isnull)
+{
+	Size		bytes = kept->row_bytes;
+
+	if (kept->count == FASTED_MAX_ROWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a side of the join has too many rows"),
+				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
+	for (int i = 0; i < kept->columns->natts; i++)
+		if (!isnull[i])
+			bytes += BytesOf(TupleDescAttr(kept->columns, i), values[i]);
+	if (kept->file == NULL && kept->bytes + bytes <= kept->limit)
+		AddInMemory(kept, values, isnull);
+	else
+		AddToFile(kept, values, isnull);
+	kept->bytes += bytes;
+	kept->count++;
+}
+
+void
+KeptRowsPrefetchValues(const KeptRows *kept, uint32 row)
+{
+	const Datum *values;
+	const bool *isnull;
+
+	if (row >= kept->in_memory)
+		return;
+	values = (const Datum *) PlaceOfKeptRow(kept, row);
+	isnull = (const bool *) (values + kept->ncolumns);
+	for (int i = 0; i < kept->ncolumns; i++)
+	{
+		const char *bytes = DatumGetPointer(values[i]);
+
+		if (isnull[i] || TupleDescAttr(kept->columns, i)->attbyval)
+			continue;
+		for (int line = 0; line < PREFETCH_LINES; line++)
+			__builtin_prefetch(bytes + line * CACHE_LINE);
+	}
+}
+
+static void
+ReadExactly(KeptRows *kept, void *to, Size bytes)
+{
+	if (BufFileRead(kept->file, to, bytes) != bytes)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read a row from a temporary file of a join: %m")));
+}
+
+KeptRow
+KeptRowsFetchFromFile(KeptRows *kept, uint32 row, int reader)
+{
+	const FilePlace *place = &kept->places[row - kept->in_memory];
+	TupleTableSlot *slot = kept->slots[reader];
+	MinimalTuple tuple;
+	uint32		length;
+
+	if (BufFileSeek(kept->file, place->fileno, place->offset, SEEK_SET) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not seek in a temporary file of a join: %m")));
+	ReadExactly(kept, &length, sizeof(length));
+	tuple = MemoryContextAlloc(kept->context, length);
+	tuple->t_len = length;
+	ReadExactly(kept, (char *) tuple + sizeof(length), length - sizeof(length));
+	ExecStoreMinimalTuple(tuple, slot, true);
+	slot_getallattrs(slot);
+	return (KeptRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};
+}
+
+/* Frees everything. */
+static void
+KeptRowsEnd(KeptRows *kept)
+{
+	if (kept->file != NULL)
+		BufFileClose(kept->file);
+	MemoryContextDelete(kept->context);
+}
+
+/* --- which columns */
 
 /* The rows of both sides may take this part of fasted.memory_limit, beside the engine. */
 #define KEPT_SHARE 2
@@ -26,67 +259,21 @@ KeptLimit(const JoinNode *node)
 	return (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? KEPT_SHARE : 2 * KEPT_SHARE);
 }
 
-/* --- which columns */
-
-/*
- * Kept are all columns of the plan's rows but a vector that is left in the table, and its place.
- * The columns of the scan tuple come from the plan's rows, and then from kept ones.
- */
-static void
-PlaceColumns(JoinNode *node, JoinSide *side, TupleDesc rows, bool shared)
-{
-	int			count = 0;
-
-	side->kept_from = palloc(rows->natts * sizeof(int) + 1);
-	for (int i = 0; i < rows->natts; i++)
-		if (i != side->left_vector && i != side->left_place)
-			side->kept_from[count++] = i;
-	side->kept_columns = CreateTemplateTupleDesc(count);
-	for (int k = 0; k < count; k++)
-		TupleDescCopyEntry(side->kept_columns, k + 1, rows, side->kept_from[k] + 1);
-	side->from = palloc(side->columns * sizeof(int) + 1);
-	side->moves = palloc(side->columns * sizeof(*side->moves) + 1);
-	side->left_column = -1;
-	for (int i = 0; i < side->columns; i++)
-	{
-		side->from[i] = shared ? list_nth_int(node->plan.shared_columns, i) : i;
-		for (int k = 0; k < count; k++)
-			if (side->kept_from[k] == side->from[i])
-			{
-				side->moves[side->nmoves].from = k;
-				side->moves[side->nmoves++].to = side->first + i;
-			}
-		if (side->from[i] == side->left_vector)
-			side->left_column = side->first + i;
-	}
-}
-
-/* Marks the columns of the scan tuple that an expression uses. */
-static bool
-MarkWanted(Node *node, bool *wanted)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Var))
-	{
-		wanted[((Var *) node)->varattno - 1] = true;
-		return false;
-	}
-	return expression_tree_walker(node, MarkWanted, wanted);
-}
-
 /* The columns whose values are fetched from TOAST tables at once, as clauses or vectors use them. */
 static void
 FindWanted(JoinNode *node)
 {
 	const JoinPlan *plan = &node->plan;
-	bool	   *wanted = palloc0(node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts + 1);
+	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
+	Bitmapset  *used = NULL;
 
-	MarkWanted((Node *) list_make5(plan->outer, plan->inner, plan->join_quals, plan->outer_keys,
-								   plan->inner_keys), wanted);
+	pull_varattnos((Node *) list_make5(plan->outer, plan->inner, plan->join_quals, plan->outer_keys,
+									   plan->inner_keys), INDEX_VAR, &used);
+	node->wanted = palloc(natts + 1);
+	for (int i = 0; i < natts; i++)
+		node->wanted[i] = bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, used);
 	for (int i = 0; i < list_length(plan->shared_columns); i++)
-		wanted[list_nth_int(plan->shared_columns, i)] |= wanted[plan->outer_columns + i];
-	node->wanted = wanted;
+		node->wanted[list_nth_int(plan->shared_columns, i)] |= node->wanted[plan->outer_columns + i];
 }
 
 /* Finds out whether the side's vectors can be read where they lie. */
@@ -104,6 +291,22 @@ InitSideVector(JoinNode *node, JoinSide *side, Expr *vector)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
 }
 
+/* Prepares to fetch vectors from the table that the side is a scan of. */
+static void
+InitLeftVectors(JoinSide *side)
+{
+	Relation	table;
+
+	if (side->left_vector < 0)
+		return;
+	table = ((ScanState *) side->plan)->ss_currentRelation;
+	side->left_slot = ExecInitExtraTupleSlot(side->plan->state, RelationGetDescr(table),
+											 table_slot_callbacks(table));
+	for (int i = 0; i < side->columns; i++)
+		if (side->from[i] == side->left_vector)
+			side->left_column = side->first + i;
+}
+
 void
 InitSide(JoinNode *node, int number, PlanState *plan)
 {
@@ -115,24 +318,17 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	side->plan = plan;
 	side->first = number == OUTER_SIDE ? 0 : outer_columns;
 	side->columns = number == OUTER_SIDE ? outer_columns : natts - outer_columns;
+	side->from = palloc(side->columns * sizeof(int) + 1);
+	for (int i = 0; i < side->columns; i++)
+		side->from[i] = shared ? list_nth_int(node->plan.shared_columns, i) : i;
+	side->kept_columns = CreateTupleDescCopy(ExecGetResultType(plan));
 	side->left_vector = node->plan.left_vector[number];
 	side->left_place = node->plan.left_place[number];
 	side->loaded = -1;
-	PlaceColumns(node, side, ExecGetResultType(plan), shared);
+	InitLeftVectors(side);
 	if (node->wanted == NULL)
 		FindWanted(node);
 	InitSideVector(node, side, number == OUTER_SIDE ? node->plan.outer : node->plan.inner);
-	if (side->left_vector < 0)
-		return;
-	if (shared)
-		side->left = node->sides[OUTER_SIDE].left;
-	else
-	{
-		TargetEntry *entry = list_nth(plan->plan->targetlist, side->left_vector);
-
-		side->left = LeftVectorsCreate((ScanState *) plan, castNode(Var, entry->expr)->varattno,
-									   KeptLimit(node));
-	}
 }
 
 /* --- reading */
@@ -143,40 +339,13 @@ BeginSide(JoinNode *node, JoinSide *side)
 	side->kept = KeptRowsCreate(node->context, side->kept_columns, KeptLimit(node));
 }
 
-/* Puts the plan's row into the scan tuple. */
-static void
-LoadFresh(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
-{
-	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-	MemoryContext memory = ScanTuple(node)->ecxt_per_tuple_memory;
-	MemoryContext old = MemoryContextSwitchTo(memory);
-
-	for (int i = 0; i < side->columns; i++)
-	{
-		int			column = side->first + i;
-		Form_pg_attribute attribute = TupleDescAttr(scan->tts_tupleDescriptor, column);
-		int			from = side->from[i];
-		Datum		value = slot->tts_values[from];
-
-		/* nobody looks at a row's place */
-		scan->tts_isnull[column] = slot->tts_isnull[from] || from == side->left_place;
-		if (node->wanted[column] && !scan->tts_isnull[column] && attribute->attlen == -1 &&
-			VARATT_IS_EXTERNAL(DatumGetPointer(value)))
-			value = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(value)));
-		scan->tts_values[column] = value;
-	}
-	MemoryContextSwitchTo(old);
-	side->loaded = -1;
-	side->has_vector = true;
-}
-
 int
 CompareByOrder(const JoinNode *node, uint32 row, uint32 other)
 {
 	KeptRows   *kept = node->sides[OUTER_SIDE].kept;
 	KeptRow		a = KeptRowsFetch(kept, row, OUTER_SIDE);
 	KeptRow		b = KeptRowsFetch(kept, other, INNER_SIDE);
-	int			column = node->order_column;
+	int			column = node->plan.order_column;
 	int			compared;
 
 	if (a.isnull[column] || b.isnull[column])
@@ -199,30 +368,40 @@ NoteDirection(JoinNode *node, const KeptRows *kept)
 		node->direction = 0;
 }
 
-/* Keeps the row that is in the scan tuple, and those columns of it that are only in the slot. */
+/* Puts the plan's row into the scan tuple, and keeps it. */
 static void
-KeepFresh(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
+TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
-	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	MemoryContext old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
 	int			count = side->kept_columns->natts;
 	Datum	   *values = palloc(count * sizeof(Datum) + 1);
 	bool	   *isnull = palloc(count * sizeof(bool) + 1);
 
-	for (int k = 0; k < count; k++)
+	slot_getallattrs(slot);
+	memcpy(values, slot->tts_values, count * sizeof(Datum));
+	memcpy(isnull, slot->tts_isnull, count * sizeof(bool));
+	for (int i = 0; i < side->columns; i++)
 	{
-		values[k] = slot->tts_values[side->kept_from[k]];
-		isnull[k] = slot->tts_isnull[side->kept_from[k]];
+		int			column = side->first + i;
+		int			from = side->from[i];
+
+		if (node->wanted[column] && !isnull[from] &&
+			TupleDescAttr(side->kept_columns, from)->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(values[from])))
+			values[from] = PointerGetDatum(detoast_external_attr((struct varlena *)
+																 DatumGetPointer(values[from])));
+		scan->tts_values[column] = values[from];
+		scan->tts_isnull[column] = isnull[from];
 	}
-	for (int i = 0; i < side->nmoves; i++)
-		values[side->moves[i].from] = scan->tts_values[side->moves[i].to];
+	side->loaded = -1;
+	side->has_vector = true;
+	if (side->left_vector >= 0)
+		isnull[side->left_vector] = true;
 	KeptRowsAdd(side->kept, values, isnull);
 	if (node->order != NULL)
 		NoteDirection(node, side->kept);
 	MemoryContextSwitchTo(old);
-	if (side->left != NULL)
-		LeftVectorsAdd(side->left, (ItemPointer) DatumGetPointer(slot->tts_values[side->left_place]));
 }
 
 bool
@@ -241,9 +420,7 @@ ReadRow(JoinNode *node, JoinSide *side)
 	side->complete = TupIsNull(slot);
 	if (side->complete)
 		return false;
-	slot_getallattrs(slot);
-	LoadFresh(node, side, slot);
-	KeepFresh(node, side, slot);
+	TakeRow(node, side, slot);
 	return true;
 }
 
@@ -267,8 +444,8 @@ EndSide(JoinNode *node, JoinSide *side)
 
 	if (side->kept != NULL && !shared)
 		KeptRowsEnd(side->kept);
-	if (side->left != NULL && !shared)
-		LeftVectorsReset(side->left);
+	if (side->left_slot != NULL)
+		ExecClearTuple(side->left_slot);
 	memset(&side->kept, 0, sizeof(JoinSide) - offsetof(JoinSide, kept));
 	side->loaded = -1;
 }
@@ -285,21 +462,15 @@ LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 		return;
 	kept = KeptRowsFetch(side->kept, row, side == &node->sides[INNER_SIDE]);
 	side->loaded = row;
-	if (side->left_column >= 0)
+	for (int i = 0; i < side->columns; i++)
 	{
-		/* the vector is another row's */
-		scan->tts_values[side->left_column] = (Datum) 0;
-		scan->tts_isnull[side->left_column] = true;
-		side->has_vector = false;
+		scan->tts_values[side->first + i] = kept.values[side->from[i]];
+		scan->tts_isnull[side->first + i] = kept.isnull[side->from[i]];
 	}
-	for (int i = 0; i < side->nmoves; i++)
-	{
-		int			from = side->moves[i].from;
-		int			to = side->moves[i].to;
-
-		scan->tts_values[to] = kept.values[from];
-		scan->tts_isnull[to] = kept.isnull[from];
-	}
+	if (side->left_vector < 0)
+		return;
+	side->place = *(ItemPointer) DatumGetPointer(kept.values[side->left_place]);
+	side->has_vector = !kept.isnull[side->left_vector];
 }
 
 void
@@ -309,16 +480,44 @@ LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row)
 	LoadRow(node, &node->sides[INNER_SIDE], inner_row);
 }
 
+/* Keeps a vector that comes from a TOAST table, which takes long. */
+static Datum
+KeepFetched(KeptRows *kept, uint32 row, int column, Datum value)
+{
+	Size		bytes = toast_raw_datum_size(value);
+	Datum	   *values;
+	MemoryContext old;
+
+	if (row >= kept->in_memory || kept->bytes + bytes > kept->limit)
+		return value;
+	old = MemoryContextSwitchTo(kept->context);
+	values = (Datum *) PlaceOfKeptRow(kept, row);
+	values[column] = PointerGetDatum(detoast_attr((struct varlena *) DatumGetPointer(value)));
+	((bool *) (values + kept->ncolumns))[column] = false;
+	kept->bytes += bytes;
+	MemoryContextSwitchTo(old);
+	return values[column];
+}
+
 void
 LoadVector(JoinNode *node, JoinSide *side)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
+	TargetEntry *entry;
+	Datum		value;
+	bool		isnull;
 
-	if (side->left == NULL || side->has_vector || side->loaded < 0)
+	if (side->left_vector < 0 || side->has_vector || side->loaded < 0)
 		return;
-	scan->tts_values[side->left_column] =
-		LeftVectorsFetch(side->left, side->loaded, side == &node->sides[INNER_SIDE],
-						 &scan->tts_isnull[side->left_column]);
+	if (!table_tuple_fetch_row_version(((ScanState *) side->plan)->ss_currentRelation, &side->place,
+									   side->plan->state->es_snapshot, side->left_slot))
+		elog(ERROR, "a row that was read is not in its table any more");
+	entry = list_nth(side->plan->plan->targetlist, side->left_vector);
+	value = slot_getattr(side->left_slot, castNode(Var, entry->expr)->varattno, &isnull);
+	if (!isnull && VARATT_IS_EXTERNAL(DatumGetPointer(value)))
+		value = KeepFetched(side->kept, side->loaded, side->left_vector, value);
+	scan->tts_values[side->left_column] = value;
+	scan->tts_isnull[side->left_column] = isnull;
 	side->has_vector = true;
 }
 

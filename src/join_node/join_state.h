@@ -9,10 +9,81 @@
 #define FASTED_JOIN_STATE_H
 
 #include "join/join.h"
-#include "join_node/join_plan.h"
-#include "join_node/kept_rows.h"
+#include "join_node/join_node.h"
+#include "nodes/execnodes.h"
 #include "rows/vector.h"
+#include "storage/buffile.h"
 #include "utils/sortsupport.h"
+
+/* --- rows in memory, and then in a file */
+
+/* A row in memory is its values and then its null flags; so many rows are a block. */
+#define KEPT_BLOCK_ROWS 1024
+
+typedef struct KeptRows
+{
+	char	  **blocks;
+	Size		row_bytes;
+	int			ncolumns;
+	uint32		in_memory;		/* rows from 0 on; the others are in the file */
+	uint32		count;
+	MemoryContext context;		/* of all of it */
+	TupleDesc	columns;
+	Size		limit;
+	Size		bytes;
+
+	uint32		nblocks;
+	uint32		block_room;
+	char	   *chunk;			/* room of the last chunk */
+	Size		chunk_left;
+
+	BufFile    *file;			/* the rows behind those; NULL: there are none */
+	struct FilePlace *places;
+	uint32		place_room;
+	TupleTableSlot *slots[2];	/* a row of the file, for each reader */
+	TupleTableSlot *values;		/* a row on its way into the file */
+} KeptRows;
+
+/* A row's columns, in the order of its description. */
+typedef struct KeptRow
+{
+	const Datum *values;
+	const bool *isnull;
+} KeptRow;
+
+static inline char *
+PlaceOfKeptRow(const KeptRows *kept, uint32 row)
+{
+	return kept->blocks[row / KEPT_BLOCK_ROWS] + row % KEPT_BLOCK_ROWS * kept->row_bytes;
+}
+
+extern KeptRow KeptRowsFetchFromFile(KeptRows *kept, uint32 row, int reader);
+
+/* Row number row; valid until the next call for kept by this reader, 0 or 1. */
+static inline KeptRow
+KeptRowsFetch(KeptRows *kept, uint32 row, int reader)
+{
+	const Datum *values;
+
+	if (unlikely(row >= kept->in_memory))
+		return KeptRowsFetchFromFile(kept, row, reader);
+	values = (const Datum *) PlaceOfKeptRow(kept, row);
+	return (KeptRow) {.values = values,.isnull = (const bool *) (values + kept->ncolumns)};
+}
+
+/* The row will be fetched soon. */
+static inline void
+KeptRowsPrefetch(const KeptRows *kept, uint32 row)
+{
+	if (row < kept->in_memory)
+		__builtin_prefetch(PlaceOfKeptRow(kept, row));
+}
+
+/* So will what its values point to; the row itself has come by now. */
+extern void KeptRowsPrefetchValues(const KeptRows *kept, uint32 row);
+
+/* A longer array than one of so many elements, in which there is no room left. */
+extern void *GrowArray(MemoryContext context, void *array, uint32 *room, Size size);
 
 #define OUTER_SIDE 0
 #define INNER_SIDE 1
@@ -41,20 +112,18 @@ typedef struct JoinSide
 	int			first;			/* its columns in the scan tuple */
 	int			columns;
 	int		   *from;			/* which columns of the plan's rows those are */
-	int			nmoves;
-	struct
-	{
-		int			from;
-		int			to;
-	}		   *moves;			/* from a kept row to the scan tuple */
+	TupleDesc	kept_columns;	/* of the plan's rows, all of which are kept */
 
-	/* What is kept of the plan's rows; both sides have the same, if they share rows. */
-	TupleDesc	kept_columns;
-	int		   *kept_from;		/* which columns of the plan's rows */
-	LeftVectors *left;			/* where the vectors are, if they are not kept */
-	int			left_column;	/* which column of the scan tuple that is */
-	int			left_vector;	/* which of the plan's rows, and the place */
-	int			left_place;
+	/*
+	 * Vectors that are left in their table.  The engine has them, the clauses rarely want them,
+	 * and nobody else does.  So a side that is a scan of a table keeps nulls in their place, and
+	 * fetches those few once more by their place in the table, where the query's snapshot keeps
+	 * row versions.
+	 */
+	int			left_vector;	/* which column of the plan's rows; -1: vectors are kept */
+	int			left_place;		/* and which is the row's place */
+	int			left_column;	/* the vector's column of the scan tuple */
+	TupleTableSlot *left_slot;	/* a row of the table */
 
 	/* Vectors of pgvector's, which need no copy to be read. */
 	int			plain_vector;	/* column of the scan tuple; -1: none */
@@ -68,7 +137,8 @@ typedef struct JoinSide
 	KeptRows   *kept;
 	bool		complete;		/* all rows are */
 	int64		loaded;			/* row in the scan tuple; -1: none, -2: nulls */
-	bool		has_vector;		/* with the one that is not kept */
+	bool		has_vector;		/* with the one that is left in the table */
+	ItemPointerData place;		/* of that row there */
 	GroupPlace	group;			/* the one at work */
 	uint32		partner;		/* number in a group of the row at which the last search for a partner ended */
 	float	   *vectors;		/* of few rows, which need no engine */
@@ -120,7 +190,6 @@ typedef struct JoinNode
 	ExprState  *all_quals;		/* with them, in their order */
 	ExprState  *other_quals;
 	SortSupport order;			/* of shared rows; NULL: there is none */
-	int			order_column;	/* of a kept row */
 	bool		no_columns;		/* nobody above looks at the rows */
 	bool	   *wanted;			/* columns of the scan tuple that clauses use: TOAST is fetched at once */
 	FastedElement element;		/* of the engine's vectors: doubles, if the clause's are */
@@ -228,13 +297,10 @@ typedef struct VectorView
 /* Valid as long as the scan tuple is, and until the next call of ScanTuple. */
 extern VectorView ViewVector(JoinNode *node, JoinSide *side);
 
-/* --- join_groups.c: rows that have equal keys, and groups of them that are joined together */
+/* --- join_push.c: groups of rows with equal keys, and vectors on their way to an engine */
 
 /* Puts rows into groups; sides that can wait are not read yet. */
 extern void FindGroups(JoinNode *node);
-
-/* Does the row of the side in the scan tuple pass the clauses about the outer side alone?  Inner rows do. */
-extern bool PassesOuterQuals(JoinNode *node, const JoinSide *side);
 
 /* The number of a row, from its number in the group at work. */
 static inline uint32
@@ -243,25 +309,8 @@ RowOfGroup(const JoinSide *side, uint32 i)
 	return side->group.rows == NULL ? i : side->group.rows[side->group.first + i].row;
 }
 
-/* Puts a pair of rows of the group at work into the scan tuple. */
-extern ExprContext *LoadPairOfGroup(JoinNode *node, uint32 outer, uint32 inner);
-
-/* The group's row number i comes next: asks for rows that come soon, and for what values point to. */
-extern void PrefetchGroup(const JoinSide *side, uint32 i, bool values);
-
-/* Goes on to the next groups that are joined together; false: there are no more. */
-extern bool NextBatch(JoinNode *node);
-
-/* Can they be compared without an engine? */
-extern bool IsSmallBatch(const JoinNode *node);
-
 /* One of these is the one at work. */
 extern void TakeGroup(JoinNode *node, uint32 g);
-
-/* Are all keys equal in each of these groups, and not only their hashes? */
-extern bool AreGroups(JoinNode *node);
-
-/* --- join_push.c: vectors on their way to an engine */
 
 /* Floats that a vector takes the room of. */
 static inline Size
@@ -273,12 +322,6 @@ JoinNodeRowFloats(const JoinNode *node)
 /* Begins to join the rows of the next groups; false: there are no more. */
 extern bool BeginNextGroups(JoinNode *node);
 
-/*
- * The dimensions of the first vector of the group at work that has some; zero: none has, or
- * clauses decide.  Evaluates the bound when there is a vector to be compared.
- */
-extern int	DimensionsOfGroup(JoinNode *node);
-
 /* Gives the vectors of the groups that are joined to the engine: a RowPusher's function. */
 extern void PushGroups(RowPusher *pusher, Join *join);
 
@@ -287,19 +330,5 @@ extern FastedStats JoinNodeStatistics(const JoinNode *node);
 
 /* The engine's memory does not wait for the end of the query. */
 extern void EndJoin(JoinNode *node);
-
-/* --- join_matches.c */
-
-/* The next match in the scan tuple; false: the engine has no more of these groups. */
-extern bool NextPair(JoinNode *node);
-
-/* The number of all of those. */
-extern uint64 CountPairs(JoinNode *node);
-
-/* The next match of an odd row of these groups; false: there are no more. */
-extern bool NextOdd(JoinNode *node);
-
-/* The next row of the outer side that has no match, with nulls beside it. */
-extern bool NextUnmatched(JoinNode *node);
 
 #endif							/* FASTED_JOIN_STATE_H */
