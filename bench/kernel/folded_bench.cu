@@ -22,7 +22,7 @@
 #include "filter/filter.h"
 #include "numbers.h"
 #include "rows/filter_rows.h"
-#include "rows/quantised.h"
+#include "rows/row_table.h"
 
 using namespace fasted;
 

@@ -106,11 +106,7 @@ mma_step(double (&d)[4], const double (&a)[8], const double (&b)[4])
 #endif
 }
 
-/*
- * Barriers in shared memory (sm_90), in a block and across a cluster of blocks.
- */
-
-/* Barriers in shared memory, by their address. */
+/* --- barriers in shared memory (sm_90), by their address, in a block and across a cluster */
 
 __device__ __forceinline__ void
 barrier_init(uint32_t barrier, uint32_t arrivals)
@@ -222,11 +218,8 @@ store_cluster(uint32_t cluster_address, uint64_t value)
 				 :: "r"(cluster_address), "l"(value) : "memory");
 }
 
-/*
- * Bulk copies to shared memory (sm_90, TMA).
- */
-
-/* Bulk copies; one thread issues them, the barrier counts their bytes. */
+/* --- bulk copies to shared memory (sm_90, TMA): one thread issues them, the barrier counts
+ * their bytes */
 
 __device__ __forceinline__ void
 copy_tile(uint32_t to, const CUtensorMap *map, int x, int y, uint32_t barrier)
@@ -259,8 +252,6 @@ prefetch_map(const CUtensorMap *map)
 {
 	asm volatile("prefetch.tensormap [%0];\n" :: "l"(map) : "memory");
 }
-
-}								/* namespace ptx */
 
 /* Numbers of operands, and the operands d[i], d[i + 1], ... */
 #define FASTED_64_NAMES \
@@ -295,9 +286,6 @@ prefetch_map(const CUtensorMap *map)
  * not.  A comparison of two numbers that asks whether either is a NaN writes a
  * predicate, no register, and so hardly gets into the way of products that do.
  */
-
-namespace ptx
-{
 
 /*
  * In one block, or the compiler would make other instructions of it.  Six chains, for each
@@ -455,29 +443,21 @@ wgmma_step(int32_t (&d)[128], uint64_t a, uint64_t b, int add)
  * Before the first product of some, and after the last one.  The sums are
  * operands, so that the compiler moves them before and reads them after.
  */
-__device__ __forceinline__ void
-wgmma_fence(float (&d)[128])
-{
-	asm volatile("wgmma.fence.sync.aligned;\n" : FASTED_128_OPERANDS("+f") :: "memory");
-}
+#define FASTED_WGMMA_ORDER(NUMBER, COUNT, OPERANDS) \
+	__device__ __forceinline__ void \
+	wgmma_fence(NUMBER (&d)[COUNT]) \
+	{ \
+		asm volatile("wgmma.fence.sync.aligned;\n" : OPERANDS :: "memory"); \
+	} \
+	__device__ __forceinline__ void \
+	wgmma_finish(NUMBER (&d)[COUNT]) \
+	{ \
+		asm volatile("wgmma.wait_group.sync.aligned 0;\n" : OPERANDS :: "memory"); \
+	}
 
-__device__ __forceinline__ void
-wgmma_fence(int32_t (&d)[128])
-{
-	asm volatile("wgmma.fence.sync.aligned;\n" : FASTED_128_OPERANDS("+r") :: "memory");
-}
-
-__device__ __forceinline__ void
-wgmma_finish(float (&d)[128])
-{
-	asm volatile("wgmma.wait_group.sync.aligned 0;\n" : FASTED_128_OPERANDS("+f") :: "memory");
-}
-
-__device__ __forceinline__ void
-wgmma_finish(int32_t (&d)[128])
-{
-	asm volatile("wgmma.wait_group.sync.aligned 0;\n" : FASTED_128_OPERANDS("+r") :: "memory");
-}
+FASTED_WGMMA_ORDER(float, 128, FASTED_128_OPERANDS("+f"))
+FASTED_WGMMA_ORDER(int32_t, 128, FASTED_128_OPERANDS("+r"))
+FASTED_WGMMA_ORDER(int32_t, 64, FASTED_64_OPERANDS("+r", 0))
 
 /* The same for tiles of 64 and 128 rows. */
 __device__ __forceinline__ void
@@ -492,21 +472,10 @@ wgmma_step(int32_t (&d)[64], uint64_t a, uint64_t b, int add)
 				 : FASTED_64_OPERANDS("+r", 0) : "l"(a), "l"(b), "r"(add));
 }
 
-__device__ __forceinline__ void
-wgmma_fence(int32_t (&d)[64])
-{
-	asm volatile("wgmma.fence.sync.aligned;\n" : FASTED_64_OPERANDS("+r", 0) :: "memory");
-}
-
-__device__ __forceinline__ void
-wgmma_finish(int32_t (&d)[64])
-{
-	asm volatile("wgmma.wait_group.sync.aligned 0;\n" : FASTED_64_OPERANDS("+r", 0) :: "memory");
-}
-
 #undef FASTED_64_OPERANDS
 #undef FASTED_64_NAMES
 #undef FASTED_WGMMA
+#undef FASTED_WGMMA_ORDER
 #undef FASTED_128_OPERANDS
 #undef FASTED_8_OPERANDS
 #undef FASTED_128_NAMES

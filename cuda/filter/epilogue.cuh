@@ -19,7 +19,7 @@
 
 #include <cstdint>
 
-#include "filter/candidates.cuh"
+#include "filter/filter.h"
 
 namespace fasted
 {

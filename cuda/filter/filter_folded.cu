@@ -5,7 +5,7 @@
  *
  * With some 100 numbers a row, a tile's products take no longer than what is around
  * them in filter_wgmma.cu: its thresholds, its place, the search for hits.  Here
- * thresholds are among the rows' numbers (quantised.h), so that a hit is a negative
+ * thresholds are among the rows' numbers (row_table.h), so that a hit is a negative
  * sum, and whether there is any in a tile is one instruction for two sums.
  *
  * One block on a multiprocessor.  An item is a run: kRows rows of A, which stay in

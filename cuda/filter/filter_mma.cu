@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * filter_mma.cu
- *	  The mma.sync filter as the engine uses it.
+ *	  The mma.sync filter as the engine uses it, and its products in FP64.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,6 +9,86 @@
 
 namespace fasted
 {
+
+/*
+ * The mma.sync filter in FP64: nothing is lost to the tensor cores' precision.
+ *
+ * Rows are FP32 about a centre, half the bytes of FP64, and become FP64 on their
+ * way from shared memory into registers.  Which dimensions a step takes together
+ * does not matter as long as it is the same for both sides: a lane reads four
+ * neighbouring ones of a row at once, where the instruction would have it take every
+ * fourth.  Eight lanes that read together have units 0 to 3, or 4 to 7, of two
+ * neighbouring rows; odd rows store their halves in turns, so that these are eight
+ * places.
+ *
+ * A thread's 64 products take 128 registers: one block of eight warps on a
+ * multiprocessor, 32 x 64 products each.
+ */
+
+namespace
+{
+
+struct Fp64Shape : AllOn
+{
+	static constexpr int kWarpsM = 4;
+	static constexpr int kWarpsN = 2;
+	static constexpr int kWarpRows = 32;
+	static constexpr int kStep = kStepBytesFp32;
+	static constexpr int kStages = 3;
+	static constexpr int kBlocksPerSm = 1;
+
+	static __device__ __forceinline__ int flip(int row) { return (row & 1) << 2; }
+};
+
+__device__ __forceinline__ float4
+load_four(uint32_t address)
+{
+	float4		v;
+
+	asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];\n"
+				 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(address) : "memory");
+	return v;
+}
+
+}								/* namespace */
+
+namespace mma
+{
+
+/* Lane l takes unit l % 4 of the step: of rows l / 4 of A's and B's tiles. */
+template <class S>
+__device__ __forceinline__ void
+multiply_step(double (&acc)[64], uint32_t a_rows, uint32_t b_rows, int step)
+{
+	int			row = threadIdx.x % 32 / 4;
+	int			unit = step * (S::kStep / kUnitBytes) + threadIdx.x % 4;
+	uint32_t	at = place<S>(row, unit);	/* the same in every eighth row */
+	double		a[2][8];
+	double		(*tiles)[4] = reinterpret_cast<double (*)[4]>(acc);
+
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+	{
+		float4		v = load_four(a_rows + at + i * 8 * kRowBytes);
+
+		a[i / 2][i % 2] = v.x;
+		a[i / 2][i % 2 + 2] = v.y;
+		a[i / 2][i % 2 + 4] = v.z;
+		a[i / 2][i % 2 + 6] = v.w;
+	}
+#pragma unroll
+	for (int n = 0; n < 8; n++)
+	{
+		float4		v = load_four(b_rows + at + n * 8 * kRowBytes);
+		double		b[4] = {v.x, v.y, v.z, v.w};
+
+#pragma unroll
+		for (int m = 0; m < 2; m++)
+			ptx::mma_step(tiles[m * 8 + n], a[m], b);
+	}
+}
+
+}								/* namespace mma */
 
 void
 launch_filter_mma(const FilterParams &params, Criterion criterion, const Device &device,
@@ -20,7 +100,7 @@ launch_filter_mma(const FilterParams &params, Criterion criterion, const Device 
 			mma::launch<AllOn>(params, Int8Test{}, device, stream);
 			break;
 		case Criterion::kFp64:
-			launch_filter_fp64(params, device, stream);
+			mma::launch<Fp64Shape>(params, Fp64Test{}, device, stream);
 			break;
 		case Criterion::kPaper:
 			mma::launch<AllOn>(params, PaperTest{params.eps2}, device, stream);

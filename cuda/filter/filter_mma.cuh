@@ -2,7 +2,7 @@
  *
  * filter_mma.cuh
  *	  The paper's kernel: inner products of all pairs of rows by mma.sync, in
- *	  FP16 as the paper has it, in INT8, or in FP64 (fp64.cu).
+ *	  FP16 as the paper has it, in INT8, or in FP64 (filter_mma.cu).
  *
  * For compute capability 8.0 and later.  A block of four warps computes tiles
  * of 128 x 128 inner products, a warp 64 x 64 of them in registers.  Slices of
@@ -145,7 +145,7 @@ copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
 	}
 }
 
-/* One step of 32 bytes of a warp's 64 x 64 products; fp64.cu has one of its own. */
+/* One step of 32 bytes of a warp's 64 x 64 products; filter_mma.cu has one of its own. */
 template <class S, class Number>
 __device__ __forceinline__ void
 multiply_step(Number (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
@@ -195,7 +195,7 @@ multiply_step(Number (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
 	}
 }
 
-/* One step of 64 bytes of a warp's 32 x 64 products of rows in FP32: fp64.cu. */
+/* One step of 64 bytes of a warp's 32 x 64 products of rows in FP32: filter_mma.cu. */
 template <class S>
 __device__ __forceinline__ void
 multiply_step(double (&acc)[64], uint32_t a_rows, uint32_t b_rows, int step);

@@ -10,7 +10,7 @@
 #include "engine/filter_bound.h"
 #include "filter/exact_distance.cuh"
 #include "filter/filter.h"
-#include "output/connect_pairs.cuh"
+#include "output/connect.h"
 #include "rows/filter_rows.h"
 
 namespace fasted

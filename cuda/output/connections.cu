@@ -7,7 +7,7 @@
  */
 #include <algorithm>
 
-#include "output/connect_pairs.cuh"
+#include "output/connect.h"
 
 namespace fasted
 {

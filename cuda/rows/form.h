@@ -15,7 +15,6 @@
 
 #include "device/device.h"
 #include "engine/filter_bound.h"
-#include "rows/quantised.h"
 #include "rows/row_table.h"
 
 namespace fasted

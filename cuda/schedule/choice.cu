@@ -28,7 +28,7 @@ constexpr double kRateMma = 2.4e12;
 constexpr double kRateFp64 = 4.0e11;	/* in FP64 */
 constexpr double kTilePerPair = 1.2e-5;
 
-/* The same where thresholds are folded in (quantised.h), as bytes of a row with them. */
+/* The same where thresholds are folded in (row_table.h), as bytes of a row with them. */
 constexpr double kRateFolded = 6.5e12;
 constexpr double kFoldedPerPair = 0.012;	/* at least, nanoseconds and multiprocessor */
 

@@ -18,7 +18,6 @@
 #include <memory>
 
 #include "rows/filter_rows.h"
-#include "rows/row_store.h"
 #include "schedule/rounds.h"
 
 namespace fasted
@@ -49,7 +48,7 @@ struct FormRequest
 	Precision	precision;
 	double		least_pairs = kLeastPairsForChoice; /* to choose from a sample */
 	double		least_saved = kLeastSavedForShort;	/* to try short forms */
-	bool		folds = false;	/* thresholds go into INT8 rows that are short (quantised.h) */
+	bool		folds = false;	/* thresholds go into INT8 rows that are short (row_table.h) */
 };
 
 struct Choice

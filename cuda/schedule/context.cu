@@ -11,7 +11,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "schedule/set.h"
 
 namespace fasted
 {

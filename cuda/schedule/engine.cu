@@ -20,7 +20,7 @@
 #include <new>
 #include <type_traits>
 
-#include "schedule/join.h"
+#include "schedule/context.h"
 
 struct FastedSet
 {

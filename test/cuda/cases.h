@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "join_helper.h"
-#include "rows/quantised.h"
+#include "rows/row_table.h"
 #include "tap.h"
 
 using fasted::tuning;

@@ -18,7 +18,7 @@
 #include "filter/filter.h"
 #include "oracle.h"
 #include "rows/form.h"
-#include "rows/row_store.h"
+#include "rows/filter_rows.h"
 #include "tap.h"
 
 using namespace fasted;

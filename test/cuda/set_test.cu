@@ -6,7 +6,7 @@
  *-------------------------------------------------------------------------
  */
 #include "cases.h"
-#include "schedule/join.h"
+#include "schedule/context.h"
 
 namespace
 {
