@@ -10,7 +10,6 @@ from pathlib import Path
 import record
 
 TOP = Path(__file__).resolve().parents[1]
-SERVER = TOP / "test/setup/private-server"
 
 
 def output(*command, **options):
@@ -20,8 +19,9 @@ def output(*command, **options):
 class Server:
     """A private PostgreSQL with the extension installed."""
 
-    def __init__(self, directory, *make_arguments):
+    def __init__(self, directory, *make_arguments, top=TOP):
         self.directory = directory
+        self.script = top / "test/setup/private-server"
         self.make_arguments = make_arguments
         self.env = dict(os.environ)
         print("building, and starting a private PostgreSQL", flush=True)
@@ -31,7 +31,7 @@ class Server:
         self.start()
 
     def start(self):
-        exports = output(SERVER, "start", self.directory, *self.make_arguments)
+        exports = output(self.script, "start", self.directory, *self.make_arguments)
         for line in output("bash", "-c", f"{exports}\nenv").splitlines():
             name, _, value = line.partition("=")
             if name.startswith("PG") or name == "PATH":
@@ -60,7 +60,7 @@ class Server:
         return answer, [float(t.group(1)) / 1000 for t in times if t]
 
     def remove(self):
-        subprocess.run([SERVER, "remove", self.directory], check=True)
+        subprocess.run([self.script, "remove", self.directory], check=True)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Statements by this tree and by another revision, in turns on one machine: is anything slower?
+
+Builds both, each with a private PostgreSQL and the same rows, and runs every statement by
+one and by the other in turn, so that a slow phase of the machine hits both. Prints for each
+statement the median of either, and their ratio; above 1 this tree is slower.
+
+  joins      count(*) of fasted_self_join and of the join on fasted_within; two columns of
+             every pair; two tables; rows that have no near row in another table
+  functions  neighbours, clusters, the row to keep, nearest rows, nearest rows by partition
+  rows in    until a key that is there twice ends the statement: reading, and little else
+  rows out   all pairs of one-dimensional vectors: sum, GROUP BY by workers, CREATE TABLE
+
+Writes nothing.  The engine is the CPU's with all processors, or --engine cuda.
+"""
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+from server import TOP, Server, make_tables
+
+NEIGHBOURS = 64
+PAIR_ROWS = 4500
+
+
+def make_rows(server, n, d):
+    """Tables items and others with partitions of 50 rows, twice with one key twice, line; eps."""
+    eps = make_tables(server, n, d, NEIGHBOURS)
+    server.psql(f"""
+        DROP TABLE IF EXISTS parts, twice, line;
+        CREATE TABLE parts AS SELECT id, (id / 50)::int AS part, v FROM items;
+        ALTER TABLE parts ADD PRIMARY KEY (id);
+        CREATE TABLE twice AS SELECT greatest(id + c * 1000000000, 2) AS id, v FROM items, generate_series(0, 4) AS c;
+        SELECT setseed(0.25);
+        CREATE TABLE line AS SELECT i::bigint AS id, ARRAY[random()]::real[] AS v FROM generate_series(1, {PAIR_ROWS}) AS i;
+        ALTER TABLE line ADD PRIMARY KEY (id);
+        VACUUM ANALYZE parts, twice, line;""")
+    return eps
+
+
+def statements(server, eps):
+    partition = server.psql("SELECT 'partition_by' = ANY (proargnames) FROM pg_proc WHERE proname = 'fasted_knn_join'")
+    partition = "partition_by" if partition == "t" else "within"
+    near = f"a.id < b.id AND fasted_within(a.v, b.v, {eps!r})"
+    knn = "SELECT count(*), sum(dist) FROM fasted_knn_join('parts', 'v', 'parts', 'v', 10"
+    everything = "fasted_self_join('line', 'v', 2)"
+    return {
+        "self-join, count": f"SELECT count(*) FROM fasted_self_join('items', 'v', {eps!r})",
+        "self-join, rows": f"SELECT sum(dist) FROM fasted_self_join('items', 'v', {eps!r})",
+        "join, count": f"SELECT count(*) FROM items a JOIN items b ON {near}",
+        "join, two columns": f"SELECT sum(a.id + b.id) FROM items a JOIN items b ON {near}",
+        "join, two tables": f"SELECT count(*) FROM items a JOIN parts b ON {near}",
+        "join, within partitions": f"SELECT count(*) FROM parts a JOIN parts b ON a.part = b.part AND {near}",
+        "no near row": "SELECT count(*) FROM items a WHERE NOT EXISTS (SELECT FROM parts b WHERE a.id <> b.id"
+                       f" AND fasted_within(a.v, b.v, {eps / 2!r}))",
+        "neighbours": f"SELECT sum(neighbors) FROM fasted_neighbors('items', 'v', {eps!r})",
+        "clusters": f"SELECT count(cluster) FROM fasted_cluster('items', 'v', {eps!r})",
+        "clusters of 8": f"SELECT count(cluster) FROM fasted_cluster('items', 'v', {eps!r}, 8)",
+        "row to keep": f"SELECT sum(kept) FROM fasted_keep_one('items', 'v', {eps!r})",
+        "nearest": f"{knn})",
+        "nearest, by partition": f"{knn}, {partition} => 'part')",
+        "rows in": f"SELECT count(*) FROM fasted_self_join('twice', 'v', {eps!r}, id_column => 'id')",
+        "rows in, 1 worker": "SET max_parallel_workers_per_gather = 1; SET min_parallel_table_scan_size = 0;"
+                             f" SELECT count(*) FROM fasted_self_join('twice', 'v', {eps!r}, id_column => 'id')",
+        "rows out, sum": f"SELECT sum(dist) FROM {everything}",
+        "rows out, count": f"SELECT count(*) FROM {everything}",
+        "rows out, GROUP BY": "SET max_parallel_workers_per_gather = 1; SET parallel_setup_cost = 0;"
+                              f" SELECT count(*) FROM (SELECT id_a, count(*) FROM {everything} GROUP BY 1) g",
+        "rows out, table": f"CREATE UNLOGGED TABLE result AS SELECT * FROM {everything}; DROP TABLE result",
+    }
+
+
+def timed(server, settings, query):
+    """The query's answer, which may be an error, and its seconds, in a session that has joined before."""
+    result = subprocess.run(["psql", "-XqAt"], text=True, capture_output=True, env=server.env,
+                            input=f"{settings}\n\\timing on\n{query};\n")
+    lines = result.stdout.splitlines()
+    answer = [line for line in lines if not line.startswith("Time: ")]
+    seconds = sum(float(line.split()[1]) for line in lines if line.startswith("Time: ")) / 1000
+    return (answer or result.stderr.splitlines()[:1]), seconds
+
+
+def compare(servers, args, d):
+    eps = {name: make_rows(server, args.rows, d) for name, server in servers.items()}
+    settings = f"""SET client_min_messages = error; SET fasted.engine = {args.engine}; SET work_mem = '256MB'; SET jit = off;
+        SET enable_nestloop = off; SET max_parallel_workers_per_gather = 0;
+        LOAD 'fasted'; SELECT count(*) AS warm FROM fasted_self_join('sample', 'v', 0, id_column => 'id') \\gset"""
+    asked = {name: statements(server, eps[name]) for name, server in servers.items()}
+    print(f"\nn = {args.rows}, d = {d}, medians of {args.repeats}\n\n| statement | {' | '.join(servers)} | ratio |\n|---|---|---|---|")
+    for title in asked["this"]:
+        times = {name: [] for name in servers}
+        answers = {}
+        for turn in range(args.repeats):
+            for name in list(servers) if turn % 2 == 0 else list(servers)[::-1]:
+                answers[name], seconds = timed(servers[name], settings, asked[name][title])
+                times[name].append(seconds)
+        old, new = (statistics.median(times[name]) for name in servers)
+        note = "" if answers["base"] == answers["this"] else f" answers differ: {answers}"
+        print(f"| {title} | {old:.4f} s | {new:.4f} s | {new / old:.2f} |{note}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("base", help="a revision, or a folder that has one")
+    parser.add_argument("--rows", type=int, default=20000)
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 960])
+    parser.add_argument("--engine", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--repeats", type=int, default=7)
+    args = parser.parse_args()
+
+    scratch = Path(tempfile.mkdtemp(prefix="fasted-turns-"))
+    scratch.chmod(0o1777)   # the servers' user makes their directories in it
+    tree = Path(args.base)
+    if not tree.is_dir():
+        tree = scratch / "base"
+        subprocess.run(["git", "-C", TOP, "worktree", "add", "--detach", "-f", tree, args.base], check=True, capture_output=True)
+    make = ["with_llvm=no"] + (["NVCC="] if args.engine == "cpu" else [f"CUDA_ARCHS={os.environ.get('CUDA_ARCHS', '90a')}"])
+    servers = {}
+    try:
+        for name, top in (("base", tree), ("this", TOP)):
+            servers[name] = Server(f"{scratch}/{name}-pg", *make, top=top)
+            servers[name].psql("CREATE EXTENSION fasted")
+        for d in args.dimensions:
+            compare(servers, args, d)
+    finally:
+        for server in servers.values():
+            server.remove()
+        if tree.parent == scratch:
+            subprocess.run(["git", "-C", TOP, "worktree", "remove", "--force", tree], check=False)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
