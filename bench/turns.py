@@ -28,11 +28,11 @@ PAIR_ROWS = 4500
 
 
 def make_rows(server, n, d):
-    """Tables items and others with partitions of 50 rows, twice with one key twice, line; eps."""
+    """Tables items and others with partitions of 500 rows, twice with one key twice, line; eps."""
     eps = make_tables(server, n, d, NEIGHBOURS)
     server.psql(f"""
         DROP TABLE IF EXISTS parts, twice, line;
-        CREATE TABLE parts AS SELECT id, (id / 50)::int AS part, v FROM items;
+        CREATE TABLE parts AS SELECT id, (id / 500)::int AS part, v FROM items;
         ALTER TABLE parts ADD PRIMARY KEY (id);
         CREATE TABLE twice AS SELECT greatest(id + c * 1000000000, 2) AS id, v FROM items, generate_series(0, 4) AS c;
         SELECT setseed(0.25);

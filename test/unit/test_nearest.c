@@ -611,8 +611,9 @@ static void
 check_memory(void)
 {
 	Rows		rows = rows_of(KIND_NORMAL, 9000, 64);
+	uint64_t	most = quick() ? 8 << 20 : 32 << 20;
 
-	for (uint64_t limit = 8 << 20; limit <= 32 << 20; limit *= 2)
+	for (uint64_t limit = 8 << 20; limit <= most; limit *= 2)
 	{
 		PanelProblem problem = {
 			.options = {.dimensions = 64,.threads = 64,.memory_limit = limit},
