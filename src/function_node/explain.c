@@ -207,13 +207,11 @@ static char *
 RelationText(const ShownCall *shown, int n)
 {
 	const Node *relation = Argument(shown, n);
-	char	   *name = NULL;
+	Oid			relid = IsKnown(relation) ? DatumGetObjectId(((const Const *) relation)->constvalue) :
+		InvalidOid;
+	char	   *name = shown->es->verbose ? get_rel_name(relid) : NULL;
 
-	if (shown->es->verbose && IsKnown(relation))
-		name = get_rel_name(DatumGetObjectId(((const Const *) relation)->constvalue));
-	if (name == NULL)
-		return ArgumentText(shown, n);
-	return QualifiedName(get_rel_namespace(DatumGetObjectId(((const Const *) relation)->constvalue)), name);
+	return name == NULL ? ArgumentText(shown, n) : QualifiedName(get_rel_namespace(relid), name);
 }
 
 /* "fasted_self_join p": as a function scan is shown, with the alias if there is one. */

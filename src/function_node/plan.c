@@ -99,45 +99,26 @@ PullVars(Node *node)
 						   PVC_RECURSE_PLACEHOLDERS);
 }
 
-/* whole: the row as a whole is one of them. */
+/* Is nothing of the call used but columns of these types?  whole: or the row as a whole. */
 static bool
-UsesOnly(Node *node, Index relid, const Oid *types, int ncolumns, bool whole)
+UsesOnly(const RelOptInfo *rel, const Oid *types, int ncolumns, bool whole)
 {
+	List	   *used = list_copy(rel->reltarget->exprs);
 	ListCell   *cell;
 
-	foreach(cell, PullVars(node))
+	foreach(cell, list_concat_copy(rel->baserestrictinfo, rel->joininfo))
+		used = lappend(used, lfirst_node(RestrictInfo, cell)->clause);
+	foreach(cell, PullVars((Node *) used))
 	{
 		Var		   *var = lfirst_node(Var, cell);
 
-		if ((Index) var->varno != relid)
-			continue;
-		if (whole && var->varattno == InvalidAttrNumber)
+		if ((Index) var->varno != rel->relid || (whole && var->varattno == InvalidAttrNumber))
 			continue;
 		if (var->varattno < 1 || var->varattno > ncolumns ||
 			var->vartype != types[var->varattno - 1])
 			return false;
 	}
 	return true;
-}
-
-static bool
-ClausesUseOnly(List *clauses, Index relid, const Oid *types, int ncolumns, bool whole)
-{
-	ListCell   *cell;
-
-	foreach(cell, clauses)
-		if (!UsesOnly((Node *) lfirst_node(RestrictInfo, cell)->clause, relid, types, ncolumns,
-					  whole))
-			return false;
-	return true;
-}
-
-static bool
-RelationUsesOnly(RelOptInfo *rel, const Oid *types, int ncolumns, bool whole)
-{
-	return UsesOnly((Node *) rel->reltarget->exprs, rel->relid, types, ncolumns, whole) &&
-		ClausesUseOnly(rel->baserestrictinfo, rel->relid, types, ncolumns, whole) &&
-		ClausesUseOnly(rel->joininfo, rel->relid, types, ncolumns, whole);
 }
 
 /* Variables of all columns of the call. */
@@ -188,10 +169,10 @@ UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 		types[i] = OidIsValid(function->columns[i]) ? function->columns[i] :
 			KeyTypeOfCall(served->call, served->first);
 	if (mark == NULL)
-		return RelationUsesOnly(rel, types, function->ncolumns, false);
+		return UsesOnly(rel, types, function->ncolumns, false);
 	return function->whole_rows && mark->markType == ROW_MARK_COPY &&
 		HasTypes(ColumnsOfCall(root, rel), types, function->ncolumns) &&
-		RelationUsesOnly(rel, types, function->ncolumns, true);
+		UsesOnly(rel, types, function->ncolumns, true);
 }
 
 static bool
@@ -268,23 +249,22 @@ PruneTargetList(List *tlist, const PathTarget *target)
 	return pruned;
 }
 
-/* Adds the columns of relid that node uses, in the order of their appearance. */
+/* The columns of relid that these use, in the order of their appearance, as a target list. */
 static List *
-AddColumns(List *scan_tlist, Node *node, Index relid)
+UsedColumns(List *expressions, Index relid)
 {
+	List	   *columns = NIL;
 	ListCell   *cell;
 
-	foreach(cell, PullVars(node))
+	foreach(cell, PullVars((Node *) expressions))
 	{
 		Var		   *var = lfirst_node(Var, cell);
 
-		if ((Index) var->varno != relid || tlist_member((Expr *) var, scan_tlist) != NULL)
-			continue;
-		scan_tlist = lappend(scan_tlist, makeTargetEntry((Expr *) copyObject(var),
-														 list_length(scan_tlist) + 1,
-														 NULL, false));
+		if ((Index) var->varno == relid && tlist_member((Expr *) var, columns) == NULL)
+			columns = lappend(columns, makeTargetEntry((Expr *) copyObject(var),
+													   list_length(columns) + 1, NULL, false));
 	}
-	return scan_tlist;
+	return columns;
 }
 
 static List *
@@ -305,24 +285,19 @@ ColumnNumbers(List *scan_tlist)
 /*
  * Sets the node's target list and the columns of its scan tuple, those that are used
  * by it, by the relation's target and by the conditions in plan.qual, which are there.
- * Returns their numbers.
  *
  * The scan tuple begins with the target list, so that there is nothing to
  * project if that is all.  The planner may replace our target list later, by
  * one that uses whatever is in the relation's target.
  */
-static List *
+static void
 PlanColumns(CustomScan *scan, RelOptInfo *rel, const PathTarget *target, List *tlist)
 {
 	Plan	   *plan = &scan->scan.plan;
-	List	   *columns = NIL;
 
 	plan->targetlist = PruneTargetList(tlist, target);
-	columns = AddColumns(columns, (Node *) plan->targetlist, rel->relid);
-	columns = AddColumns(columns, (Node *) rel->reltarget->exprs, rel->relid);
-	columns = AddColumns(columns, (Node *) plan->qual, rel->relid);
-	scan->custom_scan_tlist = columns;
-	return ColumnNumbers(columns);
+	scan->custom_scan_tlist = UsedColumns(list_make3(plan->targetlist, rel->reltarget->exprs,
+													 plan->qual), rel->relid);
 }
 
 /* A column's name as the query has it; the whole row has none. */
@@ -336,7 +311,7 @@ NameOfColumn(const RangeTblEntry *rte, const Var *var)
  * If whole rows are wanted, the scan tuple is all columns, and the row.  The order of columns
  * is that in which a row is taken apart; their names become the row's.
  */
-static List *
+static void
 PlanWholeRow(PlannerInfo *root, CustomScan *scan, const RelOptInfo *rel)
 {
 	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
@@ -349,7 +324,6 @@ PlanWholeRow(PlannerInfo *root, CustomScan *scan, const RelOptInfo *rel)
 		tlist = lappend(tlist, makeTargetEntry(lfirst(cell), list_length(tlist) + 1,
 											   NameOfColumn(rte, lfirst_node(Var, cell)), false));
 	scan->custom_scan_tlist = tlist;
-	return ColumnNumbers(tlist);
 }
 
 /* Are the conditions of the relation all such that the node itself checks them? */
@@ -368,7 +342,10 @@ AllConditionsTaken(const RelOptInfo *rel, const FunctionDescriptor *function,
 						  conditions) == NIL;
 }
 
-/* A path's custom_private is the call and its numbers; then, of count(*), the aggregate and the relation. */
+/*
+ * A path's custom_private is the call and its numbers; then, of count(*), the aggregate and the
+ * relation.
+ */
 static Plan *
 PlanFunction(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 			 List *tlist, List *clauses, List *custom_plans)
@@ -397,9 +374,10 @@ PlanFunction(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 	{
 		scan->scan.plan.qual = plan.function->takes_conditions ?
 			TakeConditions(quals, rel->relid, &plan.conditions) : quals;
-		plan.columns = PlanColumns(scan, rel, path->path.pathtarget, tlist);
+		PlanColumns(scan, rel, path->path.pathtarget, tlist);
 		if (get_plan_rowmark(root->rowMarks, rel->relid) != NULL)
-			plan.columns = PlanWholeRow(root, scan, rel);
+			PlanWholeRow(root, scan, rel);
+		plan.columns = ColumnNumbers(scan->custom_scan_tlist);
 	}
 	plan.estimated_rows = rel->tuples;
 	scan->flags = path->flags;

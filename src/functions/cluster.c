@@ -37,7 +37,6 @@
 typedef struct Dbscan
 {
 	Clustering	base;
-	uint32		wanted;			/* neighbours that make a core row */
 
 	/* by row number */
 	uint32	   *neighbors;		/* seen so far */
@@ -63,7 +62,7 @@ Begin(Clustering *run)
 static inline bool
 IsCore(const Dbscan *dbscan, uint32 row)
 {
-	return dbscan->neighbors[row] >= dbscan->wanted;
+	return dbscan->neighbors[row] >= dbscan->base.core_pairs;
 }
 
 /* Rows lie anywhere: what a later pair needs is on its way while others are looked at. */
@@ -115,7 +114,7 @@ static void
 Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
-	uint32		wanted = dbscan->wanted;
+	uint32		wanted = run->core_pairs;
 	uint32		one = run->reduced ? 0 : 1;
 
 	for (size_t i = 0; i < npairs; i++)
@@ -244,7 +243,7 @@ BeginCluster(FunctionRun *base)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("min_points must be at least 1"),
 				 errhint("A row counts itself: 1 connects rows by their pairs, and leaves no noise.")));
-	dbscan->base.core_pairs = dbscan->wanted = (uint32) min_points - 1;
+	dbscan->base.core_pairs = (uint32) min_points - 1;
 	RunClustering(&dbscan->base, &cluster_methods);
 }
 

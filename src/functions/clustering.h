@@ -75,7 +75,7 @@ struct Clustering
 	const ClusteringMethods *methods;
 
 	/* What the function sets before the join. */
-	uint32		core_pairs;		/* of connections */
+	uint32		core_pairs;		/* of connections: so many pairs make a row a core row */
 	char	   *order_column;	/* see OrderSource; NULL */
 	bool		descending;
 

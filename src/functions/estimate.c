@@ -236,7 +236,10 @@ EstimateSelfJoin(PlannerInfo *root, List *args)
 	return estimate;
 }
 
-/* A row for each row of the source, when everything is done.  The first arguments are those of a self-join. */
+/*
+ * A row for each row of the source, when everything is done.  The first arguments are those of
+ * a self-join.
+ */
 FunctionEstimate
 EstimateClustering(PlannerInfo *root, List *args)
 {

@@ -93,7 +93,7 @@ typedef struct FunctionCall
 	FastedMetric metric;
 	char	   *partition_by;	/* see GroupSource; NULL: all rows meet */
 
-	List	   *columns;		/* of the result, in the order of the block's; 0: none of the function's */
+	List	   *columns;		/* the number of each of the block's columns; 0: the node's own */
 	PairFilter	filter;
 	bool		count;			/* the number of rows is all that is wanted */
 	bool		timed;			/* seconds are wanted */
@@ -153,22 +153,22 @@ extern FunctionRun *BeginFunctionRun(const FunctionCall *call);
  */
 extern bool FillRows(FunctionRun *run, OutletBlock *block);
 
-/* Instead, where it was asked for: the number of all rows. */
+/* Instead of FillRows, where call.count asks for it: returns the number of all rows. */
 extern uint64 CountRows(FunctionRun *run);
 
-/* Nobody asks for more rows for now. */
+/* Lets the engine rest, for nobody asks for further rows for now. */
 extern void PauseFunctionRun(FunctionRun *run);
 
-/* Also when there are rows left; not after an error. */
+/* Ends the join, also when there are rows left; not to be called after an error. */
 extern void EndFunctionRun(FunctionRun *run);
 
-/* The totals of runs that are over, and those of one that may be at work still. */
+/* Returns the sum of the totals and those of another run, which may still be at work. */
 extern FunctionTotals AddRun(const FunctionTotals *totals, const FunctionRun *run);
 
-/* For functions: the next pairs of the join; false, and none: there are no more. */
+/* Fetches the next pairs of the join for a function; false, with no pairs: there are no more. */
 extern bool NextPairs(FunctionRun *run, const FastedPair **pairs, size_t *npairs);
 
-/* The join is over. */
+/* Adds the join's statistics to the run's totals, and ends it. */
 extern void FinishJoin(FunctionRun *run);
 
 /*
@@ -267,16 +267,15 @@ struct FunctionDescriptor
 	Oid			columns[OUTLET_COLUMNS];	/* types; InvalidOid: that of the ids */
 
 	bool		parallel;		/* rows may be dealt to parallel workers */
-	bool		takes_conditions;	/* rows are pairs, and PairFilter is heeded */
+	bool		takes_conditions;	/* rows are pairs, and PairFilter is applied */
 	bool		nullable;		/* it sets the nulls of blocks */
 	bool		whole_rows;		/* also where rows of other tables are locked or changed */
 	const char *output_label;	/* of output_seconds, for EXPLAIN; or NULL */
 
 	FunctionEstimate (*estimate) (PlannerInfo *root, List *args);
 
-	/* The run, whose size it is, is zero but for call and context. */
-	Size		run_size;
-	void		(*begin) (FunctionRun *run);
+	Size		run_size;		/* of the struct that begins with FunctionRun */
+	void		(*begin) (FunctionRun *run);	/* all fields but call and context are zero */
 	bool		(*fill) (FunctionRun *run, OutletBlock *block);
 	uint64		(*count) (FunctionRun *run);	/* NULL: rows are not counted by the function */
 	/* Once computed, rows stay: the first one is the next again.  Else NULL. */
