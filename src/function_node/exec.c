@@ -111,17 +111,6 @@ EvaluateArguments(FunctionNode *scan)
 	return values;
 }
 
-/* In a rescan: may they have other values now? */
-static bool
-RescanArguments(FunctionNode *scan)
-{
-	if (!bms_overlap(scan->css.ss.ps.chgParam, scan->params))
-		return false;
-	scan->values = NULL;
-	MemoryContextReset(scan->argument_context);
-	return true;
-}
-
 /* --- the run */
 
 static void
@@ -328,11 +317,18 @@ RescanScan(CustomScanState *node)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 
+	bool		other_arguments = bms_overlap(node->ss.ps.chgParam, scan->params);
+
 	RestartOutlet(scan);
-	if (RescanArguments(scan) || scan->plan.function->rewind == NULL)
+	if (other_arguments || scan->plan.function->rewind == NULL)
 		EndRun(scan);
 	else if (scan->run != NULL)
 		scan->plan.function->rewind(scan->run);
+	if (other_arguments)
+	{
+		scan->values = NULL;
+		MemoryContextReset(scan->argument_context);
+	}
 }
 
 static void

@@ -9,7 +9,8 @@
  *
  *	  function.c		arguments, the SQL functions, and what all runs have in common
  *	  estimate.c		numbers of rows and costs; the support functions
- *	  self_join.c, nearest.c, neighbors.c, cluster.c, keep_one.c	the functions
+ *	  self_join.c, nearest.c	functions whose rows are pairs
+ *	  clustering.h		functions that return a row for each row
  *
  *-------------------------------------------------------------------------
  */
