@@ -9,13 +9,12 @@
  *	  info.c	fasted_info(): the state of all of these, and how to preload the library
  *	  join_node/	joins on a distance, as a join method of the planner: both sides' rows are
  *				kept and pushed, pairs are checked by the other clauses
- *	  nearest/	fasted_knn_join: two relations, the nearest rows of one for each of the other,
- *				and the plan node in its place
- *	  groups/	pairs -> one row for each row: fasted_neighbors, fasted_cluster, fasted_keep_one,
- *				and the plan node in their place
+ *	  function_node/	functions in FROM: one plan node plans, executes, counts and explains
+ *				all of them, and deals their rows to parallel workers
  *	  epsilon/	fasted_epsilon: a sample, its nearest pairs, an interval
- *	  scan/		pairs -> tuples: the plan node of fasted_self_join, which streams and deals to
- *				parallel workers (outlet_*), and the planner's estimates of functions
+ *	  functions/	pairs -> rows of a result: fasted_self_join, fasted_knn_join,
+ *				fasted_neighbors, fasted_cluster and fasted_keep_one, a description of each,
+ *				and the planner's estimates
  *	  distance/	SQL functions of two vectors
  *	  citus/	joins whose work the workers of a Citus cluster share
  *	  join/		rows -> engine, staged or spilled; engine -> pairs of row numbers; the ids of
@@ -34,12 +33,10 @@
 
 #include "base/guc.h"
 #include "fmgr.h"
-#include "groups/group_node.h"
+#include "function_node/function_node.h"
 #include "join_node/join_node.h"
-#include "nearest/nearest_node.h"
 #include "rows/reader.h"
 #include "rows/source_query.h"
-#include "scan/scan_node.h"
 
 /* The name and version that pg_get_loaded_modules() shows; the Makefile knows the latter. */
 #ifdef PG_MODULE_MAGIC_EXT
@@ -56,8 +53,6 @@ _PG_init(void)
 	DefineSettings();
 	InstallPlannerHook();
 	InstallIntakeNode();
-	InstallScanNode();
-	InstallGroupNode();
-	InstallNearestNode();
+	InstallFunctionNode();
 	InstallJoinNode();
 }

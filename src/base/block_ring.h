@@ -8,7 +8,7 @@
  * many rows there are, the memory is the same.
  *
  * Two plan nodes use a ring: workers write blocks that the leader reads (rows/intake.c), or
- * the leader writes blocks that workers read (scan/outlet_scan.c).
+ * the leader writes blocks that workers read (function_node/outlet.c).
  *
  *-------------------------------------------------------------------------
  */

@@ -19,10 +19,10 @@
 #include "commands/explain_state.h"
 #endif
 #include "executor/executor.h"
+#include "function_node/function_node.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
-#include "scan/scan_explain.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
@@ -541,7 +541,7 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 							"engine" : "node", es);
 	}
 	if (es->analyze && node->all_groups > 0 && node->engine_groups == 0)
-		ExplainNoEngine(es);
+		ExplainPropertyText("Engine", "none", es);
 	else
 		ExplainEngine(&stats, es);
 	if (es->analyze && stats.engine[0] != '\0')

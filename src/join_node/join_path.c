@@ -13,6 +13,7 @@
 #include "base/guc.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "function_node/function_node.h"
 #include "join_node/join_node.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/clauses.h"
@@ -29,8 +30,6 @@
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
 #include "rows/statistics.h"
-#include "scan/count_query.h"
-#include "scan/estimate.h"
 #include "utils/rel.h"
 
 static set_join_pathlist_hook_type previous_join_hook = NULL;

@@ -48,10 +48,10 @@
 #include "common/hashfn.h"
 #include "engine/exact_distance.h"
 #include "executor/executor.h"
+#include "functions/function.h"
 #include "join/engines.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
-#include "scan/scan_explain.h"
 #include "utils/memutils.h"
 
 #define FP32_ROUNDOFF 0x1p-24

@@ -1,0 +1,369 @@
+/*-------------------------------------------------------------------------
+ *
+ * exec.c
+ *	  The node at run time: begin, run, rescan, end.
+ *
+ * The run begins with the first row that is asked for, as a function is called
+ * then: as the user and in the snapshot of that moment.  It ends with the last
+ * row, so that the engine's memory does not wait for the end of the query.  But what a
+ * function computes of all pairs stays until the node ends or an argument changes, so that a
+ * subquery that looks rows up again and again reads and joins once.  On an error the join goes
+ * with the memory context it hangs on (join.h).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "base/compat.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_proc.h"
+#include "citus/citus_explain.h"
+#include "executor/executor.h"
+#include "funcapi.h"
+#include "function_node/function_node.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "rows/source_query.h"
+#include "utils/acl.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* --- arguments */
+
+typedef struct ParamSearch
+{
+	const List *subplans;		/* of the whole statement */
+	Bitmapset  *params;			/* found so far */
+} ParamSearch;
+
+/* Those that a subquery depends on, too; a worker has only those that are safe there. */
+static bool
+FindParams(Node *node, ParamSearch *search)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+		search->params = bms_add_member(search->params, ((Param *) node)->paramid);
+	if (IsA(node, SubPlan))
+	{
+		const Plan *plan = list_nth(search->subplans, ((SubPlan *) node)->plan_id - 1);
+
+		if (plan != NULL)
+			search->params = bms_add_members(search->params, plan->extParam);
+	}
+	return expression_tree_walker(node, FindParams, search);
+}
+
+static void
+BeginArguments(FunctionNode *scan)
+{
+	PlanState  *state = &scan->css.ss.ps;
+	ParamSearch search = {.subplans = state->state->es_plannedstmt->subplans};
+
+	scan->arguments = ExecInitExprList(scan->plan.call->args, state);
+	scan->bounds = ExecInitExprList(scan->plan.conditions.dist_bounds, state);
+	(void) FindParams((Node *) scan->plan.call->args, &search);
+	scan->params = search.params;
+	scan->argument_context = AllocSetContextCreate(CurrentMemoryContext, "fasted arguments",
+												   ALLOCSET_SMALL_SIZES);
+}
+
+static NullableDatum
+EvaluateArgument(const FunctionNode *scan, int n)
+{
+	NullableDatum argument;
+	int16		typlen;
+	bool		typbyval;
+
+	argument.value = ExecEvalExpr((ExprState *) list_nth(scan->arguments, n),
+								  scan->css.ss.ps.ps_ExprContext, &argument.isnull);
+	get_typlenbyval(exprType(list_nth(scan->plan.call->args, n)), &typlen, &typbyval);
+	if (!argument.isnull && !typbyval)
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->argument_context);
+
+		argument.value = datumCopy(argument.value, typbyval, typlen);
+		MemoryContextSwitchTo(old);
+	}
+	return argument;
+}
+
+/*
+ * A run begins again with the values of the last one, as PostgreSQL scans again what a
+ * function has returned: volatile arguments have one value.
+ */
+static const NullableDatum *
+EvaluateArguments(FunctionNode *scan)
+{
+	int			nargs = list_length(scan->arguments);
+	NullableDatum *values;
+
+	if (scan->values != NULL)
+		return scan->values;
+	values = MemoryContextAlloc(scan->argument_context, nargs * sizeof(NullableDatum));
+	for (int n = 0; n < nargs; n++)
+		values[n] = EvaluateArgument(scan, n);
+	scan->values = values;
+	return values;
+}
+
+/* --- the run */
+
+static void
+BeginRun(FunctionNode *scan)
+{
+	MemoryContext old = MemoryContextSwitchTo(scan->context);
+	const FunctionPlan *plan = &scan->plan;
+	FunctionCall call = MakeFunctionCall(plan->function, EvaluateArguments(scan) + plan->first,
+										 KeyTypeOfCall(plan->call, plan->first));
+
+	call.columns = plan->columns;
+	call.filter = EvaluateConditions(&plan->conditions, scan->bounds,
+									 scan->css.ss.ps.ps_ExprContext);
+	call.count = plan->count;
+	call.timed = scan->timed;
+	scan->run = BeginFunctionRun(&call);
+	MemoryContextSwitchTo(old);
+}
+
+FunctionTotals
+TotalsUntilNow(const FunctionNode *scan)
+{
+	return scan->run == NULL ? scan->totals : AddRun(&scan->totals, scan->run);
+}
+
+/* Also when there are rows left. */
+static void
+EndRun(FunctionNode *scan)
+{
+	MemoryContext old;
+
+	if (scan->run == NULL)
+		return;
+	old = MemoryContextSwitchTo(scan->css.ss.ps.state->es_query_cxt);
+	scan->totals = TotalsUntilNow(scan);
+	MemoryContextSwitchTo(old);
+	EndFunctionRun(scan->run);
+	scan->run = NULL;
+	MemoryContextReset(scan->context);
+}
+
+bool
+ProduceBlock(FunctionNode *scan, OutletBlock *block)
+{
+	if (scan->run == NULL)
+		BeginRun(scan);
+	if (FillRows(scan->run, block))
+		return true;
+	scan->over = true;
+	if (scan->plan.function->rewind == NULL)
+		EndRun(scan);
+	return false;
+}
+
+uint64
+CountScan(FunctionNode *scan)
+{
+	uint64		count;
+
+	BeginRun(scan);
+	count = CountRows(scan->run);
+	EndRun(scan);
+	return count;
+}
+
+/* --- whole rows */
+
+static void
+BeginWholeRows(FunctionNode *scan)
+{
+	const CustomScan *plan = (CustomScan *) scan->css.ss.ps.plan;
+	TupleDesc	desc = scan->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor;
+
+	if (scan->plan.columns == NIL || llast_int(scan->plan.columns) != InvalidAttrNumber)
+		return;
+	scan->relation = castNode(Var, linitial_node(TargetEntry, plan->custom_scan_tlist)->expr)->varno;
+	scan->row = CreateTemplateTupleDesc(desc->natts - 1);
+	for (int i = 1; i < desc->natts; i++)
+		TupleDescCopyEntry(scan->row, i, desc, i);
+	scan->row = BlessTupleDesc(scan->row);
+	scan->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row",
+											  ALLOCSET_SMALL_SIZES);
+}
+
+void
+AddWholeRow(FunctionNode *scan, TupleTableSlot *slot)
+{
+	int			whole = scan->row->natts;
+	MemoryContext old;
+
+	MemoryContextReset(scan->row_context);
+	old = MemoryContextSwitchTo(scan->row_context);
+	slot->tts_values[whole] = HeapTupleGetDatum(heap_form_tuple(scan->row, slot->tts_values,
+																slot->tts_isnull));
+	slot->tts_isnull[whole] = false;
+	MemoryContextSwitchTo(old);
+}
+
+/* As ExecScan does it for a row that is kept whole, which has all columns but itself. */
+bool
+LooksAgain(FunctionNode *scan, TupleTableSlot *slot)
+{
+	EPQState   *again = scan->css.ss.ps.state->es_epq_active;
+	Index		relation = scan->relation;
+
+	if (again == NULL || again->relsubs_rowmark[relation - 1] == NULL)
+		return false;
+	ExecClearTuple(slot);
+	if (!again->relsubs_done[relation - 1] && EvalPlanQualFetchRowMark(again, relation, slot))
+		AddWholeRow(scan, slot);
+	again->relsubs_done[relation - 1] = true;
+	return true;
+}
+
+/* --- the relations that the node will read, or has read, are in use */
+
+static List *
+Hold(List *held, Oid relid)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+
+	return rel == NULL ? held : lappend(held, rel);
+}
+
+/*
+ * Opens the relation and all that a SELECT from it reads, as the executor does it
+ * with the tables of a plan: until the node ends, commands of the same session
+ * that change one of them (TRUNCATE, ALTER TABLE) answer that it is in use.  So a
+ * cursor sees the rows of its beginning, however late the first one is fetched.
+ */
+static List *
+HoldRelations(List *held, Oid relid)
+{
+	ListCell   *cell;
+	ListCell   *child;
+
+	foreach(cell, FindSourceRelations(relid))
+	{
+		held = Hold(held, lfirst_oid(cell));
+		foreach(child, find_all_inheritors(lfirst_oid(cell), AccessShareLock, NULL))
+			if (lfirst_oid(child) != lfirst_oid(cell))
+				held = Hold(held, lfirst_oid(child));
+	}
+	return held;
+}
+
+/* Source n of the call, if it is known before the first row; else InvalidOid. */
+static Oid
+KnownRelation(const FunctionNode *scan, int n)
+{
+	PlanState  *state = (PlanState *) &scan->css.ss.ps;
+	Expr	   *argument = list_nth(scan->plan.call->args,
+									scan->plan.first + scan->plan.function->sources[n].relation);
+	bool		isnull;
+	Datum		relation;
+
+	if (!IsA(argument, Const) &&
+		!(IsA(argument, Param) && ((Param *) argument)->paramkind == PARAM_EXTERN))
+		return InvalidOid;
+	/* EXPLAIN (GENERIC_PLAN) has no values */
+	if (IsA(argument, Param) && state->state->es_param_list_info == NULL)
+		return InvalidOid;
+	relation = ExecEvalExprSwitchContext(ExecInitExpr(argument, state), state->ps_ExprContext,
+										 &isnull);
+	return isnull ? InvalidOid : DatumGetObjectId(relation);
+}
+
+/* --- the node */
+
+static void
+CheckExecutePrivilege(Oid function)
+{
+	if (!FASTED_MAY_EXECUTE(function, GetUserId()))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, get_func_name(function));
+	InvokeFunctionExecuteHook(function);
+}
+
+static void
+BeginScan(CustomScanState *node, EState *estate, int eflags)
+{
+	FunctionNode *scan = (FunctionNode *) node;
+	Oid			previous = InvalidOid;
+
+	CheckExecutePrivilege(scan->plan.call->funcid);
+	BeginArguments(scan);
+	BeginWholeRows(scan);
+	scan->context = AllocSetContextCreate(estate->es_query_cxt, "fasted scan",
+										  ALLOCSET_DEFAULT_SIZES);
+	for (int n = 0; n < scan->plan.function->nsources; n++)
+	{
+		Oid			relid = KnownRelation(scan, n);
+
+		RefuseCitusExplain(estate, eflags, relid);
+		if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker() && relid != previous)
+			scan->held_relations = HoldRelations(scan->held_relations, relid);
+		previous = relid;
+	}
+	scan->timed = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
+	BeginOutlet(scan);
+}
+
+static void
+RescanScan(CustomScanState *node)
+{
+	FunctionNode *scan = (FunctionNode *) node;
+
+	bool		other_arguments = bms_overlap(node->ss.ps.chgParam, scan->params);
+
+	RestartOutlet(scan);
+	if (other_arguments || scan->plan.function->rewind == NULL)
+		EndRun(scan);
+	else if (scan->run != NULL)
+		scan->plan.function->rewind(scan->run);
+	if (other_arguments)
+	{
+		scan->values = NULL;
+		MemoryContextReset(scan->argument_context);
+	}
+}
+
+static void
+EndScan(CustomScanState *node)
+{
+	FunctionNode *scan = (FunctionNode *) node;
+	ListCell   *cell;
+
+	LeaveSharedOutlet(node);
+	EndRun(scan);
+	foreach(cell, scan->held_relations)
+		relation_close(lfirst(cell), NoLock);
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "FastedFunction",
+	.BeginCustomScan = BeginScan,
+	.ExecCustomScan = NextOutletRow,
+	.EndCustomScan = EndScan,
+	.ReScanCustomScan = RescanScan,
+	.EstimateDSMCustomScan = EstimateSharedOutlet,
+	.InitializeDSMCustomScan = InitializeSharedOutlet,
+	.ReInitializeDSMCustomScan = ReinitializeSharedOutlet,
+	.InitializeWorkerCustomScan = InitializeSharedOutletInWorker,
+	.ShutdownCustomScan = LeaveSharedOutlet,
+	.ExplainCustomScan = ExplainFunctionNode
+};
+
+Node *
+CreateFunctionNode(CustomScan *plan)
+{
+	FunctionNode *scan = palloc0(sizeof(FunctionNode));
+
+	NodeSetTag(scan, T_CustomScanState);
+	scan->css.methods = &exec_methods;
+	scan->plan = ReadFunctionPlan(plan);
+	return (Node *) scan;
+}

@@ -1,0 +1,369 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain.c
+ *	  What EXPLAIN says of the node, and of an engine, whichever node it worked for.
+ *
+ * doc/plans.md has it for users.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "base/guc.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_type.h"
+#include "citus/citus_explain.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
+#include "function_node/function_node.h"
+#include "join/engines.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/ruleutils.h"
+
+/* --- the engine */
+
+/* Nothing, if text is NULL. */
+static void
+ExplainText(const char *label, const char *text, ExplainState *es)
+{
+	if (text != NULL)
+		ExplainPropertyText(label, text, es);
+}
+
+/* What the setting asks for, if that can be had. */
+static const char *
+RequestedEngine(void)
+{
+	if (fasted_setting_engine == ENGINE_CUDA && CudaProblem() != NULL)
+		return "cuda (not available)";
+	return GetConfigOption("fasted.engine", false, false);
+}
+
+void
+ExplainEngine(const FastedStats *stats, ExplainState *es)
+{
+	bool		ran = stats->engine[0] != '\0';
+
+	ExplainText("Engine", ran ? stats->engine : RequestedEngine(), es);
+	ExplainText("Distance Filter",
+				ran ? stats->filter : GetConfigOption("fasted.filter", false, false), es);
+	if (ran && stats->filter_dimensions > 0)
+		ExplainPropertyInteger("Filter Dimensions", NULL, stats->filter_dimensions, es);
+}
+
+/* At how many dimensions tiles were tested, and which part of them came there. */
+static void
+ExplainPruning(const FastedStats *stats, ExplainState *es)
+{
+	StringInfoData text;
+	double		tiles = 0.0;
+
+	initStringInfo(&text);
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+	{
+		uint64		tested = stats->pruned_tiles[level];
+
+		if (tested == 0)
+			continue;
+		tiles = Max(tiles, (double) tested);
+		appendStringInfo(&text, "%.2f%% at %d dimensions, ", 100.0 * tested / tiles, 32 << level);
+	}
+	if (tiles == 0.0)
+		return;
+	appendStringInfo(&text, "%.2f%% at all", 100.0 * stats->full_tiles / tiles);
+	ExplainPropertyText("Tiles Tested", text.data, es);
+}
+
+void
+ExplainWork(const FastedStats *stats, int runs, ExplainState *es)
+{
+	ExplainPropertyInteger("Rows Read", NULL, stats->rows, es);
+	ExplainPropertyInteger("Dimensions", NULL, stats->dimensions, es);
+	ExplainPropertyInteger("Candidates", NULL, stats->candidates, es);
+	ExplainPropertyInteger("Pairs", NULL, stats->pairs, es);
+	if (stats->filter_sampled)
+	{
+		ExplainPropertyInteger("Sampled Candidates", NULL, stats->sampled_candidates, es);
+		ExplainPropertyInteger("Sampled Pairs", NULL, stats->sampled_pairs, es);
+	}
+	ExplainPruning(stats, es);
+	ExplainPropertyInteger("Panels", NULL, stats->panels, es);
+	if (runs != 1)
+		ExplainPropertyInteger("Runs", NULL, runs, es);
+}
+
+void
+ExplainMachine(const FastedStats *stats, ExplainState *es)
+{
+	ExplainText("Device", stats->device, es);
+	ExplainText("Kernel", stats->kernel, es);
+	if (stats->threads > 0)
+		ExplainPropertyInteger("Threads", NULL, stats->threads, es);
+	ExplainPropertyInteger("Host Memory", "kB", stats->host_bytes / 1024, es);
+	if (stats->device_bytes > 0)
+		ExplainPropertyInteger("Device Memory", "kB", stats->device_bytes / 1024, es);
+	ExplainPropertyFloat("Prepare Time", "ms", 1000.0 * stats->prepare_seconds, 3, es);
+	ExplainPropertyFloat("Filter Time", "ms", 1000.0 * stats->filter_seconds, 3, es);
+	ExplainPropertyFloat("Refine Time", "ms", 1000.0 * stats->refine_seconds, 3, es);
+	if (stats->device_seconds > 0.0)
+		ExplainPropertyFloat("Device Time", "ms", 1000.0 * stats->device_seconds, 3, es);
+}
+
+/* --- the call */
+
+typedef struct ShownCall
+{
+	const FunctionPlan *plan;
+	const CustomScan *scan;
+	List	   *context;		/* of expressions */
+	bool		prefix;			/* name the tables of columns */
+	ExplainState *es;
+} ShownCall;
+
+static char *
+ExpressionText(const ShownCall *shown, Node *expression)
+{
+	return deparse_expression(expression, shown->context, shown->prefix, false);
+}
+
+static Node *
+Argument(const ShownCall *shown, int n)
+{
+	return list_nth(shown->plan->call->args, shown->plan->first + n);
+}
+
+static bool
+IsKnown(const Node *argument)
+{
+	return IsA(argument, Const) && !((const Const *) argument)->constisnull;
+}
+
+/* Is the argument a null that is written there, or left out? */
+static bool
+IsNull(const Node *argument)
+{
+	return IsA(argument, Const) && ((const Const *) argument)->constisnull;
+}
+
+/* A constant without its quotes. */
+static char *
+ArgumentText(const ShownCall *shown, int n)
+{
+	Node	   *node = Argument(shown, n);
+	Const	   *constant = (Const *) node;
+	Oid			output;
+	bool		varlena;
+
+	if (!IsA(node, Const))
+		return ExpressionText(shown, node);
+	if (constant->constisnull)
+		return pstrdup("NULL");
+	getTypeOutputInfo(constant->consttype, &output, &varlena);
+	return OidOutputFunctionCall(output, constant->constvalue);
+}
+
+/* Are the two the same constant? */
+static bool
+AreSame(const ShownCall *shown, int n, int m)
+{
+	return IsKnown(Argument(shown, n)) && equal(Argument(shown, n), Argument(shown, m));
+}
+
+/* The key column, named by argument n or found; NULL: known only when the join runs. */
+static char *
+KeyColumnText(const ShownCall *shown, int n, const Node *relation)
+{
+	const Node *id_column = Argument(shown, n);
+	Bitmapset  *attnos;
+	Oid			constraint;
+	Oid			relid;
+
+	if (!IsNull(id_column))
+		return ArgumentText(shown, n);
+	if (!IsKnown(relation))
+		return NULL;
+	relid = DatumGetObjectId(((Const *) relation)->constvalue);
+	attnos = get_primary_key_attnos(relid, true, &constraint);
+	if (bms_num_members(attnos) != 1)
+		return NULL;
+	return get_attname(relid, bms_singleton_member(attnos) + FirstLowInvalidHeapAttributeNumber,
+					   true);
+}
+
+/* A name as core's EXPLAIN VERBOSE has it. */
+static char *
+QualifiedName(Oid schema, const char *name)
+{
+	return quote_qualified_identifier(get_namespace_name_or_temp(schema), name);
+}
+
+/* The relation, with its schema where that is asked for. */
+static char *
+RelationText(const ShownCall *shown, int n)
+{
+	const Node *relation = Argument(shown, n);
+	Oid			relid = IsKnown(relation) ? DatumGetObjectId(((const Const *) relation)->constvalue) :
+		InvalidOid;
+	char	   *name = shown->es->verbose ? get_rel_name(relid) : NULL;
+
+	return name == NULL ? ArgumentText(shown, n) : QualifiedName(get_rel_namespace(relid), name);
+}
+
+/* "fasted_self_join p": as a function scan is shown, with the alias if there is one. */
+static char *
+FunctionText(const ShownCall *shown)
+{
+	Bitmapset  *relids = shown->scan->custom_relids;
+	Oid			funcid = shown->plan->call->funcid;
+	const char *function = get_func_name(funcid);
+	const char *text = shown->es->verbose ? QualifiedName(get_func_namespace(funcid), function) :
+		quote_identifier(function);
+	const char *alias = NULL;
+
+	if (bms_membership(relids) == BMS_SINGLETON)
+		alias = list_nth(shown->es->rtable_names, bms_singleton_member(relids) - 1);
+	if (alias == NULL || strcmp(alias, function) == 0)
+		return pstrdup(text);
+	return psprintf("%s %s", text, quote_identifier(alias));
+}
+
+/* Of one relation with itself there is one to show, and either of the ids may be named. */
+static void
+ExplainSources(const ShownCall *shown)
+{
+	static const char *const labels[2][3] = {
+		{"Relation", "Vector Column", "Key Column"},
+		{"Neighbor Relation", "Neighbor Vector Column", "Neighbor Key Column"}
+	};
+	const FunctionDescriptor *function = shown->plan->function;
+	const SourceArguments *sources = function->sources;
+	bool		one = function->nsources == 2 &&
+		AreSame(shown, sources[0].relation, sources[1].relation) &&
+		AreSame(shown, sources[0].vector_column, sources[1].vector_column);
+
+	for (int i = 0; i < (one ? 1 : function->nsources); i++)
+	{
+		int			id_column = sources[i].id_column;
+
+		if (one && IsNull(Argument(shown, id_column)))
+			id_column = sources[1].id_column;
+		ExplainText(labels[i][0], RelationText(shown, sources[i].relation), shown->es);
+		ExplainText(labels[i][1], ArgumentText(shown, sources[i].vector_column), shown->es);
+		ExplainText(labels[i][2], KeyColumnText(shown, id_column, Argument(shown, sources[i].relation)),
+					shown->es);
+	}
+}
+
+/* NULL, false and L2 go without saying. */
+static bool
+GoesWithoutSaying(const ShownCall *shown, int n)
+{
+	const Const *argument = (const Const *) Argument(shown, n);
+
+	if (!IsA(argument, Const))
+		return false;
+	return argument->constisnull ||
+		(argument->consttype == BOOLOID && !DatumGetBool(argument->constvalue)) ||
+		(n == shown->plan->function->metric && strcmp(ArgumentText(shown, n), "l2") == 0);
+}
+
+static char *
+PairFilterText(const ShownCall *shown)
+{
+	const PairConditions *conditions = &shown->plan->conditions;
+	List	   *texts = NIL;
+	ListCell   *cell;
+
+	foreach(cell, conditions->dist_bounds)
+		texts = lappend(texts, ExpressionText(shown, lfirst(cell)));
+	return ConditionsText(conditions, texts);
+}
+
+/* The function, its relations and columns, and other arguments in their order. */
+static void
+ExplainCall(const ShownCall *shown)
+{
+	const FunctionPlan *plan = shown->plan;
+	ExplainState *es = shown->es;
+
+	if (es->verbose)
+		ExplainText("Function Call", ExpressionText(shown, (Node *) plan->call), es);
+	ExplainText("Function", FunctionText(shown), es);
+	ExplainSources(shown);
+	for (int n = 0; n < plan->function->nargs; n++)
+		if (plan->function->arguments[n].label != NULL && !GoesWithoutSaying(shown, n))
+			ExplainText(plan->function->arguments[n].label, ArgumentText(shown, n), es);
+	ExplainText("Pair Filter", PairFilterText(shown), es);
+	if (plan->count)
+		ExplainText("Aggregate", "count(*)", es);
+}
+
+/* --- the runs */
+
+static void
+ExplainMilliseconds(const char *label, double seconds, ExplainState *es)
+{
+	ExplainPropertyFloat(label, "ms", 1000.0 * seconds, 3, es);
+}
+
+/* The node's own memory and times, and how fast the filter was. */
+static void
+ExplainTimes(const FunctionDescriptor *function, const FunctionTotals *totals, ExplainState *es)
+{
+	const FastedStats *stats = &totals->stats;
+	double		flop = 2.0 * stats->rows * stats->rows * stats->dimensions / Max(totals->runs, 1);
+	double		filter_seconds = stats->filter_seconds / Max(stats->threads, 1);
+
+	if (totals->bytes > 0)
+		ExplainPropertyInteger("Group Memory", "kB", totals->bytes / 1024, es);
+	ExplainMilliseconds("Read Time", totals->read_seconds, es);
+	ExplainMilliseconds("Wait Time", totals->wait_seconds, es);
+	if (function->output_label != NULL)
+		ExplainMilliseconds(function->output_label, totals->output_seconds, es);
+	if (function->eps >= 0 && filter_seconds > 0.0)
+		ExplainPropertyFloat("Filter Rate", "TFLOPS", 1e-12 * flop / filter_seconds, 3, es);
+}
+
+static void
+ExplainRuns(const ShownCall *shown, const FunctionTotals *totals)
+{
+	const FunctionDescriptor *function = shown->plan->function;
+	ExplainState *es = shown->es;
+
+	if (function->nsources == 2 && !IsNull(Argument(shown, function->nargs - 1)))
+		ExplainPropertyUInteger("Partitions", NULL, totals->partitions, es);
+	ExplainWork(&totals->stats, totals->runs, es);
+	ExplainShares(totals->shares, es);
+	if (totals->filed_pairs > 0)
+		ExplainPropertyUInteger("Pairs Filed", NULL, totals->filed_pairs, es);
+	if (es->timing)
+	{
+		ExplainMachine(&totals->stats, es);
+		ExplainTimes(function, totals, es);
+	}
+}
+
+void
+ExplainFunctionNode(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	FunctionNode *scan = (FunctionNode *) node;
+	const FunctionDescriptor *function = scan->plan.function;
+	FunctionTotals totals = TotalsUntilNow(scan);
+	ShownCall	shown = {.plan = &scan->plan,.scan = (CustomScan *) node->ss.ps.plan,.es = es};
+
+	shown.context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+	shown.prefix = list_length(es->rtable) > 1 || es->verbose;
+	ExplainCall(&shown);
+	ExplainEngine(&totals.stats, es);
+	if (function->eps >= 0)
+		ExplainText("Precision", fasted_setting_refine ? "exact" : "approximate", es);
+	if (function->takes_conditions && es->costs)
+		ExplainPropertyFloat("Estimated Pairs", NULL, scan->plan.estimated_rows, 0, es);
+	if (es->analyze && totals.runs > 0)
+		ExplainRuns(&shown, &totals);
+}

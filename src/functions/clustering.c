@@ -1,0 +1,215 @@
+/*-------------------------------------------------------------------------
+ *
+ * clustering.c
+ *	  From arguments to rows in order of id, by way of a join; fasted_neighbors.
+ *
+ * The pairs are taken as they come, and each function keeps what it needs of them.
+ * The engine, with the vectors, is gone before the rest is computed: then a function
+ * may need as much memory for pairs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "base/row_numbers.h"
+#include "catalog/pg_type.h"
+#include "functions/clustering.h"
+#include "utils/memutils.h"
+
+/* --- the join */
+
+static void
+BeginJoin(Clustering *run)
+{
+	FunctionCall *call = &run->base.call;
+	FastedProblem problem = {
+		.eps = call->eps,.output = run->methods->output,.core_pairs = run->core_pairs
+	};
+	VectorSource *source = ResolveCallSource(call, 0, call->sources[0].id_column);
+
+	/* each row with a vector is in the result, a zero vector without neighbours */
+	source->skip_zeros = false;
+	if (run->order_column != NULL)
+		OrderSource(source, run->order_column, run->descending);
+	if (call->partition_by != NULL)
+		GroupSource(source, call->partition_by);
+	run->base.join = JoinBeginProblem(source, &problem);
+	JoinNoticeManyPairs(run->base.join);
+}
+
+static void
+NoteRows(Clustering *run)
+{
+	run->keys = JoinKeys(run->base.join);
+	run->count = run->keys->count;
+	run->by_id = run->keys->rank == NULL ? NULL : RowsOfNumbers(run->keys->rank, run->count);
+	run->order = JoinOrder(run->base.join);
+}
+
+/* Until the first batch the CPU may take over, and read the rows in another order. */
+static void
+TakePairs(Clustering *run)
+{
+	FunctionRun *base = &run->base;
+	const FastedPair *pairs;
+	size_t		npairs;
+	bool		more = NextPairs(base, &pairs, &npairs);
+
+	NoteRows(run);
+	run->reduced = JoinOutput(base->join) != FASTED_OUTPUT_PAIRS;
+	run->methods->begin(run);
+	while (more)
+	{
+		instr_time	begin = RunClock(base);
+
+		run->methods->take(run, pairs, npairs);
+		AddSeconds(base, &base->totals.output_seconds, begin);
+		more = NextPairs(base, &pairs, &npairs);
+	}
+	if (JoinCounts(base->join) != NULL)
+		run->methods->count(run, JoinCounts(base->join));
+	run->npairs = JoinPairs(base->join);
+}
+
+/* --- what comes after it */
+
+static void
+EndProgress(void *arg)
+{
+	ProgressEnd(&((Clustering *) arg)->progress);
+}
+
+static void
+ShowProgress(Clustering *run)
+{
+	ProgressNumbers numbers = {
+		.rows_read = run->count,.rows_expected = run->count,.pairs = run->npairs
+	};
+
+	CleanupRegister(&run->cleanup, EndProgress, run);
+	ProgressBegin(&run->progress, run->keys->source->relid);
+	ProgressShow(&run->progress, PROGRESS_GROUPING, &numbers);
+}
+
+static void
+Finish(Clustering *run)
+{
+	FunctionTotals *totals = &run->base.totals;
+	instr_time	begin;
+	double		seconds;
+
+	ShowProgress(run);
+	INSTR_TIME_SET_CURRENT(begin);
+	if (run->methods->finish != NULL)
+		run->methods->finish(run);
+	seconds = SecondsSince(begin);
+	ProgressEnd(&run->progress);
+	totals->output_seconds += seconds;
+	totals->bytes = MemoryContextMemAllocated(CurrentMemoryContext, true) + run->pair_bytes;
+	ereport(DEBUG1,
+			(errmsg_internal("fasted: grouped %u rows by " UINT64_FORMAT " pairs, after the last of them in %.3f s",
+							 run->count, run->npairs, seconds)));
+}
+
+void
+RunClustering(Clustering *run, const ClusteringMethods *methods)
+{
+	run->methods = methods;
+	BeginJoin(run);
+	if (JoinOutput(run->base.join) == FASTED_OUTPUT_KEEPERS)
+	{
+		NoteRows(run);
+		JoinRank(run->base.join, methods->rank(run));
+	}
+	TakePairs(run);
+	MemoryContextSetParent(run->keys->context, CurrentMemoryContext);	/* the ids are still wanted */
+	FinishJoin(&run->base);
+	Finish(run);
+}
+
+/* --- rows */
+
+bool
+FillClustering(FunctionRun *base, OutletBlock *block)
+{
+	Clustering *run = (Clustering *) base;
+
+	CheckJoinInterrupts();
+	for (; block->nrows < OUTLET_ROWS && run->next < run->count; block->nrows++)
+	{
+		uint32		row = run->by_id == NULL ? run->next : run->by_id[run->next];
+		Datum		values[OUTLET_COLUMNS];
+		bool		nulls[OUTLET_COLUMNS] = {false};
+		ListCell   *cell;
+
+		values[0] = run->keys->values[row];
+		run->methods->result(run, row, values, nulls);
+		foreach(cell, base->call.columns)
+		{
+			int			column = lfirst_int(cell);
+
+			if (column == 0)
+				continue;
+			block->values[foreach_current_index(cell)][block->nrows] = values[column - 1];
+			block->nulls[foreach_current_index(cell)][block->nrows] = nulls[column - 1];
+		}
+		run->next++;
+	}
+	return block->nrows > 0;
+}
+
+void
+RewindClustering(FunctionRun *base)
+{
+	((Clustering *) base)->next = 0;
+}
+
+/* --- fasted_neighbors: how many neighbours each row has */
+
+typedef struct Neighbors
+{
+	Clustering	base;
+	uint32	   *counts;			/* by row number */
+} Neighbors;
+
+static void
+BeginCounts(Clustering *run)
+{
+	((Neighbors *) run)->counts = AllocRowNumbers(run->count);
+}
+
+/* The engine counted: no pair came here. */
+static void
+KeepCounts(Clustering *run, const uint32 *counts)
+{
+	CopyRowNumbers(((Neighbors *) run)->counts, counts, run->count);
+}
+
+static void
+SetCount(Clustering *run, uint32 row, Datum *values, bool *nulls)
+{
+	values[1] = Int64GetDatum((int64) ((Neighbors *) run)->counts[row]);
+}
+
+static const ClusteringMethods neighbors_methods = {
+	.output = FASTED_OUTPUT_COUNTS,
+	.begin = BeginCounts,
+	.count = KeepCounts,
+	.result = SetCount
+};
+
+static void
+BeginNeighbors(FunctionRun *base)
+{
+	RunClustering((Clustering *) base, &neighbors_methods);
+}
+
+const FunctionDescriptor neighbors_function = {
+	CLUSTERING_DESCRIPTOR(0),
+	.name = "fasted_neighbors",
+	.arguments = {CLUSTERING_ARGUMENTS, CLUSTERING_LAST_ARGUMENTS},
+	.ncolumns = 2,
+	.columns = {InvalidOid, INT8OID},
+	.run_size = sizeof(Neighbors),
+	.begin = BeginNeighbors
+};

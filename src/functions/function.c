@@ -1,0 +1,372 @@
+/*-------------------------------------------------------------------------
+ *
+ * function.c
+ *	  The SQL functions, arguments in and rows stored, and what all runs have in common.
+ *
+ * The functions themselves store their whole result.  In a FROM clause the planner mostly puts
+ * a plan node in their place (function_node/), which hands rows on as they come.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "base/arguments.h"
+#include "catalog/pg_type.h"
+#include "executor/tuptable.h"
+#include "funcapi.h"
+#include "functions/function.h"
+#include "join/remote_join.h"
+#include "utils/memutils.h"
+#include "utils/tuplestore.h"
+
+/* --- arguments */
+
+char *
+NameArgument(const FunctionCall *call, int n)
+{
+	return call->args[n].isnull ? NULL : NameStr(*DatumGetName(call->args[n].value));
+}
+
+static void
+RequireArguments(const FunctionDescriptor *function, const NullableDatum *args)
+{
+	for (int i = 0; i < function->nargs; i++)
+		if (function->arguments[i].required && args[i].isnull)
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("argument \"%s\" of %s must not be null",
+							function->arguments[i].name, function->name)));
+}
+
+FunctionCall
+MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args, Oid key_type)
+{
+	FunctionCall call = {
+		.function = function,.args = args,.key_type = key_type,
+		.filter = {.most = HUGE_VAL,.below = true,.equal = true,.above = true}
+	};
+
+	RequireArguments(function, args);
+	for (int i = 0; i < function->nsources; i++)
+	{
+		call.sources[i].relation = DatumGetObjectId(args[function->sources[i].relation].value);
+		call.sources[i].vector_column = NameArgument(&call, function->sources[i].vector_column);
+		call.sources[i].id_column = NameArgument(&call, function->sources[i].id_column);
+	}
+	call.metric = MetricFromText(DatumGetTextPP(args[function->metric].value));
+	call.partition_by = NameArgument(&call, function->nargs - 1);
+	if (function->eps >= 0)
+	{
+		call.eps = DatumGetFloat8(args[function->eps].value);
+		RequireDistance(call.eps);
+	}
+	for (int column = 1; column <= function->ncolumns; column++)
+		call.columns = lappend_int(call.columns, column);
+	return call;
+}
+
+VectorSource *
+ResolveCallSource(const FunctionCall *call, int n, const char *id_column)
+{
+	const FunctionDescriptor *function = call->function;
+	const CallSource *source = &call->sources[n];
+
+	return ResolveNamedSource(source->relation, source->vector_column, id_column,
+							  function->arguments[function->sources[n].id_column].name,
+							  call->key_type, call->metric, function->name);
+}
+
+/* --- runs */
+
+FunctionRun *
+BeginFunctionRun(const FunctionCall *call)
+{
+	FunctionRun *run = palloc0(call->function->run_size);
+
+	run->call = *call;
+	run->context = CurrentMemoryContext;
+	call->function->begin(run);
+	return run;
+}
+
+bool
+FillRows(FunctionRun *run, OutletBlock *block)
+{
+	MemoryContext old = MemoryContextSwitchTo(run->context);
+	bool		more;
+
+	block->nrows = 0;
+	more = run->call.function->fill(run, block);
+	MemoryContextSwitchTo(old);
+	return more;
+}
+
+uint64
+CountRows(FunctionRun *run)
+{
+	MemoryContext old = MemoryContextSwitchTo(run->context);
+	uint64		count = run->call.function->count(run);
+
+	MemoryContextSwitchTo(old);
+	return count;
+}
+
+bool
+NextPairs(FunctionRun *run, const FastedPair **pairs, size_t *npairs)
+{
+	instr_time	begin = RunClock(run);
+	bool		more = JoinNext(run->join, pairs, npairs);
+
+	AddSeconds(run, &run->totals.wait_seconds, begin);
+	if (!more)
+		*npairs = 0;
+	return more;
+}
+
+void
+PauseFunctionRun(FunctionRun *run)
+{
+	if (run->join != NULL)
+		JoinPause(run->join);
+}
+
+void
+EndFunctionRun(FunctionRun *run)
+{
+	if (run->join != NULL)
+		FinishJoin(run);
+}
+
+/* --- statistics */
+
+static FastedStats
+SumStatistics(const FastedStats *sum, const FastedStats *run)
+{
+	FastedStats result = run->engine[0] != '\0' ? *run : *sum;
+
+	result.rows = sum->rows + run->rows;
+	result.dimensions = run->dimensions;
+	result.candidates = sum->candidates + run->candidates;
+	result.pairs = sum->pairs + run->pairs;
+	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		result.pruned_tiles[level] = sum->pruned_tiles[level] + run->pruned_tiles[level];
+	result.full_tiles = sum->full_tiles + run->full_tiles;
+	result.panels = Max(sum->panels, run->panels);
+	result.host_bytes = Max(sum->host_bytes, run->host_bytes);
+	result.device_bytes = Max(sum->device_bytes, run->device_bytes);
+	result.prepare_seconds = sum->prepare_seconds + run->prepare_seconds;
+	result.filter_seconds = sum->filter_seconds + run->filter_seconds;
+	result.refine_seconds = sum->refine_seconds + run->refine_seconds;
+	result.device_seconds = sum->device_seconds + run->device_seconds;
+	return result;
+}
+
+bool
+AddJoinStatistics(FastedStats *sum, double *read_seconds, const Join *join)
+{
+	FastedStats stats;
+	double		seconds;
+	bool		ran = JoinStatistics(join, &stats, &seconds);
+
+	*read_seconds += seconds;
+	if (ran)
+		*sum = SumStatistics(sum, &stats);
+	return ran;
+}
+
+static void
+AddJoin(FunctionTotals *totals, const Join *join)
+{
+	if (AddJoinStatistics(&totals->stats, &totals->read_seconds, join))
+		totals->joins++;
+	totals->shares = JoinShares(join);
+	totals->partitions += JoinPartitions(join);
+}
+
+void
+FinishJoin(FunctionRun *run)
+{
+	AddJoin(&run->totals, run->join);
+	JoinEnd(run->join);
+	run->join = NULL;
+}
+
+/* The list of shares is a copy, for a run that is over takes its own along. */
+FunctionTotals
+AddRun(const FunctionTotals *totals, const FunctionRun *run)
+{
+	FunctionTotals sum = *totals;
+	FunctionTotals more = run->totals;
+
+	if (run->join != NULL)
+		AddJoin(&more, run->join);
+	sum.runs++;
+	sum.joins += more.joins;
+	if (more.joins > 0)
+		sum.stats = SumStatistics(&totals->stats, &more.stats);
+	sum.partitions += more.partitions;
+	sum.read_seconds += more.read_seconds;
+	sum.wait_seconds += more.wait_seconds;
+	sum.output_seconds += more.output_seconds;
+	sum.bytes = more.bytes;
+	sum.filed_pairs = more.filed_pairs;
+	sum.shares = CopyShares(more.shares);
+	return sum;
+}
+
+/* --- rows stored as a function's result */
+
+/*
+ * Where rows go.  If all columns are eight bytes by value, every tuple looks the same but for
+ * these: they are written into a tuple formed once, which halves the cost of a row.
+ */
+typedef struct RowStore
+{
+	Tuplestorestate *store;
+	TupleDesc	desc;
+	TupleTableSlot *slot;		/* holds the tuple formed once; else NULL */
+	Datum	   *slot_values;	/* its values */
+} RowStore;
+
+static bool
+HasDatumColumns(TupleDesc desc)
+{
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attbyval || TupleDescAttr(desc, i)->attlen != sizeof(Datum))
+			return false;
+	return true;
+}
+
+static void
+PrepareSlot(RowStore *rows)
+{
+	TupleTableSlot *zeros;
+	MinimalTuple tuple;
+
+	if (!HasDatumColumns(rows->desc))
+		return;
+	zeros = MakeSingleTupleTableSlot(rows->desc, &TTSOpsVirtual);
+	memset(zeros->tts_values, 0, rows->desc->natts * sizeof(Datum));
+	memset(zeros->tts_isnull, false, rows->desc->natts * sizeof(bool));
+	ExecStoreVirtualTuple(zeros);
+	tuple = ExecCopySlotMinimalTuple(zeros);
+	ExecDropSingleTupleTableSlot(zeros);
+
+	rows->slot = MakeSingleTupleTableSlot(rows->desc, &TTSOpsMinimalTuple);
+	ExecStoreMinimalTuple(tuple, rows->slot, false);
+	rows->slot_values = (Datum *) ((char *) tuple + tuple->t_hoff - MINIMAL_TUPLE_OFFSET);
+}
+
+static void
+StoreBlock(const RowStore *rows, const OutletBlock *block, bool nullable)
+{
+	bool		nulls[OUTLET_COLUMNS] = {false};
+	Datum		values[OUTLET_COLUMNS];
+	int			ncolumns = rows->desc->natts;
+	Datum	   *row_values = rows->slot != NULL ? rows->slot_values : values;
+
+	for (uint32 row = 0; row < block->nrows; row++)
+	{
+		for (int i = 0; i < ncolumns; i++)
+			row_values[i] = block->values[i][row];
+		if (rows->slot != NULL)
+		{
+			tuplestore_puttupleslot(rows->store, rows->slot);
+			continue;
+		}
+		for (int i = 0; nullable && i < ncolumns; i++)
+			nulls[i] = block->nulls[i][row];
+		tuplestore_putvalues(rows->store, rows->desc, values, nulls);
+	}
+}
+
+static void
+StoreRows(const FunctionCall *call, ReturnSetInfo *rsinfo)
+{
+	RowStore	rows = {.store = rsinfo->setResult,.desc = rsinfo->setDesc};
+	OutletBlock *block = palloc(sizeof(OutletBlock));
+	FunctionRun *run = BeginFunctionRun(call);
+
+	Assert(rows.desc->natts == call->function->ncolumns);
+	PrepareSlot(&rows);
+	while (FillRows(run, block))
+		StoreBlock(&rows, block, call->function->nullable);
+	if (rows.slot != NULL)
+		ExecDropSingleTupleTableSlot(rows.slot);
+	EndFunctionRun(run);
+}
+
+/* first: 1 if argument id_type comes before the others, else 0. */
+static Datum
+StoreFunction(FunctionCallInfo fcinfo, const FunctionDescriptor *function, int first)
+{
+	Oid			key_type = first == 1 ? get_fn_expr_argtype(fcinfo->flinfo, 0) : INT8OID;
+	MemoryContext context;
+	MemoryContext old;
+	FunctionCall call;
+
+	if (!OidIsValid(key_type))
+		elog(ERROR, "could not determine the type of the ids");
+	call = MakeFunctionCall(function, fcinfo->args + first, key_type);
+	InitMaterializedSRF(fcinfo, 0);
+	context = AllocSetContextCreate(CurrentMemoryContext, "fasted function", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	StoreRows(&call, (ReturnSetInfo *) fcinfo->resultinfo);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return (Datum) 0;
+}
+
+/* --- the functions: as the SQL script declares them, without id_type and with it */
+
+#define SQL_FUNCTION(name, function) \
+	PG_FUNCTION_INFO_V1(name); \
+	PG_FUNCTION_INFO_V1(name##_typed); \
+	Datum \
+	name(PG_FUNCTION_ARGS) \
+	{ \
+		return StoreFunction(fcinfo, &function, 0); \
+	} \
+	Datum \
+	name##_typed(PG_FUNCTION_ARGS) \
+	{ \
+		return StoreFunction(fcinfo, &function, 1); \
+	}
+
+SQL_FUNCTION(fasted_self_join, self_join_function)
+SQL_FUNCTION(fasted_knn_join, nearest_function)
+SQL_FUNCTION(fasted_neighbors, neighbors_function)
+SQL_FUNCTION(fasted_cluster, cluster_function)
+SQL_FUNCTION(fasted_keep_one, keep_one_function)
+
+static const struct
+{
+	const FunctionDescriptor *function;
+	PGFunction	forms[2];
+}			functions[FUNCTIONS] =
+{
+	{&self_join_function, {fasted_self_join, fasted_self_join_typed}},
+	{&nearest_function, {fasted_knn_join, fasted_knn_join_typed}},
+	{&neighbors_function, {fasted_neighbors, fasted_neighbors_typed}},
+	{&cluster_function, {fasted_cluster, fasted_cluster_typed}},
+	{&keep_one_function, {fasted_keep_one, fasted_keep_one_typed}}
+};
+
+const FunctionDescriptor *
+NumberedFunction(int number)
+{
+	return functions[number].function;
+}
+
+int
+FindFunction(PGFunction address, int *first)
+{
+	for (int number = 0; number < FUNCTIONS; number++)
+		for (*first = 0; *first < 2; (*first)++)
+			if (address == functions[number].forms[*first])
+				return number;
+	return -1;
+}

@@ -1,0 +1,390 @@
+/*-------------------------------------------------------------------------
+ *
+ * nearest.c
+ *	  fasted_knn_join: the k nearest rows of one relation for each row of another.
+ *
+ * Rows are read in any order, and by parallel workers.  Then the ids of b are ranked, and of
+ * rows at the same distance the engine takes those with the lower ranks.  Rows of the result
+ * come as soon as a row of a has all of its own.
+ *
+ * A join ends when its last row was taken, so that the engine's memory does not wait for
+ * the end of the query.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "base/interrupts.h"
+#include "catalog/pg_type.h"
+#include "functions/function.h"
+#include "utils/builtins.h"
+
+/* Rows of a between two looks for interrupts. */
+#define ROWS_PER_CHECK 64
+
+typedef struct NearestRun
+{
+	FunctionRun base;
+	bool		divided;		/* over workers of a cluster, who send pairs */
+	KeySet	   *a;				/* its ids */
+	KeySet	   *b;
+	const Datum *by_rank;		/* those of b; NULL: not known before the first list */
+
+	uint64		row;			/* of a, the next one */
+	uint64		end;			/* of those that have all of their neighbours */
+	const FastedNeighbor *list; /* of the row before that */
+	uint32		nlist;
+	uint32		next;			/* in the list */
+
+	/* Of a divided join instead: */
+	const FastedPair *pairs;	/* those that were not handed on yet */
+	size_t		npairs;
+	uint32		rank;			/* of the first one of them */
+} NearestRun;
+
+/* --- the relations of a call: looked up, and checked against each other */
+
+static VectorSource *
+Resolve(const FunctionCall *call, int n, const char *id_column)
+{
+	VectorSource *source = ResolveCallSource(call, n, id_column);
+
+	if (call->partition_by != NULL)
+		GroupSource(source, call->partition_by);
+	return source;
+}
+
+/* One equality tells which rows of both are of one partition. */
+static void
+RequireSamePartitions(const char *column, const VectorSource *a, const VectorSource *b)
+{
+	if (a->group_type != b->group_type)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" has different types in \"%s\" and in \"%s\"",
+						column, a->relation, b->relation),
+				 errdetail("They are %s and %s.", format_type_be(a->group_type),
+						   format_type_be(b->group_type)),
+				 errhint("Join a view that casts one of them.")));
+	if (a->group_collation != b->group_collation)
+		ereport(ERROR,
+				(errcode(ERRCODE_COLLATION_MISMATCH),
+				 errmsg("column \"%s\" has different collations in \"%s\" and in \"%s\"",
+						column, a->relation, b->relation),
+				 errhint("Join a view that gives one of them the other one's collation.")));
+}
+
+/* Of one relation with itself, where one of the ids is enough, for it is the same row. */
+static VectorSource *
+ResolveOne(const FunctionCall *call)
+{
+	const char *a_id = call->sources[0].id_column;
+	const char *b_id = call->sources[1].id_column;
+
+	if (a_id == NULL)
+		a_id = b_id;
+	if (b_id != NULL && strcmp(a_id, b_id) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"a_id\" and \"b_id\" must be the same column where both are of the same rows"),
+				 errdetail("They are \"%s\" and \"%s\".", a_id, b_id),
+				 errhint("Join the result with the relation for another column of it.")));
+	return Resolve(call, 0, a_id);
+}
+
+/* Sets a and b; b is NULL where it is a's other rows that are wanted. */
+static void
+ResolveSources(const FunctionCall *call, NearestProblem *problem)
+{
+	const CallSource *sources = call->sources;
+	VectorSource *a;
+	VectorSource *b;
+
+	if (sources[0].relation == sources[1].relation &&
+		strcmp(sources[0].vector_column, sources[1].vector_column) == 0)
+	{
+		problem->a = ResolveOne(call);
+		return;
+	}
+	problem->a = a = Resolve(call, 0, sources[0].id_column);
+	problem->b = b = Resolve(call, 1, sources[1].id_column);
+	ShareElement(a, b);
+	if (call->partition_by != NULL)
+		RequireSamePartitions(call->partition_by, a, b);
+}
+
+/* --- the join */
+
+static uint32
+GetCount(const FunctionCall *call)
+{
+	int32		k = DatumGetInt32(call->args[NEAREST_K].value);
+
+	if (k < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("k must be at least 1"),
+				 errdetail("It is %d.", k)));
+	return (uint32) k;
+}
+
+/* NULL: as far as any. */
+static double
+GetMaxDistance(const FunctionCall *call)
+{
+	const NullableDatum *argument = &call->args[NEAREST_MAX_DISTANCE];
+	double		distance = argument->isnull ? INFINITY : DatumGetFloat8(argument->value);
+
+	if (isnan(distance) || distance < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_distance must not be %s", isnan(distance) ? "NaN" : "negative"),
+				 errhint("Leave it out, or make it NULL, for neighbours at any distance.")));
+	return distance;
+}
+
+static void
+BeginNearest(FunctionRun *base)
+{
+	NearestRun *run = (NearestRun *) base;
+	NearestProblem problem = {.k = GetCount(&base->call),.most = GetMaxDistance(&base->call)};
+
+	ResolveSources(&base->call, &problem);
+	base->join = JoinBeginNearest(&problem);
+	run->a = JoinKeysOf(base->join, 0);
+	run->b = JoinKeysOf(base->join, 1);
+	run->divided = JoinIsDivided(base->join);
+}
+
+/* --- rows */
+
+/* There is a row of a to look at that has all of its neighbours; false: there are no more. */
+static bool
+FindRow(NearestRun *run)
+{
+	FunctionRun *base = &run->base;
+
+	while (run->row == run->end)
+	{
+		instr_time	begin = RunClock(base);
+		uint64		count;
+		bool		more;
+
+		if (base->join == NULL)
+			return false;
+		more = JoinNextRows(base->join, &run->row, &count);
+		AddSeconds(base, &base->totals.wait_seconds, begin);
+		run->end = run->row + (more ? count : 0);
+		if (!more)
+			FinishJoin(base);
+	}
+	return true;
+}
+
+/* The next row of those that have all of their neighbours. */
+static void
+TakeRow(NearestRun *run)
+{
+	if (run->row % ROWS_PER_CHECK == 0)
+		CheckJoinInterrupts();
+	run->list = JoinNearest(run->base.join, run->row++, &run->nlist);
+	run->next = 0;
+}
+
+/* Of those the next one with neighbours; false: there is none. */
+static bool
+NextListHere(NearestRun *run)
+{
+	while (run->row < run->end)
+	{
+		TakeRow(run);
+		if (run->nlist > 0)
+			return true;
+	}
+	return false;
+}
+
+/* The next row of all with neighbours; false: there is none. */
+static bool
+NextList(NearestRun *run)
+{
+	while (!NextListHere(run))
+	{
+		if (!FindRow(run))
+			return false;
+	}
+	/* until then another engine may have taken over, and have read rows in another order */
+	if (run->by_rank == NULL)
+		run->by_rank = KeySetInOrder(run->b);
+	return true;
+}
+
+/* A column of the next n rows, all of one row of a. */
+static void
+FillColumn(const NearestRun *run, int column, Datum *values, uint32 n)
+{
+	const FastedNeighbor *list = run->list + run->next;
+	Datum		id = run->a->values[run->row - 1];
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		switch (column)
+		{
+			case COLUMN_ID_A:
+				values[i] = id;
+				break;
+			case COLUMN_ID_B:
+				values[i] = run->by_rank[list[i].row];
+				break;
+			case COLUMN_DIST:
+				values[i] = DistanceDatum(&list[i].dist);
+				break;
+			default:
+				values[i] = Int32GetDatum((int32) (run->next + i + 1));
+				break;
+		}
+	}
+}
+
+/* Of the list at hand as many rows as there is room for. */
+static void
+FillFromList(NearestRun *run, OutletBlock *block)
+{
+	uint32		n = Min(run->nlist - run->next, OUTLET_ROWS - block->nrows);
+	ListCell   *cell;
+
+	foreach(cell, run->base.call.columns)
+		FillColumn(run, lfirst_int(cell), block->values[foreach_current_index(cell)] + block->nrows,
+				   n);
+	run->next += n;
+	block->nrows += n;
+}
+
+/* --- rows of a divided join */
+
+/* The next pairs of a message; false: there are no more. */
+static bool
+NextMessage(NearestRun *run)
+{
+	FunctionRun *base = &run->base;
+
+	if (base->join == NULL)
+		return false;
+	if (!NextPairs(base, &run->pairs, &run->npairs))
+	{
+		FinishJoin(base);
+		return false;
+	}
+	run->rank = JoinFirstRank(base->join);
+	return true;
+}
+
+static Datum
+PairColumn(const NearestRun *run, int column, const FastedPair *pair)
+{
+	switch (column)
+	{
+		case COLUMN_ID_A:
+			return run->a->values[pair->a];
+		case COLUMN_ID_B:
+			return run->b->values[pair->b];
+		case COLUMN_DIST:
+			return DistanceDatum(&pair->dist);
+		default:
+			return Int32GetDatum((int32) run->rank);
+	}
+}
+
+/* As many rows as there are at hand, and room for. */
+static void
+FillFromPairs(NearestRun *run, OutletBlock *block)
+{
+	ListCell   *cell;
+
+	if (run->npairs == 0 && !NextMessage(run))
+		return;
+	while (run->npairs > 0 && block->nrows < OUTLET_ROWS)
+	{
+		const FastedPair *pair = run->pairs++;
+
+		foreach(cell, run->base.call.columns)
+			block->values[foreach_current_index(cell)][block->nrows] =
+				PairColumn(run, lfirst_int(cell), pair);
+		block->nrows++;
+		if (--run->npairs > 0)
+			run->rank = pair[1].a == pair[0].a ? run->rank + 1 : 1;
+	}
+}
+
+/* --- the run */
+
+/*
+ * A block ends where the join does, for the ids go with it, and where rows would have to be
+ * waited for.
+ */
+static bool
+FillNearest(FunctionRun *base, OutletBlock *block)
+{
+	NearestRun *run = (NearestRun *) base;
+
+	if (run->divided)
+		FillFromPairs(run, block);
+	while (!run->divided && block->nrows < OUTLET_ROWS)
+	{
+		if (run->next == run->nlist && !(block->nrows > 0 ? NextListHere(run) : NextList(run)))
+			break;
+		FillFromList(run, block);
+	}
+	return block->nrows > 0;
+}
+
+static uint64
+CountNearest(FunctionRun *base)
+{
+	NearestRun *run = (NearestRun *) base;
+	uint64		count = 0;
+
+	while (run->divided && NextMessage(run))
+		count += run->npairs;
+	while (!run->divided && FindRow(run))
+	{
+		TakeRow(run);
+		count += run->nlist;
+	}
+	return count;
+}
+
+const FunctionDescriptor nearest_function = {
+	.name = "fasted_knn_join",
+	.node_name = "FastedNearest",
+	.nargs = NEAREST_NARGS,
+	.arguments = {
+		[NEAREST_A] = {"a", true, NULL},
+		[NEAREST_A_COLUMN] = {"a_column", true, NULL},
+		[NEAREST_B] = {"b", true, NULL},
+		[NEAREST_B_COLUMN] = {"b_column", true, NULL},
+		[NEAREST_K] = {"k", true, "Neighbors"},
+		[NEAREST_A_ID] = {"a_id", false, NULL},
+		[NEAREST_B_ID] = {"b_id", false, NULL},
+		[NEAREST_METRIC] = {"metric", true, "Metric"},
+		[NEAREST_MAX_DISTANCE] = {"max_distance", false, "Max Distance"},
+		[NEAREST_PARTITION_BY] = {"partition_by", false, "Partition Column"}
+	},
+	.nsources = 2,
+	.sources = {
+		{NEAREST_A, NEAREST_A_COLUMN, NEAREST_A_ID},
+		{NEAREST_B, NEAREST_B_COLUMN, NEAREST_B_ID}
+	},
+	.eps = -1,
+	.metric = NEAREST_METRIC,
+	.ncolumns = 4,
+	.columns = {InvalidOid, InvalidOid, FLOAT8OID, INT4OID},
+	.parallel = true,
+	.estimate = EstimateNearest,
+	.run_size = sizeof(NearestRun),
+	.begin = BeginNearest,
+	.fill = FillNearest,
+	.count = CountNearest
+};

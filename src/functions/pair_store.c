@@ -1,0 +1,311 @@
+/*-------------------------------------------------------------------------
+ *
+ * pair_store.c
+ *	  Pairs that are kept, in memory or in a temporary file, and their order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE				/* mremap */
+#endif
+
+#include "postgres.h"
+
+#include <sys/mman.h>
+
+#include "base/guc.h"
+#include "base/interrupts.h"
+#include "functions/pair_store.h"
+#include "lib/binaryheap.h"
+#include "utils/memutils.h"
+
+/* --- an array of pairs that grows, outside of the memory contexts */
+
+/* No more than a page, and bytes between two looks for interrupts. */
+#define TOUCH_STEP 4096
+#define TOUCH_BYTES_PER_CHECK (4 * 1024 * 1024)
+
+void
+PairMemoryFree(PairMemory *memory)
+{
+	if (memory->pairs == NULL)
+		return;
+	munmap(memory->pairs, memory->room * sizeof(FastedPair));
+	memory->pairs = NULL;
+	memory->room = 0;
+}
+
+static void
+FreeCallback(void *arg)
+{
+	PairMemoryFree(arg);
+}
+
+PairMemory *
+PairMemoryCreate(void)
+{
+	PairMemory *memory = palloc0(sizeof(PairMemory));
+
+	CleanupRegister(&memory->cleanup, FreeCallback, memory);
+	return memory;
+}
+
+void
+PairMemoryGrow(PairMemory *memory, size_t room)
+{
+	void	   *pairs;
+
+	if (memory->pairs == NULL)
+		pairs = mmap(NULL, room * sizeof(FastedPair), PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	else
+		pairs = mremap(memory->pairs, memory->room * sizeof(FastedPair),
+					   room * sizeof(FastedPair), MREMAP_MAYMOVE);
+	if (pairs == MAP_FAILED)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory"),
+				 errdetail("There is none for %zu pairs.", room),
+				 errhint("Lower fasted.memory_limit: pairs beyond it go to a temporary file.")));
+#ifdef MADV_HUGEPAGE
+	(void) madvise(pairs, room * sizeof(FastedPair), MADV_HUGEPAGE);
+#endif
+	memory->pairs = pairs;
+	memory->room = room;
+}
+
+void
+PairMemoryTouch(PairMemory *memory)
+{
+	volatile char *bytes = (volatile char *) memory->pairs;
+	Size		size = memory->room * sizeof(FastedPair);
+
+	for (Size i = 0; i < size; i += TOUCH_STEP)
+	{
+		if (i % TOUCH_BYTES_PER_CHECK == 0)
+			CheckJoinInterrupts();
+		bytes[i] = 0;
+	}
+}
+
+/*
+ * --- pairs in memory up to a limit, beyond it in a temporary file
+ *
+ * The file is the one that takes vectors, of rows as long as a pair.
+ */
+
+/* Room at first, in pairs. */
+#define FIRST_ROOM (16 * 1024)
+
+#define PAIR_FLOATS (sizeof(FastedPair) / sizeof(float))
+
+StaticAssertDecl(sizeof(FastedPair) % sizeof(float) == 0, "a pair is as long as a row of floats");
+
+void
+PairStoreInit(PairStore *store, int parts)
+{
+	Size		bytes = (Size) fasted_setting_memory_limit * 1024 / parts;
+
+	memset(store, 0, sizeof(*store));
+	store->memory = PairMemoryCreate();
+	store->most = Max(bytes / sizeof(FastedPair), FIRST_ROOM);
+}
+
+void
+PairStoreGrow(PairStore *store)
+{
+	PairMemoryGrow(store->memory, Min(Max(2 * store->memory->room, FIRST_ROOM), store->most));
+}
+
+void
+PairStoreWrite(PairStore *store, const FastedPair *pairs, size_t npairs)
+{
+	if (store->file == NULL)
+		store->file = SpillCreate(PAIR_FLOATS * sizeof(float));
+	SpillAppend(store->file, (const float *) pairs, npairs);
+	store->filed += npairs;
+}
+
+void
+PairStoreRead(const PairStore *store, uint64 first, FastedPair *pairs, size_t npairs)
+{
+	SpillRead(store->file, first, (float *) pairs, npairs);
+}
+
+void
+PairStoreEnd(PairStore *store)
+{
+	PairMemoryFree(store->memory);
+	if (store->file != NULL)
+		SpillClose(store->file);
+	store->file = NULL;
+}
+
+/*
+ * --- the order of pairs by their second row: a radix sort, digit by digit, lowest first
+ *
+ * Row numbers are small, so it takes two or three passes, and compares nothing.
+ */
+
+#define DIGIT_BITS 11
+#define DIGIT_VALUES (1 << DIGIT_BITS)
+
+/* Pairs between two looks for interrupts. */
+#define PAIRS_PER_CHECK (256 * 1024)
+
+static void
+FindPositions(const FastedPair *pairs, size_t npairs, int shift, size_t *positions)
+{
+	size_t		sum = 0;
+
+	memset(positions, 0, DIGIT_VALUES * sizeof(size_t));
+	for (size_t i = 0; i < npairs; i++)
+	{
+		if (i % PAIRS_PER_CHECK == 0)
+			CheckJoinInterrupts();
+		positions[(pairs[i].b >> shift) % DIGIT_VALUES]++;
+	}
+	for (int digit = 0; digit < DIGIT_VALUES; digit++)
+	{
+		size_t		n = positions[digit];
+
+		positions[digit] = sum;
+		sum += n;
+	}
+}
+
+FastedPair *
+SortBySecond(FastedPair *pairs, FastedPair *scratch, size_t npairs, uint32 nrows)
+{
+	size_t		positions[DIGIT_VALUES];
+
+	for (int shift = 0; shift < 32 && (nrows - 1) >> shift > 0; shift += DIGIT_BITS)
+	{
+		FastedPair *sorted = scratch;
+
+		FindPositions(pairs, npairs, shift, positions);
+		for (size_t i = 0; i < npairs; i++)
+		{
+			if (i % PAIRS_PER_CHECK == 0)
+				CheckJoinInterrupts();
+			sorted[positions[(pairs[i].b >> shift) % DIGIT_VALUES]++] = pairs[i];
+		}
+		scratch = pairs;
+		pairs = sorted;
+	}
+	return pairs;
+}
+
+/* --- runs of pairs in a file, merged by their second row: a heap of the runs by their next pair */
+
+/* Pairs of a run that are in memory: within these bounds, as many as the store held. */
+#define LEAST_ROOM 256
+#define MOST_ROOM (64 * 1024)
+
+typedef struct PairRun
+{
+	uint64		next;			/* in the file: what has not been read */
+	uint64		end;
+	FastedPair *pairs;			/* what has */
+	size_t		count;
+	size_t		used;
+} PairRun;
+
+struct PairMerge
+{
+	const PairStore *store;
+	PairRun    *runs;
+	size_t		room;			/* pairs of each run in memory */
+	FastedPair *pairs;			/* room for those of all */
+	binaryheap *heap;			/* the run with the least next pair is the first */
+	PairRun    *given;			/* whose pairs the caller has; NULL: none */
+};
+
+/* The heap's first is its greatest: that with the least b. */
+static int
+CompareRuns(Datum a, Datum b, void *arg)
+{
+	const PairRun *x = (const PairRun *) DatumGetPointer(a);
+	const PairRun *y = (const PairRun *) DatumGetPointer(b);
+	uint32		x_row = x->pairs[x->used].b;
+	uint32		y_row = y->pairs[y->used].b;
+
+	return (x_row < y_row) - (x_row > y_row);
+}
+
+/* Has the run a next pair?  It is in memory then. */
+static bool
+FillRun(const PairMerge *merge, PairRun *run)
+{
+	if (run->used < run->count)
+		return true;
+	run->used = 0;
+	run->count = Min(merge->room, run->end - run->next);
+	if (run->count == 0)
+		return false;
+	PairStoreRead(merge->store, run->next, run->pairs, run->count);
+	run->next += run->count;
+	return true;
+}
+
+PairMerge *
+PairMergeBegin(const PairStore *store, size_t run_pairs)
+{
+	PairMerge  *merge = palloc0(sizeof(PairMerge));
+	size_t		nruns = (store->filed + run_pairs - 1) / run_pairs;
+	size_t		room = store->most / Max(nruns, 1);
+
+	merge->store = store;
+	merge->room = Min(Max(room, LEAST_ROOM), MOST_ROOM);
+	merge->runs = MemoryContextAllocHuge(CurrentMemoryContext, nruns * sizeof(PairRun));
+	merge->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
+										  nruns * merge->room * sizeof(FastedPair));
+	merge->heap = binaryheap_allocate(nruns, CompareRuns, NULL);
+	for (size_t i = 0; i < nruns; i++)
+	{
+		PairRun    *run = &merge->runs[i];
+
+		run->next = i * run_pairs;
+		run->end = Min(run->next + run_pairs, store->filed);
+		run->pairs = merge->pairs + i * merge->room;
+		run->count = run->used = 0;
+		if (FillRun(merge, run))
+			binaryheap_add_unordered(merge->heap, PointerGetDatum(run));
+	}
+	binaryheap_build(merge->heap);
+	return merge;
+}
+
+size_t
+PairMergeNext(PairMerge *merge, const FastedPair **pairs)
+{
+	PairRun    *run = merge->given;
+	size_t		first;
+
+	if (run != NULL)
+	{
+		if (FillRun(merge, run))
+			binaryheap_replace_first(merge->heap, PointerGetDatum(run));
+		else
+			(void) binaryheap_remove_first(merge->heap);
+	}
+	if (binaryheap_empty(merge->heap))
+		return 0;
+
+	run = merge->given = (PairRun *) DatumGetPointer(binaryheap_first(merge->heap));
+	first = run->used;
+	do
+		run->used++;
+	while (run->used < run->count && run->pairs[run->used].b == run->pairs[first].b);
+	*pairs = run->pairs + first;
+	return run->used - first;
+}
+
+void
+PairMergeEnd(PairMerge *merge)
+{
+	binaryheap_free(merge->heap);
+	pfree(merge->pairs);
+	pfree(merge->runs);
+	pfree(merge);
+}

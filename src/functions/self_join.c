@@ -1,0 +1,317 @@
+/*-------------------------------------------------------------------------
+ *
+ * self_join.c
+ *	  fasted_self_join: pairs of row numbers become blocks of ids and distances.
+ *
+ * A row costs a few nanoseconds, most of them for the two ids, which lie all
+ * over memory.  So ids are looked up for a block of pairs at a time, one column
+ * after the other: then many of the loads are under way at once.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "functions/function.h"
+#include "miscadmin.h"
+
+/* So many rows before it is used, an id is asked for. */
+#define PREFETCH_DISTANCE 24
+
+#if defined(__GNUC__)
+#define Prefetch(address) __builtin_prefetch(address)
+#else
+#define Prefetch(address) ((void) 0)
+#endif
+
+typedef struct SelfJoinRun
+{
+	FunctionRun base;
+	const KeySet *keys;
+	bool		self_pairs;		/* (a, a, 0) too */
+	bool		counts;			/* the engine does */
+	const FastedPair *pairs;	/* the engine's batch at work */
+	size_t		npairs;
+	uint32		next_self_pair;
+
+	/* How pairs become rows. */
+	bool		ordered;		/* both (a, b) and (b, a) */
+	bool		has_ids;		/* does it matter which id is the lower one? */
+	bool		filtered;		/* does the filter hold back anything? */
+	PairFilter	filter;
+	int			ncolumns;
+	int			columns[3];		/* COLUMN_ID_A, ... */
+
+	/* Pairs chosen for the block at work: a is id_a's row, b id_b's; and one to spare. */
+	FastedPair	chosen[OUTLET_ROWS + 1];
+} SelfJoinRun;
+
+/* --- blocks of rows */
+
+static void
+PrepareRows(SelfJoinRun *run)
+{
+	const PairFilter *filter = &run->filter;
+	ListCell   *cell;
+
+	foreach(cell, run->base.call.columns)
+	{
+		int			column = lfirst_int(cell);
+
+		run->columns[run->ncolumns++] = column;
+		run->has_ids |= column != COLUMN_DIST;
+	}
+	run->filtered = filter->least > 0.0 || filter->most != HUGE_VAL ||
+		!filter->below || (run->ordered && !filter->above);
+}
+
+static inline bool
+PassesDistance(const PairFilter *filter, double dist)
+{
+	return dist >= filter->least && dist <= filter->most;
+}
+
+/* The pairs that make rows, in the direction in which they do. */
+static size_t
+Choose(SelfJoinRun *run, uint32 *nchosen)
+{
+	const PairFilter *filter = &run->filter;
+	bool		below = filter->below;
+	bool		above = run->ordered && filter->above;
+	const uint32 *rank = run->has_ids ? run->keys->rank : NULL;
+	const FastedPair *pairs = run->pairs;
+	FastedPair *chosen = run->chosen;
+	size_t		most = run->ordered ? OUTLET_ROWS / 2 : OUTLET_ROWS;
+	size_t		used = Min(run->npairs, most);
+	uint32		n = 0;
+
+	for (size_t i = 0; i < used; i++)
+	{
+		FastedPair	pair = pairs[i];
+
+		if (!PassesDistance(filter, pair.dist))
+			continue;
+		if (rank != NULL)
+		{
+			if (i + PREFETCH_DISTANCE < used)
+			{
+				Prefetch(&rank[pairs[i + PREFETCH_DISTANCE].a]);
+				Prefetch(&rank[pairs[i + PREFETCH_DISTANCE].b]);
+			}
+			if (rank[pair.a] > rank[pair.b])
+			{
+				pair.a = pairs[i].b;
+				pair.b = pairs[i].a;
+			}
+		}
+		chosen[n] = pair;
+		n += below;
+		chosen[n].a = pair.b;
+		chosen[n].b = pair.a;
+		chosen[n].dist = pair.dist;
+		n += above;
+	}
+	*nchosen = n;
+	return used;
+}
+
+/* One column of ids; the row numbers are those of the pairs' a or b. */
+static pg_attribute_always_inline void
+GatherIds(Datum *column, const Datum *ids, const FastedPair *pairs, uint32 n, bool second)
+{
+	uint32		ahead = n > PREFETCH_DISTANCE ? n - PREFETCH_DISTANCE : 0;
+	uint32		i;
+
+	for (i = 0; i < ahead; i++)
+	{
+		const FastedPair *later = &pairs[i + PREFETCH_DISTANCE];
+
+		Prefetch(&ids[second ? later->b : later->a]);
+		column[i] = ids[second ? pairs[i].b : pairs[i].a];
+	}
+	for (; i < n; i++)
+		column[i] = ids[second ? pairs[i].b : pairs[i].a];
+}
+
+static void
+Translate(const SelfJoinRun *run, OutletBlock *block, const FastedPair *pairs, uint32 n)
+{
+	const Datum *ids = run->keys->values;
+
+	block->nrows = n;
+	for (int c = 0; c < run->ncolumns; c++)
+	{
+		Datum	   *column = block->values[c];
+
+		if (run->columns[c] == COLUMN_ID_A)
+			GatherIds(column, ids, pairs, n, false);
+		else if (run->columns[c] == COLUMN_ID_B)
+			GatherIds(column, ids, pairs, n, true);
+		else
+			for (uint32 i = 0; i < n; i++)
+				column[i] = DistanceDatum(&pairs[i].dist);
+	}
+}
+
+/* Fills the block from the first of the pairs at hand; returns how many were used. */
+static size_t
+FillWithPairs(SelfJoinRun *run, OutletBlock *block)
+{
+	uint32		nchosen;
+	size_t		used;
+
+	/* Mostly the pairs are as they should be. */
+	if (!run->filtered && !run->ordered && (!run->has_ids || run->keys->rank == NULL))
+	{
+		used = Min(run->npairs, OUTLET_ROWS);
+		Translate(run, block, run->pairs, used);
+		return used;
+	}
+	used = Choose(run, &nchosen);
+	Translate(run, block, run->chosen, nchosen);
+	return used;
+}
+
+/* How many pairs of a row with itself there are. */
+static uint32
+CountSelfPairs(const SelfJoinRun *run)
+{
+	return run->self_pairs && run->filter.equal && PassesDistance(&run->filter, 0.0) ?
+		run->keys->count : 0;
+}
+
+static void
+FillWithSelfPairs(SelfJoinRun *run, OutletBlock *block)
+{
+	uint32		first = run->next_self_pair;
+	uint32		n = Min(CountSelfPairs(run) - first, OUTLET_ROWS);
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		run->chosen[i].a = run->chosen[i].b = first + i;
+		run->chosen[i].dist = 0.0;
+	}
+	Translate(run, block, run->chosen, n);
+	run->next_self_pair += n;
+}
+
+/* Makes a block of the batch at work, or of self pairs; maybe an empty one. */
+static void
+FillBlock(SelfJoinRun *run, OutletBlock *block)
+{
+	instr_time	begin = RunClock(&run->base);
+
+	if (run->npairs > 0)
+	{
+		size_t		used = FillWithPairs(run, block);
+
+		run->pairs += used;
+		run->npairs -= used;
+	}
+	else
+		FillWithSelfPairs(run, block);
+	AddSeconds(&run->base, &run->base.totals.output_seconds, begin);
+}
+
+/* --- the run */
+
+/*
+ * What a condition on the distance excludes need not be found; and where no pair
+ * that is found is excluded, the engine can count.
+ */
+static void
+BeginSelfJoin(FunctionRun *base)
+{
+	SelfJoinRun *run = (SelfJoinRun *) base;
+	const FunctionCall *call = &base->call;
+	VectorSource *source = ResolveCallSource(call, 0, call->sources[0].id_column);
+	double		eps = Min(call->eps, Max(call->filter.most, 0.0));
+
+	if (call->partition_by != NULL)
+		GroupSource(source, call->partition_by);
+	run->filter = call->filter;
+	run->ordered = DatumGetBool(call->args[SELF_JOIN_ORDERED].value);
+	run->self_pairs = DatumGetBool(call->args[SELF_JOIN_SELF_PAIRS].value);
+	run->counts = call->count && call->filter.least <= 0.0 && call->filter.most >= 0.0;
+	PrepareRows(run);
+	base->join = JoinBegin(source, eps, run->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS);
+	JoinNoticeManyPairs(base->join);
+	run->keys = JoinKeys(base->join);
+}
+
+static bool
+FillSelfJoin(FunctionRun *base, OutletBlock *block)
+{
+	SelfJoinRun *run = (SelfJoinRun *) base;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (run->npairs == 0 && !NextPairs(base, &run->pairs, &run->npairs) &&
+			run->next_self_pair >= CountSelfPairs(run))
+			return false;
+		FillBlock(run, block);
+	} while (block->nrows == 0);
+	return true;
+}
+
+/* In the engine, or here: the number of pairs whose distances pass. */
+static uint64
+CountPairs(SelfJoinRun *run)
+{
+	FunctionRun *base = &run->base;
+	instr_time	begin = RunClock(base);
+	uint64		count = 0;
+
+	if (run->counts)
+	{
+		count = JoinCount(base->join);
+		AddSeconds(base, &base->totals.wait_seconds, begin);
+		return count;
+	}
+	while (NextPairs(base, &run->pairs, &run->npairs))
+		for (size_t i = 0; i < run->npairs; i++)
+			count += PassesDistance(&run->filter, run->pairs[i].dist);
+	return count;
+}
+
+static uint64
+CountSelfJoin(FunctionRun *base)
+{
+	SelfJoinRun *run = (SelfJoinRun *) base;
+	int			rows_of_pair = run->filter.below + (run->ordered && run->filter.above);
+
+	return rows_of_pair * CountPairs(run) + CountSelfPairs(run);
+}
+
+const FunctionDescriptor self_join_function = {
+	.name = "fasted_self_join",
+	.node_name = "FastedSelfJoin",
+	.nargs = SELF_JOIN_NARGS,
+	.arguments = {
+		[SELF_JOIN_RELATION] = {"relation", true, NULL},
+		[SELF_JOIN_COLUMN] = {"vector_column", true, NULL},
+		[SELF_JOIN_EPS] = {"eps", true, "Eps"},
+		[SELF_JOIN_ID_COLUMN] = {"id_column", false, NULL},
+		[SELF_JOIN_ORDERED] = {"ordered", true, NULL},
+		[SELF_JOIN_SELF_PAIRS] = {"self_pairs", true, NULL},
+		[SELF_JOIN_METRIC] = {"metric", true, "Metric"},
+		[SELF_JOIN_PARTITION_BY] = {"partition_by", false, "Partition Column"}
+	},
+	.nsources = 1,
+	.sources = {{SELF_JOIN_RELATION, SELF_JOIN_COLUMN, SELF_JOIN_ID_COLUMN}},
+	.eps = SELF_JOIN_EPS,
+	.metric = SELF_JOIN_METRIC,
+	.ncolumns = 3,
+	.columns = {InvalidOid, InvalidOid, FLOAT8OID},
+	.parallel = true,
+	.takes_conditions = true,
+	.output_label = "Output Time",
+	.estimate = EstimateSelfJoin,
+	.run_size = sizeof(SelfJoinRun),
+	.begin = BeginSelfJoin,
+	.fill = FillSelfJoin,
+	.count = CountSelfJoin
+};
