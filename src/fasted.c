@@ -38,7 +38,6 @@
 #include "join_node/join_node.h"
 #include "nearest/nearest_node.h"
 #include "rows/reader.h"
-#include "rows/source_query.h"
 #include "scan/scan_node.h"
 
 /* The name and version that pg_get_loaded_modules() shows; the Makefile knows the latter. */

@@ -18,7 +18,6 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
-#include "citus/citus_explain.h"
 #include "citus/cluster.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
@@ -28,7 +27,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteHandler.h"
-#include "rows/source_query.h"
+#include "rows/reader.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -255,7 +254,7 @@ Obstacle(const VectorSource *source)
 		return "this transaction writes to it";
 	if (ReadsSecondaries())
 		return "Citus reads from secondary nodes";
-	if (!OidIsValid(VectorHashFunction(VectorFormType(source->form))))
+	if (!OidIsValid(VectorHashFunction(source->form)))
 		return "the extension has not been updated";
 	return NULL;
 }
@@ -266,7 +265,7 @@ FindWorkers(const VectorSource *source, const char **reason)
 	List	   *nodes;
 
 	*reason = NULL;
-	if (fasted_setting_distribute == DISTRIBUTE_OFF || !CitusIsHere())
+	if (fasted_setting_distribute == CHOICE_OFF || !CitusIsHere())
 		return NIL;
 	*reason = Obstacle(source);
 	if (*reason != NULL)

@@ -9,7 +9,6 @@
 
 #include <math.h>
 
-#include "base/arguments.h"
 #include "catalog/pg_type.h"
 #include "cpu/cpu_kernel.h"
 #include "distance/distance.h"
@@ -17,7 +16,7 @@
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
-#include "rows/statistics.h"
+#include "rows/source.h"
 #include "rows/vector.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);

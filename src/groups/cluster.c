@@ -7,10 +7,10 @@
  */
 #include "postgres.h"
 
-#include "base/arguments.h"
 #include "catalog/pg_type.h"
 #include "groups/dbscan.h"
 #include "groups/group_function.h"
+#include "rows/source.h"
 
 PG_FUNCTION_INFO_V1(fasted_cluster);
 PG_FUNCTION_INFO_V1(fasted_cluster_typed);

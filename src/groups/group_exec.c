@@ -12,7 +12,7 @@
  */
 #include "postgres.h"
 
-#include "citus/citus_explain.h"
+#include "citus/cluster.h"
 #include "executor/executor.h"
 #include "groups/group_node.h"
 #include "join/remote_join.h"

@@ -12,7 +12,7 @@
 #include "commands/explain_state.h"
 #endif
 #include "catalog/pg_type.h"
-#include "citus/citus_explain.h"
+#include "citus/cluster.h"
 #include "groups/group_node.h"
 #include "scan/call_explain.h"
 #include "scan/scan_explain.h"

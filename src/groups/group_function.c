@@ -10,11 +10,11 @@
  */
 #include "postgres.h"
 
-#include "base/arguments.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "groups/group_function.h"
 #include "groups/group_run.h"
+#include "rows/source.h"
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 

@@ -39,7 +39,8 @@ BeginJoin(const GroupArgs *args, const Grouping *grouping)
 		.eps = args->eps,.output = grouping->output,.core_pairs = grouping->core_pairs
 	};
 	VectorSource *source = ResolveSource(args->relation, args->vector_column, args->id_column,
-										 args->key_type, args->metric, args->function->name);
+										 "id_column", args->key_type, args->metric,
+										 args->function->name);
 
 	/* each row with a vector is in the result, a zero vector without neighbours */
 	source->skip_zeros = false;

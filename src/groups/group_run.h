@@ -11,7 +11,6 @@
 #define FASTED_GROUP_RUN_H
 
 #include "base/interrupts.h"
-#include "base/progress.h"
 #include "groups/group_function.h"
 #include "portability/instr_time.h"
 

@@ -9,10 +9,10 @@
  */
 #include "postgres.h"
 
-#include "base/arguments.h"
 #include "catalog/pg_type.h"
 #include "groups/group_function.h"
 #include "groups/keepers.h"
+#include "rows/source.h"
 
 PG_FUNCTION_INFO_V1(fasted_keep_one);
 PG_FUNCTION_INFO_V1(fasted_keep_one_typed);

@@ -28,7 +28,7 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
-#include "rows/statistics.h"
+#include "rows/source.h"
 #include "scan/count_query.h"
 #include "scan/estimate.h"
 #include "utils/rel.h"

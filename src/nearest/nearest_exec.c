@@ -11,7 +11,7 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
-#include "citus/citus_explain.h"
+#include "citus/cluster.h"
 #include "executor/executor.h"
 #include "join/remote_join.h"
 #include "nearest/nearest_node.h"

@@ -11,7 +11,7 @@
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
 #endif
-#include "citus/citus_explain.h"
+#include "citus/cluster.h"
 #include "nearest/nearest_node.h"
 #include "scan/call_explain.h"
 #include "scan/scan_explain.h"

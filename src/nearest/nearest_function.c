@@ -12,10 +12,10 @@
 
 #include <math.h>
 
-#include "base/arguments.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "nearest/nearest_run.h"
+#include "rows/source.h"
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 

@@ -17,9 +17,8 @@ static VectorSource *
 Resolve(const NearestArgs *args, const NearestSide *side, const char *id_column,
 		const char *id_argument)
 {
-	VectorSource *source = ResolveNamedSource(side->relation, side->vector_column, id_column,
-											  id_argument, args->key_type, args->metric,
-											  FUNCTION);
+	VectorSource *source = ResolveSource(side->relation, side->vector_column, id_column,
+										 id_argument, args->key_type, args->metric, FUNCTION);
 
 	if (args->partition_by != NULL)
 		GroupSource(source, args->partition_by);

@@ -8,7 +8,6 @@
 #include "postgres.h"
 
 #include "fmgr.h"
-#include "rows/group_numbers.h"
 #include "rows/source.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -30,8 +29,6 @@ struct GroupNumbers
 	MemoryContext context;
 	TypeCacheEntry *type;
 	Oid			collation;
-	FmgrInfo	hash;
-	FmgrInfo	equal;
 	struct values_hash *table;	/* NULL: the type has no hash function */
 	SortSupportData order;
 	GroupEntry *sorted;			/* then: values in their order */
@@ -39,24 +36,19 @@ struct GroupNumbers
 	uint32		count;
 };
 
-static uint32
-HashValue(GroupNumbers *numbers, Datum value)
-{
-	return DatumGetUInt32(FunctionCall1Coll(&numbers->hash, numbers->collation, value));
-}
-
-static bool
-AreEqual(GroupNumbers *numbers, Datum a, Datum b)
-{
-	return DatumGetBool(FunctionCall2Coll(&numbers->equal, numbers->collation, a, b));
-}
+/* Of the table's own values. */
+#define NUMBERS(table) ((GroupNumbers *) (table)->private_data)
 
 #define SH_PREFIX values
 #define SH_ELEMENT_TYPE GroupEntry
 #define SH_KEY_TYPE Datum
 #define SH_KEY value
-#define SH_HASH_KEY(table, key) HashValue((table)->private_data, key)
-#define SH_EQUAL(table, a, b) AreEqual((table)->private_data, a, b)
+#define SH_HASH_KEY(table, key) \
+	DatumGetUInt32(FunctionCall1Coll(&NUMBERS(table)->type->hash_proc_finfo, \
+									 NUMBERS(table)->collation, key))
+#define SH_EQUAL(table, a, b) \
+	DatumGetBool(FunctionCall2Coll(&NUMBERS(table)->type->eq_opr_finfo, \
+								   NUMBERS(table)->collation, a, b))
 #define SH_STORE_HASH
 #define SH_GET_HASH(table, entry) (entry)->hash
 #define SH_SCOPE static inline
@@ -70,12 +62,11 @@ GroupNumbersCreate(const VectorSource *source)
 	GroupNumbers *numbers = palloc0(sizeof(GroupNumbers));
 
 	numbers->context = CurrentMemoryContext;
-	numbers->type = lookup_type_cache(source->group_type, TYPECACHE_HASH_PROC | TYPECACHE_EQ_OPR);
+	numbers->type = lookup_type_cache(source->group_type,
+									  TYPECACHE_HASH_PROC_FINFO | TYPECACHE_EQ_OPR_FINFO);
 	numbers->collation = source->group_collation;
 	if (OidIsValid(numbers->type->hash_proc) && OidIsValid(numbers->type->eq_opr))
 	{
-		fmgr_info(numbers->type->hash_proc, &numbers->hash);
-		fmgr_info(get_opcode(numbers->type->eq_opr), &numbers->equal);
 		numbers->table = values_create(CurrentMemoryContext, 256, numbers);
 		return numbers;
 	}

@@ -13,8 +13,8 @@
 #include "postgres.h"
 
 #include "base/interrupts.h"
+#include "nodes/plannodes.h"
 #include "rows/reader.h"
-#include "rows/source_query.h"
 #include "rows/vector.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -24,35 +24,12 @@
 
 /* --- from tuples to the sink */
 
-static void
-ReportNullKey(const RowTaker *taker)
+void
+CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_NOT_NULL_VIOLATION),
-			 errmsg("key column \"%s\" of \"%s\" is null",
-					taker->source->key_column, taker->source->relation),
-			 errdetail("There is a row with a vector but no id."),
-			 errhint("Name a column without nulls with %s => '...', or leave such rows out by a view.",
-					 taker->source->id_argument)));
-}
+	bool		grouped = taker->source->group_column != NULL;
 
-static void
-ReportDimensions(const RowTaker *taker, int dimensions, const char *row_name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_EXCEPTION),
-			 errmsg("vectors have different numbers of dimensions"),
-			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %d in the row with %s, and %d in the row with %s.",
-					   taker->source->vector_column, taker->source->relation,
-					   taker->dimensions, taker->first_row_name,
-					   dimensions, row_name),
-			 errhint("Join vectors of one kind; a view can select them.")));
-}
-
-static void
-RequireDimensions(const RowTaker *taker, int dimensions, Datum key)
-{
-	if ((uint32) dimensions > FASTED_MAX_DIMENSIONS)
+	if ((grouped || taker->dimensions == 0) && (uint32) dimensions > FASTED_MAX_DIMENSIONS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("vector has %d dimensions", dimensions),
@@ -60,31 +37,24 @@ RequireDimensions(const RowTaker *taker, int dimensions, Datum key)
 						   KeyName(taker->source, key),
 						   taker->source->vector_column, taker->source->relation),
 				 errhint("At most %u dimensions are supported.", FASTED_MAX_DIMENSIONS)));
-}
-
-static void
-SetDimensions(RowTaker *taker, int dimensions, Datum key)
-{
-	RequireDimensions(taker, dimensions, key);
-	taker->dimensions = dimensions;
-	taker->first_row_name = MemoryContextStrdup(GetMemoryChunkContext(taker),
-												KeyName(taker->source, key));
-	taker->sink->set_dimensions(taker->sink, dimensions, taker->first_row_name);
-}
-
-void
-CheckDimensions(RowTaker *taker, int dimensions, Datum key)
-{
-	if (taker->source->group_column != NULL)
-	{
-		RequireDimensions(taker, dimensions, key);
+	if (grouped)
 		taker->sink->begin_row(taker->sink, taker->partition, dimensions, key);
-		return;
+	else if (taker->dimensions == 0)
+	{
+		taker->dimensions = dimensions;
+		taker->first_row_name = MemoryContextStrdup(GetMemoryChunkContext(taker),
+													KeyName(taker->source, key));
+		taker->sink->set_dimensions(taker->sink, dimensions, taker->first_row_name);
 	}
-	if (taker->dimensions == 0)
-		SetDimensions(taker, dimensions, key);
-	if (dimensions != taker->dimensions)
-		ReportDimensions(taker, dimensions, KeyName(taker->source, key));
+	else if (dimensions != taker->dimensions)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("vectors have different numbers of dimensions"),
+				 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %d in the row with %s, and %d in the row with %s.",
+						   taker->source->vector_column, taker->source->relation,
+						   taker->dimensions, taker->first_row_name,
+						   dimensions, KeyName(taker->source, key)),
+				 errhint("Join vectors of one kind; a view can select them.")));
 }
 
 /* Leaves garbage in the current memory context. */
@@ -117,8 +87,8 @@ TakeVector(RowTaker *taker, Datum key, ArrayType *array)
 	return true;
 }
 
-static bool
-TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes)
+bool
+TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes)
 {
 	MemoryContext old;
 	bool		more;
@@ -126,7 +96,13 @@ TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes
 	if (taker->tuples++ % ROWS_PER_CHECK == 0)
 		CheckJoinInterrupts();
 	if (key_isnull)
-		ReportNullKey(taker);
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION),
+				 errmsg("key column \"%s\" of \"%s\" is null",
+						taker->source->key_column, taker->source->relation),
+				 errdetail("There is a row with a vector but no id."),
+				 errhint("Name a column without nulls with %s => '...', or leave such rows out by a view.",
+						 taker->source->id_argument)));
 	MemoryContextReset(taker->row_context);
 	old = MemoryContextSwitchTo(taker->row_context);
 	more = TakeVector(taker, key, as_bytes ? ArrayFromBytes(vector, taker->source) :
@@ -136,8 +112,10 @@ TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes
 }
 
 bool
-TakeSlot(RowTaker *taker, TupleTableSlot *slot)
+TakeSlot(void *arg, TupleTableSlot *slot)
 {
+	RowTaker   *taker = arg;
+
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[VECTOR_COLUMN])
 		return true;			/* no vector: takes no part */
@@ -147,36 +125,12 @@ TakeSlot(RowTaker *taker, TupleTableSlot *slot)
 			return true;		/* of no partition: no part either */
 		taker->partition = slot->tts_values[PARTITION_COLUMN];
 	}
-	return TakeRow(taker, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
-				   slot->tts_values[VECTOR_COLUMN],
-				   TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid == BYTEAOID);
-}
-
-bool
-TakeBytes(RowTaker *taker, Datum key, bool key_isnull, Datum bytes)
-{
-	return TakeRow(taker, key, key_isnull, bytes, true);
-}
-
-RowTaker *
-CreateRowTaker(const VectorSource *source, RowSink *sink)
-{
-	RowTaker   *taker = palloc0(sizeof(RowTaker));
-
-	taker->source = source;
-	taker->sink = sink;
-	taker->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row",
-											   ALLOCSET_DEFAULT_SIZES);
-	return taker;
+	return TakeSourceRow(taker, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
+						 slot->tts_values[VECTOR_COLUMN],
+						 TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid == BYTEAOID);
 }
 
 /* --- the query */
-
-static bool
-ReceiveRow(void *arg, TupleTableSlot *slot)
-{
-	return TakeSlot(arg, slot);
-}
 
 /* A scan of a large table may else begin where another one is. */
 static void
@@ -185,7 +139,7 @@ ReadInOrder(PlannedStmt *plan, RowTaker *taker)
 	int			nest_level = NewGUCNestLevel();
 
 	SetForThisQuery("synchronize_seqscans", "off");
-	RunPlan(taker->source, plan, ReceiveRow, taker);
+	RunPlan(taker->source, plan, TakeSlot, taker);
 	AtEOXact_GUC(true, nest_level);
 }
 
@@ -202,29 +156,26 @@ ReadInParallel(RowTaker *taker, uint64 rows)
 	return plan != NULL;
 }
 
-uint64
-RowsToRead(const VectorSource *source)
-{
-	return PlannedRows(PlanSource(source));
-}
-
 void
 ReadVectors(const VectorSource *source, RowSink *sink)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted reading",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	RowTaker   *taker = CreateRowTaker(source, sink);
+	RowTaker   *taker = palloc0(sizeof(RowTaker));
 	PlannedStmt *plan = PlanSource(source);
 	uint64		rows = PlannedRows(plan);
 
+	taker->source = source;
+	taker->sink = sink;
+	taker->row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
 	sink->expect_rows(sink, rows);
 	if (sink->in_order)
 		ReadInOrder(plan, taker);
 	else if (source->reader != NULL && source->reader(source, taker))
 		 /* all have come */ ;
 	else if (RowsComeInOrder(source) || source->group_column != NULL || !ReadInParallel(taker, rows))
-		RunPlan(source, plan, ReceiveRow, taker);
+		RunPlan(source, plan, TakeSlot, taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }
@@ -263,8 +214,9 @@ ReadOrder(const VectorSource *source, void (*take) (void *arg, Datum key), void 
 	OrderTaker	taker = {.take = take,.arg = arg};
 
 	taker.row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
-	RunPlan(source, PlanQuery(source, MakeOrderQuery(source), CURSOR_OPT_PARALLEL_OK), ReceiveKey,
-			&taker);
+	RunPlan(source,
+			PlanQuery(source, MakeSourceQuery(source, VALUE_NONE), CURSOR_OPT_PARALLEL_OK),
+			ReceiveKey, &taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

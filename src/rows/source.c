@@ -11,10 +11,11 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/sysattr.h"
-#include "base/arguments.h"
 #include "base/compat.h"
 #include "catalog/pg_cast.h"
 #include "catalog/pg_class.h"
@@ -49,7 +50,54 @@ typedef struct Column
 	Oid			collation;
 } Column;
 
+/* --- arguments */
+
+void
+RequireDistance(double eps)
+{
+	if (isnan(eps) || eps < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative"),
+				 errhint("Use 0 to find exact duplicates, 'Infinity' to get all pairs.")));
+}
+
+bool
+FindMetric(const text *name, FastedMetric *metric)
+{
+	const char *string = text_to_cstring(name);
+
+	if (strcmp(string, "l2") == 0)
+		*metric = FASTED_METRIC_L2;
+	else if (strcmp(string, "cosine") == 0)
+		*metric = FASTED_METRIC_COSINE;
+	else
+		return false;
+	return true;
+}
+
+FastedMetric
+MetricFromText(const text *name)
+{
+	FastedMetric metric;
+
+	if (!FindMetric(name, &metric))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there is no metric \"%s\"", text_to_cstring(name)),
+				 errhint("Metrics are \"l2\" and \"cosine\".")));
+	return metric;
+}
+
 /* --- conversions of vectors */
+
+/* The function that a conversion calls, for each row or element. */
+typedef struct CastFunction
+{
+	Oid			function;		/* InvalidOid: none */
+	Oid			from;			/* the types that it converts */
+	Oid			to;
+} CastFunction;
 
 /*
  * An array's elements, one by one; only where a function converts them, and the type is the
@@ -72,7 +120,7 @@ FindElementCast(Oid array, CastFunction *cast)
  * double precision[] and numeric[] are read as they are.  Numeric elements are
  * rounded to real once, and one too large for real is reported with its row.
  */
-bool
+static bool
 FindVectorForm(Oid type, VectorForm *form, CastFunction *cast)
 {
 	Oid			base = getBaseType(type);
@@ -119,6 +167,18 @@ VectorTypeBetween(Oid type)
 	return between;
 }
 
+bool
+FindVectorCast(Oid type, Oid *function)
+{
+	VectorForm	form;
+	CastFunction cast;
+
+	if (!FindVectorForm(type, &form, &cast))
+		return false;
+	*function = cast.function;
+	return true;
+}
+
 /* --- conversions of keys */
 
 /*
@@ -155,20 +215,9 @@ KeyConverts(Oid from, Oid to)
 /* --- whose code */
 
 /*
- * Only superusers make functions in C.  Who owns a cast's function in another
- * language can change it at any time.
- */
-static bool
-IsTrusted(const FormData_pg_proc *function)
-{
-	return function->prolang == INTERNALlanguageId || function->prolang == ClanguageId ||
-		function->proowner == GetUserId() || superuser_arg(function->proowner);
-}
-
-/*
  * Raises an error if the current user should not run the function unasked: it is
- * neither PostgreSQL's own, nor C, nor a superuser's, nor the user's own.  The
- * names are for the message.
+ * neither PostgreSQL's own, nor C, which only superusers make, nor a superuser's, nor the
+ * user's own.  Who owns a function in another language can change it at any time.
  */
 static void
 RequireTrustedCast(const CastFunction *cast, const char *column, const char *relation)
@@ -182,7 +231,8 @@ RequireTrustedCast(const CastFunction *cast, const char *column, const char *rel
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for function %u", cast->function);
 	function = (Form_pg_proc) GETSTRUCT(tuple);
-	if (!IsTrusted(function))
+	if (function->prolang != INTERNALlanguageId && function->prolang != ClanguageId &&
+		function->proowner != GetUserId() && !superuser_arg(function->proowner))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("the cast from type %s to type %s runs code of another user",
@@ -394,9 +444,8 @@ SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
 }
 
 VectorSource *
-ResolveNamedSource(Oid relid, const char *vector_column, const char *id_column,
-				   const char *id_argument, Oid key_type, FastedMetric metric,
-				   const char *function)
+ResolveSource(Oid relid, const char *vector_column, const char *id_column,
+			  const char *id_argument, Oid key_type, FastedMetric metric, const char *function)
 {
 	VectorSource *source = palloc0(sizeof(VectorSource));
 	Relation	rel = OpenRelation(relid);
@@ -415,23 +464,13 @@ ResolveNamedSource(Oid relid, const char *vector_column, const char *id_column,
 	return source;
 }
 
-VectorSource *
-ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid key_type,
-			  FastedMetric metric, const char *function)
-{
-	return ResolveNamedSource(relid, vector_column, id_column, "id_column", key_type, metric,
-							  function);
-}
-
 /* Is the vector, as it is read, null where its column is, and only there? */
 static bool
 CastKeepsNull(Oid type)
 {
-	VectorForm	form;
-	CastFunction cast;
+	Oid			cast;
 
-	return FindVectorForm(type, &form, &cast) &&
-		(!OidIsValid(cast.function) || func_strict(cast.function));
+	return FindVectorCast(type, &cast) && (!OidIsValid(cast) || func_strict(cast));
 }
 
 static bool
@@ -463,26 +502,18 @@ CanReadTwice(const VectorSource *source, Relation rel, const char *order)
 		OidIsValid(lookup_type_cache(source->key_type, TYPECACHE_HASH_PROC)->hash_proc);
 }
 
-static Column
-FindOrderedColumn(Relation rel, const char *name)
-{
-	Column		column = FindColumn(rel, name);
-
-	if (!OidIsValid(lookup_type_cache(column.type, TYPECACHE_LT_OPR)->lt_opr))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("column \"%s\" of relation \"%s\" has no order: its type is %s",
-						name, RelationGetRelationName(rel), format_type_be(column.type)),
-				 errhint("Name a column of a type with a default btree operator class; a view can add one.")));
-	return column;
-}
-
 void
 OrderSource(VectorSource *source, const char *column, bool descending)
 {
 	Relation	rel = OpenRelation(source->relid);
-	Column		order = FindOrderedColumn(rel, column);
+	Column		order = FindColumn(rel, column);
 
+	if (!OidIsValid(lookup_type_cache(order.type, TYPECACHE_LT_OPR)->lt_opr))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("column \"%s\" of relation \"%s\" has no order: its type is %s",
+						column, RelationGetRelationName(rel), format_type_be(order.type)),
+				 errhint("Name a column of a type with a default btree operator class; a view can add one.")));
 	source->order_column = order.name;
 	source->descending = descending;
 	source->order_apart = CanReadTwice(source, rel, order.name);

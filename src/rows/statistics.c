@@ -23,7 +23,6 @@
 #include "fmgr.h"
 #include "parser/parse_coerce.h"
 #include "rows/source.h"
-#include "rows/statistics.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
@@ -281,17 +280,6 @@ SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 	return Min(share + equal, 1.0);
 }
 
-/* Are there enough vectors, or those of most rows? */
-static bool
-IsRepresentative(const ColumnSample *sample)
-{
-	double		covered = 0.0;
-
-	for (int i = 0; i < sample->count; i++)
-		covered += sample->weight[i];
-	return sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9;
-}
-
 /*
  * Are the column's values arrays, or is there a cast that makes them such?  One in C,
  * as pgvector's: whoever plans runs it with his rights.
@@ -322,6 +310,7 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 	HeapTuple	statistics;
 	ColumnSample *sample;
 	double		share = -1.0;
+	double		covered = 0.0;
 	Oid			cast;
 
 	if (isinf(eps) || (metric == FASTED_METRIC_COSINE && eps >= 2.0))
@@ -334,9 +323,14 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 		sample = palloc(sizeof(ColumnSample));
 		sample->cast = cast;
 		ReadSample(sample, statistics);
-		for (int i = 0; metric == FASTED_METRIC_COSINE && i < sample->count; i++)
-			Normalize(sample->rows[i], sample->dimensions);
-		if (IsRepresentative(sample))
+		for (int i = 0; i < sample->count; i++)
+		{
+			covered += sample->weight[i];
+			if (metric == FASTED_METRIC_COSINE)
+				Normalize(sample->rows[i], sample->dimensions);
+		}
+		/* there are enough vectors, or those of most rows */
+		if (sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9)
 			share = SampleShare(sample, metric, eps);
 	}
 	ReleaseSysCache(statistics);
@@ -345,17 +339,7 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 
 /* --- groups */
 
-/* pg_statistic counts distinct values, or has minus their number for each row. */
-static double
-CountGroups(const FormData_pg_statistic *form, double rows)
-{
-	double		distinct = form->stadistinct;
-
-	if (distinct < 0.0)
-		return -distinct * rows;
-	return distinct > 0.0 ? distinct : DEFAULT_NUM_DISTINCT;
-}
-
+/* pg_statistic counts distinct values, or has minus their number for each row; zero: not known. */
 double
 EstimateGroups(Oid relid, AttrNumber column, double rows)
 {
@@ -364,7 +348,10 @@ EstimateGroups(Oid relid, AttrNumber column, double rows)
 
 	if (HeapTupleIsValid(tuple))
 	{
-		groups = CountGroups((Form_pg_statistic) GETSTRUCT(tuple), rows);
+		double		distinct = ((Form_pg_statistic) GETSTRUCT(tuple))->stadistinct;
+
+		if (distinct != 0.0)
+			groups = distinct < 0.0 ? -distinct * rows : distinct;
 		ReleaseSysCache(tuple);
 	}
 	return Max(1.0, Min(groups, rows));

@@ -41,12 +41,6 @@ VectorShape(const ArrayType *array, int *dimensions)
  * vectorises (the Makefile asks for it).  An element is not finite if its
  * exponent is all ones, and then adding one to the exponent sets the sign bit.
  */
-static inline uint32
-SignIfNotFinite(uint32 bits)
-{
-	return (bits & FLOAT_EXPONENT) + FLOAT_LEAST_EXPONENT;
-}
-
 bool
 CopyFinite(const float *from_floats, float *to_floats, int n)
 {
@@ -57,7 +51,7 @@ CopyFinite(const float *from_floats, float *to_floats, int n)
 	for (int i = 0; i < n; i++)
 	{
 		to[i] = from[i];
-		signs |= SignIfNotFinite(from[i]);
+		signs |= (from[i] & FLOAT_EXPONENT) + FLOAT_LEAST_EXPONENT;
 	}
 	return (signs & FLOAT_SIGN) == 0;
 }
@@ -264,16 +258,19 @@ fasted_citus_vector_bytes(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(PG_GETARG_ARRAYTYPE_P(0));
 }
 
+static Oid
+FunctionOfVectors(char *name, VectorForm form)
+{
+	Oid			type = VectorFormType(form);
+
+	return LookupFuncName(list_make2(makeString("fasted_citus"), makeString(name)), 1, &type, true);
+}
+
 /* Those of numeric have elements of any length, and are converted by their texts anyway. */
 Oid
 VectorBytesFunction(VectorForm form)
 {
-	Oid			type = VectorFormType(form);
-
-	if (form == VECTOR_NUMERIC)
-		return InvalidOid;
-	return LookupFuncName(list_make2(makeString("fasted_citus"), makeString("vector_bytes")), 1,
-						  &type, true);
+	return form == VECTOR_NUMERIC ? InvalidOid : FunctionOfVectors("vector_bytes", form);
 }
 
 /* Is all within these bytes that anybody looks at? */
@@ -357,11 +354,9 @@ VectorHash(const float *row, FastedElement element, uint32 dimensions)
 }
 
 Oid
-VectorHashFunction(Oid array_type)
+VectorHashFunction(VectorForm form)
 {
-	List	   *name = list_make2(makeString("fasted_citus"), makeString("vector_hash"));
-
-	return LookupFuncName(name, 1, &array_type, true);
+	return FunctionOfVectors("vector_hash", form);
 }
 
 /*

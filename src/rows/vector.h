@@ -157,9 +157,9 @@ extern uint64 KeyHash(Datum key, int16 typlen, bool typbyval);
 extern uint64 VectorHash(const float *row, FastedElement element, uint32 dimensions);
 
 /*
- * The SQL function that does so where the vectors are, for arrays of this type;
+ * The SQL function that does so where the vectors are, for arrays of this form;
  * InvalidOid: the extension's script is older than it.
  */
-extern Oid	VectorHashFunction(Oid array_type);
+extern Oid	VectorHashFunction(VectorForm form);
 
 #endif							/* FASTED_VECTOR_H */

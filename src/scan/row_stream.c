@@ -37,7 +37,7 @@ RowStreamBegin(const RowRequest *request)
 	RowStream  *stream = palloc0(sizeof(RowStream));
 	const SelfJoinArgs *args = &request->args;
 	VectorSource *source = ResolveSource(args->relation, args->vector_column,
-										 args->id_column, request->key_type,
+										 args->id_column, "id_column", request->key_type,
 										 args->metric, "fasted_self_join");
 	double		eps = Min(args->eps, Max(request->filter.most, 0.0));
 	FastedOutput output;

@@ -12,7 +12,7 @@
 #include "commands/explain_state.h"
 #endif
 #include "base/guc.h"
-#include "citus/citus_explain.h"
+#include "citus/cluster.h"
 #include "join/engines.h"
 #include "scan/call_explain.h"
 #include "scan/scan_explain.h"

@@ -9,7 +9,7 @@
 
 #include "access/relation.h"
 #include "catalog/pg_inherits.h"
-#include "rows/source_query.h"
+#include "rows/reader.h"
 #include "scan/scan_hold.h"
 #include "utils/relcache.h"
 

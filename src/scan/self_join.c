@@ -11,10 +11,10 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/arguments.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "funcapi.h"
+#include "rows/source.h"
 #include "scan/row_stream.h"
 #include "scan/scan_node.h"
 #include "scan/self_join.h"

@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "nodes/primnodes.h"
-#include "rows/source_query.h"
+#include "rows/reader.h"
 #include "scan/source_planning.h"
 #include "utils/builtins.h"
 
