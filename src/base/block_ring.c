@@ -30,7 +30,7 @@ struct BlockRing
 	int			nblocks;
 	pg_atomic_uint32 nfinished;
 	pg_atomic_uint32 stopped;
-	pg_atomic_uint64 left_at;	/* time, by the only writer; 0: it is at its work, or has not begun */
+	pg_atomic_uint64 left_at;	/* time, by the only writer; 0: it is at its work, or not yet */
 
 	/*
 	 * The numbers of blocks that nobody owns: empty ones as a stack, so that those
@@ -57,10 +57,10 @@ BlockRingSize(int nblocks, Size block_bytes)
 void
 BlockRingReset(BlockRing *ring)
 {
-	pg_atomic_write_u32(&ring->nfinished, 0);
-	pg_atomic_write_u32(&ring->stopped, 0);
-	pg_atomic_write_u32(&ring->nfull, 0);
-	pg_atomic_write_u64(&ring->left_at, 0);
+	pg_atomic_init_u32(&ring->nfinished, 0);
+	pg_atomic_init_u32(&ring->stopped, 0);
+	pg_atomic_init_u32(&ring->nfull, 0);
+	pg_atomic_init_u64(&ring->left_at, 0);
 	ring->nempty = ring->nblocks;
 	for (int i = 0; i < ring->nblocks; i++)
 		ring->numbers[i] = ring->nblocks - 1 - i;
@@ -75,10 +75,6 @@ BlockRingInit(BlockRing *ring, int nblocks, Size block_bytes)
 	ConditionVariableInit(&ring->filled);
 	ring->block_bytes = MAXALIGN(block_bytes);
 	ring->nblocks = nblocks;
-	pg_atomic_init_u32(&ring->nfinished, 0);
-	pg_atomic_init_u32(&ring->stopped, 0);
-	pg_atomic_init_u32(&ring->nfull, 0);
-	pg_atomic_init_u64(&ring->left_at, 0);
 	BlockRingReset(ring);
 }
 

@@ -171,20 +171,6 @@ EntryIsOurs(const Progress *progress)
 		MyBEEntry->st_progress_command == PROGRESS_COMMAND_FASTED;
 }
 
-/* Also when a subtransaction's end has cleared it meanwhile. */
-static bool
-TakeEntry(const Progress *progress)
-{
-	if (MyBEEntry == NULL || !pgstat_track_activities)
-		return false;
-	if (MyBEEntry->st_progress_command == PROGRESS_COMMAND_INVALID)
-	{
-		pgstat_progress_start_command(PROGRESS_COMMAND_FASTED, progress->relid);
-		shown = progress;
-	}
-	return EntryIsOurs(progress);
-}
-
 void
 ProgressBegin(Progress *progress, Oid relid)
 {
@@ -208,7 +194,15 @@ ProgressShow(Progress *progress, ProgressPhase phase, const ProgressNumbers *num
 	};
 
 	INSTR_TIME_SET_CURRENT(progress->shown);
-	if (TakeEntry(progress))
+	if (MyBEEntry == NULL || !pgstat_track_activities)
+		return;
+	/* also when a subtransaction's end has cleared it meanwhile */
+	if (MyBEEntry->st_progress_command == PROGRESS_COMMAND_INVALID)
+	{
+		pgstat_progress_start_command(PROGRESS_COMMAND_FASTED, progress->relid);
+		shown = progress;
+	}
+	if (EntryIsOurs(progress))
 		pgstat_progress_update_multi_param(NSLOTS, slots, values);
 }
 
@@ -219,26 +213,6 @@ ProgressEnd(Progress *progress)
 		pgstat_progress_end_command();
 	if (shown == progress)
 		shown = NULL;
-}
-
-static void
-PutEntry(ReturnSetInfo *rsinfo, const PgBackendStatus *entry)
-{
-	Datum		values[4 + NSLOTS];
-	bool		nulls[4 + NSLOTS] = {false};
-	int64		phase;
-
-	values[0] = Int32GetDatum(entry->st_procpid);
-	values[1] = ObjectIdGetDatum(entry->st_databaseid);
-	values[2] = ObjectIdGetDatum(entry->st_userid);
-	values[3] = ObjectIdGetDatum(entry->st_progress_command_target);
-	nulls[3] = !OidIsValid(entry->st_progress_command_target);
-	phase = entry->st_progress_param[0];
-	values[4] = CStringGetTextDatum(phase >= PROGRESS_READING && phase <= PROGRESS_GROUPING ?
-									phase_names[phase] : "unknown");
-	for (int i = 1; i < NSLOTS; i++)
-		values[4 + i] = Int64GetDatum(entry->st_progress_param[i]);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
 /*
@@ -256,11 +230,24 @@ fasted_internal_progress(PG_FUNCTION_ARGS)
 	for (int i = 1; i <= nbackends; i++)
 	{
 		const PgBackendStatus *entry = &FASTED_LOCAL_BACKEND(i)->backendStatus;
+		int64		phase = entry->st_progress_param[0];
+		Datum		values[4 + NSLOTS];
+		bool		nulls[4 + NSLOTS] = {false};
 
-		if (entry->st_procpid > 0 &&
-			entry->st_progress_command == PROGRESS_COMMAND_FASTED &&
-			(sees_all || has_privs_of_role(GetUserId(), entry->st_userid)))
-			PutEntry(rsinfo, entry);
+		if (entry->st_procpid <= 0 ||
+			entry->st_progress_command != PROGRESS_COMMAND_FASTED ||
+			!(sees_all || has_privs_of_role(GetUserId(), entry->st_userid)))
+			continue;
+		values[0] = Int32GetDatum(entry->st_procpid);
+		values[1] = ObjectIdGetDatum(entry->st_databaseid);
+		values[2] = ObjectIdGetDatum(entry->st_userid);
+		values[3] = ObjectIdGetDatum(entry->st_progress_command_target);
+		nulls[3] = !OidIsValid(entry->st_progress_command_target);
+		values[4] = CStringGetTextDatum(phase >= PROGRESS_READING && phase <= PROGRESS_GROUPING ?
+										phase_names[phase] : "unknown");
+		for (int slot = 1; slot < NSLOTS; slot++)
+			values[4 + slot] = Int64GetDatum(entry->st_progress_param[slot]);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
 }

@@ -2,7 +2,7 @@
  *
  * cluster.h
  *	  The Citus cluster: whether its nodes can share a join, what they send, and reading a table
- *	  of the cluster.  Declares what cluster.c, shard_reader.c and remote_join.c define.
+ *	  of the cluster.  Declares what cluster.c and remote_join.c define.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,12 +21,6 @@
  * calls.  NIL: it can't be divided; *reason tells why, or is NULL where nobody expects it to be.
  */
 extern List *FindWorkers(const VectorSource *source, const char **reason);
-
-/*
- * The nodes that have shards of a table, with the names of these shards.  NIL: the table is not
- * one of Citus's whose rows are divided over shards, or a shard is nowhere.
- */
-extern List *FindShards(Oid relid);
 
 /*
  * The table whose rows a relation has.  Of a table: itself.  Of a view that selects from one

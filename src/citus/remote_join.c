@@ -166,35 +166,9 @@ typedef struct OwnRows
 } OwnRows;
 
 static void
-KeepHash(OwnRows *rows, uint64 vector_hash)
-{
-	if (rows->keys->count == rows->capacity)
-	{
-		rows->capacity = Min((uint64) rows->capacity * 2, FASTED_MAX_ROWS);
-		rows->hashes = repalloc_huge(rows->hashes, (Size) rows->capacity * sizeof(uint64));
-	}
-	rows->hashes[rows->keys->count] = vector_hash;
-}
-
-static void
 AddToPrint(OwnRows *rows, Datum key, uint64 vector_hash)
 {
 	FingerprintAdd(&rows->print, KeyHash(key, rows->keys->typlen, rows->keys->typbyval), vector_hash);
-}
-
-static void
-TakeKey(OwnRows *rows, Datum key, uint64 vector_hash)
-{
-	if (rows->keys->count >= FASTED_MAX_ROWS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("\"%s\" has too many rows to join", rows->source->relation),
-				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
-	if (rows->hashes != NULL)
-		KeepHash(rows, vector_hash);
-	else
-		AddToPrint(rows, key, vector_hash);
-	KeySetAdd(rows->keys, key);
 }
 
 /* A key that is null has no hash, so that the workers' fingerprints differ: they tell which. */
@@ -202,21 +176,38 @@ static bool
 TakeOwnRow(void *arg, TupleTableSlot *slot)
 {
 	OwnRows    *rows = arg;
+	uint32		count = rows->keys->count;
 	MemoryContext old;
+	uint64		vector_hash;
 
-	if (rows->keys->count % ROWS_PER_CHECK == 0)
+	if (count % ROWS_PER_CHECK == 0)
 		CheckJoinInterrupts();
 	slot_getallattrs(slot);
-	if (slot->tts_isnull[1] || (rows->source->skip_zeros && DatumGetInt64(slot->tts_values[1]) == 0))
+	vector_hash = (uint64) DatumGetInt64(slot->tts_values[1]);
+	if (slot->tts_isnull[1] || (rows->source->skip_zeros && vector_hash == 0))
 		return true;
 	if (slot->tts_isnull[0])
 	{
 		rows->print.rows++;
 		return true;
 	}
+	if (count >= FASTED_MAX_ROWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("\"%s\" has too many rows to join", rows->source->relation),
+				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
+	if (rows->hashes != NULL && count == rows->capacity)
+	{
+		rows->capacity = Min((uint64) rows->capacity * 2, FASTED_MAX_ROWS);
+		rows->hashes = repalloc_huge(rows->hashes, (Size) rows->capacity * sizeof(uint64));
+	}
 	MemoryContextReset(rows->row_context);
 	old = MemoryContextSwitchTo(rows->row_context);
-	TakeKey(rows, slot->tts_values[0], (uint64) DatumGetInt64(slot->tts_values[1]));
+	if (rows->hashes != NULL)
+		rows->hashes[count] = vector_hash;
+	else
+		AddToPrint(rows, slot->tts_values[0], vector_hash);
+	KeySetAdd(rows->keys, slot->tts_values[0]);
 	MemoryContextSwitchTo(old);
 	return true;
 }
@@ -329,7 +320,7 @@ CheckRows(const RemoteJoin *remote, int n)
 		const Fingerprint *theirs = &remote->slices[n].report.rows[side];
 		const Fingerprint *own = &remote->prints[side];
 
-		if (SameFingerprint(theirs, own))
+		if (theirs->rows == own->rows && theirs->hash == own->hash)
 			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -364,14 +355,6 @@ CheckCuts(const RemoteJoin *remote)
 }
 
 /* --- what comes */
-
-static void
-CheckPairs(const RemoteJoin *remote, int n, size_t npairs)
-{
-	for (size_t i = 0; i < npairs; i++)
-		if (remote->pairs[i].a >= remote->pairs[i].b || remote->pairs[i].b >= remote->rows[0])
-			ReportNonsense(remote, n);
-}
 
 static bool
 CouldBeNeighbor(const RemoteJoin *remote, int n, const FastedPair *pair)
@@ -481,7 +464,10 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 			if (remote->problem.output == SLICE_NEAREST)
 				RankNeighbors(remote, n, npairs);
 			else
-				CheckPairs(remote, n, npairs);
+				for (size_t i = 0; i < npairs; i++)
+					if (remote->pairs[i].a >= remote->pairs[i].b ||
+						remote->pairs[i].b >= remote->rows[0])
+						ReportNonsense(remote, n);
 			break;
 		case MESSAGE_COUNTS:
 			AddCounts(remote, n, message);

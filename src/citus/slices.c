@@ -18,14 +18,12 @@
 #include "base/guc.h"
 #include "base/interrupts.h"
 #include "base/row_numbers.h"
-#include "catalog/pg_type.h"
 #include "citus/cluster.h"
 #include "cpu/cpu_kernel.h"
 #include "funcapi.h"
 #include "join/join.h"
 #include "join/remote_join.h"
 #include "rows/reader.h"
-#include "rows/source.h"
 #include "rows/vector.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -116,7 +114,8 @@ typedef struct ShareSink
 	Fingerprint *print;
 	int16		typlen;			/* of its keys */
 	bool		typbyval;
-	bool		to[2];			/* the sides that take its rows */
+	int			side;			/* the first side that takes its rows, and the last one */
+	int			last_side;
 	bool		stopped;		/* a side takes no more */
 
 	FastedElement element;
@@ -155,9 +154,9 @@ Flush(ShareSink *sink)
 {
 	uint32		end;
 
-	if (sink->to[1])
+	if (sink->last_side == 1)
 		PushRows(sink, 1, 0, sink->used);
-	for (uint32 begin = 0; sink->to[0] && begin < sink->used; begin = end)
+	for (uint32 begin = 0; sink->side == 0 && begin < sink->used; begin = end)
 	{
 		uint32		row = sink->first + begin;
 
@@ -174,13 +173,12 @@ ExpectRows(RowSink *self, uint64 rows)
 {
 	ShareSink  *sink = (ShareSink *) self;
 
-	for (int side = 1; side >= 0; side--)
-		if (sink->to[side])
-		{
-			RowSink    *to = JoinSink(sink->slice->join, side);
+	for (int side = sink->last_side; side >= sink->side; side--)
+	{
+		RowSink    *to = JoinSink(sink->slice->join, side);
 
-			to->expect_rows(to, side == 1 ? rows : rows / sink->slice->slices);
-		}
+		to->expect_rows(to, side == 1 ? rows : rows / sink->slice->slices);
+	}
 }
 
 static void
@@ -193,13 +191,12 @@ SetDimensions(RowSink *self, int dimensions, const char *row_name)
 	sink->capacity = Max(SHARE_BLOCK_ROWS, BUFFER_BYTES / (sink->floats * sizeof(float)));
 	sink->rows = MemoryContextAllocHuge(GetMemoryChunkContext(sink->slice->message),
 										sink->capacity * sink->floats * sizeof(float));
-	for (int side = 0; side < 2; side++)
-		if (sink->to[side])
-		{
-			RowSink    *to = JoinSink(sink->slice->join, side);
+	for (int side = sink->side; side <= sink->last_side; side++)
+	{
+		RowSink    *to = JoinSink(sink->slice->join, side);
 
-			to->set_dimensions(to, dimensions, row_name);
-		}
+		to->set_dimensions(to, dimensions, row_name);
+	}
 }
 
 static size_t
@@ -235,7 +232,7 @@ ReadRelation(Slice *slice, int side)
 		.sink = {.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
 		.room_for_rows = RoomForRows,.take_rows = TakeRows},
 		.slice = slice,.print = &slice->report.rows[side],.element = source->element,
-		.to = {side == 0, side == 1 || slice->sources[1] == NULL}
+		.side = side,.last_side = slice->sources[1] == NULL ? 1 : side
 	};
 
 	get_typlenbyval(source->key_type, &sink.typlen, &sink.typbyval);
@@ -311,8 +308,9 @@ BeginPairs(FunctionCallInfo fcinfo)
 		[SLICE_COUNTS] = FASTED_OUTPUT_COUNTS,
 		[SLICE_CONNECTIONS] = FASTED_OUTPUT_PAIRS
 	};
-	Slice	   *slice = CreateSlice(OutputFromName(text_to_cstring(PG_GETARG_TEXT_PP(SLICE_OUTPUT))),
-									PG_GETARG_INT32(SLICE_NUMBER), PG_GETARG_INT32(SLICE_SLICES));
+	char	   *output = text_to_cstring(PG_GETARG_TEXT_PP(SLICE_OUTPUT));
+	Slice	   *slice = CreateSlice(OutputFromName(output), PG_GETARG_INT32(SLICE_NUMBER),
+									PG_GETARG_INT32(SLICE_SLICES));
 	VectorSource *source = ResolveArguments(fcinfo, SLICE_RELATION, SLICE_COLUMN, SLICE_ID_COLUMN,
 											SLICE_KEY_TYPE, SLICE_METRIC, "id_column",
 											"fasted_self_join");

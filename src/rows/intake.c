@@ -40,7 +40,6 @@
 #include "storage/ipc.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 
 /* Behind all that the planner gives to the nodes of a plan. */
 #define INTAKE_NODE_ID (1 << 20)
@@ -74,13 +73,12 @@
 #define MAX_BLOCK_ROWS 2048
 
 /*
- * A block of the ring.  Vectors lie behind it, of one number of dimensions; keys by reference
- * lie before the block's end, the first one last.
+ * A block of the ring.  Vectors lie behind it; keys by reference lie before the block's end, the
+ * first one last.
  */
 typedef struct Block
 {
 	uint32		nrows;
-	uint32		dimensions;
 	Size		key_bytes;		/* of keys that are passed by reference */
 	bool		has_zeros;		/* there is a zero vector among the rows */
 	Datum		keys[MAX_BLOCK_ROWS];	/* of one by reference: its distance from the block's end */
@@ -88,17 +86,17 @@ typedef struct Block
 
 #define ROWS_OFFSET MAXALIGN(sizeof(Block))
 
-StaticAssertDecl(BLOCK_BYTES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(float) + 16 * 1024,
+StaticAssertDecl(BLOCK_BYTES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(float) + 16384 &&
+				 BLOCK_BYTES_OF_DOUBLES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(double) + 16384,
 				 "a block holds the longest vector and its key");
-StaticAssertDecl(BLOCK_BYTES_OF_DOUBLES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(double) + 16 * 1024,
-				 "a block holds the longest vector of doubles and its key");
 
 /* What is in shared memory, before the ring. */
 typedef struct SharedIntake
 {
 	int16		key_typlen;
 	bool		key_byval;
-	RowKind		kind;
+	VectorSource source;		/* of which workers use no pointers */
+	pg_atomic_uint32 dimensions;	/* of the first vector; zero before it */
 	pg_atomic_uint32 ntuples;	/* rows that workers leave to the leader as tuples */
 } SharedIntake;
 
@@ -108,7 +106,6 @@ typedef struct Leader
 	RowTaker   *taker;
 	bool		reads;			/* it may read a share of its own */
 	SharedIntake *shared;		/* NULL: there is none, or none any more */
-	BlockRing  *ring;
 	ParallelContext *pcxt;
 	uint32		nworkers;
 	uint64		ring_rows;		/* rows that came through the ring */
@@ -126,10 +123,8 @@ typedef struct IntakeState
 	CustomScanState css;
 	Leader	   *leader;			/* NULL in a worker, which has what follows */
 	SharedIntake *shared;
-	BlockRing  *ring;
 	int			number;			/* of the block that it fills; -1: none */
 	bool		spoilt;			/* a row is on its way that the leader will report */
-	bool		finished;
 } IntakeState;
 
 /* --- shared memory */
@@ -168,59 +163,68 @@ static void
 PublishBlock(IntakeState *intake)
 {
 	if (intake->number >= 0)
-		BlockRingPublish(intake->ring, intake->number);
+		BlockRingPublish(RingOf(intake->shared), intake->number);
 	intake->number = -1;
 }
 
-/*
- * A block with room for another row of so many dimensions, and its key.  NULL: the leader wants no
- * further row.
- */
+/* A block with room for another row and its key; NULL: the leader wants no further row. */
 static Block *
-BlockWithRoom(IntakeState *intake, uint32 dimensions, Size key_bytes)
+BlockWithRoom(IntakeState *intake, Size row_bytes, Size key_bytes)
 {
-	FastedElement element = intake->shared->kind.element;
 	Block	   *block;
 
 	if (intake->number >= 0)
 	{
-		block = BlockRingData(intake->ring, intake->number);
-		if (block->nrows < MAX_BLOCK_ROWS && block->dimensions == dimensions &&
-			ROWS_OFFSET + (block->nrows + 1) * RowBytes(element, dimensions) +
-			block->key_bytes + key_bytes <= BlockBytes(element))
+		block = BlockRingData(RingOf(intake->shared), intake->number);
+		if (block->nrows < MAX_BLOCK_ROWS &&
+			ROWS_OFFSET + (block->nrows + 1) * row_bytes + block->key_bytes + key_bytes <=
+			BlockBytes(intake->shared->source.element))
 			return block;
 		PublishBlock(intake);
 	}
-	intake->number = BlockRingWaitEmpty(intake->ring);
+	intake->number = BlockRingWaitEmpty(RingOf(intake->shared));
 	if (intake->number < 0)
 		return NULL;
-	block = BlockRingData(intake->ring, intake->number);
+	block = BlockRingData(RingOf(intake->shared), intake->number);
 	block->nrows = 0;
-	block->dimensions = dimensions;
 	block->key_bytes = 0;
 	block->has_zeros = false;
 	return block;
 }
 
-/* False: the ring does not take the row, because it is spoilt or its key is too long. */
+/*
+ * Returns true if nothing is left to do with this row; false, if the ring does not take it, because
+ * it is spoilt or its key is too long.  Leaves garbage in the current memory context.
+ */
 static bool
-PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector)
+PutRow(IntakeState *intake, TupleTableSlot *slot)
 {
-	const SharedIntake *shared = intake->shared;
-	Size		block_bytes = BlockBytes(shared->kind.element);
+	SharedIntake *shared = intake->shared;
+	uint32		common = pg_atomic_read_u32(&shared->dimensions);
+	Size		block_bytes = BlockBytes(shared->source.element);
 	Size		key_bytes = 0;
 	Size		row_bytes;
+	Datum		key;
 	ArrayType  *array;
 	Block	   *block;
 	int			dimensions;
 	int			element;
 	float	   *row;
 
+	slot_getallattrs(slot);
+	if (slot->tts_isnull[VECTOR_COLUMN])
+		return true;			/* no vector: takes no part */
 	intake->spoilt = true;
-	if (key_isnull)
+	if (slot->tts_isnull[KEY_COLUMN])
 		return false;
-	array = DatumGetArrayTypeP(vector);
+	key = slot->tts_values[KEY_COLUMN];
+	array = DatumGetArrayTypeP(slot->tts_values[VECTOR_COLUMN]);
 	if (VectorShape(array, &dimensions) != VECTOR_OK || (uint32) dimensions > FASTED_MAX_DIMENSIONS)
+		return false;
+	/* the first vector of all sets their number */
+	if (common == 0 && pg_atomic_compare_exchange_u32(&shared->dimensions, &common, dimensions))
+		common = dimensions;
+	if ((uint32) dimensions != common)
 		return false;
 	if (!shared->key_byval)
 	{
@@ -230,15 +234,15 @@ PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector)
 	}
 
 	intake->spoilt = false;
-	row_bytes = RowBytes(shared->kind.element, dimensions);
-	if (BlockRingIsStopped(intake->ring) ||
+	row_bytes = RowBytes(shared->source.element, dimensions);
+	if (BlockRingIsStopped(RingOf(intake->shared)) ||
 		ROWS_OFFSET + row_bytes + MAXALIGN(key_bytes) > block_bytes)
 		return false;
-	block = BlockWithRoom(intake, dimensions, MAXALIGN(key_bytes));
+	block = BlockWithRoom(intake, row_bytes, MAXALIGN(key_bytes));
 	if (block == NULL)
 		return false;
 	row = (float *) ((char *) block + ROWS_OFFSET + block->nrows * row_bytes);
-	intake->spoilt = VectorElements(array, &shared->kind, dimensions, row, &element) != VECTOR_OK;
+	intake->spoilt = VectorElements(array, &shared->source, dimensions, row, &element) != VECTOR_OK;
 	if (intake->spoilt)
 		return false;
 	if (!shared->key_byval)
@@ -248,27 +252,8 @@ PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector)
 		key = (Datum) block->key_bytes;
 	}
 	block->keys[block->nrows++] = key;
-	block->has_zeros |= RowIsZero(row, shared->kind.element, dimensions);
+	block->has_zeros |= RowIsZero(row, shared->source.element, dimensions);
 	return true;
-}
-
-/* Is nothing left to do with this row? */
-static bool
-PutSlot(IntakeState *intake, TupleTableSlot *slot)
-{
-	ExprContext *econtext = intake->css.ss.ps.ps_ExprContext;
-	MemoryContext old;
-	bool		taken;
-
-	slot_getallattrs(slot);
-	if (slot->tts_isnull[VECTOR_COLUMN])
-		return true;			/* no vector: takes no part */
-	ResetExprContext(econtext);
-	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	taken = PutRow(intake, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
-				   slot->tts_values[VECTOR_COLUMN]);
-	MemoryContextSwitchTo(old);
-	return taken;
 }
 
 /*
@@ -280,25 +265,30 @@ static TupleTableSlot *
 NextInWorker(IntakeState *intake)
 {
 	PlanState  *below = outerPlanState(intake);
+	ExprContext *econtext = intake->css.ss.ps.ps_ExprContext;
 
-	while (!BlockRingIsStopped(intake->ring) && !intake->spoilt)
+	while (!BlockRingIsStopped(RingOf(intake->shared)) && !intake->spoilt)
 	{
 		TupleTableSlot *slot = ExecProcNode(below);
+		MemoryContext old;
+		bool		taken;
 
 		if (TupIsNull(slot))
 			break;
-		if (PutSlot(intake, slot))
+		ResetExprContext(econtext);
+		old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+		taken = PutRow(intake, slot);
+		MemoryContextSwitchTo(old);
+		if (taken)
 			continue;
 		/* the rows before it come before it */
 		PublishBlock(intake);
 		pg_atomic_fetch_add_u32(&intake->shared->ntuples, 1);
-		BlockRingWake(intake->ring);
+		BlockRingWake(RingOf(intake->shared));
 		return slot;
 	}
 	PublishBlock(intake);
-	if (!intake->finished)
-		BlockRingFinish(intake->ring);
-	intake->finished = true;
+	BlockRingFinish(RingOf(intake->shared));
 	return NULL;
 }
 
@@ -345,19 +335,20 @@ TakeBlock(Leader *leader, Block *block)
 	FastedElement element = taker->source->element;
 	const char *rows = (char *) block + ROWS_OFFSET;
 	bool		skip_zeros = taker->source->skip_zeros && block->has_zeros;
-	size_t		row_bytes = RowBytes(element, block->dimensions);
+	uint32		dimensions = pg_atomic_read_u32(&leader->shared->dimensions);
+	size_t		row_bytes = RowBytes(element, dimensions);
 
 	if (!leader->shared->key_byval)
 		for (uint32 i = 0; i < block->nrows; i++)
 			block->keys[i] = PointerGetDatum((char *) block + BlockBytes(element) -
 											 (Size) block->keys[i]);
 	if (block->nrows > 0)
-		CheckDimensions(taker, block->dimensions, block->keys[0]);
+		CheckDimensions(taker, dimensions, block->keys[0]);
 	for (size_t begin = 0, end; begin < block->nrows; begin = end + 1)
 	{
 		for (end = begin; end < block->nrows; end++)
 			if (skip_zeros && RowIsZero((const float *) (rows + end * row_bytes), element,
-										block->dimensions))
+										dimensions))
 				break;
 		if (!GiveRows(leader, rows + begin * row_bytes, block->keys + begin, end - begin, row_bytes))
 			return;
@@ -377,7 +368,7 @@ FreeTaken(Leader *leader, bool all)
 	if (sink->settle != NULL)
 		sink->settle(sink, all);
 	for (int i = 0; i < nfree; i++)
-		BlockRingRelease(leader->ring, leader->taken[i]);
+		BlockRingRelease(RingOf(leader->shared), leader->taken[i]);
 	leader->ntaken -= nfree;
 	memmove(leader->taken, leader->taken + nfree, leader->ntaken * sizeof(int));
 	leader->nsettling = leader->ntaken;
@@ -387,12 +378,14 @@ FreeTaken(Leader *leader, bool all)
 static bool
 TakeBlocks(Leader *leader)
 {
-	for (uint32 left = BlockRingFull(leader->ring); left > 0 && !leader->taker->stopped; left--)
+	BlockRing  *ring = RingOf(leader->shared);
+
+	for (uint32 left = BlockRingFull(ring); left > 0 && !leader->taker->stopped; left--)
 	{
-		int			number = BlockRingTakeFull(leader->ring);
+		int			number = BlockRingTakeFull(ring);
 
 		CheckJoinInterrupts();
-		TakeBlock(leader, BlockRingData(leader->ring, number));
+		TakeBlock(leader, BlockRingData(ring, number));
 		leader->taken[leader->ntaken++] = number;
 		if (leader->ntaken == leader->nsettling + BLOCKS_TOGETHER)
 			FreeTaken(leader, false);
@@ -430,7 +423,7 @@ WorkersHaveFinished(const Leader *leader)
 	int			launched = pcxt->nworkers_launched;
 	int			stopped = 0;
 
-	if (BlockRingFinished(leader->ring) >= (uint32) launched)
+	if (BlockRingFinished(RingOf(leader->shared)) >= (uint32) launched)
 		return true;
 	for (int i = 0; i < launched; i++)
 	{
@@ -451,11 +444,11 @@ EndInLeader(Leader *leader)
 	if (leader->shared == NULL)
 		return;
 	if (leader->taker->stopped)
-		BlockRingStop(leader->ring);
+		BlockRingStop(RingOf(leader->shared));
 	if (sink->withdraw != NULL)
 		sink->withdraw(sink);
 	leader->nworkers = leader->pcxt->nworkers_launched;
-	leader->ntaken = 0;
+	leader->ntaken = leader->nsettling = 0;
 	leader->shared = NULL;
 }
 
@@ -478,11 +471,11 @@ WorkInLeader(Leader *leader, PlanState *below)
 	}
 	if (leader->shared == NULL)
 		return false;
-	finished = BlockRingFinished(leader->ring);
+	finished = BlockRingFinished(RingOf(leader->shared));
 	if (WorkersHaveFinished(leader))
 		return false;
 	CheckJoinInterrupts();
-	BlockRingWait(leader->ring, finished, WAIT_MS);
+	BlockRingWait(RingOf(leader->shared), finished, WAIT_MS);
 	return true;
 }
 
@@ -494,7 +487,7 @@ NextInLeader(Leader *leader, PlanState *below)
 
 	while (!leader->taker->stopped)
 	{
-		if (leader->shared != NULL && BlockRingFull(leader->ring) > 0)
+		if (leader->shared != NULL && BlockRingFull(RingOf(leader->shared)) > 0)
 			TakeBlocks(leader);
 		else if (leader->ntaken > 0)
 			FreeTaken(leader, true);
@@ -502,7 +495,8 @@ NextInLeader(Leader *leader, PlanState *below)
 			pg_atomic_read_u32(&leader->shared->ntuples) > leader->tuples_received)
 		{
 			if (leader->received_before == (int64) leader->tuples_received)
-				BlockRingWait(leader->ring, BlockRingFinished(leader->ring), TUPLE_WAIT_MS);
+				BlockRingWait(RingOf(leader->shared),
+							  BlockRingFinished(RingOf(leader->shared)), TUPLE_WAIT_MS);
 			leader->received_before = leader->tuples_received;
 			return ExecStoreAllNullTuple(leader->nulls);
 		}
@@ -569,12 +563,12 @@ InitializeIntake(CustomScanState *node, ParallelContext *pcxt, void *memory)
 	SharedIntake *shared = memory;
 
 	get_typlenbyval(source->key_type, &shared->key_typlen, &shared->key_byval);
-	shared->kind = RowKindOf(source);
+	shared->source = *source;
+	pg_atomic_init_u32(&shared->dimensions, 0);
 	pg_atomic_init_u32(&shared->ntuples, 0);
 	BlockRingInit(RingOf(shared), CountBlocks(pcxt->nworkers, source), BlockBytes(source->element));
 	/* from the first worker on: its rows may come before the leader's node is called */
 	leader->shared = shared;
-	leader->ring = RingOf(shared);
 	leader->pcxt = pcxt;
 	if (sink->lend != NULL)
 		sink->lend(sink, memory, SharedBytes(pcxt->nworkers, source));
@@ -586,7 +580,6 @@ InitializeIntakeInWorker(CustomScanState *node, shm_toc *toc, void *memory)
 	IntakeState *intake = (IntakeState *) node;
 
 	intake->shared = memory;
-	intake->ring = RingOf(memory);
 	intake->number = -1;
 }
 

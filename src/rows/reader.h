@@ -2,7 +2,7 @@
  *
  * reader.h
  *	  Rows in: reads keys and vectors through the planner and the executor.  Declares what
- *	  reader.c, source_query.c and intake.c define.
+ *	  reader.c and intake.c define.
  *
  *-------------------------------------------------------------------------
  */
@@ -121,7 +121,7 @@ extern void InstallIntakeNode(void);
  */
 extern void RunIntakePlan(struct PlannedStmt *plan, RowTaker *taker);
 
-/* --- the query that reads a source: source_query.c */
+/* --- the query that reads a source */
 
 /*
  * The query is made as a tree, of OIDs: no name is looked up anew, so that it reads the
@@ -168,13 +168,6 @@ typedef bool (*TupleCallback) (void *arg, TupleTableSlot *slot);
 /* Runs the plan in the active snapshot, as the current user. */
 extern void RunPlan(const VectorSource *source, struct PlannedStmt *plan,
 					TupleCallback take, void *arg);
-
-/*
- * A plan whose top is a Gather, in a GUC nest level of the caller's, in which it
- * must be executed too.  NULL: workers may not be used, or don't pay.  rows is the
- * planner's estimate for the source's own query.
- */
-extern struct PlannedStmt *PlanParallelRead(const VectorSource *source, uint64 rows);
 
 /* In the caller's GUC nest level. */
 extern void SetForThisQuery(const char *name, const char *value);

@@ -2,8 +2,8 @@
  *
  * source.h
  *	  What is joined: a relation, its vector column, its key column and its partition column; and
- *	  what SQL functions check of their other arguments alike.  Declares what source.c,
- *	  group_numbers.c and statistics.c define.
+ *	  what SQL functions check of their other arguments alike.  Declares what source.c
+ *	  and statistics.c define.
  *
  *-------------------------------------------------------------------------
  */

@@ -18,7 +18,6 @@
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_statistic.h"
-#include "catalog/pg_type.h"
 #include "engine/exact_distance.h"
 #include "fmgr.h"
 #include "parser/parse_coerce.h"
@@ -77,18 +76,27 @@ ColumnStatistics(Oid relid, AttrNumber column, bool children)
 	return tuple;
 }
 
+/* Copies the numbers of that row; returns false if there is none. */
+static bool
+ReadNumbers(Oid relid, AttrNumber column, double *null_share, double *distinct)
+{
+	HeapTuple	tuple = ColumnStatistics(relid, column, true);
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	*null_share = ((Form_pg_statistic) GETSTRUCT(tuple))->stanullfrac;
+	*distinct = ((Form_pg_statistic) GETSTRUCT(tuple))->stadistinct;
+	ReleaseSysCache(tuple);
+	return true;
+}
+
 double
 NullVectors(Oid relid, AttrNumber column)
 {
-	HeapTuple	tuple = ColumnStatistics(relid, column, true);
-	double		share = 0.0;
+	double		share;
+	double		distinct;
 
-	if (HeapTupleIsValid(tuple))
-	{
-		share = ((Form_pg_statistic) GETSTRUCT(tuple))->stanullfrac;
-		ReleaseSysCache(tuple);
-	}
-	return share;
+	return ReadNumbers(relid, column, &share, &distinct) ? share : 0.0;
 }
 
 /*
@@ -343,16 +351,11 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 double
 EstimateGroups(Oid relid, AttrNumber column, double rows)
 {
-	HeapTuple	tuple = ColumnStatistics(relid, column, true);
+	double		nulls;
+	double		distinct;
 	double		groups = DEFAULT_NUM_DISTINCT;
 
-	if (HeapTupleIsValid(tuple))
-	{
-		double		distinct = ((Form_pg_statistic) GETSTRUCT(tuple))->stadistinct;
-
-		if (distinct != 0.0)
-			groups = distinct < 0.0 ? -distinct * rows : distinct;
-		ReleaseSysCache(tuple);
-	}
+	if (ReadNumbers(relid, column, &nulls, &distinct) && distinct != 0.0)
+		groups = distinct < 0.0 ? -distinct * rows : distinct;
 	return Max(1.0, Min(groups, rows));
 }

@@ -319,15 +319,14 @@ LinksOpen(List *nodes)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	LinkSet    *links = palloc0(offsetof(LinkSet, links) + list_length(nodes) * sizeof(Link));
 	const char *timeout = GetConfigOption("citus.node_connection_timeout", true, false);
-	TimestampTz deadline;
+	int			limit = timeout != NULL && atoi(timeout) > 0 ? atoi(timeout) : 30000;
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), limit);
 	ListCell   *cell;
 
 	links->context = context;
 	links->callback.func = CloseAll;
 	links->callback.arg = links;
 	MemoryContextRegisterResetCallback(context, &links->callback);
-	deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-										   timeout != NULL && atoi(timeout) > 0 ? atoi(timeout) : 30000);
 	foreach(cell, nodes)
 	{
 		const WorkerNode *node = lfirst(cell);
