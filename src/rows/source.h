@@ -60,7 +60,7 @@ typedef struct VectorSource
  * Finds the columns, and how their values are read.  id_column
  * NULL means the single-column primary key.  Locks the relation as SELECT would,
  * until the end of the transaction.  Does not check privileges: the query that
- * reads it does, when it runs (source_query.h).  Errors: no such relation or
+ * reads it does, when it runs (reader.h).  Errors: no such relation or
  * column, not something to select from, a column that is no vector, no usable
  * key, a key that does not convert to key_type.  Allocates in the current memory
  * context.
