@@ -18,12 +18,14 @@ SELECT row_number() OVER (), slice, slices, output,
 FROM unnest(ARRAY['pairs', 'count', 'counts', 'connections']) AS output,
 	generate_series(1, 3) AS slices, generate_series(0, slices - 1) AS slice;
 
+-- A number as it lies in memory; the first bytes of a vector are its number of array dimensions.
 CREATE FUNCTION uint32(m bytea, at int) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-	SELECT ('x' || encode(substr(m, at + 1, 4), 'hex'))::bit(32)::bigint $$;
+	SELECT ('x' || regexp_replace(encode(substr(m, at + 1, 4), 'hex'), '(..)(..)(..)(..)',
+		CASE get_byte(fasted_citus.vector_bytes('{1}'::real[]), 0) WHEN 1 THEN '\4\3\2\1' ELSE '\1\2\3\4' END))::bit(32)::bigint $$;
 
 -- all have read the same rows, and say so in the beginning and at the end
-SELECT count(*), count(DISTINCT substr(m, 2, 20)) FROM messages WHERE substr(m, 1, 1) IN ('R', 'D');
-SELECT DISTINCT uint32(m, 9) AS rows FROM messages WHERE substr(m, 1, 1) IN ('R', 'D');
+SELECT count(*), count(DISTINCT substr(m, 2, 24)) FROM messages WHERE substr(m, 1, 1) IN ('R', 'D');
+SELECT DISTINCT uint32(m, 9) + uint32(m, 13) AS rows FROM messages WHERE substr(m, 1, 1) IN ('R', 'D');
 
 -- pairs of rows by the order of their keys: of all slices together each pair is there once
 CREATE TABLE keys AS SELECT id, row_number() OVER (ORDER BY id) - 1 AS row FROM sliced WHERE v IS NOT NULL;
@@ -42,8 +44,8 @@ ANALYZE pairs, right_pairs, keys;
 
 -- counts of rows add up
 CREATE TABLE counts AS
-SELECT slices, uint32(m, 1) + (at - 5) / 4 AS row, sum(uint32(m, at)) AS count
-FROM messages, generate_series(5, length(m) - 4, 4) AS at
+SELECT slices, (at - 1) / 4 AS row, sum(uint32(m, at)) AS count
+FROM messages, generate_series(1, length(m) - 4, 4) AS at
 WHERE output = 'counts' AND substr(m, 1, 1) = 'C' GROUP BY 1, 2;
 SELECT slices, count(*), sum(abs(count - neighbors)) AS wrong
 FROM counts JOIN keys USING (row) JOIN fasted_neighbors('sliced', 'v', 3) USING (id)
@@ -98,7 +100,7 @@ INSERT INTO shares (b, slice, slices, m)
 SELECT b, slice, slices,
 	fasted_citus.nearest_slice('sliced', 'v', 'id', b::regclass, 'v', 'id', 'bigint', 15, 2, 'l2', slice, slices)
 FROM unnest(ARRAY['sliced', 'others']) AS b, generate_series(1, 3) AS slices, generate_series(0, slices - 1) AS slice;
-SELECT b, count(*), count(DISTINCT substr(m, 2, 36)) FROM shares WHERE substr(m, 1, 1) IN ('R', 'D') GROUP BY b;
+SELECT b, count(*), count(DISTINCT substr(m, 2, 40)) FROM shares WHERE substr(m, 1, 1) IN ('R', 'D') GROUP BY b;
 CREATE TABLE near AS
 SELECT b, slices, slice, uint32(m, at) AS a_row, uint32(m, at + 4) AS b_row,
 	row_number() OVER (PARTITION BY b, slices, uint32(m, at) ORDER BY n, at) AS rank

@@ -36,7 +36,6 @@
 #include "function_node/function_node.h"
 #include "join_node/join_node.h"
 #include "rows/reader.h"
-#include "rows/source_query.h"
 
 /* The name and version that pg_get_loaded_modules() shows; the Makefile knows the latter. */
 #ifdef PG_MODULE_MAGIC_EXT

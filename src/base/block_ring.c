@@ -23,14 +23,14 @@
 
 struct BlockRing
 {
-	slock_t		lock;			/* guards left_at and the numbers of blocks */
+	slock_t		lock;			/* guards the numbers of blocks */
 	ConditionVariable freed;	/* writers wait for an empty block */
 	ConditionVariable filled;	/* readers wait for a full one */
 	Size		block_bytes;
 	int			nblocks;
 	pg_atomic_uint32 nfinished;
 	pg_atomic_uint32 stopped;
-	TimestampTz left_at;		/* by the only writer; 0: it is at its work, or has not begun */
+	pg_atomic_uint64 left_at;	/* time, by the only writer; 0: it is at its work, or not yet */
 
 	/*
 	 * The numbers of blocks that nobody owns: empty ones as a stack, so that those
@@ -57,10 +57,10 @@ BlockRingSize(int nblocks, Size block_bytes)
 void
 BlockRingReset(BlockRing *ring)
 {
-	pg_atomic_write_u32(&ring->nfinished, 0);
-	pg_atomic_write_u32(&ring->stopped, 0);
-	pg_atomic_write_u32(&ring->nfull, 0);
-	ring->left_at = 0;
+	pg_atomic_init_u32(&ring->nfinished, 0);
+	pg_atomic_init_u32(&ring->stopped, 0);
+	pg_atomic_init_u32(&ring->nfull, 0);
+	pg_atomic_init_u64(&ring->left_at, 0);
 	ring->nempty = ring->nblocks;
 	for (int i = 0; i < ring->nblocks; i++)
 		ring->numbers[i] = ring->nblocks - 1 - i;
@@ -75,9 +75,6 @@ BlockRingInit(BlockRing *ring, int nblocks, Size block_bytes)
 	ConditionVariableInit(&ring->filled);
 	ring->block_bytes = MAXALIGN(block_bytes);
 	ring->nblocks = nblocks;
-	pg_atomic_init_u32(&ring->nfinished, 0);
-	pg_atomic_init_u32(&ring->stopped, 0);
-	pg_atomic_init_u32(&ring->nfull, 0);
 	BlockRingReset(ring);
 }
 
@@ -89,34 +86,28 @@ BlockRingData(BlockRing *ring, int number)
 
 /* --- taking and giving */
 
-/* Under the lock, as PopFull is. */
+/*
+ * The number of an empty block if one is wanted, or of a full one if one is wanted; negative: there
+ * is none.  Under one lock: between two, readers might take all that are full and give them back
+ * empty, so that neither look finds one.
+ */
 static int
-PopEmpty(BlockRing *ring)
+Take(BlockRing *ring, bool empty, bool full, bool *is_full)
 {
-	return ring->nempty > 0 ? ring->numbers[--ring->nempty] : -1;
-}
-
-static int
-PopFull(BlockRing *ring)
-{
-	uint32		nfull = pg_atomic_read_u32(&ring->nfull);
-	int			number;
-
-	if (nfull == 0)
-		return -1;
-	number = ring->numbers[ring->nblocks + ring->first_full];
-	ring->first_full = (ring->first_full + 1) % ring->nblocks;
-	pg_atomic_write_u32(&ring->nfull, nfull - 1);
-	return number;
-}
-
-static int
-TakeEmpty(BlockRing *ring)
-{
-	int			number;
+	int			number = -1;
+	uint32		nfull;
 
 	SpinLockAcquire(&ring->lock);
-	number = PopEmpty(ring);
+	nfull = pg_atomic_read_u32(&ring->nfull);
+	*is_full = !empty || ring->nempty == 0;
+	if (!*is_full)
+		number = ring->numbers[--ring->nempty];
+	else if (full && nfull > 0)
+	{
+		number = ring->numbers[ring->nblocks + ring->first_full];
+		ring->first_full = (ring->first_full + 1) % ring->nblocks;
+		pg_atomic_write_u32(&ring->nfull, nfull - 1);
+	}
 	SpinLockRelease(&ring->lock);
 	return number;
 }
@@ -124,29 +115,16 @@ TakeEmpty(BlockRing *ring)
 int
 BlockRingTakeFull(BlockRing *ring)
 {
-	int			number;
+	bool		is_full;
 
-	SpinLockAcquire(&ring->lock);
-	number = PopFull(ring);
-	SpinLockRelease(&ring->lock);
-	return number;
+	return Take(ring, false, true, &is_full);
 }
 
-/*
- * Under one lock: between two, readers might take all that are full and give
- * them back empty, so that neither look finds one.
- */
 int
 BlockRingTakeAny(BlockRing *ring, bool *full)
 {
-	int			number;
+	int			number = Take(ring, true, true, full);
 
-	SpinLockAcquire(&ring->lock);
-	number = PopEmpty(ring);
-	*full = number < 0;
-	if (*full)
-		number = PopFull(ring);
-	SpinLockRelease(&ring->lock);
 	if (number < 0)
 		elog(ERROR, "fasted scan has lost its blocks");
 	return number;
@@ -209,34 +187,23 @@ BlockRingIsStopped(BlockRing *ring)
 	return pg_atomic_read_u32(&ring->stopped) != 0;
 }
 
-static void
-SetLeftAt(BlockRing *ring, TimestampTz time)
-{
-	SpinLockAcquire(&ring->lock);
-	ring->left_at = time;
-	SpinLockRelease(&ring->lock);
-}
-
 void
 BlockRingEnter(BlockRing *ring)
 {
-	SetLeftAt(ring, 0);
+	pg_atomic_write_u64(&ring->left_at, 0);
 }
 
 void
 BlockRingLeave(BlockRing *ring)
 {
-	SetLeftAt(ring, GetCurrentTimestamp());
+	pg_atomic_write_u64(&ring->left_at, GetCurrentTimestamp());
 }
 
 static bool
 WriterIsGone(BlockRing *ring)
 {
-	TimestampTz left_at;
+	TimestampTz left_at = (TimestampTz) pg_atomic_read_u64(&ring->left_at);
 
-	SpinLockAcquire(&ring->lock);
-	left_at = ring->left_at;
-	SpinLockRelease(&ring->lock);
 	return left_at != 0 && TimestampDifferenceExceeds(left_at, GetCurrentTimestamp(), AWAY_MS);
 }
 
@@ -245,12 +212,13 @@ WriterIsGone(BlockRing *ring)
 int
 BlockRingWaitEmpty(BlockRing *ring)
 {
-	int			number = TakeEmpty(ring);
+	bool		is_full;
+	int			number = Take(ring, true, false, &is_full);
 
 	if (number >= 0)
 		return number;
 	ConditionVariablePrepareToSleep(&ring->freed);
-	while ((number = TakeEmpty(ring)) < 0 && !BlockRingIsStopped(ring))
+	while ((number = Take(ring, true, false, &is_full)) < 0 && !BlockRingIsStopped(ring))
 		(void) ConditionVariableTimedSleep(&ring->freed, LOOK_AGAIN_MS, PG_WAIT_EXTENSION);
 	ConditionVariableCancelSleep();
 	return number;

@@ -20,13 +20,13 @@ int			fasted_setting_max_threads = 0;
 int			fasted_setting_memory_limit = 1024 * 1024;
 int			fasted_setting_cpu_kernel = 0;
 int			fasted_setting_prune = FASTED_PRUNE_AUTO;
-int			fasted_setting_distribute = DISTRIBUTE_AUTO;
+int			fasted_setting_distribute = CHOICE_AUTO;
 char	   *fasted_setting_cuda_library = NULL;
 int			fasted_setting_filter = FASTED_FILTER_AUTO;
 bool		fasted_setting_refine = true;
 int			fasted_setting_gpu_memory_limit = 0;
 char	   *fasted_setting_gpu_devices = NULL;
-int			fasted_setting_gpu_share = GPU_SHARE_AUTO;
+int			fasted_setting_gpu_share = CHOICE_AUTO;
 bool		fasted_setting_scan_node = true;
 bool		fasted_setting_join_node = true;
 
@@ -45,27 +45,16 @@ static const struct config_enum_entry filter_options[] = {
 	{NULL, 0, false}
 };
 
-/* "force" is for tests: pruning only costs time where it does not pay. */
-static const struct config_enum_entry prune_options[] = {
-	{"auto", FASTED_PRUNE_AUTO, false},
-	{"off", FASTED_PRUNE_OFF, false},
-	{"force", FASTED_PRUNE_FORCE, true},
+/* "force" is for tests: it costs time where it does not pay. */
+static const struct config_enum_entry auto_options[] = {
+	{"auto", CHOICE_AUTO, false},
+	{"off", CHOICE_OFF, false},
+	{"force", CHOICE_FORCE, true},
 	{NULL, 0, false}
 };
 
-static const struct config_enum_entry gpu_share_options[] = {
-	{"auto", GPU_SHARE_AUTO, false},
-	{"off", GPU_SHARE_OFF, false},
-	{"force", GPU_SHARE_FORCE, true},
-	{NULL, 0, false}
-};
-
-static const struct config_enum_entry distribute_options[] = {
-	{"auto", DISTRIBUTE_AUTO, false},
-	{"off", DISTRIBUTE_OFF, false},
-	{"force", DISTRIBUTE_FORCE, true},
-	{NULL, 0, false}
-};
+StaticAssertDecl((int) FASTED_PRUNE_OFF == CHOICE_OFF && (int) FASTED_PRUNE_FORCE == CHOICE_FORCE,
+				 "fasted.prune has the engine's values");
 
 /* The numbers are this file's own: RequestedCpuKernel turns them into names. */
 static const struct config_enum_entry cpu_kernel_options[] = {
@@ -155,13 +144,13 @@ DefineDeveloperOptions(void)
 	DefineCustomEnumVariable("fasted.prune",
 							 "Selects whether rows are compared at few dimensions first.",
 							 "\"auto\" does so where a sample promises that it saves time, on a CPU.",
-							 &fasted_setting_prune, FASTED_PRUNE_AUTO, prune_options,
+							 &fasted_setting_prune, FASTED_PRUNE_AUTO, auto_options,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.gpu_share",
 							 "Selects whether several GPUs share a join.",
 							 "\"auto\" lets them where the join is large enough.",
-							 &fasted_setting_gpu_share, GPU_SHARE_AUTO, gpu_share_options,
+							 &fasted_setting_gpu_share, CHOICE_AUTO, auto_options,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.cpu_kernel",
@@ -205,7 +194,7 @@ DefineSettings(void)
 	DefineCustomEnumVariable("fasted.distribute",
 							 "Selects whether joins of Citus tables are divided over the workers.",
 							 "\"auto\" does so where it pays.",
-							 &fasted_setting_distribute, DISTRIBUTE_AUTO, distribute_options,
+							 &fasted_setting_distribute, CHOICE_AUTO, auto_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("fasted");

@@ -17,21 +17,13 @@ typedef enum EngineChoice
 	ENGINE_CUDA
 } EngineChoice;
 
-/* "force" is for tests: small tables too. */
-typedef enum DistributeChoice
+/* With the values of FastedPrune.  "force" is for tests: small tables and joins, too. */
+typedef enum AutoChoice
 {
-	DISTRIBUTE_AUTO,
-	DISTRIBUTE_OFF,
-	DISTRIBUTE_FORCE
-} DistributeChoice;
-
-/* "force" is for tests: small joins too. */
-typedef enum GpuShareChoice
-{
-	GPU_SHARE_AUTO,
-	GPU_SHARE_OFF,
-	GPU_SHARE_FORCE
-} GpuShareChoice;
+	CHOICE_AUTO,
+	CHOICE_OFF,
+	CHOICE_FORCE
+} AutoChoice;
 
 extern int	fasted_setting_engine;		/* an EngineChoice */
 extern int	fasted_setting_threads;		/* 0: one for each processor */
@@ -40,7 +32,7 @@ extern int	fasted_setting_memory_limit;	/* kB */
 extern int	fasted_setting_cpu_kernel;	/* index into the engine's kernels, 0: auto */
 extern int	fasted_setting_prune;	/* a FastedPrune */
 
-extern int	fasted_setting_distribute;	/* a DistributeChoice */
+extern int	fasted_setting_distribute;	/* an AutoChoice */
 
 /* For the CUDA engine. */
 extern char *fasted_setting_cuda_library;
@@ -48,7 +40,7 @@ extern int	fasted_setting_filter;	/* a FastedFilter */
 extern bool fasted_setting_refine;
 extern int	fasted_setting_gpu_memory_limit;	/* kB, 0: what is free */
 extern char *fasted_setting_gpu_devices;	/* see device_list.h */
-extern int	fasted_setting_gpu_share;	/* a GpuShareChoice */
+extern int	fasted_setting_gpu_share;	/* an AutoChoice */
 
 /* For the planner. */
 extern bool fasted_setting_scan_node;

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * interrupts.c
- *	  Polls for cancellation and for the postmaster's death; calls cleanups at the end of a
- *	  memory context or resource owner.
+ *	  Polls for cancellation and for the postmaster's death; reports progress; calls cleanups at
+ *	  the end of a memory context or resource owner.
  *
  * PostgreSQL notices that a client is gone when it next writes to it, unless
  * client_connection_check_interval is set.  A join may compute for hours before
@@ -14,15 +14,26 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "base/interrupts.h"
+#include "catalog/pg_authid.h"
+#include "fmgr.h"
+#include "funcapi.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/pmsignal.h"
 #include "tcop/dest.h"
 #include "tcop/tcopprot.h"
+#include "utils/acl.h"
+#include "utils/backend_progress.h"
+#include "utils/backend_status.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(fasted_internal_progress);
 
 #define LOOK_EACH_MS 50.0
+#define SHOW_EACH_MS 100.0
 
 /*
  * From libpq/libpq.h, which needs headers (Kerberos, OpenSSL) that PostgreSQL's
@@ -30,45 +41,31 @@
  */
 extern bool pq_check_connection(void);
 
+/* Returns whether so much time has passed since then, which is zero at first. */
 static bool
-LookIsDue(void)
+IsOver(instr_time then, double milliseconds)
 {
-	static instr_time last;		/* zero before the first call */
 	instr_time	now;
-	instr_time	elapsed;
 
 	INSTR_TIME_SET_CURRENT(now);
-	elapsed = now;
-	INSTR_TIME_SUBTRACT(elapsed, last);
-	if (INSTR_TIME_GET_MILLISEC(elapsed) < LOOK_EACH_MS)
-		return false;
-	last = now;
-	return true;
-}
-
-/* As PostgreSQL does it where it waits. */
-static void
-ExitWithoutPostmaster(void)
-{
-	if (IsUnderPostmaster && !PostmasterIsAlive())
-		ereport(FATAL,
-				(errcode(ERRCODE_ADMIN_SHUTDOWN),
-				 errmsg("terminating connection due to unexpected postmaster exit")));
-}
-
-static bool
-ClientIsGone(void)
-{
-	return MyProcPort != NULL && whereToSendOutput == DestRemote && !pq_check_connection();
+	INSTR_TIME_SUBTRACT(now, then);
+	return INSTR_TIME_GET_MILLISEC(now) >= milliseconds;
 }
 
 void
 CheckJoinInterrupts(void)
 {
-	if (LookIsDue())
+	static instr_time last;
+
+	if (IsOver(last, LOOK_EACH_MS))
 	{
-		ExitWithoutPostmaster();
-		if (ClientIsGone())
+		INSTR_TIME_SET_CURRENT(last);
+		/* as PostgreSQL does it where it waits */
+		if (IsUnderPostmaster && !PostmasterIsAlive())
+			ereport(FATAL,
+					(errcode(ERRCODE_ADMIN_SHUTDOWN),
+					 errmsg("terminating connection due to unexpected postmaster exit")));
+		if (MyProcPort != NULL && whereToSendOutput == DestRemote && !pq_check_connection())
 		{
 			ClientConnectionLost = true;
 			InterruptPending = true;
@@ -76,6 +73,8 @@ CheckJoinInterrupts(void)
 	}
 	CHECK_FOR_INTERRUPTS();
 }
+
+/* --- cleanups */
 
 /* The latest one first. */
 static dlist_head owned = DLIST_STATIC_INIT(owned);
@@ -134,4 +133,121 @@ CleanupRegister(Cleanup *cleanup, void (*clean) (void *arg), void *arg)
 	cleanup->callback.func = ContextGoes;
 	cleanup->callback.arg = cleanup;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &cleanup->callback);
+}
+
+/* --- progress */
+
+/*
+ * The numbers are in the backend's own entry of PostgreSQL's table of backends,
+ * where VACUUM and other commands report their progress: it is there without
+ * preloading, costs next to nothing, and is cleared when a transaction aborts.
+ * A command number of our own keeps our entries apart from theirs.  A backend
+ * has one such place.  If a command uses it already, as COPY does, or another
+ * join, a join is not in the view.
+ */
+
+/* "FaST"; PostgreSQL's own are small numbers, and it looks for those only. */
+#define PROGRESS_COMMAND_FASTED ((ProgressCommandType) 0x46615354)
+
+/* The numbers of an entry: the phase, and ProgressNumbers. */
+#define NSLOTS 6
+
+StaticAssertDecl(NSLOTS <= PGSTAT_NUM_PROGRESS_PARAM, "an entry has enough numbers");
+
+/* The join whose numbers are in the entry. */
+static const Progress *shown = NULL;
+
+static const char *const phase_names[] = {
+	[PROGRESS_READING] = "reading",
+	[PROGRESS_PREPARING] = "preparing",
+	[PROGRESS_JOINING] = "joining",
+	[PROGRESS_GROUPING] = "grouping"
+};
+
+static bool
+EntryIsOurs(const Progress *progress)
+{
+	return shown == progress && MyBEEntry != NULL &&
+		MyBEEntry->st_progress_command == PROGRESS_COMMAND_FASTED;
+}
+
+void
+ProgressBegin(Progress *progress, Oid relid)
+{
+	memset(progress, 0, sizeof(*progress));
+	progress->relid = relid;
+}
+
+bool
+ProgressIsDue(const Progress *progress)
+{
+	return IsOver(progress->shown, SHOW_EACH_MS);
+}
+
+void
+ProgressShow(Progress *progress, ProgressPhase phase, const ProgressNumbers *numbers)
+{
+	static const int slots[NSLOTS] = {0, 1, 2, 3, 4, 5};
+	int64		values[NSLOTS] = {
+		phase, numbers->rows_read, numbers->rows_expected,
+		numbers->units_done, numbers->units_total, numbers->pairs
+	};
+
+	INSTR_TIME_SET_CURRENT(progress->shown);
+	if (MyBEEntry == NULL || !pgstat_track_activities)
+		return;
+	/* also when a subtransaction's end has cleared it meanwhile */
+	if (MyBEEntry->st_progress_command == PROGRESS_COMMAND_INVALID)
+	{
+		pgstat_progress_start_command(PROGRESS_COMMAND_FASTED, progress->relid);
+		shown = progress;
+	}
+	if (EntryIsOurs(progress))
+		pgstat_progress_update_multi_param(NSLOTS, slots, values);
+}
+
+void
+ProgressEnd(Progress *progress)
+{
+	if (EntryIsOurs(progress))
+		pgstat_progress_end_command();
+	if (shown == progress)
+		shown = NULL;
+}
+
+/*
+ * fasted_internal_progress() returns a row for each join at work that the
+ * current user may know of; pg_stat_fasted_progress shows them.
+ */
+Datum
+fasted_internal_progress(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			nbackends = pgstat_fetch_stat_numbackends();
+	bool		sees_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 1; i <= nbackends; i++)
+	{
+		const PgBackendStatus *entry = &FASTED_LOCAL_BACKEND(i)->backendStatus;
+		int64		phase = entry->st_progress_param[0];
+		Datum		values[4 + NSLOTS];
+		bool		nulls[4 + NSLOTS] = {false};
+
+		if (entry->st_procpid <= 0 ||
+			entry->st_progress_command != PROGRESS_COMMAND_FASTED ||
+			!(sees_all || has_privs_of_role(GetUserId(), entry->st_userid)))
+			continue;
+		values[0] = Int32GetDatum(entry->st_procpid);
+		values[1] = ObjectIdGetDatum(entry->st_databaseid);
+		values[2] = ObjectIdGetDatum(entry->st_userid);
+		values[3] = ObjectIdGetDatum(entry->st_progress_command_target);
+		nulls[3] = !OidIsValid(entry->st_progress_command_target);
+		values[4] = CStringGetTextDatum(phase >= PROGRESS_READING && phase <= PROGRESS_GROUPING ?
+										phase_names[phase] : "unknown");
+		for (int slot = 1; slot < NSLOTS; slot++)
+			values[4 + slot] = Int64GetDatum(entry->st_progress_param[slot]);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
 }

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * interrupts.h
- *	  Cancellation of long computations, and the end of what PostgreSQL does not know:
- *	  threads, memory of an engine, descriptors.
+ *	  Cancellation and progress of long computations, and the end of what PostgreSQL does not
+ *	  know: threads, memory of an engine, descriptors.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,6 +10,7 @@
 #define FASTED_INTERRUPTS_H
 
 #include "lib/ilist.h"
+#include "portability/instr_time.h"
 #include "utils/palloc.h"
 #include "utils/resowner.h"
 
@@ -38,5 +39,40 @@ typedef struct Cleanup
  * an error, and leaves PostgreSQL's memory alone.  The cleanup lives in that context.
  */
 extern void CleanupRegister(Cleanup *cleanup, void (*clean) (void *arg), void *arg);
+
+/* --- how far a join is, for the view pg_stat_fasted_progress */
+
+typedef enum ProgressPhase
+{
+	PROGRESS_READING = 1,			/* rows go to the engine */
+	PROGRESS_PREPARING,			/* keys are ordered, the engine starts */
+	PROGRESS_JOINING,				/* the engine computes, pairs come */
+	PROGRESS_GROUPING			/* all pairs have come, rows are grouped by them */
+} ProgressPhase;
+
+typedef struct ProgressNumbers
+{
+	uint64		rows_read;
+	uint64		rows_expected;	/* by the planner's estimate */
+	uint64		units_done;
+	uint64		units_total;
+	uint64		pairs;
+} ProgressNumbers;
+
+typedef struct Progress
+{
+	Oid			relid;			/* what is joined; invalid: no one relation */
+	instr_time	shown;			/* when the view was last brought up to date */
+} Progress;
+
+/* relid: what is joined, InvalidOid if it is no one relation.  The view finds its name. */
+extern void ProgressBegin(Progress *progress, Oid relid);
+
+/* Is it time to show new numbers?  Cheap: one look at the clock. */
+extern bool ProgressIsDue(const Progress *progress);
+extern void ProgressShow(Progress *progress, ProgressPhase phase, const ProgressNumbers *numbers);
+
+/* May be called twice, and after errors. */
+extern void ProgressEnd(Progress *progress);
 
 #endif							/* FASTED_INTERRUPTS_H */

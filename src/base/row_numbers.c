@@ -20,8 +20,9 @@ AllocRowNumbers(uint32 count)
 	return MemoryContextAllocHuge(CurrentMemoryContext, Max(1, (Size) count) * sizeof(uint32));
 }
 
-uint32 *
-OwnRowNumbers(uint32 count)
+/* The first row has the number first, and each one step more than the row before it. */
+static uint32 *
+CountUp(uint32 count, uint32 first, uint32 step)
 {
 	uint32	   *numbers = AllocRowNumbers(count);
 
@@ -29,23 +30,21 @@ OwnRowNumbers(uint32 count)
 	{
 		if (row % STRIDE == 0)
 			CheckJoinInterrupts();
-		numbers[row] = row;
+		numbers[row] = first + row * step;
 	}
 	return numbers;
 }
 
 uint32 *
+OwnRowNumbers(uint32 count)
+{
+	return CountUp(count, 0, 1);
+}
+
+uint32 *
 SameRowNumbers(uint32 count, uint32 number)
 {
-	uint32	   *numbers = AllocRowNumbers(count);
-
-	for (uint32 row = 0; row < count; row++)
-	{
-		if (row % STRIDE == 0)
-			CheckJoinInterrupts();
-		numbers[row] = number;
-	}
-	return numbers;
+	return CountUp(count, number, 0);
 }
 
 void

@@ -33,7 +33,7 @@ typedef struct WorkerNode
 typedef struct LinkSet LinkSet;
 
 /* Raised with every change of these functions; a library that differs is refused. */
-#define LINKS_ABI 3
+#define LINKS_ABI 4
 
 typedef struct LinkFunctions
 {
@@ -45,13 +45,16 @@ typedef struct LinkFunctions
 	 */
 	LinkSet    *(*open) (List *nodes);
 
-	/* Sends the same commands over all links, and waits until they are done. */
-	void		(*command) (LinkSet *links, const char *commands);
+	/*
+	 * Sends the same commands over all links, and waits until they are done.  Returns the first
+	 * value of the last result of each link, or NULL, in the current memory context.
+	 */
+	char	  **(*command) (LinkSet *links, const char *commands);
 
-	/* The first value of a query's result, over link n, in the current memory context; or NULL. */
-	char	   *(*ask) (LinkSet *links, int n, const char *query);
-
-	/* Sends a query over link n; its rows, with one column in binary form, come by next. */
+	/*
+	 * Sends a query over link n, whose rows, with one column in binary form, come by next; or a
+	 * COPY ... TO STDOUT, whose data come by take.
+	 */
 	void		(*send) (LinkSet *links, int n, const char *query);
 
 	/*
@@ -62,11 +65,10 @@ typedef struct LinkFunctions
 	bool		(*next) (LinkSet *links, int *n, char **value, int *length);
 
 	/*
-	 * Sends a COPY ... TO STDOUT over link n.  Its data come by take, piece after piece, each
-	 * valid until the link's next call; false: that was all.  Meanwhile nothing is taken from
-	 * other links, whose servers wait when their sockets are full.
+	 * The next piece of the data that link n copies, valid until the link's next call; false: that
+	 * was all.  Meanwhile nothing is taken from other links, whose servers wait when their sockets
+	 * are full.
 	 */
-	void		(*copy) (LinkSet *links, int n, const char *copy);
 	bool		(*take) (LinkSet *links, int n, char **data, int *length);
 
 	/* "host:port", for messages; lives as long as the links. */

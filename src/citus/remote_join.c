@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * remote_join.c
- *	  The coordinator's part: asks the workers for their slices, and merges what they send.
+ *	  The coordinator's part: asks the workers for their slices, reads the keys of the rows
+ *	  itself, and merges what the workers send.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,14 +12,14 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/interrupts.h"
 #include "base/row_numbers.h"
-#include "citus/citus_explain.h"
 #include "citus/cluster.h"
-#include "citus/wire.h"
 #include "join/remote_join.h"
-#include "libpq/pqformat.h"
+#include "rows/reader.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
@@ -29,6 +30,12 @@
  * there are no more pairs of rows.
  */
 #define LEAST_TABLE_BYTES (INT64CONST(32) << 20)
+
+/* Rows between two looks for interrupts. */
+#define ROWS_PER_CHECK 1024
+
+/* Hashes that there is room for at first. */
+#define FIRST_HASHES 1024
 
 const char *const slice_output_names[4] = {"pairs", "count", "counts", "connections"};
 
@@ -41,6 +48,8 @@ typedef struct RemoteSlice
 	/* SLICE_NEAREST: */
 	FastedPair	last;			/* of the pairs that came */
 	uint32		rank;			/* of it; zero: none came */
+
+	uint32		counted;		/* SLICE_COUNTS: rows whose counts came */
 } RemoteSlice;
 
 struct RemoteJoin
@@ -74,7 +83,7 @@ TableBytes(LinkSet *links, const VectorSource *source)
 {
 	char	   *query = psprintf("SELECT pg_catalog.citus_table_size(%s)",
 								 quote_literal_cstr(QualifiedName(BaseTable(source->relid))));
-	char	   *bytes = Links()->ask(links, 0, query);
+	char	   *bytes = Links()->command(links, query)[0];
 
 	return bytes != NULL ? strtod(bytes, NULL) : 0.0;
 }
@@ -100,7 +109,7 @@ ChooseWorkers(const RemoteProblem *problem)
 
 	if (nodes != NIL && problem->sources[1] != NULL)
 		nodes = FindWorkers(problem->sources[1], &reason);
-	if (nodes != NIL && fasted_setting_distribute == DISTRIBUTE_AUTO && !IsLarge(problem, nodes))
+	if (nodes != NIL && fasted_setting_distribute == CHOICE_AUTO && !IsLarge(problem, nodes))
 	{
 		nodes = NIL;
 		reason = "the table is small";
@@ -121,7 +130,7 @@ SourceText(const VectorSource *source)
 					quote_literal_cstr(source->key_column));
 }
 
-/* The query of a slice, whose rows are messages (wire.h). */
+/* The query of a slice, whose rows are messages (cluster.h). */
 static char *
 SliceQuery(const RemoteProblem *problem, int slice, int slices)
 {
@@ -142,21 +151,118 @@ SliceQuery(const RemoteProblem *problem, int slice, int slices)
 					problem->alike ? "true" : "false");
 }
 
+/* --- the rows that this session reads itself */
+
+typedef struct OwnRows
+{
+	const VectorSource *source;
+	KeySet	   *keys;
+	MemoryContext row_context;
+	Fingerprint print;
+
+	/* Of a source with an order, whose rows come in it: of their vectors. */
+	uint64	   *hashes;
+	uint32		capacity;
+} OwnRows;
+
+static void
+AddToPrint(OwnRows *rows, Datum key, uint64 vector_hash)
+{
+	FingerprintAdd(&rows->print, KeyHash(key, rows->keys->typlen, rows->keys->typbyval), vector_hash);
+}
+
+/* A key that is null has no hash, so that the workers' fingerprints differ: they tell which. */
+static bool
+TakeOwnRow(void *arg, TupleTableSlot *slot)
+{
+	OwnRows    *rows = arg;
+	uint32		count = rows->keys->count;
+	MemoryContext old;
+	uint64		vector_hash;
+
+	if (count % ROWS_PER_CHECK == 0)
+		CheckJoinInterrupts();
+	slot_getallattrs(slot);
+	vector_hash = (uint64) DatumGetInt64(slot->tts_values[1]);
+	if (slot->tts_isnull[1] || (rows->source->skip_zeros && vector_hash == 0))
+		return true;
+	if (slot->tts_isnull[0])
+	{
+		rows->print.rows++;
+		return true;
+	}
+	if (count >= FASTED_MAX_ROWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("\"%s\" has too many rows to join", rows->source->relation),
+				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
+	if (rows->hashes != NULL && count == rows->capacity)
+	{
+		rows->capacity = Min((uint64) rows->capacity * 2, FASTED_MAX_ROWS);
+		rows->hashes = repalloc_huge(rows->hashes, (Size) rows->capacity * sizeof(uint64));
+	}
+	MemoryContextReset(rows->row_context);
+	old = MemoryContextSwitchTo(rows->row_context);
+	if (rows->hashes != NULL)
+		rows->hashes[count] = vector_hash;
+	else
+		AddToPrint(rows, slot->tts_values[0], vector_hash);
+	KeySetAdd(rows->keys, slot->tts_values[0]);
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
+/* All rows have come in the source's order: they are numbered by their keys. */
+static uint32 *
+SortRows(OwnRows *rows)
+{
+	uint32	   *ranks = KeySetSort(rows->keys);
+
+	for (uint32 row = 0; row < rows->keys->count; row++)
+	{
+		if (row % ROWS_PER_CHECK == 0)
+			CheckJoinInterrupts();
+		AddToPrint(rows, rows->keys->values[row], rows->hashes[ranks[row]]);
+	}
+	return ranks;
+}
+
+/*
+ * Reads no vectors, which are hashed where they lie: adds the keys of the source's rows, in their
+ * order, and returns the fingerprint of the rows that the current snapshot has.  If the source
+ * has an order, *ranks has each row's place in it, in the keys' context; else NULL.
+ */
+static Fingerprint
+ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted own rows",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	OwnRows		rows = {.source = source,.keys = keys};
+
+	rows.row_context = AllocSetContextCreate(context, "fasted own row", ALLOCSET_DEFAULT_SIZES);
+	if (source->order_column != NULL)
+	{
+		rows.capacity = FIRST_HASHES;
+		rows.hashes = palloc(rows.capacity * sizeof(uint64));
+	}
+	RunPlan(source, PlanQuery(source, MakeSourceQuery(source, VALUE_HASH), 0), TakeOwnRow, &rows);
+	*ranks = rows.hashes != NULL ? SortRows(&rows) : NULL;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return rows.print;
+}
+
 /* --- the beginning */
 
 static bool
 AreAlike(const RemoteJoin *remote)
 {
-	char	   *first = NULL;
+	char	  **kernels = Links()->command(remote->links, "SELECT fasted_citus.kernel()");
 
 	for (int n = 0; n < remote->nslices; n++)
-	{
-		char	   *kernel = Links()->ask(remote->links, n, "SELECT fasted_citus.kernel()");
-
-		if (kernel == NULL || (first != NULL && strcmp(kernel, first) != 0))
+		if (kernels[n] == NULL || strcmp(kernels[n], kernels[0]) != 0)
 			return false;
-		first = kernel;
-	}
 	return true;
 }
 
@@ -214,7 +320,7 @@ CheckRows(const RemoteJoin *remote, int n)
 		const Fingerprint *theirs = &remote->slices[n].report.rows[side];
 		const Fingerprint *own = &remote->prints[side];
 
-		if (SameFingerprint(theirs, own))
+		if (theirs->rows == own->rows && theirs->hash == own->hash)
 			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -250,14 +356,6 @@ CheckCuts(const RemoteJoin *remote)
 
 /* --- what comes */
 
-static void
-CheckPairs(const RemoteJoin *remote, int n, size_t npairs)
-{
-	for (size_t i = 0; i < npairs; i++)
-		if (remote->pairs[i].a >= remote->pairs[i].b || remote->pairs[i].b >= remote->rows[0])
-			ReportNonsense(remote, n);
-}
-
 static bool
 CouldBeNeighbor(const RemoteJoin *remote, int n, const FastedPair *pair)
 {
@@ -290,18 +388,57 @@ RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 	}
 }
 
+/*
+ * Copies the elements that are left of a message, of which there must be no more than most, and
+ * returns their number.
+ */
+static size_t
+TakeElements(StringInfo message, void *elements, size_t element_bytes, size_t most)
+{
+	size_t		left = message->len - message->cursor;
+
+	if (left % element_bytes != 0 || left / element_bytes > most)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("invalid message length %zu from Citus worker", left)));
+	memcpy(elements, message->data + message->cursor, left);
+	return left / element_bytes;
+}
+
 static void
 AddCounts(RemoteJoin *remote, int n, StringInfo message)
 {
+	RemoteSlice *slice = &remote->slices[n];
 	uint32	   *counts = palloc(MESSAGE_MOST_COUNTS * sizeof(uint32));
-	uint32		first;
-	size_t		nrows = TakeCounts(message, &first, counts);
+	size_t		nrows = TakeElements(message, counts, sizeof(uint32), MESSAGE_MOST_COUNTS);
 
-	if (remote->counts == NULL || first > remote->rows[0] || nrows > remote->rows[0] - first)
+	if (remote->counts == NULL || nrows > remote->rows[0] - slice->counted)
 		ReportNonsense(remote, n);
 	for (size_t i = 0; i < nrows; i++)
-		remote->counts[first + i] += counts[i];
+		remote->counts[slice->counted++] += counts[i];
 	pfree(counts);
+}
+
+/* The report is followed by bytes that have the worker send it at once. */
+static void
+TakeReport(RemoteJoin *remote, int n, StringInfo message)
+{
+	SliceReport *report = &remote->slices[n].report;
+	Size		bytes = Min(sizeof(*report), (Size) (message->len - message->cursor));
+
+	memset(report, 0, sizeof(*report));
+	memcpy(report, message->data + message->cursor, bytes);
+	if (report->version != WIRE_VERSION || bytes < sizeof(*report))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a Citus worker has another version of the extension"),
+				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted.distribute = off\".")));
+	report->cut[sizeof(report->cut) - 1] = '\0';
+	report->stats.engine[sizeof(report->stats.engine) - 1] = '\0';
+	report->stats.device[sizeof(report->stats.device) - 1] = '\0';
+	report->stats.kernel[sizeof(report->stats.kernel) - 1] = '\0';
+	report->stats.filter[sizeof(report->stats.filter) - 1] = '\0';
+	CheckRows(remote, n);
 }
 
 /* Takes a message; returns the number of pairs that came with it. */
@@ -309,7 +446,7 @@ static size_t
 TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 {
 	RemoteSlice *slice = &remote->slices[n];
-	char		tag = (char) pq_getmsgbyte(message);
+	char		tag = message->len > 0 ? message->data[message->cursor++] : '\0';
 	size_t		npairs = 0;
 
 	if (slice->done || slice->has_read == (tag == MESSAGE_ROWS))
@@ -318,17 +455,19 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 	{
 		case MESSAGE_ROWS:
 		case MESSAGE_DONE:
-			TakeReport(message, &slice->report);
-			CheckRows(remote, n);
+			TakeReport(remote, n, message);
 			slice->has_read = true;
 			slice->done = tag == MESSAGE_DONE;
 			break;
 		case MESSAGE_PAIRS:
-			npairs = TakePairs(message, remote->pairs);
+			npairs = TakeElements(message, remote->pairs, sizeof(FastedPair), MESSAGE_MOST_PAIRS);
 			if (remote->problem.output == SLICE_NEAREST)
 				RankNeighbors(remote, n, npairs);
 			else
-				CheckPairs(remote, n, npairs);
+				for (size_t i = 0; i < npairs; i++)
+					if (remote->pairs[i].a >= remote->pairs[i].b ||
+						remote->pairs[i].b >= remote->rows[0])
+						ReportNonsense(remote, n);
 			break;
 		case MESSAGE_COUNTS:
 			AddCounts(remote, n, message);

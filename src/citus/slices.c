@@ -3,7 +3,7 @@
  * slices.c
  *	  What a worker does: it reads all rows, joins one slice of them, and streams the result.
  *
- * Each row of an SQL function here, called in a select list, is one message (wire.h), none of
+ * Each row of an SQL function here, called in a select list, is one message (cluster.h), none of
  * which is stored.
  *
  * A slice of a join within eps is a part of the tiles.  A slice of nearest rows is a share of
@@ -15,13 +15,10 @@
  */
 #include "postgres.h"
 
-#include "base/arguments.h"
-#include "base/row_numbers.h"
 #include "base/guc.h"
 #include "base/interrupts.h"
-#include "catalog/pg_type.h"
+#include "base/row_numbers.h"
 #include "citus/cluster.h"
-#include "citus/wire.h"
 #include "cpu/cpu_kernel.h"
 #include "funcapi.h"
 #include "join/join.h"
@@ -88,15 +85,10 @@ typedef struct Slice
 		PHASE_DONE
 	}			phase;
 
-	/* Pairs that are not sent yet. */
-	const FastedPair *pairs;
+	const FastedPair *pairs;	/* that are not sent yet */
 	size_t		npairs;
-
-	/* SLICE_CONNECTIONS: a spanning forest has fewer pairs than rows in any slice. */
-	uint32	   *parent;
-	FastedPair *kept;			/* pairs of the batch that connect something */
-	size_t		kept_capacity;
-
+	FastedPair *message;		/* pairs of a message */
+	uint32	   *parent;			/* SLICE_CONNECTIONS: sets of rows that pairs sent so far connect */
 	uint32		next_row;		/* SLICE_COUNTS: the first row whose count is not sent yet */
 
 	/* SLICE_NEAREST: */
@@ -110,7 +102,6 @@ typedef struct Slice
 	uint64		end;			/* of the rows whose neighbours are all known */
 	uint32		next;			/* in the row's list */
 	uint32		found;			/* neighbours of the row that were sent */
-	FastedPair *message;		/* pairs of a message */
 } Slice;
 
 /* --- rows of nearest rows: all to side b, those of the share to side a */
@@ -123,7 +114,8 @@ typedef struct ShareSink
 	Fingerprint *print;
 	int16		typlen;			/* of its keys */
 	bool		typbyval;
-	bool		to[2];			/* the sides that take its rows */
+	int			side;			/* the first side that takes its rows, and the last one */
+	int			last_side;
 	bool		stopped;		/* a side takes no more */
 
 	FastedElement element;
@@ -162,9 +154,9 @@ Flush(ShareSink *sink)
 {
 	uint32		end;
 
-	if (sink->to[1])
+	if (sink->last_side == 1)
 		PushRows(sink, 1, 0, sink->used);
-	for (uint32 begin = 0; sink->to[0] && begin < sink->used; begin = end)
+	for (uint32 begin = 0; sink->side == 0 && begin < sink->used; begin = end)
 	{
 		uint32		row = sink->first + begin;
 
@@ -181,13 +173,12 @@ ExpectRows(RowSink *self, uint64 rows)
 {
 	ShareSink  *sink = (ShareSink *) self;
 
-	for (int side = 1; side >= 0; side--)
-		if (sink->to[side])
-		{
-			RowSink    *to = JoinSink(sink->slice->join, side);
+	for (int side = sink->last_side; side >= sink->side; side--)
+	{
+		RowSink    *to = JoinSink(sink->slice->join, side);
 
-			to->expect_rows(to, side == 1 ? rows : rows / sink->slice->slices);
-		}
+		to->expect_rows(to, side == 1 ? rows : rows / sink->slice->slices);
+	}
 }
 
 static void
@@ -198,15 +189,14 @@ SetDimensions(RowSink *self, int dimensions, const char *row_name)
 	sink->dimensions = dimensions;
 	sink->floats = RowFloats(sink->element, dimensions);
 	sink->capacity = Max(SHARE_BLOCK_ROWS, BUFFER_BYTES / (sink->floats * sizeof(float)));
-	sink->rows = MemoryContextAllocHuge(GetMemoryChunkContext(sink),
+	sink->rows = MemoryContextAllocHuge(GetMemoryChunkContext(sink->slice->message),
 										sink->capacity * sink->floats * sizeof(float));
-	for (int side = 0; side < 2; side++)
-		if (sink->to[side])
-		{
-			RowSink    *to = JoinSink(sink->slice->join, side);
+	for (int side = sink->side; side <= sink->last_side; side++)
+	{
+		RowSink    *to = JoinSink(sink->slice->join, side);
 
-			to->set_dimensions(to, dimensions, row_name);
-		}
+		to->set_dimensions(to, dimensions, row_name);
+	}
 }
 
 static size_t
@@ -238,28 +228,21 @@ static bool
 ReadRelation(Slice *slice, int side)
 {
 	const VectorSource *source = slice->sources[side];
-	ShareSink  *sink = palloc0(sizeof(ShareSink));
-	bool		stopped;
+	ShareSink	sink = {
+		.sink = {.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
+		.room_for_rows = RoomForRows,.take_rows = TakeRows},
+		.slice = slice,.print = &slice->report.rows[side],.element = source->element,
+		.side = side,.last_side = slice->sources[1] == NULL ? 1 : side
+	};
 
-	sink->sink.expect_rows = ExpectRows;
-	sink->sink.set_dimensions = SetDimensions;
-	sink->sink.room_for_rows = RoomForRows;
-	sink->sink.take_rows = TakeRows;
-	sink->slice = slice;
-	sink->print = &slice->report.rows[side];
-	sink->element = source->element;
-	sink->to[0] = side == 0;
-	sink->to[1] = side == 1 || slice->sources[1] == NULL;
-	get_typlenbyval(source->key_type, &sink->typlen, &sink->typbyval);
-	memset(sink->print, 0, sizeof(Fingerprint));
-	ReadVectors(source, &sink->sink);
-	if (!sink->stopped)
-		Flush(sink);
-	stopped = sink->stopped;
-	if (sink->rows != NULL)
-		pfree(sink->rows);
-	pfree(sink);
-	return !stopped;
+	get_typlenbyval(source->key_type, &sink.typlen, &sink.typbyval);
+	memset(sink.print, 0, sizeof(Fingerprint));
+	ReadVectors(source, &sink.sink);
+	if (!sink.stopped)
+		Flush(&sink);
+	if (sink.rows != NULL)
+		pfree(sink.rows);
+	return !sink.stopped;
 }
 
 static void
@@ -274,13 +257,20 @@ PushBothSides(RowPusher *pusher, Join *join)
 
 /* --- the beginning of a slice */
 
-static void
-CheckSlice(int32 slice, int32 slices)
+static Slice *
+CreateSlice(SliceOutput output, int32 number, int32 slices)
 {
-	if (slices < 1 || slice < 0 || slice >= slices)
+	Slice	   *slice = palloc0(sizeof(Slice));
+
+	if (slices < 1 || number < 0 || number >= slices)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("there is no slice %d of %d", slice, slices)));
+				 errmsg("there is no slice %d of %d", number, slices)));
+	slice->output = output;
+	slice->number = number;
+	slice->slices = slices;
+	slice->message = palloc(MESSAGE_MOST_PAIRS * sizeof(FastedPair));
+	return slice;
 }
 
 static SliceOutput
@@ -294,6 +284,21 @@ OutputFromName(const char *name)
 			 errmsg("there is no output \"%s\" of a slice", name)));
 }
 
+/* A relation to read in the order of its keys; the arguments are given by their positions. */
+static VectorSource *
+ResolveArguments(FunctionCallInfo fcinfo, int relation, int column, int id_column, int key_type,
+				 int metric, const char *id_argument, const char *function)
+{
+	VectorSource *source = ResolveSource(PG_GETARG_OID(relation), NameStr(*PG_GETARG_NAME(column)),
+										 NameStr(*PG_GETARG_NAME(id_column)), id_argument,
+										 PG_GETARG_OID(key_type),
+										 MetricFromText(PG_GETARG_TEXT_PP(metric)), function);
+
+	source->key_order = true;
+	source->reader = ReadShards;
+	return source;
+}
+
 static Slice *
 BeginPairs(FunctionCallInfo fcinfo)
 {
@@ -303,26 +308,21 @@ BeginPairs(FunctionCallInfo fcinfo)
 		[SLICE_COUNTS] = FASTED_OUTPUT_COUNTS,
 		[SLICE_CONNECTIONS] = FASTED_OUTPUT_PAIRS
 	};
-	Slice	   *slice = palloc0(sizeof(Slice));
-	VectorSource *source = ResolveSource(PG_GETARG_OID(SLICE_RELATION),
-										 NameStr(*PG_GETARG_NAME(SLICE_COLUMN)),
-										 NameStr(*PG_GETARG_NAME(SLICE_ID_COLUMN)),
-										 PG_GETARG_OID(SLICE_KEY_TYPE),
-										 MetricFromText(PG_GETARG_TEXT_PP(SLICE_METRIC)),
-										 "fasted_self_join");
+	char	   *output = text_to_cstring(PG_GETARG_TEXT_PP(SLICE_OUTPUT));
+	Slice	   *slice = CreateSlice(OutputFromName(output), PG_GETARG_INT32(SLICE_NUMBER),
+									PG_GETARG_INT32(SLICE_SLICES));
+	VectorSource *source = ResolveArguments(fcinfo, SLICE_RELATION, SLICE_COLUMN, SLICE_ID_COLUMN,
+											SLICE_KEY_TYPE, SLICE_METRIC, "id_column",
+											"fasted_self_join");
 	JoinSlice	part = {
-		.slice = PG_GETARG_INT32(SLICE_NUMBER),.slices = PG_GETARG_INT32(SLICE_SLICES),
+		.slice = slice->number,.slices = slice->slices,
 		.alike = PG_GETARG_BOOL(SLICE_ALIKE),.print = &slice->report.rows[0]
 	};
 
 	RequireDistance(PG_GETARG_FLOAT8(SLICE_EPS));
-	CheckSlice(PG_GETARG_INT32(SLICE_NUMBER), PG_GETARG_INT32(SLICE_SLICES));
-	slice->output = OutputFromName(text_to_cstring(PG_GETARG_TEXT_PP(SLICE_OUTPUT)));
 	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
-	source->key_order = true;
-	source->reader = ReadShards;
 	slice->join = JoinBeginSlice(source, PG_GETARG_FLOAT8(SLICE_EPS), outputs[slice->output],
-							   &part);
+								 &part);
 	if (slice->output == SLICE_CONNECTIONS)
 		slice->parent = OwnRowNumbers(JoinKeys(slice->join)->count);
 	return slice;
@@ -331,16 +331,8 @@ BeginPairs(FunctionCallInfo fcinfo)
 static VectorSource *
 ResolveSide(FunctionCallInfo fcinfo, int relation, const char *id_argument)
 {
-	VectorSource *source = ResolveNamedSource(PG_GETARG_OID(relation),
-											  NameStr(*PG_GETARG_NAME(relation + 1)),
-											  NameStr(*PG_GETARG_NAME(relation + 2)), id_argument,
-											  PG_GETARG_OID(NEAREST_SLICE_KEY_TYPE),
-											  MetricFromText(PG_GETARG_TEXT_PP(NEAREST_SLICE_METRIC)),
-											  "fasted_knn_join");
-
-	source->key_order = true;
-	source->reader = ReadShards;
-	return source;
+	return ResolveArguments(fcinfo, relation, relation + 1, relation + 2, NEAREST_SLICE_KEY_TYPE,
+							NEAREST_SLICE_METRIC, id_argument, "fasted_knn_join");
 }
 
 /* The source's rows by their numbers, which are their names in messages. */
@@ -358,7 +350,8 @@ Numbered(const VectorSource *source)
 static Slice *
 BeginNearest(FunctionCallInfo fcinfo)
 {
-	Slice	   *slice = palloc0(sizeof(Slice));
+	Slice	   *slice = CreateSlice(SLICE_NEAREST, PG_GETARG_INT32(NEAREST_SLICE_NUMBER),
+									PG_GETARG_INT32(NEAREST_SLICE_SLICES));
 	NearestProblem problem = {
 		.most = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST),.pusher = &slice->pusher
 	};
@@ -369,12 +362,7 @@ BeginNearest(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("there are no slices of %d nearest rows", k)));
-	CheckSlice(PG_GETARG_INT32(NEAREST_SLICE_NUMBER), PG_GETARG_INT32(NEAREST_SLICE_SLICES));
-	slice->output = SLICE_NEAREST;
 	slice->k = k;
-	slice->number = PG_GETARG_INT32(NEAREST_SLICE_NUMBER);
-	slice->slices = PG_GETARG_INT32(NEAREST_SLICE_SLICES);
-	slice->message = palloc(MESSAGE_MOST_PAIRS * sizeof(FastedPair));
 	slice->sources[0] = ResolveSide(fcinfo, NEAREST_SLICE_A, "a_id");
 	/* not of a relation with itself, by the rule of ResolveNearestSources */
 	if (PG_GETARG_OID(NEAREST_SLICE_A) != PG_GETARG_OID(NEAREST_SLICE_B) ||
@@ -394,52 +382,59 @@ BeginNearest(FunctionCallInfo fcinfo)
 
 /* --- messages of pairs and counts */
 
-/* Leaves only those pairs that connect rows which no pair before them connects. */
-static void
-Thin(Slice *slice)
+/*
+ * A backend keeps this much of what it sends until there is more.  A report that rows
+ * have been read is to come at once, so it is made longer than that.
+ */
+#define SEND_BUFFER 8192
+
+static bytea *
+MakeMessage(char tag, const void *elements, Size bytes)
 {
-	size_t		kept = 0;
+	Size		size = VARHDRSZ + 1 + bytes + (tag == MESSAGE_ROWS ? SEND_BUFFER : 0);
+	bytea	   *message = palloc0(size);
 
-	if (slice->kept_capacity < slice->npairs)
-	{
-		if (slice->kept != NULL)
-			pfree(slice->kept);
-		slice->kept_capacity = slice->npairs;
-		slice->kept = MemoryContextAllocHuge(GetMemoryChunkContext(slice->parent),
-											 slice->kept_capacity * sizeof(FastedPair));
-	}
-	for (size_t i = 0; i < slice->npairs; i++)
-	{
-		FastedPair	pair = slice->pairs[i];
-
-		if (FindRoot(slice->parent, pair.a) == FindRoot(slice->parent, pair.b))
-			continue;
-		UniteSets(slice->parent, pair.a, pair.b);
-		slice->kept[kept++] = pair;
-	}
-	slice->pairs = slice->kept;
-	slice->npairs = kept;
+	SET_VARSIZE(message, size);
+	VARDATA(message)[0] = tag;
+	memcpy(VARDATA(message) + 1, elements, bytes);
+	return message;
 }
 
-/* NULL: there are no more pairs. */
+static bytea *
+PairsMessage(const Slice *slice, size_t npairs)
+{
+	return npairs == 0 ? NULL :
+		MakeMessage(MESSAGE_PAIRS, slice->message, npairs * sizeof(FastedPair));
+}
+
+/* Returns whether the pair connects rows that no pair before it connects. */
+static bool
+Connects(uint32 *parent, const FastedPair *pair)
+{
+	if (FindRoot(parent, pair->a) == FindRoot(parent, pair->b))
+		return false;
+	UniteSets(parent, pair->a, pair->b);
+	return true;
+}
+
+/*
+ * NULL: there are no more pairs.  Of connections a slice sends a spanning forest, which has
+ * fewer pairs than there are rows.
+ */
 static bytea *
 NextPairs(Slice *slice)
 {
-	size_t		n;
-	bytea	   *message;
+	size_t		n = 0;
 
-	while (slice->npairs == 0)
+	while (n == 0)
 	{
-		if (!JoinNext(slice->join, &slice->pairs, &slice->npairs))
-			return NULL;
-		if (slice->output == SLICE_CONNECTIONS)
-			Thin(slice);
+		if (slice->npairs == 0 && !JoinNext(slice->join, &slice->pairs, &slice->npairs))
+			break;
+		for (; slice->npairs > 0 && n < MESSAGE_MOST_PAIRS; slice->pairs++, slice->npairs--)
+			if (slice->parent == NULL || Connects(slice->parent, slice->pairs))
+				slice->message[n++] = *slice->pairs;
 	}
-	n = Min(slice->npairs, MESSAGE_MOST_PAIRS);
-	message = PairsMessage(slice->pairs, n);
-	slice->pairs += n;
-	slice->npairs -= n;
-	return message;
+	return PairsMessage(slice, n);
 }
 
 static bytea *
@@ -449,7 +444,7 @@ NextCounts(Slice *slice)
 	uint32		n = Min(JoinKeys(slice->join)->count - first, MESSAGE_MOST_COUNTS);
 
 	slice->next_row += n;
-	return CountsMessage(first, JoinCounts(slice->join) + first, n);
+	return MakeMessage(MESSAGE_COUNTS, JoinCounts(slice->join) + first, n * sizeof(uint32));
 }
 
 /* --- messages of nearest rows */
@@ -504,7 +499,7 @@ NextNeighbors(Slice *slice)
 		   FindRow(slice))
 		npairs = AppendNeighbors(slice, npairs);
 	slice->sent += npairs;
-	return npairs > 0 ? PairsMessage(slice->message, npairs) : NULL;
+	return PairsMessage(slice, npairs);
 }
 
 /* --- the stream of messages */
@@ -518,7 +513,8 @@ Report(Slice *slice, char tag)
 		slice->report.stats.pairs = slice->sent;
 	else
 		JoinDescribeCut(slice->join, slice->report.cut, sizeof(slice->report.cut));
-	return ReportMessage(tag, &slice->report);
+	slice->report.version = WIRE_VERSION;
+	return MakeMessage(tag, &slice->report, sizeof(SliceReport));
 }
 
 /* NULL: there are no more. */

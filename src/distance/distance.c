@@ -9,7 +9,6 @@
 
 #include <math.h>
 
-#include "base/arguments.h"
 #include "catalog/pg_type.h"
 #include "cpu/cpu_kernel.h"
 #include "distance/distance.h"
@@ -17,7 +16,7 @@
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
-#include "rows/statistics.h"
+#include "rows/source.h"
 #include "rows/vector.h"
 
 PG_FUNCTION_INFO_V1(fasted_distance);
@@ -213,35 +212,27 @@ EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metri
 	return share >= 0.0 ? share : Min(1.0, DEFAULT_NEIGHBOURS / rows);
 }
 
-/* fasted_within(a, b, eps, metric) */
-static double
-ShareOfCall(PlannerInfo *root, List *args)
-{
-	Node	   *name = estimate_expression_value(root, lfourth(args));
-	FastedMetric metric;
-
-	if (IsA(name, Const) && ((Const *) name)->constisnull)
-		return 0.0;
-	if (IsA(name, Const) && FindMetric(DatumGetTextPP(((Const *) name)->constvalue), &metric))
-		return EstimateShare(root, linitial(args), lsecond(args), lthird(args), metric);
-	return EstimateShare(root, linitial(args), lsecond(args), NULL, FASTED_METRIC_L2);
-}
-
-/* The support function of fasted_within.  For the planner to ask it loads the library. */
+/*
+ * The support function of fasted_within(a, b, eps, metric).  For the planner to ask it loads the
+ * library.
+ */
 Datum
 fasted_distance_support(PG_FUNCTION_ARGS)
 {
-	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+	SupportRequestSelectivity *request = (SupportRequestSelectivity *) PG_GETARG_POINTER(0);
+	FastedMetric metric = FASTED_METRIC_L2;
+	bool		known;
+	Node	   *name;
+	List	   *args;
 
-	if (IsA(request, SupportRequestSelectivity))
-	{
-		SupportRequestSelectivity *selectivity = (SupportRequestSelectivity *) request;
-
-		if (list_length(selectivity->args) == 4)
-		{
-			selectivity->selectivity = ShareOfCall(selectivity->root, selectivity->args);
-			PG_RETURN_POINTER(request);
-		}
-	}
-	PG_RETURN_POINTER(NULL);
+	if (!IsA(request, SupportRequestSelectivity) || list_length(request->args) != 4)
+		PG_RETURN_POINTER(NULL);
+	args = request->args;
+	name = estimate_expression_value(request->root, lfourth(args));
+	known = IsA(name, Const) && !((Const *) name)->constisnull &&
+		FindMetric(DatumGetTextPP(((Const *) name)->constvalue), &metric);
+	request->selectivity = IsA(name, Const) && ((Const *) name)->constisnull ? 0.0 :
+		EstimateShare(request->root, linitial(args), lsecond(args), known ? lthird(args) : NULL,
+					  metric);
+	PG_RETURN_POINTER(request);
 }

@@ -21,13 +21,13 @@
 #include <math.h>
 
 #include "access/htup_details.h"
-#include "base/arguments.h"
 #include "base/compat.h"
 #include "base/interrupts.h"
 #include "epsilon/epsilon.h"
 #include "epsilon/unseen_rows.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "rows/source.h"
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(fasted_epsilon);
@@ -606,7 +606,7 @@ fasted_epsilon(PG_FUNCTION_ARGS)
 	context = AllocSetContextCreate(CurrentMemoryContext, "fasted epsilon", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	source = ResolveSource(PG_GETARG_OID(ARG_RELATION), NameStr(*PG_GETARG_NAME(ARG_COLUMN)),
-						   NULL, InvalidOid, metric, NULL);
+						   NULL, "id_column", InvalidOid, metric, NULL);
 	sample = ReadSample(source, &options);
 	CheckNeighbors(question.neighbors, sample, source);
 	estimate.rows = sample->total;

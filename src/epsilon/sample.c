@@ -16,7 +16,6 @@
 
 #include "base/guc.h"
 #include "base/interrupts.h"
-#include "base/progress.h"
 #include "epsilon/epsilon.h"
 #include "rows/reader.h"
 #include "rows/vector.h"

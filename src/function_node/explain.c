@@ -13,7 +13,7 @@
 #include "base/guc.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
-#include "citus/citus_explain.h"
+#include "citus/cluster.h"
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"

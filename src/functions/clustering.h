@@ -13,7 +13,6 @@
 #define FASTED_CLUSTERING_H
 
 #include "base/interrupts.h"
-#include "base/progress.h"
 #include "functions/function.h"
 
 /* Arguments before those of the function's own; behind these come id_column, metric, partition_by. */

@@ -16,7 +16,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xlog.h"
-#include "base/arguments.h"
+#include "rows/source.h"
 #include "base/guc.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -28,8 +28,7 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/plancat.h"
-#include "rows/source_query.h"
-#include "rows/statistics.h"
+#include "rows/reader.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 

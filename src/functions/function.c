@@ -13,7 +13,7 @@
 #include <math.h>
 
 #include "access/htup_details.h"
-#include "base/arguments.h"
+#include "rows/source.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "funcapi.h"
@@ -74,9 +74,9 @@ ResolveCallSource(const FunctionCall *call, int n, const char *id_column)
 	const FunctionDescriptor *function = call->function;
 	const CallSource *source = &call->sources[n];
 
-	return ResolveNamedSource(source->relation, source->vector_column, id_column,
-							  function->arguments[function->sources[n].id_column].name,
-							  call->key_type, call->metric, function->name);
+	return ResolveSource(source->relation, source->vector_column, id_column,
+						 function->arguments[function->sources[n].id_column].name,
+						 call->key_type, call->metric, function->name);
 }
 
 /* --- runs */

@@ -197,8 +197,8 @@ DescribeGpu(int ordinal, char *text, size_t size)
 static bool
 SeveralPay(const JoinOptions *options, double flop)
 {
-	if (options->share != GPU_SHARE_AUTO)
-		return options->share == GPU_SHARE_FORCE;
+	if (options->share != CHOICE_AUTO)
+		return options->share == CHOICE_FORCE;
 	return flop >= (fasted_any_device(options->devices) ? GPUS_PAY_FLOP : NAMED_GPUS_PAY_FLOP);
 }
 

@@ -22,7 +22,7 @@ typedef struct JoinOptions
 	FastedElement element;		/* nor is this: real until then */
 	const char *kernel;			/* of the CPU engine; NULL: the best one */
 	const char *devices;		/* GPUs, as device_list.h has it */
-	GpuShareChoice share;		/* among several of them */
+	AutoChoice	share;			/* among several of them */
 	bool		exact;			/* else the paper's result */
 	bool		nearest;		/* not a setting: neighbours are wanted, which not every engine finds */
 	int			threads;		/* 0: one for each processor */

@@ -15,8 +15,8 @@
 #include "base/guc.h"
 #include "base/interrupts.h"
 #include "join/row_set.h"
-#include "rows/group_numbers.h"
 #include "rows/reader.h"
+#include "rows/source.h"
 #include "rows/vector.h"
 #include "utils/memutils.h"
 

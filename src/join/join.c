@@ -234,7 +234,7 @@ ReadSources(Join *join)
 	}
 	/* the engine is chosen at the first vector of either side, by the rows of both */
 	if (join->sides == 2)
-		join->rows[1].expected_rows = RowsToRead(join->sources[1]);
+		join->rows[1].expected_rows = PlannedRows(PlanSource(join->sources[1]));
 	for (int side = 0; side < join->sides; side++)
 	{
 		ReadVectors(join->sources[side], JoinSink(join, side));

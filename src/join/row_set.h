@@ -11,11 +11,11 @@
 #ifndef FASTED_ROW_SET_H
 #define FASTED_ROW_SET_H
 
-#include "base/progress.h"
+#include "base/interrupts.h"
 #include "join/engines.h"
 #include "join/keys.h"
-#include "rows/vector.h"
 #include "rows/reader.h"
+#include "rows/vector.h"
 
 /*
  * Rows in a PostgreSQL temporary file, for sets beyond fasted.memory_limit: in temp_tablespaces,

@@ -11,7 +11,6 @@
 
 #include "access/htup_details.h"
 #include "access/stratnum.h"
-#include "base/arguments.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_proc.h"
@@ -26,6 +25,7 @@
 #include "optimizer/paths.h"
 #include "parser/parse_coerce.h"
 #include "parser/parsetree.h"
+#include "rows/source.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"

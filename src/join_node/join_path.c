@@ -29,7 +29,7 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
-#include "rows/statistics.h"
+#include "rows/source.h"
 #include "utils/rel.h"
 
 static set_join_pathlist_hook_type previous_join_hook = NULL;

@@ -36,12 +36,10 @@
 #include "port/atomics.h"
 #include "postmaster/bgworker.h"
 #include "rows/reader.h"
-#include "rows/source_query.h"
 #include "rows/vector.h"
 #include "storage/ipc.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 
 /* Behind all that the planner gives to the nodes of a plan. */
 #define INTAKE_NODE_ID (1 << 20)
@@ -74,42 +72,30 @@
 /* Rows of a block are this many at most, so that the leader is fed early. */
 #define MAX_BLOCK_ROWS 2048
 
-/* Room for the key of a row, where its size is not known. */
-#define MEAN_KEY_BYTES 48
-#define MIN_KEY_AREA 8192
-
-StaticAssertDecl(BLOCK_BYTES >= FASTED_MAX_DIMENSIONS * sizeof(float) + 2 * MIN_KEY_AREA,
-				 "a block holds the longest vector");
-StaticAssertDecl(BLOCK_BYTES_OF_DOUBLES >= FASTED_MAX_DIMENSIONS * sizeof(double) + 2 * MIN_KEY_AREA,
-				 "a block holds the longest vector of doubles");
-
-/* A block of the ring: its rows are behind it, then a Datum for each key, then keys by reference. */
+/*
+ * A block of the ring.  Vectors lie behind it; keys by reference lie before the block's end, the
+ * first one last.
+ */
 typedef struct Block
 {
 	uint32		nrows;
-	uint32		key_bytes;		/* of keys that are passed by reference */
+	Size		key_bytes;		/* of keys that are passed by reference */
 	bool		has_zeros;		/* there is a zero vector among the rows */
+	Datum		keys[MAX_BLOCK_ROWS];	/* of one by reference: its distance from the block's end */
 } Block;
 
 #define ROWS_OFFSET MAXALIGN(sizeof(Block))
 
-/* Where things are in a block; the same for all, once dimensions are known. */
-typedef struct BlockLayout
-{
-	uint32		dimensions;		/* zero: not known yet */
-	uint32		row_bytes;
-	uint32		max_rows;
-	uint32		max_key_bytes;
-	uint32		slots_offset;	/* one Datum a row: the key, or where it is */
-	uint32		keys_offset;
-} BlockLayout;
+StaticAssertDecl(BLOCK_BYTES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(float) + 16384 &&
+				 BLOCK_BYTES_OF_DOUBLES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(double) + 16384,
+				 "a block holds the longest vector and its key");
 
 /* What is in shared memory, before the ring. */
 typedef struct SharedIntake
 {
 	int16		key_typlen;
 	bool		key_byval;
-	RowKind		kind;
+	VectorSource source;		/* of which workers use no pointers */
 	pg_atomic_uint32 dimensions;	/* of the first vector; zero before it */
 	pg_atomic_uint32 ntuples;	/* rows that workers leave to the leader as tuples */
 } SharedIntake;
@@ -120,12 +106,12 @@ typedef struct Leader
 	RowTaker   *taker;
 	bool		reads;			/* it may read a share of its own */
 	SharedIntake *shared;		/* NULL: there is none, or none any more */
-	BlockRing  *ring;
 	ParallelContext *pcxt;
 	uint32		nworkers;
 	uint64		ring_rows;		/* rows that came through the ring */
-	int			taken[BLOCKS_TOGETHER]; /* blocks that the sink may read still */
+	int			taken[2 * BLOCKS_TOGETHER]; /* blocks that the sink may read still */
 	int			ntaken;
+	int			nsettling;		/* those of them that it reads until it settles once more */
 	uint32		tuples_received;	/* rows of workers that came as tuples */
 	int64		received_before;	/* when Gather looked last; -1: never */
 	bool		share_over;		/* of its own share there is nothing left to read */
@@ -137,19 +123,16 @@ typedef struct IntakeState
 	CustomScanState css;
 	Leader	   *leader;			/* NULL in a worker, which has what follows */
 	SharedIntake *shared;
-	BlockRing  *ring;
-	BlockLayout layout;
 	int			number;			/* of the block that it fills; -1: none */
 	bool		spoilt;			/* a row is on its way that the leader will report */
-	bool		finished;
 } IntakeState;
 
 /* --- shared memory */
 
 static Size
-BlockBytes(const VectorSource *source)
+BlockBytes(FastedElement element)
 {
-	return source->element == FASTED_ELEMENT_DOUBLE ? BLOCK_BYTES_OF_DOUBLES : BLOCK_BYTES;
+	return element == FASTED_ELEMENT_DOUBLE ? BLOCK_BYTES_OF_DOUBLES : BLOCK_BYTES;
 }
 
 /* Each process fills one; a few must wait for the leader meanwhile. */
@@ -158,7 +141,7 @@ CountBlocks(int nprocesses, const VectorSource *source)
 {
 	Size		bytes = Min(Max((Size) nprocesses * RING_BYTES_EACH, RING_MIN_BYTES), RING_MAX_BYTES);
 
-	return Max(bytes / BlockBytes(source), nprocesses + 8);
+	return Max(bytes / BlockBytes(source->element), nprocesses + 8);
 }
 
 static BlockRing *
@@ -171,27 +154,7 @@ static Size
 SharedBytes(int nprocesses, const VectorSource *source)
 {
 	return MAXALIGN(sizeof(SharedIntake)) +
-		BlockRingSize(CountBlocks(nprocesses, source), BlockBytes(source));
-}
-
-static BlockLayout
-LayoutOf(const SharedIntake *shared, uint32 dimensions)
-{
-	BlockLayout layout = {.dimensions = dimensions};
-	uint32		block_bytes = shared->kind.element == FASTED_ELEMENT_DOUBLE ?
-		BLOCK_BYTES_OF_DOUBLES : BLOCK_BYTES;
-	uint32		key_bytes = shared->key_byval ? 0 :
-		(shared->key_typlen > 0 ? MAXALIGN(shared->key_typlen) : MEAN_KEY_BYTES);
-	uint32		each;
-
-	layout.row_bytes = RowBytes(shared->kind.element, dimensions);
-	each = layout.row_bytes + sizeof(Datum) + key_bytes;
-	layout.max_rows = (block_bytes - ROWS_OFFSET - MIN_KEY_AREA - MAXIMUM_ALIGNOF) / each;
-	layout.max_rows = Min(Max(layout.max_rows, 1), MAX_BLOCK_ROWS);
-	layout.slots_offset = ROWS_OFFSET + MAXALIGN(layout.max_rows * layout.row_bytes);
-	layout.keys_offset = layout.slots_offset + layout.max_rows * sizeof(Datum);
-	layout.max_key_bytes = block_bytes - layout.keys_offset;
-	return layout;
+		BlockRingSize(CountBlocks(nprocesses, source), BlockBytes(source->element));
 }
 
 /* --- in a worker */
@@ -200,75 +163,68 @@ static void
 PublishBlock(IntakeState *intake)
 {
 	if (intake->number >= 0)
-		BlockRingPublish(intake->ring, intake->number);
+		BlockRingPublish(RingOf(intake->shared), intake->number);
 	intake->number = -1;
 }
 
 /* A block with room for another row and its key; NULL: the leader wants no further row. */
 static Block *
-BlockWithRoom(IntakeState *intake, uint32 key_bytes)
+BlockWithRoom(IntakeState *intake, Size row_bytes, Size key_bytes)
 {
 	Block	   *block;
 
 	if (intake->number >= 0)
 	{
-		block = BlockRingData(intake->ring, intake->number);
-		if (block->nrows < intake->layout.max_rows &&
-			block->key_bytes + key_bytes <= intake->layout.max_key_bytes)
+		block = BlockRingData(RingOf(intake->shared), intake->number);
+		if (block->nrows < MAX_BLOCK_ROWS &&
+			ROWS_OFFSET + (block->nrows + 1) * row_bytes + block->key_bytes + key_bytes <=
+			BlockBytes(intake->shared->source.element))
 			return block;
 		PublishBlock(intake);
 	}
-	intake->number = BlockRingWaitEmpty(intake->ring);
+	intake->number = BlockRingWaitEmpty(RingOf(intake->shared));
 	if (intake->number < 0)
 		return NULL;
-	block = BlockRingData(intake->ring, intake->number);
-	*block = (Block) {0};
+	block = BlockRingData(RingOf(intake->shared), intake->number);
+	block->nrows = 0;
+	block->key_bytes = 0;
+	block->has_zeros = false;
 	return block;
 }
 
-static void
-PutKey(const IntakeState *intake, Block *block, Datum key, uint32 key_bytes)
-{
-	Datum	   *slots = (Datum *) ((char *) block + intake->layout.slots_offset);
-
-	if (!intake->shared->key_byval)
-	{
-		memcpy((char *) block + intake->layout.keys_offset + block->key_bytes,
-			   DatumGetPointer(key), key_bytes);
-		key = (Datum) block->key_bytes;
-		block->key_bytes += MAXALIGN(key_bytes);
-	}
-	slots[block->nrows] = key;
-}
-
-/* False: the ring does not take the row, because it is spoilt or its key is too long. */
+/*
+ * Returns true if nothing is left to do with this row; false, if the ring does not take it, because
+ * it is spoilt or its key is too long.  Leaves garbage in the current memory context.
+ */
 static bool
-PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector)
+PutRow(IntakeState *intake, TupleTableSlot *slot)
 {
 	SharedIntake *shared = intake->shared;
+	uint32		common = pg_atomic_read_u32(&shared->dimensions);
+	Size		block_bytes = BlockBytes(shared->source.element);
+	Size		key_bytes = 0;
+	Size		row_bytes;
+	Datum		key;
 	ArrayType  *array;
 	Block	   *block;
 	int			dimensions;
 	int			element;
-	uint32		key_bytes = 0;
 	float	   *row;
 
+	slot_getallattrs(slot);
+	if (slot->tts_isnull[VECTOR_COLUMN])
+		return true;			/* no vector: takes no part */
 	intake->spoilt = true;
-	if (key_isnull)
+	if (slot->tts_isnull[KEY_COLUMN])
 		return false;
-	array = DatumGetArrayTypeP(vector);
+	key = slot->tts_values[KEY_COLUMN];
+	array = DatumGetArrayTypeP(slot->tts_values[VECTOR_COLUMN]);
 	if (VectorShape(array, &dimensions) != VECTOR_OK || (uint32) dimensions > FASTED_MAX_DIMENSIONS)
 		return false;
-	if (unlikely(intake->layout.dimensions == 0))
-	{
-		uint32		set = 0;
-
-		/* the first vector of all sets their number */
-		if (pg_atomic_compare_exchange_u32(&shared->dimensions, &set, dimensions))
-			set = dimensions;
-		intake->layout = LayoutOf(shared, set);
-	}
-	if ((uint32) dimensions != intake->layout.dimensions)
+	/* the first vector of all sets their number */
+	if (common == 0 && pg_atomic_compare_exchange_u32(&shared->dimensions, &common, dimensions))
+		common = dimensions;
+	if ((uint32) dimensions != common)
 		return false;
 	if (!shared->key_byval)
 	{
@@ -278,38 +234,26 @@ PutRow(IntakeState *intake, Datum key, bool key_isnull, Datum vector)
 	}
 
 	intake->spoilt = false;
-	if (BlockRingIsStopped(intake->ring) || key_bytes > intake->layout.max_key_bytes)
+	row_bytes = RowBytes(shared->source.element, dimensions);
+	if (BlockRingIsStopped(RingOf(intake->shared)) ||
+		ROWS_OFFSET + row_bytes + MAXALIGN(key_bytes) > block_bytes)
 		return false;
-	block = BlockWithRoom(intake, key_bytes);
+	block = BlockWithRoom(intake, row_bytes, MAXALIGN(key_bytes));
 	if (block == NULL)
 		return false;
-	row = (float *) ((char *) block + ROWS_OFFSET + block->nrows * intake->layout.row_bytes);
-	intake->spoilt = VectorElements(array, &shared->kind, dimensions, row, &element) != VECTOR_OK;
+	row = (float *) ((char *) block + ROWS_OFFSET + block->nrows * row_bytes);
+	intake->spoilt = VectorElements(array, &shared->source, dimensions, row, &element) != VECTOR_OK;
 	if (intake->spoilt)
 		return false;
-	PutKey(intake, block, key, key_bytes);
-	block->nrows++;
-	block->has_zeros |= RowIsZero(row, shared->kind.element, dimensions);
+	if (!shared->key_byval)
+	{
+		block->key_bytes += MAXALIGN(key_bytes);
+		memcpy((char *) block + block_bytes - block->key_bytes, DatumGetPointer(key), key_bytes);
+		key = (Datum) block->key_bytes;
+	}
+	block->keys[block->nrows++] = key;
+	block->has_zeros |= RowIsZero(row, shared->source.element, dimensions);
 	return true;
-}
-
-/* Is nothing left to do with this row? */
-static bool
-PutSlot(IntakeState *intake, TupleTableSlot *slot)
-{
-	ExprContext *econtext = intake->css.ss.ps.ps_ExprContext;
-	MemoryContext old;
-	bool		taken;
-
-	slot_getallattrs(slot);
-	if (slot->tts_isnull[VECTOR_COLUMN])
-		return true;			/* no vector: takes no part */
-	ResetExprContext(econtext);
-	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	taken = PutRow(intake, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
-				   slot->tts_values[VECTOR_COLUMN]);
-	MemoryContextSwitchTo(old);
-	return taken;
 }
 
 /*
@@ -321,25 +265,30 @@ static TupleTableSlot *
 NextInWorker(IntakeState *intake)
 {
 	PlanState  *below = outerPlanState(intake);
+	ExprContext *econtext = intake->css.ss.ps.ps_ExprContext;
 
-	while (!BlockRingIsStopped(intake->ring) && !intake->spoilt)
+	while (!BlockRingIsStopped(RingOf(intake->shared)) && !intake->spoilt)
 	{
 		TupleTableSlot *slot = ExecProcNode(below);
+		MemoryContext old;
+		bool		taken;
 
 		if (TupIsNull(slot))
 			break;
-		if (PutSlot(intake, slot))
+		ResetExprContext(econtext);
+		old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+		taken = PutRow(intake, slot);
+		MemoryContextSwitchTo(old);
+		if (taken)
 			continue;
 		/* the rows before it come before it */
 		PublishBlock(intake);
 		pg_atomic_fetch_add_u32(&intake->shared->ntuples, 1);
-		BlockRingWake(intake->ring);
+		BlockRingWake(RingOf(intake->shared));
 		return slot;
 	}
 	PublishBlock(intake);
-	if (!intake->finished)
-		BlockRingFinish(intake->ring);
-	intake->finished = true;
+	BlockRingFinish(RingOf(intake->shared));
 	return NULL;
 }
 
@@ -378,91 +327,71 @@ GiveRows(Leader *leader, const char *rows, const Datum *keys, size_t nrows, size
 	return true;
 }
 
-/* The keys of a block, pointers for those that are passed by reference.  Call it once. */
-static Datum *
-KeysOf(const SharedIntake *shared, const BlockLayout *layout, Block *block)
-{
-	Datum	   *slots = (Datum *) ((char *) block + layout->slots_offset);
-
-	if (!shared->key_byval)
-		for (uint32 i = 0; i < block->nrows; i++)
-			slots[i] = PointerGetDatum((char *) block + layout->keys_offset + (Size) slots[i]);
-	return slots;
-}
-
-/* Takes the rows of one block, which is the leader's. */
+/* Takes the rows of one block, which is the leader's.  Call it once for a block. */
 static void
-TakeBlock(Leader *leader, const BlockLayout *layout, Block *block)
+TakeBlock(Leader *leader, Block *block)
 {
 	RowTaker   *taker = leader->taker;
+	FastedElement element = taker->source->element;
 	const char *rows = (char *) block + ROWS_OFFSET;
-	const Datum *keys = KeysOf(leader->shared, layout, block);
 	bool		skip_zeros = taker->source->skip_zeros && block->has_zeros;
-	size_t		row_bytes = layout->row_bytes;
+	uint32		dimensions = pg_atomic_read_u32(&leader->shared->dimensions);
+	size_t		row_bytes = RowBytes(element, dimensions);
 
+	if (!leader->shared->key_byval)
+		for (uint32 i = 0; i < block->nrows; i++)
+			block->keys[i] = PointerGetDatum((char *) block + BlockBytes(element) -
+											 (Size) block->keys[i]);
 	if (block->nrows > 0)
-		CheckDimensions(taker, layout->dimensions, keys[0]);
+		CheckDimensions(taker, dimensions, block->keys[0]);
 	for (size_t begin = 0, end; begin < block->nrows; begin = end + 1)
 	{
 		for (end = begin; end < block->nrows; end++)
-			if (skip_zeros && RowIsZero((const float *) (rows + end * row_bytes),
-										taker->source->element, taker->dimensions))
+			if (skip_zeros && RowIsZero((const float *) (rows + end * row_bytes), element,
+										dimensions))
 				break;
-		if (!GiveRows(leader, rows + begin * row_bytes, keys + begin, end - begin, row_bytes))
+		if (!GiveRows(leader, rows + begin * row_bytes, block->keys + begin, end - begin, row_bytes))
 			return;
 	}
 }
 
-/* Blocks go back to the workers once nothing reads them any more; all: the sink reads none. */
+/*
+ * Blocks go back to the workers once nothing reads them any more: those that the sink took before
+ * it settled last, or all.
+ */
 static void
 FreeTaken(Leader *leader, bool all)
 {
 	RowSink    *sink = leader->taker->sink;
+	int			nfree = all ? leader->ntaken : leader->nsettling;
 
 	if (sink->settle != NULL)
 		sink->settle(sink, all);
-	for (int i = 0; i < leader->ntaken; i++)
-		BlockRingRelease(leader->ring, leader->taken[i]);
-	leader->ntaken = 0;
-}
-
-/* Blocks that were taken before these are free then. */
-static void
-NoteTaken(Leader *leader, const int *blocks, int nblocks)
-{
-	if (nblocks == 0)
-		return;
-	FreeTaken(leader, false);
-	memcpy(leader->taken, blocks, nblocks * sizeof(int));
-	leader->ntaken = nblocks;
+	for (int i = 0; i < nfree; i++)
+		BlockRingRelease(RingOf(leader->shared), leader->taken[i]);
+	leader->ntaken -= nfree;
+	memmove(leader->taken, leader->taken + nfree, leader->ntaken * sizeof(int));
+	leader->nsettling = leader->ntaken;
 }
 
 /* Takes the full blocks of the ring; false: no more rows are wanted. */
 static bool
 TakeBlocks(Leader *leader)
 {
-	uint32		dimensions = pg_atomic_read_u32(&leader->shared->dimensions);
-	BlockLayout layout;
-	int			blocks[BLOCKS_TOGETHER];
-	int			nblocks = 0;
+	BlockRing  *ring = RingOf(leader->shared);
 
-	if (dimensions == 0)
-		return true;
-	layout = LayoutOf(leader->shared, dimensions);
-	for (uint32 left = BlockRingFull(leader->ring); left > 0 && !leader->taker->stopped; left--)
+	for (uint32 left = BlockRingFull(ring); left > 0 && !leader->taker->stopped; left--)
 	{
-		int			number = BlockRingTakeFull(leader->ring);
+		int			number = BlockRingTakeFull(ring);
 
 		CheckJoinInterrupts();
-		TakeBlock(leader, &layout, BlockRingData(leader->ring, number));
-		blocks[nblocks++] = number;
-		if (nblocks == BLOCKS_TOGETHER)
-		{
-			NoteTaken(leader, blocks, nblocks);
-			nblocks = 0;
-		}
+		TakeBlock(leader, BlockRingData(ring, number));
+		leader->taken[leader->ntaken++] = number;
+		if (leader->ntaken == leader->nsettling + BLOCKS_TOGETHER)
+			FreeTaken(leader, false);
 	}
-	NoteTaken(leader, blocks, nblocks);
+	if (leader->ntaken > leader->nsettling)
+		FreeTaken(leader, false);
 	return !leader->taker->stopped;
 }
 
@@ -494,7 +423,7 @@ WorkersHaveFinished(const Leader *leader)
 	int			launched = pcxt->nworkers_launched;
 	int			stopped = 0;
 
-	if (BlockRingFinished(leader->ring) >= (uint32) launched)
+	if (BlockRingFinished(RingOf(leader->shared)) >= (uint32) launched)
 		return true;
 	for (int i = 0; i < launched; i++)
 	{
@@ -506,15 +435,6 @@ WorkersHaveFinished(const Leader *leader)
 	return stopped == launched;
 }
 
-/* The leader reads a share of the plan, unless it has enough to do with the rows of workers. */
-static bool
-LeaderReads(const Leader *leader)
-{
-	int			launched = leader->shared == NULL ? 0 : leader->pcxt->nworkers_launched;
-
-	return !leader->share_over && (launched == 0 || (leader->reads && launched < ENOUGH_WORKERS));
-}
-
 /* The shared memory is about to go. */
 static void
 EndInLeader(Leader *leader)
@@ -524,11 +444,11 @@ EndInLeader(Leader *leader)
 	if (leader->shared == NULL)
 		return;
 	if (leader->taker->stopped)
-		BlockRingStop(leader->ring);
+		BlockRingStop(RingOf(leader->shared));
 	if (sink->withdraw != NULL)
 		sink->withdraw(sink);
 	leader->nworkers = leader->pcxt->nworkers_launched;
-	leader->ntaken = 0;
+	leader->ntaken = leader->nsettling = 0;
 	leader->shared = NULL;
 }
 
@@ -536,9 +456,11 @@ EndInLeader(Leader *leader)
 static bool
 WorkInLeader(Leader *leader, PlanState *below)
 {
+	int			launched = leader->shared == NULL ? 0 : leader->pcxt->nworkers_launched;
 	uint32		finished;
 
-	if (LeaderReads(leader))
+	/* a share of the plan, unless it has enough to do with the rows of workers */
+	if (!leader->share_over && (launched == 0 || (leader->reads && launched < ENOUGH_WORKERS)))
 	{
 		TupleTableSlot *slot = ExecProcNode(below);
 
@@ -549,11 +471,11 @@ WorkInLeader(Leader *leader, PlanState *below)
 	}
 	if (leader->shared == NULL)
 		return false;
-	finished = BlockRingFinished(leader->ring);
+	finished = BlockRingFinished(RingOf(leader->shared));
 	if (WorkersHaveFinished(leader))
 		return false;
 	CheckJoinInterrupts();
-	BlockRingWait(leader->ring, finished, WAIT_MS);
+	BlockRingWait(RingOf(leader->shared), finished, WAIT_MS);
 	return true;
 }
 
@@ -565,7 +487,7 @@ NextInLeader(Leader *leader, PlanState *below)
 
 	while (!leader->taker->stopped)
 	{
-		if (leader->shared != NULL && BlockRingFull(leader->ring) > 0)
+		if (leader->shared != NULL && BlockRingFull(RingOf(leader->shared)) > 0)
 			TakeBlocks(leader);
 		else if (leader->ntaken > 0)
 			FreeTaken(leader, true);
@@ -573,7 +495,8 @@ NextInLeader(Leader *leader, PlanState *below)
 			pg_atomic_read_u32(&leader->shared->ntuples) > leader->tuples_received)
 		{
 			if (leader->received_before == (int64) leader->tuples_received)
-				BlockRingWait(leader->ring, BlockRingFinished(leader->ring), TUPLE_WAIT_MS);
+				BlockRingWait(RingOf(leader->shared),
+							  BlockRingFinished(RingOf(leader->shared)), TUPLE_WAIT_MS);
 			leader->received_before = leader->tuples_received;
 			return ExecStoreAllNullTuple(leader->nulls);
 		}
@@ -619,12 +542,6 @@ EndIntake(CustomScanState *node)
 }
 
 static void
-RescanIntake(CustomScanState *node)
-{
-	elog(ERROR, "fasted reads a source once");
-}
-
-static void
 ShutdownIntake(CustomScanState *node)
 {
 	if (((IntakeState *) node)->leader != NULL)
@@ -646,13 +563,12 @@ InitializeIntake(CustomScanState *node, ParallelContext *pcxt, void *memory)
 	SharedIntake *shared = memory;
 
 	get_typlenbyval(source->key_type, &shared->key_typlen, &shared->key_byval);
-	shared->kind = RowKindOf(source);
+	shared->source = *source;
 	pg_atomic_init_u32(&shared->dimensions, 0);
 	pg_atomic_init_u32(&shared->ntuples, 0);
-	BlockRingInit(RingOf(shared), CountBlocks(pcxt->nworkers, source), BlockBytes(source));
+	BlockRingInit(RingOf(shared), CountBlocks(pcxt->nworkers, source), BlockBytes(source->element));
 	/* from the first worker on: its rows may come before the leader's node is called */
 	leader->shared = shared;
-	leader->ring = RingOf(shared);
 	leader->pcxt = pcxt;
 	if (sink->lend != NULL)
 		sink->lend(sink, memory, SharedBytes(pcxt->nworkers, source));
@@ -664,7 +580,6 @@ InitializeIntakeInWorker(CustomScanState *node, shm_toc *toc, void *memory)
 	IntakeState *intake = (IntakeState *) node;
 
 	intake->shared = memory;
-	intake->ring = RingOf(memory);
 	intake->number = -1;
 }
 
@@ -673,7 +588,6 @@ static const CustomExecMethods exec_methods = {
 	.BeginCustomScan = BeginIntake,
 	.ExecCustomScan = NextRow,
 	.EndCustomScan = EndIntake,
-	.ReScanCustomScan = RescanIntake,
 	.EstimateDSMCustomScan = EstimateIntake,
 	.InitializeDSMCustomScan = InitializeIntake,
 	.InitializeWorkerCustomScan = InitializeIntakeInWorker,

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * reader.c
- *	  Runs the query of a source; checks and converts its rows and names the bad ones.
+ *	  Makes the query that reads a source, as a tree without names, plans and runs it; checks and
+ *	  converts its rows and names the bad ones.
  *
  * Each vector is converted straight from the tuple into the sink's room, which for a join
  * is the engine's.  With parallel workers most rows take another way (intake.c): they
@@ -12,47 +13,447 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "base/compat.h"
 #include "base/interrupts.h"
+#include "catalog/pg_proc.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
+#include "optimizer/plancat.h"
+#include "parser/parse_clause.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_collate.h"
+#include "parser/parse_relation.h"
+#include "postmaster/bgworker_internals.h"
 #include "rows/reader.h"
-#include "rows/source_query.h"
 #include "rows/vector.h"
+#include "storage/bufmgr.h"
+#include "tcop/tcopprot.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 /* Rows between two looks for interrupts beside those of the executor. */
 #define ROWS_PER_CHECK 64
 
+/* --- making the query */
+
+/* From here to FinishQuery a query is in the making, with the relation in FROM. */
+static ParseState *
+BeginQuery(Oid relid)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	Relation	rel = relation_open(relid, AccessShareLock);
+
+	addNSItemToQuery(pstate, addRangeTableEntryForRelation(pstate, rel, AccessShareLock,
+														   NULL, true, true),
+					 true, true, true);
+	relation_close(rel, NoLock);
+	return pstate;
+}
+
+static Query *
+FinishQuery(ParseState *pstate, List *targets, List *sort_keys)
+{
+	Query	   *query = makeNode(Query);
+
+	query->commandType = CMD_SELECT;
+	query->querySource = QSRC_ORIGINAL;
+	query->canSetTag = true;
+	query->targetList = targets;
+	query->sortClause = sort_keys;
+	query->rtable = pstate->p_rtable;
+#if PG_VERSION_NUM >= 160000
+	query->rteperminfos = pstate->p_rteperminfos;
+#endif
+	query->jointree = makeFromExpr(pstate->p_joinlist, NULL);
+	assign_query_collations(pstate, query);
+	free_parsestate(pstate);
+	return query;
+}
+
+/* Notes, for the check of privileges, that the column is read. */
+static Node *
+ColumnOf(ParseState *pstate, const char *name)
+{
+	Node	   *column = colNameToVar(pstate, name, true, -1);
+
+	if (column == NULL)
+		elog(ERROR, "column \"%s\" is not there any more", name);
+	return column;
+}
+
+static Node *
+CastTo(ParseState *pstate, Node *expression, Oid type)
+{
+	Node	   *cast = coerce_to_target_type(pstate, expression, exprType(expression), type, -1,
+											 COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+
+	if (cast == NULL)
+		elog(ERROR, "cannot cast type %s to type %s",
+			 format_type_be(exprType(expression)), format_type_be(type));
+	return cast;
+}
+
+static Node *
+KeyOf(ParseState *pstate, const VectorSource *source)
+{
+	if (source->key_column == NULL)
+		return (Node *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64),
+								  Int64GetDatum(0), false, FLOAT8PASSBYVAL);
+	return CastTo(pstate, ColumnOf(pstate, source->key_column), source->key_type);
+}
+
+/* The vector, or what is made of it by a function, if there is one. */
+static Node *
+ValueOf(ParseState *pstate, const VectorSource *source, SourceValue value)
+{
+	Node	   *vector = CastTo(pstate, ColumnOf(pstate, source->vector_column),
+								VectorFormType(source->form));
+	Oid			function = value == VALUE_BYTES ? VectorBytesFunction(source->form) :
+		value == VALUE_HASH ? VectorHashFunction(source->form) : InvalidOid;
+
+	return !OidIsValid(function) ? vector :
+		(Node *) makeFuncExpr(function, value == VALUE_BYTES ? BYTEAOID : INT8OID,
+							  list_make1(vector), InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+}
+
+static List *
+AddTarget(List *targets, Node *expression, const char *name)
+{
+	return lappend(targets, makeTargetEntry((Expr *) expression, list_length(targets) + 1,
+											pstrdup(name), false));
+}
+
+static List *
+AddSortKey(ParseState *pstate, List *sort_keys, List *targets, TargetEntry *target, bool descending)
+{
+	SortBy	   *order = makeNode(SortBy);
+
+	order->sortby_dir = descending ? SORTBY_DESC : SORTBY_ASC;
+	order->sortby_nulls = SORTBY_NULLS_LAST;
+	order->location = -1;
+	return addTargetToSortList(pstate, target, sort_keys, targets, order);
+}
+
+bool
+CastKeepsOrder(Oid from, Oid to)
+{
+	return from == to ||
+		((from == INT2OID || from == INT4OID || from == INT8OID) &&
+		 (to == INT2OID || to == INT4OID || to == INT8OID));
+}
+
+static TargetEntry *
+AddHidden(List **targets, Node *expression)
+{
+	*targets = AddTarget(*targets, expression, "o");
+	llast_node(TargetEntry, *targets)->resjunk = true;
+	return llast_node(TargetEntry, *targets);
+}
+
+/*
+ * By the column that orders, which is read but not given, and then by the key; or by the key
+ * alone, that is by its column where that has the same order.
+ */
+static List *
+SortKeys(ParseState *pstate, const VectorSource *source, bool in_order, List **targets)
+{
+	TargetEntry *key = linitial_node(TargetEntry, *targets);
+	Node	   *column = ColumnOf(pstate, in_order ? source->order_column : source->key_column);
+	List	   *sort_keys = NIL;
+
+	if (in_order)
+		sort_keys = AddSortKey(pstate, NIL, *targets, AddHidden(targets, column),
+							   source->descending);
+	else if (exprType(column) != source->key_type && CastKeepsOrder(exprType(column), source->key_type))
+		key = AddHidden(targets, column);
+	return AddSortKey(pstate, sort_keys, *targets, key, false);
+}
+
+Query *
+MakeSourceQuery(const VectorSource *source, SourceValue value)
+{
+	ParseState *pstate = BeginQuery(source->relid);
+	List	   *targets = AddTarget(NIL, KeyOf(pstate, source), "k");
+	List	   *sort_keys = NIL;
+	bool		vectors = value == VALUE_VECTOR || value == VALUE_BYTES;
+	NullTest   *has_vector = NULL;
+	Query	   *query;
+
+	if (value != VALUE_NONE)
+		targets = AddTarget(targets, ValueOf(pstate, source, value), "v");
+	if (vectors && source->group_column != NULL)
+		targets = AddTarget(targets, ColumnOf(pstate, source->group_column), "g");
+	if (source->order_column != NULL && !(vectors && source->order_apart))
+		sort_keys = SortKeys(pstate, source, true, &targets);
+	else if (source->key_order || value == VALUE_HASH)
+		sort_keys = SortKeys(pstate, source, false, &targets);
+	if (value == VALUE_NONE)
+	{
+		has_vector = makeNode(NullTest);
+		has_vector->arg = (Expr *) ColumnOf(pstate, source->vector_column);
+		has_vector->nulltesttype = IS_NOT_NULL;
+		has_vector->location = -1;
+	}
+	query = FinishQuery(pstate, targets, sort_keys);
+	query->jointree->quals = (Node *) has_vector;
+	return query;
+}
+
+/* --- planning and running */
+
+/* The query as a person would write it, for whoever logs or shows it. */
+static char *
+QueryText(const VectorSource *source)
+{
+	const char *key = source->key_column == NULL ? "0" : quote_identifier(source->key_column);
+	const char *group = source->group_column == NULL ? NULL : quote_identifier(source->group_column);
+	const char *order = source->key_order ? key : NULL;
+
+	if (order == NULL && source->order_column != NULL)
+		order = psprintf("%s%s NULLS LAST, %s", quote_identifier(source->order_column),
+						 source->descending ? " DESC" : "", key);
+	return psprintf("SELECT %s, %s%s%s FROM %s%s%s", key, quote_identifier(source->vector_column),
+					group == NULL ? "" : ", ", group == NULL ? "" : group,
+					quote_identifier(source->relation),
+					order == NULL ? "" : " ORDER BY ", order == NULL ? "" : order);
+}
+
+PlannedStmt *
+PlanQuery(const VectorSource *source, Query *query, int cursor_options)
+{
+	PlannedStmt *plan;
+
+	/* a SELECT remains one, whatever rules and policies there are */
+	query = linitial_node(Query, pg_rewrite_query(query));
+	plan = pg_plan_query(query, QueryText(source), cursor_options, NULL);
+
+	if (plan->rowMarks != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot join \"%s\", which locks the rows that it reads", source->relation),
+				 errhint("Join a view without FOR UPDATE or FOR SHARE.")));
+	return plan;
+}
+
+/* Then its node is on top, or below what sorts. */
+static bool
+ComesFromCitus(const Plan *plan)
+{
+	for (; plan != NULL; plan = outerPlan(plan))
+		if (IsA(plan, CustomScan) && strncmp(((const CustomScan *) plan)->methods->CustomName, "Citus", 5) == 0)
+			return true;
+	return false;
+}
+
+PlannedStmt *
+PlanSource(const VectorSource *source)
+{
+	PlannedStmt *plan = PlanQuery(source, MakeSourceQuery(source, VALUE_VECTOR), 0);
+
+	return !ComesFromCitus(plan->planTree) ? plan :
+		PlanQuery(source, MakeSourceQuery(source, VALUE_BYTES), 0);
+}
+
+uint64
+PlannedRows(const PlannedStmt *plan)
+{
+	double		rows = plan->planTree->plan_rows;
+
+	return (rows < (double) FASTED_MAX_ROWS) ? (uint64) rows : FASTED_MAX_ROWS;
+}
+
+/* So that no copy of the tuples piles up. */
+typedef struct TupleReceiver
+{
+	DestReceiver base;
+	TupleCallback take;
+	void	   *arg;
+} TupleReceiver;
+
+static bool
+ReceiveTuple(TupleTableSlot *slot, DestReceiver *self)
+{
+	TupleReceiver *receiver = (TupleReceiver *) self;
+
+	return receiver->take(receiver->arg, slot);
+}
+
+void
+RunPlan(const VectorSource *source, PlannedStmt *plan, TupleCallback take, void *arg)
+{
+	TupleReceiver receiver = {.base = *None_Receiver,.take = take,.arg = arg};
+	QueryDesc  *desc = CreateQueryDesc(plan, QueryText(source), GetActiveSnapshot(),
+									   InvalidSnapshot, &receiver.base, NULL, NULL, 0);
+
+	receiver.base.receiveSlot = ReceiveTuple;
+	receiver.base.mydest = DestTuplestore;
+	ExecutorStart(desc, 0);
+	FASTED_EXECUTOR_RUN(desc);
+	ExecutorFinish(desc);
+	ExecutorEnd(desc);
+	FreeQueryDesc(desc);
+}
+
+/* --- parallel workers */
+
+/*
+ * The planner finds out, as for any query, what may run in parallel.  But it
+ * would misjudge when that pays and how many workers do: it does not count the
+ * TOAST table, where long vectors are, and takes a page for something that is
+ * waited for, whereas here most time goes into detoasting and copying, about a
+ * microsecond for each kilobyte.  So, for our queries only, a planner hook sets
+ * the number of workers by the size of the table and its TOAST table.
+ */
+
+/*
+ * A worker for so many times min_parallel_table_scan_size: 64 MB, by default.
+ * That takes some 60 ms to read, and to start workers takes 10 to 40.
+ */
+#define SCAN_SIZES_PER_WORKER 8
+
+static get_relation_info_hook_type next_get_relation_info = NULL;
+static bool planning_read = false;
+
+static double
+TotalPages(Relation rel)
+{
+	double		pages = RelationGetNumberOfBlocks(rel);
+	Oid			toast = rel->rd_rel->reltoastrelid;
+
+	if (OidIsValid(toast))
+	{
+		Relation	toast_rel = table_open(toast, AccessShareLock);
+
+		pages += RelationGetNumberOfBlocks(toast_rel);
+		table_close(toast_rel, AccessShareLock);
+	}
+	return pages;
+}
+
+static double
+PagesPerWorker(void)
+{
+	return Max((double) SCAN_SIZES_PER_WORKER * min_parallel_table_scan_size, 1);
+}
+
+static void
+SetWorkersBySize(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
+{
+	if (next_get_relation_info != NULL)
+		next_get_relation_info(root, relid, inhparent, info);
+
+	/* the relation's own storage parameter goes first */
+	if (planning_read && !inhparent && info->rel_parallel_workers == -1)
+	{
+		Relation	rel = table_open(relid, NoLock);
+
+		if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
+		{
+			double		pages = TotalPages(rel);
+
+			/* at most; the planner goes by max_parallel_workers_per_gather too */
+			info->rel_parallel_workers = (int) Min(pages / PagesPerWorker(), MAX_PARALLEL_WORKER_LIMIT);
+			/* many small partitions may be a large table */
+			if (info->reloptkind == RELOPT_OTHER_MEMBER_REL && pages >= min_parallel_table_scan_size)
+				info->rel_parallel_workers = Max(info->rel_parallel_workers, 1);
+		}
+		table_close(rel, NoLock);
+	}
+}
+
+void
+InstallPlannerHook(void)
+{
+	next_get_relation_info = get_relation_info_hook;
+	get_relation_info_hook = SetWorkersBySize;
+}
+
+void
+SetForThisQuery(const char *name, const char *value)
+{
+	set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, ERROR, false);
+}
+
+/*
+ * Do the workers compute the key and the vector, and is it they and the leader who
+ * do?  (An expression that is not for workers is computed above them.)
+ */
+static bool
+IsPlainGather(const Plan *plan)
+{
+	const Gather *gather = (const Gather *) plan;
+	ListCell   *cell;
+
+	if (!IsA(plan, Gather) || gather->single_copy || gather->num_workers == 0)
+		return false;
+	foreach(cell, plan->targetlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, cell);
+		Var		   *column = (Var *) entry->expr;
+
+		if (!IsA(column, Var) || column->varno != OUTER_VAR || column->varattno != entry->resno)
+			return false;
+	}
+	return list_length(outerPlan(plan)->targetlist) == list_length(plan->targetlist);
+}
+
+/*
+ * A plan whose top is a Gather, in a GUC nest level of the caller's, in which it
+ * must be executed too.  NULL: workers may not be used, or don't pay.  rows is the
+ * planner's estimate for the source's own query.
+ */
+static PlannedStmt *
+PlanParallelRead(const VectorSource *source, uint64 rows)
+{
+	PlannedStmt *volatile plan = NULL;
+
+	/* with so few rows, were they ever so long, there would be no worker */
+	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() ||
+		(double) rows * FASTED_MAX_DIMENSIONS * sizeof(float) < PagesPerWorker() * BLCKSZ)
+		return NULL;
+
+	/* whether it pays is decided by size, and rows go no way that costs */
+	SetForThisQuery("parallel_setup_cost", "0");
+	SetForThisQuery("parallel_tuple_cost", "0");
+	/* each worker would compile for longer than our expressions take */
+	SetForThisQuery("jit", "off");
+	planning_read = true;
+	PG_TRY();
+	{
+		plan = PlanQuery(source, MakeSourceQuery(source, VALUE_VECTOR), CURSOR_OPT_PARALLEL_OK);
+	}
+	PG_FINALLY();
+	{
+		planning_read = false;
+	}
+	PG_END_TRY();
+	return IsPlainGather(plan->planTree) ? plan : NULL;
+}
+
 /* --- from tuples to the sink */
 
-static void
-ReportNullKey(const RowTaker *taker)
+void
+CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_NOT_NULL_VIOLATION),
-			 errmsg("key column \"%s\" of \"%s\" is null",
-					taker->source->key_column, taker->source->relation),
-			 errdetail("There is a row with a vector but no id."),
-			 errhint("Name a column without nulls with %s => '...', or leave such rows out by a view.",
-					 taker->source->id_argument)));
-}
+	bool		grouped = taker->source->group_column != NULL;
 
-static void
-ReportDimensions(const RowTaker *taker, int dimensions, const char *row_name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_EXCEPTION),
-			 errmsg("vectors have different numbers of dimensions"),
-			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %d in the row with %s, and %d in the row with %s.",
-					   taker->source->vector_column, taker->source->relation,
-					   taker->dimensions, taker->first_row_name,
-					   dimensions, row_name),
-			 errhint("Join vectors of one kind; a view can select them.")));
-}
-
-static void
-RequireDimensions(const RowTaker *taker, int dimensions, Datum key)
-{
-	if ((uint32) dimensions > FASTED_MAX_DIMENSIONS)
+	if ((grouped || taker->dimensions == 0) && (uint32) dimensions > FASTED_MAX_DIMENSIONS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("vector has %d dimensions", dimensions),
@@ -60,38 +461,30 @@ RequireDimensions(const RowTaker *taker, int dimensions, Datum key)
 						   KeyName(taker->source, key),
 						   taker->source->vector_column, taker->source->relation),
 				 errhint("At most %u dimensions are supported.", FASTED_MAX_DIMENSIONS)));
-}
-
-static void
-SetDimensions(RowTaker *taker, int dimensions, Datum key)
-{
-	RequireDimensions(taker, dimensions, key);
-	taker->dimensions = dimensions;
-	taker->first_row_name = MemoryContextStrdup(GetMemoryChunkContext(taker),
-												KeyName(taker->source, key));
-	taker->sink->set_dimensions(taker->sink, dimensions, taker->first_row_name);
-}
-
-void
-CheckDimensions(RowTaker *taker, int dimensions, Datum key)
-{
-	if (taker->source->group_column != NULL)
-	{
-		RequireDimensions(taker, dimensions, key);
+	if (grouped)
 		taker->sink->begin_row(taker->sink, taker->partition, dimensions, key);
-		return;
+	else if (taker->dimensions == 0)
+	{
+		taker->dimensions = dimensions;
+		taker->first_row_name = MemoryContextStrdup(GetMemoryChunkContext(taker),
+													KeyName(taker->source, key));
+		taker->sink->set_dimensions(taker->sink, dimensions, taker->first_row_name);
 	}
-	if (taker->dimensions == 0)
-		SetDimensions(taker, dimensions, key);
-	if (dimensions != taker->dimensions)
-		ReportDimensions(taker, dimensions, KeyName(taker->source, key));
+	else if (dimensions != taker->dimensions)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("vectors have different numbers of dimensions"),
+				 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %d in the row with %s, and %d in the row with %s.",
+						   taker->source->vector_column, taker->source->relation,
+						   taker->dimensions, taker->first_row_name,
+						   dimensions, KeyName(taker->source, key)),
+				 errhint("Join vectors of one kind; a view can select them.")));
 }
 
 /* Leaves garbage in the current memory context. */
 static bool
 TakeVector(RowTaker *taker, Datum key, ArrayType *array)
 {
-	RowKind		kind = RowKindOf(taker->source);
 	int			dimensions;
 	int			element = 0;
 	float	   *row;
@@ -102,14 +495,14 @@ TakeVector(RowTaker *taker, Datum key, ArrayType *array)
 		if (unlikely(dimensions != taker->dimensions))
 			CheckDimensions(taker, dimensions, key);
 		/* before there is room for it, which may be another row's place */
-		if (taker->source->skip_zeros && VectorIsZero(array, &kind, dimensions))
+		if (taker->source->skip_zeros && VectorIsZero(array, taker->source->form, dimensions))
 			return true;
 		if (taker->sink->room_for_rows(taker->sink, &row) == 0)
 		{
 			taker->stopped = true;
 			return false;
 		}
-		problem = VectorElements(array, &kind, dimensions, row, &element);
+		problem = VectorElements(array, taker->source, dimensions, row, &element);
 	}
 	if (problem != VECTOR_OK)
 		ReportVectorProblem(problem, array, element, taker->source, KeyName(taker->source, key));
@@ -117,8 +510,8 @@ TakeVector(RowTaker *taker, Datum key, ArrayType *array)
 	return true;
 }
 
-static bool
-TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes)
+bool
+TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes)
 {
 	MemoryContext old;
 	bool		more;
@@ -126,7 +519,13 @@ TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes
 	if (taker->tuples++ % ROWS_PER_CHECK == 0)
 		CheckJoinInterrupts();
 	if (key_isnull)
-		ReportNullKey(taker);
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION),
+				 errmsg("key column \"%s\" of \"%s\" is null",
+						taker->source->key_column, taker->source->relation),
+				 errdetail("There is a row with a vector but no id."),
+				 errhint("Name a column without nulls with %s => '...', or leave such rows out by a view.",
+						 taker->source->id_argument)));
 	MemoryContextReset(taker->row_context);
 	old = MemoryContextSwitchTo(taker->row_context);
 	more = TakeVector(taker, key, as_bytes ? ArrayFromBytes(vector, taker->source) :
@@ -136,8 +535,10 @@ TakeRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes
 }
 
 bool
-TakeSlot(RowTaker *taker, TupleTableSlot *slot)
+TakeSlot(void *arg, TupleTableSlot *slot)
 {
+	RowTaker   *taker = arg;
+
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[VECTOR_COLUMN])
 		return true;			/* no vector: takes no part */
@@ -147,47 +548,12 @@ TakeSlot(RowTaker *taker, TupleTableSlot *slot)
 			return true;		/* of no partition: no part either */
 		taker->partition = slot->tts_values[PARTITION_COLUMN];
 	}
-	return TakeRow(taker, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
-				   slot->tts_values[VECTOR_COLUMN],
-				   TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid == BYTEAOID);
+	return TakeSourceRow(taker, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
+						 slot->tts_values[VECTOR_COLUMN],
+						 TupleDescAttr(slot->tts_tupleDescriptor, VECTOR_COLUMN)->atttypid == BYTEAOID);
 }
 
-bool
-TakeBytes(RowTaker *taker, Datum key, bool key_isnull, Datum bytes)
-{
-	return TakeRow(taker, key, key_isnull, bytes, true);
-}
-
-RowTaker *
-CreateRowTaker(const VectorSource *source, RowSink *sink)
-{
-	RowTaker   *taker = palloc0(sizeof(RowTaker));
-
-	taker->source = source;
-	taker->sink = sink;
-	taker->row_context = AllocSetContextCreate(CurrentMemoryContext, "fasted row",
-											   ALLOCSET_DEFAULT_SIZES);
-	return taker;
-}
-
-/* --- the query */
-
-static bool
-ReceiveRow(void *arg, TupleTableSlot *slot)
-{
-	return TakeSlot(arg, slot);
-}
-
-/* A scan of a large table may else begin where another one is. */
-static void
-ReadInOrder(PlannedStmt *plan, RowTaker *taker)
-{
-	int			nest_level = NewGUCNestLevel();
-
-	SetForThisQuery("synchronize_seqscans", "off");
-	RunPlan(taker->source, plan, ReceiveRow, taker);
-	AtEOXact_GUC(true, nest_level);
-}
+/* --- all rows */
 
 /* False: workers may not read, or don't pay, and nothing was read. */
 static bool
@@ -202,29 +568,33 @@ ReadInParallel(RowTaker *taker, uint64 rows)
 	return plan != NULL;
 }
 
-uint64
-RowsToRead(const VectorSource *source)
-{
-	return PlannedRows(PlanSource(source));
-}
-
 void
 ReadVectors(const VectorSource *source, RowSink *sink)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted reading",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	RowTaker   *taker = CreateRowTaker(source, sink);
+	RowTaker   *taker = palloc0(sizeof(RowTaker));
 	PlannedStmt *plan = PlanSource(source);
 	uint64		rows = PlannedRows(plan);
 
+	taker->source = source;
+	taker->sink = sink;
+	taker->row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
 	sink->expect_rows(sink, rows);
 	if (sink->in_order)
-		ReadInOrder(plan, taker);
+	{
+		int			nest_level = NewGUCNestLevel();
+
+		/* a scan of a large table may else begin where another one is */
+		SetForThisQuery("synchronize_seqscans", "off");
+		RunPlan(source, plan, TakeSlot, taker);
+		AtEOXact_GUC(true, nest_level);
+	}
 	else if (source->reader != NULL && source->reader(source, taker))
 		 /* all have come */ ;
 	else if (RowsComeInOrder(source) || source->group_column != NULL || !ReadInParallel(taker, rows))
-		RunPlan(source, plan, ReceiveRow, taker);
+		RunPlan(source, plan, TakeSlot, taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }
@@ -263,8 +633,47 @@ ReadOrder(const VectorSource *source, void (*take) (void *arg, Datum key), void 
 	OrderTaker	taker = {.take = take,.arg = arg};
 
 	taker.row_context = AllocSetContextCreate(context, "fasted row", ALLOCSET_DEFAULT_SIZES);
-	RunPlan(source, PlanQuery(source, MakeOrderQuery(source), CURSOR_OPT_PARALLEL_OK), ReceiveKey,
-			&taker);
+	RunPlan(source,
+			PlanQuery(source, MakeSourceQuery(source, VALUE_NONE), CURSOR_OPT_PARALLEL_OK),
+			ReceiveKey, &taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+}
+
+/* --- facts */
+
+bool
+FindSourceFacts(Oid relid, const char *vector_column, SourceFacts *facts)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+	bool		can_be = rel != NULL && IsSelectable(rel->rd_rel->relkind) &&
+		(vector_column == NULL || get_attnum(relid, vector_column) != InvalidAttrNumber);
+	List	   *targets = NIL;
+	List	   *inval_items;
+	ParseState *pstate;
+	Query	   *query;
+	Oid			cast = InvalidOid;
+
+	if (rel != NULL)
+		relation_close(rel, NoLock);
+	if (!can_be)
+		return false;
+	pstate = BeginQuery(relid);
+	if (vector_column != NULL)
+		targets = AddTarget(NIL, ColumnOf(pstate, vector_column), "v");
+	query = linitial_node(Query, pg_rewrite_query(FinishQuery(pstate, targets, NIL)));
+	extract_query_dependencies((Node *) query, &facts->relations, &inval_items, &facts->by_role);
+	facts->parallel_safe = max_parallel_hazard(query) != PROPARALLEL_UNSAFE &&
+		(vector_column == NULL ||
+		 FindVectorCast(get_atttype(relid, get_attnum(relid, vector_column)), &cast)) &&
+		(!OidIsValid(cast) || func_parallel(cast) != PROPARALLEL_UNSAFE);
+	return true;
+}
+
+List *
+FindSourceRelations(Oid relid)
+{
+	SourceFacts facts;
+
+	return FindSourceFacts(relid, NULL, &facts) ? facts.relations : NIL;
 }

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * reader.h
- *	  Rows in: reads keys and vectors through the planner and the executor.
+ *	  Rows in: reads keys and vectors through the planner and the executor.  Declares what
+ *	  reader.c and intake.c define.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,9 +10,12 @@
 #define FASTED_READER_H
 
 #include "executor/tuptable.h"
+#include "nodes/parsenodes.h"
 #include "rows/source.h"
 
 struct PlannedStmt;
+
+/* --- rows, checked and converted */
 
 /*
  * Where the rows of a source go: into a join, or into a sample.
@@ -61,9 +65,6 @@ struct RowSink
  */
 extern void ReadVectors(const VectorSource *source, RowSink *sink);
 
-/* The planner's guess of how many rows that are. */
-extern uint64 RowsToRead(const VectorSource *source);
-
 /*
  * Calls take for the keys of all rows with a vector, in the source's order, in the active
  * snapshot.  A key by reference is valid until take returns, and so is what take allocates.
@@ -94,17 +95,14 @@ typedef struct RowTaker
 	bool		stopped;		/* the sink takes no more rows */
 } RowTaker;
 
-/* Allocates in the current memory context. */
-extern RowTaker *CreateRowTaker(const VectorSource *source, RowSink *sink);
-
 /*
- * Takes the row in a slot, if it has a vector, or raises the error that it deserves.
- * False: the sink takes no more rows.
+ * Takes a row whose vector is not null, or raises the error that it deserves.  as_bytes: the
+ * vector is a bytea (ArrayFromBytes).  False: the sink takes no more rows.
  */
-extern bool TakeSlot(RowTaker *taker, TupleTableSlot *slot);
+extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes);
 
-/* The same of a row whose vector, as bytes, is not null (ArrayFromBytes). */
-extern bool TakeBytes(RowTaker *taker, Datum key, bool key_isnull, Datum bytes);
+/* A TupleCallback with a RowTaker: takes the row in a slot, if it has a vector. */
+extern bool TakeSlot(void *taker, TupleTableSlot *slot);
 
 /*
  * Raises an error unless a row has as many dimensions as the first one, or, with partitions,
@@ -122,5 +120,76 @@ extern void InstallIntakeNode(void);
  * sink, which it tells how many workers read.  In the GUC nest level in which it was planned.
  */
 extern void RunIntakePlan(struct PlannedStmt *plan, RowTaker *taker);
+
+/* --- the query that reads a source */
+
+/*
+ * The query is made as a tree, of OIDs: no name is looked up anew, so that it reads the
+ * very relation and columns that were resolved, by the very casts and functions,
+ * whatever others rename or define meanwhile.
+ */
+
+/* What a query reads of each row beside its key. */
+typedef enum SourceValue
+{
+	VALUE_VECTOR,				/* the vector in its form, and the value of the partition column */
+	VALUE_BYTES,				/* the same, the vector as bytea if its form has such (ArrayFromBytes) */
+	VALUE_HASH,					/* the vector's hash (VectorHashFunction) */
+	VALUE_NONE					/* nothing, and only rows that have a vector */
+} SourceValue;
+
+/*
+ * SELECT key, value FROM relation.  Vectors come in the source's order if rows are to come in
+ * it, hashes in the source's order or else in that of the keys, keys alone in the source's order.
+ */
+extern Query *MakeSourceQuery(const VectorSource *source, SourceValue value);
+
+/* Is the order of a column that of its values as another type?  Then an index on the column has it. */
+extern bool CastKeepsOrder(Oid from, Oid to);
+
+/*
+ * Rewrites (views, row security) and plans.  Errors: a view that locks the rows that
+ * it reads (FOR UPDATE), which a function that is not volatile may not do.
+ */
+extern struct PlannedStmt *PlanQuery(const VectorSource *source, Query *query, int cursor_options);
+
+/*
+ * The source's query, without parallel workers.  If Citus is to fetch the rows, vectors come
+ * as bytes where they can.
+ */
+extern struct PlannedStmt *PlanSource(const VectorSource *source);
+
+/* The planner's guess at the number of rows. */
+extern uint64 PlannedRows(const struct PlannedStmt *plan);
+
+/* What is done with each tuple of a query; false: no more tuples are wanted. */
+typedef bool (*TupleCallback) (void *arg, TupleTableSlot *slot);
+
+/* Runs the plan in the active snapshot, as the current user. */
+extern void RunPlan(const VectorSource *source, struct PlannedStmt *plan,
+					TupleCallback take, void *arg);
+
+/* In the caller's GUC nest level. */
+extern void SetForThisQuery(const char *name, const char *value);
+
+/* Once, when the library is loaded. */
+extern void InstallPlannerHook(void);
+
+/*
+ * What a SELECT from a relation comes to: the relations that it names, by way of
+ * views too, and whether it may run while parallel workers are at work.  False:
+ * there is no such relation or column, or it is not one to select from.
+ */
+typedef struct SourceFacts
+{
+	List	   *relations;		/* OIDs */
+	bool		parallel_safe;	/* but maybe for the leader only */
+	bool		by_role;		/* row security makes it depend on the user */
+} SourceFacts;
+
+extern bool FindSourceFacts(Oid relid, const char *vector_column, SourceFacts *facts);
+
+/* The relations alone; NIL: there is no such relation, or none to select from. */
+extern List *FindSourceRelations(Oid relid);
 
 #endif							/* FASTED_READER_H */

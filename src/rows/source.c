@@ -2,7 +2,7 @@
  *
  * source.c
  *	  Looks up relation and columns, with locks and privileges, and the conversions of
- *	  keys and vectors.
+ *	  keys and vectors; checks other arguments; numbers the values of a partition column.
  *
  * A conversion runs as whoever joins, so it must run nobody else's code; and a
  * key's must lose nothing.
@@ -11,10 +11,11 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/sysattr.h"
-#include "base/arguments.h"
 #include "base/compat.h"
 #include "catalog/pg_cast.h"
 #include "catalog/pg_class.h"
@@ -31,7 +32,9 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/regproc.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
@@ -49,7 +52,49 @@ typedef struct Column
 	Oid			collation;
 } Column;
 
+/* --- arguments */
+
+void
+RequireDistance(double eps)
+{
+	if (isnan(eps) || eps < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("eps must not be %s", isnan(eps) ? "NaN" : "negative"),
+				 errhint("Use 0 to find exact duplicates, 'Infinity' to get all pairs.")));
+}
+
+bool
+FindMetric(const text *name, FastedMetric *metric)
+{
+	const char *string = text_to_cstring(name);
+
+	*metric = strcmp(string, "cosine") == 0 ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
+	return *metric == FASTED_METRIC_COSINE || strcmp(string, "l2") == 0;
+}
+
+FastedMetric
+MetricFromText(const text *name)
+{
+	FastedMetric metric;
+
+	if (!FindMetric(name, &metric))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there is no metric \"%s\"", text_to_cstring(name)),
+				 errhint("Metrics are \"l2\" and \"cosine\".")));
+	return metric;
+}
+
 /* --- conversions of vectors */
+
+/* The function that a conversion calls, for each row or element. */
+typedef struct CastFunction
+{
+	Oid			function;		/* InvalidOid: none */
+	Oid			from;			/* the types that it converts */
+	Oid			to;
+} CastFunction;
 
 /*
  * An array's elements, one by one; only where a function converts them, and the type is the
@@ -72,7 +117,7 @@ FindElementCast(Oid array, CastFunction *cast)
  * double precision[] and numeric[] are read as they are.  Numeric elements are
  * rounded to real once, and one too large for real is reported with its row.
  */
-bool
+static bool
 FindVectorForm(Oid type, VectorForm *form, CastFunction *cast)
 {
 	Oid			base = getBaseType(type);
@@ -119,6 +164,18 @@ VectorTypeBetween(Oid type)
 	return between;
 }
 
+bool
+FindVectorCast(Oid type, Oid *function)
+{
+	VectorForm	form;
+	CastFunction cast;
+
+	if (!FindVectorForm(type, &form, &cast))
+		return false;
+	*function = cast.function;
+	return true;
+}
+
 /* --- conversions of keys */
 
 /*
@@ -155,20 +212,9 @@ KeyConverts(Oid from, Oid to)
 /* --- whose code */
 
 /*
- * Only superusers make functions in C.  Who owns a cast's function in another
- * language can change it at any time.
- */
-static bool
-IsTrusted(const FormData_pg_proc *function)
-{
-	return function->prolang == INTERNALlanguageId || function->prolang == ClanguageId ||
-		function->proowner == GetUserId() || superuser_arg(function->proowner);
-}
-
-/*
  * Raises an error if the current user should not run the function unasked: it is
- * neither PostgreSQL's own, nor C, nor a superuser's, nor the user's own.  The
- * names are for the message.
+ * neither PostgreSQL's own, nor C, which only superusers make, nor a superuser's, nor the
+ * user's own.  Who owns a function in another language can change it at any time.
  */
 static void
 RequireTrustedCast(const CastFunction *cast, const char *column, const char *relation)
@@ -182,7 +228,8 @@ RequireTrustedCast(const CastFunction *cast, const char *column, const char *rel
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for function %u", cast->function);
 	function = (Form_pg_proc) GETSTRUCT(tuple);
-	if (!IsTrusted(function))
+	if (function->prolang != INTERNALlanguageId && function->prolang != ClanguageId &&
+		function->proowner != GetUserId() && !superuser_arg(function->proowner))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("the cast from type %s to type %s runs code of another user",
@@ -394,9 +441,8 @@ SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
 }
 
 VectorSource *
-ResolveNamedSource(Oid relid, const char *vector_column, const char *id_column,
-				   const char *id_argument, Oid key_type, FastedMetric metric,
-				   const char *function)
+ResolveSource(Oid relid, const char *vector_column, const char *id_column,
+			  const char *id_argument, Oid key_type, FastedMetric metric, const char *function)
 {
 	VectorSource *source = palloc0(sizeof(VectorSource));
 	Relation	rel = OpenRelation(relid);
@@ -413,25 +459,6 @@ ResolveNamedSource(Oid relid, const char *vector_column, const char *id_column,
 		SetNameKey(source, rel);
 	relation_close(rel, NoLock);
 	return source;
-}
-
-VectorSource *
-ResolveSource(Oid relid, const char *vector_column, const char *id_column, Oid key_type,
-			  FastedMetric metric, const char *function)
-{
-	return ResolveNamedSource(relid, vector_column, id_column, "id_column", key_type, metric,
-							  function);
-}
-
-/* Is the vector, as it is read, null where its column is, and only there? */
-static bool
-CastKeepsNull(Oid type)
-{
-	VectorForm	form;
-	CastFunction cast;
-
-	return FindVectorForm(type, &form, &cast) &&
-		(!OidIsValid(cast.function) || func_strict(cast.function));
 }
 
 static bool
@@ -455,34 +482,30 @@ CanReadTwice(const VectorSource *source, Relation rel, const char *order)
 {
 	Oid			relid = RelationGetRelid(rel);
 	Oid			vector_type = get_atttype(relid, get_attnum(relid, source->vector_column));
+	Oid			cast;
 
+	/* the vector, as it is read, is null where its column is, and only there */
+	if (!FindVectorCast(vector_type, &cast) || (OidIsValid(cast) && !func_strict(cast)))
+		return false;
 	return rel->rd_rel->relkind != RELKIND_VIEW &&
 		rel->rd_rel->relkind != RELKIND_FOREIGN_TABLE && !HasForeignChild(rel) &&
 		check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED &&
-		MayRead(relid, get_attnum(relid, order)) && CastKeepsNull(vector_type) &&
+		MayRead(relid, get_attnum(relid, order)) &&
 		OidIsValid(lookup_type_cache(source->key_type, TYPECACHE_HASH_PROC)->hash_proc);
-}
-
-static Column
-FindOrderedColumn(Relation rel, const char *name)
-{
-	Column		column = FindColumn(rel, name);
-
-	if (!OidIsValid(lookup_type_cache(column.type, TYPECACHE_LT_OPR)->lt_opr))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("column \"%s\" of relation \"%s\" has no order: its type is %s",
-						name, RelationGetRelationName(rel), format_type_be(column.type)),
-				 errhint("Name a column of a type with a default btree operator class; a view can add one.")));
-	return column;
 }
 
 void
 OrderSource(VectorSource *source, const char *column, bool descending)
 {
 	Relation	rel = OpenRelation(source->relid);
-	Column		order = FindOrderedColumn(rel, column);
+	Column		order = FindColumn(rel, column);
 
+	if (!OidIsValid(lookup_type_cache(order.type, TYPECACHE_LT_OPR)->lt_opr))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("column \"%s\" of relation \"%s\" has no order: its type is %s",
+						column, RelationGetRelationName(rel), format_type_be(order.type)),
+				 errhint("Name a column of a type with a default btree operator class; a view can add one.")));
 	source->order_column = order.name;
 	source->descending = descending;
 	source->order_apart = CanReadTwice(source, rel, order.name);
@@ -517,6 +540,141 @@ PrepareTypeOrder(Oid type, Oid collation, MemoryContext context, SortSupport ord
 	order->ssup_collation = collation;
 	PrepareSortSupportFromOrderingOp(lookup_type_cache(type, TYPECACHE_LT_OPR)->lt_opr, order);
 }
+
+/* --- numbers for the values of a partition column */
+
+/* A hash table of values, by their type's own equality; or a sorted array of them. */
+
+typedef struct GroupEntry
+{
+	Datum		value;
+	uint32		number;
+	uint32		hash;
+	char		status;
+} GroupEntry;
+
+struct values_hash;
+
+struct GroupNumbers
+{
+	MemoryContext context;
+	TypeCacheEntry *type;
+	Oid			collation;
+	struct values_hash *table;	/* NULL: the type has no hash function */
+	SortSupportData order;
+	GroupEntry *sorted;			/* then: values in their order */
+	uint32		room;
+	uint32		count;
+};
+
+/* Of the table's own values. */
+#define NUMBERS(table) ((GroupNumbers *) (table)->private_data)
+
+#define SH_PREFIX values
+#define SH_ELEMENT_TYPE GroupEntry
+#define SH_KEY_TYPE Datum
+#define SH_KEY value
+#define SH_HASH_KEY(table, key) \
+	DatumGetUInt32(FunctionCall1Coll(&NUMBERS(table)->type->hash_proc_finfo, \
+									 NUMBERS(table)->collation, key))
+#define SH_EQUAL(table, a, b) \
+	DatumGetBool(FunctionCall2Coll(&NUMBERS(table)->type->eq_opr_finfo, \
+								   NUMBERS(table)->collation, a, b))
+#define SH_STORE_HASH
+#define SH_GET_HASH(table, entry) (entry)->hash
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+GroupNumbers *
+GroupNumbersCreate(const VectorSource *source)
+{
+	GroupNumbers *numbers = palloc0(sizeof(GroupNumbers));
+
+	numbers->context = CurrentMemoryContext;
+	numbers->type = lookup_type_cache(source->group_type,
+									  TYPECACHE_HASH_PROC_FINFO | TYPECACHE_EQ_OPR_FINFO);
+	numbers->collation = source->group_collation;
+	if (OidIsValid(numbers->type->hash_proc) && OidIsValid(numbers->type->eq_opr))
+	{
+		numbers->table = values_create(CurrentMemoryContext, 256, numbers);
+		return numbers;
+	}
+	PrepareTypeOrder(source->group_type, source->group_collation, CurrentMemoryContext,
+					 &numbers->order);
+	numbers->room = 256;
+	numbers->sorted = palloc(numbers->room * sizeof(GroupEntry));
+	return numbers;
+}
+
+static Datum
+CopyValue(const GroupNumbers *numbers, Datum value)
+{
+	MemoryContext old = MemoryContextSwitchTo(numbers->context);
+
+	if (numbers->type->typlen == -1)
+		value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+	else
+		value = datumCopy(value, numbers->type->typbyval, numbers->type->typlen);
+	MemoryContextSwitchTo(old);
+	return value;
+}
+
+static uint32
+FindSorted(GroupNumbers *numbers, Datum value)
+{
+	uint32		low = 0;
+	uint32		high = numbers->count;
+
+	while (low < high)
+	{
+		uint32		middle = low + (high - low) / 2;
+		int			order = ApplySortComparator(numbers->sorted[middle].value, false, value, false,
+												&numbers->order);
+
+		if (order == 0)
+			return numbers->sorted[middle].number;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (numbers->count == numbers->room)
+	{
+		numbers->room *= 2;
+		numbers->sorted = repalloc_huge(numbers->sorted, (Size) numbers->room * sizeof(GroupEntry));
+	}
+	memmove(&numbers->sorted[low + 1], &numbers->sorted[low],
+			(numbers->count - low) * sizeof(GroupEntry));
+	numbers->sorted[low] = (GroupEntry) {.value = CopyValue(numbers, value),.number = numbers->count};
+	return numbers->count++;
+}
+
+uint32
+GroupNumberOf(GroupNumbers *numbers, Datum value)
+{
+	GroupEntry *entry;
+	bool		found;
+
+	if (numbers->table == NULL)
+		return FindSorted(numbers, value);
+	entry = values_insert(numbers->table, value, &found);
+	if (!found)
+	{
+		entry->value = CopyValue(numbers, value);
+		entry->number = numbers->count++;
+	}
+	return entry->number;
+}
+
+uint32
+GroupNumbersCount(const GroupNumbers *numbers)
+{
+	return numbers->count;
+}
+
+/* --- names of rows */
 
 char *
 KeyName(const VectorSource *source, Datum key)

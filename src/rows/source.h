@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * source.h
- *	  What is joined: a relation, its vector column and its key column.
+ *	  What is joined: a relation, its vector column, its key column and its partition column; and
+ *	  what SQL functions check of their other arguments alike.  Declares what source.c
+ *	  and statistics.c define.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +13,7 @@
 #include "access/attnum.h"
 #include "catalog/pg_type_d.h"
 #include "engine/engine.h"
+#include "fmgr.h"
 #include "utils/sortsupport.h"
 
 /* How a vector arrives in a tuple; other types are cast to real[] by the query. */
@@ -57,7 +60,7 @@ typedef struct VectorSource
  * Finds the columns, and how their values are read.  id_column
  * NULL means the single-column primary key.  Locks the relation as SELECT would,
  * until the end of the transaction.  Does not check privileges: the query that
- * reads it does, when it runs (source_query.h).  Errors: no such relation or
+ * reads it does, when it runs (reader.h).  Errors: no such relation or
  * column, not something to select from, a column that is no vector, no usable
  * key, a key that does not convert to key_type.  Allocates in the current memory
  * context.
@@ -68,17 +71,12 @@ typedef struct VectorSource
  * metric: that of the join.  By cosine, rows whose vector is zero are skipped, unless the
  * caller then clears skip_zeros.
  *
- * Hints name the function for keys of other types, function with "_typed" behind it.
+ * Hints name the argument for the key, and the function for keys of other types: function with
+ * "_typed" behind it.
  */
-extern VectorSource *ResolveSource(Oid relid, const char *vector_column,
-								   const char *id_column, Oid key_type,
-								   FastedMetric metric, const char *function);
-
-/* The same for a function whose argument for the key has another name than id_column. */
-extern VectorSource *ResolveNamedSource(Oid relid, const char *vector_column,
-										const char *id_column, const char *id_argument,
-										Oid key_type, FastedMetric metric,
-										const char *function);
+extern VectorSource *ResolveSource(Oid relid, const char *vector_column, const char *id_column,
+								   const char *id_argument, Oid key_type, FastedMetric metric,
+								   const char *function);
 
 /*
  * Rows have an order: that of a column, nulls last, and where it is equal that of the
@@ -120,19 +118,11 @@ extern char *KeyName(const VectorSource *source, Datum key);
  */
 extern void PrepareTypeOrder(Oid type, Oid collation, MemoryContext context, SortSupport order);
 
-/* The function that a conversion calls, for each row or element. */
-typedef struct CastFunction
-{
-	Oid			function;		/* InvalidOid: none */
-	Oid			from;			/* the types that it converts */
-	Oid			to;
-} CastFunction;
-
 /*
- * Is a column of this type one of vectors, in which form is it read, and by which
- * function?
+ * Is a column of this type one of vectors, and which function is called for each row or element
+ * to read it?  InvalidOid: none.
  */
-extern bool FindVectorForm(Oid type, VectorForm *form, CastFunction *cast);
+extern bool FindVectorCast(Oid type, Oid *function);
 
 /* Is this a kind of relation that has rows to join? */
 extern bool IsSelectable(char relkind);
@@ -144,5 +134,61 @@ VectorFormType(VectorForm form)
 	return form == VECTOR_FLOAT4 ? FLOAT4ARRAYOID :
 		form == VECTOR_FLOAT8 ? FLOAT8ARRAYOID : NUMERICARRAYOID;
 }
+
+/* --- arguments */
+
+/* The functions are not STRICT, since some arguments may be NULL.  Uses nothing of fcinfo but args. */
+static inline void
+RequireArgument(FunctionCallInfo fcinfo, int n, const char *function, const char *name)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("argument \"%s\" of %s must not be null", name, function)));
+}
+
+/* Raises an error if it is NaN or negative. */
+extern void RequireDistance(double eps);
+
+/* Raises an error for what is neither 'cosine' nor 'l2'. */
+extern FastedMetric MetricFromText(const text *name);
+
+/* The same without an error: false. */
+extern bool FindMetric(const text *name, FastedMetric *metric);
+
+/* --- numbers for the values of a partition column: equal values have one number */
+
+typedef struct GroupNumbers GroupNumbers;
+
+/* For the column of this source, and others of the same type and collation. */
+extern GroupNumbers *GroupNumbersCreate(const VectorSource *source);
+
+/* From 0 on, in the order in which values were asked for first.  Leaves garbage. */
+extern uint32 GroupNumberOf(GroupNumbers *numbers, Datum value);
+extern uint32 GroupNumbersCount(const GroupNumbers *numbers);
+
+/* --- statistics */
+
+/*
+ * What ANALYZE knows about a column, as far as the current user may see it: what the planner
+ * estimates can be read in EXPLAIN by whoever may call the function.
+ */
+
+/* The share of rows without a vector, zero when not known. */
+extern double NullVectors(Oid relid, AttrNumber column);
+
+/* The number of dimensions, zero when not known; those of the type are no secret. */
+extern double KnownDimensions(Oid relid, AttrNumber column);
+
+/*
+ * The share of all pairs of rows that are within eps of each other, estimated
+ * from the vectors in the column's statistics; negative: not known, since there
+ * are no statistics that hold vectors.  Rows of a table's children are among them, or not.
+ */
+extern double ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric,
+						  double eps);
+
+/* How many groups a column makes of so many rows; a guess where nothing is known. */
+extern double EstimateGroups(Oid relid, AttrNumber column, double rows);
 
 #endif							/* FASTED_SOURCE_H */

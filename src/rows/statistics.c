@@ -18,12 +18,10 @@
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_statistic.h"
-#include "catalog/pg_type.h"
 #include "engine/exact_distance.h"
 #include "fmgr.h"
 #include "parser/parse_coerce.h"
 #include "rows/source.h"
-#include "rows/statistics.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
@@ -78,18 +76,27 @@ ColumnStatistics(Oid relid, AttrNumber column, bool children)
 	return tuple;
 }
 
+/* Copies the numbers of that row; returns false if there is none. */
+static bool
+ReadNumbers(Oid relid, AttrNumber column, double *null_share, double *distinct)
+{
+	HeapTuple	tuple = ColumnStatistics(relid, column, true);
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	*null_share = ((Form_pg_statistic) GETSTRUCT(tuple))->stanullfrac;
+	*distinct = ((Form_pg_statistic) GETSTRUCT(tuple))->stadistinct;
+	ReleaseSysCache(tuple);
+	return true;
+}
+
 double
 NullVectors(Oid relid, AttrNumber column)
 {
-	HeapTuple	tuple = ColumnStatistics(relid, column, true);
-	double		share = 0.0;
+	double		share;
+	double		distinct;
 
-	if (HeapTupleIsValid(tuple))
-	{
-		share = ((Form_pg_statistic) GETSTRUCT(tuple))->stanullfrac;
-		ReleaseSysCache(tuple);
-	}
-	return share;
+	return ReadNumbers(relid, column, &share, &distinct) ? share : 0.0;
 }
 
 /*
@@ -281,17 +288,6 @@ SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 	return Min(share + equal, 1.0);
 }
 
-/* Are there enough vectors, or those of most rows? */
-static bool
-IsRepresentative(const ColumnSample *sample)
-{
-	double		covered = 0.0;
-
-	for (int i = 0; i < sample->count; i++)
-		covered += sample->weight[i];
-	return sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9;
-}
-
 /*
  * Are the column's values arrays, or is there a cast that makes them such?  One in C,
  * as pgvector's: whoever plans runs it with his rights.
@@ -322,6 +318,7 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 	HeapTuple	statistics;
 	ColumnSample *sample;
 	double		share = -1.0;
+	double		covered = 0.0;
 	Oid			cast;
 
 	if (isinf(eps) || (metric == FASTED_METRIC_COSINE && eps >= 2.0))
@@ -334,9 +331,14 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 		sample = palloc(sizeof(ColumnSample));
 		sample->cast = cast;
 		ReadSample(sample, statistics);
-		for (int i = 0; metric == FASTED_METRIC_COSINE && i < sample->count; i++)
-			Normalize(sample->rows[i], sample->dimensions);
-		if (IsRepresentative(sample))
+		for (int i = 0; i < sample->count; i++)
+		{
+			covered += sample->weight[i];
+			if (metric == FASTED_METRIC_COSINE)
+				Normalize(sample->rows[i], sample->dimensions);
+		}
+		/* there are enough vectors, or those of most rows */
+		if (sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9)
 			share = SampleShare(sample, metric, eps);
 	}
 	ReleaseSysCache(statistics);
@@ -345,27 +347,15 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 
 /* --- groups */
 
-/* pg_statistic counts distinct values, or has minus their number for each row. */
-static double
-CountGroups(const FormData_pg_statistic *form, double rows)
-{
-	double		distinct = form->stadistinct;
-
-	if (distinct < 0.0)
-		return -distinct * rows;
-	return distinct > 0.0 ? distinct : DEFAULT_NUM_DISTINCT;
-}
-
+/* pg_statistic counts distinct values, or has minus their number for each row; zero: not known. */
 double
 EstimateGroups(Oid relid, AttrNumber column, double rows)
 {
-	HeapTuple	tuple = ColumnStatistics(relid, column, true);
+	double		nulls;
+	double		distinct;
 	double		groups = DEFAULT_NUM_DISTINCT;
 
-	if (HeapTupleIsValid(tuple))
-	{
-		groups = CountGroups((Form_pg_statistic) GETSTRUCT(tuple), rows);
-		ReleaseSysCache(tuple);
-	}
+	if (ReadNumbers(relid, column, &nulls, &distinct) && distinct != 0.0)
+		groups = distinct < 0.0 ? -distinct * rows : distinct;
 	return Max(1.0, Min(groups, rows));
 }

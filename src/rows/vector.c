@@ -9,7 +9,6 @@
 
 #include <math.h>
 
-#include "catalog/pg_type.h"
 #include "engine/exact_distance.h"
 #include "fmgr.h"
 #include "parser/parse_func.h"
@@ -41,12 +40,6 @@ VectorShape(const ArrayType *array, int *dimensions)
  * vectorises (the Makefile asks for it).  An element is not finite if its
  * exponent is all ones, and then adding one to the exponent sets the sign bit.
  */
-static inline uint32
-SignIfNotFinite(uint32 bits)
-{
-	return (bits & FLOAT_EXPONENT) + FLOAT_LEAST_EXPONENT;
-}
-
 bool
 CopyFinite(const float *from_floats, float *to_floats, int n)
 {
@@ -57,7 +50,7 @@ CopyFinite(const float *from_floats, float *to_floats, int n)
 	for (int i = 0; i < n; i++)
 	{
 		to[i] = from[i];
-		signs |= SignIfNotFinite(from[i]);
+		signs |= (from[i] & FLOAT_EXPONENT) + FLOAT_LEAST_EXPONENT;
 	}
 	return (signs & FLOAT_SIGN) == 0;
 }
@@ -116,16 +109,16 @@ CameFinite(ArrayType *array, VectorForm form, int i)
 }
 
 static VectorProblem
-FirstBadElement(ArrayType *array, const RowKind *kind, const float *row, int n, int *element)
+FirstBadElement(ArrayType *array, const VectorSource *source, const float *row, int n, int *element)
 {
-	bool		doubles = kind->element == FASTED_ELEMENT_DOUBLE;
+	bool		doubles = source->element == FASTED_ELEMENT_DOUBLE;
 
 	for (int i = 0; i < n; i++)
 	{
 		if (isfinite(doubles ? ((const double *) row)[i] : row[i]))
 			continue;
 		*element = i + 1;
-		return CameFinite(array, kind->form, i) ? VECTOR_OUT_OF_RANGE : VECTOR_NOT_FINITE;
+		return CameFinite(array, source->form, i) ? VECTOR_OUT_OF_RANGE : VECTOR_NOT_FINITE;
 	}
 	pg_unreachable();
 }
@@ -159,46 +152,35 @@ MakeDoubles(ArrayType *array, VectorForm form, int dimensions, double *row)
 }
 
 VectorProblem
-VectorElements(ArrayType *array, const RowKind *kind, int dimensions, float *row, int *element)
+VectorElements(ArrayType *array, const VectorSource *source, int dimensions, float *row,
+			   int *element)
 {
-	bool		doubles = kind->element == FASTED_ELEMENT_DOUBLE;
-	bool		finite = doubles ? MakeDoubles(array, kind->form, dimensions, (double *) row) :
-		MakeFloats(array, kind->form, dimensions, row);
+	bool		doubles = source->element == FASTED_ELEMENT_DOUBLE;
+	bool		finite = doubles ? MakeDoubles(array, source->form, dimensions, (double *) row) :
+		MakeFloats(array, source->form, dimensions, row);
 
 	if (!finite)
-		return FirstBadElement(array, kind, row, dimensions, element);
-	if (doubles && kind->metric == FASTED_METRIC_COSINE)
+		return FirstBadElement(array, source, row, dimensions, element);
+	if (doubles && source->metric == FASTED_METRIC_COSINE)
 		fasted_scale_direction((double *) row, dimensions);
 	return VECTOR_OK;
 }
 
 bool
-VectorIsZero(ArrayType *array, const RowKind *kind, int dimensions)
+VectorIsZero(ArrayType *array, VectorForm form, int dimensions)
 {
 	float	   *row;
 	bool		zero;
 
-	if (kind->form != VECTOR_NUMERIC)
+	if (form != VECTOR_NUMERIC)
 		return RowIsZero((float *) ARR_DATA_PTR(array),
-						 kind->form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL,
+						 form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL,
 						 dimensions);
 	row = palloc(RowBytes(FASTED_ELEMENT_REAL, dimensions));
 	(void) NarrowNumerics(array, row);
 	zero = RowIsZero(row, FASTED_ELEMENT_REAL, dimensions);
 	pfree(row);
 	return zero;
-}
-
-static int
-FirstNullElement(ArrayType *array)
-{
-	bits8	   *bitmap = ARR_NULLBITMAP(array);
-	int			n = ARR_DIMS(array)[0];
-
-	for (int i = 0; i < n; i++)
-		if ((bitmap[i / 8] & (1 << (i % 8))) == 0)
-			return i + 1;
-	return 0;
 }
 
 static const struct
@@ -236,7 +218,8 @@ ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
 					const VectorSource *source, const char *row_name)
 {
 	if (problem == VECTOR_HAS_NULL)
-		element = FirstNullElement(array);
+		for (element = 1; ARR_NULLBITMAP(array)[(element - 1) / 8] & (1 << ((element - 1) % 8));)
+			element++;
 	ereport(ERROR,
 			(errvector(problem, array),
 			 element == 0 ?
@@ -264,16 +247,19 @@ fasted_citus_vector_bytes(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(PG_GETARG_ARRAYTYPE_P(0));
 }
 
+static Oid
+FunctionOfVectors(char *name, VectorForm form)
+{
+	Oid			type = VectorFormType(form);
+
+	return LookupFuncName(list_make2(makeString("fasted_citus"), makeString(name)), 1, &type, true);
+}
+
 /* Those of numeric have elements of any length, and are converted by their texts anyway. */
 Oid
 VectorBytesFunction(VectorForm form)
 {
-	Oid			type = VectorFormType(form);
-
-	if (form == VECTOR_NUMERIC)
-		return InvalidOid;
-	return LookupFuncName(list_make2(makeString("fasted_citus"), makeString("vector_bytes")), 1,
-						  &type, true);
+	return form == VECTOR_NUMERIC ? InvalidOid : FunctionOfVectors("vector_bytes", form);
 }
 
 /* Is all within these bytes that anybody looks at? */
@@ -357,11 +343,9 @@ VectorHash(const float *row, FastedElement element, uint32 dimensions)
 }
 
 Oid
-VectorHashFunction(Oid array_type)
+VectorHashFunction(VectorForm form)
 {
-	List	   *name = list_make2(makeString("fasted_citus"), makeString("vector_hash"));
-
-	return LookupFuncName(name, 1, &array_type, true);
+	return FunctionOfVectors("vector_hash", form);
 }
 
 /*
@@ -373,7 +357,7 @@ fasted_citus_vector_hash(PG_FUNCTION_ARGS)
 {
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
 	Oid			type = ARR_ELEMTYPE(array);
-	RowKind		kind = {
+	VectorSource source = {
 		.form = type == FLOAT4OID ? VECTOR_FLOAT4 : type == FLOAT8OID ? VECTOR_FLOAT8 : VECTOR_NUMERIC,
 		.element = type == FLOAT8OID ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL
 	};
@@ -384,9 +368,9 @@ fasted_citus_vector_hash(PG_FUNCTION_ARGS)
 
 	if (VectorShape(array, &dimensions) == VECTOR_OK)
 	{
-		row = palloc(RowBytes(kind.element, dimensions));
-		if (VectorElements(array, &kind, dimensions, row, &element) == VECTOR_OK)
-			hash = VectorHash(row, kind.element, dimensions);
+		row = palloc(RowBytes(source.element, dimensions));
+		if (VectorElements(array, &source, dimensions, row, &element) == VECTOR_OK)
+			hash = VectorHash(row, source.element, dimensions);
 		pfree(row);
 	}
 	PG_FREE_IF_COPY(array, 0);

@@ -36,20 +36,6 @@ extern bool CopyFiniteDoubles(const double *from, double *to, int n);
 /* Checks the shape; gives the number of elements (zero when it is empty). */
 extern VectorProblem VectorShape(const ArrayType *array, int *dimensions);
 
-/* What rows are made of vectors. */
-typedef struct RowKind
-{
-	VectorForm	form;
-	FastedElement element;
-	FastedMetric metric;		/* by cosine, doubles are scaled to where their squares can be had */
-} RowKind;
-
-static inline RowKind
-RowKindOf(const VectorSource *source)
-{
-	return (RowKind) {source->form, source->element, source->metric};
-}
-
 /* Floats that a row takes the room of, and its bytes. */
 static inline uint32
 RowFloats(FastedElement element, uint32 dimensions)
@@ -65,13 +51,14 @@ RowBytes(FastedElement element, uint32 dimensions)
 
 /*
  * Converts an array whose shape is in order into a row of so many dimensions.  On
- * a problem, *element is the index (from 1) of the first offending element.
+ * a problem, *element is the index (from 1) of the first offending element.  Of the source it
+ * needs form, element and metric: by cosine, doubles are scaled to where their squares can be had.
  */
-extern VectorProblem VectorElements(ArrayType *array, const RowKind *kind,
+extern VectorProblem VectorElements(ArrayType *array, const VectorSource *source,
 									int dimensions, float *row, int *element);
 
 /* Is every element zero, once it is in a row?  The shape is in order. */
-extern bool VectorIsZero(ArrayType *array, const RowKind *kind, int dimensions);
+extern bool VectorIsZero(ArrayType *array, VectorForm form, int dimensions);
 
 /* The same of a converted one. */
 static inline bool
@@ -141,12 +128,6 @@ FingerprintAdd(Fingerprint *print, uint64 key_hash, uint64 vector_hash)
 	print->hash = hash_bytes_extended((const unsigned char *) chain, sizeof(chain), 0);
 }
 
-static inline bool
-SameFingerprint(const Fingerprint *a, const Fingerprint *b)
-{
-	return a->rows == b->rows && a->hash == b->hash;
-}
-
 /* Of a key that is not null: of its bytes.  Leaves garbage in the current memory context. */
 extern uint64 KeyHash(Datum key, int16 typlen, bool typbyval);
 
@@ -157,9 +138,9 @@ extern uint64 KeyHash(Datum key, int16 typlen, bool typbyval);
 extern uint64 VectorHash(const float *row, FastedElement element, uint32 dimensions);
 
 /*
- * The SQL function that does so where the vectors are, for arrays of this type;
+ * The SQL function that does so where the vectors are, for arrays of this form;
  * InvalidOid: the extension's script is older than it.
  */
-extern Oid	VectorHashFunction(Oid array_type);
+extern Oid	VectorHashFunction(VectorForm form);
 
 #endif							/* FASTED_VECTOR_H */

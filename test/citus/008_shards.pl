@@ -29,7 +29,7 @@ sub ways
 	my @sizes = map { log_size($_) } @all;
 	sql($call);
 	my $log = join('', map { log_since($all[$_], $sizes[$_]) } 0 .. $#all);
-	my $copies = () = $log =~ /statement: COPY \(SELECT k::/g;
+	my $copies = () = $log =~ /(?:statement|execute[^:]*): COPY \(SELECT k::/g;
 	my $selects = () = $log =~ /(?:statement|execute[^:]*): SELECT [^\n]*fasted_citus\.vector_bytes\(/g;
 	return ($copies > 0 ? "$copies copies" : 'no copies') . ($selects > 0 ? ', and through Citus' : '');
 }

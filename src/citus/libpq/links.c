@@ -18,12 +18,12 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "portability/instr_time.h"
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 PG_MODULE_MAGIC;
 
@@ -286,30 +286,6 @@ StartLink(Link *link, const WorkerNode *node)
 	if (PQstatus(link->conn) == CONNECTION_BAD)
 		ReportUnreachable(link, pchomp(PQerrorMessage(link->conn)));
 	PQsetNoticeReceiver(link->conn, TakeNotice, link);
-	link->events = WL_SOCKET_WRITEABLE;
-}
-
-/* One step; true: it is connected. */
-static bool
-GoOnConnecting(Link *link)
-{
-	PostgresPollingStatusType status = PQconnectPoll(link->conn);
-
-	if (status == PGRES_POLLING_FAILED)
-		ReportUnreachable(link, pchomp(PQerrorMessage(link->conn)));
-	if (status == PGRES_POLLING_OK && PQsetnonblocking(link->conn, 1) != 0)
-		ReportBrokenLink(link);
-	link->events = status == PGRES_POLLING_WRITING ? WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
-	return status == PGRES_POLLING_OK;
-}
-
-/* Citus's own limit, in milliseconds. */
-static double
-ConnectionTimeout(void)
-{
-	const char *setting = GetConfigOption("citus.node_connection_timeout", true, false);
-
-	return setting != NULL && atoi(setting) > 0 ? atoi(setting) : 30000;
 }
 
 /*
@@ -317,19 +293,22 @@ ConnectionTimeout(void)
  * link in turn; all of them are on their way meanwhile.
  */
 static void
-Connect(Link *link, instr_time begin)
+Connect(Link *link, TimestampTz deadline)
 {
-	double		limit = ConnectionTimeout();
+	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
 
-	while (!Wait(link, 1) || !GoOnConnecting(link))
+	while (status != PGRES_POLLING_OK)
 	{
-		instr_time	now;
-
-		INSTR_TIME_SET_CURRENT(now);
-		INSTR_TIME_SUBTRACT(now, begin);
-		if (INSTR_TIME_GET_MILLISEC(now) > limit)
+		link->events = status == PGRES_POLLING_WRITING ? WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
+		if (Wait(link, 1))
+			status = PQconnectPoll(link->conn);
+		if (status == PGRES_POLLING_FAILED)
+			ReportUnreachable(link, pchomp(PQerrorMessage(link->conn)));
+		if (status != PGRES_POLLING_OK && GetCurrentTimestamp() > deadline)
 			ReportUnreachable(link, "It did not answer in time (citus.node_connection_timeout).");
 	}
+	if (PQsetnonblocking(link->conn, 1) != 0)
+		ReportBrokenLink(link);
 }
 
 static LinkSet *
@@ -339,14 +318,15 @@ LinksOpen(List *nodes)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	LinkSet    *links = palloc0(offsetof(LinkSet, links) + list_length(nodes) * sizeof(Link));
-	instr_time	begin;
+	const char *timeout = GetConfigOption("citus.node_connection_timeout", true, false);
+	int			limit = timeout != NULL && atoi(timeout) > 0 ? atoi(timeout) : 30000;
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), limit);
 	ListCell   *cell;
 
 	links->context = context;
 	links->callback.func = CloseAll;
 	links->callback.arg = links;
 	MemoryContextRegisterResetCallback(context, &links->callback);
-	INSTR_TIME_SET_CURRENT(begin);
 	foreach(cell, nodes)
 	{
 		const WorkerNode *node = lfirst(cell);
@@ -356,7 +336,7 @@ LinksOpen(List *nodes)
 		StartLink(link, node);
 	}
 	for (int i = 0; i < links->count; i++)
-		Connect(&links->links[i], begin);
+		Connect(&links->links[i], deadline);
 	MemoryContextSwitchTo(old);
 	return links;
 }
@@ -399,22 +379,16 @@ FinishQuery(Link *link)
 	return value;
 }
 
-static void
+static char **
 LinksCommand(LinkSet *links, const char *commands)
 {
+	char	  **values = palloc(links->count * sizeof(char *));
+
 	for (int i = 0; i < links->count; i++)
 		Send(&links->links[i], PQsendQuery(links->links[i].conn, commands));
 	for (int i = 0; i < links->count; i++)
-		(void) FinishQuery(&links->links[i]);
-}
-
-static char *
-LinkAsk(LinkSet *links, int n, const char *query)
-{
-	Link	   *link = &links->links[n];
-
-	Send(link, PQsendQuery(link->conn, query));
-	return FinishQuery(link);
+		values[i] = FinishQuery(&links->links[i]);
+	return values;
 }
 
 static void
@@ -485,14 +459,6 @@ LinksNext(LinkSet *links, int *n, char **value, int *length)
 
 /* --- COPY */
 
-static void
-LinkCopy(LinkSet *links, int n, const char *copy)
-{
-	Link	   *link = &links->links[n];
-
-	Send(link, PQsendQuery(link->conn, copy));
-}
-
 static bool
 LinkTake(LinkSet *links, int n, char **data, int *length)
 {
@@ -537,10 +503,8 @@ static const LinkFunctions functions = {
 	.abi = LINKS_ABI,
 	.open = LinksOpen,
 	.command = LinksCommand,
-	.ask = LinkAsk,
 	.send = LinkSend,
 	.next = LinksNext,
-	.copy = LinkCopy,
 	.take = LinkTake,
 	.name = LinkName,
 	.close = LinksClose
