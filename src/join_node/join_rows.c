@@ -5,8 +5,8 @@
  *	  vector there, as floats or doubles.
  *
  * A row in memory is its values and then its null flags, so that a reader has
- * nothing to take apart; what values point to lies in chunks.  A row in the file is
- * a minimal tuple.
+ * nothing to take apart; what values point to is in a memory context of its own.  A row in
+ * the file is a minimal tuple.
  *
  *-------------------------------------------------------------------------
  */
