@@ -9,10 +9,10 @@
 
 #include <math.h>
 
-#include "access/htup_details.h"
 #include "access/stratnum.h"
+#include "access/table.h"
+#include "rows/source.h"
 #include "catalog/dependency.h"
-#include "catalog/pg_attribute.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -25,64 +25,55 @@
 #include "optimizer/paths.h"
 #include "parser/parse_coerce.h"
 #include "parser/parsetree.h"
-#include "rows/source.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
+#include "utils/rel.h"
 #include "utils/typcache.h"
 
 /* --- distances */
 
-/* A call of a function or an operator, written either way. */
-static bool
-IsCall(Expr *expr, Oid *funcid, List **args)
+/* Functions that clauses are made of; of pgvector's only the names are known. */
+typedef struct KnownFunction
+{
+	const char *name;
+	PGFunction	function;		/* NULL: pgvector's */
+	DistanceForm form;
+	bool		cosine;
+} KnownFunction;
+
+static const KnownFunction known_functions[] = {
+	{"fasted_within", fasted_within, FORM_WITHIN, false},
+	{"fasted_distance", fasted_distance, FORM_DISTANCE, false},
+	{"fasted_cosine_distance", fasted_cosine_distance, FORM_DISTANCE, true},
+	{"l2_distance", NULL, FORM_FOREIGN, false},
+	{"cosine_distance", NULL, FORM_FOREIGN, true}
+};
+
+/* A call of a function or an operator, written either way; InvalidOid: it is none. */
+static Oid
+FunctionOf(Expr *expr, List **args)
 {
 	if (IsA(expr, FuncExpr))
 	{
-		*funcid = ((FuncExpr *) expr)->funcid;
 		*args = ((FuncExpr *) expr)->args;
-		return true;
+		return ((FuncExpr *) expr)->funcid;
 	}
-	if (IsA(expr, OpExpr))
-	{
-		*funcid = ((OpExpr *) expr)->opfuncid;
-		if (!OidIsValid(*funcid))
-			*funcid = get_opcode(((OpExpr *) expr)->opno);
-		*args = ((OpExpr *) expr)->args;
-		return true;
-	}
-	return false;
-}
-
-static bool
-IsNamed(Oid funcid, const char *name)
-{
-	char	   *found = get_func_name(funcid);
-
-	return found != NULL && strcmp(found, name) == 0;
-}
-
-/* One of our own functions, which has another address where settings of its own are put before it. */
-static bool
-IsOurs(Oid funcid, const char *name, PGFunction function)
-{
-	FmgrInfo	found;
-
-	if (!IsNamed(funcid, name))
-		return false;
-	fmgr_info(funcid, &found);
-	return found.fn_addr == function;
+	if (!IsA(expr, OpExpr))
+		return InvalidOid;
+	set_opfuncid((OpExpr *) expr);
+	*args = ((OpExpr *) expr)->args;
+	return ((OpExpr *) expr)->opfuncid;
 }
 
 /* One of pgvector's own, of a type of its own that has a cast to real[]. */
 static bool
-IsForeignDistance(Oid funcid, List *args, const char *name)
+IsForeign(Oid funcid, List *args)
 {
 	Oid			extension = get_extension_oid("vector", true);
 	Oid			type = exprType(linitial(args));
 	Oid			cast;
 
-	return OidIsValid(extension) && IsNamed(funcid, name) &&
+	return OidIsValid(extension) &&
 		getExtensionOfObject(ProcedureRelationId, funcid) == extension &&
 		getExtensionOfObject(TypeRelationId, type) == extension &&
 		exprType(lsecond(args)) == type &&
@@ -90,124 +81,106 @@ IsForeignDistance(Oid funcid, List *args, const char *name)
 		func_volatile(cast) == PROVOLATILE_IMMUTABLE;
 }
 
-/* A distance of ours, or of another one's: its arguments. */
+/* Is it a call of a known function with so many arguments?  Then its form and metric are noted. */
 static bool
-IsDistance(Expr *expr, DistanceClause *clause, List **args)
+IsKnown(Expr *expr, int nargs, DistanceKind *kind, List **args)
 {
-	Oid			funcid;
+	Oid			funcid = FunctionOf(expr, args);
+	FmgrInfo	found;
+	char	   *name;
 
-	if (!IsCall(expr, &funcid, args) || list_length(*args) != 2)
+	if (!OidIsValid(funcid) || list_length(*args) != nargs)
 		return false;
-	clause->form = FORM_DISTANCE;
-	clause->cosine = IsOurs(funcid, "fasted_cosine_distance", fasted_cosine_distance);
-	if (clause->cosine || IsOurs(funcid, "fasted_distance", fasted_distance))
-		return true;
-	clause->form = FORM_FOREIGN;
-	clause->cosine = IsForeignDistance(funcid, *args, "cosine_distance");
-	return clause->cosine || IsForeignDistance(funcid, *args, "l2_distance");
-}
+	name = get_func_name(funcid);
+	for (size_t i = 0; name != NULL && i < lengthof(known_functions); i++)
+	{
+		const KnownFunction *known = &known_functions[i];
 
-/* Is it a number below another one, or at most that? */
-static bool
-IsOrder(Expr *expr, Expr **less, Expr **more, bool *strict)
-{
-	OpExpr	   *order = (OpExpr *) expr;
-	Oid			family;
-	int			strategy;
-
-	if (!IsA(order, OpExpr) || list_length(order->args) != 2)
-		return false;
-	family = lookup_type_cache(FLOAT8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
-	strategy = get_op_opfamily_strategy(order->opno, family);
-	*strict = strategy == BTLessStrategyNumber || strategy == BTGreaterStrategyNumber;
-	*less = strategy < BTEqualStrategyNumber ? linitial(order->args) : lsecond(order->args);
-	*more = strategy < BTEqualStrategyNumber ? lsecond(order->args) : linitial(order->args);
-	return strategy != InvalidStrategy && strategy != BTEqualStrategyNumber;
-}
-
-static Expr *
-AsDouble(Expr *number)
-{
-	if (exprType((Node *) number) != FLOAT4OID)
-		return number;
-	return (Expr *) makeFuncExpr(F_FLOAT8_FLOAT4, FLOAT8OID, list_make1(number), InvalidOid, InvalidOid,
-								 COERCE_IMPLICIT_CAST);
+		if (strcmp(name, known->name) != 0)
+			continue;
+		kind->form = known->form;
+		kind->cosine = known->cosine;
+		if (known->function == NULL)
+			return IsForeign(funcid, *args);
+		/* where settings of its own are put before a function, it has another address */
+		fmgr_info(funcid, &found);
+		return found.fn_addr == known->function;
+	}
+	return false;
 }
 
 /* Is it 1 - (a <=> b), pgvector's similarity, or the same of our cosine distance? */
 static bool
 IsSimilarity(Expr *expr, DistanceClause *clause, List **args)
 {
-	Oid			funcid;
 	List	   *sides;
 	Const	   *one;
 
-	if (!IsCall(expr, &funcid, &sides) || funcid != F_FLOAT8MI)
+	if (FunctionOf(expr, &sides) != F_FLOAT8MI)
 		return false;
 	one = linitial(sides);
 	return IsA(one, Const) && !one->constisnull && DatumGetFloat8(one->constvalue) == 1.0 &&
-		IsDistance(lsecond(sides), clause, args) && clause->cosine;
+		IsKnown(lsecond(sides), 2, &clause->kind, args) && clause->kind.cosine;
 }
 
 /* Is it distance < x, x < similarity, or the like?  Then args are the vectors. */
 static bool
 IsComparison(Expr *expr, DistanceClause *clause, List **args)
 {
+	const OpExpr *order = (const OpExpr *) expr;
+	Oid			family;
+	int			strategy;
 	Expr	   *less;
 	Expr	   *more;
 
-	if (!IsOrder(expr, &less, &more, &clause->strict))
+	if (!IsA(order, OpExpr) || list_length(order->args) != 2)
 		return false;
-	clause->similarity = IsSimilarity(more, clause, args);
-	clause->bound = AsDouble(clause->similarity ? less : more);
-	return clause->similarity || IsDistance(less, clause, args);
+	family = lookup_type_cache(FLOAT8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+	strategy = get_op_opfamily_strategy(order->opno, family);
+	if (strategy == InvalidStrategy || strategy == BTEqualStrategyNumber)
+		return false;
+	less = list_nth(order->args, strategy > BTEqualStrategyNumber);
+	more = list_nth(order->args, strategy < BTEqualStrategyNumber);
+	clause->kind.strict = strategy == BTLessStrategyNumber || strategy == BTGreaterStrategyNumber;
+	clause->kind.similarity = IsSimilarity(more, clause, args);
+	clause->bound = clause->kind.similarity ? less : more;
+	if (exprType((Node *) clause->bound) == FLOAT4OID)
+		clause->bound = (Expr *) makeFuncExpr(F_FLOAT8_FLOAT4, FLOAT8OID, list_make1(clause->bound),
+											  InvalidOid, InvalidOid, COERCE_IMPLICIT_CAST);
+	return clause->kind.similarity || IsKnown(less, 2, &clause->kind, args);
 }
 
 static bool
 IsWithin(Expr *expr, DistanceClause *clause, List **args)
 {
-	Oid			funcid;
 	Const	   *metric;
 	FastedMetric found;
 
-	if (!IsA(expr, FuncExpr) || !IsCall(expr, &funcid, args) || list_length(*args) != 4 ||
-		!IsOurs(funcid, "fasted_within", fasted_within))
+	if (!IsKnown(expr, 4, &clause->kind, args) || clause->kind.form != FORM_WITHIN)
 		return false;
 	metric = lfourth(*args);
-	if (!IsA(metric, Const) || metric->constisnull)
-		return false;
 	/* another one is an error, once there are rows to compare */
-	if (!FindMetric(DatumGetTextPP(metric->constvalue), &found))
+	if (!IsA(metric, Const) || metric->constisnull ||
+		!FindMetric(DatumGetTextPP(metric->constvalue), &found))
 		return false;
-	clause->cosine = found == FASTED_METRIC_COSINE;
-	clause->form = FORM_WITHIN;
-	clause->strict = clause->similarity = false;
+	clause->kind.cosine = found == FASTED_METRIC_COSINE;
+	clause->kind.strict = clause->kind.similarity = false;
 	clause->bound = lthird(*args);
 	return true;
 }
 
 /*
- * Does the function not accept every value?  These do: a cast of an element, or pgvector's cast to
- * real[]; and sums and differences, which bounds are made of: only an overflow would raise an error.
+ * Does the function not accept every value?  These do: leakproof ones, as casts of an element are;
+ * pgvector's cast to real[]; and sums and differences, which bounds are made of: only an overflow
+ * would raise an error.
  */
 static bool
 MayFail(Oid function, void *context)
 {
 	Oid			extension;
 
-	switch (function)
-	{
-		case F_FLOAT4_INT2:
-		case F_FLOAT4_INT4:
-		case F_FLOAT4_INT8:
-		case F_FLOAT8_INT2:
-		case F_FLOAT8_INT4:
-		case F_FLOAT8_INT8:
-		case F_FLOAT8_FLOAT4:
-		case F_FLOAT8PL:
-		case F_FLOAT8MI:
-			return false;
-	}
+	if (function == F_FLOAT8PL || function == F_FLOAT8MI || get_func_leakproof(function))
+		return false;
 	extension = get_extension_oid("vector", true);
 	return get_func_rettype(function) != FLOAT4ARRAYOID || !OidIsValid(extension) ||
 		getExtensionOfObject(ProcedureRelationId, function) != extension;
@@ -260,106 +233,76 @@ IsOfSide(Expr *expr, Relids side)
 		!contain_subplans((Node *) expr);
 }
 
-/* Is it a distance clause?  Which side the vectors are of is not asked: outer and inner stay NULL. */
+/* Is it a distance clause?  Which side the vectors are of is not asked. */
 static bool
 RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause)
 {
 	List	   *args;
 
 	clause->rinfo = rinfo;
-	clause->outer = clause->inner = NULL;
 	if (!IsWithin(rinfo->clause, clause, &args) && !IsComparison(rinfo->clause, clause, &args))
 		return false;
-	clause->first = linitial(args);
-	clause->second = lsecond(args);
+	clause->written[0] = linitial(args);
+	clause->written[1] = lsecond(args);
 	return bms_is_empty(pull_varnos(NULL, (Node *) clause->bound)) &&
 		!contain_subplans((Node *) clause->bound);
 }
 
 bool
-MatchDistanceClause(RestrictInfo *rinfo, Relids outer, Relids inner, DistanceClause *clause)
+MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClause *clause)
 {
-	bool		swapped;
+	Expr	   *first;
 
 	if (!RecognizeDistanceClause(rinfo, clause))
 		return false;
-	swapped = !IsOfSide(clause->first, outer);
-	if (!IsOfSide(swapped ? clause->second : clause->first, outer) ||
-		!IsOfSide(swapped ? clause->first : clause->second, inner))
-		return false;
-	clause->outer = AsArray(swapped ? clause->second : clause->first);
-	clause->inner = AsArray(swapped ? clause->first : clause->second);
-	return clause->outer != NULL && clause->inner != NULL;
-}
-
-/* --- equalities and orders */
-
-bool
-AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
-{
-	OpExpr	   *clause = (OpExpr *) rinfo->clause;
-	JoinPlan   *plan = &data->plan;
-	Expr	   *outer;
-	Expr	   *inner;
-	Oid			left;
-	Oid			right;
-	bool		swapped = !bms_is_subset(rinfo->left_relids, data->outer->relids);
-
-	if (!rinfo->can_join || !OidIsValid(rinfo->hashjoinoperator) || !IsA(clause, OpExpr) ||
-		list_length(clause->args) != 2 || !op_strict(rinfo->hashjoinoperator) ||
-		!get_op_hash_functions(rinfo->hashjoinoperator, &left, &right) ||
-		!bms_is_subset(swapped ? rinfo->right_relids : rinfo->left_relids, data->outer->relids) ||
-		!bms_is_subset(swapped ? rinfo->left_relids : rinfo->right_relids, data->inner->relids))
-		return false;
-	outer = swapped ? lsecond(clause->args) : linitial(clause->args);
-	inner = swapped ? linitial(clause->args) : lsecond(clause->args);
-	/* shared rows have one key each */
-	if (plan->shared && !equal(outer, AsOuter((Node *) inner, data->outer, data->inner)))
-		return false;
-	plan->outer_keys = lappend(plan->outer_keys, outer);
-	plan->inner_keys = lappend(plan->inner_keys, inner);
-	plan->outer_hashes = lappend_oid(plan->outer_hashes, swapped ? right : left);
-	plan->inner_hashes = lappend_oid(plan->inner_hashes, swapped ? left : right);
-	plan->key_collations = lappend_oid(plan->key_collations, clause->inputcollid);
+	first = clause->written[0];
+	if (!IsOfSide(first, rels[OUTER_SIDE]->relids))
+	{
+		clause->written[0] = clause->written[1];
+		clause->written[1] = first;
+	}
+	for (int i = 0; i < 2; i++)
+	{
+		if (!IsOfSide(clause->written[i], rels[i]->relids))
+			return false;
+		clause->vectors[i] = AsArray(clause->written[i]);
+		if (clause->vectors[i] == NULL)
+			return false;
+	}
 	return true;
 }
 
+/* --- orders */
+
 /* A column, perhaps with another name of its type. */
-static Var *
-AsColumn(Node *node)
+static const Var *
+AsColumn(const Node *node)
 {
 	while (IsA(node, RelabelType))
-		node = (Node *) ((RelabelType *) node)->arg;
-	return IsA(node, Var) && ((Var *) node)->varlevelsup == 0 ? (Var *) node : NULL;
-}
-
-static bool
-AreOneColumn(PlannerInfo *root, const Var *a, const Var *b)
-{
-	RangeTblEntry *x = planner_rt_fetch(a->varno, root);
-	RangeTblEntry *y = planner_rt_fetch(b->varno, root);
-
-	return a->varno != b->varno && a->varattno == b->varattno && a->varattno > 0 &&
-		x->rtekind == RTE_RELATION && y->rtekind == RTE_RELATION && x->relid == y->relid;
+		node = (const Node *) ((const RelabelType *) node)->arg;
+	return IsA(node, Var) && ((const Var *) node)->varlevelsup == 0 ? (const Var *) node : NULL;
 }
 
 bool
-RecognizeRowOrder(PlannerInfo *root, RestrictInfo *rinfo, RowOrder *order)
+IsRowOrder(PlannerInfo *root, const RestrictInfo *rinfo)
 {
-	OpExpr	   *clause = (OpExpr *) rinfo->clause;
-	Var		   *left;
-	Var		   *right;
+	const OpExpr *clause = (const OpExpr *) rinfo->clause;
+	const Var  *left;
+	const Var  *right;
+	const RangeTblEntry *x;
+	const RangeTblEntry *y;
 
 	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2)
 		return false;
 	left = AsColumn(linitial(clause->args));
 	right = AsColumn(lsecond(clause->args));
-	if (left == NULL || right == NULL || !AreOneColumn(root, left, right) ||
-		!OidIsValid(get_equality_op_for_ordering_op(clause->opno, NULL)))
+	if (left == NULL || right == NULL || left->varno == right->varno ||
+		left->varattno != right->varattno || left->varattno <= 0)
 		return false;
-	*order = (RowOrder) {.rinfo = rinfo,.left = left,.right = right,
-		.operator = clause->opno,.collation = clause->inputcollid};
-	return true;
+	x = planner_rt_fetch(left->varno, root);
+	y = planner_rt_fetch(right->varno, root);
+	return x->rtekind == RTE_RELATION && y->rtekind == RTE_RELATION && x->relid == y->relid &&
+		OidIsValid(get_equality_op_for_ordering_op(clause->opno, NULL));
 }
 
 static bool
@@ -368,38 +311,34 @@ IsNeverNull(PlannerInfo *root, const RelOptInfo *rel, AttrNumber column)
 #if PG_VERSION_NUM >= 170000
 	return bms_is_member(column, rel->notnullattnums);
 #else
-	Oid			table = planner_rt_fetch(rel->relid, root)->relid;
-	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(table), Int16GetDatum(column));
-	bool		found = HeapTupleIsValid(tuple) && ((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull;
+	Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
+	bool		found = TupleDescAttr(RelationGetDescr(table), column - 1)->attnotnull;
 
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
+	table_close(table, NoLock);
 	return found;
 #endif
 }
 
-/* Of all rows, now and not only at the end of a transaction, by the order's own equality. */
-static bool
-MakesUnique(const IndexOptInfo *index, const RowOrder *order)
-{
-	return index->unique && index->immediate && !index->hypothetical &&
-		index->indpred == NIL && index->nkeycolumns == 1 &&
-		index->indexkeys[0] == order->left->varattno &&
-		index->indexcollations[0] == order->collation &&
-		op_in_opfamily(order->operator, index->opfamily[0]);
-}
-
 bool
-IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RowOrder *order)
+IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *order)
 {
+	const OpExpr *clause = (const OpExpr *) order->clause;
+	AttrNumber	column = AsColumn(linitial(clause->args))->varattno;
+	bool		unique = false;
 	ListCell   *cell;
 
-	if (!IsNeverNull(root, rel, order->left->varattno))
-		return false;
 	foreach(cell, rel->indexlist)
-		if (MakesUnique(lfirst(cell), order))
-			return true;
-	return false;
+	{
+		const IndexOptInfo *index = lfirst(cell);
+
+		/* of all rows, now and not only at the end of a transaction, by the order's own equality */
+		unique = unique || (index->unique && index->immediate && !index->hypothetical &&
+							index->indpred == NIL && index->nkeycolumns == 1 &&
+							index->indexkeys[0] == column &&
+							index->indexcollations[0] == clause->inputcollid &&
+							op_in_opfamily(clause->opno, index->opfamily[0]));
+	}
+	return unique && IsNeverNull(root, rel, column);
 }
 
 /*
@@ -414,89 +353,53 @@ IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RowOrder *order)
 
 static set_rel_pathlist_hook_type previous_hook = NULL;
 
-/* The semi or anti join whose condition the clause is; NULL: none. */
-static SpecialJoinInfo *
-FindSemiJoin(PlannerInfo *root, const RestrictInfo *rinfo)
+/*
+ * The share of outer rows that have a match, if pairs of rows have this share of matches and the
+ * clause is the condition of a semi or anti join: of rows that lie anywhere.
+ */
+static double
+OuterShare(PlannerInfo *root, const RestrictInfo *rinfo, double share)
 {
 	ListCell   *cell;
 
 	foreach(cell, root->join_info_list)
 	{
-		SpecialJoinInfo *join = lfirst(cell);
+		const SpecialJoinInfo *join = lfirst(cell);
+		Relids		right = bms_intersect(rinfo->clause_relids, join->syn_righthand);
+		double		rows = 1.0;
 
-		if ((join->jointype == JOIN_SEMI || join->jointype == JOIN_ANTI) &&
-			bms_overlap(rinfo->clause_relids, join->syn_lefthand) &&
-			bms_overlap(rinfo->clause_relids, join->syn_righthand))
-			return join;
+		if ((join->jointype != JOIN_SEMI && join->jointype != JOIN_ANTI) || bms_is_empty(right) ||
+			!bms_overlap(rinfo->clause_relids, join->syn_lefthand))
+			continue;
+		for (int i = -1; (i = bms_next_member(right, i)) >= 0;)
+			if (root->simple_rel_array[i] != NULL)
+				rows *= root->simple_rel_array[i]->rows;
+		return -expm1(-share * rows);
 	}
-	return NULL;
-}
-
-/* The rows of the relations among these that the clause is about. */
-static double
-RowsOf(PlannerInfo *root, const RestrictInfo *rinfo, Relids relids)
-{
-	double		rows = 1.0;
-
-	for (int i = -1; (i = bms_next_member(relids, i)) >= 0;)
-		if (bms_is_member(i, rinfo->clause_relids) && root->simple_rel_array[i] != NULL)
-			rows *= root->simple_rel_array[i]->rows;
-	return rows;
-}
-
-/* The distance up to which pairs satisfy the clause: the bound, or 1 minus that of a similarity. */
-static Expr *
-RadiusOf(const DistanceClause *clause)
-{
-	Const	   *one;
-
-	if (!clause->similarity)
-		return clause->bound;
-	one = makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(1.0), false, FLOAT8PASSBYVAL);
-	return (Expr *) makeFuncExpr(F_FLOAT8MI, FLOAT8OID, list_make2(one, clause->bound), InvalidOid,
-								 InvalidOid, COERCE_EXPLICIT_CALL);
+	return share;
 }
 
 static void
 SetDistanceSelectivity(PlannerInfo *root, const DistanceClause *clause)
 {
-	double		share = EstimateShare(root, (Node *) clause->first, (Node *) clause->second,
-									  (Node *) RadiusOf(clause),
-									  clause->cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2);
-	SpecialJoinInfo *semi = FindSemiJoin(root, clause->rinfo);
+	Const	   *one = makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(1.0), false,
+								FLOAT8PASSBYVAL);
+	Expr	   *radius = clause->bound;
+	double		share;
 
-	clause->rinfo->norm_selec = clause->rinfo->outer_selec = share;
-	/* of rows that lie anywhere, so many have a match */
-	if (semi != NULL)
-		clause->rinfo->outer_selec =
-			-expm1(-share * RowsOf(root, clause->rinfo, semi->syn_righthand));
-}
-
-/* Is there an earlier clause of the same relations that bounds a distance? */
-static bool
-HasRival(List *clauses, const RestrictInfo *rinfo)
-{
-	DistanceClause other;
-	ListCell   *cell;
-
-	foreach(cell, clauses)
-	{
-		RestrictInfo *earlier = lfirst_node(RestrictInfo, cell);
-
-		if (earlier == rinfo)
-			break;
-		if (bms_equal(earlier->required_relids, rinfo->required_relids) &&
-			RecognizeDistanceClause(earlier, &other))
-			return true;
-	}
-	return false;
+	if (clause->kind.similarity)
+		radius = (Expr *) makeFuncExpr(F_FLOAT8MI, FLOAT8OID, list_make2(one, radius), InvalidOid,
+									   InvalidOid, COERCE_EXPLICIT_CALL);
+	share = EstimateShare(root, (Node *) clause->written[0], (Node *) clause->written[1], (Node *) radius,
+						  clause->kind.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2);
+	clause->rinfo->norm_selec = share;
+	clause->rinfo->outer_selec = OuterShare(root, clause->rinfo, share);
 }
 
 /* a.x < b.x beside a distance: of each pair one way round. */
 static void
 SetOrderSelectivity(PlannerInfo *root, List *clauses, const RestrictInfo *distance)
 {
-	RowOrder	order;
 	ListCell   *cell;
 
 	foreach(cell, clauses)
@@ -504,8 +407,7 @@ SetOrderSelectivity(PlannerInfo *root, List *clauses, const RestrictInfo *distan
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
 		if (rinfo->norm_selec < 0.0 &&
-			bms_equal(rinfo->required_relids, distance->required_relids) &&
-			RecognizeRowOrder(root, rinfo, &order))
+			bms_equal(rinfo->required_relids, distance->required_relids) && IsRowOrder(root, rinfo))
 			rinfo->norm_selec = 0.5;
 	}
 }
@@ -514,6 +416,7 @@ static void
 EstimateClauses(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	DistanceClause clause;
+	List	   *bounded = NIL;
 	ListCell   *cell;
 
 	if (previous_hook != NULL)
@@ -521,16 +424,21 @@ EstimateClauses(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rt
 	foreach(cell, rel->joininfo)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+		bool		rival = false;
+		ListCell   *earlier;
 
 		if (rinfo->norm_selec >= 0.0 || rinfo->pseudoconstant ||
 			!RecognizeDistanceClause(rinfo, &clause))
 			continue;
+		foreach(earlier, bounded)
+			rival = rival || bms_equal(lfirst(earlier), rinfo->required_relids);
 		/* what two bounds leave is about what one of them does */
-		if (HasRival(rel->joininfo, rinfo))
+		if (rival)
 			rinfo->norm_selec = rinfo->outer_selec = 1.0;
 		else
 			SetDistanceSelectivity(root, &clause);
 		SetOrderSelectivity(root, rel->joininfo, rinfo);
+		bounded = lappend(bounded, rinfo->required_relids);
 	}
 }
 

@@ -20,9 +20,10 @@
 #endif
 #include "executor/executor.h"
 #include "function_node/function_node.h"
-#include "join_node/join_state.h"
+#include "join_node/join_node.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
@@ -31,89 +32,61 @@
 
 /* --- pairs that the engine finds */
 
-static void
-LoadVectors(JoinNode *node)
-{
-	for (int i = 0; i < 2; i++)
-		LoadVector(node, &node->sides[i]);
-}
-
-/* Is a pair at that distance within the radius, whoever computes it? */
+/* Puts the rows of a pair in the order that the clauses ask for; false: there is none. */
 static bool
-IsSure(const JoinNode *node, double dist)
+OrderRows(JoinNode *node, Candidate *pair)
 {
-	return node->exact || dist < node->surely_within;
+	int			compared;
+
+	if (node->direction != 0)
+		compared = pair->outer < pair->inner ? node->direction : -node->direction;
+	else
+	{
+		ScanTuple(node);
+		compared = CompareByOrder(node, pair->outer, pair->inner);
+	}
+	if ((compared > 0) != node->order_swapped)
+		*pair = (Candidate) {pair->inner, pair->outer, pair->sure};
+	return compared != 0;
 }
 
 /*
- * Does a pair that the engine found pass all clauses?  Then it is in the scan tuple, if
- * anybody looks.
+ * The rows of the engine's next pair; false: it has no more.  To be counted, a pair needs no
+ * order if the distance decides.
  */
 static bool
-PairPasses(JoinNode *node, uint32 outer_row, uint32 inner_row, double dist)
-{
-	bool		sure = IsSure(node, dist);
-
-	if (node->join_quals == NULL && sure)
-	{
-		if (!node->no_columns)
-			LoadPair(node, outer_row, inner_row);
-		return true;
-	}
-	LoadPair(node, outer_row, inner_row);
-	if (ExecQual(node->join_quals, ScanTuple(node)))
-	{
-		if (sure)
-			return true;
-		/* the distance clause itself decides */
-		LoadVectors(node);
-		if (ExecQual(node->distance_qual, node->css.ss.ps.ps_ExprContext))
-			return true;
-	}
-	InstrCountFiltered1(node, 1);
-	return false;
-}
-
-/* Notes a match of the row; false: it is not a row of the result. */
-static bool
-NoteMatch(JoinNode *node, uint32 row)
-{
-	if (node->matched != NULL)
-		node->matched[row] = true;
-	return node->plan.type != JOIN_ANTI;
-}
-
-/* Has it the one match that is wanted? */
-static bool
-IsOver(const JoinNode *node, uint32 outer_row)
-{
-	return (node->plan.type == JOIN_SEMI || node->plan.type == JOIN_ANTI) &&
-		node->matched[outer_row];
-}
-
-/* The engine's next pair; false: it has no more. */
-static bool
-NextOfEngine(JoinNode *node, FastedPair *pair)
+NextOfEngine(JoinNode *node, Candidate *pair)
 {
 	const JoinSide *outer = &node->sides[OUTER_SIDE];
 	const JoinSide *inner = &node->sides[INNER_SIDE];
 
-	if (node->next_pair == node->npairs)
+	for (;;)
 	{
-		node->next_pair = node->npairs = 0;
-		if (node->join == NULL || !JoinNext(node->join, &node->pairs, &node->npairs))
+		const FastedPair *found;
+
+		if (node->next_pair == node->npairs)
 		{
-			EndJoin(node);
-			return false;
+			node->next_pair = node->npairs = 0;
+			if (node->join == NULL || !JoinNext(node->join, &node->pairs, &node->npairs))
+			{
+				EndJoin(node);
+				return false;
+			}
 		}
+		found = &node->pairs[node->next_pair];
+		if (node->next_pair++ + PAIRS_AHEAD < node->npairs)
+		{
+			KeptRowsPrefetch(outer->kept, outer->pushed.numbers[found[PAIRS_AHEAD].a]);
+			KeptRowsPrefetch(inner->kept, inner->pushed.numbers[found[PAIRS_AHEAD].b]);
+		}
+		*pair = (Candidate) {.outer = outer->pushed.numbers[found->a],
+			.inner = inner->pushed.numbers[found->b],
+			.sure = IsExact(node) || found->dist < node->surely_within};
+		if (node->order == NULL || (pair->sure && node->distance_decides) || OrderRows(node, pair))
+			return true;
+		InstrCountFiltered1(node, 1);
+		CHECK_FOR_INTERRUPTS();
 	}
-	if (node->next_pair + PAIRS_AHEAD < node->npairs)
-	{
-		KeptRowsPrefetch(outer->kept, outer->rows[node->pairs[node->next_pair + PAIRS_AHEAD].a]);
-		KeptRowsPrefetch(inner->kept, inner->rows[node->pairs[node->next_pair + PAIRS_AHEAD].b]);
-	}
-	*pair = node->pairs[node->next_pair++];
-	return true;
 }
 
 /* Shared rows: is a pair a match both ways, and each row one with itself? */
@@ -123,183 +96,119 @@ GoesBothWays(const JoinNode *node)
 	return node->plan.shared && node->order == NULL;
 }
 
-/* The rows of a match that is to be checked, by the engine's numbers. */
+/*
+ * The next pair of an odd row of the side with a row of the other one, in the group at work;
+ * false: there are no more.  Pairs of two odd rows are those of the outer side's.
+ */
 static bool
-NextCandidate(JoinNode *node, FastedPair *pair)
+NextOddOfGroup(JoinNode *node, Candidate *pair)
+{
+	const BatchSide *group = node->batch[node->odd_group];
+	int			number = node->odd_side;
+	const JoinSide *side = &node->sides[number];
+	const JoinSide *other = &node->sides[1 - number];
+	const uint32 *outer_odd = node->sides[OUTER_SIDE].odd.numbers + group[OUTER_SIDE].first_odd;
+
+	for (; node->next_odd < group[number].nodd; node->next_odd++, node->next_other = node->met = 0)
+		while (node->next_other < other->group.count)
+		{
+			uint32		i = node->next_other++;
+			uint32		rows[2];
+
+			CHECK_FOR_INTERRUPTS();
+			if (number == INNER_SIDE && node->met < group[OUTER_SIDE].nodd && outer_odd[node->met] == i)
+			{
+				node->met++;
+				continue;
+			}
+			rows[number] = RowOfGroup(side, side->odd.numbers[group[number].first_odd + node->next_odd]);
+			rows[1 - number] = RowOfGroup(other, i);
+			*pair = (Candidate) {.outer = rows[OUTER_SIDE],.inner = rows[INNER_SIDE]};
+			return true;
+		}
+	return false;
+}
+
+/*
+ * Goes on to the inner side's odd rows, and to the next group.  Odd rows meet none of another
+ * side that has no vectors.
+ */
+static bool
+NextOdd(JoinNode *node, Candidate *pair)
+{
+	for (; node->odd_group < node->nbatch; node->odd_group++, node->odd_side = OUTER_SIDE)
+	{
+		TakeGroup(node, node->odd_group);
+		for (; node->odd_side <= INNER_SIDE; node->odd_side++, node->next_odd = 0)
+			if (node->batch[node->odd_group][1 - node->odd_side].nvectors > 0 &&
+				NextOddOfGroup(node, pair))
+				return true;
+	}
+	return false;
+}
+
+/* The rows of a pair that is to be checked. */
+static bool
+NextCandidate(JoinNode *node, Candidate *pair)
 {
 	if (node->mirrored)
 	{
-		const FastedPair *last = &node->pairs[node->next_pair - 1];
-
-		*pair = (FastedPair) {.a = last->b,.b = last->a,.dist = last->dist};
+		*pair = (Candidate) {node->last.inner, node->last.outer, node->last.sure};
 		node->mirrored = false;
 		return true;
 	}
 	if (NextOfEngine(node, pair))
 	{
+		node->last = *pair;
 		node->mirrored = GoesBothWays(node);
 		return true;
 	}
-	if (!GoesBothWays(node) || node->next_equal == node->sides[OUTER_SIDE].nrows)
-		return false;
-	*pair = (FastedPair) {.a = node->next_equal,.b = node->next_equal};
-	node->next_equal++;
-	return true;
-}
-
-/* Compares rows by their values; zero: they have no order. */
-static int
-CompareRows(JoinNode *node, uint32 row, uint32 other)
-{
-	const KeptRows *kept = node->sides[OUTER_SIDE].kept;
-	MemoryContext old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
-	int			compared = CompareByOrder(node, row, other);
-
-	/* what was loaded from a file is there no longer */
-	if (Max(row, other) >= kept->in_memory)
-		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
-	MemoryContextSwitchTo(old);
-	return compared;
-}
-
-/* Puts the rows of a pair in the order that the clauses ask for; false: there is none. */
-static bool
-OrderRows(JoinNode *node, uint32 *outer_row, uint32 *inner_row)
-{
-	int			compared;
-
-	if (node->direction != 0)
-		compared = *outer_row < *inner_row ? node->direction : -node->direction;
-	else
-		compared = CompareRows(node, *outer_row, *inner_row);
-	if ((compared > 0) != node->plan.order_swapped)
+	if (GoesBothWays(node) && node->next_equal < node->sides[OUTER_SIDE].pushed.count)
 	{
-		uint32		swap = *outer_row;
+		uint32		row = node->sides[OUTER_SIDE].pushed.numbers[node->next_equal++];
 
-		*outer_row = *inner_row;
-		*inner_row = swap;
+		*pair = (Candidate) {row, row, IsExact(node) || 0.0 < node->surely_within};
+		return true;
 	}
-	return compared != 0;
+	return NextOdd(node, pair);
 }
 
-/* Is it a match?  Then it is in the scan tuple, as it is after PairPasses. */
+/*
+ * Does the pair pass all clauses?  Then it is in the scan tuple, if anybody looks.  Near the
+ * bound of a foreign distance, and of an odd row, the distance clause itself decides.
+ */
 static bool
-IsMatch(JoinNode *node, const FastedPair *pair)
+PairPasses(JoinNode *node, const Candidate *pair)
 {
-	uint32		outer_row = node->sides[OUTER_SIDE].rows[pair->a];
-	uint32		inner_row = node->sides[INNER_SIDE].rows[pair->b];
+	ExprState  *quals = pair->sure ? node->join_quals : node->all_quals;
 
-	if (node->order != NULL && !OrderRows(node, &outer_row, &inner_row))
-	{
-		InstrCountFiltered1(node, 1);
-		return false;
-	}
-	return !IsOver(node, outer_row) && PairPasses(node, outer_row, inner_row, pair->dist) &&
-		NoteMatch(node, outer_row);
-}
-
-/* The next match in the scan tuple; false: the engine has no more of these groups. */
-static bool
-NextPair(JoinNode *node)
-{
-	FastedPair	pair;
-
-	while (NextCandidate(node, &pair))
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (IsMatch(node, &pair))
-			return true;
-	}
+	if (pair->sure && node->distance_decides)
+		return true;
+	if (quals != NULL || !node->no_columns)
+		LoadPair(node, pair->outer, pair->inner);
+	for (int i = 0; i < 2 && !pair->sure; i++)
+		LoadVector(node, &node->sides[i]);
+	if (quals == NULL || ExecQual(quals, ScanTuple(node)))
+		return true;
+	InstrCountFiltered1(node, 1);
 	return false;
 }
 
-/* The number of all of those. */
-static uint64
-CountPairs(JoinNode *node)
+/* The next match in the scan tuple; false: there are no more of these groups. */
+static bool
+NextPair(JoinNode *node)
 {
-	uint64		count = 0;
-	FastedPair	pair;
+	bool		one_match = node->plan.type == JOIN_SEMI || node->plan.type == JOIN_ANTI;
+	Candidate	pair;
 
-	if (node->engine_counts && node->join != NULL)
-	{
-		count = JoinCount(node->join);
-		EndJoin(node);
-		if (!GoesBothWays(node))
-			return count;
-		node->next_equal = node->sides[OUTER_SIDE].nrows;
-		return 2 * count + node->next_equal;
-	}
 	while (NextCandidate(node, &pair))
 	{
 		CHECK_FOR_INTERRUPTS();
-		if ((node->distance_decides && IsSure(node, pair.dist)) || IsMatch(node, &pair))
-			count++;
-	}
-	return count;
-}
-
-/* --- odd rows */
-
-/*
- * Goes to the next odd row where the one at work is none: first those of a group's outer side,
- * then of its inner side, then of the next group.  False: there are no more.
- */
-static bool
-FindOddRow(JoinNode *node)
-{
-	while (node->next_odd >= node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE].nodd)
-	{
-		if (node->odd_inner && node->odd_group == node->nbatch)
-			return false;
-		if (node->odd_inner)
-			TakeGroup(node, node->odd_group++);
-		node->odd_inner = !node->odd_inner;
-		node->next_odd = 0;
-	}
-	return true;
-}
-
-/* Is the other side's row an odd one, which the odd row of the inner side has met already? */
-static bool
-HaveMet(JoinNode *node, const JoinSide *other, uint32 i)
-{
-	if (!node->odd_inner || node->met == other->nodd || other->odd[node->met] != i)
-		return false;
-	node->met++;
-	return true;
-}
-
-/* The next match of an odd row of these groups; false: there are no more. */
-static bool
-NextOdd(JoinNode *node)
-{
-	while (FindOddRow(node))
-	{
-		JoinSide   *odd = &node->sides[node->odd_inner ? INNER_SIDE : OUTER_SIDE];
-		JoinSide   *other = &node->sides[node->odd_inner ? OUTER_SIDE : INNER_SIDE];
-		uint32		i = node->next_other++;
-		uint32		odd_row;
-		uint32		other_row;
-		uint32		outer_row;
-
-		CHECK_FOR_INTERRUPTS();
-		if (i >= other->group.count)
-		{
-			node->next_odd++;
-			node->next_other = node->met = 0;
+		if ((one_match && node->matched[pair.outer]) || !PairPasses(node, &pair))
 			continue;
-		}
-		odd_row = RowOfGroup(odd, odd->odd[node->next_odd]);
-		other_row = RowOfGroup(other, i);
-		outer_row = node->odd_inner ? other_row : odd_row;
-		if (HaveMet(node, other, i) || IsOver(node, outer_row))
-			continue;
-		LoadRow(node, odd, odd_row);
-		LoadRow(node, other, other_row);
-		LoadVectors(node);
-		if (!ExecQual(node->all_quals, ScanTuple(node)))
-			InstrCountFiltered1(node, 1);
-		else if (NoteMatch(node, outer_row))
+		if (node->matched != NULL)
+			node->matched[pair.outer] = true;
+		if (node->plan.type != JOIN_ANTI)
 			return true;
 	}
 	return false;
@@ -355,13 +264,21 @@ BeginRun(JoinNode *node)
 	node->runs++;
 }
 
-/* Goes on to the next groups; behind the last ones, to rows that have found no match. */
+/*
+ * Goes on to the next groups; behind the last ones, to rows that have found no match.  Has the
+ * engine count their pairs, if it can: odd rows are left.
+ */
 static void
 GoOnToGroups(JoinNode *node)
 {
 	node->phase = BeginNextGroups(node) ? JOIN_PAIRS : JOIN_UNMATCHED;
-	if (node->plan.count && node->phase == JOIN_PAIRS)
-		node->count += CountPairs(node);
+	if (node->distance_decides && IsExact(node))
+	{
+		node->count += JoinCount(node->join) * (GoesBothWays(node) ? 2 : 1);
+		EndJoin(node);
+		node->next_equal = node->sides[OUTER_SIDE].pushed.count;
+		node->count += GoesBothWays(node) ? node->next_equal : 0;
+	}
 	if (node->plan.type != JOIN_INNER && node->matched == NULL)
 		node->matched = MemoryContextAllocExtended(node->context,
 												   node->sides[OUTER_SIDE].kept->count + 1,
@@ -373,7 +290,7 @@ EndRun(JoinNode *node)
 {
 	EndJoin(node);
 	for (int i = 0; i < 2; i++)
-		EndSide(node, &node->sides[i]);
+		EndSide(&node->sides[i]);
 	memset(&node->phase, 0, sizeof(JoinNode) - offsetof(JoinNode, phase));
 	MemoryContextReset(node->context);
 }
@@ -382,38 +299,25 @@ EndRun(JoinNode *node)
 static bool
 NextMatch(JoinNode *node)
 {
-	for (;;)
+	if (node->phase == JOIN_TO_BEGIN)
 	{
-		switch (node->phase)
+		node->phase = JOIN_OVER;
+		if (ExecQual(node->one_time_quals, ScanTuple(node)))
 		{
-			case JOIN_TO_BEGIN:
-				if (!ExecQual(node->one_time_quals, ScanTuple(node)))
-				{
-					node->phase = JOIN_OVER;
-					break;
-				}
-				BeginRun(node);
-				GoOnToGroups(node);
-				break;
-			case JOIN_PAIRS:
-				if (NextPair(node))
-					return true;
-				node->phase = JOIN_ODD;
-				break;
-			case JOIN_ODD:
-				if (NextOdd(node))
-					return true;
-				GoOnToGroups(node);
-				break;
-			case JOIN_UNMATCHED:
-				if (NextUnmatched(node))
-					return true;
-				node->phase = JOIN_OVER;
-				break;
-			case JOIN_OVER:
-				return false;
+			BeginRun(node);
+			GoOnToGroups(node);
 		}
 	}
+	while (node->phase == JOIN_PAIRS)
+	{
+		if (NextPair(node))
+			return true;
+		GoOnToGroups(node);
+	}
+	if (node->phase == JOIN_UNMATCHED && NextUnmatched(node))
+		return true;
+	node->phase = JOIN_OVER;
+	return false;
 }
 
 static TupleTableSlot *
@@ -462,8 +366,6 @@ NextCount(PlanState *state)
 	/* its memory is free before anybody sees the result */
 	EndRun(node);
 	node->phase = JOIN_OVER;
-	for (int i = 0; i < 2; i++)
-		LoadNulls(node, &node->sides[i]);
 	econtext = ScanTuple(node);
 	econtext->ecxt_scantuple->tts_values[column] = Int64GetDatum((int64) count);
 	econtext->ecxt_scantuple->tts_isnull[column] = false;
@@ -472,33 +374,35 @@ NextCount(PlanState *state)
 
 /* --- EXPLAIN */
 
+static char *
+TextOf(JoinNode *node, Node *expr, List *ancestors, ExplainState *es)
+{
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->css.ss.ps.plan, ancestors);
+
+	return deparse_expression(expr, context, true, false);
+}
+
 static void
 ExplainQuals(const char *label, List *quals, JoinNode *node, List *ancestors, ExplainState *es)
 {
-	List	   *context;
-
-	if (quals == NIL)
-		return;
-	context = set_deparse_context_plan(es->deparse_cxt, node->css.ss.ps.plan, ancestors);
-	ExplainPropertyText(label, deparse_expression((Node *) make_ands_explicit(quals), context,
-												  true, false), es);
+	if (quals != NIL)
+		ExplainPropertyText(label, TextOf(node, (Node *) make_ands_explicit(quals), ancestors, es), es);
 }
 
 static void
 ExplainKeys(JoinNode *node, List *ancestors, ExplainState *es)
 {
-	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->css.ss.ps.plan, ancestors);
 	List	   *texts = NIL;
 	ListCell   *cell;
 
-	foreach(cell, node->plan.outer_keys)
-		texts = lappend(texts, deparse_expression(lfirst(cell), context, true, false));
-	if (texts != NIL)
-		ExplainPropertyList("Group Key", texts, es);
-	if (texts == NIL || !es->analyze)
+	if (node->plan.keys[OUTER_SIDE] == NIL)
 		return;
-	ExplainPropertyUInteger("Groups", NULL, node->all_groups, es);
-	if (node->all_groups > 0)
+	foreach(cell, node->plan.keys[OUTER_SIDE])
+		texts = lappend(texts, TextOf(node, lfirst(cell), ancestors, es));
+	ExplainPropertyList("Group Key", texts, es);
+	if (es->analyze)
+		ExplainPropertyUInteger("Groups", NULL, node->all_groups, es);
+	if (es->analyze && node->all_groups > 0)
 		ExplainPropertyUInteger("Small Groups", NULL, node->all_groups - node->engine_groups, es);
 }
 
@@ -537,7 +441,7 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 	{
 		/* where pairs are told apart by more than the engine knows, the node looks at each */
 		ExplainPropertyText("Aggregate", "count(*)", es);
-		ExplainPropertyText("Counted By", plan->distance_decides && plan->form != FORM_FOREIGN ?
+		ExplainPropertyText("Counted By", plan->distance_decides && IsExact(node) ?
 							"engine" : "node", es);
 	}
 	if (es->analyze && node->all_groups > 0 && node->engine_groups == 0)
@@ -554,42 +458,19 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 
 /* --- the node */
 
-/* The executor need not come by way of ExecCustomScan. */
-static TupleTableSlot *
-NextRowOfJoin(CustomScanState *node)
-{
-	return ((JoinNode *) node)->plan.count ? NextCount(&node->ss.ps) : NextRow(&node->ss.ps);
-}
-
-static FmgrInfo *
-HashFunctions(List *oids)
-{
-	FmgrInfo   *functions = palloc(list_length(oids) * sizeof(FmgrInfo) + 1);
-	ListCell   *cell;
-
-	foreach(cell, oids)
-		fmgr_info(lfirst_oid(cell), &functions[foreach_current_index(cell)]);
-	return functions;
-}
-
+/* Prepares to compare values as the operator of the order does. */
 static void
-InitSides(JoinNode *node, EState *estate, List *plans, int eflags)
+InitOrder(JoinNode *node, const OpExpr *clause)
 {
-	const JoinPlan *plan = &node->plan;
-	PlanState  *state = &node->css.ss.ps;
-	ListCell   *cell;
+	List	   *vars = pull_var_clause((Node *) clause, 0);
 
-	foreach(cell, plans)
-		node->css.custom_ps = lappend(node->css.custom_ps, ExecInitNode(lfirst(cell), estate, eflags));
-	for (int i = 0; i < 2; i++)
-	{
-		JoinSide   *side = &node->sides[i];
-
-		InitSide(node, i, list_nth(node->css.custom_ps, plan->shared ? 0 : i));
-		side->vector = ExecInitExpr(i == OUTER_SIDE ? plan->outer : plan->inner, state);
-		side->keys = ExecInitExprList(i == OUTER_SIDE ? plan->outer_keys : plan->inner_keys, state);
-		side->hashes = HashFunctions(i == OUTER_SIDE ? plan->outer_hashes : plan->inner_hashes);
-	}
+	node->order_swapped = linitial_node(Var, vars)->varattno > node->plan.outer_columns;
+	node->order_column = list_nth_node(Var, vars, node->order_swapped)->varattno - 1;
+	node->order = palloc0(sizeof(SortSupportData));
+	node->order->ssup_cxt = CurrentMemoryContext;
+	node->order->ssup_collation = clause->inputcollid;
+	/* which makes > of < by turning its answers round */
+	PrepareSortSupportFromOrderingOp(clause->opno, node->order);
 }
 
 /*
@@ -606,22 +487,19 @@ InitQuals(JoinNode *node)
 	const JoinPlan *plan = &node->plan;
 	int			of_outer = plan->shared ? 0 : plan->outer_quals;
 	List	   *earlier = list_truncate(list_copy(plan->join_quals), plan->distance_qual);
-	List	   *others = NIL;
-	ListCell   *cell;
+	List	   *others = list_delete_ptr(list_copy(plan->join_quals),
+										 list_nth(plan->join_quals, plan->distance_qual));
 
-	foreach(cell, plan->join_quals)
+	if (plan->order_qual >= 0)
 	{
-		int			qual = foreach_current_index(cell);
-
-		if (qual != plan->distance_qual && qual != plan->order_qual)
-			others = lappend(others, lfirst(cell));
+		others = list_delete_ptr(others, list_nth(plan->join_quals, plan->order_qual));
+		InitOrder(node, list_nth(plan->join_quals, plan->order_qual));
 	}
 	node->bound = ExecInitExpr(plan->bound, state);
 	node->one_time_quals = ExecInitQual(plan->one_time_quals, state);
 	if (plan->may_raise)
 		node->partner_quals = ExecInitQual(list_copy_tail(earlier, of_outer), state);
 	node->outer_quals = ExecInitQual(list_truncate(earlier, of_outer), state);
-	node->distance_qual = ExecInitQual(list_make1(list_nth(plan->join_quals, plan->distance_qual)), state);
 	node->join_quals = ExecInitQual(others, state);
 	node->all_quals = ExecInitQual(plan->join_quals, state);
 	node->other_quals = ExecInitQual(plan->other_quals, state);
@@ -629,33 +507,21 @@ InitQuals(JoinNode *node)
 									   state->plan->targetlist == NIL);
 }
 
-/* Prepares to compare values as the operator of the order does. */
-static void
-InitOrder(JoinNode *node)
-{
-	const JoinPlan *plan = &node->plan;
-
-	if (plan->order_qual < 0)
-		return;
-	node->order = palloc0(sizeof(SortSupportData));
-	node->order->ssup_cxt = CurrentMemoryContext;
-	node->order->ssup_collation = plan->order_collation;
-	/* which makes > of < by turning its answers round */
-	PrepareSortSupportFromOrderingOp(plan->order_operator, node->order);
-}
-
 static void
 BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 {
 	JoinNode   *node = (JoinNode *) css;
+	ListCell   *cell;
 
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
-	InitSides(node, estate, ((CustomScan *) css->ss.ps.plan)->custom_plans, eflags);
+	foreach(cell, ((CustomScan *) css->ss.ps.plan)->custom_plans)
+		css->custom_ps = lappend(css->custom_ps, ExecInitNode(lfirst(cell), estate, eflags));
+	for (int i = 0; i < 2; i++)
+		InitSide(node, i, list_nth(css->custom_ps, node->plan.shared ? 0 : i));
 	InitQuals(node);
-	InitOrder(node);
-	node->pusher.push = PushGroups;
 	node->context = AllocSetContextCreate(estate->es_query_cxt, "fasted join node",
 										  ALLOCSET_DEFAULT_SIZES);
+	/* the executor need not come by way of ExecCustomScan, and never does */
 	css->ss.ps.ExecProcNode = node->plan.count ? NextCount : NextRow;
 }
 
@@ -690,7 +556,6 @@ RescanJoinNode(CustomScanState *css)
 static const CustomExecMethods exec_methods = {
 	.CustomName = "FastedJoin",
 	.BeginCustomScan = BeginJoinNode,
-	.ExecCustomScan = NextRowOfJoin,
 	.EndCustomScan = EndJoinNode,
 	.ReScanCustomScan = RescanJoinNode,
 	.ExplainCustomScan = ExplainJoin

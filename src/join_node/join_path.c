@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * join_path.c
- *	  When the planner is offered the node, and at what cost.
+ *	  When the planner is offered the node, at what cost, and from the path to a plan.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,7 +29,9 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
+#include "functions/function.h"
 #include "rows/source.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 static set_join_pathlist_hook_type previous_join_hook = NULL;
@@ -38,23 +40,37 @@ static join_search_hook_type previous_search = NULL;
 #endif
 static create_upper_paths_hook_type previous_upper_hook = NULL;
 
-static const CustomPathMethods path_methods = {
-	.CustomName = "FastedJoin",
-	.PlanCustomPath = PlanJoinNode
-};
-
 /* What it costs to begin at all: threads, memory. */
 #define BEGIN_COST 50.0
 
+/* What a path holds. */
+typedef struct JoinPathData
+{
+	DistanceClause clause;
+	JoinPlan	plan;			/* what is known of it: type, flags, and keys as they are in clauses */
+	RelOptInfo *joinrel;
+	RelOptInfo *rels[2];		/* both sides */
+	List	   *restrictlist;	/* all clauses that are not pseudoconstant */
+	List	   *one_time;		/* pseudoconstant clauses */
+	Index		nulling_join;	/* the outer join that makes nulls of inner columns; 0: none, or not said */
+	double		group_share;	/* of pairs of rows, that have equal keys */
+	ParamPathInfo *outside;		/* relations that sides depend on; NULL: none */
+	Var		   *left[2];		/* vectors that are left in their table; shared: both or none */
+	RestrictInfo *order;		/* of shared rows; NULL: there is none */
+	Aggref	   *count;			/* count(*) of it; NULL: its rows */
+} JoinPathData;
+
 /* --- one side: which columns of it are read, and how */
 
-Var *
+/* The place of a row of a table. */
+static Var *
 PlaceVar(Index relid)
 {
 	return makeVar(relid, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
 }
 
-Node *
+/* An expression of the inner side as one of the outer side's. */
+static Node *
 AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner)
 {
 	node = copyObject(node);
@@ -75,44 +91,36 @@ IsPlainTable(PlannerInfo *root, RelOptInfo *rel)
 		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW);
 }
 
-/* Rows stay in place there for as long as a snapshot sees them. */
-static bool
-IsHeap(PlannerInfo *root, RelOptInfo *rel)
-{
-	Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
-	bool		heap = table->rd_tableam == GetHeapamTableAmRoutine();
-
-	table_close(table, NoLock);
-	return heap;
-}
-
 /*
  * The column of the side's vectors, if these can be left in their table; else NULL.  Nobody but
  * the distance clause may want the column, and nobody the rows' places, and the scan must be the
- * side's plan itself.
+ * side's plan itself.  In a heap rows stay in place for as long as a snapshot sees them.
  */
 static Var *
-VectorToLeave(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *side, const JoinPathData *data)
+VectorToLeave(PlannerInfo *root, const JoinPathData *data, int number)
 {
-	Var		   *vector = (Var *) data->clause.first;
+	RelOptInfo *side = data->rels[number];
+	Var		   *vector = (Var *) data->clause.written[number];
 	Bitmapset  *used = NULL;
+	Relation	table;
+	bool		heap;
 	ListCell   *cell;
 
 	/* a pseudoconstant condition is checked before the scan is begun, by a node above it */
-	if (!IsPlainTable(root, side) || extract_actual_clauses(side->baserestrictinfo, true) != NIL)
+	if (!IsPlainTable(root, side) || extract_actual_clauses(side->baserestrictinfo, true) != NIL ||
+		!IsA(vector, Var) || vector->varattno <= 0)
 		return NULL;
-	if (!IsA(vector, Var) || (Index) vector->varno != side->relid)
-		vector = (Var *) data->clause.second;
-	if (!IsA(vector, Var) || (Index) vector->varno != side->relid || vector->varattno <= 0)
-		return NULL;
-	pull_varattnos((Node *) joinrel->reltarget->exprs, side->relid, &used);
+	pull_varattnos((Node *) data->joinrel->reltarget->exprs, side->relid, &used);
 	foreach(cell, data->restrictlist)
 		if (lfirst(cell) != data->clause.rinfo)
 			pull_varattnos((Node *) lfirst_node(RestrictInfo, cell)->clause, side->relid, &used);
 	if (bms_is_member(vector->varattno - FirstLowInvalidHeapAttributeNumber, used) ||
 		bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber, used))
 		return NULL;
-	return IsHeap(root, side) ? vector : NULL;
+	table = table_open(planner_rt_fetch(side->relid, root)->relid, NoLock);
+	heap = table->rd_tableam == GetHeapamTableAmRoutine();
+	table_close(table, NoLock);
+	return heap ? vector : NULL;
 }
 
 /*
@@ -138,22 +146,24 @@ ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
 	return cheapest != NULL ? cheapest : create_seqscan_path(root, rel, NULL, 0);
 }
 
-/* The path of a side's rows: for the inner side too, if that is not NULL; with their places. */
+/* The path of a side's rows: if they are shared, for the inner side too; with their places. */
 static Path *
-PathOfSide(PlannerInfo *root, RelOptInfo *side, RelOptInfo *inner, bool places)
+PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 {
+	RelOptInfo *side = data->rels[number];
+	RelOptInfo *inner = data->rels[INNER_SIDE];
 	Path	   *path;
 	PathTarget *target;
 	ListCell   *cell;
 
-	if (inner == NULL && !places)
+	if (!data->plan.shared && data->left[number] == NULL)
 		return side->cheapest_total_path;
 	path = ScanOfTable(root, side);
 	target = copy_pathtarget(path->pathtarget);
-	if (inner != NULL)
+	if (data->plan.shared)
 		foreach(cell, inner->reltarget->exprs)
 			add_new_column_to_pathtarget(target, (Expr *) AsOuter(lfirst(cell), side, inner));
-	if (places)
+	if (data->left[number] != NULL)
 		add_new_column_to_pathtarget(target, (Expr *) PlaceVar(side->relid));
 	set_pathtarget_cost_width(root, target);
 	return (Path *) create_projection_path(root, side, path, target);
@@ -166,24 +176,18 @@ PathOfSide(PlannerInfo *root, RelOptInfo *side, RelOptInfo *inner, bool places)
  * match both ways.
  */
 
-/* Are all clauses of one side ones of the other?  A clause may be there twice. */
+/* Have both sides the same clauses?  One may be there twice. */
 static bool
-HasAllClauses(RelOptInfo *rel, RelOptInfo *other)
+HaveSameClauses(RelOptInfo *outer, RelOptInfo *inner)
 {
-	List	   *clauses = NIL;
-	ListCell   *cell;
+	List	   *clauses = extract_actual_clauses(outer->baserestrictinfo, false);
+	List	   *others = extract_actual_clauses(inner->baserestrictinfo, false);
 
-	foreach(cell, rel->baserestrictinfo)
-		clauses = lappend(clauses, lfirst_node(RestrictInfo, cell)->clause);
-	foreach(cell, other->baserestrictinfo)
-	{
-		Node	   *clause = (Node *) lfirst_node(RestrictInfo, cell)->clause;
-
-		if (contain_volatile_functions(clause) ||
-			!list_member(clauses, AsOuter(clause, rel, other)))
-			return false;
-	}
-	return true;
+	others = (List *) AsOuter((Node *) others, outer, inner);
+	return !contain_volatile_functions((Node *) clauses) &&
+		extract_actual_clauses(outer->baserestrictinfo, true) == NIL &&
+		extract_actual_clauses(inner->baserestrictinfo, true) == NIL &&
+		list_difference(clauses, others) == NIL && list_difference(others, clauses) == NIL;
 }
 
 static bool
@@ -199,14 +203,18 @@ HasOnlyColumns(RelOptInfo *rel)
 
 /* Do both sides read the same rows of one relation, with one vector each? */
 static bool
-SidesAreAlike(PlannerInfo *root, RelOptInfo *outer, RelOptInfo *inner, const DistanceClause *clause)
+SidesAreAlike(PlannerInfo *root, const JoinPathData *data)
 {
+	RelOptInfo *outer = data->rels[OUTER_SIDE];
+	RelOptInfo *inner = data->rels[INNER_SIDE];
+
 	if (!IsPlainTable(root, outer) || !IsPlainTable(root, inner) ||
 		planner_rt_fetch(outer->relid, root)->relid != planner_rt_fetch(inner->relid, root)->relid ||
 		outer->userid != inner->userid || !HasOnlyColumns(inner))
 		return false;
-	return HasAllClauses(outer, inner) && HasAllClauses(inner, outer) &&
-		equal(clause->outer, AsOuter((Node *) clause->inner, outer, inner));
+	return HaveSameClauses(outer, inner) &&
+		equal(data->clause.vectors[OUTER_SIDE],
+			  AsOuter((Node *) data->clause.vectors[INNER_SIDE], outer, inner));
 }
 
 /* --- may it be offered? */
@@ -225,14 +233,14 @@ MayBeRechecked(const PlannerInfo *root)
 
 /* Is the clause a filter above an outer join, and not a condition of the join itself? */
 static bool
-IsAbove(const JoinPathData *data, const RestrictInfo *rinfo, const RelOptInfo *joinrel)
+IsAbove(const JoinPathData *data, const RestrictInfo *rinfo)
 {
-	return IS_OUTER_JOIN(data->plan.type) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids);
+	return IS_OUTER_JOIN(data->plan.type) && RINFO_IS_PUSHED_DOWN(rinfo, data->joinrel->relids);
 }
 
 /* Is there a distance clause?  Cheap where there is none, as in nearly all joins. */
 static bool
-FindDistanceClause(JoinPathData *data, const RelOptInfo *joinrel)
+FindDistanceClause(JoinPathData *data)
 {
 	ListCell   *cell;
 
@@ -240,21 +248,63 @@ FindDistanceClause(JoinPathData *data, const RelOptInfo *joinrel)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
-		if (!IsAbove(data, rinfo, joinrel) &&
-			MatchDistanceClause(rinfo, data->outer->relids, data->inner->relids, &data->clause))
+		if (!IsAbove(data, rinfo) && MatchDistanceClause(rinfo, data->rels, &data->clause))
 			return true;
 	}
 	return false;
 }
 
 /*
- * Divides the clauses.  Those that are pseudoconstant are never conditions of an outer join, but
+ * Adds the clause to the keys, if it is an equality of an expression of each side: only rows
+ * with equal keys meet.  Returns false if it is no such equality.
+ */
+static bool
+AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
+{
+	OpExpr	   *clause = (OpExpr *) rinfo->clause;
+	JoinPlan   *plan = &data->plan;
+	bool		swapped = !bms_is_subset(rinfo->left_relids, data->rels[OUTER_SIDE]->relids);
+	Node	   *keys[2];
+	Oid			hashes[2];
+
+	if (!rinfo->can_join || !OidIsValid(rinfo->hashjoinoperator) || !IsA(clause, OpExpr) ||
+		list_length(clause->args) != 2 || !op_strict(rinfo->hashjoinoperator) ||
+		!get_op_hash_functions(rinfo->hashjoinoperator, &hashes[swapped], &hashes[!swapped]))
+		return false;
+	for (int i = 0; i < 2; i++)
+	{
+		Relids		used = i == swapped ? rinfo->left_relids : rinfo->right_relids;
+
+		if (!bms_is_subset(used, data->rels[i]->relids))
+			return false;
+		keys[i] = list_nth(clause->args, i != swapped);
+	}
+	/* shared rows have one key each */
+	if (plan->shared && !equal(keys[OUTER_SIDE], AsOuter(keys[INNER_SIDE], data->rels[OUTER_SIDE],
+														 data->rels[INNER_SIDE])))
+		return false;
+	for (int i = 0; i < 2; i++)
+	{
+		plan->keys[i] = lappend(plan->keys[i], keys[i]);
+		plan->hashes[i] = lappend_oid(plan->hashes[i], hashes[i]);
+	}
+	plan->key_collations = lappend_oid(plan->key_collations, clause->inputcollid);
+	return true;
+}
+
+/*
+ * Sets clauses apart that are pseudoconstant.  These are never conditions of an outer join, but
  * filters of its rows, and have one value while the join runs: the node evaluates them before it
  * reads a row.
+ *
+ * Finds the equalities by which rows are grouped.  A clause that puts shared rows in order is the
+ * first to be evaluated, so it must not be one that waits for others because it may tell of what
+ * they hide.
  */
 static void
-DivideClauses(JoinPathData *data, const RelOptInfo *joinrel)
+DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 {
+	List	   *equalities = NIL;
 	List	   *others = NIL;
 	ListCell   *cell;
 
@@ -268,34 +318,15 @@ DivideClauses(JoinPathData *data, const RelOptInfo *joinrel)
 			continue;
 		}
 		others = lappend(others, rinfo);
-		if (IsAbove(data, rinfo, joinrel))
-			data->above = lappend(data->above, rinfo);
-		else
-			data->quals = lappend(data->quals, rinfo);
-	}
-	data->restrictlist = others;
-}
-
-/*
- * The equalities by which rows are grouped.  A clause that puts shared rows in order is the
- * first to be evaluated, so it must not be one that waits for others because it may tell of what
- * they hide.
- */
-static void
-FindKeysAndOrder(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
-{
-	List	   *equalities = NIL;
-	ListCell   *cell;
-
-	foreach(cell, data->quals)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
-
+		if (IsAbove(data, rinfo))
+			continue;
 		if (AddGroupKey(rinfo, data))
 			equalities = lappend(equalities, rinfo);
-		if (data->plan.shared && (rinfo->security_level == 0 || rinfo->leakproof))
-			(void) RecognizeRowOrder(root, rinfo, &data->order);
+		if (data->plan.shared && (rinfo->security_level == 0 || rinfo->leakproof) &&
+			IsRowOrder(root, rinfo))
+			data->order = rinfo;
 	}
+	data->restrictlist = others;
 	data->group_share = clauselist_selectivity(root, equalities, 0, data->plan.type, sjinfo);
 }
 
@@ -305,15 +336,13 @@ FindKeysAndOrder(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
  * depends on the other rows.
  */
 static void
-FindVectorsToLeave(PlannerInfo *root, JoinPathData *data, RelOptInfo *joinrel)
+FindVectorsToLeave(PlannerInfo *root, JoinPathData *data)
 {
-	RelOptInfo *sides[2] = {data->outer, data->inner};
-
-	if (data->plan.outer_keys != NIL || data->plan.may_raise || data->outside != NULL ||
+	if (data->plan.keys[OUTER_SIDE] != NIL || data->plan.may_raise || data->outside != NULL ||
 		MayBeRechecked(root))
 		return;
 	for (int i = 0; i < 2; i++)
-		data->left[i] = VectorToLeave(root, joinrel, sides[i], data);
+		data->left[i] = VectorToLeave(root, data, i);
 	if (data->plan.shared && (data->left[0] == NULL || data->left[1] == NULL))
 		data->left[0] = data->left[1] = NULL;
 }
@@ -324,16 +353,12 @@ static double
 DimensionsOf(PlannerInfo *root, Expr *vector)
 {
 	List	   *vars = pull_var_clause((Node *) vector, PVC_RECURSE_PLACEHOLDERS);
+	Var		   *var = list_length(vars) == 1 ? linitial_node(Var, vars) : NULL;
+	RangeTblEntry *rte = var == NULL ? NULL : planner_rt_fetch(var->varno, root);
 	double		dimensions = 0.0;
 
-	if (list_length(vars) == 1)
-	{
-		Var		   *var = linitial_node(Var, vars);
-		RangeTblEntry *rte = planner_rt_fetch(var->varno, root);
-
-		if (rte->rtekind == RTE_RELATION && var->varattno > 0)
-			dimensions = KnownDimensions(rte->relid, var->varattno);
-	}
+	if (var != NULL && rte->rtekind == RTE_RELATION && var->varattno > 0)
+		dimensions = KnownDimensions(rte->relid, var->varattno);
 	return dimensions > 0 ? dimensions : DEFAULT_DIMENSIONS;
 }
 
@@ -341,7 +366,7 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 static void
 CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 {
-	double		dimensions = DimensionsOf(root, data->clause.outer);
+	double		dimensions = DimensionsOf(root, data->clause.vectors[OUTER_SIDE]);
 	double		pairs = data->plan.shared ? 0.5 : 1.0;
 	double		rows = 0.0;
 	Path	   *own = &path->path;
@@ -357,39 +382,245 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 		own->startup_cost += side->total_cost;
 		rows += side->rows;
 	}
-	pairs *= data->outer->rows * data->inner->rows * data->group_share;
-	own->startup_cost += 2.0 * rows * cpu_operator_cost * list_length(data->plan.outer_keys);
+	pairs *= data->rels[OUTER_SIDE]->rows * data->rels[INNER_SIDE]->rows * data->group_share;
+	own->startup_cost += 2.0 * rows * cpu_operator_cost * list_length(data->plan.keys[OUTER_SIDE]);
 	own->startup_cost += rows * (cpu_tuple_cost + dimensions * cpu_operator_cost / 16.0);
 	own->total_cost = own->startup_cost +
 		2.0 * pairs * dimensions * cpu_operator_cost / FLOP_PER_OPERATOR +
 		own->rows * (cpu_tuple_cost + quals.per_tuple + own->pathtarget->cost.per_tuple);
 }
 
-/* --- path */
+/*
+ * --- the plan
+ *
+ * The scan tuple is an outer row followed by an inner one; all expressions are
+ * evaluated on it, those of one side with the other's columns null.  Behind them is
+ * count(*), if that is all that is asked for.
+ */
+
+/* Numbers of a plan, as words of the size that a List of integers has; behind them pointers. */
+#define PLAN_WORDS (offsetof(JoinPlan, shared_columns) / sizeof(int))
+#define PLAN_LISTS ((offsetof(JoinPlan, vectors) - offsetof(JoinPlan, shared_columns)) / sizeof(void *))
+#define PLAN_POINTERS ((sizeof(JoinPlan) - offsetof(JoinPlan, shared_columns)) / sizeof(void *))
 
 static void
-AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, const JoinPathData *data)
+WriteJoinPlan(const JoinPlan *plan, CustomScan *scan)
+{
+	int			words[PLAN_WORDS];
+	void	   *pointers[PLAN_POINTERS];
+	List	   *numbers = NIL;
+
+	memcpy(words, plan, sizeof(words));
+	memcpy(pointers, (const char *) plan + offsetof(JoinPlan, shared_columns), sizeof(pointers));
+	for (Size i = 0; i < PLAN_WORDS; i++)
+		numbers = lappend_int(numbers, words[i]);
+	scan->custom_private = list_make1(numbers);
+	for (Size i = 0; i < PLAN_LISTS; i++)
+		scan->custom_private = lappend(scan->custom_private, pointers[i]);
+	for (Size i = PLAN_LISTS; i < PLAN_POINTERS; i++)
+		scan->custom_exprs = lappend(scan->custom_exprs, pointers[i]);
+	scan->methods = &fasted_join_methods;
+}
+
+JoinPlan
+ReadJoinPlan(const CustomScan *scan)
+{
+	List	   *lists = list_concat_copy(list_copy_tail(scan->custom_private, 1), scan->custom_exprs);
+	int			words[PLAN_WORDS];
+	void	   *pointers[PLAN_POINTERS];
+	JoinPlan	plan;
+	ListCell   *cell;
+
+	foreach(cell, (List *) linitial(scan->custom_private))
+		words[foreach_current_index(cell)] = lfirst_int(cell);
+	foreach(cell, lists)
+		pointers[foreach_current_index(cell)] = lfirst(cell);
+	memcpy(&plan, words, sizeof(words));
+	memcpy((char *) &plan + offsetof(JoinPlan, shared_columns), pointers, sizeof(pointers));
+	return plan;
+}
+
+/* A leakproof clause may come early, if it is cheap. */
+static Index
+LevelOf(const RestrictInfo *rinfo)
+{
+	return rinfo->leakproof && rinfo->eval_cost.per_tuple < 10 * cpu_operator_cost ? 0 :
+		rinfo->security_level;
+}
+
+/*
+ * RestrictInfos in their order of evaluation: by security level, then by cost, as a nested loop's
+ * are (order_qual_clauses).
+ */
+static List *
+OrderedQuals(PlannerInfo *root, List *clauses)
+{
+	List	   *ordered = NIL;
+	QualCost	cost;
+	ListCell   *cell;
+
+	/* notes the cost of each */
+	cost_qual_eval(&cost, clauses, root);
+	foreach(cell, clauses)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+		int			place = list_length(ordered);
+
+		for (; place > 0; place--)
+		{
+			const RestrictInfo *before = list_nth(ordered, place - 1);
+
+			if (LevelOf(before) < LevelOf(rinfo) ||
+				(LevelOf(before) == LevelOf(rinfo) &&
+				 before->eval_cost.per_tuple <= rinfo->eval_cost.per_tuple))
+				break;
+		}
+		ordered = list_insert_nth(ordered, place, rinfo);
+	}
+	return ordered;
+}
+
+/*
+ * An expression with the inner side's columns as they are above the join, where
+ * that makes nulls of them: PostgreSQL 16 tells the two apart.
+ */
+static Node *
+AboveJoin(Node *node, const JoinPathData *data)
+{
+#if PG_VERSION_NUM >= 160000
+	if (data->nulling_join != 0)
+		return add_nulling_relids(copyObject(node), data->rels[INNER_SIDE]->relids,
+								  bms_make_singleton(data->nulling_join));
+#endif
+	return copyObject(node);
+}
+
+/* Where the column is in a side's rows. */
+static int
+FindColumn(const void *column, List *tlist)
+{
+	TargetEntry *entry = tlist_member((Expr *) column, tlist);
+
+	if (entry == NULL)
+		elog(ERROR, "fasted reads a side of a join without a column of it");
+	return entry->resno - 1;
+}
+
+static void
+AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
+{
+	ListCell   *cell;
+
+	plan->order_qual = -1;
+	foreach(cell, OrderedQuals(root, data->restrictlist))
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+
+		if (IsAbove(data, rinfo))
+		{
+			plan->other_quals = lappend(plan->other_quals, copyObject(rinfo->clause));
+			continue;
+		}
+		if (rinfo == data->clause.rinfo)
+			plan->distance_qual = list_length(plan->join_quals);
+		if (rinfo == data->order)
+			plan->order_qual = list_length(plan->join_quals);
+		if (plan->outer_quals == list_length(plan->join_quals) &&
+			!bms_overlap(rinfo->clause_relids, data->rels[INNER_SIDE]->relids))
+			plan->outer_quals++;
+		plan->join_quals = lappend(plan->join_quals, AboveJoin((Node *) rinfo->clause, data));
+	}
+	plan->one_time_quals = copyObject(extract_actual_clauses(OrderedQuals(root, data->one_time), true));
+}
+
+/* The columns of both sides, and count(*). */
+static List *
+ScanColumns(const JoinPathData *data, List *plans, JoinPlan *plan)
+{
+	RelOptInfo *outer = data->rels[OUTER_SIDE];
+	RelOptInfo *inner = data->rels[INNER_SIDE];
+	List	   *outer_tlist = ((Plan *) linitial(plans))->targetlist;
+	List	   *inner_columns = plan->shared ? inner->reltarget->exprs :
+		get_tlist_exprs(((Plan *) lsecond(plans))->targetlist, true);
+	List	   *columns = list_concat(copyObject(get_tlist_exprs(outer_tlist, true)),
+									  (List *) AboveJoin((Node *) inner_columns, data));
+	List	   *tlist = NIL;
+	ListCell   *cell;
+
+	if (plan->count)
+		columns = lappend(columns, copyObject(data->count));
+	foreach(cell, columns)
+		tlist = lappend(tlist, makeTargetEntry(lfirst(cell), list_length(tlist) + 1, NULL, false));
+	plan->outer_columns = list_length(outer_tlist);
+	if (plan->shared)
+		foreach(cell, inner_columns)
+			plan->shared_columns =
+				lappend_int(plan->shared_columns,
+							FindColumn(AsOuter(lfirst(cell), outer, inner), outer_tlist));
+	return tlist;
+}
+
+static Plan *
+PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+			 List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	const JoinPathData *data = linitial(path->custom_private);
+	JoinPlan	plan = data->plan;
+
+	scan->custom_scan_tlist = ScanColumns(data, custom_plans, &plan);
+	AddQuals(root, data, &plan);
+	for (int i = 0; i < 2; i++)
+	{
+		int			read = plan.shared ? OUTER_SIDE : i;
+		List	   *columns = ((Plan *) list_nth(custom_plans, read))->targetlist;
+
+		plan.left_vector[i] = plan.left_place[i] = -1;
+		if (data->left[read] != NULL)
+		{
+			plan.left_vector[i] = FindColumn(data->left[read], columns);
+			plan.left_place[i] = FindColumn(PlaceVar(data->left[read]->varno), columns);
+		}
+		plan.vectors[i] = (Expr *) AboveJoin((Node *) data->clause.vectors[i], data);
+		plan.keys[i] = (List *) AboveJoin((Node *) plan.keys[i], data);
+	}
+	plan.distance = data->clause.kind;
+	plan.bound = copyObject(data->clause.bound);
+	scan->scan.plan.targetlist = tlist;
+	scan->custom_plans = custom_plans;
+	scan->flags = path->flags;
+	WriteJoinPlan(&plan, scan);
+	return &scan->scan.plan;
+}
+
+static const CustomPathMethods path_methods = {
+	.CustomName = "FastedJoin",
+	.PlanCustomPath = PlanJoinNode
+};
+
+/* --- the path */
+
+static void
+AddJoinPath(PlannerInfo *root, const JoinPathData *data)
 {
 	CustomPath *path = makeNode(CustomPath);
 	Path	   *own = &path->path;
 
 	own->pathtype = T_CustomScan;
-	own->parent = joinrel;
-	own->pathtarget = joinrel->reltarget;
+	own->parent = data->joinrel;
+	own->pathtarget = data->joinrel->reltarget;
 	own->param_info = data->outside;
-	own->rows = data->outside != NULL ? data->outside->ppi_rows : joinrel->rows;
+	own->rows = data->outside != NULL ? data->outside->ppi_rows : data->joinrel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_paths = data->plan.shared ?
-		list_make1(PathOfSide(root, data->outer, data->inner, data->left[0] != NULL)) :
-		list_make2(PathOfSide(root, data->outer, NULL, data->left[0] != NULL),
-				   PathOfSide(root, data->inner, NULL, data->left[1] != NULL));
+	for (int i = 0; i < (data->plan.shared ? 1 : 2); i++)
+		path->custom_paths = lappend(path->custom_paths, PathOfSide(root, data, i));
 	path->custom_private = list_make1((void *) data);
 #if PG_VERSION_NUM >= 170000
 	path->custom_restrictinfo = data->restrictlist;
 #endif
 	path->methods = &path_methods;
 	CostJoin(root, path, data);
-	add_path(joinrel, own);
+	add_path(data->joinrel, own);
 }
 
 /*
@@ -397,11 +628,11 @@ AddJoinPath(PlannerInfo *root, RelOptInfo *joinrel, const JoinPathData *data)
  * of those, with the clauses that this allows.  False: the join can't be served.
  */
 static bool
-FindOutside(PlannerInfo *root, RelOptInfo *joinrel, JoinPathData *data,
-			const JoinPathExtraData *extra)
+FindOutside(PlannerInfo *root, JoinPathData *data, const JoinPathExtraData *extra)
 {
-	Path	   *outer = data->outer->cheapest_total_path;
-	Path	   *inner = data->inner->cheapest_total_path;
+	RelOptInfo *joinrel = data->joinrel;
+	Path	   *outer = data->rels[OUTER_SIDE]->cheapest_total_path;
+	Path	   *inner = data->rels[INNER_SIDE]->cheapest_total_path;
 	Relids		needed;
 
 	if (outer == NULL || inner == NULL)
@@ -421,40 +652,23 @@ FindOutside(PlannerInfo *root, RelOptInfo *joinrel, JoinPathData *data,
 }
 
 /*
- * Rows to be changed, of a table with children, are known by columns that are no table's:
- * a scan tuple can't have these.
- */
-static bool
-HasRowIdentity(const RelOptInfo *rel)
-{
-	ListCell   *cell;
-
-	foreach(cell, rel->reltarget->exprs)
-	{
-		const Node *column = lfirst(cell);
-
-		if (IsA(column, Var) && ((const Var *) column)->varno == ROWID_VAR)
-			return true;
-	}
-	return false;
-}
-
-/*
  * The outer join whose nulls the inner side's columns may be above this one.  From
  * PostgreSQL 16 on each column says so itself, and may say more, or not yet that, where outer
  * joins have changed places (build_joinrel_tlist): such joins are not served.
  */
 static bool
-FindNullingJoin(JoinPathData *data, const RelOptInfo *joinrel, const SpecialJoinInfo *sjinfo)
+FindNullingJoin(JoinPathData *data, const SpecialJoinInfo *sjinfo)
 {
 #if PG_VERSION_NUM >= 160000
+	Relids		relids = data->joinrel->relids;
+
 	if (!IS_OUTER_JOIN(data->plan.type) || sjinfo->ojrelid == 0)
 		return true;
 	data->nulling_join = sjinfo->ojrelid;
-	return bms_is_member(sjinfo->ojrelid, joinrel->relids) &&
-		bms_num_members(joinrel->relids) ==
-		bms_num_members(data->outer->relids) + bms_num_members(data->inner->relids) + 1 &&
-		!bms_overlap(sjinfo->commute_above_r, joinrel->relids);
+	return bms_is_member(sjinfo->ojrelid, relids) &&
+		bms_num_members(relids) == bms_num_members(data->rels[OUTER_SIDE]->relids) +
+		bms_num_members(data->rels[INNER_SIDE]->relids) + 1 &&
+		!bms_overlap(sjinfo->commute_above_r, relids);
 #else
 	return true;
 #endif
@@ -465,34 +679,37 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 		  JoinType type, JoinPathExtraData *extra)
 {
 	JoinPathData found = {.plan.type = type,.restrictlist = extra->restrictlist,
-		.outer = outerrel,.inner = innerrel};
+		.joinrel = joinrel,.rels = {outerrel, innerrel}};
 	JoinPathData *data = &found;
-	const DistanceClause *distance = &found.clause;
 	List	   *clauses;
 
 	if (previous_join_hook != NULL)
 		previous_join_hook(root, joinrel, outerrel, innerrel, type, extra);
+	/*
+	 * Rows to be changed, of a table with children, are known by columns that are no table's: a
+	 * scan tuple can't have these.
+	 */
+	if (root->row_identity_vars != NIL && bms_is_member(root->parse->resultRelation, joinrel->relids))
+		return;
 	if (!fasted_setting_join_node ||
 		(type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI && type != JOIN_ANTI) ||
-		HasRowIdentity(outerrel) || HasRowIdentity(innerrel) ||
-		!FindNullingJoin(data, joinrel, extra->sjinfo) ||
-		!FindDistanceClause(data, joinrel) ||
-		!FindOutside(root, joinrel, data, extra))
+		!FindNullingJoin(data, extra->sjinfo) ||
+		!FindDistanceClause(data) ||
+		!FindOutside(root, data, extra))
 		return;
-	DivideClauses(data, joinrel);
+	data->plan.shared = data->outside == NULL && !MayBeRechecked(root) && SidesAreAlike(root, data);
+	DivideClauses(root, data, extra->sjinfo);
 	clauses = get_actual_clauses(data->restrictlist);
 	if (contain_volatile_functions((Node *) clauses) || contain_subplans((Node *) clauses))
 		return;
 	/* without another clause every vector is compared */
 	data->plan.may_raise = list_length(clauses) > 1 &&
-		MayRaise((Node *) list_make3(distance->outer, distance->inner, distance->bound), NULL);
-	data->plan.shared = data->outside == NULL && !MayBeRechecked(root) &&
-		SidesAreAlike(root, outerrel, innerrel, distance);
-	FindKeysAndOrder(root, data, extra->sjinfo);
-	FindVectorsToLeave(root, data, joinrel);
+		MayRaise((Node *) list_make3(data->clause.vectors[0], data->clause.vectors[1],
+									 data->clause.bound), NULL);
+	FindVectorsToLeave(root, data);
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
-	AddJoinPath(root, joinrel, data);
+	AddJoinPath(root, data);
 }
 
 #if PG_VERSION_NUM < 170000
@@ -504,24 +721,18 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
  * it has found, it knows of them again.  Not where somebody else would be misled: another
  * extension with that hook, or a foreign data wrapper.
  */
-static bool
-IsAloneInJoins(const PlannerInfo *root)
-{
-	if (set_join_pathlist_hook != OfferJoin || previous_join_hook != NULL || !fasted_setting_join_node)
-		return false;
-	for (int i = 1; i < root->simple_rel_array_size; i++)
-		if (root->simple_rel_array[i] != NULL && root->simple_rel_array[i]->fdwroutine != NULL)
-			return false;
-	return true;
-}
-
 static RelOptInfo *
 SearchJoins(PlannerInfo *root, int levels_needed, List *initial_rels)
 {
 	bool		pseudoconstants = root->hasPseudoConstantQuals;
+	bool		alone = set_join_pathlist_hook == OfferJoin && previous_join_hook == NULL &&
+		fasted_setting_join_node;
 	RelOptInfo *found;
 
-	if (IsAloneInJoins(root))
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+		if (root->simple_rel_array[i] != NULL && root->simple_rel_array[i]->fdwroutine != NULL)
+			alone = false;
+	if (alone)
 		root->hasPseudoConstantQuals = false;
 	if (previous_search != NULL)
 		found = previous_search(root, levels_needed, initial_rels);
@@ -545,34 +756,6 @@ SearchJoins(PlannerInfo *root, int levels_needed, List *initial_rels)
  * one match of each pair.
  */
 
-static bool
-IsInnerJoin(const Path *path)
-{
-	const CustomPath *join = (const CustomPath *) path;
-
-	return IsA(join, CustomPath) && join->methods == &path_methods &&
-		((JoinPathData *) linitial(join->custom_private))->plan.type == JOIN_INNER;
-}
-
-/* The cheapest path of the inner join by the node; NULL: there is none. */
-static CustomPath *
-FindJoinPath(const RelOptInfo *input)
-{
-	Path	   *cheapest = NULL;
-	ListCell   *cell;
-
-	foreach(cell, input->pathlist)
-	{
-		Path	   *path = lfirst(cell);
-
-		if (IsA(path, ProjectionPath))
-			path = ((ProjectionPath *) path)->subpath;
-		if (IsInnerJoin(path) && (cheapest == NULL || path->total_cost < cheapest->total_cost))
-			cheapest = path;
-	}
-	return (CustomPath *) cheapest;
-}
-
 /*
  * A path that costs what the join does, but that no row passes where the engine counts.  Its
  * parent is the join still, whose relations it stands for.
@@ -583,18 +766,17 @@ CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
 	CustomPath *path = makeNode(CustomPath);
 	Path	   *own = &path->path;
 	JoinPathData *data = palloc(sizeof(JoinPathData));
-	bool		ordered;
 
 	*path = *join;
 	*data = *(JoinPathData *) linitial(join->custom_private);
-	ordered = data->order.rinfo != NULL;
 	data->count = count;
 	data->plan.count = true;
 	data->plan.distance_decides =
-		list_length(data->restrictlist) == 1 + list_length(data->plan.outer_keys) + ordered &&
-		(!ordered || IsTotalOrder(root, data->outer, &data->order));
+		list_length(data->restrictlist) ==
+		1 + list_length(data->plan.keys[OUTER_SIDE]) + (data->order != NULL) &&
+		(data->order == NULL || IsTotalOrder(root, data->rels[OUTER_SIDE], data->order));
 	path->custom_private = list_make1(data);
-	if (data->plan.distance_decides && data->clause.form != FORM_FOREIGN)
+	if (data->plan.distance_decides && data->clause.kind.form != FORM_FOREIGN)
 		own->rows = 0.0;
 	CostJoin(root, path, data);
 	own->total_cost += own->rows * cpu_operator_cost;
@@ -604,18 +786,30 @@ CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
 	return own;
 }
 
+/* In place of the cheapest path of an inner join by the node. */
 static void
 OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 		   RelOptInfo *output, void *extra)
 {
-	CustomPath *join;
+	CustomPath *join = NULL;
 	Aggref	   *count;
+	ListCell   *cell;
 
 	if (previous_upper_hook != NULL)
 		previous_upper_hook(root, stage, input, output, extra);
 	if (stage != UPPERREL_GROUP_AGG || input->reloptkind != RELOPT_JOINREL || IS_DUMMY_REL(input))
 		return;
-	join = FindJoinPath(input);
+	foreach(cell, input->pathlist)
+	{
+		CustomPath *path = lfirst(cell);
+
+		if (IsA(path, ProjectionPath))
+			path = (CustomPath *) ((ProjectionPath *) path)->subpath;
+		if (IsA(path, CustomPath) && path->methods == &path_methods &&
+			((JoinPathData *) linitial(path->custom_private))->plan.type == JOIN_INNER &&
+			(join == NULL || path->path.total_cost < join->path.total_cost))
+			join = path;
+	}
 	count = join == NULL ? NULL : OnlyCount(root);
 	if (count != NULL)
 		add_path(output, CountPath(root, join, count));

@@ -50,8 +50,9 @@
 #include "executor/executor.h"
 #include "functions/function.h"
 #include "join/engines.h"
-#include "join_node/join_state.h"
+#include "join_node/join_node.h"
 #include "miscadmin.h"
+#include "function_node/function_node.h"
 #include "utils/memutils.h"
 
 #define FP32_ROUNDOFF 0x1p-24
@@ -97,50 +98,53 @@ LargestDistance(double bound, bool strict)
 static void
 FindRadius(JoinNode *node)
 {
-	const JoinPlan *plan = &node->plan;
+	const DistanceKind *distance = &node->plan.distance;
 	bool		isnull;
 	Datum		value = ExecEvalExprSwitchContext(node->bound, ScanTuple(node), &isnull);
 	double		bound = isnull ? 0.0 : DatumGetFloat8(value);
 
-	node->exact = plan->form != FORM_FOREIGN;
 	node->radius_known = true;
 	node->nothing = isnull;
 	node->radius = bound;
 	/* to PostgreSQL NaN is greater than any number; a negative eps is an error */
-	node->undecided = isnan(bound) || (plan->form == FORM_WITHIN && bound < 0.0);
-	if (isnull || node->undecided || plan->form == FORM_WITHIN)
+	node->undecided = isnan(bound) || (distance->form == FORM_WITHIN && bound < 0.0);
+	if (isnull || node->undecided || distance->form == FORM_WITHIN)
 		return;
-	if (!plan->similarity)
-		node->nothing = bound < 0.0 || (plan->strict && bound == 0.0);
+	if (!distance->similarity)
+		node->nothing = bound < 0.0 || (distance->strict && bound == 0.0);
 	else
-		node->radius = node->exact ? LargestDistance(bound, plan->strict) : 1.0 - bound;
+		node->radius = IsExact(node) ? LargestDistance(bound, distance->strict) : 1.0 - bound;
 }
 
+/* The engine's eps for a foreign distance, and below which one a pair is surely within the radius. */
 static double
-EuclideanEps(JoinNode *node)
+ForeignEps(JoinNode *node)
 {
-	double		delta = (node->dimensions + 16) * FP32_ROUNDOFF;
-	double		lost = sqrt(node->dimensions) * FP32_UNDERFLOW;
+	double		radius = node->radius;
 
-	node->surely_within = fmin((node->radius - lost) * (1.0 - delta), FP32_LARGE);
-	return (node->radius + lost) * (1.0 + 2.0 * delta);
-}
+	if (node->plan.distance.cosine)
+	{
+		double		error = (2.0 * node->dimensions + 32.0) * FP32_ROUNDOFF;
+		double		least = radius - error;
+		double		most = fmax(fmin(radius + error, 2.0), 0.0);
 
-static double
-CosineEps(JoinNode *node)
-{
-	double		error = (2.0 * node->dimensions + 32.0) * FP32_ROUNDOFF;
-	double		least = node->radius - error;
-	double		most = fmax(fmin(node->radius + error, 2.0), 0.0);
+		node->surely_within = least > 0.0 ? sqrt(2.0 * fmin(least, 2.0)) - UNIT_ERROR : 0.0;
+		return sqrt(2.0 * most) + UNIT_ERROR;
+	}
+	else
+	{
+		double		delta = (node->dimensions + 16) * FP32_ROUNDOFF;
+		double		lost = sqrt(node->dimensions) * FP32_UNDERFLOW;
 
-	node->surely_within = least > 0.0 ? sqrt(2.0 * fmin(least, 2.0)) - UNIT_ERROR : 0.0;
-	return sqrt(2.0 * most) + UNIT_ERROR;
+		node->surely_within = fmin((radius - lost) * (1.0 - delta), FP32_LARGE);
+		return (radius + lost) * (1.0 + 2.0 * delta);
+	}
 }
 
 static FastedMetric
 JoinNodeMetric(const JoinNode *node)
 {
-	return node->exact && node->plan.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
+	return IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
 }
 
 /* The engine's eps for the radius, when the dimensions are known: no match is beyond. */
@@ -149,12 +153,12 @@ JoinNodeEps(JoinNode *node)
 {
 	double		eps = node->radius;
 
-	if (!node->exact)
-		return node->plan.cosine ? CosineEps(node) : EuclideanEps(node);
+	if (!IsExact(node))
+		return ForeignEps(node);
 	/* below the radius is at most the number before it; infinite distances are not below infinity */
-	if (node->plan.strict && !node->plan.similarity)
+	if (node->plan.distance.strict && !node->plan.distance.similarity)
 		eps = nextafter(eps, 0.0);
-	return node->plan.cosine ? fmin(eps, 2.0) : eps;
+	return node->plan.distance.cosine ? fmin(eps, 2.0) : eps;
 }
 
 /* What becomes of a vector. */
@@ -173,7 +177,7 @@ JoinNodeVector(const JoinNode *node, float *vector)
 	double		norm2 = 0.0;
 	double		norm;
 
-	if (!node->plan.cosine)
+	if (!node->plan.distance.cosine)
 		return ENGINE_TAKES_IT;
 	if (node->element == FASTED_ELEMENT_DOUBLE)
 	{
@@ -185,12 +189,10 @@ JoinNodeVector(const JoinNode *node, float *vector)
 			norm2 += (double) vector[k] * vector[k];
 	norm = sqrt(norm2);
 	if (norm == 0.0)
-		return node->plan.similarity ? CLAUSES_DECIDE : NEVER_MATCHES;
+		return node->plan.distance.similarity ? CLAUSES_DECIDE : NEVER_MATCHES;
 	/* no similarity but that of a zero vector is above the bound */
-	if (node->exact && node->radius < 0.0)
-		return NEVER_MATCHES;
-	if (node->exact)
-		return ENGINE_TAKES_IT;
+	if (IsExact(node))
+		return node->radius < 0.0 ? NEVER_MATCHES : ENGINE_TAKES_IT;
 	if (!(norm > FP32_SMALL_NORM && norm < FP32_LARGE_NORM))
 		return CLAUSES_DECIDE;
 	for (int k = 0; k < node->dimensions; k++)
@@ -232,14 +234,11 @@ HashKeys(JoinNode *node, JoinSide *side, uint32 row, uint64 *hash)
 	*hash = 0;
 	LoadRow(node, side, row);
 	isnull = !PassesOuterQuals(node, side);
-	foreach(cell, side->keys)
+	foreach(cell, isnull ? NIL : side->keys)
 	{
 		int			n = foreach_current_index(cell);
-		Datum		value;
+		Datum		value = ExecEvalExpr((ExprState *) lfirst(cell), econtext, &isnull);
 
-		if (isnull)
-			break;
-		value = ExecEvalExpr((ExprState *) lfirst(cell), econtext, &isnull);
 		if (isnull)
 			break;
 		value = FunctionCall1Coll(&side->hashes[n], list_nth_oid(node->plan.key_collations, n), value);
@@ -266,74 +265,72 @@ static void
 GroupSide(JoinNode *node, JoinSide *side)
 {
 	uint32		count = side->kept->count;
-	uint32		grouped = 0;
 	GroupedRow *rows = MemoryContextAllocHuge(node->context, (Size) count * sizeof(GroupedRow));
 
 	for (uint32 row = 0; row < count; row++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (HashKeys(node, side, row, &rows[grouped].hash))
-			rows[grouped++].row = row;
+		if (HashKeys(node, side, row, &rows[side->ngrouped].hash))
+			rows[side->ngrouped++].row = row;
 	}
-	qsort_interruptible(rows, grouped, sizeof(GroupedRow), CompareGroupedRows, NULL);
-	side->group = (GroupPlace) {.rows = rows,.total = grouped};
+	qsort_interruptible(rows, side->ngrouped, sizeof(GroupedRow), CompareGroupedRows, NULL);
+	side->grouped = rows;
 }
 
 /* Rows of one hash, from first on. */
 static uint32
-CountGroup(const GroupPlace *place)
+CountGroup(const JoinSide *side, uint32 first)
 {
-	uint32		end = place->first;
+	uint32		end = first;
 
-	while (end < place->total && place->rows[end].hash == place->rows[place->first].hash)
+	while (end < side->ngrouped && side->grouped[end].hash == side->grouped[first].hash)
 	{
 		CHECK_FOR_INTERRUPTS();
 		end++;
 	}
-	return end - place->first;
+	return end - first;
 }
 
 /*
- * Goes on to the next hash that both sides have, behind the rows that outer and inner
- * have come to; their counts are those of its rows.  False: there is none.
+ * Goes on to the next hash that both sides have, behind the rows that they have come to; their
+ * counts are those of its rows.  False: there is none.
  */
 static bool
-NextGroup(GroupPlace *outer, GroupPlace *inner)
+NextGroup(JoinNode *node)
 {
-	outer->first += outer->count;
-	inner->first += inner->count;
-	while (outer->first < outer->total && inner->first < inner->total)
+	JoinSide   *outer = &node->sides[OUTER_SIDE];
+	JoinSide   *inner = &node->sides[INNER_SIDE];
+
+	outer->next.first += outer->next.count;
+	inner->next.first += inner->next.count;
+	while (outer->next.first < outer->ngrouped && inner->next.first < inner->ngrouped)
 	{
-		uint64		x = outer->rows[outer->first].hash;
-		uint64		y = inner->rows[inner->first].hash;
+		uint64		x = outer->grouped[outer->next.first].hash;
+		uint64		y = inner->grouped[inner->next.first].hash;
 
 		CHECK_FOR_INTERRUPTS();
-		if (x < y)
-			outer->first++;
-		else if (x > y)
-			inner->first++;
-		else
+		if (x == y)
 		{
-			outer->count = CountGroup(outer);
-			inner->count = CountGroup(inner);
+			outer->next.count = CountGroup(outer, outer->next.first);
+			inner->next.count = CountGroup(inner, inner->next.first);
 			return true;
 		}
+		node->sides[x < y ? OUTER_SIDE : INNER_SIDE].next.first++;
 	}
-	outer->count = inner->count = 0;
+	outer->next.count = inner->next.count = 0;
 	return false;
 }
 
-static double
-PairsOf(const JoinNode *node, double outer, double inner)
+/* Of the group that was taken last, and others. */
+static GroupSize
+SizeWithNext(const JoinNode *node, GroupSize others)
 {
-	return node->plan.shared ? 0.5 * outer * (outer - 1.0) : outer * inner;
-}
+	double		outer = node->sides[OUTER_SIDE].next.count;
+	double		inner = node->sides[INNER_SIDE].next.count;
 
-/* Of shared rows the inner side has none of its own. */
-static uint64
-RowsOf(const JoinNode *node, uint64 outer, uint64 inner)
-{
-	return node->plan.shared ? outer : outer + inner;
+	others.rows += node->plan.shared ? outer : outer + inner;
+	others.pairs += node->plan.shared ? 0.5 * outer * (outer - 1.0) : outer * inner;
+	return others;
 }
 
 void
@@ -341,31 +338,28 @@ FindGroups(JoinNode *node)
 {
 	JoinSide   *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
-	GroupPlace	places[2];
 
 	node->nothing = IsEmptySide(node, outer) || IsEmptySide(node, inner);
 	if (node->nothing)
 		return;
-	node->group_waits = node->plan.outer_keys == NIL;
+	node->group_waits = node->plan.keys[OUTER_SIDE] == NIL;
 	if (node->group_waits)
 	{
-		outer->group = (GroupPlace) {.count = outer->kept->count};
-		inner->group = (GroupPlace) {.count = inner->kept->count};
+		outer->next.count = outer->kept->count;
+		inner->next.count = inner->kept->count;
+		return;
 	}
-	else
+	GroupSide(node, outer);
+	if (node->plan.shared)
 	{
-		GroupSide(node, outer);
-		inner->group = outer->group;
-		if (!node->plan.shared && outer->group.total > 0)
-			GroupSide(node, inner);
+		inner->grouped = outer->grouped;
+		inner->ngrouped = outer->ngrouped;
 	}
-	for (int i = 0; i < 2; i++)
-		places[i] = node->next_group[i] = node->sides[i].group;
-	while (NextGroup(&places[OUTER_SIDE], &places[INNER_SIDE]))
-	{
-		node->all_pairs += PairsOf(node, places[OUTER_SIDE].count, places[INNER_SIDE].count);
-		node->all_rows += RowsOf(node, places[OUTER_SIDE].count, places[INNER_SIDE].count);
-	}
+	else if (outer->ngrouped > 0)
+		GroupSide(node, inner);
+	while (NextGroup(node))
+		node->all_size = SizeWithNext(node, node->all_size);
+	outer->next = inner->next = (GroupPlace) {0};
 }
 
 /* --- the group at work */
@@ -385,7 +379,7 @@ LoadPairOfGroup(JoinNode *node, uint32 outer, uint32 inner)
 static void
 PrefetchGroup(const JoinSide *side, uint32 i, bool values)
 {
-	if (side->group.rows == NULL)
+	if (side->grouped == NULL)
 		return;
 	if (i + 2 * ROWS_AHEAD < side->group.count)
 		KeptRowsPrefetch(side->kept, RowOfGroup(side, i + 2 * ROWS_AHEAD));
@@ -394,116 +388,86 @@ PrefetchGroup(const JoinSide *side, uint32 i, bool values)
 }
 
 /*
- * Do all rows of the side have the keys of the other side's first row?  The clauses beside
- * distance and order are equalities.
+ * Are all keys equal in each of these groups, and not only their hashes?  Each row of a side has
+ * to have the keys of the other side's first row: the clauses beside distance and order are
+ * equalities.  Shared rows are those of both sides.
  */
-static bool
-HasOneKey(JoinNode *node, int number)
-{
-	const JoinSide *side = &node->sides[number];
-
-	for (uint32 i = 0; i < side->group.count; i++)
-	{
-		uint32		outer = number == OUTER_SIDE ? i : 0;
-
-		CHECK_FOR_INTERRUPTS();
-		PrefetchGroup(side, i, false);
-		if (!ExecQual(node->join_quals, LoadPairOfGroup(node, outer, i - outer)))
-			return false;
-	}
-	return true;
-}
-
-/* Are all keys equal in each of these groups, and not only their hashes? */
 static bool
 AreGroups(JoinNode *node)
 {
 	for (uint32 g = 0; g < node->nbatch; g++)
 	{
 		TakeGroup(node, g);
-		/* shared rows are those of both sides */
-		if (!HasOneKey(node, OUTER_SIDE) || (!node->plan.shared && !HasOneKey(node, INNER_SIDE)))
-			return false;
+		for (int number = 0; number < (node->plan.shared ? 1 : 2); number++)
+		{
+			const JoinSide *side = &node->sides[number];
+
+			for (uint32 i = 0; i < side->group.count; i++)
+			{
+				uint32		outer = number == OUTER_SIDE ? i : 0;
+
+				CHECK_FOR_INTERRUPTS();
+				PrefetchGroup(side, i, false);
+				if (!ExecQual(node->join_quals, LoadPairOfGroup(node, outer, i - outer)))
+					return false;
+			}
+		}
 	}
 	return true;
 }
 
 /* --- groups that are joined together */
 
-/* A side whose vectors stay in the table is not read yet: nobody knows how many there are. */
-static bool
-AreCounted(const JoinNode *node)
-{
-	return node->sides[OUTER_SIDE].complete && (node->plan.shared || node->sides[INNER_SIDE].complete);
-}
-
-static bool
-AreFew(const JoinNode *node, double pairs, uint64 rows)
-{
-	/* that is for many groups, and for one row that is evaluated once more */
-	if (node->plan.outer_keys == NIL &&
-		(node->css.ss.ps.state->es_epq_active == NULL || !AreCounted(node)))
-		return false;
-	return pairs <= SMALL_JOIN_PAIRS && rows * JoinNodeRowFloats(node) <= SMALL_JOIN_FLOATS;
-}
-
 /* Can they be compared without an engine? */
 static bool
-IsSmallBatch(const JoinNode *node)
+AreFew(const JoinNode *node, GroupSize size)
 {
-	return AreFew(node, node->batch_pairs, node->batch_rows);
+	/*
+	 * That is for many groups, and for one row that is evaluated once more.  A side whose vectors
+	 * stay in the table is not read yet: nobody knows how many there are.
+	 */
+	if (node->plan.keys[OUTER_SIDE] == NIL &&
+		(node->css.ss.ps.state->es_epq_active == NULL ||
+		 Max(node->plan.left_vector[OUTER_SIDE], node->plan.left_vector[INNER_SIDE]) >= 0))
+		return false;
+	return size.pairs <= SMALL_JOIN_PAIRS && size.rows * JoinNodeRowFloats(node) <= SMALL_JOIN_FLOATS;
 }
 
-/*
- * The group's rows are those of both sides from here on.  Its odd rows meet none of another
- * side that has no vectors.
- */
 void
 TakeGroup(JoinNode *node, uint32 g)
 {
 	for (int i = 0; i < 2; i++)
-	{
-		JoinSide   *side = &node->sides[i];
-		const BatchSide *from = &node->batch[g][i];
-
-		side->group = from->place;
-		side->nodd = node->batch[g][1 - i].nvectors > 0 ? from->nodd : 0;
-		if (side->nodd > 0)
-			side->odd = side->all_odd + from->first_odd;
-	}
+		node->sides[i].group = node->batch[g][i].place;
 }
 
 /* --- which rows can match */
 
-/* Would a nested loop compare the vectors of the rows, by their numbers in the group? */
-static bool
-AreCompared(JoinNode *node, uint32 outer, uint32 inner)
-{
-	ExprContext *econtext = LoadPairOfGroup(node, outer, inner);
-
-	return ExecQual(node->outer_quals, econtext) && ExecQual(node->partner_quals, econtext);
-}
-
 /*
  * Would a nested loop compare the vector of the side's row with any vector?  The row is given by
  * its number in the group.  The search begins at the partner that was found for the row before,
- * which for most clauses is a partner of this row as well.  If one is found, the row is in the
- * scan tuple.
+ * which for most clauses is a partner of this row as well.  Shared rows are of both sides.  If a
+ * partner is found, the row is in the scan tuple.
  */
 static bool
 HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 {
-	bool		is_outer = side == &node->sides[OUTER_SIDE];
-	JoinSide   *other = &node->sides[is_outer ? INNER_SIDE : OUTER_SIDE];
+	JoinSide   *other = &node->sides[1 - side->number];
 
 	for (uint32 k = 0; k < other->group.count; k++)
 	{
 		uint32		partner = (other->partner + k) % other->group.count;
 
 		CHECK_FOR_INTERRUPTS();
-		if ((is_outer && AreCompared(node, row, partner)) ||
-			((!is_outer || node->plan.shared) && AreCompared(node, partner, row)))
+		for (int as = 0; as < 2; as++)
 		{
+			ExprContext *econtext;
+
+			if (as != side->number && !node->plan.shared)
+				continue;
+			econtext = LoadPairOfGroup(node, as == OUTER_SIDE ? row : partner,
+									   as == OUTER_SIDE ? partner : row);
+			if (!ExecQual(node->outer_quals, econtext) || !ExecQual(node->partner_quals, econtext))
+				continue;
 			other->partner = partner;
 			LoadRow(node, side, RowOfGroup(side, row));
 			return true;
@@ -539,7 +503,7 @@ static VectorView
 VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 {
 	/* rows that are in groups have passed */
-	if ((side->group.rows == NULL && !PassesOuterQuals(node, side)) ||
+	if ((side->grouped == NULL && !PassesOuterQuals(node, side)) ||
 		(node->partner_quals != NULL && !HasPartner(node, side, i)))
 		return (VectorView) {.isnull = true};
 	return ViewVector(node, side);
@@ -571,11 +535,11 @@ DimensionsOfGroup(JoinNode *node)
 
 /* Adds a row number. */
 static void
-AddNumber(JoinNode *node, uint32 **numbers, uint32 *count, uint32 *room, uint32 number)
+AddNumber(JoinNode *node, RowList *list, uint32 number)
 {
-	if (*count == *room)
-		*numbers = GrowArray(node->context, *numbers, room, sizeof(uint32));
-	(*numbers)[(*count)++] = number;
+	if (list->count == list->room)
+		list->numbers = GrowArray(node->context, list->numbers, &list->room, sizeof(uint32));
+	list->numbers[list->count++] = number;
 }
 
 /* What becomes of the group's row in the scan tuple; its vector, if the engine is to have it. */
@@ -614,23 +578,17 @@ PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector, uint32 *n
 		PrefetchGroup(side, i, true);
 		use = UseOf(node, side, i, vector);
 		*nvectors += use != HAS_NO_VECTOR;
-		switch (use)
+		if (use == ENGINE_TAKES_IT)
 		{
-			case ENGINE_TAKES_IT:
-				if (join != NULL)
-					taken = JoinPush(join, number, vector);
-				else
-					memcpy(side->vectors + side->nrows * JoinNodeRowFloats(node), vector,
-						   JoinNodeRowFloats(node) * sizeof(float));
-				AddNumber(node, &side->rows, &side->nrows, &side->rows_room, RowOfGroup(side, i));
-				break;
-			case CLAUSES_DECIDE:
-				AddNumber(node, &side->all_odd, &side->all_nodd, &side->odd_room, i);
-				break;
-			case NEVER_MATCHES:
-			case HAS_NO_VECTOR:
-				break;
+			if (join != NULL)
+				taken = JoinPush(join, number, vector);
+			else
+				memcpy(side->vectors + side->pushed.count * JoinNodeRowFloats(node), vector,
+					   JoinNodeRowFloats(node) * sizeof(float));
+			AddNumber(node, &side->pushed, RowOfGroup(side, i));
 		}
+		else if (use == CLAUSES_DECIDE)
+			AddNumber(node, &side->odd, i);
 	}
 	return taken;
 }
@@ -643,37 +601,38 @@ PushSide(JoinNode *node, Join *join, int number)
 	float	   *vector = palloc(Max(JoinNodeRowFloats(node), 1) * sizeof(float));
 	bool		taken = true;
 
-	side->nrows = side->all_nodd = 0;
+	side->pushed.count = side->odd.count = 0;
 	for (uint32 g = 0; g < node->nbatch && taken; g++)
 	{
 		BatchSide  *pushed = &node->batch[g][number];
 		FastedRowGroup *rows = &node->row_groups[g];
-		uint32		first_row = side->nrows;
+		uint32		first_row = side->pushed.count;
 
 		TakeGroup(node, g);
-		pushed->first_odd = side->all_nodd;
+		pushed->first_odd = side->odd.count;
 		pushed->nvectors = 0;
 		if (number == OUTER_SIDE || node->batch[g][OUTER_SIDE].nvectors > 0)
 			taken = PushSideOfGroup(node, join, number, vector, &pushed->nvectors);
 		pushed->place = side->group;
-		pushed->nodd = side->all_nodd - pushed->first_odd;
+		pushed->nodd = side->odd.count - pushed->first_odd;
 		if (number == OUTER_SIDE)
 		{
 			rows->first_a = first_row;
-			rows->rows_a = side->nrows - first_row;
+			rows->rows_a = side->pushed.count - first_row;
 		}
 		if (number == INNER_SIDE || node->plan.shared)
 		{
 			node->batch[g][INNER_SIDE] = *pushed;
 			rows->first_b = first_row;
-			rows->rows_b = side->nrows - first_row;
+			rows->rows_b = side->pushed.count - first_row;
 		}
 	}
 	pfree(vector);
 	return taken;
 }
 
-void
+/* Gives the vectors of the groups that are joined to the engine, or keeps them here. */
+static void
 PushGroups(RowPusher *pusher, Join *join)
 {
 	JoinNode   *node = (JoinNode *) ((char *) pusher - offsetof(JoinNode, pusher));
@@ -684,101 +643,73 @@ PushGroups(RowPusher *pusher, Join *join)
 		(void) PushSide(node, join, INNER_SIDE);
 	if (node->plan.shared)
 	{
-		inner->rows = outer->rows;
-		inner->all_odd = outer->all_odd;
+		inner->pushed = outer->pushed;
+		inner->odd = outer->odd;
 		inner->complete = outer->complete;
 	}
 }
 
 /* --- batches */
 
-/* Adds the group that both sides are at, and what is guessed of it: that an engine takes all. */
-static void
-AddGroup(JoinNode *node)
-{
-	uint32		outer = node->sides[OUTER_SIDE].group.count;
-	uint32		inner = node->sides[INNER_SIDE].group.count;
-	uint32		room = node->batch_room;
-	BatchGroup *group;
-
-	if (node->nbatch == room)
-	{
-		node->row_groups = GrowArray(node->context, node->row_groups, &room, sizeof(FastedRowGroup));
-		node->batch = GrowArray(node->context, node->batch, &node->batch_room, sizeof(BatchGroup));
-	}
-	group = &node->batch[node->nbatch];
-	memset(group, 0, sizeof(*group));
-	for (int i = 0; i < 2; i++)
-		(*group)[i].place = node->sides[i].group;
-	node->row_groups[node->nbatch++] = (FastedRowGroup) {.rows_a = outer,.rows_b = inner};
-	node->batch_pairs += PairsOf(node, outer, inner);
-	node->batch_rows += RowsOf(node, outer, inner);
-}
-
-/* Both sides go to the group that is next; false: there is none. */
+/* Had such groups better be joined alone? */
 static bool
-FindNextGroup(JoinNode *node)
+AreLarge(const JoinNode *node, GroupSize size)
 {
-	if (!node->group_waits && !NextGroup(&node->next_group[OUTER_SIDE], &node->next_group[INNER_SIDE]))
-		return false;
-	node->group_waits = false;
-	for (int i = 0; i < 2; i++)
-		node->sides[i].group = node->next_group[i];
-	return true;
-}
-
-/* Had that group better be joined alone? */
-static bool
-IsLarge(const JoinNode *node, double rows, double pairs)
-{
-	return node->alone && pairs >= LARGE_GROUP_PAIRS_A_ROW * rows;
+	return node->alone && size.pairs >= LARGE_GROUP_PAIRS_A_ROW * size.rows;
 }
 
 /* Does the group that both sides are at go with those of the batch? */
 static bool
 GoesWithBatch(JoinNode *node, int dimensions)
 {
-	uint64		outer = node->sides[OUTER_SIDE].group.count;
-	uint64		inner = node->sides[INNER_SIDE].group.count;
-	uint64		rows = RowsOf(node, outer, inner);
-	double		pairs = PairsOf(node, outer, inner);
+	GroupSize	size = SizeWithNext(node, node->batch_size);
 
 	if (node->nbatch == 0)
 		return true;
 	if (dimensions != 0 && node->dimensions != 0 && dimensions != node->dimensions)
 		return false;
-	if (AreFew(node, node->batch_pairs + pairs, node->batch_rows + rows) || node->dimensions == 0)
+	if (AreFew(node, size) || node->dimensions == 0)
 		return true;
-	if (node->all_pairs <= FEW_PAIRS_A_ROW * node->all_rows && IsSmallBatch(node))
+	if (node->all_size.pairs <= FEW_PAIRS_A_ROW * node->all_size.rows && AreFew(node, node->batch_size))
 		return false;
 	if (node->room_dimensions != node->dimensions)
-		node->most_rows = JoinRoom(node->all_pairs, node->element, node->dimensions, &node->alone);
+		node->most_rows = JoinRoom(node->all_size.pairs, node->element, node->dimensions, &node->alone);
 	node->room_dimensions = node->dimensions;
-	return node->batch_rows + rows <= node->most_rows && !IsLarge(node, rows, pairs) &&
-		!IsLarge(node, node->batch_rows, node->batch_pairs);
+	return size.rows <= node->most_rows && !AreLarge(node, SizeWithNext(node, (GroupSize) {0})) &&
+		!AreLarge(node, node->batch_size);
 }
 
-/* Goes on to the next groups that are joined together; false: there are no more. */
+/*
+ * Goes on to the next groups that are joined together; false: there are no more.  Their rows are a
+ * guess: that an engine takes all.
+ */
 static bool
 NextBatch(JoinNode *node)
 {
-	node->nbatch = 0;
-	node->batch_rows = 0;
-	node->batch_pairs = 0.0;
-	node->dimensions = 0;
-	while (!node->nothing && FindNextGroup(node))
+	memset(&node->nbatch, 0, sizeof(JoinNode) - offsetof(JoinNode, nbatch));
+	while (!node->nothing && (node->group_waits || NextGroup(node)))
 	{
-		int			dimensions = DimensionsOfGroup(node);
+		uint32		room = node->batch_room;
+		int			dimensions;
 
 		CHECK_FOR_INTERRUPTS();
-		if (node->nothing)
+		for (int i = 0; i < 2; i++)
+			node->sides[i].group = node->sides[i].next;
+		dimensions = DimensionsOfGroup(node);
+		node->group_waits = !node->nothing && !GoesWithBatch(node, dimensions);
+		if (node->nothing || node->group_waits)
 			break;
-		if (!GoesWithBatch(node, dimensions))
+		if (node->nbatch == room)
 		{
-			node->group_waits = true;
-			break;
+			node->row_groups = GrowArray(node->context, node->row_groups, &room, sizeof(FastedRowGroup));
+			node->batch = GrowArray(node->context, node->batch, &node->batch_room, sizeof(BatchGroup));
 		}
-		AddGroup(node);
+		for (int i = 0; i < 2; i++)
+			node->batch[node->nbatch][i] = (BatchSide) {.place = node->sides[i].group};
+		node->row_groups[node->nbatch++] =
+			(FastedRowGroup) {.rows_a = node->sides[OUTER_SIDE].group.count,
+			.rows_b = node->sides[INNER_SIDE].group.count};
+		node->batch_size = SizeWithNext(node, node->batch_size);
 		if (node->dimensions == 0)
 			node->dimensions = dimensions;
 	}
@@ -827,11 +758,10 @@ BeginEngine(JoinNode *node)
 	MemoryContext old;
 
 	node->distance_decides = node->plan.distance_decides &&
-		(node->plan.outer_keys == NIL || AreGroups(node));
-	node->engine_counts = node->distance_decides && node->exact;
-	output = node->engine_counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
-	node->pusher.groups = node->nbatch > 1 ? node->row_groups : NULL;
-	node->pusher.ngroups = node->nbatch;
+		(node->plan.keys[OUTER_SIDE] == NIL || AreGroups(node));
+	output = node->distance_decides && IsExact(node) ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
+	node->pusher = (RowPusher) {.push = PushGroups,.ngroups = node->nbatch,
+		.groups = node->nbatch > 1 ? node->row_groups : NULL};
 	node->engine_groups += node->nbatch;
 	old = MemoryContextSwitchTo(node->context);
 	node->join = JoinBeginPushed(&node->pusher, node->plan.shared ? 1 : 2, node->element,
@@ -870,17 +800,9 @@ BeginNextGroups(JoinNode *node)
 		return false;
 	}
 	node->all_groups += node->nbatch;
-	node->next_pair = node->npairs = 0;
-	node->next_equal = 0;
-	node->mirrored = false;
-	/* behind the odd rows of the group before the first */
-	node->odd_group = 0;
-	node->odd_inner = true;
-	node->next_odd = PG_UINT32_MAX;
-	node->distance_decides = node->engine_counts = false;
 	if (node->dimensions == 0)
 		PushGroups(&node->pusher, NULL);	/* all are odd */
-	else if (IsSmallBatch(node))
+	else if (AreFew(node, node->batch_size))
 		JoinFewRows(node);
 	else
 		BeginEngine(node);

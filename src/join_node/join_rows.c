@@ -5,8 +5,8 @@
  *	  vector there, as floats or doubles.
  *
  * A row in memory is its values and then its null flags, so that a reader has
- * nothing to take apart; what values point to lies in chunks.  A row in the file is
- * a minimal tuple.
+ * nothing to take apart; what values point to is in a memory context of its own.  A row in
+ * the file is a minimal tuple.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,45 +19,20 @@
 #include "catalog/pg_type.h"
 #include "engine/engine.h"
 #include "executor/executor.h"
-#include "join_node/join_state.h"
+#include "join_node/join_node.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "utils/datum.h"
-#include "utils/expandeddatum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 
-#define CHUNK_BYTES (256 * 1024)
+/* What a memory context adds to what a value points to, about. */
+#define VALUE_OVERHEAD 16
 
 /* Of what a value points to, so much is asked for; then the processor sees the rest coming. */
 #define PREFETCH_LINES 4
 #define CACHE_LINE 64
-
-/* Where a row in the file begins. */
-typedef struct FilePlace FilePlace;
-struct FilePlace
-{
-	int			fileno;
-	off_t		offset;
-};
-
-/* Rows of these columns; what is beyond so many bytes goes to a temporary file. */
-static KeptRows *
-KeptRowsCreate(MemoryContext parent, TupleDesc columns, Size limit)
-{
-	MemoryContext context = AllocSetContextCreate(parent, "fasted kept rows", ALLOCSET_DEFAULT_SIZES);
-	KeptRows   *kept = MemoryContextAllocZero(context, sizeof(KeptRows));
-
-	kept->context = context;
-	kept->columns = columns;
-	kept->ncolumns = columns->natts;
-	kept->row_bytes = Max(MAXALIGN(columns->natts * (sizeof(Datum) + sizeof(bool))),
-								 MAXIMUM_ALIGNOF);
-	kept->limit = limit;
-	return kept;
-}
 
 void *
 GrowArray(MemoryContext context, void *array, uint32 *room, Size size)
@@ -68,81 +43,37 @@ GrowArray(MemoryContext context, void *array, uint32 *room, Size size)
 	return repalloc_huge(array, *room * size);
 }
 
-static char *
-RoomInChunk(KeptRows *kept, Size bytes)
-{
-	char	   *room;
-
-	bytes = MAXALIGN(bytes);
-	if (bytes > CHUNK_BYTES / 4)
-		return MemoryContextAllocHuge(kept->context, bytes);
-	if (bytes > kept->chunk_left)
-	{
-		kept->chunk = MemoryContextAlloc(kept->context, CHUNK_BYTES);
-		kept->chunk_left = CHUNK_BYTES;
-	}
-	room = kept->chunk;
-	kept->chunk += bytes;
-	kept->chunk_left -= bytes;
-	return room;
-}
-
-/* --- a row in memory */
-
-/* The bytes that a value points to; zero: it is the value itself. */
-static Size
-BytesOf(Form_pg_attribute column, Datum value)
-{
-	if (column->attbyval)
-		return 0;
-	if (column->attlen == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
-		return EOH_get_flat_size(DatumGetEOHP(value));
-	return datumGetSize(value, false, column->attlen);
-}
-
-static Datum
-CopyValue(KeptRows *kept, Form_pg_attribute column, Datum value)
-{
-	Size		bytes = BytesOf(column, value);
-	char	   *copy;
-
-	if (column->attbyval)
-		return value;
-	copy = RoomInChunk(kept, bytes);
-	if (column->attlen == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
-		EOH_flatten_into(DatumGetEOHP(value), copy, bytes);
-	else
-		memcpy(copy, DatumGetPointer(value), bytes);
-	return PointerGetDatum(copy);
-}
+/* --- rows in memory and in a file */
 
 static void
-AddInMemory(KeptRows *kept, const Datum *values, const bool *isnull)
+AddInMemory(KeptRows *kept, const TupleTableSlot *row, Size bytes)
 {
+	MemoryContext old = MemoryContextSwitchTo(kept->values);
 	int			natts = kept->columns->natts;
 	Datum	   *copy;
 
-	if (kept->in_memory == kept->nblocks * KEPT_BLOCK_ROWS)
-	{
-		if (kept->nblocks == kept->block_room)
-			kept->blocks = GrowArray(kept->context, kept->blocks, &kept->block_room, sizeof(char *));
-		kept->blocks[kept->nblocks++] =
-			MemoryContextAllocHuge(kept->context, KEPT_BLOCK_ROWS * kept->row_bytes);
-	}
-	copy = (Datum *) PlaceOfKeptRow(kept, kept->in_memory);
+	if (kept->in_memory == kept->room)
+		kept->rows = GrowArray(kept->context, kept->rows, &kept->room, kept->row_bytes);
+	copy = (Datum *) (kept->rows + kept->in_memory * kept->row_bytes);
 	for (int i = 0; i < natts; i++)
-		copy[i] = isnull[i] ? (Datum) 0 : CopyValue(kept, TupleDescAttr(kept->columns, i), values[i]);
-	memcpy(copy + natts, isnull, natts * sizeof(bool));
+	{
+		Form_pg_attribute column = TupleDescAttr(kept->columns, i);
+
+		copy[i] = row->tts_isnull[i] ? (Datum) 0 :
+			datumCopy(row->tts_values[i], column->attbyval, column->attlen);
+	}
+	memcpy(copy + natts, row->tts_isnull, natts * sizeof(bool));
 	kept->in_memory++;
+	kept->left -= bytes;
+	MemoryContextSwitchTo(old);
 }
 
-/* --- a row in the file */
-
 static void
-AddToFile(KeptRows *kept, const Datum *values, const bool *isnull)
+AddToFile(KeptRows *kept, TupleTableSlot *row)
 {
-	uint32		row = kept->count - kept->in_memory;
-	MinimalTuple tuple;
+	uint32		number = kept->count - kept->in_memory;
+	MinimalTuple tuple = ExecCopySlotMinimalTuple(row);
+	FilePlace  *place;
 
 	if (kept->file == NULL)
 	{
@@ -151,24 +82,20 @@ AddToFile(KeptRows *kept, const Datum *values, const bool *isnull)
 		kept->file = BufFileCreateTemp(false);
 		for (int i = 0; i < 2; i++)
 			kept->slots[i] = MakeSingleTupleTableSlot(kept->columns, &TTSOpsMinimalTuple);
-		kept->values = MakeSingleTupleTableSlot(kept->columns, &TTSOpsVirtual);
 		MemoryContextSwitchTo(old);
 	}
-	memcpy(kept->values->tts_values, values, kept->columns->natts * sizeof(Datum));
-	memcpy(kept->values->tts_isnull, isnull, kept->columns->natts * sizeof(bool));
-	ExecStoreVirtualTuple(kept->values);
-	tuple = ExecCopySlotMinimalTuple(kept->values);
-	ExecClearTuple(kept->values);
-	if (row == kept->place_room)
+	if (number == kept->place_room)
 		kept->places = GrowArray(kept->context, kept->places, &kept->place_room, sizeof(FilePlace));
-	BufFileTell(kept->file, &kept->places[row].fileno, &kept->places[row].offset);
+	place = &kept->places[number];
+	place->length = tuple->t_len;
+	BufFileTell(kept->file, &place->fileno, &place->offset);
 	BufFileWrite(kept->file, tuple, tuple->t_len);
 	pfree(tuple);
 }
 
-/* Copies a row. */
+/* Copies a row; what is beyond the limit goes to a temporary file. */
 static void
-KeptRowsAdd(KeptRows *kept, const Datum *values, const bool *isnull)
+KeptRowsAdd(KeptRows *kept, TupleTableSlot *row)
 {
 	Size		bytes = kept->row_bytes;
 
@@ -178,86 +105,76 @@ KeptRowsAdd(KeptRows *kept, const Datum *values, const bool *isnull)
 				 errmsg("a side of the join has too many rows"),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 	for (int i = 0; i < kept->columns->natts; i++)
-		if (!isnull[i])
-			bytes += BytesOf(TupleDescAttr(kept->columns, i), values[i]);
-	if (kept->file == NULL && kept->bytes + bytes <= kept->limit)
-		AddInMemory(kept, values, isnull);
+	{
+		Form_pg_attribute column = TupleDescAttr(kept->columns, i);
+
+		if (!row->tts_isnull[i] && !column->attbyval)
+			bytes += VALUE_OVERHEAD +
+				datumEstimateSpace(row->tts_values[i], false, false, column->attlen);
+	}
+	if (kept->file == NULL && bytes <= kept->left)
+		AddInMemory(kept, row, bytes);
 	else
-		AddToFile(kept, values, isnull);
-	kept->bytes += bytes;
+		AddToFile(kept, row);
 	kept->count++;
 }
 
-void
-KeptRowsPrefetchValues(const KeptRows *kept, uint32 row)
+/* A row's columns, in the order of its description. */
+typedef struct KeptRow
 {
 	const Datum *values;
 	const bool *isnull;
+} KeptRow;
+
+static KeptRow
+FetchFromFile(KeptRows *kept, uint32 row, int reader)
+{
+	const FilePlace *place = &kept->places[row - kept->in_memory];
+	TupleTableSlot *slot = kept->slots[reader];
+	MinimalTuple tuple = MemoryContextAlloc(kept->context, place->length);
+
+	if (BufFileSeek(kept->file, place->fileno, place->offset, SEEK_SET) != 0 ||
+		BufFileRead(kept->file, tuple, place->length) != place->length)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read a row from a temporary file of a join: %m")));
+	ExecStoreMinimalTuple(tuple, slot, true);
+	slot_getallattrs(slot);
+	return (KeptRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};
+}
+
+/* Row number row; valid until the next call for kept by this reader, 0 or 1. */
+static inline KeptRow
+KeptRowsFetch(KeptRows *kept, uint32 row, int reader)
+{
+	const Datum *values;
+
+	if (unlikely(row >= kept->in_memory))
+		return FetchFromFile(kept, row, reader);
+	values = (const Datum *) (kept->rows + row * kept->row_bytes);
+	return (KeptRow) {.values = values,.isnull = (const bool *) (values + kept->columns->natts)};
+}
+
+void
+KeptRowsPrefetchValues(KeptRows *kept, uint32 row)
+{
+	KeptRow		values;
 
 	if (row >= kept->in_memory)
 		return;
-	values = (const Datum *) PlaceOfKeptRow(kept, row);
-	isnull = (const bool *) (values + kept->ncolumns);
-	for (int i = 0; i < kept->ncolumns; i++)
+	values = KeptRowsFetch(kept, row, 0);
+	for (int i = 0; i < kept->columns->natts; i++)
 	{
-		const char *bytes = DatumGetPointer(values[i]);
+		const char *bytes = DatumGetPointer(values.values[i]);
 
-		if (isnull[i] || TupleDescAttr(kept->columns, i)->attbyval)
+		if (values.isnull[i] || TupleDescAttr(kept->columns, i)->attbyval)
 			continue;
 		for (int line = 0; line < PREFETCH_LINES; line++)
 			__builtin_prefetch(bytes + line * CACHE_LINE);
 	}
 }
 
-static void
-ReadExactly(KeptRows *kept, void *to, Size bytes)
-{
-	if (BufFileRead(kept->file, to, bytes) != bytes)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read a row from a temporary file of a join: %m")));
-}
-
-KeptRow
-KeptRowsFetchFromFile(KeptRows *kept, uint32 row, int reader)
-{
-	const FilePlace *place = &kept->places[row - kept->in_memory];
-	TupleTableSlot *slot = kept->slots[reader];
-	MinimalTuple tuple;
-	uint32		length;
-
-	if (BufFileSeek(kept->file, place->fileno, place->offset, SEEK_SET) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not seek in a temporary file of a join: %m")));
-	ReadExactly(kept, &length, sizeof(length));
-	tuple = MemoryContextAlloc(kept->context, length);
-	tuple->t_len = length;
-	ReadExactly(kept, (char *) tuple + sizeof(length), length - sizeof(length));
-	ExecStoreMinimalTuple(tuple, slot, true);
-	slot_getallattrs(slot);
-	return (KeptRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};
-}
-
-/* Frees everything. */
-static void
-KeptRowsEnd(KeptRows *kept)
-{
-	if (kept->file != NULL)
-		BufFileClose(kept->file);
-	MemoryContextDelete(kept->context);
-}
-
 /* --- which columns */
-
-/* The rows of both sides may take this part of fasted.memory_limit, beside the engine. */
-#define KEPT_SHARE 2
-
-static Size
-KeptLimit(const JoinNode *node)
-{
-	return (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? KEPT_SHARE : 2 * KEPT_SHARE);
-}
 
 /* The columns whose values are fetched from TOAST tables at once, as clauses or vectors use them. */
 static void
@@ -266,45 +183,32 @@ FindWanted(JoinNode *node)
 	const JoinPlan *plan = &node->plan;
 	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
 	Bitmapset  *used = NULL;
+	ListCell   *cell;
 
-	pull_varattnos((Node *) list_make5(plan->outer, plan->inner, plan->join_quals, plan->outer_keys,
-									   plan->inner_keys), INDEX_VAR, &used);
+	pull_varattnos((Node *) list_make5(plan->vectors[0], plan->vectors[1], plan->join_quals,
+									   plan->keys[0], plan->keys[1]), INDEX_VAR, &used);
 	node->wanted = palloc(natts + 1);
 	for (int i = 0; i < natts; i++)
 		node->wanted[i] = bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, used);
-	for (int i = 0; i < list_length(plan->shared_columns); i++)
-		node->wanted[list_nth_int(plan->shared_columns, i)] |= node->wanted[plan->outer_columns + i];
+	foreach(cell, plan->shared_columns)
+		node->wanted[lfirst_int(cell)] |= node->wanted[plan->outer_columns + foreach_current_index(cell)];
 }
 
-/* Finds out whether the side's vectors can be read where they lie. */
+/* Prepares to evaluate the side's vectors, which can perhaps be read where they lie. */
 static void
-InitSideVector(JoinNode *node, JoinSide *side, Expr *vector)
+InitVector(JoinNode *node, JoinSide *side)
 {
+	Expr	   *vector = node->plan.vectors[side->number];
 	FuncExpr   *cast = (FuncExpr *) vector;
 
+	side->vector = ExecInitExpr(vector, &node->css.ss.ps);
 	if (getBaseType(exprType((Node *) vector)) == FLOAT8ARRAYOID)
 		node->element = FASTED_ELEMENT_DOUBLE;
 	side->plain_vector = -1;
 	/* the cast is one of pgvector's own, as the distance is */
-	if (node->plan.form == FORM_FOREIGN && IsA(cast, FuncExpr) && IsA(linitial(cast->args), Var) &&
+	if (!IsExact(node) && IsA(cast, FuncExpr) && IsA(linitial(cast->args), Var) &&
 		strcmp(get_func_name(cast->funcid), "vector_to_float4") == 0)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
-}
-
-/* Prepares to fetch vectors from the table that the side is a scan of. */
-static void
-InitLeftVectors(JoinSide *side)
-{
-	Relation	table;
-
-	if (side->left_vector < 0)
-		return;
-	table = ((ScanState *) side->plan)->ss_currentRelation;
-	side->left_slot = ExecInitExtraTupleSlot(side->plan->state, RelationGetDescr(table),
-											 table_slot_callbacks(table));
-	for (int i = 0; i < side->columns; i++)
-		if (side->from[i] == side->left_vector)
-			side->left_column = side->first + i;
 }
 
 void
@@ -314,43 +218,69 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts - node->plan.count;
 	int			outer_columns = node->plan.outer_columns;
 	bool		shared = node->plan.shared && number == INNER_SIDE;
+	List	   *hashes = node->plan.hashes[number];
+	ListCell   *cell;
 
+	side->number = number;
 	side->plan = plan;
 	side->first = number == OUTER_SIDE ? 0 : outer_columns;
 	side->columns = number == OUTER_SIDE ? outer_columns : natts - outer_columns;
+	side->left_vector = node->plan.left_vector[number];
 	side->from = palloc(side->columns * sizeof(int) + 1);
 	for (int i = 0; i < side->columns; i++)
+	{
 		side->from[i] = shared ? list_nth_int(node->plan.shared_columns, i) : i;
-	side->kept_columns = CreateTupleDescCopy(ExecGetResultType(plan));
-	side->left_vector = node->plan.left_vector[number];
-	side->left_place = node->plan.left_place[number];
+		if (side->from[i] == side->left_vector)
+			side->left_column = side->first + i;
+	}
+	side->row = ExecInitExtraTupleSlot(plan->state, ExecGetResultType(plan), &TTSOpsVirtual);
+	if (side->left_vector >= 0)
+		side->left_slot = table_slot_create(((ScanState *) plan)->ss_currentRelation,
+											&plan->state->es_tupleTable);
 	side->loaded = -1;
-	InitLeftVectors(side);
+	InitVector(node, side);
+	side->keys = ExecInitExprList(node->plan.keys[number], &node->css.ss.ps);
+	side->hashes = palloc(list_length(hashes) * sizeof(FmgrInfo) + 1);
+	foreach(cell, hashes)
+		fmgr_info(lfirst_oid(cell), &side->hashes[foreach_current_index(cell)]);
 	if (node->wanted == NULL)
 		FindWanted(node);
-	InitSideVector(node, side, number == OUTER_SIDE ? node->plan.outer : node->plan.inner);
 }
 
 /* --- reading */
 
+/* The rows of both sides may take half of fasted.memory_limit, beside the engine. */
 void
 BeginSide(JoinNode *node, JoinSide *side)
 {
-	side->kept = KeptRowsCreate(node->context, side->kept_columns, KeptLimit(node));
+	KeptRows   *kept = MemoryContextAllocZero(node->context, sizeof(KeptRows));
+
+	kept->context = node->context;
+	kept->values = GenerationContextCreate(node->context, "fasted kept rows", ALLOCSET_DEFAULT_SIZES);
+	kept->columns = side->row->tts_tupleDescriptor;
+	kept->row_bytes = MAXALIGN(Max(kept->columns->natts, 1) * (sizeof(Datum) + sizeof(bool)));
+	kept->left = (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? 2 : 4);
+	side->kept = kept;
 }
 
 int
-CompareByOrder(const JoinNode *node, uint32 row, uint32 other)
+CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 {
 	KeptRows   *kept = node->sides[OUTER_SIDE].kept;
 	KeptRow		a = KeptRowsFetch(kept, row, OUTER_SIDE);
 	KeptRow		b = KeptRowsFetch(kept, other, INNER_SIDE);
-	int			column = node->plan.order_column;
+	int			column = node->order_column;
+	MemoryContext old;
 	int			compared;
 
+	/* what was loaded from a file is there no longer */
+	if (Max(row, other) >= kept->in_memory)
+		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
 	if (a.isnull[column] || b.isnull[column])
 		return 0;
+	old = MemoryContextSwitchTo(node->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
 	compared = ApplySortComparator(a.values[column], false, b.values[column], false, node->order);
+	MemoryContextSwitchTo(old);
 	return compared < 0 ? -1 : compared > 0;
 }
 
@@ -373,32 +303,32 @@ static void
 TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
+	TupleTableSlot *row = side->row;
 	MemoryContext old = MemoryContextSwitchTo(ScanTuple(node)->ecxt_per_tuple_memory);
-	int			count = side->kept_columns->natts;
-	Datum	   *values = palloc(count * sizeof(Datum) + 1);
-	bool	   *isnull = palloc(count * sizeof(bool) + 1);
+	int			count = row->tts_tupleDescriptor->natts;
 
 	slot_getallattrs(slot);
-	memcpy(values, slot->tts_values, count * sizeof(Datum));
-	memcpy(isnull, slot->tts_isnull, count * sizeof(bool));
+	ExecClearTuple(row);
+	memcpy(row->tts_values, slot->tts_values, count * sizeof(Datum));
+	memcpy(row->tts_isnull, slot->tts_isnull, count * sizeof(bool));
 	for (int i = 0; i < side->columns; i++)
 	{
 		int			column = side->first + i;
-		int			from = side->from[i];
+		Datum	   *value = &row->tts_values[side->from[i]];
+		bool		isnull = row->tts_isnull[side->from[i]];
 
-		if (node->wanted[column] && !isnull[from] &&
-			TupleDescAttr(side->kept_columns, from)->attlen == -1 &&
-			VARATT_IS_EXTERNAL(DatumGetPointer(values[from])))
-			values[from] = PointerGetDatum(detoast_external_attr((struct varlena *)
-																 DatumGetPointer(values[from])));
-		scan->tts_values[column] = values[from];
-		scan->tts_isnull[column] = isnull[from];
+		if (node->wanted[column] && !isnull &&
+			TupleDescAttr(row->tts_tupleDescriptor, side->from[i])->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(*value)))
+			*value = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(*value)));
+		scan->tts_values[column] = *value;
+		scan->tts_isnull[column] = isnull;
 	}
 	side->loaded = -1;
 	side->has_vector = true;
 	if (side->left_vector >= 0)
-		isnull[side->left_vector] = true;
-	KeptRowsAdd(side->kept, values, isnull);
+		row->tts_isnull[side->left_vector] = true;
+	KeptRowsAdd(side->kept, ExecStoreVirtualTuple(row));
 	if (node->order != NULL)
 		NoteDirection(node, side->kept);
 	MemoryContextSwitchTo(old);
@@ -438,12 +368,13 @@ IsEmptySide(JoinNode *node, JoinSide *side)
 }
 
 void
-EndSide(JoinNode *node, JoinSide *side)
+EndSide(JoinSide *side)
 {
-	bool		shared = node->plan.shared && side == &node->sides[INNER_SIDE];
-
-	if (side->kept != NULL && !shared)
-		KeptRowsEnd(side->kept);
+	if (side->kept != NULL && side->kept->file != NULL)
+	{
+		BufFileClose(side->kept->file);
+		side->kept->file = NULL;	/* shared rows end twice */
+	}
 	if (side->left_slot != NULL)
 		ExecClearTuple(side->left_slot);
 	memset(&side->kept, 0, sizeof(JoinSide) - offsetof(JoinSide, kept));
@@ -460,17 +391,14 @@ LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 
 	if (side->loaded == row)
 		return;
-	kept = KeptRowsFetch(side->kept, row, side == &node->sides[INNER_SIDE]);
+	kept = KeptRowsFetch(side->kept, row, side->number);
 	side->loaded = row;
 	for (int i = 0; i < side->columns; i++)
 	{
 		scan->tts_values[side->first + i] = kept.values[side->from[i]];
 		scan->tts_isnull[side->first + i] = kept.isnull[side->from[i]];
 	}
-	if (side->left_vector < 0)
-		return;
-	side->place = *(ItemPointer) DatumGetPointer(kept.values[side->left_place]);
-	side->has_vector = !kept.isnull[side->left_vector];
+	side->has_vector = side->left_vector < 0;
 }
 
 void
@@ -480,44 +408,25 @@ LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row)
 	LoadRow(node, &node->sides[INNER_SIDE], inner_row);
 }
 
-/* Keeps a vector that comes from a TOAST table, which takes long. */
-static Datum
-KeepFetched(KeptRows *kept, uint32 row, int column, Datum value)
-{
-	Size		bytes = toast_raw_datum_size(value);
-	Datum	   *values;
-	MemoryContext old;
-
-	if (row >= kept->in_memory || kept->bytes + bytes > kept->limit)
-		return value;
-	old = MemoryContextSwitchTo(kept->context);
-	values = (Datum *) PlaceOfKeptRow(kept, row);
-	values[column] = PointerGetDatum(detoast_attr((struct varlena *) DatumGetPointer(value)));
-	((bool *) (values + kept->ncolumns))[column] = false;
-	kept->bytes += bytes;
-	MemoryContextSwitchTo(old);
-	return values[column];
-}
-
 void
 LoadVector(JoinNode *node, JoinSide *side)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
 	TargetEntry *entry;
-	Datum		value;
-	bool		isnull;
+	Datum		place;
 
-	if (side->left_vector < 0 || side->has_vector || side->loaded < 0)
+	if (side->has_vector || side->loaded < 0)
 		return;
-	if (!table_tuple_fetch_row_version(((ScanState *) side->plan)->ss_currentRelation, &side->place,
+	place = KeptRowsFetch(side->kept, side->loaded,
+						  side->number).values[node->plan.left_place[side->number]];
+	if (!table_tuple_fetch_row_version(((ScanState *) side->plan)->ss_currentRelation,
+									   (ItemPointer) DatumGetPointer(place),
 									   side->plan->state->es_snapshot, side->left_slot))
 		elog(ERROR, "a row that was read is not in its table any more");
 	entry = list_nth(side->plan->plan->targetlist, side->left_vector);
-	value = slot_getattr(side->left_slot, castNode(Var, entry->expr)->varattno, &isnull);
-	if (!isnull && VARATT_IS_EXTERNAL(DatumGetPointer(value)))
-		value = KeepFetched(side->kept, side->loaded, side->left_vector, value);
-	scan->tts_values[side->left_column] = value;
-	scan->tts_isnull[side->left_column] = isnull;
+	scan->tts_values[side->left_column] =
+		slot_getattr(side->left_slot, castNode(Var, entry->expr)->varattno,
+					 &scan->tts_isnull[side->left_column]);
 	side->has_vector = true;
 }
 
@@ -551,8 +460,8 @@ ScanTuple(JoinNode *node)
  *
  * pgvector's vector is its dimensions and its floats, but its cast to real[] makes a
  * Datum of each float on the way, which takes longer than all else that is done with
- * a row while it is read.  So its floats are read where they lie, if for the first
- * vector of a run they are there: those that the cast gives, bit for bit.
+ * a row while it is read.  So its floats are read where they lie: those that the cast
+ * gives, bit for bit.
  */
 
 /* A vector as pgvector lays it out. */
@@ -564,69 +473,30 @@ typedef struct PlainVector
 	float		elements[FLEXIBLE_ARRAY_MEMBER];
 } PlainVector;
 
-static VectorView
-ViewArray(ArrayType *array)
-{
-	VectorView	view = {0};
-	int			dimensions;
-
-	if (VectorShape(array, &dimensions) == VECTOR_OK)
-		view = (VectorView) {.elements = (const float *) ARR_DATA_PTR(array),.dimensions = dimensions};
-	return view;
-}
-
-/* By the expression that makes real[] of it. */
-static VectorView
-CastVector(JoinNode *node, JoinSide *side)
-{
-	bool		isnull;
-	Datum		value = ExecEvalExpr(side->vector, node->css.ss.ps.ps_ExprContext, &isnull);
-
-	if (isnull)
-		return (VectorView) {.isnull = true};
-	return ViewArray(DatumGetArrayTypeP(value));
-}
-
-static VectorView
-ViewPlainVector(Datum value)
-{
-	const PlainVector *vector = (PlainVector *) PG_DETOAST_DATUM(value);
-
-	if (vector->dimensions <= 0 ||
-		VARSIZE(vector) != offsetof(PlainVector, elements) + vector->dimensions * sizeof(float))
-		return (VectorView) {0};
-	return (VectorView) {.elements = vector->elements,.dimensions = vector->dimensions};
-}
-
-static bool
-AreSame(const VectorView *x, const VectorView *y)
-{
-	return x->elements != NULL && y->elements != NULL && x->dimensions == y->dimensions &&
-		memcmp(x->elements, y->elements, x->dimensions * sizeof(float)) == 0;
-}
-
 VectorView
 ViewVector(JoinNode *node, JoinSide *side)
 {
 	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
 	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-	VectorView	view;
+	int			plain = side->plain_vector;
+	VectorView	view = {0};
 
-	if (side->plain_vector < 0 || scan->tts_isnull[side->plain_vector])
-		view = CastVector(node, side);
-	else
+	if (plain >= 0 && !scan->tts_isnull[plain])
 	{
-		view = ViewPlainVector(scan->tts_values[side->plain_vector]);
-		if (!side->plain_checked || view.elements == NULL)
-		{
-			VectorView	cast = CastVector(node, side);
+		const PlainVector *vector = (PlainVector *) PG_DETOAST_DATUM(scan->tts_values[plain]);
 
-			if (!AreSame(&view, &cast))
-				side->plain_vector = -1;
-			side->plain_checked = true;
-			view = cast;
-		}
+		if (vector->dimensions > 0 &&
+			VARSIZE(vector) == offsetof(PlainVector, elements) + vector->dimensions * sizeof(float))
+			view = (VectorView) {.elements = vector->elements,.dimensions = vector->dimensions};
+	}
+	if (view.elements == NULL)
+	{
+		Datum		value = ExecEvalExpr(side->vector, econtext, &view.isnull);
+		ArrayType  *array = view.isnull ? NULL : DatumGetArrayTypeP(value);
+
+		if (array != NULL && VectorShape(array, &view.dimensions) == VECTOR_OK)
+			view.elements = (const float *) ARR_DATA_PTR(array);
 	}
 	MemoryContextSwitchTo(old);
 	return view;
