@@ -85,7 +85,7 @@ panel_join_stats(const PanelJoin *join, FastedStats *stats)
 		stats->rows += join->started ? join->rows[side] : join->sides[side].have;
 	stats->dimensions = join->problem.options.dimensions;
 	stats->panels = !join->started ? 0 : join->resident || join->outer_rows == 0 ? 1
-		: (uint32_t) ceil_div(outer_total, join->spread ? ceil_div(join->outer_rows, join->devices)
+		: (uint32_t) ceil_div(outer_total, join->spread ? ceil_div(join->outer_rows, panels_width(join))
 							   : join->outer_rows);
 	tell_progress(join, stats);
 }
@@ -363,27 +363,12 @@ static FastedStatus
 add_counts(PanelJoin *join)
 {
 	Panel	   *panels[2] = {join->a, join->b};
+	FastedStatus status = FASTED_OK;
 
-	for (int side = 0; side < (join->a == join->b ? 1 : 2); side++)
-	{
-		const Panel *panel = panels[side];
-		uint32_t   *total = join->counts[panel->side] + panel->first;
-
-		for (uint64_t first = 0; first < panel->count;)
-		{
-			uint32_t	some[1024];
-			uint64_t	left = panel->count - first;
-			size_t		n = left < 1024 ? (size_t) left : 1024;
-			FastedStatus status = join->engine->counts(join->join, side, first, n, some);
-
-			if (status != FASTED_OK)
-				return status;
-			for (size_t i = 0; i < n; i++)
-				total[first + i] += some[i];
-			first += n;
-		}
-	}
-	return FASTED_OK;
+	for (int side = 0; side < (join->a == join->b ? 1 : 2) && status == FASTED_OK; side++)
+		status = fasted_add_counts(join->engine, join->join, side, panels[side]->count,
+								   join->counts[panels[side]->side] + panels[side]->first);
+	return status;
 }
 
 /* Has the outer panel met all rows, after the join at work? */

@@ -149,7 +149,6 @@ struct PanelJoin
 	int			outer_side;
 	uint64_t	outer_rows;		/* of one panel, but the last */
 	bool		spread;			/* on several devices */
-	uint64_t	devices;		/* so many, at first */
 	uint64_t	inner_rows;
 	uint64_t	inner_next;		/* the first row that no inner panel has had yet */
 	uint64_t	inner_end;		/* and behind the last one that the outer panel has to meet */
@@ -196,6 +195,7 @@ extern FastedStatus panels_fail(PanelJoin *join, FastedStatus status, const char
 
 /* panel_load.c */
 extern uint32_t panels_clip_neighbors(const PanelJoin *join, uint32_t k);
+extern uint64_t panels_width(const PanelJoin *join);
 extern void panels_choose(PanelJoin *join);
 extern FastedStatus panels_open(PanelJoin *join);
 extern FastedStatus panels_load_outer(PanelJoin *join, uint64_t first);

@@ -36,42 +36,50 @@ panels_clip_neighbors(const PanelJoin *join, uint32_t k)
 	return k < rows ? k : (uint32_t) rows;
 }
 
+/* Over so many devices an outer panel may be spread. */
+uint64_t
+panels_width(const PanelJoin *join)
+{
+	return join->engine->width == NULL ? 1 : (uint64_t) join->engine->width(join->context);
+}
+
 static bool
 panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 {
-	uint64_t	rows[3] = {outer, inner, inner};
+	uint64_t	rows[FASTED_SPREAD_PARTS + 3];
+	int			n = 0;
 
+	rows[n++] = outer;
 	if (join->list_length > 0)
 		rows[0] += join->engine->list_rows(join->context, outer,
 										   panels_clip_neighbors(join, join->list_length));
-	return (join->spread ? join->engine->fits_spread : join->engine->fits) (join->context, rows, 3);
-}
-
-/* Over so many devices an outer panel may be spread. */
-static uint64_t
-width(const PanelJoin *join)
-{
-	return join->engine->width == NULL ? 1 : (uint64_t) join->engine->width(join->context);
+	if (join->spread)
+	{
+		rows[0] = ceil_div(outer, panels_width(join) * FASTED_SPREAD_PARTS);
+		for (; n <= FASTED_SPREAD_PARTS; n++)
+			rows[n] = rows[0];
+	}
+	rows[n++] = inner;
+	rows[n++] = inner;
+	return join->engine->fits(join->context, rows, n);
 }
 
 static uint64_t
 inner_of(const PanelJoin *join, uint64_t outer)
 {
-	return ceil_div(join->spread ? ceil_div(outer, width(join)) : outer, OUTER_TO_INNER);
+	return ceil_div(join->spread ? ceil_div(outer, panels_width(join)) : outer, OUTER_TO_INNER);
 }
 
-/* Rows that an outer panel may have. */
+/* Rows that an outer panel may have; or, of outer ones of that size, inner ones: low or more. */
 static uint64_t
-most_outer(const PanelJoin *join)
+most_rows(const PanelJoin *join, uint64_t outer, uint64_t low, uint64_t high)
 {
-	uint64_t	low = 1;
-	uint64_t	high = join->rows[join->outer_side];
-
 	while (low < high)
 	{
 		uint64_t	middle = low + (high - low + 1) / 2;
 
-		if (panels_fit(join, middle, inner_of(join, middle)))
+		if (outer > 0 ? panels_fit(join, outer, middle)
+			: panels_fit(join, middle, inner_of(join, middle)))
 			low = middle;
 		else
 			high = middle - 1;
@@ -80,54 +88,37 @@ most_outer(const PanelJoin *join)
 }
 
 /*
- * An outer panel on several devices, if it is larger than that of one.  Slices are those of
- * one device's panels: other processes may have fewer.
+ * The sizes of panels: of even size, as large as they may be.  An outer panel is on several devices
+ * if it is larger then.  But slices are those of one device's panels: other processes may have
+ * fewer.
  */
-static uint64_t
-most_spread(PanelJoin *join, uint64_t most)
-{
-	uint64_t	spread;
-
-	if (width(join) < 2 || join->list_length > 0 || join->problem.problem.slices > 1)
-		return most;
-	join->spread = true;
-	spread = most_outer(join);
-	join->spread = spread > most;
-	join->devices = width(join);
-	return join->spread ? spread : most;
-}
-
-/* The sizes of panels: of even size, as large as they may be. */
 void
 panels_choose(PanelJoin *join)
 {
 	uint64_t	outer_total;
 	uint64_t	inner_total;
-	uint64_t	low;
-	uint64_t	high;
+	uint64_t	most;
 
 	join->outer_side = join->problem.sides == 2 && join->list_length == 0 &&
 		join->rows[1] < join->rows[0];
 	outer_total = join->rows[join->outer_side];
 	inner_total = join->rows[inner_side(join)];
 
-	join->spread = false;
-	low = most_spread(join, most_outer(join));
-	join->outer_rows = ceil_div(outer_total, ceil_div(outer_total, low));
+	most = most_rows(join, 0, 1, outer_total);
+	if (panels_width(join) > 1 && join->list_length == 0 && join->problem.problem.slices <= 1)
+	{
+		uint64_t	spread;
+
+		join->spread = true;
+		spread = most_rows(join, 0, 1, outer_total);
+		join->spread = spread > most;
+		most = join->spread ? spread : most;
+	}
+	join->outer_rows = ceil_div(outer_total, ceil_div(outer_total, most));
 
 	/* what even sizes leave is the inner panels' */
-	low = inner_of(join, low);
-	high = inner_total;
-	while (low < high)
-	{
-		uint64_t	middle = low + (high - low + 1) / 2;
-
-		if (panels_fit(join, join->outer_rows, middle))
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	join->inner_rows = ceil_div(inner_total, ceil_div(inner_total, low));
+	most = most_rows(join, join->outer_rows, inner_of(join, most), inner_total);
+	join->inner_rows = ceil_div(inner_total, ceil_div(inner_total, most));
 }
 
 void
@@ -270,17 +261,13 @@ static FastedStatus
 load(PanelJoin *join, Panel *panel, uint64_t first, uint64_t most)
 {
 	uint64_t	left = join->rows[panel->side] - first;
-	FastedStatus status;
 
 	panel->first = first;
 	panel->count = left < most ? left : most;
 	panel->have = 0;
 	panel->sealed = false;
 	join->loading = panel;
-	status = join->engine->set_reset(panel->set, first);
-	if (status == FASTED_OK && join->spread && panel == &join->outer)
-		status = join->engine->spread(panel->set, panel->count);
-	return status;
+	return join->engine->set_reset(panel->set, first);
 }
 
 /*
@@ -435,36 +422,13 @@ panels_make_groups(PanelJoin *join)
 	return join->groups != NULL;
 }
 
-/* What a panel has of a side of a group: places in it. */
-static FastedSpan
-clip_group(const PanelJoin *join, uint32_t g, const Panel *panel)
-{
-	FastedSpan	span = fasted_group_rows(&join->problem.problem.groups[g], panel->side);
-	uint64_t	ends[2] = {span.first, span.end};
-
-	for (int i = 0; i < 2; i++)
-		ends[i] = ends[i] < panel->first ? 0
-			: ends[i] - panel->first < panel->count ? ends[i] - panel->first : panel->count;
-	span.first = (uint32_t) ends[0];
-	span.end = (uint32_t) ends[1];
-	return span;
-}
-
-/*
- * The groups of the panels that are joined.  All are there, also those without rows in
- * either: so a set's groups are the same in all its joins, and stay what they are.
- */
+/* The groups of the panels that are joined. */
 void
 panels_clip_groups(PanelJoin *join)
 {
-	for (uint32_t g = 0; g < join->problem.problem.ngroups; g++)
-	{
-		FastedSpan	a = clip_group(join, g, join->a);
-		FastedSpan	b = clip_group(join, g, join->b);
+	const FastedProblem *problem = &join->problem.problem;
+	uint64_t	first[2] = {join->a->first, join->b->first};
+	uint64_t	rows[2] = {join->a->count, join->b->count};
 
-		join->groups[g] = (FastedRowGroup) {
-			.first_a = a.first,.rows_a = a.end - a.first,
-			.first_b = b.first,.rows_b = b.end - b.first
-		};
-	}
+	fasted_clip_groups(problem->groups, problem->ngroups, first, rows, join->groups);
 }
