@@ -51,58 +51,38 @@ fasted_exact_sum(double *sums)
 	return sums[0];
 }
 
-static inline double
-fasted_exact_distance(const float *x, const float *y, uint32_t dimensions)
-{
-	double		sums[FASTED_EXACT_LANES] = {0};
-
-	for (uint32_t k = 0; k < dimensions; k++)
-	{
-		double		diff = (double) x[k] - (double) y[k];
-
-		sums[k % FASTED_EXACT_LANES] =
-			fma(diff, diff, sums[k % FASTED_EXACT_LANES]);
+/*
+ * The Euclidean distance, and x.y or x.x, of which the cosine distance is made; of rows of floats,
+ * and under names with a suffix of rows of doubles.
+ */
+#define FASTED_DEFINE_EXACT(Element, suffix) \
+	static inline double \
+	fasted_exact_distance##suffix(const Element *x, const Element *y, uint32_t dimensions) \
+	{ \
+		double		sums[FASTED_EXACT_LANES] = {0}; \
+		\
+		for (uint32_t k = 0; k < dimensions; k++) \
+		{ \
+			double		diff = (double) x[k] - (double) y[k]; \
+			\
+			sums[k % FASTED_EXACT_LANES] = fma(diff, diff, sums[k % FASTED_EXACT_LANES]); \
+		} \
+		return sqrt(fasted_exact_sum(sums)); \
+	} \
+	\
+	static inline double \
+	fasted_exact_dot##suffix(const Element *x, const Element *y, uint32_t dimensions) \
+	{ \
+		double		sums[FASTED_EXACT_LANES] = {0}; \
+		\
+		for (uint32_t k = 0; k < dimensions; k++) \
+			sums[k % FASTED_EXACT_LANES] = fma((double) x[k], (double) y[k], \
+											   sums[k % FASTED_EXACT_LANES]); \
+		return fasted_exact_sum(sums); \
 	}
-	return sqrt(fasted_exact_sum(sums));
-}
 
-/* The same of rows of doubles. */
-static inline double
-fasted_exact_distance_double(const double *x, const double *y, uint32_t dimensions)
-{
-	double		sums[FASTED_EXACT_LANES] = {0};
-
-	for (uint32_t k = 0; k < dimensions; k++)
-	{
-		double		diff = x[k] - y[k];
-
-		sums[k % FASTED_EXACT_LANES] =
-			fma(diff, diff, sums[k % FASTED_EXACT_LANES]);
-	}
-	return sqrt(fasted_exact_sum(sums));
-}
-
-/* x.y, or x.x: what the cosine distance is made of. */
-static inline double
-fasted_exact_dot(const float *x, const float *y, uint32_t dimensions)
-{
-	double		sums[FASTED_EXACT_LANES] = {0};
-
-	for (uint32_t k = 0; k < dimensions; k++)
-		sums[k % FASTED_EXACT_LANES] = fma((double) x[k], (double) y[k],
-										   sums[k % FASTED_EXACT_LANES]);
-	return fasted_exact_sum(sums);
-}
-
-static inline double
-fasted_exact_dot_double(const double *x, const double *y, uint32_t dimensions)
-{
-	double		sums[FASTED_EXACT_LANES] = {0};
-
-	for (uint32_t k = 0; k < dimensions; k++)
-		sums[k % FASTED_EXACT_LANES] = fma(x[k], y[k], sums[k % FASTED_EXACT_LANES]);
-	return fasted_exact_sum(sums);
-}
+FASTED_DEFINE_EXACT(float,)
+FASTED_DEFINE_EXACT(double, _double)
 
 /*
  * Brings a vector of doubles, which is finite, to where x.x neither overflows nor

@@ -204,7 +204,7 @@ take_task(GroupJoin *join, int m)
 	return true;
 }
 
-/* One more step in copying the guest of a device.  FASTED_OK: it is there; FASTED_AGAIN; or a failure. */
+/* One more step in copying the guest of a device.  FASTED_OK: it is there; FASTED_AGAIN; a failure. */
 static FastedStatus
 fill_guest(GroupSet *set, int m)
 {

@@ -152,7 +152,7 @@ struct PanelJoin
 	uint64_t	inner_rows;
 	uint64_t	inner_next;		/* the first row that no inner panel has had yet */
 	uint64_t	inner_end;		/* and behind the last one that the outer panel has to meet */
-	FastedRowGroup *groups;		/* those of the panels that are joined; NULL: all rows meet */
+	FastedRowGroup *groups;		/* those of the panels that are joined, if there are any */
 	Panel		outer;
 	Panel		inner[2];
 	int			turn;			/* the inner panel that is joined next */
@@ -202,8 +202,6 @@ extern FastedStatus panels_load_outer(PanelJoin *join, uint64_t first);
 extern FastedStatus panels_load_inner(PanelJoin *join);
 extern bool panels_want_rows(PanelJoin *join, FastedBatch *batch);
 extern FastedStatus panels_finish_loading(PanelJoin *join);
-extern bool panels_make_groups(PanelJoin *join);
-extern void panels_clip_groups(PanelJoin *join);
 
 #ifdef __cplusplus
 }

@@ -147,8 +147,6 @@ panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity)
 	Panel	   *panel = filling(join, side);
 	FastedStatus status;
 
-	if (join->failed != FASTED_OK)
-		return join->failed;
 	if (panel == NULL || panel->sealed)
 		return panels_fail(join, FASTED_INTERNAL, "no row is wanted");
 	status = join->engine->stage(panel->set, rows, capacity);
@@ -163,8 +161,6 @@ panel_join_commit(PanelJoin *join, int side, size_t nrows)
 	Panel	   *panel = filling(join, side);
 	FastedStatus status;
 
-	if (join->failed != FASTED_OK)
-		return join->failed;
 	if (panel == NULL || (join->started && nrows > panel->count - panel->have))
 		return panels_fail(join, FASTED_INTERNAL, "rows were committed that are not wanted");
 	status = join->engine->commit(panel->set, nrows);
@@ -176,8 +172,7 @@ panel_join_commit(PanelJoin *join, int side, size_t nrows)
 bool
 panel_join_lend(PanelJoin *join, int side, void *memory, size_t bytes)
 {
-	return join->failed == FASTED_OK && !join->started &&
-		join->engine->lend(join->sides[side].set, memory, bytes);
+	return !join->started && join->engine->lend(join->sides[side].set, memory, bytes);
 }
 
 void
@@ -193,8 +188,6 @@ panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows, size_
 	FastedStatus status;
 
 	*taken = 0;
-	if (join->failed != FASTED_OK)
-		return join->failed;
 	if (join->started)
 		return panels_fail(join, FASTED_INTERNAL, "rows are put before the start");
 	status = join->engine->put(join->sides[side].set, rows, nrows, taken);
@@ -205,8 +198,6 @@ panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows, size_
 FastedStatus
 panel_join_settle(PanelJoin *join, int side, bool all)
 {
-	if (join->failed != FASTED_OK || join->sides[side].set == NULL)
-		return join->failed;
 	return join->engine->settle(join->sides[side].set, all);
 }
 
@@ -215,8 +206,6 @@ panel_join_read_back(PanelJoin *join, int side, uint64_t first_row, size_t nrows
 {
 	const Panel *panel = &join->sides[side];
 
-	if (join->failed != FASTED_OK)
-		return join->failed;
 	if (join->started || first_row > panel->have || nrows > panel->have - first_row)
 		return panels_fail(join, FASTED_INTERNAL, "rows that are not staged were to be read back");
 	return join->engine->read_back(panel->set, first_row, nrows, rows);
@@ -307,7 +296,7 @@ find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, ui
 
 	*first = join->problem.sides == 2 || panels_find_nearest(join) ? 0 : outer_first;
 	*end = join->rows[side];
-	if (join->groups == NULL)
+	if (join->problem.problem.groups == NULL)
 		return true;
 	for (uint32_t g = 0; g < join->problem.problem.ngroups; g++)
 	{
@@ -404,31 +393,4 @@ panels_finish_loading(PanelJoin *join)
 	panel->sealed = true;
 	status = join->engine->seal(panel->set);
 	return status == FASTED_OK ? panels_load_inner(join) : status;
-}
-
-/* --- groups of rows, clipped to the panels that are joined */
-
-/* Room for the groups of two panels, if there are groups. */
-bool
-panels_make_groups(PanelJoin *join)
-{
-	const FastedProblem *problem = &join->problem.problem;
-
-	free(join->groups);
-	join->groups = NULL;
-	if (problem->groups == NULL)
-		return true;
-	join->groups = malloc(((size_t) problem->ngroups + 1) * sizeof(FastedRowGroup));
-	return join->groups != NULL;
-}
-
-/* The groups of the panels that are joined. */
-void
-panels_clip_groups(PanelJoin *join)
-{
-	const FastedProblem *problem = &join->problem.problem;
-	uint64_t	first[2] = {join->a->first, join->b->first};
-	uint64_t	rows[2] = {join->a->count, join->b->count};
-
-	fasted_clip_groups(problem->groups, problem->ngroups, first, rows, join->groups);
 }
