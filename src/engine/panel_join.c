@@ -122,23 +122,22 @@ give_lists(PanelJoin *join, FastedBatch *batch)
 	uint64_t	left = join->give_end - join->give_first;
 	FastedStatus status = FASTED_OK;
 
-	join->given_first = join->give_first;
 	join->given_count = left < join->given_most ? left : join->given_most;
+	batch->first_row = join->give_first;
+	batch->row_count = join->given_count;
 	join->give_first += join->given_count;
 	if (join->join == NULL)
 		memset(join->given_lengths, 0, join->given_count * sizeof(uint32_t));
 	else
-		status = join->engine->nearest(join->join, join->given_first - join->a->first,
+		status = join->engine->nearest(join->join, batch->first_row - join->a->first,
 									   join->given_count, join->given_lengths, join->given);
-	batch->first_row = join->given_first;
-	batch->row_count = join->given_count;
 	return status;
 }
 
 const FastedNeighbor *
 panel_join_nearest(const PanelJoin *join, uint64_t row, uint32_t *length)
 {
-	uint64_t	place = row - join->given_first;
+	uint64_t	place = row - (join->give_first - join->given_count);
 
 	*length = place < join->given_count ? join->given_lengths[place] : 0;
 	return *length > 0 ? join->given + place * join->problem.problem.k : NULL;

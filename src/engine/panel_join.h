@@ -172,8 +172,7 @@ struct PanelJoin
 	bool		further;		/* the outer panel has lists */
 	uint64_t	give_first;		/* rows whose lists are to be handed out */
 	uint64_t	give_end;
-	uint64_t	given_first;	/* and those of the last batch */
-	uint64_t	given_count;
+	uint64_t	given_count;	/* rows before these, of the last batch */
 	uint64_t	given_most;
 	uint32_t   *given_lengths;
 	FastedNeighbor *given;

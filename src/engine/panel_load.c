@@ -198,7 +198,9 @@ panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows, size_
 FastedStatus
 panel_join_settle(PanelJoin *join, int side, bool all)
 {
-	return join->engine->settle(join->sides[side].set, all);
+	FastedSet  *set = join->sides[side].set;
+
+	return set != NULL ? join->engine->settle(set, all) : FASTED_OK;
 }
 
 FastedStatus
