@@ -107,10 +107,7 @@ parts_of(const GroupSet *set)
 
 /* The group has failed. */
 extern FastedStatus group_fail(Group *group, FastedStatus status, const char *format,...)
-#if defined(__GNUC__)
-			__attribute__((format(printf, 3, 4)))
-#endif
-		   ;
+			__attribute__((format(printf, 3, 4)));
 
 /*
  * Takes the status of a member's call.  Returns true unless it is a failure; then the group
