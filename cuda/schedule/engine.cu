@@ -517,8 +517,6 @@ const FastedEngine cuda_engine = {
 	engine_add_lists,
 	engine_list_rows,
 	nullptr,					/* width */
-	nullptr,					/* fits_spread */
-	nullptr,					/* spread */
 	engine_copy_rows,
 	engine_join_close,
 	true,						/* connects */

@@ -14,7 +14,7 @@
  */
 #include <string.h>
 
-#include "../engine/thread.h"
+#include "../engine/engine.h"
 #include "cpu_filter.h"
 #include "cpu_groups.h"
 #include "cpu_phases.h"

@@ -12,8 +12,10 @@
 #ifndef FASTED_DEVICE_LIST_H
 #define FASTED_DEVICE_LIST_H
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* "GPU-", 32 digits in five groups, and the end */
@@ -28,12 +30,6 @@ typedef struct FastedDeviceName
 	char		uuid[FASTED_UUID_TEXT];	/* its beginning, in lower case but for "GPU-" */
 } FastedDeviceName;
 
-static inline bool
-fasted_is_hex(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
 static inline const char *
 fasted_skip_spaces(const char *text)
 {
@@ -46,16 +42,11 @@ fasted_skip_spaces(const char *text)
 static inline const char *
 fasted_read_ordinal(const char *text, FastedDeviceName *name)
 {
-	name->ordinal = 0;
-	if (*text < '0' || *text > '9')
-		return NULL;
-	for (; *text >= '0' && *text <= '9'; text++)
-	{
-		name->ordinal = 10 * name->ordinal + (*text - '0');
-		if (name->ordinal >= FASTED_MOST_DEVICES)
-			return NULL;
-	}
-	return text;
+	char	   *end;
+	unsigned long ordinal = strtoul(text, &end, 10);
+
+	name->ordinal = (int) ordinal;
+	return *text >= '0' && *text <= '9' && ordinal < FASTED_MOST_DEVICES ? end : NULL;
 }
 
 /* The end of a UUID, or of the beginning of one; NULL: there is none. */
@@ -74,7 +65,7 @@ fasted_read_uuid(const char *text, FastedDeviceName *name)
 			c = (char) (c & ~0x20);
 		else if (c >= 'A' && c <= 'F')
 			c = (char) (c | 0x20);
-		if (form[n] == 'x' ? !fasted_is_hex(c) : c != form[n])
+		if (form[n] == 'x' ? !isxdigit((unsigned char) c) : c != form[n])
 			break;
 		name->uuid[n] = c;
 	}

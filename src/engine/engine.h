@@ -46,6 +46,7 @@
 #ifndef FASTED_ENGINE_H
 #define FASTED_ENGINE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,7 +57,7 @@ extern "C"
 #endif
 
 /* Raised with every change of this header; a library that differs is refused. */
-#define FASTED_ENGINE_ABI 15
+#define FASTED_ENGINE_ABI 16
 
 /* Row numbers are 32 bits wide; a larger set is refused by the caller. */
 #define FASTED_MAX_ROWS UINT32_C(0x7fffffff)
@@ -165,6 +166,9 @@ typedef enum FastedPrune
 	FASTED_PRUNE_OFF,
 	FASTED_PRUNE_FORCE			/* for tests: always, at every number of dimensions */
 } FastedPrune;
+
+/* Parts of a spread set that each device has. */
+#define FASTED_SPREAD_PARTS 4
 
 /* Numbers of dimensions at which tiles may be tested: 32, 64, 128. */
 #define FASTED_PRUNE_LEVELS 3
@@ -521,16 +525,9 @@ typedef struct FastedEngine
 
 	/*
 	 * Several devices in one context: over how many a set may be spread.  NULL: over one.
-	 * fits_spread is fits where the first set is spread and the others are on each device.
+	 * Each has FASTED_SPREAD_PARTS parts of the set, of the same size, and room for one more.
 	 */
 	int			(*width) (const FastedContext *context);
-	bool		(*fits_spread) (const FastedContext *context, const uint64_t *rows, int nsets);
-
-	/*
-	 * Of a spread set that was reset, before rows come: it is to have this many rows, evenly
-	 * on all devices.
-	 */
-	FastedStatus (*spread) (FastedSet *set, uint64_t rows);
 
 	/* An engine with devices: rows of a sealed set of another context, which stays until settle. */
 	FastedStatus (*copy_rows) (FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows);
@@ -597,6 +594,29 @@ fasted_add_stats(FastedStats *sum, const FastedStats *one)
 		sum->device_seconds = one->device_seconds;
 }
 
+/*
+ * Adds the counts of the rows of a side, all that there are, to totals.  Returns the status of
+ * the engine's counts.
+ */
+static inline FastedStatus
+fasted_add_counts(const FastedEngine *engine, FastedJoin *join, int side, uint64_t rows,
+				  uint32_t *totals)
+{
+	uint32_t	some[4096];
+
+	for (uint64_t first = 0; first < rows; first += 4096)
+	{
+		size_t		n = rows - first < 4096 ? (size_t) (rows - first) : 4096;
+		FastedStatus status = engine->counts(join, side, first, n, some);
+
+		if (status != FASTED_OK)
+			return status;
+		for (size_t i = 0; i < n; i++)
+			totals[first + i] += some[i];
+	}
+	return FASTED_OK;
+}
+
 /* Does a join like this one count each row's pairs? */
 static inline bool
 fasted_counts_rows(const FastedProblem *problem)
@@ -612,6 +632,14 @@ fasted_hands_out_pairs(const FastedProblem *problem)
 	return problem->output == FASTED_OUTPUT_PAIRS || problem->output == FASTED_OUTPUT_CONNECTIONS ||
 		problem->output == FASTED_OUTPUT_KEEPERS;
 }
+
+/*
+ * Starts a thread as engines have them (thread.c): all signals are blocked in it, for a handler
+ * of the host program must not run there.  Its stack is of that size, or larger where the system
+ * wants it; 0: of the usual size.  Returns false if no thread can be had.
+ */
+extern bool fasted_start_thread(pthread_t *thread, size_t stack_bytes, void *(*work) (void *),
+								void *argument);
 
 /* The engine in the extension's own library. */
 extern const FastedEngine *fasted_cpu_engine(void);

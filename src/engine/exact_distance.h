@@ -51,58 +51,60 @@ fasted_exact_sum(double *sums)
 	return sums[0];
 }
 
+/* The cosine distance, of x.y, x.x and y.y. */
 static inline double
-fasted_exact_distance(const float *x, const float *y, uint32_t dimensions)
+fasted_exact_cosine_of(double xy, double xx, double yy)
 {
-	double		sums[FASTED_EXACT_LANES] = {0};
+	double		similarity = xy / sqrt(xx * yy);
 
-	for (uint32_t k = 0; k < dimensions; k++)
-	{
-		double		diff = (double) x[k] - (double) y[k];
+	if (similarity > 1.0)
+		similarity = 1.0;
+	if (similarity < -1.0)
+		similarity = -1.0;
+	return 1.0 - similarity;
+}
 
-		sums[k % FASTED_EXACT_LANES] =
-			fma(diff, diff, sums[k % FASTED_EXACT_LANES]);
+/*
+ * The Euclidean distance; x.y or x.x, of which the cosine distance is made; and that: of rows of
+ * floats, and under names with a suffix of rows of doubles, which fasted_scale_direction has seen
+ * if the metric is cosine.
+ */
+#define FASTED_DEFINE_EXACT(Element, suffix) \
+	static inline double \
+	fasted_exact_distance##suffix(const Element *x, const Element *y, uint32_t dimensions) \
+	{ \
+		double		sums[FASTED_EXACT_LANES] = {0}; \
+		\
+		for (uint32_t k = 0; k < dimensions; k++) \
+		{ \
+			double		diff = (double) x[k] - (double) y[k]; \
+			\
+			sums[k % FASTED_EXACT_LANES] = fma(diff, diff, sums[k % FASTED_EXACT_LANES]); \
+		} \
+		return sqrt(fasted_exact_sum(sums)); \
+	} \
+	\
+	static inline double \
+	fasted_exact_dot##suffix(const Element *x, const Element *y, uint32_t dimensions) \
+	{ \
+		double		sums[FASTED_EXACT_LANES] = {0}; \
+		\
+		for (uint32_t k = 0; k < dimensions; k++) \
+			sums[k % FASTED_EXACT_LANES] = fma((double) x[k], (double) y[k], \
+											   sums[k % FASTED_EXACT_LANES]); \
+		return fasted_exact_sum(sums); \
+	} \
+	\
+	static inline double \
+	fasted_exact_cosine##suffix(const Element *x, const Element *y, uint32_t dimensions) \
+	{ \
+		return fasted_exact_cosine_of(fasted_exact_dot##suffix(x, y, dimensions), \
+									  fasted_exact_dot##suffix(x, x, dimensions), \
+									  fasted_exact_dot##suffix(y, y, dimensions)); \
 	}
-	return sqrt(fasted_exact_sum(sums));
-}
 
-/* The same of rows of doubles. */
-static inline double
-fasted_exact_distance_double(const double *x, const double *y, uint32_t dimensions)
-{
-	double		sums[FASTED_EXACT_LANES] = {0};
-
-	for (uint32_t k = 0; k < dimensions; k++)
-	{
-		double		diff = x[k] - y[k];
-
-		sums[k % FASTED_EXACT_LANES] =
-			fma(diff, diff, sums[k % FASTED_EXACT_LANES]);
-	}
-	return sqrt(fasted_exact_sum(sums));
-}
-
-/* x.y, or x.x: what the cosine distance is made of. */
-static inline double
-fasted_exact_dot(const float *x, const float *y, uint32_t dimensions)
-{
-	double		sums[FASTED_EXACT_LANES] = {0};
-
-	for (uint32_t k = 0; k < dimensions; k++)
-		sums[k % FASTED_EXACT_LANES] = fma((double) x[k], (double) y[k],
-										   sums[k % FASTED_EXACT_LANES]);
-	return fasted_exact_sum(sums);
-}
-
-static inline double
-fasted_exact_dot_double(const double *x, const double *y, uint32_t dimensions)
-{
-	double		sums[FASTED_EXACT_LANES] = {0};
-
-	for (uint32_t k = 0; k < dimensions; k++)
-		sums[k % FASTED_EXACT_LANES] = fma(x[k], y[k], sums[k % FASTED_EXACT_LANES]);
-	return fasted_exact_sum(sums);
-}
+FASTED_DEFINE_EXACT(float,)
+FASTED_DEFINE_EXACT(double, _double)
 
 /*
  * Brings a vector of doubles, which is finite, to where x.x neither overflows nor
@@ -124,36 +126,6 @@ fasted_scale_direction(double *row, uint32_t dimensions)
 	exponent = ilogb(most);
 	for (uint32_t k = 0; k < dimensions; k++)
 		row[k] = ldexp(row[k], -exponent);
-}
-
-/* The cosine distance, of x.y, x.x and y.y. */
-static inline double
-fasted_exact_cosine_of(double xy, double xx, double yy)
-{
-	double		similarity = xy / sqrt(xx * yy);
-
-	if (similarity > 1.0)
-		similarity = 1.0;
-	if (similarity < -1.0)
-		similarity = -1.0;
-	return 1.0 - similarity;
-}
-
-static inline double
-fasted_exact_cosine(const float *x, const float *y, uint32_t dimensions)
-{
-	return fasted_exact_cosine_of(fasted_exact_dot(x, y, dimensions),
-								  fasted_exact_dot(x, x, dimensions),
-								  fasted_exact_dot(y, y, dimensions));
-}
-
-/* Of rows that fasted_scale_direction has seen. */
-static inline double
-fasted_exact_cosine_double(const double *x, const double *y, uint32_t dimensions)
-{
-	return fasted_exact_cosine_of(fasted_exact_dot_double(x, y, dimensions),
-								  fasted_exact_dot_double(x, x, dimensions),
-								  fasted_exact_dot_double(y, y, dimensions));
 }
 
 #endif							/* FASTED_EXACT_DISTANCE_H */

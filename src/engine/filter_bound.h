@@ -227,25 +227,11 @@ fasted_rotation_roundings(uint32_t padded)
 }
 
 /*
- * An upper bound of the distance between the exact image of a row, scaled and
- * rotated, and its INT8 form q.  error2 is the FP32 sum of (v_k - q_k)^2, in at
- * least 32 partial sums, norm2 that of q_k^2 (exact), where v is the image as
- * computed in FP32.  The last term covers all underflow.
- */
-FASTED_EVERYWHERE double
-fasted_rho_int8(double error2, double norm2, uint32_t padded)
-{
-	double		error = sqrt(error2) * (1.0 + (padded / 32 + 32) * FASTED_U32);
-	double		mu = fasted_rotation_roundings(padded) * FASTED_U32;
-
-	return (error + mu / (1.0 - 2.0 * mu) * (sqrt(norm2) + error))
-		* (1.0 + 16 * FASTED_U64) + ldexp(1.0, -60);
-}
-
-/*
- * The same where clamping is part of the image: of the distance between q and what
- * clamping makes of the exact image, for clamping brings no two rows further apart.
- * rounding2 is the sum of (c_k - q_k)^2, c the clamped v.
+ * An upper bound of the distance between the INT8 form q of a row and what clamping makes of its
+ * exact image, scaled and rotated; clamping brings no two rows further apart.  Where v is the image
+ * as computed in FP32 and c the clamped v, error2 is the FP32 sum of (v_k - q_k)^2 and rounding2
+ * that of (c_k - q_k)^2, each in at least 32 partial sums; norm2 is that of q_k^2 (exact).  The last
+ * term covers all underflow.
  */
 FASTED_EVERYWHERE double
 fasted_rho_clamped(double rounding2, double error2, double norm2, uint32_t padded)

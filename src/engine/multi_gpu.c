@@ -16,33 +16,26 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "host_device.h"
 #include "multi_gpu.h"
-#include "thread.h"
-
-/* Rows that are copied from device to device between two looks at all of them, in bytes. */
-#define COPY_BYTES ((uint64_t) 256 << 20)
 
 static const FastedEngine *base_engine;
 static const char open_error[] = "out of memory";
 
-int
-group_first(const Group *group)
-{
-	int			m = next_member(group, 0);
-
-	return m < group->nmembers ? m : 0;
-}
-
 FastedStatus
-group_fail(Group *group, FastedStatus status, const char *text)
+group_fail(Group *group, FastedStatus status, const char *format,...)
 {
+	va_list		arguments;
+
 	group->failed = status;
-	snprintf(group->error, sizeof(group->error), "%s", text);
+	va_start(arguments, format);
+	vsnprintf(group->error, sizeof(group->error), format, arguments);
+	va_end(arguments);
 	return status;
 }
 
@@ -51,268 +44,70 @@ group_check(Group *group, int m, FastedStatus status)
 {
 	const Member *member = &group->members[m];
 
-	if (!FASTED_FAILED(status))
-		return true;
-	if (group->failed == FASTED_OK)
-	{
-		group->failed = status;
-		snprintf(group->error, sizeof(group->error), "%s: %s", member->name,
-				 group->base->last_error(member->context));
-	}
-	return false;
+	if (FASTED_FAILED(status) && group->failed == FASTED_OK)
+		group_fail(group, status, "%s: %s", member->name, group->base->last_error(member->context));
+	return !FASTED_FAILED(status);
 }
 
-/* Returns whether a set has rows, or, if spread, whether a set is spread. */
-static bool
-has_set(const Group *group, bool spread)
+/* --- calls of all members at the same time */
+
+typedef struct Errand
 {
-	for (const GroupSet *set = group->sets; set != NULL; set = set->next)
-	{
-		if (spread ? set->spread != NULL : set->rows > 0)
-			return true;
-	}
-	return false;
-}
+	Group	   *group;
+	int			m;
+	MemberCall	call;
+	void	   *argument;
+	bool		away;			/* in a thread */
+	pthread_t	thread;
+} Errand;
 
-/*
- * A device that has less memory left than the first one is used no further.  Once a join has
- * been opened, or if devices have different rows, other devices depend on it: the group fails.
- */
-static void
-leave_out(Group *group, int m)
+static void *
+run_errand(void *argument)
 {
-	Member	   *member = &group->members[m];
+	Errand	   *errand = argument;
 
-	if (group->joined || has_set(group, true))
-	{
-		group->failed = FASTED_OUT_OF_DEVICE_MEMORY;
-		snprintf(group->error, sizeof(group->error), "%s has less memory left than another GPU",
-				 member->name);
-		return;
-	}
-	member->takes_part = false;
-	group->active--;
+	errand->group->members[errand->m].status =
+		errand->call(errand->group, errand->m, errand->argument);
+	return NULL;
 }
 
-/* --- spread sets */
-
-static bool
-spread_fits(const FastedContext *context, const uint64_t *rows, int nsets)
-{
-	const Group *group = group_of(context);
-	uint64_t	each[SPREAD_PARTS + 1 + 8];
-	int			n = 0;
-
-	if (group->active == 0 || nsets > 8)
-		return false;
-	while (n <= SPREAD_PARTS)
-		each[n++] = ceil_div(rows[0], (uint64_t) group->active * SPREAD_PARTS);
-	for (int i = 1; i < nsets; i++)
-		each[n++] = rows[i];
-	for_each_member(m, group)
-	{
-		if (!group->base->fits(group->members[m].context, each, n))
-			return false;
-	}
-	return true;
-}
-
-/* Opens the parts of a device, and its guest. */
-static FastedStatus
-open_parts(GroupSet *set, int m, const FastedSetOptions *options)
-{
-	Group	   *group = set->group;
-	Spread	   *spread = set->spread;
-	FastedStatus status = group->base->set_open(group->members[m].context, options,
-												&spread->guests[m].set);
-
-	for (int i = 0; i < SPREAD_PARTS && status == FASTED_OK; i++)
-	{
-		SpreadPart *part = &spread->parts[spread->nparts];
-
-		part->member = m;
-		status = group->base->set_open(group->members[m].context, options, &part->set);
-		spread->nparts += status == FASTED_OK;
-	}
-	return status;
-}
-
-static FastedStatus
-spread_open(GroupSet *set, const FastedSetOptions *options)
-{
-	Group	   *group = set->group;
-	FastedSetOptions own = *options;
-
-	set->spread = calloc(1, sizeof(Spread));
-	if (set->spread == NULL)
-		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
-	own.spread = false;
-	own.most_rows = own.expected_rows =
-		ceil_div(options->most_rows, (uint64_t) group->active * SPREAD_PARTS);
-	set->spread->part_room = own.most_rows;
-	for_each_member(m, group)
-	{
-		if (!group_check(group, m, open_parts(set, m, &own)))
-			break;
-	}
-	return group->failed;
-}
-
-static FastedStatus
-spread_over(FastedSet *handle, uint64_t rows)
-{
-	GroupSet   *set = (GroupSet *) handle;
-	Group	   *group = set->group;
-	Spread	   *spread = set->spread;
-
-	spread->part_rows = ceil_div(rows, spread->nparts);
-	if (spread->part_rows > spread->part_room)
-		return group_fail(group, FASTED_INTERNAL, "a set was to have more rows than it has room for");
-	if (spread->part_rows == 0)
-		spread->part_rows = 1;
-	set->rows = 0;
-	for (int m = 0; m < group->nmembers; m++)
-		spread->guests[m].part = -1;
-	for (int i = 0; i < spread->nparts && group->failed == FASTED_OK; i++)
-	{
-		SpreadPart *part = &spread->parts[i];
-
-		part->first = (uint64_t) i * spread->part_rows;
-		part->rows = 0;
-		(void) group_check(group, part->member,
-						   group->base->set_reset(part->set, set->first_row + part->first));
-	}
-	return group->failed;
-}
-
-/* The part that the next row belongs to. */
-static SpreadPart *
-next_part(const GroupSet *set)
-{
-	return &set->spread->parts[set->rows / set->spread->part_rows];
-}
-
-static FastedStatus
-spread_stage(GroupSet *set, float **rows, size_t *capacity)
-{
-	Group	   *group = set->group;
-	FastedStatus status;
-	SpreadPart *part;
-
-	if (set->rows >= (uint64_t) set->spread->nparts * set->spread->part_rows)
-		return FASTED_FULL;
-	part = next_part(set);
-	status = group->base->stage(part->set, rows, capacity);
-	if (status == FASTED_FULL)
-		return group_fail(group, FASTED_INTERNAL, "a part of a set has less room than it was to have");
-	if (!group_check(group, part->member, status))
-		return group->failed;
-	set->staged = true;
-	if (*capacity > set->spread->part_rows - part->rows)
-		*capacity = set->spread->part_rows - part->rows;
-	return FASTED_OK;
-}
-
-static FastedStatus
-spread_commit(GroupSet *set, size_t nrows)
-{
-	Group	   *group = set->group;
-	SpreadPart *part = next_part(set);
-
-	set->staged = false;
-	if (nrows == 0 || !group_check(group, part->member, group->base->commit(part->set, nrows)))
-		return group->failed;
-	part->rows += nrows;
-	set->rows += nrows;
-	return FASTED_OK;
-}
-
-static FastedStatus
-spread_seal(GroupSet *set)
-{
-	Group	   *group = set->group;
-
-	set->staged = false;
-	for (int i = 0; i < set->spread->nparts && group->failed == FASTED_OK; i++)
-	{
-		const SpreadPart *part = &set->spread->parts[i];
-
-		(void) group_check(group, part->member, group->base->seal(part->set));
-	}
-	return group->failed;
-}
-
+/* Starting a thread takes some 20 us; what is done for each device takes a millisecond at least. */
 FastedStatus
-spread_fill_guest(GroupSet *set, int member)
+group_at_once(Group *group, MemberCall call, void *argument)
 {
-	const FastedEngine *base = set->group->base;
-	SpreadGuest *guest = &set->spread->guests[member];
-	const SpreadPart *part = &set->spread->parts[guest->part];
-	uint64_t	count = COPY_BYTES / (set->group->row_floats * sizeof(float)) + 1;
-	FastedStatus status = FASTED_OK;
+	Errand		errands[FASTED_GROUP_MOST];
 
-	if (guest->sealed)
-		return FASTED_OK;
-	if (!guest->begun)
-		status = base->set_reset(guest->set, set->first_row + part->first);
-	guest->begun = true;
-	if (count > part->rows - guest->have)
-		count = part->rows - guest->have;
-	if (status == FASTED_OK && count > 0)
-		status = base->copy_rows(guest->set, part->set, guest->have, count);
-	if (status == FASTED_OK)
-		status = base->settle(guest->set, true);
-	guest->have += count;
-	if (status != FASTED_OK || guest->have < part->rows)
-		return status == FASTED_OK ? FASTED_AGAIN : status;
-	guest->sealed = true;
-	return base->seal(guest->set);
-}
-
-static void
-spread_close(GroupSet *set)
-{
-	Group	   *group = set->group;
-	Spread	   *spread = set->spread;
-
-	for (int i = 0; i < spread->nparts; i++)
-		group->base->set_close(spread->parts[i].set);
 	for (int m = 0; m < group->nmembers; m++)
-		group->base->set_close(spread->guests[m].set);
-	free(spread);
+	{
+		Errand	   *errand = &errands[m];
+
+		*errand = (Errand) {.group = group,.m = m,.call = call,.argument = argument};
+		errand->away = m > 0 && fasted_start_thread(&errand->thread, 0, run_errand, errand);
+	}
+	for (int m = 0; m < group->nmembers; m++)
+	{
+		if (!errands[m].away)
+			run_errand(&errands[m]);
+	}
+	for (int m = 0; m < group->nmembers; m++)
+	{
+		if (errands[m].away)
+			(void) pthread_join(errands[m].thread, NULL);
+	}
+	for_each_member(m, group)
+		(void) group_check(group, m, group->members[m].status);
+	return group->failed;
 }
 
 /* --- contexts */
 
-/* Members whose contexts are open, a bit each: those that take part, and those left out. */
-static uint32_t
-open_members(const Group *group)
+static FastedStatus
+open_member(Group *group, int m, void *options)
 {
-	uint32_t	members = 0;
+	FastedOptions own = *(const FastedOptions *) options;
 
-	for (int m = 0; m < FASTED_GROUP_MOST; m++)
-	{
-		if (group->members[m].context != NULL)
-			members |= UINT32_C(1) << m;
-	}
-	return members;
-}
-
-typedef struct Opening
-{
-	Group	   *group;
-	const FastedOptions *options;
-} Opening;
-
-static void
-open_one(void *argument, int m)
-{
-	Opening    *opening = argument;
-	Member	   *member = &opening->group->members[m];
-	FastedOptions own = *opening->options;
-
-	own.devices = member->name;
-	member->status = opening->group->base->open(&own, &member->context);
+	own.devices = group->members[m].name;
+	return group->base->open(&own, &group->members[m].context);
 }
 
 /*
@@ -320,32 +115,11 @@ open_one(void *argument, int m)
  * quarter of a second.  A device that cannot be opened is left out; the group fails only
  * if none can.
  */
-static void
-open_contexts(Group *group, const FastedOptions *options)
-{
-	Opening		opening = {.group = group,.options = options};
-
-	fasted_at_once((UINT32_C(1) << group->nmembers) - 1, open_one, &opening);
-	for (int m = 0; m < group->nmembers; m++)
-	{
-		Member	   *member = &group->members[m];
-
-		member->takes_part = member->status == FASTED_OK;
-		group->active += member->takes_part;
-		if (member->takes_part)
-			continue;
-		(void) group_fail(group, member->status, group->base->last_error(member->context));
-		group->base->close(member->context);
-		member->context = NULL;
-	}
-	if (group->active > 0)
-		group->failed = FASTED_OK;
-}
-
 static FastedStatus
 group_open(const FastedOptions *options, FastedContext **result)
 {
 	char		names[FASTED_GROUP_MOST][FASTED_DEVICE_NAME];
+	FastedOptions own = *options;
 	Group	   *group = calloc(1, sizeof(*group));
 
 	*result = (FastedContext *) group;
@@ -358,7 +132,21 @@ group_open(const FastedOptions *options, FastedContext **result)
 		return group_fail(group, FASTED_NO_DEVICE, "no GPU was found");
 	for (int m = 0; m < group->nmembers; m++)
 		memcpy(group->members[m].name, names[m], sizeof(names[m]));
-	open_contexts(group, options);
+	(void) group_at_once(group, open_member, &own);
+	for (int m = 0; m < group->nmembers; m++)
+	{
+		Member	   *member = &group->members[m];
+
+		member->takes_part = member->status == FASTED_OK;
+		group->active += member->takes_part;
+		if (member->takes_part)
+			continue;
+		group_fail(group, member->status, "%s", group->base->last_error(member->context));
+		group->base->close(member->context);
+		member->context = NULL;
+	}
+	if (group->active > 0)
+		group->failed = FASTED_OK;
 	return group->failed;
 }
 
@@ -418,25 +206,57 @@ group_last_error(const FastedContext *context)
 	return context != NULL ? group_of(context)->error : open_error;
 }
 
+static bool
+group_fits(const FastedContext *context, const uint64_t *rows, int nsets)
+{
+	const Group *group = group_of(context);
+
+	for_each_member(m, group)
+	{
+		if (!group->base->fits(group->members[m].context, rows, nsets))
+			return false;
+	}
+	return true;
+}
+
+static uint64_t
+group_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
+{
+	const Group *group = group_of(context);
+
+	return group->base->list_rows(group->members[next_member(group, 0)].context, rows, k);
+}
+
+static int
+group_width(const FastedContext *context)
+{
+	return group_of(context)->active;
+}
+
+/* --- sets */
+
 /* A device that was left out may have registered the memory, too. */
 static void
 group_withdraw(FastedSet *handle)
 {
 	GroupSet   *set = (GroupSet *) handle;
 
-	for (int m = set->group->nmembers - 1; m >= 0; m--)
+	for (int i = parts_of(set) - 1; i >= 0; i--)
 	{
-		if (set->sets[m] != NULL)
-			set->group->base->withdraw(set->sets[m]);
+		if (set->parts[i].set != NULL)
+			set->group->base->withdraw(set->parts[i].set);
 	}
 }
 
-static void
-close_one_set(void *argument, int m)
+static FastedStatus
+close_parts(Group *group, int m, void *argument)
 {
 	GroupSet   *set = argument;
 
-	set->group->base->set_close(set->sets[m]);
+	for (int i = 0; i < set->each; i++)
+		group->base->set_close(set->parts[m * set->each + i].set);
+	group->base->set_close(set->guests[m].set);
+	return FASTED_OK;
 }
 
 /* Closing a set waits for whatever still reads its rows: another device may. */
@@ -451,19 +271,18 @@ group_set_close(FastedSet *handle)
 	for (link = &set->group->sets; *link != set; link = &(*link)->next)
 		;
 	*link = set->next;
-	if (set->spread != NULL)
-		spread_close(set);
 	group_withdraw(handle);
-	fasted_at_once(open_members(set->group), close_one_set, set);
+	(void) group_at_once(set->group, close_parts, set);
 	free(set);
 }
 
-static void
-close_one(void *argument, int m)
+static FastedStatus
+close_member(Group *group, int m, void *unused)
 {
-	Group	   *group = argument;
-
-	group->base->close(group->members[m].context);
+	(void) unused;
+	if (group->members[m].context != NULL)
+		group->base->close(group->members[m].context);
+	return FASTED_OK;
 }
 
 static void
@@ -476,82 +295,116 @@ group_close(FastedContext *context)
 	group_join_close((FastedJoin *) group->join);
 	while (group->sets != NULL)
 		group_set_close((FastedSet *) group->sets);
-	fasted_at_once(open_members(group), close_one, group);
+	(void) group_at_once(group, close_member, NULL);
 	free(group);
 }
 
-static bool
-group_fits(const FastedContext *context, const uint64_t *rows, int nsets)
+/* Opens the parts of a device, and its guest. */
+static FastedStatus
+open_parts(GroupSet *set, int m, const FastedSetOptions *options)
 {
-	const Group *group = group_of(context);
+	const FastedEngine *base = set->group->base;
+	FastedContext *context = set->group->members[m].context;
+	FastedStatus status = FASTED_OK;
 
-	for_each_member(m, group)
-	{
-		if (!group->base->fits(group->members[m].context, rows, nsets))
-			return false;
-	}
-	return true;
+	for (int i = 0; i < set->each && status == FASTED_OK; i++)
+		status = base->set_open(context, options, &set->parts[m * set->each + i].set);
+	if (status == FASTED_OK && set->spread)
+		status = base->set_open(context, options, &set->guests[m].set);
+	return status;
 }
 
-static int
-group_width(const FastedContext *context)
-{
-	const Group *group = group_of(context);
-
-	return group->base->copy_rows != NULL ? group->active : 1;
-}
-
-/* --- sets */
-
+/* The rows of a spread set are on all devices evenly, if it has as many as it may have. */
 static FastedStatus
 group_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet **result)
 {
 	Group	   *group = group_of(context);
-	GroupSet   *set;
+	GroupSet   *set = calloc(1, sizeof(*set));
+	FastedSetOptions own = *options;
+	uint64_t	first = 0;
 
 	*result = NULL;
-	if (group->failed != FASTED_OK)
-		return group->failed;
-	set = calloc(1, sizeof(*set));
 	if (set == NULL)
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
 	set->group = group;
 	set->first_row = options->first_row;
+	set->spread = options->spread;
+	set->each = set->spread ? FASTED_SPREAD_PARTS : 1;
+	set->part_rows = UINT64_MAX;
 	set->next = group->sets;
 	group->sets = set;
-	if (options->spread)
+	if (set->spread)
 	{
-		if (spread_open(set, options) == FASTED_OK)
-			*result = (FastedSet *) set;
-		return group->failed;
+		set->part_rows = own.most_rows = own.expected_rows =
+			ceil_div(options->most_rows, (uint64_t) (group->active * set->each));
+		own.spread = false;
+		group->bound = true;
 	}
+	for (int i = 0; i < parts_of(set); i++)
+		set->parts[i].member = i / set->each;
 	for_each_member(m, group)
 	{
-		if (!group_check(group, m, group->base->set_open(group->members[m].context, options,
-														 &set->sets[m])))
+		if (!group_check(group, m, open_parts(set, m, &own)))
 			return group->failed;
+		for (int i = m * set->each; i < (m + 1) * set->each && set->spread; i++)
+		{
+			set->parts[i].first = first;
+			first += set->part_rows;
+		}
 	}
 	*result = (FastedSet *) set;
 	return FASTED_OK;
 }
 
-/* The staging buffer is the first device's. */
+/* The part that rows are staged in, which of a set that is not spread is the first device's. */
+static SetPart *
+next_part(GroupSet *set)
+{
+	for (int i = 0; i < parts_of(set); i++)
+	{
+		SetPart    *part = &set->parts[i];
+
+		if (set->group->members[part->member].takes_part && part->rows < set->part_rows)
+			return part;
+	}
+	return NULL;
+}
+
 static FastedStatus
 group_stage(FastedSet *handle, float **rows, size_t *capacity)
 {
 	GroupSet   *set = (GroupSet *) handle;
-	Group	   *group = set->group;
-	int			first = group_first(group);
+	SetPart    *part = next_part(set);
 	FastedStatus status;
 
-	if (group->failed != FASTED_OK)
-		return group->failed;
-	if (set->spread != NULL)
-		return spread_stage(set, rows, capacity);
-	status = group->base->stage(set->sets[first], rows, capacity);
-	set->staged = status == FASTED_OK;
-	(void) group_check(group, first, status);
+	if (part == NULL)
+		return FASTED_FULL;
+	status = set->group->base->stage(part->set, rows, capacity);
+	(void) group_check(set->group, part->member, status);
+	if (status == FASTED_OK && *capacity > set->part_rows - part->rows)
+		*capacity = set->part_rows - part->rows;
 	return status;
+}
+
+/*
+ * Takes the status of a device that is to have the same rows as the first one.  A device that has
+ * less memory left than that one is used no further, unless others depend on it.
+ */
+static void
+check_same_rows(Group *group, int m, FastedStatus status)
+{
+	Member	   *member = &group->members[m];
+
+	if (status != FASTED_FULL)
+		(void) group_check(group, m, status);
+	else if (group->bound)
+		group_fail(group, FASTED_OUT_OF_DEVICE_MEMORY, "%s has less memory left than another GPU",
+				   member->name);
+	else
+	{
+		member->takes_part = false;
+		group->active--;
+	}
 }
 
 /* The other devices take the rows before the first one gets its buffer back. */
@@ -560,31 +413,21 @@ group_commit(FastedSet *handle, size_t nrows)
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
-	int			first = group_first(group);
+	SetPart    *part = next_part(set);
 
-	if (group->failed == FASTED_OK && !set->staged)
+	if (part == NULL)
 		return group_fail(group, FASTED_INTERNAL, "rows were committed that were not staged");
-	if (group->failed != FASTED_OK)
-		return group->failed;
-	if (set->spread != NULL)
-		return spread_commit(set, nrows);
 	for_each_member(m, group)
 	{
-		FastedStatus status;
-
-		if (m == first || nrows == 0)
+		if (set->spread || m == part->member || nrows == 0)
 			continue;
-		status = group->base->take_staged(set->sets[m], set->sets[first], nrows);
-		if (status == FASTED_FULL)
-			leave_out(group, m);
-		else
-			(void) group_check(group, m, status);
+		check_same_rows(group, m, group->base->take_staged(set->parts[m].set, part->set, nrows));
 		if (group->failed != FASTED_OK)
 			return group->failed;
+		set->parts[m].rows += nrows;
 	}
-	set->staged = false;
-	(void) group_check(group, first, group->base->commit(set->sets[first], nrows));
-	set->rows += nrows;
+	(void) group_check(group, part->member, group->base->commit(part->set, nrows));
+	part->rows += nrows;
 	return group->failed;
 }
 
@@ -593,34 +436,31 @@ static bool
 group_lend(FastedSet *handle, void *memory, size_t bytes)
 {
 	GroupSet   *set = (GroupSet *) handle;
-	Group	   *group = set->group;
 
-	for_each_member(m, group)
+	for_each_member(m, set->group)
 	{
-		if (group->base->lend(set->sets[m], memory, bytes))
+		if (set->group->base->lend(set->parts[m].set, memory, bytes))
 			continue;
 		group_withdraw(handle);
 		return false;
 	}
-	return group->failed == FASTED_OK;
+	return true;
 }
 
 /* Puts all of these rows into one device's set. */
 static void
-put_all(GroupSet *set, int m, const float *rows, size_t nrows)
+put_rows(GroupSet *set, int m, const float *rows, size_t nrows)
 {
-	Group	   *group = set->group;
-
 	while (nrows > 0)
 	{
 		size_t		taken = 0;
-		FastedStatus status = group->base->put(set->sets[m], rows, nrows, &taken);
+		FastedStatus status = set->group->base->put(set->parts[m].set, rows, nrows, &taken);
 
-		if (status == FASTED_FULL)
-			leave_out(group, m);
-		if (status == FASTED_FULL || !group_check(group, m, status))
+		check_same_rows(set->group, m, status);
+		if (status != FASTED_OK)
 			return;
-		rows += taken * group->row_floats;
+		set->parts[m].rows += taken;
+		rows += taken * set->group->row_floats;
 		nrows -= taken;
 	}
 }
@@ -631,22 +471,17 @@ group_put(FastedSet *handle, const float *rows, size_t nrows, size_t *taken)
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
-	int			first = group_first(group);
-	FastedStatus status;
+	int			first = next_member(group, 0);
+	FastedStatus status = group->base->put(set->parts[first].set, rows, nrows, taken);
 
-	*taken = 0;
-	if (group->failed != FASTED_OK)
-		return group->failed;
-	set->staged = false;
-	status = group->base->put(set->sets[first], rows, nrows, taken);
 	if (status == FASTED_FULL || !group_check(group, first, status))
 		return status;
+	set->parts[first].rows += *taken;
 	for_each_member(m, group)
 	{
 		if (m != first && group->failed == FASTED_OK)
-			put_all(set, m, rows, *taken);
+			put_rows(set, m, rows, *taken);
 	}
-	set->rows += *taken;
 	return group->failed;
 }
 
@@ -658,19 +493,21 @@ group_settle(FastedSet *handle, bool all)
 
 	for_each_member(m, group)
 	{
-		if (group->failed != FASTED_OK ||
-			!group_check(group, m, group->base->settle(set->sets[m], all)))
+		if (!group_check(group, m, group->base->settle(set->parts[m].set, all)))
 			break;
 	}
 	return group->failed;
 }
 
-static void
-seal_one(void *argument, int m)
+static FastedStatus
+seal_parts(Group *group, int m, void *argument)
 {
 	GroupSet   *set = argument;
+	FastedStatus status = FASTED_OK;
 
-	set->group->members[m].status = set->group->base->seal(set->sets[m]);
+	for (int i = 0; i < set->each && group->members[m].takes_part && status == FASTED_OK; i++)
+		status = group->base->seal(set->parts[m * set->each + i].set);
+	return status;
 }
 
 /* Devices allocate the memory that filters need, all at the same time. */
@@ -678,19 +515,8 @@ static FastedStatus
 group_seal(FastedSet *handle)
 {
 	GroupSet   *set = (GroupSet *) handle;
-	Group	   *group = set->group;
-	uint32_t	members = 0;
 
-	if (group->failed != FASTED_OK)
-		return group->failed;
-	if (set->spread != NULL)
-		return spread_seal(set);
-	for_each_member(m, group)
-		members |= UINT32_C(1) << m;
-	fasted_at_once(members, seal_one, set);
-	for_each_member(m, group)
-		(void) group_check(group, m, group->members[m].status);
-	return group->failed;
+	return group_at_once(set->group, seal_parts, set);
 }
 
 static FastedStatus
@@ -700,14 +526,17 @@ group_set_reset(FastedSet *handle, uint64_t first_row)
 	Group	   *group = set->group;
 
 	set->first_row = first_row;
-	for_each_member(m, group)
+	for (int i = 0; i < parts_of(set) && group->failed == FASTED_OK; i++)
 	{
-		if (group->failed == FASTED_OK && set->spread == NULL)
-			(void) group_check(group, m, group->base->set_reset(set->sets[m], first_row));
+		SetPart    *part = &set->parts[i];
+
+		part->rows = 0;
+		if (group->members[part->member].takes_part)
+			(void) group_check(group, part->member,
+							   group->base->set_reset(part->set, first_row + part->first));
 	}
-	set->rows = 0;
-	set->staged = false;
-	group->joined = group->joined && has_set(group, false);
+	for (int m = 0; m < group->nmembers; m++)
+		set->guests[m].part = NULL;
 	return group->failed;
 }
 
@@ -717,12 +546,10 @@ group_read_back(FastedSet *handle, uint64_t first_row, size_t nrows, float *rows
 {
 	GroupSet   *set = (GroupSet *) handle;
 	Group	   *group = set->group;
+	int			first = next_member(group, 0);
 
-	int			first = group_first(group);
-
-	if (group->failed == FASTED_OK)
-		(void) group_check(group, first,
-						   group->base->read_back(set->sets[first], first_row, nrows, rows));
+	(void) group_check(group, first,
+					   group->base->read_back(set->parts[first].set, first_row, nrows, rows));
 	return group->failed;
 }
 
@@ -750,8 +577,6 @@ static FastedEngine group_engine = {
 	.counts = group_counts,
 	.list_rows = group_list_rows,
 	.width = group_width,
-	.fits_spread = spread_fits,
-	.spread = spread_over,
 	.join_close = group_join_close,
 };
 

@@ -12,11 +12,11 @@
  * Which rows are kept takes all pairs together, so one device does such a join alone.  To
  * hand out all pairs takes longer, even of two devices.
  *
- * Slices are parts of one whole if rows are in the same order on all devices, which depends
- * on sums of floats there.  A device whose rows are in another one takes no slice.
+ * Slices are parts of one whole if rows are in the same order on all devices, as they are on
+ * devices that are alike.  Each tells a hash of its order, and if two differ the join fails.
  *
  * A device counts each row's pairs in all of its slices together, and its counts are added
- * when no slice is left: to fetch them after each slice would keep all devices waiting.  So
+ * when they are asked for: to fetch them after each slice would keep all devices waiting.  So
  * it is with lists of neighbours, which stay on the devices until they are asked for.
  *
  * A spread set with another one: each device joins its parts with that.  With itself: each
@@ -25,13 +25,12 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "host_device.h"
 #include "multi_gpu.h"
-#include "thread.h"
 
 /*
  * Between two looks at all devices; none while slices are over sooner than that many
@@ -45,6 +44,62 @@
 
 /* Progress is counted in so many parts of a slice. */
 #define SLICE_UNITS 1000
+
+/* Rows that are copied from device to device between two looks at all of them, in bytes. */
+#define COPY_BYTES ((uint64_t) 256 << 20)
+
+/* Lists that are merged at a time: a device takes a millisecond or a few. */
+#define WINDOW_BYTES ((uint64_t) 64 << 20)
+
+/*
+ * Slices of a join, whatever the number of devices: other processes, which have slices of their
+ * own, may have fewer.  A device takes several in a row, the fewer the fewer are left.  Of nearest
+ * rows the first slices take longest, so that it takes fewer.
+ */
+#define GROUP_SLICES 1024
+#define GROUP_FEW_SLICES 32
+
+/* What a device is at. */
+typedef struct Turn
+{
+	bool		busy;			/* it has slices or a task */
+	bool		at_work;		/* on them: join is of them */
+	uint32_t	slice;			/* the first one */
+	uint32_t	width;			/* so many */
+	double		since;			/* when it began with them, milliseconds */
+	FastedJoin *join;			/* of these slices or the last ones; NULL: there were none */
+	FastedStats begun;			/* the device's sums when it began */
+	const SetPart *parts[2];	/* of a and b */
+	FastedRowGroup *groups;		/* of rows, as they are in the parts of a task */
+} Turn;
+
+struct GroupJoin
+{
+	Group	   *group;
+	FastedProblem problem;
+	GroupSet   *a;
+	GroupSet   *b;
+	GroupSet   *spread;			/* a or b, of whose parts there are tasks; NULL: there are slices */
+	uint32_t	slices;			/* or tasks */
+	bool		begun;			/* devices have begun, all at once */
+	uint64_t	order;			/* of the rows, once a slice is finished */
+	Turn		turns[FASTED_GROUP_MOST];
+	int			look_first;		/* at this device */
+	double		turned;			/* when slices began last: milliseconds */
+	double		slice_ms;		/* what one took a device; 0: that is not known yet */
+	uint32_t	next_slice;		/* that nobody had yet */
+	bool		open[SPREAD_MOST][SPREAD_MOST]; /* tasks of parts i <= j, or of i and all of the other set */
+	uint32_t	finished;
+	uint64_t	pairs;			/* of finished slices, or handed out */
+	uint64_t	rows[2];
+	uint32_t   *counts[2];		/* of tasks that are finished, or of all slices */
+	bool		counted;		/* all slices */
+
+	/* Neighbours, once they are asked for. */
+	bool		sorted;			/* devices have their lists ready */
+	bool		on_host;		/* lists are merged here, when they are handed out */
+	uint64_t	window;			/* one device has the merged lists of this window, counted from 1 */
+};
 
 static double
 milliseconds(void)
@@ -67,70 +122,23 @@ self_join(const GroupJoin *join)
 	return join->a == join->b;
 }
 
-/* Room for counts, where they are asked for. */
-static bool
-make_counts(GroupJoin *join)
-{
-	if (!fasted_counts_rows(&join->problem))
-		return true;
-	for (int side = 0; side < (self_join(join) ? 1 : 2); side++)
-	{
-		join->counts[side] = calloc(join->rows[side] + 1, sizeof(uint32_t));
-		join->device_counts[side] = malloc((join->rows[side] + 1) * sizeof(uint32_t));
-		if (join->counts[side] == NULL || join->device_counts[side] == NULL)
-			return false;
-	}
-	return true;
-}
-
 /* --- tasks: joins of the parts of a spread set */
 
-/* So many parts j there are for each i. */
-static int
-others(const Tasks *tasks)
+static void
+open_tasks(GroupJoin *join)
 {
-	return tasks->self ? tasks->set->spread->nparts : 1;
-}
+	const SetPart *parts = join->spread->parts;
+	int			n = parts_of(join->spread);
 
-/* Which side of the join the spread set is, if the other one is not. */
-static int
-spread_side(const GroupJoin *join)
-{
-	return join->a->spread != NULL ? 0 : 1;
-}
-
-/* Returns false if memory ran out. */
-static bool
-tasks_open(GroupJoin *join)
-{
-	GroupSet   *set = join->a->spread != NULL ? join->a : join->b;
-	Tasks	   *tasks;
-
-	if (set->spread == NULL)
-		return true;
-	tasks = join->tasks = calloc(1, sizeof(Tasks));
-	if (tasks == NULL)
-		return false;
-	tasks->set = set;
-	tasks->self = join->a == join->b;
 	join->slices = 0;
-	for (int i = 0; i < set->spread->nparts; i++)
+	for (int i = 0; i < n; i++)
 	{
-		for (int j = tasks->self ? i : 0; j < others(tasks); j++)
+		for (int j = self_join(join) ? i : 0; j < (self_join(join) ? n : 1); j++)
 		{
-			if (set->spread->parts[i].rows == 0 || (tasks->self && set->spread->parts[j].rows == 0))
-				continue;
-			tasks->open[i][j] = true;
-			join->slices++;
+			join->open[i][j] = parts[i].rows > 0 && (!self_join(join) || parts[j].rows > 0);
+			join->slices += join->open[i][j];
 		}
 	}
-	return true;
-}
-
-static bool
-has_part(const Tasks *tasks, int m, int i)
-{
-	return tasks->set->spread->parts[i].member == m;
 }
 
 /* How near a device is to doing it: the parts are there, one is a guest, or would be one. */
@@ -143,192 +151,128 @@ typedef enum Distance
 } Distance;
 
 static Distance
-distance(const Tasks *tasks, int m, int i, int j)
+distance(const GroupJoin *join, int m, int i, int j)
 {
-	const SpreadGuest *guest = &tasks->set->spread->guests[m];
-	bool		has_i = has_part(tasks, m, i);
-	bool		has_j = has_part(tasks, m, j);
+	const SetPart *parts = join->spread->parts;
+	bool		has_i = parts[i].member == m;
+	bool		has_j = !self_join(join) || parts[j].member == m;
 
-	if (has_i && (has_j || !tasks->self))
+	if (has_i && has_j)
 		return AT_HOME;
-	if (!tasks->self)
+	if (!self_join(join) || (!has_i && !has_j))
 		return NOT_HERE;		/* a guest is for joins of the set with itself */
-	if (!has_i && !has_j)
-		return NOT_HERE;
-	return guest->part == (has_i ? j : i) ? WITH_GUEST : WITH_NEW_GUEST;
-}
-
-/* The guest is another part. */
-static void
-invite(Tasks *tasks, int m, int part)
-{
-	SpreadGuest *guest = &tasks->set->spread->guests[m];
-
-	guest->part = part;
-	guest->begun = guest->sealed = false;
-	guest->have = 0;
+	return join->spread->guests[m].part == &parts[has_i ? j : i] ? WITH_GUEST : WITH_NEW_GUEST;
 }
 
 /* The next task for a device without one.  Returns false if there is none now. */
 static bool
-task_take(GroupJoin *join, int m)
+take_task(GroupJoin *join, int m)
 {
-	Tasks	   *tasks = join->tasks;
+	const SetPart *parts = join->spread->parts;
 	Turn	   *turn = &join->turns[m];
-	int			n = tasks->set->spread->nparts;
+	int			n = parts_of(join->spread);
 	Distance	best = NOT_HERE;
+	int			best_i = 0;
+	int			best_j = 0;
 
 	/* devices begin at different parts, so that their guests differ */
 	for (int k = 0; k < n && best != AT_HOME; k++)
 	{
-		int			i = (k + m * SPREAD_PARTS) % n;
+		int			i = (k + m * FASTED_SPREAD_PARTS) % n;
 
-		for (int j = 0; j < others(tasks) && best != AT_HOME; j++)
+		for (int j = 0; j < (self_join(join) ? n : 1) && best != AT_HOME; j++)
 		{
-			if (tasks->open[i][j] && distance(tasks, m, i, j) < best)
+			if (join->open[i][j] && distance(join, m, i, j) < best)
 			{
-				best = distance(tasks, m, i, j);
-				turn->i = i;
-				turn->j = j;
+				best = distance(join, m, i, j);
+				best_i = i;
+				best_j = j;
 			}
 		}
 	}
 	if (best == NOT_HERE)
 		return false;
+	join->open[best_i][best_j] = false;
+	turn->parts[join->spread == join->a ? 0 : 1] = &parts[best_i];
+	if (self_join(join))
+		turn->parts[1] = &parts[best_j];
 	if (best == WITH_NEW_GUEST)
-		invite(tasks, m, has_part(tasks, m, turn->i) ? turn->j : turn->i);
-	tasks->open[turn->i][turn->j] = false;
+		join->spread->guests[m] = (SpreadGuest) {
+			.set = join->spread->guests[m].set,
+			.part = turn->parts[turn->parts[0]->member == m ? 1 : 0]
+		};
 	return true;
 }
 
-/* The set of a part on this device, its own or its guest. */
-static FastedSet *
-set_here(const Tasks *tasks, int m, int part)
-{
-	const Spread *spread = tasks->set->spread;
-
-	return has_part(tasks, m, part) ? spread->parts[part].set : spread->guests[m].set;
-}
-
-/* Places that are in a part, as places in it. */
-static void
-clip(uint32_t *first, uint32_t *rows, const SpreadPart *part)
-{
-	uint64_t	low = *first > part->first ? *first - part->first : 0;
-	uint64_t	end = (uint64_t) *first + *rows > part->first ? *first + (uint64_t) *rows - part->first : 0;
-
-	*first = (uint32_t) (low < part->rows ? low : part->rows);
-	*rows = (uint32_t) (end < part->rows ? end : part->rows) - *first;
-}
-
-/* The parts that are side a and side b; NULL: the whole other set is. */
-static void
-find_parts(const GroupJoin *join, const Turn *turn, const SpreadPart **parts)
-{
-	const SpreadPart *all = join->tasks->set->spread->parts;
-
-	parts[0] = parts[1] = NULL;
-	if (join->tasks->self)
-	{
-		parts[0] = &all[turn->i];
-		parts[1] = &all[turn->j];
-	}
-	else
-		parts[spread_side(join)] = &all[turn->i];
-}
-
-/* Row groups, as they are in these parts: all are there, also those without rows. */
+/* One more step in copying the guest of a device.  FASTED_OK: it is there; FASTED_AGAIN; a failure. */
 static FastedStatus
-clip_groups(GroupJoin *join, Turn *turn, FastedProblem *problem)
+fill_guest(GroupSet *set, int m)
 {
-	const SpreadPart *parts[2];
+	const FastedEngine *base = set->group->base;
+	SpreadGuest *guest = &set->guests[m];
+	uint64_t	most = COPY_BYTES / (set->group->row_floats * sizeof(float)) + 1;
+	uint64_t	left = guest->part->rows - guest->have;
+	size_t		count = left < most ? left : most;
+	FastedStatus status = FASTED_OK;
 
+	if (left == 0)
+		return FASTED_OK;
+	if (guest->have == 0)
+		status = base->set_reset(guest->set, set->first_row + guest->part->first);
+	if (status == FASTED_OK)
+		status = base->copy_rows(guest->set, guest->part->set, guest->have, count);
+	if (status == FASTED_OK)
+		status = base->settle(guest->set, true);
+	guest->have += count;
+	if (status != FASTED_OK || count < left)
+		return status == FASTED_OK ? FASTED_AGAIN : status;
+	return base->seal(guest->set);
+}
+
+/* A device's two sets for its task, and the groups of rows there, when its guest is there. */
+static FastedStatus
+task_sides(GroupJoin *join, int m, FastedProblem *problem, FastedSet **sides)
+{
+	Turn	   *turn = &join->turns[m];
+	uint64_t	first[2];
+	uint64_t	rows[2];
+
+	for (int side = 0; side < 2; side++)
+	{
+		const SetPart *part = turn->parts[side];
+		bool		here = part->member == m;
+		FastedStatus status = here ? FASTED_OK : fill_guest(join->spread, m);
+
+		if (status != FASTED_OK)
+			return status;
+		sides[side] = here ? part->set : join->spread->guests[m].set;
+		first[side] = part->first;
+		rows[side] = part->rows;
+	}
 	if (problem->groups == NULL)
 		return FASTED_OK;
 	if (turn->groups == NULL)
 		turn->groups = malloc(((size_t) problem->ngroups + 1) * sizeof(FastedRowGroup));
 	if (turn->groups == NULL)
 		return group_fail(join->group, FASTED_OUT_OF_MEMORY, "out of memory for groups of rows");
-	find_parts(join, turn, parts);
-	for (uint32_t g = 0; g < problem->ngroups; g++)
-	{
-		turn->groups[g] = problem->groups[g];
-		if (parts[0] != NULL)
-			clip(&turn->groups[g].first_a, &turn->groups[g].rows_a, parts[0]);
-		if (parts[1] != NULL)
-			clip(&turn->groups[g].first_b, &turn->groups[g].rows_b, parts[1]);
-	}
+	fasted_clip_groups(problem->groups, problem->ngroups, first, rows, turn->groups);
 	problem->groups = turn->groups;
-	return FASTED_OK;
-}
-
-/* The task's two sets on that device, and their groups, when its guest is there: see spread_fill_guest. */
-static FastedStatus
-task_sides(GroupJoin *join, int m, FastedProblem *problem, FastedSet **sides)
-{
-	Tasks	   *tasks = join->tasks;
-	Turn	   *turn = &join->turns[m];
-
-	if (tasks->self && (!has_part(tasks, m, turn->i) || !has_part(tasks, m, turn->j)))
-	{
-		FastedStatus status = spread_fill_guest(tasks->set, m);
-
-		if (status != FASTED_OK)
-			return status;
-	}
-	if (tasks->self)
-	{
-		sides[0] = set_here(tasks, m, turn->i);
-		sides[1] = set_here(tasks, m, turn->j);
-	}
-	else
-		sides[spread_side(join)] = tasks->set->spread->parts[turn->i].set;
-	return clip_groups(join, turn, problem);
-}
-
-/* All of them are there before any is added. */
-static FastedStatus
-task_add_counts(GroupJoin *join, int m)
-{
-	const Turn *turn = &join->turns[m];
-	const SpreadPart *parts[2];
-	uint32_t   *some[2] = {join->device_counts[0], join->device_counts[1]};
-	uint64_t	first[2] = {0, 0};
-	uint64_t	rows[2] = {join->rows[0], join->rows[1]};
-	int			sides = join->tasks->self && turn->i == turn->j ? 1 : 2;
-
-	find_parts(join, turn, parts);
-	for (int side = 0; side < sides; side++)
-	{
-		FastedStatus status;
-
-		if (parts[side] != NULL)
-		{
-			first[side] = parts[side]->first;
-			rows[side] = parts[side]->rows;
-		}
-		if (side == 1 && join->tasks->self)
-			some[1] = some[0] + rows[0];
-		status = join->group->base->counts(turn->join, side, 0, rows[side], some[side]);
-		if (status != FASTED_OK)
-			return status;
-	}
-	for (int side = 0; side < sides; side++)
-	{
-		uint32_t   *total = join->counts[join->tasks->self ? 0 : side] + first[side];
-
-		for (uint64_t row = 0; row < rows[side]; row++)
-			total[row] += some[side][row];
-	}
 	return FASTED_OK;
 }
 
 /* --- slices */
 
-static bool
-has_lists(const GroupSet *set, int m)
+static uint64_t
+rows_of(const GroupSet *set)
 {
-	return (set->lists >> m & 1) != 0;
+	uint64_t	rows = 0;
+
+	for (int i = 0; i < parts_of(set); i++)
+	{
+		if (set->parts[i].rows > 0 && rows < set->parts[i].first + set->parts[i].rows)
+			rows = set->parts[i].first + set->parts[i].rows;
+	}
+	return rows;
 }
 
 FastedStatus
@@ -336,39 +280,41 @@ group_join_open(FastedContext *context, const FastedProblem *problem, FastedSet 
 				FastedSet *b, FastedJoin **result)
 {
 	Group	   *group = group_of(context);
-	GroupJoin  *join;
+	GroupJoin  *join = calloc(1, sizeof(*join));
 
-	*result = NULL;
-	if (group->failed != FASTED_OK)
-		return group->failed;
-	if (!problem->further)
-		((GroupSet *) a)->lists = 0;
-	join = calloc(1, sizeof(*join));
+	*result = (FastedJoin *) join;
 	if (join == NULL)
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory");
 	join->group = group;
 	join->problem = *problem;
 	join->a = (GroupSet *) a;
 	join->b = (GroupSet *) b;
+	join->spread = join->a->spread ? join->a : join->b->spread ? join->b : NULL;
 	join->slices = problem->output == FASTED_OUTPUT_KEEPERS ? 1 : GROUP_SLICES;
-	join->rows[0] = join->a->rows;
-	join->rows[1] = join->b->rows;
-	group->join = join;
-	group->joined = true;
-	if (!make_counts(join) || !tasks_open(join))
+	if (join->spread != NULL)
+		open_tasks(join);
+	for (int m = 0; m < group->nmembers; m++)
 	{
+		join->turns[m].parts[0] = &join->a->parts[m];
+		join->turns[m].parts[1] = &join->b->parts[m];
+	}
+	join->rows[0] = rows_of(join->a);
+	join->rows[1] = rows_of(join->b);
+	group->join = join;
+	group->bound = true;
+	for (int side = 0; side < (self_join(join) ? 1 : 2) && fasted_counts_rows(problem); side++)
+	{
+		join->counts[side] = calloc(join->rows[side] + 1, sizeof(uint32_t));
+		if (join->counts[side] != NULL)
+			continue;
+		*result = NULL;
 		group_join_close((FastedJoin *) join);
 		return group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory for the rows' counts");
 	}
-	*result = (FastedJoin *) join;
 	return FASTED_OK;
 }
 
-/*
- * How many slices to take at once: so that each device will take some twice more.  Those of
- * neighbours may have been for nothing, if the rows' order is another one, which is known
- * only then.
- */
+/* How many slices to take at once: so that each device will take some twice more. */
 static uint32_t
 slices_at_once(const GroupJoin *join)
 {
@@ -384,139 +330,85 @@ slices_at_once(const GroupJoin *join)
 	return share > 0 ? share : 1;
 }
 
-/* The next slices for a device without one; false: there are none now. */
+/* The next slices or the next task for a device without; false: there are none now. */
 static bool
-take_slice(GroupJoin *join, Turn *turn)
+take_slices(GroupJoin *join, int m)
 {
-	turn->width = 1;
-	if (join->nrests > 0)
-	{
-		SliceRest  *rest = &join->rests[--join->nrests];
+	Turn	   *turn = &join->turns[m];
 
-		turn->slice = rest->slice;
-		turn->width = rest->width;
-	}
-	else if (join->tasks != NULL)
-	{
-		if (!task_take(join, (int) (turn - join->turns)))
-			return false;
-	}
+	turn->width = 1;
+	if (join->spread != NULL)
+		turn->busy = take_task(join, m);
 	else if (join->next_slice < join->slices)
 	{
 		turn->width = slices_at_once(join);
 		turn->slice = join->next_slice;
 		join->next_slice += turn->width;
+		turn->busy = true;
 	}
-	else
-		return false;
-	turn->busy = true;
-	return true;
+	return turn->busy;
 }
 
+/* FASTED_AGAIN: the device's guest is not complete. */
 static FastedStatus
-begin_slice(GroupJoin *join, int m)
+begin_slices(GroupJoin *join, int m)
 {
-	Group	   *group = join->group;
+	const FastedEngine *base = join->group->base;
+	FastedContext *context = join->group->members[m].context;
 	Turn	   *turn = &join->turns[m];
 	FastedProblem problem = join->problem;
-	uint32_t	outer = problem.slices > 0 ? problem.slices : 1;
-	FastedSet  *sides[2] = {join->a->sets[m], join->b->sets[m]};
+	FastedSet  *sides[2] = {turn->parts[0]->set, turn->parts[1]->set};
+	bool		first = turn->join == NULL;
+	FastedStatus status;
 
-	group->base->join_close(turn->join);
+	base->join_close(turn->join);
 	turn->join = NULL;
-	/* slice i of n is these slices of n * join->slices */
-	if (join->tasks == NULL)
+	if (join->spread != NULL)
 	{
-		problem.slice = join->problem.slice * join->slices + turn->slice;
-		problem.slices = outer * join->slices;
-		problem.more_slices = turn->width - 1;
-		problem.further = turn->further || (finds_nearest(join) && problem.further);
-	}
-	else
-	{
-		FastedStatus status = task_sides(join, m, &problem, sides);
-
+		status = task_sides(join, m, &problem, sides);
 		if (status != FASTED_OK)
 			return status;
 	}
-	group->base->stats(group->members[m].context, &turn->begun);
-	turn->at_work = true;
-	return group->base->join_open(group->members[m].context, &problem, sides[0], sides[1],
-								  &turn->join);
-}
-
-/* Are the device's rows in the order of the first one that began? */
-static bool
-order_agrees(GroupJoin *join, int m)
-{
-	FastedStats stats;
-
-	join->group->base->stats(join->group->members[m].context, &stats);
-	if (!join->ordered)
+	else
 	{
-		join->ordered = true;
-		join->order = stats.join_order;
-		join->group->order_hash = fasted_mix_order(join->group->order_hash, join->order);
+		/* slice i of n is these slices of n * join->slices */
+		problem.slices = (problem.slices > 0 ? problem.slices : 1) * join->slices;
+		problem.slice = problem.slice * join->slices + turn->slice;
+		problem.more_slices = turn->width - 1;
+		problem.further = first ? finds_nearest(join) && problem.further
+			: problem.output != FASTED_OUTPUT_PAIRS;
 	}
-	return stats.join_order == join->order;
+	base->stats(context, &turn->begun);
+	turn->at_work = true;
+	status = base->join_open(context, &problem, sides[0], sides[1], &turn->join);
+	turn->since = milliseconds();
+	return status;
 }
 
-/*
- * Its slice goes back; nothing of it has been handed out.  Lists of earlier panels stay; that they
- * have neighbours now of which others know is no harm.
- */
-static void
-step_aside(GroupJoin *join, int m)
-{
-	Turn	   *turn = &join->turns[m];
-
-	join->rests[join->nrests++] = (SliceRest) {.slice = turn->slice,.width = turn->width};
-	turn->busy = turn->at_work = false;
-	turn->aside = true;
-	if (finds_nearest(join) && has_lists(join->a, m))
-		return;
-	join->group->base->join_close(turn->join);
-	turn->join = NULL;
-}
-
-/* Adds the counts of a device's slices, once all of them are there. */
+/* Adds what a device counted in its task, or in all of its slices, to the counts of all rows. */
 static FastedStatus
 add_counts(GroupJoin *join, int m)
 {
-	Turn	   *turn = &join->turns[m];
+	const Turn *turn = &join->turns[m];
+	FastedStatus status = FASTED_OK;
 
-	for (int side = 0; side < 2 && join->counts[side] != NULL; side++)
+	for (int side = 0; side < 2 && join->counts[0] != NULL && status == FASTED_OK; side++)
 	{
-		FastedStatus status = join->group->base->counts(turn->join, side, 0, join->rows[side],
-														join->device_counts[side]);
+		const SetPart *part = turn->parts[side];
 
-		if (status != FASTED_OK)
-			return status;
+		if (side == 0 || part != turn->parts[0])
+			status = fasted_add_counts(join->group->base, turn->join, side, part->rows,
+									   join->counts[self_join(join) ? 0 : side] + part->first);
 	}
-	for (int side = 0; side < 2 && join->counts[side] != NULL; side++)
-	{
-		for (uint64_t row = 0; row < join->rows[side]; row++)
-			join->counts[side][row] += join->device_counts[side][row];
-	}
-	turn->has_counts = turn->further = false;
-	return FASTED_OK;
+	return status;
 }
 
-/* When all slices are finished. */
+/*
+ * A device's slices are done.  The join stays open: it has the counts of all slices so far.
+ * Returns FASTED_AGAIN or a failure.
+ */
 static FastedStatus
-add_all_counts(GroupJoin *join)
-{
-	for (int m = 0; m < join->group->nmembers; m++)
-	{
-		if (join->turns[m].has_counts && !group_check(join->group, m, add_counts(join, m)))
-			return join->group->failed;
-	}
-	return FASTED_DONE;
-}
-
-/* A device's slice is done.  The join stays open: it has the counts of all slices so far. */
-static void
-end_slice(GroupJoin *join, int m)
+end_slices(GroupJoin *join, int m)
 {
 	Group	   *group = join->group;
 	Member	   *member = &group->members[m];
@@ -524,63 +416,51 @@ end_slice(GroupJoin *join, int m)
 	FastedStats now;
 
 	group->base->stats(member->context, &now);
+	if (join->spread != NULL)
+	{
+		FastedStatus status = add_counts(join, m);
+
+		if (status != FASTED_OK)
+			return status;
+	}
+	else if (join->finished == 0)
+	{
+		join->order = now.join_order;
+		group->order_hash = fasted_mix_order(group->order_hash, join->order);
+	}
+	else if (now.join_order != join->order)
+		return group_fail(group, FASTED_INTERNAL, "%s has put its rows in another order than another GPU",
+						  member->name);
 	join->slice_ms = (milliseconds() - turn->since) / turn->width;
 	if (join->problem.output != FASTED_OUTPUT_PAIRS)
 		join->pairs += now.pairs - turn->begun.pairs;
-	if (join->tasks == NULL)
-		turn->has_counts = fasted_counts_rows(&join->problem);
-	if (finds_nearest(join))
-		join->a->lists |= UINT32_C(1) << m;
-	turn->further = join->tasks == NULL && join->problem.output != FASTED_OUTPUT_PAIRS;
 	turn->busy = turn->at_work = false;
 	join->finished += turn->width;
 	member->slices += turn->width;
+	return FASTED_AGAIN;
 }
 
-/* After begin_slice.  FASTED_DONE: the device's rows are in another order. */
 static FastedStatus
-check_begin(GroupJoin *join, int m)
-{
-	Turn	   *turn = &join->turns[m];
-
-	join->turned = turn->since = milliseconds();
-	if (turn->begin != FASTED_OK || join->tasks != NULL || finds_nearest(join) ||
-		order_agrees(join, m))
-		return turn->begin;
-	step_aside(join, m);
-	return FASTED_DONE;
-}
-
-static void
-begin_one(void *argument, int m)
+begin_member(Group *group, int m, void *argument)
 {
 	GroupJoin  *join = argument;
 
-	join->turns[m].begin = begin_slice(join, m);
+	(void) group;
+	return join->turns[m].busy ? begin_slices(join, m) : FASTED_OK;
 }
 
 /* All devices begin their first slices. */
 static FastedStatus
 begin_all(GroupJoin *join)
 {
-	Group	   *group = join->group;
-	uint32_t	devices = 0;
-
 	join->begun = true;
-	if (join->tasks != NULL)
+	if (join->spread != NULL)
 		return FASTED_OK;
-	for_each_member(m, group)
-	{
-		if (take_slice(join, &join->turns[m]))
-			devices |= UINT32_C(1) << m;
-	}
-	fasted_at_once(devices, begin_one, join);
-	for (int m = 0; m < group->nmembers; m++)
-	{
-		if ((devices >> m & 1) != 0 && group_check(group, m, join->turns[m].begin))
-			(void) check_begin(join, m);
-	}
-	return group->failed;
+	for_each_member(m, join->group)
+		(void) take_slices(join, m);
+	(void) group_at_once(join->group, begin_member, join);
+	join->turned = milliseconds();
+	return join->group->failed;
 }
 
 /* FASTED_OK: pairs; FASTED_AGAIN: none now; FASTED_DONE: nothing left to do; or a failure. */
@@ -591,36 +471,18 @@ look_at(GroupJoin *join, int m, int timeout_ms, FastedBatch *batch)
 	Turn	   *turn = &join->turns[m];
 	FastedStatus status = FASTED_OK;
 
-	if (!group->members[m].takes_part || turn->aside || (!turn->busy && !take_slice(join, turn)))
+	if (!turn->busy && !take_slices(join, m))
 		return FASTED_DONE;
 	if (!turn->at_work)
 	{
-		turn->begin = begin_slice(join, m);
-		status = check_begin(join, m);
+		status = begin_slices(join, m);
+		join->turned = milliseconds();
 	}
-	if (status == FASTED_DONE)
-		return FASTED_DONE;
 	if (status == FASTED_OK)
 		status = group->base->next(turn->join, timeout_ms, batch);
-	/* neighbours: rows are in their order only now, and nothing is handed out before */
-	if (status == FASTED_DONE && finds_nearest(join) && !order_agrees(join, m))
-	{
-		step_aside(join, m);
-		return FASTED_DONE;
-	}
-	if (status == FASTED_DONE && join->tasks != NULL && join->counts[0] != NULL)
-	{
-		FastedStatus counted = task_add_counts(join, m);
-
-		status = counted == FASTED_OK ? FASTED_DONE : counted;
-	}
 	if (status == FASTED_DONE)
-	{
-		end_slice(join, m);
-		status = FASTED_AGAIN;
-	}
-	/* unless the group itself failed, while it prepared the slice */
-	if (group->failed != FASTED_OK || !group_check(group, m, status))
+		status = end_slices(join, m);
+	if (!group_check(group, m, status))
 		return group->failed;
 	if (status == FASTED_OK && join->problem.output == FASTED_OUTPUT_PAIRS)
 		join->pairs += batch->npairs;
@@ -633,44 +495,36 @@ look_at_all(GroupJoin *join, int timeout_ms, FastedBatch *batch)
 {
 	int			n = join->group->nmembers;
 	int			first = join->look_first;
-	int			rests = join->nrests;
-	bool		works = false;
 
 	for (int i = 0; i < n; i++)
 	{
 		int			m = (first + i) % n;
-		FastedStatus status = look_at(join, m, timeout_ms, batch);
+		FastedStatus status = FASTED_DONE;
 
-		works = works || status != FASTED_DONE;
+		if (join->group->members[m].takes_part)
+			status = look_at(join, m, timeout_ms, batch);
 		if (status == FASTED_OK)
 			join->look_first = (m + 1) % n;
 		if (status == FASTED_OK || FASTED_FAILED(status))
 			return status;
 	}
-	if (join->finished == join->slices)
-		return add_all_counts(join);
-	/* an error rather than a loop without end */
-	return works || join->nrests > rests ? FASTED_AGAIN
-		: group_fail(join->group, FASTED_INTERNAL, "no GPU can do the rest of the join");
+	return join->finished == join->slices ? FASTED_DONE : FASTED_AGAIN;
 }
 
 FastedStatus
 group_next(FastedJoin *handle, int timeout_ms, FastedBatch *batch)
 {
 	GroupJoin  *join = (GroupJoin *) handle;
-	Group	   *group = join->group;
 	double		end = milliseconds() + timeout_ms;
 	struct timespec rest = {.tv_nsec = LOOK_NS};
 
 	memset(batch, 0, sizeof(*batch));
-	if (group->failed == FASTED_OK && !join->begun)
-		(void) begin_all(join);
-	if (group->failed != FASTED_OK)
-		return group->failed;
+	if (!join->begun && begin_all(join) != FASTED_OK)
+		return join->group->failed;
 	for (;;)
 	{
 		/* one device alone needs no turns */
-		int			wait = group->active == 1 ? timeout_ms : 0;
+		int			wait = join->group->active == 1 ? timeout_ms : 0;
 		FastedStatus status = look_at_all(join, wait, batch);
 		double		now = milliseconds();
 
@@ -698,8 +552,12 @@ group_counts(FastedJoin *handle, int side, uint64_t first_row, size_t nrows, uin
 {
 	GroupJoin  *join = (GroupJoin *) handle;
 
-	if (join->group->failed != FASTED_OK)
-		return join->group->failed;
+	for (int m = 0; m < join->group->nmembers && join->spread == NULL && !join->counted; m++)
+	{
+		if (join->turns[m].join != NULL && !group_check(join->group, m, add_counts(join, m)))
+			return join->group->failed;
+	}
+	join->counted = true;
 	if (join->counts[side] == NULL || first_row > join->rows[side] ||
 		nrows > join->rows[side] - first_row)
 		return group_fail(join->group, FASTED_INTERNAL, "counts of rows that are not there");
@@ -749,17 +607,159 @@ group_join_close(FastedJoin *handle)
 	group->units_total += sums.units_total;
 	for (int m = 0; m < group->nmembers; m++)
 	{
-		if (join->turns[m].join != NULL)
-			group->base->join_close(join->turns[m].join);
+		group->base->join_close(join->turns[m].join);
 		free(join->turns[m].groups);
 	}
-	free(join->tasks);
-	free(join->lists.merged);
-	for (int side = 0; side < 2; side++)
-	{
-		free(join->counts[side]);
-		free(join->device_counts[side]);
-	}
+	free(join->counts[0]);
+	free(join->counts[1]);
 	group->join = NULL;
 	free(join);
+}
+
+/*
+ * --- the nearest rows that several devices found, each in slices of its own
+ *
+ * Each device has lists for all rows: the nearest of the pairs in its slices, of which each has
+ * some before any of them has more.  A pair is in one slice, so what is first in all lists of a
+ * row together is its list.
+ *
+ * Devices take turns in merging: of some thousand rows, a window, one of them adds what the others
+ * have to its own lists, from which the rows' neighbours are read then.  What a device can't merge
+ * is merged here.
+ */
+
+/* Without a branch, which could not be foretold. */
+static bool
+comes_before(const FastedNeighbor *x, const FastedNeighbor *y)
+{
+	return (x->dist < y->dist) | ((x->dist == y->dist) & (x->row < y->row));
+}
+
+/* The first k of two lists, in the place of the first one; how many they are. */
+static uint32_t
+merge(FastedNeighbor *list, uint32_t length, const FastedNeighbor *other, uint32_t other_length,
+	  uint32_t k, FastedNeighbor *merged)
+{
+	uint32_t	i = 0;
+	uint32_t	j = 0;
+	uint32_t	count = 0;
+
+	/* often none of the other ones is near enough */
+	if (length == k && other_length > 0 && comes_before(&list[k - 1], &other[0]))
+		return length;
+	while (count < k && i < length && j < other_length)
+	{
+		bool		take = comes_before(&list[i], &other[j]);
+		bool		other_comes = comes_before(&other[j], &list[i]);
+
+		/* what is in both comes once */
+		merged[count++] = *(other_comes ? &other[j] : &list[i]);
+		i += !other_comes;
+		j += !take;
+	}
+	while (count < k && i < length)
+		merged[count++] = list[i++];
+	while (count < k && j < other_length)
+		merged[count++] = other[j++];
+	memcpy(list, merged, count * sizeof(*list));
+	return count;
+}
+
+static FastedStatus
+ask(const GroupJoin *join, int m, uint64_t first_row, size_t nrows, uint32_t *lengths,
+	FastedNeighbor *neighbors)
+{
+	(void) group_check(join->group, m, join->group->base->nearest(join->turns[m].join, first_row,
+																  nrows, lengths, neighbors));
+	return join->group->failed;
+}
+
+/* Merges the lists of these rows here. */
+static FastedStatus
+merge_here(const GroupJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
+		   FastedNeighbor *neighbors)
+{
+	Group	   *group = join->group;
+	uint32_t	k = join->problem.k;
+	uint32_t   *other_lengths = malloc((nrows + 1) * sizeof(uint32_t));
+	FastedNeighbor *others = malloc((nrows + 1) * k * sizeof(FastedNeighbor));
+	int			first = next_member(group, 0);
+
+	if (other_lengths == NULL || others == NULL)
+		group_fail(group, FASTED_OUT_OF_MEMORY, "out of memory for the rows' neighbors");
+	else
+		(void) ask(join, first, first_row, nrows, lengths, neighbors);
+	for (int m = next_member(group, first + 1); m < group->nmembers && group->failed == FASTED_OK;
+		 m = next_member(group, m + 1))
+	{
+		if (ask(join, m, first_row, nrows, other_lengths, others) != FASTED_OK)
+			break;
+		for (size_t row = 0; row < nrows; row++)
+			lengths[row] = merge(neighbors + row * k, lengths[row], others + row * k,
+								 other_lengths[row], k, others + nrows * k);
+	}
+	free(other_lengths);
+	free(others);
+	return group->failed;
+}
+
+/* The device that has the lists of a window, or has them now; on_host: it can't. */
+static int
+merge_there(GroupJoin *join, uint64_t window, uint64_t first, size_t nrows)
+{
+	Group	   *group = join->group;
+	int			owner = next_member(group, 0);
+	FastedStatus status = FASTED_OK;
+
+	for (uint64_t turn = window % (uint64_t) group->active; turn > 0; turn--)
+		owner = next_member(group, owner + 1);
+	if (join->window == window + 1)
+		return owner;
+	for_each_member(m, group)
+	{
+		if (m != owner && status == FASTED_OK)
+			status = group->base->add_lists(join->turns[owner].join, join->turns[m].join, first, nrows);
+	}
+	(void) group_check(group, owner, status);
+	join->on_host = status == FASTED_FULL;
+	join->window = window + 1;
+	return owner;
+}
+
+FastedStatus
+group_nearest(FastedJoin *handle, uint64_t first_row, size_t nrows, uint32_t *lengths,
+			  FastedNeighbor *neighbors)
+{
+	GroupJoin  *join = (GroupJoin *) handle;
+	Group	   *group = join->group;
+	uint64_t	row_bytes = join->problem.k * sizeof(FastedNeighbor);
+	uint64_t	window_rows = row_bytes < WINDOW_BYTES ? WINDOW_BYTES / row_bytes : 1;
+
+	if (first_row > join->rows[0] || nrows > join->rows[0] - first_row)
+		return group_fail(group, FASTED_INTERNAL, "neighbors of rows that are not there");
+	for_each_member(m, group)
+	{
+		if (!join->sorted && ask(join, m, 0, 0, NULL, NULL) != FASTED_OK)
+			return group->failed;
+	}
+	join->sorted = true;
+	join->on_host = join->on_host || group->base->add_lists == NULL;
+	while (nrows > 0 && group->failed == FASTED_OK && !join->on_host)
+	{
+		uint64_t	first = first_row - first_row % window_rows;
+		uint64_t	end = first + window_rows < join->rows[0] ? first + window_rows : join->rows[0];
+		size_t		some = nrows < end - first_row ? nrows : end - first_row;
+		int			owner = merge_there(join, first / window_rows, first, end - first);
+
+		if (group->failed != FASTED_OK || join->on_host ||
+			ask(join, owner, first_row, some, lengths, neighbors) != FASTED_OK)
+			break;
+		first_row += some;
+		nrows -= some;
+		lengths += some;
+		neighbors += some * join->problem.k;
+	}
+	if (group->failed == FASTED_OK && join->on_host)
+		return merge_here(join, first_row, nrows, lengths, neighbors);
+	return group->failed;
 }

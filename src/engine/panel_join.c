@@ -85,7 +85,7 @@ panel_join_stats(const PanelJoin *join, FastedStats *stats)
 		stats->rows += join->started ? join->rows[side] : join->sides[side].have;
 	stats->dimensions = join->problem.options.dimensions;
 	stats->panels = !join->started ? 0 : join->resident || join->outer_rows == 0 ? 1
-		: (uint32_t) ceil_div(outer_total, join->spread ? ceil_div(join->outer_rows, join->devices)
+		: (uint32_t) ceil_div(outer_total, join->spread ? ceil_div(join->outer_rows, panels_width(join))
 							   : join->outer_rows);
 	tell_progress(join, stats);
 }
@@ -122,23 +122,22 @@ give_lists(PanelJoin *join, FastedBatch *batch)
 	uint64_t	left = join->give_end - join->give_first;
 	FastedStatus status = FASTED_OK;
 
-	join->given_first = join->give_first;
 	join->given_count = left < join->given_most ? left : join->given_most;
+	batch->first_row = join->give_first;
+	batch->row_count = join->given_count;
 	join->give_first += join->given_count;
 	if (join->join == NULL)
 		memset(join->given_lengths, 0, join->given_count * sizeof(uint32_t));
 	else
-		status = join->engine->nearest(join->join, join->given_first - join->a->first,
+		status = join->engine->nearest(join->join, batch->first_row - join->a->first,
 									   join->given_count, join->given_lengths, join->given);
-	batch->first_row = join->given_first;
-	batch->row_count = join->given_count;
 	return status;
 }
 
 const FastedNeighbor *
 panel_join_nearest(const PanelJoin *join, uint64_t row, uint32_t *length)
 {
-	uint64_t	place = row - join->given_first;
+	uint64_t	place = row - (join->give_first - join->given_count);
 
 	*length = place < join->given_count ? join->given_lengths[place] : 0;
 	return *length > 0 ? join->given + place * join->problem.problem.k : NULL;
@@ -226,8 +225,6 @@ begin(PanelJoin *join)
 		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for the rows' neighbors");
 	if (join->done || join->resident)
 		return FASTED_OK;
-	if (!panels_make_groups(join))
-		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for groups of rows");
 	return panels_load_outer(join, 0);
 }
 
@@ -260,8 +257,6 @@ panel_join_start(PanelJoin *join, const uint64_t *rows)
 {
 	FastedStatus status;
 
-	if (join->failed != FASTED_OK)
-		return join->failed;
 	for (int side = 0; side < join->problem.sides; side++)
 	{
 		if (join->started || rows[side] < join->sides[side].have || rows[side] > FASTED_MAX_ROWS)
@@ -286,8 +281,6 @@ panel_join_start(PanelJoin *join, const uint64_t *rows)
 FastedStatus
 panel_join_again(PanelJoin *join, const FastedProblem *problem)
 {
-	if (join->failed != FASTED_OK)
-		return join->failed;
 	if (!join->started)
 		return panels_fail(join, FASTED_INTERNAL, "a join was to begin again before its start");
 	if (problem->output == FASTED_OUTPUT_NEAREST)
@@ -332,6 +325,24 @@ next_panels(PanelJoin *join)
 	return join->inner[join->turn].sealed;
 }
 
+/* Groups of rows, as they are in the panels that are joined.  Returns false if memory ran out. */
+static bool
+clip_groups(PanelJoin *join, FastedProblem *problem)
+{
+	uint64_t	first[2] = {join->a->first, join->b->first};
+	uint64_t	rows[2] = {join->a->count, join->b->count};
+
+	if (problem->groups == NULL || join->resident)
+		return true;
+	free(join->groups);
+	join->groups = malloc(((size_t) problem->ngroups + 1) * sizeof(FastedRowGroup));
+	if (join->groups == NULL)
+		return false;
+	fasted_clip_groups(problem->groups, problem->ngroups, first, rows, join->groups);
+	problem->groups = join->groups;
+	return true;
+}
+
 static FastedStatus
 begin_join(PanelJoin *join)
 {
@@ -345,12 +356,8 @@ begin_join(PanelJoin *join)
 	if (problem.output == FASTED_OUTPUT_KEEPERS && !join->resident)
 		problem.output = FASTED_OUTPUT_PAIRS;
 	join->further = true;
-	if (join->groups != NULL)
-	{
-		panels_clip_groups(join);
-		problem.groups = join->groups;
-	}
-
+	if (!clip_groups(join, &problem))
+		return panels_fail(join, FASTED_OUT_OF_MEMORY, "out of memory for groups of rows");
 	join->engine->stats(join->context, &stats);
 	join->units_done = stats.units_done;
 	join->units_total = stats.units_total;
@@ -363,27 +370,12 @@ static FastedStatus
 add_counts(PanelJoin *join)
 {
 	Panel	   *panels[2] = {join->a, join->b};
+	FastedStatus status = FASTED_OK;
 
-	for (int side = 0; side < (join->a == join->b ? 1 : 2); side++)
-	{
-		const Panel *panel = panels[side];
-		uint32_t   *total = join->counts[panel->side] + panel->first;
-
-		for (uint64_t first = 0; first < panel->count;)
-		{
-			uint32_t	some[1024];
-			uint64_t	left = panel->count - first;
-			size_t		n = left < 1024 ? (size_t) left : 1024;
-			FastedStatus status = join->engine->counts(join->join, side, first, n, some);
-
-			if (status != FASTED_OK)
-				return status;
-			for (size_t i = 0; i < n; i++)
-				total[first + i] += some[i];
-			first += n;
-		}
-	}
-	return FASTED_OK;
+	for (int side = 0; side < (join->a == join->b ? 1 : 2) && status == FASTED_OK; side++)
+		status = fasted_add_counts(join->engine, join->join, side, panels[side]->count,
+								   join->counts[panels[side]->side] + panels[side]->first);
+	return status;
 }
 
 /* Has the outer panel met all rows, after the join at work? */
@@ -402,8 +394,8 @@ outer_is_through(const PanelJoin *join)
 static FastedStatus
 end_join(PanelJoin *join)
 {
+	bool		through = outer_is_through(join);
 	FastedStatus status = FASTED_OK;
-	uint64_t	end = join->outer.first + join->outer.count;
 
 	if (fasted_counts_rows(&join->problem.problem))
 		status = add_counts(join);
@@ -412,33 +404,24 @@ end_join(PanelJoin *join)
 	join->compared += area(join->a, join->b);
 	if (status != FASTED_OK)
 		return status;
-	if (join->resident)
-	{
-		join->done = true;
+	join->done = join->resident;
+	if (join->done)
 		return FASTED_OK;
-	}
-	if (!join->met_itself)
-		join->met_itself = true;
-	else
+	if (join->met_itself)
 	{
 		join->inner[join->turn].sealed = false;
 		join->turn = !join->turn;
 	}
-
-	/* has the outer panel met all rows? */
-	if (join->inner_next < join->inner_end || join->loading != NULL ||
-		join->inner[0].sealed || join->inner[1].sealed)
-		return panels_load_inner(join);
+	join->met_itself = true;
 	/* in a self-join the last one has only itself to meet */
-	return panels_load_outer(join, end);
+	return through ? panels_load_outer(join, join->outer.first + join->outer.count)
+		: panels_load_inner(join);
 }
 
 FastedStatus
 panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch)
 {
 	memset(batch, 0, sizeof(*batch));
-	if (join->failed != FASTED_OK)
-		return join->failed;
 	if (!join->started)
 		return panels_fail(join, FASTED_INTERNAL, "pairs were asked for before the start");
 	for (;;)
@@ -452,35 +435,30 @@ panel_join_next(PanelJoin *join, int timeout_ms, FastedBatch *batch)
 		join->given_count = 0;
 		if (join->done)
 			return FASTED_DONE;
-		if (join->give_end > 0)
-		{
-			/* those of the outer panel have been given */
-			join->give_first = join->give_end = 0;
-			status = end_join(join);
-			if (status != FASTED_OK)
-				return status;
-			continue;
-		}
-		if (join->join == NULL && next_panels(join))
-			status = begin_join(join);
-		else if (join->join == NULL)
-			return panels_want_rows(join, batch) ? FASTED_WANT_ROWS
-				: panels_fail(join, FASTED_INTERNAL, "there is no panel to load");
-		if (status != FASTED_OK)
-			return status;
 
-		/* rows for the next panel rather than idle time */
-		status = join->engine->next(join->join, join->loading != NULL ? 0 : timeout_ms, batch);
-		if (status == FASTED_AGAIN && panels_want_rows(join, batch))
-			return FASTED_WANT_ROWS;
-		if (status != FASTED_DONE)
-			return status;
-		if (panels_find_nearest(join) && outer_is_through(join))
+		/* unless the lists of the outer panel have been given */
+		if (join->give_end == 0)
 		{
-			join->give_first = join->a->first;
-			join->give_end = join->a->first + join->a->count;
-			continue;
+			if (join->join == NULL && !next_panels(join))
+				return panels_want_rows(join, batch) ? FASTED_WANT_ROWS
+					: panels_fail(join, FASTED_INTERNAL, "there is no panel to load");
+			if (join->join == NULL)
+				status = begin_join(join);
+			/* rows for the next panel rather than idle time */
+			if (status == FASTED_OK)
+				status = join->engine->next(join->join, join->loading != NULL ? 0 : timeout_ms, batch);
+			if (status == FASTED_AGAIN && panels_want_rows(join, batch))
+				return FASTED_WANT_ROWS;
+			if (status != FASTED_DONE)
+				return status;
+			if (panels_find_nearest(join) && outer_is_through(join))
+			{
+				join->give_first = join->a->first;
+				join->give_end = join->a->first + join->a->count;
+				continue;
+			}
 		}
+		join->give_first = join->give_end = 0;
 		status = end_join(join);
 		if (status != FASTED_OK)
 			return status;

@@ -149,11 +149,10 @@ struct PanelJoin
 	int			outer_side;
 	uint64_t	outer_rows;		/* of one panel, but the last */
 	bool		spread;			/* on several devices */
-	uint64_t	devices;		/* so many, at first */
 	uint64_t	inner_rows;
 	uint64_t	inner_next;		/* the first row that no inner panel has had yet */
 	uint64_t	inner_end;		/* and behind the last one that the outer panel has to meet */
-	FastedRowGroup *groups;		/* those of the panels that are joined; NULL: all rows meet */
+	FastedRowGroup *groups;		/* those of the panels that are joined, if there are any */
 	Panel		outer;
 	Panel		inner[2];
 	int			turn;			/* the inner panel that is joined next */
@@ -173,8 +172,7 @@ struct PanelJoin
 	bool		further;		/* the outer panel has lists */
 	uint64_t	give_first;		/* rows whose lists are to be handed out */
 	uint64_t	give_end;
-	uint64_t	given_first;	/* and those of the last batch */
-	uint64_t	given_count;
+	uint64_t	given_count;	/* rows before these, of the last batch */
 	uint64_t	given_most;
 	uint32_t   *given_lengths;
 	FastedNeighbor *given;
@@ -196,14 +194,13 @@ extern FastedStatus panels_fail(PanelJoin *join, FastedStatus status, const char
 
 /* panel_load.c */
 extern uint32_t panels_clip_neighbors(const PanelJoin *join, uint32_t k);
+extern uint64_t panels_width(const PanelJoin *join);
 extern void panels_choose(PanelJoin *join);
 extern FastedStatus panels_open(PanelJoin *join);
 extern FastedStatus panels_load_outer(PanelJoin *join, uint64_t first);
 extern FastedStatus panels_load_inner(PanelJoin *join);
 extern bool panels_want_rows(PanelJoin *join, FastedBatch *batch);
 extern FastedStatus panels_finish_loading(PanelJoin *join);
-extern bool panels_make_groups(PanelJoin *join);
-extern void panels_clip_groups(PanelJoin *join);
 
 #ifdef __cplusplus
 }

@@ -36,42 +36,50 @@ panels_clip_neighbors(const PanelJoin *join, uint32_t k)
 	return k < rows ? k : (uint32_t) rows;
 }
 
+/* Over so many devices an outer panel may be spread. */
+uint64_t
+panels_width(const PanelJoin *join)
+{
+	return join->engine->width == NULL ? 1 : (uint64_t) join->engine->width(join->context);
+}
+
 static bool
 panels_fit(const PanelJoin *join, uint64_t outer, uint64_t inner)
 {
-	uint64_t	rows[3] = {outer, inner, inner};
+	uint64_t	rows[FASTED_SPREAD_PARTS + 3];
+	int			n = 0;
 
+	rows[n++] = outer;
 	if (join->list_length > 0)
 		rows[0] += join->engine->list_rows(join->context, outer,
 										   panels_clip_neighbors(join, join->list_length));
-	return (join->spread ? join->engine->fits_spread : join->engine->fits) (join->context, rows, 3);
-}
-
-/* Over so many devices an outer panel may be spread. */
-static uint64_t
-width(const PanelJoin *join)
-{
-	return join->engine->width == NULL ? 1 : (uint64_t) join->engine->width(join->context);
+	if (join->spread)
+	{
+		rows[0] = ceil_div(outer, panels_width(join) * FASTED_SPREAD_PARTS);
+		for (; n <= FASTED_SPREAD_PARTS; n++)
+			rows[n] = rows[0];
+	}
+	rows[n++] = inner;
+	rows[n++] = inner;
+	return join->engine->fits(join->context, rows, n);
 }
 
 static uint64_t
 inner_of(const PanelJoin *join, uint64_t outer)
 {
-	return ceil_div(join->spread ? ceil_div(outer, width(join)) : outer, OUTER_TO_INNER);
+	return ceil_div(join->spread ? ceil_div(outer, panels_width(join)) : outer, OUTER_TO_INNER);
 }
 
-/* Rows that an outer panel may have. */
+/* Rows that an outer panel may have; or, of outer ones of that size, inner ones: low or more. */
 static uint64_t
-most_outer(const PanelJoin *join)
+most_rows(const PanelJoin *join, uint64_t outer, uint64_t low, uint64_t high)
 {
-	uint64_t	low = 1;
-	uint64_t	high = join->rows[join->outer_side];
-
 	while (low < high)
 	{
 		uint64_t	middle = low + (high - low + 1) / 2;
 
-		if (panels_fit(join, middle, inner_of(join, middle)))
+		if (outer > 0 ? panels_fit(join, outer, middle)
+			: panels_fit(join, middle, inner_of(join, middle)))
 			low = middle;
 		else
 			high = middle - 1;
@@ -80,54 +88,37 @@ most_outer(const PanelJoin *join)
 }
 
 /*
- * An outer panel on several devices, if it is larger than that of one.  Slices are those of
- * one device's panels: other processes may have fewer.
+ * The sizes of panels: of even size, as large as they may be.  An outer panel is on several devices
+ * if it is larger then.  But slices are those of one device's panels: other processes may have
+ * fewer.
  */
-static uint64_t
-most_spread(PanelJoin *join, uint64_t most)
-{
-	uint64_t	spread;
-
-	if (width(join) < 2 || join->list_length > 0 || join->problem.problem.slices > 1)
-		return most;
-	join->spread = true;
-	spread = most_outer(join);
-	join->spread = spread > most;
-	join->devices = width(join);
-	return join->spread ? spread : most;
-}
-
-/* The sizes of panels: of even size, as large as they may be. */
 void
 panels_choose(PanelJoin *join)
 {
 	uint64_t	outer_total;
 	uint64_t	inner_total;
-	uint64_t	low;
-	uint64_t	high;
+	uint64_t	most;
 
 	join->outer_side = join->problem.sides == 2 && join->list_length == 0 &&
 		join->rows[1] < join->rows[0];
 	outer_total = join->rows[join->outer_side];
 	inner_total = join->rows[inner_side(join)];
 
-	join->spread = false;
-	low = most_spread(join, most_outer(join));
-	join->outer_rows = ceil_div(outer_total, ceil_div(outer_total, low));
+	most = most_rows(join, 0, 1, outer_total);
+	if (panels_width(join) > 1 && join->list_length == 0 && join->problem.problem.slices <= 1)
+	{
+		uint64_t	spread;
+
+		join->spread = true;
+		spread = most_rows(join, 0, 1, outer_total);
+		join->spread = spread > most;
+		most = join->spread ? spread : most;
+	}
+	join->outer_rows = ceil_div(outer_total, ceil_div(outer_total, most));
 
 	/* what even sizes leave is the inner panels' */
-	low = inner_of(join, low);
-	high = inner_total;
-	while (low < high)
-	{
-		uint64_t	middle = low + (high - low + 1) / 2;
-
-		if (panels_fit(join, join->outer_rows, middle))
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	join->inner_rows = ceil_div(inner_total, ceil_div(inner_total, low));
+	most = most_rows(join, join->outer_rows, inner_of(join, most), inner_total);
+	join->inner_rows = ceil_div(inner_total, ceil_div(inner_total, most));
 }
 
 void
@@ -156,8 +147,6 @@ panel_join_stage(PanelJoin *join, int side, float **rows, size_t *capacity)
 	Panel	   *panel = filling(join, side);
 	FastedStatus status;
 
-	if (join->failed != FASTED_OK)
-		return join->failed;
 	if (panel == NULL || panel->sealed)
 		return panels_fail(join, FASTED_INTERNAL, "no row is wanted");
 	status = join->engine->stage(panel->set, rows, capacity);
@@ -172,8 +161,6 @@ panel_join_commit(PanelJoin *join, int side, size_t nrows)
 	Panel	   *panel = filling(join, side);
 	FastedStatus status;
 
-	if (join->failed != FASTED_OK)
-		return join->failed;
 	if (panel == NULL || (join->started && nrows > panel->count - panel->have))
 		return panels_fail(join, FASTED_INTERNAL, "rows were committed that are not wanted");
 	status = join->engine->commit(panel->set, nrows);
@@ -185,8 +172,7 @@ panel_join_commit(PanelJoin *join, int side, size_t nrows)
 bool
 panel_join_lend(PanelJoin *join, int side, void *memory, size_t bytes)
 {
-	return join->failed == FASTED_OK && !join->started &&
-		join->engine->lend(join->sides[side].set, memory, bytes);
+	return !join->started && join->engine->lend(join->sides[side].set, memory, bytes);
 }
 
 void
@@ -202,8 +188,6 @@ panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows, size_
 	FastedStatus status;
 
 	*taken = 0;
-	if (join->failed != FASTED_OK)
-		return join->failed;
 	if (join->started)
 		return panels_fail(join, FASTED_INTERNAL, "rows are put before the start");
 	status = join->engine->put(join->sides[side].set, rows, nrows, taken);
@@ -214,9 +198,9 @@ panel_join_put(PanelJoin *join, int side, const float *rows, size_t nrows, size_
 FastedStatus
 panel_join_settle(PanelJoin *join, int side, bool all)
 {
-	if (join->failed != FASTED_OK || join->sides[side].set == NULL)
-		return join->failed;
-	return join->engine->settle(join->sides[side].set, all);
+	FastedSet  *set = join->sides[side].set;
+
+	return set != NULL ? join->engine->settle(set, all) : FASTED_OK;
 }
 
 FastedStatus
@@ -224,8 +208,6 @@ panel_join_read_back(PanelJoin *join, int side, uint64_t first_row, size_t nrows
 {
 	const Panel *panel = &join->sides[side];
 
-	if (join->failed != FASTED_OK)
-		return join->failed;
 	if (join->started || first_row > panel->have || nrows > panel->have - first_row)
 		return panels_fail(join, FASTED_INTERNAL, "rows that are not staged were to be read back");
 	return join->engine->read_back(panel->set, first_row, nrows, rows);
@@ -270,17 +252,13 @@ static FastedStatus
 load(PanelJoin *join, Panel *panel, uint64_t first, uint64_t most)
 {
 	uint64_t	left = join->rows[panel->side] - first;
-	FastedStatus status;
 
 	panel->first = first;
 	panel->count = left < most ? left : most;
 	panel->have = 0;
 	panel->sealed = false;
 	join->loading = panel;
-	status = join->engine->set_reset(panel->set, first);
-	if (status == FASTED_OK && join->spread && panel == &join->outer)
-		status = join->engine->spread(panel->set, panel->count);
-	return status;
+	return join->engine->set_reset(panel->set, first);
 }
 
 /*
@@ -320,7 +298,7 @@ find_inner_rows(const PanelJoin *join, uint64_t outer_first, uint64_t *first, ui
 
 	*first = join->problem.sides == 2 || panels_find_nearest(join) ? 0 : outer_first;
 	*end = join->rows[side];
-	if (join->groups == NULL)
+	if (join->problem.problem.groups == NULL)
 		return true;
 	for (uint32_t g = 0; g < join->problem.problem.ngroups; g++)
 	{
@@ -417,54 +395,4 @@ panels_finish_loading(PanelJoin *join)
 	panel->sealed = true;
 	status = join->engine->seal(panel->set);
 	return status == FASTED_OK ? panels_load_inner(join) : status;
-}
-
-/* --- groups of rows, clipped to the panels that are joined */
-
-/* Room for the groups of two panels, if there are groups. */
-bool
-panels_make_groups(PanelJoin *join)
-{
-	const FastedProblem *problem = &join->problem.problem;
-
-	free(join->groups);
-	join->groups = NULL;
-	if (problem->groups == NULL)
-		return true;
-	join->groups = malloc(((size_t) problem->ngroups + 1) * sizeof(FastedRowGroup));
-	return join->groups != NULL;
-}
-
-/* What a panel has of a side of a group: places in it. */
-static FastedSpan
-clip_group(const PanelJoin *join, uint32_t g, const Panel *panel)
-{
-	FastedSpan	span = fasted_group_rows(&join->problem.problem.groups[g], panel->side);
-	uint64_t	ends[2] = {span.first, span.end};
-
-	for (int i = 0; i < 2; i++)
-		ends[i] = ends[i] < panel->first ? 0
-			: ends[i] - panel->first < panel->count ? ends[i] - panel->first : panel->count;
-	span.first = (uint32_t) ends[0];
-	span.end = (uint32_t) ends[1];
-	return span;
-}
-
-/*
- * The groups of the panels that are joined.  All are there, also those without rows in
- * either: so a set's groups are the same in all its joins, and stay what they are.
- */
-void
-panels_clip_groups(PanelJoin *join)
-{
-	for (uint32_t g = 0; g < join->problem.problem.ngroups; g++)
-	{
-		FastedSpan	a = clip_group(join, g, join->a);
-		FastedSpan	b = clip_group(join, g, join->b);
-
-		join->groups[g] = (FastedRowGroup) {
-			.first_a = a.first,.rows_a = a.end - a.first,
-			.first_b = b.first,.rows_b = b.end - b.first
-		};
-	}
 }

@@ -20,7 +20,7 @@
 #include <time.h>
 
 #include "base/interrupts.h"
-#include "engine/thread.h"
+#include "engine/engine.h"
 #include "fmgr.h"
 #include "join/keys.h"
 #include "miscadmin.h"

@@ -178,8 +178,7 @@ static int32_t
 threshold(const Image *image, const Quantised *row, double eps, double part)
 {
 	double		rho = row->exact ? 0.0
-		: clamped ? fasted_rho_clamped(row->rounding2, row->error2, row->norm2, image->padded)
-		: fasted_rho_int8(row->error2, row->norm2, image->padded);
+		: fasted_rho_clamped(clamped ? row->rounding2 : row->error2, row->error2, row->norm2, image->padded);
 
 	return fasted_threshold_int(row->norm2, rho * part,
 								fasted_eps_upper(eps, image->scale, image->d));
