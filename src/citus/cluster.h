@@ -9,7 +9,7 @@
 #define FASTED_CLUSTER_H
 
 #include "citus/links.h"
-#include "join/keys.h"
+#include "join/row_set.h"
 #include "rows/vector.h"
 #include "rows/reader.h"
 

@@ -61,7 +61,7 @@ TakeKey(OwnRows *rows, Datum key, uint64 vector_hash)
 		KeepHash(rows, vector_hash);
 	else
 		AddToPrint(rows, key, vector_hash);
-	KeySetAdd(rows->keys, key);
+	KeySetAdd(rows->keys, &key, 1);
 }
 
 /* A key that is null has no hash, so that the workers' fingerprints differ: they tell which. */

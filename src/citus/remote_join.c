@@ -15,7 +15,7 @@
 #include "citus/citus_explain.h"
 #include "citus/cluster.h"
 #include "citus/wire.h"
-#include "join/remote_join.h"
+#include "join/join.h"
 #include "libpq/pqformat.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"

@@ -25,7 +25,6 @@
 #include "cpu/cpu_kernel.h"
 #include "funcapi.h"
 #include "join/join.h"
-#include "join/remote_join.h"
 #include "rows/reader.h"
 #include "rows/vector.h"
 #include "utils/builtins.h"
@@ -78,7 +77,7 @@ enum
 typedef struct Slice
 {
 	SliceOutput output;
-	Join	   *join;
+	VectorJoin *join;
 	SliceReport report;
 	enum
 	{
@@ -263,7 +262,7 @@ ReadRelation(Slice *slice, int side)
 }
 
 static void
-PushBothSides(RowPusher *pusher, Join *join)
+PushBothSides(RowPusher *pusher, VectorJoin *join)
 {
 	Slice	   *slice = (Slice *) ((char *) pusher - offsetof(Slice, pusher));
 
@@ -310,9 +309,14 @@ BeginPairs(FunctionCallInfo fcinfo)
 										 PG_GETARG_OID(SLICE_KEY_TYPE),
 										 MetricFromText(PG_GETARG_TEXT_PP(SLICE_METRIC)),
 										 "fasted_self_join");
-	JoinSlice	part = {
-		.slice = PG_GETARG_INT32(SLICE_NUMBER),.slices = PG_GETARG_INT32(SLICE_SLICES),
-		.alike = PG_GETARG_BOOL(SLICE_ALIKE),.print = &slice->report.rows[0]
+	JoinRequest request = {
+		.sources = {source},
+		.problem = {
+			.eps = PG_GETARG_FLOAT8(SLICE_EPS),
+			.slice = PG_GETARG_INT32(SLICE_NUMBER),.slices = PG_GETARG_INT32(SLICE_SLICES),
+			.alike = PG_GETARG_BOOL(SLICE_ALIKE)
+		},
+		.print = &slice->report.rows[0]
 	};
 
 	RequireDistance(PG_GETARG_FLOAT8(SLICE_EPS));
@@ -321,10 +325,10 @@ BeginPairs(FunctionCallInfo fcinfo)
 	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
 	source->key_order = true;
 	source->reader = ReadShards;
-	slice->join = JoinBeginSlice(source, PG_GETARG_FLOAT8(SLICE_EPS), outputs[slice->output],
-							   &part);
+	request.problem.output = outputs[slice->output];
+	slice->join = JoinBegin(&request);
 	if (slice->output == SLICE_CONNECTIONS)
-		slice->parent = OwnRowNumbers(JoinKeys(slice->join)->count);
+		slice->parent = OwnRowNumbers(slice->join->keys[0]->count);
 	return slice;
 }
 
@@ -359,12 +363,15 @@ static Slice *
 BeginNearest(FunctionCallInfo fcinfo)
 {
 	Slice	   *slice = palloc0(sizeof(Slice));
-	NearestProblem problem = {
-		.most = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST),.pusher = &slice->pusher
+	JoinRequest request = {
+		.problem = {
+			.output = FASTED_OUTPUT_NEAREST,.eps = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST)
+		},
+		.pusher = &slice->pusher
 	};
 	int32		k = PG_GETARG_INT32(NEAREST_SLICE_K);
 
-	RequireDistance(problem.most);
+	RequireDistance(request.problem.eps);
 	if (k < 1 || k >= (int32) FASTED_MAX_NEIGHBORS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -385,10 +392,10 @@ BeginNearest(FunctionCallInfo fcinfo)
 		ShareElement(slice->sources[0], slice->sources[1]);
 	}
 	slice->pusher.push = PushBothSides;
-	problem.a = Numbered(slice->sources[0]);
-	problem.b = Numbered(slice->sources[slice->sources[1] != NULL ? 1 : 0]);
-	problem.k = slice->sources[1] != NULL ? slice->k : slice->k + 1;
-	slice->join = JoinBeginNearest(&problem);
+	request.sources[0] = Numbered(slice->sources[0]);
+	request.sources[1] = Numbered(slice->sources[slice->sources[1] != NULL ? 1 : 0]);
+	request.problem.k = slice->sources[1] != NULL ? slice->k : slice->k + 1;
+	slice->join = JoinBegin(&request);
 	return slice;
 }
 
@@ -446,10 +453,10 @@ static bytea *
 NextCounts(Slice *slice)
 {
 	uint32		first = slice->next_row;
-	uint32		n = Min(JoinKeys(slice->join)->count - first, MESSAGE_MOST_COUNTS);
+	uint32		n = Min(slice->join->keys[0]->count - first, MESSAGE_MOST_COUNTS);
 
 	slice->next_row += n;
-	return CountsMessage(first, JoinCounts(slice->join) + first, n);
+	return CountsMessage(first, slice->join->counts + first, n);
 }
 
 /* --- messages of nearest rows */
@@ -473,7 +480,7 @@ FindRow(Slice *slice)
 static size_t
 AppendNeighbors(Slice *slice, size_t npairs)
 {
-	uint32		a = (uint32) DatumGetInt64(JoinKeysOf(slice->join, 0)->values[slice->row]);
+	uint32		a = (uint32) DatumGetInt64(slice->join->keys[0]->values[slice->row]);
 	uint32		length;
 	const FastedNeighbor *list = JoinNearest(slice->join, slice->row, &length);
 
@@ -539,7 +546,7 @@ NextMessage(Slice *slice)
 	if (message != NULL)
 		return message;
 	slice->phase = PHASE_COUNTS;
-	if (slice->output == SLICE_COUNTS && slice->next_row < JoinKeys(slice->join)->count)
+	if (slice->output == SLICE_COUNTS && slice->next_row < slice->join->keys[0]->count)
 		return NextCounts(slice);
 	slice->phase = PHASE_DONE;
 	return Report(slice, MESSAGE_DONE);

@@ -15,7 +15,7 @@
 #include "citus/citus_explain.h"
 #include "executor/executor.h"
 #include "groups/group_node.h"
-#include "join/remote_join.h"
+#include "join/join.h"
 #include "miscadmin.h"
 #include "scan/call_plan.h"
 #include "scan/scan_explain.h"

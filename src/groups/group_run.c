@@ -32,11 +32,14 @@ AddSeconds(double *seconds, instr_time begin)
 
 /* --- the join */
 
-static Join *
+static VectorJoin *
 BeginJoin(const GroupArgs *args, const Grouping *grouping)
 {
-	FastedProblem problem = {
-		.eps = args->eps,.output = grouping->output,.core_pairs = grouping->core_pairs
+	JoinRequest request = {
+		.problem = {
+			.eps = args->eps,.output = grouping->output,.core_pairs = grouping->core_pairs
+		},
+		.notices = true
 	};
 	VectorSource *source = ResolveSource(args->relation, args->vector_column, args->id_column,
 										 args->key_type, args->metric, args->function->name);
@@ -47,7 +50,8 @@ BeginJoin(const GroupArgs *args, const Grouping *grouping)
 		OrderSource(source, args->order_column, args->descending);
 	if (args->partition_by != NULL)
 		GroupSource(source, args->partition_by);
-	return JoinBeginProblem(source, &problem);
+	request.sources[0] = source;
+	return JoinBegin(&request);
 }
 
 static const uint32 *
@@ -57,7 +61,7 @@ RowsById(const KeySet *keys)
 }
 
 static bool
-NextPairs(GroupRun *run, Join *join, const FastedPair **pairs, size_t *npairs)
+NextPairs(GroupRun *run, VectorJoin *join, const FastedPair **pairs, size_t *npairs)
 {
 	instr_time	begin;
 	bool		more;
@@ -69,18 +73,18 @@ NextPairs(GroupRun *run, Join *join, const FastedPair **pairs, size_t *npairs)
 }
 
 static void
-NoteRows(GroupRun *run, const Join *join)
+NoteRows(GroupRun *run, const VectorJoin *join)
 {
-	run->rows.keys = JoinKeys(join);
+	run->rows.keys = join->keys[0];
 	run->rows.count = run->rows.keys->count;
 	run->rows.by_id = RowsById(run->rows.keys);
-	run->rows.order = JoinOrder(join);
+	run->rows.order = join->order;
 }
 
 static void
-RankRows(GroupRun *run, Join *join)
+RankRows(GroupRun *run, VectorJoin *join)
 {
-	if (JoinOutput(join) != FASTED_OUTPUT_KEEPERS)
+	if (join->output != FASTED_OUTPUT_KEEPERS)
 		return;
 	NoteRows(run, join);
 	JoinRank(join, run->grouping->rank(run->grouping, &run->rows));
@@ -88,7 +92,7 @@ RankRows(GroupRun *run, Join *join)
 
 /* Until the first batch the CPU may take over, and read the rows in another order. */
 static void
-TakePairs(GroupRun *run, Join *join)
+TakePairs(GroupRun *run, VectorJoin *join)
 {
 	const FastedPair *pairs;
 	size_t		npairs;
@@ -96,7 +100,7 @@ TakePairs(GroupRun *run, Join *join)
 	instr_time	begin;
 
 	NoteRows(run, join);
-	run->grouping->reduced = JoinOutput(join) != FASTED_OUTPUT_PAIRS;
+	run->grouping->reduced = join->output != FASTED_OUTPUT_PAIRS;
 	run->grouping->begin(run->grouping, &run->rows);
 	while (more)
 	{
@@ -105,14 +109,14 @@ TakePairs(GroupRun *run, Join *join)
 		AddSeconds(&run->group_seconds, begin);
 		more = NextPairs(run, join, &pairs, &npairs);
 	}
-	if (JoinCounts(join) != NULL)
-		run->grouping->count(run->grouping, JoinCounts(join));
+	if (join->counts != NULL)
+		run->grouping->count(run->grouping, join->counts);
 	run->npairs = JoinPairs(join);
 }
 
 /* The ids are still wanted. */
 static void
-EndJoin(GroupRun *run, Join *join)
+EndJoin(GroupRun *run, VectorJoin *join)
 {
 	run->joined = JoinStatistics(join, &run->stats, &run->read_seconds);
 	run->shares = JoinShares(join);
@@ -164,11 +168,10 @@ GroupRun *
 GroupRunBegin(const GroupArgs *args, Grouping *grouping)
 {
 	GroupRun   *run = palloc0(sizeof(GroupRun));
-	Join	   *join;
+	VectorJoin *join;
 
 	run->grouping = grouping;
 	join = BeginJoin(args, grouping);
-	JoinNoticeManyPairs(join);
 	RankRows(run, join);
 	TakePairs(run, join);
 	EndJoin(run, join);

@@ -16,7 +16,7 @@
 #define FASTED_GROUPING_H
 
 #include "engine/engine.h"
-#include "join/keys.h"
+#include "join/row_set.h"
 
 /* Columns of a result: an id and at most two of the function's. */
 #define GROUP_MOST_COLUMNS 3

@@ -48,7 +48,7 @@
 #include "common/hashfn.h"
 #include "engine/exact_distance.h"
 #include "executor/executor.h"
-#include "join/engines.h"
+#include "join/join.h"
 #include "join_node/join_state.h"
 #include "miscadmin.h"
 #include "scan/scan_explain.h"
@@ -601,7 +601,7 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
  * engine takes no more.
  */
 static bool
-PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector, uint32 *nvectors)
+PushSideOfGroup(JoinNode *node, VectorJoin *join, int number, float *vector, uint32 *nvectors)
 {
 	JoinSide   *side = &node->sides[number];
 	bool		taken = true;
@@ -637,7 +637,7 @@ PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector, uint32 *n
 
 /* All groups that are joined together; of the inner side only those whose outer rows have vectors. */
 static bool
-PushSide(JoinNode *node, Join *join, int number)
+PushSide(JoinNode *node, VectorJoin *join, int number)
 {
 	JoinSide   *side = &node->sides[number];
 	float	   *vector = palloc(Max(JoinNodeRowFloats(node), 1) * sizeof(float));
@@ -674,7 +674,7 @@ PushSide(JoinNode *node, Join *join, int number)
 }
 
 void
-PushGroups(RowPusher *pusher, Join *join)
+PushGroups(RowPusher *pusher, VectorJoin *join)
 {
 	JoinNode   *node = (JoinNode *) ((char *) pusher - offsetof(JoinNode, pusher));
 	const JoinSide *outer = &node->sides[OUTER_SIDE];
@@ -822,20 +822,25 @@ ExpectedRows(const JoinNode *node, int number)
 static void
 BeginEngine(JoinNode *node)
 {
-	uint64		expected[2] = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)};
-	FastedOutput output;
+	RowPusher  *pusher = &node->pusher;
+	JoinRequest request = {.pusher = pusher,.problem.eps = JoinNodeEps(node)};
 	MemoryContext old;
 
 	node->distance_decides = node->plan.distance_decides &&
 		(node->plan.outer_keys == NIL || AreGroups(node));
 	node->engine_counts = node->distance_decides && node->exact;
-	output = node->engine_counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
-	node->pusher.groups = node->nbatch > 1 ? node->row_groups : NULL;
-	node->pusher.ngroups = node->nbatch;
+	request.problem.output = node->engine_counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
+	request.problem.groups = node->nbatch > 1 ? node->row_groups : NULL;
+	request.problem.ngroups = node->nbatch;
+	pusher->sides = node->plan.shared ? 1 : 2;
+	pusher->metric = JoinNodeMetric(node);
+	pusher->element = node->element;
+	pusher->dimensions = node->dimensions;
+	for (int i = 0; i < 2; i++)
+		pusher->expected_rows[i] = ExpectedRows(node, i);
 	node->engine_groups += node->nbatch;
 	old = MemoryContextSwitchTo(node->context);
-	node->join = JoinBeginPushed(&node->pusher, node->plan.shared ? 1 : 2, node->element,
-								 node->dimensions, expected, JoinNodeMetric(node), JoinNodeEps(node), output);
+	node->join = JoinBegin(&request);
 	MemoryContextSwitchTo(old);
 }
 

@@ -215,7 +215,7 @@ typedef struct JoinNode
 	int			dimensions;		/* of what the engine has; zero: nothing */
 	bool		distance_decides;	/* to be counted, a pair need only be within the radius */
 	bool		engine_counts;	/* and the engine itself counts them */
-	Join	   *join;			/* NULL: no engine has anything to do */
+	VectorJoin *join;			/* NULL: no engine has anything to do */
 	FastedPair *own_pairs;		/* of few rows; SMALL_JOIN_PAIRS of them */
 
 	/* Groups that are joined together. */
@@ -323,7 +323,7 @@ JoinNodeRowFloats(const JoinNode *node)
 extern bool BeginNextGroups(JoinNode *node);
 
 /* Gives the vectors of the groups that are joined to the engine: a RowPusher's function. */
-extern void PushGroups(RowPusher *pusher, Join *join);
+extern void PushGroups(RowPusher *pusher, VectorJoin *join);
 
 /* Sums over groups and runs, with the join that is not over yet. */
 extern FastedStats JoinNodeStatistics(const JoinNode *node);

@@ -13,7 +13,7 @@
 #include "access/parallel.h"
 #include "citus/citus_explain.h"
 #include "executor/executor.h"
-#include "join/remote_join.h"
+#include "join/join.h"
 #include "nearest/nearest_node.h"
 #include "scan/call_plan.h"
 #include "scan/scan_explain.h"

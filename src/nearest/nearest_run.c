@@ -24,7 +24,7 @@ struct NearestRun
 	MemoryContext context;
 	NearestArgs args;
 	NearestSources sources;
-	Join	   *join;			/* NULL: none is at work */
+	VectorJoin *join;			/* NULL: none is at work */
 	bool		divided;		/* over workers of a cluster, who send pairs */
 	KeySet	   *a;				/* its ids */
 	KeySet	   *b;
@@ -47,23 +47,23 @@ struct NearestRun
 /* --- joins */
 
 static void
-AddTotals(NearestTotals *totals, const Join *join)
+AddTotals(NearestTotals *totals, const VectorJoin *join)
 {
 	if (AddJoinStatistics(&totals->stats, &totals->read_seconds, join))
 		totals->joins++;
 	totals->shares = JoinShares(join);
-	totals->partitions += JoinPartitions(join);
+	totals->partitions += join->npartitions;
 }
 
 static void
-SetJoin(NearestRun *run, Join *join)
+SetJoin(NearestRun *run, VectorJoin *join)
 {
 	run->join = join;
-	run->a = JoinKeysOf(join, 0);
-	run->b = JoinKeysOf(join, 1);
+	run->a = join->keys[0];
+	run->b = join->keys[1];
 	run->by_rank = NULL;
 	run->row = run->end = 0;
-	run->divided = JoinIsDivided(join);
+	run->divided = join->remote != NULL;
 }
 
 static void
@@ -77,11 +77,14 @@ FinishJoin(NearestRun *run)
 static void
 BeginJoin(NearestRun *run)
 {
-	NearestProblem problem = {
-		.a = run->sources.a,.b = run->sources.b,.k = run->args.k,.most = run->args.max_distance
+	JoinRequest request = {
+		.sources = {run->sources.a, run->sources.b},
+		.problem = {
+			.output = FASTED_OUTPUT_NEAREST,.k = run->args.k,.eps = run->args.max_distance
+		}
 	};
 
-	SetJoin(run, JoinBeginNearest(&problem));
+	SetJoin(run, JoinBegin(&request));
 }
 
 /* --- rows */
@@ -229,7 +232,7 @@ NextPairs(NearestRun *run)
 	more = JoinNext(run->join, &run->pairs, &run->npairs);
 	AddSeconds(&run->totals.wait_seconds, begin);
 	if (more)
-		run->rank = JoinFirstRank(run->join);
+		run->rank = run->join->first_rank;
 	else
 	{
 		FinishJoin(run);

@@ -13,7 +13,7 @@
 #define FASTED_OUTLET_BLOCK_H
 
 #include "engine/engine.h"
-#include "join/keys.h"
+#include "join/row_set.h"
 #include "scan/scan_conditions.h"
 
 #define OUTLET_ROWS 1024

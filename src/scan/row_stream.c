@@ -40,7 +40,7 @@ RowStreamBegin(const RowRequest *request)
 										 args->id_column, request->key_type,
 										 args->metric, "fasted_self_join");
 	double		eps = Min(args->eps, Max(request->filter.most, 0.0));
-	FastedOutput output;
+	JoinRequest join = {.sources = {source},.notices = true};
 
 	if (args->partition_by != NULL)
 		GroupSource(source, args->partition_by);
@@ -48,11 +48,11 @@ RowStreamBegin(const RowRequest *request)
 	stream->self_pairs = args->self_pairs;
 	stream->timed = request->timed;
 	stream->counts = request->count && TakesAllDistances(&request->filter);
-	output = stream->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
-	stream->join = JoinBegin(source, eps, output);
-	JoinNoticeManyPairs(stream->join);
+	join.problem.eps = eps;
+	join.problem.output = stream->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
+	stream->join = JoinBegin(&join);
 	InitRowMaker(&stream->maker, request->columns, args->ordered, &request->filter,
-				 JoinKeys(stream->join));
+				 stream->join->keys[0]);
 	return stream;
 }
 
@@ -104,7 +104,7 @@ RowStreamNext(RowStream *stream, OutletBlock *block)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (stream->npairs == 0 && !NextBatch(stream) &&
-			!(stream->self_pairs && stream->next_self_pair < JoinKeys(stream->join)->count))
+			!(stream->self_pairs && stream->next_self_pair < stream->join->keys[0]->count))
 			return false;
 		MakeBlock(stream, block);
 	} while (block->nrows == 0);

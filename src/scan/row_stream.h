@@ -18,7 +18,7 @@
 typedef struct RowStream
 {
 	MemoryContext context;		/* everything below lives here */
-	Join	   *join;
+	VectorJoin *join;
 	RowMaker	maker;
 	bool		self_pairs;
 	bool		counts;			/* the engine does */

@@ -13,7 +13,6 @@
 #endif
 #include "base/guc.h"
 #include "citus/citus_explain.h"
-#include "join/engines.h"
 #include "scan/call_explain.h"
 #include "scan/scan_explain.h"
 #include "scan/scan_state.h"
@@ -109,7 +108,7 @@ SumStatistics(const FastedStats *sum, const FastedStats *run)
 }
 
 bool
-AddJoinStatistics(FastedStats *sum, double *read_seconds, const Join *join)
+AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join)
 {
 	FastedStats stats;
 	double		seconds;

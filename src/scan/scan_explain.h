@@ -31,7 +31,7 @@ extern FastedStats SumStatistics(const FastedStats *sum, const FastedStats *run)
  * statistics and the seconds of reading of the joins before it.  Returns false if no engine
  * ran for it.
  */
-extern bool AddJoinStatistics(FastedStats *sum, double *read_seconds, const Join *join);
+extern bool AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join);
 
 /* What it did, in so many runs together. */
 extern void ExplainWork(const FastedStats *stats, int runs, struct ExplainState *es);
