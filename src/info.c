@@ -23,7 +23,7 @@
 #include "engine/device_list.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "join/engines.h"
+#include "join/join.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"

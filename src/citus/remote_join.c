@@ -15,7 +15,7 @@
 #include "base/interrupts.h"
 #include "base/row_numbers.h"
 #include "citus/cluster.h"
-#include "join/remote_join.h"
+#include "join/join.h"
 #include "rows/reader.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"

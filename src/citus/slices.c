@@ -22,7 +22,6 @@
 #include "cpu/cpu_kernel.h"
 #include "funcapi.h"
 #include "join/join.h"
-#include "join/remote_join.h"
 #include "rows/reader.h"
 #include "rows/vector.h"
 #include "utils/builtins.h"
@@ -75,7 +74,7 @@ enum
 typedef struct Slice
 {
 	SliceOutput output;
-	Join	   *join;
+	VectorJoin *join;
 	SliceReport report;
 	enum
 	{
@@ -246,7 +245,7 @@ ReadRelation(Slice *slice, int side)
 }
 
 static void
-PushBothSides(RowPusher *pusher, Join *join)
+PushBothSides(RowPusher *pusher, VectorJoin *join)
 {
 	Slice	   *slice = (Slice *) ((char *) pusher - offsetof(Slice, pusher));
 
@@ -314,17 +313,21 @@ BeginPairs(FunctionCallInfo fcinfo)
 	VectorSource *source = ResolveArguments(fcinfo, SLICE_RELATION, SLICE_COLUMN, SLICE_ID_COLUMN,
 											SLICE_KEY_TYPE, SLICE_METRIC, "id_column",
 											"fasted_self_join");
-	JoinSlice	part = {
-		.slice = slice->number,.slices = slice->slices,
-		.alike = PG_GETARG_BOOL(SLICE_ALIKE),.print = &slice->report.rows[0]
+	JoinRequest request = {
+		.sources = {source},
+		.problem = {
+			.eps = PG_GETARG_FLOAT8(SLICE_EPS),.output = outputs[slice->output],
+			.slice = slice->number,.slices = slice->slices,
+			.alike = PG_GETARG_BOOL(SLICE_ALIKE)
+		},
+		.print = &slice->report.rows[0]
 	};
 
 	RequireDistance(PG_GETARG_FLOAT8(SLICE_EPS));
 	source->skip_zeros = PG_GETARG_BOOL(SLICE_SKIP_ZEROS);
-	slice->join = JoinBeginSlice(source, PG_GETARG_FLOAT8(SLICE_EPS), outputs[slice->output],
-								 &part);
+	slice->join = JoinBegin(&request);
 	if (slice->output == SLICE_CONNECTIONS)
-		slice->parent = OwnRowNumbers(JoinKeys(slice->join)->count);
+		slice->parent = OwnRowNumbers(slice->join->keys[0]->count);
 	return slice;
 }
 
@@ -352,12 +355,15 @@ BeginNearest(FunctionCallInfo fcinfo)
 {
 	Slice	   *slice = CreateSlice(SLICE_NEAREST, PG_GETARG_INT32(NEAREST_SLICE_NUMBER),
 									PG_GETARG_INT32(NEAREST_SLICE_SLICES));
-	NearestProblem problem = {
-		.most = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST),.pusher = &slice->pusher
+	JoinRequest request = {
+		.problem = {
+			.output = FASTED_OUTPUT_NEAREST,.eps = PG_GETARG_FLOAT8(NEAREST_SLICE_MOST)
+		},
+		.pusher = &slice->pusher
 	};
 	int32		k = PG_GETARG_INT32(NEAREST_SLICE_K);
 
-	RequireDistance(problem.most);
+	RequireDistance(request.problem.eps);
 	if (k < 1 || k >= (int32) FASTED_MAX_NEIGHBORS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -373,10 +379,10 @@ BeginNearest(FunctionCallInfo fcinfo)
 		ShareElement(slice->sources[0], slice->sources[1]);
 	}
 	slice->pusher.push = PushBothSides;
-	problem.a = Numbered(slice->sources[0]);
-	problem.b = Numbered(slice->sources[slice->sources[1] != NULL ? 1 : 0]);
-	problem.k = slice->sources[1] != NULL ? slice->k : slice->k + 1;
-	slice->join = JoinBeginNearest(&problem);
+	request.sources[0] = Numbered(slice->sources[0]);
+	request.sources[1] = Numbered(slice->sources[slice->sources[1] != NULL ? 1 : 0]);
+	request.problem.k = slice->sources[1] != NULL ? slice->k : slice->k + 1;
+	slice->join = JoinBegin(&request);
 	return slice;
 }
 
@@ -441,10 +447,10 @@ static bytea *
 NextCounts(Slice *slice)
 {
 	uint32		first = slice->next_row;
-	uint32		n = Min(JoinKeys(slice->join)->count - first, MESSAGE_MOST_COUNTS);
+	uint32		n = Min(slice->join->keys[0]->count - first, MESSAGE_MOST_COUNTS);
 
 	slice->next_row += n;
-	return MakeMessage(MESSAGE_COUNTS, JoinCounts(slice->join) + first, n * sizeof(uint32));
+	return MakeMessage(MESSAGE_COUNTS, slice->join->counts + first, n * sizeof(uint32));
 }
 
 /* --- messages of nearest rows */
@@ -468,7 +474,7 @@ FindRow(Slice *slice)
 static size_t
 AppendNeighbors(Slice *slice, size_t npairs)
 {
-	uint32		a = (uint32) DatumGetInt64(JoinKeysOf(slice->join, 0)->values[slice->row]);
+	uint32		a = (uint32) DatumGetInt64(slice->join->keys[0]->values[slice->row]);
 	uint32		length;
 	const FastedNeighbor *list = JoinNearest(slice->join, slice->row, &length);
 
@@ -535,7 +541,7 @@ NextMessage(Slice *slice)
 	if (message != NULL)
 		return message;
 	slice->phase = PHASE_COUNTS;
-	if (slice->output == SLICE_COUNTS && slice->next_row < JoinKeys(slice->join)->count)
+	if (slice->output == SLICE_COUNTS && slice->next_row < slice->join->keys[0]->count)
 		return NextCounts(slice);
 	slice->phase = PHASE_DONE;
 	return Report(slice, MESSAGE_DONE);

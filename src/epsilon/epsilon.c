@@ -24,7 +24,6 @@
 #include "base/compat.h"
 #include "base/interrupts.h"
 #include "epsilon/epsilon.h"
-#include "epsilon/unseen_rows.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "rows/source.h"
@@ -54,23 +53,6 @@ enum
 	ARG_METRIC,
 	ARG_IGNORE_COPIES
 };
-
-enum
-{
-	RESULT_EPS,
-	RESULT_LOW,
-	RESULT_HIGH,
-	RESULT_ROWS,
-	RESULT_SAMPLED,
-	RESULT_NCOLUMNS
-};
-
-typedef struct Question
-{
-	double		neighbors;
-	double		confidence;
-	bool		ignore_copies;	/* only pairs at a distance above 0 count */
-} Question;
 
 typedef struct Estimate
 {
@@ -128,10 +110,9 @@ typedef struct ShareTest
 	double		share;			/* of all pairs: 0 to 1 */
 	double		rows;			/* of the sample */
 	double		total;			/* of which it is a sample */
-	double		confidence;
-	double		deviations;		/* from ShareTestBegin: of a normal distribution, for confidence */
-	double		unseen;			/* likewise: so many rows the sample may have missed */
-	uint32	   *neighbours;		/* likewise: room, by row */
+	double		deviations;		/* of a normal distribution, for the confidence */
+	double		unseen;			/* so many rows the sample may have missed, likewise */
+	uint32	   *neighbours;		/* room, by row */
 } ShareTest;
 
 typedef enum ShareAnswer
@@ -160,50 +141,6 @@ NormalDeviation(double share)
 	return high;
 }
 
-/* Completes what the caller set.  Allocates in the current memory context. */
-static void
-ShareTestBegin(ShareTest *test)
-{
-	test->deviations = NormalDeviation(test->confidence);
-	test->unseen = fasted_unseen_rows(test->rows, test->total, (1.0 - test->confidence) / 2.0);
-	test->neighbours = MemoryContextAllocHuge(CurrentMemoryContext,
-											  test->rows * sizeof(uint32));
-}
-
-/* Two rows that are near a third: how often, and how many rows have most of it. */
-typedef struct Paths
-{
-	double		sum;			/* of c (c - 1), c being the number of a row's near ones */
-	double		rows;			/* L. Kish's effective number: sum sum / sum of squares */
-} Paths;
-
-/* Of the pairs that are near; if far, of those that are not. */
-static Paths
-CountPaths(const ShareTest *test, const FastedPair *near, size_t count, bool far)
-{
-	uint32	   *neighbours = test->neighbours;
-	Paths		paths = {0};
-	double		squares = 0.0;
-
-	memset(neighbours, 0, test->rows * sizeof(uint32));
-	for (size_t i = 0; i < count; i++)
-	{
-		neighbours[near[i].a]++;
-		neighbours[near[i].b]++;
-	}
-	for (uint32 row = 0; row < test->rows; row++)
-	{
-		double		c = far ? test->rows - 1.0 - neighbours[row] : neighbours[row];
-		double		weight = c * (c - 1.0);
-
-		paths.sum += weight;
-		squares += weight * weight;
-	}
-	if (squares > 0.0)
-		paths.rows = paths.sum * paths.sum / squares;
-	return paths;
-}
-
 /* How much wider than a normal distribution is Student's t, with so many degrees of freedom? */
 static double
 WidthOfT(double z, double freedom)
@@ -223,27 +160,46 @@ typedef struct ShareVariance
 } ShareVariance;
 
 /*
+ * Of the share p of pairs that are near; if far, of those that are not.
+ *
  * zeta1 + p p is the probability that two rows are both near a third: the paths of
- * the sample by their number.  (The variance of the rows' numbers of neighbours
- * would add to zeta1 what is chance, most of it where they are mostly zero.)
- * Where all rows have as many neighbours it is negative, by p (1 - p) for each of
- * all rows.
+ * the sample by their number, c (c - 1) for each row that c others are near.  (The variance of
+ * the rows' numbers of neighbours would add to zeta1 what is chance, most of it where they are
+ * mostly zero.)  Where all rows have as many neighbours it is negative, by p (1 - p) for each of
+ * all rows.  It rests on L. Kish's effective number of rows: sum sum / sum of squares.
  */
 static ShareVariance
-VarianceOfShare(const ShareTest *test, double p, Paths paths)
+VarianceOfShare(const ShareTest *test, double p, const FastedPair *near, size_t count, bool far)
 {
+	uint32	   *neighbours = test->neighbours;
 	double		m = test->rows;
 	double		f = m / test->total;
-	double		zeta1 = Max(paths.sum / (m * (m - 1) * (m - 2)) - p * p, -p * (1.0 - p) / test->total);
-	double		zeta2 = p * (1.0 - p);
 	double		of_zeta1 = 4.0 / m * (1.0 - f) - 4.0 / (m * (m - 1)) * (1.0 - f * f);
-	double		rest = 2.0 * zeta2 / (m * (m - 1)) * (1.0 - f * f);
-	ShareVariance variance;
+	double		rest = 2.0 * p * (1.0 - p) / (m * (m - 1)) * (1.0 - f * f);
+	double		paths = 0.0;
+	double		squares = 0.0;
+	double		zeta1;
 
-	variance.clusters = Max(zeta1, 0.0) * of_zeta1;
-	variance.rest = Max(rest + Min(zeta1, 0.0) * of_zeta1, 0.0);
-	variance.rows = paths.rows;
-	return variance;
+	memset(neighbours, 0, test->rows * sizeof(uint32));
+	for (size_t i = 0; i < count; i++)
+	{
+		neighbours[near[i].a]++;
+		neighbours[near[i].b]++;
+	}
+	for (uint32 row = 0; row < test->rows; row++)
+	{
+		double		c = far ? test->rows - 1.0 - neighbours[row] : neighbours[row];
+		double		weight = c * (c - 1.0);
+
+		paths += weight;
+		squares += weight * weight;
+	}
+	zeta1 = Max(paths / (m * (m - 1) * (m - 2)) - p * p, -p * (1.0 - p) / test->total);
+	return (ShareVariance) {
+		.clusters = Max(zeta1, 0.0) * of_zeta1,
+		.rest = Max(rest + Min(zeta1, 0.0) * of_zeta1, 0.0),
+		.rows = squares > 0.0 ? paths * paths / squares : 0.0
+	};
 }
 
 /* The share that pairs of unseen rows may have: with one another, or with all rows. */
@@ -294,7 +250,7 @@ TestShare(const ShareTest *test, const FastedPair *near, size_t count)
 	double		share = far ? 1.0 - test->share : test->share;
 	double		all = test->rows * (test->rows - 1.0) / 2.0;
 	double		p = (far ? all - count : count) / all;
-	ShareVariance variance = VarianceOfShare(test, p, CountPaths(test, near, count, far));
+	ShareVariance variance = VarianceOfShare(test, p, near, count, far);
 	bool		possible;
 
 	if (p < share)
@@ -341,21 +297,20 @@ CheckArguments(FunctionCallInfo fcinfo)
 }
 
 static void
-CheckNeighbors(double neighbors, const Sample *sample, const VectorSource *source)
+CheckNeighbors(double neighbors, uint64 total, const VectorSource *source)
 {
-	if (sample->total >= 2 && neighbors <= sample->total - 1)
+	if (total >= 2 && neighbors <= total - 1)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("no eps gives rows %.15g neighbours on average", neighbors),
 			 source->skip_zeros ?
 			 errdetail("Number of rows of \"%s\" that have a vector other than zero: " UINT64_FORMAT ".",
-					   source->relation, sample->total) :
+					   source->relation, total) :
 			 errdetail("Number of rows of \"%s\" that have a vector: " UINT64_FORMAT ".",
-					   source->relation, sample->total),
-			 sample->total < 2 ? errhint("There must be at least two.") :
-			 errhint("A row has at most " UINT64_FORMAT " others as its neighbours.",
-					 sample->total - 1)));
+					   source->relation, total),
+			 total < 2 ? errhint("There must be at least two.") :
+			 errhint("A row has at most " UINT64_FORMAT " others as its neighbours.", total - 1)));
 }
 
 /* Even the largest eps gives rows too few neighbours that are no copies. */
@@ -373,7 +328,7 @@ ReportManyCopies(double neighbors, uint32 rows)
 static void
 NoticeCopies(DistanceGuess *guess, double neighbors, uint64 total)
 {
-	double		share = CountCopies(guess) / (double) PairsOf(guess->array->count);
+	double		share = CountCopies(guess) / (double) PairsOf(guess->rows.array.count);
 
 	ereport(NOTICE,
 			(errmsg("eps is 0, because exact copies alone give rows %.15g neighbours on average",
@@ -410,24 +365,6 @@ PairsWanted(double neighbors, double rows)
 	return Max(1.0, Min(pairs, PairsOf(rows)));
 }
 
-/* All rows are there: the distance within which half of S n pairs are. */
-static void
-FindExactly(const VectorSource *source, const RowArray *array, const Question *question,
-			Estimate *estimate)
-{
-	double		rank = PairsWanted(question->neighbors, array->count);
-	DistanceGuess *guess = GuessDistances(source, array, question->ignore_copies);
-
-	estimate->eps = DistanceOfRank(guess, rank);
-	if (estimate->eps < 0.0)
-		ReportManyCopies(question->neighbors, array->count);
-	if (estimate->eps == 0.0)
-		NoticeCopies(guess, question->neighbors, array->count);
-	GuessEnd(guess);
-	estimate->low = estimate->high = estimate->eps;
-	estimate->sampled = array->count;
-}
-
 /* More pairs than these would not make the estimate much better. */
 static uint32
 RowsToUse(const RowArray *array, double share)
@@ -435,25 +372,26 @@ RowsToUse(const RowArray *array, double share)
 	return Min(array->count, Max(LEAST_SAMPLE_ROWS, sqrt(2.0 * MOST_PAIRS / share)));
 }
 
-/* In the order of distance, by number from 1. */
-static double
-DistanceAt(FastedPair *pairs, size_t npairs, size_t rank)
-{
-	SelectPair(pairs, npairs, rank);
-	return pairs[rank - 1].dist;
-}
-
 /*
- * What the pairs before this rank tell.  Those before begin come before the others,
- * those from end on behind them, and so it is with rank afterwards.
+ * The least rank above low at which the test of the pairs before it gives this answer or a
+ * greater one: so it is at high, but not at low.  Pairs before low come before the others,
+ * those from high on behind them; afterwards those of the rank, too.
  */
-static ShareAnswer
-TestRank(const ShareTest *test, FastedPair *pairs, size_t begin, size_t end, size_t rank)
+static size_t
+FirstRank(const ShareTest *test, FastedPair *pairs, size_t low, size_t high, ShareAnswer answer)
 {
-	CheckJoinInterrupts();
-	if (begin < rank && rank < end)
-		SelectPair(pairs + begin, end - begin, rank - begin);
-	return TestShare(test, pairs, rank);
+	while (high - low > 1)
+	{
+		size_t		middle = low + (high - low) / 2;
+
+		CheckJoinInterrupts();
+		(void) SelectPair(pairs + low, high - low, middle - low);
+		if (TestShare(test, pairs, middle) < answer)
+			low = middle;
+		else
+			high = middle;
+	}
+	return high;
 }
 
 /*
@@ -463,21 +401,9 @@ TestRank(const ShareTest *test, FastedPair *pairs, size_t begin, size_t end, siz
 static double
 LowEnd(const ShareTest *test, FastedPair *pairs, size_t rank)
 {
-	size_t		less = 0;
-	size_t		possible = rank;
-
-	if (TestRank(test, pairs, less, possible, less) != SHARE_IS_LESS)
+	if (TestShare(test, pairs, 0) != SHARE_IS_LESS)
 		return 0.0;
-	while (possible - less > 1)
-	{
-		size_t		middle = less + (possible - less) / 2;
-
-		if (TestRank(test, pairs, less, possible, middle) == SHARE_IS_LESS)
-			less = middle;
-		else
-			possible = middle;
-	}
-	return DistanceAt(pairs, rank, possible);
+	return SelectPair(pairs, rank, FirstRank(test, pairs, 0, rank, SHARE_IS_POSSIBLE));
 }
 
 /*
@@ -487,21 +413,9 @@ LowEnd(const ShareTest *test, FastedPair *pairs, size_t rank)
 static double
 HighEnd(const ShareTest *test, FastedPair *pairs, size_t npairs, size_t rank, double greatest)
 {
-	size_t		possible = rank - 1;
-	size_t		more = npairs;
-
-	if (TestRank(test, pairs, possible, more, more) != SHARE_IS_MORE)
+	if (TestShare(test, pairs, npairs) != SHARE_IS_MORE)
 		return greatest;
-	while (more - possible > 1)
-	{
-		size_t		middle = possible + (more - possible) / 2;
-
-		if (TestRank(test, pairs, possible, more, middle) == SHARE_IS_MORE)
-			more = middle;
-		else
-			possible = middle;
-	}
-	return DistanceAt(pairs, npairs, more);
+	return SelectPair(pairs, npairs, FirstRank(test, pairs, rank - 1, npairs, SHARE_IS_MORE));
 }
 
 /* Sets eps, low and high from the pairs' distances.  False: too few pairs count. */
@@ -509,7 +423,7 @@ static bool
 FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 {
 	double		greatest = GreatestDistance(guess->source->metric);
-	double		all = PairsOf(guess->array->count);
+	double		all = PairsOf(guess->rows.array.count);
 	double		most = Min(all, MOST_HELD);
 	double		rank = Max(1.0, Min(ceil(test->share * all), all));
 	double		held = (1.25 * rank + 1000.0) / 2.0;
@@ -524,7 +438,7 @@ FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 		pairs = NearestPairs(guess, &found);
 		if (found < rank)
 			return false;
-		estimate->eps = DistanceAt(pairs, found, rank);
+		estimate->eps = SelectPair(pairs, found, rank);
 		estimate->low = LowEnd(test, pairs, rank);
 		estimate->high = HighEnd(test, pairs, found, rank, greatest);
 	} while (estimate->high == greatest && held < most && found == held);
@@ -532,43 +446,67 @@ FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 }
 
 static void
-EstimateFromSample(const VectorSource *source, const Sample *sample, const Question *question,
-				   Estimate *estimate)
+ShareTestInit(ShareTest *test, double share, double rows, double total, double confidence)
 {
-	RowArray	array = sample->array;
-	ShareTest	test = {0};
+	test->share = share;
+	test->rows = rows;
+	test->total = total;
+	test->deviations = NormalDeviation(confidence);
+	test->unseen = fasted_unseen_rows(rows, total, (1.0 - confidence) / 2.0);
+	test->neighbours = MemoryContextAllocHuge(CurrentMemoryContext, rows * sizeof(uint32));
+}
+
+/* From all rows, whose pairs have the eps asked for as one of their distances, or a sample of them. */
+static Estimate
+EstimateEps(const VectorSource *source, RowArray *array, uint64 total, const Question *question)
+{
+	Estimate	estimate = {.rows = total};
+	bool		all = array->count == total;
+	double		share = question->neighbors / (total - 1);
+	bool		found;
 	DistanceGuess *guess;
 
-	test.share = question->neighbors / (sample->total - 1);
-	test.total = sample->total;
-	test.confidence = question->confidence;
-	WarnOfFewPairs(test.share, &array, sample->total);
-	array.count = RowsToUse(&array, test.share);
-	test.rows = array.count;
-	ShareTestBegin(&test);
-	guess = GuessDistances(source, &array, question->ignore_copies);
-	if (!FindInterval(guess, &test, estimate))
-		ReportManyCopies(question->neighbors, array.count);
-	if (estimate->eps == 0.0)
-		NoticeCopies(guess, question->neighbors, sample->total);
+	if (!all)
+	{
+		WarnOfFewPairs(share, array, total);
+		array->count = RowsToUse(array, share);
+	}
+	estimate.sampled = array->count;
+	guess = GuessDistances(source, array, question->ignore_copies);
+	if (all)
+	{
+		estimate.eps = DistanceOfRank(guess, PairsWanted(question->neighbors, total));
+		estimate.low = estimate.high = estimate.eps;
+		found = estimate.eps >= 0.0;
+	}
+	else
+	{
+		ShareTest	test;
+
+		ShareTestInit(&test, share, array->count, total, question->confidence);
+		found = FindInterval(guess, &test, &estimate);
+	}
+	if (!found)
+		ReportManyCopies(question->neighbors, array->count);
+	if (estimate.eps == 0.0)
+		NoticeCopies(guess, question->neighbors, total);
 	GuessEnd(guess);
-	estimate->sampled = array.count;
+	return estimate;
 }
 
 static Datum
 FormResult(FunctionCallInfo fcinfo, const Estimate *estimate)
 {
-	Datum		values[RESULT_NCOLUMNS];
-	bool		nulls[RESULT_NCOLUMNS] = {false};
+	Datum		values[] = {
+		Float8GetDatum(estimate->eps), Float8GetDatum(estimate->low),
+		Float8GetDatum(estimate->high), Int64GetDatum((int64) estimate->rows),
+		Int64GetDatum((int64) estimate->sampled)
+	};
+	bool		nulls[lengthof(values)] = {false};
 	TupleDesc	desc;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	values[RESULT_EPS] = Float8GetDatum(estimate->eps);
-	values[RESULT_LOW] = Float8GetDatum(estimate->low);
-	values[RESULT_HIGH] = Float8GetDatum(estimate->high);
-	values[RESULT_ROWS] = Int64GetDatum((int64) estimate->rows);
-	values[RESULT_SAMPLED] = Int64GetDatum((int64) estimate->sampled);
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
@@ -579,13 +517,13 @@ FormResult(FunctionCallInfo fcinfo, const Estimate *estimate)
 Datum
 fasted_epsilon(PG_FUNCTION_ARGS)
 {
-	SampleOptions options = {0};
-	Question	question;
-	Estimate	estimate = {0};
+	Question	question = {0};
+	Estimate	estimate;
 	MemoryContext context;
 	MemoryContext old;
 	VectorSource *source;
-	Sample	   *sample;
+	RowArray	array;
+	uint64		total;
 	uint64		seed;
 	FastedMetric metric;
 
@@ -594,26 +532,21 @@ fasted_epsilon(PG_FUNCTION_ARGS)
 	question.confidence = PG_GETARG_FLOAT8(ARG_CONFIDENCE);
 	metric = MetricFromText(PG_GETARG_TEXT_PP(ARG_METRIC));
 	question.ignore_copies = PG_GETARG_BOOL(ARG_IGNORE_COPIES);
-	options.neighbors = question.neighbors;
 	if (!PG_ARGISNULL(ARG_SAMPLE_ROWS))
-		options.rows = PG_GETARG_INT32(ARG_SAMPLE_ROWS);
+		question.sample_rows = PG_GETARG_INT32(ARG_SAMPLE_ROWS);
 	if (!PG_ARGISNULL(ARG_SEED))
 	{
 		seed = PG_GETARG_INT64(ARG_SEED);
-		options.seed = &seed;
+		question.seed = &seed;
 	}
 
 	context = AllocSetContextCreate(CurrentMemoryContext, "fasted epsilon", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	source = ResolveSource(PG_GETARG_OID(ARG_RELATION), NameStr(*PG_GETARG_NAME(ARG_COLUMN)),
 						   NULL, "id_column", InvalidOid, metric, NULL);
-	sample = ReadSample(source, &options);
-	CheckNeighbors(question.neighbors, sample, source);
-	estimate.rows = sample->total;
-	if (sample->array.count == sample->total)
-		FindExactly(source, &sample->array, &question, &estimate);
-	else
-		EstimateFromSample(source, sample, &question, &estimate);
+	total = ReadSample(source, &question, &array);
+	CheckNeighbors(question.neighbors, total, source);
+	estimate = EstimateEps(source, &array, total, &question);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return FormResult(fcinfo, &estimate);

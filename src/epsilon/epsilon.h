@@ -14,51 +14,64 @@
 #ifndef FASTED_EPSILON_H
 #define FASTED_EPSILON_H
 
+#include <math.h>
+
 #include "join/join.h"
 #include "utils/float.h"
 
 /* --- sample.c */
 
+/* Rows in memory, tightly packed. */
+typedef struct RowArray
+{
+	FastedElement element;
+	const float *rows;
+	uint32		count;
+	uint32		dimensions;
+} RowArray;
+
 /* With fewer rows there is no telling how sure an estimate is. */
 #define LEAST_SAMPLE_ROWS 100
 
-typedef struct SampleOptions
+/* What fasted_epsilon is asked for. */
+typedef struct Question
 {
-	uint32		rows;			/* at most; zero: as many as pairs needs */
-	double		neighbors;	/* the mean number of neighbours asked for */
+	double		neighbors;		/* the mean number of neighbours */
+	double		confidence;
+	bool		ignore_copies;	/* only pairs at a distance above 0 count */
+	uint32		sample_rows;	/* at most; zero: as many as the pairs need */
 	const uint64 *seed;			/* NULL: another sample each time */
-} SampleOptions;
-
-typedef struct Sample
-{
-	uint64		total;			/* rows of the source that take part */
-	RowArray	array;			/* all of them, or the sample, in random order */
-} Sample;
+} Question;
 
 /*
  * Reads the source as a join would, once, with the same errors, and keeps a
- * sample of its rows: every set of that many rows is as likely.  Allocates in
- * the current memory context, which on error must go.
+ * sample of its rows, or all of them, in random order: every set of that many rows is as
+ * likely.  Returns the number of rows of the source that take part.  Allocates in the current
+ * memory context, which on error must go.
  */
-extern Sample *ReadSample(const VectorSource *source, const SampleOptions *options);
+extern uint64 ReadSample(const VectorSource *source, const Question *question, RowArray *array);
 
 /* --- near_pairs.c */
 
-/*
- * Distances of some of the rows, from which others are guessed.  The engine keeps the
- * rows until its end.
- */
+/* Rows in memory on their way into a join. */
+typedef struct ArrayPusher
+{
+	RowPusher	pusher;
+	RowArray	array;
+} ArrayPusher;
+
+/* Distances of some of the rows, from which others are guessed.  The rows stay until its end. */
 typedef struct DistanceGuess
 {
-	const VectorSource *source; /* for messages and progress */
-	const RowArray *array;
+	const VectorSource *source;
+	ArrayPusher rows;
 	bool		ignore_copies;	/* only pairs at a distance above 0 count */
 	FastedPair *pairs;			/* all pairs of its first rows that count */
 	size_t		npairs;
 	uint64		all;			/* pairs of its first rows, also those that do not count */
 	bool		complete;		/* its first rows are all rows */
 	FastedPair *nearest;		/* what NearestPairs gave last */
-	Join	   *join;			/* of all rows; NULL before it is needed */
+	VectorJoin *join;			/* of all rows; NULL before it is needed */
 } DistanceGuess;
 
 extern DistanceGuess *GuessDistances(const VectorSource *source, const RowArray *array,
@@ -84,9 +97,9 @@ extern void GuessEnd(DistanceGuess *guess);
 
 /*
  * Puts the pair of this rank (from 1) in its place, those before it before it,
- * and the others behind it.
+ * and the others behind it.  Returns its distance.
  */
-extern void SelectPair(FastedPair *pairs, size_t npairs, size_t rank);
+extern double SelectPair(FastedPair *pairs, size_t npairs, size_t rank);
 
 /* No pair has a greater distance. */
 static inline double
@@ -99,6 +112,38 @@ static inline uint64
 PairsOf(uint64 rows)
 {
 	return rows < 2 ? 0 : rows * (rows - 1) / 2;
+}
+
+/* --- for epsilon.c and the unit test: how many rows a sample may miss, all of them, by chance */
+
+/* The logarithm of the probability that a sample of so many of all rows has none of these. */
+static inline double
+fasted_log_missed(double rows, double total, double unseen)
+{
+	return (lgamma(total - rows + 1.0) - lgamma(total - rows - unseen + 1.0)) -
+		(lgamma(total + 1.0) - lgamma(total - unseen + 1.0));
+}
+
+/*
+ * The most rows that a sample misses with at least this probability.  By halves: they may
+ * be a large part of thousands of millions.
+ */
+static inline double
+fasted_unseen_rows(double rows, double total, double probability)
+{
+	double		low = 0.0;
+	double		high = total - rows + 1.0;
+
+	while (high - low > 1.0)
+	{
+		double		middle = floor((low + high) / 2.0);
+
+		if (fasted_log_missed(rows, total, middle) >= log(probability))
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 #endif							/* FASTED_EPSILON_H */

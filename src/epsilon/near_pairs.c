@@ -46,43 +46,46 @@ Precedes(const FastedPair *x, const FastedPair *y)
 	return Scatter(x) < Scatter(y);
 }
 
-void
+double
 SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 {
-	size_t		low = 0;
-	size_t		high = npairs;	/* the pair belongs into [low, high) */
+	int64		wanted = (int64) rank - 1;
+	int64		low = 0;
+	int64		high = (int64) npairs - 1;	/* the pair belongs into [low, high] */
 	uint64		random = npairs;
 
-	while (high - low > 1)
+	while (low < high)
 	{
-		size_t		i = low;
-		size_t		j = high - 1;
+		int64		i = low;
+		int64		j = high;
 		FastedPair	pivot;
-		FastedPair	swap;
 
 		CheckJoinInterrupts();
 		random = random * UINT64CONST(6364136223846793005) + UINT64CONST(1442695040888963407);
-		pivot = pairs[low + (random >> 11) % (high - low)];
-		for (;;)
+		pivot = pairs[low + (random >> 11) % (high - low + 1)];
+		while (i <= j)
 		{
 			while (Precedes(&pairs[i], &pivot))
 				i++;
 			while (Precedes(&pivot, &pairs[j]))
 				j--;
-			if (i >= j)
-				break;
-			swap = pairs[i];
-			pairs[i++] = pairs[j];
-			pairs[j--] = swap;
+			if (i <= j)
+			{
+				FastedPair	swap = pairs[i];
+
+				pairs[i++] = pairs[j];
+				pairs[j--] = swap;
+			}
 		}
-		/* up to j they are no greater than the pivot, behind it no less */
-		if (i == j && rank == j + 1)
-			return;
-		if (rank > j + 1)
-			low = j + 1;
+		/* up to j they are no greater than the pivot, from i on no less, between the same */
+		if (wanted <= j)
+			high = j;
+		else if (wanted >= i)
+			low = i;
 		else
-			high = (i == j) ? j : j + 1;
+			break;
 	}
+	return pairs[wanted].dist;
 }
 
 /* --- the guess */
@@ -91,14 +94,6 @@ static inline bool
 PairCounts(const DistanceGuess *guess, const FastedPair *pair)
 {
 	return pair->dist > 0.0 || !guess->ignore_copies;
-}
-
-static void
-CheckComplete(uint64 npairs, uint64 wanted)
-{
-	if (npairs < wanted)
-		elog(ERROR, "the engine gave " UINT64_FORMAT " pairs of at least " UINT64_FORMAT,
-			 npairs, wanted);
 }
 
 static uint32
@@ -110,161 +105,146 @@ GuessRows(const RowArray *array)
 	return Min(rows, array->count);
 }
 
-/* Whoever keeps all pairs. */
-typedef struct AllPairs
-{
-	PairSink	sink;
-	DistanceGuess *guess;
-} AllPairs;
-
 static void
-KeepPairs(PairSink *sink, const FastedPair *pairs, size_t npairs)
+PushArray(RowPusher *pusher, VectorJoin *join)
 {
-	DistanceGuess *guess = ((AllPairs *) sink)->guess;
+	const RowArray *array = &((ArrayPusher *) pusher)->array;
+	Size		floats = RowFloats(array->element, array->dimensions);
 
-	for (size_t i = 0; i < npairs; i++)
-		if (PairCounts(guess, &pairs[i]))
-			guess->pairs[guess->npairs++] = pairs[i];
-	guess->all += npairs;
+	for (uint32 row = 0; row < array->count; row++)
+	{
+		CheckJoinInterrupts();
+		if (!JoinPush(join, 0, array->rows + row * floats))
+			return;
+	}
+}
+
+static VectorJoin *
+BeginJoin(ArrayPusher *rows, const VectorSource *source, double eps)
+{
+	JoinRequest request = {
+		.problem = {.eps = eps,.output = FASTED_OUTPUT_PAIRS},.pusher = &rows->pusher
+	};
+
+	rows->pusher = (RowPusher) {
+		.push = PushArray,.relid = source->relid,.sides = 1,.metric = source->metric,
+		.element = rows->array.element,.dimensions = rows->array.dimensions,
+		.expected_rows = {rows->array.count}
+	};
+	return JoinBegin(&request);
 }
 
 DistanceGuess *
 GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_copies)
 {
 	DistanceGuess *guess = palloc0(sizeof(DistanceGuess));
-	AllPairs	all = {{KeepPairs}, guess};
-	RowArray	first = *array;
-	Join	   *join;
+	ArrayPusher first = {.array = *array};
+	const FastedPair *pairs;
+	size_t		npairs;
+	VectorJoin *join;
 
-	first.count = GuessRows(array);
+	first.array.count = GuessRows(array);
 	guess->source = source;
-	guess->array = array;
+	guess->rows.array = *array;
 	guess->ignore_copies = ignore_copies;
 	guess->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
-										  PairsOf(first.count) * sizeof(FastedPair));
-	join = JoinBeginRows(source, &first, GreatestDistance(source->metric));
-	JoinRun(join, &all.sink);
+										  PairsOf(first.array.count) * sizeof(FastedPair));
+	join = BeginJoin(&first, source, GreatestDistance(source->metric));
+	while (JoinNext(join, &pairs, &npairs))
+	{
+		for (size_t i = 0; i < npairs; i++)
+			if (PairCounts(guess, &pairs[i]))
+				guess->pairs[guess->npairs++] = pairs[i];
+		guess->all += npairs;
+	}
 	JoinEnd(join);
-	CheckComplete(guess->all, PairsOf(first.count));
-	guess->complete = first.count == array->count;
+	if (guess->all < PairsOf(first.array.count))
+		elog(ERROR, "the engine gave " UINT64_FORMAT " pairs of " UINT64_FORMAT,
+			 guess->all, PairsOf(first.array.count));
+	guess->complete = first.array.count == array->count;
 	return guess;
 }
 
-/* A distance within which so many pairs should be; the greatest one if none is known. */
+/*
+ * A distance within which so many pairs should be, and so many of the guess's own more; the
+ * greatest one if none is known.
+ */
 static double
-GuessDistance(DistanceGuess *guess, double pairs)
+GuessDistance(DistanceGuess *guess, double pairs, double more)
 {
-	double		rank = ceil(pairs / PairsOf(guess->array->count) * guess->all);
+	double		rank = ceil(pairs / PairsOf(guess->rows.array.count) * guess->all + more);
 
 	if (rank > guess->npairs)
 		return GreatestDistance(guess->source->metric);
 	if (rank < 1)
 		return 0.0;
-	SelectPair(guess->pairs, guess->npairs, rank);
-	return guess->pairs[(size_t) rank - 1].dist;
+	return SelectPair(guess->pairs, guess->npairs, rank);
 }
 
 /* One within which are more; in the direction of the greatest one with each step. */
 static double
 GuessAbove(DistanceGuess *guess, double pairs, double step)
 {
-	double		more = GUESS_PAIRS * PairsOf(guess->array->count) / guess->all;
-
-	return GuessDistance(guess, (GUESS_MARGIN * pairs + more) * step);
+	return GuessDistance(guess, GUESS_MARGIN * pairs * step, GUESS_PAIRS * step);
 }
 
-static double
-GuessBelow(DistanceGuess *guess, double pairs)
-{
-	double		less = GUESS_PAIRS * PairsOf(guess->array->count) / guess->all;
-
-	return GuessDistance(guess, pairs / GUESS_MARGIN - less);
-}
-
-/* Gives the sink all pairs within eps; the rows go to the engine the first time. */
-static void
-TakeWithin(DistanceGuess *guess, double eps, PairSink *sink)
+/* Gives all pairs within eps; the rows go to the engine the first time. */
+static VectorJoin *
+JoinWithin(DistanceGuess *guess, double eps)
 {
 	if (guess->join == NULL)
-		guess->join = JoinBeginRows(guess->source, guess->array, eps);
+		guess->join = BeginJoin(&guess->rows, guess->source, eps);
 	else
 		JoinAgain(guess->join, eps);
-	JoinRun(guess->join, sink);
-}
-
-/* --- the nearest pairs */
-
-/* Whoever keeps the nearest pairs of those that came, and some more. */
-typedef struct Nearest
-{
-	PairSink	sink;
-	const DistanceGuess *guess;
-	FastedPair *pairs;
-	size_t		npairs;
-	size_t		wanted;
-	size_t		capacity;
-	double		farthest;		/* what is farther away is not among them */
-} Nearest;
-
-static void
-Trim(Nearest *nearest)
-{
-	if (nearest->npairs <= nearest->wanted)
-		return;
-	SelectPair(nearest->pairs, nearest->npairs, nearest->wanted);
-	nearest->npairs = nearest->wanted;
-	nearest->farthest = nearest->pairs[nearest->wanted - 1].dist;
-}
-
-static void
-AddPairs(PairSink *sink, const FastedPair *pairs, size_t npairs)
-{
-	Nearest    *nearest = (Nearest *) sink;
-
-	for (size_t i = 0; i < npairs; i++)
-	{
-		if (pairs[i].dist > nearest->farthest || !PairCounts(nearest->guess, &pairs[i]))
-			continue;
-		if (nearest->npairs == nearest->capacity)
-			Trim(nearest);
-		nearest->pairs[nearest->npairs++] = pairs[i];
-	}
+	return guess->join;
 }
 
 FastedPair *
 NearestPairs(DistanceGuess *guess, size_t *count)
 {
-	Nearest		nearest = {.sink = {AddPairs},.guess = guess};
-	double		greatest = GreatestDistance(guess->source->metric);
-	double		step = 1.0;
+	size_t		wanted = *count;
+	size_t		capacity = wanted + wanted / 2 + 1024;
+	size_t		n;				/* the nearest of those that came, and some more */
+	double		farthest;		/* what is farther away is not among them */
 	double		eps;
+	double		step = 1.0;
 
 	if (guess->complete)
 	{
-		*count = Min(*count, guess->npairs);
-		SelectPair(guess->pairs, guess->npairs, *count);
+		if (wanted < guess->npairs)
+			(void) SelectPair(guess->pairs, guess->npairs, wanted);
+		*count = Min(wanted, guess->npairs);
 		return guess->pairs;
 	}
 	if (guess->nearest != NULL)
 		pfree(guess->nearest);
-	guess->nearest = NULL;
-	nearest.wanted = *count;
-	nearest.capacity = *count + *count / 2 + 1024;
-	nearest.pairs = MemoryContextAllocHuge(CurrentMemoryContext, nearest.capacity * sizeof(FastedPair));
+	guess->nearest = MemoryContextAllocHuge(CurrentMemoryContext, capacity * sizeof(FastedPair));
 	do
 	{
-		eps = GuessAbove(guess, *count, step);
-		nearest.npairs = 0;
-		nearest.farthest = eps;
-		TakeWithin(guess, eps, &nearest.sink);
+		const FastedPair *pairs;
+		size_t		npairs;
+		VectorJoin *join;
+
+		n = 0;
+		farthest = eps = GuessAbove(guess, wanted, step);
+		join = JoinWithin(guess, eps);
+		while (JoinNext(join, &pairs, &npairs))
+			for (size_t i = 0; i < npairs; i++)
+			{
+				if (pairs[i].dist > farthest || !PairCounts(guess, &pairs[i]))
+					continue;
+				guess->nearest[n++] = pairs[i];
+				if (n < capacity)
+					continue;
+				farthest = SelectPair(guess->nearest, n, wanted);
+				n = wanted;
+			}
 		step *= 2.0;
-	} while (nearest.npairs < *count && eps < greatest);
-	if (!guess->ignore_copies)
-		CheckComplete(nearest.npairs, *count);
-	Trim(&nearest);
-	*count = nearest.npairs;
-	guess->nearest = nearest.pairs;
-	return nearest.pairs;
+	} while (n < wanted && eps < GreatestDistance(guess->source->metric));
+	if (n > wanted)
+		(void) SelectPair(guess->nearest, n, wanted);
+	*count = Min(n, wanted);
+	return guess->nearest;
 }
 
 /* --- the distance of a rank */
@@ -275,8 +255,6 @@ NearestPairs(DistanceGuess *guess, size_t *count)
  */
 typedef struct Window
 {
-	PairSink	sink;
-	const DistanceGuess *guess;
 	uint64		low;
 	uint64		high;
 	int			shift;			/* (bits - low) >> shift is the number of a bin */
@@ -304,38 +282,36 @@ Distance(uint64 bits)
 	return distance;
 }
 
-static void
-CountInWindow(PairSink *sink, const FastedPair *pairs, size_t npairs)
-{
-	Window	   *window = (Window *) sink;
-
-	for (size_t i = 0; i < npairs; i++)
-	{
-		uint64		bits = Bits(pairs[i].dist);
-
-		if (!PairCounts(window->guess, &pairs[i]))
-			continue;
-		if (bits < window->low)
-			window->below++;
-		else if (bits <= window->high)
-		{
-			window->bins[(bits - window->low) >> window->shift]++;
-			if (window->inside < WINDOW_PAIRS)
-				window->held[window->inside] = pairs[i];
-			window->inside++;
-		}
-	}
-}
-
+/* Counts all pairs up to the window's end, and holds as many of those inside as it can. */
 static void
 LookThrough(Window *window, DistanceGuess *guess)
 {
+	VectorJoin *join = JoinWithin(guess, Distance(window->high));
+	const FastedPair *pairs;
+	size_t		npairs;
+
 	window->below = window->inside = 0;
 	memset(window->bins, 0, sizeof(window->bins));
 	window->shift = 0;
 	while ((window->high - window->low) >> window->shift >= WINDOW_BINS)
 		window->shift++;
-	TakeWithin(guess, Distance(window->high), &window->sink);
+	while (JoinNext(join, &pairs, &npairs))
+		for (size_t i = 0; i < npairs; i++)
+		{
+			uint64		bits = Bits(pairs[i].dist);
+
+			if (!PairCounts(guess, &pairs[i]) || bits > window->high)
+				continue;
+			if (bits < window->low)
+			{
+				window->below++;
+				continue;
+			}
+			window->bins[(bits - window->low) >> window->shift]++;
+			if (window->inside < WINDOW_PAIRS)
+				window->held[window->inside] = pairs[i];
+			window->inside++;
+		}
 }
 
 /* To the bin that has this rank in the window, counted from 1. */
@@ -357,17 +333,10 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 	Window	   *window;
 
 	if (guess->complete)
-	{
-		if (rank > guess->npairs)
-			return -1.0;
-		SelectPair(guess->pairs, guess->npairs, rank);
-		return guess->pairs[rank - 1].dist;
-	}
+		return rank > guess->npairs ? -1.0 : SelectPair(guess->pairs, guess->npairs, rank);
 	window = palloc(sizeof(Window));
-	window->sink.take = CountInWindow;
-	window->guess = guess;
 	window->held = MemoryContextAllocHuge(CurrentMemoryContext, WINDOW_PAIRS * sizeof(FastedPair));
-	window->low = Bits(GuessBelow(guess, rank));
+	window->low = Bits(GuessDistance(guess, rank / GUESS_MARGIN, -GUESS_PAIRS));
 	window->high = Bits(GuessAbove(guess, rank, 1.0));
 	for (;;)
 	{
@@ -380,19 +349,12 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 		else if (rank > window->below + window->inside)
 		{
 			if (window->high == greatest)
-			{
-				if (!guess->ignore_copies)
-					CheckComplete(window->below + window->inside, rank);
 				return -1.0;
-			}
 			window->low = window->high + 1;
 			window->high = greatest;
 		}
 		else if (window->inside <= WINDOW_PAIRS)
-		{
-			SelectPair(window->held, window->inside, rank - window->below);
-			return window->held[rank - window->below - 1].dist;
-		}
+			return SelectPair(window->held, window->inside, rank - window->below);
 		else
 		{
 			NarrowToBin(window, rank - window->below);
@@ -402,28 +364,17 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 	}
 }
 
-/* --- copies */
-
-/* Whoever counts pairs. */
-typedef struct PairCounter
-{
-	PairSink	sink;
-	uint64		npairs;
-} PairCounter;
-
-static void
-CountPairs(PairSink *sink, const FastedPair *pairs, size_t npairs)
-{
-	((PairCounter *) sink)->npairs += npairs;
-}
-
 uint64
 CountCopies(DistanceGuess *guess)
 {
-	PairCounter counter = {.sink = {CountPairs}};
+	VectorJoin *join = JoinWithin(guess, 0.0);
+	const FastedPair *pairs;
+	size_t		npairs;
+	uint64		count = 0;
 
-	TakeWithin(guess, 0.0, &counter.sink);
-	return counter.npairs;
+	while (JoinNext(join, &pairs, &npairs))
+		count += npairs;
+	return count;
 }
 
 void

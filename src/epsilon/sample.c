@@ -42,12 +42,13 @@ typedef struct Reservoir
 	MemoryContext context;
 	Cleanup		cleanup;
 	const VectorSource *source;
-	const SampleOptions *options;
+	const Question *question;
 	ReservoirStateData random;
 
 	uint64		limit_rows;		/* rows that fit into fasted.memory_limit, as it was at the start */
 	uint32		wanted;			/* rows of the sample */
 	uint32		dimensions;
+	Size		row_bytes;
 	float	   *rows;			/* the sample */
 	uint32		allocated;		/* rows for which it has room */
 	float	   *skipped;		/* where rows go that are not kept */
@@ -62,29 +63,20 @@ typedef struct Reservoir
 	uint64		next_look;		/* at the clock: when that many rows are read */
 } Reservoir;
 
-/* Floats that a row takes the room of. */
-static Size
-FloatsOf(const Reservoir *reservoir)
+static inline float *
+RowAt(const Reservoir *reservoir, uint64 row)
 {
-	return RowFloats(reservoir->source->element, reservoir->dimensions);
+	return reservoir->rows + row * reservoir->row_bytes / sizeof(float);
 }
 
 static void
 ShowProgress(Reservoir *reservoir)
 {
-	ProgressNumbers numbers = {0};
+	ProgressNumbers numbers = {
+		.rows_read = reservoir->seen,.rows_expected = reservoir->expected_rows
+	};
 
-	numbers.rows_read = reservoir->seen;
-	numbers.rows_expected = reservoir->expected_rows;
 	ProgressShow(&reservoir->progress, PROGRESS_READING, &numbers);
-}
-
-static uint32
-ChooseRows(double neighbors, uint64 expected_rows)
-{
-	double		rows = sqrt(2.0 * WANTED_PAIRS * expected_rows / neighbors);
-
-	return (uint32) Max(LEAST_ROWS, Min(rows, MOST_ROWS));
 }
 
 static void
@@ -100,23 +92,27 @@ static void
 SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 {
 	Reservoir  *reservoir = (Reservoir *) sink;
+	const Question *question = reservoir->question;
 
 	reservoir->dimensions = dimensions;
-	reservoir->limit_rows = (uint64) fasted_setting_memory_limit * 1024 / (FloatsOf(reservoir) * sizeof(float));
-	reservoir->wanted = reservoir->options->rows;
+	reservoir->row_bytes = RowBytes(reservoir->source->element, dimensions);
+	reservoir->limit_rows = (uint64) fasted_setting_memory_limit * 1024 / reservoir->row_bytes;
+	reservoir->wanted = question->sample_rows;
 	if (reservoir->wanted == 0)
 	{
-		reservoir->wanted = ChooseRows(reservoir->options->neighbors, reservoir->expected_rows);
-		reservoir->wanted = Max(LEAST_SAMPLE_ROWS, Min(reservoir->wanted, reservoir->limit_rows));
+		double		rows = sqrt(2.0 * WANTED_PAIRS * reservoir->expected_rows / question->neighbors);
+
+		rows = Max(LEAST_ROWS, Min(rows, MOST_ROWS));
+		reservoir->wanted = Max(LEAST_SAMPLE_ROWS, Min(rows, reservoir->limit_rows));
 	}
-	reservoir->skipped_rows = Max(1, SKIPPED_BYTES / (FloatsOf(reservoir) * sizeof(float)));
+	reservoir->skipped_rows = Max(1, SKIPPED_BYTES / reservoir->row_bytes);
 	reservoir->skipped = MemoryContextAlloc(reservoir->context,
-											reservoir->skipped_rows * FloatsOf(reservoir) * sizeof(float));
+											reservoir->skipped_rows * reservoir->row_bytes);
 
 	reservoir_init_selection_state(&reservoir->random, reservoir->wanted);
-	if (reservoir->options->seed != NULL)
+	if (question->seed != NULL)
 	{
-		pg_prng_seed(&reservoir->random.randstate, *reservoir->options->seed);
+		pg_prng_seed(&reservoir->random.randstate, *question->seed);
 		/* the rest of reservoir_init_selection_state, with this seed */
 		reservoir->random.W = exp(-log(sampler_random_fract(&reservoir->random.randstate)) /
 								  reservoir->wanted);
@@ -136,15 +132,13 @@ Enlarge(Reservoir *reservoir)
 				 errmsg("a sample of %u rows does not fit into fasted.memory_limit",
 						reservoir->wanted),
 				 errdetail("Each row of \"%s\" takes %zu bytes.",
-						   reservoir->source->relation, FloatsOf(reservoir) * sizeof(float)),
+						   reservoir->source->relation, reservoir->row_bytes),
 				 reservoir->limit_rows < LEAST_SAMPLE_ROWS ? errhint("Raise fasted.memory_limit.") :
 				 errhint("Use sample_rows => " UINT64_FORMAT ", or raise fasted.memory_limit.",
 						 reservoir->limit_rows)));
-	bytes = (Size) rows * FloatsOf(reservoir) * sizeof(float);
-	if (reservoir->rows == NULL)
-		reservoir->rows = MemoryContextAllocHuge(reservoir->context, bytes);
-	else
-		reservoir->rows = repalloc_huge(reservoir->rows, bytes);
+	bytes = rows * reservoir->row_bytes;
+	reservoir->rows = reservoir->rows == NULL ? MemoryContextAllocHuge(reservoir->context, bytes) :
+		repalloc_huge(reservoir->rows, bytes);
 	reservoir->allocated = rows;
 }
 
@@ -157,7 +151,7 @@ RoomForRows(RowSink *sink, float **room)
 	{
 		if (reservoir->seen == reservoir->allocated)
 			Enlarge(reservoir);
-		*room = reservoir->rows + (Size) reservoir->seen * FloatsOf(reservoir);
+		*room = RowAt(reservoir, reservoir->seen);
 		return reservoir->allocated - reservoir->seen;
 	}
 	if (reservoir->skip > 0)
@@ -165,7 +159,7 @@ RoomForRows(RowSink *sink, float **room)
 		*room = reservoir->skipped;
 		return Min(reservoir->skip, reservoir->skipped_rows);
 	}
-	*room = reservoir->rows + (Size) reservoir->victim * FloatsOf(reservoir);
+	*room = RowAt(reservoir, reservoir->victim);
 	return 1;
 }
 
@@ -215,50 +209,45 @@ EndProgress(void *arg)
 static void
 Shuffle(Reservoir *reservoir, uint32 count)
 {
-	Size		row_bytes = FloatsOf(reservoir) * sizeof(float);
-
 	for (uint32 i = 0; i + 1 < count; i++)
 	{
 		uint32		other = i + (uint32) ((count - i) * sampler_random_fract(&reservoir->random.randstate));
-		float	   *a = reservoir->rows + (Size) i * FloatsOf(reservoir);
-		float	   *b = reservoir->rows + (Size) other * FloatsOf(reservoir);
+		float	   *a = RowAt(reservoir, i);
+		float	   *b = RowAt(reservoir, other);
 
 		if (i % ROWS_PER_LOOK == 0)
 			CheckJoinInterrupts();
 		if (other == i)
 			continue;
-		memcpy(reservoir->skipped, a, row_bytes);
-		memcpy(a, b, row_bytes);
-		memcpy(b, reservoir->skipped, row_bytes);
+		memcpy(reservoir->skipped, a, reservoir->row_bytes);
+		memcpy(a, b, reservoir->row_bytes);
+		memcpy(b, reservoir->skipped, reservoir->row_bytes);
 	}
 }
 
-Sample *
-ReadSample(const VectorSource *source, const SampleOptions *options)
+uint64
+ReadSample(const VectorSource *source, const Question *question, RowArray *array)
 {
 	Reservoir  *reservoir = palloc0(sizeof(Reservoir));
-	Sample	   *sample = palloc0(sizeof(Sample));
 
-	reservoir->sink.in_order = options->seed != NULL;
-	reservoir->sink.expect_rows = ExpectRows;
-	reservoir->sink.set_dimensions = SetDimensions;
-	reservoir->sink.room_for_rows = RoomForRows;
-	reservoir->sink.take_rows = TakeRows;
-	reservoir->sink.read_by_workers = ReadByWorkers;
+	reservoir->sink = (RowSink) {
+		.in_order = question->seed != NULL,.expect_rows = ExpectRows,
+		.set_dimensions = SetDimensions,.room_for_rows = RoomForRows,.take_rows = TakeRows,
+		.read_by_workers = ReadByWorkers
+	};
 	reservoir->context = CurrentMemoryContext;
 	reservoir->source = source;
-	reservoir->options = options;
+	reservoir->question = question;
 	CleanupRegister(&reservoir->cleanup, EndProgress, reservoir);
 
 	ProgressBegin(&reservoir->progress, source->relid);
 	ReadVectors(source, &reservoir->sink);
 	ProgressEnd(&reservoir->progress);
 
-	sample->total = reservoir->seen;
-	sample->array.count = Min(reservoir->seen, reservoir->wanted);
-	sample->array.element = source->element;
-	sample->array.dimensions = reservoir->dimensions;
-	Shuffle(reservoir, sample->array.count);
-	sample->array.rows = reservoir->rows;
-	return sample;
+	*array = (RowArray) {
+		.element = source->element,.rows = reservoir->rows,
+		.count = Min(reservoir->seen, reservoir->wanted),.dimensions = reservoir->dimensions
+	};
+	Shuffle(reservoir, array->count);
+	return reservoir->seen;
 }

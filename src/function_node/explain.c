@@ -19,7 +19,7 @@
 #include "commands/explain_state.h"
 #endif
 #include "function_node/function_node.h"
-#include "join/engines.h"
+#include "join/join.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"

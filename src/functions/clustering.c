@@ -22,8 +22,11 @@ static void
 BeginJoin(Clustering *run)
 {
 	FunctionCall *call = &run->base.call;
-	FastedProblem problem = {
-		.eps = call->eps,.output = run->methods->output,.core_pairs = run->core_pairs
+	JoinRequest request = {
+		.problem = {
+			.eps = call->eps,.output = run->methods->output,.core_pairs = run->core_pairs
+		},
+		.notices = true
 	};
 	VectorSource *source = ResolveCallSource(call, 0, call->sources[0].id_column);
 
@@ -33,17 +36,17 @@ BeginJoin(Clustering *run)
 		OrderSource(source, run->order_column, run->descending);
 	if (call->partition_by != NULL)
 		GroupSource(source, call->partition_by);
-	run->base.join = JoinBeginProblem(source, &problem);
-	JoinNoticeManyPairs(run->base.join);
+	request.sources[0] = source;
+	run->base.join = JoinBegin(&request);
 }
 
 static void
 NoteRows(Clustering *run)
 {
-	run->keys = JoinKeys(run->base.join);
+	run->keys = run->base.join->keys[0];
 	run->count = run->keys->count;
 	run->by_id = run->keys->rank == NULL ? NULL : RowsOfNumbers(run->keys->rank, run->count);
-	run->order = JoinOrder(run->base.join);
+	run->order = run->base.join->order;
 }
 
 /* Until the first batch the CPU may take over, and read the rows in another order. */
@@ -56,7 +59,7 @@ TakePairs(Clustering *run)
 	bool		more = NextPairs(base, &pairs, &npairs);
 
 	NoteRows(run);
-	run->reduced = JoinOutput(base->join) != FASTED_OUTPUT_PAIRS;
+	run->reduced = base->join->output != FASTED_OUTPUT_PAIRS;
 	run->methods->begin(run);
 	while (more)
 	{
@@ -66,8 +69,8 @@ TakePairs(Clustering *run)
 		AddSeconds(base, &base->totals.output_seconds, begin);
 		more = NextPairs(base, &pairs, &npairs);
 	}
-	if (JoinCounts(base->join) != NULL)
-		run->methods->count(run, JoinCounts(base->join));
+	if (base->join->counts != NULL)
+		run->methods->count(run, base->join->counts);
 	run->npairs = JoinPairs(base->join);
 }
 
@@ -116,7 +119,7 @@ RunClustering(Clustering *run, const ClusteringMethods *methods)
 {
 	run->methods = methods;
 	BeginJoin(run);
-	if (JoinOutput(run->base.join) == FASTED_OUTPUT_KEEPERS)
+	if (run->base.join->output == FASTED_OUTPUT_KEEPERS)
 	{
 		NoteRows(run);
 		JoinRank(run->base.join, methods->rank(run));

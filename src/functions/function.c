@@ -18,7 +18,6 @@
 #include "executor/tuptable.h"
 #include "funcapi.h"
 #include "functions/function.h"
-#include "join/remote_join.h"
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 
@@ -165,7 +164,7 @@ SumStatistics(const FastedStats *sum, const FastedStats *run)
 }
 
 bool
-AddJoinStatistics(FastedStats *sum, double *read_seconds, const Join *join)
+AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join)
 {
 	FastedStats stats;
 	double		seconds;
@@ -178,12 +177,12 @@ AddJoinStatistics(FastedStats *sum, double *read_seconds, const Join *join)
 }
 
 static void
-AddJoin(FunctionTotals *totals, const Join *join)
+AddJoin(FunctionTotals *totals, const VectorJoin *join)
 {
 	if (AddJoinStatistics(&totals->stats, &totals->read_seconds, join))
 		totals->joins++;
 	totals->shares = JoinShares(join);
-	totals->partitions += JoinPartitions(join);
+	totals->partitions += join->npartitions;
 }
 
 void

@@ -138,7 +138,7 @@ struct FunctionRun
 {
 	FunctionCall call;
 	MemoryContext context;		/* everything of the run lives here */
-	Join	   *join;			/* NULL: none is at work */
+	VectorJoin *join;			/* NULL: none is at work */
 	FunctionTotals totals;		/* but for the join at work */
 };
 
@@ -178,7 +178,7 @@ extern void FinishJoin(FunctionRun *run);
  * had an engine, the largest sizes, and sums of the other numbers.  Returns false if no engine
  * ran for it.
  */
-extern bool AddJoinStatistics(FastedStats *sum, double *read_seconds, const Join *join);
+extern bool AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join);
 
 static inline double
 SecondsSince(instr_time begin)

@@ -94,9 +94,9 @@ ResolveOne(const FunctionCall *call)
 	return Resolve(call, 0, a_id);
 }
 
-/* Sets a and b; b is NULL where it is a's other rows that are wanted. */
+/* Sets the sources of a and b; that of b is NULL where it is a's other rows that are wanted. */
 static void
-ResolveSources(const FunctionCall *call, NearestProblem *problem)
+ResolveSources(const FunctionCall *call, JoinRequest *request)
 {
 	const CallSource *sources = call->sources;
 	VectorSource *a;
@@ -105,11 +105,11 @@ ResolveSources(const FunctionCall *call, NearestProblem *problem)
 	if (sources[0].relation == sources[1].relation &&
 		strcmp(sources[0].vector_column, sources[1].vector_column) == 0)
 	{
-		problem->a = ResolveOne(call);
+		request->sources[0] = ResolveOne(call);
 		return;
 	}
-	problem->a = a = Resolve(call, 0, sources[0].id_column);
-	problem->b = b = Resolve(call, 1, sources[1].id_column);
+	request->sources[0] = a = Resolve(call, 0, sources[0].id_column);
+	request->sources[1] = b = Resolve(call, 1, sources[1].id_column);
 	ShareElement(a, b);
 	if (call->partition_by != NULL)
 		RequireSamePartitions(call->partition_by, a, b);
@@ -149,13 +149,15 @@ static void
 BeginNearest(FunctionRun *base)
 {
 	NearestRun *run = (NearestRun *) base;
-	NearestProblem problem = {.k = GetCount(&base->call),.most = GetMaxDistance(&base->call)};
+	JoinRequest request = {.problem.output = FASTED_OUTPUT_NEAREST};
 
-	ResolveSources(&base->call, &problem);
-	base->join = JoinBeginNearest(&problem);
-	run->a = JoinKeysOf(base->join, 0);
-	run->b = JoinKeysOf(base->join, 1);
-	run->divided = JoinIsDivided(base->join);
+	request.problem.k = GetCount(&base->call);
+	request.problem.eps = GetMaxDistance(&base->call);
+	ResolveSources(&base->call, &request);
+	base->join = JoinBegin(&request);
+	run->a = base->join->keys[0];
+	run->b = base->join->keys[1];
+	run->divided = base->join->remote != NULL;
 }
 
 /* --- rows */
@@ -277,7 +279,7 @@ NextMessage(NearestRun *run)
 		FinishJoin(base);
 		return false;
 	}
-	run->rank = JoinFirstRank(base->join);
+	run->rank = base->join->first_rank;
 	return true;
 }
 

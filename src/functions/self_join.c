@@ -227,7 +227,9 @@ BeginSelfJoin(FunctionRun *base)
 	SelfJoinRun *run = (SelfJoinRun *) base;
 	const FunctionCall *call = &base->call;
 	VectorSource *source = ResolveCallSource(call, 0, call->sources[0].id_column);
-	double		eps = Min(call->eps, Max(call->filter.most, 0.0));
+	JoinRequest request = {
+		.problem.eps = Min(call->eps, Max(call->filter.most, 0.0)),.notices = true
+	};
 
 	if (call->partition_by != NULL)
 		GroupSource(source, call->partition_by);
@@ -236,9 +238,10 @@ BeginSelfJoin(FunctionRun *base)
 	run->self_pairs = DatumGetBool(call->args[SELF_JOIN_SELF_PAIRS].value);
 	run->counts = call->count && call->filter.least <= 0.0 && call->filter.most >= 0.0;
 	PrepareRows(run);
-	base->join = JoinBegin(source, eps, run->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS);
-	JoinNoticeManyPairs(base->join);
-	run->keys = JoinKeys(base->join);
+	request.sources[0] = source;
+	request.problem.output = run->counts ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
+	base->join = JoinBegin(&request);
+	run->keys = base->join->keys[0];
 }
 
 static bool

@@ -16,13 +16,10 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include "base/guc.h"
 #include "distance/distance.h"
-#include "engine/engine.h"
 #include "engine/device_list.h"
-#include "join/engines.h"
+#include "join/join.h"
 #include "miscadmin.h"
-#include "rows/vector.h"
 
 #define MAX_REASON 1024
 
@@ -50,49 +47,35 @@ static char cuda_reason[MAX_REASON];	/* why there is no CUDA engine */
 
 /*
  * An engine's text is a sentence, and perhaps a hint on a second line; our messages
- * are made of both.
+ * are made of both.  Cuts the hint off; NULL: there is none.
  */
-typedef struct EngineText
+static const char *
+CutHint(char *text)
 {
-	char		text[MAX_REASON];
-	const char *hint;			/* NULL: none */
-} EngineText;
+	char	   *end = strchr(text, '\n');
 
-static EngineText
-SplitText(const char *engine_text)
-{
-	EngineText	split;
-	char	   *end;
-
-	strlcpy(split.text, engine_text != NULL && engine_text[0] != '\0' ? engine_text :
-			"the engine gave no reason", sizeof(split.text));
-	end = strchr(split.text, '\n');
-	split.hint = NULL;
-	if (end != NULL)
-	{
-		*end = '\0';
-		split.hint = end + 1;
-	}
-	return split;
+	if (end == NULL)
+		return NULL;
+	*end = '\0';
+	return end + 1;
 }
 
-JoinOptions
-OptionsFromSettings(void)
+void
+EngineRunInit(EngineRun *run)
 {
-	JoinOptions options = {0};
+	FastedOptions *options = &run->problem.options;
 
-	options.engine = fasted_setting_engine;
-	options.filter = fasted_setting_filter;
-	options.prune = fasted_setting_prune;
-	options.kernel = RequestedCpuKernel();
-	options.devices = pstrdup(fasted_setting_gpu_devices);
-	options.share = fasted_setting_gpu_share;
-	options.exact = fasted_setting_refine;
-	options.threads = fasted_setting_threads;
-	options.max_threads = fasted_setting_max_threads;
-	options.memory_limit = (uint64) fasted_setting_memory_limit * 1024;
-	options.device_memory_limit = (uint64) fasted_setting_gpu_memory_limit * 1024;
-	return options;
+	run->choice = fasted_setting_engine;
+	run->share = fasted_setting_gpu_share;
+	options->filter = fasted_setting_filter;
+	options->prune = fasted_setting_prune;
+	options->kernel = RequestedCpuKernel();
+	options->devices = pstrdup(fasted_setting_gpu_devices);
+	options->approximate = !fasted_setting_refine;
+	options->threads = fasted_setting_threads;
+	options->max_threads = fasted_setting_max_threads;
+	options->memory_limit = (uint64) fasted_setting_memory_limit * 1024;
+	options->device_memory_limit = (uint64) fasted_setting_gpu_memory_limit * 1024;
 }
 
 static const FastedEngine *
@@ -129,17 +112,54 @@ OpenCudaLibrary(void)
 	return engine;
 }
 
-/* Whoever names a GPU wants that one, and not the CPU. */
-static void
-ReportUnknownDevice(const char *engine_text)
+/* Raises the error for a failed status.  The text becomes two. */
+pg_noreturn static void
+ReportEngineFailure(const FastedEngine *engine, FastedStatus status, char *text)
 {
-	EngineText	split = SplitText(engine_text);
+	const char *hint = CutHint(text);
 
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("fasted.gpu_devices names a GPU that is not there"),
-			 errdetail_internal("%s", split.text),
-			 split.hint != NULL ? errhint("%s", split.hint) : 0));
+	switch (status)
+	{
+		case FASTED_OUT_OF_MEMORY:
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("out of memory in the %s engine", engine->name),
+					 errdetail_internal("%s", text),
+					 errhint("Lower fasted.memory_limit or fasted.threads.")));
+			break;
+		case FASTED_OUT_OF_DEVICE_MEMORY:
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("out of GPU memory"),
+					 errdetail_internal("%s", text),
+					 errhint("Try again when other sessions have finished, or use \"SET fasted.engine = cpu\".")));
+			break;
+		case FASTED_UNKNOWN_DEVICE:
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("fasted.gpu_devices names a GPU that is not there"),
+					 errdetail_internal("%s", text),
+					 hint != NULL ? errhint("%s", hint) : 0));
+			break;
+		case FASTED_NO_DEVICE:
+		case FASTED_UNSUPPORTED:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg_internal("%s", text),
+					 errhint("%s", hint != NULL ? hint :
+							 "See the settings fasted.engine, fasted.filter, fasted.refine and fasted.cpu_kernel.")));
+			break;
+		case FASTED_DEVICE_FAILED:
+			ereport(ERROR,
+					(errcode(ERRCODE_SYSTEM_ERROR),
+					 errmsg("the GPU reported an error"),
+					 errdetail_internal("%s", text),
+					 errhint("Use \"SET fasted.engine = cpu\" to compute without the GPU.")));
+			break;
+		default:
+			break;
+	}
+	elog(ERROR, "fasted %s engine: status %d: %s", engine->name, (int) status, text);
 }
 
 /* Whatever it can do here; NULL and cuda_reason: there is none. */
@@ -162,17 +182,6 @@ ProbeCuda(const char *devices)
 	return engine != NULL ? engine->probe(devices, cuda_reason, MAX_REASON) : FASTED_NO_DEVICE;
 }
 
-/* The CUDA engine if it works here, else NULL and cuda_reason. */
-static const FastedEngine *
-CudaEngine(const char *devices)
-{
-	FastedStatus status = ProbeCuda(devices);
-
-	if (status == FASTED_UNKNOWN_DEVICE)
-		ReportUnknownDevice(cuda_reason);
-	return status == FASTED_OK ? CudaLibrary() : NULL;
-}
-
 const char *
 CudaProblem(void)
 {
@@ -181,7 +190,8 @@ CudaProblem(void)
 	if (ProbeCuda(fasted_setting_gpu_devices) == FASTED_OK)
 		return NULL;
 	/* one line: the hint follows the sentence */
-	while ((end = strchr(cuda_reason, '\n')) != NULL)
+	end = strchr(cuda_reason, '\n');
+	if (end != NULL)
 		*end = ' ';
 	return cuda_reason;
 }
@@ -194,78 +204,93 @@ DescribeGpu(int ordinal, char *text, size_t size)
 	return engine != NULL && engine->describe != NULL && engine->describe(ordinal, text, size);
 }
 
+/* Do all GPUs of the list join, if there are several alike? */
 static bool
-SeveralPay(const JoinOptions *options, double flop)
+SeveralPay(const EngineRun *run, double flop)
 {
-	if (options->share != CHOICE_AUTO)
-		return options->share == CHOICE_FORCE;
-	return flop >= (fasted_any_device(options->devices) ? GPUS_PAY_FLOP : NAMED_GPUS_PAY_FLOP);
+	if (run->share != CHOICE_AUTO)
+		return run->share == CHOICE_FORCE;
+	return flop >= (fasted_any_device(run->problem.options.devices) ? GPUS_PAY_FLOP :
+					NAMED_GPUS_PAY_FLOP);
 }
 
-/* All GPUs of the list, if there are several alike and it pays; else one. */
-static const FastedEngine *
-OneOrSeveral(const FastedEngine *cuda, const JoinOptions *options, double flop)
+/* How many pairs of rows there are, of a set with itself as if it were two. */
+static double
+RowPairs(const PanelProblem *problem)
 {
-	char		names[2][FASTED_DEVICE_NAME];
+	const uint64_t *rows = problem->expected_rows;
 
-	if (cuda->devices == NULL || !SeveralPay(options, flop) ||
-		cuda->devices(options->devices, names, lengthof(names)) < 2)
-		return cuda;
-	return fasted_device_group(cuda);
+	if (problem->problem.groups != NULL)
+		return fasted_group_pairs(problem->problem.groups, problem->problem.ngroups, false);
+	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
 }
 
-/* No GPU is asked where the library has no such thing. */
-static bool
-CudaFindsNearest(void)
+/* The status of an engine that was probed and can't be used: fails, unless the CPU may do it. */
+static void
+ReportCuda(const EngineRun *run, FastedStatus status)
 {
-	const FastedEngine *cuda = CudaLibrary();
-
-	return cuda == NULL || cuda->nearest != NULL;
-}
-
-const FastedEngine *
-ChooseEngine(const JoinOptions *options, double row_pairs, uint32 dimensions)
-{
-	double		flop = 2.0 * row_pairs * dimensions;
-	const FastedEngine *cuda;
-
-	if (options->engine == ENGINE_CPU)
-		return fasted_cpu_engine();
-	if (options->engine == ENGINE_AUTO && flop < GPU_PAYS_FLOP)
-		return fasted_cpu_engine();
-
-	if (options->nearest && !CudaFindsNearest())
-	{
-		if (options->engine == ENGINE_AUTO)
-			return fasted_cpu_engine();
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the CUDA engine does not find nearest neighbors"),
-				 errhint("Use \"SET fasted.engine = auto\" to find them on the CPU.")));
-	}
-	cuda = CudaEngine(options->devices);
-	if (cuda != NULL)
-		return OneOrSeveral(cuda, options, flop);
-	if (options->engine == ENGINE_CUDA)
+	/* whoever names a GPU wants that one, and not the CPU */
+	if (status == FASTED_UNKNOWN_DEVICE)
+		ReportEngineFailure(NULL, status, cuda_reason);
+	if (run->choice == ENGINE_CUDA)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the CUDA engine is not available"),
 				 errdetail_internal("%s", cuda_reason),
 				 errhint("Use \"SET fasted.engine = auto\" to compute on the CPU where no GPU answers.")));
 	ereport(DEBUG1, (errmsg_internal("fasted: no CUDA engine: %s", cuda_reason)));
-	return fasted_cpu_engine();
+}
+
+/*
+ * The engine for a join of about so many pairs of rows, found or not.  Raises an error when
+ * the CUDA engine is asked for and cannot work here.
+ */
+static const FastedEngine *
+ChooseEngine(const EngineRun *run, double row_pairs, uint32 dimensions)
+{
+	const FastedOptions *options = &run->problem.options;
+	double		flop = 2.0 * row_pairs * dimensions;
+	const FastedEngine *cuda;
+	FastedStatus status;
+	char		names[2][FASTED_DEVICE_NAME];
+
+	if (run->choice == ENGINE_CPU || (run->choice == ENGINE_AUTO && flop < GPU_PAYS_FLOP))
+		return fasted_cpu_engine();
+	/* no GPU is asked where the library has no such thing */
+	cuda = CudaLibrary();
+	if (run->problem.problem.output == FASTED_OUTPUT_NEAREST && cuda != NULL && cuda->nearest == NULL)
+	{
+		if (run->choice == ENGINE_AUTO)
+			return fasted_cpu_engine();
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the CUDA engine does not find nearest neighbors"),
+				 errhint("Use \"SET fasted.engine = auto\" to find them on the CPU.")));
+	}
+	status = ProbeCuda(options->devices);
+	if (status != FASTED_OK)
+	{
+		ReportCuda(run, status);
+		return fasted_cpu_engine();
+	}
+	if (cuda->devices == NULL || !SeveralPay(run, flop) ||
+		cuda->devices(options->devices, names, lengthof(names)) < 2)
+		return cuda;
+	return fasted_device_group(cuda);
 }
 
 uint64
 JoinRoom(double row_pairs, FastedElement element, uint32 dimensions, bool *orders)
 {
-	JoinOptions options = OptionsFromSettings();
-	const FastedEngine *engine = ChooseEngine(&options, row_pairs, dimensions);
-	uint64		limit = options.memory_limit;
+	EngineRun	run = {0};
+	const FastedOptions *options = &run.problem.options;
+	uint64		limit;
 
-	*orders = engine == fasted_cpu_engine();
+	EngineRunInit(&run);
+	limit = options->memory_limit;
+	*orders = ChooseEngine(&run, row_pairs, dimensions) == fasted_cpu_engine();
 	if (!*orders)
-		limit = options.device_memory_limit > 0 ? options.device_memory_limit : DEVICE_BYTES;
+		limit = options->device_memory_limit > 0 ? options->device_memory_limit : DEVICE_BYTES;
 	return Min(limit / ROWS_SHARE / ROW_BYTES(RowFloats(element, dimensions), dimensions),
 			   FASTED_MAX_ROWS);
 }
@@ -295,53 +320,6 @@ SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *p
 }
 
 /* --- an engine at work */
-
-/* Raises the error for a failed status; engine_text may be NULL. */
-pg_noreturn static void
-ReportEngineFailure(const FastedEngine *engine, FastedStatus status, const char *engine_text)
-{
-	EngineText	split = SplitText(engine_text);
-	const char *text = split.text;
-
-	switch (status)
-	{
-		case FASTED_OUT_OF_MEMORY:
-			ereport(ERROR,
-					(errcode(ERRCODE_OUT_OF_MEMORY),
-					 errmsg("out of memory in the %s engine", engine->name),
-					 errdetail_internal("%s", text),
-					 errhint("Lower fasted.memory_limit or fasted.threads.")));
-			break;
-		case FASTED_OUT_OF_DEVICE_MEMORY:
-			ereport(ERROR,
-					(errcode(ERRCODE_OUT_OF_MEMORY),
-					 errmsg("out of GPU memory"),
-					 errdetail_internal("%s", text),
-					 errhint("Try again when other sessions have finished, or use \"SET fasted.engine = cpu\".")));
-			break;
-		case FASTED_UNKNOWN_DEVICE:
-			ReportUnknownDevice(engine_text);
-			break;
-		case FASTED_NO_DEVICE:
-		case FASTED_UNSUPPORTED:
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg_internal("%s", text),
-					 errhint("%s", split.hint != NULL ? split.hint :
-							 "See the settings fasted.engine, fasted.filter, fasted.refine and fasted.cpu_kernel.")));
-			break;
-		case FASTED_DEVICE_FAILED:
-			ereport(ERROR,
-					(errcode(ERRCODE_SYSTEM_ERROR),
-					 errmsg("the GPU reported an error"),
-					 errdetail_internal("%s", text),
-					 errhint("Use \"SET fasted.engine = cpu\" to compute without the GPU.")));
-			break;
-		default:
-			break;
-	}
-	elog(ERROR, "fasted %s engine: status %d: %s", engine->name, (int) status, text);
-}
 
 static void
 WarnOfFallBack(const char *text)
@@ -373,66 +351,34 @@ EngineRunCheck(EngineRun *run, FastedStatus status)
 	if (likely(!FASTED_FAILED(status)))
 		return status;
 	text = MemoryContextStrdup(run->context, panel_join_last_error(run->engine, run->join));
+	if (text[0] == '\0')
+		text = MemoryContextStrdup(run->context, "the engine gave no reason");
 	EngineRunClose(run);
 	if (!run->fallible)
 		ReportEngineFailure(run->engine, status, text);
 	run->failed = true;
+	run->choice = ENGINE_CPU;
 	WarnOfFallBack(text);
 	return status;
 }
 
 void
-EngineRunAgain(EngineRun *run, const JoinOptions *options)
+EngineRunAgain(EngineRun *run)
 {
-	run->fallible = options->engine == ENGINE_AUTO && run->engine != fasted_cpu_engine();
+	run->fallible = run->choice == ENGINE_AUTO && run->engine != fasted_cpu_engine();
 	run->failed = false;
 }
 
-/* How many pairs of rows there are, of a set with itself as if it were two. */
-static double
-RowPairs(const PanelProblem *problem)
-{
-	const uint64_t *rows = problem->expected_rows;
-
-	if (problem->problem.groups != NULL)
-		return fasted_group_pairs(problem->problem.groups, problem->problem.ngroups, false);
-	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
-}
-
-/* The options for an engine; the number of dimensions is the caller's to add. */
-static FastedOptions
-EngineOptions(const JoinOptions *options)
-{
-	FastedOptions result = {0};
-
-	result.filter = options->filter;
-	result.prune = options->prune;
-	result.metric = options->metric;
-	result.element = options->element;
-	result.kernel = options->kernel;
-	result.devices = options->devices;
-	result.approximate = !options->exact;
-	result.threads = options->threads;
-	result.max_threads = options->max_threads;
-	result.memory_limit = options->memory_limit;
-	result.device_memory_limit = options->device_memory_limit;
-	return result;
-}
-
 void
-EngineRunOpen(EngineRun *run, const JoinOptions *options, const PanelProblem *problem)
+EngineRunOpen(EngineRun *run)
 {
-	PanelProblem whole = *problem;
-	uint32		dimensions = problem->options.dimensions;
+	PanelProblem problem = run->problem;
 
-	run->engine = run->failed ? fasted_cpu_engine() :
-		ChooseEngine(options, RowPairs(problem), dimensions);
-	EngineRunAgain(run, options);
-	if ((whole.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
-		(whole.problem.output == FASTED_OUTPUT_KEEPERS && !run->engine->keeps))
-		whole.problem.output = FASTED_OUTPUT_PAIRS;
-	run->output = whole.problem.output;
-	whole.options = EngineOptions(options);
-	whole.options.dimensions = dimensions;
-	EngineRunCheck(run, panel_join_open(run->engine, &whole, &run->join));
+	run->engine = ChooseEngine(run, RowPairs(&problem), problem.options.dimensions);
+	EngineRunAgain(run);
+	if ((problem.problem.output == FASTED_OUTPUT_CONNECTIONS && !run->engine->connects) ||
+		(problem.problem.output == FASTED_OUTPUT_KEEPERS && !run->engine->keeps))
+		problem.problem.output = FASTED_OUTPUT_PAIRS;
+	run->output = problem.problem.output;
+	EngineRunCheck(run, panel_join_open(run->engine, &problem, &run->join));
 }

@@ -14,6 +14,7 @@
 
 #include "base/guc.h"
 #include "base/interrupts.h"
+#include "base/row_numbers.h"
 #include "join/row_set.h"
 #include "rows/reader.h"
 #include "rows/source.h"
@@ -26,14 +27,25 @@
 /* Rows that go on at a time. */
 #define ROWS_AT_ONCE 64
 
+/* A partition, of both sides. */
+typedef struct Partition
+{
+	/* What its rows have in common is what the first one has. */
+	uint32		dimensions;		/* zero: there is no row yet */
+	uint32		row;
+	int			side;
+
+	uint32		rows[2];		/* how many there are on each side */
+	uint32		next[2];		/* the place of the next one among all rows that go on */
+} Partition;
+
 typedef struct KeptRow
 {
 	uint64		place;			/* of the first float */
-	uint32		group;
-	uint32		dimensions;
+	uint32		partition;
 } KeptRow;
 
-typedef struct Side
+typedef struct GroupedSide
 {
 	RowSink		sink;			/* of the source's rows */
 	GroupedRows *all;
@@ -43,57 +55,35 @@ typedef struct Side
 	KeptRow    *rows;
 	uint32		count;
 	uint32		room;
-	KeptRow		next;			/* the row that comes */
+	uint32		partition;		/* of the row that comes */
+	uint32		dimensions;		/* likewise */
 
 	float	  **pieces;			/* in memory; then one that is on its way into the file */
 	uint64		npieces;
 	uint64		most_pieces;
 	uint64		end;			/* floats so far */
 	SpillFile  *spill;			/* NULL: all are in memory */
-
-	uint32	   *order;			/* rows by partition, in each as they came */
-	uint32	   *first;			/* where each partition's begin there, and the last one ends */
-} Side;
-
-/* What the rows of a partition have in common: what the first one has. */
-typedef struct Group
-{
-	uint32		dimensions;		/* zero: there is no row yet */
-	uint32		row;
-	int			side;
-} Group;
-
-struct GroupedRows
-{
-	MemoryContext context;
-	int			nsides;
-	Side		sides[2];
-	GroupNumbers *numbers;
-	Group	   *groups;
-	uint32		room;
-	uint32		dimensions;		/* the largest number of those that go on */
-};
+} GroupedSide;
 
 /* --- in */
 
 static void
-ReportDimensions(const GroupedRows *all, const Group *group, const Side *side, int dimensions,
-				 Datum key)
+ReportDimensions(const GroupedSide *side, const Partition *partition, int dimensions, Datum key)
 {
-	const Side *first = &all->sides[group->side];
+	const GroupedSide *first = &side->all->sides[partition->side];
 	const VectorSource *a = first->source;
 	const VectorSource *b = side->source;
-	char	   *name = KeyName(a, first->keys->values[group->row]);
+	char	   *name = KeyName(a, first->keys->values[partition->row]);
 
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_EXCEPTION),
 			 errmsg("vectors of one partition have different numbers of dimensions"),
 			 first == side ?
 			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %u in the row with %s, and %d in the row with %s.",
-					   a->vector_column, a->relation, group->dimensions, name,
+					   a->vector_column, a->relation, partition->dimensions, name,
 					   dimensions, KeyName(b, key)) :
 			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %u in the row with %s, and that of column \"%s\" of \"%s\" is %d in the row with %s.",
-					   a->vector_column, a->relation, group->dimensions, name,
+					   a->vector_column, a->relation, partition->dimensions, name,
 					   b->vector_column, b->relation, dimensions, KeyName(b, key)),
 			 errhint("Only vectors of different partitions may have different numbers of dimensions.")));
 }
@@ -101,22 +91,21 @@ ReportDimensions(const GroupedRows *all, const Group *group, const Side *side, i
 static void
 BeginRow(RowSink *sink, Datum value, int dimensions, Datum key)
 {
-	Side	   *side = (Side *) sink;
+	GroupedSide *side = (GroupedSide *) sink;
 	GroupedRows *all = side->all;
-	uint32		number = GroupNumberOf(all->numbers, value);
+	Partition  *partition;
 
-	if (number >= all->room)
+	side->partition = GroupNumberOf(all->numbers, value);
+	if (side->partition >= all->room)
 	{
-		uint32		room = 2 * all->room;
-
-		all->groups = repalloc_huge(all->groups, (Size) room * sizeof(Group));
-		memset(all->groups + all->room, 0, (Size) all->room * sizeof(Group));
-		all->room = room;
+		all->partitions = repalloc_huge(all->partitions, 2 * (Size) all->room * sizeof(Partition));
+		memset(all->partitions + all->room, 0, (Size) all->room * sizeof(Partition));
+		all->room *= 2;
 	}
-	if (all->groups[number].dimensions != 0 && all->groups[number].dimensions != (uint32) dimensions)
-		ReportDimensions(all, &all->groups[number], side, dimensions, key);
-	side->next.group = number;
-	side->next.dimensions = dimensions;
+	partition = &all->partitions[side->partition];
+	if (partition->dimensions != 0 && partition->dimensions != (uint32) dimensions)
+		ReportDimensions(side, partition, dimensions, key);
+	side->dimensions = dimensions;
 }
 
 static void
@@ -124,14 +113,9 @@ ExpectRows(RowSink *sink, uint64 rows)
 {
 }
 
-static void
-SetDimensions(RowSink *sink, int dimensions, const char *row_name)
-{
-}
-
 /* The piece that is full goes into the file, unless there is memory for another one. */
 static void
-AddPiece(Side *side)
+AddPiece(GroupedSide *side)
 {
 	MemoryContext old = MemoryContextSwitchTo(side->context);
 
@@ -154,16 +138,14 @@ AddPiece(Side *side)
 static size_t
 RoomForRows(RowSink *sink, float **room)
 {
-	Side	   *side = (Side *) sink;
-	uint64		floats = RowFloats(side->source->element, side->next.dimensions);
+	GroupedSide *side = (GroupedSide *) sink;
 	uint64		left = (PIECE_FLOATS - side->end % PIECE_FLOATS) % PIECE_FLOATS;
 
-	if (left < floats)
+	if (left < RowFloats(side->source->element, side->dimensions))
 	{
 		side->end += left;
 		AddPiece(side);
 	}
-	side->next.place = side->end;
 	*room = side->pieces[side->npieces - 1] + side->end % PIECE_FLOATS;
 	return 1;
 }
@@ -171,18 +153,17 @@ RoomForRows(RowSink *sink, float **room)
 static void
 TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 {
-	Side	   *side = (Side *) sink;
-	Group	   *group = &side->all->groups[side->next.group];
+	GroupedSide *side = (GroupedSide *) sink;
+	Partition  *partition = &side->all->partitions[side->partition];
 
 	if (side->count == FASTED_MAX_ROWS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("\"%s\" has too many rows to join", side->source->relation),
-				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
-	if (group->dimensions == 0)
-		*group = (Group) {
-			.dimensions = side->next.dimensions,.row = side->count,.side = side - side->all->sides
-		};
+		ReportManyRows(side->source);
+	if (partition->dimensions == 0)
+	{
+		partition->dimensions = side->dimensions;
+		partition->row = side->count;
+		partition->side = side - side->all->sides;
+	}
 	if (side->count == side->room)
 	{
 		side->room = Max(1024, 2 * side->room);
@@ -190,125 +171,100 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 			MemoryContextAllocHuge(side->context, (Size) side->room * sizeof(KeptRow)) :
 			repalloc_huge(side->rows, (Size) side->room * sizeof(KeptRow));
 	}
-	KeySetAdd(side->keys, keys[0]);
-	side->rows[side->count++] = side->next;
-	side->end += RowFloats(side->source->element, side->next.dimensions);
+	KeySetAdd(side->keys, keys, 1);
+	side->rows[side->count++] = (KeptRow) {.place = side->end,.partition = side->partition};
+	partition->rows[side - side->all->sides]++;
+	side->end += RowFloats(side->source->element, side->dimensions);
+}
+
+/* Finds the partitions that have rows on both sides; only these go on. */
+static void
+FindGroups(GroupedRows *all)
+{
+	uint32		count = GroupNumbersCount(all->numbers);
+	int			last = all->nsides - 1;
+
+	all->groups = MemoryContextAllocHuge(CurrentMemoryContext,
+										 ((Size) count + 1) * sizeof(FastedRowGroup));
+	for (uint32 i = 0; i < count; i++)
+	{
+		Partition  *partition = &all->partitions[i];
+
+		if (partition->rows[0] == 0 || partition->rows[last] == 0)
+		{
+			partition->dimensions = 0;
+			continue;
+		}
+		all->dimensions = Max(all->dimensions, partition->dimensions);
+		all->groups[all->ngroups++] = (FastedRowGroup) {
+			.first_a = all->count[0],.rows_a = partition->rows[0],
+			.first_b = all->count[last],.rows_b = partition->rows[last]
+		};
+		for (int side = 0; side < all->nsides; side++)
+		{
+			partition->next[side] = all->count[side];
+			all->count[side] += partition->rows[side];
+		}
+	}
 }
 
 /* By partition, in each as they came. */
 static void
-SortSide(Side *side, uint32 ngroups)
+OrderRows(GroupedRows *all, int number)
 {
-	uint32	   *next;
+	const GroupedSide *side = &all->sides[number];
 
-	side->order = MemoryContextAllocHuge(side->context, Max(1, (Size) side->count) * sizeof(uint32));
-	side->first = MemoryContextAllocExtended(side->context, ((Size) ngroups + 2) * sizeof(uint32),
-											 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	/* first[g + 2] counts, then first[g + 1] runs from the group's first row to its end */
-	for (uint32 row = 0; row < side->count; row++)
-		side->first[side->rows[row].group + 2]++;
-	for (uint32 g = 0; g < ngroups; g++)
-		side->first[g + 2] += side->first[g + 1];
-	next = side->first + 1;
+	all->order[number] = AllocRowNumbers(all->count[number]);
 	for (uint32 row = 0; row < side->count; row++)
 	{
+		Partition  *partition = &all->partitions[side->rows[row].partition];
+
 		if (row % 1024 == 0)
 			CheckJoinInterrupts();
-		side->order[next[side->rows[row].group]++] = row;
+		if (partition->dimensions > 0)
+			all->order[number][partition->next[number]++] = row;
 	}
 }
 
-static uint32
-RowsOfGroup(const Side *side, uint32 g)
-{
-	return side->first[g + 1] - side->first[g];
-}
-
-static bool
-GoesOn(const GroupedRows *all, uint32 g)
-{
-	return RowsOfGroup(&all->sides[0], g) > 0 && RowsOfGroup(&all->sides[all->nsides - 1], g) > 0;
-}
-
 GroupedRows *
-ReadGroupedRows(const VectorSource *const *sources, int sides)
+ReadGroupedRows(const VectorSource *const *sources, int nsides)
 {
 	GroupedRows *all = palloc0(sizeof(GroupedRows));
-	uint64		limit = (uint64) fasted_setting_memory_limit * 1024 / 2 / sides;
+	uint64		limit = (uint64) fasted_setting_memory_limit * 1024 / 2 / nsides;
 
-	all->context = CurrentMemoryContext;
-	all->nsides = sides;
 	all->numbers = GroupNumbersCreate(sources[0]);
 	all->room = 256;
-	all->groups = palloc0(all->room * sizeof(Group));
-	for (int i = 0; i < sides; i++)
+	all->partitions = palloc0(all->room * sizeof(Partition));
+	all->nsides = nsides;
+	all->sides = palloc0(nsides * sizeof(GroupedSide));
+	for (int i = 0; i < nsides; i++)
 	{
-		Side	   *side = &all->sides[i];
+		GroupedSide *side = &all->sides[i];
 
 		side->all = all;
 		side->source = sources[i];
 		side->context = CurrentMemoryContext;
 		side->keys = KeySetCreate(sources[i]);
 		side->most_pieces = Max(1, limit / (PIECE_FLOATS * sizeof(float)));
-		side->sink.expect_rows = ExpectRows;
-		side->sink.set_dimensions = SetDimensions;
-		side->sink.room_for_rows = RoomForRows;
-		side->sink.take_rows = TakeRows;
-		side->sink.begin_row = BeginRow;
+		side->sink = (RowSink) {
+			.expect_rows = ExpectRows,.begin_row = BeginRow,.room_for_rows = RoomForRows,
+			.take_rows = TakeRows
+		};
 		ReadVectors(sources[i], &side->sink);
 	}
-	for (int i = 0; i < sides; i++)
-		SortSide(&all->sides[i], GroupNumbersCount(all->numbers));
-	for (uint32 g = 0; g < GroupNumbersCount(all->numbers); g++)
-		if (GoesOn(all, g))
-			all->dimensions = Max(all->dimensions, all->groups[g].dimensions);
+	FindGroups(all);
+	for (int i = 0; i < nsides; i++)
+		OrderRows(all, i);
 	return all;
 }
 
 /* --- out */
 
-const FastedRowGroup *
-GroupsOfRows(const GroupedRows *all, uint32 *ngroups)
-{
-	uint32		count = GroupNumbersCount(all->numbers);
-	FastedRowGroup *groups = MemoryContextAllocHuge(all->context,
-													((Size) count + 1) * sizeof(FastedRowGroup));
-	uint32		a = 0;
-	uint32		b = 0;
-
-	*ngroups = 0;
-	for (uint32 g = 0; g < count; g++)
-	{
-		FastedRowGroup group = {
-			.first_a = a,.rows_a = RowsOfGroup(&all->sides[0], g),
-			.first_b = b,.rows_b = RowsOfGroup(&all->sides[all->nsides - 1], g)
-		};
-
-		if (!GoesOn(all, g))
-			continue;
-		groups[(*ngroups)++] = group;
-		a += group.rows_a;
-		b += group.rows_b;
-	}
-	return groups;
-}
-
-/* To the next row that goes on, number i in the order, of partition g; false: there is none. */
-static bool
-NextRow(const GroupedRows *all, const Side *side, uint32 *g, uint32 *i)
-{
-	while (*g < GroupNumbersCount(all->numbers) && (!GoesOn(all, *g) || *i >= side->first[*g + 1]))
-	{
-		(*g)++;
-		*i = side->first[*g];
-	}
-	return *g < GroupNumbersCount(all->numbers);
-}
-
 static void
-CopyRow(const GroupedRows *all, const Side *side, const KeptRow *kept, float *to)
+CopyRow(const GroupedSide *side, const KeptRow *kept, float *to, size_t stride)
 {
-	size_t		floats = RowFloats(side->source->element, kept->dimensions);
+	size_t		floats = RowFloats(side->source->element,
+									side->all->partitions[kept->partition].dimensions);
 	uint64		piece = kept->place / PIECE_FLOATS;
 	uint64		in_memory = side->spill == NULL ? side->npieces : side->npieces - 1;
 
@@ -319,53 +275,39 @@ CopyRow(const GroupedRows *all, const Side *side, const KeptRow *kept, float *to
 			   floats * sizeof(float));
 	else
 		SpillRead(side->spill, kept->place - in_memory * PIECE_FLOATS, to, floats);
-	memset(to + floats, 0, (RowFloats(side->source->element, all->dimensions) - floats) * sizeof(float));
+	memset(to + floats, 0, (stride - floats) * sizeof(float));
 }
 
 void
 PushGroupedRows(GroupedRows *all, int number, RowSink *sink)
 {
-	Side	   *side = &all->sides[number];
+	const GroupedSide *side = &all->sides[number];
+	const uint32 *order = all->order[number];
+	uint32		count = all->count[number];
 	size_t		stride = RowFloats(side->source->element, all->dimensions);
-	uint32		g = 0;
-	uint32		i = side->first[0];
+	size_t		n;
 
-	if (!NextRow(all, side, &g, &i))
+	if (count == 0)
 		return;
-	sink->expect_rows(sink, side->count);
+	sink->expect_rows(sink, count);
 	sink->set_dimensions(sink, all->dimensions,
-						 KeyName(side->source, side->keys->values[side->order[i]]));
-	while (NextRow(all, side, &g, &i))
+						 KeyName(side->source, side->keys->values[order[0]]));
+	for (uint32 done = 0; done < count; done += n)
 	{
 		Datum		keys[ROWS_AT_ONCE];
 		float	   *room;
-		size_t		most = Min(sink->room_for_rows(sink, &room), ROWS_AT_ONCE);
-		size_t		n = 0;
 
 		CheckJoinInterrupts();
-		if (most == 0)
+		n = Min(sink->room_for_rows(sink, &room), Min(ROWS_AT_ONCE, count - done));
+		if (n == 0)
 			return;
-		for (; n < most && NextRow(all, side, &g, &i); n++, i++)
+		for (size_t i = 0; i < n; i++)
 		{
-			uint32		row = side->order[i];
+			uint32		row = order[done + i];
 
-			CopyRow(all, side, &side->rows[row], room + n * stride);
-			keys[n] = side->keys->values[row];
+			CopyRow(side, &side->rows[row], room + i * stride, stride);
+			keys[i] = side->keys->values[row];
 		}
 		sink->take_rows(sink, keys, n);
 	}
-}
-
-uint32 *
-OrderOfGroupedRows(const GroupedRows *all, int number)
-{
-	const Side *side = &all->sides[number];
-	uint32	   *order = MemoryContextAllocHuge(CurrentMemoryContext,
-											   Max(1, (Size) side->count) * sizeof(uint32));
-	uint32		g = 0;
-	uint32		i = 0;
-
-	for (uint32 n = 0; NextRow(all, side, &g, &i); n++, i++)
-		order[n] = side->order[i];
-	return order;
 }

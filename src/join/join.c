@@ -12,91 +12,55 @@
 
 #include <math.h>
 
-#include "base/interrupts.h"
 #include "access/xact.h"
-#include "catalog/pg_type.h"
-#include "join/engines.h"
 #include "join/join.h"
-#include "join/remote_join.h"
 #include "portability/instr_time.h"
-#include "rows/reader.h"
 #include "utils/memutils.h"
 
 /* Of fewer rows, most may well be near. */
 #define MANY_ROWS 1000
 
-struct Join
-{
-	MemoryContext context;
-	Cleanup		cleanup;
-	const VectorSource *sources[2];
-	const RowArray *array;		/* the rows, if they are in memory */
-	RowPusher  *pusher;			/* whoever has them, if not */
-	RemoteJoin *remote;			/* whose workers do it; NULL: it is done here */
-	JoinOptions options;
-	FastedProblem problem;
-
-	EngineRun	run;
-	int			opened;			/* engines so far */
-	uint32	   *order;			/* the places in their source of rows that came by partition */
-	MemoryContext groups;		/* their partitions, and the rows while they are read; or NULL */
-	uint32		npartitions;
-	int			sides;
-	RowSet		rows[2];
-	instr_time	begun;
-	double		read_seconds;
-	Progress	progress;
-	bool		unseen;			/* pairs have come since progress was shown */
-	bool		notices;		/* JoinNoticeManyPairs */
-};
-
 static void
 Close(void *arg)
 {
-	Join	   *join = arg;
+	VectorJoin *join = arg;
 
 	EngineRunClose(&join->run);
 	ProgressEnd(&join->progress);
 }
 
-void
-JoinNoticeManyPairs(Join *join)
-{
-	join->notices = join->options.metric == FASTED_METRIC_COSINE ?
-		join->problem.eps < 2.0 : !isinf(join->problem.eps);
-}
-
 /* Raises the notice if it is wanted and due, by the number of pairs found so far. */
 static void
-NoticeManyPairs(Join *join)
+NoticeManyPairs(VectorJoin *join)
 {
 	static TimestampTz noticed = 0; /* when the statement began that got the last notice */
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	uint64		nrows = join->rows[0].count;
-	bool		cosine = join->options.metric == FASTED_METRIC_COSINE;
+	bool		cosine = join->run.problem.options.metric == FASTED_METRIC_COSINE;
+	double		eps = join->request.problem.eps;
 
-	if (!join->notices || noticed == statement || nrows < MANY_ROWS ||
-		JoinPairs(join) <= nrows * (nrows - 1) / 4)
+	if (!join->request.notices || (cosine ? eps >= 2.0 : isinf(eps)) ||
+		noticed == statement || nrows < MANY_ROWS || JoinPairs(join) <= nrows * (nrows - 1) / 4)
 		return;
 	noticed = statement;
 	ereport(NOTICE,
 			(errmsg("more than half of all pairs of rows of \"%s\" are within eps",
-					join->sources[0]->relation),
+					join->request.sources[0]->relation),
 			 errdetail("There are " UINT64_FORMAT " pairs of " UINT64_FORMAT " rows, and eps is %.15g.",
-					   nrows * (nrows - 1) / 2, nrows, join->problem.eps),
+					   nrows * (nrows - 1) / 2, nrows, eps),
 			 cosine ? errhint("For cosine, eps is a distance: similarity 0.95 is distance 0.05.") :
 			 errhint("fasted_epsilon finds an eps by the number of neighbours that rows shall have.")));
 }
 
-static void
-ShowProgress(Join *join, ProgressPhase phase)
+void
+JoinShowProgress(VectorJoin *join, ProgressPhase phase)
 {
 	ProgressNumbers numbers = {0};
 
-	for (int side = 0; side < join->sides; side++)
+	for (int side = 0; side < join->run.problem.sides; side++)
 	{
 		numbers.rows_read += join->rows[side].count;
-		numbers.rows_expected += join->rows[side].expected_rows;
+		numbers.rows_expected += join->run.problem.expected_rows[side];
 	}
 	join->unseen = false;
 	if (join->remote != NULL)
@@ -113,19 +77,13 @@ ShowProgress(Join *join, ProgressPhase phase)
 	ProgressShow(&join->progress, phase, &numbers);
 }
 
-static void
-OpenEngine(RowSet *rows)
+/* With the first vector of either side. */
+void
+JoinOpenEngine(VectorJoin *join)
 {
-	Join	   *join = rows->owner;
-	PanelProblem problem = {.problem = join->problem,.sides = join->sides};
-
-	if (join->run.join != NULL)
-		return;					/* the other side's first vector was the first */
-	problem.options.dimensions = rows->dimensions;
-	for (int side = 0; side < join->sides; side++)
-		problem.expected_rows[side] = join->rows[side].expected_rows;
-	join->opened++;
-	EngineRunOpen(&join->run, &join->options, &problem);
+	if (join->run.join == NULL)
+		EngineRunOpen(&join->run);
+	join->output = join->run.output;
 }
 
 static double
@@ -139,11 +97,11 @@ SecondsSince(instr_time begin)
 }
 
 static void
-ForAllKeys(Join *join, void (*work) (KeySet *keys))
+ForAllKeys(VectorJoin *join, void (*work) (KeySet *keys))
 {
-	for (int side = 0; side < join->sides; side++)
-		if (join->rows[side].keys != NULL)
-			work(join->rows[side].keys);
+	for (int side = 0; side < join->run.problem.sides; side++)
+		if (join->keys[side] != NULL)
+			work(join->keys[side]);
 }
 
 /*
@@ -151,112 +109,113 @@ ForAllKeys(Join *join, void (*work) (KeySet *keys))
  * not need this process for anything else, so they are sorted beside its work.
  */
 static void
-OrderKeys(Join *join)
+OrderKeys(VectorJoin *join)
 {
+	FastedOutput output = join->request.problem.output;
 	bool		beside = join->run.engine != fasted_cpu_engine() &&
-		join->problem.output != FASTED_OUTPUT_NEAREST &&
-		join->problem.output != FASTED_OUTPUT_KEEPERS;
+		output != FASTED_OUTPUT_NEAREST && output != FASTED_OUTPUT_KEEPERS;
 
 	ForAllKeys(join, beside ? KeySetBeginFinish : KeySetFinish);
 }
 
 /* All rows are pushed: the engine begins, if there is a row. */
 static void
-Start(Join *join)
+Start(VectorJoin *join)
 {
 	const RowSet *rows = &join->rows[0];
 	uint64		counts[2] = {rows->count, join->rows[1].count};
 
-	if (join->sides == 1)
+	if (join->run.problem.sides == 1)
 		ereport(DEBUG1,
 				(errmsg_internal("fasted: read " UINT64_FORMAT " rows in %.3f s, " UINT64_FORMAT
 								 " of them by %d workers, " UINT64_FORMAT " from lent memory",
 								 rows->count, SecondsSince(join->begun),
 								 rows->worker_rows, rows->nworkers, rows->put_rows)));
-	ShowProgress(join, PROGRESS_PREPARING);
+	JoinShowProgress(join, PROGRESS_PREPARING);
 	OrderKeys(join);
-	if (join->problem.output == FASTED_OUTPUT_NEAREST)
-		JoinRank(join, JoinKeysOf(join, 1)->rank);
+	if (join->request.problem.output == FASTED_OUTPUT_NEAREST)
+		JoinRank(join, join->keys[1]->rank);
 	EngineRunCheck(&join->run, panel_join_start(join->run.join, counts));
+}
+
+static void *
+Copy(MemoryContext context, const void *from, Size bytes)
+{
+	return memcpy(MemoryContextAllocHuge(context, Max(bytes, 1)), from, bytes);
 }
 
 /* Of partitions: rows that were read go on in their order. */
 static void
-ReadPartitions(Join *join)
+ReadPartitions(VectorJoin *join)
 {
+	PanelProblem *problem = &join->run.problem;
 	MemoryContext reading = AllocSetContextCreate(join->context, "fasted partitions",
 												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old;
-	GroupedRows *rows;
-	const FastedRowGroup *groups;
-	uint32		ngroups;
+	MemoryContext old = MemoryContextSwitchTo(reading);
+	GroupedRows *rows = ReadGroupedRows(join->request.sources, problem->sides);
 
-	if (join->groups != NULL)
-		MemoryContextDelete(join->groups);
-	join->groups = AllocSetContextCreate(join->context, "fasted groups", ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(reading);
-	rows = ReadGroupedRows(join->sources, join->sides);
-	groups = GroupsOfRows(rows, &ngroups);
-	/* as long as the keys, which may outlive the join */
-	MemoryContextSwitchTo(join->rows[0].keys->context);
-	if (join->sources[0]->order_column != NULL)
-		join->order = OrderOfGroupedRows(rows, 0);
-	MemoryContextSwitchTo(join->groups);
-	join->npartitions = ngroups;
-	/* one partition has all rows */
-	join->problem.groups = NULL;
-	join->problem.ngroups = 0;
-	if (ngroups > 1)
-	{
-		FastedRowGroup *copy = palloc_extended((Size) ngroups * sizeof(FastedRowGroup), MCXT_ALLOC_HUGE);
-
-		memcpy(copy, groups, (Size) ngroups * sizeof(FastedRowGroup));
-		join->problem.groups = copy;
-		join->problem.ngroups = ngroups;
-	}
-	MemoryContextSwitchTo(join->context);
-	for (int side = 0; side < join->sides && !(join->run.failed && side > 0); side++)
-		PushGroupedRows(rows, side, JoinSink(join, side));
 	MemoryContextSwitchTo(old);
+	/* as long as the keys, which may outlive the join */
+	if (join->request.sources[0]->order_column != NULL)
+		join->order = Copy(join->keys[0]->context, rows->order[0], rows->count[0] * sizeof(uint32));
+	join->npartitions = rows->ngroups;
+	/* one partition has all rows */
+	problem->problem.ngroups = rows->ngroups > 1 ? rows->ngroups : 0;
+	problem->problem.groups = rows->ngroups <= 1 ? NULL :
+		Copy(join->context, rows->groups, rows->ngroups * sizeof(FastedRowGroup));
+	for (int side = 0; side < problem->sides; side++)
+		problem->expected_rows[side] = rows->count[side];
+	for (int side = 0; side < problem->sides && !join->run.failed; side++)
+		PushGroupedRows(rows, side, JoinSink(join, side));
 	MemoryContextDelete(reading);
 }
 
-/* Until an engine fails that was opened here: what failed before is not asked again. */
 static void
-ReadSources(Join *join)
+ReadSources(VectorJoin *join)
 {
-	int			opened = join->opened;
+	const VectorSource *const *sources = join->request.sources;
+	int			sides = join->run.problem.sides;
 
-	if (join->sources[0]->group_column != NULL)
-	{
-		ReadPartitions(join);
-		return;
-	}
 	/* the engine is chosen at the first vector of either side, by the rows of both */
-	if (join->sides == 2)
-		join->rows[1].expected_rows = PlannedRows(PlanSource(join->sources[1]));
-	for (int side = 0; side < join->sides; side++)
-	{
-		ReadVectors(join->sources[side], JoinSink(join, side));
-		if (join->run.failed && join->opened > opened)
-			break;
-	}
+	if (sides == 2)
+		join->run.problem.expected_rows[1] = PlannedRows(PlanSource(sources[1]));
+	for (int side = 0; side < sides && !join->run.failed; side++)
+		ReadVectors(sources[side], JoinSink(join, side));
 }
 
 static void
-PushRows(Join *join)
+PushRows(VectorJoin *join)
 {
-	if (join->pusher != NULL)
+	RowPusher  *pusher = join->request.pusher;
+
+	if (pusher != NULL)
 	{
-		if (join->rows[0].dimensions > 0)
-			OpenEngine(&join->rows[0]);
+		if (join->run.problem.options.dimensions > 0)
+			JoinOpenEngine(join);
 		if (!join->run.failed)
-			join->pusher->push(join->pusher, join);
+			pusher->push(pusher, join);
 	}
-	else if (join->array != NULL)
-		RowSetPushArray(&join->rows[0], join->array);
+	else if (join->request.sources[0]->group_column != NULL)
+		ReadPartitions(join);
 	else
 		ReadSources(join);
+}
+
+/* Nothing has been pushed, or it was for an engine that has failed. */
+static void
+ResetRows(VectorJoin *join)
+{
+	for (int side = 0; side < join->run.problem.sides; side++)
+	{
+		if (join->keys[side] != NULL)
+			KeySetReset(join->keys[side]);
+		if (join->rows[side].spill != NULL)
+			SpillClose(join->rows[side].spill);
+		RowSetInit(&join->rows[side], join, side);
+	}
+	if (join->request.print != NULL)
+		memset(join->request.print, 0, sizeof(Fingerprint));
+	join->run.failed = false;
 }
 
 /*
@@ -265,78 +224,19 @@ PushRows(Join *join)
  * pushed once more.  The snapshot is the same, so they are too.
  */
 static void
-ReadAndStart(Join *join)
+ReadAndStart(VectorJoin *join)
 {
 	do
 	{
-		for (int side = 0; side < join->sides && join->run.failed; side++)
-			RowSetReset(&join->rows[side]);
+		ResetRows(join);
 		PushRows(join);
 		if (join->run.engine == NULL)
 			return;
-		for (int side = 0; side < join->sides; side++)
+		for (int side = 0; side < join->run.problem.sides; side++)
 			RowSetFlush(&join->rows[side]);
 		if (!join->run.failed)
 			Start(join);
 	} while (join->run.failed);
-}
-
-/* What all joins begin with, in a context of its own. */
-static Join *
-Create(const VectorSource *const *sources, const FastedProblem *problem, int sides)
-{
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted join",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	Join	   *join = palloc0(sizeof(Join));
-
-	join->context = join->run.context = context;
-	join->sides = sides;
-	join->problem = *problem;
-	join->options = OptionsFromSettings();
-	if (sources[0] != NULL)
-	{
-		join->options.metric = sources[0]->metric;
-		join->options.element = sources[0]->element;
-	}
-	CleanupRegister(&join->cleanup, Close, join);
-	INSTR_TIME_SET_CURRENT(join->begun);
-	ProgressBegin(&join->progress, sources[0] != NULL ? sources[0]->relid : InvalidOid);
-	for (int side = 0; side < sides; side++)
-	{
-		join->sources[side] = sources[side];
-		RowSetInit(&join->rows[side], &join->run, side, sources[side], &join->progress);
-		join->rows[side].first_vector = OpenEngine;
-		join->rows[side].owner = join;
-		join->rows[side].other = sides == 2 ? &join->rows[!side] : NULL;
-	}
-	MemoryContextSwitchTo(old);
-	return join;
-}
-
-static Join *
-Begin(Join *join)
-{
-	MemoryContext old = MemoryContextSwitchTo(join->context);
-
-	ReadAndStart(join);
-	join->read_seconds = SecondsSince(join->begun);
-	if (join->run.engine != NULL)
-		ShowProgress(join, PROGRESS_JOINING);
-	MemoryContextSwitchTo(old);
-	return join;
-}
-
-static void
-RequireExactCosine(const JoinOptions *options)
-{
-	if (options->exact || options->metric == FASTED_METRIC_L2)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("approximate results are for Euclidean distances only"),
-			 errdetail("The metric is cosine, and fasted.refine is off."),
-			 errhint("Use \"SET fasted.refine = on\".")));
 }
 
 /* What workers send of their slices. */
@@ -349,6 +249,8 @@ SliceOutputOf(const FastedProblem *problem)
 			return SLICE_COUNT;
 		case FASTED_OUTPUT_COUNTS:
 			return SLICE_COUNTS;
+		case FASTED_OUTPUT_NEAREST:
+			return SLICE_NEAREST;
 		case FASTED_OUTPUT_CONNECTIONS:
 			/* a row with a pair is a core row then, and connected by one */
 			return problem->core_pairs <= 1 ? SLICE_CONNECTIONS : SLICE_PAIRS;
@@ -357,81 +259,123 @@ SliceOutputOf(const FastedProblem *problem)
 	}
 }
 
-/* The paper's result is of floats. */
-static const VectorSource *
-AsItIsCompared(const VectorSource *source)
-{
-	VectorSource *rounded;
-
-	if (fasted_setting_refine || source->element == FASTED_ELEMENT_REAL)
-		return source;
-	rounded = palloc(sizeof(VectorSource));
-	*rounded = *source;
-	rounded->element = FASTED_ELEMENT_REAL;
-	return rounded;
-}
-
-/* False: its work is not one to divide. */
+/* Is it a join that workers can share, if they like? */
 static bool
-BeginRemote(Join *join, SliceOutput output)
+IsDivisible(const VectorJoin *join)
 {
-	MemoryContext old;
-	RemoteProblem problem = {
-		.sources = {join->sources[0], join->sources[1]},.output = output,
-		.eps = join->problem.eps,.k = join->problem.k
-	};
-	KeySet	   *keys[2] = {join->rows[0].keys, join->rows[1].keys};
+	const JoinRequest *request = &join->request;
 
-	/* workers know nothing of partitions */
-	if (join->sources[0]->group_column != NULL)
+	if (request->pusher != NULL || request->print != NULL)
+		return false;
+	/* workers look for one more, which may be the row itself; they know nothing of partitions */
+	if (request->problem.k >= FASTED_MAX_NEIGHBORS || request->sources[0]->group_column != NULL)
 		return false;
 	/* vectors are hashed as their column has them, and rows are other ones */
-	for (int side = 0; side < join->sides; side++)
-		if ((join->sources[side]->form == VECTOR_FLOAT8) != (join->options.element == FASTED_ELEMENT_DOUBLE))
+	for (int side = 0; side < join->run.problem.sides; side++)
+		if ((request->sources[side]->form == VECTOR_FLOAT8) !=
+			(join->run.problem.options.element == FASTED_ELEMENT_DOUBLE))
 			return false;
-	old = MemoryContextSwitchTo(join->context);
-	join->remote = RemoteJoinBegin(&problem, keys);
-	MemoryContextSwitchTo(old);
-	if (join->remote == NULL)
-		return false;
-	for (int side = 0; side < join->sides; side++)
-		join->rows[side].count = keys[side]->count;
-	join->read_seconds = SecondsSince(join->begun);
-	ShowProgress(join, PROGRESS_JOINING);
 	return true;
 }
 
-Join *
-JoinBegin(const VectorSource *source, double eps, FastedOutput output)
+/* False: workers do not share it. */
+static bool
+BeginRemote(VectorJoin *join)
 {
-	FastedProblem problem = {.eps = eps,.output = output};
-
-	return JoinBeginProblem(source, &problem);
-}
-
-Join *
-JoinBeginProblem(const VectorSource *source, const FastedProblem *problem)
-{
-	const VectorSource *compared = AsItIsCompared(source);
-	Join	   *join = Create(&compared, problem, 1);
-
-	RequireExactCosine(&join->options);
-	return BeginRemote(join, SliceOutputOf(&join->problem)) ? join : Begin(join);
-}
-
-Join *
-JoinBeginSlice(const VectorSource *source, double eps, FastedOutput output, const JoinSlice *slice)
-{
-	FastedProblem problem = {
-		.eps = eps,.output = output,.slice = slice->slice,.slices = slice->slices,
-		.alike = slice->alike
+	const JoinRequest *request = &join->request;
+	RemoteProblem problem = {
+		.sources = {request->sources[0], request->sources[1]},
+		.output = SliceOutputOf(&request->problem),
+		.eps = request->problem.eps,.k = request->problem.k
 	};
-	const VectorSource *compared = AsItIsCompared(source);
-	Join	   *join = Create(&compared, &problem, 1);
 
-	RequireExactCosine(&join->options);
-	join->rows[0].print = slice->print;
-	return Begin(join);
+	join->remote = RemoteJoinBegin(&problem, join->keys);
+	if (join->remote == NULL)
+		return false;
+	for (int side = 0; side < join->run.problem.sides; side++)
+		join->rows[side].count = join->keys[side]->count;
+	join->output = problem.output == SLICE_COUNTS ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS;
+	join->order = RemoteJoinOrder(join->remote);
+	return true;
+}
+
+/* Rows that are pushed, and neighbours, are always exact. */
+static void
+SetOptions(EngineRun *run, const JoinRequest *request)
+{
+	FastedOptions *options = &run->problem.options;
+	const VectorSource *source = request->sources[0];
+	const RowPusher *pusher = request->pusher;
+
+	EngineRunInit(run);
+	run->problem.problem = request->problem;
+	run->problem.sides = source == NULL ? pusher->sides : request->sources[1] != NULL ? 2 : 1;
+	if (pusher != NULL || request->problem.output == FASTED_OUTPUT_NEAREST)
+		options->approximate = false;
+	options->metric = source != NULL ? source->metric : pusher->metric;
+	options->element = source == NULL ? pusher->element :
+		options->approximate ? FASTED_ELEMENT_REAL : source->element;
+	if (source == NULL)
+	{
+		options->dimensions = pusher->dimensions;
+		memcpy(run->problem.expected_rows, pusher->expected_rows, sizeof(pusher->expected_rows));
+	}
+	if (options->approximate && options->metric != FASTED_METRIC_L2)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("approximate results are for Euclidean distances only"),
+				 errdetail("The metric is cosine, and fasted.refine is off."),
+				 errhint("Use \"SET fasted.refine = on\".")));
+}
+
+/*
+ * What all joins begin with, in a context of its own; the keys' source may outlive it.  The
+ * paper's result is of floats.
+ */
+static VectorJoin *
+Create(const JoinRequest *request)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted join",
+												  ALLOCSET_DEFAULT_SIZES);
+	VectorJoin *join = MemoryContextAllocZero(context, sizeof(VectorJoin));
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	join->context = join->run.context = context;
+	join->request = *request;
+	join->output = request->problem.output;
+	SetOptions(&join->run, request);
+	CleanupRegister(&join->cleanup, Close, join);
+	INSTR_TIME_SET_CURRENT(join->begun);
+	ProgressBegin(&join->progress,
+				  request->sources[0] != NULL ? request->sources[0]->relid : request->pusher->relid);
+	for (int side = 0; side < 2 && request->sources[side] != NULL; side++)
+	{
+		VectorSource *compared = MemoryContextAlloc(old, sizeof(VectorSource));
+
+		*compared = *request->sources[side];
+		compared->element = join->run.problem.options.element;
+		join->request.sources[side] = compared;
+		join->keys[side] = KeySetCreate(compared);
+	}
+	if (join->run.problem.sides == 1)
+		join->keys[1] = join->keys[0];
+	MemoryContextSwitchTo(old);
+	return join;
+}
+
+VectorJoin *
+JoinBegin(const JoinRequest *request)
+{
+	VectorJoin *join = Create(request);
+	MemoryContext old = MemoryContextSwitchTo(join->context);
+
+	if (!IsDivisible(join) || !BeginRemote(join))
+		ReadAndStart(join);
+	join->read_seconds = SecondsSince(join->begun);
+	if (join->remote != NULL || join->run.engine != NULL)
+		JoinShowProgress(join, PROGRESS_JOINING);
+	MemoryContextSwitchTo(old);
+	return join;
 }
 
 /*
@@ -440,12 +384,11 @@ JoinBeginSlice(const VectorSource *source, double eps, FastedOutput output, cons
  * does.
  */
 void
-JoinDescribeCut(const Join *join, char *text, size_t size)
+JoinDescribeCut(const VectorJoin *join, char *text, size_t size)
 {
 	FastedStats stats;
 	uint64_t	outer;
 	uint64_t	inner;
-	int			kind;
 
 	strlcpy(text, "no engine", size);
 	if (join->run.join == NULL)
@@ -458,7 +401,8 @@ JoinDescribeCut(const Join *join, char *text, size_t size)
 	else
 	{
 		/* of several it is followed by " (", their names and shares */
-		kind = strcspn(stats.device, "(");
+		int			kind = strcspn(stats.device, "(");
+
 		while (kind > 0 && stats.device[kind - 1] == ' ')
 			kind--;
 		snprintf(text, size, "%s, %.*s, %s, %s at %u, panels of " UINT64_FORMAT " and " UINT64_FORMAT " rows",
@@ -470,128 +414,55 @@ JoinDescribeCut(const Join *join, char *text, size_t size)
 				 (uint32) (stats.order_hash >> 32), (uint32) stats.order_hash);
 }
 
-Join *
-JoinBeginRows(const VectorSource *source, const RowArray *rows, double eps)
-{
-	VectorSource *numbered = palloc(sizeof(VectorSource));
-	const VectorSource *sources[1] = {numbered};
-	FastedProblem problem = {.eps = eps,.output = FASTED_OUTPUT_PAIRS};
-	Join	   *join;
-
-	*numbered = *source;
-	numbered->key_type = INT8OID;
-	numbered->key_collation = InvalidOid;
-	join = Create(sources, &problem, 1);
-	join->array = rows;
-	/* rows in memory are joined for their exact distances, never for the paper's result */
-	join->options.exact = true;
-	return Begin(join);
-}
-
-Join *
-JoinBeginPushed(RowPusher *pusher, int sides, FastedElement element, uint32 dimensions,
-				const uint64 *expected_rows, FastedMetric metric, double eps, FastedOutput output)
-{
-	const VectorSource *sources[2] = {NULL, NULL};
-	FastedProblem problem = {
-		.eps = eps,.output = output,.groups = pusher->groups,.ngroups = pusher->ngroups
-	};
-	Join	   *join = Create(sources, &problem, sides);
-
-	join->pusher = pusher;
-	join->options.exact = true;
-	join->options.metric = metric;
-	join->options.element = element;
-	for (int side = 0; side < sides; side++)
-	{
-		join->rows[side].element = element;
-		join->rows[side].dimensions = dimensions;
-		join->rows[side].expected_rows = expected_rows[side];
-	}
-	return Begin(join);
-}
-
 /* Those of the other side are on their way no longer. */
-static RowSet *
-TurnTo(Join *join, int side)
-{
-	if (join->sides == 2)
-		RowSetFlush(&join->rows[!side]);
-	return &join->rows[side];
-}
-
-bool
-JoinPush(Join *join, int side, const float *row)
-{
-	return RowSetPush(TurnTo(join, side), row);
-}
-
 RowSink *
-JoinSink(Join *join, int side)
+JoinSink(VectorJoin *join, int side)
 {
-	return &TurnTo(join, side)->sink;
-}
-
-Join *
-JoinBeginNearest(const NearestProblem *nearest)
-{
-	const VectorSource *sources[2] = {nearest->a, nearest->b};
-	FastedProblem problem = {
-		.eps = nearest->most,.output = FASTED_OUTPUT_NEAREST,.k = nearest->k
-	};
-	Join	   *join = Create(sources, &problem, nearest->b != NULL ? 2 : 1);
-
-	join->pusher = nearest->pusher;
-	join->options.exact = true;
-	join->options.nearest = true;
-	/* workers look for one more, which may be the row itself */
-	if (join->pusher == NULL && nearest->k < FASTED_MAX_NEIGHBORS && BeginRemote(join, SLICE_NEAREST))
-		return join;
-	return Begin(join);
-}
-
-uint32
-JoinPartitions(const Join *join)
-{
-	return join->npartitions;
+	if (join->run.problem.sides == 2)
+		RowSetFlush(&join->rows[!side]);
+	return &join->rows[side].sink;
 }
 
 bool
-JoinIsDivided(const Join *join)
+JoinPush(VectorJoin *join, int side, const float *row)
 {
-	return join->remote != NULL;
-}
+	const FastedOptions *options = &join->run.problem.options;
+	RowSink    *sink = JoinSink(join, side);
+	float	   *room;
 
-uint32
-JoinFirstRank(const Join *join)
-{
-	return RemoteJoinRank(join->remote);
+	if (sink->room_for_rows(sink, &room) == 0)
+		return false;
+	memcpy(room, row, RowBytes(options->element, options->dimensions));
+	sink->take_rows(sink, NULL, 1);
+	return true;
 }
 
 void
-JoinAgain(Join *join, double eps)
+JoinAgain(VectorJoin *join, double eps)
 {
-	join->problem.eps = eps;
+	FastedProblem *problem = &join->run.problem.problem;
+
+	problem->eps = join->request.problem.eps = eps;
 	if (join->run.engine == NULL)
 		return;					/* no vector at all */
-	EngineRunAgain(&join->run, &join->options);
-	EngineRunCheck(&join->run, panel_join_again(join->run.join, &join->problem));
+	EngineRunAgain(&join->run);
+	EngineRunCheck(&join->run, panel_join_again(join->run.join, problem));
 	if (join->run.failed)
 		ReadAndStart(join);
 }
 
 /* Now and then while the join computes. */
 static void
-LookAtJoin(Join *join)
+LookAtJoin(VectorJoin *join)
 {
 	if (!ProgressIsDue(&join->progress))
 		return;
-	ShowProgress(join, PROGRESS_JOINING);
+	JoinShowProgress(join, PROGRESS_JOINING);
 	NoticeManyPairs(join);
 }
 
 static bool
-NextFromEngine(Join *join, FastedBatch *batch)
+NextFromEngine(VectorJoin *join, FastedBatch *batch)
 {
 	EngineRun  *run = &join->run;
 
@@ -621,24 +492,30 @@ NextFromEngine(Join *join, FastedBatch *batch)
 
 /* With it the keys are in order. */
 static bool
-NextBatch(Join *join, FastedBatch *batch)
+NextBatch(VectorJoin *join, FastedBatch *batch)
 {
+	EngineRun  *run = &join->run;
 	bool		more;
 
 	if (join->remote != NULL)
 	{
 		LookAtJoin(join);
-		return RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
+		more = RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
+		join->first_rank = RemoteJoinRank(join->remote);
+		join->counts = RemoteJoinCounts(join->remote);
+		return more;
 	}
-	if (join->run.engine == NULL)
+	if (run->engine == NULL)
 		return false;			/* no vector at all */
 	more = NextFromEngine(join, batch);
 	ForAllKeys(join, KeySetFinish);
+	if (!more)
+		join->counts = panel_join_counts(run->join, 0);
 	return more;
 }
 
 bool
-JoinNext(Join *join, const FastedPair **pairs, size_t *npairs)
+JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs)
 {
 	FastedBatch batch;
 
@@ -653,7 +530,7 @@ JoinNext(Join *join, const FastedPair **pairs, size_t *npairs)
 }
 
 bool
-JoinNextRows(Join *join, uint64 *first, uint64 *count)
+JoinNextRows(VectorJoin *join, uint64 *first, uint64 *count)
 {
 	FastedBatch batch;
 
@@ -665,13 +542,13 @@ JoinNextRows(Join *join, uint64 *first, uint64 *count)
 }
 
 const FastedNeighbor *
-JoinNearest(const Join *join, uint64 row, uint32 *length)
+JoinNearest(const VectorJoin *join, uint64 row, uint32 *length)
 {
 	return panel_join_nearest(join->run.join, row, length);
 }
 
 uint64
-JoinPairs(const Join *join)
+JoinPairs(const VectorJoin *join)
 {
 	FastedStats stats;
 
@@ -684,7 +561,7 @@ JoinPairs(const Join *join)
 }
 
 uint64
-JoinCount(Join *join)
+JoinCount(VectorJoin *join)
 {
 	const FastedPair *pairs;
 	size_t		npairs;
@@ -694,59 +571,25 @@ JoinCount(Join *join)
 	return JoinPairs(join);
 }
 
-const uint32 *
-JoinCounts(const Join *join)
-{
-	if (join->remote != NULL)
-		return RemoteJoinCounts(join->remote);
-	return join->run.join != NULL ? panel_join_counts(join->run.join, 0) : NULL;
-}
-
-FastedOutput
-JoinOutput(const Join *join)
-{
-	if (join->remote != NULL)
-		return SliceOutputOf(&join->problem) == SLICE_COUNTS ? FASTED_OUTPUT_COUNTS : FASTED_OUTPUT_PAIRS;
-	return join->run.join != NULL ? join->run.output : join->problem.output;
-}
-
-const uint32 *
-JoinOrder(const Join *join)
-{
-	return join->remote != NULL ? RemoteJoinOrder(join->remote) : join->order;
-}
-
 void
-JoinRank(Join *join, const uint32 *ranks)
+JoinRank(VectorJoin *join, const uint32 *ranks)
 {
 	if (join->run.join != NULL)
 		panel_join_rank(join->run.join, ranks);
 }
 
 void
-JoinPause(Join *join)
+JoinPause(VectorJoin *join)
 {
 	if (join->run.join == NULL)
 		return;
 	panel_join_pause(join->run.join);
 	if (join->unseen)
-		ShowProgress(join, PROGRESS_JOINING);
-}
-
-const KeySet *
-JoinKeys(const Join *join)
-{
-	return JoinKeysOf(join, 0);
-}
-
-KeySet *
-JoinKeysOf(const Join *join, int side)
-{
-	return join->rows[side < join->sides ? side : 0].keys;
+		JoinShowProgress(join, PROGRESS_JOINING);
 }
 
 bool
-JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds)
+JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds)
 {
 	*read_seconds = join->read_seconds;
 	if (join->remote != NULL)
@@ -761,13 +604,13 @@ JoinStatistics(const Join *join, FastedStats *stats, double *read_seconds)
 }
 
 List *
-JoinShares(const Join *join)
+JoinShares(const VectorJoin *join)
 {
 	return join->remote != NULL ? RemoteJoinShares(join->remote) : NIL;
 }
 
 static void
-LogStatistics(const Join *join)
+LogStatistics(const VectorJoin *join)
 {
 	FastedStats stats;
 
@@ -788,20 +631,10 @@ LogStatistics(const Join *join)
 }
 
 void
-JoinRun(Join *join, PairSink *sink)
-{
-	const FastedPair *pairs;
-	size_t		npairs;
-
-	while (JoinNext(join, &pairs, &npairs))
-		sink->take(sink, pairs, npairs);
-}
-
-void
-JoinEnd(Join *join)
+JoinEnd(VectorJoin *join)
 {
 	LogStatistics(join);
-	for (int side = 0; side < join->sides; side++)
+	for (int side = 0; side < join->run.problem.sides; side++)
 		if (join->rows[side].spill != NULL)
 			SpillClose(join->rows[side].spill);
 	MemoryContextDelete(join->context); /* closes the engine */

@@ -20,18 +20,15 @@
 #include <time.h>
 
 #include "base/interrupts.h"
+#include "base/row_numbers.h"
 #include "engine/engine.h"
 #include "fmgr.h"
-#include "join/keys.h"
+#include "join/row_set.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "rows/source.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-
-/* Fewer integers are sorted sooner by comparing them. */
-#define RADIX_ROWS 256
 
 /* Keys between two looks for interrupts. */
 #define ROWS_PER_CHECK 1024
@@ -56,7 +53,7 @@ typedef struct RankedRow
 	uint32		row;
 } RankedRow;
 
-struct IntegerRank
+typedef struct IntegerRank
 {
 	const Datum *keys;
 	uint32		count;
@@ -65,29 +62,18 @@ struct IntegerRank
 	RankedRow  *other;
 	uint32		twice;			/* a row whose key another row has; count: none */
 
-	bool		beside;			/* in a thread */
-	bool		joined;			/* which has ended */
+	bool		beside;			/* in a thread, which has not been joined */
 	pthread_t	thread;
 	pg_atomic_uint32 stop;		/* it is to end */
 	pg_atomic_uint32 done;
 	Cleanup		cleanup;
-};
-
-/* Answers interrupts, or tells the thread that it is to end. */
-static bool
-IsStopped(IntegerRank *ranking)
-{
-	if (ranking->beside)
-		return pg_atomic_read_u32(&ranking->stop) != 0;
-	CHECK_FOR_INTERRUPTS();
-	return false;
-}
+} IntegerRank;
 
 /* Before row i: is it time to look, and is that the end? */
 static inline bool
 StopsAt(IntegerRank *ranking, uint32 i)
 {
-	return i % RADIX_ROWS_PER_CHECK == 0 && IsStopped(ranking);
+	return i % RADIX_ROWS_PER_CHECK == 0 && pg_atomic_read_u32(&ranking->stop) != 0;
 }
 
 /* Returns how many bits the keys take. */
@@ -156,7 +142,7 @@ Rank(IntegerRank *ranking)
 {
 	int			bits = FillRows(ranking);
 
-	for (int shift = 0; shift < bits && !IsStopped(ranking); shift += DIGIT_BITS)
+	for (int shift = 0; shift < bits && !StopsAt(ranking, 0); shift += DIGIT_BITS)
 		SortByDigit(ranking, shift);
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
@@ -179,36 +165,26 @@ RankInThread(void *argument)
 	return NULL;
 }
 
-static bool
-StartThread(IntegerRank *ranking)
-{
-	if (!fasted_start_thread(&ranking->thread, 0, RankInThread, ranking))
-		return false;
-	(void) pthread_setname_np(ranking->thread, "fasted keys");
-	return true;
-}
-
 static void
 JoinThread(void *arg)
 {
 	IntegerRank *ranking = arg;
 
-	if (ranking->beside && !ranking->joined)
-	{
-		pg_atomic_write_u32(&ranking->stop, 1);
-		pthread_join(ranking->thread, NULL);
-		ranking->joined = true;
-	}
+	if (!ranking->beside)
+		return;
+	pg_atomic_write_u32(&ranking->stop, 1);
+	pthread_join(ranking->thread, NULL);
+	ranking->beside = false;
 }
 
 /*
- * Begins to find the position of each of keys[] in their order as signed integers, which
- * become rank[].  A thread does it, if beside is set and it pays; keys and rank stay until
- * then.  What it takes, 32 bytes a row meanwhile, is the current memory context's: when that
- * goes, the thread ends.
+ * Begins to find the position of each of keys[], at least one, in their order as signed
+ * integers, which become rank[].  A thread does it, if it pays; keys and rank stay until then.
+ * What it takes, 32 bytes a row meanwhile, is the current memory context's: when that goes, the
+ * thread ends.  NULL: there can be no thread.
  */
 static IntegerRank *
-IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank, bool beside)
+IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank)
 {
 	IntegerRank *ranking = palloc0(sizeof(IntegerRank));
 	Size		bytes = (Size) count * sizeof(RankedRow);
@@ -216,55 +192,31 @@ IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank, bool beside)
 	ranking->keys = keys;
 	ranking->count = ranking->twice = count;
 	ranking->rank = rank;
-	if (count == 0)
-		return ranking;
 	ranking->rows = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
 	ranking->other = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
 	pg_atomic_init_u32(&ranking->stop, 0);
 	pg_atomic_init_u32(&ranking->done, 0);
-	ranking->beside = beside && count >= ROWS_FOR_THREAD;
-	if (ranking->beside && StartThread(ranking))
+	if (count < ROWS_FOR_THREAD)
+		(void) RankInThread(ranking);
+	else if (fasted_start_thread(&ranking->thread, 0, RankInThread, ranking))
 	{
+		ranking->beside = true;
+		(void) pthread_setname_np(ranking->thread, "fasted keys");
 		CleanupRegister(&ranking->cleanup, JoinThread, ranking);
-		return ranking;
 	}
-	ranking->beside = false;
-	Rank(ranking);
+	else
+		return NULL;
 	return ranking;
 }
 
-static bool
-IntegerRankIsDone(IntegerRank *ranking)
+static inline bool
+IsRanked(IntegerRank *ranking)
 {
 	/* with a barrier */
-	return !ranking->beside || pg_atomic_fetch_add_u32(&ranking->done, 0) != 0;
-}
-
-/*
- * Waits until rank is complete.  Returns a row whose key another row has too, or count if there
- * is none.  Then the memory context may go.
- */
-static uint32
-IntegerRankEnd(IntegerRank *ranking)
-{
-	while (!IntegerRankIsDone(ranking))
-	{
-		struct timespec rest = {.tv_nsec = WAIT_NS};
-
-		CheckJoinInterrupts();
-		nanosleep(&rest, NULL);
-	}
-	JoinThread(ranking);
-	return ranking->twice;
+	return pg_atomic_fetch_add_u32(&ranking->done, 0) != 0;
 }
 
 /* --- keys */
-
-static void
-PrepareOrder(KeySet *keys, SortSupport order)
-{
-	PrepareTypeOrder(keys->source->key_type, keys->source->key_collation, CurrentMemoryContext, order);
-}
 
 KeySet *
 KeySetCreate(const VectorSource *source)
@@ -277,85 +229,13 @@ KeySetCreate(const VectorSource *source)
 	keys->source = source;
 	keys->context = context;
 	get_typlenbyval(source->key_type, &keys->typlen, &keys->typbyval);
-	PrepareOrder(keys, &keys->order);
+	PrepareTypeOrder(source->key_type, source->key_collation, context, &keys->order);
+	keys->copies = AllocSetContextCreate(context, "fasted key copies", ALLOCSET_DEFAULT_SIZES);
 	keys->capacity = 1024;
 	keys->values = palloc(keys->capacity * sizeof(Datum));
 	keys->ascending = true;
 	MemoryContextSwitchTo(old);
 	return keys;
-}
-
-/* What there is to sort by goes with its memory. */
-static void
-EndSorting(KeySet *keys)
-{
-	if (keys->sorting != NULL)
-		MemoryContextDelete(keys->sorting);
-	keys->sorting = NULL;
-	keys->ranking = NULL;
-}
-
-void
-KeySetReset(KeySet *keys)
-{
-	EndSorting(keys);
-	if (!keys->typbyval)
-		for (uint32 i = 0; i < keys->count; i++)
-		{
-			if (i % ROWS_PER_CHECK == 0)
-				CheckJoinInterrupts();
-			pfree(DatumGetPointer(keys->values[i]));
-		}
-	keys->count = 0;
-	keys->ascending = true;
-	if (keys->rank != NULL)
-		pfree(keys->rank);
-	keys->rank = NULL;
-	if (keys->by_rank != NULL)
-		pfree(keys->by_rank);
-	keys->by_rank = NULL;
-}
-
-static void
-MakeRoom(KeySet *keys, size_t more)
-{
-	while (keys->capacity - keys->count < more)
-	{
-		keys->capacity = Min((uint64) keys->capacity * 2, PG_UINT32_MAX);
-		keys->values = repalloc_huge(keys->values, (Size) keys->capacity * sizeof(Datum));
-	}
-}
-
-void
-KeySetAddAll(KeySet *keys, const Datum *more, size_t n)
-{
-	size_t		i = 0;
-
-	while (i < n && (keys->ascending || !keys->typbyval))
-		KeySetAdd(keys, more[i++]);
-	MakeRoom(keys, n - i);
-	memcpy(keys->values + keys->count, more + i, (n - i) * sizeof(Datum));
-	keys->count += n - i;
-}
-
-void
-KeySetAdd(KeySet *keys, Datum key)
-{
-	MakeRoom(keys, 1);
-	if (!keys->typbyval)
-	{
-		MemoryContext old = MemoryContextSwitchTo(keys->context);
-
-		key = keys->typlen == -1 ?
-			PointerGetDatum(PG_DETOAST_DATUM_COPY(key)) :
-			datumCopy(key, false, keys->typlen);
-		MemoryContextSwitchTo(old);
-	}
-	if (keys->ascending && keys->count > 0 &&
-		ApplySortComparator(keys->values[keys->count - 1], false, key, false,
-							&keys->order) >= 0)
-		keys->ascending = false;
-	keys->values[keys->count++] = key;
 }
 
 static void
@@ -369,6 +249,66 @@ ReportDuplicate(const KeySet *keys, uint32 row)
 					   KeyName(keys->source, keys->values[row])),
 			 errhint("Name a unique column with %s => '...', for example of a view that adds row_number().",
 					 keys->source->id_argument)));
+}
+
+/*
+ * What there is to sort by goes with its memory, the thread too.  twice: a row whose key another
+ * row has, too; the number of rows if there is none.
+ */
+static void
+EndSorting(KeySet *keys, uint32 twice)
+{
+	MemoryContextDelete(keys->sorting);
+	keys->sorting = NULL;
+	keys->ranking = NULL;
+	if (twice < keys->count)
+		ReportDuplicate(keys, twice);
+}
+
+void
+KeySetReset(KeySet *keys)
+{
+	if (keys->sorting != NULL)
+		EndSorting(keys, keys->count);
+	MemoryContextReset(keys->copies);
+	keys->count = 0;
+	keys->ascending = true;
+	if (keys->rank != NULL)
+		pfree(keys->rank);
+	keys->rank = NULL;
+	if (keys->by_rank != NULL)
+		pfree(keys->by_rank);
+	keys->by_rank = NULL;
+}
+
+static Datum
+CopyKey(const KeySet *keys, Datum key)
+{
+	MemoryContext old = MemoryContextSwitchTo(keys->copies);
+
+	key = keys->typlen == -1 ? PointerGetDatum(PG_DETOAST_DATUM_COPY(key)) :
+		datumCopy(key, false, keys->typlen);
+	MemoryContextSwitchTo(old);
+	return key;
+}
+
+void
+KeySetAdd(KeySet *keys, const Datum *more, size_t n)
+{
+	while (keys->capacity - keys->count < n)
+	{
+		keys->capacity = Min((uint64) keys->capacity * 2, PG_UINT32_MAX);
+		keys->values = repalloc_huge(keys->values, (Size) keys->capacity * sizeof(Datum));
+	}
+	for (size_t i = 0; i < n; i++)
+	{
+		Datum		key = keys->typbyval ? more[i] : CopyKey(keys, more[i]);
+
+		if (keys->ascending && keys->count > 0 &&
+			ApplySortComparator(keys->values[keys->count - 1], false, key, false, &keys->order) >= 0)
+			keys->ascending = false;
+		keys->values[keys->count++] = key;
+	}
 }
 
 /* Are they signed integers, of whatever width, that fill a Datum? */
@@ -419,7 +359,8 @@ RankByComparing(KeySet *keys)
 	SortedRow  *rows;
 	uint32		twice = keys->count;
 
-	PrepareOrder(keys, &order.support);
+	PrepareTypeOrder(keys->source->key_type, keys->source->key_collation, CurrentMemoryContext,
+					 &order.support);
 	rows = MemoryContextAllocHuge(CurrentMemoryContext, (Size) keys->count * sizeof(SortedRow));
 	for (uint32 i = 0; i < keys->count; i++)
 	{
@@ -443,92 +384,48 @@ RankByComparing(KeySet *keys)
 	return twice;
 }
 
-static void
-Finish(KeySet *keys, bool beside)
+void
+KeySetBeginFinish(KeySet *keys)
 {
+	uint32		twice = keys->count;
 	MemoryContext old;
-	uint32		twice;
 
 	if (keys->ascending || keys->rank != NULL)
 		return;
-
 	keys->rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
 	/* what a type needs to compare goes with it */
 	keys->sorting = AllocSetContextCreate(keys->context, "fasted sorting", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(keys->sorting);
-	if (AreIntegers(keys) && keys->count >= RADIX_ROWS)
-	{
-		keys->ranking = IntegerRankBegin(keys->values, keys->count, keys->rank, beside);
-		twice = keys->count;
-	}
-	else
+	if (AreIntegers(keys))
+		keys->ranking = IntegerRankBegin(keys->values, keys->count, keys->rank);
+	if (keys->ranking == NULL)
 		twice = RankByComparing(keys);
 	MemoryContextSwitchTo(old);
 	if (keys->ranking == NULL)
-		EndSorting(keys);
-	if (twice < keys->count)
-		ReportDuplicate(keys, twice);
-}
-
-void
-KeySetFinish(KeySet *keys)
-{
-	uint32		twice;
-
-	Finish(keys, false);
-	if (keys->ranking == NULL)
-		return;
-	twice = IntegerRankEnd(keys->ranking);
-	EndSorting(keys);
-	if (twice < keys->count)
-		ReportDuplicate(keys, twice);
-}
-
-void
-KeySetBeginFinish(KeySet *keys)
-{
-	Finish(keys, true);
-	KeySetLook(keys);
+		EndSorting(keys, twice);
+	else
+		KeySetLook(keys);
 }
 
 void
 KeySetLook(KeySet *keys)
 {
-	if (keys->ranking != NULL && IntegerRankIsDone(keys->ranking))
-		KeySetFinish(keys);
+	if (keys->ranking != NULL && IsRanked(keys->ranking))
+		EndSorting(keys, keys->ranking->twice);
 }
 
-uint32 *
-KeySetSort(KeySet *keys)
+void
+KeySetFinish(KeySet *keys)
 {
-	uint32	   *places = MemoryContextAllocHuge(keys->context, Max(1, (Size) keys->count) * sizeof(uint32));
-	uint32	   *rank;
-	Datum	   *values;
+	struct timespec rest = {.tv_nsec = WAIT_NS};
 
-	KeySetFinish(keys);
-	rank = keys->rank;
-	for (uint32 row = 0; row < keys->count; row++)
+	KeySetBeginFinish(keys);
+	while (keys->ranking != NULL && !IsRanked(keys->ranking))
 	{
-		if (row % ROWS_PER_CHECK == 0)
-			CheckJoinInterrupts();
-		places[rank == NULL ? row : rank[row]] = row;
+		CheckJoinInterrupts();
+		nanosleep(&rest, NULL);
 	}
-	if (rank == NULL)
-		return places;
-	values = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(Datum));
-	for (uint32 row = 0; row < keys->count; row++)
-	{
-		if (row % ROWS_PER_CHECK == 0)
-			CheckJoinInterrupts();
-		values[row] = keys->values[places[row]];
-	}
-	pfree(keys->values);
-	pfree(rank);
-	keys->values = values;
-	keys->capacity = keys->count;
-	keys->rank = NULL;
-	keys->ascending = true;
-	return places;
+	KeySetLook(keys);
 }
 
 const Datum *
@@ -547,4 +444,27 @@ KeySetInOrder(KeySet *keys)
 		}
 	}
 	return keys->by_rank;
+}
+
+uint32 *
+KeySetSort(KeySet *keys)
+{
+	MemoryContext old = MemoryContextSwitchTo(keys->context);
+	uint32	   *places;
+
+	KeySetFinish(keys);
+	places = keys->rank == NULL ? OwnRowNumbers(keys->count) :
+		RowsOfNumbers(keys->rank, keys->count);
+	MemoryContextSwitchTo(old);
+	if (keys->rank == NULL)
+		return places;
+	(void) KeySetInOrder(keys);
+	pfree(keys->values);
+	pfree(keys->rank);
+	keys->values = keys->by_rank;
+	keys->capacity = keys->count;
+	keys->by_rank = NULL;
+	keys->rank = NULL;
+	keys->ascending = true;
+	return places;
 }

@@ -7,13 +7,10 @@
  */
 #include "postgres.h"
 
-#include "base/interrupts.h"
 #include "commands/tablespace.h"
-#include "join/row_set.h"
-#include "rows/vector.h"
+#include "join/join.h"
 #include "storage/fd.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/wait_event.h"
 
 /* Rows between two looks at the clock, for progress. */
@@ -22,85 +19,46 @@
 /* Rows that are read back from the engine, or fed to it, at a time. */
 #define COPY_BYTES (4 * 1024 * 1024)
 
-/*
- * --- temporary files, cut into segments as PostgreSQL's own large temporary files are.  We write
- * megabytes at a time, so there is no buffer between.
- */
+/* --- temporary files; we write megabytes at a time, so there is no buffer between */
 
 /* Bytes between two looks for interrupts. */
 #define SPILL_CHUNK (1024 * 1024)
 
-/* Bytes of a segment: what PostgreSQL takes for its own. */
-#define SEGMENT_BYTES ((uint64) 1024 * 1024 * 1024)
-
 struct SpillFile
 {
-	MemoryContext context;
-	ResourceOwner owner;		/* closes the files, if nobody else does */
-	File	   *segments;
-	int			nsegments;
-	uint64		size;
+	File		file;			/* the current resource owner closes it, if nobody else does */
+	off_t		size;
 	size_t		row_bytes;
 };
 
 SpillFile *
 SpillCreate(size_t row_bytes)
 {
-	SpillFile  *spill = palloc0(sizeof(SpillFile));
+	SpillFile  *spill = palloc(sizeof(SpillFile));
 
 	PrepareTempTablespaces();
-	spill->context = CurrentMemoryContext;
-	spill->owner = CurrentResourceOwner;
+	spill->file = OpenTemporaryFile(false);
+	spill->size = 0;
 	spill->row_bytes = row_bytes;
 	return spill;
-}
-
-static void
-AddSegment(SpillFile *spill)
-{
-	ResourceOwner owner = CurrentResourceOwner;
-	Size		size = (spill->nsegments + 1) * sizeof(File);
-
-	spill->segments = spill->segments == NULL ? MemoryContextAlloc(spill->context, size) :
-		repalloc(spill->segments, size);
-
-	CurrentResourceOwner = spill->owner;
-	spill->segments[spill->nsegments] = OpenTemporaryFile(false);
-	CurrentResourceOwner = owner;
-	spill->nsegments++;
-}
-
-/* The segment with this byte, and how many of so many bytes it holds from there on. */
-static File
-LocateBytes(const SpillFile *spill, uint64 byte, size_t left, off_t *offset, size_t *n)
-{
-	*offset = (off_t) (byte % SEGMENT_BYTES);
-	*n = Min(Min(left, SPILL_CHUNK), SEGMENT_BYTES - byte % SEGMENT_BYTES);
-	return spill->segments[byte / SEGMENT_BYTES];
 }
 
 void
 SpillAppend(SpillFile *spill, const float *rows, size_t nrows)
 {
-	const char *from = (const char *) rows;
-	size_t		left = nrows * spill->row_bytes;
+	char	   *from = (char *) unconstify(float *, rows);
+	const char *end = from + nrows * spill->row_bytes;
 
-	while (left > 0)
+	while (from < end)
 	{
-		size_t		n;
-		off_t		offset;
-		File		file;
+		size_t		n = Min(end - from, SPILL_CHUNK);
 
-		if (spill->size == spill->nsegments * SEGMENT_BYTES)
-			AddSegment(spill);
-		file = LocateBytes(spill, spill->size, left, &offset, &n);
-		if (FileWrite(file, unconstify(char *, from), n, offset, WAIT_EVENT_BUFFILE_WRITE) != (int) n)
+		if (FileWrite(spill->file, from, n, spill->size, WAIT_EVENT_BUFFILE_WRITE) != (int) n)
 			ereport(ERROR,
 					(errcode_for_file_access(),
-					 errmsg("could not write to file \"%s\": %m", FilePathName(file))));
+					 errmsg("could not write to file \"%s\": %m", FilePathName(spill->file))));
 		spill->size += n;
 		from += n;
-		left -= n;
 		CheckJoinInterrupts();
 	}
 }
@@ -109,25 +67,21 @@ void
 SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows)
 {
 	char	   *to = (char *) rows;
-	uint64		byte = first_row * spill->row_bytes;
-	size_t		left = nrows * spill->row_bytes;
+	const char *end = to + nrows * spill->row_bytes;
+	off_t		place = (off_t) (first_row * spill->row_bytes);
 
-	if (byte + left > spill->size)
+	if (place + (end - to) > spill->size)
 		elog(ERROR, "row " UINT64_FORMAT " is not in the temporary file", first_row);
-
-	while (left > 0)
+	while (to < end)
 	{
-		size_t		n;
-		off_t		offset;
-		File		file = LocateBytes(spill, byte, left, &offset, &n);
+		size_t		n = Min(end - to, SPILL_CHUNK);
 
-		if (FileRead(file, to, n, offset, WAIT_EVENT_BUFFILE_READ) != (int) n)
+		if (FileRead(spill->file, to, n, place, WAIT_EVENT_BUFFILE_READ) != (int) n)
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not read vectors back from a temporary file")));
-		byte += n;
+		place += n;
 		to += n;
-		left -= n;
 		CheckJoinInterrupts();
 	}
 }
@@ -135,28 +89,25 @@ SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows)
 void
 SpillClose(SpillFile *spill)
 {
-	for (int i = 0; i < spill->nsegments; i++)
-		FileClose(spill->segments[i]);
+	FileClose(spill->file);
 }
 
 /* --- rows from a reader */
 
 /* Floats that a row takes the room of. */
-static size_t
+static inline size_t
 FloatsOf(const RowSet *set)
 {
-	return RowFloats(set->element, set->dimensions);
+	const FastedOptions *options = &set->join->run.problem.options;
+
+	return RowFloats(options->element, options->dimensions);
 }
 
-static void
-ShowReading(RowSet *set)
+/* The other side of the join, or NULL. */
+static RowSet *
+OtherSide(const RowSet *set)
 {
-	ProgressNumbers numbers = {0};
-
-	numbers.rows_read = set->count + (set->other != NULL ? set->other->count : 0);
-	numbers.rows_expected = set->expected_rows +
-		(set->other != NULL ? set->other->expected_rows : 0);
-	ProgressShow(set->progress, PROGRESS_READING, &numbers);
+	return set->join->run.problem.sides == 2 ? &set->join->rows[!set->side] : NULL;
 }
 
 static void
@@ -164,22 +115,26 @@ ExpectRows(RowSink *sink, uint64 rows)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	set->expected_rows = rows;
+	set->join->run.problem.expected_rows[set->side] = rows;
 	set->next_look = 0;
-	ShowReading(set);
+	JoinShowProgress(set->join, PROGRESS_READING);
 }
 
 static void
-ReportDimensions(const RowSet *first, const RowSet *second)
+ReportDimensions(const RowSet *set, int dimensions)
 {
+	const VectorSource *const *sources = set->join->request.sources;
+	const VectorSource *first = sources[!set->side];
+	const VectorSource *second = sources[set->side];
+
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_EXCEPTION),
 			 errmsg("vectors have different numbers of dimensions"),
-			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %u in the row with %s, and that of column \"%s\" of \"%s\" is %u in the row with %s.",
-					   first->source->vector_column, first->source->relation,
-					   first->dimensions, first->first_row_name,
-					   second->source->vector_column, second->source->relation,
-					   second->dimensions, second->first_row_name),
+			 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %u in the row with %s, and that of column \"%s\" of \"%s\" is %d in the row with %s.",
+					   first->vector_column, first->relation,
+					   set->join->run.problem.options.dimensions, OtherSide(set)->first_row_name,
+					   second->vector_column, second->relation,
+					   dimensions, set->first_row_name),
 			 errhint("Join vectors of one kind; a view can select them.")));
 }
 
@@ -187,18 +142,17 @@ static void
 SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 {
 	RowSet	   *set = (RowSet *) sink;
+	EngineRun  *run = &set->join->run;
+	const RowSet *other = OtherSide(set);
 
-	RowSet	   *other = set->other;
-
-	set->dimensions = dimensions;
-	set->first_row_name = MemoryContextStrdup(set->context, row_name);
-	if (other != NULL && other->first_row_name == NULL)
-		other->dimensions = dimensions;
-	else if (other != NULL && other->dimensions != set->dimensions)
-		ReportDimensions(other, set);
-	set->first_vector(set);
-	set->puts = !set->run->failed && set->lent != NULL &&
-		panel_join_lend(set->run->join, set->side, set->lent, set->lent_bytes);
+	set->first_row_name = MemoryContextStrdup(set->join->context, row_name);
+	if (other != NULL && other->first_row_name != NULL &&
+		run->problem.options.dimensions != (uint32) dimensions)
+		ReportDimensions(set, dimensions);
+	run->problem.options.dimensions = dimensions;
+	JoinOpenEngine(set->join);
+	set->puts = !run->failed && set->lent != NULL &&
+		panel_join_lend(run->join, set->side, set->lent, set->lent_bytes);
 }
 
 static size_t
@@ -211,9 +165,10 @@ CopyRows(const RowSet *set)
 static void
 MoveToSpillFile(RowSet *set)
 {
+	EngineRun  *run = &set->join->run;
 	size_t		chunk = CopyRows(set);
-	float	   *rows = MemoryContextAlloc(set->context, chunk * FloatsOf(set) * sizeof(float));
-	MemoryContext old = MemoryContextSwitchTo(set->context);
+	MemoryContext old = MemoryContextSwitchTo(set->join->context);
+	float	   *rows = palloc(chunk * FloatsOf(set) * sizeof(float));
 
 	set->spill = SpillCreate(FloatsOf(set) * sizeof(float));
 	MemoryContextSwitchTo(old);
@@ -221,8 +176,8 @@ MoveToSpillFile(RowSet *set)
 	{
 		size_t		n = Min(chunk, set->committed - first);
 
-		if (FASTED_FAILED(EngineRunCheck(set->run, panel_join_read_back(set->run->join, set->side,
-																		first, n, rows))))
+		if (FASTED_FAILED(EngineRunCheck(run, panel_join_read_back(run->join, set->side, first, n,
+																   rows))))
 			return;
 		SpillAppend(set->spill, rows, n);
 	}
@@ -236,24 +191,28 @@ MoveToSpillFile(RowSet *set)
 static void
 Spill(RowSet *set)
 {
+	RowSet	   *other = OtherSide(set);
+
 	MoveToSpillFile(set);
-	if (set->other != NULL && !set->run->failed)
+	if (other != NULL && !set->join->run.failed)
 	{
-		Assert(set->other->used == 0);
-		MoveToSpillFile(set->other);
+		Assert(other->used == 0);
+		MoveToSpillFile(other);
 	}
 }
 
 void
 RowSetFlush(RowSet *set)
 {
-	if (set->used == 0 || set->run->failed)
+	EngineRun  *run = &set->join->run;
+
+	if (set->used == 0 || run->failed)
 		return;
 	if (set->spill != NULL)
 		SpillAppend(set->spill, set->room, set->used);
 	else
 	{
-		EngineRunCheck(set->run, panel_join_commit(set->run->join, set->side, set->used));
+		EngineRunCheck(run, panel_join_commit(run->join, set->side, set->used));
 		set->committed += set->used;
 		set->capacity = 0;
 	}
@@ -264,7 +223,7 @@ static size_t
 RoomForRows(RowSink *sink, float **room)
 {
 	RowSet	   *set = (RowSet *) sink;
-	EngineRun  *run = set->run;
+	EngineRun  *run = &set->join->run;
 
 	if (set->used == set->capacity)
 	{
@@ -280,22 +239,29 @@ RoomForRows(RowSink *sink, float **room)
 	return set->capacity - set->used;
 }
 
+void
+ReportManyRows(const VectorSource *source)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("\"%s\" has too many rows to join", source != NULL ? source->relation : "join"),
+			 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
+}
+
 static void
 NoteRows(RowSet *set, const Datum *keys, size_t nrows)
 {
+	KeySet	   *own_keys = set->join->keys[set->side];
+
 	if (set->count + nrows > FASTED_MAX_ROWS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("\"%s\" has too many rows to join",
-						set->source != NULL ? set->source->relation : "join"),
-				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
-	if (set->keys != NULL)
-		KeySetAddAll(set->keys, keys, nrows);
+		ReportManyRows(set->join->request.sources[set->side]);
+	if (own_keys != NULL)
+		KeySetAdd(own_keys, keys, nrows);
 	set->count += nrows;
 	if (set->count >= set->next_look)
 	{
-		if (ProgressIsDue(set->progress))
-			ShowReading(set);
+		if (ProgressIsDue(&set->join->progress))
+			JoinShowProgress(set->join, PROGRESS_READING);
 		set->next_look = set->count + ROWS_PER_LOOK;
 	}
 }
@@ -304,11 +270,14 @@ NoteRows(RowSet *set, const Datum *keys, size_t nrows)
 static void
 AddToFingerprint(const RowSet *set, const Datum *keys, size_t nrows)
 {
+	const FastedOptions *options = &set->join->run.problem.options;
+	const KeySet *own_keys = set->join->keys[set->side];
 	const float *row = set->room + set->used * FloatsOf(set);
 
 	for (size_t i = 0; i < nrows; i++, row += FloatsOf(set))
-		FingerprintAdd(set->print, KeyHash(keys[i], set->keys->typlen, set->keys->typbyval),
-					   VectorHash(row, set->element, set->dimensions));
+		FingerprintAdd(set->join->request.print,
+					   KeyHash(keys[i], own_keys->typlen, own_keys->typbyval),
+					   VectorHash(row, options->element, options->dimensions));
 }
 
 static void
@@ -316,7 +285,7 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	if (set->print != NULL)
+	if (set->join->request.print != NULL)
 		AddToFingerprint(set, keys, nrows);
 	set->used += nrows;
 	NoteRows(set, keys, nrows);
@@ -339,8 +308,8 @@ Withdraw(RowSink *sink)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	if (set->puts && set->run->join != NULL)
-		panel_join_withdraw(set->run->join, set->side);
+	if (set->puts && set->join->run.join != NULL)
+		panel_join_withdraw(set->join->run.join, set->side);
 	set->puts = false;
 	set->lent = NULL;
 }
@@ -349,7 +318,7 @@ static size_t
 PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 {
 	RowSet	   *set = (RowSet *) sink;
-	EngineRun  *run = set->run;
+	EngineRun  *run = &set->join->run;
 	size_t		taken = 0;
 
 	if (!set->puts || set->spill != NULL)
@@ -371,8 +340,8 @@ Settle(RowSink *sink, bool all)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	if (set->puts && !set->run->failed)
-		EngineRunCheck(set->run, panel_join_settle(set->run->join, set->side, all));
+	if (set->puts && !set->join->run.failed)
+		EngineRunCheck(&set->join->run, panel_join_settle(set->join->run.join, set->side, all));
 }
 
 static void
@@ -384,49 +353,10 @@ ReadByWorkers(RowSink *sink, int nworkers, uint64 rows)
 	set->nworkers = nworkers;
 }
 
-/* --- from elsewhere */
-
-void
-RowSetPushArray(RowSet *set, const RowArray *array)
-{
-	uint32		done = 0;
-
-	ExpectRows(&set->sink, array->count);
-	SetDimensions(&set->sink, array->dimensions, "");
-	while (done < array->count)
-	{
-		Datum		keys[ROWS_PER_LOOK];
-		float	   *room;
-		size_t		n = Min(RoomForRows(&set->sink, &room), ROWS_PER_LOOK);
-
-		if (n == 0)
-			return;
-		n = Min(n, array->count - done);
-		for (size_t i = 0; i < n; i++)
-			keys[i] = Int64GetDatum((int64) (done + i));
-		memcpy(room, array->rows + done * FloatsOf(set), n * FloatsOf(set) * sizeof(float));
-		TakeRows(&set->sink, keys, n);
-		done += n;
-		CheckJoinInterrupts();
-	}
-}
-
-bool
-RowSetPush(RowSet *set, const float *row)
-{
-	float	   *room;
-
-	if (RoomForRows(&set->sink, &room) == 0)
-		return false;
-	memcpy(room, row, FloatsOf(set) * sizeof(float));
-	TakeRows(&set->sink, NULL, 1);
-	return true;
-}
-
 void
 RowSetFeed(RowSet *set, uint64 first, uint64 count)
 {
-	EngineRun  *run = set->run;
+	EngineRun  *run = &set->join->run;
 
 	if (set->spill == NULL || first + count > set->count)
 		elog(ERROR, "fasted %s engine asks for rows that it can't want", run->engine->name);
@@ -450,39 +380,15 @@ RowSetFeed(RowSet *set, uint64 first, uint64 count)
 }
 
 void
-RowSetInit(RowSet *set, EngineRun *run, int side, const VectorSource *source, Progress *progress)
+RowSetInit(RowSet *set, VectorJoin *join, int side)
 {
-	memset(set, 0, sizeof(*set));
-	set->sink.expect_rows = ExpectRows;
-	set->sink.set_dimensions = SetDimensions;
-	set->sink.room_for_rows = RoomForRows;
-	set->sink.take_rows = TakeRows;
-	set->sink.lend = Lend;
-	set->sink.take_block = PutBlock;
-	set->sink.settle = Settle;
-	set->sink.withdraw = Withdraw;
-	set->sink.read_by_workers = ReadByWorkers;
-	set->run = run;
-	set->side = side;
-	set->source = source;
-	set->element = source != NULL ? source->element : FASTED_ELEMENT_REAL;
-	set->context = CurrentMemoryContext;
-	set->progress = progress;
-	set->keys = source != NULL ? KeySetCreate(source) : NULL;
-}
-
-void
-RowSetReset(RowSet *set)
-{
-	if (set->keys != NULL)
-		KeySetReset(set->keys);
-	set->count = 0;
-	if (set->print != NULL)
-		memset(set->print, 0, sizeof(*set->print));
-	if (set->spill != NULL)
-		SpillClose(set->spill);
-	set->spill = NULL;
-	set->capacity = set->used = 0;
-	set->committed = set->put_rows = set->worker_rows = 0;
-	set->nworkers = 0;
+	*set = (RowSet) {
+		.sink = {
+			.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
+			.room_for_rows = RoomForRows,.take_rows = TakeRows,
+			.lend = Lend,.take_block = PutBlock,.settle = Settle,.withdraw = Withdraw,
+			.read_by_workers = ReadByWorkers
+		},
+		.join = join,.side = side
+	};
 }

@@ -304,7 +304,7 @@ typedef struct JoinNode
 	bool		undecided;		/* the clauses decide everything */
 	double		radius;
 	double		surely_within;	/* a foreign distance: below it a pair is within the radius all the same */
-	Join	   *join;			/* NULL: no engine has anything to do */
+	VectorJoin *join;			/* NULL: no engine has anything to do */
 	FastedPair *own_pairs;		/* of few rows; SMALL_JOIN_PAIRS of them */
 	bool	   *matched;		/* rows of the outer side; NULL in an inner join */
 	uint32		next_unmatched;

@@ -48,11 +48,11 @@
 #include "common/hashfn.h"
 #include "engine/exact_distance.h"
 #include "executor/executor.h"
+#include "function_node/function_node.h"
 #include "functions/function.h"
-#include "join/engines.h"
+#include "join/join.h"
 #include "join_node/join_node.h"
 #include "miscadmin.h"
-#include "function_node/function_node.h"
 #include "utils/memutils.h"
 
 #define FP32_ROUNDOFF 0x1p-24
@@ -565,7 +565,7 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
  * engine takes no more.
  */
 static bool
-PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector, uint32 *nvectors)
+PushSideOfGroup(JoinNode *node, VectorJoin *join, int number, float *vector, uint32 *nvectors)
 {
 	JoinSide   *side = &node->sides[number];
 	bool		taken = true;
@@ -595,7 +595,7 @@ PushSideOfGroup(JoinNode *node, Join *join, int number, float *vector, uint32 *n
 
 /* All groups that are joined together; of the inner side only those whose outer rows have vectors. */
 static bool
-PushSide(JoinNode *node, Join *join, int number)
+PushSide(JoinNode *node, VectorJoin *join, int number)
 {
 	JoinSide   *side = &node->sides[number];
 	float	   *vector = palloc(Max(JoinNodeRowFloats(node), 1) * sizeof(float));
@@ -633,7 +633,7 @@ PushSide(JoinNode *node, Join *join, int number)
 
 /* Gives the vectors of the groups that are joined to the engine, or keeps them here. */
 static void
-PushGroups(RowPusher *pusher, Join *join)
+PushGroups(RowPusher *pusher, VectorJoin *join)
 {
 	JoinNode   *node = (JoinNode *) ((char *) pusher - offsetof(JoinNode, pusher));
 	const JoinSide *outer = &node->sides[OUTER_SIDE];
@@ -753,19 +753,23 @@ ExpectedRows(const JoinNode *node, int number)
 static void
 BeginEngine(JoinNode *node)
 {
-	uint64		expected[2] = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)};
-	FastedOutput output;
+	JoinRequest request = {.pusher = &node->pusher,.problem.eps = JoinNodeEps(node)};
 	MemoryContext old;
 
 	node->distance_decides = node->plan.distance_decides &&
 		(node->plan.keys[OUTER_SIDE] == NIL || AreGroups(node));
-	output = node->distance_decides && IsExact(node) ? FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
-	node->pusher = (RowPusher) {.push = PushGroups,.ngroups = node->nbatch,
-		.groups = node->nbatch > 1 ? node->row_groups : NULL};
+	request.problem.output = node->distance_decides && IsExact(node) ?
+		FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
+	request.problem.groups = node->nbatch > 1 ? node->row_groups : NULL;
+	request.problem.ngroups = node->nbatch;
+	node->pusher = (RowPusher) {
+		.push = PushGroups,.sides = node->plan.shared ? 1 : 2,.metric = JoinNodeMetric(node),
+		.element = node->element,.dimensions = node->dimensions,
+		.expected_rows = {ExpectedRows(node, OUTER_SIDE), ExpectedRows(node, INNER_SIDE)}
+	};
 	node->engine_groups += node->nbatch;
 	old = MemoryContextSwitchTo(node->context);
-	node->join = JoinBeginPushed(&node->pusher, node->plan.shared ? 1 : 2, node->element,
-								 node->dimensions, expected, JoinNodeMetric(node), JoinNodeEps(node), output);
+	node->join = JoinBegin(&request);
 	MemoryContextSwitchTo(old);
 }
 

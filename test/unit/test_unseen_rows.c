@@ -5,7 +5,13 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "../../src/epsilon/unseen_rows.h"
+#include "postgres.h"
+
+#include "../../src/epsilon/epsilon.h"
+
+/* PostgreSQL's names for these are macros. */
+#undef printf
+#undef vprintf
 #include "tap.h"
 
 /* The probability that each further row is missed, multiplied; stops where it is too small. */
