@@ -227,17 +227,12 @@ extern const CpuKernel fasted_kernel_avxvnni;
 extern const CpuKernel fasted_kernel_avx2int16;
 extern const CpuKernel fasted_kernel_avx2;
 
-/* What AMX's kernel has of kernel_avx512.c, and the other way round. */
-#define AMX_TILE 32				/* rows and columns: two by two of the processor's own */
-extern void fasted_transform_avx512(const Int8Transform *transform, const float *row,
-									float *image);
-extern void fasted_round_avx512(const float *image, float factor, uint32_t padded,
-								int8_t *values, Int8Sums *sums);
-extern void fasted_round_fine_avx512(const float *image, float factor, uint32_t padded,
-									 int16_t *values, Int8Sums *sums);
-extern int32_t fasted_dot_fine_avx512(const int16_t *x, const int16_t *y, uint32_t padded);
-extern void fasted_sweep_amx_fp32(const TileSweep *sweep);
-extern const Int8Kernel fasted_int8_amx;
+/* kernel_amx.c: what the kernel of AMX has beside those functions of kernel_avx512.c */
+#define AMX_SIDE 16				/* rows of a tile register, and its columns of 4 bytes */
+#define AMX_TILE (2 * AMX_SIDE) /* rows and columns of a tile */
+extern void fasted_begin_amx(void);
+extern void fasted_end_amx(void);
+extern void fasted_sweep_amx(const TileSweep *sweep);
 
 /* Has the processor AMX, and may this process use it?  The first call asks the system. */
 extern bool fasted_amx_permitted(void);
