@@ -94,6 +94,15 @@ typedef struct TileSums
 	int32_t		part[4][TILE_WORDS] __attribute__((aligned(64)));
 } TileSums;
 
+#define FOR_SUMS(what, sums) \
+	do \
+	{ \
+		what(0, (sums)->part[0], ROW_BYTES); \
+		what(1, (sums)->part[1], ROW_BYTES); \
+		what(2, (sums)->part[2], ROW_BYTES); \
+		what(3, (sums)->part[3], ROW_BYTES); \
+	} while (0)
+
 /* A tile's operands in one slice: two slivers each. */
 typedef struct TileOperands
 {
@@ -140,19 +149,7 @@ start_sums(const TileSums *before)
 		TILE_ZERO(3);
 		return;
 	}
-	TILE_LOAD(0, before->part[0], ROW_BYTES);
-	TILE_LOAD(1, before->part[1], ROW_BYTES);
-	TILE_LOAD(2, before->part[2], ROW_BYTES);
-	TILE_LOAD(3, before->part[3], ROW_BYTES);
-}
-
-TARGET static inline __attribute__((always_inline)) void
-store_sums(TileSums *sums)
-{
-	TILE_STORE(0, sums->part[0], ROW_BYTES);
-	TILE_STORE(1, sums->part[1], ROW_BYTES);
-	TILE_STORE(2, sums->part[2], ROW_BYTES);
-	TILE_STORE(3, sums->part[3], ROW_BYTES);
+	FOR_SUMS(TILE_LOAD, before);
 }
 
 /* 64 bytes of each row, from step `first` on up to `end`. */
@@ -246,6 +243,8 @@ sweep_steps(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 
 	for (uint32_t t = 0; t < sweep->tiles; t++)
 	{
+		TileSums   *to = sweep->last ? &sums[t % 2] : &partial[t];
+
 		start_sums(sweep->first ? NULL : &partial[t]);
 		multiply(tile, 0, lead);
 		if (sweep->last && t > 0)
@@ -254,7 +253,7 @@ sweep_steps(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 			move_test(&test, AMX_TILE);
 		}
 		multiply(tile, lead, steps);
-		store_sums(sweep->last ? &sums[t % 2] : &partial[t]);
+		FOR_SUMS(TILE_STORE, to);
 		tile->a[0] += 2 * sliver;
 		tile->a[1] += 2 * sliver;
 	}

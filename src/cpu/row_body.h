@@ -90,8 +90,7 @@ pack_sliver(PackSliver *job, const uint32_t width)
 
 	for (uint32_t first = 0; first < layout->words; first += layout->slice)
 	{
-		uint32_t	left = layout->words - first;
-		uint32_t	depth = left < layout->slice ? left : layout->slice;
+		uint32_t	depth = slice_depth(layout, first);
 		float	   *out = job->packed
 			+ pack_offset(layout, width, job->sliver, first);
 

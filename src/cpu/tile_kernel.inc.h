@@ -276,23 +276,19 @@ KERNEL(root) (double square)
 #endif
 }
 
-/* A function of two rows, in the numbers in which these come. */
-#define FUNCTION_OF_ROWS(name, Left, Right, result) \
+#define FUNCTION_OF_ROWS(name, result) \
 	TARGET static double \
-	KERNEL(name) (const Left *x, const Right *y, uint32_t dimensions) \
+	KERNEL(name) (const void *x, const void *y, uint32_t dimensions) \
 	{ \
 		return result; \
 	}
 
-FUNCTION_OF_ROWS(dot, float, float, KERNEL(sum) (x, NULL, y, NULL, dimensions, true))
-FUNCTION_OF_ROWS(dot_wide, double, float, KERNEL(sum) (NULL, x, y, NULL, dimensions, true))
-FUNCTION_OF_ROWS(dot_double, double, double, KERNEL(sum) (NULL, x, NULL, y, dimensions, true))
-FUNCTION_OF_ROWS(distance, float, float,
-				 KERNEL(root) (KERNEL(sum) (x, NULL, y, NULL, dimensions, false)))
-FUNCTION_OF_ROWS(distance_wide, double, float,
-				 KERNEL(root) (KERNEL(sum) (NULL, x, y, NULL, dimensions, false)))
-FUNCTION_OF_ROWS(distance_double, double, double,
-				 KERNEL(root) (KERNEL(sum) (NULL, x, NULL, y, dimensions, false)))
+FUNCTION_OF_ROWS(dot, KERNEL(sum) (x, NULL, y, NULL, dimensions, true))
+FUNCTION_OF_ROWS(dot_wide, KERNEL(sum) (NULL, x, y, NULL, dimensions, true))
+FUNCTION_OF_ROWS(dot_double, KERNEL(sum) (NULL, x, NULL, y, dimensions, true))
+FUNCTION_OF_ROWS(distance, KERNEL(root) (KERNEL(sum) (x, NULL, y, NULL, dimensions, false)))
+FUNCTION_OF_ROWS(distance_wide, KERNEL(root) (KERNEL(sum) (NULL, x, y, NULL, dimensions, false)))
+FUNCTION_OF_ROWS(distance_double, KERNEL(root) (KERNEL(sum) (NULL, x, NULL, y, dimensions, false)))
 
 TARGET static void
 KERNEL(pack) (PackSliver *job)
@@ -322,6 +318,7 @@ KERNEL(widen) (const float *row, uint32_t dimensions, double *wide)
 	.tile_cols = TILE_COLS, \
 	.sweep = sweep_##kernel
 
+#undef FUNCTION_OF_ROWS
 #undef FP32_ROWS
 #endif							/* FP32_ROWS */
 
