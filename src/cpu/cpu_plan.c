@@ -345,7 +345,8 @@ plan_blocks(FastedJoin *join)
 	uint64_t	units;
 
 	join->order.triangle = join->self;
-	join->group_columns = group_columns(join);
+	if (grouped)
+		join->group_columns = group_columns(join);
 	join->block_rows = grouped ? group_block(join, step) : FASTED_MAX_BLOCK / step * step;
 	for (;;)
 	{
