@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_choice.c
- *	  Which form and which filter a join has.
+ *	  Which form and which filter a join has, and whether and how it prunes.
  *
  * INT8 multiplies four times as fast, and finds more pairs that turn out to be too
  * far apart.  So may a form that was found for other rows.  A sample of the rows
@@ -10,13 +10,17 @@
  * A form that the larger set has is kept where it is good enough: to pack the
  * larger set costs more.
  *
+ * Which levels a join has is decided by a sample of its tiles.  Costs are in bytes of a
+ * tile's row, which take about as long to multiply whatever the filter: one an INT8 number,
+ * two in 16 bits, four in FP32.  Nothing here depends on time or threads, so that the same
+ * rows have the same levels.
+ *
  *-------------------------------------------------------------------------
  */
-#include <math.h>
+#include <string.h>
 
 #include "cpu_filter.h"
 #include "cpu_phases.h"
-#include "cpu_recheck.h"
 
 /* Fewer pairs of rows than this are joined before a choice pays: 4096 rows. */
 #define CHOICE_AREA (0.5 * 4096 * 4095)
@@ -27,6 +31,18 @@
  */
 #define WORTH_CANDIDATES 2.0
 #define WORTH_SHARE 2
+
+/* Rows of tiles that are looked at: one in so many, within limits. */
+#define TESTED_PART 256
+#define TESTED_LEAST 4
+#define TESTED_MOST 32
+
+/* Pruning must promise this part of the whole cost. */
+#define WORTH 0.9
+
+#define SEQUENCES (1U << FASTED_PRUNE_LEVELS)
+
+/* --- form and filter */
 
 /*
  * INT8 pays while at most one pair in so many is a candidate in vain: to recheck it
@@ -70,14 +86,12 @@ static bool
 reserve_trial(FastedJoin *join)
 {
 	FastedContext *context = join->context;
-	int			samples = !join->trial && !join->choosing ? 0 : join->self ? 1 : 2;
+	int			samples = !join->trial && !join->choosing ? 0 : join->nsets;
 
-	join->found = cpu_form_hold(cpu_form_new(context));
+	join->found = cpu_form_new(context);
 	for (int i = 0; i < samples; i++)
 	{
-		if (!cpu_packed_reserve(context, &context->samples[i], context->sample_rows,
-								cpu_packed_row_bytes(context)) ||
-			!cpu_squares_reserve(context, &context->samples[i]))
+		if (!cpu_packed_reserve(context, &context->samples[i], context->sample_rows, FULL_STAGE))
 			return false;
 	}
 	return join->found != NULL;
@@ -95,17 +109,19 @@ cpu_prepare_choice(FastedJoin *join)
 	join->choosing = context->may_use_int8 &&
 		context->options.filter == FASTED_FILTER_AUTO && cpu_join_area(join) >= CHOICE_AREA;
 	join->choice_eps = join->choice_key = join->problem.eps;
-	if (cpu_finds_nearest(join))
+	if (join->nearest)
 		join->choice_key = -(double) join->problem.k;
 	open = join->choosing && larger->chosen_eps != join->choice_key;
 	join->common = have_common_form(join);
-	join->tried = cpu_form_hold(larger->form);
+	join->tried = larger->form;
+	if (join->tried != NULL)
+		join->tried->holders++;
 	join->trial = join->tried != NULL && (open || !join->common);
 	join->try_int8 = open || has_int8;
 	if (join->tried == NULL || join->trial)
 		return reserve_trial(join);
 	/* no sample is looked at: an earlier join's says how far neighbours are */
-	if (cpu_finds_nearest(join) && join->sets[0]->levels.eps < join->choice_eps)
+	if (join->nearest && join->sets[0]->levels.eps < join->choice_eps)
 		join->choice_eps = join->sets[0]->levels.eps;
 	join->form = join->tried;
 	join->int8 = has_int8;
@@ -116,38 +132,27 @@ cpu_prepare_choice(FastedJoin *join)
 static uint32_t
 sampled_rows(const FastedSet *set)
 {
-	uint32_t	most = set->context->sample_rows;
-
-	return set->rows.rows < most ? (uint32_t) set->rows.rows : most;
+	return cpu_clamp(set->rows.rows, 0, set->context->sample_rows);
 }
 
 /* Packs some rows that are spread over the set, in room of their own. */
 static void
-pack_sample(Worker *worker, const FastedSet *set, PackJob *job, bool int8)
+pack_sample(Worker *worker, const FastedSet *set, const PackJob *sample, bool int8)
 {
 	FastedContext *context = worker->context;
 	uint32_t	width = context->kernel->width;
 	uint32_t	count = sampled_rows(set);
 
-	cpu_packed_lay_out(context, job->to, count, context->options.dimensions, int8);
-	for (size_t sliver = 0; sliver * width < job->to->layout.padded_rows; sliver++)
+	cpu_packed_lay_out(context, sample->to, count, context->options.dimensions, int8);
+	for (size_t sliver = 0; sliver * width < sample->to->layout.padded_rows; sliver++)
 	{
-		const float *rows[FASTED_MAX_WIDTH] = {NULL};
-		double		moved[FASTED_MAX_WIDTH] = {0};
+		PackJob		job = *sample;
 
 		if (cpu_stopping(context))
 			return;
-		for (uint32_t r = 0; r < width && sliver * width + r < count; r++)
-		{
-			size_t		number = sliver * width + r;
-
-			const float *row = cpu_spread_row(&set->rows, (uint32_t) number, count);
-
-			rows[r] = cpu_row_to_pack(worker, job->to, number, row);
-			moved[r] = cpu_row_moved(context, row);
-		}
-		job->moved = moved;
-		cpu_pack_sliver(worker, job, sliver, rows);
+		for (size_t place = sliver * width; place < (sliver + 1) * width && place < count; place++)
+			cpu_load_row(worker, &job, place, cpu_spread_row(&set->rows, (uint32_t) place, count));
+		cpu_pack_sliver(worker, &job, sliver);
 	}
 }
 
@@ -172,7 +177,7 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 		{
 			uint32_t	col = worker->list[c].col;
 			const float *y = cpu_spread_row(&join->col_set->rows, col, count_b);
-			double		value = cpu_recheck_rows(&recheck, x, y, context->options.dimensions);
+			double		value = recheck.rows(x, y, context->options.dimensions);
 
 			*pairs += cpu_distance(&recheck, value, row, col) <= join->choice_eps;
 		}
@@ -188,8 +193,7 @@ static bool
 cpu_fine_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs, uint64_t area)
 {
 	double		vain = (double) (candidates - pairs);
-	double		rows = (double) join->row_set->rows.rows
-		+ (join->self ? 0.0 : (double) join->col_set->rows.rows);
+	double		rows = (double) cpu_join_rows(join);
 
 	return vain * WORTH_SHARE >= (double) pairs &&
 		vain / (double) area * cpu_join_area(join) >= WORTH_CANDIDATES * rows;
@@ -222,9 +226,11 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 		join->fine_pays = cpu_fine_may_pay(join, candidates, pairs, area);
 	if (int8 && context->options.filter == FASTED_FILTER_AUTO)
 	{
-		atomic_fetch_add(&context->sampled_candidates, candidates);
-		atomic_fetch_add(&context->sampled_pairs, pairs);
-		atomic_store(&context->filter_sampled, true);
+		pthread_mutex_lock(&context->lock);
+		context->stats.sampled_candidates += candidates;
+		context->stats.sampled_pairs += pairs;
+		context->stats.filter_sampled = true;
+		pthread_mutex_unlock(&context->lock);
 	}
 	return (candidates - pairs) *
 		pairs_a_recheck(context->options.dimensions, int8 && cpu_has_fine(join, form)) <= area;
@@ -236,9 +242,7 @@ cpu_try_form(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 
-	if (cpu_claim(join->context) != 0)
-		return;					/* another thread's work */
-	if (cpu_finds_nearest(join))
+	if (join->nearest)
 		cpu_find_choice_eps(worker);
 	if (join->try_int8 && !join->tried->has_int8)
 		cpu_int8_find_transform(worker, join->tried);
@@ -259,9 +263,7 @@ cpu_choose_filter(Worker *worker)
 	FastedContext *context = join->context;
 	bool		forced = context->may_use_int8 && context->options.filter == FASTED_FILTER_INT8;
 
-	if (cpu_claim(context) != 0)
-		return;					/* another thread's work */
-	if (cpu_finds_nearest(join) && (join->choosing || join->pruning || join->tried != NULL))
+	if (join->nearest && (join->choosing || join->pruning || join->tried != NULL))
 		cpu_find_choice_eps(worker);
 	if (forced || join->choosing)
 		cpu_int8_find_transform(worker, join->found);
@@ -281,7 +283,9 @@ keep_form(const FastedJoin *join, FastedSet *set, Packing packing)
 	if (packing == PACK_ROWS)
 	{
 		cpu_form_drop(join->context, set->form);
-		set->form = join->packed ? cpu_form_hold(join->form) : NULL;
+		set->form = join->packed ? join->form : NULL;
+		if (join->packed)
+			join->form->holders++;
 		set->chosen_eps = NAN;
 		set->suits_itself = false;
 	}
@@ -297,8 +301,259 @@ keep_form(const FastedJoin *join, FastedSet *set, Packing packing)
 void
 cpu_keep_forms(FastedJoin *join)
 {
-	for (int i = 0; i < (join->self ? 1 : 2) && join->laid_out; i++)
+	for (int i = 0; i < join->nsets && join->laid_out; i++)
 		keep_form(join, join->sets[i], join->packing[i]);
 	cpu_form_drop(join->context, join->tried);
 	cpu_form_drop(join->context, join->found);
+}
+
+/* --- pruning */
+
+static bool
+is_worth_it(const FastedJoin *join)
+{
+	return join->context->options.prune == FASTED_PRUNE_FORCE ||
+		cpu_join_area(join) >= PRUNED_AREA_A_ROW * ((double) cpu_join_rows(join) - 1.0);
+}
+
+/* The projection that the sets have, or the one that they may have. */
+static Projection *
+known_projection(const FastedJoin *join)
+{
+	const SetLevels *a = &join->sets[0]->levels;
+	const SetLevels *b = &join->sets[1]->levels;
+	bool		second = a->projection == NULL ||
+		(b->projection != NULL && join->sets[1]->rows.rows > join->sets[0]->rows.rows);
+
+	return second ? b->projection : a->projection;
+}
+
+/*
+ * Slices must be the same wherever they are joined, and the order depends on the kernel's
+ * rounding; and rows of a group lie together.  There rows stay, or are again, in the order
+ * that they came in.
+ */
+static bool
+rows_may_move(const FastedJoin *join)
+{
+	return (join->problem.slices == 1 || join->problem.alike) && join->problem.groups == NULL;
+}
+
+/* Before work begins: memory, and what the sets have. */
+bool
+cpu_prepare_pruning(FastedJoin *join)
+{
+	FastedContext *context = join->context;
+
+	for (int i = 0; i < join->nsets && !rows_may_move(join); i++)
+	{
+		if (join->sets[i]->levels.ordered)
+			cpu_set_forget_form(join->sets[i]);
+	}
+	join->pruning = context->may_prune && rows_may_move(join) && is_worth_it(join);
+	if (!join->pruning)
+		return true;
+	for (int i = 0; i < join->nsets; i++)
+	{
+		if (!cpu_levels_reserve(context, &join->sets[i]->levels, join->sets[i]->rows.rows))
+			return false;
+	}
+	join->projection = known_projection(join);
+	if (join->projection != NULL)
+	{
+		join->projection->holders++;
+		return true;
+	}
+	if (context->fit_room == NULL)
+		context->fit_room = fasted_cpu_map(context->fit_bytes, &context->memory);
+	join->projection = cpu_projection_new(context);
+	join->fitting = true;
+	return context->fit_room != NULL && join->projection != NULL;
+}
+
+/* --- which levels */
+
+/* What a tile costs with these levels, where so many pairs are left after each. */
+static double
+tile_cost(const PruneCosts *costs, uint32_t levels, const uint32_t *hits)
+{
+	double		cost = 0.0;
+	double		left = 0.0;
+
+	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
+	{
+		if ((levels & 1U << level) == 0)
+			continue;
+		if (cost > 0.0 && left <= costs->level[level])
+			return cost + left;
+		cost += costs->level[level];
+		left = hits[level] * costs->recheck;
+	}
+	return cost + (left < costs->full ? left : costs->full);
+}
+
+/* Tests one tile at all levels. */
+static void
+test_tile(Worker *worker, size_t row, size_t col, uint32_t *hits)
+{
+	FastedJoin *join = worker->join;
+	const CpuKernel *kernel = join->context->kernel;
+	Tile		tile = {.row = row,.col = col,.hits = worker->hits,.hit_stride = FASTED_HIT_BYTES};
+
+	for (uint32_t level = 0; level < join->projection->levels; level++)
+	{
+		memset(worker->hits, 0, kernel->tile_rows * FASTED_HIT_BYTES);
+		cpu_sweep_tile(worker, &join->row_set->levels.packed[level],
+					   &join->col_set->levels.packed[level], &tile);
+		hits[level] = cpu_count_hits(kernel, &tile);
+		if (hits[level] == 0)
+			return;
+	}
+}
+
+/* Adds what the tiles of one row of tiles cost, by each sequence; how many they are. */
+static size_t
+test_row(Worker *worker, const PruneCosts *costs, size_t row, double *sums)
+{
+	FastedJoin *join = worker->join;
+	const CpuKernel *kernel = join->context->kernel;
+	size_t		first = join->self ? row / kernel->tile_cols * kernel->tile_cols : 0;
+	size_t		tiles = 0;
+
+	for (size_t col = first; col < join->col_set->rows.rows; col += kernel->tile_cols)
+	{
+		uint32_t	hits[FASTED_PRUNE_LEVELS] = {0};
+
+		if (tiles++ % 64 == 0)
+			if (!cpu_goes_on(join->context))
+			break;
+		test_tile(worker, row, col, hits);
+		for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
+			sums[levels] += tile_cost(costs, levels, hits);
+	}
+	return tiles;
+}
+
+/* The levels, as bits; none: tiles are tested at all dimensions at once. */
+static uint32_t
+cpu_choose_levels(Worker *worker)
+{
+	FastedJoin *join = worker->join;
+	const CpuKernel *kernel = join->context->kernel;
+	uint32_t	rows = (uint32_t) (join->row_set->rows.rows / kernel->tile_rows);
+	uint32_t	tested = cpu_clamp(rows / TESTED_PART, TESTED_LEAST, TESTED_MOST);
+	PruneCosts	costs = cpu_prune_costs(join);
+	double		sums[SEQUENCES] = {0};
+	uint32_t	best = 0;
+	size_t		tiles = 0;
+
+	if (tested > rows)
+		tested = rows;
+	for (uint32_t i = 0; i < tested && !cpu_stopping(join->context); i++)
+		tiles += test_row(worker, &costs,
+						  (size_t) fasted_spread_row(i, tested, rows) * kernel->tile_rows, sums);
+	sums[0] = WORTH * costs.full * tiles;
+	for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
+	{
+		if (sums[levels] < sums[best])
+			best = levels;
+	}
+	return best;
+}
+
+/* --- the phases; the lock is held where one begins */
+
+/* A projection is found, or it turns out that there is no use in one. */
+void
+cpu_fit_projection(Worker *worker)
+{
+	FastedJoin *join = worker->join;
+	bool		forced = join->context->options.prune == FASTED_PRUNE_FORCE;
+
+	join->pruning = (forced || cpu_fit_promises(worker, join->projection)) &&
+		cpu_fit(worker, join->projection);
+}
+
+/* What the sets need to be of the projection, where there is one. */
+bool
+cpu_begin_projecting(FastedJoin *join)
+{
+	bool		projecting = false;
+
+	for (int i = 0; i < join->nsets && join->pruning; i++)
+	{
+		SetLevels  *levels = &join->sets[i]->levels;
+
+		join->level_packing[i] = PACK_ROWS;
+		if (levels->projection == join->projection)
+			join->level_packing[i] = levels->eps == join->choice_eps ? PACKED_ALREADY : PACK_THRESHOLDS;
+		else
+		{
+			levels->ordered = false;
+			projecting = true;
+		}
+	}
+	return projecting;
+}
+
+/* Sets have their order now, and what was packed in another one is void. */
+bool
+cpu_begin_levels(FastedJoin *join)
+{
+	for (int i = 0; i < join->nsets; i++)
+	{
+		FastedSet  *set = join->sets[i];
+
+		if (join->level_packing[i] != PACK_ROWS)
+			continue;
+		set->levels.ordered = true;
+		for (uint32_t level = 0; level < join->projection->levels; level++)
+			cpu_packed_lay_out(join->context, &set->levels.packed[level], set->rows.rows,
+							   LEVEL_WORDS(level), join->context->may_use_int8);
+	}
+	return join->pruning;
+}
+
+/* Which levels, or none. */
+void
+cpu_test_levels(Worker *worker)
+{
+	FastedJoin *join = worker->join;
+
+	if (join->context->options.prune == FASTED_PRUNE_FORCE)
+		join->levels = (1U << join->projection->levels) - 1;
+	else
+		join->levels = cpu_choose_levels(worker);
+	join->leveled = !cpu_stopping(join->context);
+}
+
+/*
+ * At the end of a join, however it ended: what it leaves in its sets.  A set that was
+ * not projected to the end is in no order, and nothing of it is packed.
+ */
+void
+cpu_keep_levels(FastedJoin *join)
+{
+	for (int i = 0; i < join->nsets; i++)
+	{
+		FastedSet  *set = join->sets[i];
+
+		if (join->level_packing[i] == PACKED_ALREADY)
+			continue;
+		if (join->leveled && (join->laid_out || join->level_packing[i] == PACK_THRESHOLDS))
+		{
+			if (join->level_packing[i] == PACK_ROWS)
+			{
+				cpu_projection_drop(join->context, set->levels.projection);
+				set->levels.projection = join->projection;
+				join->projection->holders++;
+			}
+			set->levels.eps = join->choice_eps;
+		}
+		else if (join->level_packing[i] == PACK_ROWS)
+			cpu_set_forget_form(set);
+		else
+			set->levels.eps = NAN;
+	}
+	cpu_projection_drop(join->context, join->projection);
 }

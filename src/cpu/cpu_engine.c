@@ -6,7 +6,6 @@
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +17,8 @@
 #endif
 
 #include "cpu_levels.h"
+#include "cpu_filter.h"
 #include "cpu_phases.h"
-#include "cpu_plan.h"
-#include "cpu_groups.h"
-#include "cpu_recheck.h"
-#include "cpu_workers.h"
 
 /* --- sets */
 
@@ -90,7 +86,6 @@ cpu_set_close(FastedSet *set)
 	cpu_set_forget_form(set);
 	row_store_free(&set->rows, &context->memory);
 	cpu_packed_free(context, &set->packed);
-	cpu_fine_free(context, &set->fine);
 	cpu_levels_free(context, &set->levels);
 	fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), &context->memory);
 	neighbor_lists_free(&set->lists, &context->memory);
@@ -218,31 +213,10 @@ cpu_seal(FastedSet *set)
 		return cpu_fail(set->context, FASTED_INTERNAL, "a set was sealed twice");
 	set->rows.offered = 0;
 	set->sealed = true;
-	if (!cpu_packed_reserve(set->context, &set->packed, set->rows.rows,
-							cpu_packed_row_bytes(set->context)) ||
-		!cpu_squares_reserve(set->context, &set->packed) ||
-		!cpu_fine_reserve(set->context, &set->fine, set->rows.rows))
+	if (!cpu_packed_reserve(set->context, &set->packed, set->rows.rows, FULL_STAGE))
 		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory for a join of %zu rows",
 						set->rows.rows);
 	return FASTED_OK;
-}
-
-static bool
-cpu_set_zero_counts(FastedSet *set)
-{
-	MemoryCount *memory = &set->context->memory;
-	size_t		rows = set->rows.rows;
-
-	if (set->counts != NULL && rows <= set->counts_room)
-	{
-		for (size_t row = 0; row < rows; row++)
-			atomic_init(&set->counts[row], 0);
-		return true;
-	}
-	fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), memory);
-	set->counts = fasted_cpu_map(rows * sizeof(uint32_t), memory);
-	set->counts_room = rows;
-	return set->counts != NULL;
 }
 
 /* --- joins */
@@ -261,7 +235,8 @@ cpu_join_close(FastedJoin *join)
 	pair_pool_reset(&context->pool);
 	context->handed_out = NULL;
 	context->join = NULL;
-	cpu_forget_strips(join);
+	free(join->spans);
+	free(join->stripes);
 	free(join);
 }
 
@@ -316,7 +291,10 @@ make_join(FastedContext *context, const FastedProblem *problem, FastedSet *a, Fa
 	join->sets[0] = a;
 	join->sets[1] = b;
 	join->self = a == b;
+	join->nsets = join->self ? 1 : 2;
+	join->nearest = problem->output == FASTED_OUTPUT_NEAREST;
 	/* tiles are wider than high, and the smaller set has less to fill them */
+	join->row_side = swap;
 	join->row_set = swap ? b : a;
 	join->col_set = swap ? a : b;
 	join->fine_pays = true;
@@ -327,9 +305,21 @@ make_join(FastedContext *context, const FastedProblem *problem, FastedSet *a, Fa
 static bool
 zero_counts(FastedJoin *join)
 {
-	return join->problem.output != FASTED_OUTPUT_COUNTS || join->problem.further ||
-		(cpu_set_zero_counts(join->sets[0]) &&
-		 (join->self || cpu_set_zero_counts(join->sets[1])));
+	MemoryCount *memory = &join->context->memory;
+
+	if (join->problem.output != FASTED_OUTPUT_COUNTS || join->problem.further)
+		return true;
+	for (int i = 0; i < join->nsets; i++)
+	{
+		FastedSet  *set = join->sets[i];
+
+		fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), memory);
+		set->counts_room = set->rows.rows;
+		set->counts = fasted_cpu_map(set->counts_room * sizeof(uint32_t), memory);
+		if (set->counts == NULL)
+			return false;
+	}
+	return true;
 }
 
 /* Lists of neighbours, empty or as the last join left them. */
@@ -338,20 +328,9 @@ begin_lists(FastedJoin *join)
 {
 	FastedSet  *set = join->sets[0];
 
-	return !cpu_finds_nearest(join) || join->problem.further ||
+	return !join->nearest || join->problem.further ||
 		neighbor_lists_begin(&set->lists, set->rows.rows, join->problem.k, join->problem.eps,
 							 &set->context->memory);
-}
-
-/* Room for pairs on their way. */
-static bool
-reserve_pool(FastedJoin *join)
-{
-	FastedContext *context = join->context;
-
-	return join->problem.output != FASTED_OUTPUT_PAIRS ||
-		pair_pool_reserve(&context->pool, cpu_pool_blocks(join->nworkers),
-						  context->block_pairs, &context->memory);
 }
 
 static FastedStatus
@@ -362,15 +341,17 @@ start_work(FastedJoin *join)
 
 	if (!cpu_plan_join(join))
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
-	status = cpu_reserve_workers(context, join->nworkers);
+	status = cpu_reserve_workers(context, join->nworkers, join->nearest);
 	if (status != FASTED_OK)
 		return status;
 	if (join->nworkers > context->nthreads)
 		join->nworkers = context->nthreads;
-	if (!reserve_pool(join) || (cpu_finds_nearest(join) && !cpu_reserve_sums(context)) ||
+	if ((join->problem.output == FASTED_OUTPUT_PAIRS &&
+		 !pair_pool_reserve(&context->pool, cpu_pool_blocks(join->nworkers), context->block_pairs,
+							&context->memory)) ||
 		!cpu_prepare_pruning(join) || !cpu_prepare_choice(join))
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
-	context->units_total += cpu_claims_of(join);
+	context->stats.units_total += cpu_claims_of(join);
 	cpu_begin_join(join);
 	return FASTED_OK;
 }
@@ -413,17 +394,6 @@ deadline_after(int timeout_ms)
 	};
 }
 
-/* The caller is done with the last batch. */
-static void
-take_back(FastedContext *context)
-{
-	if (context->handed_out == NULL)
-		return;
-	pair_pool_release(&context->pool, context->handed_out);
-	context->handed_out = NULL;
-	pthread_cond_signal(&context->free_cond);
-}
-
 static FastedStatus
 cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 {
@@ -435,8 +405,13 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	memset(batch, 0, sizeof(*batch));
 	pthread_mutex_lock(&context->lock);
 	cpu_rest_after(context, CALLER_AWAY_MS + (uint64_t) (timeout_ms > 0 ? timeout_ms : 0));
-	take_back(context);
-	while ((context->handed_out = pair_pool_pop(&context->pool)) == NULL)
+	if (context->handed_out != NULL)
+	{
+		/* the caller is done with the last batch */
+		pair_pool_release(&context->pool, context->handed_out);
+		pthread_cond_signal(&context->free_cond);
+	}
+	while ((context->handed_out = pair_pool_pop(&context->pool.queue_head)) == NULL)
 	{
 		if (join->phase == PHASE_OVER)
 			status = FASTED_DONE;
@@ -487,7 +462,7 @@ cpu_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *length
 {
 	const NeighborLists *lists = &join->sets[0]->lists;
 
-	if (!cpu_finds_nearest(join) || first_row > lists->rows || nrows > lists->rows - first_row)
+	if (!join->nearest || first_row > lists->rows || nrows > lists->rows - first_row)
 		return cpu_fail(join->context, FASTED_INTERNAL,
 						"neighbors were asked for that the join does not have");
 	for (size_t i = 0; i < nrows; i++)
@@ -572,28 +547,32 @@ find_processor_name(void)
 #if defined(__x86_64__)
 	unsigned	brand[13] = {0};
 	const char *text = (const char *) brand;
-	bool		known = true;
 
 	for (unsigned i = 0; i < 3; i++)
-		known = known && __get_cpuid(0x80000002U + i, &brand[4 * i],
-									 &brand[4 * i + 1], &brand[4 * i + 2],
-									 &brand[4 * i + 3]);
-	if (known)
-	{
-		while (*text == ' ')
-			text++;
-		snprintf(name, size, "%s", text);
+		(void) __get_cpuid(0x80000002U + i, &brand[4 * i], &brand[4 * i + 1],
+						   &brand[4 * i + 2], &brand[4 * i + 3]);
+	while (*text == ' ')
+		text++;
+	snprintf(name, size, "%s", text);
+	if (*text != '\0')
 		return;
-	}
 #endif
 	snprintf(name, size, "%s", uname(&system) == 0 ? system.machine : "cpu");
 }
 
+/* What the statistics say from the beginning. */
 static void
-device_name(char *name, size_t size)
+name_all(FastedContext *context)
 {
+	FastedStats *stats = &context->stats;
+
 	pthread_once(&processor_named, find_processor_name);
-	snprintf(name, size, "%s", processor_name);
+	snprintf(stats->engine, sizeof(stats->engine), "cpu");
+	snprintf(stats->filter, sizeof(stats->filter), "fp32");
+	snprintf(stats->device, sizeof(stats->device), "%s", processor_name);
+	if (context->kernel != NULL)
+		snprintf(stats->kernel, sizeof(stats->kernel), "%s", context->kernel->name);
+	stats->dimensions = context->options.dimensions;
 }
 
 static FastedStatus
@@ -612,10 +591,13 @@ cpu_open(const FastedOptions *options, FastedContext **result)
 	}
 	*result = context;
 	context->options = *options;
+	context->cosine = options->metric == FASTED_METRIC_COSINE;
+	context->doubles = options->element == FASTED_ELEMENT_DOUBLE;
+	context->padded = (options->dimensions + 31) / 32 * 32;
 	status = check_options(context);
 	/* the caller's strings need not live on */
 	context->options.kernel = context->options.devices = NULL;
-	device_name(context->device, sizeof(context->device));
+	name_all(context);
 	if (!FASTED_FAILED(status))
 		cpu_plan_memory(context);
 	return status;
@@ -624,34 +606,13 @@ cpu_open(const FastedOptions *options, FastedContext **result)
 static void
 cpu_stats(const FastedContext *context, FastedStats *stats)
 {
-	/* atomic_load wants no const in C11 */
-	FastedContext *open = (FastedContext *) (uintptr_t) context;
+	pthread_mutex_t *lock = (pthread_mutex_t *) (uintptr_t) &context->lock;
 
-	memset(stats, 0, sizeof(*stats));
-	snprintf(stats->engine, sizeof(stats->engine), "cpu");
-	snprintf(stats->filter, sizeof(stats->filter), "%s",
-			 !atomic_load(&open->int8) ? "fp32"
-			 : context->kernel->int8->bytes == 2 ? "int16" : "int8");
-	stats->filter_sampled = atomic_load(&open->filter_sampled);
-	stats->sampled_candidates = atomic_load(&open->sampled_candidates);
-	stats->sampled_pairs = atomic_load(&open->sampled_pairs);
-	memcpy(stats->device, context->device, sizeof(stats->device));
-	if (context->kernel != NULL)
-		snprintf(stats->kernel, sizeof(stats->kernel), "%s", context->kernel->name);
+	pthread_mutex_lock(lock);
+	*stats = context->stats;
+	pthread_mutex_unlock(lock);
 	stats->threads = context->join != NULL ? context->join->nworkers : context->nthreads;
-	stats->dimensions = context->options.dimensions;
-	stats->units_total = context->units_total;
-	stats->order_hash = atomic_load(&open->order_hash);
-	stats->units_done = atomic_load(&open->units_done);
-	stats->candidates = atomic_load(&open->candidates);
-	stats->pairs = atomic_load(&open->pairs);
-	for (int level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		stats->pruned_tiles[level] = atomic_load(&open->tiles[level]);
-	stats->full_tiles = atomic_load(&open->full_tiles);
 	stats->host_bytes = context->memory.peak;
-	stats->prepare_seconds = 1e-9 * (double) atomic_load(&open->prepare_ns);
-	stats->filter_seconds = 1e-9 * (double) atomic_load(&open->filter_ns);
-	stats->refine_seconds = 1e-9 * (double) atomic_load(&open->refine_ns);
 }
 
 static const char *

@@ -22,15 +22,6 @@
 #define RECHECK_DIMENSION_COST 48.0
 #define RECHECK_COST 8192.0
 
-/* What the ways on from a level cost. */
-typedef struct PruneCosts
-{
-	uint32_t	first;			/* level */
-	double		level[FASTED_PRUNE_LEVELS];
-	double		full;
-	double		recheck;		/* of one candidate */
-} PruneCosts;
-
 /*
  * Sweeps all tiles of one block pair, slice by slice.  On the diagonal only
  * tiles with some column beyond their first row.
@@ -42,10 +33,6 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 	bool		nearest = cpu_goes_by_radii(worker->join);
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->kernel;
-	void		(*sweep_tiles) (const TileSweep *sweep) =
-		b->layout.int8 ? kernel->int8->sweep : kernel->sweep;
-	uint32_t	words = b->layout.words;
-	uint32_t	slice = b->layout.slice;
 	uint32_t	tiles = (strip->rows_a + kernel->tile_rows - 1) / kernel->tile_rows;
 	size_t		column_size = (size_t) tiles * kernel->tile_rows
 		* kernel->tile_cols;
@@ -57,24 +44,15 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 		.hit_stride = worker->join->hit_stride,
 	};
 
-	for (uint32_t k = 0; k < words; k += slice)
+	for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
 	{
 		if (k > 0)
-			cpu_rest_if_alone(context);
-		sweep.depth = words - k < slice ? words - k : slice;
-		sweep.first = k == 0;
-		sweep.last = k + sweep.depth == words;
-		sweep.a = (const uint32_t *) a->as_a.packed
-			+ pack_offset(&a->layout, kernel->width,
-						  strip->first_a / kernel->width, k);
-
+			(void) cpu_goes_on(context);
 		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
 		{
 			if (cpu_stopping(context))
 				return;
-			sweep.b = (const uint32_t *) b->as_b.packed
-				+ pack_offset(&b->layout, kernel->width,
-							  (first_b + col) / kernel->width, k);
+			cpu_point_at_slice(&sweep, kernel, a, strip->first_a, b, first_b + col, k);
 			sweep.tiles = tiles;
 			if (strip->diagonal && number == 0)
 			{
@@ -91,7 +69,7 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 			sweep.hits = worker->hits + number * FASTED_HIT_BYTES + col / 8;
 			if (nearest)
 				cpu_point_at_thresholds(worker, a, strip->first_a, first_b + col, &sweep);
-			sweep_tiles(&sweep);
+			cpu_sweep(kernel, b, &sweep);
 		}
 	}
 }
@@ -115,27 +93,20 @@ cost_at(const CpuKernel *kernel, uint32_t dimensions, bool int8)
 	return TILE_COST + sizeof(uint32_t) * (int8 ? cpu_int8_words(kernel, dimensions) : dimensions);
 }
 
-double
-cpu_level_cost(const FastedContext *context, uint32_t level)
+PruneCosts
+cpu_prune_costs(const FastedJoin *join)
 {
-	return cost_at(context->kernel, LEVEL_WORDS(level), context->may_use_int8);
-}
-
-/* Of a tile at all dimensions. */
-double
-cpu_full_cost(const FastedJoin *join)
-{
-	return cost_at(join->context->kernel, join->context->options.dimensions, join->int8);
-}
-
-/* Of one candidate. */
-double
-cpu_recheck_cost(const FastedContext *context)
-{
+	const FastedContext *context = join->context;
 	const CpuKernel *kernel = context->kernel;
+	uint32_t	d = context->options.dimensions;
+	PruneCosts	costs = {
+		.full = cost_at(kernel, d, join->int8),
+		.recheck = (RECHECK_COST + RECHECK_DIMENSION_COST * d) / (kernel->tile_rows * kernel->tile_cols),
+	};
 
-	return (RECHECK_COST + RECHECK_DIMENSION_COST * context->options.dimensions)
-		/ (kernel->tile_rows * kernel->tile_cols);
+	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		costs.level[level] = cost_at(kernel, LEVEL_WORDS(level), context->may_use_int8);
+	return costs;
 }
 
 /* --- levels */
@@ -204,9 +175,6 @@ void
 cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b, const Tile *tile)
 {
 	const CpuKernel *kernel = worker->context->kernel;
-	uint32_t	width = kernel->width;
-	uint32_t	words = b->layout.words;
-	size_t		within = tile->row % width;
 	TileSweep	sweep = {
 		.tiles = 1,
 		.partial = worker->partial,
@@ -218,16 +186,10 @@ cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b, const T
 
 	if (cpu_goes_by_radii(worker->join))
 		cpu_point_at_thresholds(worker, a, tile->row, tile->col, &sweep);
-	for (uint32_t k = 0; k < words; k += b->layout.slice)
+	for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
 	{
-		sweep.depth = words - k < b->layout.slice ? words - k : b->layout.slice;
-		sweep.first = k == 0;
-		sweep.last = k + sweep.depth == words;
-		sweep.a = (const uint32_t *) a->as_a.packed
-			+ pack_offset(&a->layout, width, tile->row / width, k) + within;
-		sweep.b = (const uint32_t *) b->as_b.packed
-			+ pack_offset(&b->layout, width, tile->col / width, k);
-		(b->layout.int8 ? kernel->int8->sweep : kernel->sweep) (&sweep);
+		cpu_point_at_slice(&sweep, kernel, a, tile->row, b, tile->col, k);
+		cpu_sweep(kernel, b, &sweep);
 	}
 }
 
@@ -253,23 +215,24 @@ test_again(Worker *worker, const PackedRows *a, const PackedRows *b, const Tile 
 
 /* A tile with hits of the first level goes on. */
 static void
-follow_tile(Worker *worker, const PruneCosts *costs, const Tile *tile, uint32_t hits)
+follow_tile(Worker *worker, const PruneCosts *costs, uint32_t first, const Tile *tile,
+			uint32_t hits)
 {
 	FastedJoin *join = worker->join;
 
-	for (uint32_t level = costs->first + 1; level < join->projection->levels; level++)
+	for (uint32_t level = first + 1; level < join->projection->levels; level++)
 	{
 		if ((join->levels & 1U << level) == 0)
 			continue;
 		if (hits * costs->recheck <= costs->level[level])
 			return;
-		worker->tiles[level]++;
+		worker->work.pruned_tiles[level]++;
 		hits = test_again(worker, &join->row_set->levels.packed[level],
 						  &join->col_set->levels.packed[level], tile);
 	}
 	if (hits * costs->recheck <= costs->full)
 		return;
-	worker->full_tiles++;
+	worker->work.full_tiles++;
 	(void) test_again(worker, &join->row_set->packed, &join->col_set->packed, tile);
 }
 
@@ -291,7 +254,8 @@ overlay(const uint8_t *hits, size_t hit_stride, uint32_t rows, uint64_t *all)
 
 /* The tiles of one block pair after the first level. */
 static void
-follow_block(Worker *worker, const PruneCosts *costs, const Strip *strip, uint32_t number)
+follow_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Strip *strip,
+			 uint32_t number)
 {
 	FastedJoin *join = worker->join;
 	const CpuKernel *kernel = join->context->kernel;
@@ -307,7 +271,7 @@ follow_block(Worker *worker, const PruneCosts *costs, const Strip *strip, uint32
 
 		if (cpu_stopping(join->context))
 			return;
-		worker->tiles[costs->first] += (rows_b + kernel->tile_cols - 1) / kernel->tile_cols;
+		worker->work.pruned_tiles[first] += (rows_b + kernel->tile_cols - 1) / kernel->tile_cols;
 		if (!overlay(hits, join->hit_stride, kernel->tile_rows, all))
 			continue;
 		memset(worker->has_hits + row, true, kernel->tile_rows);
@@ -319,23 +283,9 @@ follow_block(Worker *worker, const PruneCosts *costs, const Strip *strip, uint32
 			};
 
 			if (hit_bits((const uint8_t *) all + col / 8, kernel->tile_cols) != 0)
-				follow_tile(worker, costs, &tile, cpu_count_hits(kernel, &tile));
+				follow_tile(worker, costs, first, &tile, cpu_count_hits(kernel, &tile));
 		}
 	}
-}
-
-static PruneCosts
-costs_of(const FastedJoin *join)
-{
-	PruneCosts	costs = {
-		.first = (uint32_t) __builtin_ctz(join->levels),
-		.full = cpu_full_cost(join),
-		.recheck = cpu_recheck_cost(join->context),
-	};
-
-	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
-		costs.level[level] = cpu_level_cost(join->context, level);
-	return costs;
 }
 
 /* Fills the worker's hit map, as cpu_filter_strip does. */
@@ -343,14 +293,15 @@ void
 cpu_prune_strip(Worker *worker, const Strip *strip)
 {
 	FastedJoin *join = worker->join;
-	PruneCosts	costs = costs_of(join);
+	PruneCosts	costs = cpu_prune_costs(join);
+	uint32_t	first = (uint32_t) __builtin_ctz(join->levels);
 
-	cpu_filter_strip(worker, &join->row_set->levels.packed[costs.first],
-					 &join->col_set->levels.packed[costs.first], strip);
+	cpu_filter_strip(worker, &join->row_set->levels.packed[first],
+					 &join->col_set->levels.packed[first], strip);
 	memset(worker->has_hits, false, sizeof(worker->has_hits));
 	for (uint32_t number = 0; number < strip->blocks; number++)
 	{
-		cpu_rest_if_alone(join->context);
-		follow_block(worker, &costs, strip, number);
+		(void) cpu_goes_on(join->context);
+		follow_block(worker, &costs, first, strip, number);
 	}
 }

@@ -11,11 +11,8 @@
  *-------------------------------------------------------------------------
  */
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "../engine/filter_bound.h"
 #include "cpu_levels.h"
 #include "row_body.h"
 
@@ -74,32 +71,12 @@ typedef struct Fit
 static uint32_t
 fit_rows(const FastedContext *context)
 {
-	uint32_t	rows = FIT_COORDINATES / context->options.dimensions;
+	uint32_t	rows = cpu_clamp(FIT_COORDINATES / context->options.dimensions, FIT_ROWS_LEAST,
+								 FIT_ROWS_MOST);
 
-	if (rows < FIT_ROWS_LEAST)
-		rows = FIT_ROWS_LEAST;
 	if (context->options.prune == FASTED_PRUNE_FORCE)
 		rows = LOOK_ROWS;		/* for tests: little memory, and any directions will do */
-	if (rows > FIT_ROWS_MOST)
-		rows = FIT_ROWS_MOST;
 	return rows / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH;
-}
-
-/* Columns in which so many directions are found. */
-static uint32_t
-fit_columns(const FastedContext *context, uint32_t directions)
-{
-	return cpu_product_columns(context, directions + EXTRA_DIRECTIONS);
-}
-
-/* A piece of the room. */
-static void *
-carve(uintptr_t *next, size_t bytes)
-{
-	uintptr_t	piece = *next;
-
-	*next += (bytes + 63) / 64 * 64;
-	return (void *) piece;
 }
 
 /* Lays out the room that begins there, for so many rows and columns; its bytes. */
@@ -113,21 +90,21 @@ lay_out_room(Fit *fit, uintptr_t room, const FastedContext *context, uint32_t ro
 	uint32_t	most = rows > LOOK_ROWS ? rows : LOOK_ROWS;
 	uintptr_t	next = room;
 
-	fit->x = carve(&next, rows * (size_t) d * sizeof(float));
-	fit->transpose = carve(&next, rows * padded * sizeof(float));
-	fit->operand = carve(&next, columns * longest * sizeof(float));
-	fit->directions = carve(&next, columns * longest * sizeof(float));
-	fit->products = carve(&next, columns * (size_t) rows * sizeof(float));
-	fit->turned = carve(&next, columns * (size_t) d * sizeof(float));
-	fit->projected = carve(&next, LOOK_ROWS * cpu_projected_stride(context) * sizeof(float));
-	fit->level_rows = carve(&next, FASTED_INT8_SCALE_ROWS * LEVEL_MOST_WORDS * sizeof(float));
-	fit->zeros = carve(&next, longest * sizeof(float));
-	fit->wide = carve(&next, (longest > most ? longest : most) * sizeof(double));
-	fit->sums = carve(&next, FASTED_MAX_WIDTH * PRODUCT_COLUMNS * sizeof(double));
-	fit->matrix = carve(&next, columns * (size_t) columns * sizeof(double));
-	fit->vectors = carve(&next, columns * (size_t) columns * sizeof(double));
-	fit->places = carve(&next, columns * sizeof(uint32_t));
-	fit->pointers = carve(&next, (most > columns ? most : columns) * sizeof(float *));
+	fit->x = fasted_carve(&next, rows * (size_t) d * sizeof(float));
+	fit->transpose = fasted_carve(&next, rows * padded * sizeof(float));
+	fit->operand = fasted_carve(&next, columns * longest * sizeof(float));
+	fit->directions = fasted_carve(&next, columns * longest * sizeof(float));
+	fit->products = fasted_carve(&next, columns * (size_t) rows * sizeof(float));
+	fit->turned = fasted_carve(&next, columns * (size_t) d * sizeof(float));
+	fit->projected = fasted_carve(&next, LOOK_ROWS * cpu_projected_stride(context) * sizeof(float));
+	fit->level_rows = fasted_carve(&next, FASTED_INT8_SCALE_ROWS * LEVEL_MOST_WORDS * sizeof(float));
+	fit->zeros = fasted_carve(&next, longest * sizeof(float));
+	fit->wide = fasted_carve(&next, ((longest > most ? longest : most) + 31) * sizeof(double));
+	fit->sums = fasted_carve(&next, FASTED_MAX_WIDTH * PRODUCT_COLUMNS * sizeof(double));
+	fit->matrix = fasted_carve(&next, columns * (size_t) columns * sizeof(double));
+	fit->vectors = fasted_carve(&next, columns * (size_t) columns * sizeof(double));
+	fit->places = fasted_carve(&next, columns * sizeof(uint32_t));
+	fit->pointers = fasted_carve(&next, (most > columns ? most : columns) * sizeof(float *));
 	return next - room;
 }
 
@@ -138,35 +115,27 @@ cpu_fit_bytes(const FastedContext *context)
 	Fit			fit;
 
 	return lay_out_room(&fit, 0, context, fit_rows(context),
-						fit_columns(context, cpu_most_directions(context, cpu_prune_levels(context))));
+						cpu_product_columns(context, EXTRA_DIRECTIONS
+											+ cpu_most_directions(context, cpu_prune_levels(context))));
 }
 
 static void
 begin_fit(Fit *fit, Worker *worker, uint32_t rows, uint32_t directions)
 {
 	FastedContext *context = worker->context;
+	const CpuKernel *kernel = context->product_kernel;
 	uint32_t	d = context->options.dimensions;
-	uint32_t	width = context->product_kernel->width;
 
-	memset(fit, 0, sizeof(*fit));
-	fit->worker = worker;
-	fit->kernel = context->product_kernel;
-	fit->d = d;
-	fit->rows = rows;
-	fit->columns = fit_columns(context, directions);
-	(void) lay_out_room(fit, (uintptr_t) context->fit_room, context, rows, fit->columns);
-	fit->by_row = (PackLayout) {.words = d,.slice = FASTED_PRUNE_PIECE,.padded_rows = rows};
-	fit->by_coordinate = (PackLayout) {
-		.words = rows,.slice = FASTED_PRUNE_PIECE,.padded_rows = (d + width - 1) / width * width
+	*fit = (Fit) {
+		.worker = worker,.kernel = kernel,.d = d,.rows = rows,
+		.columns = cpu_product_columns(context, directions + EXTRA_DIRECTIONS),
+		.by_row = {.words = d,.slice = FASTED_PRUNE_PIECE,.padded_rows = rows},
+		.by_coordinate = {
+			.words = rows,.slice = FASTED_PRUNE_PIECE,
+			.padded_rows = (d + kernel->width - 1) / kernel->width * kernel->width
+		}
 	};
-}
-
-/* Rests where it is told to; false: it is to stop. */
-static bool
-goes_on(const Fit *fit)
-{
-	cpu_rest_if_alone(fit->worker->context);
-	return !cpu_stopping(fit->worker->context);
+	(void) lay_out_room(fit, (uintptr_t) context->fit_room, context, rows, fit->columns);
 }
 
 /* --- eigenvectors of a small symmetric matrix: any directions will do, so a few sweeps are enough */
@@ -253,27 +222,6 @@ cpu_eigenvectors(double *matrix, double *vectors, uint32_t *places, uint32_t n)
 
 /* --- numbers */
 
-static double
-dot(const double *x, const float *y, uint32_t n)
-{
-	Double4		sum = {0};
-	double		rest = 0.0;
-	uint32_t	k = 0;
-
-	for (; k + 4 <= n; k += 4)
-	{
-		Double4		v;
-		Float4		w;
-
-		memcpy(&v, x + k, sizeof(v));
-		memcpy(&w, y + k, sizeof(w));
-		sum += v * __builtin_convertvector(w, Double4);
-	}
-	for (; k < n; k++)
-		rest += x[k] * y[k];
-	return sum[0] + sum[1] + sum[2] + sum[3] + rest;
-}
-
 /* x += factor * y */
 static void
 add_times(double *x, double factor, const float *y, uint32_t n)
@@ -294,44 +242,7 @@ add_times(double *x, double factor, const float *y, uint32_t n)
 		x[k] += factor * y[k];
 }
 
-static double
-norm_of(const double *x, uint32_t n)
-{
-	double		sum = 0.0;
-
-	for (uint32_t k = 0; k < n; k++)
-		sum += x[k] * x[k];
-	return sqrt(sum);
-}
-
-static void
-widen(const float *x, uint32_t n, double *wide)
-{
-	for (uint32_t k = 0; k < n; k++)
-		wide[k] = x[k];
-}
-
-static int
-compare_doubles(const void *left, const void *right)
-{
-	double		x = *(const double *) left;
-	double		y = *(const double *) right;
-
-	return (x > y) - (x < y);
-}
-
 /* --- the sample's centre and scale */
-
-/* The distance of a row to the centre; infinite where it is not finite. */
-static double
-distance_to(const float *row, const double *centre, uint32_t d)
-{
-	double		sum = 0.0;
-
-	for (uint32_t k = 0; k < d; k++)
-		sum += (row[k] - centre[k]) * (row[k] - centre[k]);
-	return sum <= DBL_MAX ? sqrt(sum) : INFINITY;
-}
 
 /* The mean of rows that are nearer than so to the old one. */
 static void
@@ -379,12 +290,16 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 	double		typical = 1.0;
 	double		far = 0.0;
 
-	memset(mean, 0, fit->d * sizeof(double));
+	memset(mean, 0, (fit->d + 31) * sizeof(double));
 	for (int round = 0; round < 2 && count > 0; round++)
 	{
 		for (uint32_t i = 0; i < count; i++)
-			sorted[i] = distances[i] = distance_to(fit->pointers[i], mean, fit->d);
-		qsort(sorted, count, sizeof(double), compare_doubles);
+		{
+			double		dist = fit->kernel->distance_wide(mean, fit->pointers[i], fit->d);
+
+			sorted[i] = distances[i] = dist <= DBL_MAX ? dist : INFINITY;
+		}
+		cpu_sort_doubles(sorted, count);
 		typical = sorted[count / 2];
 		far = sorted[count - 1 - count / 4];
 		take_mean(fit, count, distances, fmin(round == 0 ? DBL_MAX : sorted[count - 1 - count / OUTLIERS],
@@ -449,7 +364,7 @@ multiply(const Fit *fit, const float *a, const PackLayout *a_layout, uint32_t n,
 		return false;
 	for (uint32_t sliver = 0; sliver * width < n; sliver++)
 	{
-		if (!goes_on(fit))
+		if (!cpu_goes_on(fit->worker->context))
 			return false;
 		cpu_multiply_sliver(fit->kernel, a, a_layout, sliver, fit->operand, &layout, fit->sums);
 		for (uint32_t r = 0; r < width && sliver * width + r < n; r++)
@@ -477,20 +392,20 @@ orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
 		double		before;
 		double		norm;
 
-		if (!goes_on(fit))
+		if (!cpu_goes_on(fit->worker->context))
 			return 0;
-		widen(columns + (size_t) j * d, d, fit->wide);
-		before = norm_of(fit->wide, d);
+		fit->kernel->widen(columns + (size_t) j * d, d, fit->wide);
+		before = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));
 		for (int pass = 0; pass < passes; pass++)
 		{
 			for (uint32_t i = 0; i < kept; i++)
 			{
 				const float *other = columns + (size_t) i * d;
 
-				add_times(fit->wide, -dot(fit->wide, other, d), other, d);
+				add_times(fit->wide, -fit->kernel->dot_wide(fit->wide, other, d), other, d);
 			}
 		}
-		norm = norm_of(fit->wide, d);
+		norm = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));
 		if (!(norm > DEPENDENT * before) || !(norm <= DBL_MAX))
 			continue;
 		for (uint32_t k = 0; k < d; k++)
@@ -518,19 +433,19 @@ turn_directions(const Fit *fit, uint32_t count, uint32_t wanted)
 {
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (!goes_on(fit))
+		if (!cpu_goes_on(fit->worker->context))
 			return false;
-		widen(fit->products + (size_t) i * fit->rows, fit->rows, fit->wide);
+		fit->kernel->widen(fit->products + (size_t) i * fit->rows, fit->rows, fit->wide);
 		for (uint32_t j = 0; j <= i; j++)
 			fit->matrix[i * count + j] = fit->matrix[j * count + i] =
-				dot(fit->wide, fit->products + (size_t) j * fit->rows, fit->rows);
+				fit->kernel->dot_wide(fit->wide, fit->products + (size_t) j * fit->rows, fit->rows);
 	}
 	cpu_eigenvectors(fit->matrix, fit->vectors, fit->places, count);
 	for (uint32_t i = 0; i < wanted; i++)
 	{
 		const double *vector = fit->vectors + (size_t) fit->places[i] * count;
 
-		if (!goes_on(fit))
+		if (!cpu_goes_on(fit->worker->context))
 			return false;
 		memset(fit->wide, 0, fit->d * sizeof(double));
 		for (uint32_t j = 0; j < count; j++)
@@ -549,13 +464,14 @@ measure_eta(const Fit *fit, uint32_t count)
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (!goes_on(fit))
+		if (!cpu_goes_on(fit->worker->context))
 			return INFINITY;
-		widen(fit->turned + (size_t) i * fit->d, fit->d, fit->wide);
+		fit->kernel->widen(fit->turned + (size_t) i * fit->d, fit->d, fit->wide);
 		for (uint32_t j = 0; j <= i; j++)
 		{
-			double		off = fabs(dot(fit->wide, fit->turned + (size_t) j * fit->d, fit->d)
-								   - (i == j ? 1.0 : 0.0)) + 2.0 * fasted_sum_slack(fit->d);
+			double		product = fit->kernel->dot_wide(fit->wide, fit->turned + (size_t) j * fit->d,
+														fit->d);
+			double		off = fabs(product - (i == j ? 1.0 : 0.0)) + 2.0 * fasted_sum_slack(fit->d);
 
 			sum += (i == j ? 1.0 : 2.0) * off * off;
 		}
@@ -614,7 +530,7 @@ project_rows(const Fit *fit, const Projection *projection, uint32_t count)
 		const float *rows[FASTED_MAX_WIDTH] = {NULL};
 		const double moved[FASTED_MAX_WIDTH] = {0}; /* of a sample nobody asks */
 
-		if (!goes_on(fit))
+		if (!cpu_goes_on(fit->worker->context))
 			return false;
 		for (uint32_t r = 0; r < width && first + r < count; r++)
 			rows[r] = fit->pointers[first + r];
@@ -629,10 +545,10 @@ static void
 find_level_form(const Fit *fit, Projection *projection, uint32_t level, uint32_t count)
 {
 	Form	   *form = &projection->forms[level];
+	Sample		rows = {.counts = {count},.given = fit->pointers};
 	uint32_t	words = LEVEL_WORDS(level);
 
-	for (uint32_t k = 0; k < words; k++)
-		fit->wide[k] = 0.0;
+	memset(fit->wide, 0, words * sizeof(double));
 	for (uint32_t i = 0; i < count; i++)
 	{
 		float	   *row = fit->level_rows + (size_t) i * words;
@@ -648,7 +564,7 @@ find_level_form(const Fit *fit, Projection *projection, uint32_t level, uint32_t
 	form->transform = (Int8Transform) {
 		.dimensions = words,.padded = words,.centre = form->centre,.scale = 1.0f
 	};
-	form->transform.scale = cpu_int8_find_factor(fit->worker, &form->transform, fit->pointers, count);
+	form->transform.scale = cpu_int8_find_factor(fit->worker, &form->transform, &rows);
 	form->has_int8 = true;
 }
 
@@ -660,11 +576,12 @@ static uint32_t
 point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t step, uint32_t most)
 {
 	uint32_t	count = 0;
+	double		square;
 
-	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most && goes_on(fit); s += step)
+	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most && cpu_goes_on(fit->worker->context); s += step)
 	{
 		const float *row = cpu_filter_row(fit->worker, cpu_stored_sample_row(sample, s),
-										  fit->transpose + (size_t) count * fit->d);
+										  fit->transpose + (size_t) count * fit->d, &square);
 
 		if (row != NULL)
 			fit->pointers[count++] = row;
@@ -692,15 +609,12 @@ cpu_fit(Worker *worker, Projection *projection)
 	if (!find_directions(&fit, projection, count, wanted))
 		return false;
 	projection->stride = projection->directions + 2 * projection->levels;
+	count = point_at_rows(&fit, &sample, 0, cpu_sample_size(&sample) / FASTED_INT8_SCALE_ROWS + 1,
+						  FASTED_INT8_SCALE_ROWS);
+	if (!project_rows(&fit, projection, count))
+		return false;
 	for (uint32_t level = 0; level < projection->levels; level++)
-	{
-		count = point_at_rows(&fit, &sample, 0,
-							  cpu_sample_size(&sample) / FASTED_INT8_SCALE_ROWS + 1,
-							  FASTED_INT8_SCALE_ROWS);
-		if (!project_rows(&fit, projection, count))
-			return false;
 		find_level_form(&fit, projection, level, count);
-	}
 	return !cpu_stopping(context);
 }
 
@@ -711,7 +625,7 @@ count_near(const Fit *fit, const Projection *projection, uint32_t count, double 
 	uint32_t	n = projection->directions + 1;
 	uint64_t	near = 0;
 
-	for (uint32_t i = 0; i < count && goes_on(fit); i++)
+	for (uint32_t i = 0; i < count && cpu_goes_on(fit->worker->context); i++)
 	{
 		const float *x = fit->projected + (size_t) i * projection->stride;
 

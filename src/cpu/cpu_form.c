@@ -24,8 +24,6 @@
  *-------------------------------------------------------------------------
  */
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../engine/filter_bound.h"
@@ -55,12 +53,10 @@
 static double
 square_of(const Worker *worker, const float *row)
 {
-	const FastedContext *context = worker->context;
+	const CpuKernel *kernel = worker->context->kernel;
 
-	if (cpu_has_doubles(context))
-		return context->kernel->dot_double((const double *) row, (const double *) row,
-										   context->options.dimensions);
-	return context->kernel->dot(row, row, context->options.dimensions);
+	return (worker->context->doubles ? kernel->dot_double : kernel->dot)
+		(row, row, worker->context->options.dimensions);
 }
 
 static const float *
@@ -82,7 +78,7 @@ cpu_row_moved(const FastedContext *context, const float *row)
 	uint32_t	d = context->options.dimensions;
 	double		error2 = 0.0;
 
-	if (!cpu_has_doubles(context) || cpu_is_cosine(context))
+	if (!context->doubles || context->cosine)
 		return 0.0;
 	for (uint32_t k = 0; k < d; k++)
 	{
@@ -93,74 +89,40 @@ cpu_row_moved(const FastedContext *context, const float *row)
 	return fasted_narrowed(error2, d);
 }
 
-/* The row's direction; zeros where it has none.  The square is the row's x.x. */
-static const float *
-write_direction(const Worker *worker, const float *row, double square, float *direction)
-{
-	uint32_t	d = worker->context->options.dimensions;
-	double		scale = 1.0 / sqrt(square);
-
-	if (!fasted_has_direction(square))
-		memset(direction, 0, d * sizeof(float));
-	else
-	{
-		for (uint32_t k = 0; k < d; k++)
-			direction[k] = (float) (cpu_coordinate(worker->context, row, k) * scale);
-	}
-	return direction;
-}
-
-/* What the filter sees of a row, perhaps written to `to`; NULL: it has no pairs. */
-const float *
-cpu_filter_row(const Worker *worker, const float *row, float *to)
-{
-	double		square;
-
-	if (!cpu_is_cosine(worker->context))
-		return cpu_has_doubles(worker->context) ? write_narrowed(worker, row, to) : row;
-	square = square_of(worker, row);
-	return fasted_has_direction(square) ? write_direction(worker, row, square, to) : NULL;
-}
-
 /*
- * The row at this place of those to be packed: what is packed for it, NULL for a row
- * that has no pairs.  Keeps its x.x for the recheck.
+ * What the filter sees of a row, perhaps written to `to`; NULL: it has no pairs.  By cosine it
+ * is the direction; the recheck wants the row's x.x.
  */
 const float *
-cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t place, const float *row)
+cpu_filter_row(const Worker *worker, const float *row, float *to, double *square)
 {
-	float	   *room = cpu_direction_room(worker, place % worker->context->kernel->width);
-	double		square;
+	uint32_t	d = worker->context->options.dimensions;
+	double		scale;
 
-	if (!cpu_is_cosine(worker->context))
-		return cpu_filter_row(worker, row, room);
-	square = to->squares[place] = square_of(worker, row);
-	if (!fasted_has_direction(square))
+	if (!worker->context->cosine)
+		return worker->context->doubles ? write_narrowed(worker, row, to) : row;
+	*square = square_of(worker, row);
+	if (!fasted_has_direction(*square))
 		return NULL;
-	return write_direction(worker, row, square, room);
+	scale = 1.0 / sqrt(*square);
+	for (uint32_t k = 0; k < d; k++)
+		to[k] = (float) (cpu_coordinate(worker->context, row, k) * scale);
+	return to;
 }
 
 /* Row s of a sample as the filter sees it; good until the next call. */
 static const float *
 cpu_sample_row(Worker *worker, const Sample *sample, uint32_t s)
 {
-	const float *row = cpu_stored_sample_row(sample, s);
-
-	return cpu_is_cosine(worker->context)
-		? write_direction(worker, row, square_of(worker, row), worker->directions)
-		: cpu_filter_row(worker, row, worker->directions);
-}
-
-/* The factor by which a stored row becomes what the filter sees; NaN: it has no pairs. */
-static double
-cpu_row_scale(const Worker *worker, const float *row)
-{
+	const float *row;
 	double		square;
 
-	if (!cpu_is_cosine(worker->context))
-		return 1.0;
-	square = square_of(worker, row);
-	return fasted_has_direction(square) ? 1.0 / sqrt(square) : NAN;
+	if (sample->given != NULL)
+		return sample->given[s];
+	row = cpu_filter_row(worker, cpu_stored_sample_row(sample, s), worker->directions, &square);
+	if (row == NULL)
+		row = memset(worker->directions, 0, worker->context->options.dimensions * sizeof(float));
+	return row;
 }
 
 /* --- the centre and the scale */
@@ -172,16 +134,12 @@ cpu_row_scale(const Worker *worker, const float *row)
 Sample
 cpu_take_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least, uint32_t most)
 {
-	uint32_t	count = coordinates / join->context->options.dimensions;
+	uint32_t	count = cpu_clamp(coordinates / join->context->options.dimensions, least, most);
 	Sample		sample = {.rows = {&join->sets[0]->rows, &join->sets[1]->rows}};
 
-	if (count < least)
-		count = least;
-	if (count > most)
-		count = most;
 	if (!join->self)
 		count = (count + 1) / 2;
-	for (int i = 0; i < (join->self ? 1 : 2); i++)
+	for (int i = 0; i < join->nsets; i++)
 		sample.counts[i] = count < sample.rows[i]->rows ? count
 			: (uint32_t) sample.rows[i]->rows;
 	return sample;
@@ -189,20 +147,12 @@ cpu_take_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least, ui
 
 /* The mean of the middle half of some values, which this sorts. */
 static float
-middle_mean(float *values, uint32_t count)
+middle_mean(double *values, uint32_t count)
 {
 	uint32_t	skip = count / 4;
 	double		sum = 0.0;
 
-	for (uint32_t i = 1; i < count; i++)
-	{
-		float		value = values[i];
-		uint32_t	j = i;
-
-		for (; j > 0 && values[j - 1] > value; j--)
-			values[j] = values[j - 1];
-		values[j] = value;
-	}
+	cpu_sort_doubles(values, count);
 	for (uint32_t i = skip; i < count - skip; i++)
 		sum += values[i];
 	return (float) (sum / (count - 2 * skip));
@@ -239,15 +189,6 @@ find_coordinate(Worker *worker, const Sample *sample, const double *scales, uint
 	}
 }
 
-static uint32_t
-centre_rows(const FastedJoin *join)
-{
-	uint64_t	rows = join->sets[0]->rows.rows + (join->self ? 0 : join->sets[1]->rows.rows);
-
-	rows /= CENTRE_SHARE;
-	return rows < CENTRE_ROWS_LEAST ? CENTRE_ROWS_LEAST : rows > CENTRE_ROWS ? CENTRE_ROWS : (uint32_t) rows;
-}
-
 /* The centre of the form to be found. */
 void
 cpu_find_centre(Worker *worker)
@@ -255,19 +196,25 @@ cpu_find_centre(Worker *worker)
 	FastedJoin *join = worker->join;
 	FastedContext *context = join->context;
 	uint32_t	d = context->options.dimensions;
-	uint32_t	rows = centre_rows(join);
+	uint32_t	rows = cpu_clamp(cpu_join_rows(join) / CENTRE_SHARE, CENTRE_ROWS_LEAST, CENTRE_ROWS);
 	Sample		sample = cpu_take_sample(join, 0, rows, rows);
 	double		scales[CENTRE_ROWS] = {0};
 	double		peak[CENTRE_ROWS] = {0};
 	uint64_t	first;
 
 	for (uint32_t s = 0; s < cpu_sample_size(&sample) && !cpu_stopping(context); s++)
-		scales[s] = cpu_row_scale(worker, cpu_stored_sample_row(&sample, s));
+	{
+		/* by which a stored row becomes what the filter sees; NaN: it has no pairs */
+		double		square = context->cosine
+			? square_of(worker, cpu_stored_sample_row(&sample, s)) : 1.0;
+
+		scales[s] = fasted_has_direction(square) ? 1.0 / sqrt(square) : NAN;
+	}
 	while ((first = cpu_claim(context) * CENTRE_STEP) < d && !cpu_stopping(context))
 	{
 		uint32_t	end = d - first < CENTRE_STEP ? d : first + CENTRE_STEP;
 
-		cpu_rest_if_alone(context);
+		(void) cpu_goes_on(context);
 		for (uint32_t k = first; k < end; k++)
 			find_coordinate(worker, &sample, scales, k, peak);
 	}
@@ -286,7 +233,7 @@ cpu_find_centre(Worker *worker)
 void
 cpu_find_scale(FastedJoin *join)
 {
-	float		peaks[CENTRE_ROWS];
+	double		peaks[CENTRE_ROWS];
 	uint32_t	count = 0;
 	double		typical;
 
@@ -300,11 +247,11 @@ cpu_find_scale(FastedJoin *join)
 	}
 	if (count > 0)
 	{
-		(void) middle_mean(peaks, count);
+		cpu_sort_doubles(peaks, count);
 		typical = 2.0 * peaks[count / 2];
 	}
 	else
-		typical = cpu_is_cosine(join->context) ? 1.0 : join->problem.eps;
+		typical = join->context->cosine ? 1.0 : join->problem.eps;
 	if (!(typical > 0x1p-149))
 		typical = count > 0 ? 0x1p-149 : 1.0;
 	if (!(typical < 0x1p129))
@@ -347,7 +294,7 @@ find_integers(Worker *worker, float *centre)
 	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
 										 RANGE_ROWS);
 	float	   *low = worker->image;
-	float	   *high = worker->image + cpu_padded(context);
+	float	   *high = worker->image + context->padded;
 
 	for (uint32_t k = 0; k < d; k++)
 	{
@@ -368,17 +315,8 @@ find_integers(Worker *worker, float *centre)
 	return true;
 }
 
-static int
-compare_floats(const void *left, const void *right)
-{
-	float		x = *(const float *) left;
-	float		y = *(const float *) right;
-
-	return (x > y) - (x < y);
-}
-
 /* The largest coordinate; infinite for a row that is not finite. */
-static float
+static double
 peak_of(const float *image, uint32_t padded)
 {
 	float		peak = 0.0f;
@@ -394,39 +332,42 @@ peak_of(const float *image, uint32_t padded)
 	return peak;
 }
 
-/* Rows that a scale is from: a sample of the join's or, where that is NULL, others. */
-typedef struct ScaleRows
+/* The norm of an image, in FP32; infinite for a row that is not finite. */
+static double
+norm_of(const float *image, uint32_t padded)
 {
-	const Sample *sample;
-	const float *const *rows;
-	uint32_t	count;
-} ScaleRows;
+	double		norm2 = 0.0;
 
-/* Row s of them; good until the next call. */
-static const float *
-scale_row(Worker *worker, const ScaleRows *rows, uint32_t s)
-{
-	return rows->sample != NULL ? cpu_sample_row(worker, rows->sample, s) : rows->rows[s];
+	for (uint32_t k = 0; k < padded; k++)
+		norm2 += (double) image[k] * (double) image[k];
+	return norm2 <= FLT_MAX ? (float) sqrt(norm2) : INFINITY;
 }
 
 /*
- * The largest coordinates of sampled rows' images, and that of a row which all but
- * outliers stay below.
+ * How large the images of sampled rows are, in either way, and what all but outliers of them
+ * are at most.
  */
 static float
-find_peaks(Worker *worker, const Int8Transform *transform, const ScaleRows *rows, float *peaks)
+find_sizes(Worker *worker, const Int8Transform *transform, const Sample *sample,
+		   double (*size_of) (const float *image, uint32_t padded), double *sizes)
 {
-	uint32_t	count = rows->count;
-	float		sorted[FASTED_INT8_SCALE_ROWS];
+	uint32_t	count = cpu_sample_size(sample);
+	double		sorted[FASTED_INT8_SCALE_ROWS];
 
 	for (uint32_t s = 0; s < count; s++)
 	{
-		worker->context->kernel->int8->transform(transform, scale_row(worker, rows, s),
+		worker->context->kernel->int8->transform(transform, cpu_sample_row(worker, sample, s),
 												 worker->image);
-		sorted[s] = peaks[s] = peak_of(worker->image, transform->padded);
+		sorted[s] = sizes[s] = size_of(worker->image, transform->padded);
 	}
-	qsort(sorted, count, sizeof(float), compare_floats);
-	return sorted[count - 1 - count / OUTLIERS];
+	cpu_sort_doubles(sorted, count);
+	return (float) sorted[count - 1 - count / OUTLIERS];
+}
+
+static bool
+is_usual(float typical)
+{
+	return typical > 0x1p-100f && typical < 0x1p100f;
 }
 
 /* Adds the squared errors of the row in image, rounded with each of the factors. */
@@ -449,27 +390,26 @@ add_errors(Worker *worker, uint32_t padded, const float *factors, double *errors
  * included: it is no part of rho, but brings rows nearer to each other.
  */
 static float
-find_factor_int8(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
+find_factor_int8(Worker *worker, const Int8Transform *transform, const Sample *sample)
 {
 	FastedContext *context = worker->context;
-	float		peaks[FASTED_INT8_SCALE_ROWS];
+	double		peaks[FASTED_INT8_SCALE_ROWS];
 	float		factors[FASTED_INT8_SCALES];
 	double		errors[FASTED_INT8_SCALES] = {0};
-	float		typical;
+	float		typical = find_sizes(worker, transform, sample, peak_of, peaks);
 	int			best = 0;
 
-	typical = find_peaks(worker, transform, rows, peaks);
-	if (!(typical > 0x1p-100f && typical < 0x1p100f))
+	if (!is_usual(typical))
 		return 1.0f;
 
 	factors[0] = 127.0f / typical;
 	for (int i = 1; i < FASTED_INT8_SCALES; i++)
 		factors[i] = factors[i - 1] * FASTED_INT8_SCALE_STEP;
-	for (uint32_t s = 0; s < rows->count && !cpu_stopping(context); s++)
+	for (uint32_t s = 0; s < cpu_sample_size(sample) && !cpu_stopping(context); s++)
 	{
 		if (peaks[s] > typical)
 			continue;			/* an outlier */
-		context->kernel->int8->transform(transform, scale_row(worker, rows, s), worker->image);
+		context->kernel->int8->transform(transform, cpu_sample_row(worker, sample, s), worker->image);
 		add_errors(worker, transform->padded, factors, errors);
 	}
 	for (int i = 1; i < FASTED_INT8_SCALES; i++)
@@ -480,93 +420,47 @@ find_factor_int8(Worker *worker, const Int8Transform *transform, const ScaleRows
 	return factors[best];
 }
 
-/* The norm of the image of a row that few of them exceed. */
-static float
-typical_norm(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
-{
-	uint32_t	count = rows->count;
-	float		norms[FASTED_INT8_SCALE_ROWS];
-
-	for (uint32_t s = 0; s < count; s++)
-	{
-		double		norm2 = 0.0;
-
-		worker->context->kernel->int8->transform(transform, scale_row(worker, rows, s),
-												 worker->image);
-		for (uint32_t k = 0; k < transform->padded; k++)
-			norm2 += (double) worker->image[k] * (double) worker->image[k];
-		norms[s] = norm2 <= FLT_MAX ? (float) sqrt(norm2) : INFINITY;
-	}
-	qsort(norms, count, sizeof(float), compare_floats);
-	return norms[count - 1 - count / OUTLIERS];
-}
-
 /*
  * The factor for images in 16 bits: so fine that rounding hardly matters, with room for
  * rows that are longer than typical ones.
  */
 static float
-find_factor_int16(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
+find_factor_int16(Worker *worker, const Int8Transform *transform, const Sample *sample)
 {
-	float		typical = typical_norm(worker, transform, rows);
+	double		norms[FASTED_INT8_SCALE_ROWS];
+	float		typical = find_sizes(worker, transform, sample, norm_of, norms);
 
-	if (!(typical > 0x1p-100f && typical < 0x1p100f))
-		return 1.0f;
-	return sqrtf(FASTED_INT16_NORM2) / FASTED_INT16_ROOM / typical;
-}
-
-static float
-find_factor(Worker *worker, const Int8Transform *transform, const ScaleRows *rows)
-{
-	return worker->context->kernel->int8->bytes == 2
-		? find_factor_int16(worker, transform, rows) : find_factor_int8(worker, transform, rows);
+	return is_usual(typical) ? sqrtf(FASTED_INT16_NORM2) / FASTED_INT16_ROOM / typical : 1.0f;
 }
 
 /* Of these rows, FASTED_INT8_SCALE_ROWS at most, or none. */
 float
-cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const float *const *rows,
-					 uint32_t count)
+cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const Sample *sample)
 {
-	ScaleRows	scale_rows = {.rows = rows,.count = count};
-
-	return count > 0 ? find_factor(worker, transform, &scale_rows) : 1.0f;
-}
-
-/* Of a sample of the join's rows. */
-static float
-find_join_factor(Worker *worker, const Int8Transform *transform)
-{
-	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
-										 FASTED_INT8_SCALE_ROWS);
-	ScaleRows	rows = {.sample = &sample,.count = cpu_sample_size(&sample)};
-
-	return find_factor(worker, transform, &rows);
+	if (cpu_sample_size(sample) == 0)
+		return 1.0f;
+	return worker->context->kernel->int8->bytes == 2
+		? find_factor_int16(worker, transform, sample) : find_factor_int8(worker, transform, sample);
 }
 
 /*
- * The factor for images: a power of two, so that products with it are exact.  Norms
- * stay below that of FASTED_FINE_NORM2 for rows of typical norm.
+ * The factor of fine rows, from fewer: all that it has to know is about how long they are.  A
+ * power of two, so that products with it are exact.  Norms stay below that of
+ * FASTED_FINE_NORM2 for rows of typical norm.
  */
-static float
-cpu_fine_factor(float typical)
-{
-	int			exponent;
-
-	if (!(typical > 0x1p-100f && typical < 0x1p100f))
-		return 0.0f;
-	frexp(sqrt((double) FASTED_FINE_NORM2) / FINE_ROOM / (double) typical, &exponent);
-	return (float) ldexp(1.0, exponent - 1);
-}
-
-/* The same of fine rows, of fewer: all that it has to know is about how long they are. */
 static float
 find_fine_factor(Worker *worker, const Int8Transform *transform)
 {
 	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES / 16, SAMPLE_ROWS_LEAST,
 										 FASTED_INT8_SCALE_ROWS);
-	ScaleRows	rows = {.sample = &sample,.count = cpu_sample_size(&sample)};
+	double		norms[FASTED_INT8_SCALE_ROWS];
+	float		typical = find_sizes(worker, transform, &sample, norm_of, norms);
+	int			exponent;
 
-	return cpu_fine_factor(typical_norm(worker, transform, &rows));
+	if (!is_usual(typical))
+		return 0.0f;
+	frexp(sqrt((double) FASTED_FINE_NORM2) / FINE_ROOM / (double) typical, &exponent);
+	return (float) ldexp(1.0, exponent - 1);
 }
 
 /* The centre and the scale of INT8 rows, from a sample; the form's own are there. */
@@ -575,10 +469,12 @@ cpu_int8_find_transform(Worker *worker, Form *form)
 {
 	FastedContext *context = worker->context;
 	Int8Transform *transform = &form->transform;
+	Sample		sample = cpu_take_sample(worker->join, SAMPLE_COORDINATES, SAMPLE_ROWS_LEAST,
+										 FASTED_INT8_SCALE_ROWS);
 	uint32_t	d = context->options.dimensions;
 
 	transform->dimensions = d;
-	transform->padded = cpu_padded(context);
+	transform->padded = context->padded;
 	transform->centre = form->int8_centre;
 	transform->lossless = find_integers(worker, form->int8_centre);
 	transform->scale = 1.0f;
@@ -587,7 +483,7 @@ cpu_int8_find_transform(Worker *worker, Form *form)
 		memcpy(form->int8_centre, form->centre, d * sizeof(float));
 		transform->scale = (float) limit_scale(form->scale);
 		transform->scale = (float) limit_scale((double) transform->scale
-											   * find_join_factor(worker, transform));
+											   * cpu_int8_find_factor(worker, transform, &sample));
 	}
 	form->fine_factor = 0.0f;
 	if (!transform->lossless && context->may_use_fine)

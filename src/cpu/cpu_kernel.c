@@ -214,13 +214,13 @@ allowed_processors(void)
 	return online > 0 ? (int) online : 1;
 }
 
-static uint64_t
-now_ms(void)
+uint64_t
+cpu_now(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+	return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
 }
 
 /* The quota may change, but files are not read again for each of many small joins. */
@@ -229,7 +229,7 @@ fasted_processors(void)
 {
 	static _Atomic uint64_t known;	/* the quota, and when it was read */
 	uint64_t	read = atomic_load(&known);
-	uint64_t	now = now_ms();
+	uint64_t	now = cpu_now() / 1000000;
 	int			allowed = allowed_processors();
 	int			quota = (int) (read & 0xffff);
 

@@ -150,6 +150,9 @@ typedef struct Int8Kernel
 	int32_t		(*dot_fine) (const int16_t *x, const int16_t *y, uint32_t padded);
 } Int8Kernel;
 
+/* A number of two rows, which are of floats or doubles. */
+typedef double (*RowFunction) (const void *x, const void *y, uint32_t dimensions);
+
 typedef struct CpuKernel
 {
 	const char *name;
@@ -163,25 +166,19 @@ typedef struct CpuKernel
 	const Int8Kernel *int8;		/* or NULL */
 
 	/*
-	 * The canonical distance of exact_distance.h: of two rows as they came,
-	 * or of a row that was widened to FP64 first, which pays when that row
-	 * is compared with several.
+	 * The canonical distance of exact_distance.h, and x.y for the cosine distance: of two rows
+	 * of floats, of a row that was widened to FP64 first and one of floats, which pays when
+	 * that row is compared with several, and of two rows of doubles.
 	 */
-	double		(*distance) (const float *x, const float *y,
-							 uint32_t dimensions);
-	double		(*distance_wide) (const double *x, const float *y,
-								  uint32_t dimensions);
+	RowFunction distance;
+	RowFunction distance_wide;
+	RowFunction distance_double;
+	RowFunction dot;
+	RowFunction dot_wide;
+	RowFunction dot_double;
 
 	/* Room for d numbers, rounded up to a multiple of 32. */
 	void		(*widen) (const float *row, uint32_t dimensions, double *wide);
-
-	/* x.y of exact_distance.h, for the cosine distance; likewise. */
-	double		(*dot) (const float *x, const float *y, uint32_t dimensions);
-	double		(*dot_wide) (const double *x, const float *y, uint32_t dimensions);
-
-	/* The same of rows that came as doubles. */
-	double		(*distance_double) (const double *x, const double *y, uint32_t dimensions);
-	double		(*dot_double) (const double *x, const double *y, uint32_t dimensions);
 } CpuKernel;
 
 /* Are rows of a packed as those of b? */
@@ -198,15 +195,21 @@ kernel_block(const CpuKernel *kernel)
 	return FASTED_MAX_BLOCK / kernel->tile_cols * kernel->tile_cols;
 }
 
+/* Words of the slice that begins with this one. */
+static inline uint32_t
+slice_depth(const PackLayout *layout, uint32_t first_k)
+{
+	uint32_t	left = layout->words - first_k;
+
+	return left < layout->slice ? left : layout->slice;
+}
+
 /* Where a sliver's slice begins, in words of a packed set. */
 static inline size_t
 pack_offset(const PackLayout *layout, uint32_t width, size_t sliver,
 			uint32_t first_k)
 {
-	uint32_t	left = layout->words - first_k;
-	uint32_t	depth = left < layout->slice ? left : layout->slice;
-
-	return (size_t) first_k * layout->padded_rows + sliver * width * depth;
+	return (size_t) first_k * layout->padded_rows + sliver * width * slice_depth(layout, first_k);
 }
 
 /* Compilers before GCC 11 and Clang 12 do not know the instructions of AMX and AVX-VNNI. */
@@ -227,17 +230,12 @@ extern const CpuKernel fasted_kernel_avxvnni;
 extern const CpuKernel fasted_kernel_avx2int16;
 extern const CpuKernel fasted_kernel_avx2;
 
-/* What AMX's kernel has of kernel_avx512.c, and the other way round. */
-#define AMX_TILE 32				/* rows and columns: two by two of the processor's own */
-extern void fasted_transform_avx512(const Int8Transform *transform, const float *row,
-									float *image);
-extern void fasted_round_avx512(const float *image, float factor, uint32_t padded,
-								int8_t *values, Int8Sums *sums);
-extern void fasted_round_fine_avx512(const float *image, float factor, uint32_t padded,
-									 int16_t *values, Int8Sums *sums);
-extern int32_t fasted_dot_fine_avx512(const int16_t *x, const int16_t *y, uint32_t padded);
-extern void fasted_sweep_amx_fp32(const TileSweep *sweep);
-extern const Int8Kernel fasted_int8_amx;
+/* kernel_amx.c: what the kernel of AMX has beside those functions of kernel_avx512.c */
+#define AMX_SIDE 16				/* rows of a tile register, and its columns of 4 bytes */
+#define AMX_TILE (2 * AMX_SIDE) /* rows and columns of a tile */
+extern void fasted_begin_amx(void);
+extern void fasted_end_amx(void);
+extern void fasted_sweep_amx(const TileSweep *sweep);
 
 /* Has the processor AMX, and may this process use it?  The first call asks the system. */
 extern bool fasted_amx_permitted(void);
@@ -253,6 +251,9 @@ extern const CpuKernel *fasted_cpu_kernel(int k);
 
 /* The kernel of this name, or the best one for NULL; NULL when not to be had. */
 extern const CpuKernel *fasted_cpu_choose_kernel(const char *name);
+
+/* Nanoseconds on a clock that nobody sets. */
+extern uint64_t cpu_now(void);
 
 /* Rounding to nearest, and no flushing of small numbers, in this thread. */
 extern void fasted_cpu_reset_fpu(void);

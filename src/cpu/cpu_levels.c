@@ -14,10 +14,8 @@
  *-------------------------------------------------------------------------
  */
 #include <float.h>
-#include <math.h>
 #include <string.h>
 
-#include "../engine/filter_bound.h"
 #include "cpu_levels.h"
 
 /* Coordinates that may divide rows, and rows that show which of them does it best. */
@@ -27,20 +25,11 @@
 /* Rows between two looks whether to stop. */
 #define LOOK_EVERY 16384
 
-/* Halves that wait, one a level. */
-#define STACK 64
-
 typedef struct Key
 {
 	float		key;
 	uint32_t	row;
 } Key;
-
-typedef struct Part
-{
-	size_t		first;
-	size_t		count;
-} Part;
 
 typedef struct KdOrder
 {
@@ -53,13 +42,6 @@ typedef struct KdOrder
 	uint32_t   *order;
 } KdOrder;
 
-static bool
-goes_on(const KdOrder *kd)
-{
-	cpu_rest_if_alone(kd->worker->context);
-	return !cpu_stopping(kd->worker->context);
-}
-
 static float
 value(const KdOrder *kd, uint32_t row, uint32_t coordinate)
 {
@@ -68,23 +50,22 @@ value(const KdOrder *kd, uint32_t row, uint32_t coordinate)
 
 /* The coordinate that differs most, of some rows of a part. */
 static uint32_t
-choose_coordinate(const KdOrder *kd, Part part)
+choose_coordinate(const KdOrder *kd, size_t first, size_t count)
 {
 	double		widest = -1.0;
 	uint32_t	best = 0;
-	size_t		rows = part.count < SPREAD_ROWS ? part.count : SPREAD_ROWS;
+	size_t		rows = count < SPREAD_ROWS ? count : SPREAD_ROWS;
 
 	for (uint32_t c = 0; c < kd->ncoordinates; c++)
 	{
 		double		sum = 0.0;
 		double		squares = 0.0;
 		double		spread;
-		double		origin = value(kd, kd->order[part.first], kd->coordinates[c]);
+		double		origin = value(kd, kd->order[first], kd->coordinates[c]);
 
 		for (size_t i = 0; i < rows; i++)
 		{
-			double		x = value(kd, kd->order[part.first + i * part.count / rows],
-								  kd->coordinates[c]) - origin;
+			double		x = value(kd, kd->order[first + i * count / rows], kd->coordinates[c]) - origin;
 
 			sum += x;
 			squares += x * x;
@@ -99,90 +80,73 @@ choose_coordinate(const KdOrder *kd, Part part)
 	return best;
 }
 
-static void
-swap_keys(Key *x, Key *y)
-{
-	Key			z = *x;
-
-	*x = *y;
-	*y = z;
-}
-
 /*
- * Hoare's partition round the middle of three; where the right part begins.  Zero: it was
- * stopped.
+ * The first `middle` of the keys become those that are not above the others: Hoare's
+ * selection, by the middle of three.  False: it was stopped.
  */
-static size_t
-partition(const KdOrder *kd, size_t low, size_t high)
+static bool
+select_keys(const KdOrder *kd, int64_t count, int64_t middle)
 {
 	Key		   *keys = kd->keys;
-	float		a = keys[low].key;
-	float		b = keys[low + (high - low) / 2].key;
-	float		c = keys[high].key;
-	float		pivot = fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
-	size_t		i = low;
-	size_t		j = high;
-
-	for (size_t swaps = 1;; swaps++)
-	{
-		if (swaps % LOOK_EVERY == 0 && !goes_on(kd))
-			return 0;
-		while (keys[i].key < pivot)
-			i++;
-		while (keys[j].key > pivot)
-			j--;
-		if (i >= j)
-			return i == low ? low + 1 : i;
-		swap_keys(&keys[i++], &keys[j--]);
-	}
-}
-
-/* The first `middle` of the keys become those that are not above the others. */
-static bool
-select_keys(const KdOrder *kd, size_t count, size_t middle)
-{
-	size_t		low = 0;
-	size_t		high = count - 1;
+	int64_t		low = 0;
+	int64_t		high = count - 1;
+	size_t		looked = 0;
 
 	while (low < high)
 	{
-		size_t		right;
+		float		a = keys[low].key;
+		float		b = keys[low + (high - low) / 2].key;
+		float		c = keys[high].key;
+		float		pivot = fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
+		int64_t		i = low;
+		int64_t		j = high;
 
-		if (high - low > LOOK_EVERY && !goes_on(kd))
-			return false;
-		right = partition(kd, low, high);
-		if (right == 0)
-			return false;
-		if (middle < right)
-			high = right - 1;
-		else
-			low = right;
+		while (i <= j)
+		{
+			Key			key = keys[i];
+
+			if (key.key < pivot)
+				i++;
+			else if (keys[j].key > pivot)
+				j--;
+			else
+			{
+				keys[i++] = keys[j];
+				keys[j--] = key;
+			}
+			if (++looked % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
+				return false;
+		}
+		if (j < middle)
+			low = i;
+		if (middle < i)
+			high = j;
 	}
 	return true;
 }
 
 /* Divides a part; false: it was stopped. */
 static bool
-divide(const KdOrder *kd, Part part, size_t left)
+divide(const KdOrder *kd, size_t first, size_t count, size_t left)
 {
-	uint32_t	coordinate = choose_coordinate(kd, part);
+	uint32_t	coordinate = choose_coordinate(kd, first, count);
 
-	for (size_t i = 0; i < part.count; i++)
+	for (size_t i = 0; i < count; i++)
 	{
-		uint32_t	row = kd->order[part.first + i];
+		uint32_t	row = kd->order[first + i];
 
-		if (i % LOOK_EVERY == 0 && !goes_on(kd))
+		if (i % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
 			return false;
 		kd->keys[i] = (Key) {.key = value(kd, row, coordinate),.row = row};
 	}
-	if (!select_keys(kd, part.count, left))
+	if (!select_keys(kd, (int64_t) count, (int64_t) left))
 		return false;
-	for (size_t i = 0; i < part.count; i++)
+	for (size_t i = 0; i < count; i++)
 	{
 		/* not in small parts, of which there are many */
-		if ((i + 1) % LOOK_EVERY == 0 && !goes_on(kd))
+		if ((i + 1) % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
 			return false;
-		kd->order[part.first + i] = kd->keys[i].row;
+		kd->order[first + i] = kd->keys[i].row;
 	}
 	return true;
 }
@@ -196,6 +160,17 @@ half_of(const CpuKernel *kernel, size_t count)
 	return count <= step ? count : (count / step + 1) / 2 * step;
 }
 
+/* Orders a part; false: it was stopped. */
+static bool
+order_part(const KdOrder *kd, size_t first, size_t count)
+{
+	size_t		left = half_of(kd->worker->context->kernel, count);
+
+	return left >= count ||
+		(divide(kd, first, count, left) && order_part(kd, first + left, count - left) &&
+		 order_part(kd, first, left));
+}
+
 /* All rows, those without a place last, and how many have one; false: it was stopped. */
 static bool
 set_others_apart(const KdOrder *kd, const Projection *projection, size_t rows, size_t *count)
@@ -205,7 +180,7 @@ set_others_apart(const KdOrder *kd, const Projection *projection, size_t rows, s
 
 	for (size_t row = 0; row < rows; row++)
 	{
-		if (row % LOOK_EVERY == 0 && !goes_on(kd))
+		if (row % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
 			return false;
 		if (isfinite(value(kd, (uint32_t) row, projected_moved(projection, 0))))
 			kd->order[placed++] = (uint32_t) row;
@@ -220,13 +195,10 @@ bool
 cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
 			 size_t rows, void *room, uint32_t *order)
 {
-	const CpuKernel *kernel = worker->context->kernel;
 	KdOrder		kd = {
 		.worker = worker,.projected = projected,.stride = projection->stride,.keys = room,
 		.order = order
 	};
-	Part		stack[STACK];
-	int			depth = 0;
 	size_t		placed;
 
 	while (kd.ncoordinates < COORDINATES - 1 && kd.ncoordinates < projection->directions)
@@ -235,22 +207,7 @@ cpu_kd_order(Worker *worker, const Projection *projection, const float *projecte
 		kd.ncoordinates++;
 	}
 	kd.coordinates[kd.ncoordinates++] = projected_residual(projection, 0);
-	if (!set_others_apart(&kd, projection, rows, &placed))
-		return false;
-	stack[depth++] = (Part) {.count = placed};
-	while (depth > 0)
-	{
-		Part		part = stack[--depth];
-		size_t		left = half_of(kernel, part.count);
-
-		if (left >= part.count)
-			continue;
-		if (!divide(&kd, part, left))
-			return false;
-		stack[depth++] = (Part) {.first = part.first,.count = left};
-		stack[depth++] = (Part) {.first = part.first + left,.count = part.count - left};
-	}
-	return true;
+	return set_others_apart(&kd, projection, rows, &placed) && order_part(&kd, 0, placed);
 }
 
 /* --- room */
@@ -258,18 +215,11 @@ cpu_kd_order(Worker *worker, const Projection *projection, const float *projecte
 /* Rows between two looks whether to stop, where a row takes some nanoseconds. */
 #define ROWS_PER_LOOK (1 << 16)
 
-static size_t
-packed_bytes(const FastedContext *context, uint32_t level)
-{
-	return context->may_use_int8 ? cpu_int8_row_bytes(context->kernel, LEVEL_WORDS(level))
-		: LEVEL_WORDS(level) * sizeof(float);
-}
-
 /* Does the room of packed rows hold projected rows too? */
 static bool
 borrows_room(const FastedContext *context)
 {
-	return cpu_projected_stride(context) * sizeof(float) <= cpu_packed_row_bytes(context);
+	return cpu_projected_stride(context) * sizeof(float) <= cpu_packed_row_bytes(context, FULL_STAGE);
 }
 
 /* Bytes of a row: order, levels, and what is there for a while. */
@@ -281,7 +231,7 @@ cpu_levels_row_bytes(const FastedContext *context)
 	if (!borrows_room(context))
 		bytes += cpu_projected_stride(context) * sizeof(float);
 	for (uint32_t level = 0; level < cpu_prune_levels(context); level++)
-		bytes += packed_bytes(context, level) + cpu_threshold_row_bytes(context) + sizeof(RowTerms);
+		bytes += cpu_packed_row_bytes(context, level) + cpu_packed_side_bytes(context, level);
 	return bytes;
 }
 
@@ -298,12 +248,8 @@ cpu_levels_forget(FastedContext *context, SetLevels *levels)
 void
 cpu_levels_free(FastedContext *context, SetLevels *levels)
 {
-	MemoryCount *memory = &context->memory;
-
 	cpu_levels_forget(context, levels);
-	fasted_cpu_unmap(levels->order, levels->room * sizeof(uint32_t), memory);
-	fasted_cpu_unmap(levels->projected,
-					 levels->room * cpu_projected_stride(context) * sizeof(float), memory);
+	fasted_cpu_unmap(levels->order, levels->bytes, &context->memory);
 	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
 		cpu_packed_free(context, &levels->packed[level]);
 	memset(levels, 0, sizeof(*levels));
@@ -314,24 +260,21 @@ cpu_levels_free(FastedContext *context, SetLevels *levels)
 bool
 cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
 {
-	MemoryCount *memory = &context->memory;
+	size_t		stride = borrows_room(context) ? 0 : cpu_projected_stride(context);
+	bool		room;
 
 	if (rows <= levels->room)
 		return true;
 	cpu_levels_free(context, levels);
-	levels->room = rows;
-	levels->order = fasted_cpu_map(rows * sizeof(uint32_t), memory);
-	if (!borrows_room(context))
-		levels->projected = fasted_cpu_map(rows * cpu_projected_stride(context) * sizeof(float),
-										   memory);
-	if (levels->order == NULL || (!borrows_room(context) && levels->projected == NULL))
-		return false;
-	for (uint32_t level = 0; level < cpu_prune_levels(context); level++)
-	{
-		if (!cpu_packed_reserve(context, &levels->packed[level], rows, packed_bytes(context, level)))
-			return false;
-	}
-	return true;
+	levels->bytes = rows * (stride * sizeof(float) + sizeof(uint32_t));
+	levels->order = fasted_cpu_map(levels->bytes, &context->memory);
+	room = levels->order != NULL;
+	if (room && stride > 0)
+		levels->projected = (float *) (levels->order + rows);
+	for (uint32_t level = 0; room && level < cpu_prune_levels(context); level++)
+		room = cpu_packed_reserve(context, &levels->packed[level], rows, level);
+	levels->room = room ? rows : 0;
+	return room;
 }
 
 /* What was packed is no longer of use, nor is the order of rows. */
@@ -378,36 +321,42 @@ projected_rows(const FastedSet *set)
 	return set->levels.projected != NULL ? set->levels.projected : set->packed.packed;
 }
 
-/* --- the phases' work on one set */
+/* --- the phases' work */
 
-/* Slivers of rows as they came. */
-bool
-cpu_project_set(Worker *worker, FastedSet *set, size_t sliver)
+/* A sliver of rows as they came. */
+static void
+project_set_sliver(Worker *worker, int i, size_t sliver)
 {
+	const FastedSet *set = worker->join->sets[i];
 	const Projection *projection = worker->join->projection;
 	uint32_t	width = worker->context->kernel->width;
 	const float *rows[FASTED_MAX_WIDTH] = {NULL};
 	double		moved[FASTED_MAX_WIDTH] = {0};
 	size_t		first = sliver * width;
-
 	float	   *out = projected_rows(set) + first * projection->stride;
+	double		square;
 
 	for (uint32_t r = 0; r < width && first + r < set->rows.rows; r++)
 	{
 		const float *row = row_store_row(&set->rows, first + r);
 
-		rows[r] = cpu_filter_row(worker, row, cpu_direction_room(worker, r));
+		rows[r] = cpu_filter_row(worker, row, cpu_direction_room(worker, r), &square);
 		moved[r] = cpu_row_moved(worker->context, row);
 		if (rows[r] == NULL)
-			cpu_project_nothing(projection, out + (size_t) r * projection->stride);
+			cpu_project_bound(projection, NAN, out + (size_t) r * projection->stride);
 	}
 	cpu_project_sliver(worker, projection, rows, moved, out);
-	return !cpu_stopping(worker->context);
+}
+
+void
+cpu_project(Worker *worker)
+{
+	cpu_do_slivers(worker, worker->join->level_packing, PACK_ROWS, project_set_sliver);
 }
 
 /* The room of the first level's rows, which come later, is the order's until then. */
-bool
-cpu_order_set(Worker *worker, FastedSet *set)
+static bool
+order_set(Worker *worker, FastedSet *set)
 {
 	SetLevels  *levels = &set->levels;
 
@@ -424,64 +373,70 @@ cpu_order_set(Worker *worker, FastedSet *set)
 	return true;
 }
 
+/* A set each. */
 void
-cpu_lay_out_levels(const FastedContext *context, FastedSet *set, uint32_t levels)
-{
-	for (uint32_t level = 0; level < levels; level++)
-		cpu_packed_lay_out(context, &set->levels.packed[level], set->rows.rows, LEVEL_WORDS(level),
-						   context->may_use_int8);
-}
-
-static PackJob
-level_job(const FastedJoin *join, FastedSet *set, uint32_t level)
-{
-	return (PackJob) {
-		.form = &join->projection->forms[level],
-		.eps_upper = cpu_level_eps_upper(join->context, join->projection, level, join->choice_eps),
-		.to = &set->levels.packed[level]
-	};
-}
-
-/* One sliver of all levels. */
-void
-cpu_pack_levels(Worker *worker, FastedSet *set, size_t sliver)
+cpu_order(Worker *worker)
 {
 	FastedJoin *join = worker->join;
-	const Projection *projection = join->projection;
-	uint32_t	width = join->context->kernel->width;
-	float	   *room = (float *) ((double *) worker->project_room + FASTED_MAX_WIDTH * PRODUCT_COLUMNS);
+	uint64_t	i;
 
-	for (uint32_t level = 0; level < projection->levels; level++)
+	while ((i = cpu_claim(join->context)) < (uint64_t) join->nsets)
 	{
-		PackJob		job = level_job(join, set, level);
-		const float *rows[FASTED_MAX_WIDTH] = {NULL};
-		double		moved[FASTED_MAX_WIDTH] = {0};
-
-		for (uint32_t r = 0; r < width && sliver * width + r < set->rows.rows; r++)
-		{
-			const float *projected = projected_rows(set)
-				+ (size_t) set->levels.order[sliver * width + r] * projection->stride;
-			float	   *row = room + r * LEVEL_MOST_WORDS;
-
-			if (!projected_has_pairs(projection, projected))
-				continue;
-			cpu_level_row(projection, projected, level, row);
-			rows[r] = row;
-			moved[r] = projected[projected_moved(projection, level)];
-		}
-		job.moved = moved;
-		cpu_pack_sliver(worker, &job, sliver, rows);
+		if (join->level_packing[i] == PACK_ROWS && !order_set(worker, join->sets[i]))
+			return;
 	}
 }
 
-/* Their thresholds, for another eps. */
-void
-cpu_set_level_thresholds(Worker *worker, FastedSet *set, size_t sliver)
+/* A sliver's rows of a level. */
+static void
+load_level_rows(Worker *worker, const FastedSet *set, uint32_t level, size_t sliver, PackJob *job)
 {
-	for (uint32_t level = 0; level < worker->join->projection->levels; level++)
-	{
-		PackJob		job = level_job(worker->join, set, level);
+	const Projection *projection = worker->join->projection;
+	uint32_t	width = worker->context->kernel->width;
+	float	   *room = (float *) ((double *) worker->project_room + FASTED_MAX_WIDTH * PRODUCT_COLUMNS);
 
-		cpu_set_thresholds(worker, &job, sliver);
+	for (uint32_t r = 0; r < width && sliver * width + r < set->rows.rows; r++)
+	{
+		const float *projected = projected_rows(set)
+			+ (size_t) set->levels.order[sliver * width + r] * projection->stride;
+		float	   *row = room + r * LEVEL_MOST_WORDS;
+
+		if (!projected_has_pairs(projection, projected))
+			continue;
+		cpu_level_row(projection, projected, level, row);
+		job->rows[r] = row;
+		job->moved[r] = projected[projected_moved(projection, level)];
 	}
+}
+
+/* One sliver of all levels, or its thresholds for another eps. */
+static void
+pack_level_sliver(Worker *worker, int i, size_t sliver)
+{
+	FastedJoin *join = worker->join;
+	FastedSet  *set = join->sets[i];
+
+	for (uint32_t level = 0; level < join->projection->levels; level++)
+	{
+		PackJob		job = {
+			.form = &join->projection->forms[level],
+			.eps_upper = cpu_level_eps_upper(join->context, join->projection, level,
+											 join->choice_eps),
+			.to = &set->levels.packed[level]
+		};
+
+		if (join->level_packing[i] == PACK_ROWS)
+		{
+			load_level_rows(worker, set, level, sliver, &job);
+			cpu_pack_sliver(worker, &job, sliver);
+		}
+		else
+			cpu_set_thresholds(worker, &job, sliver);
+	}
+}
+
+void
+cpu_pack_levels(Worker *worker)
+{
+	cpu_do_slivers(worker, worker->join->level_packing, PACK_THRESHOLDS, pack_level_sliver);
 }

@@ -78,11 +78,10 @@ extern uint32_t cpu_projected_stride(const FastedContext *context);
 extern size_t cpu_project_room_bytes(const FastedContext *context);
 extern size_t cpu_projection_bytes(const FastedContext *context);
 extern Projection *cpu_projection_new(FastedContext *context);
-extern Projection *cpu_projection_hold(Projection *projection);
 extern void cpu_projection_drop(FastedContext *context, Projection *projection);
 extern void cpu_project_sliver(Worker *worker, const Projection *projection,
 							   const float *const *rows, const double *moved, float *out);
-extern void cpu_project_nothing(const Projection *projection, float *out);
+extern void cpu_project_bound(const Projection *projection, float bound, float *out);
 
 /* cpu_levels.c: the order of rows, for which room is for a key of 8 bytes a row; level rows */
 extern bool cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
@@ -95,11 +94,11 @@ extern void cpu_level_row(const Projection *projection, const float *projected, 
 						  float *row);
 extern double cpu_level_eps_upper(const FastedContext *context, const Projection *projection,
 								  uint32_t level, double eps);
-extern bool cpu_project_set(Worker *worker, FastedSet *set, size_t sliver);
-extern bool cpu_order_set(Worker *worker, FastedSet *set);
-extern void cpu_lay_out_levels(const FastedContext *context, FastedSet *set, uint32_t levels);
-extern void cpu_pack_levels(Worker *worker, FastedSet *set, size_t sliver);
-extern void cpu_set_level_thresholds(Worker *worker, FastedSet *set, size_t sliver);
+
+/* The phases of pruning in which all workers work. */
+extern void cpu_project(Worker *worker);
+extern void cpu_order(Worker *worker);
+extern void cpu_pack_levels(Worker *worker);
 
 /* cpu_fit.c */
 extern size_t cpu_fit_bytes(const FastedContext *context);

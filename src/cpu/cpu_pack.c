@@ -12,26 +12,23 @@
  *-------------------------------------------------------------------------
  */
 #include <float.h>
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../engine/filter_bound.h"
 #include "cpu_prepare.h"
 
-/* Slivers that are claimed at once while rows are packed. */
-#define PACK_CLAIM 4
-
 /* The same in the scale of packed rows, no less. */
 static inline double
 cpu_moved(const PackJob *job, uint32_t r, double scale)
 {
-	return job->moved == NULL ? 0.0 : job->moved[r] * scale * (1.0 + DBL_EPSILON);
+	return job->moved[r] * scale * (1.0 + DBL_EPSILON);
 }
 
 double
 cpu_reach(const FastedContext *context, double eps)
 {
-	return cpu_is_cosine(context)
+	return context->cosine
 		? fasted_direction_reach(eps, context->options.dimensions) : eps;
 }
 
@@ -66,7 +63,7 @@ set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 }
 
 static void
-pack_fp32(Worker *worker, const PackJob *job, size_t sliver, const float *const *rows)
+pack_fp32(Worker *worker, const PackJob *job, size_t sliver)
 {
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->kernel;
@@ -80,30 +77,22 @@ pack_fp32(Worker *worker, const PackJob *job, size_t sliver, const float *const 
 		.stop = &context->stop,
 	};
 	RowTerms   *terms = job->to->terms + sliver * kernel->width;
-	bool		again = false;
+	uint32_t	wild;
 
-	memcpy(pack.rows, rows, sizeof(pack.rows));
-	kernel->pack(&pack);
-
+	memcpy(pack.rows, job->rows, sizeof(pack.rows));
+	wild = cpu_pack_tame(kernel, &pack);
 	for (uint32_t r = 0; r < kernel->width; r++)
 	{
-		if (rows[r] == NULL)
-		{
+		if (job->rows[r] == NULL)
 			terms[r] = row_without_pairs();
-			continue;
-		}
-		if (!cpu_is_wild(&pack, r))
+		else if (wild >> r & 1)
+			terms[r] = (RowTerms) {.norm2 = 0.0,.rho = INFINITY};
+		else
 		{
 			terms[r].norm2 = pack.norm2[r];
 			terms[r].rho = fasted_rho(pack.error2[r], pack.norm2[r], d) + cpu_moved(job, r, job->form->scale);
-			continue;
 		}
-		terms[r] = (RowTerms) {.norm2 = 0.0,.rho = INFINITY};
-		pack.rows[r] = NULL;
-		again = true;
 	}
-	if (again)
-		kernel->pack(&pack);
 	set_thresholds(job, kernel->width, sliver);
 }
 
@@ -113,54 +102,32 @@ pack_fp32(Worker *worker, const PackJob *job, size_t sliver, const float *const 
 bool
 cpu_has_fine(const FastedJoin *join, const Form *form)
 {
-	return join->fine_pays && form->fine_factor > 0.0f && !cpu_finds_nearest(join);
+	return join->fine_pays && form->fine_factor > 0.0f && !join->nearest;
 }
 
-/* Where a set's fine rows will be, if it is to have any: behind its packed rows. */
 static void
-cpu_fine_lay_out(const FastedJoin *join, FastedSet *set)
+set_fine_threshold(const PackJob *job, size_t row)
 {
-	const PackLayout *layout = &set->packed.layout;
+	const FineRows *fine = &job->to->fine;
 
-	set->fine.values = NULL;
-	if (join->int8 && cpu_has_fine(join, join->form))
-		set->fine.values = (int16_t *) ((char *) set->packed.packed + layout->padded_rows
-										* cpu_int8_row_bytes(join->context->kernel,
-															 join->context->options.dimensions));
-}
-
-static double
-fine_eps_upper(const PackJob *job)
-{
-	return job->eps_upper * (double) job->form->fine_factor;
+	fine->threshold[row] = fasted_threshold_fine(fine->terms[row].norm2, fine->terms[row].rho,
+												 job->eps_upper * (double) job->form->fine_factor);
 }
 
 /* Row r of the sliver, whose image the worker has. */
 static void
-cpu_fine_pack_row(Worker *worker, const PackJob *job, size_t row, uint32_t r)
+pack_fine_row(Worker *worker, const PackJob *job, size_t row, uint32_t r)
 {
-	const Int8Kernel *int8 = worker->context->kernel->int8;
-	uint32_t	padded = cpu_padded(worker->context);
-	RowTerms   *terms = &job->fine->terms[row];
-	int16_t    *values = (int16_t *) (uintptr_t) job->fine->values + row * padded;
+	uint32_t	padded = worker->context->padded;
+	RowTerms   *terms = &job->to->fine.terms[row];
 	Int8Sums	sums;
 
-	int8->round_fine(worker->image, job->form->fine_factor, padded, values, &sums);
+	worker->context->kernel->int8->round_fine(worker->image, job->form->fine_factor, padded,
+											  job->to->fine.values + row * padded, &sums);
 	terms->norm2 = sums.norm2;
 	terms->rho = fasted_rho_clamped(sums.rounding2, sums.error2, sums.norm2, padded)
 		+ cpu_moved(job, r, (double) job->form->transform.scale * job->form->fine_factor);
-	job->fine->threshold[row] = fasted_threshold_fine(terms->norm2, terms->rho,
-													  fine_eps_upper(job));
-}
-
-/* Thresholds of these rows for another eps. */
-static void
-cpu_fine_set_thresholds(const PackJob *job, size_t first, size_t end)
-{
-	for (size_t row = first; row < end; row++)
-		job->fine->threshold[row] = fasted_threshold_fine(job->fine->terms[row].norm2,
-														  job->fine->terms[row].rho,
-														  fine_eps_upper(job));
+	set_fine_threshold(job, row);
 }
 
 /* --- integers */
@@ -218,8 +185,7 @@ interleave(const Int8Kernel *int8, const PackedRows *to, uint32_t width, size_t 
 
 	for (uint32_t first = 0; first < layout->words; first += layout->slice)
 	{
-		uint32_t	left = layout->words - first;
-		uint32_t	depth = left < layout->slice ? left : layout->slice;
+		uint32_t	depth = slice_depth(layout, first);
 		size_t		offset = pack_offset(layout, width, sliver, first);
 
 		lay_words((uint32_t *) to->as_b.packed + offset, width, r, int8->b_words,
@@ -250,19 +216,21 @@ set_threshold(const PackJob *job, size_t row, uint32_t more)
 
 /* Thresholds of one sliver for another eps. */
 static void
-cpu_int8_set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
+set_int8_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 {
 	const uint32_t *threshold_a = job->to->as_a.threshold;
 	const uint32_t *threshold_b = job->to->as_b.threshold;
 
 	for (size_t row = sliver * width; row < (sliver + 1) * width; row++)
+	{
 		set_threshold(job, row, threshold_b[row] - threshold_a[row]);
-	if (job->fine != NULL)
-		cpu_fine_set_thresholds(job, sliver * width, (sliver + 1) * width);
+		if (job->to->fine.values != NULL)
+			set_fine_threshold(job, row);
+	}
 }
 
 static void
-cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *const *rows)
+pack_int8(Worker *worker, const PackJob *job, size_t sliver)
 {
 	FastedContext *context = worker->context;
 	const Int8Transform *transform = &job->form->transform;
@@ -280,16 +248,16 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 
 		if (cpu_stopping(context))
 			return;
-		if (rows[r] != NULL)
+		if (job->rows[r] != NULL)
 		{
-			int8->transform(transform, rows[r], worker->image);
+			int8->transform(transform, job->rows[r], worker->image);
 			int8->round(worker->image, 1.0f, padded, values, &sums);
-			job->to->terms[row] = terms_of(transform, rows[r], values, int8->bytes, &sums);
+			job->to->terms[row] = terms_of(transform, job->rows[r], values, int8->bytes, &sums);
 			job->to->terms[row].rho += cpu_moved(job, r, (double) transform->scale);
 			if (!(job->to->terms[row].rho <= DBL_MAX))
 				job->to->terms[row].rho = INFINITY;
-			if (job->fine != NULL)
-				cpu_fine_pack_row(worker, job, row, r);
+			if (job->to->fine.values != NULL)
+				pack_fine_row(worker, job, row, r);
 		}
 		else
 		{
@@ -304,12 +272,12 @@ cpu_int8_pack(Worker *worker, const PackJob *job, size_t sliver, const float *co
 /* --- slivers and sets */
 
 void
-cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver, const float *const *rows)
+cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver)
 {
 	if (job->to->layout.int8)
-		cpu_int8_pack(worker, job, sliver, rows);
+		pack_int8(worker, job, sliver);
 	else
-		pack_fp32(worker, job, sliver, rows);
+		pack_fp32(worker, job, sliver);
 }
 
 /* Thresholds of one sliver for another eps. */
@@ -319,47 +287,50 @@ cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver)
 	uint32_t	width = worker->context->kernel->width;
 
 	if (job->to->layout.int8)
-		cpu_int8_set_thresholds(job, width, sliver);
+		set_int8_thresholds(job, width, sliver);
 	else
 		set_thresholds(job, width, sliver);
 }
 
+/* The row at this place of those to be packed. */
+void
+cpu_load_row(Worker *worker, PackJob *job, size_t place, const float *row)
+{
+	uint32_t	r = (uint32_t) (place % worker->context->kernel->width);
+
+	job->rows[r] = cpu_filter_row(worker, row, cpu_direction_room(worker, r),
+								  worker->context->cosine ? &job->to->squares[place] : NULL);
+	job->moved[r] = cpu_row_moved(worker->context, row);
+}
+
 /* One sliver of a set, or its thresholds.  Rows from the end of the set on are padding. */
 static void
-pack_set_sliver(Worker *worker, FastedSet *set, Packing packing, size_t sliver)
+pack_set_sliver(Worker *worker, int i, size_t sliver)
 {
 	FastedJoin *join = worker->join;
+	FastedSet  *set = join->sets[i];
 	uint32_t	width = join->context->kernel->width;
-	const float *rows[FASTED_MAX_WIDTH] = {NULL};
-	double		moved[FASTED_MAX_WIDTH] = {0};
-	PackJob		job = {.form = join->form,.eps_upper = join->eps_upper,.to = &set->packed,
-	.moved = moved,.fine = set->fine.values != NULL ? &set->fine : NULL};
+	PackJob		job = {.form = join->form,.eps_upper = join->eps_upper,.to = &set->packed};
 
-	if (packing == PACK_ROWS)
+	if (join->packing[i] != PACK_ROWS)
 	{
-		for (uint32_t r = 0; r < width && sliver * width + r < set->rows.rows; r++)
-		{
-			size_t		place = sliver * width + r;
-
-			const float *row = row_store_row(&set->rows, cpu_row_at(set, place));
-
-			rows[r] = cpu_row_to_pack(worker, &set->packed, place, row);
-			moved[r] = cpu_row_moved(worker->context, row);
-		}
-		cpu_pack_sliver(worker, &job, sliver, rows);
-	}
-	else
 		cpu_set_thresholds(worker, &job, sliver);
+		return;
+	}
+	for (size_t place = sliver * width; place < (sliver + 1) * width && place < set->rows.rows; place++)
+		cpu_load_row(worker, &job, place, cpu_stored_row(set, place));
+	cpu_pack_sliver(worker, &job, sliver);
 }
 
 /* What is to be done, once form and filter are known; with the lock held. */
-void
+bool
 cpu_begin_packing(FastedJoin *join)
 {
-	atomic_store(&join->context->int8, join->int8);
+	FastedContext *context = join->context;
+
 	join->laid_out = true;
 	join->eps_upper = cpu_eps_upper(join, join->form, join->int8, join->problem.eps);
-	for (int i = 0; i < (join->self ? 1 : 2); i++)
+	for (int i = 0; i < join->nsets; i++)
 	{
 		FastedSet  *set = join->sets[i];
 
@@ -370,39 +341,25 @@ cpu_begin_packing(FastedJoin *join)
 			join->packing[i] = PACK_ROWS;	/* the rows' order is new */
 		if (join->packing[i] == PACK_ROWS)
 		{
-			cpu_packed_lay_out(join->context, &set->packed, set->rows.rows,
-							   join->context->options.dimensions, join->int8);
-			cpu_fine_lay_out(join, set);
+			cpu_packed_lay_out(context, &set->packed, set->rows.rows,
+							   context->options.dimensions, join->int8);
+			/* fine rows, if it is to have any, are behind its packed rows */
+			set->packed.fine.values = NULL;
+			if (join->int8 && cpu_has_fine(join, join->form))
+				set->packed.fine.values = (int16_t *)
+					((char *) set->packed.packed + set->packed.layout.padded_rows
+					 * cpu_int8_row_bytes(context->kernel, context->options.dimensions));
 		}
 	}
-	join->fine = join->row_set->fine.values != NULL && join->col_set->fine.values != NULL &&
-		!cpu_finds_nearest(join);
+	snprintf(context->stats.filter, sizeof(context->stats.filter), "%s",
+			 !join->int8 ? "fp32" : context->kernel->int8->bytes == 2 ? "int16" : "int8");
+	join->fine = join->row_set->packed.fine.values != NULL && join->col_set->packed.fine.values != NULL &&
+		!join->nearest;
+	return join->packing[0] != PACKED_ALREADY || join->packing[1] != PACKED_ALREADY;
 }
 
-/* Slivers of set a, then of set b. */
 void
 cpu_pack(Worker *worker)
 {
-	FastedJoin *join = worker->join;
-	FastedContext *context = join->context;
-	size_t		slivers[2] = {0, 0};
-	uint64_t	first;
-
-	for (int i = 0; i < 2; i++)
-	{
-		if (join->packing[i] != PACKED_ALREADY)
-			slivers[i] = join->sets[i]->packed.layout.padded_rows / context->kernel->width;
-	}
-	while ((first = cpu_claim(context) * PACK_CLAIM) < slivers[0] + slivers[1])
-	{
-		cpu_rest_if_alone(context);
-		for (uint64_t s = first; s < first + PACK_CLAIM && s < slivers[0] + slivers[1]; s++)
-		{
-			int			i = s >= slivers[0];
-
-			if (cpu_stopping(context))
-				return;
-			pack_set_sliver(worker, join->sets[i], join->packing[i], i == 0 ? s : s - slivers[0]);
-		}
-	}
+	cpu_do_slivers(worker, worker->join->packing, PACK_THRESHOLDS, pack_set_sliver);
 }

@@ -5,16 +5,19 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <stdlib.h>
 #include <unistd.h>
 
-#include "cpu_groups.h"
 #include "cpu_levels.h"
-#include "cpu_plan.h"
+#include "cpu_phases.h"
 
 /* Pairs of a block, when memory allows; blocks for few threads. */
 #define BLOCK_PAIRS 4096
 #define BLOCK_PAIRS_MIN 64
 #define BLOCKS_MIN 32
+
+/* Rows whose lists there is always memory for, however long these are. */
+#define FREE_LISTS(context) (2 * (uint64_t) (context)->kernel->tile_cols)
 
 #define CHUNK_BYTES ((size_t) 8 << 20)
 #define MAX_THREADS 1024
@@ -29,6 +32,9 @@
 #define STRIPS_PER_THREAD 8
 
 #define THREADS_PER_SLICE 4
+
+/* Blocks are no larger than such a part of a group. */
+#define BLOCKS_A_GROUP 4
 
 /* Below, the recheck takes hardly longer than the product of fine rows. */
 #define FINE_DIMENSIONS 64
@@ -75,33 +81,6 @@ may_use_int8(const FastedContext *context)
 		 (options->filter == FASTED_FILTER_AUTO && options->dimensions >= 32));
 }
 
-/* Bytes of what belongs to a packed row beside it. */
-static size_t
-side_row_bytes(const FastedContext *context)
-{
-	return cpu_threshold_row_bytes(context) + sizeof(RowTerms) + cpu_fine_side_bytes(context)
-		+ (cpu_is_cosine(context) ? sizeof(double) : 0);
-}
-
-/* Memory that each worker has for itself. */
-static uint64_t
-worker_bytes(const FastedContext *context)
-{
-	uint64_t	bytes = sizeof(Worker) + (uint64_t) FASTED_MAX_BLOCK * GROUP_BLOCKS
-		* FASTED_HIT_BYTES
-		+ (context->options.dimensions + 31) * sizeof(double);
-
-	if (context->may_use_int8)
-		bytes += cpu_image_bytes(context);
-	if (context->may_prune)
-		bytes += cpu_project_room_bytes(context);
-	if (cpu_changes_rows(context))
-		bytes += cpu_direction_bytes(context);
-	if (context->options.dimensions > context->slice)
-		bytes += CPU_PARTIAL_BYTES;
-	return bytes;
-}
-
 size_t
 cpu_pool_blocks(int threads)
 {
@@ -113,7 +92,6 @@ static int
 limit_threads(const FastedContext *context, uint64_t limit)
 {
 	const FastedOptions *options = &context->options;
-	uint64_t	per_thread = worker_bytes(context);
 	int			threads = options->threads;
 
 	if (threads <= 0)
@@ -122,9 +100,7 @@ limit_threads(const FastedContext *context, uint64_t limit)
 		threads = options->max_threads;
 	if (threads > MAX_THREADS)
 		threads = MAX_THREADS;
-	while (threads > 1 && threads * per_thread > limit / 4)
-		threads--;
-	return threads;
+	return (int) cpu_clamp(limit / 4 / cpu_worker_bytes(context, false), 1, (uint32_t) threads);
 }
 
 /* Rows of a sample: a block of them, or fewer of many dimensions or for want of memory. */
@@ -132,13 +108,10 @@ static uint32_t
 limit_sample(const FastedContext *context, uint64_t limit)
 {
 	uint32_t	step = context->kernel->tile_cols;
-	uint32_t	rows = SAMPLE_COORDINATES / context->options.dimensions;
+	uint32_t	rows = cpu_clamp(SAMPLE_COORDINATES / context->options.dimensions,
+								 SAMPLE_ROWS_LEAST, kernel_block(context->kernel));
 
-	if (rows < SAMPLE_ROWS_LEAST)
-		rows = SAMPLE_ROWS_LEAST;
-	if (rows > kernel_block(context->kernel))
-		rows = kernel_block(context->kernel);
-	while (rows > step && 2 * rows * cpu_packed_row_bytes(context) > limit / 16)
+	while (rows > step && 2 * rows * cpu_packed_row_bytes(context, FULL_STAGE) > limit / 16)
 		rows -= step;
 	return rows < step ? step : rows;
 }
@@ -149,11 +122,12 @@ fixed_bytes(const FastedContext *context, uint64_t limit)
 {
 	uint64_t	row_bytes = context->options.dimensions * sizeof(float);
 	uint64_t	stored_bytes = fasted_row_bytes(&context->options);
-	uint64_t	packed_bytes = cpu_packed_row_bytes(context) + side_row_bytes(context);
+	uint64_t	packed_bytes = cpu_packed_row_bytes(context, FULL_STAGE)
+		+ cpu_packed_side_bytes(context, FULL_STAGE);
 	uint64_t	padding = PLANNED_SETS * context->kernel->tile_cols
 		+ 2 * cpu_whole_tiles(context, context->sample_rows);
 
-	return context->thread_limit * worker_bytes(context)
+	return context->thread_limit * cpu_worker_bytes(context, false)
 		+ cpu_pool_blocks(context->thread_limit) * context->block_pairs * sizeof(FastedPair)
 		+ PLANNED_SETS * (context->chunk_bytes > stored_bytes ? context->chunk_bytes : stored_bytes)
 		+ (PLANNED_SETS + 1) * 2 * row_bytes	/* forms */
@@ -167,8 +141,6 @@ fixed_bytes(const FastedContext *context, uint64_t limit)
 static void
 plan_memory(FastedContext *context, uint64_t limit)
 {
-	uint64_t	least = 2 * context->kernel->tile_cols;
-	uint64_t	row_bytes;
 	uint64_t	fixed;
 
 	context->slice = cpu_slice_length(context->kernel, context->options.dimensions, 8);
@@ -178,23 +150,16 @@ plan_memory(FastedContext *context, uint64_t limit)
 		   cpu_pool_blocks(context->thread_limit) * context->block_pairs * sizeof(FastedPair)
 		   > limit / 8)
 		context->block_pairs /= 2;
-	context->chunk_bytes = CHUNK_BYTES;
-	if (context->chunk_bytes > limit / 64)
-		context->chunk_bytes = limit / 64;
+	context->chunk_bytes = limit / 64 < CHUNK_BYTES ? limit / 64 : CHUNK_BYTES;
 	context->sample_rows = limit_sample(context, limit);
 
 	fixed = fixed_bytes(context, limit);
-	row_bytes = fasted_row_bytes(&context->options) + cpu_packed_row_bytes(context)
-		+ side_row_bytes(context)
+	context->row_bytes = fasted_row_bytes(&context->options)
+		+ cpu_packed_row_bytes(context, FULL_STAGE) + cpu_packed_side_bytes(context, FULL_STAGE)
+		+ (context->may_prune ? cpu_levels_row_bytes(context) : 0)
 		+ sizeof(uint32_t);		/* counts */
-	if (context->may_prune)
-		row_bytes += cpu_levels_row_bytes(context);
-	context->row_bytes = row_bytes;
-	context->row_limit = fixed < limit ? (limit - fixed) / row_bytes : 0;
-	if (context->row_limit < least)
-		context->row_limit = least;
-	if (context->row_limit > FASTED_MAX_ROWS)
-		context->row_limit = FASTED_MAX_ROWS;
+	context->row_limit = cpu_clamp(fixed < limit ? (limit - fixed) / context->row_bytes : 0,
+								   2 * context->kernel->tile_cols, FASTED_MAX_ROWS);
 }
 
 /*
@@ -275,18 +240,11 @@ list_bytes(uint32_t k)
 	return neighbor_list_bytes(k < FASTED_MAX_NEIGHBORS ? k : FASTED_MAX_NEIGHBORS);
 }
 
-/* Rows whose lists there is always memory for, however long these are. */
-static uint64_t
-free_lists(const FastedContext *context)
-{
-	return 2 * context->kernel->tile_cols;
-}
-
 /* Lists of k for so many rows take the memory of how many rows? */
 uint64_t
 cpu_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
 {
-	uint64_t	free_rows = free_lists(context);
+	uint64_t	free_rows = FREE_LISTS(context);
 
 	if (rows <= free_rows)
 		return 0;
@@ -297,18 +255,12 @@ cpu_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
 uint64_t
 cpu_rows_with_lists(const FastedContext *context, uint64_t rows, uint32_t k)
 {
-	uint64_t	free_rows = free_lists(context);
+	uint64_t	free_rows = FREE_LISTS(context);
 	uint64_t	bytes = list_bytes(k);
 
 	if (rows <= free_rows)
 		return rows;
 	return free_rows + (rows - free_rows) * context->row_bytes / (context->row_bytes + bytes);
-}
-
-static uint64_t
-blocks_of(const FastedJoin *join, const FastedSet *set)
-{
-	return (set->rows.rows + join->block_rows - 1) / join->block_rows;
 }
 
 /* How often so many claims go before slice s of all: s / slices of them, rounded down. */
@@ -319,6 +271,64 @@ claims_before(const FastedJoin *join, uint64_t claims, uint64_t s)
 
 	return claims / slices * s + claims % slices * s / slices;
 }
+
+/* --- joins in which only rows of one group meet; these lie together, in the order they came in */
+
+/* How many columns a row meets in its group, in the mean. */
+static double
+group_columns(const FastedJoin *join)
+{
+	double		columns = 0.0;
+	double		rows = 0.0;
+
+	for (uint32_t g = 0; g < join->problem.ngroups; g++)
+	{
+		FastedSpan	a = fasted_group_rows(&join->problem.groups[g], join->row_side);
+		FastedSpan	b = fasted_group_rows(&join->problem.groups[g], !join->row_side);
+
+		if (b.first == b.end)
+			continue;
+		columns += (double) (a.end - a.first) * (b.end - b.first);
+		rows += a.end - a.first;
+	}
+	return rows > 0.0 ? columns / rows : 0.0;
+}
+
+/* Rows of a block, a multiple of step, that groups are worth. */
+static uint32_t
+group_block(const FastedJoin *join, uint32_t step)
+{
+	double		most = join->group_columns / BLOCKS_A_GROUP;
+
+	if (most >= FASTED_MAX_BLOCK)
+		return FASTED_MAX_BLOCK / step * step;
+	return most < step ? step : (uint32_t) most / step * step;
+}
+
+/* The join's strips, of blocks as high and as many blocks wide as planned; false: memory ran out. */
+static bool
+plan_strips(FastedJoin *join)
+{
+	uint32_t	width = (uint32_t) join->order.group * join->block_rows;
+	uint32_t	nspans = (uint32_t) join->order.rows;
+	uint32_t	nstripes = (uint32_t) ceil_div(join->col_set->rows.rows, width);
+
+	free(join->spans);
+	free(join->stripes);
+	join->spans = malloc(nspans * sizeof(FastedSpan));
+	join->stripes = malloc(((size_t) nstripes + 1) * sizeof(FastedStripe));
+	if (join->spans == NULL || join->stripes == NULL)
+		return false;
+	fasted_find_spans(join->problem.groups, join->problem.ngroups, join->row_side, join->self,
+					  join->block_rows, join->spans, nspans);
+	join->strips = (FastedGroupTiles) {
+		.spans = join->spans,.stripes = join->stripes,.nstripes = nstripes,
+		.count = fasted_find_stripes(join->spans, nspans, width, join->stripes, nstripes)
+	};
+	return true;
+}
+
+/* --- the work of a join */
 
 /*
  * Blocks whose pairs feed all threads.  Of slices they must be the same wherever
@@ -335,13 +345,15 @@ plan_blocks(FastedJoin *join)
 	uint64_t	units;
 
 	join->order.triangle = join->self;
-	join->block_rows = grouped ? cpu_group_block(join, step) : FASTED_MAX_BLOCK / step * step;
+	if (grouped)
+		join->group_columns = group_columns(join);
+	join->block_rows = grouped ? group_block(join, step) : FASTED_MAX_BLOCK / step * step;
 	for (;;)
 	{
-		join->order.rows = blocks_of(join, join->row_set);
-		join->order.cols = blocks_of(join, join->col_set);
+		join->order.rows = ceil_div(join->row_set->rows.rows, join->block_rows);
+		join->order.cols = ceil_div(join->col_set->rows.rows, join->block_rows);
 		join->order.group = 1;
-		if (grouped && !cpu_plan_strips(join))
+		if (grouped && !plan_strips(join))
 			return false;
 		units = grouped ? join->strips.count : fasted_order_units(&join->order);
 		if (units >= wanted * UNITS_PER_THREAD || join->block_rows <= step || wanted == 1)
@@ -354,30 +366,7 @@ plan_blocks(FastedJoin *join)
 	while (join->order.group > 1 && units / join->order.group < wanted * STRIPS_PER_THREAD)
 		join->order.group /= 2;
 	join->hit_stride = join->order.group * FASTED_HIT_BYTES;
-	return !grouped || cpu_plan_strips(join);
-}
-
-/* Numbers to be claimed, each of a strip or of none. */
-static uint64_t
-count_claims(const FastedJoin *join)
-{
-	if (join->problem.groups != NULL)
-		return join->strips.count;
-	return fasted_order_numbers(&join->order) / join->order.group;
-}
-
-/* Those for whose sums there is memory: cpu_reserve_sums. */
-static int
-limit_workers(const FastedContext *context, int nworkers)
-{
-	uint64_t	each = worker_bytes(context);
-	uint64_t	limit = memory_limit(&context->options);
-
-	if (context->options.dimensions <= context->slice)
-		each += CPU_PARTIAL_BYTES;
-	while (nworkers > 1 && nworkers * each > limit / 4)
-		nworkers--;
-	return nworkers;
+	return !grouped || plan_strips(join);
 }
 
 /* No more threads than there is work for, and the blocks and claims of the slice; false: no memory. */
@@ -392,11 +381,18 @@ cpu_plan_join(FastedJoin *join)
 	join->nworkers = join->context->thread_limit;
 	if (useful < join->nworkers)
 		join->nworkers = (int) useful;
-	if (cpu_finds_nearest(join))
-		join->nworkers = limit_workers(join->context, join->nworkers);
+	if (join->nearest)
+	{
+		/* those for whose sums there is memory: cpu_reserve_workers */
+		uint64_t	each = cpu_worker_bytes(join->context, true);
+
+		join->nworkers = (int) cpu_clamp(memory_limit(&join->context->options) / 4 / each,
+										 1, (uint32_t) join->nworkers);
+	}
 	if (!plan_blocks(join))
 		return false;
-	claims = count_claims(join);
+	claims = join->problem.groups != NULL ? join->strips.count
+		: fasted_order_numbers(&join->order) / join->order.group;
 	join->number = ++join->context->joins;
 	join->spread = join->problem.slices > 1 && join->problem.alike && join->problem.groups == NULL;
 	if (join->spread)

@@ -10,11 +10,12 @@
 
 #include "cpu_state.h"
 
-/* Rows of both sets, half of each: spread over them, so many from each. */
+/* Rows of both sets, half of each: spread over them, so many from each.  Or rows that are given. */
 typedef struct Sample
 {
 	const RowStore *rows[2];
 	uint32_t	counts[2];
+	const float *const *given;	/* as the filter sees them, counts[0] of them; or NULL */
 } Sample;
 
 static inline const float *
@@ -40,13 +41,12 @@ cpu_stored_sample_row(const Sample *sample, uint32_t s)
 static inline double
 cpu_coordinate(const FastedContext *context, const float *row, uint32_t k)
 {
-	return cpu_has_doubles(context) ? ((const double *) row)[k] : (double) row[k];
+	return context->doubles ? ((const double *) row)[k] : (double) row[k];
 }
 
 /* cpu_form.c: rows as the filter sees them, the centre, the scale, the integers' transform */
-extern const float *cpu_filter_row(const Worker *worker, const float *row, float *to);
-extern const float *cpu_row_to_pack(Worker *worker, const PackedRows *to, size_t place,
-									const float *row);
+extern const float *cpu_filter_row(const Worker *worker, const float *row, float *to,
+								   double *square);
 extern double cpu_row_moved(const FastedContext *context, const float *row);
 extern Sample cpu_take_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least,
 							  uint32_t most);
@@ -54,7 +54,7 @@ extern void cpu_find_centre(Worker *worker);
 extern void cpu_find_scale(FastedJoin *join);
 extern void cpu_int8_find_transform(Worker *worker, Form *form);
 extern float cpu_int8_find_factor(Worker *worker, const Int8Transform *transform,
-								  const float *const *rows, uint32_t count);
+								  const Sample *sample);
 
 /* Rows that a scale of integers is from, at most. */
 #define FASTED_INT8_SCALE_ROWS 256
@@ -65,8 +65,8 @@ typedef struct PackJob
 	const Form *form;
 	double		eps_upper;
 	PackedRows *to;
-	const double *moved;		/* how far the sliver's rows may be from exact ones; NULL: not */
-	FineRows   *fine;			/* the same rows; NULL: not */
+	const float *rows[FASTED_MAX_WIDTH];	/* of the sliver; NULL: it has no pairs */
+	double		moved[FASTED_MAX_WIDTH];	/* how far they may be from exact ones */
 } PackJob;
 
 /*
@@ -75,21 +75,33 @@ typedef struct PackJob
  */
 #define NORM2_LIMIT 0x1p120
 
-/* Has a row of a packed sliver too large a norm, or NaN for one? */
-static inline bool
-cpu_is_wild(const PackSliver *pack, uint32_t r)
+/* Packs a sliver, wild rows as zeros: too large a norm, or NaN for one.  Bits: which are wild. */
+static inline uint32_t
+cpu_pack_tame(const CpuKernel *kernel, PackSliver *pack)
 {
-	return !(pack->norm2[r] <= NORM2_LIMIT && pack->error2[r] <= NORM2_LIMIT);
+	uint32_t	wild = 0;
+
+	kernel->pack(pack);
+	for (uint32_t r = 0; r < kernel->width; r++)
+	{
+		if (pack->norm2[r] <= NORM2_LIMIT && pack->error2[r] <= NORM2_LIMIT)
+			continue;
+		pack->rows[r] = NULL;
+		wild |= 1U << r;
+	}
+	if (wild != 0)
+		kernel->pack(pack);
+	return wild;
 }
 
-/* cpu_pack.c: one sliver; a missing row, NULL, has no pairs. */
-extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver,
-							const float *const *rows);
+/* cpu_pack.c: one sliver */
+extern void cpu_load_row(Worker *worker, PackJob *job, size_t place, const float *row);
+extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver);
 /* How far rows of a pair within eps may be apart as the filter sees them. */
 extern double cpu_reach(const FastedContext *context, double eps);
 extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8, double eps);
 extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);
-extern void cpu_begin_packing(FastedJoin *join);
+extern bool cpu_begin_packing(FastedJoin *join);
 extern void cpu_pack(Worker *worker);
 extern bool cpu_has_fine(const FastedJoin *join, const Form *form);
 

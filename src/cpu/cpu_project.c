@@ -9,8 +9,6 @@
  *-------------------------------------------------------------------------
  */
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cpu_levels.h"
@@ -53,23 +51,12 @@ cpu_pack_operand(Worker *worker, const PackLayout *layout, const float *const *r
 			.centre = centre,.scale = scale,.layout = layout,.sliver = first / kernel->width,
 			.packed = packed,.stop = &context->stop
 		};
-		bool		again = false;
 
-		cpu_rest_if_alone(context);
-		if (cpu_stopping(context))
+		if (!cpu_goes_on(context))
 			return false;
 		for (uint32_t r = 0; r < kernel->width && first + r < count; r++)
 			pack.rows[r] = rows[first + r];
-		kernel->pack(&pack);
-		for (uint32_t r = 0; r < kernel->width; r++)
-		{
-			if (!cpu_is_wild(&pack, r))
-				continue;
-			pack.rows[r] = NULL;
-			again = true;
-		}
-		if (again)
-			kernel->pack(&pack);
+		(void) cpu_pack_tame(kernel, &pack);
 	}
 	return true;
 }
@@ -99,7 +86,7 @@ cpu_multiply_sliver(const CpuKernel *kernel, const float *a, const PackLayout *a
 	memset(sums, 0, kernel->width * columns * sizeof(double));
 	for (uint32_t k = 0; k < a_layout->words; k += a_layout->slice)
 	{
-		sweep.depth = a_layout->words - k < a_layout->slice ? a_layout->words - k : a_layout->slice;
+		sweep.depth = slice_depth(a_layout, k);
 		sweep.a = a + pack_offset(a_layout, kernel->width, sliver, k);
 		for (size_t col = 0; col < columns; col += kernel->tile_cols)
 		{
@@ -156,84 +143,59 @@ cpu_project_room_bytes(const FastedContext *context)
 							   + context->options.dimensions * sizeof(float));
 }
 
-/* Of the directions of a projection. */
+/* A projection and what belongs to it, in a piece of memory that it begins; its size. */
 static size_t
-packed_bytes(const FastedContext *context)
+carve_projection(const FastedContext *context, uintptr_t piece)
 {
+	Projection	sizes;
+	Projection *projection = piece == 0 ? &sizes : (Projection *) piece;
+	uint32_t	d = context->options.dimensions;
 	uint32_t	directions = cpu_most_directions(context, cpu_prune_levels(context));
+	uintptr_t	next = piece;
 
-	return (size_t) cpu_product_columns(context, directions)
-		* context->options.dimensions * sizeof(float);
+	(void) fasted_carve(&next, sizeof(Projection));
+	projection->centre = fasted_carve(&next, d * sizeof(float));
+	projection->packed = fasted_carve(&next, (size_t) cpu_product_columns(context, directions)
+									  * d * sizeof(float));
+	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
+		projection->forms[level].centre = fasted_carve(&next, LEVEL_MOST_WORDS * sizeof(float));
+	return next - piece;
 }
-
-#define LEVEL_CENTRES_BYTES (FASTED_PRUNE_LEVELS * LEVEL_MOST_WORDS * sizeof(float))
 
 size_t
 cpu_projection_bytes(const FastedContext *context)
 {
-	return packed_bytes(context) + context->options.dimensions * sizeof(float) + LEVEL_CENTRES_BYTES;
-}
-
-Projection *
-cpu_projection_hold(Projection *projection)
-{
-	if (projection != NULL)
-		projection->holders++;
-	return projection;
+	return carve_projection(context, 0);
 }
 
 void
 cpu_projection_drop(FastedContext *context, Projection *projection)
 {
-	MemoryCount *memory = &context->memory;
-
-	if (projection == NULL || --projection->holders > 0)
-		return;
-	fasted_cpu_unmap(projection->centre, context->options.dimensions * sizeof(float), memory);
-	fasted_cpu_unmap(projection->packed, packed_bytes(context), memory);
-	fasted_cpu_unmap(projection->level_centres, LEVEL_CENTRES_BYTES, memory);
-	free(projection);
+	if (projection != NULL && --projection->holders == 0)
+		fasted_cpu_unmap(projection, cpu_projection_bytes(context), &context->memory);
 }
 
 Projection *
 cpu_projection_new(FastedContext *context)
 {
-	Projection *projection = calloc(1, sizeof(*projection));
-	MemoryCount *memory = &context->memory;
+	Projection *projection = fasted_cpu_map(cpu_projection_bytes(context), &context->memory);
 
 	if (projection == NULL)
 		return NULL;
-	projection->centre = fasted_cpu_map(context->options.dimensions * sizeof(float), memory);
-	projection->packed = fasted_cpu_map(packed_bytes(context), memory);
-	projection->level_centres = fasted_cpu_map(LEVEL_CENTRES_BYTES, memory);
-	if (projection->centre == NULL || projection->packed == NULL ||
-		projection->level_centres == NULL)
-	{
-		cpu_projection_drop(context, cpu_projection_hold(projection));
-		return NULL;
-	}
+	(void) carve_projection(context, (uintptr_t) projection);
+	projection->holders = 1;
 	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
-	{
 		projection->forms[level].scale = 1.0;
-		projection->forms[level].centre = projection->level_centres + level * LEVEL_MOST_WORDS;
-	}
 	return projection;
 }
 
-/* A row without a place: its bound, which is no number, says why. */
-static void
-set_bounds(const Projection *projection, float bound, float *out)
+/* A row without a place: its bound, which is no number, says why.  NaN: it has no pairs. */
+void
+cpu_project_bound(const Projection *projection, float bound, float *out)
 {
 	memset(out, 0, projection->stride * sizeof(float));
 	for (uint32_t level = 0; level < projection->levels; level++)
 		out[projected_moved(projection, level)] = bound;
-}
-
-/* A row that has no pairs. */
-void
-cpu_project_nothing(const Projection *projection, float *out)
-{
-	set_bounds(projection, NAN, out);
 }
 
 /* Rounds to FP32 toward infinity. */
@@ -295,10 +257,11 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 		.centre = projection->centre,.scale = projection->scale,.layout = &layout,
 		.packed = (float *) (sums + FASTED_MAX_WIDTH * PRODUCT_COLUMNS),.stop = &context->stop
 	};
+	uint32_t	wild;
 
 	layout.padded_rows = kernel->width;
 	memcpy(pack.rows, rows, sizeof(pack.rows));
-	kernel->pack(&pack);
+	wild = cpu_pack_tame(kernel, &pack);
 	if (cpu_stopping(context))
 		return;
 	cpu_multiply_sliver(kernel, pack.packed, &layout, 0, projection->packed,
@@ -309,10 +272,10 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 
 		if (rows[r] == NULL)
 			continue;
-		if (!cpu_is_wild(&pack, r))
+		if ((wild >> r & 1) == 0)
 			set_projected(projection, sums + r * projection->layout.padded_rows, pack.norm2[r],
 						  pack.error2[r], moved[r] * projection->scale * (1.0 + DBL_EPSILON), to);
 		else
-			set_bounds(projection, INFINITY, to);	/* it is near every row */
+			cpu_project_bound(projection, INFINITY, to);	/* it is near every row */
 	}
 }

@@ -14,21 +14,17 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "cpu_groups.h"
-#include "cpu_recheck.h"
+#include "cpu_filter.h"
 
-/* Candidates whose rows are fetched ahead, and how much of each row. */
+/* Candidates whose rows are fetched ahead, and how many bytes of each row; the same of fine rows. */
 #define PREFETCH_AHEAD 2
-#define PREFETCH_MOST 1024
+#define PREFETCH_MOST 4096
+#define FETCH_AHEAD 4
 
 /* Candidates of one row for which its promotion to FP64 is kept. */
 #define WIDEN_FROM 3
-
-/* Candidates whose rows are fetched ahead. */
-#define FETCH_AHEAD 4
 
 /* --- blocks of pairs */
 
@@ -42,21 +38,26 @@ pair_pool_release(PairPool *pool, PairBlock *block)
 void
 pair_pool_reset(PairPool *pool)
 {
-	pool->free_list = pool->queue_head = pool->queue_tail = NULL;
+	FastedPair *pairs = (FastedPair *) (pool->blocks + pool->nblocks);
+
+	pool->free_list = pool->queue_head = NULL;
 	for (size_t i = pool->nblocks; i-- > 0;)
 	{
-		pool->blocks[i].pairs = pool->pairs + i * pool->block_pairs;
+		pool->blocks[i].pairs = pairs + i * pool->block_pairs;
 		pair_pool_release(pool, &pool->blocks[i]);
 	}
+}
+
+static size_t
+pool_bytes(const PairPool *pool)
+{
+	return pool->nblocks * (sizeof(PairBlock) + pool->block_pairs * sizeof(FastedPair));
 }
 
 void
 pair_pool_free(PairPool *pool, MemoryCount *count)
 {
-	fasted_cpu_unmap(pool->pairs,
-					 pool->nblocks * pool->block_pairs * sizeof(FastedPair),
-					 count);
-	free(pool->blocks);
+	fasted_cpu_unmap(pool->blocks, pool_bytes(pool), count);
 	memset(pool, 0, sizeof(*pool));
 }
 
@@ -68,27 +69,22 @@ pair_pool_reserve(PairPool *pool, size_t nblocks, size_t block_pairs, MemoryCoun
 	pair_pool_free(pool, count);
 	pool->nblocks = nblocks;
 	pool->block_pairs = block_pairs;
-	pool->blocks = calloc(nblocks, sizeof(*pool->blocks));
-	pool->pairs = fasted_cpu_map_lazily(nblocks * block_pairs * sizeof(FastedPair), count);
-	if (pool->blocks == NULL || pool->pairs == NULL)
-	{
-		pair_pool_free(pool, count);
-		return false;
-	}
+	pool->blocks = fasted_cpu_map_lazily(pool_bytes(pool), count);
+	if (pool->blocks == NULL)
+		pool->nblocks = 0;
 	pair_pool_reset(pool);
-	return true;
+	return pool->blocks != NULL;
 }
 
-static PairBlock *
-pair_pool_get(PairPool *pool)
+PairBlock *
+pair_pool_pop(PairBlock **list)
 {
-	PairBlock  *block = pool->free_list;
+	PairBlock  *block = *list;
 
 	if (block != NULL)
 	{
-		pool->free_list = block->next;
+		*list = block->next;
 		block->next = NULL;
-		block->npairs = 0;
 	}
 	return block;
 }
@@ -96,27 +92,11 @@ pair_pool_get(PairPool *pool)
 static void
 pair_pool_push(PairPool *pool, PairBlock *block)
 {
-	block->next = NULL;
-	if (pool->queue_tail == NULL)
+	if (pool->queue_head == NULL)
 		pool->queue_head = block;
 	else
 		pool->queue_tail->next = block;
 	pool->queue_tail = block;
-}
-
-PairBlock *
-pair_pool_pop(PairPool *pool)
-{
-	PairBlock  *block = pool->queue_head;
-
-	if (block != NULL)
-	{
-		pool->queue_head = block->next;
-		if (pool->queue_head == NULL)
-			pool->queue_tail = NULL;
-		block->next = NULL;
-	}
-	return block;
 }
 
 /* Hands over the block being filled. */
@@ -125,8 +105,9 @@ cpu_flush_block(Worker *worker)
 {
 	FastedContext *context = worker->context;
 
-	atomic_fetch_add(&context->pairs, worker->block->npairs);
+	worker->work.pairs += worker->block->npairs;
 	pthread_mutex_lock(&context->lock);
+	cpu_tell_work(worker);
 	pair_pool_push(&context->pool, worker->block);
 	worker->block = NULL;
 	pthread_cond_signal(&context->out_cond);
@@ -141,11 +122,12 @@ fetch_block(Worker *worker)
 
 	pthread_mutex_lock(&context->lock);
 	while (!cpu_stopping(context) &&
-		   (worker->block = pair_pool_get(&context->pool)) == NULL)
+		   (worker->block = pair_pool_pop(&context->pool.free_list)) == NULL)
 		pthread_cond_wait(&context->free_cond, &context->lock);
 	pthread_mutex_unlock(&context->lock);
 	if (worker->block == NULL)
 		return false;
+	worker->block->npairs = 0;
 	worker->block->since = cpu_now();
 	return true;
 }
@@ -207,10 +189,10 @@ cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 }
 
 static void
-fetch(const int16_t *row, uint32_t padded)
+prefetch(const void *row, size_t bytes)
 {
-	for (uint32_t k = 0; k < padded; k += 32)
-		__builtin_prefetch(row + k);
+	for (size_t at = 0; at < bytes; at += 64)
+		__builtin_prefetch((const char *) row + at);
 }
 
 /*
@@ -223,9 +205,9 @@ cpu_fine_keep(Worker *worker, const Strip *strip, uint32_t first)
 	const FastedJoin *join = worker->join;
 	int32_t		(*dot) (const int16_t *x, const int16_t *y, uint32_t padded) =
 		join->context->kernel->int8->dot_fine;
-	const FineRows *a = &join->row_set->fine;
-	const FineRows *b = &join->col_set->fine;
-	uint32_t	padded = cpu_padded(join->context);
+	const FineRows *a = &join->row_set->packed.fine;
+	const FineRows *b = &join->col_set->packed.fine;
+	uint32_t	padded = join->context->padded;
 	const int16_t *rows = a->values + strip->first_a * padded;
 	const int16_t *cols = b->values + strip->first_b * padded;
 	Candidate  *list = worker->list;
@@ -237,7 +219,7 @@ cpu_fine_keep(Worker *worker, const Strip *strip, uint32_t first)
 		int32_t		product;
 
 		if (c + FETCH_AHEAD < worker->listed)
-			fetch(cols + (size_t) list[c + FETCH_AHEAD].col * padded, padded);
+			prefetch(cols + (size_t) list[c + FETCH_AHEAD].col * padded, padded * sizeof(int16_t));
 		product = dot(rows + (size_t) pair.row * padded, cols + (size_t) pair.col * padded, padded);
 		list[kept] = pair;
 		kept += product >= a->threshold[strip->first_a + pair.row]
@@ -264,35 +246,20 @@ cpu_sort_candidates(Worker *worker)
 
 /* --- the recheck */
 
-/* The row at this place among the packed ones. */
-static const float *
-row_at(const FastedSet *set, size_t place)
-{
-	return row_store_row(&set->rows, cpu_row_at(set, place));
-}
-
-static void
-prefetch_row(const float *row, uint32_t floats)
-{
-	uint32_t	end = floats < PREFETCH_MOST ? floats : PREFETCH_MOST;
-
-	for (uint32_t k = 0; k < end; k += 16)
-		__builtin_prefetch(row + k);
-}
-
 /* Fetches the rows of a candidate that is soon to be rechecked. */
 static void
 prefetch_candidate(const Worker *worker, const Strip *strip, uint32_t c)
 {
 	const FastedJoin *join = worker->join;
-	uint32_t	floats = fasted_row_floats(&join->context->options);
+	size_t		bytes = fasted_row_bytes(&join->context->options);
 
+	if (bytes > PREFETCH_MOST)
+		bytes = PREFETCH_MOST;
 	if (c >= worker->listed)
 		return;
 	if (c == 0 || worker->list[c].row != worker->list[c - 1].row)
-		prefetch_row(row_at(join->row_set, strip->first_a + worker->list[c].row),
-					 floats);
-	prefetch_row(row_at(join->col_set, strip->first_b + worker->list[c].col), floats);
+		prefetch(cpu_stored_row(join->row_set, strip->first_a + worker->list[c].row), bytes);
+	prefetch(cpu_stored_row(join->col_set, strip->first_b + worker->list[c].col), bytes);
 }
 
 /* Do so many candidates from c on share one row that widening it pays? */
@@ -301,12 +268,6 @@ row_repeats(const Worker *worker, uint32_t c)
 {
 	return c + WIDEN_FROM <= worker->listed &&
 		worker->list[c + WIDEN_FROM - 1].row == worker->list[c].row;
-}
-
-static void
-count_for(const FastedSet *set, size_t row)
-{
-	atomic_fetch_add_explicit(&set->counts[row], 1, memory_order_relaxed);
 }
 
 /* What neighbours at the same distance are ordered by: of a row of set b. */
@@ -344,12 +305,12 @@ take_pair(Worker *worker, size_t row, size_t col, double dist)
 	{
 		if (join->problem.output == FASTED_OUTPUT_COUNTS)
 		{
-			count_for(join->row_set, row);
-			count_for(join->col_set, col);
+			atomic_fetch_add_explicit(&join->row_set->counts[row], 1, memory_order_relaxed);
+			atomic_fetch_add_explicit(&join->col_set->counts[col], 1, memory_order_relaxed);
 		}
-		else if (cpu_finds_nearest(join))
+		else if (join->nearest)
 			offer_pair(join, row, col, dist);
-		worker->counted++;
+		worker->work.pairs++;
 		return true;
 	}
 	a = (uint32_t) (join->row_set->options.first_row + row);
@@ -371,7 +332,7 @@ refine_list(Worker *worker, const Strip *strip)
 	uint32_t	d = context->options.dimensions;
 	int			wide = -1;		/* the row that was widened last */
 
-	cpu_rest_if_alone(context);
+	(void) cpu_goes_on(context);
 	for (uint32_t c = 0; c < PREFETCH_AHEAD; c++)
 		prefetch_candidate(worker, strip, c);
 	for (uint32_t c = 0; c < worker->listed; c++)
@@ -379,18 +340,18 @@ refine_list(Worker *worker, const Strip *strip)
 		Candidate	pair = worker->list[c];
 		size_t		row = strip->first_a + pair.row;
 		size_t		col = strip->first_b + pair.col;
-		const float *x = row_at(row_set, row);
-		const float *y = row_at(col_set, col);
+		const float *x = cpu_stored_row(row_set, row);
+		const float *y = cpu_stored_row(col_set, col);
 		double		dist;
 
 		prefetch_candidate(worker, strip, c + PREFETCH_AHEAD);
-		if (recheck.doubles == NULL && pair.row != wide && row_repeats(worker, c))
+		if (recheck.wide != NULL && pair.row != wide && row_repeats(worker, c))
 		{
 			context->kernel->widen(x, d, worker->wide);
 			wide = pair.row;
 		}
 		dist = cpu_distance(&recheck, pair.row == wide ? recheck.wide(worker->wide, y, d)
-							: cpu_recheck_rows(&recheck, x, y, d), row, col);
+							: recheck.rows(x, y, d), row, col);
 		if (dist <= eps && !take_pair(worker, row, col, dist))
 			return false;
 		if (cpu_stopping(context))
@@ -398,6 +359,27 @@ refine_list(Worker *worker, const Strip *strip)
 	}
 	worker->listed = 0;
 	return true;
+}
+
+/* Of the candidates of a row, which are the last ones in the list: those of its group. */
+static void
+keep_group(Worker *worker, const Strip *strip, uint32_t row, uint32_t first)
+{
+	const FastedJoin *join = worker->join;
+	uint32_t	kept = first;
+	FastedSpan	columns;
+
+	if (first == worker->listed)
+		return;
+	columns = cpu_rows_met(join, join->row_side, (uint32_t) (strip->first_a + row));
+	for (uint32_t c = first; c < worker->listed; c++)
+	{
+		size_t		column = strip->first_b + worker->list[c].col;
+
+		if (column >= columns.first && column < columns.end)
+			worker->list[kept++] = worker->list[c];
+	}
+	worker->listed = kept;
 }
 
 /* Lists the candidates of one row in one block, of its group where there are groups. */
@@ -408,8 +390,8 @@ list_candidates(Worker *worker, const Strip *strip, uint32_t row, uint32_t numbe
 
 	cpu_list_row(worker, strip, row, number);
 	if (worker->join->problem.groups != NULL)
-		cpu_keep_group(worker, strip, row, listed);
-	worker->candidates += worker->listed - listed;
+		keep_group(worker, strip, row, listed);
+	worker->work.candidates += worker->listed - listed;
 }
 
 static bool

@@ -14,6 +14,9 @@
 
 #include "cpu_state.h"
 
+/* Slivers that are claimed at once. */
+#define CLAIM_SLIVERS 4
+
 FastedStatus
 cpu_fail(FastedContext *context, FastedStatus status, const char *format,...)
 {
@@ -25,13 +28,12 @@ cpu_fail(FastedContext *context, FastedStatus status, const char *format,...)
 	return status;
 }
 
-uint64_t
-cpu_now(void)
+/* Adds what a worker did to the statistics.  With the lock held. */
+void
+cpu_tell_work(Worker *worker)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
+	fasted_add_stats(&worker->context->stats, &worker->work);
+	memset(&worker->work, 0, sizeof(worker->work));
 }
 
 /*
@@ -48,39 +50,79 @@ cpu_rest_after(FastedContext *context, uint64_t ms)
 
 /*
  * Called between pieces of work of some milliseconds at most.  Waits while the caller has not
- * asked for pairs for a while, until it is back or closes the join.
+ * asked for pairs for a while, until it is back or closes the join.  False: it is to stop.
  */
-void
-cpu_rest_if_alone(FastedContext *context)
+bool
+cpu_goes_on(FastedContext *context)
 {
 	if (cpu_now() < atomic_load_explicit(&context->rest_at, memory_order_relaxed))
-		return;
+		return !cpu_stopping(context);
 	pthread_mutex_lock(&context->lock);
 	context->resting++;
 	while (!cpu_stopping(context) && cpu_now() >= atomic_load(&context->rest_at))
 		pthread_cond_wait(&context->rest_cond, &context->lock);
 	context->resting--;
 	pthread_mutex_unlock(&context->lock);
+	return !cpu_stopping(context);
 }
 
 /* Bytes of a packed row: in FP32, or of integers as row and as column of a tile, and fine. */
 size_t
-cpu_packed_row_bytes(const FastedContext *context)
+cpu_packed_row_bytes(const FastedContext *context, uint32_t level)
 {
-	size_t		bytes = context->options.dimensions * sizeof(float);
-	size_t		int8_bytes;
+	uint32_t	d = level == FULL_STAGE ? context->options.dimensions : LEVEL_WORDS(level);
+	size_t		bytes = context->may_use_int8 ? cpu_int8_row_bytes(context->kernel, d) : 0;
 
-	if (!context->may_use_int8)
-		return bytes;
-	int8_bytes = cpu_int8_row_bytes(context->kernel, context->options.dimensions)
-		+ cpu_fine_row_bytes(context);
-	return bytes > int8_bytes ? bytes : int8_bytes;
+	if (level == FULL_STAGE && context->may_use_fine)
+		bytes += context->padded * sizeof(int16_t);
+	return bytes == 0 || (level == FULL_STAGE && bytes < d * sizeof(float)) ? d * sizeof(float) : bytes;
 }
 
-size_t
-cpu_threshold_row_bytes(const FastedContext *context)
+static int
+compare_doubles(const void *left, const void *right)
 {
-	return (context->may_use_int8 ? 2 : 1) * sizeof(float);
+	double		x = *(const double *) left;
+	double		y = *(const double *) right;
+
+	return (x > y) - (x < y);
+}
+
+void
+cpu_sort_doubles(double *values, size_t count)
+{
+	qsort(values, count, sizeof(double), compare_doubles);
+}
+
+/*
+ * The slivers of set a, then of set b, of which that is to be done at least, some at a time,
+ * until there are no more or it is to stop.
+ */
+void
+cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
+			   void (*work) (Worker *worker, int set, size_t sliver))
+{
+	const FastedJoin *join = worker->join;
+	FastedContext *context = join->context;
+	size_t		slivers[2] = {0, 0};
+	uint64_t	first;
+
+	for (int i = 0; i < join->nsets; i++)
+	{
+		if (packing[i] >= least)
+			slivers[i] = cpu_whole_tiles(context, join->sets[i]->rows.rows) / context->kernel->width;
+	}
+	while ((first = cpu_claim(context) * CLAIM_SLIVERS) < slivers[0] + slivers[1])
+	{
+		(void) cpu_goes_on(context);
+		for (uint64_t s = first; s < first + CLAIM_SLIVERS && s < slivers[0] + slivers[1]; s++)
+		{
+			int			i = s >= slivers[0];
+
+			if (cpu_stopping(context))
+				return;
+			work(worker, i, i == 0 ? s : s - slivers[0]);
+		}
+	}
 }
 
 /*
@@ -106,42 +148,57 @@ cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
 	return ((words + slices - 1) / slices + step - 1) / step * step;
 }
 
+/* Where what belongs to packed rows is in a piece of memory that begins there; its size. */
+static size_t
+carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, uintptr_t piece)
+{
+	uintptr_t	next = piece;
+	size_t		room = packed->room;
+
+	packed->packed = fasted_carve(&next, room * cpu_packed_row_bytes(context, level));
+	packed->threshold = fasted_carve(&next, (context->may_use_int8 ? 2 : 1) * room * sizeof(float));
+	packed->terms = fasted_carve(&next, room * sizeof(RowTerms));
+	if (level == FULL_STAGE && context->cosine)
+		packed->squares = fasted_carve(&next, room * sizeof(double));
+	if (level == FULL_STAGE && context->may_use_fine)
+	{
+		packed->fine.threshold = fasted_carve(&next, room * sizeof(double));
+		packed->fine.terms = fasted_carve(&next, room * sizeof(RowTerms));
+	}
+	return next - piece;
+}
+
+/* Bytes of what belongs to a packed row beside it. */
+size_t
+cpu_packed_side_bytes(const FastedContext *context, uint32_t level)
+{
+	PackedRows	rows = {.room = 64};
+
+	return carve_packed(context, &rows, level, 0) / rows.room - cpu_packed_row_bytes(context, level);
+}
+
 bool
-cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows, size_t row_bytes)
+cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows, uint32_t level)
 {
 	size_t		room = cpu_whole_tiles(context, rows);
+	void	   *piece;
 
 	if (room <= packed->room)
 		return true;
 	cpu_packed_free(context, packed);
 	packed->room = room;
-	packed->row_bytes = row_bytes;
-	packed->packed = fasted_cpu_map(room * row_bytes, &context->memory);
-	packed->threshold = fasted_cpu_map(room * cpu_threshold_row_bytes(context),
-									   &context->memory);
-	packed->terms = fasted_cpu_map(room * sizeof(RowTerms), &context->memory);
-	return packed->packed != NULL && packed->threshold != NULL && packed->terms != NULL;
-}
-
-/* Level rows have none: only rows as they came are rechecked. */
-bool
-cpu_squares_reserve(FastedContext *context, PackedRows *packed)
-{
-	if (cpu_is_cosine(context) && packed->squares == NULL)
-		packed->squares = fasted_cpu_map(packed->room * sizeof(double), &context->memory);
-	return !cpu_is_cosine(context) || packed->squares != NULL;
+	packed->bytes = carve_packed(context, packed, level, 0);
+	piece = fasted_cpu_map(packed->bytes, &context->memory);
+	(void) carve_packed(context, packed, level, (uintptr_t) piece);
+	if (piece == NULL)
+		memset(packed, 0, sizeof(*packed));
+	return piece != NULL;
 }
 
 void
 cpu_packed_free(FastedContext *context, PackedRows *packed)
 {
-	size_t		room = packed->room;
-
-	fasted_cpu_unmap(packed->packed, room * packed->row_bytes, &context->memory);
-	fasted_cpu_unmap(packed->threshold, room * cpu_threshold_row_bytes(context),
-					 &context->memory);
-	fasted_cpu_unmap(packed->terms, room * sizeof(RowTerms), &context->memory);
-	fasted_cpu_unmap(packed->squares, room * sizeof(double), &context->memory);
+	fasted_cpu_unmap(packed->packed, packed->bytes, &context->memory);
 	memset(packed, 0, sizeof(*packed));
 }
 
@@ -168,64 +225,30 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 	}
 }
 
-void
-cpu_fine_free(FastedContext *context, FineRows *fine)
+/* A form and its two centres. */
+static size_t
+form_bytes(const FastedContext *context)
 {
-	fasted_cpu_unmap(fine->threshold, fine->room * sizeof(double), &context->memory);
-	fasted_cpu_unmap(fine->terms, fine->room * sizeof(RowTerms), &context->memory);
-	memset(fine, 0, sizeof(*fine));
-}
-
-bool
-cpu_fine_reserve(FastedContext *context, FineRows *fine, size_t rows)
-{
-	size_t		room = cpu_whole_tiles(context, rows);
-
-	if (!context->may_use_fine || room <= fine->room)
-		return true;
-	cpu_fine_free(context, fine);
-	fine->room = room;
-	fine->threshold = fasted_cpu_map(room * sizeof(double), &context->memory);
-	fine->terms = fasted_cpu_map(room * sizeof(RowTerms), &context->memory);
-	return fine->threshold != NULL && fine->terms != NULL;
+	return sizeof(Form) + 2 * context->options.dimensions * sizeof(float);
 }
 
 void
 cpu_form_drop(FastedContext *context, Form *form)
 {
-	size_t		bytes = context->options.dimensions * sizeof(float);
-
-	if (form == NULL || --form->holders > 0)
-		return;
-	fasted_cpu_unmap(form->centre, bytes, &context->memory);
-	fasted_cpu_unmap(form->int8_centre, bytes, &context->memory);
-	free(form);
-}
-
-Form *
-cpu_form_hold(Form *form)
-{
-	if (form != NULL)
-		form->holders++;
-	return form;
+	if (form != NULL && --form->holders == 0)
+		fasted_cpu_unmap(form, form_bytes(context), &context->memory);
 }
 
 Form *
 cpu_form_new(FastedContext *context)
 {
-	size_t		bytes = context->options.dimensions * sizeof(float);
-	Form	   *form = calloc(1, sizeof(*form));
+	Form	   *form = fasted_cpu_map(form_bytes(context), &context->memory);
 
 	if (form == NULL)
 		return NULL;
+	form->holders = 1;
 	form->scale = 1.0;
-	form->centre = fasted_cpu_map(bytes, &context->memory);
-	if (context->may_use_int8)
-		form->int8_centre = fasted_cpu_map(bytes, &context->memory);
-	if (form->centre == NULL || (context->may_use_int8 && form->int8_centre == NULL))
-	{
-		cpu_form_drop(context, cpu_form_hold(form));
-		return NULL;
-	}
+	form->centre = (float *) (form + 1);
+	form->int8_centre = form->centre + context->options.dimensions;
 	return form;
 }

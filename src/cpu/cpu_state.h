@@ -7,25 +7,23 @@
  * the source files named beside it, and of no other.
  *
  *	  cpu_engine.c                      the engine's interface: contexts, sets, joins
- *	  cpu_workers.h                     threads, the phases of a join, units of work
- *	  cpu_plan.h                        memory, and how a join is cut into work
- *	  cpu_phases.h   cpu_choice.c       which form and which filter, from a sample
- *	                 cpu_prune.c        pruning: when, and its phases
- *	                 cpu_radii.c        nearest rows: first radii
+ *	  cpu_phases.h   cpu_workers.c      threads, the phases of a join, units of work
+ *	                 cpu_plan.c         memory, and how a join is cut into work
+ *	                 cpu_choice.c       which form, filter and levels, from a sample
+ *	                 cpu_nearest.c      nearest rows: first radii, and thresholds by the radii
  *	  cpu_filter.h   cpu_filter.c       a strip is filtered
- *	                 cpu_nearest.c      nearest rows: thresholds by the rows' radii
- *	  cpu_recheck.h                     candidates are rechecked, pairs handed out
+ *	                 cpu_nearest.c
+ *	                 cpu_recheck.c      candidates are rechecked, pairs handed out
  *	  cpu_levels.h   cpu_levels.c       pruning: the order of a set's rows, level rows
  *	                 cpu_fit.c          a projection is found from a sample
  *	                 cpu_project.c      rows are projected
  *	  cpu_prepare.h  cpu_pack.c         rows and thresholds as the filter reads them
  *	                 cpu_form.c         forms: the centre and the scale, from a sample
- *	  cpu_groups.h                      joins within groups: their strips
  *	  cpu_state.h                       what a context, a set, a join and a worker have
  *	  neighbor_lists.h                  the nearest rows of each row
  *	  row_store.h                       rows as they came, and large memory
  *	  cpu_kernel.h   cpu_kernel.c       which kernel this processor can run
- *	                 kernel_*.c         the kernels
+ *	                 kernel_*.c         the kernels, with row_body.h and tile_kernel.inc.h
  *
  * A set's packed rows are of a form, which sets that are joined have in common, and of a
  * filter; thresholds are of an eps besides.  The caller's thread alone takes and returns
@@ -87,31 +85,32 @@ row_has_pairs(const RowTerms *terms)
 	return terms->norm2 >= 0.0;
 }
 
-typedef struct PackedRows
-{
-	size_t		rows;
-	size_t		row_bytes;		/* of a packed row, at most */
-	size_t		room;			/* for so many, padding included */
-	PackLayout	layout;
-	void	   *packed;
-	void	   *threshold;
-	RowTerms   *terms;
-	double	   *squares;		/* cosine: x.x of rows as they came, by place; or NULL */
-	Operand		as_a;			/* rows of tiles; in FP32 the same as columns */
-	Operand		as_b;			/* columns of tiles */
-} PackedRows;
-
 /*
  * Rows in INT16, row after row, behind packed rows in INT8: candidates are compared
  * in these before they are rechecked: cpu_recheck.c.
  */
 typedef struct FineRows
 {
-	size_t		room;
-	const int16_t *values;		/* cpu_padded of a row; NULL: there are none */
+	int16_t    *values;			/* context->padded of a row; NULL: there are none */
 	double	   *threshold;		/* fasted_threshold_fine */
 	RowTerms   *terms;
 } FineRows;
+
+/* Packed rows, in one piece of memory that begins with them. */
+typedef struct PackedRows
+{
+	size_t		rows;
+	size_t		bytes;			/* of the piece */
+	size_t		room;			/* for so many rows, padding included */
+	PackLayout	layout;
+	void	   *packed;
+	void	   *threshold;
+	RowTerms   *terms;
+	double	   *squares;		/* cosine: x.x of rows as they came, by place */
+	FineRows	fine;
+	Operand		as_a;			/* rows of tiles; in FP32 the same as columns */
+	Operand		as_b;			/* columns of tiles */
+} PackedRows;
 
 /* Numbers of a level row. */
 #define LEVEL_WORDS(level) (UINT32_C(32) << (level))
@@ -129,13 +128,13 @@ typedef struct Projection
 	double		eta;			/* bounds the Frobenius norm of P P' - I */
 	PackLayout	layout;
 	float	   *packed;			/* the directions, as columns of a product */
-	float	   *level_centres;
 	Form		forms[FASTED_PRUNE_LEVELS]; /* of level rows */
 } Projection;
 
 typedef struct SetLevels
 {
 	size_t		room;			/* for so many rows */
+	size_t		bytes;			/* of the piece of memory that begins with order */
 	uint32_t   *order;			/* the number of the row at each place */
 	bool		ordered;		/* packed rows are in this order */
 	uint64_t	order_hash;		/* of the order */
@@ -156,7 +155,6 @@ struct FastedSet
 
 	/* What its last join left. */
 	PackedRows	packed;
-	FineRows	fine;
 	Form	   *form;			/* NULL: nothing is packed */
 	double		eps;			/* of the thresholds; NaN: of none */
 	double		chosen_eps;		/* for which a sample chose the filter; NaN: none did */
@@ -183,13 +181,12 @@ typedef struct PairBlock
 
 typedef struct PairPool
 {
-	PairBlock  *blocks;
-	FastedPair *pairs;
+	PairBlock  *blocks;			/* and after them their pairs, in one piece of memory */
 	size_t		nblocks;
 	size_t		block_pairs;	/* room of one block */
 	PairBlock  *free_list;
 	PairBlock  *queue_head;		/* filled, oldest first */
-	PairBlock  *queue_tail;
+	PairBlock  *queue_tail;		/* of no meaning while the queue is empty */
 } PairPool;
 
 /*
@@ -200,7 +197,7 @@ typedef struct PairPool
 #define CENTRE_ROWS 64
 #define CENTRE_SHARE 16
 
-/* Blocks along the side of a group at most: see tile_order.h. */
+/* Blocks along the side of a group at most: see host_device.h. */
 #define GROUP_BLOCKS 8
 
 /* A pair of rows of the strip at work: distances from its first ones. */
@@ -212,22 +209,12 @@ typedef struct Candidate
 
 #define CANDIDATE_LIST 1024
 
-/* A worker's sums of a block pair, where slices are many, or for nearest rows. */
-#define CPU_PARTIAL_BYTES (FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float))
-
 /* Rows that a strip has on a side at most, and padding. */
 #define STRIP_ROWS (FASTED_MAX_BLOCK + FASTED_MAX_TILE)
 #define STRIP_COLS (GROUP_BLOCKS * FASTED_MAX_BLOCK + FASTED_MAX_TILE)
 
 /* Neighbours for which first radii are found. */
 #define RADII_MOST 1024
-
-/* A column that may be near a row: cpu_radii.c. */
-typedef struct NearColumn
-{
-	float		square;			/* of the distance, the row's norm aside */
-	uint32_t	col;
-} NearColumn;
 
 /* The last stage is that of all dimensions, after pruning's. */
 #define FULL_STAGE FASTED_PRUNE_LEVELS
@@ -259,9 +246,9 @@ typedef struct NearThresholds
 	uint64_t	columns;		/* raised with each change of columns */
 	StageThresholds stages[FULL_STAGE + 1];
 	double		reach[STRIP_COLS];
-	float		norms[STRIP_COLS];	/* cpu_radii.c: of columns, and what products have more */
+	float		norms[STRIP_COLS];	/* first radii: of columns, and what products have more */
 	uint32_t	more[STRIP_COLS];
-	NearColumn	nearest[RADII_MOST];	/* a heap */
+	FastedNeighbor nearest[RADII_MOST]; /* a heap of columns and squares of distances */
 } NearThresholds;
 
 typedef struct Worker
@@ -272,30 +259,31 @@ typedef struct Worker
 	int			number;
 	uint64_t	seen;			/* the phase that it did last */
 
-	void	   *partial;		/* unfinished sums of a block pair */
+	void	   *partial;		/* unfinished sums of a block pair, or NULL */
+	size_t		bytes;			/* of the piece of memory that begins with hits */
 	uint8_t    *hits;			/* hit_stride bytes for each row of a block */
 	bool		has_hits[FASTED_MAX_BLOCK + FASTED_MAX_WIDTH];	/* of a row; may be true for none */
 	double	   *wide;			/* one row in FP64 */
 	float	   *image;			/* INT8: room for two rows, padded; or NULL */
 	void	   *project_room;	/* pruning: cpu_project.c; or NULL */
 	float	   *directions;		/* room for a sliver's rows as the filter sees them; or NULL */
-	float		sample[CENTRE_ROWS];	/* values of one coordinate */
+	double		sample[CENTRE_ROWS];	/* values of one coordinate, of FP32 */
 	NearThresholds near;
 	Candidate	list[CANDIDATE_LIST];
 	uint32_t	listed;
 
 	PairBlock  *block;			/* being filled, or NULL */
-	uint64_t	candidates;		/* of the strip at work */
-	uint64_t	counted;		/* pairs of it, where they are not handed out */
-	uint64_t	tiles[FASTED_PRUNE_LEVELS]; /* tested at each level */
-	uint64_t	full_tiles;		/* and then at all dimensions */
+	FastedStats work;			/* what the context's do not have yet */
+	uint64_t	tell_at;		/* when it is told; see cpu_now */
 } Worker;
 
 struct FastedContext
 {
 	FastedOptions options;
+	bool		cosine;			/* the metric */
+	bool		doubles;		/* the rows' numbers */
+	uint32_t	padded;			/* dimensions of rows in integers */
 	const CpuKernel *kernel;
-	char		device[96];		/* the processor's name */
 	char		error[256];
 	FastedSet  *sets;
 	FastedJoin *join;			/* NULL: none is open */
@@ -338,22 +326,8 @@ struct FastedContext
 	_Atomic uint64_t rest_at;	/* from then on workers rest; see cpu_now */
 	_Atomic uint64_t next_claim;	/* of the phase */
 
-	/* Of all joins, for stats. */
-	atomic_bool int8;			/* of the last one */
-	atomic_bool filter_sampled;
-	_Atomic uint64_t sampled_candidates;
-	_Atomic uint64_t sampled_pairs;
-	_Atomic uint64_t candidates;
-	_Atomic uint64_t pairs;
-	_Atomic uint64_t units_done;
-	_Atomic uint64_t tiles[FASTED_PRUNE_LEVELS];
-	_Atomic uint64_t full_tiles;
-	_Atomic uint64_t filter_ns;
-	_Atomic uint64_t refine_ns;
-	_Atomic uint64_t prepare_ns;
-	uint64_t	units_total;
+	FastedStats stats;			/* of all joins; the lock guards them */
 	uint64_t	joins;			/* so far */
-	_Atomic uint64_t order_hash;
 };
 
 /*
@@ -376,7 +350,7 @@ typedef enum Phase
 	PHASE_OVER
 } Phase;
 
-/* What a set needs to be of the join's form. */
+/* What a set needs to be of the join's form; the least first. */
 typedef enum Packing
 {
 	PACKED_ALREADY,
@@ -404,7 +378,10 @@ struct FastedJoin
 	FastedProblem problem;
 	FastedSet  *sets[2];		/* a and b, the same for one with itself */
 	bool		self;
-	FastedSet  *row_set;		/* whose rows are the rows of tiles: the smaller one */
+	int			nsets;			/* without the same one again */
+	bool		nearest;		/* neighbours are found */
+	int			row_side;		/* the smaller set: its rows are the rows of tiles */
+	FastedSet  *row_set;
 	FastedSet  *col_set;
 	Phase		phase;			/* the lock guards it */
 
@@ -428,13 +405,11 @@ struct FastedJoin
 	Packing		packing[2];		/* of each set */
 	uint64_t	begun_at;
 
-	/* Pruning: cpu_prune.c. */
-	bool		pruning;		/* it may be worth it */
+	/* Pruning: cpu_choice.c. */
+	bool		pruning;		/* it may be worth it, and a projection is of use */
 	Projection *projection;		/* what the sets have or will have, or NULL */
 	bool		fitting;		/* which is to be found */
-	bool		fitted;			/* and was */
 	Packing		level_packing[2];	/* of each set */
-	bool		projecting;		/* some rows are not of the projection */
 	bool		leveled;		/* the sets' levels are complete */
 	uint32_t	levels;			/* bits: those that tiles are tested at */
 
@@ -447,6 +422,7 @@ struct FastedJoin
 	size_t		hit_stride;		/* bytes of one row of a strip's hit map */
 	FastedOrder order;
 	FastedGroupTiles strips;	/* where only rows of one group meet */
+	double		group_columns;	/* that a row meets there, in the mean */
 	FastedSpan *spans;
 	FastedStripe *stripes;
 	uint64_t	first_claim;	/* of the slice */
@@ -459,30 +435,30 @@ struct FastedJoin
 extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,
 							 const char *format,...)
 			__attribute__((format(printf, 3, 4)));
-extern uint64_t cpu_now(void);
+extern void cpu_tell_work(Worker *worker);
 extern void cpu_rest_after(FastedContext *context, uint64_t ms);
-extern void cpu_rest_if_alone(FastedContext *context);
+extern bool cpu_goes_on(FastedContext *context);
+extern void cpu_sort_doubles(double *values, size_t count);
+extern void cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
+						   void (*work) (Worker *worker, int set, size_t sliver));
 extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step);
-extern size_t cpu_packed_row_bytes(const FastedContext *context);
-extern size_t cpu_threshold_row_bytes(const FastedContext *context);
+extern size_t cpu_packed_row_bytes(const FastedContext *context, uint32_t level);
 
-/* Room for so many rows of so many bytes; what was packed is lost where it grows. */
+/*
+ * Room for so many rows, of a level or FULL_STAGE; what was packed is lost where it grows.
+ * Level rows have no squares and no fine rows: only rows as they came are rechecked.
+ */
 extern bool cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows,
-							   size_t row_bytes);
-
-/* And for their x.x, where the distance is cosine. */
-extern bool cpu_squares_reserve(FastedContext *context, PackedRows *packed);
+							   uint32_t level);
+extern size_t cpu_packed_side_bytes(const FastedContext *context, uint32_t level);
 extern void cpu_packed_free(FastedContext *context, PackedRows *packed);
 
 /* Where so many packed rows and their thresholds will be. */
 extern void cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
 							   uint32_t dimensions, bool int8);
-extern bool cpu_fine_reserve(FastedContext *context, FineRows *fine, size_t rows);
-extern void cpu_fine_free(FastedContext *context, FineRows *fine);
 
-/* A form without holders, or NULL; the last holder frees it. */
+/* A form with one holder, or NULL; the last holder frees it. */
 extern Form *cpu_form_new(FastedContext *context);
-extern Form *cpu_form_hold(Form *form);
 extern void cpu_form_drop(FastedContext *context, Form *form);
 
 /* The number of the row at this place among the packed rows. */
@@ -492,11 +468,10 @@ cpu_row_at(const FastedSet *set, size_t place)
 	return set->levels.ordered ? set->levels.order[place] : place;
 }
 
-/* Dimensions of rows in INT8. */
-static inline uint32_t
-cpu_padded(const FastedContext *context)
+static inline const float *
+cpu_stored_row(const FastedSet *set, size_t place)
 {
-	return (context->options.dimensions + 31) / 32 * 32;
+	return row_store_row(&set->rows, cpu_row_at(set, place));
 }
 
 /* Words of so many dimensions in integers, packed. */
@@ -517,55 +492,7 @@ cpu_int8_row_bytes(const CpuKernel *kernel, uint32_t dimensions)
 		* cpu_int8_words(kernel, dimensions) * sizeof(uint32_t);
 }
 
-/* Bytes of a fine row; and of what belongs to it beside it. */
-static inline size_t
-cpu_fine_row_bytes(const FastedContext *context)
-{
-	return context->may_use_fine ? cpu_padded(context) * sizeof(int16_t) : 0;
-}
-
-static inline size_t
-cpu_fine_side_bytes(const FastedContext *context)
-{
-	return context->may_use_fine ? sizeof(double) + sizeof(RowTerms) : 0;
-}
-
-/* Bytes of a worker's image: two rows, padded, or two of a level. */
-static inline size_t
-cpu_image_bytes(const FastedContext *context)
-{
-	uint32_t	padded = cpu_padded(context);
-
-	return 2 * (padded < 128 ? 128 : padded) * sizeof(float);
-}
-
-static inline bool
-cpu_is_cosine(const FastedContext *context)
-{
-	return context->options.metric == FASTED_METRIC_COSINE;
-}
-
-static inline bool
-cpu_has_doubles(const FastedContext *context)
-{
-	return context->options.element == FASTED_ELEMENT_DOUBLE;
-}
-
-/* Does the filter see other rows than those that came? */
-static inline bool
-cpu_changes_rows(const FastedContext *context)
-{
-	return cpu_is_cosine(context) || cpu_has_doubles(context);
-}
-
-/* Bytes of a worker's directions: a sliver of rows. */
-static inline size_t
-cpu_direction_bytes(const FastedContext *context)
-{
-	return (size_t) context->kernel->width * context->options.dimensions * sizeof(float);
-}
-
-/* The room of one row of them; NULL where the distance needs none. */
+/* The room of a row as the filter sees it, one of a sliver; NULL where the distance needs none. */
 static inline float *
 cpu_direction_room(const Worker *worker, size_t place)
 {
@@ -582,6 +509,12 @@ cpu_whole_tiles(const FastedContext *context, size_t rows)
 	return (rows + step - 1) / step * step;
 }
 
+static inline uint32_t
+cpu_clamp(uint64_t value, uint32_t least, uint32_t most)
+{
+	return value < least ? least : value > most ? most : (uint32_t) value;
+}
+
 static inline bool
 cpu_stopping(const FastedContext *context)
 {
@@ -595,10 +528,20 @@ cpu_claim(FastedContext *context)
 									 memory_order_relaxed);
 }
 
-static inline bool
-cpu_finds_nearest(const FastedJoin *join)
+/* The rows of the other set that a row of this side meets. */
+static inline FastedSpan
+cpu_rows_met(const FastedJoin *join, int side, uint32_t row)
 {
-	return join->problem.output == FASTED_OUTPUT_NEAREST;
+	if (join->problem.groups != NULL)
+		return fasted_columns_of_row(join->problem.groups, join->problem.ngroups, side, row);
+	return (FastedSpan) {.first = 0,.end = (uint32_t) join->sets[1 - side]->rows.rows};
+}
+
+/* Rows of all sets. */
+static inline uint64_t
+cpu_join_rows(const FastedJoin *join)
+{
+	return join->sets[0]->rows.rows + (join->self ? 0 : join->sets[1]->rows.rows);
 }
 
 /* Pairs of rows that are compared, slices aside. */

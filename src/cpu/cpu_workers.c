@@ -16,18 +16,15 @@
 
 #include "../engine/engine.h"
 #include "cpu_filter.h"
-#include "cpu_groups.h"
 #include "cpu_phases.h"
-#include "cpu_plan.h"
-#include "cpu_recheck.h"
-#include "cpu_workers.h"
 
 #define STACK_BYTES (256 * 1024)
 
-#define HITS_BYTES ((size_t) FASTED_MAX_BLOCK * GROUP_BLOCKS * FASTED_HIT_BYTES)
-
 /* A block that is not full is handed over when it gets this old. */
 #define FLUSH_AFTER_NS UINT64_C(20000000)
+
+/* Work is added to the statistics so often. */
+#define TELL_EVERY_NS UINT64_C(1000000)
 
 /* --- units of work */
 
@@ -51,6 +48,28 @@ diagonal_first(const FastedJoin *join, uint64_t claim)
 	return (fasted_triangle(j) + i) * join->order.group + claim % join->order.group;
 }
 
+/* The strip of a claim; false: it has none. */
+static bool
+locate_group_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
+{
+	uint32_t	block = join->block_rows;
+	uint32_t	width = (uint32_t) join->order.group * block;
+	uint32_t	stripe = fasted_stripe_of(&join->strips, claim, 0);
+	uint32_t	i = join->stripes[stripe].row + (uint32_t) (claim - join->stripes[stripe].first);
+	FastedSpan	columns = fasted_span_within(&join->strips, i, (uint64_t) stripe * width, width);
+	size_t		left = join->row_set->rows.rows - (size_t) i * block;
+
+	if (columns.first == columns.end)
+		return false;
+	strip->first_a = (size_t) i * block;
+	strip->rows_a = left < block ? (uint32_t) left : block;
+	strip->first_b = (size_t) (columns.first / block) * block;
+	strip->block_rows = block;
+	strip->blocks = (columns.end - 1) / block - columns.first / block + 1;
+	strip->diagonal = join->self && strip->first_a == strip->first_b;
+	return true;
+}
+
 /* Claimed numbers are rows of groups; false when this one has no block. */
 static bool
 locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
@@ -59,8 +78,8 @@ locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 	size_t		end_a = join->row_set->rows.rows;
 
 	if (join->problem.groups != NULL)
-		return cpu_locate_group_strip(join, claim, strip);
-	if (join->self && cpu_finds_nearest(join))
+		return locate_group_strip(join, claim, strip);
+	if (join->self && join->nearest)
 		claim = diagonal_first(join, claim);
 	strip->block_rows = block;
 	strip->blocks = 0;
@@ -84,24 +103,14 @@ locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 	return strip->blocks > 0;
 }
 
-/* Counts what a strip took; atomically, for stats may look at any time. */
+/* The statistics are current, but strips may be so short that the lock would be in the way. */
 static void
-count_strip(Worker *worker, uint64_t filter_ns, uint64_t refine_ns)
+tell_work(Worker *worker, uint64_t now)
 {
-	FastedContext *context = worker->context;
-
-	atomic_fetch_add(&context->filter_ns, filter_ns);
-	atomic_fetch_add(&context->refine_ns, refine_ns);
-	atomic_fetch_add(&context->candidates, worker->candidates);
-	atomic_fetch_add(&context->pairs, worker->counted);
-	worker->candidates = worker->counted = 0;
-	for (int level = 0; level < FASTED_PRUNE_LEVELS && context->join->levels != 0; level++)
-	{
-		atomic_fetch_add(&context->tiles[level], worker->tiles[level]);
-		worker->tiles[level] = 0;
-	}
-	atomic_fetch_add(&context->full_tiles, worker->full_tiles);
-	worker->full_tiles = 0;
+	pthread_mutex_lock(&worker->context->lock);
+	cpu_tell_work(worker);
+	pthread_mutex_unlock(&worker->context->lock);
+	worker->tell_at = now + TELL_EVERY_NS;
 }
 
 /* One strip; false when the join is being closed. */
@@ -115,9 +124,9 @@ join_strip(Worker *worker, const Strip *strip)
 	uint64_t	end;
 	bool		done;
 
-	cpu_rest_if_alone(context);
+	(void) cpu_goes_on(context);
 	begin = cpu_now();
-	if (cpu_finds_nearest(join))
+	if (join->nearest)
 		cpu_set_near_strip(worker, strip);
 	if (join->levels != 0)
 		cpu_prune_strip(worker, strip);
@@ -126,7 +135,10 @@ join_strip(Worker *worker, const Strip *strip)
 	filtered = cpu_now();
 	done = !cpu_stopping(context) && cpu_refine_strip(worker, strip);
 	end = cpu_now();
-	count_strip(worker, filtered - begin, end - filtered);
+	worker->work.filter_seconds += 1e-9 * (double) (filtered - begin);
+	worker->work.refine_seconds += 1e-9 * (double) (end - filtered);
+	if (end >= worker->tell_at)
+		tell_work(worker, end);
 	if (done && worker->block != NULL && end - worker->block->since > FLUSH_AFTER_NS)
 		cpu_flush_block(worker);
 	return done;
@@ -149,177 +161,113 @@ cpu_join_units(Worker *worker)
 			continue;
 		if (locate_strip(join, claim, &strip) && !join_strip(worker, &strip))
 			break;
-		atomic_fetch_add(&context->units_done, 1);
+		worker->work.units_done++;
 	}
 	if (worker->block != NULL)
 		cpu_flush_block(worker);
+	tell_work(worker, cpu_now());
 }
 
 /* --- phases */
-
-/* With the lock held. */
-static void
-begin_phase(FastedJoin *join, Phase phase)
-{
-	FastedContext *context = join->context;
-
-	atomic_store(&context->next_claim, phase == PHASE_JOIN ? join->first_claim : 0);
-	join->phase = phase;
-	context->phase_number++;
-	context->at_work = context->engaged;
-	pthread_cond_broadcast(&context->work_cond);
-}
 
 /* What slices of this join depend on. */
 static void
 note_orders(FastedJoin *join)
 {
-	FastedContext *context = join->context;
-	uint64_t	hash = atomic_load(&context->order_hash);
+	uint64_t   *hash = &join->context->stats.order_hash;
 
-	for (int i = 0; i < (join->self ? 1 : 2); i++)
+	for (int i = 0; i < join->nsets; i++)
 	{
-		if (join->sets[i]->levels.ordered)
-			hash = fasted_mix_order(fasted_mix_order(hash, 2 * join->number + i), join->sets[i]->levels.order_hash);
+		const SetLevels *levels = &join->sets[i]->levels;
+
+		if (levels->ordered)
+			*hash = fasted_mix_order(fasted_mix_order(*hash, 2 * join->number + i), levels->order_hash);
 	}
-	atomic_store(&context->order_hash, hash);
 }
 
-/* Rows are packed: units of work are next. */
-static void
-begin_units(FastedJoin *join)
+static bool
+begin_trial(FastedJoin *join)
+{
+	return join->trial;
+}
+
+static bool
+lacks_form(FastedJoin *join)
+{
+	return join->form == NULL;
+}
+
+static bool
+begin_choice(FastedJoin *join)
+{
+	if (join->form == NULL)
+		cpu_find_scale(join);
+	return join->form == NULL;
+}
+
+static bool
+begin_fit(FastedJoin *join)
+{
+	return join->fitting;
+}
+
+static bool
+prunes(FastedJoin *join)
+{
+	return join->pruning;
+}
+
+/* Rows are packed. */
+static bool
+begin_radii(FastedJoin *join)
 {
 	join->packed = true;
 	note_orders(join);
-	atomic_fetch_add(&join->context->prepare_ns, cpu_now() - join->begun_at);
-	begin_phase(join, cpu_finds_nearest(join) && cpu_begin_nearest(join) ? PHASE_RADII : PHASE_JOIN);
+	join->context->stats.prepare_seconds += 1e-9 * (double) (cpu_now() - join->begun_at);
+	return join->nearest && cpu_begin_nearest(join);
 }
 
-/* And whether there are levels. */
-static void
-begin_packing(FastedJoin *join)
+/*
+ * The phases of a join.  A phase begins with the lock held; where that says that there is
+ * nothing to do, the next one follows.
+ */
+static const struct PhaseWork
 {
-	cpu_begin_packing(join);
-	if (join->packing[0] == PACKED_ALREADY && join->packing[1] == PACKED_ALREADY)
-		begin_units(join);
-	else
-		begin_phase(join, PHASE_PACK);
-}
+	bool		(*begin) (FastedJoin *join);	/* NULL: there is always something to do */
+	void		(*run) (Worker *worker);
+	bool		alone;			/* one worker does it */
+}			phases[PHASE_OVER] = {
+	[PHASE_TRY] = {begin_trial, cpu_try_form, true},
+	[PHASE_CENTRE] = {lacks_form, cpu_find_centre, false},
+	[PHASE_CHOOSE] = {begin_choice, cpu_choose_filter, true},
+	[PHASE_FIT] = {begin_fit, cpu_fit_projection, true},
+	[PHASE_PROJECT] = {cpu_begin_projecting, cpu_project, false},
+	[PHASE_ORDER] = {prunes, cpu_order, false},
+	[PHASE_LEVELS] = {cpu_begin_levels, cpu_pack_levels, false},
+	[PHASE_TEST] = {prunes, cpu_test_levels, true},
+	[PHASE_PACK] = {cpu_begin_packing, cpu_pack, false},
+	[PHASE_RADII] = {begin_radii, cpu_find_radii, false},
+	[PHASE_JOIN] = {NULL, cpu_join_units, false},
+};
 
-/* There is a projection, or it turned out that there is none. */
+/* This phase or the first one after it in which there is something to do.  With the lock held. */
 static void
-begin_levels(FastedJoin *join)
+begin_phase(FastedJoin *join, Phase phase)
 {
-	if (!cpu_begin_levels(join))
-		begin_packing(join);
-	else if (join->projecting)
-		begin_phase(join, PHASE_PROJECT);
-	else
-		begin_phase(join, PHASE_LEVELS);
-}
+	FastedContext *context = join->context;
 
-/* Form and filter are known. */
-static void
-begin_pruning(FastedJoin *join)
-{
-	if (!join->pruning)
-		begin_packing(join);
-	else if (join->fitting)
-		begin_phase(join, PHASE_FIT);
-	else
-		begin_levels(join);
-}
-
-/* With the lock held, by the worker that finished last. */
-static void
-finish_phase(FastedJoin *join)
-{
-	switch (join->phase)
+	while (phase < PHASE_OVER && phases[phase].begin != NULL && !phases[phase].begin(join))
+		phase++;
+	join->phase = phase;
+	if (phase == PHASE_OVER)
 	{
-		case PHASE_TRY:
-			if (join->form != NULL)
-				begin_pruning(join);
-			else
-				begin_phase(join, PHASE_CENTRE);
-			break;
-		case PHASE_CENTRE:
-			cpu_find_scale(join);
-			begin_phase(join, PHASE_CHOOSE);
-			break;
-		case PHASE_CHOOSE:
-			begin_pruning(join);
-			break;
-		case PHASE_FIT:
-			begin_levels(join);
-			break;
-		case PHASE_PROJECT:
-			begin_phase(join, PHASE_ORDER);
-			break;
-		case PHASE_ORDER:
-			cpu_begin_level_packing(join);
-			begin_phase(join, PHASE_LEVELS);
-			break;
-		case PHASE_LEVELS:
-			begin_phase(join, PHASE_TEST);
-			break;
-		case PHASE_TEST:
-			begin_packing(join);
-			break;
-		case PHASE_PACK:
-			begin_units(join);
-			break;
-		case PHASE_RADII:
-			begin_phase(join, PHASE_JOIN);
-			break;
-		case PHASE_JOIN:
-		case PHASE_OVER:
-			join->phase = PHASE_OVER;
-			pthread_cond_signal(&join->context->out_cond);
-			break;
+		pthread_cond_signal(&context->out_cond);
+		return;
 	}
-}
-
-static void
-run_phase(Worker *worker, Phase phase)
-{
-	switch (phase)
-	{
-		case PHASE_TRY:
-			cpu_try_form(worker);
-			break;
-		case PHASE_CENTRE:
-			cpu_find_centre(worker);
-			break;
-		case PHASE_CHOOSE:
-			cpu_choose_filter(worker);
-			break;
-		case PHASE_FIT:
-			cpu_fit_projection(worker);
-			break;
-		case PHASE_PROJECT:
-			cpu_project(worker);
-			break;
-		case PHASE_ORDER:
-			cpu_order(worker);
-			break;
-		case PHASE_LEVELS:
-			cpu_pack_set_levels(worker);
-			break;
-		case PHASE_TEST:
-			cpu_test_levels(worker);
-			break;
-		case PHASE_PACK:
-			cpu_pack(worker);
-			break;
-		case PHASE_RADII:
-			cpu_find_radii(worker);
-			break;
-		case PHASE_JOIN:
-			cpu_join_units(worker);
-			break;
-		case PHASE_OVER:
-			break;
-	}
+	atomic_store(&context->next_claim, phase == PHASE_JOIN ? join->first_claim : 0);
+	context->phase_number++;
+	context->at_work = context->engaged;
+	pthread_cond_broadcast(&context->work_cond);
 }
 
 /* Waits for a phase that this worker is to take part in; false: there will be none. */
@@ -356,7 +304,8 @@ worker_main(void *arg)
 
 		if (int8 != NULL && int8->begin != NULL)
 			int8->begin();
-		run_phase(worker, phase);
+		if (!phases[phase].alone || cpu_claim(context) == 0)
+			phases[phase].run(worker);
 		if (int8 != NULL && int8->end != NULL)
 			int8->end();
 
@@ -366,7 +315,7 @@ worker_main(void *arg)
 		if (cpu_stopping(context))
 			pthread_cond_signal(&context->out_cond);
 		else
-			finish_phase(join);
+			begin_phase(join, phase + 1);
 	}
 	pthread_mutex_unlock(&context->lock);
 	return NULL;
@@ -382,10 +331,7 @@ cpu_begin_join(FastedJoin *join)
 	context->engaged = join->nworkers;
 	join->begun_at = cpu_now();
 	cpu_rest_after(context, CALLER_AWAY_MS);
-	if (join->form != NULL)
-		begin_pruning(join);
-	else
-		begin_phase(join, join->trial ? PHASE_TRY : PHASE_CENTRE);
+	begin_phase(join, PHASE_TRY);
 	pthread_mutex_unlock(&context->lock);
 }
 
@@ -409,73 +355,81 @@ cpu_stop_join(FastedJoin *join)
 
 /* --- threads */
 
-/*
- * Room for one worker, on memory that no other worker's cache lines share, and
- * enough for any join of the context.
- */
+/* Sums of a block pair, where slices are many, or for nearest rows. */
+#define PARTIAL_BYTES (FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float))
+
+/* Rooms of a worker, enough for any join of the context, in a piece that begins there; its size. */
+static size_t
+carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
+{
+	uint32_t	d = context->options.dimensions;
+	uint32_t	padded = context->padded < LEVEL_MOST_WORDS ? LEVEL_MOST_WORDS : context->padded;
+	uintptr_t	next = piece;
+
+	worker->hits = fasted_carve(&next, FASTED_MAX_BLOCK * GROUP_BLOCKS * FASTED_HIT_BYTES);
+	worker->wide = fasted_carve(&next, (d + 31) * sizeof(double));
+	if (context->may_use_int8)
+		worker->image = fasted_carve(&next, 2 * padded * sizeof(float));
+	if (context->may_prune)
+		worker->project_room = fasted_carve(&next, cpu_project_room_bytes(context));
+	if (context->cosine || context->doubles)
+		worker->directions = fasted_carve(&next, context->kernel->width * d * sizeof(float));
+	return next - piece;
+}
+
+/* Memory that each worker has for itself, with sums or without if it needs none for slices. */
+uint64_t
+cpu_worker_bytes(const FastedContext *context, bool sums)
+{
+	Worker		worker;
+
+	sums = sums || context->options.dimensions > context->slice;
+	return sizeof(Worker) + carve_worker(context, &worker, 0) + (sums ? PARTIAL_BYTES : 0);
+}
+
+/* Room for sums, where a join needs it; false: memory ran out. */
+static bool
+reserve_sums(FastedContext *context, Worker *worker)
+{
+	if (worker->partial == NULL)
+		worker->partial = fasted_cpu_map_lazily(PARTIAL_BYTES, &context->memory);
+	return worker->partial != NULL;
+}
+
 static bool
 init_worker(FastedContext *context, Worker *worker)
 {
-	uint32_t	d = context->options.dimensions;
-	MemoryCount *memory = &context->memory;
+	void	   *piece;
 
 	memset(worker, 0, sizeof(*worker));
 	worker->context = context;
 	worker->number = (int) (worker - context->workers);
 	worker->seen = context->phase_number;
-	if (d > context->slice)
-	{
-		worker->partial = fasted_cpu_map_lazily(CPU_PARTIAL_BYTES, memory);
-		if (worker->partial == NULL)
-			return false;
-	}
-	worker->hits = fasted_cpu_map(HITS_BYTES, memory);
-	worker->wide = fasted_cpu_map((d + 31) * sizeof(double), memory);
-	if (context->may_use_int8)
-	{
-		worker->image = fasted_cpu_map(cpu_image_bytes(context), memory);
-		if (worker->image == NULL)
-			return false;
-	}
-	if (context->may_prune)
-	{
-		worker->project_room = fasted_cpu_map(cpu_project_room_bytes(context), memory);
-		if (worker->project_room == NULL)
-			return false;
-	}
-	if (cpu_changes_rows(context))
-	{
-		worker->directions = fasted_cpu_map(cpu_direction_bytes(context), memory);
-		if (worker->directions == NULL)
-			return false;
-	}
-	return worker->hits != NULL && worker->wide != NULL;
+	worker->bytes = carve_worker(context, worker, 0);
+	piece = fasted_cpu_map(worker->bytes, &context->memory);
+	(void) carve_worker(context, worker, (uintptr_t) piece);
+	return piece != NULL &&
+		(context->options.dimensions <= context->slice || reserve_sums(context, worker));
 }
 
 static void
 free_worker(FastedContext *context, Worker *worker)
 {
-	MemoryCount *memory = &context->memory;
-
-	fasted_cpu_unmap(worker->partial, CPU_PARTIAL_BYTES, memory);
-	fasted_cpu_unmap(worker->hits, HITS_BYTES, memory);
-	fasted_cpu_unmap(worker->wide, (context->options.dimensions + 31) * sizeof(double), memory);
-	fasted_cpu_unmap(worker->image, cpu_image_bytes(context), memory);
-	fasted_cpu_unmap(worker->project_room, cpu_project_room_bytes(context), memory);
-	worker->project_room = NULL;
-	fasted_cpu_unmap(worker->directions, cpu_direction_bytes(context), memory);
-	worker->partial = worker->wide = NULL;
-	worker->hits = NULL;
-	worker->image = worker->directions = NULL;
+	fasted_cpu_unmap(worker->hits, worker->bytes, &context->memory);
+	fasted_cpu_unmap(worker->partial, PARTIAL_BYTES, &context->memory);
 }
 
 /*
- * Starts threads until there are so many, or as many as the system grants.  False: a
- * worker has no memory.
+ * As many workers as this, or as many as can be had: one at least.  With sums each has room for
+ * these, also where no slice needs it.
  */
-static bool
-create_threads(FastedContext *context, int nworkers)
+FastedStatus
+cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 {
+	if (context->workers == NULL)
+		context->workers = fasted_cpu_map_lazily(context->thread_limit * sizeof(Worker), &context->memory);
+	if (context->workers == NULL)
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for threads");
 	while (context->nthreads < nworkers)
 	{
 		Worker	   *worker = &context->workers[context->nthreads];
@@ -484,44 +438,20 @@ create_threads(FastedContext *context, int nworkers)
 		if (!room || !fasted_start_thread(&worker->thread, STACK_BYTES, worker_main, worker))
 		{
 			free_worker(context, worker);
-			return room;
+			if (room)
+				break;			/* as many as the system grants */
+			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for %d threads", nworkers);
 		}
 		context->nthreads++;
 	}
-	return true;
-}
-
-/* As many workers as this, or as many as can be had: one at least. */
-FastedStatus
-cpu_reserve_workers(FastedContext *context, int nworkers)
-{
-	if (context->workers == NULL)
-		context->workers = fasted_cpu_map_lazily(context->thread_limit * sizeof(Worker), &context->memory);
-	if (context->workers == NULL)
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for threads");
-	if (context->nthreads >= nworkers)
-		return FASTED_OK;
-	if (!create_threads(context, nworkers))
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for %d threads", nworkers);
 	if (context->nthreads == 0)
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "could not create a thread");
-	return FASTED_OK;
-}
-
-/* Room for sums of every worker, also where no slice needs it; false: memory ran out. */
-bool
-cpu_reserve_sums(FastedContext *context)
-{
-	for (int i = 0; i < context->nthreads; i++)
+	for (int i = 0; i < context->nthreads && sums; i++)
 	{
-		Worker	   *worker = &context->workers[i];
-
-		if (worker->partial == NULL)
-			worker->partial = fasted_cpu_map_lazily(CPU_PARTIAL_BYTES, &context->memory);
-		if (worker->partial == NULL)
-			return false;
+		if (!reserve_sums(context, &context->workers[i]))
+			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
 	}
-	return true;
+	return FASTED_OK;
 }
 
 /* No join is at work. */

@@ -80,8 +80,8 @@ amx_permitted(void)
 
 #define TARGET __attribute__((target("avx512f,avx512vl,avx512bw," AMX_TARGET)))
 
-/* Rows of a tile register, its columns of 4 bytes, and words of it. */
-#define SIDE 16
+/* Rows of a tile register, and words of it. */
+#define SIDE AMX_SIDE
 #define TILE_WORDS (SIDE * SIDE)
 #define ROW_BYTES 64
 
@@ -94,23 +94,21 @@ typedef struct TileSums
 	int32_t		part[4][TILE_WORDS] __attribute__((aligned(64)));
 } TileSums;
 
+#define FOR_SUMS(what, sums) \
+	do \
+	{ \
+		what(0, (sums)->part[0], ROW_BYTES); \
+		what(1, (sums)->part[1], ROW_BYTES); \
+		what(2, (sums)->part[2], ROW_BYTES); \
+		what(3, (sums)->part[3], ROW_BYTES); \
+	} while (0)
+
 /* A tile's operands in one slice: two slivers each. */
 typedef struct TileOperands
 {
 	const int32_t *a[2];
 	const int32_t *b[2];
 } TileOperands;
-
-/* Where one tile's thresholds and hits are. */
-typedef struct TileTest
-{
-	const int32_t *a_threshold;
-	const int32_t *b_threshold;
-	const int32_t *a_second;	/* or NULL */
-	const int32_t *b_second;
-	uint8_t    *hits;
-	size_t		hit_stride;
-} TileTest;
 
 /* What LDTILECFG reads: eight registers, all alike. */
 static const struct TileConfig
@@ -127,14 +125,14 @@ static const struct TileConfig
 	.rows = {SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE},
 };
 
-TARGET static void
-begin_amx(void)
+TARGET void
+fasted_begin_amx(void)
 {
 	TILE_CONFIGURE(&config);
 }
 
-TARGET static void
-end_amx(void)
+TARGET void
+fasted_end_amx(void)
 {
 	TILE_RELEASE();
 }
@@ -151,19 +149,7 @@ start_sums(const TileSums *before)
 		TILE_ZERO(3);
 		return;
 	}
-	TILE_LOAD(0, before->part[0], ROW_BYTES);
-	TILE_LOAD(1, before->part[1], ROW_BYTES);
-	TILE_LOAD(2, before->part[2], ROW_BYTES);
-	TILE_LOAD(3, before->part[3], ROW_BYTES);
-}
-
-TARGET static inline __attribute__((always_inline)) void
-store_sums(TileSums *sums)
-{
-	TILE_STORE(0, sums->part[0], ROW_BYTES);
-	TILE_STORE(1, sums->part[1], ROW_BYTES);
-	TILE_STORE(2, sums->part[2], ROW_BYTES);
-	TILE_STORE(3, sums->part[3], ROW_BYTES);
+	FOR_SUMS(TILE_LOAD, before);
 }
 
 /* 64 bytes of each row, from step `first` on up to `end`. */
@@ -191,21 +177,23 @@ multiply(const TileOperands *tile, uint32_t first, uint32_t end)
  * No difference overflows: filter_bound.h.
  */
 TARGET static inline __attribute__((always_inline)) void
-test_part(const int32_t *sums, const TileTest *test, int row, int column, bool both)
+test_part(const int32_t *sums, const TileSweep *test, int row, int column, bool both)
 {
-	__m512i		nb = _mm512_loadu_si512(test->b_threshold + column);
-	__m512i		second = both ? _mm512_loadu_si512(test->b_second + column) : nb;
+	const int32_t *a = (const int32_t *) test->a_threshold + row;
+	const int32_t *a_second = both ? (const int32_t *) test->a_second + row : a;
+	__m512i		nb = _mm512_loadu_si512((const int32_t *) test->b_threshold + column);
+	__m512i		second = both ? _mm512_loadu_si512((const int32_t *) test->b_second + column) : nb;
 	uint8_t    *hits = test->hits + (size_t) row * test->hit_stride + column / 8;
 
 	UNROLL for (int i = 0; i < SIDE; i++)
 	{
 		__m512i		sum = _mm512_load_si512(sums + i * SIDE);
 		uint16_t	mask = _mm512_cmpge_epi32_mask(_mm512_sub_epi32(sum, nb),
-												   _mm512_set1_epi32(test->a_threshold[row + i]));
+												   _mm512_set1_epi32(a[i]));
 
 		if (both)
 			mask |= _mm512_cmpge_epi32_mask(_mm512_sub_epi32(sum, second),
-											_mm512_set1_epi32(test->a_second[row + i]));
+											_mm512_set1_epi32(a_second[i]));
 		memcpy(hits, &mask, sizeof(mask));
 		hits += test->hit_stride;
 	}
@@ -213,7 +201,7 @@ test_part(const int32_t *sums, const TileTest *test, int row, int column, bool b
 
 /* Sums of 16 rows, all columns. */
 TARGET static inline __attribute__((always_inline)) void
-test_half(const int32_t *left, const int32_t *right, const TileTest *test, int row)
+test_half(const int32_t *left, const int32_t *right, const TileSweep *test, int row)
 {
 	if (test->a_second != NULL)
 	{
@@ -227,7 +215,7 @@ test_half(const int32_t *left, const int32_t *right, const TileTest *test, int r
 
 /* All of a tile. */
 TARGET static inline __attribute__((always_inline)) void
-test_sums(const TileSums *sums, const TileTest *test)
+test_sums(const TileSums *sums, const TileSweep *test)
 {
 	test_half(sums->part[0], sums->part[1], test, 0);
 	test_half(sums->part[2], sums->part[3], test, SIDE);
@@ -235,63 +223,42 @@ test_sums(const TileSums *sums, const TileTest *test)
 
 /* On to so many rows below. */
 TARGET static inline __attribute__((always_inline)) void
-move_test(TileTest *test, int rows)
+move_test(TileSweep *test, int rows)
 {
-	test->a_threshold += rows;
+	test->a_threshold = (const int32_t *) test->a_threshold + rows;
 	if (test->a_second != NULL)
-		test->a_second += rows;
+		test->a_second = (const int32_t *) test->a_second + rows;
 	test->hits += rows * test->hit_stride;
 }
 
-TARGET static inline __attribute__((always_inline)) TileTest
-begin_test(const TileSweep *sweep)
-{
-	return (TileTest) {.a_threshold = sweep->a_threshold,.b_threshold = sweep->b_threshold,
-		.a_second = sweep->a_second,.b_second = sweep->b_second,
-		.hits = sweep->hits,.hit_stride = sweep->hit_stride};
-}
-
-/* All tiles of a column in a slice that is not the last. */
+/* All tiles of a column in one slice.  Sums stay in `partial` but in the last one. */
 TARGET static void
-accumulate(const TileSweep *sweep, TileOperands *tile, size_t sliver)
+sweep_steps(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 {
 	TileSums   *partial = sweep->partial;
-
-	for (uint32_t t = 0; t < sweep->tiles; t++)
-	{
-		start_sums(sweep->first ? NULL : &partial[t]);
-		multiply(tile, 0, sweep->depth / SIDE);
-		store_sums(&partial[t]);
-		tile->a[0] += 2 * sliver;
-		tile->a[1] += 2 * sliver;
-	}
-}
-
-/* All tiles of a column in the last slice. */
-TARGET static void
-finish(const TileSweep *sweep, TileOperands *tile, size_t sliver)
-{
-	const TileSums *partial = sweep->partial;
 	uint32_t	steps = sweep->depth / SIDE;
 	uint32_t	lead = steps < LEAD ? steps : LEAD;
 	TileSums	sums[2];
-	TileTest	test = begin_test(sweep);
+	TileSweep	test = *sweep;
 
 	for (uint32_t t = 0; t < sweep->tiles; t++)
 	{
+		TileSums   *to = sweep->last ? &sums[t % 2] : &partial[t];
+
 		start_sums(sweep->first ? NULL : &partial[t]);
 		multiply(tile, 0, lead);
-		if (t > 0)
+		if (sweep->last && t > 0)
 		{
 			test_sums(&sums[(t - 1) % 2], &test);
 			move_test(&test, AMX_TILE);
 		}
 		multiply(tile, lead, steps);
-		store_sums(&sums[t % 2]);
+		FOR_SUMS(TILE_STORE, to);
 		tile->a[0] += 2 * sliver;
 		tile->a[1] += 2 * sliver;
 	}
-	test_sums(&sums[(sweep->tiles - 1) % 2], &test);
+	if (sweep->last)
+		test_sums(&sums[(sweep->tiles - 1) % 2], &test);
 }
 
 /*
@@ -299,12 +266,12 @@ finish(const TileSweep *sweep, TileOperands *tile, size_t sliver)
  * registers, so that only rows of a are loaded.
  */
 TARGET static void
-finish_two_steps(const TileSweep *sweep, const TileOperands *tile, size_t sliver)
+sweep_two_steps(const TileSweep *sweep, const TileOperands *tile, size_t sliver)
 {
 	const int32_t *a = tile->a[0];
 	uint32_t	halves = 2 * sweep->tiles;
 	int32_t		sums[2][2][TILE_WORDS] __attribute__((aligned(64)));
-	TileTest	test = begin_test(sweep);
+	TileSweep	test = *sweep;
 
 	TILE_LOAD(2, tile->b[0], ROW_BYTES);
 	TILE_LOAD(3, tile->b[0] + TILE_WORDS, ROW_BYTES);
@@ -332,8 +299,8 @@ finish_two_steps(const TileSweep *sweep, const TileOperands *tile, size_t sliver
 	test_half(sums[(halves - 1) % 2][0], sums[(halves - 1) % 2][1], &test, 0);
 }
 
-TARGET static void
-sweep_amx(const TileSweep *sweep)
+TARGET void
+fasted_sweep_amx(const TileSweep *sweep)
 {
 	size_t		sliver = (size_t) SIDE * sweep->depth;
 	const int32_t *a = sweep->a;
@@ -343,11 +310,9 @@ sweep_amx(const TileSweep *sweep)
 	if (sweep->tiles == 0)
 		return;
 	if (sweep->first && sweep->last && sweep->depth == 2 * SIDE)
-		finish_two_steps(sweep, &tile, sliver);
-	else if (sweep->last)
-		finish(sweep, &tile, sliver);
+		sweep_two_steps(sweep, &tile, sliver);
 	else
-		accumulate(sweep, &tile, sliver);
+		sweep_steps(sweep, &tile, sliver);
 }
 
 bool
@@ -363,20 +328,5 @@ fasted_amx_permitted(void)
 	}
 	return known > 0;
 }
-
-const Int8Kernel fasted_int8_amx = {
-	.bytes = 1,
-	.word_step = SIDE,
-	.a_words = SIDE,
-	.b_words = 1,
-	.part = SIDE,
-	.begin = begin_amx,
-	.end = end_amx,
-	.sweep = sweep_amx,
-	.transform = fasted_transform_avx512,
-	.round = fasted_round_avx512,
-	.round_fine = fasted_round_fine_avx512,
-	.dot_fine = fasted_dot_fine_avx512,
-};
 
 #endif							/* FASTED_HAVE_AMX */

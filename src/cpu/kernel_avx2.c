@@ -31,42 +31,32 @@
 #define TILE_SLIVERS 3
 #define LANES 8
 
-typedef __m256 Hit;
+typedef int32_t Hit __attribute__((vector_size(32)));
 
-#define HIT_NONE() _mm256_setzero_ps()
-#define HIT_OR(h, g) _mm256_or_ps(h, g)
-#define HIT_ANY(h) (_mm256_movemask_ps(h) != 0)
-#define HIT_BITS(h) (unsigned) _mm256_movemask_ps(h)
+#define HIT_ANY(h) (HIT_BITS(h) != 0)
+#define HIT_BITS(h) (unsigned) _mm256_movemask_ps((__m256) (h))
 
-/* For sums and thresholds in INT32: g - b >= a, that is, not a > g - b. */
-#define REACHES_AVX2_INT32(g, a, b) \
-	_mm256_castsi256_ps(_mm256_xor_si256(_mm256_cmpgt_epi32(a, _mm256_sub_epi32(g, b)), \
-										 _mm256_set1_epi32(-1)))
-
-/* --- FP32 */
-
-#define KERNEL(name) name##_avx2
-#define Word float
-#define Vec __m256
-#define VEC_ZERO() _mm256_setzero_ps()
-#define VEC_LOAD(p) _mm256_loadu_ps(p)
-#define VEC_STORE(p, v) _mm256_storeu_ps(p, v)
-#define VEC_SPLAT(p) _mm256_broadcast_ss(p)
 /*
  * A row of a tile by hand.  Left the choice, compilers take forms of the
  * instruction that overwrite a factor, or load ahead, and then spill sums in
  * the inner loop: GCC 14 halved the speed.  The clobber of memory keeps the
  * loads of the next coordinate behind this one.
  */
-#define VEC_MULTIPLY_ROW(c, a, b) \
-	__asm__ volatile ("vbroadcastss %[x], %%ymm15\n\t" \
-					  "vfmadd231ps %[b0], %%ymm15, %[c0]\n\t" \
-					  "vfmadd231ps %[b1], %%ymm15, %[c1]\n\t" \
-					  "vfmadd231ps %[b2], %%ymm15, %[c2]" \
+#define MULTIPLY_ROW_AVX2(broadcast, multiply, c, a, b) \
+	__asm__ volatile (broadcast " %[x], %%ymm15\n\t" \
+					  multiply " %[b0], %%ymm15, %[c0]\n\t" \
+					  multiply " %[b1], %%ymm15, %[c1]\n\t" \
+					  multiply " %[b2], %%ymm15, %[c2]" \
 					  : [c0] "+x" ((c)[0]), [c1] "+x" ((c)[1]), [c2] "+x" ((c)[2]) \
 					  : [b0] "x" ((b)[0]), [b1] "x" ((b)[1]), [b2] "x" ((b)[2]), [x] "m" (*(a)) \
 					  : "xmm15", "memory")
-#define VEC_REACHES(g, a, b) _mm256_cmp_ps(g, _mm256_add_ps(a, b), _CMP_GE_OQ)
+
+/* --- FP32 */
+
+#define KERNEL(name) name##_avx2
+#define Word float
+#define VEC_MULTIPLY_ROW(c, a, b) \
+	MULTIPLY_ROW_AVX2("vbroadcastss", "vfmadd231ps", c, a, b)
 
 #define FP32_ROWS
 #define DOUBLES 4
@@ -124,11 +114,6 @@ const CpuKernel fasted_kernel_avx2 = {
 
 #define KERNEL(name) name##_avx2_int16
 #define Word int32_t
-#define Vec __m256i
-#define VEC_ZERO() _mm256_setzero_si256()
-#define VEC_LOAD(p) _mm256_loadu_si256((const __m256i *) (p))
-#define VEC_STORE(p, v) _mm256_storeu_si256((__m256i *) (p), v)
-#define VEC_SPLAT(p) _mm256_set1_epi32(*(p))
 /*
  * A row of a tile by hand, as in FP32.  Products need a register of their own,
  * so that one vector of b stays in memory.
@@ -149,36 +134,21 @@ const CpuKernel fasted_kernel_avx2 = {
 	{ \
 		Vec			b0 = VEC_LOAD(b); \
 		Vec			b1 = VEC_LOAD((b) + (sliver)); \
-		const __m256i *b2 = (const __m256i *) ((b) + 2 * (sliver)); \
+		const Vec  *b2 = (const Vec *) ((b) + 2 * (sliver)); \
  \
 		FOR_ROWS(i) \
 			MULTIPLY_ROW((sums)[i], (a) + i, b0, b1, *b2); \
 	} while (0)
-#define VEC_REACHES(g, a, b) REACHES_AVX2_INT32(g, a, b)
+#define INT16_ROWS
 
 #include "tile_kernel.inc.h"
-
-TARGET static void
-transform_avx2(const Int8Transform *transform, const float *row, float *image)
-{
-	transform_row(transform, row, image);
-}
-
-TARGET static void
-round_avx2_int16(const float *image, float factor, uint32_t padded, int8_t *values,
-				 Int8Sums *sums)
-{
-	round_row_int16(image, factor, padded, FASTED_INT16_NORM2, values, sums);
-}
 
 static const Int8Kernel int16_avx2 = {
 	.bytes = 2,
 	.word_step = 8,
 	.a_words = 1,
 	.b_words = 1,
-	.sweep = sweep_avx2_int16,
-	.transform = transform_avx2,
-	.round = round_avx2_int16,
+	INTEGERS_OF(avx2_int16),
 };
 
 const CpuKernel fasted_kernel_avx2int16 = {
@@ -201,36 +171,12 @@ const CpuKernel fasted_kernel_avx2int16 = {
 
 #define KERNEL(name) name##_avxvnni
 #define Word int32_t
-#define Vec __m256i
-#define VEC_ZERO() _mm256_setzero_si256()
-#define VEC_LOAD(p) _mm256_loadu_si256((const __m256i *) (p))
-#define VEC_STORE(p, v) _mm256_storeu_si256((__m256i *) (p), v)
-#define VEC_SPLAT(p) _mm256_set1_epi32(*(p))
-/* By hand, as in FP32. */
 #define VEC_MULTIPLY_ROW(c, a, b) \
-	__asm__ volatile ("vpbroadcastd %[x], %%ymm15\n\t" \
-					  ENCODING "vpdpbusd %[b0], %%ymm15, %[c0]\n\t" \
-					  ENCODING "vpdpbusd %[b1], %%ymm15, %[c1]\n\t" \
-					  ENCODING "vpdpbusd %[b2], %%ymm15, %[c2]" \
-					  : [c0] "+x" ((c)[0]), [c1] "+x" ((c)[1]), [c2] "+x" ((c)[2]) \
-					  : [b0] "x" ((b)[0]), [b1] "x" ((b)[1]), [b2] "x" ((b)[2]), [x] "m" (*(a)) \
-					  : "xmm15", "memory")
-#define VEC_REACHES(g, a, b) REACHES_AVX2_INT32(g, a, b)
+	MULTIPLY_ROW_AVX2("vpbroadcastd", ENCODING "vpdpbusd", c, a, b)
+#define INT8_ROWS
+#define FINE_ROWS
 
 #include "tile_kernel.inc.h"
-
-TARGET static void
-round_avxvnni(const float *image, float factor, uint32_t padded, int8_t *values, Int8Sums *sums)
-{
-	round_row_int8(image, factor, padded, values, sums);
-}
-
-TARGET static void
-round_fine_avxvnni(const float *image, float factor, uint32_t padded, int16_t *values,
-				   Int8Sums *sums)
-{
-	round_row_int16(image, factor, padded, FASTED_FINE_NORM2, (int8_t *) values, sums);
-}
 
 /* Modulo 2^32. */
 TARGET static int32_t
@@ -277,11 +223,8 @@ static const Int8Kernel int8_avxvnni = {
 	.a_words = 1,
 	.b_words = 1,
 	.a_flip = UINT32_C(0x80808080),
-	.sweep = sweep_avxvnni,
-	.transform = transform_avx2,
-	.round = round_avxvnni,
-	.round_fine = round_fine_avxvnni,
-	.dot_fine = dot_fine_avxvnni,
+	INTEGERS_OF(avxvnni),
+	FINE_ROWS_OF(avxvnni),
 };
 
 const CpuKernel fasted_kernel_avxvnni = {

@@ -19,6 +19,7 @@
 
 #include <immintrin.h>
 
+#define ROW_LANES 16
 #include "row_body.h"
 
 #define WIDTH 16
@@ -28,8 +29,6 @@
 
 typedef __mmask16 Hit;
 
-#define HIT_NONE() 0
-#define HIT_OR(h, g) _mm512_kor(h, g)
 #define HIT_ANY(h) ((h) != 0)
 #define HIT_BITS(h) (unsigned) (h)
 
@@ -48,14 +47,9 @@ typedef __mmask16 Hit;
 #define TARGET __attribute__((target("avx512f,avx512vl,avx2,fma")))
 #define KERNEL(name) name##_avx512
 #define Word float
-#define Vec __m512
-#define VEC_ZERO() _mm512_setzero_ps()
-#define VEC_LOAD(p) _mm512_loadu_ps(p)
-#define VEC_STORE(p, v) _mm512_storeu_ps(p, v)
-#define VEC_SPLAT(p) _mm512_set1_ps(*(p))
 #define VEC_MULTIPLY_ROW(c, a, b) \
 	MULTIPLY_ROW_AVX512("vbroadcastss", "vfmadd231ps", c, a, b)
-#define VEC_REACHES(g, a, b) _mm512_cmp_ps_mask(g, _mm512_add_ps(a, b), _CMP_GE_OQ)
+#define VEC_REACHES(g, a, b) _mm512_cmp_ps_mask(g, (a) + (b), _CMP_GE_OQ)
 
 #define FP32_ROWS
 #define DOUBLES 8
@@ -102,11 +96,6 @@ const CpuKernel fasted_kernel_avx512 = {
 #define TILE_SLIVERS 2
 #define KERNEL(name) name##_amx_fp32
 #define Word float
-#define Vec __m512
-#define VEC_ZERO() _mm512_setzero_ps()
-#define VEC_LOAD(p) _mm512_loadu_ps(p)
-#define VEC_STORE(p, v) _mm512_storeu_ps(p, v)
-#define VEC_SPLAT(p) _mm512_set1_ps(*(p))
 /* By hand, as in kernel_avx2.c. */
 #define VEC_MULTIPLY_ROW(c, a, b) \
 	__asm__ volatile ("vbroadcastss %[x], %%zmm31\n\t" \
@@ -115,12 +104,12 @@ const CpuKernel fasted_kernel_avx512 = {
 					  : [c0] "+v" ((c)[0]), [c1] "+v" ((c)[1]) \
 					  : [b0] "v" ((b)[0]), [b1] "v" ((b)[1]), [x] "m" (*(a)) \
 					  : "xmm31", "memory")
-#define VEC_REACHES(g, a, b) _mm512_cmp_ps_mask(g, _mm512_add_ps(a, b), _CMP_GE_OQ)
+#define VEC_REACHES(g, a, b) _mm512_cmp_ps_mask(g, (a) + (b), _CMP_GE_OQ)
 
 #include "tile_kernel.inc.h"
 
-void
-fasted_sweep_amx_fp32(const TileSweep *sweep)
+static void
+sweep_amx_tiles_fp32(const TileSweep *sweep)
 {
 	TileSweep	parts = *sweep;
 
@@ -138,163 +127,18 @@ fasted_sweep_amx_fp32(const TileSweep *sweep)
 #define TARGET __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni,avx2,fma")))
 #define KERNEL(name) name##_avx512_int8
 #define Word int32_t
-#define Vec __m512i
-#define VEC_ZERO() _mm512_setzero_si512()
-#define VEC_LOAD(p) _mm512_loadu_si512(p)
-#define VEC_STORE(p, v) _mm512_storeu_si512(p, v)
-#define VEC_SPLAT(p) _mm512_set1_epi32(*(p))
 #define VEC_MULTIPLY_ROW(c, a, b) \
 	MULTIPLY_ROW_AVX512("vpbroadcastd", "vpdpbusd", c, a, b)
 /* Not the sum of the thresholds, which may overflow: filter_bound.h. */
-#define VEC_REACHES(g, a, b) _mm512_cmpge_epi32_mask(_mm512_sub_epi32(g, b), a)
+#define VEC_REACHES(g, a, b) _mm512_cmpge_epi32_mask((__m512i) ((g) - (b)), (__m512i) (a))
+#define INT8_ROWS
+#define FINE_ROWS
 
 #include "tile_kernel.inc.h"
 
-/* One level within a vector: lanes of `upper` get other - value, others the sum. */
-TARGET static inline __attribute__((always_inline)) __m512
-level_avx512(__m512 value, __m512 other, __mmask16 upper)
-{
-	return _mm512_mask_sub_ps(_mm512_add_ps(value, other), upper, other, value);
-}
-
-/*
- * Random signs and a Walsh-Hadamard transform of `length` numbers, a power of two
- * from 32 on, divided by the root of length.
- */
-TARGET static void
-rotate_avx512(float *values, uint32_t length, uint32_t pass)
-{
-	__m512		root = _mm512_set1_ps((float) (1.0 / sqrt(length)));
-
-	for (uint32_t k = 0; k < length; k += 16)
-	{
-		uint64_t	signs = fasted_sign_bits(k / 64, pass) >> k % 64;
-		__m512		v = _mm512_mul_ps(_mm512_loadu_ps(values + k), root);
-
-		v = _mm512_mask_sub_ps(v, (__mmask16) signs, _mm512_set1_ps(-0.0f), v);
-		v = level_avx512(v, _mm512_permute_ps(v, 0xb1), 0xaaaa);
-		v = level_avx512(v, _mm512_permute_ps(v, 0x4e), 0xcccc);
-		v = level_avx512(v, _mm512_shuffle_f32x4(v, v, 0xb1), 0xf0f0);
-		v = level_avx512(v, _mm512_shuffle_f32x4(v, v, 0x4e), 0xff00);
-		_mm512_storeu_ps(values + k, v);
-	}
-	for (uint32_t half = 16; half < length; half *= 2)
-	{
-		for (uint32_t k = 0; k < length; k += 16)
-		{
-			__m512		low = _mm512_loadu_ps(values + k);
-			__m512		high;
-
-			if ((k & half) != 0)
-				continue;
-			high = _mm512_loadu_ps(values + k + half);
-			_mm512_storeu_ps(values + k, _mm512_add_ps(low, high));
-			_mm512_storeu_ps(values + k + half, _mm512_sub_ps(low, high));
-		}
-	}
-}
-
-TARGET void
-fasted_transform_avx512(const Int8Transform *transform, const float *row, float *image)
-{
-	uint32_t	padded = transform->padded;
-	uint32_t	length = fasted_rotation_length(padded);
-	__m512		scale = _mm512_set1_ps(transform->scale);
-
-	for (uint32_t k = 0; k < padded; k += 16)
-	{
-		uint32_t	left = k < transform->dimensions ? transform->dimensions - k : 0;
-		__mmask16	mask = left < 16 ? (__mmask16) ((1U << left) - 1) : 0xffff;
-		__m512		x = _mm512_maskz_loadu_ps(mask, row + k);
-		__m512		c = _mm512_maskz_loadu_ps(mask, transform->centre + k);
-
-		_mm512_storeu_ps(image + k, _mm512_mul_ps(_mm512_sub_ps(x, c), scale));
-	}
-	if (transform->lossless)
-		return;
-	rotate_avx512(image, length, 0);
-	if (length < padded)
-		rotate_avx512(image + (padded - length), length, 1);
-}
-
-/* What rounding adds up, in two chains where it is FP32. */
-typedef struct RoundingSums16
-{
-	__m512		errors[2];
-	__m512		roundings[2];
-	__m512i		norms;
-	__m512i		sum;
-} RoundingSums16;
-
-/* Sixteen numbers, clamped and rounded.  NaN becomes the bound, here the second operand. */
-TARGET static inline __attribute__((always_inline)) __m512i
-round_sixteen(const float *image, float factor, float low, float high, RoundingSums16 *sums, int half)
-{
-	__m512		v = _mm512_mul_ps(_mm512_loadu_ps(image), _mm512_set1_ps(factor));
-	__m512		bound = _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(low)),
-									  _mm512_set1_ps(high));
-	__m512i		q = _mm512_cvtps_epi32(bound);
-	__m512		back = _mm512_cvtepi32_ps(q);
-	__m512		error = _mm512_sub_ps(v, back);
-	__m512		rounding = _mm512_sub_ps(bound, back);
-
-	sums->roundings[half] = _mm512_fmadd_ps(rounding, rounding, sums->roundings[half]);
-	sums->errors[half] = _mm512_fmadd_ps(error, error, sums->errors[half]);
-	sums->norms = _mm512_add_epi32(sums->norms, _mm512_mullo_epi32(q, q));
-	sums->sum = _mm512_add_epi32(sums->sum, q);
-	return q;
-}
-
-TARGET static inline __attribute__((always_inline)) void
-fold_sums16(const RoundingSums16 *from, Int8Sums *sums)
-{
-	sums->rounding2 = _mm512_reduce_add_ps(_mm512_add_ps(from->roundings[0], from->roundings[1]));
-	sums->error2 = _mm512_reduce_add_ps(_mm512_add_ps(from->errors[0], from->errors[1]));
-	sums->norm2 = _mm512_reduce_add_epi32(from->norms);
-	sums->sum = _mm512_reduce_add_epi32(from->sum);
-}
-
-TARGET void
-fasted_round_avx512(const float *image, float factor, uint32_t padded, int8_t *values,
-					Int8Sums *sums)
-{
-	RoundingSums16 parts = {0};
-
-	for (uint32_t k = 0; k < padded; k += 32)
-	{
-		UNROLL for (int half = 0; half < 2; half++)
-		{
-			__m512i		q = round_sixteen(image + k + 16 * half, factor, -128.0f, 127.0f, &parts,
-										  half);
-
-			_mm_storeu_si128((__m128i *) (values + k + 16 * half), _mm512_cvtepi32_epi8(q));
-		}
-	}
-	fold_sums16(&parts, sums);
-}
-
-TARGET void
-fasted_round_fine_avx512(const float *image, float factor, uint32_t padded, int16_t *values,
-						 Int8Sums *sums)
-{
-	RoundingSums16 parts = {0};
-	float		most = fasted_int16_most(FASTED_FINE_NORM2, padded);
-
-	for (uint32_t k = 0; k < padded; k += 32)
-	{
-		UNROLL for (int half = 0; half < 2; half++)
-		{
-			__m512i		q = round_sixteen(image + k + 16 * half, factor, -most, most, &parts, half);
-
-			_mm256_storeu_si256((__m256i *) (values + k + 16 * half), _mm512_cvtepi32_epi16(q));
-		}
-	}
-	fold_sums16(&parts, sums);
-}
-
 /* VPDPWSSD: pairs of products, modulo 2^32. */
-TARGET int32_t
-fasted_dot_fine_avx512(const int16_t *x, const int16_t *y, uint32_t padded)
+TARGET static int32_t
+dot_fine_avx512_int8(const int16_t *x, const int16_t *y, uint32_t padded)
 {
 	__m512i		sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
 	uint32_t	k = 0;
@@ -316,11 +160,8 @@ static const Int8Kernel int8_avx512 = {
 	.a_words = 1,
 	.b_words = 1,
 	.a_flip = UINT32_C(0x80808080),
-	.sweep = sweep_avx512_int8,
-	.transform = fasted_transform_avx512,
-	.round = fasted_round_avx512,
-	.round_fine = fasted_round_fine_avx512,
-	.dot_fine = fasted_dot_fine_avx512,
+	INTEGERS_OF(avx512_int8),
+	FINE_ROWS_OF(avx512_int8),
 };
 
 static bool
@@ -345,14 +186,28 @@ available_amx(void)
 	return available_avx512vnni() && fasted_amx_permitted();
 }
 
+static const Int8Kernel int8_amx = {
+	.bytes = 1,
+	.word_step = AMX_SIDE,
+	.a_words = AMX_SIDE,
+	.b_words = 1,
+	.part = AMX_SIDE,
+	.begin = fasted_begin_amx,
+	.end = fasted_end_amx,
+	.sweep = fasted_sweep_amx,
+	.transform = transform_avx512_int8,
+	.round = round_avx512_int8,
+	FINE_ROWS_OF(avx512_int8),
+};
+
 /* Tiles are those of kernel_amx.c. */
 const CpuKernel fasted_kernel_amx = {
 	.name = "amx",
 	.available = available_amx,
-	.int8 = &fasted_int8_amx,
+	.int8 = &int8_amx,
 	.tile_rows = AMX_TILE,
 	.tile_cols = AMX_TILE,
-	.sweep = fasted_sweep_amx_fp32,
+	.sweep = sweep_amx_tiles_fp32,
 	ROWS_OF(avx512),
 };
 #endif

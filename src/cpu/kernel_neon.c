@@ -25,30 +25,22 @@
 #define TILE_SLIVERS 1
 #define LANES 4
 
-typedef uint32x4_t Hit;
+typedef int32_t Hit __attribute__((vector_size(16)));
 
-#define HIT_NONE() vdupq_n_u32(0)
-#define HIT_OR(h, g) vorrq_u32(h, g)
-#define HIT_ANY(h) (vmaxvq_u32(h) != 0)
-#define HIT_BITS(h) vaddvq_u32(vandq_u32(h, (uint32x4_t) {1, 2, 4, 8}))
+#define HIT_ANY(h) (vmaxvq_u32((uint32x4_t) (h)) != 0)
+#define HIT_BITS(h) vaddvq_u32(vandq_u32((uint32x4_t) (h), (uint32x4_t) {1, 2, 4, 8}))
 
 /* --- FP32 */
 
 #define TARGET
 #define KERNEL(name) name##_neon
 #define Word float
-#define Vec float32x4_t
-#define VEC_ZERO() vdupq_n_f32(0.0f)
-#define VEC_LOAD(p) vld1q_f32(p)
-#define VEC_STORE(p, v) vst1q_f32(p, v)
-#define VEC_SPLAT(p) vdupq_n_f32(*(p))
 #define VEC_MULTIPLY_ROW(c, a, b) \
 	do \
 	{ \
 		FOR_VECS(v) \
 			(c)[v] = vfmaq_n_f32((c)[v], (b)[v], *(a)); \
 	} while (0)
-#define VEC_REACHES(g, a, b) vcgeq_f32(g, vaddq_f32(a, b))
 
 #define FP32_ROWS
 #define DOUBLES 2
@@ -95,11 +87,6 @@ const CpuKernel fasted_kernel_neon = {
 #define TARGET __attribute__((target("arch=armv8.2-a+dotprod")))
 #define KERNEL(name) name##_sdot
 #define Word int32_t
-#define Vec int32x4_t
-#define VEC_ZERO() vdupq_n_s32(0)
-#define VEC_LOAD(p) vld1q_s32(p)
-#define VEC_STORE(p, v) vst1q_s32(p, v)
-#define VEC_SPLAT(p) vdupq_n_s32(*(p))
 #define VEC_MULTIPLY_ROW(c, a, b) \
 	do \
 	{ \
@@ -108,30 +95,16 @@ const CpuKernel fasted_kernel_neon = {
 		FOR_VECS(v) \
 			(c)[v] = vdotq_s32((c)[v], vreinterpretq_s8_s32((b)[v]), splat); \
 	} while (0)
-#define VEC_REACHES(g, a, b) vcgeq_s32(vsubq_s32(g, b), a)
+#define INT8_ROWS
 
 #include "tile_kernel.inc.h"
-
-static void
-transform_sdot(const Int8Transform *transform, const float *row, float *image)
-{
-	transform_row(transform, row, image);
-}
-
-static void
-round_sdot(const float *image, float factor, uint32_t padded, int8_t *values, Int8Sums *sums)
-{
-	round_row_int8(image, factor, padded, values, sums);
-}
 
 static const Int8Kernel int8_sdot = {
 	.bytes = 1,
 	.word_step = 8,
 	.a_words = 1,
 	.b_words = 1,
-	.sweep = sweep_sdot,
-	.transform = transform_sdot,
-	.round = round_sdot,
+	INTEGERS_OF(sdot),
 };
 
 static bool

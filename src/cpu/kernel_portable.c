@@ -25,18 +25,10 @@
 #define TILE_SLIVERS 2
 #define LANES 4
 #define Word float
-#define Vec Float4
 #define FP32_ROWS
 
 typedef int32_t Hit __attribute__((vector_size(16)));
 
-/* A vector that may lie anywhere. */
-typedef Float4 LooseVec __attribute__((aligned(4), may_alias));
-
-#define VEC_ZERO() ((Vec) {0})
-#define VEC_LOAD(p) (*(const LooseVec *) (p))
-#define VEC_STORE(p, v) (*(LooseVec *) (p) = (v))
-#define VEC_SPLAT(p) ((Vec) {*(p), *(p), *(p), *(p)})
 #define VEC_MULTIPLY_ROW(c, a, b) \
 	do \
 	{ \
@@ -45,9 +37,6 @@ typedef Float4 LooseVec __attribute__((aligned(4), may_alias));
 		FOR_VECS(v) \
 			(c)[v] += splat * (b)[v]; \
 	} while (0)
-#define VEC_REACHES(g, a, b) ((Hit) ((g) >= (a) + (b)))
-#define HIT_NONE() ((Hit) {0})
-#define HIT_OR(h, g) ((h) | (g))
 #define HIT_ANY(h) (((h)[0] | (h)[1] | (h)[2] | (h)[3]) != 0)
 #define HIT_BITS(h) hit_bits(h)
 

@@ -17,21 +17,17 @@ bool
 neighbor_lists_begin(NeighborLists *lists, size_t rows, uint32_t k, double eps,
 					 MemoryCount *memory)
 {
-	size_t		entries = rows * k;
+	size_t		bytes = rows * neighbor_list_bytes(k);
 
-	if (rows > lists->room || entries > lists->entries_room)
+	if (bytes > lists->bytes)
 	{
 		neighbor_lists_free(lists, memory);
-		lists->room = rows;
-		lists->entries_room = entries;
-		lists->heads = fasted_cpu_map(rows * sizeof(ListHead), memory);
-		lists->entries = fasted_cpu_map(entries * sizeof(FastedNeighbor), memory);
-		if (lists->heads == NULL || lists->entries == NULL)
-		{
-			neighbor_lists_free(lists, memory);
+		lists->heads = fasted_cpu_map(bytes, memory);
+		if (lists->heads == NULL)
 			return false;
-		}
+		lists->bytes = bytes;
 	}
+	lists->entries = (FastedNeighbor *) (lists->heads + rows);
 	lists->rows = rows;
 	lists->k = k;
 	lists->eps = eps;
@@ -47,8 +43,7 @@ neighbor_lists_begin(NeighborLists *lists, size_t rows, uint32_t k, double eps,
 void
 neighbor_lists_free(NeighborLists *lists, MemoryCount *memory)
 {
-	fasted_cpu_unmap(lists->heads, lists->room * sizeof(ListHead), memory);
-	fasted_cpu_unmap(lists->entries, lists->entries_room * sizeof(FastedNeighbor), memory);
+	fasted_cpu_unmap(lists->heads, lists->bytes, memory);
 	memset(lists, 0, sizeof(*lists));
 }
 
@@ -59,9 +54,8 @@ before(const FastedNeighbor *x, const FastedNeighbor *y)
 	return x->dist < y->dist || (x->dist == y->dist && x->row < y->row);
 }
 
-/* Puts a neighbour where it belongs, from the root of a heap down; its old root is gone. */
-static void
-sift_down(FastedNeighbor *heap, uint32_t length, FastedNeighbor neighbor)
+void
+neighbor_heap_replace(FastedNeighbor *heap, uint32_t length, FastedNeighbor neighbor)
 {
 	size_t		hole = 0;
 	size_t		child;
@@ -133,7 +127,7 @@ neighbor_lists_offer(NeighborLists *lists, size_t row, uint32_t rank, double dis
 	}
 	else if (before(&neighbor, &heap[0]))
 	{
-		sift_down(heap, lists->k, neighbor);
+		neighbor_heap_replace(heap, lists->k, neighbor);
 		set_radius(head, heap[0].dist);
 	}
 	atomic_flag_clear_explicit(&head->taken, memory_order_release);
@@ -150,7 +144,7 @@ neighbor_lists_sorted(const NeighborLists *lists, size_t row, FastedNeighbor *ne
 		FastedNeighbor last = neighbors[0];
 
 		left--;
-		sift_down(neighbors, left, neighbors[left]);
+		neighbor_heap_replace(neighbors, left, neighbors[left]);
 		neighbors[left] = last;
 	}
 	return length;

@@ -29,14 +29,16 @@ typedef struct ListHead
 
 typedef struct NeighborLists
 {
-	size_t		room;			/* lists */
-	size_t		entries_room;
+	size_t		bytes;			/* of the piece of memory that begins with heads */
 	size_t		rows;
 	uint32_t	k;				/* zero: there are no lists */
 	double		eps;
 	ListHead   *heads;
 	FastedNeighbor *entries;	/* k of each row */
 } NeighborLists;
+
+/* Puts a neighbour in the place of a heap's root, the last one. */
+extern void neighbor_heap_replace(FastedNeighbor *heap, uint32_t length, FastedNeighbor neighbor);
 
 /* Bytes of a row's list. */
 static inline uint64_t

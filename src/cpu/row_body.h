@@ -90,8 +90,7 @@ pack_sliver(PackSliver *job, const uint32_t width)
 
 	for (uint32_t first = 0; first < layout->words; first += layout->slice)
 	{
-		uint32_t	left = layout->words - first;
-		uint32_t	depth = left < layout->slice ? left : layout->slice;
+		uint32_t	depth = slice_depth(layout, first);
 		float	   *out = job->packed
 			+ pack_offset(layout, width, job->sliver, first);
 
@@ -147,49 +146,60 @@ widen_row(const float *row, uint32_t dimensions, double *wide)
 
 /* --- integers */
 
-typedef float Float8 __attribute__((vector_size(32)));
-typedef int32_t Int8 __attribute__((vector_size(32)));
-typedef uint32_t Unsigned8 __attribute__((vector_size(32)));
-typedef int16_t Short8 __attribute__((vector_size(16)));
-typedef int8_t Byte8 __attribute__((vector_size(8)));
+/* Numbers of a vector: 8, or 16 where the includer says so; and which they are. */
+#ifndef ROW_LANES
+#define ROW_LANES 8
+#endif
+
+#if ROW_LANES == 8
+#define LANES_OTHER(step) \
+	0 ^ step, 1 ^ step, 2 ^ step, 3 ^ step, 4 ^ step, 5 ^ step, 6 ^ step, 7 ^ step
+#else
+#define LANES_OTHER(step) \
+	0 ^ step, 1 ^ step, 2 ^ step, 3 ^ step, 4 ^ step, 5 ^ step, 6 ^ step, 7 ^ step, \
+	8 ^ step, 9 ^ step, 10 ^ step, 11 ^ step, 12 ^ step, 13 ^ step, 14 ^ step, 15 ^ step
+#endif
+
+typedef float Floats __attribute__((vector_size(4 * ROW_LANES)));
+typedef int32_t Ints __attribute__((vector_size(4 * ROW_LANES)));
+typedef uint32_t Unsigneds __attribute__((vector_size(4 * ROW_LANES)));
+typedef int16_t Shorts __attribute__((vector_size(2 * ROW_LANES)));
+typedef int8_t Bytes __attribute__((vector_size(ROW_LANES)));
 
 #if defined(__clang__)
-#define SHUFFLE8(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+#define SHUFFLE(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
 #else
-#define SHUFFLE8(v, ...) __builtin_shuffle(v, (Int8) {__VA_ARGS__})
+#define SHUFFLE(v, ...) __builtin_shuffle(v, (Ints) {__VA_ARGS__})
 #endif
 
 /* Added to a number below 2^22 and taken away again, rounds it to an integer. */
 #define ROUNDING_BIAS 12582912.0f
 
-/* One level within a vector: lanes whose sign is given get other - value. */
-#define ROTATE_LEVEL(v, s, ...) \
+/* One level within a vector: a lane and its other one become their sum and difference. */
+#define ROTATE_LEVEL(v, lanes, step) \
 	do \
 	{ \
-		Float8		other = SHUFFLE8(v, __VA_ARGS__); \
+		Unsigneds	minus = ((lanes) & step) << (31 - __builtin_ctz(step)); \
  \
-		(v) = other + (Float8) ((Unsigned8) (v) ^ (s)); \
+		(v) = SHUFFLE(v, LANES_OTHER(step)) + (Floats) ((Unsigneds) (v) ^ minus); \
 	} while (0)
-
-#define MINUS UINT32_C(0x80000000)
 
 /* Random signs, the factor 1 / sqrt(length), and the levels within a vector. */
 static inline __attribute__((always_inline)) void
 rotate_within(float *values, uint32_t k, float root, uint32_t pass)
 {
 	uint32_t	bits = (uint32_t) (fasted_sign_bits(k / 64, pass) >> k % 64);
-	Unsigned8	signs = {bits, bits, bits, bits, bits, bits, bits, bits};
-	Unsigned8	lanes = {0, 1, 2, 3, 4, 5, 6, 7};
-	Float8		v;
+	Unsigneds	lanes = {LANES_OTHER(0)};
+	Floats		v;
 
 	memcpy(&v, values + k, sizeof(v));
-	v = (Float8) ((Unsigned8) (v * root) ^ ((signs >> lanes) << 31));
-	ROTATE_LEVEL(v, ((Unsigned8) {0, MINUS, 0, MINUS, 0, MINUS, 0, MINUS}),
-				 1, 0, 3, 2, 5, 4, 7, 6);
-	ROTATE_LEVEL(v, ((Unsigned8) {0, 0, MINUS, MINUS, 0, 0, MINUS, MINUS}),
-				 2, 3, 0, 1, 6, 7, 4, 5);
-	ROTATE_LEVEL(v, ((Unsigned8) {0, 0, 0, 0, MINUS, MINUS, MINUS, MINUS}),
-				 4, 5, 6, 7, 0, 1, 2, 3);
+	v = (Floats) ((Unsigneds) (v * root) ^ (((bits - (Unsigneds) {0}) >> lanes) << 31));
+	ROTATE_LEVEL(v, lanes, 1);
+	ROTATE_LEVEL(v, lanes, 2);
+	ROTATE_LEVEL(v, lanes, 4);
+#if ROW_LANES == 16
+	ROTATE_LEVEL(v, lanes, 8);
+#endif
 	memcpy(values + k, &v, sizeof(v));
 }
 
@@ -199,15 +209,15 @@ rotate_row(float *values, uint32_t length, uint32_t pass)
 {
 	float		root = (float) (1.0 / sqrt(length));
 
-	for (uint32_t k = 0; k < length; k += 8)
+	for (uint32_t k = 0; k < length; k += ROW_LANES)
 		rotate_within(values, k, root, pass);
-	for (uint32_t half = 8; half < length; half *= 2)
+	for (uint32_t half = ROW_LANES; half < length; half *= 2)
 	{
-		for (uint32_t k = 0; k < length; k += k % half == half - 8 ? half + 8 : 8)
+		for (uint32_t k = 0; k < length; k += k % half == half - ROW_LANES ? half + ROW_LANES : ROW_LANES)
 		{
-			Float8		low;
-			Float8		high;
-			Float8		sum;
+			Floats		low;
+			Floats		high;
+			Floats		sum;
 
 			memcpy(&low, values + k, sizeof(low));
 			memcpy(&high, values + k + half, sizeof(high));
@@ -227,10 +237,10 @@ transform_row(const Int8Transform *transform, const float *row, float *image)
 	uint32_t	length = fasted_rotation_length(padded);
 	uint32_t	k = 0;
 
-	for (; k + 8 <= d; k += 8)
+	for (; k + ROW_LANES <= d; k += ROW_LANES)
 	{
-		Float8		x;
-		Float8		c;
+		Floats		x;
+		Floats		c;
 
 		memcpy(&x, row + k, sizeof(x));
 		memcpy(&c, transform->centre + k, sizeof(c));
@@ -248,116 +258,109 @@ transform_row(const Int8Transform *transform, const float *row, float *image)
 		rotate_row(image + (padded - length), length, 1);
 }
 
+/* Vectors that are rounded in a turn: 32 numbers. */
+#define PARTS (32 / ROW_LANES)
+
 /* Sums of a row's rounding, 32 lanes of each. */
 typedef struct RoundingSums
 {
-	Float8		roundings[4];
-	Float8		errors[4];
-	Unsigned8	norm2;
-	Int8		sum;
+	Floats		roundings[PARTS];
+	Floats		errors[PARTS];
+	Unsigneds	norm2;
+	Ints		sum;
 } RoundingSums;
 
-/*
- * Eight numbers, rounded to integers from -limit - 1 or so on up to limit.  NaN
- * becomes the lower bound.
- */
+/* A vector of numbers, rounded to integers between these bounds.  NaN becomes the lower one. */
 static inline __attribute__((always_inline)) void
-round_eight(const float *image, float factor, float low, float high, RoundingSums *sums, int part,
-			Int8 *rounded)
+round_vector(const float *image, float factor, float low, float high, RoundingSums *sums, int part,
+			 Ints *rounded)
 {
-	Float8		v;
-	Int8		keep;
-	Float8		bound;
-	Float8		rounding;
-	Float8		error;
+	Floats		v;
+	Ints		keep;
+	Floats		bound;
+	Floats		rounding;
+	Floats		error;
 
 	memcpy(&v, image, sizeof(v));
 	v = v * factor;
 	keep = v > low;
-	bound = (Float8) ((keep & (Int8) v) | (~keep & (Int8) (Float8) {low, low, low, low, low, low, low, low}));
+	bound = (Floats) ((keep & (Ints) v) | (~keep & (Ints) (low - (Floats) {0})));
 	keep = bound < high;
-	bound = (Float8) ((keep & (Int8) bound)
-					  | (~keep & (Int8) (Float8) {high, high, high, high, high, high, high, high}));
+	bound = (Floats) ((keep & (Ints) bound) | (~keep & (Ints) (high - (Floats) {0})));
 	rounding = bound;
 	bound = (bound + ROUNDING_BIAS) - ROUNDING_BIAS;
 	rounding -= bound;
-	*rounded = __builtin_convertvector(bound, Int8);
+	*rounded = __builtin_convertvector(bound, Ints);
 	error = v - bound;
 	sums->roundings[part] += rounding * rounding;
 	sums->errors[part] += error * error;
-	sums->norm2 += (Unsigned8) *rounded * (Unsigned8) *rounded;
+	sums->norm2 += (Unsigneds) *rounded * (Unsigneds) *rounded;
 	sums->sum += *rounded;
 }
 
+/* The sum of all lanes of the parts: halves are added first, so that no sum is rounded often. */
 static inline __attribute__((always_inline)) float
-fold_floats(const Float8 *parts)
+fold_floats(const Floats *parts)
 {
-	Float8		v = (parts[0] + parts[1]) + (parts[2] + parts[3]);
+	Floats		v = parts[0] + parts[1];
 
-	return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7]));
-}
-
-static inline __attribute__((always_inline)) void
-fold_sums(const RoundingSums *from, Int8Sums *sums)
-{
-	uint32_t	norm2 = 0;
-	int32_t		sum = 0;
-
-	for (int l = 0; l < 8; l++)
+	if (PARTS == 4)
+		v += parts[PARTS - 2] + parts[PARTS - 1];
+	for (int half = ROW_LANES / 2; half > 0; half /= 2)
 	{
-		norm2 += from->norm2[l];
-		sum += from->sum[l];
+		for (int lane = 0; lane < half; lane++)
+			v[lane] += v[lane + half];
 	}
-	sums->rounding2 = fold_floats(from->roundings);
-	sums->error2 = fold_floats(from->errors);
-	sums->norm2 = (int32_t) norm2;
-	sums->sum = sum;
-}
-
-static inline __attribute__((always_inline)) void
-round_row_int8(const float *image, float factor, uint32_t padded, int8_t *values, Int8Sums *sums)
-{
-	RoundingSums parts = {0};
-
-	for (uint32_t k = 0; k < padded; k += 32)
-	{
-		UNROLL for (int part = 0; part < 4; part++)
-		{
-			Int8		rounded;
-			Byte8		bytes;
-
-			round_eight(image + k + 8 * part, factor, -128.0f, 127.0f, &parts, part, &rounded);
-			bytes = __builtin_convertvector(rounded, Byte8);
-			memcpy(values + k + 8 * part, &bytes, sizeof(bytes));
-		}
-	}
-	fold_sums(&parts, sums);
+	return v[0];
 }
 
 /*
- * The same with 16 bits, two bytes of values each.  Rows are clamped so that no squared
- * norm is above `norm2`: sections 8 and 9 of doc/bound-int8.md.
+ * An image rounded to integers of so many bytes each between the bounds, 32 at a time.
+ * `bytes` is known at compile time.
  */
 static inline __attribute__((always_inline)) void
-round_row_int16(const float *image, float factor, uint32_t padded, float norm2, int8_t *values,
-				Int8Sums *sums)
+round_row(const float *image, float factor, uint32_t padded, float low, float high,
+		  uint32_t bytes, int8_t *values, Int8Sums *sums)
 {
 	RoundingSums parts = {0};
-	float		most = fasted_int16_most(norm2, padded);
 
 	for (uint32_t k = 0; k < padded; k += 32)
 	{
-		UNROLL for (int part = 0; part < 4; part++)
+		UNROLL for (int part = 0; part < PARTS; part++)
 		{
-			Int8		rounded;
-			Short8		shorts;
+			uint32_t	at = k + ROW_LANES * part;
+			Ints		rounded;
+			Shorts		shorts;
+			Bytes		numbers;
 
-			round_eight(image + k + 8 * part, factor, -most, most, &parts, part, &rounded);
-			shorts = __builtin_convertvector(rounded, Short8);
-			memcpy(values + 2 * (k + 8 * part), &shorts, sizeof(shorts));
+			round_vector(image + at, factor, low, high, &parts, part, &rounded);
+			shorts = __builtin_convertvector(rounded, Shorts);
+			numbers = __builtin_convertvector(rounded, Bytes);
+			if (bytes == sizeof(int8_t))
+				memcpy(values + at, &numbers, sizeof(numbers));
+			else
+				memcpy(values + at * sizeof(int16_t), &shorts, sizeof(shorts));
 		}
 	}
-	fold_sums(&parts, sums);
+	*sums = (Int8Sums) {.rounding2 = fold_floats(parts.roundings),.error2 = fold_floats(parts.errors)};
+	for (int lane = 0; lane < ROW_LANES; lane++)
+	{
+		sums->norm2 = (int32_t) ((uint32_t) sums->norm2 + parts.norm2[lane]);
+		sums->sum += parts.sum[lane];
+	}
+}
+
+/*
+ * To 16 bits.  Rows are clamped so that no squared norm is above `norm2`: sections 8 and 9 of
+ * doc/bound-int8.md.
+ */
+static inline __attribute__((always_inline)) void
+round_row_int16(const float *image, float factor, uint32_t padded, float norm2, int16_t *values,
+				Int8Sums *sums)
+{
+	float		most = fasted_int16_most(norm2, padded);
+
+	round_row(image, factor, padded, -most, most, sizeof(int16_t), (int8_t *) values, sums);
 }
 
 #endif							/* FASTED_ROW_BODY_H */

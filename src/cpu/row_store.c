@@ -69,10 +69,20 @@ map_small_pages(size_t size)
 	return memory;
 }
 
-/* Size is a real one. */
 static void *
-counted(void *memory, size_t size, MemoryCount *count)
+map(size_t size, bool lazily, MemoryCount *count)
 {
+	void	   *memory = NULL;
+
+	if (size > SIZE_MAX / 2)
+		return NULL;
+	size = real_size(size);
+	if (size >= MAP_FROM)
+		memory = lazily ? map_small_pages(size) : map_aligned(size);
+	else if (posix_memalign(&memory, CACHE_LINE, size) != 0)
+		return NULL;
+	else if (!lazily)
+		memset(memory, 0, size);
 	if (memory == NULL)
 		return NULL;
 	count->bytes += size;
@@ -81,35 +91,16 @@ counted(void *memory, size_t size, MemoryCount *count)
 	return memory;
 }
 
-static void *
-allocate(size_t size)
-{
-	void	   *memory;
-
-	return posix_memalign(&memory, CACHE_LINE, size) == 0 ? memory : NULL;
-}
-
 void *
 fasted_cpu_map(size_t size, MemoryCount *count)
 {
-	void	   *memory;
-
-	if (size > SIZE_MAX / 2)
-		return NULL;
-	size = real_size(size);
-	memory = size >= MAP_FROM ? map_aligned(size) : allocate(size);
-	if (memory != NULL && size < MAP_FROM)
-		memset(memory, 0, size);
-	return counted(memory, size, count);
+	return map(size, false, count);
 }
 
 void *
 fasted_cpu_map_lazily(size_t size, MemoryCount *count)
 {
-	if (size > SIZE_MAX / 2)
-		return NULL;
-	size = real_size(size);
-	return counted(size >= MAP_FROM ? map_small_pages(size) : allocate(size), size, count);
+	return map(size, true, count);
 }
 
 void

@@ -34,6 +34,19 @@ extern void *fasted_cpu_map_lazily(size_t size, MemoryCount *count);
 extern void fasted_cpu_unmap(void *memory, size_t size, MemoryCount *count);
 
 /*
+ * Part of a piece of memory, at a cache line; next is where the free part begins.  From zero
+ * on, nothing but the size of the piece comes of it.
+ */
+static inline void *
+fasted_carve(uintptr_t *next, size_t bytes)
+{
+	uintptr_t	part = *next;
+
+	*next += (bytes + 63) / 64 * 64;
+	return (void *) part;
+}
+
+/*
  * Rows in chunks of a power of two of them: nothing is ever moved as the set
  * grows.  Row r begins at chunks[r >> shift] + (r & mask) * row_floats.
  */

@@ -12,13 +12,13 @@
  *	  TILE_ROWS			rows of a tile; divides WIDTH
  *	  TILE_SLIVERS		slivers that make the columns of a tile
  *	  Word				a word of packed rows, a sum, a threshold: 4 bytes
- *	  LANES				words of a vector; divides WIDTH
- *	  Vec, Hit			a vector of words; the result of comparing two
- *	  VEC_ZERO() VEC_LOAD(p) VEC_STORE(p, v) VEC_SPLAT(p)
+ *	  LANES				words of a vector, which is of the type Vec; divides WIDTH
  *	  VEC_MULTIPLY_ROW(c, a, b)	c[v] += *a * b[v] for all vectors of a tile's row
  *	  MULTIPLY_WORD(sums, a, b, sliver)	instead, where given: all rows of a tile
- *	  VEC_REACHES(g, a, b)	is the sum g a hit with these thresholds of rows?
- *	  HIT_NONE() HIT_OR(h, g) HIT_ANY(h) HIT_BITS(h)
+ *	  Hit				the result of comparing two vectors
+ *	  HIT_ANY(h) HIT_BITS(h)
+ *	  VEC_REACHES(g, a, b)	is the sum g a hit with these thresholds of rows?  Where Hit is
+ *						a vector, it need not be given.
  *
  * A kernel of FP32 defines FP32_ROWS as well, and gets what is done with rows.  It has a
  * function KERNEL(sum), or defines vectors of so many doubles:
@@ -26,6 +26,9 @@
  *	  DOUBLES DoubleVec	DOUBLE_LOAD(p), of doubles DOUBLE_WIDEN(p), of floats
  *	  DOUBLE_LOAD_REST(p, n, v) DOUBLE_WIDEN_REST(p, n, v)	of vector v, of n numbers in all
  *	  DOUBLE_FMA(x, y, z) DOUBLE_FOLD(v)	x * y + z; the sum, halves added first
+ *
+ * A kernel of integers defines INT8_ROWS or INT16_ROWS, and gets what makes integers of rows;
+ * INT8 with FINE_ROWS fine ones too.
  *
  * A tile keeps all its sums in registers: TILE_ROWS x TILE_VECS vectors, next
  * to one row of b (TILE_VECS) and one broadcast word of a.
@@ -43,6 +46,20 @@
 
 #define FOR_ROWS(i) UNROLL for (int i = 0; i < TILE_ROWS; i++)
 #define FOR_VECS(v) UNROLL for (int v = 0; v < TILE_VECS; v++)
+
+/* A vector of words, and one that may lie anywhere in memory. */
+#define Vec KERNEL(vec)
+typedef Word Vec __attribute__((vector_size(4 * LANES)));
+typedef Vec KERNEL(loose_vec) __attribute__((aligned(4), may_alias));
+
+#define VEC_AT(p) (*(KERNEL(loose_vec) *) (p))
+#define VEC_LOAD(p) (*(const KERNEL(loose_vec) *) (p))
+#define VEC_SPLAT(p) (*(p) - (Vec) {0})
+
+/* Of integers not the sum of the thresholds, which may overflow: filter_bound.h. */
+#ifndef VEC_REACHES
+#define VEC_REACHES(g, a, b) ((Word) 0.5 != 0 ? (g) >= (a) + (b) : (g) - (b) >= (a))
+#endif
 
 /* Which sums of a row reached their thresholds. */
 TARGET static inline __attribute__((always_inline)) uint64_t
@@ -88,7 +105,7 @@ TARGET static inline __attribute__((always_inline)) Hit
 KERNEL(any_hit) (Vec sums[TILE_ROWS][TILE_VECS], const Word *a_threshold,
 				 const Word *b_threshold)
 {
-	Hit			any = HIT_NONE();
+	Hit			any = {0};
 	Vec			tb[TILE_VECS];
 
 	FOR_VECS(v)
@@ -98,7 +115,7 @@ KERNEL(any_hit) (Vec sums[TILE_ROWS][TILE_VECS], const Word *a_threshold,
 		Vec			ta = VEC_SPLAT(a_threshold + i);
 
 		FOR_VECS(v)
-			any = HIT_OR(any, VEC_REACHES(sums[i][v], ta, tb[v]));
+			any |= VEC_REACHES(sums[i][v], ta, tb[v]);
 	}
 	return any;
 }
@@ -111,8 +128,7 @@ KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const TileSweep *sweep, uint3
 									   sweep->b_threshold);
 
 	if (sweep->a_second != NULL)
-		any = HIT_OR(any, KERNEL(any_hit) (sums, (const Word *) sweep->a_second + row,
-										   sweep->b_second));
+		any |= KERNEL(any_hit) (sums, (const Word *) sweep->a_second + row, sweep->b_second);
 	if (HIT_ANY(any))
 		KERNEL(mark_hits) (sums, sweep, row);
 }
@@ -153,7 +169,7 @@ KERNEL(sweep) (const TileSweep *sweep)
 
 		FOR_ROWS(i)
 			FOR_VECS(v)
-				sums[i][v] = VEC_ZERO();
+				sums[i][v] = (Vec) {0};
 		if (!sweep->first)
 		{
 			FOR_ROWS(i)
@@ -182,7 +198,7 @@ KERNEL(sweep) (const TileSweep *sweep)
 		{
 			FOR_ROWS(i)
 				FOR_VECS(v)
-					VEC_STORE(partial + i * TILE_COLS + v * LANES, sums[i][v]);
+					VEC_AT(partial + i * TILE_COLS + v * LANES) = sums[i][v];
 		}
 	}
 }
@@ -260,41 +276,19 @@ KERNEL(root) (double square)
 #endif
 }
 
-TARGET static double
-KERNEL(distance) (const float *x, const float *y, uint32_t dimensions)
-{
-	return KERNEL(root) (KERNEL(sum) (x, NULL, y, NULL, dimensions, false));
-}
+#define FUNCTION_OF_ROWS(name, result) \
+	TARGET static double \
+	KERNEL(name) (const void *x, const void *y, uint32_t dimensions) \
+	{ \
+		return result; \
+	}
 
-TARGET static double
-KERNEL(distance_wide) (const double *x, const float *y, uint32_t dimensions)
-{
-	return KERNEL(root) (KERNEL(sum) (NULL, x, y, NULL, dimensions, false));
-}
-
-TARGET static double
-KERNEL(distance_double) (const double *x, const double *y, uint32_t dimensions)
-{
-	return KERNEL(root) (KERNEL(sum) (NULL, x, NULL, y, dimensions, false));
-}
-
-TARGET static double
-KERNEL(dot) (const float *x, const float *y, uint32_t dimensions)
-{
-	return KERNEL(sum) (x, NULL, y, NULL, dimensions, true);
-}
-
-TARGET static double
-KERNEL(dot_wide) (const double *x, const float *y, uint32_t dimensions)
-{
-	return KERNEL(sum) (NULL, x, y, NULL, dimensions, true);
-}
-
-TARGET static double
-KERNEL(dot_double) (const double *x, const double *y, uint32_t dimensions)
-{
-	return KERNEL(sum) (NULL, x, NULL, y, dimensions, true);
-}
+FUNCTION_OF_ROWS(dot, KERNEL(sum) (x, NULL, y, NULL, dimensions, true))
+FUNCTION_OF_ROWS(dot_wide, KERNEL(sum) (NULL, x, y, NULL, dimensions, true))
+FUNCTION_OF_ROWS(dot_double, KERNEL(sum) (NULL, x, NULL, y, dimensions, true))
+FUNCTION_OF_ROWS(distance, KERNEL(root) (KERNEL(sum) (x, NULL, y, NULL, dimensions, false)))
+FUNCTION_OF_ROWS(distance_wide, KERNEL(root) (KERNEL(sum) (NULL, x, y, NULL, dimensions, false)))
+FUNCTION_OF_ROWS(distance_double, KERNEL(root) (KERNEL(sum) (NULL, x, NULL, y, dimensions, false)))
 
 TARGET static void
 KERNEL(pack) (PackSliver *job)
@@ -324,15 +318,55 @@ KERNEL(widen) (const float *row, uint32_t dimensions, double *wide)
 	.tile_cols = TILE_COLS, \
 	.sweep = sweep_##kernel
 
+#undef FUNCTION_OF_ROWS
 #undef FP32_ROWS
 #endif							/* FP32_ROWS */
+
+#if defined(INT8_ROWS) || defined(INT16_ROWS)
+TARGET static void
+KERNEL(transform) (const Int8Transform *transform, const float *row, float *image)
+{
+	transform_row(transform, row, image);
+}
+
+TARGET static void
+KERNEL(round) (const float *image, float factor, uint32_t padded, int8_t *values, Int8Sums *sums)
+{
+#ifdef INT8_ROWS
+	round_row(image, factor, padded, -128.0f, 127.0f, sizeof(int8_t), values, sums);
+#else
+	round_row_int16(image, factor, padded, FASTED_INT16_NORM2, (int16_t *) values, sums);
+#endif
+}
+
+#ifdef FINE_ROWS
+TARGET static void
+KERNEL(round_fine) (const float *image, float factor, uint32_t padded, int16_t *values,
+					Int8Sums *sums)
+{
+	round_row_int16(image, factor, padded, FASTED_FINE_NORM2, values, sums);
+}
+#endif
+
+/* A kernel's functions of integers, by the ending of their names. */
+#define INTEGERS_OF(kernel) \
+	.sweep = sweep_##kernel, \
+	.transform = transform_##kernel, \
+	.round = round_##kernel
+#define FINE_ROWS_OF(kernel) \
+	.round_fine = round_fine_##kernel, \
+	.dot_fine = dot_fine_##kernel
+
+#undef INT8_ROWS
+#undef INT16_ROWS
+#undef FINE_ROWS
+#endif							/* INT8_ROWS or INT16_ROWS */
 
 #undef KERNEL
 #undef Word
 #undef Vec
-#undef VEC_ZERO
+#undef VEC_AT
 #undef VEC_LOAD
-#undef VEC_STORE
 #undef VEC_SPLAT
 #undef VEC_MULTIPLY_ROW
 #undef VEC_REACHES

@@ -202,7 +202,7 @@ JoinNodeVector(const JoinNode *node, float *vector)
 
 /*
  * Groups of so many pairs a row are joined one by one where rows are put in order for
- * each join of many (the CPU engine's cpu_prune.c), which gains more than a batch.
+ * each join of many (the CPU engine's cpu_choice.c), which gains more than a batch.
  */
 #define LARGE_GROUP_PAIRS_A_ROW 10000.0
 
