@@ -207,7 +207,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 		rows->hashes[count] = vector_hash;
 	else
 		AddToPrint(rows, slot->tts_values[0], vector_hash);
-	KeySetAdd(rows->keys, slot->tts_values[0]);
+	KeySetAdd(rows->keys, slot->tts_values, 1);
 	MemoryContextSwitchTo(old);
 	return true;
 }
