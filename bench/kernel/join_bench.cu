@@ -64,7 +64,7 @@ struct Result
 	std::vector<double> filter;
 	std::vector<double> refine;
 	std::vector<double> device;
-	RoundTotals totals;			/* of the last run */
+	FastedStats totals;			/* of the last run */
 	uint64_t	hash = 0;
 	Choice		choice;			/* without its form */
 	uint32_t	width = 0;		/* of short rows */
@@ -101,7 +101,7 @@ struct OneRun
 {
 	double		choose = 0;		/* a form, for the first time */
 	double		quantise = 0;	/* seconds */
-	RoundTotals totals;
+	FastedStats totals;
 	uint64_t	hash = 0;
 	Choice		choice;
 	bool		chose_int8 = false;

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <type_traits>
 #include <utility>
 
 #include "engine/engine.h"
@@ -78,11 +79,7 @@ is_sticky(cudaError_t error)
 /* A sticky error has ended CUDA's context on one of this process's GPUs. */
 inline std::atomic<bool> context_was_lost{false};
 
-[[noreturn]] inline void
-fail(FastedStatus status, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-[[noreturn]] inline void
+[[noreturn]] __attribute__((format(printf, 2, 3))) inline void
 fail(FastedStatus status, const char *format, ...)
 {
 	Failure		failure = {status, false, ""};
@@ -145,6 +142,35 @@ inline void
 check_launch(const char *kernel)
 {
 	check_cuda(cudaGetLastError(), kernel);
+}
+
+/* Lets a kernel have more dynamic shared memory than one gets unasked. */
+template <class Kernel>
+void
+allow_shared_memory(Kernel kernel, size_t bytes)
+{
+	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+									(int) bytes),
+			   "asking for shared memory");
+}
+
+/* Copies `count` elements in the order of the stream. */
+template <class T>
+void
+copy_async(T *to, const T *from, size_t count, cudaMemcpyKind kind, cudaStream_t stream,
+		   const char *doing)
+{
+	check_cuda(cudaMemcpyAsync(to, from, count * sizeof(T), kind, stream), doing);
+}
+
+/* Copies between the host and the device, and waits until the stream has come so far. */
+template <class T>
+void
+copy_and_wait(T *to, const T *from, size_t count, cudaMemcpyKind kind, cudaStream_t stream,
+			  const char *doing)
+{
+	copy_async(to, from, count, kind, stream, doing);
+	check_cuda(cudaStreamSynchronize(stream), doing);
 }
 
 struct Device
@@ -219,6 +245,7 @@ struct Budget
 	size_t		limit = 0;
 	size_t		used = 0;
 	size_t		peak = 0;
+	bool		counts_only = false;	/* nothing is allocated: bytes_of */
 
 	size_t left() const { return limit > used ? limit - used : 0; }
 
@@ -242,14 +269,15 @@ public:
 	}
 	~DeviceArray() { release(); }
 
-	/* The status of cudaMalloc, for callers that can do with less. */
+	/* Instead of what there was.  The status of cudaMalloc, for callers that can do with less. */
 	cudaError_t try_allocate(Budget &budget, size_t count)
 	{
 		size_t		bytes = Budget::rounded(count * sizeof(T));
 		void	   *address = nullptr;
-		cudaError_t error = cudaMalloc(&address, bytes);
+		cudaError_t error;
 
 		release();
+		error = budget.counts_only ? cudaSuccess : cudaMalloc(&address, bytes);
 		if (error != cudaSuccess)
 		{
 			(void) cudaGetLastError();
@@ -272,10 +300,8 @@ public:
 	/* Room for so many, whose contents are lost if there is less. */
 	void make_room(Budget &budget, size_t count, const char *doing)
 	{
-		if (count_ >= count)
-			return;
-		release();
-		allocate(budget, count, doing);
+		if (count_ < count)
+			allocate(budget, count, doing);
 	}
 
 	void release()
@@ -306,6 +332,21 @@ private:
 	size_t		bytes_ = 0;
 	Budget	   *budget_ = nullptr;
 };
+
+/* Device memory that T takes when it is made with, or allocates for, these arguments. */
+template <class T, class... Args>
+size_t
+bytes_of(const Args &...args)
+{
+	Budget		budget;
+
+	budget.counts_only = true;
+	if constexpr (std::is_constructible_v<T, Budget &, Args...>)
+		T(budget, args...);
+	else
+		T().allocate(budget, args...);
+	return budget.used;
+}
 
 /*
  * Page-locked host memory.  Slow to make (0.35 s a GiB): small, and reused, so

@@ -35,69 +35,6 @@ Piece		pieces[kPieces];
 int			count;
 size_t		kept;
 
-}								/* namespace */
-
-size_t
-pinned_size(size_t bytes)
-{
-	size_t		size = kSmallest;
-
-	while (size < bytes)
-		size *= 2;
-	return size;
-}
-
-void *
-take_pinned(int device, size_t size)
-{
-	std::lock_guard<std::mutex> lock(mutex);
-
-	for (int i = 0; i < count; i++)
-	{
-		if (pieces[i].device == device && pieces[i].size == size)
-		{
-			void	   *memory = pieces[i].memory;
-
-			pieces[i] = pieces[--count];
-			kept -= size;
-			return memory;
-		}
-	}
-	return nullptr;
-}
-
-bool
-keep_pinned(int device, void *memory, size_t size)
-{
-	std::lock_guard<std::mutex> lock(mutex);
-
-	if (count == kPieces || size > kPinnedKept - kept)
-		return false;
-	pieces[count++] = {device, memory, size};
-	kept += size;
-	return true;
-}
-
-void
-forget_pinned(int device)
-{
-	std::lock_guard<std::mutex> lock(mutex);
-
-	for (int i = 0; i < count;)
-	{
-		if (pieces[i].device == device)
-		{
-			kept -= pieces[i].size;
-			pieces[i] = pieces[--count];
-		}
-		else
-			i++;
-	}
-}
-
-namespace
-{
-
 constexpr int kLeastCapability = 80;
 
 struct Known
@@ -237,12 +174,17 @@ named_device(const FastedDeviceName &name, const std::vector<Known> &devices)
 	return *found;
 }
 
-/* Every name is looked at, so that a wrong one is told, wherever it stands. */
+/*
+ * All devices, or those that are named.  Every name is looked at, so that a wrong one is told,
+ * wherever it stands.
+ */
 std::vector<Known>
 named_devices(const char *names, const std::vector<Known> &devices)
 {
 	std::vector<Known> chosen;
 
+	if (fasted_any_device(names))
+		return devices;
 	while (*names != '\0')
 	{
 		FastedDeviceName name;
@@ -256,15 +198,72 @@ named_devices(const char *names, const std::vector<Known> &devices)
 
 }								/* namespace */
 
+size_t
+pinned_size(size_t bytes)
+{
+	size_t		size = kSmallest;
+
+	while (size < bytes)
+		size *= 2;
+	return size;
+}
+
+void *
+take_pinned(int device, size_t size)
+{
+	std::lock_guard<std::mutex> lock(mutex);
+
+	for (int i = 0; i < count; i++)
+	{
+		if (pieces[i].device == device && pieces[i].size == size)
+		{
+			void	   *memory = pieces[i].memory;
+
+			pieces[i] = pieces[--count];
+			kept -= size;
+			return memory;
+		}
+	}
+	return nullptr;
+}
+
+bool
+keep_pinned(int device, void *memory, size_t size)
+{
+	std::lock_guard<std::mutex> lock(mutex);
+
+	if (count == kPieces || size > kPinnedKept - kept)
+		return false;
+	pieces[count++] = {device, memory, size};
+	kept += size;
+	return true;
+}
+
+void
+forget_pinned(int device)
+{
+	std::lock_guard<std::mutex> lock(mutex);
+
+	for (int i = 0; i < count;)
+	{
+		if (pieces[i].device == device)
+		{
+			kept -= pieces[i].size;
+			pieces[i] = pieces[--count];
+		}
+		else
+			i++;
+	}
+}
+
 Device
 find_device(const char *names)
 {
 	const std::vector<Known> &devices = known_devices();
-	bool		any = fasted_any_device(names);
 	bool		unusable = false;
 	cudaError_t unanswered = cudaSuccess;
 
-	for (const Known &known : any ? devices : named_devices(names, devices))
+	for (const Known &known : named_devices(names, devices))
 	{
 		const Device &device = known.device;
 
@@ -284,7 +283,7 @@ find_device(const char *names)
 	if (unusable)
 		fail(FASTED_NO_DEVICE, "an earlier error of a GPU ended this process's use of GPUs. Use a new session.");
 	fail(FASTED_NO_DEVICE, devices.empty() ? "no GPU was found"
-		 : any ? "no GPU has compute capability 8.0 or later"
+		 : fasted_any_device(names) ? "no GPU has compute capability 8.0 or later"
 		 : "no GPU that is named has compute capability 8.0 or later");
 }
 
@@ -303,7 +302,7 @@ list_alike(const char *names, char (*list)[FASTED_DEVICE_NAME], int most)
 	const std::vector<Known> &devices = known_devices();
 	int			count = 0;
 
-	for (const Known &known : fasted_any_device(names) ? devices : named_devices(names, devices))
+	for (const Known &known : named_devices(names, devices))
 	{
 		bool		listed = false;
 

@@ -280,20 +280,18 @@ prefetch_map(const CUtensorMap *map)
 	FASTED_64_OPERANDS(CONSTRAINT, 0), FASTED_64_OPERANDS(CONSTRAINT, 64)
 
 /*
- * Is any of many integers negative?  Two at a time, beside products.
+ * Is any of the integers negative?  Two at a time, beside products.  None is below -2^23 + 1 or
+ * above 2^30.
  *
  * Read as FP32, an integer from -2^23 + 1 to -1 is a NaN, and one from 0 to 2^30 is
  * not.  A comparison of two numbers that asks whether either is a NaN writes a
  * predicate, no register, and so hardly gets into the way of products that do.
- */
-
-/*
+ *
  * In one block, or the compiler would make other instructions of it.  Six chains, for each
  * comparison waits for the predicate of the one before in its chain.
  */
-template <int first, int kCount>
-__device__ __forceinline__ int
-any_of_64_negative(const int32_t (&d)[kCount])
+__device__ __forceinline__ bool
+any_negative(const int32_t (&d)[64])
 {
 	int			any;
 
@@ -339,26 +337,11 @@ any_of_64_negative(const int32_t (&d)[kCount])
 		"selp.s32 %0, 1, 0, p0;\n"
 		"}\n"
 		: "=r"(any)
-		: FASTED_64_OPERANDS("r", first));
-	return any;
-}
-
-/* None is below -2^23 + 1 or above 2^30. */
-template <int kCount>
-__device__ __forceinline__ bool
-any_negative(const int32_t (&d)[kCount])
-{
-	int			any = any_of_64_negative<0>(d);
-
-	static_assert(kCount == 64 || kCount == 128, "64 at a time");
-	if constexpr (kCount == 128)
-		any |= any_of_64_negative<64>(d);
+		: FASTED_64_OPERANDS("r", 0));
 	return any != 0;
 }
 
-/*
- * Products by a warpgroup, and its registers (sm_90a).
- */
+/* --- products by a warpgroup, and its registers (sm_90a) */
 
 template <int kRegisters>
 __device__ __forceinline__ void

@@ -365,12 +365,7 @@ first_state(unsigned long long first, unsigned long long end, unsigned long long
 	return state;
 }
 
-/*
- * The items of the wgmma filter: runs, rows of tiles with the same A.
- *
- * Plain arithmetic, for the device and for tests on the host.
- */
-
+/* The items of the wgmma filter: runs, rows of tiles with the same A. */
 namespace wgmma
 {
 

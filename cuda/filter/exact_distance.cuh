@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "engine/engine.h"
+#include "rows/row_table.h"
 
 namespace fasted
 {
@@ -44,6 +45,17 @@ exact_cosine(double xy, double xx, double yy)
 	/* not fmin and fmax: NaN stays */
 	similarity = similarity > 1.0 ? 1.0 : similarity < -1.0 ? -1.0 : similarity;
 	return __dsub_rn(1.0, similarity);
+}
+
+/* The distance of two rows by their numbers, from the sum of their dimensions. */
+template <FastedMetric kMetric>
+__device__ __forceinline__ double
+exact_distance(const RowTable &a, uint32_t row_a, const RowTable &b, uint32_t row_b, double sum)
+{
+	if constexpr (kMetric == FASTED_METRIC_COSINE)
+		return exact_cosine(sum, a.squares[row_a], b.squares[row_b]);
+	else
+		return __dsqrt_rn(sum);
 }
 
 /*

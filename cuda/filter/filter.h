@@ -184,7 +184,7 @@ struct JoinSide
 	uint64_t	first_row = 0;
 	const uint32_t *overflow = nullptr; /* approximate only: a value does not fit FP16 */
 	uint32_t   *counts = nullptr;	/* where each row's pairs are counted; null: nowhere */
-	const uint32_t *labels = nullptr;	/* filter_rows.h; null: all rows meet */
+	const uint32_t *labels = nullptr;	/* of rows by number: filter_rows.h; null: all rows meet */
 };
 
 struct FilterParams
@@ -238,24 +238,15 @@ TileShape	folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, boo
 void launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Device &device,
 						  cudaStream_t stream);
 
-/*
- * From candidates to pairs, and from one round to the next.
- */
-
+/* From candidates to pairs. */
 struct RefineParams
 {
-	RowTable	a;
-	RowTable	b;
-	uint64_t	first_row_a;	/* global numbers of the first rows */
-	uint64_t	first_row_b;
+	JoinSide	a;
+	JoinSide	b;
 	bool		self;			/* of a set with itself: the lesser number first */
 	double		eps;
 	CandidateBuffer candidates;
 	FastedPair *pairs;			/* room for every candidate; null: they are not kept */
-	uint32_t   *counts_a;		/* of each row's pairs; null: not wanted */
-	uint32_t   *counts_b;
-	const uint32_t *labels_a;	/* of rows by number: filter_rows.h; null: all rows meet */
-	const uint32_t *labels_b;
 	Connecting	connect;		/* then pairs has room for every candidate, but few come there */
 
 	/* Nearest rows: what eps is of each row of a, in its place; null: eps is. */

@@ -414,39 +414,29 @@ folded_kernel(const __grid_constant__ Params p)
 #endif
 }
 
-template <class S>
+template <int kSteps>
 static void
 launch(const FilterParams &params, const Device &device, cudaStream_t stream)
 {
+	using S = Shape<kSteps>;
 	auto		kernel = folded_kernel<S>;
 	Params		p = {params.a.folded_a, params.b.folded_b, params};
 	uint32_t	bytes = kAlignment + S::kStripsAll * S::kStripBytes + S::kSlots * S::kSlotBytes
 		+ (uint32_t) sizeof(Control);
 
-	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-			   "sizing the filter's shared memory");
+	allow_shared_memory(kernel, bytes);
 	kernel<<<device.multiprocessors, S::kThreads, bytes, stream>>>(p);
 	check_launch("launching the folded filter");
 }
 
 }								/* namespace folded */
 
-/* Large squares, unless they would leave multiprocessors without work. */
 TileShape
 folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self, const Device &device)
 {
 	uint32_t	rows = folded::rows_for(row_bytes);
-	uint32_t	side = wgmma::kMostSide;
+	uint32_t	side = wgmma::side_for(rows, rows, rows_a, rows_b, self, device);
 
-	for (; side > rows; side /= 2)
-	{
-		uint64_t	squares = (((uint64_t) rows_a + side - 1) / side)
-			* (((uint64_t) rows_b + side - 1) / side);
-
-		if (squares / (self ? 2 : 1) * (side / rows)
-			>= (uint64_t) device.multiprocessors * 16)
-			break;
-	}
 	return {rows, side, side};
 }
 
@@ -455,36 +445,15 @@ void
 launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Device &device,
 					 cudaStream_t stream)
 {
-	switch (row_bytes / kStepBytes)
-	{
-		case 1:
-			folded::launch<folded::Shape<1>>(params, device, stream);
-			break;
-		case 2:
-			folded::launch<folded::Shape<2>>(params, device, stream);
-			break;
-		case 3:
-			folded::launch<folded::Shape<3>>(params, device, stream);
-			break;
-		case 4:
-			folded::launch<folded::Shape<4>>(params, device, stream);
-			break;
-		case 5:
-			folded::launch<folded::Shape<5>>(params, device, stream);
-			break;
-		case 6:
-			folded::launch<folded::Shape<6>>(params, device, stream);
-			break;
-		case 7:
-			folded::launch<folded::Shape<7>>(params, device, stream);
-			break;
-		case 8:
-			folded::launch<folded::Shape<8>>(params, device, stream);
-			break;
-		default:
-			folded::launch<folded::Shape<9>>(params, device, stream);
-			break;
-	}
+	using namespace folded;
+
+	static constexpr decltype(&launch<1>) launches[] = {
+		launch<1>, launch<2>, launch<3>, launch<4>, launch<5>, launch<6>, launch<7>, launch<8>,
+		launch<9>};
+
+	static_assert(sizeof(launches) / sizeof(launches[0])
+				  == fold_shape(kMostFolded).bytes / kStepBytes, "one for every number of steps");
+	launches[row_bytes / kStepBytes - 1](params, device, stream);
 }
 
 }								/* namespace fasted */

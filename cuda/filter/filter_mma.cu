@@ -94,21 +94,14 @@ void
 launch_filter_mma(const FilterParams &params, Criterion criterion, const Device &device,
 				  cudaStream_t stream)
 {
-	switch (criterion)
-	{
-		case Criterion::kInt8:
-			mma::launch<AllOn>(params, Int8Test{}, device, stream);
-			break;
-		case Criterion::kFp64:
-			mma::launch<Fp64Shape>(params, Fp64Test{}, device, stream);
-			break;
-		case Criterion::kPaper:
-			mma::launch<AllOn>(params, PaperTest{params.eps2}, device, stream);
-			break;
-		default:
-			mma::launch<AllOn>(params, Fp16Test{}, device, stream);
-			break;
-	}
+	if (criterion == Criterion::kInt8)
+		mma::launch<AllOn>(params, Int8Test{}, device, stream);
+	else if (criterion == Criterion::kFp64)
+		mma::launch<Fp64Shape>(params, Fp64Test{}, device, stream);
+	else if (criterion == Criterion::kPaper)
+		mma::launch<AllOn>(params, PaperTest{params.eps2}, device, stream);
+	else
+		mma::launch<AllOn>(params, Fp16Test{}, device, stream);
 }
 
 }								/* namespace fasted */

@@ -434,9 +434,7 @@ launch(const FilterParams &params, const Test &test, const Device &device,
 	auto		kernel = filter_kernel<S, Test>;
 	int			blocks = device.multiprocessors * S::kBlocksPerSm;
 
-	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-									Shape<S>::kSharedBytes),
-			   "sizing the filter's shared memory");
+	allow_shared_memory(kernel, Shape<S>::kSharedBytes);
 	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
 									cudaSharedmemCarveoutMaxShared),
 			   "giving the L1 cache to shared memory");

@@ -38,7 +38,7 @@ using EncodeTiled = CUresult (*) (CUtensorMap *, CUtensorMapDataType, cuuint32_t
 
 /* The driver's function, which this library does not link to. */
 EncodeTiled
-encode_tiled()
+find_encode_tiled()
 {
 	void	   *function = nullptr;
 	cudaDriverEntryPointQueryResult found;
@@ -54,19 +54,11 @@ encode_tiled()
 }
 
 EncodeTiled
-known_encode_tiled()
+encode_tiled()
 {
-	static const EncodeTiled encode = encode_tiled();
+	static const EncodeTiled encode = find_encode_tiled();
 
 	return encode;
-}
-
-}								/* namespace */
-
-bool
-tensor_maps_available()
-{
-	return known_encode_tiled() != nullptr;
 }
 
 CUtensorMap
@@ -79,13 +71,15 @@ tensor_map(const QuantisedRows &side, uint32_t row_bytes, uint32_t box_bytes,
 	cuuint32_t	box[2] = {box_bytes, box_rows};
 	cuuint32_t	steps[2] = {1, 1};
 
-	if (known_encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, (void *) side.values,
-							 size, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-							 CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-							 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
+	if (encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, (void *) side.values, size,
+					   strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+					   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+					   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
 		fail(FASTED_INTERNAL, "the driver refused to describe the quantised rows");
 	return map;
 }
+
+}								/* namespace */
 
 namespace wgmma
 {
@@ -450,9 +444,7 @@ launch(const FilterParams &params, const Test &test, const Device &device,
 	cudaLaunchAttribute cluster = {};
 	cudaLaunchConfig_t config = {};
 
-	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-									kSharedBytes),
-			   "sizing the filter's shared memory");
+	allow_shared_memory(kernel, kSharedBytes);
 	cluster.id = cudaLaunchAttributeClusterDimension;
 	cluster.val.clusterDim.x = kCluster;
 	cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
@@ -490,25 +482,16 @@ filter_wgmma_available(const Device &device)
 
 	check_cuda(cudaFuncGetAttributes(&attributes, wgmma::built_for_hopper),
 			   "looking for the wgmma filter");
-	return attributes.sharedSizeBytes >= 64 * sizeof(int) && tensor_maps_available();
+	return attributes.sharedSizeBytes >= 64 * sizeof(int) && encode_tiled() != nullptr;
 }
 
-/* Large squares, unless they would leave multiprocessors without work. */
 TileShape
 wgmma_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
 			const Device &device)
 {
 	uint32_t	tile_m = wgmma::cluster_size(row_bytes) * wgmma::kTileM;
-	uint32_t	side = wgmma::kMostSide;
+	uint32_t	side = wgmma::side_for(tile_m, wgmma::kLeastSide, rows_a, rows_b, self, device);
 
-	for (; side > wgmma::kLeastSide; side /= 2)
-	{
-		uint64_t	squares = (((uint64_t) rows_a + side - 1) / side)
-			* (((uint64_t) rows_b + side - 1) / side);
-
-		if (squares / (self ? 2 : 1) * (side / tile_m) >= (uint64_t) device.multiprocessors * 16)
-			break;
-	}
 	return {tile_m, wgmma::resident(row_bytes) ? side : wgmma::kTileN, side};
 }
 
@@ -516,18 +499,12 @@ void
 launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
 					cudaStream_t stream)
 {
-	switch (criterion)
-	{
-		case Criterion::kInt8:
-			wgmma::launch(params, Int8Test{}, device, stream);
-			break;
-		case Criterion::kPaper:
-			wgmma::launch(params, PaperTest{params.eps2}, device, stream);
-			break;
-		default:
-			wgmma::launch(params, Fp16Test{}, device, stream);
-			break;
-	}
+	if (criterion == Criterion::kInt8)
+		wgmma::launch(params, Int8Test{}, device, stream);
+	else if (criterion == Criterion::kPaper)
+		wgmma::launch(params, PaperTest{params.eps2}, device, stream);
+	else
+		wgmma::launch(params, Fp16Test{}, device, stream);
 }
 
 }								/* namespace fasted */

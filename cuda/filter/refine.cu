@@ -10,7 +10,6 @@
 #include "engine/filter_bound.h"
 #include "filter/exact_distance.cuh"
 #include "filter/filter.h"
-#include "output/connect.h"
 #include "rows/filter_rows.h"
 
 namespace fasted
@@ -45,12 +44,12 @@ sums_by_warp(const RefineParams &p, uint2 mine, uint32_t first)
 #pragma unroll
 	for (int i = 0; i < kBatch; i++)
 	{
-		x[i] = p.a.staged<Number>(__shfl_sync(0xffffffff, mine.x, first + i));
-		y[i] = p.b.staged<Number>(__shfl_sync(0xffffffff, mine.y, first + i));
+		x[i] = p.a.table.staged<Number>(__shfl_sync(0xffffffff, mine.x, first + i));
+		y[i] = p.b.table.staged<Number>(__shfl_sync(0xffffffff, mine.y, first + i));
 		sums[i] = 0;
 	}
 #pragma unroll 4
-	for (uint32_t k = threadIdx.x % 32; k < p.a.dimensions; k += 32)
+	for (uint32_t k = threadIdx.x % 32; k < p.a.table.dimensions; k += 32)
 	{
 #pragma unroll
 		for (int i = 0; i < kBatch; i++)
@@ -71,11 +70,11 @@ sums_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
 	constexpr int kAhead = 4;
 	uint32_t	pair = first + threadIdx.x % 32 / 8;
 	uint32_t	begin = threadIdx.x % 8 * 4;
-	const float *x = p.a.staged_row(__shfl_sync(0xffffffff, mine.x, pair));
-	const float *y = p.b.staged_row(__shfl_sync(0xffffffff, mine.y, pair));
+	const float *x = p.a.table.staged(__shfl_sync(0xffffffff, mine.x, pair));
+	const float *y = p.b.table.staged(__shfl_sync(0xffffffff, mine.y, pair));
 	ExactSums<kMetric> sums;
 
-	for (uint32_t k = begin; k < p.a.dimensions; k += 32 * kAhead)
+	for (uint32_t k = begin; k < p.a.table.dimensions; k += 32 * kAhead)
 	{
 		float4		xs[kAhead];
 		float4		ys[kAhead];
@@ -84,7 +83,7 @@ sums_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
 #pragma unroll
 		for (int i = 0; i < kAhead; i++)
 		{
-			bool		there = k + i * 32 < p.a.dimensions;
+			bool		there = k + i * 32 < p.a.table.dimensions;
 
 			xs[i] = there ? *(const float4 *) &x[k + i * 32] : make_float4(0, 0, 0, 0);
 			ys[i] = there ? *(const float4 *) &y[k + i * 32] : make_float4(0, 0, 0, 0);
@@ -134,8 +133,8 @@ sum_of_candidate(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 static __device__ __forceinline__ FastedPair
 numbered_pair(const RefineParams &p, uint2 pair, double dist)
 {
-	uint32_t	a = (uint32_t) (p.first_row_a + pair.x);
-	uint32_t	b = (uint32_t) (p.first_row_b + pair.y);
+	uint32_t	a = (uint32_t) (p.a.first_row + pair.x);
+	uint32_t	b = (uint32_t) (p.b.first_row + pair.y);
 
 	return {p.self ? min(a, b) : a, p.self ? max(a, b) : b, dist};
 }
@@ -146,10 +145,10 @@ put_pair(const RefineParams &p, unsigned long long at, uint2 pair, double dist)
 {
 	if (p.pairs != nullptr)
 		p.pairs[at] = numbered_pair(p, pair, dist);
-	if (p.counts_a != nullptr)
+	if (p.a.counts != nullptr)
 	{
-		atomicAdd(&p.counts_a[pair.x], 1u);
-		atomicAdd(&p.counts_b[pair.y], 1u);
+		atomicAdd(&p.a.counts[pair.x], 1u);
+		atomicAdd(&p.b.counts[pair.y], 1u);
 	}
 }
 
@@ -167,8 +166,8 @@ struct Taken
 static __device__ __forceinline__ uint32_t
 keep_groups(const RefineParams &p, bool mine, Taken *taken)
 {
-	uint32_t	label = mine ? p.labels_a[taken->pair.x] : 0;
-	bool		together = is_group(label) && label == p.labels_b[taken->pair.y];
+	uint32_t	label = mine ? p.a.labels[taken->pair.x] : 0;
+	bool		together = is_group(label) && label == p.b.labels[taken->pair.y];
 	uint32_t	lanes = __ballot_sync(0xffffffff, together);
 	uint32_t	from = __fns(lanes, 0, threadIdx.x % 32 + 1) % 32;
 
@@ -176,17 +175,6 @@ keep_groups(const RefineParams &p, bool mine, Taken *taken)
 	taken->pair.x = __shfl_sync(0xffffffff, taken->pair.x, from);
 	taken->pair.y = __shfl_sync(0xffffffff, taken->pair.y, from);
 	return __popc(lanes);
-}
-
-/* The distance of a candidate, from the sum of its dimensions. */
-template <FastedMetric kMetric>
-static __device__ __forceinline__ double
-distance_of(const RefineParams &p, uint2 pair, double sum)
-{
-	if constexpr (kMetric == FASTED_METRIC_COSINE)
-		return exact_cosine(sum, p.a.squares[pair.x], p.b.squares[pair.y]);
-	else
-		return __dsqrt_rn(sum);
 }
 
 /* Is this a pair?  For the nearest rows: one that may be of a's list. */
@@ -200,7 +188,8 @@ is_near(const RefineParams &p, uint2 pair, double dist)
 		return false;
 	/* a row that every row may be near meets those without a direction, too */
 	if (kMetric == FASTED_METRIC_COSINE
-		&& !(fasted_has_direction(p.a.squares[pair.x]) && fasted_has_direction(p.b.squares[pair.y])))
+		&& !(fasted_has_direction(p.a.table.squares[pair.x])
+			 && fasted_has_direction(p.b.table.squares[pair.y])))
 		return false;
 	return dist <= p.radii[pair.x] || (p.either && dist <= p.radii[pair.y]);
 }
@@ -234,8 +223,8 @@ refine_kernel(const __grid_constant__ RefineParams p)
 			&& *(volatile uint32_t *) &state->cancelled != 0)
 			break;
 		candidates += here;
-		pair = make_uint2(p.a.number_at(pair.x), p.b.number_at(pair.y));
-		if (p.labels_a != nullptr)
+		pair = make_uint2(p.a.table.number_at(pair.x), p.b.table.number_at(pair.y));
+		if (p.a.labels != nullptr)
 		{
 			Taken		taken = {slot, pair};
 
@@ -255,7 +244,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 		{
 			double		sum = sum_of_candidate<kMetric, kRecheck>(p, pair, here);
 
-			dist = distance_of<kMetric>(p, pair, sum);
+			dist = exact_distance<kMetric>(p.a.table, pair.x, p.b.table, pair.y, sum);
 			keep = mine && is_near<kMetric>(p, pair, dist);
 		}
 
@@ -288,13 +277,13 @@ exact_kernel(uint32_t dimensions, bool doubles)
 
 template <bool kConnect>
 static auto
-kernel_for(const RefineParams &params, bool approximate)
+kernel_for(const RowTable &rows, bool approximate)
 {
 	return approximate
 		? refine_kernel<FASTED_METRIC_L2, Recheck::kNone, kShortRowsTake, kConnect>
-		: params.a.squares != nullptr
-		? exact_kernel<FASTED_METRIC_COSINE, kConnect>(params.a.dimensions, params.a.doubles)
-		: exact_kernel<FASTED_METRIC_L2, kConnect>(params.a.dimensions, params.a.doubles);
+		: rows.squares != nullptr
+		? exact_kernel<FASTED_METRIC_COSINE, kConnect>(rows.dimensions, rows.doubles)
+		: exact_kernel<FASTED_METRIC_L2, kConnect>(rows.dimensions, rows.doubles);
 }
 
 /*
@@ -319,12 +308,12 @@ launch_refine(const RefineParams &refine, bool approximate,
 	RefineParams params = refine;
 	uint32_t	slots = params.candidates.chunks << params.candidates.chunk_shift;
 	uint32_t	blocks = min((uint32_t) device.multiprocessors * 8, slots / kBlock);
-	uint32_t	take = !approximate && params.a.dimensions >= kLongRows ? kLongRowsTake : kShortRowsTake;
+	const RowTable &rows = params.a.table;
+	uint32_t	take = !approximate && rows.dimensions >= kLongRows ? kLongRowsTake : kShortRowsTake;
+	auto		kernel = params.connect.selects() ? kernel_for<true>(rows, approximate)
+		: kernel_for<false>(rows, approximate);
 
-	params.look_mask = mask_of_looks(params.a.dimensions, take, blocks * kWarps * take);
-
-	auto		kernel = params.connect.selects() ? kernel_for<true>(params, approximate)
-		: kernel_for<false>(params, approximate);
+	params.look_mask = mask_of_looks(rows.dimensions, take, blocks * kWarps * take);
 
 	kernel<<<blocks, kBlock, 0, stream>>>(params);
 	check_launch("launching the recheck");

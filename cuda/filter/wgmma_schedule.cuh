@@ -17,8 +17,6 @@ namespace fasted
 {
 
 /*
- * The wgmma filter's tiles, and what it keeps in shared memory.
- *
  * A block computes tiles of 128 x 256 products: two warpgroups of 64 x 256, 128
  * accumulators a thread.  (Three do not fit: ptxas wants 154 registers for such
  * a product and gives a block of four warpgroups 128.)
@@ -151,6 +149,23 @@ static_assert(rings_for(128).bytes() <= kRingBytes && rings_for(256).bytes() <= 
 
 static_assert(list_is_long_enough(kTilesAhead, kConsumerWarps),
 			  "the list of voided work is too short");
+
+/* The side of squares: large, unless that would leave multiprocessors without work. */
+inline uint32_t
+side_for(uint32_t tile_m, uint32_t least, uint32_t rows_a, uint32_t rows_b, bool self,
+		 const Device &device)
+{
+	uint32_t	side = kMostSide;
+
+	for (; side > least; side /= 2)
+	{
+		uint64_t	squares = ceil_div(rows_a, side) * ceil_div(rows_b, side);
+
+		if (squares / (self ? 2 : 1) * (side / tile_m) >= (uint64_t) device.multiprocessors * 16)
+			break;
+	}
+	return side;
+}
 
 /*
  * Which tile a block, or a cluster of blocks, of the wgmma filter is next.

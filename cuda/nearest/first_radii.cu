@@ -14,9 +14,8 @@
  */
 #include <mma.h>
 
-#include "device/device.h"
 #include "filter/exact_distance.cuh"
-#include "nearest/near_task.h"
+#include "nearest/nearest.h"
 #include "rows/filter_rows.h"
 
 namespace fasted
@@ -233,15 +232,16 @@ struct LookParams
 	uint32_t	first;
 };
 
-/* The first place of b that has no lesser key. */
-__device__ uint32_t
-find_key(const uint32_t *keys, uint32_t begin, uint32_t end, uint32_t key)
+/* The first place whose value is no less than this one, of places in the order of their values. */
+template <class ValueAt>
+__device__ __forceinline__ uint32_t
+find_place(uint32_t begin, uint32_t end, uint32_t value, const ValueAt &value_at)
 {
 	while (begin < end)
 	{
 		uint32_t	middle = begin + (end - begin) / 2;
 
-		if (keys[middle] < key)
+		if (value_at(middle) < value)
 			begin = middle + 1;
 		else
 			end = middle;
@@ -253,45 +253,35 @@ find_key(const uint32_t *keys, uint32_t begin, uint32_t end, uint32_t key)
 __device__ uint32_t
 window_of(const NearTask &task, uint32_t place)
 {
-	uint32_t	key = task.keys_a[place];
+	uint32_t	key = task.a.keys[place];
 	uint32_t	begin = task.scalars->cells[key >> kCentreBits];
 	uint32_t	end = task.scalars->cells[(key >> kCentreBits) + 1];
 	uint32_t	middle = begin + (end - begin) / 2;
 
 	if (end - begin > kLookColumns)
 	{
-		middle = task.self ? place : find_key(task.keys_b, begin, end, key);
+		middle = task.self ? place
+			: find_place(begin, end, key, [&](uint32_t b) { return task.b.keys[b]; });
 		middle = min(max(middle, begin + kLookColumns / 2), end - kLookColumns / 2);
 	}
 	middle = max(middle, kLookColumns / 2);
-	return min(middle - kLookColumns / 2, task.b.rows - kLookColumns);
+	return min(middle - kLookColumns / 2, task.b.table.rows - kLookColumns);
 }
 
 /* The first place of b whose label is no less. */
 __device__ uint32_t
 find_label(const NearTask &task, uint32_t label)
 {
-	uint32_t	begin = 0;
-	uint32_t	end = task.b.rows;
-
-	while (begin < end)
-	{
-		uint32_t	middle = begin + (end - begin) / 2;
-
-		if (task.labels_b[task.b.number_at(middle)] < label)
-			begin = middle + 1;
-		else
-			end = middle;
-	}
-	return begin;
+	return find_place(0, task.b.table.rows, label,
+					  [&](uint32_t b) { return task.b.labels[task.b.table.number_at(b)]; });
 }
 
 /* The first of kLookColumns places of b for 16 places of a: about those of their groups. */
 __device__ uint32_t
 window_of_groups(const NearTask &task, uint32_t place)
 {
-	uint32_t	begin = find_label(task, task.labels_a[task.a.number_at(place)]);
-	uint32_t	end = find_label(task, task.labels_a[task.a.number_at(place + kRows - 1)] + 1);
+	uint32_t	begin = find_label(task, task.a.labels[task.a.table.number_at(place)]);
+	uint32_t	end = find_label(task, task.a.labels[task.a.table.number_at(place + kRows - 1)] + 1);
 
 	if (end - begin > kLookColumns)
 	{
@@ -300,7 +290,7 @@ window_of_groups(const NearTask &task, uint32_t place)
 		middle = min(max(middle, begin + kLookColumns / 2), end - kLookColumns / 2);
 		begin = middle - kLookColumns / 2;
 	}
-	return min(begin, task.b.rows - kLookColumns);
+	return min(begin, task.b.table.rows - kLookColumns);
 }
 
 /* Numbers are compared by so many of their bits; what is below is rounded up. */
@@ -350,7 +340,7 @@ note_columns(const NearTask &task, uint32_t row, const Operands &looked,
 		uint32_t	at = before + __popc(lanes & ((1u << lane) - 1));
 
 		if (squares[i] <= largest && at < task.table.k)
-			list[at].row = task.b.number_at(looked.place_of(i * 32 + lane));
+			list[at].row = task.b.table.number_at(looked.place_of(i * 32 + lane));
 		before += __popc(lanes);
 	}
 }
@@ -363,16 +353,16 @@ look_kernel(const __grid_constant__ LookParams p)
 	extern __shared__ uint32_t products[];
 	const NearTask &task = p.task;
 	uint32_t	lane = threadIdx.x % 32;
-	uint32_t	first = min(p.first + blockIdx.x * kRows, task.a.rows - kRows);
-	Operands	looked = {task.values_a, task.values_b, task.row_bytes, 0,
-		task.b.rows / (kLookColumns / 16)};
+	uint32_t	first = min(p.first + blockIdx.x * kRows, task.a.table.rows - kRows);
+	Operands	looked = {task.a.values, task.b.values, task.row_bytes, 0,
+		task.b.table.rows / (kLookColumns / 16)};
 
-	if (task.keys_a != nullptr)
+	if (task.a.keys != nullptr)
 	{
 		looked.first = window_of(task, first + kRows / 2);
 		looked.step = 16;
 	}
-	else if (task.labels_a != nullptr)
+	else if (task.a.labels != nullptr)
 	{
 		looked.first = window_of_groups(task, first);
 		looked.step = 16;
@@ -382,8 +372,8 @@ look_kernel(const __grid_constant__ LookParams p)
 	for (uint32_t row = threadIdx.x / 32; row < kRows; row += kWarps)
 	{
 		uint32_t	place = first + row;
-		RowNorm		norm = task.norms_a[place];
-		uint32_t	label = task.labels_a != nullptr ? task.labels_a[task.a.number_at(place)] : 1;
+		RowNorm		norm = task.a.norms[place];
+		uint32_t	label = task.a.labels != nullptr ? task.a.labels[task.a.table.number_at(place)] : 1;
 		float		squares[kEach];
 
 		/* the block before has it, and looks at other columns, perhaps */
@@ -394,15 +384,15 @@ look_kernel(const __grid_constant__ LookParams p)
 		{
 			uint32_t	other = looked.place_of(i * 32 + lane);
 
-			squares[i] = square_of<Number>(norm, task.norms_b[other],
+			squares[i] = square_of<Number>(norm, task.b.norms[other],
 										   products[row * kStride + i * 32 + lane]);
 			if (task.self && other == place)
 				squares[i] = INFINITY;
-			if (task.labels_a != nullptr
-				&& (!is_group(label) || task.labels_b[task.b.number_at(other)] != label))
+			if (task.a.labels != nullptr
+				&& (!is_group(label) || task.b.labels[task.b.table.number_at(other)] != label))
 				squares[i] = INFINITY;
 		}
-		note_columns(task, task.a.number_at(place), looked, squares);
+		note_columns(task, task.a.table.number_at(place), looked, squares);
 	}
 }
 
@@ -446,25 +436,15 @@ template <FastedMetric kMetric, Stored kStored>
 __device__ __forceinline__ double
 sum_of(const NearTask &task, uint32_t row, uint32_t other)
 {
-	uint32_t	dimensions = task.a.dimensions;
+	uint32_t	dimensions = task.a.table.dimensions;
 
 	if constexpr (kStored == Stored::kDoubles)
-		return sum_by_warp<kMetric>(task.a.staged_doubles(row), task.b.staged_doubles(other),
+		return sum_by_warp<kMetric>(task.a.table.staged<double>(row), task.b.table.staged<double>(other),
 									dimensions);
 	else if constexpr (kStored == Stored::kAlignedFloats)
-		return sum_by_eight<kMetric>(task.a.staged_row(row), task.b.staged_row(other), dimensions);
+		return sum_by_eight<kMetric>(task.a.table.staged(row), task.b.table.staged(other), dimensions);
 	else
-		return sum_by_warp<kMetric>(task.a.staged_row(row), task.b.staged_row(other), dimensions);
-}
-
-template <FastedMetric kMetric>
-__device__ __forceinline__ double
-distance_of(const NearTask &task, uint32_t row, uint32_t other, double sum)
-{
-	if constexpr (kMetric == FASTED_METRIC_COSINE)
-		return exact_cosine(sum, task.a.squares[row], task.b.squares[other]);
-	else
-		return __dsqrt_rn(sum);
+		return sum_by_warp<kMetric>(task.a.table.staged(row), task.b.table.staged(other), dimensions);
 }
 
 /* A warp a row: the largest of its k distances, unless one of them is NaN. */
@@ -483,7 +463,7 @@ radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
 	if (place >= end)
 		return;
 
-	uint32_t	row = task.a.number_at(place);
+	uint32_t	row = task.a.table.number_at(place);
 	const FastedNeighbor *list = task.table.lists + (size_t) row * task.table.k;
 
 	if (list[0].row == kTooFew)
@@ -491,15 +471,14 @@ radius_kernel(const __grid_constant__ LookParams p, uint32_t end)
 	for (uint32_t i = 0; i < task.table.k; i += kPairs)
 	{
 		uint32_t	other = list[min(i + lane * kPairs / 32, task.table.k - 1)].row;
-		double		dist = distance_of<kMetric>(task, row, other,
-												sum_of<kMetric, kStored>(task, row, other));
+		double		dist = exact_distance<kMetric>(task.a.table, row, task.b.table, other,
+												   sum_of<kMetric, kStored>(task, row, other));
 
 		known = known && dist <= DBL_MAX;
 		largest = fmax(largest, dist);
 	}
 	known = __all_sync(0xffffffff, known);
-	for (int o = 16; o > 0; o /= 2)
-		largest = fmax(largest, __shfl_xor_sync(0xffffffff, largest, o));
+	largest = warp_max(largest);
 	if (lane == 0 && known)
 		task.table.radii[row] = fmin(task.table.radii[row], largest);
 }
@@ -517,9 +496,9 @@ count_kernel(const __grid_constant__ NearTask task)
 {
 	extern __shared__ uint32_t products[];
 	__shared__ uint32_t hits[kCountParts];
-	uint32_t	step = task.b.rows / (kLookColumns / 16);
-	uint32_t	first = task.a.rows / kCountGroups * blockIdx.x;
-	Operands	operands = {task.values_a, task.values_b, task.row_bytes,
+	uint32_t	step = task.b.table.rows / (kLookColumns / 16);
+	uint32_t	first = task.a.table.rows / kCountGroups * blockIdx.x;
+	Operands	operands = {task.a.values, task.b.values, task.row_bytes,
 		step / kCountLooks * blockIdx.y, step};
 
 	if (threadIdx.x < kCountParts)
@@ -531,15 +510,15 @@ count_kernel(const __grid_constant__ NearTask task)
 		uint32_t	place = first + i / kLookColumns;
 		uint32_t	other = operands.place_of(i % kLookColumns);
 		uint32_t	product = products[i / kLookColumns * kStride + i % kLookColumns];
-		uint32_t	row = task.thresholds_a[min(place, other)];
-		uint32_t	column = task.thresholds_b[max(place, other)];
+		uint32_t	row = task.a.thresholds[min(place, other)];
+		uint32_t	column = task.b.thresholds[max(place, other)];
 
 		bool		hit = sizeof(Number) == 1
 			? (int32_t) product - (int32_t) column >= (int32_t) row
 			: __uint_as_float(product) - __uint_as_float(column) >= __uint_as_float(row);
 
 		if (hit && place != other)
-			atomicAdd(&hits[(uint64_t) max(place, other) * kCountParts / task.a.rows], 1u);
+			atomicAdd(&hits[(uint64_t) max(place, other) * kCountParts / task.a.table.rows], 1u);
 	}
 	__syncthreads();
 	if (threadIdx.x < kCountParts && hits[threadIdx.x] > 0)
@@ -551,9 +530,7 @@ template <class Params>
 void
 launch(void (*kernel) (Params), const Params &params, dim3 blocks, cudaStream_t stream)
 {
-	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-									(int) kSharedBytes),
-			   "asking for shared memory");
+	allow_shared_memory(kernel, kSharedBytes);
 	kernel<<<blocks, kBlock, kSharedBytes, stream>>>(params);
 	check_launch("looking for near rows");
 }
@@ -579,7 +556,7 @@ template <FastedMetric kMetric>
 void
 launch_radii(const LookParams &params, uint32_t end, cudaStream_t stream)
 {
-	const RowTable &rows = params.task.a;
+	const RowTable &rows = params.task.a.table;
 	auto		kernel = rows.doubles ? radius_kernel<kMetric, Stored::kDoubles>
 		: rows.dimensions % 4 == 0 ? radius_kernel<kMetric, Stored::kAlignedFloats>
 		: radius_kernel<kMetric, Stored::kFloats>;
@@ -594,7 +571,7 @@ uint32_t
 look_rows(const NearTask &task)
 {
 	double		bytes = std::max(task.row_bytes * (double) kLookColumns / kRows,
-								 (double) task.table.k * task.a.dimensions * sizeof(float));
+								 (double) task.table.k * task.a.table.dimensions * sizeof(float));
 
 	return (uint32_t) (kBytesALaunch * 64 / bytes) / kRows * kRows + kRows;
 }
@@ -603,9 +580,10 @@ void
 launch_cell_keys(const NearTask &task, bool of_b, uint32_t first, uint32_t count, uint32_t *keys,
 				 cudaStream_t stream)
 {
-	CellParams	params = {{of_b ? task.values_b : task.values_a, task.values_b, task.row_bytes, 0,
-		task.b.rows / (kLookColumns / 16)}, of_b ? task.norms_b : task.norms_a, task.norms_b,
-		of_b ? task.b.rows : task.a.rows, first, keys};
+	const NearSide &side = of_b ? task.b : task.a;
+	CellParams	params = {{side.values, task.b.values, task.row_bytes, 0,
+		task.b.table.rows / (kLookColumns / 16)}, side.norms, task.b.norms, side.table.rows,
+		first, keys};
 
 	launch(by_precision<const CellParams>(task.form.precision, cell_kernel<signed char>,
 										  cell_kernel<__half>, cell_kernel<float>),
@@ -615,7 +593,7 @@ launch_cell_keys(const NearTask &task, bool of_b, uint32_t first, uint32_t count
 void
 launch_cells(const NearTask &task, cudaStream_t stream)
 {
-	border_kernel<<<task.b.rows / kBlock + 1, kBlock, 0, stream>>>(task.keys_b, task.b.rows,
+	border_kernel<<<task.b.table.rows / kBlock + 1, kBlock, 0, stream>>>(task.b.keys, task.b.table.rows,
 																	task.scalars->cells);
 	check_launch("finding the rows of each centre");
 }

@@ -9,9 +9,7 @@
 #include <cub/block/block_radix_sort.cuh>
 #include <vector>
 
-#include "device/device.h"
-#include "engine/host_device.h"
-#include "nearest/near_task.h"
+#include "nearest/nearest.h"
 #include "rows/filter_rows.h"
 
 namespace fasted
@@ -64,8 +62,8 @@ usual_rho_kernel(const RowNorm *norms, uint32_t rows, NearScalars *scalars)
 __device__ __forceinline__ double
 square_of_reach(const NearTask &task, uint32_t place, double *reach)
 {
-	double		r = task.form.reach(task.table.radii[task.a.number_at(place)])
-		+ task.norms_a[place].rho;
+	double		r = task.form.reach(task.table.radii[task.a.table.number_at(place)])
+		+ task.a.norms[place].rho;
 	double		square = (r + task.scalars->usual_rho) * (r + task.scalars->usual_rho)
 		* (1.0 + 8 * FASTED_U64);
 
@@ -77,8 +75,7 @@ square_of_reach(const NearTask &task, uint32_t place, double *reach)
 __device__ __forceinline__ void
 note_largest(const NearTask &task, double reach)
 {
-	for (int o = 16; o > 0; o /= 2)
-		reach = fmax(reach, __shfl_xor_sync(0xffffffff, reach, o));
+	reach = warp_max(reach);
 	if (threadIdx.x % 32 == 0 && reach > task.scalars->largest_reach)
 		atomicMax((unsigned long long *) &task.scalars->largest_reach,
 				  (unsigned long long) __double_as_longlong(reach));
@@ -103,7 +100,7 @@ level_kernel(const NearTask task)
 		double		reach;
 
 		squares[i] = INFINITY;
-		if (place < task.a.rows && task.norms_a[place].norm2 >= 0)
+		if (place < task.a.table.rows && task.a.norms[place].norm2 >= 0)
 		{
 			squares[i] = (float) square_of_reach(task, place, &reach);
 			if (is_finite(reach))
@@ -152,21 +149,21 @@ either_kernel(const NearTask task)
 	uint32_t	row = task.form.padding();
 	uint32_t	column = row;
 
-	if (place < task.a.rows && task.norms_a[place].norm2 >= 0)
+	if (place < task.a.table.rows && task.a.norms[place].norm2 >= 0)
 	{
-		RowNorm		norm = task.norms_a[place];
+		RowNorm		norm = task.a.norms[place];
 		double		level = task.levels[place / kLevelRows];
 		double		reach;
 		double		more = fmax(0.0, square_of_reach(task, place, &reach) - level);
 
 		if (!(norm.rho <= usual))
 			more += (norm.rho - usual) * (2.0 * largest + norm.rho + usual);
-		row = task.form.threshold(norm.norm2, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
-		column = task.form.threshold(norm.norm2, sqrt(2.0 * (more + level))
+		row = task.form.threshold(norm.norm2, 0.0, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
+		column = task.form.threshold(norm.norm2, 0.0, sqrt(2.0 * (more + level))
 									 * (1.0 + 16 * FASTED_U64));
 	}
-	task.thresholds_a[place] = row;
-	task.thresholds_b[place] = column;
+	task.a.thresholds[place] = row;
+	task.b.thresholds[place] = column;
 }
 
 /* Buckets of radii: as many rows in each, by a sample. */
@@ -181,13 +178,13 @@ bucket_kernel(const NearTask task)
 	using Sort = cub::BlockRadixSort<float, kRhoRows, 1>;
 	__shared__ typename Sort::TempStorage room;
 	__shared__ float sorted[kRhoRows];
-	uint32_t	sampled = min(task.a.rows, kRhoRows);
+	uint32_t	sampled = min(task.a.table.rows, kRhoRows);
 	float		square[1] = {INFINITY};
 	double		reach;
 
 	if (threadIdx.x < sampled)
 		square[0] = (float) square_of_reach(
-			task, fasted_spread_row(threadIdx.x, sampled, task.a.rows), &reach);
+			task, fasted_spread_row(threadIdx.x, sampled, task.a.table.rows), &reach);
 	Sort(room).Sort(square);
 	sorted[threadIdx.x] = square[0];
 	__syncthreads();
@@ -205,7 +202,7 @@ key_kernel(const NearTask task, uint32_t *keys)
 	float		square;
 	uint32_t	bucket = 0;
 
-	if (place >= task.a.rows)
+	if (place >= task.a.table.rows)
 		return;
 	square = (float) square_of_reach(task, place, &reach);
 	for (uint32_t step = kBuckets / 2; step > 0; step /= 2)
@@ -214,7 +211,7 @@ key_kernel(const NearTask task, uint32_t *keys)
 			bucket += step;
 	}
 	keys[place] = bucket << kNormBits
-		| __float_as_uint((float) fmax(0.0, task.norms_a[place].norm2)) >> (31 - kNormBits);
+		| __float_as_uint((float) fmax(0.0, task.a.norms[place].norm2)) >> (31 - kNormBits);
 }
 
 /* The rows' own thresholds, and the largest finite reach. */
@@ -227,17 +224,17 @@ own_kernel(const NearTask task)
 	double		largest = 0;
 	uint32_t	threshold = task.form.padding();
 
-	if (place < task.a.rows && task.norms_a[place].norm2 >= 0)
+	if (place < task.a.table.rows && task.a.norms[place].norm2 >= 0)
 	{
-		RowNorm		norm = task.norms_a[place];
-		double		reach = task.form.reach(task.table.radii[task.a.number_at(place)]) + norm.rho;
+		RowNorm		norm = task.a.norms[place];
+		double		reach = task.form.reach(task.table.radii[task.a.table.number_at(place)]) + norm.rho;
 
 		if (is_finite(reach))
 			largest = reach;
-		threshold = task.form.threshold(norm.norm2, sqrt(2.0) * (reach + usual)
+		threshold = task.form.threshold(norm.norm2, 0.0, sqrt(2.0) * (reach + usual)
 										* (1.0 + 16 * FASTED_U64));
 	}
-	task.thresholds_a[place] = threshold;
+	task.a.thresholds[place] = threshold;
 
 	note_largest(task, largest);
 }
@@ -252,68 +249,20 @@ other_kernel(const NearTask task)
 	double		largest = task.scalars->largest_reach;
 	uint32_t	threshold = task.form.padding();
 
-	if (place < task.b.rows && task.norms_b[place].norm2 >= 0)
+	if (place < task.b.table.rows && task.b.norms[place].norm2 >= 0)
 	{
-		RowNorm		norm = task.norms_b[place];
+		RowNorm		norm = task.b.norms[place];
 		double		more = 0;
 
 		/* not "greater": NaN is of a row that everything may be near */
 		if (!(norm.rho <= usual))
 			more = (norm.rho - usual) * (2.0 * largest + norm.rho + usual);
-		threshold = task.form.threshold(norm.norm2, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
+		threshold = task.form.threshold(norm.norm2, 0.0, sqrt(2.0 * more) * (1.0 + 16 * FASTED_U64));
 	}
-	task.thresholds_b[place] = threshold;
+	task.b.thresholds[place] = threshold;
 }
 
-}								/* namespace */
-
-void
-launch_usual_rho(const NearTask &task, cudaStream_t stream)
-{
-	usual_rho_kernel<<<1, kRhoRows, 0, stream>>>(task.norms_b, task.b.rows, task.scalars);
-	check_launch("looking how far quantising moves rows");
-}
-
-void
-launch_near_thresholds(const NearTask &task, cudaStream_t stream)
-{
-	check_cuda(cudaMemsetAsync(&task.scalars->largest_reach, 0, sizeof(double), stream),
-			   "clearing the largest reach");
-	if (task.either)
-	{
-		uint32_t	levels = levels_of(task.a.rows);
-
-		level_kernel<<<levels, kBlock, 0, stream>>>(task);
-		raise_kernel<<<1, kBlock, 0, stream>>>(task.levels, levels);
-		either_kernel<<<padded_thresholds(task.a.rows) / kBlock, kBlock, 0, stream>>>(task);
-	}
-	else
-	{
-		own_kernel<<<padded_thresholds(task.a.rows) / kBlock, kBlock, 0, stream>>>(task);
-		other_kernel<<<padded_thresholds(task.b.rows) / kBlock, kBlock, 0, stream>>>(task);
-	}
-	check_launch("finding the rows' thresholds");
-	launch_minima(task.thresholds_b, task.b.rows, task.form.precision, task.minima_b, stream);
-}
-
-/* Levels are room for the buckets' bounds. */
-void
-launch_radius_keys(const NearTask &task, uint32_t *keys, cudaStream_t stream)
-{
-	bucket_kernel<<<1, kRhoRows, 0, stream>>>(task);
-	key_kernel<<<(task.a.rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(task, keys);
-	check_launch("ordering rows by their radii");
-}
-
-/*
- * How far about the k-th neighbour of a row is, to choose a filter by.
- *
- * Nothing here needs to be right.
- */
-
-namespace
-{
-
+/* How far about the k-th neighbour of a row is, to choose a filter by: it need not be right. */
 constexpr int kEach = 8;
 constexpr uint32_t kOthers = kBlock * kEach;
 constexpr uint32_t kFarther = 4;	/* times the rank */
@@ -326,8 +275,8 @@ distance_of(const RowTable &a, uint32_t row, const RowTable &b, uint32_t other)
 
 	for (uint32_t k = 0; k < a.dimensions; k++)
 	{
-		double		x = a.doubles ? a.staged_doubles(row)[k] : (double) a.staged_row(row)[k];
-		double		y = b.doubles ? b.staged_doubles(other)[k] : (double) b.staged_row(other)[k];
+		double		x = a.doubles ? a.staged<double>(row)[k] : (double) a.staged(row)[k];
+		double		y = b.doubles ? b.staged<double>(other)[k] : (double) b.staged(other)[k];
 		double		diff = x - y;
 
 		sum += a.squares != nullptr ? x * y : diff * diff;
@@ -379,6 +328,44 @@ median(float *begin, uint32_t count)
 
 }								/* namespace */
 
+void
+launch_usual_rho(const NearTask &task, cudaStream_t stream)
+{
+	usual_rho_kernel<<<1, kRhoRows, 0, stream>>>(task.b.norms, task.b.table.rows, task.scalars);
+	check_launch("looking how far quantising moves rows");
+}
+
+void
+launch_near_thresholds(const NearTask &task, cudaStream_t stream)
+{
+	check_cuda(cudaMemsetAsync(&task.scalars->largest_reach, 0, sizeof(double), stream),
+			   "clearing the largest reach");
+	if (task.either)
+	{
+		uint32_t	levels = levels_of(task.a.table.rows);
+
+		level_kernel<<<levels, kBlock, 0, stream>>>(task);
+		raise_kernel<<<1, kBlock, 0, stream>>>(task.levels, levels);
+		either_kernel<<<padded_thresholds(task.a.table.rows) / kBlock, kBlock, 0, stream>>>(task);
+	}
+	else
+	{
+		own_kernel<<<padded_thresholds(task.a.table.rows) / kBlock, kBlock, 0, stream>>>(task);
+		other_kernel<<<padded_thresholds(task.b.table.rows) / kBlock, kBlock, 0, stream>>>(task);
+	}
+	check_launch("finding the rows' thresholds");
+	launch_minima(task.b.thresholds, task.b.table.rows, task.form.precision, task.minima_b, stream);
+}
+
+/* Levels are room for the buckets' bounds. */
+void
+launch_radius_keys(const NearTask &task, uint32_t *keys, cudaStream_t stream)
+{
+	bucket_kernel<<<1, kRhoRows, 0, stream>>>(task);
+	key_kernel<<<(task.a.table.rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(task, keys);
+	check_launch("ordering rows by their radii");
+}
+
 /*
  * The sample may have less than one row in the place of k: how distances grow with
  * ranks tells how far that one were, at least half as far as the nearest that there is.
@@ -397,10 +384,8 @@ find_typical_radius(const RowTable &a, const RowTable &b, bool self, uint32_t k,
 	radius_kernel<<<rows, kBlock, 0, stream>>>(a, b, self, make_uint2(near, far), rows, others,
 											   room);
 	check_launch("looking for neighbors in a sample");
-	check_cuda(cudaMemcpyAsync(radii.data(), room, 2 * rows * sizeof(float),
-							   cudaMemcpyDeviceToHost, stream),
-			   "reading a sample");
-	check_cuda(cudaStreamSynchronize(stream), "reading a sample");
+	copy_and_wait(radii.data(), room, 2 * rows, cudaMemcpyDeviceToHost, stream,
+				  "reading a sample");
 
 	double		radius = median(radii.data(), rows);
 	double		farther = median(radii.data() + rows, rows);

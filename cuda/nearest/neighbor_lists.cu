@@ -5,7 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "nearest/neighbor_lists.h"
+#include "nearest/nearest.h"
 
 #include <algorithm>
 
@@ -20,6 +20,9 @@ constexpr int kBlock = 256;
 /* Neighbours that a block sorts at a time: lists that are short share it. */
 constexpr uint32_t kSortRoom = 1024;
 static_assert(kMostSorted <= kSortRoom, "a list fits");
+
+/* Of lists that come to the host together. */
+constexpr size_t kWindowBytes = (size_t) 2 << 20;
 
 static_assert(sizeof(FastedNeighbor) == sizeof(int4), "one access reads a neighbour");
 
@@ -365,22 +368,6 @@ merge_kernel(const FastedNeighbor *lists, const uint32_t *lengths, const Neighbo
 
 }								/* namespace */
 
-/* Levels of so many rows, and at first the bounds of 128 buckets. */
-static uint64_t
-levels_room(uint64_t rows)
-{
-	return padded_thresholds(rows) / 512 + 128;
-}
-
-size_t
-NeighborLists::bytes(uint64_t rows, uint32_t k)
-{
-	return Budget::rounded(rows * k * sizeof(FastedNeighbor))
-		+ 2 * Budget::rounded(rows * sizeof(uint32_t)) + Budget::rounded(rows * sizeof(double))
-		+ Budget::rounded(padded_thresholds(rows) * sizeof(uint32_t))
-		+ Budget::rounded(levels_room(rows) * sizeof(float));
-}
-
 void
 NeighborLists::allocate(Budget &budget, uint64_t rows, uint32_t k)
 {
@@ -389,22 +376,17 @@ NeighborLists::allocate(Budget &budget, uint64_t rows, uint32_t k)
 	if (lists_.size() < rows * k)
 	{
 		there_ = false;
-		lists_.release();
 		lists_.allocate(budget, rows * k, doing);
 	}
 	if (radii_.size() < rows)
 	{
 		there_ = false;
-		lengths_.release();
-		locks_.release();
-		radii_.release();
-		thresholds_.release();
-		levels_.release();
 		lengths_.allocate(budget, rows, doing);
 		locks_.allocate(budget, rows, doing);
 		radii_.allocate(budget, rows, doing);
 		thresholds_.allocate(budget, padded_thresholds(rows), doing);
-		levels_.allocate(budget, levels_room(rows), doing);
+		/* levels of so many rows, and at first the bounds of 128 buckets */
+		levels_.allocate(budget, padded_thresholds(rows) / 512 + 128, doing);
 	}
 }
 
@@ -465,17 +447,6 @@ launch_merge(const FastedNeighbor *lists, const uint32_t *lengths, const Neighbo
 	check_launch("merging neighbors of two GPUs");
 }
 
-/*
- * Lists of neighbours on their way to the host.
- */
-
-namespace
-{
-
-constexpr size_t kWindowBytes = (size_t) 2 << 20;
-
-}								/* namespace */
-
 ListReader::ListReader(NeighborLists &lists, uint32_t rows, cudaStream_t stream)
 	: table_(lists.table()), rows_(rows), stream_(stream), lengths_(rows)
 {
@@ -490,10 +461,8 @@ ListReader::ListReader(NeighborLists &lists, uint32_t rows, cudaStream_t stream)
 void
 ListReader::read_lengths(uint32_t first, uint32_t count)
 {
-	check_cuda(cudaMemcpyAsync(lengths_.data() + first, table_.lengths + first,
-							   count * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream_),
-			   "reading the rows' neighbors");
-	check_cuda(cudaStreamSynchronize(stream_), "reading the rows' neighbors");
+	copy_and_wait(lengths_.data() + first, table_.lengths + first, count, cudaMemcpyDeviceToHost,
+				  stream_, "reading the rows' neighbors");
 }
 
 /* A window may be on its way still. */
@@ -512,9 +481,8 @@ ListReader::fetch(Window &window, uint32_t first)
 	window.end = std::min(rows_ - first, window_rows_) + first;
 	if (window.lists.size() < room)
 		window.lists.allocate(room, "allocating room for the rows' neighbors");
-	check_cuda(cudaMemcpyAsync(window.lists.get(), table_.lists + (size_t) first * table_.k,
-							   (size_t) (window.end - first) * table_.k * sizeof(FastedNeighbor),
-							   cudaMemcpyDeviceToHost, stream_),
+	copy_async(window.lists.get(), table_.lists + (size_t) first * table_.k,
+			   (size_t) (window.end - first) * table_.k, cudaMemcpyDeviceToHost, stream_,
 			   "reading the rows' neighbors");
 	window.arrived.record(stream_);
 	window.there = false;
@@ -552,11 +520,10 @@ ListReader::add(const ListReader &from, uint32_t first, uint32_t count, FastedNe
 		uint32_t	rows = std::min(count - done, most);
 		uint32_t	row = first + done;
 
-		check_cuda(cudaMemcpyAsync(room, from.table_.lists + (size_t) row * table_.k,
-								   (size_t) rows * table_.k * sizeof(FastedNeighbor),
-								   cudaMemcpyDefault, stream_), doing);
-		check_cuda(cudaMemcpyAsync(room_of_lengths, from.table_.lengths + row,
-								   rows * sizeof(uint32_t), cudaMemcpyDefault, stream_), doing);
+		copy_async(room, from.table_.lists + (size_t) row * table_.k, (size_t) rows * table_.k,
+				   cudaMemcpyDefault, stream_, doing);
+		copy_async(room_of_lengths, from.table_.lengths + row, rows, cudaMemcpyDefault, stream_,
+				   doing);
 		launch_merge(room, room_of_lengths, table_, row, rows, stream_);
 		done += rows;
 	}

@@ -132,10 +132,6 @@ void launch_keep_open(const Keeping &keeping, const Connecting &connect,
 					  unsigned long long first, uint32_t count, cudaStream_t stream);
 
 /*
- * What becomes of a pair when connections are wanted: dropped, kept open, handed out.
- */
-
-/*
  * Disjoint sets of rows that many threads unite at a time.
  *
  * After J. Jaiganesh and M. Burtscher, A High-Performance Connected Components

@@ -51,76 +51,7 @@ connect_open_kernel(const __grid_constant__ Connecting c, unsigned long long fir
 	hand_out_pairs(c, hand_out, pair);
 }
 
-}								/* namespace */
-
-/* Memory that others need is left to them: open pairs do with little, or none. */
-void
-Connections::allocate_open(Budget &budget, uint64_t pairs)
-{
-	uint64_t	room = std::min<uint64_t>(std::min(pairs, kMostOpen),
-										  budget.left() / 2 / sizeof(FastedPair));
-
-	if (open_.size() >= pairs || open_.size() >= room)
-		return;
-	open_.release();
-	(void) open_.try_allocate(budget, room);
-}
-
-Connecting
-Connections::begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a,
-				   uint64_t rows_b, uint64_t open_pairs, cudaStream_t stream)
-{
-	Connecting	connect = {};
-	uint64_t	rows = rows_a + rows_b;
-	uint64_t	wanted = problem.core_pairs;
-
-	if (rows == 0)
-		return connect;
-	parent_.make_room(budget, rows, "allocating device memory for the rows' connections");
-	/* a bound on the pairs of which a row is not known to be a core row: connect.h */
-	if (wanted > 1)
-		allocate_open(budget, rows * std::min<uint64_t>(wanted - 1, rows));
-	if (!problem.further)
-	{
-		separate_kernel<<<(uint32_t) ((rows + kBlock - 1) / kBlock), kBlock, 0, stream>>>
-			(parent_.get(), (uint32_t) rows);
-		check_launch("beginning to connect rows");
-	}
-	connect.parent = parent_.get();
-	connect.first_b = (uint32_t) (rows_b > 0 ? rows_a : 0);
-	connect.core_pairs = problem.core_pairs;
-	connect.open = open_.get();
-	connect.open_room = std::min<uint64_t>(open_.size(), open_pairs);
-	return connect;
-}
-
-Connecting
-Connections::keep_all(Budget &budget, uint64_t pairs, uint64_t open_pairs)
-{
-	Connecting	connect = {};
-
-	allocate_open(budget, pairs);
-	connect.open = open_.get();
-	connect.open_room = std::min<uint64_t>(open_.size(), open_pairs);
-	connect.all_open = connect.open_room > 0;
-	return connect;
-}
-
-void
-launch_connect_open(const Connecting &connect, unsigned long long first, uint32_t count,
-					cudaStream_t stream)
-{
-	connect_open_kernel<<<(count + kBlock - 1) / kBlock, kBlock, 0, stream>>>(connect, first, count);
-	check_launch("connecting open pairs");
-}
-
-/*
- * Rounds over all pairs, then the nearest kept row of each other one.
- */
-
-namespace
-{
-
+/* Over all pairs; then comes the nearest kept row of each other one. */
 constexpr uint32_t kRounds = 32;
 
 constexpr uint8_t kOpenFate = 0;
@@ -246,6 +177,66 @@ hand_out_kernel(const __grid_constant__ Keeping k, const __grid_constant__ Conne
 }
 
 }								/* namespace */
+
+/* Memory that others need is left to them: open pairs do with little, or none. */
+void
+Connections::allocate_open(Budget &budget, uint64_t pairs)
+{
+	uint64_t	room = std::min<uint64_t>(std::min(pairs, kMostOpen),
+										  budget.left() / 2 / sizeof(FastedPair));
+
+	if (open_.size() >= pairs || open_.size() >= room)
+		return;
+	(void) open_.try_allocate(budget, room);
+}
+
+Connecting
+Connections::begin(Budget &budget, const FastedProblem &problem, uint64_t rows_a,
+				   uint64_t rows_b, uint64_t open_pairs, cudaStream_t stream)
+{
+	Connecting	connect = {};
+	uint64_t	rows = rows_a + rows_b;
+	uint64_t	wanted = problem.core_pairs;
+
+	if (rows == 0)
+		return connect;
+	parent_.make_room(budget, rows, "allocating device memory for the rows' connections");
+	/* a bound on the pairs of which a row is not known to be a core row: connect.h */
+	if (wanted > 1)
+		allocate_open(budget, rows * std::min<uint64_t>(wanted - 1, rows));
+	if (!problem.further)
+	{
+		separate_kernel<<<(uint32_t) ((rows + kBlock - 1) / kBlock), kBlock, 0, stream>>>
+			(parent_.get(), (uint32_t) rows);
+		check_launch("beginning to connect rows");
+	}
+	connect.parent = parent_.get();
+	connect.first_b = (uint32_t) (rows_b > 0 ? rows_a : 0);
+	connect.core_pairs = problem.core_pairs;
+	connect.open = open_.get();
+	connect.open_room = std::min<uint64_t>(open_.size(), open_pairs);
+	return connect;
+}
+
+Connecting
+Connections::keep_all(Budget &budget, uint64_t pairs, uint64_t open_pairs)
+{
+	Connecting	connect = {};
+
+	allocate_open(budget, pairs);
+	connect.open = open_.get();
+	connect.open_room = std::min<uint64_t>(open_.size(), open_pairs);
+	connect.all_open = connect.open_room > 0;
+	return connect;
+}
+
+void
+launch_connect_open(const Connecting &connect, unsigned long long first, uint32_t count,
+					cudaStream_t stream)
+{
+	connect_open_kernel<<<(count + kBlock - 1) / kBlock, kBlock, 0, stream>>>(connect, first, count);
+	check_launch("connecting open pairs");
+}
 
 bool
 Keepers::allocate(Budget &budget, uint32_t rows)

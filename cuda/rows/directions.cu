@@ -19,21 +19,6 @@ constexpr uint32_t kMostSampled = 4096;
 constexpr int kRowsPerBlock = 8;	/* one warp a row */
 constexpr int kThreads = kRowsPerBlock * 32;
 
-/* Some rows of a table, from a place on. */
-struct Piece
-{
-	RowTable	rows;
-	uint32_t	first;
-	uint32_t	count_;
-
-	__device__ uint32_t count() const { return count_; }
-	__device__ uint32_t dimensions() const { return rows.dimensions; }
-	__device__ bool doubles() const { return rows.doubles; }
-	__device__ const float *row(uint32_t i) const { return rows.row(first + i); }
-	__device__ const double *doubles_row(uint32_t i) const { return rows.doubles_row(first + i); }
-	__device__ double square(uint32_t i) const { return rows.square(first + i); }
-};
-
 /* Lane l keeps partial sum l, and lanes are folded in halves: exact_distance.h. */
 __global__ void
 squares_kernel(const RowTable rows, double *squares)
@@ -45,8 +30,8 @@ squares_kernel(const RowTable rows, double *squares)
 	if (i >= rows.rows)
 		return;
 
-	const float *row = rows.doubles ? nullptr : rows.staged_row(i);
-	const double *doubles = rows.doubles ? rows.staged_doubles(i) : nullptr;
+	const float *row = rows.doubles ? nullptr : rows.staged(i);
+	const double *doubles = rows.doubles ? rows.staged<double>(i) : nullptr;
 
 	for (uint32_t k = lane; k < rows.dimensions; k += 32)
 	{
@@ -65,7 +50,7 @@ template <class Source>
 __device__ void
 narrow_row(const Source &rows, uint32_t i, float *to)
 {
-	const double *from = rows.doubles_row(i);
+	const double *from = rows.template row<double>(i);
 
 	for (uint32_t k = threadIdx.x % 32; k < rows.dimensions(); k += 32)
 		to[k] = fasted_narrow(from[k]);
@@ -77,7 +62,7 @@ __device__ void
 turn_row(const Source &rows, uint32_t i, float *to)
 {
 	const float *from = rows.doubles() ? nullptr : rows.row(i);
-	const double *doubles = rows.doubles() ? rows.doubles_row(i) : nullptr;
+	const double *doubles = rows.doubles() ? rows.template row<double>(i) : nullptr;
 	double		square = rows.square(i);
 	bool		has_direction = fasted_has_direction(square);
 	double		scale = 1.0 / sqrt(square);
@@ -115,7 +100,7 @@ directions_kernel(const Source rows, bool cosine, uint32_t first_b, float *value
 
 /* One warp a row. */
 __global__ void
-narrowed_kernel(const Piece rows, const FormBound form, double factor, RowNorm *norms)
+narrowed_kernel(const RowPiece rows, const FormBound form, RowNorm *norms)
 {
 	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
 	double		error2 = 0;
@@ -123,7 +108,7 @@ narrowed_kernel(const Piece rows, const FormBound form, double factor, RowNorm *
 	if (i >= rows.count())
 		return;
 
-	const double *row = rows.doubles_row(i);
+	const double *row = rows.row<double>(i);
 
 	for (uint32_t k = threadIdx.x % 32; k < rows.dimensions(); k += 32)
 	{
@@ -131,19 +116,18 @@ narrowed_kernel(const Piece rows, const FormBound form, double factor, RowNorm *
 
 		error2 += diff * diff;
 	}
-	for (int o = 16; o > 0; o /= 2)
-		error2 += __shfl_xor_sync(0xffffffff, error2, o);
+	error2 = warp_sum(error2);
 	if (threadIdx.x % 32 == 0)
 	{
 		double		rho = (norms[i].rho + fasted_narrowed(error2, rows.dimensions())
-						   * form.scale() * factor) * (1.0 + 8 * FASTED_U64);
+						   * form.scale() * form.short_reach(1.0, 0)) * (1.0 + 8 * FASTED_U64);
 
 		norms[i].rho = rho <= DBL_MAX ? rho : INFINITY;
 	}
 }
 
 __global__ void
-mark_kernel(const Piece rows, RowNorm *norms)
+mark_kernel(const RowPiece rows, RowNorm *norms)
 {
 	uint32_t	i = blockIdx.x * kThreads + threadIdx.x;
 
@@ -157,12 +141,30 @@ blocks_for(uint32_t rows)
 	return (rows + kRowsPerBlock - 1) / kRowsPerBlock;
 }
 
-uint32_t
-rows_in(size_t bytes, uint32_t dimensions)
-{
-	size_t		fit = std::min<size_t>(bytes / (dimensions * sizeof(float)), 1u << 30) / 2 * 2;
+/*
+ * The sample that RowSample gathers: at most so many rows and bytes.
+ */
+constexpr uint32_t kSampleShift = 12;
+constexpr size_t kMostBytes = 32u << 20;
 
-	return (uint32_t) std::max<size_t>(fit, 2);
+/* One block a sampled row. */
+__global__ void
+gather_kernel(const SpreadRows rows, float *values, const float **chunks, double *squares)
+{
+	uint32_t	floats = (rows.doubles() ? 2 : 1) * rows.dimensions();
+	const float *from = rows.doubles() ? (const float *) rows.row<double>(blockIdx.x)
+		: rows.row(blockIdx.x);
+	float	   *to = values + (size_t) blockIdx.x * floats;
+
+	if (blockIdx.x == 0 && threadIdx.x == 0)
+	{
+		chunks[0] = values;
+		chunks[1] = values + (size_t) rows.from_a * floats;
+	}
+	if (rows.a.squares != nullptr && threadIdx.x == 0)
+		squares[blockIdx.x] = rows.square(blockIdx.x);
+	for (uint32_t k = threadIdx.x; k < floats; k += kThreads)
+		to[k] = from[k];
 }
 
 }								/* namespace */
@@ -177,31 +179,23 @@ launch_squares(const RowTable &rows, double *squares, cudaStream_t stream)
 }
 
 void
-launch_add_narrowed(const RowTable &rows, uint32_t first, uint32_t count, const FormBound &form,
-					double factor, RowNorm *norms, cudaStream_t stream)
+launch_add_narrowed(const RowPiece &rows, const FormBound &form, RowNorm *norms,
+					cudaStream_t stream)
 {
-	Piece		piece = {rows, first, count};
-
-	if (count == 0)
+	if (rows.count() == 0)
 		return;
-	narrowed_kernel<<<blocks_for(count), kThreads, 0, stream>>>(piece, form, factor, norms);
+	narrowed_kernel<<<blocks_for(rows.count()), kThreads, 0, stream>>>(rows, form, norms);
 	check_launch("adding up how far rows were rounded");
 }
 
 Directions::Directions(Budget &budget, uint32_t dimensions, size_t most_bytes, bool cosine)
-	: cosine_(cosine), dimensions_(dimensions), room_(rows_in(most_bytes, dimensions))
+	: cosine_(cosine), dimensions_(dimensions),
+	room_(rows_that_fit(most_bytes, dimensions, 2, 1u << 30))
 {
 	const char *doing = "allocating room for directions of rows";
 
 	values_.allocate(budget, (size_t) room_ * dimensions, doing);
 	chunks_.allocate(budget, 2, doing);
-}
-
-size_t
-Directions::bytes(uint32_t dimensions, size_t most_bytes)
-{
-	return Budget::rounded((size_t) rows_in(most_bytes, dimensions) * dimensions * sizeof(float))
-		+ Budget::rounded(2 * sizeof(const float *));
 }
 
 SpreadRows
@@ -220,72 +214,28 @@ Directions::sample(const SpreadRows &all, cudaStream_t stream)
 RowTable
 Directions::piece(const RowTable &rows, uint32_t first, cudaStream_t stream)
 {
-	Piece		piece = {rows, first, std::min(room_, rows.rows - first)};
+	RowPiece	piece = {rows, first, std::min(room_, rows.rows - first)};
 
-	directions_kernel<<<blocks_for(piece.count_), kThreads, 0, stream>>>(
+	directions_kernel<<<blocks_for(piece.rows), kThreads, 0, stream>>>(
 		piece, cosine_, 0, values_.get(), chunks_.get());
 	check_launch("finding directions of rows");
-	return {chunks_.get(), kShift, dimensions_, piece.count_};
+	return {chunks_.get(), kShift, dimensions_, piece.rows};
 }
 
 void
 Directions::mark(const RowTable &rows, uint32_t first, RowNorm *norms, cudaStream_t stream)
 {
-	Piece		piece = {rows, first, std::min(room_, rows.rows - first)};
+	RowPiece	piece = {rows, first, std::min(room_, rows.rows - first)};
 
-	mark_kernel<<<(piece.count_ + kThreads - 1) / kThreads, kThreads, 0, stream>>>(piece, norms);
+	mark_kernel<<<(piece.rows + kThreads - 1) / kThreads, kThreads, 0, stream>>>(piece, norms);
 	check_launch("finding rows without a direction");
 }
-
-/*
- * Gathers a sample of the rows.
- */
-
-namespace
-{
-
-constexpr uint32_t kSampleShift = 12;
-constexpr uint32_t kMostRows = 1u << kSampleShift;
-constexpr size_t kMostBytes = 32u << 20;
-
-/* One block a sampled row. */
-__global__ void
-gather_kernel(const SpreadRows rows, float *values, const float **chunks, double *squares)
-{
-	uint32_t	floats = (rows.doubles() ? 2 : 1) * rows.dimensions();
-	const float *from = rows.doubles() ? (const float *) rows.doubles_row(blockIdx.x)
-		: rows.row(blockIdx.x);
-	float	   *to = values + (size_t) blockIdx.x * floats;
-
-	if (blockIdx.x == 0 && threadIdx.x == 0)
-	{
-		chunks[0] = values;
-		chunks[1] = values + (size_t) rows.from_a * floats;
-	}
-	if (rows.a.squares != nullptr && threadIdx.x == 0)
-		squares[blockIdx.x] = rows.square(blockIdx.x);
-	for (uint32_t k = threadIdx.x; k < floats; k += kThreads)
-		to[k] = from[k];
-}
-
-}								/* namespace */
 
 /* An even number, for two sets: at least two. */
 uint32_t
 RowSample::most_rows(uint32_t dimensions)
 {
-	size_t		fit = kMostBytes / (dimensions * sizeof(float)) / 2 * 2;
-
-	return fit == 0 ? 2 : fit < kMostRows ? (uint32_t) fit : kMostRows;
-}
-
-size_t
-RowSample::bytes(uint32_t dimensions, bool doubles)
-{
-	return Budget::rounded(most_rows(dimensions) * (size_t) dimensions
-						   * (doubles ? sizeof(double) : sizeof(float)))
-		+ Budget::rounded(2 * sizeof(const float *))
-		+ Budget::rounded(most_rows(dimensions) * sizeof(double));
+	return rows_that_fit(kMostBytes, dimensions, 2, 1u << kSampleShift);
 }
 
 void

@@ -109,20 +109,6 @@ fold_kernel(const QuantisedRows rows, const FoldShape shape, uint8_t *folded_a,
 	}
 }
 
-}								/* namespace */
-
-void
-launch_fold(const QuantisedRows &rows, const FoldShape &shape, uint8_t *folded_a,
-			uint8_t *folded_b, Unfit *unfit, cudaStream_t stream)
-{
-	fold_kernel<<<padded_folded(rows.rows) / kThreads, kThreads, 0, stream>>>(
-		rows, shape, folded_a, folded_b, unfit);
-	check_launch("folding thresholds into rows");
-}
-
-namespace
-{
-
 /*
  * Puts rows in order, or (back) where their numbers are.  One thread for each of a row's
  * pieces of 16 bytes.
@@ -163,16 +149,13 @@ launch_move(const RowPlace &from, const uint32_t *order, uint32_t rows, uint32_t
 
 }								/* namespace */
 
-size_t
-FilterRows::bytes(uint64_t rows, uint32_t row_bytes, uint32_t fold_bytes)
+void
+launch_fold(const QuantisedRows &rows, const FoldShape &shape, uint8_t *folded_a,
+			uint8_t *folded_b, Unfit *unfit, cudaStream_t stream)
 {
-	size_t		folds = fold_bytes == 0 ? 0
-		: 2 * Budget::rounded(folded_bytes(rows, fold_bytes)) + Budget::rounded(sizeof(Unfit));
-
-	return Budget::rounded(rows * row_bytes) + Budget::rounded(rows * sizeof(RowNorm))
-		+ Budget::rounded(padded_thresholds(rows) * sizeof(uint32_t))
-		+ Budget::rounded(minima_of(rows) * sizeof(uint32_t))
-		+ Budget::rounded(sizeof(uint32_t)) + RowOrder::bytes(rows) + folds;
+	fold_kernel<<<padded_folded(rows.rows) / kThreads, kThreads, 0, stream>>>(
+		rows, shape, folded_a, folded_b, unfit);
+	check_launch("folding thresholds into rows");
 }
 
 void
@@ -183,20 +166,12 @@ FilterRows::allocate(Budget &budget, uint64_t rows, uint32_t row_bytes, uint32_t
 	if (rows <= room_)
 		return;
 	room_ = 0;
-	values_.release();
-	norms_.release();
-	order_.release();
-	thresholds_.release();
-	minima_.release();
-	overflow_.release();
 	values_.allocate(budget, rows * row_bytes, doing);
 	norms_.allocate(budget, rows, doing);
 	thresholds_.allocate(budget, padded_thresholds(rows), doing);
 	minima_.allocate(budget, minima_of(rows), doing);
 	overflow_.allocate(budget, 1, doing);
 	order_.allocate(budget, rows);
-	for (DeviceArray<uint8_t> &fold : folds_)
-		fold.release();
 	if (fold_bytes > 0)
 	{
 		for (DeviceArray<uint8_t> &fold : folds_)
@@ -244,7 +219,8 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 	form->quantise(rows_, aside.values, aside.norms, stream);
 	if (order)
 	{
-		form->thresholds(aside.norms, rows_, 0, thresholds_.get(), stream);
+		launch_thresholds(aside.norms, rows.rows, form->bound(rows.dimensions), 0,
+						  thresholds_.get(), stream);
 		order_.sort(thresholds_.get(), rows.rows, form->precision(), stream);
 		if (labels != nullptr && labels->get() != nullptr)
 			order_.sort_by_label(labels->get(), labels->bits(), rows.rows, stream);
@@ -315,7 +291,8 @@ FilterRows::set_eps(double eps, cudaStream_t stream)
 {
 	if (paper_ || eps == eps_)
 		return;
-	form_->thresholds(norms_.get(), rows_, eps, thresholds_.get(), stream);
+	launch_thresholds(norms_.get(), rows_.rows, form_->bound(rows_.dimensions), eps,
+					  thresholds_.get(), stream);
 	launch_minima(thresholds_.get(), rows_.rows, form_->precision(), minima_.get(), stream);
 	eps_ = eps;
 	fold_eps_ = -1;
@@ -337,10 +314,8 @@ FilterRows::fold(cudaStream_t stream)
 		return;
 	check_cuda(cudaMemsetAsync(unfit_.get(), 0, sizeof(Unfit), stream), "clearing a flag");
 	launch_fold(get(), fold_shape(bytes), folds_[0].get(), folds_[1].get(), unfit_.get(), stream);
-	check_cuda(cudaMemcpyAsync(&unfit, unfit_.get(), sizeof(Unfit), cudaMemcpyDeviceToHost,
-							   stream),
-			   "reading a flag");
-	check_cuda(cudaStreamSynchronize(stream), "folding thresholds into rows");
+	copy_and_wait(&unfit, unfit_.get(), 1, cudaMemcpyDeviceToHost, stream,
+				  "folding thresholds into rows");
 	folded_ = unfit.few(rows_.rows);
 }
 

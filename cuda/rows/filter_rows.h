@@ -21,11 +21,7 @@
 namespace fasted
 {
 
-/*
- * Rows on the device as they were staged, in chunks; and a sample of them.
- */
-
-/* Chunks have 2^shift rows. */
+/* How rows lie as they were staged: in chunks of 2^shift rows. */
 struct ChunkShape
 {
 	uint32_t	dimensions = 0;
@@ -66,13 +62,22 @@ public:
 		return cudaSuccess;
 	}
 
-	/* Where a row lies, and how many rows lie in one piece from there on. */
-	float *at(uint64_t row, uint64_t *together) const
+	/*
+	 * Calls visit(first, done, count) for `nrows` rows from row `from` on, as far as they lie in
+	 * one piece: where it begins, how many rows came before it, and its own.
+	 */
+	template <class Visit>
+	void for_pieces(uint64_t from, size_t nrows, const Visit &visit) const
 	{
-		uint64_t	within = row & (shape_.rows() - 1);
+		for (size_t done = 0; done < nrows;)
+		{
+			uint64_t	within = (from + done) & (shape_.rows() - 1);
+			size_t		count = std::min<size_t>(nrows - done, shape_.rows() - within);
 
-		*together = shape_.rows() - within;
-		return chunks_[row >> shape_.shift].get() + within * shape_.row_floats();
+			visit(chunks_[(from + done) >> shape_.shift].get() + within * shape_.row_floats(),
+				  done, count);
+			done += count;
+		}
 	}
 
 	/*
@@ -86,13 +91,10 @@ public:
 		pointers_.clear();
 		for (const DeviceArray<float> &chunk : chunks_)
 			pointers_.push_back(chunk.get());
-		table_.release();
 		table_.allocate(budget, chunks_.size(), "allocating the table of rows");
 
 		/* cudaMemcpy may return before its copy is seen by other streams */
-		check_cuda(cudaMemcpyAsync(table_.get(), pointers_.data(),
-								   chunks_.size() * sizeof(float *),
-								   cudaMemcpyHostToDevice, stream),
+		copy_async(table_.get(), pointers_.data(), chunks_.size(), cudaMemcpyHostToDevice, stream,
 				   "copying the table of rows");
 	}
 
@@ -118,9 +120,6 @@ class RowSample
 {
 public:
 	static uint32_t most_rows(uint32_t dimensions);
-
-	/* What allocate takes. */
-	static size_t bytes(uint32_t dimensions, bool doubles = false);
 	void		allocate(Budget &budget, uint32_t dimensions, bool doubles = false);
 
 	void		take(const SpreadRows &rows, cudaStream_t stream);
@@ -194,11 +193,8 @@ constexpr uint32_t kStretch = kMinimaColumns;
 class RowOrder
 {
 public:
-	static size_t bytes(uint64_t rows);
-
 	/* Room for the order of this many rows, and for sorting them. */
 	void		allocate(Budget &budget, uint64_t rows);
-	void		release();
 
 	/* Sorts rows, as many as were allocated or fewer, by their thresholds. */
 	void		sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
@@ -244,7 +240,6 @@ void launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precisio
 class OrderHash
 {
 public:
-	static size_t bytes() { return Budget::rounded(sizeof(unsigned long long)); }
 	void		allocate(Budget &budget) { sum_.allocate(budget, 1, "allocating room for a sum"); }
 
 	explicit operator bool() const { return sum_.size() > 0; }
@@ -278,9 +273,6 @@ struct RowPlace
 class FilterRows
 {
 public:
-	/* What allocate takes. */
-	static size_t bytes(uint64_t rows, uint32_t row_bytes, uint32_t fold_bytes = 0);
-
 	/*
 	 * Room for so many rows, of so many bytes each, and to fold rows of so many (0: none);
 	 * nothing happens where there is.

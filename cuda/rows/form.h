@@ -21,11 +21,6 @@ namespace fasted
 {
 
 /*
- * From rows as staged (FP32) to rows in FP16, or in FP32 about a centre, and
- * their thresholds.
- */
-
-/*
  * What a row's threshold is made of for any eps: the squared norm of its quantised
  * form, as computed, and rho, how far quantising moved it at most (filter_bound.h).
  */
@@ -53,8 +48,6 @@ public:
 	void		allocate(Budget &budget, uint32_t dimensions);
 	void		find(const SpreadRows &rows, cudaStream_t stream);
 
-	static size_t bytes(uint32_t dimensions);
-
 	const float *centre() const { return centre_.get(); }
 	const int  *exponent() const { return exponent_.get(); }
 
@@ -72,11 +65,6 @@ void launch_quantise(const RowTable &rows, const Transform &transform, Precision
 /* The relative error of a computed product of two rows against that of their norms. */
 double product_error(uint32_t dimensions, Precision precision);
 
-/* Thresholds are FP32 in 32 bits; those beyond the rows are +inf. */
-void launch_thresholds(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
-					   const Transform &transform, Precision precision, double eps,
-					   uint32_t *thresholds, cudaStream_t stream);
-
 /*
  * The paper's own: FP16 as the rows are, and s_i, the sum of squares rounded
  * toward zero (its step 1).  *overflow becomes 1 when a value does not fit.
@@ -84,10 +72,6 @@ void launch_thresholds(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
 void launch_quantise_paper(const RowTable &rows, uint32_t row_bytes,
 						   __half *values, uint32_t *norms, uint32_t *overflow,
 						   cudaStream_t stream);
-
-/*
- * From rows as staged (FP32) to INT8 rows and their integer thresholds.
- */
 
 /* Up to here INT32 sums cannot overflow, whatever the rows. */
 constexpr uint32_t kMostDimensionsInt8 = FASTED_INT8_MOST_DIMENSIONS;
@@ -123,8 +107,6 @@ public:
 	/* Asynchronous: nothing comes back to the host. */
 	void		find(const SpreadRows &rows, cudaStream_t stream);
 
-	static size_t bytes(uint32_t dimensions);
-
 	const float *centre() const { return centre_.get(); }
 	const Int8Scale *scale() const { return scale_.get(); }
 
@@ -149,16 +131,7 @@ void launch_quantise_int8(const RowTable &rows, const Int8Transform &transform,
 						  uint32_t row_bytes, int8_t *values, RowNorm *norms,
 						  cudaStream_t stream);
 
-/* There is room for padded_thresholds(rows); beyond rows they are kInt8Padding. */
-void launch_thresholds_int8(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
-							const Int8Transform &transform, double eps,
-							uint32_t *thresholds, cudaStream_t stream);
-
-/*
- * What turns a distance into a threshold of quantised rows.
- */
-
-/* Of a Form, which owns what the pointers point at. */
+/* What turns a distance into a threshold of the rows of a Form, which owns the pointers' targets. */
 struct FormBound
 {
 	Precision	precision;
@@ -170,11 +143,18 @@ struct FormBound
 	double		short_scale = 0;	/* short rows: of the projection; 0: rows are not short */
 	double		short_stretch = 1;	/* by what distances of short rows may be larger */
 
-#ifdef __CUDACC__
 	__device__ __forceinline__ double
 	scale() const
 	{
 		return precision == Precision::kInt8 ? (double) int8->scale : ldexp(1.0, *exponent);
+	}
+
+	/* How far apart what is quantised of two rows may be: short rows, or the rows themselves. */
+	__device__ __forceinline__ double
+	short_reach(double eps, uint32_t rounded_dimensions) const
+	{
+		return short_scale > 0 ? fasted_eps_upper(eps, short_scale, rounded_dimensions)
+			* short_stretch * (1.0 + 4 * FASTED_U64) : eps;
 	}
 
 	/* How far a row within this canonical distance is at most, in the form's scale. */
@@ -183,10 +163,7 @@ struct FormBound
 	{
 		double		eps = cosine ? fasted_direction_reach(dist, dimensions) : dist;
 
-		if (short_scale > 0)
-			eps = fasted_eps_upper(eps, short_scale, dimensions) * short_stretch
-				* (1.0 + 4 * FASTED_U64);
-		return fasted_eps_upper(eps, scale(), dimensions);
+		return fasted_eps_upper(short_reach(eps, dimensions), scale(), dimensions);
 	}
 
 	/* Absolute error of a product, and relative one of a norm. */
@@ -202,14 +179,14 @@ struct FormBound
 		return precision == Precision::kInt8 ? 0.0 : fasted_sum_slack(dimensions);
 	}
 
-	/* The threshold norm2 / 2 - reach^2 / 4, less what rounding may take. */
+	/* The threshold norm2 / 2 - (reach + 2 rho)^2 / 4, less what rounding may take. */
 	__device__ __forceinline__ uint32_t
-	threshold(double norm2, double reach) const
+	threshold(double norm2, double rho, double reach) const
 	{
 		if (precision == Precision::kInt8)
-			return (uint32_t) fasted_threshold_int(norm2, 0.0, reach);
+			return (uint32_t) fasted_threshold_int(norm2, rho, reach);
 		return __float_as_uint(fasted_threshold(norm2 * (1.0 - slack()), norm2 * (1.0 + slack()),
-												0.0, reach, gamma, alpha()));
+												rho, reach, gamma, alpha()));
 	}
 
 	/* What no product reaches. */
@@ -218,8 +195,14 @@ struct FormBound
 	{
 		return precision == Precision::kInt8 ? (uint32_t) kInt8Padding : __float_as_uint(INFINITY);
 	}
-#endif
 };
+
+/*
+ * Thresholds of rows within eps, FP32 or INT32 in 32 bits.  There is room for
+ * padded_thresholds(rows); what is beyond the rows becomes padding.
+ */
+void launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &form, double eps,
+					   uint32_t *thresholds, cudaStream_t stream);
 
 /*
  * What the filter sees of rows where the distance is cosine: their directions; and
@@ -235,12 +218,18 @@ struct FormBound
 void launch_squares(const RowTable &rows, double *squares, cudaStream_t stream);
 
 /*
- * Adds how far rounding to FP32 moved rows of doubles to what their norms say, for `count`
- * rows from place `first` on, whose norms these are; in the scale of the form, times factor.
+ * Adds how far rounding to FP32 moved rows of doubles to what their norms say, which are of
+ * these rows alone; in the scale of the form.
  */
-void launch_add_narrowed(const RowTable &rows, uint32_t first, uint32_t count,
-						 const FormBound &form, double factor, RowNorm *norms,
+void launch_add_narrowed(const RowPiece &rows, const FormBound &form, RowNorm *norms,
 						 cudaStream_t stream);
+
+/* Rows of FP32 that fit, an even number from `least` to `most`. */
+inline uint32_t
+rows_that_fit(size_t bytes, uint32_t dimensions, size_t least, size_t most)
+{
+	return (uint32_t) std::clamp(bytes / (dimensions * sizeof(float)) / 2 * 2, least, most);
+}
 
 /* Room for the directions of some rows, or for rounded ones; to be used in one stream only. */
 class Directions
@@ -250,9 +239,6 @@ public:
 	Directions(Budget &budget, uint32_t dimensions, size_t most_bytes, bool cosine);
 
 	bool is_cosine() const { return cosine_; }
-
-	/* What it allocates. */
-	static size_t bytes(uint32_t dimensions, size_t most_bytes);
 
 	/* The directions of a sample; good until the next call. */
 	SpreadRows	sample(const SpreadRows &rows, cudaStream_t stream);
@@ -311,9 +297,6 @@ class Projection
 public:
 	Projection(Budget &budget, uint32_t dimensions);
 
-	/* What it allocates. */
-	static size_t bytes(uint32_t dimensions);
-
 	ProjectionView view() const
 	{
 		return {centre_.get(), directions_.get(), scale, count, eta};
@@ -334,29 +317,20 @@ private:
 };
 
 /*
- * Short rows of this width, of `count` rows from place `first` on: count x width numbers.
+ * Short rows of this width, of a RowPiece or SpreadRows: count x width numbers.
  * moved gets how far each may be from the short row of the exact image: infinity for a
  * row that is not finite, or too long, whose short row is zeros.
  */
-void launch_project(const RowTable &rows, uint32_t first, uint32_t count,
-					const ProjectionView &projection, uint32_t width, float *to, float *moved,
-					cudaStream_t stream);
-void launch_project(const SpreadRows &rows, const ProjectionView &projection, uint32_t width,
+template <class Source>
+void launch_project(const Source &rows, const ProjectionView &projection, uint32_t width,
 					float *to, float *moved, cudaStream_t stream);
 
-/*
- * Room for short rows: whoever quantises them reads a piece at a time.
- */
-
-/* To be used in one stream only. */
+/* Room for short rows, which are quantised a piece at a time; to be used in one stream only. */
 class ShortRows
 {
 public:
 	/* Pieces as large as that, if it is enough for a few rows. */
 	ShortRows(Budget &budget, size_t most_bytes, cudaStream_t stream);
-
-	/* What it allocates. */
-	static size_t bytes(size_t most_bytes);
 
 	/* The short rows of a sample, of as many rows as there is room for; good until the next call. */
 	SpreadRows	sample(const SpreadRows &rows, const Projection &projection, uint32_t width,
@@ -376,8 +350,8 @@ public:
 		{
 			uint32_t	count = std::min(most, rows.rows - first);
 
-			launch_project(rows, first, count, projection.view(), width, values_.get(),
-						   moved_.get(), stream);
+			launch_project(RowPiece{rows, first, count}, projection.view(), width,
+						   values_.get(), moved_.get(), stream);
 			quantise(table(count, width), first, moved_.get());
 		}
 	}
@@ -398,15 +372,7 @@ private:
 void launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &transform,
 					  RowNorm *norms, cudaStream_t stream);
 
-/* By what factor distances of short rows may be larger, beside the scale. */
-double short_stretch(const Projection &projection);
-
-/* For thresholds of short rows: what takes the place of eps. */
-double short_reach(double eps, const Projection &projection, uint32_t dimensions);
-
 /*
- * What makes rows of two sets comparable: one precision, centre and scale.
- *
  * Rows that are joined must have been brought into the same form.  A form is found
  * from a sample of one set or of two, and shared by the sets that are in it.  In a
  * short form the filter sees a few numbers a row, in INT8.
@@ -463,10 +429,10 @@ public:
 	/* may_be_short: with a projection, which it may share with others. */
 	static size_t bytes(uint32_t dimensions, bool may_be_short = false)
 	{
-		return std::max(Transform::bytes(dimensions),
-						Int8Transform::bytes(may_be_short ? std::max(dimensions, kMostWidth)
-											 : dimensions))
-			+ (may_be_short ? Projection::bytes(dimensions) : 0);
+		return std::max(bytes_of<Transform>(dimensions),
+						bytes_of<Int8Transform>(may_be_short ? std::max(dimensions, kMostWidth)
+												: dimensions))
+			+ (may_be_short ? bytes_of<Projection>(dimensions) : 0);
 	}
 
 	/* A short form's, before find. */
@@ -499,23 +465,9 @@ public:
 			{
 				launch(piece, bytes, values + (size_t) first * bytes, norms + first, stream);
 				if (!directions_->is_cosine())
-					launch_add_narrowed(rows, first, piece.rows, bound(rows.dimensions), stretch(),
+					launch_add_narrowed({rows, first, piece.rows}, bound(rows.dimensions),
 										norms + first, stream);
 			});
-	}
-
-	void thresholds(const RowNorm *norms, const RowTable &rows, double eps, uint32_t *to,
-					cudaStream_t stream) const
-	{
-		if (is_cosine())
-			eps = fasted_direction_reach(eps, rows.dimensions);
-		if (kind_.width > 0)
-			eps = short_reach(eps, *projection_, rows.dimensions);
-		if (kind_.precision == Precision::kInt8)
-			launch_thresholds_int8(norms, rows.rows, rows.dimensions, int8_, eps, to, stream);
-		else
-			launch_thresholds(norms, rows.rows, rows.dimensions, float_, kind_.precision, eps, to,
-							  stream);
 	}
 
 	const FormKind &kind() const { return kind_; }
@@ -525,13 +477,14 @@ public:
 	/* What its thresholds are made with, for who makes others. */
 	FormBound bound(uint32_t dimensions) const
 	{
-		FormBound	bound = {kind_.precision, dimensions, is_cosine(),
+		bool		cosine = directions_ != nullptr && directions_->is_cosine();
+		FormBound	bound = {kind_.precision, dimensions, cosine,
 			float_.exponent(), int8_.scale(), product_error(dimensions, kind_.precision)};
 
 		if (kind_.width > 0)
 		{
 			bound.short_scale = projection_->scale;
-			bound.short_stretch = short_stretch(*projection_);
+			bound.short_stretch = fasted_prune_stretch(projection_->eta);
 		}
 		return bound;
 	}
@@ -539,14 +492,6 @@ public:
 	bool is_from(uint64_t a, uint64_t b) const { return from_a_ == a && from_b_ == b; }
 
 private:
-	bool is_cosine() const { return directions_ != nullptr && directions_->is_cosine(); }
-
-	/* Short rows: how much further apart than rows they may be, before they are quantised. */
-	double stretch() const
-	{
-		return kind_.width == 0 ? 1.0 : short_reach(1.0, *projection_, 0);
-	}
-
 	void launch(const RowTable &rows, uint32_t bytes, uint8_t *values, RowNorm *norms,
 				cudaStream_t stream) const
 	{
@@ -580,47 +525,19 @@ private:
 	Int8Transform int8_;
 };
 
-/* Forms that no set is in any more are used again: to make one takes a millisecond. */
-class FormPool
-{
-public:
-	std::shared_ptr<Form> take(Budget &budget, FormKind kind, uint32_t dimensions,
-							   Directions *directions, ShortRows *short_rows)
-	{
-		for (const std::shared_ptr<Form> &form : forms_)
-		{
-			if (form.use_count() > 1)
-				continue;
-			form->project(nullptr);	/* another form may need it */
-			if (form->kind() == kind)
-				return form;
-		}
-		forms_.push_back(std::shared_ptr<Form>(new Form(budget, kind, dimensions, directions,
-														 short_rows)));
-		return forms_.back();
-	}
-
-private:
-	std::vector<std::shared_ptr<Form>> forms_;
-};
-
 /*
- * A projection is found: leading directions of a sample of rows.
+ * Finds a projection, the leading directions of a sample of rows.
  *
  * Subspace iteration from random signs, V = W' X, W = X V'.  V is made orthonormal in the
  * order of its rows, so that the first 63 of them are what an iteration of so many would
  * have found.  Any directions are right; how far they are from orthonormal is measured
  * in the end (eta).  Sums are in a fixed order: the same rows give the same projection.
  */
-
 class ProjectionFit
 {
 public:
 	/* A sample as large as that, but of some rows. */
 	ProjectionFit(Budget &budget, uint32_t dimensions, size_t most_bytes);
-
-	/* What it allocates. */
-	static size_t bytes(uint32_t dimensions, size_t most_bytes);
 
 	uint32_t most_rows() const { return most_rows_; }
 
@@ -631,7 +548,6 @@ public:
 	bool		find(const SpreadRows &rows, Projection *to, cudaStream_t stream);
 
 private:
-	static uint32_t rows_in(size_t bytes, uint32_t dimensions);
 	void		find_centre(const SpreadRows &rows, Projection *to, cudaStream_t stream);
 	void		gram(cudaStream_t stream);
 	void		orthonormalise(cudaStream_t stream);

@@ -28,15 +28,6 @@ static_assert(FASTED_PRUNE_PIECE % kDepth == 0, "a piece is a few tiles");
 /* As on the CPU: a longer row is near every one. */
 constexpr double kNorm2Limit = 0x1p120;
 
-/* Rows of a table from a place on. */
-struct TableRows
-{
-	RowTable	rows;
-	uint32_t	first;
-
-	__device__ __forceinline__ const float *row(uint32_t i) const { return rows.row(first + i); }
-};
-
 /* Four numbers of a row from k on; zeros beyond the last. */
 template <bool kVector>
 __device__ __forceinline__ float4
@@ -49,13 +40,6 @@ load_four(const float *from, uint32_t k, uint32_t dimensions)
 						   k + 1 < dimensions ? __ldg(&from[k + 1]) : 0.0f,
 						   k + 2 < dimensions ? __ldg(&from[k + 2]) : 0.0f,
 						   k + 3 < dimensions ? __ldg(&from[k + 3]) : 0.0f);
-}
-
-/* Rounded up, and no less than it if it is infinite. */
-__device__ __forceinline__ float
-round_up(double value)
-{
-	return __double2float_ru(value);
 }
 
 /*
@@ -140,7 +124,7 @@ residual_of(double norm2, double projected2, const ProjectionView &p, uint32_t d
 												   directions, dimensions);
 	double		residual = sqrt(fmax(0.0, norm2 - projected2));
 
-	*moved = round_up(fasted_prune_moved(
+	*moved = __double2float_ru(fasted_prune_moved(
 		fasted_prune_image_error(norm, dimensions), p.eta, error,
 		fasted_prune_residual_error(norm2, projected2, residual, error, p.eta,
 									dimensions + kMostWidth)));
@@ -294,62 +278,6 @@ project_kernel(const Source source, uint32_t count, uint32_t dimensions, const P
 	}
 }
 
-template <class Source>
-void
-project(const Source &source, uint32_t count, uint32_t dimensions, const ProjectionView &p,
-		uint32_t width, float *to, float *moved, cudaStream_t stream)
-{
-	bool		vector = dimensions % 4 == 0;
-	auto		kernel = width == 64
-		? (vector ? project_kernel<64, true, Source> : project_kernel<64, false, Source>)
-		: (vector ? project_kernel<128, true, Source> : project_kernel<128, false, Source>);
-
-	if (count == 0)
-		return;
-	kernel<<<(count + kRows - 1) / kRows, kThreads, 0, stream>>>(source, count, dimensions, p,
-																  to, moved);
-	check_launch("projecting rows");
-}
-
-}								/* namespace */
-
-Projection::Projection(Budget &budget, uint32_t dimensions)
-{
-	const char *doing = "allocating room for directions to prune by";
-
-	centre_.allocate(budget, dimensions, doing);
-	directions_.allocate(budget, (size_t) dimensions * kMostWidth, doing);
-}
-
-size_t
-Projection::bytes(uint32_t dimensions)
-{
-	return Budget::rounded(dimensions * sizeof(float))
-		+ Budget::rounded((size_t) dimensions * kMostWidth * sizeof(float));
-}
-
-void
-launch_project(const RowTable &rows, uint32_t first, uint32_t count,
-			   const ProjectionView &projection, uint32_t width, float *to, float *moved,
-			   cudaStream_t stream)
-{
-	project(TableRows{rows, first}, count, rows.dimensions, projection, width, to, moved, stream);
-}
-
-void
-launch_project(const SpreadRows &rows, const ProjectionView &projection, uint32_t width,
-			   float *to, float *moved, cudaStream_t stream)
-{
-	project(rows, rows.count(), rows.dimensions(), projection, width, to, moved, stream);
-}
-
-/*
- * Short rows, a piece at a time, and how far they are off.
- */
-
-namespace
-{
-
 constexpr uint32_t kLeastRows = 64;
 constexpr uint32_t kMostSampled = 4096;
 
@@ -359,13 +287,6 @@ numbers_in(size_t bytes)
 	size_t		fit = std::min<size_t>(bytes / sizeof(float), 1u << 30);
 
 	return (uint32_t) std::max<size_t>(fit / kMostWidth, kLeastRows) * kMostWidth;
-}
-
-/* Rows of the least width are the most. */
-uint32_t
-rows_in(uint32_t numbers)
-{
-	return numbers / kShortWidths[0];
 }
 
 __global__ void
@@ -387,25 +308,50 @@ add_moved_kernel(const float *moved, uint32_t rows, const Int8Scale *scale, RowN
 
 }								/* namespace */
 
+Projection::Projection(Budget &budget, uint32_t dimensions)
+{
+	const char *doing = "allocating room for directions to prune by";
+
+	centre_.allocate(budget, dimensions, doing);
+	directions_.allocate(budget, (size_t) dimensions * kMostWidth, doing);
+}
+
+template <class Source>
+void
+launch_project(const Source &rows, const ProjectionView &projection, uint32_t width, float *to,
+			   float *moved, cudaStream_t stream)
+{
+	uint32_t	count = rows.count();
+	bool		vector = rows.dimensions() % 4 == 0;
+	auto		kernel = width == 64
+		? (vector ? project_kernel<64, true, Source> : project_kernel<64, false, Source>)
+		: (vector ? project_kernel<128, true, Source> : project_kernel<128, false, Source>);
+
+	if (count == 0)
+		return;
+	kernel<<<(count + kRows - 1) / kRows, kThreads, 0, stream>>>(rows, count, rows.dimensions(),
+																  projection, to, moved);
+	check_launch("projecting rows");
+}
+
+template void launch_project(const RowPiece &, const ProjectionView &, uint32_t, float *, float *,
+							 cudaStream_t);
+template void launch_project(const SpreadRows &, const ProjectionView &, uint32_t, float *,
+							 float *, cudaStream_t);
+
 ShortRows::ShortRows(Budget &budget, size_t most_bytes, cudaStream_t stream)
 	: room_(numbers_in(most_bytes))
 {
 	const char *doing = "allocating room for rows to prune by";
 
 	values_.allocate(budget, room_, doing);
-	moved_.allocate(budget, rows_in(room_), doing);
+	/* rows of the least width are the most */
+	moved_.allocate(budget, room_ / kShortWidths[0], doing);
 	chunk_.allocate(budget, 1, doing);
+	if (budget.counts_only)
+		return;
 	chunk_kernel<<<1, 1, 0, stream>>>(values_.get(), chunk_.get());
 	check_launch("preparing room for rows to prune by");
-}
-
-size_t
-ShortRows::bytes(size_t most_bytes)
-{
-	uint32_t	numbers = numbers_in(most_bytes);
-
-	return Budget::rounded(numbers * sizeof(float))
-		+ Budget::rounded(rows_in(numbers) * sizeof(float)) + Budget::rounded(sizeof(float *));
 }
 
 SpreadRows
@@ -427,19 +373,6 @@ launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &transfo
 	add_moved_kernel<<<(rows + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
 		moved, rows, transform.scale(), norms);
 	check_launch("adding up how far rows were moved");
-}
-
-double
-short_stretch(const Projection &projection)
-{
-	return fasted_prune_stretch(projection.eta);
-}
-
-double
-short_reach(double eps, const Projection &projection, uint32_t dimensions)
-{
-	return fasted_eps_upper(eps, projection.scale, dimensions)
-		* short_stretch(projection) * (1.0 + 4 * FASTED_U64);
 }
 
 }								/* namespace fasted */

@@ -132,14 +132,6 @@ multiply(const Matrix<A> &a, const Matrix<B> &b, const Matrix<C> &c, cudaStream_
 	check_launch("finding directions to prune by");
 }
 
-__device__ __forceinline__ double
-warp_sum(double value)
-{
-	for (int o = 16; o > 0; o /= 2)
-		value += __shfl_xor_sync(0xffffffff, value, o);
-	return value;
-}
-
 /* The distance of each sampled row to the centre. */
 __global__ void
 norms_kernel(const SpreadRows rows, const float *centre, double *norms)
@@ -250,16 +242,9 @@ find_turn(std::vector<double> &gram, uint32_t n, std::vector<double> &turn)
 
 }								/* namespace */
 
-uint32_t
-ProjectionFit::rows_in(size_t bytes, uint32_t dimensions)
-{
-	size_t		fit = bytes / (dimensions * sizeof(float));
-
-	return (uint32_t) std::min<size_t>(std::max<size_t>(fit / 2 * 2, kLeastRows), kMostRows);
-}
-
 ProjectionFit::ProjectionFit(Budget &budget, uint32_t dimensions, size_t most_bytes)
-	: dimensions_(dimensions), most_rows_(rows_in(most_bytes, dimensions))
+	: dimensions_(dimensions),
+	most_rows_(rows_that_fit(most_bytes, dimensions, kLeastRows, kMostRows))
 {
 	const char *doing = "allocating room to find directions to prune by";
 
@@ -270,18 +255,6 @@ ProjectionFit::ProjectionFit(Budget &budget, uint32_t dimensions, size_t most_by
 	for (DeviceArray<float> &v : v_)
 		v.allocate(budget, (size_t) kMostDirections * dimensions, doing);
 	gram_.allocate(budget, kMostDirections * kMostDirections, doing);
-}
-
-size_t
-ProjectionFit::bytes(uint32_t dimensions, size_t most_bytes)
-{
-	uint32_t	rows = rows_in(most_bytes, dimensions);
-
-	return Transform::bytes(dimensions) + Budget::rounded(rows * sizeof(double))
-		+ Budget::rounded((size_t) rows * dimensions * sizeof(float))
-		+ Budget::rounded((size_t) rows * kMostDirections * sizeof(float))
-		+ 2 * Budget::rounded((size_t) kMostDirections * dimensions * sizeof(float))
-		+ Budget::rounded(kMostDirections * kMostDirections * sizeof(double));
 }
 
 /*
@@ -297,14 +270,13 @@ ProjectionFit::find_centre(const SpreadRows &rows, Projection *to, cudaStream_t 
 	double		typical;
 
 	mean_.find(rows, stream);
-	check_cuda(cudaMemcpyAsync(to->centre(), mean_.centre(), dimensions_ * sizeof(float),
-							   cudaMemcpyDeviceToDevice, stream), "copying a centre");
+	copy_async(to->centre(), mean_.centre(), dimensions_, cudaMemcpyDeviceToDevice, stream,
+			   "copying a centre");
 	norms_kernel<<<(count + kRowsPerBlock - 1) / kRowsPerBlock, kRowsPerBlock * 32, 0, stream>>>(
 		rows, to->centre(), norms_.get());
 	check_launch("measuring sampled rows");
-	check_cuda(cudaMemcpyAsync(norms.data(), norms_.get(), count * sizeof(double),
-							   cudaMemcpyDeviceToHost, stream), "reading norms of rows");
-	check_cuda(cudaStreamSynchronize(stream), "reading norms of rows");
+	copy_and_wait(norms.data(), norms_.get(), count, cudaMemcpyDeviceToHost, stream,
+				  "reading norms of rows");
 	for (double &norm : norms)
 		norm = norm <= 1e300 ? norm : 1e300;
 	std::sort(norms.begin(), norms.end());
@@ -325,9 +297,8 @@ ProjectionFit::gram(cudaStream_t stream)
 
 	host_gram_.resize((size_t) count_ * count_);
 	multiply<double>(v, transposed(v), by_rows(gram_.get(), count_, count_), stream);
-	check_cuda(cudaMemcpyAsync(host_gram_.data(), gram_.get(), host_gram_.size() * sizeof(double),
-							   cudaMemcpyDeviceToHost, stream), "reading products of directions");
-	check_cuda(cudaStreamSynchronize(stream), "reading products of directions");
+	copy_and_wait(host_gram_.data(), gram_.get(), host_gram_.size(), cudaMemcpyDeviceToHost,
+				  stream, "reading products of directions");
 }
 
 /* Makes V's rows orthonormal, to FP32, and leaves out those that are within the others. */
@@ -340,8 +311,7 @@ ProjectionFit::orthonormalise(cudaStream_t stream)
 	count_ = find_turn(host_gram_, before, host_turn_);
 	if (count_ == 0)
 		return;
-	check_cuda(cudaMemcpyAsync(gram_.get(), host_turn_.data(),
-							   host_turn_.size() * sizeof(double), cudaMemcpyHostToDevice, stream),
+	copy_async(gram_.get(), host_turn_.data(), host_turn_.size(), cudaMemcpyHostToDevice, stream,
 			   "turning directions");
 	multiply<double>(by_rows((const double *) gram_.get(), count_, before),
 					 by_rows((const float *) v_[0].get(), before, dimensions_),

@@ -55,14 +55,6 @@ constexpr int kRowsPerBlock = 8;	/* one warp a row */
 constexpr int kThresholdBlock = 256;
 static_assert(kThresholdPad % kThresholdBlock == 0, "whole blocks of padding");
 
-__device__ __forceinline__ double
-warp_sum(double value)
-{
-	for (int o = 16; o > 0; o /= 2)
-		value += __shfl_xor_sync(0xffffffff, value, o);
-	return value;
-}
-
 /* Counts the sampled rows by the exponent of their largest coordinate. */
 __global__ void
 exponents_kernel(const SpreadRows rows, const float *centre, int *row_exponents,
@@ -78,8 +70,7 @@ exponents_kernel(const SpreadRows rows, const float *centre, int *row_exponents,
 
 	for (uint32_t k = threadIdx.x % 32; k < rows.dimensions(); k += 32)
 		largest = fmax(largest, fabs((double) row[k] - (centre ? centre[k] : 0.0)));
-	for (int o = 16; o > 0; o /= 2)
-		largest = fmax(largest, __shfl_xor_sync(0xffffffff, largest, o));
+	largest = warp_max(largest);
 	if (threadIdx.x % 32 == 0)
 	{
 		int			bin = 0;
@@ -208,32 +199,27 @@ quantise_kernel(const RowTable rows, const float *centre, const int *exponent,
 
 /* One thread a row, and one a padding. */
 __global__ void
-thresholds_kernel(const RowNorm *norms, uint32_t rows, uint32_t dimensions, double gamma,
-				  const int *exponent, double eps, float *thresholds)
+thresholds_kernel(const RowNorm *norms, uint32_t rows, FormBound form, double eps,
+				  uint32_t *thresholds)
 {
 	uint32_t	i = blockIdx.x * kThresholdBlock + threadIdx.x;
-	double		slack = fasted_sum_slack(dimensions);
-	double		alpha = dimensions * (double) FLT_MIN;
 
 	if (i >= rows || norms[i].norm2 < 0)
 	{
-		thresholds[i] = INFINITY;
+		thresholds[i] = form.padding();
 		return;
 	}
 
-	double		norm2 = norms[i].norm2;
-	double		rho = norms[i].rho;
+	RowNorm		norm = norms[i];
 
 	/* For the test that the tests would notice. */
 #ifdef FASTED_TEST_NO_GAMMA
-	gamma = alpha = 0;
+	form.gamma = 0;
 #endif
 #ifdef FASTED_TEST_NO_RHO
-	rho = 0;
+	norm.rho = 0;
 #endif
-	thresholds[i] = fasted_threshold(norm2 * (1 - slack), norm2 * (1 + slack), rho,
-									 fasted_eps_upper(eps, ldexp(1.0, *exponent), dimensions),
-									 gamma, alpha);
+	thresholds[i] = form.threshold(norm.norm2, norm.rho, form.reach(eps));
 }
 
 __global__ void
@@ -278,14 +264,6 @@ blocks_for(uint32_t rows)
 
 }								/* namespace */
 
-size_t
-Transform::bytes(uint32_t dimensions)
-{
-	return Budget::rounded(dimensions * sizeof(float)) + Budget::rounded(2 * sizeof(int))
-		+ Budget::rounded(kSample * sizeof(int))
-		+ Budget::rounded(kBins * sizeof(uint32_t));
-}
-
 void
 Transform::allocate(Budget &budget, uint32_t dimensions)
 {
@@ -317,26 +295,22 @@ Transform::find(const SpreadRows &all, cudaStream_t stream)
 	check_launch("finding the centre and the scale of the rows");
 }
 
-template <class Number>
-static void
-quantise(const RowTable &rows, const Transform &transform, Precision precision, Number *values,
-		 RowNorm *norms, cudaStream_t stream)
-{
-	uint32_t	stride = row_bytes(rows.dimensions, precision) / sizeof(Number);
-
-	quantise_kernel<<<blocks_for(rows.rows), kRowsPerBlock * 32, 0, stream>>>(
-		rows, transform.centre(), transform.exponent(), stride, values, norms);
-	check_launch("quantising rows");
-}
-
 void
 launch_quantise(const RowTable &rows, const Transform &transform, Precision precision,
 				void *values, RowNorm *norms, cudaStream_t stream)
 {
+	uint32_t	stride = row_bytes(rows.dimensions, precision) / element_bytes(precision);
+	auto		quantise = [&](auto *to)
+	{
+		quantise_kernel<<<blocks_for(rows.rows), kRowsPerBlock * 32, 0, stream>>>(
+			rows, transform.centre(), transform.exponent(), stride, to, norms);
+		check_launch("quantising rows");
+	};
+
 	if (precision == Precision::kFp32)
-		quantise(rows, transform, precision, (float *) values, norms, stream);
+		quantise((float *) values);
 	else
-		quantise(rows, transform, precision, (__half *) values, norms, stream);
+		quantise((__half *) values);
 }
 
 double
@@ -350,14 +324,11 @@ product_error(uint32_t dimensions, Precision precision)
 }
 
 void
-launch_thresholds(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
-				  const Transform &transform, Precision precision, double eps,
+launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &form, double eps,
 				  uint32_t *thresholds, cudaStream_t stream)
 {
-	double		gamma = product_error(dimensions, precision);
-
 	thresholds_kernel<<<padded_thresholds(rows) / kThresholdBlock, kThresholdBlock, 0, stream>>>(
-		norms, rows, dimensions, gamma, transform.exponent(), eps, (float *) thresholds);
+		norms, rows, form, eps, thresholds);
 	check_launch("finding the rows' thresholds");
 }
 

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * quantise_int8.cu
- *	  The centre and the scale of INT8 rows, rotation, rounding, and the integer thresholds
- *	  of filter_bound.h.
+ *	  The centre and the scale of INT8 rows, rotation and rounding.
  *
  * A warp takes a row as long as its coordinates fit in registers, a block with
  * shared memory otherwise.  All is FP32, whose errors are in the thresholds; the
@@ -19,15 +18,13 @@
 namespace fasted
 {
 
-/*
- * The centre and the scale of INT8 rows, from a sample.
- *
- * Nothing here needs to be good for the filter to be right (doc/bound-int8.md):
- * it is as fast as this is good.
- */
-
 namespace
 {
+
+/*
+ * The centre and the scale are found from a sample.  Nothing of that needs to be good for the
+ * filter to be right (doc/bound-int8.md): it is as fast as this is good.
+ */
 
 /* Rows that show whether all are small integers; and that the scale is from. */
 constexpr uint32_t kSampleRange = 4096;
@@ -212,8 +209,7 @@ errors_kernel(const SpreadRows rows, const float *centre, const int *exponent,
 #pragma unroll
 	for (int s = 0; s < FASTED_INT8_SCALES; s++)
 	{
-		for (int o = 16; o > 0; o /= 2)
-			sums[s] += __shfl_xor_sync(0xffffffff, sums[s], o);
+		sums[s] = warp_sum(sums[s]);
 		if (threadIdx.x % 32 == 0)
 			of_warp[threadIdx.x / 32][s] = sums[s] / (scales[s] * scales[s]);
 	}
@@ -251,8 +247,7 @@ choose_kernel(const float *errors, uint32_t sampled, const int *exponent,
 	}
 	for (uint32_t i = threadIdx.x % 32; i < sampled; i += 32)
 		sum += errors[i * FASTED_INT8_SCALES + tried];
-	for (int o = 16; o > 0; o /= 2)
-		sum += __shfl_xor_sync(0xffffffff, sum, o);
+	sum = warp_sum(sum);
 	if (threadIdx.x % 32 == 0)
 		sums[tried] = sum;
 	__syncthreads();
@@ -281,86 +276,11 @@ settle_kernel(const float *mean, const float *integers, const Int8Scale *scale,
 		centre[k] = scale->lossless ? integers[k] : mean[k];
 }
 
-}								/* namespace */
-
-size_t
-Int8Transform::bytes(uint32_t dimensions)
-{
-	return Transform::bytes(dimensions)
-		+ 2 * Budget::rounded(dimensions * sizeof(float))
-		+ Budget::rounded(sizeof(Int8Scale))
-		+ Budget::rounded(kSampleScale * sizeof(float)) + Budget::rounded(sizeof(float))
-		+ Budget::rounded(kSampleScale * FASTED_INT8_SCALES * sizeof(float));
-}
-
-void
-Int8Transform::allocate(Budget &budget, uint32_t dimensions)
-{
-	const char *doing = "allocating room for the scale of the rows";
-
-	mean_.allocate(budget, dimensions);
-	centre_.allocate(budget, dimensions, doing);
-	integer_centre_.allocate(budget, dimensions, doing);
-	scale_.allocate(budget, 1, doing);
-	largest_.allocate(budget, kSampleScale, doing);
-	typical_.allocate(budget, 1, doing);
-	errors_.allocate(budget, kSampleScale * FASTED_INT8_SCALES, doing);
-}
-
-void
-Int8Transform::find(const SpreadRows &rows, cudaStream_t stream)
-{
-	uint32_t	d = rows.dimensions();
-
-	/* all bits set: lossless, unless range_kernel finds otherwise */
-	check_cuda(cudaMemsetAsync(scale_.get(), 0xff, sizeof(Int8Scale), stream),
-			   "preparing the scale of the rows");
-	mean_.find(rows, stream);
-	range_kernel<<<(d + 31) / 32, dim3(32, 8), 0, stream>>>(
-		rows.at_most(kSampleRange), integer_centre_.get(), scale_.get());
-	if (rows.count() > 0)
-		find_scale(rows.at_most(kSampleScale), stream);
-	settle_kernel<<<(d + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
-		mean_.centre(), integer_centre_.get(), scale_.get(), d, centre_.get());
-	check_launch("finding the centre and the scale of the rows");
-}
-
-void
-Int8Transform::find_scale(const SpreadRows &rows, cudaStream_t stream)
-{
-	uint32_t	sampled = rows.count();
-	int			bytes = (int) (Rotation((rows.dimensions() + 31) / 32 * 32).length
-							   * sizeof(float));
-
-	/* more than a kernel gets unasked */
-	check_cuda(cudaFuncSetAttribute(largest_kernel,
-									cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-			   "asking for shared memory");
-	check_cuda(cudaFuncSetAttribute(errors_kernel,
-									cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-			   "asking for shared memory");
-	largest_kernel<<<sampled, kThreads, bytes, stream>>>(
-		rows, mean_.centre(), mean_.exponent(), scale_.get(), largest_.get());
-	typical_kernel<<<1, kBins, 0, stream>>>(
-		largest_.get(), sampled, scale_.get(), typical_.get());
-	errors_kernel<<<sampled, kThreads, bytes, stream>>>(
-		rows, mean_.centre(), mean_.exponent(), scale_.get(), largest_.get(),
-		typical_.get(), errors_.get());
-	choose_kernel<<<1, FASTED_INT8_SCALES * 32, 0, stream>>>(
-		errors_.get(), sampled, mean_.exponent(), typical_.get(), scale_.get());
-}
-
-namespace
-{
-
 constexpr int kRowsPerBlock = 4;	/* one warp a row */
 
 /* From here on a block takes a row. */
 constexpr uint32_t kLongRow = 4096;
 constexpr uint32_t kMostThreads = 1024;
-
-constexpr uint32_t kThresholdBlock = 256;
-static_assert(kThresholdPad % kThresholdBlock == 0, "whole blocks of padding");
 
 /* What a quantising kernel is given. */
 struct Job
@@ -558,14 +478,6 @@ norm_of(const Job &job, bool exact, const RowSums &sums)
 		: fasted_rho_clamped(sums.rounding2, sums.error2, sums.norm2, job.row_bytes)};
 }
 
-__device__ __forceinline__ float
-warp_sum(float value)
-{
-	for (int o = 16; o > 0; o /= 2)
-		value += __shfl_xor_sync(0xffffffff, value, o);
-	return value;
-}
-
 __device__ __forceinline__ RowSums
 warp_sums(const RowSums &mine)
 {
@@ -697,40 +609,65 @@ void
 launch_shared(const Job &job, cudaStream_t stream)
 {
 	uint32_t	length = fasted_rotation_length(job.row_bytes);
-	int			bytes = (int) (length * sizeof(float));
+	size_t		bytes = length * sizeof(float);
 
-	/* more than a kernel gets unasked */
-	check_cuda(cudaFuncSetAttribute(quantise_shared_kernel,
-									cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-			   "asking for shared memory");
+	allow_shared_memory(quantise_shared_kernel, bytes);
 	quantise_shared_kernel<<<job.rows.rows, length / 8 < kMostThreads ? length / 8 : kMostThreads,
 							 bytes, stream>>>(job);
 }
 
-/* One thread a row, and one a padding. */
-__global__ void
-thresholds_kernel(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
-				  const Int8Scale *scale, double eps, uint32_t *thresholds)
+}								/* namespace */
+
+void
+Int8Transform::allocate(Budget &budget, uint32_t dimensions)
 {
-	uint32_t	i = blockIdx.x * kThresholdBlock + threadIdx.x;
+	const char *doing = "allocating room for the scale of the rows";
 
-	if (i >= rows || norms[i].norm2 < 0)
-	{
-		thresholds[i] = (uint32_t) kInt8Padding;
-		return;
-	}
-
-	double		rho = norms[i].rho;
-
-	/* For the test that the tests would notice. */
-#ifdef FASTED_TEST_NO_RHO
-	rho = 0;
-#endif
-	thresholds[i] = (uint32_t) fasted_threshold_int(
-		norms[i].norm2, rho, fasted_eps_upper(eps, scale->scale, dimensions));
+	mean_.allocate(budget, dimensions);
+	centre_.allocate(budget, dimensions, doing);
+	integer_centre_.allocate(budget, dimensions, doing);
+	scale_.allocate(budget, 1, doing);
+	largest_.allocate(budget, kSampleScale, doing);
+	typical_.allocate(budget, 1, doing);
+	errors_.allocate(budget, kSampleScale * FASTED_INT8_SCALES, doing);
 }
 
-}								/* namespace */
+void
+Int8Transform::find(const SpreadRows &rows, cudaStream_t stream)
+{
+	uint32_t	d = rows.dimensions();
+
+	/* all bits set: lossless, unless range_kernel finds otherwise */
+	check_cuda(cudaMemsetAsync(scale_.get(), 0xff, sizeof(Int8Scale), stream),
+			   "preparing the scale of the rows");
+	mean_.find(rows, stream);
+	range_kernel<<<(d + 31) / 32, dim3(32, 8), 0, stream>>>(
+		rows.at_most(kSampleRange), integer_centre_.get(), scale_.get());
+	if (rows.count() > 0)
+		find_scale(rows.at_most(kSampleScale), stream);
+	settle_kernel<<<(d + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
+		mean_.centre(), integer_centre_.get(), scale_.get(), d, centre_.get());
+	check_launch("finding the centre and the scale of the rows");
+}
+
+void
+Int8Transform::find_scale(const SpreadRows &rows, cudaStream_t stream)
+{
+	uint32_t	sampled = rows.count();
+	size_t		bytes = Rotation((rows.dimensions() + 31) / 32 * 32).length * sizeof(float);
+
+	allow_shared_memory(largest_kernel, bytes);
+	allow_shared_memory(errors_kernel, bytes);
+	largest_kernel<<<sampled, kThreads, bytes, stream>>>(
+		rows, mean_.centre(), mean_.exponent(), scale_.get(), largest_.get());
+	typical_kernel<<<1, kBins, 0, stream>>>(
+		largest_.get(), sampled, scale_.get(), typical_.get());
+	errors_kernel<<<sampled, kThreads, bytes, stream>>>(
+		rows, mean_.centre(), mean_.exponent(), scale_.get(), largest_.get(),
+		typical_.get(), errors_.get());
+	choose_kernel<<<1, FASTED_INT8_SCALES * 32, 0, stream>>>(
+		errors_.get(), sampled, mean_.exponent(), typical_.get(), scale_.get());
+}
 
 void
 launch_quantise_int8(const RowTable &rows, const Int8Transform &transform, uint32_t row_bytes,
@@ -755,16 +692,6 @@ launch_quantise_int8(const RowTable &rows, const Int8Transform &transform, uint3
 	else
 		launch_registers<1, 1>(job, stream);
 	check_launch("quantising rows");
-}
-
-void
-launch_thresholds_int8(const RowNorm *norms, uint32_t rows, uint32_t dimensions,
-					   const Int8Transform &transform, double eps, uint32_t *thresholds,
-					   cudaStream_t stream)
-{
-	thresholds_kernel<<<padded_thresholds(rows) / kThresholdBlock, kThresholdBlock, 0, stream>>>(
-		norms, rows, dimensions, transform.scale(), eps, thresholds);
-	check_launch("finding the rows' thresholds");
 }
 
 }								/* namespace fasted */

@@ -34,43 +34,6 @@ labels_of(const FastedRowGroup *groups, uint32_t ngroups, int side, uint32_t row
 	return labels;
 }
 
-}								/* namespace */
-
-bool
-RowLabels::set(Budget &budget, const FastedRowGroup *groups, uint32_t ngroups, int side,
-			   uint32_t rows, cudaStream_t stream)
-{
-	std::vector<uint32_t> labels;
-
-	if (groups != nullptr)
-		labels = labels_of(groups, ngroups, side, rows);
-	if (labels == known_)
-		return false;
-	known_.swap(labels);
-	if (known_.empty())
-		return true;
-	labels_.make_room(budget, rows, "allocating device memory for the rows' groups");
-	check_cuda(cudaMemcpyAsync(labels_.get(), known_.data(), rows * sizeof(uint32_t),
-							   cudaMemcpyHostToDevice, stream),
-			   "copying the rows' groups");
-	/* pageable memory need not have been read before, and known_ may change */
-	check_cuda(cudaStreamSynchronize(stream), "copying the rows' groups");
-	return true;
-}
-
-int
-RowLabels::bits() const
-{
-	int			bits = 1;
-
-	while (!known_.empty() && known_.back() >> bits != 0)
-		bits++;
-	return bits;
-}
-
-namespace
-{
-
 constexpr int kBlock = 256;
 
 __global__ void
@@ -169,12 +132,49 @@ minima_kernel(const Number *thresholds, uint32_t count, Number *minima)
 		minima[i] = least;
 }
 
+__global__ void
+order_kernel(const RowTable rows, uint64_t seed, unsigned long long *sum)
+{
+	uint32_t	place = blockIdx.x * kBlock + threadIdx.x;
+	unsigned long long value = 0;
+
+	if (place < rows.rows)
+		value = fasted_mix_order(seed, (uint64_t) place << 32 | rows.number_at(place));
+	value = warp_sum(value);
+	if (threadIdx.x % 32 == 0)
+		atomicAdd(sum, value);
+}
+
 }								/* namespace */
 
-size_t
-RowOrder::bytes(uint64_t rows)
+bool
+RowLabels::set(Budget &budget, const FastedRowGroup *groups, uint32_t ngroups, int side,
+			   uint32_t rows, cudaStream_t stream)
 {
-	return 4 * Budget::rounded(rows * sizeof(uint32_t)) + Budget::rounded(room_for(rows));
+	std::vector<uint32_t> labels;
+
+	if (groups != nullptr)
+		labels = labels_of(groups, ngroups, side, rows);
+	if (labels == known_)
+		return false;
+	known_.swap(labels);
+	if (known_.empty())
+		return true;
+	labels_.make_room(budget, rows, "allocating device memory for the rows' groups");
+	/* pageable memory need not have been read before, and known_ may change */
+	copy_and_wait(labels_.get(), known_.data(), rows, cudaMemcpyHostToDevice, stream,
+				  "copying the rows' groups");
+	return true;
+}
+
+int
+RowLabels::bits() const
+{
+	int			bits = 1;
+
+	while (!known_.empty() && known_.back() >> bits != 0)
+		bits++;
+	return bits;
 }
 
 void
@@ -192,18 +192,6 @@ RowOrder::allocate(Budget &budget, uint64_t rows)
 }
 
 void
-RowOrder::release()
-{
-	for (int i = 0; i < 2; i++)
-	{
-		keys_[i].release();
-		rows_[i].release();
-	}
-	room_.release();
-	order_ = nullptr;
-}
-
-void
 RowOrder::sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
 			   cudaStream_t stream)
 {
@@ -211,9 +199,7 @@ RowOrder::sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
 	uint32_t   *numbers[2] = {rows_[0].get(), rows_[1].get()};
 	size_t		bytes = room_.size();
 
-	check_cuda(cudaMemcpyAsync(keys[0], thresholds, rows * sizeof(uint32_t),
-							   cudaMemcpyDeviceToDevice, stream),
-			   "sorting rows");
+	copy_async(keys[0], thresholds, rows, cudaMemcpyDeviceToDevice, stream, "sorting rows");
 	count_up_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(numbers[0], rows);
 	check_launch("sorting rows");
 	if (precision == Precision::kInt8)
@@ -278,27 +264,6 @@ launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
 	check_launch("finding the least thresholds");
 }
 
-namespace
-{
-
-constexpr int kThreads = 256;
-
-__global__ void
-order_kernel(const RowTable rows, uint64_t seed, unsigned long long *sum)
-{
-	uint32_t	place = blockIdx.x * kThreads + threadIdx.x;
-	unsigned long long value = 0;
-
-	if (place < rows.rows)
-		value = fasted_mix_order(seed, (uint64_t) place << 32 | rows.number_at(place));
-	for (int o = 16; o > 0; o /= 2)
-		value += __shfl_xor_sync(0xffffffff, value, o);
-	if (threadIdx.x % 32 == 0)
-		atomicAdd(sum, value);
-}
-
-}								/* namespace */
-
 uint64_t
 OrderHash::of(const RowTable &a, const RowTable &b, uint64_t more, cudaStream_t stream)
 {
@@ -310,13 +275,11 @@ OrderHash::of(const RowTable &a, const RowTable &b, uint64_t more, cudaStream_t 
 	{
 		seed = fasted_mix_order(seed, rows->rows);
 		if (rows->rows > 0)
-			order_kernel<<<(rows->rows + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
+			order_kernel<<<(rows->rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(
 				*rows, seed, sum_.get());
 	}
 	check_launch("comparing orders of rows");
-	check_cuda(cudaMemcpyAsync(&sum, sum_.get(), sizeof(sum), cudaMemcpyDeviceToHost, stream),
-			   "reading a sum");
-	check_cuda(cudaStreamSynchronize(stream), "comparing orders of rows");
+	copy_and_wait(&sum, sum_.get(), 1, cudaMemcpyDeviceToHost, stream, "comparing orders of rows");
 	return fasted_mix_order(seed, sum);
 }
 

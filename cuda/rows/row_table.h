@@ -40,7 +40,7 @@ struct RowTable
 	}
 
 	/* A row as staged, of floats or of doubles: as it is. */
-	template <class Number>
+	template <class Number = float>
 	__device__ __forceinline__ const Number *
 	staged(uint32_t number) const
 	{
@@ -49,45 +49,40 @@ struct RowTable
 		return (const Number *) chunks[number >> shift] + (size_t) within * dimensions;
 	}
 
-	__device__ __forceinline__ const float *
-	staged_row(uint32_t number) const
+	/* The row at this place, and its x.x. */
+	template <class Number = float>
+	__device__ __forceinline__ const Number *
+	row(uint32_t place) const
 	{
-		return staged<float>(number);
+		return staged<Number>(number_at(place));
 	}
 
-	/* The same of rows of doubles. */
-	__device__ __forceinline__ const double *
-	staged_doubles(uint32_t number) const
-	{
-		return staged<double>(number);
-	}
-
-	/* x.x of the row at this place. */
 	__device__ __forceinline__ double
 	square(uint32_t place) const
 	{
 		return squares[number_at(place)];
 	}
-
-	/* The row at this place, of floats or of doubles. */
-	__device__ __forceinline__ const double *
-	doubles_row(uint32_t place) const
-	{
-		return staged_doubles(number_at(place));
-	}
-
-	__device__ __forceinline__ const float *
-	row(uint32_t place) const
-	{
-		return staged_row(number_at(place));
-	}
 #endif
 };
 
-/*
- * Some rows, evenly spread over one set of rows, or over two.
- */
+/* Some rows of a table, from place `first` on. */
+struct RowPiece
+{
+	RowTable	table;
+	uint32_t	first;
+	uint32_t	rows;
 
+#ifdef __CUDACC__
+	__host__ __device__ uint32_t count() const { return rows; }
+	__host__ __device__ uint32_t dimensions() const { return table.dimensions; }
+	__device__ bool doubles() const { return table.doubles; }
+	template <class Number = float>
+	__device__ const Number *row(uint32_t i) const { return table.row<Number>(first + i); }
+	__device__ double square(uint32_t i) const { return table.square(first + i); }
+#endif
+};
+
+/* Some rows, evenly spread over one set of rows, or over two. */
 struct SpreadRows
 {
 	RowTable	a;
@@ -118,22 +113,15 @@ struct SpreadRows
 	__host__ __device__ uint32_t count() const { return from_a + from_b; }
 	__host__ __device__ uint32_t dimensions() const { return a.dimensions; }
 
-	__device__ __forceinline__ const float *
+	__host__ __device__ bool doubles() const { return a.doubles; }
+
+	template <class Number = float>
+	__device__ __forceinline__ const Number *
 	row(uint32_t i) const
 	{
-		return i < from_a ? a.row(fasted_spread_row(i, from_a, a.rows))
-			: b.row(fasted_spread_row(i - from_a, from_b, b.rows));
+		return i < from_a ? a.row<Number>(fasted_spread_row(i, from_a, a.rows))
+			: b.row<Number>(fasted_spread_row(i - from_a, from_b, b.rows));
 	}
-
-	/* The same of rows of doubles. */
-	__device__ __forceinline__ const double *
-	doubles_row(uint32_t i) const
-	{
-		return i < from_a ? a.doubles_row(fasted_spread_row(i, from_a, a.rows))
-			: b.doubles_row(fasted_spread_row(i - from_a, from_b, b.rows));
-	}
-
-	__host__ __device__ bool doubles() const { return a.doubles; }
 
 	/* Its x.x, where the tables have that. */
 	__device__ __forceinline__ double
@@ -144,10 +132,6 @@ struct SpreadRows
 	}
 #endif
 };
-
-/*
- * Rows as the filters read them: their precision, layout and thresholds.
- */
 
 /* What rows are quantised to. */
 enum class Precision
@@ -286,6 +270,27 @@ struct Unfit
 	/* So few are too high that the join is faster nevertheless. */
 	bool few(uint32_t rows) const { return low == 0 && high <= rows / 64; }
 };
+
+#ifdef __CUDACC__
+/* The sum of a warp's values, the same bits in all lanes. */
+template <class Number>
+__device__ __forceinline__ Number
+warp_sum(Number value)
+{
+	for (int o = 16; o > 0; o /= 2)
+		value += __shfl_xor_sync(0xffffffff, value, o);
+	return value;
+}
+
+/* The largest of a warp's values. */
+__device__ __forceinline__ double
+warp_max(double value)
+{
+	for (int o = 16; o > 0; o /= 2)
+		value = fmax(value, __shfl_xor_sync(0xffffffff, value, o));
+	return value;
+}
+#endif
 
 }								/* namespace fasted */
 

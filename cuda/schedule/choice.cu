@@ -218,8 +218,9 @@ SampleJoin::bytes(const RoundSettings &settings)
 {
 	uint32_t	rows = RowSample::most_rows(settings.dimensions);
 
-	return RowSample::bytes(settings.dimensions, settings.doubles) + FilterRows::bytes(rows, settings.row_bytes)
-		+ FilterRows::bytes(rows / 2, settings.row_bytes)
+	return bytes_of<RowSample>(settings.dimensions, settings.doubles)
+		+ bytes_of<FilterRows>(rows, settings.row_bytes)
+		+ bytes_of<FilterRows>(rows / 2, settings.row_bytes)
 		+ Rounds::bytes(settings.device, kSampleCandidates, false);
 }
 
@@ -245,7 +246,7 @@ SampleJoin::take(const FormRequest &request, cudaStream_t stream)
 SampleJoin::Found
 SampleJoin::join(const std::shared_ptr<Form> &form, double eps, cudaStream_t stream)
 {
-	RoundTotals before = rounds_.totals();
+	FastedStats before = rounds_.totals();
 	JoinTask	task = {};
 	JoinSide   *sides[2] = {&task.a, &task.b};
 	double		n = sample_.table(0).rows;
@@ -328,6 +329,23 @@ FormChooser::projection(const FormRequest &request, cudaStream_t stream)
 	return nullptr;
 }
 
+/* Forms that no set is in any more are used again: to make one takes a millisecond. */
+std::shared_ptr<Form>
+FormChooser::unused_form(FormKind kind, cudaStream_t stream)
+{
+	for (const std::shared_ptr<Form> &form : forms_)
+	{
+		if (form.use_count() > 1)
+			continue;
+		form->project(nullptr);	/* another form may need it */
+		if (form->kind() == kind)
+			return form;
+	}
+	forms_.push_back(std::make_shared<Form>(budget_, kind, settings_.dimensions, directions(),
+											kind.width > 0 ? short_rows(stream) : nullptr));
+	return forms_.back();
+}
+
 /* The form of this kind that is found from the rows, now or before; a short one, or none. */
 std::shared_ptr<Form>
 FormChooser::find(FormKind kind, const FormRequest &request, cudaStream_t stream)
@@ -344,8 +362,7 @@ FormChooser::find(FormKind kind, const FormRequest &request, cudaStream_t stream
 	if (kind.width > 0 && along == nullptr)
 		return nullptr;
 
-	std::shared_ptr<Form> form = pool_.take(budget_, kind, settings_.dimensions, directions(),
-												 kind.width > 0 ? short_rows(stream) : nullptr);
+	std::shared_ptr<Form> form = unused_form(kind, stream);
 
 	form->project(along);
 	form->find(rows_of(request), request.a.content, request.b.content, stream);

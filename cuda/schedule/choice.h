@@ -112,24 +112,21 @@ public:
 	{
 	}
 
-	/* Device memory that it takes: for samples, and for forms that are tried. */
-	static size_t sample_bytes(const RoundSettings &settings)
-	{
-		return SampleJoin::bytes(settings);
-	}
+	/* Device memory that it takes for forms that are tried. */
 	static size_t form_bytes(const RoundSettings &settings)
 	{
 		size_t		directions = settings.direction_bytes;
 
 		return 2 * Form::bytes(settings.dimensions)
-			+ (directions > 0 ? Directions::bytes(settings.dimensions, directions) : 0)
+			+ (directions > 0
+			   ? bytes_of<Directions>(settings.dimensions, directions, settings.cosine) : 0)
 			+ (settings.short_bytes > 0 ? short_bytes(settings) : 0);
 	}
 	static size_t short_bytes(const RoundSettings &settings)
 	{
 		return 3 * Form::bytes(settings.dimensions, true)
-			+ ShortRows::bytes(settings.short_bytes)
-			+ ProjectionFit::bytes(settings.dimensions, settings.short_bytes / 2);
+			+ bytes_of<ShortRows>(settings.short_bytes, cudaStream_t())
+			+ bytes_of<ProjectionFit>(settings.dimensions, settings.short_bytes / 2);
 	}
 
 	/*
@@ -157,6 +154,7 @@ private:
 
 	ShortRows  *short_rows(cudaStream_t stream);
 	std::shared_ptr<const Projection> projection(const FormRequest &request, cudaStream_t stream);
+	std::shared_ptr<Form> unused_form(FormKind kind, cudaStream_t stream);
 	std::shared_ptr<Form> find(FormKind kind, const FormRequest &request, cudaStream_t stream);
 	void		try_short(const FormRequest &request, double full, Choice *choice,
 						  cudaStream_t stream);
@@ -172,7 +170,7 @@ private:
 	std::unique_ptr<ShortRows> short_rows_;
 	std::unique_ptr<ProjectionFit> fit_;
 	std::vector<std::shared_ptr<Projection>> projections_;	/* the first one is the last found */
-	FormPool	pool_;
+	std::vector<std::shared_ptr<Form>> forms_;
 	std::unique_ptr<SampleJoin> sample_;	/* from the first one on */
 	Sampled		sampled_ = {};
 	bool		taken_ = false; /* the sample is of the request in hand */

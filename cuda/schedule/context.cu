@@ -55,8 +55,8 @@ SetShape::bytes(uint64_t rows) const
 	return chunks.bytes_for(rows) + 2 * Budget::rounded(rows * sizeof(uint32_t))
 		+ RowLabels::bytes(rows) + GroupTiles::bytes(rows)
 		+ (cosine ? Budget::rounded(rows * sizeof(double)) : 0)
-		+ (neighbors > 0 ? NeighborLists::bytes(rows, neighbors) : 0)
-		+ FilterRows::bytes(rows, row_bytes, fold_bytes_of(rows))
+		+ (neighbors > 0 ? bytes_of<NeighborLists>(rows, neighbors) : 0)
+		+ bytes_of<FilterRows>(rows, row_bytes, fold_bytes_of(rows))
 		+ Form::bytes(chunks.dimensions, may_be_short);
 }
 
@@ -93,7 +93,7 @@ Context::~Context()
 	rounds.stop();
 	if (upload != nullptr)
 		(void) cudaStreamSynchronize(upload);
-	reading->end();
+	reading->clear();
 }
 
 void
@@ -101,8 +101,8 @@ Context::choose_kernel()
 {
 	settings_.device = device;
 	settings_.dimensions = options.dimensions;
-	settings_.cosine = is_cosine();
-	settings_.doubles = has_doubles();
+	settings_.cosine = options.metric == FASTED_METRIC_COSINE;
+	settings_.doubles = options.element == FASTED_ELEMENT_DOUBLE;
 
 	switch (options.filter)
 	{
@@ -123,9 +123,9 @@ Context::choose_kernel()
 			 kMostDimensionsInt8);
 	if (settings_.criterion == Criterion::kInt8 && options.approximate)
 		fail(FASTED_UNSUPPORTED, "the INT8 filter needs the exact recheck");
-	if (options.approximate && is_cosine())
+	if (options.approximate && settings_.cosine)
 		fail(FASTED_UNSUPPORTED, "cosine distances need the exact recheck");
-	if (options.approximate && has_doubles())
+	if (options.approximate && settings_.doubles)
 		fail(FASTED_UNSUPPORTED, "double precision needs the exact recheck");
 	if (options.approximate && options.filter != FASTED_FILTER_FP64)
 		settings_.criterion = Criterion::kPaper;
@@ -194,14 +194,14 @@ void
 Context::divide_memory(size_t whole)
 {
 	bool		approximate = settings_.criterion == Criterion::kPaper;
-	size_t		sampling = FormChooser::sample_bytes(settings_);
+	size_t		sampling = SampleJoin::bytes(settings_);
 	bool		may_sample = !approximate && sampling <= whole / 16;
 
 	fixed_ = (may_sample ? sampling : 0) + Budget::rounded(sizeof(NearScalars))
-		+ Budget::rounded(kRadiusRoom * sizeof(float)) + OrderHash::bytes();
+		+ Budget::rounded(kRadiusRoom * sizeof(float)) + bytes_of<OrderHash>();
 	if (!approximate)
 	{
-		if (is_cosine() || has_doubles())
+		if (settings_.cosine || settings_.doubles)
 			settings_.direction_bytes = std::min(kDirectionBytes, whole / 64);
 		plan_short_forms(whole, may_sample);
 		fixed_ += FormChooser::form_bytes(settings_);
@@ -224,8 +224,8 @@ Context::divide_memory(size_t whole)
 SetShape
 Context::shape_for(uint64_t expected_rows) const
 {
-	SetShape	shape = {{options.dimensions, 0, has_doubles()}, most_row_bytes_, is_cosine(),
-		settings_.short_bytes > 0, fold_bytes_};
+	SetShape	shape = {{options.dimensions, 0, settings_.doubles}, most_row_bytes_,
+		settings_.cosine, settings_.short_bytes > 0, fold_bytes_};
 	uint64_t	most = std::min<uint64_t>(kChunkBytes, budget.limit / 64);
 	uint64_t	enough = std::max(expected_rows, staging.rows());
 
@@ -254,9 +254,8 @@ Context::list_rows(uint64_t rows, uint32_t k) const
 {
 	uint64_t	a_row = fasted_row_bytes(&options) + most_row_bytes_ + sizeof(RowNorm)
 		+ 6 * sizeof(uint32_t);
-	size_t		bytes = NeighborLists::bytes(rows, k);
 
-	return bytes / a_row + 1;
+	return bytes_of<NeighborLists>(rows, k) / a_row + 1;
 }
 
 void
@@ -344,9 +343,9 @@ Context::choose_form(const FastedProblem &problem, const Set &a, const Set &b)
 	choice = chooser_->choose(request, rounds.stream());
 	if (choice.sampled)
 	{
-		sampled_ = true;
-		sampled_pairs_ += choice.pairs;
-		sampled_candidates_ += choice.candidates;
+		stats_.filter_sampled = true;
+		stats_.sampled_pairs += choice.pairs;
+		stats_.sampled_candidates += choice.candidates;
 	}
 	return choice.form;
 }
@@ -380,20 +379,20 @@ Context::prepare(const FastedProblem &problem, Set &a, Set &b)
 		std::shared_ptr<Form> form = choose_form(problem, a, b);
 		bool		nearest = problem.output == FASTED_OUTPUT_NEAREST;
 
-		b.set_spread(nearest && problem.groups == nullptr);
+		b.filter.set_spread(nearest && problem.groups == nullptr);
 		if (&a != &b)
-			a.set_spread(false);
+			a.filter.set_spread(false);
 		for (Set *set : {&a, &b})
 		{
 			set->take_form(form, stream);
 			if (!nearest)
-				set->set_eps(problem.eps, stream);
+				set->filter.set_eps(problem.eps, stream);
 			if (may_fold(problem, a, b))
-				set->fold(stream);
+				set->filter.fold(stream);
 		}
 		settings_.criterion = criterion_of(form->precision());
 		settings_.row_bytes = form->row_bytes(options.dimensions);
-		filter_width_ = form->kind().width;
+		stats_.filter_dimensions = form->kind().width;
 		rounds.set_filter(settings_.criterion, settings_.row_bytes);
 	}
 	prepare_ended_.record(stream);
@@ -412,6 +411,21 @@ Context::take_groups(const FastedProblem &problem, Set &a, Set &b)
 	if (!self)
 		b.take_groups(problem, 1, rounds.stream());
 	groups_.set(budget, problem);
+}
+
+JoinTask
+Context::task_for(const FastedProblem &problem, const Set &a, const Set &b)
+{
+	JoinTask	task = {};
+
+	task.a = a.side();
+	task.b = b.side();
+	task.eps = problem.eps;
+	task.groups = problem.groups != nullptr ? &groups_ : nullptr;
+	task.slice = problem.slice;
+	task.end_slice = problem.slice + problem.more_slices + 1;
+	task.slices = std::max(1u, problem.slices);
+	return task;
 }
 
 /* What becomes of the pairs. */
@@ -465,10 +479,10 @@ Context::begin_look(const FastedProblem &problem, Set &a, Set &b)
 	launch_usual_rho(look_.task.near, rounds.stream());
 	prepare_timed_ = true;		/* not until the rows have first radii */
 	look_.timed = true;
+	/* where a has few rows, it is not worth it to order both sides by keys */
 	if (!problem.further && wants_first_radii(a.rows(), b.rows(), problem.k))
-		look_.step = problem.groups == nullptr && wants_neighborhoods(a.rows(), b.rows())
-			? LookStep::kKeysOfA
-			: LookStep::kRadii;
+		look_.step = problem.groups == nullptr && a.rows() >= b.rows() / 2
+			? LookStep::kKeysOfA : LookStep::kRadii;
 }
 
 /* Lists, empty or as they are, and what makes radii small before the rounds. */
@@ -485,14 +499,7 @@ Context::begin_nearest(const FastedProblem &problem, Set &a, Set &b)
 	look_.next = look_.good = 0;
 	look_.ordered = false;
 	look_.met = problem.further;
-	look_.task = JoinTask();
-	look_.task.a = a.side();
-	look_.task.b = b.side();
-	look_.task.eps = problem.eps;
-	look_.task.groups = problem.groups != nullptr ? &groups_ : nullptr;
-	look_.task.slice = problem.slice;
-	look_.task.end_slice = problem.slice + problem.more_slices + 1;
-	look_.task.slices = std::max(1u, problem.slices);
+	look_.task = task_for(problem, a, b);
 	look_.step = LookStep::kBegin;
 	if (compared)
 		begin_look(problem, a, b);
@@ -513,7 +520,7 @@ Context::take_near_task()
 	task.near = look_.a->near_task(*look_.b, scalars_.get());
 	task.a = look_.a->side();
 	task.b = look_.b->side();
-	task.a.quantised.thresholds = task.near.thresholds_a;
+	task.a.quantised.thresholds = task.near.a.thresholds;
 }
 
 /*
@@ -535,23 +542,15 @@ NearTask
 Context::looking() const
 {
 	NearTask	task = look_.task.near;
-	size_t		bytes = (size_t) look_.good * task.row_bytes;
 
-	if (!look_.ordered)
-		task.keys_a = task.keys_b = nullptr;
-	if (look_.good == 0)
-		return task;
-	for (RowTable *rows : {&task.a, &task.b})
+	for (NearSide *side : {&task.a, &task.b})
 	{
-		rows->order += look_.good;
-		rows->rows -= look_.good;
+		side->table.order += look_.good;
+		side->table.rows -= look_.good;
+		side->values = (const uint8_t *) side->values + (size_t) look_.good * task.row_bytes;
+		side->norms += look_.good;
+		side->keys = look_.ordered ? side->keys + look_.good : nullptr;
 	}
-	task.values_a = (const uint8_t *) task.values_a + bytes;
-	task.values_b = (const uint8_t *) task.values_b + bytes;
-	task.norms_a += look_.good;
-	task.norms_b += look_.good;
-	task.keys_a += look_.good;
-	task.keys_b += look_.good;
 	return task;
 }
 
@@ -572,7 +571,7 @@ Context::launch_piece(uint32_t rows)
 		bool		of_b = look_.step == LookStep::kKeysOfB;
 
 		launch_cell_keys(near, of_b, first, count,
-						 (of_b ? look_.b : look_.a)->keys() + look_.good, rounds.stream());
+						 (of_b ? look_.b : look_.a)->filter.keys() + look_.good, rounds.stream());
 	}
 	look_.piece.record(rounds.stream());
 	look_.next += count;
@@ -583,9 +582,9 @@ Context::launch_piece(uint32_t rows)
 void
 Context::take_keys()
 {
-	look_.a->order_by_keys(rounds.stream());
+	look_.a->filter.order_by_keys(rounds.stream());
 	if (look_.a != look_.b)
-		look_.b->order_by_keys(rounds.stream());
+		look_.b->filter.order_by_keys(rounds.stream());
 	take_near_task();
 	look_.ordered = true;
 	launch_cells(looking(), rounds.stream());
@@ -600,7 +599,8 @@ Context::begin_second_look()
 	look_.good = rows - rows / kCountParts * kWorstParts;
 	look_.next = 0;
 	look_.step = LookStep::kKeysOfA;
-	check_cuda(cudaMemsetAsync(look_.a->keys(), 0, look_.good * sizeof(uint32_t), rounds.stream()),
+	check_cuda(cudaMemsetAsync(look_.a->filter.keys(), 0, look_.good * sizeof(uint32_t),
+							   rounds.stream()),
 			   "ordering rows");
 }
 
@@ -618,8 +618,7 @@ Context::count_candidates()
 	launch_count(near, stream);
 	if (hits_.size() == 0)
 		hits_.allocate(kCountParts, "allocating room for a sample");
-	check_cuda(cudaMemcpyAsync(hits_.get(), near.scalars->hits, kCountParts * sizeof(uint32_t),
-							   cudaMemcpyDeviceToHost, stream),
+	copy_async(hits_.get(), near.scalars->hits, kCountParts, cudaMemcpyDeviceToHost, stream,
 			   "counting candidates of a sample");
 	look_.piece.record(stream);
 }
@@ -628,9 +627,9 @@ Context::count_candidates()
 void
 Context::order_as_before()
 {
-	look_.b->set_spread(true);
+	look_.b->filter.set_spread(true);
 	if (look_.a != look_.b)
-		look_.a->set_spread(false);
+		look_.a->filter.set_spread(false);
 	look_.b->take_form(look_.form, rounds.stream());
 	look_.a->take_form(look_.form, rounds.stream());
 	take_near_task();
@@ -679,7 +678,7 @@ Context::begin_near_rounds(uint32_t first)
 bool
 Context::look_further()
 {
-	uint32_t	a = look_.task.near.a.rows;
+	uint32_t	a = look_.task.near.a.table.rows;
 	CandidateCounts candidates = all_candidates(a);
 
 	if (look_.step != LookStep::kBegin && !look_.piece.done("looking for near rows"))
@@ -688,7 +687,7 @@ Context::look_further()
 	{
 		case LookStep::kKeysOfA:
 		case LookStep::kKeysOfB:
-			if (launch_piece(look_.step == LookStep::kKeysOfA ? a - look_.good : look_.task.near.b.rows))
+			if (launch_piece(look_.step == LookStep::kKeysOfA ? a - look_.good : look_.task.near.b.table.rows))
 				return false;
 			look_.next = 0;
 			if (look_.step == LookStep::kKeysOfA && look_.a != look_.b)
@@ -763,7 +762,6 @@ Context::begin_further_rounds()
 void
 Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 {
-	JoinTask	task = {};
 	bool		self = &a == &b;
 
 	joins_++;
@@ -779,14 +777,10 @@ Context::begin_join(const FastedProblem &problem, Set &a, Set &b)
 	look_.form.reset();
 	if (a.rows() > 0 && b.rows() > 0 && (!self || a.rows() > 1))
 		prepare(problem, a, b);
-	task.a = a.side();
-	task.b = b.side();
-	task.groups = problem.groups != nullptr ? &groups_ : nullptr;
+
+	JoinTask	task = task_for(problem, a, b);
+
 	task.self = self;
-	task.eps = problem.eps;
-	task.slice = problem.slice;
-	task.end_slice = problem.slice + problem.more_slices + 1;
-	task.slices = std::max(1u, problem.slices);
 	begin_output(problem, a, b, &task);
 	note_order(task, a, b);
 	rounds.begin(task, rounds.stream());
@@ -799,10 +793,10 @@ Context::note_order(const JoinTask &task, const Set &a, const Set &b)
 {
 	bool		folded = task.a.quantised.folded_a != nullptr && task.b.quantised.folded_b != nullptr;
 	uint64_t	more = 2 * (uint64_t) settings_.row_bytes + folded;
-	decltype(hashed_) these = {a.content(), a.orders(), b.content(), b.orders(),
+	decltype(hashed_) these = {a.content(), a.filter.orders(), b.content(), b.filter.orders(),
 		task.a.table.rows, task.b.table.rows, more};
 
-	join_order_ = 0;
+	stats_.join_order = 0;
 	if (task.slices <= 1)
 		return;
 	if (!order_hash_)
@@ -810,8 +804,8 @@ Context::note_order(const JoinTask &task, const Set &a, const Set &b)
 	if (these != hashed_)
 		hash_ = order_hash_.of(task.a.table, task.b.table, more, rounds.stream());
 	hashed_ = these;
-	join_order_ = hash_;
-	orders_ = fasted_mix_order(orders_, join_order_);
+	stats_.join_order = hash_;
+	stats_.order_hash = fasted_mix_order(stats_.order_hash, stats_.join_order);
 }
 
 void
@@ -830,15 +824,15 @@ Context::note_prepare_time()
 {
 	if (prepare_timed_ || !prepare_ended_.done("quantising rows"))
 		return;
-	prepare_seconds_ += prepare_ended_.seconds_since(prepare_begun_);
+	stats_.prepare_seconds += prepare_ended_.seconds_since(prepare_begun_);
 	prepare_timed_ = true;
 }
 
 void
 Context::stats(FastedStats *stats) const
 {
-	const RoundTotals &totals = rounds.totals();
-
+	*stats = stats_;
+	fasted_add_stats(stats, &rounds.totals());
 	snprintf(stats->engine, sizeof(stats->engine), "cuda");
 	snprintf(stats->device, sizeof(stats->device), "%s", device.name);
 	snprintf(stats->kernel, sizeof(stats->kernel), "%s%s, sm_%d",
@@ -848,23 +842,8 @@ Context::stats(FastedStats *stats) const
 			 settings_.criterion == Criterion::kFp64 ? "fp64"
 			 : settings_.criterion == Criterion::kInt8 ? "int8" : "fp16");
 	stats->dimensions = options.dimensions;
-	stats->filter_dimensions = filter_width_;
-	stats->order_hash = orders_;
-	stats->join_order = join_order_;
-	stats->filter_sampled = sampled_;
-	stats->sampled_pairs = sampled_pairs_;
-	stats->sampled_candidates = sampled_candidates_;
-	stats->units_total = totals.units_total;
-	stats->units_done = totals.units_done;
-	stats->candidates = totals.candidates;
-	stats->pairs = totals.pairs;
-	stats->redone_units = totals.redone_units;
 	stats->host_bytes = staging.bytes() + rounds.pinned_bytes();
 	stats->device_bytes = budget.peak;
-	stats->prepare_seconds = prepare_seconds_;
-	stats->filter_seconds = totals.filter_seconds;
-	stats->refine_seconds = totals.refine_seconds;
-	stats->device_seconds = totals.device_seconds;
 }
 
 }								/* namespace fasted */

@@ -18,47 +18,16 @@
 #include <memory>
 #include <vector>
 
-#include "nearest/neighbor_lists.h"
 #include "schedule/choice.h"
 
 namespace fasted
 {
 
 /*
- * Small page-locked buffers through which rows go to the device.
- *
- * The caller fills one while others are on their way.  Sets share them; one that is
- * being filled belongs to its set.  Other devices may read it, too.
+ * What a context reads of other contexts' buffers: an event for each buffer's readers.  They
+ * are its device's, and go with the context, whose stream has come to rest then.
  */
-
-/*
- * What a context reads of other contexts' buffers: an event for each buffer.  They are
- * its device's, and go with the context, whose stream has come to rest then.
- */
-class Reading
-{
-public:
-	Event &event_of(const void *buffer) { return events_[buffer]; }
-
-	/* An error is that device's own: its next call tells. */
-	void wait(const void *buffer)
-	{
-		auto		found = events_.find(buffer);
-
-		if (found != events_.end() && !found->second.settle())
-			(void) cudaGetLastError();
-	}
-	bool done(const void *buffer)
-	{
-		auto		found = events_.find(buffer);
-
-		return found == events_.end() || found->second.is_over();
-	}
-	void end() { events_.clear(); }
-
-private:
-	std::map<const void *, Event> events_;
-};
+using Reading = std::map<const class Readers *, Event>;
 
 /* Other contexts that read a buffer. */
 class Readers
@@ -67,7 +36,7 @@ public:
 	/* The last copy in this stream is from here. */
 	void note(const std::shared_ptr<Reading> &reading, cudaStream_t stream)
 	{
-		reading->event_of(this).record(stream);
+		(*reading)[this].record(stream);
 		if (std::find(readings_.begin(), readings_.end(), reading) == readings_.end())
 			readings_.push_back(reading);
 	}
@@ -75,15 +44,19 @@ public:
 	{
 		for (const std::shared_ptr<Reading> &reading : readings_)
 		{
-			if (!reading->done(this))
+			if (!(*reading)[this].is_over())
 				return false;
 		}
 		return true;
 	}
 	void wait()
 	{
+		/* An error is that device's own: its next call tells. */
 		for (const std::shared_ptr<Reading> &reading : readings_)
-			reading->wait(this);
+		{
+			if (!(*reading)[this].settle())
+				(void) cudaGetLastError();
+		}
 		readings_.clear();
 	}
 
@@ -100,6 +73,12 @@ struct StagingBuffer
 	uint64_t	turn = 0;		/* when it was given back */
 };
 
+/*
+ * Small page-locked buffers through which rows go to the device.
+ *
+ * The caller fills one while others are on their way.  Sets share them; one that is
+ * being filled belongs to its set.  Other devices may read it, too.
+ */
 class Staging
 {
 public:
@@ -195,9 +174,6 @@ public:
 	bool		fits(const uint64_t *rows, int nsets) const;
 	void		stats(FastedStats *stats) const;
 
-	bool is_cosine() const { return options.metric == FASTED_METRIC_COSINE; }
-	bool has_doubles() const { return options.element == FASTED_ELEMENT_DOUBLE; }
-
 	/* Lists of k for so many rows take at most the memory of so many rows. */
 	uint64_t	list_rows(uint64_t rows, uint32_t k) const;
 
@@ -244,6 +220,7 @@ private:
 	bool		may_fold(const FastedProblem &problem, const Set &a, const Set &b) const;
 	void		plan_short_forms(size_t whole, bool may_sample);
 	void		allocate_rounds(const FastedProblem &problem, const Set &a, const Set &b);
+	JoinTask	task_for(const FastedProblem &problem, const Set &a, const Set &b);
 	void		begin_output(const FastedProblem &problem, Set &a, Set &b, JoinTask *task);
 	void		prepare(const FastedProblem &problem, Set &a, Set &b);
 	void		note_order(const JoinTask &task, const Set &a, const Set &b);
@@ -260,8 +237,6 @@ private:
 	OrderHash	order_hash_;
 	std::array<uint64_t, 7> hashed_ = {};	/* what that was made of last */
 	uint64_t	hash_ = 0;
-	uint64_t	orders_ = 0;	/* of all joins in slices */
-	uint64_t	join_order_ = 0;	/* of the last one, if it is of slices */
 	uint32_t	fold_bytes_ = 0;	/* of a row that thresholds may be folded into; 0: none */
 	uint64_t	candidates_ = 0;	/* room for them, at most */
 	size_t		room_ = 0;		/* bytes for rows */
@@ -273,14 +248,10 @@ private:
 	std::unique_ptr<FormChooser> chooser_;
 	GroupTiles	groups_;		/* of the join in hand */
 
-	uint32_t	filter_width_ = 0;	/* numbers of a short row; 0: the last form is full */
-	bool		sampled_ = false;
-	uint64_t	sampled_candidates_ = 0;
-	uint64_t	sampled_pairs_ = 0;
+	FastedStats stats_ = {};	/* but for what rounds tell */
 	Event		prepare_begun_;
 	Event		prepare_ended_;
 	bool		prepare_timed_ = true;
-	double		prepare_seconds_ = 0;
 
 	/* Nearest rows: what comes before the rounds, step by step. */
 	enum class LookStep
@@ -340,7 +311,6 @@ private:
  * next, or straight from the caller's memory, if that was lent.  All of that is in
  * the context's stream for uploads, beside a join of other sets.
  */
-
 class Set
 {
 public:
@@ -371,15 +341,11 @@ public:
 	bool is_sealed() const { return sealed_; }
 	uint32_t rows() const { return store_.rows; }
 	uint64_t content() const { return content_; }
-	uint64_t orders() const { return filter_.orders(); }
 	size_t bytes_granted() const { return shape_.bytes(granted_); }
-	FormedRows formed_rows() const { return {table(), content_, filter_.form()}; }
+	FormedRows formed_rows() const { return {table(), content_, filter.form()}; }
 	void		wait_for_rows(cudaStream_t stream) const;
 	void		take_form(const std::shared_ptr<Form> &form, cudaStream_t stream);
 	void		take_paper_form(cudaStream_t stream);
-	void		set_eps(double eps, cudaStream_t stream) { filter_.set_eps(eps, stream); }
-	void		fold(cudaStream_t stream) { filter_.fold(stream); }
-	void		set_spread(bool spread) { filter_.set_spread(spread); }
 	JoinSide	side() const;
 
 	/* The side 0 or 1 of groups whose rows stay together from here on; null: none do. */
@@ -393,14 +359,12 @@ public:
 	void		take_ranks(const uint32_t *ranks, cudaStream_t stream);
 	NearTask	near_task(Set &b, NearScalars *scalars);
 
-	/* Rows for whoever has written keys of their places: orders them by these. */
-	uint32_t   *keys() { return filter_.keys(); }
-	void		order_by_keys(cudaStream_t stream) { filter_.order_by_keys(stream); }
-
 	/* Radii are good: orders rows by them, and empties the lists. */
 	void		order_by_radii(const NearTask &task, cudaStream_t stream);
-	NeighborLists &lists() { return lists_; }
 	const uint32_t *counts() const { return counts_.get(); }
+
+	FilterRows	filter;
+	NeighborLists lists;
 
 private:
 	RowTable table() const
@@ -410,10 +374,14 @@ private:
 		table.squares = shape_.cosine ? squares_.get() : nullptr;
 		return table;
 	}
+	NearSide	near_side(uint32_t *thresholds) const;
+
+	/* Rows that arrays beside the rows are allocated for. */
+	uint64_t room() const { return std::max<uint64_t>(store_.rows, options_.most_rows); }
 	void		check_open() const;
 	void		drop_buffer();
 	uint64_t	grow(uint64_t count);
-	void		send(const float *rows, size_t nrows);
+	void		send(const float *rows, size_t nrows, cudaMemcpyKind kind, const char *doing);
 	void		allocate_for(uint64_t rows);
 
 	Context	   &context_;
@@ -428,10 +396,8 @@ private:
 	bool		locked_ = false;	/* by this set */
 
 	RowStore	store_;
-	FilterRows	filter_;
 	RowLabels	labels_;
 	DeviceArray<uint32_t> counts_;
-	NeighborLists lists_;
 	DeviceArray<uint32_t> ranks_;	/* as a neighbour */
 	bool		ranked_ = false;	/* it has them in the join at hand */
 	DeviceArray<double> squares_;	/* cosine */

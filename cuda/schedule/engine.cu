@@ -16,22 +16,30 @@
 #include <cstdio>
 #include <cstring>
 #include <list>
-#include <memory>
 #include <new>
 #include <type_traits>
 
 #include "schedule/context.h"
 
-struct FastedSet
+struct FastedSet : fasted::Set
 {
-	FastedContext *context;
-	std::unique_ptr<fasted::Set> set;
+	FastedContext *owner;
+
+	FastedSet(FastedContext *owner_, fasted::Context &context, const FastedSetOptions &options)
+		: Set(context, options), owner(owner_)
+	{
+	}
 };
 
-struct FastedJoin
+struct FastedJoin : fasted::Join
 {
-	FastedContext *context;
-	std::unique_ptr<fasted::Join> join;
+	FastedContext *owner;
+
+	FastedJoin(FastedContext *owner_, fasted::Context &context, const FastedProblem &problem,
+			   fasted::Set &a, fasted::Set &b)
+		: Join(context, problem, a, b), owner(owner_)
+	{
+	}
 };
 
 /* A failure is the whole context's: after it nothing but closing goes on. */
@@ -40,10 +48,8 @@ struct FastedContext
 	fasted::Context *context;	/* null: it could not be opened */
 	std::list<FastedSet> sets;
 	std::list<FastedJoin> joins;	/* one at most */
-	FastedStatus failed;		/* FASTED_OK until something did */
-	bool		sticky;
+	fasted::Failure failure;	/* its status is FASTED_OK until something failed */
 	int			ordinal;		/* of the device; -1: none yet */
-	char		error[fasted::kTextBytes];
 	pid_t		process;
 };
 
@@ -72,8 +78,6 @@ private:
 /* The process that uses CUDA; a child of it cannot. */
 std::atomic<pid_t> cuda_process{0};
 
-char		open_error[kTextBytes];
-
 void
 enter_cuda()
 {
@@ -86,37 +90,41 @@ enter_cuda()
 			 "not work in it. Use a new process.");
 }
 
-/* Runs body; turns whatever it throws into a status and a text.  A body without a status is OK. */
+/*
+ * Runs body, and turns whatever it throws into a failure.  Returns its status; that of a body
+ * which returns nothing is FASTED_OK, and false becomes FASTED_FULL.
+ */
 template <class Body>
 FastedStatus
-guarded(char *error, size_t size, bool *sticky, const Body &body) noexcept
+guarded(Failure *failure, const Body &body) noexcept
 {
+	using Result = decltype(body());
+
 	try
 	{
-		if constexpr (!std::is_void_v<decltype(body())>)
+		if constexpr (std::is_same_v<Result, FastedStatus>)
 			return body();
+		else if constexpr (std::is_same_v<Result, bool>)
+			return body() ? FASTED_OK : FASTED_FULL;
 		else
 		{
 			body();
 			return FASTED_OK;
 		}
 	}
-	catch (const Failure &failure)
+	catch (const Failure &thrown)
 	{
-		snprintf(error, size, "%s", failure.text);
-		*sticky = failure.sticky;
-		return failure.status;
+		*failure = thrown;
 	}
 	catch (const std::bad_alloc &)
 	{
-		snprintf(error, size, "out of memory");
-		return FASTED_OUT_OF_MEMORY;
+		*failure = {FASTED_OUT_OF_MEMORY, false, "out of memory"};
 	}
 	catch (...)
 	{
-		snprintf(error, size, "an unexpected exception in the CUDA engine");
-		return FASTED_INTERNAL;
+		*failure = {FASTED_INTERNAL, false, "an unexpected exception in the CUDA engine"};
 	}
+	return failure->status;
 }
 
 /* The same for an entry that works in a context. */
@@ -126,24 +134,37 @@ enter(FastedContext *context, const Body &body) noexcept
 {
 	SignalsBlocked blocked;
 
-	if (context->failed != FASTED_OK)
-		return context->failed;
+	if (FASTED_FAILED(context->failure.status))
+		return context->failure.status;
 
-	FastedStatus status = guarded(context->error, sizeof(context->error), &context->sticky, [&]
+	FastedStatus status = guarded(&context->failure, [&]
 	{
 		enter_cuda();
 		check_cuda(cudaSetDevice(context->ordinal), "choosing the device");
 		return body();
 	});
 
-	if (FASTED_FAILED(status))
-	{
-		context->failed = status;
-		if (context->sticky)
-			note_lost(context->ordinal);
-	}
+	if (FASTED_FAILED(status) && context->failure.sticky)
+		note_lost(context->ordinal);
 	return status;
 }
+
+/* An entry of the table: runs this method of a set or of a join, with the entry's arguments. */
+template <auto kMethod>
+struct Entry;
+
+template <class Object, class Result, class... Args, Result (Object::*kMethod)(Args...)>
+struct Entry<kMethod>
+{
+	using Handle = std::conditional_t<std::is_same_v<Object, Set>, FastedSet, FastedJoin>;
+
+	static FastedStatus call(Handle *handle, Args... args)
+	{
+		Object	   &object = *handle;
+
+		return enter(handle->owner, [&] { return (object.*kMethod)(args...); });
+	}
+};
 
 /*
  * The same for an entry that only gives something back: after a failure too.  In a
@@ -154,24 +175,17 @@ bool
 give_back(FastedContext *context, const Body &body) noexcept
 {
 	SignalsBlocked blocked;
-	bool		ignored = false;
-	char		text[kTextBytes];
+	Failure		ignored;
 
 	if (context->process != getpid())
 		return false;
-	guarded(text, sizeof(text), &ignored, [&]
+	guarded(&ignored, [&]
 	{
 		if (context->ordinal >= 0)
 			(void) cudaSetDevice(context->ordinal);
 		body();
 	});
 	return true;
-}
-
-FastedStatus
-or_full(bool done)
-{
-	return done ? FASTED_OK : FASTED_FULL;
 }
 
 /* Takes an element out of its list. */
@@ -185,13 +199,11 @@ take_out(std::list<Element> &list, const Element *element)
 /* The same for an entry that asks about GPUs, without a context. */
 template <class Body>
 FastedStatus
-ask(char (&text)[kTextBytes], const Body &body) noexcept
+ask(Failure *failure, const Body &body) noexcept
 {
 	SignalsBlocked blocked;
-	bool		sticky = false;
 
-	text[0] = '\0';
-	return guarded(text, sizeof(text), &sticky, [&]
+	return guarded(failure, [&]
 	{
 		enter_cuda();
 		body();
@@ -201,33 +213,33 @@ ask(char (&text)[kTextBytes], const Body &body) noexcept
 FastedStatus
 engine_probe(const char *devices, char *reason, size_t size)
 {
-	char		text[kTextBytes];
-	FastedStatus status = ask(text, [&] { find_device(devices); });
+	Failure		failure;
+	FastedStatus status = ask(&failure, [&] { find_device(devices); });
 
 	if (status == FASTED_OK)
 		return status;
 	if (reason != nullptr && size > 0)
-		snprintf(reason, size, "%s", text);
+		snprintf(reason, size, "%s", failure.text);
 	return status == FASTED_UNKNOWN_DEVICE ? status : FASTED_NO_DEVICE;
 }
 
 int
 engine_devices(const char *devices, char (*names)[FASTED_DEVICE_NAME], int most)
 {
-	char		text[kTextBytes];
+	Failure		ignored;
 	int			count = 0;
 
-	ask(text, [&] { count = list_alike(devices, names, most); });
+	ask(&ignored, [&] { count = list_alike(devices, names, most); });
 	return count;
 }
 
 bool
 engine_describe(int ordinal, char *description, size_t size)
 {
-	char		text[kTextBytes];
+	Failure		ignored;
 	bool		found = false;
 
-	ask(text, [&] { found = describe_device(ordinal, description, size); });
+	ask(&ignored, [&] { found = describe_device(ordinal, description, size); });
 	return found;
 }
 
@@ -240,15 +252,12 @@ engine_open(const FastedOptions *options, FastedContext **result)
 
 	*result = context;
 	if (context == nullptr)
-	{
-		snprintf(open_error, sizeof(open_error), "out of memory");
 		return FASTED_OUT_OF_MEMORY;
-	}
 	/* the caller's strings need not live on */
 	kept.devices = kept.kernel = nullptr;
 	context->process = getpid();
 	context->ordinal = -1;
-	context->failed = guarded(context->error, sizeof(context->error), &context->sticky, [&]
+	guarded(&context->failure, [&]
 	{
 		enter_cuda();
 		if (options->dimensions < 1 || options->dimensions > FASTED_MAX_DIMENSIONS)
@@ -262,9 +271,9 @@ engine_open(const FastedOptions *options, FastedContext **result)
 		context->ordinal = device.ordinal;
 		context->context = new Context(kept, device);
 	});
-	if (context->sticky && context->ordinal >= 0)
+	if (context->failure.sticky && context->ordinal >= 0)
 		note_lost(context->ordinal);
-	return context->failed;
+	return context->failure.status;
 }
 
 void
@@ -280,7 +289,7 @@ engine_stats(const FastedContext *context, FastedStats *stats)
 const char *
 engine_last_error(const FastedContext *context)
 {
-	return context != nullptr ? context->error : open_error;
+	return context != nullptr ? context->failure.text : "out of memory";
 }
 
 /* A forked child loses some memory, which is better than to touch the device. */
@@ -313,12 +322,11 @@ engine_fits(const FastedContext *context, const uint64_t *rows, int nsets)
 {
 	SignalsBlocked blocked;
 	bool		fits = false;
-	bool		ignored = false;
-	char		text[kTextBytes];
+	Failure		ignored;
 
 	if (context->context == nullptr || context->process != getpid())
 		return false;
-	guarded(text, sizeof(text), &ignored, [&]
+	guarded(&ignored, [&]
 	{
 		check_cuda(cudaSetDevice(context->ordinal), "choosing the device");
 		fits = context->context->fits(rows, nsets);
@@ -332,29 +340,14 @@ engine_set_open(FastedContext *context, const FastedSetOptions *options, FastedS
 	*set = nullptr;
 	return enter(context, [&]
 	{
-		std::unique_ptr<Set> opened(new Set(*context->context, *options));
-
-		context->sets.push_back({context, std::move(opened)});
-		*set = &context->sets.back();
+		*set = &context->sets.emplace_back(context, *context->context, *options);
 	});
-}
-
-FastedStatus
-engine_stage(FastedSet *set, float **rows, size_t *capacity)
-{
-	return enter(set->context, [&] { return or_full(set->set->stage(rows, capacity)); });
-}
-
-FastedStatus
-engine_commit(FastedSet *set, size_t nrows)
-{
-	return enter(set->context, [&] { set->set->commit(nrows); });
 }
 
 FastedStatus
 engine_take_staged(FastedSet *set, const FastedSet *from, size_t nrows)
 {
-	return enter(set->context, [&] { return or_full(set->set->take_staged(*from->set, nrows)); });
+	return enter(set->owner, [&] { return set->take_staged(*from, nrows); });
 }
 
 bool
@@ -362,7 +355,7 @@ engine_lend(FastedSet *set, void *memory, size_t bytes)
 {
 	bool		lent = false;
 
-	enter(set->context, [&] { lent = set->set->lend(memory, bytes); });
+	enter(set->owner, [&] { lent = set->lend(memory, bytes); });
 	return lent;
 }
 
@@ -370,49 +363,25 @@ engine_lend(FastedSet *set, void *memory, size_t bytes)
 void
 engine_withdraw(FastedSet *set)
 {
-	give_back(set->context, [&] { set->set->withdraw(); });
+	give_back(set->owner, [&] { set->withdraw(); });
 }
 
 FastedStatus
 engine_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 {
 	*taken = 0;
-	return enter(set->context, [&]
+	return enter(set->owner, [&]
 	{
-		*taken = set->set->put(rows, nrows);
-		return or_full(*taken > 0);
+		*taken = set->put(rows, nrows);
+		return *taken > 0;
 	});
-}
-
-FastedStatus
-engine_settle(FastedSet *set, bool all)
-{
-	return enter(set->context, [&] { set->set->settle(all); });
-}
-
-FastedStatus
-engine_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows)
-{
-	return enter(set->context, [&] { set->set->read_back(first_row, nrows, rows); });
-}
-
-FastedStatus
-engine_seal(FastedSet *set)
-{
-	return enter(set->context, [&] { set->set->seal(); });
-}
-
-FastedStatus
-engine_set_reset(FastedSet *set, uint64_t first_row)
-{
-	return enter(set->context, [&] { set->set->reset(first_row); });
 }
 
 void
 engine_set_close(FastedSet *set)
 {
 	if (set != nullptr)
-		give_back(set->context, [&] { take_out(set->context->sets, set); });
+		give_back(set->owner, [&] { take_out(set->owner->sets, set); });
 }
 
 FastedStatus
@@ -422,17 +391,8 @@ engine_join_open(FastedContext *context, const FastedProblem *problem, FastedSet
 	*join = nullptr;
 	return enter(context, [&]
 	{
-		std::unique_ptr<Join> opened(new Join(*context->context, *problem, *a->set, *b->set));
-
-		context->joins.push_back({context, std::move(opened)});
-		*join = &context->joins.back();
+		*join = &context->joins.emplace_back(context, *context->context, *problem, *a, *b);
 	});
-}
-
-FastedStatus
-engine_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
-{
-	return enter(join->context, [&] { return join->join->next(timeout_ms, batch); });
 }
 
 /*
@@ -446,25 +406,9 @@ engine_pause(FastedJoin *join)
 }
 
 FastedStatus
-engine_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_t *counts)
-{
-	return enter(join->context, [&] { join->join->counts(side, first_row, nrows, counts); });
-}
-
-FastedStatus
-engine_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *lengths,
-			   FastedNeighbor *neighbors)
-{
-	return enter(join->context, [&] { join->join->nearest(first_row, nrows, lengths, neighbors); });
-}
-
-FastedStatus
 engine_add_lists(FastedJoin *join, const FastedJoin *from, uint64_t first_row, size_t nrows)
 {
-	return enter(join->context, [&]
-	{
-		return or_full(join->join->add_lists(*from->join, first_row, nrows));
-	});
+	return enter(join->owner, [&] { return join->add_lists(*from, first_row, nrows); });
 }
 
 uint64_t
@@ -476,14 +420,14 @@ engine_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
 FastedStatus
 engine_copy_rows(FastedSet *set, const FastedSet *from, uint64_t first, size_t nrows)
 {
-	return enter(set->context, [&] { set->set->copy_rows(*from->set, first, nrows); });
+	return enter(set->owner, [&] { set->copy_rows(*from, first, nrows); });
 }
 
 void
 engine_join_close(FastedJoin *join)
 {
 	if (join != nullptr)
-		give_back(join->context, [&] { take_out(join->context->joins, join); });
+		give_back(join->owner, [&] { take_out(join->owner->joins, join); });
 }
 
 const FastedEngine cuda_engine = {
@@ -498,22 +442,22 @@ const FastedEngine cuda_engine = {
 	engine_close,
 	engine_fits,
 	engine_set_open,
-	engine_stage,
-	engine_commit,
+	Entry<&Set::stage>::call,
+	Entry<&Set::commit>::call,
 	engine_take_staged,
 	engine_lend,
 	engine_withdraw,
 	engine_put,
-	engine_settle,
-	engine_read_back,
-	engine_seal,
-	engine_set_reset,
+	Entry<&Set::settle>::call,
+	Entry<&Set::read_back>::call,
+	Entry<&Set::seal>::call,
+	Entry<&Set::reset>::call,
 	engine_set_close,
 	engine_join_open,
-	engine_next,
+	Entry<&Join::next>::call,
 	engine_pause,
-	engine_counts,
-	engine_nearest,
+	Entry<&Join::counts>::call,
+	Entry<&Join::nearest>::call,
 	engine_add_lists,
 	engine_list_rows,
 	nullptr,					/* width */

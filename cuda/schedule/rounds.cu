@@ -25,42 +25,11 @@ const T *
 send(Budget &budget, const std::vector<T> &from, DeviceArray<T> &to, cudaStream_t stream)
 {
 	to.make_room(budget, from.size(), "allocating device memory for tiles");
-	check_cuda(cudaMemcpyAsync(to.get(), from.data(), from.size() * sizeof(T),
-							   cudaMemcpyHostToDevice, stream),
-			   "copying the places of tiles");
 	/* pageable memory need not have been read before */
-	check_cuda(cudaStreamSynchronize(stream), "copying the places of tiles");
+	copy_and_wait(to.get(), from.data(), from.size(), cudaMemcpyHostToDevice, stream,
+				  "copying the places of tiles");
 	return to.get();
 }
-
-}								/* namespace */
-
-size_t
-GroupTiles::bytes(uint64_t rows)
-{
-	uint64_t	tiles = rows / kLeastTile + 2;
-
-	return Budget::rounded(tiles * sizeof(FastedSpan))
-		+ Budget::rounded(tiles * sizeof(FastedStripe));
-}
-
-void
-GroupTiles::find(TileOrder *order, cudaStream_t stream)
-{
-	std::vector<FastedSpan> spans(order->tiles_m());
-	std::vector<FastedStripe> stripes(order->tiles_n() + 1);
-
-	fasted_find_spans(groups_, ngroups_, 0, order->triangle, order->tile_m, spans.data(),
-					  order->tiles_m());
-	order->groups.nstripes = order->tiles_n();
-	order->groups.count = fasted_find_stripes(spans.data(), order->tiles_m(), order->tile_n,
-											  stripes.data(), order->tiles_n());
-	order->groups.spans = send(*budget_, spans, spans_, stream);
-	order->groups.stripes = send(*budget_, stripes, stripes_, stream);
-}
-
-namespace
-{
 
 /* How long a round should take: close and cancel wait for two at most. */
 constexpr double kRoundSeconds = 0.016;
@@ -136,6 +105,30 @@ part_of(uint64_t all, uint32_t i, uint32_t n)
 
 }								/* namespace */
 
+size_t
+GroupTiles::bytes(uint64_t rows)
+{
+	uint64_t	tiles = rows / kLeastTile + 2;
+
+	return Budget::rounded(tiles * sizeof(FastedSpan))
+		+ Budget::rounded(tiles * sizeof(FastedStripe));
+}
+
+void
+GroupTiles::find(TileOrder *order, cudaStream_t stream)
+{
+	std::vector<FastedSpan> spans(order->tiles_m());
+	std::vector<FastedStripe> stripes(order->tiles_n() + 1);
+
+	fasted_find_spans(groups_, ngroups_, 0, order->triangle, order->tile_m, spans.data(),
+					  order->tiles_m());
+	order->groups.nstripes = order->tiles_n();
+	order->groups.count = fasted_find_stripes(spans.data(), order->tiles_m(), order->tile_n,
+											  stripes.data(), order->tiles_n());
+	order->groups.spans = send(*budget_, spans, spans_, stream);
+	order->groups.stripes = send(*budget_, stripes, stripes_, stream);
+}
+
 Rounds::~Rounds()
 {
 	stop();
@@ -210,9 +203,6 @@ Rounds::allocate_work(Budget &budget, size_t candidates)
 	uint32_t	shift = settings_.dimensions >= kLongRows ? kSmallChunkShift : kLargeChunkShift;
 	uint32_t	list = settings_.device.multiprocessors * kVoidedPerMultiprocessor;
 
-	pairs_.release();
-	squares_.release();
-	counts_.release();
 	for (Slot &slot : slots_)
 		slot.pairs.release();
 	pairs_.allocate(budget, candidates, doing);
@@ -242,10 +232,7 @@ void
 Rounds::allocate_results(Budget &budget, size_t candidates)
 {
 	for (Slot &slot : slots_)
-	{
-		slot.pairs.release();
 		slot.pairs.allocate(budget, candidates, "allocating device memory for results");
-	}
 	for (Piece &piece : pieces_)
 		piece.pairs.allocate(std::min(kPiecePairs, candidates), "allocating room for results");
 }
@@ -314,8 +301,7 @@ Rounds::begin(const JoinTask &task, cudaStream_t after)
 	*host_state_.get() = first_state(first_item_, first_item_ + items_, plan_items(budget_));
 	ready.record(after);
 	check_cuda(cudaStreamWaitEvent(compute_, ready, 0), "waiting for rows");
-	check_cuda(cudaMemcpyAsync(state_.get(), host_state_.get(), sizeof(WorkState),
-							   cudaMemcpyHostToDevice, compute_),
+	copy_async(state_.get(), host_state_.get(), 1, cudaMemcpyHostToDevice, compute_,
 			   "setting up the work queue");
 }
 
@@ -387,10 +373,9 @@ void
 Rounds::launch(int slot)
 {
 	Slot	   &s = slots_[slot];
-	RefineParams refine = {task_.a.table, task_.b.table, task_.a.first_row, task_.b.first_row,
-		task_.self, task_.eps, candidates_, task_.keep_pairs ? s.pairs.get() : nullptr,
-		task_.a.counts, task_.b.counts, task_.a.labels, task_.b.labels, connecting(slot),
-		task_.near.table.radii, task_.near.self, task_.near.either};
+	RefineParams refine = {task_.a, task_.b, task_.self, task_.eps, candidates_,
+		task_.keep_pairs ? s.pairs.get() : nullptr, connecting(slot), task_.near.table.radii,
+		task_.near.self, task_.near.either};
 	bool		nearest = task_.near.table.lists != nullptr;
 
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, candidates_.chunks * sizeof(uint32_t),
@@ -449,9 +434,8 @@ Rounds::finish_launch(int slot)
 
 	launch_advance(candidates_, task_.a.overflow, task_.b.overflow, plan_items(budget_),
 				   reports_.get() + slot, compute_);
-	check_cuda(cudaMemcpyAsync(host_reports_.get() + slot, reports_.get() + slot,
-							   sizeof(RoundReport), cudaMemcpyDeviceToHost, compute_),
-			   "reading a report");
+	copy_async(host_reports_.get() + slot, reports_.get() + slot, 1, cudaMemcpyDeviceToHost,
+			   compute_, "reading a report");
 	s.ended.record(compute_);
 	s.phase = Phase::kRunning;
 	launched_++;
@@ -525,10 +509,8 @@ Rounds::drain(int slot)
 
 		piece.count = std::min(s.count - s.copied, piece.pairs.size());
 		piece.slot = slot;
-		check_cuda(cudaMemcpyAsync(piece.pairs.get(), s.pairs.get() + s.copied,
-								   piece.count * sizeof(FastedPair),
-								   cudaMemcpyDeviceToHost, copy_),
-				   "copying results to the host");
+		copy_async(piece.pairs.get(), s.pairs.get() + s.copied, piece.count,
+				   cudaMemcpyDeviceToHost, copy_, "copying results to the host");
 		piece.arrived.record(copy_);
 		s.copied += piece.count;
 		piece.last = s.copied == s.count;

@@ -14,15 +14,12 @@
 #define FASTED_CUDA_ROUNDS_H
 
 #include "filter/filter.h"
-#include "nearest/near_task.h"
+#include "nearest/nearest.h"
 
 namespace fasted
 {
 
-/*
- * The tiles of a join whose rows meet in groups: host_device.h, on the device.
- */
-
+/* The tiles of a join whose rows meet in groups: host_device.h, on the device. */
 class GroupTiles
 {
 public:
@@ -86,18 +83,6 @@ struct RoundSettings
 	uint32_t	forced_width = 0;	/* for tests: of short rows, always; 0: if it pays */
 };
 
-struct RoundTotals
-{
-	uint64_t	units_total = 0;
-	uint64_t	units_done = 0;
-	uint64_t	candidates = 0;
-	uint64_t	pairs = 0;
-	uint64_t	redone_units = 0;
-	double		filter_seconds = 0;
-	double		refine_seconds = 0;
-	double		device_seconds = 0; /* from a join's first kernel to its last */
-};
-
 class Rounds
 {
 public:
@@ -144,7 +129,8 @@ public:
 	static constexpr int kSlots = 2;
 	DeviceArray<FastedPair> &idle_room(int slot) { return slots_[slot].pairs; }
 
-	const RoundTotals &totals() const { return totals_; }
+	/* Of all joins so far: units, candidates, pairs, and seconds on the device. */
+	const FastedStats &totals() const { return totals_; }
 	cudaStream_t stream() const { return compute_; }
 	size_t		pinned_bytes() const;
 
@@ -196,7 +182,7 @@ private:
 	void		drain(int slot);
 
 	RoundSettings settings_ = {};
-	RoundTotals totals_;
+	FastedStats totals_ = {};
 	Stream		compute_;
 	Stream		copy_;
 	Event		first_begun_;

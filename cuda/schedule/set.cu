@@ -7,10 +7,10 @@
  */
 #include "schedule/context.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace fasted
 {
@@ -19,6 +19,19 @@ namespace
 {
 
 constexpr size_t kLendBytes = (size_t) 256 << 20;	/* of rows: page-locking pays */
+
+void
+check_nearest(const Context &context, const FastedProblem &problem, bool self)
+{
+	if (problem.k < 1 || problem.k > FASTED_MAX_NEIGHBORS)
+		fail(FASTED_UNSUPPORTED,
+			 "the number of nearest neighbors must be between 1 and %u, not %u",
+			 FASTED_MAX_NEIGHBORS, problem.k);
+	if (problem.further && self && problem.slices <= 1)
+		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
+	if (context.options.approximate)
+		fail(FASTED_UNSUPPORTED, "nearest neighbors need the exact recheck");
+}
 
 }								/* namespace */
 
@@ -37,7 +50,7 @@ Set::Set(Context &context, const FastedSetOptions &options)
 				   "allocating device memory for rows", shape_.bytes(options.most_rows));
 		allocate_for(options.most_rows);
 		if (options.neighbors > 0)
-			lists_.allocate(context_.budget, options.most_rows, options.neighbors);
+			lists.allocate(context_.budget, options.most_rows, options.neighbors);
 		granted_ = options.most_rows;
 	}
 	context_.add(this);
@@ -129,23 +142,15 @@ Set::stage(float **rows, size_t *capacity)
 
 /* Rows that there is device memory for. */
 void
-Set::send(const float *rows, size_t nrows)
+Set::send(const float *rows, size_t nrows, cudaMemcpyKind kind, const char *doing)
 {
-	size_t		row_bytes = shape_.chunks.row_bytes();
+	size_t		floats = shape_.chunks.row_floats();
 
-	while (nrows > 0)
+	store_.for_pieces(store_.rows, nrows, [&](float *to, size_t done, size_t count)
 	{
-		uint64_t	together;
-		float	   *to = store_.at(store_.rows, &together);
-		size_t		count = std::min<uint64_t>(nrows, together);
-
-		check_cuda(cudaMemcpyAsync(to, rows, count * row_bytes, cudaMemcpyHostToDevice,
-								   context_.upload),
-				   "copying rows to the device");
-		store_.rows += count;
-		rows += count * shape_.chunks.row_floats();
-		nrows -= count;
-	}
+		copy_async(to, rows + done * floats, count * floats, kind, context_.upload, doing);
+	});
+	store_.rows += nrows;
 }
 
 void
@@ -154,7 +159,7 @@ Set::commit(size_t nrows)
 	if (sealed_ || buffer_ == nullptr || store_.rows + nrows > granted_
 		|| nrows > context_.staging.rows())
 		fail(FASTED_INTERNAL, "rows were committed for which there is no room");
-	send(buffer_->rows.get(), nrows);
+	send(buffer_->rows.get(), nrows, cudaMemcpyHostToDevice, "copying rows to the device");
 	buffer_->sent.record(context_.upload);
 	drop_buffer();
 }
@@ -169,7 +174,7 @@ Set::take_staged(const Set &from, size_t nrows)
 	drop_buffer();
 	if (grow(nrows) < nrows)
 		return false;
-	send(from.buffer_->rows.get(), nrows);
+	send(from.buffer_->rows.get(), nrows, cudaMemcpyHostToDevice, "copying rows to the device");
 	from.buffer_->readers.note(context_.reading, context_.upload);
 	return true;
 }
@@ -178,8 +183,6 @@ Set::take_staged(const Set &from, size_t nrows)
 void
 Set::copy_rows(const Set &from, uint64_t first, size_t nrows)
 {
-	size_t		row_bytes = shape_.chunks.row_bytes();
-
 	check_open();
 	if (!from.sealed_ || first > from.store_.rows || nrows > from.store_.rows - first)
 		fail(FASTED_INTERNAL, "another set's rows were copied that are not there");
@@ -187,21 +190,10 @@ Set::copy_rows(const Set &from, uint64_t first, size_t nrows)
 		fail(FASTED_INTERNAL, "rows were copied for which there is no room");
 	see_memory_of(context_.device.ordinal, from.context_.device.ordinal);
 	from.wait_for_rows(context_.upload);
-	while (nrows > 0)
+	from.store_.for_pieces(first, nrows, [&](const float *rows, size_t, size_t count)
 	{
-		uint64_t	there;
-		uint64_t	room;
-		const float *source = from.store_.at(first, &there);
-		float	   *to = store_.at(store_.rows, &room);
-		size_t		count = std::min({(uint64_t) nrows, there, room});
-
-		check_cuda(cudaMemcpyAsync(to, source, count * row_bytes, cudaMemcpyDefault,
-								   context_.upload),
-				   "copying rows from another GPU");
-		store_.rows += count;
-		first += count;
-		nrows -= count;
-	}
+		send(rows, count, cudaMemcpyDefault, "copying rows from another GPU");
+	});
 }
 
 /* To lock pages takes as long as to copy 200 MB; where that fails, rows are staged. */
@@ -246,7 +238,7 @@ Set::put(const float *rows, size_t nrows)
 
 	size_t		count = grow(nrows);
 
-	send(rows, count);
+	send(rows, count, cudaMemcpyHostToDevice, "copying rows to the device");
 	return count;
 }
 
@@ -268,19 +260,13 @@ Set::read_back(uint64_t first_row, size_t nrows, float *rows)
 	check_open();
 	if (first_row > store_.rows || nrows > store_.rows - first_row)
 		fail(FASTED_INTERNAL, "rows that are not staged cannot be read back");
-	while (nrows > 0)
+	store_.for_pieces(first_row, nrows, [&](const float *from, size_t done, size_t count)
 	{
-		uint64_t	together;
-		const float *from = store_.at(first_row, &together);
-		size_t		count = std::min<uint64_t>(nrows, together);
+		size_t		floats = shape_.chunks.row_floats();
 
-		check_cuda(cudaMemcpyAsync(rows, from, count * shape_.chunks.row_bytes(),
-								   cudaMemcpyDeviceToHost, context_.upload),
-				   "reading rows back");
-		rows += count * shape_.chunks.row_floats();
-		first_row += count;
-		nrows -= count;
-	}
+		copy_async(rows + done * floats, from, count * floats, cudaMemcpyDeviceToHost,
+				   context_.upload, "reading rows back");
+	});
 	settle(true);
 }
 
@@ -289,7 +275,7 @@ void
 Set::allocate_for(uint64_t rows)
 {
 	store_.finish(context_.budget, context_.upload);
-	filter_.allocate(context_.budget, rows, shape_.row_bytes,
+	filter.allocate(context_.budget, rows, shape_.row_bytes,
 					 shape_.fold_bytes_of(rows));
 	if (shape_.cosine)
 		squares_.make_room(context_.budget, rows, "allocating device memory for the rows' squares");
@@ -320,9 +306,9 @@ Set::reset(uint64_t first_row)
 		check_cuda(cudaStreamWaitEvent(context_.upload, unused, 0), "emptying a set");
 	}
 	drop_buffer();
-	filter_.forget();
+	filter.forget();
 	labels_.forget();
-	lists_.forget();
+	lists.forget();
 	options_.first_row = first_row;
 	content_ = context_.new_content();
 	store_.rows = 0;
@@ -338,25 +324,25 @@ Set::wait_for_rows(cudaStream_t stream) const
 void
 Set::take_form(const std::shared_ptr<Form> &form, cudaStream_t stream)
 {
-	if (filter_.form() != form)
-		filter_.quantise(form, table(), true, stream, &labels_);
+	if (filter.form() != form)
+		filter.quantise(form, table(), true, stream, &labels_);
 }
 
 void
 Set::take_paper_form(cudaStream_t stream)
 {
-	if (!filter_.is_paper())
-		filter_.quantise_paper(store_.table(), stream);
+	if (!filter.is_paper())
+		filter.quantise_paper(store_.table(), stream);
 }
 
 JoinSide
 Set::side() const
 {
-	JoinSide	side = {table(), filter_.get(), options_.first_row};
+	JoinSide	side = {table(), filter.get(), options_.first_row};
 
-	side.table.order = filter_.order();
+	side.table.order = filter.order();
 	side.labels = labels_.get();
-	side.overflow = filter_.is_paper() ? filter_.overflow() : nullptr;
+	side.overflow = filter.is_paper() ? filter.overflow() : nullptr;
 	return side;
 }
 
@@ -365,39 +351,37 @@ void
 Set::take_groups(const FastedProblem &problem, int side, cudaStream_t stream)
 {
 	if (labels_.set(context_.budget, problem.groups, problem.ngroups, side, store_.rows, stream))
-		filter_.forget();
+		filter.forget();
 }
 
 void
 Set::begin_lists(uint32_t k, double eps, bool further, cudaStream_t stream)
 {
-	uint64_t	room = std::max<uint64_t>(store_.rows, options_.most_rows);
-
-	if (further && !lists_.are_there(k, eps))
+	if (further && !lists.are_there(k, eps))
 		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
 	if (further || store_.rows == 0)
 		return;
-	lists_.allocate(context_.budget, room, k);
-	lists_.begin(store_.rows, k, eps, stream);
+	lists.allocate(context_.budget, room(), k);
+	lists.begin(store_.rows, k, eps, stream);
 }
 
 /* Of another join there may be ranks still. */
 void
 Set::take_ranks(const uint32_t *ranks, cudaStream_t stream)
 {
-	uint64_t	room = std::max<uint64_t>(store_.rows, options_.most_rows);
-
 	ranked_ = ranks != nullptr && store_.rows > 0;
 	if (!ranked_)
 		return;
-	if (ranks_.size() < room)
-	{
-		ranks_.release();
-		ranks_.allocate(context_.budget, room, "allocating device memory for the rows' ranks");
-	}
-	check_cuda(cudaMemcpyAsync(ranks_.get(), ranks, store_.rows * sizeof(uint32_t),
-							   cudaMemcpyHostToDevice, stream),
+	ranks_.make_room(context_.budget, room(), "allocating device memory for the rows' ranks");
+	copy_async(ranks_.get(), ranks, store_.rows, cudaMemcpyHostToDevice, stream,
 			   "copying the rows' ranks");
+}
+
+NearSide
+Set::near_side(uint32_t *thresholds) const
+{
+	return {side().table, filter.get().values, filter.norms(), filter.sorted_keys(), thresholds,
+		labels_.get()};
 }
 
 /* Both sets are in one form. */
@@ -406,79 +390,40 @@ Set::near_task(Set &b, NearScalars *scalars)
 {
 	NearTask	task = {};
 
-	task.table = lists_.table();
+	task.table = lists.table();
 	task.table.ranks = b.ranked_ ? b.ranks_.get() : nullptr;
 	task.table.first_ranked = b.options_.first_row;
 	task.self = this == &b;
-	task.form = filter_.form()->bound(shape_.chunks.dimensions);
-	task.a = side().table;
-	task.b = b.side().table;
-	task.row_bytes = filter_.form()->row_bytes(shape_.chunks.dimensions);
-	task.values_a = filter_.get().values;
-	task.values_b = b.filter_.get().values;
-	task.keys_a = filter_.sorted_keys();
-	task.keys_b = b.filter_.sorted_keys();
-	task.norms_a = filter_.norms();
-	task.norms_b = b.filter_.norms();
-	task.thresholds_a = lists_.thresholds();
-	task.thresholds_b = b.filter_.take_thresholds();
-	task.minima_b = b.filter_.minima();
+	task.form = filter.form()->bound(shape_.chunks.dimensions);
+	task.a = near_side(lists.thresholds());
+	task.b = b.near_side(b.filter.take_thresholds());
+	task.row_bytes = filter.form()->row_bytes(shape_.chunks.dimensions);
+	task.minima_b = b.filter.minima();
 	task.scalars = scalars;
-	task.levels = lists_.levels();
-	task.labels_a = labels_.get();
-	task.labels_b = b.labels_.get();
+	task.levels = lists.levels();
 	return task;
 }
 
 void
 Set::order_by_radii(const NearTask &task, cudaStream_t stream)
 {
-	launch_radius_keys(task, filter_.keys(), stream);
-	filter_.order_by_keys(stream);
-	lists_.restart(stream);
+	launch_radius_keys(task, filter.keys(), stream);
+	filter.order_by_keys(stream);
+	lists.restart(stream);
 }
 
 uint32_t *
 Set::begin_counts(bool further, cudaStream_t stream)
 {
-	uint64_t	room = std::max<uint64_t>(store_.rows, options_.most_rows);
-
 	if (store_.rows == 0)
 		return nullptr;
 	if (further && counts_)
 		return counts_.get();
-	counts_.make_room(context_.budget, room, "allocating device memory for the rows' counts");
+	counts_.make_room(context_.budget, room(), "allocating device memory for the rows' counts");
 	check_cuda(cudaMemsetAsync(counts_.get(), 0, store_.rows * sizeof(uint32_t), stream),
 			   "clearing the rows' counts");
 	return counts_.get();
 }
-
-namespace
-{
-
-double
-now()
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
-void
-check_nearest(const Context &context, const FastedProblem &problem, bool self)
-{
-	if (problem.k < 1 || problem.k > FASTED_MAX_NEIGHBORS)
-		fail(FASTED_UNSUPPORTED,
-			 "the number of nearest neighbors must be between 1 and %u, not %u",
-			 FASTED_MAX_NEIGHBORS, problem.k);
-	if (problem.further && self && problem.slices <= 1)
-		fail(FASTED_INTERNAL, "there are no neighbors to go on with");
-	if (context.options.approximate)
-		fail(FASTED_UNSUPPORTED, "nearest neighbors need the exact recheck");
-}
-
-}								/* namespace */
 
 Join::Join(Context &context, const FastedProblem &problem, Set &a, Set &b)
 	: context_(context), sides_{&a, &a == &b ? nullptr : &b},
@@ -523,13 +468,14 @@ Join::advance(FastedBatch *batch, FastedStatus *status)
 FastedStatus
 Join::next(int timeout_ms, FastedBatch *batch)
 {
-	double		deadline = now() + timeout_ms * 1e-3;
+	using Clock = std::chrono::steady_clock;
+	Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
 	FastedStatus status;
 
 	*batch = FastedBatch{};
 	for (int polls = 0; !advance(batch, &status); polls++)
 	{
-		if (now() >= deadline)
+		if (Clock::now() >= deadline)
 			return FASTED_AGAIN;
 		if (polls > 50)
 			usleep(20);
@@ -554,13 +500,9 @@ Join::counts(int side, uint64_t first_row, size_t nrows, uint32_t *counts)
 		return;
 	if (counts_[side].empty())
 	{
-		cudaStream_t stream = context_.rounds.stream();
-
 		counts_[side].resize(set->rows());
-		check_cuda(cudaMemcpyAsync(counts_[side].data(), set->counts(),
-								   set->rows() * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream),
-				   "reading the rows' counts");
-		check_cuda(cudaStreamSynchronize(stream), "reading the rows' counts");
+		copy_and_wait(counts_[side].data(), set->counts(), set->rows(), cudaMemcpyDeviceToHost,
+					  context_.rounds.stream(), "reading the rows' counts");
 	}
 	std::copy_n(counts_[side].begin() + first_row, nrows, counts);
 }
@@ -584,7 +526,7 @@ Join::nearest(uint64_t first_row, size_t nrows, uint32_t *lengths, FastedNeighbo
 	if (a.rows() == 0)
 		return;
 	if (reader_ == nullptr)
-		reader_.reset(new ListReader(a.lists(), a.rows(), context_.rounds.stream()));
+		reader_.reset(new ListReader(a.lists, a.rows(), context_.rounds.stream()));
 	reader_->read((uint32_t) first_row, (uint32_t) nrows, lengths, neighbors);
 }
 

@@ -120,7 +120,8 @@ struct Projected
 		found = fit.find(SpreadRows(table), &projection, stream);
 		if (!found)
 			return;
-		launch_project(table, 0, rows.n, projection.view(), width, to.get(), off.get(), stream);
+		launch_project(RowPiece{table, 0, rows.n}, projection.view(), width, to.get(), off.get(),
+					   stream);
 		check_cuda(cudaStreamSynchronize(stream), "testing");
 		read(z, to.get());
 		read(moved, off.get());

@@ -161,6 +161,12 @@ copy_back(const void *from, size_t count)
 	return to;
 }
 
+FormBound
+bound_of(const Int8Transform &transform, uint32_t dimensions)
+{
+	return {Precision::kInt8, dimensions, false, nullptr, transform.scale(), 0};
+}
+
 Result
 quantise(const DeviceRows &rows, const Int8Transform &transform, double eps)
 {
@@ -177,8 +183,8 @@ quantise(const DeviceRows &rows, const Int8Transform &transform, double eps)
 	thresholds.allocate(budget, padded_thresholds(n), "testing");
 	check_cuda(cudaMemset(values.get(), 0x55, (size_t) n * result.row_bytes), "testing");
 	launch_quantise_int8(rows.table, transform, result.row_bytes, values.get(), norms.get(), 0);
-	launch_thresholds_int8(norms.get(), n, rows.table.dimensions, transform, eps,
-						   thresholds.get(), 0);
+	launch_thresholds(norms.get(), n, bound_of(transform, rows.table.dimensions), eps,
+					  thresholds.get(), 0);
 	result.values = copy_back<int8_t>(values.get(), (size_t) n * result.row_bytes);
 	result.thresholds = copy_back<int32_t>(thresholds.get(), padded_thresholds(n));
 	result.centre = copy_back<float>(transform.centre(), rows.table.dimensions);
@@ -335,7 +341,7 @@ check_rows(const Named &named, uint32_t n, uint32_t d)
 	double		ratio = 0;
 
 	transform.allocate(budget, d);
-	same = same && budget.used == Int8Transform::bytes(d);
+	same = same && budget.used == bytes_of<Int8Transform>(d);
 	transform.find(SpreadRows(on_device.table), 0);
 	for (double eps : some_eps(distances))
 	{
@@ -440,7 +446,7 @@ check_sample(uint32_t n, uint32_t d, uint32_t expected)
 	RowTable	table = sample.table(0);
 
 	good = table.rows == expected && table.dimensions == d
-		&& budget.used == RowSample::bytes(d);
+		&& budget.used == bytes_of<RowSample>(d);
 	if (good)
 	{
 		const float *chunk = copy_back<const float *>(table.chunks, 1)[0];
@@ -544,7 +550,7 @@ time_quantising(uint32_t n, uint32_t d, bool bytes)
 		transform.find(SpreadRows(rows.table), 0);
 		found.record(0);
 		launch_quantise_int8(rows.table, transform, size, values.get(), norms.get(), 0);
-		launch_thresholds_int8(norms.get(), n, d, transform, 0.1, thresholds.get(), 0);
+		launch_thresholds(norms.get(), n, bound_of(transform, d), 0.1, thresholds.get(), 0);
 		end.record(0);
 		end.wait("testing");
 		if (i == 0)

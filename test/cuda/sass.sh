@@ -26,11 +26,11 @@ ok()
 	fi
 }
 
-# compile NAME ARCH: $build/sass_NAME.o, the compiler's remarks beside it.
+# compile NAME ARCH [SOURCE]: $build/sass_NAME.o, the compiler's remarks beside it.
 compile()
 {
 	"$nvcc" -std=c++17 -O3 -I../../cuda -I../../src -gencode "arch=compute_$2,code=sm_$2" \
-		-Xptxas -v -c -o "$build/sass_$1.o" ../../cuda/*/"$1.cu" 2>"$build/sass_$1.log"
+		-Xptxas -v -c -o "$build/sass_$1.o" ../../cuda/*/"${3:-$1}.cu" 2>"$build/sass_$1.log"
 	ok $? "$1 compiles for sm_$2"
 	! grep -q 'serialized\|C75[0-9][0-9]' "$build/sass_$1.log"
 	ok $? "$1: no product is serialised"
@@ -64,9 +64,9 @@ uses filter_folded UBLKCP folded_kernel
 compile filter_mma 80
 uses filter_mma HMMA.16816 'filter_kernel.*Fp16Test'
 uses filter_mma IMMA.16832 'filter_kernel.*Int8Test'
-compile fp64 90a
-uses fp64 DMMA.16x8x16 filter_kernel
-uses fp64 LDS.128 filter_kernel
+compile fp64 90a filter_mma
+uses fp64 DMMA.16x8x16 'filter_kernel.*Fp64Test'
+uses fp64 LDS.128 'filter_kernel.*Fp64Test'
 compile refine 90a
 compile quantise_int8 90a
 echo "1..$tests"
