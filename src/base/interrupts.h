@@ -14,6 +14,17 @@
 #include "utils/palloc.h"
 #include "utils/resowner.h"
 
+/* The time that has passed since then. */
+static inline double
+SecondsSince(instr_time begin)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, begin);
+	return INSTR_TIME_GET_DOUBLE(now);
+}
+
 /* How long we may stay away from CheckJoinInterrupts. */
 #define JOIN_POLL_MS 20
 

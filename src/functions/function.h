@@ -180,16 +180,6 @@ extern void FinishJoin(FunctionRun *run);
  */
 extern bool AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join);
 
-static inline double
-SecondsSince(instr_time begin)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, begin);
-	return INSTR_TIME_GET_DOUBLE(now);
-}
-
 /* The time; zero, if seconds are not wanted. */
 static inline instr_time
 RunClock(const FunctionRun *run)

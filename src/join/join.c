@@ -86,16 +86,6 @@ JoinOpenEngine(VectorJoin *join)
 	join->output = join->run.output;
 }
 
-static double
-SecondsSince(instr_time begin)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, begin);
-	return INSTR_TIME_GET_DOUBLE(now);
-}
-
 static void
 ForAllKeys(VectorJoin *join, void (*work) (KeySet *keys))
 {

@@ -760,8 +760,11 @@ BeginEngine(JoinNode *node)
 		(node->plan.keys[OUTER_SIDE] == NIL || AreGroups(node));
 	request.problem.output = node->distance_decides && IsExact(node) ?
 		FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
-	request.problem.groups = node->nbatch > 1 ? node->row_groups : NULL;
-	request.problem.ngroups = node->nbatch;
+	if (node->nbatch > 1)
+	{
+		request.problem.groups = node->row_groups;
+		request.problem.ngroups = node->nbatch;
+	}
 	node->pusher = (RowPusher) {
 		.push = PushGroups,.sides = node->plan.shared ? 1 : 2,.metric = JoinNodeMetric(node),
 		.element = node->element,.dimensions = node->dimensions,
