@@ -11,6 +11,9 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <map>
+#include <mutex>
+
 #include "engine/engine.h"
 
 #include "cases.h"
@@ -20,6 +23,8 @@ namespace
 
 FastedEngine base;
 const FastedContext *doomed;	/* it fails */
+std::map<const FastedJoin *, const FastedContext *> contexts;	/* of all joins */
+std::mutex	joins_lock;
 int			calls_left;			/* of next, until then */
 int			opened;
 bool		one_device;
@@ -48,17 +53,30 @@ note_open(const FastedOptions *options, FastedContext **context)
 	return status;
 }
 
-/* A join's context, by its first member (engine.cu). */
-const FastedContext *
-context_of(const FastedJoin *join)
+/* Devices open their joins in threads of their own. */
+FastedStatus
+note_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a, FastedSet *b,
+			   FastedJoin **join)
 {
-	return *(const FastedContext *const *) join;
+	FastedStatus status = fasted_engine()->join_open(context, problem, a, b, join);
+	std::lock_guard<std::mutex> guard(joins_lock);
+
+	contexts[*join] = context;
+	return status;
+}
+
+bool
+is_doomed(const FastedJoin *join)
+{
+	std::lock_guard<std::mutex> guard(joins_lock);
+
+	return contexts[join] == doomed;
 }
 
 FastedStatus
 failing_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 {
-	if (calls_left > 0 && context_of(join) == doomed && --calls_left == 0)
+	if (calls_left > 0 && is_doomed(join) && --calls_left == 0)
 		return FASTED_DEVICE_FAILED;
 	return fasted_engine()->next(join, timeout_ms, batch);
 }
@@ -437,6 +455,7 @@ main(int argc, char **argv)
 	base = *fasted_engine();
 	base.devices = two_devices;
 	base.open = note_open;
+	base.join_open = note_join_open;
 	base.next = failing_next;
 	base.copy_rows = counted_copy;
 	base.add_lists = counted_add;
