@@ -7,7 +7,7 @@
  *	devices_test --small	a subset for compute-sanitizer
  *
  * On a machine with one GPU that one plays two.  A device can be told to fail at some
- * call: what it had not finished, the other one does.
+ * call: then the join fails, and names it.
  *
  *-------------------------------------------------------------------------
  */
