@@ -34,7 +34,7 @@ def make_rows(server, n, d):
         DROP TABLE IF EXISTS parts, twice, line;
         CREATE TABLE parts AS SELECT id, (id / 500)::int AS part, v FROM items;
         ALTER TABLE parts ADD PRIMARY KEY (id);
-        CREATE TABLE twice AS SELECT greatest(id + c * 1000000000, 2) AS id, v FROM items, generate_series(0, 4) AS c;
+        CREATE TABLE twice AS SELECT greatest(id + c * 1000000, 2) AS id, v FROM items, generate_series(0, 4) AS c;
         SELECT setseed(0.25);
         CREATE TABLE line AS SELECT i::bigint AS id, ARRAY[random()]::real[] AS v FROM generate_series(1, {PAIR_ROWS}) AS i;
         ALTER TABLE line ADD PRIMARY KEY (id);
@@ -46,11 +46,11 @@ def statements(server, eps):
     partition = server.psql("SELECT 'partition_by' = ANY (proargnames) FROM pg_proc WHERE proname = 'fasted_knn_join'")
     partition = "partition_by" if partition == "t" else "within"
     near = f"a.id < b.id AND fasted_within(a.v, b.v, {eps!r})"
-    knn = "SELECT count(*), sum(dist) FROM fasted_knn_join('parts', 'v', 'parts', 'v', 10"
+    knn = "SELECT count(*), round(sum(dist)::numeric, 3) FROM fasted_knn_join('parts', 'v', 'parts', 'v', 10"
     everything = "fasted_self_join('line', 'v', 2)"
     return {
         "self-join, count": f"SELECT count(*) FROM fasted_self_join('items', 'v', {eps!r})",
-        "self-join, rows": f"SELECT sum(dist) FROM fasted_self_join('items', 'v', {eps!r})",
+        "self-join, rows": f"SELECT round(sum(dist)::numeric, 3) FROM fasted_self_join('items', 'v', {eps!r})",
         "join, count": f"SELECT count(*) FROM items a JOIN items b ON {near}",
         "join, two columns": f"SELECT sum(a.id + b.id) FROM items a JOIN items b ON {near}",
         "join, two tables": f"SELECT count(*) FROM items a JOIN parts b ON {near}",
@@ -66,7 +66,7 @@ def statements(server, eps):
         "rows in": f"SELECT count(*) FROM fasted_self_join('twice', 'v', {eps!r}, id_column => 'id')",
         "rows in, 1 worker": "SET max_parallel_workers_per_gather = 1; SET min_parallel_table_scan_size = 0;"
                              f" SELECT count(*) FROM fasted_self_join('twice', 'v', {eps!r}, id_column => 'id')",
-        "rows out, sum": f"SELECT sum(dist) FROM {everything}",
+        "rows out, sum": f"SELECT round(sum(dist)::numeric, 3) FROM {everything}",
         "rows out, count": f"SELECT count(*) FROM {everything}",
         "rows out, GROUP BY": "SET max_parallel_workers_per_gather = 1; SET parallel_setup_cost = 0;"
                               f" SELECT count(*) FROM (SELECT id_a, count(*) FROM {everything} GROUP BY 1) g",
