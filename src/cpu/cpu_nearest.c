@@ -565,30 +565,56 @@ look_around(Look *look)
 	return true;
 }
 
-/* The first column that these rows look at. */
-static size_t
-first_column(const Look *look)
+/* The columns that any of these rows may meet. */
+static FastedSpan
+columns_met(const Look *look)
 {
 	const FastedJoin *join = look->worker->join;
-	size_t		step = look->worker->context->kernel->tile_cols;
-	double		part;
+	FastedSpan	all = {0, (uint32_t) look->cols->packed.layout.padded_rows};
+	size_t		end = look->first_row + look->nrows;
 
+	if (join->problem.groups == NULL)
+		return all;
+	if (end > look->rows->packed.rows)
+		end = look->rows->packed.rows;
+	all = cpu_rows_met(join, 0, (uint32_t) look->first_row);
+	for (size_t row = look->first_row + 1; row < end; row++)
+	{
+		FastedSpan	span = cpu_rows_met(join, 0, (uint32_t) row);
+
+		if (span.first == span.end)
+			continue;
+		if (all.first == all.end)
+			all.first = span.first;
+		all.end = span.end;
+	}
+	return all;
+}
+
+/* Chooses at most so many columns for these rows to look at: where there are more, near ones. */
+static void
+choose_columns(Look *look, uint32_t most)
+{
+	size_t		step = look->worker->context->kernel->tile_cols;
+	FastedSpan	met = columns_met(look);
+	size_t		first = met.first / step * step;
+	double		part = (double) look->first_row / (double) look->rows->packed.layout.padded_rows;
+
+	look->first_col = first;
+	look->ncols = (uint32_t) ((met.end - first + step - 1) / step * step);
+	if (look->ncols <= most)
+		return;
+	look->ncols = most;
 	if (look->rows == look->cols)
 	{
-		/* about its middle: what is near lies on both sides */
+		/* about the rows themselves: what is near lies on both sides */
 		size_t		before = (look->ncols - look->nrows) / 2;
 
-		return (look->first_row > before ? look->first_row - before : 0) / step * step;
+		if (look->first_row > first + before)
+			look->first_col = (look->first_row - before) / step * step;
 	}
-	if (join->problem.groups != NULL)
-	{
-		FastedSpan	meets = cpu_rows_met(join, 0, (uint32_t) look->first_row);
-
-		if (meets.first < meets.end)
-			return meets.first / step * step;
-	}
-	part = (double) look->first_row / (double) look->rows->packed.layout.padded_rows;
-	return (size_t) (part * (double) look->cols->packed.layout.padded_rows) / step * step;
+	else if (look->worker->join->problem.groups == NULL)
+		look->first_col = (size_t) (part * met.end) / step * step;
 }
 
 /* Blocks of rows that have lists, until there are no more. */
@@ -599,18 +625,14 @@ cpu_find_radii(Worker *worker)
 	const FastedContext *context = join->context;
 	uint32_t	most = join->problem.k <= FEW_NEIGHBORS ? COLUMNS : MOST_COLUMNS;
 	uint32_t	step = context->kernel->tile_cols;
-	size_t		padded;
 	Look		look = {.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8,
 		.meets = {0, UINT32_MAX}};
 	uint32_t	rows;
 
-	padded = look.cols->packed.layout.padded_rows;
-	look.ncols = most / step * step;
-	if (look.ncols > padded)
-		look.ncols = (uint32_t) padded;
-	rows = ROOM / look.ncols / step * step;
+	most = most / step * step;
+	rows = ROOM / most / step * step;
 	if (rows == 0)
-		rows = ROOM / look.ncols / context->kernel->tile_rows * context->kernel->tile_rows;
+		rows = ROOM / most / context->kernel->tile_rows * context->kernel->tile_rows;
 	for (;;)
 	{
 		size_t		left;
@@ -620,7 +642,7 @@ cpu_find_radii(Worker *worker)
 			return;
 		left = look.rows->packed.layout.padded_rows - look.first_row;
 		look.nrows = left < rows ? (uint32_t) left : rows;
-		look.first_col = first_column(&look);
+		choose_columns(&look, most);
 		(void) cpu_goes_on(worker->context);
 		prepare_columns(&look);
 		if (!look_around(&look))

@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include <sys/mman.h>
+
 #include "base/guc.h"
 #include "base/interrupts.h"
 #include "base/row_numbers.h"
@@ -23,6 +25,10 @@
 
 /* Vectors are kept in pieces of so many floats; no vector is in two. */
 #define PIECE_FLOATS ((uint64) 1024 * 1024)
+#define PIECE_BYTES (PIECE_FLOATS * sizeof(float))
+
+/* Pieces are aligned to so much, for the system to use huge pages. */
+#define HUGE_PAGE ((Size) 2 * 1024 * 1024)
 
 /* Rows that go on at a time. */
 #define ROWS_AT_ONCE 64
@@ -63,6 +69,9 @@ typedef struct GroupedSide
 	uint64		most_pieces;
 	uint64		end;			/* floats so far */
 	SpillFile  *spill;			/* NULL: all are in memory */
+
+	int			nworkers;
+	uint64		worker_rows;
 } GroupedSide;
 
 /* --- in */
@@ -113,6 +122,18 @@ ExpectRows(RowSink *sink, uint64 rows)
 {
 }
 
+static float *
+AllocPiece(MemoryContext context)
+{
+	float	   *piece = (float *) TYPEALIGN(HUGE_PAGE,
+											MemoryContextAllocHuge(context, PIECE_BYTES + HUGE_PAGE));
+
+#ifdef MADV_HUGEPAGE
+	(void) madvise(piece, PIECE_BYTES, MADV_HUGEPAGE);
+#endif
+	return piece;
+}
+
 /* The piece that is full goes into the file, unless there is memory for another one. */
 static void
 AddPiece(GroupedSide *side)
@@ -123,8 +144,7 @@ AddPiece(GroupedSide *side)
 	{
 		side->pieces = side->npieces == 0 ? palloc(sizeof(float *)) :
 			repalloc_huge(side->pieces, (side->npieces + 1) * sizeof(float *));
-		side->pieces[side->npieces++] = MemoryContextAllocHuge(side->context,
-															   PIECE_FLOATS * sizeof(float));
+		side->pieces[side->npieces++] = AllocPiece(side->context);
 	}
 	else
 	{
@@ -175,6 +195,15 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 	side->rows[side->count++] = (KeptRow) {.place = side->end,.partition = side->partition};
 	partition->rows[side - side->all->sides]++;
 	side->end += RowFloats(side->source->element, side->dimensions);
+}
+
+static void
+ReadByWorkers(RowSink *sink, int nworkers, uint64 rows)
+{
+	GroupedSide *side = (GroupedSide *) sink;
+
+	side->nworkers = nworkers;
+	side->worker_rows = rows;
 }
 
 /* Finds the partitions that have rows on both sides; only these go on. */
@@ -245,10 +274,10 @@ ReadGroupedRows(const VectorSource *const *sources, int nsides)
 		side->source = sources[i];
 		side->context = CurrentMemoryContext;
 		side->keys = KeySetCreate(sources[i]);
-		side->most_pieces = Max(1, limit / (PIECE_FLOATS * sizeof(float)));
+		side->most_pieces = Max(1, limit / PIECE_BYTES);
 		side->sink = (RowSink) {
 			.expect_rows = ExpectRows,.begin_row = BeginRow,.room_for_rows = RoomForRows,
-			.take_rows = TakeRows
+			.take_rows = TakeRows,.read_by_workers = ReadByWorkers
 		};
 		ReadVectors(sources[i], &side->sink);
 	}
@@ -287,6 +316,7 @@ PushGroupedRows(GroupedRows *all, int number, RowSink *sink)
 	size_t		stride = RowFloats(side->source->element, all->dimensions);
 	size_t		n;
 
+	sink->read_by_workers(sink, side->nworkers, side->worker_rows);
 	if (count == 0)
 		return;
 	sink->expect_rows(sink, count);

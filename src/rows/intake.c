@@ -11,7 +11,7 @@
  * to the sink.  Nothing else comes out of it but
  *
  *	- rows that the ring does not take: those with an error in them, which the
- *	  leader then reports, and those whose key is too long for a block
+ *	  leader then reports, and those whose key or partition is too long for a block
  *	- in the leader, a row of nulls to let Gather look for these
  *
  * Nobody waits for somebody who waits for him.  A worker waits for a free block, as
@@ -72,16 +72,26 @@
 /* Rows of a block are this many at most, so that the leader is fed early. */
 #define MAX_BLOCK_ROWS 2048
 
+/* What a row has beside its vector. */
+enum
+{
+	ROW_KEY,
+	ROW_PARTITION,
+	ROW_VALUES
+};
+
 /*
- * A block of the ring.  Vectors lie behind it; keys by reference lie before the block's end, the
- * first one last.
+ * A block of the ring: rows of one number of dimensions.  Vectors lie behind it; values by
+ * reference lie before the block's end, the first one last.
  */
 typedef struct Block
 {
 	uint32		nrows;
-	Size		key_bytes;		/* of keys that are passed by reference */
+	uint32		dimensions;
+	Size		value_bytes;	/* of values that are passed by reference */
 	bool		has_zeros;		/* there is a zero vector among the rows */
-	Datum		keys[MAX_BLOCK_ROWS];	/* of one by reference: its distance from the block's end */
+	/* of one by reference: its distance from the block's end */
+	Datum		values[ROW_VALUES][MAX_BLOCK_ROWS];
 } Block;
 
 #define ROWS_OFFSET MAXALIGN(sizeof(Block))
@@ -93,10 +103,14 @@ StaticAssertDecl(BLOCK_BYTES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(flo
 /* What is in shared memory, before the ring. */
 typedef struct SharedIntake
 {
-	int16		key_typlen;
-	bool		key_byval;
+	int			nvalues;		/* of a row: is there a partition? */
+	struct
+	{
+		int16		typlen;
+		bool		byval;
+	}			types[ROW_VALUES];
 	VectorSource source;		/* of which workers use no pointers */
-	pg_atomic_uint32 dimensions;	/* of the first vector; zero before it */
+	pg_atomic_uint32 dimensions;	/* of the first vector; zero before it, or with partitions */
 	pg_atomic_uint32 ntuples;	/* rows that workers leave to the leader as tuples */
 } SharedIntake;
 
@@ -167,17 +181,17 @@ PublishBlock(IntakeState *intake)
 	intake->number = -1;
 }
 
-/* A block with room for another row and its key; NULL: the leader wants no further row. */
+/* A block with room for another row and its values; NULL: the leader wants no further row. */
 static Block *
-BlockWithRoom(IntakeState *intake, Size row_bytes, Size key_bytes)
+BlockWithRoom(IntakeState *intake, uint32 dimensions, Size row_bytes, Size value_bytes)
 {
 	Block	   *block;
 
 	if (intake->number >= 0)
 	{
 		block = BlockRingData(RingOf(intake->shared), intake->number);
-		if (block->nrows < MAX_BLOCK_ROWS &&
-			ROWS_OFFSET + (block->nrows + 1) * row_bytes + block->key_bytes + key_bytes <=
+		if (block->nrows < MAX_BLOCK_ROWS && block->dimensions == dimensions &&
+			ROWS_OFFSET + (block->nrows + 1) * row_bytes + block->value_bytes + value_bytes <=
 			BlockBytes(intake->shared->source.element))
 			return block;
 		PublishBlock(intake);
@@ -187,14 +201,53 @@ BlockWithRoom(IntakeState *intake, Size row_bytes, Size key_bytes)
 		return NULL;
 	block = BlockRingData(RingOf(intake->shared), intake->number);
 	block->nrows = 0;
-	block->key_bytes = 0;
+	block->dimensions = dimensions;
+	block->value_bytes = 0;
 	block->has_zeros = false;
 	return block;
 }
 
+/* The row's key and partition, not toasted; how many bytes those by reference take in a block. */
+static Size
+FindValues(const SharedIntake *shared, const TupleTableSlot *slot, Datum *values)
+{
+	static const int columns[ROW_VALUES] = {[ROW_KEY] = KEY_COLUMN,[ROW_PARTITION] = PARTITION_COLUMN};
+	Size		bytes = 0;
+
+	for (int i = 0; i < shared->nvalues; i++)
+	{
+		values[i] = slot->tts_values[columns[i]];
+		if (shared->types[i].typlen == -1)
+			values[i] = PointerGetDatum(PG_DETOAST_DATUM(values[i]));
+		if (!shared->types[i].byval)
+			bytes += MAXALIGN(datumGetSize(values[i], false, shared->types[i].typlen));
+	}
+	return bytes;
+}
+
+static void
+PutValues(const SharedIntake *shared, Block *block, const Datum *values)
+{
+	for (int i = 0; i < shared->nvalues; i++)
+	{
+		Datum		value = values[i];
+
+		if (!shared->types[i].byval)
+		{
+			Size		bytes = datumGetSize(value, false, shared->types[i].typlen);
+
+			block->value_bytes += MAXALIGN(bytes);
+			memcpy((char *) block + BlockBytes(shared->source.element) - block->value_bytes,
+				   DatumGetPointer(value), bytes);
+			value = (Datum) block->value_bytes;
+		}
+		block->values[i][block->nrows] = value;
+	}
+}
+
 /*
  * Returns true if nothing is left to do with this row; false, if the ring does not take it, because
- * it is spoilt or its key is too long.  Leaves garbage in the current memory context.
+ * it is spoilt or its values are too long.  Leaves garbage in the current memory context.
  */
 static bool
 PutRow(IntakeState *intake, TupleTableSlot *slot)
@@ -202,9 +255,9 @@ PutRow(IntakeState *intake, TupleTableSlot *slot)
 	SharedIntake *shared = intake->shared;
 	uint32		common = pg_atomic_read_u32(&shared->dimensions);
 	Size		block_bytes = BlockBytes(shared->source.element);
-	Size		key_bytes = 0;
+	Size		value_bytes;
 	Size		row_bytes;
-	Datum		key;
+	Datum		values[ROW_VALUES];
 	ArrayType  *array;
 	Block	   *block;
 	int			dimensions;
@@ -214,44 +267,38 @@ PutRow(IntakeState *intake, TupleTableSlot *slot)
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[VECTOR_COLUMN])
 		return true;			/* no vector: takes no part */
+	if (shared->nvalues > ROW_PARTITION && slot->tts_isnull[PARTITION_COLUMN])
+		return true;			/* of no partition: no part either */
 	intake->spoilt = true;
 	if (slot->tts_isnull[KEY_COLUMN])
 		return false;
-	key = slot->tts_values[KEY_COLUMN];
 	array = DatumGetArrayTypeP(slot->tts_values[VECTOR_COLUMN]);
 	if (VectorShape(array, &dimensions) != VECTOR_OK || (uint32) dimensions > FASTED_MAX_DIMENSIONS)
 		return false;
-	/* the first vector of all sets their number */
-	if (common == 0 && pg_atomic_compare_exchange_u32(&shared->dimensions, &common, dimensions))
-		common = dimensions;
-	if ((uint32) dimensions != common)
-		return false;
-	if (!shared->key_byval)
+	if (shared->nvalues == ROW_PARTITION)
 	{
-		if (shared->key_typlen == -1)
-			key = PointerGetDatum(PG_DETOAST_DATUM(key));
-		key_bytes = datumGetSize(key, false, shared->key_typlen);
+		/* the first vector of all sets their number */
+		if (common == 0 && pg_atomic_compare_exchange_u32(&shared->dimensions, &common, dimensions))
+			common = dimensions;
+		if ((uint32) dimensions != common)
+			return false;
 	}
+	value_bytes = FindValues(shared, slot, values);
 
 	intake->spoilt = false;
 	row_bytes = RowBytes(shared->source.element, dimensions);
 	if (BlockRingIsStopped(RingOf(intake->shared)) ||
-		ROWS_OFFSET + row_bytes + MAXALIGN(key_bytes) > block_bytes)
+		ROWS_OFFSET + row_bytes + value_bytes > block_bytes)
 		return false;
-	block = BlockWithRoom(intake, row_bytes, MAXALIGN(key_bytes));
+	block = BlockWithRoom(intake, dimensions, row_bytes, value_bytes);
 	if (block == NULL)
 		return false;
 	row = (float *) ((char *) block + ROWS_OFFSET + block->nrows * row_bytes);
 	intake->spoilt = VectorElements(array, &shared->source, dimensions, row, &element) != VECTOR_OK;
 	if (intake->spoilt)
 		return false;
-	if (!shared->key_byval)
-	{
-		block->key_bytes += MAXALIGN(key_bytes);
-		memcpy((char *) block + block_bytes - block->key_bytes, DatumGetPointer(key), key_bytes);
-		key = (Datum) block->key_bytes;
-	}
-	block->keys[block->nrows++] = key;
+	PutValues(shared, block, values);
+	block->nrows++;
 	block->has_zeros |= RowIsZero(row, shared->source.element, dimensions);
 	return true;
 }
@@ -335,23 +382,29 @@ TakeBlock(Leader *leader, Block *block)
 	FastedElement element = taker->source->element;
 	const char *rows = (char *) block + ROWS_OFFSET;
 	bool		skip_zeros = taker->source->skip_zeros && block->has_zeros;
-	uint32		dimensions = pg_atomic_read_u32(&leader->shared->dimensions);
+	bool		grouped = leader->shared->nvalues > ROW_PARTITION;
+	uint32		dimensions = block->dimensions;
 	size_t		row_bytes = RowBytes(element, dimensions);
+	const Datum *keys = block->values[ROW_KEY];
 
-	if (!leader->shared->key_byval)
-		for (uint32 i = 0; i < block->nrows; i++)
-			block->keys[i] = PointerGetDatum((char *) block + BlockBytes(element) -
-											 (Size) block->keys[i]);
-	if (block->nrows > 0)
-		CheckDimensions(taker, dimensions, block->keys[0]);
-	for (size_t begin = 0, end; begin < block->nrows; begin = end + 1)
+	for (int v = 0; v < leader->shared->nvalues; v++)
+		for (uint32 i = 0; i < block->nrows && !leader->shared->types[v].byval; i++)
+			block->values[v][i] = PointerGetDatum((char *) block + BlockBytes(element) -
+												  (Size) block->values[v][i]);
+	for (size_t begin = 0, end; begin < block->nrows; begin = end)
 	{
-		for (end = begin; end < block->nrows; end++)
-			if (skip_zeros && RowIsZero((const float *) (rows + end * row_bytes), element,
-										dimensions))
+		if (grouped)
+			taker->partition = block->values[ROW_PARTITION][begin];
+		if (grouped || begin == 0)
+			CheckDimensions(taker, dimensions, keys[begin]);
+		/* rows until the next zero vector; or one, which its partition counts */
+		for (end = begin; end < block->nrows && (!grouped || end == begin); end++)
+			if (skip_zeros && RowIsZero((const float *) (rows + end * row_bytes), element, dimensions))
 				break;
-		if (!GiveRows(leader, rows + begin * row_bytes, block->keys + begin, end - begin, row_bytes))
+		if (!GiveRows(leader, rows + begin * row_bytes, keys + begin, end - begin, row_bytes))
 			return;
+		if (end == begin)
+			end++;				/* it is zero */
 	}
 }
 
@@ -562,7 +615,14 @@ InitializeIntake(CustomScanState *node, ParallelContext *pcxt, void *memory)
 	RowSink    *sink = leader->taker->sink;
 	SharedIntake *shared = memory;
 
-	get_typlenbyval(source->key_type, &shared->key_typlen, &shared->key_byval);
+	get_typlenbyval(source->key_type, &shared->types[ROW_KEY].typlen, &shared->types[ROW_KEY].byval);
+	shared->nvalues = 1;
+	if (source->group_column != NULL)
+	{
+		get_typlenbyval(source->group_type, &shared->types[ROW_PARTITION].typlen,
+						&shared->types[ROW_PARTITION].byval);
+		shared->nvalues = ROW_VALUES;
+	}
 	shared->source = *source;
 	pg_atomic_init_u32(&shared->dimensions, 0);
 	pg_atomic_init_u32(&shared->ntuples, 0);

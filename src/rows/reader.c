@@ -593,7 +593,7 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 	}
 	else if (source->reader != NULL && source->reader(source, taker))
 		 /* all have come */ ;
-	else if (RowsComeInOrder(source) || source->group_column != NULL || !ReadInParallel(taker, rows))
+	else if (RowsComeInOrder(source) || !ReadInParallel(taker, rows))
 		RunPlan(source, plan, TakeSlot, taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

@@ -80,6 +80,9 @@ CREATE TABLE integers AS SELECT id, v::int[] AS v FROM plain;
 CREATE DOMAIN embedding AS real[];
 CREATE TABLE domains AS SELECT id, v::embedding AS v FROM plain;
 CREATE TABLE gaps AS SELECT id, CASE WHEN id % 3 = 0 THEN v END AS v FROM plain;
+-- other numbers of dimensions in other partitions, rows of none, partitions too long for a block
+CREATE TABLE tenants AS SELECT id, CASE WHEN id % 11 > 0 THEN v[1:2 + id % 3] END AS v, CASE WHEN id % 7 > 0 THEN id % 3 END AS kind,
+	'tenant ' || id % 3 || repeat('z', CASE WHEN id % 500 = 1 THEN 500000 ELSE 0 END) AS tenant FROM plain;
 CREATE VIEW filtered AS SELECT id, v FROM plain WHERE kind = 1;
 CREATE VIEW joined AS SELECT a.id, b.v FROM plain a JOIN shuffled b ON b.id = a.id + 5 WHERE a.kind = 2;
 CREATE VIEW barrier WITH (security_barrier) AS SELECT id, v FROM plain WHERE kind = 1;
@@ -136,6 +139,12 @@ for my $type (qw(text uuid name))
 }
 reads_alike('keys of half a megabyte', 'vast_keys',
 	call => "fasted_self_join_typed(NULL::text, 'vast_keys', 'v', 3, id_column => 'id')");
+for my $column (qw(kind tenant))
+{
+	reads_alike("by $column", 'tenants', call => "fasted_self_join('tenants', 'v', 3, id_column => 'id', partition_by => '$column')");
+	reads_alike("by $column, cosine", 'tenants',
+		call => "fasted_self_join('tenants', 'v', 0.001, id_column => 'id', metric => 'cosine', partition_by => '$column')");
+}
 reads_alike('own uncommitted changes', 'plain',
 	set => "BEGIN; UPDATE plain SET v = '{1,1,1,1}' WHERE id < 50; DELETE FROM plain WHERE id % 4 = 0");
 reads_alike('in a function of PL/pgSQL', 'plain', call => 'in_plpgsql()', set => <<'END');
@@ -273,6 +282,7 @@ CREATE TABLE too_large AS SELECT id, CASE WHEN id = 777 THEN '{1,2,1e39,4}' ELSE
 CREATE TABLE shorter AS SELECT id, CASE WHEN id = 777 THEN '{1,2,3}' ELSE v END AS v FROM plain;
 CREATE TABLE too_long AS SELECT id, (CASE WHEN id = 777 THEN array_fill(1, ARRAY[70000])::real[] ELSE v END) AS v FROM plain
 	WHERE id BETWEEN 777 AND 778;
+CREATE TABLE odd_tenant AS SELECT id, CASE WHEN id = 777 THEN '{1,2,3}' ELSE v END AS v, id % 5 AS tenant FROM plain;
 CREATE TABLE no_key AS SELECT nullif(id, 777) AS id, v FROM plain;
 CREATE TABLE twice AS SELECT CASE WHEN id = 19999 THEN 777 ELSE id END AS id, v FROM plain;
 ANALYZE;
@@ -285,6 +295,9 @@ fails_alike('nested array', 'not_flat', qr/ERROR:  2202E: vector is an array of 
 fails_alike('out of range', 'too_large', qr/ERROR:  22003: vector has an element beyond the range.*Row with id = 777, .*element 3/s);
 fails_alike('dimensions', 'shorter',
 	qr/ERROR:  22000: vectors have different numbers.*(?:is 4 in the row with id = \d+, and 3 in the row with id = 777|is 3 in the row with id = 777, and 4 in the row with id = \d+)\./s);
+fails_alike('dimensions in a partition', 'odd_tenant',
+	qr/ERROR:  22000: vectors of one partition have different numbers.*in the row with id = \d*[27],/s,
+	call => "fasted_self_join('odd_tenant', 'v', 3, partition_by => 'tenant', id_column => 'id')");
 # at once, however long the next rows take; and after the rows that were read before
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE odd_ones (id int, v real[]) WITH (parallel_workers = 2);
