@@ -159,8 +159,9 @@ NextCandidate(JoinNode *node, Candidate *pair)
 	}
 	if (NextOfEngine(node, pair))
 	{
-		node->last = *pair;
 		node->mirrored = GoesBothWays(node);
+		if (node->mirrored)
+			node->last = *pair;
 		return true;
 	}
 	if (GoesBothWays(node) && node->next_equal < node->sides[OUTER_SIDE].pushed.count)
