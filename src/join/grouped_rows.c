@@ -45,6 +45,13 @@ typedef struct Partition
 	uint32		next[2];		/* the place of the next one among all rows that go on */
 } Partition;
 
+typedef struct Piece
+{
+	void	   *memory;
+	float	   *floats;			/* in it, aligned */
+	uint32		rows;			/* that have not gone on yet */
+} Piece;
+
 typedef struct KeptRow
 {
 	uint64		place;			/* of the first float */
@@ -64,7 +71,7 @@ typedef struct GroupedSide
 	uint32		partition;		/* of the row that comes */
 	uint32		dimensions;		/* likewise */
 
-	float	  **pieces;			/* in memory; then one that is on its way into the file */
+	Piece	   *pieces;			/* in memory; then one that is on its way into the file */
 	uint64		npieces;
 	uint64		most_pieces;
 	uint64		end;			/* floats so far */
@@ -122,16 +129,16 @@ ExpectRows(RowSink *sink, uint64 rows)
 {
 }
 
-static float *
+static Piece
 AllocPiece(MemoryContext context)
 {
-	float	   *piece = (float *) TYPEALIGN(HUGE_PAGE,
-											MemoryContextAllocHuge(context, PIECE_BYTES + HUGE_PAGE));
+	void	   *memory = MemoryContextAllocHuge(context, PIECE_BYTES + HUGE_PAGE);
+	float	   *floats = (float *) TYPEALIGN(HUGE_PAGE, memory);
 
 #ifdef MADV_HUGEPAGE
-	(void) madvise(piece, PIECE_BYTES, MADV_HUGEPAGE);
+	(void) madvise(floats, PIECE_BYTES, MADV_HUGEPAGE);
 #endif
-	return piece;
+	return (Piece) {.memory = memory,.floats = floats};
 }
 
 /* The piece that is full goes into the file, unless there is memory for another one. */
@@ -142,15 +149,15 @@ AddPiece(GroupedSide *side)
 
 	if (side->npieces < side->most_pieces)
 	{
-		side->pieces = side->npieces == 0 ? palloc(sizeof(float *)) :
-			repalloc_huge(side->pieces, (side->npieces + 1) * sizeof(float *));
+		side->pieces = side->npieces == 0 ? palloc(sizeof(Piece)) :
+			repalloc_huge(side->pieces, (side->npieces + 1) * sizeof(Piece));
 		side->pieces[side->npieces++] = AllocPiece(side->context);
 	}
 	else
 	{
 		if (side->spill == NULL)
 			side->spill = SpillCreate(sizeof(float));
-		SpillAppend(side->spill, side->pieces[side->npieces - 1], PIECE_FLOATS);
+		SpillAppend(side->spill, side->pieces[side->npieces - 1].floats, PIECE_FLOATS);
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -166,7 +173,7 @@ RoomForRows(RowSink *sink, float **room)
 		side->end += left;
 		AddPiece(side);
 	}
-	*room = side->pieces[side->npieces - 1] + side->end % PIECE_FLOATS;
+	*room = side->pieces[side->npieces - 1].floats + side->end % PIECE_FLOATS;
 	return 1;
 }
 
@@ -194,6 +201,7 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 	KeySetAdd(side->keys, keys, 1);
 	side->rows[side->count++] = (KeptRow) {.place = side->end,.partition = side->partition};
 	partition->rows[side - side->all->sides]++;
+	side->pieces[side->npieces - 1].rows++;
 	side->end += RowFloats(side->source->element, side->dimensions);
 }
 
@@ -289,6 +297,7 @@ ReadGroupedRows(const VectorSource *const *sources, int nsides)
 
 /* --- out */
 
+/* A piece whose rows have all gone on is given back: the engine needs as much memory for them. */
 static void
 CopyRow(const GroupedSide *side, const KeptRow *kept, float *to, size_t stride)
 {
@@ -298,9 +307,15 @@ CopyRow(const GroupedSide *side, const KeptRow *kept, float *to, size_t stride)
 	uint64		in_memory = side->spill == NULL ? side->npieces : side->npieces - 1;
 
 	if (piece < in_memory)
-		memcpy(to, side->pieces[piece] + kept->place % PIECE_FLOATS, floats * sizeof(float));
+	{
+		Piece	   *from = &side->pieces[piece];
+
+		memcpy(to, from->floats + kept->place % PIECE_FLOATS, floats * sizeof(float));
+		if (--from->rows == 0)
+			pfree(from->memory);
+	}
 	else if (piece == (side->end - 1) / PIECE_FLOATS)
-		memcpy(to, side->pieces[side->npieces - 1] + kept->place % PIECE_FLOATS,
+		memcpy(to, side->pieces[side->npieces - 1].floats + kept->place % PIECE_FLOATS,
 			   floats * sizeof(float));
 	else
 		SpillRead(side->spill, kept->place - in_memory * PIECE_FLOATS, to, floats);
@@ -340,4 +355,12 @@ PushGroupedRows(GroupedRows *all, int number, RowSink *sink)
 		}
 		sink->take_rows(sink, keys, n);
 	}
+}
+
+void
+EndGroupedRows(GroupedRows *all)
+{
+	for (int i = 0; i < all->nsides; i++)
+		if (all->sides[i].spill != NULL)
+			SpillClose(all->sides[i].spill);
 }

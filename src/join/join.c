@@ -157,6 +157,7 @@ ReadPartitions(VectorJoin *join)
 		problem->expected_rows[side] = rows->count[side];
 	for (int side = 0; side < problem->sides && !join->run.failed; side++)
 		PushGroupedRows(rows, side, JoinSink(join, side));
+	EndGroupedRows(rows);
 	MemoryContextDelete(reading);
 }
 

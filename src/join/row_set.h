@@ -189,4 +189,7 @@ extern GroupedRows *ReadGroupedRows(const VectorSource *const *sources, int nsid
 /* Gives a side's rows of these partitions to the sink, if there are any; all, unless it stops. */
 extern void PushGroupedRows(GroupedRows *rows, int side, RowSink *sink);
 
+/* Closes temporary files; the rows' memory goes with its context. */
+extern void EndGroupedRows(GroupedRows *rows);
+
 #endif							/* FASTED_ROW_SET_H */

@@ -104,6 +104,7 @@ CREATE TABLE vast_keys AS SELECT id::text || repeat('y', CASE WHEN id % 100 = 0 
 CREATE TABLE external (id int, v real[]);
 ALTER TABLE external ALTER COLUMN v SET STORAGE EXTERNAL;
 INSERT INTO external SELECT g, array_fill((g % 100)::real, ARRAY[3000]) FROM generate_series(1, 1000) g;
+CREATE VIEW external_tenants AS SELECT id, v, id % 5 AS tenant FROM external;
 CREATE TABLE compressed AS TABLE external;
 CREATE TABLE long_rows (id int, v real[]);
 INSERT INTO long_rows SELECT g, array_fill((g % 10)::real, ARRAY[65536]) FROM generate_series(1, 60) g;
@@ -143,7 +144,12 @@ for my $column (qw(kind tenant))
 {
 	reads_alike("by $column", 'tenants', call => "fasted_self_join('tenants', 'v', 3, id_column => 'id', partition_by => '$column')");
 	reads_alike("by $column, cosine", 'tenants',
-		call => "fasted_self_join('tenants', 'v', 0.001, id_column => 'id', metric => 'cosine', partition_by => '$column')");
+		call => "fasted_self_join('tenants', 'v', 1e-6, id_column => 'id', metric => 'cosine', partition_by => '$column')");
+}
+for my $limit ('1MB', '20MB')
+{
+	reads_alike("by partition, $limit of memory", 'external_tenants', set => "SET fasted.memory_limit = '$limit'",
+		call => "fasted_self_join('external_tenants', 'v', 3, id_column => 'id', partition_by => 'tenant')");
 }
 reads_alike('own uncommitted changes', 'plain',
 	set => "BEGIN; UPDATE plain SET v = '{1,1,1,1}' WHERE id < 50; DELETE FROM plain WHERE id % 4 = 0");
