@@ -466,6 +466,39 @@ SUPPORT fasted_groups_support;
 COMMENT ON FUNCTION fasted_keep_one_typed(anycompatible, regclass, name, double precision, name, boolean, name, text, name) IS
 	'the row to keep instead of each row, or itself, for keys of any ordered type';
 
+-- The same for the rows of any query: each is compared with the rows of its window's partition.
+CREATE FUNCTION fasted_dbscan(vector "any", eps double precision, min_points integer, metric text DEFAULT 'l2')
+RETURNS integer
+AS 'MODULE_PATHNAME', 'fasted_dbscan'
+LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
+
+COMMENT ON FUNCTION fasted_dbscan("any", double precision, integer, text) IS
+	'the cluster of each row of a window, by density';
+
+CREATE FUNCTION fasted_components(vector "any", eps double precision, metric text DEFAULT 'l2')
+RETURNS integer
+AS 'MODULE_PATHNAME', 'fasted_components'
+LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
+
+COMMENT ON FUNCTION fasted_components("any", double precision, text) IS
+	'the cluster of each row of a window: rows that pairs within eps connect';
+
+CREATE FUNCTION fasted_keep(id anyelement, vector "any", eps double precision, metric text DEFAULT 'l2')
+RETURNS anyelement
+AS 'MODULE_PATHNAME', 'fasted_keep'
+LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
+
+COMMENT ON FUNCTION fasted_keep(anyelement, "any", double precision, text) IS
+	'the row of a window to keep instead of each row, or itself';
+
+CREATE FUNCTION fasted_neighbor_count(vector "any", eps double precision, metric text DEFAULT 'l2')
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'fasted_neighbor_count'
+LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
+
+COMMENT ON FUNCTION fasted_neighbor_count("any", double precision, text) IS
+	'the number of other rows of a window within eps of each row';
+
 -- The planner asks it for rows and cost, and learns what the functions below read.
 CREATE FUNCTION fasted_knn_join_support(internal)
 RETURNS internal

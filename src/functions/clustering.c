@@ -26,9 +26,10 @@ BeginJoin(Clustering *run)
 		.problem = {
 			.eps = call->eps,.output = run->methods->output,.core_pairs = run->core_pairs
 		},
-		.notices = true
+		.pusher = call->pusher,.notices = call->pusher == NULL
 	};
-	VectorSource *source = ResolveCallSource(call, 0, call->sources[0].id_column);
+	VectorSource *source = call->rows != NULL ? call->rows :
+		ResolveCallSource(call, 0, call->sources[0].id_column);
 
 	/* each row with a vector is in the result, a zero vector without neighbours */
 	source->skip_zeros = false;

@@ -93,6 +93,8 @@ typedef struct FunctionCall
 	double		eps;			/* of functions that have it */
 	FastedMetric metric;
 	char	   *partition_by;	/* see GroupSource; NULL: all rows meet */
+	VectorSource *rows;			/* of a window's partition, instead of the sources; or NULL */
+	RowPusher  *pusher;			/* of these */
 
 	List	   *columns;		/* the number of each of the block's columns; 0: the node's own */
 	PairFilter	filter;

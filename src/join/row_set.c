@@ -244,7 +244,7 @@ ReportManyRows(const VectorSource *source)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("\"%s\" has too many rows to join", source != NULL ? source->relation : "join"),
+			 errmsg("\"%s\" has too many rows to join", source != NULL && source->relation != NULL ? source->relation : "join"),
 			 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 }
 

@@ -451,15 +451,18 @@ PlanParallelRead(const VectorSource *source, uint64 rows)
 void
 CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 {
-	bool		grouped = taker->source->group_column != NULL;
+	const VectorSource *source = taker->source;
+	bool		grouped = source->group_column != NULL;
 
 	if ((grouped || taker->dimensions == 0) && (uint32) dimensions > FASTED_MAX_DIMENSIONS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("vector has %d dimensions", dimensions),
+				 source->relation == NULL ?
+				 errdetail("Row %s of the partition.", KeyName(source, key)) :
 				 errdetail("Row with %s, column \"%s\" of \"%s\".",
-						   KeyName(taker->source, key),
-						   taker->source->vector_column, taker->source->relation),
+						   KeyName(source, key),
+						   source->vector_column, source->relation),
 				 errhint("At most %u dimensions are supported.", FASTED_MAX_DIMENSIONS)));
 	if (grouped)
 		taker->sink->begin_row(taker->sink, taker->partition, dimensions, key);
@@ -467,17 +470,22 @@ CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 	{
 		taker->dimensions = dimensions;
 		taker->first_row_name = MemoryContextStrdup(GetMemoryChunkContext(taker),
-													KeyName(taker->source, key));
+													KeyName(source, key));
 		taker->sink->set_dimensions(taker->sink, dimensions, taker->first_row_name);
 	}
 	else if (dimensions != taker->dimensions)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("vectors have different numbers of dimensions"),
+				 source->relation == NULL ?
+				 errdetail("The number of dimensions is %d in row %s of the partition, and %d in row %s.",
+						   taker->dimensions, taker->first_row_name, dimensions, KeyName(source, key)) :
 				 errdetail("The number of dimensions of column \"%s\" of \"%s\" is %d in the row with %s, and %d in the row with %s.",
-						   taker->source->vector_column, taker->source->relation,
+						   source->vector_column, source->relation,
 						   taker->dimensions, taker->first_row_name,
-						   dimensions, KeyName(taker->source, key)),
+						   dimensions, KeyName(source, key)),
+				 source->relation == NULL ?
+				 errhint("Add what tells vectors of one kind from others to PARTITION BY.") :
 				 errhint("Join vectors of one kind; a view can select them.")));
 }
 

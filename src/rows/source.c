@@ -461,6 +461,24 @@ ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 	return source;
 }
 
+VectorSource *
+ResolveValues(Oid type, FastedMetric metric, const char *function)
+{
+	VectorSource *source = palloc0(sizeof(VectorSource));
+	CastFunction cast;
+
+	source->metric = metric;
+	source->key_type = INT8OID;
+	if (!FindVectorForm(type, &source->form, &cast))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("argument \"vector\" of %s is of type %s, which is none of vectors",
+						function, format_type_be(type)),
+				 errhint("Vectors are of type real[], double precision[], or any type with a cast to real[].")));
+	source->element = source->form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
+	return source;
+}
+
 static bool
 HasForeignChild(Relation rel)
 {
@@ -684,6 +702,8 @@ KeyName(const VectorSource *source, Datum key)
 	char	   *text;
 	int			length;
 
+	if (source->relation == NULL)
+		return psprintf(INT64_FORMAT, DatumGetInt64(key));
 	if (source->key_column == NULL)
 		return pstrdup("unknown id");
 	getTypeOutputInfo(source->key_type, &output, &varlena);

@@ -35,8 +35,8 @@ typedef bool (*SourceReader) (const struct VectorSource *source, struct RowTaker
 
 typedef struct VectorSource
 {
-	Oid			relid;
-	char	   *relation;		/* name for messages, without schema */
+	Oid			relid;			/* InvalidOid: of values (ResolveValues) */
+	char	   *relation;		/* name for messages, without schema; NULL: of values */
 	char	   *key_column;		/* NULL: rows have no key, but a zero in its place */
 	char	   *vector_column;
 	VectorForm	form;
@@ -77,6 +77,12 @@ typedef struct VectorSource
 extern VectorSource *ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 								   const char *id_argument, Oid key_type, FastedMetric metric,
 								   const char *function);
+
+/*
+ * Vectors that are values of a type, of rows without a relation: rows of a window's partition,
+ * whose keys are their numbers from 1 on.  Errors: the type is none of vectors.
+ */
+extern VectorSource *ResolveValues(Oid type, FastedMetric metric, const char *function);
 
 /*
  * Rows have an order: that of a column, nulls last, and where it is equal that of the

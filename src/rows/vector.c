@@ -222,6 +222,9 @@ ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
 			element++;
 	ereport(ERROR,
 			(errvector(problem, array),
+			 source->relation == NULL && element == 0 ? errdetail("Row %s of the partition.", row_name) :
+			 source->relation == NULL ?
+			 errdetail("Row %s of the partition, element %d.", row_name, element) :
 			 element == 0 ?
 			 errdetail("Row with %s, column \"%s\" of \"%s\".",
 					   row_name, source->vector_column, source->relation) :
