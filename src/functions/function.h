@@ -95,6 +95,7 @@ typedef struct FunctionCall
 	char	   *partition_by;	/* see GroupSource; NULL: all rows meet */
 	VectorSource *rows;			/* of a window's partition, instead of the sources; or NULL */
 	RowPusher  *pusher;			/* of these */
+	uint32		few_rows;		/* see JoinRequest */
 
 	List	   *columns;		/* the number of each of the block's columns; 0: the node's own */
 	PairFilter	filter;

@@ -195,6 +195,7 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	rows->count = WinGetPartitionRowCount(object);
 	if (rows->count > PG_INT32_MAX)
 		ReportManyRows(NULL);
+	call.few_rows = rows->count <= SMALL_JOIN_ROWS ? rows->count : 0;
 	PrepareCast(rows, type, VectorFormType(call.rows->form));
 	run = BeginFunctionRun(&call);
 	if (rows->econtext != NULL)

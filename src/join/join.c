@@ -481,6 +481,35 @@ NextFromEngine(VectorJoin *join, FastedBatch *batch)
 	}
 }
 
+/* All pairs of few rows, at once; or how many each row has. */
+static bool
+NextOfFew(VectorJoin *join, FastedBatch *batch)
+{
+	const FastedOptions *options = &join->run.problem.options;
+	uint32		nrows = join->rows[0].used;
+	FastedRowGroup all = {.rows_a = nrows,.rows_b = nrows};
+	SmallJoin	small = {
+		.metric = options->metric,.element = options->element,.dimensions = options->dimensions,
+		.eps = join->request.problem.eps,.a = join->rows[0].room
+	};
+	uint32	   *counts;
+
+	if (nrows == 0 || join->few != NULL)
+		return false;
+	join->few = MemoryContextAlloc(join->context, nrows * nrows / 2 * sizeof(FastedPair));
+	batch->pairs = join->few;
+	batch->npairs = join->nfew = SmallJoinPairs(&small, &all, join->few);
+	if (join->output != FASTED_OUTPUT_COUNTS)
+		return join->nfew > 0;
+	join->counts = counts = MemoryContextAllocZero(join->context, nrows * sizeof(uint32));
+	for (uint64 i = 0; i < join->nfew; i++)
+	{
+		counts[join->few[i].a]++;
+		counts[join->few[i].b]++;
+	}
+	return false;
+}
+
 /* With it the keys are in order. */
 static bool
 NextBatch(VectorJoin *join, FastedBatch *batch)
@@ -497,7 +526,7 @@ NextBatch(VectorJoin *join, FastedBatch *batch)
 		return more;
 	}
 	if (run->engine == NULL)
-		return false;			/* no vector at all */
+		return NextOfFew(join, batch);	/* or no vector at all */
 	more = NextFromEngine(join, batch);
 	ForAllKeys(join, KeySetFinish);
 	if (!more)
@@ -546,7 +575,7 @@ JoinPairs(const VectorJoin *join)
 	if (join->remote != NULL)
 		return RemoteJoinPairs(join->remote);
 	if (join->run.join == NULL)
-		return 0;				/* no vector at all */
+		return join->nfew;
 	panel_join_stats(join->run.join, &stats);
 	return stats.pairs;
 }

@@ -48,6 +48,7 @@ typedef struct JoinRequest
 	const VectorSource *sources[2]; /* the second one NULL: one relation with itself */
 	FastedProblem problem;
 	RowPusher  *pusher;			/* instead of reading the sources; or NULL */
+	uint32		few_rows;		/* of one source: it pushes no more, and they need no engine; or 0 */
 	Fingerprint *print;			/* of a slice: of the rows that were read; the caller's */
 
 	/*
@@ -103,6 +104,8 @@ struct VectorJoin
 	instr_time	begun;
 	Progress	progress;
 	bool		unseen;			/* pairs have come since progress was shown */
+	FastedPair *few;			/* the pairs of few rows; NULL before they are found */
+	uint64		nfew;
 };
 
 /*
@@ -200,6 +203,7 @@ extern uint64 JoinRoom(double row_pairs, FastedElement element, uint32 dimension
 
 /* An engine is not begun for so few pairs of rows, if their vectors are not long. */
 #define SMALL_JOIN_PAIRS 4096
+#define SMALL_JOIN_ROWS 91		/* which have no more pairs with each other */
 #define SMALL_JOIN_FLOATS (256 * 1024)
 
 /* Few rows, one behind the other as engines have them, that the calling process compares. */

@@ -138,6 +138,18 @@ ReportDimensions(const RowSet *set, int dimensions)
 			 errhint("Join vectors of one kind; a view can select them.")));
 }
 
+/* They stay in the room. */
+static void
+TakeFewRows(RowSet *set)
+{
+	VectorJoin *join = set->join;
+
+	set->capacity = join->request.few_rows;
+	set->room = MemoryContextAlloc(join->context, set->capacity * FloatsOf(set) * sizeof(float));
+	if (join->output != FASTED_OUTPUT_COUNTS)
+		join->output = FASTED_OUTPUT_PAIRS;
+}
+
 static void
 SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 {
@@ -150,6 +162,11 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 		run->problem.options.dimensions != (uint32) dimensions)
 		ReportDimensions(set, dimensions);
 	run->problem.options.dimensions = dimensions;
+	if (set->join->request.few_rows > 0 && set->join->request.few_rows * FloatsOf(set) <= SMALL_JOIN_FLOATS)
+	{
+		TakeFewRows(set);
+		return;
+	}
 	JoinOpenEngine(set->join);
 	set->puts = !run->failed && set->lent != NULL &&
 		panel_join_lend(run->join, set->side, set->lent, set->lent_bytes);
