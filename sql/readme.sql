@@ -21,16 +21,18 @@ ORDER BY dist;
 
 BEGIN;
 DELETE FROM items
-USING fasted_keep_one('items', 'embedding', 0.3, 'created', descending => true) AS k
+USING (SELECT id, fasted_keep(id, embedding, 0.3) OVER (ORDER BY created DESC) AS kept FROM items) AS k
 WHERE items.id = k.id AND k.kept <> k.id
 RETURNING items.title, k.kept;
 ROLLBACK;                    -- or COMMIT
 
-SELECT cluster, array_agg(title ORDER BY id) FROM items JOIN fasted_cluster('items', 'embedding', 0.3) USING (id)
+SELECT cluster, array_agg(title ORDER BY id)
+FROM (SELECT id, title, fasted_components(embedding, 0.3) OVER (ORDER BY id) AS cluster FROM items) AS c
 GROUP BY cluster HAVING count(*) > 1 ORDER BY cluster;
 
 -- rows that are like no other
-SELECT title FROM items JOIN fasted_neighbors('items', 'embedding', 0.8) USING (id) WHERE neighbors = 0 ORDER BY id;
+SELECT title FROM (SELECT id, title, fasted_neighbor_count(embedding, 0.8) OVER () AS neighbors FROM items) AS n
+WHERE neighbors = 0 ORDER BY id;
 
 SELECT a.title, array_agg(b.title ORDER BY rank) AS nearest, max(dist)::numeric(3, 2) AS farthest
 FROM fasted_knn_join('items', 'embedding', 'items', 'embedding', 2)
@@ -50,8 +52,8 @@ INSERT INTO incoming VALUES (7, 'teal', '2026-04-01', '{0, 0.5, 0.5}'),
     (8, 'lime', '2026-04-01', '{0, 1, 0}'), (9, 'moss', '2026-04-01', '{0, 0.6, 0}');
 
 DELETE FROM incoming n WHERE EXISTS (SELECT FROM items i WHERE fasted_within(i.embedding, n.embedding, 0.05, 'cosine'));
-INSERT INTO items SELECT n.*
-FROM incoming n JOIN fasted_keep_one('incoming', 'embedding', 0.05, metric => 'cosine') AS k ON n.id = k.id AND n.id = k.kept
+INSERT INTO items SELECT id, title, created, embedding
+FROM (SELECT *, fasted_keep(id, embedding, 0.05, 'cosine') OVER (ORDER BY id) AS kept FROM incoming) AS n WHERE kept = id
 RETURNING title;
 
 SET client_min_messages = warning;

@@ -14,6 +14,8 @@ round apart:
   dbscan      fasted_cluster with --min-points
   keep_one    fasted_keep_one, in order of id
 
+and the window functions over the same table, "neighbors window" and so on.
+
 Beside them, where they are there, with the table's way out by COPY in binary form, and
 answers compared row by row:
 
@@ -69,7 +71,8 @@ class Case:
         args = self.args
         threads = f"SET fasted.threads = {args.threads};" if args.threads else ""
         return f"""SET fasted.engine = {args.engine}; {threads} SET max_parallel_workers_per_gather = {args.workers};
-            SET fasted.memory_limit = '{args.memory_gib}GB'; SET jit = off; SET client_min_messages = warning;"""
+            SET fasted.memory_limit = '{args.memory_gib}GB'; SET work_mem = '{args.work_mem}';
+            SET jit = off; SET client_min_messages = warning;"""
 
     def ask(self, query):
         return self.server.psql(f"{self.settings()}\n{query};")
@@ -78,6 +81,10 @@ class Case:
         arguments = [f"'{TABLE}'", "'v'", repr(self.eps), *map(str, own)]
         return f"{function}({', '.join(arguments)}, id_column => 'id', metric => '{self.metric}')"
 
+    def window(self, result, call, over=""):
+        """An aggregate of a window function; the metric comes last."""
+        return f"SELECT {result} FROM (SELECT id, {call}, '{self.metric}') OVER ({over}) AS w FROM {TABLE}) s"
+
     def queries(self):
         return {
             "count": f"SELECT count(*) FROM {self.call('fasted_self_join')}",
@@ -85,6 +92,10 @@ class Case:
             "components": f"SELECT coalesce(max(cluster) + 1, 0) FROM {self.call('fasted_cluster', 1)}",
             "dbscan": f"SELECT coalesce(max(cluster) + 1, 0) FROM {self.call('fasted_cluster', self.args.min_points)}",
             "keep_one": f"SELECT count(*) FROM {self.call('fasted_keep_one')} WHERE kept = id",
+            "neighbors window": self.window("sum(w)", f"fasted_neighbor_count(v, {self.eps!r}"),
+            "components window": self.window("coalesce(max(w) + 1, 0)", f"fasted_components(v, {self.eps!r}"),
+            "dbscan window": self.window("coalesce(max(w) + 1, 0)", f"fasted_dbscan(v, {self.eps!r}, {self.args.min_points}"),
+            "keep_one window": self.window("count(*) FILTER (WHERE w = id)", f"fasted_keep(id, v, {self.eps!r}", "ORDER BY id"),
         }
 
     def about(self):
@@ -106,6 +117,8 @@ class Case:
         """Where the time of a warm call goes, by EXPLAIN ANALYZE."""
         plans = self.ask(f"{query};\nEXPLAIN (ANALYZE, FORMAT json) {query}")
         found = join_node(json.loads(plans[plans.index("["):])[0]["Plan"])
+        if found is None:           # a window function's join is not in the plan
+            return {}
         facts = {"filter_kind": found["Distance Filter"], "host_kb": found["Host Memory"], "group_kb": found.get("Group Memory", 0)}
         return {"seconds": {name: found[key] / 1000 for key, name in TIMES.items() if key in found}, **facts}
 
@@ -188,6 +201,9 @@ def measure(case):
     pairs = answers["count"]
     if answers["neighbors"] != 2 * pairs:
         sys.exit(f"{case.data}: {pairs} pairs, but {answers['neighbors']} neighbours")
+    for name in (name for name in answers if f"{name} window" in answers):
+        if answers[name] != answers[f"{name} window"]:
+            sys.exit(f"{case.data}: {name} is {answers[name]}, but {answers[f'{name} window']} by the window function")
     for name, query in case.queries().items():
         print(f"  {name}: {statistics.median(times[name]['warm']):.3f} s", flush=True)
         yield {**case.about(), "method": name, "pairs": pairs, "answer": answers[name], "seconds": times[name],
@@ -208,7 +224,7 @@ def page(env, measurements):
             lines.append(f"| {m['method']} | {m['reason']} | | | |")
             continue
         runs = m["seconds"]["warm"]
-        group = m["parts"]["seconds"].get("group")
+        group = m["parts"].get("seconds", {}).get("group")
         each = f"{group / m['pairs'] * 1e9:.1f}" if group is not None else ""
         lines.append(f"| {m['method']} | {statistics.median(runs):.3f} | {min(runs):.3f} to {max(runs):.3f} | "
                      f"{statistics.median(runs) / counts[case]:.2f} x | {each} |")
@@ -225,6 +241,7 @@ def arguments():
     parser.add_argument("--threads", type=int, help="fasted.threads; all by default")
     parser.add_argument("--workers", type=int, default=min(12, os.cpu_count()), help="parallel workers of PostgreSQL")
     parser.add_argument("--memory-gib", type=int, default=16, help="fasted.memory_limit")
+    parser.add_argument("--work-mem", default="1GB", help="for the rows of a window's partition, among others")
     parser.add_argument("--peer-rows", type=int, default=50000, help="most rows for scikit-learn")
     parser.add_argument("--no-peers", action="store_true")
     return parser.parse_args()

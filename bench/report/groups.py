@@ -5,7 +5,9 @@ from page import digits, machines_of, measured_at, seconds, table
 
 WHAT = {"count": "`SELECT count(*)` over the join", "neighbors": "`fasted_neighbors`",
         "components": "`fasted_cluster`, connected components", "dbscan": "`fasted_cluster`, DBSCAN",
-        "keep_one": "`fasted_keep_one`"}
+        "keep_one": "`fasted_keep_one`", "neighbors window": "`fasted_neighbor_count` of a window",
+        "components window": "`fasted_components` of a window", "dbscan window": "`fasted_dbscan` of a window",
+        "keep_one window": "`fasted_keep` of a window, in order of id"}
 
 
 def cases(measurements):
@@ -20,7 +22,7 @@ def line(m, count):
     if "reason" in m:
         return [m["method"], m["reason"], "", "", ""]
     runs = m["seconds"]["warm"]
-    group = m["parts"]["seconds"].get("group")
+    group = m["parts"].get("seconds", {}).get("group")
     return [WHAT.get(m["method"], m["method"]), seconds(runs), digits(statistics.median(runs) / count),
             digits(1e9 * group / m["pairs"]) if group is not None and m.get("pairs") else "", m.get("rows_that_differ", "")]
 
