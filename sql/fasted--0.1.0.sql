@@ -380,22 +380,6 @@ SUPPORT fasted_groups_support;
 COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name, text, name) IS
 	'the number of other rows within eps of each row, for integer keys';
 
-CREATE FUNCTION fasted_neighbors_typed(
-	id_type anycompatible,
-	relation regclass,
-	vector_column name,
-	eps double precision,
-	id_column name DEFAULT NULL,
-	metric text DEFAULT 'l2',
-	partition_by name DEFAULT NULL)
-RETURNS TABLE (id anycompatible, neighbors bigint)
-AS 'MODULE_PATHNAME', 'fasted_neighbors_typed'
-LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
-SUPPORT fasted_groups_support;
-
-COMMENT ON FUNCTION fasted_neighbors_typed(anycompatible, regclass, name, double precision, name, text, name) IS
-	'the number of other rows within eps of each row, for keys of any ordered type';
-
 -- Clusters by DBSCAN; with min_points 1, what pairs connect.
 CREATE FUNCTION fasted_cluster(
 	relation regclass,
@@ -412,23 +396,6 @@ SUPPORT fasted_groups_support;
 
 COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name, text, name) IS
 	'the cluster of each row, by density, for integer keys';
-
-CREATE FUNCTION fasted_cluster_typed(
-	id_type anycompatible,
-	relation regclass,
-	vector_column name,
-	eps double precision,
-	min_points integer DEFAULT 1,
-	id_column name DEFAULT NULL,
-	metric text DEFAULT 'l2',
-	partition_by name DEFAULT NULL)
-RETURNS TABLE (id anycompatible, cluster integer, core boolean)
-AS 'MODULE_PATHNAME', 'fasted_cluster_typed'
-LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
-SUPPORT fasted_groups_support;
-
-COMMENT ON FUNCTION fasted_cluster_typed(anycompatible, regclass, name, double precision, integer, name, text, name) IS
-	'the cluster of each row, by density, for keys of any ordered type';
 
 -- Of rows within eps of each other, the one to keep.
 CREATE FUNCTION fasted_keep_one(
@@ -447,24 +414,6 @@ SUPPORT fasted_groups_support;
 
 COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name, text, name) IS
 	'the row to keep instead of each row, or itself, for integer keys';
-
-CREATE FUNCTION fasted_keep_one_typed(
-	id_type anycompatible,
-	relation regclass,
-	vector_column name,
-	eps double precision,
-	priority_column name DEFAULT NULL,
-	descending boolean DEFAULT false,
-	id_column name DEFAULT NULL,
-	metric text DEFAULT 'l2',
-	partition_by name DEFAULT NULL)
-RETURNS TABLE (id anycompatible, kept anycompatible, dist double precision)
-AS 'MODULE_PATHNAME', 'fasted_keep_one_typed'
-LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
-SUPPORT fasted_groups_support;
-
-COMMENT ON FUNCTION fasted_keep_one_typed(anycompatible, regclass, name, double precision, name, boolean, name, text, name) IS
-	'the row to keep instead of each row, or itself, for keys of any ordered type';
 
 -- The same for the rows of any query: each is compared with the rows of its window's partition.
 CREATE FUNCTION fasted_dbscan(vector "any", eps double precision, min_points integer, metric text DEFAULT 'l2')

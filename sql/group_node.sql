@@ -23,7 +23,7 @@ EXPLAIN (COSTS OFF) SELECT * FROM fasted_neighbors('t', 'v', 1);
 EXPLAIN (COSTS OFF) SELECT cluster FROM fasted_cluster('t', 'v', 1.5, 5) AS c WHERE core ORDER BY c.id;
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_keep_one('t', 'v', 0.01, 'p', true, metric => 'cosine');
 EXPLAIN (COSTS OFF) SELECT * FROM fasted_keep_one('t', 'v', 1, id_column => 'id');
-EXPLAIN (VERBOSE, COSTS OFF) SELECT kept FROM fasted_keep_one_typed(NULL::uuid, 't', 'v', 1, 'p', id_column => 'u');
+EXPLAIN (VERBOSE, COSTS OFF) SELECT kept FROM fasted_keep_one('t', 'v', 1, 'p', id_column => 'id');
 EXPLAIN SELECT * FROM fasted_cluster('t', 'v', 1);
 SELECT ran($$SELECT * FROM fasted_cluster('t', 'v', 1)$$);
 SELECT ran($$SELECT * FROM fasted_cluster('t', 'v', 1) WHERE cluster > 0$$);
@@ -43,10 +43,8 @@ FROM unnest(ARRAY['fasted_neighbors(''t'', ''v'', 1)', 'fasted_cluster(''t'', ''
 		'Read Time', 'Wait Time', 'Filter Time', 'Actual Total Time']) AS label GROUP BY c ORDER BY c;
 
 -- the same rows as by the function, whatever is selected
-CREATE TEMP TABLE calls (call text, typed text);
-INSERT INTO calls VALUES ('fasted_neighbors(''t'', ''v'', 1)', 'fasted_neighbors_typed(NULL::uuid, ''t'', ''v'', 1, ''u'')'),
-	('fasted_cluster(''t'', ''v'', 1, 4)', 'fasted_cluster_typed(NULL::uuid, ''t'', ''v'', 1, 4, ''u'')'),
-	('fasted_keep_one(''t'', ''v'', 1, ''p'')', 'fasted_keep_one_typed(NULL::uuid, ''t'', ''v'', 1, ''p'', false, ''u'')');
+CREATE TEMP TABLE calls (call text);
+INSERT INTO calls VALUES ('fasted_neighbors(''t'', ''v'', 1)'), ('fasted_cluster(''t'', ''v'', 1, 4)'), ('fasted_keep_one(''t'', ''v'', 1, ''p'')');
 CREATE FUNCTION answer(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE rows text;
 BEGIN
@@ -56,9 +54,15 @@ END $$;
 CREATE FUNCTION by_function(query text) RETURNS text LANGUAGE plpgsql SET fasted.scan_node = off
 	AS $$ BEGIN RETURN answer(query); END $$;
 SELECT count(*), count(*) FILTER (WHERE answer(query) = by_function(query)), min(length(answer(query))) > 100
-FROM calls, unnest(ARRAY[call, typed]) AS c, unnest(ARRAY['SELECT * FROM ', 'SELECT id FROM ']) AS s, format('%s%s', s, c) AS query;
+FROM calls, unnest(ARRAY['SELECT * FROM ', 'SELECT id FROM ']) AS s, format('%s%s', s, call) AS query;
 SELECT answer('SELECT kept, count(*) FROM fasted_keep_one(''t'', ''v'', 3) GROUP BY 1 ORDER BY 1') =
 	by_function('SELECT kept, count(*) FROM fasted_keep_one(''t'', ''v'', 3) GROUP BY 1 ORDER BY 1');
+-- so do the window functions, whatever the key
+SELECT count(*), bool_and(w.neighbors = n.neighbors) AS neighbors, bool_and(w.cluster IS NOT DISTINCT FROM c.cluster) AS clusters, bool_and(w.kept = kept.u) AS kept
+FROM (SELECT id, fasted_neighbor_count(v, 1) OVER () AS neighbors, fasted_dbscan(v, 1, 4) OVER (ORDER BY id) AS cluster,
+		fasted_keep(u, v, 1) OVER (ORDER BY p, id) AS kept FROM t) AS w
+	JOIN fasted_neighbors('t', 'v', 1) AS n USING (id) JOIN fasted_cluster('t', 'v', 1, 4) AS c USING (id)
+	JOIN fasted_keep_one('t', 'v', 1, 'p') AS k USING (id) JOIN t AS kept ON kept.id = k.kept;
 SELECT count(*) FROM fasted_neighbors('t', 'v', 1);
 SELECT 1 FROM fasted_cluster('t', 'v', 1) LIMIT 2;
 
@@ -154,7 +158,6 @@ SELECT * FROM fasted_neighbors('t', 'v', 1, metric => NULL);
 \echo :SQLSTATE
 SELECT * FROM fasted_keep_one('t', 'v', 1, metric => 'manhattan');
 \echo :SQLSTATE
-SELECT id FROM fasted_neighbors_typed(id_column => 'id', relation => 't', vector_column => 'v', eps => 1, id_type => NULL::int) LIMIT 0;
 ALTER FUNCTION fasted_cluster SET work_mem = '1MB';
 SELECT plan_of('SELECT * FROM fasted_cluster(''t'', ''v'', 1)');
 ALTER FUNCTION fasted_cluster RESET work_mem;

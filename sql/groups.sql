@@ -80,18 +80,16 @@ SELECT * FROM fasted_cluster('few', 'v', 1);
 SELECT * FROM fasted_cluster('few', 'v', 1, 2);
 SELECT * FROM fasted_keep_one('few', 'v', 1);
 
--- other keys: results in their order, numbers by it, types from the first argument
+-- other keys: the window functions, numbers in the order of the window
 CREATE TABLE keyed (n numeric, u uuid, w text COLLATE "C", m name, v real[]);
 INSERT INTO keyed VALUES (1.5, md5('1')::uuid, 'b', 'b', '{0}'), (0.5, md5('2')::uuid, 'A', 'A', '{1}'), (-1, md5('3')::uuid, 'a', 'a', '{2}'), (10, md5('4')::uuid, 'B', 'B', '{9}');
-SELECT pg_typeof(id), * FROM fasted_neighbors_typed(NULL::numeric, 'keyed', 'v', 1, 'n');
-SELECT pg_typeof(id), * FROM fasted_neighbors_typed(NULL::uuid, 'keyed', 'v', 1, 'u');
-SELECT pg_typeof(id), * FROM fasted_cluster_typed(NULL::text, 'keyed', 'v', 1, 3, 'w');
-SELECT pg_typeof(id), * FROM fasted_cluster_typed(NULL::text, 'keyed', 'v', 1, id_column => 'm');
-SELECT pg_typeof(id), pg_typeof(kept), * FROM fasted_keep_one_typed(NULL::name, 'keyed', 'v', 1, id_column => 'm');
-SELECT pg_typeof(id), * FROM fasted_keep_one_typed(NULL::uuid, 'keyed', 'v', 1, 'n', false, 'u');
-SELECT pg_typeof(id), * FROM fasted_keep_one_typed(NULL::numeric, 'keyed', 'v', 1, 'w', true, 'n');
-SELECT kept, count(*) FROM fasted_keep_one_typed(NULL::tid, 't', 'v', 1, id_column => 'ctid') GROUP BY 1 ORDER BY 1;
-SELECT pg_typeof(id), count(*) FROM fasted_keep_one_typed(NULL::regclass, 't', 'v', 1, id_column => 'id') GROUP BY 1;
+SELECT n, fasted_neighbor_count(v, 1) OVER () FROM keyed ORDER BY n;
+SELECT w, fasted_dbscan(v, 1, 3) OVER (ORDER BY w) FROM keyed;
+SELECT m, fasted_dbscan(v, 1, 1) OVER (ORDER BY m) FROM keyed;
+SELECT m, kept, pg_typeof(kept) FROM (SELECT m, fasted_keep(m, v, 1) OVER (ORDER BY m) AS kept FROM keyed) AS k;
+SELECT u, fasted_keep(u, v, 1) OVER (ORDER BY n) AS kept FROM keyed ORDER BY u;
+SELECT n, fasted_keep(n, v, 1) OVER (ORDER BY w DESC) AS kept FROM keyed ORDER BY n;
+SELECT kept, count(*) FROM (SELECT fasted_keep(ctid, v, 1) OVER (ORDER BY ctid) AS kept FROM t) AS k GROUP BY 1 ORDER BY 1;
 
 -- priorities of any type with an order
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
@@ -114,7 +112,7 @@ SELECT * FROM fasted_keep_one('directions', 'v', 0.01, metric => 'cosine') WHERE
 SELECT id, kept, dist = fasted_cosine_distance((SELECT v FROM directions WHERE id = k.id), (SELECT v FROM directions WHERE id = kept)) AS same
 FROM fasted_keep_one('directions', 'v', 0.3, 'p', metric => 'cosine') AS k;
 SELECT * FROM fasted_neighbors('directions', 'v', 1, metric => 'l2') WHERE neighbors > 1;
-SELECT neighbors, count(*) FROM fasted_neighbors_typed(NULL::int, 'directions', 'v', 0.01, 'id', 'cosine') GROUP BY 1 ORDER BY 1;
+SELECT neighbors, count(*) FROM fasted_neighbors('directions', 'v', 0.01, 'id', 'cosine') GROUP BY 1 ORDER BY 1;
 
 -- views, partitions, conversions of vectors
 CREATE VIEW mixed AS SELECT id, v::numeric[] AS v, -id AS p FROM t WHERE id < 9;
@@ -157,7 +155,7 @@ FROM stock s;
 
 -- where the functions can stand in a query
 SELECT fasted_neighbors('few', 'v', 1);
-SELECT (fasted_cluster_typed(NULL::int, 'points', 'v', 1.5, 4)).* LIMIT 2;
+SELECT (fasted_cluster('points', 'v', 1.5, 4)).* LIMIT 2;
 SELECT eps, count(DISTINCT c.cluster) FROM generate_series(0, 3) AS eps, LATERAL fasted_cluster('t', 'v', eps) AS c GROUP BY 1 ORDER BY 1;
 SELECT p.id_a, p.id_b, c.cluster FROM fasted_self_join('t', 'v', 1) AS p JOIN fasted_cluster('t', 'v', 1) AS c ON c.id = p.id_a ORDER BY 1, 2;
 PREPARE kept AS SELECT count(*) FROM fasted_keep_one($1, $2, $3) WHERE id = kept;
@@ -190,7 +188,7 @@ SELECT * FROM fasted_neighbors(NULL, 'v', 1);
 \echo :SQLSTATE
 SELECT * FROM fasted_cluster('t', NULL, 1);
 \echo :SQLSTATE
-SELECT * FROM fasted_keep_one_typed(NULL::int, 't', 'v', NULL);
+SELECT * FROM fasted_keep_one('t', 'v', NULL);
 \echo :SQLSTATE
 SELECT * FROM fasted_cluster('t', 'v', 1, NULL);
 \echo :SQLSTATE
@@ -218,7 +216,7 @@ SELECT * FROM fasted_neighbors('t', 'v', 1, 'name');
 \echo :SQLSTATE
 SELECT * FROM fasted_cluster('twins', 'v', 1);
 \echo :SQLSTATE
-SELECT * FROM fasted_cluster_typed(NULL::int, 't', 'v', 1, id_column => 'name');
+SELECT * FROM fasted_cluster('t', 'v', 1, id_column => 'name');
 \echo :SQLSTATE
 SELECT * FROM fasted_keep_one('t', 'v', 1, 'nothing');
 \echo :SQLSTATE
@@ -226,7 +224,7 @@ SELECT * FROM fasted_keep_one('ranked', 'v', 1, 'j');
 \echo :SQLSTATE
 SELECT * FROM fasted_keep_one('t', 'v', 1, id_column => 'score');
 \echo :SQLSTATE
-SELECT * FROM fasted_keep_one_typed(NULL::json, 'ranked', 'v', 1, id_column => 'j');
+SELECT * FROM fasted_keep_one('ranked', 'v', 1, id_column => 'j');
 \echo :SQLSTATE
 
 SET client_min_messages = warning;

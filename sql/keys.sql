@@ -71,7 +71,6 @@ SELECT * FROM fasted_self_join('t', 'v', 0.05, 'cosine');
 \echo :SQLSTATE
 SELECT * FROM fasted_self_join_typed(NULL::text, 't', 'v', 0.05, 'l2');
 SELECT * FROM fasted_neighbors('t', 'v', 0.05, 'cosine');
-SELECT * FROM fasted_neighbors_typed(NULL::text, 't', 'v', 0.05, 'cosine');
 SELECT * FROM fasted_cluster('t', 'v', 0.05, 2, 'cosine');
 SELECT * FROM fasted_keep_one('t', 'v', 0.05, 'cosine');
 SELECT * FROM fasted_keep_one('t', 'v', 0.05, 'id', true, 'cosine');

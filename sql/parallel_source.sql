@@ -55,10 +55,8 @@ RESET fasted.scan_node;
 SELECT kind_of_plan(format('SELECT count(*) FROM others o JOIN %s USING (id)', f)), f
 FROM unnest(ARRAY[
 	$$fasted_neighbors('plain', 'v', 0, 'id')$$, $$fasted_neighbors('divided', 'v', 0, 'id')$$,
-	$$fasted_neighbors_typed(NULL::int, 'divided', 'v', 0, 'id')$$,
 	$$fasted_cluster('plain', 'v', 0, 2, 'id')$$, $$fasted_cluster('divided', 'v', 0, id_column => 'id')$$,
-	$$fasted_cluster_typed(NULL::int, 'divided', 'v', 0, 2, 'id')$$,
-	$$fasted_keep_one_typed(NULL::int, 'plain', 'v', 0, id_column => 'id')$$,
+	$$fasted_keep_one('plain', 'v', 0, id_column => 'id')$$,
 	$$fasted_keep_one('divided', 'v', 0, 'id', true, 'id')$$]) AS f;
 SELECT count(*) FROM others JOIN fasted_neighbors('divided', 'v', 0, 'id') USING (id);
 SELECT count(*) FROM others JOIN fasted_keep_one('numbered', 'v', 0, 'v', id_column => 'id') k ON others.id = k.kept % 3000;

@@ -291,7 +291,7 @@ ResolveArguments(FunctionCallInfo fcinfo, int relation, int column, int id_colum
 	VectorSource *source = ResolveSource(PG_GETARG_OID(relation), NameStr(*PG_GETARG_NAME(column)),
 										 NameStr(*PG_GETARG_NAME(id_column)), id_argument,
 										 PG_GETARG_OID(key_type),
-										 MetricFromText(PG_GETARG_TEXT_PP(metric)), function);
+										 MetricFromText(PG_GETARG_TEXT_PP(metric)), function, NULL);
 
 	source->key_order = true;
 	source->reader = ReadShards;

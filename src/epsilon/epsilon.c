@@ -543,7 +543,7 @@ fasted_epsilon(PG_FUNCTION_ARGS)
 	context = AllocSetContextCreate(CurrentMemoryContext, "fasted epsilon", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	source = ResolveSource(PG_GETARG_OID(ARG_RELATION), NameStr(*PG_GETARG_NAME(ARG_COLUMN)),
-						   NULL, "id_column", InvalidOid, metric, NULL);
+						   NULL, "id_column", InvalidOid, metric, NULL, NULL);
 	total = ReadSample(source, &question, &array);
 	CheckNeighbors(question.neighbors, total, source);
 	estimate = EstimateEps(source, &array, total, &question);

@@ -135,20 +135,6 @@ ColumnsOfCall(PlannerInfo *root, const RelOptInfo *rel)
 	return vars;
 }
 
-/* Does the query take all columns for what they are? */
-static bool
-HasTypes(List *vars, const Oid *types, int ncolumns)
-{
-	ListCell   *cell;
-
-	if (list_length(vars) != ncolumns)
-		return false;
-	foreach(cell, vars)
-		if (((Var *) lfirst(cell))->vartype != types[foreach_current_index(cell)])
-			return false;
-	return true;
-}
-
 /*
  * Does the query use nothing of the call but columns of their types?  Whole rows are
  * not ours to make, as locking wants them; nor are columns that the query takes for
@@ -171,7 +157,6 @@ UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 	if (mark == NULL)
 		return UsesOnly(rel, types, function->ncolumns, false);
 	return function->whole_rows && mark->markType == ROW_MARK_COPY &&
-		HasTypes(ColumnsOfCall(root, rel), types, function->ncolumns) &&
 		UsesOnly(rel, types, function->ncolumns, true);
 }
 

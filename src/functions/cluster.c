@@ -250,6 +250,7 @@ BeginCluster(FunctionRun *base)
 const FunctionDescriptor cluster_function = {
 	CLUSTERING_DESCRIPTOR(1),
 	.name = "fasted_cluster",
+	.window = "fasted_dbscan",
 	.arguments = {CLUSTERING_ARGUMENTS, {"min_points", true, "Min Points"}, CLUSTERING_LAST_ARGUMENTS},
 	.ncolumns = 3,
 	.columns = {InvalidOid, INT4OID, BOOLOID},

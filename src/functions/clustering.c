@@ -211,6 +211,7 @@ BeginNeighbors(FunctionRun *base)
 const FunctionDescriptor neighbors_function = {
 	CLUSTERING_DESCRIPTOR(0),
 	.name = "fasted_neighbors",
+	.window = "fasted_neighbor_count",
 	.arguments = {CLUSTERING_ARGUMENTS, CLUSTERING_LAST_ARGUMENTS},
 	.ncolumns = 2,
 	.columns = {InvalidOid, INT8OID},

@@ -75,7 +75,7 @@ ResolveCallSource(const FunctionCall *call, int n, const char *id_column)
 
 	return ResolveSource(source->relation, source->vector_column, id_column,
 						 function->arguments[function->sources[n].id_column].name,
-						 call->key_type, call->metric, function->name);
+						 call->key_type, call->metric, function->name, function->window);
 }
 
 /* --- runs */
@@ -319,39 +319,35 @@ StoreFunction(FunctionCallInfo fcinfo, const FunctionDescriptor *function, int f
 	return (Datum) 0;
 }
 
-/* --- the functions: as the SQL script declares them, without id_type and with it */
+/* --- the functions: as the SQL script declares them, without id_type (0) or with it (1) */
 
-#define SQL_FUNCTION(name, function) \
+#define SQL_FUNCTION(name, function, first) \
 	PG_FUNCTION_INFO_V1(name); \
-	PG_FUNCTION_INFO_V1(name##_typed); \
 	Datum \
 	name(PG_FUNCTION_ARGS) \
 	{ \
-		return StoreFunction(fcinfo, &function, 0); \
-	} \
-	Datum \
-	name##_typed(PG_FUNCTION_ARGS) \
-	{ \
-		return StoreFunction(fcinfo, &function, 1); \
+		return StoreFunction(fcinfo, &function, first); \
 	}
 
-SQL_FUNCTION(fasted_self_join, self_join_function)
-SQL_FUNCTION(fasted_knn_join, nearest_function)
-SQL_FUNCTION(fasted_neighbors, neighbors_function)
-SQL_FUNCTION(fasted_cluster, cluster_function)
-SQL_FUNCTION(fasted_keep_one, keep_one_function)
+SQL_FUNCTION(fasted_self_join, self_join_function, 0)
+SQL_FUNCTION(fasted_self_join_typed, self_join_function, 1)
+SQL_FUNCTION(fasted_knn_join, nearest_function, 0)
+SQL_FUNCTION(fasted_knn_join_typed, nearest_function, 1)
+SQL_FUNCTION(fasted_neighbors, neighbors_function, 0)
+SQL_FUNCTION(fasted_cluster, cluster_function, 0)
+SQL_FUNCTION(fasted_keep_one, keep_one_function, 0)
 
 static const struct
 {
 	const FunctionDescriptor *function;
-	PGFunction	forms[2];
+	PGFunction	forms[2];		/* without id_type and with it; NULL: there is none */
 }			functions[FUNCTIONS] =
 {
 	{&self_join_function, {fasted_self_join, fasted_self_join_typed}},
 	{&nearest_function, {fasted_knn_join, fasted_knn_join_typed}},
-	{&neighbors_function, {fasted_neighbors, fasted_neighbors_typed}},
-	{&cluster_function, {fasted_cluster, fasted_cluster_typed}},
-	{&keep_one_function, {fasted_keep_one, fasted_keep_one_typed}}
+	{&neighbors_function, {fasted_neighbors}},
+	{&cluster_function, {fasted_cluster}},
+	{&keep_one_function, {fasted_keep_one}}
 };
 
 const FunctionDescriptor *

@@ -249,6 +249,7 @@ struct FunctionDescriptor
 {
 	const char *name;
 	const char *node_name;		/* of the plan node */
+	const char *window;			/* the window function that does the same; NULL: there is none */
 
 	int			nargs;			/* the last one is partition_by */
 	FunctionArgument arguments[FUNCTION_MOST_ARGS];

@@ -30,7 +30,6 @@
 #include "functions/pair_store.h"
 #include "rows/reader.h"
 #include "utils/memutils.h"
-#include "utils/typcache.h"
 
 typedef struct Keepers
 {
@@ -53,40 +52,18 @@ typedef struct Keepers
 
 typedef struct RowEntry
 {
-	Datum		key;
+	int64		key;
 	uint32		row;
 	uint32		hash;
 	char		status;
 } RowEntry;
 
-typedef struct IdHash
-{
-	const KeySet *keys;
-	FmgrInfo   *function;		/* the type's own, for keys by reference */
-} IdHash;
-
-static uint32
-HashKey(const IdHash *hash, Datum key)
-{
-	if (hash->keys->typbyval)
-		return murmurhash32((uint32) (key ^ (uint64) key >> 32));
-	return DatumGetUInt32(FunctionCall1Coll(hash->function, hash->keys->source->key_collation, key));
-}
-
-static bool
-SameKey(const IdHash *hash, Datum a, Datum b)
-{
-	if (hash->keys->typbyval && a == b)
-		return true;
-	return ApplySortComparator(a, false, b, false, (SortSupport) &hash->keys->order) == 0;
-}
-
 #define SH_PREFIX rows
 #define SH_ELEMENT_TYPE RowEntry
-#define SH_KEY_TYPE Datum
+#define SH_KEY_TYPE int64
 #define SH_KEY key
-#define SH_HASH_KEY(table, key) HashKey((table)->private_data, key)
-#define SH_EQUAL(table, a, b) SameKey((table)->private_data, a, b)
+#define SH_HASH_KEY(table, key) murmurhash32((uint32) ((key) ^ (uint64) (key) >> 32))
+#define SH_EQUAL(table, a, b) ((a) == (b))
 #define SH_STORE_HASH
 #define SH_USE_NONDEFAULT_ALLOCATOR
 #define SH_GET_HASH(table, entry) (entry)->hash
@@ -125,9 +102,9 @@ typedef struct RankTaker
 } RankTaker;
 
 static rows_hash *
-HashRows(const Clustering *run, IdHash *hash)
+HashRows(const Clustering *run)
 {
-	rows_hash  *table = rows_create(CurrentMemoryContext, run->count, hash);
+	rows_hash  *table = rows_create(CurrentMemoryContext, run->count, NULL);
 
 	for (uint32 row = 0; row < run->count; row++)
 	{
@@ -135,7 +112,7 @@ HashRows(const Clustering *run, IdHash *hash)
 
 		if (row % GROUP_STRIDE == 0)
 			CheckJoinInterrupts();
-		rows_insert(table, run->keys->values[row], &found)->row = row;
+		rows_insert(table, DatumGetInt64(run->keys->values[row]), &found)->row = row;
 	}
 	return table;
 }
@@ -144,7 +121,7 @@ static void
 TakeKey(void *arg, Datum key)
 {
 	RankTaker  *taker = arg;
-	RowEntry   *entry = rows_lookup(taker->table, key);
+	RowEntry   *entry = rows_lookup(taker->table, DatumGetInt64(key));
 
 	if (taker->count % GROUP_STRIDE == 0)
 		CheckJoinInterrupts();
@@ -158,14 +135,11 @@ static void
 ReadRanks(Keepers *keepers)
 {
 	const Clustering *run = &keepers->base;
-	IdHash		hash = {.keys = run->keys};
 	RankTaker	taker = {.most = run->count};
 
-	hash.function = &lookup_type_cache(run->keys->source->key_type,
-									   TYPECACHE_HASH_PROC_FINFO)->hash_proc_finfo;
 	keepers->rank = taker.rank = AllocRowNumbers(run->count);
 	keepers->row_of_rank = taker.row_of_rank = AllocRowNumbers(run->count);
-	taker.table = HashRows(run, &hash);
+	taker.table = HashRows(run);
 	ReadOrder(run->keys->source, TakeKey, &taker);
 	rows_destroy(taker.table);
 	if (taker.count != run->count)
@@ -374,6 +348,7 @@ BeginKeepOne(FunctionRun *base)
 const FunctionDescriptor keep_one_function = {
 	CLUSTERING_DESCRIPTOR(2),
 	.name = "fasted_keep_one",
+	.window = "fasted_keep",
 	.arguments = {
 		CLUSTERING_ARGUMENTS,
 		{"priority_column", false, "Priority Column"},

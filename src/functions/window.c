@@ -125,6 +125,8 @@ PushPartition(RowPusher *pusher, VectorJoin *join)
 		Datum		vector = VectorOfRow(rows, row, &isnull);
 
 		MemoryContextSwitchTo(old);
+		if (isnull && row % 64 == 0)
+			CheckJoinInterrupts();
 		if (!isnull)
 			TakeSourceRow(taker, Int64GetDatum(row + 1), false, vector, false);
 		MemoryContextReset(values);

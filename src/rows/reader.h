@@ -67,8 +67,8 @@ extern void ReadVectors(const VectorSource *source, RowSink *sink);
 
 /*
  * Calls take for the keys of all rows with a vector, in the source's order, in the active
- * snapshot.  A key by reference is valid until take returns, and so is what take allocates.
- * The source must be one whose order is read apart (order_apart).
+ * snapshot.  What take allocates is freed when it returns.  The source must be one whose order
+ * is read apart (order_apart).
  *
  * To have rows come in order, PostgreSQL would sort them with their vectors, and no worker
  * could read.  To read keys once more in order costs a look at each row, but not at vectors

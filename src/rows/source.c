@@ -234,6 +234,10 @@ RequireTrustedCast(const CastFunction *cast, const char *column, const char *rel
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("the cast from type %s to type %s runs code of another user",
 						format_type_be(cast->from), format_type_be(cast->to)),
+				 relation == NULL ?
+				 errdetail("Argument \"%s\" would be converted by function %s of role \"%s\", with your rights.",
+						   column, format_procedure(cast->function),
+						   GetUserNameFromId(function->proowner, false)) :
 				 errdetail("Column \"%s\" of \"%s\" would be read by function %s of role \"%s\", with your rights.",
 						   column, relation, format_procedure(cast->function),
 						   GetUserNameFromId(function->proowner, false)),
@@ -328,7 +332,8 @@ PrimaryKeyColumn(Relation rel, int *nkeys)
 }
 
 pg_noreturn static void
-ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *function)
+ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *function,
+				  const char *window)
 {
 	bool		has_ctid = RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind);
 
@@ -339,6 +344,9 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *fun
 			 errmsg("the primary key of relation \"%s\" has %d columns",
 					RelationGetRelationName(rel), nkeys),
 			 errdetail("Rows are identified by one column that is unique and not null."),
+			 window != NULL ?
+			 errhint("Name such a column with %s => '...', or use the window function %s, which needs none.",
+					 argument, window) :
 			 nkeys > 0 ?
 			 errhint("Join a view with a single one: one that adds row_number() OVER () AS id, or a composite of the key's columns.") :
 			 has_ctid ?
@@ -350,7 +358,7 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *fun
 
 static void
 CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument,
-			 const char *function)
+			 const char *function, const char *window)
 {
 	bool		second = strcmp(argument, "b_id") == 0;
 
@@ -362,6 +370,8 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument
 					key->name, RelationGetRelationName(rel),
 					format_type_be(key->type), format_type_be(key_type)),
 			 errdetail("Keys are converted only where nothing is lost."),
+			 window != NULL ?
+			 errhint("Use the window function %s, which takes rows with keys of any type.", window) :
 			 second ?
 			 errhint("Use %s_typed(NULL::%s, ...), for keys of a type that those of both relations convert to.",
 					 function, format_type_be(key->type)) :
@@ -419,16 +429,16 @@ SetNameKey(VectorSource *source, Relation rel)
 
 static void
 SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
-	   const char *function)
+	   const char *function, const char *window)
 {
 	int			nkeys;
 	const char *name = id_column != NULL ? id_column : PrimaryKeyColumn(rel, &nkeys);
 	Column		key;
 
 	if (name == NULL)
-		ReportNoKeyColumn(rel, nkeys, source->id_argument, function);
+		ReportNoKeyColumn(rel, nkeys, source->id_argument, function, window);
 	key = FindColumn(rel, name);
-	CheckKeyType(rel, &key, key_type, source->id_argument, function);
+	CheckKeyType(rel, &key, key_type, source->id_argument, function, window);
 	if (!OidIsValid(lookup_type_cache(key_type, TYPECACHE_LT_OPR)->lt_opr))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
@@ -442,7 +452,8 @@ SetKey(VectorSource *source, Relation rel, const char *id_column, Oid key_type,
 
 VectorSource *
 ResolveSource(Oid relid, const char *vector_column, const char *id_column,
-			  const char *id_argument, Oid key_type, FastedMetric metric, const char *function)
+			  const char *id_argument, Oid key_type, FastedMetric metric, const char *function,
+			  const char *window)
 {
 	VectorSource *source = palloc0(sizeof(VectorSource));
 	Relation	rel = OpenRelation(relid);
@@ -454,7 +465,7 @@ ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 	source->relation = pstrdup(RelationGetRelationName(rel));
 	SetVector(source, rel, vector_column);
 	if (OidIsValid(key_type))
-		SetKey(source, rel, id_column, key_type, function);
+		SetKey(source, rel, id_column, key_type, function, window);
 	else
 		SetNameKey(source, rel);
 	relation_close(rel, NoLock);
@@ -472,9 +483,11 @@ ResolveValues(Oid type, FastedMetric metric, const char *function)
 	if (!FindVectorForm(type, &source->form, &cast))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("argument \"vector\" of %s is of type %s, which is none of vectors",
+				 errmsg("argument \"vector\" of %s has type %s, which cannot be converted to real[]",
 						function, format_type_be(type)),
+				 type == UNKNOWNOID ? errhint("Cast the literal, for example to real[].") :
 				 errhint("Vectors are of type real[], double precision[], or any type with a cast to real[].")));
+	RequireTrustedCast(&cast, "vector", NULL);
 	source->element = source->form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
 	return source;
 }
@@ -508,8 +521,7 @@ CanReadTwice(const VectorSource *source, Relation rel, const char *order)
 	return rel->rd_rel->relkind != RELKIND_VIEW &&
 		rel->rd_rel->relkind != RELKIND_FOREIGN_TABLE && !HasForeignChild(rel) &&
 		check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED &&
-		MayRead(relid, get_attnum(relid, order)) &&
-		OidIsValid(lookup_type_cache(source->key_type, TYPECACHE_HASH_PROC)->hash_proc);
+		MayRead(relid, get_attnum(relid, order));
 }
 
 void

@@ -71,12 +71,12 @@ typedef struct VectorSource
  * metric: that of the join.  By cosine, rows whose vector is zero are skipped, unless the
  * caller then clears skip_zeros.
  *
- * Hints name the argument for the key, and the function for keys of other types: function with
- * "_typed" behind it.
+ * Hints name the argument for the key, and the function for keys of other types: the window
+ * function, if there is one, else function with "_typed" behind it.
  */
 extern VectorSource *ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 								   const char *id_argument, Oid key_type, FastedMetric metric,
-								   const char *function);
+								   const char *function, const char *window);
 
 /*
  * Vectors that are values of a type, of rows without a relation: rows of a window's partition,

@@ -12,8 +12,6 @@ my $node = new_node('groups_changes', "autovacuum = off\n");
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE items AS SELECT g AS id, 'word ' || g AS word, 0 AS n, g % 7 AS rank, ARRAY[g % 40, g % 3, 0]::real[] AS v FROM generate_series(1, 600) g;
 ALTER TABLE items ADD PRIMARY KEY (id);
-CREATE TABLE words AS SELECT word AS id, v FROM items;
-ALTER TABLE words ADD PRIMARY KEY (id);
 ANALYZE;
 END
 
@@ -24,7 +22,6 @@ my %statements = (
 	'UPDATE' => "UPDATE items SET n = k.kept FROM $kept AS k WHERE items.id = k.id RETURNING items.id, n, k.kept",
 	'UPDATE by neighbors' => "UPDATE items SET n = c.neighbors FROM fasted_neighbors('items', 'v', 1.5) AS c WHERE items.id = c.id AND c.neighbors > 20 RETURNING items.id, n",
 	'UPDATE by clusters' => "UPDATE items SET n = c.cluster FROM fasted_cluster('items', 'v', 0.5) AS c WHERE items.id = c.id RETURNING items.id, n",
-	'UPDATE by text' => "UPDATE words SET v = NULL FROM fasted_keep_one_typed(NULL::text, 'words', 'v', 0.5) AS k WHERE words.id = k.id AND k.kept <> k.id RETURNING words.id, k.kept",
 	'two calls' => "DELETE FROM items USING $kept AS k, fasted_neighbors('items', 'v', 1.5) AS c WHERE items.id = k.id AND c.id = k.id AND k.kept <> k.id RETURNING items.id, neighbors",
 	'UPDATE by the row' => "UPDATE items SET word = to_jsonb(k)::text FROM fasted_cluster('items', 'v', 0.5) AS k WHERE items.id = k.id RETURNING items.id, word",
 	'UPDATE by the row, other names' => "UPDATE items SET word = row_to_json(k)::text FROM $kept AS k (number, \"The one\") WHERE items.id = k.number RETURNING items.id, word",
