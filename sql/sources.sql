@@ -91,6 +91,7 @@ RESET ROLE;
 SELECT * FROM fasted_self_join('baits', 'v', 0);
 \echo :SQLSTATE
 SELECT * FROM fasted_epsilon('baits', 'v', 1);
+SELECT fasted_dbscan(v, 0, 1) OVER () FROM baits;
 SELECT * FROM fasted_self_join('baits', 'w', 0, 'key');
 -- a function that a superuser has taken over is no stranger's
 SELECT 'ALTER FUNCTION spring(trap) OWNER TO ' || quote_ident(:'me') AS take \gset
