@@ -261,7 +261,8 @@ ReportManyRows(const VectorSource *source)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("\"%s\" has too many rows to join", source != NULL && source->relation != NULL ? source->relation : "join"),
+			 source == NULL || source->relation == NULL ? errmsg("too many rows to join") :
+			 errmsg("\"%s\" has too many rows to join", source->relation),
 			 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 }
 

@@ -481,14 +481,19 @@ ResolveValues(Oid type, FastedMetric metric, const char *function)
 	source->metric = metric;
 	source->key_type = INT8OID;
 	if (!FindVectorForm(type, &source->form, &cast))
+	{
+		Oid			between = VectorTypeBetween(type);
+
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("argument \"vector\" of %s has type %s, which cannot be converted to real[]",
-						function, format_type_be(type)),
+				 errmsg("cannot read type %s as a vector", format_type_be(type)),
+				 errdetail("Argument \"vector\" of %s has no cast to real[].", function),
+				 OidIsValid(between) ? errhint("Cast it to %s.", format_type_be(between)) :
 				 type == UNKNOWNOID ? errhint("Cast the literal, for example to real[].") :
 				 errhint("Vectors are of type real[], double precision[], or any type with a cast to real[].")));
-	RequireTrustedCast(&cast, "vector", NULL);
+	}
 	source->element = source->form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
+	RequireTrustedCast(&cast, "vector", NULL);
 	return source;
 }
 
