@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_engine.c
- *	  The engine's interface: contexts, sets of rows, joins.
+ *	  Implementation of the engine interface: contexts, sets of rows, joins.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +22,7 @@
 
 /* --- sets */
 
-/* Chunks no larger than what is expected. */
+/* Returns the chunk size in bytes, limited to the expected number of rows. */
 static size_t
 chunk_bytes(const FastedContext *context, const FastedSetOptions *options)
 {
@@ -92,7 +92,7 @@ cpu_set_close(FastedSet *set)
 	free(set);
 }
 
-/* Rows for which there is memory in this set, those on their way included. */
+/* Returns the number of rows for which this set holds memory, staged rows included. */
 static uint64_t
 held_rows(const FastedSet *set)
 {
@@ -101,7 +101,7 @@ held_rows(const FastedSet *set)
 	return rows > set->held ? rows : set->held;
 }
 
-/* How many more this set may have. */
+/* Returns how many more rows fit into this set. */
 static uint64_t
 rows_left(const FastedSet *set)
 {
@@ -149,9 +149,8 @@ cpu_commit(FastedSet *set, size_t nrows)
 }
 
 /*
- * Rows from anywhere are copied at once: nothing has to be kept for them, and to
- * stage them is as good.  It is allowed nevertheless, so that what puts rows runs
- * where there is no GPU.
+ * Rows are copied immediately, so memory need not be registered, and staging is as fast.  It is
+ * allowed nevertheless, so that callers of put also run without a GPU.
  */
 static bool
 cpu_lend(FastedSet *set, void *memory, size_t bytes)
@@ -293,7 +292,7 @@ make_join(FastedContext *context, const FastedProblem *problem, FastedSet *a, Fa
 	join->self = a == b;
 	join->nsets = join->self ? 1 : 2;
 	join->nearest = problem->output == FASTED_OUTPUT_NEAREST;
-	/* tiles are wider than high, and the smaller set has less to fill them */
+	/* tiles are wider than high, so the smaller set fills them better as rows */
 	join->row_side = swap;
 	join->row_set = swap ? b : a;
 	join->col_set = swap ? a : b;
@@ -322,7 +321,7 @@ zero_counts(FastedJoin *join)
 	return true;
 }
 
-/* Lists of neighbours, empty or as the last join left them. */
+/* Creates empty neighbor lists, or retains those of the last join.  False if out of memory. */
 static bool
 begin_lists(FastedJoin *join)
 {
@@ -407,7 +406,7 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	cpu_rest_after(context, CALLER_AWAY_MS + (uint64_t) (timeout_ms > 0 ? timeout_ms : 0));
 	if (context->handed_out != NULL)
 	{
-		/* the caller is done with the last batch */
+		/* the caller has finished with the last batch */
 		pair_pool_release(&context->pool, context->handed_out);
 		pthread_cond_signal(&context->free_cond);
 	}
@@ -481,7 +480,7 @@ cpu_probe(const char *devices, char *reason, size_t size)
 	return FASTED_OK;
 }
 
-/* Are these options for this engine?  Chooses the kernel. */
+/* Checks the options and chooses the kernel. */
 static FastedStatus
 check_options(FastedContext *context)
 {
@@ -514,7 +513,7 @@ check_options(FastedContext *context)
 	return FASTED_OK;
 }
 
-/* Waits are measured on a clock that nobody sets. */
+/* Initializes the lock and the condition variables, which use the monotonic clock. */
 static bool
 init_locks(FastedContext *context)
 {
@@ -536,7 +535,7 @@ init_locks(FastedContext *context)
 static char processor_name[96];
 static pthread_once_t processor_named = PTHREAD_ONCE_INIT;
 
-/* The processor's own name.  To ask for it costs a virtual machine an exit. */
+/* Stores the CPU's model name.  It is read once, because CPUID makes a virtual machine exit. */
 static void
 find_processor_name(void)
 {
@@ -560,7 +559,7 @@ find_processor_name(void)
 	snprintf(name, size, "%s", uname(&system) == 0 ? system.machine : "cpu");
 }
 
-/* What the statistics say from the beginning. */
+/* Fills in the statistics that are known when the context is opened. */
 static void
 name_all(FastedContext *context)
 {
@@ -595,7 +594,7 @@ cpu_open(const FastedOptions *options, FastedContext **result)
 	context->doubles = options->element == FASTED_ELEMENT_DOUBLE;
 	context->padded = (options->dimensions + 31) / 32 * 32;
 	status = check_options(context);
-	/* the caller's strings need not live on */
+	/* the caller may free its strings */
 	context->options.kernel = context->options.devices = NULL;
 	name_all(context);
 	if (!FASTED_FAILED(status))

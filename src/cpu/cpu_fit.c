@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_fit.c
- *	  A projection is found: leading directions of a sample of rows.
+ *	  Computes a projection: the leading directions of a sample of rows.
  *
- * Subspace iteration from random signs, V = X' Y, Y = X V, and once more; then within
- * the space that was found the eigenvectors, which puts the directions in order, so
- * that the first 31 of them are good too.  Any directions are right; how far they are
- * from orthonormal is measured in the end (eta).
+ * The directions come from two rounds of subspace iteration, V = X' Y, Y = X V, that start with
+ * random signs.  Within the subspace found, the eigenvectors order the directions, so that the
+ * first 31 are good as well.  The filter is correct for any directions.  How far they are from
+ * orthonormal is measured at the end (eta).
  *
  *-------------------------------------------------------------------------
  */
@@ -16,28 +16,28 @@
 #include "cpu_levels.h"
 #include "row_body.h"
 
-/* Rows for a first look, and others that it is taken with. */
+/* Rows from which the trial projection is computed, and other rows with which it is tested. */
 #define LOOK_ROWS 512
 #define LOOK_TESTED 256
 
-/* Sampled rows, and of how many coordinates together. */
+/* Limits of the sample of rows: total coordinates, and rows. */
 #define FIT_COORDINATES (1 << 21)
 #define FIT_ROWS_LEAST LOOK_ROWS
 #define FIT_ROWS_MOST 4096
 
-/* Directions that are not kept, but help to find those that are. */
+/* Extra directions, which improve the leading ones and are then discarded. */
 #define EXTRA_DIRECTIONS 8
 
-/* One sampled row in so many may be an outlier. */
+/* One sampled row in this many may be an outlier. */
 #define OUTLIERS 64
 
-/* Rows so many times as far from the centre as three in four are say nothing of these. */
+/* Rows are ignored if they are this many times as far from the centre as the third quartile. */
 #define FAR_ROWS 3.0
 
-/* A direction that is so far within those before it is none. */
+/* A column is dropped as linearly dependent if less than this fraction of its norm remains. */
 #define DEPENDENT 1e-4
 
-/* At a first look at most so many pairs may be left. */
+/* The trial projection passes if at most this fraction of the pairs remains. */
 #define PROMISING 0.1
 
 typedef struct Fit
@@ -46,17 +46,17 @@ typedef struct Fit
 	const CpuKernel *kernel;
 	uint32_t	d;
 	uint32_t	rows;			/* a multiple of the kernel's width */
-	uint32_t	columns;		/* whole tiles */
-	PackLayout	by_row;			/* of x: rows of d numbers */
-	PackLayout	by_coordinate;	/* of its transpose: coordinates of so many rows */
+	uint32_t	columns;		/* in whole tiles */
+	PackLayout	by_row;			/* layout of x: rows of d components */
+	PackLayout	by_coordinate;	/* layout of the transpose of x */
 
-	/* Room. */
+	/* Buffers. */
 	float	   *x;
 	float	   *transpose;
 	float	   *operand;		/* directions, or their products with x, packed */
 	float	   *directions;		/* [column][coordinate] */
 	float	   *products;		/* [column][row] */
-	float	   *turned;			/* directions again */
+	float	   *turned;			/* rotated directions: [direction][coordinate] */
 	float	   *projected;
 	float	   *level_rows;
 	float	   *zeros;
@@ -75,11 +75,11 @@ fit_rows(const FastedContext *context)
 								 FIT_ROWS_MOST);
 
 	if (context->options.prune == FASTED_PRUNE_FORCE)
-		rows = LOOK_ROWS;		/* for tests: little memory, and any directions will do */
+		rows = LOOK_ROWS;		/* for tests: takes little memory, and any directions will do */
 	return rows / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH;
 }
 
-/* Lays out the room that begins there, for so many rows and columns; its bytes. */
+/* Assigns the buffers within an allocation that begins at `room`.  Returns its size. */
 static size_t
 lay_out_room(Fit *fit, uintptr_t room, const FastedContext *context, uint32_t rows,
 			 uint32_t columns)
@@ -108,7 +108,7 @@ lay_out_room(Fit *fit, uintptr_t room, const FastedContext *context, uint32_t ro
 	return next - room;
 }
 
-/* Bytes of the room. */
+/* Returns the size of all buffers. */
 size_t
 cpu_fit_bytes(const FastedContext *context)
 {
@@ -138,14 +138,17 @@ begin_fit(Fit *fit, Worker *worker, uint32_t rows, uint32_t directions)
 	(void) lay_out_room(fit, (uintptr_t) context->fit_room, context, rows, fit->columns);
 }
 
-/* --- eigenvectors of a small symmetric matrix: any directions will do, so a few sweeps are enough */
+/*
+ * --- eigenvectors of a small symmetric matrix; they need not be exact, so a few sweeps are
+ * enough
+ */
 
 #define SWEEPS 4
 
-/* Coordinates smaller than this part of the diagonal are left. */
+/* Off-diagonal elements below this fraction of the diagonal are left. */
 #define SMALL 1e-4
 
-/* Turns rows p and q of n numbers. */
+/* Applies a rotation with cosine c and sine s to two rows of n numbers. */
 static void
 turn_rows(double *p, double *q, uint32_t n, double c, double s)
 {
@@ -159,7 +162,7 @@ turn_rows(double *p, double *q, uint32_t n, double c, double s)
 	}
 }
 
-/* One rotation that makes the coordinate (p, q) zero. */
+/* One Jacobi rotation, which makes the element (p, q) zero. */
 static void
 turn(double *matrix, double *vectors, uint32_t n, uint32_t p, uint32_t q)
 {
@@ -184,8 +187,9 @@ turn(double *matrix, double *vectors, uint32_t n, uint32_t p, uint32_t q)
 }
 
 /*
- * Rows of vectors become eigenvectors, the diagonal of the matrix their values; places
- * are their numbers, that of the largest value first.
+ * Computes eigenvalues and eigenvectors by Jacobi rotations.  The diagonal of `matrix` becomes the
+ * eigenvalues, and the rows of `vectors` the eigenvectors.  `places` lists their numbers by
+ * descending eigenvalue.
  */
 static void
 cpu_eigenvectors(double *matrix, double *vectors, uint32_t *places, uint32_t n)
@@ -220,7 +224,7 @@ cpu_eigenvectors(double *matrix, double *vectors, uint32_t *places, uint32_t n)
 	}
 }
 
-/* --- numbers */
+/* --- arithmetic */
 
 /* x += factor * y */
 static void
@@ -244,7 +248,7 @@ add_times(double *x, double factor, const float *y, uint32_t n)
 
 /* --- the sample's centre and scale */
 
-/* The mean of rows that are nearer than so to the old one. */
+/* Computes the mean of the rows whose distance is at most `most`. */
 static void
 take_mean(const Fit *fit, uint32_t count, const double *distances, double most, double *mean)
 {
@@ -264,8 +268,8 @@ take_mean(const Fit *fit, uint32_t count, const double *distances, double most, 
 }
 
 /*
- * Leaves rows that are far from the centre: a few would draw all directions to them, and
- * are told apart by what a level row has of their length.
+ * Removes rows that are far from the centre.  A few of them would attract all directions.  Their
+ * level rows differ from the others' by their length alone.
  */
 static void
 leave_far_rows(const Fit *fit, uint32_t count, const double *distances, double most)
@@ -278,13 +282,13 @@ leave_far_rows(const Fit *fit, uint32_t count, const double *distances, double m
 }
 
 /*
- * The mean of all sampled rows, then of those without the farthest ones; and the power
- * of two that makes the others' norms about 1.
+ * Computes the centre: the mean of all sampled rows, then the mean without the farthest ones.
+ * Computes the scale: the power of two that makes typical norms about 1.  Removes outliers.
  */
 static void
 find_centre(const Fit *fit, uint32_t count, Projection *projection)
 {
-	double	   *mean = (double *) fit->directions;	/* not in use yet */
+	double	   *mean = (double *) fit->directions;	/* directions is not yet in use */
 	double	   *distances = (double *) fit->products;
 	double	   *sorted = fit->wide;
 	double		typical = 1.0;
@@ -340,7 +344,7 @@ transpose(const Fit *fit)
 	}
 }
 
-/* Packs the first so many columns of n numbers each. */
+/* Packs `count` columns of n numbers each.  Returns false if the join is being closed. */
 static bool
 pack_columns(const Fit *fit, const float *columns, uint32_t count, uint32_t n,
 			 const PackLayout *layout, float *packed)
@@ -350,7 +354,10 @@ pack_columns(const Fit *fit, const float *columns, uint32_t count, uint32_t n,
 	return cpu_pack_operand(fit->worker, layout, fit->pointers, count, fit->zeros, 1.0, packed);
 }
 
-/* to[column][i] for all rows i of a, which are n, with the columns, which are from's. */
+/*
+ * Multiplies the n rows of `a` with the columns `from`: to[column][i].  Returns false if the join
+ * is being closed.
+ */
 static bool
 multiply(const Fit *fit, const float *a, const PackLayout *a_layout, uint32_t n,
 		 const float *from, float *to)
@@ -377,8 +384,8 @@ multiply(const Fit *fit, const float *a, const PackLayout *a_layout, uint32_t n,
 }
 
 /*
- * Makes so many columns orthonormal, to FP32, in so many passes, and leaves those
- * out that are none; how many are left, or none where it was stopped.
+ * Orthonormalises `count` columns by Gram-Schmidt with `passes` passes, rounded to FP32.  Drops
+ * linearly dependent columns.  Returns how many remain, or 0 if the join is being closed.
  */
 static uint32_t
 orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
@@ -415,7 +422,7 @@ orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
 	return kept;
 }
 
-/* Random signs to begin with. */
+/* Fills the products with random signs, the start of the iteration. */
 static void
 set_signs(const Fit *fit)
 {
@@ -427,7 +434,10 @@ set_signs(const Fit *fit)
 	}
 }
 
-/* The directions' products with the sample show how to turn them: the leading ones first. */
+/*
+ * Rotates the directions to the principal axes of their products with the sample, leading ones
+ * first.  Returns false if the join is being closed.
+ */
 static bool
 turn_directions(const Fit *fit, uint32_t count, uint32_t wanted)
 {
@@ -456,7 +466,7 @@ turn_directions(const Fit *fit, uint32_t count, uint32_t wanted)
 	return true;
 }
 
-/* An upper bound of the Frobenius norm of P P' - I. */
+/* Returns an upper bound of the Frobenius norm of P P' - I. */
 static double
 measure_eta(const Fit *fit, uint32_t count)
 {
@@ -479,7 +489,10 @@ measure_eta(const Fit *fit, uint32_t count)
 	return sqrt(sum) * (1.0 + fasted_sum_slack(count * count));
 }
 
-/* Directions of the rows that pointers name: at most so many. */
+/*
+ * Computes at most `wanted` directions of the rows in `pointers`.  Returns false if there are none
+ * or the join is being closed.
+ */
 static bool
 find_directions(Fit *fit, Projection *projection, uint32_t count, uint32_t wanted)
 {
@@ -519,7 +532,7 @@ find_directions(Fit *fit, Projection *projection, uint32_t count, uint32_t wante
 
 /* --- levels */
 
-/* Projects rows that pointers name. */
+/* Projects the rows in `pointers`.  Returns false if the join is being closed. */
 static bool
 project_rows(const Fit *fit, const Projection *projection, uint32_t count)
 {
@@ -528,7 +541,7 @@ project_rows(const Fit *fit, const Projection *projection, uint32_t count)
 	for (uint32_t first = 0; first < count; first += width)
 	{
 		const float *rows[FASTED_MAX_WIDTH] = {NULL};
-		const double moved[FASTED_MAX_WIDTH] = {0}; /* of a sample nobody asks */
+		const double moved[FASTED_MAX_WIDTH] = {0}; /* not needed for a sample */
 
 		if (!cpu_goes_on(fit->worker->context))
 			return false;
@@ -540,7 +553,7 @@ project_rows(const Fit *fit, const Projection *projection, uint32_t count)
 	return true;
 }
 
-/* The form of a level's rows, from some of them. */
+/* Computes the form of a level's rows, from a sample. */
 static void
 find_level_form(const Fit *fit, Projection *projection, uint32_t level, uint32_t count)
 {
@@ -569,8 +582,9 @@ find_level_form(const Fit *fit, Projection *projection, uint32_t level, uint32_t
 }
 
 /*
- * Rows of a sample that have pairs, from `first` on every step-th.  Directions lie in the
- * transpose's room: they are read until there is one, and others when it is of no use.
+ * Points at every step-th sampled row from `first` on that can have pairs, at most `most` rows.
+ * Returns their number.  Rows that have to be converted are written to the buffer of the
+ * transpose.  They are read before the transpose is computed, or after its last use.
  */
 static uint32_t
 point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t step, uint32_t most)
@@ -589,7 +603,10 @@ point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t ste
 	return count;
 }
 
-/* Finds all of a projection; false: there is none, or it was stopped.  Of a level's few rows none may have pairs. */
+/*
+ * Computes a projection and the forms of its levels.  Returns false if there is none or the join
+ * is being closed.  There may be no rows that can have pairs.
+ */
 bool
 cpu_fit(Worker *worker, Projection *projection)
 {
@@ -618,7 +635,7 @@ cpu_fit(Worker *worker, Projection *projection)
 	return !cpu_stopping(context);
 }
 
-/* How many pairs of projected rows are within reach at the first level. */
+/* Returns how many pairs of projected rows are within reach at the first level. */
 static uint64_t
 count_near(const Fit *fit, const Projection *projection, uint32_t count, double reach)
 {
@@ -643,8 +660,8 @@ count_near(const Fit *fit, const Projection *projection, uint32_t count, double 
 }
 
 /*
- * A first look, which costs little: are few pairs of rows within reach at the first
- * level, of rows other than those that the directions are from?
+ * Computes a cheap trial projection of one level.  Returns true if few pairs of other rows are
+ * within reach at that level.
  */
 bool
 cpu_fit_promises(Worker *worker, Projection *projection)

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_levels.c
- *	  What pruning keeps of a set: the order of its rows, and level rows, packed.
+ *	  Pruning data of a set: the order of its rows, and its packed level rows.
  *
- * Order: halves of halves, each time by the median of the coordinate that differs most, of
- * the leading ones and the residual.  Halves are whole tiles' columns as long as
- * they are larger than one, then whole tiles' rows.  The order is the same for the
- * same rows, however many threads there are.
+ * Rows are ordered like the leaves of a k-d tree.  Each part is halved near the median of the
+ * coordinate that varies most, among the leading ones and the residual.  Halves are whole tile
+ * columns, and whole tile rows once a part is not larger than one tile column.  The same rows
+ * always get the same order, for any number of threads.
  *
- * Projected rows are there only until level rows are packed.  They take the room of
- * packed rows, which a new order makes void anyway, where that is enough.
+ * Projected rows exist only until level rows are packed.  If it is large enough, they use the
+ * buffer of the packed rows, which a new order invalidates anyway.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,11 +18,11 @@
 
 #include "cpu_levels.h"
 
-/* Coordinates that may divide rows, and rows that show which of them does it best. */
+/* Number of coordinates that may divide a part, and of rows sampled to choose among them. */
 #define COORDINATES 10
 #define SPREAD_ROWS 64
 
-/* Rows between two looks whether to stop. */
+/* Rows between two checks for a pause or stop. */
 #define LOOK_EVERY 16384
 
 typedef struct Key
@@ -48,7 +48,7 @@ value(const KdOrder *kd, uint32_t row, uint32_t coordinate)
 	return kd->projected[(size_t) row * kd->stride + coordinate];
 }
 
-/* The coordinate that differs most, of some rows of a part. */
+/* Returns the coordinate with the largest variance in a sample of a part's rows. */
 static uint32_t
 choose_coordinate(const KdOrder *kd, size_t first, size_t count)
 {
@@ -81,8 +81,8 @@ choose_coordinate(const KdOrder *kd, size_t first, size_t count)
 }
 
 /*
- * The first `middle` of the keys become those that are not above the others: Hoare's
- * selection, by the middle of three.  False: it was stopped.
+ * Moves the `middle` smallest keys to the front: Hoare's selection algorithm, with the median of
+ * three as pivot.  Returns false if the join is being closed.
  */
 static bool
 select_keys(const KdOrder *kd, int64_t count, int64_t middle)
@@ -125,7 +125,9 @@ select_keys(const KdOrder *kd, int64_t count, int64_t middle)
 	return true;
 }
 
-/* Divides a part; false: it was stopped. */
+/*
+ * Divides a part, so that the first `left` rows form one half.  False if the join is being closed.
+ */
 static bool
 divide(const KdOrder *kd, size_t first, size_t count, size_t left)
 {
@@ -143,7 +145,7 @@ divide(const KdOrder *kd, size_t first, size_t count, size_t left)
 		return false;
 	for (size_t i = 0; i < count; i++)
 	{
-		/* not in small parts, of which there are many */
+		/* skip the check in small parts, of which there are many */
 		if ((i + 1) % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
 			return false;
 		kd->order[first + i] = kd->keys[i].row;
@@ -151,7 +153,10 @@ divide(const KdOrder *kd, size_t first, size_t count, size_t left)
 	return true;
 }
 
-/* Rows of the left half, whole tiles' columns or rows; all: there is nothing to divide. */
+/*
+ * Returns the rows of the left half, in whole tile columns or tile rows.  Returns `count` if the
+ * part is not to be divided.
+ */
 static size_t
 half_of(const CpuKernel *kernel, size_t count)
 {
@@ -160,7 +165,7 @@ half_of(const CpuKernel *kernel, size_t count)
 	return count <= step ? count : (count / step + 1) / 2 * step;
 }
 
-/* Orders a part; false: it was stopped. */
+/* Orders a part recursively.  Returns false if the join is being closed. */
 static bool
 order_part(const KdOrder *kd, size_t first, size_t count)
 {
@@ -171,7 +176,10 @@ order_part(const KdOrder *kd, size_t first, size_t count)
 		 order_part(kd, first, left));
 }
 
-/* All rows, those without a place last, and how many have one; false: it was stopped. */
+/*
+ * Lists all rows, those without coordinates last, and counts the others.  Returns false if the
+ * join is being closed.
+ */
 static bool
 set_others_apart(const KdOrder *kd, const Projection *projection, size_t rows, size_t *count)
 {
@@ -210,19 +218,19 @@ cpu_kd_order(Worker *worker, const Projection *projection, const float *projecte
 	return set_others_apart(&kd, projection, rows, &placed) && order_part(&kd, 0, placed);
 }
 
-/* --- room */
+/* --- memory */
 
-/* Rows between two looks whether to stop, where a row takes some nanoseconds. */
+/* Rows between two checks for a stop, where a row takes only a few nanoseconds. */
 #define ROWS_PER_LOOK (1 << 16)
 
-/* Does the room of packed rows hold projected rows too? */
+/* Returns true if the buffer of packed rows is large enough for projected rows. */
 static bool
 borrows_room(const FastedContext *context)
 {
 	return cpu_projected_stride(context) * sizeof(float) <= cpu_packed_row_bytes(context, FULL_STAGE);
 }
 
-/* Bytes of a row: order, levels, and what is there for a while. */
+/* Returns the pruning memory per row: order, level rows, and temporary projected rows. */
 size_t
 cpu_levels_row_bytes(const FastedContext *context)
 {
@@ -235,7 +243,7 @@ cpu_levels_row_bytes(const FastedContext *context)
 	return bytes;
 }
 
-/* The rows are in no order, and not projected. */
+/* Marks the rows as neither ordered nor projected. */
 static void
 cpu_levels_forget(FastedContext *context, SetLevels *levels)
 {
@@ -256,7 +264,7 @@ cpu_levels_free(FastedContext *context, SetLevels *levels)
 	levels->eps = NAN;
 }
 
-/* Room for the levels of so many rows; false: memory ran out. */
+/* Allocates pruning memory for `rows` rows.  Returns false if out of memory. */
 bool
 cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
 {
@@ -277,7 +285,7 @@ cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
 	return room;
 }
 
-/* What was packed is no longer of use, nor is the order of rows. */
+/* Discards a set's packed rows and the order of its rows. */
 void
 cpu_set_forget_form(FastedSet *set)
 {
@@ -290,7 +298,7 @@ cpu_set_forget_form(FastedSet *set)
 
 /* --- level rows */
 
-/* A projected row's level row. */
+/* Extracts a level row from a projected row. */
 void
 cpu_level_row(const Projection *projection, const float *projected, uint32_t level, float *row)
 {
@@ -302,7 +310,7 @@ cpu_level_row(const Projection *projection, const float *projected, uint32_t lev
 	row[words - 1] = projected[projected_residual(projection, level)];
 }
 
-/* In the level's scale, what two level rows of a pair may be apart. */
+/* Returns the largest distance of two level rows of a pair, in the level's scale. */
 double
 cpu_level_eps_upper(const FastedContext *context, const Projection *projection, uint32_t level,
 					double eps)
@@ -321,9 +329,9 @@ projected_rows(const FastedSet *set)
 	return set->levels.projected != NULL ? set->levels.projected : set->packed.packed;
 }
 
-/* --- the phases' work */
+/* --- work of the phases */
 
-/* A sliver of rows as they came. */
+/* Projects a sliver of input rows. */
 static void
 project_set_sliver(Worker *worker, int i, size_t sliver)
 {
@@ -354,7 +362,10 @@ cpu_project(Worker *worker)
 	cpu_do_slivers(worker, worker->join->level_packing, PACK_ROWS, project_set_sliver);
 }
 
-/* The room of the first level's rows, which come later, is the order's until then. */
+/*
+ * Orders the rows of a set.  The first level's packed rows are not yet needed, so their buffer
+ * holds the keys.  Returns false if the join is being closed.
+ */
 static bool
 order_set(Worker *worker, FastedSet *set)
 {
@@ -373,7 +384,7 @@ order_set(Worker *worker, FastedSet *set)
 	return true;
 }
 
-/* A set each. */
+/* Orders the sets; each set is one work item. */
 void
 cpu_order(Worker *worker)
 {
@@ -387,7 +398,7 @@ cpu_order(Worker *worker)
 	}
 }
 
-/* A sliver's rows of a level. */
+/* Loads the level rows of a sliver. */
 static void
 load_level_rows(Worker *worker, const FastedSet *set, uint32_t level, size_t sliver, PackJob *job)
 {
@@ -409,7 +420,7 @@ load_level_rows(Worker *worker, const FastedSet *set, uint32_t level, size_t sli
 	}
 }
 
-/* One sliver of all levels, or its thresholds for another eps. */
+/* Packs one sliver at all levels, or recomputes its thresholds for another eps. */
 static void
 pack_level_sliver(Worker *worker, int i, size_t sliver)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_state.c
- *	  What all phases share: errors, rests, room for packed rows, forms.
+ *	  Functions shared by all phases: errors, pauses, memory of packed rows, forms.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 
 #include "cpu_state.h"
 
-/* Slivers that are claimed at once. */
+/* Slivers per work item. */
 #define CLAIM_SLIVERS 4
 
 FastedStatus
@@ -28,7 +28,7 @@ cpu_fail(FastedContext *context, FastedStatus status, const char *format,...)
 	return status;
 }
 
-/* Adds what a worker did to the statistics.  With the lock held. */
+/* Adds a worker's statistics to the context's.  The caller holds the lock. */
 void
 cpu_tell_work(Worker *worker)
 {
@@ -37,8 +37,8 @@ cpu_tell_work(Worker *worker)
 }
 
 /*
- * Workers rest when so many milliseconds have gone by, unless this is called
- * again; those that do so now go on.  With the lock held.
+ * Makes workers pause after `ms` milliseconds, unless this is called again; resumes those that
+ * are paused.  The caller holds the lock.
  */
 void
 cpu_rest_after(FastedContext *context, uint64_t ms)
@@ -49,8 +49,8 @@ cpu_rest_after(FastedContext *context, uint64_t ms)
 }
 
 /*
- * Called between pieces of work of some milliseconds at most.  Waits while the caller has not
- * asked for pairs for a while, until it is back or closes the join.  False: it is to stop.
+ * Pauses while the caller has not asked for pairs for some time, until it does or closes the
+ * join.  Workers call this at least every few milliseconds.  Returns false if the worker must stop.
  */
 bool
 cpu_goes_on(FastedContext *context)
@@ -66,7 +66,10 @@ cpu_goes_on(FastedContext *context)
 	return !cpu_stopping(context);
 }
 
-/* Bytes of a packed row: in FP32, or of integers as row and as column of a tile, and fine. */
+/*
+ * Returns the bytes of a packed row: those of an FP32 or an integer row, for full rows the larger
+ * of the two.  Integer rows are counted for both sides of a tile, and with INT16 rows.
+ */
 size_t
 cpu_packed_row_bytes(const FastedContext *context, uint32_t level)
 {
@@ -94,8 +97,8 @@ cpu_sort_doubles(double *values, size_t count)
 }
 
 /*
- * The slivers of set a, then of set b, of which that is to be done at least, some at a time,
- * until there are no more or it is to stop.
+ * Calls `work` for all slivers of set a, then of set b.  Sets that need less preparation than
+ * `least` are skipped.  Workers share the slivers.  Returns early if the join is being closed.
  */
 void
 cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
@@ -126,8 +129,8 @@ cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
 }
 
 /*
- * Words of a slice, a multiple of step, itself one of 8: a column of tiles takes three
- * quarters of the L1 cache.  Slices are of even length.
+ * Returns the words per slice, a multiple of step; step must be a multiple of 8.  A column of
+ * tiles fills three quarters of the L1 cache.  All slices have about the same length.
  */
 uint32_t
 cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
@@ -148,7 +151,9 @@ cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
 	return ((words + slices - 1) / slices + step - 1) / step * step;
 }
 
-/* Where what belongs to packed rows is in a piece of memory that begins there; its size. */
+/*
+ * Assigns the parts of packed rows within an allocation that begins at `piece`.  Returns its size.
+ */
 static size_t
 carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, uintptr_t piece)
 {
@@ -168,7 +173,7 @@ carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, u
 	return next - piece;
 }
 
-/* Bytes of what belongs to a packed row beside it. */
+/* Returns the bytes per packed row in addition to the row itself: thresholds and terms. */
 size_t
 cpu_packed_side_bytes(const FastedContext *context, uint32_t level)
 {
@@ -202,7 +207,7 @@ cpu_packed_free(FastedContext *context, PackedRows *packed)
 	memset(packed, 0, sizeof(*packed));
 }
 
-/* The sides of a tile may have packed rows of their own, columns first. */
+/* The two sides of a tile may need separate packed rows.  Columns are stored first. */
 void
 cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
 				   uint32_t dimensions, bool int8)
@@ -225,7 +230,7 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 	}
 }
 
-/* A form and its two centres. */
+/* Returns the bytes of a form and of its two centres. */
 static size_t
 form_bytes(const FastedContext *context)
 {

@@ -3,12 +3,12 @@
  * cpu_workers.c
  *	  Threads, the phases of a join, and its units of work.
  *
- * The caller begins a join.  Workers then go through its phases by
- * themselves: whoever finishes a phase last begins the next one.  Threads are
- * started when a join is the first that is worth so many, and stay for later ones.
+ * The caller begins a join.  Workers then execute its phases by themselves: the last worker that
+ * finishes a phase begins the next one.  Threads are started when a join first needs them, and are
+ * retained for later joins.
  *
- * A unit is a strip, one block against some neighbours, so that the first stays in the cache,
- * and a row's candidates come together.
+ * A unit is a strip: one block of rows against some adjacent blocks of columns.  So the first
+ * block stays in the cache, and all candidates of a row are rechecked together.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,17 +20,17 @@
 
 #define STACK_BYTES (256 * 1024)
 
-/* A block that is not full is handed over when it gets this old. */
+/* A block that is not full is passed to the caller at this age. */
 #define FLUSH_AFTER_NS UINT64_C(20000000)
 
-/* Work is added to the statistics so often. */
+/* How often workers add to the context's statistics. */
 #define TELL_EVERY_NS UINT64_C(1000000)
 
 /* --- units of work */
 
 /*
- * Nearest rows: groups on the diagonal come first, where near rows are together, so
- * that radii are small for the others.
+ * Nearest neighbors: maps a work item so that groups of blocks on the diagonal come first.  Near
+ * rows are found there, so that radii are small for the other groups.
  */
 static uint64_t
 diagonal_first(const FastedJoin *join, uint64_t claim)
@@ -48,7 +48,7 @@ diagonal_first(const FastedJoin *join, uint64_t claim)
 	return (fasted_triangle(j) + i) * join->order.group + claim % join->order.group;
 }
 
-/* The strip of a claim; false: it has none. */
+/* Finds the strip of a work item within partitions.  Returns false if the item is empty. */
 static bool
 locate_group_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 {
@@ -70,7 +70,10 @@ locate_group_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 	return true;
 }
 
-/* Claimed numbers are rows of groups; false when this one has no block. */
+/*
+ * Finds the strip of a work item: one row of a group of blocks.  Returns false if the item is
+ * empty.
+ */
 static bool
 locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 {
@@ -103,7 +106,10 @@ locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 	return strip->blocks > 0;
 }
 
-/* The statistics are current, but strips may be so short that the lock would be in the way. */
+/*
+ * Adds a worker's statistics to the context's.  Not called after each strip: strips may be so
+ * short that the lock would be contended.
+ */
 static void
 tell_work(Worker *worker, uint64_t now)
 {
@@ -113,7 +119,7 @@ tell_work(Worker *worker, uint64_t now)
 	worker->tell_at = now + TELL_EVERY_NS;
 }
 
-/* One strip; false when the join is being closed. */
+/* Joins one strip.  Returns false if the join is being closed. */
 static bool
 join_strip(Worker *worker, const Strip *strip)
 {
@@ -144,7 +150,7 @@ join_strip(Worker *worker, const Strip *strip)
 	return done;
 }
 
-/* Strips until there are no more.  Some numbers name none: they are done at once. */
+/* Joins strips until none is left.  Empty work items count as done. */
 static void
 cpu_join_units(Worker *worker)
 {
@@ -170,7 +176,7 @@ cpu_join_units(Worker *worker)
 
 /* --- phases */
 
-/* What slices of this join depend on. */
+/* Adds the sets' row orders, on which the slices depend, to the statistics' hash. */
 static void
 note_orders(FastedJoin *join)
 {
@@ -217,7 +223,7 @@ prunes(FastedJoin *join)
 	return join->pruning;
 }
 
-/* Rows are packed. */
+/* Called when all rows are packed. */
 static bool
 begin_radii(FastedJoin *join)
 {
@@ -228,14 +234,14 @@ begin_radii(FastedJoin *join)
 }
 
 /*
- * The phases of a join.  A phase begins with the lock held; where that says that there is
- * nothing to do, the next one follows.
+ * The phases of a join.  `begin` is called with the lock held.  If it returns false, the phase is
+ * skipped.
  */
 static const struct PhaseWork
 {
-	bool		(*begin) (FastedJoin *join);	/* NULL: there is always something to do */
+	bool		(*begin) (FastedJoin *join);	/* NULL: the phase is never skipped */
 	void		(*run) (Worker *worker);
-	bool		alone;			/* one worker does it */
+	bool		alone;			/* only one worker runs it */
 }			phases[PHASE_OVER] = {
 	[PHASE_TRY] = {begin_trial, cpu_try_form, true},
 	[PHASE_CENTRE] = {lacks_form, cpu_find_centre, false},
@@ -250,7 +256,7 @@ static const struct PhaseWork
 	[PHASE_JOIN] = {NULL, cpu_join_units, false},
 };
 
-/* This phase or the first one after it in which there is something to do.  With the lock held. */
+/* Begins this phase, or the first later phase that is not skipped.  The caller holds the lock. */
 static void
 begin_phase(FastedJoin *join, Phase phase)
 {
@@ -270,7 +276,9 @@ begin_phase(FastedJoin *join, Phase phase)
 	pthread_cond_broadcast(&context->work_cond);
 }
 
-/* Waits for a phase that this worker is to take part in; false: there will be none. */
+/*
+ * Waits for a phase that this worker takes part in.  Returns false if the context is being closed.
+ */
 static bool
 wait_for_phase(Worker *worker)
 {
@@ -321,7 +329,7 @@ worker_main(void *arg)
 	return NULL;
 }
 
-/* Begins with what its sets lack. */
+/* Starts the first phase that the sets need. */
 void
 cpu_begin_join(FastedJoin *join)
 {
@@ -335,7 +343,7 @@ cpu_begin_join(FastedJoin *join)
 	pthread_mutex_unlock(&context->lock);
 }
 
-/* Returns when no worker is at work on it. */
+/* Stops a join, and waits until no worker is working on it. */
 void
 cpu_stop_join(FastedJoin *join)
 {
@@ -355,10 +363,13 @@ cpu_stop_join(FastedJoin *join)
 
 /* --- threads */
 
-/* Sums of a block pair, where slices are many, or for nearest rows. */
+/* Bytes of a block pair's sums, needed if rows have several slices, or for nearest neighbors. */
 #define PARTIAL_BYTES (FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float))
 
-/* Rooms of a worker, enough for any join of the context, in a piece that begins there; its size. */
+/*
+ * Assigns a worker's buffers within an allocation that begins at `piece`.  They suffice for any
+ * join of the context.  Returns the size.
+ */
 static size_t
 carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 {
@@ -377,7 +388,7 @@ carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 	return next - piece;
 }
 
-/* Memory that each worker has for itself, with sums or without if it needs none for slices. */
+/* Returns the bytes per worker.  Sums are included if requested or needed for slices. */
 uint64_t
 cpu_worker_bytes(const FastedContext *context, bool sums)
 {
@@ -387,7 +398,7 @@ cpu_worker_bytes(const FastedContext *context, bool sums)
 	return sizeof(Worker) + carve_worker(context, &worker, 0) + (sums ? PARTIAL_BYTES : 0);
 }
 
-/* Room for sums, where a join needs it; false: memory ran out. */
+/* Allocates the buffer of sums.  Returns false if out of memory. */
 static bool
 reserve_sums(FastedContext *context, Worker *worker)
 {
@@ -420,8 +431,8 @@ free_worker(FastedContext *context, Worker *worker)
 }
 
 /*
- * As many workers as this, or as many as can be had: one at least.  With sums each has room for
- * these, also where no slice needs it.
+ * Starts threads until there are nworkers, or as many as the system allows, but at least one.
+ * With sums, each worker gets a buffer of sums even if rows have a single slice.
  */
 FastedStatus
 cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
@@ -439,7 +450,7 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 		{
 			free_worker(context, worker);
 			if (room)
-				break;			/* as many as the system grants */
+				break;			/* use as many as the system allows */
 			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for %d threads", nworkers);
 		}
 		context->nthreads++;
@@ -454,7 +465,7 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 	return FASTED_OK;
 }
 
-/* No join is at work. */
+/* Ends all threads.  No join may be open. */
 void
 cpu_end_workers(FastedContext *context)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_store.c
- *	  Large memory is mapped, aligned to huge pages; chunks of rows are made of it.
+ *	  Allocates large memory, aligned to huge pages, and stores rows in chunks of it.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,11 +18,11 @@
 #define HUGE_PAGE ((size_t) 2 << 20)
 #define CACHE_LINE 64
 
-/* From this size on memory is mapped, in units of the largest usual page. */
+/* Memory of at least this size is mapped, in units of the largest usual page size. */
 #define MAP_FROM (HUGE_PAGE / 2)
 #define MAP_UNIT ((size_t) 64 << 10)
 
-/* What a piece really takes: whole pages if it is mapped. */
+/* Returns the actual size of an allocation: whole pages if it is mapped. */
 static size_t
 real_size(size_t size)
 {
@@ -31,7 +31,7 @@ real_size(size_t size)
 	return (size + MAP_UNIT - 1) / MAP_UNIT * MAP_UNIT;
 }
 
-/* Maps one huge page more than wanted and gives back what is not aligned. */
+/* Maps one huge page more than requested, and unmaps the unaligned ends. */
 static void *
 map_aligned(size_t size)
 {
