@@ -52,7 +52,7 @@
  * EPYC.  The latter result has a margin of one half for other CPUs.
  */
 static uint64_t
-pairs_a_recheck(uint32_t dimensions, bool fine)
+pairs_per_recheck(uint32_t dimensions, bool fine)
 {
 	return fine ? 2 + 2400 / dimensions : 24 + 4096 / dimensions;
 }
@@ -118,7 +118,7 @@ cpu_prepare_choice(FastedJoin *join)
 	join->common = have_common_form(join);
 	join->tried = larger->form;
 	if (join->tried != NULL)
-		join->tried->holders++;
+		join->tried->refcount++;
 	join->trial = join->tried != NULL && (open || !join->common);
 	join->try_int8 = open || has_int8;
 	if (join->tried == NULL || join->trial)
@@ -154,7 +154,7 @@ pack_sample(Worker *worker, const FastedSet *set, const PackJob *sample, bool in
 		if (cpu_stopping(context))
 			return;
 		for (size_t place = sliver * width; place < (sliver + 1) * width && place < count; place++)
-			cpu_load_row(worker, &job, place, cpu_spread_row(&set->rows, (uint32_t) place, count));
+			cpu_load_row(worker, &job, place, cpu_sampled_row(&set->rows, (uint32_t) place, count));
 		cpu_pack_sliver(worker, &job, sliver);
 	}
 }
@@ -172,14 +172,14 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 
 	for (uint32_t row = 0; row < count_a && !cpu_stopping(context); row++)
 	{
-		const float *x = cpu_spread_row(&join->row_set->rows, row, count_a);
+		const float *x = cpu_sampled_row(&join->row_set->rows, row, count_a);
 
 		worker->listed = 0;
 		cpu_list_row(worker, strip, row, 0);
 		for (uint32_t c = 0; c < worker->listed; c++)
 		{
 			uint32_t	col = worker->list[c].col;
-			const float *y = cpu_spread_row(&join->col_set->rows, col, count_b);
+			const float *y = cpu_sampled_row(&join->col_set->rows, col, count_b);
 			double		value = recheck.rows(x, y, context->options.dimensions);
 
 			*pairs += cpu_distance(&recheck, value, row, col) <= join->choice_eps;
@@ -234,7 +234,7 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 		pthread_mutex_unlock(&context->lock);
 	}
 	return (candidates - pairs) *
-		pairs_a_recheck(context->options.dimensions, int8 && cpu_has_fine(join, form)) <= area;
+		pairs_per_recheck(context->options.dimensions, int8 && cpu_has_fine(join, form)) <= area;
 }
 
 /* Tests the larger set's form, and chooses it if it is good. */
@@ -286,7 +286,7 @@ keep_form(const FastedJoin *join, FastedSet *set, Packing packing)
 		cpu_form_drop(join->context, set->form);
 		set->form = join->packed ? join->form : NULL;
 		if (join->packed)
-			join->form->holders++;
+			join->form->refcount++;
 		set->chosen_eps = NAN;
 		set->suits_itself = false;
 	}
@@ -314,7 +314,7 @@ static bool
 is_worth_it(const FastedJoin *join)
 {
 	return join->context->options.prune == FASTED_PRUNE_FORCE ||
-		cpu_join_area(join) >= PRUNED_AREA_A_ROW * ((double) cpu_join_rows(join) - 1.0);
+		cpu_join_area(join) >= PRUNED_PAIRS_PER_ROW * ((double) cpu_join_rows(join) - 1.0);
 }
 
 /* Returns the projection that one of the sets has, preferably the larger set; or NULL. */
@@ -365,14 +365,14 @@ cpu_prepare_pruning(FastedJoin *join)
 	join->projection = known_projection(join);
 	if (join->projection != NULL)
 	{
-		join->projection->holders++;
+		join->projection->refcount++;
 		return true;
 	}
-	if (context->fit_room == NULL)
-		context->fit_room = fasted_cpu_map(context->fit_bytes, &context->memory);
+	if (context->fit_buffer == NULL)
+		context->fit_buffer = fasted_cpu_map(context->fit_bytes, &context->memory);
 	join->projection = cpu_projection_new(context);
 	join->fitting = true;
-	return context->fit_room != NULL && join->projection != NULL;
+	return context->fit_buffer != NULL && join->projection != NULL;
 }
 
 /* --- which levels */
@@ -429,7 +429,7 @@ test_row(Worker *worker, const PruneCosts *costs, size_t row, double *sums)
 		uint32_t	hits[FASTED_PRUNE_LEVELS] = {0};
 
 		if (tiles++ % 64 == 0)
-			if (!cpu_goes_on(join->context))
+			if (!cpu_may_continue(join->context))
 			break;
 		test_tile(worker, row, col, hits);
 		for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
@@ -550,7 +550,7 @@ cpu_keep_levels(FastedJoin *join)
 			{
 				cpu_projection_drop(join->context, set->levels.projection);
 				set->levels.projection = join->projection;
-				join->projection->holders++;
+				join->projection->refcount++;
 			}
 			set->levels.eps = join->choice_eps;
 		}

@@ -87,7 +87,7 @@ cpu_set_close(FastedSet *set)
 	row_store_free(&set->rows, &context->memory);
 	cpu_packed_free(context, &set->packed);
 	cpu_levels_free(context, &set->levels);
-	fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), &context->memory);
+	fasted_cpu_unmap(set->counts, set->counts_capacity * sizeof(uint32_t), &context->memory);
 	neighbor_lists_free(&set->lists, &context->memory);
 	free(set);
 }
@@ -169,16 +169,16 @@ cpu_withdraw(FastedSet *set)
 static FastedStatus
 cpu_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 {
-	float	   *room;
+	float	   *buffer;
 	size_t		capacity;
-	FastedStatus status = cpu_stage(set, &room, &capacity);
+	FastedStatus status = cpu_stage(set, &buffer, &capacity);
 
 	*taken = 0;
 	if (status != FASTED_OK)
 		return status;
 	if (capacity > nrows)
 		capacity = nrows;
-	memcpy(room, rows, capacity * set->rows.row_floats * sizeof(float));
+	memcpy(buffer, rows, capacity * set->rows.row_floats * sizeof(float));
 	*taken = capacity;
 	return cpu_commit(set, capacity);
 }
@@ -232,7 +232,7 @@ cpu_join_close(FastedJoin *join)
 	cpu_keep_forms(join);
 	cpu_keep_levels(join);
 	pair_pool_reset(&context->pool);
-	context->handed_out = NULL;
+	context->caller_block = NULL;
 	context->join = NULL;
 	free(join->spans);
 	free(join->stripes);
@@ -312,9 +312,9 @@ zero_counts(FastedJoin *join)
 	{
 		FastedSet  *set = join->sets[i];
 
-		fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), memory);
-		set->counts_room = set->rows.rows;
-		set->counts = fasted_cpu_map(set->counts_room * sizeof(uint32_t), memory);
+		fasted_cpu_unmap(set->counts, set->counts_capacity * sizeof(uint32_t), memory);
+		set->counts_capacity = set->rows.rows;
+		set->counts = fasted_cpu_map(set->counts_capacity * sizeof(uint32_t), memory);
 		if (set->counts == NULL)
 			return false;
 	}
@@ -350,7 +350,7 @@ start_work(FastedJoin *join)
 							&context->memory)) ||
 		!cpu_prepare_pruning(join) || !cpu_prepare_choice(join))
 		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
-	context->stats.units_total += cpu_claims_of(join);
+	context->stats.units_total += cpu_count_items(join);
 	cpu_begin_join(join);
 	return FASTED_OK;
 }
@@ -404,13 +404,13 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	memset(batch, 0, sizeof(*batch));
 	pthread_mutex_lock(&context->lock);
 	cpu_rest_after(context, CALLER_AWAY_MS + (uint64_t) (timeout_ms > 0 ? timeout_ms : 0));
-	if (context->handed_out != NULL)
+	if (context->caller_block != NULL)
 	{
 		/* the caller has finished with the last batch */
-		pair_pool_release(&context->pool, context->handed_out);
+		pair_pool_release(&context->pool, context->caller_block);
 		pthread_cond_signal(&context->free_cond);
 	}
-	while ((context->handed_out = pair_pool_pop(&context->pool.queue_head)) == NULL)
+	while ((context->caller_block = pair_pool_pop(&context->pool.queue_head)) == NULL)
 	{
 		if (join->phase == PHASE_OVER)
 			status = FASTED_DONE;
@@ -426,8 +426,8 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	pthread_mutex_unlock(&context->lock);
 	if (status == FASTED_OK)
 	{
-		batch->pairs = context->handed_out->pairs;
-		batch->npairs = context->handed_out->npairs;
+		batch->pairs = context->caller_block->pairs;
+		batch->npairs = context->caller_block->npairs;
 	}
 	return status;
 }
@@ -632,7 +632,7 @@ cpu_close(FastedContext *context)
 		cpu_set_close(context->sets);
 	for (int i = 0; i < 2; i++)
 		cpu_packed_free(context, &context->samples[i]);
-	fasted_cpu_unmap(context->fit_room, context->fit_bytes, &context->memory);
+	fasted_cpu_unmap(context->fit_buffer, context->fit_bytes, &context->memory);
 	pthread_cond_destroy(&context->rest_cond);
 	pthread_cond_destroy(&context->out_cond);
 	pthread_cond_destroy(&context->free_cond);

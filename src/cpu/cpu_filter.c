@@ -30,7 +30,7 @@ static void
 filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 			 const Strip *strip, uint32_t number)
 {
-	bool		nearest = cpu_goes_by_radii(worker->join);
+	bool		nearest = cpu_uses_radii(worker->join);
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->kernel;
 	uint32_t	tiles = (strip->rows_a + kernel->tile_rows - 1) / kernel->tile_rows;
@@ -47,7 +47,7 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 	for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
 	{
 		if (k > 0)
-			(void) cpu_goes_on(context);
+			(void) cpu_may_continue(context);
 		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
 		{
 			if (cpu_stopping(context))
@@ -184,7 +184,7 @@ cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b, const T
 		.hit_stride = tile->hit_stride,
 	};
 
-	if (cpu_goes_by_radii(worker->join))
+	if (cpu_uses_radii(worker->join))
 		cpu_point_at_thresholds(worker, a, tile->row, tile->col, &sweep);
 	for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
 	{
@@ -215,7 +215,7 @@ test_again(Worker *worker, const PackedRows *a, const PackedRows *b, const Tile 
 
 /* Tests a tile with hits of the first level at further levels. */
 static void
-follow_tile(Worker *worker, const PruneCosts *costs, uint32_t first, const Tile *tile,
+prune_tile(Worker *worker, const PruneCosts *costs, uint32_t first, const Tile *tile,
 			uint32_t hits)
 {
 	FastedJoin *join = worker->join;
@@ -238,7 +238,7 @@ follow_tile(Worker *worker, const PruneCosts *costs, uint32_t first, const Tile 
 
 /* Computes the bitwise OR of the hit maps of a row of tiles.  False if there are no hits. */
 static bool
-overlay(const uint8_t *hits, size_t hit_stride, uint32_t rows, uint64_t *all)
+merge_hits(const uint8_t *hits, size_t hit_stride, uint32_t rows, uint64_t *all)
 {
 	memset(all, 0, FASTED_HIT_BYTES);
 	for (uint32_t r = 0; r < rows; r++)
@@ -254,7 +254,7 @@ overlay(const uint8_t *hits, size_t hit_stride, uint32_t rows, uint64_t *all)
 
 /* Tests the tiles of one block pair at the levels after the first. */
 static void
-follow_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Strip *strip,
+prune_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Strip *strip,
 			 uint32_t number)
 {
 	FastedJoin *join = worker->join;
@@ -272,7 +272,7 @@ follow_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Stri
 		if (cpu_stopping(join->context))
 			return;
 		worker->work.pruned_tiles[first] += (rows_b + kernel->tile_cols - 1) / kernel->tile_cols;
-		if (!overlay(hits, join->hit_stride, kernel->tile_rows, all))
+		if (!merge_hits(hits, join->hit_stride, kernel->tile_rows, all))
 			continue;
 		memset(worker->has_hits + row, true, kernel->tile_rows);
 		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
@@ -283,7 +283,7 @@ follow_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Stri
 			};
 
 			if (hit_bits((const uint8_t *) all + col / 8, kernel->tile_cols) != 0)
-				follow_tile(worker, costs, first, &tile, cpu_count_hits(kernel, &tile));
+				prune_tile(worker, costs, first, &tile, cpu_count_hits(kernel, &tile));
 		}
 	}
 }
@@ -301,7 +301,7 @@ cpu_prune_strip(Worker *worker, const Strip *strip)
 	memset(worker->has_hits, false, sizeof(worker->has_hits));
 	for (uint32_t number = 0; number < strip->blocks; number++)
 	{
-		(void) cpu_goes_on(join->context);
-		follow_block(worker, &costs, first, strip, number);
+		(void) cpu_may_continue(join->context);
+		prune_block(worker, &costs, first, strip, number);
 	}
 }

@@ -43,7 +43,7 @@ cpu_sweep(const CpuKernel *kernel, const PackedRows *b, const TileSweep *sweep)
 
 /* Returns true if thresholds come from the rows' radii.  They do not while a sample is tested. */
 static inline bool
-cpu_goes_by_radii(const FastedJoin *join)
+cpu_uses_radii(const FastedJoin *join)
 {
 	return join->phase == PHASE_JOIN && join->nearest;
 }

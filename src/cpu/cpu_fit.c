@@ -17,12 +17,12 @@
 #include "row_body.h"
 
 /* Rows from which the trial projection is computed, and other rows with which it is tested. */
-#define LOOK_ROWS 512
-#define LOOK_TESTED 256
+#define TRIAL_ROWS 512
+#define TRIAL_TESTED 256
 
 /* Limits of the sample of rows: total coordinates, and rows. */
 #define FIT_COORDINATES (1 << 21)
-#define FIT_ROWS_LEAST LOOK_ROWS
+#define FIT_ROWS_LEAST TRIAL_ROWS
 #define FIT_ROWS_MOST 4096
 
 /* Extra directions, which improve the leading ones and are then discarded. */
@@ -56,7 +56,7 @@ typedef struct Fit
 	float	   *operand;		/* directions, or their products with x, packed */
 	float	   *directions;		/* [column][coordinate] */
 	float	   *products;		/* [column][row] */
-	float	   *turned;			/* rotated directions: [direction][coordinate] */
+	float	   *rotated;		/* rotated directions: [direction][coordinate] */
 	float	   *projected;
 	float	   *level_rows;
 	float	   *zeros;
@@ -75,28 +75,28 @@ fit_rows(const FastedContext *context)
 								 FIT_ROWS_MOST);
 
 	if (context->options.prune == FASTED_PRUNE_FORCE)
-		rows = LOOK_ROWS;		/* for tests: takes little memory, and any directions will do */
+		rows = TRIAL_ROWS;		/* for tests: takes little memory, and any directions will do */
 	return rows / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH;
 }
 
 /* Assigns the buffers within an allocation that begins at `room`.  Returns its size. */
 static size_t
-lay_out_room(Fit *fit, uintptr_t room, const FastedContext *context, uint32_t rows,
+lay_out_buffers(Fit *fit, uintptr_t buffer, const FastedContext *context, uint32_t rows,
 			 uint32_t columns)
 {
 	uint32_t	d = context->options.dimensions;
 	size_t		padded = (size_t) d + FASTED_MAX_WIDTH;
 	size_t		longest = padded > rows ? padded : rows;
-	uint32_t	most = rows > LOOK_ROWS ? rows : LOOK_ROWS;
-	uintptr_t	next = room;
+	uint32_t	most = rows > TRIAL_ROWS ? rows : TRIAL_ROWS;
+	uintptr_t	next = buffer;
 
 	fit->x = fasted_carve(&next, rows * (size_t) d * sizeof(float));
 	fit->transpose = fasted_carve(&next, rows * padded * sizeof(float));
 	fit->operand = fasted_carve(&next, columns * longest * sizeof(float));
 	fit->directions = fasted_carve(&next, columns * longest * sizeof(float));
 	fit->products = fasted_carve(&next, columns * (size_t) rows * sizeof(float));
-	fit->turned = fasted_carve(&next, columns * (size_t) d * sizeof(float));
-	fit->projected = fasted_carve(&next, LOOK_ROWS * cpu_projected_stride(context) * sizeof(float));
+	fit->rotated = fasted_carve(&next, columns * (size_t) d * sizeof(float));
+	fit->projected = fasted_carve(&next, TRIAL_ROWS * cpu_projected_stride(context) * sizeof(float));
 	fit->level_rows = fasted_carve(&next, FASTED_INT8_SCALE_ROWS * LEVEL_MOST_WORDS * sizeof(float));
 	fit->zeros = fasted_carve(&next, longest * sizeof(float));
 	fit->wide = fasted_carve(&next, ((longest > most ? longest : most) + 31) * sizeof(double));
@@ -105,7 +105,7 @@ lay_out_room(Fit *fit, uintptr_t room, const FastedContext *context, uint32_t ro
 	fit->vectors = fasted_carve(&next, columns * (size_t) columns * sizeof(double));
 	fit->places = fasted_carve(&next, columns * sizeof(uint32_t));
 	fit->pointers = fasted_carve(&next, (most > columns ? most : columns) * sizeof(float *));
-	return next - room;
+	return next - buffer;
 }
 
 /* Returns the size of all buffers. */
@@ -114,7 +114,7 @@ cpu_fit_bytes(const FastedContext *context)
 {
 	Fit			fit;
 
-	return lay_out_room(&fit, 0, context, fit_rows(context),
+	return lay_out_buffers(&fit, 0, context, fit_rows(context),
 						cpu_product_columns(context, EXTRA_DIRECTIONS
 											+ cpu_most_directions(context, cpu_prune_levels(context))));
 }
@@ -135,7 +135,7 @@ begin_fit(Fit *fit, Worker *worker, uint32_t rows, uint32_t directions)
 			.padded_rows = (d + kernel->width - 1) / kernel->width * kernel->width
 		}
 	};
-	(void) lay_out_room(fit, (uintptr_t) context->fit_room, context, rows, fit->columns);
+	(void) lay_out_buffers(fit, (uintptr_t) context->fit_buffer, context, rows, fit->columns);
 }
 
 /*
@@ -150,7 +150,7 @@ begin_fit(Fit *fit, Worker *worker, uint32_t rows, uint32_t directions)
 
 /* Applies a rotation with cosine c and sine s to two rows of n numbers. */
 static void
-turn_rows(double *p, double *q, uint32_t n, double c, double s)
+rotate_rows(double *p, double *q, uint32_t n, double c, double s)
 {
 	for (uint32_t k = 0; k < n; k++)
 	{
@@ -164,7 +164,7 @@ turn_rows(double *p, double *q, uint32_t n, double c, double s)
 
 /* One Jacobi rotation, which makes the element (p, q) zero. */
 static void
-turn(double *matrix, double *vectors, uint32_t n, uint32_t p, uint32_t q)
+jacobi_rotate(double *matrix, double *vectors, uint32_t n, uint32_t p, uint32_t q)
 {
 	double		off = matrix[p * n + q];
 	double		theta = (matrix[q * n + q] - matrix[p * n + p]) / (2.0 * off);
@@ -174,8 +174,8 @@ turn(double *matrix, double *vectors, uint32_t n, uint32_t p, uint32_t q)
 	double		pp = matrix[p * n + p] - t * off;
 	double		qq = matrix[q * n + q] + t * off;
 
-	turn_rows(matrix + p * n, matrix + q * n, n, c, s);
-	turn_rows(vectors + p * n, vectors + q * n, n, c, s);
+	rotate_rows(matrix + p * n, matrix + q * n, n, c, s);
+	rotate_rows(vectors + p * n, vectors + q * n, n, c, s);
 	for (uint32_t k = 0; k < n; k++)
 	{
 		matrix[k * n + p] = matrix[p * n + k];
@@ -209,7 +209,7 @@ cpu_eigenvectors(double *matrix, double *vectors, uint32_t *places, uint32_t n)
 				double		off = matrix[p * n + q];
 
 				if (off * off > SMALL * SMALL * fabs(matrix[p * n + p] * matrix[q * n + q]))
-					turn(matrix, vectors, n, p, q);
+					jacobi_rotate(matrix, vectors, n, p, q);
 			}
 		}
 	}
@@ -272,7 +272,7 @@ take_mean(const Fit *fit, uint32_t count, const double *distances, double most, 
  * level rows differ from the others' by their length alone.
  */
 static void
-leave_far_rows(const Fit *fit, uint32_t count, const double *distances, double most)
+drop_far_rows(const Fit *fit, uint32_t count, const double *distances, double most)
 {
 	for (uint32_t i = 0; i < count && most > 0.0; i++)
 	{
@@ -309,7 +309,7 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 		take_mean(fit, count, distances, fmin(round == 0 ? DBL_MAX : sorted[count - 1 - count / OUTLIERS],
 											  DBL_MAX), mean);
 	}
-	leave_far_rows(fit, count, distances, far);
+	drop_far_rows(fit, count, distances, far);
 	for (uint32_t k = 0; k < fit->d; k++)
 		projection->centre[k] = fabs(mean[k]) <= FLT_MAX ? (float) mean[k] : 0.0f;
 	if (!(typical > 0x1p-120))
@@ -371,7 +371,7 @@ multiply(const Fit *fit, const float *a, const PackLayout *a_layout, uint32_t n,
 		return false;
 	for (uint32_t sliver = 0; sliver * width < n; sliver++)
 	{
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return false;
 		cpu_multiply_sliver(fit->kernel, a, a_layout, sliver, fit->operand, &layout, fit->sums);
 		for (uint32_t r = 0; r < width && sliver * width + r < n; r++)
@@ -399,7 +399,7 @@ orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
 		double		before;
 		double		norm;
 
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return 0;
 		fit->kernel->widen(columns + (size_t) j * d, d, fit->wide);
 		before = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));
@@ -439,11 +439,11 @@ set_signs(const Fit *fit)
  * first.  Returns false if the join is being closed.
  */
 static bool
-turn_directions(const Fit *fit, uint32_t count, uint32_t wanted)
+rotate_directions(const Fit *fit, uint32_t count, uint32_t wanted)
 {
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return false;
 		fit->kernel->widen(fit->products + (size_t) i * fit->rows, fit->rows, fit->wide);
 		for (uint32_t j = 0; j <= i; j++)
@@ -455,13 +455,13 @@ turn_directions(const Fit *fit, uint32_t count, uint32_t wanted)
 	{
 		const double *vector = fit->vectors + (size_t) fit->places[i] * count;
 
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return false;
 		memset(fit->wide, 0, fit->d * sizeof(double));
 		for (uint32_t j = 0; j < count; j++)
 			add_times(fit->wide, vector[j], fit->directions + (size_t) j * fit->d, fit->d);
 		for (uint32_t k = 0; k < fit->d; k++)
-			fit->turned[(size_t) i * fit->d + k] = (float) fit->wide[k];
+			fit->rotated[(size_t) i * fit->d + k] = (float) fit->wide[k];
 	}
 	return true;
 }
@@ -474,12 +474,12 @@ measure_eta(const Fit *fit, uint32_t count)
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return INFINITY;
-		fit->kernel->widen(fit->turned + (size_t) i * fit->d, fit->d, fit->wide);
+		fit->kernel->widen(fit->rotated + (size_t) i * fit->d, fit->d, fit->wide);
 		for (uint32_t j = 0; j <= i; j++)
 		{
-			double		product = fit->kernel->dot_wide(fit->wide, fit->turned + (size_t) j * fit->d,
+			double		product = fit->kernel->dot_wide(fit->wide, fit->rotated + (size_t) j * fit->d,
 														fit->d);
 			double		off = fabs(product - (i == j ? 1.0 : 0.0)) + 2.0 * fasted_sum_slack(fit->d);
 
@@ -517,16 +517,16 @@ find_directions(Fit *fit, Projection *projection, uint32_t count, uint32_t wante
 		if (!multiply(fit, fit->x, &fit->by_row, fit->rows, fit->directions, fit->products))
 			return false;
 	}
-	if (!turn_directions(fit, found, wanted < found ? wanted : found))
+	if (!rotate_directions(fit, found, wanted < found ? wanted : found))
 		return false;
-	projection->directions = orthonormalise(fit, fit->turned, wanted < found ? wanted : found, 2);
+	projection->directions = orthonormalise(fit, fit->rotated, wanted < found ? wanted : found, 2);
 	projection->eta = measure_eta(fit, projection->directions);
 	projection->layout = (PackLayout) {
 		.words = fit->d,.slice = FASTED_PRUNE_PIECE,
 		.padded_rows = cpu_product_columns(context, projection->directions)
 	};
 	return projection->directions > 0 && projection->eta < 0.1 &&
-		pack_columns(fit, fit->turned, projection->directions, fit->d, &projection->layout,
+		pack_columns(fit, fit->rotated, projection->directions, fit->d, &projection->layout,
 					 projection->packed);
 }
 
@@ -543,7 +543,7 @@ project_rows(const Fit *fit, const Projection *projection, uint32_t count)
 		const float *rows[FASTED_MAX_WIDTH] = {NULL};
 		const double moved[FASTED_MAX_WIDTH] = {0}; /* not needed for a sample */
 
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return false;
 		for (uint32_t r = 0; r < width && first + r < count; r++)
 			rows[r] = fit->pointers[first + r];
@@ -592,7 +592,7 @@ point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t ste
 	uint32_t	count = 0;
 	double		square;
 
-	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most && cpu_goes_on(fit->worker->context); s += step)
+	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most && cpu_may_continue(fit->worker->context); s += step)
 	{
 		const float *row = cpu_filter_row(fit->worker, cpu_stored_sample_row(sample, s),
 										  fit->transpose + (size_t) count * fit->d, &square);
@@ -642,7 +642,7 @@ count_near(const Fit *fit, const Projection *projection, uint32_t count, double 
 	uint32_t	n = projection->directions + 1;
 	uint64_t	near = 0;
 
-	for (uint32_t i = 0; i < count && cpu_goes_on(fit->worker->context); i++)
+	for (uint32_t i = 0; i < count && cpu_may_continue(fit->worker->context); i++)
 	{
 		const float *x = fit->projected + (size_t) i * projection->stride;
 
@@ -667,18 +667,18 @@ bool
 cpu_fit_promises(Worker *worker, Projection *projection)
 {
 	FastedJoin *join = worker->join;
-	Sample		sample = cpu_take_sample(join, 0, 2 * LOOK_ROWS, 2 * LOOK_ROWS);
+	Sample		sample = cpu_take_sample(join, 0, 2 * TRIAL_ROWS, 2 * TRIAL_ROWS);
 	uint32_t	wanted = cpu_most_directions(worker->context, 1);
 	Fit			fit;
 	uint32_t	count;
 
 	projection->levels = 1;
-	begin_fit(&fit, worker, LOOK_ROWS, wanted);
-	count = point_at_rows(&fit, &sample, 0, 2, LOOK_ROWS);
+	begin_fit(&fit, worker, TRIAL_ROWS, wanted);
+	count = point_at_rows(&fit, &sample, 0, 2, TRIAL_ROWS);
 	if (!find_directions(&fit, projection, count, wanted))
 		return false;
 	projection->stride = projection->directions + 2;
-	count = point_at_rows(&fit, &sample, 1, 4, LOOK_TESTED);
+	count = point_at_rows(&fit, &sample, 1, 4, TRIAL_TESTED);
 	if (!project_rows(&fit, projection, count))
 		return false;
 	return (double) count_near(&fit, projection, count,

@@ -212,11 +212,11 @@ cpu_find_centre(Worker *worker)
 
 		scales[s] = fasted_has_direction(square) ? 1.0 / sqrt(square) : NAN;
 	}
-	while ((first = cpu_claim(context) * CENTRE_STEP) < d && !cpu_stopping(context))
+	while ((first = cpu_next_item(context) * CENTRE_STEP) < d && !cpu_stopping(context))
 	{
 		uint32_t	end = d - first < CENTRE_STEP ? d : first + CENTRE_STEP;
 
-		(void) cpu_goes_on(context);
+		(void) cpu_may_continue(context);
 		for (uint32_t k = first; k < end; k++)
 			find_coordinate(worker, &sample, scales, k, peak);
 	}

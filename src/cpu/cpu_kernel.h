@@ -186,7 +186,7 @@ typedef struct CpuKernel
 
 /* Returns true if packed rows of a and of b are identical. */
 static inline bool
-int8_sides_alike(const Int8Kernel *int8)
+int8_sides_identical(const Int8Kernel *int8)
 {
 	return int8->a_words == int8->b_words && int8->a_flip == 0;
 }

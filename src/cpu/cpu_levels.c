@@ -20,10 +20,10 @@
 
 /* Number of coordinates that may divide a part, and of rows sampled to choose among them. */
 #define COORDINATES 10
-#define SPREAD_ROWS 64
+#define VARIANCE_ROWS 64
 
 /* Rows between two checks for a pause or stop. */
-#define LOOK_EVERY 16384
+#define CHECK_EVERY 16384
 
 typedef struct Key
 {
@@ -54,13 +54,13 @@ choose_coordinate(const KdOrder *kd, size_t first, size_t count)
 {
 	double		widest = -1.0;
 	uint32_t	best = 0;
-	size_t		rows = count < SPREAD_ROWS ? count : SPREAD_ROWS;
+	size_t		rows = count < VARIANCE_ROWS ? count : VARIANCE_ROWS;
 
 	for (uint32_t c = 0; c < kd->ncoordinates; c++)
 	{
 		double		sum = 0.0;
 		double		squares = 0.0;
-		double		spread;
+		double		variance;
 		double		origin = value(kd, kd->order[first], kd->coordinates[c]);
 
 		for (size_t i = 0; i < rows; i++)
@@ -70,10 +70,10 @@ choose_coordinate(const KdOrder *kd, size_t first, size_t count)
 			sum += x;
 			squares += x * x;
 		}
-		spread = squares - sum * sum / rows;
-		if (spread > widest)
+		variance = squares - sum * sum / rows;
+		if (variance > widest)
 		{
-			widest = spread;
+			widest = variance;
 			best = kd->coordinates[c];
 		}
 	}
@@ -90,7 +90,7 @@ select_keys(const KdOrder *kd, int64_t count, int64_t middle)
 	Key		   *keys = kd->keys;
 	int64_t		low = 0;
 	int64_t		high = count - 1;
-	size_t		looked = 0;
+	size_t		steps = 0;
 
 	while (low < high)
 	{
@@ -114,7 +114,7 @@ select_keys(const KdOrder *kd, int64_t count, int64_t middle)
 				keys[i++] = keys[j];
 				keys[j--] = key;
 			}
-			if (++looked % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
+			if (++steps % CHECK_EVERY == 0 && !cpu_may_continue(kd->worker->context))
 				return false;
 		}
 		if (j < middle)
@@ -137,7 +137,7 @@ divide(const KdOrder *kd, size_t first, size_t count, size_t left)
 	{
 		uint32_t	row = kd->order[first + i];
 
-		if (i % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
+		if (i % CHECK_EVERY == 0 && !cpu_may_continue(kd->worker->context))
 			return false;
 		kd->keys[i] = (Key) {.key = value(kd, row, coordinate),.row = row};
 	}
@@ -146,7 +146,7 @@ divide(const KdOrder *kd, size_t first, size_t count, size_t left)
 	for (size_t i = 0; i < count; i++)
 	{
 		/* skip the check in small parts, of which there are many */
-		if ((i + 1) % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
+		if ((i + 1) % CHECK_EVERY == 0 && !cpu_may_continue(kd->worker->context))
 			return false;
 		kd->order[first + i] = kd->keys[i].row;
 	}
@@ -181,14 +181,14 @@ order_part(const KdOrder *kd, size_t first, size_t count)
  * join is being closed.
  */
 static bool
-set_others_apart(const KdOrder *kd, const Projection *projection, size_t rows, size_t *count)
+separate_unplaced(const KdOrder *kd, const Projection *projection, size_t rows, size_t *count)
 {
 	size_t		placed = 0;
 	size_t		others = rows;
 
 	for (size_t row = 0; row < rows; row++)
 	{
-		if (row % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
+		if (row % CHECK_EVERY == 0 && !cpu_may_continue(kd->worker->context))
 			return false;
 		if (isfinite(value(kd, (uint32_t) row, projected_moved(projection, 0))))
 			kd->order[placed++] = (uint32_t) row;
@@ -201,10 +201,10 @@ set_others_apart(const KdOrder *kd, const Projection *projection, size_t rows, s
 
 bool
 cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
-			 size_t rows, void *room, uint32_t *order)
+			 size_t rows, void *buffer, uint32_t *order)
 {
 	KdOrder		kd = {
-		.worker = worker,.projected = projected,.stride = projection->stride,.keys = room,
+		.worker = worker,.projected = projected,.stride = projection->stride,.keys = buffer,
 		.order = order
 	};
 	size_t		placed;
@@ -215,13 +215,13 @@ cpu_kd_order(Worker *worker, const Projection *projection, const float *projecte
 		kd.ncoordinates++;
 	}
 	kd.coordinates[kd.ncoordinates++] = projected_residual(projection, 0);
-	return set_others_apart(&kd, projection, rows, &placed) && order_part(&kd, 0, placed);
+	return separate_unplaced(&kd, projection, rows, &placed) && order_part(&kd, 0, placed);
 }
 
 /* --- memory */
 
 /* Rows between two checks for a stop, where a row takes only a few nanoseconds. */
-#define ROWS_PER_LOOK (1 << 16)
+#define ROWS_PER_CHECK (1 << 16)
 
 /* Returns true if the buffer of packed rows is large enough for projected rows. */
 static bool
@@ -269,20 +269,20 @@ bool
 cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
 {
 	size_t		stride = borrows_room(context) ? 0 : cpu_projected_stride(context);
-	bool		room;
+	bool		allocated;
 
-	if (rows <= levels->room)
+	if (rows <= levels->capacity)
 		return true;
 	cpu_levels_free(context, levels);
 	levels->bytes = rows * (stride * sizeof(float) + sizeof(uint32_t));
 	levels->order = fasted_cpu_map(levels->bytes, &context->memory);
-	room = levels->order != NULL;
-	if (room && stride > 0)
+	allocated = levels->order != NULL;
+	if (allocated && stride > 0)
 		levels->projected = (float *) (levels->order + rows);
-	for (uint32_t level = 0; room && level < cpu_prune_levels(context); level++)
-		room = cpu_packed_reserve(context, &levels->packed[level], rows, level);
-	levels->room = room ? rows : 0;
-	return room;
+	for (uint32_t level = 0; allocated && level < cpu_prune_levels(context); level++)
+		allocated = cpu_packed_reserve(context, &levels->packed[level], rows, level);
+	levels->capacity = allocated ? rows : 0;
+	return allocated;
 }
 
 /* Discards a set's packed rows and the order of its rows. */
@@ -348,7 +348,7 @@ project_set_sliver(Worker *worker, int i, size_t sliver)
 	{
 		const float *row = row_store_row(&set->rows, first + r);
 
-		rows[r] = cpu_filter_row(worker, row, cpu_direction_room(worker, r), &square);
+		rows[r] = cpu_filter_row(worker, row, cpu_direction_buffer(worker, r), &square);
 		moved[r] = cpu_row_moved(worker->context, row);
 		if (rows[r] == NULL)
 			cpu_project_bound(projection, NAN, out + (size_t) r * projection->stride);
@@ -377,7 +377,7 @@ order_set(Worker *worker, FastedSet *set)
 	levels->order_hash = 0;
 	for (size_t i = 0; i < set->rows.rows; i++)
 	{
-		if (i % ROWS_PER_LOOK == 0 && cpu_stopping(worker->context))
+		if (i % ROWS_PER_CHECK == 0 && cpu_stopping(worker->context))
 			return false;
 		levels->order_hash = fasted_mix_order(levels->order_hash, levels->order[i]);
 	}
@@ -391,7 +391,7 @@ cpu_order(Worker *worker)
 	FastedJoin *join = worker->join;
 	uint64_t	i;
 
-	while ((i = cpu_claim(join->context)) < (uint64_t) join->nsets)
+	while ((i = cpu_next_item(join->context)) < (uint64_t) join->nsets)
 	{
 		if (join->level_packing[i] == PACK_ROWS && !order_set(worker, join->sets[i]))
 			return;
@@ -404,13 +404,13 @@ load_level_rows(Worker *worker, const FastedSet *set, uint32_t level, size_t sli
 {
 	const Projection *projection = worker->join->projection;
 	uint32_t	width = worker->context->kernel->width;
-	float	   *room = (float *) ((double *) worker->project_room + FASTED_MAX_WIDTH * PRODUCT_COLUMNS);
+	float	   *rows = (float *) ((double *) worker->project_buffer + FASTED_MAX_WIDTH * PRODUCT_COLUMNS);
 
 	for (uint32_t r = 0; r < width && sliver * width + r < set->rows.rows; r++)
 	{
 		const float *projected = projected_rows(set)
 			+ (size_t) set->levels.order[sliver * width + r] * projection->stride;
-		float	   *row = room + r * LEVEL_MOST_WORDS;
+		float	   *row = rows + r * LEVEL_MOST_WORDS;
 
 		if (!projected_has_pairs(projection, projected))
 			continue;

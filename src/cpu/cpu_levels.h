@@ -28,7 +28,7 @@
  * Unless the caller forces pruning, a join is pruned only if it has at least this many pairs per
  * row.  A self-join of 20000 rows has; it takes a tenth of a second.
  */
-#define PRUNED_AREA_A_ROW 10000
+#define PRUNED_PAIRS_PER_ROW 10000
 
 /* Returns the number of columns of a product, padded to whole tiles. */
 static inline uint32_t
@@ -81,7 +81,7 @@ extern void cpu_multiply_sliver(const CpuKernel *kernel, const float *a, const P
 extern uint32_t cpu_prune_levels(const FastedContext *context);
 extern uint32_t cpu_most_directions(const FastedContext *context, uint32_t levels);
 extern uint32_t cpu_projected_stride(const FastedContext *context);
-extern size_t cpu_project_room_bytes(const FastedContext *context);
+extern size_t cpu_project_buffer_bytes(const FastedContext *context);
 extern size_t cpu_projection_bytes(const FastedContext *context);
 extern Projection *cpu_projection_new(FastedContext *context);
 extern void cpu_projection_drop(FastedContext *context, Projection *projection);
@@ -89,9 +89,9 @@ extern void cpu_project_sliver(Worker *worker, const Projection *projection,
 							   const float *const *rows, const double *moved, float *out);
 extern void cpu_project_bound(const Projection *projection, float bound, float *out);
 
-/* cpu_levels.c: order of rows (room holds 8 bytes per row), and level rows */
+/* cpu_levels.c: order of rows (buffer holds 8 bytes per row), and level rows */
 extern bool cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
-						 size_t rows, void *room, uint32_t *order);
+						 size_t rows, void *buffer, uint32_t *order);
 extern size_t cpu_levels_row_bytes(const FastedContext *context);
 extern bool cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows);
 extern void cpu_levels_free(FastedContext *context, SetLevels *levels);

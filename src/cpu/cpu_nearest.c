@@ -155,7 +155,7 @@ cpu_begin_nearest(FastedJoin *join)
 	}
 	return !join->problem.further && join->problem.k <= RADII_MOST &&
 		join->problem.k < join->sets[1]->rows.rows &&
-		(join->problem.groups == NULL || join->group_columns >= RADII_LEAST);
+		(join->problem.groups == NULL || join->partition_columns >= RADII_LEAST);
 }
 
 /* --- thresholds of a strip */
@@ -370,10 +370,10 @@ cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t row, size_t 
 #define ROOM (FASTED_MAX_BLOCK * FASTED_MAX_BLOCK)
 
 /* Number of columns tested together.  The width of every tile is a multiple of it. */
-#define LOOK_STEP 8
+#define SUMS_STEP 8
 
 /* A block of rows and the columns that it is compared with. */
-typedef struct Look
+typedef struct RadiusSearch
 {
 	Worker	   *worker;
 	const FastedSet *rows;
@@ -383,14 +383,14 @@ typedef struct Look
 	uint32_t	nrows;			/* whole tiles */
 	size_t		first_col;		/* wraps around at the end of the set */
 	uint32_t	ncols;			/* whole tiles */
-	FastedSpan	meets;			/* places allowed for the current row */
-} Look;
+	FastedSpan	allowed;		/* places allowed for the current row */
+} RadiusSearch;
 
 /* Returns a column's place in its set. */
 static size_t
-col_place(const Look *look, uint32_t col)
+col_place(const RadiusSearch *search, uint32_t col)
 {
-	return (look->first_col + col) % look->cols->packed.layout.padded_rows;
+	return (search->first_col + col) % search->cols->packed.layout.padded_rows;
 }
 
 /*
@@ -398,19 +398,19 @@ col_place(const Look *look, uint32_t col)
  * The norm is infinite if the column must be ignored.
  */
 static void
-prepare_columns(const Look *look)
+prepare_columns(const RadiusSearch *search)
 {
-	NearThresholds *near = &look->worker->near;
-	const PackedRows *packed = &look->cols->packed;
+	NearThresholds *near = &search->worker->near;
+	const PackedRows *packed = &search->cols->packed;
 
-	for (uint32_t col = 0; col < look->ncols; col++)
+	for (uint32_t col = 0; col < search->ncols; col++)
 	{
-		size_t		place = col_place(look, col);
+		size_t		place = col_place(search, col);
 		const RowTerms *terms = &packed->terms[place];
 		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= DBL_MAX;
 
 		near->norms[col] = good ? (float) terms->norm2 : INFINITY;
-		near->more[col] = !look->int8 ? 0
+		near->flip_sums[col] = !search->int8 ? 0
 			: ((const uint32_t *) packed->as_b.threshold)[place]
 			- ((const uint32_t *) packed->as_a.threshold)[place];
 	}
@@ -421,22 +421,22 @@ prepare_columns(const Look *look)
  * false if the join is being closed.
  */
 static bool
-make_sums(const Look *look)
+make_sums(const RadiusSearch *search)
 {
-	const FastedContext *context = look->worker->context;
+	const FastedContext *context = search->worker->context;
 	const CpuKernel *kernel = context->kernel;
-	const PackedRows *a = &look->rows->packed;
-	const PackedRows *b = &look->cols->packed;
-	TileSweep	sweep = {.tiles = look->nrows / kernel->tile_rows};
+	const PackedRows *a = &search->rows->packed;
+	const PackedRows *b = &search->cols->packed;
+	TileSweep	sweep = {.tiles = search->nrows / kernel->tile_rows};
 
-	for (uint32_t col = 0; col < look->ncols; col += kernel->tile_cols)
+	for (uint32_t col = 0; col < search->ncols; col += kernel->tile_cols)
 	{
-		sweep.partial = (uint32_t *) look->worker->partial + (size_t) col * look->nrows;
+		sweep.partial = (uint32_t *) search->worker->partial + (size_t) col * search->nrows;
 		for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
 		{
 			if (cpu_stopping(context))
 				return false;
-			cpu_point_at_slice(&sweep, kernel, a, look->first_row, b, col_place(look, col), k);
+			cpu_point_at_slice(&sweep, kernel, a, search->first_row, b, col_place(search, col), k);
 			sweep.last = false;	/* store the sums instead of testing them */
 			cpu_sweep(kernel, b, &sweep);
 		}
@@ -445,21 +445,21 @@ make_sums(const Look *look)
 }
 
 /*
- * Computes the squared distances to LOOK_STEP columns.  Returns false if none is below `best`,
+ * Computes the squared distances to SUMS_STEP columns.  Returns false if none is below `best`,
  * which is the usual case.
  */
 static inline bool
-find_squares(const uint32_t *sums, const float *norms, const uint32_t *more, bool int8, float best,
+find_squares(const uint32_t *sums, const float *norms, const uint32_t *flip_sums, bool int8, float best,
 			 float *squares)
 {
 	uint32_t	below = 0;
 
-	for (uint32_t i = 0; i < LOOK_STEP; i++)
+	for (uint32_t i = 0; i < SUMS_STEP; i++)
 	{
 		float		product;
 
 		if (int8)
-			product = (float) (int32_t) (sums[i] - more[i]);
+			product = (float) (int32_t) (sums[i] - flip_sums[i]);
 		else
 			memcpy(&product, &sums[i], sizeof(product));
 		squares[i] = norms[i] - 2.0f * product;
@@ -468,25 +468,25 @@ find_squares(const uint32_t *sums, const float *norms, const uint32_t *more, boo
 	return below != 0;
 }
 
-/* Offers LOOK_STEP columns from `first` on to the heap of nearest columns. */
+/* Offers SUMS_STEP columns from `first` on to the heap of nearest columns. */
 static void
-look_at_sums(const Look *look, uint32_t k, size_t place, const uint32_t *sums, uint32_t first)
+offer_columns(const RadiusSearch *search, uint32_t k, size_t place, const uint32_t *sums, uint32_t first)
 {
-	NearThresholds *near = &look->worker->near;
+	NearThresholds *near = &search->worker->near;
 	const float *norms = near->norms + first;
-	const uint32_t *more = near->more + first;
+	const uint32_t *flip_sums = near->flip_sums + first;
 	float		best = (float) near->nearest[0].dist;
-	float		squares[LOOK_STEP];
+	float		squares[SUMS_STEP];
 
-	if (!(look->int8 ? find_squares(sums, norms, more, true, best, squares)
-		  : find_squares(sums, norms, more, false, best, squares)))
+	if (!(search->int8 ? find_squares(sums, norms, flip_sums, true, best, squares)
+		  : find_squares(sums, norms, flip_sums, false, best, squares)))
 		return;
-	for (uint32_t i = 0; i < LOOK_STEP; i++)
+	for (uint32_t i = 0; i < SUMS_STEP; i++)
 	{
-		size_t		col = col_place(look, first + i);
+		size_t		col = col_place(search, first + i);
 
-		if (squares[i] < near->nearest[0].dist && (look->rows != look->cols || col != place) &&
-			col >= look->meets.first && col < look->meets.end)
+		if (squares[i] < near->nearest[0].dist && (search->rows != search->cols || col != place) &&
+			col >= search->allowed.first && col < search->allowed.end)
 			neighbor_heap_replace(near->nearest, k, (FastedNeighbor) {.row = first + i,.dist = squares[i]});
 	}
 }
@@ -496,52 +496,52 @@ look_at_sums(const Look *look, uint32_t k, size_t place, const uint32_t *sums, u
  * fewer.
  */
 static bool
-find_nearest(const Look *look, uint32_t k, uint32_t row)
+find_nearest(const RadiusSearch *search, uint32_t k, uint32_t row)
 {
-	const CpuKernel *kernel = look->worker->context->kernel;
-	uint32_t	side = look->int8 ? kernel->int8->part : 0;
+	const CpuKernel *kernel = search->worker->context->kernel;
+	uint32_t	side = search->int8 ? kernel->int8->part : 0;
 	uint32_t	run = side > 0 ? side : kernel->tile_cols;
 	uint32_t	in_tile = row % kernel->tile_rows;
-	const uint32_t *tile = (const uint32_t *) look->worker->partial
+	const uint32_t *tile = (const uint32_t *) search->worker->partial
 		+ (size_t) (row / kernel->tile_rows) * kernel->tile_rows * kernel->tile_cols;
 
 	for (uint32_t i = 0; i < k; i++)
-		look->worker->near.nearest[i] = (FastedNeighbor) {.dist = INFINITY};
-	for (uint32_t col = 0; col < look->ncols; col += run)
+		search->worker->near.nearest[i] = (FastedNeighbor) {.dist = INFINITY};
+	for (uint32_t col = 0; col < search->ncols; col += run)
 	{
 		uint32_t	tile_col = col / kernel->tile_cols * kernel->tile_cols;
-		const uint32_t *sums = tile + (size_t) tile_col * look->nrows;
+		const uint32_t *sums = tile + (size_t) tile_col * search->nrows;
 
 		if (side == 0)
 			sums += in_tile * run;
 		else
 			sums += (in_tile / side * (kernel->tile_cols / side) + (col - tile_col) / side)
 				* side * side + in_tile % side * side;
-		for (uint32_t i = 0; i < run; i += LOOK_STEP)
-			look_at_sums(look, k, look->first_row + row, sums + i, col + i);
+		for (uint32_t i = 0; i < run; i += SUMS_STEP)
+			offer_columns(search, k, search->first_row + row, sums + i, col + i);
 	}
-	return look->worker->near.nearest[0].dist < INFINITY;
+	return search->worker->near.nearest[0].dist < INFINITY;
 }
 
 /* Sets the row's radius to the largest distance to those k columns. */
 static void
-set_radius(const Look *look, uint32_t k, uint32_t row)
+set_radius(const RadiusSearch *search, uint32_t k, uint32_t row)
 {
-	Worker	   *worker = look->worker;
+	Worker	   *worker = search->worker;
 	FastedContext *context = worker->context;
-	Recheck		recheck = cpu_recheck(context, &look->rows->packed, &look->cols->packed);
+	Recheck		recheck = cpu_recheck(context, &search->rows->packed, &search->cols->packed);
 	uint32_t	d = context->options.dimensions;
-	size_t		place = look->first_row + row;
-	size_t		number = cpu_row_at(look->rows, place);
-	const float *x = row_store_row(&look->rows->rows, number);
+	size_t		place = search->first_row + row;
+	size_t		number = cpu_row_at(search->rows, place);
+	const float *x = row_store_row(&search->rows->rows, number);
 	double		radius = 0.0;
 
 	if (recheck.wide != NULL)
 		context->kernel->widen(x, d, worker->wide);
 	for (uint32_t i = 0; i < k; i++)
 	{
-		size_t		col = col_place(look, worker->near.nearest[i].row);
-		const float *other = cpu_stored_row(look->cols, col);
+		size_t		col = col_place(search, worker->near.nearest[i].row);
+		const float *other = cpu_stored_row(search->cols, col);
 		double		value = recheck.wide != NULL ? recheck.wide(worker->wide, other, d)
 			: recheck.rows(x, other, d);
 		double		dist = cpu_distance(&recheck, value, place, col);
@@ -555,42 +555,42 @@ set_radius(const Look *look, uint32_t k, uint32_t row)
 
 /* Sets the radii of a block of rows.  Returns false if the join is being closed. */
 static bool
-look_around(Look *look)
+find_block_radii(RadiusSearch *search)
 {
-	const FastedJoin *join = look->worker->join;
+	const FastedJoin *join = search->worker->join;
 	uint32_t	k = join->problem.k;
-	const PackedRows *packed = &look->rows->packed;
+	const PackedRows *packed = &search->rows->packed;
 
-	if (!make_sums(look))
+	if (!make_sums(search))
 		return false;
-	for (uint32_t row = 0; row < look->nrows && look->first_row + row < packed->rows; row++)
+	for (uint32_t row = 0; row < search->nrows && search->first_row + row < packed->rows; row++)
 	{
-		const RowTerms *terms = &packed->terms[look->first_row + row];
+		const RowTerms *terms = &packed->terms[search->first_row + row];
 
-		if (cpu_stopping(look->worker->context))
+		if (cpu_stopping(search->worker->context))
 			return false;
 		if (join->problem.groups != NULL)
-			look->meets = cpu_rows_met(join, 0, (uint32_t) (look->first_row + row));
-		if (row_has_pairs(terms) && terms->rho <= DBL_MAX && find_nearest(look, k, row))
-			set_radius(look, k, row);
+			search->allowed = cpu_rows_met(join, 0, (uint32_t) (search->first_row + row));
+		if (row_has_pairs(terms) && terms->rho <= DBL_MAX && find_nearest(search, k, row))
+			set_radius(search, k, row);
 	}
 	return true;
 }
 
 /* Returns the span of columns with which any of these rows may be compared. */
 static FastedSpan
-columns_met(const Look *look)
+columns_met(const RadiusSearch *search)
 {
-	const FastedJoin *join = look->worker->join;
-	FastedSpan	all = {0, (uint32_t) look->cols->packed.layout.padded_rows};
-	size_t		end = look->first_row + look->nrows;
+	const FastedJoin *join = search->worker->join;
+	FastedSpan	all = {0, (uint32_t) search->cols->packed.layout.padded_rows};
+	size_t		end = search->first_row + search->nrows;
 
 	if (join->problem.groups == NULL)
 		return all;
-	if (end > look->rows->packed.rows)
-		end = look->rows->packed.rows;
-	all = cpu_rows_met(join, 0, (uint32_t) look->first_row);
-	for (size_t row = look->first_row + 1; row < end; row++)
+	if (end > search->rows->packed.rows)
+		end = search->rows->packed.rows;
+	all = cpu_rows_met(join, 0, (uint32_t) search->first_row);
+	for (size_t row = search->first_row + 1; row < end; row++)
 	{
 		FastedSpan	span = cpu_rows_met(join, 0, (uint32_t) row);
 
@@ -608,28 +608,28 @@ columns_met(const Look *look)
  * order are chosen.
  */
 static void
-choose_columns(Look *look, uint32_t most)
+choose_columns(RadiusSearch *search, uint32_t most)
 {
-	size_t		step = look->worker->context->kernel->tile_cols;
-	FastedSpan	met = columns_met(look);
+	size_t		step = search->worker->context->kernel->tile_cols;
+	FastedSpan	met = columns_met(search);
 	size_t		first = met.first / step * step;
-	double		part = (double) look->first_row / (double) look->rows->packed.layout.padded_rows;
+	double		part = (double) search->first_row / (double) search->rows->packed.layout.padded_rows;
 
-	look->first_col = first;
-	look->ncols = (uint32_t) ((met.end - first + step - 1) / step * step);
-	if (look->ncols <= most)
+	search->first_col = first;
+	search->ncols = (uint32_t) ((met.end - first + step - 1) / step * step);
+	if (search->ncols <= most)
 		return;
-	look->ncols = most;
-	if (look->rows == look->cols)
+	search->ncols = most;
+	if (search->rows == search->cols)
 	{
 		/* centred at the rows: near rows lie on both sides */
-		size_t		before = (look->ncols - look->nrows) / 2;
+		size_t		before = (search->ncols - search->nrows) / 2;
 
-		if (look->first_row > first + before)
-			look->first_col = (look->first_row - before) / step * step;
+		if (search->first_row > first + before)
+			search->first_col = (search->first_row - before) / step * step;
 	}
-	else if (look->worker->join->problem.groups == NULL)
-		look->first_col = (size_t) (part * met.end) / step * step;
+	else if (search->worker->join->problem.groups == NULL)
+		search->first_col = (size_t) (part * met.end) / step * step;
 }
 
 /* Sets the radii of all blocks of rows, shared with the other workers. */
@@ -640,8 +640,8 @@ cpu_find_radii(Worker *worker)
 	const FastedContext *context = join->context;
 	uint32_t	most = join->problem.k <= FEW_NEIGHBORS ? COLUMNS : MOST_COLUMNS;
 	uint32_t	step = context->kernel->tile_cols;
-	Look		look = {.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8,
-		.meets = {0, UINT32_MAX}};
+	RadiusSearch		search = {.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8,
+		.allowed = {0, UINT32_MAX}};
 	uint32_t	rows;
 
 	most = most / step * step;
@@ -652,15 +652,15 @@ cpu_find_radii(Worker *worker)
 	{
 		size_t		left;
 
-		look.first_row = cpu_claim(worker->context) * rows;
-		if (look.first_row >= look.rows->packed.rows)
+		search.first_row = cpu_next_item(worker->context) * rows;
+		if (search.first_row >= search.rows->packed.rows)
 			return;
-		left = look.rows->packed.layout.padded_rows - look.first_row;
-		look.nrows = left < rows ? (uint32_t) left : rows;
-		choose_columns(&look, most);
-		(void) cpu_goes_on(worker->context);
-		prepare_columns(&look);
-		if (!look_around(&look))
+		left = search.rows->packed.layout.padded_rows - search.first_row;
+		search.nrows = left < rows ? (uint32_t) left : rows;
+		choose_columns(&search, most);
+		(void) cpu_may_continue(worker->context);
+		prepare_columns(&search);
+		if (!find_block_radii(&search))
 			return;
 	}
 }

@@ -77,15 +77,15 @@ pack_fp32(Worker *worker, const PackJob *job, size_t sliver)
 		.stop = &context->stop,
 	};
 	RowTerms   *terms = job->to->terms + sliver * kernel->width;
-	uint32_t	wild;
+	uint32_t	out_of_range;
 
 	memcpy(pack.rows, job->rows, sizeof(pack.rows));
-	wild = cpu_pack_tame(kernel, &pack);
+	out_of_range = cpu_pack_in_range(kernel, &pack);
 	for (uint32_t r = 0; r < kernel->width; r++)
 	{
 		if (job->rows[r] == NULL)
 			terms[r] = row_without_pairs();
-		else if (wild >> r & 1)
+		else if (out_of_range >> r & 1)
 			terms[r] = (RowTerms) {.norm2 = 0.0,.rho = INFINITY};
 		else
 		{
@@ -108,7 +108,7 @@ cpu_has_fine(const FastedJoin *join, const Form *form)
 static void
 set_fine_threshold(const PackJob *job, size_t row)
 {
-	const FineRows *fine = &job->to->fine;
+	const Int16Rows *fine = &job->to->fine;
 
 	fine->threshold[row] = fasted_threshold_fine(fine->terms[row].norm2, fine->terms[row].rho,
 												 job->eps_upper * (double) job->form->fine_factor);
@@ -161,7 +161,7 @@ terms_of(const Int8Transform *transform, const float *row, const int8_t *values,
 
 /* Copies `depth` words of row r into a slice of its sliver, `together` adjacent words at a time. */
 static inline void
-lay_words(uint32_t *out, uint32_t width, uint32_t r, uint32_t together, const int8_t *values,
+copy_words(uint32_t *out, uint32_t width, uint32_t r, uint32_t together, const int8_t *values,
 		  uint32_t depth, uint32_t flip)
 {
 	for (uint32_t k = 0; k < depth; k += together)
@@ -188,11 +188,11 @@ interleave(const Int8Kernel *int8, const PackedRows *to, uint32_t width, size_t 
 		uint32_t	depth = slice_depth(layout, first);
 		size_t		offset = pack_offset(layout, width, sliver, first);
 
-		lay_words((uint32_t *) to->as_b.packed + offset, width, r, int8->b_words,
+		copy_words((uint32_t *) to->as_b.packed + offset, width, r, int8->b_words,
 				  values + 4 * first, depth, 0);
 		if (to->as_a.packed == to->as_b.packed)
 			continue;
-		lay_words((uint32_t *) to->as_a.packed + offset, width, r, int8->a_words,
+		copy_words((uint32_t *) to->as_a.packed + offset, width, r, int8->a_words,
 				  values + 4 * first, depth, int8->a_flip);
 	}
 }
@@ -298,7 +298,7 @@ cpu_load_row(Worker *worker, PackJob *job, size_t place, const float *row)
 {
 	uint32_t	r = (uint32_t) (place % worker->context->kernel->width);
 
-	job->rows[r] = cpu_filter_row(worker, row, cpu_direction_room(worker, r),
+	job->rows[r] = cpu_filter_row(worker, row, cpu_direction_buffer(worker, r),
 								  worker->context->cosine ? &job->to->squares[place] : NULL);
 	job->moved[r] = cpu_row_moved(worker->context, row);
 }

@@ -29,7 +29,7 @@ extern void cpu_find_radii(Worker *worker);
 /* --- cpu_plan.c: memory, and how a join is cut into work */
 
 /* 2^32 divided by the golden ratio. */
-#define SPREAD_STEP UINT32_C(2654435769)
+#define GOLDEN_RATIO_STEP UINT32_C(2654435769)
 
 /*
  * Returns true if a work item belongs to the slice.  If rows are ordered, tiles near the diagonal
@@ -37,11 +37,11 @@ extern void cpu_find_radii(Worker *worker);
  * multiples of the golden ratio are distributed evenly over the slices.
  */
 static inline bool
-cpu_is_in_slice(const FastedJoin *join, uint64_t claim)
+cpu_is_in_slice(const FastedJoin *join, uint64_t item)
 {
-	uint32_t	place = (uint32_t) (claim + join->number) * SPREAD_STEP;
+	uint32_t	place = (uint32_t) (item + join->number) * GOLDEN_RATIO_STEP;
 
-	return !join->spread ||
+	return !join->interleaved ||
 		(((uint64_t) place * join->problem.slices) >> 32) - join->problem.slice <= join->problem.more_slices;
 }
 
@@ -52,7 +52,7 @@ extern uint64_t cpu_rows_with_lists(const FastedContext *context, uint64_t rows,
 extern size_t cpu_pool_blocks(int threads);
 
 extern bool cpu_plan_join(FastedJoin *join);
-extern uint64_t cpu_claims_of(const FastedJoin *join);
+extern uint64_t cpu_count_items(const FastedJoin *join);
 
 /* --- cpu_workers.c: threads */
 

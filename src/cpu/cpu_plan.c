@@ -34,7 +34,7 @@
 #define THREADS_PER_SLICE 4
 
 /* The mean partition is at least this number of blocks wide. */
-#define BLOCKS_A_GROUP 4
+#define BLOCKS_PER_PARTITION 4
 
 /* Below this dimension the recheck takes hardly longer than a product of INT16 rows. */
 #define FINE_DIMENSIONS 64
@@ -199,7 +199,7 @@ static bool
 cpu_prune_suits(const FastedContext *context, uint64_t limit)
 {
 	return context->options.prune == FASTED_PRUNE_FORCE ||
-		(context->row_limit >= 2 * PRUNED_AREA_A_ROW && context->fit_bytes <= limit / 16);
+		(context->row_limit >= 2 * PRUNED_PAIRS_PER_ROW && context->fit_bytes <= limit / 16);
 }
 
 /*
@@ -277,18 +277,18 @@ cpu_rows_with_lists(const FastedContext *context, uint64_t rows, uint32_t k)
 
 /* Returns the number of work items before slice s: items * s / slices, rounded down. */
 static uint64_t
-claims_before(const FastedJoin *join, uint64_t claims, uint64_t s)
+items_before(const FastedJoin *join, uint64_t items, uint64_t s)
 {
 	uint64_t	slices = join->problem.slices;
 
-	return claims / slices * s + claims % slices * s / slices;
+	return items / slices * s + items % slices * s / slices;
 }
 
 /* --- joins within partitions, whose rows are adjacent and in input order */
 
 /* Returns the mean number of columns per row within its partition. */
 static double
-group_columns(const FastedJoin *join)
+partition_columns(const FastedJoin *join)
 {
 	double		columns = 0.0;
 	double		rows = 0.0;
@@ -308,9 +308,9 @@ group_columns(const FastedJoin *join)
 
 /* Returns the rows per block that suit the partitions, a multiple of step. */
 static uint32_t
-group_block(const FastedJoin *join, uint32_t step)
+partition_block(const FastedJoin *join, uint32_t step)
 {
-	double		most = join->group_columns / BLOCKS_A_GROUP;
+	double		most = join->partition_columns / BLOCKS_PER_PARTITION;
 
 	if (most >= FASTED_MAX_BLOCK)
 		return FASTED_MAX_BLOCK / step * step;
@@ -362,8 +362,8 @@ plan_blocks(FastedJoin *join)
 
 	join->order.triangle = join->self;
 	if (grouped)
-		join->group_columns = group_columns(join);
-	join->block_rows = grouped ? group_block(join, step) : FASTED_MAX_BLOCK / step * step;
+		join->partition_columns = partition_columns(join);
+	join->block_rows = grouped ? partition_block(join, step) : FASTED_MAX_BLOCK / step * step;
 	for (;;)
 	{
 		join->order.rows = ceil_div(join->row_set->rows.rows, join->block_rows);
@@ -392,7 +392,7 @@ cpu_plan_join(FastedJoin *join)
 	double		work = cpu_join_area(join) * join->context->options.dimensions
 		/ join->problem.slices * (1 + join->problem.more_slices);
 	double		useful = 1.0 + work / THREAD_WORK;
-	uint64_t	claims;
+	uint64_t	items;
 
 	join->nworkers = join->context->thread_limit;
 	if (useful < join->nworkers)
@@ -407,17 +407,17 @@ cpu_plan_join(FastedJoin *join)
 	}
 	if (!plan_blocks(join))
 		return false;
-	claims = join->problem.groups != NULL ? join->strips.count
+	items = join->problem.groups != NULL ? join->strips.count
 		: fasted_order_numbers(&join->order) / join->order.group;
 	join->number = ++join->context->joins;
-	join->spread = join->problem.slices > 1 && join->problem.alike && join->problem.groups == NULL;
-	if (join->spread)
+	join->interleaved = join->problem.slices > 1 && join->problem.alike && join->problem.groups == NULL;
+	if (join->interleaved)
 	{
-		join->end_claim = claims;
+		join->end_item = items;
 		return true;
 	}
-	join->first_claim = claims_before(join, claims, join->problem.slice);
-	join->end_claim = claims_before(join, claims, (uint64_t) join->problem.slice + 1 + join->problem.more_slices);
+	join->first_item = items_before(join, items, join->problem.slice);
+	join->end_item = items_before(join, items, (uint64_t) join->problem.slice + 1 + join->problem.more_slices);
 	return true;
 }
 
@@ -435,7 +435,7 @@ sum_of_quotients(uint64_t step, uint64_t start, uint64_t count)
 	for (;;)
 	{
 		uint64_t	last;
-		uint64_t	turned = divisor;
+		uint64_t	former = divisor;
 
 		if (count > 0)
 			sum += count * (count - 1) / 2 * (step / divisor);
@@ -447,7 +447,7 @@ sum_of_quotients(uint64_t step, uint64_t start, uint64_t count)
 		count = last / divisor;
 		start = last % divisor;
 		divisor = step;
-		step = turned;
+		step = former;
 	}
 }
 
@@ -463,21 +463,21 @@ first_place(const FastedJoin *join, uint64_t s)
  * seconds.
  */
 uint64_t
-cpu_claims_of(const FastedJoin *join)
+cpu_count_items(const FastedJoin *join)
 {
 	uint64_t	all = UINT64_C(1) << 32;
-	uint64_t	rest = join->end_claim % all;
+	uint64_t	rest = join->end_item % all;
 	uint64_t	from;
 	uint64_t	to;
 	uint64_t	start;
 
-	if (!join->spread)
-		return join->end_claim - join->first_claim;
+	if (!join->interleaved)
+		return join->end_item - join->first_item;
 	from = first_place(join, join->problem.slice);
 	to = first_place(join, (uint64_t) join->problem.slice + 1 + join->problem.more_slices);
 	/* each place occurs once in 2^32 items */
-	start = (uint32_t) join->number * SPREAD_STEP + all;
-	return join->end_claim / all * (to - from) +
-		sum_of_quotients(SPREAD_STEP, start - from, rest) -
-		sum_of_quotients(SPREAD_STEP, start - to, rest);
+	start = (uint32_t) join->number * GOLDEN_RATIO_STEP + all;
+	return join->end_item / all * (to - from) +
+		sum_of_quotients(GOLDEN_RATIO_STEP, start - from, rest) -
+		sum_of_quotients(GOLDEN_RATIO_STEP, start - to, rest);
 }

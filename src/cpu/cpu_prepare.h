@@ -19,7 +19,7 @@ typedef struct Sample
 } Sample;
 
 static inline const float *
-cpu_spread_row(const RowStore *rows, uint32_t s, uint32_t count)
+cpu_sampled_row(const RowStore *rows, uint32_t s, uint32_t count)
 {
 	return row_store_row(rows, fasted_spread_row(s, count, (uint32_t) rows->rows));
 }
@@ -33,8 +33,8 @@ cpu_sample_size(const Sample *sample)
 static inline const float *
 cpu_stored_sample_row(const Sample *sample, uint32_t s)
 {
-	return s < sample->counts[0] ? cpu_spread_row(sample->rows[0], s, sample->counts[0])
-		: cpu_spread_row(sample->rows[1], s - sample->counts[0], sample->counts[1]);
+	return s < sample->counts[0] ? cpu_sampled_row(sample->rows[0], s, sample->counts[0])
+		: cpu_sampled_row(sample->rows[1], s - sample->counts[0], sample->counts[1]);
 }
 
 /* Returns coordinate k of an input row. */
@@ -80,9 +80,9 @@ typedef struct PackJob
  * mask of them.
  */
 static inline uint32_t
-cpu_pack_tame(const CpuKernel *kernel, PackSliver *pack)
+cpu_pack_in_range(const CpuKernel *kernel, PackSliver *pack)
 {
-	uint32_t	wild = 0;
+	uint32_t	out_of_range = 0;
 
 	kernel->pack(pack);
 	for (uint32_t r = 0; r < kernel->width; r++)
@@ -90,11 +90,11 @@ cpu_pack_tame(const CpuKernel *kernel, PackSliver *pack)
 		if (pack->norm2[r] <= NORM2_LIMIT && pack->error2[r] <= NORM2_LIMIT)
 			continue;
 		pack->rows[r] = NULL;
-		wild |= 1U << r;
+		out_of_range |= 1U << r;
 	}
-	if (wild != 0)
+	if (out_of_range != 0)
 		kernel->pack(pack);
-	return wild;
+	return out_of_range;
 }
 
 /* cpu_pack.c: one sliver */

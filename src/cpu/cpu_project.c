@@ -52,11 +52,11 @@ cpu_pack_operand(Worker *worker, const PackLayout *layout, const float *const *r
 			.packed = packed,.stop = &context->stop
 		};
 
-		if (!cpu_goes_on(context))
+		if (!cpu_may_continue(context))
 			return false;
 		for (uint32_t r = 0; r < kernel->width && first + r < count; r++)
 			pack.rows[r] = rows[first + r];
-		(void) cpu_pack_tame(kernel, &pack);
+		(void) cpu_pack_in_range(kernel, &pack);
 	}
 	return true;
 }
@@ -136,7 +136,7 @@ cpu_projected_stride(const FastedContext *context)
 
 /* Returns the bytes of a worker's buffer: a packed sliver, its product, and rows of a level. */
 size_t
-cpu_project_room_bytes(const FastedContext *context)
+cpu_project_buffer_bytes(const FastedContext *context)
 {
 	return FASTED_MAX_WIDTH * (PRODUCT_COLUMNS * sizeof(double)
 							   + LEVEL_MOST_WORDS * sizeof(float)
@@ -171,7 +171,7 @@ cpu_projection_bytes(const FastedContext *context)
 void
 cpu_projection_drop(FastedContext *context, Projection *projection)
 {
-	if (projection != NULL && --projection->holders == 0)
+	if (projection != NULL && --projection->refcount == 0)
 		fasted_cpu_unmap(projection, cpu_projection_bytes(context), &context->memory);
 }
 
@@ -183,7 +183,7 @@ cpu_projection_new(FastedContext *context)
 	if (projection == NULL)
 		return NULL;
 	(void) carve_projection(context, (uintptr_t) projection);
-	projection->holders = 1;
+	projection->refcount = 1;
 	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
 		projection->forms[level].scale = 1.0;
 	return projection;
@@ -254,16 +254,16 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->product_kernel;
 	PackLayout	layout = projection->layout;
-	double	   *sums = worker->project_room;
+	double	   *sums = worker->project_buffer;
 	PackSliver	pack = {
 		.centre = projection->centre,.scale = projection->scale,.layout = &layout,
 		.packed = (float *) (sums + FASTED_MAX_WIDTH * PRODUCT_COLUMNS),.stop = &context->stop
 	};
-	uint32_t	wild;
+	uint32_t	out_of_range;
 
 	layout.padded_rows = kernel->width;
 	memcpy(pack.rows, rows, sizeof(pack.rows));
-	wild = cpu_pack_tame(kernel, &pack);
+	out_of_range = cpu_pack_in_range(kernel, &pack);
 	if (cpu_stopping(context))
 		return;
 	cpu_multiply_sliver(kernel, pack.packed, &layout, 0, projection->packed,
@@ -274,7 +274,7 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 
 		if (rows[r] == NULL)
 			continue;
-		if ((wild >> r & 1) == 0)
+		if ((out_of_range >> r & 1) == 0)
 			set_projected(projection, sums + r * projection->layout.padded_rows, pack.norm2[r],
 						  pack.error2[r], moved[r] * projection->scale * (1.0 + DBL_EPSILON), to);
 		else

@@ -109,7 +109,7 @@ cpu_flush_block(Worker *worker)
 
 	worker->work.pairs += worker->block->npairs;
 	pthread_mutex_lock(&context->lock);
-	cpu_tell_work(worker);
+	cpu_add_work_stats(worker);
 	pair_pool_push(&context->pool, worker->block);
 	worker->block = NULL;
 	pthread_cond_signal(&context->out_cond);
@@ -202,13 +202,13 @@ prefetch(const void *row, size_t bytes)
  * apart.  Returns the new number of candidates.
  */
 static uint32_t
-cpu_fine_keep(Worker *worker, const Strip *strip, uint32_t first)
+keep_near_int16(Worker *worker, const Strip *strip, uint32_t first)
 {
 	const FastedJoin *join = worker->join;
 	int32_t		(*dot) (const int16_t *x, const int16_t *y, uint32_t padded) =
 		join->context->kernel->int8->dot_fine;
-	const FineRows *a = &join->row_set->packed.fine;
-	const FineRows *b = &join->col_set->packed.fine;
+	const Int16Rows *a = &join->row_set->packed.fine;
+	const Int16Rows *b = &join->col_set->packed.fine;
 	uint32_t	padded = join->context->padded;
 	const int16_t *rows = a->values + strip->first_a * padded;
 	const int16_t *cols = b->values + strip->first_b * padded;
@@ -337,7 +337,7 @@ refine_list(Worker *worker, const Strip *strip)
 	uint32_t	d = context->options.dimensions;
 	int			wide = -1;		/* the row widened last */
 
-	(void) cpu_goes_on(context);
+	(void) cpu_may_continue(context);
 	for (uint32_t c = 0; c < PREFETCH_AHEAD; c++)
 		prefetch_candidate(worker, strip, c);
 	for (uint32_t c = 0; c < worker->listed; c++)
@@ -368,7 +368,7 @@ refine_list(Worker *worker, const Strip *strip)
 
 /* Removes a row's candidates, listed from `first` on, that are not in its partition. */
 static void
-keep_group(Worker *worker, const Strip *strip, uint32_t row, uint32_t first)
+keep_partition(Worker *worker, const Strip *strip, uint32_t row, uint32_t first)
 {
 	const FastedJoin *join = worker->join;
 	uint32_t	kept = first;
@@ -395,7 +395,7 @@ list_candidates(Worker *worker, const Strip *strip, uint32_t row, uint32_t numbe
 
 	cpu_list_row(worker, strip, row, number);
 	if (worker->join->problem.groups != NULL)
-		keep_group(worker, strip, row, listed);
+		keep_partition(worker, strip, row, listed);
 	worker->work.candidates += worker->listed - listed;
 }
 
@@ -439,7 +439,7 @@ refine_by_blocks(Worker *worker, const Strip *strip)
 			if (!worker->has_hits[row])
 				continue;
 			if (list_is_full(worker))
-				compared = cpu_fine_keep(worker, strip, compared);
+				compared = keep_near_int16(worker, strip, compared);
 			if (list_is_full(worker))
 			{
 				cpu_sort_candidates(worker);
@@ -449,7 +449,7 @@ refine_by_blocks(Worker *worker, const Strip *strip)
 			}
 			list_candidates(worker, strip, row, number);
 		}
-		cpu_fine_keep(worker, strip, compared);
+		keep_near_int16(worker, strip, compared);
 		if (cpu_stopping(worker->context))
 			return false;
 	}

@@ -15,7 +15,7 @@
 #include "cpu_state.h"
 
 /* Slivers per work item. */
-#define CLAIM_SLIVERS 4
+#define ITEM_SLIVERS 4
 
 FastedStatus
 cpu_fail(FastedContext *context, FastedStatus status, const char *format,...)
@@ -30,7 +30,7 @@ cpu_fail(FastedContext *context, FastedStatus status, const char *format,...)
 
 /* Adds a worker's statistics to the context's.  The caller holds the lock. */
 void
-cpu_tell_work(Worker *worker)
+cpu_add_work_stats(Worker *worker)
 {
 	fasted_add_stats(&worker->context->stats, &worker->work);
 	memset(&worker->work, 0, sizeof(worker->work));
@@ -53,7 +53,7 @@ cpu_rest_after(FastedContext *context, uint64_t ms)
  * join.  Workers call this at least every few milliseconds.  Returns false if the worker must stop.
  */
 bool
-cpu_goes_on(FastedContext *context)
+cpu_may_continue(FastedContext *context)
 {
 	if (cpu_now() < atomic_load_explicit(&context->rest_at, memory_order_relaxed))
 		return !cpu_stopping(context);
@@ -114,10 +114,10 @@ cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
 		if (packing[i] >= least)
 			slivers[i] = cpu_whole_tiles(context, join->sets[i]->rows.rows) / context->kernel->width;
 	}
-	while ((first = cpu_claim(context) * CLAIM_SLIVERS) < slivers[0] + slivers[1])
+	while ((first = cpu_next_item(context) * ITEM_SLIVERS) < slivers[0] + slivers[1])
 	{
-		(void) cpu_goes_on(context);
-		for (uint64_t s = first; s < first + CLAIM_SLIVERS && s < slivers[0] + slivers[1]; s++)
+		(void) cpu_may_continue(context);
+		for (uint64_t s = first; s < first + ITEM_SLIVERS && s < slivers[0] + slivers[1]; s++)
 		{
 			int			i = s >= slivers[0];
 
@@ -158,17 +158,17 @@ static size_t
 carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, uintptr_t piece)
 {
 	uintptr_t	next = piece;
-	size_t		room = packed->room;
+	size_t		capacity = packed->capacity;
 
-	packed->packed = fasted_carve(&next, room * cpu_packed_row_bytes(context, level));
-	packed->threshold = fasted_carve(&next, (context->may_use_int8 ? 2 : 1) * room * sizeof(float));
-	packed->terms = fasted_carve(&next, room * sizeof(RowTerms));
+	packed->packed = fasted_carve(&next, capacity * cpu_packed_row_bytes(context, level));
+	packed->threshold = fasted_carve(&next, (context->may_use_int8 ? 2 : 1) * capacity * sizeof(float));
+	packed->terms = fasted_carve(&next, capacity * sizeof(RowTerms));
 	if (level == FULL_STAGE && context->cosine)
-		packed->squares = fasted_carve(&next, room * sizeof(double));
+		packed->squares = fasted_carve(&next, capacity * sizeof(double));
 	if (level == FULL_STAGE && context->may_use_fine)
 	{
-		packed->fine.threshold = fasted_carve(&next, room * sizeof(double));
-		packed->fine.terms = fasted_carve(&next, room * sizeof(RowTerms));
+		packed->fine.threshold = fasted_carve(&next, capacity * sizeof(double));
+		packed->fine.terms = fasted_carve(&next, capacity * sizeof(RowTerms));
 	}
 	return next - piece;
 }
@@ -177,21 +177,21 @@ carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, u
 size_t
 cpu_packed_side_bytes(const FastedContext *context, uint32_t level)
 {
-	PackedRows	rows = {.room = 64};
+	PackedRows	rows = {.capacity = 64};
 
-	return carve_packed(context, &rows, level, 0) / rows.room - cpu_packed_row_bytes(context, level);
+	return carve_packed(context, &rows, level, 0) / rows.capacity - cpu_packed_row_bytes(context, level);
 }
 
 bool
 cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows, uint32_t level)
 {
-	size_t		room = cpu_whole_tiles(context, rows);
+	size_t		capacity = cpu_whole_tiles(context, rows);
 	void	   *piece;
 
-	if (room <= packed->room)
+	if (capacity <= packed->capacity)
 		return true;
 	cpu_packed_free(context, packed);
-	packed->room = room;
+	packed->capacity = capacity;
 	packed->bytes = carve_packed(context, packed, level, 0);
 	piece = fasted_cpu_map(packed->bytes, &context->memory);
 	(void) carve_packed(context, packed, level, (uintptr_t) piece);
@@ -222,7 +222,7 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 	layout->padded_rows = cpu_whole_tiles(context, rows);
 	packed->as_a.packed = packed->as_b.packed = packed->packed;
 	packed->as_a.threshold = packed->as_b.threshold = packed->threshold;
-	if (int8 && !int8_sides_alike(context->kernel->int8))
+	if (int8 && !int8_sides_identical(context->kernel->int8))
 	{
 		packed->as_a.packed = (uint32_t *) packed->packed
 			+ layout->padded_rows * layout->words;
@@ -240,7 +240,7 @@ form_bytes(const FastedContext *context)
 void
 cpu_form_drop(FastedContext *context, Form *form)
 {
-	if (form != NULL && --form->holders == 0)
+	if (form != NULL && --form->refcount == 0)
 		fasted_cpu_unmap(form, form_bytes(context), &context->memory);
 }
 
@@ -251,7 +251,7 @@ cpu_form_new(FastedContext *context)
 
 	if (form == NULL)
 		return NULL;
-	form->holders = 1;
+	form->refcount = 1;
 	form->scale = 1.0;
 	form->centre = (float *) (form + 1);
 	form->int8_centre = form->centre + context->options.dimensions;

@@ -50,7 +50,7 @@
  */
 typedef struct Form
 {
-	int			holders;
+	int			refcount;
 	float	   *centre;
 	double		scale;			/* a power of two */
 	bool		has_int8;		/* int8_centre and transform are valid */
@@ -92,25 +92,25 @@ row_has_pairs(const RowTerms *terms)
  * Rows in INT16, row-major, stored behind packed INT8 rows.  Candidates of the INT8 filter are
  * compared in INT16 before they are rechecked: see cpu_recheck.c.
  */
-typedef struct FineRows
+typedef struct Int16Rows
 {
 	int16_t    *values;			/* context->padded values per row; NULL: no INT16 rows */
 	double	   *threshold;		/* fasted_threshold_fine */
 	RowTerms   *terms;
-} FineRows;
+} Int16Rows;
 
 /* Packed rows.  They are stored at the start of one allocation. */
 typedef struct PackedRows
 {
 	size_t		rows;
 	size_t		bytes;			/* size of the allocation */
-	size_t		room;			/* capacity in rows, padding included */
+	size_t		capacity;		/* capacity in rows, padding included */
 	PackLayout	layout;
 	void	   *packed;
 	void	   *threshold;
 	RowTerms   *terms;
 	double	   *squares;		/* cosine: x.x of the input rows, by place */
-	FineRows	fine;
+	Int16Rows	fine;
 	Operand		as_a;			/* operand for rows of tiles; in FP32 the same as as_b */
 	Operand		as_b;			/* operand for columns of tiles */
 } PackedRows;
@@ -122,7 +122,7 @@ typedef struct PackedRows
 /* The parameters that turn rows into level rows: see cpu_levels.h. */
 typedef struct Projection
 {
-	int			holders;
+	int			refcount;
 	uint32_t	directions;
 	uint32_t	levels;
 	uint32_t	stride;			/* floats per projected row */
@@ -136,7 +136,7 @@ typedef struct Projection
 
 typedef struct SetLevels
 {
-	size_t		room;			/* capacity in rows */
+	size_t		capacity;		/* capacity in rows */
 	size_t		bytes;			/* size of the allocation that begins with order */
 	uint32_t   *order;			/* row number at each place */
 	bool		ordered;		/* packed rows are stored in this order */
@@ -165,7 +165,7 @@ struct FastedSet
 	SetLevels	levels;
 
 	_Atomic uint32_t *counts;	/* counts of the current join, if it counts */
-	size_t		counts_room;
+	size_t		counts_capacity;
 	NeighborLists lists;		/* lists of the last nearest-neighbor join */
 };
 
@@ -250,7 +250,7 @@ typedef struct NearThresholds
 	StageThresholds stages[FULL_STAGE + 1];
 	double		reach[STRIP_COLS];
 	float		norms[STRIP_COLS];	/* initial radii: squared norms of the columns */
-	uint32_t	more[STRIP_COLS];
+	uint32_t	flip_sums[STRIP_COLS];
 	FastedNeighbor nearest[RADII_MOST]; /* heap of columns and their squared distances */
 } NearThresholds;
 
@@ -269,7 +269,7 @@ typedef struct Worker
 	bool		has_hits[FASTED_MAX_BLOCK + FASTED_MAX_WIDTH];
 	double	   *wide;			/* buffer for one row in FP64 */
 	float	   *image;			/* INT8: buffer for two padded rows; or NULL */
-	void	   *project_room;	/* pruning: buffer, see cpu_project.c; or NULL */
+	void	   *project_buffer;	/* pruning: buffer, see cpu_project.c; or NULL */
 	float	   *directions;		/* buffer for a sliver's filter rows; or NULL */
 	double		sample[CENTRE_ROWS];	/* sampled FP32 values of one coordinate */
 	NearThresholds near;
@@ -278,7 +278,7 @@ typedef struct Worker
 
 	PairBlock  *block;			/* the block being filled, or NULL */
 	FastedStats work;			/* statistics not yet added to the context's */
-	uint64_t	tell_at;		/* when to add them to the context's; see cpu_now */
+	uint64_t	report_at;		/* when to add them to the context's; see cpu_now */
 } Worker;
 
 struct FastedContext
@@ -307,7 +307,7 @@ struct FastedContext
 	bool		may_prune;
 	const CpuKernel *product_kernel;	/* pruning: kernel for FP32 products; or NULL */
 	size_t		fit_bytes;
-	void	   *fit_room;		/* buffer of cpu_fit.c; NULL: not yet allocated */
+	void	   *fit_buffer;		/* buffer of cpu_fit.c; NULL: not yet allocated */
 
 	/* Threads.  The lock guards these fields and the pool. */
 	Worker	   *workers;		/* array of thread_limit workers; NULL until needed */
@@ -323,12 +323,12 @@ struct FastedContext
 	int			engaged;		/* number of workers that take part in the join */
 	int			at_work;		/* number of these that have not finished the phase */
 	PairPool	pool;
-	PairBlock  *handed_out;		/* block lent to the caller until its next call */
+	PairBlock  *caller_block;	/* block lent to the caller until its next call */
 
 	/* Read and written without the lock. */
 	atomic_bool stop;
 	_Atomic uint64_t rest_at;	/* workers pause from this time on; see cpu_now */
-	_Atomic uint64_t next_claim;	/* next work item of the phase */
+	_Atomic uint64_t next_item;		/* next work item of the phase */
 
 	FastedStats stats;			/* statistics of all joins; guarded by the lock */
 	uint64_t	joins;			/* number of joins so far */
@@ -426,12 +426,12 @@ struct FastedJoin
 	size_t		hit_stride;		/* bytes per row of a strip's hit map */
 	FastedOrder order;
 	FastedGroupTiles strips;	/* strips, for a join within partitions */
-	double		group_columns;	/* mean number of columns per row within its partition */
+	double		partition_columns;	/* mean number of columns per row within its partition */
 	FastedSpan *spans;
 	FastedStripe *stripes;
-	uint64_t	first_claim;	/* first work item of the slice */
-	uint64_t	end_claim;
-	bool		spread;			/* the slice has interleaved work items: cpu_is_in_slice */
+	uint64_t	first_item;		/* first work item of the slice */
+	uint64_t	end_item;
+	bool		interleaved;	/* the slice has interleaved work items: cpu_is_in_slice */
 	uint64_t	number;			/* number of the join within the context, from 1 */
 };
 
@@ -439,9 +439,9 @@ struct FastedJoin
 extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,
 							 const char *format,...)
 			__attribute__((format(printf, 3, 4)));
-extern void cpu_tell_work(Worker *worker);
+extern void cpu_add_work_stats(Worker *worker);
 extern void cpu_rest_after(FastedContext *context, uint64_t ms);
-extern bool cpu_goes_on(FastedContext *context);
+extern bool cpu_may_continue(FastedContext *context);
 extern void cpu_sort_doubles(double *values, size_t count);
 extern void cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
 						   void (*work) (Worker *worker, int set, size_t sliver));
@@ -493,13 +493,13 @@ cpu_int8_words(const CpuKernel *kernel, uint32_t dimensions)
 static inline size_t
 cpu_int8_row_bytes(const CpuKernel *kernel, uint32_t dimensions)
 {
-	return (int8_sides_alike(kernel->int8) ? 1 : 2)
+	return (int8_sides_identical(kernel->int8) ? 1 : 2)
 		* cpu_int8_words(kernel, dimensions) * sizeof(uint32_t);
 }
 
 /* Returns the buffer for the filter row at a place of a sliver; NULL if none is needed. */
 static inline float *
-cpu_direction_room(const Worker *worker, size_t place)
+cpu_direction_buffer(const Worker *worker, size_t place)
 {
 	return worker->directions == NULL ? NULL
 		: worker->directions + place * worker->context->options.dimensions;
@@ -527,9 +527,9 @@ cpu_stopping(const FastedContext *context)
 }
 
 static inline uint64_t
-cpu_claim(FastedContext *context)
+cpu_next_item(FastedContext *context)
 {
-	return atomic_fetch_add_explicit(&context->next_claim, 1,
+	return atomic_fetch_add_explicit(&context->next_item, 1,
 									 memory_order_relaxed);
 }
 

@@ -24,7 +24,7 @@
 #define FLUSH_AFTER_NS UINT64_C(20000000)
 
 /* How often workers add to the context's statistics. */
-#define TELL_EVERY_NS UINT64_C(1000000)
+#define REPORT_EVERY_NS UINT64_C(1000000)
 
 /* --- units of work */
 
@@ -33,9 +33,9 @@
  * rows are found there, so that radii are small for the other groups.
  */
 static uint64_t
-diagonal_first(const FastedJoin *join, uint64_t claim)
+diagonal_first(const FastedJoin *join, uint64_t item)
 {
-	uint64_t	group = claim / join->order.group;
+	uint64_t	group = item / join->order.group;
 	uint64_t	groups = ceil_div(join->order.rows, join->order.group);
 	uint64_t	i = group;
 	uint64_t	j = group;
@@ -45,17 +45,17 @@ diagonal_first(const FastedJoin *join, uint64_t claim)
 		fasted_triangle_pair(group - groups, &i, &j);
 		j++;
 	}
-	return (fasted_triangle(j) + i) * join->order.group + claim % join->order.group;
+	return (fasted_triangle(j) + i) * join->order.group + item % join->order.group;
 }
 
 /* Finds the strip of a work item within partitions.  Returns false if the item is empty. */
 static bool
-locate_group_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
+locate_partition_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 {
 	uint32_t	block = join->block_rows;
 	uint32_t	width = (uint32_t) join->order.group * block;
-	uint32_t	stripe = fasted_stripe_of(&join->strips, claim, 0);
-	uint32_t	i = join->stripes[stripe].row + (uint32_t) (claim - join->stripes[stripe].first);
+	uint32_t	stripe = fasted_stripe_of(&join->strips, item, 0);
+	uint32_t	i = join->stripes[stripe].row + (uint32_t) (item - join->stripes[stripe].first);
 	FastedSpan	columns = fasted_span_within(&join->strips, i, (uint64_t) stripe * width, width);
 	size_t		left = join->row_set->rows.rows - (size_t) i * block;
 
@@ -75,15 +75,15 @@ locate_group_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
  * empty.
  */
 static bool
-locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
+locate_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 {
 	uint32_t	block = join->block_rows;
 	size_t		end_a = join->row_set->rows.rows;
 
 	if (join->problem.groups != NULL)
-		return locate_group_strip(join, claim, strip);
+		return locate_partition_strip(join, item, strip);
 	if (join->self && join->nearest)
-		claim = diagonal_first(join, claim);
+		item = diagonal_first(join, item);
 	strip->block_rows = block;
 	strip->blocks = 0;
 	for (uint64_t in = 0; in < join->order.group; in++)
@@ -91,7 +91,7 @@ locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 		uint64_t	i;
 		uint64_t	j;
 
-		if (!fasted_order_unit(&join->order, claim * join->order.group + in,
+		if (!fasted_order_unit(&join->order, item * join->order.group + in,
 							   &i, &j))
 			continue;
 		if (strip->blocks++ == 0)
@@ -111,12 +111,12 @@ locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
  * short that the lock would be contended.
  */
 static void
-tell_work(Worker *worker, uint64_t now)
+add_work_stats(Worker *worker, uint64_t now)
 {
 	pthread_mutex_lock(&worker->context->lock);
-	cpu_tell_work(worker);
+	cpu_add_work_stats(worker);
 	pthread_mutex_unlock(&worker->context->lock);
-	worker->tell_at = now + TELL_EVERY_NS;
+	worker->report_at = now + REPORT_EVERY_NS;
 }
 
 /* Joins one strip.  Returns false if the join is being closed. */
@@ -130,7 +130,7 @@ join_strip(Worker *worker, const Strip *strip)
 	uint64_t	end;
 	bool		done;
 
-	(void) cpu_goes_on(context);
+	(void) cpu_may_continue(context);
 	begin = cpu_now();
 	if (join->nearest)
 		cpu_set_near_strip(worker, strip);
@@ -143,8 +143,8 @@ join_strip(Worker *worker, const Strip *strip)
 	end = cpu_now();
 	worker->work.filter_seconds += 1e-9 * (double) (filtered - begin);
 	worker->work.refine_seconds += 1e-9 * (double) (end - filtered);
-	if (end >= worker->tell_at)
-		tell_work(worker, end);
+	if (end >= worker->report_at)
+		add_work_stats(worker, end);
 	if (done && worker->block != NULL && end - worker->block->since > FLUSH_AFTER_NS)
 		cpu_flush_block(worker);
 	return done;
@@ -156,22 +156,22 @@ cpu_join_units(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	FastedContext *context = join->context;
-	uint64_t	claim;
+	uint64_t	item;
 
 	worker->near.cols = 0;
-	while ((claim = cpu_claim(context)) < join->end_claim && !cpu_stopping(context))
+	while ((item = cpu_next_item(context)) < join->end_item && !cpu_stopping(context))
 	{
 		Strip		strip;
 
-		if (!cpu_is_in_slice(join, claim))
+		if (!cpu_is_in_slice(join, item))
 			continue;
-		if (locate_strip(join, claim, &strip) && !join_strip(worker, &strip))
+		if (locate_strip(join, item, &strip) && !join_strip(worker, &strip))
 			break;
 		worker->work.units_done++;
 	}
 	if (worker->block != NULL)
 		cpu_flush_block(worker);
-	tell_work(worker, cpu_now());
+	add_work_stats(worker, cpu_now());
 }
 
 /* --- phases */
@@ -270,7 +270,7 @@ begin_phase(FastedJoin *join, Phase phase)
 		pthread_cond_signal(&context->out_cond);
 		return;
 	}
-	atomic_store(&context->next_claim, phase == PHASE_JOIN ? join->first_claim : 0);
+	atomic_store(&context->next_item, phase == PHASE_JOIN ? join->first_item : 0);
 	context->phase_number++;
 	context->at_work = context->engaged;
 	pthread_cond_broadcast(&context->work_cond);
@@ -312,7 +312,7 @@ worker_main(void *arg)
 
 		if (int8 != NULL && int8->begin != NULL)
 			int8->begin();
-		if (!phases[phase].alone || cpu_claim(context) == 0)
+		if (!phases[phase].alone || cpu_next_item(context) == 0)
 			phases[phase].run(worker);
 		if (int8 != NULL && int8->end != NULL)
 			int8->end();
@@ -382,7 +382,7 @@ carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 	if (context->may_use_int8)
 		worker->image = fasted_carve(&next, 2 * padded * sizeof(float));
 	if (context->may_prune)
-		worker->project_room = fasted_carve(&next, cpu_project_room_bytes(context));
+		worker->project_buffer = fasted_carve(&next, cpu_project_buffer_bytes(context));
 	if (context->cosine || context->doubles)
 		worker->directions = fasted_carve(&next, context->kernel->width * d * sizeof(float));
 	return next - piece;
@@ -444,12 +444,12 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 	while (context->nthreads < nworkers)
 	{
 		Worker	   *worker = &context->workers[context->nthreads];
-		bool		room = init_worker(context, worker);
+		bool		ready = init_worker(context, worker);
 
-		if (!room || !fasted_start_thread(&worker->thread, STACK_BYTES, worker_main, worker))
+		if (!ready || !fasted_start_thread(&worker->thread, STACK_BYTES, worker_main, worker))
 		{
 			free_worker(context, worker);
-			if (room)
+			if (ready)
 				break;			/* use as many as the system allows */
 			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for %d threads", nworkers);
 		}

@@ -141,15 +141,15 @@ row_store_offer(RowStore *store, size_t max_rows, size_t *capacity,
 	size_t		chunk = store->rows >> store->shift;
 	size_t		left = store->mask + 1 - (store->rows & store->mask);
 
-	if (chunk == store->room)
+	if (chunk == store->chunks_capacity)
 	{
-		size_t		room = store->room == 0 ? 16 : 2 * store->room;
-		float	  **chunks = realloc(store->chunks, room * sizeof(*chunks));
+		size_t		capacity = store->chunks_capacity == 0 ? 16 : 2 * store->chunks_capacity;
+		float	  **chunks = realloc(store->chunks, capacity * sizeof(*chunks));
 
 		if (chunks == NULL)
 			return NULL;
 		store->chunks = chunks;
-		store->room = room;
+		store->chunks_capacity = capacity;
 	}
 	if (chunk == store->nchunks)
 	{
@@ -182,5 +182,5 @@ row_store_free(RowStore *store, MemoryCount *count)
 		fasted_cpu_unmap(store->chunks[i], chunk_size(store), count);
 	free(store->chunks);
 	store->chunks = NULL;
-	store->nchunks = store->room = store->rows = store->offered = 0;
+	store->nchunks = store->chunks_capacity = store->rows = store->offered = 0;
 }

@@ -57,7 +57,7 @@ typedef struct RowStore
 	size_t		mask;
 	float	  **chunks;
 	size_t		nchunks;
-	size_t		room;			/* capacity of the array of chunks */
+	size_t		chunks_capacity;	/* capacity of the array of chunks */
 	size_t		rows;			/* number of committed rows */
 	size_t		offered;		/* rows offered by the last row_store_offer */
 	bool		may_be_few;		/* rows may fill only a small part of the first chunk */
