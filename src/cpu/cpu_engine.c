@@ -43,7 +43,8 @@ cpu_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet 
 
 	*result = set;
 	if (set == NULL)
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a set of rows");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY,
+						"out of memory while creating a set of rows");
 	set->context = context;
 	set->options = *options;
 	set->eps = set->chosen_eps = set->levels.eps = NAN;
@@ -60,7 +61,8 @@ cpu_set_reset(FastedSet *set, uint64_t first_row)
 	const FastedJoin *join = set->context->join;
 
 	if (join != NULL && (join->sets[0] == set || join->sets[1] == set))
-		return cpu_fail(set->context, FASTED_INTERNAL, "a set was reset that a join uses");
+		return cpu_fail(set->context, FASTED_INTERNAL,
+						"cannot reset a set of rows that is in use by a join");
 	if (set->rows.rows > set->held)
 		set->held = set->rows.rows;
 	set->rows.rows = set->rows.offered = 0;
@@ -129,12 +131,12 @@ cpu_stage(FastedSet *set, float **rows, size_t *capacity)
 	*rows = NULL;
 	*capacity = 0;
 	if (set->sealed)
-		return cpu_fail(set->context, FASTED_INTERNAL, "rows were staged in a sealed set");
+		return cpu_fail(set->context, FASTED_INTERNAL, "cannot stage rows in a sealed set");
 	if (left == 0)
 		return FASTED_FULL;
 	*rows = row_store_offer(&set->rows, left, capacity, &set->context->memory);
 	if (*rows == NULL)
-		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory after %zu rows",
+		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory after storing %zu rows",
 						set->rows.rows);
 	return FASTED_OK;
 }
@@ -144,7 +146,7 @@ cpu_commit(FastedSet *set, size_t nrows)
 {
 	if (set->sealed || !row_store_commit(&set->rows, nrows))
 		return cpu_fail(set->context, FASTED_INTERNAL,
-						"%zu rows were committed without room for them", nrows);
+						"cannot commit %zu rows that have not been staged", nrows);
 	return FASTED_OK;
 }
 
@@ -199,7 +201,7 @@ cpu_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows)
 
 	if (set->sealed || first_row > store->rows || nrows > store->rows - first_row)
 		return cpu_fail(set->context, FASTED_INTERNAL,
-						"rows that are not staged were to be read back");
+						"cannot read back rows that have not been staged");
 	for (size_t i = 0; i < nrows; i++)
 		memcpy(rows + i * floats, row_store_row(store, first_row + i), floats * sizeof(float));
 	return FASTED_OK;
@@ -209,12 +211,12 @@ static FastedStatus
 cpu_seal(FastedSet *set)
 {
 	if (set->sealed)
-		return cpu_fail(set->context, FASTED_INTERNAL, "a set was sealed twice");
+		return cpu_fail(set->context, FASTED_INTERNAL, "set of rows is already sealed");
 	set->rows.offered = 0;
 	set->sealed = true;
 	if (!cpu_packed_reserve(set->context, &set->packed, set->rows.rows, FULL_STAGE))
-		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory for a join of %zu rows",
-						set->rows.rows);
+		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY,
+						"out of memory while preparing a join of %zu rows", set->rows.rows);
 	return FASTED_OK;
 }
 
@@ -245,13 +247,13 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 {
 	if (!(problem->eps >= 0.0))
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"eps must be zero, positive or infinite");
+						"eps must not be negative or NaN");
 	if ((uint64_t) problem->slice + problem->more_slices >= (problem->slices > 0 ? problem->slices : 1))
-		return cpu_fail(context, FASTED_INTERNAL, "there is no slice %u of %u",
+		return cpu_fail(context, FASTED_INTERNAL, "invalid slice number %u of %u",
 						problem->slice + problem->more_slices, problem->slices);
 	if (problem->output == FASTED_OUTPUT_CONNECTIONS || problem->output == FASTED_OUTPUT_KEEPERS)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"the CPU engine hands out all pairs, not what they come to");
+						"the CPU engine does not return connections or representatives");
 	if (problem->output == FASTED_OUTPUT_NEAREST)
 	{
 		if (problem->k < 1 || problem->k > FASTED_MAX_NEIGHBORS)
@@ -260,18 +262,19 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 							FASTED_MAX_NEIGHBORS, problem->k);
 		if (problem->slices > 1)
 			return cpu_fail(context, FASTED_UNSUPPORTED,
-							"nearest neighbors are not found in slices");
+							"a join for nearest neighbors cannot be divided into slices");
 		if (problem->further && (a == b || a->lists.k != problem->k ||
 								 !(a->lists.eps == problem->eps)))
-			return cpu_fail(context, FASTED_INTERNAL, "there are no neighbors to go on with");
+			return cpu_fail(context, FASTED_INTERNAL,
+							"no matching neighbor lists to continue from");
 	}
 	if (problem->groups != NULL &&
 		!fasted_groups_are_valid(problem->groups, problem->ngroups, a->rows.rows, b->rows.rows,
 								 a == b))
-		return cpu_fail(context, FASTED_INTERNAL, "the groups are not in order");
+		return cpu_fail(context, FASTED_INTERNAL, "invalid partitions");
 	if (!a->sealed || !b->sealed || context->join != NULL)
 		return cpu_fail(context, FASTED_INTERNAL,
-						"a join was begun of sets that are not sealed, or beside another one");
+						"cannot open a join: a set is not sealed, or another join is open");
 	return FASTED_OK;
 }
 
@@ -339,7 +342,7 @@ start_work(FastedJoin *join)
 	FastedStatus status;
 
 	if (!cpu_plan_join(join))
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
 	status = cpu_reserve_workers(context, join->nworkers, join->nearest);
 	if (status != FASTED_OK)
 		return status;
@@ -349,7 +352,7 @@ start_work(FastedJoin *join)
 		 !pair_pool_reserve(&context->pool, cpu_pool_blocks(join->nworkers), context->block_pairs,
 							&context->memory)) ||
 		!cpu_prepare_pruning(join) || !cpu_prepare_choice(join))
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
 	context->stats.units_total += cpu_count_items(join);
 	cpu_begin_join(join);
 	return FASTED_OK;
@@ -369,7 +372,7 @@ cpu_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a
 	if (join == NULL || !zero_counts(join) || !begin_lists(join))
 	{
 		free(join);
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
 	}
 	context->join = join;
 	if (cpu_join_area(join) > 0.0)
@@ -449,7 +452,7 @@ cpu_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_
 	if (join->problem.output != FASTED_OUTPUT_COUNTS || side < 0 || side > (join->self ? 0 : 1) ||
 		first_row > rows || nrows > rows - first_row)
 		return cpu_fail(join->context, FASTED_INTERNAL,
-						"counts were asked for that the join does not have");
+						"requested counts are not available from this join");
 	for (size_t i = 0; i < nrows; i++)
 		counts[i] = atomic_load_explicit(&set->counts[first_row + i], memory_order_relaxed);
 	return FASTED_OK;
@@ -463,7 +466,7 @@ cpu_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *length
 
 	if (!join->nearest || first_row > lists->rows || nrows > lists->rows - first_row)
 		return cpu_fail(join->context, FASTED_INTERNAL,
-						"neighbors were asked for that the join does not have");
+						"requested neighbors are not available from this join");
 	for (size_t i = 0; i < nrows; i++)
 		lengths[i] = neighbor_lists_sorted(lists, first_row + i, neighbors + i * lists->k);
 	return FASTED_OK;
@@ -495,7 +498,7 @@ check_options(FastedContext *context)
 						"the CPU engine gives exact results only; approximate results need a GPU");
 
 	if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
-		return cpu_fail(context, FASTED_UNSUPPORTED, "there is no metric %d", (int) options->metric);
+		return cpu_fail(context, FASTED_UNSUPPORTED, "unknown metric %d", (int) options->metric);
 
 	context->kernel = fasted_cpu_choose_kernel(options->kernel);
 	if (context->kernel == NULL)
@@ -504,11 +507,11 @@ check_options(FastedContext *context)
 		{
 			if (strcmp(options->kernel, fasted_cpu_kernel(k)->name) == 0)
 				return cpu_fail(context, FASTED_UNSUPPORTED,
-								"this processor cannot run the CPU kernel \"%s\"",
+								"this CPU does not support the CPU kernel \"%s\"",
 								options->kernel);
 		}
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"there is no CPU kernel \"%.32s\"", options->kernel);
+						"unknown CPU kernel \"%.32s\"", options->kernel);
 	}
 	return FASTED_OK;
 }

@@ -216,7 +216,7 @@ test_again(Worker *worker, const PackedRows *a, const PackedRows *b, const Tile 
 /* Tests a tile with hits of the first level at further levels. */
 static void
 prune_tile(Worker *worker, const PruneCosts *costs, uint32_t first, const Tile *tile,
-			uint32_t hits)
+		   uint32_t hits)
 {
 	FastedJoin *join = worker->join;
 
@@ -255,7 +255,7 @@ merge_hits(const uint8_t *hits, size_t hit_stride, uint32_t rows, uint64_t *all)
 /* Tests the tiles of one block pair at the levels after the first. */
 static void
 prune_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Strip *strip,
-			 uint32_t number)
+			uint32_t number)
 {
 	FastedJoin *join = worker->join;
 	const CpuKernel *kernel = join->context->kernel;

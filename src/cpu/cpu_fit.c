@@ -82,7 +82,7 @@ fit_rows(const FastedContext *context)
 /* Assigns the buffers within an allocation that begins at `room`.  Returns its size. */
 static size_t
 lay_out_buffers(Fit *fit, uintptr_t buffer, const FastedContext *context, uint32_t rows,
-			 uint32_t columns)
+				uint32_t columns)
 {
 	uint32_t	d = context->options.dimensions;
 	size_t		padded = (size_t) d + FASTED_MAX_WIDTH;
@@ -96,7 +96,8 @@ lay_out_buffers(Fit *fit, uintptr_t buffer, const FastedContext *context, uint32
 	fit->directions = fasted_carve(&next, columns * longest * sizeof(float));
 	fit->products = fasted_carve(&next, columns * (size_t) rows * sizeof(float));
 	fit->rotated = fasted_carve(&next, columns * (size_t) d * sizeof(float));
-	fit->projected = fasted_carve(&next, TRIAL_ROWS * cpu_projected_stride(context) * sizeof(float));
+	fit->projected = fasted_carve(&next,
+								  TRIAL_ROWS * cpu_projected_stride(context) * sizeof(float));
 	fit->level_rows = fasted_carve(&next, FASTED_INT8_SCALE_ROWS * LEVEL_MOST_WORDS * sizeof(float));
 	fit->zeros = fasted_carve(&next, longest * sizeof(float));
 	fit->wide = fasted_carve(&next, ((longest > most ? longest : most) + 31) * sizeof(double));
@@ -113,10 +114,10 @@ size_t
 cpu_fit_bytes(const FastedContext *context)
 {
 	Fit			fit;
+	uint32_t	directions = cpu_most_directions(context, cpu_prune_levels(context));
 
 	return lay_out_buffers(&fit, 0, context, fit_rows(context),
-						cpu_product_columns(context, EXTRA_DIRECTIONS
-											+ cpu_most_directions(context, cpu_prune_levels(context))));
+						   cpu_product_columns(context, EXTRA_DIRECTIONS + directions));
 }
 
 static void
@@ -479,8 +480,8 @@ measure_eta(const Fit *fit, uint32_t count)
 		fit->kernel->widen(fit->rotated + (size_t) i * fit->d, fit->d, fit->wide);
 		for (uint32_t j = 0; j <= i; j++)
 		{
-			double		product = fit->kernel->dot_wide(fit->wide, fit->rotated + (size_t) j * fit->d,
-														fit->d);
+			double		product = fit->kernel->dot_wide(fit->wide,
+														fit->rotated + (size_t) j * fit->d, fit->d);
 			double		off = fabs(product - (i == j ? 1.0 : 0.0)) + 2.0 * fasted_sum_slack(fit->d);
 
 			sum += (i == j ? 1.0 : 2.0) * off * off;
@@ -592,7 +593,8 @@ point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t ste
 	uint32_t	count = 0;
 	double		square;
 
-	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most && cpu_may_continue(fit->worker->context); s += step)
+	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most &&
+		 cpu_may_continue(fit->worker->context); s += step)
 	{
 		const float *row = cpu_filter_row(fit->worker, cpu_stored_sample_row(sample, s),
 										  fit->transpose + (size_t) count * fit->d, &square);

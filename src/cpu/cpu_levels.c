@@ -404,7 +404,8 @@ load_level_rows(Worker *worker, const FastedSet *set, uint32_t level, size_t sli
 {
 	const Projection *projection = worker->join->projection;
 	uint32_t	width = worker->context->kernel->width;
-	float	   *rows = (float *) ((double *) worker->project_buffer + FASTED_MAX_WIDTH * PRODUCT_COLUMNS);
+	float	   *rows = (float *) ((double *) worker->project_buffer
+								  + FASTED_MAX_WIDTH * PRODUCT_COLUMNS);
 
 	for (uint32_t r = 0; r < width && sliver * width + r < set->rows.rows; r++)
 	{

@@ -449,8 +449,8 @@ make_sums(const RadiusSearch *search)
  * which is the usual case.
  */
 static inline bool
-find_squares(const uint32_t *sums, const float *norms, const uint32_t *flip_sums, bool int8, float best,
-			 float *squares)
+find_squares(const uint32_t *sums, const float *norms, const uint32_t *flip_sums, bool int8,
+			 float best, float *squares)
 {
 	uint32_t	below = 0;
 
@@ -470,7 +470,8 @@ find_squares(const uint32_t *sums, const float *norms, const uint32_t *flip_sums
 
 /* Offers SUMS_STEP columns from `first` on to the heap of nearest columns. */
 static void
-offer_columns(const RadiusSearch *search, uint32_t k, size_t place, const uint32_t *sums, uint32_t first)
+offer_columns(const RadiusSearch *search, uint32_t k, size_t place, const uint32_t *sums,
+			  uint32_t first)
 {
 	NearThresholds *near = &search->worker->near;
 	const float *norms = near->norms + first;
@@ -613,7 +614,8 @@ choose_columns(RadiusSearch *search, uint32_t most)
 	size_t		step = search->worker->context->kernel->tile_cols;
 	FastedSpan	met = columns_met(search);
 	size_t		first = met.first / step * step;
-	double		part = (double) search->first_row / (double) search->rows->packed.layout.padded_rows;
+	double		part = (double) search->first_row
+		/ (double) search->rows->packed.layout.padded_rows;
 
 	search->first_col = first;
 	search->ncols = (uint32_t) ((met.end - first + step - 1) / step * step);
@@ -640,8 +642,10 @@ cpu_find_radii(Worker *worker)
 	const FastedContext *context = join->context;
 	uint32_t	most = join->problem.k <= FEW_NEIGHBORS ? COLUMNS : MOST_COLUMNS;
 	uint32_t	step = context->kernel->tile_cols;
-	RadiusSearch		search = {.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8,
-		.allowed = {0, UINT32_MAX}};
+	RadiusSearch search = {
+		.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8,
+		.allowed = {0, UINT32_MAX}
+	};
 	uint32_t	rows;
 
 	most = most / step * step;

@@ -162,7 +162,7 @@ terms_of(const Int8Transform *transform, const float *row, const int8_t *values,
 /* Copies `depth` words of row r into a slice of its sliver, `together` adjacent words at a time. */
 static inline void
 copy_words(uint32_t *out, uint32_t width, uint32_t r, uint32_t together, const int8_t *values,
-		  uint32_t depth, uint32_t flip)
+		   uint32_t depth, uint32_t flip)
 {
 	for (uint32_t k = 0; k < depth; k += together)
 	{
@@ -189,11 +189,11 @@ interleave(const Int8Kernel *int8, const PackedRows *to, uint32_t width, size_t 
 		size_t		offset = pack_offset(layout, width, sliver, first);
 
 		copy_words((uint32_t *) to->as_b.packed + offset, width, r, int8->b_words,
-				  values + 4 * first, depth, 0);
+				   values + 4 * first, depth, 0);
 		if (to->as_a.packed == to->as_b.packed)
 			continue;
 		copy_words((uint32_t *) to->as_a.packed + offset, width, r, int8->a_words,
-				  values + 4 * first, depth, int8->a_flip);
+				   values + 4 * first, depth, int8->a_flip);
 	}
 }
 

@@ -410,14 +410,16 @@ cpu_plan_join(FastedJoin *join)
 	items = join->problem.groups != NULL ? join->strips.count
 		: fasted_order_numbers(&join->order) / join->order.group;
 	join->number = ++join->context->joins;
-	join->interleaved = join->problem.slices > 1 && join->problem.alike && join->problem.groups == NULL;
+	join->interleaved = join->problem.slices > 1 && join->problem.alike &&
+		join->problem.groups == NULL;
 	if (join->interleaved)
 	{
 		join->end_item = items;
 		return true;
 	}
 	join->first_item = items_before(join, items, join->problem.slice);
-	join->end_item = items_before(join, items, (uint64_t) join->problem.slice + 1 + join->problem.more_slices);
+	join->end_item = items_before(join, items, (uint64_t) join->problem.slice + 1
+								  + join->problem.more_slices);
 	return true;
 }
 

@@ -161,7 +161,8 @@ carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, u
 	size_t		capacity = packed->capacity;
 
 	packed->packed = fasted_carve(&next, capacity * cpu_packed_row_bytes(context, level));
-	packed->threshold = fasted_carve(&next, (context->may_use_int8 ? 2 : 1) * capacity * sizeof(float));
+	packed->threshold = fasted_carve(&next,
+									 (context->may_use_int8 ? 2 : 1) * capacity * sizeof(float));
 	packed->terms = fasted_carve(&next, capacity * sizeof(RowTerms));
 	if (level == FULL_STAGE && context->cosine)
 		packed->squares = fasted_carve(&next, capacity * sizeof(double));
@@ -179,7 +180,8 @@ cpu_packed_side_bytes(const FastedContext *context, uint32_t level)
 {
 	PackedRows	rows = {.capacity = 64};
 
-	return carve_packed(context, &rows, level, 0) / rows.capacity - cpu_packed_row_bytes(context, level);
+	return carve_packed(context, &rows, level, 0) / rows.capacity
+		- cpu_packed_row_bytes(context, level);
 }
 
 bool

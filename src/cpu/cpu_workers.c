@@ -440,7 +440,7 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 	if (context->workers == NULL)
 		context->workers = fasted_cpu_map_lazily(context->thread_limit * sizeof(Worker), &context->memory);
 	if (context->workers == NULL)
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for threads");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while starting threads");
 	while (context->nthreads < nworkers)
 	{
 		Worker	   *worker = &context->workers[context->nthreads];
@@ -451,7 +451,8 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 			free_worker(context, worker);
 			if (ready)
 				break;			/* use as many as the system allows */
-			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for %d threads", nworkers);
+			return cpu_fail(context, FASTED_OUT_OF_MEMORY,
+							"out of memory while starting %d threads", nworkers);
 		}
 		context->nthreads++;
 	}
@@ -460,7 +461,7 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 	for (int i = 0; i < context->nthreads && sums; i++)
 	{
 		if (!reserve_sums(context, &context->workers[i]))
-			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
+			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
 	}
 	return FASTED_OK;
 }
