@@ -22,7 +22,7 @@
 #include "cpu_filter.h"
 #include "cpu_phases.h"
 
-/* A sample is tested only if at least this many pairs are to be compared: 4096 rows. */
+/* A sample is tested only if at least this many pairs are compared: a self-join of 4096 rows. */
 #define CHOICE_AREA (0.5 * 4096 * 4095)
 
 /*

@@ -30,7 +30,7 @@
 
 #include "cpu_kernel.h"
 
-/* Best first. */
+/* All kernels, best first. */
 static const CpuKernel *const kernels[] = {
 #if defined(__x86_64__)
 #ifdef FASTED_HAVE_AMX

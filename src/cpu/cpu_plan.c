@@ -39,10 +39,7 @@
 /* Below this dimension the recheck takes hardly longer than a product of INT16 rows. */
 #define FINE_DIMENSIONS 64
 
-/*
- * A sample is a block of rows, limited to this number of coordinates, but has this number of
- * rows.
- */
+/* Limits of a sample, which is at most one block: total coordinates, and least number of rows. */
 #define SAMPLE_COORDINATES (1 << 18)
 #define SAMPLE_ROWS_LEAST 96
 
@@ -70,8 +67,8 @@ memory_limit(const FastedOptions *options)
 }
 
 /*
- * Returns true if INT8 may be used.  With fewer than 32 dimensions, padded integer rows would take
- * more bytes than FP32 rows.
+ * Returns true if INT8 may be used.  Rows of fewer than 32 dimensions would be padded to 32 and
+ * may then take more bytes than in FP32.
  */
 static bool
 may_use_int8(const FastedContext *context)
@@ -182,7 +179,7 @@ pads_levels(const FastedContext *context)
 		cpu_int8_words(kernel, LEVEL_WORDS(0)) * 4 > LEVEL_WORDS(0) * kernel->int8->bytes;
 }
 
-/* Returns true if joins may be pruned. may_use_int8 must be set. */
+/* Returns true if joins may be pruned.  The field may_use_int8 must be set. */
 static bool
 cpu_may_prune(const FastedContext *context)
 {
@@ -348,8 +345,8 @@ plan_strips(FastedJoin *join)
 /*
  * Chooses the block size so that there is work for all threads.  Blocks of slices must be the same
  * on every machine, for any number of threads and any kernel.  So they are planned for
- * THREADS_PER_SLICE threads, and consist of whole tiles of every kernel.  Returns false if out of
- * memory.
+ * THREADS_PER_SLICE threads per slice, and consist of whole tiles of every kernel.  Returns false
+ * if out of memory.
  */
 static bool
 plan_blocks(FastedJoin *join)
