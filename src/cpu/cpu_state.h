@@ -248,9 +248,9 @@ typedef struct NearThresholds
 	uint64_t	strip;			/* strip number; zero: no strip yet */
 	uint64_t	columns;		/* incremented when the columns change */
 	StageThresholds stages[FULL_STAGE + 1];
-	double		reach[STRIP_COLS];
+	double		reach[STRIP_COLS];	/* buffer for sampled distances */
 	float		norms[STRIP_COLS];	/* initial radii: squared norms of the columns */
-	uint32_t	flip_sums[STRIP_COLS];
+	uint32_t	flip_sums[STRIP_COLS];	/* what flipping the rows of a adds to the columns' sums */
 	FastedNeighbor nearest[RADII_MOST]; /* heap of columns and their squared distances */
 } NearThresholds;
 
