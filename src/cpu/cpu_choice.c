@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_choice.c
- *	  Which form and which filter a join has, and whether and how it prunes.
+ *	  Chooses the form and the filter of a join, and its pruning levels.
  *
- * INT8 multiplies four times as fast, and finds more pairs that turn out to be too
- * far apart.  So may a form that was found for other rows.  A sample of the rows
- * that are to be joined tells how many.
+ * INT8 multiplies four times as fast as FP32, but finds more false candidates: pairs that turn
+ * out to be too far apart.  So may a form that was computed for other rows.  Their number is
+ * estimated by joining a sample of the rows.
  *
- * A form that the larger set has is kept where it is good enough: to pack the
- * larger set costs more.
+ * The larger set's form is retained if it is good enough, because packing the larger set costs
+ * more.
  *
- * Which levels a join has is decided by a sample of its tiles.  Costs are in bytes of a
- * tile's row, which take about as long to multiply whatever the filter: one an INT8 number,
- * two in 16 bits, four in FP32.  Nothing here depends on time or threads, so that the same
- * rows have the same levels.
+ * The pruning levels are chosen by testing a sample of tiles.  Costs are in bytes per row of a
+ * tile: one per INT8 component, two in 16 bits, four in FP32.  Multiplying a byte takes about as
+ * long with any filter.  Nothing here depends on time or threads, so that the same rows always get
+ * the same levels.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,22 +22,22 @@
 #include "cpu_filter.h"
 #include "cpu_phases.h"
 
-/* Fewer pairs of rows than this are joined before a choice pays: 4096 rows. */
+/* A sample is tested only if at least this many pairs are compared: a self-join of 4096 rows. */
 #define CHOICE_AREA (0.5 * 4096 * 4095)
 
 /*
- * Rows for each of which so many candidates in vain are expected are worth packing
- * once more; and one in this many of all pairs.
+ * INT16 rows pay if at least this many false candidates per row are expected, and if false
+ * candidates are at least half as many as true pairs.
  */
 #define WORTH_CANDIDATES 2.0
 #define WORTH_SHARE 2
 
-/* Rows of tiles that are looked at: one in so many, within limits. */
+/* Rows of tiles that are tested: one in TESTED_PART, within limits. */
 #define TESTED_PART 256
 #define TESTED_LEAST 4
 #define TESTED_MOST 32
 
-/* Pruning must promise this part of the whole cost. */
+/* Pruning must reduce the cost at least to this fraction. */
 #define WORTH 0.9
 
 #define SEQUENCES (1U << FASTED_PRUNE_LEVELS)
@@ -45,19 +45,19 @@
 /* --- form and filter */
 
 /*
- * INT8 pays while at most one pair in so many is a candidate in vain: to recheck it
- * takes as long as INT8 saves for these.  It saves about 11 ps a pair and dimension,
- * and a recheck takes 40 ns and 0.25 ns a dimension, on a Xeon of 2023.  Where fine rows
- * are to tell what is in vain, that takes 18 ns and 15 ps a dimension, on an EPYC; half
- * as much again is for what other processors are slower at.
+ * Returns how many pairs INT8 must compare for one false candidate, so that it pays.
+ *
+ * INT8 saves about 11 ps per pair and dimension.  A recheck takes 40 ns and 0.25 ns per dimension,
+ * on a Xeon of 2023.  With INT16 rows a false candidate takes 18 ns and 15 ps per dimension, on an
+ * EPYC.  The latter result has a margin of one half for other CPUs.
  */
 static uint64_t
-pairs_a_recheck(uint32_t dimensions, bool fine)
+pairs_per_recheck(uint32_t dimensions, bool fine)
 {
 	return fine ? 2 + 2400 / dimensions : 24 + 4096 / dimensions;
 }
 
-/* Whose form is tried: the set with more rows, or with a form at all. */
+/* Returns the set whose form is tested: the larger one; of equal sets, one that has a form. */
 static const FastedSet *
 larger_set(const FastedJoin *join)
 {
@@ -81,7 +81,7 @@ have_common_form(const FastedJoin *join)
 		: a->form == b->form && a->packed.layout.int8 == b->packed.layout.int8;
 }
 
-/* Memory for a form and for samples. */
+/* Allocates a form and the samples.  Returns false if out of memory. */
 static bool
 reserve_trial(FastedJoin *join)
 {
@@ -97,7 +97,10 @@ reserve_trial(FastedJoin *join)
 	return join->found != NULL;
 }
 
-/* What the sets have, and what there is to decide; false: memory ran out. */
+/*
+ * Determines which forms the sets have, and what has to be decided.  Returns false if out of
+ * memory.
+ */
 bool
 cpu_prepare_choice(FastedJoin *join)
 {
@@ -115,12 +118,12 @@ cpu_prepare_choice(FastedJoin *join)
 	join->common = have_common_form(join);
 	join->tried = larger->form;
 	if (join->tried != NULL)
-		join->tried->holders++;
+		join->tried->refcount++;
 	join->trial = join->tried != NULL && (open || !join->common);
 	join->try_int8 = open || has_int8;
 	if (join->tried == NULL || join->trial)
 		return reserve_trial(join);
-	/* no sample is looked at: an earlier join's says how far neighbours are */
+	/* no sample is tested: use the estimate of an earlier join */
 	if (join->nearest && join->sets[0]->levels.eps < join->choice_eps)
 		join->choice_eps = join->sets[0]->levels.eps;
 	join->form = join->tried;
@@ -128,14 +131,14 @@ cpu_prepare_choice(FastedJoin *join)
 	return true;
 }
 
-/* How many rows of a set are looked at. */
+/* Returns the number of sampled rows of a set. */
 static uint32_t
 sampled_rows(const FastedSet *set)
 {
 	return cpu_clamp(set->rows.rows, 0, set->context->sample_rows);
 }
 
-/* Packs some rows that are spread over the set, in room of their own. */
+/* Packs a sample of the set's rows into its own buffer. */
 static void
 pack_sample(Worker *worker, const FastedSet *set, const PackJob *sample, bool int8)
 {
@@ -151,12 +154,12 @@ pack_sample(Worker *worker, const FastedSet *set, const PackJob *sample, bool in
 		if (cpu_stopping(context))
 			return;
 		for (size_t place = sliver * width; place < (sliver + 1) * width && place < count; place++)
-			cpu_load_row(worker, &job, place, cpu_spread_row(&set->rows, (uint32_t) place, count));
+			cpu_load_row(worker, &job, place, cpu_sampled_row(&set->rows, (uint32_t) place, count));
 		cpu_pack_sliver(worker, &job, sliver);
 	}
 }
 
-/* Candidates of the sample, by the hit map, and how many of them are pairs. */
+/* Counts the candidates in the sample's hit map, and those that are pairs. */
 static void
 count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t *pairs)
 {
@@ -169,14 +172,14 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 
 	for (uint32_t row = 0; row < count_a && !cpu_stopping(context); row++)
 	{
-		const float *x = cpu_spread_row(&join->row_set->rows, row, count_a);
+		const float *x = cpu_sampled_row(&join->row_set->rows, row, count_a);
 
 		worker->listed = 0;
 		cpu_list_row(worker, strip, row, 0);
 		for (uint32_t c = 0; c < worker->listed; c++)
 		{
 			uint32_t	col = worker->list[c].col;
-			const float *y = cpu_spread_row(&join->col_set->rows, col, count_b);
+			const float *y = cpu_sampled_row(&join->col_set->rows, col, count_b);
 			double		value = recheck.rows(x, y, context->options.dimensions);
 
 			*pairs += cpu_distance(&recheck, value, row, col) <= join->choice_eps;
@@ -186,9 +189,7 @@ count_sample(Worker *worker, const Strip *strip, uint64_t *candidates, uint64_t 
 	worker->listed = 0;
 }
 
-/*
- * Do so many candidates of a sample, of so many pairs of rows, say that fine rows pay?
- */
+/* Returns true if a sample of `area` pairs of rows indicates that INT16 rows pay. */
 static bool
 cpu_fine_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs, uint64_t area)
 {
@@ -199,7 +200,7 @@ cpu_fine_may_pay(const FastedJoin *join, uint64_t candidates, uint64_t pairs, ui
 		vain / (double) area * cpu_join_area(join) >= WORTH_CANDIDATES * rows;
 }
 
-/* Joins a sample in this form by this filter; whether few enough candidates are in vain. */
+/* Joins a sample with a form and a filter.  Returns true if it has few enough false candidates. */
 static bool
 form_is_good(Worker *worker, const Form *form, bool int8)
 {
@@ -233,10 +234,10 @@ form_is_good(Worker *worker, const Form *form, bool int8)
 		pthread_mutex_unlock(&context->lock);
 	}
 	return (candidates - pairs) *
-		pairs_a_recheck(context->options.dimensions, int8 && cpu_has_fine(join, form)) <= area;
+		pairs_per_recheck(context->options.dimensions, int8 && cpu_has_fine(join, form)) <= area;
 }
 
-/* Takes the larger set's form if it is good. */
+/* Tests the larger set's form, and chooses it if it is good. */
 void
 cpu_try_form(Worker *worker)
 {
@@ -253,8 +254,8 @@ cpu_try_form(Worker *worker)
 }
 
 /*
- * The form that was found, or in FP32 the one that was tried: it may have been too
- * bad for INT8 only.
+ * Chooses the filter, and the new form.  With FP32 the tested form may still be chosen: it may
+ * have been bad for INT8 only.
  */
 void
 cpu_choose_filter(Worker *worker)
@@ -276,7 +277,7 @@ cpu_choose_filter(Worker *worker)
 		join->form = join->tried;
 }
 
-/* What a join leaves in one of its sets. */
+/* Records the form and the choice of a join in one of its sets. */
 static void
 keep_form(const FastedJoin *join, FastedSet *set, Packing packing)
 {
@@ -285,7 +286,7 @@ keep_form(const FastedJoin *join, FastedSet *set, Packing packing)
 		cpu_form_drop(join->context, set->form);
 		set->form = join->packed ? join->form : NULL;
 		if (join->packed)
-			join->form->holders++;
+			join->form->refcount++;
 		set->chosen_eps = NAN;
 		set->suits_itself = false;
 	}
@@ -297,7 +298,7 @@ keep_form(const FastedJoin *join, FastedSet *set, Packing packing)
 		set->chosen_eps = join->choice_key;
 }
 
-/* At the end of a join, however it ended. */
+/* Called at the end of every join, also of an unfinished one. */
 void
 cpu_keep_forms(FastedJoin *join)
 {
@@ -313,10 +314,10 @@ static bool
 is_worth_it(const FastedJoin *join)
 {
 	return join->context->options.prune == FASTED_PRUNE_FORCE ||
-		cpu_join_area(join) >= PRUNED_AREA_A_ROW * ((double) cpu_join_rows(join) - 1.0);
+		cpu_join_area(join) >= PRUNED_PAIRS_PER_ROW * ((double) cpu_join_rows(join) - 1.0);
 }
 
-/* The projection that the sets have, or the one that they may have. */
+/* Returns the projection that one of the sets has, preferably the larger set; or NULL. */
 static Projection *
 known_projection(const FastedJoin *join)
 {
@@ -329,9 +330,9 @@ known_projection(const FastedJoin *join)
 }
 
 /*
- * Slices must be the same wherever they are joined, and the order depends on the kernel's
- * rounding; and rows of a group lie together.  There rows stay, or are again, in the order
- * that they came in.
+ * Returns true if rows may be reordered.  Slices must be the same on every machine, but the order
+ * depends on the kernel's rounding.  Rows of a partition must be adjacent.  Otherwise rows stay in
+ * input order, or return to it.
  */
 static bool
 rows_may_move(const FastedJoin *join)
@@ -339,7 +340,10 @@ rows_may_move(const FastedJoin *join)
 	return (join->problem.slices == 1 || join->problem.alike) && join->problem.groups == NULL;
 }
 
-/* Before work begins: memory, and what the sets have. */
+/*
+ * Decides whether pruning may pay, allocates its memory, and finds the sets' projection.  Returns
+ * false if out of memory.
+ */
 bool
 cpu_prepare_pruning(FastedJoin *join)
 {
@@ -361,19 +365,19 @@ cpu_prepare_pruning(FastedJoin *join)
 	join->projection = known_projection(join);
 	if (join->projection != NULL)
 	{
-		join->projection->holders++;
+		join->projection->refcount++;
 		return true;
 	}
-	if (context->fit_room == NULL)
-		context->fit_room = fasted_cpu_map(context->fit_bytes, &context->memory);
+	if (context->fit_buffer == NULL)
+		context->fit_buffer = fasted_cpu_map(context->fit_bytes, &context->memory);
 	join->projection = cpu_projection_new(context);
 	join->fitting = true;
-	return context->fit_room != NULL && join->projection != NULL;
+	return context->fit_buffer != NULL && join->projection != NULL;
 }
 
 /* --- which levels */
 
-/* What a tile costs with these levels, where so many pairs are left after each. */
+/* Returns the cost of a tile with these levels; hits are the pairs left after each level. */
 static double
 tile_cost(const PruneCosts *costs, uint32_t levels, const uint32_t *hits)
 {
@@ -392,7 +396,7 @@ tile_cost(const PruneCosts *costs, uint32_t levels, const uint32_t *hits)
 	return cost + (left < costs->full ? left : costs->full);
 }
 
-/* Tests one tile at all levels. */
+/* Counts the hits of one tile at every level. */
 static void
 test_tile(Worker *worker, size_t row, size_t col, uint32_t *hits)
 {
@@ -411,7 +415,7 @@ test_tile(Worker *worker, size_t row, size_t col, uint32_t *hits)
 	}
 }
 
-/* Adds what the tiles of one row of tiles cost, by each sequence; how many they are. */
+/* Adds the costs of one row of tiles, for each set of levels.  Returns the number of tiles. */
 static size_t
 test_row(Worker *worker, const PruneCosts *costs, size_t row, double *sums)
 {
@@ -425,7 +429,7 @@ test_row(Worker *worker, const PruneCosts *costs, size_t row, double *sums)
 		uint32_t	hits[FASTED_PRUNE_LEVELS] = {0};
 
 		if (tiles++ % 64 == 0)
-			if (!cpu_goes_on(join->context))
+			if (!cpu_may_continue(join->context))
 			break;
 		test_tile(worker, row, col, hits);
 		for (uint32_t levels = 1; levels < 1U << join->projection->levels; levels++)
@@ -434,7 +438,7 @@ test_row(Worker *worker, const PruneCosts *costs, size_t row, double *sums)
 	return tiles;
 }
 
-/* The levels, as bits; none: tiles are tested at all dimensions at once. */
+/* Returns the best levels as a bit mask.  Zero: test tiles at all dimensions at once. */
 static uint32_t
 cpu_choose_levels(Worker *worker)
 {
@@ -461,9 +465,9 @@ cpu_choose_levels(Worker *worker)
 	return best;
 }
 
-/* --- the phases; the lock is held where one begins */
+/* --- the phases; the lock is held when a phase begins */
 
-/* A projection is found, or it turns out that there is no use in one. */
+/* Computes a projection, or disables pruning if it would not help. */
 void
 cpu_fit_projection(Worker *worker)
 {
@@ -474,7 +478,7 @@ cpu_fit_projection(Worker *worker)
 		cpu_fit(worker, join->projection);
 }
 
-/* What the sets need to be of the projection, where there is one. */
+/* Determines what the sets need for the projection.  Returns true if rows have to be projected. */
 bool
 cpu_begin_projecting(FastedJoin *join)
 {
@@ -496,7 +500,7 @@ cpu_begin_projecting(FastedJoin *join)
 	return projecting;
 }
 
-/* Sets have their order now, and what was packed in another one is void. */
+/* Marks the sets as ordered and lays out their level rows.  Returns true if pruning is enabled. */
 bool
 cpu_begin_levels(FastedJoin *join)
 {
@@ -514,7 +518,7 @@ cpu_begin_levels(FastedJoin *join)
 	return join->pruning;
 }
 
-/* Which levels, or none. */
+/* Chooses the levels of the join. */
 void
 cpu_test_levels(Worker *worker)
 {
@@ -528,8 +532,8 @@ cpu_test_levels(Worker *worker)
 }
 
 /*
- * At the end of a join, however it ended: what it leaves in its sets.  A set that was
- * not projected to the end is in no order, and nothing of it is packed.
+ * Records the join's levels in its sets.  Called at the end of every join, also of an unfinished
+ * one.  If the projection of a set was not completed, its order and packed rows are discarded.
  */
 void
 cpu_keep_levels(FastedJoin *join)
@@ -546,7 +550,7 @@ cpu_keep_levels(FastedJoin *join)
 			{
 				cpu_projection_drop(join->context, set->levels.projection);
 				set->levels.projection = join->projection;
-				join->projection->holders++;
+				join->projection->refcount++;
 			}
 			set->levels.eps = join->choice_eps;
 		}

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_engine.c
- *	  The engine's interface: contexts, sets of rows, joins.
+ *	  Implementation of the engine interface: contexts, sets of rows, joins.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +22,7 @@
 
 /* --- sets */
 
-/* Chunks no larger than what is expected. */
+/* Returns the chunk size in bytes, limited to the expected number of rows. */
 static size_t
 chunk_bytes(const FastedContext *context, const FastedSetOptions *options)
 {
@@ -43,7 +43,8 @@ cpu_set_open(FastedContext *context, const FastedSetOptions *options, FastedSet 
 
 	*result = set;
 	if (set == NULL)
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a set of rows");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY,
+						"out of memory while creating a set of rows");
 	set->context = context;
 	set->options = *options;
 	set->eps = set->chosen_eps = set->levels.eps = NAN;
@@ -60,7 +61,8 @@ cpu_set_reset(FastedSet *set, uint64_t first_row)
 	const FastedJoin *join = set->context->join;
 
 	if (join != NULL && (join->sets[0] == set || join->sets[1] == set))
-		return cpu_fail(set->context, FASTED_INTERNAL, "a set was reset that a join uses");
+		return cpu_fail(set->context, FASTED_INTERNAL,
+						"cannot reset a set of rows that is in use by a join");
 	if (set->rows.rows > set->held)
 		set->held = set->rows.rows;
 	set->rows.rows = set->rows.offered = 0;
@@ -87,12 +89,12 @@ cpu_set_close(FastedSet *set)
 	row_store_free(&set->rows, &context->memory);
 	cpu_packed_free(context, &set->packed);
 	cpu_levels_free(context, &set->levels);
-	fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), &context->memory);
+	fasted_cpu_unmap(set->counts, set->counts_capacity * sizeof(uint32_t), &context->memory);
 	neighbor_lists_free(&set->lists, &context->memory);
 	free(set);
 }
 
-/* Rows for which there is memory in this set, those on their way included. */
+/* Returns the number of rows for which this set holds memory, staged rows included. */
 static uint64_t
 held_rows(const FastedSet *set)
 {
@@ -101,7 +103,7 @@ held_rows(const FastedSet *set)
 	return rows > set->held ? rows : set->held;
 }
 
-/* How many more this set may have. */
+/* Returns how many more rows fit into this set. */
 static uint64_t
 rows_left(const FastedSet *set)
 {
@@ -129,12 +131,12 @@ cpu_stage(FastedSet *set, float **rows, size_t *capacity)
 	*rows = NULL;
 	*capacity = 0;
 	if (set->sealed)
-		return cpu_fail(set->context, FASTED_INTERNAL, "rows were staged in a sealed set");
+		return cpu_fail(set->context, FASTED_INTERNAL, "cannot stage rows in a sealed set");
 	if (left == 0)
 		return FASTED_FULL;
 	*rows = row_store_offer(&set->rows, left, capacity, &set->context->memory);
 	if (*rows == NULL)
-		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory after %zu rows",
+		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory after storing %zu rows",
 						set->rows.rows);
 	return FASTED_OK;
 }
@@ -144,14 +146,13 @@ cpu_commit(FastedSet *set, size_t nrows)
 {
 	if (set->sealed || !row_store_commit(&set->rows, nrows))
 		return cpu_fail(set->context, FASTED_INTERNAL,
-						"%zu rows were committed without room for them", nrows);
+						"cannot commit %zu rows that have not been staged", nrows);
 	return FASTED_OK;
 }
 
 /*
- * Rows from anywhere are copied at once: nothing has to be kept for them, and to
- * stage them is as good.  It is allowed nevertheless, so that what puts rows runs
- * where there is no GPU.
+ * Rows are copied immediately, so memory need not be registered, and staging is as fast.  It is
+ * allowed nevertheless, so that callers of put also run without a GPU.
  */
 static bool
 cpu_lend(FastedSet *set, void *memory, size_t bytes)
@@ -170,16 +171,16 @@ cpu_withdraw(FastedSet *set)
 static FastedStatus
 cpu_put(FastedSet *set, const float *rows, size_t nrows, size_t *taken)
 {
-	float	   *room;
+	float	   *buffer;
 	size_t		capacity;
-	FastedStatus status = cpu_stage(set, &room, &capacity);
+	FastedStatus status = cpu_stage(set, &buffer, &capacity);
 
 	*taken = 0;
 	if (status != FASTED_OK)
 		return status;
 	if (capacity > nrows)
 		capacity = nrows;
-	memcpy(room, rows, capacity * set->rows.row_floats * sizeof(float));
+	memcpy(buffer, rows, capacity * set->rows.row_floats * sizeof(float));
 	*taken = capacity;
 	return cpu_commit(set, capacity);
 }
@@ -200,7 +201,7 @@ cpu_read_back(FastedSet *set, uint64_t first_row, size_t nrows, float *rows)
 
 	if (set->sealed || first_row > store->rows || nrows > store->rows - first_row)
 		return cpu_fail(set->context, FASTED_INTERNAL,
-						"rows that are not staged were to be read back");
+						"cannot read back rows that have not been staged");
 	for (size_t i = 0; i < nrows; i++)
 		memcpy(rows + i * floats, row_store_row(store, first_row + i), floats * sizeof(float));
 	return FASTED_OK;
@@ -210,12 +211,12 @@ static FastedStatus
 cpu_seal(FastedSet *set)
 {
 	if (set->sealed)
-		return cpu_fail(set->context, FASTED_INTERNAL, "a set was sealed twice");
+		return cpu_fail(set->context, FASTED_INTERNAL, "set of rows is already sealed");
 	set->rows.offered = 0;
 	set->sealed = true;
 	if (!cpu_packed_reserve(set->context, &set->packed, set->rows.rows, FULL_STAGE))
-		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY, "out of memory for a join of %zu rows",
-						set->rows.rows);
+		return cpu_fail(set->context, FASTED_OUT_OF_MEMORY,
+						"out of memory while preparing a join of %zu rows", set->rows.rows);
 	return FASTED_OK;
 }
 
@@ -233,7 +234,7 @@ cpu_join_close(FastedJoin *join)
 	cpu_keep_forms(join);
 	cpu_keep_levels(join);
 	pair_pool_reset(&context->pool);
-	context->handed_out = NULL;
+	context->caller_block = NULL;
 	context->join = NULL;
 	free(join->spans);
 	free(join->stripes);
@@ -246,13 +247,13 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 {
 	if (!(problem->eps >= 0.0))
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"eps must be zero, positive or infinite");
+						"eps must not be negative or NaN");
 	if ((uint64_t) problem->slice + problem->more_slices >= (problem->slices > 0 ? problem->slices : 1))
-		return cpu_fail(context, FASTED_INTERNAL, "there is no slice %u of %u",
+		return cpu_fail(context, FASTED_INTERNAL, "invalid slice number %u of %u",
 						problem->slice + problem->more_slices, problem->slices);
 	if (problem->output == FASTED_OUTPUT_CONNECTIONS || problem->output == FASTED_OUTPUT_KEEPERS)
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"the CPU engine hands out all pairs, not what they come to");
+						"the CPU engine does not return connections or representatives");
 	if (problem->output == FASTED_OUTPUT_NEAREST)
 	{
 		if (problem->k < 1 || problem->k > FASTED_MAX_NEIGHBORS)
@@ -261,18 +262,19 @@ check_problem(FastedContext *context, const FastedProblem *problem, const Fasted
 							FASTED_MAX_NEIGHBORS, problem->k);
 		if (problem->slices > 1)
 			return cpu_fail(context, FASTED_UNSUPPORTED,
-							"nearest neighbors are not found in slices");
+							"a join for nearest neighbors cannot be divided into slices");
 		if (problem->further && (a == b || a->lists.k != problem->k ||
 								 !(a->lists.eps == problem->eps)))
-			return cpu_fail(context, FASTED_INTERNAL, "there are no neighbors to go on with");
+			return cpu_fail(context, FASTED_INTERNAL,
+							"no matching neighbor lists to continue from");
 	}
 	if (problem->groups != NULL &&
 		!fasted_groups_are_valid(problem->groups, problem->ngroups, a->rows.rows, b->rows.rows,
 								 a == b))
-		return cpu_fail(context, FASTED_INTERNAL, "the groups are not in order");
+		return cpu_fail(context, FASTED_INTERNAL, "invalid partitions");
 	if (!a->sealed || !b->sealed || context->join != NULL)
 		return cpu_fail(context, FASTED_INTERNAL,
-						"a join was begun of sets that are not sealed, or beside another one");
+						"cannot open a join: a set is not sealed, or another join is open");
 	return FASTED_OK;
 }
 
@@ -293,7 +295,7 @@ make_join(FastedContext *context, const FastedProblem *problem, FastedSet *a, Fa
 	join->self = a == b;
 	join->nsets = join->self ? 1 : 2;
 	join->nearest = problem->output == FASTED_OUTPUT_NEAREST;
-	/* tiles are wider than high, and the smaller set has less to fill them */
+	/* tiles are wider than high, so the smaller set fills them better as rows */
 	join->row_side = swap;
 	join->row_set = swap ? b : a;
 	join->col_set = swap ? a : b;
@@ -313,16 +315,16 @@ zero_counts(FastedJoin *join)
 	{
 		FastedSet  *set = join->sets[i];
 
-		fasted_cpu_unmap(set->counts, set->counts_room * sizeof(uint32_t), memory);
-		set->counts_room = set->rows.rows;
-		set->counts = fasted_cpu_map(set->counts_room * sizeof(uint32_t), memory);
+		fasted_cpu_unmap(set->counts, set->counts_capacity * sizeof(uint32_t), memory);
+		set->counts_capacity = set->rows.rows;
+		set->counts = fasted_cpu_map(set->counts_capacity * sizeof(uint32_t), memory);
 		if (set->counts == NULL)
 			return false;
 	}
 	return true;
 }
 
-/* Lists of neighbours, empty or as the last join left them. */
+/* Creates empty neighbor lists, or retains those of the last join.  False if out of memory. */
 static bool
 begin_lists(FastedJoin *join)
 {
@@ -340,7 +342,7 @@ start_work(FastedJoin *join)
 	FastedStatus status;
 
 	if (!cpu_plan_join(join))
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
 	status = cpu_reserve_workers(context, join->nworkers, join->nearest);
 	if (status != FASTED_OK)
 		return status;
@@ -350,8 +352,8 @@ start_work(FastedJoin *join)
 		 !pair_pool_reserve(&context->pool, cpu_pool_blocks(join->nworkers), context->block_pairs,
 							&context->memory)) ||
 		!cpu_prepare_pruning(join) || !cpu_prepare_choice(join))
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
-	context->stats.units_total += cpu_claims_of(join);
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
+	context->stats.units_total += cpu_count_items(join);
 	cpu_begin_join(join);
 	return FASTED_OK;
 }
@@ -370,7 +372,7 @@ cpu_join_open(FastedContext *context, const FastedProblem *problem, FastedSet *a
 	if (join == NULL || !zero_counts(join) || !begin_lists(join))
 	{
 		free(join);
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
 	}
 	context->join = join;
 	if (cpu_join_area(join) > 0.0)
@@ -405,13 +407,13 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	memset(batch, 0, sizeof(*batch));
 	pthread_mutex_lock(&context->lock);
 	cpu_rest_after(context, CALLER_AWAY_MS + (uint64_t) (timeout_ms > 0 ? timeout_ms : 0));
-	if (context->handed_out != NULL)
+	if (context->caller_block != NULL)
 	{
-		/* the caller is done with the last batch */
-		pair_pool_release(&context->pool, context->handed_out);
+		/* the caller has finished with the last batch */
+		pair_pool_release(&context->pool, context->caller_block);
 		pthread_cond_signal(&context->free_cond);
 	}
-	while ((context->handed_out = pair_pool_pop(&context->pool.queue_head)) == NULL)
+	while ((context->caller_block = pair_pool_pop(&context->pool.queue_head)) == NULL)
 	{
 		if (join->phase == PHASE_OVER)
 			status = FASTED_DONE;
@@ -427,8 +429,8 @@ cpu_next(FastedJoin *join, int timeout_ms, FastedBatch *batch)
 	pthread_mutex_unlock(&context->lock);
 	if (status == FASTED_OK)
 	{
-		batch->pairs = context->handed_out->pairs;
-		batch->npairs = context->handed_out->npairs;
+		batch->pairs = context->caller_block->pairs;
+		batch->npairs = context->caller_block->npairs;
 	}
 	return status;
 }
@@ -450,7 +452,7 @@ cpu_counts(FastedJoin *join, int side, uint64_t first_row, size_t nrows, uint32_
 	if (join->problem.output != FASTED_OUTPUT_COUNTS || side < 0 || side > (join->self ? 0 : 1) ||
 		first_row > rows || nrows > rows - first_row)
 		return cpu_fail(join->context, FASTED_INTERNAL,
-						"counts were asked for that the join does not have");
+						"requested counts are not available from this join");
 	for (size_t i = 0; i < nrows; i++)
 		counts[i] = atomic_load_explicit(&set->counts[first_row + i], memory_order_relaxed);
 	return FASTED_OK;
@@ -464,7 +466,7 @@ cpu_nearest(FastedJoin *join, uint64_t first_row, size_t nrows, uint32_t *length
 
 	if (!join->nearest || first_row > lists->rows || nrows > lists->rows - first_row)
 		return cpu_fail(join->context, FASTED_INTERNAL,
-						"neighbors were asked for that the join does not have");
+						"requested neighbors are not available from this join");
 	for (size_t i = 0; i < nrows; i++)
 		lengths[i] = neighbor_lists_sorted(lists, first_row + i, neighbors + i * lists->k);
 	return FASTED_OK;
@@ -481,7 +483,7 @@ cpu_probe(const char *devices, char *reason, size_t size)
 	return FASTED_OK;
 }
 
-/* Are these options for this engine?  Chooses the kernel. */
+/* Checks the options and chooses the kernel. */
 static FastedStatus
 check_options(FastedContext *context)
 {
@@ -496,7 +498,7 @@ check_options(FastedContext *context)
 						"the CPU engine gives exact results only; approximate results need a GPU");
 
 	if (options->metric != FASTED_METRIC_L2 && options->metric != FASTED_METRIC_COSINE)
-		return cpu_fail(context, FASTED_UNSUPPORTED, "there is no metric %d", (int) options->metric);
+		return cpu_fail(context, FASTED_UNSUPPORTED, "unknown metric %d", (int) options->metric);
 
 	context->kernel = fasted_cpu_choose_kernel(options->kernel);
 	if (context->kernel == NULL)
@@ -505,16 +507,16 @@ check_options(FastedContext *context)
 		{
 			if (strcmp(options->kernel, fasted_cpu_kernel(k)->name) == 0)
 				return cpu_fail(context, FASTED_UNSUPPORTED,
-								"this processor cannot run the CPU kernel \"%s\"",
+								"this CPU does not support the CPU kernel \"%s\"",
 								options->kernel);
 		}
 		return cpu_fail(context, FASTED_UNSUPPORTED,
-						"there is no CPU kernel \"%.32s\"", options->kernel);
+						"unknown CPU kernel \"%.32s\"", options->kernel);
 	}
 	return FASTED_OK;
 }
 
-/* Waits are measured on a clock that nobody sets. */
+/* Initializes the lock and the condition variables, which use the monotonic clock. */
 static bool
 init_locks(FastedContext *context)
 {
@@ -536,7 +538,7 @@ init_locks(FastedContext *context)
 static char processor_name[96];
 static pthread_once_t processor_named = PTHREAD_ONCE_INIT;
 
-/* The processor's own name.  To ask for it costs a virtual machine an exit. */
+/* Stores the CPU's model name.  It is read once, because CPUID makes a virtual machine exit. */
 static void
 find_processor_name(void)
 {
@@ -560,7 +562,7 @@ find_processor_name(void)
 	snprintf(name, size, "%s", uname(&system) == 0 ? system.machine : "cpu");
 }
 
-/* What the statistics say from the beginning. */
+/* Fills in the statistics that are known when the context is opened. */
 static void
 name_all(FastedContext *context)
 {
@@ -595,7 +597,7 @@ cpu_open(const FastedOptions *options, FastedContext **result)
 	context->doubles = options->element == FASTED_ELEMENT_DOUBLE;
 	context->padded = (options->dimensions + 31) / 32 * 32;
 	status = check_options(context);
-	/* the caller's strings need not live on */
+	/* the caller may free its strings */
 	context->options.kernel = context->options.devices = NULL;
 	name_all(context);
 	if (!FASTED_FAILED(status))
@@ -633,7 +635,7 @@ cpu_close(FastedContext *context)
 		cpu_set_close(context->sets);
 	for (int i = 0; i < 2; i++)
 		cpu_packed_free(context, &context->samples[i]);
-	fasted_cpu_unmap(context->fit_room, context->fit_bytes, &context->memory);
+	fasted_cpu_unmap(context->fit_buffer, context->fit_bytes, &context->memory);
 	pthread_cond_destroy(&context->rest_cond);
 	pthread_cond_destroy(&context->out_cond);
 	pthread_cond_destroy(&context->free_cond);

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_filter.c
- *	  A strip is filtered, at all dimensions or at its join's levels first.
+ *	  Filters a strip, at all dimensions or at the join's pruning levels first.
  *
- * The filter leaves a bit map of the strip.
+ * The result is a hit map of the strip, one bit per pair.
  *
- * With levels, all tiles are tested at the first level; those with pairs left at the next,
- * unless so few are left that to recheck them costs less; and so on, to all dimensions.
- * What is left in the end are bits of the hit map, as without pruning.
+ * With pruning, all tiles are tested at the first level.  Tiles with hits are tested at the next
+ * level, and finally at all dimensions, unless rechecking the remaining hits costs less.  The hit
+ * map has the same meaning as without pruning.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,22 +15,22 @@
 
 #include "cpu_filter.h"
 
-/* What a tile costs beside them. */
+/* Cost per row of a tile in addition to its bytes. */
 #define TILE_COST 12.0
 
-/* A recheck takes as long as so many bytes of pairs. */
+/* Cost of a recheck, in bytes of pairs: per dimension, and fixed. */
 #define RECHECK_DIMENSION_COST 48.0
 #define RECHECK_COST 8192.0
 
 /*
- * Sweeps all tiles of one block pair, slice by slice.  On the diagonal only
- * tiles with some column beyond their first row.
+ * Sweeps all tiles of one block pair, slice by slice.  On the diagonal, tiles without a column
+ * beyond their first row are skipped.
  */
 static void
 filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 			 const Strip *strip, uint32_t number)
 {
-	bool		nearest = cpu_goes_by_radii(worker->join);
+	bool		nearest = cpu_uses_radii(worker->join);
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->kernel;
 	uint32_t	tiles = (strip->rows_a + kernel->tile_rows - 1) / kernel->tile_rows;
@@ -47,7 +47,7 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 	for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
 	{
 		if (k > 0)
-			(void) cpu_goes_on(context);
+			(void) cpu_may_continue(context);
 		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
 		{
 			if (cpu_stopping(context))
@@ -74,7 +74,7 @@ filter_block(Worker *worker, const PackedRows *a, const PackedRows *b,
 	}
 }
 
-/* Fills the worker's hit map. */
+/* Filters a strip: fills the worker's hit map. */
 void
 cpu_filter_strip(Worker *worker, const PackedRows *a, const PackedRows *b,
 				 const Strip *strip)
@@ -111,7 +111,7 @@ cpu_prune_costs(const FastedJoin *join)
 
 /* --- levels */
 
-/* The bits of a tile's columns, in any order; 48 of them in two pieces, which is fast. */
+/* Returns a tile row's bits, in any byte order. 48 bits are read in two pieces, which is fast. */
 static uint64_t
 hit_bits(const uint8_t *hits, uint32_t columns)
 {
@@ -129,7 +129,7 @@ hit_bits(const uint8_t *hits, uint32_t columns)
 	return low | (uint64_t) high << 32;
 }
 
-/* Keeps those of them that are in bits. */
+/* Clears a tile row's bits that are not in `bits`.  Returns the remaining ones. */
 static uint64_t
 keep_bits(uint8_t *hits, uint32_t columns, uint64_t bits)
 {
@@ -149,7 +149,7 @@ keep_bits(uint8_t *hits, uint32_t columns, uint64_t bits)
 	return bits;
 }
 
-/* Most have very few. */
+/* Counts the bits of a word, which usually has very few. */
 static uint32_t
 count_bits(uint64_t bits)
 {
@@ -170,7 +170,7 @@ cpu_count_hits(const CpuKernel *kernel, const Tile *tile)
 	return count;
 }
 
-/* Adds one tile's hits, at all words of these packed rows. */
+/* Sets one tile's hits, using all words of these packed rows. */
 void
 cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b, const Tile *tile)
 {
@@ -184,7 +184,7 @@ cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b, const T
 		.hit_stride = tile->hit_stride,
 	};
 
-	if (cpu_goes_by_radii(worker->join))
+	if (cpu_uses_radii(worker->join))
 		cpu_point_at_thresholds(worker, a, tile->row, tile->col, &sweep);
 	for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
 	{
@@ -193,7 +193,7 @@ cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b, const T
 	}
 }
 
-/* Tests a tile that has hits once more; what is left are hits of both. */
+/* Tests a tile again, with other packed rows.  Hits of both tests remain; returns their number. */
 static uint32_t
 test_again(Worker *worker, const PackedRows *a, const PackedRows *b, const Tile *tile)
 {
@@ -213,10 +213,10 @@ test_again(Worker *worker, const PackedRows *a, const PackedRows *b, const Tile 
 	return count;
 }
 
-/* A tile with hits of the first level goes on. */
+/* Tests a tile with hits of the first level at further levels. */
 static void
-follow_tile(Worker *worker, const PruneCosts *costs, uint32_t first, const Tile *tile,
-			uint32_t hits)
+prune_tile(Worker *worker, const PruneCosts *costs, uint32_t first, const Tile *tile,
+		   uint32_t hits)
 {
 	FastedJoin *join = worker->join;
 
@@ -236,9 +236,9 @@ follow_tile(Worker *worker, const PruneCosts *costs, uint32_t first, const Tile 
 	(void) test_again(worker, &join->row_set->packed, &join->col_set->packed, tile);
 }
 
-/* The maps of a row of tiles, one over the other; false: there are no hits. */
+/* Computes the bitwise OR of the hit maps of a row of tiles.  False if there are no hits. */
 static bool
-overlay(const uint8_t *hits, size_t hit_stride, uint32_t rows, uint64_t *all)
+merge_hits(const uint8_t *hits, size_t hit_stride, uint32_t rows, uint64_t *all)
 {
 	memset(all, 0, FASTED_HIT_BYTES);
 	for (uint32_t r = 0; r < rows; r++)
@@ -252,10 +252,10 @@ overlay(const uint8_t *hits, size_t hit_stride, uint32_t rows, uint64_t *all)
 	return (all[0] | all[1] | all[2] | all[3]) != 0;
 }
 
-/* The tiles of one block pair after the first level. */
+/* Tests the tiles of one block pair at the levels after the first. */
 static void
-follow_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Strip *strip,
-			 uint32_t number)
+prune_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Strip *strip,
+			uint32_t number)
 {
 	FastedJoin *join = worker->join;
 	const CpuKernel *kernel = join->context->kernel;
@@ -272,7 +272,7 @@ follow_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Stri
 		if (cpu_stopping(join->context))
 			return;
 		worker->work.pruned_tiles[first] += (rows_b + kernel->tile_cols - 1) / kernel->tile_cols;
-		if (!overlay(hits, join->hit_stride, kernel->tile_rows, all))
+		if (!merge_hits(hits, join->hit_stride, kernel->tile_rows, all))
 			continue;
 		memset(worker->has_hits + row, true, kernel->tile_rows);
 		for (uint32_t col = 0; col < rows_b; col += kernel->tile_cols)
@@ -283,12 +283,12 @@ follow_block(Worker *worker, const PruneCosts *costs, uint32_t first, const Stri
 			};
 
 			if (hit_bits((const uint8_t *) all + col / 8, kernel->tile_cols) != 0)
-				follow_tile(worker, costs, first, &tile, cpu_count_hits(kernel, &tile));
+				prune_tile(worker, costs, first, &tile, cpu_count_hits(kernel, &tile));
 		}
 	}
 }
 
-/* Fills the worker's hit map, as cpu_filter_strip does. */
+/* Filters a strip with pruning: fills the worker's hit map, like cpu_filter_strip. */
 void
 cpu_prune_strip(Worker *worker, const Strip *strip)
 {
@@ -301,7 +301,7 @@ cpu_prune_strip(Worker *worker, const Strip *strip)
 	memset(worker->has_hits, false, sizeof(worker->has_hits));
 	for (uint32_t number = 0; number < strip->blocks; number++)
 	{
-		(void) cpu_goes_on(join->context);
-		follow_block(worker, &costs, first, strip, number);
+		(void) cpu_may_continue(join->context);
+		prune_block(worker, &costs, first, strip, number);
 	}
 }

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_filter.h
- *	  A strip is filtered, its candidates are rechecked, and pairs are handed out:
- *	  cpu_filter.c, cpu_nearest.c, cpu_recheck.c.
+ *	  Filtering of strips, recheck of candidates and output of pairs: cpu_filter.c,
+ *	  cpu_nearest.c, cpu_recheck.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,11 +16,11 @@ typedef struct Tile
 {
 	size_t		row;
 	size_t		col;
-	uint8_t    *hits;			/* of its first row */
+	uint8_t    *hits;			/* hit map of the tile's first row */
 	size_t		hit_stride;
 } Tile;
 
-/* The slice from word k on of rows of tiles and columns, as a sweep wants it. */
+/* Points a sweep at the slice that begins with word k, for the given rows of tiles and columns. */
 static inline void
 cpu_point_at_slice(TileSweep *sweep, const CpuKernel *kernel, const PackedRows *a, size_t row,
 				   const PackedRows *b, size_t col, uint32_t k)
@@ -41,22 +41,22 @@ cpu_sweep(const CpuKernel *kernel, const PackedRows *b, const TileSweep *sweep)
 	(b->layout.int8 ? kernel->int8->sweep : kernel->sweep) (sweep);
 }
 
-/* Does the filter go by the rows' radii now?  Not while a sample is looked at. */
+/* Returns true if thresholds come from the rows' radii.  They do not while a sample is tested. */
 static inline bool
-cpu_goes_by_radii(const FastedJoin *join)
+cpu_uses_radii(const FastedJoin *join)
 {
 	return join->phase == PHASE_JOIN && join->nearest;
 }
 
-/* What the ways on from a level cost, in bytes of a tile's row. */
+/* Costs of the steps that may follow a level, in bytes per row of a tile. */
 typedef struct PruneCosts
 {
 	double		level[FASTED_PRUNE_LEVELS];
-	double		full;			/* at all dimensions */
-	double		recheck;		/* of one candidate */
+	double		full;			/* filtering at all dimensions */
+	double		recheck;		/* recheck of one candidate */
 } PruneCosts;
 
-/* cpu_filter.c: the filter at one level or all */
+/* cpu_filter.c: the filter, with or without pruning levels */
 extern PruneCosts cpu_prune_costs(const FastedJoin *join);
 extern uint32_t cpu_count_hits(const CpuKernel *kernel, const Tile *tile);
 extern void cpu_sweep_tile(Worker *worker, const PackedRows *a, const PackedRows *b,
@@ -75,14 +75,14 @@ extern void cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t 
 /* --- cpu_recheck.c */
 
 /*
- * How candidates are rechecked: rows as they came, or the first one widened, go into
- * a number, that and the rows' squares into the distance.
+ * Functions that recheck candidates.  A function of the input rows, or of the first one widened to
+ * FP64, gives a value.  The distance is that value, or is computed from it and the rows' squares.
  */
 typedef struct Recheck
 {
 	RowFunction rows;
-	RowFunction wide;			/* NULL: doubles are not widened */
-	const double *squares_a;	/* NULL: the number is the distance */
+	RowFunction wide;			/* NULL: rows of doubles are not widened */
+	const double *squares_a;	/* NULL: the value is the distance */
 	const double *squares_b;
 } Recheck;
 
@@ -100,7 +100,7 @@ cpu_recheck(const FastedContext *context, const PackedRows *a, const PackedRows 
 		.squares_a = a->squares,.squares_b = b->squares};
 }
 
-/* The canonical distance of the rows at these places, whose number this is. */
+/* Returns the canonical distance of the rows at these places, from their recheck value. */
 static inline double
 cpu_distance(const Recheck *recheck, double number, size_t row, size_t col)
 {
@@ -108,15 +108,18 @@ cpu_distance(const Recheck *recheck, double number, size_t row, size_t col)
 		: fasted_exact_cosine_of(number, recheck->squares_a[row], recheck->squares_b[col]);
 }
 
-/* At least so many blocks, all free; those that are out are lost where it grows. */
+/* Makes room for at least nblocks free blocks.  If the pool grows, all former blocks are lost. */
 extern bool pair_pool_reserve(PairPool *pool, size_t nblocks, size_t block_pairs,
 							  MemoryCount *count);
 extern void pair_pool_free(PairPool *pool, MemoryCount *count);
 
-/* All blocks are free again. */
+/* Marks all blocks as free. */
 extern void pair_pool_reset(PairPool *pool);
 
-/* With the lock held: a block is free; the first block of a list, which it leaves, or NULL. */
+/*
+ * Both need the lock.  Release marks a block as free; pop removes a list's first block, or returns
+ * NULL.
+ */
 extern void pair_pool_release(PairPool *pool, PairBlock *block);
 extern PairBlock *pair_pool_pop(PairBlock **list);
 

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_fit.c
- *	  A projection is found: leading directions of a sample of rows.
+ *	  Computes a projection: the leading directions of a sample of rows.
  *
- * Subspace iteration from random signs, V = X' Y, Y = X V, and once more; then within
- * the space that was found the eigenvectors, which puts the directions in order, so
- * that the first 31 of them are good too.  Any directions are right; how far they are
- * from orthonormal is measured in the end (eta).
+ * The directions come from two rounds of subspace iteration, V = X' Y, Y = X V, that start with
+ * random signs.  Within the subspace found, the eigenvectors order the directions, so that the
+ * first 31 are good as well.  The filter is correct for any directions.  How far they are from
+ * orthonormal is measured at the end (eta).
  *
  *-------------------------------------------------------------------------
  */
@@ -16,28 +16,28 @@
 #include "cpu_levels.h"
 #include "row_body.h"
 
-/* Rows for a first look, and others that it is taken with. */
-#define LOOK_ROWS 512
-#define LOOK_TESTED 256
+/* Rows from which the trial projection is computed, and other rows with which it is tested. */
+#define TRIAL_ROWS 512
+#define TRIAL_TESTED 256
 
-/* Sampled rows, and of how many coordinates together. */
+/* Limits of the sample of rows: total coordinates, and rows. */
 #define FIT_COORDINATES (1 << 21)
-#define FIT_ROWS_LEAST LOOK_ROWS
+#define FIT_ROWS_LEAST TRIAL_ROWS
 #define FIT_ROWS_MOST 4096
 
-/* Directions that are not kept, but help to find those that are. */
+/* Extra directions, which improve the leading ones and are then discarded. */
 #define EXTRA_DIRECTIONS 8
 
-/* One sampled row in so many may be an outlier. */
+/* One sampled row in this many may be an outlier. */
 #define OUTLIERS 64
 
-/* Rows so many times as far from the centre as three in four are say nothing of these. */
+/* Rows are ignored if they are this many times as far from the centre as the third quartile. */
 #define FAR_ROWS 3.0
 
-/* A direction that is so far within those before it is none. */
+/* A column is dropped as linearly dependent if less than this fraction of its norm remains. */
 #define DEPENDENT 1e-4
 
-/* At a first look at most so many pairs may be left. */
+/* The trial projection passes if at most this fraction of the pairs remains. */
 #define PROMISING 0.1
 
 typedef struct Fit
@@ -46,17 +46,17 @@ typedef struct Fit
 	const CpuKernel *kernel;
 	uint32_t	d;
 	uint32_t	rows;			/* a multiple of the kernel's width */
-	uint32_t	columns;		/* whole tiles */
-	PackLayout	by_row;			/* of x: rows of d numbers */
-	PackLayout	by_coordinate;	/* of its transpose: coordinates of so many rows */
+	uint32_t	columns;		/* in whole tiles */
+	PackLayout	by_row;			/* layout of x: rows of d components */
+	PackLayout	by_coordinate;	/* layout of the transpose of x */
 
-	/* Room. */
+	/* Buffers. */
 	float	   *x;
 	float	   *transpose;
 	float	   *operand;		/* directions, or their products with x, packed */
 	float	   *directions;		/* [column][coordinate] */
 	float	   *products;		/* [column][row] */
-	float	   *turned;			/* directions again */
+	float	   *rotated;		/* rotated directions: [direction][coordinate] */
 	float	   *projected;
 	float	   *level_rows;
 	float	   *zeros;
@@ -75,28 +75,29 @@ fit_rows(const FastedContext *context)
 								 FIT_ROWS_MOST);
 
 	if (context->options.prune == FASTED_PRUNE_FORCE)
-		rows = LOOK_ROWS;		/* for tests: little memory, and any directions will do */
+		rows = TRIAL_ROWS;		/* for tests: takes little memory, and any directions will do */
 	return rows / FASTED_MAX_WIDTH * FASTED_MAX_WIDTH;
 }
 
-/* Lays out the room that begins there, for so many rows and columns; its bytes. */
+/* Assigns the buffers within an allocation that begins at `room`.  Returns its size. */
 static size_t
-lay_out_room(Fit *fit, uintptr_t room, const FastedContext *context, uint32_t rows,
-			 uint32_t columns)
+lay_out_buffers(Fit *fit, uintptr_t buffer, const FastedContext *context, uint32_t rows,
+				uint32_t columns)
 {
 	uint32_t	d = context->options.dimensions;
 	size_t		padded = (size_t) d + FASTED_MAX_WIDTH;
 	size_t		longest = padded > rows ? padded : rows;
-	uint32_t	most = rows > LOOK_ROWS ? rows : LOOK_ROWS;
-	uintptr_t	next = room;
+	uint32_t	most = rows > TRIAL_ROWS ? rows : TRIAL_ROWS;
+	uintptr_t	next = buffer;
 
 	fit->x = fasted_carve(&next, rows * (size_t) d * sizeof(float));
 	fit->transpose = fasted_carve(&next, rows * padded * sizeof(float));
 	fit->operand = fasted_carve(&next, columns * longest * sizeof(float));
 	fit->directions = fasted_carve(&next, columns * longest * sizeof(float));
 	fit->products = fasted_carve(&next, columns * (size_t) rows * sizeof(float));
-	fit->turned = fasted_carve(&next, columns * (size_t) d * sizeof(float));
-	fit->projected = fasted_carve(&next, LOOK_ROWS * cpu_projected_stride(context) * sizeof(float));
+	fit->rotated = fasted_carve(&next, columns * (size_t) d * sizeof(float));
+	fit->projected = fasted_carve(&next,
+								  TRIAL_ROWS * cpu_projected_stride(context) * sizeof(float));
 	fit->level_rows = fasted_carve(&next, FASTED_INT8_SCALE_ROWS * LEVEL_MOST_WORDS * sizeof(float));
 	fit->zeros = fasted_carve(&next, longest * sizeof(float));
 	fit->wide = fasted_carve(&next, ((longest > most ? longest : most) + 31) * sizeof(double));
@@ -105,18 +106,18 @@ lay_out_room(Fit *fit, uintptr_t room, const FastedContext *context, uint32_t ro
 	fit->vectors = fasted_carve(&next, columns * (size_t) columns * sizeof(double));
 	fit->places = fasted_carve(&next, columns * sizeof(uint32_t));
 	fit->pointers = fasted_carve(&next, (most > columns ? most : columns) * sizeof(float *));
-	return next - room;
+	return next - buffer;
 }
 
-/* Bytes of the room. */
+/* Returns the size of all buffers. */
 size_t
 cpu_fit_bytes(const FastedContext *context)
 {
 	Fit			fit;
+	uint32_t	directions = cpu_most_directions(context, cpu_prune_levels(context));
 
-	return lay_out_room(&fit, 0, context, fit_rows(context),
-						cpu_product_columns(context, EXTRA_DIRECTIONS
-											+ cpu_most_directions(context, cpu_prune_levels(context))));
+	return lay_out_buffers(&fit, 0, context, fit_rows(context),
+						   cpu_product_columns(context, EXTRA_DIRECTIONS + directions));
 }
 
 static void
@@ -135,19 +136,22 @@ begin_fit(Fit *fit, Worker *worker, uint32_t rows, uint32_t directions)
 			.padded_rows = (d + kernel->width - 1) / kernel->width * kernel->width
 		}
 	};
-	(void) lay_out_room(fit, (uintptr_t) context->fit_room, context, rows, fit->columns);
+	(void) lay_out_buffers(fit, (uintptr_t) context->fit_buffer, context, rows, fit->columns);
 }
 
-/* --- eigenvectors of a small symmetric matrix: any directions will do, so a few sweeps are enough */
+/*
+ * --- eigenvectors of a small symmetric matrix; they need not be exact, so a few sweeps are
+ * enough
+ */
 
 #define SWEEPS 4
 
-/* Coordinates smaller than this part of the diagonal are left. */
+/* Off-diagonal elements below this fraction of the diagonal are left. */
 #define SMALL 1e-4
 
-/* Turns rows p and q of n numbers. */
+/* Applies a rotation with cosine c and sine s to two rows of n numbers. */
 static void
-turn_rows(double *p, double *q, uint32_t n, double c, double s)
+rotate_rows(double *p, double *q, uint32_t n, double c, double s)
 {
 	for (uint32_t k = 0; k < n; k++)
 	{
@@ -159,9 +163,9 @@ turn_rows(double *p, double *q, uint32_t n, double c, double s)
 	}
 }
 
-/* One rotation that makes the coordinate (p, q) zero. */
+/* One Jacobi rotation, which makes the element (p, q) zero. */
 static void
-turn(double *matrix, double *vectors, uint32_t n, uint32_t p, uint32_t q)
+jacobi_rotate(double *matrix, double *vectors, uint32_t n, uint32_t p, uint32_t q)
 {
 	double		off = matrix[p * n + q];
 	double		theta = (matrix[q * n + q] - matrix[p * n + p]) / (2.0 * off);
@@ -171,8 +175,8 @@ turn(double *matrix, double *vectors, uint32_t n, uint32_t p, uint32_t q)
 	double		pp = matrix[p * n + p] - t * off;
 	double		qq = matrix[q * n + q] + t * off;
 
-	turn_rows(matrix + p * n, matrix + q * n, n, c, s);
-	turn_rows(vectors + p * n, vectors + q * n, n, c, s);
+	rotate_rows(matrix + p * n, matrix + q * n, n, c, s);
+	rotate_rows(vectors + p * n, vectors + q * n, n, c, s);
 	for (uint32_t k = 0; k < n; k++)
 	{
 		matrix[k * n + p] = matrix[p * n + k];
@@ -184,8 +188,9 @@ turn(double *matrix, double *vectors, uint32_t n, uint32_t p, uint32_t q)
 }
 
 /*
- * Rows of vectors become eigenvectors, the diagonal of the matrix their values; places
- * are their numbers, that of the largest value first.
+ * Computes eigenvalues and eigenvectors by Jacobi rotations.  The diagonal of `matrix` becomes the
+ * eigenvalues, and the rows of `vectors` the eigenvectors.  `places` lists their numbers by
+ * descending eigenvalue.
  */
 static void
 cpu_eigenvectors(double *matrix, double *vectors, uint32_t *places, uint32_t n)
@@ -205,7 +210,7 @@ cpu_eigenvectors(double *matrix, double *vectors, uint32_t *places, uint32_t n)
 				double		off = matrix[p * n + q];
 
 				if (off * off > SMALL * SMALL * fabs(matrix[p * n + p] * matrix[q * n + q]))
-					turn(matrix, vectors, n, p, q);
+					jacobi_rotate(matrix, vectors, n, p, q);
 			}
 		}
 	}
@@ -220,7 +225,7 @@ cpu_eigenvectors(double *matrix, double *vectors, uint32_t *places, uint32_t n)
 	}
 }
 
-/* --- numbers */
+/* --- arithmetic */
 
 /* x += factor * y */
 static void
@@ -244,7 +249,7 @@ add_times(double *x, double factor, const float *y, uint32_t n)
 
 /* --- the sample's centre and scale */
 
-/* The mean of rows that are nearer than so to the old one. */
+/* Computes the mean of the rows whose distance is at most `most`. */
 static void
 take_mean(const Fit *fit, uint32_t count, const double *distances, double most, double *mean)
 {
@@ -264,11 +269,11 @@ take_mean(const Fit *fit, uint32_t count, const double *distances, double most, 
 }
 
 /*
- * Leaves rows that are far from the centre: a few would draw all directions to them, and
- * are told apart by what a level row has of their length.
+ * Removes rows that are far from the centre.  A few of them would attract all directions.  Their
+ * level rows differ from the others' by their length alone.
  */
 static void
-leave_far_rows(const Fit *fit, uint32_t count, const double *distances, double most)
+drop_far_rows(const Fit *fit, uint32_t count, const double *distances, double most)
 {
 	for (uint32_t i = 0; i < count && most > 0.0; i++)
 	{
@@ -278,13 +283,13 @@ leave_far_rows(const Fit *fit, uint32_t count, const double *distances, double m
 }
 
 /*
- * The mean of all sampled rows, then of those without the farthest ones; and the power
- * of two that makes the others' norms about 1.
+ * Computes the centre: the mean of all sampled rows, then the mean without the farthest ones.
+ * Computes the scale: the power of two that makes typical norms about 1.  Removes outliers.
  */
 static void
 find_centre(const Fit *fit, uint32_t count, Projection *projection)
 {
-	double	   *mean = (double *) fit->directions;	/* not in use yet */
+	double	   *mean = (double *) fit->directions;	/* directions is not yet in use */
 	double	   *distances = (double *) fit->products;
 	double	   *sorted = fit->wide;
 	double		typical = 1.0;
@@ -305,7 +310,7 @@ find_centre(const Fit *fit, uint32_t count, Projection *projection)
 		take_mean(fit, count, distances, fmin(round == 0 ? DBL_MAX : sorted[count - 1 - count / OUTLIERS],
 											  DBL_MAX), mean);
 	}
-	leave_far_rows(fit, count, distances, far);
+	drop_far_rows(fit, count, distances, far);
 	for (uint32_t k = 0; k < fit->d; k++)
 		projection->centre[k] = fabs(mean[k]) <= FLT_MAX ? (float) mean[k] : 0.0f;
 	if (!(typical > 0x1p-120))
@@ -340,7 +345,7 @@ transpose(const Fit *fit)
 	}
 }
 
-/* Packs the first so many columns of n numbers each. */
+/* Packs `count` columns of n numbers each.  Returns false if the join is being closed. */
 static bool
 pack_columns(const Fit *fit, const float *columns, uint32_t count, uint32_t n,
 			 const PackLayout *layout, float *packed)
@@ -350,7 +355,10 @@ pack_columns(const Fit *fit, const float *columns, uint32_t count, uint32_t n,
 	return cpu_pack_operand(fit->worker, layout, fit->pointers, count, fit->zeros, 1.0, packed);
 }
 
-/* to[column][i] for all rows i of a, which are n, with the columns, which are from's. */
+/*
+ * Multiplies the n rows of `a` with the columns `from`: to[column][i].  Returns false if the join
+ * is being closed.
+ */
 static bool
 multiply(const Fit *fit, const float *a, const PackLayout *a_layout, uint32_t n,
 		 const float *from, float *to)
@@ -364,7 +372,7 @@ multiply(const Fit *fit, const float *a, const PackLayout *a_layout, uint32_t n,
 		return false;
 	for (uint32_t sliver = 0; sliver * width < n; sliver++)
 	{
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return false;
 		cpu_multiply_sliver(fit->kernel, a, a_layout, sliver, fit->operand, &layout, fit->sums);
 		for (uint32_t r = 0; r < width && sliver * width + r < n; r++)
@@ -377,8 +385,8 @@ multiply(const Fit *fit, const float *a, const PackLayout *a_layout, uint32_t n,
 }
 
 /*
- * Makes so many columns orthonormal, to FP32, in so many passes, and leaves those
- * out that are none; how many are left, or none where it was stopped.
+ * Orthonormalises `count` columns by Gram-Schmidt with `passes` passes, rounded to FP32.  Drops
+ * linearly dependent columns.  Returns how many remain, or 0 if the join is being closed.
  */
 static uint32_t
 orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
@@ -392,7 +400,7 @@ orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
 		double		before;
 		double		norm;
 
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return 0;
 		fit->kernel->widen(columns + (size_t) j * d, d, fit->wide);
 		before = sqrt(fit->kernel->dot_double(fit->wide, fit->wide, d));
@@ -415,7 +423,7 @@ orthonormalise(const Fit *fit, float *columns, uint32_t count, int passes)
 	return kept;
 }
 
-/* Random signs to begin with. */
+/* Fills the products with random signs, the start of the iteration. */
 static void
 set_signs(const Fit *fit)
 {
@@ -427,13 +435,16 @@ set_signs(const Fit *fit)
 	}
 }
 
-/* The directions' products with the sample show how to turn them: the leading ones first. */
+/*
+ * Rotates the directions to the principal axes of their products with the sample, leading ones
+ * first.  Returns false if the join is being closed.
+ */
 static bool
-turn_directions(const Fit *fit, uint32_t count, uint32_t wanted)
+rotate_directions(const Fit *fit, uint32_t count, uint32_t wanted)
 {
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return false;
 		fit->kernel->widen(fit->products + (size_t) i * fit->rows, fit->rows, fit->wide);
 		for (uint32_t j = 0; j <= i; j++)
@@ -445,18 +456,18 @@ turn_directions(const Fit *fit, uint32_t count, uint32_t wanted)
 	{
 		const double *vector = fit->vectors + (size_t) fit->places[i] * count;
 
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return false;
 		memset(fit->wide, 0, fit->d * sizeof(double));
 		for (uint32_t j = 0; j < count; j++)
 			add_times(fit->wide, vector[j], fit->directions + (size_t) j * fit->d, fit->d);
 		for (uint32_t k = 0; k < fit->d; k++)
-			fit->turned[(size_t) i * fit->d + k] = (float) fit->wide[k];
+			fit->rotated[(size_t) i * fit->d + k] = (float) fit->wide[k];
 	}
 	return true;
 }
 
-/* An upper bound of the Frobenius norm of P P' - I. */
+/* Returns an upper bound of the Frobenius norm of P P' - I. */
 static double
 measure_eta(const Fit *fit, uint32_t count)
 {
@@ -464,13 +475,13 @@ measure_eta(const Fit *fit, uint32_t count)
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return INFINITY;
-		fit->kernel->widen(fit->turned + (size_t) i * fit->d, fit->d, fit->wide);
+		fit->kernel->widen(fit->rotated + (size_t) i * fit->d, fit->d, fit->wide);
 		for (uint32_t j = 0; j <= i; j++)
 		{
-			double		product = fit->kernel->dot_wide(fit->wide, fit->turned + (size_t) j * fit->d,
-														fit->d);
+			double		product = fit->kernel->dot_wide(fit->wide,
+														fit->rotated + (size_t) j * fit->d, fit->d);
 			double		off = fabs(product - (i == j ? 1.0 : 0.0)) + 2.0 * fasted_sum_slack(fit->d);
 
 			sum += (i == j ? 1.0 : 2.0) * off * off;
@@ -479,7 +490,10 @@ measure_eta(const Fit *fit, uint32_t count)
 	return sqrt(sum) * (1.0 + fasted_sum_slack(count * count));
 }
 
-/* Directions of the rows that pointers name: at most so many. */
+/*
+ * Computes at most `wanted` directions of the rows in `pointers`.  Returns false if there are none
+ * or the join is being closed.
+ */
 static bool
 find_directions(Fit *fit, Projection *projection, uint32_t count, uint32_t wanted)
 {
@@ -504,22 +518,22 @@ find_directions(Fit *fit, Projection *projection, uint32_t count, uint32_t wante
 		if (!multiply(fit, fit->x, &fit->by_row, fit->rows, fit->directions, fit->products))
 			return false;
 	}
-	if (!turn_directions(fit, found, wanted < found ? wanted : found))
+	if (!rotate_directions(fit, found, wanted < found ? wanted : found))
 		return false;
-	projection->directions = orthonormalise(fit, fit->turned, wanted < found ? wanted : found, 2);
+	projection->directions = orthonormalise(fit, fit->rotated, wanted < found ? wanted : found, 2);
 	projection->eta = measure_eta(fit, projection->directions);
 	projection->layout = (PackLayout) {
 		.words = fit->d,.slice = FASTED_PRUNE_PIECE,
 		.padded_rows = cpu_product_columns(context, projection->directions)
 	};
 	return projection->directions > 0 && projection->eta < 0.1 &&
-		pack_columns(fit, fit->turned, projection->directions, fit->d, &projection->layout,
+		pack_columns(fit, fit->rotated, projection->directions, fit->d, &projection->layout,
 					 projection->packed);
 }
 
 /* --- levels */
 
-/* Projects rows that pointers name. */
+/* Projects the rows in `pointers`.  Returns false if the join is being closed. */
 static bool
 project_rows(const Fit *fit, const Projection *projection, uint32_t count)
 {
@@ -528,9 +542,9 @@ project_rows(const Fit *fit, const Projection *projection, uint32_t count)
 	for (uint32_t first = 0; first < count; first += width)
 	{
 		const float *rows[FASTED_MAX_WIDTH] = {NULL};
-		const double moved[FASTED_MAX_WIDTH] = {0}; /* of a sample nobody asks */
+		const double moved[FASTED_MAX_WIDTH] = {0}; /* not needed for a sample */
 
-		if (!cpu_goes_on(fit->worker->context))
+		if (!cpu_may_continue(fit->worker->context))
 			return false;
 		for (uint32_t r = 0; r < width && first + r < count; r++)
 			rows[r] = fit->pointers[first + r];
@@ -540,7 +554,7 @@ project_rows(const Fit *fit, const Projection *projection, uint32_t count)
 	return true;
 }
 
-/* The form of a level's rows, from some of them. */
+/* Computes the form of a level's rows, from a sample. */
 static void
 find_level_form(const Fit *fit, Projection *projection, uint32_t level, uint32_t count)
 {
@@ -569,8 +583,9 @@ find_level_form(const Fit *fit, Projection *projection, uint32_t level, uint32_t
 }
 
 /*
- * Rows of a sample that have pairs, from `first` on every step-th.  Directions lie in the
- * transpose's room: they are read until there is one, and others when it is of no use.
+ * Points at every step-th sampled row from `first` on that can have pairs, at most `most` rows.
+ * Returns their number.  Rows that have to be converted are written to the buffer of the
+ * transpose.  They are read before the transpose is computed, or after its last use.
  */
 static uint32_t
 point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t step, uint32_t most)
@@ -578,7 +593,8 @@ point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t ste
 	uint32_t	count = 0;
 	double		square;
 
-	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most && cpu_goes_on(fit->worker->context); s += step)
+	for (uint32_t s = first; s < cpu_sample_size(sample) && count < most &&
+		 cpu_may_continue(fit->worker->context); s += step)
 	{
 		const float *row = cpu_filter_row(fit->worker, cpu_stored_sample_row(sample, s),
 										  fit->transpose + (size_t) count * fit->d, &square);
@@ -589,7 +605,10 @@ point_at_rows(const Fit *fit, const Sample *sample, uint32_t first, uint32_t ste
 	return count;
 }
 
-/* Finds all of a projection; false: there is none, or it was stopped.  Of a level's few rows none may have pairs. */
+/*
+ * Computes a projection and the forms of its levels.  Returns false if there is none or the join
+ * is being closed.  There may be no rows that can have pairs.
+ */
 bool
 cpu_fit(Worker *worker, Projection *projection)
 {
@@ -618,14 +637,14 @@ cpu_fit(Worker *worker, Projection *projection)
 	return !cpu_stopping(context);
 }
 
-/* How many pairs of projected rows are within reach at the first level. */
+/* Returns how many pairs of projected rows are within reach at the first level. */
 static uint64_t
 count_near(const Fit *fit, const Projection *projection, uint32_t count, double reach)
 {
 	uint32_t	n = projection->directions + 1;
 	uint64_t	near = 0;
 
-	for (uint32_t i = 0; i < count && cpu_goes_on(fit->worker->context); i++)
+	for (uint32_t i = 0; i < count && cpu_may_continue(fit->worker->context); i++)
 	{
 		const float *x = fit->projected + (size_t) i * projection->stride;
 
@@ -643,25 +662,25 @@ count_near(const Fit *fit, const Projection *projection, uint32_t count, double 
 }
 
 /*
- * A first look, which costs little: are few pairs of rows within reach at the first
- * level, of rows other than those that the directions are from?
+ * Computes a cheap trial projection of one level.  Returns true if few pairs of other rows are
+ * within reach at that level.
  */
 bool
 cpu_fit_promises(Worker *worker, Projection *projection)
 {
 	FastedJoin *join = worker->join;
-	Sample		sample = cpu_take_sample(join, 0, 2 * LOOK_ROWS, 2 * LOOK_ROWS);
+	Sample		sample = cpu_take_sample(join, 0, 2 * TRIAL_ROWS, 2 * TRIAL_ROWS);
 	uint32_t	wanted = cpu_most_directions(worker->context, 1);
 	Fit			fit;
 	uint32_t	count;
 
 	projection->levels = 1;
-	begin_fit(&fit, worker, LOOK_ROWS, wanted);
-	count = point_at_rows(&fit, &sample, 0, 2, LOOK_ROWS);
+	begin_fit(&fit, worker, TRIAL_ROWS, wanted);
+	count = point_at_rows(&fit, &sample, 0, 2, TRIAL_ROWS);
 	if (!find_directions(&fit, projection, count, wanted))
 		return false;
 	projection->stride = projection->directions + 2;
-	count = point_at_rows(&fit, &sample, 1, 4, LOOK_TESTED);
+	count = point_at_rows(&fit, &sample, 1, 4, TRIAL_TESTED);
 	if (!project_rows(&fit, projection, count))
 		return false;
 	return (double) count_near(&fit, projection, count,

@@ -1,25 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_form.c
- *	  Rows as the filter sees them, and forms: centre, scale and transform.
+ *	  Filter rows, and forms: the centre, the scale and the integer transform.
  *
- * Rows stay as they came.  Whoever packs or samples one asks for it here, and gets
- * the row itself or, in a place of the worker's, x / |x| in FP32 (by cosine) or the row
- * rounded to FP32 (doubles).  That the filter then loses no pair is proved in
- * doc/bound-cosine.md and doc/bound-double.md.
+ * Input rows are stored unmodified.  To pack or sample a row, its filter row is requested here.
+ * That is the row itself or, written to a worker's buffer, x / |x| in FP32 (cosine) or the row
+ * rounded to FP32 (rows of doubles). doc/bound-cosine.md and doc/bound-double.md prove that the
+ * filter loses no pair.
  *
- * The filter works on (x - centre) * scale.  Any centre is correct; a
- * good one makes norms small, and with them the error terms.  It is the mean
- * of the middle half of some rows, coordinate by coordinate: a mean that a few
- * huge rows do not move.
+ * The filter uses (x - centre) * scale.  Any centre is correct.  A good centre makes norms small,
+ * and with them the error terms.  For each coordinate it is the mean of the middle half of a
+ * sample, which a few huge rows do not affect.
  *
- * The scale is a power of two that brings typical rows to about 1, far from
- * underflow on one side and overflow on the other.
+ * The scale is a power of two that brings typical rows to about 1, far from underflow and
+ * overflow.
  *
- * The filter's inner products are exact, of rows that are centred, scaled, rotated
- * and rounded to bytes.  Rows of small integers are centred only, and then exact
- * themselves.  That no pair is lost, whatever the centre and the scale, is proved
- * in doc/bound-int8.md; here they are chosen such that few pairs too many are found.
+ * The integer filter computes exact inner products of rows that are centred, scaled, rotated and
+ * rounded.  Rows of small integers are only centred, and therefore exact. doc/bound-int8.md proves
+ * that no pair is lost, for any centre and scale.  Here they are chosen so that there are few
+ * false candidates.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,26 +28,29 @@
 #include "../engine/filter_bound.h"
 #include "cpu_prepare.h"
 
-/* Coordinates that are claimed at once while the centre is computed. */
+/* Coordinates per work item while the centre is computed. */
 #define CENTRE_STEP 64
 
-/* Rows that show whether all are small integers. */
+/* Rows sampled to check whether all are small integers. */
 #define RANGE_ROWS 1024
 
-/* But no more coordinates than so many, unless of these rows. */
+/* Largest number of sampled coordinates, and least number of sampled rows. */
 #define SAMPLE_COORDINATES (1 << 20)
 #define SAMPLE_ROWS_LEAST 32
 
-/* One sampled row in this many may be an outlier: few are, and a sample may have twice as many. */
+/*
+ * One sampled row in this many may be an outlier.  Fewer are expected; a sample may have twice as
+ * many.
+ */
 #define OUTLIERS 16
 
-/* Scales far inside FP32, whatever the rows. */
+/* Scales are limited to well within the range of FP32. */
 #define SCALE_LIMIT 0x1p110
 
-/* A typical row's coordinate may be so many times its root mean square, at least, unclamped. */
+/* Coordinates of a typical row are not clamped up to this multiple of their root mean square. */
 #define FINE_ROOM 4.0
 
-/* --- rows as the filter sees them */
+/* --- filter rows */
 
 static double
 square_of(const Worker *worker, const float *row)
@@ -70,7 +72,7 @@ write_narrowed(const Worker *worker, const float *row, float *to)
 	return to;
 }
 
-/* How far the filter's row is from the stored one, by the Euclidean distance. */
+/* Returns a bound of the Euclidean distance between the filter row and the stored row. */
 double
 cpu_row_moved(const FastedContext *context, const float *row)
 {
@@ -90,8 +92,8 @@ cpu_row_moved(const FastedContext *context, const float *row)
 }
 
 /*
- * What the filter sees of a row, perhaps written to `to`; NULL: it has no pairs.  By cosine it
- * is the direction; the recheck wants the row's x.x.
+ * Returns the filter row, which may be written to `to`; NULL if the row can have no pairs.  For
+ * the cosine distance it is the direction, and *square is set to x.x for the recheck.
  */
 const float *
 cpu_filter_row(const Worker *worker, const float *row, float *to, double *square)
@@ -110,7 +112,7 @@ cpu_filter_row(const Worker *worker, const float *row, float *to, double *square
 	return to;
 }
 
-/* Row s of a sample as the filter sees it; good until the next call. */
+/* Returns filter row s of a sample.  It is valid until the next call. */
 static const float *
 cpu_sample_row(Worker *worker, const Sample *sample, uint32_t s)
 {
@@ -128,8 +130,8 @@ cpu_sample_row(Worker *worker, const Sample *sample, uint32_t s)
 /* --- the centre and the scale */
 
 /*
- * Rows to look at: of so many coordinates together, but for some rows at least,
- * and at most as many as asked for or there are.  Of two sets half of each.
+ * Chooses the size of a sample: rows with `coordinates` coordinates in total, but at least
+ * `least` and at most `most` rows.  Of two sets, each gives half of the rows.
  */
 Sample
 cpu_take_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least, uint32_t most)
@@ -145,7 +147,7 @@ cpu_take_sample(const FastedJoin *join, uint32_t coordinates, uint32_t least, ui
 	return sample;
 }
 
-/* The mean of the middle half of some values, which this sorts. */
+/* Returns the mean of the middle half of some values.  Sorts the values. */
 static float
 middle_mean(double *values, uint32_t count)
 {
@@ -159,8 +161,8 @@ middle_mean(double *values, uint32_t count)
 }
 
 /*
- * The centre's coordinate k, and how far from it the sampled rows, times scales, reach
- * there.
+ * Computes coordinate k of the centre.  Raises peak[s] to the distance of sampled row s, times its
+ * scale, from the centre in this coordinate.
  */
 static void
 find_coordinate(Worker *worker, const Sample *sample, const double *scales, uint32_t k,
@@ -189,7 +191,7 @@ find_coordinate(Worker *worker, const Sample *sample, const double *scales, uint
 	}
 }
 
-/* The centre of the form to be found. */
+/* Computes the centre of the new form. */
 void
 cpu_find_centre(Worker *worker)
 {
@@ -204,17 +206,17 @@ cpu_find_centre(Worker *worker)
 
 	for (uint32_t s = 0; s < cpu_sample_size(&sample) && !cpu_stopping(context); s++)
 	{
-		/* by which a stored row becomes what the filter sees; NaN: it has no pairs */
+		/* factor from the stored row to the filter row; NaN: no pairs */
 		double		square = context->cosine
 			? square_of(worker, cpu_stored_sample_row(&sample, s)) : 1.0;
 
 		scales[s] = fasted_has_direction(square) ? 1.0 / sqrt(square) : NAN;
 	}
-	while ((first = cpu_claim(context) * CENTRE_STEP) < d && !cpu_stopping(context))
+	while ((first = cpu_next_item(context) * CENTRE_STEP) < d && !cpu_stopping(context))
 	{
 		uint32_t	end = d - first < CENTRE_STEP ? d : first + CENTRE_STEP;
 
-		(void) cpu_goes_on(context);
+		(void) cpu_may_continue(context);
 		for (uint32_t k = first; k < end; k++)
 			find_coordinate(worker, &sample, scales, k, peak);
 	}
@@ -226,9 +228,9 @@ cpu_find_centre(Worker *worker)
 }
 
 /*
- * The power of two that brings the median of the samples' largest coordinates
- * to [1, 2).  Samples equal to the centre say nothing; when all are, eps is
- * the only length we know, or that of directions.
+ * Computes the scale: the power of two that brings the median of the sampled rows' largest
+ * coordinates to [1, 2).  Rows equal to the centre are ignored.  If all are, the scale is based on
+ * eps or, for the cosine distance, on 1.
  */
 void
 cpu_find_scale(FastedJoin *join)
@@ -239,7 +241,7 @@ cpu_find_scale(FastedJoin *join)
 
 	for (uint32_t s = 0; s < CENTRE_ROWS; s++)
 	{
-		/* halved: the difference of two floats may exceed FLT_MAX */
+		/* halve it: the difference of two floats may exceed FLT_MAX */
 		float		half = (float) (join->sample_peak[s] / 2);
 
 		if (half > 0.0f)
@@ -268,7 +270,7 @@ limit_scale(double scale)
 	return fmin(fmax(scale, 1.0 / SCALE_LIMIT), SCALE_LIMIT);
 }
 
-/* Widens low and high by the row; false when it is not of integers. */
+/* Extends the ranges low and high by a row.  Returns false if it is not of small integers. */
 static bool
 add_to_range(const float *row, uint32_t dimensions, float *low, float *high)
 {
@@ -276,7 +278,7 @@ add_to_range(const float *row, uint32_t dimensions, float *low, float *high)
 	{
 		float		x = row[k];
 
-		/* false for NaN as well */
+		/* also false for NaN */
 		if (!(fabsf(x) <= FASTED_INT8_LARGEST_INTEGER) || (float) (int32_t) x != x)
 			return false;
 		low[k] = fminf(low[k], x);
@@ -285,7 +287,7 @@ add_to_range(const float *row, uint32_t dimensions, float *low, float *high)
 	return true;
 }
 
-/* Are the rows small integers?  If so, their centre. */
+/* Returns true if the sampled rows are small integers, and computes their centre. */
 static bool
 find_integers(Worker *worker, float *centre)
 {
@@ -315,7 +317,7 @@ find_integers(Worker *worker, float *centre)
 	return true;
 }
 
-/* The largest coordinate; infinite for a row that is not finite. */
+/* Returns the largest absolute coordinate; infinity if the row is not finite. */
 static double
 peak_of(const float *image, uint32_t padded)
 {
@@ -332,7 +334,7 @@ peak_of(const float *image, uint32_t padded)
 	return peak;
 }
 
-/* The norm of an image, in FP32; infinite for a row that is not finite. */
+/* Returns the norm of an image, in FP32; infinity if the row is not finite. */
 static double
 norm_of(const float *image, uint32_t padded)
 {
@@ -344,8 +346,8 @@ norm_of(const float *image, uint32_t padded)
 }
 
 /*
- * How large the images of sampled rows are, in either way, and what all but outliers of them
- * are at most.
+ * Computes the sizes of the sampled rows' images, by size_of.  Returns their largest value,
+ * outliers excluded.
  */
 static float
 find_sizes(Worker *worker, const Int8Transform *transform, const Sample *sample,
@@ -370,7 +372,7 @@ is_usual(float typical)
 	return typical > 0x1p-100f && typical < 0x1p100f;
 }
 
-/* Adds the squared errors of the row in image, rounded with each of the factors. */
+/* Adds the squared errors of the row in worker->image, rounded with each of the factors. */
 static void
 add_errors(Worker *worker, uint32_t padded, const float *factors, double *errors)
 {
@@ -386,8 +388,8 @@ add_errors(Worker *worker, uint32_t padded, const float *factors, double *errors
 }
 
 /*
- * The factor for images whose mean of the squared error is least, what clamping takes
- * included: it is no part of rho, but brings rows nearer to each other.
+ * Returns the factor with the least mean squared error, clamping included.  Errors of clamping are
+ * no part of rho, but they bring rows nearer to each other.
  */
 static float
 find_factor_int8(Worker *worker, const Int8Transform *transform, const Sample *sample)
@@ -408,7 +410,7 @@ find_factor_int8(Worker *worker, const Int8Transform *transform, const Sample *s
 	for (uint32_t s = 0; s < cpu_sample_size(sample) && !cpu_stopping(context); s++)
 	{
 		if (peaks[s] > typical)
-			continue;			/* an outlier */
+			continue;			/* ignore outliers */
 		context->kernel->int8->transform(transform, cpu_sample_row(worker, sample, s), worker->image);
 		add_errors(worker, transform->padded, factors, errors);
 	}
@@ -421,8 +423,8 @@ find_factor_int8(Worker *worker, const Int8Transform *transform, const Sample *s
 }
 
 /*
- * The factor for images in 16 bits: so fine that rounding hardly matters, with room for
- * rows that are longer than typical ones.
+ * Returns the factor for 16-bit images.  It is so large that rounding hardly matters, but leaves a
+ * margin for rows longer than typical ones.
  */
 static float
 find_factor_int16(Worker *worker, const Int8Transform *transform, const Sample *sample)
@@ -433,7 +435,7 @@ find_factor_int16(Worker *worker, const Int8Transform *transform, const Sample *
 	return is_usual(typical) ? sqrtf(FASTED_INT16_NORM2) / FASTED_INT16_ROOM / typical : 1.0f;
 }
 
-/* Of these rows, FASTED_INT8_SCALE_ROWS at most, or none. */
+/* Returns the factor for a sample of at most FASTED_INT8_SCALE_ROWS rows, which may be empty. */
 float
 cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const Sample *sample)
 {
@@ -444,9 +446,9 @@ cpu_int8_find_factor(Worker *worker, const Int8Transform *transform, const Sampl
 }
 
 /*
- * The factor of fine rows, from fewer: all that it has to know is about how long they are.  A
- * power of two, so that products with it are exact.  Norms stay below that of
- * FASTED_FINE_NORM2 for rows of typical norm.
+ * Returns the factor of INT16 rows; 0 if there is none.  A small sample suffices, because only the
+ * typical norm matters.  It is a power of two, so that products with it are exact.  Typical rows
+ * have norms below that of FASTED_FINE_NORM2.
  */
 static float
 find_fine_factor(Worker *worker, const Int8Transform *transform)
@@ -463,7 +465,10 @@ find_fine_factor(Worker *worker, const Int8Transform *transform)
 	return (float) ldexp(1.0, exponent - 1);
 }
 
-/* The centre and the scale of INT8 rows, from a sample; the form's own are there. */
+/*
+ * Computes the centre and the scale of integer rows from a sample.  The form's FP32 centre and
+ * scale must be known.
+ */
 void
 cpu_int8_find_transform(Worker *worker, Form *form)
 {

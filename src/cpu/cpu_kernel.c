@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_kernel.c
- *	  Which kernel this processor can run, and how many processors there are.
+ *	  Selects a kernel that this CPU can run, and counts the available CPUs.
  *
- * A container is often given a quota of CPU time rather than some of the machine's CPUs: it
- * runs on all of them until its quota is used up, and then on none until the next period
- * begins.  More threads than the quota pays for only make the pauses longer.  The quota is
- * in the file cpu.max of cgroup version 2, whose hierarchy is expected at /sys/fs/cgroup.
- * The quotas of all parents of a cgroup hold as well.
+ * A container is often given a quota of CPU time rather than some of the machine's CPUs.  It then
+ * runs on all CPUs until its quota is used up, and on none until the next period begins.  More
+ * threads than the quota allows only make these pauses longer.  The quota is in the file cpu.max
+ * of cgroup version 2, whose hierarchy is expected at /sys/fs/cgroup.  The quotas of all parents
+ * of a cgroup apply as well.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +30,7 @@
 
 #include "cpu_kernel.h"
 
-/* Best first. */
+/* All kernels, best first. */
 static const CpuKernel *const kernels[] = {
 #if defined(__x86_64__)
 #ifdef FASTED_HAVE_AMX
@@ -54,9 +54,9 @@ static const CpuKernel *const kernels[] = {
 #define KERNELS ((int) (sizeof(kernels) / sizeof(kernels[0])))
 
 /*
- * Returns how many of the best kernels are hidden: none.  Only in the build of the unit
- * tests, the environment variable FASTED_BEST_KERNEL hides all kernels before the one that
- * it names, so that a test sees what a lesser processor has.
+ * Returns how many of the best kernels are hidden.  It is 0 except in the build of the unit tests.
+ * There the environment variable FASTED_BEST_KERNEL hides all kernels before the one that it
+ * names, to simulate a less capable CPU.
  */
 static int
 hidden_kernels(void)
@@ -99,16 +99,16 @@ fasted_cpu_reset_fpu(void)
 {
 	(void) fesetenv(FE_DFL_ENV);
 #if defined(__x86_64__)
-	_mm_setcsr(0x1f80);			/* all exceptions masked, nothing else set */
+	_mm_setcsr(0x1f80);			/* all exceptions masked, round to nearest, denormals kept */
 #endif
 }
 
-/* --- how many processors */
+/* --- number of CPUs */
 
 /* Where the hierarchy of cgroup version 2 is mounted. */
 #define CGROUP_ROOT "/sys/fs/cgroup"
 
-/* For how long a quota that was read is taken for true. */
+/* How long a quota is cached, in milliseconds. */
 #define QUOTA_MS 1000
 
 /*
@@ -139,7 +139,7 @@ read_own_cgroup(const char *root, char *path)
 }
 
 /*
- * The CPUs that the quota in a directory's cpu.max pays for, rounded up; INT_MAX
+ * Returns the number of CPUs that the quota in a directory's cpu.max allows, rounded up; INT_MAX
  * if there is no such file, no quota ("max") or no valid one.
  */
 static int
@@ -163,9 +163,9 @@ quota_of(const char *directory)
 }
 
 /*
- * A container that does not have a cgroup namespace sees its path from the host's
- * root, but only its own cgroup is mounted.  The directories of that path are
- * missing then, and its quota is found in the topmost one.
+ * A container without a cgroup namespace sees its path from the host's root, but only its own
+ * cgroup is mounted.  Then the directories of that path are missing, and its quota is in the
+ * topmost directory.
  */
 int
 fasted_cgroup_processors(const char *root)
@@ -197,7 +197,7 @@ allowed_processors(void)
 	long		online;
 	int			count = 0;
 
-	/* the kernel's sets may be larger than cpu_set_t */
+	/* Linux's CPU sets may be larger than cpu_set_t */
 	for (int most = CPU_SETSIZE; count == 0 && most <= 64 * CPU_SETSIZE; most *= 2)
 	{
 		cpu_set_t  *set = CPU_ALLOC(most);
@@ -223,11 +223,11 @@ cpu_now(void)
 	return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
 }
 
-/* The quota may change, but files are not read again for each of many small joins. */
+/* The quota may change, so it is read again after QUOTA_MS.  Many small joins share one read. */
 int
 fasted_processors(void)
 {
-	static _Atomic uint64_t known;	/* the quota, and when it was read */
+	static _Atomic uint64_t known;	/* time of the last read in ms << 16 | quota */
 	uint64_t	read = atomic_load(&known);
 	uint64_t	now = cpu_now() / 1000000;
 	int			allowed = allowed_processors();

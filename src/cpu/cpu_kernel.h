@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_kernel.h
- *	  What an instruction set brings to the CPU engine.
+ *	  Interface between the CPU engine and its kernels, one per instruction set.
  *
- * Packed rows.  The filter reads rows centred, scaled and interleaved, in words
- * of 4 bytes: one coordinate in FP32, or four in INT8.  Slivers of `width` rows,
- * word by word, [sliver][k][row].  Words are cut into slices of at most `slice`
- * each, and a whole slice of all slivers comes before the next:
- * [slice][sliver][k][row].  So what one pass of the kernel needs lies together,
- * whatever the dimension.  Both operands of the product have this one form in
- * FP32; rows of integers may differ in what lies together: Int8Kernel.
+ * Packed rows.  The filter reads rows that are centred, scaled and interleaved, in words of 4
+ * bytes.  A word holds one coordinate in FP32, or four in INT8.  Rows are stored in slivers of
+ * `width` rows, word by word: [sliver][k][row].  The words of a row are divided into slices of at
+ * most `slice` words.  One slice of all slivers is stored before the next slice:
+ * [slice][sliver][k][row].  So one pass of the kernel reads contiguous memory, whatever the
+ * dimension.  In FP32 both operands of the product have this layout.  Integer operands may differ
+ * in the number of adjacent words: see Int8Kernel.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Before a loop over a tile: it must vanish, or sums would not stay in registers. */
+/* Fully unrolls a loop over a tile.  Otherwise the sums would not stay in registers. */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -32,52 +32,52 @@
 #define FASTED_MAX_WIDTH 16
 #define FASTED_MAX_BLOCK 256
 
-/* A side of any kernel's tile at most: its columns are bits of a word. */
+/* Largest side of any kernel's tile.  The columns are bits of a word. */
 #define FASTED_MAX_TILE 64
 
 /* A multiple of every kernel's tile_cols. */
 #define FASTED_COMMON_COLS 96
 
-/* Bytes of one row of a block's hit map: a bit for each column. */
+/* Bytes per row of a block's hit map, which has one bit per column. */
 #define FASTED_HIT_BYTES 32
 
-/* The shape of a packed set of rows. */
+/* The layout of a packed set of rows. */
 typedef struct PackLayout
 {
-	bool		int8;			/* or FP32 */
-	uint32_t	words;			/* of a row */
-	uint32_t	slice;			/* words of a slice, the last may be less */
+	bool		int8;			/* INT8; otherwise FP32 */
+	uint32_t	words;			/* words per row */
+	uint32_t	slice;			/* words per slice; the last slice may be shorter */
 	size_t		padded_rows;	/* a multiple of the kernel's tile_cols */
 } PackLayout;
 
 /*
- * One sweep: the tiles of a column of micro-tiles, over one slice.
+ * One sweep: the tiles of one tile column, over one slice.
  *
- * A tile is tile_rows rows of a by tile_cols rows of b.  Sums of unfinished
- * tiles wait in partial; after the last slice they are held against the
- * thresholds, and hits are set in the map.  Rows, sums and thresholds are FP32 or,
- * for INT8 rows, INT32.
+ * A tile is tile_rows rows of a by tile_cols rows of b.  The sums of unfinished tiles are stored
+ * in partial.  After the last slice they are compared with the thresholds, and hits are set in the
+ * map.  Rows, sums and thresholds are FP32, or INT32 for INT8 rows.
  */
 typedef struct TileSweep
 {
 	const void *a;				/* slice of the block's first sliver */
 	const void *b;				/* slice of the column's first sliver */
 	uint32_t	depth;			/* words of this slice */
-	uint32_t	tiles;			/* how many tiles, from the first row on */
+	uint32_t	tiles;			/* number of tiles, from the first row on */
 	bool		first;			/* first slice: sums start at zero */
-	bool		last;			/* last slice: test, do not store */
+	bool		last;			/* last slice: test the sums, do not store them */
 	void	   *partial;		/* tiles x tile_rows x tile_cols */
 	const void *a_threshold;
 	const void *b_threshold;
-	const void *a_second;		/* a sum that reaches these is a hit too; NULL: none */
+	/* second thresholds: sums that reach these are also hits; or NULL */
+	const void *a_second;
 	const void *b_second;
-	uint8_t    *hits;			/* byte of the first column in row 0's map */
-	size_t		hit_stride;		/* bytes from one row's map to the next */
+	uint8_t    *hits;			/* byte of the first column in row 0 of the map */
+	size_t		hit_stride;		/* bytes from one row of the map to the next */
 } TileSweep;
 
 /*
- * Rows to be packed: one sliver.  A missing row is NULL and packed as zeros.
- * norm2 and error2 are what fasted_rho wants.
+ * One sliver of rows to be packed.  A missing row is NULL and is packed as zeros. norm2 and error2
+ * are the arguments of fasted_rho.
  */
 typedef struct PackSliver
 {
@@ -85,14 +85,14 @@ typedef struct PackSliver
 	const float *centre;
 	double		scale;
 	const PackLayout *layout;
-	size_t		sliver;			/* its number */
-	float	   *packed;			/* of the whole set */
-	const atomic_bool *stop;	/* true: leave it unfinished; NULL: never */
+	size_t		sliver;			/* sliver number */
+	float	   *packed;			/* packed rows of the whole set */
+	const atomic_bool *stop;	/* true: stop packing; NULL: never stop */
 	double		norm2[FASTED_MAX_WIDTH];
 	double		error2[FASTED_MAX_WIDTH];
 } PackSliver;
 
-/* How rows become INT8: doc/bound-int8.md, section 1. */
+/* Parameters that turn rows into INT8: doc/bound-int8.md, section 1. */
 typedef struct Int8Transform
 {
 	uint32_t	dimensions;
@@ -102,55 +102,55 @@ typedef struct Int8Transform
 	bool		lossless;		/* small integers: no rotation, scale 1 */
 } Int8Transform;
 
-/* What a threshold is made of: the sums of section 3, and of the bytes. */
+/* Sums from which a threshold is computed: doc/bound-int8.md, section 3. */
 typedef struct Int8Sums
 {
-	float		rounding2;		/* of what clamping leaves */
-	float		error2;			/* of clamping and rounding */
+	float		rounding2;		/* squared rounding error after clamping */
+	float		error2;			/* squared error of clamping and rounding */
 	int32_t		norm2;
 	int32_t		sum;
 } Int8Sums;
 
 /*
- * The filter of integers, with the tiles and slivers of the kernel that has it: INT8,
- * or INT16 in two bytes.
+ * The integer filter of a kernel, with that kernel's tiles and slivers.  Components are INT8, or
+ * INT16 in two bytes.
  *
- * Of a row, so many words lie together: [slice][sliver][k / n][row][k % n].  Where
- * the instruction takes bytes without a sign for a, its words are flipped.
+ * n = a_words or b_words words of a row are adjacent: [slice][sliver][k / n][row][k % n].  If the
+ * instruction takes unsigned bytes for a, the words of a are XORed with a_flip.
  */
 typedef struct Int8Kernel
 {
-	uint32_t	bytes;			/* of a number: 1 or 2 */
-	uint32_t	word_step;		/* a row's words are padded to a multiple of it */
-	uint32_t	a_words;		/* of a row of a, together */
+	uint32_t	bytes;			/* bytes per component: 1 or 2 */
+	uint32_t	word_step;		/* words per row are a multiple of this */
+	uint32_t	a_words;		/* adjacent words of a row of a */
 	uint32_t	b_words;
-	uint32_t	a_flip;			/* 0, or 0x80808080: 128 is added to each byte of a */
-	uint32_t	part;			/* partial tiles are squares of so many sums; 0: rows of sums */
+	uint32_t	a_flip;			/* 0, or 0x80808080: adds 128 to each byte of a */
+	uint32_t	part;			/* partial sums are stored as squares of this side; 0: by rows */
 
-	/* Before a thread's first sweep and after its last one; or NULL. */
+	/* Called before a thread's first sweep and after its last one; or NULL. */
 	void		(*begin) (void);
 	void		(*end) (void);
 
 	void		(*sweep) (const TileSweep *sweep);
 
-	/* A row's image, padded numbers, which begin at a cache line. */
+	/* Computes a row's image: `padded` floats, aligned to a cache line. */
 	void		(*transform) (const Int8Transform *transform, const float *row,
 							  float *image);
 
-	/* Rounds factor times the image to integers of so many bytes. */
+	/* Rounds factor times the image to integers of `bytes` bytes. */
 	void		(*round) (const float *image, float factor, uint32_t padded,
 						  int8_t *values, Int8Sums *sums);
 
 	/*
-	 * Fine rows: the same in two bytes, and the product of two such rows; or NULL.
-	 * The factor is a power of two.
+	 * INT16 rows: rounding to two bytes, and the inner product of two such rows; or NULL.  The
+	 * factor is a power of two.
 	 */
 	void		(*round_fine) (const float *image, float factor, uint32_t padded,
 							   int16_t *values, Int8Sums *sums);
 	int32_t		(*dot_fine) (const int16_t *x, const int16_t *y, uint32_t padded);
 } Int8Kernel;
 
-/* A number of two rows, which are of floats or doubles. */
+/* A function of two rows of floats or doubles, such as their distance. */
 typedef double (*RowFunction) (const void *x, const void *y, uint32_t dimensions);
 
 typedef struct CpuKernel
@@ -166,9 +166,9 @@ typedef struct CpuKernel
 	const Int8Kernel *int8;		/* or NULL */
 
 	/*
-	 * The canonical distance of exact_distance.h, and x.y for the cosine distance: of two rows
-	 * of floats, of a row that was widened to FP64 first and one of floats, which pays when
-	 * that row is compared with several, and of two rows of doubles.
+	 * The canonical distance of exact_distance.h, and x.y for the cosine distance.  Without
+	 * suffix: of two rows of floats. _wide: of a row widened to FP64 and a row of floats, which
+	 * is faster if the first row is used several times. _double: of two rows of doubles.
 	 */
 	RowFunction distance;
 	RowFunction distance_wide;
@@ -177,25 +177,28 @@ typedef struct CpuKernel
 	RowFunction dot_wide;
 	RowFunction dot_double;
 
-	/* Room for d numbers, rounded up to a multiple of 32. */
+	/*
+	 * Converts a row to FP64.  The buffer holds `dimensions` values, rounded up to a multiple of
+	 * 32.
+	 */
 	void		(*widen) (const float *row, uint32_t dimensions, double *wide);
 } CpuKernel;
 
-/* Are rows of a packed as those of b? */
+/* Returns true if packed rows of a and of b are identical. */
 static inline bool
-int8_sides_alike(const Int8Kernel *int8)
+int8_sides_identical(const Int8Kernel *int8)
 {
 	return int8->a_words == int8->b_words && int8->a_flip == 0;
 }
 
-/* Rows of the largest block of this kernel: whole tiles. */
+/* Returns the rows of this kernel's largest block, in whole tiles. */
 static inline uint32_t
 kernel_block(const CpuKernel *kernel)
 {
 	return FASTED_MAX_BLOCK / kernel->tile_cols * kernel->tile_cols;
 }
 
-/* Words of the slice that begins with this one. */
+/* Returns the number of words of the slice that begins with word first_k. */
 static inline uint32_t
 slice_depth(const PackLayout *layout, uint32_t first_k)
 {
@@ -204,7 +207,7 @@ slice_depth(const PackLayout *layout, uint32_t first_k)
 	return left < layout->slice ? left : layout->slice;
 }
 
-/* Where a sliver's slice begins, in words of a packed set. */
+/* Returns the offset of a sliver's slice, in words from the start of the packed set. */
 static inline size_t
 pack_offset(const PackLayout *layout, uint32_t width, size_t sliver,
 			uint32_t first_k)
@@ -212,7 +215,7 @@ pack_offset(const PackLayout *layout, uint32_t width, size_t sliver,
 	return (size_t) first_k * layout->padded_rows + sliver * width * slice_depth(layout, first_k);
 }
 
-/* Compilers before GCC 11 and Clang 12 do not know the instructions of AMX and AVX-VNNI. */
+/* Compilers before GCC 11 and Clang 12 lack the instructions of AMX and AVX-VNNI. */
 #if defined(__x86_64__) && defined(__has_include)
 #if __has_include(<amxint8intrin.h>)
 #define FASTED_HAVE_AMX
@@ -230,14 +233,17 @@ extern const CpuKernel fasted_kernel_avxvnni;
 extern const CpuKernel fasted_kernel_avx2int16;
 extern const CpuKernel fasted_kernel_avx2;
 
-/* kernel_amx.c: what the kernel of AMX has beside those functions of kernel_avx512.c */
+/* kernel_amx.c: functions of the AMX kernel that are not in kernel_avx512.c */
 #define AMX_SIDE 16				/* rows of a tile register, and its columns of 4 bytes */
 #define AMX_TILE (2 * AMX_SIDE) /* rows and columns of a tile */
 extern void fasted_begin_amx(void);
 extern void fasted_end_amx(void);
 extern void fasted_sweep_amx(const TileSweep *sweep);
 
-/* Has the processor AMX, and may this process use it?  The first call asks the system. */
+/*
+ * Returns true if the CPU has AMX and the process may use it.  Only the first call asks the
+ * system.
+ */
 extern bool fasted_amx_permitted(void);
 #endif
 #if defined(__aarch64__)
@@ -246,25 +252,25 @@ extern const CpuKernel fasted_kernel_neon;
 #endif
 extern const CpuKernel fasted_kernel_portable;
 
-/* The k-th kernel, best first, available here or not; NULL after the last. */
+/* Returns the k-th kernel, best first, whether or not it is available; NULL after the last. */
 extern const CpuKernel *fasted_cpu_kernel(int k);
 
-/* The kernel of this name, or the best one for NULL; NULL when not to be had. */
+/* Returns the available kernel of this name, or the best one if name is NULL; NULL if none. */
 extern const CpuKernel *fasted_cpu_choose_kernel(const char *name);
 
-/* Nanoseconds on a clock that nobody sets. */
+/* Returns the monotonic time in nanoseconds. */
 extern uint64_t cpu_now(void);
 
-/* Rounding to nearest, and no flushing of small numbers, in this thread. */
+/* Sets this thread to round to nearest and to keep denormal numbers. */
 extern void fasted_cpu_reset_fpu(void);
 
-/* The processors that this process may run on, or fewer if its cgroup's quota is less. */
+/* Returns the number of CPUs that this process may run on, limited by its cgroup's CPU quota. */
 extern int	fasted_processors(void);
 
 /*
- * The number of processors that the smallest quota of the process's cgroup and its parents
- * pays for, rounded up; 0 if none has a quota.  Files are looked for below root, which is
- * empty except in tests.
+ * Returns the smallest CPU quota of the process's cgroup and its parents, as a number of CPUs,
+ * rounded up; 0 if there is no quota.  Files are sought below root, which is empty except in
+ * tests.
  */
 extern int	fasted_cgroup_processors(const char *root);
 

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_levels.c
- *	  What pruning keeps of a set: the order of its rows, and level rows, packed.
+ *	  Pruning data of a set: the order of its rows, and its packed level rows.
  *
- * Order: halves of halves, each time by the median of the coordinate that differs most, of
- * the leading ones and the residual.  Halves are whole tiles' columns as long as
- * they are larger than one, then whole tiles' rows.  The order is the same for the
- * same rows, however many threads there are.
+ * Rows are ordered like the leaves of a k-d tree.  Each part is halved near the median of the
+ * coordinate that varies most, among the leading ones and the residual.  Halves are whole tile
+ * columns, and whole tile rows once a part is not larger than one tile column.  The same rows
+ * always get the same order, for any number of threads.
  *
- * Projected rows are there only until level rows are packed.  They take the room of
- * packed rows, which a new order makes void anyway, where that is enough.
+ * Projected rows exist only until level rows are packed.  If it is large enough, they use the
+ * buffer of the packed rows, which a new order invalidates anyway.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,12 +18,12 @@
 
 #include "cpu_levels.h"
 
-/* Coordinates that may divide rows, and rows that show which of them does it best. */
+/* Number of coordinates that may divide a part, and of rows sampled to choose among them. */
 #define COORDINATES 10
-#define SPREAD_ROWS 64
+#define VARIANCE_ROWS 64
 
-/* Rows between two looks whether to stop. */
-#define LOOK_EVERY 16384
+/* Rows between two checks for a pause or stop. */
+#define CHECK_EVERY 16384
 
 typedef struct Key
 {
@@ -48,19 +48,19 @@ value(const KdOrder *kd, uint32_t row, uint32_t coordinate)
 	return kd->projected[(size_t) row * kd->stride + coordinate];
 }
 
-/* The coordinate that differs most, of some rows of a part. */
+/* Returns the coordinate with the largest variance in a sample of a part's rows. */
 static uint32_t
 choose_coordinate(const KdOrder *kd, size_t first, size_t count)
 {
 	double		widest = -1.0;
 	uint32_t	best = 0;
-	size_t		rows = count < SPREAD_ROWS ? count : SPREAD_ROWS;
+	size_t		rows = count < VARIANCE_ROWS ? count : VARIANCE_ROWS;
 
 	for (uint32_t c = 0; c < kd->ncoordinates; c++)
 	{
 		double		sum = 0.0;
 		double		squares = 0.0;
-		double		spread;
+		double		variance;
 		double		origin = value(kd, kd->order[first], kd->coordinates[c]);
 
 		for (size_t i = 0; i < rows; i++)
@@ -70,10 +70,10 @@ choose_coordinate(const KdOrder *kd, size_t first, size_t count)
 			sum += x;
 			squares += x * x;
 		}
-		spread = squares - sum * sum / rows;
-		if (spread > widest)
+		variance = squares - sum * sum / rows;
+		if (variance > widest)
 		{
-			widest = spread;
+			widest = variance;
 			best = kd->coordinates[c];
 		}
 	}
@@ -81,8 +81,8 @@ choose_coordinate(const KdOrder *kd, size_t first, size_t count)
 }
 
 /*
- * The first `middle` of the keys become those that are not above the others: Hoare's
- * selection, by the middle of three.  False: it was stopped.
+ * Moves the `middle` smallest keys to the front: Hoare's selection algorithm, with the median of
+ * three as pivot.  Returns false if the join is being closed.
  */
 static bool
 select_keys(const KdOrder *kd, int64_t count, int64_t middle)
@@ -90,7 +90,7 @@ select_keys(const KdOrder *kd, int64_t count, int64_t middle)
 	Key		   *keys = kd->keys;
 	int64_t		low = 0;
 	int64_t		high = count - 1;
-	size_t		looked = 0;
+	size_t		steps = 0;
 
 	while (low < high)
 	{
@@ -114,7 +114,7 @@ select_keys(const KdOrder *kd, int64_t count, int64_t middle)
 				keys[i++] = keys[j];
 				keys[j--] = key;
 			}
-			if (++looked % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
+			if (++steps % CHECK_EVERY == 0 && !cpu_may_continue(kd->worker->context))
 				return false;
 		}
 		if (j < middle)
@@ -125,7 +125,9 @@ select_keys(const KdOrder *kd, int64_t count, int64_t middle)
 	return true;
 }
 
-/* Divides a part; false: it was stopped. */
+/*
+ * Divides a part, so that the first `left` rows form one half.  False if the join is being closed.
+ */
 static bool
 divide(const KdOrder *kd, size_t first, size_t count, size_t left)
 {
@@ -135,7 +137,7 @@ divide(const KdOrder *kd, size_t first, size_t count, size_t left)
 	{
 		uint32_t	row = kd->order[first + i];
 
-		if (i % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
+		if (i % CHECK_EVERY == 0 && !cpu_may_continue(kd->worker->context))
 			return false;
 		kd->keys[i] = (Key) {.key = value(kd, row, coordinate),.row = row};
 	}
@@ -143,15 +145,18 @@ divide(const KdOrder *kd, size_t first, size_t count, size_t left)
 		return false;
 	for (size_t i = 0; i < count; i++)
 	{
-		/* not in small parts, of which there are many */
-		if ((i + 1) % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
+		/* skip the check in small parts, of which there are many */
+		if ((i + 1) % CHECK_EVERY == 0 && !cpu_may_continue(kd->worker->context))
 			return false;
 		kd->order[first + i] = kd->keys[i].row;
 	}
 	return true;
 }
 
-/* Rows of the left half, whole tiles' columns or rows; all: there is nothing to divide. */
+/*
+ * Returns the rows of the left half, in whole tile columns or tile rows.  Returns `count` if the
+ * part is not to be divided.
+ */
 static size_t
 half_of(const CpuKernel *kernel, size_t count)
 {
@@ -160,7 +165,7 @@ half_of(const CpuKernel *kernel, size_t count)
 	return count <= step ? count : (count / step + 1) / 2 * step;
 }
 
-/* Orders a part; false: it was stopped. */
+/* Orders a part recursively.  Returns false if the join is being closed. */
 static bool
 order_part(const KdOrder *kd, size_t first, size_t count)
 {
@@ -171,16 +176,19 @@ order_part(const KdOrder *kd, size_t first, size_t count)
 		 order_part(kd, first, left));
 }
 
-/* All rows, those without a place last, and how many have one; false: it was stopped. */
+/*
+ * Lists all rows, those without coordinates last, and counts the others.  Returns false if the
+ * join is being closed.
+ */
 static bool
-set_others_apart(const KdOrder *kd, const Projection *projection, size_t rows, size_t *count)
+separate_unplaced(const KdOrder *kd, const Projection *projection, size_t rows, size_t *count)
 {
 	size_t		placed = 0;
 	size_t		others = rows;
 
 	for (size_t row = 0; row < rows; row++)
 	{
-		if (row % LOOK_EVERY == 0 && !cpu_goes_on(kd->worker->context))
+		if (row % CHECK_EVERY == 0 && !cpu_may_continue(kd->worker->context))
 			return false;
 		if (isfinite(value(kd, (uint32_t) row, projected_moved(projection, 0))))
 			kd->order[placed++] = (uint32_t) row;
@@ -193,10 +201,10 @@ set_others_apart(const KdOrder *kd, const Projection *projection, size_t rows, s
 
 bool
 cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
-			 size_t rows, void *room, uint32_t *order)
+			 size_t rows, void *buffer, uint32_t *order)
 {
 	KdOrder		kd = {
-		.worker = worker,.projected = projected,.stride = projection->stride,.keys = room,
+		.worker = worker,.projected = projected,.stride = projection->stride,.keys = buffer,
 		.order = order
 	};
 	size_t		placed;
@@ -207,22 +215,22 @@ cpu_kd_order(Worker *worker, const Projection *projection, const float *projecte
 		kd.ncoordinates++;
 	}
 	kd.coordinates[kd.ncoordinates++] = projected_residual(projection, 0);
-	return set_others_apart(&kd, projection, rows, &placed) && order_part(&kd, 0, placed);
+	return separate_unplaced(&kd, projection, rows, &placed) && order_part(&kd, 0, placed);
 }
 
-/* --- room */
+/* --- memory */
 
-/* Rows between two looks whether to stop, where a row takes some nanoseconds. */
-#define ROWS_PER_LOOK (1 << 16)
+/* Rows between two checks for a stop, where a row takes only a few nanoseconds. */
+#define ROWS_PER_CHECK (1 << 16)
 
-/* Does the room of packed rows hold projected rows too? */
+/* Returns true if the buffer of packed rows is large enough for projected rows. */
 static bool
 borrows_room(const FastedContext *context)
 {
 	return cpu_projected_stride(context) * sizeof(float) <= cpu_packed_row_bytes(context, FULL_STAGE);
 }
 
-/* Bytes of a row: order, levels, and what is there for a while. */
+/* Returns the pruning memory per row: order, level rows, and temporary projected rows. */
 size_t
 cpu_levels_row_bytes(const FastedContext *context)
 {
@@ -235,7 +243,7 @@ cpu_levels_row_bytes(const FastedContext *context)
 	return bytes;
 }
 
-/* The rows are in no order, and not projected. */
+/* Marks the rows as neither ordered nor projected. */
 static void
 cpu_levels_forget(FastedContext *context, SetLevels *levels)
 {
@@ -256,28 +264,28 @@ cpu_levels_free(FastedContext *context, SetLevels *levels)
 	levels->eps = NAN;
 }
 
-/* Room for the levels of so many rows; false: memory ran out. */
+/* Allocates pruning memory for `rows` rows.  Returns false if out of memory. */
 bool
 cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows)
 {
 	size_t		stride = borrows_room(context) ? 0 : cpu_projected_stride(context);
-	bool		room;
+	bool		allocated;
 
-	if (rows <= levels->room)
+	if (rows <= levels->capacity)
 		return true;
 	cpu_levels_free(context, levels);
 	levels->bytes = rows * (stride * sizeof(float) + sizeof(uint32_t));
 	levels->order = fasted_cpu_map(levels->bytes, &context->memory);
-	room = levels->order != NULL;
-	if (room && stride > 0)
+	allocated = levels->order != NULL;
+	if (allocated && stride > 0)
 		levels->projected = (float *) (levels->order + rows);
-	for (uint32_t level = 0; room && level < cpu_prune_levels(context); level++)
-		room = cpu_packed_reserve(context, &levels->packed[level], rows, level);
-	levels->room = room ? rows : 0;
-	return room;
+	for (uint32_t level = 0; allocated && level < cpu_prune_levels(context); level++)
+		allocated = cpu_packed_reserve(context, &levels->packed[level], rows, level);
+	levels->capacity = allocated ? rows : 0;
+	return allocated;
 }
 
-/* What was packed is no longer of use, nor is the order of rows. */
+/* Discards a set's packed rows and the order of its rows. */
 void
 cpu_set_forget_form(FastedSet *set)
 {
@@ -290,7 +298,7 @@ cpu_set_forget_form(FastedSet *set)
 
 /* --- level rows */
 
-/* A projected row's level row. */
+/* Extracts a level row from a projected row. */
 void
 cpu_level_row(const Projection *projection, const float *projected, uint32_t level, float *row)
 {
@@ -302,7 +310,7 @@ cpu_level_row(const Projection *projection, const float *projected, uint32_t lev
 	row[words - 1] = projected[projected_residual(projection, level)];
 }
 
-/* In the level's scale, what two level rows of a pair may be apart. */
+/* Returns the largest distance of two level rows of a pair, in the level's scale. */
 double
 cpu_level_eps_upper(const FastedContext *context, const Projection *projection, uint32_t level,
 					double eps)
@@ -321,9 +329,9 @@ projected_rows(const FastedSet *set)
 	return set->levels.projected != NULL ? set->levels.projected : set->packed.packed;
 }
 
-/* --- the phases' work */
+/* --- work of the phases */
 
-/* A sliver of rows as they came. */
+/* Projects a sliver of input rows. */
 static void
 project_set_sliver(Worker *worker, int i, size_t sliver)
 {
@@ -340,7 +348,7 @@ project_set_sliver(Worker *worker, int i, size_t sliver)
 	{
 		const float *row = row_store_row(&set->rows, first + r);
 
-		rows[r] = cpu_filter_row(worker, row, cpu_direction_room(worker, r), &square);
+		rows[r] = cpu_filter_row(worker, row, cpu_direction_buffer(worker, r), &square);
 		moved[r] = cpu_row_moved(worker->context, row);
 		if (rows[r] == NULL)
 			cpu_project_bound(projection, NAN, out + (size_t) r * projection->stride);
@@ -354,7 +362,10 @@ cpu_project(Worker *worker)
 	cpu_do_slivers(worker, worker->join->level_packing, PACK_ROWS, project_set_sliver);
 }
 
-/* The room of the first level's rows, which come later, is the order's until then. */
+/*
+ * Orders the rows of a set.  The first level's packed rows are not yet needed, so their buffer
+ * holds the keys.  Returns false if the join is being closed.
+ */
 static bool
 order_set(Worker *worker, FastedSet *set)
 {
@@ -366,40 +377,41 @@ order_set(Worker *worker, FastedSet *set)
 	levels->order_hash = 0;
 	for (size_t i = 0; i < set->rows.rows; i++)
 	{
-		if (i % ROWS_PER_LOOK == 0 && cpu_stopping(worker->context))
+		if (i % ROWS_PER_CHECK == 0 && cpu_stopping(worker->context))
 			return false;
 		levels->order_hash = fasted_mix_order(levels->order_hash, levels->order[i]);
 	}
 	return true;
 }
 
-/* A set each. */
+/* Orders the sets; each set is one work item. */
 void
 cpu_order(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	uint64_t	i;
 
-	while ((i = cpu_claim(join->context)) < (uint64_t) join->nsets)
+	while ((i = cpu_next_item(join->context)) < (uint64_t) join->nsets)
 	{
 		if (join->level_packing[i] == PACK_ROWS && !order_set(worker, join->sets[i]))
 			return;
 	}
 }
 
-/* A sliver's rows of a level. */
+/* Loads the level rows of a sliver. */
 static void
 load_level_rows(Worker *worker, const FastedSet *set, uint32_t level, size_t sliver, PackJob *job)
 {
 	const Projection *projection = worker->join->projection;
 	uint32_t	width = worker->context->kernel->width;
-	float	   *room = (float *) ((double *) worker->project_room + FASTED_MAX_WIDTH * PRODUCT_COLUMNS);
+	float	   *rows = (float *) ((double *) worker->project_buffer
+								  + FASTED_MAX_WIDTH * PRODUCT_COLUMNS);
 
 	for (uint32_t r = 0; r < width && sliver * width + r < set->rows.rows; r++)
 	{
 		const float *projected = projected_rows(set)
 			+ (size_t) set->levels.order[sliver * width + r] * projection->stride;
-		float	   *row = room + r * LEVEL_MOST_WORDS;
+		float	   *row = rows + r * LEVEL_MOST_WORDS;
 
 		if (!projected_has_pairs(projection, projected))
 			continue;
@@ -409,7 +421,7 @@ load_level_rows(Worker *worker, const FastedSet *set, uint32_t level, size_t sli
 	}
 }
 
-/* One sliver of all levels, or its thresholds for another eps. */
+/* Packs one sliver at all levels, or recomputes its thresholds for another eps. */
 static void
 pack_level_sliver(Worker *worker, int i, size_t sliver)
 {

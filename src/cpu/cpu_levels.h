@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_levels.h
- *	  Level rows, for pruning: cpu_project.c, cpu_levels.c, cpu_fit.c.
+ *	  Level rows, used for pruning: cpu_project.c, cpu_levels.c, cpu_fit.c.
  *
- * A projection turns rows into level rows of 32, 64 and 128 numbers: so many leading
- * directions but one, and the norm of the rest.  Level rows are packed, and tested, as
- * rows are.  Rows are in an order in which near ones come together, so that most
- * tiles have no pair that passes.  That no pair is lost is proved in doc/bound-pruning.md.
+ * A projection turns rows into level rows of 32, 64 and 128 components.  All but the last
+ * component are coordinates along leading directions.  The last is the norm of the residual.  Level
+ * rows are packed and tested like full rows.  Rows are ordered so that near rows are adjacent;
+ * then most tiles have no pair that passes. doc/bound-pruning.md proves that no pair is lost.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,16 +18,19 @@
 #include "../engine/filter_bound.h"
 #include "cpu_prepare.h"
 
-/* Columns of a product at most: the directions in whole tiles, and some that help to find them. */
+/*
+ * Largest number of columns of a product: the directions in whole tiles, and the extra ones of
+ * cpu_fit.c.
+ */
 #define PRODUCT_COLUMNS 192
 
 /*
- * Left alone, only joins of so many pairs a row are pruned: a set of 20000 rows with
- * itself, which takes a tenth of a second.
+ * Unless the caller forces pruning, a join is pruned only if it has at least this many pairs per
+ * row.  A self-join of 20000 rows has; it takes a tenth of a second.
  */
-#define PRUNED_AREA_A_ROW 10000
+#define PRUNED_PAIRS_PER_ROW 10000
 
-/* So many columns of a product, and padding to whole tiles. */
+/* Returns the number of columns of a product, padded to whole tiles. */
 static inline uint32_t
 cpu_product_columns(const FastedContext *context, uint32_t columns)
 {
@@ -36,7 +39,10 @@ cpu_product_columns(const FastedContext *context, uint32_t columns)
 	return (columns + step - 1) / step * step;
 }
 
-/* Of a projected row: the directions, and two numbers a level. */
+/*
+ * Indexes in a projected row, which holds the directions, then a residual and an error bound per
+ * level.
+ */
 static inline uint32_t
 projected_residual(const Projection *projection, uint32_t level)
 {
@@ -49,14 +55,14 @@ projected_moved(const Projection *projection, uint32_t level)
 	return projection->directions + 2 * level + 1;
 }
 
-/* Bounds are NaN of a row that has no pairs, and infinite of one that is near every row. */
+/* The error bound is NaN for a row without pairs, and infinite for an out-of-range row. */
 static inline bool
 projected_has_pairs(const Projection *projection, const float *projected)
 {
 	return !isnan(projected[projected_moved(projection, 0)]);
 }
 
-/* Directions of a level row. */
+/* Returns the number of directions of a level row. */
 static inline uint32_t
 level_directions(const Projection *projection, uint32_t level)
 {
@@ -65,7 +71,7 @@ level_directions(const Projection *projection, uint32_t level)
 	return projection->directions < most ? projection->directions : most;
 }
 
-/* cpu_project.c: products in FP32 by the filter's kernels, projections, and rows projected */
+/* cpu_project.c: FP32 products by the filter's kernels, projections, projection of rows */
 extern const CpuKernel *cpu_product_kernel(const CpuKernel *kernel);
 extern bool cpu_pack_operand(Worker *worker, const PackLayout *layout, const float *const *rows,
 							 size_t count, const float *centre, double scale, float *packed);
@@ -75,7 +81,7 @@ extern void cpu_multiply_sliver(const CpuKernel *kernel, const float *a, const P
 extern uint32_t cpu_prune_levels(const FastedContext *context);
 extern uint32_t cpu_most_directions(const FastedContext *context, uint32_t levels);
 extern uint32_t cpu_projected_stride(const FastedContext *context);
-extern size_t cpu_project_room_bytes(const FastedContext *context);
+extern size_t cpu_project_buffer_bytes(const FastedContext *context);
 extern size_t cpu_projection_bytes(const FastedContext *context);
 extern Projection *cpu_projection_new(FastedContext *context);
 extern void cpu_projection_drop(FastedContext *context, Projection *projection);
@@ -83,9 +89,9 @@ extern void cpu_project_sliver(Worker *worker, const Projection *projection,
 							   const float *const *rows, const double *moved, float *out);
 extern void cpu_project_bound(const Projection *projection, float bound, float *out);
 
-/* cpu_levels.c: the order of rows, for which room is for a key of 8 bytes a row; level rows */
+/* cpu_levels.c: order of rows (buffer holds 8 bytes per row), and level rows */
 extern bool cpu_kd_order(Worker *worker, const Projection *projection, const float *projected,
-						 size_t rows, void *room, uint32_t *order);
+						 size_t rows, void *buffer, uint32_t *order);
 extern size_t cpu_levels_row_bytes(const FastedContext *context);
 extern bool cpu_levels_reserve(FastedContext *context, SetLevels *levels, size_t rows);
 extern void cpu_levels_free(FastedContext *context, SetLevels *levels);
@@ -95,7 +101,7 @@ extern void cpu_level_row(const Projection *projection, const float *projected, 
 extern double cpu_level_eps_upper(const FastedContext *context, const Projection *projection,
 								  uint32_t level, double eps);
 
-/* The phases of pruning in which all workers work. */
+/* Phases of pruning, run by all workers. */
 extern void cpu_project(Worker *worker);
 extern void cpu_order(Worker *worker);
 extern void cpu_pack_levels(Worker *worker);

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_nearest.c
- *	  Nearest rows: first radii, before any pair is rechecked, and the filter goes by the radii.
+ *	  Nearest neighbors: initial radii, computed before any recheck, and filtering by the radii.
  *
- * The largest distance of a row to any k others is an upper bound of its k-th distance.
- * The filter's products with rows that come next in order tell which others are near.
- * They enter no list: the join meets them again.
+ * The largest distance of a row to any k other rows is an upper bound of the distance of its k-th
+ * neighbour.  The filter's products with rows adjacent in the order show which rows are near.
+ * These rows do not enter the lists here, because the join finds them again.
  *
- * A pair is of interest to the list of either of its rows, so that a tile is held
- * against two pairs of thresholds: those of a row's own list, which have the radius,
- * beside those of others' lists.  They are made for each strip, of the radii that there
- * are; of columns for some strips.  Old radii are safe: they are larger.
+ * A pair may enter the list of either of its rows.  So a tile is tested with two pairs of
+ * thresholds.  One uses the radii of the tile's rows, the other the radii of its columns.
+ * Thresholds are computed for each strip from the current radii, those of columns only when
+ * necessary.  Outdated radii are safe because they are larger.
  *
- * That no neighbour is lost is proved in doc/bound-nearest.md.
+ * doc/bound-nearest.md proves that no neighbour is lost.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,27 +22,27 @@
 #include "cpu_filter.h"
 #include "cpu_phases.h"
 
-/* Sampled rows that tell how far packing moves rows: this part of them at most so far. */
+/* Rows sampled to estimate the packing error, and the fraction of them that the estimate covers. */
 #define RHO_ROWS 256
 #define RHO_PART 15 / 16
 
-/* Sampled rows that tell how far neighbours are, and others that they are sought among. */
+/* Rows sampled to estimate the distance of neighbours, and the rows each is compared with. */
 #define EPS_ROWS 64
 #define EPS_OTHERS 256
 
-/* Where a row meets fewer others in its group, all of them are rechecked soon. */
+/* Within partitions, initial radii are computed only if a row is compared with this many others. */
 #define RADII_LEAST 256
 
-/* The largest reach may grow so much before thresholds of columns are made again. */
+/* The thresholds of columns allow for a reach larger by this factor, so that they can be reused. */
 #define REACH_ROOM 1.25
 
 /* --- which filter */
 
-/* The distance of two rows as they came; NaN: they have none. */
+/* Returns the distance of two input rows; NaN if a row has no direction. */
 static double
 distance_of(const FastedContext *context, const float *x, const float *y)
 {
-	/* its squares are not asked for */
+	/* the squares of these samples are not used */
 	const Recheck recheck = cpu_recheck(context, &context->samples[0], &context->samples[0]);
 	uint32_t	d = context->options.dimensions;
 	double		xx;
@@ -57,7 +57,7 @@ distance_of(const FastedContext *context, const float *x, const float *y)
 	return fasted_exact_cosine_of(recheck.rows(x, y, d), xx, yy);
 }
 
-/* How far about the k-th neighbour of this row is, by some others; NaN: nobody knows. */
+/* Estimates the distance of a row's k-th neighbour from a sample; NaN if that is not possible. */
 static double
 radius_by_sample(Worker *worker, uint32_t number)
 {
@@ -86,7 +86,7 @@ radius_by_sample(Worker *worker, uint32_t number)
 	return distances[place < count ? place : count - 1];
 }
 
-/* An eps by which a filter can be chosen: some rows' radius, as far as a sample tells. */
+/* Sets the eps for which the filter is chosen: the median radius of a sample of rows. */
 void
 cpu_find_choice_eps(Worker *worker)
 {
@@ -118,7 +118,7 @@ packed_of(const FastedSet *set, int stage)
 	return stage == FULL_STAGE ? &set->packed : &set->levels.packed[stage];
 }
 
-/* How far packing moved most rows of a set. */
+/* Returns a bound of the packing error that holds for most rows of a set. */
 static double
 find_rho(const FastedSet *set, const PackedRows *packed)
 {
@@ -139,7 +139,10 @@ find_rho(const FastedSet *set, const PackedRows *packed)
 	return rho[(count - 1) * RHO_PART];
 }
 
-/* Rows are packed; is it of use to look for first radii?  With the lock held. */
+/*
+ * Called when rows are packed.  Returns true if initial radii are to be computed.  The caller holds
+ * the lock.
+ */
 bool
 cpu_begin_nearest(FastedJoin *join)
 {
@@ -152,7 +155,7 @@ cpu_begin_nearest(FastedJoin *join)
 	}
 	return !join->problem.further && join->problem.k <= RADII_MOST &&
 		join->problem.k < join->sets[1]->rows.rows &&
-		(join->problem.groups == NULL || join->group_columns >= RADII_LEAST);
+		(join->problem.groups == NULL || join->partition_columns >= RADII_LEAST);
 }
 
 /* --- thresholds of a strip */
@@ -164,10 +167,10 @@ typedef struct Side
 	const FastedSet *set;
 	const PackedRows *packed;
 	int			stage;
-	bool		lists;			/* its rows have lists */
+	bool		lists;			/* its rows have neighbor lists */
 	bool		columns;
-	double		rho_most;		/* of this side */
-	double		rho_other;		/* and of the other one */
+	double		rho_most;		/* bound of the packing error of most rows of this side */
+	double		rho_other;		/* the same for the other side */
 	double		gamma;
 	double		alpha;
 	double		slack;
@@ -189,7 +192,7 @@ side_of(const FastedJoin *join, const FastedSet *set, int stage, bool columns)
 	};
 }
 
-/* The threshold of a row whose part of the square of the reach is half of reach^2. */
+/* Returns a row's threshold, where its share of the squared reach is half of reach^2. */
 static uint32_t
 make_threshold(const Side *side, size_t place, double reach)
 {
@@ -214,12 +217,15 @@ make_threshold(const Side *side, size_t place, double reach)
 		integer = fasted_threshold_int(terms->norm2, 0.0, reach);
 	if (!side->columns)
 		return (uint32_t) integer;
-	/* what columns have more where rows are flipped */
+	/* the correction of columns if the rows are flipped */
 	return (uint32_t) integer + ((const uint32_t *) packed->as_b.threshold)[place]
 		- ((const uint32_t *) packed->as_a.threshold)[place];
 }
 
-/* How far a neighbour's packed row is at most, less what packing moved that. */
+/*
+ * Returns an upper bound of the distance of a neighbour's packed row, excluding the packing error
+ * of that row.
+ */
 static double
 reach_of(const Side *side, size_t place)
 {
@@ -232,7 +238,7 @@ reach_of(const Side *side, size_t place)
 	return upper + side->packed->terms[place].rho;
 }
 
-/* The rows' own thresholds; the largest finite reach, or zero. */
+/* Computes the rows' thresholds for their own lists.  Returns the largest finite reach, or zero. */
 static double
 make_own(const Side *side, size_t first, uint32_t count, uint32_t *own)
 {
@@ -253,8 +259,8 @@ make_own(const Side *side, size_t first, uint32_t count, uint32_t *own)
 }
 
 /*
- * The rows' thresholds for lists of the other side, whose reaches are at most this, or
- * infinite.
+ * Computes the rows' thresholds for lists of the other side, whose finite reaches are at most
+ * `reach`.
  */
 static void
 make_other(const Side *side, size_t first, uint32_t count, double reach, uint32_t *other)
@@ -270,7 +276,7 @@ make_other(const Side *side, size_t first, uint32_t count, double reach, uint32_
 	}
 }
 
-/* The thresholds of the strip at this stage, made when they are wanted first. */
+/* Returns the thresholds of the strip at a stage.  They are computed when first needed. */
 static const StageThresholds *
 thresholds_of(Worker *worker, int number)
 {
@@ -302,7 +308,7 @@ thresholds_of(Worker *worker, int number)
 	return stage;
 }
 
-/* This strip is next. */
+/* Begins a strip. */
 void
 cpu_set_near_strip(Worker *worker, const Strip *strip)
 {
@@ -322,14 +328,14 @@ cpu_set_near_strip(Worker *worker, const Strip *strip)
 	near->cols = cols;
 }
 
-/* The stage that these rows, of the side of rows, are packed for. */
+/* Returns the stage of packed rows that are the rows of tiles. */
 static int
 stage_of(const FastedJoin *join, const PackedRows *a)
 {
 	return a == &join->row_set->packed ? FULL_STAGE : (int) (a - join->row_set->levels.packed);
 }
 
-/* The thresholds of tiles that begin there. */
+/* Points a sweep at the thresholds of tiles that begin at this row and column. */
 void
 cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t row, size_t col,
 						TileSweep *sweep)
@@ -353,21 +359,21 @@ cpu_point_at_thresholds(Worker *worker, const PackedRows *a, size_t row, size_t 
 	sweep->b_second = stage->b_own + col;
 }
 
-/* --- first radii */
+/* --- initial radii */
 
-/* Columns that a row looks at: for few neighbours, and at most. */
+/* Columns that a row is compared with: COLUMNS for at most FEW_NEIGHBORS, or MOST_COLUMNS. */
 #define FEW_NEIGHBORS 32
 #define COLUMNS 1024
 #define MOST_COLUMNS 2048
 
-/* Sums that there is room for. */
+/* Number of sums that fit into the worker's buffer. */
 #define ROOM (FASTED_MAX_BLOCK * FASTED_MAX_BLOCK)
 
-/* Columns that are looked at together: all tiles are so many wide, or some times that. */
-#define LOOK_STEP 8
+/* Number of columns tested together.  The width of every tile is a multiple of it. */
+#define SUMS_STEP 8
 
-/* A block of rows and the columns that it looks at. */
-typedef struct Look
+/* A block of rows and the columns that it is compared with. */
+typedef struct RadiusSearch
 {
 	Worker	   *worker;
 	const FastedSet *rows;
@@ -375,60 +381,63 @@ typedef struct Look
 	bool		int8;
 	size_t		first_row;
 	uint32_t	nrows;			/* whole tiles */
-	size_t		first_col;		/* goes on at the set's begin */
+	size_t		first_col;		/* wraps around at the end of the set */
 	uint32_t	ncols;			/* whole tiles */
-	FastedSpan	meets;			/* places that the row at hand may meet */
-} Look;
+	FastedSpan	allowed;		/* places allowed for the current row */
+} RadiusSearch;
 
-/* Where the column of this number is in its set. */
+/* Returns a column's place in its set. */
 static size_t
-col_place(const Look *look, uint32_t col)
+col_place(const RadiusSearch *search, uint32_t col)
 {
-	return (look->first_col + col) % look->cols->packed.layout.padded_rows;
+	return (search->first_col + col) % search->cols->packed.layout.padded_rows;
 }
 
 /*
- * What a column's norm adds to the square of a distance, beside the product; infinite
- * where the column is not to be looked at.
+ * Stores the columns' squared norms, which are added to the squared distance besides the product.
+ * The norm is infinite if the column must be ignored.
  */
 static void
-prepare_columns(const Look *look)
+prepare_columns(const RadiusSearch *search)
 {
-	NearThresholds *near = &look->worker->near;
-	const PackedRows *packed = &look->cols->packed;
+	NearThresholds *near = &search->worker->near;
+	const PackedRows *packed = &search->cols->packed;
 
-	for (uint32_t col = 0; col < look->ncols; col++)
+	for (uint32_t col = 0; col < search->ncols; col++)
 	{
-		size_t		place = col_place(look, col);
+		size_t		place = col_place(search, col);
 		const RowTerms *terms = &packed->terms[place];
 		bool		good = place < packed->rows && row_has_pairs(terms) && terms->rho <= DBL_MAX;
 
 		near->norms[col] = good ? (float) terms->norm2 : INFINITY;
-		near->more[col] = !look->int8 ? 0
+		near->flip_sums[col] = !search->int8 ? 0
 			: ((const uint32_t *) packed->as_b.threshold)[place]
 			- ((const uint32_t *) packed->as_a.threshold)[place];
 	}
 }
 
-/* The sums of all rows with all columns, a column of tiles after the other. */
+/*
+ * Computes the products of all rows with all columns, one tile column after another.  Returns
+ * false if the join is being closed.
+ */
 static bool
-make_sums(const Look *look)
+make_sums(const RadiusSearch *search)
 {
-	const FastedContext *context = look->worker->context;
+	const FastedContext *context = search->worker->context;
 	const CpuKernel *kernel = context->kernel;
-	const PackedRows *a = &look->rows->packed;
-	const PackedRows *b = &look->cols->packed;
-	TileSweep	sweep = {.tiles = look->nrows / kernel->tile_rows};
+	const PackedRows *a = &search->rows->packed;
+	const PackedRows *b = &search->cols->packed;
+	TileSweep	sweep = {.tiles = search->nrows / kernel->tile_rows};
 
-	for (uint32_t col = 0; col < look->ncols; col += kernel->tile_cols)
+	for (uint32_t col = 0; col < search->ncols; col += kernel->tile_cols)
 	{
-		sweep.partial = (uint32_t *) look->worker->partial + (size_t) col * look->nrows;
+		sweep.partial = (uint32_t *) search->worker->partial + (size_t) col * search->nrows;
 		for (uint32_t k = 0; k < b->layout.words; k += b->layout.slice)
 		{
 			if (cpu_stopping(context))
 				return false;
-			cpu_point_at_slice(&sweep, kernel, a, look->first_row, b, col_place(look, col), k);
-			sweep.last = false;	/* sums are not tested but looked at */
+			cpu_point_at_slice(&sweep, kernel, a, search->first_row, b, col_place(search, col), k);
+			sweep.last = false;	/* store the sums instead of testing them */
 			cpu_sweep(kernel, b, &sweep);
 		}
 	}
@@ -436,21 +445,21 @@ make_sums(const Look *look)
 }
 
 /*
- * The squares of the distances to some columns; false: none is below the one that is to
- * be beaten.  Few are, so all are looked at together.
+ * Computes the squared distances to SUMS_STEP columns.  Returns false if none is below `best`,
+ * which is the usual case.
  */
 static inline bool
-find_squares(const uint32_t *sums, const float *norms, const uint32_t *more, bool int8, float best,
-			 float *squares)
+find_squares(const uint32_t *sums, const float *norms, const uint32_t *flip_sums, bool int8,
+			 float best, float *squares)
 {
 	uint32_t	below = 0;
 
-	for (uint32_t i = 0; i < LOOK_STEP; i++)
+	for (uint32_t i = 0; i < SUMS_STEP; i++)
 	{
 		float		product;
 
 		if (int8)
-			product = (float) (int32_t) (sums[i] - more[i]);
+			product = (float) (int32_t) (sums[i] - flip_sums[i]);
 		else
 			memcpy(&product, &sums[i], sizeof(product));
 		squares[i] = norms[i] - 2.0f * product;
@@ -459,77 +468,81 @@ find_squares(const uint32_t *sums, const float *norms, const uint32_t *more, boo
 	return below != 0;
 }
 
-/* Some sums of a row, side by side, from a column on. */
+/* Offers SUMS_STEP columns from `first` on to the heap of nearest columns. */
 static void
-look_at_sums(const Look *look, uint32_t k, size_t place, const uint32_t *sums, uint32_t first)
+offer_columns(const RadiusSearch *search, uint32_t k, size_t place, const uint32_t *sums,
+			  uint32_t first)
 {
-	NearThresholds *near = &look->worker->near;
+	NearThresholds *near = &search->worker->near;
 	const float *norms = near->norms + first;
-	const uint32_t *more = near->more + first;
+	const uint32_t *flip_sums = near->flip_sums + first;
 	float		best = (float) near->nearest[0].dist;
-	float		squares[LOOK_STEP];
+	float		squares[SUMS_STEP];
 
-	if (!(look->int8 ? find_squares(sums, norms, more, true, best, squares)
-		  : find_squares(sums, norms, more, false, best, squares)))
+	if (!(search->int8 ? find_squares(sums, norms, flip_sums, true, best, squares)
+		  : find_squares(sums, norms, flip_sums, false, best, squares)))
 		return;
-	for (uint32_t i = 0; i < LOOK_STEP; i++)
+	for (uint32_t i = 0; i < SUMS_STEP; i++)
 	{
-		size_t		col = col_place(look, first + i);
+		size_t		col = col_place(search, first + i);
 
-		if (squares[i] < near->nearest[0].dist && (look->rows != look->cols || col != place) &&
-			col >= look->meets.first && col < look->meets.end)
+		if (squares[i] < near->nearest[0].dist && (search->rows != search->cols || col != place) &&
+			col >= search->allowed.first && col < search->allowed.end)
 			neighbor_heap_replace(near->nearest, k, (FastedNeighbor) {.row = first + i,.dist = squares[i]});
 	}
 }
 
-/* The k columns whose packed rows are nearest to this row; false: they are fewer. */
+/*
+ * Finds the k columns whose packed rows are nearest to this row.  Returns false if there are
+ * fewer.
+ */
 static bool
-find_nearest(const Look *look, uint32_t k, uint32_t row)
+find_nearest(const RadiusSearch *search, uint32_t k, uint32_t row)
 {
-	const CpuKernel *kernel = look->worker->context->kernel;
-	uint32_t	side = look->int8 ? kernel->int8->part : 0;
+	const CpuKernel *kernel = search->worker->context->kernel;
+	uint32_t	side = search->int8 ? kernel->int8->part : 0;
 	uint32_t	run = side > 0 ? side : kernel->tile_cols;
 	uint32_t	in_tile = row % kernel->tile_rows;
-	const uint32_t *tile = (const uint32_t *) look->worker->partial
+	const uint32_t *tile = (const uint32_t *) search->worker->partial
 		+ (size_t) (row / kernel->tile_rows) * kernel->tile_rows * kernel->tile_cols;
 
 	for (uint32_t i = 0; i < k; i++)
-		look->worker->near.nearest[i] = (FastedNeighbor) {.dist = INFINITY};
-	for (uint32_t col = 0; col < look->ncols; col += run)
+		search->worker->near.nearest[i] = (FastedNeighbor) {.dist = INFINITY};
+	for (uint32_t col = 0; col < search->ncols; col += run)
 	{
 		uint32_t	tile_col = col / kernel->tile_cols * kernel->tile_cols;
-		const uint32_t *sums = tile + (size_t) tile_col * look->nrows;
+		const uint32_t *sums = tile + (size_t) tile_col * search->nrows;
 
 		if (side == 0)
 			sums += in_tile * run;
 		else
 			sums += (in_tile / side * (kernel->tile_cols / side) + (col - tile_col) / side)
 				* side * side + in_tile % side * side;
-		for (uint32_t i = 0; i < run; i += LOOK_STEP)
-			look_at_sums(look, k, look->first_row + row, sums + i, col + i);
+		for (uint32_t i = 0; i < run; i += SUMS_STEP)
+			offer_columns(search, k, search->first_row + row, sums + i, col + i);
 	}
-	return look->worker->near.nearest[0].dist < INFINITY;
+	return search->worker->near.nearest[0].dist < INFINITY;
 }
 
-/* The row's radius: the largest distance to those rows. */
+/* Sets the row's radius to the largest distance to those k columns. */
 static void
-set_radius(const Look *look, uint32_t k, uint32_t row)
+set_radius(const RadiusSearch *search, uint32_t k, uint32_t row)
 {
-	Worker	   *worker = look->worker;
+	Worker	   *worker = search->worker;
 	FastedContext *context = worker->context;
-	Recheck		recheck = cpu_recheck(context, &look->rows->packed, &look->cols->packed);
+	Recheck		recheck = cpu_recheck(context, &search->rows->packed, &search->cols->packed);
 	uint32_t	d = context->options.dimensions;
-	size_t		place = look->first_row + row;
-	size_t		number = cpu_row_at(look->rows, place);
-	const float *x = row_store_row(&look->rows->rows, number);
+	size_t		place = search->first_row + row;
+	size_t		number = cpu_row_at(search->rows, place);
+	const float *x = row_store_row(&search->rows->rows, number);
 	double		radius = 0.0;
 
 	if (recheck.wide != NULL)
 		context->kernel->widen(x, d, worker->wide);
 	for (uint32_t i = 0; i < k; i++)
 	{
-		size_t		col = col_place(look, worker->near.nearest[i].row);
-		const float *other = cpu_stored_row(look->cols, col);
+		size_t		col = col_place(search, worker->near.nearest[i].row);
+		const float *other = cpu_stored_row(search->cols, col);
 		double		value = recheck.wide != NULL ? recheck.wide(worker->wide, other, d)
 			: recheck.rows(x, other, d);
 		double		dist = cpu_distance(&recheck, value, place, col);
@@ -541,44 +554,44 @@ set_radius(const Look *look, uint32_t k, uint32_t row)
 	neighbor_lists_bound(&worker->join->sets[0]->lists, number, radius);
 }
 
-/* Radii of some rows; false: it is to stop. */
+/* Sets the radii of a block of rows.  Returns false if the join is being closed. */
 static bool
-look_around(Look *look)
+find_block_radii(RadiusSearch *search)
 {
-	const FastedJoin *join = look->worker->join;
+	const FastedJoin *join = search->worker->join;
 	uint32_t	k = join->problem.k;
-	const PackedRows *packed = &look->rows->packed;
+	const PackedRows *packed = &search->rows->packed;
 
-	if (!make_sums(look))
+	if (!make_sums(search))
 		return false;
-	for (uint32_t row = 0; row < look->nrows && look->first_row + row < packed->rows; row++)
+	for (uint32_t row = 0; row < search->nrows && search->first_row + row < packed->rows; row++)
 	{
-		const RowTerms *terms = &packed->terms[look->first_row + row];
+		const RowTerms *terms = &packed->terms[search->first_row + row];
 
-		if (cpu_stopping(look->worker->context))
+		if (cpu_stopping(search->worker->context))
 			return false;
 		if (join->problem.groups != NULL)
-			look->meets = cpu_rows_met(join, 0, (uint32_t) (look->first_row + row));
-		if (row_has_pairs(terms) && terms->rho <= DBL_MAX && find_nearest(look, k, row))
-			set_radius(look, k, row);
+			search->allowed = cpu_rows_met(join, 0, (uint32_t) (search->first_row + row));
+		if (row_has_pairs(terms) && terms->rho <= DBL_MAX && find_nearest(search, k, row))
+			set_radius(search, k, row);
 	}
 	return true;
 }
 
-/* The columns that any of these rows may meet. */
+/* Returns the span of columns with which any of these rows may be compared. */
 static FastedSpan
-columns_met(const Look *look)
+columns_met(const RadiusSearch *search)
 {
-	const FastedJoin *join = look->worker->join;
-	FastedSpan	all = {0, (uint32_t) look->cols->packed.layout.padded_rows};
-	size_t		end = look->first_row + look->nrows;
+	const FastedJoin *join = search->worker->join;
+	FastedSpan	all = {0, (uint32_t) search->cols->packed.layout.padded_rows};
+	size_t		end = search->first_row + search->nrows;
 
 	if (join->problem.groups == NULL)
 		return all;
-	if (end > look->rows->packed.rows)
-		end = look->rows->packed.rows;
-	all = cpu_rows_met(join, 0, (uint32_t) look->first_row);
-	for (size_t row = look->first_row + 1; row < end; row++)
+	if (end > search->rows->packed.rows)
+		end = search->rows->packed.rows;
+	all = cpu_rows_met(join, 0, (uint32_t) search->first_row);
+	for (size_t row = search->first_row + 1; row < end; row++)
 	{
 		FastedSpan	span = cpu_rows_met(join, 0, (uint32_t) row);
 
@@ -591,33 +604,37 @@ columns_met(const Look *look)
 	return all;
 }
 
-/* Chooses at most so many columns for these rows to look at: where there are more, near ones. */
+/*
+ * Chooses at most `most` columns for a block of rows.  If there are more, columns near in the
+ * order are chosen.
+ */
 static void
-choose_columns(Look *look, uint32_t most)
+choose_columns(RadiusSearch *search, uint32_t most)
 {
-	size_t		step = look->worker->context->kernel->tile_cols;
-	FastedSpan	met = columns_met(look);
+	size_t		step = search->worker->context->kernel->tile_cols;
+	FastedSpan	met = columns_met(search);
 	size_t		first = met.first / step * step;
-	double		part = (double) look->first_row / (double) look->rows->packed.layout.padded_rows;
+	double		part = (double) search->first_row
+		/ (double) search->rows->packed.layout.padded_rows;
 
-	look->first_col = first;
-	look->ncols = (uint32_t) ((met.end - first + step - 1) / step * step);
-	if (look->ncols <= most)
+	search->first_col = first;
+	search->ncols = (uint32_t) ((met.end - first + step - 1) / step * step);
+	if (search->ncols <= most)
 		return;
-	look->ncols = most;
-	if (look->rows == look->cols)
+	search->ncols = most;
+	if (search->rows == search->cols)
 	{
-		/* about the rows themselves: what is near lies on both sides */
-		size_t		before = (look->ncols - look->nrows) / 2;
+		/* centred at the rows: near rows lie on both sides */
+		size_t		before = (search->ncols - search->nrows) / 2;
 
-		if (look->first_row > first + before)
-			look->first_col = (look->first_row - before) / step * step;
+		if (search->first_row > first + before)
+			search->first_col = (search->first_row - before) / step * step;
 	}
-	else if (look->worker->join->problem.groups == NULL)
-		look->first_col = (size_t) (part * met.end) / step * step;
+	else if (search->worker->join->problem.groups == NULL)
+		search->first_col = (size_t) (part * met.end) / step * step;
 }
 
-/* Blocks of rows that have lists, until there are no more. */
+/* Sets the radii of all blocks of rows, shared with the other workers. */
 void
 cpu_find_radii(Worker *worker)
 {
@@ -625,8 +642,10 @@ cpu_find_radii(Worker *worker)
 	const FastedContext *context = join->context;
 	uint32_t	most = join->problem.k <= FEW_NEIGHBORS ? COLUMNS : MOST_COLUMNS;
 	uint32_t	step = context->kernel->tile_cols;
-	Look		look = {.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8,
-		.meets = {0, UINT32_MAX}};
+	RadiusSearch search = {
+		.worker = worker,.rows = join->sets[0],.cols = join->sets[1],.int8 = join->int8,
+		.allowed = {0, UINT32_MAX}
+	};
 	uint32_t	rows;
 
 	most = most / step * step;
@@ -637,15 +656,15 @@ cpu_find_radii(Worker *worker)
 	{
 		size_t		left;
 
-		look.first_row = cpu_claim(worker->context) * rows;
-		if (look.first_row >= look.rows->packed.rows)
+		search.first_row = cpu_next_item(worker->context) * rows;
+		if (search.first_row >= search.rows->packed.rows)
 			return;
-		left = look.rows->packed.layout.padded_rows - look.first_row;
-		look.nrows = left < rows ? (uint32_t) left : rows;
-		choose_columns(&look, most);
-		(void) cpu_goes_on(worker->context);
-		prepare_columns(&look);
-		if (!look_around(&look))
+		left = search.rows->packed.layout.padded_rows - search.first_row;
+		search.nrows = left < rows ? (uint32_t) left : rows;
+		choose_columns(&search, most);
+		(void) cpu_may_continue(worker->context);
+		prepare_columns(&search);
+		if (!find_block_radii(&search))
 			return;
 	}
 }

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_pack.c
- *	  Packed rows and thresholds in FP32 and integers; fine rows.
+ *	  Packs rows and computes their thresholds, in FP32 and integers; packs INT16 rows.
  *
- * A row too large for the form's scale, or not finite, is "wild": packed as zeros,
- * with a threshold that makes it a candidate of every row.  The recheck decides.
+ * A row that is too large for the form's scale, or not finite, is out of range.  It is packed as
+ * zeros, with a threshold that makes it a candidate of every row.  The recheck decides.
  *
- * Fine rows are in INT16: candidates of INT8 are compared in these before they are
- * rechecked (cpu_recheck.c).  doc/bound-int8.md, section 10.
+ * Candidates of the INT8 filter are compared as INT16 rows before they are rechecked
+ * (cpu_recheck.c): doc/bound-int8.md, section 10.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@
 #include "../engine/filter_bound.h"
 #include "cpu_prepare.h"
 
-/* The same in the scale of packed rows, no less. */
+/* Returns the row's bound job->moved[r] in the scale of packed rows, rounded up. */
 static inline double
 cpu_moved(const PackJob *job, uint32_t r, double scale)
 {
@@ -42,7 +42,7 @@ cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8, double eps)
 
 /* --- FP32 */
 
-/* Thresholds of one sliver, from its rows' terms. */
+/* Computes the thresholds of one sliver from its rows' terms. */
 static void
 set_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 {
@@ -77,15 +77,15 @@ pack_fp32(Worker *worker, const PackJob *job, size_t sliver)
 		.stop = &context->stop,
 	};
 	RowTerms   *terms = job->to->terms + sliver * kernel->width;
-	uint32_t	wild;
+	uint32_t	out_of_range;
 
 	memcpy(pack.rows, job->rows, sizeof(pack.rows));
-	wild = cpu_pack_tame(kernel, &pack);
+	out_of_range = cpu_pack_in_range(kernel, &pack);
 	for (uint32_t r = 0; r < kernel->width; r++)
 	{
 		if (job->rows[r] == NULL)
 			terms[r] = row_without_pairs();
-		else if (wild >> r & 1)
+		else if (out_of_range >> r & 1)
 			terms[r] = (RowTerms) {.norm2 = 0.0,.rho = INFINITY};
 		else
 		{
@@ -96,9 +96,9 @@ pack_fp32(Worker *worker, const PackJob *job, size_t sliver)
 	set_thresholds(job, kernel->width, sliver);
 }
 
-/* --- fine rows */
+/* --- INT16 rows */
 
-/* Are rows of this form to have fine ones, if their filter is INT8? */
+/* Returns true if rows of this form get INT16 rows when their filter is INT8. */
 bool
 cpu_has_fine(const FastedJoin *join, const Form *form)
 {
@@ -108,13 +108,13 @@ cpu_has_fine(const FastedJoin *join, const Form *form)
 static void
 set_fine_threshold(const PackJob *job, size_t row)
 {
-	const FineRows *fine = &job->to->fine;
+	const Int16Rows *fine = &job->to->fine;
 
 	fine->threshold[row] = fasted_threshold_fine(fine->terms[row].norm2, fine->terms[row].rho,
 												 job->eps_upper * (double) job->form->fine_factor);
 }
 
-/* Row r of the sliver, whose image the worker has. */
+/* Packs row r of the sliver as an INT16 row. worker->image holds its image. */
 static void
 pack_fine_row(Worker *worker, const PackJob *job, size_t row, uint32_t r)
 {
@@ -132,7 +132,7 @@ pack_fine_row(Worker *worker, const PackJob *job, size_t row, uint32_t r)
 
 /* --- integers */
 
-/* Are the integers, without rounding, the row? */
+/* Returns true if the integers represent the row without rounding. */
 static bool
 is_exact(const Int8Transform *transform, const float *row, const int8_t *values, uint32_t bytes)
 {
@@ -159,10 +159,10 @@ terms_of(const Int8Transform *transform, const float *row, const int8_t *values,
 	return terms;
 }
 
-/* Lays `depth` words of row r into a slice of its sliver, so many of them together. */
+/* Copies `depth` words of row r into a slice of its sliver, `together` adjacent words at a time. */
 static inline void
-lay_words(uint32_t *out, uint32_t width, uint32_t r, uint32_t together, const int8_t *values,
-		  uint32_t depth, uint32_t flip)
+copy_words(uint32_t *out, uint32_t width, uint32_t r, uint32_t together, const int8_t *values,
+		   uint32_t depth, uint32_t flip)
 {
 	for (uint32_t k = 0; k < depth; k += together)
 	{
@@ -176,7 +176,7 @@ lay_words(uint32_t *out, uint32_t width, uint32_t r, uint32_t together, const in
 	}
 }
 
-/* Lays a row's words into its sliver, as a column and as a row of tiles. */
+/* Copies a row's words into its sliver, for columns and for rows of tiles. */
 static void
 interleave(const Int8Kernel *int8, const PackedRows *to, uint32_t width, size_t sliver,
 		   uint32_t r, const int8_t *values)
@@ -188,18 +188,18 @@ interleave(const Int8Kernel *int8, const PackedRows *to, uint32_t width, size_t 
 		uint32_t	depth = slice_depth(layout, first);
 		size_t		offset = pack_offset(layout, width, sliver, first);
 
-		lay_words((uint32_t *) to->as_b.packed + offset, width, r, int8->b_words,
-				  values + 4 * first, depth, 0);
+		copy_words((uint32_t *) to->as_b.packed + offset, width, r, int8->b_words,
+				   values + 4 * first, depth, 0);
 		if (to->as_a.packed == to->as_b.packed)
 			continue;
-		lay_words((uint32_t *) to->as_a.packed + offset, width, r, int8->a_words,
-				  values + 4 * first, depth, int8->a_flip);
+		copy_words((uint32_t *) to->as_a.packed + offset, width, r, int8->a_words,
+				   values + 4 * first, depth, int8->a_flip);
 	}
 }
 
 /*
- * A row's thresholds.  That of b's side has more, if the rows of a are flipped: the
- * 128 added to each of their bytes, times the bytes of the row.
+ * Sets a row's thresholds.  If the rows of a are flipped, b's threshold is larger by `more`: the
+ * 128 added to each byte of a, times the sum of the row's bytes.
  */
 static void
 set_threshold(const PackJob *job, size_t row, uint32_t more)
@@ -214,7 +214,7 @@ set_threshold(const PackJob *job, size_t row, uint32_t more)
 	((uint32_t *) to->as_b.threshold)[row] = (uint32_t) threshold + more;
 }
 
-/* Thresholds of one sliver for another eps. */
+/* Recomputes the integer thresholds of one sliver for another eps. */
 static void
 set_int8_thresholds(const PackJob *job, uint32_t width, size_t sliver)
 {
@@ -280,7 +280,7 @@ cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver)
 		pack_fp32(worker, job, sliver);
 }
 
-/* Thresholds of one sliver for another eps. */
+/* Recomputes the thresholds of one sliver for another eps. */
 void
 cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver)
 {
@@ -292,18 +292,21 @@ cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver)
 		set_thresholds(job, width, sliver);
 }
 
-/* The row at this place of those to be packed. */
+/* Loads a row into its place of the sliver to be packed. */
 void
 cpu_load_row(Worker *worker, PackJob *job, size_t place, const float *row)
 {
 	uint32_t	r = (uint32_t) (place % worker->context->kernel->width);
 
-	job->rows[r] = cpu_filter_row(worker, row, cpu_direction_room(worker, r),
+	job->rows[r] = cpu_filter_row(worker, row, cpu_direction_buffer(worker, r),
 								  worker->context->cosine ? &job->to->squares[place] : NULL);
 	job->moved[r] = cpu_row_moved(worker->context, row);
 }
 
-/* One sliver of a set, or its thresholds.  Rows from the end of the set on are padding. */
+/*
+ * Packs one sliver of a set, or recomputes its thresholds.  Places beyond the last row are
+ * padding.
+ */
 static void
 pack_set_sliver(Worker *worker, int i, size_t sliver)
 {
@@ -322,7 +325,10 @@ pack_set_sliver(Worker *worker, int i, size_t sliver)
 	cpu_pack_sliver(worker, &job, sliver);
 }
 
-/* What is to be done, once form and filter are known; with the lock held. */
+/*
+ * Determines what has to be packed, when form and filter are known.  Returns false if nothing has.
+ * The caller holds the lock.
+ */
 bool
 cpu_begin_packing(FastedJoin *join)
 {
@@ -338,12 +344,12 @@ cpu_begin_packing(FastedJoin *join)
 		if (set->form == join->form && set->packed.layout.int8 == join->int8)
 			join->packing[i] = set->eps == join->problem.eps ? PACKED_ALREADY : PACK_THRESHOLDS;
 		if (join->level_packing[i] == PACK_ROWS)
-			join->packing[i] = PACK_ROWS;	/* the rows' order is new */
+			join->packing[i] = PACK_ROWS;	/* the rows' order has changed */
 		if (join->packing[i] == PACK_ROWS)
 		{
 			cpu_packed_lay_out(context, &set->packed, set->rows.rows,
 							   context->options.dimensions, join->int8);
-			/* fine rows, if it is to have any, are behind its packed rows */
+			/* INT16 rows, if any, are stored behind the packed rows */
 			set->packed.fine.values = NULL;
 			if (join->int8 && cpu_has_fine(join, join->form))
 				set->packed.fine.values = (int16_t *)

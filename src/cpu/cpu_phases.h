@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_phases.h
- *	  A join's memory and work are planned, and its phases: cpu_plan.c, cpu_workers.c, and
- *	  those that look at samples, cpu_choice.c and cpu_nearest.c.
+ *	  Planning of a join's memory and work, and the phases of a join: cpu_plan.c, cpu_workers.c,
+ *	  cpu_choice.c, cpu_nearest.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,20 +28,20 @@ extern void cpu_find_radii(Worker *worker);
 
 /* --- cpu_plan.c: memory, and how a join is cut into work */
 
-/* The golden ratio's share of 2^32. */
-#define SPREAD_STEP UINT32_C(2654435769)
+/* 2^32 divided by the golden ratio. */
+#define GOLDEN_RATIO_STEP UINT32_C(2654435769)
 
 /*
- * Where rows may be in an order, near ones together, tiles on the diagonal have most of
- * the work, so a slice has claims here and there: multiples of the golden ratio fall evenly
- * into all slices, whichever numbers the diagonal's are.
+ * Returns true if a work item belongs to the slice.  If rows are ordered, tiles near the diagonal
+ * have most of the work.  So each slice gets work items distributed over the whole range:
+ * multiples of the golden ratio are distributed evenly over the slices.
  */
 static inline bool
-cpu_is_in_slice(const FastedJoin *join, uint64_t claim)
+cpu_is_in_slice(const FastedJoin *join, uint64_t item)
 {
-	uint32_t	place = (uint32_t) (claim + join->number) * SPREAD_STEP;
+	uint32_t	place = (uint32_t) (item + join->number) * GOLDEN_RATIO_STEP;
 
-	return !join->spread ||
+	return !join->interleaved ||
 		(((uint64_t) place * join->problem.slices) >> 32) - join->problem.slice <= join->problem.more_slices;
 }
 
@@ -52,14 +52,13 @@ extern uint64_t cpu_rows_with_lists(const FastedContext *context, uint64_t rows,
 extern size_t cpu_pool_blocks(int threads);
 
 extern bool cpu_plan_join(FastedJoin *join);
-extern uint64_t cpu_claims_of(const FastedJoin *join);
+extern uint64_t cpu_count_items(const FastedJoin *join);
 
 /* --- cpu_workers.c: threads */
 
 /*
- * How long workers go on after the caller's last call: after pause, which is long
- * enough for callers that come in quick turns, such as the loops of PL/pgSQL; and
- * without it, where nobody told us that pairs are not wanted for now.
+ * How long workers continue after the caller's last call, in milliseconds: after a call of pause,
+ * which suits callers that return soon, such as loops in PL/pgSQL; and without one.
  */
 #define PAUSE_MS 25
 #define CALLER_AWAY_MS 1000

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_plan.c
- *	  How many rows and threads there is memory for, and how a join is cut into work.
+ *	  Plans how many rows and threads fit into memory, and partitions a join into work items.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,48 +11,48 @@
 #include "cpu_levels.h"
 #include "cpu_phases.h"
 
-/* Pairs of a block, when memory allows; blocks for few threads. */
+/* Pairs per block if memory allows, the least number of pairs, and the least number of blocks. */
 #define BLOCK_PAIRS 4096
 #define BLOCK_PAIRS_MIN 64
 #define BLOCKS_MIN 32
 
-/* Rows whose lists there is always memory for, however long these are. */
+/* Number of rows whose neighbor lists always fit into memory, however long they are. */
 #define FREE_LISTS(context) (2 * (uint64_t) (context)->kernel->tile_cols)
 
 #define CHUNK_BYTES ((size_t) 8 << 20)
 #define MAX_THREADS 1024
 
-/* Multiply-adds for which one more thread pays. */
+/* Multiply-adds for which one more thread pays off. */
 #define THREAD_WORK 4e6
 
-/* Units for each thread, at least, so that all end at about the same time. */
+/* Least number of units per thread, so that all threads end at about the same time. */
 #define UNITS_PER_THREAD 16
 
-/* Strips for each thread at least: groups of blocks are no larger. */
+/* Least number of strips per thread.  It limits the size of groups of blocks. */
 #define STRIPS_PER_THREAD 8
 
 #define THREADS_PER_SLICE 4
 
-/* Blocks are no larger than such a part of a group. */
-#define BLOCKS_A_GROUP 4
+/* The mean partition is at least this number of blocks wide. */
+#define BLOCKS_PER_PARTITION 4
 
-/* Below, the recheck takes hardly longer than the product of fine rows. */
+/* Below this dimension the recheck takes hardly longer than a product of INT16 rows. */
 #define FINE_DIMENSIONS 64
 
-/* Sampled rows: a block of them, or fewer of many dimensions. */
+/* Limits of a sample, which is at most one block: total coordinates, and least number of rows. */
 #define SAMPLE_COORDINATES (1 << 18)
 #define SAMPLE_ROWS_LEAST 96
 
-/* The sets that a context is to hold without exceeding its memory. */
+/* Number of sets that a context can hold without exceeding its memory limit. */
 #define PLANNED_SETS 3
 
-/* Long rows are left: their samples would be as large as all else. */
+/* Rows of more dimensions are not pruned: their samples would take as much memory as all else. */
 #define MOST_DIMENSIONS 8192
 
-/* Fewer dimensions than two levels' are left. */
+/* Rows of fewer dimensions than the second level has are not pruned. */
 #define LEAST_DIMENSIONS LEVEL_WORDS(1)
 
-/* Half of the machine, unless the caller sets a limit. */
+/* Returns the memory limit in bytes: the caller's, or else half of the machine's memory. */
 static uint64_t
 memory_limit(const FastedOptions *options)
 {
@@ -67,8 +67,8 @@ memory_limit(const FastedOptions *options)
 }
 
 /*
- * Whether INT8 is tried.  With fewer than 32 dimensions rows would be padded to
- * more bytes than they have in FP32.
+ * Returns true if INT8 may be used.  Rows of fewer than 32 dimensions would be padded to 32 and
+ * may then take more bytes than in FP32.
  */
 static bool
 may_use_int8(const FastedContext *context)
@@ -87,7 +87,7 @@ cpu_pool_blocks(int threads)
 	return 4 * threads > BLOCKS_MIN ? 4 * (size_t) threads : BLOCKS_MIN;
 }
 
-/* How many threads at most; they may take a quarter of the memory. */
+/* Returns the largest number of threads.  Together they may take a quarter of the memory. */
 static int
 limit_threads(const FastedContext *context, uint64_t limit)
 {
@@ -103,7 +103,7 @@ limit_threads(const FastedContext *context, uint64_t limit)
 	return (int) cpu_clamp(limit / 4 / cpu_worker_bytes(context, false), 1, (uint32_t) threads);
 }
 
-/* Rows of a sample: a block of them, or fewer of many dimensions or for want of memory. */
+/* Returns the number of sampled rows: one block, or fewer if rows are long or memory is short. */
 static uint32_t
 limit_sample(const FastedContext *context, uint64_t limit)
 {
@@ -116,7 +116,10 @@ limit_sample(const FastedContext *context, uint64_t limit)
 	return rows < step ? step : rows;
 }
 
-/* What is not rows or of rows: a few sets' chunks, forms and padding, and all else. */
+/*
+ * Returns the bytes that do not depend on the number of rows: workers, pool, and for a few sets
+ * chunks, forms and padding.
+ */
 static uint64_t
 fixed_bytes(const FastedContext *context, uint64_t limit)
 {
@@ -134,10 +137,10 @@ fixed_bytes(const FastedContext *context, uint64_t limit)
 		+ padding * packed_bytes
 		+ (context->may_prune ? context->fit_bytes
 		   + (PLANNED_SETS + 1) * cpu_projection_bytes(context) : 0)
-		+ limit / 64;			/* pieces are rounded up to pages */
+		+ limit / 64;			/* allocations are rounded up to pages */
 }
 
-/* How many rows fit, and how many threads at most. */
+/* Computes the limits of rows and threads, and the sizes of blocks of pairs, chunks and samples. */
 static void
 plan_memory(FastedContext *context, uint64_t limit)
 {
@@ -163,9 +166,9 @@ plan_memory(FastedContext *context, uint64_t limit)
 }
 
 /*
- * Does the filter multiply so many bytes at once that rows of the first level are
- * padded?  The costs of cpu_filter.c are not such a kernel's: beside its products,
- * rechecks and comparisons of sums take several times as long.
+ * Returns true if the filter multiplies so many bytes at once that rows of the first level are
+ * padded.  The cost model of cpu_filter.c does not fit such a kernel: rechecks and comparisons of
+ * sums take several times as long as its products.
  */
 static bool
 pads_levels(const FastedContext *context)
@@ -176,7 +179,7 @@ pads_levels(const FastedContext *context)
 		cpu_int8_words(kernel, LEVEL_WORDS(0)) * 4 > LEVEL_WORDS(0) * kernel->int8->bytes;
 }
 
-/* Called by the plan of memory, when INT8 is decided on. */
+/* Returns true if joins may be pruned.  The field may_use_int8 must be set. */
 static bool
 cpu_may_prune(const FastedContext *context)
 {
@@ -188,17 +191,17 @@ cpu_may_prune(const FastedContext *context)
 		(options->dimensions >= LEAST_DIMENSIONS && !pads_levels(context));
 }
 
-/* Could sets for which there is memory be worth it? */
+/* Returns true if pruning can pay for sets that fit into memory. */
 static bool
 cpu_prune_suits(const FastedContext *context, uint64_t limit)
 {
 	return context->options.prune == FASTED_PRUNE_FORCE ||
-		(context->row_limit >= 2 * PRUNED_AREA_A_ROW && context->fit_bytes <= limit / 16);
+		(context->row_limit >= 2 * PRUNED_PAIRS_PER_ROW && context->fit_bytes <= limit / 16);
 }
 
 /*
- * Called by open.  Where memory is for fewer rows than pruning pays for, none is
- * kept for it.
+ * Plans the memory of a context that is being opened.  If only sets too small for pruning fit into
+ * memory, none is reserved for pruning.
  */
 void
 cpu_plan_memory(FastedContext *context)
@@ -240,7 +243,10 @@ list_bytes(uint32_t k)
 	return neighbor_list_bytes(k < FASTED_MAX_NEIGHBORS ? k : FASTED_MAX_NEIGHBORS);
 }
 
-/* Lists of k for so many rows take the memory of how many rows? */
+/*
+ * Returns the number of rows without lists that take as much memory as the lists of k neighbors
+ * of `rows` rows.
+ */
 uint64_t
 cpu_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
 {
@@ -251,7 +257,10 @@ cpu_list_rows(const FastedContext *context, uint64_t rows, uint32_t k)
 	return ((rows - free_rows) * list_bytes(k) + context->row_bytes - 1) / context->row_bytes;
 }
 
-/* So many rows' memory has room for how many with lists of k? */
+/*
+ * Returns how many rows with lists of k neighbors fit into the memory of `rows` rows without
+ * lists.
+ */
 uint64_t
 cpu_rows_with_lists(const FastedContext *context, uint64_t rows, uint32_t k)
 {
@@ -263,20 +272,20 @@ cpu_rows_with_lists(const FastedContext *context, uint64_t rows, uint32_t k)
 	return free_rows + (rows - free_rows) * context->row_bytes / (context->row_bytes + bytes);
 }
 
-/* How often so many claims go before slice s of all: s / slices of them, rounded down. */
+/* Returns the number of work items before slice s: items * s / slices, rounded down. */
 static uint64_t
-claims_before(const FastedJoin *join, uint64_t claims, uint64_t s)
+items_before(const FastedJoin *join, uint64_t items, uint64_t s)
 {
 	uint64_t	slices = join->problem.slices;
 
-	return claims / slices * s + claims % slices * s / slices;
+	return items / slices * s + items % slices * s / slices;
 }
 
-/* --- joins in which only rows of one group meet; these lie together, in the order they came in */
+/* --- joins within partitions, whose rows are adjacent and in input order */
 
-/* How many columns a row meets in its group, in the mean. */
+/* Returns the mean number of columns per row within its partition. */
 static double
-group_columns(const FastedJoin *join)
+partition_columns(const FastedJoin *join)
 {
 	double		columns = 0.0;
 	double		rows = 0.0;
@@ -294,18 +303,21 @@ group_columns(const FastedJoin *join)
 	return rows > 0.0 ? columns / rows : 0.0;
 }
 
-/* Rows of a block, a multiple of step, that groups are worth. */
+/* Returns the rows per block that suit the partitions, a multiple of step. */
 static uint32_t
-group_block(const FastedJoin *join, uint32_t step)
+partition_block(const FastedJoin *join, uint32_t step)
 {
-	double		most = join->group_columns / BLOCKS_A_GROUP;
+	double		most = join->partition_columns / BLOCKS_PER_PARTITION;
 
 	if (most >= FASTED_MAX_BLOCK)
 		return FASTED_MAX_BLOCK / step * step;
 	return most < step ? step : (uint32_t) most / step * step;
 }
 
-/* The join's strips, of blocks as high and as many blocks wide as planned; false: memory ran out. */
+/*
+ * Computes the strips of a join within partitions, for the planned size of blocks and groups.
+ * Returns false if out of memory.
+ */
 static bool
 plan_strips(FastedJoin *join)
 {
@@ -331,9 +343,10 @@ plan_strips(FastedJoin *join)
 /* --- the work of a join */
 
 /*
- * Blocks whose pairs feed all threads.  Of slices they must be the same wherever
- * these are joined, however many threads there are and by whatever kernel: those for
- * some threads, of whole tiles of every kernel.  False: memory ran out.
+ * Chooses the block size so that there is work for all threads.  Blocks of slices must be the same
+ * on every machine, for any number of threads and any kernel.  So they are planned for
+ * THREADS_PER_SLICE threads per slice, and consist of whole tiles of every kernel.  Returns false
+ * if out of memory.
  */
 static bool
 plan_blocks(FastedJoin *join)
@@ -346,8 +359,8 @@ plan_blocks(FastedJoin *join)
 
 	join->order.triangle = join->self;
 	if (grouped)
-		join->group_columns = group_columns(join);
-	join->block_rows = grouped ? group_block(join, step) : FASTED_MAX_BLOCK / step * step;
+		join->partition_columns = partition_columns(join);
+	join->block_rows = grouped ? partition_block(join, step) : FASTED_MAX_BLOCK / step * step;
 	for (;;)
 	{
 		join->order.rows = ceil_div(join->row_set->rows.rows, join->block_rows);
@@ -369,21 +382,21 @@ plan_blocks(FastedJoin *join)
 	return !grouped || plan_strips(join);
 }
 
-/* No more threads than there is work for, and the blocks and claims of the slice; false: no memory. */
+/* Plans the threads, blocks and work items of a join.  Returns false if out of memory. */
 bool
 cpu_plan_join(FastedJoin *join)
 {
 	double		work = cpu_join_area(join) * join->context->options.dimensions
 		/ join->problem.slices * (1 + join->problem.more_slices);
 	double		useful = 1.0 + work / THREAD_WORK;
-	uint64_t	claims;
+	uint64_t	items;
 
 	join->nworkers = join->context->thread_limit;
 	if (useful < join->nworkers)
 		join->nworkers = (int) useful;
 	if (join->nearest)
 	{
-		/* those for whose sums there is memory: cpu_reserve_workers */
+		/* as many as have memory for their sums: cpu_reserve_workers */
 		uint64_t	each = cpu_worker_bytes(join->context, true);
 
 		join->nworkers = (int) cpu_clamp(memory_limit(&join->context->options) / 4 / each,
@@ -391,24 +404,26 @@ cpu_plan_join(FastedJoin *join)
 	}
 	if (!plan_blocks(join))
 		return false;
-	claims = join->problem.groups != NULL ? join->strips.count
+	items = join->problem.groups != NULL ? join->strips.count
 		: fasted_order_numbers(&join->order) / join->order.group;
 	join->number = ++join->context->joins;
-	join->spread = join->problem.slices > 1 && join->problem.alike && join->problem.groups == NULL;
-	if (join->spread)
+	join->interleaved = join->problem.slices > 1 && join->problem.alike &&
+		join->problem.groups == NULL;
+	if (join->interleaved)
 	{
-		join->end_claim = claims;
+		join->end_item = items;
 		return true;
 	}
-	join->first_claim = claims_before(join, claims, join->problem.slice);
-	join->end_claim = claims_before(join, claims, (uint64_t) join->problem.slice + 1 + join->problem.more_slices);
+	join->first_item = items_before(join, items, join->problem.slice);
+	join->end_item = items_before(join, items, (uint64_t) join->problem.slice + 1
+								  + join->problem.more_slices);
 	return true;
 }
 
 /*
- * The sum of (step n + start) / 2^32, rounded down, over all n < count, modulo 2^64.  That
- * counts the points of a lattice below a line: of rows or, turned, of columns, which are
- * fewer, and so on as in Euclid's algorithm.  step < 2^32, start < 2^33, count < 2^32.
+ * Returns the sum of floor((step * n + start) / 2^32) over 0 <= n < count, modulo 2^64.  It counts
+ * the lattice points below a line: rows of points first, then, with the axes swapped, the
+ * remaining columns, as in Euclid's algorithm.  Requires step < 2^32, start < 2^33, count < 2^32.
  */
 static uint64_t
 sum_of_quotients(uint64_t step, uint64_t start, uint64_t count)
@@ -419,7 +434,7 @@ sum_of_quotients(uint64_t step, uint64_t start, uint64_t count)
 	for (;;)
 	{
 		uint64_t	last;
-		uint64_t	turned = divisor;
+		uint64_t	former = divisor;
 
 		if (count > 0)
 			sum += count * (count - 1) / 2 * (step / divisor);
@@ -431,34 +446,37 @@ sum_of_quotients(uint64_t step, uint64_t start, uint64_t count)
 		count = last / divisor;
 		start = last % divisor;
 		divisor = step;
-		step = turned;
+		step = former;
 	}
 }
 
-/* The least place that is not before slice s of all: cpu_is_in_slice. */
+/* Returns the least place in slice s or a later slice: see cpu_is_in_slice. */
 static uint64_t
 first_place(const FastedJoin *join, uint64_t s)
 {
 	return ((s << 32) + join->problem.slices - 1) / join->problem.slices;
 }
 
-/* How many numbers below end_claim are of the slice.  One by one would take seconds for 10^8 rows. */
+/*
+ * Returns the number of the slice's work items.  For 10^8 rows, testing them one by one would take
+ * seconds.
+ */
 uint64_t
-cpu_claims_of(const FastedJoin *join)
+cpu_count_items(const FastedJoin *join)
 {
 	uint64_t	all = UINT64_C(1) << 32;
-	uint64_t	rest = join->end_claim % all;
+	uint64_t	rest = join->end_item % all;
 	uint64_t	from;
 	uint64_t	to;
 	uint64_t	start;
 
-	if (!join->spread)
-		return join->end_claim - join->first_claim;
+	if (!join->interleaved)
+		return join->end_item - join->first_item;
 	from = first_place(join, join->problem.slice);
 	to = first_place(join, (uint64_t) join->problem.slice + 1 + join->problem.more_slices);
-	/* each place comes once in so many claims */
-	start = (uint32_t) join->number * SPREAD_STEP + all;
-	return join->end_claim / all * (to - from) +
-		sum_of_quotients(SPREAD_STEP, start - from, rest) -
-		sum_of_quotients(SPREAD_STEP, start - to, rest);
+	/* each place occurs once in 2^32 items */
+	start = (uint32_t) join->number * GOLDEN_RATIO_STEP + all;
+	return join->end_item / all * (to - from) +
+		sum_of_quotients(GOLDEN_RATIO_STEP, start - from, rest) -
+		sum_of_quotients(GOLDEN_RATIO_STEP, start - to, rest);
 }

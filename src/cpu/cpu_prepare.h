@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_prepare.h
- *	  Rows are prepared for the filter: cpu_form.c, cpu_pack.c.
+ *	  Preparation of rows for the filter: cpu_form.c, cpu_pack.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,16 +10,16 @@
 
 #include "cpu_state.h"
 
-/* Rows of both sets, half of each: spread over them, so many from each.  Or rows that are given. */
+/* A sample: counts[i] rows of set i, evenly distributed over it; or an array of given rows. */
 typedef struct Sample
 {
 	const RowStore *rows[2];
 	uint32_t	counts[2];
-	const float *const *given;	/* as the filter sees them, counts[0] of them; or NULL */
+	const float *const *given;	/* counts[0] filter rows; or NULL */
 } Sample;
 
 static inline const float *
-cpu_spread_row(const RowStore *rows, uint32_t s, uint32_t count)
+cpu_sampled_row(const RowStore *rows, uint32_t s, uint32_t count)
 {
 	return row_store_row(rows, fasted_spread_row(s, count, (uint32_t) rows->rows));
 }
@@ -33,18 +33,18 @@ cpu_sample_size(const Sample *sample)
 static inline const float *
 cpu_stored_sample_row(const Sample *sample, uint32_t s)
 {
-	return s < sample->counts[0] ? cpu_spread_row(sample->rows[0], s, sample->counts[0])
-		: cpu_spread_row(sample->rows[1], s - sample->counts[0], sample->counts[1]);
+	return s < sample->counts[0] ? cpu_sampled_row(sample->rows[0], s, sample->counts[0])
+		: cpu_sampled_row(sample->rows[1], s - sample->counts[0], sample->counts[1]);
 }
 
-/* Coordinate k of a row as it came. */
+/* Returns coordinate k of an input row. */
 static inline double
 cpu_coordinate(const FastedContext *context, const float *row, uint32_t k)
 {
 	return context->doubles ? ((const double *) row)[k] : (double) row[k];
 }
 
-/* cpu_form.c: rows as the filter sees them, the centre, the scale, the integers' transform */
+/* cpu_form.c: filter rows, centre, scale, integer transform */
 extern const float *cpu_filter_row(const Worker *worker, const float *row, float *to,
 								   double *square);
 extern double cpu_row_moved(const FastedContext *context, const float *row);
@@ -56,30 +56,33 @@ extern void cpu_int8_find_transform(Worker *worker, Form *form);
 extern float cpu_int8_find_factor(Worker *worker, const Int8Transform *transform,
 								  const Sample *sample);
 
-/* Rows that a scale of integers is from, at most. */
+/* Largest number of rows from which an integer scale is computed. */
 #define FASTED_INT8_SCALE_ROWS 256
 
-/* Rows to be packed: in which form, for which eps, to where. */
+/* A sliver of rows to be packed: their form, eps and destination. */
 typedef struct PackJob
 {
 	const Form *form;
 	double		eps_upper;
 	PackedRows *to;
-	const float *rows[FASTED_MAX_WIDTH];	/* of the sliver; NULL: it has no pairs */
-	double		moved[FASTED_MAX_WIDTH];	/* how far they may be from exact ones */
+	const float *rows[FASTED_MAX_WIDTH];	/* rows of the sliver; NULL: a row without pairs */
+	double		moved[FASTED_MAX_WIDTH];	/* bounds of their distances from the exact rows */
 } PackJob;
 
 /*
- * The largest squared norm of a packed row that is not wild.  Inner products
- * and thresholds are at most that, well within FP32.
+ * The largest squared norm of a packed row; a row above it is out of range.  Inner products and
+ * thresholds are at most that, well within FP32.
  */
 #define NORM2_LIMIT 0x1p120
 
-/* Packs a sliver, wild rows as zeros: too large a norm, or NaN for one.  Bits: which are wild. */
+/*
+ * Packs a sliver.  Rows that are out of range or not finite are packed as zeros.  Returns a bit
+ * mask of them.
+ */
 static inline uint32_t
-cpu_pack_tame(const CpuKernel *kernel, PackSliver *pack)
+cpu_pack_in_range(const CpuKernel *kernel, PackSliver *pack)
 {
-	uint32_t	wild = 0;
+	uint32_t	out_of_range = 0;
 
 	kernel->pack(pack);
 	for (uint32_t r = 0; r < kernel->width; r++)
@@ -87,17 +90,17 @@ cpu_pack_tame(const CpuKernel *kernel, PackSliver *pack)
 		if (pack->norm2[r] <= NORM2_LIMIT && pack->error2[r] <= NORM2_LIMIT)
 			continue;
 		pack->rows[r] = NULL;
-		wild |= 1U << r;
+		out_of_range |= 1U << r;
 	}
-	if (wild != 0)
+	if (out_of_range != 0)
 		kernel->pack(pack);
-	return wild;
+	return out_of_range;
 }
 
 /* cpu_pack.c: one sliver */
 extern void cpu_load_row(Worker *worker, PackJob *job, size_t place, const float *row);
 extern void cpu_pack_sliver(Worker *worker, const PackJob *job, size_t sliver);
-/* How far rows of a pair within eps may be apart as the filter sees them. */
+/* Returns the largest distance of two filter rows whose distance is at most eps. */
 extern double cpu_reach(const FastedContext *context, double eps);
 extern double cpu_eps_upper(const FastedJoin *join, const Form *form, bool int8, double eps);
 extern void cpu_set_thresholds(Worker *worker, const PackJob *job, size_t sliver);

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_project.c
- *	  Rows are projected: by a product in FP32, with a bound of its error for each row.
+ *	  Projects rows by a product in FP32, with an error bound for each row.
  *
- * A kernel leaves the sums of a slice that is not the last in `partial`: so each piece
- * of FASTED_PRUNE_PIECE terms is a slice, and pieces are added up here, in FP64.
+ * A kernel stores the sums of a slice that is not the last one in `partial`.  So each piece of
+ * FASTED_PRUNE_PIECE terms is a slice, and the pieces are added here in FP64.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,8 +16,8 @@
 /* --- products */
 
 /*
- * The kernel that multiplies slivers: this one or, where its tiles are higher than they
- * are, another with such slivers; NULL: there is none.
+ * Returns the kernel that multiplies slivers: this one or, if its tiles are higher than its
+ * slivers, another one with the same width; NULL if there is none.
  */
 const CpuKernel *
 cpu_product_kernel(const CpuKernel *kernel)
@@ -35,8 +35,8 @@ cpu_product_kernel(const CpuKernel *kernel)
 }
 
 /*
- * Rows as an operand: those that are NULL, not finite or huge, and padding, are zeros.
- * False: it was stopped.
+ * Packs rows as an operand.  Rows that are NULL, not finite or huge, and padding, become zeros.
+ * Returns false if the join is being closed.
  */
 bool
 cpu_pack_operand(Worker *worker, const PackLayout *layout, const float *const *rows,
@@ -52,16 +52,16 @@ cpu_pack_operand(Worker *worker, const PackLayout *layout, const float *const *r
 			.packed = packed,.stop = &context->stop
 		};
 
-		if (!cpu_goes_on(context))
+		if (!cpu_may_continue(context))
 			return false;
 		for (uint32_t r = 0; r < kernel->width && first + r < count; r++)
 			pack.rows[r] = rows[first + r];
-		(void) cpu_pack_tame(kernel, &pack);
+		(void) cpu_pack_in_range(kernel, &pack);
 	}
 	return true;
 }
 
-/* Adds a tile column's sums of one piece. */
+/* Adds the sums of one piece of a tile column. */
 static void
 add_piece(const CpuKernel *kernel, const float *partial, size_t columns, double *sums)
 {
@@ -72,7 +72,7 @@ add_piece(const CpuKernel *kernel, const float *partial, size_t columns, double 
 	}
 }
 
-/* sums[row of the sliver][column]: of one sliver of a with all columns of b. */
+/* Multiplies one sliver of `a` with all columns of `b`: sums[row of the sliver][column]. */
 void
 cpu_multiply_sliver(const CpuKernel *kernel, const float *a, const PackLayout *a_layout,
 					size_t sliver, const float *b, const PackLayout *b_layout, double *sums)
@@ -100,8 +100,8 @@ cpu_multiply_sliver(const CpuKernel *kernel, const float *a, const PackLayout *a
 /* --- projections */
 
 /*
- * Levels that rows can have: at half of their dimensions at most; more have no use but
- * in tests.
+ * Returns the number of levels.  Level rows have at most half of the rows' dimensions, except in
+ * tests.
  */
 uint32_t
 cpu_prune_levels(const FastedContext *context)
@@ -115,7 +115,7 @@ cpu_prune_levels(const FastedContext *context)
 	return levels;
 }
 
-/* Directions for so many levels. */
+/* Returns the number of directions for this many levels. */
 uint32_t
 cpu_most_directions(const FastedContext *context, uint32_t levels)
 {
@@ -125,7 +125,7 @@ cpu_most_directions(const FastedContext *context, uint32_t levels)
 	return d < most ? d : most;
 }
 
-/* Numbers of a projected row at most. */
+/* Returns the largest number of floats of a projected row. */
 uint32_t
 cpu_projected_stride(const FastedContext *context)
 {
@@ -134,16 +134,16 @@ cpu_projected_stride(const FastedContext *context)
 	return cpu_most_directions(context, levels) + 2 * levels;
 }
 
-/* Bytes of a worker's room: a packed sliver, its product, and rows of a level. */
+/* Returns the bytes of a worker's buffer: a packed sliver, its product, and rows of a level. */
 size_t
-cpu_project_room_bytes(const FastedContext *context)
+cpu_project_buffer_bytes(const FastedContext *context)
 {
 	return FASTED_MAX_WIDTH * (PRODUCT_COLUMNS * sizeof(double)
 							   + LEVEL_MOST_WORDS * sizeof(float)
 							   + context->options.dimensions * sizeof(float));
 }
 
-/* A projection and what belongs to it, in a piece of memory that it begins; its size. */
+/* Assigns the parts of a projection within an allocation that begins with it.  Returns its size. */
 static size_t
 carve_projection(const FastedContext *context, uintptr_t piece)
 {
@@ -171,7 +171,7 @@ cpu_projection_bytes(const FastedContext *context)
 void
 cpu_projection_drop(FastedContext *context, Projection *projection)
 {
-	if (projection != NULL && --projection->holders == 0)
+	if (projection != NULL && --projection->refcount == 0)
 		fasted_cpu_unmap(projection, cpu_projection_bytes(context), &context->memory);
 }
 
@@ -183,13 +183,16 @@ cpu_projection_new(FastedContext *context)
 	if (projection == NULL)
 		return NULL;
 	(void) carve_projection(context, (uintptr_t) projection);
-	projection->holders = 1;
+	projection->refcount = 1;
 	for (uint32_t level = 0; level < FASTED_PRUNE_LEVELS; level++)
 		projection->forms[level].scale = 1.0;
 	return projection;
 }
 
-/* A row without a place: its bound, which is no number, says why.  NaN: it has no pairs. */
+/*
+ * Sets a projected row that has no coordinates.  The bound is NaN if the row has no pairs, and
+ * infinite if the row is out of range.
+ */
 void
 cpu_project_bound(const Projection *projection, float bound, float *out)
 {
@@ -198,7 +201,6 @@ cpu_project_bound(const Projection *projection, float bound, float *out)
 		out[projected_moved(projection, level)] = bound;
 }
 
-/* Rounds to FP32 toward infinity. */
 static float
 round_up(double value)
 {
@@ -206,8 +208,8 @@ round_up(double value)
 }
 
 /*
- * One row's numbers, from its product and from what packing says of it; came_moved: how
- * far it was from the exact one, in the projection's scale.
+ * Computes a projected row from its product and its packing error. came_moved is the distance
+ * between the filter row and the exact row, in the projection's scale.
  */
 static void
 set_projected(const Projection *projection, const double *product, double norm2, double error2,
@@ -242,8 +244,8 @@ set_projected(const Projection *projection, const double *product, double norm2,
 }
 
 /*
- * The rows of one sliver, and how far each is from an exact one; missing ones are NULL,
- * and left.
+ * Projects the rows of one sliver. moved[r] bounds the distance of row r from the exact row.  Rows
+ * that are NULL are skipped.
  */
 void
 cpu_project_sliver(Worker *worker, const Projection *projection, const float *const *rows,
@@ -252,16 +254,16 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 	FastedContext *context = worker->context;
 	const CpuKernel *kernel = context->product_kernel;
 	PackLayout	layout = projection->layout;
-	double	   *sums = worker->project_room;
+	double	   *sums = worker->project_buffer;
 	PackSliver	pack = {
 		.centre = projection->centre,.scale = projection->scale,.layout = &layout,
 		.packed = (float *) (sums + FASTED_MAX_WIDTH * PRODUCT_COLUMNS),.stop = &context->stop
 	};
-	uint32_t	wild;
+	uint32_t	out_of_range;
 
 	layout.padded_rows = kernel->width;
 	memcpy(pack.rows, rows, sizeof(pack.rows));
-	wild = cpu_pack_tame(kernel, &pack);
+	out_of_range = cpu_pack_in_range(kernel, &pack);
 	if (cpu_stopping(context))
 		return;
 	cpu_multiply_sliver(kernel, pack.packed, &layout, 0, projection->packed,
@@ -272,10 +274,10 @@ cpu_project_sliver(Worker *worker, const Projection *projection, const float *co
 
 		if (rows[r] == NULL)
 			continue;
-		if ((wild >> r & 1) == 0)
+		if ((out_of_range >> r & 1) == 0)
 			set_projected(projection, sums + r * projection->layout.padded_rows, pack.norm2[r],
 						  pack.error2[r], moved[r] * projection->scale * (1.0 + DBL_EPSILON), to);
 		else
-			cpu_project_bound(projection, INFINITY, to);	/* it is near every row */
+			cpu_project_bound(projection, INFINITY, to);	/* treated as near every row */
 	}
 }

@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_recheck.c
- *	  The recheck of a strip's candidates, and what becomes of pairs.
+ *	  Recheck of a strip's candidates, and output of pairs.
  *
- * The bits of a strip's map are listed row by row.  The recheck looks ahead in the
- * list: rows are fetched before they are needed, and a row with several candidates
- * is promoted to FP64 once.
+ * The bits of a strip's hit map are listed row by row.  Rows are prefetched ahead of their
+ * recheck, and a row with several candidates is widened to FP64 once.
  *
- * Of many dimensions INT8 finds several candidates a pair, and the recheck of one
- * waits for its rows: 4 bytes a coordinate.  Fine rows have 2, their products cost
- * next to nothing, and few that pass are too far apart.  No pair is lost:
+ * With many dimensions INT8 finds several candidates per true pair.  A recheck waits for the
+ * memory of its rows, 4 bytes per coordinate.  INT16 rows have 2 bytes per coordinate, and their
+ * products are cheap.  Comparing them first removes most false candidates.  No pair is lost:
  * doc/bound-int8.md, section 10.
  *
  *-------------------------------------------------------------------------
@@ -18,12 +17,15 @@
 
 #include "cpu_filter.h"
 
-/* Candidates whose rows are fetched ahead, and how many bytes of each row; the same of fine rows. */
+/*
+ * Number of candidates prefetched ahead, and bytes per row at most; the same number for INT16
+ * rows.
+ */
 #define PREFETCH_AHEAD 2
 #define PREFETCH_MOST 4096
 #define FETCH_AHEAD 4
 
-/* Candidates of one row for which its promotion to FP64 is kept. */
+/* A row is widened to FP64 if it has at least this many candidates. */
 #define WIDEN_FROM 3
 
 /* --- blocks of pairs */
@@ -99,7 +101,7 @@ pair_pool_push(PairPool *pool, PairBlock *block)
 	pool->queue_tail = block;
 }
 
-/* Hands over the block being filled. */
+/* Passes the block being filled to the caller's queue. */
 void
 cpu_flush_block(Worker *worker)
 {
@@ -107,14 +109,14 @@ cpu_flush_block(Worker *worker)
 
 	worker->work.pairs += worker->block->npairs;
 	pthread_mutex_lock(&context->lock);
-	cpu_tell_work(worker);
+	cpu_add_work_stats(worker);
 	pair_pool_push(&context->pool, worker->block);
 	worker->block = NULL;
 	pthread_cond_signal(&context->out_cond);
 	pthread_mutex_unlock(&context->lock);
 }
 
-/* Waits for a free block; false when the join is being closed. */
+/* Waits for a free block.  Returns false if the join is being closed. */
 static bool
 fetch_block(Worker *worker)
 {
@@ -150,7 +152,7 @@ emit_pair(Worker *worker, uint32_t a, uint32_t b, double dist)
 
 /* --- the list of candidates */
 
-/* 64 bits of a hit map; bit b of the answer is column 64 word + b. */
+/* Returns 64 bits of a hit map; bit b is column 64 * word + b. */
 static uint64_t
 hit_word(const uint8_t *map, uint32_t word)
 {
@@ -163,7 +165,7 @@ hit_word(const uint8_t *map, uint32_t word)
 	return bits;
 }
 
-/* Appends one row's candidates in one block to the list. */
+/* Appends one row's candidates in block `number` of the strip to the list. */
 void
 cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 {
@@ -178,7 +180,7 @@ cpu_list_row(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 		{
 			uint32_t	col = 64 * word + (uint32_t) __builtin_ctzll(bits);
 
-			/* each pair once, and no row with itself */
+			/* list each pair once, and no row with itself */
 			if (!diagonal || col > row)
 				worker->list[worker->listed++] = (Candidate) {
 					.row = (uint16_t) row,
@@ -196,17 +198,17 @@ prefetch(const void *row, size_t bytes)
 }
 
 /*
- * Drops the worker's candidates, from the first one that is not compared yet, that are
- * too far apart; how many there are then.
+ * Compares the candidates from `first` on as INT16 rows, and removes those that are too far
+ * apart.  Returns the new number of candidates.
  */
 static uint32_t
-cpu_fine_keep(Worker *worker, const Strip *strip, uint32_t first)
+keep_near_int16(Worker *worker, const Strip *strip, uint32_t first)
 {
 	const FastedJoin *join = worker->join;
 	int32_t		(*dot) (const int16_t *x, const int16_t *y, uint32_t padded) =
 		join->context->kernel->int8->dot_fine;
-	const FineRows *a = &join->row_set->packed.fine;
-	const FineRows *b = &join->col_set->packed.fine;
+	const Int16Rows *a = &join->row_set->packed.fine;
+	const Int16Rows *b = &join->col_set->packed.fine;
 	uint32_t	padded = join->context->padded;
 	const int16_t *rows = a->values + strip->first_a * padded;
 	const int16_t *cols = b->values + strip->first_b * padded;
@@ -228,7 +230,7 @@ cpu_fine_keep(Worker *worker, const Strip *strip, uint32_t first)
 	return worker->listed = kept;
 }
 
-/* Puts the worker's candidates in the order of their rows, by counting. */
+/* Sorts the worker's candidates by row, using counting sort. */
 static void
 cpu_sort_candidates(Worker *worker)
 {
@@ -246,7 +248,7 @@ cpu_sort_candidates(Worker *worker)
 
 /* --- the recheck */
 
-/* Fetches the rows of a candidate that is soon to be rechecked. */
+/* Prefetches the rows of candidate c. */
 static void
 prefetch_candidate(const Worker *worker, const Strip *strip, uint32_t c)
 {
@@ -262,7 +264,7 @@ prefetch_candidate(const Worker *worker, const Strip *strip, uint32_t c)
 	prefetch(cpu_stored_row(join->col_set, strip->first_b + worker->list[c].col), bytes);
 }
 
-/* Do so many candidates from c on share one row that widening it pays? */
+/* Returns true if enough candidates from c on share a row that widening it pays. */
 static bool
 row_repeats(const Worker *worker, uint32_t c)
 {
@@ -270,7 +272,7 @@ row_repeats(const Worker *worker, uint32_t c)
 		worker->list[c + WIDEN_FROM - 1].row == worker->list[c].row;
 }
 
-/* What neighbours at the same distance are ordered by: of a row of set b. */
+/* Returns the rank of a row of set b, which orders neighbours at the same distance. */
 static uint32_t
 rank_of(const FastedJoin *join, size_t row)
 {
@@ -278,7 +280,7 @@ rank_of(const FastedJoin *join, size_t row)
 		: (uint32_t) (join->sets[1]->options.first_row + row);
 }
 
-/* A pair that may be of neighbours: each row's list decides. */
+/* Offers a pair to the neighbor lists of its rows. */
 static void
 offer_pair(const FastedJoin *join, size_t row, size_t col, double dist)
 {
@@ -291,7 +293,10 @@ offer_pair(const FastedJoin *join, size_t row, size_t col, double dist)
 		neighbor_lists_offer(lists, col, rank_of(join, row), dist);
 }
 
-/* A pair of the result, by places, handed out or counted; false when the join is being closed. */
+/*
+ * Emits or counts a pair of the result, given by places.  Returns false if the join is being
+ * closed.
+ */
 static bool
 take_pair(Worker *worker, size_t row, size_t col, double dist)
 {
@@ -320,7 +325,7 @@ take_pair(Worker *worker, size_t row, size_t col, double dist)
 	return emit_pair(worker, b, a, dist);
 }
 
-/* Rechecks the list and empties it; false when the join is being closed. */
+/* Rechecks the listed candidates and empties the list.  False if the join is being closed. */
 static bool
 refine_list(Worker *worker, const Strip *strip)
 {
@@ -330,9 +335,9 @@ refine_list(Worker *worker, const Strip *strip)
 	Recheck		recheck = cpu_recheck(context, &row_set->packed, &col_set->packed);
 	double		eps = worker->join->problem.eps;
 	uint32_t	d = context->options.dimensions;
-	int			wide = -1;		/* the row that was widened last */
+	int			wide = -1;		/* the row widened last */
 
-	(void) cpu_goes_on(context);
+	(void) cpu_may_continue(context);
 	for (uint32_t c = 0; c < PREFETCH_AHEAD; c++)
 		prefetch_candidate(worker, strip, c);
 	for (uint32_t c = 0; c < worker->listed; c++)
@@ -361,9 +366,9 @@ refine_list(Worker *worker, const Strip *strip)
 	return true;
 }
 
-/* Of the candidates of a row, which are the last ones in the list: those of its group. */
+/* Removes a row's candidates, listed from `first` on, that are not in its partition. */
 static void
-keep_group(Worker *worker, const Strip *strip, uint32_t row, uint32_t first)
+keep_partition(Worker *worker, const Strip *strip, uint32_t row, uint32_t first)
 {
 	const FastedJoin *join = worker->join;
 	uint32_t	kept = first;
@@ -382,7 +387,7 @@ keep_group(Worker *worker, const Strip *strip, uint32_t row, uint32_t first)
 	worker->listed = kept;
 }
 
-/* Lists the candidates of one row in one block, of its group where there are groups. */
+/* Lists a row's candidates in one block, restricted to its partition if there are partitions. */
 static void
 list_candidates(Worker *worker, const Strip *strip, uint32_t row, uint32_t number)
 {
@@ -390,7 +395,7 @@ list_candidates(Worker *worker, const Strip *strip, uint32_t row, uint32_t numbe
 
 	cpu_list_row(worker, strip, row, number);
 	if (worker->join->problem.groups != NULL)
-		keep_group(worker, strip, row, listed);
+		keep_partition(worker, strip, row, listed);
 	worker->work.candidates += worker->listed - listed;
 }
 
@@ -400,9 +405,7 @@ list_is_full(const Worker *worker)
 	return worker->listed + FASTED_MAX_BLOCK > CANDIDATE_LIST;
 }
 
-/*
- * Row by row: a row's candidates come together, so that it is read once.
- */
+/* Rechecks row by row, so that all candidates of a row are rechecked together. */
 static bool
 refine_by_rows(Worker *worker, const Strip *strip)
 {
@@ -421,8 +424,8 @@ refine_by_rows(Worker *worker, const Strip *strip)
 }
 
 /*
- * Fine rows, of which a block or two fit into the cache, block by block.  What passes,
- * of all blocks, is then put in the order of rows.
+ * Compares INT16 rows block by block, because only a block or two fit into the cache.  The
+ * remaining candidates of all blocks are then sorted by row and rechecked.
  */
 static bool
 refine_by_blocks(Worker *worker, const Strip *strip)
@@ -436,7 +439,7 @@ refine_by_blocks(Worker *worker, const Strip *strip)
 			if (!worker->has_hits[row])
 				continue;
 			if (list_is_full(worker))
-				compared = cpu_fine_keep(worker, strip, compared);
+				compared = keep_near_int16(worker, strip, compared);
 			if (list_is_full(worker))
 			{
 				cpu_sort_candidates(worker);
@@ -446,7 +449,7 @@ refine_by_blocks(Worker *worker, const Strip *strip)
 			}
 			list_candidates(worker, strip, row, number);
 		}
-		cpu_fine_keep(worker, strip, compared);
+		keep_near_int16(worker, strip, compared);
 		if (cpu_stopping(worker->context))
 			return false;
 	}
@@ -454,7 +457,7 @@ refine_by_blocks(Worker *worker, const Strip *strip)
 	return refine_list(worker, strip);
 }
 
-/* Rechecks all candidates of the strip; false when the join is being closed. */
+/* Rechecks all candidates of the strip.  Returns false if the join is being closed. */
 bool
 cpu_refine_strip(Worker *worker, const Strip *strip)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_state.c
- *	  What all phases share: errors, rests, room for packed rows, forms.
+ *	  Functions shared by all phases: errors, pauses, memory of packed rows, forms.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,8 +14,8 @@
 
 #include "cpu_state.h"
 
-/* Slivers that are claimed at once. */
-#define CLAIM_SLIVERS 4
+/* Slivers per work item. */
+#define ITEM_SLIVERS 4
 
 FastedStatus
 cpu_fail(FastedContext *context, FastedStatus status, const char *format,...)
@@ -28,17 +28,17 @@ cpu_fail(FastedContext *context, FastedStatus status, const char *format,...)
 	return status;
 }
 
-/* Adds what a worker did to the statistics.  With the lock held. */
+/* Adds a worker's statistics to the context's.  The caller holds the lock. */
 void
-cpu_tell_work(Worker *worker)
+cpu_add_work_stats(Worker *worker)
 {
 	fasted_add_stats(&worker->context->stats, &worker->work);
 	memset(&worker->work, 0, sizeof(worker->work));
 }
 
 /*
- * Workers rest when so many milliseconds have gone by, unless this is called
- * again; those that do so now go on.  With the lock held.
+ * Makes workers pause after `ms` milliseconds, unless this is called again; resumes those that
+ * are paused.  The caller holds the lock.
  */
 void
 cpu_rest_after(FastedContext *context, uint64_t ms)
@@ -49,11 +49,11 @@ cpu_rest_after(FastedContext *context, uint64_t ms)
 }
 
 /*
- * Called between pieces of work of some milliseconds at most.  Waits while the caller has not
- * asked for pairs for a while, until it is back or closes the join.  False: it is to stop.
+ * Pauses while the caller has not asked for pairs for some time, until it does or closes the
+ * join.  Workers call this at least every few milliseconds.  Returns false if the worker must stop.
  */
 bool
-cpu_goes_on(FastedContext *context)
+cpu_may_continue(FastedContext *context)
 {
 	if (cpu_now() < atomic_load_explicit(&context->rest_at, memory_order_relaxed))
 		return !cpu_stopping(context);
@@ -66,7 +66,10 @@ cpu_goes_on(FastedContext *context)
 	return !cpu_stopping(context);
 }
 
-/* Bytes of a packed row: in FP32, or of integers as row and as column of a tile, and fine. */
+/*
+ * Returns the bytes of a packed row: those of an FP32 or an integer row, for full rows the larger
+ * of the two.  Integer rows are counted for both sides of a tile, and with INT16 rows.
+ */
 size_t
 cpu_packed_row_bytes(const FastedContext *context, uint32_t level)
 {
@@ -94,8 +97,8 @@ cpu_sort_doubles(double *values, size_t count)
 }
 
 /*
- * The slivers of set a, then of set b, of which that is to be done at least, some at a time,
- * until there are no more or it is to stop.
+ * Calls `work` for all slivers of set a, then of set b.  Sets that need less preparation than
+ * `least` are skipped.  Workers share the slivers.  Returns early if the join is being closed.
  */
 void
 cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
@@ -111,10 +114,10 @@ cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
 		if (packing[i] >= least)
 			slivers[i] = cpu_whole_tiles(context, join->sets[i]->rows.rows) / context->kernel->width;
 	}
-	while ((first = cpu_claim(context) * CLAIM_SLIVERS) < slivers[0] + slivers[1])
+	while ((first = cpu_next_item(context) * ITEM_SLIVERS) < slivers[0] + slivers[1])
 	{
-		(void) cpu_goes_on(context);
-		for (uint64_t s = first; s < first + CLAIM_SLIVERS && s < slivers[0] + slivers[1]; s++)
+		(void) cpu_may_continue(context);
+		for (uint64_t s = first; s < first + ITEM_SLIVERS && s < slivers[0] + slivers[1]; s++)
 		{
 			int			i = s >= slivers[0];
 
@@ -126,8 +129,8 @@ cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
 }
 
 /*
- * Words of a slice, a multiple of step, itself one of 8: a column of tiles takes three
- * quarters of the L1 cache.  Slices are of even length.
+ * Returns the words per slice, a multiple of step; step must be a multiple of 8.  A column of
+ * tiles fills three quarters of the L1 cache.  All slices have about the same length.
  */
 uint32_t
 cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
@@ -148,45 +151,49 @@ cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32_t step)
 	return ((words + slices - 1) / slices + step - 1) / step * step;
 }
 
-/* Where what belongs to packed rows is in a piece of memory that begins there; its size. */
+/*
+ * Assigns the parts of packed rows within an allocation that begins at `piece`.  Returns its size.
+ */
 static size_t
 carve_packed(const FastedContext *context, PackedRows *packed, uint32_t level, uintptr_t piece)
 {
 	uintptr_t	next = piece;
-	size_t		room = packed->room;
+	size_t		capacity = packed->capacity;
 
-	packed->packed = fasted_carve(&next, room * cpu_packed_row_bytes(context, level));
-	packed->threshold = fasted_carve(&next, (context->may_use_int8 ? 2 : 1) * room * sizeof(float));
-	packed->terms = fasted_carve(&next, room * sizeof(RowTerms));
+	packed->packed = fasted_carve(&next, capacity * cpu_packed_row_bytes(context, level));
+	packed->threshold = fasted_carve(&next,
+									 (context->may_use_int8 ? 2 : 1) * capacity * sizeof(float));
+	packed->terms = fasted_carve(&next, capacity * sizeof(RowTerms));
 	if (level == FULL_STAGE && context->cosine)
-		packed->squares = fasted_carve(&next, room * sizeof(double));
+		packed->squares = fasted_carve(&next, capacity * sizeof(double));
 	if (level == FULL_STAGE && context->may_use_fine)
 	{
-		packed->fine.threshold = fasted_carve(&next, room * sizeof(double));
-		packed->fine.terms = fasted_carve(&next, room * sizeof(RowTerms));
+		packed->fine.threshold = fasted_carve(&next, capacity * sizeof(double));
+		packed->fine.terms = fasted_carve(&next, capacity * sizeof(RowTerms));
 	}
 	return next - piece;
 }
 
-/* Bytes of what belongs to a packed row beside it. */
+/* Returns the bytes per packed row in addition to the row itself: thresholds and terms. */
 size_t
 cpu_packed_side_bytes(const FastedContext *context, uint32_t level)
 {
-	PackedRows	rows = {.room = 64};
+	PackedRows	rows = {.capacity = 64};
 
-	return carve_packed(context, &rows, level, 0) / rows.room - cpu_packed_row_bytes(context, level);
+	return carve_packed(context, &rows, level, 0) / rows.capacity
+		- cpu_packed_row_bytes(context, level);
 }
 
 bool
 cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows, uint32_t level)
 {
-	size_t		room = cpu_whole_tiles(context, rows);
+	size_t		capacity = cpu_whole_tiles(context, rows);
 	void	   *piece;
 
-	if (room <= packed->room)
+	if (capacity <= packed->capacity)
 		return true;
 	cpu_packed_free(context, packed);
-	packed->room = room;
+	packed->capacity = capacity;
 	packed->bytes = carve_packed(context, packed, level, 0);
 	piece = fasted_cpu_map(packed->bytes, &context->memory);
 	(void) carve_packed(context, packed, level, (uintptr_t) piece);
@@ -202,7 +209,7 @@ cpu_packed_free(FastedContext *context, PackedRows *packed)
 	memset(packed, 0, sizeof(*packed));
 }
 
-/* The sides of a tile may have packed rows of their own, columns first. */
+/* The two sides of a tile may need separate packed rows.  Columns are stored first. */
 void
 cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
 				   uint32_t dimensions, bool int8)
@@ -217,7 +224,7 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 	layout->padded_rows = cpu_whole_tiles(context, rows);
 	packed->as_a.packed = packed->as_b.packed = packed->packed;
 	packed->as_a.threshold = packed->as_b.threshold = packed->threshold;
-	if (int8 && !int8_sides_alike(context->kernel->int8))
+	if (int8 && !int8_sides_identical(context->kernel->int8))
 	{
 		packed->as_a.packed = (uint32_t *) packed->packed
 			+ layout->padded_rows * layout->words;
@@ -225,7 +232,7 @@ cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows
 	}
 }
 
-/* A form and its two centres. */
+/* Returns the bytes of a form and of its two centres. */
 static size_t
 form_bytes(const FastedContext *context)
 {
@@ -235,7 +242,7 @@ form_bytes(const FastedContext *context)
 void
 cpu_form_drop(FastedContext *context, Form *form)
 {
-	if (form != NULL && --form->holders == 0)
+	if (form != NULL && --form->refcount == 0)
 		fasted_cpu_unmap(form, form_bytes(context), &context->memory);
 }
 
@@ -246,7 +253,7 @@ cpu_form_new(FastedContext *context)
 
 	if (form == NULL)
 		return NULL;
-	form->holders = 1;
+	form->refcount = 1;
 	form->scale = 1.0;
 	form->centre = (float *) (form + 1);
 	form->int8_centre = form->centre + context->options.dimensions;

@@ -1,33 +1,32 @@
 /*-------------------------------------------------------------------------
  *
  * cpu_state.h
- *	  What contexts, sets, joins and workers of the CPU engine have.
+ *	  Data structures of the CPU engine: contexts, sets, joins and workers.
  *
- * The engine's modules, each above those that it calls.  A header declares the functions of
- * the source files named beside it, and of no other.
+ * The table lists the engine's modules.  Each module calls only modules below it.  A header
+ * declares the functions of the source files named beside it, and of no others.
  *
- *	  cpu_engine.c                      the engine's interface: contexts, sets, joins
- *	  cpu_phases.h   cpu_workers.c      threads, the phases of a join, units of work
- *	                 cpu_plan.c         memory, and how a join is cut into work
- *	                 cpu_choice.c       which form, filter and levels, from a sample
- *	                 cpu_nearest.c      nearest rows: first radii, and thresholds by the radii
- *	  cpu_filter.h   cpu_filter.c       a strip is filtered
+ *	  cpu_engine.c                      engine interface: contexts, sets, joins
+ *	  cpu_phases.h   cpu_workers.c      threads, phases of a join, units of work
+ *	                 cpu_plan.c         memory planning, and partitioning of a join into work items
+ *	                 cpu_choice.c       choice of encoding, filter and pruning levels, from samples
+ *	                 cpu_nearest.c      nearest neighbors: initial radii, thresholds from the radii
+ *	  cpu_filter.h   cpu_filter.c       filtering of a strip
  *	                 cpu_nearest.c
- *	                 cpu_recheck.c      candidates are rechecked, pairs handed out
- *	  cpu_levels.h   cpu_levels.c       pruning: the order of a set's rows, level rows
- *	                 cpu_fit.c          a projection is found from a sample
- *	                 cpu_project.c      rows are projected
- *	  cpu_prepare.h  cpu_pack.c         rows and thresholds as the filter reads them
- *	                 cpu_form.c         forms: the centre and the scale, from a sample
- *	  cpu_state.h                       what a context, a set, a join and a worker have
- *	  neighbor_lists.h                  the nearest rows of each row
- *	  row_store.h                       rows as they came, and large memory
- *	  cpu_kernel.h   cpu_kernel.c       which kernel this processor can run
+ *	                 cpu_recheck.c      recheck of candidates, output of pairs
+ *	  cpu_levels.h   cpu_levels.c       pruning: order of a set's rows, level rows
+ *	                 cpu_fit.c          computation of a projection from a sample
+ *	                 cpu_project.c      projection of rows
+ *	  cpu_prepare.h  cpu_pack.c         packed rows and thresholds, as the filter reads them
+ *	                 cpu_form.c         encodings: centre and scale, from a sample
+ *	  cpu_state.h                       data structures of contexts, sets, joins and workers
+ *	  neighbor_lists.h                  list of the nearest rows of each row
+ *	  row_store.h                       unmodified input rows, and allocation of large memory
+ *	  cpu_kernel.h   cpu_kernel.c       selection of a kernel that this CPU can run
  *	                 kernel_*.c         the kernels, with row_body.h and tile_kernel.inc.h
  *
- * A set's packed rows are of a form, which sets that are joined have in common, and of a
- * filter; thresholds are of an eps besides.  The caller's thread alone takes and returns
- * memory.
+ * The packed rows of a set depend on a form and a filter.  Sets that are joined share their form.
+ * Thresholds also depend on eps.  Only the caller's thread allocates and frees memory.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,32 +44,36 @@
 #include "row_store.h"
 
 /*
- * How rows become packed rows: found from a sample, then shared by all sets that
- * are packed so.  Only the caller's thread counts who has it.
+ * An encoding: the parameters that turn rows into packed rows.  It is computed from a sample, and
+ * shared by all sets whose rows are packed with it.  Only the caller's thread changes the
+ * reference count.
  */
 typedef struct Form
 {
-	int			holders;
+	int			refcount;
 	float	   *centre;
 	double		scale;			/* a power of two */
-	bool		has_int8;		/* the transform has been found */
+	bool		has_int8;		/* int8_centre and transform are valid */
 	float	   *int8_centre;
 	Int8Transform transform;
-	float		fine_factor;	/* of fine rows: images are multiplied by it; 0: none */
+	float		fine_factor;	/* INT16 rows: images are multiplied by this; 0: no INT16 rows */
 } Form;
 
-/* One side of a tile: packed rows, and a threshold each; no row reaches padding's. */
+/*
+ * One operand of a tile: packed rows and their thresholds.  No sum reaches the threshold of
+ * padding.
+ */
 typedef struct Operand
 {
 	void	   *packed;
 	void	   *threshold;
 } Operand;
 
-/* What a row's threshold is made of, for any eps. */
+/* The values from which a row's threshold is computed, for any eps. */
 typedef struct RowTerms
 {
-	double		norm2;			/* of the packed row; negative: it has no pairs */
-	double		rho;			/* how far packing moved it; infinite: a wild row */
+	double		norm2;			/* squared norm of the packed row; negative: the row has no pairs */
+	double		rho;			/* bound of the packing error; infinite: out-of-range row */
 } RowTerms;
 
 static inline RowTerms
@@ -86,121 +89,121 @@ row_has_pairs(const RowTerms *terms)
 }
 
 /*
- * Rows in INT16, row after row, behind packed rows in INT8: candidates are compared
- * in these before they are rechecked: cpu_recheck.c.
+ * Rows in INT16, row-major, stored behind packed INT8 rows.  Candidates of the INT8 filter are
+ * compared in INT16 before they are rechecked: see cpu_recheck.c.
  */
-typedef struct FineRows
+typedef struct Int16Rows
 {
-	int16_t    *values;			/* context->padded of a row; NULL: there are none */
+	int16_t    *values;			/* context->padded values per row; NULL: no INT16 rows */
 	double	   *threshold;		/* fasted_threshold_fine */
 	RowTerms   *terms;
-} FineRows;
+} Int16Rows;
 
-/* Packed rows, in one piece of memory that begins with them. */
+/* Packed rows.  They are stored at the start of one allocation. */
 typedef struct PackedRows
 {
 	size_t		rows;
-	size_t		bytes;			/* of the piece */
-	size_t		room;			/* for so many rows, padding included */
+	size_t		bytes;			/* size of the allocation */
+	size_t		capacity;		/* capacity in rows, padding included */
 	PackLayout	layout;
 	void	   *packed;
 	void	   *threshold;
 	RowTerms   *terms;
-	double	   *squares;		/* cosine: x.x of rows as they came, by place */
-	FineRows	fine;
-	Operand		as_a;			/* rows of tiles; in FP32 the same as columns */
-	Operand		as_b;			/* columns of tiles */
+	double	   *squares;		/* cosine: x.x of the input rows, by place */
+	Int16Rows	fine;
+	Operand		as_a;			/* operand for rows of tiles; in FP32 the same as as_b */
+	Operand		as_b;			/* operand for columns of tiles */
 } PackedRows;
 
-/* Numbers of a level row. */
+/* Number of components of a level row. */
 #define LEVEL_WORDS(level) (UINT32_C(32) << (level))
 #define LEVEL_MOST_WORDS LEVEL_WORDS(FASTED_PRUNE_LEVELS - 1)
 
-/* How rows become level rows: cpu_levels.h. */
+/* The parameters that turn rows into level rows: see cpu_levels.h. */
 typedef struct Projection
 {
-	int			holders;
+	int			refcount;
 	uint32_t	directions;
 	uint32_t	levels;
-	uint32_t	stride;			/* numbers of a projected row */
+	uint32_t	stride;			/* floats per projected row */
 	float	   *centre;
 	double		scale;			/* a power of two */
-	double		eta;			/* bounds the Frobenius norm of P P' - I */
+	double		eta;			/* upper bound of the Frobenius norm of P P' - I */
 	PackLayout	layout;
-	float	   *packed;			/* the directions, as columns of a product */
-	Form		forms[FASTED_PRUNE_LEVELS]; /* of level rows */
+	float	   *packed;			/* the directions, packed as columns of a product */
+	Form		forms[FASTED_PRUNE_LEVELS]; /* encodings of the level rows */
 } Projection;
 
 typedef struct SetLevels
 {
-	size_t		room;			/* for so many rows */
-	size_t		bytes;			/* of the piece of memory that begins with order */
-	uint32_t   *order;			/* the number of the row at each place */
-	bool		ordered;		/* packed rows are in this order */
-	uint64_t	order_hash;		/* of the order */
-	float	   *projected;		/* NULL: they take the room of packed rows */
-	Projection *projection;		/* of the level rows; NULL: there are none */
+	size_t		capacity;		/* capacity in rows */
+	size_t		bytes;			/* size of the allocation that begins with order */
+	uint32_t   *order;			/* row number at each place */
+	bool		ordered;		/* packed rows are stored in this order */
+	uint64_t	order_hash;		/* hash of the order */
+	float	   *projected;		/* NULL: stored in the buffer of the packed rows */
+	Projection *projection;		/* projection of the level rows; NULL: no level rows */
 	PackedRows	packed[FASTED_PRUNE_LEVELS];
-	double		eps;			/* of their thresholds; NaN: of none */
+	double		eps;			/* eps of the level rows' thresholds; NaN: not set */
 } SetLevels;
 
 struct FastedSet
 {
 	struct FastedContext *context;
-	FastedSet  *next;			/* of the context */
+	FastedSet  *next;			/* next set of the context */
 	FastedSetOptions options;
 	bool		sealed;
 	RowStore	rows;
-	size_t		held;			/* the most rows that it ever had */
+	size_t		held;			/* largest number of rows that the set ever had */
 
-	/* What its last join left. */
+	/* State retained from the set's last join. */
 	PackedRows	packed;
-	Form	   *form;			/* NULL: nothing is packed */
-	double		eps;			/* of the thresholds; NaN: of none */
-	double		chosen_eps;		/* for which a sample chose the filter; NaN: none did */
-	bool		suits_itself;	/* the form is good for a join of the set with itself */
+	Form	   *form;			/* encoding of the packed rows; NULL: not packed */
+	double		eps;			/* eps of the thresholds; NaN: not set */
+	double		chosen_eps;		/* eps for which a sample chose the filter; NaN: none */
+	bool		suits_itself;	/* the form suits a self-join of the set */
 	SetLevels	levels;
 
-	_Atomic uint32_t *counts;	/* of the join at work, where it counts for rows */
-	size_t		counts_room;
-	NeighborLists lists;		/* of the last join that found neighbours */
+	_Atomic uint32_t *counts;	/* counts of the current join, if it counts */
+	size_t		counts_capacity;
+	NeighborLists lists;		/* lists of the last nearest-neighbor join */
 };
 
 /*
- * Blocks of pairs on their way from the workers to the caller.  Their number is fixed: a
- * worker that finds none waits until the caller has drained one, so that memory is bounded and
- * no pair is lost.  There must be more blocks than workers, plus one with the caller.
+ * Blocks of pairs, passed from the workers to the caller.  Their number is fixed: a worker that
+ * finds no free block waits until the caller has drained one.  So memory is bounded and no pair is
+ * lost.  There must be more blocks than workers, plus one held by the caller.
  */
 typedef struct PairBlock
 {
 	struct PairBlock *next;
 	FastedPair *pairs;
 	size_t		npairs;
-	uint64_t	since;			/* when the first pair came, nanoseconds */
+	uint64_t	since;			/* time of the first pair, in nanoseconds */
 } PairBlock;
 
 typedef struct PairPool
 {
-	PairBlock  *blocks;			/* and after them their pairs, in one piece of memory */
+	PairBlock  *blocks;			/* the blocks and then their pairs, in one allocation */
 	size_t		nblocks;
-	size_t		block_pairs;	/* room of one block */
+	size_t		block_pairs;	/* capacity of one block in pairs */
 	PairBlock  *free_list;
-	PairBlock  *queue_head;		/* filled, oldest first */
-	PairBlock  *queue_tail;		/* of no meaning while the queue is empty */
+	PairBlock  *queue_head;		/* filled blocks, oldest first */
+	PairBlock  *queue_tail;		/* undefined while the queue is empty */
 } PairPool;
 
 /*
- * Rows looked at to find the centre and the scale: one in CENTRE_SHARE, but so many at
- * least, and at most.  A centre as good as that of many rows does not pay for few.
+ * Number of rows sampled to compute the centre and the scale: one row in CENTRE_SHARE, between
+ * CENTRE_ROWS_LEAST and CENTRE_ROWS.  For small joins a better centre does not pay.
  */
 #define CENTRE_ROWS_LEAST 12
 #define CENTRE_ROWS 64
 #define CENTRE_SHARE 16
 
-/* Blocks along the side of a group at most: see host_device.h. */
+/* Largest number of blocks per side of a group of blocks: see host_device.h. */
 #define GROUP_BLOCKS 8
 
-/* A pair of rows of the strip at work: distances from its first ones. */
+/* A candidate pair: offsets from the first row and the first column of the current strip. */
 typedef struct Candidate
 {
 	uint16_t	row;
@@ -209,148 +212,149 @@ typedef struct Candidate
 
 #define CANDIDATE_LIST 1024
 
-/* Rows that a strip has on a side at most, and padding. */
+/* Largest number of rows and columns of a strip, padding included. */
 #define STRIP_ROWS (FASTED_MAX_BLOCK + FASTED_MAX_TILE)
 #define STRIP_COLS (GROUP_BLOCKS * FASTED_MAX_BLOCK + FASTED_MAX_TILE)
 
-/* Neighbours for which first radii are found. */
+/* Largest k for which initial radii are computed. */
 #define RADII_MOST 1024
 
-/* The last stage is that of all dimensions, after pruning's. */
+/* The stage that follows the pruning levels: filtering at all dimensions. */
 #define FULL_STAGE FASTED_PRUNE_LEVELS
 
 /*
- * Thresholds of the strip at work, in words of the filter: for the row's own list, and
- * for those of rows of the other side.
+ * Thresholds of the current strip at one stage, as FP32 or INT32 words. "own" thresholds test a
+ * pair for the row's own list, "other" thresholds for the list of the other row.
  */
 typedef struct StageThresholds
 {
-	uint64_t	strip;			/* for which those of a were made */
-	uint64_t	columns;		/* and those of b */
-	double		reach_a;		/* for which largest finite reach of a's rows they are */
-	double		reach_b;		/* the same of b's rows */
+	uint64_t	strip;			/* strip number for which a's thresholds were computed */
+	uint64_t	columns;		/* version of the columns for which b's were computed */
+	double		reach_a;		/* largest finite reach of a's rows that is allowed for */
+	double		reach_b;		/* the same for b's rows */
 	uint32_t	a_own[STRIP_ROWS];
 	uint32_t	a_other[STRIP_ROWS];
 	uint32_t	b_own[STRIP_COLS];
 	uint32_t	b_other[STRIP_COLS];
 } StageThresholds;
 
-/* Where neighbours are found: cpu_nearest.c. */
+/* State of a nearest-neighbor join: see cpu_nearest.c. */
 typedef struct NearThresholds
 {
-	size_t		first_a;		/* the strip */
+	size_t		first_a;		/* first row of the strip */
 	size_t		first_b;
-	uint32_t	rows;			/* with padding */
+	uint32_t	rows;			/* padding included */
 	uint32_t	cols;
-	uint64_t	strip;			/* its number; zero: none yet */
-	uint64_t	columns;		/* raised with each change of columns */
+	uint64_t	strip;			/* strip number; zero: no strip yet */
+	uint64_t	columns;		/* incremented when the columns change */
 	StageThresholds stages[FULL_STAGE + 1];
-	double		reach[STRIP_COLS];
-	float		norms[STRIP_COLS];	/* first radii: of columns, and what products have more */
-	uint32_t	more[STRIP_COLS];
-	FastedNeighbor nearest[RADII_MOST]; /* a heap of columns and squares of distances */
+	double		reach[STRIP_COLS];	/* buffer for sampled distances */
+	float		norms[STRIP_COLS];	/* initial radii: squared norms of the columns */
+	uint32_t	flip_sums[STRIP_COLS];	/* what flipping the rows of a adds to the columns' sums */
+	FastedNeighbor nearest[RADII_MOST]; /* heap of columns and their squared distances */
 } NearThresholds;
 
 typedef struct Worker
 {
 	FastedContext *context;
-	FastedJoin *join;			/* the one at work */
+	FastedJoin *join;			/* the current join */
 	pthread_t	thread;
 	int			number;
-	uint64_t	seen;			/* the phase that it did last */
+	uint64_t	seen;			/* number of the last phase that it took part in */
 
-	void	   *partial;		/* unfinished sums of a block pair, or NULL */
-	size_t		bytes;			/* of the piece of memory that begins with hits */
+	void	   *partial;		/* partial sums of a block pair, or NULL */
+	size_t		bytes;			/* size of the allocation that begins with hits */
 	uint8_t    *hits;			/* hit_stride bytes for each row of a block */
-	bool		has_hits[FASTED_MAX_BLOCK + FASTED_MAX_WIDTH];	/* of a row; may be true for none */
-	double	   *wide;			/* one row in FP64 */
-	float	   *image;			/* INT8: room for two rows, padded; or NULL */
-	void	   *project_room;	/* pruning: cpu_project.c; or NULL */
-	float	   *directions;		/* room for a sliver's rows as the filter sees them; or NULL */
-	double		sample[CENTRE_ROWS];	/* values of one coordinate, of FP32 */
+	/* false: the row has no hits; true: it may have */
+	bool		has_hits[FASTED_MAX_BLOCK + FASTED_MAX_WIDTH];
+	double	   *wide;			/* buffer for one row in FP64 */
+	float	   *image;			/* INT8: buffer for two padded rows; or NULL */
+	void	   *project_buffer;	/* pruning: buffer, see cpu_project.c; or NULL */
+	float	   *directions;		/* buffer for a sliver's filter rows; or NULL */
+	double		sample[CENTRE_ROWS];	/* sampled FP32 values of one coordinate */
 	NearThresholds near;
 	Candidate	list[CANDIDATE_LIST];
 	uint32_t	listed;
 
-	PairBlock  *block;			/* being filled, or NULL */
-	FastedStats work;			/* what the context's do not have yet */
-	uint64_t	tell_at;		/* when it is told; see cpu_now */
+	PairBlock  *block;			/* the block being filled, or NULL */
+	FastedStats work;			/* statistics not yet added to the context's */
+	uint64_t	report_at;		/* when to add them to the context's; see cpu_now */
 } Worker;
 
 struct FastedContext
 {
 	FastedOptions options;
-	bool		cosine;			/* the metric */
-	bool		doubles;		/* the rows' numbers */
-	uint32_t	padded;			/* dimensions of rows in integers */
+	bool		cosine;			/* the metric is cosine distance */
+	bool		doubles;		/* input rows are in FP64 */
+	uint32_t	padded;			/* dimensions of integer rows, padded to 32 */
 	const CpuKernel *kernel;
 	char		error[256];
 	FastedSet  *sets;
-	FastedJoin *join;			/* NULL: none is open */
+	FastedJoin *join;			/* NULL: no join is open */
 
-	/* Plan: cpu_plan.c. */
+	/* Memory plan: see cpu_plan.c. */
 	MemoryCount memory;
-	uint32_t	slice;			/* words of a slice, in FP32 */
+	uint32_t	slice;			/* words per slice, for FP32 rows */
 	bool		may_use_int8;
-	bool		may_use_fine;	/* fine rows */
+	bool		may_use_fine;	/* INT16 rows may be used */
 	int			thread_limit;
 	size_t		block_pairs;
-	uint64_t	row_limit;		/* rows of all sets */
-	uint64_t	row_bytes;		/* that each takes, lists aside */
+	uint64_t	row_limit;		/* limit for the rows of all sets together */
+	uint64_t	row_bytes;		/* memory per row, neighbor lists excluded */
 	size_t		chunk_bytes;
-	uint32_t	sample_rows;	/* of a set, at most, to try a form with */
+	uint32_t	sample_rows;	/* rows sampled per set to test an encoding */
 	PackedRows	samples[2];
 	bool		may_prune;
-	const CpuKernel *product_kernel;	/* pruning: for products in FP32; or NULL */
+	const CpuKernel *product_kernel;	/* pruning: kernel for FP32 products; or NULL */
 	size_t		fit_bytes;
-	void	   *fit_room;		/* to find a projection; NULL: none was looked for */
+	void	   *fit_buffer;		/* buffer of cpu_fit.c; NULL: not yet allocated */
 
-	/* Threads.  The lock guards all of this and the pool. */
-	Worker	   *workers;		/* thread_limit of them, once there are any */
-	int			nthreads;		/* of them started */
+	/* Threads.  The lock guards these fields and the pool. */
+	Worker	   *workers;		/* array of thread_limit workers; NULL until needed */
+	int			nthreads;		/* number of threads started */
 	bool		quit;
 	pthread_mutex_t lock;
-	pthread_cond_t work_cond;	/* a phase begins */
-	pthread_cond_t free_cond;	/* a block was drained */
-	pthread_cond_t out_cond;	/* a block is filled, or work has ended */
-	pthread_cond_t rest_cond;	/* the caller is back */
-	int			resting;		/* workers that wait for it */
+	pthread_cond_t work_cond;	/* signalled when a phase begins */
+	pthread_cond_t free_cond;	/* signalled when a block becomes free */
+	pthread_cond_t out_cond;	/* signalled when a block is filled or work ends */
+	pthread_cond_t rest_cond;	/* signalled when the caller is back */
+	int			resting;		/* number of paused workers */
 	uint64_t	phase_number;
-	int			engaged;		/* workers of the join, the first ones */
-	int			at_work;		/* of them, have not finished the phase */
+	int			engaged;		/* number of workers that take part in the join */
+	int			at_work;		/* number of these that have not finished the phase */
 	PairPool	pool;
-	PairBlock  *handed_out;		/* the caller's until its next call */
+	PairBlock  *caller_block;	/* block lent to the caller until its next call */
 
 	/* Read and written without the lock. */
 	atomic_bool stop;
-	_Atomic uint64_t rest_at;	/* from then on workers rest; see cpu_now */
-	_Atomic uint64_t next_claim;	/* of the phase */
+	_Atomic uint64_t rest_at;	/* workers pause from this time on; see cpu_now */
+	_Atomic uint64_t next_item;		/* next work item of the phase */
 
-	FastedStats stats;			/* of all joins; the lock guards them */
-	uint64_t	joins;			/* so far */
+	FastedStats stats;			/* statistics of all joins; guarded by the lock */
+	uint64_t	joins;			/* number of joins so far */
 };
 
 /*
- * Sets that are joined have one form, and are packed for one filter.  Where they are not
- * yet, the join begins with that; what the sets have already, it skips.
+ * Phases of a join.  Sets that are joined must share a form and be packed for one filter.  The
+ * first phases establish that.  A phase is skipped if the sets already have its result.
  */
 typedef enum Phase
 {
-	PHASE_TRY,					/* is the larger set's form good for both?  If not: */
-	PHASE_CENTRE,				/* a form is found from a sample of both: by coordinates */
-	PHASE_CHOOSE,				/* INT8 or FP32, from a sample */
-	PHASE_FIT,					/* a projection is found, if it promises anything */
-	PHASE_PROJECT,				/* rows that are not of the projection: by slivers */
-	PHASE_ORDER,				/* near rows come together: a thread a set */
-	PHASE_LEVELS,				/* projected rows are packed, or thresholds only: by slivers */
-	PHASE_TEST,					/* which levels pay, by a sample of tiles: one thread */
-	PHASE_PACK,					/* rows that are not of the form, or thresholds: by slivers */
-	PHASE_RADII,				/* nearest rows: first radii, by blocks */
-	PHASE_JOIN,					/* units of work */
+	PHASE_TRY,					/* test the larger set's form; if it does not suit both sets: */
+	PHASE_CENTRE,				/* compute a form from a sample of both sets, by coordinates */
+	PHASE_CHOOSE,				/* choose INT8 or FP32, from a sample */
+	PHASE_FIT,					/* compute a projection, if it is likely to help */
+	PHASE_PROJECT,				/* project rows that are not yet projected: by slivers */
+	PHASE_ORDER,				/* order rows so that near rows are adjacent: one thread per set */
+	PHASE_LEVELS,				/* pack level rows, or compute their thresholds: by slivers */
+	PHASE_TEST,					/* choose levels by a sample of tiles: one thread */
+	PHASE_PACK,					/* pack rows, or compute their thresholds: by slivers */
+	PHASE_RADII,				/* nearest neighbors: compute initial radii, by blocks */
+	PHASE_JOIN,					/* join the strips */
 	PHASE_OVER
 } Phase;
 
-/* What a set needs to be of the join's form; the least first. */
+/* Preparation that a set needs for the join, in increasing order of work. */
 typedef enum Packing
 {
 	PACKED_ALREADY,
@@ -359,85 +363,85 @@ typedef enum Packing
 } Packing;
 
 /*
- * Work in hand: one block of row_set against neighbouring blocks of col_set.  Rows
- * are numbers within the sets.
+ * A strip: one block of row_set against consecutive blocks of col_set.  Rows are identified by
+ * their places within the sets.
  */
 typedef struct Strip
 {
 	size_t		first_a;
 	uint32_t	rows_a;
-	size_t		first_b;		/* of the first block */
-	uint32_t	block_rows;		/* of all blocks but the last */
+	size_t		first_b;		/* first column of the first block */
+	uint32_t	block_rows;		/* columns per block, the last block excepted */
 	uint32_t	blocks;
-	bool		diagonal;		/* the first block is block A itself */
+	bool		diagonal;		/* the first block of columns is the block of rows */
 } Strip;
 
 struct FastedJoin
 {
 	FastedContext *context;
 	FastedProblem problem;
-	FastedSet  *sets[2];		/* a and b, the same for one with itself */
+	FastedSet  *sets[2];		/* a and b; the same set for a self-join */
 	bool		self;
-	int			nsets;			/* without the same one again */
-	bool		nearest;		/* neighbours are found */
-	int			row_side;		/* the smaller set: its rows are the rows of tiles */
+	int			nsets;			/* number of distinct sets */
+	bool		nearest;		/* the output is nearest neighbors */
+	int			row_side;		/* index of the smaller set, which gives the rows of tiles */
 	FastedSet  *row_set;
 	FastedSet  *col_set;
-	Phase		phase;			/* the lock guards it */
+	Phase		phase;			/* guarded by the lock */
 
-	/* Form and filter: cpu_choice.c. */
-	Form	   *tried;			/* the larger set's, or NULL */
-	bool		common;			/* it is good for this join, whatever eps */
-	bool		trial;			/* it has to be tried */
+	/* Form and filter: see cpu_choice.c. */
+	Form	   *tried;			/* form of the larger set, or NULL */
+	bool		common;			/* both sets have it, and it suits this join for any eps */
+	bool		trial;			/* it has to be tested on a sample */
 	bool		try_int8;
-	bool		choosing;		/* a sample decides on the filter */
-	Form	   *found;			/* to be found, or NULL */
-	double		sample_peak[CENTRE_ROWS];	/* largest centred coordinate */
-	Form	   *form;			/* the one that was taken */
-	bool		int8;			/* and the filter */
-	double		choice_eps;		/* for which it is chosen */
-	double		choice_key;		/* and by which the choice is known */
-	double		eps_upper;		/* in its scale */
-	bool		fine_pays;		/* to pack fine rows; true where no sample said */
-	bool		fine;			/* both sets have them */
-	bool		laid_out;		/* packing has begun */
-	bool		packed;			/* and ended */
+	bool		choosing;		/* a sample decides the filter */
+	Form	   *found;			/* form to be computed, or NULL */
+	double		sample_peak[CENTRE_ROWS];	/* largest centred coordinate of each sampled row */
+	Form	   *form;			/* the form chosen */
+	bool		int8;			/* the filter chosen: INT8 instead of FP32 */
+	double		choice_eps;		/* eps for which the filter is chosen */
+	double		choice_key;		/* key under which the sets remember the choice */
+	double		eps_upper;		/* upper bound of eps in the form's scale */
+	bool		fine_pays;		/* INT16 rows pay; true if no sample was taken */
+	bool		fine;			/* both sets have INT16 rows */
+	bool		laid_out;		/* packing has started */
+	bool		packed;			/* packing has finished */
 	Packing		packing[2];		/* of each set */
 	uint64_t	begun_at;
 
-	/* Pruning: cpu_choice.c. */
-	bool		pruning;		/* it may be worth it, and a projection is of use */
-	Projection *projection;		/* what the sets have or will have, or NULL */
-	bool		fitting;		/* which is to be found */
+	/* Pruning: see cpu_choice.c. */
+	bool		pruning;		/* pruning may pay, and a projection helps */
+	Projection *projection;		/* projection of the sets, or the one to be computed; or NULL */
+	bool		fitting;		/* the projection has to be computed */
 	Packing		level_packing[2];	/* of each set */
-	bool		leveled;		/* the sets' levels are complete */
-	uint32_t	levels;			/* bits: those that tiles are tested at */
+	bool		leveled;		/* the sets' level rows are complete */
+	uint32_t	levels;			/* bit mask of the levels at which tiles are tested */
 
-	/* Nearest rows: how far packing moved most rows of each set.  cpu_nearest.c */
+	/* Nearest neighbors: packing error of most rows of each set, by stage.  See cpu_nearest.c. */
 	double		rho_most[FULL_STAGE + 1][2];
 
-	/* Work: cpu_plan.c. */
+	/* Work: see cpu_plan.c. */
 	int			nworkers;
-	uint32_t	block_rows;		/* rows of a block */
-	size_t		hit_stride;		/* bytes of one row of a strip's hit map */
+	uint32_t	block_rows;		/* rows per block */
+	size_t		hit_stride;		/* bytes per row of a strip's hit map */
 	FastedOrder order;
-	FastedGroupTiles strips;	/* where only rows of one group meet */
-	double		group_columns;	/* that a row meets there, in the mean */
+	FastedGroupTiles strips;	/* strips, for a join within partitions */
+	double		partition_columns;	/* mean number of columns per row within its partition */
 	FastedSpan *spans;
 	FastedStripe *stripes;
-	uint64_t	first_claim;	/* of the slice */
-	uint64_t	end_claim;
-	bool		spread;			/* but only some of them: cpu_is_in_slice */
-	uint64_t	number;			/* of the context's joins, from 1 on */
+	uint64_t	first_item;		/* first work item of the slice */
+	uint64_t	end_item;
+	bool		interleaved;	/* the slice has interleaved work items: cpu_is_in_slice */
+	uint64_t	number;			/* number of the join within the context, from 1 */
 };
 
 /* cpu_state.c */
 extern FastedStatus cpu_fail(FastedContext *context, FastedStatus status,
 							 const char *format,...)
 			__attribute__((format(printf, 3, 4)));
-extern void cpu_tell_work(Worker *worker);
+extern void cpu_add_work_stats(Worker *worker);
 extern void cpu_rest_after(FastedContext *context, uint64_t ms);
-extern bool cpu_goes_on(FastedContext *context);
+extern bool cpu_may_continue(FastedContext *context);
 extern void cpu_sort_doubles(double *values, size_t count);
 extern void cpu_do_slivers(Worker *worker, const Packing packing[2], Packing least,
 						   void (*work) (Worker *worker, int set, size_t sliver));
@@ -445,23 +449,24 @@ extern uint32_t cpu_slice_length(const CpuKernel *kernel, uint32_t words, uint32
 extern size_t cpu_packed_row_bytes(const FastedContext *context, uint32_t level);
 
 /*
- * Room for so many rows, of a level or FULL_STAGE; what was packed is lost where it grows.
- * Level rows have no squares and no fine rows: only rows as they came are rechecked.
+ * Makes room for packed rows of a level or of FULL_STAGE.  Growing discards what was packed.  Level
+ * rows have neither squares nor INT16 rows, because only input rows are rechecked.  Returns false
+ * if out of memory.
  */
 extern bool cpu_packed_reserve(FastedContext *context, PackedRows *packed, size_t rows,
 							   uint32_t level);
 extern size_t cpu_packed_side_bytes(const FastedContext *context, uint32_t level);
 extern void cpu_packed_free(FastedContext *context, PackedRows *packed);
 
-/* Where so many packed rows and their thresholds will be. */
+/* Sets the layout of packed rows and of their thresholds within their buffer. */
 extern void cpu_packed_lay_out(const FastedContext *context, PackedRows *packed, size_t rows,
 							   uint32_t dimensions, bool int8);
 
-/* A form with one holder, or NULL; the last holder frees it. */
+/* Forms are reference counted. cpu_form_new returns NULL if out of memory. */
 extern Form *cpu_form_new(FastedContext *context);
 extern void cpu_form_drop(FastedContext *context, Form *form);
 
-/* The number of the row at this place among the packed rows. */
+/* Returns the row number at a place of the packed rows. */
 static inline size_t
 cpu_row_at(const FastedSet *set, size_t place)
 {
@@ -474,7 +479,7 @@ cpu_stored_row(const FastedSet *set, size_t place)
 	return row_store_row(&set->rows, cpu_row_at(set, place));
 }
 
-/* Words of so many dimensions in integers, packed. */
+/* Returns the number of words of a packed integer row. */
 static inline uint32_t
 cpu_int8_words(const CpuKernel *kernel, uint32_t dimensions)
 {
@@ -484,23 +489,23 @@ cpu_int8_words(const CpuKernel *kernel, uint32_t dimensions)
 	return (words + int8->word_step - 1) / int8->word_step * int8->word_step;
 }
 
-/* Bytes of a packed row of so many dimensions in integers, as row and as column of a tile. */
+/* Returns the bytes of a packed integer row, for both sides of a tile together. */
 static inline size_t
 cpu_int8_row_bytes(const CpuKernel *kernel, uint32_t dimensions)
 {
-	return (int8_sides_alike(kernel->int8) ? 1 : 2)
+	return (int8_sides_identical(kernel->int8) ? 1 : 2)
 		* cpu_int8_words(kernel, dimensions) * sizeof(uint32_t);
 }
 
-/* The room of a row as the filter sees it, one of a sliver; NULL where the distance needs none. */
+/* Returns the buffer for the filter row at a place of a sliver; NULL if none is needed. */
 static inline float *
-cpu_direction_room(const Worker *worker, size_t place)
+cpu_direction_buffer(const Worker *worker, size_t place)
 {
 	return worker->directions == NULL ? NULL
 		: worker->directions + place * worker->context->options.dimensions;
 }
 
-/* So many rows, and padding to whole tiles. */
+/* Returns the number of rows, padded to whole tiles. */
 static inline size_t
 cpu_whole_tiles(const FastedContext *context, size_t rows)
 {
@@ -522,13 +527,13 @@ cpu_stopping(const FastedContext *context)
 }
 
 static inline uint64_t
-cpu_claim(FastedContext *context)
+cpu_next_item(FastedContext *context)
 {
-	return atomic_fetch_add_explicit(&context->next_claim, 1,
+	return atomic_fetch_add_explicit(&context->next_item, 1,
 									 memory_order_relaxed);
 }
 
-/* The rows of the other set that a row of this side meets. */
+/* Returns the span of rows of the other set with which a row of this side is compared. */
 static inline FastedSpan
 cpu_rows_met(const FastedJoin *join, int side, uint32_t row)
 {
@@ -537,14 +542,14 @@ cpu_rows_met(const FastedJoin *join, int side, uint32_t row)
 	return (FastedSpan) {.first = 0,.end = (uint32_t) join->sets[1 - side]->rows.rows};
 }
 
-/* Rows of all sets. */
+/* Returns the number of rows of the distinct sets. */
 static inline uint64_t
 cpu_join_rows(const FastedJoin *join)
 {
 	return join->sets[0]->rows.rows + (join->self ? 0 : join->sets[1]->rows.rows);
 }
 
-/* Pairs of rows that are compared, slices aside. */
+/* Returns the number of pairs to compare, in all slices together. */
 static inline double
 cpu_join_area(const FastedJoin *join)
 {

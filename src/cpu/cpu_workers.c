@@ -3,12 +3,12 @@
  * cpu_workers.c
  *	  Threads, the phases of a join, and its units of work.
  *
- * The caller begins a join.  Workers then go through its phases by
- * themselves: whoever finishes a phase last begins the next one.  Threads are
- * started when a join is the first that is worth so many, and stay for later ones.
+ * The caller begins a join.  Workers then execute its phases by themselves: the last worker that
+ * finishes a phase begins the next one.  Threads are started when a join first needs them, and are
+ * retained for later joins.
  *
- * A unit is a strip, one block against some neighbours, so that the first stays in the cache,
- * and a row's candidates come together.
+ * A unit is a strip: one block of rows against some adjacent blocks of columns.  So the first
+ * block stays in the cache, and all candidates of a row are rechecked together.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,22 +20,22 @@
 
 #define STACK_BYTES (256 * 1024)
 
-/* A block that is not full is handed over when it gets this old. */
+/* A block that is not full is passed to the caller at this age. */
 #define FLUSH_AFTER_NS UINT64_C(20000000)
 
-/* Work is added to the statistics so often. */
-#define TELL_EVERY_NS UINT64_C(1000000)
+/* How often workers add to the context's statistics. */
+#define REPORT_EVERY_NS UINT64_C(1000000)
 
 /* --- units of work */
 
 /*
- * Nearest rows: groups on the diagonal come first, where near rows are together, so
- * that radii are small for the others.
+ * Nearest neighbors: maps a work item so that groups of blocks on the diagonal come first.  Near
+ * rows are found there, so that radii are small for the other groups.
  */
 static uint64_t
-diagonal_first(const FastedJoin *join, uint64_t claim)
+diagonal_first(const FastedJoin *join, uint64_t item)
 {
-	uint64_t	group = claim / join->order.group;
+	uint64_t	group = item / join->order.group;
 	uint64_t	groups = ceil_div(join->order.rows, join->order.group);
 	uint64_t	i = group;
 	uint64_t	j = group;
@@ -45,17 +45,17 @@ diagonal_first(const FastedJoin *join, uint64_t claim)
 		fasted_triangle_pair(group - groups, &i, &j);
 		j++;
 	}
-	return (fasted_triangle(j) + i) * join->order.group + claim % join->order.group;
+	return (fasted_triangle(j) + i) * join->order.group + item % join->order.group;
 }
 
-/* The strip of a claim; false: it has none. */
+/* Finds the strip of a work item within partitions.  Returns false if the item is empty. */
 static bool
-locate_group_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
+locate_partition_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 {
 	uint32_t	block = join->block_rows;
 	uint32_t	width = (uint32_t) join->order.group * block;
-	uint32_t	stripe = fasted_stripe_of(&join->strips, claim, 0);
-	uint32_t	i = join->stripes[stripe].row + (uint32_t) (claim - join->stripes[stripe].first);
+	uint32_t	stripe = fasted_stripe_of(&join->strips, item, 0);
+	uint32_t	i = join->stripes[stripe].row + (uint32_t) (item - join->stripes[stripe].first);
 	FastedSpan	columns = fasted_span_within(&join->strips, i, (uint64_t) stripe * width, width);
 	size_t		left = join->row_set->rows.rows - (size_t) i * block;
 
@@ -70,17 +70,20 @@ locate_group_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 	return true;
 }
 
-/* Claimed numbers are rows of groups; false when this one has no block. */
+/*
+ * Finds the strip of a work item: one row of a group of blocks.  Returns false if the item is
+ * empty.
+ */
 static bool
-locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
+locate_strip(const FastedJoin *join, uint64_t item, Strip *strip)
 {
 	uint32_t	block = join->block_rows;
 	size_t		end_a = join->row_set->rows.rows;
 
 	if (join->problem.groups != NULL)
-		return locate_group_strip(join, claim, strip);
+		return locate_partition_strip(join, item, strip);
 	if (join->self && join->nearest)
-		claim = diagonal_first(join, claim);
+		item = diagonal_first(join, item);
 	strip->block_rows = block;
 	strip->blocks = 0;
 	for (uint64_t in = 0; in < join->order.group; in++)
@@ -88,7 +91,7 @@ locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 		uint64_t	i;
 		uint64_t	j;
 
-		if (!fasted_order_unit(&join->order, claim * join->order.group + in,
+		if (!fasted_order_unit(&join->order, item * join->order.group + in,
 							   &i, &j))
 			continue;
 		if (strip->blocks++ == 0)
@@ -103,17 +106,20 @@ locate_strip(const FastedJoin *join, uint64_t claim, Strip *strip)
 	return strip->blocks > 0;
 }
 
-/* The statistics are current, but strips may be so short that the lock would be in the way. */
+/*
+ * Adds a worker's statistics to the context's.  Not called after each strip: strips may be so
+ * short that the lock would be contended.
+ */
 static void
-tell_work(Worker *worker, uint64_t now)
+add_work_stats(Worker *worker, uint64_t now)
 {
 	pthread_mutex_lock(&worker->context->lock);
-	cpu_tell_work(worker);
+	cpu_add_work_stats(worker);
 	pthread_mutex_unlock(&worker->context->lock);
-	worker->tell_at = now + TELL_EVERY_NS;
+	worker->report_at = now + REPORT_EVERY_NS;
 }
 
-/* One strip; false when the join is being closed. */
+/* Joins one strip.  Returns false if the join is being closed. */
 static bool
 join_strip(Worker *worker, const Strip *strip)
 {
@@ -124,7 +130,7 @@ join_strip(Worker *worker, const Strip *strip)
 	uint64_t	end;
 	bool		done;
 
-	(void) cpu_goes_on(context);
+	(void) cpu_may_continue(context);
 	begin = cpu_now();
 	if (join->nearest)
 		cpu_set_near_strip(worker, strip);
@@ -137,40 +143,40 @@ join_strip(Worker *worker, const Strip *strip)
 	end = cpu_now();
 	worker->work.filter_seconds += 1e-9 * (double) (filtered - begin);
 	worker->work.refine_seconds += 1e-9 * (double) (end - filtered);
-	if (end >= worker->tell_at)
-		tell_work(worker, end);
+	if (end >= worker->report_at)
+		add_work_stats(worker, end);
 	if (done && worker->block != NULL && end - worker->block->since > FLUSH_AFTER_NS)
 		cpu_flush_block(worker);
 	return done;
 }
 
-/* Strips until there are no more.  Some numbers name none: they are done at once. */
+/* Joins strips until none is left.  Empty work items count as done. */
 static void
 cpu_join_units(Worker *worker)
 {
 	FastedJoin *join = worker->join;
 	FastedContext *context = join->context;
-	uint64_t	claim;
+	uint64_t	item;
 
 	worker->near.cols = 0;
-	while ((claim = cpu_claim(context)) < join->end_claim && !cpu_stopping(context))
+	while ((item = cpu_next_item(context)) < join->end_item && !cpu_stopping(context))
 	{
 		Strip		strip;
 
-		if (!cpu_is_in_slice(join, claim))
+		if (!cpu_is_in_slice(join, item))
 			continue;
-		if (locate_strip(join, claim, &strip) && !join_strip(worker, &strip))
+		if (locate_strip(join, item, &strip) && !join_strip(worker, &strip))
 			break;
 		worker->work.units_done++;
 	}
 	if (worker->block != NULL)
 		cpu_flush_block(worker);
-	tell_work(worker, cpu_now());
+	add_work_stats(worker, cpu_now());
 }
 
 /* --- phases */
 
-/* What slices of this join depend on. */
+/* Adds the sets' row orders, on which the slices depend, to the statistics' hash. */
 static void
 note_orders(FastedJoin *join)
 {
@@ -217,7 +223,7 @@ prunes(FastedJoin *join)
 	return join->pruning;
 }
 
-/* Rows are packed. */
+/* Called when all rows are packed. */
 static bool
 begin_radii(FastedJoin *join)
 {
@@ -228,14 +234,14 @@ begin_radii(FastedJoin *join)
 }
 
 /*
- * The phases of a join.  A phase begins with the lock held; where that says that there is
- * nothing to do, the next one follows.
+ * The phases of a join.  `begin` is called with the lock held.  If it returns false, the phase is
+ * skipped.
  */
 static const struct PhaseWork
 {
-	bool		(*begin) (FastedJoin *join);	/* NULL: there is always something to do */
+	bool		(*begin) (FastedJoin *join);	/* NULL: the phase is never skipped */
 	void		(*run) (Worker *worker);
-	bool		alone;			/* one worker does it */
+	bool		alone;			/* only one worker runs it */
 }			phases[PHASE_OVER] = {
 	[PHASE_TRY] = {begin_trial, cpu_try_form, true},
 	[PHASE_CENTRE] = {lacks_form, cpu_find_centre, false},
@@ -250,7 +256,7 @@ static const struct PhaseWork
 	[PHASE_JOIN] = {NULL, cpu_join_units, false},
 };
 
-/* This phase or the first one after it in which there is something to do.  With the lock held. */
+/* Begins this phase, or the first later phase that is not skipped.  The caller holds the lock. */
 static void
 begin_phase(FastedJoin *join, Phase phase)
 {
@@ -264,13 +270,15 @@ begin_phase(FastedJoin *join, Phase phase)
 		pthread_cond_signal(&context->out_cond);
 		return;
 	}
-	atomic_store(&context->next_claim, phase == PHASE_JOIN ? join->first_claim : 0);
+	atomic_store(&context->next_item, phase == PHASE_JOIN ? join->first_item : 0);
 	context->phase_number++;
 	context->at_work = context->engaged;
 	pthread_cond_broadcast(&context->work_cond);
 }
 
-/* Waits for a phase that this worker is to take part in; false: there will be none. */
+/*
+ * Waits for a phase that this worker takes part in.  Returns false if the context is being closed.
+ */
 static bool
 wait_for_phase(Worker *worker)
 {
@@ -304,7 +312,7 @@ worker_main(void *arg)
 
 		if (int8 != NULL && int8->begin != NULL)
 			int8->begin();
-		if (!phases[phase].alone || cpu_claim(context) == 0)
+		if (!phases[phase].alone || cpu_next_item(context) == 0)
 			phases[phase].run(worker);
 		if (int8 != NULL && int8->end != NULL)
 			int8->end();
@@ -321,7 +329,7 @@ worker_main(void *arg)
 	return NULL;
 }
 
-/* Begins with what its sets lack. */
+/* Starts the first phase that the sets need. */
 void
 cpu_begin_join(FastedJoin *join)
 {
@@ -335,7 +343,7 @@ cpu_begin_join(FastedJoin *join)
 	pthread_mutex_unlock(&context->lock);
 }
 
-/* Returns when no worker is at work on it. */
+/* Stops a join, and waits until no worker is working on it. */
 void
 cpu_stop_join(FastedJoin *join)
 {
@@ -355,10 +363,13 @@ cpu_stop_join(FastedJoin *join)
 
 /* --- threads */
 
-/* Sums of a block pair, where slices are many, or for nearest rows. */
+/* Bytes of a block pair's sums, needed if rows have several slices, or for nearest neighbors. */
 #define PARTIAL_BYTES (FASTED_MAX_BLOCK * FASTED_MAX_BLOCK * sizeof(float))
 
-/* Rooms of a worker, enough for any join of the context, in a piece that begins there; its size. */
+/*
+ * Assigns a worker's buffers within an allocation that begins at `piece`.  They suffice for any
+ * join of the context.  Returns the size.
+ */
 static size_t
 carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 {
@@ -371,13 +382,13 @@ carve_worker(const FastedContext *context, Worker *worker, uintptr_t piece)
 	if (context->may_use_int8)
 		worker->image = fasted_carve(&next, 2 * padded * sizeof(float));
 	if (context->may_prune)
-		worker->project_room = fasted_carve(&next, cpu_project_room_bytes(context));
+		worker->project_buffer = fasted_carve(&next, cpu_project_buffer_bytes(context));
 	if (context->cosine || context->doubles)
 		worker->directions = fasted_carve(&next, context->kernel->width * d * sizeof(float));
 	return next - piece;
 }
 
-/* Memory that each worker has for itself, with sums or without if it needs none for slices. */
+/* Returns the bytes per worker.  Sums are included if requested or needed for slices. */
 uint64_t
 cpu_worker_bytes(const FastedContext *context, bool sums)
 {
@@ -387,7 +398,7 @@ cpu_worker_bytes(const FastedContext *context, bool sums)
 	return sizeof(Worker) + carve_worker(context, &worker, 0) + (sums ? PARTIAL_BYTES : 0);
 }
 
-/* Room for sums, where a join needs it; false: memory ran out. */
+/* Allocates the buffer of sums.  Returns false if out of memory. */
 static bool
 reserve_sums(FastedContext *context, Worker *worker)
 {
@@ -420,8 +431,8 @@ free_worker(FastedContext *context, Worker *worker)
 }
 
 /*
- * As many workers as this, or as many as can be had: one at least.  With sums each has room for
- * these, also where no slice needs it.
+ * Starts threads until there are nworkers, or as many as the system allows, but at least one.
+ * With sums, each worker gets a buffer of sums even if rows have a single slice.
  */
 FastedStatus
 cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
@@ -429,18 +440,19 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 	if (context->workers == NULL)
 		context->workers = fasted_cpu_map_lazily(context->thread_limit * sizeof(Worker), &context->memory);
 	if (context->workers == NULL)
-		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for threads");
+		return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while starting threads");
 	while (context->nthreads < nworkers)
 	{
 		Worker	   *worker = &context->workers[context->nthreads];
-		bool		room = init_worker(context, worker);
+		bool		ready = init_worker(context, worker);
 
-		if (!room || !fasted_start_thread(&worker->thread, STACK_BYTES, worker_main, worker))
+		if (!ready || !fasted_start_thread(&worker->thread, STACK_BYTES, worker_main, worker))
 		{
 			free_worker(context, worker);
-			if (room)
-				break;			/* as many as the system grants */
-			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for %d threads", nworkers);
+			if (ready)
+				break;			/* use as many as the system allows */
+			return cpu_fail(context, FASTED_OUT_OF_MEMORY,
+							"out of memory while starting %d threads", nworkers);
 		}
 		context->nthreads++;
 	}
@@ -449,12 +461,12 @@ cpu_reserve_workers(FastedContext *context, int nworkers, bool sums)
 	for (int i = 0; i < context->nthreads && sums; i++)
 	{
 		if (!reserve_sums(context, &context->workers[i]))
-			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory for a join");
+			return cpu_fail(context, FASTED_OUT_OF_MEMORY, "out of memory while preparing a join");
 	}
 	return FASTED_OK;
 }
 
-/* No join is at work. */
+/* Ends all threads.  No join may be open. */
 void
 cpu_end_workers(FastedContext *context)
 {

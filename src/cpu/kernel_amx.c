@@ -3,13 +3,13 @@
  * kernel_amx.c
  *	  The INT8 filter for AMX: tiles of 32 x 32.
  *
- * TDPBSSD multiplies 16 rows of 64 bytes by 64 rows of 16 bytes, the latter in words
- * of four rows, and adds to 16 x 16 INT32 sums.  Four tile registers hold sums, four
- * the operands: each is used twice.  Slivers of b are what the instruction wants as
- * they are; of a, 16 words of a row lie together.
+ * TDPBSSD multiplies 16 rows of 64 bytes by 64 rows of 16 bytes, the latter in words of four
+ * rows, and adds to 16 x 16 INT32 sums.  Four tile registers hold sums, four the operands.  Each
+ * operand is used twice.  Slivers of b already have the layout that the instruction expects.  For
+ * a, 16 words of a row are adjacent.
  *
- * Sums go through memory to be compared.  That of one tile is put off until the next
- * one's first products are on their way, so that both kinds of units work.
+ * Sums go through memory to be compared.  The comparison of one tile is delayed until the first
+ * products of the next tile have been issued, so that matrix and vector units work in parallel.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,8 +25,8 @@
 #include <string.h>
 
 /*
- * The instructions, and the permission to use them.  Tests on other processors replace them:
- * FASTED_AMX_HEADER names a file with the same names in C.
+ * The AMX instructions, and the permission to use them.  Tests on other CPUs replace them:
+ * FASTED_AMX_HEADER names a file that defines the same names in C.
  */
 #ifdef FASTED_AMX_HEADER
 
@@ -46,7 +46,7 @@
 #define TILE_LOAD(t, p, stride) _tile_loadd(t, p, stride)
 #define TILE_MULTIPLY(c, a, b) _tile_dpbssd(c, a, b)
 
-/* What follows reads the memory; not every compiler's header says so. */
+/* The code that follows reads the memory, which not every compiler's header declares. */
 #define TILE_STORE(t, p, stride) \
 	do \
 	{ \
@@ -54,11 +54,11 @@
 		__asm__ volatile ("" ::: "memory"); \
 	} while (0)
 
-/* Linux's names; its headers need not be that new. */
+/* Constants of Linux, whose installed headers may be older. */
 #define REQUEST_PERMISSION 0x1023
 #define TILE_DATA 18
 
-/* The system grants room for the registers to a process that asks, once for all. */
+/* Requests permission to use the tile registers.  Linux grants it once per process. */
 static inline bool
 amx_permitted(void)
 {
@@ -80,15 +80,18 @@ amx_permitted(void)
 
 #define TARGET __attribute__((target("avx512f,avx512vl,avx512bw," AMX_TARGET)))
 
-/* Rows of a tile register, and words of it. */
+/* Rows of a tile register, its words, and the bytes per row. */
 #define SIDE AMX_SIDE
 #define TILE_WORDS (SIDE * SIDE)
 #define ROW_BYTES 64
 
-/* Steps of the next tile that go before the comparison of the last one. */
+/* Steps of the next tile that are issued before the comparison of the previous tile. */
 #define LEAD 2
 
-/* Four registers of sums: rows 0 to 15 and 16 to 31 by the same of columns. */
+/*
+ * Sums of a tile in four registers: rows 0 to 15 and 16 to 31, each with the same two ranges of
+ * columns.
+ */
 typedef struct TileSums
 {
 	int32_t		part[4][TILE_WORDS] __attribute__((aligned(64)));
@@ -103,14 +106,14 @@ typedef struct TileSums
 		what(3, (sums)->part[3], ROW_BYTES); \
 	} while (0)
 
-/* A tile's operands in one slice: two slivers each. */
+/* The operands of a tile in one slice: two slivers each. */
 typedef struct TileOperands
 {
 	const int32_t *a[2];
 	const int32_t *b[2];
 } TileOperands;
 
-/* What LDTILECFG reads: eight registers, all alike. */
+/* Configuration for LDTILECFG: eight identical registers. */
 static const struct TileConfig
 {
 	uint8_t		palette;
@@ -137,7 +140,7 @@ fasted_end_amx(void)
 	TILE_RELEASE();
 }
 
-/* Sums of an earlier slice, or zeros. */
+/* Loads the sums of an earlier slice, or zeros. */
 TARGET static inline __attribute__((always_inline)) void
 start_sums(const TileSums *before)
 {
@@ -152,7 +155,7 @@ start_sums(const TileSums *before)
 	FOR_SUMS(TILE_LOAD, before);
 }
 
-/* 64 bytes of each row, from step `first` on up to `end`. */
+/* Multiplies and adds 64 bytes of each row per step, from step `first` up to `end`. */
 TARGET static inline __attribute__((always_inline)) void
 multiply(const TileOperands *tile, uint32_t first, uint32_t end)
 {
@@ -172,9 +175,9 @@ multiply(const TileOperands *tile, uint32_t first, uint32_t end)
 }
 
 /*
- * Sets the bits of sums that reach their thresholds.  Without a branch: of two tiles in
- * three some sum does where rows have a few hundred candidates in a hundred thousand.
- * No difference overflows: filter_bound.h.
+ * Sets the bits of the sums that reach their thresholds.  There is no test for "no hit", which
+ * would be mispredicted: with a few hundred candidates per row in 100000 rows, two tiles in three
+ * have a hit.  No difference overflows: filter_bound.h.
  */
 TARGET static inline __attribute__((always_inline)) void
 test_part(const int32_t *sums, const TileSweep *test, int row, int column, bool both)
@@ -199,7 +202,7 @@ test_part(const int32_t *sums, const TileSweep *test, int row, int column, bool 
 	}
 }
 
-/* Sums of 16 rows, all columns. */
+/* Tests the sums of 16 rows and all columns. */
 TARGET static inline __attribute__((always_inline)) void
 test_half(const int32_t *left, const int32_t *right, const TileSweep *test, int row)
 {
@@ -213,7 +216,7 @@ test_half(const int32_t *left, const int32_t *right, const TileSweep *test, int 
 	test_part(right, test, row, SIDE, false);
 }
 
-/* All of a tile. */
+/* Tests all sums of a tile. */
 TARGET static inline __attribute__((always_inline)) void
 test_sums(const TileSums *sums, const TileSweep *test)
 {
@@ -221,7 +224,7 @@ test_sums(const TileSums *sums, const TileSweep *test)
 	test_half(sums->part[2], sums->part[3], test, SIDE);
 }
 
-/* On to so many rows below. */
+/* Advances the thresholds and hits by `rows` rows. */
 TARGET static inline __attribute__((always_inline)) void
 move_test(TileSweep *test, int rows)
 {
@@ -231,7 +234,10 @@ move_test(TileSweep *test, int rows)
 	test->hits += rows * test->hit_stride;
 }
 
-/* All tiles of a column in one slice.  Sums stay in `partial` but in the last one. */
+/*
+ * Multiplies all tiles of a column in one slice.  Sums are stored in `partial`, or tested in the
+ * last slice.
+ */
 TARGET static void
 sweep_steps(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 {
@@ -262,8 +268,8 @@ sweep_steps(const TileSweep *sweep, TileOperands *tile, size_t sliver)
 }
 
 /*
- * The same of rows of two steps, 16 rows at a time: both slivers of b stay in four
- * registers, so that only rows of a are loaded.
+ * Like sweep_steps, for rows of two steps.  It handles 16 rows at a time: both slivers of b stay
+ * in four registers, so that only rows of a are loaded.
  */
 TARGET static void
 sweep_two_steps(const TileSweep *sweep, const TileOperands *tile, size_t sliver)
@@ -318,7 +324,7 @@ fasted_sweep_amx(const TileSweep *sweep)
 bool
 fasted_amx_permitted(void)
 {
-	static atomic_int answer;	/* 0: not asked yet */
+	static atomic_int answer;	/* 0: not yet known */
 	int			known = atomic_load_explicit(&answer, memory_order_relaxed);
 
 	if (known == 0)

@@ -3,16 +3,16 @@
  * kernel_avx2.c
  *	  The CPU kernels for AVX2 and FMA: tiles of 4 x 24, in FP32, INT16 and INT8.
  *
- * 12 vectors of sums, 3 of b and 1 of a fill the 16 registers; each coordinate
- * takes 12 fused multiply-adds and 7 loads.
+ * 12 vectors of sums, 3 of b and 1 of a fill the 16 registers.  Each coordinate takes 12 fused
+ * multiply-adds and 7 loads.
  *
- * INT16: VPMADDWD multiplies two pairs of 16-bit numbers and adds them: twice the products
- * of an FMA, an addition beside.  Sums are modulo 2^32 and exact in the end, for rows'
- * norms are limited (doc/bound-int8.md, section 8).
+ * INT16: VPMADDWD multiplies two pairs of 16-bit numbers and adds the products.  That is twice the
+ * products of an FMA, but takes a separate addition.  Sums are modulo 2^32, and exact at the end
+ * because the rows' norms are limited (doc/bound-int8.md, section 8).
  *
- * INT8 needs AVX-VNNI, which processors without AVX-512 have; kernel_avx512.c says what
- * VPDPBUSD does.  Tests and benchmarks on processors that have AVX-512 instead define
- * FASTED_AVXVNNI_EVEX and get the same instructions, of 256 bits as well, in its encoding.
+ * INT8 needs AVX-VNNI, which CPUs without AVX-512 have; kernel_avx512.c describes VPDPBUSD.  On
+ * CPUs that have AVX-512 instead, tests and benchmarks define FASTED_AVXVNNI_EVEX.  They then use
+ * the same 256-bit instructions in the EVEX encoding.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,10 +37,9 @@ typedef int32_t Hit __attribute__((vector_size(32)));
 #define HIT_BITS(h) (unsigned) _mm256_movemask_ps((__m256) (h))
 
 /*
- * A row of a tile by hand.  Left the choice, compilers take forms of the
- * instruction that overwrite a factor, or load ahead, and then spill sums in
- * the inner loop: GCC 14 halved the speed.  The clobber of memory keeps the
- * loads of the next coordinate behind this one.
+ * Multiplies one row of a tile, in assembly.  Otherwise compilers choose forms of the instruction
+ * that overwrite a factor, or load ahead, and then spill sums in the inner loop: with GCC 14 that
+ * halved the speed.  The memory clobber keeps the loads of the next coordinate behind this one.
  */
 #define MULTIPLY_ROW_AVX2(broadcast, multiply, c, a, b) \
 	__asm__ volatile (broadcast " %[x], %%ymm15\n\t" \
@@ -68,7 +67,7 @@ typedef int32_t Hit __attribute__((vector_size(32)));
 #define DOUBLE_FMA(x, y, z) _mm256_fmadd_pd(x, y, z)
 #define DOUBLE_FOLD(v) fold_avx2(v)
 
-/* The first `left` of four floats, in FP64; zeros after them. */
+/* Loads the first `left` of four floats as FP64; the others are zero. */
 TARGET static inline __attribute__((always_inline)) __m256d
 load_rest_avx2(const float *p, int left)
 {
@@ -78,7 +77,7 @@ load_rest_avx2(const float *p, int left)
 															  lane)));
 }
 
-/* The first `left` of four doubles; zeros after them. */
+/* Loads the first `left` of four doubles; the others are zero. */
 TARGET static inline __attribute__((always_inline)) __m256d
 load_rest_double_avx2(const double *p, int left)
 {
@@ -115,8 +114,8 @@ const CpuKernel fasted_kernel_avx2 = {
 #define KERNEL(name) name##_avx2_int16
 #define Word int32_t
 /*
- * A row of a tile by hand, as in FP32.  Products need a register of their own,
- * so that one vector of b stays in memory.
+ * Multiplies one row of a tile, in assembly as for FP32.  Products need a register of their own,
+ * so one vector of b stays in memory.
  */
 #define MULTIPLY_ROW(c, a, b0, b1, b2) \
 	__asm__ volatile ("vpbroadcastd %[x], %%ymm15\n\t" \
@@ -178,7 +177,7 @@ const CpuKernel fasted_kernel_avx2int16 = {
 
 #include "tile_kernel.inc.h"
 
-/* Modulo 2^32. */
+/* Returns the inner product of two INT16 rows, modulo 2^32. */
 TARGET static int32_t
 dot_fine_avxvnni(const int16_t *x, const int16_t *y, uint32_t padded)
 {

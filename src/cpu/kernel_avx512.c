@@ -3,13 +3,13 @@
  * kernel_avx512.c
  *	  The CPU kernels for AVX-512: tiles of 8 x 48, in FP32 and INT8.
  *
- * 24 vectors of sums, 3 of b and the broadcasts of a, of 32 registers.  One kernel has both
- * filters, so that the shape of a tile must be the same.
+ * 24 vectors of sums, 3 of b and the broadcasts of a fit into the 32 registers.  A kernel has both
+ * filters, so both use the same tile shape.
  *
- * VPDPBUSD multiplies bytes without a sign by bytes with one, four to a word, and
- * adds to an INT32 sum.  So the rows of a have 128 added to each byte, and every
- * sum is too large by 128 times the sum of b's bytes, which b's threshold takes
- * away again.  All that is modulo 2^32, and exact in the end.
+ * VPDPBUSD multiplies unsigned bytes by signed bytes, four per word, and adds to an INT32 sum.  So
+ * the rows of a have 128 added to each byte.  Every sum is then too large by 128 times the sum of
+ * b's bytes, which the threshold of b accounts for.  All sums are modulo 2^32, and exact at the
+ * end.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +32,7 @@ typedef __mmask16 Hit;
 #define HIT_ANY(h) ((h) != 0)
 #define HIT_BITS(h) (unsigned) (h)
 
-/* VEC_MULTIPLY_ROW of two instructions.  By hand, as in kernel_avx2.c. */
+/* VEC_MULTIPLY_ROW with two kinds of instructions, in assembly as in kernel_avx2.c. */
 #define MULTIPLY_ROW_AVX512(broadcast, multiply, c, a, b) \
 	__asm__ volatile (broadcast " %[x], %%zmm31\n\t" \
 					  multiply " %[b0], %%zmm31, %[c0]\n\t" \
@@ -90,13 +90,13 @@ const CpuKernel fasted_kernel_avx512 = {
 
 #ifdef FASTED_HAVE_AMX
 
-/* --- FP32 beside AMX: tiles of 8 x 32, four to one of AMX; 16 vectors of sums, 2 of b */
+/* --- FP32 for the AMX kernel: tiles of 8 x 32, four per AMX tile; 16 vectors of sums, 2 of b */
 
 #undef TILE_SLIVERS
 #define TILE_SLIVERS 2
 #define KERNEL(name) name##_amx_fp32
 #define Word float
-/* By hand, as in kernel_avx2.c. */
+/* In assembly, as in kernel_avx2.c. */
 #define VEC_MULTIPLY_ROW(c, a, b) \
 	__asm__ volatile ("vbroadcastss %[x], %%zmm31\n\t" \
 					  "vfmadd231ps %[b0], %%zmm31, %[c0]\n\t" \
@@ -129,14 +129,14 @@ sweep_amx_tiles_fp32(const TileSweep *sweep)
 #define Word int32_t
 #define VEC_MULTIPLY_ROW(c, a, b) \
 	MULTIPLY_ROW_AVX512("vpbroadcastd", "vpdpbusd", c, a, b)
-/* Not the sum of the thresholds, which may overflow: filter_bound.h. */
+/* The sum of the thresholds could overflow: see filter_bound.h. */
 #define VEC_REACHES(g, a, b) _mm512_cmpge_epi32_mask((__m512i) ((g) - (b)), (__m512i) (a))
 #define INT8_ROWS
 #define FINE_ROWS
 
 #include "tile_kernel.inc.h"
 
-/* VPDPWSSD: pairs of products, modulo 2^32. */
+/* Returns the inner product of two INT16 rows, modulo 2^32, using VPDPWSSD. */
 TARGET static int32_t
 dot_fine_avx512_int8(const int16_t *x, const int16_t *y, uint32_t padded)
 {
@@ -200,7 +200,7 @@ static const Int8Kernel int8_amx = {
 	FINE_ROWS_OF(avx512_int8),
 };
 
-/* Tiles are those of kernel_amx.c. */
+/* The tiles have the shape of kernel_amx.c. */
 const CpuKernel fasted_kernel_amx = {
 	.name = "amx",
 	.available = available_amx,

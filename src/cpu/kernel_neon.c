@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * kernel_neon.c
- *	  The CPU kernels for 64-bit ARM: tiles of 8 x 8, in FP32, and in INT8 by SDOT.
+ *	  The CPU kernels for 64-bit ARM: tiles of 8 x 8, in FP32, and in INT8 with SDOT.
  *
- * 16 vectors of sums, 2 of b and the words of a, of 32 registers.  Both factors of SDOT have
- * a sign, so that rows of a are as those of b.
+ * 16 vectors of sums, 2 of b and the words of a fit into the 32 registers.  Both factors of SDOT
+ * are signed, so packed rows of a and b are identical.
  *
- * No speed was measured: the tests run under an emulator.
+ * The speed has not been measured: the tests run under an emulator.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,14 +52,14 @@ typedef int32_t Hit __attribute__((vector_size(16)));
 #define DOUBLE_FMA(x, y, z) vfmaq_f64(z, x, y)
 #define DOUBLE_FOLD(v) (vgetq_lane_f64(v, 0) + vgetq_lane_f64(v, 1))
 
-/* The first `left` of two doubles; zeros after them. */
+/* Loads the first `left` of two doubles; the others are zero. */
 static inline __attribute__((always_inline)) float64x2_t
 load_rest_double_neon(const double *p, int left)
 {
 	return left >= 2 ? vld1q_f64(p) : (float64x2_t) {left > 0 ? *p : 0.0, 0.0};
 }
 
-/* The same of floats. */
+/* Loads the first `left` of two floats as FP64; the others are zero. */
 static inline __attribute__((always_inline)) float64x2_t
 load_rest_neon(const float *p, int left)
 {

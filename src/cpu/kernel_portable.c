@@ -3,8 +3,8 @@
  * kernel_portable.c
  *	  The CPU kernel in plain C with GCC's vectors: tiles of 4 x 8.
  *
- * Eight vectors of sums, two of b and one of a: enough for the 16 registers of
- * SSE2, and well within the 32 of ARM.
+ * It uses eight vectors of sums, two of b and one of a.  They fit into the 16 registers of SSE2
+ * and the 32 of ARM.
  *
  *-------------------------------------------------------------------------
  */

@@ -10,7 +10,7 @@
 
 #include "neighbor_lists.h"
 
-/* Looks at a list that another thread is at, before this one gives way. */
+/* Attempts to lock a list before the thread yields its CPU. */
 #define SPINS 64
 
 bool
@@ -47,7 +47,7 @@ neighbor_lists_free(NeighborLists *lists, MemoryCount *memory)
 	memset(lists, 0, sizeof(*lists));
 }
 
-/* Does x come before y in a sorted list? */
+/* Returns true if x precedes y in a sorted list. */
 static inline bool
 before(const FastedNeighbor *x, const FastedNeighbor *y)
 {
@@ -72,7 +72,7 @@ neighbor_heap_replace(FastedNeighbor *heap, uint32_t length, FastedNeighbor neig
 	heap[hole] = neighbor;
 }
 
-/* The same from behind the heap's end up. */
+/* Inserts a neighbour into a heap of `length` entries. */
 static void
 sift_up(FastedNeighbor *heap, uint32_t length, FastedNeighbor neighbor)
 {

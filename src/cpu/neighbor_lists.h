@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * neighbor_lists.h
- *	  The nearest rows so far of each row of a set.
+ *	  Lists of the nearest rows found so far, one for each row of a set.
  *
- * A list is a heap, with the last neighbour, by distance and rank, at the root.  A
- * row's radius is that neighbour's distance once the list is full, and eps until then:
- * no farther row can enter.  Radii only shrink, so an old one is safe to go by.
+ * A list is a heap whose root is the farthest neighbour, by distance and then by rank.  A row's
+ * radius is the root's distance once the list is full, and eps until then.  No row beyond the
+ * radius can enter the list.  Radii only shrink, so an outdated radius is safe to use.
  *
- * Any thread may offer a pair, any number of them at a time.  The same row must not be
- * offered to a list twice.
+ * Any number of threads may offer pairs concurrently.  The same row must not be offered to a list
+ * twice.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,31 +23,31 @@
 typedef struct ListHead
 {
 	_Atomic double radius;
-	atomic_flag taken;			/* a thread is at the list */
+	atomic_flag taken;			/* spinlock of the list */
 	uint32_t	length;
 } ListHead;
 
 typedef struct NeighborLists
 {
-	size_t		bytes;			/* of the piece of memory that begins with heads */
+	size_t		bytes;			/* size of the allocation that begins with heads */
 	size_t		rows;
-	uint32_t	k;				/* zero: there are no lists */
+	uint32_t	k;				/* list length; zero: no lists */
 	double		eps;
 	ListHead   *heads;
-	FastedNeighbor *entries;	/* k of each row */
+	FastedNeighbor *entries;	/* k entries per row */
 } NeighborLists;
 
-/* Puts a neighbour in the place of a heap's root, the last one. */
+/* Replaces the root of a heap, its farthest neighbour. */
 extern void neighbor_heap_replace(FastedNeighbor *heap, uint32_t length, FastedNeighbor neighbor);
 
-/* Bytes of a row's list. */
+/* Returns the bytes of a row's list. */
 static inline uint64_t
 neighbor_list_bytes(uint32_t k)
 {
 	return k == 0 ? 0 : sizeof(ListHead) + (uint64_t) k * sizeof(FastedNeighbor);
 }
 
-/* Empty lists for so many rows; false: memory ran out. */
+/* Creates empty lists for `rows` rows.  Returns false if out of memory. */
 extern bool neighbor_lists_begin(NeighborLists *lists, size_t rows, uint32_t k, double eps,
 								 MemoryCount *memory);
 extern void neighbor_lists_free(NeighborLists *lists, MemoryCount *memory);
@@ -58,13 +58,16 @@ neighbor_radius(const NeighborLists *lists, size_t row)
 	return atomic_load_explicit(&lists->heads[row].radius, memory_order_relaxed);
 }
 
-/* So many rows as a list has are within this radius of the row, and all will be offered. */
+/* Lowers a row's radius.  At least k rows within it must be offered to the row's list. */
 extern void neighbor_lists_bound(NeighborLists *lists, size_t row, double radius);
 
-/* A neighbour of the row, which may be near enough; NaN never is. */
+/* Offers a neighbour to the row's list.  A distance of NaN is ignored. */
 extern void neighbor_lists_offer(NeighborLists *lists, size_t row, uint32_t rank, double dist);
 
-/* The row's neighbours, the nearest first, and how many there are.  Nothing may be on offer. */
+/*
+ * Copies a row's neighbours, nearest first, and returns their number.  No offer may be in
+ * progress.
+ */
 extern uint32_t neighbor_lists_sorted(const NeighborLists *lists, size_t row,
 									  FastedNeighbor *neighbors);
 

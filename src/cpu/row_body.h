@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * row_body.h
- *	  From a row to what the filter reads; widening a row.
+ *	  Conversion of rows to the filter's format, and to FP64.
  *
- * Inlined into each kernel's own functions, to be compiled for its instruction set.
+ * These functions are inlined into each kernel's own functions, so that they are compiled for its
+ * instruction set.
  *
- * Centring, scaling and interleaving one sliver of rows in FP32: results need not be the
- * same bits everywhere, norm2 and error2 are sums in any order, and the bound knows that.
+ * FP32: one sliver of rows is centred, scaled and interleaved.  Results may differ in the last
+ * bits between kernels. norm2 and error2 are sums in any order, which the error bound allows for.
  *
- * From a row to integers: doc/bound-int8.md, sections 1 to 3.
+ * Integers: see doc/bound-int8.md, sections 1 to 3.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,12 +27,12 @@
 typedef float Float4 __attribute__((vector_size(16)));
 typedef double Double4 __attribute__((vector_size(32)));
 
-/* Coordinates that are quantised before they are interleaved. */
+/* Number of coordinates that are quantised before they are interleaved. */
 #define PACK_STEP 64
 
 /*
- * Quantises four coordinates: (x - centre) * scale, rounded to FP32.  The
- * difference is rounded once to FP64, the product is exact.
+ * Quantises four coordinates: (x - centre) * scale, rounded to FP32.  The difference is rounded
+ * once, to FP64; the product is exact.
  */
 static inline __attribute__((always_inline)) void
 quantise4(const float *row, const float *centre, double scale, float *out,
@@ -94,7 +95,7 @@ pack_sliver(PackSliver *job, const uint32_t width)
 		float	   *out = job->packed
 			+ pack_offset(layout, width, job->sliver, first);
 
-		/* the first sliver may bring a new large page with each slice */
+		/* in the first sliver each slice may touch a new large page */
 		if (job->stop != NULL && atomic_load_explicit(job->stop, memory_order_relaxed))
 			return;
 		for (uint32_t k = 0; k < depth; k += PACK_STEP)
@@ -123,7 +124,7 @@ pack_sliver(PackSliver *job, const uint32_t width)
 	}
 }
 
-/* A row in FP64, with zeros up to a multiple of 32 coordinates. */
+/* Converts a row to FP64, padded with zeros to a multiple of 32 coordinates. */
 static inline __attribute__((always_inline)) void
 widen_row(const float *row, uint32_t dimensions, double *wide)
 {
@@ -146,7 +147,7 @@ widen_row(const float *row, uint32_t dimensions, double *wide)
 
 /* --- integers */
 
-/* Numbers of a vector: 8, or 16 where the includer says so; and which they are. */
+/* Elements per vector, 8 or 16, which the includer may define; and shuffle indexes. */
 #ifndef ROW_LANES
 #define ROW_LANES 8
 #endif
@@ -172,10 +173,10 @@ typedef int8_t Bytes __attribute__((vector_size(ROW_LANES)));
 #define SHUFFLE(v, ...) __builtin_shuffle(v, (Ints) {__VA_ARGS__})
 #endif
 
-/* Added to a number below 2^22 and taken away again, rounds it to an integer. */
+/* Adding this to a number below 2^22 and subtracting it again rounds the number to an integer. */
 #define ROUNDING_BIAS 12582912.0f
 
-/* One level within a vector: a lane and its other one become their sum and difference. */
+/* One butterfly step within a vector: each pair of lanes becomes its sum and difference. */
 #define ROTATE_LEVEL(v, lanes, step) \
 	do \
 	{ \
@@ -184,7 +185,7 @@ typedef int8_t Bytes __attribute__((vector_size(ROW_LANES)));
 		(v) = SHUFFLE(v, LANES_OTHER(step)) + (Floats) ((Unsigneds) (v) ^ minus); \
 	} while (0)
 
-/* Random signs, the factor 1 / sqrt(length), and the levels within a vector. */
+/* Applies random signs, the factor 1 / sqrt(length), and the butterfly steps within a vector. */
 static inline __attribute__((always_inline)) void
 rotate_within(float *values, uint32_t k, float root, uint32_t pass)
 {
@@ -203,7 +204,7 @@ rotate_within(float *values, uint32_t k, float root, uint32_t pass)
 	memcpy(values + k, &v, sizeof(v));
 }
 
-/* A Walsh-Hadamard transform of `length` numbers, a power of two from 32 on. */
+/* Randomised Walsh-Hadamard transform of `length` numbers, a power of two that is at least 32. */
 static inline __attribute__((always_inline)) void
 rotate_row(float *values, uint32_t length, uint32_t pass)
 {
@@ -258,10 +259,10 @@ transform_row(const Int8Transform *transform, const float *row, float *image)
 		rotate_row(image + (padded - length), length, 1);
 }
 
-/* Vectors that are rounded in a turn: 32 numbers. */
+/* Number of vectors that are rounded together: 32 numbers. */
 #define PARTS (32 / ROW_LANES)
 
-/* Sums of a row's rounding, 32 lanes of each. */
+/* Sums over a row that is rounded, in 32 lanes each. */
 typedef struct RoundingSums
 {
 	Floats		roundings[PARTS];
@@ -270,7 +271,7 @@ typedef struct RoundingSums
 	Ints		sum;
 } RoundingSums;
 
-/* A vector of numbers, rounded to integers between these bounds.  NaN becomes the lower one. */
+/* Rounds a vector to integers between `low` and `high`.  NaN becomes `low`. */
 static inline __attribute__((always_inline)) void
 round_vector(const float *image, float factor, float low, float high, RoundingSums *sums, int part,
 			 Ints *rounded)
@@ -298,7 +299,7 @@ round_vector(const float *image, float factor, float low, float high, RoundingSu
 	sums->sum += *rounded;
 }
 
-/* The sum of all lanes of the parts: halves are added first, so that no sum is rounded often. */
+/* Returns the sum of all lanes.  Halves are added first, so that no sum is rounded often. */
 static inline __attribute__((always_inline)) float
 fold_floats(const Floats *parts)
 {
@@ -315,8 +316,8 @@ fold_floats(const Floats *parts)
 }
 
 /*
- * An image rounded to integers of so many bytes each between the bounds, 32 at a time.
- * `bytes` is known at compile time.
+ * Rounds an image to integers of `bytes` bytes between `low` and `high`, 32 at a time.  `bytes`
+ * must be a compile-time constant.
  */
 static inline __attribute__((always_inline)) void
 round_row(const float *image, float factor, uint32_t padded, float low, float high,
@@ -351,8 +352,8 @@ round_row(const float *image, float factor, uint32_t padded, float low, float hi
 }
 
 /*
- * To 16 bits.  Rows are clamped so that no squared norm is above `norm2`: sections 8 and 9 of
- * doc/bound-int8.md.
+ * Rounds an image to 16-bit integers, clamped so that no squared norm exceeds `norm2`:
+ * doc/bound-int8.md, sections 8 and 9.
  */
 static inline __attribute__((always_inline)) void
 round_row_int16(const float *image, float factor, uint32_t padded, float norm2, int16_t *values,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_store.c
- *	  Large memory is mapped, aligned to huge pages; chunks of rows are made of it.
+ *	  Allocates large memory, aligned to huge pages, and stores rows in chunks of it.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,11 +18,11 @@
 #define HUGE_PAGE ((size_t) 2 << 20)
 #define CACHE_LINE 64
 
-/* From this size on memory is mapped, in units of the largest usual page. */
+/* Memory of at least this size is mapped, in units of the largest usual page size. */
 #define MAP_FROM (HUGE_PAGE / 2)
 #define MAP_UNIT ((size_t) 64 << 10)
 
-/* What a piece really takes: whole pages if it is mapped. */
+/* Returns the actual size of an allocation: whole pages if it is mapped. */
 static size_t
 real_size(size_t size)
 {
@@ -31,7 +31,7 @@ real_size(size_t size)
 	return (size + MAP_UNIT - 1) / MAP_UNIT * MAP_UNIT;
 }
 
-/* Maps one huge page more than wanted and gives back what is not aligned. */
+/* Maps one huge page more than requested, and unmaps the unaligned ends. */
 static void *
 map_aligned(size_t size)
 {
@@ -141,15 +141,15 @@ row_store_offer(RowStore *store, size_t max_rows, size_t *capacity,
 	size_t		chunk = store->rows >> store->shift;
 	size_t		left = store->mask + 1 - (store->rows & store->mask);
 
-	if (chunk == store->room)
+	if (chunk == store->chunks_capacity)
 	{
-		size_t		room = store->room == 0 ? 16 : 2 * store->room;
-		float	  **chunks = realloc(store->chunks, room * sizeof(*chunks));
+		size_t		capacity = store->chunks_capacity == 0 ? 16 : 2 * store->chunks_capacity;
+		float	  **chunks = realloc(store->chunks, capacity * sizeof(*chunks));
 
 		if (chunks == NULL)
 			return NULL;
 		store->chunks = chunks;
-		store->room = room;
+		store->chunks_capacity = capacity;
 	}
 	if (chunk == store->nchunks)
 	{
@@ -182,5 +182,5 @@ row_store_free(RowStore *store, MemoryCount *count)
 		fasted_cpu_unmap(store->chunks[i], chunk_size(store), count);
 	free(store->chunks);
 	store->chunks = NULL;
-	store->nchunks = store->room = store->rows = store->offered = 0;
+	store->nchunks = store->chunks_capacity = store->rows = store->offered = 0;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_store.h
- *	  Rows as they came, in chunks; and where large memory comes from.
+ *	  Storage of input rows in chunks, and allocation of large memory.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a context holds: every large piece of memory is counted here. */
+/* Memory of a context.  Every large allocation is counted here. */
 typedef struct MemoryCount
 {
 	uint64_t	bytes;
@@ -21,21 +21,21 @@ typedef struct MemoryCount
 } MemoryCount;
 
 /*
- * Zeroed memory of at least this size, aligned to a cache line, or NULL.
- * Large pieces are aligned to 2 MiB and ask for huge pages.
+ * Allocates at least `size` bytes of zeroed memory, aligned to a cache line.  Large allocations
+ * are aligned to 2 MiB and use huge pages.  Returns NULL if out of memory.
  */
 extern void *fasted_cpu_map(size_t size, MemoryCount *count);
 
 /*
- * The same, but of any content, where perhaps little of it is used: it is not touched,
- * and large pieces have no huge pages, each of which would be zeroed whole.
+ * Like fasted_cpu_map, for memory that may be used only in part.  It may not be zeroed.  It is not
+ * touched, and has no huge pages, because each of those would be zeroed as a whole.
  */
 extern void *fasted_cpu_map_lazily(size_t size, MemoryCount *count);
 extern void fasted_cpu_unmap(void *memory, size_t size, MemoryCount *count);
 
 /*
- * Part of a piece of memory, at a cache line; next is where the free part begins.  From zero
- * on, nothing but the size of the piece comes of it.
+ * Returns the next part of an allocation, aligned to a cache line, and advances `next` past it.
+ * Starting from zero, `next` ends as the total size.
  */
 static inline void *
 fasted_carve(uintptr_t *next, size_t bytes)
@@ -47,33 +47,31 @@ fasted_carve(uintptr_t *next, size_t bytes)
 }
 
 /*
- * Rows in chunks of a power of two of them: nothing is ever moved as the set
- * grows.  Row r begins at chunks[r >> shift] + (r & mask) * row_floats.
+ * Rows in chunks.  A chunk holds a power of two of rows, so that no row moves as the set grows.
+ * Row r begins at chunks[r >> shift] + (r & mask) * row_floats.
  */
 typedef struct RowStore
 {
-	uint32_t	row_floats;		/* a double takes the room of two */
+	uint32_t	row_floats;		/* a double counts as two floats */
 	uint32_t	shift;
 	size_t		mask;
 	float	  **chunks;
 	size_t		nchunks;
-	size_t		room;			/* entries of the array of chunks */
-	size_t		rows;			/* committed */
-	size_t		offered;		/* by the last call of row_store_offer */
-	bool		may_be_few;		/* rows that fill a small part of the first chunk */
+	size_t		chunks_capacity;	/* capacity of the array of chunks */
+	size_t		rows;			/* number of committed rows */
+	size_t		offered;		/* rows offered by the last row_store_offer */
+	bool		may_be_few;		/* rows may fill only a small part of the first chunk */
 } RowStore;
 
-/* chunk_bytes is a wish; a chunk has one row at least. */
+/* chunk_bytes is the largest size of a chunk, which has at least one row. */
 extern void row_store_init(RowStore *store, uint32_t row_floats,
 						   size_t chunk_bytes, bool may_be_few);
 
-/*
- * Room after the last row, for at most max_rows; NULL when memory ran out.
- */
+/* Returns a buffer after the last row and its capacity, at most max_rows; NULL if out of memory. */
 extern float *row_store_offer(RowStore *store, size_t max_rows,
 							  size_t *capacity, MemoryCount *count);
 
-/* Takes over the first rows of the room offered; false for too many. */
+/* Commits the first nrows rows of the buffer offered.  Returns false if that is too many. */
 extern bool row_store_commit(RowStore *store, size_t nrows);
 
 extern void row_store_free(RowStore *store, MemoryCount *count);

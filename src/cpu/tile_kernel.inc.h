@@ -3,35 +3,35 @@
  * tile_kernel.inc.h
  *	  The body of the filter kernel, included once for each instruction set.
  *
- * The includer defines, and all but the shape of tiles and what belongs to it is undefined
- * here in the end:
+ * The includer defines the macros below.  At the end all of them are undefined, except those of
+ * the tile's shape and of the instruction set:
  *
  *	  KERNEL(name)		the name of a function, made unique
  *	  TARGET			the target attribute of functions
- *	  WIDTH				rows of a sliver
- *	  TILE_ROWS			rows of a tile; divides WIDTH
- *	  TILE_SLIVERS		slivers that make the columns of a tile
- *	  Word				a word of packed rows, a sum, a threshold: 4 bytes
- *	  LANES				words of a vector, which is of the type Vec; divides WIDTH
+ *	  WIDTH				rows per sliver
+ *	  TILE_ROWS			rows per tile; divides WIDTH
+ *	  TILE_SLIVERS		slivers that form the columns of a tile
+ *	  Word				the type of packed words, sums and thresholds: 4 bytes
+ *	  LANES				words per vector of type Vec; divides WIDTH
  *	  VEC_MULTIPLY_ROW(c, a, b)	c[v] += *a * b[v] for all vectors of a tile's row
- *	  MULTIPLY_WORD(sums, a, b, sliver)	instead, where given: all rows of a tile
- *	  Hit				the result of comparing two vectors
- *	  HIT_ANY(h) HIT_BITS(h)
- *	  VEC_REACHES(g, a, b)	is the sum g a hit with these thresholds of rows?  Where Hit is
- *						a vector, it need not be given.
+ *	  MULTIPLY_WORD(sums, a, b, sliver)	optional replacement, for all rows of a tile
+ *	  Hit				the type of the result of comparing two vectors
+ *	  HIT_ANY(h) HIT_BITS(h)	whether any element is a hit, and the mask of hits
+ *	  VEC_REACHES(g, a, b)	compares the sums g with the thresholds a and b of the rows.
+ *						It is optional if Hit is a vector.
  *
- * A kernel of FP32 defines FP32_ROWS as well, and gets what is done with rows.  It has a
- * function KERNEL(sum), or defines vectors of so many doubles:
+ * An FP32 kernel also defines FP32_ROWS, and gets the functions of rows.  It has a function
+ * KERNEL(sum), or defines vectors of DOUBLES doubles:
  *
- *	  DOUBLES DoubleVec	DOUBLE_LOAD(p), of doubles DOUBLE_WIDEN(p), of floats
- *	  DOUBLE_LOAD_REST(p, n, v) DOUBLE_WIDEN_REST(p, n, v)	of vector v, of n numbers in all
+ *	  DOUBLES DoubleVec	DOUBLE_LOAD(p) from doubles, DOUBLE_WIDEN(p) from floats
+ *	  DOUBLE_LOAD_REST(p, n, v) DOUBLE_WIDEN_REST(p, n, v)	the same for vector v of n numbers
  *	  DOUBLE_FMA(x, y, z) DOUBLE_FOLD(v)	x * y + z; the sum, halves added first
  *
- * A kernel of integers defines INT8_ROWS or INT16_ROWS, and gets what makes integers of rows;
- * INT8 with FINE_ROWS fine ones too.
+ * An integer kernel defines INT8_ROWS or INT16_ROWS, and gets the functions that convert rows
+ * to integers.  With INT8_ROWS and FINE_ROWS it also gets those of INT16 rows.
  *
- * A tile keeps all its sums in registers: TILE_ROWS x TILE_VECS vectors, next
- * to one row of b (TILE_VECS) and one broadcast word of a.
+ * A tile keeps all its sums in registers: TILE_ROWS x TILE_VECS vectors, beside one row of b
+ * (TILE_VECS) and one broadcast word of a.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,13 +41,13 @@
 #define SLIVER_VECS (WIDTH / LANES)
 #define TILE_SIZE (TILE_ROWS * TILE_COLS)
 
-/* Words of one round of the inner loop: 2 measured best, 4 worst. */
+/* Words per round of the inner loop: 2 was the fastest, 4 the slowest. */
 #define STEPS 2
 
 #define FOR_ROWS(i) UNROLL for (int i = 0; i < TILE_ROWS; i++)
 #define FOR_VECS(v) UNROLL for (int v = 0; v < TILE_VECS; v++)
 
-/* A vector of words, and one that may lie anywhere in memory. */
+/* A vector of words, and one that may have any alignment. */
 #define Vec KERNEL(vec)
 typedef Word Vec __attribute__((vector_size(4 * LANES)));
 typedef Vec KERNEL(loose_vec) __attribute__((aligned(4), may_alias));
@@ -56,12 +56,12 @@ typedef Vec KERNEL(loose_vec) __attribute__((aligned(4), may_alias));
 #define VEC_LOAD(p) (*(const KERNEL(loose_vec) *) (p))
 #define VEC_SPLAT(p) (*(p) - (Vec) {0})
 
-/* Of integers not the sum of the thresholds, which may overflow: filter_bound.h. */
+/* For integers, the sum of the thresholds could overflow: see filter_bound.h. */
 #ifndef VEC_REACHES
 #define VEC_REACHES(g, a, b) ((Word) 0.5 != 0 ? (g) >= (a) + (b) : (g) - (b) >= (a))
 #endif
 
-/* Which sums of a row reached their thresholds. */
+/* Returns a bit mask of the sums of a row that reach their thresholds. */
 TARGET static inline __attribute__((always_inline)) uint64_t
 KERNEL(row_bits) (const Vec sums[TILE_VECS], const Word *a_threshold, const Word *b_threshold)
 {
@@ -77,7 +77,7 @@ KERNEL(row_bits) (const Vec sums[TILE_VECS], const Word *a_threshold, const Word
 	return bits;
 }
 
-/* Some sum reached its threshold: sets the bits of all that did. */
+/* Sets the bits of all sums that reach their thresholds.  Called if at least one does. */
 TARGET static inline __attribute__((always_inline)) void
 KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const TileSweep *sweep, uint32_t row)
 {
@@ -100,7 +100,7 @@ KERNEL(mark_hits) (Vec sums[TILE_ROWS][TILE_VECS], const TileSweep *sweep, uint3
 	}
 }
 
-/* Does any sum reach its thresholds? */
+/* Returns whether any sum reaches its thresholds. */
 TARGET static inline __attribute__((always_inline)) Hit
 KERNEL(any_hit) (Vec sums[TILE_ROWS][TILE_VECS], const Word *a_threshold,
 				 const Word *b_threshold)
@@ -120,7 +120,7 @@ KERNEL(any_hit) (Vec sums[TILE_ROWS][TILE_VECS], const Word *a_threshold,
 	return any;
 }
 
-/* Sums of one tile against the thresholds.  Few tiles have any hit at all. */
+/* Tests the sums of one tile against the thresholds.  Few tiles have any hit. */
 TARGET static inline __attribute__((always_inline)) void
 KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const TileSweep *sweep, uint32_t row)
 {
@@ -133,7 +133,7 @@ KERNEL(test_tile) (Vec sums[TILE_ROWS][TILE_VECS], const TileSweep *sweep, uint3
 		KERNEL(mark_hits) (sums, sweep, row);
 }
 
-/* One word: the outer product of a's column and b's, added to sums. */
+/* Adds to the sums the outer product of one word column of a and one of b. */
 TARGET static inline __attribute__((always_inline)) void
 KERNEL(multiply) (const Word *a, const Word *b, size_t sliver,
 				  Vec sums[TILE_ROWS][TILE_VECS])
@@ -150,7 +150,7 @@ KERNEL(multiply) (const Word *a, const Word *b, size_t sliver,
 #endif
 }
 
-/* All tiles of a column, in one slice. */
+/* Multiplies all tiles of a column, in one slice. */
 TARGET static void
 KERNEL(sweep) (const TileSweep *sweep)
 {
@@ -209,9 +209,9 @@ KERNEL(sweep) (const TileSweep *sweep)
 #define SUM_VECS (32 / DOUBLES)
 
 /*
- * The sum of squared differences, or of products, of exact_distance.h.  One of x and wide
- * is NULL, and so is one of y and doubles; with doubles, wide has no room beyond its end.
- * All that is known at compile time.
+ * Returns the sum of squared differences, or of products, as exact_distance.h defines it.  One of
+ * x and wide is NULL, and so is one of y and doubles.  If doubles is given, wide is not padded.
+ * All of that is known at compile time.
  */
 TARGET static inline __attribute__((always_inline)) double
 KERNEL(sum) (const float *x, const double *wide, const float *y, const double *doubles,
@@ -263,7 +263,7 @@ KERNEL(sum) (const float *x, const double *wide, const float *y, const double *d
 }
 #endif							/* DoubleVec */
 
-/* sqrt may set errno; the instruction does not. */
+/* The function sqrt may set errno; the instruction does not. */
 TARGET static inline __attribute__((always_inline)) double
 KERNEL(root) (double square)
 {
@@ -302,7 +302,7 @@ KERNEL(widen) (const float *row, uint32_t dimensions, double *wide)
 	widen_row(row, dimensions, wide);
 }
 
-/* A kernel's functions of rows, and its tiles, by the ending of their names. */
+/* Initializers of a kernel's row functions and tiles, by the suffix of their names. */
 #define ROWS_OF(kernel) \
 	.width = WIDTH, \
 	.pack = pack_##kernel, \
@@ -348,7 +348,7 @@ KERNEL(round_fine) (const float *image, float factor, uint32_t padded, int16_t *
 }
 #endif
 
-/* A kernel's functions of integers, by the ending of their names. */
+/* Initializers of a kernel's integer functions, by the suffix of their names. */
 #define INTEGERS_OF(kernel) \
 	.sweep = sweep_##kernel, \
 	.transform = transform_##kernel, \
