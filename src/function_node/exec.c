@@ -3,12 +3,11 @@
  * exec.c
  *	  The node at run time: begin, run, rescan, end.
  *
- * The run begins with the first row that is asked for, as a function is called
- * then: as the user and in the snapshot of that moment.  It ends with the last
- * row, so that the engine's memory does not wait for the end of the query.  But what a
- * function computes of all pairs stays until the node ends or an argument changes, so that a
- * subquery that looks rows up again and again reads and joins once.  On an error the join goes
- * with the memory context it hangs on (join.h).
+ * The run begins when the first row is requested, as a function would be called then: with the
+ * current user and the active snapshot of that moment.  It ends after the last row, so that the
+ * engine's memory is released before the query ends.  The result of a clustering function is
+ * kept until the node ends or an argument changes.  So a subquery that is rescanned many times
+ * reads and joins only once.  On error, the join is released with its memory context (join.h).
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +39,10 @@ typedef struct ParamSearch
 	Bitmapset  *params;			/* found so far */
 } ParamSearch;
 
-/* Those that a subquery depends on, too; a worker has only those that are safe there. */
+/*
+ * Adds the PARAM_EXEC parameters of an expression, and of its subplans, to search->params.  In a
+ * worker the list of subplans has NULL for those that are not parallel safe.
+ */
 static bool
 FindParams(Node *node, ParamSearch *search)
 {
@@ -72,6 +74,7 @@ BeginArguments(FunctionNode *scan)
 												   ALLOCSET_SMALL_SIZES);
 }
 
+/* Evaluates argument n; a value by reference is copied to argument_context. */
 static NullableDatum
 EvaluateArgument(const FunctionNode *scan, int n)
 {
@@ -93,8 +96,8 @@ EvaluateArgument(const FunctionNode *scan, int n)
 }
 
 /*
- * A run begins again with the values of the last one, as PostgreSQL scans again what a
- * function has returned: volatile arguments have one value.
+ * Returns the arguments' values, which are evaluated once.  A rescan uses the same values, even of
+ * volatile arguments, just as a FunctionScan rescans its stored rows.
  */
 static const NullableDatum *
 EvaluateArguments(FunctionNode *scan)
@@ -136,7 +139,7 @@ TotalsUntilNow(const FunctionNode *scan)
 	return scan->run == NULL ? scan->totals : AddRun(&scan->totals, scan->run);
 }
 
-/* Also when there are rows left. */
+/* Ends the current run, if any, even if it has more rows, and adds it to the totals. */
 static void
 EndRun(FunctionNode *scan)
 {
@@ -209,7 +212,10 @@ AddWholeRow(FunctionNode *scan, TupleTableSlot *slot)
 	MemoryContextSwitchTo(old);
 }
 
-/* As ExecScan does it for a row that is kept whole, which has all columns but itself. */
+/*
+ * Like ExecScanFetch for a relation with ROW_MARK_COPY.  EvalPlanQualFetchRowMark sets all columns
+ * but the last one, which is the whole row.
+ */
 bool
 LooksAgain(FunctionNode *scan, TupleTableSlot *slot)
 {
@@ -225,8 +231,9 @@ LooksAgain(FunctionNode *scan, TupleTableSlot *slot)
 	return true;
 }
 
-/* --- the relations that the node will read, or has read, are in use */
+/* --- relations that the call reads: they stay open until the node ends */
 
+/* Opens the relation and appends it to the list, unless it has been dropped. */
 static List *
 Hold(List *held, Oid relid)
 {
@@ -236,10 +243,9 @@ Hold(List *held, Oid relid)
 }
 
 /*
- * Opens the relation and all that a SELECT from it reads, as the executor does it
- * with the tables of a plan: until the node ends, commands of the same session
- * that change one of them (TRUNCATE, ALTER TABLE) answer that it is in use.  So a
- * cursor sees the rows of its beginning, however late the first one is fetched.
+ * Opens the relation and all relations that a SELECT from it reads, as the executor opens the
+ * tables of a plan.  Then TRUNCATE or ALTER TABLE in the same session fails because the table is
+ * in use.  So a cursor sees the rows as of its DECLARE, however late the first FETCH is.
  */
 static List *
 HoldRelations(List *held, Oid relid)
@@ -257,7 +263,7 @@ HoldRelations(List *held, Oid relid)
 	return held;
 }
 
-/* Source n of the call, if it is known before the first row; else InvalidOid. */
+/* Returns the relation of source n if it is a constant or external parameter, or InvalidOid. */
 static Oid
 KnownRelation(const FunctionNode *scan, int n)
 {
