@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * clustering.c
- *	  From arguments to rows in order of id, by way of a join; fasted_neighbors.
+ *	  The run of a clustering function: join, results, rows in the order of ids; fasted_neighbors.
  *
- * The pairs are taken as they come, and each function keeps what it needs of them.
- * The engine, with the vectors, is gone before the rest is computed: then a function
- * may need as much memory for pairs.
+ * Each function processes pairs as the engine returns them, and stores those that it still needs.
+ * The engine and the vectors are released before the function computes its results, since it
+ * may then need as much memory for pairs as the vectors took.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +31,7 @@ BeginJoin(Clustering *run)
 	VectorSource *source = call->rows != NULL ? call->rows :
 		ResolveCallSource(call, 0, call->sources[0].id_column);
 
-	/* each row with a vector is in the result, a zero vector without neighbours */
+	/* every row with a vector is in the result; a zero vector has no neighbours (cosine) */
 	source->skip_zeros = false;
 	if (run->order_column != NULL)
 		OrderSource(source, run->order_column, run->descending);
@@ -41,6 +41,7 @@ BeginJoin(Clustering *run)
 	run->base.join = JoinBegin(&request);
 }
 
+/* Copies the rows' keys and their order from the join. */
 static void
 NoteRows(Clustering *run)
 {
@@ -50,7 +51,10 @@ NoteRows(Clustering *run)
 	run->order = run->base.join->order;
 }
 
-/* Until the first batch the CPU may take over, and read the rows in another order. */
+/*
+ * Passes all pairs, and the counts, to the function.  NoteRows must follow the first batch: until
+ * then the CPU may take over from a GPU that failed, and read the rows in another order.
+ */
 static void
 TakePairs(Clustering *run)
 {
@@ -75,7 +79,7 @@ TakePairs(Clustering *run)
 	run->npairs = JoinPairs(base->join);
 }
 
-/* --- what comes after it */
+/* --- after the join */
 
 static void
 EndProgress(void *arg)
@@ -83,6 +87,7 @@ EndProgress(void *arg)
 	ProgressEnd(&((Clustering *) arg)->progress);
 }
 
+/* Shows the phase in pg_stat_fasted_progress until ProgressEnd, on error too. */
 static void
 ShowProgress(Clustering *run)
 {
@@ -95,6 +100,7 @@ ShowProgress(Clustering *run)
 	ProgressShow(&run->progress, PROGRESS_GROUPING, &numbers);
 }
 
+/* Computes the results, and measures time and memory. */
 static void
 Finish(Clustering *run)
 {
@@ -126,7 +132,7 @@ RunClustering(Clustering *run, const ClusteringMethods *methods)
 		JoinRank(run->base.join, methods->rank(run));
 	}
 	TakePairs(run);
-	MemoryContextSetParent(run->keys->context, CurrentMemoryContext);	/* the ids are still wanted */
+	MemoryContextSetParent(run->keys->context, CurrentMemoryContext);	/* ids outlive the join */
 	FinishJoin(&run->base);
 	Finish(run);
 }
@@ -168,7 +174,7 @@ RewindClustering(FunctionRun *base)
 	((Clustering *) base)->next = 0;
 }
 
-/* --- fasted_neighbors: how many neighbours each row has */
+/* --- fasted_neighbors: the number of neighbours of each row */
 
 typedef struct Neighbors
 {
@@ -182,7 +188,7 @@ BeginCounts(Clustering *run)
 	((Neighbors *) run)->counts = AllocRowNumbers(run->count);
 }
 
-/* The engine counted: no pair came here. */
+/* ClusteringMethods.count.  The engine counts the pairs and returns none. */
 static void
 KeepCounts(Clustering *run, const uint32 *counts)
 {

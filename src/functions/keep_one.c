@@ -1,22 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * keep_one.c
- *	  fasted_keep_one: one row of each group of near ones, the first by rank.
+ *	  fasted_keep_one: representatives, so that every row is within eps of one of them.
  *
- * In order of rank, a row is kept unless one that is kept is within eps: the
- * lexicographically first maximal independent set of the graph of near rows.  A row
- * that is not kept goes to the nearest kept row before it, of those at the same
- * distance to the first.  The rank of a row is by its source's order, where there is a
- * priority, else by its id.
+ * Rows are processed in the order of their ranks.  A row becomes a representative unless an
+ * earlier representative is within eps.  The representatives are the lexicographically first
+ * maximal independent set of the graph whose edges are the pairs within eps.  Any other row is
+ * assigned to its nearest earlier representative; of several at the same distance, to the
+ * one with the lowest rank.  Ranks follow the priority column if there is one, else the ids.
  *
- * All pairs are sorted by the later row, and then there is one pass over them in order.
- * When the pairs of a later row come, each earlier row has been settled, since
- * its own pairs with still earlier rows came before.  That needs no rounds, so a long
- * chain of rows (a walk in the order of time) costs no more than others.
+ * All pairs are sorted by their later row, and processed in one pass in that order.
+ * When the pairs of a row are processed, it is known for each earlier row whether it is a
+ * representative, because all its pairs with earlier rows have been processed.  A single pass
+ * suffices, so a long chain of near rows (such as a time series) costs no more than other data.
  *
- * Each pair keeps its distance, in 16 bytes altogether.  Without it 8 would do, but
- * then the vectors would have to stay in memory until rows are dropped, in place of
- * the pairs, or be read once more.
+ * A stored pair takes 16 bytes with its distance.  8 bytes would suffice without the distance, but
+ * then the vectors would have to remain in memory, or be read again, to compute the distances.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,20 +34,24 @@
 typedef struct Keepers
 {
 	Clustering	base;
-	const uint32 *rank;			/* by row number; NULL: is the number */
-	const uint32 *row_of_rank;
-	bool		ranked;			/* the engine got ranks */
+	const uint32 *rank;			/* by row number; NULL: a row's rank is its number */
+	const uint32 *row_of_rank;	/* the inverse of rank */
+	bool		ranked;			/* ranks have been given to the engine */
 	PairStore	store;			/* pairs of ranks, a < b */
 	PairMemory *scratch;		/* for sorting */
 
 	/* by rank */
-	uint32	   *keeper;			/* the rank of a kept row, maybe the row itself */
-	double	   *dist;			/* to it, where it is another one */
+	uint32	   *keeper;			/* rank of the row's representative, which may be the row itself */
+	double	   *dist;			/* distance to the representative, if that is another row */
 } Keepers;
 
-/* --- ranks by an order that is read apart: keys come in order, and a hash table knows their rows */
+/*
+ * --- ranks from a separate query (ReadOrder), which returns the keys in the source's order
+ *
+ * A hash table maps keys to row numbers.
+ */
 
-/* Bytes of the table that are cleared between two looks for interrupts. */
+/* Bytes of the hash table that are cleared between two checks for interrupts. */
 #define BYTES_PER_CHECK ((Size) 1024 * 1024)
 
 typedef struct RowEntry
@@ -62,7 +65,7 @@ typedef struct RowEntry
 typedef struct IdHash
 {
 	const KeySet *keys;
-	FmgrInfo   *function;		/* the type's own, for keys by reference */
+	FmgrInfo   *function;		/* the type's hash function, for keys by reference */
 } IdHash;
 
 static uint32
@@ -95,7 +98,7 @@ SameKey(const IdHash *hash, Datum a, Datum b)
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
-/* Zeros, of which there are gigabytes where there are a hundred million rows. */
+/* Allocates zeroed memory, with checks for interrupts since it may be gigabytes. */
 static inline void *
 rows_allocate(rows_hash *table, Size size)
 {
@@ -121,9 +124,10 @@ typedef struct RankTaker
 	uint32	   *rank;			/* by row number */
 	uint32	   *row_of_rank;
 	uint32		count;			/* rows ranked so far */
-	uint32		most;
+	uint32		most;			/* number of joined rows */
 } RankTaker;
 
+/* Builds the hash table of all rows by their keys. */
 static rows_hash *
 HashRows(const Clustering *run, IdHash *hash)
 {
@@ -140,6 +144,7 @@ HashRows(const Clustering *run, IdHash *hash)
 	return table;
 }
 
+/* Callback of ReadOrder: assigns the next rank to the row with this key. */
 static void
 TakeKey(void *arg, Datum key)
 {
@@ -149,7 +154,7 @@ TakeKey(void *arg, Datum key)
 	if (taker->count % GROUP_STRIDE == 0)
 		CheckJoinInterrupts();
 	if (entry == NULL || taker->count == taker->most)
-		elog(ERROR, "a row is there that was not joined");
+		elog(ERROR, "unexpected key while reading the order of joined rows");
 	taker->rank[entry->row] = taker->count;
 	taker->row_of_rank[taker->count++] = entry->row;
 }
@@ -169,9 +174,10 @@ ReadRanks(Keepers *keepers)
 	ReadOrder(run->keys->source, TakeKey, &taker);
 	rows_destroy(taker.table);
 	if (taker.count != run->count)
-		elog(ERROR, "of %u joined rows %u have a rank", run->count, taker.count);
+		elog(ERROR, "expected ranks of %u joined rows, got %u", run->count, taker.count);
 }
 
+/* Sets rank and row_of_rank, unless rows were read in the order of ranks. */
 static void
 FindRanks(Keepers *keepers)
 {
@@ -192,7 +198,7 @@ FindRanks(Keepers *keepers)
 		ReadRanks(keepers);
 }
 
-/* For the engine, which then hands out few pairs. */
+/* ClusteringMethods.rank: ranks for the engine, which then returns few pairs. */
 static const uint32 *
 Rank(Clustering *run)
 {
@@ -208,14 +214,14 @@ Begin(Clustering *run)
 {
 	Keepers    *keepers = (Keepers *) run;
 
-	/* where another engine took over, the rows may have come in another order */
+	/* if another engine took over, it may have read the rows in another order */
 	if (!keepers->ranked || !run->reduced)
 		FindRanks(keepers);
 	PairStoreInit(&keepers->store, 2);
 	keepers->scratch = PairMemoryCreate();
 }
 
-/* Sorts the pairs in memory; returns where they are. */
+/* Sorts the pairs in memory and returns the sorted array. */
 static const FastedPair *
 SortPairs(Keepers *keepers)
 {
@@ -224,7 +230,7 @@ SortPairs(Keepers *keepers)
 	if (keepers->scratch->room < store->count)
 	{
 		PairMemoryGrow(keepers->scratch, store->count);
-		/* pairs go there in no order: all of it would be made between two looks for interrupts */
+		/* sorting writes to all pages at random, which would delay checks for interrupts */
 		PairMemoryTouch(keepers->scratch);
 	}
 	keepers->base.pair_bytes = PairMemoryBytes(store->memory) + PairMemoryBytes(keepers->scratch);
@@ -232,6 +238,7 @@ SortPairs(Keepers *keepers)
 						keepers->base.count);
 }
 
+/* Sorts the pairs in memory and appends them to the file as a run. */
 static void
 WriteRun(Keepers *keepers)
 {
@@ -257,9 +264,9 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 	}
 }
 
-/* --- all pairs have come */
+/* --- after the last pair */
 
-/* Pairs in order of b: whether a is kept is known. */
+/* Processes pairs in the order of b; it is known whether a is a representative. */
 static void
 UsePairs(Keepers *keepers, const FastedPair *pairs, size_t npairs)
 {
@@ -281,6 +288,7 @@ UsePairs(Keepers *keepers, const FastedPair *pairs, size_t npairs)
 	}
 }
 
+/* Processes all pairs if none is in the file. */
 static void
 UseMemory(Keepers *keepers)
 {
@@ -294,6 +302,7 @@ UseMemory(Keepers *keepers)
 	}
 }
 
+/* Writes the pairs in memory as a last run, and processes the merged runs of the file. */
 static void
 UseFile(Keepers *keepers)
 {
