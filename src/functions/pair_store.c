@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pair_store.c
- *	  Pairs that are kept, in memory or in a temporary file, and their order.
+ *	  A store for pairs, in memory or in a temporary file; sorting and merging of pairs.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,9 +19,9 @@
 #include "lib/binaryheap.h"
 #include "utils/memutils.h"
 
-/* --- an array of pairs that grows, outside of the memory contexts */
+/* --- a growing array of pairs, outside of the memory contexts */
 
-/* No more than a page, and bytes between two looks for interrupts. */
+/* At most the size of a page; and the number of bytes between two checks for interrupts. */
 #define TOUCH_STEP 4096
 #define TOUCH_BYTES_PER_CHECK (4 * 1024 * 1024)
 
@@ -89,12 +89,12 @@ PairMemoryTouch(PairMemory *memory)
 }
 
 /*
- * --- pairs in memory up to a limit, beyond it in a temporary file
+ * --- a store: in memory up to a limit, and beyond it in a temporary file
  *
- * The file is the one that takes vectors, of rows as long as a pair.
+ * The file is a SpillFile, as for vectors: each row of floats holds a pair.
  */
 
-/* Room at first, in pairs. */
+/* Initial capacity, in pairs. */
 #define FIRST_ROOM (16 * 1024)
 
 #define PAIR_FLOATS (sizeof(FastedPair) / sizeof(float))
@@ -142,17 +142,18 @@ PairStoreEnd(PairStore *store)
 }
 
 /*
- * --- the order of pairs by their second row: a radix sort, digit by digit, lowest first
+ * --- sorting pairs by their second row: an LSD radix sort
  *
- * Row numbers are small, so it takes two or three passes, and compares nothing.
+ * Row numbers have at most 31 bits, so it takes three passes at most.
  */
 
 #define DIGIT_BITS 11
 #define DIGIT_VALUES (1 << DIGIT_BITS)
 
-/* Pairs between two looks for interrupts. */
+/* Pairs between two checks for interrupts. */
 #define PAIRS_PER_CHECK (256 * 1024)
 
+/* Sets the position in the sorted array of the first pair with each value of the digit. */
 static void
 FindPositions(const FastedPair *pairs, size_t npairs, int shift, size_t *positions)
 {
@@ -196,32 +197,35 @@ SortBySecond(FastedPair *pairs, FastedPair *scratch, size_t npairs, uint32 nrows
 	return pairs;
 }
 
-/* --- runs of pairs in a file, merged by their second row: a heap of the runs by their next pair */
+/* --- merging sorted runs in a file by their second row: a heap of the runs by their next pair */
 
-/* Pairs of a run that are in memory: within these bounds, as many as the store held. */
+/*
+ * Bounds for the number of pairs of each run in memory.  Within them, all runs together get as
+ * many pairs as the store may hold.
+ */
 #define LEAST_ROOM 256
 #define MOST_ROOM (64 * 1024)
 
 typedef struct PairRun
 {
-	uint64		next;			/* in the file: what has not been read */
-	uint64		end;
-	FastedPair *pairs;			/* what has */
-	size_t		count;
-	size_t		used;
+	uint64		next;			/* number, in the file, of the first pair that was not read */
+	uint64		end;			/* end of the run in the file */
+	FastedPair *pairs;			/* buffer of pairs that were read */
+	size_t		count;			/* pairs in the buffer */
+	size_t		used;			/* pairs of these that were returned */
 } PairRun;
 
 struct PairMerge
 {
 	const PairStore *store;
 	PairRun    *runs;
-	size_t		room;			/* pairs of each run in memory */
-	FastedPair *pairs;			/* room for those of all */
-	binaryheap *heap;			/* the run with the least next pair is the first */
-	PairRun    *given;			/* whose pairs the caller has; NULL: none */
+	size_t		room;			/* size of a run's buffer, in pairs */
+	FastedPair *pairs;			/* buffers of all runs */
+	binaryheap *heap;			/* runs; the first one has the pair with the smallest b */
+	PairRun    *given;			/* run whose pairs were returned last, or NULL */
 };
 
-/* The heap's first is its greatest: that with the least b. */
+/* A binaryheap has its greatest element first, so this reverses the order of b. */
 static int
 CompareRuns(Datum a, Datum b, void *arg)
 {
@@ -233,7 +237,7 @@ CompareRuns(Datum a, Datum b, void *arg)
 	return (x_row < y_row) - (x_row > y_row);
 }
 
-/* Has the run a next pair?  It is in memory then. */
+/* Reads more pairs if the buffer has been used.  Returns false if the run has no more pairs. */
 static bool
 FillRun(const PairMerge *merge, PairRun *run)
 {
