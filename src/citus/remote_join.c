@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * remote_join.c
- *	  The coordinator's part: asks the workers for their slices, reads the keys of the rows
- *	  itself, and merges what the workers send.
+ *	  The coordinator of a divided join: sends queries to the workers, reads the rows' keys
+ *	  itself, and merges the workers' results.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,30 +26,31 @@
 #endif
 
 /*
- * With "auto": smaller tables are joined before workers have read them.  Of two tables, if
- * there are no more pairs of rows.
+ * With fasted.distribute = auto, smaller tables are joined in this session, which takes less time
+ * than workers need to read them.  Two tables are compared by the product of their sizes.
  */
 #define LEAST_TABLE_BYTES (INT64CONST(32) << 20)
 
-/* Rows between two looks for interrupts. */
+/* Rows between two checks for interrupts. */
 #define ROWS_PER_CHECK 1024
 
-/* Hashes that there is room for at first. */
+/* Initial capacity for hashes. */
 #define FIRST_HASHES 1024
 
 const char *const slice_output_names[4] = {"pairs", "count", "counts", "connections"};
 
+/* The state of a worker's slice. */
 typedef struct RemoteSlice
 {
-	bool		has_read;
-	bool		done;
-	SliceReport report;			/* the last one */
+	bool		has_read;		/* MESSAGE_ROWS was received */
+	bool		done;			/* MESSAGE_DONE was received */
+	SliceReport report;			/* last report received */
 
 	/* SLICE_NEAREST: */
-	FastedPair	last;			/* of the pairs that came */
-	uint32		rank;			/* of it; zero: none came */
+	FastedPair	last;			/* last pair received */
+	uint32		rank;			/* its rank; zero if no pair was received */
 
-	uint32		counted;		/* SLICE_COUNTS: rows whose counts came */
+	uint32		counted;		/* SLICE_COUNTS: number of rows whose counts were received */
 } RemoteSlice;
 
 struct RemoteJoin
@@ -57,20 +58,20 @@ struct RemoteJoin
 	RemoteProblem problem;
 	int			sides;
 	LinkSet    *links;
-	uint32		rows[2];
-	uint32	   *ranks;			/* of side 0, if its source has an order */
-	Fingerprint prints[2];		/* of the rows that this session has read */
-	uint32	   *counts;
-	FastedPair *pairs;
-	uint64		npairs;			/* that came */
-	uint32		first_rank;		/* of the last ones */
+	uint32		rows[2];		/* number of rows by side */
+	uint32	   *ranks;			/* ranks of side 0 in its source's order, if it has one */
+	Fingerprint prints[2];		/* fingerprints of the rows that this session has read */
+	uint32	   *counts;			/* SLICE_COUNTS: number of pairs by row */
+	FastedPair *pairs;			/* pairs of the last message */
+	uint64		npairs;			/* pairs received in total */
+	uint32		first_rank;		/* SLICE_NEAREST: rank of the last message's first pair */
 	int			nslices;
 	RemoteSlice slices[FLEXIBLE_ARRAY_MEMBER];
 };
 
-/* --- whether it pays */
+/* --- whether to divide a join */
 
-/* The table's name with its schema, quoted as SQL requires. */
+/* Returns the table's qualified name, quoted as an SQL identifier. */
 static char *
 QualifiedName(Oid relid)
 {
@@ -78,6 +79,7 @@ QualifiedName(Oid relid)
 									  get_rel_name(relid));
 }
 
+/* Returns the size in bytes of the source's distributed table, asked from the first node. */
 static double
 TableBytes(LinkSet *links, const VectorSource *source)
 {
@@ -88,7 +90,10 @@ TableBytes(LinkSet *links, const VectorSource *source)
 	return bytes != NULL ? strtod(bytes, NULL) : 0.0;
 }
 
-/* A transaction of its own asks, for Citus refuses in one that has changed several shards. */
+/*
+ * Returns true if the tables are large enough for workers.  Uses a separate connection, because
+ * citus_table_size fails in a transaction that has modified several shards.
+ */
 static bool
 IsLarge(const RemoteProblem *problem, List *nodes)
 {
@@ -100,7 +105,7 @@ IsLarge(const RemoteProblem *problem, List *nodes)
 	return a * b >= (double) LEAST_TABLE_BYTES * LEAST_TABLE_BYTES;
 }
 
-/* NIL: it is not divided. */
+/* Returns the nodes to divide the join over; NIL if it is not to be divided. */
 static List *
 ChooseWorkers(const RemoteProblem *problem)
 {
@@ -121,7 +126,7 @@ ChooseWorkers(const RemoteProblem *problem)
 
 /* --- queries of slices */
 
-/* relation, vector_column, id_column */
+/* Returns the SQL arguments "relation, vector_column, id_column". */
 static char *
 SourceText(const VectorSource *source)
 {
@@ -130,7 +135,7 @@ SourceText(const VectorSource *source)
 					quote_literal_cstr(source->key_column));
 }
 
-/* The query of a slice, whose rows are messages (cluster.h). */
+/* Returns the query for a slice; its result rows are messages (cluster.h). */
 static char *
 SliceQuery(const RemoteProblem *problem, int slice, int slices)
 {
@@ -157,12 +162,12 @@ typedef struct OwnRows
 {
 	const VectorSource *source;
 	KeySet	   *keys;
-	MemoryContext row_context;
-	Fingerprint print;
+	MemoryContext row_context;	/* reset for each row */
+	Fingerprint print;			/* fingerprint of the rows */
 
-	/* Of a source with an order, whose rows come in it: of their vectors. */
+	/* For a source with an order: hashes of the vectors, in that order; otherwise NULL. */
 	uint64	   *hashes;
-	uint32		capacity;
+	uint32		capacity;		/* of hashes */
 } OwnRows;
 
 static void
@@ -171,7 +176,10 @@ AddToPrint(OwnRows *rows, Datum key, uint64 vector_hash)
 	FingerprintAdd(&rows->print, KeyHash(key, rows->keys->typlen, rows->keys->typbyval), vector_hash);
 }
 
-/* A key that is null has no hash, so that the workers' fingerprints differ: they tell which. */
+/*
+ * A TupleCallback: adds a row (key, hash of the vector) to the keys and the fingerprint.  A null
+ * key is only counted, since the workers raise the error for it.
+ */
 static bool
 TakeOwnRow(void *arg, TupleTableSlot *slot)
 {
@@ -212,7 +220,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 	return true;
 }
 
-/* All rows have come in the source's order: they are numbered by their keys. */
+/* Sorts rows that were read in the source's order by their keys.  Returns the rows' ranks. */
 static uint32 *
 SortRows(OwnRows *rows)
 {
@@ -228,9 +236,10 @@ SortRows(OwnRows *rows)
 }
 
 /*
- * Reads no vectors, which are hashed where they lie: adds the keys of the source's rows, in their
- * order, and returns the fingerprint of the rows that the current snapshot has.  If the source
- * has an order, *ranks has each row's place in it, in the keys' context; else NULL.
+ * Adds the keys of the source's rows to keys, in the order of keys, and returns the fingerprint of
+ * the rows in the current snapshot.  Reads hashes of the vectors, which are computed where the rows
+ * are stored.  If the source has an order, sets *ranks to each row's position in that order, in the
+ * keys' memory context; otherwise to NULL.
  */
 static Fingerprint
 ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
@@ -253,8 +262,9 @@ ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
 	return rows.print;
 }
 
-/* --- the beginning */
+/* --- begin */
 
+/* Returns true if all workers have the same CPU kernel and the same settings for it. */
 static bool
 AreAlike(const RemoteJoin *remote)
 {
@@ -266,7 +276,7 @@ AreAlike(const RemoteJoin *remote)
 	return true;
 }
 
-/* The workers begin to read before this session does. */
+/* Sends the workers' queries before it reads the rows' keys, so that all read at the same time. */
 RemoteJoin *
 RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 {
@@ -282,7 +292,7 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	remote->nslices = nslices;
 	remote->links = Links()->open(nodes);
 	Links()->command(remote->links, SlicePrologue());
-	/* shares of rows need not be cut alike */
+	/* shares of nearest rows do not depend on the kernel */
 	remote->problem.alike = problem->output != SLICE_NEAREST && AreAlike(remote);
 	for (int n = 0; n < nslices; n++)
 		Links()->send(remote->links, n, SliceQuery(&remote->problem, n, nslices));
@@ -302,8 +312,7 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	return remote;
 }
 
-/* --- checks of what comes */
-
+/* --- checks of the workers' messages */
 pg_noreturn static void
 ReportNonsense(const RemoteJoin *remote, int n)
 {
@@ -312,6 +321,7 @@ ReportNonsense(const RemoteJoin *remote, int n)
 			 errmsg("unexpected data of a join from Citus worker %s", Links()->name(remote->links, n))));
 }
 
+/* Raises an error unless worker n has read the same rows as this session. */
 static void
 CheckRows(const RemoteJoin *remote, int n)
 {
@@ -333,7 +343,7 @@ CheckRows(const RemoteJoin *remote, int n)
 	}
 }
 
-/* Slices are complements of each other only if all are cut in the same way. */
+/* Raises an error unless all workers have divided the join into the same slices. */
 static void
 CheckCuts(const RemoteJoin *remote)
 {
@@ -354,8 +364,9 @@ CheckCuts(const RemoteJoin *remote)
 	}
 }
 
-/* --- what comes */
+/* --- processing messages */
 
+/* Returns true if the pair is valid for slice n of nearest rows. */
 static bool
 CouldBeNeighbor(const RemoteJoin *remote, int n, const FastedPair *pair)
 {
@@ -364,7 +375,7 @@ CouldBeNeighbor(const RemoteJoin *remote, int n, const FastedPair *pair)
 		pair->dist <= remote->problem.eps && IsInShare(pair->a, n, remote->nslices);
 }
 
-/* Each pair is the next one of its row, or the first one of a later row. */
+/* Checks the pairs of a message, which must be sorted by a, then by distance and b; ranks them. */
 static void
 RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 {
@@ -389,8 +400,8 @@ RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 }
 
 /*
- * Copies the elements that are left of a message, of which there must be no more than most, and
- * returns their number.
+ * Copies the elements of a message after its tag, and returns their number.  Error: there are more
+ * than most of them.
  */
 static size_t
 TakeElements(StringInfo message, void *elements, size_t element_bytes, size_t most)
@@ -405,6 +416,7 @@ TakeElements(StringInfo message, void *elements, size_t element_bytes, size_t mo
 	return left / element_bytes;
 }
 
+/* Adds the counts of a message to those of the next rows. */
 static void
 AddCounts(RemoteJoin *remote, int n, StringInfo message)
 {
@@ -419,7 +431,7 @@ AddCounts(RemoteJoin *remote, int n, StringInfo message)
 	pfree(counts);
 }
 
-/* The report is followed by bytes that have the worker send it at once. */
+/* Takes a report and checks its rows.  The padding after it is ignored (see MakeMessage). */
 static void
 TakeReport(RemoteJoin *remote, int n, StringInfo message)
 {
@@ -441,7 +453,7 @@ TakeReport(RemoteJoin *remote, int n, StringInfo message)
 	CheckRows(remote, n);
 }
 
-/* Takes a message; returns the number of pairs that came with it. */
+/* Processes a message of slice n; returns the number of pairs that it holds. */
 static size_t
 TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 {
@@ -500,7 +512,7 @@ RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs)
 	return false;
 }
 
-/* --- what there is to tell */
+/* --- results and statistics */
 
 uint64
 RemoteJoinPairs(const RemoteJoin *remote)
@@ -550,6 +562,7 @@ RemoteJoinStatistics(const RemoteJoin *remote)
 
 /* --- EXPLAIN */
 
+/* Appends a copy of the share to the list. */
 static List *
 AppendShare(List *shares, const WorkerShare *share)
 {
@@ -586,6 +599,7 @@ CopyShares(List *shares)
 	return copies;
 }
 
+/* Formats a worker's share of all units of work, for EXPLAIN. */
 static char *
 ShareText(const WorkerShare *share, double units, bool timing)
 {

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * links.c
- *	  libpq, without blocking: connect, send, wait, report.
+ *	  Nonblocking connections with libpq: connect, send, wait, report errors.
  *
- * A library of its own, fasted_libpq, as PostgreSQL's walreceiver has one: libpq brings
- * some twenty libraries along, which sessions without a cluster need not load.
+ * This is a separate library, fasted_libpq, as PostgreSQL has libpqwalreceiver: libpq depends on
+ * some twenty libraries, which sessions without a cluster need not load.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,36 +27,36 @@
 
 PG_MODULE_MAGIC;
 
-/* How long we wait without a look at our own client. */
+/* The longest wait without a check for interrupts and for our own client. */
 #define WAIT_MS 100
 
-/* Parameters of a connection, at most. */
+/* Maximum number of parameters of a connection. */
 #define MOST_PARAMETERS 64
 
 typedef struct Link
 {
 	char	   *name;
 	PGconn	   *conn;
-	bool		external;		/* a descriptor is reserved for it */
-	uint32		events;			/* of its socket, that it waits for */
-	bool		done;			/* nothing further comes */
-	bool		copying;		/* data of a COPY come */
-	char	   *piece;			/* of these, the one that was given last */
-	PGresult   *result;			/* the row that was given last, or an error */
+	bool		external;		/* a file descriptor is reserved (AcquireExternalFD) */
+	uint32		events;			/* socket events to wait for */
+	bool		done;			/* the query has no more results */
+	bool		copying;		/* a COPY is in progress */
+	char	   *piece;			/* COPY data that was returned last */
+	PGresult   *result;			/* the row that was returned last, or an error */
 } Link;
 
 struct LinkSet
 {
 	MemoryContext context;
 	MemoryContextCallback callback;
-	int			turn;			/* the link that is asked first */
+	int			turn;			/* the link to check first */
 	int			count;
 	Link		links[FLEXIBLE_ARRAY_MEMBER];
 };
 
 static void (*check_interrupts) (void);
 
-/* --- the end */
+/* --- closing */
 
 static void
 CloseAll(void *arg)
@@ -98,7 +98,7 @@ ReportBrokenLink(const Link *link)
 			 errdetail_internal("%s", pchomp(PQerrorMessage(link->conn)))));
 }
 
-/* Raises the server's own error.  The result is freed with the link. */
+/* Raises the error of the server.  The result is freed with the link. */
 pg_noreturn static void
 ReportRemoteError(Link *link, PGresult *result)
 {
@@ -118,7 +118,7 @@ ReportRemoteError(Link *link, PGresult *result)
 			 errcontext("Citus worker %s", link->name)));
 }
 
-/* A warning there is one here; libpq would write it, and every notice, to the log. */
+/* PQnoticeReceiver: repeats a server's WARNING here.  By default libpq writes all to the log. */
 static void
 TakeNotice(void *arg, const PGresult *result)
 {
@@ -135,7 +135,7 @@ TakeNotice(void *arg, const PGresult *result)
 
 /* --- waiting */
 
-/* Flushes, and notes what the link waits for: input, and room for what it still has to send. */
+/* Flushes, and sets the events to wait for: input, and output if data remain to be sent. */
 static void
 Flush(Link *link)
 {
@@ -154,8 +154,8 @@ Consume(Link *link)
 }
 
 /*
- * Waits until one of these links, all of a set or a single one, has received something or can
- * send more; returns false if only a moment has passed.
+ * Waits until one of these links (all links of a set, or a single one) can receive or send.
+ * Returns false after WAIT_MS without such an event.
  */
 static bool
 Wait(const Link *links, int count)
@@ -166,7 +166,7 @@ Wait(const Link *links, int count)
 	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
 	for (int i = 0; i < count; i++)
-		/* of several, one that has a result need not be waited for */
+		/* with several links, one that has a result need not be waited for */
 		if (count == 1 || PQisBusy(links[i].conn))
 			AddWaitEventToSet(set, links[i].events, PQsocket(links[i].conn), NULL, NULL);
 	(void) WaitEventSetWait(set, WAIT_MS, &event, 1, PG_WAIT_EXTENSION);
@@ -176,7 +176,7 @@ Wait(const Link *links, int count)
 	return (event.events & (WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE)) != 0;
 }
 
-/* Waits until there is more of this link. */
+/* Waits for more input of this link, and reads it. */
 static void
 Receive(Link *link)
 {
@@ -194,7 +194,7 @@ typedef struct Parameters
 	const char *values[MOST_PARAMETERS + 1];
 } Parameters;
 
-/* What is added later wins. */
+/* Adds a parameter, which overrides earlier values of the same keyword. */
 static void
 AddParameter(Parameters *parameters, const char *keyword, const char *value)
 {
@@ -204,7 +204,7 @@ AddParameter(Parameters *parameters, const char *keyword, const char *value)
 	parameters->values[parameters->count++] = value;
 }
 
-/* Those of a connection string of Citus's. */
+/* Adds the parameters of a connection string; what: where Citus has it, for messages. */
 static void
 AddString(Parameters *parameters, const char *conninfo, const char *what)
 {
@@ -219,7 +219,7 @@ AddString(Parameters *parameters, const char *conninfo, const char *what)
 		char	   *text = problem != NULL ? pchomp(problem) : pstrdup("out of memory");
 
 		PQfreemem(problem);
-		/* the string itself may have a password */
+		/* do not show the string, which may have a password */
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid connection string in %s", what),
@@ -232,9 +232,9 @@ AddString(Parameters *parameters, const char *conninfo, const char *what)
 }
 
 /*
- * As Citus itself connects: its parameters for all nodes, where the node is, where a
- * pooler for it is, and how the current user is authenticated there.  A machine that is
- * gone is noticed within half a minute.
+ * Returns the parameters with which Citus would connect.  These are its parameters for all nodes,
+ * and the node's address, connection pooler and authentication of the current user.  Keepalives
+ * detect an unreachable server within half a minute.
  */
 static Parameters
 ParametersOf(const WorkerNode *node)
@@ -289,8 +289,8 @@ StartLink(Link *link, const WorkerNode *node)
 }
 
 /*
- * PQconnectPoll must be called only when its socket is ready, so this waits for each
- * link in turn; all of them are on their way meanwhile.
+ * Completes the connection of a link.  PQconnectPoll must be called only when the socket is ready,
+ * so links are completed in turn; all connections were started before.
  */
 static void
 Connect(Link *link, TimestampTz deadline)
@@ -343,6 +343,7 @@ LinksOpen(List *nodes)
 
 /* --- queries */
 
+/* Checks that a query was sent (libpq's result), and flushes it. */
 static void
 Send(Link *link, int sent)
 {
@@ -352,7 +353,7 @@ Send(Link *link, int sent)
 	Flush(link);
 }
 
-/* The next result of this link, whatever comes of others; NULL: there is none. */
+/* Waits for the next result of this link only.  Returns NULL if there are no more results. */
 static PGresult *
 AwaitResult(Link *link)
 {
@@ -361,7 +362,7 @@ AwaitResult(Link *link)
 	return PQgetResult(link->conn);
 }
 
-/* Takes the results that are left; returns the first value of the last one that has any, or NULL. */
+/* Takes the remaining results; returns the first value of the last one that has rows, or NULL. */
 static char *
 FinishQuery(Link *link)
 {
@@ -400,7 +401,7 @@ LinkSend(LinkSet *links, int n, const char *query)
 	(void) PQsetSingleRowMode(link->conn);
 }
 
-/* A row of this link, if there is one by now. */
+/* Takes the next row of this link, without waiting.  Returns false if there is none yet. */
 static bool
 TakeRow(Link *link)
 {
@@ -429,7 +430,7 @@ TakeRow(Link *link)
 	return false;
 }
 
-/* Links take turns, so that none waits for room in its socket for long. */
+/* Links take turns, so that no server is blocked by a full socket for long. */
 static bool
 LinksNext(LinkSet *links, int *n, char **value, int *length)
 {
@@ -488,7 +489,7 @@ LinkTake(LinkSet *links, int n, char **data, int *length)
 			(void) FinishQuery(link);	/* the COPY may have failed */
 			return false;
 		}
-		/* to wait costs more than to look */
+		/* waiting costs more than reading the socket, so read first */
 		if (looked)
 			Receive(link);
 		else
@@ -497,7 +498,7 @@ LinkTake(LinkSet *links, int n, char **data, int *length)
 	}
 }
 
-/* --- the library's entry */
+/* --- the library's entry point */
 
 static const LinkFunctions functions = {
 	.abi = LINKS_ABI,
