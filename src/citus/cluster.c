@@ -110,7 +110,7 @@ AskCatalog(const char *query, Oid type, Datum argument)
 	result = SPI_execute_with_args(query, 1, &type, &argument, NULL, true, 0);
 	SetUserIdAndSecContext(user, context);
 	if (result != SPI_OK_SELECT)
-		elog(ERROR, "the catalog of Citus can't be read: %s", SPI_result_code_string(result));
+		elog(ERROR, "could not read the Citus catalog: %s", SPI_result_code_string(result));
 	MemoryContextSwitchTo(caller);
 	return SPI_processed;
 }
@@ -256,19 +256,19 @@ Obstacle(const VectorSource *source)
 	Oid			base = BaseTable(source->relid);
 
 	if (source->key_column == NULL || source->group_column != NULL)
-		return "rows come in an order of their own";
+		return "the source has no key column, or has partitions";
 	if (!OidIsValid(base) || !IsInCatalog(TABLE_QUERY, base))
-		return "it is no table of Citus, nor a simple view of one";
+		return "the relation is neither a Citus table nor a simple view of one";
 	if (base != source->relid && !IsInCatalog(VIEW_QUERY, source->relid))
-		return "the view is not on all nodes";
+		return "the view does not exist on all nodes";
 	if (HasRowSecurity(source->relid, base))
-		return "row security is in force";
+		return "row security applies to the table";
 	if (IsWrittenTo(base))
-		return "this transaction writes to it";
+		return "this transaction may have written to the table";
 	if (ReadsSecondaries())
 		return "Citus reads from secondary nodes";
 	if (!OidIsValid(VectorHashFunction(source->form)))
-		return "the extension has not been updated";
+		return "the extension must be updated in this database";
 	return NULL;
 }
 
@@ -286,7 +286,7 @@ FindWorkers(const VectorSource *source, const char **reason)
 	nodes = ListNodes(NODES_QUERY(ABLE));
 	if (list_length(nodes) >= 2)
 		return nodes;
-	*reason = "there are not two nodes that have shards and the metadata";
+	*reason = "fewer than two nodes have shards and the metadata";
 	return NIL;
 }
 
@@ -342,7 +342,7 @@ SlicePrologue(void)
 	appendStringInfoString(&commands, "BEGIN");
 	SPI_connect();
 	if (SPI_execute(SETTINGS_QUERY, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "settings can't be read");
+		elog(ERROR, "could not read settings");
 	for (uint64 row = 0; row < SPI_processed; row++)
 		appendStringInfo(&commands, "; SET LOCAL %s = %s", Column(row, 1),
 						 quote_literal_cstr(Column(row, 2)));
@@ -367,7 +367,7 @@ Links(void)
 		if (loaded->abi != LINKS_ABI)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("library \"fasted_libpq\" is of another version of the extension"),
+					 errmsg("library \"fasted_libpq\" has a different version than library \"fasted\""),
 					 errhint("Start a new session, or use \"SET fasted.distribute = off\".")));
 		links = loaded;
 	}
@@ -509,7 +509,7 @@ NextRow(ShardReader *reader, int n)
 		if (fields != 2)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROTOCOL_VIOLATION),
-					 errmsg("unexpected COPY data from Citus node %s", Links()->name(reader->links, n))));
+					 errmsg("unexpected COPY data from Citus node \"%s\"", Links()->name(reader->links, n))));
 		bytes = TakeField(&data, &length);
 		TakeKey(reader, stream, bytes, length);
 		bytes = TakeField(&data, &length);
@@ -632,6 +632,6 @@ RefuseCitusExplain(const EState *estate, int eflags, Oid relid)
 		if (IsInCatalog(TABLE_QUERY, lfirst_oid(cell)))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("EXPLAIN (ANALYZE) can't show this call, which Citus runs as a subplan"),
-					 errhint("Use \"SET fasted.scan_node = off\" before it, or EXPLAIN the call alone.")));
+					 errmsg("EXPLAIN (ANALYZE) does not support fasted functions in a subplan of Citus"),
+					 errhint("Use \"SET fasted.scan_node = off\", or EXPLAIN the function call in a query of its own.")));
 }

@@ -120,7 +120,7 @@ ChooseWorkers(const RemoteProblem *problem)
 		reason = "the table is small";
 	}
 	if (nodes == NIL && reason != NULL)
-		ereport(DEBUG1, (errmsg_internal("fasted: no work for Citus workers: %s", reason)));
+		ereport(DEBUG1, (errmsg_internal("fasted: join is not divided over Citus workers: %s", reason)));
 	return nodes;
 }
 
@@ -318,7 +318,7 @@ ReportNonsense(const RemoteJoin *remote, int n)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("unexpected data of a join from Citus worker %s", Links()->name(remote->links, n))));
+			 errmsg("invalid message from Citus worker \"%s\"", Links()->name(remote->links, n))));
 }
 
 /* Raises an error unless worker n has read the same rows as this session. */
@@ -336,8 +336,8 @@ CheckRows(const RemoteJoin *remote, int n)
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not join \"%s\" on the Citus workers due to concurrent writes",
 						remote->problem.sources[side]->relation),
-				 errdetail("Worker %s has read other rows (" UINT64_FORMAT ") than this session ("
-						   UINT64_FORMAT "), or in another order.",
+				 errdetail("Worker \"%s\" read " UINT64_FORMAT " rows, and this session read "
+						   UINT64_FORMAT " rows; their contents or their order differ.",
 						   Links()->name(remote->links, n), theirs->rows, own->rows),
 				 errhint("Try again, or use \"SET fasted.distribute = off\" to join in this session alone.")));
 	}
@@ -357,10 +357,10 @@ CheckCuts(const RemoteJoin *remote)
 			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the Citus workers do not divide a join alike"),
-				 errdetail("Worker %s: %s. Worker %s: %s.", Links()->name(remote->links, 0), first,
+				 errmsg("the Citus workers divide the join into different slices"),
+				 errdetail("Worker \"%s\": %s. Worker \"%s\": %s.", Links()->name(remote->links, 0), first,
 						   Links()->name(remote->links, n), cut),
-				 errhint("Use \"SET fasted.engine = cpu\", \"SET fasted.prune = off\", and set fasted.memory_limit; or use \"SET fasted.distribute = off\".")));
+				 errhint("Use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session; or use \"SET fasted.distribute = off\".")));
 	}
 }
 
@@ -443,7 +443,8 @@ TakeReport(RemoteJoin *remote, int n, StringInfo message)
 	if (report->version != WIRE_VERSION || bytes < sizeof(*report))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("a Citus worker has another version of the extension"),
+				 errmsg("Citus worker \"%s\" has a different version of the extension",
+						Links()->name(remote->links, n)),
 				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted.distribute = off\".")));
 	report->cut[sizeof(report->cut) - 1] = '\0';
 	report->stats.engine[sizeof(report->stats.engine) - 1] = '\0';

@@ -267,7 +267,7 @@ CreateSlice(SliceOutput output, int32 number, int32 slices)
 	if (slices < 1 || number < 0 || number >= slices)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("there is no slice %d of %d", number, slices)));
+				 errmsg("invalid slice number %d of %d slices", number, slices)));
 	slice->output = output;
 	slice->number = number;
 	slice->slices = slices;
@@ -283,7 +283,7 @@ OutputFromName(const char *name)
 			return (SliceOutput) i;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("there is no output \"%s\" of a slice", name)));
+			 errmsg("unrecognized slice output \"%s\"", name)));
 }
 
 /* Resolves a source to read in the order of keys; arguments are given by their positions. */
@@ -370,7 +370,7 @@ BeginNearest(FunctionCallInfo fcinfo)
 	if (k < 1 || k >= (int32) FASTED_MAX_NEIGHBORS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("there are no slices of %d nearest rows", k)));
+				 errmsg("invalid number of nearest rows: %d", k)));
 	slice->k = k;
 	slice->sources[0] = ResolveSide(fcinfo, NEAREST_SLICE_A, "a_id");
 	/* two different sources, by the rule of ResolveSources in nearest.c */

@@ -247,7 +247,7 @@ BeginCluster(FunctionRun *base)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("min_points must be at least 1"),
-				 errhint("A row counts itself: 1 connects rows by their pairs, and leaves no noise.")));
+				 errhint("min_points includes the row itself. With 1, every row belongs to a cluster.")));
 	dbscan->base.core_pairs = (uint32) min_points - 1;
 	RunClustering(&dbscan->base, &cluster_methods);
 }

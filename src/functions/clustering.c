@@ -117,7 +117,7 @@ Finish(Clustering *run)
 	totals->output_seconds += seconds;
 	totals->bytes = MemoryContextMemAllocated(CurrentMemoryContext, true) + run->pair_bytes;
 	ereport(DEBUG1,
-			(errmsg_internal("fasted: grouped %u rows by " UINT64_FORMAT " pairs, after the last of them in %.3f s",
+			(errmsg_internal("fasted: computed results of %u rows from " UINT64_FORMAT " pairs, in %.3f s after the last pair",
 							 run->count, run->npairs, seconds)));
 }
 

@@ -66,17 +66,17 @@ RequireSamePartitions(const char *column, const VectorSource *a, const VectorSou
 	if (a->group_type != b->group_type)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("column \"%s\" has different types in \"%s\" and in \"%s\"",
+				 errmsg("column \"%s\" has different types in \"%s\" and \"%s\"",
 						column, a->relation, b->relation),
-				 errdetail("They are %s and %s.", format_type_be(a->group_type),
+				 errdetail("The types are %s and %s.", format_type_be(a->group_type),
 						   format_type_be(b->group_type)),
-				 errhint("Join a view that casts one of them.")));
+				 errhint("Create a view that casts one of the columns, and join the view.")));
 	if (a->group_collation != b->group_collation)
 		ereport(ERROR,
 				(errcode(ERRCODE_COLLATION_MISMATCH),
-				 errmsg("column \"%s\" has different collations in \"%s\" and in \"%s\"",
+				 errmsg("column \"%s\" has different collations in \"%s\" and \"%s\"",
 						column, a->relation, b->relation),
-				 errhint("Join a view that gives one of them the other one's collation.")));
+				 errhint("Create a view that applies COLLATE to one of the columns, and join the view.")));
 }
 
 /* Resolves the source of a join of one relation with itself, for which one id column suffices. */
@@ -91,9 +91,9 @@ ResolveOne(const FunctionCall *call)
 	if (b_id != NULL && strcmp(a_id, b_id) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"a_id\" and \"b_id\" must be the same column where both are of the same rows"),
-				 errdetail("They are \"%s\" and \"%s\".", a_id, b_id),
-				 errhint("Join the result with the relation for another column of it.")));
+				 errmsg("\"a_id\" and \"b_id\" must be the same column if a relation is joined with itself"),
+				 errdetail("The columns are \"%s\" and \"%s\".", a_id, b_id),
+				 errhint("To get other columns, join the result with the relation.")));
 	return Resolve(call, 0, a_id);
 }
 
@@ -129,7 +129,7 @@ GetCount(const FunctionCall *call)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("k must be at least 1"),
-				 errdetail("It is %d.", k)));
+				 errdetail("The value is %d.", k)));
 	return (uint32) k;
 }
 
@@ -144,7 +144,7 @@ GetMaxDistance(const FunctionCall *call)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("max_distance must not be %s", isnan(distance) ? "NaN" : "negative"),
-				 errhint("Leave it out, or make it NULL, for neighbours at any distance.")));
+				 errhint("Omit max_distance, or set it to NULL, to find neighbors at any distance.")));
 	return distance;
 }
 

@@ -65,8 +65,8 @@ PairMemoryGrow(PairMemory *memory, size_t room)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of memory"),
-				 errdetail("There is none for %zu pairs.", room),
-				 errhint("Lower fasted.memory_limit: pairs beyond it go to a temporary file.")));
+				 errdetail("Could not allocate memory for %zu pairs.", room),
+				 errhint("Reduce fasted.memory_limit, so that more pairs are written to a temporary file.")));
 #ifdef MADV_HUGEPAGE
 	(void) madvise(pairs, room * sizeof(FastedPair), MADV_HUGEPAGE);
 #endif

@@ -94,7 +94,7 @@ ReportBrokenLink(const Link *link)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_CONNECTION_FAILURE),
-			 errmsg("lost the connection to Citus worker %s", link->name),
+			 errmsg("lost connection to Citus worker \"%s\"", link->name),
 			 errdetail_internal("%s", pchomp(PQerrorMessage(link->conn)))));
 }
 
@@ -199,7 +199,7 @@ static void
 AddParameter(Parameters *parameters, const char *keyword, const char *value)
 {
 	if (parameters->count == MOST_PARAMETERS)
-		elog(ERROR, "too many parameters of a connection");
+		elog(ERROR, "too many connection parameters");
 	parameters->keywords[parameters->count] = keyword;
 	parameters->values[parameters->count++] = value;
 }
@@ -265,7 +265,7 @@ ReportUnreachable(const Link *link, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-			 errmsg("could not connect to Citus worker %s", link->name),
+			 errmsg("could not connect to Citus worker \"%s\"", link->name),
 			 errdetail_internal("%s", detail),
 			 errhint("Use \"SET fasted.distribute = off\" to join without the workers.")));
 }
@@ -278,7 +278,7 @@ StartLink(Link *link, const WorkerNode *node)
 	if (!AcquireExternalFD())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("could not connect to Citus worker %s", link->name),
+				 errmsg("could not connect to Citus worker \"%s\"", link->name),
 				 errdetail("There are too many open files in this process."),
 				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits.")));
 	link->external = true;
