@@ -353,25 +353,25 @@ SlicePrologue(void)
 	return commands.data;
 }
 
-const LinkFunctions *
-Links(void)
+const ConnectionFunctions *
+Libpq(void)
 {
-	static const LinkFunctions *links = NULL;
+	static const ConnectionFunctions *functions = NULL;
 
-	if (links == NULL)
+	if (functions == NULL)
 	{
-		LinksEntry	entry = (LinksEntry) load_external_function("$libdir/fasted_libpq",
-																"fasted_link_functions", true, NULL);
-		const LinkFunctions *loaded = entry(CheckJoinInterrupts);
+		ConnectionsEntry entry = (ConnectionsEntry)
+			load_external_function("$libdir/fasted_libpq", "fasted_link_functions", true, NULL);
+		const ConnectionFunctions *loaded = entry(CheckJoinInterrupts);
 
-		if (loaded->abi != LINKS_ABI)
+		if (loaded->abi != CONNECTIONS_ABI)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("library \"fasted_libpq\" has a different version than library \"fasted\""),
 					 errhint("Start a new session, or use \"SET fasted.distribute = off\".")));
-		links = loaded;
+		functions = loaded;
 	}
-	return links;
+	return functions;
 }
 
 /* --- reading shards */
@@ -398,7 +398,7 @@ typedef struct ShardStream
 
 typedef struct ShardReader
 {
-	LinkSet    *links;
+	ConnectionSet *connections;
 	FmgrInfo	receive;		/* the receive function of the key's type */
 	Oid			receive_param;
 	StringInfoData key_text;	/* buffer for the binary form of a key */
@@ -497,7 +497,7 @@ NextRow(ShardReader *reader, int n)
 	int			length;
 	int			fields;
 
-	while (Links()->take(reader->links, n, &data.data, &data.len))
+	while (Libpq()->take(reader->connections, n, &data.data, &data.len))
 	{
 		data.cursor = stream->begun ? 0 : COPY_HEADER_BYTES;
 		stream->begun = true;
@@ -509,7 +509,8 @@ NextRow(ShardReader *reader, int n)
 		if (fields != 2)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROTOCOL_VIOLATION),
-					 errmsg("unexpected COPY data from Citus node \"%s\"", Links()->name(reader->links, n))));
+					 errmsg("unexpected COPY data from Citus node \"%s\"",
+							Libpq()->name(reader->connections, n))));
 		bytes = TakeField(&data, &length);
 		TakeKey(reader, stream, bytes, length);
 		bytes = TakeField(&data, &length);
@@ -556,7 +557,7 @@ CreateReader(const VectorSource *source, List *nodes)
 													ALLOCSET_SMALL_SIZES);
 		initStringInfo(&stream->vector);
 	}
-	reader->links = Links()->open(nodes);
+	reader->connections = Libpq()->open(nodes);
 	return reader;
 }
 
@@ -605,15 +606,15 @@ ReadShards(const VectorSource *source, RowTaker *taker)
 #endif
 	reader = CreateReader(source, nodes);
 	/* start all nodes before waiting for the first row */
-	Links()->command(reader->links, SlicePrologue());
+	Libpq()->command(reader->connections, SlicePrologue());
 	foreach(cell, nodes)
-		Links()->send(reader->links, n++, ShardQuery(source, ((WorkerNode *) lfirst(cell))->shards));
+		Libpq()->send(reader->connections, n++, ShardQuery(source, ((WorkerNode *) lfirst(cell))->shards));
 	for (n = 0; n < list_length(nodes); n++)
 		if (NextRow(reader, n))
 			binaryheap_add_unordered(reader->heap, Int32GetDatum(n));
 	binaryheap_build(reader->heap);
 	Merge(reader, taker);
-	Links()->close(reader->links);
+	Libpq()->close(reader->connections);
 	return true;
 }
 

@@ -31,7 +31,7 @@ extern List *FindWorkers(const VectorSource *source, const char **reason);
 extern Oid	BaseTable(Oid relid);
 
 /* Returns the connection library, loaded by the first call.  Error: it is not installed. */
-extern const LinkFunctions *Links(void);
+extern const ConnectionFunctions *Libpq(void);
 
 /*
  * Returns the commands to send to a node before a query.  They begin a transaction, so that nothing

@@ -30,56 +30,56 @@ typedef struct WorkerNode
 	List	   *shards;			/* shards to read from it: qualified and quoted names */
 } WorkerNode;
 
-typedef struct LinkSet LinkSet;
+typedef struct ConnectionSet ConnectionSet;
 
 /* To be raised with every change of these functions; a library with another value is rejected. */
-#define LINKS_ABI 4
+#define CONNECTIONS_ABI 4
 
-typedef struct LinkFunctions
+typedef struct ConnectionFunctions
 {
-	int			abi;			/* LINKS_ABI */
+	int			abi;			/* CONNECTIONS_ABI */
 
 	/*
 	 * Connects to all nodes, as the current user.  Allocates in a child of the current memory
 	 * context.  Error: a node cannot be reached.
 	 */
-	LinkSet    *(*open) (List *nodes);
+	ConnectionSet *(*open) (List *nodes);
 
 	/*
 	 * Sends the same commands over all connections, and waits until they are done.  Returns for
 	 * each connection the first value of the last result that has rows, or NULL, in the current
 	 * memory context.
 	 */
-	char	  **(*command) (LinkSet *links, const char *commands);
+	char	  **(*command) (ConnectionSet *set, const char *commands);
 
 	/*
 	 * Sends a query over connection n.  Its result is fetched by next: rows with one column, in
 	 * binary format.  The result of COPY ... TO STDOUT is fetched by take.
 	 */
-	void		(*send) (LinkSet *links, int n, const char *query);
+	void		(*send) (ConnectionSet *set, int n, const char *query);
 
 	/*
 	 * Waits for the next row from any connection.  Sets *n to the connection, and *value and
 	 * *length to the row's value, which is valid until the next call.  Returns false if all
 	 * queries have ended.  Errors: those of the servers; a connection was lost.
 	 */
-	bool		(*next) (LinkSet *links, int *n, char **value, int *length);
+	bool		(*next) (ConnectionSet *set, int *n, char **value, int *length);
 
 	/*
 	 * Returns the next piece of COPY data from connection n, valid until the next call for that
 	 * connection; false if there is no more.  Does not read from other connections, whose servers
 	 * wait when their sockets are full.
 	 */
-	bool		(*take) (LinkSet *links, int n, char **data, int *length);
+	bool		(*take) (ConnectionSet *set, int n, char **data, int *length);
 
 	/* Returns "host:port" of connection n, for messages; valid until close. */
-	const char *(*name) (const LinkSet *links, int n);
+	const char *(*name) (const ConnectionSet *set, int n);
 
 	/* Closes all connections, and frees all memory. */
-	void		(*close) (LinkSet *links);
-} LinkFunctions;
+	void		(*close) (ConnectionSet *set);
+} ConnectionFunctions;
 
 /* The library's entry point, fasted_link_functions. */
-typedef const LinkFunctions *(*LinksEntry) (void (*check_interrupts) (void));
+typedef const ConnectionFunctions *(*ConnectionsEntry) (void (*check_interrupts) (void));
 
 #endif							/* FASTED_LINKS_H */

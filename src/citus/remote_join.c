@@ -57,7 +57,7 @@ struct RemoteJoin
 {
 	RemoteProblem problem;
 	int			sides;
-	LinkSet    *links;
+	ConnectionSet *connections;
 	uint32		rows[2];		/* number of rows by side */
 	uint32	   *ranks;			/* ranks of side 0 in its source's order, if it has one */
 	Fingerprint prints[2];		/* fingerprints of the rows that this session has read */
@@ -81,11 +81,11 @@ QualifiedName(Oid relid)
 
 /* Returns the size in bytes of the source's distributed table, asked from the first node. */
 static double
-TableBytes(LinkSet *links, const VectorSource *source)
+TableBytes(ConnectionSet *connections, const VectorSource *source)
 {
 	char	   *query = psprintf("SELECT pg_catalog.citus_table_size(%s)",
 								 quote_literal_cstr(QualifiedName(BaseTable(source->relid))));
-	char	   *bytes = Links()->command(links, query)[0];
+	char	   *bytes = Libpq()->command(connections, query)[0];
 
 	return bytes != NULL ? strtod(bytes, NULL) : 0.0;
 }
@@ -97,11 +97,11 @@ TableBytes(LinkSet *links, const VectorSource *source)
 static bool
 IsLarge(const RemoteProblem *problem, List *nodes)
 {
-	LinkSet    *links = Links()->open(list_make1(linitial(nodes)));
-	double		a = TableBytes(links, problem->sources[0]);
-	double		b = problem->sources[1] != NULL ? TableBytes(links, problem->sources[1]) : a;
+	ConnectionSet *connections = Libpq()->open(list_make1(linitial(nodes)));
+	double		a = TableBytes(connections, problem->sources[0]);
+	double		b = problem->sources[1] != NULL ? TableBytes(connections, problem->sources[1]) : a;
 
-	Links()->close(links);
+	Libpq()->close(connections);
 	return a * b >= (double) LEAST_TABLE_BYTES * LEAST_TABLE_BYTES;
 }
 
@@ -268,7 +268,7 @@ ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
 static bool
 AreAlike(const RemoteJoin *remote)
 {
-	char	  **kernels = Links()->command(remote->links, "SELECT fasted_citus.kernel()");
+	char	  **kernels = Libpq()->command(remote->connections, "SELECT fasted_citus.kernel()");
 
 	for (int n = 0; n < remote->nslices; n++)
 		if (kernels[n] == NULL || strcmp(kernels[n], kernels[0]) != 0)
@@ -290,12 +290,12 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	remote->problem = *problem;
 	remote->sides = problem->sources[1] != NULL ? 2 : 1;
 	remote->nslices = nslices;
-	remote->links = Links()->open(nodes);
-	Links()->command(remote->links, SlicePrologue());
+	remote->connections = Libpq()->open(nodes);
+	Libpq()->command(remote->connections, SlicePrologue());
 	/* shares of nearest rows do not depend on the kernel */
 	remote->problem.alike = problem->output != SLICE_NEAREST && AreAlike(remote);
 	for (int n = 0; n < nslices; n++)
-		Links()->send(remote->links, n, SliceQuery(&remote->problem, n, nslices));
+		Libpq()->send(remote->connections, n, SliceQuery(&remote->problem, n, nslices));
 	for (int side = 0; side < remote->sides; side++)
 	{
 		uint32	   *ranks;
@@ -318,7 +318,7 @@ ReportNonsense(const RemoteJoin *remote, int n)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("invalid message from Citus worker \"%s\"", Links()->name(remote->links, n))));
+			 errmsg("invalid message from Citus worker \"%s\"", Libpq()->name(remote->connections, n))));
 }
 
 /* Raises an error unless worker n has read the same rows as this session. */
@@ -338,7 +338,7 @@ CheckRows(const RemoteJoin *remote, int n)
 						remote->problem.sources[side]->relation),
 				 errdetail("Worker \"%s\" read " UINT64_FORMAT " rows, and this session read "
 						   UINT64_FORMAT " rows; their contents or their order differ.",
-						   Links()->name(remote->links, n), theirs->rows, own->rows),
+						   Libpq()->name(remote->connections, n), theirs->rows, own->rows),
 				 errhint("Try again, or use \"SET fasted.distribute = off\" to join in this session alone.")));
 	}
 }
@@ -358,8 +358,9 @@ CheckCuts(const RemoteJoin *remote)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the Citus workers divide the join into different slices"),
-				 errdetail("Worker \"%s\": %s. Worker \"%s\": %s.", Links()->name(remote->links, 0), first,
-						   Links()->name(remote->links, n), cut),
+				 errdetail("Worker \"%s\": %s. Worker \"%s\": %s.",
+						   Libpq()->name(remote->connections, 0), first,
+						   Libpq()->name(remote->connections, n), cut),
 				 errhint("Use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session; or use \"SET fasted.distribute = off\".")));
 	}
 }
@@ -444,7 +445,7 @@ TakeReport(RemoteJoin *remote, int n, StringInfo message)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("Citus worker \"%s\" has a different version of the extension",
-						Links()->name(remote->links, n)),
+						Libpq()->name(remote->connections, n)),
 				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted.distribute = off\".")));
 	report->cut[sizeof(report->cut) - 1] = '\0';
 	report->stats.engine[sizeof(report->stats.engine) - 1] = '\0';
@@ -497,7 +498,7 @@ RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs)
 	StringInfoData message = {0};
 	int			n;
 
-	while (Links()->next(remote->links, &n, &message.data, &message.len))
+	while (Libpq()->next(remote->connections, &n, &message.data, &message.len))
 	{
 		message.cursor = 0;
 		*npairs = TakeMessage(remote, n, &message);
@@ -583,7 +584,7 @@ RemoteJoinShares(const RemoteJoin *remote)
 	{
 		const SliceReport *report = &remote->slices[n].report;
 
-		shares = AppendShare(shares, &(WorkerShare) {.name = Links()->name(remote->links, n),
+		shares = AppendShare(shares, &(WorkerShare) {.name = Libpq()->name(remote->connections, n),
 							 .read_seconds = report->read_seconds,.stats = report->stats});
 	}
 	return shares;
