@@ -56,7 +56,7 @@
 	" ORDER BY n.nodeid"
 
 /* Condition for nodes that have shards and the metadata to plan distributed queries. */
-#define ABLE " AND n.shouldhaveshards AND n.hasmetadata AND n.metadatasynced"
+#define WORKER_CONDITION " AND n.shouldhaveshards AND n.hasmetadata AND n.metadatasynced"
 
 /*
  * Shards of a table, each with the groupid of its first active placement, or NULL.  Returns no rows
@@ -97,7 +97,7 @@
  * current memory context remains the caller's.
  */
 static uint64
-AskCatalog(const char *query, Oid type, Datum argument)
+QueryCatalog(const char *query, Oid type, Datum argument)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	Oid			user;
@@ -117,7 +117,7 @@ AskCatalog(const char *query, Oid type, Datum argument)
 
 /* Returns column n, from 1 on, of a row of the last query's result, as text or NULL. */
 static char *
-Column(uint64 row, int n)
+ResultColumn(uint64 row, int n)
 {
 	return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, n);
 }
@@ -126,7 +126,7 @@ Column(uint64 row, int n)
 static bool
 IsInCatalog(const char *query, Oid relid)
 {
-	bool		found = AskCatalog(query, OIDOID, ObjectIdGetDatum(relid)) > 0;
+	bool		found = QueryCatalog(query, OIDOID, ObjectIdGetDatum(relid)) > 0;
 
 	SPI_finish();
 	return found;
@@ -137,18 +137,18 @@ static List *
 ListNodes(const char *query)
 {
 	Datum		user = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
-	uint64		count = AskCatalog(query, TEXTOID, user);
+	uint64		count = QueryCatalog(query, TEXTOID, user);
 	List	   *nodes = NIL;
 
 	for (uint64 row = 0; row < count; row++)
 	{
 		WorkerNode *node = palloc0(sizeof(WorkerNode));
 
-		node->host = Column(row, 1);
-		node->port = pg_strtoint32(Column(row, 2));
-		node->pool = Column(row, 3);
-		node->auth = Column(row, 4);
-		node->group = pg_strtoint32(Column(row, 5));
+		node->host = ResultColumn(row, 1);
+		node->port = pg_strtoint32(ResultColumn(row, 2));
+		node->pool = ResultColumn(row, 3);
+		node->auth = ResultColumn(row, 4);
+		node->group = pg_strtoint32(ResultColumn(row, 5));
 		nodes = lappend(nodes, node);
 	}
 	SPI_finish();
@@ -157,7 +157,7 @@ ListNodes(const char *query)
 
 /* Returns true if Citus is loaded and installed in this database. */
 static bool
-CitusIsHere(void)
+CitusIsInstalled(void)
 {
 	return OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)) &&
 		OidIsValid(get_relname_relid("pg_dist_node", PG_CATALOG_NAMESPACE)) &&
@@ -251,7 +251,7 @@ HasRowSecurity(Oid relid, Oid base)
 
 /* Returns the reason why a join of this source cannot be divided; NULL if it can. */
 static const char *
-Obstacle(const VectorSource *source)
+WhyNotDivided(const VectorSource *source)
 {
 	Oid			base = BaseTable(source->relid);
 
@@ -278,12 +278,12 @@ FindWorkers(const VectorSource *source, const char **reason)
 	List	   *nodes;
 
 	*reason = NULL;
-	if (fasted_setting_distribute == CHOICE_OFF || !CitusIsHere())
+	if (fasted_setting_distribute == CHOICE_OFF || !CitusIsInstalled())
 		return NIL;
-	*reason = Obstacle(source);
+	*reason = WhyNotDivided(source);
 	if (*reason != NULL)
 		return NIL;
-	nodes = ListNodes(NODES_QUERY(ABLE));
+	nodes = ListNodes(NODES_QUERY(WORKER_CONDITION));
 	if (list_length(nodes) >= 2)
 		return nodes;
 	*reason = "fewer than two nodes have shards and the metadata";
@@ -305,14 +305,14 @@ FindShards(Oid relid)
 	List	   *holders = NIL;
 	uint64		count;
 
-	if (!CitusIsHere() || ReadsSecondaries())
+	if (!CitusIsInstalled() || ReadsSecondaries())
 		return NIL;
 	nodes = ListNodes(NODES_QUERY(""));
-	count = AskCatalog(SHARDS_QUERY, OIDOID, ObjectIdGetDatum(relid));
+	count = QueryCatalog(SHARDS_QUERY, OIDOID, ObjectIdGetDatum(relid));
 	for (uint64 row = 0; row < count; row++)
 	{
-		const char *group = Column(row, 1);
-		const char *name = Column(row, 2);
+		const char *group = ResultColumn(row, 1);
+		const char *name = ResultColumn(row, 2);
 		WorkerNode *holder = NULL;
 		ListCell   *cell;
 
@@ -344,8 +344,8 @@ SlicePrologue(void)
 	if (SPI_execute(SETTINGS_QUERY, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read settings");
 	for (uint64 row = 0; row < SPI_processed; row++)
-		appendStringInfo(&commands, "; SET LOCAL %s = %s", Column(row, 1),
-						 quote_literal_cstr(Column(row, 2)));
+		appendStringInfo(&commands, "; SET LOCAL %s = %s", ResultColumn(row, 1),
+						 quote_literal_cstr(ResultColumn(row, 2)));
 	SPI_finish();
 	/* this is for the time that rows are read; a join checks for its client itself */
 	if (WaitEventSetCanReportClosed())
@@ -627,7 +627,7 @@ RefuseCitusExplain(const EState *estate, int eflags, Oid relid)
 
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 ||
 		(estate->es_instrument & (INSTRUMENT_TIMER | INSTRUMENT_ROWS)) == 0 ||
-		!OidIsValid(relid) || !CitusIsHere())
+		!OidIsValid(relid) || !CitusIsInstalled())
 		return;
 	foreach(cell, FindSourceRelations(relid))
 		if (IsInCatalog(TABLE_QUERY, lfirst_oid(cell)))

@@ -58,8 +58,8 @@ extern bool ReadShards(const VectorSource *source, RowTaker *taker);
 #define MESSAGE_DONE 'D'		/* a SliceReport: the last message */
 
 /* The largest number of elements in a message. */
-#define MESSAGE_MOST_PAIRS 4096
-#define MESSAGE_MOST_COUNTS 16384
+#define MESSAGE_MAX_PAIRS 4096
+#define MESSAGE_MAX_COUNTS 16384
 
 /* To be raised with every change of messages or FastedStats.  All nodes must have the same. */
 #define WIRE_VERSION 4

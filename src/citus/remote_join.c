@@ -29,7 +29,7 @@
  * With fasted.distribute = auto, smaller tables are joined in this session, which takes less time
  * than workers need to read them.  Two tables are compared by the product of their sizes.
  */
-#define LEAST_TABLE_BYTES (INT64CONST(32) << 20)
+#define MIN_TABLE_BYTES (INT64CONST(32) << 20)
 
 /* Rows between two checks for interrupts. */
 #define ROWS_PER_CHECK 1024
@@ -60,7 +60,7 @@ struct RemoteJoin
 	ConnectionSet *connections;
 	uint32		rows[2];		/* number of rows by side */
 	uint32	   *ranks;			/* ranks of side 0 in its source's order, if it has one */
-	Fingerprint prints[2];		/* fingerprints of the rows that this session has read */
+	Fingerprint fingerprints[2]; /* fingerprints of the rows that this session has read */
 	uint32	   *counts;			/* SLICE_COUNTS: number of pairs by row */
 	FastedPair *pairs;			/* pairs of the last message */
 	uint64		npairs;			/* pairs received in total */
@@ -102,7 +102,7 @@ IsLarge(const RemoteProblem *problem, List *nodes)
 	double		b = problem->sources[1] != NULL ? TableBytes(connections, problem->sources[1]) : a;
 
 	Libpq()->close(connections);
-	return a * b >= (double) LEAST_TABLE_BYTES * LEAST_TABLE_BYTES;
+	return a * b >= (double) MIN_TABLE_BYTES * MIN_TABLE_BYTES;
 }
 
 /* Returns the nodes to divide the join over; NIL if it is not to be divided. */
@@ -163,7 +163,7 @@ typedef struct OwnRows
 	const VectorSource *source;
 	KeySet	   *keys;
 	MemoryContext row_context;	/* reset for each row */
-	Fingerprint print;			/* fingerprint of the rows */
+	Fingerprint fingerprint;	/* fingerprint of the rows */
 
 	/* For a source with an order: hashes of the vectors, in that order; otherwise NULL. */
 	uint64	   *hashes;
@@ -171,9 +171,9 @@ typedef struct OwnRows
 } OwnRows;
 
 static void
-AddToPrint(OwnRows *rows, Datum key, uint64 vector_hash)
+AddToFingerprint(OwnRows *rows, Datum key, uint64 vector_hash)
 {
-	FingerprintAdd(&rows->print, KeyHash(key, rows->keys->typlen, rows->keys->typbyval), vector_hash);
+	FingerprintAdd(&rows->fingerprint, KeyHash(key, rows->keys->typlen, rows->keys->typbyval), vector_hash);
 }
 
 /*
@@ -196,7 +196,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 		return true;
 	if (slot->tts_isnull[0])
 	{
-		rows->print.rows++;
+		rows->fingerprint.rows++;
 		return true;
 	}
 	if (count >= FASTED_MAX_ROWS)
@@ -214,7 +214,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 	if (rows->hashes != NULL)
 		rows->hashes[count] = vector_hash;
 	else
-		AddToPrint(rows, slot->tts_values[0], vector_hash);
+		AddToFingerprint(rows, slot->tts_values[0], vector_hash);
 	KeySetAdd(rows->keys, slot->tts_values, 1);
 	MemoryContextSwitchTo(old);
 	return true;
@@ -230,7 +230,7 @@ SortRows(OwnRows *rows)
 	{
 		if (row % ROWS_PER_CHECK == 0)
 			CheckJoinInterrupts();
-		AddToPrint(rows, rows->keys->values[row], rows->hashes[ranks[row]]);
+		AddToFingerprint(rows, rows->keys->values[row], rows->hashes[ranks[row]]);
 	}
 	return ranks;
 }
@@ -259,14 +259,14 @@ ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
 	*ranks = rows.hashes != NULL ? SortRows(&rows) : NULL;
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return rows.print;
+	return rows.fingerprint;
 }
 
 /* --- begin */
 
 /* Returns true if all workers have the same CPU kernel and the same settings for it. */
 static bool
-AreAlike(const RemoteJoin *remote)
+HaveSameKernel(const RemoteJoin *remote)
 {
 	char	  **kernels = Libpq()->command(remote->connections, "SELECT fasted_citus.kernel()");
 
@@ -293,14 +293,14 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	remote->connections = Libpq()->open(nodes);
 	Libpq()->command(remote->connections, SlicePrologue());
 	/* shares of nearest rows do not depend on the kernel */
-	remote->problem.alike = problem->output != SLICE_NEAREST && AreAlike(remote);
+	remote->problem.alike = problem->output != SLICE_NEAREST && HaveSameKernel(remote);
 	for (int n = 0; n < nslices; n++)
 		Libpq()->send(remote->connections, n, SliceQuery(&remote->problem, n, nslices));
 	for (int side = 0; side < remote->sides; side++)
 	{
 		uint32	   *ranks;
 
-		remote->prints[side] = ReadOwnRows(problem->sources[side], keys[side], &ranks);
+		remote->fingerprints[side] = ReadOwnRows(problem->sources[side], keys[side], &ranks);
 		KeySetFinish(keys[side]);
 		remote->rows[side] = keys[side]->count;
 		if (side == 0)
@@ -308,13 +308,13 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	}
 	if (problem->output == SLICE_COUNTS)
 		remote->counts = SameRowNumbers(remote->rows[0], 0);
-	remote->pairs = palloc(MESSAGE_MOST_PAIRS * sizeof(FastedPair));
+	remote->pairs = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
 	return remote;
 }
 
 /* --- checks of the workers' messages */
 pg_noreturn static void
-ReportNonsense(const RemoteJoin *remote, int n)
+ReportInvalidMessage(const RemoteJoin *remote, int n)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
@@ -328,7 +328,7 @@ CheckRows(const RemoteJoin *remote, int n)
 	for (int side = 0; side < remote->sides; side++)
 	{
 		const Fingerprint *theirs = &remote->slices[n].report.rows[side];
-		const Fingerprint *own = &remote->prints[side];
+		const Fingerprint *own = &remote->fingerprints[side];
 
 		if (theirs->rows == own->rows && theirs->hash == own->hash)
 			continue;
@@ -393,7 +393,7 @@ RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 
 		slice->rank = same_row ? slice->rank + 1 : 1;
 		if (!follows || !CouldBeNeighbor(remote, n, pair) || slice->rank > remote->problem.k)
-			ReportNonsense(remote, n);
+			ReportInvalidMessage(remote, n);
 		if (i == 0)
 			remote->first_rank = slice->rank;
 		slice->last = *pair;
@@ -422,11 +422,11 @@ static void
 AddCounts(RemoteJoin *remote, int n, StringInfo message)
 {
 	RemoteSlice *slice = &remote->slices[n];
-	uint32	   *counts = palloc(MESSAGE_MOST_COUNTS * sizeof(uint32));
-	size_t		nrows = TakeElements(message, counts, sizeof(uint32), MESSAGE_MOST_COUNTS);
+	uint32	   *counts = palloc(MESSAGE_MAX_COUNTS * sizeof(uint32));
+	size_t		nrows = TakeElements(message, counts, sizeof(uint32), MESSAGE_MAX_COUNTS);
 
 	if (remote->counts == NULL || nrows > remote->rows[0] - slice->counted)
-		ReportNonsense(remote, n);
+		ReportInvalidMessage(remote, n);
 	for (size_t i = 0; i < nrows; i++)
 		remote->counts[slice->counted++] += counts[i];
 	pfree(counts);
@@ -464,7 +464,7 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 	size_t		npairs = 0;
 
 	if (slice->done || slice->has_read == (tag == MESSAGE_ROWS))
-		ReportNonsense(remote, n);
+		ReportInvalidMessage(remote, n);
 	switch (tag)
 	{
 		case MESSAGE_ROWS:
@@ -474,20 +474,20 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 			slice->done = tag == MESSAGE_DONE;
 			break;
 		case MESSAGE_PAIRS:
-			npairs = TakeElements(message, remote->pairs, sizeof(FastedPair), MESSAGE_MOST_PAIRS);
+			npairs = TakeElements(message, remote->pairs, sizeof(FastedPair), MESSAGE_MAX_PAIRS);
 			if (remote->problem.output == SLICE_NEAREST)
 				RankNeighbors(remote, n, npairs);
 			else
 				for (size_t i = 0; i < npairs; i++)
 					if (remote->pairs[i].a >= remote->pairs[i].b ||
 						remote->pairs[i].b >= remote->rows[0])
-						ReportNonsense(remote, n);
+						ReportInvalidMessage(remote, n);
 			break;
 		case MESSAGE_COUNTS:
 			AddCounts(remote, n, message);
 			break;
 		default:
-			ReportNonsense(remote, n);
+			ReportInvalidMessage(remote, n);
 	}
 	return npairs;
 }
@@ -509,7 +509,7 @@ RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs)
 	}
 	for (n = 0; n < remote->nslices; n++)
 		if (!remote->slices[n].done)
-			ReportNonsense(remote, n);
+			ReportInvalidMessage(remote, n);
 	CheckCuts(remote);
 	return false;
 }

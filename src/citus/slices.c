@@ -110,7 +110,7 @@ typedef struct ShareSink
 {
 	RowSink		sink;
 	const Slice *slice;
-	Fingerprint *print;			/* fingerprint of the rows and their keys */
+	Fingerprint *fingerprint;	/* fingerprint of the rows and their keys */
 	int16		typlen;			/* typlen and typbyval of the keys' type */
 	bool		typbyval;
 	int			side;			/* the rows go to the sides from this one ... */
@@ -219,7 +219,7 @@ TakeRows(RowSink *self, const Datum *keys, size_t nrows)
 	ShareSink  *sink = (ShareSink *) self;
 
 	for (size_t i = 0; i < nrows; i++, sink->used++)
-		FingerprintAdd(sink->print, KeyHash(keys[i], sink->typlen, sink->typbyval),
+		FingerprintAdd(sink->fingerprint, KeyHash(keys[i], sink->typlen, sink->typbyval),
 					   VectorHash(sink->rows + sink->used * sink->floats, sink->element,
 								  sink->dimensions));
 }
@@ -232,12 +232,12 @@ ReadRelation(Slice *slice, int side)
 	ShareSink	sink = {
 		.sink = {.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
 		.room_for_rows = RoomForRows,.take_rows = TakeRows},
-		.slice = slice,.print = &slice->report.rows[side],.element = source->element,
+		.slice = slice,.fingerprint = &slice->report.rows[side],.element = source->element,
 		.side = side,.last_side = slice->sources[1] == NULL ? 1 : side
 	};
 
 	get_typlenbyval(source->key_type, &sink.typlen, &sink.typbyval);
-	memset(sink.print, 0, sizeof(Fingerprint));
+	memset(sink.fingerprint, 0, sizeof(Fingerprint));
 	ReadVectors(source, &sink.sink);
 	if (!sink.stopped)
 		Flush(&sink);
@@ -271,7 +271,7 @@ CreateSlice(SliceOutput output, int32 number, int32 slices)
 	slice->output = output;
 	slice->number = number;
 	slice->slices = slices;
-	slice->message = palloc(MESSAGE_MOST_PAIRS * sizeof(FastedPair));
+	slice->message = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
 	return slice;
 }
 
@@ -343,7 +343,7 @@ ResolveSide(FunctionCallInfo fcinfo, int relation, const char *id_argument)
 
 /* Returns a copy of the source with row numbers as keys, which messages refer to. */
 static VectorSource *
-Numbered(const VectorSource *source)
+NumberKeys(const VectorSource *source)
 {
 	VectorSource *numbered = palloc(sizeof(VectorSource));
 
@@ -382,8 +382,8 @@ BeginNearest(FunctionCallInfo fcinfo)
 		ShareElement(slice->sources[0], slice->sources[1]);
 	}
 	slice->pusher.push = PushBothSides;
-	request.sources[0] = Numbered(slice->sources[0]);
-	request.sources[1] = Numbered(slice->sources[slice->sources[1] != NULL ? 1 : 0]);
+	request.sources[0] = NumberKeys(slice->sources[0]);
+	request.sources[1] = NumberKeys(slice->sources[slice->sources[1] != NULL ? 1 : 0]);
 	request.problem.k = slice->sources[1] != NULL ? slice->k : slice->k + 1;
 	slice->join = JoinBegin(&request);
 	return slice;
@@ -439,7 +439,7 @@ NextPairs(Slice *slice)
 	{
 		if (slice->npairs == 0 && !JoinNext(slice->join, &slice->pairs, &slice->npairs))
 			break;
-		for (; slice->npairs > 0 && n < MESSAGE_MOST_PAIRS; slice->pairs++, slice->npairs--)
+		for (; slice->npairs > 0 && n < MESSAGE_MAX_PAIRS; slice->pairs++, slice->npairs--)
 			if (slice->parent == NULL || Connects(slice->parent, slice->pairs))
 				slice->message[n++] = *slice->pairs;
 	}
@@ -450,7 +450,7 @@ static bytea *
 NextCounts(Slice *slice)
 {
 	uint32		first = slice->next_row;
-	uint32		n = Min(slice->join->keys[0]->count - first, MESSAGE_MOST_COUNTS);
+	uint32		n = Min(slice->join->keys[0]->count - first, MESSAGE_MAX_COUNTS);
 
 	slice->next_row += n;
 	return MakeMessage(MESSAGE_COUNTS, slice->join->counts + first, n * sizeof(uint32));
@@ -484,7 +484,7 @@ AppendNeighbors(Slice *slice, size_t npairs)
 	uint32		length;
 	const FastedNeighbor *list = JoinNearest(slice->join, slice->row, &length);
 
-	while (slice->next < length && slice->found < slice->k && npairs < MESSAGE_MOST_PAIRS)
+	while (slice->next < length && slice->found < slice->k && npairs < MESSAGE_MAX_PAIRS)
 	{
 		const FastedNeighbor *neighbor = &list[slice->next++];
 
@@ -510,7 +510,7 @@ NextNeighbors(Slice *slice)
 {
 	size_t		npairs = 0;
 
-	while (npairs < MESSAGE_MOST_PAIRS && (npairs == 0 || slice->row < slice->end) &&
+	while (npairs < MESSAGE_MAX_PAIRS && (npairs == 0 || slice->row < slice->end) &&
 		   FindRow(slice))
 		npairs = AppendNeighbors(slice, npairs);
 	slice->sent += npairs;

@@ -134,7 +134,7 @@ BeginRun(FunctionNode *scan)
 }
 
 FunctionTotals
-TotalsUntilNow(const FunctionNode *scan)
+CurrentTotals(const FunctionNode *scan)
 {
 	return scan->run == NULL ? scan->totals : AddRun(&scan->totals, scan->run);
 }
@@ -148,7 +148,7 @@ EndRun(FunctionNode *scan)
 	if (scan->run == NULL)
 		return;
 	old = MemoryContextSwitchTo(scan->css.ss.ps.state->es_query_cxt);
-	scan->totals = TotalsUntilNow(scan);
+	scan->totals = CurrentTotals(scan);
 	MemoryContextSwitchTo(old);
 	EndFunctionRun(scan->run);
 	scan->run = NULL;
@@ -156,7 +156,7 @@ EndRun(FunctionNode *scan)
 }
 
 bool
-ProduceBlock(FunctionNode *scan, OutletBlock *block)
+ProduceBlock(FunctionNode *scan, OutputBlock *block)
 {
 	if (scan->run == NULL)
 		BeginRun(scan);
@@ -217,7 +217,7 @@ AddWholeRow(FunctionNode *scan, TupleTableSlot *slot)
  * but the last one, which is the whole row.
  */
 bool
-LooksAgain(FunctionNode *scan, TupleTableSlot *slot)
+FetchRecheckedRow(FunctionNode *scan, TupleTableSlot *slot)
 {
 	EPQState   *again = scan->css.ss.ps.state->es_epq_active;
 	Index		relation = scan->relation;
@@ -235,11 +235,11 @@ LooksAgain(FunctionNode *scan, TupleTableSlot *slot)
 
 /* Opens the relation and appends it to the list, unless it has been dropped. */
 static List *
-Hold(List *held, Oid relid)
+OpenRelation(List *relations, Oid relid)
 {
 	Relation	rel = try_relation_open(relid, AccessShareLock);
 
-	return rel == NULL ? held : lappend(held, rel);
+	return rel == NULL ? relations : lappend(relations, rel);
 }
 
 /*
@@ -248,19 +248,19 @@ Hold(List *held, Oid relid)
  * in use.  So a cursor sees the rows as of its DECLARE, however late the first FETCH is.
  */
 static List *
-HoldRelations(List *held, Oid relid)
+OpenRelations(List *relations, Oid relid)
 {
 	ListCell   *cell;
 	ListCell   *child;
 
 	foreach(cell, FindSourceRelations(relid))
 	{
-		held = Hold(held, lfirst_oid(cell));
+		relations = OpenRelation(relations, lfirst_oid(cell));
 		foreach(child, find_all_inheritors(lfirst_oid(cell), AccessShareLock, NULL))
 			if (lfirst_oid(child) != lfirst_oid(cell))
-				held = Hold(held, lfirst_oid(child));
+				relations = OpenRelation(relations, lfirst_oid(child));
 	}
-	return held;
+	return relations;
 }
 
 /* Returns the relation of source n if it is a constant or external parameter, or InvalidOid. */
@@ -311,11 +311,11 @@ BeginScan(CustomScanState *node, EState *estate, int eflags)
 
 		RefuseCitusExplain(estate, eflags, relid);
 		if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker() && relid != previous)
-			scan->held_relations = HoldRelations(scan->held_relations, relid);
+			scan->open_relations = OpenRelations(scan->open_relations, relid);
 		previous = relid;
 	}
 	scan->timed = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
-	BeginOutlet(scan);
+	BeginOutput(scan);
 }
 
 static void
@@ -325,7 +325,7 @@ RescanScan(CustomScanState *node)
 
 	bool		other_arguments = bms_overlap(node->ss.ps.chgParam, scan->params);
 
-	RestartOutlet(scan);
+	RestartOutput(scan);
 	if (other_arguments || scan->plan.function->rewind == NULL)
 		EndRun(scan);
 	else if (scan->run != NULL)
@@ -343,23 +343,23 @@ EndScan(CustomScanState *node)
 	FunctionNode *scan = (FunctionNode *) node;
 	ListCell   *cell;
 
-	LeaveSharedOutlet(node);
+	DetachSharedOutput(node);
 	EndRun(scan);
-	foreach(cell, scan->held_relations)
+	foreach(cell, scan->open_relations)
 		relation_close(lfirst(cell), NoLock);
 }
 
 static const CustomExecMethods exec_methods = {
 	.CustomName = "FastedFunction",
 	.BeginCustomScan = BeginScan,
-	.ExecCustomScan = NextOutletRow,
+	.ExecCustomScan = NextOutputRow,
 	.EndCustomScan = EndScan,
 	.ReScanCustomScan = RescanScan,
-	.EstimateDSMCustomScan = EstimateSharedOutlet,
-	.InitializeDSMCustomScan = InitializeSharedOutlet,
-	.ReInitializeDSMCustomScan = ReinitializeSharedOutlet,
-	.InitializeWorkerCustomScan = InitializeSharedOutletInWorker,
-	.ShutdownCustomScan = LeaveSharedOutlet,
+	.EstimateDSMCustomScan = EstimateSharedOutput,
+	.InitializeDSMCustomScan = InitializeSharedOutput,
+	.ReInitializeDSMCustomScan = ReinitializeSharedOutput,
+	.InitializeWorkerCustomScan = InitializeSharedOutputInWorker,
+	.ShutdownCustomScan = DetachSharedOutput,
 	.ExplainCustomScan = ExplainFunctionNode
 };
 

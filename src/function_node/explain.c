@@ -267,7 +267,7 @@ ExplainSources(const ShownCall *shown)
 
 /* Returns true if argument n is not worth showing: NULL, false, or metric "l2". */
 static bool
-GoesWithoutSaying(const ShownCall *shown, int n)
+IsDefault(const ShownCall *shown, int n)
 {
 	const Const *argument = (const Const *) Argument(shown, n);
 
@@ -303,7 +303,7 @@ ExplainCall(const ShownCall *shown)
 	ExplainText("Function", FunctionText(shown), es);
 	ExplainSources(shown);
 	for (int n = 0; n < plan->function->nargs; n++)
-		if (plan->function->arguments[n].label != NULL && !GoesWithoutSaying(shown, n))
+		if (plan->function->arguments[n].label != NULL && !IsDefault(shown, n))
 			ExplainText(plan->function->arguments[n].label, ArgumentText(shown, n), es);
 	ExplainText("Pair Filter", PairFilterText(shown), es);
 	if (plan->count)
@@ -346,8 +346,8 @@ ExplainRuns(const ShownCall *shown, const FunctionTotals *totals)
 		ExplainPropertyUInteger("Partitions", NULL, totals->partitions, es);
 	ExplainWork(&totals->stats, totals->runs, es);
 	ExplainShares(totals->shares, es);
-	if (totals->filed_pairs > 0)
-		ExplainPropertyUInteger("Pairs Filed", NULL, totals->filed_pairs, es);
+	if (totals->spilled_pairs > 0)
+		ExplainPropertyUInteger("Pairs Filed", NULL, totals->spilled_pairs, es);
 	if (es->timing)
 	{
 		ExplainMachine(&totals->stats, es);
@@ -360,7 +360,7 @@ ExplainFunctionNode(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 	const FunctionDescriptor *function = scan->plan.function;
-	FunctionTotals totals = TotalsUntilNow(scan);
+	FunctionTotals totals = CurrentTotals(scan);
 	ShownCall	shown = {.plan = &scan->plan,.scan = (CustomScan *) node->ss.ps.plan,.es = es};
 
 	shown.context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);

@@ -79,7 +79,7 @@ typedef struct FunctionNode
 	CustomScanState css;
 	FunctionPlan plan;
 	bool		timed;			/* EXPLAIN ANALYZE shows times */
-	List	   *held_relations; /* source relations that are open until the node ends */
+	List	   *open_relations;	/* source relations that are open until the node ends */
 
 	/* Arguments of the call.  They are evaluated again only when a parameter has changed. */
 	List	   *arguments;		/* ExprStates */
@@ -102,14 +102,14 @@ typedef struct FunctionNode
 	MemoryContext row_context;	/* holds the current whole row */
 
 	/* The block that rows are returned from; NULL if there is none. */
-	OutletBlock *block;
+	OutputBlock *block;
 	uint32		next_row;		/* the next row of the block */
-	OutletBlock *own_block;		/* the block to fill if the plan is not parallel */
+	OutputBlock *own_block;		/* the block to fill if the plan is not parallel */
 	bool		over;			/* the run has no more blocks */
 
 	/* In a parallel plan: */
 	BlockRing  *ring;			/* the blocks in shared memory; NULL if there are none */
-	bool		dealer;			/* this process is the leader, which fills the blocks */
+	bool		is_leader;		/* this process is the leader, which fills the blocks */
 	int			ring_block;		/* the number of the current block; -1 if there is none */
 } FunctionNode;
 
@@ -118,7 +118,7 @@ typedef struct FunctionNode
 extern Node *CreateFunctionNode(CustomScan *plan);
 
 /* Fills the block with at least one row.  Returns false if there are no more rows. */
-extern bool ProduceBlock(FunctionNode *scan, OutletBlock *block);
+extern bool ProduceBlock(FunctionNode *scan, OutputBlock *block);
 
 /* Runs the call and returns the number of its rows. */
 extern uint64 CountScan(FunctionNode *scan);
@@ -127,28 +127,28 @@ extern uint64 CountScan(FunctionNode *scan);
  * Returns false unless EvalPlanQual rechecks a row.  During a recheck, stores the call's row in
  * the slot the first time, and an empty slot after that.  Only for nodes with whole rows.
  */
-extern bool LooksAgain(FunctionNode *scan, TupleTableSlot *slot);
+extern bool FetchRecheckedRow(FunctionNode *scan, TupleTableSlot *slot);
 
 /* Sets the slot's last column to the whole row, which is valid until the next call. */
 extern void AddWholeRow(FunctionNode *scan, TupleTableSlot *slot);
 
 /* Returns the totals of all runs, including the current one. */
-extern FunctionTotals TotalsUntilNow(const FunctionNode *scan);
+extern FunctionTotals CurrentTotals(const FunctionNode *scan);
 
 /* --- outlet.c: the output queue */
 
-extern void BeginOutlet(FunctionNode *scan);
+extern void BeginOutput(FunctionNode *scan);
 
 /* Prepares for a rescan: discards the current block. */
-extern void RestartOutlet(FunctionNode *scan);
+extern void RestartOutput(FunctionNode *scan);
 
 /* Methods of the node (CustomExecMethods). */
-extern TupleTableSlot *NextOutletRow(CustomScanState *node);
-extern Size EstimateSharedOutlet(CustomScanState *node, ParallelContext *pcxt);
-extern void InitializeSharedOutlet(CustomScanState *node, ParallelContext *pcxt, void *shared);
-extern void ReinitializeSharedOutlet(CustomScanState *node, ParallelContext *pcxt, void *shared);
-extern void InitializeSharedOutletInWorker(CustomScanState *node, shm_toc *toc, void *shared);
-extern void LeaveSharedOutlet(CustomScanState *node);
+extern TupleTableSlot *NextOutputRow(CustomScanState *node);
+extern Size EstimateSharedOutput(CustomScanState *node, ParallelContext *pcxt);
+extern void InitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared);
+extern void ReinitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared);
+extern void InitializeSharedOutputInWorker(CustomScanState *node, shm_toc *toc, void *shared);
+extern void DetachSharedOutput(CustomScanState *node);
 
 /* --- explain.c */
 

@@ -24,10 +24,10 @@
 #include "optimizer/optimizer.h"
 
 /* Seconds for which the leader leaves all blocks to workers before it takes one itself. */
-#define DEAL_SECONDS 0.02
+#define FILL_SECONDS 0.02
 
 /* Blocks per process: one that it reads, and full ones that are waiting. */
-#define BLOCKS_EACH 8
+#define BLOCKS_PER_PROCESS 8
 
 static int
 CountColumns(const FunctionNode *scan)
@@ -38,17 +38,17 @@ CountColumns(const FunctionNode *scan)
 static int
 CountBlocks(const ParallelContext *pcxt)
 {
-	return (pcxt->nworkers + 1) * BLOCKS_EACH;
+	return (pcxt->nworkers + 1) * BLOCKS_PER_PROCESS;
 }
 
 static Size
 BlockBytes(const FunctionNode *scan)
 {
-	return offsetof(OutletBlock, values) + CountColumns(scan) * OUTLET_ROWS * sizeof(Datum);
+	return offsetof(OutputBlock, values) + CountColumns(scan) * OUTPUT_ROWS * sizeof(Datum);
 }
 
 Size
-EstimateSharedOutlet(CustomScanState *node, ParallelContext *pcxt)
+EstimateSharedOutput(CustomScanState *node, ParallelContext *pcxt)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 
@@ -61,38 +61,38 @@ EstimateSharedOutlet(CustomScanState *node, ParallelContext *pcxt)
  * planned.  Then no workers are launched, so that the leader executes the plan alone.
  */
 static void
-LeaderDeals(FunctionNode *scan, ParallelContext *pcxt, BlockRing *ring)
+AttachLeader(FunctionNode *scan, ParallelContext *pcxt, BlockRing *ring)
 {
 	if (!parallel_leader_participation)
 		ReinitializeParallelWorkers(pcxt, 0);
 	scan->ring = ring;
-	scan->dealer = true;
+	scan->is_leader = true;
 	scan->ring_block = -1;
 }
 
 void
-InitializeSharedOutlet(CustomScanState *node, ParallelContext *pcxt, void *shared)
+InitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 
-	LeaderDeals(scan, pcxt, shared);
+	AttachLeader(scan, pcxt, shared);
 	BlockRingInit(scan->ring, CountBlocks(pcxt), BlockBytes(scan));
 }
 
 void
-ReinitializeSharedOutlet(CustomScanState *node, ParallelContext *pcxt, void *shared)
+ReinitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared)
 {
-	LeaderDeals((FunctionNode *) node, pcxt, shared);
+	AttachLeader((FunctionNode *) node, pcxt, shared);
 	BlockRingReset(shared);
 }
 
 void
-InitializeSharedOutletInWorker(CustomScanState *node, shm_toc *toc, void *shared)
+InitializeSharedOutputInWorker(CustomScanState *node, shm_toc *toc, void *shared)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 
 	scan->ring = shared;
-	scan->dealer = false;
+	scan->is_leader = false;
 	scan->ring_block = -1;
 }
 
@@ -101,7 +101,7 @@ InitializeSharedOutletInWorker(CustomScanState *node, shm_toc *toc, void *shared
  * this, too.  Pauses the run and detaches from the ring, whose shared memory is about to go.
  */
 void
-LeaveSharedOutlet(CustomScanState *node)
+DetachSharedOutput(CustomScanState *node)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 
@@ -109,19 +109,19 @@ LeaveSharedOutlet(CustomScanState *node)
 		PauseFunctionRun(scan->run);
 	if (scan->ring == NULL)
 		return;
-	if (scan->dealer)
+	if (scan->is_leader)
 		BlockRingFinish(scan->ring);
 	scan->ring = NULL;
 	scan->block = NULL;
 }
 
 /*
- * Fills and publishes blocks until none is empty, or until DEAL_SECONDS have passed, so that the
+ * Fills and publishes blocks until none is empty, or until FILL_SECONDS have passed, so that the
  * nodes above get rows from time to time.  Then returns the number of a full block, which is the
  * leader's own.  Returns a negative number if there are no more blocks.
  */
 static int
-DealBlocks(FunctionNode *scan)
+FillBlocks(FunctionNode *scan)
 {
 	BlockRing *ring = scan->ring;
 	instr_time	begin;
@@ -140,7 +140,7 @@ DealBlocks(FunctionNode *scan)
 			BlockRingFinish(ring);
 			return BlockRingTakeFull(ring);
 		}
-		if (SecondsSince(begin) > DEAL_SECONDS)
+		if (SecondsSince(begin) > FILL_SECONDS)
 			return number;
 		BlockRingPublish(ring, number);
 	}
@@ -157,10 +157,10 @@ NextSharedBlock(FunctionNode *scan)
 	scan->ring_block = -1;
 	scan->block = NULL;
 
-	if (scan->dealer)
+	if (scan->is_leader)
 	{
 		BlockRingEnter(ring);
-		scan->ring_block = DealBlocks(scan);
+		scan->ring_block = FillBlocks(scan);
 		BlockRingLeave(ring);
 	}
 	else
@@ -169,7 +169,7 @@ NextSharedBlock(FunctionNode *scan)
 	if (scan->ring_block < 0)
 	{
 		/* the leader must return all rows */
-		if (scan->dealer && !scan->over)
+		if (scan->is_leader && !scan->over)
 			elog(ERROR, "fasted scan ended before its last row");
 		return false;
 	}
@@ -256,7 +256,7 @@ NextCompleteTuple(FunctionNode *scan)
 {
 	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
 
-	if (scan->row != NULL && LooksAgain(scan, slot))
+	if (scan->row != NULL && FetchRecheckedRow(scan, slot))
 		return slot;
 	slot = NextScanTuple(scan);
 	if (scan->plan.function->nullable && !TupIsNull(slot))
@@ -320,13 +320,13 @@ NextCount(PlanState *state)
 /* --- the node */
 
 void
-BeginOutlet(FunctionNode *scan)
+BeginOutput(FunctionNode *scan)
 {
 	PlanState  *state = &scan->css.ss.ps;
 	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
 
-	Assert(CountColumns(scan) <= OUTLET_COLUMNS);
-	scan->own_block = palloc0(sizeof(OutletBlock));
+	Assert(CountColumns(scan) <= OUTPUT_COLUMNS);
+	scan->own_block = palloc0(sizeof(OutputBlock));
 	memset(slot->tts_isnull, false, slot->tts_tupleDescriptor->natts * sizeof(bool));
 
 	/* set ExecProcNode, to save the call of ExecCustomScan for each row */
@@ -339,7 +339,7 @@ BeginOutlet(FunctionNode *scan)
 }
 
 void
-RestartOutlet(FunctionNode *scan)
+RestartOutput(FunctionNode *scan)
 {
 	ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
 	ExecScanReScan(&scan->css.ss);
@@ -348,7 +348,7 @@ RestartOutlet(FunctionNode *scan)
 }
 
 TupleTableSlot *
-NextOutletRow(CustomScanState *node)
+NextOutputRow(CustomScanState *node)
 {
 	return node->ss.ps.ExecProcNode(&node->ss.ps);
 }

@@ -169,7 +169,7 @@ UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 {
 	const FunctionDescriptor *function = served->function;
 	const PlanRowMark *mark = get_plan_rowmark(root->rowMarks, rel->relid);
-	Oid			types[OUTLET_COLUMNS];
+	Oid			types[OUTPUT_COLUMNS];
 
 	for (int i = 0; i < function->ncolumns; i++)
 		types[i] = OidIsValid(function->columns[i]) ? function->columns[i] :
@@ -500,7 +500,7 @@ static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
 
 /* set_rel_pathlist_hook.  Replaces the paths of a function scan by paths of the node. */
 static void
-OfferPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+ReplacePaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	ServedCall	served;
 	int			workers;
@@ -553,7 +553,7 @@ static create_upper_paths_hook_type previous_upper_hook = NULL;
  * cheaper than forming rows, so all other paths are removed.
  */
 static void
-OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+ReplaceCountPath(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 		   RelOptInfo *output, void *extra)
 {
 	Aggref	   *count;
@@ -592,7 +592,7 @@ InstallFunctionNode(void)
 			RegisterCustomScanMethods(&scan_methods[i]);
 	}
 	previous_pathlist_hook = set_rel_pathlist_hook;
-	set_rel_pathlist_hook = OfferPaths;
+	set_rel_pathlist_hook = ReplacePaths;
 	previous_upper_hook = create_upper_paths_hook;
-	create_upper_paths_hook = OfferCount;
+	create_upper_paths_hook = ReplaceCountPath;
 }

@@ -46,7 +46,7 @@ typedef struct Dbscan
 	int32	   *number;			/* number of the cluster with this root; negative: not assigned */
 	int32		nclusters;		/* clusters that have a number */
 
-	PairStore	open;			/* pairs whose rows were not both known to be core rows */
+	PairStore	stored;			/* pairs whose rows were not both known to be core rows */
 } Dbscan;
 
 static void
@@ -56,7 +56,7 @@ Begin(Clustering *run)
 
 	dbscan->neighbors = SameRowNumbers(run->count, 0);
 	dbscan->parent = OwnRowNumbers(run->count);
-	PairStoreInit(&dbscan->open, 1);
+	PairStoreInit(&dbscan->stored, 1);
 }
 
 static inline bool
@@ -82,19 +82,19 @@ FetchRows(const Dbscan *dbscan, const FastedPair *pairs, size_t i, size_t npairs
 static void
 UnitePairs(Dbscan *dbscan)
 {
-	FastedPair *pairs = dbscan->open.memory->pairs;
+	FastedPair *pairs = dbscan->stored.memory->pairs;
 	size_t		kept = 0;
 
-	for (size_t i = 0; i < dbscan->open.count; i++)
+	for (size_t i = 0; i < dbscan->stored.count; i++)
 	{
-		if (i % GROUP_STRIDE == 0)
+		if (i % CLUSTERING_STRIDE == 0)
 			CheckJoinInterrupts();
 		if (IsCore(dbscan, pairs[i].a) && IsCore(dbscan, pairs[i].b))
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
 		else
 			pairs[kept++] = pairs[i];
 	}
-	dbscan->open.count = kept;
+	dbscan->stored.count = kept;
 }
 
 /*
@@ -102,28 +102,28 @@ UnitePairs(Dbscan *dbscan)
  * Uniting is worth another pass if it removes at least half of the pairs.
  */
 static void
-MakeRoom(Dbscan *dbscan)
+MakeSpace(Dbscan *dbscan)
 {
-	PairStore  *open = &dbscan->open;
+	PairStore  *stored = &dbscan->stored;
 
 	UnitePairs(dbscan);
-	if (open->count <= open->most / 2)
+	if (stored->count <= stored->max_count / 2)
 		return;
-	PairStoreWrite(open, open->memory->pairs, open->count);
-	open->count = 0;
+	PairStoreWrite(stored, stored->memory->pairs, stored->count);
+	stored->count = 0;
 }
 
 static void
 Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
-	uint32		wanted = run->core_pairs;
+	uint32		core_pairs = run->core_pairs;
 	uint32		one = run->reduced ? 0 : 1;
 
 	for (size_t i = 0; i < npairs; i++)
 	{
-		bool		a_is_core = (dbscan->neighbors[pairs[i].a] += one) >= wanted;
-		bool		b_is_core = (dbscan->neighbors[pairs[i].b] += one) >= wanted;
+		bool		a_is_core = (dbscan->neighbors[pairs[i].a] += one) >= core_pairs;
+		bool		b_is_core = (dbscan->neighbors[pairs[i].b] += one) >= core_pairs;
 
 		FetchRows(dbscan, pairs, i, npairs);
 		if (a_is_core && b_is_core)
@@ -131,9 +131,9 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
 			continue;
 		}
-		if (PairStoreIsFull(&dbscan->open))
-			MakeRoom(dbscan);
-		PairStoreAdd(&dbscan->open, pairs[i]);
+		if (PairStoreIsFull(&dbscan->stored))
+			MakeSpace(dbscan);
+		PairStoreAdd(&dbscan->stored, pairs[i]);
 	}
 }
 
@@ -141,7 +141,7 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 
 /* ClusteringMethods.count: copies the numbers of pairs, which the engine counted. */
 static void
-KeepCounts(Clustering *run, const uint32 *counts)
+CopyCounts(Clustering *run, const uint32 *counts)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
 
@@ -172,7 +172,7 @@ UsePairs(Dbscan *dbscan, const FastedPair *pairs, size_t npairs)
 		bool		b_is_core = IsCore(dbscan, pairs[i].b);
 
 		FetchRows(dbscan, pairs, i, npairs);
-		if (i % GROUP_STRIDE == 0)
+		if (i % CLUSTERING_STRIDE == 0)
 			CheckJoinInterrupts();
 		if (a_is_core && b_is_core)
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
@@ -187,25 +187,25 @@ static void
 Finish(Clustering *run)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
-	PairStore  *open = &dbscan->open;
-	uint64		filed = open->filed;
+	PairStore  *stored = &dbscan->stored;
+	uint64		spilled = stored->spilled;
 	uint32		nrows = run->count;
 
-	run->pair_bytes = PairMemoryBytes(open->memory);
-	run->base.totals.filed_pairs = filed;
+	run->pair_bytes = PairMemoryBytes(stored->memory);
+	run->base.totals.spilled_pairs = spilled;
 	dbscan->nearest = OwnRowNumbers(nrows);
 	dbscan->nearest_dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));
 	dbscan->number = (int32 *) SameRowNumbers(nrows, (uint32) -1);
 
-	UsePairs(dbscan, open->memory->pairs, open->count);
-	for (uint64 first = 0; first < filed; first += open->most)
+	UsePairs(dbscan, stored->memory->pairs, stored->count);
+	for (uint64 first = 0; first < spilled; first += stored->max_count)
 	{
-		size_t		n = Min(open->most, filed - first);
+		size_t		n = Min(stored->max_count, spilled - first);
 
-		PairStoreRead(open, first, open->memory->pairs, n);
-		UsePairs(dbscan, open->memory->pairs, n);
+		PairStoreRead(stored, first, stored->memory->pairs, n);
+		UsePairs(dbscan, stored->memory->pairs, n);
 	}
-	PairStoreEnd(open);
+	PairStoreEnd(stored);
 }
 
 /* Numbers the clusters in the order in which rows are returned: by their smallest id. */
@@ -232,7 +232,7 @@ static const ClusteringMethods cluster_methods = {
 	.output = FASTED_OUTPUT_CONNECTIONS,
 	.begin = Begin,
 	.take = Take,
-	.count = KeepCounts,
+	.count = CopyCounts,
 	.finish = Finish,
 	.result = Result
 };

@@ -140,16 +140,16 @@ RunClustering(Clustering *run, const ClusteringMethods *methods)
 /* --- rows */
 
 bool
-FillClustering(FunctionRun *base, OutletBlock *block)
+FillClustering(FunctionRun *base, OutputBlock *block)
 {
 	Clustering *run = (Clustering *) base;
 
 	CheckJoinInterrupts();
-	for (; block->nrows < OUTLET_ROWS && run->next < run->count; block->nrows++)
+	for (; block->nrows < OUTPUT_ROWS && run->next < run->count; block->nrows++)
 	{
 		uint32		row = run->by_id == NULL ? run->next : run->by_id[run->next];
-		Datum		values[OUTLET_COLUMNS];
-		bool		nulls[OUTLET_COLUMNS] = {false};
+		Datum		values[OUTPUT_COLUMNS];
+		bool		nulls[OUTPUT_COLUMNS] = {false};
 		ListCell   *cell;
 
 		values[0] = run->keys->values[row];
@@ -190,7 +190,7 @@ BeginCounts(Clustering *run)
 
 /* ClusteringMethods.count.  The engine counts the pairs and returns none. */
 static void
-KeepCounts(Clustering *run, const uint32 *counts)
+CopyCounts(Clustering *run, const uint32 *counts)
 {
 	CopyRowNumbers(((Neighbors *) run)->counts, counts, run->count);
 }
@@ -204,7 +204,7 @@ SetCount(Clustering *run, uint32 row, Datum *values, bool *nulls)
 static const ClusteringMethods neighbors_methods = {
 	.output = FASTED_OUTPUT_COUNTS,
 	.begin = BeginCounts,
-	.count = KeepCounts,
+	.count = CopyCounts,
 	.result = SetCount
 };
 

@@ -101,10 +101,10 @@ struct Clustering
 extern void RunClustering(Clustering *run, const ClusteringMethods *methods);
 
 /* FunctionDescriptor's fill and rewind. */
-extern bool FillClustering(FunctionRun *base, OutletBlock *block);
+extern bool FillClustering(FunctionRun *base, OutputBlock *block);
 extern void RewindClustering(FunctionRun *base);
 
 /* Pairs, or rows, between two checks for interrupts: about a millisecond. */
-#define GROUP_STRIDE (64 * 1024)
+#define CLUSTERING_STRIDE (64 * 1024)
 
 #endif							/* FASTED_CLUSTERING_H */

@@ -93,7 +93,7 @@ BeginFunctionRun(const FunctionCall *call)
 }
 
 bool
-FillRows(FunctionRun *run, OutletBlock *block)
+FillRows(FunctionRun *run, OutputBlock *block)
 {
 	MemoryContext old = MemoryContextSwitchTo(run->context);
 	bool		more;
@@ -214,7 +214,7 @@ AddRun(const FunctionTotals *totals, const FunctionRun *run)
 	sum.wait_seconds += more.wait_seconds;
 	sum.output_seconds += more.output_seconds;
 	sum.bytes = more.bytes;
-	sum.filed_pairs = more.filed_pairs;
+	sum.spilled_pairs = more.spilled_pairs;
 	sum.shares = CopyShares(more.shares);
 	return sum;
 }
@@ -265,10 +265,10 @@ PrepareSlot(RowStore *rows)
 }
 
 static void
-StoreBlock(const RowStore *rows, const OutletBlock *block, bool nullable)
+StoreBlock(const RowStore *rows, const OutputBlock *block, bool nullable)
 {
-	bool		nulls[OUTLET_COLUMNS] = {false};
-	Datum		values[OUTLET_COLUMNS];
+	bool		nulls[OUTPUT_COLUMNS] = {false};
+	Datum		values[OUTPUT_COLUMNS];
 	int			ncolumns = rows->desc->natts;
 	Datum	   *row_values = rows->slot != NULL ? rows->slot_values : values;
 
@@ -291,7 +291,7 @@ static void
 StoreRows(const FunctionCall *call, ReturnSetInfo *rsinfo)
 {
 	RowStore	rows = {.store = rsinfo->setResult,.desc = rsinfo->setDesc};
-	OutletBlock *block = palloc(sizeof(OutletBlock));
+	OutputBlock *block = palloc(sizeof(OutputBlock));
 	FunctionRun *run = BeginFunctionRun(call);
 
 	Assert(rows.desc->natts == call->function->ncolumns);

@@ -26,8 +26,8 @@
 
 /* --- rows of the result */
 
-#define OUTLET_ROWS 1024
-#define OUTLET_COLUMNS 4
+#define OUTPUT_ROWS 1024
+#define OUTPUT_COLUMNS 4
 
 /* Result columns of functions that return pairs; only fasted_knn_join has COLUMN_RANK. */
 enum
@@ -42,12 +42,12 @@ enum
  * A block of rows, stored by column, with only the columns that the query uses.  Only functions
  * with nullable columns set nulls; blocks in shared memory are allocated without it.
  */
-typedef struct OutletBlock
+typedef struct OutputBlock
 {
 	uint32		nrows;
-	Datum		values[OUTLET_COLUMNS][OUTLET_ROWS];
-	bool		nulls[OUTLET_COLUMNS][OUTLET_ROWS];
-} OutletBlock;
+	Datum		values[OUTPUT_COLUMNS][OUTPUT_ROWS];
+	bool		nulls[OUTPUT_COLUMNS][OUTPUT_ROWS];
+} OutputBlock;
 
 /* Returns a distance as Datum, which may point to *dist. */
 static inline Datum
@@ -120,7 +120,7 @@ extern VectorSource *ResolveCallSource(const FunctionCall *call, int n, const ch
 /* --- the run of a call: a join from the first row to the last */
 
 /*
- * Statistics of runs, for EXPLAIN ANALYZE.  bytes, filed_pairs and shares are those of the last
+ * Statistics of runs, for EXPLAIN ANALYZE.  bytes, spilled_pairs and shares are those of the last
  * run; the other fields are totals of all runs.
  */
 typedef struct FunctionTotals
@@ -133,7 +133,7 @@ typedef struct FunctionTotals
 	double		wait_seconds;	/* waiting for the engine */
 	double		output_seconds; /* converting pairs to rows */
 	uint64		bytes;			/* memory of clustering, without the engine's */
-	uint64		filed_pairs;	/* pairs written to a temporary file */
+	uint64		spilled_pairs;	/* pairs written to a temporary file */
 	List	   *shares;			/* each server's share of the work (JoinShares) */
 } FunctionTotals;
 
@@ -156,7 +156,7 @@ extern FunctionRun *BeginFunctionRun(const FunctionCall *call);
  * Fills the block with at least one row.  Returns false if there are no more rows.  Values by
  * reference are valid until the next call.
  */
-extern bool FillRows(FunctionRun *run, OutletBlock *block);
+extern bool FillRows(FunctionRun *run, OutputBlock *block);
 
 /* Returns the number of all rows.  To be called instead of FillRows if call.count is set. */
 extern uint64 CountRows(FunctionRun *run);
@@ -228,7 +228,7 @@ extern FunctionEstimate EstimateClustering(PlannerInfo *root, List *args);
 
 /* --- the functions */
 
-#define FUNCTION_MOST_ARGS 10
+#define FUNCTION_MAX_ARGS 10
 
 /* Arguments are numbered from 0, without id_type, the first argument of the "_typed" functions. */
 typedef struct FunctionArgument
@@ -252,14 +252,14 @@ struct FunctionDescriptor
 	const char *node_name;		/* the plan node's name */
 
 	int			nargs;			/* the last argument is partition_by */
-	FunctionArgument arguments[FUNCTION_MOST_ARGS];
+	FunctionArgument arguments[FUNCTION_MAX_ARGS];
 	int			nsources;
 	SourceArguments sources[2];
 	int			eps;			/* number of argument eps; negative if there is none */
 	int			metric;			/* number of argument metric */
 
 	int			ncolumns;
-	Oid			columns[OUTLET_COLUMNS];	/* types; InvalidOid: the type of the ids */
+	Oid			columns[OUTPUT_COLUMNS]; /* types; InvalidOid: the type of the ids */
 
 	bool		parallel;		/* rows may be shared with parallel workers */
 	bool		takes_conditions;	/* rows are pairs to which PairFilter is applied */
@@ -271,7 +271,7 @@ struct FunctionDescriptor
 
 	Size		run_size;		/* size of the function's own struct, see FunctionRun */
 	void		(*begin) (FunctionRun *run);	/* all fields but call and context are zero */
-	bool		(*fill) (FunctionRun *run, OutletBlock *block);	/* see FillRows */
+	bool		(*fill) (FunctionRun *run, OutputBlock *block); /* see FillRows */
 	uint64		(*count) (FunctionRun *run);	/* see CountRows; or NULL */
 	/* Returns to the first row, without computing the join again; NULL if that is impossible. */
 	void		(*rewind) (FunctionRun *run);

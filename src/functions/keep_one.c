@@ -31,7 +31,7 @@
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 
-typedef struct Keepers
+typedef struct KeepOneRun
 {
 	Clustering	base;
 	const uint32 *rank;			/* by row number; NULL: a row's rank is its number */
@@ -41,9 +41,9 @@ typedef struct Keepers
 	PairMemory *scratch;		/* for sorting */
 
 	/* by rank */
-	uint32	   *keeper;			/* rank of the row's representative, which may be the row itself */
+	uint32	   *representative; /* rank of the row's representative, maybe the row itself */
 	double	   *dist;			/* distance to the representative, if that is another row */
-} Keepers;
+} KeepOneRun;
 
 /*
  * --- ranks from a separate query (ReadOrder), which returns the keys in the source's order
@@ -137,7 +137,7 @@ HashRows(const Clustering *run, IdHash *hash)
 	{
 		bool		found;
 
-		if (row % GROUP_STRIDE == 0)
+		if (row % CLUSTERING_STRIDE == 0)
 			CheckJoinInterrupts();
 		rows_insert(table, run->keys->values[row], &found)->row = row;
 	}
@@ -151,7 +151,7 @@ TakeKey(void *arg, Datum key)
 	RankTaker  *taker = arg;
 	RowEntry   *entry = rows_lookup(taker->table, key);
 
-	if (taker->count % GROUP_STRIDE == 0)
+	if (taker->count % CLUSTERING_STRIDE == 0)
 		CheckJoinInterrupts();
 	if (entry == NULL || taker->count == taker->most)
 		elog(ERROR, "unexpected key while reading the order of joined rows");
@@ -160,16 +160,16 @@ TakeKey(void *arg, Datum key)
 }
 
 static void
-ReadRanks(Keepers *keepers)
+ReadRanks(KeepOneRun *keep_one)
 {
-	const Clustering *run = &keepers->base;
+	const Clustering *run = &keep_one->base;
 	IdHash		hash = {.keys = run->keys};
 	RankTaker	taker = {.most = run->count};
 
 	hash.function = &lookup_type_cache(run->keys->source->key_type,
 									   TYPECACHE_HASH_PROC_FINFO)->hash_proc_finfo;
-	keepers->rank = taker.rank = AllocRowNumbers(run->count);
-	keepers->row_of_rank = taker.row_of_rank = AllocRowNumbers(run->count);
+	keep_one->rank = taker.rank = AllocRowNumbers(run->count);
+	keep_one->row_of_rank = taker.row_of_rank = AllocRowNumbers(run->count);
 	taker.table = HashRows(run, &hash);
 	ReadOrder(run->keys->source, TakeKey, &taker);
 	rows_destroy(taker.table);
@@ -179,78 +179,78 @@ ReadRanks(Keepers *keepers)
 
 /* Sets rank and row_of_rank, unless rows were read in the order of ranks. */
 static void
-FindRanks(Keepers *keepers)
+FindRanks(KeepOneRun *keep_one)
 {
-	const Clustering *run = &keepers->base;
+	const Clustering *run = &keep_one->base;
 	const VectorSource *source = run->keys->source;
 
 	if (source->order_column == NULL)
 	{
-		keepers->rank = run->keys->rank;
-		keepers->row_of_rank = run->by_id;
+		keep_one->rank = run->keys->rank;
+		keep_one->row_of_rank = run->by_id;
 	}
 	else if (run->order != NULL)
 	{
-		keepers->rank = run->order;
-		keepers->row_of_rank = RowsOfNumbers(run->order, run->count);
+		keep_one->rank = run->order;
+		keep_one->row_of_rank = RowsOfNumbers(run->order, run->count);
 	}
 	else if (!RowsComeInOrder(source))
-		ReadRanks(keepers);
+		ReadRanks(keep_one);
 }
 
 /* ClusteringMethods.rank: ranks for the engine, which then returns few pairs. */
 static const uint32 *
 Rank(Clustering *run)
 {
-	Keepers    *keepers = (Keepers *) run;
+	KeepOneRun *keep_one = (KeepOneRun *) run;
 
-	FindRanks(keepers);
-	keepers->ranked = true;
-	return keepers->rank;
+	FindRanks(keep_one);
+	keep_one->ranked = true;
+	return keep_one->rank;
 }
 
 static void
 Begin(Clustering *run)
 {
-	Keepers    *keepers = (Keepers *) run;
+	KeepOneRun *keep_one = (KeepOneRun *) run;
 
 	/* if another engine took over, it may have read the rows in another order */
-	if (!keepers->ranked || !run->reduced)
-		FindRanks(keepers);
-	PairStoreInit(&keepers->store, 2);
-	keepers->scratch = PairMemoryCreate();
+	if (!keep_one->ranked || !run->reduced)
+		FindRanks(keep_one);
+	PairStoreInit(&keep_one->store, 2);
+	keep_one->scratch = PairMemoryCreate();
 }
 
 /* Sorts the pairs in memory and returns the sorted array. */
 static const FastedPair *
-SortPairs(Keepers *keepers)
+SortPairs(KeepOneRun *keep_one)
 {
-	PairStore  *store = &keepers->store;
+	PairStore  *store = &keep_one->store;
 
-	if (keepers->scratch->room < store->count)
+	if (keep_one->scratch->capacity < store->count)
 	{
-		PairMemoryGrow(keepers->scratch, store->count);
+		PairMemoryGrow(keep_one->scratch, store->count);
 		/* sorting writes to all pages at random, which would delay checks for interrupts */
-		PairMemoryTouch(keepers->scratch);
+		PairMemoryTouch(keep_one->scratch);
 	}
-	keepers->base.pair_bytes = PairMemoryBytes(store->memory) + PairMemoryBytes(keepers->scratch);
-	return SortBySecond(store->memory->pairs, keepers->scratch->pairs, store->count,
-						keepers->base.count);
+	keep_one->base.pair_bytes = PairMemoryBytes(store->memory) + PairMemoryBytes(keep_one->scratch);
+	return SortBySecond(store->memory->pairs, keep_one->scratch->pairs, store->count,
+						keep_one->base.count);
 }
 
 /* Sorts the pairs in memory and appends them to the file as a run. */
 static void
-WriteRun(Keepers *keepers)
+WriteRun(KeepOneRun *keep_one)
 {
-	PairStoreWrite(&keepers->store, SortPairs(keepers), keepers->store.count);
-	keepers->store.count = 0;
+	PairStoreWrite(&keep_one->store, SortPairs(keep_one), keep_one->store.count);
+	keep_one->store.count = 0;
 }
 
 static void
 Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 {
-	Keepers    *keepers = (Keepers *) run;
-	const uint32 *rank = keepers->rank;
+	KeepOneRun *keep_one = (KeepOneRun *) run;
+	const uint32 *rank = keep_one->rank;
 
 	for (size_t i = 0; i < npairs; i++)
 	{
@@ -258,9 +258,9 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 		uint32		b = rank == NULL ? pairs[i].b : rank[pairs[i].b];
 		FastedPair	pair = {.a = Min(a, b),.b = Max(a, b),.dist = pairs[i].dist};
 
-		if (PairStoreIsFull(&keepers->store))
-			WriteRun(keepers);
-		PairStoreAdd(&keepers->store, pair);
+		if (PairStoreIsFull(&keep_one->store))
+			WriteRun(keep_one);
+		PairStoreAdd(&keep_one->store, pair);
 	}
 }
 
@@ -268,21 +268,21 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 
 /* Processes pairs in the order of b; it is known whether a is a representative. */
 static void
-UsePairs(Keepers *keepers, const FastedPair *pairs, size_t npairs)
+UsePairs(KeepOneRun *keep_one, const FastedPair *pairs, size_t npairs)
 {
-	uint32	   *keeper = keepers->keeper;
-	double	   *dist = keepers->dist;
+	uint32	   *representative = keep_one->representative;
+	double	   *dist = keep_one->dist;
 
 	for (size_t i = 0; i < npairs; i++)
 	{
 		uint32		a = pairs[i].a;
 		uint32		b = pairs[i].b;
 
-		if (keeper[a] == a &&
-			(keeper[b] == b || pairs[i].dist < dist[b] ||
-			 (pairs[i].dist == dist[b] && a < keeper[b])))
+		if (representative[a] == a &&
+			(representative[b] == b || pairs[i].dist < dist[b] ||
+			 (pairs[i].dist == dist[b] && a < representative[b])))
 		{
-			keeper[b] = a;
+			representative[b] = a;
 			dist[b] = pairs[i].dist;
 		}
 	}
@@ -290,40 +290,40 @@ UsePairs(Keepers *keepers, const FastedPair *pairs, size_t npairs)
 
 /* Processes all pairs if none is in the file. */
 static void
-UseMemory(Keepers *keepers)
+UseMemory(KeepOneRun *keep_one)
 {
-	const FastedPair *pairs = SortPairs(keepers);
-	size_t		count = keepers->store.count;
+	const FastedPair *pairs = SortPairs(keep_one);
+	size_t		count = keep_one->store.count;
 
-	for (size_t first = 0; first < count; first += GROUP_STRIDE)
+	for (size_t first = 0; first < count; first += CLUSTERING_STRIDE)
 	{
 		CheckJoinInterrupts();
-		UsePairs(keepers, pairs + first, Min(GROUP_STRIDE, count - first));
+		UsePairs(keep_one, pairs + first, Min(CLUSTERING_STRIDE, count - first));
 	}
 }
 
 /* Writes the pairs in memory as a last run, and processes the merged runs of the file. */
 static void
-UseFile(Keepers *keepers)
+UseFile(KeepOneRun *keep_one)
 {
-	PairStore  *store = &keepers->store;
-	size_t		run_pairs = store->most;
+	PairStore  *store = &keep_one->store;
+	size_t		run_pairs = store->max_count;
 	const FastedPair *pairs;
 	PairMerge  *merge;
 	size_t		npairs;
 	size_t		unchecked = 0;
 
 	if (store->count > 0)
-		WriteRun(keepers);
-	keepers->base.base.totals.filed_pairs = store->filed;
+		WriteRun(keep_one);
+	keep_one->base.base.totals.spilled_pairs = store->spilled;
 	PairMemoryFree(store->memory);
-	PairMemoryFree(keepers->scratch);
+	PairMemoryFree(keep_one->scratch);
 	merge = PairMergeBegin(store, run_pairs);
 	while ((npairs = PairMergeNext(merge, &pairs)) > 0)
 	{
-		UsePairs(keepers, pairs, npairs);
+		UsePairs(keep_one, pairs, npairs);
 		unchecked += npairs;
-		if (unchecked >= GROUP_STRIDE)
+		if (unchecked >= CLUSTERING_STRIDE)
 		{
 			CheckJoinInterrupts();
 			unchecked = 0;
@@ -335,30 +335,31 @@ UseFile(Keepers *keepers)
 static void
 Finish(Clustering *run)
 {
-	Keepers    *keepers = (Keepers *) run;
-	uint32		nrows = keepers->base.count;
+	KeepOneRun *keep_one = (KeepOneRun *) run;
+	uint32		nrows = keep_one->base.count;
 
-	keepers->keeper = OwnRowNumbers(nrows);
-	keepers->dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));
+	keep_one->representative = OwnRowNumbers(nrows);
+	keep_one->dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));
 
-	if (keepers->store.filed > 0)
-		UseFile(keepers);
-	else if (keepers->store.count > 0)
-		UseMemory(keepers);
-	PairStoreEnd(&keepers->store);
-	PairMemoryFree(keepers->scratch);
+	if (keep_one->store.spilled > 0)
+		UseFile(keep_one);
+	else if (keep_one->store.count > 0)
+		UseMemory(keep_one);
+	PairStoreEnd(&keep_one->store);
+	PairMemoryFree(keep_one->scratch);
 }
 
 static void
 Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
 {
-	Keepers    *keepers = (Keepers *) run;
-	uint32		rank = keepers->rank == NULL ? row : keepers->rank[row];
-	uint32		keeper = keepers->keeper[rank];
-	uint32		kept = keepers->rank == NULL ? keeper : keepers->row_of_rank[keeper];
+	KeepOneRun *keep_one = (KeepOneRun *) run;
+	uint32		rank = keep_one->rank == NULL ? row : keep_one->rank[row];
+	uint32		representative = keep_one->representative[rank];
+	uint32		representative_row = keep_one->rank == NULL ? representative :
+		keep_one->row_of_rank[representative];
 
-	values[1] = run->keys->values[kept];
-	values[2] = Float8GetDatum(kept == row ? 0.0 : keepers->dist[rank]);
+	values[1] = run->keys->values[representative_row];
+	values[2] = Float8GetDatum(representative_row == row ? 0.0 : keep_one->dist[rank]);
 }
 
 static const ClusteringMethods keep_one_methods = {
@@ -391,6 +392,6 @@ const FunctionDescriptor keep_one_function = {
 	},
 	.ncolumns = 3,
 	.columns = {InvalidOid, InvalidOid, FLOAT8OID},
-	.run_size = sizeof(Keepers),
+	.run_size = sizeof(KeepOneRun),
 	.begin = BeginKeepOne
 };

@@ -255,9 +255,9 @@ FillColumn(const NearestRun *run, int column, Datum *values, uint32 n)
 
 /* Adds neighbours from the current list until the list ends or the block is full. */
 static void
-FillFromList(NearestRun *run, OutletBlock *block)
+FillFromList(NearestRun *run, OutputBlock *block)
 {
-	uint32		n = Min(run->nlist - run->next, OUTLET_ROWS - block->nrows);
+	uint32		n = Min(run->nlist - run->next, OUTPUT_ROWS - block->nrows);
 	ListCell   *cell;
 
 	foreach(cell, run->base.call.columns)
@@ -305,13 +305,13 @@ PairColumn(const NearestRun *run, int column, const FastedPair *pair)
 
 /* Adds pairs of the current message, or of the next one, until it ends or the block is full. */
 static void
-FillFromPairs(NearestRun *run, OutletBlock *block)
+FillFromPairs(NearestRun *run, OutputBlock *block)
 {
 	ListCell   *cell;
 
 	if (run->npairs == 0 && !NextMessage(run))
 		return;
-	while (run->npairs > 0 && block->nrows < OUTLET_ROWS)
+	while (run->npairs > 0 && block->nrows < OUTPUT_ROWS)
 	{
 		const FastedPair *pair = run->pairs++;
 
@@ -331,13 +331,13 @@ FillFromPairs(NearestRun *run, OutletBlock *block)
  * with the join, which owns the ids: an ended join returns no more rows.
  */
 static bool
-FillNearest(FunctionRun *base, OutletBlock *block)
+FillNearest(FunctionRun *base, OutputBlock *block)
 {
 	NearestRun *run = (NearestRun *) base;
 
 	if (run->divided)
 		FillFromPairs(run, block);
-	while (!run->divided && block->nrows < OUTLET_ROWS)
+	while (!run->divided && block->nrows < OUTPUT_ROWS)
 	{
 		if (run->next == run->nlist && !(block->nrows > 0 ? NextListHere(run) : NextList(run)))
 			break;

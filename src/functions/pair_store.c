@@ -30,9 +30,9 @@ PairMemoryFree(PairMemory *memory)
 {
 	if (memory->pairs == NULL)
 		return;
-	munmap(memory->pairs, memory->room * sizeof(FastedPair));
+	munmap(memory->pairs, memory->capacity * sizeof(FastedPair));
 	memory->pairs = NULL;
-	memory->room = 0;
+	memory->capacity = 0;
 }
 
 static void
@@ -51,34 +51,34 @@ PairMemoryCreate(void)
 }
 
 void
-PairMemoryGrow(PairMemory *memory, size_t room)
+PairMemoryGrow(PairMemory *memory, size_t capacity)
 {
 	void	   *pairs;
 
 	if (memory->pairs == NULL)
-		pairs = mmap(NULL, room * sizeof(FastedPair), PROT_READ | PROT_WRITE,
+		pairs = mmap(NULL, capacity * sizeof(FastedPair), PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	else
-		pairs = mremap(memory->pairs, memory->room * sizeof(FastedPair),
-					   room * sizeof(FastedPair), MREMAP_MAYMOVE);
+		pairs = mremap(memory->pairs, memory->capacity * sizeof(FastedPair),
+					   capacity * sizeof(FastedPair), MREMAP_MAYMOVE);
 	if (pairs == MAP_FAILED)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of memory"),
-				 errdetail("Could not allocate memory for %zu pairs.", room),
+				 errdetail("Could not allocate memory for %zu pairs.", capacity),
 				 errhint("Reduce fasted.memory_limit, so that more pairs are written to a temporary file.")));
 #ifdef MADV_HUGEPAGE
-	(void) madvise(pairs, room * sizeof(FastedPair), MADV_HUGEPAGE);
+	(void) madvise(pairs, capacity * sizeof(FastedPair), MADV_HUGEPAGE);
 #endif
 	memory->pairs = pairs;
-	memory->room = room;
+	memory->capacity = capacity;
 }
 
 void
 PairMemoryTouch(PairMemory *memory)
 {
 	volatile char *bytes = (volatile char *) memory->pairs;
-	Size		size = memory->room * sizeof(FastedPair);
+	Size		size = memory->capacity * sizeof(FastedPair);
 
 	for (Size i = 0; i < size; i += TOUCH_STEP)
 	{
@@ -95,7 +95,7 @@ PairMemoryTouch(PairMemory *memory)
  */
 
 /* Initial capacity, in pairs. */
-#define FIRST_ROOM (16 * 1024)
+#define INITIAL_CAPACITY (16 * 1024)
 
 #define PAIR_FLOATS (sizeof(FastedPair) / sizeof(float))
 
@@ -108,13 +108,15 @@ PairStoreInit(PairStore *store, int parts)
 
 	memset(store, 0, sizeof(*store));
 	store->memory = PairMemoryCreate();
-	store->most = Max(bytes / sizeof(FastedPair), FIRST_ROOM);
+	store->max_count = Max(bytes / sizeof(FastedPair), INITIAL_CAPACITY);
 }
 
 void
 PairStoreGrow(PairStore *store)
 {
-	PairMemoryGrow(store->memory, Min(Max(2 * store->memory->room, FIRST_ROOM), store->most));
+	size_t		capacity = Max(2 * store->memory->capacity, INITIAL_CAPACITY);
+
+	PairMemoryGrow(store->memory, Min(capacity, store->max_count));
 }
 
 void
@@ -123,7 +125,7 @@ PairStoreWrite(PairStore *store, const FastedPair *pairs, size_t npairs)
 	if (store->file == NULL)
 		store->file = SpillCreate(PAIR_FLOATS * sizeof(float));
 	SpillAppend(store->file, (const float *) pairs, npairs);
-	store->filed += npairs;
+	store->spilled += npairs;
 }
 
 void
@@ -203,8 +205,8 @@ SortBySecond(FastedPair *pairs, FastedPair *scratch, size_t npairs, uint32 nrows
  * Bounds for the number of pairs of each run in memory.  Within them, all runs together get as
  * many pairs as the store may hold.
  */
-#define LEAST_ROOM 256
-#define MOST_ROOM (64 * 1024)
+#define MIN_BUFFER_PAIRS 256
+#define MAX_BUFFER_PAIRS (64 * 1024)
 
 typedef struct PairRun
 {
@@ -219,10 +221,10 @@ struct PairMerge
 {
 	const PairStore *store;
 	PairRun    *runs;
-	size_t		room;			/* size of a run's buffer, in pairs */
+	size_t		capacity;		/* size of a run's buffer, in pairs */
 	FastedPair *pairs;			/* buffers of all runs */
 	binaryheap *heap;			/* runs; the first one has the pair with the smallest b */
-	PairRun    *given;			/* run whose pairs were returned last, or NULL */
+	PairRun    *returned;		/* run whose pairs were returned last, or NULL */
 };
 
 /* A binaryheap has its greatest element first, so this reverses the order of b. */
@@ -244,7 +246,7 @@ FillRun(const PairMerge *merge, PairRun *run)
 	if (run->used < run->count)
 		return true;
 	run->used = 0;
-	run->count = Min(merge->room, run->end - run->next);
+	run->count = Min(merge->capacity, run->end - run->next);
 	if (run->count == 0)
 		return false;
 	PairStoreRead(merge->store, run->next, run->pairs, run->count);
@@ -256,22 +258,22 @@ PairMerge *
 PairMergeBegin(const PairStore *store, size_t run_pairs)
 {
 	PairMerge  *merge = palloc0(sizeof(PairMerge));
-	size_t		nruns = (store->filed + run_pairs - 1) / run_pairs;
-	size_t		room = store->most / Max(nruns, 1);
+	size_t		nruns = (store->spilled + run_pairs - 1) / run_pairs;
+	size_t		capacity = store->max_count / Max(nruns, 1);
 
 	merge->store = store;
-	merge->room = Min(Max(room, LEAST_ROOM), MOST_ROOM);
+	merge->capacity = Min(Max(capacity, MIN_BUFFER_PAIRS), MAX_BUFFER_PAIRS);
 	merge->runs = MemoryContextAllocHuge(CurrentMemoryContext, nruns * sizeof(PairRun));
 	merge->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
-										  nruns * merge->room * sizeof(FastedPair));
+										  nruns * merge->capacity * sizeof(FastedPair));
 	merge->heap = binaryheap_allocate(nruns, CompareRuns, NULL);
 	for (size_t i = 0; i < nruns; i++)
 	{
 		PairRun    *run = &merge->runs[i];
 
 		run->next = i * run_pairs;
-		run->end = Min(run->next + run_pairs, store->filed);
-		run->pairs = merge->pairs + i * merge->room;
+		run->end = Min(run->next + run_pairs, store->spilled);
+		run->pairs = merge->pairs + i * merge->capacity;
 		run->count = run->used = 0;
 		if (FillRun(merge, run))
 			binaryheap_add_unordered(merge->heap, PointerGetDatum(run));
@@ -283,7 +285,7 @@ PairMergeBegin(const PairStore *store, size_t run_pairs)
 size_t
 PairMergeNext(PairMerge *merge, const FastedPair **pairs)
 {
-	PairRun    *run = merge->given;
+	PairRun    *run = merge->returned;
 	size_t		first;
 
 	if (run != NULL)
@@ -296,7 +298,7 @@ PairMergeNext(PairMerge *merge, const FastedPair **pairs)
 	if (binaryheap_empty(merge->heap))
 		return 0;
 
-	run = merge->given = (PairRun *) DatumGetPointer(binaryheap_first(merge->heap));
+	run = merge->returned = (PairRun *) DatumGetPointer(binaryheap_first(merge->heap));
 	first = run->used;
 	do
 		run->used++;

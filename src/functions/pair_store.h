@@ -16,7 +16,7 @@
 typedef struct PairMemory
 {
 	FastedPair *pairs;
-	size_t		room;			/* capacity, in pairs */
+	size_t		capacity;		/* in pairs */
 	Cleanup		cleanup;
 } PairMemory;
 
@@ -24,7 +24,7 @@ typedef struct PairMemory
 extern PairMemory *PairMemoryCreate(void);
 
 /* Raises the capacity to this number of pairs; the pairs remain.  Error: out of memory. */
-extern void PairMemoryGrow(PairMemory *memory, size_t room);
+extern void PairMemoryGrow(PairMemory *memory, size_t capacity);
 
 /* Has the kernel allocate all pages, and checks for interrupts.  Overwrites the contents. */
 extern void PairMemoryTouch(PairMemory *memory);
@@ -33,16 +33,16 @@ extern void PairMemoryFree(PairMemory *memory);
 static inline uint64
 PairMemoryBytes(const PairMemory *memory)
 {
-	return memory->room * sizeof(FastedPair);
+	return memory->capacity * sizeof(FastedPair);
 }
 
 typedef struct PairStore
 {
 	PairMemory *memory;
 	size_t		count;			/* pairs in memory */
-	size_t		most;			/* maximum number of pairs in memory */
+	size_t		max_count;		/* maximum number of pairs in memory */
 	SpillFile  *file;			/* temporary file; NULL if all pairs are in memory */
-	uint64		filed;			/* pairs in the file */
+	uint64		spilled;		/* pairs in the file */
 } PairStore;
 
 /* Initializes an empty store, whose memory is limited to 1 / parts of fasted.memory_limit. */
@@ -55,13 +55,13 @@ extern void PairStoreGrow(PairStore *store);
 static inline bool
 PairStoreIsFull(const PairStore *store)
 {
-	return store->count == store->most;
+	return store->count == store->max_count;
 }
 
 static inline void
 PairStoreAdd(PairStore *store, FastedPair pair)
 {
-	if (unlikely(store->count == store->memory->room))
+	if (unlikely(store->count == store->memory->capacity))
 		PairStoreGrow(store);
 	store->memory->pairs[store->count++] = pair;
 }

@@ -45,7 +45,7 @@ typedef struct SelfJoinRun
 	int			columns[3];		/* COLUMN_ID_A, ... */
 
 	/* Pairs for the current block: a is the row of id_a, b of id_b.  Choose needs one more. */
-	FastedPair	chosen[OUTLET_ROWS + 1];
+	FastedPair	chosen[OUTPUT_ROWS + 1];
 } SelfJoinRun;
 
 /* --- blocks of rows */
@@ -87,7 +87,7 @@ Choose(SelfJoinRun *run, uint32 *nchosen)
 	const uint32 *rank = run->has_ids ? run->keys->rank : NULL;
 	const FastedPair *pairs = run->pairs;
 	FastedPair *chosen = run->chosen;
-	size_t		most = run->ordered ? OUTLET_ROWS / 2 : OUTLET_ROWS;
+	size_t		most = run->ordered ? OUTPUT_ROWS / 2 : OUTPUT_ROWS;
 	size_t		used = Min(run->npairs, most);
 	uint32		n = 0;
 
@@ -141,7 +141,7 @@ GatherIds(Datum *column, const Datum *ids, const FastedPair *pairs, uint32 n, bo
 
 /* Fills the block with n pairs. */
 static void
-Translate(const SelfJoinRun *run, OutletBlock *block, const FastedPair *pairs, uint32 n)
+Translate(const SelfJoinRun *run, OutputBlock *block, const FastedPair *pairs, uint32 n)
 {
 	const Datum *ids = run->keys->values;
 
@@ -162,7 +162,7 @@ Translate(const SelfJoinRun *run, OutletBlock *block, const FastedPair *pairs, u
 
 /* Fills the block from the current batch.  Returns the number of pairs that were used. */
 static size_t
-FillWithPairs(SelfJoinRun *run, OutletBlock *block)
+FillWithPairs(SelfJoinRun *run, OutputBlock *block)
 {
 	uint32		nchosen;
 	size_t		used;
@@ -170,7 +170,7 @@ FillWithPairs(SelfJoinRun *run, OutletBlock *block)
 	/* the common case: pairs can be returned as they are */
 	if (!run->filtered && !run->ordered && (!run->has_ids || run->keys->rank == NULL))
 	{
-		used = Min(run->npairs, OUTLET_ROWS);
+		used = Min(run->npairs, OUTPUT_ROWS);
 		Translate(run, block, run->pairs, used);
 		return used;
 	}
@@ -188,10 +188,10 @@ CountSelfPairs(const SelfJoinRun *run)
 }
 
 static void
-FillWithSelfPairs(SelfJoinRun *run, OutletBlock *block)
+FillWithSelfPairs(SelfJoinRun *run, OutputBlock *block)
 {
 	uint32		first = run->next_self_pair;
-	uint32		n = Min(CountSelfPairs(run) - first, OUTLET_ROWS);
+	uint32		n = Min(CountSelfPairs(run) - first, OUTPUT_ROWS);
 
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -204,7 +204,7 @@ FillWithSelfPairs(SelfJoinRun *run, OutletBlock *block)
 
 /* Fills the block from the current batch, or else with self pairs.  It may remain empty. */
 static void
-FillBlock(SelfJoinRun *run, OutletBlock *block)
+FillBlock(SelfJoinRun *run, OutputBlock *block)
 {
 	instr_time	begin = RunClock(&run->base);
 
@@ -250,7 +250,7 @@ BeginSelfJoin(FunctionRun *base)
 }
 
 static bool
-FillSelfJoin(FunctionRun *base, OutletBlock *block)
+FillSelfJoin(FunctionRun *base, OutputBlock *block)
 {
 	SelfJoinRun *run = (SelfJoinRun *) base;
 

@@ -58,7 +58,7 @@ typedef struct PartitionRows
 typedef struct Partition
 {
 	FunctionRun *run;			/* run of the clustering function; NULL before the first row */
-	OutletBlock *block;			/* its rows, with two columns: row number and result */
+	OutputBlock *block;			/* its rows, with two columns: row number and result */
 	uint32		next;			/* next row of the block */
 
 	/* fasted_keep only: the ids of representatives, by row number. */
@@ -179,7 +179,7 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 {
 	WindowObject object = PG_WINDOW_OBJECT();
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, window->vector);
-	NullableDatum *args = palloc0(FUNCTION_MOST_ARGS * sizeof(NullableDatum));
+	NullableDatum *args = palloc0(FUNCTION_MAX_ARGS * sizeof(NullableDatum));
 	PartitionRows *rows = palloc0(sizeof(PartitionRows));
 	FunctionCall call = {
 		.function = window->function,.args = args,.key_type = INT8OID,
@@ -227,7 +227,7 @@ CurrentPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	context = AllocSetContextCreate(GetMemoryChunkContext(partition), "fasted partition",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
-	partition->block = palloc(sizeof(OutletBlock));
+	partition->block = palloc(sizeof(OutputBlock));
 	partition->block->nrows = 0;
 	partition->run = RunPartition(fcinfo, window);
 	MemoryContextSwitchTo(old);
@@ -241,7 +241,7 @@ CurrentPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 static bool
 ResultOfRow(Partition *partition, int64 number, NullableDatum *result)
 {
-	OutletBlock *block = partition->block;
+	OutputBlock *block = partition->block;
 
 	for (;; partition->next++)
 	{

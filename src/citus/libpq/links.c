@@ -31,7 +31,7 @@ PG_MODULE_MAGIC;
 #define WAIT_MS 100
 
 /* Maximum number of parameters of a connection. */
-#define MOST_PARAMETERS 64
+#define MAX_PARAMETERS 64
 
 typedef struct Connection
 {
@@ -190,15 +190,15 @@ Receive(Connection *connection)
 typedef struct Parameters
 {
 	int			count;
-	const char *keywords[MOST_PARAMETERS + 1];
-	const char *values[MOST_PARAMETERS + 1];
+	const char *keywords[MAX_PARAMETERS + 1];
+	const char *values[MAX_PARAMETERS + 1];
 } Parameters;
 
 /* Adds a parameter, which overrides earlier values of the same keyword. */
 static void
 AddParameter(Parameters *parameters, const char *keyword, const char *value)
 {
-	if (parameters->count == MOST_PARAMETERS)
+	if (parameters->count == MAX_PARAMETERS)
 		elog(ERROR, "too many connection parameters");
 	parameters->keywords[parameters->count] = keyword;
 	parameters->values[parameters->count++] = value;
