@@ -76,8 +76,8 @@ typedef struct SliceReport
 /* --- EXPLAIN (ANALYZE) */
 
 /*
- * Raises an error if a node is begun for EXPLAIN (ANALYZE) of a subplan that Citus has run before,
- * and relid is a Citus table or a view of one.  Citus (13.2) treats every custom scan in such a
+ * Raises an error for a node that reads a Citus table, or a view of one, if EXPLAIN (ANALYZE) shows
+ * it in a subplan that Citus has run before.  Citus (13.2) treats every custom scan in such a
  * subplan as its own, and crashes.  Such a subplan is recognized by its EXPLAIN_ONLY flag together
  * with instrumentation.
  */

@@ -51,7 +51,7 @@ IsBound(Node *node)
 		!contain_volatile_functions(node);
 }
 
-/* Adds a comparison of dist with a bound to the conditions.  False if the clause is none. */
+/* Adds the clause to the conditions if it compares dist with a bound; otherwise returns false. */
 static bool
 TakeDistance(const OpExpr *clause, Index relid, PairConditions *conditions)
 {
@@ -81,8 +81,8 @@ TakeDistance(const OpExpr *clause, Index relid, PairConditions *conditions)
 }
 
 /*
- * Adds a comparison of id_a with id_b to the conditions.  False if the clause is none.  Ids must
- * be integers: only their order is sure to be the order in which the join compares keys.
+ * Adds the clause to the conditions if it compares id_a with id_b; otherwise returns false.  Ids
+ * must be integers: only their order is sure to be the order in which the join compares keys.
  */
 static bool
 TakeIds(const OpExpr *clause, Index relid, PairConditions *conditions)

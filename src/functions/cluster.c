@@ -41,7 +41,7 @@ typedef struct Dbscan
 	/* by row number */
 	uint32	   *neighbors;		/* number of pairs so far */
 	uint32	   *parent;			/* disjoint sets of core rows */
-	uint32	   *nearest;		/* nearest core row of a row that is none; or the row itself */
+	uint32	   *nearest;		/* for other rows: nearest core row, or the row itself */
 	double	   *nearest_dist;	/* distance to it */
 	int32	   *number;			/* number of the cluster with this root; negative: not assigned */
 	int32		nclusters;		/* clusters that have a number */

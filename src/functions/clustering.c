@@ -4,8 +4,8 @@
  *	  The run of a clustering function: join, results, rows in the order of ids; fasted_neighbors.
  *
  * Each function processes pairs as the engine returns them, and stores those that it still needs.
- * The engine and the vectors are released before the function computes its results, since it
- * may then need as much memory for pairs as the vectors took.
+ * The engine and the vectors are released before the function computes its results, for which
+ * it may need as much memory as the vectors took.
  *
  *-------------------------------------------------------------------------
  */

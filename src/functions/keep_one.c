@@ -10,9 +10,9 @@
  * one with the lowest rank.  Ranks follow the priority column if there is one, else the ids.
  *
  * All pairs are sorted by their later row, and processed in one pass in that order.
- * When the pairs of a row are processed, it is known for each earlier row whether it is a
- * representative, because all its pairs with earlier rows have been processed.  A single pass
- * suffices, so a long chain of near rows (such as a time series) costs no more than other data.
+ * When the pairs of a row are processed, all pairs among earlier rows have been processed.  So it
+ * is known which of these are representatives.  A single pass suffices, so a long chain of near
+ * rows (such as a time series) costs no more than other data.
  *
  * A stored pair takes 16 bytes with its distance.  8 bytes would suffice without the distance, but
  * then the vectors would have to remain in memory, or be read again, to compute the distances.
@@ -45,11 +45,7 @@ typedef struct KeepOneRun
 	double	   *dist;			/* distance to the representative, if that is another row */
 } KeepOneRun;
 
-/*
- * --- ranks from a separate query (ReadOrder), which returns the keys in the source's order
- *
- * A hash table maps keys to row numbers.
- */
+/* --- ranks from a separate query for the keys in the source's order; a hash table maps to rows */
 
 /* Bytes of the hash table that are cleared between two checks for interrupts. */
 #define BYTES_PER_CHECK ((Size) 1024 * 1024)

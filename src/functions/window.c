@@ -93,10 +93,7 @@ RequireDefaultFrame(WindowObject window, const char *name)
 
 /* --- reading the rows of a partition */
 
-/*
- * Returns the vector of a row, from 0 on, as an array, or sets *isnull.  Allocates in the current
- * memory context.
- */
+/* Returns the vector of a row, numbered from 0, as an array in the current memory context. */
 static Datum
 VectorOfRow(const PartitionRows *rows, int64 row, bool *isnull)
 {
@@ -234,10 +231,7 @@ CurrentPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	return partition;
 }
 
-/*
- * Sets *result to the result of the row with this number, from 1 on.  Returns false if the row has
- * no vector.  Must be called in the order of rows.
- */
+/* Returns false if the row with this number has no vector.  To be called in the order of rows. */
 static bool
 ResultOfRow(Partition *partition, int64 number, NullableDatum *result)
 {
