@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * cluster.c
- *	  The Citus cluster that this server is a node of: its catalog, its tables, its nodes, the
- *	  library that connects to them, and reading a table where its shards are.
+ *	  The Citus cluster that this server belongs to: its catalog, tables and nodes, the library
+ *	  that connects to them, and reading a distributed table from its shards.
  *
- * Citus is known by its catalog alone, which is read by SQL: nothing is linked against it, and
- * where it is not installed nothing is read.
+ * This file uses Citus only through its catalog tables, which it reads with SQL.  It does not link
+ * against Citus, and reads nothing if Citus is not installed.
  *
  *-------------------------------------------------------------------------
  */
@@ -55,12 +55,12 @@
 	" AND n.nodecluster OPERATOR(pg_catalog.=) pg_catalog.current_setting('citus.cluster_name')::pg_catalog.name" \
 	" ORDER BY n.nodeid"
 
-/* Of these, who keep shards, and can plan queries over all of them. */
-#define ABLE " AND n.shouldhaveshards AND n.hasmetadata AND n.metadatasynced"
+/* Condition for nodes that have shards and the metadata to plan distributed queries. */
+#define WORKER_CONDITION " AND n.shouldhaveshards AND n.hasmetadata AND n.metadatasynced"
 
 /*
- * Shards with the group of their first healthy placement, or NULL.  Not of tables without a
- * distribution column, which are as a whole on one node, or on all.
+ * Shards of a table, each with the groupid of its first active placement, or NULL.  Returns no rows
+ * for tables without a distribution column, which are stored as a whole on one node or on all.
  */
 #define SHARDS_QUERY \
 	"SELECT (SELECT p.groupid FROM pg_catalog.pg_dist_placement p" \
@@ -74,14 +74,14 @@
 #define TABLE_QUERY \
 	"SELECT 1 FROM pg_catalog.pg_dist_partition WHERE logicalrelid OPERATOR(pg_catalog.=) $1::pg_catalog.regclass"
 
-/* A view that the other nodes have too. */
+/* Returns a row if the view has been propagated to the other nodes. */
 #define VIEW_QUERY \
 	"SELECT 1 FROM pg_catalog.pg_dist_object" \
 	" WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND objid OPERATOR(pg_catalog.=) $1"
 
 /*
- * What this session has set holds for its slices, too; what this server's files say of this
- * server does not.  Values have the units that pg_settings has.
+ * Settings of this session that its slices use, too.  Settings in this server's configuration
+ * files are left out.  Values are in the units of pg_settings.
  */
 #define SETTINGS_QUERY \
 	"SELECT name, setting FROM pg_catalog.pg_settings" \
@@ -92,12 +92,12 @@
 /* --- the catalog */
 
 /*
- * Runs a query of the catalog as the superuser that owns it, since ordinary users may not read
- * all of it.  Returns the number of rows.  SPI stays connected until SPI_finish, but the memory
- * context is the caller's.
+ * Runs a query on the Citus catalog as superuser, since ordinary users may not read all of it.
+ * Returns the number of rows.  SPI remains connected, so the caller must call SPI_finish, but the
+ * current memory context remains the caller's.
  */
 static uint64
-AskCatalog(const char *query, Oid type, Datum argument)
+QueryCatalog(const char *query, Oid type, Datum argument)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	Oid			user;
@@ -110,52 +110,54 @@ AskCatalog(const char *query, Oid type, Datum argument)
 	result = SPI_execute_with_args(query, 1, &type, &argument, NULL, true, 0);
 	SetUserIdAndSecContext(user, context);
 	if (result != SPI_OK_SELECT)
-		elog(ERROR, "the catalog of Citus can't be read: %s", SPI_result_code_string(result));
+		elog(ERROR, "could not read the Citus catalog: %s", SPI_result_code_string(result));
 	MemoryContextSwitchTo(caller);
 	return SPI_processed;
 }
 
-/* Column n of a row of the last query's result. */
+/* Returns column n, from 1 on, of a row of the last query's result, as text or NULL. */
 static char *
-Column(uint64 row, int n)
+ResultColumn(uint64 row, int n)
 {
 	return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, n);
 }
 
+/* Returns true if the query has a result for this relation. */
 static bool
 IsInCatalog(const char *query, Oid relid)
 {
-	bool		found = AskCatalog(query, OIDOID, ObjectIdGetDatum(relid)) > 0;
+	bool		found = QueryCatalog(query, OIDOID, ObjectIdGetDatum(relid)) > 0;
 
 	SPI_finish();
 	return found;
 }
 
+/* Returns a list of WorkerNode with the result of a NODES_QUERY. */
 static List *
 ListNodes(const char *query)
 {
 	Datum		user = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
-	uint64		count = AskCatalog(query, TEXTOID, user);
+	uint64		count = QueryCatalog(query, TEXTOID, user);
 	List	   *nodes = NIL;
 
 	for (uint64 row = 0; row < count; row++)
 	{
 		WorkerNode *node = palloc0(sizeof(WorkerNode));
 
-		node->host = Column(row, 1);
-		node->port = pg_strtoint32(Column(row, 2));
-		node->pool = Column(row, 3);
-		node->auth = Column(row, 4);
-		node->group = pg_strtoint32(Column(row, 5));
+		node->host = ResultColumn(row, 1);
+		node->port = pg_strtoint32(ResultColumn(row, 2));
+		node->pool = ResultColumn(row, 3);
+		node->auth = ResultColumn(row, 4);
+		node->group = pg_strtoint32(ResultColumn(row, 5));
 		nodes = lappend(nodes, node);
 	}
 	SPI_finish();
 	return nodes;
 }
 
-/* Is Citus in this database, and loaded? */
+/* Returns true if Citus is loaded and installed in this database. */
 static bool
-CitusIsHere(void)
+CitusIsInstalled(void)
 {
 	return OidIsValid(get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE)) &&
 		OidIsValid(get_relname_relid("pg_dist_node", PG_CATALOG_NAMESPACE)) &&
@@ -173,9 +175,10 @@ ReadsSecondaries(void)
 /* --- tables */
 
 /*
- * The relation that a simple view selects from, as any server would: PostgreSQL could update it.
- * InvalidOid: the view does more than to choose columns and rows, or its result depends on more
- * than its rows.  The result of row_number() OVER () or LIMIT may differ between servers.
+ * Returns the relation that a simple view selects from.  A view is simple if PostgreSQL could
+ * update it and it has no mutable functions, so that all servers get the same rows from it.
+ * Returns InvalidOid for other views: the results of row_number() OVER () or LIMIT, for example,
+ * may differ between servers.
  */
 static Oid
 SelectedRelation(Relation view)
@@ -207,8 +210,8 @@ BaseTable(Oid relid)
 }
 
 /*
- * Has this transaction written to the table, or may it be about to?  Then it holds a
- * lock; and workers, in transactions of their own, don't see what it wrote.
+ * Returns true if this transaction may have written to the table, which is the case if it holds a
+ * lock for writing.  Workers have their own transactions and would not see these writes.
  */
 static bool
 IsWrittenTo(Oid relid)
@@ -228,7 +231,10 @@ IsWrittenTo(Oid relid)
 	return written;
 }
 
-/* A view reads as its owner, or as whoever asks: there it is enough that there is any. */
+/*
+ * Returns true if row security may apply.  A view reads the table as its owner or as the invoker,
+ * so for a view this returns true if the table has row security at all.
+ */
 static bool
 HasRowSecurity(Oid relid, Oid base)
 {
@@ -243,26 +249,26 @@ HasRowSecurity(Oid relid, Oid base)
 	return has;
 }
 
-/* Why not; NULL: it can be. */
+/* Returns the reason why a join of this source cannot be divided; NULL if it can. */
 static const char *
-Obstacle(const VectorSource *source)
+WhyNotDivided(const VectorSource *source)
 {
 	Oid			base = BaseTable(source->relid);
 
 	if (source->key_column == NULL || source->group_column != NULL)
-		return "rows come in an order of their own";
+		return "the source has no key column, or has partitions";
 	if (!OidIsValid(base) || !IsInCatalog(TABLE_QUERY, base))
-		return "it is no table of Citus, nor a simple view of one";
+		return "the relation is neither a Citus table nor a simple view of one";
 	if (base != source->relid && !IsInCatalog(VIEW_QUERY, source->relid))
-		return "the view is not on all nodes";
+		return "the view does not exist on all nodes";
 	if (HasRowSecurity(source->relid, base))
-		return "row security is in force";
+		return "row security applies to the table";
 	if (IsWrittenTo(base))
-		return "this transaction writes to it";
+		return "this transaction may have written to the table";
 	if (ReadsSecondaries())
 		return "Citus reads from secondary nodes";
 	if (!OidIsValid(VectorHashFunction(source->form)))
-		return "the extension has not been updated";
+		return "the extension must be updated in this database";
 	return NULL;
 }
 
@@ -272,41 +278,41 @@ FindWorkers(const VectorSource *source, const char **reason)
 	List	   *nodes;
 
 	*reason = NULL;
-	if (fasted_setting_distribute == CHOICE_OFF || !CitusIsHere())
+	if (fasted_setting_distribute == CHOICE_OFF || !CitusIsInstalled())
 		return NIL;
-	*reason = Obstacle(source);
+	*reason = WhyNotDivided(source);
 	if (*reason != NULL)
 		return NIL;
-	nodes = ListNodes(NODES_QUERY(ABLE));
+	nodes = ListNodes(NODES_QUERY(WORKER_CONDITION));
 	if (list_length(nodes) >= 2)
 		return nodes;
-	*reason = "there are not two nodes that have shards and the metadata";
+	*reason = "fewer than two nodes have shards and the metadata";
 	return NIL;
 }
 
 /* --- shards */
 
 /*
- * The nodes that have shards of a table, with the names of these shards.  NIL: the table is not
- * one of Citus's whose rows are divided over shards, or a shard is nowhere.
+ * Returns the nodes that have shards of a table, with the names of these shards.  Returns NIL if
+ * the table has no distribution column, or if a shard has no active placement.
  */
 static List *
 FindShards(Oid relid)
 {
-	/* Citus names shards in schema public without it */
+	/* shard_name returns names in schema public without the schema */
 	bool		public = strcmp(get_namespace_name(get_rel_namespace(relid)), "public") == 0;
 	List	   *nodes;
 	List	   *holders = NIL;
 	uint64		count;
 
-	if (!CitusIsHere() || ReadsSecondaries())
+	if (!CitusIsInstalled() || ReadsSecondaries())
 		return NIL;
 	nodes = ListNodes(NODES_QUERY(""));
-	count = AskCatalog(SHARDS_QUERY, OIDOID, ObjectIdGetDatum(relid));
+	count = QueryCatalog(SHARDS_QUERY, OIDOID, ObjectIdGetDatum(relid));
 	for (uint64 row = 0; row < count; row++)
 	{
-		const char *group = Column(row, 1);
-		const char *name = Column(row, 2);
+		const char *group = ResultColumn(row, 1);
+		const char *name = ResultColumn(row, 2);
 		WorkerNode *holder = NULL;
 		ListCell   *cell;
 
@@ -336,55 +342,55 @@ SlicePrologue(void)
 	appendStringInfoString(&commands, "BEGIN");
 	SPI_connect();
 	if (SPI_execute(SETTINGS_QUERY, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "settings can't be read");
+		elog(ERROR, "could not read settings");
 	for (uint64 row = 0; row < SPI_processed; row++)
-		appendStringInfo(&commands, "; SET LOCAL %s = %s", Column(row, 1),
-						 quote_literal_cstr(Column(row, 2)));
+		appendStringInfo(&commands, "; SET LOCAL %s = %s", ResultColumn(row, 1),
+						 quote_literal_cstr(ResultColumn(row, 2)));
 	SPI_finish();
-	/* while rows are read; a join checks by itself */
+	/* this is for the time that rows are read; a join checks for its client itself */
 	if (WaitEventSetCanReportClosed())
 		appendStringInfoString(&commands, "; SET LOCAL client_connection_check_interval = '100ms'");
 	return commands.data;
 }
 
-const LinkFunctions *
-Links(void)
+const ConnectionFunctions *
+Libpq(void)
 {
-	static const LinkFunctions *links = NULL;
+	static const ConnectionFunctions *functions = NULL;
 
-	if (links == NULL)
+	if (functions == NULL)
 	{
-		LinksEntry	entry = (LinksEntry) load_external_function("$libdir/fasted_libpq",
-																"fasted_link_functions", true, NULL);
-		const LinkFunctions *loaded = entry(CheckJoinInterrupts);
+		ConnectionsEntry entry = (ConnectionsEntry)
+			load_external_function("$libdir/fasted_libpq", "fasted_link_functions", true, NULL);
+		const ConnectionFunctions *loaded = entry(CheckJoinInterrupts);
 
-		if (loaded->abi != LINKS_ABI)
+		if (loaded->abi != CONNECTIONS_ABI)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("library \"fasted_libpq\" is of another version of the extension"),
+					 errmsg("library \"fasted_libpq\" has a different version than library \"fasted\""),
 					 errhint("Start a new session, or use \"SET fasted.distribute = off\".")));
-		links = loaded;
+		functions = loaded;
 	}
-	return links;
+	return functions;
 }
 
 /* --- reading shards */
 
 /*
- * A table of Citus's is read by one COPY in binary form from each node, and a heap of their next
- * rows.  Through Citus all rows are stored in one session, and then stored once more to be sorted.
- * Here each node sorts the rows that it has, and reads their vectors after that.  They come as
- * streams in the order of keys, one from each node, and are merged as they come.
+ * A distributed table is read with one binary COPY from each node.  Each node sorts its own rows
+ * and detoasts their vectors after the sort.  The resulting streams are in the order of keys, and
+ * are merged with a heap of their next rows.  A query through Citus would store all rows in one
+ * session, and store them once more to sort them.
  */
 
-/* What a binary COPY begins with: a signature of 11 bytes, flags, and a length that is zero. */
+/* The header of binary COPY: a signature of 11 bytes, flags, and an extension length of zero. */
 #define COPY_HEADER_BYTES 19
 
-/* The next row of a node. */
+/* A node's stream of rows, with its next row. */
 typedef struct ShardStream
 {
-	bool		begun;			/* its header has come */
-	MemoryContext key_context;
+	bool		begun;			/* the COPY header has been read */
+	MemoryContext key_context;	/* holds the key */
 	Datum		key;
 	bool		key_isnull;
 	StringInfoData vector;		/* a bytea */
@@ -392,16 +398,16 @@ typedef struct ShardStream
 
 typedef struct ShardReader
 {
-	LinkSet    *links;
-	FmgrInfo	receive;		/* a key */
+	ConnectionSet *connections;
+	FmgrInfo	receive;		/* the receive function of the key's type */
 	Oid			receive_param;
-	StringInfoData key_text;
-	SortSupportData order;
-	binaryheap *heap;			/* of streams that have a row, by their numbers */
+	StringInfoData key_text;	/* buffer for the binary form of a key */
+	SortSupportData order;		/* order of keys */
+	binaryheap *heap;			/* numbers of the streams that have a row */
 	ShardStream streams[FLEXIBLE_ARRAY_MEMBER];
 } ShardReader;
 
-/* Can values be sent in binary form?  Of composite types it depends on each column's. */
+/* Returns true for types that COPY can send in binary form: base and enum types and arrays. */
 static bool
 HasBinaryForm(Oid type)
 {
@@ -420,13 +426,14 @@ HasBinaryForm(Oid type)
 	return has && (!OidIsValid(element) || HasBinaryForm(element));
 }
 
-/* Without a length: as "character" and "bit" a value would be cut to one. */
+/* Returns a type name for casts that never truncate: "bpchar", not "character" of length 1. */
 static char *
 NameOfType(Oid type)
 {
 	return format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 }
 
+/* Returns the COPY command that reads keys and vectors of these shards in the order of keys. */
 static char *
 ShardQuery(const VectorSource *source, List *shards)
 {
@@ -440,9 +447,9 @@ ShardQuery(const VectorSource *source, List *shards)
 
 	initStringInfo(&query);
 	/*
-	 * Vectors are detoasted behind the sort, not before it; or indexes have the order, which
-	 * are seen through UNION ALL if its parts have no conditions.  Rows without a vector come
-	 * too: which these are, only the cast knows.
+	 * OFFSET 0 makes vectors be detoasted after the sort.  Without conditions in the parts of UNION
+	 * ALL, the planner can use indexes for the order instead.  So rows without a vector are not
+	 * excluded here; besides, only the cast tells which vectors are null.
 	 */
 	appendStringInfo(&query, "COPY (SELECT k::%s, fasted_citus.vector_bytes(v::%s) FROM (SELECT k, v FROM (",
 					 key_type, NameOfType(VectorFormType(source->form)));
@@ -455,7 +462,7 @@ ShardQuery(const VectorSource *source, List *shards)
 	return query.data;
 }
 
-/* The bytes of a field, in the data; or NULL. */
+/* Returns the next field of a COPY row, within the data, and its length; NULL for a null. */
 static const char *
 TakeField(StringInfo data, int *length)
 {
@@ -463,6 +470,7 @@ TakeField(StringInfo data, int *length)
 	return *length == -1 ? NULL : pq_getmsgbytes(data, *length);
 }
 
+/* Sets the stream's key from its binary form; bytes NULL: the key is null. */
 static void
 TakeKey(ShardReader *reader, ShardStream *stream, const char *bytes, int length)
 {
@@ -479,7 +487,7 @@ TakeKey(ShardReader *reader, ShardStream *stream, const char *bytes, int length)
 	MemoryContextSwitchTo(old);
 }
 
-/* False: this node has no more. */
+/* Reads the next row with a vector from node n.  Returns false if it has no more rows. */
 static bool
 NextRow(ShardReader *reader, int n)
 {
@@ -489,7 +497,7 @@ NextRow(ShardReader *reader, int n)
 	int			length;
 	int			fields;
 
-	while (Links()->take(reader->links, n, &data.data, &data.len))
+	while (Libpq()->take(reader->connections, n, &data.data, &data.len))
 	{
 		data.cursor = stream->begun ? 0 : COPY_HEADER_BYTES;
 		stream->begun = true;
@@ -501,12 +509,13 @@ NextRow(ShardReader *reader, int n)
 		if (fields != 2)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROTOCOL_VIOLATION),
-					 errmsg("unexpected COPY data from Citus node %s", Links()->name(reader->links, n))));
+					 errmsg("unexpected COPY data from Citus node \"%s\"",
+							Libpq()->name(reader->connections, n))));
 		bytes = TakeField(&data, &length);
 		TakeKey(reader, stream, bytes, length);
 		bytes = TakeField(&data, &length);
 		if (bytes == NULL)
-			continue;			/* takes no part */
+			continue;			/* no vector */
 		stream->vector.len = VARHDRSZ;
 		appendBinaryStringInfo(&stream->vector, bytes, length);
 		SET_VARSIZE(stream->vector.data, stream->vector.len);
@@ -515,7 +524,7 @@ NextRow(ShardReader *reader, int n)
 	return false;
 }
 
-/* The heap has the largest on top. */
+/* A binaryheap has its greatest element first, so this reverses the order of keys. */
 static int
 CompareStreams(Datum a, Datum b, void *arg)
 {
@@ -526,6 +535,7 @@ CompareStreams(Datum a, Datum b, void *arg)
 	return -ApplySortComparator(x->key, x->key_isnull, y->key, y->key_isnull, &reader->order);
 }
 
+/* Creates a reader, and connects to the nodes. */
 static ShardReader *
 CreateReader(const VectorSource *source, List *nodes)
 {
@@ -536,7 +546,7 @@ CreateReader(const VectorSource *source, List *nodes)
 	getTypeBinaryInputInfo(source->key_type, &receive, &reader->receive_param);
 	fmgr_info(receive, &reader->receive);
 	initStringInfo(&reader->key_text);
-	/* as KeySet has it */
+	/* the same order as in a KeySet */
 	PrepareTypeOrder(source->key_type, source->key_collation, CurrentMemoryContext, &reader->order);
 	reader->heap = binaryheap_allocate(count, CompareStreams, reader);
 	for (int n = 0; n < count; n++)
@@ -547,11 +557,11 @@ CreateReader(const VectorSource *source, List *nodes)
 													ALLOCSET_SMALL_SIZES);
 		initStringInfo(&stream->vector);
 	}
-	reader->links = Links()->open(nodes);
+	reader->connections = Libpq()->open(nodes);
 	return reader;
 }
 
-/* Takes the first row of all streams until there are no more, or no more are wanted. */
+/* Gives the rows of all streams to the taker, in the order of keys, until it takes no more. */
 static void
 Merge(ShardReader *reader, RowTaker *taker)
 {
@@ -580,14 +590,14 @@ ReadShards(const VectorSource *source, RowTaker *taker)
 	int			n = 0;
 	ListCell   *cell;
 
-	/* shards of a partitioned table have partitions of their own */
+	/* a partitioned table can be read too, since its shards are partitioned tables */
 	if (OidIsValid(VectorBytesFunction(source->form)) && HasBinaryForm(source->key_type) &&
 		(relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE) &&
 		check_enable_rls(source->relid, InvalidOid, true) == RLS_NONE)
 		nodes = FindShards(source->relid);
 	if (nodes == NIL)
 		return false;
-	/* the privileges that a query of the table takes; shards have the same */
+	/* check the privileges that a query of the table needs, which shards have too */
 	query = MakeSourceQuery(source, VALUE_VECTOR);
 #if PG_VERSION_NUM >= 160000
 	ExecCheckPermissions(query->rtable, query->rteperminfos, true);
@@ -595,16 +605,16 @@ ReadShards(const VectorSource *source, RowTaker *taker)
 	ExecCheckRTPerms(query->rtable, true);
 #endif
 	reader = CreateReader(source, nodes);
-	/* all nodes begin to sort before the first row is waited for */
-	Links()->command(reader->links, SlicePrologue());
+	/* start all nodes before waiting for the first row */
+	Libpq()->command(reader->connections, SlicePrologue());
 	foreach(cell, nodes)
-		Links()->send(reader->links, n++, ShardQuery(source, ((WorkerNode *) lfirst(cell))->shards));
+		Libpq()->send(reader->connections, n++, ShardQuery(source, ((WorkerNode *) lfirst(cell))->shards));
 	for (n = 0; n < list_length(nodes); n++)
 		if (NextRow(reader, n))
 			binaryheap_add_unordered(reader->heap, Int32GetDatum(n));
 	binaryheap_build(reader->heap);
 	Merge(reader, taker);
-	Links()->close(reader->links);
+	Libpq()->close(reader->connections);
 	return true;
 }
 
@@ -617,12 +627,12 @@ RefuseCitusExplain(const EState *estate, int eflags, Oid relid)
 
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 ||
 		(estate->es_instrument & (INSTRUMENT_TIMER | INSTRUMENT_ROWS)) == 0 ||
-		!OidIsValid(relid) || !CitusIsHere())
+		!OidIsValid(relid) || !CitusIsInstalled())
 		return;
 	foreach(cell, FindSourceRelations(relid))
 		if (IsInCatalog(TABLE_QUERY, lfirst_oid(cell)))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("EXPLAIN (ANALYZE) can't show this call, which Citus runs as a subplan"),
-					 errhint("Use \"SET fasted.scan_node = off\" before it, or EXPLAIN the call alone.")));
+					 errmsg("EXPLAIN (ANALYZE) does not support fasted functions in a subplan of Citus"),
+					 errhint("Use \"SET fasted.scan_node = off\", or EXPLAIN the function call in a query of its own.")));
 }

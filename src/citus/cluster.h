@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cluster.h
- *	  The Citus cluster: whether its nodes can share a join, what they send, and reading a table
- *	  of the cluster.  Declares what cluster.c and remote_join.c define.
+ *	  The Citus cluster: whether its nodes can share a join, the messages that they send, and
+ *	  reading a distributed table.  Declares functions of cluster.c and remote_join.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,57 +17,58 @@
 #include "rows/vector.h"
 
 /*
- * The nodes that a join of this source can be divided over, in an order that is the same in all
- * calls.  NIL: it can't be divided; *reason tells why, or is NULL where nobody expects it to be.
+ * Returns the worker nodes that can share a join of this source, always in the same order.  Returns
+ * NIL if the join cannot be divided.  Then *reason says why, or is NULL if fasted.distribute is
+ * off or Citus is not installed.
  */
 extern List *FindWorkers(const VectorSource *source, const char **reason);
 
 /*
- * The table whose rows a relation has.  Of a table: itself.  Of a view that selects from one
- * table, or from such a view, what any server would select: that table.  InvalidOid: of other
- * views, and of what is no relation.
+ * Returns the table that a relation's rows come from.  For a simple view, this is the base table of
+ * the relation that it selects from (see SelectedRelation).  Returns InvalidOid for other views.
+ * Any other relation is returned as it is.
  */
 extern Oid	BaseTable(Oid relid);
 
-/* The library of connections, which is loaded by the first call; an error, if it is not installed. */
-extern const LinkFunctions *Links(void);
+/* Returns the connection library, loaded by the first call.  Error: it is not installed. */
+extern const ConnectionFunctions *Libpq(void);
 
 /*
- * Commands that go before queries of the nodes: a transaction, so that nothing remains in a
- * session of a pooler's, with the settings of this session.
+ * Returns the commands to send to a node before a query.  They begin a transaction, so that nothing
+ * persists in a session of a connection pooler, and copy the settings of this session to it.
  */
 extern char *SlicePrologue(void);
 
 /*
- * A SourceReader: reads a table of Citus's from its shards, without Citus.  Not for views, tables
- * with row security, tables that are not divided over shards, and elements of type numeric.  Each
- * node is read in a transaction of its own, as the current user.
+ * A SourceReader that reads a distributed table directly from its shards.  Returns false for views,
+ * tables with row security, tables without a distribution column, and elements of type numeric.
+ * Each node is read in its own transaction, as the current user.
  */
 extern bool ReadShards(const VectorSource *source, RowTaker *taker);
 
-/* --- what a worker sends of its slice: one bytea after the other */
+/* --- messages of a worker about its slice, each one a bytea */
 
 /*
- * A message is a tag and elements as they lie in the worker's memory: all nodes have the same
- * byte order, as vectors require (ArrayFromBytes).
+ * A message is a tag and an array of elements in the worker's memory format.  All nodes have the
+ * same byte order, as vectors require too (ArrayFromBytes).
  */
 #define MESSAGE_ROWS 'R'		/* a SliceReport: rows have been read, the join begins */
-#define MESSAGE_PAIRS 'P'		/* FastedPair: row numbers, with their distances */
-#define MESSAGE_COUNTS 'C'		/* uint32: how many pairs the next rows have */
-#define MESSAGE_DONE 'D'		/* a SliceReport: that was all */
+#define MESSAGE_PAIRS 'P'		/* FastedPair: row numbers and distances */
+#define MESSAGE_COUNTS 'C'		/* uint32: numbers of pairs of the next rows */
+#define MESSAGE_DONE 'D'		/* a SliceReport: the last message */
 
-/* The largest number of elements of a message. */
-#define MESSAGE_MOST_PAIRS 4096
-#define MESSAGE_MOST_COUNTS 16384
+/* The largest number of elements in a message. */
+#define MESSAGE_MAX_PAIRS 4096
+#define MESSAGE_MAX_COUNTS 16384
 
-/* Raised with every change of messages and of FastedStats; servers that differ don't divide a join. */
+/* To be raised with every change of messages or FastedStats.  All nodes must have the same. */
 #define WIRE_VERSION 4
 
 typedef struct SliceReport
 {
 	uint32		version;		/* WIRE_VERSION */
-	Fingerprint rows[2];		/* that were read, by side; of one relation with itself there is one */
-	char		cut[768];		/* what the cut into slices depends on, beside the rows */
+	Fingerprint rows[2];		/* rows read for each side; a self-join has only side 0 */
+	char		cut[768];		/* what the division into slices depends on, besides the rows */
 	double		read_seconds;
 	FastedStats stats;
 } SliceReport;
@@ -75,14 +76,14 @@ typedef struct SliceReport
 /* --- EXPLAIN (ANALYZE) */
 
 /*
- * Raises an error when a node begins that reads a Citus table in EXPLAIN (ANALYZE), and that
- * Citus has run before as a subplan.  Citus (13.2) would take every custom scan in such a subplan
- * for its own, and read what is not there, which ends the server's process.  Such a subplan is
- * recognized by its instruments, though it is not to be run.
+ * Raises an error for a node that reads a Citus table, or a view of one, if EXPLAIN (ANALYZE) shows
+ * it in a subplan that Citus has run before.  Citus (13.2) treats every custom scan in such a
+ * subplan as its own, and crashes.  Such a subplan is recognized by its EXPLAIN_ONLY flag together
+ * with instrumentation.
  */
 extern void RefuseCitusExplain(const EState *estate, int eflags, Oid relid);
 
-/* Shows a line with each worker's part of the work: a list of WorkerShare of the last run, or NIL. */
+/* Shows each worker's share of the last run: a list of WorkerShare, or NIL. */
 extern void ExplainShares(List *shares, struct ExplainState *es);
 
 #endif							/* FASTED_CLUSTER_H */

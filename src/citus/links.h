@@ -3,13 +3,13 @@
  * links.h
  *	  Connections to several servers, each of which streams the rows of one query.
  *
- * They are a library's, fasted_libpq, which is loaded when it is first wanted.  Nothing
- * in it blocks but by the session's latch, so that whoever waits can be canceled.  All
- * connections hang on a memory context and are closed with it, on error and abort too.
- * A worker's server looks every now and then whether its client is there
- * (client_connection_check_interval), and our joins do so by themselves: a query ends
- * soon after its connection does.  Unlike a request to cancel, closing waits for no
- * machine that does not answer.
+ * The connections are implemented by the library fasted_libpq, which is loaded on first use.
+ * It waits only on the session's latch, so that a query can be canceled while it waits.  All
+ * connections belong to a memory context and are closed with it, on error and abort too.
+ * A worker checks from time to time whether its client is still connected
+ * (client_connection_check_interval, or CheckJoinInterrupts within a join).  So its query ends
+ * soon after the connection is closed.  Unlike a cancel request, closing a connection does not
+ * wait for a server that does not respond.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,62 +23,63 @@ typedef struct WorkerNode
 {
 	char	   *host;
 	int			port;
-	char	   *pool;			/* connection string that replaces these, as pg_dist_poolinfo has it; or empty */
-	char	   *auth;			/* further parameters, as pg_dist_authinfo has them; or empty */
+	char	   *pool;			/* parameters in pg_dist_poolinfo that override these, or empty */
+	char	   *auth;			/* further parameters in pg_dist_authinfo, or empty */
 
-	int			group;			/* by which placements of shards name it */
-	List	   *shards;			/* that are read from it: names with their schema, quoted */
+	int			group;			/* groupid, by which shard placements refer to the node */
+	List	   *shards;			/* shards to read from it: qualified and quoted names */
 } WorkerNode;
 
-typedef struct LinkSet LinkSet;
+typedef struct ConnectionSet ConnectionSet;
 
-/* Raised with every change of these functions; a library that differs is refused. */
-#define LINKS_ABI 4
+/* To be raised with every change of these functions; a library with another value is rejected. */
+#define CONNECTIONS_ABI 4
 
-typedef struct LinkFunctions
+typedef struct ConnectionFunctions
 {
-	int			abi;			/* LINKS_ABI */
+	int			abi;			/* CONNECTIONS_ABI */
 
 	/*
-	 * Connects to all nodes, as the current user; a child of the current memory context
-	 * has what is allocated.  Errors: a node can't be reached.
+	 * Connects to all nodes, as the current user.  Allocates in a child of the current memory
+	 * context.  Error: a node cannot be reached.
 	 */
-	LinkSet    *(*open) (List *nodes);
+	ConnectionSet *(*open) (List *nodes);
 
 	/*
-	 * Sends the same commands over all links, and waits until they are done.  Returns the first
-	 * value of the last result of each link, or NULL, in the current memory context.
+	 * Sends the same commands over all connections, and waits until they are done.  Returns for
+	 * each connection the first value of the last result that has rows, or NULL, in the current
+	 * memory context.
 	 */
-	char	  **(*command) (LinkSet *links, const char *commands);
+	char	  **(*command) (ConnectionSet *set, const char *commands);
 
 	/*
-	 * Sends a query over link n, whose rows, with one column in binary form, come by next; or a
-	 * COPY ... TO STDOUT, whose data come by take.
+	 * Sends a query over connection n.  Its result is fetched by next: rows with one column, in
+	 * binary format.  The result of COPY ... TO STDOUT is fetched by take.
 	 */
-	void		(*send) (LinkSet *links, int n, const char *query);
+	void		(*send) (ConnectionSet *set, int n, const char *query);
 
 	/*
-	 * Waits for the next row of any of them and gives its link and its value, which is
-	 * valid until the next call.  False: all have ended.  Errors are the servers', or say
-	 * which connection broke.
+	 * Waits for the next row from any connection.  Sets *n to the connection, and *value and
+	 * *length to the row's value, which is valid until the next call.  Returns false if all
+	 * queries have ended.  Errors: those of the servers; a connection was lost.
 	 */
-	bool		(*next) (LinkSet *links, int *n, char **value, int *length);
+	bool		(*next) (ConnectionSet *set, int *n, char **value, int *length);
 
 	/*
-	 * The next piece of the data that link n copies, valid until the link's next call; false: that
-	 * was all.  Meanwhile nothing is taken from other links, whose servers wait when their sockets
-	 * are full.
+	 * Returns the next piece of COPY data from connection n, valid until the next call for that
+	 * connection; false if there is no more.  Does not read from other connections, whose servers
+	 * wait when their sockets are full.
 	 */
-	bool		(*take) (LinkSet *links, int n, char **data, int *length);
+	bool		(*take) (ConnectionSet *set, int n, char **data, int *length);
 
-	/* "host:port", for messages; lives as long as the links. */
-	const char *(*name) (const LinkSet *links, int n);
+	/* Returns "host:port" of connection n, for messages; valid until close. */
+	const char *(*name) (const ConnectionSet *set, int n);
 
-	/* Closes all of them, and frees everything. */
-	void		(*close) (LinkSet *links);
-} LinkFunctions;
+	/* Closes all connections, and frees all memory. */
+	void		(*close) (ConnectionSet *set);
+} ConnectionFunctions;
 
-/* The library's entry, fasted_link_functions. */
-typedef const LinkFunctions *(*LinksEntry) (void (*check_interrupts) (void));
+/* The library's entry point, fasted_link_functions. */
+typedef const ConnectionFunctions *(*ConnectionsEntry) (void (*check_interrupts) (void));
 
 #endif							/* FASTED_LINKS_H */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * remote_join.c
- *	  The coordinator's part: asks the workers for their slices, reads the keys of the rows
- *	  itself, and merges what the workers send.
+ *	  The coordinator of a divided join: sends queries to the workers, reads the rows' keys
+ *	  itself, and merges the workers' results.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,51 +26,52 @@
 #endif
 
 /*
- * With "auto": smaller tables are joined before workers have read them.  Of two tables, if
- * there are no more pairs of rows.
+ * With fasted.distribute = auto, smaller tables are joined in this session, which takes less time
+ * than workers need to read them.  Two tables are compared by the product of their sizes.
  */
-#define LEAST_TABLE_BYTES (INT64CONST(32) << 20)
+#define MIN_TABLE_BYTES (INT64CONST(32) << 20)
 
-/* Rows between two looks for interrupts. */
+/* Rows between two checks for interrupts. */
 #define ROWS_PER_CHECK 1024
 
-/* Hashes that there is room for at first. */
+/* Initial capacity for hashes. */
 #define FIRST_HASHES 1024
 
 const char *const slice_output_names[4] = {"pairs", "count", "counts", "connections"};
 
+/* The state of a worker's slice. */
 typedef struct RemoteSlice
 {
-	bool		has_read;
-	bool		done;
-	SliceReport report;			/* the last one */
+	bool		has_read;		/* MESSAGE_ROWS was received */
+	bool		done;			/* MESSAGE_DONE was received */
+	SliceReport report;			/* last report received */
 
 	/* SLICE_NEAREST: */
-	FastedPair	last;			/* of the pairs that came */
-	uint32		rank;			/* of it; zero: none came */
+	FastedPair	last;			/* last pair received */
+	uint32		rank;			/* its rank; zero if no pair was received */
 
-	uint32		counted;		/* SLICE_COUNTS: rows whose counts came */
+	uint32		counted;		/* SLICE_COUNTS: number of rows whose counts were received */
 } RemoteSlice;
 
 struct RemoteJoin
 {
 	RemoteProblem problem;
 	int			sides;
-	LinkSet    *links;
-	uint32		rows[2];
-	uint32	   *ranks;			/* of side 0, if its source has an order */
-	Fingerprint prints[2];		/* of the rows that this session has read */
-	uint32	   *counts;
-	FastedPair *pairs;
-	uint64		npairs;			/* that came */
-	uint32		first_rank;		/* of the last ones */
+	ConnectionSet *connections;
+	uint32		rows[2];		/* number of rows by side */
+	uint32	   *ranks;			/* ranks of side 0 in its source's order, if it has one */
+	Fingerprint fingerprints[2]; /* fingerprints of the rows that this session has read */
+	uint32	   *counts;			/* SLICE_COUNTS: number of pairs by row */
+	FastedPair *pairs;			/* pairs of the last message */
+	uint64		npairs;			/* pairs received in total */
+	uint32		first_rank;		/* SLICE_NEAREST: rank of the last message's first pair */
 	int			nslices;
 	RemoteSlice slices[FLEXIBLE_ARRAY_MEMBER];
 };
 
-/* --- whether it pays */
+/* --- whether to divide a join */
 
-/* The table's name with its schema, quoted as SQL requires. */
+/* Returns the table's qualified name, quoted as an SQL identifier. */
 static char *
 QualifiedName(Oid relid)
 {
@@ -78,29 +79,33 @@ QualifiedName(Oid relid)
 									  get_rel_name(relid));
 }
 
+/* Returns the size in bytes of the source's distributed table, asked from the first node. */
 static double
-TableBytes(LinkSet *links, const VectorSource *source)
+TableBytes(ConnectionSet *connections, const VectorSource *source)
 {
 	char	   *query = psprintf("SELECT pg_catalog.citus_table_size(%s)",
 								 quote_literal_cstr(QualifiedName(BaseTable(source->relid))));
-	char	   *bytes = Links()->command(links, query)[0];
+	char	   *bytes = Libpq()->command(connections, query)[0];
 
 	return bytes != NULL ? strtod(bytes, NULL) : 0.0;
 }
 
-/* A transaction of its own asks, for Citus refuses in one that has changed several shards. */
+/*
+ * Returns true if the tables are large enough for workers.  Uses a separate connection, because
+ * citus_table_size fails in a transaction that has modified several shards.
+ */
 static bool
 IsLarge(const RemoteProblem *problem, List *nodes)
 {
-	LinkSet    *links = Links()->open(list_make1(linitial(nodes)));
-	double		a = TableBytes(links, problem->sources[0]);
-	double		b = problem->sources[1] != NULL ? TableBytes(links, problem->sources[1]) : a;
+	ConnectionSet *connections = Libpq()->open(list_make1(linitial(nodes)));
+	double		a = TableBytes(connections, problem->sources[0]);
+	double		b = problem->sources[1] != NULL ? TableBytes(connections, problem->sources[1]) : a;
 
-	Links()->close(links);
-	return a * b >= (double) LEAST_TABLE_BYTES * LEAST_TABLE_BYTES;
+	Libpq()->close(connections);
+	return a * b >= (double) MIN_TABLE_BYTES * MIN_TABLE_BYTES;
 }
 
-/* NIL: it is not divided. */
+/* Returns the nodes to divide the join over; NIL if it is not to be divided. */
 static List *
 ChooseWorkers(const RemoteProblem *problem)
 {
@@ -115,13 +120,13 @@ ChooseWorkers(const RemoteProblem *problem)
 		reason = "the table is small";
 	}
 	if (nodes == NIL && reason != NULL)
-		ereport(DEBUG1, (errmsg_internal("fasted: no work for Citus workers: %s", reason)));
+		ereport(DEBUG1, (errmsg_internal("fasted: join is not divided over Citus workers: %s", reason)));
 	return nodes;
 }
 
 /* --- queries of slices */
 
-/* relation, vector_column, id_column */
+/* Returns the SQL arguments "relation, vector_column, id_column". */
 static char *
 SourceText(const VectorSource *source)
 {
@@ -130,7 +135,7 @@ SourceText(const VectorSource *source)
 					quote_literal_cstr(source->key_column));
 }
 
-/* The query of a slice, whose rows are messages (cluster.h). */
+/* Returns the query for a slice; its result rows are messages (cluster.h). */
 static char *
 SliceQuery(const RemoteProblem *problem, int slice, int slices)
 {
@@ -157,21 +162,24 @@ typedef struct OwnRows
 {
 	const VectorSource *source;
 	KeySet	   *keys;
-	MemoryContext row_context;
-	Fingerprint print;
+	MemoryContext row_context;	/* reset for each row */
+	Fingerprint fingerprint;	/* fingerprint of the rows */
 
-	/* Of a source with an order, whose rows come in it: of their vectors. */
+	/* For a source with an order: hashes of the vectors, in that order; otherwise NULL. */
 	uint64	   *hashes;
-	uint32		capacity;
+	uint32		capacity;		/* of hashes */
 } OwnRows;
 
 static void
-AddToPrint(OwnRows *rows, Datum key, uint64 vector_hash)
+AddToFingerprint(OwnRows *rows, Datum key, uint64 vector_hash)
 {
-	FingerprintAdd(&rows->print, KeyHash(key, rows->keys->typlen, rows->keys->typbyval), vector_hash);
+	FingerprintAdd(&rows->fingerprint, KeyHash(key, rows->keys->typlen, rows->keys->typbyval), vector_hash);
 }
 
-/* A key that is null has no hash, so that the workers' fingerprints differ: they tell which. */
+/*
+ * A TupleCallback: adds a row (key, hash of the vector) to the keys and the fingerprint.  A null
+ * key is only counted, since the workers raise the error for it.
+ */
 static bool
 TakeOwnRow(void *arg, TupleTableSlot *slot)
 {
@@ -188,7 +196,7 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 		return true;
 	if (slot->tts_isnull[0])
 	{
-		rows->print.rows++;
+		rows->fingerprint.rows++;
 		return true;
 	}
 	if (count >= FASTED_MAX_ROWS)
@@ -206,13 +214,13 @@ TakeOwnRow(void *arg, TupleTableSlot *slot)
 	if (rows->hashes != NULL)
 		rows->hashes[count] = vector_hash;
 	else
-		AddToPrint(rows, slot->tts_values[0], vector_hash);
+		AddToFingerprint(rows, slot->tts_values[0], vector_hash);
 	KeySetAdd(rows->keys, slot->tts_values, 1);
 	MemoryContextSwitchTo(old);
 	return true;
 }
 
-/* All rows have come in the source's order: they are numbered by their keys. */
+/* Sorts rows that were read in the source's order by their keys.  Returns the rows' ranks. */
 static uint32 *
 SortRows(OwnRows *rows)
 {
@@ -222,15 +230,16 @@ SortRows(OwnRows *rows)
 	{
 		if (row % ROWS_PER_CHECK == 0)
 			CheckJoinInterrupts();
-		AddToPrint(rows, rows->keys->values[row], rows->hashes[ranks[row]]);
+		AddToFingerprint(rows, rows->keys->values[row], rows->hashes[ranks[row]]);
 	}
 	return ranks;
 }
 
 /*
- * Reads no vectors, which are hashed where they lie: adds the keys of the source's rows, in their
- * order, and returns the fingerprint of the rows that the current snapshot has.  If the source
- * has an order, *ranks has each row's place in it, in the keys' context; else NULL.
+ * Adds the keys of the source's rows to keys, in the order of keys, and returns the fingerprint of
+ * the rows in the current snapshot.  Reads hashes of the vectors, which are computed where the rows
+ * are stored.  If the source has an order, sets *ranks to each row's position in that order, in the
+ * keys' memory context; otherwise to NULL.
  */
 static Fingerprint
 ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
@@ -250,15 +259,16 @@ ReadOwnRows(const VectorSource *source, KeySet *keys, uint32 **ranks)
 	*ranks = rows.hashes != NULL ? SortRows(&rows) : NULL;
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return rows.print;
+	return rows.fingerprint;
 }
 
-/* --- the beginning */
+/* --- begin */
 
+/* Returns true if all workers have the same CPU kernel and the same settings for it. */
 static bool
-AreAlike(const RemoteJoin *remote)
+HaveSameKernel(const RemoteJoin *remote)
 {
-	char	  **kernels = Links()->command(remote->links, "SELECT fasted_citus.kernel()");
+	char	  **kernels = Libpq()->command(remote->connections, "SELECT fasted_citus.kernel()");
 
 	for (int n = 0; n < remote->nslices; n++)
 		if (kernels[n] == NULL || strcmp(kernels[n], kernels[0]) != 0)
@@ -266,7 +276,7 @@ AreAlike(const RemoteJoin *remote)
 	return true;
 }
 
-/* The workers begin to read before this session does. */
+/* Sends the workers' queries before it reads the rows' keys, so that all read at the same time. */
 RemoteJoin *
 RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 {
@@ -280,17 +290,17 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	remote->problem = *problem;
 	remote->sides = problem->sources[1] != NULL ? 2 : 1;
 	remote->nslices = nslices;
-	remote->links = Links()->open(nodes);
-	Links()->command(remote->links, SlicePrologue());
-	/* shares of rows need not be cut alike */
-	remote->problem.alike = problem->output != SLICE_NEAREST && AreAlike(remote);
+	remote->connections = Libpq()->open(nodes);
+	Libpq()->command(remote->connections, SlicePrologue());
+	/* shares of nearest rows do not depend on the kernel */
+	remote->problem.alike = problem->output != SLICE_NEAREST && HaveSameKernel(remote);
 	for (int n = 0; n < nslices; n++)
-		Links()->send(remote->links, n, SliceQuery(&remote->problem, n, nslices));
+		Libpq()->send(remote->connections, n, SliceQuery(&remote->problem, n, nslices));
 	for (int side = 0; side < remote->sides; side++)
 	{
 		uint32	   *ranks;
 
-		remote->prints[side] = ReadOwnRows(problem->sources[side], keys[side], &ranks);
+		remote->fingerprints[side] = ReadOwnRows(problem->sources[side], keys[side], &ranks);
 		KeySetFinish(keys[side]);
 		remote->rows[side] = keys[side]->count;
 		if (side == 0)
@@ -298,27 +308,27 @@ RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys)
 	}
 	if (problem->output == SLICE_COUNTS)
 		remote->counts = SameRowNumbers(remote->rows[0], 0);
-	remote->pairs = palloc(MESSAGE_MOST_PAIRS * sizeof(FastedPair));
+	remote->pairs = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
 	return remote;
 }
 
-/* --- checks of what comes */
-
+/* --- checks of the workers' messages */
 pg_noreturn static void
-ReportNonsense(const RemoteJoin *remote, int n)
+ReportInvalidMessage(const RemoteJoin *remote, int n)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("unexpected data of a join from Citus worker %s", Links()->name(remote->links, n))));
+			 errmsg("invalid message from Citus worker \"%s\"", Libpq()->name(remote->connections, n))));
 }
 
+/* Raises an error unless worker n has read the same rows as this session. */
 static void
 CheckRows(const RemoteJoin *remote, int n)
 {
 	for (int side = 0; side < remote->sides; side++)
 	{
 		const Fingerprint *theirs = &remote->slices[n].report.rows[side];
-		const Fingerprint *own = &remote->prints[side];
+		const Fingerprint *own = &remote->fingerprints[side];
 
 		if (theirs->rows == own->rows && theirs->hash == own->hash)
 			continue;
@@ -326,14 +336,14 @@ CheckRows(const RemoteJoin *remote, int n)
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not join \"%s\" on the Citus workers due to concurrent writes",
 						remote->problem.sources[side]->relation),
-				 errdetail("Worker %s has read other rows (" UINT64_FORMAT ") than this session ("
-						   UINT64_FORMAT "), or in another order.",
-						   Links()->name(remote->links, n), theirs->rows, own->rows),
+				 errdetail("Worker \"%s\" read " UINT64_FORMAT " rows, and this session read "
+						   UINT64_FORMAT " rows; their contents or their order differ.",
+						   Libpq()->name(remote->connections, n), theirs->rows, own->rows),
 				 errhint("Try again, or use \"SET fasted.distribute = off\" to join in this session alone.")));
 	}
 }
 
-/* Slices are complements of each other only if all are cut in the same way. */
+/* Raises an error unless all workers have divided the join into the same slices. */
 static void
 CheckCuts(const RemoteJoin *remote)
 {
@@ -347,15 +357,17 @@ CheckCuts(const RemoteJoin *remote)
 			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the Citus workers do not divide a join alike"),
-				 errdetail("Worker %s: %s. Worker %s: %s.", Links()->name(remote->links, 0), first,
-						   Links()->name(remote->links, n), cut),
-				 errhint("Use \"SET fasted.engine = cpu\", \"SET fasted.prune = off\", and set fasted.memory_limit; or use \"SET fasted.distribute = off\".")));
+				 errmsg("the Citus workers divide the join into different slices"),
+				 errdetail("Worker \"%s\": %s. Worker \"%s\": %s.",
+						   Libpq()->name(remote->connections, 0), first,
+						   Libpq()->name(remote->connections, n), cut),
+				 errhint("Use \"SET fasted.engine = cpu\" and \"SET fasted.prune = off\", and set fasted.memory_limit in this session; or use \"SET fasted.distribute = off\".")));
 	}
 }
 
-/* --- what comes */
+/* --- processing messages */
 
+/* Returns true if the pair is valid for slice n of nearest rows. */
 static bool
 CouldBeNeighbor(const RemoteJoin *remote, int n, const FastedPair *pair)
 {
@@ -364,7 +376,7 @@ CouldBeNeighbor(const RemoteJoin *remote, int n, const FastedPair *pair)
 		pair->dist <= remote->problem.eps && IsInShare(pair->a, n, remote->nslices);
 }
 
-/* Each pair is the next one of its row, or the first one of a later row. */
+/* Checks the pairs of a message, which must be sorted by a, then by distance and b; ranks them. */
 static void
 RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 {
@@ -381,7 +393,7 @@ RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 
 		slice->rank = same_row ? slice->rank + 1 : 1;
 		if (!follows || !CouldBeNeighbor(remote, n, pair) || slice->rank > remote->problem.k)
-			ReportNonsense(remote, n);
+			ReportInvalidMessage(remote, n);
 		if (i == 0)
 			remote->first_rank = slice->rank;
 		slice->last = *pair;
@@ -389,8 +401,8 @@ RankNeighbors(RemoteJoin *remote, int n, size_t npairs)
 }
 
 /*
- * Copies the elements that are left of a message, of which there must be no more than most, and
- * returns their number.
+ * Copies the elements of a message after its tag, and returns their number.  Error: there are more
+ * than most of them.
  */
 static size_t
 TakeElements(StringInfo message, void *elements, size_t element_bytes, size_t most)
@@ -405,21 +417,22 @@ TakeElements(StringInfo message, void *elements, size_t element_bytes, size_t mo
 	return left / element_bytes;
 }
 
+/* Adds the counts of a message to those of the next rows. */
 static void
 AddCounts(RemoteJoin *remote, int n, StringInfo message)
 {
 	RemoteSlice *slice = &remote->slices[n];
-	uint32	   *counts = palloc(MESSAGE_MOST_COUNTS * sizeof(uint32));
-	size_t		nrows = TakeElements(message, counts, sizeof(uint32), MESSAGE_MOST_COUNTS);
+	uint32	   *counts = palloc(MESSAGE_MAX_COUNTS * sizeof(uint32));
+	size_t		nrows = TakeElements(message, counts, sizeof(uint32), MESSAGE_MAX_COUNTS);
 
 	if (remote->counts == NULL || nrows > remote->rows[0] - slice->counted)
-		ReportNonsense(remote, n);
+		ReportInvalidMessage(remote, n);
 	for (size_t i = 0; i < nrows; i++)
 		remote->counts[slice->counted++] += counts[i];
 	pfree(counts);
 }
 
-/* The report is followed by bytes that have the worker send it at once. */
+/* Takes a report and checks its rows.  The padding after it is ignored (see MakeMessage). */
 static void
 TakeReport(RemoteJoin *remote, int n, StringInfo message)
 {
@@ -431,7 +444,8 @@ TakeReport(RemoteJoin *remote, int n, StringInfo message)
 	if (report->version != WIRE_VERSION || bytes < sizeof(*report))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("a Citus worker has another version of the extension"),
+				 errmsg("Citus worker \"%s\" has a different version of the extension",
+						Libpq()->name(remote->connections, n)),
 				 errhint("Install the same version of fasted on all nodes, or use \"SET fasted.distribute = off\".")));
 	report->cut[sizeof(report->cut) - 1] = '\0';
 	report->stats.engine[sizeof(report->stats.engine) - 1] = '\0';
@@ -441,7 +455,7 @@ TakeReport(RemoteJoin *remote, int n, StringInfo message)
 	CheckRows(remote, n);
 }
 
-/* Takes a message; returns the number of pairs that came with it. */
+/* Processes a message of slice n; returns the number of pairs that it holds. */
 static size_t
 TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 {
@@ -450,7 +464,7 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 	size_t		npairs = 0;
 
 	if (slice->done || slice->has_read == (tag == MESSAGE_ROWS))
-		ReportNonsense(remote, n);
+		ReportInvalidMessage(remote, n);
 	switch (tag)
 	{
 		case MESSAGE_ROWS:
@@ -460,20 +474,20 @@ TakeMessage(RemoteJoin *remote, int n, StringInfo message)
 			slice->done = tag == MESSAGE_DONE;
 			break;
 		case MESSAGE_PAIRS:
-			npairs = TakeElements(message, remote->pairs, sizeof(FastedPair), MESSAGE_MOST_PAIRS);
+			npairs = TakeElements(message, remote->pairs, sizeof(FastedPair), MESSAGE_MAX_PAIRS);
 			if (remote->problem.output == SLICE_NEAREST)
 				RankNeighbors(remote, n, npairs);
 			else
 				for (size_t i = 0; i < npairs; i++)
 					if (remote->pairs[i].a >= remote->pairs[i].b ||
 						remote->pairs[i].b >= remote->rows[0])
-						ReportNonsense(remote, n);
+						ReportInvalidMessage(remote, n);
 			break;
 		case MESSAGE_COUNTS:
 			AddCounts(remote, n, message);
 			break;
 		default:
-			ReportNonsense(remote, n);
+			ReportInvalidMessage(remote, n);
 	}
 	return npairs;
 }
@@ -484,7 +498,7 @@ RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs)
 	StringInfoData message = {0};
 	int			n;
 
-	while (Links()->next(remote->links, &n, &message.data, &message.len))
+	while (Libpq()->next(remote->connections, &n, &message.data, &message.len))
 	{
 		message.cursor = 0;
 		*npairs = TakeMessage(remote, n, &message);
@@ -495,12 +509,12 @@ RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs)
 	}
 	for (n = 0; n < remote->nslices; n++)
 		if (!remote->slices[n].done)
-			ReportNonsense(remote, n);
+			ReportInvalidMessage(remote, n);
 	CheckCuts(remote);
 	return false;
 }
 
-/* --- what there is to tell */
+/* --- results and statistics */
 
 uint64
 RemoteJoinPairs(const RemoteJoin *remote)
@@ -550,6 +564,7 @@ RemoteJoinStatistics(const RemoteJoin *remote)
 
 /* --- EXPLAIN */
 
+/* Appends a copy of the share to the list. */
 static List *
 AppendShare(List *shares, const WorkerShare *share)
 {
@@ -569,7 +584,7 @@ RemoteJoinShares(const RemoteJoin *remote)
 	{
 		const SliceReport *report = &remote->slices[n].report;
 
-		shares = AppendShare(shares, &(WorkerShare) {.name = Links()->name(remote->links, n),
+		shares = AppendShare(shares, &(WorkerShare) {.name = Libpq()->name(remote->connections, n),
 							 .read_seconds = report->read_seconds,.stats = report->stats});
 	}
 	return shares;
@@ -586,6 +601,7 @@ CopyShares(List *shares)
 	return copies;
 }
 
+/* Formats a worker's share of all units of work, for EXPLAIN. */
 static char *
 ShareText(const WorkerShare *share, double units, bool timing)
 {

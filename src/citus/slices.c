@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * slices.c
- *	  What a worker does: it reads all rows, joins one slice of them, and streams the result.
+ *	  The worker of a divided join: reads all rows, joins one slice, and streams the result.
  *
- * Each row of an SQL function here, called in a select list, is one message (cluster.h), none of
- * which is stored.
+ * The SQL functions in this file return messages (cluster.h), one per row.  They are called in a
+ * select list, so that rows are streamed and not stored.
  *
- * A slice of a join within eps is a part of the tiles.  A slice of nearest rows is a share of
- * the rows of a, for which all rows of b are searched.  If a relation is joined with itself,
- * it is read once, and its rows go to both sides.  A row may then find itself, so one more
- * neighbour is asked for, and the row itself or the last neighbour is left out.
+ * A slice of a join within eps is a subset of the tiles.  A slice of nearest rows is a share of
+ * the rows of a, for which all rows of b are searched.  A relation that is joined with itself
+ * is read once, and its rows go to both sides.  A row may then find itself, so k + 1
+ * neighbours are requested, and the row itself or the last neighbour is omitted.
  *
  *-------------------------------------------------------------------------
  */
@@ -65,7 +65,7 @@ enum
 	NEAREST_SLICE_SLICES
 };
 
-/* Bytes of rows that are collected before they go to a side: changing sides costs time. */
+/* Bytes of rows to buffer before they are pushed to a side, since changing sides costs time. */
 #define BUFFER_BYTES (1024 * 1024)
 
 /* Rows of a between two checks for interrupts. */
@@ -78,54 +78,55 @@ typedef struct Slice
 	SliceReport report;
 	enum
 	{
-		PHASE_ROWS,				/* all rows have been read, which is to be reported */
-		PHASE_PAIRS,
+		PHASE_ROWS,				/* all rows have been read; MESSAGE_ROWS is next */
+		PHASE_PAIRS,			/* the join is computed */
 		PHASE_COUNTS,			/* all pairs have been sent */
 		PHASE_DONE
 	}			phase;
 
-	const FastedPair *pairs;	/* that are not sent yet */
+	const FastedPair *pairs;	/* pairs of the last batch that were not sent yet */
 	size_t		npairs;
-	FastedPair *message;		/* pairs of a message */
-	uint32	   *parent;			/* SLICE_CONNECTIONS: sets of rows that pairs sent so far connect */
-	uint32		next_row;		/* SLICE_COUNTS: the first row whose count is not sent yet */
+	FastedPair *message;		/* buffer for the pairs of a message */
+	uint32	   *parent;			/* SLICE_CONNECTIONS: sets of rows connected by the pairs sent */
+	uint32		next_row;		/* SLICE_COUNTS: the first row whose count was not sent yet */
 
 	/* SLICE_NEAREST: */
 	RowPusher	pusher;
-	VectorSource *sources[2];	/* rows come in the order of their keys; NULL: a itself */
-	uint32		number;			/* of the slice */
-	uint32		slices;
+	VectorSource *sources[2];	/* read in the order of keys; b is NULL for a self-join */
+	uint32		number;			/* number of this slice */
+	uint32		slices;			/* number of slices */
 	uint32		k;
-	uint64		sent;			/* pairs */
-	uint64		row;			/* of the share, the next one */
-	uint64		end;			/* of the rows whose neighbours are all known */
-	uint32		next;			/* in the row's list */
+	uint64		sent;			/* pairs sent so far */
+	uint64		row;			/* next row of the share */
+	uint64		end;			/* rows before this one have all of their neighbours */
+	uint32		next;			/* next neighbour in the row's list */
 	uint32		found;			/* neighbours of the row that were sent */
 } Slice;
 
-/* --- rows of nearest rows: all to side b, those of the share to side a */
+/* --- rows for nearest rows: all rows of b go to side 1, the share of a goes to side 0 */
 
-/* Where the rows of one relation go.  Their keys in the join are their numbers. */
+/* Receives the rows of one relation and pushes them to the join, where row numbers are the keys. */
 typedef struct ShareSink
 {
 	RowSink		sink;
 	const Slice *slice;
-	Fingerprint *print;
-	int16		typlen;			/* of its keys */
+	Fingerprint *fingerprint;	/* fingerprint of the rows and their keys */
+	int16		typlen;			/* typlen and typbyval of the keys' type */
 	bool		typbyval;
-	int			side;			/* the first side that takes its rows, and the last one */
-	int			last_side;
-	bool		stopped;		/* a side takes no more */
+	int			side;			/* the rows go to the sides from this one ... */
+	int			last_side;		/* ... to this one */
+	bool		stopped;		/* the engine failed and takes no more rows */
 
 	FastedElement element;
 	uint32		dimensions;
 	size_t		floats;			/* size of a row, in floats */
-	float	   *rows;
-	uint32		capacity;		/* in rows */
-	uint32		used;
-	uint32		first;			/* number of the first row */
+	float	   *rows;			/* buffer */
+	uint32		capacity;		/* capacity of the buffer, in rows */
+	uint32		used;			/* rows in the buffer */
+	uint32		first;			/* number of the first row in the buffer */
 } ShareSink;
 
+/* Pushes rows begin to end - 1 of the buffer to a side. */
 static void
 PushRows(ShareSink *sink, int side, uint32 begin, uint32 end)
 {
@@ -148,6 +149,7 @@ PushRows(ShareSink *sink, int side, uint32 begin, uint32 end)
 	}
 }
 
+/* Pushes the buffer to side 1, and those of its rows that are in the share to side 0. */
 static void
 Flush(ShareSink *sink)
 {
@@ -217,12 +219,12 @@ TakeRows(RowSink *self, const Datum *keys, size_t nrows)
 	ShareSink  *sink = (ShareSink *) self;
 
 	for (size_t i = 0; i < nrows; i++, sink->used++)
-		FingerprintAdd(sink->print, KeyHash(keys[i], sink->typlen, sink->typbyval),
+		FingerprintAdd(sink->fingerprint, KeyHash(keys[i], sink->typlen, sink->typbyval),
 					   VectorHash(sink->rows + sink->used * sink->floats, sink->element,
 								  sink->dimensions));
 }
 
-/* Returns false if the engine has failed. */
+/* Reads the relation of a side into the join.  Returns false if the engine has failed. */
 static bool
 ReadRelation(Slice *slice, int side)
 {
@@ -230,12 +232,12 @@ ReadRelation(Slice *slice, int side)
 	ShareSink	sink = {
 		.sink = {.expect_rows = ExpectRows,.set_dimensions = SetDimensions,
 		.room_for_rows = RoomForRows,.take_rows = TakeRows},
-		.slice = slice,.print = &slice->report.rows[side],.element = source->element,
+		.slice = slice,.fingerprint = &slice->report.rows[side],.element = source->element,
 		.side = side,.last_side = slice->sources[1] == NULL ? 1 : side
 	};
 
 	get_typlenbyval(source->key_type, &sink.typlen, &sink.typbyval);
-	memset(sink.print, 0, sizeof(Fingerprint));
+	memset(sink.fingerprint, 0, sizeof(Fingerprint));
 	ReadVectors(source, &sink.sink);
 	if (!sink.stopped)
 		Flush(&sink);
@@ -244,6 +246,7 @@ ReadRelation(Slice *slice, int side)
 	return !sink.stopped;
 }
 
+/* RowPusher's push. */
 static void
 PushBothSides(RowPusher *pusher, VectorJoin *join)
 {
@@ -254,7 +257,7 @@ PushBothSides(RowPusher *pusher, VectorJoin *join)
 		ReadRelation(slice, 1);
 }
 
-/* --- the beginning of a slice */
+/* --- beginning a slice */
 
 static Slice *
 CreateSlice(SliceOutput output, int32 number, int32 slices)
@@ -264,11 +267,11 @@ CreateSlice(SliceOutput output, int32 number, int32 slices)
 	if (slices < 1 || number < 0 || number >= slices)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("there is no slice %d of %d", number, slices)));
+				 errmsg("invalid slice number %d of %d slices", number, slices)));
 	slice->output = output;
 	slice->number = number;
 	slice->slices = slices;
-	slice->message = palloc(MESSAGE_MOST_PAIRS * sizeof(FastedPair));
+	slice->message = palloc(MESSAGE_MAX_PAIRS * sizeof(FastedPair));
 	return slice;
 }
 
@@ -280,10 +283,10 @@ OutputFromName(const char *name)
 			return (SliceOutput) i;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("there is no output \"%s\" of a slice", name)));
+			 errmsg("unrecognized slice output \"%s\"", name)));
 }
 
-/* A relation to read in the order of its keys; the arguments are given by their positions. */
+/* Resolves a source to read in the order of keys; arguments are given by their positions. */
 static VectorSource *
 ResolveArguments(FunctionCallInfo fcinfo, int relation, int column, int id_column, int key_type,
 				 int metric, const char *id_argument, const char *function)
@@ -338,9 +341,9 @@ ResolveSide(FunctionCallInfo fcinfo, int relation, const char *id_argument)
 							NEAREST_SLICE_METRIC, id_argument, "fasted_knn_join");
 }
 
-/* The source's rows by their numbers, which are their names in messages. */
+/* Returns a copy of the source with row numbers as keys, which messages refer to. */
 static VectorSource *
-Numbered(const VectorSource *source)
+NumberKeys(const VectorSource *source)
 {
 	VectorSource *numbered = palloc(sizeof(VectorSource));
 
@@ -367,10 +370,10 @@ BeginNearest(FunctionCallInfo fcinfo)
 	if (k < 1 || k >= (int32) FASTED_MAX_NEIGHBORS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("there are no slices of %d nearest rows", k)));
+				 errmsg("invalid number of nearest rows: %d", k)));
 	slice->k = k;
 	slice->sources[0] = ResolveSide(fcinfo, NEAREST_SLICE_A, "a_id");
-	/* not of a relation with itself, by the rule of ResolveNearestSources */
+	/* two different sources, by the rule of ResolveSources in nearest.c */
 	if (PG_GETARG_OID(NEAREST_SLICE_A) != PG_GETARG_OID(NEAREST_SLICE_B) ||
 		strcmp(NameStr(*PG_GETARG_NAME(NEAREST_SLICE_A_COLUMN)),
 			   NameStr(*PG_GETARG_NAME(NEAREST_SLICE_B_COLUMN))) != 0)
@@ -379,8 +382,8 @@ BeginNearest(FunctionCallInfo fcinfo)
 		ShareElement(slice->sources[0], slice->sources[1]);
 	}
 	slice->pusher.push = PushBothSides;
-	request.sources[0] = Numbered(slice->sources[0]);
-	request.sources[1] = Numbered(slice->sources[slice->sources[1] != NULL ? 1 : 0]);
+	request.sources[0] = NumberKeys(slice->sources[0]);
+	request.sources[1] = NumberKeys(slice->sources[slice->sources[1] != NULL ? 1 : 0]);
 	request.problem.k = slice->sources[1] != NULL ? slice->k : slice->k + 1;
 	slice->join = JoinBegin(&request);
 	return slice;
@@ -389,8 +392,8 @@ BeginNearest(FunctionCallInfo fcinfo)
 /* --- messages of pairs and counts */
 
 /*
- * A backend keeps this much of what it sends until there is more.  A report that rows
- * have been read is to come at once, so it is made longer than that.
+ * Size of a backend's send buffer (pqcomm.c).  MESSAGE_ROWS is to be sent immediately, so it is
+ * padded to more than this size.
  */
 #define SEND_BUFFER 8192
 
@@ -413,7 +416,7 @@ PairsMessage(const Slice *slice, size_t npairs)
 		MakeMessage(MESSAGE_PAIRS, slice->message, npairs * sizeof(FastedPair));
 }
 
-/* Returns whether the pair connects rows that no pair before it connects. */
+/* Returns true if the pair connects rows that no earlier pairs connect. */
 static bool
 Connects(uint32 *parent, const FastedPair *pair)
 {
@@ -424,8 +427,8 @@ Connects(uint32 *parent, const FastedPair *pair)
 }
 
 /*
- * NULL: there are no more pairs.  Of connections a slice sends a spanning forest, which has
- * fewer pairs than there are rows.
+ * Returns the next message of pairs, or NULL if there are no more pairs.  For SLICE_CONNECTIONS,
+ * sends only a spanning forest of the rows, which has fewer pairs than there are rows.
  */
 static bytea *
 NextPairs(Slice *slice)
@@ -436,7 +439,7 @@ NextPairs(Slice *slice)
 	{
 		if (slice->npairs == 0 && !JoinNext(slice->join, &slice->pairs, &slice->npairs))
 			break;
-		for (; slice->npairs > 0 && n < MESSAGE_MOST_PAIRS; slice->pairs++, slice->npairs--)
+		for (; slice->npairs > 0 && n < MESSAGE_MAX_PAIRS; slice->pairs++, slice->npairs--)
 			if (slice->parent == NULL || Connects(slice->parent, slice->pairs))
 				slice->message[n++] = *slice->pairs;
 	}
@@ -447,7 +450,7 @@ static bytea *
 NextCounts(Slice *slice)
 {
 	uint32		first = slice->next_row;
-	uint32		n = Min(slice->join->keys[0]->count - first, MESSAGE_MOST_COUNTS);
+	uint32		n = Min(slice->join->keys[0]->count - first, MESSAGE_MAX_COUNTS);
 
 	slice->next_row += n;
 	return MakeMessage(MESSAGE_COUNTS, slice->join->counts + first, n * sizeof(uint32));
@@ -455,7 +458,7 @@ NextCounts(Slice *slice)
 
 /* --- messages of nearest rows */
 
-/* Waits for a row with all of its neighbours; returns false if there are no more. */
+/* Waits until a row has all of its neighbours.  Returns false if there are no more rows. */
 static bool
 FindRow(Slice *slice)
 {
@@ -470,7 +473,10 @@ FindRow(Slice *slice)
 	return true;
 }
 
-/* Appends neighbours of the current row to the message; after the last, turns to the next row. */
+/*
+ * Appends neighbours of the current row to the message, and turns to the next row after the last
+ * neighbour.  Returns the new number of pairs in the message.
+ */
 static size_t
 AppendNeighbors(Slice *slice, size_t npairs)
 {
@@ -478,7 +484,7 @@ AppendNeighbors(Slice *slice, size_t npairs)
 	uint32		length;
 	const FastedNeighbor *list = JoinNearest(slice->join, slice->row, &length);
 
-	while (slice->next < length && slice->found < slice->k && npairs < MESSAGE_MOST_PAIRS)
+	while (slice->next < length && slice->found < slice->k && npairs < MESSAGE_MAX_PAIRS)
 	{
 		const FastedNeighbor *neighbor = &list[slice->next++];
 
@@ -495,13 +501,16 @@ AppendNeighbors(Slice *slice, size_t npairs)
 	return npairs;
 }
 
-/* Neighbours that are known are sent before the engine is waited for.  NULL: there are no more. */
+/*
+ * Returns the next message of neighbours; NULL if there are no more.  Sends neighbours that are
+ * known before it waits for the engine.
+ */
 static bytea *
 NextNeighbors(Slice *slice)
 {
 	size_t		npairs = 0;
 
-	while (npairs < MESSAGE_MOST_PAIRS && (npairs == 0 || slice->row < slice->end) &&
+	while (npairs < MESSAGE_MAX_PAIRS && (npairs == 0 || slice->row < slice->end) &&
 		   FindRow(slice))
 		npairs = AppendNeighbors(slice, npairs);
 	slice->sent += npairs;
@@ -510,7 +519,7 @@ NextNeighbors(Slice *slice)
 
 /* --- the stream of messages */
 
-/* A share of nearest rows has no cut: whatever computes it, its rows are the same. */
+/* Returns a report.  Its cut is empty for nearest rows: shares depend on row numbers only. */
 static bytea *
 Report(Slice *slice, char tag)
 {
@@ -523,7 +532,7 @@ Report(Slice *slice, char tag)
 	return MakeMessage(tag, &slice->report, sizeof(SliceReport));
 }
 
-/* NULL: there are no more. */
+/* Returns the slice's next message; NULL if there are no more. */
 static bytea *
 NextMessage(Slice *slice)
 {
@@ -591,8 +600,8 @@ fasted_citus_nearest_slice(PG_FUNCTION_ARGS)
 }
 
 /*
- * Describes what decides on a CPU whether and how rows are reordered: the kernel, and settings
- * that a server may have in its own files.
+ * fasted_citus.kernel(): describes what determines, on a CPU, whether and how rows are reordered.
+ * These are the kernel, and settings that may differ in the servers' configuration files.
  */
 Datum
 fasted_citus_kernel(PG_FUNCTION_ARGS)

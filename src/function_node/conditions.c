@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * conditions.c
- *	  Recognises conditions on ids and distance, and tests pairs by them.
+ *	  Recognises conditions on ids and distance, and evaluates them to a filter of pairs.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-/* What an operator does as a btree knows it, for two values of one type. */
+/* Returns the btree strategy of an operator on two values of the type, or InvalidStrategy. */
 static int
 Strategy(Oid operator, Oid type)
 {
@@ -43,7 +43,7 @@ IsColumn(const Node *node, Index relid, AttrNumber column)
 		var->varlevelsup == 0;
 }
 
-/* Is this one value for all rows? */
+/* Returns true if the expression is a float8 that has the same value for all rows. */
 static bool
 IsBound(Node *node)
 {
@@ -51,6 +51,7 @@ IsBound(Node *node)
 		!contain_volatile_functions(node);
 }
 
+/* Adds the clause to the conditions if it compares dist with a bound; otherwise returns false. */
 static bool
 TakeDistance(const OpExpr *clause, Index relid, PairConditions *conditions)
 {
@@ -79,7 +80,10 @@ TakeDistance(const OpExpr *clause, Index relid, PairConditions *conditions)
 	return true;
 }
 
-/* Only integers: they order alike in every collation, and as the key set does. */
+/*
+ * Adds the clause to the conditions if it compares id_a with id_b; otherwise returns false.  Ids
+ * must be integers: only their order is sure to be the order in which the join compares keys.
+ */
 static bool
 TakeIds(const OpExpr *clause, Index relid, PairConditions *conditions)
 {
@@ -120,8 +124,8 @@ TakeConditions(List *clauses, Index relid, PairConditions *conditions)
 }
 
 /*
- * PostgreSQL's order of float8: NaN is above all else, and a distance is never
- * NaN.  So a filter below NaN passes everything, and one from NaN on nothing.
+ * Applies "dist <operator> bound" to the filter.  PostgreSQL sorts NaN above all other float8
+ * values, and a distance is never NaN.  So every distance is below a bound of NaN.
  */
 static void
 NarrowDistance(PairFilter *filter, int strategy, double bound)
@@ -154,6 +158,7 @@ NarrowDistance(PairFilter *filter, int strategy, double bound)
 	filter->most = Min(filter->most, most);
 }
 
+/* Applies a comparison of id_a with id_b to the filter. */
 static void
 NarrowOrder(PairFilter *filter, int strategy)
 {

@@ -3,12 +3,11 @@
  * exec.c
  *	  The node at run time: begin, run, rescan, end.
  *
- * The run begins with the first row that is asked for, as a function is called
- * then: as the user and in the snapshot of that moment.  It ends with the last
- * row, so that the engine's memory does not wait for the end of the query.  But what a
- * function computes of all pairs stays until the node ends or an argument changes, so that a
- * subquery that looks rows up again and again reads and joins once.  On an error the join goes
- * with the memory context it hangs on (join.h).
+ * The run begins when the first row is requested, as a function would be called then: with the
+ * current user and the active snapshot of that moment.  It ends after the last row, so that the
+ * engine's memory is released before the query ends.  The result of a clustering function is
+ * kept until the node ends or an argument changes.  So a subquery that is rescanned many times
+ * reads and joins only once.  On error, the join is released with its memory context (join.h).
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +39,10 @@ typedef struct ParamSearch
 	Bitmapset  *params;			/* found so far */
 } ParamSearch;
 
-/* Those that a subquery depends on, too; a worker has only those that are safe there. */
+/*
+ * Adds the PARAM_EXEC parameters of an expression, and of its subplans, to search->params.  In a
+ * worker the list of subplans has NULL for those that are not parallel safe.
+ */
 static bool
 FindParams(Node *node, ParamSearch *search)
 {
@@ -72,6 +74,7 @@ BeginArguments(FunctionNode *scan)
 												   ALLOCSET_SMALL_SIZES);
 }
 
+/* Evaluates argument n; a value by reference is copied to argument_context. */
 static NullableDatum
 EvaluateArgument(const FunctionNode *scan, int n)
 {
@@ -93,8 +96,8 @@ EvaluateArgument(const FunctionNode *scan, int n)
 }
 
 /*
- * A run begins again with the values of the last one, as PostgreSQL scans again what a
- * function has returned: volatile arguments have one value.
+ * Returns the arguments' values, which are evaluated once.  A rescan uses the same values, even of
+ * volatile arguments, just as a FunctionScan rescans its stored rows.
  */
 static const NullableDatum *
 EvaluateArguments(FunctionNode *scan)
@@ -131,12 +134,12 @@ BeginRun(FunctionNode *scan)
 }
 
 FunctionTotals
-TotalsUntilNow(const FunctionNode *scan)
+CurrentTotals(const FunctionNode *scan)
 {
 	return scan->run == NULL ? scan->totals : AddRun(&scan->totals, scan->run);
 }
 
-/* Also when there are rows left. */
+/* Ends the current run, if any, even if it has more rows, and adds it to the totals. */
 static void
 EndRun(FunctionNode *scan)
 {
@@ -145,7 +148,7 @@ EndRun(FunctionNode *scan)
 	if (scan->run == NULL)
 		return;
 	old = MemoryContextSwitchTo(scan->css.ss.ps.state->es_query_cxt);
-	scan->totals = TotalsUntilNow(scan);
+	scan->totals = CurrentTotals(scan);
 	MemoryContextSwitchTo(old);
 	EndFunctionRun(scan->run);
 	scan->run = NULL;
@@ -153,7 +156,7 @@ EndRun(FunctionNode *scan)
 }
 
 bool
-ProduceBlock(FunctionNode *scan, OutletBlock *block)
+ProduceBlock(FunctionNode *scan, OutputBlock *block)
 {
 	if (scan->run == NULL)
 		BeginRun(scan);
@@ -209,9 +212,12 @@ AddWholeRow(FunctionNode *scan, TupleTableSlot *slot)
 	MemoryContextSwitchTo(old);
 }
 
-/* As ExecScan does it for a row that is kept whole, which has all columns but itself. */
+/*
+ * Like ExecScanFetch for a relation with ROW_MARK_COPY.  EvalPlanQualFetchRowMark sets all columns
+ * but the last one, which is the whole row.
+ */
 bool
-LooksAgain(FunctionNode *scan, TupleTableSlot *slot)
+FetchRecheckedRow(FunctionNode *scan, TupleTableSlot *slot)
 {
 	EPQState   *again = scan->css.ss.ps.state->es_epq_active;
 	Index		relation = scan->relation;
@@ -225,39 +231,39 @@ LooksAgain(FunctionNode *scan, TupleTableSlot *slot)
 	return true;
 }
 
-/* --- the relations that the node will read, or has read, are in use */
+/* --- relations that the call reads: they stay open until the node ends */
 
+/* Opens the relation and appends it to the list, unless it has been dropped. */
 static List *
-Hold(List *held, Oid relid)
+OpenRelation(List *relations, Oid relid)
 {
 	Relation	rel = try_relation_open(relid, AccessShareLock);
 
-	return rel == NULL ? held : lappend(held, rel);
+	return rel == NULL ? relations : lappend(relations, rel);
 }
 
 /*
- * Opens the relation and all that a SELECT from it reads, as the executor does it
- * with the tables of a plan: until the node ends, commands of the same session
- * that change one of them (TRUNCATE, ALTER TABLE) answer that it is in use.  So a
- * cursor sees the rows of its beginning, however late the first one is fetched.
+ * Opens the relation and all relations that a SELECT from it reads, as the executor opens the
+ * tables of a plan.  Then TRUNCATE or ALTER TABLE in the same session fails because the table is
+ * in use.  So a cursor sees the rows as of its DECLARE, however late the first FETCH is.
  */
 static List *
-HoldRelations(List *held, Oid relid)
+OpenRelations(List *relations, Oid relid)
 {
 	ListCell   *cell;
 	ListCell   *child;
 
 	foreach(cell, FindSourceRelations(relid))
 	{
-		held = Hold(held, lfirst_oid(cell));
+		relations = OpenRelation(relations, lfirst_oid(cell));
 		foreach(child, find_all_inheritors(lfirst_oid(cell), AccessShareLock, NULL))
 			if (lfirst_oid(child) != lfirst_oid(cell))
-				held = Hold(held, lfirst_oid(child));
+				relations = OpenRelation(relations, lfirst_oid(child));
 	}
-	return held;
+	return relations;
 }
 
-/* Source n of the call, if it is known before the first row; else InvalidOid. */
+/* Returns the relation of source n if it is a constant or external parameter, or InvalidOid. */
 static Oid
 KnownRelation(const FunctionNode *scan, int n)
 {
@@ -305,11 +311,11 @@ BeginScan(CustomScanState *node, EState *estate, int eflags)
 
 		RefuseCitusExplain(estate, eflags, relid);
 		if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 && !IsParallelWorker() && relid != previous)
-			scan->held_relations = HoldRelations(scan->held_relations, relid);
+			scan->open_relations = OpenRelations(scan->open_relations, relid);
 		previous = relid;
 	}
 	scan->timed = (estate->es_instrument & INSTRUMENT_TIMER) != 0;
-	BeginOutlet(scan);
+	BeginOutput(scan);
 }
 
 static void
@@ -319,7 +325,7 @@ RescanScan(CustomScanState *node)
 
 	bool		other_arguments = bms_overlap(node->ss.ps.chgParam, scan->params);
 
-	RestartOutlet(scan);
+	RestartOutput(scan);
 	if (other_arguments || scan->plan.function->rewind == NULL)
 		EndRun(scan);
 	else if (scan->run != NULL)
@@ -337,23 +343,23 @@ EndScan(CustomScanState *node)
 	FunctionNode *scan = (FunctionNode *) node;
 	ListCell   *cell;
 
-	LeaveSharedOutlet(node);
+	DetachSharedOutput(node);
 	EndRun(scan);
-	foreach(cell, scan->held_relations)
+	foreach(cell, scan->open_relations)
 		relation_close(lfirst(cell), NoLock);
 }
 
 static const CustomExecMethods exec_methods = {
 	.CustomName = "FastedFunction",
 	.BeginCustomScan = BeginScan,
-	.ExecCustomScan = NextOutletRow,
+	.ExecCustomScan = NextOutputRow,
 	.EndCustomScan = EndScan,
 	.ReScanCustomScan = RescanScan,
-	.EstimateDSMCustomScan = EstimateSharedOutlet,
-	.InitializeDSMCustomScan = InitializeSharedOutlet,
-	.ReInitializeDSMCustomScan = ReinitializeSharedOutlet,
-	.InitializeWorkerCustomScan = InitializeSharedOutletInWorker,
-	.ShutdownCustomScan = LeaveSharedOutlet,
+	.EstimateDSMCustomScan = EstimateSharedOutput,
+	.InitializeDSMCustomScan = InitializeSharedOutput,
+	.ReInitializeDSMCustomScan = ReinitializeSharedOutput,
+	.InitializeWorkerCustomScan = InitializeSharedOutputInWorker,
+	.ShutdownCustomScan = DetachSharedOutput,
 	.ExplainCustomScan = ExplainFunctionNode
 };
 

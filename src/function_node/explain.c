@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * explain.c
- *	  What EXPLAIN says of the node, and of an engine, whichever node it worked for.
+ *	  EXPLAIN output of the node; and that of an engine, which the join node uses too.
  *
- * doc/plans.md has it for users.
+ * doc/plans.md describes this output for users.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +27,7 @@
 
 /* --- the engine */
 
-/* Nothing, if text is NULL. */
+/* Shows a text property, unless text is NULL. */
 static void
 ExplainText(const char *label, const char *text, ExplainState *es)
 {
@@ -35,7 +35,7 @@ ExplainText(const char *label, const char *text, ExplainState *es)
 		ExplainPropertyText(label, text, es);
 }
 
-/* What the setting asks for, if that can be had. */
+/* Returns the value of fasted.engine, marked if it is cuda and CUDA is not available. */
 static const char *
 RequestedEngine(void)
 {
@@ -56,7 +56,7 @@ ExplainEngine(const FastedStats *stats, ExplainState *es)
 		ExplainPropertyInteger("Filter Dimensions", NULL, stats->filter_dimensions, es);
 }
 
-/* At how many dimensions tiles were tested, and which part of them came there. */
+/* Shows which percentage of the tiles was tested at each number of dimensions. */
 static void
 ExplainPruning(const FastedStats *stats, ExplainState *es)
 {
@@ -120,8 +120,8 @@ typedef struct ShownCall
 {
 	const FunctionPlan *plan;
 	const CustomScan *scan;
-	List	   *context;		/* of expressions */
-	bool		prefix;			/* name the tables of columns */
+	List	   *context;		/* deparse context */
+	bool		prefix;			/* qualify columns with their tables */
 	ExplainState *es;
 } ShownCall;
 
@@ -143,14 +143,14 @@ IsKnown(const Node *argument)
 	return IsA(argument, Const) && !((const Const *) argument)->constisnull;
 }
 
-/* Is the argument a null that is written there, or left out? */
+/* Returns true for a constant null, which may be the default of an omitted argument. */
 static bool
 IsNull(const Node *argument)
 {
 	return IsA(argument, Const) && ((const Const *) argument)->constisnull;
 }
 
-/* A constant without its quotes. */
+/* Returns argument n as text: a constant without quotes, else the deparsed expression. */
 static char *
 ArgumentText(const ShownCall *shown, int n)
 {
@@ -167,14 +167,17 @@ ArgumentText(const ShownCall *shown, int n)
 	return OidOutputFunctionCall(output, constant->constvalue);
 }
 
-/* Are the two the same constant? */
+/* Returns true if arguments n and m are the same constant and not null. */
 static bool
 AreSame(const ShownCall *shown, int n, int m)
 {
 	return IsKnown(Argument(shown, n)) && equal(Argument(shown, n), Argument(shown, m));
 }
 
-/* The key column, named by argument n or found; NULL: known only when the join runs. */
+/*
+ * Returns the key column: that named by argument n, or else the primary key.  Returns NULL if it
+ * is known only at run time, or if there is no primary key of one column.
+ */
 static char *
 KeyColumnText(const ShownCall *shown, int n, const Node *relation)
 {
@@ -195,14 +198,14 @@ KeyColumnText(const ShownCall *shown, int n, const Node *relation)
 					   true);
 }
 
-/* A name as core's EXPLAIN VERBOSE has it. */
+/* Returns a schema-qualified name, quoted as in EXPLAIN VERBOSE. */
 static char *
 QualifiedName(Oid schema, const char *name)
 {
 	return quote_qualified_identifier(get_namespace_name_or_temp(schema), name);
 }
 
-/* The relation, with its schema where that is asked for. */
+/* Returns the relation named by argument n, schema-qualified if VERBOSE is on. */
 static char *
 RelationText(const ShownCall *shown, int n)
 {
@@ -214,7 +217,7 @@ RelationText(const ShownCall *shown, int n)
 	return name == NULL ? ArgumentText(shown, n) : QualifiedName(get_rel_namespace(relid), name);
 }
 
-/* "fasted_self_join p": as a function scan is shown, with the alias if there is one. */
+/* Returns the function and its alias, if any, as for a function scan: "fasted_self_join p". */
 static char *
 FunctionText(const ShownCall *shown)
 {
@@ -232,7 +235,10 @@ FunctionText(const ShownCall *shown)
 	return psprintf("%s %s", text, quote_identifier(alias));
 }
 
-/* Of one relation with itself there is one to show, and either of the ids may be named. */
+/*
+ * Shows the source relations and their columns.  If both sources are the same, only one is shown,
+ * whose key column may be given by either of the two id arguments.
+ */
 static void
 ExplainSources(const ShownCall *shown)
 {
@@ -259,9 +265,9 @@ ExplainSources(const ShownCall *shown)
 	}
 }
 
-/* NULL, false and L2 go without saying. */
+/* Returns true if argument n is not worth showing: NULL, false, or metric "l2". */
 static bool
-GoesWithoutSaying(const ShownCall *shown, int n)
+IsDefault(const ShownCall *shown, int n)
 {
 	const Const *argument = (const Const *) Argument(shown, n);
 
@@ -272,6 +278,7 @@ GoesWithoutSaying(const ShownCall *shown, int n)
 		(n == shown->plan->function->metric && strcmp(ArgumentText(shown, n), "l2") == 0);
 }
 
+/* Returns the conditions that the node evaluates, or NULL. */
 static char *
 PairFilterText(const ShownCall *shown)
 {
@@ -284,7 +291,7 @@ PairFilterText(const ShownCall *shown)
 	return ConditionsText(conditions, texts);
 }
 
-/* The function, its relations and columns, and other arguments in their order. */
+/* Shows the function, its relations and columns, and then its other arguments in order. */
 static void
 ExplainCall(const ShownCall *shown)
 {
@@ -296,7 +303,7 @@ ExplainCall(const ShownCall *shown)
 	ExplainText("Function", FunctionText(shown), es);
 	ExplainSources(shown);
 	for (int n = 0; n < plan->function->nargs; n++)
-		if (plan->function->arguments[n].label != NULL && !GoesWithoutSaying(shown, n))
+		if (plan->function->arguments[n].label != NULL && !IsDefault(shown, n))
 			ExplainText(plan->function->arguments[n].label, ArgumentText(shown, n), es);
 	ExplainText("Pair Filter", PairFilterText(shown), es);
 	if (plan->count)
@@ -311,7 +318,7 @@ ExplainMilliseconds(const char *label, double seconds, ExplainState *es)
 	ExplainPropertyFloat(label, "ms", 1000.0 * seconds, 3, es);
 }
 
-/* The node's own memory and times, and how fast the filter was. */
+/* Shows the node's own memory and times, and the rate of the filter. */
 static void
 ExplainTimes(const FunctionDescriptor *function, const FunctionTotals *totals, ExplainState *es)
 {
@@ -339,8 +346,8 @@ ExplainRuns(const ShownCall *shown, const FunctionTotals *totals)
 		ExplainPropertyUInteger("Partitions", NULL, totals->partitions, es);
 	ExplainWork(&totals->stats, totals->runs, es);
 	ExplainShares(totals->shares, es);
-	if (totals->filed_pairs > 0)
-		ExplainPropertyUInteger("Pairs Filed", NULL, totals->filed_pairs, es);
+	if (totals->spilled_pairs > 0)
+		ExplainPropertyUInteger("Pairs Filed", NULL, totals->spilled_pairs, es);
 	if (es->timing)
 	{
 		ExplainMachine(&totals->stats, es);
@@ -353,7 +360,7 @@ ExplainFunctionNode(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 	const FunctionDescriptor *function = scan->plan.function;
-	FunctionTotals totals = TotalsUntilNow(scan);
+	FunctionTotals totals = CurrentTotals(scan);
 	ShownCall	shown = {.plan = &scan->plan,.scan = (CustomScan *) node->ss.ps.plan,.es = es};
 
 	shown.context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);

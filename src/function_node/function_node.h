@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * function_node.h
- *	  The scan node that takes the place of one of our functions in FROM.
+ *	  The custom scan node that replaces a FunctionScan of one of fasted's functions.
  *
- * PostgreSQL stores the whole result of a function in FROM before the first row
- * of it is seen.  The node hands rows on as they come instead.
+ * A FunctionScan stores the whole result of a function before it returns the first row.
+ * This node returns rows as soon as they are computed.
  *
- *	  plan.c		which calls the node serves; paths and plans, also of count(*)
- *	  conditions.c	conditions that are applied to pairs, before tuples are formed
+ *	  plan.c		which calls the node can run; paths and plans, also for count(*)
+ *	  conditions.c	conditions that are evaluated on pairs, before tuples are formed
  *	  exec.c		begin, run, rescan, end
- *	  outlet.c		rows of blocks, which in a parallel plan the leader deals
- *	  explain.c		what EXPLAIN says
+ *	  outlet.c		output queue: blocks of rows, shared with the workers of a parallel plan
+ *	  explain.c		EXPLAIN output
  *
- * The node scans no relation that the planner knows (scanrelid is 0): its scan
- * tuple has just the columns of the call that are used (custom_scan_tlist).
+ * The node scans no relation of the range table (scanrelid is 0).  Its scan tuple has only
+ * the columns of the call that the query uses (custom_scan_tlist).
  *
  *-------------------------------------------------------------------------
  */
@@ -28,49 +28,49 @@
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
 
-/* Sets hooks and registers the node; once, when the library is loaded. */
+/* Sets the planner hooks and registers the node.  Called once, when the library is loaded. */
 extern void InstallFunctionNode(void);
 
-/* The query's count(*), if that is all that becomes of the rows it reads; else NULL. */
+/* Returns the count(*) if it is the only aggregate of an ungrouped query; otherwise NULL. */
 extern Aggref *OnlyCount(PlannerInfo *root);
 
 /*
- * Conditions on pairs in a plan: dist <= x and its like, where x does not depend on the row,
- * and comparisons of id_a with id_b for integer ids.  Conditions of other kinds remain with the
- * executor.
+ * Conditions of a plan that the node evaluates on pairs: comparisons of dist with a value that
+ * does not depend on the row, and comparisons of integer columns id_a and id_b.  The executor
+ * evaluates all other conditions.
  */
 typedef struct PairConditions
 {
-	List	   *dist_operators; /* of dist <operator> bound, OidList */
-	List	   *dist_bounds;	/* expressions of type float8, as many */
-	List	   *id_operators;	/* of id_a <operator> id_b, OidList */
+	List	   *dist_operators; /* OidList: operators of "dist <operator> bound" */
+	List	   *dist_bounds;	/* bounds, one per dist_operators: expressions of type float8 */
+	List	   *id_operators;	/* OidList: operators of "id_a <operator> id_b" */
 } PairConditions;
 
-/* Takes the clauses that it can; returns those that are left. */
+/* Sets *conditions to the clauses that the node can evaluate, and returns the other clauses. */
 extern List *TakeConditions(List *clauses, Index relid, PairConditions *conditions);
 
-/* bounds: the ExprStates of dist_bounds. */
+/* Evaluates the conditions to a filter of pairs.  bounds: the ExprStates of dist_bounds. */
 extern PairFilter EvaluateConditions(const PairConditions *conditions, List *bounds,
 									 ExprContext *econtext);
 
-/* "dist < 0.5 AND id_a < id_b" with the bounds as texts; NULL: no condition. */
+/* Formats the conditions, as in "dist < 0.5 AND id_a < id_b"; NULL if there are none. */
 extern char *ConditionsText(const PairConditions *conditions, List *bound_texts);
 
-/* What the plan says beyond what every plan says. */
+/* The part of a plan that is specific to this node. */
 typedef struct FunctionPlan
 {
 	FuncExpr   *call;
 	const FunctionDescriptor *function;
-	int			first;			/* of the arguments: 1 if id_type comes before it, else 0 */
-	bool		count;			/* count(*) of all rows is the only column */
-	List	   *columns;		/* of the scan tuple, IntList; the last one is 0: the whole row */
+	int			first;			/* index of the first argument after id_type: 1, or 0 without it */
+	bool		count;			/* the scan tuple is only count(*) of all rows */
+	List	   *columns;		/* IntList: the scan tuple's columns; a last 0 is the whole row */
 	double		estimated_rows;
 	PairConditions conditions;
 } FunctionPlan;
 
 extern FunctionPlan ReadFunctionPlan(const CustomScan *scan);
 
-/* The type of the call's ids. */
+/* Returns the type of the call's ids.  first: see FunctionPlan. */
 extern Oid	KeyTypeOfCall(const FuncExpr *call, int first);
 
 /* The node at run time. */
@@ -78,87 +78,89 @@ typedef struct FunctionNode
 {
 	CustomScanState css;
 	FunctionPlan plan;
-	bool		timed;			/* EXPLAIN ANALYZE wants times */
-	List	   *held_relations; /* from begin to end */
+	bool		timed;			/* EXPLAIN ANALYZE shows times */
+	List	   *open_relations;	/* source relations that are open until the node ends */
 
-	/* Arguments, which are evaluated once, and again only when a parameter has changed. */
+	/* Arguments of the call.  They are evaluated again only when a parameter has changed. */
 	List	   *arguments;		/* ExprStates */
-	List	   *bounds;			/* those of conditions */
-	Bitmapset  *params;			/* executor's parameters in the arguments */
-	MemoryContext argument_context; /* the values are copied to it */
-	NullableDatum *values;		/* NULL: not evaluated yet */
+	List	   *bounds;			/* ExprStates of the conditions' dist_bounds */
+	Bitmapset  *params;			/* PARAM_EXEC parameters that the arguments depend on */
+	MemoryContext argument_context; /* holds the values */
+	NullableDatum *values;		/* values of the arguments; NULL before they are evaluated */
 
-	MemoryContext context;		/* the run lives here */
-	FunctionRun *run;			/* NULL: not begun, or over */
-	FunctionTotals totals;		/* of the runs that are over */
+	MemoryContext context;		/* holds the run */
+	FunctionRun *run;			/* the current run; NULL before it begins and after it ends */
+	FunctionTotals totals;		/* totals of the runs that have ended */
 
 	/*
-	 * Whole rows of the call, where rows of others are locked or changed beside it: an UPDATE,
-	 * say, that had to wait for another one looks at the row once more, with the call's row
-	 * that was beside it.  So that one is in the scan tuple, behind its columns.
+	 * Whole rows of the call, for EvalPlanQual.  If the query locks or changes rows of other
+	 * tables, it may recheck a row with the call's row that it was joined with.  Then the scan
+	 * tuple has the whole row as its last column.
 	 */
-	Index		relation;		/* in the range table */
-	TupleDesc	row;			/* NULL: no whole row is wanted */
-	MemoryContext row_context;	/* of the last one */
+	Index		relation;		/* range table index of the call */
+	TupleDesc	row;			/* descriptor of the whole row; NULL if none is needed */
+	MemoryContext row_context;	/* holds the current whole row */
 
-	/* The block at work; NULL: none. */
-	OutletBlock *block;
-	uint32		next_row;
-	OutletBlock *own_block;		/* where there are no workers */
-	bool		over;			/* there are no further blocks */
+	/* The block that rows are returned from; NULL if there is none. */
+	OutputBlock *block;
+	uint32		next_row;		/* the next row of the block */
+	OutputBlock *own_block;		/* the block to fill if the plan is not parallel */
+	bool		over;			/* the run has no more blocks */
 
-	/* In a parallel plan. */
-	BlockRing  *ring;			/* NULL: not in one */
-	bool		dealer;			/* this process fills blocks */
-	int			ring_block;		/* the number of the block at work; -1: none */
+	/* In a parallel plan: */
+	BlockRing  *ring;			/* the blocks in shared memory; NULL if there are none */
+	bool		is_leader;		/* this process is the leader, which fills the blocks */
+	int			ring_block;		/* the number of the current block; -1 if there is none */
 } FunctionNode;
 
 /* --- exec.c */
 
 extern Node *CreateFunctionNode(CustomScan *plan);
 
-/* Fills the block with at least one row; false: there are none. */
-extern bool ProduceBlock(FunctionNode *scan, OutletBlock *block);
+/* Fills the block with at least one row.  Returns false if there are no more rows. */
+extern bool ProduceBlock(FunctionNode *scan, OutputBlock *block);
+
+/* Runs the call and returns the number of its rows. */
 extern uint64 CountScan(FunctionNode *scan);
 
 /*
- * Where whole rows are wanted.  Is a row looked at once more?  Then the call's is in the slot;
- * none, the second time.
+ * Returns false unless EvalPlanQual rechecks a row.  During a recheck, stores the call's row in
+ * the slot the first time, and an empty slot after that.  Only for nodes with whole rows.
  */
-extern bool LooksAgain(FunctionNode *scan, TupleTableSlot *slot);
+extern bool FetchRecheckedRow(FunctionNode *scan, TupleTableSlot *slot);
 
-/* Adds the row to its columns in the slot; valid until the next one. */
+/* Sets the slot's last column to the whole row, which is valid until the next call. */
 extern void AddWholeRow(FunctionNode *scan, TupleTableSlot *slot);
 
-/* The totals of all runs, including the one at work. */
-extern FunctionTotals TotalsUntilNow(const FunctionNode *scan);
+/* Returns the totals of all runs, including the current one. */
+extern FunctionTotals CurrentTotals(const FunctionNode *scan);
 
-/* --- outlet.c: rows of blocks */
+/* --- outlet.c: the output queue */
 
-extern void BeginOutlet(FunctionNode *scan);
+extern void BeginOutput(FunctionNode *scan);
 
-/* There is no block at work, and rows may come. */
-extern void RestartOutlet(FunctionNode *scan);
+/* Prepares for a rescan: discards the current block. */
+extern void RestartOutput(FunctionNode *scan);
 
-/* Methods of the node. */
-extern TupleTableSlot *NextOutletRow(CustomScanState *node);
-extern Size EstimateSharedOutlet(CustomScanState *node, ParallelContext *pcxt);
-extern void InitializeSharedOutlet(CustomScanState *node, ParallelContext *pcxt, void *shared);
-extern void ReinitializeSharedOutlet(CustomScanState *node, ParallelContext *pcxt, void *shared);
-extern void InitializeSharedOutletInWorker(CustomScanState *node, shm_toc *toc, void *shared);
-extern void LeaveSharedOutlet(CustomScanState *node);
+/* Methods of the node (CustomExecMethods). */
+extern TupleTableSlot *NextOutputRow(CustomScanState *node);
+extern Size EstimateSharedOutput(CustomScanState *node, ParallelContext *pcxt);
+extern void InitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared);
+extern void ReinitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared);
+extern void InitializeSharedOutputInWorker(CustomScanState *node, shm_toc *toc, void *shared);
+extern void DetachSharedOutput(CustomScanState *node);
 
 /* --- explain.c */
 
 extern void ExplainFunctionNode(CustomScanState *node, List *ancestors, struct ExplainState *es);
 
-/* What computed, or would compute where no engine has run (an empty name). */
+/* Shows the engine that ran; if none did (its name is empty), the engine that is requested. */
 extern void ExplainEngine(const FastedStats *stats, struct ExplainState *es);
 
-/* What it did, in so many runs together. */
+/* Shows numbers of rows, candidates and pairs, summed over this number of runs. */
 extern void ExplainWork(const FastedStats *stats, int runs, struct ExplainState *es);
 
-/* What depends on the machine, to be left out with TIMING OFF. */
+/* Shows hardware, memory and times, which vary between machines: omitted with TIMING OFF. */
 extern void ExplainMachine(const FastedStats *stats, struct ExplainState *es);
 
 #endif							/* FASTED_FUNCTION_NODE_H */

@@ -1,19 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * outlet.c
- *	  Rows of blocks, which in a parallel plan the leader deals.
+ *	  The output queue: blocks of rows, which the leader of a parallel plan shares with workers.
  *
- * In a parallel plan the leader fills blocks and deals them to the workers, who do
- * what stands above the node: aggregate, join, check conditions.  Rows in blocks are
- * values, not row numbers, so that workers need no ids; that is why only ids that are
- * passed by value are dealt.
+ * In a parallel plan the leader runs the call and fills blocks.  Workers take blocks and execute
+ * the nodes above this one: they aggregate, join, and check conditions.  Blocks hold Datums
+ * rather than row numbers, since workers do not have the ids.  Hence only ids that are passed by
+ * value can be shared.
  *
- * Nobody may wait for a process that may wait for him: a worker may be stuck
- * before a full tuple queue or at a barrier of a hash join.  So the leader never
- * waits for workers: what nobody takes, it consumes itself.  And workers wait for
- * the leader only before it has begun, and while it is at its work.  When it has
- * been away for a while and left no block, they go: a worker that goes early
- * loses no row, for the leader stays to the end.
+ * To avoid deadlocks, no process waits for a process that may wait for it.  A worker may be
+ * blocked by a full tuple queue or at a barrier of a hash join.  So the leader never waits for
+ * workers: it consumes blocks that no worker takes.  Workers wait for the leader only before it
+ * has begun and while it fills blocks.  If the leader has been elsewhere for a while and there
+ * is no full block, the worker's scan ends.  No row is lost, because the leader scans to the end.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,11 +23,11 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 
-/* So long the dealer gives every block away, before it takes one itself. */
-#define DEAL_SECONDS 0.02
+/* Seconds for which the leader leaves all blocks to workers before it takes one itself. */
+#define FILL_SECONDS 0.02
 
-/* Blocks for each process: one at work, the rest in store. */
-#define BLOCKS_EACH 8
+/* Blocks per process: one that it reads, and full ones that are waiting. */
+#define BLOCKS_PER_PROCESS 8
 
 static int
 CountColumns(const FunctionNode *scan)
@@ -39,17 +38,17 @@ CountColumns(const FunctionNode *scan)
 static int
 CountBlocks(const ParallelContext *pcxt)
 {
-	return (pcxt->nworkers + 1) * BLOCKS_EACH;
+	return (pcxt->nworkers + 1) * BLOCKS_PER_PROCESS;
 }
 
 static Size
 BlockBytes(const FunctionNode *scan)
 {
-	return offsetof(OutletBlock, values) + CountColumns(scan) * OUTLET_ROWS * sizeof(Datum);
+	return offsetof(OutputBlock, values) + CountColumns(scan) * OUTPUT_ROWS * sizeof(Datum);
 }
 
 Size
-EstimateSharedOutlet(CustomScanState *node, ParallelContext *pcxt)
+EstimateSharedOutput(CustomScanState *node, ParallelContext *pcxt)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 
@@ -57,52 +56,52 @@ EstimateSharedOutlet(CustomScanState *node, ParallelContext *pcxt)
 }
 
 /*
- * The leader alone may fill blocks: a worker can read no temporary table.  Where
- * it takes no part in plans, which may have been set after this one was made, no
- * workers are launched, and then it does.
+ * Makes this process, the leader, fill the ring.  Workers could not, since they cannot read
+ * temporary tables.  parallel_leader_participation may have been turned off since the query was
+ * planned.  Then no workers are launched, so that the leader executes the plan alone.
  */
 static void
-LeaderDeals(FunctionNode *scan, ParallelContext *pcxt, BlockRing *ring)
+AttachLeader(FunctionNode *scan, ParallelContext *pcxt, BlockRing *ring)
 {
 	if (!parallel_leader_participation)
 		ReinitializeParallelWorkers(pcxt, 0);
 	scan->ring = ring;
-	scan->dealer = true;
+	scan->is_leader = true;
 	scan->ring_block = -1;
 }
 
 void
-InitializeSharedOutlet(CustomScanState *node, ParallelContext *pcxt, void *shared)
+InitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 
-	LeaderDeals(scan, pcxt, shared);
+	AttachLeader(scan, pcxt, shared);
 	BlockRingInit(scan->ring, CountBlocks(pcxt), BlockBytes(scan));
 }
 
 void
-ReinitializeSharedOutlet(CustomScanState *node, ParallelContext *pcxt, void *shared)
+ReinitializeSharedOutput(CustomScanState *node, ParallelContext *pcxt, void *shared)
 {
-	LeaderDeals((FunctionNode *) node, pcxt, shared);
+	AttachLeader((FunctionNode *) node, pcxt, shared);
 	BlockRingReset(shared);
 }
 
 void
-InitializeSharedOutletInWorker(CustomScanState *node, shm_toc *toc, void *shared)
+InitializeSharedOutputInWorker(CustomScanState *node, shm_toc *toc, void *shared)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 
 	scan->ring = shared;
-	scan->dealer = false;
+	scan->is_leader = false;
 	scan->ring_block = -1;
 }
 
 /*
- * Nobody asks for more rows here, or not for now: this is also called when a
- * cursor pauses.  Shared memory, where there is some, is about to go.
+ * ShutdownCustomScan.  No more rows are requested, at least for now: a cursor that pauses calls
+ * this, too.  Pauses the run and detaches from the ring, whose shared memory is about to go.
  */
 void
-LeaveSharedOutlet(CustomScanState *node)
+DetachSharedOutput(CustomScanState *node)
 {
 	FunctionNode *scan = (FunctionNode *) node;
 
@@ -110,18 +109,19 @@ LeaveSharedOutlet(CustomScanState *node)
 		PauseFunctionRun(scan->run);
 	if (scan->ring == NULL)
 		return;
-	if (scan->dealer)
+	if (scan->is_leader)
 		BlockRingFinish(scan->ring);
 	scan->ring = NULL;
 	scan->block = NULL;
 }
 
 /*
- * Deals blocks until none is free; then, or when that has taken a while, since
- * those above the leader's node want to see a row now and then, keeps one.
+ * Fills and publishes blocks until none is empty, or until FILL_SECONDS have passed, so that the
+ * nodes above get rows from time to time.  Then returns the number of a full block, which is the
+ * leader's own.  Returns a negative number if there are no more blocks.
  */
 static int
-DealBlocks(FunctionNode *scan)
+FillBlocks(FunctionNode *scan)
 {
 	BlockRing *ring = scan->ring;
 	instr_time	begin;
@@ -140,12 +140,13 @@ DealBlocks(FunctionNode *scan)
 			BlockRingFinish(ring);
 			return BlockRingTakeFull(ring);
 		}
-		if (SecondsSince(begin) > DEAL_SECONDS)
+		if (SecondsSince(begin) > FILL_SECONDS)
 			return number;
 		BlockRingPublish(ring, number);
 	}
 }
 
+/* Takes the next block of the ring.  Returns false if there are no more blocks. */
 static bool
 NextSharedBlock(FunctionNode *scan)
 {
@@ -156,10 +157,10 @@ NextSharedBlock(FunctionNode *scan)
 	scan->ring_block = -1;
 	scan->block = NULL;
 
-	if (scan->dealer)
+	if (scan->is_leader)
 	{
 		BlockRingEnter(ring);
-		scan->ring_block = DealBlocks(scan);
+		scan->ring_block = FillBlocks(scan);
 		BlockRingLeave(ring);
 	}
 	else
@@ -167,9 +168,9 @@ NextSharedBlock(FunctionNode *scan)
 
 	if (scan->ring_block < 0)
 	{
-		/* whoever deals is the last to go */
-		if (scan->dealer && !scan->over)
-			elog(ERROR, "fasted scan ended before its rows");
+		/* the leader must return all rows */
+		if (scan->is_leader && !scan->over)
+			elog(ERROR, "fasted scan ended before its last row");
 		return false;
 	}
 	scan->block = BlockRingData(ring, scan->ring_block);
@@ -179,7 +180,7 @@ NextSharedBlock(FunctionNode *scan)
 
 /* --- rows */
 
-/* False: there are no more rows. */
+/* Makes the next block the current one.  Returns false if there are no more rows. */
 static bool
 NextBlock(FunctionNode *scan)
 {
@@ -193,7 +194,7 @@ NextBlock(FunctionNode *scan)
 	return true;
 }
 
-/* The next row in the scan tuple's slot, or an empty slot. */
+/* Returns the scan tuple's slot with the next row, or empty if there are no more rows. */
 static pg_attribute_always_inline TupleTableSlot *
 NextScanTuple(FunctionNode *scan)
 {
@@ -204,7 +205,7 @@ NextScanTuple(FunctionNode *scan)
 		!NextBlock(scan))
 		return ExecClearTuple(slot);
 
-	/* Somebody above may have made it a copy of its own. */
+	/* a node above may have materialized the slot */
 	if (unlikely(TTS_SHOULDFREE(slot)))
 		ExecClearTuple(slot);
 	row = scan->next_row++;
@@ -230,14 +231,14 @@ NextScanTuple(FunctionNode *scan)
 	return slot;
 }
 
-/* Where nothing is left to check or to compute. */
+/* ExecProcNode for a scan without conditions, projection and nullable columns. */
 static TupleTableSlot *
 NextPlainRow(PlanState *state)
 {
 	return NextScanTuple((FunctionNode *) state);
 }
 
-/* What a row has beside values: nulls, and itself as a whole. */
+/* Sets the nulls of the current row, and the whole row if it is needed. */
 static void
 CompleteRow(const FunctionNode *scan, TupleTableSlot *slot)
 {
@@ -249,12 +250,13 @@ CompleteRow(const FunctionNode *scan, TupleTableSlot *slot)
 		AddWholeRow((FunctionNode *) scan, slot);
 }
 
+/* Like NextScanTuple, but with nulls and whole row, and rechecks by EvalPlanQual. */
 static TupleTableSlot *
 NextCompleteTuple(FunctionNode *scan)
 {
 	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
 
-	if (scan->row != NULL && LooksAgain(scan, slot))
+	if (scan->row != NULL && FetchRecheckedRow(scan, slot))
 		return slot;
 	slot = NextScanTuple(scan);
 	if (scan->plan.function->nullable && !TupIsNull(slot))
@@ -262,6 +264,7 @@ NextCompleteTuple(FunctionNode *scan)
 	return slot;
 }
 
+/* Returns the empty slot that ends the scan. */
 static TupleTableSlot *
 NoFurtherRow(PlanState *state, TupleTableSlot *slot)
 {
@@ -270,8 +273,8 @@ NoFurtherRow(PlanState *state, TupleTableSlot *slot)
 }
 
 /*
- * ExecScan would take the node for one that stands for a table whose row is being
- * looked at again, where it is in a subquery of an UPDATE that had to wait.
+ * ExecProcNode for all other scans.  ExecScan cannot be used: if the node is in a subquery of an
+ * UPDATE, ExecScan would apply an EvalPlanQual recheck of the updated table to this node.
  */
 static TupleTableSlot *
 NextCheckedRow(PlanState *state)
@@ -294,7 +297,7 @@ NextCheckedRow(PlanState *state)
 	}
 }
 
-/* The one row of SELECT count(*). */
+/* ExecProcNode for count(*): returns one row. */
 static TupleTableSlot *
 NextCount(PlanState *state)
 {
@@ -317,16 +320,16 @@ NextCount(PlanState *state)
 /* --- the node */
 
 void
-BeginOutlet(FunctionNode *scan)
+BeginOutput(FunctionNode *scan)
 {
 	PlanState  *state = &scan->css.ss.ps;
 	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
 
-	Assert(CountColumns(scan) <= OUTLET_COLUMNS);
-	scan->own_block = palloc0(sizeof(OutletBlock));
+	Assert(CountColumns(scan) <= OUTPUT_COLUMNS);
+	scan->own_block = palloc0(sizeof(OutputBlock));
 	memset(slot->tts_isnull, false, slot->tts_tupleDescriptor->natts * sizeof(bool));
 
-	/* The executor need not come by way of ExecCustomScan. */
+	/* set ExecProcNode, to save the call of ExecCustomScan for each row */
 	if (scan->plan.count)
 		state->ExecProcNode = NextCount;
 	else if (state->qual == NULL && state->ps_ProjInfo == NULL && !scan->plan.function->nullable)
@@ -336,7 +339,7 @@ BeginOutlet(FunctionNode *scan)
 }
 
 void
-RestartOutlet(FunctionNode *scan)
+RestartOutput(FunctionNode *scan)
 {
 	ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
 	ExecScanReScan(&scan->css.ss);
@@ -345,7 +348,7 @@ RestartOutlet(FunctionNode *scan)
 }
 
 TupleTableSlot *
-NextOutletRow(CustomScanState *node)
+NextOutputRow(CustomScanState *node)
 {
 	return node->ss.ps.ExecProcNode(&node->ss.ps);
 }

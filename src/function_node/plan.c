@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * plan.c
- *	  Which calls the node serves, and its paths and plans.
+ *	  Decides which calls the node can run, and creates its paths and plans.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,19 +32,22 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-/* A call that the node serves. */
+/* A call that the node can run. */
 typedef struct ServedCall
 {
 	FuncExpr   *call;
-	int			number;			/* of the function */
+	int			number;			/* the function's number (NumberedFunction) */
 	const FunctionDescriptor *function;
-	int			first;			/* 1 if id_type comes before the other arguments, else 0 */
+	int			first;			/* 1 if id_type precedes the other arguments, otherwise 0 */
 } ServedCall;
 
-/* The node of each function.  A name is registered once: the first one's reads plans of all. */
+/*
+ * Methods by function number.  Functions may share a node name, which is registered only once:
+ * plans of all of them are then read with the methods of the first.
+ */
 static CustomScanMethods scan_methods[FUNCTIONS];
 
-/* --- which calls */
+/* --- calls that the node can run */
 
 Oid
 KeyTypeOfCall(const FuncExpr *call, int first)
@@ -52,7 +55,7 @@ KeyTypeOfCall(const FuncExpr *call, int first)
 	return first == 0 ? INT8OID : exprType(linitial(call->args));
 }
 
-/* The call, if it is all that this item of FROM has; else NULL. */
+/* Returns the call if the range table entry is one plain function call; otherwise NULL. */
 static FuncExpr *
 CallInFrom(const RangeTblEntry *rte)
 {
@@ -67,9 +70,9 @@ CallInFrom(const RangeTblEntry *rte)
 }
 
 /*
- * What is called, if it may be one of our functions that return sets, called as it
- * is.  (With SECURITY DEFINER or settings of its own, fmgr puts another function
- * before it.)  Else NULL.
+ * Returns the address of a C function that returns a set and has a support function, as all
+ * functions of fasted in FROM do; otherwise NULL.  For a function with SECURITY DEFINER or a
+ * SET clause, fmgr returns the address of its security wrapper instead.
  */
 static PGFunction
 CalledFunction(Oid funcid)
@@ -99,7 +102,10 @@ PullVars(Node *node)
 						   PVC_RECURSE_PLACEHOLDERS);
 }
 
-/* Is nothing of the call used but columns of these types?  whole: or the row as a whole. */
+/*
+ * Returns true if the query uses only user columns of the call, with these types.  whole: it may
+ * also use the whole row.
+ */
 static bool
 UsesOnly(const RelOptInfo *rel, const Oid *types, int ncolumns, bool whole)
 {
@@ -121,7 +127,7 @@ UsesOnly(const RelOptInfo *rel, const Oid *types, int ncolumns, bool whole)
 	return true;
 }
 
-/* Variables of all columns of the call. */
+/* Returns Vars for all columns of the call. */
 static List *
 ColumnsOfCall(PlannerInfo *root, const RelOptInfo *rel)
 {
@@ -136,20 +142,20 @@ ColumnsOfCall(PlannerInfo *root, const RelOptInfo *rel)
 }
 
 /*
- * Does the query use nothing of the call but columns of their types?  Whole rows are
- * not ours to make, as locking wants them; nor are columns that the query takes for
- * another type: the parser takes id_type's from the argument that is written first,
- * even if that was given another name.  The executor reports it of a function's rows.
+ * Returns true if the node can produce what the query uses of the call.  This is true of plain
+ * columns with the types that the function returns.  The parser may assume another id type: it
+ * derives id_type from the first argument written, even if that argument has another name.  The
+ * function scan reports an error for such rows.
  *
- * Where rows of others are locked or changed, each row of the call may be kept whole beside the
- * other one, to be looked at again.
+ * The node produces whole rows only for EvalPlanQual, if the query locks or changes rows of
+ * other tables and the function allows it (whole_rows).
  */
 static bool
 UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 {
 	const FunctionDescriptor *function = served->function;
 	const PlanRowMark *mark = get_plan_rowmark(root->rowMarks, rel->relid);
-	Oid			types[OUTLET_COLUMNS];
+	Oid			types[OUTPUT_COLUMNS];
 
 	for (int i = 0; i < function->ncolumns; i++)
 		types[i] = OidIsValid(function->columns[i]) ? function->columns[i] :
@@ -160,6 +166,7 @@ UsesPlainColumns(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 		UsesOnly(rel, types, function->ncolumns, true);
 }
 
+/* Returns true, and sets *served, if the range table entry is a call that the node can run. */
 static bool
 IsServed(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, ServedCall *served)
 {
@@ -174,12 +181,12 @@ IsServed(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, ServedCal
 		UsesPlainColumns(root, rel, served);
 }
 
-/* --- what a plan holds: the call and the bounds in custom_exprs, all else in custom_private */
+/* --- a plan's fields: the call and the bounds in custom_exprs, the rest in custom_private */
 
 static void
 WriteFunctionPlan(const FunctionPlan *plan, int number, CustomScan *scan)
 {
-	/* Written to a worker and read back, a number without a point is an Integer. */
+	/* nodeRead in a worker would read a Float without a decimal point as an Integer */
 	char	   *rows = psprintf("%.1f", plan->estimated_rows);
 
 	scan->custom_exprs = lcons(plan->call, list_copy(plan->conditions.dist_bounds));
@@ -209,11 +216,11 @@ ReadFunctionPlan(const CustomScan *scan)
 	return plan;
 }
 
-/* --- which columns */
+/* --- columns of the plan */
 
 /*
- * Where its parent does not mind, the planner asks a scan for all columns.  We
- * give no more than are used.
+ * Returns the target list without columns that the path's target does not have.  The planner asks
+ * a scan for all columns (a physical target list) if the parent node ignores the others.
  */
 static List *
 PruneTargetList(List *tlist, const PathTarget *target)
@@ -234,7 +241,7 @@ PruneTargetList(List *tlist, const PathTarget *target)
 	return pruned;
 }
 
-/* The columns of relid that these use, in the order of their appearance, as a target list. */
+/* Returns a target list of the columns of relid in the expressions, in order of appearance. */
 static List *
 UsedColumns(List *expressions, Index relid)
 {
@@ -252,6 +259,7 @@ UsedColumns(List *expressions, Index relid)
 	return columns;
 }
 
+/* Returns the column numbers of a target list of Vars, as an IntList. */
 static List *
 ColumnNumbers(List *scan_tlist)
 {
@@ -268,12 +276,12 @@ ColumnNumbers(List *scan_tlist)
 }
 
 /*
- * Sets the node's target list and the columns of its scan tuple, those that are used
- * by it, by the relation's target and by the conditions in plan.qual, which are there.
+ * Sets the node's target list and its scan tuple's columns.  These are the columns in the target
+ * list, in the relation's target and in plan.qual, which must be set already.
  *
- * The scan tuple begins with the target list, so that there is nothing to
- * project if that is all.  The planner may replace our target list later, by
- * one that uses whatever is in the relation's target.
+ * The scan tuple begins with the columns of the target list, so that often no projection is
+ * needed.  The planner may later replace the target list, by one that uses any column of the
+ * relation's target.
  */
 static void
 PlanColumns(CustomScan *scan, RelOptInfo *rel, const PathTarget *target, List *tlist)
@@ -285,7 +293,7 @@ PlanColumns(CustomScan *scan, RelOptInfo *rel, const PathTarget *target, List *t
 													 plan->qual), rel->relid);
 }
 
-/* A column's name as the query has it; the whole row has none. */
+/* Returns a column's name in the query, or NULL for a whole-row Var. */
 static char *
 NameOfColumn(const RangeTblEntry *rte, const Var *var)
 {
@@ -293,8 +301,8 @@ NameOfColumn(const RangeTblEntry *rte, const Var *var)
 }
 
 /*
- * If whole rows are wanted, the scan tuple is all columns, and the row.  The order of columns
- * is that in which a row is taken apart; their names become the row's.
+ * Sets the scan tuple to all columns of the call, in their order, and the whole row.  AddWholeRow
+ * forms the whole row from these columns and their names.
  */
 static void
 PlanWholeRow(PlannerInfo *root, CustomScan *scan, const RelOptInfo *rel)
@@ -311,7 +319,7 @@ PlanWholeRow(PlannerInfo *root, CustomScan *scan, const RelOptInfo *rel)
 	scan->custom_scan_tlist = tlist;
 }
 
-/* Are the conditions of the relation all such that the node itself checks them? */
+/* Returns true, and sets *conditions, if the node can evaluate all of the relation's conditions. */
 static bool
 AllConditionsTaken(const RelOptInfo *rel, const FunctionDescriptor *function,
 				   PairConditions *conditions)
@@ -328,8 +336,8 @@ AllConditionsTaken(const RelOptInfo *rel, const FunctionDescriptor *function,
 }
 
 /*
- * A path's custom_private is the call and its numbers; then, of count(*), the aggregate and the
- * relation.
+ * PlanCustomPath.  A path's custom_private is the call and a list of the function's number and
+ * ServedCall.first.  For count(*) the Aggref and the call's RelOptInfo follow.
  */
 static Plan *
 PlanFunction(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
@@ -378,11 +386,10 @@ static const CustomPathMethods path_methods = {
 };
 
 /*
- * Can workers do what stands above the scan?  The call itself is the leader's,
- * who must take part, and no other process may have to wait for it: partial
- * paths of a subquery go no further than its aggregate, not into an append.  And
- * while the leader waits for further pairs it hands on no row that a worker has,
- * so where the first rows are enough there are no workers.
+ * Returns true if workers may execute the nodes above the scan.  The leader runs the call itself,
+ * so it must participate, and no process may have to wait for it.  Hence partial paths of a
+ * subquery must end at its aggregate and must not reach an Append.  While the leader waits for
+ * pairs it does not forward rows of workers, so LIMIT without aggregation gets no workers.
  */
 static bool
 MayBeParallel(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
@@ -403,7 +410,10 @@ MayBeParallel(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 		is_parallel_safe(root, (Node *) rel->reltarget->exprs);
 }
 
-/* As many workers as would read a table of these rows; zero: there are none. */
+/*
+ * Returns the number of workers of a partial path, or zero: as many as would scan a table with the
+ * rows of the call.  Sets consider_parallel if there are any.
+ */
 static int
 WorkersOfCall(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 {
@@ -420,8 +430,8 @@ WorkersOfCall(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served)
 }
 
 /*
- * Of the rows of all processes each takes its share: the leader where it has time to, as core
- * has it.
+ * Sets the path's rows and costs.  The rows of a partial path are those of one process: they are
+ * divided as in get_parallel_divisor, where the leader counts less the more workers there are.
  */
 static void
 CostPath(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served, Path *path)
@@ -440,6 +450,7 @@ CostPath(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served, Path *pat
 		path->rows * path->pathtarget->cost.per_tuple;
 }
 
+/* Creates a path without costs. */
 static CustomPath *
 NewPath(RelOptInfo *parent, PathTarget *target, double rows, const ServedCall *served)
 {
@@ -455,7 +466,7 @@ NewPath(RelOptInfo *parent, PathTarget *target, double rows, const ServedCall *s
 	return path;
 }
 
-/* A path that gives the rows of the call; workers: of a partial path, else 0. */
+/* Creates a path that returns the call's rows; workers is 0 unless the path is partial. */
 static Path *
 MakePath(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served, int workers)
 {
@@ -472,9 +483,9 @@ MakePath(PlannerInfo *root, RelOptInfo *rel, const ServedCall *served, int worke
 
 static set_rel_pathlist_hook_type previous_pathlist_hook = NULL;
 
-/* The node's path comes not in competition with the function scan, but instead of it. */
+/* set_rel_pathlist_hook.  Replaces the paths of a function scan by paths of the node. */
 static void
-OfferPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+ReplacePaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	ServedCall	served;
 	int			workers;
@@ -490,8 +501,9 @@ OfferPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 	add_path(rel, MakePath(root, rel, &served, 0));
 }
 
-/* --- SELECT count(*) without a row being formed */
+/* --- SELECT count(*) without forming rows */
 
+/* Returns true for a query with aggregates but without GROUP BY, HAVING and set functions. */
 static bool
 IsPlainAggregate(const Query *query)
 {
@@ -521,13 +533,12 @@ OnlyCount(PlannerInfo *root)
 static create_upper_paths_hook_type previous_upper_hook = NULL;
 
 /*
- * When that is all there is (no other aggregate, no grouping, no condition that
- * only the executor can check), the node takes the place of the aggregate too,
- * and adds up what the engine says.  It is far cheaper than to form the rows: there is no other
- * path.
+ * create_upper_paths_hook.  If count(*) is the only output, and the node can evaluate all
+ * conditions, the node also replaces the Aggregate and returns the engine's count.  This is far
+ * cheaper than forming rows, so all other paths are removed.
  */
 static void
-OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+ReplaceCountPath(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 		   RelOptInfo *output, void *extra)
 {
 	Aggref	   *count;
@@ -566,7 +577,7 @@ InstallFunctionNode(void)
 			RegisterCustomScanMethods(&scan_methods[i]);
 	}
 	previous_pathlist_hook = set_rel_pathlist_hook;
-	set_rel_pathlist_hook = OfferPaths;
+	set_rel_pathlist_hook = ReplacePaths;
 	previous_upper_hook = create_upper_paths_hook;
-	create_upper_paths_hook = OfferCount;
+	create_upper_paths_hook = ReplaceCountPath;
 }

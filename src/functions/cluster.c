@@ -1,24 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * cluster.c
- *	  fasted_cluster: density-based clusters, by pairs in any order.
+ *	  fasted_cluster: density-based clustering (DBSCAN) from pairs in any order.
  *
  * M. Ester, H.-P. Kriegel, J. Sander and X. Xu, A Density-Based Algorithm for
  * Discovering Clusters in Large Spatial Databases with Noise, KDD 1996.  A row with at
- * least min_points rows within eps, itself among them, is a core row; core rows within
- * eps of each other are of one cluster.  Another row is of the cluster of its nearest
- * core row within eps (the one with the smallest id, if there are several), and
- * noise if there is none.
+ * least min_points rows within eps, including itself, is a core row.  Core rows within
+ * eps of each other belong to the same cluster.  Any other row belongs to the cluster of its
+ * nearest core row within eps.  Of several at the same distance, the one with the smallest id
+ * is chosen.  A row without a core row within eps is noise.
  *
- * There is one pass over the pairs, and one over those that were kept.
- * A row that has been seen to be a core row remains one.  So a pair of two such rows
- * unites their sets at once and is forgotten.  Any other pair is kept, for it is not
- * known yet what it will be: of two core rows, of a core row and one in its reach, or
- * of two that are none.  It came as one of the first min_points - 2 pairs of
- * one of its rows, so no more than that are kept for each row.
+ * There is one pass over all pairs, and another one over the pairs that were stored.
+ * A row that is known to be a core row remains one.  So a pair of two known core rows
+ * unites their sets immediately and is dropped.  Any other pair is stored, since it is not yet
+ * known whether its rows are core rows.  It is one of the first min_points - 2 pairs
+ * of one of its rows, which bounds the number of stored pairs per row.
  *
- * An engine that finds connections does the same where it finds the pairs.  Then few come
- * here, and all but those of components are kept until it says which rows are core rows.
+ * An engine with FASTED_OUTPUT_CONNECTIONS drops redundant pairs itself and returns few.  They
+ * are stored until the engine returns the numbers of pairs, which tell which rows are core rows.
+ * With min_points 1 all rows are core rows, and no pair is stored.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +31,7 @@
 #include "functions/pair_store.h"
 #include "utils/memutils.h"
 
-/* Pairs between the one looked at and the one whose rows are fetched. */
+/* Prefetch distance, in pairs. */
 #define FETCH_AHEAD 16
 
 typedef struct Dbscan
@@ -39,14 +39,14 @@ typedef struct Dbscan
 	Clustering	base;
 
 	/* by row number */
-	uint32	   *neighbors;		/* seen so far */
+	uint32	   *neighbors;		/* number of pairs so far */
 	uint32	   *parent;			/* disjoint sets of core rows */
-	uint32	   *nearest;		/* to one that is no core row: a core row, or itself */
-	double	   *nearest_dist;
-	int32	   *number;			/* of the cluster with this root; negative: none yet */
-	int32		nclusters;		/* with a number */
+	uint32	   *nearest;		/* for other rows: nearest core row, or the row itself */
+	double	   *nearest_dist;	/* distance to it */
+	int32	   *number;			/* number of the cluster with this root; negative: not assigned */
+	int32		nclusters;		/* clusters that have a number */
 
-	PairStore	open;			/* pairs that could not be used when they came */
+	PairStore	stored;			/* pairs whose rows were not both known to be core rows */
 } Dbscan;
 
 static void
@@ -56,7 +56,7 @@ Begin(Clustering *run)
 
 	dbscan->neighbors = SameRowNumbers(run->count, 0);
 	dbscan->parent = OwnRowNumbers(run->count);
-	PairStoreInit(&dbscan->open, 1);
+	PairStoreInit(&dbscan->stored, 1);
 }
 
 static inline bool
@@ -65,7 +65,7 @@ IsCore(const Dbscan *dbscan, uint32 row)
 	return dbscan->neighbors[row] >= dbscan->base.core_pairs;
 }
 
-/* Rows lie anywhere: what a later pair needs is on its way while others are looked at. */
+/* Prefetches the data of the rows of a later pair, which are scattered in memory. */
 static inline void
 FetchRows(const Dbscan *dbscan, const FastedPair *pairs, size_t i, size_t npairs)
 {
@@ -78,49 +78,52 @@ FetchRows(const Dbscan *dbscan, const FastedPair *pairs, size_t i, size_t npairs
 	__builtin_prefetch(&dbscan->neighbors[pairs->b], 1);
 }
 
-/* Unites what are core rows by now, and keeps the other pairs. */
+/* Unites the stored pairs whose rows are core rows by now, and removes them from the store. */
 static void
 UnitePairs(Dbscan *dbscan)
 {
-	FastedPair *pairs = dbscan->open.memory->pairs;
+	FastedPair *pairs = dbscan->stored.memory->pairs;
 	size_t		kept = 0;
 
-	for (size_t i = 0; i < dbscan->open.count; i++)
+	for (size_t i = 0; i < dbscan->stored.count; i++)
 	{
-		if (i % GROUP_STRIDE == 0)
+		if (i % CLUSTERING_STRIDE == 0)
 			CheckJoinInterrupts();
 		if (IsCore(dbscan, pairs[i].a) && IsCore(dbscan, pairs[i].b))
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
 		else
 			pairs[kept++] = pairs[i];
 	}
-	dbscan->open.count = kept;
+	dbscan->stored.count = kept;
 }
 
-/* To look through all pairs again pays if it makes room for as many as it leaves. */
+/*
+ * Makes space in the full store: by uniting pairs, or else by writing all pairs to the file.
+ * Uniting is worth another pass if it removes at least half of the pairs.
+ */
 static void
-MakeRoom(Dbscan *dbscan)
+MakeSpace(Dbscan *dbscan)
 {
-	PairStore  *open = &dbscan->open;
+	PairStore  *stored = &dbscan->stored;
 
 	UnitePairs(dbscan);
-	if (open->count <= open->most / 2)
+	if (stored->count <= stored->max_count / 2)
 		return;
-	PairStoreWrite(open, open->memory->pairs, open->count);
-	open->count = 0;
+	PairStoreWrite(stored, stored->memory->pairs, stored->count);
+	stored->count = 0;
 }
 
 static void
 Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
-	uint32		wanted = run->core_pairs;
+	uint32		core_pairs = run->core_pairs;
 	uint32		one = run->reduced ? 0 : 1;
 
 	for (size_t i = 0; i < npairs; i++)
 	{
-		bool		a_is_core = (dbscan->neighbors[pairs[i].a] += one) >= wanted;
-		bool		b_is_core = (dbscan->neighbors[pairs[i].b] += one) >= wanted;
+		bool		a_is_core = (dbscan->neighbors[pairs[i].a] += one) >= core_pairs;
+		bool		b_is_core = (dbscan->neighbors[pairs[i].b] += one) >= core_pairs;
 
 		FetchRows(dbscan, pairs, i, npairs);
 		if (a_is_core && b_is_core)
@@ -128,23 +131,24 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
 			continue;
 		}
-		if (PairStoreIsFull(&dbscan->open))
-			MakeRoom(dbscan);
-		PairStoreAdd(&dbscan->open, pairs[i]);
+		if (PairStoreIsFull(&dbscan->stored))
+			MakeSpace(dbscan);
+		PairStoreAdd(&dbscan->stored, pairs[i]);
 	}
 }
 
-/* --- all pairs have come */
+/* --- after the last pair */
 
-/* The engine counted. */
+/* ClusteringMethods.count: copies the numbers of pairs, which the engine counted. */
 static void
-KeepCounts(Clustering *run, const uint32 *counts)
+CopyCounts(Clustering *run, const uint32 *counts)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
 
 	CopyRowNumbers(dbscan->neighbors, counts, run->count);
 }
 
+/* Makes core the row's nearest core row if it is nearer, or as near and has a smaller id. */
 static void
 OfferCore(Dbscan *dbscan, uint32 row, uint32 core, double dist)
 {
@@ -158,6 +162,7 @@ OfferCore(Dbscan *dbscan, uint32 row, uint32 core, double dist)
 	dbscan->nearest_dist[row] = dist;
 }
 
+/* Second pass: unites core rows, and finds the nearest core rows of other rows. */
 static void
 UsePairs(Dbscan *dbscan, const FastedPair *pairs, size_t npairs)
 {
@@ -167,7 +172,7 @@ UsePairs(Dbscan *dbscan, const FastedPair *pairs, size_t npairs)
 		bool		b_is_core = IsCore(dbscan, pairs[i].b);
 
 		FetchRows(dbscan, pairs, i, npairs);
-		if (i % GROUP_STRIDE == 0)
+		if (i % CLUSTERING_STRIDE == 0)
 			CheckJoinInterrupts();
 		if (a_is_core && b_is_core)
 			UniteSets(dbscan->parent, pairs[i].a, pairs[i].b);
@@ -182,28 +187,28 @@ static void
 Finish(Clustering *run)
 {
 	Dbscan	   *dbscan = (Dbscan *) run;
-	PairStore  *open = &dbscan->open;
-	uint64		filed = open->filed;
+	PairStore  *stored = &dbscan->stored;
+	uint64		spilled = stored->spilled;
 	uint32		nrows = run->count;
 
-	run->pair_bytes = PairMemoryBytes(open->memory);
-	run->base.totals.filed_pairs = filed;
+	run->pair_bytes = PairMemoryBytes(stored->memory);
+	run->base.totals.spilled_pairs = spilled;
 	dbscan->nearest = OwnRowNumbers(nrows);
 	dbscan->nearest_dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));
 	dbscan->number = (int32 *) SameRowNumbers(nrows, (uint32) -1);
 
-	UsePairs(dbscan, open->memory->pairs, open->count);
-	for (uint64 first = 0; first < filed; first += open->most)
+	UsePairs(dbscan, stored->memory->pairs, stored->count);
+	for (uint64 first = 0; first < spilled; first += stored->max_count)
 	{
-		size_t		n = Min(open->most, filed - first);
+		size_t		n = Min(stored->max_count, spilled - first);
 
-		PairStoreRead(open, first, open->memory->pairs, n);
-		UsePairs(dbscan, open->memory->pairs, n);
+		PairStoreRead(stored, first, stored->memory->pairs, n);
+		UsePairs(dbscan, stored->memory->pairs, n);
 	}
-	PairStoreEnd(open);
+	PairStoreEnd(stored);
 }
 
-/* Clusters get their numbers as their rows come: by their smallest id. */
+/* Numbers the clusters in the order in which rows are returned: by their smallest id. */
 static void
 Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
 {
@@ -227,7 +232,7 @@ static const ClusteringMethods cluster_methods = {
 	.output = FASTED_OUTPUT_CONNECTIONS,
 	.begin = Begin,
 	.take = Take,
-	.count = KeepCounts,
+	.count = CopyCounts,
 	.finish = Finish,
 	.result = Result
 };
@@ -242,7 +247,7 @@ BeginCluster(FunctionRun *base)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("min_points must be at least 1"),
-				 errhint("A row counts itself: 1 connects rows by their pairs, and leaves no noise.")));
+				 errhint("min_points includes the row itself. With 1, every row belongs to a cluster.")));
 	dbscan->base.core_pairs = (uint32) min_points - 1;
 	RunClustering(&dbscan->base, &cluster_methods);
 }

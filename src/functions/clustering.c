@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * clustering.c
- *	  From arguments to rows in order of id, by way of a join; fasted_neighbors.
+ *	  The run of a clustering function: join, results, rows in the order of ids; fasted_neighbors.
  *
- * The pairs are taken as they come, and each function keeps what it needs of them.
- * The engine, with the vectors, is gone before the rest is computed: then a function
- * may need as much memory for pairs.
+ * Each function processes pairs as the engine returns them, and stores those that it still needs.
+ * The engine and the vectors are released before the function computes its results, for which
+ * it may need as much memory as the vectors took.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +31,7 @@ BeginJoin(Clustering *run)
 	VectorSource *source = call->rows != NULL ? call->rows :
 		ResolveCallSource(call, 0, call->sources[0].id_column);
 
-	/* each row with a vector is in the result, a zero vector without neighbours */
+	/* every row with a vector is in the result; a zero vector has no neighbours (cosine) */
 	source->skip_zeros = false;
 	if (run->order_column != NULL)
 		OrderSource(source, run->order_column, run->descending);
@@ -41,6 +41,7 @@ BeginJoin(Clustering *run)
 	run->base.join = JoinBegin(&request);
 }
 
+/* Copies the rows' keys and their order from the join. */
 static void
 NoteRows(Clustering *run)
 {
@@ -50,7 +51,10 @@ NoteRows(Clustering *run)
 	run->order = run->base.join->order;
 }
 
-/* Until the first batch the CPU may take over, and read the rows in another order. */
+/*
+ * Passes all pairs, and the counts, to the function.  NoteRows must follow the first batch: until
+ * then the CPU may take over from a GPU that failed, and read the rows in another order.
+ */
 static void
 TakePairs(Clustering *run)
 {
@@ -75,7 +79,7 @@ TakePairs(Clustering *run)
 	run->npairs = JoinPairs(base->join);
 }
 
-/* --- what comes after it */
+/* --- after the join */
 
 static void
 EndProgress(void *arg)
@@ -83,6 +87,7 @@ EndProgress(void *arg)
 	ProgressEnd(&((Clustering *) arg)->progress);
 }
 
+/* Shows the phase in pg_stat_fasted_progress until ProgressEnd, on error too. */
 static void
 ShowProgress(Clustering *run)
 {
@@ -95,6 +100,7 @@ ShowProgress(Clustering *run)
 	ProgressShow(&run->progress, PROGRESS_GROUPING, &numbers);
 }
 
+/* Computes the results, and measures time and memory. */
 static void
 Finish(Clustering *run)
 {
@@ -111,7 +117,7 @@ Finish(Clustering *run)
 	totals->output_seconds += seconds;
 	totals->bytes = MemoryContextMemAllocated(CurrentMemoryContext, true) + run->pair_bytes;
 	ereport(DEBUG1,
-			(errmsg_internal("fasted: grouped %u rows by " UINT64_FORMAT " pairs, after the last of them in %.3f s",
+			(errmsg_internal("fasted: computed results of %u rows from " UINT64_FORMAT " pairs, in %.3f s after the last pair",
 							 run->count, run->npairs, seconds)));
 }
 
@@ -126,7 +132,7 @@ RunClustering(Clustering *run, const ClusteringMethods *methods)
 		JoinRank(run->base.join, methods->rank(run));
 	}
 	TakePairs(run);
-	MemoryContextSetParent(run->keys->context, CurrentMemoryContext);	/* the ids are still wanted */
+	MemoryContextSetParent(run->keys->context, CurrentMemoryContext);	/* ids outlive the join */
 	FinishJoin(&run->base);
 	Finish(run);
 }
@@ -134,16 +140,16 @@ RunClustering(Clustering *run, const ClusteringMethods *methods)
 /* --- rows */
 
 bool
-FillClustering(FunctionRun *base, OutletBlock *block)
+FillClustering(FunctionRun *base, OutputBlock *block)
 {
 	Clustering *run = (Clustering *) base;
 
 	CheckJoinInterrupts();
-	for (; block->nrows < OUTLET_ROWS && run->next < run->count; block->nrows++)
+	for (; block->nrows < OUTPUT_ROWS && run->next < run->count; block->nrows++)
 	{
 		uint32		row = run->by_id == NULL ? run->next : run->by_id[run->next];
-		Datum		values[OUTLET_COLUMNS];
-		bool		nulls[OUTLET_COLUMNS] = {false};
+		Datum		values[OUTPUT_COLUMNS];
+		bool		nulls[OUTPUT_COLUMNS] = {false};
 		ListCell   *cell;
 
 		values[0] = run->keys->values[row];
@@ -168,7 +174,7 @@ RewindClustering(FunctionRun *base)
 	((Clustering *) base)->next = 0;
 }
 
-/* --- fasted_neighbors: how many neighbours each row has */
+/* --- fasted_neighbors: the number of neighbours of each row */
 
 typedef struct Neighbors
 {
@@ -182,9 +188,9 @@ BeginCounts(Clustering *run)
 	((Neighbors *) run)->counts = AllocRowNumbers(run->count);
 }
 
-/* The engine counted: no pair came here. */
+/* ClusteringMethods.count.  The engine counts the pairs and returns none. */
 static void
-KeepCounts(Clustering *run, const uint32 *counts)
+CopyCounts(Clustering *run, const uint32 *counts)
 {
 	CopyRowNumbers(((Neighbors *) run)->counts, counts, run->count);
 }
@@ -198,7 +204,7 @@ SetCount(Clustering *run, uint32 row, Datum *values, bool *nulls)
 static const ClusteringMethods neighbors_methods = {
 	.output = FASTED_OUTPUT_COUNTS,
 	.begin = BeginCounts,
-	.count = KeepCounts,
+	.count = CopyCounts,
 	.result = SetCount
 };
 

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * clustering.h
- *	  Functions that return one row for each row with a vector, by its pairs.
+ *	  Functions that return one row for each source row with a vector, computed from its pairs.
  *
- *	  clustering.c	the run: reads, joins, what the function makes of the pairs, then rows in
- *					order of id; and fasted_neighbors
- *	  cluster.c, keep_one.c		what the other functions make of the pairs
+ *	  clustering.c	the run: read, join, compute the results, and return rows in the order of ids;
+ *					and fasted_neighbors
+ *	  cluster.c		fasted_cluster
+ *	  keep_one.c	fasted_keep_one
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +16,7 @@
 #include "base/interrupts.h"
 #include "functions/function.h"
 
-/* Arguments before those of the function's own; behind these come id_column, metric, partition_by. */
+/* The first arguments.  The function's own follow, and then id_column, metric, partition_by. */
 enum
 {
 	CLUSTERING_RELATION,
@@ -24,7 +25,7 @@ enum
 	CLUSTERING_OWN
 };
 
-/* What all their descriptors have in common. */
+/* The parts that all their descriptors have in common. */
 #define CLUSTERING_ARGUMENTS \
 	{"relation", true, NULL}, {"vector_column", true, NULL}, {"eps", true, "Eps"}
 #define CLUSTERING_LAST_ARGUMENTS \
@@ -47,14 +48,18 @@ enum
 typedef struct Clustering Clustering;
 
 /*
- * What a function makes of the pairs.  Its calls: begin; take with each batch of pairs; count
- * with the number of pairs that each row has, where the engine counts them; finish, when there
- * are no more and the engine is gone; and result for each row, in order of id, which sets the
- * columns behind the id.  All results may be asked for once more, from the first on.
+ * How a function computes its results from the pairs.  The callbacks are called in this order:
  *
- * It says what it wants of the engine: pairs, counts, connections or keepers (engine.h).
- * Instead of the latter two it may get all pairs, uncounted.  For keepers it is asked for
- * ranks before all else.
+ *	  rank		with FASTED_OUTPUT_KEEPERS only: returns the rows' ranks, by row number
+ *	  begin		before the first pairs
+ *	  take		for each batch of pairs
+ *	  count		if the engine counts pairs: with the number of pairs of each row
+ *	  finish	after the last pairs, when the engine has been released
+ *	  result	for each row, in the order of ids: sets the columns after the id.  Rows may be
+ *				requested again from the first one on.
+ *
+ * output is the request to the engine: pairs, counts, connections or keepers (engine.h).  An
+ * engine that lacks the latter two returns all pairs instead, without counts.
  */
 typedef struct ClusteringMethods
 {
@@ -67,39 +72,39 @@ typedef struct ClusteringMethods
 	void		(*result) (Clustering *run, uint32 row, Datum *values, bool *nulls);
 } ClusteringMethods;
 
-/* The run of each of the functions begins with it. */
+/* The state of a run: the first field of each function's own struct. */
 struct Clustering
 {
 	FunctionRun base;
 	const ClusteringMethods *methods;
 
-	/* What the function sets before the join. */
-	uint32		core_pairs;		/* of connections: so many pairs make a row a core row */
-	char	   *order_column;	/* see OrderSource; NULL */
+	/* Set by the function before the join. */
+	uint32		core_pairs;		/* a row with this many pairs is a core row (engine.h) */
+	char	   *order_column;	/* see OrderSource; or NULL */
 	bool		descending;
 
-	/* The rows that take part. */
+	/* The rows that are joined. */
 	const KeySet *keys;
 	uint32		count;
-	const uint32 *by_id;		/* row numbers in order of id; NULL: they are in it */
-	const uint32 *order;		/* places in the source's order, where that is known; or NULL */
+	const uint32 *by_id;		/* row numbers in the order of ids; NULL: the identity */
+	const uint32 *order;		/* each row's position in the source's order; NULL if unknown */
 
-	bool		reduced;		/* it gets what it wants, and not all pairs; known when it begins */
+	bool		reduced;		/* the engine has the requested output; set before begin */
 	uint64		npairs;
-	uint64		pair_bytes;		/* the most room that pairs took */
-	uint32		next;			/* the place, by id, of the next row */
-	Progress	progress;		/* while rows are grouped */
+	uint64		pair_bytes;		/* peak memory of stored pairs */
+	uint32		next;			/* position, in the order of ids, of the next row to return */
+	Progress	progress;		/* shown while the results are computed */
 	Cleanup		cleanup;
 };
 
-/* Reads, joins, and has the function make of the pairs what it does. */
+/* Reads and joins the rows, and computes the results. */
 extern void RunClustering(Clustering *run, const ClusteringMethods *methods);
 
-/* As the descriptor has them. */
-extern bool FillClustering(FunctionRun *base, OutletBlock *block);
+/* FunctionDescriptor's fill and rewind. */
+extern bool FillClustering(FunctionRun *base, OutputBlock *block);
 extern void RewindClustering(FunctionRun *base);
 
-/* Pairs, or rows, between two looks for interrupts: about a millisecond. */
-#define GROUP_STRIDE (64 * 1024)
+/* Pairs, or rows, between two checks for interrupts: about a millisecond. */
+#define CLUSTERING_STRIDE (64 * 1024)
 
 #endif							/* FASTED_CLUSTERING_H */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * estimate.c
- *	  From statistics to the planner's numbers of rows and costs; the support functions.
+ *	  Row and cost estimates for the planner, and the support functions.
  *
- * All of it comes from the catalogs: the size of the table and what ANALYZE
- * found out about the vector column.  Nothing here raises an error of its own,
- * for the arguments may be wrong in ways that only the call itself reports.
+ * All estimates are based on the size of the table and on the ANALYZE statistics of the
+ * vector column.  This file raises no errors for invalid arguments, which the call itself
+ * reports at run time.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,21 +32,21 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-/* What is assumed where nothing is known. */
+/* Assumed if nothing is known. */
 #define DEFAULT_ROWS 10000.0
 #define DEFAULT_NEIGHBOURS 10.0
 
-/* A relation that is read. */
+/* A relation that the call reads. */
 typedef struct Side
 {
-	Oid			relation;		/* zero: not known now */
+	Oid			relation;		/* InvalidOid: not known at plan time */
 	AttrNumber	column;
 	double		rows;
 	double		pages;
 	double		dimensions;
 } Side;
 
-/* The argument as a constant of the moment; NULL: it has no value yet. */
+/* Returns argument n if it is, or can be estimated as, a constant that is not null; or NULL. */
 static Const *
 ConstantArgument(PlannerInfo *root, List *args, int n)
 {
@@ -57,6 +57,7 @@ ConstantArgument(PlannerInfo *root, List *args, int n)
 	return (IsA(node, Const) && !((Const *) node)->constisnull) ? (Const *) node : NULL;
 }
 
+/* Adds the rows and pages of one relation. */
 static void
 AddSize(Side *side, Relation rel)
 {
@@ -64,7 +65,7 @@ AddSize(Side *side, Relation rel)
 	double		tuples;
 	double		all_visible;
 
-	/* that such a one can't be read is for the call to say */
+	/* not readable during recovery: the call reports the error */
 	if (RecoveryInProgress() && !RelationIsPermanent(rel))
 		return;
 	if (RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind))
@@ -77,7 +78,7 @@ AddSize(Side *side, Relation rel)
 		side->rows += rel->rd_rel->reltuples >= 0 ? rel->rd_rel->reltuples : DEFAULT_ROWS;
 }
 
-/* Adds up a table with its children, if any; the table itself is locked. */
+/* Adds the sizes of a table and its inheritance children.  The table must be locked. */
 static void
 AddTableSize(Side *side)
 {
@@ -96,9 +97,8 @@ AddTableSize(Side *side)
 }
 
 /*
- * Locks the relation as a plain SELECT does before it is planned, whatever the
- * rights of the user, and until the end of the transaction.  Returns its kind, or
- * zero if there is none.
+ * Locks the relation until the end of the transaction, as parse analysis of a SELECT does,
+ * without a check of privileges.  Returns its relkind, or '\0' if there is no such relation.
  */
 static char
 LockRelation(Oid relid)
@@ -113,6 +113,7 @@ LockRelation(Oid relid)
 	return kind;
 }
 
+/* Sets rows, pages and dimensions of a side whose relation has this relkind. */
 static void
 FindSize(Side *side, char kind)
 {
@@ -126,7 +127,7 @@ FindSize(Side *side, char kind)
 			side->rows *= 1.0 - NullVectors(side->relation, side->column);
 			break;
 		case '\0':
-			side->relation = InvalidOid; /* gone, perhaps just now */
+			side->relation = InvalidOid; /* may have been dropped concurrently */
 			/* FALLTHROUGH */
 		default:
 			side->rows = DEFAULT_ROWS;
@@ -138,7 +139,7 @@ FindSize(Side *side, char kind)
 		side->dimensions = DEFAULT_DIMENSIONS;
 }
 
-/* What is read, by the numbers of two arguments. */
+/* Returns the side whose relation and vector column are given by these two arguments. */
 static Side
 FindSide(PlannerInfo *root, List *args, int relation_number, int column_number)
 {
@@ -157,7 +158,7 @@ FindSide(PlannerInfo *root, List *args, int relation_number, int column_number)
 	return side;
 }
 
-/* How many partitions the last argument, a column, makes of the rows. */
+/* Estimates the number of partitions of the last argument, partition_by; 1 if it is null. */
 static double
 CountPartitions(PlannerInfo *root, List *args, const Side *side)
 {
@@ -177,7 +178,7 @@ ReadCost(const Side *side)
 		side->rows * side->dimensions * cpu_operator_cost / 16.0;
 }
 
-/* Only rows of one partition meet. */
+/* Cost of comparing all rows of a with those rows of b that are in the same partition. */
 static Cost
 ComputeCost(const Side *a, const Side *b, double partitions)
 {
@@ -193,6 +194,7 @@ IsTrue(PlannerInfo *root, List *args, int n)
 	return argument != NULL && DatumGetBool(argument->constvalue);
 }
 
+/* Estimates the number of rows of a self-join. */
 static double
 EstimatePairs(PlannerInfo *root, List *args, const Side *side, double partitions)
 {
@@ -218,8 +220,8 @@ EstimatePairs(PlannerInfo *root, List *args, const Side *side, double partitions
 }
 
 /*
- * Rows come while the engine computes, after everything was read.  Each costs
- * less than a row of a table, and what is done with it is shared by workers.
+ * The startup cost is that of reading all rows, since the engine returns pairs while it computes.
+ * A result row costs less than a row of a table.
  */
 FunctionEstimate
 EstimateSelfJoin(PlannerInfo *root, List *args)
@@ -236,8 +238,8 @@ EstimateSelfJoin(PlannerInfo *root, List *args)
 }
 
 /*
- * A row for each row of the source, when everything is done.  The first arguments are those of
- * a self-join.
+ * One row for each source row, all of them after the whole computation.  The first arguments are
+ * those of a self-join.
  */
 FunctionEstimate
 EstimateClustering(PlannerInfo *root, List *args)
@@ -254,7 +256,7 @@ EstimateClustering(PlannerInfo *root, List *args)
 	return estimate;
 }
 
-/* What the rows of a side take, with so many neighbours each. */
+/* Memory of a side's vectors, with lists of this number of neighbors per row, in bytes. */
 static double
 BytesOfSide(const Side *side, double neighbors)
 {
@@ -262,8 +264,8 @@ BytesOfSide(const Side *side, double neighbors)
 }
 
 /*
- * After how large a part of the work the first rows come: that of an outer panel
- * where memory is too small for all rows, or all of it.  Inner panels take a fifth of it.
+ * Returns the fraction of the computation that precedes the first rows.  It is 1 if all rows fit
+ * into memory.  Otherwise it is that of one outer panel, which takes four fifths of the memory.
  */
 static double
 FirstPart(const Side *a, const Side *b, double k)
@@ -277,9 +279,9 @@ FirstPart(const Side *a, const Side *b, double k)
 }
 
 /*
- * Each row of a has k neighbours where b has as many; how far "max_distance" reaches is not
- * known.  Rows come when the engine is through with some, after everything was read: mostly
- * with all.
+ * Each row of a is assumed to have k neighbors, or all rows of its partition of b if these are
+ * fewer.  max_distance is ignored, since its selectivity is not known.  The first rows come after
+ * FirstPart of the computation.
  */
 FunctionEstimate
 EstimateNearest(PlannerInfo *root, List *args)
@@ -300,11 +302,12 @@ EstimateNearest(PlannerInfo *root, List *args)
 	return estimate;
 }
 
-/* --- what the source of a join means for the plan around it */
+/* --- effects of a call's sources on the plan of the query */
 
 /*
- * Relations of the queries around this one may count on workers already; none of
- * them has a path yet, for a subquery is planned when its relation is sized.
+ * Disables parallel plans for the whole statement.  Relations of outer queries may have
+ * consider_parallel set already, but no paths yet: a subquery is planned when its relation's
+ * size is estimated.
  */
 static void
 ForbidParallelPlans(PlannerInfo *root)
@@ -319,10 +322,10 @@ ForbidParallelPlans(PlannerInfo *root)
 }
 
 /*
- * The function reads its source while the plan around it runs.  If that calls what
- * is not parallel safe, or if it is not known what is read, the whole plan does
- * without workers.  And the plan depends on the relations that are read: it is made
- * anew when one of them changes, a view or a policy, for example.
+ * The function reads its source while the query runs.  If that would run functions that are not
+ * parallel safe, or if the source is not known, the query must not use workers.  Also adds
+ * the relations that are read to the plan's dependencies.  Then a cached plan is invalidated when
+ * one of them changes, such as a view or a policy.
  */
 static void
 ConsiderSource(PlannerInfo *root, List *args, const SourceArguments *source)
@@ -342,21 +345,24 @@ ConsiderSource(PlannerInfo *root, List *args, const SourceArguments *source)
 		ForbidParallelPlans(root);
 }
 
-/* --- support functions: the planner's first question loads the library */
+/* --- planner support functions; the first request loads the library, which sets the hooks */
 
-/* The arguments of a call behind id_type; NIL: it is no such call. */
+/* Returns the arguments of a call after id_type; NIL if it is not a call of such a function. */
 static List *
 ArgumentsOf(Node *node, const FunctionDescriptor *function)
 {
 	List	   *args = (node != NULL && IsA(node, FuncExpr)) ? ((FuncExpr *) node)->args : NIL;
 
-	/* behind a relation comes a name; behind id_type, of whatever type, a relation */
+	/* the second argument is a name, or a regclass if id_type (of any type) is the first */
 	if (list_length(args) > 1 && exprType(lsecond(args)) != NAMEOID)
 		args = list_copy_tail(args, 1);
 	return list_length(args) >= function->nargs ? args : NIL;
 }
 
-/* function: that of the call, or the one with the fewest arguments of those with this support. */
+/*
+ * Answers a planner support request.  function: the called function, or the one with the fewest
+ * arguments of those that share the support function.
+ */
 static Node *
 Support(Node *request, const FunctionDescriptor *function)
 {
@@ -369,7 +375,7 @@ Support(Node *request, const FunctionDescriptor *function)
 		args = ArgumentsOf((Node *) simplify->fcall, function);
 		for (int i = 0; simplify->root != NULL && args != NIL && i < function->nsources; i++)
 			ConsiderSource(simplify->root, args, &function->sources[i]);
-		return NULL;			/* the call stays as it is */
+		return NULL;			/* do not replace the call */
 	}
 	if (IsA(request, SupportRequestRows))
 	{

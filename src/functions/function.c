@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * function.c
- *	  The SQL functions, arguments in and rows stored, and what all runs have in common.
+ *	  The SQL functions: their arguments, their runs, and storage of their results.
  *
- * The functions themselves store their whole result.  In a FROM clause the planner mostly puts
- * a plan node in their place (function_node/), which hands rows on as they come.
+ * A called function stores its whole result.  In a FROM clause, the planner usually replaces the
+ * call by a plan node (function_node/), which returns rows as soon as they are computed.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,6 +29,7 @@ NameArgument(const FunctionCall *call, int n)
 	return call->args[n].isnull ? NULL : NameStr(*DatumGetName(call->args[n].value));
 }
 
+/* Raises an error if a required argument is null. */
 static void
 RequireArguments(const FunctionDescriptor *function, const NullableDatum *args)
 {
@@ -92,7 +93,7 @@ BeginFunctionRun(const FunctionCall *call)
 }
 
 bool
-FillRows(FunctionRun *run, OutletBlock *block)
+FillRows(FunctionRun *run, OutputBlock *block)
 {
 	MemoryContext old = MemoryContextSwitchTo(run->context);
 	bool		more;
@@ -141,6 +142,7 @@ EndFunctionRun(FunctionRun *run)
 
 /* --- statistics */
 
+/* Adds up statistics as AddJoinStatistics does. */
 static FastedStats
 SumStatistics(const FastedStats *sum, const FastedStats *run)
 {
@@ -176,6 +178,7 @@ AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join
 	return ran;
 }
 
+/* Adds a join to the totals. */
 static void
 AddJoin(FunctionTotals *totals, const VectorJoin *join)
 {
@@ -193,7 +196,7 @@ FinishJoin(FunctionRun *run)
 	run->join = NULL;
 }
 
-/* The list of shares is a copy, for a run that is over takes its own along. */
+/* The list of shares is copied, because the run's own list is freed with the run. */
 FunctionTotals
 AddRun(const FunctionTotals *totals, const FunctionRun *run)
 {
@@ -211,7 +214,7 @@ AddRun(const FunctionTotals *totals, const FunctionRun *run)
 	sum.wait_seconds += more.wait_seconds;
 	sum.output_seconds += more.output_seconds;
 	sum.bytes = more.bytes;
-	sum.filed_pairs = more.filed_pairs;
+	sum.spilled_pairs = more.spilled_pairs;
 	sum.shares = CopyShares(more.shares);
 	return sum;
 }
@@ -219,17 +222,19 @@ AddRun(const FunctionTotals *totals, const FunctionRun *run)
 /* --- rows stored as a function's result */
 
 /*
- * Where rows go.  If all columns are eight bytes by value, every tuple looks the same but for
- * these: they are written into a tuple formed once, which halves the cost of a row.
+ * The tuplestore for the result.  If all columns are 8-byte values passed by value, tuples differ
+ * only in these values.  Then a single tuple is formed and its values are overwritten for each
+ * row, which halves the cost of a row.
  */
 typedef struct RowStore
 {
 	Tuplestorestate *store;
 	TupleDesc	desc;
-	TupleTableSlot *slot;		/* holds the tuple formed once; else NULL */
-	Datum	   *slot_values;	/* its values */
+	TupleTableSlot *slot;		/* holds the single tuple; NULL if there is none */
+	Datum	   *slot_values;	/* values within this tuple */
 } RowStore;
 
+/* Returns true if all columns are passed by value and have the size of a Datum. */
 static bool
 HasDatumColumns(TupleDesc desc)
 {
@@ -260,10 +265,10 @@ PrepareSlot(RowStore *rows)
 }
 
 static void
-StoreBlock(const RowStore *rows, const OutletBlock *block, bool nullable)
+StoreBlock(const RowStore *rows, const OutputBlock *block, bool nullable)
 {
-	bool		nulls[OUTLET_COLUMNS] = {false};
-	Datum		values[OUTLET_COLUMNS];
+	bool		nulls[OUTPUT_COLUMNS] = {false};
+	Datum		values[OUTPUT_COLUMNS];
 	int			ncolumns = rows->desc->natts;
 	Datum	   *row_values = rows->slot != NULL ? rows->slot_values : values;
 
@@ -286,7 +291,7 @@ static void
 StoreRows(const FunctionCall *call, ReturnSetInfo *rsinfo)
 {
 	RowStore	rows = {.store = rsinfo->setResult,.desc = rsinfo->setDesc};
-	OutletBlock *block = palloc(sizeof(OutletBlock));
+	OutputBlock *block = palloc(sizeof(OutputBlock));
 	FunctionRun *run = BeginFunctionRun(call);
 
 	Assert(rows.desc->natts == call->function->ncolumns);
@@ -298,7 +303,7 @@ StoreRows(const FunctionCall *call, ReturnSetInfo *rsinfo)
 	EndFunctionRun(run);
 }
 
-/* first: 1 if argument id_type comes before the others, else 0. */
+/* Stores the result of a call.  first: 1 if id_type is the first argument, otherwise 0. */
 static Datum
 StoreFunction(FunctionCallInfo fcinfo, const FunctionDescriptor *function, int first)
 {

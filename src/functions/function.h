@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * function.h
- *	  The functions that return the rows of a join: a description of each, and the run of a call.
+ *	  Set-returning functions that compute a join: their descriptors, and the run of a call.
  *
- * fasted_self_join, fasted_knn_join, fasted_neighbors, fasted_cluster and fasted_keep_one are
- * planned, executed, counted, explained and stored by the same code, here and in the folder
- * function_node.  That code knows of a function what its FunctionDescriptor says.
+ * fasted_self_join, fasted_knn_join, fasted_neighbors, fasted_cluster and fasted_keep_one share
+ * the code that plans, executes, counts, explains and stores a call, here and in function_node/.
+ * A FunctionDescriptor holds everything that this code knows about a function.
  *
- *	  function.c		arguments, the SQL functions, and what all runs have in common
- *	  estimate.c		numbers of rows and costs; the support functions
- *	  self_join.c, nearest.c	functions whose rows are pairs
- *	  clustering.h		functions that return a row for each row
+ *	  function.c		arguments, the SQL functions, and the code that all runs share
+ *	  estimate.c		row and cost estimates; the planner support functions
+ *	  self_join.c, nearest.c	functions that return pairs
+ *	  clustering.h		functions that return one row for each source row
  *
  *-------------------------------------------------------------------------
  */
@@ -26,10 +26,10 @@
 
 /* --- rows of the result */
 
-#define OUTLET_ROWS 1024
-#define OUTLET_COLUMNS 4
+#define OUTPUT_ROWS 1024
+#define OUTPUT_COLUMNS 4
 
-/* Columns of the result where its rows are pairs; the last one is of fasted_knn_join. */
+/* Result columns of functions that return pairs; only fasted_knn_join has COLUMN_RANK. */
 enum
 {
 	COLUMN_ID_A = 1,
@@ -39,17 +39,17 @@ enum
 };
 
 /*
- * Rows, column by column, for the columns that are used.  nulls is set by functions with a
- * nullable column only; blocks in shared memory end before it.
+ * A block of rows, stored by column, with only the columns that the query uses.  Only functions
+ * with nullable columns set nulls; blocks in shared memory are allocated without it.
  */
-typedef struct OutletBlock
+typedef struct OutputBlock
 {
 	uint32		nrows;
-	Datum		values[OUTLET_COLUMNS][OUTLET_ROWS];
-	bool		nulls[OUTLET_COLUMNS][OUTLET_ROWS];
-} OutletBlock;
+	Datum		values[OUTPUT_COLUMNS][OUTPUT_ROWS];
+	bool		nulls[OUTPUT_COLUMNS][OUTPUT_ROWS];
+} OutputBlock;
 
-/* A distance that lives as long as the rows do. */
+/* Returns a distance as Datum, which may point to *dist. */
 static inline Datum
 DistanceDatum(const double *dist)
 {
@@ -65,7 +65,7 @@ DistanceDatum(const double *dist)
 typedef struct FunctionDescriptor FunctionDescriptor;
 typedef struct FunctionRun FunctionRun;
 
-/* One of the relations that are read. */
+/* A relation that the call reads. */
 typedef struct CallSource
 {
 	Oid			relation;
@@ -73,117 +73,117 @@ typedef struct CallSource
 	char	   *id_column;		/* NULL: the primary key */
 } CallSource;
 
-/* Conditions on pairs: least <= dist <= most, and which orders of ids pass. */
+/* Conditions on pairs: least <= dist <= most, and which orders of the ids pass. */
 typedef struct PairFilter
 {
 	double		least;
 	double		most;
 	bool		below;			/* id_a < id_b passes */
-	bool		equal;
-	bool		above;
+	bool		equal;			/* id_a = id_b passes */
+	bool		above;			/* id_a > id_b passes */
 } PairFilter;
 
-/* The arguments of a call, checked, and what is wanted of it. */
+/* The checked arguments of a call, and what the caller needs of its result. */
 typedef struct FunctionCall
 {
 	const FunctionDescriptor *function;
-	const NullableDatum *args;	/* from the first one behind id_type on */
+	const NullableDatum *args;	/* the arguments after id_type */
 	Oid			key_type;
 	CallSource	sources[2];
-	double		eps;			/* of functions that have it */
+	double		eps;			/* set if the function has this argument */
 	FastedMetric metric;
-	char	   *partition_by;	/* see GroupSource; NULL: all rows meet */
-	VectorSource *rows;			/* of a window's partition, instead of the sources; or NULL */
-	RowPusher  *pusher;			/* of these */
+	char	   *partition_by;	/* partition column (GroupSource); NULL: rows are not partitioned */
+	VectorSource *rows;			/* window functions: the partition's rows, in place of sources */
+	RowPusher  *pusher;			/* window functions: pushes these rows; otherwise NULL */
 	uint32		few_rows;		/* see JoinRequest */
 
-	List	   *columns;		/* the number of each of the block's columns; 0: the node's own */
+	List	   *columns;		/* column numbers of a block; 0: a column that the node sets */
 	PairFilter	filter;
-	bool		count;			/* the number of rows is all that is wanted */
-	bool		timed;			/* seconds are wanted */
+	bool		count;			/* only the number of rows is needed */
+	bool		timed;			/* measure seconds */
 } FunctionCall;
 
 /*
- * Takes and checks the arguments that functions have in common.  All columns are wanted, and
- * no pair is held back.
+ * Sets and checks the arguments that functions have in common.  The call gets all columns, and a
+ * filter that passes all pairs.  args: the arguments after id_type, which the call points to.
+ * Errors: a required argument is null, eps is negative or NaN, the metric is unknown.
  */
 extern FunctionCall MakeFunctionCall(const FunctionDescriptor *function, const NullableDatum *args,
 									 Oid key_type);
 
-/* The name in argument n; NULL, if that is null. */
+/* Returns the name in argument n, or NULL if the argument is null. */
 extern char *NameArgument(const FunctionCall *call, int n);
 
-/* Resolves source n; errors name the argument for its id. */
+/* Resolves source n (ResolveSource).  id_column: NULL for the primary key. */
 extern VectorSource *ResolveCallSource(const FunctionCall *call, int n, const char *id_column);
 
-/* --- its run: a join from its first row to its last */
+/* --- the run of a call: a join from the first row to the last */
 
 /*
- * Statistics of runs, for EXPLAIN ANALYZE.  Of several runs bytes, filed_pairs and shares are
- * those of the last one, and all else is summed up.
+ * Statistics of runs, for EXPLAIN ANALYZE.  bytes, spilled_pairs and shares are those of the last
+ * run; the other fields are totals of all runs.
  */
 typedef struct FunctionTotals
 {
 	int			runs;
-	uint64		joins;			/* those for which an engine ran */
-	FastedStats stats;			/* of these */
+	uint64		joins;			/* joins for which an engine ran */
+	FastedStats stats;			/* totals of these joins */
 	uint64		partitions;
 	double		read_seconds;
-	double		wait_seconds;	/* for the engine */
-	double		output_seconds; /* making rows of pairs */
-	uint64		bytes;			/* beside the engine's */
-	uint64		filed_pairs;	/* in a temporary file */
-	List	   *shares;			/* of servers: JoinShares */
+	double		wait_seconds;	/* waiting for the engine */
+	double		output_seconds; /* converting pairs to rows */
+	uint64		bytes;			/* memory of clustering, without the engine's */
+	uint64		spilled_pairs;	/* pairs written to a temporary file */
+	List	   *shares;			/* each server's share of the work (JoinShares) */
 } FunctionTotals;
 
-/* Every function's run begins with it. */
+/* The state of a run: the first field of each function's own struct. */
 struct FunctionRun
 {
 	FunctionCall call;
-	MemoryContext context;		/* everything of the run lives here */
-	VectorJoin *join;			/* NULL: none is at work */
-	FunctionTotals totals;		/* but for the join at work */
+	MemoryContext context;		/* holds everything that the run allocates */
+	VectorJoin *join;			/* the current join, or NULL */
+	FunctionTotals totals;		/* totals without the current join */
 };
 
 /*
- * Reads the sources and starts the engine.  Allocates in the current memory context, with
- * which the run goes, on error too.
+ * Reads the sources and starts the engine.  Allocates in the current memory context, and all
+ * resources of the run are released with it, on error too.
  */
 extern FunctionRun *BeginFunctionRun(const FunctionCall *call);
 
 /*
- * Fills the block with at least one row; false: there are no more.  Values by reference are
- * valid until the next call.
+ * Fills the block with at least one row.  Returns false if there are no more rows.  Values by
+ * reference are valid until the next call.
  */
-extern bool FillRows(FunctionRun *run, OutletBlock *block);
+extern bool FillRows(FunctionRun *run, OutputBlock *block);
 
-/* Instead of FillRows, where call.count asks for it: returns the number of all rows. */
+/* Returns the number of all rows.  To be called instead of FillRows if call.count is set. */
 extern uint64 CountRows(FunctionRun *run);
 
-/* Lets the engine rest, for nobody asks for further rows for now. */
+/* Pauses the engine until the next call of FillRows. */
 extern void PauseFunctionRun(FunctionRun *run);
 
-/* Ends the join, also when there are rows left; not to be called after an error. */
+/* Ends the run, even if it has more rows.  Must not be called after an error. */
 extern void EndFunctionRun(FunctionRun *run);
 
-/* Returns the sum of the totals and those of another run, which may still be at work. */
+/* Returns the sum of these totals and those of a run, which need not have ended. */
 extern FunctionTotals AddRun(const FunctionTotals *totals, const FunctionRun *run);
 
-/* Fetches the next pairs of the join for a function; false, with no pairs: there are no more. */
+/* Returns the next pairs of the join in *pairs; false, with no pairs, if there are no more. */
 extern bool NextPairs(FunctionRun *run, const FastedPair **pairs, size_t *npairs);
 
-/* Adds the join's statistics to the run's totals, and ends it. */
+/* Adds the join's statistics to the run's totals, and ends the join. */
 extern void FinishJoin(FunctionRun *run);
 
 /*
- * Adds a join, also one that is still at work or was stopped early by a LIMIT, to the
- * statistics and the seconds of reading of the joins before it: texts of the last join that
- * had an engine, the largest sizes, and sums of the other numbers.  Returns false if no engine
- * ran for it.
+ * Adds the statistics of a join, which need not have ended, to *sum and *read_seconds.  *sum gets
+ * the texts of the last join that had an engine, the largest sizes, and sums of other numbers.
+ * Returns false if no engine ran for this join.
  */
 extern bool AddJoinStatistics(FastedStats *sum, double *read_seconds, const VectorJoin *join);
 
-/* The time; zero, if seconds are not wanted. */
+/* Returns the current time, or zero if the call does not measure seconds. */
 static inline instr_time
 RunClock(const FunctionRun *run)
 {
@@ -195,6 +195,7 @@ RunClock(const FunctionRun *run)
 	return now;
 }
 
+/* Adds the seconds since a RunClock to *seconds, if the call measures them. */
 static inline void
 AddSeconds(const FunctionRun *run, double *seconds, instr_time begin)
 {
@@ -202,14 +203,14 @@ AddSeconds(const FunctionRun *run, double *seconds, instr_time begin)
 		*seconds += SecondsSince(begin);
 }
 
-/* --- what the planner is told (estimate.c) */
+/* --- planner estimates (estimate.c) */
 
-/* The dimensions of vectors that nothing is known of. */
+/* The number of dimensions that is assumed if there are no statistics. */
 #define DEFAULT_DIMENSIONS 256.0
 
 /*
- * Floating-point operations (2 n n d) for the price of one operator: what two
- * cores compute while PostgreSQL evaluates an operator or two.
+ * Floating-point operations (2 n n d) at the cost of cpu_operator_cost: about as many as two cores
+ * compute while PostgreSQL evaluates one or two operators.
  */
 #define FLOP_PER_OPERATOR 10000.0
 
@@ -217,8 +218,8 @@ typedef struct FunctionEstimate
 {
 	double		rows;
 	Cost		startup;		/* before the first row */
-	Cost		total;			/* but for the rows */
-	Cost		per_row;
+	Cost		total;			/* without per_row */
+	Cost		per_row;		/* for returning one row */
 } FunctionEstimate;
 
 extern FunctionEstimate EstimateSelfJoin(PlannerInfo *root, List *args);
@@ -227,14 +228,14 @@ extern FunctionEstimate EstimateClustering(PlannerInfo *root, List *args);
 
 /* --- the functions */
 
-#define FUNCTION_MOST_ARGS 10
+#define FUNCTION_MAX_ARGS 10
 
-/* Numbers of arguments do not count id_type, which the functions "_typed" have before them. */
+/* Arguments are numbered from 0, without id_type, the first argument of the "_typed" functions. */
 typedef struct FunctionArgument
 {
 	const char *name;
-	bool		required;		/* it must not be null */
-	const char *label;			/* for EXPLAIN; NULL: it is not shown, or with its source */
+	bool		required;		/* must not be null */
+	const char *label;			/* EXPLAIN label; NULL: not shown, or shown by ExplainSources */
 } FunctionArgument;
 
 /* Numbers of the arguments that name a relation and its columns. */
@@ -248,32 +249,32 @@ typedef struct SourceArguments
 struct FunctionDescriptor
 {
 	const char *name;
-	const char *node_name;		/* of the plan node */
-	const char *window;			/* the window function that does the same; NULL: there is none */
+	const char *node_name;		/* the plan node's name */
+	const char *window;			/* the window function that does the same, or NULL */
 
-	int			nargs;			/* the last one is partition_by */
-	FunctionArgument arguments[FUNCTION_MOST_ARGS];
+	int			nargs;			/* the last argument is partition_by */
+	FunctionArgument arguments[FUNCTION_MAX_ARGS];
 	int			nsources;
 	SourceArguments sources[2];
-	int			eps;			/* number of the argument; negative: there is none */
-	int			metric;
+	int			eps;			/* number of argument eps; negative if there is none */
+	int			metric;			/* number of argument metric */
 
 	int			ncolumns;
-	Oid			columns[OUTLET_COLUMNS];	/* types; InvalidOid: that of the ids */
+	Oid			columns[OUTPUT_COLUMNS]; /* types; InvalidOid: the type of the ids */
 
-	bool		parallel;		/* rows may be dealt to parallel workers */
-	bool		takes_conditions;	/* rows are pairs, and PairFilter is applied */
-	bool		nullable;		/* it sets the nulls of blocks */
-	bool		whole_rows;		/* also where rows of other tables are locked or changed */
-	const char *output_label;	/* of output_seconds, for EXPLAIN; or NULL */
+	bool		parallel;		/* rows may be shared with parallel workers */
+	bool		takes_conditions;	/* rows are pairs to which PairFilter is applied */
+	bool		nullable;		/* blocks have nulls */
+	bool		whole_rows;		/* EvalPlanQual can recheck rows of other tables with its rows */
+	const char *output_label;	/* EXPLAIN label of output_seconds, or NULL */
 
 	FunctionEstimate (*estimate) (PlannerInfo *root, List *args);
 
-	Size		run_size;		/* of the struct that begins with FunctionRun */
+	Size		run_size;		/* size of the function's own struct, see FunctionRun */
 	void		(*begin) (FunctionRun *run);	/* all fields but call and context are zero */
-	bool		(*fill) (FunctionRun *run, OutletBlock *block);
-	uint64		(*count) (FunctionRun *run);	/* NULL: rows are not counted by the function */
-	/* Once computed, rows stay: the first one is the next again.  Else NULL. */
+	bool		(*fill) (FunctionRun *run, OutputBlock *block); /* see FillRows */
+	uint64		(*count) (FunctionRun *run);	/* see CountRows; or NULL */
+	/* Returns to the first row, without computing the join again; NULL if that is impossible. */
 	void		(*rewind) (FunctionRun *run);
 };
 
@@ -283,12 +284,15 @@ extern const FunctionDescriptor neighbors_function;
 extern const FunctionDescriptor cluster_function;
 extern const FunctionDescriptor keep_one_function;
 
-/* All of them by number. */
+/* Functions are numbered from 0 to FUNCTIONS - 1. */
 #define FUNCTIONS 5
 
 extern const FunctionDescriptor *NumberedFunction(int number);
 
-/* The number of the function with this address, and whether it has id_type (1 or 0); or -1. */
+/*
+ * Returns the number of the function with this address, or -1.  Sets *first to 1 if its first
+ * argument is id_type, otherwise to 0.
+ */
 extern int	FindFunction(PGFunction address, int *first);
 
 /* Arguments of fasted_self_join. */

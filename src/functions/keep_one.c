@@ -1,22 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * keep_one.c
- *	  fasted_keep_one: one row of each group of near ones, the first by rank.
+ *	  fasted_keep_one: representatives, so that every row is within eps of one of them.
  *
- * In order of rank, a row is kept unless one that is kept is within eps: the
- * lexicographically first maximal independent set of the graph of near rows.  A row
- * that is not kept goes to the nearest kept row before it, of those at the same
- * distance to the first.  The rank of a row is by its source's order, where there is a
- * priority, else by its id.
+ * Rows are processed in the order of their ranks.  A row becomes a representative unless an
+ * earlier representative is within eps.  The representatives are the lexicographically first
+ * maximal independent set of the graph whose edges are the pairs within eps.  Any other row is
+ * assigned to its nearest earlier representative; of several at the same distance, to the
+ * one with the lowest rank.  Ranks follow the priority column if there is one, else the ids.
  *
- * All pairs are sorted by the later row, and then there is one pass over them in order.
- * When the pairs of a later row come, each earlier row has been settled, since
- * its own pairs with still earlier rows came before.  That needs no rounds, so a long
- * chain of rows (a walk in the order of time) costs no more than others.
+ * All pairs are sorted by their later row, and processed in one pass in that order.
+ * When the pairs of a row are processed, all pairs among earlier rows have been processed.  So it
+ * is known which of these are representatives.  A single pass suffices, so a long chain of near
+ * rows (such as a time series) costs no more than other data.
  *
- * Each pair keeps its distance, in 16 bytes altogether.  Without it 8 would do, but
- * then the vectors would have to stay in memory until rows are dropped, in place of
- * the pairs, or be read once more.
+ * A stored pair takes 16 bytes with its distance.  8 bytes would suffice without the distance, but
+ * then the vectors would have to remain in memory, or be read again, to compute the distances.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,23 +30,23 @@
 #include "rows/reader.h"
 #include "utils/memutils.h"
 
-typedef struct Keepers
+typedef struct KeepOneRun
 {
 	Clustering	base;
-	const uint32 *rank;			/* by row number; NULL: is the number */
-	const uint32 *row_of_rank;
-	bool		ranked;			/* the engine got ranks */
+	const uint32 *rank;			/* by row number; NULL: a row's rank is its number */
+	const uint32 *row_of_rank;	/* the inverse of rank */
+	bool		ranked;			/* ranks have been given to the engine */
 	PairStore	store;			/* pairs of ranks, a < b */
 	PairMemory *scratch;		/* for sorting */
 
 	/* by rank */
-	uint32	   *keeper;			/* the rank of a kept row, maybe the row itself */
-	double	   *dist;			/* to it, where it is another one */
-} Keepers;
+	uint32	   *representative; /* rank of the row's representative, maybe the row itself */
+	double	   *dist;			/* distance to the representative, if that is another row */
+} KeepOneRun;
 
-/* --- ranks by an order that is read apart: keys come in order, and a hash table knows their rows */
+/* --- ranks from a separate query for the keys in the source's order; a hash table maps to rows */
 
-/* Bytes of the table that are cleared between two looks for interrupts. */
+/* Bytes of the hash table that are cleared between two checks for interrupts. */
 #define BYTES_PER_CHECK ((Size) 1024 * 1024)
 
 typedef struct RowEntry
@@ -72,7 +71,7 @@ typedef struct RowEntry
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
-/* Zeros, of which there are gigabytes where there are a hundred million rows. */
+/* Allocates zeroed memory, with checks for interrupts since it may be gigabytes. */
 static inline void *
 rows_allocate(rows_hash *table, Size size)
 {
@@ -98,9 +97,10 @@ typedef struct RankTaker
 	uint32	   *rank;			/* by row number */
 	uint32	   *row_of_rank;
 	uint32		count;			/* rows ranked so far */
-	uint32		most;
+	uint32		most;			/* number of joined rows */
 } RankTaker;
 
+/* Builds the hash table of all rows by their keys. */
 static rows_hash *
 HashRows(const Clustering *run)
 {
@@ -110,114 +110,117 @@ HashRows(const Clustering *run)
 	{
 		bool		found;
 
-		if (row % GROUP_STRIDE == 0)
+		if (row % CLUSTERING_STRIDE == 0)
 			CheckJoinInterrupts();
 		rows_insert(table, DatumGetInt64(run->keys->values[row]), &found)->row = row;
 	}
 	return table;
 }
 
+/* Callback of ReadOrder: assigns the next rank to the row with this key. */
 static void
 TakeKey(void *arg, Datum key)
 {
 	RankTaker  *taker = arg;
 	RowEntry   *entry = rows_lookup(taker->table, DatumGetInt64(key));
 
-	if (taker->count % GROUP_STRIDE == 0)
+	if (taker->count % CLUSTERING_STRIDE == 0)
 		CheckJoinInterrupts();
 	if (entry == NULL || taker->count == taker->most)
-		elog(ERROR, "a row is there that was not joined");
+		elog(ERROR, "unexpected key while reading the order of joined rows");
 	taker->rank[entry->row] = taker->count;
 	taker->row_of_rank[taker->count++] = entry->row;
 }
 
 static void
-ReadRanks(Keepers *keepers)
+ReadRanks(KeepOneRun *keep_one)
 {
-	const Clustering *run = &keepers->base;
+	const Clustering *run = &keep_one->base;
 	RankTaker	taker = {.most = run->count};
 
-	keepers->rank = taker.rank = AllocRowNumbers(run->count);
-	keepers->row_of_rank = taker.row_of_rank = AllocRowNumbers(run->count);
+	keep_one->rank = taker.rank = AllocRowNumbers(run->count);
+	keep_one->row_of_rank = taker.row_of_rank = AllocRowNumbers(run->count);
 	taker.table = HashRows(run);
 	ReadOrder(run->keys->source, TakeKey, &taker);
 	rows_destroy(taker.table);
 	if (taker.count != run->count)
-		elog(ERROR, "of %u joined rows %u have a rank", run->count, taker.count);
+		elog(ERROR, "expected ranks of %u joined rows, got %u", run->count, taker.count);
 }
 
+/* Sets rank and row_of_rank, unless rows were read in the order of ranks. */
 static void
-FindRanks(Keepers *keepers)
+FindRanks(KeepOneRun *keep_one)
 {
-	const Clustering *run = &keepers->base;
+	const Clustering *run = &keep_one->base;
 	const VectorSource *source = run->keys->source;
 
 	if (source->order_column == NULL)
 	{
-		keepers->rank = run->keys->rank;
-		keepers->row_of_rank = run->by_id;
+		keep_one->rank = run->keys->rank;
+		keep_one->row_of_rank = run->by_id;
 	}
 	else if (run->order != NULL)
 	{
-		keepers->rank = run->order;
-		keepers->row_of_rank = RowsOfNumbers(run->order, run->count);
+		keep_one->rank = run->order;
+		keep_one->row_of_rank = RowsOfNumbers(run->order, run->count);
 	}
 	else if (!RowsComeInOrder(source))
-		ReadRanks(keepers);
+		ReadRanks(keep_one);
 }
 
-/* For the engine, which then hands out few pairs. */
+/* ClusteringMethods.rank: ranks for the engine, which then returns few pairs. */
 static const uint32 *
 Rank(Clustering *run)
 {
-	Keepers    *keepers = (Keepers *) run;
+	KeepOneRun *keep_one = (KeepOneRun *) run;
 
-	FindRanks(keepers);
-	keepers->ranked = true;
-	return keepers->rank;
+	FindRanks(keep_one);
+	keep_one->ranked = true;
+	return keep_one->rank;
 }
 
 static void
 Begin(Clustering *run)
 {
-	Keepers    *keepers = (Keepers *) run;
+	KeepOneRun *keep_one = (KeepOneRun *) run;
 
-	/* where another engine took over, the rows may have come in another order */
-	if (!keepers->ranked || !run->reduced)
-		FindRanks(keepers);
-	PairStoreInit(&keepers->store, 2);
-	keepers->scratch = PairMemoryCreate();
+	/* if another engine took over, it may have read the rows in another order */
+	if (!keep_one->ranked || !run->reduced)
+		FindRanks(keep_one);
+	PairStoreInit(&keep_one->store, 2);
+	keep_one->scratch = PairMemoryCreate();
 }
 
-/* Sorts the pairs in memory; returns where they are. */
+/* Sorts the pairs in memory and returns the sorted array. */
 static const FastedPair *
-SortPairs(Keepers *keepers)
+SortPairs(KeepOneRun *keep_one)
 {
-	PairStore  *store = &keepers->store;
+	PairStore  *store = &keep_one->store;
 
-	if (keepers->scratch->room < store->count)
+	if (keep_one->scratch->capacity < store->count)
 	{
-		PairMemoryGrow(keepers->scratch, store->count);
-		/* pairs go there in no order: all of it would be made between two looks for interrupts */
-		PairMemoryTouch(keepers->scratch);
+		PairMemoryGrow(keep_one->scratch, store->count);
+		/* sorting writes to all pages at random, which would delay checks for interrupts */
+		PairMemoryTouch(keep_one->scratch);
 	}
-	keepers->base.pair_bytes = PairMemoryBytes(store->memory) + PairMemoryBytes(keepers->scratch);
-	return SortBySecond(store->memory->pairs, keepers->scratch->pairs, store->count,
-						keepers->base.count);
+	keep_one->base.pair_bytes = PairMemoryBytes(store->memory) + PairMemoryBytes(keep_one->scratch);
+	return SortBySecond(store->memory->pairs, keep_one->scratch->pairs, store->count,
+						keep_one->base.count);
 }
 
+/* Sorts the pairs in memory and appends them to the file as a run. */
 static void
-WriteRun(Keepers *keepers)
+WriteRun(KeepOneRun *keep_one)
 {
-	PairStoreWrite(&keepers->store, SortPairs(keepers), keepers->store.count);
-	keepers->store.count = 0;
+	PairStoreWrite(&keep_one->store, SortPairs(keep_one), keep_one->store.count);
+	keep_one->store.count = 0;
 }
 
 static void
 Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 {
-	Keepers    *keepers = (Keepers *) run;
-	const uint32 *rank = keepers->rank;
+	KeepOneRun *keep_one = (KeepOneRun *) run;
+	const uint32 *rank = keep_one->rank;
 
 	for (size_t i = 0; i < npairs; i++)
 	{
@@ -225,70 +228,72 @@ Take(Clustering *run, const FastedPair *pairs, size_t npairs)
 		uint32		b = rank == NULL ? pairs[i].b : rank[pairs[i].b];
 		FastedPair	pair = {.a = Min(a, b),.b = Max(a, b),.dist = pairs[i].dist};
 
-		if (PairStoreIsFull(&keepers->store))
-			WriteRun(keepers);
-		PairStoreAdd(&keepers->store, pair);
+		if (PairStoreIsFull(&keep_one->store))
+			WriteRun(keep_one);
+		PairStoreAdd(&keep_one->store, pair);
 	}
 }
 
-/* --- all pairs have come */
+/* --- after the last pair */
 
-/* Pairs in order of b: whether a is kept is known. */
+/* Processes pairs in the order of b; it is known whether a is a representative. */
 static void
-UsePairs(Keepers *keepers, const FastedPair *pairs, size_t npairs)
+UsePairs(KeepOneRun *keep_one, const FastedPair *pairs, size_t npairs)
 {
-	uint32	   *keeper = keepers->keeper;
-	double	   *dist = keepers->dist;
+	uint32	   *representative = keep_one->representative;
+	double	   *dist = keep_one->dist;
 
 	for (size_t i = 0; i < npairs; i++)
 	{
 		uint32		a = pairs[i].a;
 		uint32		b = pairs[i].b;
 
-		if (keeper[a] == a &&
-			(keeper[b] == b || pairs[i].dist < dist[b] ||
-			 (pairs[i].dist == dist[b] && a < keeper[b])))
+		if (representative[a] == a &&
+			(representative[b] == b || pairs[i].dist < dist[b] ||
+			 (pairs[i].dist == dist[b] && a < representative[b])))
 		{
-			keeper[b] = a;
+			representative[b] = a;
 			dist[b] = pairs[i].dist;
 		}
 	}
 }
 
+/* Processes all pairs if none is in the file. */
 static void
-UseMemory(Keepers *keepers)
+UseMemory(KeepOneRun *keep_one)
 {
-	const FastedPair *pairs = SortPairs(keepers);
-	size_t		count = keepers->store.count;
+	const FastedPair *pairs = SortPairs(keep_one);
+	size_t		count = keep_one->store.count;
 
-	for (size_t first = 0; first < count; first += GROUP_STRIDE)
+	for (size_t first = 0; first < count; first += CLUSTERING_STRIDE)
 	{
 		CheckJoinInterrupts();
-		UsePairs(keepers, pairs + first, Min(GROUP_STRIDE, count - first));
+		UsePairs(keep_one, pairs + first, Min(CLUSTERING_STRIDE, count - first));
 	}
 }
 
+/* Writes the pairs in memory as a last run, and processes the merged runs of the file. */
 static void
-UseFile(Keepers *keepers)
+UseFile(KeepOneRun *keep_one)
 {
-	PairStore  *store = &keepers->store;
-	size_t		run_pairs = store->most;
+	PairStore  *store = &keep_one->store;
+	size_t		run_pairs = store->max_count;
 	const FastedPair *pairs;
 	PairMerge  *merge;
 	size_t		npairs;
 	size_t		unchecked = 0;
 
 	if (store->count > 0)
-		WriteRun(keepers);
-	keepers->base.base.totals.filed_pairs = store->filed;
+		WriteRun(keep_one);
+	keep_one->base.base.totals.spilled_pairs = store->spilled;
 	PairMemoryFree(store->memory);
-	PairMemoryFree(keepers->scratch);
+	PairMemoryFree(keep_one->scratch);
 	merge = PairMergeBegin(store, run_pairs);
 	while ((npairs = PairMergeNext(merge, &pairs)) > 0)
 	{
-		UsePairs(keepers, pairs, npairs);
+		UsePairs(keep_one, pairs, npairs);
 		unchecked += npairs;
-		if (unchecked >= GROUP_STRIDE)
+		if (unchecked >= CLUSTERING_STRIDE)
 		{
 			CheckJoinInterrupts();
 			unchecked = 0;
@@ -300,30 +305,31 @@ UseFile(Keepers *keepers)
 static void
 Finish(Clustering *run)
 {
-	Keepers    *keepers = (Keepers *) run;
-	uint32		nrows = keepers->base.count;
+	KeepOneRun *keep_one = (KeepOneRun *) run;
+	uint32		nrows = keep_one->base.count;
 
-	keepers->keeper = OwnRowNumbers(nrows);
-	keepers->dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));
+	keep_one->representative = OwnRowNumbers(nrows);
+	keep_one->dist = MemoryContextAllocHuge(CurrentMemoryContext, (Size) nrows * sizeof(double));
 
-	if (keepers->store.filed > 0)
-		UseFile(keepers);
-	else if (keepers->store.count > 0)
-		UseMemory(keepers);
-	PairStoreEnd(&keepers->store);
-	PairMemoryFree(keepers->scratch);
+	if (keep_one->store.spilled > 0)
+		UseFile(keep_one);
+	else if (keep_one->store.count > 0)
+		UseMemory(keep_one);
+	PairStoreEnd(&keep_one->store);
+	PairMemoryFree(keep_one->scratch);
 }
 
 static void
 Result(Clustering *run, uint32 row, Datum *values, bool *nulls)
 {
-	Keepers    *keepers = (Keepers *) run;
-	uint32		rank = keepers->rank == NULL ? row : keepers->rank[row];
-	uint32		keeper = keepers->keeper[rank];
-	uint32		kept = keepers->rank == NULL ? keeper : keepers->row_of_rank[keeper];
+	KeepOneRun *keep_one = (KeepOneRun *) run;
+	uint32		rank = keep_one->rank == NULL ? row : keep_one->rank[row];
+	uint32		representative = keep_one->representative[rank];
+	uint32		representative_row = keep_one->rank == NULL ? representative :
+		keep_one->row_of_rank[representative];
 
-	values[1] = run->keys->values[kept];
-	values[2] = Float8GetDatum(kept == row ? 0.0 : keepers->dist[rank]);
+	values[1] = run->keys->values[representative_row];
+	values[2] = Float8GetDatum(representative_row == row ? 0.0 : keep_one->dist[rank]);
 }
 
 static const ClusteringMethods keep_one_methods = {
@@ -357,6 +363,6 @@ const FunctionDescriptor keep_one_function = {
 	},
 	.ncolumns = 3,
 	.columns = {InvalidOid, InvalidOid, FLOAT8OID},
-	.run_size = sizeof(Keepers),
+	.run_size = sizeof(KeepOneRun),
 	.begin = BeginKeepOne
 };

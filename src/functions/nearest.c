@@ -3,12 +3,12 @@
  * nearest.c
  *	  fasted_knn_join: the k nearest rows of one relation for each row of another.
  *
- * Rows are read in any order, and by parallel workers.  Then the ids of b are ranked, and of
- * rows at the same distance the engine takes those with the lower ranks.  Rows of the result
- * come as soon as a row of a has all of its own.
+ * Rows are read in any order, also by parallel workers.  Then the rows of b are ranked by their
+ * ids; of rows at the same distance the engine prefers those with lower ranks.  The neighbours
+ * of a row of a are returned as soon as all of them are known.
  *
- * A join ends when its last row was taken, so that the engine's memory does not wait for
- * the end of the query.
+ * The join ends when its last row has been fetched, so that the engine's memory is released
+ * before the query ends.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,30 +21,30 @@
 #include "functions/function.h"
 #include "utils/builtins.h"
 
-/* Rows of a between two looks for interrupts. */
+/* Rows of a between two checks for interrupts. */
 #define ROWS_PER_CHECK 64
 
 typedef struct NearestRun
 {
 	FunctionRun base;
-	bool		divided;		/* over workers of a cluster, who send pairs */
-	KeySet	   *a;				/* its ids */
-	KeySet	   *b;
-	const Datum *by_rank;		/* those of b; NULL: not known before the first list */
+	bool		divided;		/* over the workers of a Citus cluster, which send pairs */
+	KeySet	   *a;				/* ids of a */
+	KeySet	   *b;				/* ids of b */
+	const Datum *by_rank;		/* ids of b by rank; NULL before the first list */
 
-	uint64		row;			/* of a, the next one */
-	uint64		end;			/* of those that have all of their neighbours */
-	const FastedNeighbor *list; /* of the row before that */
+	uint64		row;			/* next row of a */
+	uint64		end;			/* rows of a before this one have all of their neighbours */
+	const FastedNeighbor *list; /* neighbours of the current row of a, row - 1 */
 	uint32		nlist;
-	uint32		next;			/* in the list */
+	uint32		next;			/* next neighbour in the list */
 
-	/* Of a divided join instead: */
-	const FastedPair *pairs;	/* those that were not handed on yet */
+	/* If the join is divided: */
+	const FastedPair *pairs;	/* pairs that have not been returned yet */
 	size_t		npairs;
-	uint32		rank;			/* of the first one of them */
+	uint32		rank;			/* COLUMN_RANK of the first of these pairs */
 } NearestRun;
 
-/* --- the relations of a call: looked up, and checked against each other */
+/* --- the relations of a call: found, and checked against each other */
 
 static VectorSource *
 Resolve(const FunctionCall *call, int n, const char *id_column)
@@ -56,27 +56,30 @@ Resolve(const FunctionCall *call, int n, const char *id_column)
 	return source;
 }
 
-/* One equality tells which rows of both are of one partition. */
+/*
+ * Raises an error unless the partition columns have the same type and collation.  A single equality
+ * operator must compare the values of both relations.
+ */
 static void
 RequireSamePartitions(const char *column, const VectorSource *a, const VectorSource *b)
 {
 	if (a->group_type != b->group_type)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("column \"%s\" has different types in \"%s\" and in \"%s\"",
+				 errmsg("column \"%s\" has different types in \"%s\" and \"%s\"",
 						column, a->relation, b->relation),
-				 errdetail("They are %s and %s.", format_type_be(a->group_type),
+				 errdetail("The types are %s and %s.", format_type_be(a->group_type),
 						   format_type_be(b->group_type)),
-				 errhint("Join a view that casts one of them.")));
+				 errhint("Create a view that casts one of the columns, and join the view.")));
 	if (a->group_collation != b->group_collation)
 		ereport(ERROR,
 				(errcode(ERRCODE_COLLATION_MISMATCH),
-				 errmsg("column \"%s\" has different collations in \"%s\" and in \"%s\"",
+				 errmsg("column \"%s\" has different collations in \"%s\" and \"%s\"",
 						column, a->relation, b->relation),
-				 errhint("Join a view that gives one of them the other one's collation.")));
+				 errhint("Create a view that applies COLLATE to one of the columns, and join the view.")));
 }
 
-/* Of one relation with itself, where one of the ids is enough, for it is the same row. */
+/* Resolves the source of a join of one relation with itself, for which one id column suffices. */
 static VectorSource *
 ResolveOne(const FunctionCall *call)
 {
@@ -88,13 +91,13 @@ ResolveOne(const FunctionCall *call)
 	if (b_id != NULL && strcmp(a_id, b_id) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"a_id\" and \"b_id\" must be the same column where both are of the same rows"),
-				 errdetail("They are \"%s\" and \"%s\".", a_id, b_id),
-				 errhint("Join the result with the relation for another column of it.")));
+				 errmsg("\"a_id\" and \"b_id\" must be the same column if a relation is joined with itself"),
+				 errdetail("The columns are \"%s\" and \"%s\".", a_id, b_id),
+				 errhint("To get other columns, join the result with the relation.")));
 	return Resolve(call, 0, a_id);
 }
 
-/* Sets the sources of a and b; that of b is NULL where it is a's other rows that are wanted. */
+/* Sets the sources of a and b.  The source of b is NULL if both are the same vector column. */
 static void
 ResolveSources(const FunctionCall *call, JoinRequest *request)
 {
@@ -126,11 +129,11 @@ GetCount(const FunctionCall *call)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("k must be at least 1"),
-				 errdetail("It is %d.", k)));
+				 errdetail("The value is %d.", k)));
 	return (uint32) k;
 }
 
-/* NULL: as far as any. */
+/* Returns max_distance, or infinity if the argument is null. */
 static double
 GetMaxDistance(const FunctionCall *call)
 {
@@ -141,7 +144,7 @@ GetMaxDistance(const FunctionCall *call)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("max_distance must not be %s", isnan(distance) ? "NaN" : "negative"),
-				 errhint("Leave it out, or make it NULL, for neighbours at any distance.")));
+				 errhint("Omit max_distance, or set it to NULL, to find neighbors at any distance.")));
 	return distance;
 }
 
@@ -162,7 +165,7 @@ BeginNearest(FunctionRun *base)
 
 /* --- rows */
 
-/* There is a row of a to look at that has all of its neighbours; false: there are no more. */
+/* Waits until a row of a has all of its neighbours.  Returns false if there are no more rows. */
 static bool
 FindRow(NearestRun *run)
 {
@@ -185,7 +188,7 @@ FindRow(NearestRun *run)
 	return true;
 }
 
-/* The next row of those that have all of their neighbours. */
+/* Takes the neighbours of the next row of a, which must have all of them. */
 static void
 TakeRow(NearestRun *run)
 {
@@ -195,7 +198,7 @@ TakeRow(NearestRun *run)
 	run->next = 0;
 }
 
-/* Of those the next one with neighbours; false: there is none. */
+/* Turns to the next row with neighbours, without waiting.  Returns false if there is none. */
 static bool
 NextListHere(NearestRun *run)
 {
@@ -208,7 +211,7 @@ NextListHere(NearestRun *run)
 	return false;
 }
 
-/* The next row of all with neighbours; false: there is none. */
+/* Turns to the next row with neighbours, and waits for it.  Returns false if there is none. */
 static bool
 NextList(NearestRun *run)
 {
@@ -217,13 +220,13 @@ NextList(NearestRun *run)
 		if (!FindRow(run))
 			return false;
 	}
-	/* until then another engine may have taken over, and have read rows in another order */
+	/* only now is it sure that no other engine takes over and reads rows in another order */
 	if (run->by_rank == NULL)
 		run->by_rank = KeySetInOrder(run->b);
 	return true;
 }
 
-/* A column of the next n rows, all of one row of a. */
+/* Fills a column with the next n neighbours of the current row of a. */
 static void
 FillColumn(const NearestRun *run, int column, Datum *values, uint32 n)
 {
@@ -250,11 +253,11 @@ FillColumn(const NearestRun *run, int column, Datum *values, uint32 n)
 	}
 }
 
-/* Of the list at hand as many rows as there is room for. */
+/* Adds neighbours from the current list until the list ends or the block is full. */
 static void
-FillFromList(NearestRun *run, OutletBlock *block)
+FillFromList(NearestRun *run, OutputBlock *block)
 {
-	uint32		n = Min(run->nlist - run->next, OUTLET_ROWS - block->nrows);
+	uint32		n = Min(run->nlist - run->next, OUTPUT_ROWS - block->nrows);
 	ListCell   *cell;
 
 	foreach(cell, run->base.call.columns)
@@ -266,7 +269,7 @@ FillFromList(NearestRun *run, OutletBlock *block)
 
 /* --- rows of a divided join */
 
-/* The next pairs of a message; false: there are no more. */
+/* Takes the pairs of the next message, or ends the join and returns false if there are no more. */
 static bool
 NextMessage(NearestRun *run)
 {
@@ -283,6 +286,7 @@ NextMessage(NearestRun *run)
 	return true;
 }
 
+/* Returns a column of a pair whose rank is run->rank. */
 static Datum
 PairColumn(const NearestRun *run, int column, const FastedPair *pair)
 {
@@ -299,15 +303,15 @@ PairColumn(const NearestRun *run, int column, const FastedPair *pair)
 	}
 }
 
-/* As many rows as there are at hand, and room for. */
+/* Adds pairs of the current message, or of the next one, until it ends or the block is full. */
 static void
-FillFromPairs(NearestRun *run, OutletBlock *block)
+FillFromPairs(NearestRun *run, OutputBlock *block)
 {
 	ListCell   *cell;
 
 	if (run->npairs == 0 && !NextMessage(run))
 		return;
-	while (run->npairs > 0 && block->nrows < OUTLET_ROWS)
+	while (run->npairs > 0 && block->nrows < OUTPUT_ROWS)
 	{
 		const FastedPair *pair = run->pairs++;
 
@@ -323,17 +327,17 @@ FillFromPairs(NearestRun *run, OutletBlock *block)
 /* --- the run */
 
 /*
- * A block ends where the join does, for the ids go with it, and where rows would have to be
- * waited for.
+ * Fills a block.  The block ends early if the engine would have to be waited for.  It also ends
+ * with the join, which owns the ids: an ended join returns no more rows.
  */
 static bool
-FillNearest(FunctionRun *base, OutletBlock *block)
+FillNearest(FunctionRun *base, OutputBlock *block)
 {
 	NearestRun *run = (NearestRun *) base;
 
 	if (run->divided)
 		FillFromPairs(run, block);
-	while (!run->divided && block->nrows < OUTLET_ROWS)
+	while (!run->divided && block->nrows < OUTPUT_ROWS)
 	{
 		if (run->next == run->nlist && !(block->nrows > 0 ? NextListHere(run) : NextList(run)))
 			break;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pair_store.c
- *	  Pairs that are kept, in memory or in a temporary file, and their order.
+ *	  A store for pairs, in memory or in a temporary file; sorting and merging of pairs.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,9 +19,9 @@
 #include "lib/binaryheap.h"
 #include "utils/memutils.h"
 
-/* --- an array of pairs that grows, outside of the memory contexts */
+/* --- a growing array of pairs, outside of the memory contexts */
 
-/* No more than a page, and bytes between two looks for interrupts. */
+/* At most the size of a page; and the number of bytes between two checks for interrupts. */
 #define TOUCH_STEP 4096
 #define TOUCH_BYTES_PER_CHECK (4 * 1024 * 1024)
 
@@ -30,9 +30,9 @@ PairMemoryFree(PairMemory *memory)
 {
 	if (memory->pairs == NULL)
 		return;
-	munmap(memory->pairs, memory->room * sizeof(FastedPair));
+	munmap(memory->pairs, memory->capacity * sizeof(FastedPair));
 	memory->pairs = NULL;
-	memory->room = 0;
+	memory->capacity = 0;
 }
 
 static void
@@ -51,34 +51,34 @@ PairMemoryCreate(void)
 }
 
 void
-PairMemoryGrow(PairMemory *memory, size_t room)
+PairMemoryGrow(PairMemory *memory, size_t capacity)
 {
 	void	   *pairs;
 
 	if (memory->pairs == NULL)
-		pairs = mmap(NULL, room * sizeof(FastedPair), PROT_READ | PROT_WRITE,
+		pairs = mmap(NULL, capacity * sizeof(FastedPair), PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	else
-		pairs = mremap(memory->pairs, memory->room * sizeof(FastedPair),
-					   room * sizeof(FastedPair), MREMAP_MAYMOVE);
+		pairs = mremap(memory->pairs, memory->capacity * sizeof(FastedPair),
+					   capacity * sizeof(FastedPair), MREMAP_MAYMOVE);
 	if (pairs == MAP_FAILED)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of memory"),
-				 errdetail("There is none for %zu pairs.", room),
-				 errhint("Lower fasted.memory_limit: pairs beyond it go to a temporary file.")));
+				 errdetail("Could not allocate memory for %zu pairs.", capacity),
+				 errhint("Reduce fasted.memory_limit, so that more pairs are written to a temporary file.")));
 #ifdef MADV_HUGEPAGE
-	(void) madvise(pairs, room * sizeof(FastedPair), MADV_HUGEPAGE);
+	(void) madvise(pairs, capacity * sizeof(FastedPair), MADV_HUGEPAGE);
 #endif
 	memory->pairs = pairs;
-	memory->room = room;
+	memory->capacity = capacity;
 }
 
 void
 PairMemoryTouch(PairMemory *memory)
 {
 	volatile char *bytes = (volatile char *) memory->pairs;
-	Size		size = memory->room * sizeof(FastedPair);
+	Size		size = memory->capacity * sizeof(FastedPair);
 
 	for (Size i = 0; i < size; i += TOUCH_STEP)
 	{
@@ -89,13 +89,13 @@ PairMemoryTouch(PairMemory *memory)
 }
 
 /*
- * --- pairs in memory up to a limit, beyond it in a temporary file
+ * --- a store: in memory up to a limit, and beyond it in a temporary file
  *
- * The file is the one that takes vectors, of rows as long as a pair.
+ * The file is a SpillFile, as for vectors: each row of floats holds a pair.
  */
 
-/* Room at first, in pairs. */
-#define FIRST_ROOM (16 * 1024)
+/* Initial capacity, in pairs. */
+#define INITIAL_CAPACITY (16 * 1024)
 
 #define PAIR_FLOATS (sizeof(FastedPair) / sizeof(float))
 
@@ -108,13 +108,15 @@ PairStoreInit(PairStore *store, int parts)
 
 	memset(store, 0, sizeof(*store));
 	store->memory = PairMemoryCreate();
-	store->most = Max(bytes / sizeof(FastedPair), FIRST_ROOM);
+	store->max_count = Max(bytes / sizeof(FastedPair), INITIAL_CAPACITY);
 }
 
 void
 PairStoreGrow(PairStore *store)
 {
-	PairMemoryGrow(store->memory, Min(Max(2 * store->memory->room, FIRST_ROOM), store->most));
+	size_t		capacity = Max(2 * store->memory->capacity, INITIAL_CAPACITY);
+
+	PairMemoryGrow(store->memory, Min(capacity, store->max_count));
 }
 
 void
@@ -123,7 +125,7 @@ PairStoreWrite(PairStore *store, const FastedPair *pairs, size_t npairs)
 	if (store->file == NULL)
 		store->file = SpillCreate(PAIR_FLOATS * sizeof(float));
 	SpillAppend(store->file, (const float *) pairs, npairs);
-	store->filed += npairs;
+	store->spilled += npairs;
 }
 
 void
@@ -142,17 +144,18 @@ PairStoreEnd(PairStore *store)
 }
 
 /*
- * --- the order of pairs by their second row: a radix sort, digit by digit, lowest first
+ * --- sorting pairs by their second row: an LSD radix sort
  *
- * Row numbers are small, so it takes two or three passes, and compares nothing.
+ * Row numbers have at most 31 bits, so it takes three passes at most.
  */
 
 #define DIGIT_BITS 11
 #define DIGIT_VALUES (1 << DIGIT_BITS)
 
-/* Pairs between two looks for interrupts. */
+/* Pairs between two checks for interrupts. */
 #define PAIRS_PER_CHECK (256 * 1024)
 
+/* Sets the position in the sorted array of the first pair with each value of the digit. */
 static void
 FindPositions(const FastedPair *pairs, size_t npairs, int shift, size_t *positions)
 {
@@ -196,32 +199,35 @@ SortBySecond(FastedPair *pairs, FastedPair *scratch, size_t npairs, uint32 nrows
 	return pairs;
 }
 
-/* --- runs of pairs in a file, merged by their second row: a heap of the runs by their next pair */
+/* --- merging sorted runs in a file by their second row: a heap of the runs by their next pair */
 
-/* Pairs of a run that are in memory: within these bounds, as many as the store held. */
-#define LEAST_ROOM 256
-#define MOST_ROOM (64 * 1024)
+/*
+ * Bounds for the number of pairs of each run in memory.  Within them, all runs together get as
+ * many pairs as the store may hold.
+ */
+#define MIN_BUFFER_PAIRS 256
+#define MAX_BUFFER_PAIRS (64 * 1024)
 
 typedef struct PairRun
 {
-	uint64		next;			/* in the file: what has not been read */
-	uint64		end;
-	FastedPair *pairs;			/* what has */
-	size_t		count;
-	size_t		used;
+	uint64		next;			/* number, in the file, of the first pair that was not read */
+	uint64		end;			/* end of the run in the file */
+	FastedPair *pairs;			/* buffer of pairs that were read */
+	size_t		count;			/* pairs in the buffer */
+	size_t		used;			/* pairs of these that were returned */
 } PairRun;
 
 struct PairMerge
 {
 	const PairStore *store;
 	PairRun    *runs;
-	size_t		room;			/* pairs of each run in memory */
-	FastedPair *pairs;			/* room for those of all */
-	binaryheap *heap;			/* the run with the least next pair is the first */
-	PairRun    *given;			/* whose pairs the caller has; NULL: none */
+	size_t		capacity;		/* size of a run's buffer, in pairs */
+	FastedPair *pairs;			/* buffers of all runs */
+	binaryheap *heap;			/* runs; the first one has the pair with the smallest b */
+	PairRun    *returned;		/* run whose pairs were returned last, or NULL */
 };
 
-/* The heap's first is its greatest: that with the least b. */
+/* A binaryheap has its greatest element first, so this reverses the order of b. */
 static int
 CompareRuns(Datum a, Datum b, void *arg)
 {
@@ -233,14 +239,14 @@ CompareRuns(Datum a, Datum b, void *arg)
 	return (x_row < y_row) - (x_row > y_row);
 }
 
-/* Has the run a next pair?  It is in memory then. */
+/* Reads more pairs if the buffer has been used.  Returns false if the run has no more pairs. */
 static bool
 FillRun(const PairMerge *merge, PairRun *run)
 {
 	if (run->used < run->count)
 		return true;
 	run->used = 0;
-	run->count = Min(merge->room, run->end - run->next);
+	run->count = Min(merge->capacity, run->end - run->next);
 	if (run->count == 0)
 		return false;
 	PairStoreRead(merge->store, run->next, run->pairs, run->count);
@@ -252,22 +258,22 @@ PairMerge *
 PairMergeBegin(const PairStore *store, size_t run_pairs)
 {
 	PairMerge  *merge = palloc0(sizeof(PairMerge));
-	size_t		nruns = (store->filed + run_pairs - 1) / run_pairs;
-	size_t		room = store->most / Max(nruns, 1);
+	size_t		nruns = (store->spilled + run_pairs - 1) / run_pairs;
+	size_t		capacity = store->max_count / Max(nruns, 1);
 
 	merge->store = store;
-	merge->room = Min(Max(room, LEAST_ROOM), MOST_ROOM);
+	merge->capacity = Min(Max(capacity, MIN_BUFFER_PAIRS), MAX_BUFFER_PAIRS);
 	merge->runs = MemoryContextAllocHuge(CurrentMemoryContext, nruns * sizeof(PairRun));
 	merge->pairs = MemoryContextAllocHuge(CurrentMemoryContext,
-										  nruns * merge->room * sizeof(FastedPair));
+										  nruns * merge->capacity * sizeof(FastedPair));
 	merge->heap = binaryheap_allocate(nruns, CompareRuns, NULL);
 	for (size_t i = 0; i < nruns; i++)
 	{
 		PairRun    *run = &merge->runs[i];
 
 		run->next = i * run_pairs;
-		run->end = Min(run->next + run_pairs, store->filed);
-		run->pairs = merge->pairs + i * merge->room;
+		run->end = Min(run->next + run_pairs, store->spilled);
+		run->pairs = merge->pairs + i * merge->capacity;
 		run->count = run->used = 0;
 		if (FillRun(merge, run))
 			binaryheap_add_unordered(merge->heap, PointerGetDatum(run));
@@ -279,7 +285,7 @@ PairMergeBegin(const PairStore *store, size_t run_pairs)
 size_t
 PairMergeNext(PairMerge *merge, const FastedPair **pairs)
 {
-	PairRun    *run = merge->given;
+	PairRun    *run = merge->returned;
 	size_t		first;
 
 	if (run != NULL)
@@ -292,7 +298,7 @@ PairMergeNext(PairMerge *merge, const FastedPair **pairs)
 	if (binaryheap_empty(merge->heap))
 		return 0;
 
-	run = merge->given = (PairRun *) DatumGetPointer(binaryheap_first(merge->heap));
+	run = merge->returned = (PairRun *) DatumGetPointer(binaryheap_first(merge->heap));
 	first = run->used;
 	do
 		run->used++;

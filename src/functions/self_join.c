@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * self_join.c
- *	  fasted_self_join: pairs of row numbers become blocks of ids and distances.
+ *	  fasted_self_join: converts pairs of row numbers to blocks of ids and distances.
  *
- * A row costs a few nanoseconds, most of them for the two ids, which lie all
- * over memory.  So ids are looked up for a block of pairs at a time, one column
- * after the other: then many of the loads are under way at once.
+ * A row takes a few nanoseconds, most of them for the two ids, which are scattered
+ * in memory.  So ids are looked up for a block of pairs at a time, one column
+ * after the other, with many loads in flight.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 #include "functions/function.h"
 #include "miscadmin.h"
 
-/* So many rows before it is used, an id is asked for. */
+/* Ids are prefetched this number of rows before they are used. */
 #define PREFETCH_DISTANCE 24
 
 #if defined(__GNUC__)
@@ -30,26 +30,27 @@ typedef struct SelfJoinRun
 {
 	FunctionRun base;
 	const KeySet *keys;
-	bool		self_pairs;		/* (a, a, 0) too */
-	bool		counts;			/* the engine does */
-	const FastedPair *pairs;	/* the engine's batch at work */
+	bool		self_pairs;		/* also return (a, a, 0) */
+	bool		counts;			/* the engine only counts pairs */
+	const FastedPair *pairs;	/* the rest of the engine's current batch */
 	size_t		npairs;
-	uint32		next_self_pair;
+	uint32		next_self_pair; /* row of the next pair (a, a, 0) */
 
-	/* How pairs become rows. */
-	bool		ordered;		/* both (a, b) and (b, a) */
-	bool		has_ids;		/* does it matter which id is the lower one? */
-	bool		filtered;		/* does the filter hold back anything? */
+	/* How pairs are converted to rows. */
+	bool		ordered;		/* return both (a, b) and (b, a) */
+	bool		has_ids;		/* the block has a column of ids */
+	bool		filtered;		/* the filter may exclude pairs */
 	PairFilter	filter;
 	int			ncolumns;
 	int			columns[3];		/* COLUMN_ID_A, ... */
 
-	/* Pairs chosen for the block at work: a is id_a's row, b id_b's; and one to spare. */
-	FastedPair	chosen[OUTLET_ROWS + 1];
+	/* Pairs for the current block: a is the row of id_a, b of id_b.  Choose needs one more. */
+	FastedPair	chosen[OUTPUT_ROWS + 1];
 } SelfJoinRun;
 
 /* --- blocks of rows */
 
+/* Sets the fields that depend on the columns and the filter. */
 static void
 PrepareRows(SelfJoinRun *run)
 {
@@ -73,7 +74,10 @@ PassesDistance(const PairFilter *filter, double dist)
 	return dist >= filter->least && dist <= filter->most;
 }
 
-/* The pairs that make rows, in the direction in which they do. */
+/*
+ * Chooses the pairs that pass the filter, with the lower id first, and in reverse too if that is
+ * requested.  Sets their number; returns the number of pairs of the batch that were used.
+ */
 static size_t
 Choose(SelfJoinRun *run, uint32 *nchosen)
 {
@@ -83,7 +87,7 @@ Choose(SelfJoinRun *run, uint32 *nchosen)
 	const uint32 *rank = run->has_ids ? run->keys->rank : NULL;
 	const FastedPair *pairs = run->pairs;
 	FastedPair *chosen = run->chosen;
-	size_t		most = run->ordered ? OUTLET_ROWS / 2 : OUTLET_ROWS;
+	size_t		most = run->ordered ? OUTPUT_ROWS / 2 : OUTPUT_ROWS;
 	size_t		used = Min(run->npairs, most);
 	uint32		n = 0;
 
@@ -117,7 +121,7 @@ Choose(SelfJoinRun *run, uint32 *nchosen)
 	return used;
 }
 
-/* One column of ids; the row numbers are those of the pairs' a or b. */
+/* Fills a column with the ids of the pairs' first or second rows. */
 static pg_attribute_always_inline void
 GatherIds(Datum *column, const Datum *ids, const FastedPair *pairs, uint32 n, bool second)
 {
@@ -135,8 +139,9 @@ GatherIds(Datum *column, const Datum *ids, const FastedPair *pairs, uint32 n, bo
 		column[i] = ids[second ? pairs[i].b : pairs[i].a];
 }
 
+/* Fills the block with n pairs. */
 static void
-Translate(const SelfJoinRun *run, OutletBlock *block, const FastedPair *pairs, uint32 n)
+Translate(const SelfJoinRun *run, OutputBlock *block, const FastedPair *pairs, uint32 n)
 {
 	const Datum *ids = run->keys->values;
 
@@ -155,17 +160,17 @@ Translate(const SelfJoinRun *run, OutletBlock *block, const FastedPair *pairs, u
 	}
 }
 
-/* Fills the block from the first of the pairs at hand; returns how many were used. */
+/* Fills the block from the current batch.  Returns the number of pairs that were used. */
 static size_t
-FillWithPairs(SelfJoinRun *run, OutletBlock *block)
+FillWithPairs(SelfJoinRun *run, OutputBlock *block)
 {
 	uint32		nchosen;
 	size_t		used;
 
-	/* Mostly the pairs are as they should be. */
+	/* the common case: pairs can be returned as they are */
 	if (!run->filtered && !run->ordered && (!run->has_ids || run->keys->rank == NULL))
 	{
-		used = Min(run->npairs, OUTLET_ROWS);
+		used = Min(run->npairs, OUTPUT_ROWS);
 		Translate(run, block, run->pairs, used);
 		return used;
 	}
@@ -174,7 +179,7 @@ FillWithPairs(SelfJoinRun *run, OutletBlock *block)
 	return used;
 }
 
-/* How many pairs of a row with itself there are. */
+/* Returns the number of pairs (a, a, 0) in the result. */
 static uint32
 CountSelfPairs(const SelfJoinRun *run)
 {
@@ -183,10 +188,10 @@ CountSelfPairs(const SelfJoinRun *run)
 }
 
 static void
-FillWithSelfPairs(SelfJoinRun *run, OutletBlock *block)
+FillWithSelfPairs(SelfJoinRun *run, OutputBlock *block)
 {
 	uint32		first = run->next_self_pair;
-	uint32		n = Min(CountSelfPairs(run) - first, OUTLET_ROWS);
+	uint32		n = Min(CountSelfPairs(run) - first, OUTPUT_ROWS);
 
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -197,9 +202,9 @@ FillWithSelfPairs(SelfJoinRun *run, OutletBlock *block)
 	run->next_self_pair += n;
 }
 
-/* Makes a block of the batch at work, or of self pairs; maybe an empty one. */
+/* Fills the block from the current batch, or else with self pairs.  It may remain empty. */
 static void
-FillBlock(SelfJoinRun *run, OutletBlock *block)
+FillBlock(SelfJoinRun *run, OutputBlock *block)
 {
 	instr_time	begin = RunClock(&run->base);
 
@@ -218,8 +223,8 @@ FillBlock(SelfJoinRun *run, OutletBlock *block)
 /* --- the run */
 
 /*
- * What a condition on the distance excludes need not be found; and where no pair
- * that is found is excluded, the engine can count.
+ * Reduces eps to the filter's upper bound, since the filter excludes larger distances.  If the
+ * filter has no lower bound, the engine counts the pairs of count(*) itself.
  */
 static void
 BeginSelfJoin(FunctionRun *base)
@@ -245,7 +250,7 @@ BeginSelfJoin(FunctionRun *base)
 }
 
 static bool
-FillSelfJoin(FunctionRun *base, OutletBlock *block)
+FillSelfJoin(FunctionRun *base, OutputBlock *block)
 {
 	SelfJoinRun *run = (SelfJoinRun *) base;
 
@@ -260,7 +265,7 @@ FillSelfJoin(FunctionRun *base, OutletBlock *block)
 	return true;
 }
 
-/* In the engine, or here: the number of pairs whose distances pass. */
+/* Returns the number of pairs whose distances pass, counted by the engine or here. */
 static uint64
 CountPairs(SelfJoinRun *run)
 {

@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * window.c
- *	  Window functions: clusters, rows to keep and numbers of neighbors for the rows of any query.
+ *	  Window functions: clusters, representatives and numbers of neighbors for any query's rows.
  *
  *	  fasted_dbscan(vector, eps, min_points, metric)	as fasted_cluster
  *	  fasted_components(vector, eps, metric)			as fasted_cluster with min_points 1
  *	  fasted_keep(id, vector, eps, metric)				as fasted_keep_one
  *	  fasted_neighbor_count(vector, eps, metric)		as fasted_neighbors
  *
- * At the first row of a partition the function in FROM (clustering.h) is run over all of its rows,
- * whose ids are their numbers, from 1 on, in the window's order.  Vectors go from the executor's
- * tuplestore into the engine one by one; what comes out of it is kept for the rows that follow.
- * Rows without a vector take no part.  eps, min_points and metric are those of the first row.
+ * Each of them runs the clustering function named above (clustering.h) over all rows of a window
+ * partition, when it is called for the partition's first row.  The ids of that run are the rows'
+ * numbers in the window's order, from 1 on.  Vectors are read one by one from the executor's
+ * tuplestore.  The results are stored until they are returned for the following rows.  Rows
+ * without a vector are skipped.  eps, min_points and metric are evaluated for the first row only.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,44 +31,45 @@
 #include "utils/memutils.h"
 #include "windowapi.h"
 
+/* A window function; its arguments are given by their numbers, from 0 on. */
 typedef struct WindowFunction
 {
 	const char *name;
-	const FunctionDescriptor *function;
-	int			vector;			/* numbers of arguments; negative: there is none */
+	const FunctionDescriptor *function; /* the clustering function that it runs */
+	int			vector;
 	int			eps;
-	int			min_points;
+	int			min_points;		/* negative: the function has no such argument */
 	int			metric;
-	int			column;			/* of the function in FROM: the result */
+	int			column;			/* the clustering function's column that is the result */
 } WindowFunction;
 
-/* The rows of a partition, on their way into the engine. */
+/* Pushes the rows of a window partition into a join. */
 typedef struct PartitionRows
 {
 	RowPusher	pusher;
 	WindowObject window;
-	int			argument;		/* the vector */
+	int			argument;		/* number of the vector argument */
 	int64		count;
-	ExprState  *cast;			/* to an array, of the value in econtext; NULL: it is one */
+	ExprState  *cast;			/* casts econtext's caseValue to an array; NULL: no cast needed */
 	ExprContext *econtext;
 } PartitionRows;
 
-/* What there is of a partition, in its memory; zeros at first. */
+/* State of a window partition, in its local memory, which is zero at first. */
 typedef struct Partition
 {
-	FunctionRun *run;			/* of the function in FROM; NULL before the first row */
-	OutletBlock *block;			/* its rows: number and result */
-	uint32		next;			/* of the block */
+	FunctionRun *run;			/* run of the clustering function; NULL before the first row */
+	OutputBlock *block;			/* its rows, with two columns: row number and result */
+	uint32		next;			/* next row of the block */
 
-	/* Of fasted_keep: the ids of the rows that are kept, by number. */
+	/* fasted_keep only: the ids of representatives, by row number. */
 	NullableDatum *ids;
 	int16		id_length;
 	bool		id_by_value;
 } Partition;
 
 /*
- * PostgreSQL does not tell a window function its frame.  This is how its WindowObject has begun in
- * all of its versions.
+ * PostgreSQL's API does not give a window function access to its frame clause.  The struct behind
+ * WindowObject is private, but begins with these fields in all supported versions.
  */
 typedef struct WindowObjectHead
 {
@@ -75,6 +77,7 @@ typedef struct WindowObjectHead
 	WindowAggState *winstate;
 } WindowObjectHead;
 
+/* Raises an error if the window has a frame clause other than the default. */
 static void
 RequireDefaultFrame(WindowObject window, const char *name)
 {
@@ -88,9 +91,9 @@ RequireDefaultFrame(WindowObject window, const char *name)
 				 errhint("Remove ROWS, RANGE, GROUPS and EXCLUDE from its window.")));
 }
 
-/* --- rows in */
+/* --- reading the rows of a partition */
 
-/* In the memory of the caller, for this row only. */
+/* Returns the vector of a row, numbered from 0, as an array in the current memory context. */
 static Datum
 VectorOfRow(const PartitionRows *rows, int64 row, bool *isnull)
 {
@@ -105,6 +108,7 @@ VectorOfRow(const PartitionRows *rows, int64 row, bool *isnull)
 	return ExecEvalExpr(rows->cast, rows->econtext, isnull);
 }
 
+/* RowPusher's push: gives all rows with a vector to the join. */
 static void
 PushPartition(RowPusher *pusher, VectorJoin *join)
 {
@@ -135,7 +139,7 @@ PushPartition(RowPusher *pusher, VectorJoin *join)
 	MemoryContextDelete(values);
 }
 
-/* What makes an array of a value of the vector's type; NULL: it is one. */
+/* Sets the cast from the vector's type to an array type, unless the types are the same. */
 static void
 PrepareCast(PartitionRows *rows, Oid type, Oid array)
 {
@@ -152,8 +156,9 @@ PrepareCast(PartitionRows *rows, Oid type, Oid array)
 							  NULL);
 }
 
-/* --- a partition */
+/* --- the run of a partition */
 
+/* Returns an argument's value for the current row.  Error: it is null. */
 static Datum
 RequiredArgument(const WindowFunction *window, WindowObject object, int n, const char *name)
 {
@@ -167,13 +172,13 @@ RequiredArgument(const WindowFunction *window, WindowObject object, int n, const
 	return value;
 }
 
-/* In the current memory context, all of it. */
+/* Checks the arguments and begins the partition's run, in the current memory context. */
 static FunctionRun *
 RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 {
 	WindowObject object = PG_WINDOW_OBJECT();
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, window->vector);
-	NullableDatum *args = palloc0(FUNCTION_MOST_ARGS * sizeof(NullableDatum));
+	NullableDatum *args = palloc0(FUNCTION_MAX_ARGS * sizeof(NullableDatum));
 	PartitionRows *rows = palloc0(sizeof(PartitionRows));
 	FunctionCall call = {
 		.function = window->function,.args = args,.key_type = INT8OID,
@@ -186,7 +191,10 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	RequireDistance(call.eps);
 	call.metric = MetricFromText(DatumGetTextPP(RequiredArgument(window, object, window->metric, "metric")));
 	call.rows = ResolveValues(type, call.metric, window->name);
-	/* fasted_keep_one has the window's order for priority: arguments that are null or false */
+	/*
+	 * The function's own argument.  fasted_cluster: min_points, 1 for fasted_components.
+	 * fasted_keep_one: a null priority_column, since row numbers are the priority.
+	 */
 	args[CLUSTERING_OWN].isnull = window->min_points < 0 && window->function == &keep_one_function;
 	args[CLUSTERING_OWN].value = window->min_points < 0 ? Int32GetDatum(1) :
 		RequiredArgument(window, object, window->min_points, "min_points");
@@ -205,6 +213,7 @@ RunPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	return run;
 }
 
+/* Returns the state of the current partition, whose run begins with the first call. */
 static Partition *
 CurrentPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 {
@@ -217,18 +226,18 @@ CurrentPartition(FunctionCallInfo fcinfo, const WindowFunction *window)
 	context = AllocSetContextCreate(GetMemoryChunkContext(partition), "fasted partition",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
-	partition->block = palloc(sizeof(OutletBlock));
+	partition->block = palloc(sizeof(OutputBlock));
 	partition->block->nrows = 0;
 	partition->run = RunPartition(fcinfo, window);
 	MemoryContextSwitchTo(old);
 	return partition;
 }
 
-/* The result of the row with this number; false: it has no vector.  Rows come in their order. */
+/* Returns false if the row with this number has no vector.  To be called in the order of rows. */
 static bool
 ResultOfRow(Partition *partition, int64 number, NullableDatum *result)
 {
-	OutletBlock *block = partition->block;
+	OutputBlock *block = partition->block;
 
 	for (;; partition->next++)
 	{
@@ -246,6 +255,7 @@ ResultOfRow(Partition *partition, int64 number, NullableDatum *result)
 	return DatumGetInt64(block->values[0][partition->next]) == number;
 }
 
+/* Returns the current row's result: null if it has no vector, or if the result is null. */
 static Datum
 WindowResult(FunctionCallInfo fcinfo, const WindowFunction *window)
 {
@@ -288,6 +298,7 @@ fasted_neighbor_count(PG_FUNCTION_ARGS)
 	return WindowResult(fcinfo, &window);
 }
 
+/* Returns the array of representatives' ids, which the first call allocates. */
 static NullableDatum *
 IdsOfPartition(Partition *partition, FunctionCallInfo fcinfo)
 {
@@ -301,7 +312,7 @@ IdsOfPartition(Partition *partition, FunctionCallInfo fcinfo)
 	return partition->ids;
 }
 
-/* The current row's. */
+/* Returns the id of the current row, copied into the run's memory context. */
 static NullableDatum
 CopyId(const Partition *partition, WindowObject window)
 {
@@ -316,7 +327,7 @@ CopyId(const Partition *partition, WindowObject window)
 	return id;
 }
 
-/* The row that is kept comes before those that it stands for: its id is known when they come. */
+/* A representative precedes the rows that it represents, so its id has been stored before. */
 Datum
 fasted_keep(PG_FUNCTION_ARGS)
 {

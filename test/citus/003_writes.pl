@@ -56,7 +56,7 @@ sub late
 	sql($change);
 	$session->wait_for(qr/(done)/);
 	wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /HINT/ }, 5);
-	like($session->{err}, qr/40001: could not join "items".*concurrent writes.*DETAIL:.*other rows.*HINT:.*Try again/s, $name);
+	like($session->{err}, qr/40001: could not join "items".*concurrent writes.*DETAIL:.*contents or their order differ.*HINT:.*Try again/s, $name);
 	sql($undo);
 }
 

@@ -37,10 +37,10 @@ like(failure("SET ROLE reader; SELECT fasted_citus.join_slice('items', 'secret',
 for my $slice ('0, 0', '1, 1', '-1, 3', '3, 3')
 {
 	like(failure("SELECT fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'count', $slice)"),
-		qr/22023: there is no slice/, "slice $slice");
+		qr/22023: invalid slice number/, "slice $slice");
 }
 like(failure("SELECT fasted_citus.join_slice('items', 'v', 1, 'id', 'bigint', 'l2', false, 'triples', 0, 1)"),
-	qr/22023: there is no output/, 'an output that is none');
+	qr/22023: unrecognized slice output/, 'an output that is none');
 
 # --- row security: not divided, and in force
 
@@ -109,7 +109,7 @@ sql("INSERT INTO items SELECT i, array_fill(i::real, '{500}'), NULL FROM generat
 is(sql($count), 0, 'more rows');
 $workers[1]->append_conf('postgresql.conf', "fasted.memory_limit = '2MB'");
 $workers[1]->reload;
-like(failure($count), qr/55000: the Citus workers do not divide a join alike.*panels of/s, 'other panels on one worker');
+like(failure($count), qr/55000: the Citus workers divide the join into different slices.*panels of/s, 'other panels on one worker');
 is(sql("SET fasted.memory_limit = '3MB'; $count"), 0, 'the same for all');
 is(sql("SET fasted.distribute = off; $count"), 0, 'off');
 

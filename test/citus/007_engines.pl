@@ -106,7 +106,7 @@ SKIP:
 	skip('no GPU', 1) if $engine ne 'cuda';
 	configure('fasted.engine = cpu', $workers[2]);
 	like(failure('SELECT * FROM ' . $calls{pairs}),
-		qr/55000: the Citus workers do not divide a join alike.*: cuda, .*: cpu, .*HINT: .*fasted\.engine = cpu/s,
+		qr/55000: the Citus workers divide the join into different slices.*: cuda, .*: cpu, .*HINT: .*fasted\.engine = cpu/s,
 		'engines that differ cut in other ways');
 	all_right('engines that differ', 'SET fasted.prune = off', 'nearest rows', 'nearest rows of another table');
 	is(engines($calls{'nearest rows'}, 'SET fasted.prune = off'), 'cuda cuda cpu', 'engines that differ: shares of rows');
@@ -125,7 +125,7 @@ SKIP:
 		# they put rows in the same order, or say that they have not
 		my ($status, $out, $err) = $node->psql('postgres', "SET fasted.prune = force; " . digest($calls{$name}));
 		note("GPUs of one kind, pruned: $out $err");
-		ok($out eq $right{$name} || $err =~ /do not divide a join alike.*fasted\.prune = off/s, "$name: GPUs of one kind, pruned");
+		ok($out eq $right{$name} || $err =~ /divide the join into different slices.*fasted\.prune = off/s, "$name: GPUs of one kind, pruned");
 	}
 	configure("fasted.gpu_devices = ''", @workers);
 }

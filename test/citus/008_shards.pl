@@ -231,7 +231,7 @@ my $session = reading();
 $workers[1]->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY (SELECT k::%' AND state = 'active' LIMIT 1");
 $session->wait_for(qr/(done)/);
 wait_until(sub { $session->{run}->pump_nb; $session->{err} =~ /ERROR/ }, 5);
-like($session->{err}, qr/terminating connection|lost the connection to Citus worker/, 'a node ends a session that reads');
+like($session->{err}, qr/terminating connection|lost connection to Citus worker/, 'a node ends a session that reads');
 ok(wait_until(sub { readers(@workers) eq '' }, 10), 'and no other goes on');
 
 $session = reading();

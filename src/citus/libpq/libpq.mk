@@ -1,4 +1,4 @@
-# The connections to other servers: a library of its own, for it needs libpq.
+# The connections to other servers are a separate library, since it needs libpq.
 
 LIBPQ_LIBRARY = fasted_libpq$(DLSUFFIX)
 LIBPQ_OBJS = src/citus/libpq/links.o

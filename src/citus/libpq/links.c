@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * links.c
- *	  libpq, without blocking: connect, send, wait, report.
+ *	  Nonblocking connections with libpq: connect, send, wait, report errors.
  *
- * A library of its own, fasted_libpq, as PostgreSQL's walreceiver has one: libpq brings
- * some twenty libraries along, which sessions without a cluster need not load.
+ * This is a separate library, fasted_libpq, as PostgreSQL has libpqwalreceiver: libpq depends on
+ * some twenty libraries, which sessions without a cluster need not load.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,102 +27,102 @@
 
 PG_MODULE_MAGIC;
 
-/* How long we wait without a look at our own client. */
+/* The longest wait without a check for interrupts and for our own client. */
 #define WAIT_MS 100
 
-/* Parameters of a connection, at most. */
-#define MOST_PARAMETERS 64
+/* Maximum number of parameters of a connection. */
+#define MAX_PARAMETERS 64
 
-typedef struct Link
+typedef struct Connection
 {
 	char	   *name;
 	PGconn	   *conn;
-	bool		external;		/* a descriptor is reserved for it */
-	uint32		events;			/* of its socket, that it waits for */
-	bool		done;			/* nothing further comes */
-	bool		copying;		/* data of a COPY come */
-	char	   *piece;			/* of these, the one that was given last */
-	PGresult   *result;			/* the row that was given last, or an error */
-} Link;
+	bool		external;		/* a file descriptor is reserved (AcquireExternalFD) */
+	uint32		events;			/* socket events to wait for */
+	bool		done;			/* the query has no more results */
+	bool		copying;		/* a COPY is in progress */
+	char	   *piece;			/* COPY data that was returned last */
+	PGresult   *result;			/* the row that was returned last, or an error */
+} Connection;
 
-struct LinkSet
+struct ConnectionSet
 {
 	MemoryContext context;
 	MemoryContextCallback callback;
-	int			turn;			/* the link that is asked first */
+	int			turn;			/* the connection to check first */
 	int			count;
-	Link		links[FLEXIBLE_ARRAY_MEMBER];
+	Connection	connections[FLEXIBLE_ARRAY_MEMBER];
 };
 
 static void (*check_interrupts) (void);
 
-/* --- the end */
+/* --- closing */
 
 static void
 CloseAll(void *arg)
 {
-	LinkSet    *links = arg;
+	ConnectionSet *set = arg;
 
-	for (int i = 0; i < links->count; i++)
+	for (int i = 0; i < set->count; i++)
 	{
-		Link	   *link = &links->links[i];
+		Connection *connection = &set->connections[i];
 
-		PQclear(link->result);
-		PQfreemem(link->piece);
-		PQfinish(link->conn);
-		if (link->external)
+		PQclear(connection->result);
+		PQfreemem(connection->piece);
+		PQfinish(connection->conn);
+		if (connection->external)
 			ReleaseExternalFD();
 	}
 }
 
 static void
-LinksClose(LinkSet *links)
+CloseConnections(ConnectionSet *set)
 {
-	MemoryContextDelete(links->context);
+	MemoryContextDelete(set->context);
 }
 
 static const char *
-LinkName(const LinkSet *links, int n)
+ConnectionName(const ConnectionSet *set, int n)
 {
-	return links->links[n].name;
+	return set->connections[n].name;
 }
 
 /* --- errors */
 
 pg_noreturn static void
-ReportBrokenLink(const Link *link)
+ReportLostConnection(const Connection *connection)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_CONNECTION_FAILURE),
-			 errmsg("lost the connection to Citus worker %s", link->name),
-			 errdetail_internal("%s", pchomp(PQerrorMessage(link->conn)))));
+			 errmsg("lost connection to Citus worker \"%s\"", connection->name),
+			 errdetail_internal("%s", pchomp(PQerrorMessage(connection->conn)))));
 }
 
-/* Raises the server's own error.  The result is freed with the link. */
+/* Raises the error of the server.  The result is freed with the connection. */
 pg_noreturn static void
-ReportRemoteError(Link *link, PGresult *result)
+ReportRemoteError(Connection *connection, PGresult *result)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
 	const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
 
-	link->result = result;
+	connection->result = result;
 	if (state == NULL || primary == NULL)
-		ReportBrokenLink(link);
+		ReportLostConnection(connection);
 	ereport(ERROR,
 			(errcode(MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4])),
 			 errmsg_internal("%s", primary),
 			 detail != NULL ? errdetail_internal("%s", detail) : 0,
 			 hint != NULL ? errhint("%s", hint) : 0,
-			 errcontext("Citus worker %s", link->name)));
+			 errcontext("Citus worker %s", connection->name)));
 }
 
-/* A warning there is one here; libpq would write it, and every notice, to the log. */
+/* PQnoticeReceiver: repeats a server's WARNING here.  By default libpq writes all to the log. */
 static void
 TakeNotice(void *arg, const PGresult *result)
 {
-	const Link *link = arg;
+	const Connection *connection = arg;
 	const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
 	const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
@@ -130,35 +130,35 @@ TakeNotice(void *arg, const PGresult *result)
 		return;
 	ereport(WARNING,
 			(errmsg_internal("%s", primary),
-			 errcontext("Citus worker %s", link->name)));
+			 errcontext("Citus worker %s", connection->name)));
 }
 
 /* --- waiting */
 
-/* Flushes, and notes what the link waits for: input, and room for what it still has to send. */
+/* Flushes, and sets the events to wait for: input, and output if data remain to be sent. */
 static void
-Flush(Link *link)
+Flush(Connection *connection)
 {
-	int			left = PQflush(link->conn);
+	int			left = PQflush(connection->conn);
 
 	if (left < 0)
-		ReportBrokenLink(link);
-	link->events = left > 0 ? WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
+		ReportLostConnection(connection);
+	connection->events = left > 0 ? WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
 }
 
 static void
-Consume(Link *link)
+Consume(Connection *connection)
 {
-	if (PQconsumeInput(link->conn) == 0)
-		ReportBrokenLink(link);
+	if (PQconsumeInput(connection->conn) == 0)
+		ReportLostConnection(connection);
 }
 
 /*
- * Waits until one of these links, all of a set or a single one, has received something or can
- * send more; returns false if only a moment has passed.
+ * Waits until one of these connections (all of a set, or a single one) can receive or send.  Returns
+ * false after WAIT_MS without such an event.
  */
 static bool
-Wait(const Link *links, int count)
+Wait(const Connection *connections, int count)
 {
 	WaitEventSet *set = FASTED_WAIT_EVENT_SET(count + 2);
 	WaitEvent	event = {0};
@@ -166,9 +166,9 @@ Wait(const Link *links, int count)
 	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
 	for (int i = 0; i < count; i++)
-		/* of several, one that has a result need not be waited for */
-		if (count == 1 || PQisBusy(links[i].conn))
-			AddWaitEventToSet(set, links[i].events, PQsocket(links[i].conn), NULL, NULL);
+		/* with several connections, one that has a result need not be waited for */
+		if (count == 1 || PQisBusy(connections[i].conn))
+			AddWaitEventToSet(set, connections[i].events, PQsocket(connections[i].conn), NULL, NULL);
 	(void) WaitEventSetWait(set, WAIT_MS, &event, 1, PG_WAIT_EXTENSION);
 	FreeWaitEventSet(set);
 	ResetLatch(MyLatch);
@@ -176,13 +176,13 @@ Wait(const Link *links, int count)
 	return (event.events & (WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE)) != 0;
 }
 
-/* Waits until there is more of this link. */
+/* Waits for more input of this connection, and reads it. */
 static void
-Receive(Link *link)
+Receive(Connection *connection)
 {
-	Flush(link);
-	(void) Wait(link, 1);
-	Consume(link);
+	Flush(connection);
+	(void) Wait(connection, 1);
+	Consume(connection);
 }
 
 /* --- connecting */
@@ -190,21 +190,21 @@ Receive(Link *link)
 typedef struct Parameters
 {
 	int			count;
-	const char *keywords[MOST_PARAMETERS + 1];
-	const char *values[MOST_PARAMETERS + 1];
+	const char *keywords[MAX_PARAMETERS + 1];
+	const char *values[MAX_PARAMETERS + 1];
 } Parameters;
 
-/* What is added later wins. */
+/* Adds a parameter, which overrides earlier values of the same keyword. */
 static void
 AddParameter(Parameters *parameters, const char *keyword, const char *value)
 {
-	if (parameters->count == MOST_PARAMETERS)
-		elog(ERROR, "too many parameters of a connection");
+	if (parameters->count == MAX_PARAMETERS)
+		elog(ERROR, "too many connection parameters");
 	parameters->keywords[parameters->count] = keyword;
 	parameters->values[parameters->count++] = value;
 }
 
-/* Those of a connection string of Citus's. */
+/* Adds the parameters of a connection string; what: where Citus has it, for messages. */
 static void
 AddString(Parameters *parameters, const char *conninfo, const char *what)
 {
@@ -219,7 +219,7 @@ AddString(Parameters *parameters, const char *conninfo, const char *what)
 		char	   *text = problem != NULL ? pchomp(problem) : pstrdup("out of memory");
 
 		PQfreemem(problem);
-		/* the string itself may have a password */
+		/* do not show the string, which may have a password */
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid connection string in %s", what),
@@ -232,9 +232,9 @@ AddString(Parameters *parameters, const char *conninfo, const char *what)
 }
 
 /*
- * As Citus itself connects: its parameters for all nodes, where the node is, where a
- * pooler for it is, and how the current user is authenticated there.  A machine that is
- * gone is noticed within half a minute.
+ * Returns the parameters with which Citus would connect.  These are its parameters for all nodes,
+ * and the node's address, connection pooler and authentication of the current user.  Keepalives
+ * detect an unreachable server within half a minute.
  */
 static Parameters
 ParametersOf(const WorkerNode *node)
@@ -261,117 +261,119 @@ ParametersOf(const WorkerNode *node)
 }
 
 pg_noreturn static void
-ReportUnreachable(const Link *link, const char *detail)
+ReportUnreachable(const Connection *connection, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-			 errmsg("could not connect to Citus worker %s", link->name),
+			 errmsg("could not connect to Citus worker \"%s\"", connection->name),
 			 errdetail_internal("%s", detail),
 			 errhint("Use \"SET fasted.distribute = off\" to join without the workers.")));
 }
 
 static void
-StartLink(Link *link, const WorkerNode *node)
+StartConnection(Connection *connection, const WorkerNode *node)
 {
 	Parameters	parameters = ParametersOf(node);
 
 	if (!AcquireExternalFD())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("could not connect to Citus worker %s", link->name),
+				 errmsg("could not connect to Citus worker \"%s\"", connection->name),
 				 errdetail("There are too many open files in this process."),
 				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits.")));
-	link->external = true;
-	link->conn = PQconnectStartParams(parameters.keywords, parameters.values, 0);
-	if (PQstatus(link->conn) == CONNECTION_BAD)
-		ReportUnreachable(link, pchomp(PQerrorMessage(link->conn)));
-	PQsetNoticeReceiver(link->conn, TakeNotice, link);
+	connection->external = true;
+	connection->conn = PQconnectStartParams(parameters.keywords, parameters.values, 0);
+	if (PQstatus(connection->conn) == CONNECTION_BAD)
+		ReportUnreachable(connection, pchomp(PQerrorMessage(connection->conn)));
+	PQsetNoticeReceiver(connection->conn, TakeNotice, connection);
 }
 
 /*
- * PQconnectPoll must be called only when its socket is ready, so this waits for each
- * link in turn; all of them are on their way meanwhile.
+ * Completes a connection.  PQconnectPoll must be called only when the socket is ready, so the
+ * connections of a set are completed in turn; all of them were started before.
  */
 static void
-Connect(Link *link, TimestampTz deadline)
+Connect(Connection *connection, TimestampTz deadline)
 {
 	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
 
 	while (status != PGRES_POLLING_OK)
 	{
-		link->events = status == PGRES_POLLING_WRITING ? WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
-		if (Wait(link, 1))
-			status = PQconnectPoll(link->conn);
+		connection->events = status == PGRES_POLLING_WRITING ? WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
+		if (Wait(connection, 1))
+			status = PQconnectPoll(connection->conn);
 		if (status == PGRES_POLLING_FAILED)
-			ReportUnreachable(link, pchomp(PQerrorMessage(link->conn)));
+			ReportUnreachable(connection, pchomp(PQerrorMessage(connection->conn)));
 		if (status != PGRES_POLLING_OK && GetCurrentTimestamp() > deadline)
-			ReportUnreachable(link, "It did not answer in time (citus.node_connection_timeout).");
+			ReportUnreachable(connection, "It did not answer in time (citus.node_connection_timeout).");
 	}
-	if (PQsetnonblocking(link->conn, 1) != 0)
-		ReportBrokenLink(link);
+	if (PQsetnonblocking(connection->conn, 1) != 0)
+		ReportLostConnection(connection);
 }
 
-static LinkSet *
-LinksOpen(List *nodes)
+static ConnectionSet *
+OpenConnections(List *nodes)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted links",
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "fasted connections",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	LinkSet    *links = palloc0(offsetof(LinkSet, links) + list_length(nodes) * sizeof(Link));
+	ConnectionSet *set = palloc0(offsetof(ConnectionSet, connections) +
+								 list_length(nodes) * sizeof(Connection));
 	const char *timeout = GetConfigOption("citus.node_connection_timeout", true, false);
 	int			limit = timeout != NULL && atoi(timeout) > 0 ? atoi(timeout) : 30000;
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), limit);
 	ListCell   *cell;
 
-	links->context = context;
-	links->callback.func = CloseAll;
-	links->callback.arg = links;
-	MemoryContextRegisterResetCallback(context, &links->callback);
+	set->context = context;
+	set->callback.func = CloseAll;
+	set->callback.arg = set;
+	MemoryContextRegisterResetCallback(context, &set->callback);
 	foreach(cell, nodes)
 	{
 		const WorkerNode *node = lfirst(cell);
-		Link	   *link = &links->links[links->count++];
+		Connection *connection = &set->connections[set->count++];
 
-		link->name = psprintf("%s:%d", node->host, node->port);
-		StartLink(link, node);
+		connection->name = psprintf("%s:%d", node->host, node->port);
+		StartConnection(connection, node);
 	}
-	for (int i = 0; i < links->count; i++)
-		Connect(&links->links[i], deadline);
+	for (int i = 0; i < set->count; i++)
+		Connect(&set->connections[i], deadline);
 	MemoryContextSwitchTo(old);
-	return links;
+	return set;
 }
 
 /* --- queries */
 
+/* Checks that a query was sent (libpq's result), and flushes it. */
 static void
-Send(Link *link, int sent)
+Send(Connection *connection, int sent)
 {
 	if (sent == 0)
-		ReportBrokenLink(link);
-	link->done = false;
-	Flush(link);
+		ReportLostConnection(connection);
+	connection->done = false;
+	Flush(connection);
 }
 
-/* The next result of this link, whatever comes of others; NULL: there is none. */
+/* Waits for the next result of this connection only.  Returns NULL if there are no more results. */
 static PGresult *
-AwaitResult(Link *link)
+AwaitResult(Connection *connection)
 {
-	while (PQisBusy(link->conn))
-		Receive(link);
-	return PQgetResult(link->conn);
+	while (PQisBusy(connection->conn))
+		Receive(connection);
+	return PQgetResult(connection->conn);
 }
 
-/* Takes the results that are left; returns the first value of the last one that has any, or NULL. */
+/* Takes the remaining results; returns the first value of the last one that has rows, or NULL. */
 static char *
-FinishQuery(Link *link)
+FinishQuery(Connection *connection)
 {
 	char	   *value = NULL;
 	PGresult   *result;
 
-	while ((result = AwaitResult(link)) != NULL)
+	while ((result = AwaitResult(connection)) != NULL)
 	{
 		if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK)
-			ReportRemoteError(link, result);
+			ReportRemoteError(connection, result);
 		if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0))
 			value = pstrdup(PQgetvalue(result, 0, 0));
 		PQclear(result);
@@ -380,139 +382,139 @@ FinishQuery(Link *link)
 }
 
 static char **
-LinksCommand(LinkSet *links, const char *commands)
+RunCommands(ConnectionSet *set, const char *commands)
 {
-	char	  **values = palloc(links->count * sizeof(char *));
+	char	  **values = palloc(set->count * sizeof(char *));
 
-	for (int i = 0; i < links->count; i++)
-		Send(&links->links[i], PQsendQuery(links->links[i].conn, commands));
-	for (int i = 0; i < links->count; i++)
-		values[i] = FinishQuery(&links->links[i]);
+	for (int i = 0; i < set->count; i++)
+		Send(&set->connections[i], PQsendQuery(set->connections[i].conn, commands));
+	for (int i = 0; i < set->count; i++)
+		values[i] = FinishQuery(&set->connections[i]);
 	return values;
 }
 
 static void
-LinkSend(LinkSet *links, int n, const char *query)
+SendQuery(ConnectionSet *set, int n, const char *query)
 {
-	Link	   *link = &links->links[n];
+	Connection *connection = &set->connections[n];
 
-	Send(link, PQsendQueryParams(link->conn, query, 0, NULL, NULL, NULL, NULL, 1));
-	(void) PQsetSingleRowMode(link->conn);
+	Send(connection, PQsendQueryParams(connection->conn, query, 0, NULL, NULL, NULL, NULL, 1));
+	(void) PQsetSingleRowMode(connection->conn);
 }
 
-/* A row of this link, if there is one by now. */
+/* Takes the next row of this connection, without waiting.  Returns false if there is none yet. */
 static bool
-TakeRow(Link *link)
+TakeRow(Connection *connection)
 {
-	PQclear(link->result);
-	link->result = NULL;
-	while (!link->done)
+	PQclear(connection->result);
+	connection->result = NULL;
+	while (!connection->done)
 	{
 		PGresult   *result;
 
-		Flush(link);
-		Consume(link);
-		if (PQisBusy(link->conn))
+		Flush(connection);
+		Consume(connection);
+		if (PQisBusy(connection->conn))
 			return false;
-		result = PQgetResult(link->conn);
+		result = PQgetResult(connection->conn);
 		if (PQresultStatus(result) == PGRES_SINGLE_TUPLE)
 		{
-			link->result = result;
+			connection->result = result;
 			return true;
 		}
-		link->done = result == NULL;
+		connection->done = result == NULL;
 		/* an empty result follows the last row */
 		if (result != NULL && PQresultStatus(result) != PGRES_TUPLES_OK)
-			ReportRemoteError(link, result);
+			ReportRemoteError(connection, result);
 		PQclear(result);
 	}
 	return false;
 }
 
-/* Links take turns, so that none waits for room in its socket for long. */
+/* Connections take turns, so that no server is blocked by a full socket for long. */
 static bool
-LinksNext(LinkSet *links, int *n, char **value, int *length)
+NextRow(ConnectionSet *set, int *n, char **value, int *length)
 {
 	for (;;)
 	{
 		bool		over = true;
 
-		for (int i = 0; i < links->count; i++)
+		for (int i = 0; i < set->count; i++)
 		{
-			Link	   *link = &links->links[links->turn];
+			Connection *connection = &set->connections[set->turn];
 
-			*n = links->turn;
-			links->turn = (links->turn + 1) % links->count;
-			if (TakeRow(link))
+			*n = set->turn;
+			set->turn = (set->turn + 1) % set->count;
+			if (TakeRow(connection))
 			{
-				*value = PQgetvalue(link->result, 0, 0);
-				*length = PQgetlength(link->result, 0, 0);
+				*value = PQgetvalue(connection->result, 0, 0);
+				*length = PQgetlength(connection->result, 0, 0);
 				return true;
 			}
-			over = over && link->done;
+			over = over && connection->done;
 		}
 		if (over)
 			return false;
-		(void) Wait(links->links, links->count);
+		(void) Wait(set->connections, set->count);
 	}
 }
 
 /* --- COPY */
 
 static bool
-LinkTake(LinkSet *links, int n, char **data, int *length)
+TakeCopyData(ConnectionSet *set, int n, char **data, int *length)
 {
-	Link	   *link = &links->links[n];
+	Connection *connection = &set->connections[n];
 	bool		looked = false;
 
-	if (!link->copying)
+	if (!connection->copying)
 	{
-		PGresult   *result = AwaitResult(link);
+		PGresult   *result = AwaitResult(connection);
 
 		if (PQresultStatus(result) != PGRES_COPY_OUT)
-			ReportRemoteError(link, result);
+			ReportRemoteError(connection, result);
 		PQclear(result);
-		link->copying = true;
+		connection->copying = true;
 	}
-	PQfreemem(link->piece);
-	link->piece = NULL;
+	PQfreemem(connection->piece);
+	connection->piece = NULL;
 	for (;;)
 	{
-		*length = PQgetCopyData(link->conn, &link->piece, 1);
-		*data = link->piece;
+		*length = PQgetCopyData(connection->conn, &connection->piece, 1);
+		*data = connection->piece;
 		if (*length > 0)
 			return true;
 		if (*length < 0)
 		{
-			link->copying = false;
-			(void) FinishQuery(link);	/* the COPY may have failed */
+			connection->copying = false;
+			(void) FinishQuery(connection);	/* the COPY may have failed */
 			return false;
 		}
-		/* to wait costs more than to look */
+		/* waiting costs more than reading the socket, so read first */
 		if (looked)
-			Receive(link);
+			Receive(connection);
 		else
-			Consume(link);
+			Consume(connection);
 		looked = true;
 	}
 }
 
-/* --- the library's entry */
+/* --- the library's entry point */
 
-static const LinkFunctions functions = {
-	.abi = LINKS_ABI,
-	.open = LinksOpen,
-	.command = LinksCommand,
-	.send = LinkSend,
-	.next = LinksNext,
-	.take = LinkTake,
-	.name = LinkName,
-	.close = LinksClose
+static const ConnectionFunctions functions = {
+	.abi = CONNECTIONS_ABI,
+	.open = OpenConnections,
+	.command = RunCommands,
+	.send = SendQuery,
+	.next = NextRow,
+	.take = TakeCopyData,
+	.name = ConnectionName,
+	.close = CloseConnections
 };
 
-PGDLLEXPORT const LinkFunctions *fasted_link_functions(void (*check) (void));
+PGDLLEXPORT const ConnectionFunctions *fasted_link_functions(void (*check) (void));
 
-const LinkFunctions *
+const ConnectionFunctions *
 fasted_link_functions(void (*check) (void))
 {
 	check_interrupts = check;
