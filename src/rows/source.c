@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * source.c
- *	  Looks up relation and columns, with locks and privileges, and the conversions of
- *	  keys and vectors; checks other arguments; numbers the values of a partition column.
+ *	  Resolves the relation, columns and conversions of a source; checks other arguments; numbers
+ *	  the values of a partition column.
  *
- * A conversion runs as whoever joins, so it must run nobody else's code; and a
- * key's must lose nothing.
+ * A conversion runs with the privileges of the user who joins, so it must not run code of another
+ * user.  The conversion of a key must not lose information.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +42,7 @@
 #include "utils/typcache.h"
 #include "utils/varlena.h"
 
-/* Keys longer than this are cut in messages. */
+/* Keys longer than this are truncated in messages, in bytes. */
 #define MAX_KEY_TEXT 64
 
 typedef struct Column
@@ -88,17 +88,17 @@ MetricFromText(const text *name)
 
 /* --- conversions of vectors */
 
-/* The function that a conversion calls, for each row or element. */
+/* The function that a conversion calls for each value, or for each element. */
 typedef struct CastFunction
 {
 	Oid			function;		/* InvalidOid: none */
-	Oid			from;			/* the types that it converts */
+	Oid			from;			/* the argument and result types of the conversion */
 	Oid			to;
 } CastFunction;
 
 /*
- * An array's elements, one by one; only where a function converts them, and the type is the
- * array of its element type: no int2vector, oidvector.
+ * Finds the function that converts the elements of an array to real.  Returns false if none is
+ * called, or if the type is not the true array type of its elements, as int2vector.
  */
 static bool
 FindElementCast(Oid array, CastFunction *cast)
@@ -114,8 +114,9 @@ FindElementCast(Oid array, CastFunction *cast)
 }
 
 /*
- * double precision[] and numeric[] are read as they are.  Numeric elements are
- * rounded to real once, and one too large for real is reported with its row.
+ * Determines in which form vectors of a type are read, and which function converts them.
+ * double precision[] and numeric[] are read without a cast.  So numeric elements are
+ * rounded to real only once, and an element out of range is reported with its row.
  */
 static bool
 FindVectorForm(Oid type, VectorForm *form, CastFunction *cast)
@@ -142,12 +143,12 @@ FindVectorForm(Oid type, VectorForm *form, CastFunction *cast)
 	}
 }
 
-/* A type to which this one has a cast, and which has a form; InvalidOid: none. */
+/* A vector type to which this type has a cast; InvalidOid if there is none. */
 static Oid
-VectorTypeBetween(Oid type)
+IntermediateVectorType(Oid type)
 {
 	CatCList   *casts = SearchSysCacheList1(CASTSOURCETARGET, ObjectIdGetDatum(type));
-	Oid			between = InvalidOid;
+	Oid			intermediate = InvalidOid;
 
 	for (int i = 0; i < casts->n_members; i++)
 	{
@@ -155,13 +156,13 @@ VectorTypeBetween(Oid type)
 		VectorForm	form;
 		CastFunction cast;
 
-		/* the type that is the oldest, if there are several: not pgvector's halfvec */
+		/* of several types, the oldest one: pgvector's vector, not halfvec */
 		if (target != type && FindVectorForm(target, &form, &cast) &&
-			(!OidIsValid(between) || target < between))
-			between = target;
+			(!OidIsValid(intermediate) || target < intermediate))
+			intermediate = target;
 	}
 	ReleaseSysCacheList(casts);
-	return between;
+	return intermediate;
 }
 
 bool
@@ -179,10 +180,9 @@ FindVectorCast(Oid type, Oid *function)
 /* --- conversions of keys */
 
 /*
- * Implicit casts by a function that give different keys for different keys, and
- * from which each can be told.  Not among them, for example: bigint to double
- * precision, which rounds, text to name, which cuts, and timestamp to timestamptz,
- * which has hours twice or not at all.
+ * Implicit casts, implemented by functions, that map different keys to different keys.  Among
+ * those excluded: bigint to double precision rounds, text to name truncates, and timestamp to
+ * timestamptz is ambiguous when daylight saving time ends.
  */
 static const Oid lossless_casts[][2] = {
 	{INT2OID, INT4OID}, {INT2OID, INT8OID}, {INT4OID, INT8OID},
@@ -195,7 +195,7 @@ static const Oid lossless_casts[][2] = {
 	{MACADDROID, MACADDR8OID},
 };
 
-/* May keys of the first type be read as the second?  The same type may. */
+/* May keys of type from be read as type to?  That includes the same type. */
 static bool
 KeyConverts(Oid from, Oid to)
 {
@@ -209,12 +209,12 @@ KeyConverts(Oid from, Oid to)
 	return find_coercion_pathway(to, from, COERCION_IMPLICIT, &function) == COERCION_PATH_RELABELTYPE;
 }
 
-/* --- whose code */
+/* --- trusted casts */
 
 /*
- * Raises an error if the current user should not run the function unasked: it is
- * neither PostgreSQL's own, nor C, which only superusers make, nor a superuser's, nor the
- * user's own.  Who owns a function in another language can change it at any time.
+ * Raises an error if the current user should not run the cast function implicitly.  Trusted
+ * functions are those of PostgreSQL, those in C, which only superusers can create, those of a
+ * superuser, and the user's own.  The owner of any other function can change it at any time.
  */
 static void
 RequireTrustedCast(const CastFunction *cast, const char *column, const char *relation)
@@ -268,7 +268,7 @@ OpenRelation(Oid relid)
 	return rel;
 }
 
-/* A column's name as a query would write it, in double quotes or not: that of the column, or NULL. */
+/* Parses a column name as in a query, where it may be quoted.  Returns NULL if no column has it. */
 static char *
 NameInQuery(Relation rel, const char *name)
 {
@@ -297,7 +297,7 @@ ReportNoColumn(Relation rel, const char *name)
 			 errhint("To choose a metric, write metric => '%s'.", name) : 0));
 }
 
-/* System columns are columns, too: ctid tells the rows of a table apart. */
+/* Looks up a column.  System columns are allowed: ctid identifies the rows of a table. */
 static Column
 FindColumn(Relation rel, const char *name)
 {
@@ -311,7 +311,7 @@ FindColumn(Relation rel, const char *name)
 	return column;
 }
 
-/* The column of the primary key, if it is a single one; else NULL. */
+/* Returns the column of the primary key, or NULL unless *nkeys, its number of columns, is 1. */
 static char *
 PrimaryKeyColumn(Relation rel, int *nkeys)
 {
@@ -372,16 +372,16 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument
 pg_noreturn static void
 ReportNoVector(Relation rel, const Column *column)
 {
-	Oid			between = VectorTypeBetween(column->type);
+	Oid			intermediate = IntermediateVectorType(column->type);
 
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 errmsg("cannot read type %s as a vector", format_type_be(column->type)),
 			 errdetail("Column \"%s\" of relation \"%s\" has no cast to real[].",
 					   column->name, RelationGetRelationName(rel)),
-			 OidIsValid(between) ?
+			 OidIsValid(intermediate) ?
 			 errhint("Join a view that casts it: %s::%s.",
-					 quote_identifier(column->name), format_type_be(between)) :
+					 quote_identifier(column->name), format_type_be(intermediate)) :
 			 errhint("Vectors are of type real[], double precision[], or any type with a cast to real[].")));
 }
 
@@ -405,7 +405,7 @@ MayRead(Oid relid, AttrNumber column)
 		pg_attribute_aclcheck(relid, column, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
-/* The key of a source whose ids only messages want. */
+/* Sets the key of a source whose keys are used in messages only. */
 static void
 SetNameKey(VectorSource *source, Relation rel)
 {
@@ -491,9 +491,9 @@ HasForeignChild(Relation rel)
 }
 
 /*
- * Does a second query in the same snapshot surely find the same rows, and may the user
- * read the order?  (Who may not gets the error before any vector is read.)  A view can
- * give other rows each time, a policy too.
+ * Can the order be read by a second query?  It must return the same rows in the same snapshot,
+ * which a view or a row security policy does not guarantee.  The user must also have the
+ * privilege to read the column; otherwise the error is raised before any vector is read.
  */
 static bool
 CanReadTwice(const VectorSource *source, Relation rel, const char *order)
@@ -502,7 +502,7 @@ CanReadTwice(const VectorSource *source, Relation rel, const char *order)
 	Oid			vector_type = get_atttype(relid, get_attnum(relid, source->vector_column));
 	Oid			cast;
 
-	/* the vector, as it is read, is null where its column is, and only there */
+	/* the converted vector must be null exactly where the column is */
 	if (!FindVectorCast(vector_type, &cast) || (OidIsValid(cast) && !func_strict(cast)))
 		return false;
 	return rel->rd_rel->relkind != RELKIND_VIEW &&
@@ -561,7 +561,7 @@ PrepareTypeOrder(Oid type, Oid collation, MemoryContext context, SortSupport ord
 
 /* --- numbers for the values of a partition column */
 
-/* A hash table of values, by their type's own equality; or a sorted array of them. */
+/* Either a hash table, with the type's own equality operator, or a sorted array. */
 
 typedef struct GroupEntry
 {
@@ -578,14 +578,14 @@ struct GroupNumbers
 	MemoryContext context;
 	TypeCacheEntry *type;
 	Oid			collation;
-	struct values_hash *table;	/* NULL: the type has no hash function */
+	struct values_hash *table;	/* NULL if the type has no hash function */
 	SortSupportData order;
-	GroupEntry *sorted;			/* then: values in their order */
-	uint32		room;
+	GroupEntry *sorted;			/* values in order, if there is no table */
+	uint32		capacity;
 	uint32		count;
 };
 
-/* Of the table's own values. */
+/* The GroupNumbers that a hash table belongs to. */
 #define NUMBERS(table) ((GroupNumbers *) (table)->private_data)
 
 #define SH_PREFIX values
@@ -621,8 +621,8 @@ GroupNumbersCreate(const VectorSource *source)
 	}
 	PrepareTypeOrder(source->group_type, source->group_collation, CurrentMemoryContext,
 					 &numbers->order);
-	numbers->room = 256;
-	numbers->sorted = palloc(numbers->room * sizeof(GroupEntry));
+	numbers->capacity = 256;
+	numbers->sorted = palloc(numbers->capacity * sizeof(GroupEntry));
 	return numbers;
 }
 
@@ -658,10 +658,10 @@ FindSorted(GroupNumbers *numbers, Datum value)
 		else
 			high = middle;
 	}
-	if (numbers->count == numbers->room)
+	if (numbers->count == numbers->capacity)
 	{
-		numbers->room *= 2;
-		numbers->sorted = repalloc_huge(numbers->sorted, (Size) numbers->room * sizeof(GroupEntry));
+		numbers->capacity *= 2;
+		numbers->sorted = repalloc_huge(numbers->sorted, (Size) numbers->capacity * sizeof(GroupEntry));
 	}
 	memmove(&numbers->sorted[low + 1], &numbers->sorted[low],
 			(numbers->count - low) * sizeof(GroupEntry));
@@ -692,7 +692,7 @@ GroupNumbersCount(const GroupNumbers *numbers)
 	return numbers->count;
 }
 
-/* --- names of rows */
+/* --- keys in messages */
 
 char *
 KeyName(const VectorSource *source, Datum key)
