@@ -45,7 +45,7 @@ static const struct config_enum_entry filter_options[] = {
 	{NULL, 0, false}
 };
 
-/* "force" is for tests: it costs time where it does not pay. */
+/* "force" is for tests: it can make small problems slower. */
 static const struct config_enum_entry auto_options[] = {
 	{"auto", CHOICE_AUTO, false},
 	{"off", CHOICE_OFF, false},
@@ -56,7 +56,7 @@ static const struct config_enum_entry auto_options[] = {
 StaticAssertDecl((int) FASTED_PRUNE_OFF == CHOICE_OFF && (int) FASTED_PRUNE_FORCE == CHOICE_FORCE,
 				 "fasted.prune has the engine's values");
 
-/* The numbers are this file's own: RequestedCpuKernel turns them into names. */
+/* The numbers are used in this file only: RequestedCpuKernel maps them to names. */
 static const struct config_enum_entry cpu_kernel_options[] = {
 	{"auto", 0, false},
 	{"portable", 1, false},
@@ -71,7 +71,7 @@ static const struct config_enum_entry cpu_kernel_options[] = {
 	{NULL, 0, false}
 };
 
-/* Whether the devices are there is for the engine to say: this server may have none. */
+/* Checks the syntax only: the engine checks whether the devices exist. */
 static bool
 CheckDeviceList(char **newval, void **extra, GucSource source)
 {
@@ -129,8 +129,8 @@ DefineGpuSettings(void)
 }
 
 /*
- * Options for tests and measurements, marked as PostgreSQL marks its developer
- * options: doc/development.md describes them, and the users' table leaves them out.
+ * Options for tests and measurements, marked as PostgreSQL marks its developer options.  They are
+ * documented in doc/development.md, not in doc/settings.md.
  */
 static void
 DefineDeveloperOptions(void)
