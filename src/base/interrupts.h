@@ -47,8 +47,8 @@ typedef struct Cleanup
  * Arranges for clean(arg) to be called when the current memory context is reset or deleted, or
  * earlier, when the current resource owner is released after an error.  (If a cursor fails in a
  * subtransaction, its portal keeps its memory until it is closed.)  So clean may be
- * called twice.  It must not raise errors, nor allocate or free memory of PostgreSQL.  The Cleanup itself must be
- * allocated in the current memory context.
+ * called twice.  It must not raise errors, nor allocate or free memory of PostgreSQL.  The
+ * Cleanup itself must be allocated in the current memory context.
  */
 extern void CleanupRegister(Cleanup *cleanup, void (*clean) (void *arg), void *arg);
 
