@@ -126,7 +126,7 @@ BlockRingTakeAny(BlockRing *ring, bool *full)
 	int			number = Take(ring, true, true, full);
 
 	if (number < 0)
-		elog(ERROR, "fasted scan has lost its blocks");
+		elog(ERROR, "no block of the ring is available");
 	return number;
 }
 

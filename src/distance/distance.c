@@ -93,7 +93,7 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 	if (problem != VECTOR_OK)
 		ereport(ERROR,
 				(errvector(problem, array),
-				 errdetail("Argument %s of %s.", name, function)));
+				 errdetail("The vector is argument %s of %s.", name, function)));
 	for (int k = 0; k < vector.dimensions; k++)
 	{
 		double		element = doubles ? ((const double *) vector.elements)[k] : vector.elements[k];
@@ -102,7 +102,7 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 					 errmsg("vector has an element that is %s", isnan(element) ? "NaN" : "infinite"),
-					 errdetail("Argument %s of %s, element %d.", name, function, k + 1),
+					 errdetail("The vector is argument %s of %s, element %d.", name, function, k + 1),
 					 errhint("Distances need finite numbers.")));
 	}
 	/* scaling changes only vectors with extremely large or small elements */
@@ -128,7 +128,7 @@ DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("vectors have different numbers of dimensions"),
-				 errdetail("Arguments of %s: a has %d, and b %d.", function,
+				 errdetail("The number of dimensions of the arguments of %s is %d in a, and %d in b.", function,
 						   a.dimensions, b.dimensions)));
 	return ExactDistance(metric, a.element, a.elements, b.elements, a.dimensions);
 }

@@ -280,19 +280,19 @@ CheckArguments(FunctionCallInfo fcinfo)
 	if (!(neighbors > 0.0) || isinf(neighbors))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("neighbors must be a number above zero"),
-				 errhint("It is the number of neighbours that a row shall have on average.")));
+				 errmsg("neighbors must be finite and greater than zero"),
+				 errhint("Specify the number of neighbors that rows should have on average.")));
 	confidence = PG_GETARG_FLOAT8(ARG_CONFIDENCE);
 	if (!(confidence > 0.0 && confidence < 1.0))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("confidence must be between zero and one"),
-				 errhint("It is the probability that eps_low and eps_high enclose the right eps, such as 0.95.")));
+				 errhint("Specify the probability that eps is between eps_low and eps_high, such as 0.95.")));
 	if (!PG_ARGISNULL(ARG_SAMPLE_ROWS) && PG_GETARG_INT32(ARG_SAMPLE_ROWS) < LEAST_SAMPLE_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("sample_rows must be at least %d", LEAST_SAMPLE_ROWS),
-				 errhint("Leave it out to have it chosen.")));
+				 errhint("Omit sample_rows to have the sample size chosen automatically.")));
 }
 
 static void
@@ -302,14 +302,14 @@ CheckNeighbors(double neighbors, uint64 total, const VectorSource *source)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("no eps gives rows %.15g neighbours on average", neighbors),
+			 errmsg("no eps gives rows %.15g neighbors on average", neighbors),
 			 source->skip_zeros ?
 			 errdetail("Number of rows of \"%s\" that have a vector other than zero: " UINT64_FORMAT ".",
 					   source->relation, total) :
 			 errdetail("Number of rows of \"%s\" that have a vector: " UINT64_FORMAT ".",
 					   source->relation, total),
-			 total < 2 ? errhint("There must be at least two.") :
-			 errhint("A row has at most " UINT64_FORMAT " others as its neighbours.", total - 1)));
+			 total < 2 ? errhint("At least two such rows are needed.") :
+			 errhint("A row can have at most " UINT64_FORMAT " neighbors.", total - 1)));
 }
 
 /* Reports that even the greatest eps gives too few neighbours, because copies are ignored. */
@@ -318,9 +318,9 @@ ReportManyCopies(double neighbors, uint32 rows)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("no eps gives rows %.15g neighbours at a distance above 0 on average", neighbors),
+			 errmsg("no eps gives rows %.15g neighbors at a distance above 0 on average", neighbors),
 			 errdetail("Too few of the pairs of %u rows are at a distance above 0.", rows),
-			 errhint("Ask for fewer neighbours, or use ignore_copies => false.")));
+			 errhint("Ask for fewer neighbors, or use ignore_copies => false.")));
 }
 
 /* Tells the user that eps is 0 because of exact copies, and how to ignore them. */
@@ -330,7 +330,7 @@ NoticeCopies(DistanceGuess *guess, double neighbors, uint64 total)
 	double		share = CountCopies(guess) / (double) PairsOf(guess->rows.array.count);
 
 	ereport(NOTICE,
-			(errmsg("eps is 0, because exact copies alone give rows %.15g neighbours on average",
+			(errmsg("eps is 0, because exact copies alone give rows %.15g neighbors on average",
 					neighbors),
 			 errdetail("Rows have %.6g exact copies on average.", share * (total - 1)),
 			 errhint("Use ignore_copies => true to count only pairs at a distance above 0.")));
@@ -343,10 +343,10 @@ WarnOfFewPairs(double share, const RowArray *array, uint64 total)
 
 	if (pairs < FEW_PAIRS)
 		ereport(WARNING,
-				(errmsg("the sample is small for so few neighbours"),
-				 errdetail("Only about %.0f pairs of its %u rows are within eps.",
+				(errmsg("sample is too small for a reliable estimate of eps"),
+				 errdetail("Only about %.0f pairs of the %u sampled rows are within eps.",
 						   pairs, array->count),
-				 errhint("Use sample_rows => %.0f for a closer estimate.",
+				 errhint("Use sample_rows => %.0f for a better estimate.",
 						 Min(ceil(sqrt(2.0 * ENOUGH_PAIRS / share)), total))));
 }
 

@@ -159,7 +159,7 @@ GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_co
 	}
 	JoinEnd(join);
 	if (guess->all < PairsOf(first.array.count))
-		elog(ERROR, "the engine gave " UINT64_FORMAT " pairs of " UINT64_FORMAT,
+		elog(ERROR, "engine returned " UINT64_FORMAT " pairs instead of " UINT64_FORMAT,
 			 guess->all, PairsOf(first.array.count));
 	guess->complete = first.array.count == array->count;
 	return guess;

@@ -129,12 +129,12 @@ Enlarge(Reservoir *reservoir)
 	if (rows <= reservoir->allocated)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("a sample of %u rows does not fit into fasted.memory_limit",
+				 errmsg("sample of %u rows exceeds fasted.memory_limit",
 						reservoir->wanted),
 				 errdetail("Each row of \"%s\" takes %zu bytes.",
 						   reservoir->source->relation, reservoir->row_bytes),
-				 reservoir->limit_rows < LEAST_SAMPLE_ROWS ? errhint("Raise fasted.memory_limit.") :
-				 errhint("Use sample_rows => " UINT64_FORMAT ", or raise fasted.memory_limit.",
+				 reservoir->limit_rows < LEAST_SAMPLE_ROWS ? errhint("Increase fasted.memory_limit.") :
+				 errhint("Use sample_rows => " UINT64_FORMAT ", or increase fasted.memory_limit.",
 						 reservoir->limit_rows)));
 	bytes = rows * reservoir->row_bytes;
 	reservoir->rows = reservoir->rows == NULL ? MemoryContextAllocHuge(reservoir->context, bytes) :

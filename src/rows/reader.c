@@ -92,7 +92,7 @@ ColumnOf(ParseState *pstate, const char *name)
 	Node	   *column = colNameToVar(pstate, name, true, -1);
 
 	if (column == NULL)
-		elog(ERROR, "column \"%s\" is not there any more", name);
+		elog(ERROR, "column \"%s\" does not exist", name);
 	return column;
 }
 
@@ -245,7 +245,7 @@ PlanQuery(const VectorSource *source, Query *query, int cursor_options)
 	if (plan->rowMarks != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot join \"%s\", which locks the rows that it reads", source->relation),
+				 errmsg("cannot join view \"%s\" because it locks rows", source->relation),
 				 errhint("Join a view without FOR UPDATE or FOR SHARE.")));
 	return plan;
 }
@@ -455,10 +455,10 @@ CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 	if ((grouped || taker->dimensions == 0) && (uint32) dimensions > FASTED_MAX_DIMENSIONS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("vector has %d dimensions", dimensions),
+				 errmsg("vector has too many dimensions: %d", dimensions),
 				 source->relation == NULL ?
-				 errdetail("Row %s of the partition.", KeyName(source, key)) :
-				 errdetail("Row with %s, column \"%s\" of \"%s\".",
+				 errdetail("The vector is in row %s of the partition.", KeyName(source, key)) :
+				 errdetail("The vector is in the row with %s, column \"%s\" of \"%s\".",
 						   KeyName(source, key),
 						   source->vector_column, source->relation),
 				 errhint("At most %u dimensions are supported.", FASTED_MAX_DIMENSIONS)));
@@ -483,7 +483,7 @@ CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 						   taker->dimensions, taker->first_row_name,
 						   dimensions, KeyName(source, key)),
 				 source->relation == NULL ?
-				 errhint("Add what tells vectors of one kind from others to PARTITION BY.") :
+				 errhint("Add a column that distinguishes kinds of vectors to PARTITION BY.") :
 				 errhint("Join vectors of one kind; a view can select them.")));
 }
 
@@ -529,8 +529,8 @@ TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as
 				(errcode(ERRCODE_NOT_NULL_VIOLATION),
 				 errmsg("key column \"%s\" of \"%s\" is null",
 						taker->source->key_column, taker->source->relation),
-				 errdetail("There is a row with a vector but no id."),
-				 errhint("Name a column without nulls with %s => '...', or leave such rows out by a view.",
+				 errdetail("A row with a vector has a null key."),
+				 errhint("Specify a column without nulls with %s => '...', or exclude such rows by a view.",
 						 taker->source->id_argument)));
 	MemoryContextReset(taker->row_context);
 	old = MemoryContextSwitchTo(taker->row_context);

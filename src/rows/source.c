@@ -81,8 +81,8 @@ MetricFromText(const text *name)
 	if (!FindMetric(name, &metric))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("there is no metric \"%s\"", text_to_cstring(name)),
-				 errhint("Metrics are \"l2\" and \"cosine\".")));
+				 errmsg("unrecognized metric \"%s\"", text_to_cstring(name)),
+				 errhint("Valid metrics are \"l2\" and \"cosine\".")));
 	return metric;
 }
 
@@ -232,9 +232,9 @@ RequireTrustedCast(const CastFunction *cast, const char *column, const char *rel
 		function->proowner != GetUserId() && !superuser_arg(function->proowner))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("the cast from type %s to type %s runs code of another user",
+				 errmsg("cast from type %s to type %s runs code of another user",
 						format_type_be(cast->from), format_type_be(cast->to)),
-				 errdetail("Column \"%s\" of \"%s\" would be read by function %s of role \"%s\", with your rights.",
+				 errdetail("Column \"%s\" of \"%s\" would be read by function %s of role \"%s\", with your privileges.",
 						   column, relation, format_procedure(cast->function),
 						   GetUserNameFromId(function->proowner, false)),
 				 errhint("Read the column as that role, or let a superuser own the function.")));
@@ -264,7 +264,7 @@ OpenRelation(Oid relid)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("cannot join relation \"%s\"", RelationGetRelationName(rel)),
 				 errdetail_relkind_not_supported(rel->rd_rel->relkind),
-				 errhint("Name a table, a partitioned table, a view, a materialized view or a foreign table.")));
+				 errhint("Specify a table, a partitioned table, a view, a materialized view or a foreign table.")));
 	return rel;
 }
 
@@ -336,11 +336,11 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *fun
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 nkeys == 0 ?
 			 errmsg("relation \"%s\" has no primary key", RelationGetRelationName(rel)) :
-			 errmsg("the primary key of relation \"%s\" has %d columns",
+			 errmsg("primary key of relation \"%s\" has %d columns",
 					RelationGetRelationName(rel), nkeys),
 			 errdetail("Rows are identified by one column that is unique and not null."),
 			 nkeys > 0 ?
-			 errhint("Join a view with a single one: one that adds row_number() OVER () AS id, or a composite of the key's columns.") :
+			 errhint("Join a view with a single key column: row_number() OVER () AS id, or a composite of the key's columns.") :
 			 has_ctid ?
 			 errhint("Name such a column with %s => '...', or take the rows' addresses: %s_typed(NULL::tid, ..., %s => 'ctid').",
 					 argument, function, argument) :
@@ -361,7 +361,7 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument
 			 errmsg("key column \"%s\" of relation \"%s\" is of type %s, not %s",
 					key->name, RelationGetRelationName(rel),
 					format_type_be(key->type), format_type_be(key_type)),
-			 errdetail("Keys are converted only where nothing is lost."),
+			 errdetail("Keys are converted only if no information is lost."),
 			 second ?
 			 errhint("Use %s_typed(NULL::%s, ...), for keys of a type that those of both relations convert to.",
 					 function, format_type_be(key->type)) :
@@ -472,7 +472,7 @@ ResolveValues(Oid type, FastedMetric metric, const char *function)
 	if (!FindVectorForm(type, &source->form, &cast))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("argument \"vector\" of %s is of type %s, which is none of vectors",
+				 errmsg("argument \"vector\" of %s is of type %s, which is not a vector type",
 						function, format_type_be(type)),
 				 errhint("Vectors are of type real[], double precision[], or any type with a cast to real[].")));
 	source->element = source->form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL;
@@ -521,9 +521,9 @@ OrderSource(VectorSource *source, const char *column, bool descending)
 	if (!OidIsValid(lookup_type_cache(order.type, TYPECACHE_LT_OPR)->lt_opr))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("column \"%s\" of relation \"%s\" has no order: its type is %s",
+				 errmsg("cannot sort rows by column \"%s\" of relation \"%s\" of type %s",
 						column, RelationGetRelationName(rel), format_type_be(order.type)),
-				 errhint("Name a column of a type with a default btree operator class; a view can add one.")));
+				 errhint("Specify a column whose type has a default btree operator class; a view can add one.")));
 	source->order_column = order.name;
 	source->descending = descending;
 	source->order_apart = CanReadTwice(source, rel, order.name);
@@ -541,9 +541,9 @@ GroupSource(VectorSource *source, const char *column)
 	if (!OidIsValid(type->lt_opr) && !(OidIsValid(type->eq_opr) && OidIsValid(type->hash_proc)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("column \"%s\" of relation \"%s\" can't be a partition: its type is %s",
+				 errmsg("cannot partition rows by column \"%s\" of relation \"%s\" of type %s",
 						column, RelationGetRelationName(rel), format_type_be(group.type)),
-				 errhint("Name a column of a type with a default hash or btree operator class; a view can add one.")));
+				 errhint("Specify a column whose type has a default hash or btree operator class; a view can add one.")));
 	source->order_apart = false;
 	source->group_column = group.name;
 	source->group_type = getBaseType(group.type);

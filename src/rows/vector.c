@@ -192,9 +192,9 @@ static const struct
 }			problems[] = {
 	[VECTOR_EMPTY] = {ERRCODE_ARRAY_SUBSCRIPT_ERROR,
 		gettext_noop("vector has no elements"),
-		gettext_noop("Store NULL for a row without a vector: it takes no part in the join.")},
+		gettext_noop("Store NULL for a row without a vector: such rows are skipped.")},
 	[VECTOR_NOT_FLAT] = {ERRCODE_ARRAY_SUBSCRIPT_ERROR,
-		gettext_noop("vector is an array of %d dimensions"),
+		gettext_noop("vector is an array with %d dimensions"),
 		gettext_noop("A vector is a one-dimensional array.")},
 	[VECTOR_HAS_NULL] = {ERRCODE_NULL_VALUE_NOT_ALLOWED,
 		gettext_noop("vector has a null element"),
@@ -204,7 +204,7 @@ static const struct
 		gettext_noop("Distances need finite values; store NULL for a row without a usable vector.")},
 	[VECTOR_OUT_OF_RANGE] = {ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
 		gettext_noop("vector has an element beyond the range of type real"),
-		gettext_noop("Here it is compared in type real: cast numeric[] to double precision[], or scale vectors to below 3.4e38.")},
+		gettext_noop("Vectors are converted to real here: cast numeric[] to double precision[], or scale values to below 3.4e38.")},
 };
 
 int
@@ -223,13 +223,13 @@ ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
 			element++;
 	ereport(ERROR,
 			(errvector(problem, array),
-			 source->relation == NULL && element == 0 ? errdetail("Row %s of the partition.", row_name) :
+			 source->relation == NULL && element == 0 ? errdetail("The vector is in row %s of the partition.", row_name) :
 			 source->relation == NULL ?
-			 errdetail("Row %s of the partition, element %d.", row_name, element) :
+			 errdetail("The vector is in row %s of the partition, element %d.", row_name, element) :
 			 element == 0 ?
-			 errdetail("Row with %s, column \"%s\" of \"%s\".",
+			 errdetail("The vector is in the row with %s, column \"%s\" of \"%s\".",
 					   row_name, source->vector_column, source->relation) :
-			 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
+			 errdetail("The vector is in the row with %s, column \"%s\" of \"%s\", element %d.",
 					   row_name, source->vector_column, source->relation, element),
 			 errhint("%s", _(problems[problem].hint))));
 }
@@ -302,7 +302,7 @@ ArrayFromBytes(Datum bytes, const VectorSource *source)
 						 doubles ? sizeof(float8) : sizeof(float4)))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("a shard of \"%s\" has sent a vector that is none", source->relation),
+				 errmsg("received an invalid vector from a shard of \"%s\"", source->relation),
 				 errhint("All nodes must have the same byte order and the same version of fasted.")));
 	return array;
 }
