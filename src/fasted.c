@@ -19,11 +19,11 @@
  *	  citus/	joins distributed over the workers of a Citus cluster
  *	  join/		from rows to the engine, with staging and spilling; from the engine to pairs of
  *				row numbers; the keys of rows and their order
- *	  rows/		from heap tuples to rows of floats or doubles: the query that reads a source, also
- *				with parallel workers (intake.c), checks and conversions; column statistics
+ *	  rows/		from heap tuples to rows of floats or doubles: the query that reads a source, with
+ *				parallel workers too (intake.c), checks and conversions; column statistics
  *	  cpu/		the multithreaded CPU engine: from candidates to exact pairs; the CUDA engine is
  *				a separate library, in the folder cuda next to this one
- *	  base/		settings, interrupts, cleanup, progress, arrays of row numbers, the ring of blocks
+ *	  base/		settings, interrupts, cleanup, progress, arrays of row numbers, ring of blocks
  *				between processes; differences between PostgreSQL versions
  *	  engine/	the interface of the engines, and code that they share; plain C
  *

@@ -123,7 +123,7 @@ typedef struct Leader
 	uint64		ring_rows;		/* rows that were read from the ring */
 	int			taken[2 * BLOCKS_PER_SETTLE]; /* blocks that the sink may still read */
 	int			ntaken;
-	int			nsettling;		/* the first of them, which may be released after the next settle */
+	int			nsettling;		/* the first ones, to be released at the next settle */
 	uint32		tuples_received;	/* tuples that workers have returned */
 	int64		received_before;	/* tuples_received at the last null row, or -1 */
 	bool		share_done;		/* has the leader read all of its share of the plan? */
@@ -384,7 +384,7 @@ PassBlock(Leader *leader, Block *block)
 	FastedElement element = taker->source->element;
 	const char *rows = (char *) block + ROWS_OFFSET;
 	bool		skip_zeros = taker->source->skip_zeros && block->has_zeros;
-	bool		grouped = leader->shared->nvalues > ROW_PARTITION;
+	bool		partitioned = leader->shared->nvalues > ROW_PARTITION;
 	uint32		dimensions = block->dimensions;
 	size_t		row_bytes = RowBytes(element, dimensions);
 	const Datum *keys = block->values[ROW_KEY];
@@ -395,12 +395,12 @@ PassBlock(Leader *leader, Block *block)
 												  (Size) block->values[v][i]);
 	for (size_t begin = 0, end; begin < block->nrows; begin = end)
 	{
-		if (grouped)
+		if (partitioned)
 			taker->partition = block->values[ROW_PARTITION][begin];
-		if (grouped || begin == 0)
+		if (partitioned || begin == 0)
 			CheckDimensions(taker, dimensions, keys[begin]);
 		/* a run of rows up to the next zero vector; with partitions, a single row */
-		for (end = begin; end < block->nrows && (!grouped || end == begin); end++)
+		for (end = begin; end < block->nrows && (!partitioned || end == begin); end++)
 			if (skip_zeros && RowIsZero((const float *) (rows + end * row_bytes), element, dimensions))
 				break;
 		if (!PassRows(leader, rows + begin * row_bytes, keys + begin, end - begin, row_bytes))

@@ -221,14 +221,15 @@ static char *
 QueryText(const VectorSource *source)
 {
 	const char *key = source->key_column == NULL ? "0" : quote_identifier(source->key_column);
-	const char *group = source->group_column == NULL ? NULL : quote_identifier(source->group_column);
+	const char *partition = source->group_column == NULL ? NULL :
+		quote_identifier(source->group_column);
 	const char *order = source->key_order ? key : NULL;
 
 	if (order == NULL && source->order_column != NULL)
 		order = psprintf("%s%s NULLS LAST, %s", quote_identifier(source->order_column),
 						 source->descending ? " DESC" : "", key);
 	return psprintf("SELECT %s, %s%s%s FROM %s%s%s", key, quote_identifier(source->vector_column),
-					group == NULL ? "" : ", ", group == NULL ? "" : group,
+					partition == NULL ? "" : ", ", partition == NULL ? "" : partition,
 					quote_identifier(source->relation),
 					order == NULL ? "" : " ORDER BY ", order == NULL ? "" : order);
 }
@@ -450,9 +451,9 @@ void
 CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 {
 	const VectorSource *source = taker->source;
-	bool		grouped = source->group_column != NULL;
+	bool		partitioned = source->group_column != NULL;
 
-	if ((grouped || taker->dimensions == 0) && (uint32) dimensions > FASTED_MAX_DIMENSIONS)
+	if ((partitioned || taker->dimensions == 0) && (uint32) dimensions > FASTED_MAX_DIMENSIONS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("vector has too many dimensions: %d", dimensions),
@@ -462,7 +463,7 @@ CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 						   KeyName(source, key),
 						   source->vector_column, source->relation),
 				 errhint("At most %u dimensions are supported.", FASTED_MAX_DIMENSIONS)));
-	if (grouped)
+	if (partitioned)
 		taker->sink->begin_row(taker->sink, taker->partition, dimensions, key);
 	else if (taker->dimensions == 0)
 	{

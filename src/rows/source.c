@@ -534,20 +534,20 @@ void
 GroupSource(VectorSource *source, const char *column)
 {
 	Relation	rel = OpenRelation(source->relid);
-	Column		group = FindColumn(rel, column);
-	TypeCacheEntry *type = lookup_type_cache(getBaseType(group.type),
+	Column		partition = FindColumn(rel, column);
+	TypeCacheEntry *type = lookup_type_cache(getBaseType(partition.type),
 											 TYPECACHE_EQ_OPR | TYPECACHE_HASH_PROC | TYPECACHE_LT_OPR);
 
 	if (!OidIsValid(type->lt_opr) && !(OidIsValid(type->eq_opr) && OidIsValid(type->hash_proc)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("cannot partition rows by column \"%s\" of relation \"%s\" of type %s",
-						column, RelationGetRelationName(rel), format_type_be(group.type)),
+						column, RelationGetRelationName(rel), format_type_be(partition.type)),
 				 errhint("Specify a column whose type has a default hash or btree operator class; a view can add one.")));
 	source->order_apart = false;
-	source->group_column = group.name;
-	source->group_type = getBaseType(group.type);
-	source->group_collation = group.collation;
+	source->group_column = partition.name;
+	source->group_type = getBaseType(partition.type);
+	source->group_collation = partition.collation;
 	relation_close(rel, NoLock);
 }
 
@@ -563,13 +563,13 @@ PrepareTypeOrder(Oid type, Oid collation, MemoryContext context, SortSupport ord
 
 /* Either a hash table, with the type's own equality operator, or a sorted array. */
 
-typedef struct GroupEntry
+typedef struct PartitionEntry
 {
 	Datum		value;
 	uint32		number;
 	uint32		hash;
 	char		status;
-} GroupEntry;
+} PartitionEntry;
 
 struct values_hash;
 
@@ -580,7 +580,7 @@ struct GroupNumbers
 	Oid			collation;
 	struct values_hash *table;	/* NULL if the type has no hash function */
 	SortSupportData order;
-	GroupEntry *sorted;			/* values in order, if there is no table */
+	PartitionEntry *sorted;		/* values in order, if there is no table */
 	uint32		capacity;
 	uint32		count;
 };
@@ -589,7 +589,7 @@ struct GroupNumbers
 #define NUMBERS(table) ((GroupNumbers *) (table)->private_data)
 
 #define SH_PREFIX values
-#define SH_ELEMENT_TYPE GroupEntry
+#define SH_ELEMENT_TYPE PartitionEntry
 #define SH_KEY_TYPE Datum
 #define SH_KEY value
 #define SH_HASH_KEY(table, key) \
@@ -622,7 +622,7 @@ GroupNumbersCreate(const VectorSource *source)
 	PrepareTypeOrder(source->group_type, source->group_collation, CurrentMemoryContext,
 					 &numbers->order);
 	numbers->capacity = 256;
-	numbers->sorted = palloc(numbers->capacity * sizeof(GroupEntry));
+	numbers->sorted = palloc(numbers->capacity * sizeof(PartitionEntry));
 	return numbers;
 }
 
@@ -661,18 +661,21 @@ FindSorted(GroupNumbers *numbers, Datum value)
 	if (numbers->count == numbers->capacity)
 	{
 		numbers->capacity *= 2;
-		numbers->sorted = repalloc_huge(numbers->sorted, (Size) numbers->capacity * sizeof(GroupEntry));
+		numbers->sorted = repalloc_huge(numbers->sorted,
+										(Size) numbers->capacity * sizeof(PartitionEntry));
 	}
 	memmove(&numbers->sorted[low + 1], &numbers->sorted[low],
-			(numbers->count - low) * sizeof(GroupEntry));
-	numbers->sorted[low] = (GroupEntry) {.value = CopyValue(numbers, value),.number = numbers->count};
+			(numbers->count - low) * sizeof(PartitionEntry));
+	numbers->sorted[low] = (PartitionEntry) {
+		.value = CopyValue(numbers, value),.number = numbers->count
+	};
 	return numbers->count++;
 }
 
 uint32
 GroupNumberOf(GroupNumbers *numbers, Datum value)
 {
-	GroupEntry *entry;
+	PartitionEntry *entry;
 	bool		found;
 
 	if (numbers->table == NULL)
