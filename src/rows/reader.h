@@ -106,8 +106,8 @@ extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vec
 extern bool TakeSlot(void *taker, TupleTableSlot *slot);
 
 /*
- * Raises an error unless the row has as many dimensions as the first one, or, with partitions,
- * as many as the sink's begin_row accepts.
+ * Calls set_dimensions for the first row, or begin_row for each row of a source with partitions.
+ * Raises an error if there are too many dimensions, or if they differ from the first row's.
  */
 extern void CheckDimensions(RowTaker *taker, int dimensions, Datum key);
 
