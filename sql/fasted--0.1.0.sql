@@ -1,8 +1,8 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION fasted" to load this file. \quit
 
--- The planner asks it for rows and cost; being asked, it also makes the library
--- loaded, so that a scan node can take the function's place (doc/plans.md).
+-- Estimates rows and cost for the planner.  The call also loads the library, so that the planner
+-- can replace the function with a scan node (doc/plans.md).
 CREATE FUNCTION fasted_self_join_support(internal)
 RETURNS internal
 AS 'MODULE_PATHNAME', 'fasted_self_join_support'
@@ -11,10 +11,10 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION fasted_self_join_support(internal) IS
 	'planner support for fasted_self_join';
 
--- Every pair of rows within distance eps of each other.
+-- All pairs of rows within distance eps of each other.
 --
--- STABLE: reads the table in the snapshot of the calling query.
--- Not STRICT: id_column may be NULL, and other NULLs get an error, not silence.
+-- STABLE, because it reads the table in the snapshot of the calling query.
+-- Not STRICT, because id_column may be NULL; a NULL in another argument raises an error.
 CREATE FUNCTION fasted_self_join(
 	relation regclass,
 	vector_column name,
@@ -32,13 +32,13 @@ SUPPORT fasted_self_join_support;
 COMMENT ON FUNCTION fasted_self_join(regclass, name, double precision, name, boolean, boolean, text, name) IS
 	'every pair of rows whose vectors are within eps of each other, for integer keys';
 
--- The same for keys of any type with a default btree order; id_type is a NULL
--- of that type and has no other use.
+-- The same for keys of any type with a default btree operator class.  id_type is a NULL of that
+-- type, which only determines the type of the result.
 --
--- A name of its own: were it the same, arguments without a type would fit both.
--- id_type comes first and has no default: where a function returns columns of a
--- polymorphic type, the parser looks for that in the arguments as written.
--- anycompatible: a NULL without a type is a text, and gets an answer about keys.
+-- It has a name of its own, because calls with untyped literals would be ambiguous otherwise.
+-- id_type comes first and has no default, because the parser determines a polymorphic result
+-- type from the arguments of the call as written.
+-- With anycompatible, an untyped NULL is text, so the error that follows is about the key type.
 CREATE FUNCTION fasted_self_join_typed(
 	id_type anycompatible,
 	relation regclass,
@@ -57,9 +57,8 @@ SUPPORT fasted_self_join_support;
 COMMENT ON FUNCTION fasted_self_join_typed(anycompatible, regclass, name, double precision, name, boolean, boolean, text, name) IS
 	'every pair of rows whose vectors are within eps of each other, for keys of any ordered type';
 
--- The planner asks it how many pairs are within eps; being asked, it makes the
--- library loaded, so that a join on a distance can be computed by an engine
--- (doc/joins.md).
+-- Estimates the fraction of pairs within eps for the planner.  The call also loads the library,
+-- so that an engine can compute joins on a distance (doc/joins.md).
 CREATE FUNCTION fasted_distance_support(internal)
 RETURNS internal
 AS 'MODULE_PATHNAME', 'fasted_distance_support'
@@ -75,9 +74,9 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
 COMMENT ON FUNCTION fasted_distance(real[], real[]) IS
-	'Euclidean distance of two vectors, as fasted_self_join has it';
+	'Euclidean distance between two vectors, as computed by fasted_self_join';
 
--- 1 - cos; NaN where a vector is zero.
+-- 1 - cosine similarity; NaN if either vector is zero.
 CREATE FUNCTION fasted_cosine_distance(a real[], b real[])
 RETURNS double precision
 AS 'MODULE_PATHNAME', 'fasted_cosine_distance'
@@ -85,7 +84,7 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
 COMMENT ON FUNCTION fasted_cosine_distance(real[], real[]) IS
-	'cosine distance of two vectors, from 0 to 2';
+	'cosine distance between two vectors, from 0 to 2';
 
 CREATE FUNCTION fasted_within(a real[], b real[], eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
@@ -94,7 +93,7 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
 COMMENT ON FUNCTION fasted_within(real[], real[], double precision, text) IS
-	'are two vectors within a distance of each other, by metric l2 or cosine?';
+	'is the distance between two vectors at most eps, by metric l2 or cosine?';
 
 CREATE FUNCTION fasted_distance(a double precision[], b double precision[])
 RETURNS double precision
@@ -103,7 +102,7 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
 COMMENT ON FUNCTION fasted_distance(double precision[], double precision[]) IS
-	'Euclidean distance of two vectors, as fasted_self_join has it';
+	'Euclidean distance between two vectors, as computed by fasted_self_join';
 
 CREATE FUNCTION fasted_cosine_distance(a double precision[], b double precision[])
 RETURNS double precision
@@ -112,7 +111,7 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
 COMMENT ON FUNCTION fasted_cosine_distance(double precision[], double precision[]) IS
-	'cosine distance of two vectors, from 0 to 2';
+	'cosine distance between two vectors, from 0 to 2';
 
 CREATE FUNCTION fasted_within(a double precision[], b double precision[], eps double precision, metric text DEFAULT 'l2')
 RETURNS boolean
@@ -121,11 +120,11 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20
 SUPPORT fasted_distance_support;
 
 COMMENT ON FUNCTION fasted_within(double precision[], double precision[], double precision, text) IS
-	'are two vectors within a distance of each other, by metric l2 or cosine?';
+	'is the distance between two vectors at most eps, by metric l2 or cosine?';
 
--- Other arrays become real[], as the join functions read them.  Of each type there is one
--- function: arrays of numbers go to real[] and to double precision[] alike, so that only an
--- exact match says which is meant.  The planner puts bodies in their place.
+-- Other arrays are converted to real[], as by the join functions.  Each type has its own
+-- function: arrays of numbers convert to both real[] and double precision[], so only an exact
+-- match makes a call unambiguous.  The planner inlines these SQL functions.
 
 CREATE FUNCTION fasted_distance(a smallint[], b smallint[])
 RETURNS double precision
@@ -187,15 +186,15 @@ RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_within(a::real[], b::real[], eps, metric);
 
--- What is not for users; nobody else may look a name up in it.
+-- Internal objects; other users have no USAGE on this schema.
 CREATE SCHEMA fasted_internal;
 
 COMMENT ON SCHEMA fasted_internal IS
 	'internal to the extension fasted';
 
--- Vectors in text form: an array, or pgvector's [1,2,3].  IMMUTABLE, so that the planner
--- reads a literal once: the casts are STABLE only because other types' input may depend on
--- settings.
+-- Read a vector from text: an array literal, or pgvector's [1,2,3].  IMMUTABLE, so that the
+-- planner evaluates a literal once.  The casts are STABLE only because the input functions of
+-- other element types may depend on settings.
 CREATE FUNCTION fasted_reals(vector text)
 RETURNS real[]
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -212,7 +211,7 @@ RETURN pg_catalog.regexp_replace(vector COLLATE pg_catalog."C", '^\s*\[([^]]*)\]
 COMMENT ON FUNCTION fasted_doubles(text) IS
 	'reads a vector from text';
 
--- Two literals without a type: the parser takes them for texts, where a function has texts.
+-- For two untyped literals, which the parser resolves to text if a function accepts text.
 CREATE FUNCTION fasted_distance(a text, b text)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -228,10 +227,10 @@ RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_within(fasted_doubles(a), fasted_doubles(b), eps, metric);
 
--- A literal without a type beside a value of another type that becomes real[] by itself, as
--- pgvector's vector does.  The domain keeps these functions from values that are real[]
--- already: for them real[] is the exact match, and gives the literal and parameters its type.
--- Everybody may look it up, for views name it.
+-- For an untyped literal and a value whose type has an implicit cast to real[], such as pgvector's
+-- vector.  The domain excludes values of type real[] itself: the function for real[] is then an
+-- exact match, and determines the type of the literal or parameter.
+-- It is not in fasted_internal, because the views of all users refer to it.
 CREATE DOMAIN fasted_convertible AS real[];
 
 COMMENT ON DOMAIN fasted_convertible IS
@@ -268,72 +267,72 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN fasted_within(fasted_reals(a), b::real[], eps, metric);
 
 COMMENT ON FUNCTION fasted_distance(smallint[], smallint[]) IS
-	'Euclidean distance of two vectors, rounded to real[]';
+	'Euclidean distance between two vectors, converted to real[]';
 
 COMMENT ON FUNCTION fasted_cosine_distance(smallint[], smallint[]) IS
-	'cosine distance of two vectors, rounded to real[]';
+	'cosine distance between two vectors, converted to real[]';
 
 COMMENT ON FUNCTION fasted_within(smallint[], smallint[], double precision, text) IS
-	'are two vectors, rounded to real[], within a distance of each other?';
+	'is the distance between two vectors, converted to real[], at most eps?';
 
 COMMENT ON FUNCTION fasted_distance(integer[], integer[]) IS
-	'Euclidean distance of two vectors, rounded to real[]';
+	'Euclidean distance between two vectors, converted to real[]';
 
 COMMENT ON FUNCTION fasted_cosine_distance(integer[], integer[]) IS
-	'cosine distance of two vectors, rounded to real[]';
+	'cosine distance between two vectors, converted to real[]';
 
 COMMENT ON FUNCTION fasted_within(integer[], integer[], double precision, text) IS
-	'are two vectors, rounded to real[], within a distance of each other?';
+	'is the distance between two vectors, converted to real[], at most eps?';
 
 COMMENT ON FUNCTION fasted_distance(bigint[], bigint[]) IS
-	'Euclidean distance of two vectors, rounded to real[]';
+	'Euclidean distance between two vectors, converted to real[]';
 
 COMMENT ON FUNCTION fasted_cosine_distance(bigint[], bigint[]) IS
-	'cosine distance of two vectors, rounded to real[]';
+	'cosine distance between two vectors, converted to real[]';
 
 COMMENT ON FUNCTION fasted_within(bigint[], bigint[], double precision, text) IS
-	'are two vectors, rounded to real[], within a distance of each other?';
+	'is the distance between two vectors, converted to real[], at most eps?';
 
 COMMENT ON FUNCTION fasted_distance(numeric[], numeric[]) IS
-	'Euclidean distance of two vectors, rounded to real[]';
+	'Euclidean distance between two vectors, converted to real[]';
 
 COMMENT ON FUNCTION fasted_cosine_distance(numeric[], numeric[]) IS
-	'cosine distance of two vectors, rounded to real[]';
+	'cosine distance between two vectors, converted to real[]';
 
 COMMENT ON FUNCTION fasted_within(numeric[], numeric[], double precision, text) IS
-	'are two vectors, rounded to real[], within a distance of each other?';
+	'is the distance between two vectors, converted to real[], at most eps?';
 
 COMMENT ON FUNCTION fasted_distance(text, text) IS
-	'Euclidean distance of two vectors, read as double precision[]';
+	'Euclidean distance between two vectors, read as double precision[]';
 
 COMMENT ON FUNCTION fasted_cosine_distance(text, text) IS
-	'cosine distance of two vectors, read as double precision[]';
+	'cosine distance between two vectors, read as double precision[]';
 
 COMMENT ON FUNCTION fasted_within(text, text, double precision, text) IS
-	'are two vectors, read as double precision[], within a distance of each other?';
+	'is the distance between two vectors, read as double precision[], at most eps?';
 
 COMMENT ON FUNCTION fasted_distance(fasted_convertible, text) IS
-	'Euclidean distance of two vectors, one of them read from text';
+	'Euclidean distance between two vectors, one of them read from text';
 
 COMMENT ON FUNCTION fasted_cosine_distance(fasted_convertible, text) IS
-	'cosine distance of two vectors, one of them read from text';
+	'cosine distance between two vectors, one of them read from text';
 
 COMMENT ON FUNCTION fasted_within(fasted_convertible, text, double precision, text) IS
-	'are two vectors, one of them read from text, within a distance of each other?';
+	'is the distance between two vectors, one of them read from text, at most eps?';
 
 COMMENT ON FUNCTION fasted_distance(text, fasted_convertible) IS
-	'Euclidean distance of two vectors, one of them read from text';
+	'Euclidean distance between two vectors, one of them read from text';
 
 COMMENT ON FUNCTION fasted_cosine_distance(text, fasted_convertible) IS
-	'cosine distance of two vectors, one of them read from text';
+	'cosine distance between two vectors, one of them read from text';
 
 COMMENT ON FUNCTION fasted_within(text, fasted_convertible, double precision, text) IS
-	'are two vectors, one of them read from text, within a distance of each other?';
+	'is the distance between two vectors, one of them read from text, at most eps?';
 
--- The eps with which rows have so many neighbours on average.
+-- The eps that gives rows a wanted mean number of neighbors.
 --
--- VOLATILE: another sample of the rows each time.
--- Not STRICT: sample_rows and seed may be NULL, and other NULLs get an error.
+-- VOLATILE, because it uses a different sample of the rows each time.
+-- Not STRICT, because sample_rows and seed may be NULL; a NULL in another argument raises an error.
 CREATE FUNCTION fasted_epsilon(
 	relation regclass,
 	vector_column name,
@@ -353,9 +352,9 @@ AS 'MODULE_PATHNAME', 'fasted_epsilon'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
 
 COMMENT ON FUNCTION fasted_epsilon(regclass, name, double precision, integer, double precision, bigint, text, boolean) IS
-	'the eps with which rows have so many neighbours on average, estimated from a sample';
+	'the eps that gives rows this mean number of neighbors, estimated from a sample';
 
--- The planner asks it for rows and cost, and learns what the functions below read.
+-- Estimates rows and cost of the following functions, and tells the planner what they read.
 CREATE FUNCTION fasted_groups_support(internal)
 RETURNS internal
 AS 'MODULE_PATHNAME', 'fasted_groups_support'
@@ -364,7 +363,7 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION fasted_groups_support(internal) IS
 	'planner support for fasted_neighbors, fasted_cluster and fasted_keep_one';
 
--- How many other rows are within eps of each row.
+-- The number of other rows within eps of each row.
 CREATE FUNCTION fasted_neighbors(
 	relation regclass,
 	vector_column name,
@@ -380,7 +379,7 @@ SUPPORT fasted_groups_support;
 COMMENT ON FUNCTION fasted_neighbors(regclass, name, double precision, name, text, name) IS
 	'the number of other rows within eps of each row, for integer keys';
 
--- Clusters by DBSCAN; with min_points 1, what pairs connect.
+-- Clusters by DBSCAN; with min_points 1, the connected components of the pairs within eps.
 CREATE FUNCTION fasted_cluster(
 	relation regclass,
 	vector_column name,
@@ -395,9 +394,9 @@ LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
 COMMENT ON FUNCTION fasted_cluster(regclass, name, double precision, integer, name, text, name) IS
-	'the cluster of each row, by density, for integer keys';
+	'the cluster of each row, by density (DBSCAN), for integer keys';
 
--- Of rows within eps of each other, the one to keep.
+-- The representative of each row, among rows within eps of each other.
 CREATE FUNCTION fasted_keep_one(
 	relation regclass,
 	vector_column name,
@@ -413,16 +412,16 @@ LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 ROWS 1000
 SUPPORT fasted_groups_support;
 
 COMMENT ON FUNCTION fasted_keep_one(regclass, name, double precision, name, boolean, name, text, name) IS
-	'the row to keep instead of each row, or itself, for integer keys';
+	'the representative of each row, which may be the row itself, for integer keys';
 
--- The same for the rows of any query: each is compared with the rows of its window's partition.
+-- Window functions for the rows of any query; rows are compared within their window partition.
 CREATE FUNCTION fasted_dbscan(vector "any", eps double precision, min_points integer, metric text DEFAULT 'l2')
 RETURNS integer
 AS 'MODULE_PATHNAME', 'fasted_dbscan'
 LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 
 COMMENT ON FUNCTION fasted_dbscan("any", double precision, integer, text) IS
-	'the cluster of each row of a window, by density';
+	'the cluster of each row in its window partition, by density (DBSCAN)';
 
 CREATE FUNCTION fasted_components(vector "any", eps double precision, metric text DEFAULT 'l2')
 RETURNS integer
@@ -430,7 +429,7 @@ AS 'MODULE_PATHNAME', 'fasted_components'
 LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 
 COMMENT ON FUNCTION fasted_components("any", double precision, text) IS
-	'the cluster of each row of a window: rows that pairs within eps connect';
+	'the cluster of each row in its window partition: connected components of the pairs within eps';
 
 CREATE FUNCTION fasted_keep(id anyelement, vector "any", eps double precision, metric text DEFAULT 'l2')
 RETURNS anyelement
@@ -438,7 +437,7 @@ AS 'MODULE_PATHNAME', 'fasted_keep'
 LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 
 COMMENT ON FUNCTION fasted_keep(anyelement, "any", double precision, text) IS
-	'the row of a window to keep instead of each row, or itself';
+	'the representative of each row in its window partition, which may be the row itself';
 
 CREATE FUNCTION fasted_neighbor_count(vector "any", eps double precision, metric text DEFAULT 'l2')
 RETURNS bigint
@@ -446,9 +445,9 @@ AS 'MODULE_PATHNAME', 'fasted_neighbor_count'
 LANGUAGE C IMMUTABLE WINDOW PARALLEL RESTRICTED COST 1000;
 
 COMMENT ON FUNCTION fasted_neighbor_count("any", double precision, text) IS
-	'the number of other rows of a window within eps of each row';
+	'the number of other rows in the window partition within eps of each row';
 
--- The planner asks it for rows and cost, and learns what the functions below read.
+-- Estimates rows and cost of the following functions, and tells the planner what they read.
 CREATE FUNCTION fasted_knn_join_support(internal)
 RETURNS internal
 AS 'MODULE_PATHNAME', 'fasted_knn_join_support'
@@ -459,7 +458,8 @@ COMMENT ON FUNCTION fasted_knn_join_support(internal) IS
 
 -- The k nearest rows of b for each row of a.
 --
--- Not STRICT: the last arguments but metric may be NULL, and other NULLs get an error.
+-- Not STRICT, because a_id, b_id, max_distance and partition_by may be NULL; a NULL in another
+-- argument raises an error.
 CREATE FUNCTION fasted_knn_join(
 	a regclass,
 	a_column name,
@@ -499,7 +499,7 @@ SUPPORT fasted_knn_join_support;
 COMMENT ON FUNCTION fasted_knn_join_typed(anycompatible, regclass, name, regclass, name, integer, name, name, text, double precision, name) IS
 	'the k nearest rows of b for each row of a, for keys of any ordered type';
 
--- The joins at work that the current user may know of.
+-- The running joins that the current user may see.
 CREATE FUNCTION fasted_internal.progress(
 	OUT pid integer,
 	OUT datid oid,
@@ -516,7 +516,7 @@ AS 'MODULE_PATHNAME', 'fasted_internal_progress'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED ROWS 10;
 
 COMMENT ON FUNCTION fasted_internal.progress() IS
-	'what pg_stat_fasted_progress shows';
+	'rows of the view pg_stat_fasted_progress';
 
 CREATE VIEW pg_stat_fasted_progress AS
 SELECT p.pid, d.datname, pg_catalog.pg_get_userbyid(p.usesysid) AS usename, p.relid,
@@ -526,11 +526,11 @@ FROM fasted_internal.progress() p
 	LEFT JOIN pg_catalog.pg_database d ON d.oid = p.datid;
 
 COMMENT ON VIEW pg_stat_fasted_progress IS
-	'how far each running join of fasted is';
+	'progress of the running joins of fasted';
 
 GRANT SELECT ON pg_stat_fasted_progress TO PUBLIC;
 
--- One row for each component that a support question depends on.
+-- One row for each component that matters for a support question.
 CREATE FUNCTION fasted_info(
 	OUT component text,
 	OUT state text,
@@ -540,7 +540,7 @@ AS 'MODULE_PATHNAME', 'fasted_info'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED ROWS 10;
 
 COMMENT ON FUNCTION fasted_info() IS
-	'versions, preloading, engines and GPUs: their state, and what to do about it';
+	'state of versions, preloading, engines and GPUs, with advice';
 
 CREATE FUNCTION fasted_internal.advise_preload()
 RETURNS void
@@ -548,16 +548,16 @@ AS 'MODULE_PATHNAME', 'fasted_internal_advise_preload'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION fasted_internal.advise_preload() IS
-	'called by the install script: a NOTICE unless sessions preload the library';
+	'called by the install script: raises a NOTICE if sessions do not preload the library';
 
 SELECT fasted_internal.advise_preload();
 
--- What a join that is divided over a Citus cluster calls on other nodes, by name and as
--- whoever joins; so everybody may look names up in it.  What is read, he may read.
+-- Functions that a join distributed over a Citus cluster calls on other nodes, by name, as the
+-- user who runs the join.  So all users have USAGE.  Reading a table still needs privileges.
 CREATE SCHEMA fasted_citus;
 
 COMMENT ON SCHEMA fasted_citus IS
-	'internal to the extension fasted: joins divided over a Citus cluster';
+	'internal to the extension fasted: joins distributed over a Citus cluster';
 
 GRANT USAGE ON SCHEMA fasted_citus TO PUBLIC;
 
@@ -567,7 +567,7 @@ AS 'MODULE_PATHNAME', 'fasted_citus_vector_hash'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 
 COMMENT ON FUNCTION fasted_citus.vector_hash(real[]) IS
-	'tells vectors apart, as they are joined';
+	'hash of a vector as it is joined';
 
 CREATE FUNCTION fasted_citus.vector_hash(double precision[])
 RETURNS bigint
@@ -575,7 +575,7 @@ AS 'MODULE_PATHNAME', 'fasted_citus_vector_hash'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 
 COMMENT ON FUNCTION fasted_citus.vector_hash(double precision[]) IS
-	'tells vectors apart, as they are joined';
+	'hash of a vector as it is joined';
 
 CREATE FUNCTION fasted_citus.vector_hash(numeric[])
 RETURNS bigint
@@ -583,7 +583,7 @@ AS 'MODULE_PATHNAME', 'fasted_citus_vector_hash'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 
 COMMENT ON FUNCTION fasted_citus.vector_hash(numeric[]) IS
-	'tells vectors apart, as they are joined';
+	'hash of a vector as it is joined';
 
 CREATE FUNCTION fasted_citus.vector_bytes(real[])
 RETURNS bytea
@@ -591,7 +591,7 @@ AS 'MODULE_PATHNAME', 'fasted_citus_vector_bytes'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION fasted_citus.vector_bytes(real[]) IS
-	'a vector as it lies in memory';
+	'the array as bytea, as it is in memory';
 
 CREATE FUNCTION fasted_citus.vector_bytes(double precision[])
 RETURNS bytea
@@ -599,7 +599,7 @@ AS 'MODULE_PATHNAME', 'fasted_citus_vector_bytes'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION fasted_citus.vector_bytes(double precision[]) IS
-	'a vector as it lies in memory';
+	'the array as bytea, as it is in memory';
 
 CREATE FUNCTION fasted_citus.join_slice(
 	relation regclass,
@@ -618,7 +618,7 @@ AS 'MODULE_PATHNAME', 'fasted_citus_join_slice'
 LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000000 ROWS 1000;
 
 COMMENT ON FUNCTION fasted_citus.join_slice(regclass, name, double precision, name, regtype, text, boolean, text, integer, integer, boolean) IS
-	'one slice of the pairs of a relation, as messages';
+	'one slice of the pairs of a relation, as binary messages';
 
 CREATE FUNCTION fasted_citus.kernel()
 RETURNS text
@@ -626,7 +626,7 @@ AS 'MODULE_PATHNAME', 'fasted_citus_kernel'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION fasted_citus.kernel() IS
-	'what decides on an order of rows here, on a CPU';
+	'the CPU kernel and settings that determine the order of rows on this node';
 
 CREATE FUNCTION fasted_citus.nearest_slice(
 	a regclass,
@@ -646,4 +646,4 @@ AS 'MODULE_PATHNAME', 'fasted_citus_nearest_slice'
 LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000000 ROWS 1000;
 
 COMMENT ON FUNCTION fasted_citus.nearest_slice(regclass, name, name, regclass, name, name, regtype, integer, double precision, text, integer, integer) IS
-	'the nearest rows of b for a share of the rows of a, as messages';
+	'the nearest rows of b for one slice of the rows of a, as binary messages';

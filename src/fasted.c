@@ -1,31 +1,31 @@
 /*-------------------------------------------------------------------------
  *
  * fasted.c
- *	  Entry of the library: what PostgreSQL calls when it loads it.
+ *	  Entry point of the library, called by PostgreSQL when it loads the library.
  *
- * The folders, from the top down.  Files include headers of their own folder and of folders
- * below it only (test/setup/check-includes).
+ * The folders, from the highest layer to the lowest, are listed below.  Files include headers of
+ * their own folder and of lower folders only (test/setup/check-includes).
  *
- *	  info.c	fasted_info(): the state of all of these, and how to preload the library
- *	  join_node/	joins on a distance, as a join method of the planner: both sides' rows are
- *				kept and pushed, pairs are checked by the other clauses
- *	  function_node/	functions in FROM: one plan node plans, executes, counts and explains
- *				all of them, and deals their rows to parallel workers
- *	  epsilon/	fasted_epsilon: a sample, its nearest pairs, an interval
- *	  functions/	pairs -> rows of a result: fasted_self_join, fasted_knn_join,
- *				fasted_neighbors, fasted_cluster and fasted_keep_one, a description of each,
- *				and the planner's estimates
+ *	  info.c	fasted_info(): versions and state of all components; advice on preloading
+ *	  join_node/	join method of the planner for joins on a distance: retains the rows of both
+ *				sides, pushes their vectors to an engine, checks the other clauses on each pair
+ *	  function_node/	plan node for functions in FROM: plans, executes and explains them,
+ *				counts their rows, distributes rows to parallel workers
+ *	  epsilon/	fasted_epsilon: random sample, closest pairs, confidence interval
+ *	  functions/	from pairs to result rows: fasted_self_join, fasted_knn_join,
+ *				fasted_neighbors, fasted_cluster and fasted_keep_one; their common descriptions
+ *				and planner estimates
  *	  distance/	SQL functions of two vectors
- *	  citus/	joins whose work the workers of a Citus cluster share
- *	  join/		rows -> engine, staged or spilled; engine -> pairs of row numbers; the ids of
- *				the rows and their order
- *	  rows/		heap tuple -> row of floats or doubles: the query that reads a source, by parallel
- *				workers too (intake.c), checks and conversion; statistics of its columns
- *	  cpu/		the CPU engine: candidate -> exact pair, by threads; the CUDA engine is a
- *				library of its own, in the folder cuda beside this one
- *	  base/		settings, interrupts, cleanup, progress, arrays of row numbers, the ring of blocks
- *				between processes; what differs between server versions
- *	  engine/	the interface of the engines, and what they share; plain C
+ *	  citus/	joins distributed over the workers of a Citus cluster
+ *	  join/		from rows to the engine, with staging and spilling; from the engine to pairs of
+ *				row numbers; the keys of rows and their order
+ *	  rows/		from heap tuples to rows of floats or doubles: the query that reads a source, with
+ *				parallel workers too (intake.c), checks and conversions; column statistics
+ *	  cpu/		the multithreaded CPU engine: from candidates to exact pairs; the CUDA engine is
+ *				a separate library, in the folder cuda next to this one
+ *	  base/		settings, interrupts, cleanup, progress, arrays of row numbers, ring of blocks
+ *				between processes; differences between PostgreSQL versions
+ *	  engine/	the interface of the engines, and code that they share; plain C
  *
  *-------------------------------------------------------------------------
  */
@@ -37,7 +37,7 @@
 #include "join_node/join_node.h"
 #include "rows/reader.h"
 
-/* The name and version that pg_get_loaded_modules() shows; the Makefile knows the latter. */
+/* Name and version for pg_get_loaded_modules(); the Makefile defines the version. */
 #ifdef PG_MODULE_MAGIC_EXT
 PG_MODULE_MAGIC_EXT(.name = "fasted",.version = FASTED_VERSION);
 #else

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * info.c
- *	  fasted_info(), and the advice to preload the library that CREATE EXTENSION gives.
+ *	  fasted_info(), and the advice of CREATE EXTENSION to preload the library.
  *
- * The planner can serve a join by pgvector's operators only in a session that has loaded
- * the library, and nothing in such a statement loads it.
+ * Joins by pgvector's operators can use the join node only in a session that has loaded the
+ * library, and such a statement does not load it.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +35,7 @@
 PG_FUNCTION_INFO_V1(fasted_info);
 PG_FUNCTION_INFO_V1(fasted_internal_advise_preload);
 
-/* An extension was created in this transaction, and the session does not preload the library. */
+/* Did this transaction create the extension, in a session that does not preload the library? */
 static bool advise_at_commit = false;
 
 /* Does this list of libraries, as a setting has it, contain this extension's library? */
@@ -59,7 +59,7 @@ ListsLibrary(const char *setting)
 	return false;
 }
 
-/* The setting by which this session preloads the library; NULL if none does. */
+/* The setting that makes this session preload the library; NULL if there is none. */
 static const char *
 PreloadSetting(void)
 {
@@ -73,9 +73,8 @@ PreloadSetting(void)
 }
 
 /*
- * Returns a sentence that says how to preload the library in this database.  Libraries that
- * the session preloads already stay in the list; they are shown to those users only who may
- * read the setting.
+ * Returns a sentence that says how to preload the library in this database.  The statement keeps
+ * other libraries in the list.  They are shown only to users who may read the setting.
  */
 static char *
 PreloadAdvice(void)
@@ -88,7 +87,7 @@ PreloadAdvice(void)
 	if (others[0] != '\0' && !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS))
 		return pstrdup("Ask a superuser to add \"fasted\" to session_preload_libraries.");
 	if (!SplitDirectoriesString(others, ',', &libraries))
-		libraries = NIL;		/* PostgreSQL loads nothing from such a list */
+		libraries = NIL;		/* PostgreSQL ignores an invalid list */
 
 	initStringInfo(&advice);
 	appendStringInfo(&advice, "%s this statement, which takes effect in new sessions: "
@@ -103,7 +102,7 @@ PreloadAdvice(void)
 	return advice.data;
 }
 
-/* Gives the advice when the transaction commits, if it leaves the extension there. */
+/* Raises the NOTICE when the transaction commits, if the extension then exists. */
 static void
 AdviseAtCommit(XactEvent event, void *arg)
 {
@@ -224,9 +223,9 @@ PutEngines(ReturnSetInfo *rsinfo)
 }
 
 /*
- * fasted_info() returns a row for each component that a question to the maintainers depends
- * on: its name, its state, and what to do about it, which is NULL where nothing has to be
- * done.  A component that does not work is a state and not an error.
+ * fasted_info() returns a row for each component that matters for a support question: its name,
+ * its state, and advice, which is NULL if there is nothing to do.  A component that does not
+ * work is reported as its state, not as an error.
  */
 Datum
 fasted_info(PG_FUNCTION_ARGS)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * block_ring.c
- *	  The numbers of blocks under a spinlock, and waiting for blocks.
+ *	  Lists of empty and full blocks, guarded by a spinlock, and functions that wait for blocks.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,30 +15,30 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
-/* How long readers wait for a writer that is away. */
+/* Time for which readers wait for a writer that has left. */
 #define AWAY_MS 100
 
-/* The time between two looks of a process that waits, should a signal have been missed. */
+/* Time after which a waiting process checks again, in case that it missed a signal. */
 #define LOOK_AGAIN_MS 20
 
 struct BlockRing
 {
-	slock_t		lock;			/* guards the numbers of blocks */
+	slock_t		lock;			/* guards the lists of blocks */
 	ConditionVariable freed;	/* writers wait for an empty block */
 	ConditionVariable filled;	/* readers wait for a full one */
 	Size		block_bytes;
 	int			nblocks;
 	pg_atomic_uint32 nfinished;
 	pg_atomic_uint32 stopped;
-	pg_atomic_uint64 left_at;	/* time, by the only writer; 0: it is at its work, or not yet */
+	pg_atomic_uint64 left_at;	/* when the only writer left; 0: it is writing, or has not begun */
 
 	/*
-	 * The numbers of blocks that nobody owns: empty ones as a stack, so that those
-	 * in use stay in the caches; then, from nblocks on, full ones as a queue.
+	 * Numbers of the blocks that no process owns.  Empty blocks are a stack, which keeps the
+	 * blocks in use in the CPU caches.  Full blocks are a queue, from index nblocks on.
 	 */
 	int			nempty;
-	int			first_full;		/* place in the queue */
-	pg_atomic_uint32 nfull;		/* written under the lock */
+	int			first_full;		/* index of the first one in the queue */
+	pg_atomic_uint32 nfull;		/* number of full blocks; written under the lock */
 	int			numbers[FLEXIBLE_ARRAY_MEMBER];
 };
 
@@ -84,12 +84,12 @@ BlockRingData(BlockRing *ring, int number)
 	return (char *) ring + HeaderSize(ring->nblocks) + number * ring->block_bytes;
 }
 
-/* --- taking and giving */
+/* --- taking and releasing blocks */
 
 /*
- * The number of an empty block if one is wanted, or of a full one if one is wanted; negative: there
- * is none.  Under one lock: between two, readers might take all that are full and give them back
- * empty, so that neither look finds one.
+ * Takes an empty block if `empty`, or else a full block if `full`.  Returns its number, or -1.
+ * Both lists are checked under one lock.  Otherwise, readers might empty all full blocks between
+ * the two checks, and neither check would find a block.
  */
 static int
 Take(BlockRing *ring, bool empty, bool full, bool *is_full)
@@ -126,7 +126,7 @@ BlockRingTakeAny(BlockRing *ring, bool *full)
 	int			number = Take(ring, true, true, full);
 
 	if (number < 0)
-		elog(ERROR, "fasted scan has lost its blocks");
+		elog(ERROR, "no block of the ring is available");
 	return number;
 }
 
@@ -158,7 +158,7 @@ BlockRingFull(BlockRing *ring)
 	return pg_atomic_read_u32(&ring->nfull);
 }
 
-/* --- the end of writing or of reading */
+/* --- the end of writing and reading */
 
 void
 BlockRingFinish(BlockRing *ring)
@@ -207,7 +207,7 @@ WriterIsGone(BlockRing *ring)
 	return left_at != 0 && TimestampDifferenceExceeds(left_at, GetCurrentTimestamp(), AWAY_MS);
 }
 
-/* --- waiting, which answers interrupts */
+/* --- waiting; interrupts are processed meanwhile */
 
 int
 BlockRingWaitEmpty(BlockRing *ring)
@@ -228,7 +228,7 @@ void
 BlockRingWait(BlockRing *ring, uint32 finished, long timeout_ms)
 {
 	ConditionVariablePrepareToSleep(&ring->filled);
-	/* who came before that is not told of any more */
+	/* check again, since signals sent before PrepareToSleep are not seen */
 	if (BlockRingFull(ring) == 0 && BlockRingFinished(ring) == finished)
 		(void) ConditionVariableTimedSleep(&ring->filled, timeout_ms, PG_WAIT_EXTENSION);
 	ConditionVariableCancelSleep();

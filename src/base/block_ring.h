@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * block_ring.h
- *	  Blocks of rows in shared memory that go round between the processes of a parallel plan.
+ *	  A ring of blocks in shared memory, for rows exchanged by the processes of a parallel plan.
  *
- * Writers take empty blocks, fill them and publish them; readers take full blocks, read
- * them and release them.  A process owns the block whose number it has taken.  However
- * many rows there are, the memory is the same.
+ * Writers take empty blocks, fill them and publish them.  Readers take full blocks, read them and
+ * release them.  A process owns the block whose number it has taken.  The size of the
+ * memory does not depend on the number of rows.
  *
- * Two plan nodes use a ring: workers write blocks that the leader reads (rows/intake.c), or
- * the leader writes blocks that workers read (function_node/outlet.c).
+ * Two plan nodes use a ring: in rows/intake.c workers write blocks that the leader reads, in
+ * function_node/outlet.c the leader writes blocks that workers read.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,52 +20,53 @@ typedef struct BlockRing BlockRing;
 extern Size BlockRingSize(int nblocks, Size block_bytes);
 extern void BlockRingInit(BlockRing *ring, int nblocks, Size block_bytes);
 
-/* All blocks are empty again.  No other process may use the ring. */
+/* Makes all blocks empty again.  No other process may use the ring at that time. */
 extern void BlockRingReset(BlockRing *ring);
 
 extern void *BlockRingData(BlockRing *ring, int number);
 
-/* The number of a full block; negative: there is none. */
+/* Takes a full block and returns its number; negative if there is none. */
 extern int	BlockRingTakeFull(BlockRing *ring);
 
 /*
- * The number of an empty block, or where there is none, of a full one.  It is an error if
- * there is neither, so readers must not keep all of the blocks.
+ * Takes an empty block, or a full one if there is no empty one, and returns its number.  Raises an
+ * error if there is neither, so readers must not own all blocks at the same time.
  */
 extern int	BlockRingTakeAny(BlockRing *ring, bool *full);
 
-/* Makes the block a full one, which wakes a reader, or an empty one, which wakes a writer. */
+/* Publish makes the block full and wakes a reader; Release makes it empty and wakes a writer. */
 extern void BlockRingPublish(BlockRing *ring, int number);
 extern void BlockRingRelease(BlockRing *ring, int number);
 
-/* The number of full blocks.  Cheap enough for every row. */
+/* The number of full blocks.  Cheap enough to be called for every row. */
 extern uint32 BlockRingFull(BlockRing *ring);
 
 /*
- * A writer writes no further block.  BlockRingFinished returns the number of these calls;
- * what such writers wrote before is visible then.
+ * Called by each writer after its last block.  BlockRingFinished returns the number of writers
+ * that have called it; all that these have written is then visible to the caller.
  */
 extern void BlockRingFinish(BlockRing *ring);
 extern uint32 BlockRingFinished(BlockRing *ring);
 
-/* Readers want no further block. */
+/* Called by readers that want no more blocks. */
 extern void BlockRingStop(BlockRing *ring);
 extern bool BlockRingIsStopped(BlockRing *ring);
 
-/* For a writer: waits for an empty block; negative: readers want no further block. */
+/* For a writer: waits for an empty block.  Returns -1 if readers want no more blocks. */
 extern int	BlockRingWaitEmpty(BlockRing *ring);
 
 /*
- * For a reader: waits until there is a full block, or the number of writers that have
- * finished is another one, or somebody calls BlockRingWake, but at most so long.
+ * For a reader: waits until there is a full block, the number of finished writers differs from
+ * `finished`, BlockRingWake is called, or the time is over.
  */
 extern void BlockRingWait(BlockRing *ring, uint32 finished, long timeout_ms);
 extern void BlockRingWake(BlockRing *ring);
 
 /*
- * For the only writer: it begins to write, or it does something else.  BlockRingWaitFull, for
- * readers, waits for a full block, before the writer has begun and while it is at its work.
- * Negative: it has finished, or been away for a while and left no block.
+ * For a ring with a single writer, which tells when it starts and stops writing.
+ * BlockRingWaitFull, for readers, waits for a full block before the writer has entered and while
+ * it is writing.  It returns -1 if no full block is left and the writer has finished, or has
+ * left some time ago.
  */
 extern void BlockRingEnter(BlockRing *ring);
 extern void BlockRingLeave(BlockRing *ring);

@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * compat.h
- *	  What differs between the versions of PostgreSQL that we build with.
+ *	  Differences between the supported versions of PostgreSQL.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef FASTED_COMPAT_H
 #define FASTED_COMPAT_H
 
-/* PostgreSQL 18 has this instead of pg_attribute_noreturn(). */
+/* PostgreSQL 18 defines pg_noreturn in place of pg_attribute_noreturn(). */
 #ifndef pg_noreturn
 #define pg_noreturn _Noreturn
 #endif
 
-/* PostgreSQL 16 has one function for all kinds of objects. */
+/* PostgreSQL 16 has a single privilege check for all kinds of objects. */
 #if PG_VERSION_NUM >= 160000
 #define FASTED_MAY_EXECUTE(function, role) \
 	(object_aclcheck(ProcedureRelationId, function, role, ACL_EXECUTE) == ACLCHECK_OK)
@@ -22,14 +22,14 @@
 	(pg_proc_aclcheck(function, role, ACL_EXECUTE) == ACLCHECK_OK)
 #endif
 
-/* PostgreSQL 16 has another name for it. */
+/* PostgreSQL 16 has renamed this function. */
 #if PG_VERSION_NUM >= 160000
 #define FASTED_LOCAL_BACKEND(index) pgstat_get_local_beentry_by_index(index)
 #else
 #define FASTED_LOCAL_BACKEND(index) pgstat_fetch_stat_local_beentry(index)
 #endif
 
-/* PostgreSQL 18 runs a query as often as it is asked to. */
+/* PostgreSQL 18 has removed the parameter execute_once; RUN runs a plan once, GO_ON repeatedly. */
 #if PG_VERSION_NUM >= 180000
 #define FASTED_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0)
 #define FASTED_EXECUTOR_GO_ON(desc) ExecutorRun(desc, ForwardScanDirection, 0)
@@ -38,7 +38,7 @@
 #define FASTED_EXECUTOR_GO_ON(desc) ExecutorRun(desc, ForwardScanDirection, 0, false)
 #endif
 
-/* PostgreSQL 17 has a resource owner in place of the memory context. */
+/* In PostgreSQL 17, a resource owner replaces the memory context. */
 #if PG_VERSION_NUM >= 170000
 #define FASTED_WAIT_EVENT_SET(nevents) CreateWaitEventSet(CurrentResourceOwner, nevents)
 #else

@@ -45,7 +45,7 @@ static const struct config_enum_entry filter_options[] = {
 	{NULL, 0, false}
 };
 
-/* "force" is for tests: it costs time where it does not pay. */
+/* "force" is for tests: it can make small problems slower. */
 static const struct config_enum_entry auto_options[] = {
 	{"auto", CHOICE_AUTO, false},
 	{"off", CHOICE_OFF, false},
@@ -56,7 +56,7 @@ static const struct config_enum_entry auto_options[] = {
 StaticAssertDecl((int) FASTED_PRUNE_OFF == CHOICE_OFF && (int) FASTED_PRUNE_FORCE == CHOICE_FORCE,
 				 "fasted.prune has the engine's values");
 
-/* The numbers are this file's own: RequestedCpuKernel turns them into names. */
+/* The numbers are used in this file only: RequestedCpuKernel maps them to names. */
 static const struct config_enum_entry cpu_kernel_options[] = {
 	{"auto", 0, false},
 	{"portable", 1, false},
@@ -71,7 +71,7 @@ static const struct config_enum_entry cpu_kernel_options[] = {
 	{NULL, 0, false}
 };
 
-/* Whether the devices are there is for the engine to say: this server may have none. */
+/* Checks the syntax only: the engine checks whether the devices exist. */
 static bool
 CheckDeviceList(char **newval, void **extra, GucSource source)
 {
@@ -79,8 +79,8 @@ CheckDeviceList(char **newval, void **extra, GucSource source)
 
 	if (fasted_is_device_list(*newval, &wrong))
 		return true;
-	GUC_check_errdetail("There is no ordinal and no UUID of a GPU at \"%s\".", wrong);
-	GUC_check_errhint("Name GPUs as \"nvidia-smi -L\" does, with commas between them: \"0, 1\" or \"GPU-8932f937\".");
+	GUC_check_errdetail("\"%s\" does not start with the ordinal or UUID of a GPU.", wrong);
+	GUC_check_errhint("List GPUs as \"nvidia-smi -L\" names them, separated by commas: \"0, 1\" or \"GPU-8932f937\".");
 	return false;
 }
 
@@ -89,7 +89,7 @@ DefineCpuSettings(void)
 {
 	DefineCustomIntVariable("fasted.threads",
 							"Sets the maximum number of threads of the CPU engine.",
-							"0 means one for each processor that the server may use.",
+							"0 means one for each CPU that the server may use.",
 							&fasted_setting_threads, 0, 0, 1024,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 
@@ -111,51 +111,51 @@ DefineGpuSettings(void)
 {
 	DefineCustomStringVariable("fasted.cuda_library",
 							   "Sets the library that holds the CUDA engine.",
-							   "A name without a directory is looked for where PostgreSQL's libraries are.",
+							   "A name without a directory is looked up in PostgreSQL's library directory.",
 							   &fasted_setting_cuda_library, "fasted_cuda",
 							   PGC_SUSET, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
 
 	DefineCustomIntVariable("fasted.gpu_memory_limit",
 							"Sets the maximum GPU memory of one join.",
-							"0 means what is free. A larger table is processed in panels of rows.",
+							"0 means all free memory. A larger table is processed in panels of rows.",
 							&fasted_setting_gpu_memory_limit, 0, 0, MAX_KILOBYTES,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 
 	DefineCustomStringVariable("fasted.gpu_devices",
 							   "Names the GPUs to choose from, by ordinal or UUID.",
-							   "A join takes the first capable one of the list, and further ones that are like it. Empty means all.",
+							   "A join uses the first capable GPU of the list, and further GPUs of the same model. Empty means all.",
 							   &fasted_setting_gpu_devices, "",
 							   PGC_USERSET, GUC_LIST_INPUT, CheckDeviceList, NULL, NULL);
 }
 
 /*
- * Options for tests and measurements, marked as PostgreSQL marks its developer
- * options: doc/development.md describes them, and the users' table leaves them out.
+ * Options for tests and measurements, marked as PostgreSQL marks its developer options.  They are
+ * documented in doc/development.md, not in doc/settings.md.
  */
 static void
 DefineDeveloperOptions(void)
 {
 	DefineCustomEnumVariable("fasted.filter",
-							 "Selects how candidates are found.",
-							 "\"fp64\", of the CUDA engine, multiplies in FP64.",
+							 "Selects how candidate pairs are found.",
+							 "\"fp64\", for the CUDA engine, computes in FP64.",
 							 &fasted_setting_filter, FASTED_FILTER_AUTO, filter_options,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.prune",
-							 "Selects whether rows are compared at few dimensions first.",
-							 "\"auto\" does so where a sample promises that it saves time, on a CPU.",
+							 "Selects whether rows are first compared in reduced dimensions.",
+							 "\"auto\" does so if a sample of the rows predicts that it saves time.",
 							 &fasted_setting_prune, FASTED_PRUNE_AUTO, auto_options,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.gpu_share",
-							 "Selects whether several GPUs share a join.",
-							 "\"auto\" lets them where the join is large enough.",
+							 "Selects whether a join uses several GPUs.",
+							 "\"auto\" does so if the join is large enough.",
 							 &fasted_setting_gpu_share, CHOICE_AUTO, auto_options,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.cpu_kernel",
 							 "Forces the instruction set of the CPU engine.",
-							 "For tests; the result is the same with every one.",
+							 "For tests; the result is the same with each instruction set.",
 							 &fasted_setting_cpu_kernel, 0, cpu_kernel_options,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
@@ -169,31 +169,31 @@ DefineSettings(void)
 
 	DefineCustomEnumVariable("fasted.engine",
 							 "Selects what computes the distances.",
-							 "\"auto\" uses a GPU where one answers and the problem is large enough.",
+							 "\"auto\" uses a GPU if one is available and the join is large enough.",
 							 &fasted_setting_engine, ENGINE_AUTO, engine_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("fasted.refine",
 							 "Rechecks candidates exactly.",
-							 "Off, with the filter \"fp16\" of the CUDA engine, gives the approximate result of the FaSTED paper.",
+							 "If off, the filter \"fp16\" of the CUDA engine gives the approximate result of the FaSTED paper.",
 							 &fasted_setting_refine, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("fasted.scan_node",
-							 "Lets the planner stream the results of functions by scan nodes.",
-							 "Off, a function's whole result is stored before the first row is seen.",
+							 "Enables scan nodes that stream the results of functions.",
+							 "If off, the whole result of a function is stored before its first row is returned.",
 							 &fasted_setting_scan_node, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("fasted.join_node",
-							 "Lets the planner compute joins on the distance of vectors by an engine.",
+							 "Enables join nodes that compute joins on the distance of vectors with an engine.",
 							 NULL,
 							 &fasted_setting_join_node, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("fasted.distribute",
-							 "Selects whether joins of Citus tables are divided over the workers.",
-							 "\"auto\" does so where it pays.",
+							 "Selects whether joins of Citus tables are distributed over the workers.",
+							 "\"auto\" does so if that is expected to save time.",
 							 &fasted_setting_distribute, CHOICE_AUTO, auto_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 

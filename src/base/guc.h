@@ -3,7 +3,7 @@
  * guc.h
  *	  The extension's settings, all named fasted.*.
  *
- * doc/settings.md documents them, doc/development.md those for developers.
+ * doc/settings.md documents them; doc/development.md documents the developer options.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@ typedef enum EngineChoice
 	ENGINE_CUDA
 } EngineChoice;
 
-/* With the values of FastedPrune.  "force" is for tests: small tables and joins, too. */
+/* The values equal those of FastedPrune.  "force" is for tests: it includes small inputs. */
 typedef enum AutoChoice
 {
 	CHOICE_AUTO,
@@ -26,10 +26,10 @@ typedef enum AutoChoice
 } AutoChoice;
 
 extern int	fasted_setting_engine;		/* an EngineChoice */
-extern int	fasted_setting_threads;		/* 0: one for each processor */
-extern int	fasted_setting_max_threads; /* administrators' limit; 0: none */
+extern int	fasted_setting_threads;		/* 0: one for each available CPU */
+extern int	fasted_setting_max_threads; /* administrator's limit; 0: none */
 extern int	fasted_setting_memory_limit;	/* kB */
-extern int	fasted_setting_cpu_kernel;	/* index into the engine's kernels, 0: auto */
+extern int	fasted_setting_cpu_kernel;	/* index into cpu_kernel_options; 0: auto */
 extern int	fasted_setting_prune;	/* a FastedPrune */
 
 extern int	fasted_setting_distribute;	/* an AutoChoice */
@@ -38,7 +38,7 @@ extern int	fasted_setting_distribute;	/* an AutoChoice */
 extern char *fasted_setting_cuda_library;
 extern int	fasted_setting_filter;	/* a FastedFilter */
 extern bool fasted_setting_refine;
-extern int	fasted_setting_gpu_memory_limit;	/* kB, 0: what is free */
+extern int	fasted_setting_gpu_memory_limit;	/* kB; 0: all free memory */
 extern char *fasted_setting_gpu_devices;	/* see device_list.h */
 extern int	fasted_setting_gpu_share;	/* an AutoChoice */
 
@@ -48,7 +48,7 @@ extern bool fasted_setting_join_node;
 
 extern void DefineSettings(void);
 
-/* The name of the CPU kernel asked for; NULL: the best one there is. */
+/* The name of the CPU kernel that is set; NULL: the best available one. */
 extern const char *RequestedCpuKernel(void);
 
 #endif							/* FASTED_GUC_H */

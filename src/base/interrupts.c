@@ -4,11 +4,11 @@
  *	  Polls for cancellation and for the postmaster's death; reports progress; calls cleanups at
  *	  the end of a memory context or resource owner.
  *
- * PostgreSQL notices that a client is gone when it next writes to it, unless
- * client_connection_check_interval is set.  A join may compute for hours before
- * it writes a byte, so it asks by itself.  Neither does it wait for anything, in
- * the way in which PostgreSQL notices that the postmaster is gone: it asks for
- * that too, for no server can start as long as a process of the old one is left.
+ * Unless client_connection_check_interval is set, PostgreSQL detects a lost client only when it
+ * next writes to it.  A join may compute for hours before it writes anything, so it
+ * checks the connection itself.  PostgreSQL detects the postmaster's death when it waits for an
+ * event, which a join does not do, so it checks that too: no new server can start while a
+ * process of the old one is running.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,16 +32,16 @@
 
 PG_FUNCTION_INFO_V1(fasted_internal_progress);
 
-#define LOOK_EACH_MS 50.0
-#define SHOW_EACH_MS 100.0
+#define CHECK_INTERVAL_MS 50.0
+#define UPDATE_INTERVAL_MS 100.0
 
 /*
- * From libpq/libpq.h, which needs headers (Kerberos, OpenSSL) that PostgreSQL's
- * development packages don't bring along.
+ * Declared in libpq/libpq.h, which includes headers (Kerberos, OpenSSL) that PostgreSQL's
+ * development packages do not install.
  */
 extern bool pq_check_connection(void);
 
-/* Returns whether so much time has passed since then, which is zero at first. */
+/* Have so many milliseconds passed since then?  True if then is zero. */
 static bool
 IsOver(instr_time then, double milliseconds)
 {
@@ -57,10 +57,10 @@ CheckJoinInterrupts(void)
 {
 	static instr_time last;
 
-	if (IsOver(last, LOOK_EACH_MS))
+	if (IsOver(last, CHECK_INTERVAL_MS))
 	{
 		INSTR_TIME_SET_CURRENT(last);
-		/* as PostgreSQL does it where it waits */
+		/* as PostgreSQL's own wait loops do */
 		if (IsUnderPostmaster && !PostmasterIsAlive())
 			ereport(FATAL,
 					(errcode(ERRCODE_ADMIN_SHUTDOWN),
@@ -76,7 +76,7 @@ CheckJoinInterrupts(void)
 
 /* --- cleanups */
 
-/* The latest one first. */
+/* Cleanups with a resource owner, the most recent one first. */
 static dlist_head owned = DLIST_STATIC_INIT(owned);
 
 static void
@@ -88,7 +88,7 @@ Disown(Cleanup *cleanup)
 }
 
 static void
-ContextGoes(void *arg)
+CleanupOnContextReset(void *arg)
 {
 	Cleanup    *cleanup = arg;
 
@@ -96,9 +96,9 @@ ContextGoes(void *arg)
 	cleanup->clean(cleanup->arg);
 }
 
-/* An owner that ends without an error leaves the rest to the context. */
+/* Cleans up after errors only: otherwise, the memory context will call the cleanup. */
 static void
-OwnerIsReleased(ResourceReleasePhase phase, bool is_commit, bool is_top, void *arg)
+CleanupOnOwnerRelease(ResourceReleasePhase phase, bool is_commit, bool is_top, void *arg)
 {
 	dlist_mutable_iter iter;
 
@@ -122,7 +122,7 @@ CleanupRegister(Cleanup *cleanup, void (*clean) (void *arg), void *arg)
 	static bool listening = false;
 
 	if (!listening)
-		RegisterResourceReleaseCallback(OwnerIsReleased, NULL);
+		RegisterResourceReleaseCallback(CleanupOnOwnerRelease, NULL);
 	listening = true;
 
 	cleanup->clean = clean;
@@ -130,7 +130,7 @@ CleanupRegister(Cleanup *cleanup, void (*clean) (void *arg), void *arg)
 	cleanup->owner = CurrentResourceOwner;
 	if (cleanup->owner != NULL)
 		dlist_push_head(&owned, &cleanup->node);
-	cleanup->callback.func = ContextGoes;
+	cleanup->callback.func = CleanupOnContextReset;
 	cleanup->callback.arg = cleanup;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &cleanup->callback);
 }
@@ -138,23 +138,22 @@ CleanupRegister(Cleanup *cleanup, void (*clean) (void *arg), void *arg)
 /* --- progress */
 
 /*
- * The numbers are in the backend's own entry of PostgreSQL's table of backends,
- * where VACUUM and other commands report their progress: it is there without
- * preloading, costs next to nothing, and is cleared when a transaction aborts.
- * A command number of our own keeps our entries apart from theirs.  A backend
- * has one such place.  If a command uses it already, as COPY does, or another
- * join, a join is not in the view.
+ * The numbers are stored in the backend's own entry of PostgreSQL's table of backends, as for
+ * VACUUM and other commands.  That needs no preloading, costs next to nothing, and is cleared
+ * when a transaction aborts.  A command number of our own distinguishes our entries from
+ * others.  Each backend has only one entry.  If a command such as COPY, or another join, is
+ * using it, a join is not shown in the view.
  */
 
-/* "FaST"; PostgreSQL's own are small numbers, and it looks for those only. */
+/* "FaST".  PostgreSQL's own numbers are small, and it ignores all others. */
 #define PROGRESS_COMMAND_FASTED ((ProgressCommandType) 0x46615354)
 
-/* The numbers of an entry: the phase, and ProgressNumbers. */
+/* Number of parameters in an entry: the phase, and ProgressNumbers. */
 #define NSLOTS 6
 
 StaticAssertDecl(NSLOTS <= PGSTAT_NUM_PROGRESS_PARAM, "an entry has enough numbers");
 
-/* The join whose numbers are in the entry. */
+/* The join that uses the entry; NULL if none does. */
 static const Progress *shown = NULL;
 
 static const char *const phase_names[] = {
@@ -181,7 +180,7 @@ ProgressBegin(Progress *progress, Oid relid)
 bool
 ProgressIsDue(const Progress *progress)
 {
-	return IsOver(progress->shown, SHOW_EACH_MS);
+	return IsOver(progress->shown, UPDATE_INTERVAL_MS);
 }
 
 void
@@ -196,7 +195,7 @@ ProgressShow(Progress *progress, ProgressPhase phase, const ProgressNumbers *num
 	INSTR_TIME_SET_CURRENT(progress->shown);
 	if (MyBEEntry == NULL || !pgstat_track_activities)
 		return;
-	/* also when a subtransaction's end has cleared it meanwhile */
+	/* the entry may also have been cleared by the end of a subtransaction */
 	if (MyBEEntry->st_progress_command == PROGRESS_COMMAND_INVALID)
 	{
 		pgstat_progress_start_command(PROGRESS_COMMAND_FASTED, progress->relid);
@@ -216,8 +215,8 @@ ProgressEnd(Progress *progress)
 }
 
 /*
- * fasted_internal_progress() returns a row for each join at work that the
- * current user may know of; pg_stat_fasted_progress shows them.
+ * fasted_internal.progress() returns a row for each running join that the current user may
+ * see.  It is the basis of the view pg_stat_fasted_progress.
  */
 Datum
 fasted_internal_progress(PG_FUNCTION_ARGS)

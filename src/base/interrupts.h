@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * interrupts.h
- *	  Cancellation and progress of long computations, and the end of what PostgreSQL does not
- *	  know: threads, memory of an engine, descriptors.
+ *	  Cancellation and progress of long computations; cleanup of resources that PostgreSQL does
+ *	  not manage: threads, engine memory, file descriptors.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 #include "utils/palloc.h"
 #include "utils/resowner.h"
 
-/* The time that has passed since then. */
+/* Returns the seconds that have passed since begin. */
 static inline double
 SecondsSince(instr_time begin)
 {
@@ -25,12 +25,12 @@ SecondsSince(instr_time begin)
 	return INSTR_TIME_GET_DOUBLE(now);
 }
 
-/* How long we may stay away from CheckJoinInterrupts. */
+/* Maximum time between two calls of CheckJoinInterrupts. */
 #define JOIN_POLL_MS 20
 
 /*
- * CHECK_FOR_INTERRUPTS, and every now and then a look whether the postmaster and
- * the client are still there.  Cheap enough for every batch of rows.
+ * Like CHECK_FOR_INTERRUPTS, but also checks from time to time that the postmaster and the client
+ * still exist.  Cheap enough for every batch of rows.
  */
 extern void CheckJoinInterrupts(void);
 
@@ -38,33 +38,34 @@ typedef struct Cleanup
 {
 	void		(*clean) (void *arg);
 	void	   *arg;
-	ResourceOwner owner;		/* NULL: it has cleaned, or the owner is gone */
-	dlist_node	node;			/* among those with an owner */
+	ResourceOwner owner;		/* NULL: the owner has been released, or there was none */
+	dlist_node	node;			/* in the list of cleanups with an owner */
 	MemoryContextCallback callback;
 } Cleanup;
 
 /*
- * Calls clean when the current memory context goes, and before that when the current
- * resource owner is released by an error: the portal of a cursor keeps its memory when it
- * fails in a subtransaction, until it is closed.  So it may be called twice, must not raise
- * an error, and leaves PostgreSQL's memory alone.  The cleanup lives in that context.
+ * Arranges for clean(arg) to be called when the current memory context is reset or deleted, or
+ * earlier, when the current resource owner is released after an error.  (If a cursor fails in a
+ * subtransaction, its portal keeps its memory until it is closed.)  So clean may be
+ * called twice.  It must not raise errors, nor allocate or free memory of PostgreSQL.  The
+ * Cleanup itself must be allocated in the current memory context.
  */
 extern void CleanupRegister(Cleanup *cleanup, void (*clean) (void *arg), void *arg);
 
-/* --- how far a join is, for the view pg_stat_fasted_progress */
+/* --- progress of a join, for the view pg_stat_fasted_progress */
 
 typedef enum ProgressPhase
 {
-	PROGRESS_READING = 1,			/* rows go to the engine */
-	PROGRESS_PREPARING,			/* keys are ordered, the engine starts */
-	PROGRESS_JOINING,				/* the engine computes, pairs come */
-	PROGRESS_GROUPING			/* all pairs have come, rows are grouped by them */
+	PROGRESS_READING = 1,			/* rows are pushed to the engine */
+	PROGRESS_PREPARING,			/* keys are sorted, the engine starts */
+	PROGRESS_JOINING,				/* the engine computes and returns pairs */
+	PROGRESS_GROUPING			/* all pairs were returned, rows are clustered */
 } ProgressPhase;
 
 typedef struct ProgressNumbers
 {
 	uint64		rows_read;
-	uint64		rows_expected;	/* by the planner's estimate */
+	uint64		rows_expected;	/* estimate of the planner */
 	uint64		units_done;
 	uint64		units_total;
 	uint64		pairs;
@@ -72,18 +73,18 @@ typedef struct ProgressNumbers
 
 typedef struct Progress
 {
-	Oid			relid;			/* what is joined; invalid: no one relation */
-	instr_time	shown;			/* when the view was last brought up to date */
+	Oid			relid;			/* joined relation; InvalidOid if there are several */
+	instr_time	shown;			/* when the view was last updated */
 } Progress;
 
-/* relid: what is joined, InvalidOid if it is no one relation.  The view finds its name. */
+/* relid: the joined relation; InvalidOid if there are several. */
 extern void ProgressBegin(Progress *progress, Oid relid);
 
-/* Is it time to show new numbers?  Cheap: one look at the clock. */
+/* Is it time for an update of the view?  Cheap: reads the clock once. */
 extern bool ProgressIsDue(const Progress *progress);
 extern void ProgressShow(Progress *progress, ProgressPhase phase, const ProgressNumbers *numbers);
 
-/* May be called twice, and after errors. */
+/* Ends the entry.  May be called twice, and after errors. */
 extern void ProgressEnd(Progress *progress);
 
 #endif							/* FASTED_INTERRUPTS_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row_numbers.c
- *	  Fills arrays, and looks for interrupts.
+ *	  Allocates and fills the arrays, and checks for interrupts meanwhile.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +11,7 @@
 #include "base/row_numbers.h"
 #include "utils/memutils.h"
 
-/* Numbers between two looks for interrupts: about a millisecond, wherever they lie. */
+/* Numbers between two checks for interrupts: about a millisecond, even with random access. */
 #define STRIDE (64 * 1024)
 
 uint32 *
@@ -20,7 +20,7 @@ AllocRowNumbers(uint32 count)
 	return MemoryContextAllocHuge(CurrentMemoryContext, Max(1, (Size) count) * sizeof(uint32));
 }
 
-/* The first row has the number first, and each one step more than the row before it. */
+/* Makes an array with numbers[row] = first + row * step. */
 static uint32 *
 CountUp(uint32 count, uint32 first, uint32 step)
 {

@@ -1,36 +1,36 @@
 /*-------------------------------------------------------------------------
  *
  * row_numbers.h
- *	  Arrays with a number of each row; disjoint sets of rows.
+ *	  Arrays with a number for each row; disjoint sets of rows.
  *
- * The system makes their memory as it is first written, which takes more than a tenth
- * of a second for a hundred million rows.  So all of these answer interrupts.
+ * The system allocates pages when they are first written, which takes more than 0.1 s for a
+ * hundred million rows.  So all functions that fill an array check for interrupts.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef FASTED_ROW_NUMBERS_H
 #define FASTED_ROW_NUMBERS_H
 
-/* Room for them, in the current memory context; what is in there is not known. */
+/* Allocates an uninitialized array in the current memory context. */
 extern uint32 *AllocRowNumbers(uint32 count);
 
-/* Each row has its own number, from zero on. */
+/* Makes an array with numbers[row] = row. */
 extern uint32 *OwnRowNumbers(uint32 count);
 
-/* Each row has this one. */
+/* Makes an array with numbers[row] = number. */
 extern uint32 *SameRowNumbers(uint32 count, uint32 number);
 
 extern void CopyRowNumbers(uint32 *to, const uint32 *from, uint32 count);
 
-/* The row that has each number, where no two have the same and the greatest is count - 1. */
+/* The inverse of a permutation: result[numbers[row]] = row. */
 extern uint32 *RowsOfNumbers(const uint32 *numbers, uint32 count);
 
 /*
- * Disjoint sets: which rows belong together, when that is told pair by pair.  Each set is a
- * tree whose root is its least row.  parent[row] is row itself at first.
+ * Disjoint sets (union-find), united pair by pair.  Each set is a tree whose root is its lowest
+ * row.  Initially parent[row] = row.
  */
 
-/* The root of the row's set; halves the way to it, and writes where that is shorter. */
+/* Returns the root of the row's set, with path halving; writes only if that shortens a path. */
 static inline uint32
 FindRoot(uint32 *parent, uint32 row)
 {
@@ -52,7 +52,7 @@ FindRoot(uint32 *parent, uint32 row)
 static inline void
 UniteSets(uint32 *parent, uint32 a, uint32 b)
 {
-	/* most pairs are of one set by then */
+	/* after a while, most pairs are within one set */
 	if (parent[a] == parent[b])
 		return;
 	a = FindRoot(parent, a);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * distance.c
- *	  SQL functions of two vectors: checks, the canonical distance, and its selectivity.
+ *	  SQL functions of two vectors: checks of arguments, canonical distance, selectivity estimate.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,7 +24,7 @@ PG_FUNCTION_INFO_V1(fasted_cosine_distance);
 PG_FUNCTION_INFO_V1(fasted_within);
 PG_FUNCTION_INFO_V1(fasted_distance_support);
 
-/* By the best kernel of this processor: all give the same bits. */
+/* Uses the best kernel for this CPU; all kernels return the same bits. */
 static double
 Distance(FastedElement element, const float *x, const float *y, uint32 dimensions)
 {
@@ -46,7 +46,7 @@ PlainCosine(FastedElement element, const float *x, const float *y, uint32 dimens
 }
 
 #if defined(__x86_64__)
-/* The same steps, where the processor has an instruction for fma. */
+/* The same computation, compiled for CPUs with an fma instruction. */
 __attribute__((target("avx2,fma")))
 static double
 CosineByFma(FastedElement element, const float *x, const float *y, uint32 dimensions)
@@ -73,11 +73,11 @@ ExactDistance(FastedMetric metric, FastedElement element, const float *x, const 
 		Distance(element, x, y, dimensions);
 }
 
-/* A checked argument: its elements where they lie, but for doubles whose cosine distance is wanted. */
+/* A checked argument.  Only doubles for a cosine distance are copied, to be scaled. */
 typedef struct Vector
 {
 	FastedElement element;
-	const float *elements;		/* or doubles */
+	const float *elements;		/* an array of doubles, for FASTED_ELEMENT_DOUBLE */
 	int			dimensions;
 } Vector;
 
@@ -93,7 +93,7 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 	if (problem != VECTOR_OK)
 		ereport(ERROR,
 				(errvector(problem, array),
-				 errdetail("Argument %s of %s.", name, function)));
+				 errdetail("The vector is argument %s of %s.", name, function)));
 	for (int k = 0; k < vector.dimensions; k++)
 	{
 		double		element = doubles ? ((const double *) vector.elements)[k] : vector.elements[k];
@@ -102,10 +102,10 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 					 errmsg("vector has an element that is %s", isnan(element) ? "NaN" : "infinite"),
-					 errdetail("Argument %s of %s, element %d.", name, function, k + 1),
+					 errdetail("The vector is argument %s of %s, element %d.", name, function, k + 1),
 					 errhint("Distances need finite numbers.")));
 	}
-	/* they are brought to scale, which they hardly ever need */
+	/* scaling changes only vectors with extremely large or small elements */
 	if (doubles && metric == FASTED_METRIC_COSINE)
 	{
 		Size		bytes = vector.dimensions * sizeof(double);
@@ -117,7 +117,7 @@ GetVector(ArrayType *array, FastedMetric metric, const char *function, const cha
 	return vector;
 }
 
-/* Of the first two arguments, which must have the same number of dimensions. */
+/* The distance of the first two arguments, which must have the same number of dimensions. */
 static double
 DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 {
@@ -128,7 +128,7 @@ DistanceOf(FunctionCallInfo fcinfo, FastedMetric metric, const char *function)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("vectors have different numbers of dimensions"),
-				 errdetail("Arguments of %s: a has %d, and b %d.", function,
+				 errdetail("The number of dimensions of the arguments of %s is %d in a, and %d in b.", function,
 						   a.dimensions, b.dimensions)));
 	return ExactDistance(metric, a.element, a.elements, b.elements, a.dimensions);
 }
@@ -158,16 +158,16 @@ fasted_within(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(DistanceOf(fcinfo, metric, "fasted_within") <= eps);
 }
 
-/* --- what the planner is told */
+/* --- estimates for the planner */
 
-/* Rows within eps of a row, where nothing is known. */
+/* Assumed number of rows within eps of each row, without statistics. */
 #define DEFAULT_NEIGHBOURS 10.0
 
-/* The column of a table that the vector is made of; NULL: there is no such one. */
+/* The only column of a table in the vector expression; NULL if there is none, or several. */
 static Var *
-ColumnOf(PlannerInfo *root, Node *vector)
+OnlyColumn(PlannerInfo *root, Node *vector)
 {
-	/* in HAVING it may be made of aggregates */
+	/* in HAVING, the expression may contain aggregates */
 	List	   *vars = pull_var_clause(vector, PVC_RECURSE_PLACEHOLDERS | PVC_INCLUDE_AGGREGATES |
 									   PVC_INCLUDE_WINDOWFUNCS);
 	Var		   *var = list_length(vars) == 1 ? linitial(vars) : NULL;
@@ -183,7 +183,7 @@ EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metri
 {
 	Node	   *radius = eps == NULL ? NULL : estimate_expression_value(root, eps);
 	bool		known = radius != NULL && IsA(radius, Const);
-	Var		   *columns[2] = {ColumnOf(root, a), ColumnOf(root, b)};
+	Var		   *columns[2] = {OnlyColumn(root, a), OnlyColumn(root, b)};
 	double		rows = DEFAULT_NEIGHBOURS;
 	double		share = -1.0;
 
@@ -192,7 +192,7 @@ EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metri
 	if (columns[0] != NULL && columns[1] != NULL && columns[0]->varattno == columns[1]->varattno &&
 		planner_rt_fetch(columns[0]->varno, root)->relid == planner_rt_fetch(columns[1]->varno, root)->relid)
 		columns[1] = NULL;
-	/* of two columns, that of the one whose rows are closer together */
+	/* for two columns, use the greater fraction */
 	for (int i = 0; i < 2; i++)
 	{
 		double		distance = known ? DatumGetFloat8(((Const *) radius)->constvalue) : -1.0;
@@ -213,8 +213,8 @@ EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metri
 }
 
 /*
- * The support function of fasted_within(a, b, eps, metric).  For the planner to ask it loads the
- * library.
+ * Support function of fasted_within(a, b, eps, metric): estimates its selectivity.  The call also
+ * makes the planner load the library.
  */
 Datum
 fasted_distance_support(PG_FUNCTION_ARGS)

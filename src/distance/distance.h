@@ -3,7 +3,7 @@
  * distance.h
  *	  SQL functions of two vectors: their distance, and whether it is within eps.
  *
- * Right in any plan; join_node/ computes joins on them by an engine.
+ * They work in any plan; join_node/ uses an engine for joins on them.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,17 +19,17 @@ extern PGDLLEXPORT Datum fasted_cosine_distance(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum fasted_within(PG_FUNCTION_ARGS);
 
 /*
- * The canonical distance of finite vectors, as engines have them (fasted_scale_direction has
- * seen doubles whose cosine distance is wanted); NaN, if it is a cosine distance of a zero
- * vector.
+ * The canonical distance of two finite vectors, bit for bit as engines compute it.  Doubles for
+ * a cosine distance must have been scaled by fasted_scale_direction.  The cosine distance
+ * of a zero vector is NaN.
  */
 extern double ExactDistance(FastedMetric metric, FastedElement element, const float *x,
 							const float *y, uint32 dimensions);
 
 /*
- * The share of pairs of rows whose vectors a and b are within eps, from ANALYZE's
- * statistics; a few for each row, where these say nothing, or eps is NULL or not
- * known yet.
+ * Estimates the fraction of pairs of rows whose vectors a and b are within eps, from the
+ * statistics of ANALYZE.  Assumes a few neighbours for each row if there are none, or if
+ * eps is NULL or not known yet.
  */
 extern double EstimateShare(PlannerInfo *root, Node *a, Node *b, Node *eps, FastedMetric metric);
 

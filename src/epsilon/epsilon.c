@@ -1,18 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * epsilon.c
- *	  The SQL function fasted_epsilon: the eps that gives so many neighbours.
+ *	  The SQL function fasted_epsilon: the eps that gives a wanted mean number of neighbours.
  *
- * Rows have S neighbours on average within the distance below which a share
- * p = S / (n - 1) of all pairs lie.  So eps is that quantile of all distances,
- * estimated from those of a sample of m rows.
+ * If rows have S neighbours on average within eps, the fraction p = S / (n - 1) of all pairs is
+ * within eps.  So eps is the p-quantile of the distances of all pairs.  It is estimated by
+ * the quantile of the distances in a sample of m rows.
  *
- * How sure that is: the interval has each eps for which that share of all pairs
- * is possible, given the share of the sample's pairs within it, by the test of
- * TestShare.  R. S. Woodruff (Confidence Intervals for Medians and Other
- * Position Measures, JASA 47, 1952) finds quantiles so, but with the variance at
- * the estimate; it is that at each eps here, since they differ where few rows have
- * most of the pairs.
+ * The confidence interval consists of each eps for which TestShare does not reject p as the
+ * fraction of all pairs within eps, given that fraction in the sample.  R. S. Woodruff
+ * (Confidence Intervals for Medians and Other Position Measures, JASA 47, 1952) inverts a test
+ * in this way, with the variance at the estimate.  Here the variance is computed at each
+ * eps, because it changes with eps where a few rows have most of the pairs.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,17 +30,17 @@
 
 PG_FUNCTION_INFO_V1(fasted_epsilon);
 
-/* A sample with fewer pairs within eps gets a warning, and the number it needs. */
+/* A sample with fewer pairs within eps than FEW_PAIRS causes a warning, with a better size. */
 #define FEW_PAIRS 50.0
 #define ENOUGH_PAIRS 1000.0
 
-/* Of a larger sample only so much is used. */
+/* A sample is cut to about this number of pairs within eps. */
 #define MOST_PAIRS 2000000.0
 
-/* No upper end is looked for beyond so many pairs: these take 70 MB. */
+/* At most this many pairs are kept to find the upper end of the interval: 70 MB. */
 #define MOST_HELD 2900000.0
 
-/* Arguments and result columns, by position. */
+/* Arguments by position. */
 enum
 {
 	ARG_RELATION,
@@ -59,12 +58,12 @@ typedef struct Estimate
 	double		eps;
 	double		low;
 	double		high;
-	uint64		rows;			/* of the relation, that take part */
-	uint32		sampled;		/* of them, on which the estimate rests */
+	uint64		rows;			/* rows of the relation that take part in a join */
+	uint32		sampled;		/* rows of the sample that were used */
 } Estimate;
 
 /*
- * --- a score test with its variance at each distance, inverted
+ * --- a score test with the variance at each distance, which is inverted
  *
  * The share p of a sample's pairs that are near is a U-statistic of order two.
  * By W. Hoeffding, A Class of Statistics with Asymptotically Normal
@@ -73,56 +72,55 @@ typedef struct Estimate
  *
  *	  4 zeta1 / m + 2 (zeta2 - 2 zeta1) / (m (m - 1))
  *
- * where zeta1 is the covariance of two pairs that share a row, and zeta2 =
- * p (1 - p) the variance of one.  In a sample of a fraction f of the rows without
- * replacement, the first term shrinks by 1 - f, the second by 1 - f f: so the
- * covariances of pairs with two, one and no rows in common add up.
+ * where zeta1 is the covariance of two pairs that share a row, and zeta2 = p (1 - p) is the
+ * variance of one pair.  If a fraction f of the rows is sampled without replacement, the
+ * first term is multiplied by 1 - f, and the second by 1 - f f.  This is the sum of the
+ * covariances of pairs with two, one and no rows in common.
  *
- * That p is normally distributed is not so where few rows have most of the near
- * pairs.  Of k rows of a tight cluster in the sample k (k - 1) / 2 pairs are near:
- * p goes with the square of a number that chance makes small or large, and its
- * variance with k's third power.  So each side of a supposed share P is tested by
- * what holds there:
+ * p is not normally distributed where a few rows have most of the near pairs.  If the sample
+ * has k rows of a tight cluster, these have k (k - 1) / 2 near pairs.  So p grows with the square
+ * of the random number k, and its variance with the third power.  A supposed
+ * value P of the fraction is therefore tested differently in the two directions:
  *
- * - Is P more than p?  By the variance that p would have were P right, as E. B.
- *	 Wilson does (Probable Inference, the Law of Succession, and Statistical
- *	 Inference, JASA 22, 1927): that of clusters that grow, with zeta1's part times
- *	 (P / p) ^ 1.5, and the other times P / p.  zeta1's part is known no better
- *	 than by the rows that have neighbours, so Student's t replaces the normal
- *	 distribution for it.  A p below P by z deviations speaks against P.
- * - Is P less than p?  As if x = p p / variance were the events counted of a Poisson
- *	 distribution, by M. P. Fay and E. J. Feuer, Confidence Intervals for Directly
- *	 Standardized Rates, Statistics in Medicine 16 (1997).  The quantile of the gamma
- *	 distribution is D. P. Byar's: x (1 - 1 / (9 x) - z / (3 sqrt(x))) ^ 3.
+ * - P > p: as in E. B. Wilson (Probable Inference, the Law of Succession, and Statistical
+ *	 Inference, JASA 22, 1927), the test uses the variance that p would have if P were true.
+ *	 Assuming that clusters grow, the zeta1 part is multiplied by (P / p) ^ 1.5, and the
+ *	 other part by P / p.  The zeta1 part is itself estimated, from the rows that have
+ *	 neighbours.  For this part, Student's t distribution replaces the normal distribution.
+ *	 P is rejected if p is more than z standard deviations below P.
+ * - P < p: x = p p / variance is treated as a count with a Poisson distribution, as in
+ *	 M. P. Fay and E. J. Feuer, Confidence Intervals for Directly Standardized Rates, Statistics
+ *	 in Medicine 16 (1997).  The quantile of the gamma distribution is computed by D. P. Byar's
+ *	 approximation: x (1 - 1 / (9 x) - z / (3 sqrt(x))) ^ 3.
  *
- * Where P is above one half, the same goes for the pairs that are not near.
+ * If P is above one half, the pairs that are not near are tested in the same way.
  *
- * Rows that are not in the sample at all show in no variance.  So many rows as the
- * sample misses with a probability of half of 1 - confidence, by chance, may all
- * lie together, or far away from all others.  A share for which the pairs within
- * that many rows suffice, or the share of far pairs for which all pairs of that
- * many rows do, can't be excluded as too large.
+ * The variance does not show the effect of rows that are all missing from the sample.  Let u be
+ * the number of rows that a sample misses with a probability of (1 - confidence) / 2.
+ * These may all be close to one another, or far from all other rows.  So a P > p is not
+ * rejected if the pairs among u rows suffice for it; for the fraction of far pairs, if
+ * all pairs with at least one of u rows suffice.
  */
 
-/* The question: are so many of all pairs near, given a sample of the rows? */
+/* Tests whether a given fraction of all pairs is near, given a sample of the rows. */
 typedef struct ShareTest
 {
-	double		share;			/* of all pairs: 0 to 1 */
-	double		rows;			/* of the sample */
-	double		total;			/* of which it is a sample */
-	double		deviations;		/* of a normal distribution, for the confidence */
-	double		unseen;			/* so many rows the sample may have missed, likewise */
-	uint32	   *neighbours;		/* room, by row */
+	double		share;			/* the supposed fraction of all pairs, from 0 to 1 */
+	double		rows;			/* number of rows of the sample */
+	double		total;			/* number of rows sampled from */
+	double		deviations;		/* standard deviations, for the confidence */
+	double		unseen;			/* rows that may all be missing from the sample */
+	uint32	   *neighbours;		/* buffer, with an element for each row */
 } ShareTest;
 
 typedef enum ShareAnswer
 {
-	SHARE_IS_LESS = -1,			/* fewer than that share of all pairs are near */
+	SHARE_IS_LESS = -1,			/* a smaller fraction of all pairs is near */
 	SHARE_IS_POSSIBLE,
 	SHARE_IS_MORE
 } ShareAnswer;
 
-/* How many standard deviations from the mean enclose this share of a normal distribution. */
+/* The number of standard deviations within which a normal variable is with this probability. */
 static double
 NormalDeviation(double share)
 {
@@ -141,7 +139,7 @@ NormalDeviation(double share)
 	return high;
 }
 
-/* How much wider than a normal distribution is Student's t, with so many degrees of freedom? */
+/* Ratio of the quantiles of Student's t distribution, by degrees of freedom, and the normal one. */
 static double
 WidthOfT(double z, double freedom)
 {
@@ -151,22 +149,23 @@ WidthOfT(double z, double freedom)
 	return 1.0 + (zz + 1.0) / (4.0 * n) + ((5.0 * zz + 16.0) * zz + 3.0) / (96.0 * n * n);
 }
 
-/* The variance of the sample's share of near pairs: what clusters add, and the rest. */
+/* The variance of the sample's fraction of near pairs, in two parts. */
 typedef struct ShareVariance
 {
 	double		clusters;
 	double		rest;
-	double		rows;			/* that the estimate of clusters rests on */
+	double		rows;			/* effective number of rows behind clusters */
 } ShareVariance;
 
 /*
- * Of the share p of pairs that are near; if far, of those that are not.
+ * Variance of the fraction p of near pairs; if far is true, of pairs that are not near.
  *
- * zeta1 + p p is the probability that two rows are both near a third: the paths of
- * the sample by their number, c (c - 1) for each row that c others are near.  (The variance of
- * the rows' numbers of neighbours would add to zeta1 what is chance, most of it where they are
- * mostly zero.)  Where all rows have as many neighbours it is negative, by p (1 - p) for each of
- * all rows.  It rests on L. Kish's effective number of rows: sum sum / sum of squares.
+ * zeta1 + p p is the probability that two rows are both near a third row.  It is estimated by
+ * the paths of length two in the sample: c (c - 1) for each row with c neighbours.  (The
+ * variance of c would include noise, which is most of it where most c are zero.)  If all rows
+ * have the same number of neighbours, zeta1 is negative: -p (1 - p) / total.  The number of
+ * rows behind it is L. Kish's effective sample size: the squared sum of the weights, divided by
+ * the sum of their squares.
  */
 static ShareVariance
 VarianceOfShare(const ShareTest *test, double p, const FastedPair *near, size_t count, bool far)
@@ -202,7 +201,7 @@ VarianceOfShare(const ShareTest *test, double p, const FastedPair *near, size_t 
 	};
 }
 
-/* The share that pairs of unseen rows may have: with one another, or with all rows. */
+/* The fraction of pairs that unseen rows can have: with one another; if far, with all rows. */
 static double
 UnseenShare(const ShareTest *test, bool far)
 {
@@ -213,7 +212,7 @@ UnseenShare(const ShareTest *test, bool far)
 	return test->unseen * (test->unseen - 1.0) / all;
 }
 
-/* Can the share be this one, though that of the sample, p, is less? */
+/* Is this fraction possible, although the sample's fraction p is smaller? */
 static bool
 MayBeMore(const ShareTest *test, double share, double p, ShareVariance variance)
 {
@@ -227,7 +226,7 @@ MayBeMore(const ShareTest *test, double share, double p, ShareVariance variance)
 	return share - p <= test->deviations * sqrt(supposed);
 }
 
-/* Can the share be this one, though that of the sample, p, is more? */
+/* Is this fraction possible, although the sample's fraction p is greater? */
 static bool
 MayBeLess(const ShareTest *test, double share, double p, ShareVariance variance)
 {
@@ -242,7 +241,7 @@ MayBeLess(const ShareTest *test, double share, double p, ShareVariance variance)
 	return share >= p * pow(Max(root, 0.0), 3.0);
 }
 
-/* The answer if these of the sample's pairs are near, and the others are not. */
+/* Tests the fraction, if these pairs of the sample are near and all others are not. */
 static ShareAnswer
 TestShare(const ShareTest *test, const FastedPair *near, size_t count)
 {
@@ -281,19 +280,19 @@ CheckArguments(FunctionCallInfo fcinfo)
 	if (!(neighbors > 0.0) || isinf(neighbors))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("neighbors must be a number above zero"),
-				 errhint("It is the number of neighbours that a row shall have on average.")));
+				 errmsg("neighbors must be finite and greater than zero"),
+				 errhint("Specify the number of neighbors that rows should have on average.")));
 	confidence = PG_GETARG_FLOAT8(ARG_CONFIDENCE);
 	if (!(confidence > 0.0 && confidence < 1.0))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("confidence must be between zero and one"),
-				 errhint("It is the probability that eps_low and eps_high enclose the right eps, such as 0.95.")));
+				 errhint("Specify the probability that eps is between eps_low and eps_high, such as 0.95.")));
 	if (!PG_ARGISNULL(ARG_SAMPLE_ROWS) && PG_GETARG_INT32(ARG_SAMPLE_ROWS) < LEAST_SAMPLE_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("sample_rows must be at least %d", LEAST_SAMPLE_ROWS),
-				 errhint("Leave it out to have it chosen.")));
+				 errhint("Omit sample_rows to have the sample size chosen automatically.")));
 }
 
 static void
@@ -303,35 +302,35 @@ CheckNeighbors(double neighbors, uint64 total, const VectorSource *source)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("no eps gives rows %.15g neighbours on average", neighbors),
+			 errmsg("no eps gives rows %.15g neighbors on average", neighbors),
 			 source->skip_zeros ?
 			 errdetail("Number of rows of \"%s\" that have a vector other than zero: " UINT64_FORMAT ".",
 					   source->relation, total) :
 			 errdetail("Number of rows of \"%s\" that have a vector: " UINT64_FORMAT ".",
 					   source->relation, total),
-			 total < 2 ? errhint("There must be at least two.") :
-			 errhint("A row has at most " UINT64_FORMAT " others as its neighbours.", total - 1)));
+			 total < 2 ? errhint("At least two such rows are needed.") :
+			 errhint("A row can have at most " UINT64_FORMAT " neighbors.", total - 1)));
 }
 
-/* Even the largest eps gives rows too few neighbours that are no copies. */
+/* Reports that even the greatest eps gives too few neighbours, because copies are ignored. */
 pg_noreturn static void
 ReportManyCopies(double neighbors, uint32 rows)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("no eps gives rows %.15g neighbours at a distance above 0 on average", neighbors),
+			 errmsg("no eps gives rows %.15g neighbors at a distance above 0 on average", neighbors),
 			 errdetail("Too few of the pairs of %u rows are at a distance above 0.", rows),
-			 errhint("Ask for fewer neighbours, or use ignore_copies => false.")));
+			 errhint("Ask for fewer neighbors, or use ignore_copies => false.")));
 }
 
-/* Rows have as many neighbours as were asked for at distance 0: the user may want others. */
+/* Tells the user that eps is 0 because of exact copies, and how to ignore them. */
 static void
 NoticeCopies(DistanceGuess *guess, double neighbors, uint64 total)
 {
 	double		share = CountCopies(guess) / (double) PairsOf(guess->rows.array.count);
 
 	ereport(NOTICE,
-			(errmsg("eps is 0, because exact copies alone give rows %.15g neighbours on average",
+			(errmsg("eps is 0, because exact copies alone give rows %.15g neighbors on average",
 					neighbors),
 			 errdetail("Rows have %.6g exact copies on average.", share * (total - 1)),
 			 errhint("Use ignore_copies => true to count only pairs at a distance above 0.")));
@@ -344,20 +343,20 @@ WarnOfFewPairs(double share, const RowArray *array, uint64 total)
 
 	if (pairs < FEW_PAIRS)
 		ereport(WARNING,
-				(errmsg("the sample is small for so few neighbours"),
-				 errdetail("Only about %.0f pairs of its %u rows are within eps.",
+				(errmsg("sample is too small for a reliable estimate of eps"),
+				 errdetail("Only about %.0f pairs of the %u sampled rows are within eps.",
 						   pairs, array->count),
-				 errhint("Use sample_rows => %.0f for a closer estimate.",
+				 errhint("Use sample_rows => %.0f for a better estimate.",
 						 Min(ceil(sqrt(2.0 * ENOUGH_PAIRS / share)), total))));
 }
 
-/* The least number of pairs of so many rows with which rows have S neighbours on average. */
+/* The smallest number of pairs that gives rows a mean number of neighbours of at least this. */
 static double
 PairsWanted(double neighbors, double rows)
 {
 	double		pairs = ceil(neighbors * rows / 2.0);
 
-	/* the product may have been rounded past a whole number */
+	/* correct for rounding of the product */
 	if (2.0 * (pairs - 1.0) / rows >= neighbors)
 		pairs--;
 	else if (2.0 * pairs / rows < neighbors)
@@ -365,7 +364,7 @@ PairsWanted(double neighbors, double rows)
 	return Max(1.0, Min(pairs, PairsOf(rows)));
 }
 
-/* More pairs than these would not make the estimate much better. */
+/* The number of rows to use; more pairs would hardly improve the estimate. */
 static uint32
 RowsToUse(const RowArray *array, double share)
 {
@@ -373,9 +372,9 @@ RowsToUse(const RowArray *array, double share)
 }
 
 /*
- * The least rank above low at which the test of the pairs before it gives this answer or a
- * greater one: so it is at high, but not at low.  Pairs before low come before the others,
- * those from high on behind them; afterwards those of the rank, too.
+ * Finds, by bisection, the lowest rank above low for which the test of the pairs up to this
+ * rank returns this answer or a greater one.  That must hold at high and not at low.  Pairs must be
+ * partitioned at low and high; they are then partitioned at the result, too.
  */
 static size_t
 FirstRank(const ShareTest *test, FastedPair *pairs, size_t low, size_t high, ShareAnswer answer)
@@ -395,8 +394,8 @@ FirstRank(const ShareTest *test, FastedPair *pairs, size_t low, size_t high, Sha
 }
 
 /*
- * The least eps within which the share of all pairs may be: the distance of a pair
- * before rank, that of the estimate, which is in its place.
+ * Returns the lower end of the interval: the smallest eps at which the fraction of pairs may be
+ * the wanted one.  rank is the rank of the estimate, and pairs must be partitioned there.
  */
 static double
 LowEnd(const ShareTest *test, FastedPair *pairs, size_t rank)
@@ -407,8 +406,8 @@ LowEnd(const ShareTest *test, FastedPair *pairs, size_t rank)
 }
 
 /*
- * The greatest eps below which there may be no more than the share of all pairs;
- * greatest, if all these may be below.
+ * Returns the upper end of the interval: the smallest eps at which the fraction of pairs must be
+ * greater than the wanted one.  Returns greatest if these pairs are too few to tell.
  */
 static double
 HighEnd(const ShareTest *test, FastedPair *pairs, size_t npairs, size_t rank, double greatest)
@@ -418,7 +417,7 @@ HighEnd(const ShareTest *test, FastedPair *pairs, size_t npairs, size_t rank, do
 	return SelectPair(pairs, npairs, FirstRank(test, pairs, rank - 1, npairs, SHARE_IS_MORE));
 }
 
-/* Sets eps, low and high from the pairs' distances.  False: too few pairs count. */
+/* Sets eps, low and high from the distances of pairs.  Returns false if too few pairs count. */
 static bool
 FindInterval(DistanceGuess *guess, const ShareTest *test, Estimate *estimate)
 {
@@ -456,13 +455,14 @@ ShareTestInit(ShareTest *test, double share, double rows, double total, double c
 	test->neighbours = MemoryContextAllocHuge(CurrentMemoryContext, rows * sizeof(uint32));
 }
 
-/* From all rows, whose pairs have the eps asked for as one of their distances, or a sample of them. */
+/* Computes eps exactly if array has all rows of the source; else estimates it from the sample. */
 static Estimate
-EstimateEps(const VectorSource *source, RowArray *array, uint64 total, const Question *question)
+EstimateEps(const VectorSource *source, RowArray *array, uint64 total,
+			const EpsilonRequest *request)
 {
 	Estimate	estimate = {.rows = total};
 	bool		all = array->count == total;
-	double		share = question->neighbors / (total - 1);
+	double		share = request->neighbors / (total - 1);
 	bool		found;
 	DistanceGuess *guess;
 
@@ -472,10 +472,10 @@ EstimateEps(const VectorSource *source, RowArray *array, uint64 total, const Que
 		array->count = RowsToUse(array, share);
 	}
 	estimate.sampled = array->count;
-	guess = GuessDistances(source, array, question->ignore_copies);
+	guess = GuessDistances(source, array, request->ignore_copies);
 	if (all)
 	{
-		estimate.eps = DistanceOfRank(guess, PairsWanted(question->neighbors, total));
+		estimate.eps = DistanceOfRank(guess, PairsWanted(request->neighbors, total));
 		estimate.low = estimate.high = estimate.eps;
 		found = estimate.eps >= 0.0;
 	}
@@ -483,13 +483,13 @@ EstimateEps(const VectorSource *source, RowArray *array, uint64 total, const Que
 	{
 		ShareTest	test;
 
-		ShareTestInit(&test, share, array->count, total, question->confidence);
+		ShareTestInit(&test, share, array->count, total, request->confidence);
 		found = FindInterval(guess, &test, &estimate);
 	}
 	if (!found)
-		ReportManyCopies(question->neighbors, array->count);
+		ReportManyCopies(request->neighbors, array->count);
 	if (estimate.eps == 0.0)
-		NoticeCopies(guess, question->neighbors, total);
+		NoticeCopies(guess, request->neighbors, total);
 	GuessEnd(guess);
 	return estimate;
 }
@@ -517,7 +517,7 @@ FormResult(FunctionCallInfo fcinfo, const Estimate *estimate)
 Datum
 fasted_epsilon(PG_FUNCTION_ARGS)
 {
-	Question	question = {0};
+	EpsilonRequest request = {0};
 	Estimate	estimate;
 	MemoryContext context;
 	MemoryContext old;
@@ -528,25 +528,25 @@ fasted_epsilon(PG_FUNCTION_ARGS)
 	FastedMetric metric;
 
 	CheckArguments(fcinfo);
-	question.neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
-	question.confidence = PG_GETARG_FLOAT8(ARG_CONFIDENCE);
+	request.neighbors = PG_GETARG_FLOAT8(ARG_NEIGHBORS);
+	request.confidence = PG_GETARG_FLOAT8(ARG_CONFIDENCE);
 	metric = MetricFromText(PG_GETARG_TEXT_PP(ARG_METRIC));
-	question.ignore_copies = PG_GETARG_BOOL(ARG_IGNORE_COPIES);
+	request.ignore_copies = PG_GETARG_BOOL(ARG_IGNORE_COPIES);
 	if (!PG_ARGISNULL(ARG_SAMPLE_ROWS))
-		question.sample_rows = PG_GETARG_INT32(ARG_SAMPLE_ROWS);
+		request.sample_rows = PG_GETARG_INT32(ARG_SAMPLE_ROWS);
 	if (!PG_ARGISNULL(ARG_SEED))
 	{
 		seed = PG_GETARG_INT64(ARG_SEED);
-		question.seed = &seed;
+		request.seed = &seed;
 	}
 
 	context = AllocSetContextCreate(CurrentMemoryContext, "fasted epsilon", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
 	source = ResolveSource(PG_GETARG_OID(ARG_RELATION), NameStr(*PG_GETARG_NAME(ARG_COLUMN)),
 						   NULL, "id_column", InvalidOid, metric, NULL, NULL);
-	total = ReadSample(source, &question, &array);
-	CheckNeighbors(question.neighbors, total, source);
-	estimate = EstimateEps(source, &array, total, &question);
+	total = ReadSample(source, &request, &array);
+	CheckNeighbors(request.neighbors, total, source);
+	estimate = EstimateEps(source, &array, total, &request);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return FormResult(fcinfo, &estimate);

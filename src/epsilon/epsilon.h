@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * epsilon.h
- *	  A random sample of a source's rows, and the pairs of some rows in memory by rank of
- *	  their distance.
+ *	  Samples the rows of a source, and finds pairs of rows in memory by the rank of their
+ *	  distance.
  *
- * An engine finds pairs within a distance, so a distance is guessed first, from
- * all pairs of some of the rows; if the guess is wrong, another one follows.  The
- * rows must be in random order, and each pair of them must have a distance: with
- * cosine, none may be zero.
+ * An engine finds pairs within a given distance, not by rank.  So that distance is first
+ * estimated from all pairs of some of the rows, and the join is repeated with another one if
+ * the estimate was wrong.  The rows must be in random order.  Each pair of them must have a
+ * distance: with cosine, no row may be zero.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,78 +30,81 @@ typedef struct RowArray
 	uint32		dimensions;
 } RowArray;
 
-/* With fewer rows there is no telling how sure an estimate is. */
+/* With fewer rows the confidence of an estimate cannot be computed. */
 #define LEAST_SAMPLE_ROWS 100
 
-/* What fasted_epsilon is asked for. */
-typedef struct Question
+/* The arguments of fasted_epsilon. */
+typedef struct EpsilonRequest
 {
-	double		neighbors;		/* the mean number of neighbours */
+	double		neighbors;		/* the wanted mean number of neighbours */
 	double		confidence;
-	bool		ignore_copies;	/* only pairs at a distance above 0 count */
-	uint32		sample_rows;	/* at most; zero: as many as the pairs need */
-	const uint64 *seed;			/* NULL: another sample each time */
-} Question;
+	bool		ignore_copies;	/* ignore pairs at a distance of 0 */
+	uint32		sample_rows;	/* maximum size of the sample; 0: choose by neighbors */
+	const uint64 *seed;			/* NULL: a different sample each time */
+} EpsilonRequest;
 
 /*
- * Reads the source as a join would, once, with the same errors, and keeps a
- * sample of its rows, or all of them, in random order: every set of that many rows is as
- * likely.  Returns the number of rows of the source that take part.  Allocates in the current
- * memory context, which on error must go.
+ * Reads the source once, as a join does and with the same errors, and returns a uniform random
+ * sample of its rows, or all of them, in random order.  The result is the number of rows of the
+ * source that take part in a join.  Allocates in the current memory context, which must be
+ * deleted or reset after an error.
  */
-extern uint64 ReadSample(const VectorSource *source, const Question *question, RowArray *array);
+extern uint64 ReadSample(const VectorSource *source, const EpsilonRequest *request, RowArray *array);
 
 /* --- near_pairs.c */
 
-/* Rows in memory on their way into a join. */
+/* Pushes rows that are in memory into a join. */
 typedef struct ArrayPusher
 {
 	RowPusher	pusher;
 	RowArray	array;
 } ArrayPusher;
 
-/* Distances of some of the rows, from which others are guessed.  The rows stay until its end. */
+/*
+ * Finds pairs by rank of their distance.  The distances between the first rows are known, and
+ * serve to estimate others.  The rows must stay in memory until GuessEnd.
+ */
 typedef struct DistanceGuess
 {
 	const VectorSource *source;
 	ArrayPusher rows;
-	bool		ignore_copies;	/* only pairs at a distance above 0 count */
-	FastedPair *pairs;			/* all pairs of its first rows that count */
+	bool		ignore_copies;	/* ignore pairs at a distance of 0 */
+	FastedPair *pairs;			/* the pairs of the first rows that are not ignored */
 	size_t		npairs;
-	uint64		all;			/* pairs of its first rows, also those that do not count */
-	bool		complete;		/* its first rows are all rows */
-	FastedPair *nearest;		/* what NearestPairs gave last */
-	VectorJoin *join;			/* of all rows; NULL before it is needed */
+	uint64		all;			/* number of pairs of the first rows, with those ignored */
+	bool		complete;		/* are the first rows all rows? */
+	FastedPair *nearest;		/* result of the last call of NearestPairs */
+	VectorJoin *join;			/* join of all rows; NULL before its first use */
 } DistanceGuess;
 
 extern DistanceGuess *GuessDistances(const VectorSource *source, const RowArray *array,
 									 bool ignore_copies);
 
 /*
- * The rank-th smallest distance (from 1) of the pairs that count, exactly.  In bounded
- * memory, whatever the rank.  Negative: fewer pairs count.
+ * Returns the distance with this rank (from 1) among the pairs that are not ignored.  It is exact,
+ * and needs bounded memory for any rank.  Returns a negative number if there are fewer pairs.
  */
 extern double DistanceOfRank(DistanceGuess *guess, uint64 rank);
 
 /*
- * The pairs of the smallest distances, *count of them, in no order; pairs at the
- * same distance are preferred at random, but always the same ones.  Sets *count to
- * their number where fewer count.  Valid until the next call.
+ * Returns the *count closest pairs that are not ignored, in no particular order.  Sets *count to
+ * their number if there are fewer.  Among pairs at the same distance the choice is
+ * pseudorandom, but reproducible.  The result is valid until the next call.
  */
 extern FastedPair *NearestPairs(DistanceGuess *guess, size_t *count);
 
-/* The number of pairs at distance 0, whether they count or not. */
+/* The number of pairs at distance 0, including ignored ones. */
 extern uint64 CountCopies(DistanceGuess *guess);
 
 extern void GuessEnd(DistanceGuess *guess);
 
 /*
- * Puts the pair of this rank (from 1) in its place, those before it before it,
- * and the others behind it.  Returns its distance.
+ * Partially sorts pairs: moves the pair with this rank (from 1) to its place, closer pairs before
+ * it and the others behind it.  Returns the distance of the pair with this rank.
  */
 extern double SelectPair(FastedPair *pairs, size_t npairs, size_t rank);
 
-/* No pair has a greater distance. */
+/* The greatest possible distance. */
 static inline double
 GreatestDistance(FastedMetric metric)
 {
@@ -114,9 +117,9 @@ PairsOf(uint64 rows)
 	return rows < 2 ? 0 : rows * (rows - 1) / 2;
 }
 
-/* --- for epsilon.c and the unit test: how many rows a sample may miss, all of them, by chance */
+/* --- how many rows may all be missing from a sample; also used by the unit test */
 
-/* The logarithm of the probability that a sample of so many of all rows has none of these. */
+/* Logarithm of the probability that `rows` rows, sampled of `total`, have none of `unseen`. */
 static inline double
 fasted_log_missed(double rows, double total, double unseen)
 {
@@ -125,8 +128,8 @@ fasted_log_missed(double rows, double total, double unseen)
 }
 
 /*
- * The most rows that a sample misses with at least this probability.  By halves: they may
- * be a large part of thousands of millions.
+ * The largest number of rows all of which a sample misses with at least this probability.  Uses
+ * bisection, since the number may be in the billions.
  */
 static inline double
 fasted_unseen_rows(double rows, double total, double probability)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * near_pairs.c
- *	  Guesses a distance, joins within it, and selects among what comes.
+ *	  Estimates a distance, joins within it, and selects pairs by rank among the result.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,24 +13,24 @@
 #include "epsilon/epsilon.h"
 #include "utils/memutils.h"
 
-/* Multiplications for the distances from which others are guessed. */
+/* Limits for the first rows, whose pairs are used to estimate distances: multiplications, rows. */
 #define GUESS_WORK 1e8
 #define LEAST_GUESS_ROWS 64
 #define MOST_GUESS_ROWS 1000
 
-/* A guess aims at half as much again, and at so many pairs of its own more. */
+/* An estimated distance should enclose 1.5 times as many pairs, and 20 more of the first rows'. */
 #define GUESS_MARGIN 1.5
 #define GUESS_PAIRS 20.0
 
-/* Distances that DistanceOfRank holds at a time, and bins into which it counts. */
+/* Pairs that DistanceOfRank keeps in memory at a time, and number of bins of its histogram. */
 #define WINDOW_PAIRS (2 * 1024 * 1024)
 #define WINDOW_BINS 65536
 
 /* --- selection */
 
-/* Any order will do for pairs at the same distance, if it knows no rows. */
+/* Hash of a pair, which decides the order of pairs at the same distance independently of rows. */
 static uint64
-Scatter(const FastedPair *pair)
+PairHash(const FastedPair *pair)
 {
 	uint64		x = ((uint64) pair->a << 32 | pair->b) * UINT64CONST(0x9e3779b97f4a7c15);
 
@@ -43,7 +43,7 @@ Precedes(const FastedPair *x, const FastedPair *y)
 {
 	if (likely(x->dist != y->dist))
 		return x->dist < y->dist;
-	return Scatter(x) < Scatter(y);
+	return PairHash(x) < PairHash(y);
 }
 
 double
@@ -51,7 +51,7 @@ SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 {
 	int64		wanted = (int64) rank - 1;
 	int64		low = 0;
-	int64		high = (int64) npairs - 1;	/* the pair belongs into [low, high] */
+	int64		high = (int64) npairs - 1;	/* the wanted pair is within [low, high] */
 	uint64		random = npairs;
 
 	while (low < high)
@@ -77,7 +77,7 @@ SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 				pairs[j--] = swap;
 			}
 		}
-		/* up to j they are no greater than the pivot, from i on no less, between the same */
+		/* pairs up to j are <= pivot, pairs from i on are >= pivot, any between equal it */
 		if (wanted <= j)
 			high = j;
 		else if (wanted >= i)
@@ -88,7 +88,7 @@ SelectPair(FastedPair *pairs, size_t npairs, size_t rank)
 	return pairs[wanted].dist;
 }
 
-/* --- the guess */
+/* --- estimates of distances */
 
 static inline bool
 PairCounts(const DistanceGuess *guess, const FastedPair *pair)
@@ -159,15 +159,15 @@ GuessDistances(const VectorSource *source, const RowArray *array, bool ignore_co
 	}
 	JoinEnd(join);
 	if (guess->all < PairsOf(first.array.count))
-		elog(ERROR, "the engine gave " UINT64_FORMAT " pairs of " UINT64_FORMAT,
+		elog(ERROR, "engine returned " UINT64_FORMAT " pairs instead of " UINT64_FORMAT,
 			 guess->all, PairsOf(first.array.count));
 	guess->complete = first.array.count == array->count;
 	return guess;
 }
 
 /*
- * A distance within which so many pairs should be, and so many of the guess's own more; the
- * greatest one if none is known.
+ * Estimates a distance within which so many pairs of all rows are, and `more` further pairs of the
+ * first rows.  Returns the greatest possible distance if too few pairs are known.
  */
 static double
 GuessDistance(DistanceGuess *guess, double pairs, double more)
@@ -181,14 +181,14 @@ GuessDistance(DistanceGuess *guess, double pairs, double more)
 	return SelectPair(guess->pairs, guess->npairs, rank);
 }
 
-/* One within which are more; in the direction of the greatest one with each step. */
+/* Estimates a distance with a margin, which grows with step. */
 static double
 GuessAbove(DistanceGuess *guess, double pairs, double step)
 {
 	return GuessDistance(guess, GUESS_MARGIN * pairs * step, GUESS_PAIRS * step);
 }
 
-/* Gives all pairs within eps; the rows go to the engine the first time. */
+/* Starts a join that returns all pairs within eps; pushes the rows in the first call only. */
 static VectorJoin *
 JoinWithin(DistanceGuess *guess, double eps)
 {
@@ -204,8 +204,8 @@ NearestPairs(DistanceGuess *guess, size_t *count)
 {
 	size_t		wanted = *count;
 	size_t		capacity = wanted + wanted / 2 + 1024;
-	size_t		n;				/* the nearest of those that came, and some more */
-	double		farthest;		/* what is farther away is not among them */
+	size_t		n;				/* pairs collected: the nearest so far, and others */
+	double		farthest;		/* pairs beyond this distance are not needed */
 	double		eps;
 	double		step = 1.0;
 
@@ -250,22 +250,22 @@ NearestPairs(DistanceGuess *guess, size_t *count)
 /* --- the distance of a rank */
 
 /*
- * Distances from low to high, as their bits, whose order is the same: they are
- * counted in bins and, as long as there is room, held.
+ * Histogram of the distances from low to high.  These are given as their bit patterns, which
+ * sort in the same order.  The pairs themselves are kept as long as they fit.
  */
 typedef struct Window
 {
 	uint64		low;
 	uint64		high;
-	int			shift;			/* (bits - low) >> shift is the number of a bin */
-	uint64		below;			/* pairs that are nearer than low */
+	int			shift;			/* a distance is counted in bin (bits - low) >> shift */
+	uint64		below;			/* number of pairs closer than low */
 	uint64		inside;
 	uint64		bins[WINDOW_BINS];
-	FastedPair *held;
+	FastedPair *kept;
 } Window;
 
 static uint64
-Bits(double distance)
+DistanceToBits(double distance)
 {
 	uint64		bits;
 
@@ -274,7 +274,7 @@ Bits(double distance)
 }
 
 static double
-Distance(uint64 bits)
+BitsToDistance(uint64 bits)
 {
 	double		distance;
 
@@ -282,11 +282,11 @@ Distance(uint64 bits)
 	return distance;
 }
 
-/* Counts all pairs up to the window's end, and holds as many of those inside as it can. */
+/* Counts all pairs up to the end of the window, and keeps up to WINDOW_PAIRS pairs inside it. */
 static void
-LookThrough(Window *window, DistanceGuess *guess)
+ScanWindow(Window *window, DistanceGuess *guess)
 {
-	VectorJoin *join = JoinWithin(guess, Distance(window->high));
+	VectorJoin *join = JoinWithin(guess, BitsToDistance(window->high));
 	const FastedPair *pairs;
 	size_t		npairs;
 
@@ -298,7 +298,7 @@ LookThrough(Window *window, DistanceGuess *guess)
 	while (JoinNext(join, &pairs, &npairs))
 		for (size_t i = 0; i < npairs; i++)
 		{
-			uint64		bits = Bits(pairs[i].dist);
+			uint64		bits = DistanceToBits(pairs[i].dist);
 
 			if (!PairCounts(guess, &pairs[i]) || bits > window->high)
 				continue;
@@ -309,12 +309,12 @@ LookThrough(Window *window, DistanceGuess *guess)
 			}
 			window->bins[(bits - window->low) >> window->shift]++;
 			if (window->inside < WINDOW_PAIRS)
-				window->held[window->inside] = pairs[i];
+				window->kept[window->inside] = pairs[i];
 			window->inside++;
 		}
 }
 
-/* To the bin that has this rank in the window, counted from 1. */
+/* Narrows the window to the bin that contains this rank (from 1) within the window. */
 static void
 NarrowToBin(Window *window, uint64 rank)
 {
@@ -329,18 +329,18 @@ NarrowToBin(Window *window, uint64 rank)
 double
 DistanceOfRank(DistanceGuess *guess, uint64 rank)
 {
-	uint64		greatest = Bits(GreatestDistance(guess->source->metric));
+	uint64		greatest = DistanceToBits(GreatestDistance(guess->source->metric));
 	Window	   *window;
 
 	if (guess->complete)
 		return rank > guess->npairs ? -1.0 : SelectPair(guess->pairs, guess->npairs, rank);
 	window = palloc(sizeof(Window));
-	window->held = MemoryContextAllocHuge(CurrentMemoryContext, WINDOW_PAIRS * sizeof(FastedPair));
-	window->low = Bits(GuessDistance(guess, rank / GUESS_MARGIN, -GUESS_PAIRS));
-	window->high = Bits(GuessAbove(guess, rank, 1.0));
+	window->kept = MemoryContextAllocHuge(CurrentMemoryContext, WINDOW_PAIRS * sizeof(FastedPair));
+	window->low = DistanceToBits(GuessDistance(guess, rank / GUESS_MARGIN, -GUESS_PAIRS));
+	window->high = DistanceToBits(GuessAbove(guess, rank, 1.0));
 	for (;;)
 	{
-		LookThrough(window, guess);
+		ScanWindow(window, guess);
 		if (rank <= window->below)
 		{
 			window->high = window->low - 1;
@@ -354,12 +354,12 @@ DistanceOfRank(DistanceGuess *guess, uint64 rank)
 			window->high = greatest;
 		}
 		else if (window->inside <= WINDOW_PAIRS)
-			return SelectPair(window->held, window->inside, rank - window->below);
+			return SelectPair(window->kept, window->inside, rank - window->below);
 		else
 		{
 			NarrowToBin(window, rank - window->below);
 			if (window->low == window->high)
-				return Distance(window->low);
+				return BitsToDistance(window->low);
 		}
 	}
 }

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * sample.c
- *	  Reads a source once and keeps a reservoir of its rows.
+ *	  Reads a source once and keeps a random sample of its rows in a reservoir.
  *
- * Reservoir sampling: J. S. Vitter, Random Sampling with a Reservoir, ACM
- * Transactions on Mathematical Software 11 (1985), algorithm Z, by PostgreSQL's
- * own utils/sampling.h, as ANALYZE does it.  All rows are converted and checked,
- * those that are not kept too, so that errors do not depend on chance.
+ * The method is reservoir sampling: J. S. Vitter, Random Sampling with a Reservoir, ACM
+ * Transactions on Mathematical Software 11 (1985), algorithm Z.  As in ANALYZE, it comes from
+ * utils/sampling.h.  All rows are converted and checked, including those that are not sampled,
+ * so that errors do not depend on chance.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,18 +23,18 @@
 #include "utils/sampling.h"
 
 /*
- * A sample of the size that we choose has about so many pairs within the eps
- * asked for; but no fewer and no more rows than these.
+ * If the sample size is not specified, it is chosen for about this many pairs within the wanted
+ * eps, within these bounds.
  */
 #define WANTED_PAIRS 2000.0
 #define LEAST_ROWS 20000
 #define MOST_ROWS 100000
 
-/* Rows that are passed over share this much room. */
+/* Size of the buffer for rows that are not sampled. */
 #define SKIPPED_BYTES (64 * 1024)
 
-/* Rows between two looks at the clock, for progress. */
-#define ROWS_PER_LOOK 64
+/* Number of rows between two checks of the clock, for progress. */
+#define ROWS_PER_CLOCK_CHECK 64
 
 typedef struct Reservoir
 {
@@ -42,25 +42,25 @@ typedef struct Reservoir
 	MemoryContext context;
 	Cleanup		cleanup;
 	const VectorSource *source;
-	const Question *question;
+	const EpsilonRequest *request;
 	ReservoirStateData random;
 
-	uint64		limit_rows;		/* rows that fit into fasted.memory_limit, as it was at the start */
-	uint32		wanted;			/* rows of the sample */
+	uint64		limit_rows;		/* rows that fit into fasted.memory_limit */
+	uint32		wanted;			/* wanted number of rows of the sample */
 	uint32		dimensions;
 	Size		row_bytes;
 	float	   *rows;			/* the sample */
-	uint32		allocated;		/* rows for which it has room */
-	float	   *skipped;		/* where rows go that are not kept */
-	uint32		skipped_rows;	/* for how many there is room */
+	uint32		allocated;		/* capacity of rows */
+	float	   *skipped;		/* buffer for rows that are not sampled */
+	uint32		skipped_rows;	/* its capacity in rows */
 
 	uint64		seen;
-	double		skip;			/* so many are passed over before the next one */
-	uint32		victim;			/* whose place that takes */
+	double		skip;			/* number of rows to skip before the next sampled one */
+	uint32		replaced;		/* index of the row that it replaces */
 
 	uint64		expected_rows;
 	Progress	progress;
-	uint64		next_look;		/* at the clock: when that many rows are read */
+	uint64		next_clock_check;	/* number of rows at which to check the clock next */
 } Reservoir;
 
 static inline float *
@@ -92,15 +92,15 @@ static void
 SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 {
 	Reservoir  *reservoir = (Reservoir *) sink;
-	const Question *question = reservoir->question;
+	const EpsilonRequest *request = reservoir->request;
 
 	reservoir->dimensions = dimensions;
 	reservoir->row_bytes = RowBytes(reservoir->source->element, dimensions);
 	reservoir->limit_rows = (uint64) fasted_setting_memory_limit * 1024 / reservoir->row_bytes;
-	reservoir->wanted = question->sample_rows;
+	reservoir->wanted = request->sample_rows;
 	if (reservoir->wanted == 0)
 	{
-		double		rows = sqrt(2.0 * WANTED_PAIRS * reservoir->expected_rows / question->neighbors);
+		double		rows = sqrt(2.0 * WANTED_PAIRS * reservoir->expected_rows / request->neighbors);
 
 		rows = Max(LEAST_ROWS, Min(rows, MOST_ROWS));
 		reservoir->wanted = Max(LEAST_SAMPLE_ROWS, Min(rows, reservoir->limit_rows));
@@ -110,10 +110,10 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 											reservoir->skipped_rows * reservoir->row_bytes);
 
 	reservoir_init_selection_state(&reservoir->random, reservoir->wanted);
-	if (question->seed != NULL)
+	if (request->seed != NULL)
 	{
-		pg_prng_seed(&reservoir->random.randstate, *question->seed);
-		/* the rest of reservoir_init_selection_state, with this seed */
+		pg_prng_seed(&reservoir->random.randstate, *request->seed);
+		/* repeat the rest of reservoir_init_selection_state, with this seed */
 		reservoir->random.W = exp(-log(sampler_random_fract(&reservoir->random.randstate)) /
 								  reservoir->wanted);
 	}
@@ -129,12 +129,12 @@ Enlarge(Reservoir *reservoir)
 	if (rows <= reservoir->allocated)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("a sample of %u rows does not fit into fasted.memory_limit",
+				 errmsg("sample of %u rows exceeds fasted.memory_limit",
 						reservoir->wanted),
 				 errdetail("Each row of \"%s\" takes %zu bytes.",
 						   reservoir->source->relation, reservoir->row_bytes),
-				 reservoir->limit_rows < LEAST_SAMPLE_ROWS ? errhint("Raise fasted.memory_limit.") :
-				 errhint("Use sample_rows => " UINT64_FORMAT ", or raise fasted.memory_limit.",
+				 reservoir->limit_rows < LEAST_SAMPLE_ROWS ? errhint("Increase fasted.memory_limit.") :
+				 errhint("Use sample_rows => " UINT64_FORMAT ", or increase fasted.memory_limit.",
 						 reservoir->limit_rows)));
 	bytes = rows * reservoir->row_bytes;
 	reservoir->rows = reservoir->rows == NULL ? MemoryContextAllocHuge(reservoir->context, bytes) :
@@ -159,16 +159,16 @@ RoomForRows(RowSink *sink, float **room)
 		*room = reservoir->skipped;
 		return Min(reservoir->skip, reservoir->skipped_rows);
 	}
-	*room = RowAt(reservoir, reservoir->victim);
+	*room = RowAt(reservoir, reservoir->replaced);
 	return 1;
 }
 
-/* The reservoir is full: how long it stays as it is, and what changes then. */
+/* For a full reservoir: chooses how many rows to skip, and the row to replace then. */
 static void
 ChooseNext(Reservoir *reservoir)
 {
 	reservoir->skip = reservoir_get_next_S(&reservoir->random, reservoir->seen, reservoir->wanted);
-	reservoir->victim = reservoir->wanted * sampler_random_fract(&reservoir->random.randstate);
+	reservoir->replaced = reservoir->wanted * sampler_random_fract(&reservoir->random.randstate);
 }
 
 static void
@@ -183,11 +183,11 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 	else if (reservoir->seen >= reservoir->wanted)
 		ChooseNext(reservoir);
 
-	if (reservoir->seen >= reservoir->next_look)
+	if (reservoir->seen >= reservoir->next_clock_check)
 	{
 		if (ProgressIsDue(&reservoir->progress))
 			ShowProgress(reservoir);
-		reservoir->next_look = reservoir->seen + ROWS_PER_LOOK;
+		reservoir->next_clock_check = reservoir->seen + ROWS_PER_CLOCK_CHECK;
 	}
 }
 
@@ -205,7 +205,7 @@ EndProgress(void *arg)
 	ProgressEnd(&((Reservoir *) arg)->progress);
 }
 
-/* So that the first rows of the sample are a sample of it. */
+/* Shuffles the sample, so that its first rows are a random sample of it. */
 static void
 Shuffle(Reservoir *reservoir, uint32 count)
 {
@@ -215,7 +215,7 @@ Shuffle(Reservoir *reservoir, uint32 count)
 		float	   *a = RowAt(reservoir, i);
 		float	   *b = RowAt(reservoir, other);
 
-		if (i % ROWS_PER_LOOK == 0)
+		if (i % ROWS_PER_CLOCK_CHECK == 0)
 			CheckJoinInterrupts();
 		if (other == i)
 			continue;
@@ -226,18 +226,18 @@ Shuffle(Reservoir *reservoir, uint32 count)
 }
 
 uint64
-ReadSample(const VectorSource *source, const Question *question, RowArray *array)
+ReadSample(const VectorSource *source, const EpsilonRequest *request, RowArray *array)
 {
 	Reservoir  *reservoir = palloc0(sizeof(Reservoir));
 
 	reservoir->sink = (RowSink) {
-		.in_order = question->seed != NULL,.expect_rows = ExpectRows,
+		.in_order = request->seed != NULL,.expect_rows = ExpectRows,
 		.set_dimensions = SetDimensions,.room_for_rows = RoomForRows,.take_rows = TakeRows,
 		.read_by_workers = ReadByWorkers
 	};
 	reservoir->context = CurrentMemoryContext;
 	reservoir->source = source;
-	reservoir->question = question;
+	reservoir->request = request;
 	CleanupRegister(&reservoir->cleanup, EndProgress, reservoir);
 
 	ProgressBegin(&reservoir->progress, source->relid);

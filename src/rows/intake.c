@@ -1,25 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * intake.c
- *	  The plan node by which parallel workers hand rows to the leader.
+ *	  Custom scan node with which parallel workers pass rows to the leader through shared memory.
  *
- * The planner's plan for reading a source is Gather over a partial plan.  This node, a
- * custom scan, goes between the two.  In a worker it takes the rows of the plan below,
- * converts them and writes them into a ring of blocks in the plan's shared memory
- * (block_ring.h), so that no tuple is made of them.  In the leader it reads the
- * leader's own share of the plan, if that has one, and gives the rows of the ring
- * to the sink.  Nothing else comes out of it but
+ * The planner's plan for reading a source is a Gather node over a partial plan.  This custom
+ * scan node is inserted between the two.  In a worker, it converts the rows of the partial plan
+ * and writes them into a ring of blocks in the plan's shared memory (block_ring.h), so no tuples
+ * are formed.  In the leader, it reads the leader's own share of the partial plan, if it has one,
+ * and passes the rows of the ring to the sink.  The node itself returns only
  *
- *	- rows that the ring does not take: those with an error in them, which the
- *	  leader then reports, and those whose key or partition is too long for a block
- *	- in the leader, a row of nulls to let Gather look for these
+ *	- in a worker, tuples that do not go through the ring: rows with an error, which the
+ *	  leader then reports, and rows whose key or partition value is too long for a block
+ *	- in the leader, an all-null row, which makes Gather check its queues for such tuples
  *
- * Nobody waits for somebody who waits for him.  A worker waits for a free block, as
- * it would for room in its tuple queue, and the leader, once it has begun, frees
- * blocks until all workers have finished: it waits for nothing but them, and what
- * the plan below waits for is safe for workers that wait above it, as with any
- * Gather.  A worker whose row leaves as a tuple may wait in its tuple queue: it says
- * so before, and the leader returns to Gather, which empties the queue.
+ * This cannot deadlock.  A worker waits for an empty block as it would wait for space in its
+ * tuple queue.  Once the leader has started, it empties blocks until all workers have finished,
+ * and waits for nothing but them.  Anything for which the partial plan waits is as safe here as
+ * below any Gather.  A worker that returns a tuple may block in its tuple queue.  It increments
+ * ntuples before that, and the leader then returns to Gather, which empties the queue.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,26 +39,26 @@
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 
-/* Behind all that the planner gives to the nodes of a plan. */
+/* Above all node IDs that the planner assigns to the nodes of a plan. */
 #define INTAKE_NODE_ID (1 << 20)
 
 /*
- * To take a row over costs the leader a fifth or so of what it costs to read one:
- * beside so many workers it should do nothing else.
+ * Copying a row from the ring costs the leader about a fifth of reading one.  With this many
+ * workers or more, the leader therefore reads no share of its own.
  */
-#define ENOUGH_WORKERS 4
+#define BUSY_LEADER_WORKERS 4
 
-/* So long the leader waits for a block before it looks who is still at work. */
+/* Time for which the leader waits for a block before it checks whether workers still run. */
 #define WAIT_MS 10
 
-/* So long for a tuple that is on its way to it. */
+/* Time for which the leader waits for a tuple that a worker has announced. */
 #define TUPLE_WAIT_MS 1
 
-/* Blocks that are on their way into the sink together; as many more may wait to be freed. */
-#define BLOCKS_TOGETHER 4
+/* Blocks passed to the sink before each call of settle; as many again may wait to be released. */
+#define BLOCKS_PER_SETTLE 4
 
 /*
- * Bytes of blocks for each process, and the bounds of their sum.  A block holds
+ * Bytes of blocks for each process, and the bounds of their sum.  A block has space for
  * a row of FASTED_MAX_DIMENSIONS with its key.
  */
 #define RING_BYTES_EACH (2 * 1024 * 1024)
@@ -69,10 +67,10 @@
 #define BLOCK_BYTES (384 * 1024)
 #define BLOCK_BYTES_OF_DOUBLES (640 * 1024)
 
-/* Rows of a block are this many at most, so that the leader is fed early. */
+/* Maximum number of rows in a block; it is small, so that the leader gets rows early. */
 #define MAX_BLOCK_ROWS 2048
 
-/* What a row has beside its vector. */
+/* The values of a row besides its vector. */
 enum
 {
 	ROW_KEY,
@@ -81,16 +79,16 @@ enum
 };
 
 /*
- * A block of the ring: rows of one number of dimensions.  Vectors lie behind it; values by
- * reference lie before the block's end, the first one last.
+ * A block of the ring.  All its rows have the same number of dimensions.  The vectors follow this
+ * header.  Values passed by reference are stored backward from the end of the block.
  */
 typedef struct Block
 {
 	uint32		nrows;
 	uint32		dimensions;
-	Size		value_bytes;	/* of values that are passed by reference */
-	bool		has_zeros;		/* there is a zero vector among the rows */
-	/* of one by reference: its distance from the block's end */
+	Size		value_bytes;	/* total size of values that are passed by reference */
+	bool		has_zeros;		/* does the block contain a zero vector? */
+	/* a value passed by reference is stored as its distance from the end of the block */
 	Datum		values[ROW_VALUES][MAX_BLOCK_ROWS];
 } Block;
 
@@ -100,45 +98,45 @@ StaticAssertDecl(BLOCK_BYTES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(flo
 				 BLOCK_BYTES_OF_DOUBLES >= ROWS_OFFSET + FASTED_MAX_DIMENSIONS * sizeof(double) + 16384,
 				 "a block holds the longest vector and its key");
 
-/* What is in shared memory, before the ring. */
+/* Contents of the plan's shared memory, followed by the ring. */
 typedef struct SharedIntake
 {
-	int			nvalues;		/* of a row: is there a partition? */
+	int			nvalues;		/* values of each row: 2 with partitions, else 1 */
 	struct
 	{
 		int16		typlen;
 		bool		byval;
 	}			types[ROW_VALUES];
-	VectorSource source;		/* of which workers use no pointers */
-	pg_atomic_uint32 dimensions;	/* of the first vector; zero before it, or with partitions */
-	pg_atomic_uint32 ntuples;	/* rows that workers leave to the leader as tuples */
+	VectorSource source;		/* workers must not follow its pointers */
+	pg_atomic_uint32 dimensions;	/* of the first vector; 0 before it, or with partitions */
+	pg_atomic_uint32 ntuples;	/* number of rows that workers return as tuples */
 } SharedIntake;
 
-/* What the leader knows of a plan with this node. */
+/* State of the leader, for one execution of a plan with this node. */
 typedef struct Leader
 {
 	RowTaker   *taker;
-	bool		reads;			/* it may read a share of its own */
-	SharedIntake *shared;		/* NULL: there is none, or none any more */
+	bool		reads;			/* may the leader read a share of the plan? */
+	SharedIntake *shared;		/* NULL without shared memory, and at the end */
 	ParallelContext *pcxt;
 	uint32		nworkers;
-	uint64		ring_rows;		/* rows that came through the ring */
-	int			taken[2 * BLOCKS_TOGETHER]; /* blocks that the sink may read still */
+	uint64		ring_rows;		/* rows that were read from the ring */
+	int			taken[2 * BLOCKS_PER_SETTLE]; /* blocks that the sink may still read */
 	int			ntaken;
-	int			nsettling;		/* those of them that it reads until it settles once more */
-	uint32		tuples_received;	/* rows of workers that came as tuples */
-	int64		received_before;	/* when Gather looked last; -1: never */
-	bool		share_over;		/* of its own share there is nothing left to read */
+	int			nsettling;		/* the first ones, to be released at the next settle */
+	uint32		tuples_received;	/* tuples that workers have returned */
+	int64		received_before;	/* tuples_received at the last null row, or -1 */
+	bool		share_done;		/* has the leader read all of its share of the plan? */
 	TupleTableSlot *nulls;
 } Leader;
 
 typedef struct IntakeState
 {
 	CustomScanState css;
-	Leader	   *leader;			/* NULL in a worker, which has what follows */
+	Leader	   *leader;			/* NULL in a worker; the fields below are for workers only */
 	SharedIntake *shared;
-	int			number;			/* of the block that it fills; -1: none */
-	bool		spoilt;			/* a row is on its way that the leader will report */
+	int			number;			/* number of the block being filled; -1: none */
+	bool		has_error;		/* was the last row one that the leader has to report? */
 } IntakeState;
 
 /* --- shared memory */
@@ -149,7 +147,7 @@ BlockBytes(FastedElement element)
 	return element == FASTED_ELEMENT_DOUBLE ? BLOCK_BYTES_OF_DOUBLES : BLOCK_BYTES;
 }
 
-/* Each process fills one; a few must wait for the leader meanwhile. */
+/* Each process fills one block; a few more can wait for the leader. */
 static int
 CountBlocks(int nprocesses, const VectorSource *source)
 {
@@ -181,7 +179,7 @@ PublishBlock(IntakeState *intake)
 	intake->number = -1;
 }
 
-/* A block with room for another row and its values; NULL: the leader wants no further row. */
+/* Returns a block with space for a row and its values; NULL if the leader wants no more rows. */
 static Block *
 BlockWithRoom(IntakeState *intake, uint32 dimensions, Size row_bytes, Size value_bytes)
 {
@@ -207,7 +205,7 @@ BlockWithRoom(IntakeState *intake, uint32 dimensions, Size row_bytes, Size value
 	return block;
 }
 
-/* The row's key and partition, not toasted; how many bytes those by reference take in a block. */
+/* Finds and detoasts the key and partition; returns the bytes needed for those by reference. */
 static Size
 FindValues(const SharedIntake *shared, const TupleTableSlot *slot, Datum *values)
 {
@@ -246,8 +244,9 @@ PutValues(const SharedIntake *shared, Block *block, const Datum *values)
 }
 
 /*
- * Returns true if nothing is left to do with this row; false, if the ring does not take it, because
- * it is spoilt or its values are too long.  Leaves garbage in the current memory context.
+ * Writes a row into the ring.  Returns true if the row is done.  Returns false if it must be
+ * returned as a tuple: it has an error (has_error is set), its values are too long, or the leader
+ * wants no more rows.  Leaves garbage in the current memory context.
  */
 static bool
 PutRow(IntakeState *intake, TupleTableSlot *slot)
@@ -266,10 +265,10 @@ PutRow(IntakeState *intake, TupleTableSlot *slot)
 
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[VECTOR_COLUMN])
-		return true;			/* no vector: takes no part */
+		return true;			/* rows without a vector are skipped */
 	if (shared->nvalues > ROW_PARTITION && slot->tts_isnull[PARTITION_COLUMN])
-		return true;			/* of no partition: no part either */
-	intake->spoilt = true;
+		return true;			/* rows without a partition are skipped */
+	intake->has_error = true;
 	if (slot->tts_isnull[KEY_COLUMN])
 		return false;
 	array = DatumGetArrayTypeP(slot->tts_values[VECTOR_COLUMN]);
@@ -277,7 +276,7 @@ PutRow(IntakeState *intake, TupleTableSlot *slot)
 		return false;
 	if (shared->nvalues == ROW_PARTITION)
 	{
-		/* the first vector of all sets their number */
+		/* the first vector read by any worker sets the number of dimensions */
 		if (common == 0 && pg_atomic_compare_exchange_u32(&shared->dimensions, &common, dimensions))
 			common = dimensions;
 		if ((uint32) dimensions != common)
@@ -285,7 +284,7 @@ PutRow(IntakeState *intake, TupleTableSlot *slot)
 	}
 	value_bytes = FindValues(shared, slot, values);
 
-	intake->spoilt = false;
+	intake->has_error = false;
 	row_bytes = RowBytes(shared->source.element, dimensions);
 	if (BlockRingIsStopped(RingOf(intake->shared)) ||
 		ROWS_OFFSET + row_bytes + value_bytes > block_bytes)
@@ -294,8 +293,8 @@ PutRow(IntakeState *intake, TupleTableSlot *slot)
 	if (block == NULL)
 		return false;
 	row = (float *) ((char *) block + ROWS_OFFSET + block->nrows * row_bytes);
-	intake->spoilt = VectorElements(array, &shared->source, dimensions, row, &element) != VECTOR_OK;
-	if (intake->spoilt)
+	intake->has_error = VectorElements(array, &shared->source, dimensions, row, &element) != VECTOR_OK;
+	if (intake->has_error)
 		return false;
 	PutValues(shared, block, values);
 	block->nrows++;
@@ -304,9 +303,9 @@ PutRow(IntakeState *intake, TupleTableSlot *slot)
 }
 
 /*
- * The next row that the ring does not take.  A tuple queue shows what is in it when a
- * quarter of it is full, or at its end; so that the leader sees an error at once, the
- * row that has one is this worker's last.
+ * Returns the next row that must be returned as a tuple.  A tuple queue notifies its reader only
+ * when it is a quarter full, or when it is detached.  A worker therefore stops after a row
+ * with an error, so that the leader sees the error immediately.
  */
 static TupleTableSlot *
 NextInWorker(IntakeState *intake)
@@ -314,7 +313,7 @@ NextInWorker(IntakeState *intake)
 	PlanState  *below = outerPlanState(intake);
 	ExprContext *econtext = intake->css.ss.ps.ps_ExprContext;
 
-	while (!BlockRingIsStopped(RingOf(intake->shared)) && !intake->spoilt)
+	while (!BlockRingIsStopped(RingOf(intake->shared)) && !intake->has_error)
 	{
 		TupleTableSlot *slot = ExecProcNode(below);
 		MemoryContext old;
@@ -328,7 +327,7 @@ NextInWorker(IntakeState *intake)
 		MemoryContextSwitchTo(old);
 		if (taken)
 			continue;
-		/* the rows before it come before it */
+		/* the leader must see the preceding rows first */
 		PublishBlock(intake);
 		pg_atomic_fetch_add_u32(&intake->shared->ntuples, 1);
 		BlockRingWake(RingOf(intake->shared));
@@ -341,9 +340,12 @@ NextInWorker(IntakeState *intake)
 
 /* --- from the ring to the sink */
 
-/* Gives these rows to the sink, which may read them until it settles; false: it takes no more rows. */
+/*
+ * Passes rows to the sink, which may read them until it settles.  Returns false if the sink takes
+ * no more rows.
+ */
 static bool
-GiveRows(Leader *leader, const char *rows, const Datum *keys, size_t nrows, size_t row_bytes)
+PassRows(Leader *leader, const char *rows, const Datum *keys, size_t nrows, size_t row_bytes)
 {
 	RowSink    *sink = leader->taker->sink;
 
@@ -374,15 +376,15 @@ GiveRows(Leader *leader, const char *rows, const Datum *keys, size_t nrows, size
 	return true;
 }
 
-/* Takes the rows of one block, which is the leader's.  Call it once for a block. */
+/* Passes the rows of a block, which the leader owns, to the sink.  Called once for each block. */
 static void
-TakeBlock(Leader *leader, Block *block)
+PassBlock(Leader *leader, Block *block)
 {
 	RowTaker   *taker = leader->taker;
 	FastedElement element = taker->source->element;
 	const char *rows = (char *) block + ROWS_OFFSET;
 	bool		skip_zeros = taker->source->skip_zeros && block->has_zeros;
-	bool		grouped = leader->shared->nvalues > ROW_PARTITION;
+	bool		partitioned = leader->shared->nvalues > ROW_PARTITION;
 	uint32		dimensions = block->dimensions;
 	size_t		row_bytes = RowBytes(element, dimensions);
 	const Datum *keys = block->values[ROW_KEY];
@@ -393,27 +395,27 @@ TakeBlock(Leader *leader, Block *block)
 												  (Size) block->values[v][i]);
 	for (size_t begin = 0, end; begin < block->nrows; begin = end)
 	{
-		if (grouped)
+		if (partitioned)
 			taker->partition = block->values[ROW_PARTITION][begin];
-		if (grouped || begin == 0)
+		if (partitioned || begin == 0)
 			CheckDimensions(taker, dimensions, keys[begin]);
-		/* rows until the next zero vector; or one, which its partition counts */
-		for (end = begin; end < block->nrows && (!grouped || end == begin); end++)
+		/* a run of rows up to the next zero vector; with partitions, a single row */
+		for (end = begin; end < block->nrows && (!partitioned || end == begin); end++)
 			if (skip_zeros && RowIsZero((const float *) (rows + end * row_bytes), element, dimensions))
 				break;
-		if (!GiveRows(leader, rows + begin * row_bytes, keys + begin, end - begin, row_bytes))
+		if (!PassRows(leader, rows + begin * row_bytes, keys + begin, end - begin, row_bytes))
 			return;
 		if (end == begin)
-			end++;				/* it is zero */
+			end++;				/* skip the zero vector */
 	}
 }
 
 /*
- * Blocks go back to the workers once nothing reads them any more: those that the sink took before
- * it settled last, or all.
+ * Settles the sink, and releases the blocks that it no longer reads: all blocks, or else those
+ * that it took before it last settled.
  */
 static void
-FreeTaken(Leader *leader, bool all)
+SettleBlocks(Leader *leader, bool all)
 {
 	RowSink    *sink = leader->taker->sink;
 	int			nfree = all ? leader->ntaken : leader->nsettling;
@@ -427,9 +429,9 @@ FreeTaken(Leader *leader, bool all)
 	leader->nsettling = leader->ntaken;
 }
 
-/* Takes the full blocks of the ring; false: no more rows are wanted. */
+/* Passes the full blocks of the ring to the sink.  Returns false if no more rows are wanted. */
 static bool
-TakeBlocks(Leader *leader)
+PassFullBlocks(Leader *leader)
 {
 	BlockRing  *ring = RingOf(leader->shared);
 
@@ -438,20 +440,20 @@ TakeBlocks(Leader *leader)
 		int			number = BlockRingTakeFull(ring);
 
 		CheckJoinInterrupts();
-		TakeBlock(leader, BlockRingData(ring, number));
+		PassBlock(leader, BlockRingData(ring, number));
 		leader->taken[leader->ntaken++] = number;
-		if (leader->ntaken == leader->nsettling + BLOCKS_TOGETHER)
-			FreeTaken(leader, false);
+		if (leader->ntaken == leader->nsettling + BLOCKS_PER_SETTLE)
+			SettleBlocks(leader, false);
 	}
 	if (leader->ntaken > leader->nsettling)
-		FreeTaken(leader, false);
+		SettleBlocks(leader, false);
 	return !leader->taker->stopped;
 }
 
 /*
- * What comes out of an intake node, but for the rows of nulls that it makes, is a
- * row that a worker did not put into the ring; those that it put there before go
- * first, so that messages tell of rows in the order in which they were read.
+ * Receives the tuples of the plan.  The all-null rows of the leader's node are ignored.  Any other
+ * tuple is a row that a worker did not write into the ring.  The full blocks of the ring are
+ * read first, so that errors are reported in the order in which rows were read.
  */
 static bool
 ReceiveTuple(void *arg, TupleTableSlot *slot)
@@ -463,12 +465,12 @@ ReceiveTuple(void *arg, TupleTableSlot *slot)
 	if (slot_attisnull(slot, VECTOR_COLUMN + 1))
 		return true;
 	leader->tuples_received++;
-	return TakeBlocks(leader) && TakeSlot(leader->taker, slot);
+	return PassFullBlocks(leader) && TakeSlot(leader->taker, slot);
 }
 
 /* --- in the leader */
 
-/* Workers that did not start, or died, are not waited for. */
+/* Workers that failed to start, or exited, are counted as finished. */
 static bool
 WorkersHaveFinished(const Leader *leader)
 {
@@ -488,7 +490,7 @@ WorkersHaveFinished(const Leader *leader)
 	return stopped == launched;
 }
 
-/* The shared memory is about to go. */
+/* Ends the use of shared memory, which is about to be freed. */
 static void
 EndInLeader(Leader *leader)
 {
@@ -505,20 +507,20 @@ EndInLeader(Leader *leader)
 	leader->shared = NULL;
 }
 
-/* Reads a row of the own share, or waits for blocks; false: there will be no further. */
+/* Reads one row of the leader's share, or waits for blocks.  Returns false when all is read. */
 static bool
 WorkInLeader(Leader *leader, PlanState *below)
 {
 	int			launched = leader->shared == NULL ? 0 : leader->pcxt->nworkers_launched;
 	uint32		finished;
 
-	/* a share of the plan, unless it has enough to do with the rows of workers */
-	if (!leader->share_over && (launched == 0 || (leader->reads && launched < ENOUGH_WORKERS)))
+	/* read a share of the plan, unless the workers' rows keep the leader busy */
+	if (!leader->share_done && (launched == 0 || (leader->reads && launched < BUSY_LEADER_WORKERS)))
 	{
 		TupleTableSlot *slot = ExecProcNode(below);
 
-		leader->share_over = TupIsNull(slot);
-		if (!leader->share_over)
+		leader->share_done = TupIsNull(slot);
+		if (!leader->share_done)
 			TakeSlot(leader->taker, slot);
 		return true;
 	}
@@ -532,7 +534,7 @@ WorkInLeader(Leader *leader, PlanState *below)
 	return true;
 }
 
-/* A row of nulls, or at the end none. */
+/* Returns an all-null row when Gather has to fetch a worker's tuple, and NULL at the end. */
 static TupleTableSlot *
 NextInLeader(Leader *leader, PlanState *below)
 {
@@ -541,9 +543,9 @@ NextInLeader(Leader *leader, PlanState *below)
 	while (!leader->taker->stopped)
 	{
 		if (leader->shared != NULL && BlockRingFull(RingOf(leader->shared)) > 0)
-			TakeBlocks(leader);
+			PassFullBlocks(leader);
 		else if (leader->ntaken > 0)
-			FreeTaken(leader, true);
+			SettleBlocks(leader, true);
 		if (leader->shared != NULL &&
 			pg_atomic_read_u32(&leader->shared->ntuples) > leader->tuples_received)
 		{
@@ -627,7 +629,7 @@ InitializeIntake(CustomScanState *node, ParallelContext *pcxt, void *memory)
 	pg_atomic_init_u32(&shared->dimensions, 0);
 	pg_atomic_init_u32(&shared->ntuples, 0);
 	BlockRingInit(RingOf(shared), CountBlocks(pcxt->nworkers, source), BlockBytes(source->element));
-	/* from the first worker on: its rows may come before the leader's node is called */
+	/* set this early: workers' rows may arrive before the leader's node is first executed */
 	leader->shared = shared;
 	leader->pcxt = pcxt;
 	if (sink->lend != NULL)
@@ -678,8 +680,8 @@ InstallIntakeNode(void)
 /* --- planning and running */
 
 /*
- * Puts the node below the plan's Gather, which is its top.  The plan has the address of
- * leader in it, which no worker looks at.
+ * Inserts the node below the plan's top node, a Gather.  The plan contains the address of
+ * leader, which workers must not follow.
  */
 static void
 AddIntakeNode(PlannedStmt *plan, Leader *leader)
@@ -714,7 +716,7 @@ AddIntakeNode(PlannedStmt *plan, Leader *leader)
 	gather->lefttree = own;
 }
 
-/* Also called when the session ends, before its transaction does. */
+/* Withdraws registered memory; also called when the session ends, before its transaction does. */
 static void
 Withdraw(int code, Datum arg)
 {
@@ -730,10 +732,10 @@ RunIntakePlan(PlannedStmt *plan, RowTaker *taker)
 	Leader		leader = {.taker = taker,.received_before = -1};
 
 	AddIntakeNode(plan, &leader);
-	/* Gather is to call the leader's node in any case */
+	/* Gather must execute the leader's node in any case */
 	leader.reads = parallel_leader_participation;
 	SetForThisQuery("parallel_leader_participation", "on");
-	/* however it ends, nothing reads lent memory any more when it goes */
+	/* however this ends, nothing may read registered memory after it is freed */
 	PG_ENSURE_ERROR_CLEANUP(Withdraw, PointerGetDatum(taker));
 	{
 		RunPlan(taker->source, plan, ReceiveTuple, &leader);

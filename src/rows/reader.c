@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * reader.c
- *	  Makes the query that reads a source, as a tree without names, plans and runs it; checks and
- *	  converts its rows and names the bad ones.
+ *	  Builds, plans and runs the query that reads a source; checks and converts its rows.
  *
- * Each vector is converted straight from the tuple into the sink's room, which for a join
- * is the engine's.  With parallel workers most rows take another way (intake.c): they
- * are converted already and need only be copied, by the engine itself if it can.  A row
- * that a worker could not use comes as a tuple instead, so that all errors are raised here.
- *
+ * The query is built as a tree of OIDs, without names.  Each vector is converted from the tuple
+ * directly into the sink's buffer, which for a join belongs to the engine.  With parallel
+ * workers, most rows come through shared memory instead (intake.c).  These are already
+ * converted, and only need to be copied, by the engine itself if it can.  A row that a worker
+ * could not convert comes as a tuple, so that all errors are raised here.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -47,12 +46,12 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-/* Rows between two looks for interrupts beside those of the executor. */
+/* Number of rows between two checks for interrupts, besides those of the executor. */
 #define ROWS_PER_CHECK 64
 
-/* --- making the query */
+/* --- building the query */
 
-/* From here to FinishQuery a query is in the making, with the relation in FROM. */
+/* Starts a query with the relation in FROM; FinishQuery ends it. */
 static ParseState *
 BeginQuery(Oid relid)
 {
@@ -86,14 +85,14 @@ FinishQuery(ParseState *pstate, List *targets, List *sort_keys)
 	return query;
 }
 
-/* Notes, for the check of privileges, that the column is read. */
+/* Makes a reference to a column, which is recorded for the check of privileges. */
 static Node *
 ColumnOf(ParseState *pstate, const char *name)
 {
 	Node	   *column = colNameToVar(pstate, name, true, -1);
 
 	if (column == NULL)
-		elog(ERROR, "column \"%s\" is not there any more", name);
+		elog(ERROR, "column \"%s\" does not exist", name);
 	return column;
 }
 
@@ -118,7 +117,7 @@ KeyOf(ParseState *pstate, const VectorSource *source)
 	return CastTo(pstate, ColumnOf(pstate, source->key_column), source->key_type);
 }
 
-/* The vector, or what is made of it by a function, if there is one. */
+/* Makes the vector, or the call of the function that converts it to another value. */
 static Node *
 ValueOf(ParseState *pstate, const VectorSource *source, SourceValue value)
 {
@@ -167,8 +166,8 @@ AddHidden(List **targets, Node *expression)
 }
 
 /*
- * By the column that orders, which is read but not given, and then by the key; or by the key
- * alone, that is by its column where that has the same order.
+ * Sorts by order_column, which is a hidden target, and then by key; or by key alone.  In the latter
+ * case it sorts by the key's column, if the column has the same order as the key.
  */
 static List *
 SortKeys(ParseState *pstate, const VectorSource *source, bool in_order, List **targets)
@@ -217,19 +216,20 @@ MakeSourceQuery(const VectorSource *source, SourceValue value)
 
 /* --- planning and running */
 
-/* The query as a person would write it, for whoever logs or shows it. */
+/* SQL text of the query, for log messages and statistics views. */
 static char *
 QueryText(const VectorSource *source)
 {
 	const char *key = source->key_column == NULL ? "0" : quote_identifier(source->key_column);
-	const char *group = source->group_column == NULL ? NULL : quote_identifier(source->group_column);
+	const char *partition = source->group_column == NULL ? NULL :
+		quote_identifier(source->group_column);
 	const char *order = source->key_order ? key : NULL;
 
 	if (order == NULL && source->order_column != NULL)
 		order = psprintf("%s%s NULLS LAST, %s", quote_identifier(source->order_column),
 						 source->descending ? " DESC" : "", key);
 	return psprintf("SELECT %s, %s%s%s FROM %s%s%s", key, quote_identifier(source->vector_column),
-					group == NULL ? "" : ", ", group == NULL ? "" : group,
+					partition == NULL ? "" : ", ", partition == NULL ? "" : partition,
 					quote_identifier(source->relation),
 					order == NULL ? "" : " ORDER BY ", order == NULL ? "" : order);
 }
@@ -239,21 +239,21 @@ PlanQuery(const VectorSource *source, Query *query, int cursor_options)
 {
 	PlannedStmt *plan;
 
-	/* a SELECT remains one, whatever rules and policies there are */
+	/* rules and policies turn a SELECT into exactly one SELECT */
 	query = linitial_node(Query, pg_rewrite_query(query));
 	plan = pg_plan_query(query, QueryText(source), cursor_options, NULL);
 
 	if (plan->rowMarks != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot join \"%s\", which locks the rows that it reads", source->relation),
+				 errmsg("cannot join view \"%s\" because it locks rows", source->relation),
 				 errhint("Join a view without FOR UPDATE or FOR SHARE.")));
 	return plan;
 }
 
-/* Then its node is on top, or below what sorts. */
+/* Is this a plan of Citus?  Its node is on top, or below a Sort. */
 static bool
-ComesFromCitus(const Plan *plan)
+IsCitusPlan(const Plan *plan)
 {
 	for (; plan != NULL; plan = outerPlan(plan))
 		if (IsA(plan, CustomScan) && strncmp(((const CustomScan *) plan)->methods->CustomName, "Citus", 5) == 0)
@@ -266,7 +266,7 @@ PlanSource(const VectorSource *source)
 {
 	PlannedStmt *plan = PlanQuery(source, MakeSourceQuery(source, VALUE_VECTOR), 0);
 
-	return !ComesFromCitus(plan->planTree) ? plan :
+	return !IsCitusPlan(plan->planTree) ? plan :
 		PlanQuery(source, MakeSourceQuery(source, VALUE_BYTES), 0);
 }
 
@@ -278,7 +278,7 @@ PlannedRows(const PlannedStmt *plan)
 	return (rows < (double) FASTED_MAX_ROWS) ? (uint64) rows : FASTED_MAX_ROWS;
 }
 
-/* So that no copy of the tuples piles up. */
+/* Passes tuples on directly, so that they are not stored. */
 typedef struct TupleReceiver
 {
 	DestReceiver base;
@@ -313,17 +313,16 @@ RunPlan(const VectorSource *source, PlannedStmt *plan, TupleCallback take, void 
 /* --- parallel workers */
 
 /*
- * The planner finds out, as for any query, what may run in parallel.  But it
- * would misjudge when that pays and how many workers do: it does not count the
- * TOAST table, where long vectors are, and takes a page for something that is
- * waited for, whereas here most time goes into detoasting and copying, about a
- * microsecond for each kilobyte.  So, for our queries only, a planner hook sets
- * the number of workers by the size of the table and its TOAST table.
+ * The planner determines, as for any query, what may run in parallel.  But its estimates of the
+ * cost and of the number of workers do not fit these queries.  It ignores the TOAST table, which
+ * has the long vectors.  It also assumes that I/O dominates, but here most time is spent on
+ * detoasting and copying, about a microsecond per kilobyte.  So, for our queries only, a
+ * planner hook sets the number of workers by the size of the table and its TOAST table.
  */
 
 /*
- * A worker for so many times min_parallel_table_scan_size: 64 MB, by default.
- * That takes some 60 ms to read, and to start workers takes 10 to 40.
+ * Pages for each worker, in units of min_parallel_table_scan_size: 64 MB by default.  Reading
+ * them takes about 60 ms, and starting workers takes 10 to 40 ms.
  */
 #define SCAN_SIZES_PER_WORKER 8
 
@@ -358,7 +357,7 @@ SetWorkersBySize(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
 	if (next_get_relation_info != NULL)
 		next_get_relation_info(root, relid, inhparent, info);
 
-	/* the relation's own storage parameter goes first */
+	/* the relation's own storage parameter takes precedence */
 	if (planning_read && !inhparent && info->rel_parallel_workers == -1)
 	{
 		Relation	rel = table_open(relid, NoLock);
@@ -367,9 +366,9 @@ SetWorkersBySize(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *info)
 		{
 			double		pages = TotalPages(rel);
 
-			/* at most; the planner goes by max_parallel_workers_per_gather too */
+			/* an upper limit; the planner also applies max_parallel_workers_per_gather */
 			info->rel_parallel_workers = (int) Min(pages / PagesPerWorker(), MAX_PARALLEL_WORKER_LIMIT);
-			/* many small partitions may be a large table */
+			/* many small partitions may add up to a large table */
 			if (info->reloptkind == RELOPT_OTHER_MEMBER_REL && pages >= min_parallel_table_scan_size)
 				info->rel_parallel_workers = Max(info->rel_parallel_workers, 1);
 		}
@@ -391,8 +390,8 @@ SetForThisQuery(const char *name, const char *value)
 }
 
 /*
- * Do the workers compute the key and the vector, and is it they and the leader who
- * do?  (An expression that is not for workers is computed above them.)
+ * Do the workers, and possibly the leader, compute all columns?  (The planner puts
+ * expressions that are not parallel safe above the Gather node.)
  */
 static bool
 IsPlainGather(const Plan *plan)
@@ -414,8 +413,8 @@ IsPlainGather(const Plan *plan)
 }
 
 /*
- * A plan whose top is a Gather, in a GUC nest level of the caller's, in which it
- * must be executed too.  NULL: workers may not be used, or don't pay.  rows is the
+ * Plans a parallel read, with a Gather node on top.  Returns NULL if workers may not be used, or do
+ * not pay.  The caller opens a GUC nest level, and executes the plan in it.  rows is the
  * planner's estimate for the source's own query.
  */
 static PlannedStmt *
@@ -423,15 +422,15 @@ PlanParallelRead(const VectorSource *source, uint64 rows)
 {
 	PlannedStmt *volatile plan = NULL;
 
-	/* with so few rows, were they ever so long, there would be no worker */
+	/* so few rows do not need a worker, even with the maximum number of dimensions */
 	if (max_parallel_workers_per_gather == 0 || IsParallelWorker() ||
 		(double) rows * FASTED_MAX_DIMENSIONS * sizeof(float) < PagesPerWorker() * BLCKSZ)
 		return NULL;
 
-	/* whether it pays is decided by size, and rows go no way that costs */
+	/* the size alone decides, and rows do not go through the costly tuple queues */
 	SetForThisQuery("parallel_setup_cost", "0");
 	SetForThisQuery("parallel_tuple_cost", "0");
-	/* each worker would compile for longer than our expressions take */
+	/* JIT compilation in each worker would take longer than our expressions */
 	SetForThisQuery("jit", "off");
 	planning_read = true;
 	PG_TRY();
@@ -452,19 +451,19 @@ void
 CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 {
 	const VectorSource *source = taker->source;
-	bool		grouped = source->group_column != NULL;
+	bool		partitioned = source->group_column != NULL;
 
-	if ((grouped || taker->dimensions == 0) && (uint32) dimensions > FASTED_MAX_DIMENSIONS)
+	if ((partitioned || taker->dimensions == 0) && (uint32) dimensions > FASTED_MAX_DIMENSIONS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("vector has %d dimensions", dimensions),
+				 errmsg("vector has too many dimensions: %d", dimensions),
 				 source->relation == NULL ?
-				 errdetail("Row %s of the partition.", KeyName(source, key)) :
-				 errdetail("Row with %s, column \"%s\" of \"%s\".",
+				 errdetail("The vector is in row %s of the partition.", KeyName(source, key)) :
+				 errdetail("The vector is in the row with %s, column \"%s\" of \"%s\".",
 						   KeyName(source, key),
 						   source->vector_column, source->relation),
 				 errhint("At most %u dimensions are supported.", FASTED_MAX_DIMENSIONS)));
-	if (grouped)
+	if (partitioned)
 		taker->sink->begin_row(taker->sink, taker->partition, dimensions, key);
 	else if (taker->dimensions == 0)
 	{
@@ -485,11 +484,11 @@ CheckDimensions(RowTaker *taker, int dimensions, Datum key)
 						   taker->dimensions, taker->first_row_name,
 						   dimensions, KeyName(source, key)),
 				 source->relation == NULL ?
-				 errhint("Add what tells vectors of one kind from others to PARTITION BY.") :
+				 errhint("Add a column that distinguishes kinds of vectors to PARTITION BY.") :
 				 errhint("Join vectors of one kind; a view can select them.")));
 }
 
-/* Leaves garbage in the current memory context. */
+/* Passes one vector to the sink; leaves garbage in the current memory context. */
 static bool
 TakeVector(RowTaker *taker, Datum key, ArrayType *array)
 {
@@ -502,7 +501,7 @@ TakeVector(RowTaker *taker, Datum key, ArrayType *array)
 	{
 		if (unlikely(dimensions != taker->dimensions))
 			CheckDimensions(taker, dimensions, key);
-		/* before there is room for it, which may be another row's place */
+		/* check this before room_for_rows, whose buffer may be the place of another row */
 		if (taker->source->skip_zeros && VectorIsZero(array, taker->source->form, dimensions))
 			return true;
 		if (taker->sink->room_for_rows(taker->sink, &row) == 0)
@@ -531,8 +530,8 @@ TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as
 				(errcode(ERRCODE_NOT_NULL_VIOLATION),
 				 errmsg("key column \"%s\" of \"%s\" is null",
 						taker->source->key_column, taker->source->relation),
-				 errdetail("There is a row with a vector but no id."),
-				 errhint("Name a column without nulls with %s => '...', or leave such rows out by a view.",
+				 errdetail("A row with a vector has a null key."),
+				 errhint("Specify a column without nulls with %s => '...', or exclude such rows by a view.",
 						 taker->source->id_argument)));
 	MemoryContextReset(taker->row_context);
 	old = MemoryContextSwitchTo(taker->row_context);
@@ -549,11 +548,11 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 
 	slot_getallattrs(slot);
 	if (slot->tts_isnull[VECTOR_COLUMN])
-		return true;			/* no vector: takes no part */
+		return true;			/* rows without a vector are skipped */
 	if (taker->source->group_column != NULL)
 	{
 		if (slot->tts_isnull[PARTITION_COLUMN])
-			return true;		/* of no partition: no part either */
+			return true;		/* rows without a partition are skipped */
 		taker->partition = slot->tts_values[PARTITION_COLUMN];
 	}
 	return TakeSourceRow(taker, slot->tts_values[KEY_COLUMN], slot->tts_isnull[KEY_COLUMN],
@@ -563,7 +562,7 @@ TakeSlot(void *arg, TupleTableSlot *slot)
 
 /* --- all rows */
 
-/* False: workers may not read, or don't pay, and nothing was read. */
+/* Returns false, without reading anything, if workers may not read or do not pay. */
 static bool
 ReadInParallel(RowTaker *taker, uint64 rows)
 {
@@ -594,20 +593,20 @@ ReadVectors(const VectorSource *source, RowSink *sink)
 	{
 		int			nest_level = NewGUCNestLevel();
 
-		/* a scan of a large table may else begin where another one is */
+		/* else the scan of a large table may start in the middle, in step with another scan */
 		SetForThisQuery("synchronize_seqscans", "off");
 		RunPlan(source, plan, TakeSlot, taker);
 		AtEOXact_GUC(true, nest_level);
 	}
 	else if (source->reader != NULL && source->reader(source, taker))
-		 /* all have come */ ;
+		 /* all rows have been read */ ;
 	else if (RowsComeInOrder(source) || !ReadInParallel(taker, rows))
 		RunPlan(source, plan, TakeSlot, taker);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }
 
-/* --- the order alone */
+/* --- reading keys in order */
 
 typedef struct OrderTaker
 {
@@ -616,7 +615,7 @@ typedef struct OrderTaker
 	MemoryContext row_context;
 } OrderTaker;
 
-/* The key of a row with a vector can't be null: that was an error before. */
+/* Keys should not be null here: the first query has reported rows with a vector but no key. */
 static bool
 ReceiveKey(void *arg, TupleTableSlot *slot)
 {

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * reader.h
- *	  Rows in: reads keys and vectors through the planner and the executor.  Declares what
- *	  reader.c and intake.c define.
+ *	  Reads the keys and vectors of a source through the planner and the executor.  Declares
+ *	  the functions of reader.c and intake.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,17 +18,18 @@ struct PlannedStmt;
 /* --- rows, checked and converted */
 
 /*
- * Where the rows of a source go: into a join, or into a sample.
+ * Destination of the rows of a source: a join or a sample.
  *
- * The reader first calls expect_rows, with the planner's guess; set_dimensions with the first
- * vector and the name of its row; then room_for_rows, which tells where vectors go and for how
- * many there is room (none: stop reading), and take_rows with the keys of as many of them as it
- * wrote there.  Rows are of doubles where the source's element is (engine.h).
+ * The reader calls expect_rows with the planner's estimate, then set_dimensions with the
+ * dimensions of the first vector and the name of its row.  For the rows it then calls in turn
+ * room_for_rows, which returns a buffer and the number of rows that fit (0: stop reading), and
+ * take_rows, with the keys of the rows written there.  The buffer is of doubles if the source's
+ * element is (engine.h).
  */
 typedef struct RowSink RowSink;
 struct RowSink
 {
-	/* Rows must come in the same order each time, so no workers may read. */
+	/* Rows must come in the same order each time, so parallel workers must not read. */
 	bool		in_order;
 
 	void		(*expect_rows) (RowSink *sink, uint64 rows);
@@ -37,48 +38,47 @@ struct RowSink
 	void		(*take_rows) (RowSink *sink, const Datum *keys, size_t nrows);
 
 	/*
-	 * Of a source with partitions, instead of set_dimensions: called for each row before its
-	 * room is asked for.
+	 * Replaces set_dimensions for a source with partitions.  Called for each row before
+	 * room_for_rows.
 	 */
 	void		(*begin_row) (RowSink *sink, Datum partition, int dimensions, Datum key);
 
 	/*
-	 * A shorter way for rows that lie in memory already, NULL where there is
-	 * none.  After lend, and before withdraw, take_block takes the first of nrows
-	 * rows in that memory and says how many, which may be read until settle (engine.h); if
-	 * it takes none, rows go the usual way.
+	 * Optional functions for rows that are in memory already; NULL if not supported.  lend
+	 * registers the memory, withdraw ends that.  Between the two, take_block takes the first
+	 * of nrows rows in that memory and returns how many it took; these may be read until settle
+	 * (engine.h).  If it returns 0, the caller uses room_for_rows and take_rows.
 	 */
 	void		(*lend) (RowSink *sink, void *memory, size_t bytes);
 	size_t		(*take_block) (RowSink *sink, const float *rows, const Datum *keys, size_t nrows);
 	void		(*settle) (RowSink *sink, bool all);
 	void		(*withdraw) (RowSink *sink);
 
-	/* For statistics: so many of the rows were read by parallel workers. */
+	/* For statistics: the number of rows that parallel workers read. */
 	void		(*read_by_workers) (RowSink *sink, int nworkers, uint64 rows);
 };
 
 /*
- * Runs the source's query and gives each of its rows that has a vector to the
- * sink.  The query runs as the current user, in the active snapshot: table and
- * column privileges, row security and views apply as to any SELECT.  Where rows come
- * in the source's order, no workers read.
+ * Runs the source's query and passes each row that has a vector to the sink.  The query runs
+ * as the current user, in the active snapshot.  Table and column privileges, row security and
+ * views apply as to any SELECT.  No workers are used if rows come in the source's order.
  */
 extern void ReadVectors(const VectorSource *source, RowSink *sink);
 
 /*
- * Calls take for the keys of all rows with a vector, in the source's order, in the active
- * snapshot.  What take allocates is freed when it returns.  The source must be one whose order
- * is read apart (order_apart).
+ * Calls take for the key of each row with a vector, in the source's order, in the active
+ * snapshot.  Memory that take allocates is valid until take returns.  The source's order_apart
+ * must be true.
  *
- * To have rows come in order, PostgreSQL would sort them with their vectors, and no worker
- * could read.  To read keys once more in order costs a look at each row, but not at vectors
- * that are stored out of line.
+ * Reading the rows themselves in order would make PostgreSQL sort them with their vectors, and
+ * would exclude parallel workers.  This second scan reads keys only, and no vectors that are
+ * stored out of line.
  */
 extern void ReadOrder(const VectorSource *source, void (*take) (void *arg, Datum key), void *arg);
 
-/* --- from the tuples of a query to their sink: checks, conversion, errors */
+/* --- from the tuples of a query to the sink: checks, conversion, errors */
 
-/* Columns of the query that reads a source. */
+/* Columns of the query that reads a source, numbered from 0. */
 #define KEY_COLUMN 0
 #define VECTOR_COLUMN 1
 #define PARTITION_COLUMN 2
@@ -87,109 +87,111 @@ typedef struct RowTaker
 {
 	const VectorSource *source;
 	RowSink    *sink;
-	Datum		partition;		/* the row's, if the source has partitions */
-	MemoryContext row_context;	/* what detoasting leaves; reset for each row */
-	uint64		tuples;			/* rows that came by themselves */
-	int			dimensions;		/* of the first vector; zero before it */
+	Datum		partition;		/* partition of the current row, if the source has partitions */
+	MemoryContext row_context;	/* for detoasted values; reset for each row */
+	uint64		tuples;			/* rows received as tuples */
+	int			dimensions;		/* of the first vector; 0 before it */
 	char	   *first_row_name;
-	bool		stopped;		/* the sink takes no more rows */
+	bool		stopped;		/* does the sink take no more rows? */
 } RowTaker;
 
 /*
- * Takes a row whose vector is not null, or raises the error that it deserves.  as_bytes: the
- * vector is a bytea (ArrayFromBytes).  False: the sink takes no more rows.
+ * Passes one row to the sink.  Its vector is not null; as_bytes says that it is a bytea
+ * (ArrayFromBytes).  Returns false if the sink takes no more rows.  Errors: a null key, an
+ * invalid vector.
  */
 extern bool TakeSourceRow(RowTaker *taker, Datum key, bool key_isnull, Datum vector, bool as_bytes);
 
-/* A TupleCallback with a RowTaker: takes the row in a slot, if it has a vector. */
+/* TupleCallback for a RowTaker: passes the row in the slot to the sink, if it has a vector. */
 extern bool TakeSlot(void *taker, TupleTableSlot *slot);
 
 /*
- * Raises an error unless a row has as many dimensions as the first one, or, with partitions,
- * as many as the sink wants.
+ * Calls set_dimensions for the first row, or begin_row for each row of a source with partitions.
+ * Raises an error if there are too many dimensions, or if they differ from the first row's.
  */
 extern void CheckDimensions(RowTaker *taker, int dimensions, Datum key);
 
 /* --- parallel workers: intake.c */
 
-/* Registers the plan node by which workers give rows to the leader; once, when the library is loaded. */
+/* Registers the custom scan node of parallel workers; called once, when the library is loaded. */
 extern void InstallIntakeNode(void);
 
 /*
- * Runs a plan whose top is a Gather, with that node below it, and gives the rows to the taker's
- * sink, which it tells how many workers read.  In the GUC nest level in which it was planned.
+ * Runs a plan whose top node is a Gather, after inserting the custom scan node below it, and
+ * passes the rows to the taker's sink.  Calls the sink's read_by_workers at the end.  Must be
+ * called in the GUC nest level in which the plan was made.
  */
 extern void RunIntakePlan(struct PlannedStmt *plan, RowTaker *taker);
 
 /* --- the query that reads a source */
 
 /*
- * The query is made as a tree, of OIDs: no name is looked up anew, so that it reads the
- * very relation and columns that were resolved, by the very casts and functions,
- * whatever others rename or define meanwhile.
+ * The query is built as a tree of OIDs.  So it reads exactly the relation and columns, and calls
+ * exactly the casts and functions, that were resolved, even if others rename objects or
+ * create new ones meanwhile.
  */
 
-/* What a query reads of each row beside its key. */
+/* What a query reads of each row besides its key. */
 typedef enum SourceValue
 {
-	VALUE_VECTOR,				/* the vector in its form, and the value of the partition column */
-	VALUE_BYTES,				/* the same, the vector as bytea if its form has such (ArrayFromBytes) */
+	VALUE_VECTOR,				/* the vector in its form, and the partition */
+	VALUE_BYTES,				/* the same, with the vector as bytea if possible */
 	VALUE_HASH,					/* the vector's hash (VectorHashFunction) */
-	VALUE_NONE					/* nothing, and only rows that have a vector */
+	VALUE_NONE					/* nothing; only rows with a vector are read */
 } SourceValue;
 
 /*
- * SELECT key, value FROM relation.  Vectors come in the source's order if rows are to come in
- * it, hashes in the source's order or else in that of the keys, keys alone in the source's order.
+ * Makes SELECT key, value FROM relation.  The rows come in the source's order, if it has one, but
+ * vectors do not if order_apart is set.  Hashes without such an order come in the order of keys.
  */
 extern Query *MakeSourceQuery(const VectorSource *source, SourceValue value);
 
-/* Is the order of a column that of its values as another type?  Then an index on the column has it. */
+/* Do values keep their order in this cast?  Then an index on the column can sort them. */
 extern bool CastKeepsOrder(Oid from, Oid to);
 
 /*
- * Rewrites (views, row security) and plans.  Errors: a view that locks the rows that
- * it reads (FOR UPDATE), which a function that is not volatile may not do.
+ * Rewrites the query (views, row security) and plans it.  Errors: a view that locks rows
+ * (FOR UPDATE), which is not allowed in a function that is not volatile.
  */
 extern struct PlannedStmt *PlanQuery(const VectorSource *source, Query *query, int cursor_options);
 
 /*
- * The source's query, without parallel workers.  If Citus is to fetch the rows, vectors come
- * as bytes where they can.
+ * Plans the source's query without parallel workers.  If Citus executes the query, vectors are
+ * read as bytea where possible.
  */
 extern struct PlannedStmt *PlanSource(const VectorSource *source);
 
-/* The planner's guess at the number of rows. */
+/* The planner's estimate of the number of rows, at most FASTED_MAX_ROWS. */
 extern uint64 PlannedRows(const struct PlannedStmt *plan);
 
-/* What is done with each tuple of a query; false: no more tuples are wanted. */
+/* Called for each tuple of a query; returns false if no more tuples are wanted. */
 typedef bool (*TupleCallback) (void *arg, TupleTableSlot *slot);
 
 /* Runs the plan in the active snapshot, as the current user. */
 extern void RunPlan(const VectorSource *source, struct PlannedStmt *plan,
 					TupleCallback take, void *arg);
 
-/* In the caller's GUC nest level. */
+/* Sets a parameter in the caller's GUC nest level. */
 extern void SetForThisQuery(const char *name, const char *value);
 
-/* Once, when the library is loaded. */
+/* Installs the planner hook; called once, when the library is loaded. */
 extern void InstallPlannerHook(void);
 
 /*
- * What a SELECT from a relation comes to: the relations that it names, by way of
- * views too, and whether it may run while parallel workers are at work.  False:
- * there is no such relation or column, or it is not one to select from.
+ * Facts about a SELECT from a relation: the relations that it reads, including those below
+ * views, and whether it may run in parallel mode.  FindSourceFacts returns false if the relation
+ * or column does not exist, or is not of a kind to select from.
  */
 typedef struct SourceFacts
 {
 	List	   *relations;		/* OIDs */
-	bool		parallel_safe;	/* but maybe for the leader only */
-	bool		by_role;		/* row security makes it depend on the user */
+	bool		parallel_safe;	/* may run in parallel mode, perhaps in the leader only */
+	bool		by_role;		/* row security makes the plan depend on the user */
 } SourceFacts;
 
 extern bool FindSourceFacts(Oid relid, const char *vector_column, SourceFacts *facts);
 
-/* The relations alone; NIL: there is no such relation, or none to select from. */
+/* Returns the relations only; NIL if there is no such relation, or it is of another kind. */
 extern List *FindSourceRelations(Oid relid);
 
 #endif							/* FASTED_READER_H */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * source.c
- *	  Looks up relation and columns, with locks and privileges, and the conversions of
- *	  keys and vectors; checks other arguments; numbers the values of a partition column.
+ *	  Resolves the relation, columns and conversions of a source; checks other arguments; numbers
+ *	  the values of a partition column.
  *
- * A conversion runs as whoever joins, so it must run nobody else's code; and a
- * key's must lose nothing.
+ * A conversion runs with the privileges of the user who joins, so it must not run code of another
+ * user.  The conversion of a key must not lose information.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +42,7 @@
 #include "utils/typcache.h"
 #include "utils/varlena.h"
 
-/* Keys longer than this are cut in messages. */
+/* Keys longer than this are truncated in messages, in bytes. */
 #define MAX_KEY_TEXT 64
 
 typedef struct Column
@@ -81,24 +81,24 @@ MetricFromText(const text *name)
 	if (!FindMetric(name, &metric))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("there is no metric \"%s\"", text_to_cstring(name)),
-				 errhint("Metrics are \"l2\" and \"cosine\".")));
+				 errmsg("unrecognized metric \"%s\"", text_to_cstring(name)),
+				 errhint("Valid metrics are \"l2\" and \"cosine\".")));
 	return metric;
 }
 
 /* --- conversions of vectors */
 
-/* The function that a conversion calls, for each row or element. */
+/* The function that a conversion calls for each value, or for each element. */
 typedef struct CastFunction
 {
 	Oid			function;		/* InvalidOid: none */
-	Oid			from;			/* the types that it converts */
+	Oid			from;			/* the argument and result types of the conversion */
 	Oid			to;
 } CastFunction;
 
 /*
- * An array's elements, one by one; only where a function converts them, and the type is the
- * array of its element type: no int2vector, oidvector.
+ * Finds the function that converts the elements of an array to real.  Returns false if none is
+ * called, or if the type is not the true array type of its elements, as int2vector.
  */
 static bool
 FindElementCast(Oid array, CastFunction *cast)
@@ -114,8 +114,9 @@ FindElementCast(Oid array, CastFunction *cast)
 }
 
 /*
- * double precision[] and numeric[] are read as they are.  Numeric elements are
- * rounded to real once, and one too large for real is reported with its row.
+ * Determines in which form vectors of a type are read, and which function converts them.
+ * double precision[] and numeric[] are read without a cast.  So numeric elements are
+ * rounded to real only once, and an element out of range is reported with its row.
  */
 static bool
 FindVectorForm(Oid type, VectorForm *form, CastFunction *cast)
@@ -142,12 +143,12 @@ FindVectorForm(Oid type, VectorForm *form, CastFunction *cast)
 	}
 }
 
-/* A type to which this one has a cast, and which has a form; InvalidOid: none. */
+/* A vector type to which this type has a cast; InvalidOid if there is none. */
 static Oid
-VectorTypeBetween(Oid type)
+IntermediateVectorType(Oid type)
 {
 	CatCList   *casts = SearchSysCacheList1(CASTSOURCETARGET, ObjectIdGetDatum(type));
-	Oid			between = InvalidOid;
+	Oid			intermediate = InvalidOid;
 
 	for (int i = 0; i < casts->n_members; i++)
 	{
@@ -155,13 +156,13 @@ VectorTypeBetween(Oid type)
 		VectorForm	form;
 		CastFunction cast;
 
-		/* the type that is the oldest, if there are several: not pgvector's halfvec */
+		/* of several types, the oldest one: pgvector's vector, not halfvec */
 		if (target != type && FindVectorForm(target, &form, &cast) &&
-			(!OidIsValid(between) || target < between))
-			between = target;
+			(!OidIsValid(intermediate) || target < intermediate))
+			intermediate = target;
 	}
 	ReleaseSysCacheList(casts);
-	return between;
+	return intermediate;
 }
 
 bool
@@ -179,10 +180,9 @@ FindVectorCast(Oid type, Oid *function)
 /* --- conversions of keys */
 
 /*
- * Implicit casts by a function that give different keys for different keys, and
- * from which each can be told.  Not among them, for example: bigint to double
- * precision, which rounds, text to name, which cuts, and timestamp to timestamptz,
- * which has hours twice or not at all.
+ * Implicit casts, implemented by functions, that map different keys to different keys.  Among
+ * those excluded: bigint to double precision rounds, text to name truncates, and timestamp to
+ * timestamptz is ambiguous when daylight saving time ends.
  */
 static const Oid lossless_casts[][2] = {
 	{INT2OID, INT4OID}, {INT2OID, INT8OID}, {INT4OID, INT8OID},
@@ -195,7 +195,7 @@ static const Oid lossless_casts[][2] = {
 	{MACADDROID, MACADDR8OID},
 };
 
-/* May keys of the first type be read as the second?  The same type may. */
+/* May keys of type from be read as type to?  That includes the same type. */
 static bool
 KeyConverts(Oid from, Oid to)
 {
@@ -209,12 +209,12 @@ KeyConverts(Oid from, Oid to)
 	return find_coercion_pathway(to, from, COERCION_IMPLICIT, &function) == COERCION_PATH_RELABELTYPE;
 }
 
-/* --- whose code */
+/* --- trusted casts */
 
 /*
- * Raises an error if the current user should not run the function unasked: it is
- * neither PostgreSQL's own, nor C, which only superusers make, nor a superuser's, nor the
- * user's own.  Who owns a function in another language can change it at any time.
+ * Raises an error if the current user should not run the cast function implicitly.  Trusted
+ * functions are those of PostgreSQL, those in C, which only superusers can create, those of a
+ * superuser, and the user's own.  The owner of any other function can change it at any time.
  */
 static void
 RequireTrustedCast(const CastFunction *cast, const char *column, const char *relation)
@@ -232,13 +232,13 @@ RequireTrustedCast(const CastFunction *cast, const char *column, const char *rel
 		function->proowner != GetUserId() && !superuser_arg(function->proowner))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("the cast from type %s to type %s runs code of another user",
+				 errmsg("cast from type %s to type %s runs code of another user",
 						format_type_be(cast->from), format_type_be(cast->to)),
 				 relation == NULL ?
-				 errdetail("Argument \"%s\" would be converted by function %s of role \"%s\", with your rights.",
+				 errdetail("Argument \"%s\" would be converted by function %s of role \"%s\", with your privileges.",
 						   column, format_procedure(cast->function),
 						   GetUserNameFromId(function->proowner, false)) :
-				 errdetail("Column \"%s\" of \"%s\" would be read by function %s of role \"%s\", with your rights.",
+				 errdetail("Column \"%s\" of \"%s\" would be read by function %s of role \"%s\", with your privileges.",
 						   column, relation, format_procedure(cast->function),
 						   GetUserNameFromId(function->proowner, false)),
 				 errhint("Read the column as that role, or let a superuser own the function.")));
@@ -268,11 +268,11 @@ OpenRelation(Oid relid)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("cannot join relation \"%s\"", RelationGetRelationName(rel)),
 				 errdetail_relkind_not_supported(rel->rd_rel->relkind),
-				 errhint("Name a table, a partitioned table, a view, a materialized view or a foreign table.")));
+				 errhint("Specify a table, a partitioned table, a view, a materialized view or a foreign table.")));
 	return rel;
 }
 
-/* A column's name as a query would write it, in double quotes or not: that of the column, or NULL. */
+/* Parses a column name as in a query, where it may be quoted.  Returns NULL if no column has it. */
 static char *
 NameInQuery(Relation rel, const char *name)
 {
@@ -301,7 +301,7 @@ ReportNoColumn(Relation rel, const char *name)
 			 errhint("To choose a metric, write metric => '%s'.", name) : 0));
 }
 
-/* System columns are columns, too: ctid tells the rows of a table apart. */
+/* Looks up a column.  System columns are allowed: ctid identifies the rows of a table. */
 static Column
 FindColumn(Relation rel, const char *name)
 {
@@ -315,7 +315,7 @@ FindColumn(Relation rel, const char *name)
 	return column;
 }
 
-/* The column of the primary key, if it is a single one; else NULL. */
+/* Returns the column of the primary key, or NULL unless *nkeys, its number of columns, is 1. */
 static char *
 PrimaryKeyColumn(Relation rel, int *nkeys)
 {
@@ -341,14 +341,14 @@ ReportNoKeyColumn(Relation rel, int nkeys, const char *argument, const char *fun
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 nkeys == 0 ?
 			 errmsg("relation \"%s\" has no primary key", RelationGetRelationName(rel)) :
-			 errmsg("the primary key of relation \"%s\" has %d columns",
+			 errmsg("primary key of relation \"%s\" has %d columns",
 					RelationGetRelationName(rel), nkeys),
 			 errdetail("Rows are identified by one column that is unique and not null."),
 			 window != NULL ?
 			 errhint("Name such a column with %s => '...', or use the window function %s, which needs none.",
 					 argument, window) :
 			 nkeys > 0 ?
-			 errhint("Join a view with a single one: one that adds row_number() OVER () AS id, or a composite of the key's columns.") :
+			 errhint("Join a view with a single key column: row_number() OVER () AS id, or a composite of the key's columns.") :
 			 has_ctid ?
 			 errhint("Name such a column with %s => '...', or take the rows' addresses: %s_typed(NULL::tid, ..., %s => 'ctid').",
 					 argument, function, argument) :
@@ -369,9 +369,9 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument
 			 errmsg("key column \"%s\" of relation \"%s\" is of type %s, not %s",
 					key->name, RelationGetRelationName(rel),
 					format_type_be(key->type), format_type_be(key_type)),
-			 errdetail("Keys are converted only where nothing is lost."),
+			 errdetail("Keys are converted only if no information is lost."),
 			 window != NULL ?
-			 errhint("Use the window function %s, which takes rows with keys of any type.", window) :
+			 errhint("Use the window function %s, which accepts keys of any type.", window) :
 			 second ?
 			 errhint("Use %s_typed(NULL::%s, ...), for keys of a type that those of both relations convert to.",
 					 function, format_type_be(key->type)) :
@@ -382,16 +382,16 @@ CheckKeyType(Relation rel, const Column *key, Oid key_type, const char *argument
 pg_noreturn static void
 ReportNoVector(Relation rel, const Column *column)
 {
-	Oid			between = VectorTypeBetween(column->type);
+	Oid			intermediate = IntermediateVectorType(column->type);
 
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 errmsg("cannot read type %s as a vector", format_type_be(column->type)),
 			 errdetail("Column \"%s\" of relation \"%s\" has no cast to real[].",
 					   column->name, RelationGetRelationName(rel)),
-			 OidIsValid(between) ?
+			 OidIsValid(intermediate) ?
 			 errhint("Join a view that casts it: %s::%s.",
-					 quote_identifier(column->name), format_type_be(between)) :
+					 quote_identifier(column->name), format_type_be(intermediate)) :
 			 errhint("Vectors are of type real[], double precision[], or any type with a cast to real[].")));
 }
 
@@ -415,7 +415,7 @@ MayRead(Oid relid, AttrNumber column)
 		pg_attribute_aclcheck(relid, column, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
-/* The key of a source whose ids only messages want. */
+/* Sets the key of a source whose keys are used in messages only. */
 static void
 SetNameKey(VectorSource *source, Relation rel)
 {
@@ -482,7 +482,7 @@ ResolveValues(Oid type, FastedMetric metric, const char *function)
 	source->key_type = INT8OID;
 	if (!FindVectorForm(type, &source->form, &cast))
 	{
-		Oid			between = VectorTypeBetween(type);
+		Oid			between = IntermediateVectorType(type);
 
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
@@ -509,9 +509,9 @@ HasForeignChild(Relation rel)
 }
 
 /*
- * Does a second query in the same snapshot surely find the same rows, and may the user
- * read the order?  (Who may not gets the error before any vector is read.)  A view can
- * give other rows each time, a policy too.
+ * Can the order be read by a second query?  It must return the same rows in the same snapshot,
+ * which a view or a row security policy does not guarantee.  The user must also have the
+ * privilege to read the column; otherwise the error is raised before any vector is read.
  */
 static bool
 CanReadTwice(const VectorSource *source, Relation rel, const char *order)
@@ -520,7 +520,7 @@ CanReadTwice(const VectorSource *source, Relation rel, const char *order)
 	Oid			vector_type = get_atttype(relid, get_attnum(relid, source->vector_column));
 	Oid			cast;
 
-	/* the vector, as it is read, is null where its column is, and only there */
+	/* the converted vector must be null exactly where the column is */
 	if (!FindVectorCast(vector_type, &cast) || (OidIsValid(cast) && !func_strict(cast)))
 		return false;
 	return rel->rd_rel->relkind != RELKIND_VIEW &&
@@ -538,9 +538,9 @@ OrderSource(VectorSource *source, const char *column, bool descending)
 	if (!OidIsValid(lookup_type_cache(order.type, TYPECACHE_LT_OPR)->lt_opr))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("column \"%s\" of relation \"%s\" has no order: its type is %s",
+				 errmsg("cannot sort rows by column \"%s\" of relation \"%s\" of type %s",
 						column, RelationGetRelationName(rel), format_type_be(order.type)),
-				 errhint("Name a column of a type with a default btree operator class; a view can add one.")));
+				 errhint("Specify a column whose type has a default btree operator class; a view can add one.")));
 	source->order_column = order.name;
 	source->descending = descending;
 	source->order_apart = CanReadTwice(source, rel, order.name);
@@ -551,20 +551,20 @@ void
 GroupSource(VectorSource *source, const char *column)
 {
 	Relation	rel = OpenRelation(source->relid);
-	Column		group = FindColumn(rel, column);
-	TypeCacheEntry *type = lookup_type_cache(getBaseType(group.type),
+	Column		partition = FindColumn(rel, column);
+	TypeCacheEntry *type = lookup_type_cache(getBaseType(partition.type),
 											 TYPECACHE_EQ_OPR | TYPECACHE_HASH_PROC | TYPECACHE_LT_OPR);
 
 	if (!OidIsValid(type->lt_opr) && !(OidIsValid(type->eq_opr) && OidIsValid(type->hash_proc)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("column \"%s\" of relation \"%s\" can't be a partition: its type is %s",
-						column, RelationGetRelationName(rel), format_type_be(group.type)),
-				 errhint("Name a column of a type with a default hash or btree operator class; a view can add one.")));
+				 errmsg("cannot partition rows by column \"%s\" of relation \"%s\" of type %s",
+						column, RelationGetRelationName(rel), format_type_be(partition.type)),
+				 errhint("Specify a column whose type has a default hash or btree operator class; a view can add one.")));
 	source->order_apart = false;
-	source->group_column = group.name;
-	source->group_type = getBaseType(group.type);
-	source->group_collation = group.collation;
+	source->group_column = partition.name;
+	source->group_type = getBaseType(partition.type);
+	source->group_collation = partition.collation;
 	relation_close(rel, NoLock);
 }
 
@@ -578,15 +578,15 @@ PrepareTypeOrder(Oid type, Oid collation, MemoryContext context, SortSupport ord
 
 /* --- numbers for the values of a partition column */
 
-/* A hash table of values, by their type's own equality; or a sorted array of them. */
+/* Either a hash table, with the type's own equality operator, or a sorted array. */
 
-typedef struct GroupEntry
+typedef struct PartitionEntry
 {
 	Datum		value;
 	uint32		number;
 	uint32		hash;
 	char		status;
-} GroupEntry;
+} PartitionEntry;
 
 struct values_hash;
 
@@ -595,18 +595,18 @@ struct GroupNumbers
 	MemoryContext context;
 	TypeCacheEntry *type;
 	Oid			collation;
-	struct values_hash *table;	/* NULL: the type has no hash function */
+	struct values_hash *table;	/* NULL if the type has no hash function */
 	SortSupportData order;
-	GroupEntry *sorted;			/* then: values in their order */
-	uint32		room;
+	PartitionEntry *sorted;		/* values in order, if there is no table */
+	uint32		capacity;
 	uint32		count;
 };
 
-/* Of the table's own values. */
+/* The GroupNumbers that a hash table belongs to. */
 #define NUMBERS(table) ((GroupNumbers *) (table)->private_data)
 
 #define SH_PREFIX values
-#define SH_ELEMENT_TYPE GroupEntry
+#define SH_ELEMENT_TYPE PartitionEntry
 #define SH_KEY_TYPE Datum
 #define SH_KEY value
 #define SH_HASH_KEY(table, key) \
@@ -638,8 +638,8 @@ GroupNumbersCreate(const VectorSource *source)
 	}
 	PrepareTypeOrder(source->group_type, source->group_collation, CurrentMemoryContext,
 					 &numbers->order);
-	numbers->room = 256;
-	numbers->sorted = palloc(numbers->room * sizeof(GroupEntry));
+	numbers->capacity = 256;
+	numbers->sorted = palloc(numbers->capacity * sizeof(PartitionEntry));
 	return numbers;
 }
 
@@ -675,21 +675,24 @@ FindSorted(GroupNumbers *numbers, Datum value)
 		else
 			high = middle;
 	}
-	if (numbers->count == numbers->room)
+	if (numbers->count == numbers->capacity)
 	{
-		numbers->room *= 2;
-		numbers->sorted = repalloc_huge(numbers->sorted, (Size) numbers->room * sizeof(GroupEntry));
+		numbers->capacity *= 2;
+		numbers->sorted = repalloc_huge(numbers->sorted,
+										(Size) numbers->capacity * sizeof(PartitionEntry));
 	}
 	memmove(&numbers->sorted[low + 1], &numbers->sorted[low],
-			(numbers->count - low) * sizeof(GroupEntry));
-	numbers->sorted[low] = (GroupEntry) {.value = CopyValue(numbers, value),.number = numbers->count};
+			(numbers->count - low) * sizeof(PartitionEntry));
+	numbers->sorted[low] = (PartitionEntry) {
+		.value = CopyValue(numbers, value),.number = numbers->count
+	};
 	return numbers->count++;
 }
 
 uint32
 GroupNumberOf(GroupNumbers *numbers, Datum value)
 {
-	GroupEntry *entry;
+	PartitionEntry *entry;
 	bool		found;
 
 	if (numbers->table == NULL)
@@ -709,7 +712,7 @@ GroupNumbersCount(const GroupNumbers *numbers)
 	return numbers->count;
 }
 
-/* --- names of rows */
+/* --- keys in messages */
 
 char *
 KeyName(const VectorSource *source, Datum key)

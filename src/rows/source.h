@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * source.h
- *	  What is joined: a relation, its vector column, its key column and its partition column; and
- *	  what SQL functions check of their other arguments alike.  Declares what source.c
- *	  and statistics.c define.
+ *	  The input of a join: a relation with its vector, key and partition columns.  Also checks
+ *	  of arguments that several SQL functions share.  Declares the functions of source.c and
+ *	  statistics.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +16,7 @@
 #include "fmgr.h"
 #include "utils/sortsupport.h"
 
-/* How a vector arrives in a tuple; other types are cast to real[] by the query. */
+/* Array type in which a vector arrives in a tuple; the query casts other types to real[]. */
 typedef enum VectorForm
 {
 	VECTOR_FLOAT4,
@@ -28,76 +28,76 @@ struct RowTaker;
 struct VectorSource;
 
 /*
- * Reads a source by another way than its query, and gives the rows to a taker, in the order
- * of their keys.  False: there is no such way, and nothing was read.
+ * Reads a source in another way than by its query, and passes the rows to a taker in the order
+ * of their keys.  Returns false if that is not possible; then nothing was read.
  */
 typedef bool (*SourceReader) (const struct VectorSource *source, struct RowTaker *taker);
 
 typedef struct VectorSource
 {
-	Oid			relid;			/* InvalidOid: of values (ResolveValues) */
-	char	   *relation;		/* name for messages, without schema; NULL: of values */
-	char	   *key_column;		/* NULL: rows have no key, but a zero in its place */
+	Oid			relid;			/* InvalidOid: values without a relation (ResolveValues) */
+	char	   *relation;		/* name for messages, without schema; or NULL */
+	char	   *key_column;		/* NULL: rows have no key; 0 is read instead */
 	char	   *vector_column;
 	VectorForm	form;
-	FastedElement element;		/* what rows are made of it */
+	FastedElement element;		/* element type of the converted rows */
 	Oid			key_type;		/* of the ids in the result */
 	Oid			key_collation;
-	char	   *order_column;	/* NULL: rows come in no order; else see OrderSource */
+	char	   *order_column;	/* NULL: unordered; else see OrderSource */
 	bool		descending;
-	bool		order_apart;	/* it is read for itself: ReadOrder */
-	bool		key_order;		/* rows come in the order of their keys */
-	SourceReader reader;		/* with key_order; or NULL */
-	char	   *group_column;	/* NULL: none; else see GroupSource */
+	bool		order_apart;	/* the order is read by a second query (ReadOrder) */
+	bool		key_order;		/* are rows read in the order of their keys? */
+	SourceReader reader;		/* NULL, or the reader to try; requires key_order */
+	char	   *group_column;	/* NULL: no partitions; else see GroupSource */
 	Oid			group_type;
 	Oid			group_collation;
-	const char *id_argument;	/* the argument that names the key, for hints */
-	FastedMetric metric;		/* of the join: it decides how rows are made of vectors, too */
-	bool		skip_zeros;		/* rows whose vector is zero take no part, as if it were NULL */
+	const char *id_argument;	/* name of the SQL argument for the key, for hints */
+	FastedMetric metric;		/* metric of the join; it also affects the conversion of vectors */
+	bool		skip_zeros;		/* skip rows whose vector is zero, as if it were NULL */
 } VectorSource;
 
 /*
- * Finds the columns, and how their values are read.  id_column
- * NULL means the single-column primary key.  Locks the relation as SELECT would,
- * until the end of the transaction.  Does not check privileges: the query that
- * reads it does, when it runs (reader.h).  Errors: no such relation or
- * column, not something to select from, a column that is no vector, no usable
- * key, a key that does not convert to key_type.  Allocates in the current memory
- * context.
+ * Looks up the columns and how to read their values.  If id_column is NULL, the key is
+ * the single-column primary key.  Locks the relation as SELECT does, until the end of the
+ * transaction.  Privileges are not checked here, but when the query runs (reader.h).
+ * Allocates in the current memory context.
  *
- * key_type InvalidOid: ids are wanted for messages only, so a primary key is read
- * where there is one that the current user may read, as whatever type it has.
+ * Errors: the relation or a column does not exist, the relation cannot be selected from, the
+ * column has no vector type, there is no usable key, the key does not convert to key_type.
  *
- * metric: that of the join.  By cosine, rows whose vector is zero are skipped, unless the
- * caller then clears skip_zeros.
+ * If key_type is InvalidOid, keys are used in messages only.  The primary key is then read in
+ * its own type, if it exists and the current user may read it.
  *
- * Hints name the argument for the key, and the function for keys of other types: the window
- * function, if there is one, else function with "_typed" behind it.
+ * metric is the metric of the join.  With cosine, rows whose vector is zero are skipped, unless
+ * the caller clears skip_zeros afterwards.
+ *
+ * Hints quote id_argument.  For other key types they recommend the window function, if there is
+ * one, or else function with the suffix "_typed".
  */
 extern VectorSource *ResolveSource(Oid relid, const char *vector_column, const char *id_column,
 								   const char *id_argument, Oid key_type, FastedMetric metric,
 								   const char *function, const char *window);
 
 /*
- * Vectors that are values of a type, of rows without a relation: rows of a window's partition,
- * whose keys are their numbers from 1 on.  Errors: the type is none of vectors.
+ * Makes a source of values of a type that do not come from a relation: the rows of a window
+ * partition.  Their keys are their numbers, from 1.  Errors: it is not a vector type.
  */
 extern VectorSource *ResolveValues(Oid type, FastedMetric metric, const char *function);
 
 /*
- * Rows have an order: that of a column, nulls last, and where it is equal that of the
- * key.  They come in it, unless the source can be read once more for the order alone
- * (order_apart).  Errors: no such column, or its type has no order.
+ * Sorts the rows of a source by a column, nulls last, and then by key.  The order is read by a
+ * second query if that is possible (order_apart); else the rows are read in this order.
+ * Errors: no such column, or its type has no order.
  */
 extern void OrderSource(VectorSource *source, const char *column, bool descending);
 
 /*
- * Only rows with equal values of a column meet: their partition; rows of none take no part.  An
- * order is not read apart then.  Errors: no such column, or its type has no equality.
+ * Partitions a source by a column: only rows with equal values are compared.  Rows where it is
+ * null are skipped.  Clears order_apart.  Errors: no such column, or its type has no equality.
  */
 extern void GroupSource(VectorSource *source, const char *column);
 
-/* Rows of two sources that are joined are of doubles if those of one are. */
+/* If either of two joined sources has rows of doubles, makes both have them. */
 static inline void
 ShareElement(VectorSource *a, VectorSource *b)
 {
@@ -112,28 +112,28 @@ RowsComeInOrder(const VectorSource *source)
 		(source->order_column != NULL && !source->order_apart);
 }
 
-/* May the current user read the column, by privileges on it or the relation? */
+/* May the current user read the column, by privileges on the column or the relation? */
 extern bool MayRead(Oid relid, AttrNumber column);
 
-/* "id = 7": a key as messages name it. */
+/* Text for a key in messages: "id = 7". */
 extern char *KeyName(const VectorSource *source, Datum key);
 
 /*
- * The order of a type's values, as its default operator class has it.  order: zeros or with its
- * abbreviate, as the caller made it; what it allocates is in the context.
+ * Prepares comparisons by the default btree operator class of a type.  order must be zeroed, but
+ * may have abbreviate set.  Allocates in context.
  */
 extern void PrepareTypeOrder(Oid type, Oid collation, MemoryContext context, SortSupport order);
 
 /*
- * Is a column of this type one of vectors, and which function is called for each row or element
- * to read it?  InvalidOid: none.
+ * Returns true if the type is a vector type.  Sets *function to the function that converts each
+ * value or element, or to InvalidOid if none is called.
  */
 extern bool FindVectorCast(Oid type, Oid *function);
 
-/* Is this a kind of relation that has rows to join? */
+/* Is this a kind of relation that can be joined? */
 extern bool IsSelectable(char relkind);
 
-/* The type of the array that a vector of this form arrives as. */
+/* The array type of a vector form. */
 static inline Oid
 VectorFormType(VectorForm form)
 {
@@ -143,7 +143,7 @@ VectorFormType(VectorForm form)
 
 /* --- arguments */
 
-/* The functions are not STRICT, since some arguments may be NULL.  Uses nothing of fcinfo but args. */
+/* Raises an error if an argument is NULL; the SQL functions are not STRICT.  Uses only args. */
 static inline void
 RequireArgument(FunctionCallInfo fcinfo, int n, const char *function, const char *name)
 {
@@ -153,48 +153,48 @@ RequireArgument(FunctionCallInfo fcinfo, int n, const char *function, const char
 				 errmsg("argument \"%s\" of %s must not be null", name, function)));
 }
 
-/* Raises an error if it is NaN or negative. */
+/* Raises an error if eps is NaN or negative. */
 extern void RequireDistance(double eps);
 
-/* Raises an error for what is neither 'cosine' nor 'l2'. */
+/* Raises an error unless the name is 'cosine' or 'l2'. */
 extern FastedMetric MetricFromText(const text *name);
 
-/* The same without an error: false. */
+/* Returns false unless the name is 'cosine' or 'l2'. */
 extern bool FindMetric(const text *name, FastedMetric *metric);
 
-/* --- numbers for the values of a partition column: equal values have one number */
+/* --- numbers of the values of a partition column: equal values have the same number */
 
 typedef struct GroupNumbers GroupNumbers;
 
-/* For the column of this source, and others of the same type and collation. */
+/* For the partition column of this source, and of others with the same type and collation. */
 extern GroupNumbers *GroupNumbersCreate(const VectorSource *source);
 
-/* From 0 on, in the order in which values were asked for first.  Leaves garbage. */
+/* Returns a number from 0, assigned in the order of first use.  Leaves garbage. */
 extern uint32 GroupNumberOf(GroupNumbers *numbers, Datum value);
 extern uint32 GroupNumbersCount(const GroupNumbers *numbers);
 
 /* --- statistics */
 
 /*
- * What ANALYZE knows about a column, as far as the current user may see it: what the planner
- * estimates can be read in EXPLAIN by whoever may call the function.
+ * Statistics of ANALYZE about a column, as far as the current user may see them.  That matters
+ * since estimates appear in EXPLAIN, which anyone who may call the function can run.
  */
 
-/* The share of rows without a vector, zero when not known. */
+/* The fraction of rows without a vector; 0 if unknown. */
 extern double NullVectors(Oid relid, AttrNumber column);
 
-/* The number of dimensions, zero when not known; those of the type are no secret. */
+/* The number of dimensions; 0 if unknown.  A type modifier needs no privilege. */
 extern double KnownDimensions(Oid relid, AttrNumber column);
 
 /*
- * The share of all pairs of rows that are within eps of each other, estimated
- * from the vectors in the column's statistics; negative: not known, since there
- * are no statistics that hold vectors.  Rows of a table's children are among them, or not.
+ * The fraction of all pairs of rows that are within eps of each other, estimated from the
+ * vectors in the column's statistics.  Returns a negative number if no statistics have
+ * vectors.  children says whether to include the rows of child tables.
  */
 extern double ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric,
 						  double eps);
 
-/* How many groups a column makes of so many rows; a guess where nothing is known. */
+/* Estimated number of distinct values of a column among so many rows. */
 extern double EstimateGroups(Oid relid, AttrNumber column, double rows);
 
 #endif							/* FASTED_SOURCE_H */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * statistics.c
- *	  Reads pg_statistic, and derives distances between rows from it.
+ *	  Reads pg_statistic, and estimates distances between rows from it.
  *
- * For vectors of up to about 1 kB ANALYZE stores some 100 of them as the bounds
- * of a histogram, and the most common ones if some are equal.  Their distances
- * from each other are a sample of all distances.
+ * For vectors of up to about 1 kB, ANALYZE stores about 100 of them as histogram bounds, and
+ * the most common values if some are equal.  The distances between these vectors are
+ * a sample of all distances.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,32 +28,33 @@
 #include "utils/selfuncs.h"
 #include "utils/syscache.h"
 
-/* Vectors of the sample; more would cost planning time. */
+/* Maximum number of vectors in the sample; more would cost planning time. */
 #define MAX_SAMPLE 128
 
-/* A share that rests on fewer pairs of the sample than this is extrapolated. */
+/* A fraction based on fewer pairs of the sample than this is extrapolated. */
 #define ENOUGH_PAIRS 8
 
 typedef struct ColumnSample
 {
-	Oid			cast;			/* makes real[] of the column's values; InvalidOid: none */
+	Oid			cast;			/* converts column values to real[]; InvalidOid: none */
 	int			count;
 	int			dimensions;
-	double		weight[MAX_SAMPLE]; /* the share of rows that it stands for */
-	bool		common[MAX_SAMPLE]; /* rows equal to it are among them */
+	double		weight[MAX_SAMPLE]; /* fraction of rows that it represents */
+	bool		common[MAX_SAMPLE]; /* is it one of the most common values? */
 	double	   *rows[MAX_SAMPLE];
 } ColumnSample;
 
 typedef struct Distance
 {
 	double		distance;
-	double		weight;			/* share of all pairs */
+	double		weight;			/* fraction of all pairs */
 } Distance;
 
 /*
- * The row of pg_statistic, of the rows of a table's children too if these are wanted, for
- * ReleaseSysCache.  NULL: there is none, or none that the current user may see.  It is that
- * user who reads the table later, within a view, too: the function runs as its caller.
+ * Returns the row of pg_statistic, for ReleaseSysCache.  children asks for the statistics that
+ * include child tables.  Returns NULL if there is none, or the current user may not see it.
+ * The current user is also the one who reads the table later, even within a view, because
+ * the function runs as its caller.
  */
 static HeapTuple
 ColumnStatistics(Oid relid, AttrNumber column, bool children)
@@ -61,7 +62,7 @@ ColumnStatistics(Oid relid, AttrNumber column, bool children)
 	bool		inherited;
 	HeapTuple	tuple;
 
-	/* as pg_stats has it */
+	/* the same conditions as in the view pg_stats */
 	if (!OidIsValid(get_atttype(relid, column)) || !MayRead(relid, column) ||
 		check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
 		return NULL;
@@ -69,14 +70,14 @@ ColumnStatistics(Oid relid, AttrNumber column, bool children)
 	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
 							Int16GetDatum(column), BoolGetDatum(inherited));
 
-	/* autovacuum analyzes a parent only when its own rows change */
+	/* only one of the two may exist: autovacuum analyzes a parent only when its own rows change */
 	if (!HeapTupleIsValid(tuple))
 		tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
 								Int16GetDatum(column), BoolGetDatum(!inherited));
 	return tuple;
 }
 
-/* Copies the numbers of that row; returns false if there is none. */
+/* Gets the fraction of nulls and stadistinct; returns false if there are no statistics. */
 static bool
 ReadNumbers(Oid relid, AttrNumber column, double *null_share, double *distinct)
 {
@@ -100,9 +101,9 @@ NullVectors(Oid relid, AttrNumber column)
 }
 
 /*
- * Types with a modifier, as pgvector's, have the dimensions there.  Of arrays,
- * ANALYZE knows how many different elements they have on average; that of real
- * vectors is close to their dimensions.
+ * A type with a modifier, as pgvector's types, has the dimensions as its modifier.  For arrays,
+ * ANALYZE stores the average number of distinct elements, which for typical vectors is close
+ * to the number of dimensions.
  */
 double
 KnownDimensions(Oid relid, AttrNumber column)
@@ -132,7 +133,7 @@ KnownDimensions(Oid relid, AttrNumber column)
 	return dimensions;
 }
 
-/* Adds one vector; such as do not fit the others are left out. */
+/* Adds one vector, unless it is invalid or differs from the first in its number of dimensions. */
 static void
 AddToSample(ColumnSample *sample, Datum value, double weight, bool common)
 {
@@ -169,7 +170,7 @@ ReadSample(ColumnSample *sample, HeapTuple statistics)
 	if (get_attstatsslot(&slot, statistics, STATISTIC_KIND_MCV, InvalidOid,
 						 ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS))
 	{
-		/* the most common come first; leave room for the others */
+		/* the most common values are sorted by frequency; leave space for the histogram */
 		for (int i = 0; i < slot.nvalues && i < MAX_SAMPLE / 2; i++)
 		{
 			AddToSample(sample, slot.values[i], slot.numbers[i], true);
@@ -188,7 +189,7 @@ ReadSample(ColumnSample *sample, HeapTuple statistics)
 	}
 }
 
-/* Gives a vector the length one; the elements of a zero vector become NaN. */
+/* Normalizes a vector to length one; the elements of a zero vector become NaN. */
 static void
 Normalize(double *row, int dimensions)
 {
@@ -202,8 +203,8 @@ Normalize(double *row, int dimensions)
 }
 
 /*
- * By cosine vectors have the length one, so that the distance is half the square of the
- * Euclidean distance; it is infinite where a vector is zero, which is near no other.
+ * Distance between two vectors of the sample.  With cosine, they have length one, so it is half
+ * the squared Euclidean distance.  It is infinite if either vector is zero.
  */
 static double
 SampleDistance(const ColumnSample *sample, FastedMetric metric, int i, int j)
@@ -231,9 +232,10 @@ CompareDistances(const void *a, const void *b)
 }
 
 /*
- * Below the smallest distances of the sample the share goes as a power of the
- * distance, the data's own dimension, which is seen where the share doubles a
- * few times.  distances: in order, more than ENOUGH_PAIRS.
+ * Extrapolates the fraction of pairs within eps to small eps.  Below the smallest distances of the
+ * sample, the fraction is a power of the distance.  The exponent is the intrinsic dimension of
+ * the data, estimated from distances between which the fraction doubles a few times.
+ * distances: sorted, more than ENOUGH_PAIRS.
  */
 static double
 Extrapolate(const Distance *distances, int count, double eps)
@@ -263,7 +265,7 @@ SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 
 	for (int i = 0; i < sample->count; i++)
 	{
-		/* its rows are at no distance from each other, but cosine has none of zeros */
+		/* equal rows have distance 0; with cosine, zero vectors have no distance */
 		if (sample->common[i] && !isinf(SampleDistance(sample, metric, i, i)))
 			equal += sample->weight[i] * sample->weight[i];
 		for (int j = 0; j < i; j++)
@@ -289,8 +291,8 @@ SampleShare(const ColumnSample *sample, FastedMetric metric, double eps)
 }
 
 /*
- * Are the column's values arrays, or is there a cast that makes them such?  One in C,
- * as pgvector's: whoever plans runs it with his rights.
+ * Is the column an array, or does its type have a trusted cast to an array?  Only casts in C, as
+ * pgvector's, are trusted: the cast runs during planning, with the privileges of the user.
  */
 static bool
 FindCast(Oid relid, AttrNumber column, Oid *cast)
@@ -337,7 +339,7 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 			if (metric == FASTED_METRIC_COSINE)
 				Normalize(sample->rows[i], sample->dimensions);
 		}
-		/* there are enough vectors, or those of most rows */
+		/* there are enough vectors, or they represent most rows */
 		if (sample->count >= 2 * ENOUGH_PAIRS || covered > 0.9)
 			share = SampleShare(sample, metric, eps);
 	}
@@ -345,9 +347,9 @@ ShareWithin(Oid relid, AttrNumber column, bool children, FastedMetric metric, do
 	return share;
 }
 
-/* --- groups */
+/* --- distinct values */
 
-/* pg_statistic counts distinct values, or has minus their number for each row; zero: not known. */
+/* stadistinct is a count if positive, minus a fraction of the rows if negative, 0 if unknown. */
 double
 EstimateGroups(Oid relid, AttrNumber column, double rows)
 {

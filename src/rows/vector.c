@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * vector.c
- *	  Converts and checks the elements, one form of array after the other.
+ *	  Converts and checks the elements of vectors, for each form of array.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,9 +36,9 @@ VectorShape(const ArrayType *array, int *dimensions)
 }
 
 /*
- * The inner loops of reading: one pass without a branch, which the compiler
- * vectorises (the Makefile asks for it).  An element is not finite if its
- * exponent is all ones, and then adding one to the exponent sets the sign bit.
+ * Copies elements; returns false if any is not finite.  This is the inner loop of reading: a
+ * single pass without branches, which the compiler vectorises (see the Makefile).  A float is
+ * not finite if its exponent is all ones.  Adding one to that exponent sets the sign bit.
  */
 bool
 CopyFinite(const float *from_floats, float *to_floats, int n)
@@ -55,7 +55,7 @@ CopyFinite(const float *from_floats, float *to_floats, int n)
 	return (signs & FLOAT_SIGN) == 0;
 }
 
-/* The same of doubles: what is not finite makes a sum of zeros not a number. */
+/* The same for doubles: a sum of elements times zero is NaN if any element is not finite. */
 bool
 CopyFiniteDoubles(const double *from, double *to, int n)
 {
@@ -70,11 +70,11 @@ CopyFiniteDoubles(const double *from, double *to, int n)
 }
 
 /*
- * numeric has no binary form to convert from: as its own cast to real does it, by
- * way of its text, which is rounded once.
+ * Converts numeric elements to floats; returns false if any result is not finite.  As in
+ * PostgreSQL's cast to real, each is converted through its text, so it is rounded once.
  */
 static bool
-NarrowNumerics(ArrayType *array, float *to)
+ConvertNumerics(ArrayType *array, float *to)
 {
 	Datum	   *elements;
 	int			n;
@@ -93,9 +93,9 @@ NarrowNumerics(ArrayType *array, float *to)
 	return finite;
 }
 
-/* Is the element, which is not finite as real, finite as it came? */
+/* Is an element finite in the array, though it is not finite as real? */
 static bool
-CameFinite(ArrayType *array, VectorForm form, int i)
+ElementIsFinite(ArrayType *array, VectorForm form, int i)
 {
 	int			subscript = ARR_LBOUND(array)[0] + i;
 	bool		isnull;
@@ -118,29 +118,29 @@ FirstBadElement(ArrayType *array, const VectorSource *source, const float *row, 
 		if (isfinite(doubles ? ((const double *) row)[i] : row[i]))
 			continue;
 		*element = i + 1;
-		return CameFinite(array, source->form, i) ? VECTOR_OUT_OF_RANGE : VECTOR_NOT_FINITE;
+		return ElementIsFinite(array, source->form, i) ? VECTOR_OUT_OF_RANGE : VECTOR_NOT_FINITE;
 	}
 	pg_unreachable();
 }
 
 static bool
-MakeFloats(ArrayType *array, VectorForm form, int dimensions, float *row)
+ConvertToFloats(ArrayType *array, VectorForm form, int dimensions, float *row)
 {
-	return form == VECTOR_NUMERIC ? NarrowNumerics(array, row) :
+	return form == VECTOR_NUMERIC ? ConvertNumerics(array, row) :
 		CopyFinite((float *) ARR_DATA_PTR(array), row, dimensions);
 }
 
-/* Of other forms too: floats, which doubles hold exactly. */
+/* Converts elements of any form to doubles; other forms than float8 pass through floats. */
 static bool
-MakeDoubles(ArrayType *array, VectorForm form, int dimensions, double *row)
+ConvertToDoubles(ArrayType *array, VectorForm form, int dimensions, double *row)
 {
 	float	   *floats = (float *) row + dimensions;
 	bool		finite;
 
 	if (form == VECTOR_FLOAT8)
 		return CopyFiniteDoubles((double *) ARR_DATA_PTR(array), row, dimensions);
-	/* in the second half of the room, where no float is overwritten before it is read */
-	finite = MakeFloats(array, form, dimensions, floats);
+	/* the floats go into the second half of the row, where each is read before it is overwritten */
+	finite = ConvertToFloats(array, form, dimensions, floats);
 	for (int k = 0; k < dimensions; k++)
 	{
 		float		number;
@@ -156,8 +156,9 @@ VectorElements(ArrayType *array, const VectorSource *source, int dimensions, flo
 			   int *element)
 {
 	bool		doubles = source->element == FASTED_ELEMENT_DOUBLE;
-	bool		finite = doubles ? MakeDoubles(array, source->form, dimensions, (double *) row) :
-		MakeFloats(array, source->form, dimensions, row);
+	bool		finite = doubles ?
+		ConvertToDoubles(array, source->form, dimensions, (double *) row) :
+		ConvertToFloats(array, source->form, dimensions, row);
 
 	if (!finite)
 		return FirstBadElement(array, source, row, dimensions, element);
@@ -177,7 +178,7 @@ VectorIsZero(ArrayType *array, VectorForm form, int dimensions)
 						 form == VECTOR_FLOAT8 ? FASTED_ELEMENT_DOUBLE : FASTED_ELEMENT_REAL,
 						 dimensions);
 	row = palloc(RowBytes(FASTED_ELEMENT_REAL, dimensions));
-	(void) NarrowNumerics(array, row);
+	(void) ConvertNumerics(array, row);
 	zero = RowIsZero(row, FASTED_ELEMENT_REAL, dimensions);
 	pfree(row);
 	return zero;
@@ -191,9 +192,9 @@ static const struct
 }			problems[] = {
 	[VECTOR_EMPTY] = {ERRCODE_ARRAY_SUBSCRIPT_ERROR,
 		gettext_noop("vector has no elements"),
-		gettext_noop("Store NULL for a row without a vector: it takes no part in the join.")},
+		gettext_noop("Store NULL for a row without a vector: such rows are skipped.")},
 	[VECTOR_NOT_FLAT] = {ERRCODE_ARRAY_SUBSCRIPT_ERROR,
-		gettext_noop("vector is an array of %d dimensions"),
+		gettext_noop("vector is an array with %d dimensions"),
 		gettext_noop("A vector is a one-dimensional array.")},
 	[VECTOR_HAS_NULL] = {ERRCODE_NULL_VALUE_NOT_ALLOWED,
 		gettext_noop("vector has a null element"),
@@ -203,7 +204,7 @@ static const struct
 		gettext_noop("Distances need finite values; store NULL for a row without a usable vector.")},
 	[VECTOR_OUT_OF_RANGE] = {ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
 		gettext_noop("vector has an element beyond the range of type real"),
-		gettext_noop("Here it is compared in type real: cast numeric[] to double precision[], or scale vectors to below 3.4e38.")},
+		gettext_noop("Vectors are converted to real here: cast numeric[] to double precision[], or scale values to below 3.4e38.")},
 };
 
 int
@@ -222,28 +223,28 @@ ReportVectorProblem(VectorProblem problem, ArrayType *array, int element,
 			element++;
 	ereport(ERROR,
 			(errvector(problem, array),
-			 source->relation == NULL && element == 0 ? errdetail("Row %s of the partition.", row_name) :
+			 source->relation == NULL && element == 0 ? errdetail("The vector is in row %s of the partition.", row_name) :
 			 source->relation == NULL ?
-			 errdetail("Row %s of the partition, element %d.", row_name, element) :
+			 errdetail("The vector is in row %s of the partition, element %d.", row_name, element) :
 			 element == 0 ?
-			 errdetail("Row with %s, column \"%s\" of \"%s\".",
+			 errdetail("The vector is in the row with %s, column \"%s\" of \"%s\".",
 					   row_name, source->vector_column, source->relation) :
-			 errdetail("Row with %s, column \"%s\" of \"%s\", element %d.",
+			 errdetail("The vector is in the row with %s, column \"%s\" of \"%s\", element %d.",
 					   row_name, source->vector_column, source->relation, element),
 			 errhint("%s", _(problems[problem].hint))));
 }
 
-/* --- arrays in one piece */
+/* --- arrays as bytea */
 
 /*
- * An array is a bytea but for its type: a length, and what follows it.  All nodes of a
- * cluster are of one byte order; an array of another one is noticed by the type of its
- * elements.
+ * An array has the same layout as a bytea: a length word, and then the contents.  All nodes of a
+ * cluster must have the same byte order; an array of another byte order is detected by its
+ * element type.
  */
 
 PG_FUNCTION_INFO_V1(fasted_citus_vector_bytes);
 
-/* vector_bytes(real[] or double precision[]) */
+/* fasted_citus.vector_bytes(real[] or double precision[]) returns the array as bytea. */
 Datum
 fasted_citus_vector_bytes(PG_FUNCTION_ARGS)
 {
@@ -258,16 +259,16 @@ FunctionOfVectors(char *name, VectorForm form)
 	return LookupFuncName(list_make2(makeString("fasted_citus"), makeString(name)), 1, &type, true);
 }
 
-/* Those of numeric have elements of any length, and are converted by their texts anyway. */
+/* None for numeric: its elements vary in length, and are converted through text anyway. */
 Oid
 VectorBytesFunction(VectorForm form)
 {
 	return form == VECTOR_NUMERIC ? InvalidOid : FunctionOfVectors("vector_bytes", form);
 }
 
-/* Is all within these bytes that anybody looks at? */
+/* Checks that all parts of the array that are read lie within its length. */
 static bool
-IsWhole(ArrayType *array, Oid element_type, Size element_bytes)
+ArrayFitsLength(ArrayType *array, Oid element_type, Size element_bytes)
 {
 	Size		bytes = VARSIZE(array);
 	Size		elements;
@@ -276,7 +277,7 @@ IsWhole(ArrayType *array, Oid element_type, Size element_bytes)
 		ARR_NDIM(array) < 0 || ARR_NDIM(array) > MAXDIM)
 		return false;
 	if (ARR_NDIM(array) != 1)
-		return true;			/* it is no vector, and looked at no further */
+		return true;			/* not a vector: VectorShape reports it, and reads no more of it */
 	if (bytes < ARR_OVERHEAD_NONULLS(1) || ARR_DIMS(array)[0] < 1)
 		return false;
 	elements = ARR_DIMS(array)[0];
@@ -287,20 +288,21 @@ IsWhole(ArrayType *array, Oid element_type, Size element_bytes)
 		(array_contains_nulls(array) || bytes >= ARR_DATA_OFFSET(array) + elements * element_bytes);
 }
 
-/* Leaves garbage in the current memory context. */
+/* Detoasts and checks the array; leaves garbage in the current memory context. */
 ArrayType *
 ArrayFromBytes(Datum bytes, const VectorSource *source)
 {
 	ArrayType  *array = DatumGetArrayTypeP(bytes);
 	bool		doubles = source->form == VECTOR_FLOAT8;
 
-	/* a bytea is aligned as integers are */
+	/* a bytea has the alignment of an integer */
 	if (doubles && (uintptr_t) array % ALIGNOF_DOUBLE != 0)
 		array = DatumGetArrayTypePCopy(bytes);
-	if (!IsWhole(array, doubles ? FLOAT8OID : FLOAT4OID, doubles ? sizeof(float8) : sizeof(float4)))
+	if (!ArrayFitsLength(array, doubles ? FLOAT8OID : FLOAT4OID,
+						 doubles ? sizeof(float8) : sizeof(float4)))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("a shard of \"%s\" has sent a vector that is none", source->relation),
+				 errmsg("received an invalid vector from a shard of \"%s\"", source->relation),
 				 errhint("All nodes must have the same byte order and the same version of fasted.")));
 	return array;
 }
@@ -324,7 +326,7 @@ KeyHash(Datum key, int16 typlen, bool typbyval)
 							   datumGetSize(key, typbyval, typlen), 0);
 }
 
-/* Doubles are hashed where directions would be, for nobody tells the metric. */
+/* Doubles are always hashed as scaled for cosine, because the metric is not known here. */
 uint64
 VectorHash(const float *row, FastedElement element, uint32 dimensions)
 {
@@ -352,8 +354,8 @@ VectorHashFunction(VectorForm form)
 }
 
 /*
- * vector_hash(real[] or double precision[] or numeric[]).  What is no vector has no
- * hash of its own: whoever reads it raises the error.
+ * fasted_citus.vector_hash(real[], double precision[] or numeric[]).  Returns 1 for an invalid
+ * vector, which is reported when it is read.
  */
 Datum
 fasted_citus_vector_hash(PG_FUNCTION_ARGS)

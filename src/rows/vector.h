@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * vector.h
- *	  From an array in a tuple to a row of floats or of doubles; hashes of rows.
+ *	  Conversion of an array in a tuple to a row of floats or doubles; hashes of rows.
  *
- * Rows of doubles are handed on as the engines have them: engine.h.
+ * Rows of doubles have the representation that engines expect (engine.h).
  *
  *-------------------------------------------------------------------------
  */
@@ -16,8 +16,8 @@
 #include "utils/array.h"
 
 /*
- * What is wrong with a vector.  Which row it is only the caller knows, so these
- * come back as values; the caller reports them with ReportVectorProblem.
+ * Problems of a vector.  These are returned, because only the caller knows the row; it
+ * raises the error with ReportVectorProblem.
  */
 typedef enum VectorProblem
 {
@@ -26,17 +26,17 @@ typedef enum VectorProblem
 	VECTOR_NOT_FLAT,			/* more than one array dimension */
 	VECTOR_HAS_NULL,
 	VECTOR_NOT_FINITE,			/* NaN or infinite */
-	VECTOR_OUT_OF_RANGE			/* a number beyond the range of real */
+	VECTOR_OUT_OF_RANGE			/* an element out of the range of real */
 } VectorProblem;
 
-/* Copies numbers; false: one of them is not finite. */
+/* Copy n elements; return false if any of them is not finite. */
 extern bool CopyFinite(const float *from, float *to, int n);
 extern bool CopyFiniteDoubles(const double *from, double *to, int n);
 
-/* Checks the shape; gives the number of elements (zero when it is empty). */
+/* Checks the shape of an array, and sets the number of elements (0 if it is empty). */
 extern VectorProblem VectorShape(const ArrayType *array, int *dimensions);
 
-/* Floats that a row takes the room of, and its bytes. */
+/* The size of a row, in floats and in bytes. */
 static inline uint32
 RowFloats(FastedElement element, uint32 dimensions)
 {
@@ -50,17 +50,18 @@ RowBytes(FastedElement element, uint32 dimensions)
 }
 
 /*
- * Converts an array whose shape is in order into a row of so many dimensions.  On
- * a problem, *element is the index (from 1) of the first offending element.  Of the source it
- * needs form, element and metric: by cosine, doubles are scaled to where their squares can be had.
+ * Converts an array to a row of this many dimensions.  VectorShape must have accepted it.  If
+ * there is a problem, sets *element to the index (from 1) of the first invalid element.  Uses
+ * form, element and metric of the source: with cosine, doubles are scaled so that their
+ * squares neither overflow nor underflow.
  */
 extern VectorProblem VectorElements(ArrayType *array, const VectorSource *source,
 									int dimensions, float *row, int *element);
 
-/* Is every element zero, once it is in a row?  The shape is in order. */
+/* Are all elements zero after conversion?  VectorShape must have accepted the array. */
 extern bool VectorIsZero(ArrayType *array, VectorForm form, int dimensions);
 
-/* The same of a converted one. */
+/* Are all elements of a converted row zero? */
 static inline bool
 RowIsZero(const float *row, FastedElement element, uint32 dimensions)
 {
@@ -77,40 +78,38 @@ RowIsZero(const float *row, FastedElement element, uint32 dimensions)
 	return true;
 }
 
-/* For ereport: the SQLSTATE and the message of a problem with an array. */
+/* For ereport: sets the SQLSTATE and primary message of a problem. */
 extern int	errvector(VectorProblem problem, const ArrayType *array);
 
-/*
- * Raises the error for a problem.  row_name names the row ("id = 7").
- */
+/* Raises the error for a problem.  row_name identifies the row ("id = 7"). */
 pg_noreturn extern void ReportVectorProblem(VectorProblem problem,
 											ArrayType *array, int element,
 											const VectorSource *source,
 											const char *row_name);
 
-/* --- vectors that come from other servers: arrays in one piece */
+/* --- vectors from other servers: arrays as bytea */
 
 /*
- * Servers send an array element by element, and each is a call of a function on both
- * sides.  That takes several times as long as all else there is to reading it.  So a
- * query of Citus's asks for arrays as they lie in memory, as values of type bytea.
+ * Servers send an array element by element, with a function call for each on both sides.  That
+ * takes several times as long as the rest of reading it.  So queries that Citus executes
+ * select arrays as they are in memory, as bytea.
  */
 
 /*
- * The SQL function that makes bytes of an array of this form.  InvalidOid: there is none, or
- * the extension's script is older than it, and arrays are read as such.
+ * The SQL function that returns an array of this form as bytea.  InvalidOid if there is none,
+ * or if the installed extension script is too old; arrays are then read as such.
  */
 extern Oid	VectorBytesFunction(VectorForm form);
 
-/* The array again, if it is one of the source's form; else an error. */
+/* Returns the bytea as an array; raises an error if it is not one of the source's form. */
 extern ArrayType *ArrayFromBytes(Datum bytes, const VectorSource *source);
 
-/* --- whether two servers have read the same rows, in the same order */
+/* --- checks that two servers have read the same rows in the same order */
 
 /*
- * A chain of 64-bit hashes over keys and vectors, row after row: of two tables that
- * differ it is the same by a chance of 2^-64.  It guards against what others write
- * meanwhile, not against an adversary.
+ * A chain of 64-bit hashes over keys and vectors, row by row.  For two different tables it is
+ * equal with a probability of 2^-64.  It detects concurrent writes, but does not protect
+ * against an adversary.
  */
 typedef struct Fingerprint
 {
@@ -118,7 +117,7 @@ typedef struct Fingerprint
 	uint64		hash;
 } Fingerprint;
 
-/* The next row. */
+/* Adds the next row. */
 static inline void
 FingerprintAdd(Fingerprint *print, uint64 key_hash, uint64 vector_hash)
 {
@@ -128,18 +127,18 @@ FingerprintAdd(Fingerprint *print, uint64 key_hash, uint64 vector_hash)
 	print->hash = hash_bytes_extended((const unsigned char *) chain, sizeof(chain), 0);
 }
 
-/* Of a key that is not null: of its bytes.  Leaves garbage in the current memory context. */
+/* Hash of the bytes of a key that is not null.  Leaves garbage in the current memory context. */
 extern uint64 KeyHash(Datum key, int16 typlen, bool typbyval);
 
 /*
- * Of a row as it is joined, by whichever metric; zero for a vector of zeros, and only for
- * one.  Leaves garbage in the current memory context.
+ * Hash of a converted row, independent of the metric.  It is 0 for a zero vector, and only then.
+ * Leaves garbage in the current memory context.
  */
 extern uint64 VectorHash(const float *row, FastedElement element, uint32 dimensions);
 
 /*
- * The SQL function that does so where the vectors are, for arrays of this form;
- * InvalidOid: the extension's script is older than it.
+ * The SQL function that computes VectorHash of arrays of this form on another server.
+ * InvalidOid if the installed extension script is too old.
  */
 extern Oid	VectorHashFunction(VectorForm form);
 
