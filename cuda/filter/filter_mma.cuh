@@ -375,6 +375,11 @@ report_tile(const typename Test::Product (&acc)[kProducts],
 		return report_hits<LayoutMma>(acc, t.x, t.y, t.minimum, test, tile, buffer, writer);
 }
 
+/*
+ * Computes the inner products of all rows of p.a with all rows of p.b, tile by tile, and writes
+ * the candidates (the paper's section 3.3). Grid: kBlocksPerSm blocks per multiprocessor; each
+ * warp computes kWarpRows x 64 products of a tile.
+ */
 template <class S, class Test>
 __global__ void
 __launch_bounds__(Shape<S>::kThreads, S::kBlocksPerSm)
