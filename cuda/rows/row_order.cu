@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * row_order.cu
- *	  The order in which rows are quantised: labels of groups, sorting, a hash of the order.
+ *	  The order in which rows are quantized: partition labels, sorting, and a hash of the
+ *	  order.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,6 +17,7 @@ namespace fasted
 namespace
 {
 
+/* Labels of the rows of one side, as RowLabels describes them. */
 std::vector<uint32_t>
 labels_of(const FastedRowGroup *groups, uint32_t ngroups, int side, uint32_t rows)
 {
@@ -55,8 +57,8 @@ labels_kernel(const uint32_t *labels, const uint32_t *order, uint32_t *to, uint3
 }
 
 /*
- * What sorting needs beside keys and rows (room null), or sorts.  Rows with one key stay
- * in their order.
+ * Sorts `rows` by `keys`; the sort is stable.  If `room` is null, only sets *bytes to the size of
+ * the temporary buffer.
  */
 template <class Key>
 uint32_t *
@@ -88,8 +90,9 @@ room_for(uint64_t rows)
 }
 
 /*
- * Place s gets stretch s * step mod stretches, where step and the number of stretches
- * have no common factor; what is left stays at the end.
+ * Stretch s of the new order is stretch s * step mod `stretches` of the old one.  step and
+ * `stretches` have no common factor.  Rows after the last full stretch keep their places.  One
+ * thread per row.
  */
 __global__ void
 spread_kernel(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t stretches,
@@ -111,7 +114,7 @@ common_factor(uint32_t a, uint32_t b)
 	return b == 0 ? a : common_factor(b, a % b);
 }
 
-/* One warp for kMinimaColumns thresholds. */
+/* The minimum of each kMinimaColumns thresholds; one warp per minimum. */
 template <class Number>
 __global__ void
 minima_kernel(const Number *thresholds, uint32_t count, Number *minima)
@@ -132,6 +135,7 @@ minima_kernel(const Number *thresholds, uint32_t count, Number *minima)
 		minima[i] = least;
 }
 
+/* Adds a hash of each pair of place and row number to *sum; one thread per place. */
 __global__ void
 order_kernel(const RowTable rows, uint64_t seed, unsigned long long *sum)
 {
@@ -161,7 +165,7 @@ RowLabels::set(Budget &budget, const FastedRowGroup *groups, uint32_t ngroups, i
 	if (known_.empty())
 		return true;
 	labels_.make_room(budget, rows, "allocating device memory for the rows' groups");
-	/* pageable memory need not have been read before, and known_ may change */
+	/* the copy from pageable memory must be complete, since known_ may change */
 	copy_and_wait(labels_.get(), known_.data(), rows, cudaMemcpyHostToDevice, stream,
 				  "copying the rows' groups");
 	return true;
@@ -238,7 +242,7 @@ RowOrder::spread(uint32_t rows, cudaStream_t stream)
 {
 	uint32_t   *to = rows_[order_ == rows_[0].get() ? 1 : 0].get();
 	uint32_t	stretches = rows / kStretch;
-	uint32_t	step = (uint32_t) (0.618 * stretches) + 1;	/* the golden section's */
+	uint32_t	step = (uint32_t) (0.618 * stretches) + 1;	/* golden ratio */
 
 	while (stretches > 0 && common_factor(step, stretches) != 1)
 		step++;
