@@ -31,10 +31,11 @@ namespace fasted
 constexpr uint32_t kSquareSide = 1024;
 
 /*
- * Row i and column j of square number s of the upper triangle, counted down the columns: s = j(j
- * + 1)/2 + i, i <= j.  The computed root may be off by one for large s and is corrected.  For up
- * to 2^30 squares (47 million rows) 32-bit arithmetic suffices.  A single thread runs this for
- * every tile, and with 64 bits it would take longer than the other threads need for the tile.
+ * Row i and column j of square number s of the upper triangle, counted down the columns: s is the
+ * sum of j(j+1)/2 and i, with i <= j.  The computed root may be off by one for large s and is
+ * corrected.  For up to 2^30 squares (47 million rows) 32-bit arithmetic suffices.  A single
+ * thread runs this for every tile, and with 64 bits it would take longer than the other threads
+ * need for the tile.
  */
 FASTED_HD inline void
 triangle_square(uint64_t s, uint32_t *i, uint32_t *j)
@@ -73,8 +74,8 @@ struct Square
 };
 
 /*
- * Maps work items to tiles.  Operands have fewer than 2^31 rows, so row numbers at tile borders
- * fit 32 bits.
+ * Maps work items to tiles.  Operands have fewer than 2^31 rows, so row numbers at tile borders fit
+ * 32 bits.
  */
 struct TileOrder
 {
@@ -87,10 +88,7 @@ struct TileOrder
 	uint32_t	side = kSquareSide;
 	bool		down = false;	/* visit the squares of a rectangle column by column */
 
-	/*
-	 * If set, only rows of the same partition are compared, and items follow stripes instead of
-	 * squares.
-	 */
+	/* If set, compares only rows of the same partition; items follow stripes, not squares. */
 	FastedGroupTiles groups = {};
 
 	FASTED_HD uint32_t tiles_m() const { return (rows_a + tile_m - 1) / tile_m; }
@@ -133,9 +131,7 @@ struct TileOrder
 		return locate(item, m, n, &square);
 	}
 
-	/*
-	 * The same with a cache: *square is the square of the previous item, mostly also this item's.
-	 */
+	/* The same; *square must be the square of the previous item, as a cache. */
 	FASTED_HD bool locate(uint64_t item, uint32_t *m, uint32_t *n, Square *square) const
 	{
 		if (groups.spans != nullptr)
@@ -233,17 +229,17 @@ struct TileOrder
  * State of the work queue of a join.
  *
  * A join is a sequence of rounds.  A round runs the filter on some items of the tile order,
- * rechecks the candidates, and emits the pairs.  The blocks of the filter take items from a
- * queue.  A warp that finds the candidate buffer full adds the rest of its work to the list of
- * unfinished work and sets "stop". Blocks then take no further items, and the next round begins
- * with the unfinished work and an empty buffer.  No work is lost whatever the number of
- * candidates, and no counting pass is needed.
+ * rechecks the candidates, and emits the pairs.  The blocks of the filter take items from a queue.
+ * A warp that finds the candidate buffer full adds the rest of its work to the list of unfinished
+ * work and sets "stop". Blocks then take no further items, and the next round begins with the
+ * unfinished work and an empty buffer.  No work is lost whatever the number of candidates, and no
+ * counting pass is needed.
  *
  * Unfinished work of single warps is done before unfinished whole items, because much of it may
  * have to be repeated again.  This limits the list to what the blocks process at the same time.
  *
- * All of this state is in device memory, so the host can launch a round before it knows the
- * result of the previous one.
+ * All of this state is in device memory, so the host can launch a round before it knows the result
+ * of the previous one.
  */
 
 constexpr uint32_t kAllWarps = 0xffffffff;
@@ -277,9 +273,7 @@ struct WorkState
 	unsigned long long pairs;
 	unsigned long long handed_out;	/* clustering: pairs emitted */
 
-	/*
-	 * Total of all rounds: open pairs (connect.h), including those beyond the buffer's capacity.
-	 */
+	/* Total of all rounds: open pairs (connect.h), including those beyond the buffer's capacity. */
 	unsigned long long open;
 };
 
@@ -323,8 +317,8 @@ place_again(const Work &work, uint32_t length, uint32_t number)
 
 /*
  * Ends a round and plans the next one, of at most `budget` new items.  Returns the report of the
- * round.  The caller has copied the left_again(state) entries not taken, and the `voided` ones,
- * to the other list.
+ * round.  The caller has copied the left_again(state) entries not taken, and the `voided` ones, to
+ * the other list.
  */
 FASTED_HD inline RoundReport
 advance_state(WorkState &state, unsigned long long budget)
@@ -373,9 +367,7 @@ first_state(unsigned long long first, unsigned long long end, unsigned long long
 	return state;
 }
 
-/*
- * Work items of the wgmma filter: a run is a row of adjacent tiles that use the same rows of A.
- */
+/* Work items of the wgmma filter: a run is a row of adjacent tiles that use the same rows of A. */
 namespace wgmma
 {
 

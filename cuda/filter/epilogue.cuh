@@ -29,8 +29,7 @@ namespace fasted
 constexpr int kGroupSize = 16;
 
 /*
- * Number of groups, and of 32-bit masks (one per two groups), for a number of products per
- * thread.
+ * Number of groups, and of 32-bit masks (one per two groups), for a number of products per thread.
  */
 __host__ __device__ constexpr int groups_of(int products) { return products / kGroupSize; }
 __host__ __device__ constexpr int words_of(int products) { return products / 32; }
@@ -67,9 +66,8 @@ element_column(int e)
  * largest_of_group) may be a hit, given the minimum threshold of its columns.
  *
  * The certified FP16 filter: a pair of the result has g >= t_x + t_y in exact arithmetic
- * (doc/bound.md, section 6), so fl(g - t_y) >= t_x.  Comparing floats as integers finds the
- * largest if any is positive, and otherwise some negative one.  This is correct if all hits are
- * positive.
+ * (doc/bound.md, section 6), so fl(g - t_y) >= t_x.  Comparing floats as integers finds the largest
+ * if any is positive, and otherwise some negative one.  This is correct if all hits are positive.
  */
 struct Fp16Test
 {
@@ -226,7 +224,7 @@ largest_of_group(const Number (&acc)[kProducts], int group)
 /* Groups that may have a hit in some lane of the warp, as a mask: bit g for group g. */
 template <class Layout, class Test, class Number, int kProducts>
 __device__ __forceinline__ uint32_t
-groups_to_look_at(const Number (&acc)[kProducts], const Number *tx, const Number *minima,
+groups_to_test(const Number (&acc)[kProducts], const Number *tx, const Number *minima,
 				  const Test &test)
 {
 	constexpr int kGroups = groups_of(kProducts);
@@ -283,9 +281,7 @@ hits_of_group(const Number (&acc)[kProducts], const Number *tx, const Number *ty
 	return mask;
 }
 
-/*
- * Writes this lane's hits, beginning with `slot`, with squared distances if Test::kKeepsSquares.
- */
+/* Writes this lane's hits, beginning with `slot`, with squared distances if Test::kKeepsSquares. */
 template <class Layout, class Test, int kProducts>
 __device__ __forceinline__ void
 write_hits(const typename Test::Number (&acc)[kProducts], const typename Test::Number *tx,
@@ -324,10 +320,10 @@ write_hits(const typename Test::Number (&acc)[kProducts], const typename Test::N
 }
 
 /*
- * Writes the hits of one warp to the candidate buffer; called by all lanes.  `tx` and `ty` point
- * to this lane's thresholds in shared memory: tx[Layout::row(group)], ty[Layout::column(group) +
- * element_column(e)]. `minima` points to the minimum thresholds of 64 columns each.  Returns
- * false, without writing anything, if the buffer is full.
+ * Writes the hits of one warp to the candidate buffer; called by all lanes.  `tx` and `ty` point to
+ * this lane's thresholds in shared memory: tx[Layout::row(group)], ty[Layout::column(group) +
+ * element_column(e)]. `minima` points to the minimum thresholds of 64 columns each.  Returns false,
+ * without writing anything, if the buffer is full.
  */
 template <class Layout, class Test, int kProducts>
 __device__ __forceinline__ bool
@@ -337,7 +333,7 @@ report_hits(const typename Test::Number (&acc)[kProducts], const typename Test::
 			const CandidateBuffer &buffer, CandidateWriter &writer)
 {
 	constexpr int kWords = words_of(kProducts);
-	uint32_t	groups = groups_to_look_at<Layout>(acc, tx, minima, test);
+	uint32_t	groups = groups_to_test<Layout>(acc, tx, minima, test);
 	uint32_t	masks[kWords] = {};
 	uint32_t	found = 0;
 

@@ -25,15 +25,15 @@ namespace fasted
  *
  * The candidate buffer is divided into chunks.  A warp owns one chunk at a time and fills it
  * without synchronization, so there is one global atomic per chunk and none per pair.  A warp
- * counts the candidates of one step (one warp tile, for example) before it writes them.  It
- * writes either all of them or none.
+ * counts the candidates of one step (one warp tile, for example) before it writes them.  It writes
+ * either all of them or none.
  */
 
 /*
  * log2 of the pairs per chunk, from 32 (what one warp rechecks) to 256. In small chunks,
  * neighboring pairs were found at about the same time and share rows, which makes the recheck of
- * long rows faster.  Large chunks need fewer atomics per warp, which makes the filter of short
- * rows faster.
+ * long rows faster.  Large chunks need fewer atomics per warp, which makes the filter of short rows
+ * faster.
  */
 constexpr uint32_t kSmallChunkShift = 5;
 constexpr uint32_t kLargeChunkShift = 8;
@@ -133,11 +133,11 @@ public:
 	}
 
 	/*
-	 * Adds the rest of this warp's work item, from "resume" on, to the list of unfinished work,
-	 * and stops the round.
+	 * Adds the rest of this warp's item, from "resume" on, to the unfinished work; stops the
+	 * round.
 	 */
 	__device__ __forceinline__ void
-	give_up(const CandidateBuffer &buffer, uint64_t item, uint32_t warp,
+	save_unfinished(const CandidateBuffer &buffer, uint64_t item, uint32_t warp,
 			uint32_t resume)
 	{
 		if (threadIdx.x % 32 == 0)
@@ -266,28 +266,25 @@ struct RefineParams
 	FastedPair *pairs;
 	Connecting	connect;		/* clustering (connect.h); `pairs` then receives few pairs */
 
-	/*
-	 * Nearest-neighbor joins: the radius of each row of a, by row number; null: eps applies to
-	 * all rows.
-	 */
+	/* Nearest neighbors: the radius of each row of a, by row number; null: eps applies. */
 	const double *radii = nullptr;
-	bool		not_itself = false;	/* exclude the pair of a row with itself */
+	bool		exclude_self = false;	/* exclude the pair of a row with itself */
 	bool		either = false;	/* the distance may be within the radius of either row */
 
-	uint32_t	look_mask = 0;	/* how often to check for cancellation; set by launch_refine */
+	uint32_t	cancel_check_mask = 0;	/* see launch_refine */
 };
 
 /*
- * Computes the exact distance of every candidate and emits the pairs within eps.  If
- * `approximate` is true, emits all candidates with the distances of the filter.
+ * Computes the exact distance of every candidate and emits the pairs within eps.  If `approximate`
+ * is true, emits all candidates with the distances of the filter.
  */
 void launch_refine(const RefineParams &params, bool approximate,
 				   const Device &device, cudaStream_t stream);
 
 /*
  * Ends the round: writes its report and plans the next round, of at most `budget` new work items.
- * overflow_a and overflow_b say whether a value of that operand exceeds FP16; they are null
- * unless the join is approximate.
+ * overflow_a and overflow_b say whether a value of that operand exceeds FP16; they are null unless
+ * the join is approximate.
  */
 void launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow_a,
 					const uint32_t *overflow_b, unsigned long long budget,

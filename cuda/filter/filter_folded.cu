@@ -94,9 +94,9 @@ struct Shape
 	static constexpr uint32_t kSlotBytes = kTileN * kRowBytes;
 	static constexpr uint32_t kSlots = slots_for(kRows, kRowBytes);
 
-	static_assert(kSlots >= 2 && kSlots <= kMostSlots, "some columns ahead");
+	static_assert(kSlots >= 2 && kSlots <= kMostSlots, "at least one slot of columns ahead");
 	static_assert(list_is_long_enough(kSlots, kStripsAll * kTiles * 4),
-				  "the list of voided work is too short");
+				  "the list of unfinished work is too short");
 };
 
 struct Params
@@ -139,7 +139,7 @@ public:
 		}
 		control_.places[slot()].flags = kEnd;
 		ptx::barrier_arrive(ptx::shared_address(&control_.b_full[b_.index]));
-		queue_.give_back();
+		queue_.save_unfinished();
 	}
 
 private:
@@ -169,7 +169,7 @@ private:
 			stopped = queue_.stopped();
 			if (stopped)
 			{
-				queue_.give_back({work.item, work.warp, n});
+				queue_.save_unfinished({work.item, work.warp, n});
 				break;
 			}
 			if (n == first + S::kSlots - 1)
@@ -230,8 +230,8 @@ pair_of(uint32_t row, uint32_t column, int i)
 }
 
 /*
- * Writes the candidates of a warp that has at least one.  Returns false, without writing
- * anything, if the buffer is full.
+ * Writes the candidates of a warp that has at least one.  Returns false, without writing anything,
+ * if the buffer is full.
  */
 template <int kSums>
 __device__ __forceinline__ bool
@@ -362,7 +362,7 @@ consume(const FilterParams &f, const Place &at, Control &control)
 						&& !report(sums, place.row + strip * kGroupRows + x,
 								   place.column + t * kColumns + y,
 								   (place.flags & kWhole) != 0, f, writer))
-						writer.give_up(f.candidates, place.item, part, place.number);
+						writer.save_unfinished(f.candidates, place.item, part, place.number);
 					__syncwarp();
 				}
 			}

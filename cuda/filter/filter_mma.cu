@@ -11,14 +11,14 @@ namespace fasted
 {
 
 /*
- * The mma.sync filter in FP64, for joins in which FP16 would be too imprecise.
+ * The mma.sync filter in FP64, which avoids the rounding errors of the other tensor core types.
  *
  * Rows are FP32 after subtraction of a centre, which takes half the bytes of FP64. They are
- * converted to FP64 on the way from shared memory to registers.  The dimensions of one step may
- * be multiplied in any order that is the same for both operands.  A lane therefore reads four
- * adjacent dimensions of a row, where the instruction's layout would have every fourth.  Eight
- * lanes that read at the same time read units 0 to 3, or 4 to 7, of two adjacent rows.  Odd rows
- * store their halves exchanged, so these are eight different positions.
+ * converted to FP64 on the way from shared memory to registers.  The dimensions of one step may be
+ * multiplied in any order that is the same for both operands.  A lane therefore reads four adjacent
+ * dimensions of a row, where the instruction's layout would have every fourth.  Eight lanes that
+ * read at the same time read units 0 to 3, or 4 to 7, of two adjacent rows.  Odd rows store their
+ * halves exchanged, so these are eight different positions.
  *
  * A thread's 64 products take 128 registers.  One block of eight warps runs on a multiprocessor;
  * each warp has 32 x 64 products.

@@ -29,8 +29,8 @@ namespace fasted
  * The optimizations of the paper's section 3.3, one switch each.
  *
  * A configuration of the mma.sync filter is a type derived from AllOn with some members changed.
- * The engine uses AllOn; bench/kernel compiles one more configuration for every row of the
- * paper's leave-one-out table (Table 6).
+ * The engine uses AllOn; bench/kernel compiles one more configuration for every row of the paper's
+ * leave-one-out table (Table 6).
  */
 
 struct AllOn
@@ -67,8 +67,8 @@ struct AllOn
 };
 
 /*
- * Three stages need 227 KiB of shared memory per multiprocessor.  They were slower on an H200
- * (313 against 326 TFLOPS at d = 4096).
+ * Three stages need 227 KiB of shared memory per multiprocessor.  They were slower on an H200 (313
+ * against 326 TFLOPS at d = 4096).
  */
 struct ThreeStages : AllOn
 {
@@ -111,9 +111,7 @@ place(int r, int u)
 	return r * kRowBytes + ((S::kSwizzle ? u ^ S::flip(r) : u) << 4);
 }
 
-/*
- * Copies one operand's slice to shared memory; eight consecutive threads copy a row's 128 bytes.
- */
+/* Copies one operand's slice to shared memory; eight consecutive threads copy a row's 128 bytes. */
 template <class S, int kRows>
 __device__ __forceinline__ void
 copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
@@ -148,8 +146,7 @@ copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
 }
 
 /*
- * Multiplies one step of 32 bytes: 64 x 64 products of a warp.  filter_mma.cu has the FP64
- * version.
+ * Multiplies one step of 32 bytes: 64 x 64 products of a warp.  filter_mma.cu has the FP64 version.
  */
 template <class S, class Number>
 __device__ __forceinline__ void
@@ -376,9 +373,9 @@ report_tile(const typename Test::Product (&acc)[kProducts],
 }
 
 /*
- * Computes the inner products of all rows of p.a with all rows of p.b, tile by tile, and writes
- * the candidates (the paper's section 3.3). Grid: kBlocksPerSm blocks per multiprocessor; each
- * warp computes kWarpRows x 64 products of a tile.
+ * Computes the inner products of all rows of p.a with all rows of p.b, tile by tile, and writes the
+ * candidates (the paper's section 3.3). Grid: kBlocksPerSm blocks per multiprocessor; each warp
+ * computes kWarpRows x 64 products of a tile.
  */
 template <class S, class Test>
 __global__ void
@@ -431,7 +428,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 								  (const Number *) thresholds.y + y,
 								  (const Number *) thresholds.minima + warp % S::kWarpsN},
 								  test, tile, p.candidates, writer))
-			writer.give_up(p.candidates, work.item, warp, 0);
+			writer.save_unfinished(p.candidates, work.item, warp, 0);
 	}
 	writer.close(p.candidates);
 }
@@ -447,7 +444,7 @@ launch(const FilterParams &params, const Test &test, const Device &device,
 	allow_shared_memory(kernel, Shape<S>::kSharedBytes);
 	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
 									cudaSharedmemCarveoutMaxShared),
-			   "giving the L1 cache to shared memory");
+			   "setting the size of shared memory");
 	kernel<<<blocks, Shape<S>::kThreads, Shape<S>::kSharedBytes, stream>>>(params, test);
 	check_launch("launching the mma.sync filter");
 }

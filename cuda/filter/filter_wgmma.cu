@@ -78,7 +78,7 @@ tensor_map(const QuantisedRows &side, uint32_t row_bytes, uint32_t box_bytes,
 					   strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
 					   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
 					   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
-		fail(FASTED_INTERNAL, "the driver refused to describe the quantised rows");
+		fail(FASTED_INTERNAL, "CUDA driver could not create a tensor map of the quantized rows");
 	return map;
 }
 
@@ -305,7 +305,7 @@ consume(const Params &p, const Test &test, Place at, Control &control)
 	Slices		slices = {};
 	CandidateWriter writer;
 
-	static_assert(kGroupRows == 4 * 16, "a warp has 16 rows of its group's");
+	static_assert(kGroupRows == 4 * 16, "each of four warps has 16 rows");
 	at.a += warp / 4 * (kGroupRows * kSliceBytes);
 	for (;;)
 	{
@@ -329,7 +329,7 @@ consume(const Params &p, const Test &test, Place at, Control &control)
 			if (!report_hits<LayoutWgmma>(acc, tx, (const Number *) slot.ty + y,
 										  (const Number *) slot.minima, test, part,
 										  f.candidates, writer))
-				writer.give_up(f.candidates, place.item, warp_in_cluster, place.number);
+				writer.save_unfinished(f.candidates, place.item, warp_in_cluster, place.number);
 		}
 		/* every lane has read thresholds, so every lane arrives */
 		ptx::barrier_arrive(ptx::shared_address(&control.tile_empty[tile.index]));
@@ -363,9 +363,9 @@ initialise(Control &control)
 #endif							/* sm_90a */
 
 /*
- * Computes the inner products of all rows of p.filter.a with all rows of p.filter.b and writes
- * the candidates.  Grid: one block of kThreads threads per multiprocessor, in clusters of
- * kCluster blocks.
+ * Computes the inner products of all rows of p.filter.a with all rows of p.filter.b and writes the
+ * candidates.  Grid: one block of kThreads threads per multiprocessor, in clusters of kCluster
+ * blocks.
  */
 template <int kCluster, class Test>
 __global__ void
@@ -415,9 +415,9 @@ wgmma_kernel(const __grid_constant__ Params p, const Test test)
 }
 
 /*
- * Never launched.  The size of its shared memory shows whether the driver has chosen code
- * compiled for sm_90a for this device.  Code for sm_90 is not sufficient, and there is no other
- * way to tell the two apart.
+ * Never launched.  The size of its shared memory shows whether the driver has chosen code compiled
+ * for sm_90a for this device.  Code for sm_90 is not sufficient, and there is no other way to tell
+ * the two apart.
  */
 __global__ void
 built_for_hopper(int *out)
@@ -492,7 +492,7 @@ filter_wgmma_available(const Device &device)
 		return false;
 
 	check_cuda(cudaFuncGetAttributes(&attributes, wgmma::built_for_hopper),
-			   "looking for the wgmma filter");
+			   "checking for the wgmma filter");
 	return attributes.sharedSizeBytes >= 64 * sizeof(int) && encode_tiled() != nullptr;
 }
 

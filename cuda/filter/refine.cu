@@ -22,8 +22,8 @@ constexpr uint32_t kBlock = 256;
 constexpr uint32_t kWarps = kBlock / 32;
 
 /*
- * Number of candidates that a warp takes at a time.  It is small for long rows, or some warps
- * would still read rows when the others have finished.
+ * Number of candidates that a warp takes at a time.  It is small for long rows, or some warps would
+ * still read rows when the others have finished.
  */
 constexpr uint32_t kShortRowsTake = 32;
 constexpr uint32_t kLongRowsTake = 4;
@@ -105,8 +105,8 @@ enum class Recheck
 };
 
 /*
- * The squared distance, or x.y, of this lane's candidate.  The warp processes its candidates
- * kBatch at a time, so that the loads of several pairs are outstanding together.
+ * The squared distance, or x.y, of this lane's candidate.  The warp processes its candidates kBatch
+ * at a time, so that the loads of several pairs are outstanding together.
  */
 template <FastedMetric kMetric, Recheck kRecheck>
 static __device__ __forceinline__ double
@@ -159,11 +159,11 @@ struct Taken
 };
 
 /*
- * Moves the candidates whose rows are in the same partition to the warp's first lanes, and
- * returns their number.
+ * Moves the candidates whose rows are in the same partition to the warp's first lanes, and returns
+ * their number.
  */
 static __device__ __forceinline__ uint32_t
-keep_groups(const RefineParams &p, bool mine, Taken *taken)
+keep_same_partition(const RefineParams &p, bool mine, Taken *taken)
 {
 	uint32_t	label = mine ? p.a.labels[taken->pair.x] : 0;
 	bool		together = is_group(label) && label == p.b.labels[taken->pair.y];
@@ -177,8 +177,8 @@ keep_groups(const RefineParams &p, bool mine, Taken *taken)
 }
 
 /*
- * Returns true if the candidate is a pair: within eps or, for nearest neighbors, within the
- * radius of a row.
+ * Returns true if the candidate is a pair: within eps or, for nearest neighbors, within the radius
+ * of a row.
  */
 template <FastedMetric kMetric>
 static __device__ __forceinline__ bool
@@ -186,7 +186,7 @@ is_near(const RefineParams &p, uint2 pair, double dist)
 {
 	if (p.radii == nullptr)
 		return dist <= p.eps;
-	if (p.not_itself && pair.x == pair.y)
+	if (p.exclude_self && pair.x == pair.y)
 		return false;
 	/* a row with an infinite radius also has candidates without a direction */
 	if (kMetric == FASTED_METRIC_COSINE
@@ -197,8 +197,8 @@ is_near(const RefineParams &p, uint2 pair, double dist)
 }
 
 /*
- * Rechecks all candidates of a round in FP64 and emits the pairs.  A warp takes kTake candidates
- * at a time.
+ * Rechecks all candidates of a round in FP64 and emits the pairs.  A warp takes kTake candidates at
+ * a time.
  */
 template <FastedMetric kMetric, Recheck kRecheck, uint32_t kTake, bool kConnect>
 static __global__ void
@@ -225,7 +225,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 
 		if (here == 0)
 			continue;
-		if ((first & p.look_mask) < gridDim.x * kWarps * kTake
+		if ((first & p.cancel_check_mask) < gridDim.x * kWarps * kTake
 			&& *(volatile uint32_t *) &state->cancelled != 0)
 			break;
 		candidates += here;
@@ -234,7 +234,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 		{
 			Taken		taken = {slot, pair};
 
-			here = keep_groups(p, mine, &taken);
+			here = keep_same_partition(p, mine, &taken);
 			if (here == 0)
 				continue;
 			mine = threadIdx.x % 32 < here;
@@ -293,12 +293,12 @@ kernel_for(const RowTable &rows, bool approximate)
 }
 
 /*
- * Mask that makes each warp check for cancellation about once per megabyte of rows read, since
- * all warps read the same address.  Returns a power of two of candidates, minus one.  `turn` is
- * the number of candidates that all warps take in one loop iteration.
+ * Mask that makes each warp check for cancellation about once per megabyte of rows read, since all
+ * warps read the same address.  Returns a power of two of candidates, minus one.  `turn` is the
+ * number of candidates that all warps take in one loop iteration.
  */
 static uint32_t
-mask_of_looks(uint32_t dimensions, uint32_t take, uint32_t turn)
+cancel_mask_for(uint32_t dimensions, uint32_t take, uint32_t turn)
 {
 	uint64_t	turns = std::max(1u, (1u << 18) / (2 * take * dimensions));
 	uint64_t	candidates = 1;
@@ -320,15 +320,13 @@ launch_refine(const RefineParams &refine, bool approximate,
 	auto		kernel = params.connect.selects() ? kernel_for<true>(rows, approximate)
 		: kernel_for<false>(rows, approximate);
 
-	params.look_mask = mask_of_looks(rows.dimensions, take, blocks * kWarps * take);
+	params.cancel_check_mask = cancel_mask_for(rows.dimensions, take, blocks * kWarps * take);
 
 	kernel<<<blocks, kBlock, 0, stream>>>(params);
 	check_launch("launching the recheck");
 }
 
-/*
- * Collects the unfinished work of the round in the other list, and updates the state; one block.
- */
+/* Collects the unfinished work of the round in the other list, and updates the state; one block. */
 static __global__ void
 advance_kernel(const __grid_constant__ CandidateBuffer buffer, const uint32_t *overflow_a,
 			   const uint32_t *overflow_b, unsigned long long budget, RoundReport *report)
@@ -367,7 +365,7 @@ launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow_a,
 			   RoundReport *report, cudaStream_t stream)
 {
 	advance_kernel<<<1, 256, 0, stream>>>(candidates, overflow_a, overflow_b, budget, report);
-	check_launch("ending a round");
+	check_launch("completing a round of the filter");
 }
 
 }								/* namespace fasted */

@@ -18,14 +18,13 @@ namespace fasted
 
 /*
  * A block computes tiles of 128 x 256 products: two warpgroups of 64 x 256, 128 accumulators per
- * thread.  Three warpgroups do not fit: ptxas needs 154 registers for such a product, but limits
- * a block of four warpgroups to 128.
+ * thread.  Three warpgroups do not fit: ptxas needs 154 registers for such a product, but limits a
+ * block of four warpgroups to 128.
  *
- * Rows pass through shared memory in slices of 128 bytes (the width of the swizzle), in two
- * rings: one for slices of A (128 rows) and one for slices of B (256 rows). A run is a row of
- * tiles that use the same rows of A. If all slices of these rows fit into the ring, they remain
- * resident for the whole run, and only B is copied for each tile.  For longer rows, a run is one
- * tile.
+ * Rows pass through shared memory in slices of 128 bytes (the width of the swizzle), in two rings:
+ * one for slices of A (128 rows) and one for slices of B (256 rows). A run is a row of tiles that
+ * use the same rows of A. If all slices of these rows fit into the ring, they remain resident for
+ * the whole run, and only B is copied for each tile.  For longer rows, a run is one tile.
  */
 
 namespace wgmma
@@ -53,8 +52,8 @@ constexpr uint32_t kMostSlots = 8;
 constexpr uint32_t kTilesAhead = 4; /* tiles whose thresholds are in shared memory */
 
 /*
- * Bounds of the side of a square.  A run is as wide as a square, and a square is a number of
- * tiles high.
+ * Bounds of the side of a square.  A run is as wide as a square, and a square is a number of tiles
+ * high.
  */
 constexpr uint32_t kLeastSide = 1024;
 constexpr uint32_t kMostSide = 4096;
@@ -90,8 +89,8 @@ constexpr uint32_t kThresholdBytes =
 	(kTileM + kTileN + kTileN / kMinimaColumns) * sizeof(uint32_t);
 
 /*
- * Scheduled tiles and barriers in shared memory.  Warpgroups that compute wait for "full"
- * barriers and arrive at "empty" barriers.
+ * Scheduled tiles and barriers in shared memory.  Warpgroups that compute wait for "full" barriers
+ * and arrive at "empty" barriers.
  */
 struct Control
 {
@@ -155,7 +154,7 @@ static_assert(rings_for(128).bytes() <= kRingBytes && rings_for(256).bytes() <= 
 			  "the rings fit");
 
 static_assert(list_is_long_enough(kTilesAhead, kConsumerWarps),
-			  "the list of voided work is too short");
+			  "the list of unfinished work is too short");
 
 /* Side of the squares: as large as possible without leaving multiprocessors idle. */
 inline uint32_t
@@ -177,9 +176,9 @@ side_for(uint32_t tile_m, uint32_t least, uint32_t rows_a, uint32_t rows_b, bool
 /*
  * Scheduling of the tiles of a block, or of a cluster of blocks.
  *
- * One thread per cluster takes runs from the queue.  It requests each run early, so that no
- * thread waits for the atomic operation, and passes it to every block of the cluster tile by
- * tile.  The scheduling threads of the other blocks tell it which of their slots are free.
+ * One thread per cluster takes runs from the queue.  It requests each run early, so that no thread
+ * waits for the atomic operation, and passes it to every block of the cluster tile by tile.  The
+ * scheduling threads of the other blocks tell it which of their slots are free.
  */
 
 /* A position in a ring of barriers. */
@@ -207,17 +206,17 @@ public:
 		: buffer_(buffer),
 		length_(buffer.state->again + (buffer.state->fresh_end - buffer.state->fresh_first))
 	{
-		ask();
+		request_next();
 	}
 
 	/* Returns false if the queue is empty or stopped. */
 	__device__ __forceinline__ bool
 	take(Work *work)
 	{
-		if (asked_ >= length_ || stopped())
+		if (requested_ >= length_ || stopped())
 			return false;
-		*work = at(asked_);
-		ask();
+		*work = at(requested_);
+		request_next();
 		return true;
 	}
 
@@ -233,14 +232,14 @@ public:
 
 	/* After "stop": adds the run that was requested but not started to the unfinished work. */
 	__device__ __forceinline__ void
-	give_back()
+	save_unfinished()
 	{
-		if (asked_ < length_)
-			give_back(at(asked_));
+		if (requested_ < length_)
+			save_unfinished(at(requested_));
 	}
 
 	__device__ __forceinline__ void
-	give_back(const Work &work)
+	save_unfinished(const Work &work)
 	{
 		uint32_t	to = atomicAdd(&buffer_.state->voided, 1u);
 
@@ -260,21 +259,21 @@ private:
 	}
 
 	__device__ __forceinline__ void
-	ask()
+	request_next()
 	{
-		asked_ = atomicAdd(&buffer_.state->taken, 1ULL);
+		requested_ = atomicAdd(&buffer_.state->taken, 1ULL);
 	}
 
 	const CandidateBuffer &buffer_;
 	unsigned long long length_;
-	unsigned long long asked_ = 0;
+	unsigned long long requested_ = 0;
 	bool		stop_ = false;
 };
 
 /* Writes a scheduled tile into the slot of every block of the cluster. */
 template <int kCluster>
 __device__ __forceinline__ void
-announce(Control &control, uint32_t slot, const TilePlace &place)
+publish(Control &control, uint32_t slot, const TilePlace &place)
 {
 	uint32_t	placed = ptx::shared_address(&control.placed[slot]);
 
@@ -338,11 +337,11 @@ schedule(const FilterParams &f, Control &control)
 			stopped = queue.stopped();
 			if (stopped)
 			{
-				queue.give_back({work.item, work.warp, n});
+				queue.save_unfinished({work.item, work.warp, n});
 				break;
 			}
 			wait_for_slot<kCluster>(control, tile);
-			announce<kCluster>(control, tile.index,
+			publish<kCluster>(control, tile.index,
 							   {work.item, n, work.warp, run.row, column,
 								   (n == first ? kFirstOfRun : 0)
 								   | (n + 1 == end ? kLastOfRun : 0)
@@ -351,13 +350,11 @@ schedule(const FilterParams &f, Control &control)
 		}
 	}
 	wait_for_slot<kCluster>(control, tile);
-	announce<kCluster>(control, tile.index, {0, 0, 0, 0, 0, kEnd, 0});
-	queue.give_back();
+	publish<kCluster>(control, tile.index, {0, 0, 0, 0, 0, kEnd, 0});
+	queue.save_unfinished();
 }
 
-/*
- * Runs in the scheduling thread of the other blocks: tells the first block which slots are free.
- */
+/* Runs in the scheduling thread of the other blocks: tells the first block which slots are free. */
 __device__ __forceinline__ void
 forward_free_slots(Control &control)
 {

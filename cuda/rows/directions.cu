@@ -51,7 +51,7 @@ squares_kernel(const RowTable rows, double *squares)
 /* Rounds a row of doubles to FP32. */
 template <class Source>
 __device__ void
-narrow_row(const Source &rows, uint32_t i, float *to)
+round_row(const Source &rows, uint32_t i, float *to)
 {
 	const double *from = rows.template row<double>(i);
 
@@ -62,7 +62,7 @@ narrow_row(const Source &rows, uint32_t i, float *to)
 /* Normalizes a row to x / |x| in FP32; zeros for a row without a direction. */
 template <class Source>
 __device__ void
-turn_row(const Source &rows, uint32_t i, float *to)
+normalize_row(const Source &rows, uint32_t i, float *to)
 {
 	const float *from = rows.doubles() ? nullptr : rows.row(i);
 	const double *doubles = rows.doubles() ? rows.template row<double>(i) : nullptr;
@@ -100,14 +100,14 @@ directions_kernel(const Source rows, bool cosine, uint32_t first_b, float *value
 	float	   *to = values + (size_t) i * rows.dimensions();
 
 	if (cosine)
-		turn_row(rows, i, to);
+		normalize_row(rows, i, to);
 	else
-		narrow_row(rows, i, to);
+		round_row(rows, i, to);
 }
 
 /* Adds the error of rounding to FP32 to the rho of each row of doubles; one warp per row. */
 __global__ void
-narrowed_kernel(const RowPiece rows, const FormBound form, RowNorm *norms)
+rounding_error_kernel(const RowPiece rows, const FormBound form, RowNorm *norms)
 {
 	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
 	double		error2 = 0;
@@ -181,7 +181,7 @@ launch_squares(const RowTable &rows, double *squares, cudaStream_t stream)
 	if (rows.rows == 0)
 		return;
 	squares_kernel<<<blocks_for(rows.rows), kThreads, 0, stream>>>(rows, squares);
-	check_launch("adding up squares");
+	check_launch("computing squared norms of rows");
 }
 
 void
@@ -190,15 +190,15 @@ launch_add_narrowed(const RowPiece &rows, const FormBound &form, RowNorm *norms,
 {
 	if (rows.count() == 0)
 		return;
-	narrowed_kernel<<<blocks_for(rows.count()), kThreads, 0, stream>>>(rows, form, norms);
-	check_launch("adding up how far rows were rounded");
+	rounding_error_kernel<<<blocks_for(rows.count()), kThreads, 0, stream>>>(rows, form, norms);
+	check_launch("computing rounding errors of rows");
 }
 
 Directions::Directions(Budget &budget, uint32_t dimensions, size_t most_bytes, bool cosine)
 	: cosine_(cosine), dimensions_(dimensions),
 	room_(rows_that_fit(most_bytes, dimensions, 2, 1u << 30))
 {
-	const char *doing = "allocating room for directions of rows";
+	const char *doing = "allocating device memory for the directions of rows";
 
 	values_.allocate(budget, (size_t) room_ * dimensions, doing);
 	chunks_.allocate(budget, 2, doing);
@@ -247,7 +247,7 @@ RowSample::most_rows(uint32_t dimensions)
 void
 RowSample::allocate(Budget &budget, uint32_t dimensions, bool doubles)
 {
-	const char *doing = "allocating room for a sample of the rows";
+	const char *doing = "allocating device memory for a sample of the rows";
 
 	dimensions_ = dimensions;
 	doubles_ = doubles;

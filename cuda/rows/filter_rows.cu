@@ -29,8 +29,8 @@ part_of(const FoldShape &shape, int32_t m, uint32_t i)
 }
 
 /*
- * Byte j after a row's values: a part of its own threshold, or the factor (127 or 1) for a part
- * of the other operand's threshold.
+ * Byte j after a row's values: a part of its own threshold, or the factor (127 or 1) for a part of
+ * the other operand's threshold.
  */
 __device__ __forceinline__ int32_t
 spare_byte(const FoldShape &shape, int32_t m, uint32_t j, bool b)
@@ -69,9 +69,7 @@ sum_of(const uint4 &piece, int32_t sum)
 	return __dp4a((int32_t) piece.w, ones, sum);
 }
 
-/*
- * Writes each row and its threshold in the folded layout for both operands; one thread per row.
- */
+/* Writes each row and its threshold in the folded layout for both operands; one thread per row. */
 __global__ void __launch_bounds__(kThreads)
 fold_kernel(const QuantisedRows rows, const FoldShape shape, uint8_t *folded_a,
 			uint8_t *folded_b, Unfit *unfit)
@@ -149,7 +147,7 @@ launch_move(const RowPlace &from, const uint32_t *order, uint32_t rows, uint32_t
 
 	move_kernel<kBack><<<(uint32_t) ((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
 		from, order, rows, pieces, to);
-	check_launch("moving quantised rows");
+	check_launch("moving quantized rows");
 }
 
 }								/* namespace */
@@ -166,7 +164,7 @@ launch_fold(const QuantisedRows &rows, const FoldShape &shape, uint8_t *folded_a
 void
 FilterRows::allocate(Budget &budget, uint64_t rows, uint32_t row_bytes, uint32_t fold_bytes)
 {
-	const char *doing = "allocating device memory for the quantised rows";
+	const char *doing = "allocating device memory for the quantized rows";
 
 	if (rows <= room_)
 		return;
@@ -196,11 +194,11 @@ FilterRows::forget()
 
 /*
  * Sets *aside to the free memory behind the ordered rows; returns false if it is too small for a
- * second copy.  There, rows are quantized before they are moved into order.  For short rows,
- * moving is faster than quantizing again.
+ * second copy.  There, rows are quantized before they are moved into order.  For short rows, moving
+ * is faster than quantizing again.
  */
 bool
-FilterRows::has_room_aside(uint64_t rows, uint32_t row_bytes, RowPlace *aside) const
+FilterRows::has_spare_memory(uint64_t rows, uint32_t row_bytes, RowPlace *aside) const
 {
 	size_t		bytes = Budget::rounded(rows * row_bytes);
 
@@ -216,7 +214,7 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 {
 	uint32_t	bytes = form->row_bytes(rows.dimensions);
 	RowPlace	aside;
-	bool		moves = order && has_room_aside(rows.rows, bytes, &aside);
+	bool		moves = order && has_spare_memory(rows.rows, bytes, &aside);
 
 	forget();
 	rows_ = rows;
@@ -256,7 +254,7 @@ FilterRows::order_by_keys(cudaStream_t stream)
 {
 	uint32_t	bytes = form_->row_bytes(rows_.dimensions);
 	RowPlace	aside;
-	bool		moves = has_room_aside(rows_.rows, bytes, &aside);
+	bool		moves = has_spare_memory(rows_.rows, bytes, &aside);
 
 	eps_ = fold_eps_ = -1;
 	folded_ = false;
@@ -318,7 +316,7 @@ FilterRows::fold(cudaStream_t stream)
 	if (form_->precision() != Precision::kInt8
 		|| bytes > kMostFolded || folded_bytes(rows_.rows, bytes) > folds_[0].size())
 		return;
-	check_cuda(cudaMemsetAsync(unfit_.get(), 0, sizeof(Unfit), stream), "clearing a flag");
+	check_cuda(cudaMemsetAsync(unfit_.get(), 0, sizeof(Unfit), stream), "clearing counters");
 	launch_fold(get(), fold_shape(bytes), folds_[0].get(), folds_[1].get(), unfit_.get(), stream);
 	copy_and_wait(&unfit, unfit_.get(), 1, cudaMemcpyDeviceToHost, stream,
 				  "folding thresholds into rows");

@@ -47,10 +47,7 @@ class RowStore
 public:
 	explicit RowStore(const ChunkShape &shape) : shape_(shape) {}
 
-	/*
-	 * Allocates chunks for `count` rows.  Returns the error of cudaMalloc if memory does not
-	 * suffice.
-	 */
+	/* Allocates chunks for `count` rows; returns the error of cudaMalloc. */
 	cudaError_t try_grow(Budget &budget, uint64_t count)
 	{
 		while (chunks_.size() * shape_.rows() < count)
@@ -66,9 +63,9 @@ public:
 	}
 
 	/*
-	 * Calls visit(first, done, count) for each contiguous piece of the `nrows` rows that begin
-	 * with row `from`. `first` points to the piece, `done` is the number of rows before it, and
-	 * `count` is its number of rows.
+	 * Calls visit(first, done, count) for each contiguous piece of the `nrows` rows that begin with
+	 * row `from`. `first` points to the piece, `done` is the number of rows before it, and `count`
+	 * is its number of rows.
 	 */
 	template <class Visit>
 	void for_pieces(uint64_t from, size_t nrows, const Visit &visit) const
@@ -85,8 +82,8 @@ public:
 	}
 
 	/*
-	 * Copies the table of chunk addresses to the device, for kernels in this stream and in
-	 * streams that wait for it.  Called when no more chunks are added for the time being.
+	 * Copies the table of chunk addresses to the device, for kernels in this stream and in streams
+	 * that wait for it.  Called when no more chunks are added for the time being.
 	 */
 	void finish(Budget &budget, cudaStream_t stream)
 	{
@@ -185,12 +182,12 @@ private:
 };
 
 /*
- * The order in which rows are quantized: by their thresholds for eps = 0, within each partition
- * if there are partitions.
+ * The order in which rows are quantized: by their thresholds for eps = 0, within each partition if
+ * there are partitions.
  *
  * The rows of a tile then have nearly the same threshold, and so have its columns.  The filter
- * compares the largest of a thread's products with few thresholds, instead of each product with
- * its own two (epilogue.cuh).
+ * compares the largest of a thread's products with few thresholds, instead of each product with its
+ * own two (epilogue.cuh).
  */
 
 /* Interleaving moves stretches of this many rows, which share one threshold minimum. */
@@ -249,14 +246,11 @@ void launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precisio
 class OrderHash
 {
 public:
-	void		allocate(Budget &budget) { sum_.allocate(budget, 1, "allocating room for a sum"); }
+	void		allocate(Budget &budget) { sum_.allocate(budget, 1, "allocating device memory"); }
 
 	explicit operator bool() const { return sum_.size() > 0; }
 
-	/*
-	 * Returns the hash of both orders and of `more`, which covers other inputs of the tile list.
-	 * Waits for the device.
-	 */
+	/* Hash of both orders and of `more`, other inputs of the tile list. Waits for the device. */
 	uint64_t	of(const RowTable &a, const RowTable &b, uint64_t more, cudaStream_t stream);
 
 private:
@@ -299,8 +293,8 @@ public:
 	void		forget();
 
 	/*
-	 * Quantizes rows in a form.  `order`: sort them, by labels first if there are any; otherwise
-	 * (a sample) the staged order is used.
+	 * Quantizes rows in a form.  `order`: sort them, by labels first if there are any; otherwise (a
+	 * sample) the staged order is used.
 	 */
 	void		quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bool order,
 						 cudaStream_t stream, const RowLabels *labels = nullptr);
@@ -311,17 +305,14 @@ public:
 	/* Sets whether the next quantise() with `order` interleaves the order. */
 	void		set_spread(bool spread);
 
-	/*
-	 * Sorts the rows by a key per place, which the caller writes to keys(), and quantizes them in
-	 * this order.
-	 */
+	/* Sorts the rows by keys(), which the caller has written, and quantizes them again. */
 	uint32_t   *keys() { return order_.keys(); }
 	void		order_by_keys(cudaStream_t stream);
 	const uint32_t *sorted_keys() const { return order_.sorted_keys(); }
 
 	/*
-	 * norms(): input of thresholds.  take_thresholds(): returns the threshold array for the
-	 * caller to fill with thresholds that belong to no single eps.
+	 * norms(): input of thresholds.  take_thresholds(): returns the threshold array for the caller
+	 * to fill with thresholds that belong to no single eps.
 	 */
 	const RowNorm *norms() const { return norms_.get(); }
 	uint32_t   *take_thresholds();
@@ -349,7 +340,7 @@ public:
 
 private:
 	RowPlace place() const { return {values_.get(), norms_.get()}; }
-	bool		has_room_aside(uint64_t rows, uint32_t row_bytes, RowPlace *aside) const;
+	bool		has_spare_memory(uint64_t rows, uint32_t row_bytes, RowPlace *aside) const;
 
 	RowTable	rows_ = {};
 	std::shared_ptr<Form> form_;

@@ -22,9 +22,9 @@ namespace fasted
 {
 
 /*
- * The parts of a row's threshold that do not depend on eps: the squared norm of the quantized
- * row, as computed, and rho, an upper bound of the distance between the row and its quantized
- * form (filter_bound.h). Both are in the scale of the form.
+ * The parts of a row's threshold that do not depend on eps: the squared norm of the quantized row,
+ * as computed, and rho, an upper bound of the distance between the row and its quantized form
+ * (filter_bound.h). Both are in the scale of the form.
  */
 struct alignas(16) RowNorm
 {
@@ -40,8 +40,8 @@ row_without_pairs()
 
 /*
  * The transformation of rows before they are rounded to FP16 or FP32: subtract the centre, then
- * multiply by 2^exponent.  It is found from a sample and need not fit all rows.  A coordinate
- * that overflows is clamped, and the row's threshold accounts for the error.
+ * multiply by 2^exponent.  It is found from a sample and need not fit all rows.  A coordinate that
+ * overflows is clamped, and the row's threshold accounts for the error.
  */
 class Transform
 {
@@ -84,12 +84,12 @@ void launch_quantise_paper(const RowTable &rows, uint32_t row_bytes,
 constexpr uint32_t kMostDimensionsInt8 = FASTED_INT8_MOST_DIMENSIONS;
 
 /*
- * INT8 thresholds n are INT32. A pair (x, y) is a candidate if p - n_y >= n_x, where p is the
- * exact product.  This difference never overflows, but n_x + n_y might.
+ * INT8 thresholds n are INT32. A pair (x, y) is a candidate if p - n_y >= n_x, where p is the exact
+ * product.  This difference never overflows, but n_x + n_y might.
  */
-/* a row that is a candidate with every row */
+/* a candidate with every row */
 constexpr int32_t kInt8Every = FASTED_INT8_EVERY;
-constexpr int32_t kInt8Padding = FASTED_INT8_PADDING;	/* a row that is a candidate with no row */
+constexpr int32_t kInt8Padding = FASTED_INT8_PADDING;	/* a candidate with no row */
 
 /* Scale of INT8 rows, in device memory. */
 struct Int8Scale
@@ -103,9 +103,9 @@ struct Int8Scale
  * The rotation distributes a row's norm evenly over its coordinates, so one scale fits all
  * coordinates.  Rows of small integers (8-bit data) are not rotated: they fit without loss.
  *
- * The transformation is found from a sample, on the device, and need not fit all rows.
- * Coordinates outside of a byte are clamped.  Clamping is the same function for all rows, so it
- * moves no two rows further apart.
+ * The transformation is found from a sample, on the device, and need not fit all rows.  Coordinates
+ * outside of a byte are clamped.  Clamping is the same function for all rows, so it moves no two
+ * rows further apart.
  */
 class Int8Transform
 {
@@ -171,10 +171,7 @@ struct FormBound
 			* short_stretch * (1.0 + 4 * FASTED_U64) : eps;
 	}
 
-	/*
-	 * Maximum distance, in the scale of the form, of two rows whose canonical distance is at most
-	 * `dist`.
-	 */
+	/* Maximum distance of two rows within canonical distance `dist`, in the form's scale. */
 	__device__ __forceinline__ double
 	reach(double dist) const
 	{
@@ -225,18 +222,18 @@ void launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &for
  * Conversion of rows before they are quantized.  For the cosine distance, the filter reads the
  * directions of rows.  For rows of doubles, it reads floats.
  *
- * Rows remain unchanged for the recheck, with x.x of each row in FP64. The quantization kernels
- * and the samples read x / |x| in FP32, or x rounded to FP32. The conversion is done one piece of
- * the rows at a time, so there is no second copy of all rows.  The proofs that the filter then
- * loses no pair are in doc/bound-cosine.md and doc/bound-double.md.
+ * Rows remain unchanged for the recheck, with x.x of each row in FP64. The quantization kernels and
+ * the samples read x / |x| in FP32, or x rounded to FP32. The conversion is done one piece of the
+ * rows at a time, so there is no second copy of all rows.  The proofs that the filter then loses no
+ * pair are in doc/bound-cosine.md and doc/bound-double.md.
  */
 
 /* Computes x.x of every staged row, as the canonical sum in FP64. */
 void launch_squares(const RowTable &rows, double *squares, cudaStream_t stream);
 
 /*
- * Adds the error of rounding rows of doubles to FP32 to the rho of their norms, in the scale of
- * the form.  norms[0] belongs to the first row of the piece.
+ * Adds the error of rounding rows of doubles to FP32 to the rho of their norms, in the scale of the
+ * form.  norms[0] belongs to the first row of the piece.
  */
 void launch_add_narrowed(const RowPiece &rows, const FormBound &form, RowNorm *norms,
 						 cudaStream_t stream);
@@ -249,8 +246,7 @@ rows_that_fit(size_t bytes, uint32_t dimensions, size_t least, size_t most)
 }
 
 /*
- * Buffer for the directions of rows, or for rows rounded to FP32. Must be used in one stream
- * only.
+ * Buffer for the directions of rows, or for rows rounded to FP32. Must be used in one stream only.
  */
 class Directions
 {
@@ -264,8 +260,8 @@ public:
 	SpreadRows	sample(const SpreadRows &rows, cudaStream_t stream);
 
 	/*
-	 * Converts the rows piece by piece and calls quantise(piece, first) for each, where `first`
-	 * is the place of its first row.  Marks the norms of rows that have no direction.
+	 * Converts the rows piece by piece and calls quantise(piece, first) for each, where `first` is
+	 * the place of its first row.  Marks the norms of rows that have no direction.
 	 */
 	template <class Quantise>
 	void for_pieces(const RowTable &rows, RowNorm *norms, cudaStream_t stream,
@@ -293,9 +289,9 @@ private:
 /*
  * Projection of rows to few dimensions (pruning).
  *
- * A projected row has `width` components.  All but the last are the products of the row's image w
- * = s (x - c) with `width` - 1 directions in which rows differ most.  The last one is the norm of
- * the rest of w.  Two projected rows are not further apart than their images, up to the errors in
+ * A projected row has `width` components.  All but the last are the products of the row's image w =
+ * s (x - c) with `width` - 1 directions in which rows differ most.  The last one is the norm of the
+ * rest of w.  Two projected rows are not further apart than their images, up to the errors in
  * prune_bound.h; the proof is in doc/bound-pruning.md.  In names, "short" means projected.
  */
 
@@ -325,10 +321,7 @@ public:
 	float	   *centre() const { return centre_.get(); }
 	float	   *directions() const { return directions_.get(); }
 
-	/*
-	 * See ProjectionView.  from_a and from_b identify the rows that the projection was found
-	 * from, like those of Form::find.
-	 */
+	/* See ProjectionView; from_a and from_b identify the rows, as in Form::find. */
 	float		scale = 1;
 	uint32_t	count = 0;
 	double		eta = 0;
@@ -351,8 +344,7 @@ void launch_project(const Source &rows, const ProjectionView &projection, uint32
 					float *to, float *moved, cudaStream_t stream);
 
 /*
- * Buffer for projected rows, which are quantized piece by piece.  Must be used in one stream
- * only.
+ * Buffer for projected rows, which are quantized piece by piece.  Must be used in one stream only.
  */
 class ShortRows
 {
@@ -360,10 +352,7 @@ public:
 	/* Allocates a buffer of most_bytes, or of 64 rows if that is more. */
 	ShortRows(Budget &budget, size_t most_bytes, cudaStream_t stream);
 
-	/*
-	 * Projects a sample of at most as many rows as the buffer has capacity for; valid until the
-	 * next call.
-	 */
+	/* Projects a sample, which is reduced to the buffer's capacity; valid until the next call. */
 	SpreadRows	sample(const SpreadRows &rows, const Projection &projection, uint32_t width,
 					   cudaStream_t stream);
 
@@ -407,8 +396,8 @@ void launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &tr
  * A form: how rows are encoded for the filter.
  *
  * Rows can only be joined if they are in the same form.  A form is found from a sample of one set
- * or of two, and shared by all sets that are encoded in it.  In a projected form, the filter
- * reads projected rows in INT8.
+ * or of two, and shared by all sets that are encoded in it.  In a projected form, the filter reads
+ * projected rows in INT8.
  */
 
 constexpr Precision
@@ -448,10 +437,7 @@ struct FormKind
 class Form
 {
 public:
-	/*
-	 * `directions`: for cosine or rows of doubles, else null.  `short_rows`: for a projected
-	 * form, else null.
-	 */
+	/* directions: for cosine or rows of doubles, else null; short_rows: if projected. */
 	Form(Budget &budget, FormKind kind, uint32_t dimensions, Directions *directions,
 		 ShortRows *short_rows = nullptr)
 		: kind_(kind), directions_(directions), short_rows_(short_rows)
@@ -462,9 +448,7 @@ public:
 			float_.allocate(budget, dimensions);
 	}
 
-	/*
-	 * Device memory of a form; may_be_short: including a projection, which other forms may share.
-	 */
+	/* Device memory of a form; may_be_short: including a projection. */
 	static size_t bytes(uint32_t dimensions, bool may_be_short = false)
 	{
 		return std::max(bytes_of<Transform>(dimensions),
@@ -570,9 +554,9 @@ private:
  * Finds a projection: the leading directions of a sample of rows.
  *
  * This is subspace iteration from random signs: V = W' X, W = X V'. V is orthonormalized in the
- * order of its rows, so its first 63 rows are those that an iteration with 63 directions would
- * have found.  Any directions are correct: eta measures how far they are from orthonormal.  Sums
- * are computed in a fixed order, so the same rows give the same projection.
+ * order of its rows, so its first 63 rows are those that an iteration with 63 directions would have
+ * found.  Any directions are correct: eta measures how far they are from orthonormal.  Sums are
+ * computed in a fixed order, so the same rows give the same projection.
  */
 class ProjectionFit
 {
@@ -605,7 +589,7 @@ private:
 	DeviceArray<float> v_[2];	/* [direction][dimension] */
 	DeviceArray<double> gram_;	/* V V', or the matrix that orthonormalizes V */
 	std::vector<double> host_gram_;
-	std::vector<double> host_turn_;
+	std::vector<double> host_basis_;
 };
 
 }								/* namespace fasted */

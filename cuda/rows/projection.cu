@@ -23,11 +23,9 @@ constexpr int kRows = 64;		/* rows per block */
 constexpr int kDepth = 32;		/* dimensions per step */
 constexpr int kRowsEach = 4;	/* rows per thread; a block has 16 x 16 threads */
 constexpr int kPad = 4;			/* avoids bank conflicts between rows of the tile */
-static_assert(FASTED_PRUNE_PIECE % kDepth == 0, "a piece is a few tiles");
+static_assert(FASTED_PRUNE_PIECE % kDepth == 0, "a piece is a whole number of steps");
 
-/*
- * Limit of the squared norm, the same as on the CPU; a longer row is a candidate with every row.
- */
+/* Limit of the squared norm, the same as on the CPU; a longer row is a candidate with every row. */
 constexpr double kNorm2Limit = 0x1p120;
 
 /* Four values of a row from k on; zeros beyond the last. */
@@ -45,11 +43,11 @@ load_four(const float *from, uint32_t k, uint32_t dimensions)
 }
 
 /*
- * Registers for the next tile, loaded one step ahead: 8 values of one row per thread, and an
- * equal share of the directions.
+ * Registers for the next tile, loaded one step ahead: 8 values of one row per thread, and an equal
+ * share of the directions.
  */
 template <int kWidth, bool kVector>
-struct Ahead
+struct Prefetch
 {
 	static constexpr int kFours = kDepth * kWidth / 4 / kThreads;
 
@@ -148,8 +146,8 @@ struct Tile
 };
 
 /*
- * A thread's products: rows threadIdx.x / 16 * 4 to + 3 of the block with columns threadIdx.x %
- * 16 * 4 to + 3 and, for 128 columns, the same columns + 64.
+ * A thread's products: rows threadIdx.x / 16 * 4 to + 3 of the block with columns threadIdx.x % 16
+ * * 4 to + 3 and, for 128 columns, the same columns + 64.
  */
 template <int kWidth>
 struct Products
@@ -217,14 +215,14 @@ struct Products
 	}
 
 	__device__ __forceinline__ void
-	store(int i, bool wild, float *to) const
+	store(int i, bool out_of_range, float *to) const
 	{
 #pragma unroll
 		for (int half = 0; half < kColumns / 4; half++)
 		{
 			const float *z = &sums[i][half * 4];
 
-			*(float4 *) &to[half * 64 + threadIdx.x % 16 * 4] = wild
+			*(float4 *) &to[half * 64 + threadIdx.x % 16 * 4] = out_of_range
 				? make_float4(0, 0, 0, 0) : make_float4(z[0], z[1], z[2], z[3]);
 		}
 	}
@@ -242,15 +240,15 @@ project_kernel(const Source source, uint32_t count, uint32_t dimensions, const P
 	const float *from = loaded < count ? source.row(loaded) : nullptr;
 	double		square = 0;
 	Products<kWidth> products;
-	Ahead<kWidth, kVector> ahead;
+	Prefetch<kWidth, kVector> prefetch;
 
-	ahead.load(from, p, 0, dimensions);
+	prefetch.load(from, p, 0, dimensions);
 	for (uint32_t begin = 0; begin < dimensions; begin += kDepth)
 	{
-		square += ahead.store(p.scale, tile.rows, tile.columns);
+		square += prefetch.store(p.scale, tile.rows, tile.columns);
 		__syncthreads();
 		if (begin + kDepth < dimensions)
-			ahead.load(from, p, begin + kDepth, dimensions);
+			prefetch.load(from, p, begin + kDepth, dimensions);
 		products.add_step(tile);
 		__syncthreads();
 		if ((begin + kDepth) % FASTED_PRUNE_PIECE == 0 || begin + kDepth >= dimensions)
@@ -269,7 +267,7 @@ project_kernel(const Source source, uint32_t count, uint32_t dimensions, const P
 		uint32_t	row = threadIdx.x / 16 * kRowsEach + i;
 		uint32_t	number = blockIdx.x * kRows + row;
 		double		norm2 = norms2[row];
-		bool		wild = !(norm2 <= kNorm2Limit);
+		bool		out_of_range = !(norm2 <= kNorm2Limit);
 		double		projected2 = products.square(i);
 		float		off = INFINITY;
 
@@ -277,12 +275,12 @@ project_kernel(const Source source, uint32_t count, uint32_t dimensions, const P
 			continue;
 		if (threadIdx.x % 16 == 15)
 		{
-			if (!wild)
+			if (!out_of_range)
 				products.sums[i][products.kColumns - 1] =
 					residual_of(norm2, projected2, p, min(p.count, kWidth - 1), dimensions, &off);
 			moved[number] = off;
 		}
-		products.store(i, wild, &to[(size_t) number * kWidth]);
+		products.store(i, out_of_range, &to[(size_t) number * kWidth]);
 	}
 }
 
@@ -304,8 +302,8 @@ chunk_kernel(const float *values, const float **chunk)
 }
 
 /*
- * Adds moved[], which is in the scale of the projection, to rho, which is in that of the
- * quantized rows; one thread per row.
+ * Adds moved[], which is in the scale of the projection, to rho, which is in that of the quantized
+ * rows; one thread per row.
  */
 __global__ void
 add_moved_kernel(const float *moved, uint32_t rows, const Int8Scale *scale, RowNorm *norms)
@@ -321,7 +319,7 @@ add_moved_kernel(const float *moved, uint32_t rows, const Int8Scale *scale, RowN
 
 Projection::Projection(Budget &budget, uint32_t dimensions)
 {
-	const char *doing = "allocating room for directions to prune by";
+	const char *doing = "allocating device memory for the projection";
 
 	centre_.allocate(budget, dimensions, doing);
 	directions_.allocate(budget, (size_t) dimensions * kMostWidth, doing);
@@ -353,7 +351,7 @@ template void launch_project(const SpreadRows &, const ProjectionView &, uint32_
 ShortRows::ShortRows(Budget &budget, size_t most_bytes, cudaStream_t stream)
 	: room_(numbers_in(most_bytes))
 {
-	const char *doing = "allocating room for rows to prune by";
+	const char *doing = "allocating device memory for projected rows";
 
 	values_.allocate(budget, room_, doing);
 	/* the smallest width gives the largest number of rows */
@@ -362,7 +360,7 @@ ShortRows::ShortRows(Budget &budget, size_t most_bytes, cudaStream_t stream)
 	if (budget.counts_only)
 		return;
 	chunk_kernel<<<1, 1, 0, stream>>>(values_.get(), chunk_.get());
-	check_launch("preparing room for rows to prune by");
+	check_launch("preparing the buffer for projected rows");
 }
 
 SpreadRows
@@ -383,7 +381,7 @@ launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &transfo
 		return;
 	add_moved_kernel<<<(rows + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
 		moved, rows, transform.scale(), norms);
-	check_launch("adding up how far rows were moved");
+	check_launch("computing projection errors of rows");
 }
 
 }								/* namespace fasted */

@@ -134,7 +134,7 @@ multiply(const Matrix<A> &a, const Matrix<B> &b, const Matrix<C> &c, cudaStream_
 	dim3		blocks((c.columns + kTile - 1) / kTile, (c.rows + kTile - 1) / kTile);
 
 	multiply_kernel<Sum><<<blocks, kThreads, 0, stream>>>(a, b, c);
-	check_launch("finding directions to prune by");
+	check_launch("finding the projection");
 }
 
 /* Distance of each sampled row to the centre; one warp per row. */
@@ -204,20 +204,19 @@ subtract(double *a, double factor, const double *b, uint32_t from, uint32_t to)
 
 /*
  * Gram-Schmidt orthonormalization from the Gram matrix `gram` of n rows, which is overwritten.
- * Returns the number k of independent rows, and in the first k rows of `turn` the coefficients of
+ * Returns the number k of independent rows, and in the first k rows of `basis` the coefficients of
  * the orthonormal rows, in order.
  */
 uint32_t
-find_turn(std::vector<double> &gram, uint32_t n, std::vector<double> &turn)
+orthonormalize_gram(std::vector<double> &gram, uint32_t n, std::vector<double> &basis)
 {
 	uint32_t	kept = 0;
 
-	turn.assign((size_t) n * n, 0.0);
+	basis.assign((size_t) n * n, 0.0);
 	for (uint32_t i = 0; i < n; i++)
 	{
 		/*
-		 * row i minus its projection onto the previous rows, and its products with rows i and
-		 * later
+		 * row i minus its projection onto the previous rows, and its products with rows i and later
 		 */
 		std::vector<double> rest(n, 0.0);
 		std::vector<double> products(gram.begin() + (size_t) i * n,
@@ -230,7 +229,7 @@ find_turn(std::vector<double> &gram, uint32_t n, std::vector<double> &turn)
 			/* gram row j now has the products of the j-th orthonormal row */
 			double		factor = gram[(size_t) j * n + i];
 
-			subtract(rest.data(), factor, &turn[(size_t) j * n], 0, i);
+			subtract(rest.data(), factor, &basis[(size_t) j * n], 0, i);
 			subtract(products.data(), factor, &gram[(size_t) j * n], i, n);
 		}
 		if (!(products[i] > kDependent * kDependent * before) || !(products[i] <= 1e300))
@@ -240,7 +239,7 @@ find_turn(std::vector<double> &gram, uint32_t n, std::vector<double> &turn)
 
 		for (uint32_t k = 0; k < n; k++)
 		{
-			turn[(size_t) kept * n + k] = rest[k] / norm;
+			basis[(size_t) kept * n + k] = rest[k] / norm;
 			gram[(size_t) kept * n + k] = products[k] / norm;
 		}
 		kept++;
@@ -254,7 +253,7 @@ ProjectionFit::ProjectionFit(Budget &budget, uint32_t dimensions, size_t most_by
 	: dimensions_(dimensions),
 	most_rows_(rows_that_fit(most_bytes, dimensions, kLeastRows, kMostRows))
 {
-	const char *doing = "allocating room to find directions to prune by";
+	const char *doing = "allocating device memory to find the projection";
 
 	mean_.allocate(budget, dimensions);
 	norms_.allocate(budget, most_rows_, doing);
@@ -279,10 +278,10 @@ ProjectionFit::find_centre(const SpreadRows &rows, Projection *to, cudaStream_t 
 
 	mean_.find(rows, stream);
 	copy_async(to->centre(), mean_.centre(), dimensions_, cudaMemcpyDeviceToDevice, stream,
-			   "copying a centre");
+			   "copying the center of the rows");
 	norms_kernel<<<(count + kRowsPerBlock - 1) / kRowsPerBlock, kRowsPerBlock * 32, 0, stream>>>(
 		rows, to->centre(), norms_.get());
-	check_launch("measuring sampled rows");
+	check_launch("computing distances of sampled rows");
 	copy_and_wait(norms.data(), norms_.get(), count, cudaMemcpyDeviceToHost, stream,
 				  "reading norms of rows");
 	for (double &norm : norms)
@@ -316,11 +315,11 @@ ProjectionFit::orthonormalise(cudaStream_t stream)
 	uint32_t	before = count_;
 
 	gram(stream);
-	count_ = find_turn(host_gram_, before, host_turn_);
+	count_ = orthonormalize_gram(host_gram_, before, host_basis_);
 	if (count_ == 0)
 		return;
-	copy_async(gram_.get(), host_turn_.data(), host_turn_.size(), cudaMemcpyHostToDevice, stream,
-			   "turning directions");
+	copy_async(gram_.get(), host_basis_.data(), host_basis_.size(), cudaMemcpyHostToDevice, stream,
+			   "orthonormalizing directions");
 	multiply<double>(by_rows((const double *) gram_.get(), count_, before),
 					 by_rows((const float *) v_[0].get(), before, dimensions_),
 					 by_rows(v_[1].get(), count_, dimensions_), stream);
@@ -361,7 +360,7 @@ ProjectionFit::find(const SpreadRows &all, Projection *to, cudaStream_t stream)
 	count_ = std::min(std::min(kMostDirections, dimensions_), count);
 	signs_kernel<<<(count * count_ + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
 		w_.get(), count, count_);
-	check_launch("finding directions to prune by");
+	check_launch("finding the projection");
 
 	Matrix<const float> x = by_rows((const float *) x_.get(), count, dimensions_);
 
@@ -386,7 +385,7 @@ ProjectionFit::find(const SpreadRows &all, Projection *to, cudaStream_t stream)
 							   (size_t) dimensions_ * kMostWidth * sizeof(float), stream),
 			   "clearing directions");
 	transpose_kernel<<<count_, kThreads, 0, stream>>>(v_[0].get(), dimensions_, to->directions());
-	check_launch("keeping directions");
+	check_launch("storing the projection");
 	return to->eta < kMostEta;
 }
 

@@ -36,11 +36,11 @@ constexpr float kLargestHalf = 65504.0f;
 constexpr float kLargestSingle = 0x1p50f;
 
 /*
- * Error of one mma or wgmma step of 16 dimensions, relative to the product of both rows' norms,
- * in units of 2^-24. According to published measurements, twice per step at most 9 terms (8
- * products and the accumulator) are aligned to the largest and truncated at 24 bits, and each sum
- * is rounded toward zero: 2 (9 + 2) = 22. Hopper, with 17 terms at 25 bits, has 10.5. The bound
- * is doubled for future GPUs.
+ * Error of one mma or wgmma step of 16 dimensions, relative to the product of both rows' norms, in
+ * units of 2^-24. Reported hardware behavior: twice per step, at most 9 terms (8 products and the
+ * accumulator) are aligned to the largest and truncated at 24 bits, and each sum is rounded toward
+ * zero: 2 (9 + 2) = 22. Hopper, with 17 terms at 25 bits, has 10.5. The bound is doubled for future
+ * GPUs.
  */
 constexpr double kStepError = 44.0 / 16777216.0;
 constexpr uint32_t kStepNumbers = kStepBytes / sizeof(__half);
@@ -273,7 +273,7 @@ blocks_for(uint32_t rows)
 void
 Transform::allocate(Budget &budget, uint32_t dimensions)
 {
-	const char *doing = "allocating room for the centre of the rows";
+	const char *doing = "allocating device memory for the center of the rows";
 
 	centre_.allocate(budget, dimensions, doing);
 	exponent_.allocate(budget, 2, doing);
@@ -298,7 +298,7 @@ Transform::find(const SpreadRows &all, cudaStream_t stream)
 	exponents_kernel<<<blocks, kRowsPerBlock * 32, 0, stream>>>(
 		rows, centre_.get(), row_exponents_.get(), histogram_.get());
 	typical_kernel<<<1, kBins, 0, stream>>>(histogram_.get(), sampled, exponent_.get(), true);
-	check_launch("finding the centre and the scale of the rows");
+	check_launch("finding the center and the scale of the rows");
 }
 
 void
@@ -310,7 +310,7 @@ launch_quantise(const RowTable &rows, const Transform &transform, Precision prec
 	{
 		quantise_kernel<<<blocks_for(rows.rows), kRowsPerBlock * 32, 0, stream>>>(
 			rows, transform.centre(), transform.exponent(), stride, to, norms);
-		check_launch("quantising rows");
+		check_launch("quantizing rows");
 	};
 
 	if (precision == Precision::kFp32)
@@ -335,7 +335,7 @@ launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &form, do
 {
 	thresholds_kernel<<<padded_thresholds(rows) / kThresholdBlock, kThresholdBlock, 0, stream>>>(
 		norms, rows, form, eps, thresholds);
-	check_launch("finding the rows' thresholds");
+	check_launch("computing thresholds of rows");
 }
 
 void
@@ -346,7 +346,7 @@ launch_quantise_paper(const RowTable &rows, uint32_t row_bytes, __half *values,
 
 	quantise_paper_kernel<<<blocks, kRowsPerBlock * 32, 0, stream>>>(
 		rows, row_bytes / sizeof(__half), values, (float *) norms, overflow);
-	check_launch("quantising rows");
+	check_launch("quantizing rows");
 }
 
 }								/* namespace fasted */

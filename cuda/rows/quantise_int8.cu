@@ -77,9 +77,7 @@ range_kernel(const SpreadRows rows, float *centre, Int8Scale *scale)
 		scale->lossless = 0;
 }
 
-/*
- * Rotates the sampled row of this block, scaled by 2^exponent; for `emit` see rotate_in_shared.
- */
+/* Rotates the sampled row of this block, scaled by 2^exponent; for `emit` see rotate_in_shared. */
 template <typename Emit>
 __device__ __forceinline__ void
 rotate_sampled(const SpreadRows &rows, const float *centre, int exponent, float *places,
@@ -168,8 +166,8 @@ tried_scale(float typical, int number)
 }
 
 /*
- * The squared error of each sampled row with each candidate scale, in units of the unscaled
- * rotated rows.  The error of outliers, which no scale fits, is 0. One block per row.
+ * The squared error of each sampled row with each candidate scale, in units of the rotated rows
+ * before this scale.  The error of outliers, which no scale fits, is 0. One block per row.
  */
 __global__ void __launch_bounds__(kThreads)
 errors_kernel(const SpreadRows rows, const float *centre, const int *exponent,
@@ -235,7 +233,7 @@ errors_kernel(const SpreadRows rows, const float *centre, const int *exponent,
  * slightly better rounding of all rows gains.  One block, one warp per scale.
  */
 __global__ void
-choose_kernel(const float *errors, uint32_t sampled, const int *exponent,
+choose_scale_kernel(const float *errors, uint32_t sampled, const int *exponent,
 			  const float *typical, Int8Scale *scale)
 {
 	__shared__ double sums[FASTED_INT8_SCALES];
@@ -271,7 +269,7 @@ choose_kernel(const float *errors, uint32_t sampled, const int *exponent,
 
 /* Chooses the centre that belongs to the scale; one thread per dimension. */
 __global__ void
-settle_kernel(const float *mean, const float *integers, const Int8Scale *scale,
+choose_centre_kernel(const float *mean, const float *integers, const Int8Scale *scale,
 			  uint32_t dimensions, float *centre)
 {
 	uint32_t	k = blockIdx.x * kThreads + threadIdx.x;
@@ -287,7 +285,7 @@ constexpr uint32_t kLongRow = 4096;
 constexpr uint32_t kMostThreads = 1024;
 
 /* Arguments of the quantization kernels. */
-struct Job
+struct QuantiseArguments
 {
 	RowTable	rows;
 	const float *centre;
@@ -438,7 +436,7 @@ struct Source
  * are exact.
  */
 __device__ __forceinline__ bool
-put_lossless(const Job &job, const float *row, uint32_t thread, uint32_t threads,
+put_lossless(const QuantiseArguments &job, const float *row, uint32_t thread, uint32_t threads,
 			 Writer &writer)
 {
 	uint32_t	dimensions = job.rows.dimensions;
@@ -476,7 +474,7 @@ put_lossless(const Job &job, const float *row, uint32_t thread, uint32_t threads
 
 /* The norm and rho of a row, from its sums. */
 __device__ __forceinline__ RowNorm
-norm_of(const Job &job, bool exact, const RowSums &sums)
+norm_of(const QuantiseArguments &job, bool exact, const RowSums &sums)
 {
 	return {(double) sums.norm2, exact ? 0.0
 		: fasted_rho_clamped(sums.rounding2, sums.error2, sums.norm2, job.row_bytes)};
@@ -491,7 +489,7 @@ warp_sums(const RowSums &mine)
 
 template <int C, int P, bool Vector>
 __device__ __forceinline__ void
-put_rotated(const Job &job, const float *row, float scale, Writer &writer)
+put_rotated(const QuantiseArguments &job, const float *row, float scale, Writer &writer)
 {
 	Source<C, Vector> source = {row, job.centre, job.rows.dimensions, scale};
 
@@ -509,7 +507,7 @@ put_rotated(const Job &job, const float *row, float scale, Writer &writer)
 /* Quantizes rows of 32 C P to 64 C P - 1 coordinates; one warp per row. */
 template <int C, int P>
 __global__ void __launch_bounds__(kRowsPerBlock * 32, P >= 16 ? 3 : 5)
-quantise_registers_kernel(const Job job)
+quantise_registers_kernel(const QuantiseArguments job)
 {
 	uint32_t	number = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
 	uint32_t	lane = threadIdx.x % 32;
@@ -565,7 +563,7 @@ block_sums(const RowSums &mine)
 
 /* Quantizes rows of any length; one block per row. */
 __global__ void __launch_bounds__(kMostThreads)
-quantise_shared_kernel(const Job job)
+quantise_shared_kernel(const QuantiseArguments job)
 {
 	extern __shared__ float4 places[];
 	uint32_t	number = blockIdx.x;
@@ -602,7 +600,7 @@ quantise_shared_kernel(const Job job)
 
 template <int C, int P>
 void
-launch_registers(const Job &job, cudaStream_t stream)
+launch_registers(const QuantiseArguments &job, cudaStream_t stream)
 {
 	uint32_t	blocks = (job.rows.rows + kRowsPerBlock - 1) / kRowsPerBlock;
 
@@ -610,7 +608,7 @@ launch_registers(const Job &job, cudaStream_t stream)
 }
 
 void
-launch_shared(const Job &job, cudaStream_t stream)
+launch_shared(const QuantiseArguments &job, cudaStream_t stream)
 {
 	uint32_t	length = fasted_rotation_length(job.row_bytes);
 	size_t		bytes = length * sizeof(float);
@@ -625,7 +623,7 @@ launch_shared(const Job &job, cudaStream_t stream)
 void
 Int8Transform::allocate(Budget &budget, uint32_t dimensions)
 {
-	const char *doing = "allocating room for the scale of the rows";
+	const char *doing = "allocating device memory for the scale of the rows";
 
 	mean_.allocate(budget, dimensions);
 	centre_.allocate(budget, dimensions, doing);
@@ -649,9 +647,9 @@ Int8Transform::find(const SpreadRows &rows, cudaStream_t stream)
 		rows.at_most(kSampleRange), integer_centre_.get(), scale_.get());
 	if (rows.count() > 0)
 		find_scale(rows.at_most(kSampleScale), stream);
-	settle_kernel<<<(d + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
+	choose_centre_kernel<<<(d + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
 		mean_.centre(), integer_centre_.get(), scale_.get(), d, centre_.get());
-	check_launch("finding the centre and the scale of the rows");
+	check_launch("finding the center and the scale of the rows");
 }
 
 void
@@ -669,7 +667,7 @@ Int8Transform::find_scale(const SpreadRows &rows, cudaStream_t stream)
 	errors_kernel<<<sampled, kThreads, bytes, stream>>>(
 		rows, mean_.centre(), mean_.exponent(), scale_.get(), largest_.get(),
 		typical_.get(), errors_.get());
-	choose_kernel<<<1, FASTED_INT8_SCALES * 32, 0, stream>>>(
+	choose_scale_kernel<<<1, FASTED_INT8_SCALES * 32, 0, stream>>>(
 		errors_.get(), sampled, mean_.exponent(), typical_.get(), scale_.get());
 }
 
@@ -677,7 +675,7 @@ void
 launch_quantise_int8(const RowTable &rows, const Int8Transform &transform, uint32_t row_bytes,
 					 int8_t *values, RowNorm *norms, cudaStream_t stream)
 {
-	Job			job = {rows, transform.centre(), transform.scale(), row_bytes, values, norms};
+	QuantiseArguments job = {rows, transform.centre(), transform.scale(), row_bytes, values, norms};
 
 	if (row_bytes >= kLongRow)
 		launch_shared(job, stream);
@@ -695,7 +693,7 @@ launch_quantise_int8(const RowTable &rows, const Int8Transform &transform, uint3
 		launch_registers<1, 2>(job, stream);
 	else
 		launch_registers<1, 1>(job, stream);
-	check_launch("quantising rows");
+	check_launch("quantizing rows");
 }
 
 }								/* namespace fasted */

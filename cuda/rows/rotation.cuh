@@ -155,8 +155,8 @@ pass_in_registers(float (&value)[P][C], uint32_t first, uint32_t pass)
 }
 
 /*
- * Rotates a row of 32 C P to 64 C P - 1 coordinates with one warp.  Lane l holds the places 32 C
- * j + C l + i, j < P, i < C. C is 4, or 1 for rows of fewer than 128 coordinates.
+ * Rotates a row of 32 C P to 64 C P - 1 coordinates with one warp.  Lane l holds the places 32 C j
+ * + C l + i, j < P, i < C. C is 4, or 1 for rows of fewer than 128 coordinates.
  */
 template <int C, int P, typename Load, typename Emit>
 __device__ __forceinline__ void
@@ -197,9 +197,7 @@ rotate_in_registers(uint32_t wrap, Load load, Emit emit)
 	}
 }
 
-/*
- * Transform over N places that are `stride` apart: log2(N) levels, by all threads of the block.
- */
+/* Transform over N places that are `stride` apart: log2(N) levels, by all threads of the block. */
 template <int N>
 __device__ __forceinline__ void
 levels_in_shared(float *place, uint32_t length, uint32_t stride)
@@ -220,9 +218,7 @@ levels_in_shared(float *place, uint32_t length, uint32_t stride)
 	__syncthreads();
 }
 
-/*
- * One pass over the places in shared memory: signs, five levels between lanes, then the others.
- */
+/* One pass over the places in shared memory: signs, five levels between lanes, then the others. */
 __device__ __forceinline__ void
 pass_in_shared(float *place, uint32_t length, uint32_t pass)
 {

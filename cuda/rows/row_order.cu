@@ -128,7 +128,7 @@ minima_kernel(const Number *thresholds, uint32_t count, Number *minima)
 	Number		least = min(thresholds[i * kMinimaColumns + lane],
 							thresholds[i * kMinimaColumns + lane + 32]);
 
-	static_assert(kMinimaColumns == 64, "two for each lane");
+	static_assert(kMinimaColumns == 64, "two thresholds for each lane");
 	for (int o = 16; o > 0; o /= 2)
 		least = min(least, __shfl_xor_sync(0xffffffff, least, o));
 	if (lane == 0)
@@ -164,10 +164,10 @@ RowLabels::set(Budget &budget, const FastedRowGroup *groups, uint32_t ngroups, i
 	known_.swap(labels);
 	if (known_.empty())
 		return true;
-	labels_.make_room(budget, rows, "allocating device memory for the rows' groups");
+	labels_.make_room(budget, rows, "allocating device memory for the partitions of rows");
 	/* the copy from pageable memory must be complete, since known_ may change */
 	copy_and_wait(labels_.get(), known_.data(), rows, cudaMemcpyHostToDevice, stream,
-				  "copying the rows' groups");
+				  "copying the partitions of rows");
 	return true;
 }
 
@@ -248,7 +248,7 @@ RowOrder::spread(uint32_t rows, cudaStream_t stream)
 		step++;
 	spread_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(order_, to, rows,
 																	   stretches, step);
-	check_launch("spreading rows");
+	check_launch("interleaving rows");
 	order_ = to;
 }
 
@@ -265,7 +265,7 @@ launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
 	else
 		minima_kernel<<<blocks, kBlock, 0, stream>>>((const float *) thresholds, count,
 													 (float *) minima);
-	check_launch("finding the least thresholds");
+	check_launch("computing minima of thresholds");
 }
 
 uint64_t
@@ -274,7 +274,7 @@ OrderHash::of(const RowTable &a, const RowTable &b, uint64_t more, cudaStream_t 
 	unsigned long long sum = 0;
 	uint64_t	seed = more;
 
-	check_cuda(cudaMemsetAsync(sum_.get(), 0, sizeof(sum), stream), "clearing a sum");
+	check_cuda(cudaMemsetAsync(sum_.get(), 0, sizeof(sum), stream), "clearing a hash");
 	for (const RowTable *rows : {&a, &b})
 	{
 		seed = fasted_mix_order(seed, rows->rows);
@@ -282,8 +282,8 @@ OrderHash::of(const RowTable &a, const RowTable &b, uint64_t more, cudaStream_t 
 			order_kernel<<<(rows->rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(
 				*rows, seed, sum_.get());
 	}
-	check_launch("comparing orders of rows");
-	copy_and_wait(&sum, sum_.get(), 1, cudaMemcpyDeviceToHost, stream, "comparing orders of rows");
+	check_launch("hashing the row order");
+	copy_and_wait(&sum, sum_.get(), 1, cudaMemcpyDeviceToHost, stream, "hashing the row order");
 	return fasted_mix_order(seed, sum);
 }
 

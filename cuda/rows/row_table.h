@@ -152,9 +152,9 @@ element_bytes(Precision precision)
 
 /*
  * Bytes of a row that one tensor core instruction multiplies (its K): 16 values in FP16, 32 in
- * INT8. It is also a sector of the L2 cache.  Rows are padded to a multiple of it, with zeros.
- * The paper aligns rows to 128 bytes, which at d = 65 takes 256 bytes per row instead of 160. A
- * copy that begins inside a cache line still moves whole sectors.
+ * INT8. It is also a sector of the L2 cache.  Rows are padded to a multiple of it, with zeros.  The
+ * paper aligns rows to 128 bytes, which at d = 65 takes 256 bytes per row instead of 160. A copy
+ * that begins inside a cache line still moves whole sectors.
  */
 constexpr uint32_t kStepBytes = 32;
 
@@ -234,9 +234,7 @@ struct FoldShape
 	/* Number of high parts of a threshold, for each operand; one low part follows them. */
 	FASTED_HD constexpr uint32_t parts() const { return (bytes - numbers - 2) / 2; }
 
-	/*
-	 * The threshold of padding; the absolute values of all other folded thresholds are smaller.
-	 */
+	/* The threshold of padding; the absolute values of all other folded thresholds are smaller. */
 	FASTED_HD constexpr int32_t most() const { return (int32_t) parts() * 127 * 127; }
 };
 
@@ -263,9 +261,9 @@ folded_bytes(uint64_t rows, uint32_t row_bytes)
 }
 
 /*
- * Numbers of rows whose thresholds are out of range for folding.  If any threshold is too low,
- * the folded rows are unusable.  A threshold that is too high is lowered, which loses no pair but
- * gives the row more candidates.
+ * Numbers of rows whose thresholds are out of range for folding.  If any threshold is too low, the
+ * folded rows are unusable.  A threshold that is too high is lowered, which loses no pair but gives
+ * the row more candidates.
  */
 struct Unfit
 {
