@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * refine.cu
- *	  The exact recheck, and the end of a round.
+ *	  The exact recheck of the candidates, and the end of a round.
  *
  *-------------------------------------------------------------------------
  */

@@ -295,6 +295,7 @@ numbers_in(size_t bytes)
 	return (uint32_t) std::max<size_t>(fit / kMostWidth, kLeastRows) * kMostWidth;
 }
 
+/* Stores the address of the buffer as the only chunk; one thread. */
 __global__ void
 chunk_kernel(const float *values, const float **chunk)
 {

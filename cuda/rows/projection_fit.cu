@@ -173,6 +173,7 @@ images_kernel(const SpreadRows rows, const float *centre, const double *norms, d
 		x[(size_t) i * rows.dimensions() + k] = taken ? (row[k] - centre[k]) * scale : 0.0f;
 }
 
+/* Fills w (rows x directions) with pseudorandom signs; one thread per element. */
 __global__ void
 signs_kernel(float *w, uint32_t rows, uint32_t directions)
 {

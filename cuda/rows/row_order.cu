@@ -38,6 +38,7 @@ labels_of(const FastedRowGroup *groups, uint32_t ngroups, int side, uint32_t row
 
 constexpr int kBlock = 256;
 
+/* Sets numbers[i] = i; one thread per entry. */
 __global__ void
 count_up_kernel(uint32_t *numbers, uint32_t count)
 {
@@ -47,6 +48,7 @@ count_up_kernel(uint32_t *numbers, uint32_t count)
 		numbers[i] = i;
 }
 
+/* Gathers the labels in the current order; one thread per row. */
 __global__ void
 labels_kernel(const uint32_t *labels, const uint32_t *order, uint32_t *to, uint32_t count)
 {
