@@ -232,6 +232,7 @@ private:
 	const uint32_t *sorted_keys_ = nullptr;	/* keys of the last sort_again */
 };
 
+/* Computes the minimum threshold of each kMinimaColumns rows, minima_of(rows) values. */
 void launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
 				   uint32_t *minima, cudaStream_t stream);
 
