@@ -116,7 +116,7 @@ private:
 	DeviceArray<const float *> table_;
 };
 
-/* A contiguous sample of the rows of one set or two; it has all rows if they are few. */
+/* A sample of the rows of one set or two, in contiguous memory; all rows if they are few. */
 class RowSample
 {
 public:
