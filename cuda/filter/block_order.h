@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * block_order.h
- *	  In which order block tiles are computed.
+ *	  The order in which block tiles of the distance matrix are computed.
  *
- * Work items 0, 1, 2, ... name the tiles of the distance matrix.  Concurrent
- * blocks take neighbouring items, so items run through squares, of 1024 x 1024
- * distances say (8 x 8 tiles of 128 x 128): the rows that one square reads are
- * read by many blocks at once and stay in the L2 cache (the paper, section
- * 3.3.1).  Past the paper, a self-join walks only the squares on or above the
- * diagonal.  A tile may be as wide as a square: a run of the wgmma kernel.  Where
- * only rows of one group meet, items are those of host_device.h.
+ * Work items 0, 1, 2, ... number the tiles of the distance matrix.  Concurrent blocks take
+ * consecutive items.  Items therefore run through squares, for example of 1024 x 1024 distances
+ * (8 x 8 tiles of 128 x 128). Many blocks read the rows of one square at the same time, so these
+ * rows stay in the L2 cache (the paper, section 3.3.1).
  *
- * Plain arithmetic, for the device and for tests on the host.
+ * Unlike the paper, a self-join visits only the squares on or above the diagonal.  A tile may be
+ * as wide as a square: a run of the wgmma kernel.  In a join by partitions, items are those of
+ * engine/host_device.h.
+ *
+ * This file is plain arithmetic and also compiles for the host, where tests use it.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,15 +27,15 @@
 namespace fasted
 {
 
-/* Distances on one side of a square, where a kernel does not say otherwise. */
+/* Default side of a square, in rows. */
 constexpr uint32_t kSquareSide = 1024;
 
 /*
- * Square number s of the upper triangle, counted down the columns:
- * s = J (J + 1) / 2 + I with I <= J.  The root may be off by one for large s.
- * Up to 2^30 squares, that is 47 million rows, 32 bits do: a single thread
- * works this out for every tile, and 64 bits would take it longer than the
- * tile takes the others.
+ * Row i and column j of square number s of the upper triangle, counted down the columns: s is the
+ * sum of j(j+1)/2 and i, with i <= j.  The computed root may be off by one for large s and is
+ * corrected.  For up to 2^30 squares (47 million rows) 32-bit arithmetic suffices.  A single
+ * thread runs this for every tile, and with 64 bits it would take longer than the other threads
+ * need for the tile.
  */
 FASTED_HD inline void
 triangle_square(uint64_t s, uint32_t *i, uint32_t *j)
@@ -64,7 +65,7 @@ triangle_square(uint64_t s, uint32_t *i, uint32_t *j)
 	}
 }
 
-/* A square, by its number and its place. */
+/* Number of a square, and its row and column in units of squares. */
 struct Square
 {
 	uint64_t	number = ~(uint64_t) 0;
@@ -72,25 +73,28 @@ struct Square
 	uint32_t	j = 0;
 };
 
-/* Rows stay below 2^31, so the rows where tiles begin and end fit 32 bits. */
+/*
+ * Maps work items to tiles.  Operands have fewer than 2^31 rows, so row numbers at tile borders fit
+ * 32 bits.
+ */
 struct TileOrder
 {
-	uint32_t	rows_a;			/* rows of the matrix */
-	uint32_t	rows_b;			/* and its columns */
-	uint32_t	tile_m;			/* rows and columns of a tile; they divide side */
+	uint32_t	rows_a;			/* rows of the distance matrix */
+	uint32_t	rows_b;			/* columns of the distance matrix */
+	uint32_t	tile_m;			/* rows and columns of a tile; both divide `side` */
 	uint32_t	tile_n;
-	bool		triangle;		/* a self-join: pairs with row < column only */
-	bool		squares;		/* false: row by row, to measure what squares gain */
+	bool		triangle;		/* self-join: only pairs with row < column */
+	bool		squares;		/* false: tiles row by row, for benchmarks */
 	uint32_t	side = kSquareSide;
-	bool		down = false;	/* squares down the columns; of a rectangle */
+	bool		down = false;	/* visit the squares of a rectangle column by column */
 
-	/* Only rows of one group meet: items run down stripes, not through squares. */
+	/* If set, compares only rows of the same partition; items follow stripes, not squares. */
 	FastedGroupTiles groups = {};
 
 	FASTED_HD uint32_t tiles_m() const { return (rows_a + tile_m - 1) / tile_m; }
 	FASTED_HD uint32_t tiles_n() const { return (rows_b + tile_n - 1) / tile_n; }
 
-	/* Items include some that hold no tile: see locate. */
+	/* Number of work items; some have no tile, see locate(). */
 	FASTED_HD uint64_t items() const
 	{
 		if (groups.spans != nullptr)
@@ -105,21 +109,21 @@ struct TileOrder
 							   : side_a * side_b);
 	}
 
-	/* Is there a pair in the tile, with row < column if that is asked for? */
+	/* Returns true if tile (m, n) contains a requested pair (row < column if `triangle`). */
 	FASTED_HD bool wanted(uint32_t m, uint32_t n) const
 	{
 		return m * tile_m < rows_a && n * tile_n < rows_b
 			&& (!triangle || (n + 1) * tile_n - 1 > m * tile_m);
 	}
 
-	/* Is every element of the tile a pair that is asked for? */
+	/* Returns true if every element of tile (m, n) is a requested pair. */
 	FASTED_HD bool whole(uint32_t m, uint32_t n) const
 	{
 		return (m + 1) * tile_m <= rows_a && (n + 1) * tile_n <= rows_b
 			&& (!triangle || n * tile_n >= (m + 1) * tile_m);
 	}
 
-	/* The tile of an item; false when the item has none. */
+	/* Finds the tile (m, n) of an item; returns false if the item has no tile. */
 	FASTED_HD bool locate(uint64_t item, uint32_t *m, uint32_t *n) const
 	{
 		Square		square;
@@ -127,7 +131,7 @@ struct TileOrder
 		return locate(item, m, n, &square);
 	}
 
-	/* The same, with the square of the item before: mostly it is this one's. */
+	/* The same; *square must be the square of the previous item, as a cache. */
 	FASTED_HD bool locate(uint64_t item, uint32_t *m, uint32_t *n, Square *square) const
 	{
 		if (groups.spans != nullptr)
@@ -175,13 +179,13 @@ struct TileOrder
 		return wanted(*m, *n);
 	}
 
-	/* The columns of groups of a row of tiles, in one of its tiles. */
+	/* Columns of tile (m, n) that share a partition with a row of tile row m. */
 	FASTED_HD FastedSpan columns_of(uint32_t m, uint32_t n) const
 	{
 		return fasted_span_within(&groups, m, (uint64_t) n * tile_n, tile_n);
 	}
 
-	/* Tiles that hold work; with groups, about. */
+	/* Number of tiles with requested pairs; approximate with partitions. */
 	uint64_t tiles() const
 	{
 		if (groups.spans != nullptr)
@@ -193,7 +197,7 @@ struct TileOrder
 
 		for (uint64_t m = 0; m < tiles_m(); m++)
 		{
-			/* the first column tile whose last column lies past row m tile_m */
+			/* the first tile column whose last column is beyond row m * tile_m */
 			uint64_t	first = (m * tile_m + 1) / tile_n;
 
 			sum += first < tiles_n() ? tiles_n() - first : 0;
@@ -206,7 +210,7 @@ struct TileOrder
 		return (uint64_t) (side / tile_m) * (side / tile_n);
 	}
 
-	/* With groups; the square is a stripe then. */
+	/* locate() for partitions; *square caches the stripe. */
 	FASTED_HD bool locate_in_stripe(uint64_t item, uint32_t *m, uint32_t *n,
 									Square *square) const
 	{
@@ -222,81 +226,79 @@ struct TileOrder
 };
 
 /*
- * Which work is done, which is to do, and which has to be done again.
+ * State of the work queue of a join.
  *
- * A join is a sequence of rounds.  A round runs the filter over some items of
- * the tile order, rechecks the candidates, and hands the pairs on.  The blocks
- * of the filter take items from a queue.  A warp that finds no room for its
- * candidates puts the rest of its work on the list of voided work and raises
- * "stop"; no block takes a further item, and the next round, with an empty
- * buffer, begins with the voided work.  So nothing is lost whatever the number
- * of hits, and nobody has to count them first.
+ * A join is a sequence of rounds.  A round runs the filter on some items of the tile order,
+ * rechecks the candidates, and emits the pairs.  The blocks of the filter take items from a queue.
+ * A warp that finds the candidate buffer full adds the rest of its work to the list of unfinished
+ * work and sets "stop". Blocks then take no further items, and the next round begins with the
+ * unfinished work and an empty buffer.  No work is lost whatever the number of candidates, and no
+ * counting pass is needed.
  *
- * What is left of whole items waits until all that single warps still have to do is
- * done: of it, much may have to be done again.  So the list stays as short as what
- * the blocks have in hand at once.
+ * Unfinished work of single warps is done before unfinished whole items, because much of it may
+ * have to be repeated again.  This limits the list to what the blocks process at the same time.
  *
- * All of this lives on the device: the host can launch a round before it knows
- * how the last one ended.
+ * All of this state is in device memory, so the host can launch a round before it knows the result
+ * of the previous one.
  */
 
 constexpr uint32_t kAllWarps = 0xffffffff;
 
-/* One item, or the part of it that one warp still has to do. */
+/* A work item, or the part of it that one warp has not finished. */
 struct Work
 {
 	uint64_t	item;
-	uint32_t	warp;			/* kAllWarps, or the only warp to report hits */
-	uint32_t	resume;			/* where it begins, in the kernel's terms */
+	uint32_t	warp;			/* kAllWarps, or the only warp that emits candidates */
+	uint32_t	resume;			/* where to resume within the item; defined by the kernel */
 };
 
 struct WorkState
 {
-	/* This round's queue: "again" of redone work first, then fresh items. */
+	/* Queue of this round: `again` entries of the list of unfinished work, then new items. */
 	unsigned long long taken;
 	unsigned long long fresh_first;
 	unsigned long long fresh_end;
-	unsigned long long total;	/* where fresh items end in the last round */
+	unsigned long long total;	/* end of the new items of the last round */
 	uint32_t	again;
-	uint32_t	list;			/* which of the two lists holds that work */
+	uint32_t	list;			/* index of the list that holds the unfinished work */
 
-	/* Nobody begins anything: in this round, because of it; and at all. */
+	/* Nonzero: blocks take no further work, in this round (stop) or at all (cancelled). */
 	uint32_t	stop;
 	uint32_t	cancelled;
 
-	/* What happened in this round. */
+	/* Counters of this round. */
 	uint32_t	voided;
 	uint32_t	chunks_used;
 	unsigned long long candidates;
 	unsigned long long pairs;
-	unsigned long long handed_out;	/* of connections: pairs */
+	unsigned long long handed_out;	/* clustering: pairs emitted */
 
-	/* In all rounds: pairs that are open (connect.h), or would be if there were room. */
+	/* Total of all rounds: open pairs (connect.h), including those beyond the buffer's capacity. */
 	unsigned long long open;
 };
 
-/* The host's copy of how a round ended. */
+/* Result of a round, copied to the host. */
 struct RoundReport
 {
 	unsigned long long candidates;
 	unsigned long long pairs;
 	unsigned long long handed_out;
-	unsigned long long open;	/* so far */
-	unsigned long long items_done;	/* up to here, of all rounds; redone ones once */
+	unsigned long long open;	/* total of all rounds */
+	unsigned long long items_done;	/* items taken in all rounds; repeated items count once */
 	uint32_t	voided;
-	uint32_t	overflow;		/* a value does not fit FP16 (approximate only) */
-	uint32_t	finished;		/* no work is left */
-	uint32_t	again;			/* work on the list for the next round */
+	uint32_t	overflow;		/* approximate joins only: a value exceeds FP16 */
+	uint32_t	finished;		/* no work remains */
+	uint32_t	again;			/* entries of unfinished work for the next round */
 };
 
-/* The number of items in the queue of a round. */
+/* Length of the queue of this round. */
 FASTED_HD inline unsigned long long
 queue_length(const WorkState &state)
 {
 	return state.again + (state.fresh_end - state.fresh_first);
 }
 
-/* Redone work of this round that no block took. */
+/* Number of entries of unfinished work that no block has taken in this round. */
 FASTED_HD inline uint32_t
 left_again(const WorkState &state)
 {
@@ -304,8 +306,8 @@ left_again(const WorkState &state)
 }
 
 /*
- * Where an entry goes in a list of so many for the next round; number: of those of its
- * kind before it.
+ * Position of an entry in the next round's list of `length` entries; `number` counts the earlier
+ * entries of the same kind (single warps, or whole items). Whole items go to the end of the list.
  */
 FASTED_HD inline uint32_t
 place_again(const Work &work, uint32_t length, uint32_t number)
@@ -314,9 +316,9 @@ place_again(const Work &work, uint32_t length, uint32_t number)
 }
 
 /*
- * Ends a round and plans the next, of at most "budget" fresh items.  The caller
- * has put the left_again(state) untaken entries and the voided ones into the
- * other list.
+ * Ends a round and plans the next one, of at most `budget` new items.  Returns the report of the
+ * round.  The caller has copied the left_again(state) entries not taken, and the `voided` ones, to
+ * the other list.
  */
 FASTED_HD inline RoundReport
 advance_state(WorkState &state, unsigned long long budget)
@@ -353,7 +355,7 @@ advance_state(WorkState &state, unsigned long long budget)
 	return report;
 }
 
-/* Before the first round, of items [first, end). */
+/* State before the first round, for items [first, end). */
 inline WorkState
 first_state(unsigned long long first, unsigned long long end, unsigned long long budget)
 {
@@ -365,22 +367,25 @@ first_state(unsigned long long first, unsigned long long end, unsigned long long
 	return state;
 }
 
-/* The items of the wgmma filter: runs, rows of tiles with the same A. */
+/* Work items of the wgmma filter: a run is a row of adjacent tiles that use the same rows of A. */
 namespace wgmma
 {
 
 constexpr uint32_t kTileN = 256;
 
-/* The tiles of a run in which there are pairs. */
+/* The tiles of a run that contain requested pairs. */
 struct Run
 {
-	uint32_t	row;			/* of its first product */
+	uint32_t	row;			/* matrix row and column of the run's first product */
 	uint32_t	column;
-	uint32_t	first;			/* tiles [first, end), of kTileN columns each */
+	uint32_t	first;			/* tiles [first, end) of the run, kTileN columns each */
 	uint32_t	end;
 };
 
-/* The run of an item, whose "tile" is as wide as the run; false: it has none. */
+/*
+ * Finds the run of an item; a tile of `order` is as wide as a run.  Returns false if the item has
+ * no run.
+ */
 FASTED_HD inline bool
 locate_run(const TileOrder &order, uint64_t item, Square *square, Run *run)
 {
@@ -401,7 +406,7 @@ locate_run(const TileOrder &order, uint64_t item, Square *square, Run *run)
 		return true;
 	}
 
-	/* the first tile whose last column lies past the first row */
+	/* the first tile whose last column is beyond the first row */
 	run->first = order.triangle && run->row >= run->column
 		? (run->row - run->column + 1) / kTileN : 0;
 
@@ -412,7 +417,7 @@ locate_run(const TileOrder &order, uint64_t item, Square *square, Run *run)
 	return true;
 }
 
-/* Is every product of the tile that begins here a pair that is asked for? */
+/* Returns true if every product of the tile at (row, column) is a requested pair. */
 FASTED_HD inline bool
 whole_tile(const TileOrder &order, uint32_t row, uint32_t column)
 {

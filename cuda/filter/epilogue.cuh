@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * epilogue.cuh
- *	  From a warp's accumulators to candidates.
+ *	  Epilogue of the filters: finds candidates in a warp's accumulators (the paper's step 3).
  *
- * A thread holds 128 inner products, in the layout of the tensor cores: eight
- * groups of 16 in one row each, columns in pairs eight apart; or half as many.  Hits are rare
- * (two in a tile of 128 x 256 at a million rows with 64 neighbours each), so the
- * first look is as short as can be: the largest product of each group, half an
- * instruction a product, against the row's threshold and the least of 64
- * columns.  Rows are in the order of their thresholds, so that this is hardly
- * weaker than to look at every product.  That is left for the groups where some
- * lane of the warp may have a hit.
+ * A hit is an inner product that passes the filter's test; its pair becomes a candidate.
+ *
+ * A thread holds 128 (or 64) inner products in the layout of the tensor cores: eight (four)
+ * groups of 16 products.  The products of a group are in one row, at pairs of adjacent columns
+ * eight columns apart.  Hits are rare: there are two per tile of 128 x 256 for a million rows
+ * with 64 neighbors each.  The first test is therefore as short as possible.  It compares the
+ * largest product of each group (half an instruction per product) with the row's threshold and
+ * the minimum threshold of 64 columns.  Rows are ordered by their thresholds, so this test is
+ * almost as selective as a test of every product.  Only groups in which some lane may have a hit
+ * are tested product by product.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,24 +28,26 @@ namespace fasted
 
 constexpr int kGroupSize = 16;
 
-/* Of so many products: groups, and words of 32 bits, one for two groups. */
+/*
+ * Number of groups, and of 32-bit masks (one per two groups), for a number of products per thread.
+ */
 __host__ __device__ constexpr int groups_of(int products) { return products / kGroupSize; }
 __host__ __device__ constexpr int words_of(int products) { return products / 32; }
 
-/* Where the accumulators of a tensor core tile belong in a warp tile. */
-struct LayoutMma				/* mma.sync: 64 x 64 as 4 x 8 of 16 x 8, or 32 x 64 */
+/* Row and column of each group of accumulators within a warp tile. */
+struct LayoutMma				/* mma.sync: 64 x 64 as 4 x 8 tiles of 16 x 8, or 32 x 64 */
 {
 	static __device__ __forceinline__ int row(int group) { return (group >> 1) * 16 + (group & 1) * 8; }
 	static __device__ __forceinline__ int column(int) { return 0; }
 };
 
-struct LayoutWgmma				/* wgmma: 16 x 256 as 32 of 16 x 8 */
+struct LayoutWgmma				/* wgmma: 16 x 256 as 32 tiles of 16 x 8 */
 {
 	static __device__ __forceinline__ int row(int group) { return (group & 1) * 8; }
 	static __device__ __forceinline__ int column(int group) { return (group >> 1) * 64; }
 };
 
-/* Element e of a group: its place among all products, and its column. */
+/* Element e of a group: its index among all products, and its column. */
 __device__ __forceinline__ constexpr int
 element_index(int group, int e)
 {
@@ -57,15 +61,13 @@ element_column(int e)
 }
 
 /*
- * A test compares numbers (float or integer); Product is what they are summed in.
- * It says whether a product is a hit, and whether the largest of some (as an
- * integer, see largest_of_group) may be one, against the least threshold of their
- * columns.
+ * A test decides whether a product is a hit.  Number is the type of thresholds, Product that of
+ * accumulators.  may_hit() decides whether the largest product of a group (as an integer, see
+ * largest_of_group) may be a hit, given the minimum threshold of its columns.
  *
- * The certified filter in FP16: a pair of the result has g >= t_x + t_y in exact
- * arithmetic (doc/bound.md, section 6), so fl(g - t_y) >= t_x.  The largest of
- * floats as integers is the largest if it is positive, and some negative one if
- * none is: right as long as hits are positive.
+ * The certified FP16 filter: a pair of the result has g >= t_x + t_y in exact arithmetic
+ * (doc/bound.md, section 6), so fl(g - t_y) >= t_x.  Comparing floats as integers finds the largest
+ * if any is positive, and otherwise some negative one.  This is correct if all hits are positive.
  */
 struct Fp16Test
 {
@@ -83,13 +85,13 @@ struct Fp16Test
 	__device__ __forceinline__ float square(float, float, float) const { return 0; }
 };
 
-/* In FP64: products are rounded up to FP32, and so are no less (doc/bound-fp64.md). */
+/* FP64: products are rounded up to FP32, so they do not decrease (doc/bound-fp64.md). */
 struct Fp64Test : Fp16Test
 {
 	using Product = double;
 };
 
-/* The certified filter in INT8: p >= n_x + n_y, in a form that does not overflow. */
+/* The certified INT8 filter: p >= n_x + n_y, in a form that does not overflow. */
 struct Int8Test
 {
 	using Number = int32_t;
@@ -110,13 +112,13 @@ struct Int8Test
 	__device__ __forceinline__ float square(int32_t, int32_t, int32_t) const { return 0; }
 };
 
-/* The paper's step 3: dist^2 = -2 a + s_i + s_j, in FP32. */
+/* The paper's step 3: dist^2 = -2 a + s_i + s_j <= eps^2, in FP32. */
 struct PaperTest
 {
 	using Number = float;
 	using Product = float;
 	static constexpr bool kKeepsSquares = true;
-	static constexpr bool kCoarse = false;	/* looks at every product */
+	static constexpr bool kCoarse = false;	/* tests every product */
 
 	float		eps2;
 
@@ -133,20 +135,20 @@ struct PaperTest
 	__device__ __forceinline__ bool may_hit(int32_t, float, float) const { return true; }
 };
 
-/* A warp tile's place. */
+/* Position of a warp tile in the distance matrix. */
 struct WarpTile
 {
-	uint32_t	row;			/* of this lane's first accumulator */
+	uint32_t	row;			/* row and column of this lane's first accumulator */
 	uint32_t	column;
-	uint32_t	rows;			/* rows and columns of the whole matrix */
+	uint32_t	rows;			/* size of the whole matrix */
 	uint32_t	columns;
-	bool		triangle;		/* keep row < column only */
-	bool		whole;			/* every element is a pair that is asked for */
+	bool		triangle;		/* only pairs with row < column */
+	bool		whole;			/* every element is a requested pair */
 };
 
 /*
- * Element number i of word w: groups 2 w and 2 w + 1 in turns.  It is bit
- * 31 - i, so __clz finds it.
+ * Index of element i of mask w, which interleaves groups 2 w and 2 w + 1. The element is bit 31 -
+ * i, so that __clz finds it.
  */
 __device__ __forceinline__ constexpr int
 word_index(int w, int i)
@@ -162,7 +164,7 @@ word_pair(const WarpTile &tile, int w, int i)
 					  tile.column + Layout::column(2 * w) + element_column(i >> 1));
 }
 
-/* Clears what lies outside of the matrix, or below its diagonal. */
+/* Clears hits that are outside of the matrix or, if `triangle`, not above its diagonal. */
 template <class Layout>
 __device__ __forceinline__ uint32_t
 wanted_hits(const WarpTile &tile, int w, uint32_t mask)
@@ -183,13 +185,13 @@ wanted_hits(const WarpTile &tile, int w, uint32_t mask)
 	return wanted;
 }
 
-/* This lane's first slot, from how many hits each lane has. */
+/* Exclusive prefix sum over the warp of the number of hits per lane. */
 __device__ __forceinline__ uint32_t
 hits_before(uint32_t found, uint32_t total)
 {
 	uint32_t	lanes = __ballot_sync(0xffffffff, found > 0);
 
-	/* mostly no lane has two */
+	/* usually no lane has two hits */
 	if (total == (uint32_t) __popc(lanes))
 		return __popc(lanes & ((1u << threadIdx.x % 32) - 1));
 	return warp_prefix(found);
@@ -205,7 +207,7 @@ struct alignas(8) Two
 __device__ __forceinline__ int32_t as_integer(int32_t value) { return value; }
 __device__ __forceinline__ int32_t as_integer(float value) { return __float_as_int(value); }
 
-/* The largest product of a group as an integer: bits of a float, if it is one. */
+/* Largest product of a group as an integer; a float is compared by its bits. */
 template <class Number, int kProducts>
 __device__ __forceinline__ int32_t
 largest_of_group(const Number (&acc)[kProducts], int group)
@@ -219,10 +221,10 @@ largest_of_group(const Number (&acc)[kProducts], int group)
 	return max(largest, bits(kGroupSize - 1));
 }
 
-/* Which groups may have a hit in some lane of the warp: bit g for group g. */
+/* Groups that may have a hit in some lane of the warp, as a mask: bit g for group g. */
 template <class Layout, class Test, class Number, int kProducts>
 __device__ __forceinline__ uint32_t
-groups_to_look_at(const Number (&acc)[kProducts], const Number *tx, const Number *minima,
+groups_to_test(const Number (&acc)[kProducts], const Number *tx, const Number *minima,
 				  const Test &test)
 {
 	constexpr int kGroups = groups_of(kProducts);
@@ -257,7 +259,7 @@ groups_to_look_at(const Number (&acc)[kProducts], const Number *tx, const Number
 	}
 }
 
-/* This lane's hits in a group, as bits of the group's word. */
+/* This lane's hits in group g, as bits of the group's mask. */
 template <class Layout, class Test, class Number, int kProducts>
 __device__ __forceinline__ uint32_t
 hits_of_group(const Number (&acc)[kProducts], const Number *tx, const Number *ty,
@@ -279,7 +281,7 @@ hits_of_group(const Number (&acc)[kProducts], const Number *tx, const Number *ty
 	return mask;
 }
 
-/* Writes this lane's hits from a slot on, with their squares or without. */
+/* Writes this lane's hits, beginning with `slot`, with squared distances if Test::kKeepsSquares. */
 template <class Layout, class Test, int kProducts>
 __device__ __forceinline__ void
 write_hits(const typename Test::Number (&acc)[kProducts], const typename Test::Number *tx,
@@ -318,10 +320,10 @@ write_hits(const typename Test::Number (&acc)[kProducts], const typename Test::N
 }
 
 /*
- * Reports the hits of one warp.  "tx" and "ty" point at this lane's thresholds
- * in shared memory: tx[Layout::row(group)], ty[Layout::column(group) +
- * element_column(e)]; "minima" at the least ones of 64 columns each.  False: no
- * room, and nothing was written.
+ * Writes the hits of one warp to the candidate buffer; called by all lanes.  `tx` and `ty` point to
+ * this lane's thresholds in shared memory: tx[Layout::row(group)], ty[Layout::column(group) +
+ * element_column(e)]. `minima` points to the minimum thresholds of 64 columns each.  Returns false,
+ * without writing anything, if the buffer is full.
  */
 template <class Layout, class Test, int kProducts>
 __device__ __forceinline__ bool
@@ -331,7 +333,7 @@ report_hits(const typename Test::Number (&acc)[kProducts], const typename Test::
 			const CandidateBuffer &buffer, CandidateWriter &writer)
 {
 	constexpr int kWords = words_of(kProducts);
-	uint32_t	groups = groups_to_look_at<Layout>(acc, tx, minima, test);
+	uint32_t	groups = groups_to_test<Layout>(acc, tx, minima, test);
 	uint32_t	masks[kWords] = {};
 	uint32_t	found = 0;
 

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * exact_distance.cuh
- *	  The canonical distances of exact_distance.h by a warp.
+ *	  The canonical FP64 distances of engine/exact_distance.h, computed by a warp.
  *
- * Lane l keeps partial sum l.  Every operation is one correctly rounded IEEE
- * operation in the order of the definition, so the bits are equal; intrinsics
- * keep the compiler from fusing others.
+ * Lane l accumulates partial sum l.  Every operation is one correctly rounded IEEE operation in
+ * the order of the definition, so the result is bit-identical to that of the CPU. Intrinsics
+ * prevent the compiler from fusing other operations.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,10 +20,7 @@
 namespace fasted
 {
 
-/*
- * One dimension's share of a lane's partial sum: of squared differences or, for
- * cosine, of products.
- */
+/* Adds one dimension to a partial sum: a squared difference or, for cosine, a product. */
 template <FastedMetric kMetric>
 __device__ __forceinline__ double
 exact_add(double sum, double x, double y)
@@ -36,18 +33,18 @@ exact_add(double sum, double x, double y)
 	return __fma_rn(diff, diff, sum);
 }
 
-/* The cosine distance, of x.y, x.x and y.y. */
+/* The cosine distance, from x.y, x.x and y.y. */
 __device__ __forceinline__ double
 exact_cosine(double xy, double xx, double yy)
 {
 	double		similarity = __ddiv_rn(xy, __dsqrt_rn(__dmul_rn(xx, yy)));
 
-	/* not fmin and fmax: NaN stays */
+	/* not fmin and fmax, which would drop a NaN */
 	similarity = similarity > 1.0 ? 1.0 : similarity < -1.0 ? -1.0 : similarity;
 	return __dsub_rn(1.0, similarity);
 }
 
-/* The distance of two rows by their numbers, from the sum of their dimensions. */
+/* The distance of two rows with these numbers, from the sum over their dimensions. */
 template <FastedMetric kMetric>
 __device__ __forceinline__ double
 exact_distance(const RowTable &a, uint32_t row_a, const RowTable &b, uint32_t row_b, double sum)
@@ -59,11 +56,10 @@ exact_distance(const RowTable &a, uint32_t row_a, const RowTable &b, uint32_t ro
 }
 
 /*
- * Folds the partial sums of kPairs pairs (a power of two, at most 32) at once.
- * Addition commutes, so both lanes of a step have the same bits and need not
- * both do it: at first each lane passes on half of its pairs and keeps the
- * other half, until one is left.  Lane l returns the sum, a squared distance or x.y,
- * of pair l / (32 / kPairs).
+ * Reduces the partial sums of kPairs pairs (a power of two, at most 32) over a warp.  Addition
+ * commutes, so both lanes of a step would compute the same bits.  In each of the first steps, a
+ * lane therefore passes half of its pairs to the other lane and reduces the other half, until one
+ * pair remains.  Lane l returns the sum (a squared distance or x.y) of pair l / (32 / kPairs).
  */
 template <int kPairs, int kOffset = 16>
 __device__ __forceinline__ double
@@ -96,8 +92,8 @@ exact_fold(double (&sums)[kPairs])
 }
 
 /*
- * The same by eight lanes a pair, where rows are aligned to 16 bytes: lane l of
- * eight keeps the partial sums 4 l to 4 l + 3, and reads four dimensions at once.
+ * The same with eight lanes per pair, for rows aligned to 16 bytes.  Lane l of the eight
+ * accumulates partial sums 4 l to 4 l + 3 and reads four dimensions at a time.
  */
 template <FastedMetric kMetric>
 struct ExactSums
@@ -113,7 +109,7 @@ struct ExactSums
 		sums[3] = exact_add<kMetric>(sums[3], x.w, y.w);
 	}
 
-	/* The sum, in all eight lanes. */
+	/* Returns the sum in all eight lanes. */
 	__device__ __forceinline__ double
 	fold()
 	{

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * filter.h
- *	  What a filter is given: two sets of rows, an order, a place for hits.
+ *	  Arguments of the filter kernels: two operands of quantized rows, the order of the tiles,
+ *	  and the buffer for candidates.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,40 +21,41 @@ namespace fasted
 {
 
 /*
- * How the filter's warps hand their hits to the recheck.
+ * How the warps of the filter pass candidate pairs to the recheck (refine.cu).
  *
- * The candidate buffer is cut into chunks.  A warp owns one chunk at a time and
- * fills it without asking anybody: one global atomic a chunk, never one a pair.
- * What a warp finds in one step (a warp tile, say) is counted before it is
- * written, so it is written whole or not at all.
+ * The candidate buffer is divided into chunks.  A warp owns one chunk at a time and fills it
+ * without synchronization, so there is one global atomic per chunk and none per pair.  A warp
+ * counts the candidates of one step (one warp tile, for example) before it writes them.  It writes
+ * either all of them or none.
  */
 
 /*
- * Pairs in a chunk, from 32 (what one warp rechecks) to 256.  Small chunks keep
- * pairs of the same time, so of the same rows, together, which the recheck of
- * long rows likes; large ones cost a warp fewer atomics, which short tiles like.
+ * log2 of the pairs per chunk, from 32 (what one warp rechecks) to 256. In small chunks,
+ * neighboring pairs were found at about the same time and share rows, which makes the recheck of
+ * long rows faster.  Large chunks need fewer atomics per warp, which makes the filter of short rows
+ * faster.
  */
 constexpr uint32_t kSmallChunkShift = 5;
 constexpr uint32_t kLargeChunkShift = 8;
 
-/* The most that a warp writes in one step: a warp tile of 64 x 64 hits. */
+/* Maximum number of pairs that a warp writes in one step: a warp tile of 64 x 64. */
 constexpr uint32_t kMostAtOnce = 4096;
 
-/* What the filter kernels share with the rest; device pointers. */
+/* The candidate buffer and the work queue (block_order.h). All pointers are device pointers. */
 struct CandidateBuffer
 {
-	uint2	   *pairs;			/* row numbers within each operand */
-	float	   *squares;		/* approximate only: the squared distances */
-	uint32_t   *counts;			/* pairs in each chunk; zero before a round */
+	uint2	   *pairs;			/* place of each row in its operand */
+	float	   *squares;		/* approximate joins only: squared distances */
+	uint32_t   *counts;			/* pairs in each chunk; zero when a round begins */
 	uint32_t	chunks;
-	uint32_t	chunk_shift;	/* a chunk has 2^chunk_shift pairs */
+	uint32_t	chunk_shift;	/* chunks have 2^chunk_shift pairs */
 	WorkState  *state;
-	Work	   *lists[2];		/* work to do again, see WorkState.list */
+	Work	   *lists[2];		/* unfinished work, see WorkState.list */
 	uint32_t	list_size;
-	Work	   *voided;			/* this round's */
+	Work	   *voided;			/* work that this round could not finish */
 };
 
-/* Is no more work to be begun, in this round or at all? */
+/* Returns true if no further work may be started, because of a full buffer or cancellation. */
 __device__ __forceinline__ bool
 is_stopped(const WorkState *state)
 {
@@ -62,7 +64,10 @@ is_stopped(const WorkState *state)
 	return *(volatile unsigned long long *) &state->stop != 0;
 }
 
-/* The next item of the queue, for one thread of a block. */
+/*
+ * Takes the next work item from the queue; called by one thread of a block.  Returns false if the
+ * queue is empty or stopped.
+ */
 __device__ __forceinline__ bool
 take_work(const CandidateBuffer &buffer, Work *work)
 {
@@ -84,13 +89,13 @@ take_work(const CandidateBuffer &buffer, Work *work)
 	return work->item < state->fresh_end;
 }
 
-/* One per warp; every function is called by all of its lanes. */
+/* Writes the candidates of one warp. All lanes of the warp must call each function together. */
 class CandidateWriter
 {
 public:
 	__device__ __forceinline__ CandidateWriter() : slot_(0), end_(0) {}
 
-	/* Makes room for "wanted" pairs in a row; false when there is none. */
+	/* Reserves `wanted` consecutive slots; returns false if the candidate buffer is full. */
 	__device__ __forceinline__ bool
 	reserve(const CandidateBuffer &buffer, uint32_t wanted)
 	{
@@ -109,7 +114,7 @@ public:
 		if (first + chunks > buffer.chunks)
 			return false;
 
-		/* all but the last will be full; close() knows the last one's count */
+		/* all chunks but the last become full; close() stores the count of the last one */
 		for (uint32_t i = lane; i + 1 < chunks; i += 32)
 			buffer.counts[first + i] = size;
 		slot_ = first << buffer.chunk_shift;
@@ -117,7 +122,7 @@ public:
 		return true;
 	}
 
-	/* The first of the slots that reserve made sure of. */
+	/* Returns the first of `count` slots that reserve() has reserved. */
 	__device__ __forceinline__ uint32_t
 	take(uint32_t count)
 	{
@@ -127,9 +132,12 @@ public:
 		return slot;
 	}
 
-	/* Gives this warp's work back, from "resume" on. */
+	/*
+	 * Adds the rest of this warp's item, from "resume" on, to the unfinished work; stops the
+	 * round.
+	 */
 	__device__ __forceinline__ void
-	give_up(const CandidateBuffer &buffer, uint64_t item, uint32_t warp,
+	save_unfinished(const CandidateBuffer &buffer, uint64_t item, uint32_t warp,
 			uint32_t resume)
 	{
 		if (threadIdx.x % 32 == 0)
@@ -143,7 +151,7 @@ public:
 		__syncwarp();
 	}
 
-	/* Before the kernel ends: says how full the last chunk is. */
+	/* Stores the number of pairs in the last chunk. Must be called before the kernel ends. */
 	__device__ __forceinline__ void
 	close(const CandidateBuffer &buffer)
 	{
@@ -155,10 +163,10 @@ public:
 
 private:
 	uint32_t	slot_;			/* the next free slot */
-	uint32_t	end_;			/* the end of this warp's chunk; zero: none */
+	uint32_t	end_;			/* end of this warp's chunk; 0 if it has none */
 };
 
-/* Sum over the lanes before this one. */
+/* Exclusive prefix sum over the lanes of a warp. */
 __device__ __forceinline__ uint32_t
 warp_prefix(uint32_t value)
 {
@@ -176,33 +184,38 @@ warp_prefix(uint32_t value)
 	return sum - value;
 }
 
-/* One side of a join: quantised, with the rows as staged and the number of the first one. */
+/*
+ * One operand of a join: the staged rows, their quantized form, and the row number of the first
+ * row.
+ */
 struct JoinSide
 {
 	RowTable	table;
 	QuantisedRows quantised;
 	uint64_t	first_row = 0;
-	const uint32_t *overflow = nullptr; /* approximate only: a value does not fit FP16 */
-	uint32_t   *counts = nullptr;	/* where each row's pairs are counted; null: nowhere */
-	const uint32_t *labels = nullptr;	/* of rows by number: filter_rows.h; null: all rows meet */
+	/* approximate joins only: nonzero if a value exceeds FP16 */
+	const uint32_t *overflow = nullptr;
+	uint32_t   *counts = nullptr;	/* number of pairs per row; null: not counted */
+	/* partition label per row number (filter_rows.h); null: no partitions */
+	const uint32_t *labels = nullptr;
 };
 
 struct FilterParams
 {
 	QuantisedRows a;
 	QuantisedRows b;
-	uint32_t	row_bytes;		/* as row_bytes() has it */
+	uint32_t	row_bytes;		/* bytes of a quantized row, see row_bytes() */
 	TileOrder	order;
 	CandidateBuffer candidates;
-	float		eps2;			/* approximate only */
+	float		eps2;			/* approximate joins only: squared eps */
 };
 
 /*
- * The list of voided work has room for this much a multiprocessor: every warp
- * that runs there, for the tile in hand and those already taken, and what the
- * blocks have taken and not begun.  Where tiles are sent to a ring ahead of the warps:
- * those in it, the one that was just taken from it, and two that are sent before
- * "stop" is seen; and of runs of tiles, the rest of one and the next.
+ * Capacity of the list of unfinished work, in entries per multiprocessor.  It covers each warp of
+ * the multiprocessor with its current tile and the tiles already scheduled, and work that a block
+ * has taken but not started.  If tiles are scheduled ahead in a ring, it also covers the tiles in
+ * the ring, one tile just removed from it, and two scheduled before "stop" is seen.  For runs of
+ * tiles, it covers the rest of one run and the next run.
  */
 constexpr uint32_t kVoidedPerMultiprocessor = 640;
 
@@ -212,7 +225,7 @@ list_is_long_enough(uint32_t tiles_ahead, uint32_t warps)
 	return (tiles_ahead + 3) * warps + 4 <= kVoidedPerMultiprocessor;
 }
 
-/* The shape of a kernel's tiles, and of the squares they are taken in. */
+/* Size of a kernel's block tiles and of the squares that order them (block_order.h), in rows. */
 struct TileShape
 {
 	uint32_t	tile_m;
@@ -220,50 +233,58 @@ struct TileShape
 	uint32_t	side;
 };
 
-/* mma.sync, compute capability 8.0 and later, every criterion; tiles of 128 x 128. */
+/* mma.sync filter: compute capability 8.0 and later, all criteria, tiles of 128 x 128. */
 void launch_filter_mma(const FilterParams &params, Criterion criterion, const Device &device,
 					   cudaStream_t stream);
 
-/* wgmma and TMA, compute capability 9.0; not FP64. */
+/* wgmma filter with TMA copies: compute capability 9.0, all criteria but FP64. */
 bool filter_wgmma_available(const Device &device);
 TileShape	wgmma_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
 						const Device &device);
-extern uint32_t wgmma_cluster;	/* to measure: blocks of a cluster; 0: by the rows */
+extern uint32_t wgmma_cluster;	/* for benchmarks: blocks per cluster; 0: automatic */
 void launch_filter_wgmma(const FilterParams &params, Criterion criterion, const Device &device,
 						 cudaStream_t stream);
 
-/* The same machines, INT8 rows with folded thresholds, of so many bytes (row_table.h). */
+/*
+ * Folded filter: also for compute capability 9.0, for INT8 rows of row_bytes bytes with folded
+ * thresholds (row_table.h).
+ */
 TileShape	folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self,
 						 const Device &device);
 void launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Device &device,
 						  cudaStream_t stream);
 
-/* From candidates to pairs. */
+/* Arguments of the exact recheck, which turns candidates into pairs. */
 struct RefineParams
 {
 	JoinSide	a;
 	JoinSide	b;
-	bool		self;			/* of a set with itself: the lesser number first */
+	bool		self;			/* self-join: the smaller row number comes first */
 	double		eps;
 	CandidateBuffer candidates;
-	FastedPair *pairs;			/* room for every candidate; null: they are not kept */
-	Connecting	connect;		/* then pairs has room for every candidate, but few come there */
+	/* output with capacity for all candidates; null: pairs are not stored */
+	FastedPair *pairs;
+	Connecting	connect;		/* clustering (connect.h); `pairs` then receives few pairs */
 
-	/* Nearest rows: what eps is of each row of a, in its place; null: eps is. */
+	/* Nearest neighbors: the radius of each row of a, by row number; null: eps applies. */
 	const double *radii = nullptr;
-	bool		not_itself = false;	/* no row is its own neighbour */
-	bool		either = false;	/* the radius of either row will do */
+	bool		exclude_self = false;	/* exclude the pair of a row with itself */
+	bool		either = false;	/* the distance may be within the radius of either row */
 
-	uint32_t	look_mask = 0;	/* when to look whether the join is cancelled; launch_refine knows */
+	uint32_t	cancel_check_mask = 0;	/* see launch_refine */
 };
 
-/* Rechecks every candidate; approximate: passes all of them on. */
+/*
+ * Computes the exact distance of every candidate and emits the pairs within eps.  If `approximate`
+ * is true, emits all candidates with the distances of the filter.
+ */
 void launch_refine(const RefineParams &params, bool approximate,
 				   const Device &device, cudaStream_t stream);
 
 /*
- * Ends the round: writes its report and plans the next one.  The flags say whether a
- * value of either side does not fit (approximate only, else null).
+ * Ends the round: writes its report and plans the next round, of at most `budget` new work items.
+ * overflow_a and overflow_b say whether a value of that operand exceeds FP16; they are null unless
+ * the join is approximate.
  */
 void launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow_a,
 					const uint32_t *overflow_b, unsigned long long budget,

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * filter_folded.cu
- *	  The filter of short INT8 rows on Hopper: next to nothing but products.
+ *	  The filter for short INT8 rows on Hopper GPUs, with thresholds folded into the rows.
  *
- * With some 100 numbers a row, a tile's products take no longer than what is around
- * them in filter_wgmma.cu: its thresholds, its place, the search for hits.  Here
- * thresholds are among the rows' numbers (row_table.h), so that a hit is a negative
- * sum, and whether there is any in a tile is one instruction for two sums.
+ * For rows of about 100 dimensions, the other steps of filter_wgmma.cu take as long as a tile's
+ * products: copying thresholds, scheduling, and finding hits.  In folded rows the thresholds are
+ * components of the rows (row_table.h). A hit is then a negative sum, and one instruction tests
+ * two sums.
  *
- * One block on a multiprocessor.  An item is a run: kRows rows of A, which stay in
- * shared memory, and columns that pass through a ring of slots of 256.  Warpgroups have
- * rows of their own, 64 x kStrips, and multiply them with a slot's columns one tile after
- * the other; nothing is said between them but that a slot is there, and free again.  While one
- * of them looks for hits, the others have the tensor cores.
+ * One block runs per multiprocessor.  A work item is a run: kRows rows of A, which remain
+ * resident in shared memory, and columns that pass through a ring of slots of 256 columns.  Each
+ * warpgroup has its own rows, 64 x kStrips, and multiplies them with the columns of a slot one
+ * tile after the other.  Warpgroups synchronize only when a slot is filled and when it is free.
+ * While one of them searches for hits, the others use the tensor cores.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,9 +34,9 @@ using wgmma::kLastOfRun;
 using wgmma::kTileN;
 using wgmma::kWhole;
 
-constexpr int kGroups = 4;		/* warpgroups that multiply */
-constexpr uint32_t kGroupRows = 64; /* the M of one wgmma */
-constexpr int kColumns = 128;	/* and its N */
+constexpr int kGroups = 4;		/* warpgroups that compute products */
+constexpr uint32_t kGroupRows = 64; /* M of one wgmma instruction */
+constexpr int kColumns = 128;	/* N of one wgmma instruction */
 constexpr uint32_t kMostStrips = 8;
 constexpr uint32_t kMostSlots = 6;
 constexpr uint32_t kAlignment = 128;
@@ -54,7 +54,7 @@ static_assert(wgmma::kMostSide % (kGroups * 2 * kGroupRows) == 0, "tiles divide 
 
 constexpr uint32_t kSharedBytes = 227 * 1024;
 
-/* Slots for columns beside the rows of A. */
+/* Number of slots for columns that fit into shared memory beside `rows` rows of A. */
 constexpr uint32_t
 slots_for(uint32_t rows, uint32_t row_bytes)
 {
@@ -64,7 +64,7 @@ slots_for(uint32_t rows, uint32_t row_bytes)
 	return slots < kMostSlots ? slots : kMostSlots;
 }
 
-/* Strips of 64 rows that a warpgroup has: with long rows, few fit beside the columns. */
+/* Strips of 64 rows per warpgroup; long rows leave space for one only. */
 constexpr uint32_t
 strips_for(uint32_t row_bytes)
 {
@@ -77,15 +77,15 @@ rows_for(uint32_t row_bytes)
 	return kGroups * strips_for(row_bytes) * kGroupRows;
 }
 
-/* Of rows of so many steps of 32 numbers. */
+/* Sizes for rows of kSteps steps of 32 bytes, including the folded threshold. */
 template <int kSteps_>
 struct Shape
 {
 	static constexpr int kSteps = kSteps_;
 	static constexpr int kWarps = kGroups * 4;
 	static constexpr int kThreads = kWarps * 32 + 32;
-	static constexpr int kTiles = kTileN / kColumns;	/* of a strip and a slot */
-	static constexpr int kSums = kColumns / 2;	/* of a thread */
+	static constexpr int kTiles = kTileN / kColumns;	/* tiles per strip and slot */
+	static constexpr int kSums = kColumns / 2;	/* accumulators per thread */
 	static constexpr uint32_t kRowBytes = kSteps * kStepBytes;
 	static constexpr uint32_t kStrips = strips_for(kRowBytes);
 	static constexpr uint32_t kStripsAll = kStrips * kGroups;
@@ -94,9 +94,9 @@ struct Shape
 	static constexpr uint32_t kSlotBytes = kTileN * kRowBytes;
 	static constexpr uint32_t kSlots = slots_for(kRows, kRowBytes);
 
-	static_assert(kSlots >= 2 && kSlots <= kMostSlots, "some columns ahead");
+	static_assert(kSlots >= 2 && kSlots <= kMostSlots, "at least one slot of columns ahead");
 	static_assert(list_is_long_enough(kSlots, kStripsAll * kTiles * 4),
-				  "the list of voided work is too short");
+				  "the list of unfinished work is too short");
 };
 
 struct Params
@@ -110,11 +110,11 @@ struct Params
 
 struct Place
 {
-	uint32_t	a;				/* shared addresses */
+	uint32_t	a;				/* shared-memory addresses */
 	uint32_t	b;
 };
 
-/* The copying thread, which takes work, too. */
+/* Runs in the copying thread, which also takes work from the queue. */
 template <class S>
 class Producer
 {
@@ -139,11 +139,11 @@ public:
 		}
 		control_.places[slot()].flags = kEnd;
 		ptx::barrier_arrive(ptx::shared_address(&control_.b_full[b_.index]));
-		queue_.give_back();
+		queue_.save_unfinished();
 	}
 
 private:
-	/* Waits for the next slot. */
+	/* Waits until the next slot is free and returns its index. */
 	__device__ __forceinline__ uint32_t
 	slot()
 	{
@@ -152,8 +152,8 @@ private:
 	}
 
 	/*
-	 * False: stopped.  The first columns go ahead of the rows, for which the run before
-	 * has to be over.
+	 * Schedules and copies one run; returns false if the queue is stopped.  The first columns are
+	 * copied before the rows of A, because these have to wait for the end of the previous run.
 	 */
 	__device__ __forceinline__ bool
 	send_run(const Work &work, const wgmma::Run &run)
@@ -169,7 +169,7 @@ private:
 			stopped = queue_.stopped();
 			if (stopped)
 			{
-				queue_.give_back({work.item, work.warp, n});
+				queue_.save_unfinished({work.item, work.warp, n});
 				break;
 			}
 			if (n == first + S::kSlots - 1)
@@ -222,14 +222,17 @@ private:
 	uint32_t	a_parity_ = 0;
 };
 
-/* The pair of sum number i. */
+/* Row and column of accumulator i. */
 __device__ __forceinline__ uint2
 pair_of(uint32_t row, uint32_t column, int i)
 {
 	return make_uint2(row + (i >> 1 & 1) * 8, column + (i >> 2) * 8 + (i & 1));
 }
 
-/* Reports a warp's hits, of which there are some; false: no room, and nothing was written. */
+/*
+ * Writes the candidates of a warp that has at least one.  Returns false, without writing anything,
+ * if the buffer is full.
+ */
 template <int kSums>
 __device__ __forceinline__ bool
 report(const int32_t (&sums)[kSums], uint32_t row, uint32_t column, bool whole,
@@ -239,7 +242,7 @@ report(const int32_t (&sums)[kSums], uint32_t row, uint32_t column, bool whole,
 	uint32_t	masks[kWords];
 	uint32_t	found = 0;
 
-	/* sum number i of a word is bit 31 - i, so __clz finds it; in halves, side by side */
+	/* accumulator i of a mask is bit 31 - i, for __clz; two independent halves */
 #pragma unroll
 	for (int w = 0; w < kWords; w++)
 	{
@@ -299,16 +302,17 @@ report(const int32_t (&sums)[kSums], uint32_t row, uint32_t column, bool whole,
 	return true;
 }
 
-/* A warpgroup's share of all runs. */
+/* Runs in the warpgroups that compute: multiplies runs and writes candidates. */
 template <class S>
 __device__ __forceinline__ void
 consume(const FilterParams &f, const Place &at, Control &control)
 {
-	/* from one lane, so that the compiler knows that it is the same in all */
+	/* broadcast from one lane, so that the compiler knows that it is uniform */
 	uint32_t	warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
 	uint32_t	lane = threadIdx.x % 32;
 	uint32_t	group = warp / 4;
-	uint32_t	x = warp % 4 * 16 + lane / 4;	/* of this lane's first sum in a tile */
+	/* position of this lane's first accumulator in a tile */
+	uint32_t	x = warp % 4 * 16 + lane / 4;
 	uint32_t	y = lane % 4 * 2;
 	Ring		b;
 	uint32_t	a_parity = 0;
@@ -358,7 +362,7 @@ consume(const FilterParams &f, const Place &at, Control &control)
 						&& !report(sums, place.row + strip * kGroupRows + x,
 								   place.column + t * kColumns + y,
 								   (place.flags & kWhole) != 0, f, writer))
-						writer.give_up(f.candidates, place.item, part, place.number);
+						writer.save_unfinished(f.candidates, place.item, part, place.number);
 					__syncwarp();
 				}
 			}
@@ -389,6 +393,10 @@ initialise(Control &control)
 
 #endif							/* sm_90a */
 
+/*
+ * Computes the products of all folded rows p.a with all p.b and writes the pairs whose product is
+ * negative.  Grid: one block per multiprocessor, of 16 warps that compute and one that copies.
+ */
 template <class S>
 __global__ void
 __launch_bounds__(S::kThreads, 1)
@@ -410,7 +418,7 @@ folded_kernel(const __grid_constant__ Params p)
 	else if (threadIdx.x == S::kWarps * 32)
 		Producer<S>(p, at, control).run();
 #else
-	__trap();					/* filter_wgmma_available says no */
+	__trap();					/* not reached: see filter_wgmma_available */
 #endif
 }
 
@@ -440,7 +448,7 @@ folded_tiles(uint32_t row_bytes, uint32_t rows_a, uint32_t rows_b, bool self, co
 	return {rows, side, side};
 }
 
-/* row_bytes: those of a row with its threshold. */
+/* row_bytes: bytes of a row including its threshold. */
 void
 launch_filter_folded(const FilterParams &params, uint32_t row_bytes, const Device &device,
 					 cudaStream_t stream)

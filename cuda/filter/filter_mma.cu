@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * filter_mma.cu
- *	  The mma.sync filter as the engine uses it, and its products in FP64.
+ *	  The mma.sync filter in the configurations that the engine uses, and its FP64 products.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,18 +11,17 @@ namespace fasted
 {
 
 /*
- * The mma.sync filter in FP64: nothing is lost to the tensor cores' precision.
+ * The mma.sync filter in FP64, which avoids the rounding errors of the other tensor core types.
  *
- * Rows are FP32 about a centre, half the bytes of FP64, and become FP64 on their
- * way from shared memory into registers.  Which dimensions a step takes together
- * does not matter as long as it is the same for both sides: a lane reads four
- * neighbouring ones of a row at once, where the instruction would have it take every
- * fourth.  Eight lanes that read together have units 0 to 3, or 4 to 7, of two
- * neighbouring rows; odd rows store their halves in turns, so that these are eight
- * places.
+ * Rows are FP32 after subtraction of a centre, which takes half the bytes of FP64. They are
+ * converted to FP64 on the way from shared memory to registers.  The dimensions of one step may be
+ * multiplied in any order that is the same for both operands.  A lane therefore reads four adjacent
+ * dimensions of a row, where the instruction's layout would have every fourth.  Eight lanes that
+ * read at the same time read units 0 to 3, or 4 to 7, of two adjacent rows.  Odd rows store their
+ * halves exchanged, so these are eight different positions.
  *
- * A thread's 64 products take 128 registers: one block of eight warps on a
- * multiprocessor, 32 x 64 products each.
+ * A thread's 64 products take 128 registers.  One block of eight warps runs on a multiprocessor;
+ * each warp has 32 x 64 products.
  */
 
 namespace
@@ -55,14 +54,14 @@ load_four(uint32_t address)
 namespace mma
 {
 
-/* Lane l takes unit l % 4 of the step: of rows l / 4 of A's and B's tiles. */
+/* Lane l reads unit l % 4 of the step, of rows l / 4 + 8 i of both operands' warp tiles. */
 template <class S>
 __device__ __forceinline__ void
 multiply_step(double (&acc)[64], uint32_t a_rows, uint32_t b_rows, int step)
 {
 	int			row = threadIdx.x % 32 / 4;
 	int			unit = step * (S::kStep / kUnitBytes) + threadIdx.x % 4;
-	uint32_t	at = place<S>(row, unit);	/* the same in every eighth row */
+	uint32_t	at = place<S>(row, unit);	/* the same offset in every eighth row */
 	double		a[2][8];
 	double		(*tiles)[4] = reinterpret_cast<double (*)[4]>(acc);
 

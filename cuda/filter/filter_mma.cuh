@@ -1,18 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * filter_mma.cuh
- *	  The paper's kernel: inner products of all pairs of rows by mma.sync, in
- *	  FP16 as the paper has it, in INT8, or in FP64 (filter_mma.cu).
+ *	  The paper's kernel: inner products of all pairs of rows with mma.sync, in FP16 as in the
+ *	  paper, in INT8, or in FP64 (filter_mma.cu).
  *
- * For compute capability 8.0 and later.  A block of four warps computes tiles
- * of 128 x 128 inner products, a warp 64 x 64 of them in registers.  Slices of
- * 128 bytes (64 dimensions in FP16) of both sides' rows pass through shared
- * memory, copied by cp.async some stages ahead.  A slice is eight units of 16;
- * unit u of row r is stored at place u xor (r mod 8) (the paper's Equation 2),
- * so that neither the copies nor ldmatrix meet a bank twice.
+ * For compute capability 8.0 and later.  A block of four warps computes tiles of 128 x 128 inner
+ * products; a warp computes 64 x 64 of them in registers.  Slices of 128 bytes (64 dimensions in
+ * FP16) of both operands' rows pass through shared memory.  cp.async copies them some pipeline
+ * stages ahead.  A slice is eight units of 16 bytes.  Unit u of row r is stored at position u xor
+ * (r mod 8) (the paper's Equation 2), so neither the copies nor ldmatrix have bank conflicts.
  *
- * Blocks take tiles from a queue until it is empty, two blocks on a
- * multiprocessor: one's epilogue runs beside the other's products.
+ * Blocks take tiles from a queue until it is empty.  Two blocks run on a multiprocessor, so that
+ * the epilogue of one overlaps the products of the other.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,21 +26,21 @@ namespace fasted
 {
 
 /*
- * The optimisations of the paper's section 3.3, one switch each.
+ * The optimizations of the paper's section 3.3, one switch each.
  *
- * A configuration of the mma.sync filter is a type derived from AllOn with some
- * members changed.  The engine uses AllOn; bench/kernel compiles one more for
- * every row of the paper's leave-one-out table (Table 6).
+ * A configuration of the mma.sync filter is a type derived from AllOn with some members changed.
+ * The engine uses AllOn; bench/kernel compiles one more configuration for every row of the paper's
+ * leave-one-out table (Table 6).
  */
 
 struct AllOn
 {
-	/* 3.3.2 block tile: warps that share what is in shared memory */
+	/* 3.3.2 block tile: warps that share the slices in shared memory */
 	static constexpr int kWarpsM = 2;
 	static constexpr int kWarpsN = 2;
-	static constexpr int kWarpRows = 64;	/* of a warp's products; always 64 columns */
+	static constexpr int kWarpRows = 64;	/* rows of a warp tile, which has 64 columns */
 
-	/* bytes of a row's slice that a step multiplies */
+	/* bytes of a row's slice multiplied per step */
 	static constexpr int kStep = kStepBytes;
 
 	/* 3.3.4 copies that bypass registers; false needs kStages = 1 */
@@ -50,26 +49,26 @@ struct AllOn
 	/* 3.3.5 depth of the pipeline; 1: none */
 	static constexpr int kStages = 2;
 
-	/* 3.3.6 blocks on a multiprocessor at a time */
+	/* 3.3.6 resident blocks per multiprocessor */
 	static constexpr int kBlocksPerSm = 2;
 
-	/* 3.3.7 fragments in registers serve 4 and 8 products; false: one each */
+	/* 3.3.7 fragments in registers are reused for 4 and 8 products; false: no reuse */
 	static constexpr bool kWarpTile = true;
 
-	/* 3.3.8 Equation 2: unit u of row r is stored at place u xor flip(r) */
+	/* 3.3.8 Equation 2: unit u of row r is stored at position u xor flip(r) */
 	static constexpr bool kSwizzle = true;
 	static __device__ __forceinline__ int flip(int row) { return row & 7; }
 
 	/* 3.3.9 shared memory aligned to 128 bytes */
 	static constexpr bool kAligned = true;
 
-	/* Past the paper: K in steps of 16 to the end, not padded to 64. */
+	/* Not in the paper: K is padded to a multiple of 16, not of 64. */
 	static constexpr bool kShortLastStep = true;
 };
 
 /*
- * Three stages fit where a multiprocessor has 227 KiB of shared memory.  They
- * were slower on an H200 (313 against 326 TFLOPS at d = 4096).
+ * Three stages need 227 KiB of shared memory per multiprocessor.  They were slower on an H200 (313
+ * against 326 TFLOPS at d = 4096).
  */
 struct ThreeStages : AllOn
 {
@@ -77,15 +76,15 @@ struct ThreeStages : AllOn
 };
 
 /*
- * Section 3.3.1, the order of the block tiles, is TileOrder::squares; the upper
- * triangle is TileOrder::triangle.  Section 3.3.3, L1 given to shared memory,
- * is the carve-out that launch_filter_mma asks for.
+ * Section 3.3.1, the order of the block tiles, is TileOrder::squares; the upper triangle is
+ * TileOrder::triangle.  Section 3.3.3, L1 used as shared memory, is the carve-out that launch()
+ * sets.
  */
 
 namespace mma
 {
 
-constexpr int kRowBytes = 128;	/* of a row's slice */
+constexpr int kRowBytes = 128;	/* bytes of a row's slice */
 constexpr int kUnitBytes = 16;
 constexpr int kUnits = kRowBytes / kUnitBytes;
 constexpr int kWarpColumns = 64;
@@ -95,15 +94,16 @@ struct Shape
 {
 	static constexpr int kTileM = S::kWarpsM * S::kWarpRows;
 	static constexpr int kTileN = S::kWarpsN * kWarpColumns;
-	static constexpr int kProducts = S::kWarpRows * kWarpColumns / 32;	/* of a thread */
-	static constexpr int kSteps = kRowBytes / S::kStep; /* of a slice */
+	/* inner products per thread */
+	static constexpr int kProducts = S::kWarpRows * kWarpColumns / 32;
+	static constexpr int kSteps = kRowBytes / S::kStep; /* steps per slice */
 	static constexpr int kThreads = S::kWarpsM * S::kWarpsN * 32;
 	static constexpr int kBytesA = kTileM * kRowBytes;
 	static constexpr int kStageBytes = (kTileM + kTileN) * kRowBytes;
 	static constexpr int kSharedBytes = S::kStages * kStageBytes + 256;
 };
 
-/* The byte at which unit u of row r of a slice is stored. */
+/* Offset in bytes of unit u of row r in a slice in shared memory. */
 template <class S>
 __device__ __forceinline__ uint32_t
 place(int r, int u)
@@ -111,7 +111,7 @@ place(int r, int u)
 	return r * kRowBytes + ((S::kSwizzle ? u ^ S::flip(r) : u) << 4);
 }
 
-/* Copies one side's slice: groups of eight threads copy a row's 128 bytes. */
+/* Copies one operand's slice to shared memory; eight consecutive threads copy a row's 128 bytes. */
 template <class S, int kRows>
 __device__ __forceinline__ void
 copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
@@ -122,7 +122,7 @@ copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
 	uint32_t	byte = slice * kRowBytes + unit * kUnitBytes;
 
 	if (S::kShortLastStep && byte >= row_bytes)
-		return;					/* nobody will read it */
+		return;					/* not read by any thread */
 
 #pragma unroll
 	for (int r = threadIdx.x / kUnits; r < kRows; r += kRowsAtOnce)
@@ -145,7 +145,9 @@ copy_slice(uint32_t to, const QuantisedRows &side, uint32_t first_row,
 	}
 }
 
-/* One step of 32 bytes of a warp's 64 x 64 products; filter_mma.cu has one of its own. */
+/*
+ * Multiplies one step of 32 bytes: 64 x 64 products of a warp.  filter_mma.cu has the FP64 version.
+ */
 template <class S, class Number>
 __device__ __forceinline__ void
 multiply_step(Number (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
@@ -190,23 +192,23 @@ multiply_step(Number (&acc)[128], uint32_t a_rows, uint32_t b_rows, int step)
 			ptx::load_matrix_x4(a, a_at + i / 8 * 16 * kRowBytes);
 			ptx::load_matrix_x4(b, b_at + i % 8 / 2 * 16 * kRowBytes);
 			ptx::mma_step(tiles[i], a, b[i % 2 * 2], b[i % 2 * 2 + 1]);
-			__syncwarp();		/* or the assembler would merge the loads */
+			__syncwarp();		/* prevents the assembler from merging the loads */
 		}
 	}
 }
 
-/* One step of 64 bytes of a warp's 32 x 64 products of rows in FP32: filter_mma.cu. */
+/* Multiplies one step of 64 bytes of FP32 rows: 32 x 64 products of a warp (filter_mma.cu). */
 template <class S>
 __device__ __forceinline__ void
 multiply_step(double (&acc)[64], uint32_t a_rows, uint32_t b_rows, int step);
 
-/* What one thread tells the others about the next tile. */
+/* The next tile, passed from one thread to the block. */
 struct NextTile
 {
 	Work		work;
 	uint32_t	m;
 	uint32_t	n;
-	bool		end;			/* there is none */
+	bool		end;			/* there is no next tile */
 };
 
 __device__ __forceinline__ NextTile
@@ -220,16 +222,16 @@ take_tile(const FilterParams &p)
 	return next;
 }
 
-/* Where a block's tile is, and where it computes it. */
+/* A block's tile: its position in the matrix, its pipeline in shared memory, and its depth. */
 struct TileAt
 {
 	uint32_t	row;
 	uint32_t	column;
-	uint32_t	stages;			/* shared address of the pipeline */
+	uint32_t	stages;			/* shared-memory address of the pipeline */
 	int			k_steps;
 };
 
-/* Copies one slice of both sides' rows. */
+/* Copies one slice of both operands' rows. */
 template <class S>
 __device__ __forceinline__ void
 copy_slices(const FilterParams &p, const TileAt &at, int slice)
@@ -248,7 +250,7 @@ struct TileThresholds
 {
 	alignas(16) uint32_t x[Shape<S>::kTileM];
 	alignas(16) uint32_t y[Shape<S>::kTileN];
-	uint32_t	minima[Shape<S>::kTileN / kMinimaColumns];	/* of y */
+	uint32_t	minima[Shape<S>::kTileN / kMinimaColumns];	/* minimum per 64 columns */
 
 	__device__ __forceinline__ void
 	read(const FilterParams &p, const TileAt &at)
@@ -285,7 +287,7 @@ fill_pipeline(const FilterParams &p, const TileAt &at)
 	}
 }
 
-/* Waits for a slice, and sends for the one that is kStages - 1 later. */
+/* Waits for a slice, and starts the copy of the slice kStages - 1 later. */
 template <class S>
 __device__ __forceinline__ void
 advance_pipeline(const FilterParams &p, const TileAt &at, int slice)
@@ -306,7 +308,7 @@ advance_pipeline(const FilterParams &p, const TileAt &at, int slice)
 	}
 }
 
-/* A warp's products of a tile. */
+/* Computes a warp's products of a tile. */
 template <class S, class Number, int kProducts>
 __device__ __forceinline__ void
 multiply_tile(Number (&acc)[kProducts], const FilterParams &p, const TileAt &at, int warp_row,
@@ -341,7 +343,7 @@ multiply_tile(Number (&acc)[kProducts], const FilterParams &p, const TileAt &at,
 	}
 }
 
-/* The thresholds of this lane's rows and columns, and the least ones of the warp's. */
+/* Thresholds of this lane's rows and columns, and the minimum of the warp's columns. */
 template <class Number>
 struct LaneThresholds
 {
@@ -350,7 +352,7 @@ struct LaneThresholds
 	const Number *minimum;
 };
 
-/* Reports a warp's hits; false: no room. */
+/* Writes a warp's candidates; returns false if the buffer is full. */
 template <class Test, int kProducts>
 __device__ __forceinline__ bool
 report_tile(const typename Test::Product (&acc)[kProducts],
@@ -370,6 +372,11 @@ report_tile(const typename Test::Product (&acc)[kProducts],
 		return report_hits<LayoutMma>(acc, t.x, t.y, t.minimum, test, tile, buffer, writer);
 }
 
+/*
+ * Computes the inner products of all rows of p.a with all rows of p.b, tile by tile, and writes the
+ * candidates (the paper's section 3.3). Grid: kBlocksPerSm blocks per multiprocessor; each warp
+ * computes kWarpRows x 64 products of a tile.
+ */
 template <class S, class Test>
 __global__ void
 __launch_bounds__(Shape<S>::kThreads, S::kBlocksPerSm)
@@ -388,7 +395,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 	int			lane = threadIdx.x % 32;
 	int			warp_row = warp / S::kWarpsN * S::kWarpRows;
 	int			warp_column = warp % S::kWarpsN * kWarpColumns;
-	int			x = warp_row + lane / 4;	/* of this lane's first product in the tile */
+	int			x = warp_row + lane / 4;	/* position of this lane's first product in the tile */
 	int			y = warp_column + lane % 4 * 2;
 	CandidateWriter writer;
 
@@ -421,7 +428,7 @@ filter_kernel(const __grid_constant__ FilterParams p, const Test test)
 								  (const Number *) thresholds.y + y,
 								  (const Number *) thresholds.minima + warp % S::kWarpsN},
 								  test, tile, p.candidates, writer))
-			writer.give_up(p.candidates, work.item, warp, 0);
+			writer.save_unfinished(p.candidates, work.item, warp, 0);
 	}
 	writer.close(p.candidates);
 }
@@ -437,7 +444,7 @@ launch(const FilterParams &params, const Test &test, const Device &device,
 	allow_shared_memory(kernel, Shape<S>::kSharedBytes);
 	check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
 									cudaSharedmemCarveoutMaxShared),
-			   "giving the L1 cache to shared memory");
+			   "setting the size of shared memory");
 	kernel<<<blocks, Shape<S>::kThreads, Shape<S>::kSharedBytes, stream>>>(params, test);
 	check_launch("launching the mma.sync filter");
 }

@@ -1,22 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * filter_wgmma.cu
- *	  The filter for Hopper: TMA copies, warpgroup products.
+ *	  The filter for Hopper GPUs: TMA copies and warpgroup matrix products (wgmma).
  *
- * One block on a multiprocessor, of four warpgroups with parts of their own
- * (warp specialisation).  In the first, one thread says which tile comes next
- * (wgmma_schedule.cuh), and one keeps slices of both sides' rows and thresholds
- * on their way into shared memory (wgmma_schedule.cuh).  The other two compute 64 x 256
- * products each, straight from shared memory, and report the hits.
+ * One block of three warpgroups runs per multiprocessor, with a role for each (warp
+ * specialization). In the first warpgroup, one thread schedules tiles (wgmma_schedule.cuh), and
+ * one copies slices of both operands' rows and the thresholds to shared memory.  The other two
+ * warpgroups compute 64 x 256 products each, directly from shared memory, and write the
+ * candidates.
  *
- * Whoever of them has its epilogue leaves the tensor cores to the other, and so
- * gets ahead or behind until one's epilogue runs beside the other's products.
+ * While one of these two is in its epilogue, the other has the tensor cores to itself.  They
+ * drift apart until the epilogue of one overlaps the products of the other.
  *
- * The blocks of a cluster have the same B: each copies a part of every slice of
- * it into the shared memory of all.
+ * The blocks of a cluster use the same rows of B. Each block copies a part of every slice of B to
+ * the shared memory of all blocks.
  *
- * mma.sync reaches about 65% of a Hopper's tensor cores at best, since every
- * operand passes through registers; wgmma reads shared memory by itself.
+ * mma.sync reaches at most about 65% of the throughput of Hopper's tensor cores, because every
+ * operand passes through registers.  wgmma reads shared memory directly.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,7 +36,10 @@ using EncodeTiled = CUresult (*) (CUtensorMap *, CUtensorMapDataType, cuuint32_t
 								  CUtensorMapInterleave, CUtensorMapSwizzle,
 								  CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-/* The driver's function, which this library does not link to. */
+/*
+ * Looks up the driver function, since this library is not linked to the driver.  Returns null if
+ * not found.
+ */
 EncodeTiled
 find_encode_tiled()
 {
@@ -75,7 +78,7 @@ tensor_map(const QuantisedRows &side, uint32_t row_bytes, uint32_t box_bytes,
 					   strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
 					   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
 					   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
-		fail(FASTED_INTERNAL, "the driver refused to describe the quantised rows");
+		fail(FASTED_INTERNAL, "CUDA driver could not create a tensor map of the quantized rows");
 	return map;
 }
 
@@ -86,25 +89,25 @@ namespace wgmma
 
 struct Params
 {
-	CUtensorMap map_a;			/* boxes of kTileM rows */
-	CUtensorMap map_b;			/* of kTileN / cluster rows */
+	CUtensorMap map_a;			/* TMA boxes of kTileM rows */
+	CUtensorMap map_b;			/* TMA boxes of kTileN / cluster size rows */
 	FilterParams filter;
 	Rings		rings;
 	int			full_slices;
-	int			steps_left;		/* after them */
+	int			steps_left;		/* steps of 32 bytes after the full slices */
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* Where the rings lie in shared memory, and which block this is. */
+/* Addresses of the rings in shared memory, and the rank of this block in its cluster. */
 struct Place
 {
-	uint32_t	a;				/* shared addresses of the first slots */
+	uint32_t	a;				/* shared-memory addresses of the rings */
 	uint32_t	b;
-	uint32_t	rank;			/* in the cluster */
+	uint32_t	rank;			/* rank in the cluster */
 };
 
-/* Copies the thresholds of the tile in this slot. */
+/* Starts the copy of the thresholds of the tile in this slot. */
 __device__ __forceinline__ void
 copy_thresholds(const FilterParams &f, TileSlot &slot, uint32_t rank, uint32_t full)
 {
@@ -118,7 +121,7 @@ copy_thresholds(const FilterParams &f, TileSlot &slot, uint32_t rank, uint32_t f
 				   f.b.minima + slot.place.column / kMinimaColumns, sizeof(slot.minima), full);
 }
 
-/* Copies this block's part of a slice of B to all blocks of the cluster. */
+/* Starts the copy of this block's part of a slice of B to all blocks of the cluster. */
 template <int kCluster>
 __device__ __forceinline__ void
 copy_b(const Params &p, uint32_t slot, uint32_t rank, int byte, int row, uint32_t full)
@@ -133,7 +136,7 @@ copy_b(const Params &p, uint32_t slot, uint32_t rank, int byte, int row, uint32_
 							  (1u << kCluster) - 1);
 }
 
-/* The copying thread. */
+/* Runs in the copying thread: copies slices and thresholds until the schedule ends. */
 template <int kCluster>
 __device__ __forceinline__ void
 copy(const Params &p, const Place &at, Control &control)
@@ -188,7 +191,10 @@ copy(const Params &p, const Place &at, Control &control)
 	}
 }
 
-/* This warp has read a slice: A's slot is free if the run ends, B's anyway. */
+/*
+ * Called when this warp has read a slice: frees the slot of B and, at the end of the run, that of
+ * A.
+ */
 template <int kCluster>
 __device__ __forceinline__ void
 release(Control &control, uint32_t flags, uint32_t a, uint32_t b)
@@ -207,19 +213,19 @@ release(Control &control, uint32_t flags, uint32_t a, uint32_t b)
 		ptx::barrier_arrive_read(ptx::cluster_address(empty, lane));
 }
 
-/* The slices that a warpgroup multiplies, one after the other. */
+/* Ring positions of the slices that a warpgroup multiplies. */
 struct Slices
 {
-	Ring		run;			/* the run's first slot of A */
+	Ring		run;			/* first slot of A in this run */
 	Ring		a;
 	Ring		b;
-	uint32_t	before_a;		/* the slots of the slice before */
+	uint32_t	before_a;		/* slots of the previous slice */
 	uint32_t	before_b;
 };
 
 /*
- * Multiplies kCount steps of the next slice; returns when the slice before is
- * done, and leaves this one to the tensor cores.
+ * Starts the products of kCount steps of the next slice, and returns when those of the previous
+ * slice are complete.
  */
 template <int kCount, int kCluster, class Number>
 __device__ __forceinline__ void
@@ -250,7 +256,7 @@ multiply(Number (&acc)[128], const Params &p, const Place &at, Control &control,
 	slices.b.next(p.rings.slots_b);
 }
 
-/* The products of one tile. */
+/* Computes the products of one tile. */
 template <int kCluster, class Number>
 __device__ __forceinline__ void
 multiply_tile(Number (&acc)[128], const Params &p, const Place &at, Control &control,
@@ -262,7 +268,7 @@ multiply_tile(Number (&acc)[128], const Params &p, const Place &at, Control &con
 	for (int s = 0; s < p.full_slices; s++)
 		multiply<kSteps, kCluster>(acc, p, at, control, slices, flags, s == 0);
 
-	/* a block of code for each, or the compiler would serialise the products */
+	/* separate code for each count, or the compiler would serialize the products */
 	switch (p.steps_left)
 	{
 		case 1:
@@ -281,7 +287,7 @@ multiply_tile(Number (&acc)[128], const Params &p, const Place &at, Control &con
 		slices.run = slices.a;
 }
 
-/* A warpgroup's share of the work, tile after tile. */
+/* Runs in the warpgroups that compute: multiplies tiles and writes candidates. */
 template <int kCluster, class Test>
 __device__ __forceinline__ void
 consume(const Params &p, const Test &test, Place at, Control &control)
@@ -289,17 +295,17 @@ consume(const Params &p, const Test &test, Place at, Control &control)
 	using Number = typename Test::Number;
 
 	const FilterParams &f = p.filter;
-	/* from one lane, so that the compiler knows that it is the same in all */
+	/* broadcast from one lane, so that the compiler knows that it is uniform */
 	uint32_t	warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0) - 4;
 	uint32_t	lane = threadIdx.x % 32;
-	uint32_t	x = warp * 16 + lane / 4;	/* of this lane's first product in the tile */
+	uint32_t	x = warp * 16 + lane / 4;	/* position of this lane's first product in the tile */
 	uint32_t	y = lane % 4 * 2;
 	uint32_t	warp_in_cluster = at.rank * kConsumerWarps + warp;
 	Ring		tile;
 	Slices		slices = {};
 	CandidateWriter writer;
 
-	static_assert(kGroupRows == 4 * 16, "a warp has 16 rows of its group's");
+	static_assert(kGroupRows == 4 * 16, "each of four warps has 16 rows");
 	at.a += warp / 4 * (kGroupRows * kSliceBytes);
 	for (;;)
 	{
@@ -323,9 +329,9 @@ consume(const Params &p, const Test &test, Place at, Control &control)
 			if (!report_hits<LayoutWgmma>(acc, tx, (const Number *) slot.ty + y,
 										  (const Number *) slot.minima, test, part,
 										  f.candidates, writer))
-				writer.give_up(f.candidates, place.item, warp_in_cluster, place.number);
+				writer.save_unfinished(f.candidates, place.item, warp_in_cluster, place.number);
 		}
-		/* every lane read thresholds, so every lane says that it has */
+		/* every lane has read thresholds, so every lane arrives */
 		ptx::barrier_arrive(ptx::shared_address(&control.tile_empty[tile.index]));
 		tile.next(kTilesAhead);
 	}
@@ -356,6 +362,11 @@ initialise(Control &control)
 
 #endif							/* sm_90a */
 
+/*
+ * Computes the inner products of all rows of p.filter.a with all rows of p.filter.b and writes the
+ * candidates.  Grid: one block of kThreads threads per multiprocessor, in clusters of kCluster
+ * blocks.
+ */
 template <int kCluster, class Test>
 __global__ void
 __launch_bounds__(kThreads, 1)
@@ -395,18 +406,18 @@ wgmma_kernel(const __grid_constant__ Params p, const Test test)
 		consume<kCluster>(p, test, at, control);
 	}
 
-	/* no block leaves while another one may still write to it */
+	/* no block may exit while another block may still write to its shared memory */
 	if (kCluster > 1)
 		ptx::cluster_sync();
 #else
-	__trap();					/* filter_wgmma_available says no */
+	__trap();					/* not reached: see filter_wgmma_available */
 #endif
 }
 
 /*
- * Never run.  How much shared memory it has says whether the code that the
- * driver chose for this device was compiled for sm_90a: sm_90 is not enough,
- * and nothing else tells the two apart.
+ * Never launched.  The size of its shared memory shows whether the driver has chosen code compiled
+ * for sm_90a for this device.  Code for sm_90 is not sufficient, and there is no other way to tell
+ * the two apart.
  */
 __global__ void
 built_for_hopper(int *out)
@@ -422,7 +433,7 @@ built_for_hopper(int *out)
 	out[0] = marker[0] + 1;
 }
 
-/* Blocks of a cluster. */
+/* Number of blocks in a cluster. */
 static uint32_t
 cluster_size(uint32_t row_bytes)
 {
@@ -481,7 +492,7 @@ filter_wgmma_available(const Device &device)
 		return false;
 
 	check_cuda(cudaFuncGetAttributes(&attributes, wgmma::built_for_hopper),
-			   "looking for the wgmma filter");
+			   "checking for the wgmma filter");
 	return attributes.sharedSizeBytes >= 64 * sizeof(int) && encode_tiled() != nullptr;
 }
 

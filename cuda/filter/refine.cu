@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * refine.cu
- *	  The exact recheck, and the end of a round.
+ *	  The exact recheck of the candidates, and the end of a round.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,23 +15,23 @@
 namespace fasted
 {
 
-/* Candidates whose distances a warp computes side by side. */
+/* Number of candidates whose distances a warp computes concurrently. */
 constexpr int kBatch = 4;
 
 constexpr uint32_t kBlock = 256;
 constexpr uint32_t kWarps = kBlock / 32;
 
 /*
- * Candidates a warp takes at a time.  Long rows: few, or some warps would still
- * read when the others have nothing left.
+ * Number of candidates that a warp takes at a time.  It is small for long rows, or some warps would
+ * still read rows when the others have finished.
  */
 constexpr uint32_t kShortRowsTake = 32;
 constexpr uint32_t kLongRowsTake = 4;
 constexpr uint32_t kLongRows = 512;
 
 /*
- * Squared distances, or products x.y, of kBatch candidates, one dimension a lane at a
- * time; of rows of floats, or of doubles.
+ * Sums of squared differences, or x.y, of kBatch candidates of this warp from `first` on, one
+ * dimension per lane.  Number is the type of the staged rows: float or double.
  */
 template <FastedMetric kMetric, class Number>
 static __device__ __forceinline__ double
@@ -59,9 +59,9 @@ sums_by_warp(const RefineParams &p, uint2 mine, uint32_t first)
 }
 
 /*
- * The sums of floats, where rows are aligned: eight lanes a candidate, four dimensions a
- * lane, and kAhead such reads of both rows under way.  What limits the recheck is
- * how many bytes are on their way from memory.
+ * The same for rows of floats aligned to 16 bytes: eight lanes per candidate, four dimensions per
+ * lane, and kAhead outstanding loads of each row.  The number of bytes in flight limits the
+ * throughput of the recheck.
  */
 template <FastedMetric kMetric>
 static __device__ __forceinline__ double
@@ -79,7 +79,7 @@ sums_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
 		float4		xs[kAhead];
 		float4		ys[kAhead];
 
-		/* beyond the last dimension: zero, which adds nothing */
+		/* dimensions beyond the last are zero and add nothing */
 #pragma unroll
 		for (int i = 0; i < kAhead; i++)
 		{
@@ -95,19 +95,18 @@ sums_by_eights(const RefineParams &p, uint2 mine, uint32_t first)
 	return sums.fold();
 }
 
-/* What the recheck does with a candidate. */
+/* How the recheck computes the distance of a candidate. */
 enum class Recheck
 {
-	kNone,						/* approximate: keeps what the filter computed */
+	kNone,						/* approximate: the distance of the filter */
 	kByWarp,
 	kByEights,
 	kDoubles
 };
 
 /*
- * The squared distance, or x.y, of this thread's candidate.  A warp takes its lanes'
- * candidates kBatch at a time, so that the loads of several pairs are under
- * way together.
+ * The squared distance, or x.y, of this lane's candidate.  The warp processes its candidates kBatch
+ * at a time, so that the loads of several pairs are outstanding together.
  */
 template <FastedMetric kMetric, Recheck kRecheck>
 static __device__ __forceinline__ double
@@ -129,7 +128,7 @@ sum_of_candidate(const RefineParams &p, uint2 mine, uint32_t warp_candidates)
 	return result;
 }
 
-/* A pair by the rows' numbers in the result. */
+/* A pair of the result, with row numbers of the whole sets. */
 static __device__ __forceinline__ FastedPair
 numbered_pair(const RefineParams &p, uint2 pair, double dist)
 {
@@ -139,7 +138,7 @@ numbered_pair(const RefineParams &p, uint2 pair, double dist)
 	return {p.self ? min(a, b) : a, p.self ? max(a, b) : b, dist};
 }
 
-/* Hands a pair on, in whichever form it is asked for. */
+/* Stores a pair and counts it for both rows, as requested. */
 static __device__ __forceinline__ void
 put_pair(const RefineParams &p, unsigned long long at, uint2 pair, double dist)
 {
@@ -152,19 +151,19 @@ put_pair(const RefineParams &p, unsigned long long at, uint2 pair, double dist)
 	}
 }
 
-/* What this lane has of a warp's candidates. */
+/* A candidate of one lane. */
 struct Taken
 {
-	uint32_t	slot;			/* in the buffer */
-	uint2		pair;			/* numbers of its rows */
+	uint32_t	slot;			/* slot in the candidate buffer */
+	uint2		pair;			/* row numbers */
 };
 
 /*
- * Moves candidates whose rows are of one group to the warp's first lanes; how many
- * they are.
+ * Moves the candidates whose rows are in the same partition to the warp's first lanes, and returns
+ * their number.
  */
 static __device__ __forceinline__ uint32_t
-keep_groups(const RefineParams &p, bool mine, Taken *taken)
+keep_same_partition(const RefineParams &p, bool mine, Taken *taken)
 {
 	uint32_t	label = mine ? p.a.labels[taken->pair.x] : 0;
 	bool		together = is_group(label) && label == p.b.labels[taken->pair.y];
@@ -177,16 +176,19 @@ keep_groups(const RefineParams &p, bool mine, Taken *taken)
 	return __popc(lanes);
 }
 
-/* Is this a pair?  For the nearest rows: one that may be of a's list. */
+/*
+ * Returns true if the candidate is a pair: within eps or, for nearest neighbors, within the radius
+ * of a row.
+ */
 template <FastedMetric kMetric>
 static __device__ __forceinline__ bool
 is_near(const RefineParams &p, uint2 pair, double dist)
 {
 	if (p.radii == nullptr)
 		return dist <= p.eps;
-	if (p.not_itself && pair.x == pair.y)
+	if (p.exclude_self && pair.x == pair.y)
 		return false;
-	/* a row that every row may be near meets those without a direction, too */
+	/* a row with an infinite radius also has candidates without a direction */
 	if (kMetric == FASTED_METRIC_COSINE
 		&& !(fasted_has_direction(p.a.table.squares[pair.x])
 			 && fasted_has_direction(p.b.table.squares[pair.y])))
@@ -194,6 +196,10 @@ is_near(const RefineParams &p, uint2 pair, double dist)
 	return dist <= p.radii[pair.x] || (p.either && dist <= p.radii[pair.y]);
 }
 
+/*
+ * Rechecks all candidates of a round in FP64 and emits the pairs.  A warp takes kTake candidates at
+ * a time.
+ */
 template <FastedMetric kMetric, Recheck kRecheck, uint32_t kTake, bool kConnect>
 static __global__ void
 __launch_bounds__(kBlock)
@@ -208,7 +214,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 	for (uint32_t first = (blockIdx.x * kWarps + threadIdx.x / 32) * kTake; first < used;
 		 first += gridDim.x * kWarps * kTake)
 	{
-		/* what a warp takes lies in one chunk, which is filled from its start */
+		/* the warp's candidates are in one chunk, which is filled from its start */
 		uint32_t	within = first & ((1u << shift) - 1);
 		uint32_t	count = p.candidates.counts[first >> shift];
 		uint32_t	here = count > within ? min(count - within, kTake) : 0;
@@ -219,7 +225,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 
 		if (here == 0)
 			continue;
-		if ((first & p.look_mask) < gridDim.x * kWarps * kTake
+		if ((first & p.cancel_check_mask) < gridDim.x * kWarps * kTake
 			&& *(volatile uint32_t *) &state->cancelled != 0)
 			break;
 		candidates += here;
@@ -228,7 +234,7 @@ refine_kernel(const __grid_constant__ RefineParams p)
 		{
 			Taken		taken = {slot, pair};
 
-			here = keep_groups(p, mine, &taken);
+			here = keep_same_partition(p, mine, &taken);
 			if (here == 0)
 				continue;
 			mine = threadIdx.x % 32 < here;
@@ -287,11 +293,12 @@ kernel_for(const RowTable &rows, bool approximate)
 }
 
 /*
- * All warps look at one address: each about once in a megabyte of rows that it reads.  So
- * many candidates less one, of a power of two; a turn of all warps takes "turn".
+ * Mask that makes each warp check for cancellation about once per megabyte of rows read, since all
+ * warps read the same address.  Returns a power of two of candidates, minus one.  `turn` is the
+ * number of candidates that all warps take in one loop iteration.
  */
 static uint32_t
-mask_of_looks(uint32_t dimensions, uint32_t take, uint32_t turn)
+cancel_mask_for(uint32_t dimensions, uint32_t take, uint32_t turn)
 {
 	uint64_t	turns = std::max(1u, (1u << 18) / (2 * take * dimensions));
 	uint64_t	candidates = 1;
@@ -313,12 +320,13 @@ launch_refine(const RefineParams &refine, bool approximate,
 	auto		kernel = params.connect.selects() ? kernel_for<true>(rows, approximate)
 		: kernel_for<false>(rows, approximate);
 
-	params.look_mask = mask_of_looks(rows.dimensions, take, blocks * kWarps * take);
+	params.cancel_check_mask = cancel_mask_for(rows.dimensions, take, blocks * kWarps * take);
 
 	kernel<<<blocks, kBlock, 0, stream>>>(params);
 	check_launch("launching the recheck");
 }
 
+/* Collects the unfinished work of the round in the other list, and updates the state; one block. */
 static __global__ void
 advance_kernel(const __grid_constant__ CandidateBuffer buffer, const uint32_t *overflow_a,
 			   const uint32_t *overflow_b, unsigned long long budget, RoundReport *report)
@@ -333,7 +341,7 @@ advance_kernel(const __grid_constant__ CandidateBuffer buffer, const uint32_t *o
 	if (threadIdx.x < 2)
 		numbers[threadIdx.x] = 0;
 	__syncthreads();
-	/* one that is too long is an error: Rounds::end_round */
+	/* a list that is too long is an error: Rounds::end_round */
 	for (uint32_t i = threadIdx.x; i < length && length <= buffer.list_size; i += blockDim.x)
 	{
 		Work		work = i < left ? from[state->again - left + i] : buffer.voided[i - left];
@@ -357,7 +365,7 @@ launch_advance(const CandidateBuffer &candidates, const uint32_t *overflow_a,
 			   RoundReport *report, cudaStream_t stream)
 {
 	advance_kernel<<<1, 256, 0, stream>>>(candidates, overflow_a, overflow_b, budget, report);
-	check_launch("ending a round");
+	check_launch("completing a round of the filter");
 }
 
 }								/* namespace fasted */

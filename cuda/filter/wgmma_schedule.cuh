@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * wgmma_schedule.cuh
- *	  The wgmma filter's tiles, what it keeps in shared memory, and which tile is next.
+ *	  The wgmma filter: its tiles, its shared memory layout, and the scheduling of tiles.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,30 +17,29 @@ namespace fasted
 {
 
 /*
- * A block computes tiles of 128 x 256 products: two warpgroups of 64 x 256, 128
- * accumulators a thread.  (Three do not fit: ptxas wants 154 registers for such
- * a product and gives a block of four warpgroups 128.)
+ * A block computes tiles of 128 x 256 products: two warpgroups of 64 x 256, 128 accumulators per
+ * thread.  Three warpgroups do not fit: ptxas needs 154 registers for such a product, but limits a
+ * block of four warpgroups to 128.
  *
- * Rows pass through shared memory in slices of 128 bytes (the width of the
- * swizzle), in two rings: one of A's slices (128 rows), one of B's (256 rows).
- * A run is a row of tiles with the same A.  Where the slices of A's rows fit
- * into the ring at once, they stay there for the whole run, and only B passes.
- * Longer rows have runs of one tile.
+ * Rows pass through shared memory in slices of 128 bytes (the width of the swizzle), in two rings:
+ * one for slices of A (128 rows) and one for slices of B (256 rows). A run is a row of tiles that
+ * use the same rows of A. If all slices of these rows fit into the ring, they remain resident for
+ * the whole run, and only B is copied for each tile.  For longer rows, a run is one tile.
  */
 
 namespace wgmma
 {
 
-constexpr uint32_t kGroupRows = 64; /* the M of one wgmma */
-constexpr uint32_t kConsumers = 2;	/* warpgroups that multiply */
+constexpr uint32_t kGroupRows = 64; /* M of one wgmma instruction */
+constexpr uint32_t kConsumers = 2;	/* warpgroups that compute products */
 constexpr uint32_t kTileM = kConsumers * kGroupRows;
 constexpr uint32_t kConsumerThreads = kConsumers * 128;
 constexpr uint32_t kConsumerWarps = kConsumers * 4;
 constexpr uint32_t kThreads = 128 + kConsumerThreads;
 
 /*
- * The block's 65536 registers: 128 threads with 40 and 256 with 232, of which
- * 128 hold products.
+ * The block's 65536 registers: 128 threads with 40 and 256 threads with 232, of which 128 are
+ * accumulators.
  */
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
@@ -50,57 +49,63 @@ constexpr uint32_t kSteps = kSliceBytes / kStepBytes;
 constexpr uint32_t kSlotBytesA = kTileM * kSliceBytes;
 constexpr uint32_t kSlotBytesB = kTileN * kSliceBytes;
 constexpr uint32_t kMostSlots = 8;
-constexpr uint32_t kTilesAhead = 4; /* tiles whose thresholds are in memory */
+constexpr uint32_t kTilesAhead = 4; /* tiles whose thresholds are in shared memory */
 
-/* A run is as wide as a square, and a square as high as a number of tiles. */
+/*
+ * Bounds of the side of a square.  A run is as wide as a square, and a square is a number of tiles
+ * high.
+ */
 constexpr uint32_t kLeastSide = 1024;
 constexpr uint32_t kMostSide = 4096;
 static_assert(kLeastSide % (2 * kTileM) == 0 && kLeastSide % kTileN == 0,
 			  "tiles, of clusters of two blocks too, divide squares");
 
-/* What the scheduling thread tells the others about a tile. */
+/* A scheduled tile, passed from the scheduling thread to the other threads. */
 struct alignas(16) TilePlace
 {
-	uint64_t	item;			/* the run that the tile belongs to */
-	uint32_t	number;			/* which of the run's tiles it is */
-	uint32_t	warp;			/* the only warp to report hits, or kAllWarps */
-	uint32_t	row;			/* of the cluster's first product */
+	uint64_t	item;			/* work item: the run of the tile */
+	uint32_t	number;			/* number of the tile within the run */
+	uint32_t	warp;			/* the only warp that emits candidates, or kAllWarps */
+	uint32_t	row;			/* matrix row and column of the cluster's first product */
 	uint32_t	column;
 	uint32_t	flags;
 	uint32_t	reserved;
 };
 
-constexpr uint32_t kFirstOfRun = 1; /* A is new */
-constexpr uint32_t kLastOfRun = 2;	/* A is not used again */
-constexpr uint32_t kWhole = 4;		/* every product is a pair that is asked for */
-constexpr uint32_t kEnd = 8;		/* no tile: there is no more work */
+constexpr uint32_t kFirstOfRun = 1; /* the rows of A must be copied */
+constexpr uint32_t kLastOfRun = 2;	/* the rows of A are not used again */
+constexpr uint32_t kWhole = 4;		/* every product is a requested pair */
+constexpr uint32_t kEnd = 8;		/* no tile: the queue is empty */
 
 struct alignas(16) TileSlot
 {
 	uint32_t	tx[kTileM];		/* thresholds, FP32 or INT32 */
 	uint32_t	ty[kTileN];
-	uint32_t	minima[kTileN / kMinimaColumns];	/* of ty */
+	uint32_t	minima[kTileN / kMinimaColumns];	/* minimum of ty per 64 columns */
 	TilePlace	place;
 };
 
 constexpr uint32_t kThresholdBytes =
 	(kTileM + kTileN + kTileN / kMinimaColumns) * sizeof(uint32_t);
 
-/* Barriers: "full" is for the warpgroups that multiply, "empty" is from them. */
+/*
+ * Scheduled tiles and barriers in shared memory.  Warpgroups that compute wait for "full" barriers
+ * and arrive at "empty" barriers.
+ */
 struct Control
 {
 	alignas(16) TileSlot tiles[kTilesAhead];
-	alignas(8) uint64_t placed[kTilesAhead];	/* the place is known */
-	uint64_t	tile_full[kTilesAhead]; /* and the thresholds are there */
+	alignas(8) uint64_t placed[kTilesAhead];	/* `place` is set */
+	uint64_t	tile_full[kTilesAhead]; /* thresholds are copied */
 	uint64_t	tile_empty[kTilesAhead];
-	uint64_t	peer_empty[kTilesAhead];	/* in the other blocks of a cluster */
+	uint64_t	peer_empty[kTilesAhead];	/* slots free in the other blocks of the cluster */
 	uint64_t	a_full[kMostSlots];
 	uint64_t	a_empty[kMostSlots];
 	uint64_t	b_full[kMostSlots];
 	uint64_t	b_empty[kMostSlots];
 };
 
-/* How shared memory is divided between the two rings. */
+/* Number of slots of each ring in shared memory. */
 struct Rings
 {
 	uint32_t	slots_a;
@@ -109,7 +114,7 @@ struct Rings
 	constexpr uint32_t bytes() const { return slots_a * kSlotBytesA + slots_b * kSlotBytesB; }
 };
 
-constexpr uint32_t kAlignment = 1024;	/* of a swizzled tile */
+constexpr uint32_t kAlignment = 1024;	/* bytes, required for a swizzled tile */
 constexpr uint32_t kSharedBytes = 227 * 1024;
 constexpr uint32_t kRingBytes = (kSharedBytes - kAlignment - sizeof(Control)) / 16 * 16;
 
@@ -121,7 +126,7 @@ slices_of(uint32_t row_bytes)
 
 constexpr uint32_t kMostResidentSlices = 7;
 
-/* Does A stay for a whole run? */
+/* Returns true if the rows of A remain resident for a whole run. */
 constexpr bool
 resident(uint32_t row_bytes)
 {
@@ -129,7 +134,8 @@ resident(uint32_t row_bytes)
 }
 
 /*
- * Room for the next run's A where it can be had, and three slots or more for B.
+ * Divides shared memory between the rings: three or more slots for B and, if possible, space for
+ * the A of the next run.
  */
 constexpr Rings
 rings_for(uint32_t row_bytes)
@@ -148,9 +154,9 @@ static_assert(rings_for(128).bytes() <= kRingBytes && rings_for(256).bytes() <= 
 			  "the rings fit");
 
 static_assert(list_is_long_enough(kTilesAhead, kConsumerWarps),
-			  "the list of voided work is too short");
+			  "the list of unfinished work is too short");
 
-/* The side of squares: large, unless that would leave multiprocessors without work. */
+/* Side of the squares: as large as possible without leaving multiprocessors idle. */
 inline uint32_t
 side_for(uint32_t tile_m, uint32_t least, uint32_t rows_a, uint32_t rows_b, bool self,
 		 const Device &device)
@@ -168,12 +174,11 @@ side_for(uint32_t tile_m, uint32_t least, uint32_t rows_a, uint32_t rows_b, bool
 }
 
 /*
- * Which tile a block, or a cluster of blocks, of the wgmma filter is next.
+ * Scheduling of the tiles of a block, or of a cluster of blocks.
  *
- * One thread a cluster takes runs from the queue, the next one in good time, so
- * that nobody waits for the atomic, and tells every block of the cluster tile by
- * tile.  The other blocks' scheduling threads tell it which of their slots are
- * free again.
+ * One thread per cluster takes runs from the queue.  It requests each run early, so that no thread
+ * waits for the atomic operation, and passes it to every block of the cluster tile by tile.  The
+ * scheduling threads of the other blocks tell it which of their slots are free.
  */
 
 /* A position in a ring of barriers. */
@@ -193,7 +198,7 @@ struct Ring
 	}
 };
 
-/* Takes work from the queue, one run at a time. */
+/* Takes runs from the queue, requesting one run ahead. */
 class WorkAhead
 {
 public:
@@ -201,21 +206,21 @@ public:
 		: buffer_(buffer),
 		length_(buffer.state->again + (buffer.state->fresh_end - buffer.state->fresh_first))
 	{
-		ask();
+		request_next();
 	}
 
-	/* False: there is none, or a warp found no room for its candidates. */
+	/* Returns false if the queue is empty or stopped. */
 	__device__ __forceinline__ bool
 	take(Work *work)
 	{
-		if (asked_ >= length_ || stopped())
+		if (requested_ >= length_ || stopped())
 			return false;
-		*work = at(asked_);
-		ask();
+		*work = at(requested_);
+		request_next();
 		return true;
 	}
 
-	/* Is no more work to be begun?  As seen a moment ago. */
+	/* Returns true if the queue was stopped at the time of the previous call. */
 	__device__ __forceinline__ bool
 	stopped()
 	{
@@ -225,16 +230,16 @@ public:
 		return stopped;
 	}
 
-	/* After "stop": what was taken, but not begun, is to be done again. */
+	/* After "stop": adds the run that was requested but not started to the unfinished work. */
 	__device__ __forceinline__ void
-	give_back()
+	save_unfinished()
 	{
-		if (asked_ < length_)
-			give_back(at(asked_));
+		if (requested_ < length_)
+			save_unfinished(at(requested_));
 	}
 
 	__device__ __forceinline__ void
-	give_back(const Work &work)
+	save_unfinished(const Work &work)
 	{
 		uint32_t	to = atomicAdd(&buffer_.state->voided, 1u);
 
@@ -254,21 +259,21 @@ private:
 	}
 
 	__device__ __forceinline__ void
-	ask()
+	request_next()
 	{
-		asked_ = atomicAdd(&buffer_.state->taken, 1ULL);
+		requested_ = atomicAdd(&buffer_.state->taken, 1ULL);
 	}
 
 	const CandidateBuffer &buffer_;
 	unsigned long long length_;
-	unsigned long long asked_ = 0;
+	unsigned long long requested_ = 0;
 	bool		stop_ = false;
 };
 
-/* Writes a tile's place into the slots of all blocks of the cluster. */
+/* Writes a scheduled tile into the slot of every block of the cluster. */
 template <int kCluster>
 __device__ __forceinline__ void
-announce(Control &control, uint32_t slot, const TilePlace &place)
+publish(Control &control, uint32_t slot, const TilePlace &place)
 {
 	uint32_t	placed = ptx::shared_address(&control.placed[slot]);
 
@@ -292,7 +297,7 @@ announce(Control &control, uint32_t slot, const TilePlace &place)
 	}
 }
 
-/* Waits until the slot is free in all blocks of the cluster. */
+/* Waits until the slot is free in every block of the cluster. */
 template <int kCluster>
 __device__ __forceinline__ void
 wait_for_slot(Control &control, const Ring &tile)
@@ -303,7 +308,7 @@ wait_for_slot(Control &control, const Ring &tile)
 								  tile.parity);
 }
 
-/* The scheduling thread of a cluster's first block. */
+/* Runs in the scheduling thread of a cluster's first block. */
 template <int kCluster>
 __device__ __forceinline__ void
 schedule(const FilterParams &f, Control &control)
@@ -320,7 +325,7 @@ schedule(const FilterParams &f, Control &control)
 		if (!locate_run(f.order, work.item, &square, &run))
 			continue;
 
-		/* of work to be done again: one warp's tile, or the rest of a run */
+		/* unfinished work: one warp's tile, or the rest of a run */
 		bool		again = work.warp != kAllWarps;
 		uint32_t	first = max(run.first, work.resume);
 		uint32_t	end = again ? work.resume + 1 : run.end;
@@ -332,11 +337,11 @@ schedule(const FilterParams &f, Control &control)
 			stopped = queue.stopped();
 			if (stopped)
 			{
-				queue.give_back({work.item, work.warp, n});
+				queue.save_unfinished({work.item, work.warp, n});
 				break;
 			}
 			wait_for_slot<kCluster>(control, tile);
-			announce<kCluster>(control, tile.index,
+			publish<kCluster>(control, tile.index,
 							   {work.item, n, work.warp, run.row, column,
 								   (n == first ? kFirstOfRun : 0)
 								   | (n + 1 == end ? kLastOfRun : 0)
@@ -345,11 +350,11 @@ schedule(const FilterParams &f, Control &control)
 		}
 	}
 	wait_for_slot<kCluster>(control, tile);
-	announce<kCluster>(control, tile.index, {0, 0, 0, 0, 0, kEnd, 0});
-	queue.give_back();
+	publish<kCluster>(control, tile.index, {0, 0, 0, 0, 0, kEnd, 0});
+	queue.save_unfinished();
 }
 
-/* The scheduling thread of another block: says which slots are free. */
+/* Runs in the scheduling thread of the other blocks: tells the first block which slots are free. */
 __device__ __forceinline__ void
 forward_free_slots(Control &control)
 {

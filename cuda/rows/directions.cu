@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * directions.cu
- *	  Squares of rows, their directions, and a sample of rows.
+ *	  Squared norms of rows, their directions or FP32 roundings, and samples of rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,12 +14,15 @@ namespace fasted
 namespace
 {
 
-constexpr uint32_t kShift = 31; /* all of the room is one chunk */
+constexpr uint32_t kShift = 31; /* the whole buffer is one chunk */
 constexpr uint32_t kMostSampled = 4096;
-constexpr int kRowsPerBlock = 8;	/* one warp a row */
+constexpr int kRowsPerBlock = 8;	/* one warp per row */
 constexpr int kThreads = kRowsPerBlock * 32;
 
-/* Lane l keeps partial sum l, and lanes are folded in halves: exact_distance.h. */
+/*
+ * x.x of each staged row in FP64; one warp per row.  Lane l accumulates partial sum l, as
+ * engine/exact_distance.h defines it.
+ */
 __global__ void
 squares_kernel(const RowTable rows, double *squares)
 {
@@ -45,10 +48,10 @@ squares_kernel(const RowTable rows, double *squares)
 		squares[i] = sum;
 }
 
-/* Of rows of doubles: each number rounded. */
+/* Rounds a row of doubles to FP32. */
 template <class Source>
 __device__ void
-narrow_row(const Source &rows, uint32_t i, float *to)
+round_row(const Source &rows, uint32_t i, float *to)
 {
 	const double *from = rows.template row<double>(i);
 
@@ -56,10 +59,10 @@ narrow_row(const Source &rows, uint32_t i, float *to)
 		to[k] = fasted_narrow(from[k]);
 }
 
-/* Zeros for a row without a direction. */
+/* Normalizes a row to x / |x| in FP32; zeros for a row without a direction. */
 template <class Source>
 __device__ void
-turn_row(const Source &rows, uint32_t i, float *to)
+normalize_row(const Source &rows, uint32_t i, float *to)
 {
 	const float *from = rows.doubles() ? nullptr : rows.row(i);
 	const double *doubles = rows.doubles() ? rows.template row<double>(i) : nullptr;
@@ -75,6 +78,10 @@ turn_row(const Source &rows, uint32_t i, float *to)
 	}
 }
 
+/*
+ * Writes directions (`cosine`) or rows rounded to FP32; one warp per row.  Rows of a second set
+ * begin with row first_b, as chunk 1.
+ */
 template <class Source>
 __global__ void
 directions_kernel(const Source rows, bool cosine, uint32_t first_b, float *values,
@@ -93,14 +100,14 @@ directions_kernel(const Source rows, bool cosine, uint32_t first_b, float *value
 	float	   *to = values + (size_t) i * rows.dimensions();
 
 	if (cosine)
-		turn_row(rows, i, to);
+		normalize_row(rows, i, to);
 	else
-		narrow_row(rows, i, to);
+		round_row(rows, i, to);
 }
 
-/* One warp a row. */
+/* Adds the error of rounding to FP32 to the rho of each row of doubles; one warp per row. */
 __global__ void
-narrowed_kernel(const RowPiece rows, const FormBound form, RowNorm *norms)
+rounding_error_kernel(const RowPiece rows, const FormBound form, RowNorm *norms)
 {
 	uint32_t	i = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
 	double		error2 = 0;
@@ -126,6 +133,7 @@ narrowed_kernel(const RowPiece rows, const FormBound form, RowNorm *norms)
 	}
 }
 
+/* Marks rows without a direction; one thread per row. */
 __global__ void
 mark_kernel(const RowPiece rows, RowNorm *norms)
 {
@@ -141,13 +149,11 @@ blocks_for(uint32_t rows)
 	return (rows + kRowsPerBlock - 1) / kRowsPerBlock;
 }
 
-/*
- * The sample that RowSample gathers: at most so many rows and bytes.
- */
+/* Limits of a RowSample, in rows (log2) and bytes. */
 constexpr uint32_t kSampleShift = 12;
 constexpr size_t kMostBytes = 32u << 20;
 
-/* One block a sampled row. */
+/* Copies the sampled rows to a contiguous array; one block per row. */
 __global__ void
 gather_kernel(const SpreadRows rows, float *values, const float **chunks, double *squares)
 {
@@ -175,7 +181,7 @@ launch_squares(const RowTable &rows, double *squares, cudaStream_t stream)
 	if (rows.rows == 0)
 		return;
 	squares_kernel<<<blocks_for(rows.rows), kThreads, 0, stream>>>(rows, squares);
-	check_launch("adding up squares");
+	check_launch("computing squared norms of rows");
 }
 
 void
@@ -184,15 +190,15 @@ launch_add_narrowed(const RowPiece &rows, const FormBound &form, RowNorm *norms,
 {
 	if (rows.count() == 0)
 		return;
-	narrowed_kernel<<<blocks_for(rows.count()), kThreads, 0, stream>>>(rows, form, norms);
-	check_launch("adding up how far rows were rounded");
+	rounding_error_kernel<<<blocks_for(rows.count()), kThreads, 0, stream>>>(rows, form, norms);
+	check_launch("computing rounding errors of rows");
 }
 
 Directions::Directions(Budget &budget, uint32_t dimensions, size_t most_bytes, bool cosine)
 	: cosine_(cosine), dimensions_(dimensions),
 	room_(rows_that_fit(most_bytes, dimensions, 2, 1u << 30))
 {
-	const char *doing = "allocating room for directions of rows";
+	const char *doing = "allocating device memory for the directions of rows";
 
 	values_.allocate(budget, (size_t) room_ * dimensions, doing);
 	chunks_.allocate(budget, 2, doing);
@@ -231,7 +237,7 @@ Directions::mark(const RowTable &rows, uint32_t first, RowNorm *norms, cudaStrea
 	check_launch("finding rows without a direction");
 }
 
-/* An even number, for two sets: at least two. */
+/* Returns an even number, at least 2, since a sample may be of two sets. */
 uint32_t
 RowSample::most_rows(uint32_t dimensions)
 {
@@ -241,7 +247,7 @@ RowSample::most_rows(uint32_t dimensions)
 void
 RowSample::allocate(Budget &budget, uint32_t dimensions, bool doubles)
 {
-	const char *doing = "allocating room for a sample of the rows";
+	const char *doing = "allocating device memory for a sample of the rows";
 
 	dimensions_ = dimensions;
 	doubles_ = doubles;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * filter_rows.cu
- *	  What a filter reads of a set of rows, and thresholds folded into INT8 rows.
+ *	  The rows that a filter reads, and the folding of thresholds into INT8 rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +16,7 @@ namespace
 constexpr uint32_t kThreads = 256;
 static_assert(kThresholdPad % kThreads == 0, "whole blocks of padding");
 
-/* Part number i of m = 127 (high parts) + low part. */
+/* Part i of m = 127 (sum of the high parts) + low part; part shape.parts() is the low part. */
 __device__ __forceinline__ int32_t
 part_of(const FoldShape &shape, int32_t m, uint32_t i)
 {
@@ -28,7 +28,10 @@ part_of(const FoldShape &shape, int32_t m, uint32_t i)
 	return high < 0 ? -size : size;
 }
 
-/* Byte number j after a row's numbers: its own parts, or what multiplies the other's. */
+/*
+ * Byte j after a row's values: a part of its own threshold, or the factor (127 or 1) for a part of
+ * the other operand's threshold.
+ */
 __device__ __forceinline__ int32_t
 spare_byte(const FoldShape &shape, int32_t m, uint32_t j, bool b)
 {
@@ -42,7 +45,7 @@ spare_byte(const FoldShape &shape, int32_t m, uint32_t j, bool b)
 	return i == shape.parts() ? 1 : 127;
 }
 
-/* 16 bytes after a row's numbers. */
+/* The 16 bytes beginning at offset k, after a row's values. */
 __device__ __forceinline__ uint4
 spare_piece(const FoldShape &shape, int32_t m, uint32_t k, bool b)
 {
@@ -66,7 +69,7 @@ sum_of(const uint4 &piece, int32_t sum)
 	return __dp4a((int32_t) piece.w, ones, sum);
 }
 
-/* One thread a row. */
+/* Writes each row and its threshold in the folded layout for both operands; one thread per row. */
 __global__ void __launch_bounds__(kThreads)
 fold_kernel(const QuantisedRows rows, const FoldShape shape, uint8_t *folded_a,
 			uint8_t *folded_b, Unfit *unfit)
@@ -91,7 +94,7 @@ fold_kernel(const QuantisedRows rows, const FoldShape shape, uint8_t *folded_a,
 	}
 	if (!padding)
 	{
-		/* far from the ends of an INT32, where the sums below might overflow */
+		/* limited, so that the sums below do not overflow an INT32 */
 		threshold = max(threshold, -2 * shape.most());
 		m_a = threshold - 1;
 		m_b = threshold + sum;
@@ -110,8 +113,8 @@ fold_kernel(const QuantisedRows rows, const FoldShape shape, uint8_t *folded_a,
 }
 
 /*
- * Puts rows in order, or (back) where their numbers are.  One thread for each of a row's
- * pieces of 16 bytes.
+ * Moves quantized rows into the order or, if kBack, back to the places of their row numbers.  One
+ * thread per 16 bytes of a row.
  */
 template <bool kBack>
 __global__ void
@@ -144,7 +147,7 @@ launch_move(const RowPlace &from, const uint32_t *order, uint32_t rows, uint32_t
 
 	move_kernel<kBack><<<(uint32_t) ((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
 		from, order, rows, pieces, to);
-	check_launch("moving quantised rows");
+	check_launch("moving quantized rows");
 }
 
 }								/* namespace */
@@ -161,7 +164,7 @@ launch_fold(const QuantisedRows &rows, const FoldShape &shape, uint8_t *folded_a
 void
 FilterRows::allocate(Budget &budget, uint64_t rows, uint32_t row_bytes, uint32_t fold_bytes)
 {
-	const char *doing = "allocating device memory for the quantised rows";
+	const char *doing = "allocating device memory for the quantized rows";
 
 	if (rows <= room_)
 		return;
@@ -190,11 +193,12 @@ FilterRows::forget()
 }
 
 /*
- * Where rows lie until they are in order: behind those that are, if there is room.  Short
- * rows: to quantise them again takes longer than to move them.
+ * Sets *aside to the free memory behind the ordered rows; returns false if it is too small for a
+ * second copy.  There, rows are quantized before they are moved into order.  For short rows, moving
+ * is faster than quantizing again.
  */
 bool
-FilterRows::has_room_aside(uint64_t rows, uint32_t row_bytes, RowPlace *aside) const
+FilterRows::has_spare_memory(uint64_t rows, uint32_t row_bytes, RowPlace *aside) const
 {
 	size_t		bytes = Budget::rounded(rows * row_bytes);
 
@@ -210,7 +214,7 @@ FilterRows::quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bo
 {
 	uint32_t	bytes = form->row_bytes(rows.dimensions);
 	RowPlace	aside;
-	bool		moves = order && has_room_aside(rows.rows, bytes, &aside);
+	bool		moves = order && has_spare_memory(rows.rows, bytes, &aside);
 
 	forget();
 	rows_ = rows;
@@ -250,7 +254,7 @@ FilterRows::order_by_keys(cudaStream_t stream)
 {
 	uint32_t	bytes = form_->row_bytes(rows_.dimensions);
 	RowPlace	aside;
-	bool		moves = has_room_aside(rows_.rows, bytes, &aside);
+	bool		moves = has_spare_memory(rows_.rows, bytes, &aside);
 
 	eps_ = fold_eps_ = -1;
 	folded_ = false;
@@ -312,7 +316,7 @@ FilterRows::fold(cudaStream_t stream)
 	if (form_->precision() != Precision::kInt8
 		|| bytes > kMostFolded || folded_bytes(rows_.rows, bytes) > folds_[0].size())
 		return;
-	check_cuda(cudaMemsetAsync(unfit_.get(), 0, sizeof(Unfit), stream), "clearing a flag");
+	check_cuda(cudaMemsetAsync(unfit_.get(), 0, sizeof(Unfit), stream), "clearing counters");
 	launch_fold(get(), fold_shape(bytes), folds_[0].get(), folds_[1].get(), unfit_.get(), stream);
 	copy_and_wait(&unfit, unfit_.get(), 1, cudaMemcpyDeviceToHost, stream,
 				  "folding thresholds into rows");

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * filter_rows.h
- *	  Rows as they were staged, in chunks; and as a filter reads them: their groups, their
- *	  order, and what they were made for.
+ *	  Staged rows in chunks, and the rows that a filter reads: their partition labels, their
+ *	  order, and the parameters that they were computed for.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,7 @@
 namespace fasted
 {
 
-/* How rows lie as they were staged: in chunks of 2^shift rows. */
+/* Layout of staged rows: chunks of 2^shift rows. */
 struct ChunkShape
 {
 	uint32_t	dimensions = 0;
@@ -33,7 +33,7 @@ struct ChunkShape
 	size_t row_bytes() const { return row_floats() * sizeof(float); }
 	size_t bytes() const { return Budget::rounded(rows() * row_bytes()); }
 
-	/* All that RowStore allocates for this many rows. */
+	/* Device memory that RowStore allocates for `count` rows. */
 	size_t bytes_for(uint64_t count) const
 	{
 		uint64_t	chunks = (count + rows() - 1) / rows();
@@ -47,7 +47,7 @@ class RowStore
 public:
 	explicit RowStore(const ChunkShape &shape) : shape_(shape) {}
 
-	/* Room for this many rows; what cudaMalloc says if there is none. */
+	/* Allocates chunks for `count` rows; returns the error of cudaMalloc. */
 	cudaError_t try_grow(Budget &budget, uint64_t count)
 	{
 		while (chunks_.size() * shape_.rows() < count)
@@ -63,8 +63,9 @@ public:
 	}
 
 	/*
-	 * Calls visit(first, done, count) for `nrows` rows from row `from` on, as far as they lie in
-	 * one piece: where it begins, how many rows came before it, and its own.
+	 * Calls visit(first, done, count) for each contiguous piece of the `nrows` rows that begin with
+	 * row `from`. `first` points to the piece, `done` is the number of rows before it, and `count`
+	 * is its number of rows.
 	 */
 	template <class Visit>
 	void for_pieces(uint64_t from, size_t nrows, const Visit &visit) const
@@ -81,8 +82,8 @@ public:
 	}
 
 	/*
-	 * No more chunks for now: tells kernels where they lie, those of this stream and
-	 * those that wait for it.
+	 * Copies the table of chunk addresses to the device, for kernels in this stream and in streams
+	 * that wait for it.  Called when no more chunks are added for the time being.
 	 */
 	void finish(Budget &budget, cudaStream_t stream)
 	{
@@ -93,7 +94,7 @@ public:
 			pointers_.push_back(chunk.get());
 		table_.allocate(budget, chunks_.size(), "allocating the table of rows");
 
-		/* cudaMemcpy may return before its copy is seen by other streams */
+		/* cudaMemcpy may return before other streams see the copy */
 		copy_async(table_.get(), pointers_.data(), chunks_.size(), cudaMemcpyHostToDevice, stream,
 				   "copying the table of rows");
 	}
@@ -111,11 +112,11 @@ public:
 private:
 	ChunkShape	shape_;
 	std::vector<DeviceArray<float>> chunks_;
-	std::vector<const float *> pointers_;	/* for table_'s copy to read */
+	std::vector<const float *> pointers_;	/* host copy of table_ */
 	DeviceArray<const float *> table_;
 };
 
-/* The rows of each set in one piece; of all of them if they are few. */
+/* A sample of the rows of one set or two, in contiguous memory; all rows if they are few. */
 class RowSample
 {
 public:
@@ -124,13 +125,13 @@ public:
 
 	void		take(const SpreadRows &rows, cudaStream_t stream);
 
-	/* Of side 0 or 1.  Valid on the device once the stream has come here. */
+	/* The sample of side 0 or 1, valid on the device after the work enqueued by take(). */
 	RowTable	table(int side) const;
 
 private:
 	DeviceArray<float> values_;
 	DeviceArray<const float *> chunks_;
-	DeviceArray<double> squares_;	/* those of the rows, where these have them */
+	DeviceArray<double> squares_;	/* x.x of the sampled rows, for cosine */
 	bool		has_squares_ = false;
 	bool		doubles_ = false;
 	uint32_t	dimensions_ = 0;
@@ -138,14 +139,16 @@ private:
 };
 
 /*
- * Which group each row of a set is in, where only rows of one group meet.
+ * The partition of each row, in a join where only rows of the same partition are compared.  The
+ * engine's interface calls a partition a group (FastedRowGroup).
  *
- * Labels ascend with the rows' numbers: group g is 2 g + 1, rows between it and the
- * group before are 2 g.  Rows are quantised in the order of their labels and, in a
- * group, of their thresholds: a group's places are its numbers, in another order.
+ * Labels ascend with the row number.  Rows of partition g have label 2 g + 1; rows between
+ * partition g - 1 and g have label 2 g.  Rows are quantized in the order of their labels and,
+ * within a partition, of their thresholds.  A partition therefore occupies the places of its row
+ * numbers, in another order.
  */
 
-/* Is a row with this label in any group? */
+/* Returns true if a row with this label is in a partition. */
 FASTED_EVERYWHERE bool
 is_group(uint32_t label)
 {
@@ -158,64 +161,67 @@ public:
 	static size_t bytes(uint64_t rows) { return Budget::rounded(rows * sizeof(uint32_t)); }
 
 	/*
-	 * The labels of so many rows, by the side 0 or 1 of these groups; groups null: they
-	 * have none.  Answers whether that is news.
+	 * Sets the labels of `rows` rows from side 0 or 1 of the partitions; groups null: no labels.
+	 * Returns true if any label changed.
 	 */
 	bool		set(Budget &budget, const FastedRowGroup *groups, uint32_t ngroups, int side,
 					uint32_t rows, cudaStream_t stream);
 
-	/* Other rows will come. */
+	/* Must be called before the rows change. */
 	void forget() { known_.clear(); }
 
-	/* By the rows' numbers; null: they have none. */
+	/* Device array indexed by row number; null: no labels. */
 	const uint32_t *get() const { return known_.empty() ? nullptr : labels_.get(); }
 
-	/* All labels are below 2^bits. */
+	/* Returns the number of bits of the largest label. */
 	int			bits() const;
 
 private:
-	std::vector<uint32_t> known_;	/* the same, on the host */
+	std::vector<uint32_t> known_;	/* host copy of the labels */
 	DeviceArray<uint32_t> labels_;
 };
 
 /*
- * In which order rows are quantised: that of their thresholds for eps = 0.
+ * The order in which rows are quantized: by their thresholds for eps = 0, within each partition if
+ * there are partitions.
  *
- * Rows that are in groups stay with their group.  A tile's rows then have nearly the same
- * threshold, and so have its columns:
- * the filter compares all products of a thread with a few numbers, not each with
- * two of its own (epilogue.cuh).
+ * The rows of a tile then have nearly the same threshold, and so have its columns.  The filter
+ * compares the largest of a thread's products with few thresholds, instead of each product with its
+ * own two (epilogue.cuh).
  */
 
-/* Rows that spreading leaves together: those that have one least threshold. */
+/* Interleaving moves stretches of this many rows, which share one threshold minimum. */
 constexpr uint32_t kStretch = kMinimaColumns;
 
 class RowOrder
 {
 public:
-	/* Room for the order of this many rows, and for sorting them. */
+	/* Allocates buffers to sort `rows` rows. */
 	void		allocate(Budget &budget, uint64_t rows);
 
-	/* Sorts rows, as many as were allocated or fewer, by their thresholds. */
+	/* Sorts rows by their thresholds; `rows` is at most the number allocated. */
 	void		sort(const uint32_t *thresholds, uint32_t rows, Precision precision,
 					 cudaStream_t stream);
 
-	/* Sorts them further by their labels, which are below 2^bits. */
+	/* After sort: sorts rows by their labels, which are below 2^bits; the sort is stable. */
 	void		sort_by_label(const uint32_t *labels, int bits, uint32_t rows,
 							  cudaStream_t stream);
 
 	/*
-	 * Then shuffles stretches of kStretch rows, so that any number of rows from the first
-	 * one on are about as all rows are.
+	 * After sort: interleaves stretches of kStretch rows, so that the rows in any prefix of the
+	 * order are representative of all rows.
 	 */
 	void		spread(uint32_t rows, cudaStream_t stream);
 
-	/* After sort: room for a key of each place, less than 2^31, and sorts by these again. */
+	/*
+	 * After sort: the caller writes a key below 2^31 for each place to keys(); sort_again() then
+	 * sorts rows by these keys.
+	 */
 	uint32_t   *keys() { return keys_[0].get(); }
 	const uint32_t *sorted_keys() const { return sorted_keys_; }
 	void		sort_again(uint32_t rows, cudaStream_t stream);
 
-	/* Which row is at each place; null before sort. */
+	/* The row number at each place; null before sort. */
 	const uint32_t *get() const { return order_; }
 
 private:
@@ -223,47 +229,51 @@ private:
 	DeviceArray<uint32_t> rows_[2];
 	DeviceArray<uint8_t> room_;
 	uint32_t   *order_ = nullptr;
-	const uint32_t *sorted_keys_ = nullptr;	/* of the last sort_again */
+	const uint32_t *sorted_keys_ = nullptr;	/* keys of the last sort_again */
 };
 
+/* Computes the minimum threshold of each kMinimaColumns rows, minima_of(rows) values. */
 void launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
 				   uint32_t *minima, cudaStream_t stream);
 
 /*
- * Whether several devices have the same rows in the same order.
+ * A hash that shows whether several devices have the same rows in the same order.
  *
- * Slices of a join are parts of one list of tiles, which are of rows in their order.  The
- * order comes from the form that rows are in, and so from sums of floats: devices had
- * better not take it on trust that theirs are the same.
+ * Slices of a join are parts of one list of tiles, and tiles depend on the order of rows.  The
+ * order depends on the form, which is computed from sums of floats.  Devices therefore compare
+ * hashes, since the sums might differ.
  */
 
 class OrderHash
 {
 public:
-	void		allocate(Budget &budget) { sum_.allocate(budget, 1, "allocating room for a sum"); }
+	void		allocate(Budget &budget) { sum_.allocate(budget, 1, "allocating device memory"); }
 
 	explicit operator bool() const { return sum_.size() > 0; }
 
-	/* Of the orders of both, and what else tiles depend on.  Waits for the device. */
+	/* Hash of both orders and of `more`, other inputs of the tile list. Waits for the device. */
 	uint64_t	of(const RowTable &a, const RowTable &b, uint64_t more, cudaStream_t stream);
 
 private:
 	DeviceArray<unsigned long long> sum_;
 };
 
-/* Fills both kinds, padding included.  *unfit has zeros, and becomes how many there are. */
+/*
+ * Writes folded rows for the first and the second operand, including padding (row_table.h). Adds
+ * the numbers of rows that do not fit to *unfit, which must be zero.
+ */
 void launch_fold(const QuantisedRows &rows, const FoldShape &shape, uint8_t *folded_a,
 				 uint8_t *folded_b, Unfit *unfit, cudaStream_t stream);
 
 /*
- * What a filter reads of a set of rows, and what that was made for.
+ * The rows that a filter reads, and the parameters that they were computed for.
  *
- * Quantised values depend on the form alone, thresholds on eps too.  The order of
- * the rows is that of their thresholds for eps = 0: it hardly differs from that for
- * any other one, and is the same in every join.
+ * Quantized values depend on the form alone; thresholds also depend on eps.  Rows are ordered by
+ * their thresholds for eps = 0. This order differs little from that for another eps, and is the
+ * same in every join.
  */
 
-/* Where quantised rows lie. */
+/* Memory of quantized rows. */
 struct RowPlace
 {
 	uint8_t    *values;
@@ -274,44 +284,47 @@ class FilterRows
 {
 public:
 	/*
-	 * Room for so many rows, of so many bytes each, and to fold rows of so many (0: none);
-	 * nothing happens where there is.
+	 * Allocates memory for `rows` rows of row_bytes each and, if fold_bytes > 0, for folding rows
+	 * of fold_bytes.  Does nothing if the capacity suffices.
 	 */
 	void		allocate(Budget &budget, uint64_t rows, uint32_t row_bytes,
 						 uint32_t fold_bytes = 0);
 
-	/* Other rows came, or will. */
+	/* Invalidates everything; called when the staged rows change. */
 	void		forget();
 
 	/*
-	 * Brings rows into a form, in their order or (a sample) as they stand.  Rows with labels
-	 * are in the order of these first.
+	 * Quantizes rows in a form.  `order`: sort them, by labels first if there are any; otherwise (a
+	 * sample) the staged order is used.
 	 */
 	void		quantise(const std::shared_ptr<Form> &form, const RowTable &rows, bool order,
 						 cudaStream_t stream, const RowLabels *labels = nullptr);
 
-	/* The paper's own: no form, and norms instead of thresholds. */
+	/* Quantizes rows as the paper does: no form, and norms instead of thresholds. */
 	void		quantise_paper(const RowTable &rows, cudaStream_t stream);
 
-	/* From the next quantise with an order on: is that spread too? */
+	/* Sets whether the next quantise() with `order` interleaves the order. */
 	void		set_spread(bool spread);
 
-	/* Orders the rows again, by a key of each place, and quantises them so. */
+	/* Sorts the rows by keys(), which the caller has written, and quantizes them again. */
 	uint32_t   *keys() { return order_.keys(); }
 	void		order_by_keys(cudaStream_t stream);
 	const uint32_t *sorted_keys() const { return order_.sorted_keys(); }
 
-	/* What thresholds are made of, and room for others', which no eps made. */
+	/*
+	 * norms(): input of thresholds.  take_thresholds(): returns the threshold array for the caller
+	 * to fill with thresholds that belong to no single eps.
+	 */
 	const RowNorm *norms() const { return norms_.get(); }
 	uint32_t   *take_thresholds();
 	uint32_t   *minima() { return minima_.get(); }
 
-	/* Thresholds for this eps. */
+	/* Computes thresholds for this eps, unless they are current. */
 	void		set_eps(double eps, cudaStream_t stream);
 
 	/*
-	 * Folds thresholds into the rows (row_table.h), if there is room, and most fit.
-	 * Waits for the device.
+	 * Folds thresholds into the rows (row_table.h), if memory was allocated for it and the
+	 * thresholds of most rows fit.  Waits for the device.
 	 */
 	void		fold(cudaStream_t stream);
 
@@ -328,19 +341,19 @@ public:
 
 private:
 	RowPlace place() const { return {values_.get(), norms_.get()}; }
-	bool		has_room_aside(uint64_t rows, uint32_t row_bytes, RowPlace *aside) const;
+	bool		has_spare_memory(uint64_t rows, uint32_t row_bytes, RowPlace *aside) const;
 
 	RowTable	rows_ = {};
 	std::shared_ptr<Form> form_;
 	bool		paper_ = false;
 	bool		ordered_ = false;
 	bool		spread_ = false;
-	bool		by_keys_ = false;	/* the order is neither of these */
-	uint64_t	orders_ = 0;	/* that rows have been put in */
-	double		eps_ = -1;		/* of thresholds_; none: negative */
-	double		fold_eps_ = -1; /* of those that were folded, or did not fit */
+	bool		by_keys_ = false;	/* order_by_keys() made the order */
+	uint64_t	orders_ = 0;	/* number of orders made so far */
+	double		eps_ = -1;		/* eps of thresholds_; negative: no eps */
+	double		fold_eps_ = -1; /* eps of the last attempt to fold */
 	bool		folded_ = false;
-	uint64_t	room_ = 0;		/* rows */
+	uint64_t	room_ = 0;		/* capacity in rows */
 	DeviceArray<uint8_t> values_;
 	DeviceArray<RowNorm> norms_;
 	DeviceArray<uint32_t> thresholds_;

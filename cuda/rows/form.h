@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * form.h
- *	  What makes rows of two sets comparable: one precision, centre and scale.
+ *	  Forms: the encoding (precision, centre and scale) that makes rows of two sets
+ *	  comparable.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,8 +22,9 @@ namespace fasted
 {
 
 /*
- * What a row's threshold is made of for any eps: the squared norm of its quantised
- * form, as computed, and rho, how far quantising moved it at most (filter_bound.h).
+ * The parts of a row's threshold that do not depend on eps: the squared norm of the quantized row,
+ * as computed, and rho, an upper bound of the distance between the row and its quantized form
+ * (filter_bound.h). Both are in the scale of the form.
  */
 struct alignas(16) RowNorm
 {
@@ -37,10 +39,9 @@ row_without_pairs()
 }
 
 /*
- * How every row of a set is transformed before it is rounded to FP16 or FP32:
- * subtract the centre, multiply by 2^exponent.  Found from a sample.  It need not
- * fit: a row that it fits badly, or that overflows, is clamped, and the distance
- * that this moved it is in its threshold.
+ * The transformation of rows before they are rounded to FP16 or FP32: subtract the centre, then
+ * multiply by 2^exponent.  It is found from a sample and need not fit all rows.  A coordinate that
+ * overflows is clamped, and the row's threshold accounts for the error.
  */
 class Transform
 {
@@ -53,58 +54,65 @@ public:
 
 private:
 	DeviceArray<float> centre_;
-	DeviceArray<int> exponent_; /* [0]: of the scale; [1]: of typical raw rows */
+	DeviceArray<int> exponent_; /* [0]: exponent of the scale; [1]: of typical raw rows */
 	DeviceArray<int> row_exponents_;
 	DeviceArray<uint32_t> histogram_;
 };
 
-/* Quantises rows for the certified filters, in FP16 or in FP32. */
+/*
+ * Quantizes rows to `precision` (FP16 or FP32) for the certified filters.  `values` has rows x
+ * row_bytes() bytes, `norms` one entry per row.
+ */
 void launch_quantise(const RowTable &rows, const Transform &transform, Precision precision,
 					 void *values, RowNorm *norms, cudaStream_t stream);
 
-/* The relative error of a computed product of two rows against that of their norms. */
+/*
+ * Bound of the error of a computed inner product, relative to the product of the norms of both
+ * rows.
+ */
 double product_error(uint32_t dimensions, Precision precision);
 
 /*
- * The paper's own: FP16 as the rows are, and s_i, the sum of squares rounded
- * toward zero (its step 1).  *overflow becomes 1 when a value does not fit.
+ * The paper's step 1: rounds rows to FP16 without a transformation, and computes s_i, the sum of
+ * squares rounded toward zero.  Sets *overflow to 1 if a value exceeds FP16.
  */
 void launch_quantise_paper(const RowTable &rows, uint32_t row_bytes,
 						   __half *values, uint32_t *norms, uint32_t *overflow,
 						   cudaStream_t stream);
 
-/* Up to here INT32 sums cannot overflow, whatever the rows. */
+/* Maximum dimension for which INT32 sums cannot overflow, whatever the rows. */
 constexpr uint32_t kMostDimensionsInt8 = FASTED_INT8_MOST_DIMENSIONS;
 
 /*
- * Thresholds n are INT32.  A pair (x, y) is a candidate if p - n_y >= n_x, where
- * p is the exact product: this difference never overflows, n_x + n_y may.
+ * INT8 thresholds n are INT32. A pair (x, y) is a candidate if p - n_y >= n_x, where p is the exact
+ * product.  This difference never overflows, but n_x + n_y might.
  */
-constexpr int32_t kInt8Every = FASTED_INT8_EVERY;		/* passes with every row */
-constexpr int32_t kInt8Padding = FASTED_INT8_PADDING;	/* passes with none */
+/* a candidate with every row */
+constexpr int32_t kInt8Every = FASTED_INT8_EVERY;
+constexpr int32_t kInt8Padding = FASTED_INT8_PADDING;	/* a candidate with no row */
 
-/* What the quantising kernel reads besides the centre. */
+/* Scale of INT8 rows, in device memory. */
 struct Int8Scale
 {
 	float		scale;
-	uint32_t	lossless;		/* integers within a byte: no rotation, scale 1 */
+	uint32_t	lossless;		/* rows are integers that fit a byte: no rotation, scale 1 */
 };
 
 /*
- * How every row of a set is transformed before it is rounded to INT8: subtract
- * the centre, scale, rotate.  The rotation spreads a row's norm evenly over its
- * coordinates, so that one scale fits all of them.  Rows of small integers (8-bit
- * data) are not rotated: they fit as they are, and lose nothing.
+ * The transformation of rows before they are rounded to INT8: subtract the centre, scale, rotate.
+ * The rotation distributes a row's norm evenly over its coordinates, so one scale fits all
+ * coordinates.  Rows of small integers (8-bit data) are not rotated: they fit without loss.
  *
- * Found from a sample, on the device.  It need not fit: coordinates beyond a byte are
- * clamped, of all rows alike, which brings no two further apart.
+ * The transformation is found from a sample, on the device, and need not fit all rows.  Coordinates
+ * outside of a byte are clamped.  Clamping is the same function for all rows, so it moves no two
+ * rows further apart.
  */
 class Int8Transform
 {
 public:
 	void		allocate(Budget &budget, uint32_t dimensions);
 
-	/* Asynchronous: nothing comes back to the host. */
+	/* Asynchronous: no result is copied to the host. */
 	void		find(const SpreadRows &rows, cudaStream_t stream);
 
 	const float *centre() const { return centre_.get(); }
@@ -113,35 +121,38 @@ public:
 private:
 	void		find_scale(const SpreadRows &rows, cudaStream_t stream);
 
-	Transform	mean_;			/* the mean, and the size of typical rows */
+	Transform	mean_;			/* mean and typical size of the rows */
 	DeviceArray<float> centre_;
 	DeviceArray<float> integer_centre_;
 	DeviceArray<Int8Scale> scale_;
-	DeviceArray<float> largest_;	/* rotated coordinate, of each sampled row */
-	DeviceArray<float> typical_;	/* the same, of all but outliers */
-	DeviceArray<float> errors_; /* of each sampled row with each scale tried */
+	DeviceArray<float> largest_;	/* largest rotated coordinate of each sampled row */
+	DeviceArray<float> typical_;	/* upper bound of largest_, except for outliers */
+	DeviceArray<float> errors_; /* squared error of each sampled row with each scale tried */
 };
 
 /*
- * Quantises rows for the certified filter.  row_bytes is the number of dimensions
- * rounded up to kStepBytes; values has room for rows x row_bytes.  Norms have the rho of
+ * Quantizes rows to INT8 for the certified filter.  row_bytes is the number of dimensions rounded
+ * up to kStepBytes; `values` has rows x row_bytes bytes.  `norms` receive rho as computed by
  * fasted_rho_clamped.
  */
 void launch_quantise_int8(const RowTable &rows, const Int8Transform &transform,
 						  uint32_t row_bytes, int8_t *values, RowNorm *norms,
 						  cudaStream_t stream);
 
-/* What turns a distance into a threshold of the rows of a Form, which owns the pointers' targets. */
+/*
+ * Computes the thresholds of rows in a form for a given distance.  The Form owns the memory that
+ * the pointers refer to.
+ */
 struct FormBound
 {
 	Precision	precision;
 	uint32_t	dimensions;
 	bool		cosine;
-	const int  *exponent;		/* of the scale; INT8: unused */
+	const int  *exponent;		/* exponent of the scale; unused for INT8 */
 	const Int8Scale *int8;
 	double		gamma;			/* relative error of a product */
-	double		short_scale = 0;	/* short rows: of the projection; 0: rows are not short */
-	double		short_stretch = 1;	/* by what distances of short rows may be larger */
+	double		short_scale = 0;	/* scale of the projection; 0: rows are not projected */
+	double		short_stretch = 1;	/* maximum factor by which projection increases a distance */
 
 	__device__ __forceinline__ double
 	scale() const
@@ -149,7 +160,10 @@ struct FormBound
 		return precision == Precision::kInt8 ? (double) int8->scale : ldexp(1.0, *exponent);
 	}
 
-	/* How far apart what is quantised of two rows may be: short rows, or the rows themselves. */
+	/*
+	 * Maximum distance of two rows within eps before quantization: of their projected rows, or of
+	 * the rows themselves if they are not projected.
+	 */
 	__device__ __forceinline__ double
 	short_reach(double eps, uint32_t rounded_dimensions) const
 	{
@@ -157,7 +171,7 @@ struct FormBound
 			* short_stretch * (1.0 + 4 * FASTED_U64) : eps;
 	}
 
-	/* How far a row within this canonical distance is at most, in the form's scale. */
+	/* Maximum distance of two rows within canonical distance `dist`, in the form's scale. */
 	__device__ __forceinline__ double
 	reach(double dist) const
 	{
@@ -166,7 +180,7 @@ struct FormBound
 		return fasted_eps_upper(short_reach(eps, dimensions), scale(), dimensions);
 	}
 
-	/* Absolute error of a product, and relative one of a norm. */
+	/* alpha: absolute error of a product; slack: relative error of a computed norm. */
 	__device__ __forceinline__ double
 	alpha() const
 	{
@@ -179,7 +193,7 @@ struct FormBound
 		return precision == Precision::kInt8 ? 0.0 : fasted_sum_slack(dimensions);
 	}
 
-	/* The threshold norm2 / 2 - (reach + 2 rho)^2 / 4, less what rounding may take. */
+	/* The threshold norm2 / 2 - (reach + 2 rho)^2 / 4, lowered by the rounding error. */
 	__device__ __forceinline__ uint32_t
 	threshold(double norm2, double rho, double reach) const
 	{
@@ -189,7 +203,7 @@ struct FormBound
 												rho, reach, gamma, alpha()));
 	}
 
-	/* What no product reaches. */
+	/* The threshold of padding, which no product reaches. */
 	__device__ __forceinline__ uint32_t
 	padding() const
 	{
@@ -198,54 +212,56 @@ struct FormBound
 };
 
 /*
- * Thresholds of rows within eps, FP32 or INT32 in 32 bits.  There is room for
- * padded_thresholds(rows); what is beyond the rows becomes padding.
+ * Computes the thresholds of rows for eps, in FP32 or INT32. `thresholds` has
+ * padded_thresholds(rows) entries; those after the last row become padding.
  */
 void launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &form, double eps,
 					   uint32_t *thresholds, cudaStream_t stream);
 
 /*
- * What the filter sees of rows where the distance is cosine: their directions; and
- * of rows of doubles: floats.
+ * Conversion of rows before they are quantized.  For the cosine distance, the filter reads the
+ * directions of rows.  For rows of doubles, it reads floats.
  *
- * Rows stay as they were staged, for the recheck, with x.x of each in FP64.  Whoever
- * quantises rows, or looks at a sample, reads x / |x| in FP32 instead, or x rounded to
- * FP32, a piece of the rows at a time, so that there is no second copy of them.  That
- * the filter then loses no pair is proved in doc/bound-cosine.md and bound-double.md.
+ * Rows remain unchanged for the recheck, with x.x of each row in FP64. The quantization kernels and
+ * the samples read x / |x| in FP32, or x rounded to FP32. The conversion is done one piece of the
+ * rows at a time, so there is no second copy of all rows.  The proofs that the filter then loses no
+ * pair are in doc/bound-cosine.md and doc/bound-double.md.
  */
 
-/* Writes x.x of every row as staged, the canonical sum, to squares. */
+/* Computes x.x of every staged row, as the canonical sum in FP64. */
 void launch_squares(const RowTable &rows, double *squares, cudaStream_t stream);
 
 /*
- * Adds how far rounding to FP32 moved rows of doubles to what their norms say, which are of
- * these rows alone; in the scale of the form.
+ * Adds the error of rounding rows of doubles to FP32 to the rho of their norms, in the scale of the
+ * form.  norms[0] belongs to the first row of the piece.
  */
 void launch_add_narrowed(const RowPiece &rows, const FormBound &form, RowNorm *norms,
 						 cudaStream_t stream);
 
-/* Rows of FP32 that fit, an even number from `least` to `most`. */
+/* Number of FP32 rows that fit into `bytes`: an even number from `least` to `most`. */
 inline uint32_t
 rows_that_fit(size_t bytes, uint32_t dimensions, size_t least, size_t most)
 {
 	return (uint32_t) std::clamp(bytes / (dimensions * sizeof(float)) / 2 * 2, least, most);
 }
 
-/* Room for the directions of some rows, or for rounded ones; to be used in one stream only. */
+/*
+ * Buffer for the directions of rows, or for rows rounded to FP32. Must be used in one stream only.
+ */
 class Directions
 {
 public:
-	/* Pieces as large as that, if it is enough for two rows. */
+	/* Allocates a buffer of most_bytes, or of two rows if that is more. */
 	Directions(Budget &budget, uint32_t dimensions, size_t most_bytes, bool cosine);
 
 	bool is_cosine() const { return cosine_; }
 
-	/* The directions of a sample; good until the next call. */
+	/* Converts a sample of rows; valid until the next call. */
 	SpreadRows	sample(const SpreadRows &rows, cudaStream_t stream);
 
 	/*
-	 * Calls quantise(piece, first) for one piece of the rows after the other, from
-	 * their place `first` on, and marks those that have no direction.
+	 * Converts the rows piece by piece and calls quantise(piece, first) for each, where `first` is
+	 * the place of its first row.  Marks the norms of rows that have no direction.
 	 */
 	template <class Quantise>
 	void for_pieces(const RowTable &rows, RowNorm *norms, cudaStream_t stream,
@@ -263,32 +279,33 @@ private:
 	RowTable	piece(const RowTable &rows, uint32_t first, cudaStream_t stream);
 	void		mark(const RowTable &rows, uint32_t first, RowNorm *norms, cudaStream_t stream);
 
-	bool		cosine_;		/* directions; else rounded rows */
+	bool		cosine_;		/* true: directions; false: rounded rows */
 	uint32_t	dimensions_;
-	uint32_t	room_;			/* rows, an even number */
+	uint32_t	room_;			/* capacity in rows, an even number */
 	DeviceArray<float> values_;
 	DeviceArray<const float *> chunks_;
 };
 
 /*
- * Directions in which rows differ most, and rows as seen along them.
+ * Projection of rows to few dimensions (pruning).
  *
- * A short row has `width` numbers: the products of a row's image w = s (x - c) with so
- * many directions but one, and the norm of what these leave of w.  Short rows are not
- * further apart than images, but for what prune_bound.h says: doc/bound-pruning.md.
+ * A projected row has `width` components.  All but the last are the products of the row's image w =
+ * s (x - c) with `width` - 1 directions in which rows differ most.  The last one is the norm of the
+ * rest of w.  Two projected rows are not further apart than their images, up to the errors in
+ * prune_bound.h; the proof is in doc/bound-pruning.md.  In names, "short" means projected.
  */
 
-/* Numbers of a short row: one of these. */
+/* The possible numbers of components of a projected row. */
 constexpr uint32_t kShortWidths[] = {64, 128};
 constexpr uint32_t kMostWidth = 128;
 
-/* What kernels read of a projection. */
+/* A projection, as kernels read it. */
 struct ProjectionView
 {
-	const float *centre;		/* c: one number a dimension */
-	const float *directions;	/* P': kMostWidth numbers a dimension, zeros beyond the last */
+	const float *centre;		/* c: one value per dimension */
+	const float *directions;	/* P': kMostWidth values per dimension, padded with zeros */
 	float		scale;			/* s, a power of two */
-	uint32_t	count;			/* directions, less than kMostWidth */
+	uint32_t	count;			/* number of directions, less than kMostWidth */
 	double		eta;			/* bounds the Frobenius norm of P P' - I */
 };
 
@@ -304,7 +321,7 @@ public:
 	float	   *centre() const { return centre_.get(); }
 	float	   *directions() const { return directions_.get(); }
 
-	/* Of a view; the numbers of the rows that it was found from (Form::find). */
+	/* See ProjectionView; from_a and from_b identify the rows, as in Form::find. */
 	float		scale = 1;
 	uint32_t	count = 0;
 	double		eta = 0;
@@ -317,28 +334,31 @@ private:
 };
 
 /*
- * Short rows of this width, of a RowPiece or SpreadRows: count x width numbers.
- * moved gets how far each may be from the short row of the exact image: infinity for a
- * row that is not finite, or too long, whose short row is zeros.
+ * Projects the rows of a RowPiece or SpreadRows to `width` components: `to` has count x width
+ * values.  moved[i] receives a bound of the distance between computed projected row i and the
+ * projected row of the exact image.  It is infinity if the row is not finite or too long; its
+ * projected row is then zero.
  */
 template <class Source>
 void launch_project(const Source &rows, const ProjectionView &projection, uint32_t width,
 					float *to, float *moved, cudaStream_t stream);
 
-/* Room for short rows, which are quantised a piece at a time; to be used in one stream only. */
+/*
+ * Buffer for projected rows, which are quantized piece by piece.  Must be used in one stream only.
+ */
 class ShortRows
 {
 public:
-	/* Pieces as large as that, if it is enough for a few rows. */
+	/* Allocates a buffer of most_bytes, or of 64 rows if that is more. */
 	ShortRows(Budget &budget, size_t most_bytes, cudaStream_t stream);
 
-	/* The short rows of a sample, of as many rows as there is room for; good until the next call. */
+	/* Projects a sample, which is reduced to the buffer's capacity; valid until the next call. */
 	SpreadRows	sample(const SpreadRows &rows, const Projection &projection, uint32_t width,
 					   cudaStream_t stream);
 
 	/*
-	 * Calls quantise(piece, first, moved) for one piece of short rows after the other, from
-	 * their place `first` on; moved as launch_project has it.
+	 * Projects the rows piece by piece and calls quantise(piece, first, moved) for each, where
+	 * `first` is the place of its first row.  For `moved` see launch_project.
 	 */
 	template <class Quantise>
 	void for_pieces(const RowTable &rows, const Projection &projection, uint32_t width,
@@ -362,20 +382,22 @@ private:
 		return {chunk_.get(), 31, width, count};
 	}
 
-	uint32_t	room_;			/* numbers */
+	uint32_t	room_;			/* capacity in values */
 	DeviceArray<float> values_;
 	DeviceArray<float> moved_;
 	DeviceArray<const float *> chunk_;
 };
 
-/* Adds how far short rows were off before they were quantised to what their norms say. */
+/* Adds the errors of projected rows (launch_project's `moved`) to the rho of their norms. */
 void launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &transform,
 					  RowNorm *norms, cudaStream_t stream);
 
 /*
- * Rows that are joined must have been brought into the same form.  A form is found
- * from a sample of one set or of two, and shared by the sets that are in it.  In a
- * short form the filter sees a few numbers a row, in INT8.
+ * A form: how rows are encoded for the filter.
+ *
+ * Rows can only be joined if they are in the same form.  A form is found from a sample of one set
+ * or of two, and shared by all sets that are encoded in it.  In a projected form, the filter reads
+ * projected rows in INT8.
  */
 
 constexpr Precision
@@ -392,11 +414,11 @@ criterion_of(Precision precision)
 		: precision == Precision::kFp32 ? Criterion::kFp64 : Criterion::kFp16;
 }
 
-/* What the filter sees of rows. */
+/* The kind of a form. */
 struct FormKind
 {
 	Precision	precision;
-	uint32_t	width;			/* numbers of a short row; 0: all dimensions */
+	uint32_t	width;			/* components of a projected row; 0: not projected */
 
 	FormKind(Precision precision_, uint32_t width_ = 0) : precision(precision_), width(width_) {}
 
@@ -405,7 +427,7 @@ struct FormKind
 		return precision == other.precision && width == other.width;
 	}
 
-	/* Bytes of a quantised row. */
+	/* Bytes of a quantized row. */
 	uint32_t row_bytes(uint32_t dimensions) const
 	{
 		return fasted::row_bytes(width > 0 ? width : dimensions, precision);
@@ -415,7 +437,7 @@ struct FormKind
 class Form
 {
 public:
-	/* directions: cosine, or doubles; null: neither.  short_rows: for a short form, else null. */
+	/* directions: for cosine or rows of doubles, else null; short_rows: if projected. */
 	Form(Budget &budget, FormKind kind, uint32_t dimensions, Directions *directions,
 		 ShortRows *short_rows = nullptr)
 		: kind_(kind), directions_(directions), short_rows_(short_rows)
@@ -426,7 +448,7 @@ public:
 			float_.allocate(budget, dimensions);
 	}
 
-	/* may_be_short: with a projection, which it may share with others. */
+	/* Device memory of a form; may_be_short: including a projection. */
 	static size_t bytes(uint32_t dimensions, bool may_be_short = false)
 	{
 		return std::max(bytes_of<Transform>(dimensions),
@@ -435,10 +457,13 @@ public:
 			+ (may_be_short ? bytes_of<Projection>(dimensions) : 0);
 	}
 
-	/* A short form's, before find. */
+	/* Sets the projection of a projected form; must be called before find(). */
 	void project(const std::shared_ptr<const Projection> &projection) { projection_ = projection; }
 
-	/* From rows that have these numbers, if Set::content gave them; 0 is no number. */
+	/*
+	 * Finds the form from a sample.  from_a and from_b identify the content of both sets
+	 * (Set::content); 0 means unknown.
+	 */
 	void find(const SpreadRows &all, uint64_t from_a, uint64_t from_b, cudaStream_t stream)
 	{
 		SpreadRows	rows = directions_ != nullptr ? directions_->sample(all, stream) : all;
@@ -474,7 +499,7 @@ public:
 	Precision precision() const { return kind_.precision; }
 	uint32_t row_bytes(uint32_t dimensions) const { return kind_.row_bytes(dimensions); }
 
-	/* What its thresholds are made with, for who makes others. */
+	/* The parameters of this form's thresholds. */
 	FormBound bound(uint32_t dimensions) const
 	{
 		bool		cosine = directions_ != nullptr && directions_->is_cosine();
@@ -518,32 +543,32 @@ private:
 	FormKind	kind_;
 	Directions *directions_;
 	ShortRows  *short_rows_;
-	std::shared_ptr<const Projection> projection_;	/* a short form's */
+	std::shared_ptr<const Projection> projection_;	/* only of a projected form */
 	uint64_t	from_a_ = 0;
 	uint64_t	from_b_ = 0;
-	Transform	float_;			/* one of them is empty */
+	Transform	float_;			/* one of the two transforms is empty */
 	Int8Transform int8_;
 };
 
 /*
- * Finds a projection, the leading directions of a sample of rows.
+ * Finds a projection: the leading directions of a sample of rows.
  *
- * Subspace iteration from random signs, V = W' X, W = X V'.  V is made orthonormal in the
- * order of its rows, so that the first 63 of them are what an iteration of so many would
- * have found.  Any directions are right; how far they are from orthonormal is measured
- * in the end (eta).  Sums are in a fixed order: the same rows give the same projection.
+ * This is subspace iteration from random signs: V = W' X, W = X V'. V is orthonormalized in the
+ * order of its rows, so its first 63 rows are those that an iteration with 63 directions would have
+ * found.  Any directions are correct: eta measures how far they are from orthonormal.  Sums are
+ * computed in a fixed order, so the same rows give the same projection.
  */
 class ProjectionFit
 {
 public:
-	/* A sample as large as that, but of some rows. */
+	/* Allocates buffers for a sample of most_bytes, but of at least a few rows. */
 	ProjectionFit(Budget &budget, uint32_t dimensions, size_t most_bytes);
 
 	uint32_t most_rows() const { return most_rows_; }
 
 	/*
-	 * False: there are no directions, for all rows are the same.  Waits for the device,
-	 * some milliseconds.
+	 * Returns false if there are no usable directions, for example because all rows are equal.
+	 * Waits for the device for some milliseconds.
 	 */
 	bool		find(const SpreadRows &rows, Projection *to, cudaStream_t stream);
 
@@ -555,16 +580,16 @@ private:
 
 	uint32_t	dimensions_;
 	uint32_t	most_rows_;
-	uint32_t	count_ = 0;		/* directions in hand */
-	double		farthest_ = 0;	/* rows further than that from the centre are left out */
+	uint32_t	count_ = 0;		/* current number of directions */
+	double		farthest_ = 0;	/* rows further from the centre than this are ignored */
 	Transform	mean_;
-	DeviceArray<double> norms_; /* of the sampled rows about the centre */
+	DeviceArray<double> norms_; /* distances of the sampled rows to the centre */
 	DeviceArray<float> x_;		/* [row][dimension] */
 	DeviceArray<float> w_;		/* [row][direction] */
 	DeviceArray<float> v_[2];	/* [direction][dimension] */
-	DeviceArray<double> gram_;	/* V V', or what makes V orthonormal */
+	DeviceArray<double> gram_;	/* V V', or the matrix that orthonormalizes V */
 	std::vector<double> host_gram_;
-	std::vector<double> host_turn_;
+	std::vector<double> host_basis_;
 };
 
 }								/* namespace fasted */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * projection.cu
- *	  Rows as seen along a few directions: a product in FP32, and how far it is off.
+ *	  Projection of rows to few dimensions: products in FP32, and a bound of their error.
  *
- * A block has 64 rows and all of their numbers, so that what is left of a row's norm is
- * known where its products are.  Sums are of 64 terms, and of these sums, in FP32; norms
- * are summed in FP64.
+ * A block processes 64 rows with all of their dimensions, so a row's residual norm is known in
+ * the block that has its products.  Sums are FP32, of pieces of 64 terms each; norms are summed
+ * in FP64.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,16 +19,16 @@ namespace
 {
 
 constexpr int kThreads = 256;
-constexpr int kRows = 64;		/* of a block */
-constexpr int kDepth = 32;		/* dimensions that it takes at once */
-constexpr int kRowsEach = 4;	/* of a thread, which has 16 x 16 neighbours */
-constexpr int kPad = 4;			/* so that rows of the tile begin in different banks */
-static_assert(FASTED_PRUNE_PIECE % kDepth == 0, "a piece is a few tiles");
+constexpr int kRows = 64;		/* rows per block */
+constexpr int kDepth = 32;		/* dimensions per step */
+constexpr int kRowsEach = 4;	/* rows per thread; a block has 16 x 16 threads */
+constexpr int kPad = 4;			/* avoids bank conflicts between rows of the tile */
+static_assert(FASTED_PRUNE_PIECE % kDepth == 0, "a piece is a whole number of steps");
 
-/* As on the CPU: a longer row is near every one. */
+/* Limit of the squared norm, the same as on the CPU; a longer row is a candidate with every row. */
 constexpr double kNorm2Limit = 0x1p120;
 
-/* Four numbers of a row from k on; zeros beyond the last. */
+/* Four values of a row from k on; zeros beyond the last. */
 template <bool kVector>
 __device__ __forceinline__ float4
 load_four(const float *from, uint32_t k, uint32_t dimensions)
@@ -43,11 +43,11 @@ load_four(const float *from, uint32_t k, uint32_t dimensions)
 }
 
 /*
- * What the block loads of its tile, ahead of its use: each thread 8 numbers of one row,
- * and as many of the directions as there are for each.
+ * Registers for the next tile, loaded one step ahead: 8 values of one row per thread, and an equal
+ * share of the directions.
  */
 template <int kWidth, bool kVector>
-struct Ahead
+struct Prefetch
 {
 	static constexpr int kFours = kDepth * kWidth / 4 / kThreads;
 
@@ -80,7 +80,10 @@ struct Ahead
 		}
 	}
 
-	/* Stores it, rows as images; returns the sum of the squares of this thread's numbers. */
+	/*
+	 * Stores the tile in shared memory, with rows as images; returns the sum of squares of this
+	 * thread's values.
+	 */
 	__device__ __forceinline__ double
 	store(float scale, float (&rows)[kDepth][kRows + kPad], float (&columns)[kDepth][kWidth]) const
 	{
@@ -112,7 +115,10 @@ struct Ahead
 	}
 };
 
-/* A row's residual, and how far its short row is off, from FP64 sums of squares. */
+/*
+ * A row's residual, and in *moved the bound of its projected row's error, from FP64 sums of
+ * squares.
+ */
 __device__ __forceinline__ float
 residual_of(double norm2, double projected2, const ProjectionView &p, uint32_t directions,
 			uint32_t dimensions, float *moved)
@@ -131,7 +137,7 @@ residual_of(double norm2, double projected2, const ProjectionView &p, uint32_t d
 	return (float) residual;
 }
 
-/* Images of a block's rows, and directions, as far as a step takes them. */
+/* The part of the images and of the directions that one step multiplies, in shared memory. */
 template <int kWidth>
 struct Tile
 {
@@ -140,8 +146,8 @@ struct Tile
 };
 
 /*
- * A thread's products: of rows threadIdx.x / 16 * 4 to + 3 of the block's with columns
- * threadIdx.x % 16 * 4 to + 3, and the same 64 further on.
+ * A thread's products: rows threadIdx.x / 16 * 4 to + 3 of the block with columns threadIdx.x % 16
+ * * 4 to + 3 and, for 128 columns, the same columns + 64.
  */
 template <int kWidth>
 struct Products
@@ -149,7 +155,7 @@ struct Products
 	static constexpr int kColumns = kWidth / 16;
 
 	float		sums[kRowsEach][kColumns] = {};
-	float		piece[kRowsEach][kColumns] = {};	/* of a sum's terms, not yet in it */
+	float		piece[kRowsEach][kColumns] = {};	/* current piece, not yet added to sums */
 
 	__device__ __forceinline__ void
 	add_step(const Tile<kWidth> &tile)
@@ -192,7 +198,7 @@ struct Products
 		}
 	}
 
-	/* The sum of squares of row i, by the 16 threads that have it; not of the last column. */
+	/* Sum of squares of row i over the 16 threads that have it, without the last column. */
 	__device__ __forceinline__ double
 	square(int i)
 	{
@@ -209,20 +215,20 @@ struct Products
 	}
 
 	__device__ __forceinline__ void
-	store(int i, bool wild, float *to) const
+	store(int i, bool out_of_range, float *to) const
 	{
 #pragma unroll
 		for (int half = 0; half < kColumns / 4; half++)
 		{
 			const float *z = &sums[i][half * 4];
 
-			*(float4 *) &to[half * 64 + threadIdx.x % 16 * 4] = wild
+			*(float4 *) &to[half * 64 + threadIdx.x % 16 * 4] = out_of_range
 				? make_float4(0, 0, 0, 0) : make_float4(z[0], z[1], z[2], z[3]);
 		}
 	}
 };
 
-/* The last column is the residual's. */
+/* Projects rows, see launch_project. The last column is the residual. 256 threads for 64 rows. */
 template <int kWidth, bool kVector, class Source>
 __global__ void __launch_bounds__(kThreads)
 project_kernel(const Source source, uint32_t count, uint32_t dimensions, const ProjectionView p,
@@ -234,22 +240,22 @@ project_kernel(const Source source, uint32_t count, uint32_t dimensions, const P
 	const float *from = loaded < count ? source.row(loaded) : nullptr;
 	double		square = 0;
 	Products<kWidth> products;
-	Ahead<kWidth, kVector> ahead;
+	Prefetch<kWidth, kVector> prefetch;
 
-	ahead.load(from, p, 0, dimensions);
+	prefetch.load(from, p, 0, dimensions);
 	for (uint32_t begin = 0; begin < dimensions; begin += kDepth)
 	{
-		square += ahead.store(p.scale, tile.rows, tile.columns);
+		square += prefetch.store(p.scale, tile.rows, tile.columns);
 		__syncthreads();
 		if (begin + kDepth < dimensions)
-			ahead.load(from, p, begin + kDepth, dimensions);
+			prefetch.load(from, p, begin + kDepth, dimensions);
 		products.add_step(tile);
 		__syncthreads();
 		if ((begin + kDepth) % FASTED_PRUNE_PIECE == 0 || begin + kDepth >= dimensions)
 			products.end_piece();
 	}
 
-	/* four threads have loaded a row */
+	/* each row was loaded by four threads */
 	square += __shfl_xor_sync(0xffffffff, square, 1);
 	square += __shfl_xor_sync(0xffffffff, square, 2);
 	if (threadIdx.x % 4 == 0)
@@ -261,7 +267,7 @@ project_kernel(const Source source, uint32_t count, uint32_t dimensions, const P
 		uint32_t	row = threadIdx.x / 16 * kRowsEach + i;
 		uint32_t	number = blockIdx.x * kRows + row;
 		double		norm2 = norms2[row];
-		bool		wild = !(norm2 <= kNorm2Limit);
+		bool		out_of_range = !(norm2 <= kNorm2Limit);
 		double		projected2 = products.square(i);
 		float		off = INFINITY;
 
@@ -269,12 +275,12 @@ project_kernel(const Source source, uint32_t count, uint32_t dimensions, const P
 			continue;
 		if (threadIdx.x % 16 == 15)
 		{
-			if (!wild)
+			if (!out_of_range)
 				products.sums[i][products.kColumns - 1] =
 					residual_of(norm2, projected2, p, min(p.count, kWidth - 1), dimensions, &off);
 			moved[number] = off;
 		}
-		products.store(i, wild, &to[(size_t) number * kWidth]);
+		products.store(i, out_of_range, &to[(size_t) number * kWidth]);
 	}
 }
 
@@ -289,13 +295,17 @@ numbers_in(size_t bytes)
 	return (uint32_t) std::max<size_t>(fit / kMostWidth, kLeastRows) * kMostWidth;
 }
 
+/* Stores the address of the buffer as the only chunk; one thread. */
 __global__ void
 chunk_kernel(const float *values, const float **chunk)
 {
 	*chunk = values;
 }
 
-/* rho is in the scale of the quantised rows, moved in that of the projection. */
+/*
+ * Adds moved[], which is in the scale of the projection, to rho, which is in that of the quantized
+ * rows; one thread per row.
+ */
 __global__ void
 add_moved_kernel(const float *moved, uint32_t rows, const Int8Scale *scale, RowNorm *norms)
 {
@@ -310,7 +320,7 @@ add_moved_kernel(const float *moved, uint32_t rows, const Int8Scale *scale, RowN
 
 Projection::Projection(Budget &budget, uint32_t dimensions)
 {
-	const char *doing = "allocating room for directions to prune by";
+	const char *doing = "allocating device memory for the projection";
 
 	centre_.allocate(budget, dimensions, doing);
 	directions_.allocate(budget, (size_t) dimensions * kMostWidth, doing);
@@ -342,16 +352,16 @@ template void launch_project(const SpreadRows &, const ProjectionView &, uint32_
 ShortRows::ShortRows(Budget &budget, size_t most_bytes, cudaStream_t stream)
 	: room_(numbers_in(most_bytes))
 {
-	const char *doing = "allocating room for rows to prune by";
+	const char *doing = "allocating device memory for projected rows";
 
 	values_.allocate(budget, room_, doing);
-	/* rows of the least width are the most */
+	/* the smallest width gives the largest number of rows */
 	moved_.allocate(budget, room_ / kShortWidths[0], doing);
 	chunk_.allocate(budget, 1, doing);
 	if (budget.counts_only)
 		return;
 	chunk_kernel<<<1, 1, 0, stream>>>(values_.get(), chunk_.get());
-	check_launch("preparing room for rows to prune by");
+	check_launch("preparing the buffer for projected rows");
 }
 
 SpreadRows
@@ -372,7 +382,7 @@ launch_add_moved(const float *moved, uint32_t rows, const Int8Transform &transfo
 		return;
 	add_moved_kernel<<<(rows + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
 		moved, rows, transform.scale(), norms);
-	check_launch("adding up how far rows were moved");
+	check_launch("computing projection errors of rows");
 }
 
 }								/* namespace fasted */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * projection_fit.cu
- *	  A projection is found: leading directions of a sample of rows.
+ *	  Finds a projection: the leading directions of a sample of rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,21 +23,23 @@ constexpr uint32_t kLeastRows = 64;
 constexpr uint32_t kMostDirections = kMostWidth - 1;
 constexpr int kRounds = 3;
 
-/* Rows so many times as far from the centre as three in four are say nothing of these. */
+/* Rows further from the centre than this many times the 75th percentile are ignored. */
 constexpr double kFarRows = 3.0;
 
-/* A direction that is so far within those before it is none. */
+/*
+ * Relative length of the rest below which a direction is linearly dependent on the previous ones.
+ */
 constexpr double kDependent = 1e-4;
 
-/* With directions further from orthonormal, much is near that is not. */
+/* Maximum eta: with directions less orthonormal, the filter would pass too many candidates. */
 constexpr double kMostEta = 0.1;
 
 constexpr int kThreads = 256;
-constexpr int kRowsPerBlock = 8;	/* one warp a row */
-constexpr int kTile = 64;		/* of a product */
+constexpr int kRowsPerBlock = 8;	/* one warp per row */
+constexpr int kTile = 64;		/* rows and columns of a product's tile */
 constexpr int kDepth = 16;
 
-/* A matrix by its strides: element (i, j) is at[i * row + j * column]. */
+/* A matrix with strides: element (i, j) is at[i * row + j * column]. */
 template <class T>
 struct Matrix
 {
@@ -67,7 +69,10 @@ transposed(const Matrix<T> &matrix)
 	return {matrix.at, matrix.columns, matrix.rows, matrix.column, matrix.row};
 }
 
-/* C = A B, summed in Sum; 16 x 16 threads, 4 x 4 elements each. */
+/*
+ * C = A B, summed in type Sum.  One block per 64 x 64 elements, 16 x 16 threads of 4 x 4 elements
+ * each.
+ */
 template <class Sum, class A, class B, class C>
 __global__ void __launch_bounds__(kThreads)
 multiply_kernel(const Matrix<A> a, const Matrix<B> b, const Matrix<C> c)
@@ -82,7 +87,7 @@ multiply_kernel(const Matrix<A> a, const Matrix<B> b, const Matrix<C> c)
 
 	for (uint32_t begin = 0; begin < a.columns; begin += kDepth)
 	{
-		/* neighbouring threads load what lies side by side */
+		/* adjacent threads load adjacent elements */
 		for (uint32_t place = threadIdx.x; place < kDepth * kTile; place += kThreads)
 		{
 			uint32_t	k = a.column == 1 ? place % kDepth : place / kTile;
@@ -129,10 +134,10 @@ multiply(const Matrix<A> &a, const Matrix<B> &b, const Matrix<C> &c, cudaStream_
 	dim3		blocks((c.columns + kTile - 1) / kTile, (c.rows + kTile - 1) / kTile);
 
 	multiply_kernel<Sum><<<blocks, kThreads, 0, stream>>>(a, b, c);
-	check_launch("finding directions to prune by");
+	check_launch("finding the projection");
 }
 
-/* The distance of each sampled row to the centre. */
+/* Distance of each sampled row to the centre; one warp per row. */
 __global__ void
 norms_kernel(const SpreadRows rows, const float *centre, double *norms)
 {
@@ -155,7 +160,7 @@ norms_kernel(const SpreadRows rows, const float *centre, double *norms)
 		norms[i] = sqrt(sum);
 }
 
-/* Images of the sampled rows, zeros of those that are left out. */
+/* Images of the sampled rows, zeros for rows beyond `farthest`; one block per row. */
 __global__ void
 images_kernel(const SpreadRows rows, const float *centre, const double *norms, double farthest,
 			  float scale, float *x)
@@ -168,6 +173,7 @@ images_kernel(const SpreadRows rows, const float *centre, const double *norms, d
 		x[(size_t) i * rows.dimensions() + k] = taken ? (row[k] - centre[k]) * scale : 0.0f;
 }
 
+/* Fills w (rows x directions) with pseudorandom signs; one thread per element. */
 __global__ void
 signs_kernel(float *w, uint32_t rows, uint32_t directions)
 {
@@ -181,7 +187,7 @@ signs_kernel(float *w, uint32_t rows, uint32_t directions)
 	}
 }
 
-/* One block a direction. */
+/* Transposes the directions; one block per direction. */
 __global__ void
 transpose_kernel(const float *v, uint32_t dimensions, float *directions)
 {
@@ -189,7 +195,7 @@ transpose_kernel(const float *v, uint32_t dimensions, float *directions)
 		directions[(size_t) k * kMostWidth + blockIdx.x] = v[(size_t) blockIdx.x * dimensions + k];
 }
 
-/* a -= factor b, from one place to another. */
+/* a -= factor b, for elements [from, to). */
 void
 subtract(double *a, double factor, const double *b, uint32_t from, uint32_t to)
 {
@@ -198,19 +204,21 @@ subtract(double *a, double factor, const double *b, uint32_t from, uint32_t to)
 }
 
 /*
- * From the products of n rows with each other (gram, which is used up): `turn` such that
- * its rows times these are orthonormal, in their order; how many there are, fewer where
- * some are within the others.
+ * Gram-Schmidt orthonormalization from the Gram matrix `gram` of n rows, which is overwritten.
+ * Returns the number k of independent rows, and in the first k rows of `basis` the coefficients of
+ * the orthonormal rows, in order.
  */
 uint32_t
-find_turn(std::vector<double> &gram, uint32_t n, std::vector<double> &turn)
+orthonormalize_gram(std::vector<double> &gram, uint32_t n, std::vector<double> &basis)
 {
 	uint32_t	kept = 0;
 
-	turn.assign((size_t) n * n, 0.0);
+	basis.assign((size_t) n * n, 0.0);
 	for (uint32_t i = 0; i < n; i++)
 	{
-		/* row i less its part within the kept ones, and its products with rows from i on */
+		/*
+		 * row i minus its projection onto the previous rows, and its products with rows i and later
+		 */
 		std::vector<double> rest(n, 0.0);
 		std::vector<double> products(gram.begin() + (size_t) i * n,
 									 gram.begin() + (size_t) (i + 1) * n);
@@ -219,10 +227,10 @@ find_turn(std::vector<double> &gram, uint32_t n, std::vector<double> &turn)
 		rest[i] = 1.0;
 		for (uint32_t j = 0; j < kept; j++)
 		{
-			/* products of a kept row are where gram had those of a row before it */
+			/* gram row j now has the products of the j-th orthonormal row */
 			double		factor = gram[(size_t) j * n + i];
 
-			subtract(rest.data(), factor, &turn[(size_t) j * n], 0, i);
+			subtract(rest.data(), factor, &basis[(size_t) j * n], 0, i);
 			subtract(products.data(), factor, &gram[(size_t) j * n], i, n);
 		}
 		if (!(products[i] > kDependent * kDependent * before) || !(products[i] <= 1e300))
@@ -232,7 +240,7 @@ find_turn(std::vector<double> &gram, uint32_t n, std::vector<double> &turn)
 
 		for (uint32_t k = 0; k < n; k++)
 		{
-			turn[(size_t) kept * n + k] = rest[k] / norm;
+			basis[(size_t) kept * n + k] = rest[k] / norm;
 			gram[(size_t) kept * n + k] = products[k] / norm;
 		}
 		kept++;
@@ -246,7 +254,7 @@ ProjectionFit::ProjectionFit(Budget &budget, uint32_t dimensions, size_t most_by
 	: dimensions_(dimensions),
 	most_rows_(rows_that_fit(most_bytes, dimensions, kLeastRows, kMostRows))
 {
-	const char *doing = "allocating room to find directions to prune by";
+	const char *doing = "allocating device memory to find the projection";
 
 	mean_.allocate(budget, dimensions);
 	norms_.allocate(budget, most_rows_, doing);
@@ -258,9 +266,9 @@ ProjectionFit::ProjectionFit(Budget &budget, uint32_t dimensions, size_t most_by
 }
 
 /*
- * The centre, and the power of two that makes typical images about 1 long.  Rows that are
- * far from the centre are left: a few would draw all directions to them, and are told
- * apart by what a short row has of their length.
+ * Finds the centre, and the power of two that scales typical images to length 1 approximately.
+ * Rows far from the centre are ignored: a few would attract all directions, and their norm in the
+ * projected row already separates them.
  */
 void
 ProjectionFit::find_centre(const SpreadRows &rows, Projection *to, cudaStream_t stream)
@@ -271,10 +279,10 @@ ProjectionFit::find_centre(const SpreadRows &rows, Projection *to, cudaStream_t 
 
 	mean_.find(rows, stream);
 	copy_async(to->centre(), mean_.centre(), dimensions_, cudaMemcpyDeviceToDevice, stream,
-			   "copying a centre");
+			   "copying the center of the rows");
 	norms_kernel<<<(count + kRowsPerBlock - 1) / kRowsPerBlock, kRowsPerBlock * 32, 0, stream>>>(
 		rows, to->centre(), norms_.get());
-	check_launch("measuring sampled rows");
+	check_launch("computing distances of sampled rows");
 	copy_and_wait(norms.data(), norms_.get(), count, cudaMemcpyDeviceToHost, stream,
 				  "reading norms of rows");
 	for (double &norm : norms)
@@ -289,7 +297,7 @@ ProjectionFit::find_centre(const SpreadRows &rows, Projection *to, cudaStream_t 
 	to->scale = (float) std::ldexp(1.0, -std::ilogb(std::min(typical, 0x1p120)));
 }
 
-/* V V', on the host. */
+/* Computes V V' in host memory. */
 void
 ProjectionFit::gram(cudaStream_t stream)
 {
@@ -301,25 +309,25 @@ ProjectionFit::gram(cudaStream_t stream)
 				  stream, "reading products of directions");
 }
 
-/* Makes V's rows orthonormal, to FP32, and leaves out those that are within the others. */
+/* Orthonormalizes the rows of V, to FP32 precision, and drops linearly dependent rows. */
 void
 ProjectionFit::orthonormalise(cudaStream_t stream)
 {
 	uint32_t	before = count_;
 
 	gram(stream);
-	count_ = find_turn(host_gram_, before, host_turn_);
+	count_ = orthonormalize_gram(host_gram_, before, host_basis_);
 	if (count_ == 0)
 		return;
-	copy_async(gram_.get(), host_turn_.data(), host_turn_.size(), cudaMemcpyHostToDevice, stream,
-			   "turning directions");
+	copy_async(gram_.get(), host_basis_.data(), host_basis_.size(), cudaMemcpyHostToDevice, stream,
+			   "orthonormalizing directions");
 	multiply<double>(by_rows((const double *) gram_.get(), count_, before),
 					 by_rows((const float *) v_[0].get(), before, dimensions_),
 					 by_rows(v_[1].get(), count_, dimensions_), stream);
 	std::swap(v_[0], v_[1]);
 }
 
-/* An upper bound of the Frobenius norm of V V' - I. */
+/* Returns an upper bound of the Frobenius norm of V V' - I. */
 double
 ProjectionFit::measure_eta(cudaStream_t stream)
 {
@@ -353,7 +361,7 @@ ProjectionFit::find(const SpreadRows &all, Projection *to, cudaStream_t stream)
 	count_ = std::min(std::min(kMostDirections, dimensions_), count);
 	signs_kernel<<<(count * count_ + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
 		w_.get(), count, count_);
-	check_launch("finding directions to prune by");
+	check_launch("finding the projection");
 
 	Matrix<const float> x = by_rows((const float *) x_.get(), count, dimensions_);
 
@@ -373,12 +381,12 @@ ProjectionFit::find(const SpreadRows &all, Projection *to, cudaStream_t stream)
 	to->count = count_;
 	to->eta = measure_eta(stream);
 
-	/* a column a direction, zeros where there is none */
+	/* one column per direction, padded with zeros */
 	check_cuda(cudaMemsetAsync(to->directions(), 0,
 							   (size_t) dimensions_ * kMostWidth * sizeof(float), stream),
 			   "clearing directions");
 	transpose_kernel<<<count_, kThreads, 0, stream>>>(v_[0].get(), dimensions_, to->directions());
-	check_launch("keeping directions");
+	check_launch("storing the projection");
 	return to->eta < kMostEta;
 }
 

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * quantise.cu
- *	  Centring, scaling, rounding, and the thresholds of filter_bound.h.
+ *	  Centring, scaling and rounding of rows, and the thresholds of engine/filter_bound.h.
  *
- * The proof that the thresholds lose no pair is in doc/bound-fp16.md, and for rows
- * in FP32, whose products are summed in FP64, in doc/bound-fp64.md.
+ * The proof that the thresholds lose no pair is in doc/bound-fp16.md and, for rows in FP32 whose
+ * products are summed in FP64, in doc/bound-fp64.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,14 +16,14 @@ namespace fasted
 namespace
 {
 
-/* Rows that the centre and the scale are found from. */
+/* Maximum number of sampled rows for the centre and the scale. */
 constexpr uint32_t kSample = 4096;
 
-/* Exponents -255 .. 255 and, at 0, rows of zeros only. */
+/* Histogram bins: exponents -255 .. 255, and bin 0 for zero rows. */
 constexpr int kBins = 512;
 constexpr int kBinZero = 256;
 
-/* Typical rows' largest coordinate becomes 2^7 .. 2^8; FP16 ends below 2^16. */
+/* The largest coordinate of typical rows is scaled to 2^7 .. 2^8; FP16 ends below 2^16. */
 constexpr int kTypicalExponent = 7;
 constexpr int kHeadroom = 8;
 
@@ -32,30 +32,31 @@ constexpr uint32_t kOutliers = 1024;
 
 constexpr float kLargestHalf = 65504.0f;
 
-/* The largest coordinate in FP32: no product of two rows leaves FP32's range. */
+/* Maximum coordinate in FP32: no product of two rows then exceeds FP32's range. */
 constexpr float kLargestSingle = 0x1p50f;
 
 /*
- * The error of one mma or wgmma step of 16 dimensions, against the product of
- * both rows' norms, in units of 2^-24.  Reported: at most 9 terms (8 products
- * and the accumulator) aligned to the largest and truncated at 24 bits, twice a
- * step, each sum rounded toward zero: 2 (9 + 2) = 22; Hopper, with 17 terms at
- * 25 bits, 10.5.  Doubled, for what a later GPU may do.
+ * Error of one mma or wgmma step of 16 dimensions, relative to the product of both rows' norms, in
+ * units of 2^-24. Reported hardware behavior: twice per step, at most 9 terms (8 products and the
+ * accumulator) are aligned to the largest and truncated at 24 bits, and each sum is rounded toward
+ * zero: 2 (9 + 2) = 22. Hopper, with 17 terms at 25 bits, has 10.5. The bound is doubled for future
+ * GPUs.
  */
 constexpr double kStepError = 44.0 / 16777216.0;
 constexpr uint32_t kStepNumbers = kStepBytes / sizeof(__half);
 
 /*
- * The same in FP64, for each dimension: were a step of 4 as coarse as one in FP16
- * is, 2^-52 for each of 5 terms and twice for the sum, 3.5 2^-53.  More than doubled.
+ * The same in FP64, per dimension.  If a step of 4 were as coarse as one in FP16, with 2^-52 for
+ * each of 5 terms and twice for the sum, the error would be 3.5 2^-53. The bound is more than
+ * double.
  */
 constexpr double kErrorFp64 = 8 * FASTED_U64;
 
-constexpr int kRowsPerBlock = 8;	/* one warp a row */
+constexpr int kRowsPerBlock = 8;	/* one warp per row */
 constexpr int kThresholdBlock = 256;
 static_assert(kThresholdPad % kThresholdBlock == 0, "whole blocks of padding");
 
-/* Counts the sampled rows by the exponent of their largest coordinate. */
+/* Counts the sampled rows by the exponent of their largest coordinate; one warp per row. */
 __global__ void
 exponents_kernel(const SpreadRows rows, const float *centre, int *row_exponents,
 				 uint32_t *histogram)
@@ -84,8 +85,8 @@ exponents_kernel(const SpreadRows rows, const float *centre, int *row_exponents,
 }
 
 /*
- * The exponent that all but a few sampled rows do not exceed; clears the counts.
- * One block of kBins threads.
+ * The largest exponent of the sampled rows except for a few outliers; clears the histogram.  One
+ * block of kBins threads.
  */
 __global__ void
 typical_kernel(uint32_t *histogram, uint32_t sampled, int *exponent, bool scale)
@@ -109,7 +110,7 @@ typical_kernel(uint32_t *histogram, uint32_t sampled, int *exponent, bool scale)
 		exponent[0] = bin == 0 ? 0 : kTypicalExponent - (bin - kBinZero);
 }
 
-/* The mean of the sampled rows but outliers; blocks of 32 x 8 threads. */
+/* Mean of the sampled rows except for outliers; blocks of 32 (dimensions) x 8 threads. */
 __global__ void
 centre_kernel(const SpreadRows rows, const int *row_exponents, const int *exponent,
 			  float *centre)
@@ -143,7 +144,7 @@ centre_kernel(const SpreadRows rows, const int *row_exponents, const int *expone
 	centre[k] = isfinite(mean) ? (float) mean : 0;
 }
 
-/* Rounds a coordinate to what rows are made of. */
+/* Clamps a coordinate and rounds it to the type of quantized rows. */
 __device__ __forceinline__ void
 round_to(double value, __half *to)
 {
@@ -156,6 +157,10 @@ round_to(double value, float *to)
 	*to = (float) fmin(fmax(value, -(double) kLargestSingle), (double) kLargestSingle);
 }
 
+/*
+ * Transforms and rounds rows to FP16 or FP32; `stride` is the row length in values.  One warp per
+ * row.
+ */
 template <class Number>
 __global__ void
 quantise_kernel(const RowTable rows, const float *centre, const int *exponent,
@@ -197,7 +202,7 @@ quantise_kernel(const RowTable rows, const float *centre, const int *exponent,
 		norms[i] = {norm2, fasted_rho(error2, norm2, rows.dimensions)};
 }
 
-/* One thread a row, and one a padding. */
+/* Computes thresholds; one thread per row or padding entry. */
 __global__ void
 thresholds_kernel(const RowNorm *norms, uint32_t rows, FormBound form, double eps,
 				  uint32_t *thresholds)
@@ -212,7 +217,7 @@ thresholds_kernel(const RowNorm *norms, uint32_t rows, FormBound form, double ep
 
 	RowNorm		norm = norms[i];
 
-	/* For the test that the tests would notice. */
+	/* Test builds omit a term of the bound, to show that the tests detect it. */
 #ifdef FASTED_TEST_NO_GAMMA
 	form.gamma = 0;
 #endif
@@ -222,6 +227,7 @@ thresholds_kernel(const RowNorm *norms, uint32_t rows, FormBound form, double ep
 	thresholds[i] = form.threshold(norm.norm2, norm.rho, form.reach(eps));
 }
 
+/* The paper's step 1: FP16 rows and their sums of squares; one warp per row or padding entry. */
 __global__ void
 quantise_paper_kernel(const RowTable rows, uint32_t stride, __half *values,
 					  float *norms, uint32_t *overflow)
@@ -267,7 +273,7 @@ blocks_for(uint32_t rows)
 void
 Transform::allocate(Budget &budget, uint32_t dimensions)
 {
-	const char *doing = "allocating room for the centre of the rows";
+	const char *doing = "allocating device memory for the center of the rows";
 
 	centre_.allocate(budget, dimensions, doing);
 	exponent_.allocate(budget, 2, doing);
@@ -292,7 +298,7 @@ Transform::find(const SpreadRows &all, cudaStream_t stream)
 	exponents_kernel<<<blocks, kRowsPerBlock * 32, 0, stream>>>(
 		rows, centre_.get(), row_exponents_.get(), histogram_.get());
 	typical_kernel<<<1, kBins, 0, stream>>>(histogram_.get(), sampled, exponent_.get(), true);
-	check_launch("finding the centre and the scale of the rows");
+	check_launch("finding the center and the scale of the rows");
 }
 
 void
@@ -304,7 +310,7 @@ launch_quantise(const RowTable &rows, const Transform &transform, Precision prec
 	{
 		quantise_kernel<<<blocks_for(rows.rows), kRowsPerBlock * 32, 0, stream>>>(
 			rows, transform.centre(), transform.exponent(), stride, to, norms);
-		check_launch("quantising rows");
+		check_launch("quantizing rows");
 	};
 
 	if (precision == Precision::kFp32)
@@ -329,7 +335,7 @@ launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &form, do
 {
 	thresholds_kernel<<<padded_thresholds(rows) / kThresholdBlock, kThresholdBlock, 0, stream>>>(
 		norms, rows, form, eps, thresholds);
-	check_launch("finding the rows' thresholds");
+	check_launch("computing thresholds of rows");
 }
 
 void
@@ -340,7 +346,7 @@ launch_quantise_paper(const RowTable &rows, uint32_t row_bytes, __half *values,
 
 	quantise_paper_kernel<<<blocks, kRowsPerBlock * 32, 0, stream>>>(
 		rows, row_bytes / sizeof(__half), values, (float *) norms, overflow);
-	check_launch("quantising rows");
+	check_launch("quantizing rows");
 }
 
 }								/* namespace fasted */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * quantise_int8.cu
- *	  The centre and the scale of INT8 rows, rotation and rounding.
+ *	  INT8 rows: the centre and the scale, rotation and rounding.
  *
- * A warp takes a row as long as its coordinates fit in registers, a block with
- * shared memory otherwise.  All is FP32, whose errors are in the thresholds; the
- * proof that these lose no pair is in doc/bound-int8.md.
+ * One warp quantizes a row if its coordinates fit in registers, otherwise one block with shared
+ * memory.  All arithmetic is FP32, and the thresholds account for its errors.  The proof that
+ * they lose no pair is in doc/bound-int8.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,25 +22,28 @@ namespace
 {
 
 /*
- * The centre and the scale are found from a sample.  Nothing of that needs to be good for the
- * filter to be right (doc/bound-int8.md): it is as fast as this is good.
+ * The centre and the scale are found from a sample.  Their quality affects only the speed of the
+ * filter, not its correctness (doc/bound-int8.md).
  */
 
-/* Rows that show whether all are small integers; and that the scale is from. */
+/* Maximum number of sampled rows to detect small integers, and to find the scale. */
 constexpr uint32_t kSampleRange = 4096;
 constexpr uint32_t kSampleScale = 1024;
 
-/* One sampled row in this many may be an outlier: it is clamped. */
+/* One sampled row in this many may be an outlier, which is clamped. */
 constexpr uint32_t kOutliers = 32;
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 
-/* Exponents -255 .. 255 and, at 0, zeros. */
+/* Histogram bins: exponents -255 .. 255, and bin 0 for zeros. */
 constexpr int kBins = 512;
 constexpr int kBinZero = 256;
 
-/* Blocks of 32 dimensions x 8. */
+/*
+ * Checks whether all sampled rows are small integers, and finds the integer centre.  Blocks of 32
+ * (dimensions) x 8 threads.
+ */
 __global__ void
 range_kernel(const SpreadRows rows, float *centre, Int8Scale *scale)
 {
@@ -74,7 +77,7 @@ range_kernel(const SpreadRows rows, float *centre, Int8Scale *scale)
 		scale->lossless = 0;
 }
 
-/* Rotates a sampled row, scaled by a power of two; emit as rotate_in_shared. */
+/* Rotates the sampled row of this block, scaled by 2^exponent; for `emit` see rotate_in_shared. */
 template <typename Emit>
 __device__ __forceinline__ void
 rotate_sampled(const SpreadRows &rows, const float *centre, int exponent, float *places,
@@ -94,7 +97,7 @@ rotate_sampled(const SpreadRows &rows, const float *centre, int exponent, float 
 		emit);
 }
 
-/* The largest coordinate of each sampled row; one block a row. */
+/* The largest rotated coordinate of each sampled row; one block per row. */
 __global__ void __launch_bounds__(kThreads)
 largest_kernel(const SpreadRows rows, const float *centre, const int *exponent,
 			   const Int8Scale *scale, float *largest)
@@ -121,8 +124,8 @@ largest_kernel(const SpreadRows rows, const float *centre, const int *exponent,
 }
 
 /*
- * The power of two that all but a few sampled rows stay below; 0 if these are
- * zeros.  One block of kBins threads.
+ * The power of two that bounds largest[] except for a few outliers; 0 if these values are zero.
+ * One block of kBins threads.
  */
 __global__ void
 typical_kernel(const float *largest, uint32_t sampled, const Int8Scale *scale,
@@ -151,7 +154,7 @@ typical_kernel(const float *largest, uint32_t sampled, const Int8Scale *scale,
 	*typical = bin == 0 ? 0.0f : ldexpf(1.0f, min(bin - kBinZero + 1, 127));
 }
 
-/* A scale to try, for rows scaled by the power of two already. */
+/* Candidate scale `number`, for rows already scaled by 2^exponent. */
 __device__ __forceinline__ float
 tried_scale(float typical, int number)
 {
@@ -163,8 +166,8 @@ tried_scale(float typical, int number)
 }
 
 /*
- * The squared error of each sampled row with each scale, in units of the rows
- * before it; outliers, which no scale would fit, have none.  One block a row.
+ * The squared error of each sampled row with each candidate scale, in units of the rotated rows
+ * before this scale.  The error of outliers, which no scale fits, is 0. One block per row.
  */
 __global__ void __launch_bounds__(kThreads)
 errors_kernel(const SpreadRows rows, const float *centre, const int *exponent,
@@ -225,13 +228,12 @@ errors_kernel(const SpreadRows rows, const float *centre, const int *exponent,
 }
 
 /*
- * The scale whose mean of the squared error is least.  Not of the error: the
- * number of rows within reach grows faster than the reach, so that a few rows
- * clipped badly cost more than all rows rounded a little better gain.  One block,
- * one warp a scale.
+ * Chooses the scale with the least mean squared error.  The mean error would be worse: the number
+ * of rows within reach grows faster than the reach, so a few badly clipped rows cost more than
+ * slightly better rounding of all rows gains.  One block, one warp per scale.
  */
 __global__ void
-choose_kernel(const float *errors, uint32_t sampled, const int *exponent,
+choose_scale_kernel(const float *errors, uint32_t sampled, const int *exponent,
 			  const float *typical, Int8Scale *scale)
 {
 	__shared__ double sums[FASTED_INT8_SCALES];
@@ -259,15 +261,15 @@ choose_kernel(const float *errors, uint32_t sampled, const int *exponent,
 			best = s;
 	}
 
-	/* far inside FP32, whatever the rows */
+	/* well within the range of FP32 for any rows */
 	double		chosen = ldexp((double) tried_scale(*typical, best), *exponent);
 
 	scale->scale = (float) fmin(fmax(chosen, 0x1p-110), 0x1p110);
 }
 
-/* The centre that the scale goes with. */
+/* Chooses the centre that belongs to the scale; one thread per dimension. */
 __global__ void
-settle_kernel(const float *mean, const float *integers, const Int8Scale *scale,
+choose_centre_kernel(const float *mean, const float *integers, const Int8Scale *scale,
 			  uint32_t dimensions, float *centre)
 {
 	uint32_t	k = blockIdx.x * kThreads + threadIdx.x;
@@ -276,14 +278,14 @@ settle_kernel(const float *mean, const float *integers, const Int8Scale *scale,
 		centre[k] = scale->lossless ? integers[k] : mean[k];
 }
 
-constexpr int kRowsPerBlock = 4;	/* one warp a row */
+constexpr int kRowsPerBlock = 4;	/* one warp per row */
 
-/* From here on a block takes a row. */
+/* Minimum row length for one block per row. */
 constexpr uint32_t kLongRow = 4096;
 constexpr uint32_t kMostThreads = 1024;
 
-/* What a quantising kernel is given. */
-struct Job
+/* Arguments of the quantization kernels. */
+struct QuantiseArguments
 {
 	RowTable	rows;
 	const float *centre;
@@ -294,8 +296,8 @@ struct Job
 };
 
 /*
- * C coordinates from k on, a multiple of C; zeros beyond the last.  Something is
- * loaded always: without a branch, loads need not wait for one another.
+ * Loads C coordinates from k on (a multiple of C); zeros beyond the last.  Every lane loads
+ * something: without a branch, loads need not wait for one another.
  */
 template <int C, bool Vector>
 __device__ __forceinline__ void
@@ -326,7 +328,7 @@ load_floats(const float *from, uint32_t k, uint32_t dimensions, float (&to)[C])
 	}
 }
 
-/* Can the row be read in fours? */
+/* Returns true if the row can be read as float4. */
 __device__ __forceinline__ bool
 is_aligned(const float *row, uint32_t dimensions)
 {
@@ -340,8 +342,8 @@ clamped(float value)
 }
 
 /*
- * Adding this rounds a small number to an integer, to nearest, which then is in
- * the low bits, in two's complement.
+ * Adding this rounds a small value to the nearest integer, which is then in the low bits of the
+ * sum, in two's complement.
  */
 constexpr float kRounder = 12582912.0f; /* 1.5 * 2^23 */
 
@@ -353,15 +355,15 @@ packed(const uint32_t (&word)[4])
 					   __byte_perm(word[2], word[3], 0x0040), 0x5410);
 }
 
-/* A row's sums, or a thread's share of them: what fasted_rho_clamped asks for. */
+/* The sums of a row that fasted_rho_clamped needs, or a thread's part of them. */
 struct RowSums
 {
-	float		rounding2 = 0;	/* of what clamping leaves */
-	float		error2 = 0;		/* of clamping and rounding */
+	float		rounding2 = 0;	/* squared error of rounding after clamping */
+	float		error2 = 0;		/* squared error of clamping and rounding */
 	int32_t		norm2 = 0;
 };
 
-/* What one thread stores of a row, and its share of the row's sums. */
+/* Stores a thread's coordinates of a row and accumulates its part of the sums. */
 struct Writer
 {
 	int8_t	   *out;
@@ -369,7 +371,7 @@ struct Writer
 
 	__device__ explicit Writer(int8_t *out_) : out(out_) {}
 
-	/* Rounds C coordinates from k on; q becomes what they are now. */
+	/* Rounds and stores C coordinates from k on; q receives the rounded values. */
 	template <int C>
 	__device__ __forceinline__ void
 	put(uint32_t k, const float (&value)[C], float (&q)[C])
@@ -406,7 +408,7 @@ struct Writer
 	}
 };
 
-/* The row that one warp or block has, scaled and rotated. */
+/* Loads a row's coordinates, centred and scaled. */
 template <int C, bool Vector>
 struct Source
 {
@@ -430,11 +432,11 @@ struct Source
 };
 
 /*
- * Small integers: neither scaled nor rotated.  Returns whether this thread's
- * coordinates are exactly what they were.
+ * Quantizes small integers, without scale or rotation.  Returns true if this thread's coordinates
+ * are exact.
  */
 __device__ __forceinline__ bool
-put_lossless(const Job &job, const float *row, uint32_t thread, uint32_t threads,
+put_lossless(const QuantiseArguments &job, const float *row, uint32_t thread, uint32_t threads,
 			 Writer &writer)
 {
 	uint32_t	dimensions = job.rows.dimensions;
@@ -470,9 +472,9 @@ put_lossless(const Job &job, const float *row, uint32_t thread, uint32_t threads
 	return exact;
 }
 
-/* What a row's threshold is made of, from its sums. */
+/* The norm and rho of a row, from its sums. */
 __device__ __forceinline__ RowNorm
-norm_of(const Job &job, bool exact, const RowSums &sums)
+norm_of(const QuantiseArguments &job, bool exact, const RowSums &sums)
 {
 	return {(double) sums.norm2, exact ? 0.0
 		: fasted_rho_clamped(sums.rounding2, sums.error2, sums.norm2, job.row_bytes)};
@@ -487,7 +489,7 @@ warp_sums(const RowSums &mine)
 
 template <int C, int P, bool Vector>
 __device__ __forceinline__ void
-put_rotated(const Job &job, const float *row, float scale, Writer &writer)
+put_rotated(const QuantiseArguments &job, const float *row, float scale, Writer &writer)
 {
 	Source<C, Vector> source = {row, job.centre, job.rows.dimensions, scale};
 
@@ -502,10 +504,10 @@ put_rotated(const Job &job, const float *row, float scale, Writer &writer)
 		});
 }
 
-/* One warp a row of 32 C P to 64 C P - 1 coordinates. */
+/* Quantizes rows of 32 C P to 64 C P - 1 coordinates; one warp per row. */
 template <int C, int P>
 __global__ void __launch_bounds__(kRowsPerBlock * 32, P >= 16 ? 3 : 5)
-quantise_registers_kernel(const Job job)
+quantise_registers_kernel(const QuantiseArguments job)
 {
 	uint32_t	number = blockIdx.x * kRowsPerBlock + threadIdx.x / 32;
 	uint32_t	lane = threadIdx.x % 32;
@@ -532,7 +534,7 @@ quantise_registers_kernel(const Job job)
 		job.norms[number] = norm_of(job, exact, sums);
 }
 
-/* The sums of a block, in its first thread. */
+/* Sums over the block, returned to its first warp. */
 __device__ RowSums
 block_sums(const RowSums &mine)
 {
@@ -559,9 +561,9 @@ block_sums(const RowSums &mine)
 		there ? norms[lane] : 0});
 }
 
-/* One block a row of any length. */
+/* Quantizes rows of any length; one block per row. */
 __global__ void __launch_bounds__(kMostThreads)
-quantise_shared_kernel(const Job job)
+quantise_shared_kernel(const QuantiseArguments job)
 {
 	extern __shared__ float4 places[];
 	uint32_t	number = blockIdx.x;
@@ -598,7 +600,7 @@ quantise_shared_kernel(const Job job)
 
 template <int C, int P>
 void
-launch_registers(const Job &job, cudaStream_t stream)
+launch_registers(const QuantiseArguments &job, cudaStream_t stream)
 {
 	uint32_t	blocks = (job.rows.rows + kRowsPerBlock - 1) / kRowsPerBlock;
 
@@ -606,7 +608,7 @@ launch_registers(const Job &job, cudaStream_t stream)
 }
 
 void
-launch_shared(const Job &job, cudaStream_t stream)
+launch_shared(const QuantiseArguments &job, cudaStream_t stream)
 {
 	uint32_t	length = fasted_rotation_length(job.row_bytes);
 	size_t		bytes = length * sizeof(float);
@@ -621,7 +623,7 @@ launch_shared(const Job &job, cudaStream_t stream)
 void
 Int8Transform::allocate(Budget &budget, uint32_t dimensions)
 {
-	const char *doing = "allocating room for the scale of the rows";
+	const char *doing = "allocating device memory for the scale of the rows";
 
 	mean_.allocate(budget, dimensions);
 	centre_.allocate(budget, dimensions, doing);
@@ -637,7 +639,7 @@ Int8Transform::find(const SpreadRows &rows, cudaStream_t stream)
 {
 	uint32_t	d = rows.dimensions();
 
-	/* all bits set: lossless, unless range_kernel finds otherwise */
+	/* all bits set: lossless, unless range_kernel clears it */
 	check_cuda(cudaMemsetAsync(scale_.get(), 0xff, sizeof(Int8Scale), stream),
 			   "preparing the scale of the rows");
 	mean_.find(rows, stream);
@@ -645,9 +647,9 @@ Int8Transform::find(const SpreadRows &rows, cudaStream_t stream)
 		rows.at_most(kSampleRange), integer_centre_.get(), scale_.get());
 	if (rows.count() > 0)
 		find_scale(rows.at_most(kSampleScale), stream);
-	settle_kernel<<<(d + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
+	choose_centre_kernel<<<(d + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
 		mean_.centre(), integer_centre_.get(), scale_.get(), d, centre_.get());
-	check_launch("finding the centre and the scale of the rows");
+	check_launch("finding the center and the scale of the rows");
 }
 
 void
@@ -665,7 +667,7 @@ Int8Transform::find_scale(const SpreadRows &rows, cudaStream_t stream)
 	errors_kernel<<<sampled, kThreads, bytes, stream>>>(
 		rows, mean_.centre(), mean_.exponent(), scale_.get(), largest_.get(),
 		typical_.get(), errors_.get());
-	choose_kernel<<<1, FASTED_INT8_SCALES * 32, 0, stream>>>(
+	choose_scale_kernel<<<1, FASTED_INT8_SCALES * 32, 0, stream>>>(
 		errors_.get(), sampled, mean_.exponent(), typical_.get(), scale_.get());
 }
 
@@ -673,7 +675,7 @@ void
 launch_quantise_int8(const RowTable &rows, const Int8Transform &transform, uint32_t row_bytes,
 					 int8_t *values, RowNorm *norms, cudaStream_t stream)
 {
-	Job			job = {rows, transform.centre(), transform.scale(), row_bytes, values, norms};
+	QuantiseArguments job = {rows, transform.centre(), transform.scale(), row_bytes, values, norms};
 
 	if (row_bytes >= kLongRow)
 		launch_shared(job, stream);
@@ -691,7 +693,7 @@ launch_quantise_int8(const RowTable &rows, const Int8Transform &transform, uint3
 		launch_registers<1, 2>(job, stream);
 	else
 		launch_registers<1, 1>(job, stream);
-	check_launch("quantising rows");
+	check_launch("quantizing rows");
 }
 
 }								/* namespace fasted */

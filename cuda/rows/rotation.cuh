@@ -1,20 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * rotation.cuh
- *	  The rotation of INT8 rows: randomised Walsh-Hadamard transforms.
+ *	  The rotation of INT8 rows: randomized Walsh-Hadamard transforms.
  *
- * A row padded to D = 32 m coordinates takes one pass if D is a power of two, or
- * two: random signs and a Walsh-Hadamard transform of the first p coordinates,
- * then the same of the last p (fasted_rotation_length).  Place k mod p of a pass
- * holds coordinate k, so that what belongs to both passes keeps its place, and p
- * places are enough for any row.
+ * A row is padded to D = 32 m coordinates.  If D is a power of two, the rotation has one pass,
+ * otherwise two.  A pass applies random signs and a Walsh-Hadamard transform of length p
+ * (fasted_rotation_length). The first pass transforms the first p coordinates, the second pass
+ * the last p.  Place k mod p of a pass holds coordinate k.  Coordinates of both passes therefore
+ * keep their places, and p places suffice for any row.
  *
- * Two forms, with the same signs: a warp with the places in registers, and a
- * block with the places in shared memory.  Both are given
+ * There are two versions with the same signs: a warp with the places in registers, and a block
+ * with the places in shared memory.  Both take two callbacks:
  *
- *	  load(coordinate, value)		fills the C (4) values from there on, which may
- *									be beyond the row: anything then
- *	  emit(coordinate, value)		takes the C (4) rotated ones
+ *   load(coordinate, value)		sets C (4) values from this coordinate on; arbitrary values
+ * 								for coordinates beyond the row
+ *   emit(coordinate, value)		receives C (4) rotated values
  *
  *-------------------------------------------------------------------------
  */
@@ -28,11 +28,11 @@
 namespace fasted
 {
 
-/* How many places, and how many of them are used by both ends of the row. */
+/* The length p of a pass, and the number of places that hold two coordinates (0: one pass). */
 struct Rotation
 {
 	uint32_t	length;
-	uint32_t	wrap;			/* 0: one pass */
+	uint32_t	wrap;			/* D - p */
 
 	__host__ __device__ explicit Rotation(uint32_t padded)
 		: length(fasted_rotation_length(padded)), wrap(padded - length)
@@ -58,8 +58,8 @@ levels_of(uint32_t length)
 }
 
 /*
- * Place k has sign (k / 128 mod 16) 4 + k mod 4 of group k / 2048 * 32 + k / 4 mod 32
- * (fasted_sign_bits): what one lane holds of a row in registers.
+ * Place k has sign bit (k / 128 mod 16) 4 + k mod 4 of group k / 2048 * 32 + k / 4 mod 32
+ * (fasted_sign_bits). A group holds the signs of one lane's part of a row in registers.
  */
 __device__ __forceinline__ uint32_t
 sign_group(uint32_t place)
@@ -73,7 +73,7 @@ sign_bit(uint32_t place)
 	return place / 128 % 16 * 4 + place % 4;
 }
 
-/* Changes the sign if that bit is set. */
+/* Negates the value if bit number `bit` of `bits` is set. */
 __device__ __forceinline__ float
 with_sign(float value, uint64_t bits, uint32_t bit)
 {
@@ -89,7 +89,7 @@ across_lanes(float value, uint32_t mask)
 	return fmaf(value, (threadIdx.x & mask) != 0 ? -1.0f : 1.0f, other);
 }
 
-/* Walsh-Hadamard of N values, N a power of two. */
+/* Unnormalized Walsh-Hadamard transform of N values, N a power of two. */
 template <int N>
 __device__ __forceinline__ void
 walsh_hadamard(float (&value)[N])
@@ -112,7 +112,7 @@ walsh_hadamard(float (&value)[N])
 	}
 }
 
-/* One pass over the places that a warp has in registers (see below). */
+/* One pass over the places in a warp's registers; layout as in rotate_in_registers. */
 template <int C, int P>
 __device__ __forceinline__ void
 pass_in_registers(float (&value)[P][C], uint32_t first, uint32_t pass)
@@ -155,8 +155,8 @@ pass_in_registers(float (&value)[P][C], uint32_t first, uint32_t pass)
 }
 
 /*
- * One warp, a row of 32 C P to 64 C P - 1 coordinates: lane l holds the places
- * 32 C j + C l + i, j < P, i < C.  C is 4, or for rows below 128 coordinates 1.
+ * Rotates a row of 32 C P to 64 C P - 1 coordinates with one warp.  Lane l holds the places 32 C j
+ * + C l + i, j < P, i < C. C is 4, or 1 for rows of fewer than 128 coordinates.
  */
 template <int C, int P, typename Load, typename Emit>
 __device__ __forceinline__ void
@@ -197,7 +197,7 @@ rotate_in_registers(uint32_t wrap, Load load, Emit emit)
 	}
 }
 
-/* N of the levels between places that are `stride` apart and more. */
+/* Transform over N places that are `stride` apart: log2(N) levels, by all threads of the block. */
 template <int N>
 __device__ __forceinline__ void
 levels_in_shared(float *place, uint32_t length, uint32_t stride)
@@ -218,7 +218,7 @@ levels_in_shared(float *place, uint32_t length, uint32_t stride)
 	__syncthreads();
 }
 
-/* One pass over the places: signs, five levels between lanes, then the others. */
+/* One pass over the places in shared memory: signs, five levels between lanes, then the others. */
 __device__ __forceinline__ void
 pass_in_shared(float *place, uint32_t length, uint32_t pass)
 {
@@ -246,8 +246,8 @@ pass_in_shared(float *place, uint32_t length, uint32_t pass)
 }
 
 /*
- * One block of whole warps, a row of any length; `place` is shared memory for
- * rotation.length numbers, aligned to 16 bytes.
+ * Rotates a row of any length with one block of whole warps.  `place` is shared memory for
+ * rotation.length floats, aligned to 16 bytes.
  */
 template <typename Load, typename Emit>
 __device__ __forceinline__ void
@@ -280,7 +280,7 @@ rotate_in_shared(float *place, const Rotation &rotation, Load load, Emit emit)
 			emit(k < wrap ? k + offset : k, value);
 		}
 
-		/* each thread loads the next row's or pass's values where it read these */
+		/* no barrier needed: each thread writes the next values to the places it has read here */
 		if (last)
 			break;
 	}

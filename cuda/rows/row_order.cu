@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * row_order.cu
- *	  The order in which rows are quantised: labels of groups, sorting, a hash of the order.
+ *	  The order in which rows are quantized: partition labels, sorting, and a hash of the
+ *	  order.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,6 +17,7 @@ namespace fasted
 namespace
 {
 
+/* Labels of the rows of one side, as RowLabels describes them. */
 std::vector<uint32_t>
 labels_of(const FastedRowGroup *groups, uint32_t ngroups, int side, uint32_t rows)
 {
@@ -36,6 +38,7 @@ labels_of(const FastedRowGroup *groups, uint32_t ngroups, int side, uint32_t row
 
 constexpr int kBlock = 256;
 
+/* Sets numbers[i] = i; one thread per entry. */
 __global__ void
 count_up_kernel(uint32_t *numbers, uint32_t count)
 {
@@ -45,6 +48,7 @@ count_up_kernel(uint32_t *numbers, uint32_t count)
 		numbers[i] = i;
 }
 
+/* Gathers the labels in the current order; one thread per row. */
 __global__ void
 labels_kernel(const uint32_t *labels, const uint32_t *order, uint32_t *to, uint32_t count)
 {
@@ -55,8 +59,8 @@ labels_kernel(const uint32_t *labels, const uint32_t *order, uint32_t *to, uint3
 }
 
 /*
- * What sorting needs beside keys and rows (room null), or sorts.  Rows with one key stay
- * in their order.
+ * Sorts `rows` by `keys`; the sort is stable.  If `room` is null, only sets *bytes to the size of
+ * the temporary buffer.
  */
 template <class Key>
 uint32_t *
@@ -88,8 +92,9 @@ room_for(uint64_t rows)
 }
 
 /*
- * Place s gets stretch s * step mod stretches, where step and the number of stretches
- * have no common factor; what is left stays at the end.
+ * Stretch s of the new order is stretch s * step mod `stretches` of the old one.  step and
+ * `stretches` have no common factor.  Rows after the last full stretch keep their places.  One
+ * thread per row.
  */
 __global__ void
 spread_kernel(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t stretches,
@@ -111,7 +116,7 @@ common_factor(uint32_t a, uint32_t b)
 	return b == 0 ? a : common_factor(b, a % b);
 }
 
-/* One warp for kMinimaColumns thresholds. */
+/* The minimum of each kMinimaColumns thresholds; one warp per minimum. */
 template <class Number>
 __global__ void
 minima_kernel(const Number *thresholds, uint32_t count, Number *minima)
@@ -125,13 +130,14 @@ minima_kernel(const Number *thresholds, uint32_t count, Number *minima)
 	Number		least = min(thresholds[i * kMinimaColumns + lane],
 							thresholds[i * kMinimaColumns + lane + 32]);
 
-	static_assert(kMinimaColumns == 64, "two for each lane");
+	static_assert(kMinimaColumns == 64, "two thresholds for each lane");
 	for (int o = 16; o > 0; o /= 2)
 		least = min(least, __shfl_xor_sync(0xffffffff, least, o));
 	if (lane == 0)
 		minima[i] = least;
 }
 
+/* Adds a hash of each pair of place and row number to *sum; one thread per place. */
 __global__ void
 order_kernel(const RowTable rows, uint64_t seed, unsigned long long *sum)
 {
@@ -160,10 +166,10 @@ RowLabels::set(Budget &budget, const FastedRowGroup *groups, uint32_t ngroups, i
 	known_.swap(labels);
 	if (known_.empty())
 		return true;
-	labels_.make_room(budget, rows, "allocating device memory for the rows' groups");
-	/* pageable memory need not have been read before, and known_ may change */
+	labels_.make_room(budget, rows, "allocating device memory for the partitions of rows");
+	/* the copy from pageable memory must be complete, since known_ may change */
 	copy_and_wait(labels_.get(), known_.data(), rows, cudaMemcpyHostToDevice, stream,
-				  "copying the rows' groups");
+				  "copying the partitions of rows");
 	return true;
 }
 
@@ -238,13 +244,13 @@ RowOrder::spread(uint32_t rows, cudaStream_t stream)
 {
 	uint32_t   *to = rows_[order_ == rows_[0].get() ? 1 : 0].get();
 	uint32_t	stretches = rows / kStretch;
-	uint32_t	step = (uint32_t) (0.618 * stretches) + 1;	/* the golden section's */
+	uint32_t	step = (uint32_t) (0.618 * stretches) + 1;	/* golden ratio */
 
 	while (stretches > 0 && common_factor(step, stretches) != 1)
 		step++;
 	spread_kernel<<<(rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(order_, to, rows,
 																	   stretches, step);
-	check_launch("spreading rows");
+	check_launch("interleaving rows");
 	order_ = to;
 }
 
@@ -261,7 +267,7 @@ launch_minima(const uint32_t *thresholds, uint32_t rows, Precision precision,
 	else
 		minima_kernel<<<blocks, kBlock, 0, stream>>>((const float *) thresholds, count,
 													 (float *) minima);
-	check_launch("finding the least thresholds");
+	check_launch("computing minima of thresholds");
 }
 
 uint64_t
@@ -270,7 +276,7 @@ OrderHash::of(const RowTable &a, const RowTable &b, uint64_t more, cudaStream_t 
 	unsigned long long sum = 0;
 	uint64_t	seed = more;
 
-	check_cuda(cudaMemsetAsync(sum_.get(), 0, sizeof(sum), stream), "clearing a sum");
+	check_cuda(cudaMemsetAsync(sum_.get(), 0, sizeof(sum), stream), "clearing a hash");
 	for (const RowTable *rows : {&a, &b})
 	{
 		seed = fasted_mix_order(seed, rows->rows);
@@ -278,8 +284,8 @@ OrderHash::of(const RowTable &a, const RowTable &b, uint64_t more, cudaStream_t 
 			order_kernel<<<(rows->rows + kBlock - 1) / kBlock, kBlock, 0, stream>>>(
 				*rows, seed, sum_.get());
 	}
-	check_launch("comparing orders of rows");
-	copy_and_wait(&sum, sum_.get(), 1, cudaMemcpyDeviceToHost, stream, "comparing orders of rows");
+	check_launch("hashing the row order");
+	copy_and_wait(&sum, sum_.get(), 1, cudaMemcpyDeviceToHost, stream, "hashing the row order");
 	return fasted_mix_order(seed, sum);
 }
 

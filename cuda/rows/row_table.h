@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * row_table.h
- *	  Where the rows as staged (FP32 or FP64) lie, in chunks of 2^shift rows; and rows as
+ *	  Tables of staged rows (FP32 or FP64) in chunks of 2^shift rows, and quantized rows as
  *	  the filters read them.
  *
- * The number of rows is not known while they arrive, and a chunk more is
- * cheaper than moving what is there.
+ * The number of rows is unknown while they arrive, and adding a chunk is cheaper than moving the
+ * rows already present.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,19 +27,19 @@ struct RowTable
 	uint32_t	shift;
 	uint32_t	dimensions;
 	uint32_t	rows;
-	const uint32_t *order = nullptr;	/* which row is at each place; null: the same */
-	const double *squares = nullptr;	/* cosine: x.x of each row as staged */
-	bool		doubles = false;	/* rows are of doubles, each in the place of two floats */
+	const uint32_t *order = nullptr;	/* row number at each place; null: identity */
+	const double *squares = nullptr;	/* cosine: x.x by row number */
+	bool		doubles = false;	/* values are doubles instead of floats */
 
 #ifdef __CUDACC__
-	/* Which of the rows as staged is at this place. */
+	/* Returns the number of the staged row at this place of the order. */
 	__device__ __forceinline__ uint32_t
 	number_at(uint32_t place) const
 	{
 		return order == nullptr ? place : order[place];
 	}
 
-	/* A row as staged, of floats or of doubles: as it is. */
+	/* Returns the staged row with this number; Number must be float or, if `doubles`, double. */
 	template <class Number = float>
 	__device__ __forceinline__ const Number *
 	staged(uint32_t number) const
@@ -49,7 +49,7 @@ struct RowTable
 		return (const Number *) chunks[number >> shift] + (size_t) within * dimensions;
 	}
 
-	/* The row at this place, and its x.x. */
+	/* The same by place; square() returns x.x. */
 	template <class Number = float>
 	__device__ __forceinline__ const Number *
 	row(uint32_t place) const
@@ -65,7 +65,7 @@ struct RowTable
 #endif
 };
 
-/* Some rows of a table, from place `first` on. */
+/* `rows` rows of a table, beginning with place `first`. */
 struct RowPiece
 {
 	RowTable	table;
@@ -82,12 +82,12 @@ struct RowPiece
 #endif
 };
 
-/* Some rows, evenly spread over one set of rows, or over two. */
+/* A deterministic sample of evenly distributed rows of one set, or of two. */
 struct SpreadRows
 {
 	RowTable	a;
 	RowTable	b;
-	uint32_t	from_a;			/* so many rows of it, then those of b */
+	uint32_t	from_a;			/* number of sampled rows of a; those of b follow */
 	uint32_t	from_b;
 
 	/* All rows of one set, or of two. */
@@ -97,7 +97,10 @@ struct SpreadRows
 	{
 	}
 
-	/* At most so many of them, two at least; half of that of each if there are two sets. */
+	/*
+	 * A sample of at most `most` rows, which must be at least 2; with two sets, at most half of
+	 * them from each.
+	 */
 	SpreadRows at_most(uint32_t most) const
 	{
 		SpreadRows	fewer = *this;
@@ -123,7 +126,7 @@ struct SpreadRows
 			: b.row<Number>(fasted_spread_row(i - from_a, from_b, b.rows));
 	}
 
-	/* Its x.x, where the tables have that. */
+	/* x.x of a sampled row; only if the tables have squares. */
 	__device__ __forceinline__ double
 	square(uint32_t i) const
 	{
@@ -133,7 +136,7 @@ struct SpreadRows
 #endif
 };
 
-/* What rows are quantised to. */
+/* The type of a quantized row's values. */
 enum class Precision
 {
 	kFp16,						/* products summed in FP32; thresholds in FP32 */
@@ -148,18 +151,17 @@ element_bytes(Precision precision)
 }
 
 /*
- * The K of one tensor core instruction, in bytes of a row: 16 numbers in FP16,
- * 32 in INT8, and a sector of the L2 cache.  Rows are padded to a multiple of
- * it, with zeros.  The paper aligns rows to 128 bytes; at d = 65 that costs 256
- * bytes a row instead of 160, and a copy that begins inside a line still moves
- * whole sectors.
+ * Bytes of a row that one tensor core instruction multiplies (its K): 16 values in FP16, 32 in
+ * INT8. It is also a sector of the L2 cache.  Rows are padded to a multiple of it, with zeros.  The
+ * paper aligns rows to 128 bytes, which at d = 65 takes 256 bytes per row instead of 160. A copy
+ * that begins inside a cache line still moves whole sectors.
  */
 constexpr uint32_t kStepBytes = 32;
 
-/* For FP64 products it is 16 FP32 numbers. */
+/* For FP64 products: 16 FP32 values. */
 constexpr uint32_t kStepBytesFp32 = 64;
 
-/* Bytes of a quantised row. */
+/* Bytes of a quantized row. */
 constexpr uint32_t
 row_bytes(uint32_t dimensions, Precision precision)
 {
@@ -169,8 +171,8 @@ row_bytes(uint32_t dimensions, Precision precision)
 }
 
 /*
- * Thresholds are padded with what no product reaches, to a multiple of this and
- * by as much again: no tile, and no pair of tiles, is higher.
+ * Thresholds are padded to a multiple of this, plus as much again, with a value that no product
+ * reaches.  No tile, and no pair of tiles, has more rows.
  */
 constexpr uint32_t kThresholdPad = 512;
 
@@ -181,7 +183,7 @@ padded_thresholds(uint64_t rows)
 					   + kThresholdPad);
 }
 
-/* The least threshold of every 64 columns: four numbers for a tile's 256. */
+/* Columns per threshold minimum: a tile of 256 columns has four minima. */
 constexpr uint32_t kMinimaColumns = 64;
 
 constexpr uint32_t
@@ -190,52 +192,53 @@ minima_of(uint64_t rows)
 	return padded_thresholds(rows) / kMinimaColumns;
 }
 
-/* A set of rows, quantised. */
+/* A set of quantized rows; device pointers. */
 struct QuantisedRows
 {
-	const void *values;			/* rows x row_bytes */
+	const void *values;			/* rows x row_bytes bytes */
 	const uint32_t *thresholds; /* t of filter_bound.h in FP32 or INT32, or the paper's s_i */
-	const uint32_t *minima;		/* of the thresholds of 64 rows each (filter_rows.h) */
+	const uint32_t *minima;		/* minimum threshold per 64 rows (filter_rows.h) */
 	uint32_t	rows;
-	const uint8_t *folded_a = nullptr;	/* with thresholds, as a first or second operand */
-	const uint8_t *folded_b = nullptr;	/* null: there are none */
+	const uint8_t *folded_a = nullptr;	/* folded rows as first or second operand */
+	const uint8_t *folded_b = nullptr;	/* null: rows are not folded */
 };
 
-/* What makes a product a hit (epilogue.cuh). */
+/* The test that makes a pair a candidate (epilogue.cuh). */
 enum class Criterion
 {
 	kFp16,						/* certified */
 	kInt8,
-	kFp64,						/* of rows in FP32 */
-	kPaper						/* the paper's own, in FP16, approximate */
+	kFp64,						/* certified, rows in FP32 */
+	kPaper						/* the paper's test in FP16, approximate */
 };
 
 /*
- * INT8 rows with their thresholds among their numbers, for the folded filter.
+ * Folded rows: INT8 rows with their thresholds appended as further components, for the folded
+ * filter.
  *
- * Of two rows, one of either kind, the product is n_x + n_y - p - 1: negative if and
- * only if they are a candidate (doc/bound-int8.md, section 9).  So a kernel compares
- * nothing.
+ * The product of two folded rows, one of each kind (first and second operand), is n_x + n_y - p -
+ * 1. It is negative if and only if the pair is a candidate (doc/bound-int8.md, section 9). The
+ * kernel therefore needs no comparison with thresholds.
  *
- * A row's numbers lie in blocks of 8 rows x 16 bytes, as the tensor cores read them
- * without a swizzle; the blocks of eight rows lie together.  So any multiple of eight
- * rows is one plain copy.
+ * A row's values lie in blocks of 8 rows x 16 bytes, as the tensor cores read them without a
+ * swizzle.  The blocks of eight rows are contiguous, so any multiple of eight rows is a single
+ * contiguous copy.
  */
 
-/* How many numbers a row has, and bytes with its threshold's. */
+/* Components of a row, and its bytes including the folded threshold. */
 struct FoldShape
 {
 	uint32_t	numbers;
 	uint32_t	bytes;
 
-	/* On either side, a threshold's high parts; one low part follows them. */
+	/* Number of high parts of a threshold, for each operand; one low part follows them. */
 	FASTED_HD constexpr uint32_t parts() const { return (bytes - numbers - 2) / 2; }
 
-	/* That of padding, and what all others are brought below, by their size. */
+	/* The threshold of padding; the absolute values of all other folded thresholds are smaller. */
 	FASTED_HD constexpr int32_t most() const { return (int32_t) parts() * 127 * 127; }
 };
 
-/* Rows of up to so many bytes get a step more, for their thresholds. */
+/* Maximum bytes of a row that can be folded; one step is added for its threshold. */
 constexpr uint32_t kMostFolded = 256;
 
 constexpr FoldShape
@@ -244,7 +247,7 @@ fold_shape(uint32_t row_bytes)
 	return {row_bytes, row_bytes + kStepBytes};
 }
 
-/* Of either kind, for so many rows, padded to a multiple of what a tile has at most. */
+/* Number of folded rows of each kind, padded to a multiple of the largest tile. */
 constexpr uint32_t
 padded_folded(uint64_t rows)
 {
@@ -258,21 +261,21 @@ folded_bytes(uint64_t rows, uint32_t row_bytes)
 }
 
 /*
- * Rows whose thresholds do not fit into their parts.  Where one is too low, the rows are
- * of no use.  One that is too high is lowered, which loses no pair, but such rows have
- * more candidates.
+ * Numbers of rows whose thresholds are out of range for folding.  If any threshold is too low, the
+ * folded rows are unusable.  A threshold that is too high is lowered, which loses no pair but gives
+ * the row more candidates.
  */
 struct Unfit
 {
 	uint32_t	low;
 	uint32_t	high;
 
-	/* So few are too high that the join is faster nevertheless. */
+	/* Returns true if so few thresholds are too high that folding still makes the join faster. */
 	bool few(uint32_t rows) const { return low == 0 && high <= rows / 64; }
 };
 
 #ifdef __CUDACC__
-/* The sum of a warp's values, the same bits in all lanes. */
+/* Sum over a warp; all lanes get the same bits. */
 template <class Number>
 __device__ __forceinline__ Number
 warp_sum(Number value)
@@ -282,7 +285,7 @@ warp_sum(Number value)
 	return value;
 }
 
-/* The largest of a warp's values. */
+/* Maximum over a warp. */
 __device__ __forceinline__ double
 warp_max(double value)
 {
