@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * grouped_rows.c
- *	  Keeps rows, numbers their partitions, and hands rows on in that order.
+ *	  Buffers rows, assigns partition numbers, and pushes the rows in partition order.
  *
- * Sources are read in any order.  Rows are kept here, in memory and then in a temporary file,
- * until all have come; then they go on, partition by partition.  Vectors of different numbers of
- * dimensions, in different partitions, are filled up with zeros: distances are the same to the
- * last bit, for each of these adds a zero to a sum.
+ * Sources are read in any order. Rows are buffered in memory, and then in a temporary file, until
+ * all have been read. They are then pushed partition by partition. Vectors of different partitions
+ * may differ in their number of dimensions. Shorter vectors are padded with zeros. This does not
+ * change any bit of a distance, because each padded dimension adds zero to a sum.
  *
- *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -23,44 +22,44 @@
 #include "rows/vector.h"
 #include "utils/memutils.h"
 
-/* Vectors are kept in pieces of so many floats; no vector is in two. */
+/* Vectors are stored in pieces of this many floats. No vector spans two pieces. */
 #define PIECE_FLOATS ((uint64) 1024 * 1024)
 #define PIECE_BYTES (PIECE_FLOATS * sizeof(float))
 
-/* Pieces are aligned to so much, for the system to use huge pages. */
+/* Alignment of pieces, which permits huge pages. */
 #define HUGE_PAGE ((Size) 2 * 1024 * 1024)
 
-/* Rows that go on at a time. */
+/* Rows pushed at a time. */
 #define ROWS_AT_ONCE 64
 
-/* A partition, of both sides. */
+/* A partition of both sides. */
 typedef struct Partition
 {
-	/* What its rows have in common is what the first one has. */
-	uint32		dimensions;		/* zero: there is no row yet */
+	/* The first row, whose number of dimensions all rows must have. */
+	uint32		dimensions;		/* 0: the partition has no rows, or none to push */
 	uint32		row;
 	int			side;
 
-	uint32		rows[2];		/* how many there are on each side */
-	uint32		next[2];		/* the place of the next one among all rows that go on */
+	uint32		rows[2];		/* number of rows on each side */
+	uint32		next[2];		/* next position in the order of pushed rows */
 } Partition;
 
 typedef struct Piece
 {
 	void	   *memory;
-	float	   *floats;			/* in it, aligned */
-	uint32		rows;			/* that have not gone on yet */
+	float	   *floats;			/* aligned start within memory */
+	uint32		rows;			/* rows that have not been pushed */
 } Piece;
 
 typedef struct KeptRow
 {
-	uint64		place;			/* of the first float */
+	uint64		place;			/* offset of the first float */
 	uint32		partition;
 } KeptRow;
 
 typedef struct GroupedSide
 {
-	RowSink		sink;			/* of the source's rows */
+	RowSink		sink;			/* receives the source's rows */
 	GroupedRows *all;
 	const VectorSource *source;
 	MemoryContext context;
@@ -68,20 +67,20 @@ typedef struct GroupedSide
 	KeptRow    *rows;
 	uint32		count;
 	uint32		room;
-	uint32		partition;		/* of the row that comes */
-	uint32		dimensions;		/* likewise */
+	uint32		partition;		/* of the current row */
+	uint32		dimensions;		/* of the current row */
 
-	Piece	   *pieces;			/* in memory; then one that is on its way into the file */
+	Piece	   *pieces;			/* pieces in memory; if spilling, the last is the write buffer */
 	uint64		npieces;
 	uint64		most_pieces;
-	uint64		end;			/* floats so far */
-	SpillFile  *spill;			/* NULL: all are in memory */
+	uint64		end;			/* floats stored so far, including padding */
+	SpillFile  *spill;			/* NULL if all pieces are in memory */
 
 	int			nworkers;
 	uint64		worker_rows;
 } GroupedSide;
 
-/* --- in */
+/* --- reading */
 
 static void
 ReportDimensions(const GroupedSide *side, const Partition *partition, int dimensions, Datum key)
@@ -141,7 +140,10 @@ AllocPiece(MemoryContext context)
 	return (Piece) {.memory = memory,.floats = floats};
 }
 
-/* The piece that is full goes into the file, unless there is memory for another one. */
+/*
+ * Adds a piece in memory if the limit permits. Otherwise writes the last piece to the file and
+ * reuses it.
+ */
 static void
 AddPiece(GroupedSide *side)
 {
@@ -214,7 +216,7 @@ ReadByWorkers(RowSink *sink, int nworkers, uint64 rows)
 	side->worker_rows = rows;
 }
 
-/* Finds the partitions that have rows on both sides; only these go on. */
+/* Lists the partitions that have rows on both sides. Only rows of these partitions are pushed. */
 static void
 FindGroups(GroupedRows *all)
 {
@@ -245,7 +247,7 @@ FindGroups(GroupedRows *all)
 	}
 }
 
-/* By partition, in each as they came. */
+/* Computes the order in which a side's rows are pushed: by partition, then by row number. */
 static void
 OrderRows(GroupedRows *all, int number)
 {
@@ -295,9 +297,12 @@ ReadGroupedRows(const VectorSource *const *sources, int nsides)
 	return all;
 }
 
-/* --- out */
+/* --- pushing */
 
-/* A piece whose rows have all gone on is given back: the engine needs as much memory for them. */
+/*
+ * Copies a row's vector to a buffer of stride floats, padded with zeros. Frees a piece when all its
+ * rows have been pushed, because the engine needs the memory.
+ */
 static void
 CopyRow(const GroupedSide *side, const KeptRow *kept, float *to, size_t stride)
 {

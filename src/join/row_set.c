@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * row_set.c
- *	  Stages rows, or spills them and feeds them back.
+ *	  Passes rows to the engine, or to a temporary file from which the engine requests them.
  *
- *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -13,20 +12,20 @@
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
-/* Rows between two looks at the clock, for progress. */
+/* Rows between clock checks for the progress view. */
 #define ROWS_PER_LOOK 64
 
-/* Rows that are read back from the engine, or fed to it, at a time. */
+/* Size of the copy buffer for rows read from or staged to the engine, in bytes. */
 #define COPY_BYTES (4 * 1024 * 1024)
 
-/* --- temporary files; we write megabytes at a time, so there is no buffer between */
+/* --- temporary files, without buffering because all writes are large */
 
-/* Bytes between two looks for interrupts. */
+/* Bytes transferred between interrupt checks. */
 #define SPILL_CHUNK (1024 * 1024)
 
 struct SpillFile
 {
-	File		file;			/* the current resource owner closes it, if nobody else does */
+	File		file;			/* also closed by the current resource owner */
 	off_t		size;
 	size_t		row_bytes;
 };
@@ -94,7 +93,7 @@ SpillClose(SpillFile *spill)
 
 /* --- rows from a reader */
 
-/* Floats that a row takes the room of. */
+/* Returns the size of a row in units of float. */
 static inline size_t
 FloatsOf(const RowSet *set)
 {
@@ -103,7 +102,7 @@ FloatsOf(const RowSet *set)
 	return RowFloats(options->element, options->dimensions);
 }
 
-/* The other side of the join, or NULL. */
+/* Returns the other side of the join, or NULL in a self-join. */
 static RowSet *
 OtherSide(const RowSet *set)
 {
@@ -138,7 +137,7 @@ ReportDimensions(const RowSet *set, int dimensions)
 			 errhint("Join vectors of one kind; a view can select them.")));
 }
 
-/* They stay in the room. */
+/* Allocates a buffer for all rows of a join without an engine. */
 static void
 TakeFewRows(RowSet *set)
 {
@@ -178,7 +177,7 @@ CopyRows(const RowSet *set)
 	return Max(1, COPY_BYTES / (FloatsOf(set) * sizeof(float)));
 }
 
-/* All rows move to a temporary file. */
+/* Moves all rows of a side from the engine to a temporary file. */
 static void
 MoveToSpillFile(RowSet *set)
 {
@@ -199,12 +198,12 @@ MoveToSpillFile(RowSet *set)
 		SpillAppend(set->spill, rows, n);
 	}
 
-	/* the copy buffer becomes the room in which further rows wait */
+	/* the copy buffer becomes the staging buffer */
 	set->room = rows;
 	set->capacity = chunk;
 }
 
-/* The engine can hold no more. */
+/* Moves the rows of both sides to temporary files, because the engine is full. */
 static void
 Spill(RowSet *set)
 {
@@ -283,7 +282,7 @@ NoteRows(RowSet *set, const Datum *keys, size_t nrows)
 	}
 }
 
-/* Of rows that have been written behind those in the room. */
+/* Adds rows to the fingerprint that the sink's caller has written to the staging buffer. */
 static void
 AddToFingerprint(const RowSet *set, const Datum *keys, size_t nrows)
 {
@@ -308,14 +307,14 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 	NoteRows(set, keys, nrows);
 }
 
-/* --- rows in memory that is lent to the engine */
+/* --- rows in registered memory */
 
 static void
 Lend(RowSink *sink, void *memory, size_t bytes)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	/* the engine comes with the first vector */
+	/* the memory is registered when the first vector opens the engine */
 	set->lent = memory;
 	set->lent_bytes = bytes;
 }
@@ -340,7 +339,7 @@ PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 
 	if (!set->puts || set->spill != NULL)
 		return 0;
-	/* rows keep their order: what waits in the room goes first */
+	/* preserve the row order: pass the staged rows first */
 	RowSetFlush(set);
 	set->capacity = 0;
 	if (run->failed ||

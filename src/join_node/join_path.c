@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * join_path.c
- *	  When the planner is offered the node, at what cost, and from the path to a plan.
+ *	  Adds paths of the join node to the planner, estimates their cost, and creates plans from
+ *	  them.
  *
- *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -40,36 +40,36 @@ static join_search_hook_type previous_search = NULL;
 #endif
 static create_upper_paths_hook_type previous_upper_hook = NULL;
 
-/* What it costs to begin at all: threads, memory. */
+/* Fixed startup cost of an engine: threads and memory. */
 #define BEGIN_COST 50.0
 
-/* What a path holds. */
+/* Private data of a join path. */
 typedef struct JoinPathData
 {
 	DistanceClause clause;
-	JoinPlan	plan;			/* what is known of it: type, flags, and keys as they are in clauses */
+	JoinPlan	plan;			/* type, flags and keys; completed when the plan is created */
 	RelOptInfo *joinrel;
 	RelOptInfo *rels[2];		/* both sides */
 	List	   *restrictlist;	/* all clauses that are not pseudoconstant */
 	List	   *one_time;		/* pseudoconstant clauses */
-	Index		nulling_join;	/* the outer join that makes nulls of inner columns; 0: none, or not said */
-	double		group_share;	/* of pairs of rows, that have equal keys */
-	ParamPathInfo *outside;		/* relations that sides depend on; NULL: none */
-	Var		   *left[2];		/* vectors that are left in their table; shared: both or none */
-	RestrictInfo *order;		/* of shared rows; NULL: there is none */
-	Aggref	   *count;			/* count(*) of it; NULL: its rows */
+	Index		nulling_join;	/* outer join that nulls inner columns; 0: none or unknown */
+	double		group_share;	/* fraction of row pairs with equal keys */
+	ParamPathInfo *outside;		/* parameterization of the path; NULL: none */
+	Var		   *left[2];		/* late-materialized vector columns; shared rows: both or none */
+	RestrictInfo *order;		/* ordering clause of shared rows; NULL: none */
+	Aggref	   *count;			/* count(*) to compute; NULL: return rows */
 } JoinPathData;
 
-/* --- one side: which columns of it are read, and how */
+/* --- the path of one side, and the columns that it returns */
 
-/* The place of a row of a table. */
+/* Returns a Var for the ctid of a table's row. */
 static Var *
 PlaceVar(Index relid)
 {
 	return makeVar(relid, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
 }
 
-/* An expression of the inner side as one of the outer side's. */
+/* Returns a copy of the inner side's expression that refers to the outer side instead. */
 static Node *
 AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner)
 {
@@ -78,7 +78,7 @@ AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner)
 	return node;
 }
 
-/* A table of its own, all of which is read. */
+/* Returns true if the relation is a table or materialized view without children or TABLESAMPLE. */
 static bool
 IsPlainTable(PlannerInfo *root, RelOptInfo *rel)
 {
@@ -92,9 +92,10 @@ IsPlainTable(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * The column of the side's vectors, if these can be left in their table; else NULL.  Nobody but
- * the distance clause may want the column, and nobody the rows' places, and the scan must be the
- * side's plan itself.  In a heap rows stay in place for as long as a snapshot sees them.
+ * Returns the side's vector column if it can be late-materialized, else NULL. Only the distance
+ * clause may use the column, and no expression may use the ctid. The side's plan must be a table
+ * scan itself. The table must be a heap, in which a row version keeps its ctid while a snapshot
+ * sees it.
  */
 static Var *
 VectorToLeave(PlannerInfo *root, const JoinPathData *data, int number)
@@ -106,7 +107,7 @@ VectorToLeave(PlannerInfo *root, const JoinPathData *data, int number)
 	bool		heap;
 	ListCell   *cell;
 
-	/* a pseudoconstant condition is checked before the scan is begun, by a node above it */
+	/* a pseudoconstant condition would add a Result node above the scan */
 	if (!IsPlainTable(root, side) || extract_actual_clauses(side->baserestrictinfo, true) != NIL ||
 		!IsA(vector, Var) || vector->varattno <= 0)
 		return NULL;
@@ -124,8 +125,8 @@ VectorToLeave(PlannerInfo *root, const JoinPathData *data, int number)
 }
 
 /*
- * A scan of the table itself, which can return columns that the planner did not
- * foresee: from an index or from parallel workers these would not come.
+ * Returns the cheapest non-parallel scan of the table itself. Such a scan can return columns that
+ * the planner did not foresee, unlike an index-only scan or a Gather.
  */
 static Path *
 ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
@@ -146,7 +147,10 @@ ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
 	return cheapest != NULL ? cheapest : create_seqscan_path(root, rel, NULL, 0);
 }
 
-/* The path of a side's rows: if they are shared, for the inner side too; with their places. */
+/*
+ * Returns the path that reads a side. For shared rows it returns the inner columns too. For late
+ * materialization it returns the ctid.
+ */
 static Path *
 PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 {
@@ -170,13 +174,16 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 }
 
 /*
- * --- a relation with itself
+ * --- self-joins
  *
- * Where both sides have the same rows, these are read once.  Each pair is found once, and is a
- * match both ways.
+ * If both sides have the same rows, the node reads these shared rows once. The engine finds each
+ * pair once, and the pair is a match in both directions.
  */
 
-/* Have both sides the same clauses?  One may be there twice. */
+/*
+ * Returns true if both sides have the same restriction clauses, irrespective of order and
+ * duplicates.
+ */
 static bool
 HaveSameClauses(RelOptInfo *outer, RelOptInfo *inner)
 {
@@ -201,7 +208,9 @@ HasOnlyColumns(RelOptInfo *rel)
 	return true;
 }
 
-/* Do both sides read the same rows of one relation, with one vector each? */
+/*
+ * Returns true if both sides read the same rows of one relation and use the same vector expression.
+ */
 static bool
 SidesAreAlike(PlannerInfo *root, const JoinPathData *data)
 {
@@ -217,12 +226,12 @@ SidesAreAlike(PlannerInfo *root, const JoinPathData *data)
 			  AsOuter((Node *) data->clause.vectors[INNER_SIDE], outer, inner));
 }
 
-/* --- may it be offered? */
+/* --- conditions for the node */
 
 /*
- * May the join be evaluated once more, for one row that was changed meanwhile
- * (EvalPlanQual)?  Then the scans return that row, whatever the snapshot sees; and two
- * sides of one table need not have the same.
+ * Returns true if EvalPlanQual may re-evaluate the join for a row that was updated concurrently. In
+ * that case the scans return that row regardless of the snapshot. The two sides of a self-join may
+ * then differ.
  */
 static bool
 MayBeRechecked(const PlannerInfo *root)
@@ -231,14 +240,14 @@ MayBeRechecked(const PlannerInfo *root)
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT);
 }
 
-/* Is the clause a filter above an outer join, and not a condition of the join itself? */
+/* Returns true if the clause is a filter above an outer join, not a condition of the join. */
 static bool
 IsAbove(const JoinPathData *data, const RestrictInfo *rinfo)
 {
 	return IS_OUTER_JOIN(data->plan.type) && RINFO_IS_PUSHED_DOWN(rinfo, data->joinrel->relids);
 }
 
-/* Is there a distance clause?  Cheap where there is none, as in nearly all joins. */
+/* Finds a distance clause among the join conditions. Returns false quickly for nearly all joins. */
 static bool
 FindDistanceClause(JoinPathData *data)
 {
@@ -255,8 +264,8 @@ FindDistanceClause(JoinPathData *data)
 }
 
 /*
- * Adds the clause to the keys, if it is an equality of an expression of each side: only rows
- * with equal keys meet.  Returns false if it is no such equality.
+ * Adds the clause to the equality keys if it compares one expression from each side. Only rows with
+ * equal keys can match then. Returns false if the clause is not such an equality.
  */
 static bool
 AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
@@ -279,7 +288,7 @@ AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
 			return false;
 		keys[i] = list_nth(clause->args, i != swapped);
 	}
-	/* shared rows have one key each */
+	/* shared rows need the same key expression on both sides */
 	if (plan->shared && !equal(keys[OUTER_SIDE], AsOuter(keys[INNER_SIDE], data->rels[OUTER_SIDE],
 														 data->rels[INNER_SIDE])))
 		return false;
@@ -293,13 +302,12 @@ AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
 }
 
 /*
- * Sets clauses apart that are pseudoconstant.  These are never conditions of an outer join, but
- * filters of its rows, and have one value while the join runs: the node evaluates them before it
+ * Moves the pseudoconstant clauses to data->one_time. They filter the rows of an outer join and are
+ * never its conditions. They are constant during an execution, so the node evaluates them before it
  * reads a row.
  *
- * Finds the equalities by which rows are grouped.  A clause that puts shared rows in order is the
- * first to be evaluated, so it must not be one that waits for others because it may tell of what
- * they hide.
+ * Also finds the equality keys and the ordering clause of shared rows. The ordering clause is
+ * evaluated first, so it must be leakproof or have security level 0.
  */
 static void
 DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
@@ -331,9 +339,9 @@ DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 }
 
 /*
- * Only by a single pass over their vectors are these left in their tables: groups
- * come in an order that is not the table's, and whether a vector may be evaluated
- * depends on the other rows.
+ * Chooses the vector columns to late-materialize. This requires a single pass over the vectors.
+ * With equality keys, rows are visited in a different order than the table's. If an expression may
+ * raise an error, whether a vector may be evaluated depends on other rows.
  */
 static void
 FindVectorsToLeave(PlannerInfo *root, JoinPathData *data)
@@ -362,7 +370,9 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 	return dimensions > 0 ? dimensions : DEFAULT_DIMENSIONS;
 }
 
-/* Two sides that share their rows are read once, and of each two pairs one is computed. */
+/*
+ * Sets the costs of the path. Shared rows are read once, and only half of the pairs are computed.
+ */
 static void
 CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 {
@@ -393,12 +403,12 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 /*
  * --- the plan
  *
- * The scan tuple is an outer row followed by an inner one; all expressions are
- * evaluated on it, those of one side with the other's columns null.  Behind them is
- * count(*), if that is all that is asked for.
+ * The scan tuple consists of an outer row followed by an inner row. All expressions are evaluated
+ * on the scan tuple. Expressions of one side are evaluated while the other side's columns are null.
+ * If the node computes count(*), that is the last column.
  */
 
-/* Numbers of a plan, as words of the size that a List of integers has; behind them pointers. */
+/* Numbers of integers, of lists of numbers and of all pointers in a JoinPlan. */
 #define PLAN_WORDS (offsetof(JoinPlan, shared_columns) / sizeof(int))
 #define PLAN_LISTS ((offsetof(JoinPlan, vectors) - offsetof(JoinPlan, shared_columns)) / sizeof(void *))
 #define PLAN_POINTERS ((sizeof(JoinPlan) - offsetof(JoinPlan, shared_columns)) / sizeof(void *))
@@ -440,7 +450,10 @@ ReadJoinPlan(const CustomScan *scan)
 	return plan;
 }
 
-/* A leakproof clause may come early, if it is cheap. */
+/*
+ * Returns the security level that determines evaluation order. Cheap leakproof clauses have level
+ * 0.
+ */
 static Index
 LevelOf(const RestrictInfo *rinfo)
 {
@@ -449,8 +462,8 @@ LevelOf(const RestrictInfo *rinfo)
 }
 
 /*
- * RestrictInfos in their order of evaluation: by security level, then by cost, as a nested loop's
- * are (order_qual_clauses).
+ * Returns the clauses sorted by security level, then by cost, like order_qual_clauses does for a
+ * nested loop.
  */
 static List *
 OrderedQuals(PlannerInfo *root, List *clauses)
@@ -459,7 +472,7 @@ OrderedQuals(PlannerInfo *root, List *clauses)
 	QualCost	cost;
 	ListCell   *cell;
 
-	/* notes the cost of each */
+	/* caches each clause's cost in eval_cost */
 	cost_qual_eval(&cost, clauses, root);
 	foreach(cell, clauses)
 	{
@@ -481,8 +494,8 @@ OrderedQuals(PlannerInfo *root, List *clauses)
 }
 
 /*
- * An expression with the inner side's columns as they are above the join, where
- * that makes nulls of them: PostgreSQL 16 tells the two apart.
+ * Returns a copy of an expression for use above the join. From PostgreSQL 16 on, inner columns that
+ * an outer join may null are marked with that join.
  */
 static Node *
 AboveJoin(Node *node, const JoinPathData *data)
@@ -495,7 +508,9 @@ AboveJoin(Node *node, const JoinPathData *data)
 	return copyObject(node);
 }
 
-/* Where the column is in a side's rows. */
+/*
+ * Returns the index of the column in a child plan's target list. Raises an error if it is missing.
+ */
 static int
 FindColumn(const void *column, List *tlist)
 {
@@ -533,7 +548,7 @@ AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
 	plan->one_time_quals = copyObject(extract_actual_clauses(OrderedQuals(root, data->one_time), true));
 }
 
-/* The columns of both sides, and count(*). */
+/* Returns the target list of the scan tuple: the columns of both sides, and count(*). */
 static List *
 ScanColumns(const JoinPathData *data, List *plans, JoinPlan *plan)
 {
@@ -624,8 +639,9 @@ AddJoinPath(PlannerInfo *root, const JoinPathData *data)
 }
 
 /*
- * Sides may depend on relations outside the join (LATERAL): then it is one for each row
- * of those, with the clauses that this allows.  False: the join can't be served.
+ * Sides may depend on relations outside the join (LATERAL). The path is then parameterized by these
+ * relations, with the clauses that this allows. Returns false if the node does not support the
+ * join.
  */
 static bool
 FindOutside(PlannerInfo *root, JoinPathData *data, const JoinPathExtraData *extra)
@@ -640,7 +656,7 @@ FindOutside(PlannerInfo *root, JoinPathData *data, const JoinPathExtraData *extr
 	needed = bms_union(PATH_REQ_OUTER(outer), PATH_REQ_OUTER(inner));
 	if (bms_is_empty(needed))
 		return bms_is_empty(joinrel->lateral_relids);
-	/* a partition's join would need the path once more, for a partition of the others */
+	/* partitionwise joins would have to reparameterize the path */
 	if (bms_overlap(needed, joinrel->relids) || !bms_overlap(needed, extra->param_source_rels) ||
 		!bms_is_subset(joinrel->lateral_relids, needed) ||
 		joinrel->reloptkind != RELOPT_JOINREL || enable_partitionwise_join)
@@ -652,9 +668,10 @@ FindOutside(PlannerInfo *root, JoinPathData *data, const JoinPathExtraData *extr
 }
 
 /*
- * The outer join whose nulls the inner side's columns may be above this one.  From
- * PostgreSQL 16 on each column says so itself, and may say more, or not yet that, where outer
- * joins have changed places (build_joinrel_tlist): such joins are not served.
+ * Finds the outer join that may null the inner side's columns. From PostgreSQL 16 on, columns are
+ * marked with the joins that may null them. If outer joins have been reordered, the marks may
+ * differ from this join alone (build_joinrel_tlist). Returns false for such joins, which the node
+ * does not support.
  */
 static bool
 FindNullingJoin(JoinPathData *data, const SpecialJoinInfo *sjinfo)
@@ -686,8 +703,8 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	if (previous_join_hook != NULL)
 		previous_join_hook(root, joinrel, outerrel, innerrel, type, extra);
 	/*
-	 * Rows to be changed, of a table with children, are known by columns that are no table's: a
-	 * scan tuple can't have these.
+	 * In an UPDATE or DELETE of an inheritance tree, row identity columns belong to no table. The
+	 * scan tuple cannot contain such columns.
 	 */
 	if (root->row_identity_vars != NIL && bms_is_member(root->parse->resultRelation, joinrel->relids))
 		return;
@@ -702,7 +719,7 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	clauses = get_actual_clauses(data->restrictlist);
 	if (contain_volatile_functions((Node *) clauses) || contain_subplans((Node *) clauses))
 		return;
-	/* without another clause every vector is compared */
+	/* without another clause a nested loop evaluates every vector */
 	data->plan.may_raise = list_length(clauses) > 1 &&
 		MayRaise((Node *) list_make3(data->clause.vectors[0], data->clause.vectors[1],
 									 data->clause.bound), NULL);
@@ -715,11 +732,11 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 #if PG_VERSION_NUM < 170000
 
 /*
- * Before version 17 PostgreSQL calls no hook for a join that has pseudoconstant clauses, as
- * its own plan of a custom path would lose them.  This node evaluates them itself.  So the
- * planner is told that there are none while it looks for joins; when it makes a plan of what
- * it has found, it knows of them again.  Not where somebody else would be misled: another
- * extension with that hook, or a foreign data wrapper.
+ * Before version 17, PostgreSQL does not call the join hook for joins with pseudoconstant clauses,
+ * because a custom path's plan would lose these clauses. This node evaluates them itself. The flag
+ * hasPseudoConstantQuals is therefore cleared during the join search and restored for plan
+ * creation. It is not cleared if another extension's hook or a foreign data wrapper could be
+ * misled.
  */
 static RelOptInfo *
 SearchJoins(PlannerInfo *root, int levels_needed, List *initial_rels)
@@ -747,18 +764,17 @@ SearchJoins(PlannerInfo *root, int levels_needed, List *initial_rels)
 #endif
 
 /*
- * --- SELECT count(*) over a join by the node, without a row being formed
+ * --- SELECT count(*) over a join by the node, without forming rows
  *
- * When that is all there is, the node takes the place of the aggregate too.  If the
- * distance and equalities are the whole condition, the pairs that the engine finds are
- * those to be counted, so it counts them itself where its distance is the clause's.
- * So it is with a.id < b.id over shared rows, if no two of them have one id: it makes
- * one match of each pair.
+ * For such a query the node replaces the aggregate too. If the condition consists of the distance
+ * clause and equalities only, every pair that the engine finds counts. The engine then counts the
+ * pairs itself if its distance is exactly the clause's. The same holds for a.id < b.id over shared
+ * rows with unique ids, where each pair is one match.
  */
 
 /*
- * A path that costs what the join does, but that no row passes where the engine counts.  Its
- * parent is the join still, whose relations it stands for.
+ * Returns a path that computes count(*) over the join. No row is formed if the engine counts. The
+ * path's parent remains the join relation, whose relations it represents.
  */
 static Path *
 CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
@@ -786,7 +802,7 @@ CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
 	return own;
 }
 
-/* In place of the cheapest path of an inner join by the node. */
+/* Adds a count(*) path based on the cheapest inner join by the node. */
 static void
 OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 		   RelOptInfo *output, void *extra)

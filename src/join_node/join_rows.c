@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * join_rows.c
- *	  Rows of a side: from its plan, to where they are kept, into the scan tuple; and the
- *	  vector there, as floats or doubles.
+ *	  Reads the rows of a side, retains them and loads them into the scan tuple; reads the
+ *	  vector there as floats or doubles.
  *
- * A row in memory is its values and then its null flags, so that a reader has
- * nothing to take apart; what values point to is in a memory context of its own.  A row in
- * the file is a minimal tuple.
+ * A row in memory consists of its values followed by its null flags, so that it need not be
+ * deformed. Pass-by-reference values are in a separate memory context. A row in the temporary file
+ * is a minimal tuple.
  *
- *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -27,10 +26,10 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* What a memory context adds to what a value points to, about. */
+/* Approximate allocation overhead of a pass-by-reference value, in bytes. */
 #define VALUE_OVERHEAD 16
 
-/* Of what a value points to, so much is asked for; then the processor sees the rest coming. */
+/* Number of cache lines to prefetch of a value. The hardware prefetcher continues after these. */
 #define PREFETCH_LINES 4
 #define CACHE_LINE 64
 
@@ -43,7 +42,7 @@ GrowArray(MemoryContext context, void *array, uint32 *room, Size size)
 	return repalloc_huge(array, *room * size);
 }
 
-/* --- rows in memory and in a file */
+/* --- retained rows */
 
 static void
 AddInMemory(KeptRows *kept, const TupleTableSlot *row, Size bytes)
@@ -93,7 +92,7 @@ AddToFile(KeptRows *kept, TupleTableSlot *row)
 	pfree(tuple);
 }
 
-/* Copies a row; what is beyond the limit goes to a temporary file. */
+/* Copies a row into memory, or into the temporary file once the memory budget is exhausted. */
 static void
 KeptRowsAdd(KeptRows *kept, TupleTableSlot *row)
 {
@@ -119,7 +118,7 @@ KeptRowsAdd(KeptRows *kept, TupleTableSlot *row)
 	kept->count++;
 }
 
-/* A row's columns, in the order of its description. */
+/* The values and null flags of a retained row. */
 typedef struct KeptRow
 {
 	const Datum *values;
@@ -143,7 +142,7 @@ FetchFromFile(KeptRows *kept, uint32 row, int reader)
 	return (KeptRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};
 }
 
-/* Row number row; valid until the next call for kept by this reader, 0 or 1. */
+/* Returns a row. The result is valid until the same reader (0 or 1) fetches its next row. */
 static inline KeptRow
 KeptRowsFetch(KeptRows *kept, uint32 row, int reader)
 {
@@ -174,9 +173,9 @@ KeptRowsPrefetchValues(KeptRows *kept, uint32 row)
 	}
 }
 
-/* --- which columns */
+/* --- columns */
 
-/* The columns whose values are fetched from TOAST tables at once, as clauses or vectors use them. */
+/* Finds the columns that clauses or vectors use, which are fetched from TOAST tables when read. */
 static void
 FindWanted(JoinNode *node)
 {
@@ -194,7 +193,7 @@ FindWanted(JoinNode *node)
 		node->wanted[lfirst_int(cell)] |= node->wanted[plan->outer_columns + foreach_current_index(cell)];
 }
 
-/* Prepares to evaluate the side's vectors, which can perhaps be read where they lie. */
+/* Prepares to evaluate the side's vectors. Sets plain_vector if they can be read without a cast. */
 static void
 InitVector(JoinNode *node, JoinSide *side)
 {
@@ -205,7 +204,7 @@ InitVector(JoinNode *node, JoinSide *side)
 	if (getBaseType(exprType((Node *) vector)) == FLOAT8ARRAYOID)
 		node->element = FASTED_ELEMENT_DOUBLE;
 	side->plain_vector = -1;
-	/* the cast is one of pgvector's own, as the distance is */
+	/* the cast belongs to pgvector, because the distance does */
 	if (!IsExact(node) && IsA(cast, FuncExpr) && IsA(linitial(cast->args), Var) &&
 		strcmp(get_func_name(cast->funcid), "vector_to_float4") == 0)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
@@ -249,7 +248,9 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 
 /* --- reading */
 
-/* The rows of both sides may take half of fasted.memory_limit, beside the engine. */
+/*
+ * The retained rows of both sides may use half of fasted.memory_limit, in addition to the engine.
+ */
 void
 BeginSide(JoinNode *node, JoinSide *side)
 {
@@ -273,7 +274,7 @@ CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 	MemoryContext old;
 	int			compared;
 
-	/* what was loaded from a file is there no longer */
+	/* fetching from the file invalidates loaded rows */
 	if (Max(row, other) >= kept->in_memory)
 		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
 	if (a.isnull[column] || b.isnull[column])
@@ -284,7 +285,10 @@ CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 	return compared < 0 ? -1 : compared > 0;
 }
 
-/* Do rows come in an order, so that a pair's is that of its row numbers? */
+/*
+ * Updates node->direction, which is set while rows arrive in the order of the ordering clause. The
+ * order of a pair then follows from its row numbers.
+ */
 static void
 NoteDirection(JoinNode *node, const KeptRows *kept)
 {
@@ -298,7 +302,7 @@ NoteDirection(JoinNode *node, const KeptRows *kept)
 		node->direction = 0;
 }
 
-/* Puts the plan's row into the scan tuple, and keeps it. */
+/* Loads a row of the child plan into the scan tuple, and retains it. */
 static void
 TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 {
@@ -341,7 +345,7 @@ ReadRow(JoinNode *node, JoinSide *side)
 
 	if (!side->complete)
 	{
-		/* the plan's nodes expect to be in the query's memory context */
+		/* executor nodes expect the per-query memory context */
 		MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
 
 		slot = ExecProcNode(side->plan);
@@ -373,7 +377,7 @@ EndSide(JoinSide *side)
 	if (side->kept != NULL && side->kept->file != NULL)
 	{
 		BufFileClose(side->kept->file);
-		side->kept->file = NULL;	/* shared rows end twice */
+		side->kept->file = NULL;	/* EndSide is called twice for shared rows */
 	}
 	if (side->left_slot != NULL)
 		ExecClearTuple(side->left_slot);
@@ -458,13 +462,12 @@ ScanTuple(JoinNode *node)
 /*
  * --- the vector in the scan tuple
  *
- * pgvector's vector is its dimensions and its floats, but its cast to real[] makes a
- * Datum of each float on the way, which takes longer than all else that is done with
- * a row while it is read.  So its floats are read where they lie: those that the cast
- * gives, bit for bit.
+ * A pgvector value contains its number of dimensions and its floats. Its cast to real[] converts
+ * each float to a Datum, which would take longer than all other work on a row. The floats are
+ * therefore read in place. They are bitwise equal to those that the cast returns.
  */
 
-/* A vector as pgvector lays it out. */
+/* pgvector's storage format of a vector. */
 typedef struct PlainVector
 {
 	int32		length;			/* varlena */
