@@ -107,7 +107,7 @@ OpenCudaLibrary(void)
 	engine = (entry != NULL) ? entry() : NULL;
 	if (engine == NULL || engine->abi != FASTED_ENGINE_ABI)
 	{
-		snprintf(cuda_reason, MAX_REASON, "Library \"%s\" is of another version of the extension.", path);
+		snprintf(cuda_reason, MAX_REASON, "Library \"%s\" belongs to a different version of the extension.", path);
 		dlclose(library);
 		return NULL;
 	}
@@ -139,7 +139,7 @@ ReportEngineFailure(const FastedEngine *engine, FastedStatus status, char *text)
 		case FASTED_UNKNOWN_DEVICE:
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("fasted.gpu_devices names a GPU that is not there"),
+					 errmsg("fasted.gpu_devices names a GPU that does not exist"),
 					 errdetail_internal("%s", text),
 					 hint != NULL ? errhint("%s", hint) : 0));
 			break;
@@ -242,7 +242,7 @@ ReportCuda(const EngineRun *run, FastedStatus status)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the CUDA engine is not available"),
 				 errdetail_internal("%s", cuda_reason),
-				 errhint("Use \"SET fasted.engine = auto\" to compute on the CPU where no GPU answers.")));
+				 errhint("Use \"SET fasted.engine = auto\" to compute on the CPU if no GPU is available.")));
 	ereport(DEBUG1, (errmsg_internal("fasted: no CUDA engine: %s", cuda_reason)));
 }
 
@@ -333,9 +333,9 @@ WarnOfFallBack(const char *text)
 
 	if (!warned)
 		ereport(WARNING,
-				(errmsg("the GPU failed, so the CPU computes instead"),
+				(errmsg("the GPU failed, computing on the CPU instead"),
 				 errdetail_internal("%s", text),
-				 errhint("Use \"SET fasted.engine = cpu\" not to try the GPU.")));
+				 errhint("Use \"SET fasted.engine = cpu\" to avoid trying the GPU.")));
 	warned = true;
 }
 
@@ -357,7 +357,7 @@ EngineRunCheck(EngineRun *run, FastedStatus status)
 		return status;
 	text = MemoryContextStrdup(run->context, panel_join_last_error(run->engine, run->join));
 	if (text[0] == '\0')
-		text = MemoryContextStrdup(run->context, "the engine gave no reason");
+		text = MemoryContextStrdup(run->context, "the engine reported no reason");
 	EngineRunClose(run);
 	if (!run->fallible)
 		ReportEngineFailure(run->engine, status, text);

@@ -48,7 +48,7 @@ NoticeManyPairs(VectorJoin *join)
 			 errdetail("There are " UINT64_FORMAT " pairs of " UINT64_FORMAT " rows, and eps is %.15g.",
 					   nrows * (nrows - 1) / 2, nrows, eps),
 			 cosine ? errhint("For cosine, eps is a distance: similarity 0.95 is distance 0.05.") :
-			 errhint("fasted_epsilon finds an eps by the number of neighbours that rows shall have.")));
+			 errhint("Use fasted_epsilon to find an eps for a desired mean number of neighbors.")));
 }
 
 void
@@ -118,7 +118,7 @@ Start(VectorJoin *join)
 	if (join->run.problem.sides == 1)
 		ereport(DEBUG1,
 				(errmsg_internal("fasted: read " UINT64_FORMAT " rows in %.3f s, " UINT64_FORMAT
-								 " of them by %d workers, " UINT64_FORMAT " from lent memory",
+								 " of them by %d workers, " UINT64_FORMAT " from registered memory",
 								 rows->count, SecondsSince(join->begun),
 								 rows->worker_rows, rows->nworkers, rows->put_rows)));
 	JoinShowProgress(join, PROGRESS_PREPARING);
@@ -259,12 +259,11 @@ IsDivisible(const VectorJoin *join)
 	if (request->pusher != NULL || request->print != NULL)
 		return false;
 	/*
-	 * workers search for k + 1 neighbors, which may include the row itself; they do not support
-	 * partitions
+	 * workers search for k + 1 neighbors, including the row itself, and do not support partitions
 	 */
 	if (request->problem.k >= FASTED_MAX_NEIGHBORS || request->sources[0]->group_column != NULL)
 		return false;
-	/* vectors are hashed as their column has them, and rows are other ones */
+	/* vectors are hashed in their column's type, so the rows must have the same element type */
 	for (int side = 0; side < join->run.problem.sides; side++)
 		if ((request->sources[side]->form == VECTOR_FLOAT8) !=
 			(join->run.problem.options.element == FASTED_ELEMENT_DOUBLE))
@@ -590,7 +589,7 @@ JoinCount(VectorJoin *join)
 	size_t		npairs;
 
 	if (JoinNext(join, &pairs, &npairs))
-		elog(ERROR, "the %s engine hands out pairs that it should count", join->run.engine->name);
+		elog(ERROR, "fasted %s engine returned pairs instead of counting them", join->run.engine->name);
 	return JoinPairs(join);
 }
 

@@ -248,7 +248,7 @@ ReportDuplicate(const KeySet *keys, uint32 row)
 					keys->source->key_column, keys->source->relation),
 			 errdetail("More than one row with a vector has %s.",
 					   KeyName(keys->source, keys->values[row])),
-			 errhint("Name a unique column with %s => '...', for example of a view that adds row_number().",
+			 errhint("Specify a unique column with %s => '...', for example one that a view computes with row_number().",
 					 keys->source->id_argument)));
 }
 

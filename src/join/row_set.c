@@ -70,7 +70,7 @@ SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows)
 	off_t		place = (off_t) (first_row * spill->row_bytes);
 
 	if (place + (end - to) > spill->size)
-		elog(ERROR, "row " UINT64_FORMAT " is not in the temporary file", first_row);
+		elog(ERROR, "row " UINT64_FORMAT " is beyond the end of the temporary file", first_row);
 	while (to < end)
 	{
 		size_t		n = Min(end - to, SPILL_CHUNK);
@@ -78,7 +78,7 @@ SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows)
 		if (FileRead(spill->file, to, n, place, WAIT_EVENT_BUFFILE_READ) != (int) n)
 			ereport(ERROR,
 					(errcode_for_file_access(),
-					 errmsg("could not read vectors back from a temporary file")));
+					 errmsg("could not read vectors from a temporary file")));
 		place += n;
 		to += n;
 		CheckJoinInterrupts();
@@ -260,7 +260,9 @@ ReportManyRows(const VectorSource *source)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("\"%s\" has too many rows to join", source != NULL && source->relation != NULL ? source->relation : "join"),
+			 source != NULL && source->relation != NULL ?
+			 errmsg("\"%s\" has too many rows to join", source->relation) :
+			 errmsg("too many rows to join"),
 			 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 }
 
@@ -375,7 +377,7 @@ RowSetFeed(RowSet *set, uint64 first, uint64 count)
 	EngineRun  *run = &set->join->run;
 
 	if (set->spill == NULL || first + count > set->count)
-		elog(ERROR, "fasted %s engine asks for rows that it can't want", run->engine->name);
+		elog(ERROR, "fasted %s engine requested row numbers out of range", run->engine->name);
 
 	while (count > 0)
 	{

@@ -517,7 +517,7 @@ FindColumn(const void *column, List *tlist)
 	TargetEntry *entry = tlist_member((Expr *) column, tlist);
 
 	if (entry == NULL)
-		elog(ERROR, "fasted reads a side of a join without a column of it");
+		elog(ERROR, "column not found in the target list of a side of a fasted join");
 	return entry->resno - 1;
 }
 

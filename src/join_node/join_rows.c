@@ -101,7 +101,7 @@ KeptRowsAdd(KeptRows *kept, TupleTableSlot *row)
 	if (kept->count == FASTED_MAX_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a side of the join has too many rows"),
+				 errmsg("one side of the join has too many rows"),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 	for (int i = 0; i < kept->columns->natts; i++)
 	{
@@ -257,7 +257,7 @@ BeginSide(JoinNode *node, JoinSide *side)
 	KeptRows   *kept = MemoryContextAllocZero(node->context, sizeof(KeptRows));
 
 	kept->context = node->context;
-	kept->values = GenerationContextCreate(node->context, "fasted kept rows", ALLOCSET_DEFAULT_SIZES);
+	kept->values = GenerationContextCreate(node->context, "fasted retained rows", ALLOCSET_DEFAULT_SIZES);
 	kept->columns = side->row->tts_tupleDescriptor;
 	kept->row_bytes = MAXALIGN(Max(kept->columns->natts, 1) * (sizeof(Datum) + sizeof(bool)));
 	kept->left = (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? 2 : 4);
@@ -426,7 +426,7 @@ LoadVector(JoinNode *node, JoinSide *side)
 	if (!table_tuple_fetch_row_version(((ScanState *) side->plan)->ss_currentRelation,
 									   (ItemPointer) DatumGetPointer(place),
 									   side->plan->state->es_snapshot, side->left_slot))
-		elog(ERROR, "a row that was read is not in its table any more");
+		elog(ERROR, "could not fetch a row of the join again from its table");
 	entry = list_nth(side->plan->plan->targetlist, side->left_vector);
 	scan->tts_values[side->left_column] =
 		slot_getattr(side->left_slot, castNode(Var, entry->expr)->varattno,
