@@ -5,7 +5,7 @@
  *	  and reports failures as warnings and errors.
  *
  * The CUDA engine is a separate library that is loaded on first use, like PostgreSQL's JIT
- * provider. A machine without a GPU needs neither the library nor CUDA. The library is not a
+ * provider.  A machine without a GPU needs neither the library nor CUDA.  The library is not a
  * PostgreSQL module, so it is loaded with dlopen instead of load_file.
  *
  */
@@ -22,21 +22,21 @@
 #define MAX_REASON 1024
 
 /*
- * Minimum number of floating-point operations (2 n m d) for a GPU. This is one to a few seconds of
+ * Minimum number of floating-point operations (2 n m d) for a GPU.  This is one to a few seconds of
  * work for a small CPU; initializing the GPU takes a fifth of a second.
  */
 #define GPU_PAYS_FLOP 1e12
 
 /*
- * Minimum for several GPUs: half a second of work for one GPU, because each must be initialized. If
- * the user lists GPUs in fasted.gpu_devices, a tenth suffices, where two are slightly faster than
- * one.
+ * Minimum for several GPUs: half a second of work for one GPU, because each must be initialized.
+ * If the user lists GPUs in fasted.gpu_devices, a tenth suffices, where two are slightly faster
+ * than one.
  */
 #define GPUS_PAY_FLOP 1e15
 #define NAMED_GPUS_PAY_FLOP 1e14
 
 /*
- * Estimated bytes of a row: the vector, two packed copies and overhead. Rows may use 1/ROWS_SHARE
+ * Estimated bytes of a row: the vector, two packed copies and overhead.  Rows may use 1/ROWS_SHARE
  * of the memory.
  */
 #define ROW_BYTES(floats, dimensions) ((uint64) ((floats) + 2 * (dimensions)) * sizeof(float) + 64)
@@ -48,8 +48,8 @@
 static char cuda_reason[MAX_REASON];	/* why the CUDA engine is not available */
 
 /*
- * An engine's error text is a sentence, optionally followed by a hint on a second line. Removes the
- * hint from the text and returns it, or NULL if there is none.
+ * An engine's error text is a sentence, optionally followed by a hint on a second line.  Removes
+ * the hint from the text and returns it, or NULL if there is none.
  */
 static const char *
 CutHint(char *text)
@@ -114,7 +114,7 @@ OpenCudaLibrary(void)
 	return engine;
 }
 
-/* Raises the error for a failed status. Splits text into detail and hint. */
+/* Raises the error for a failed status.  Splits text into detail and hint. */
 pg_noreturn static void
 ReportEngineFailure(const FastedEngine *engine, FastedStatus status, char *text)
 {
@@ -165,7 +165,7 @@ ReportEngineFailure(const FastedEngine *engine, FastedStatus status, char *text)
 }
 
 /*
- * Returns the CUDA engine, loading its library if needed. Returns NULL and sets cuda_reason on
+ * Returns the CUDA engine, loading its library if needed.  Returns NULL and sets cuda_reason on
  * failure.
  */
 static const FastedEngine *
@@ -178,7 +178,7 @@ CudaLibrary(void)
 	return engine;
 }
 
-/* Checks whether the CUDA engine can use the devices. Sets cuda_reason on failure. */
+/* Checks whether the CUDA engine can use the devices.  Sets cuda_reason on failure. */
 static FastedStatus
 ProbeCuda(const char *devices)
 {
@@ -211,7 +211,7 @@ DescribeGpu(int ordinal, char *text, size_t size)
 
 /* Returns true if a join of this many operations should use all listed GPUs. */
 static bool
-SeveralPay(const EngineRun *run, double flop)
+SeveralGpusPay(const EngineRun *run, double flop)
 {
 	if (run->share != CHOICE_AUTO)
 		return run->share == CHOICE_FORCE;
@@ -219,7 +219,7 @@ SeveralPay(const EngineRun *run, double flop)
 					NAMED_GPUS_PAY_FLOP);
 }
 
-/* Returns the number of row pairs. A self-join is counted like a join of two relations. */
+/* Returns the number of row pairs.  A self-join is counted like a join of two relations. */
 static double
 RowPairs(const PanelProblem *problem)
 {
@@ -230,7 +230,7 @@ RowPairs(const PanelProblem *problem)
 	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
 }
 
-/* Handles a failed probe. Raises an error unless the CPU may be used instead. */
+/* Handles a failed probe.  Raises an error unless the CPU may be used instead. */
 static void
 ReportCuda(const EngineRun *run, FastedStatus status)
 {
@@ -247,7 +247,7 @@ ReportCuda(const EngineRun *run, FastedStatus status)
 }
 
 /*
- * Returns the engine for a join of about row_pairs pairs. Raises an error if fasted.engine is
+ * Returns the engine for a join of about row_pairs pairs.  Raises an error if fasted.engine is
  * "cuda" and the CUDA engine is not available.
  */
 static const FastedEngine *
@@ -278,14 +278,14 @@ ChooseEngine(const EngineRun *run, double row_pairs, uint32 dimensions)
 		ReportCuda(run, status);
 		return fasted_cpu_engine();
 	}
-	if (cuda->devices == NULL || !SeveralPay(run, flop) ||
+	if (cuda->devices == NULL || !SeveralGpusPay(run, flop) ||
 		cuda->devices(options->devices, names, lengthof(names)) < 2)
 		return cuda;
 	return fasted_device_group(cuda);
 }
 
 uint64
-JoinRoom(double row_pairs, FastedElement element, uint32 dimensions, bool *orders)
+JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *orders)
 {
 	EngineRun	run = {0};
 	const FastedOptions *options = &run.problem.options;
@@ -327,7 +327,7 @@ SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *p
 /* --- running an engine */
 
 static void
-WarnOfFallBack(const char *text)
+WarnOfFallback(const char *text)
 {
 	static bool warned = false;
 
@@ -359,18 +359,18 @@ EngineRunCheck(EngineRun *run, FastedStatus status)
 	if (text[0] == '\0')
 		text = MemoryContextStrdup(run->context, "the engine reported no reason");
 	EngineRunClose(run);
-	if (!run->fallible)
+	if (!run->can_fall_back)
 		ReportEngineFailure(run->engine, status, text);
 	run->failed = true;
 	run->choice = ENGINE_CPU;
-	WarnOfFallBack(text);
+	WarnOfFallback(text);
 	return status;
 }
 
 void
 EngineRunAgain(EngineRun *run)
 {
-	run->fallible = run->choice == ENGINE_AUTO && run->engine != fasted_cpu_engine();
+	run->can_fall_back = run->choice == ENGINE_AUTO && run->engine != fasted_cpu_engine();
 	run->failed = false;
 }
 

@@ -3,7 +3,7 @@
  * join.c
  *	  Reads rows, starts the engine and polls it; repeats the join on the CPU if a GPU fails.
  *
- * The engine's memory and threads are not managed by PostgreSQL. A cleanup callback therefore
+ * The engine's memory and threads are not managed by PostgreSQL.  A cleanup callback therefore
  * closes the engine, however the query ends.
  *
  */
@@ -61,7 +61,7 @@ JoinShowProgress(VectorJoin *join, ProgressPhase phase)
 		numbers.rows_read += join->rows[side].count;
 		numbers.rows_expected += join->run.problem.expected_rows[side];
 	}
-	join->unseen = false;
+	join->progress_stale = false;
 	if (join->remote != NULL)
 		numbers.pairs = RemoteJoinPairs(join->remote);
 	else if (phase == PROGRESS_JOINING)
@@ -94,18 +94,18 @@ ForAllKeys(VectorJoin *join, void (*work) (KeySet *keys))
 }
 
 /*
- * Starts sorting the keys. Their order is needed when pairs are returned, or earlier if the engine
- * uses it. While a GPU joins, this process is otherwise idle, so the keys are sorted during the
+ * Starts sorting the keys.  Their order is needed when pairs are returned, or earlier if the engine
+ * uses it.  While a GPU joins, this process is otherwise idle, so the keys are sorted during the
  * join.
  */
 static void
 OrderKeys(VectorJoin *join)
 {
 	FastedOutput output = join->request.problem.output;
-	bool		beside = join->run.engine != fasted_cpu_engine() &&
+	bool		concurrently = join->run.engine != fasted_cpu_engine() &&
 		output != FASTED_OUTPUT_NEAREST && output != FASTED_OUTPUT_KEEPERS;
 
-	ForAllKeys(join, beside ? KeySetBeginFinish : KeySetFinish);
+	ForAllKeys(join, concurrently ? KeySetStartSort : KeySetFinish);
 }
 
 /* Starts the engine after all rows have been pushed. */
@@ -120,7 +120,7 @@ Start(VectorJoin *join)
 				(errmsg_internal("fasted: read " UINT64_FORMAT " rows in %.3f s, " UINT64_FORMAT
 								 " of them by %d workers, " UINT64_FORMAT " from registered memory",
 								 rows->count, SecondsSince(join->begun),
-								 rows->worker_rows, rows->nworkers, rows->put_rows)));
+								 rows->worker_rows, rows->nworkers, rows->direct_rows)));
 	JoinShowProgress(join, PROGRESS_PREPARING);
 	OrderKeys(join);
 	if (join->request.problem.output == FASTED_OUTPUT_NEAREST)
@@ -142,7 +142,7 @@ ReadPartitions(VectorJoin *join)
 	MemoryContext reading = AllocSetContextCreate(join->context, "fasted partitions",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(reading);
-	GroupedRows *rows = ReadGroupedRows(join->request.sources, problem->sides);
+	PartitionedRows *rows = ReadPartitionedRows(join->request.sources, problem->sides);
 
 	MemoryContextSwitchTo(old);
 	/* same lifetime as the keys, which may outlive the join */
@@ -156,8 +156,8 @@ ReadPartitions(VectorJoin *join)
 	for (int side = 0; side < problem->sides; side++)
 		problem->expected_rows[side] = rows->count[side];
 	for (int side = 0; side < problem->sides && !join->run.failed; side++)
-		PushGroupedRows(rows, side, JoinSink(join, side));
-	EndGroupedRows(rows);
+		PushPartitionedRows(rows, side, JoinSink(join, side));
+	EndPartitionedRows(rows);
 	MemoryContextDelete(reading);
 }
 
@@ -210,9 +210,9 @@ ResetRows(VectorJoin *join)
 }
 
 /*
- * Pushes all rows to the engine and starts it. If an automatically chosen GPU fails before it has
- * returned a pair, run.failed is set and the rows are pushed again for the CPU engine. The snapshot
- * is the same, so the rows are the same.
+ * Pushes all rows to the engine and starts it.  If an automatically chosen GPU fails before it has
+ * returned a pair, run.failed is set and the rows are pushed again for the CPU engine.  The
+ * snapshot is the same, so the rows are the same.
  */
 static void
 ReadAndStart(VectorJoin *join)
@@ -271,7 +271,7 @@ IsDivisible(const VectorJoin *join)
 	return true;
 }
 
-/* Starts a distributed join. Returns false if workers do not take part. */
+/* Starts a distributed join.  Returns false if workers do not take part. */
 static bool
 BeginRemote(VectorJoin *join)
 {
@@ -292,7 +292,9 @@ BeginRemote(VectorJoin *join)
 	return true;
 }
 
-/* Sets the engine options. Rows from a pusher and nearest neighbors are always compared exactly. */
+/*
+ * Sets the engine options.  Rows from a pusher and nearest neighbors are always compared exactly.
+ */
 static void
 SetOptions(EngineRun *run, const JoinRequest *request)
 {
@@ -322,8 +324,8 @@ SetOptions(EngineRun *run, const JoinRequest *request)
 }
 
 /*
- * Creates a join in a memory context of its own. The copied sources are allocated in the caller's
- * context, because the keys may outlive the join. Approximate results always use FP32 rows.
+ * Creates a join in a memory context of its own.  The copied sources are allocated in the caller's
+ * context, because the keys may outlive the join.  Approximate results always use FP32 rows.
  */
 static VectorJoin *
 Create(const JoinRequest *request)
@@ -372,8 +374,8 @@ JoinBegin(const JoinRequest *request)
 }
 
 /*
- * The CPU engine's slices are the same for every kernel and filter unless it has reordered rows. A
- * GPU's tiles depend on its model and on the filter. Several GPUs of one model use the same tiles
+ * The CPU engine's slices are the same for every kernel and filter unless it has reordered rows.  A
+ * GPU's tiles depend on its model and on the filter.  Several GPUs of one model use the same tiles
  * as one.
  */
 void
@@ -446,7 +448,7 @@ JoinAgain(VectorJoin *join, double eps)
 
 /* Updates the progress view and checks the NOTICE, if enough time has passed. */
 static void
-LookAtJoin(VectorJoin *join)
+UpdateProgress(VectorJoin *join)
 {
 	if (!ProgressIsDue(&join->progress))
 		return;
@@ -462,13 +464,13 @@ NextFromEngine(VectorJoin *join, FastedBatch *batch)
 	for (;;)
 	{
 		CheckJoinInterrupts();
-		LookAtJoin(join);
-		ForAllKeys(join, KeySetLook);
+		UpdateProgress(join);
+		ForAllKeys(join, KeySetPoll);
 		switch (EngineRunCheck(run, panel_join_next(run->join, JOIN_POLL_MS, batch)))
 		{
 			case FASTED_OK:
-				run->fallible = false;
-				join->unseen = true;
+				run->can_fall_back = false;
+				join->progress_stale = true;
 				return true;
 			case FASTED_DONE:
 				return false;
@@ -492,7 +494,7 @@ NextOfFew(VectorJoin *join, FastedBatch *batch)
 	FastedRowGroup all = {.rows_a = nrows,.rows_b = nrows};
 	SmallJoin	small = {
 		.metric = options->metric,.element = options->element,.dimensions = options->dimensions,
-		.eps = join->request.problem.eps,.a = join->rows[0].room
+		.eps = join->request.problem.eps,.a = join->rows[0].buffer
 	};
 	uint32	   *counts;
 
@@ -512,7 +514,7 @@ NextOfFew(VectorJoin *join, FastedBatch *batch)
 	return false;
 }
 
-/* Fetches the next batch. Also finishes sorting the keys. */
+/* Fetches the next batch.  Also finishes sorting the keys. */
 static bool
 NextBatch(VectorJoin *join, FastedBatch *batch)
 {
@@ -521,7 +523,7 @@ NextBatch(VectorJoin *join, FastedBatch *batch)
 
 	if (join->remote != NULL)
 	{
-		LookAtJoin(join);
+		UpdateProgress(join);
 		more = RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
 		join->first_rank = RemoteJoinRank(join->remote);
 		join->counts = RemoteJoinCounts(join->remote);
@@ -606,7 +608,7 @@ JoinPause(VectorJoin *join)
 	if (join->run.join == NULL)
 		return;
 	panel_join_pause(join->run.join);
-	if (join->unseen)
+	if (join->progress_stale)
 		JoinShowProgress(join, PROGRESS_JOINING);
 }
 

@@ -3,8 +3,8 @@
  * join.h
  *	  A join from its input rows to its result pairs of row numbers.
  *
- * This interface connects PostgreSQL code to a distance engine (engine.h). Rows come from sources
- * (reader.h) or from a RowPusher. Implemented by join.c and engines.c; joins distributed over the
+ * This interface connects PostgreSQL code to a distance engine (engine.h).  Rows come from sources
+ * (reader.h) or from a RowPusher.  Implemented by join.c and engines.c; joins distributed over the
  * workers of a Citus cluster are implemented in citus/.
  *
  */
@@ -19,15 +19,15 @@ typedef struct VectorJoin VectorJoin;
 typedef struct RemoteJoin RemoteJoin;
 
 /*
- * A supplier of rows. The push function passes all rows to JoinPush or JoinSink, and stops early if
- * these accept no more rows. It is called again if the CPU takes over from a GPU that failed.
+ * A supplier of rows.  The push function passes all rows to JoinPush or JoinSink, and stops early
+ * if these accept no more rows.  It is called again if the CPU takes over from a GPU that failed.
  */
 typedef struct RowPusher RowPusher;
 struct RowPusher
 {
 	void		(*push) (RowPusher *pusher, VectorJoin *join);
 
-	/* Properties of the rows if the join has no sources. Such rows have no keys. */
+	/* Properties of the rows if the join has no sources.  Such rows have no keys. */
 	Oid			relid;			/* InvalidOid: not of a single relation */
 	int			sides;
 	FastedMetric metric;
@@ -37,38 +37,38 @@ struct RowPusher
 };
 
 /*
- * Input of a join. problem.eps is on the metric's scale. If problem.groups is set, only rows of one
- * group are compared. The groups are an estimate without row offsets at first, and must be exact
- * when push returns.
+ * Input of a join. problem.eps is on the metric's scale.  If problem.groups is set, only rows of
+ * one group are compared.  The groups are an estimate without row offsets at first, and must be
+ * exact when push returns.
  */
 typedef struct JoinRequest
 {
 	const VectorSource *sources[2]; /* the second is NULL in a self-join */
 	FastedProblem problem;
 	RowPusher  *pusher;			/* supplies the rows instead of the sources; or NULL */
-	uint32		few_rows;		/* maximum rows of a single source joined without an engine; or 0 */
+	uint32		few_rows;		/* maximum rows of a source joined without an engine; or 0 */
 	/* fingerprint of the rows of a slice; owned by the caller; or NULL */
 	Fingerprint *print;
 
 	/*
-	 * Raise a NOTICE if more than half of all pairs of many rows are within a finite eps. The user
-	 * may have passed a similarity as a distance. Each statement raises at most one such NOTICE.
+	 * Raise a NOTICE if more than half of all pairs of many rows are within a finite eps.  The user
+	 * may have passed a similarity as a distance.  Each statement raises at most one such NOTICE.
 	 */
 	bool		notices;
 } JoinRequest;
 
-/* A running join. Callers may read the first fields. */
+/* A running join.  Callers may read the first fields. */
 struct VectorJoin
 {
 	/*
-	 * The rows' ids; their count is the number of rows that take part. In a self-join both pointers
-	 * are the same.
+	 * The rows' ids; their count is the number of rows that take part.  In a self-join both
+	 * pointers are the same.
 	 */
 	KeySet	   *keys[2];
 
 	/*
-	 * Each row's position in the source's order, or NULL. It is set only if the join is distributed
-	 * or has partitions. Allocated in the memory context of the keys.
+	 * Each row's position in the source's order, or NULL.  It is set only if the join is
+	 * distributed or has partitions.  Allocated in the memory context of the keys.
 	 */
 	const uint32 *order;
 	uint32		npartitions;	/* number of partitions that have rows on both sides */
@@ -82,14 +82,14 @@ struct VectorJoin
 
 	/*
 	 * With FASTED_OUTPUT_COUNTS or _CONNECTIONS, after JoinNext has returned false: the number of
-	 * pairs of each row. Valid until the join ends. NULL if there are no rows or the engine did not
-	 * count.
+	 * pairs of each row.  Valid until the join ends.  NULL if there are no rows or the engine did
+	 * not count.
 	 */
 	const uint32 *counts;
 
 	/*
-	 * The distributed join, or NULL. With FASTED_OUTPUT_NEAREST it returns each neighbor as a pair
-	 * of a row of a and a row of b. The pairs of one row of a are consecutive, nearest first, but
+	 * The distributed join, or NULL.  With FASTED_OUTPUT_NEAREST it returns each neighbor as a pair
+	 * of a row of a and a row of b.  The pairs of one row of a are consecutive, nearest first, but
 	 * may continue in the next call. first_rank is the rank, from 1, of the first pair returned by
 	 * the last call.
 	 */
@@ -104,48 +104,48 @@ struct VectorJoin
 	RowSet		rows[2];
 	instr_time	begun;
 	Progress	progress;
-	bool		unseen;			/* pairs found since progress was last shown */
+	bool		progress_stale; /* pairs found since progress was last shown */
 	FastedPair *few;			/* pairs found without an engine; NULL before the search */
 	uint64		nfew;
 };
 
 /*
- * Reads all rows and starts the engine, or has Citus workers do so. With FASTED_OUTPUT_NEAREST,
- * rows of b at equal distance are ordered by their keys. Raises an error if sources are joined with
- * fasted.refine off and a metric other than L2.
+ * Reads all rows and starts the engine, or has Citus workers do so.  With FASTED_OUTPUT_NEAREST,
+ * rows of b at equal distance are ordered by their keys.  Raises an error if sources are joined
+ * with fasted.refine off and a metric other than L2.
  *
  * The join's memory, threads and device memory belong to a child of the current memory context and
- * are released with it. Resources unknown to PostgreSQL are released with the resource owner if
+ * are released with it.  Resources unknown to PostgreSQL are released with the resource owner if
  * that is released first (base/interrupts.h).
  */
 extern VectorJoin *JoinBegin(const JoinRequest *request);
 
 /*
- * Adds a row to a side. Rows are numbered in the order of the calls. Returns false if the engine
+ * Adds a row to a side.  Rows are numbered in the order of the calls.  Returns false if the engine
  * has failed.
  */
 extern bool JoinPush(VectorJoin *join, int side, const float *row);
 
 /*
- * Returns a sink that accepts rows with keys, as an alternative to JoinPush. All rows of one side
- * must precede those of the other. The first row opens the engine.
+ * Returns a sink that accepts rows with keys, as an alternative to JoinPush.  All rows of one side
+ * must precede those of the other.  The first row opens the engine.
  */
 extern RowSink *JoinSink(VectorJoin *join, int side);
 
 /*
- * Writes a description of the slicing to text (size bytes). It contains what is known of the engine
- * properties that determine which pairs belong to a slice.
+ * Writes a description of the slicing to text (size bytes).  It contains what is known of the
+ * engine properties that determine which pairs belong to a slice.
  */
 extern void JoinDescribeCut(const VectorJoin *join, char *text, size_t size);
 
 /*
- * Restarts the join of the same rows with another eps. Discards pairs that have not been fetched.
+ * Restarts the join of the same rows with another eps.  Discards pairs that have not been fetched.
  */
 extern void JoinAgain(VectorJoin *join, double eps);
 
 /*
- * Returns the next pairs of row numbers in arbitrary order, each pair once. In a self-join a < b.
- * Returns false at the end. *pairs is valid until the next call. Processes interrupts.
+ * Returns the next pairs of row numbers in arbitrary order, each pair once.  In a self-join a < b.
+ * Returns false at the end.  *pairs is valid until the next call.  Processes interrupts.
  */
 extern bool JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs);
 
@@ -164,18 +164,20 @@ extern uint64 JoinCount(VectorJoin *join);
 extern uint64 JoinPairs(const VectorJoin *join);
 
 /*
- * With FASTED_OUTPUT_KEEPERS: sets the rows' ranks (engine.h) before the first JoinNext. The array
+ * With FASTED_OUTPUT_KEEPERS: sets the rows' ranks (engine.h) before the first JoinNext.  The array
  * must remain valid until JoinNext returns false.
  */
 extern void JoinRank(VectorJoin *join, const uint32 *ranks);
 
 /*
- * Pauses the engine until the next call, because the caller may never ask for more pairs. Updates
- * the progress view. This call is cheap.
+ * Pauses the engine until the next call, because the caller may never ask for more pairs.  Updates
+ * the progress view.  This call is cheap.
  */
 extern void JoinPause(VectorJoin *join);
 
-/* Returns the engine's statistics and the seconds spent reading. Returns false if no engine ran. */
+/*
+ * Returns the engine's statistics and the seconds spent reading.  Returns false if no engine ran.
+ */
 extern bool JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds);
 
 /* Returns a List of WorkerShare if the join is distributed, else NIL. */
@@ -190,12 +192,15 @@ extern void JoinShowProgress(VectorJoin *join, ProgressPhase phase);
 /* --- engines.c: choice of an engine, and joins small enough to need none */
 
 /*
- * Returns the reason why the CUDA engine cannot be used, or NULL if it can. Creates no GPU context
+ * Returns the reason why the CUDA engine cannot be used, or NULL if it can.  Creates no GPU context
  * and raises no error.
  */
 extern const char *CudaProblem(void);
 
-/* Describes a GPU in a text of at most size bytes; returns false if there is none with this ordinal. */
+/*
+ * Describes a GPU in a text of at most size bytes; returns false if there is none with this
+ * ordinal.
+ */
 extern bool DescribeGpu(int ordinal, char *text, size_t size);
 
 /*
@@ -203,14 +208,14 @@ extern bool DescribeGpu(int ordinal, char *text, size_t size);
  * memory of the engine. row_pairs is the expected number of row pairs, which determines the engine.
  * Sets *orders if that engine reorders rows for each join.
  */
-extern uint64 JoinRoom(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
+extern uint64 JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
 
 /* Joins up to these limits use no engine: row pairs, rows of a self-join, and floats per side. */
 #define SMALL_JOIN_PAIRS 4096
 #define SMALL_JOIN_ROWS 91		/* 91 rows have at most 4096 pairs */
 #define SMALL_JOIN_FLOATS (256 * 1024)
 
-/* Input of a small join in the calling process. Rows are stored contiguously, as in engines. */
+/* Input of a small join in the calling process.  Rows are stored contiguously, as in engines. */
 typedef struct SmallJoin
 {
 	FastedMetric metric;
@@ -222,19 +227,19 @@ typedef struct SmallJoin
 } SmallJoin;
 
 /*
- * Finds the pairs of a group whose canonical distance is at most eps, in row order. The pairs array
- * must have room for all pairs of the group. Returns the number of pairs found.
+ * Finds the pairs of a group whose canonical distance is at most eps, in row order.  The pairs
+ * array must have room for all pairs of the group.  Returns the number of pairs found.
  */
 extern size_t SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *pairs);
 
 /*
  * --- citus/: a join distributed over the workers of a Citus cluster, for join.c
  *
- * Each worker reads all rows in key order, joins one slice of the tiles and sends row numbers. This
- * session reads the keys and hashes of the same rows. The join succeeds only if all workers have
- * read the same rows as this session.
+ * Each worker reads all rows in key order, joins one slice of the tiles and sends row numbers.
+ * This session reads the keys and hashes of the same rows.  The join succeeds only if all workers
+ * have read the same rows as this session.
  *
- * For nearest neighbors, a slice is a subset of the rows of a. Each worker reads all rows of both
+ * For nearest neighbors, a slice is a subset of the rows of a.  Each worker reads all rows of both
  * relations and finds the neighbors of its subset.
  */
 
@@ -248,7 +253,7 @@ typedef enum SliceOutput
 	SLICE_NEAREST				/* each row of a with its nearest rows of b */
 } SliceOutput;
 
-/* Names by SliceOutput. SLICE_NEAREST has none, because another function serves it. */
+/* Names by SliceOutput.  SLICE_NEAREST has none, because another function serves it. */
 extern const char *const slice_output_names[4];
 
 /* Input of a distributed join. */
@@ -262,8 +267,8 @@ typedef struct RemoteProblem
 } RemoteProblem;
 
 /*
- * The rows of a are assigned to slices round-robin in blocks of this size. A worker can thus select
- * its rows before it knows their total number.
+ * The rows of a are assigned to slices round-robin in blocks of this size.  A worker can thus
+ * select its rows before it knows their total number.
  */
 #define SHARE_BLOCK_ROWS 64
 
@@ -282,21 +287,21 @@ typedef struct WorkerShare
 } WorkerShare;
 
 /*
- * Starts a distributed join and reads the keys of the sources. Returns NULL if the sources do not
- * permit this. The problem's sources must outlive the join. Raises an error if a worker is
- * unreachable or refuses. Memory and connections belong to the current memory context.
+ * Starts a distributed join and reads the keys of the sources.  Returns NULL if the sources do not
+ * permit this.  The problem's sources must outlive the join.  Raises an error if a worker is
+ * unreachable or refuses.  Memory and connections belong to the current memory context.
  */
 extern RemoteJoin *RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys);
 
 /*
- * Returns each row's position in the source's order, or NULL if the source has none. Allocated in
+ * Returns each row's position in the source's order, or NULL if the source has none.  Allocated in
  * the memory context of the keys.
  */
 extern const uint32 *RemoteJoinOrder(const RemoteJoin *remote);
 
 /*
- * Returns the next pairs of row numbers, valid until the next call. Returns false at the end, after
- * verifying that all workers have read the same rows as this session. A mismatch raises a
+ * Returns the next pairs of row numbers, valid until the next call.  Returns false at the end,
+ * after verifying that all workers have read the same rows as this session.  A mismatch raises a
  * serialization failure here or earlier.
  */
 extern bool RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs);

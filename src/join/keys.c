@@ -3,13 +3,13 @@
  * keys.c
  *	  Stores the rows' keys, and computes their ranks if they do not arrive in sorted order.
  *
- * Tables are mostly read in key order. Row numbers then sort like keys, and uniqueness is checked
- * as keys arrive. Otherwise rows are ranked once, so that no pair requires a key comparison, which
+ * Tables are mostly read in key order.  Row numbers then sort like keys, and uniqueness is checked
+ * as keys arrive.  Otherwise rows are ranked once, so that no pair requires a key comparison, which
  * for text would cost more than the pair itself.
  *
  * With parallel workers, rows never arrive in key order, and comparing a million keys takes as long
- * as reading them. Integer keys are therefore sorted by a radix sort, lowest digit first. While a
- * GPU joins, this process only has to poll the GPU, so a thread sorts. The thread calls no
+ * as reading them.  Integer keys are therefore sorted by a radix sort, lowest digit first.  While a
+ * GPU joins, this process only has to poll the GPU, so a thread sorts.  The thread calls no
  * PostgreSQL function: its memory is allocated before it starts, and it ends when a flag is set.
  *
  */
@@ -58,9 +58,9 @@ typedef struct IntegerRank
 	uint32	   *rank;
 	RankedRow  *rows;
 	RankedRow  *other;
-	uint32		twice;			/* a row with a duplicate key; count: none */
+	uint32		duplicate;		/* a row with a duplicate key; count: none */
 
-	bool		beside;			/* a thread sorts and has not been joined */
+	bool		in_thread;		/* a thread sorts and has not been joined */
 	pthread_t	thread;
 	pg_atomic_uint32 stop;		/* requests the thread to end */
 	pg_atomic_uint32 done;
@@ -68,16 +68,16 @@ typedef struct IntegerRank
 } IntegerRank;
 
 /*
- * Returns true if the sort is to stop before row i. Checks the flag only every RADIX_ROWS_PER_CHECK
- * rows.
+ * Returns true if the sort is to stop before row i.  Checks the flag only every
+ * RADIX_ROWS_PER_CHECK rows.
  */
 static inline bool
-StopsAt(IntegerRank *ranking, uint32 i)
+IsStopRequested(IntegerRank *ranking, uint32 i)
 {
 	return i % RADIX_ROWS_PER_CHECK == 0 && pg_atomic_read_u32(&ranking->stop) != 0;
 }
 
-/* Fills rows with the keys, relative to the least key. Returns the number of significant bits. */
+/* Fills rows with the keys, relative to the least key.  Returns the number of significant bits. */
 static int
 FillRows(IntegerRank *ranking)
 {
@@ -89,13 +89,13 @@ FillRows(IntegerRank *ranking)
 
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (StopsAt(ranking, i))
+		if (IsStopRequested(ranking, i))
 			return 0;
 		least = Min(least, (int64) keys[i]);
 	}
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (StopsAt(ranking, i))
+		if (IsStopRequested(ranking, i))
 			return 0;
 		rows[i].key = (uint64) keys[i] - (uint64) least;
 		rows[i].row = i;
@@ -117,7 +117,7 @@ SortByDigit(IntegerRank *ranking, int shift)
 
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (StopsAt(ranking, i))
+		if (IsStopRequested(ranking, i))
 			return;
 		position[(from[i].key >> shift) % DIGIT_VALUES]++;
 	}
@@ -130,7 +130,7 @@ SortByDigit(IntegerRank *ranking, int shift)
 	}
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (StopsAt(ranking, i))
+		if (IsStopRequested(ranking, i))
 			return;
 		to[position[(from[i].key >> shift) % DIGIT_VALUES]++] = from[i];
 	}
@@ -143,14 +143,14 @@ Rank(IntegerRank *ranking)
 {
 	int			bits = FillRows(ranking);
 
-	for (int shift = 0; shift < bits && !StopsAt(ranking, 0); shift += DIGIT_BITS)
+	for (int shift = 0; shift < bits && !IsStopRequested(ranking, 0); shift += DIGIT_BITS)
 		SortByDigit(ranking, shift);
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (StopsAt(ranking, i))
+		if (IsStopRequested(ranking, i))
 			return;
 		if (i > 0 && ranking->rows[i].key == ranking->rows[i - 1].key)
-			ranking->twice = ranking->rows[i].row;
+			ranking->duplicate = ranking->rows[i].row;
 		ranking->rank[ranking->rows[i].row] = i;
 	}
 }
@@ -171,18 +171,18 @@ JoinThread(void *arg)
 {
 	IntegerRank *ranking = arg;
 
-	if (!ranking->beside)
+	if (!ranking->in_thread)
 		return;
 	pg_atomic_write_u32(&ranking->stop, 1);
 	pthread_join(ranking->thread, NULL);
-	ranking->beside = false;
+	ranking->in_thread = false;
 }
 
 /*
  * Starts ranking the keys as signed integers. rank[i] becomes the position of keys[i]. count must
- * be at least one. A large sort runs in a thread; keys and rank must remain valid until it is done.
- * Temporary memory of 32 bytes per row belongs to the current memory context, whose deletion ends
- * the thread. Returns NULL if the thread cannot be created.
+ * be at least one.  A large sort runs in a thread; keys and rank must remain valid until it is
+ * done.  Temporary memory of 32 bytes per row belongs to the current memory context, whose deletion
+ * ends the thread.  Returns NULL if the thread cannot be created.
  */
 static IntegerRank *
 IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank)
@@ -191,7 +191,7 @@ IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank)
 	Size		bytes = (Size) count * sizeof(RankedRow);
 
 	ranking->keys = keys;
-	ranking->count = ranking->twice = count;
+	ranking->count = ranking->duplicate = count;
 	ranking->rank = rank;
 	ranking->rows = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
 	ranking->other = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
@@ -201,7 +201,7 @@ IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank)
 		(void) RankInThread(ranking);
 	else if (fasted_start_thread(&ranking->thread, 0, RankInThread, ranking))
 	{
-		ranking->beside = true;
+		ranking->in_thread = true;
 		(void) pthread_setname_np(ranking->thread, "fasted keys");
 		CleanupRegister(&ranking->cleanup, JoinThread, ranking);
 	}
@@ -253,17 +253,17 @@ ReportDuplicate(const KeySet *keys, uint32 row)
 }
 
 /*
- * Frees the sort's memory and ends its thread. Reports an error if duplicate is a row with a
+ * Frees the sort's memory and ends its thread.  Reports an error if duplicate is a row with a
  * duplicate key; it is the number of rows if there is none.
  */
 static void
-EndSorting(KeySet *keys, uint32 twice)
+EndSorting(KeySet *keys, uint32 duplicate)
 {
 	MemoryContextDelete(keys->sorting);
 	keys->sorting = NULL;
 	keys->ranking = NULL;
-	if (twice < keys->count)
-		ReportDuplicate(keys, twice);
+	if (duplicate < keys->count)
+		ReportDuplicate(keys, duplicate);
 }
 
 void
@@ -325,7 +325,7 @@ AreIntegers(const KeySet *keys)
 #endif
 }
 
-/* Element of the comparison sort. The key is abbreviated if its type supports that. */
+/* Element of the comparison sort.  The key is abbreviated if its type supports that. */
 typedef struct SortedRow
 {
 	Datum		key;
@@ -353,7 +353,7 @@ CompareRows(const void *a, const void *b, void *arg)
 }
 
 /*
- * Ranks keys of any type by comparisons. Returns a row with a duplicate key, or the number of rows
+ * Ranks keys of any type by comparisons.  Returns a row with a duplicate key, or the number of rows
  * if there is none.
  */
 static uint32
@@ -361,7 +361,7 @@ RankByComparing(KeySet *keys)
 {
 	RowOrder	order = {.keys = keys,.support = {.abbreviate = true}};
 	SortedRow  *rows;
-	uint32		twice = keys->count;
+	uint32		duplicate = keys->count;
 
 	PrepareTypeOrder(keys->source->key_type, keys->source->key_collation, CurrentMemoryContext,
 					 &order.support);
@@ -380,18 +380,18 @@ RankByComparing(KeySet *keys)
 	{
 		if (i % ROWS_PER_CHECK == 0)
 			CheckJoinInterrupts();
-		if (twice == keys->count && i > 0 && CompareRows(&rows[i - 1], &rows[i], &order) == 0)
-			twice = rows[i].row;
+		if (duplicate == keys->count && i > 0 && CompareRows(&rows[i - 1], &rows[i], &order) == 0)
+			duplicate = rows[i].row;
 		keys->rank[rows[i].row] = i;
 	}
 	pfree(rows);
-	return twice;
+	return duplicate;
 }
 
 void
-KeySetBeginFinish(KeySet *keys)
+KeySetStartSort(KeySet *keys)
 {
-	uint32		twice = keys->count;
+	uint32		duplicate = keys->count;
 	MemoryContext old;
 
 	if (keys->ascending || keys->rank != NULL)
@@ -403,19 +403,19 @@ KeySetBeginFinish(KeySet *keys)
 	if (AreIntegers(keys))
 		keys->ranking = IntegerRankBegin(keys->values, keys->count, keys->rank);
 	if (keys->ranking == NULL)
-		twice = RankByComparing(keys);
+		duplicate = RankByComparing(keys);
 	MemoryContextSwitchTo(old);
 	if (keys->ranking == NULL)
-		EndSorting(keys, twice);
+		EndSorting(keys, duplicate);
 	else
-		KeySetLook(keys);
+		KeySetPoll(keys);
 }
 
 void
-KeySetLook(KeySet *keys)
+KeySetPoll(KeySet *keys)
 {
 	if (keys->ranking != NULL && IsRanked(keys->ranking))
-		EndSorting(keys, keys->ranking->twice);
+		EndSorting(keys, keys->ranking->duplicate);
 }
 
 void
@@ -423,13 +423,13 @@ KeySetFinish(KeySet *keys)
 {
 	struct timespec rest = {.tv_nsec = WAIT_NS};
 
-	KeySetBeginFinish(keys);
+	KeySetStartSort(keys);
 	while (keys->ranking != NULL && !IsRanked(keys->ranking))
 	{
 		CheckJoinInterrupts();
 		nanosleep(&rest, NULL);
 	}
-	KeySetLook(keys);
+	KeySetPoll(keys);
 }
 
 const Datum *

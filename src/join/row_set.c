@@ -13,7 +13,7 @@
 #include "utils/wait_event.h"
 
 /* Rows between clock checks for the progress view. */
-#define ROWS_PER_LOOK 64
+#define ROWS_PER_CLOCK_CHECK 64
 
 /* Size of the copy buffer for rows read from or staged to the engine, in bytes. */
 #define COPY_BYTES (4 * 1024 * 1024)
@@ -115,7 +115,7 @@ ExpectRows(RowSink *sink, uint64 rows)
 	RowSet	   *set = (RowSet *) sink;
 
 	set->join->run.problem.expected_rows[set->side] = rows;
-	set->next_look = 0;
+	set->next_clock_check = 0;
 	JoinShowProgress(set->join, PROGRESS_READING);
 }
 
@@ -144,7 +144,7 @@ TakeFewRows(RowSet *set)
 	VectorJoin *join = set->join;
 
 	set->capacity = join->request.few_rows;
-	set->room = MemoryContextAlloc(join->context, set->capacity * FloatsOf(set) * sizeof(float));
+	set->buffer = MemoryContextAlloc(join->context, set->capacity * FloatsOf(set) * sizeof(float));
 	if (join->output != FASTED_OUTPUT_COUNTS)
 		join->output = FASTED_OUTPUT_PAIRS;
 }
@@ -167,8 +167,8 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 		return;
 	}
 	JoinOpenEngine(set->join);
-	set->puts = !run->failed && set->lent != NULL &&
-		panel_join_lend(run->join, set->side, set->lent, set->lent_bytes);
+	set->direct = !run->failed && set->registered != NULL &&
+		panel_join_lend(run->join, set->side, set->registered, set->registered_bytes);
 }
 
 static size_t
@@ -199,7 +199,7 @@ MoveToSpillFile(RowSet *set)
 	}
 
 	/* the copy buffer becomes the staging buffer */
-	set->room = rows;
+	set->buffer = rows;
 	set->capacity = chunk;
 }
 
@@ -225,7 +225,7 @@ RowSetFlush(RowSet *set)
 	if (set->used == 0 || run->failed)
 		return;
 	if (set->spill != NULL)
-		SpillAppend(set->spill, set->room, set->used);
+		SpillAppend(set->spill, set->buffer, set->used);
 	else
 	{
 		EngineRunCheck(run, panel_join_commit(run->join, set->side, set->used));
@@ -245,13 +245,13 @@ RoomForRows(RowSink *sink, float **room)
 	{
 		RowSetFlush(set);
 		if (set->spill == NULL && !run->failed &&
-			EngineRunCheck(run, panel_join_stage(run->join, set->side, &set->room,
+			EngineRunCheck(run, panel_join_stage(run->join, set->side, &set->buffer,
 												 &set->capacity)) == FASTED_FULL)
 			Spill(set);
 	}
 	if (run->failed)
 		return 0;
-	*room = set->room + set->used * FloatsOf(set);
+	*room = set->buffer + set->used * FloatsOf(set);
 	return set->capacity - set->used;
 }
 
@@ -276,11 +276,11 @@ NoteRows(RowSet *set, const Datum *keys, size_t nrows)
 	if (own_keys != NULL)
 		KeySetAdd(own_keys, keys, nrows);
 	set->count += nrows;
-	if (set->count >= set->next_look)
+	if (set->count >= set->next_clock_check)
 	{
 		if (ProgressIsDue(&set->join->progress))
 			JoinShowProgress(set->join, PROGRESS_READING);
-		set->next_look = set->count + ROWS_PER_LOOK;
+		set->next_clock_check = set->count + ROWS_PER_CLOCK_CHECK;
 	}
 }
 
@@ -290,7 +290,7 @@ AddToFingerprint(const RowSet *set, const Datum *keys, size_t nrows)
 {
 	const FastedOptions *options = &set->join->run.problem.options;
 	const KeySet *own_keys = set->join->keys[set->side];
-	const float *row = set->room + set->used * FloatsOf(set);
+	const float *row = set->buffer + set->used * FloatsOf(set);
 
 	for (size_t i = 0; i < nrows; i++, row += FloatsOf(set))
 		FingerprintAdd(set->join->request.print,
@@ -317,8 +317,8 @@ Lend(RowSink *sink, void *memory, size_t bytes)
 	RowSet	   *set = (RowSet *) sink;
 
 	/* the memory is registered when the first vector opens the engine */
-	set->lent = memory;
-	set->lent_bytes = bytes;
+	set->registered = memory;
+	set->registered_bytes = bytes;
 }
 
 static void
@@ -326,10 +326,10 @@ Withdraw(RowSink *sink)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	if (set->puts && set->join->run.join != NULL)
+	if (set->direct && set->join->run.join != NULL)
 		panel_join_withdraw(set->join->run.join, set->side);
-	set->puts = false;
-	set->lent = NULL;
+	set->direct = false;
+	set->registered = NULL;
 }
 
 static size_t
@@ -339,7 +339,7 @@ PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 	EngineRun  *run = &set->join->run;
 	size_t		taken = 0;
 
-	if (!set->puts || set->spill != NULL)
+	if (!set->direct || set->spill != NULL)
 		return 0;
 	/* preserve the row order: pass the staged rows first */
 	RowSetFlush(set);
@@ -348,7 +348,7 @@ PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 		EngineRunCheck(run, panel_join_put(run->join, set->side, rows, nrows, &taken)) != FASTED_OK)
 		return 0;
 	set->committed += taken;
-	set->put_rows += taken;
+	set->direct_rows += taken;
 	NoteRows(set, keys, taken);
 	return taken;
 }
@@ -358,7 +358,7 @@ Settle(RowSink *sink, bool all)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	if (set->puts && !set->join->run.failed)
+	if (set->direct && !set->join->run.failed)
 		EngineRunCheck(&set->join->run, panel_join_settle(set->join->run.join, set->side, all));
 }
 

@@ -3,10 +3,10 @@
  * row_set.h
  *	  The rows of a join's sides, their ids, and a running engine.
  *
- * The supplier of a side pushes its rows. Vectors go to the engine while it has capacity, and
- * otherwise to a temporary file. Keys remain in this process.
+ * The supplier of a side pushes its rows.  Vectors go to the engine while it has capacity, and
+ * otherwise to a temporary file.  Keys remain in this process.
  *
- * Implemented by row_set.c, keys.c, grouped_rows.c and engines.c. The join itself is declared in
+ * Implemented by row_set.c, keys.c, grouped_rows.c and engines.c.  The join itself is declared in
  * join.h.
  *
  */
@@ -47,28 +47,28 @@ extern void KeySetAdd(KeySet *keys, const Datum *more, size_t n);
 extern void KeySetReset(KeySet *keys);
 
 /*
- * Computes the keys' ranks after the last key has been added. Raises an error if two rows have the
+ * Computes the keys' ranks after the last key has been added.  Raises an error if two rows have the
  * same key, because ids would not identify rows.
  */
 extern void KeySetFinish(KeySet *keys);
 
 /*
- * KeySetStartSort starts this computation, in a thread if it takes long. KeySetPoll completes it if
- * the thread has ended, and never waits. Ranks are undefined before KeySetFinish.
+ * KeySetStartSort starts this computation, in a thread if it takes long.  KeySetPoll completes it
+ * if the thread has ended, and never waits.  Ranks are undefined before KeySetFinish.
  */
-extern void KeySetBeginFinish(KeySet *keys);
-extern void KeySetLook(KeySet *keys);
+extern void KeySetStartSort(KeySet *keys);
+extern void KeySetPoll(KeySet *keys);
 
 /*
- * Renumbers the rows in key order, instead of KeySetFinish. Returns the previous row number by new
+ * Renumbers the rows in key order, instead of KeySetFinish.  Returns the previous row number by new
  * row number, allocated in the keys' context.
  */
 extern uint32 *KeySetSort(KeySet *keys);
 
-/* Returns the keys in sorted order. Call after KeySetFinish; valid until KeySetReset. */
+/* Returns the keys in sorted order.  Call after KeySetFinish; valid until KeySetReset. */
 extern const Datum *KeySetInOrder(KeySet *keys);
 
-/* Returns true if row a's key is less than row b's. Call after KeySetFinish. */
+/* Returns true if row a's key is less than row b's.  Call after KeySetFinish. */
 static inline bool
 KeyBelow(const KeySet *keys, uint32 a, uint32 b)
 {
@@ -90,7 +90,7 @@ typedef struct EngineRun
 	PanelJoin  *join;			/* NULL once it is closed */
 	FastedOutput output;		/* FASTED_OUTPUT_PAIRS if the engine lacks the requested output */
 	/* "auto" chose a GPU and no pair was returned: the CPU can take over */
-	bool		fallible;
+	bool		can_fall_back;
 	bool		failed;			/* the GPU has failed and the CPU is to take over */
 } EngineRun;
 
@@ -104,19 +104,19 @@ extern void EngineRunOpen(EngineRun *run);
 extern void EngineRunAgain(EngineRun *run);
 
 /*
- * Raises the error for a failed status; returns other statuses. While the CPU can still take over,
+ * Raises the error for a failed status; returns other statuses.  While the CPU can still take over,
  * a failure instead closes the engine, sets run->failed and is returned.
  */
 extern FastedStatus EngineRunCheck(EngineRun *run, FastedStatus status);
 
-/* Closes the engine. May be called repeatedly. */
+/* Closes the engine.  May be called repeatedly. */
 extern void EngineRunClose(EngineRun *run);
 
 /* --- row_set.c: the rows of one side */
 
 /*
- * Vectors in a PostgreSQL temporary file, for sets that exceed fasted.memory_limit. The file is
- * created in temp_tablespaces and counts towards temp_file_limit. It is removed when the query
+ * Vectors in a PostgreSQL temporary file, for sets that exceed fasted.memory_limit.  The file is
+ * created in temp_tablespaces and counts towards temp_file_limit.  It is removed when the query
  * ends.
  */
 typedef struct SpillFile SpillFile;
@@ -136,26 +136,26 @@ typedef struct RowSet
 	SpillFile  *spill;			/* file of all rows if they exceed memory; or NULL */
 
 	/* Staging buffer for rows on their way to the engine, or to the file. */
-	float	   *room;
+	float	   *buffer;
 	size_t		capacity;
 	size_t		used;
 	uint64		committed;		/* rows that the engine has taken */
 
 	/* Registered memory from which the engine may read rows directly. */
-	void	   *lent;
-	size_t		lent_bytes;
-	bool		puts;
-	uint64		put_rows;		/* rows that the engine read from it */
+	void	   *registered;
+	size_t		registered_bytes;
+	bool		direct;
+	uint64		direct_rows;	/* rows that the engine read from it */
 
 	int			nworkers;		/* number of parallel workers that read */
 	uint64		worker_rows;	/* number of rows that they read */
-	uint64		next_look;		/* row count at which to check the clock again */
+	uint64		next_clock_check;	/* row count at which to check the clock again */
 } RowSet;
 
 /* Initializes an empty row set, or resets it for another engine. */
 extern void RowSetInit(RowSet *set, struct VectorJoin *join, int side);
 
-/* Passes the staged rows to the engine or to the file. Call it after the last row of a side. */
+/* Passes the staged rows to the engine or to the file.  Call it after the last row of a side. */
 extern void RowSetFlush(RowSet *set);
 
 /* Reads the rows that the engine requests from the file, and stages them. */
@@ -166,7 +166,7 @@ pg_noreturn extern void ReportManyRows(const VectorSource *source);
 
 /* --- grouped_rows.c: the rows of one or two sources, sorted by partition */
 
-typedef struct GroupedRows
+typedef struct PartitionedRows
 {
 	/* The partitions that have rows on both sides, in the order in which rows are pushed. */
 	FastedRowGroup *groups;
@@ -176,20 +176,20 @@ typedef struct GroupedRows
 
 	/* The remaining fields are private to grouped_rows.c. */
 	int			nsides;
-	struct GroupedSide *sides;
+	struct PartitionedSide *sides;
 	struct GroupNumbers *numbers;	/* partition number by column value */
 	struct Partition *partitions;
-	uint32		room;
+	uint32		capacity;
 	uint32		dimensions;		/* maximum over the partitions that have rows on both sides */
-} GroupedRows;
+} PartitionedRows;
 
 /* Reads one source or two into the current memory context. */
-extern GroupedRows *ReadGroupedRows(const VectorSource *const *sources, int nsides);
+extern PartitionedRows *ReadPartitionedRows(const VectorSource *const *sources, int nsides);
 
 /* Pushes a side's rows in partition order to the sink, until the sink accepts no more. */
-extern void PushGroupedRows(GroupedRows *rows, int side, RowSink *sink);
+extern void PushPartitionedRows(PartitionedRows *rows, int side, RowSink *sink);
 
-/* Closes temporary files. Memory is freed with the memory context. */
-extern void EndGroupedRows(GroupedRows *rows);
+/* Closes temporary files.  Memory is freed with the memory context. */
+extern void EndPartitionedRows(PartitionedRows *rows);
 
 #endif							/* FASTED_ROW_SET_H */

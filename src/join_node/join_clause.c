@@ -88,7 +88,7 @@ IsForeign(Oid funcid, List *args)
 }
 
 /*
- * Returns true if expr calls a known function with nargs arguments. Sets the form and metric in
+ * Returns true if expr calls a known function with nargs arguments.  Sets the form and metric in
  * *kind.
  */
 static bool
@@ -182,8 +182,8 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 }
 
 /*
- * Returns true if the function may raise an error. Exceptions are leakproof functions, such as
- * casts of an element, pgvector's cast to real[], and float8 addition and subtraction. Bounds are
+ * Returns true if the function may raise an error.  Exceptions are leakproof functions, such as
+ * casts of an element, pgvector's cast to real[], and float8 addition and subtraction.  Bounds are
  * often sums, which fail only on overflow.
  */
 static bool
@@ -225,7 +225,7 @@ MayRaise(Node *expr, void *context)
 }
 
 /*
- * Returns the vector cast to real[], or unchanged if it is real[] or double precision[]. Returns
+ * Returns the vector cast to real[], or unchanged if it is real[] or double precision[].  Returns
  * NULL if there is no cast.
  */
 static Expr *
@@ -362,8 +362,8 @@ IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *order
  * --- selectivity
  *
  * PostgreSQL assumes a selectivity of one third for every inequality, including those of a
- * distance. Before PostgreSQL estimates join sizes, a hook therefore fills in the fields where it
- * caches a clause's selectivity. The estimate then applies to all join methods and to all plan
+ * distance.  Before PostgreSQL estimates join sizes, a hook therefore fills in the fields where it
+ * caches a clause's selectivity.  The estimate then applies to all join methods and to all plan
  * nodes above. norm_selec is the fraction of all pairs that match. outer_selec is, for a semi or
  * anti join, the fraction of outer rows that have a match.
  */
@@ -372,7 +372,7 @@ static set_rel_pathlist_hook_type previous_hook = NULL;
 
 /*
  * Returns the fraction of outer rows that have a match if the clause belongs to a semi or anti
- * join, assuming independently distributed rows. Otherwise returns share, the fraction of pairs
+ * join, assuming independently distributed rows.  Otherwise returns share, the fraction of pairs
  * that match.
  */
 static double

@@ -5,9 +5,9 @@
  *	  prints the node's properties in EXPLAIN (doc/plans.md).
  *
  * Some vectors cannot be passed to the engine, for example those with a different number of
- * dimensions or a null element. Their rows are fallback rows. The clauses themselves are evaluated
- * for a fallback row and each row of the other side, as in a nested loop. They therefore give the
- * same result or error as a nested loop. A null vector has no match.
+ * dimensions or a null element.  Their rows are fallback rows.  The clauses themselves are
+ * evaluated for a fallback row and each row of the other side, as in a nested loop.  They therefore
+ * give the same result or error as a nested loop.  A null vector has no match.
  *
  */
 #include "postgres.h"
@@ -32,7 +32,7 @@
 /* --- candidate pairs */
 
 /*
- * Orders the rows of a pair as the ordering clause requires. Returns false if they have no order.
+ * Orders the rows of a pair as the ordering clause requires.  Returns false if they have no order.
  */
 static bool
 OrderRows(JoinNode *node, Candidate *pair)
@@ -52,7 +52,7 @@ OrderRows(JoinNode *node, Candidate *pair)
 }
 
 /*
- * Returns the engine's next pair in *pair, or false at the end. A pair that is only counted needs
+ * Returns the engine's next pair in *pair, or false at the end.  A pair that is only counted needs
  * no order if the distance decides.
  */
 static bool
@@ -77,8 +77,8 @@ NextOfEngine(JoinNode *node, Candidate *pair)
 		found = &node->pairs[node->next_pair];
 		if (node->next_pair++ + PAIRS_AHEAD < node->npairs)
 		{
-			KeptRowsPrefetch(outer->kept, outer->pushed.numbers[found[PAIRS_AHEAD].a]);
-			KeptRowsPrefetch(inner->kept, inner->pushed.numbers[found[PAIRS_AHEAD].b]);
+			RetainedRowsPrefetch(outer->retained, outer->pushed.numbers[found[PAIRS_AHEAD].a]);
+			RetainedRowsPrefetch(inner->retained, inner->pushed.numbers[found[PAIRS_AHEAD].b]);
 		}
 		*pair = (Candidate) {.outer = outer->pushed.numbers[found->a],
 			.inner = inner->pushed.numbers[found->b],
@@ -99,30 +99,35 @@ GoesBothWays(const JoinNode *node)
 
 /*
  * Returns the next pair of a fallback row of the side with a row of the other side, in the current
- * group. Returns false at the end. Pairs of two fallback rows are returned for the outer side only.
+ * group.  Returns false at the end.  Pairs of two fallback rows are returned for the outer side
+ * only.
  */
 static bool
-NextOddOfGroup(JoinNode *node, Candidate *pair)
+NextFallbackOfGroup(JoinNode *node, Candidate *pair)
 {
-	const BatchSide *group = node->batch[node->odd_group];
-	int			number = node->odd_side;
+	const BatchSide *group = node->batch[node->fallback_group];
+	int			number = node->fallback_side;
 	const JoinSide *side = &node->sides[number];
 	const JoinSide *other = &node->sides[1 - number];
-	const uint32 *outer_odd = node->sides[OUTER_SIDE].odd.numbers + group[OUTER_SIDE].first_odd;
+	const uint32 *outer_fallback = node->sides[OUTER_SIDE].fallback.numbers +
+		group[OUTER_SIDE].first_fallback;
 
-	for (; node->next_odd < group[number].nodd; node->next_odd++, node->next_other = node->met = 0)
+	for (; node->next_fallback < group[number].nfallback;
+		 node->next_fallback++, node->next_other = node->met = 0)
 		while (node->next_other < other->group.count)
 		{
 			uint32		i = node->next_other++;
 			uint32		rows[2];
 
 			CHECK_FOR_INTERRUPTS();
-			if (number == INNER_SIDE && node->met < group[OUTER_SIDE].nodd && outer_odd[node->met] == i)
+			if (number == INNER_SIDE && node->met < group[OUTER_SIDE].nfallback &&
+				outer_fallback[node->met] == i)
 			{
 				node->met++;
 				continue;
 			}
-			rows[number] = RowOfGroup(side, side->odd.numbers[group[number].first_odd + node->next_odd]);
+			rows[number] = RowOfGroup(side, side->fallback.numbers[group[number].first_fallback +
+																   node->next_fallback]);
 			rows[1 - number] = RowOfGroup(other, i);
 			*pair = (Candidate) {.outer = rows[OUTER_SIDE],.inner = rows[INNER_SIDE]};
 			return true;
@@ -131,18 +136,19 @@ NextOddOfGroup(JoinNode *node, Candidate *pair)
 }
 
 /*
- * Returns the next pair with a fallback row, for both sides of all groups. Skips a group's fallback
- * rows if the other side has no vectors there.
+ * Returns the next pair with a fallback row, for both sides of all groups.  Skips a group's
+ * fallback rows if the other side has no vectors there.
  */
 static bool
-NextOdd(JoinNode *node, Candidate *pair)
+NextFallback(JoinNode *node, Candidate *pair)
 {
-	for (; node->odd_group < node->nbatch; node->odd_group++, node->odd_side = OUTER_SIDE)
+	for (; node->fallback_group < node->nbatch;
+		 node->fallback_group++, node->fallback_side = OUTER_SIDE)
 	{
-		TakeGroup(node, node->odd_group);
-		for (; node->odd_side <= INNER_SIDE; node->odd_side++, node->next_odd = 0)
-			if (node->batch[node->odd_group][1 - node->odd_side].nvectors > 0 &&
-				NextOddOfGroup(node, pair))
+		TakeGroup(node, node->fallback_group);
+		for (; node->fallback_side <= INNER_SIDE; node->fallback_side++, node->next_fallback = 0)
+			if (node->batch[node->fallback_group][1 - node->fallback_side].nvectors > 0 &&
+				NextFallbackOfGroup(node, pair))
 				return true;
 	}
 	return false;
@@ -172,12 +178,12 @@ NextCandidate(JoinNode *node, Candidate *pair)
 		*pair = (Candidate) {row, row, IsExact(node) || 0.0 < node->surely_within};
 		return true;
 	}
-	return NextOdd(node, pair);
+	return NextFallback(node, pair);
 }
 
 /*
- * Returns true if the pair passes all clauses. Loads it into the scan tuple if needed. The distance
- * clause is evaluated too unless the pair is certainly within the radius.
+ * Returns true if the pair passes all clauses.  Loads it into the scan tuple if needed.  The
+ * distance clause is evaluated too unless the pair is certainly within the radius.
  */
 static bool
 PairPasses(JoinNode *node, const Candidate *pair)
@@ -196,7 +202,7 @@ PairPasses(JoinNode *node, const Candidate *pair)
 	return false;
 }
 
-/* Loads the next match of the batch into the scan tuple. Returns false at the end. */
+/* Loads the next match of the batch into the scan tuple.  Returns false at the end. */
 static bool
 NextPair(JoinNode *node)
 {
@@ -224,7 +230,7 @@ NextUnmatched(JoinNode *node)
 
 	if (node->plan.type != JOIN_LEFT && node->plan.type != JOIN_ANTI)
 		return false;
-	while (node->next_unmatched < outer->kept->count)
+	while (node->next_unmatched < outer->retained->count)
 	{
 		uint32		row = node->next_unmatched++;
 
@@ -241,9 +247,9 @@ NextUnmatched(JoinNode *node)
 /* --- one execution */
 
 /*
- * Reads the sides and forms hash groups. A side that retains its vectors is read completely before
- * the engine starts, because its rows may have to wait for their groups. Late-materialized vectors
- * are passed to the engine while the side is read. The inner side is not read if the outer side is
+ * Reads the sides and forms hash groups.  A side that retains its vectors is read completely before
+ * the engine starts, because its rows may have to wait for their groups.  Late-materialized vectors
+ * are passed to the engine while the side is read.  The inner side is not read if the outer side is
  * empty.
  */
 static void
@@ -256,26 +262,26 @@ BeginRun(JoinNode *node)
 		LoadNulls(node, &node->sides[i]);
 	BeginSide(node, outer);
 	if (node->plan.shared)
-		inner->kept = outer->kept;
+		inner->retained = outer->retained;
 	else
 		BeginSide(node, inner);
-	if (outer->left_vector < 0)
+	if (outer->late_vector < 0)
 		ReadSide(node, outer);
-	if (!node->plan.shared && inner->left_vector < 0 && !IsEmptySide(node, outer))
+	if (!node->plan.shared && inner->late_vector < 0 && !IsEmptySide(node, outer))
 		ReadSide(node, inner);
 	FindGroups(node);
 	node->runs++;
 }
 
 /*
- * Starts the next batch, or after the last batch the phase of unmatched rows. If the engine can
- * count the batch's pairs, adds their number to node->count. Fallback rows are then still to be
+ * Starts the next batch, or after the last batch the phase of unmatched rows.  If the engine can
+ * count the batch's pairs, adds their number to node->count.  Fallback rows are then still to be
  * counted.
  */
 static void
-GoOnToGroups(JoinNode *node)
+StartNextBatch(JoinNode *node)
 {
-	node->phase = BeginNextGroups(node) ? JOIN_PAIRS : JOIN_UNMATCHED;
+	node->phase = JoinNextBatch(node) ? JOIN_PAIRS : JOIN_UNMATCHED;
 	if (node->distance_decides && IsExact(node))
 	{
 		node->count += JoinCount(node->join) * (GoesBothWays(node) ? 2 : 1);
@@ -285,7 +291,7 @@ GoOnToGroups(JoinNode *node)
 	}
 	if (node->plan.type != JOIN_INNER && node->matched == NULL)
 		node->matched = MemoryContextAllocExtended(node->context,
-												   node->sides[OUTER_SIDE].kept->count + 1,
+												   node->sides[OUTER_SIDE].retained->count + 1,
 												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 }
 
@@ -299,7 +305,7 @@ EndRun(JoinNode *node)
 	MemoryContextReset(node->context);
 }
 
-/* Loads the next match or unmatched outer row into the scan tuple. Returns false at the end. */
+/* Loads the next match or unmatched outer row into the scan tuple.  Returns false at the end. */
 static bool
 NextMatch(JoinNode *node)
 {
@@ -309,14 +315,14 @@ NextMatch(JoinNode *node)
 		if (ExecQual(node->one_time_quals, ScanTuple(node)))
 		{
 			BeginRun(node);
-			GoOnToGroups(node);
+			StartNextBatch(node);
 		}
 	}
 	while (node->phase == JOIN_PAIRS)
 	{
 		if (NextPair(node))
 			return true;
-		GoOnToGroups(node);
+		StartNextBatch(node);
 	}
 	if (node->phase == JOIN_UNMATCHED && NextUnmatched(node))
 		return true;
@@ -479,8 +485,8 @@ InitOrder(JoinNode *node, const OpExpr *clause)
 
 /*
  * The clauses before the distance clause determine for which pairs a nested loop would evaluate the
- * vectors. Clauses on outer columns are evaluated once for each row. This does not apply to shared
- * rows, because each of them is an inner row as well. The other clauses (partner_quals) are
+ * vectors.  Clauses on outer columns are evaluated once for each row.  This does not apply to
+ * shared rows, because each of them is an inner row as well.  The other clauses (partner_quals) are
  * evaluated only if an expression may raise an error, which must not happen for a vector that no
  * pair needs.
  */

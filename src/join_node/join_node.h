@@ -4,8 +4,8 @@
  *	  A custom join method for the planner: an engine joins two relations by vector distance.
  *
  * The planner is offered the node where a join clause bounds the distance of two vectors
- * (DistanceClause). The node reads both sides, retains their rows (RetainedRows), and passes their
- * vectors to an engine. It then checks the other join clauses on each pair that the engine finds,
+ * (DistanceClause).  The node reads both sides, retains their rows (RetainedRows), and passes their
+ * vectors to an engine.  It then checks the other join clauses on each pair that the engine finds,
  * so the result equals that of a nested loop.
  *
  * In arrays of two elements, element 0 belongs to the outer side and element 1 to the inner side.
@@ -51,7 +51,7 @@ typedef struct DistanceKind
  *	  a <-> b < x, a <=> b < x ...	for pgvector's vector and halfvec; also as functions
  *	  1 - (a <=> b) > y		for pgvector, and 1 - fasted_cosine_distance(a, b) > y
  *
- * The vectors a and b belong to different sides of the join. The bound x or y is constant during
+ * The vectors a and b belong to different sides of the join.  The bound x or y is constant during
  * the join.
  */
 typedef struct DistanceClause
@@ -68,14 +68,14 @@ extern bool MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2],
 								DistanceClause *clause);
 
 /*
- * Returns true if evaluating the expression may raise an error. Returns false only for columns,
+ * Returns true if evaluating the expression may raise an error.  Returns false only for columns,
  * constants, parameters, casts that accept every value, sums and differences.
  */
 extern bool MayRaise(Node *expr, void *context);
 
 /*
- * Returns true if the clause compares one column of both rows, as in a.x < b.x. In a self-join,
- * such a clause determines which row of a pair is the outer row. It also excludes pairs of a row
+ * Returns true if the clause compares one column of both rows, as in a.x < b.x.  In a self-join,
+ * such a clause determines which row of a pair is the outer row.  It also excludes pairs of a row
  * with itself.
  */
 extern bool IsRowOrder(PlannerInfo *root, const RestrictInfo *rinfo);
@@ -103,8 +103,8 @@ typedef struct JoinPlan
 	bool		shared;			/* self-join of identical rows, which are read once */
 	int			outer_columns;	/* outer columns of the scan tuple; inner columns follow */
 
-	int			left_vector[2]; /* late-materialized vector's column in the child plan; -1: none */
-	int			left_place[2];	/* column of its row's ctid */
+	int			late_vector[2]; /* child plan's column of late vectors; -1: none */
+	int			late_ctid[2];	/* column of its row's ctid */
 	int			order_qual;		/* index of the row-ordering clause in join_quals; -1: none */
 	int			distance_qual;	/* index of the distance clause in join_quals */
 	int			outer_quals;	/* number of leading join_quals that use only outer columns */
@@ -137,41 +137,41 @@ typedef struct FilePlace
 } FilePlace;
 
 /* A row in memory consists of its values followed by its null flags. */
-typedef struct KeptRows
+typedef struct RetainedRows
 {
 	MemoryContext context;
 	MemoryContext values;		/* pass-by-reference values of the rows in memory */
 	TupleDesc	columns;
 	Size		row_bytes;
-	Size		left;			/* remaining memory budget, in bytes */
+	Size		budget;			/* remaining memory budget, in bytes */
 	uint32		count;
 
 	uint32		in_memory;		/* number of rows in memory; later rows are in the file */
-	uint32		room;
+	uint32		capacity;
 	char	   *rows;
 
 	BufFile    *file;			/* rows that exceed the budget; NULL if none */
 	FilePlace  *places;
-	uint32		place_room;
+	uint32		place_capacity;
 	TupleTableSlot *slots[2];	/* one row of the file for each reader */
-} KeptRows;
+} RetainedRows;
 
 /* Prefetches the row's values and null flags. */
 static inline void
-KeptRowsPrefetch(const KeptRows *kept, uint32 row)
+RetainedRowsPrefetch(const RetainedRows *retained, uint32 row)
 {
-	if (row < kept->in_memory)
-		__builtin_prefetch(kept->rows + row * kept->row_bytes);
+	if (row < retained->in_memory)
+		__builtin_prefetch(retained->rows + row * retained->row_bytes);
 }
 
 /* Prefetches the pass-by-reference values of a row whose Datums have already been prefetched. */
-extern void KeptRowsPrefetchValues(KeptRows *kept, uint32 row);
+extern void RetainedRowsPrefetchValues(RetainedRows *retained, uint32 row);
 
 /*
- * Returns a reallocated array with at least twice the capacity. *capacity is updated. A NULL array
- * is allocated.
+ * Returns a reallocated array with at least twice the capacity.  *capacity is updated.  A NULL
+ * array is allocated.
  */
-extern void *GrowArray(MemoryContext context, void *array, uint32 *room, Size size);
+extern void *GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size);
 
 /* --- the node at run time */
 
@@ -179,7 +179,7 @@ typedef struct RowList
 {
 	uint32	   *numbers;
 	uint32		count;
-	uint32		room;
+	uint32		capacity;
 } RowList;
 
 /* A row number and the hash of the row's equality keys. */
@@ -190,7 +190,7 @@ typedef struct GroupedRow
 } GroupedRow;
 
 /*
- * A hash group: the rows of one side whose keys have the same hash. The range refers to the side's
+ * A hash group: the rows of one side whose keys have the same hash.  The range refers to the side's
  * rows sorted by hash.
  */
 typedef struct GroupPlace
@@ -199,7 +199,7 @@ typedef struct GroupPlace
 	uint32		count;
 } GroupPlace;
 
-/* Number of rows on both sides and number of row pairs. Shared rows are counted once. */
+/* Number of rows on both sides and number of row pairs.  Shared rows are counted once. */
 typedef struct GroupSize
 {
 	double		rows;
@@ -218,14 +218,14 @@ typedef struct JoinSide
 	TupleTableSlot *row;		/* a row of the child plan; all its columns are retained */
 
 	/*
-	 * Late materialization of vectors. Only the engine needs most vectors, and the clauses rarely
-	 * do. A side that is a table scan therefore retains nulls in place of vectors. It fetches the
-	 * few vectors that a clause needs again by ctid. The query's snapshot prevents removal of these
-	 * row versions.
+	 * Late materialization of vectors.  Only the engine needs most vectors, and the clauses rarely
+	 * do.  A side that is a table scan therefore retains nulls in place of vectors.  It fetches the
+	 * few vectors that a clause needs again by ctid.  The query's snapshot prevents removal of
+	 * these row versions.
 	 */
-	int			left_vector;	/* column in the child plan; -1: vectors are retained */
-	int			left_column;	/* column in the scan tuple */
-	TupleTableSlot *left_slot;	/* slot for the fetched table row */
+	int			late_vector;	/* column in the child plan; -1: vectors are retained */
+	int			late_column;	/* column in the scan tuple */
+	TupleTableSlot *late_slot;	/* slot for the fetched table row */
 
 	/* A pgvector column that can be read without its cast. */
 	int			plain_vector;	/* scan tuple column; -1: none */
@@ -235,7 +235,7 @@ typedef struct JoinSide
 	FmgrInfo   *hashes;
 
 	/* The fields from here on are reset for each execution. */
-	KeptRows   *kept;
+	RetainedRows *retained;
 	bool		complete;		/* the child plan has returned all rows */
 	int64		loaded;			/* row number in the scan tuple; -1: none, -2: nulls */
 	bool		has_vector;		/* the scan tuple includes the late-materialized vector */
@@ -248,15 +248,15 @@ typedef struct JoinSide
 
 	/* Rows of the current batch. */
 	RowList		pushed;			/* row number by engine row number */
-	RowList		odd;			/* fallback rows, as ascending indexes in their group */
+	RowList		fallback;		/* fallback rows, as ascending indexes in their group */
 } JoinSide;
 
 /* One side of a hash group in the batch. */
 typedef struct BatchSide
 {
 	GroupPlace	place;
-	uint32		first_odd;
-	uint32		nodd;
+	uint32		first_fallback;
+	uint32		nfallback;
 	uint32		nvectors;		/* rows whose vector is not null */
 } BatchSide;
 
@@ -296,7 +296,7 @@ typedef struct JoinNode
 	int			order_column;
 	bool		order_swapped;	/* the clause is inner < outer */
 	bool		no_columns;		/* the parent node uses no columns */
-	bool	   *wanted;			/* columns that clauses use; these are detoasted when read */
+	bool	   *used_columns;	/* columns that clauses use; these are detoasted when read */
 	FastedElement element;		/* element type of the engine's vectors */
 	JoinSide	sides[2];
 	MemoryContext context;		/* per-execution context */
@@ -312,23 +312,23 @@ typedef struct JoinNode
 	uint64		count;			/* count(*) so far */
 	int			direction;		/* comparison of each row with the next; 0: not monotonic */
 	bool		radius_known;	/* empty, clauses_decide and radius are set */
-	bool		nothing;		/* no pair can match, or a side has no rows */
-	bool		undecided;		/* no engine: clauses are evaluated for every pair */
+	bool		empty;			/* no pair can match, or a side has no rows */
+	bool		clauses_decide; /* no engine: clauses are evaluated for every pair */
 	double		radius;
-	double		surely_within;	/* pgvector: the clause is true for engine distances below this */
+	double		surely_within;	/* pgvector: the clause is true below this distance */
 	VectorJoin *join;			/* NULL: no engine is running */
 	FastedPair *own_pairs;		/* pairs found without an engine; capacity SMALL_JOIN_PAIRS */
 	bool	   *matched;		/* flag for each outer row; NULL in an inner join */
 	uint32		next_unmatched;
 	GroupSize	all_size;		/* sum over all hash groups */
-	bool		group_waits;	/* the last group taken is to start the next batch */
+	bool		group_pending;	/* the last group taken is to start the next batch */
 	BatchGroup *batch;
 	FastedRowGroup *row_groups; /* the batch's groups, by engine row numbers */
-	uint32		batch_room;
+	uint32		batch_capacity;
 	/* dimensions for which the next two fields are valid; 0: none */
-	int			room_dimensions;
-	uint64		most_rows;
-	bool		alone;			/* large groups are not combined with others */
+	int			capacity_dimensions;
+	uint64		max_rows;
+	bool		separate_large; /* large groups are not combined with others */
 
 	/* The fields from here on are reset for each batch. */
 	uint32		nbatch;
@@ -345,9 +345,9 @@ typedef struct JoinNode
 	uint32		next_equal;		/* shared rows: next row to pair with itself */
 
 	/* Iteration over pairs with fallback rows, after the engine's pairs. */
-	uint32		odd_group;		/* index of the current group */
-	int			odd_side;
-	uint32		next_odd;		/* index of the current fallback row in the group's list */
+	uint32		fallback_group; /* index of the current group */
+	int			fallback_side;
+	uint32		next_fallback;	/* index of the current fallback row in the group's list */
 	uint32		next_other;		/* index in the other side's group */
 	uint32		met;			/* outer fallback rows before next_other */
 } JoinNode;
@@ -379,14 +379,14 @@ RowOfGroup(const JoinSide *side, uint32 i)
 extern void InitSide(JoinNode *node, int number, PlanState *plan);
 
 /*
- * Start and end one execution. EndSide closes the temporary file; memory is freed with the node's
+ * Start and end one execution.  EndSide closes the temporary file; memory is freed with the node's
  * context.
  */
 extern void BeginSide(JoinNode *node, JoinSide *side);
 extern void EndSide(JoinSide *side);
 
 /*
- * Reads the next row of the child plan, retains it and leaves it in the scan tuple. Returns false
+ * Reads the next row of the child plan, retains it and leaves it in the scan tuple.  Returns false
  * at the end.
  */
 extern bool ReadRow(JoinNode *node, JoinSide *side);
@@ -394,7 +394,7 @@ extern bool ReadRow(JoinNode *node, JoinSide *side);
 /* Reads all remaining rows. */
 extern void ReadSide(JoinNode *node, JoinSide *side);
 
-/* Returns true if the side has no rows. Reads the first row if necessary. */
+/* Returns true if the side has no rows.  Reads the first row if necessary. */
 extern bool IsEmptySide(JoinNode *node, JoinSide *side);
 
 /* Loads a row of one side or of both into the scan tuple, without late-materialized vectors. */
@@ -411,12 +411,12 @@ extern void LoadNulls(JoinNode *node, JoinSide *side);
 extern ExprContext *ScanTuple(JoinNode *node);
 
 /*
- * Compares two shared rows by the ordering clause. Returns -1, 0 or 1; 0 if they are equal or one
+ * Compares two shared rows by the ordering clause.  Returns -1, 0 or 1; 0 if they are equal or one
  * is null.
  */
 extern int	CompareByOrder(JoinNode *node, uint32 row, uint32 other);
 
-/* A vector in the scan tuple. If elements is NULL, the vector is null or malformed. */
+/* A vector in the scan tuple.  If elements is NULL, the vector is null or malformed. */
 typedef struct VectorView
 {
 	const float *elements;		/* floats or doubles, which may be non-finite */
@@ -424,19 +424,19 @@ typedef struct VectorView
 	bool		isnull;
 } VectorView;
 
-/* Returns the side's vector. The result is valid until the next call of ScanTuple. */
+/* Returns the side's vector.  The result is valid until the next call of ScanTuple. */
 extern VectorView ViewVector(JoinNode *node, JoinSide *side);
 
 /* --- join_push.c: forms hash groups and batches, and passes vectors to an engine */
 
-/* Forms the hash groups of the execution. Without equality keys, all rows form one group. */
+/* Forms the hash groups of the execution.  Without equality keys, all rows form one group. */
 extern void FindGroups(JoinNode *node);
 
 /* Makes group g of the batch the current group on both sides. */
 extern void TakeGroup(JoinNode *node, uint32 g);
 
-/* Starts the join of the next batch. Returns false after the last batch. */
-extern bool BeginNextGroups(JoinNode *node);
+/* Starts the join of the next batch.  Returns false after the last batch. */
+extern bool JoinNextBatch(JoinNode *node);
 
 /* Returns the engine statistics, including those of the running join. */
 extern FastedStats JoinNodeStatistics(const JoinNode *node);

@@ -54,8 +54,8 @@ typedef struct JoinPathData
 	List	   *one_time;		/* pseudoconstant clauses */
 	Index		nulling_join;	/* outer join that nulls inner columns; 0: none or unknown */
 	double		group_share;	/* fraction of row pairs with equal keys */
-	ParamPathInfo *outside;		/* parameterization of the path; NULL: none */
-	Var		   *left[2];		/* late-materialized vector columns; shared rows: both or none */
+	ParamPathInfo *param_info;	/* parameterization of the path; NULL: none */
+	Var		   *late[2];		/* late-materialized vector columns; shared rows: both or none */
 	RestrictInfo *order;		/* ordering clause of shared rows; NULL: none */
 	Aggref	   *count;			/* count(*) to compute; NULL: return rows */
 } JoinPathData;
@@ -64,7 +64,7 @@ typedef struct JoinPathData
 
 /* Returns a Var for the ctid of a table's row. */
 static Var *
-PlaceVar(Index relid)
+CtidVar(Index relid)
 {
 	return makeVar(relid, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
 }
@@ -92,13 +92,13 @@ IsPlainTable(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * Returns the side's vector column if it can be late-materialized, else NULL. Only the distance
- * clause may use the column, and no expression may use the ctid. The side's plan must be a table
- * scan itself. The table must be a heap, in which a row version keeps its ctid while a snapshot
+ * Returns the side's vector column if it can be late-materialized, else NULL.  Only the distance
+ * clause may use the column, and no expression may use the ctid.  The side's plan must be a table
+ * scan itself.  The table must be a heap, in which a row version keeps its ctid while a snapshot
  * sees it.
  */
 static Var *
-VectorToLeave(PlannerInfo *root, const JoinPathData *data, int number)
+LateVectorOf(PlannerInfo *root, const JoinPathData *data, int number)
 {
 	RelOptInfo *side = data->rels[number];
 	Var		   *vector = (Var *) data->clause.written[number];
@@ -125,7 +125,7 @@ VectorToLeave(PlannerInfo *root, const JoinPathData *data, int number)
 }
 
 /*
- * Returns the cheapest non-parallel scan of the table itself. Such a scan can return columns that
+ * Returns the cheapest non-parallel scan of the table itself.  Such a scan can return columns that
  * the planner did not foresee, unlike an index-only scan or a Gather.
  */
 static Path *
@@ -148,7 +148,7 @@ ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * Returns the path that reads a side. For shared rows it returns the inner columns too. For late
+ * Returns the path that reads a side.  For shared rows it returns the inner columns too.  For late
  * materialization it returns the ctid.
  */
 static Path *
@@ -160,15 +160,15 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 	PathTarget *target;
 	ListCell   *cell;
 
-	if (!data->plan.shared && data->left[number] == NULL)
+	if (!data->plan.shared && data->late[number] == NULL)
 		return side->cheapest_total_path;
 	path = ScanOfTable(root, side);
 	target = copy_pathtarget(path->pathtarget);
 	if (data->plan.shared)
 		foreach(cell, inner->reltarget->exprs)
 			add_new_column_to_pathtarget(target, (Expr *) AsOuter(lfirst(cell), side, inner));
-	if (data->left[number] != NULL)
-		add_new_column_to_pathtarget(target, (Expr *) PlaceVar(side->relid));
+	if (data->late[number] != NULL)
+		add_new_column_to_pathtarget(target, (Expr *) CtidVar(side->relid));
 	set_pathtarget_cost_width(root, target);
 	return (Path *) create_projection_path(root, side, path, target);
 }
@@ -176,7 +176,7 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 /*
  * --- self-joins
  *
- * If both sides have the same rows, the node reads these shared rows once. The engine finds each
+ * If both sides have the same rows, the node reads these shared rows once.  The engine finds each
  * pair once, and the pair is a match in both directions.
  */
 
@@ -212,7 +212,7 @@ HasOnlyColumns(RelOptInfo *rel)
  * Returns true if both sides read the same rows of one relation and use the same vector expression.
  */
 static bool
-SidesAreAlike(PlannerInfo *root, const JoinPathData *data)
+SidesAreIdentical(PlannerInfo *root, const JoinPathData *data)
 {
 	RelOptInfo *outer = data->rels[OUTER_SIDE];
 	RelOptInfo *inner = data->rels[INNER_SIDE];
@@ -229,9 +229,9 @@ SidesAreAlike(PlannerInfo *root, const JoinPathData *data)
 /* --- conditions for the node */
 
 /*
- * Returns true if EvalPlanQual may re-evaluate the join for a row that was updated concurrently. In
- * that case the scans return that row regardless of the snapshot. The two sides of a self-join may
- * then differ.
+ * Returns true if EvalPlanQual may re-evaluate the join for a row that was updated concurrently.
+ * In that case the scans return that row regardless of the snapshot.  The two sides of a self-join
+ * may then differ.
  */
 static bool
 MayBeRechecked(const PlannerInfo *root)
@@ -242,12 +242,14 @@ MayBeRechecked(const PlannerInfo *root)
 
 /* Returns true if the clause is a filter above an outer join, not a condition of the join. */
 static bool
-IsAbove(const JoinPathData *data, const RestrictInfo *rinfo)
+IsFilterAboveJoin(const JoinPathData *data, const RestrictInfo *rinfo)
 {
 	return IS_OUTER_JOIN(data->plan.type) && RINFO_IS_PUSHED_DOWN(rinfo, data->joinrel->relids);
 }
 
-/* Finds a distance clause among the join conditions. Returns false quickly for nearly all joins. */
+/*
+ * Finds a distance clause among the join conditions.  Returns false quickly for nearly all joins.
+ */
 static bool
 FindDistanceClause(JoinPathData *data)
 {
@@ -257,15 +259,15 @@ FindDistanceClause(JoinPathData *data)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
-		if (!IsAbove(data, rinfo) && MatchDistanceClause(rinfo, data->rels, &data->clause))
+		if (!IsFilterAboveJoin(data, rinfo) && MatchDistanceClause(rinfo, data->rels, &data->clause))
 			return true;
 	}
 	return false;
 }
 
 /*
- * Adds the clause to the equality keys if it compares one expression from each side. Only rows with
- * equal keys can match then. Returns false if the clause is not such an equality.
+ * Adds the clause to the equality keys if it compares one expression from each side.  Only rows
+ * with equal keys can match then.  Returns false if the clause is not such an equality.
  */
 static bool
 AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
@@ -302,11 +304,11 @@ AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
 }
 
 /*
- * Moves the pseudoconstant clauses to data->one_time. They filter the rows of an outer join and are
- * never its conditions. They are constant during an execution, so the node evaluates them before it
- * reads a row.
+ * Moves the pseudoconstant clauses to data->one_time.  They filter the rows of an outer join and
+ * are never its conditions.  They are constant during an execution, so the node evaluates them
+ * before it reads a row.
  *
- * Also finds the equality keys and the ordering clause of shared rows. The ordering clause is
+ * Also finds the equality keys and the ordering clause of shared rows.  The ordering clause is
  * evaluated first, so it must be leakproof or have security level 0.
  */
 static void
@@ -326,7 +328,7 @@ DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 			continue;
 		}
 		others = lappend(others, rinfo);
-		if (IsAbove(data, rinfo))
+		if (IsFilterAboveJoin(data, rinfo))
 			continue;
 		if (AddGroupKey(rinfo, data))
 			equalities = lappend(equalities, rinfo);
@@ -339,20 +341,20 @@ DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 }
 
 /*
- * Chooses the vector columns to late-materialize. This requires a single pass over the vectors.
- * With equality keys, rows are visited in a different order than the table's. If an expression may
+ * Chooses the vector columns to late-materialize.  This requires a single pass over the vectors.
+ * With equality keys, rows are visited in a different order than the table's.  If an expression may
  * raise an error, whether a vector may be evaluated depends on other rows.
  */
 static void
-FindVectorsToLeave(PlannerInfo *root, JoinPathData *data)
+FindLateVectors(PlannerInfo *root, JoinPathData *data)
 {
-	if (data->plan.keys[OUTER_SIDE] != NIL || data->plan.may_raise || data->outside != NULL ||
+	if (data->plan.keys[OUTER_SIDE] != NIL || data->plan.may_raise || data->param_info != NULL ||
 		MayBeRechecked(root))
 		return;
 	for (int i = 0; i < 2; i++)
-		data->left[i] = VectorToLeave(root, data, i);
-	if (data->plan.shared && (data->left[0] == NULL || data->left[1] == NULL))
-		data->left[0] = data->left[1] = NULL;
+		data->late[i] = LateVectorOf(root, data, i);
+	if (data->plan.shared && (data->late[0] == NULL || data->late[1] == NULL))
+		data->late[0] = data->late[1] = NULL;
 }
 
 /* --- cost */
@@ -371,7 +373,7 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 }
 
 /*
- * Sets the costs of the path. Shared rows are read once, and only half of the pairs are computed.
+ * Sets the costs of the path.  Shared rows are read once, and only half of the pairs are computed.
  */
 static void
 CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
@@ -403,9 +405,9 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 /*
  * --- the plan
  *
- * The scan tuple consists of an outer row followed by an inner row. All expressions are evaluated
- * on the scan tuple. Expressions of one side are evaluated while the other side's columns are null.
- * If the node computes count(*), that is the last column.
+ * The scan tuple consists of an outer row followed by an inner row.  All expressions are evaluated
+ * on the scan tuple.  Expressions of one side are evaluated while the other side's columns are
+ * null.  If the node computes count(*), that is the last column.
  */
 
 /* Numbers of integers, of lists of numbers and of all pointers in a JoinPlan. */
@@ -451,7 +453,7 @@ ReadJoinPlan(const CustomScan *scan)
 }
 
 /*
- * Returns the security level that determines evaluation order. Cheap leakproof clauses have level
+ * Returns the security level that determines evaluation order.  Cheap leakproof clauses have level
  * 0.
  */
 static Index
@@ -494,8 +496,8 @@ OrderedQuals(PlannerInfo *root, List *clauses)
 }
 
 /*
- * Returns a copy of an expression for use above the join. From PostgreSQL 16 on, inner columns that
- * an outer join may null are marked with that join.
+ * Returns a copy of an expression for use above the join.  From PostgreSQL 16 on, inner columns
+ * that an outer join may null are marked with that join.
  */
 static Node *
 AboveJoin(Node *node, const JoinPathData *data)
@@ -509,7 +511,7 @@ AboveJoin(Node *node, const JoinPathData *data)
 }
 
 /*
- * Returns the index of the column in a child plan's target list. Raises an error if it is missing.
+ * Returns the index of the column in a child plan's target list.  Raises an error if it is missing.
  */
 static int
 FindColumn(const void *column, List *tlist)
@@ -531,7 +533,7 @@ AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
-		if (IsAbove(data, rinfo))
+		if (IsFilterAboveJoin(data, rinfo))
 		{
 			plan->other_quals = lappend(plan->other_quals, copyObject(rinfo->clause));
 			continue;
@@ -590,11 +592,11 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 		int			read = plan.shared ? OUTER_SIDE : i;
 		List	   *columns = ((Plan *) list_nth(custom_plans, read))->targetlist;
 
-		plan.left_vector[i] = plan.left_place[i] = -1;
-		if (data->left[read] != NULL)
+		plan.late_vector[i] = plan.late_ctid[i] = -1;
+		if (data->late[read] != NULL)
 		{
-			plan.left_vector[i] = FindColumn(data->left[read], columns);
-			plan.left_place[i] = FindColumn(PlaceVar(data->left[read]->varno), columns);
+			plan.late_vector[i] = FindColumn(data->late[read], columns);
+			plan.late_ctid[i] = FindColumn(CtidVar(data->late[read]->varno), columns);
 		}
 		plan.vectors[i] = (Expr *) AboveJoin((Node *) data->clause.vectors[i], data);
 		plan.keys[i] = (List *) AboveJoin((Node *) plan.keys[i], data);
@@ -624,8 +626,8 @@ AddJoinPath(PlannerInfo *root, const JoinPathData *data)
 	own->pathtype = T_CustomScan;
 	own->parent = data->joinrel;
 	own->pathtarget = data->joinrel->reltarget;
-	own->param_info = data->outside;
-	own->rows = data->outside != NULL ? data->outside->ppi_rows : data->joinrel->rows;
+	own->param_info = data->param_info;
+	own->rows = data->param_info != NULL ? data->param_info->ppi_rows : data->joinrel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	for (int i = 0; i < (data->plan.shared ? 1 : 2); i++)
 		path->custom_paths = lappend(path->custom_paths, PathOfSide(root, data, i));
@@ -639,12 +641,12 @@ AddJoinPath(PlannerInfo *root, const JoinPathData *data)
 }
 
 /*
- * Sides may depend on relations outside the join (LATERAL). The path is then parameterized by these
- * relations, with the clauses that this allows. Returns false if the node does not support the
- * join.
+ * Sides may depend on relations outside the join (LATERAL).  The path is then parameterized by
+ * these relations, with the clauses that this allows.  Returns false if the node does not support
+ * the join.
  */
 static bool
-FindOutside(PlannerInfo *root, JoinPathData *data, const JoinPathExtraData *extra)
+FindParameterization(PlannerInfo *root, JoinPathData *data, const JoinPathExtraData *extra)
 {
 	RelOptInfo *joinrel = data->joinrel;
 	Path	   *outer = data->rels[OUTER_SIDE]->cheapest_total_path;
@@ -662,15 +664,15 @@ FindOutside(PlannerInfo *root, JoinPathData *data, const JoinPathExtraData *extr
 		joinrel->reloptkind != RELOPT_JOINREL || enable_partitionwise_join)
 		return false;
 	data->restrictlist = list_copy(data->restrictlist);
-	data->outside = get_joinrel_parampathinfo(root, joinrel, outer, inner, extra->sjinfo, needed,
-											  &data->restrictlist);
+	data->param_info = get_joinrel_parampathinfo(root, joinrel, outer, inner, extra->sjinfo, needed,
+												 &data->restrictlist);
 	return true;
 }
 
 /*
- * Finds the outer join that may null the inner side's columns. From PostgreSQL 16 on, columns are
- * marked with the joins that may null them. If outer joins have been reordered, the marks may
- * differ from this join alone (build_joinrel_tlist). Returns false for such joins, which the node
+ * Finds the outer join that may null the inner side's columns.  From PostgreSQL 16 on, columns are
+ * marked with the joins that may null them.  If outer joins have been reordered, the marks may
+ * differ from this join alone (build_joinrel_tlist).  Returns false for such joins, which the node
  * does not support.
  */
 static bool
@@ -703,7 +705,7 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	if (previous_join_hook != NULL)
 		previous_join_hook(root, joinrel, outerrel, innerrel, type, extra);
 	/*
-	 * In an UPDATE or DELETE of an inheritance tree, row identity columns belong to no table. The
+	 * In an UPDATE or DELETE of an inheritance tree, row identity columns belong to no table.  The
 	 * scan tuple cannot contain such columns.
 	 */
 	if (root->row_identity_vars != NIL && bms_is_member(root->parse->resultRelation, joinrel->relids))
@@ -712,9 +714,10 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 		(type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI && type != JOIN_ANTI) ||
 		!FindNullingJoin(data, extra->sjinfo) ||
 		!FindDistanceClause(data) ||
-		!FindOutside(root, data, extra))
+		!FindParameterization(root, data, extra))
 		return;
-	data->plan.shared = data->outside == NULL && !MayBeRechecked(root) && SidesAreAlike(root, data);
+	data->plan.shared = data->param_info == NULL && !MayBeRechecked(root) &&
+		SidesAreIdentical(root, data);
 	DivideClauses(root, data, extra->sjinfo);
 	clauses = get_actual_clauses(data->restrictlist);
 	if (contain_volatile_functions((Node *) clauses) || contain_subplans((Node *) clauses))
@@ -723,7 +726,7 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	data->plan.may_raise = list_length(clauses) > 1 &&
 		MayRaise((Node *) list_make3(data->clause.vectors[0], data->clause.vectors[1],
 									 data->clause.bound), NULL);
-	FindVectorsToLeave(root, data);
+	FindLateVectors(root, data);
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
 	AddJoinPath(root, data);
@@ -733,9 +736,9 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 
 /*
  * Before version 17, PostgreSQL does not call the join hook for joins with pseudoconstant clauses,
- * because a custom path's plan would lose these clauses. This node evaluates them itself. The flag
- * hasPseudoConstantQuals is therefore cleared during the join search and restored for plan
- * creation. It is not cleared if another extension's hook or a foreign data wrapper could be
+ * because a custom path's plan would lose these clauses.  This node evaluates them itself.  The
+ * flag hasPseudoConstantQuals is therefore cleared during the join search and restored for plan
+ * creation.  It is not cleared if another extension's hook or a foreign data wrapper could be
  * misled.
  */
 static RelOptInfo *
@@ -766,14 +769,14 @@ SearchJoins(PlannerInfo *root, int levels_needed, List *initial_rels)
 /*
  * --- SELECT count(*) over a join by the node, without forming rows
  *
- * For such a query the node replaces the aggregate too. If the condition consists of the distance
- * clause and equalities only, every pair that the engine finds counts. The engine then counts the
- * pairs itself if its distance is exactly the clause's. The same holds for a.id < b.id over shared
+ * For such a query the node replaces the aggregate too.  If the condition consists of the distance
+ * clause and equalities only, every pair that the engine finds counts.  The engine then counts the
+ * pairs itself if its distance is exactly the clause's.  The same holds for a.id < b.id over shared
  * rows with unique ids, where each pair is one match.
  */
 
 /*
- * Returns a path that computes count(*) over the join. No row is formed if the engine counts. The
+ * Returns a path that computes count(*) over the join.  No row is formed if the engine counts.  The
  * path's parent remains the join relation, whose relations it represents.
  */
 static Path *

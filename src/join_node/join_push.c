@@ -5,36 +5,36 @@
  *	  without an engine.
  *
  * The clause's bound becomes the engine's eps. fasted's own distances are bitwise equal to the
- * engine's, for both metrics. pgvector computes distances in FP32. For these, the engine searches
- * by Euclidean distance with an enlarged eps, so that no pair is missed. The clause is then
- * evaluated for pairs near the bound, and skipped for pairs safely within it. With u = 2^-24:
+ * engine's, for both metrics. pgvector computes distances in FP32.  For these, the engine searches
+ * by Euclidean distance with an enlarged eps, so that no pair is missed.  The clause is then
+ * evaluated for pairs near the bound, and skipped for pairs safely within it.  With u = 2^-24:
  *
- * FP32, Euclidean. A difference of two coordinates, its square and a sum of d such squares in any
- * order accumulate at most d + 3 roundings. All terms are positive, and the square root halves the
- * error. The relative error of the distance is therefore less than (d + 16) u. Underflow adds at
+ * FP32, Euclidean.  A difference of two coordinates, its square and a sum of d such squares in any
+ * order accumulate at most d + 3 roundings.  All terms are positive, and the square root halves the
+ * error.  The relative error of the distance is therefore less than (d + 16) u.  Underflow adds at
  * most 2^-126 for each of d squares.
  *
- * Cosine. 1 - cos is half the squared distance of the unit vectors. The engine's unit vectors are
- * rounded to FP32. Each has an error of u, so a distance has an error of 2 u. The clause's own
+ * Cosine. 1 - cos is half the squared distance of the unit vectors.  The engine's unit vectors are
+ * rounded to FP32.  Each has an error of u, so a distance has an error of 2 u.  The clause's own
  * value has an error of (2 d + 32) u, because the inner product and both norms have d + 2 roundings
- * each. Rows whose norms overflow or underflow in FP32 become fallback rows.
+ * each.  Rows whose norms overflow or underflow in FP32 become fallback rows.
  *
- * The zero vector has no direction. Its cosine distance is NaN, which does not match. PostgreSQL
- * treats NaN as greater than any number, so a similarity of NaN matches. The clause is therefore
- * evaluated for zero vectors. The FP64 rounding of 1 - y and 1 - distance is negligible compared
+ * The zero vector has no direction.  Its cosine distance is NaN, which does not match.  PostgreSQL
+ * treats NaN as greater than any number, so a similarity of NaN matches.  The clause is therefore
+ * evaluated for zero vectors.  The FP64 rounding of 1 - y and 1 - distance is negligible compared
  * with pgvector's FP32 errors.
  *
  * fasted's own similarity needs no such margin. 1 - distance is rounded to FP64, and rounding is
- * monotone. The distances d with 1 - d > y are therefore all those up to a largest one. Bisection
+ * monotone.  The distances d with 1 - d > y are therefore all those up to a largest one.  Bisection
  * finds this largest distance exactly, and it becomes the radius.
  *
  * If the join has equality clauses too, rows are divided into hash groups by the hash of their
- * keys. Different keys may have the same hash, so the equality clauses are checked on the pairs
- * found. Without equality clauses, all rows form one group.
+ * keys.  Different keys may have the same hash, so the equality clauses are checked on the pairs
+ * found.  Without equality clauses, all rows form one group.
  *
  * Opening and filling an engine takes milliseconds, in which it could join hundreds of small
- * groups. The rows of as many groups as fit into memory therefore form a batch, which one engine
- * joins. The engine compares only rows of the same group. All vectors of a batch have the same
+ * groups.  The rows of as many groups as fit into memory therefore form a batch, which one engine
+ * joins.  The engine compares only rows of the same group.  All vectors of a batch have the same
  * number of dimensions.
  *
  */
@@ -69,7 +69,7 @@
 
 /*
  * Returns the largest cosine distance whose similarity, rounded to FP64, exceeds the bound (or
- * equals it, unless strict). The bound must not be NaN. Returns a negative number if no distance
+ * equals it, unless strict).  The bound must not be NaN.  Returns a negative number if no distance
  * qualifies.
  */
 static double
@@ -104,14 +104,14 @@ FindRadius(JoinNode *node)
 	double		bound = isnull ? 0.0 : DatumGetFloat8(value);
 
 	node->radius_known = true;
-	node->nothing = isnull;
+	node->empty = isnull;
 	node->radius = bound;
 	/* to PostgreSQL NaN is greater than any number; a negative eps is an error */
-	node->undecided = isnan(bound) || (distance->form == FORM_WITHIN && bound < 0.0);
-	if (isnull || node->undecided || distance->form == FORM_WITHIN)
+	node->clauses_decide = isnan(bound) || (distance->form == FORM_WITHIN && bound < 0.0);
+	if (isnull || node->clauses_decide || distance->form == FORM_WITHIN)
 		return;
 	if (!distance->similarity)
-		node->nothing = bound < 0.0 || (distance->strict && bound == 0.0);
+		node->empty = bound < 0.0 || (distance->strict && bound == 0.0);
 	else
 		node->radius = IsExact(node) ? LargestDistance(bound, distance->strict) : 1.0 - bound;
 }
@@ -147,7 +147,7 @@ JoinNodeMetric(const JoinNode *node)
 	return IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
 }
 
-/* Returns the engine's eps. No match is beyond it. The dimensions must be known. */
+/* Returns the engine's eps.  No match is beyond it.  The dimensions must be known. */
 static double
 JoinNodeEps(JoinNode *node)
 {
@@ -201,7 +201,7 @@ JoinNodeVector(const JoinNode *node, float *vector)
 }
 
 /*
- * The CPU engine reorders the rows of a large join (cpu_choice.c). Groups with at least this many
+ * The CPU engine reorders the rows of a large join (cpu_choice.c).  Groups with at least this many
  * pairs per row gain more from reordering than from a batch, so they are joined separately.
  */
 #define LARGE_GROUP_PAIRS_A_ROW 10000.0
@@ -217,7 +217,7 @@ JoinNodeVector(const JoinNode *node, float *vector)
 /* --- hash groups */
 
 /*
- * Returns true if the row in the scan tuple passes the clauses on outer columns. Always true for
+ * Returns true if the row in the scan tuple passes the clauses on outer columns.  Always true for
  * inner rows.
  */
 static bool
@@ -228,7 +228,7 @@ PassesOuterQuals(JoinNode *node, const JoinSide *side)
 }
 
 /*
- * Computes the hash of a row's equality keys. Returns false if the row cannot match, because a key
+ * Computes the hash of a row's equality keys.  Returns false if the row cannot match, because a key
  * is null or a clause on outer columns is false.
  */
 static bool
@@ -272,7 +272,7 @@ CompareGroupedRows(const void *x, const void *y, void *arg)
 static void
 GroupSide(JoinNode *node, JoinSide *side)
 {
-	uint32		count = side->kept->count;
+	uint32		count = side->retained->count;
 	GroupedRow *rows = MemoryContextAllocHuge(node->context, (Size) count * sizeof(GroupedRow));
 
 	for (uint32 row = 0; row < count; row++)
@@ -301,7 +301,7 @@ CountGroup(const JoinSide *side, uint32 first)
 
 /*
  * Advances to the next hash that occurs on both sides, and stores its rows in outer->next and
- * inner->next. Returns false if there is none.
+ * inner->next.  Returns false if there is none.
  */
 static bool
 NextGroup(JoinNode *node)
@@ -347,14 +347,14 @@ FindGroups(JoinNode *node)
 	JoinSide   *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
-	node->nothing = IsEmptySide(node, outer) || IsEmptySide(node, inner);
-	if (node->nothing)
+	node->empty = IsEmptySide(node, outer) || IsEmptySide(node, inner);
+	if (node->empty)
 		return;
-	node->group_waits = node->plan.keys[OUTER_SIDE] == NIL;
-	if (node->group_waits)
+	node->group_pending = node->plan.keys[OUTER_SIDE] == NIL;
+	if (node->group_pending)
 	{
-		outer->next.count = outer->kept->count;
-		inner->next.count = inner->kept->count;
+		outer->next.count = outer->retained->count;
+		inner->next.count = inner->retained->count;
 		return;
 	}
 	GroupSide(node, outer);
@@ -390,18 +390,18 @@ PrefetchGroup(const JoinSide *side, uint32 i, bool values)
 	if (side->grouped == NULL)
 		return;
 	if (i + 2 * ROWS_AHEAD < side->group.count)
-		KeptRowsPrefetch(side->kept, RowOfGroup(side, i + 2 * ROWS_AHEAD));
+		RetainedRowsPrefetch(side->retained, RowOfGroup(side, i + 2 * ROWS_AHEAD));
 	if (values && i + ROWS_AHEAD < side->group.count)
-		KeptRowsPrefetchValues(side->kept, RowOfGroup(side, i + ROWS_AHEAD));
+		RetainedRowsPrefetchValues(side->retained, RowOfGroup(side, i + ROWS_AHEAD));
 }
 
 /*
- * Returns true if the keys in each group of the batch are equal, not only their hashes. Each row's
+ * Returns true if the keys in each group of the batch are equal, not only their hashes.  Each row's
  * keys must equal those of the other side's first row. join_quals contains only equality clauses
- * here. For shared rows, checking one side suffices.
+ * here.  For shared rows, checking one side suffices.
  */
 static bool
-AreGroups(JoinNode *node)
+HaveEqualKeys(JoinNode *node)
 {
 	for (uint32 g = 0; g < node->nbatch; g++)
 	{
@@ -428,15 +428,15 @@ AreGroups(JoinNode *node)
 
 /* Returns true if groups of this total size can be joined without an engine. */
 static bool
-AreFew(const JoinNode *node, GroupSize size)
+AreSmall(const JoinNode *node, GroupSize size)
 {
 	/*
-	 * This is limited to joins with equality keys and to EvalPlanQual rechecks. A side with
+	 * This is limited to joins with equality keys and to EvalPlanQual rechecks.  A side with
 	 * late-materialized vectors has not been read yet, so its size is unknown.
 	 */
 	if (node->plan.keys[OUTER_SIDE] == NIL &&
 		(node->css.ss.ps.state->es_epq_active == NULL ||
-		 Max(node->plan.left_vector[OUTER_SIDE], node->plan.left_vector[INNER_SIDE]) >= 0))
+		 Max(node->plan.late_vector[OUTER_SIDE], node->plan.late_vector[INNER_SIDE]) >= 0))
 		return false;
 	return size.pairs <= SMALL_JOIN_PAIRS && size.rows * JoinNodeRowFloats(node) <= SMALL_JOIN_FLOATS;
 }
@@ -452,8 +452,8 @@ TakeGroup(JoinNode *node, uint32 g)
 
 /*
  * Returns true if a nested loop would compare the vector of the side's row with any vector, and
- * leaves the row in the scan tuple. row is an index in the current group. The search starts at the
- * previous row's partner, which most clauses accept for this row as well. Shared rows are tried as
+ * leaves the row in the scan tuple. row is an index in the current group.  The search starts at the
+ * previous row's partner, which most clauses accept for this row as well.  Shared rows are tried as
  * outer and as inner rows.
  */
 static bool
@@ -487,8 +487,8 @@ HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 /* --- vectors */
 
 /*
- * Loads row i of the current group into the scan tuple, including its vector. If the side has not
- * been read completely, reads its next row. Returns false at the end.
+ * Loads row i of the current group into the scan tuple, including its vector.  If the side has not
+ * been read completely, reads its next row.  Returns false at the end.
  */
 static bool
 LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
@@ -507,8 +507,8 @@ LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
 }
 
 /*
- * Returns the vector of the row in the scan tuple. Returns null if a nested loop would not evaluate
- * it.
+ * Returns the vector of the row in the scan tuple.  Returns null if a nested loop would not
+ * evaluate it.
  */
 static VectorView
 VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
@@ -521,15 +521,15 @@ VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 }
 
 /*
- * Returns the dimensions of the group's first usable outer vector. Returns 0 if there is none or
- * the clauses decide. Evaluates the bound when such a vector has been found.
+ * Returns the dimensions of the group's first usable outer vector.  Returns 0 if there is none or
+ * the clauses decide.  Evaluates the bound when such a vector has been found.
  */
 static int
 DimensionsOfGroup(JoinNode *node)
 {
 	JoinSide   *side = &node->sides[OUTER_SIDE];
 
-	for (uint32 i = 0; !node->undecided && LoadRowOfGroup(node, side, i); i++)
+	for (uint32 i = 0; !node->clauses_decide && LoadRowOfGroup(node, side, i); i++)
 	{
 		VectorView	vector = VectorOfRow(node, side, i);
 
@@ -537,7 +537,7 @@ DimensionsOfGroup(JoinNode *node)
 		{
 			if (!node->radius_known)
 				FindRadius(node);
-			return node->undecided ? 0 : vector.dimensions;
+			return node->clauses_decide ? 0 : vector.dimensions;
 		}
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -547,12 +547,12 @@ DimensionsOfGroup(JoinNode *node)
 static void
 AddNumber(JoinNode *node, RowList *list, uint32 number)
 {
-	if (list->count == list->room)
-		list->numbers = GrowArray(node->context, list->numbers, &list->room, sizeof(uint32));
+	if (list->count == list->capacity)
+		list->numbers = GrowArray(node->context, list->numbers, &list->capacity, sizeof(uint32));
 	list->numbers[list->count++] = number;
 }
 
-/* Returns the use of the row in the scan tuple. Stores its vector if the engine is to take it. */
+/* Returns the use of the row in the scan tuple.  Stores its vector if the engine is to take it. */
 static VectorUse
 UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 {
@@ -561,7 +561,7 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 
 	if (view.isnull)
 		return HAS_NO_VECTOR;
-	if (view.elements == NULL || node->undecided || view.dimensions != node->dimensions)
+	if (view.elements == NULL || node->clauses_decide || view.dimensions != node->dimensions)
 		return CLAUSES_DECIDE;
 	finite = node->element == FASTED_ELEMENT_DOUBLE ?
 		CopyFiniteDoubles((const double *) view.elements, (double *) vector, view.dimensions) :
@@ -571,8 +571,8 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 
 /*
  * Passes the vectors of the current group's side to the engine, or stores them in side->vectors if
- * join is NULL. Reads a side that has not been read yet. Adds the number of non-null vectors to
- * *nvectors. Returns false if the engine accepts no more rows.
+ * join is NULL.  Reads a side that has not been read yet.  Adds the number of non-null vectors to
+ * *nvectors.  Returns false if the engine accepts no more rows.
  */
 static bool
 PushSideOfGroup(JoinNode *node, VectorJoin *join, int number, float *vector, uint32 *nvectors)
@@ -598,14 +598,14 @@ PushSideOfGroup(JoinNode *node, VectorJoin *join, int number, float *vector, uin
 			AddNumber(node, &side->pushed, RowOfGroup(side, i));
 		}
 		else if (use == CLAUSES_DECIDE)
-			AddNumber(node, &side->odd, i);
+			AddNumber(node, &side->fallback, i);
 	}
 	return taken;
 }
 
 /*
- * Passes one side of all groups of the batch. Skips inner rows of groups whose outer rows have no
- * vectors. Returns false if the engine accepts no more rows.
+ * Passes one side of all groups of the batch.  Skips inner rows of groups whose outer rows have no
+ * vectors.  Returns false if the engine accepts no more rows.
  */
 static bool
 PushSide(JoinNode *node, VectorJoin *join, int number)
@@ -614,7 +614,7 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 	float	   *vector = palloc(Max(JoinNodeRowFloats(node), 1) * sizeof(float));
 	bool		taken = true;
 
-	side->pushed.count = side->odd.count = 0;
+	side->pushed.count = side->fallback.count = 0;
 	for (uint32 g = 0; g < node->nbatch && taken; g++)
 	{
 		BatchSide  *pushed = &node->batch[g][number];
@@ -622,12 +622,12 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 		uint32		first_row = side->pushed.count;
 
 		TakeGroup(node, g);
-		pushed->first_odd = side->odd.count;
+		pushed->first_fallback = side->fallback.count;
 		pushed->nvectors = 0;
 		if (number == OUTER_SIDE || node->batch[g][OUTER_SIDE].nvectors > 0)
 			taken = PushSideOfGroup(node, join, number, vector, &pushed->nvectors);
 		pushed->place = side->group;
-		pushed->nodd = side->odd.count - pushed->first_odd;
+		pushed->nfallback = side->fallback.count - pushed->first_fallback;
 		if (number == OUTER_SIDE)
 		{
 			rows->first_a = first_row;
@@ -660,7 +660,7 @@ PushGroups(RowPusher *pusher, VectorJoin *join)
 	if (node->plan.shared)
 	{
 		inner->pushed = outer->pushed;
-		inner->odd = outer->odd;
+		inner->fallback = outer->fallback;
 		inner->complete = outer->complete;
 	}
 }
@@ -671,7 +671,7 @@ PushGroups(RowPusher *pusher, VectorJoin *join)
 static bool
 AreLarge(const JoinNode *node, GroupSize size)
 {
-	return node->alone && size.pairs >= LARGE_GROUP_PAIRS_A_ROW * size.rows;
+	return node->separate_large && size.pairs >= LARGE_GROUP_PAIRS_A_ROW * size.rows;
 }
 
 /* Returns true if the group most recently taken fits into the current batch. */
@@ -684,41 +684,42 @@ GoesWithBatch(JoinNode *node, int dimensions)
 		return true;
 	if (dimensions != 0 && node->dimensions != 0 && dimensions != node->dimensions)
 		return false;
-	if (AreFew(node, size) || node->dimensions == 0)
+	if (AreSmall(node, size) || node->dimensions == 0)
 		return true;
-	if (node->all_size.pairs <= FEW_PAIRS_A_ROW * node->all_size.rows && AreFew(node, node->batch_size))
+	if (node->all_size.pairs <= FEW_PAIRS_A_ROW * node->all_size.rows && AreSmall(node, node->batch_size))
 		return false;
-	if (node->room_dimensions != node->dimensions)
-		node->most_rows = JoinRoom(node->all_size.pairs, node->element, node->dimensions, &node->alone);
-	node->room_dimensions = node->dimensions;
-	return size.rows <= node->most_rows && !AreLarge(node, SizeWithNext(node, (GroupSize) {0})) &&
+	if (node->capacity_dimensions != node->dimensions)
+		node->max_rows = JoinCapacity(node->all_size.pairs, node->element, node->dimensions,
+									  &node->separate_large);
+	node->capacity_dimensions = node->dimensions;
+	return size.rows <= node->max_rows && !AreLarge(node, SizeWithNext(node, (GroupSize) {0})) &&
 		!AreLarge(node, node->batch_size);
 }
 
 /*
- * Forms the next batch. Returns false if no group is left. The row ranges are estimates that assume
- * that the engine takes every row.
+ * Forms the next batch.  Returns false if no group is left.  The row ranges are estimates that
+ * assume that the engine takes every row.
  */
 static bool
-NextBatch(JoinNode *node)
+FormNextBatch(JoinNode *node)
 {
 	memset(&node->nbatch, 0, sizeof(JoinNode) - offsetof(JoinNode, nbatch));
-	while (!node->nothing && (node->group_waits || NextGroup(node)))
+	while (!node->empty && (node->group_pending || NextGroup(node)))
 	{
-		uint32		room = node->batch_room;
+		uint32		capacity = node->batch_capacity;
 		int			dimensions;
 
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < 2; i++)
 			node->sides[i].group = node->sides[i].next;
 		dimensions = DimensionsOfGroup(node);
-		node->group_waits = !node->nothing && !GoesWithBatch(node, dimensions);
-		if (node->nothing || node->group_waits)
+		node->group_pending = !node->empty && !GoesWithBatch(node, dimensions);
+		if (node->empty || node->group_pending)
 			break;
-		if (node->nbatch == room)
+		if (node->nbatch == capacity)
 		{
-			node->row_groups = GrowArray(node->context, node->row_groups, &room, sizeof(FastedRowGroup));
-			node->batch = GrowArray(node->context, node->batch, &node->batch_room, sizeof(BatchGroup));
+			node->row_groups = GrowArray(node->context, node->row_groups, &capacity, sizeof(FastedRowGroup));
+			node->batch = GrowArray(node->context, node->batch, &node->batch_capacity, sizeof(BatchGroup));
 		}
 		for (int i = 0; i < 2; i++)
 			node->batch[node->nbatch][i] = (BatchSide) {.place = node->sides[i].group};
@@ -754,7 +755,7 @@ JoinFewRows(JoinNode *node)
 	node->pairs = node->own_pairs;
 }
 
-/* Returns the batch's number of rows on a side. Estimates it if the side has not been read. */
+/* Returns the batch's number of rows on a side.  Estimates it if the side has not been read. */
 static uint64
 ExpectedRows(const JoinNode *node, int number)
 {
@@ -773,7 +774,7 @@ BeginEngine(JoinNode *node)
 	MemoryContext old;
 
 	node->distance_decides = node->plan.distance_decides &&
-		(node->plan.keys[OUTER_SIDE] == NIL || AreGroups(node));
+		(node->plan.keys[OUTER_SIDE] == NIL || HaveEqualKeys(node));
 	request.problem.output = node->distance_decides && IsExact(node) ?
 		FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	if (node->nbatch > 1)
@@ -814,9 +815,9 @@ EndJoin(JoinNode *node)
 }
 
 bool
-BeginNextGroups(JoinNode *node)
+JoinNextBatch(JoinNode *node)
 {
-	if (!NextBatch(node))
+	if (!FormNextBatch(node))
 	{
 		/* outer rows without a match are returned next */
 		ReadSide(node, &node->sides[OUTER_SIDE]);
@@ -825,7 +826,7 @@ BeginNextGroups(JoinNode *node)
 	node->all_groups += node->nbatch;
 	if (node->dimensions == 0)
 		PushGroups(&node->pusher, NULL);	/* all rows are fallback rows */
-	else if (AreFew(node, node->batch_size))
+	else if (AreSmall(node, node->batch_size))
 		JoinFewRows(node);
 	else
 		BeginEngine(node);
