@@ -8,6 +8,7 @@
  * provider.  A machine without a GPU needs neither the library nor CUDA.  The library is not a
  * PostgreSQL module, so it is loaded with dlopen instead of load_file.
  *
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -164,10 +165,7 @@ ReportEngineFailure(const FastedEngine *engine, FastedStatus status, char *text)
 	elog(ERROR, "fasted %s engine: status %d: %s", engine->name, (int) status, text);
 }
 
-/*
- * Returns the CUDA engine, loading its library if needed.  Returns NULL and sets cuda_reason on
- * failure.
- */
+/* Returns the CUDA engine, loading its library if needed.  On failure: NULL and cuda_reason. */
 static const FastedEngine *
 CudaLibrary(void)
 {

@@ -7,6 +7,7 @@
  * (reader.h) or from a RowPusher.  Implemented by join.c and engines.c; joins distributed over the
  * workers of a Citus cluster are implemented in citus/.
  *
+ * -------------------------------------------------------------------------
  */
 #ifndef FASTED_JOIN_H
 #define FASTED_JOIN_H
@@ -37,7 +38,7 @@ struct RowPusher
 };
 
 /*
- * Input of a join. problem.eps is on the metric's scale.  If problem.groups is set, only rows of
+ * Input of a join.  problem.eps is on the metric's scale.  If problem.groups is set, only rows of
  * one group are compared.  The groups are an estimate without row offsets at first, and must be
  * exact when push returns.
  */
@@ -47,8 +48,7 @@ typedef struct JoinRequest
 	FastedProblem problem;
 	RowPusher  *pusher;			/* supplies the rows instead of the sources; or NULL */
 	uint32		few_rows;		/* maximum rows of a source joined without an engine; or 0 */
-	/* fingerprint of the rows of a slice; owned by the caller; or NULL */
-	Fingerprint *print;
+	Fingerprint *print;			/* the caller's fingerprint of a slice's rows; or NULL */
 
 	/*
 	 * Raise a NOTICE if more than half of all pairs of many rows are within a finite eps.  The user
@@ -74,10 +74,7 @@ struct VectorJoin
 	uint32		npartitions;	/* number of partitions that have rows on both sides */
 	double		read_seconds;
 
-	/*
-	 * The output in use: FASTED_OUTPUT_PAIRS if the engine does not support _CONNECTIONS or
-	 * _KEEPERS.
-	 */
+	/* The output in use: pairs if the engine does not support _CONNECTIONS or _KEEPERS. */
 	FastedOutput output;
 
 	/*
@@ -90,7 +87,7 @@ struct VectorJoin
 	/*
 	 * The distributed join, or NULL.  With FASTED_OUTPUT_NEAREST it returns each neighbor as a pair
 	 * of a row of a and a row of b.  The pairs of one row of a are consecutive, nearest first, but
-	 * may continue in the next call. first_rank is the rank, from 1, of the first pair returned by
+	 * may continue in the next call.  first_rank is the rank, from 1, of the first pair returned by
 	 * the last call.
 	 */
 	RemoteJoin *remote;
@@ -120,10 +117,7 @@ struct VectorJoin
  */
 extern VectorJoin *JoinBegin(const JoinRequest *request);
 
-/*
- * Adds a row to a side.  Rows are numbered in the order of the calls.  Returns false if the engine
- * has failed.
- */
+/* Adds a row, numbered in the order of the calls.  Returns false if the engine has failed. */
 extern bool JoinPush(VectorJoin *join, int side, const float *row);
 
 /*
@@ -197,16 +191,13 @@ extern void JoinShowProgress(VectorJoin *join, ProgressPhase phase);
  */
 extern const char *CudaProblem(void);
 
-/*
- * Describes a GPU in a text of at most size bytes; returns false if there is none with this
- * ordinal.
- */
+/* Describes a GPU in a text of at most size bytes.  Returns false if no GPU has this ordinal. */
 extern bool DescribeGpu(int ordinal, char *text, size_t size);
 
 /*
  * Returns a conservative estimate of the number of rows, on both sides together, that fit into the
- * memory of the engine. row_pairs is the expected number of row pairs, which determines the engine.
- * Sets *orders if that engine reorders rows for each join.
+ * memory of the engine.  row_pairs is the expected number of row pairs, which determines the
+ * engine.  Sets *orders if that engine reorders rows for each join.
  */
 extern uint64 JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
 

@@ -12,6 +12,7 @@
  * GPU joins, this process only has to poll the GPU, so a thread sorts.  The thread calls no
  * PostgreSQL function: its memory is allocated before it starts, and it ends when a flag is set.
  *
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -179,7 +180,7 @@ JoinThread(void *arg)
 }
 
 /*
- * Starts ranking the keys as signed integers. rank[i] becomes the position of keys[i]. count must
+ * Starts ranking the keys as signed integers.  rank[i] becomes the position of keys[i].  count must
  * be at least one.  A large sort runs in a thread; keys and rank must remain valid until it is
  * done.  Temporary memory of 32 bytes per row belongs to the current memory context, whose deletion
  * ends the thread.  Returns NULL if the thread cannot be created.
@@ -352,10 +353,7 @@ CompareRows(const void *a, const void *b, void *arg)
 										 order->keys->values[y->row], false, &order->support);
 }
 
-/*
- * Ranks keys of any type by comparisons.  Returns a row with a duplicate key, or the number of rows
- * if there is none.
- */
+/* Ranks keys of any type.  Returns a row with a duplicate key; the number of rows if none. */
 static uint32
 RankByComparing(KeySet *keys)
 {

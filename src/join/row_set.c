@@ -3,6 +3,7 @@
  * row_set.c
  *	  Passes rows to the engine, or to a temporary file from which the engine requests them.
  *
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 

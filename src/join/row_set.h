@@ -9,6 +9,7 @@
  * Implemented by row_set.c, keys.c, grouped_rows.c and engines.c.  The join itself is declared in
  * join.h.
  *
+ * -------------------------------------------------------------------------
  */
 #ifndef FASTED_ROW_SET_H
 #define FASTED_ROW_SET_H
@@ -89,8 +90,7 @@ typedef struct EngineRun
 	const FastedEngine *engine; /* NULL before the first vector */
 	PanelJoin  *join;			/* NULL once it is closed */
 	FastedOutput output;		/* FASTED_OUTPUT_PAIRS if the engine lacks the requested output */
-	/* "auto" chose a GPU and no pair was returned: the CPU can take over */
-	bool		can_fall_back;
+	bool		can_fall_back;	/* "auto" chose a GPU, and no pair has been returned */
 	bool		failed;			/* the GPU has failed and the CPU is to take over */
 } EngineRun;
 

@@ -4,6 +4,7 @@
  *	  Recognizes distance clauses over fasted's and pgvector's functions, and ordering clauses;
  *	  estimates their selectivity.
  *
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -32,7 +33,7 @@
 
 /* --- distances */
 
-/* Functions that distance clauses may call. pgvector's functions are known by name only. */
+/* Functions that distance clauses may call.  pgvector's functions are known by name only. */
 typedef struct KnownFunction
 {
 	const char *name;
@@ -87,10 +88,7 @@ IsForeign(Oid funcid, List *args)
 		func_volatile(cast) == PROVOLATILE_IMMUTABLE;
 }
 
-/*
- * Returns true if expr calls a known function with nargs arguments.  Sets the form and metric in
- * *kind.
- */
+/* Returns true if expr calls a known function with nargs arguments.  Sets its form and metric. */
 static bool
 IsKnown(Expr *expr, int nargs, DistanceKind *kind, List **args)
 {
@@ -364,7 +362,7 @@ IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *order
  * PostgreSQL assumes a selectivity of one third for every inequality, including those of a
  * distance.  Before PostgreSQL estimates join sizes, a hook therefore fills in the fields where it
  * caches a clause's selectivity.  The estimate then applies to all join methods and to all plan
- * nodes above. norm_selec is the fraction of all pairs that match. outer_selec is, for a semi or
+ * nodes above.  norm_selec is the fraction of all pairs that match.  outer_selec is, for a semi or
  * anti join, the fraction of outer rows that have a match.
  */
 
@@ -414,10 +412,7 @@ SetDistanceSelectivity(PlannerInfo *root, const DistanceClause *clause)
 	clause->rinfo->outer_selec = OuterShare(root, clause->rinfo, share);
 }
 
-/*
- * Sets the selectivity of ordering clauses between the same relations: they accept one order of
- * each pair.
- */
+/* Sets the selectivity of ordering clauses between the same relations to one half. */
 static void
 SetOrderSelectivity(PlannerInfo *root, List *clauses, const RestrictInfo *distance)
 {

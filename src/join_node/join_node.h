@@ -10,6 +10,7 @@
  *
  * In arrays of two elements, element 0 belongs to the outer side and element 1 to the inner side.
  *
+ * -------------------------------------------------------------------------
  */
 #ifndef FASTED_JOIN_NODE_H
 #define FASTED_JOIN_NODE_H
@@ -80,9 +81,7 @@ extern bool MayRaise(Node *expr, void *context);
  */
 extern bool IsRowOrder(PlannerInfo *root, const RestrictInfo *rinfo);
 
-/*
- * Returns true if the column is unique and not null, so that the clause orders every pair of rows.
- */
+/* Returns true if the column is unique and not null, so that the clause orders all row pairs. */
 extern bool IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *order);
 
 /* Installs a planner hook that sets the selectivity of distance clauses. */
@@ -96,10 +95,8 @@ typedef struct JoinPlan
 	JoinType	type;			/* INNER, LEFT, SEMI or ANTI */
 	DistanceKind distance;
 	bool		may_raise;		/* evaluating a vector or the bound may raise an error */
-	/* count(*): the only row is the last column of the scan tuple */
-	bool		count;
-	/* with count: every pair within the radius that has equal keys counts */
-	bool		distance_decides;
+	bool		count;			/* return count(*) in the last column of the scan tuple */
+	bool		distance_decides;	/* count every pair within the radius that has equal keys */
 	bool		shared;			/* self-join of identical rows, which are read once */
 	int			outer_columns;	/* outer columns of the scan tuple; inner columns follow */
 
@@ -167,10 +164,7 @@ RetainedRowsPrefetch(const RetainedRows *retained, uint32 row)
 /* Prefetches the pass-by-reference values of a row whose Datums have already been prefetched. */
 extern void RetainedRowsPrefetchValues(RetainedRows *retained, uint32 row);
 
-/*
- * Returns a reallocated array with at least twice the capacity.  *capacity is updated.  A NULL
- * array is allocated.
- */
+/* Reallocates an array, or allocates it if it is NULL.  At least doubles *capacity. */
 extern void *GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size);
 
 /* --- the node at run time */
@@ -285,10 +279,8 @@ typedef struct JoinNode
 	JoinPlan	plan;
 	ExprState  *bound;
 	ExprState  *one_time_quals;
-	/* leading clauses on outer columns; NULL if rows are shared */
-	ExprState  *outer_quals;
-	/* the next clauses before the distance clause, if may_raise; else NULL */
-	ExprState  *partner_quals;
+	ExprState  *outer_quals;	/* leading clauses on outer columns; NULL if shared */
+	ExprState  *partner_quals;	/* then those before the distance clause; NULL unless may_raise */
 	ExprState  *join_quals;		/* without the distance and ordering clauses */
 	ExprState  *all_quals;		/* all join clauses, in evaluation order */
 	ExprState  *other_quals;
@@ -325,8 +317,7 @@ typedef struct JoinNode
 	BatchGroup *batch;
 	FastedRowGroup *row_groups; /* the batch's groups, by engine row numbers */
 	uint32		batch_capacity;
-	/* dimensions for which the next two fields are valid; 0: none */
-	int			capacity_dimensions;
+	int			capacity_dimensions;	/* for which the next two are valid; 0: none */
 	uint64		max_rows;
 	bool		separate_large; /* large groups are not combined with others */
 
@@ -378,17 +369,11 @@ RowOfGroup(const JoinSide *side, uint32 i)
 /* Initializes a side for its child plan, once for all executions. */
 extern void InitSide(JoinNode *node, int number, PlanState *plan);
 
-/*
- * Start and end one execution.  EndSide closes the temporary file; memory is freed with the node's
- * context.
- */
+/* Start and end one execution.  EndSide closes the temporary file but frees no memory. */
 extern void BeginSide(JoinNode *node, JoinSide *side);
 extern void EndSide(JoinSide *side);
 
-/*
- * Reads the next row of the child plan, retains it and leaves it in the scan tuple.  Returns false
- * at the end.
- */
+/* Reads and retains the next row, and leaves it in the scan tuple.  Returns false at the end. */
 extern bool ReadRow(JoinNode *node, JoinSide *side);
 
 /* Reads all remaining rows. */
@@ -410,10 +395,7 @@ extern void LoadNulls(JoinNode *node, JoinSide *side);
 /* Resets per-tuple memory and returns an expression context for the scan tuple. */
 extern ExprContext *ScanTuple(JoinNode *node);
 
-/*
- * Compares two shared rows by the ordering clause.  Returns -1, 0 or 1; 0 if they are equal or one
- * is null.
- */
+/* Compares two shared rows by the ordering clause: -1, 0 or 1.  Returns 0 if one is null. */
 extern int	CompareByOrder(JoinNode *node, uint32 row, uint32 other);
 
 /* A vector in the scan tuple.  If elements is NULL, the vector is null or malformed. */

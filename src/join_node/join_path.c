@@ -4,6 +4,7 @@
  *	  Adds paths of the join node to the planner, estimates their cost, and creates plans from
  *	  them.
  *
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -180,10 +181,7 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
  * pair once, and the pair is a match in both directions.
  */
 
-/*
- * Returns true if both sides have the same restriction clauses, irrespective of order and
- * duplicates.
- */
+/* Returns true if both sides have the same restriction clauses, in any order. */
 static bool
 HaveSameClauses(RelOptInfo *outer, RelOptInfo *inner)
 {
@@ -452,10 +450,7 @@ ReadJoinPlan(const CustomScan *scan)
 	return plan;
 }
 
-/*
- * Returns the security level that determines evaluation order.  Cheap leakproof clauses have level
- * 0.
- */
+/* Returns the security level for the evaluation order; 0 for cheap leakproof clauses. */
 static Index
 LevelOf(const RestrictInfo *rinfo)
 {
@@ -463,10 +458,7 @@ LevelOf(const RestrictInfo *rinfo)
 		rinfo->security_level;
 }
 
-/*
- * Returns the clauses sorted by security level, then by cost, like order_qual_clauses does for a
- * nested loop.
- */
+/* Sorts clauses by security level, then by cost, like order_qual_clauses in a nested loop. */
 static List *
 OrderedQuals(PlannerInfo *root, List *clauses)
 {

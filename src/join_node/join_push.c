@@ -4,8 +4,8 @@
  *	  Forms hash groups and batches, and passes their vectors to an engine; joins small groups
  *	  without an engine.
  *
- * The clause's bound becomes the engine's eps. fasted's own distances are bitwise equal to the
- * engine's, for both metrics. pgvector computes distances in FP32.  For these, the engine searches
+ * The clause's bound becomes the engine's eps.  fasted's own distances are bitwise equal to the
+ * engine's, for both metrics.  pgvector computes distances in FP32.  For these, the engine searches
  * by Euclidean distance with an enlarged eps, so that no pair is missed.  The clause is then
  * evaluated for pairs near the bound, and skipped for pairs safely within it.  With u = 2^-24:
  *
@@ -14,7 +14,7 @@
  * error.  The relative error of the distance is therefore less than (d + 16) u.  Underflow adds at
  * most 2^-126 for each of d squares.
  *
- * Cosine. 1 - cos is half the squared distance of the unit vectors.  The engine's unit vectors are
+ * Cosine.  1 - cos is half the squared distance of the unit vectors.  The engine's unit vectors are
  * rounded to FP32.  Each has an error of u, so a distance has an error of 2 u.  The clause's own
  * value has an error of (2 d + 32) u, because the inner product and both norms have d + 2 roundings
  * each.  Rows whose norms overflow or underflow in FP32 become fallback rows.
@@ -24,7 +24,7 @@
  * evaluated for zero vectors.  The FP64 rounding of 1 - y and 1 - distance is negligible compared
  * with pgvector's FP32 errors.
  *
- * fasted's own similarity needs no such margin. 1 - distance is rounded to FP64, and rounding is
+ * fasted's own similarity needs no such margin.  1 - distance is rounded to FP64, and rounding is
  * monotone.  The distances d with 1 - d > y are therefore all those up to a largest one.  Bisection
  * finds this largest distance exactly, and it becomes the radius.
  *
@@ -37,6 +37,7 @@
  * joins.  The engine compares only rows of the same group.  All vectors of a batch have the same
  * number of dimensions.
  *
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -216,10 +217,7 @@ JoinNodeVector(const JoinNode *node, float *vector)
 
 /* --- hash groups */
 
-/*
- * Returns true if the row in the scan tuple passes the clauses on outer columns.  Always true for
- * inner rows.
- */
+/* Returns true if the row passes the clauses on outer columns.  Always true for inner rows. */
 static bool
 PassesOuterQuals(JoinNode *node, const JoinSide *side)
 {
@@ -397,7 +395,7 @@ PrefetchGroup(const JoinSide *side, uint32 i, bool values)
 
 /*
  * Returns true if the keys in each group of the batch are equal, not only their hashes.  Each row's
- * keys must equal those of the other side's first row. join_quals contains only equality clauses
+ * keys must equal those of the other side's first row.  join_quals contains only equality clauses
  * here.  For shared rows, checking one side suffices.
  */
 static bool
@@ -452,9 +450,9 @@ TakeGroup(JoinNode *node, uint32 g)
 
 /*
  * Returns true if a nested loop would compare the vector of the side's row with any vector, and
- * leaves the row in the scan tuple. row is an index in the current group.  The search starts at the
- * previous row's partner, which most clauses accept for this row as well.  Shared rows are tried as
- * outer and as inner rows.
+ * leaves the row in the scan tuple.  row is an index in the current group.  The search starts at
+ * the previous row's partner, which most clauses accept for this row as well.  Shared rows are
+ * tried as outer and as inner rows.
  */
 static bool
 HasPartner(JoinNode *node, JoinSide *side, uint32 row)
@@ -506,10 +504,7 @@ LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
 	return true;
 }
 
-/*
- * Returns the vector of the row in the scan tuple.  Returns null if a nested loop would not
- * evaluate it.
- */
+/* Returns the vector of the current row, or null if a nested loop would not evaluate it. */
 static VectorView
 VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 {
@@ -644,10 +639,7 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 	return taken;
 }
 
-/*
- * RowPusher callback: passes the vectors of the batch to the engine, or stores them if join is
- * NULL.
- */
+/* RowPusher callback: passes the batch's vectors to the engine, or stores them if join is NULL. */
 static void
 PushGroups(RowPusher *pusher, VectorJoin *join)
 {
