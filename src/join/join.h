@@ -201,7 +201,9 @@ extern bool DescribeGpu(int ordinal, char *text, size_t size);
  */
 extern uint64 JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
 
-/* Joins up to these limits use no engine: row pairs, rows of a self-join, and floats per side. */
+/*
+ * Joins up to these limits use no engine: row pairs, rows of a self-join, and floats of all rows.
+ */
 #define SMALL_JOIN_PAIRS 4096
 #define SMALL_JOIN_ROWS 91		/* 91 rows have at most 4096 pairs */
 #define SMALL_JOIN_FLOATS (256 * 1024)

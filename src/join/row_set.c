@@ -285,7 +285,7 @@ NoteRows(RowSet *set, const Datum *keys, size_t nrows)
 	}
 }
 
-/* Adds rows to the fingerprint that the sink's caller has written to the staging buffer. */
+/* Adds nrows rows, which follow the staged rows in the buffer, to the fingerprint. */
 static void
 AddToFingerprint(const RowSet *set, const Datum *keys, size_t nrows)
 {
