@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * engines.c
- *	  Loads the CUDA engine, chooses between the two, and opens one for a join; raises their
- *	  failures as warnings and errors.
+ *	  Loads the CUDA engine, chooses between the CPU and the CUDA engine, opens one for a join,
+ *	  and reports failures as warnings and errors.
  *
- * The CUDA engine is a library of its own, loaded when first wanted, as
- * PostgreSQL does with its JIT provider: a machine without it, or without a
- * GPU, needs neither.  It is no PostgreSQL module, so it is opened with dlopen
- * and not with load_file.
+ * The CUDA engine is a separate library that is loaded on first use, like PostgreSQL's JIT
+ * provider.  A machine without a GPU needs neither the library nor CUDA.  The library is not a
+ * PostgreSQL module, so it is loaded with dlopen instead of load_file.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -24,30 +23,34 @@
 #define MAX_REASON 1024
 
 /*
- * A GPU pays from about this many floating-point operations (2 n m d) on: one
- * to a few seconds of a small CPU, against a fifth of a second to wake the GPU.
+ * Minimum number of floating-point operations (2 n m d) for a GPU.  This is one to a few seconds of
+ * work for a small CPU; initializing the GPU takes a fifth of a second.
  */
 #define GPU_PAYS_FLOP 1e12
 
 /*
- * Further GPUs do from here on: half a second of one, and they must be woken too.  Who names
- * them may have them woken for a tenth of that, where two are a little faster than one.
+ * Minimum for several GPUs: half a second of work for one GPU, because each must be initialized.
+ * If the user lists GPUs in fasted.gpu_devices, a tenth suffices, where two are slightly faster
+ * than one.
  */
 #define GPUS_PAY_FLOP 1e15
 #define NAMED_GPUS_PAY_FLOP 1e14
 
-/* Bytes of a row: as it came, packed twice, and the rest; of half of the memory. */
+/*
+ * Estimated bytes of a row: the vector, two packed copies and overhead.  Rows may use 1/ROWS_SHARE
+ * of the memory.
+ */
 #define ROW_BYTES(floats, dimensions) ((uint64) ((floats) + 2 * (dimensions)) * sizeof(float) + 64)
 #define ROWS_SHARE 2
 
-/* Of a GPU's memory, where no limit is set; it takes seconds to fill so much. */
+/* Assumed limit of GPU memory if none is set; filling this much takes seconds. */
 #define DEVICE_BYTES (UINT64_C(8) << 30)
 
-static char cuda_reason[MAX_REASON];	/* why there is no CUDA engine */
+static char cuda_reason[MAX_REASON];	/* why the CUDA engine is not available */
 
 /*
- * An engine's text is a sentence, and perhaps a hint on a second line; our messages
- * are made of both.  Cuts the hint off; NULL: there is none.
+ * An engine's error text is a sentence, optionally followed by a hint on a second line.  Removes
+ * the hint from the text and returns it, or NULL if there is none.
  */
 static const char *
 CutHint(char *text)
@@ -105,14 +108,14 @@ OpenCudaLibrary(void)
 	engine = (entry != NULL) ? entry() : NULL;
 	if (engine == NULL || engine->abi != FASTED_ENGINE_ABI)
 	{
-		snprintf(cuda_reason, MAX_REASON, "Library \"%s\" is of another version of the extension.", path);
+		snprintf(cuda_reason, MAX_REASON, "Library \"%s\" belongs to a different version of the extension.", path);
 		dlclose(library);
 		return NULL;
 	}
 	return engine;
 }
 
-/* Raises the error for a failed status.  The text becomes two. */
+/* Raises the error for a failed status.  Splits text into detail and hint. */
 pg_noreturn static void
 ReportEngineFailure(const FastedEngine *engine, FastedStatus status, char *text)
 {
@@ -137,7 +140,7 @@ ReportEngineFailure(const FastedEngine *engine, FastedStatus status, char *text)
 		case FASTED_UNKNOWN_DEVICE:
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("fasted.gpu_devices names a GPU that is not there"),
+					 errmsg("fasted.gpu_devices names a GPU that does not exist"),
 					 errdetail_internal("%s", text),
 					 hint != NULL ? errhint("%s", hint) : 0));
 			break;
@@ -162,7 +165,7 @@ ReportEngineFailure(const FastedEngine *engine, FastedStatus status, char *text)
 	elog(ERROR, "fasted %s engine: status %d: %s", engine->name, (int) status, text);
 }
 
-/* Whatever it can do here; NULL and cuda_reason: there is none. */
+/* Returns the CUDA engine, loading its library if needed.  On failure: NULL and cuda_reason. */
 static const FastedEngine *
 CudaLibrary(void)
 {
@@ -173,7 +176,7 @@ CudaLibrary(void)
 	return engine;
 }
 
-/* Does the CUDA engine work here?  If not, cuda_reason says why. */
+/* Checks whether the CUDA engine can use the devices.  Sets cuda_reason on failure. */
 static FastedStatus
 ProbeCuda(const char *devices)
 {
@@ -189,7 +192,7 @@ CudaProblem(void)
 
 	if (ProbeCuda(fasted_setting_gpu_devices) == FASTED_OK)
 		return NULL;
-	/* one line: the hint follows the sentence */
+	/* join both lines: the hint follows the sentence */
 	end = strchr(cuda_reason, '\n');
 	if (end != NULL)
 		*end = ' ';
@@ -204,9 +207,9 @@ DescribeGpu(int ordinal, char *text, size_t size)
 	return engine != NULL && engine->describe != NULL && engine->describe(ordinal, text, size);
 }
 
-/* Do all GPUs of the list join, if there are several alike? */
+/* Returns true if a join of this many operations should use all listed GPUs. */
 static bool
-SeveralPay(const EngineRun *run, double flop)
+SeveralGpusPay(const EngineRun *run, double flop)
 {
 	if (run->share != CHOICE_AUTO)
 		return run->share == CHOICE_FORCE;
@@ -214,7 +217,7 @@ SeveralPay(const EngineRun *run, double flop)
 					NAMED_GPUS_PAY_FLOP);
 }
 
-/* How many pairs of rows there are, of a set with itself as if it were two. */
+/* Returns the number of row pairs.  A self-join is counted like a join of two relations. */
 static double
 RowPairs(const PanelProblem *problem)
 {
@@ -225,11 +228,11 @@ RowPairs(const PanelProblem *problem)
 	return (double) rows[0] * rows[problem->sides == 2 ? 1 : 0];
 }
 
-/* The status of an engine that was probed and can't be used: fails, unless the CPU may do it. */
+/* Handles a failed probe.  Raises an error unless the CPU may be used instead. */
 static void
 ReportCuda(const EngineRun *run, FastedStatus status)
 {
-	/* whoever names a GPU wants that one, and not the CPU */
+	/* a user who lists a GPU does not want the CPU instead */
 	if (status == FASTED_UNKNOWN_DEVICE)
 		ReportEngineFailure(NULL, status, cuda_reason);
 	if (run->choice == ENGINE_CUDA)
@@ -237,13 +240,13 @@ ReportCuda(const EngineRun *run, FastedStatus status)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the CUDA engine is not available"),
 				 errdetail_internal("%s", cuda_reason),
-				 errhint("Use \"SET fasted.engine = auto\" to compute on the CPU where no GPU answers.")));
+				 errhint("Use \"SET fasted.engine = auto\" to compute on the CPU if no GPU is available.")));
 	ereport(DEBUG1, (errmsg_internal("fasted: no CUDA engine: %s", cuda_reason)));
 }
 
 /*
- * The engine for a join of about so many pairs of rows, found or not.  Raises an error when
- * the CUDA engine is asked for and cannot work here.
+ * Returns the engine for a join of about row_pairs pairs.  Raises an error if fasted.engine is
+ * "cuda" and the CUDA engine is not available.
  */
 static const FastedEngine *
 ChooseEngine(const EngineRun *run, double row_pairs, uint32 dimensions)
@@ -256,7 +259,7 @@ ChooseEngine(const EngineRun *run, double row_pairs, uint32 dimensions)
 
 	if (run->choice == ENGINE_CPU || (run->choice == ENGINE_AUTO && flop < GPU_PAYS_FLOP))
 		return fasted_cpu_engine();
-	/* no GPU is asked where the library has no such thing */
+	/* do not probe GPUs if the library does not support the output */
 	cuda = CudaLibrary();
 	if (run->problem.problem.output == FASTED_OUTPUT_NEAREST && cuda != NULL && cuda->nearest == NULL)
 	{
@@ -273,14 +276,14 @@ ChooseEngine(const EngineRun *run, double row_pairs, uint32 dimensions)
 		ReportCuda(run, status);
 		return fasted_cpu_engine();
 	}
-	if (cuda->devices == NULL || !SeveralPay(run, flop) ||
+	if (cuda->devices == NULL || !SeveralGpusPay(run, flop) ||
 		cuda->devices(options->devices, names, lengthof(names)) < 2)
 		return cuda;
 	return fasted_device_group(cuda);
 }
 
 uint64
-JoinRoom(double row_pairs, FastedElement element, uint32 dimensions, bool *orders)
+JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *orders)
 {
 	EngineRun	run = {0};
 	const FastedOptions *options = &run.problem.options;
@@ -311,7 +314,7 @@ SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *p
 			double		dist = ExactDistance(join->metric, join->element, join->a + a * floats,
 											 others + b * floats, join->dimensions);
 
-			/* a cosine distance that is not a number is within no distance */
+			/* a NaN cosine distance is not within any eps */
 			if (dist <= join->eps)
 				pairs[count++] = (FastedPair) {.a = a,.b = b,.dist = dist};
 		}
@@ -319,18 +322,18 @@ SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *p
 	return count;
 }
 
-/* --- an engine at work */
+/* --- running an engine */
 
 static void
-WarnOfFallBack(const char *text)
+WarnOfFallback(const char *text)
 {
 	static bool warned = false;
 
 	if (!warned)
 		ereport(WARNING,
-				(errmsg("the GPU failed, so the CPU computes instead"),
+				(errmsg("the GPU failed, computing on the CPU instead"),
 				 errdetail_internal("%s", text),
-				 errhint("Use \"SET fasted.engine = cpu\" not to try the GPU.")));
+				 errhint("Use \"SET fasted.engine = cpu\" to avoid trying the GPU.")));
 	warned = true;
 }
 
@@ -352,20 +355,20 @@ EngineRunCheck(EngineRun *run, FastedStatus status)
 		return status;
 	text = MemoryContextStrdup(run->context, panel_join_last_error(run->engine, run->join));
 	if (text[0] == '\0')
-		text = MemoryContextStrdup(run->context, "the engine gave no reason");
+		text = MemoryContextStrdup(run->context, "the engine reported no reason");
 	EngineRunClose(run);
-	if (!run->fallible)
+	if (!run->can_fall_back)
 		ReportEngineFailure(run->engine, status, text);
 	run->failed = true;
 	run->choice = ENGINE_CPU;
-	WarnOfFallBack(text);
+	WarnOfFallback(text);
 	return status;
 }
 
 void
 EngineRunAgain(EngineRun *run)
 {
-	run->fallible = run->choice == ENGINE_AUTO && run->engine != fasted_cpu_engine();
+	run->can_fall_back = run->choice == ENGINE_AUTO && run->engine != fasted_cpu_engine();
 	run->failed = false;
 }
 

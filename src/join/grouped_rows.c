@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * grouped_rows.c
- *	  Keeps rows, numbers their partitions, and hands rows on in that order.
+ *	  Buffers rows, assigns partition numbers, and pushes the rows in partition order.
  *
- * Sources are read in any order.  Rows are kept here, in memory and then in a temporary file,
- * until all have come; then they go on, partition by partition.  Vectors of different numbers of
- * dimensions, in different partitions, are filled up with zeros: distances are the same to the
- * last bit, for each of these adds a zero to a sum.
+ * Sources are read in any order.  Rows are buffered in memory, and then in a temporary file, until
+ * all have been read.  They are then pushed partition by partition.  Vectors of different
+ * partitions may differ in their number of dimensions.  Shorter vectors are padded with zeros.
+ * This does not change any bit of a distance, because each padded dimension adds zero to a sum.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -23,70 +23,70 @@
 #include "rows/vector.h"
 #include "utils/memutils.h"
 
-/* Vectors are kept in pieces of so many floats; no vector is in two. */
+/* Vectors are stored in pieces of this many floats.  No vector spans two pieces. */
 #define PIECE_FLOATS ((uint64) 1024 * 1024)
 #define PIECE_BYTES (PIECE_FLOATS * sizeof(float))
 
-/* Pieces are aligned to so much, for the system to use huge pages. */
+/* Alignment of pieces, which permits huge pages. */
 #define HUGE_PAGE ((Size) 2 * 1024 * 1024)
 
-/* Rows that go on at a time. */
+/* Rows pushed at a time. */
 #define ROWS_AT_ONCE 64
 
-/* A partition, of both sides. */
+/* A partition of both sides. */
 typedef struct Partition
 {
-	/* What its rows have in common is what the first one has. */
-	uint32		dimensions;		/* zero: there is no row yet */
+	/* The first row, whose number of dimensions all rows must have. */
+	uint32		dimensions;		/* 0: the partition has no rows, or none to push */
 	uint32		row;
 	int			side;
 
-	uint32		rows[2];		/* how many there are on each side */
-	uint32		next[2];		/* the place of the next one among all rows that go on */
+	uint32		rows[2];		/* number of rows on each side */
+	uint32		next[2];		/* next position in the order of pushed rows */
 } Partition;
 
 typedef struct Piece
 {
 	void	   *memory;
-	float	   *floats;			/* in it, aligned */
-	uint32		rows;			/* that have not gone on yet */
+	float	   *floats;			/* aligned start within memory */
+	uint32		rows;			/* rows that have not been pushed */
 } Piece;
 
-typedef struct KeptRow
+typedef struct BufferedRow
 {
-	uint64		place;			/* of the first float */
+	uint64		place;			/* offset of the first float */
 	uint32		partition;
-} KeptRow;
+} BufferedRow;
 
-typedef struct GroupedSide
+typedef struct PartitionedSide
 {
-	RowSink		sink;			/* of the source's rows */
-	GroupedRows *all;
+	RowSink		sink;			/* receives the source's rows */
+	PartitionedRows *all;
 	const VectorSource *source;
 	MemoryContext context;
 	KeySet	   *keys;
-	KeptRow    *rows;
+	BufferedRow *rows;
 	uint32		count;
-	uint32		room;
-	uint32		partition;		/* of the row that comes */
-	uint32		dimensions;		/* likewise */
+	uint32		capacity;
+	uint32		partition;		/* of the current row */
+	uint32		dimensions;		/* of the current row */
 
-	Piece	   *pieces;			/* in memory; then one that is on its way into the file */
+	Piece	   *pieces;			/* pieces in memory; if spilling, the last is the write buffer */
 	uint64		npieces;
 	uint64		most_pieces;
-	uint64		end;			/* floats so far */
-	SpillFile  *spill;			/* NULL: all are in memory */
+	uint64		end;			/* floats stored so far, including padding */
+	SpillFile  *spill;			/* NULL if all pieces are in memory */
 
 	int			nworkers;
 	uint64		worker_rows;
-} GroupedSide;
+} PartitionedSide;
 
-/* --- in */
+/* --- reading */
 
 static void
-ReportDimensions(const GroupedSide *side, const Partition *partition, int dimensions, Datum key)
+ReportDimensions(const PartitionedSide *side, const Partition *partition, int dimensions, Datum key)
 {
-	const GroupedSide *first = &side->all->sides[partition->side];
+	const PartitionedSide *first = &side->all->sides[partition->side];
 	const VectorSource *a = first->source;
 	const VectorSource *b = side->source;
 	char	   *name = KeyName(a, first->keys->values[partition->row]);
@@ -107,16 +107,16 @@ ReportDimensions(const GroupedSide *side, const Partition *partition, int dimens
 static void
 BeginRow(RowSink *sink, Datum value, int dimensions, Datum key)
 {
-	GroupedSide *side = (GroupedSide *) sink;
-	GroupedRows *all = side->all;
+	PartitionedSide *side = (PartitionedSide *) sink;
+	PartitionedRows *all = side->all;
 	Partition  *partition;
 
 	side->partition = GroupNumberOf(all->numbers, value);
-	if (side->partition >= all->room)
+	if (side->partition >= all->capacity)
 	{
-		all->partitions = repalloc_huge(all->partitions, 2 * (Size) all->room * sizeof(Partition));
-		memset(all->partitions + all->room, 0, (Size) all->room * sizeof(Partition));
-		all->room *= 2;
+		all->partitions = repalloc_huge(all->partitions, 2 * (Size) all->capacity * sizeof(Partition));
+		memset(all->partitions + all->capacity, 0, (Size) all->capacity * sizeof(Partition));
+		all->capacity *= 2;
 	}
 	partition = &all->partitions[side->partition];
 	if (partition->dimensions != 0 && partition->dimensions != (uint32) dimensions)
@@ -141,9 +141,12 @@ AllocPiece(MemoryContext context)
 	return (Piece) {.memory = memory,.floats = floats};
 }
 
-/* The piece that is full goes into the file, unless there is memory for another one. */
+/*
+ * Adds a piece in memory if the limit permits.  Otherwise writes the last piece to the file and
+ * reuses it.
+ */
 static void
-AddPiece(GroupedSide *side)
+AddPiece(PartitionedSide *side)
 {
 	MemoryContext old = MemoryContextSwitchTo(side->context);
 
@@ -165,7 +168,7 @@ AddPiece(GroupedSide *side)
 static size_t
 RoomForRows(RowSink *sink, float **room)
 {
-	GroupedSide *side = (GroupedSide *) sink;
+	PartitionedSide *side = (PartitionedSide *) sink;
 	uint64		left = (PIECE_FLOATS - side->end % PIECE_FLOATS) % PIECE_FLOATS;
 
 	if (left < RowFloats(side->source->element, side->dimensions))
@@ -180,7 +183,7 @@ RoomForRows(RowSink *sink, float **room)
 static void
 TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 {
-	GroupedSide *side = (GroupedSide *) sink;
+	PartitionedSide *side = (PartitionedSide *) sink;
 	Partition  *partition = &side->all->partitions[side->partition];
 
 	if (side->count == FASTED_MAX_ROWS)
@@ -191,15 +194,15 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 		partition->row = side->count;
 		partition->side = side - side->all->sides;
 	}
-	if (side->count == side->room)
+	if (side->count == side->capacity)
 	{
-		side->room = Max(1024, 2 * side->room);
+		side->capacity = Max(1024, 2 * side->capacity);
 		side->rows = side->rows == NULL ?
-			MemoryContextAllocHuge(side->context, (Size) side->room * sizeof(KeptRow)) :
-			repalloc_huge(side->rows, (Size) side->room * sizeof(KeptRow));
+			MemoryContextAllocHuge(side->context, (Size) side->capacity * sizeof(BufferedRow)) :
+			repalloc_huge(side->rows, (Size) side->capacity * sizeof(BufferedRow));
 	}
 	KeySetAdd(side->keys, keys, 1);
-	side->rows[side->count++] = (KeptRow) {.place = side->end,.partition = side->partition};
+	side->rows[side->count++] = (BufferedRow) {.place = side->end,.partition = side->partition};
 	partition->rows[side - side->all->sides]++;
 	side->pieces[side->npieces - 1].rows++;
 	side->end += RowFloats(side->source->element, side->dimensions);
@@ -208,15 +211,15 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 static void
 ReadByWorkers(RowSink *sink, int nworkers, uint64 rows)
 {
-	GroupedSide *side = (GroupedSide *) sink;
+	PartitionedSide *side = (PartitionedSide *) sink;
 
 	side->nworkers = nworkers;
 	side->worker_rows = rows;
 }
 
-/* Finds the partitions that have rows on both sides; only these go on. */
+/* Lists the partitions that have rows on both sides.  Only rows of these partitions are pushed. */
 static void
-FindGroups(GroupedRows *all)
+ListPartitions(PartitionedRows *all)
 {
 	uint32		count = GroupNumbersCount(all->numbers);
 	int			last = all->nsides - 1;
@@ -245,11 +248,11 @@ FindGroups(GroupedRows *all)
 	}
 }
 
-/* By partition, in each as they came. */
+/* Computes the order in which a side's rows are pushed: by partition, then by row number. */
 static void
-OrderRows(GroupedRows *all, int number)
+OrderRows(PartitionedRows *all, int number)
 {
-	const GroupedSide *side = &all->sides[number];
+	const PartitionedSide *side = &all->sides[number];
 
 	all->order[number] = AllocRowNumbers(all->count[number]);
 	for (uint32 row = 0; row < side->count; row++)
@@ -263,20 +266,20 @@ OrderRows(GroupedRows *all, int number)
 	}
 }
 
-GroupedRows *
-ReadGroupedRows(const VectorSource *const *sources, int nsides)
+PartitionedRows *
+ReadPartitionedRows(const VectorSource *const *sources, int nsides)
 {
-	GroupedRows *all = palloc0(sizeof(GroupedRows));
+	PartitionedRows *all = palloc0(sizeof(PartitionedRows));
 	uint64		limit = (uint64) fasted_setting_memory_limit * 1024 / 2 / nsides;
 
 	all->numbers = GroupNumbersCreate(sources[0]);
-	all->room = 256;
-	all->partitions = palloc0(all->room * sizeof(Partition));
+	all->capacity = 256;
+	all->partitions = palloc0(all->capacity * sizeof(Partition));
 	all->nsides = nsides;
-	all->sides = palloc0(nsides * sizeof(GroupedSide));
+	all->sides = palloc0(nsides * sizeof(PartitionedSide));
 	for (int i = 0; i < nsides; i++)
 	{
-		GroupedSide *side = &all->sides[i];
+		PartitionedSide *side = &all->sides[i];
 
 		side->all = all;
 		side->source = sources[i];
@@ -289,43 +292,46 @@ ReadGroupedRows(const VectorSource *const *sources, int nsides)
 		};
 		ReadVectors(sources[i], &side->sink);
 	}
-	FindGroups(all);
+	ListPartitions(all);
 	for (int i = 0; i < nsides; i++)
 		OrderRows(all, i);
 	return all;
 }
 
-/* --- out */
+/* --- pushing */
 
-/* A piece whose rows have all gone on is given back: the engine needs as much memory for them. */
+/*
+ * Copies a row's vector to a buffer of stride floats, padded with zeros.  Frees a piece when all
+ * its rows have been pushed, because the engine needs the memory.
+ */
 static void
-CopyRow(const GroupedSide *side, const KeptRow *kept, float *to, size_t stride)
+CopyRow(const PartitionedSide *side, const BufferedRow *buffered, float *to, size_t stride)
 {
 	size_t		floats = RowFloats(side->source->element,
-									side->all->partitions[kept->partition].dimensions);
-	uint64		piece = kept->place / PIECE_FLOATS;
+									side->all->partitions[buffered->partition].dimensions);
+	uint64		piece = buffered->place / PIECE_FLOATS;
 	uint64		in_memory = side->spill == NULL ? side->npieces : side->npieces - 1;
 
 	if (piece < in_memory)
 	{
 		Piece	   *from = &side->pieces[piece];
 
-		memcpy(to, from->floats + kept->place % PIECE_FLOATS, floats * sizeof(float));
+		memcpy(to, from->floats + buffered->place % PIECE_FLOATS, floats * sizeof(float));
 		if (--from->rows == 0)
 			pfree(from->memory);
 	}
 	else if (piece == (side->end - 1) / PIECE_FLOATS)
-		memcpy(to, side->pieces[side->npieces - 1].floats + kept->place % PIECE_FLOATS,
+		memcpy(to, side->pieces[side->npieces - 1].floats + buffered->place % PIECE_FLOATS,
 			   floats * sizeof(float));
 	else
-		SpillRead(side->spill, kept->place - in_memory * PIECE_FLOATS, to, floats);
+		SpillRead(side->spill, buffered->place - in_memory * PIECE_FLOATS, to, floats);
 	memset(to + floats, 0, (stride - floats) * sizeof(float));
 }
 
 void
-PushGroupedRows(GroupedRows *all, int number, RowSink *sink)
+PushPartitionedRows(PartitionedRows *all, int number, RowSink *sink)
 {
-	const GroupedSide *side = &all->sides[number];
+	const PartitionedSide *side = &all->sides[number];
 	const uint32 *order = all->order[number];
 	uint32		count = all->count[number];
 	size_t		stride = RowFloats(side->source->element, all->dimensions);
@@ -358,7 +364,7 @@ PushGroupedRows(GroupedRows *all, int number, RowSink *sink)
 }
 
 void
-EndGroupedRows(GroupedRows *all)
+EndPartitionedRows(PartitionedRows *all)
 {
 	for (int i = 0; i < all->nsides; i++)
 		if (all->sides[i].spill != NULL)

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * join.c
- *	  Reads, starts and polls; once more on the CPU where a GPU fails.
+ *	  Reads rows, starts the engine and polls it; repeats the join on the CPU if a GPU fails.
  *
- * The engine's memory and threads are not PostgreSQL's, so a cleanup closes the engine,
- * however the query ends.
+ * The engine's memory and threads are not managed by PostgreSQL.  A cleanup callback therefore
+ * closes the engine, however the query ends.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -17,7 +17,7 @@
 #include "portability/instr_time.h"
 #include "utils/memutils.h"
 
-/* Of fewer rows, most may well be near. */
+/* Minimum number of rows for the NOTICE: most pairs of a few rows may well be near. */
 #define MANY_ROWS 1000
 
 static void
@@ -29,11 +29,11 @@ Close(void *arg)
 	ProgressEnd(&join->progress);
 }
 
-/* Raises the notice if it is wanted and due, by the number of pairs found so far. */
+/* Raises the NOTICE if it is enabled and the number of pairs found so far requires it. */
 static void
 NoticeManyPairs(VectorJoin *join)
 {
-	static TimestampTz noticed = 0; /* when the statement began that got the last notice */
+	static TimestampTz noticed = 0; /* start time of the last statement that raised it */
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	uint64		nrows = join->rows[0].count;
 	bool		cosine = join->run.problem.options.metric == FASTED_METRIC_COSINE;
@@ -49,7 +49,7 @@ NoticeManyPairs(VectorJoin *join)
 			 errdetail("There are " UINT64_FORMAT " pairs of " UINT64_FORMAT " rows, and eps is %.15g.",
 					   nrows * (nrows - 1) / 2, nrows, eps),
 			 cosine ? errhint("For cosine, eps is a distance: similarity 0.95 is distance 0.05.") :
-			 errhint("fasted_epsilon finds an eps by the number of neighbours that rows shall have.")));
+			 errhint("Use fasted_epsilon to find an eps for a desired mean number of neighbors.")));
 }
 
 void
@@ -62,7 +62,7 @@ JoinShowProgress(VectorJoin *join, ProgressPhase phase)
 		numbers.rows_read += join->rows[side].count;
 		numbers.rows_expected += join->run.problem.expected_rows[side];
 	}
-	join->unseen = false;
+	join->progress_stale = false;
 	if (join->remote != NULL)
 		numbers.pairs = RemoteJoinPairs(join->remote);
 	else if (phase == PROGRESS_JOINING)
@@ -77,7 +77,7 @@ JoinShowProgress(VectorJoin *join, ProgressPhase phase)
 	ProgressShow(&join->progress, phase, &numbers);
 }
 
-/* With the first vector of either side. */
+/* Called at the first vector of either side. */
 void
 JoinOpenEngine(VectorJoin *join)
 {
@@ -95,20 +95,21 @@ ForAllKeys(VectorJoin *join, void (*work) (KeySet *keys))
 }
 
 /*
- * The order of keys is wanted when pairs are; before, if the engine goes by it.  A GPU does
- * not need this process for anything else, so they are sorted beside its work.
+ * Starts sorting the keys.  Their order is needed when pairs are returned, or earlier if the engine
+ * uses it.  While a GPU joins, this process is otherwise idle, so the keys are sorted during the
+ * join.
  */
 static void
 OrderKeys(VectorJoin *join)
 {
 	FastedOutput output = join->request.problem.output;
-	bool		beside = join->run.engine != fasted_cpu_engine() &&
+	bool		concurrently = join->run.engine != fasted_cpu_engine() &&
 		output != FASTED_OUTPUT_NEAREST && output != FASTED_OUTPUT_KEEPERS;
 
-	ForAllKeys(join, beside ? KeySetBeginFinish : KeySetFinish);
+	ForAllKeys(join, concurrently ? KeySetStartSort : KeySetFinish);
 }
 
-/* All rows are pushed: the engine begins, if there is a row. */
+/* Starts the engine after all rows have been pushed. */
 static void
 Start(VectorJoin *join)
 {
@@ -118,9 +119,9 @@ Start(VectorJoin *join)
 	if (join->run.problem.sides == 1)
 		ereport(DEBUG1,
 				(errmsg_internal("fasted: read " UINT64_FORMAT " rows in %.3f s, " UINT64_FORMAT
-								 " of them by %d workers, " UINT64_FORMAT " from lent memory",
+								 " of them by %d workers, " UINT64_FORMAT " from registered memory",
 								 rows->count, SecondsSince(join->begun),
-								 rows->worker_rows, rows->nworkers, rows->put_rows)));
+								 rows->worker_rows, rows->nworkers, rows->direct_rows)));
 	JoinShowProgress(join, PROGRESS_PREPARING);
 	OrderKeys(join);
 	if (join->request.problem.output == FASTED_OUTPUT_NEAREST)
@@ -134,7 +135,7 @@ Copy(MemoryContext context, const void *from, Size bytes)
 	return memcpy(MemoryContextAllocHuge(context, Max(bytes, 1)), from, bytes);
 }
 
-/* Of partitions: rows that were read go on in their order. */
+/* Reads all rows of sources with partitions, then pushes them in partition order. */
 static void
 ReadPartitions(VectorJoin *join)
 {
@@ -142,22 +143,22 @@ ReadPartitions(VectorJoin *join)
 	MemoryContext reading = AllocSetContextCreate(join->context, "fasted partitions",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(reading);
-	GroupedRows *rows = ReadGroupedRows(join->request.sources, problem->sides);
+	PartitionedRows *rows = ReadPartitionedRows(join->request.sources, problem->sides);
 
 	MemoryContextSwitchTo(old);
-	/* as long as the keys, which may outlive the join */
+	/* same lifetime as the keys, which may outlive the join */
 	if (join->request.sources[0]->order_column != NULL)
 		join->order = Copy(join->keys[0]->context, rows->order[0], rows->count[0] * sizeof(uint32));
 	join->npartitions = rows->ngroups;
-	/* one partition has all rows */
+	/* a single partition contains all rows */
 	problem->problem.ngroups = rows->ngroups > 1 ? rows->ngroups : 0;
 	problem->problem.groups = rows->ngroups <= 1 ? NULL :
 		Copy(join->context, rows->groups, rows->ngroups * sizeof(FastedRowGroup));
 	for (int side = 0; side < problem->sides; side++)
 		problem->expected_rows[side] = rows->count[side];
 	for (int side = 0; side < problem->sides && !join->run.failed; side++)
-		PushGroupedRows(rows, side, JoinSink(join, side));
-	EndGroupedRows(rows);
+		PushPartitionedRows(rows, side, JoinSink(join, side));
+	EndPartitionedRows(rows);
 	MemoryContextDelete(reading);
 }
 
@@ -167,7 +168,7 @@ ReadSources(VectorJoin *join)
 	const VectorSource *const *sources = join->request.sources;
 	int			sides = join->run.problem.sides;
 
-	/* the engine is chosen at the first vector of either side, by the rows of both */
+	/* the engine is chosen at the first vector of either side, from the row counts of both */
 	if (sides == 2)
 		join->run.problem.expected_rows[1] = PlannedRows(PlanSource(sources[1]));
 	for (int side = 0; side < sides && !join->run.failed; side++)
@@ -192,7 +193,7 @@ PushRows(VectorJoin *join)
 		ReadSources(join);
 }
 
-/* Nothing has been pushed, or it was for an engine that has failed. */
+/* Resets the rows, before the first push or after an engine has failed. */
 static void
 ResetRows(VectorJoin *join)
 {
@@ -210,9 +211,9 @@ ResetRows(VectorJoin *join)
 }
 
 /*
- * Pushes all rows into the engine, and starts it.  If a GPU was chosen and fails
- * before it gave a pair, here or later (failed is set), the CPU does it: then rows are
- * pushed once more.  The snapshot is the same, so they are too.
+ * Pushes all rows to the engine and starts it.  If an automatically chosen GPU fails before it has
+ * returned a pair, run.failed is set and the rows are pushed again for the CPU engine.  The
+ * snapshot is the same, so the rows are the same.
  */
 static void
 ReadAndStart(VectorJoin *join)
@@ -230,7 +231,7 @@ ReadAndStart(VectorJoin *join)
 	} while (join->run.failed);
 }
 
-/* What workers send of their slices. */
+/* Returns the kind of result that workers send for their slices. */
 static SliceOutput
 SliceOutputOf(const FastedProblem *problem)
 {
@@ -243,14 +244,14 @@ SliceOutputOf(const FastedProblem *problem)
 		case FASTED_OUTPUT_NEAREST:
 			return SLICE_NEAREST;
 		case FASTED_OUTPUT_CONNECTIONS:
-			/* a row with a pair is a core row then, and connected by one */
+			/* every row with a pair is a core row, connected by one pair */
 			return problem->core_pairs <= 1 ? SLICE_CONNECTIONS : SLICE_PAIRS;
 		default:
 			return SLICE_PAIRS;
 	}
 }
 
-/* Is it a join that workers can share, if they like? */
+/* Returns true if the join can be distributed over workers. */
 static bool
 IsDivisible(const VectorJoin *join)
 {
@@ -258,10 +259,12 @@ IsDivisible(const VectorJoin *join)
 
 	if (request->pusher != NULL || request->print != NULL)
 		return false;
-	/* workers look for one more, which may be the row itself; they know nothing of partitions */
+	/*
+	 * workers search for k + 1 neighbors, including the row itself, and do not support partitions
+	 */
 	if (request->problem.k >= FASTED_MAX_NEIGHBORS || request->sources[0]->group_column != NULL)
 		return false;
-	/* vectors are hashed as their column has them, and rows are other ones */
+	/* vectors are hashed in their column's type, so the rows must have the same element type */
 	for (int side = 0; side < join->run.problem.sides; side++)
 		if ((request->sources[side]->form == VECTOR_FLOAT8) !=
 			(join->run.problem.options.element == FASTED_ELEMENT_DOUBLE))
@@ -269,7 +272,7 @@ IsDivisible(const VectorJoin *join)
 	return true;
 }
 
-/* False: workers do not share it. */
+/* Starts a distributed join.  Returns false if workers do not take part. */
 static bool
 BeginRemote(VectorJoin *join)
 {
@@ -290,7 +293,9 @@ BeginRemote(VectorJoin *join)
 	return true;
 }
 
-/* Rows that are pushed, and neighbours, are always exact. */
+/*
+ * Sets the engine options.  Rows from a pusher and nearest neighbors are always compared exactly.
+ */
 static void
 SetOptions(EngineRun *run, const JoinRequest *request)
 {
@@ -320,8 +325,8 @@ SetOptions(EngineRun *run, const JoinRequest *request)
 }
 
 /*
- * What all joins begin with, in a context of its own; the keys' source may outlive it.  The
- * paper's result is of floats.
+ * Creates a join in a memory context of its own.  The copied sources are allocated in the caller's
+ * context, because the keys may outlive the join.  Approximate results always use FP32 rows.
  */
 static VectorJoin *
 Create(const JoinRequest *request)
@@ -370,9 +375,9 @@ JoinBegin(const JoinRequest *request)
 }
 
 /*
- * The CPU engine cuts rows alike by every kernel and filter, unless it has put them in an
- * order.  A GPU's tiles depend on its kind and on the filter; several of a kind cut as one
- * does.
+ * The CPU engine's slices are the same for every kernel and filter unless it has reordered rows.  A
+ * GPU's tiles depend on its model and on the filter.  Several GPUs of one model use the same tiles
+ * as one.
  */
 void
 JoinDescribeCut(const VectorJoin *join, char *text, size_t size)
@@ -391,7 +396,7 @@ JoinDescribeCut(const VectorJoin *join, char *text, size_t size)
 				 (uint64) outer, (uint64) inner);
 	else
 	{
-		/* of several it is followed by " (", their names and shares */
+		/* for several GPUs, the name is followed by " (", their names and shares */
 		int			kind = strcspn(stats.device, "(");
 
 		while (kind > 0 && stats.device[kind - 1] == ' ')
@@ -405,7 +410,7 @@ JoinDescribeCut(const VectorJoin *join, char *text, size_t size)
 				 (uint32) (stats.order_hash >> 32), (uint32) stats.order_hash);
 }
 
-/* Those of the other side are on their way no longer. */
+/* Flushes the other side first. */
 RowSink *
 JoinSink(VectorJoin *join, int side)
 {
@@ -435,16 +440,16 @@ JoinAgain(VectorJoin *join, double eps)
 
 	problem->eps = join->request.problem.eps = eps;
 	if (join->run.engine == NULL)
-		return;					/* no vector at all */
+		return;					/* there is no vector */
 	EngineRunAgain(&join->run);
 	EngineRunCheck(&join->run, panel_join_again(join->run.join, problem));
 	if (join->run.failed)
 		ReadAndStart(join);
 }
 
-/* Now and then while the join computes. */
+/* Updates the progress view and checks the NOTICE, if enough time has passed. */
 static void
-LookAtJoin(VectorJoin *join)
+UpdateProgress(VectorJoin *join)
 {
 	if (!ProgressIsDue(&join->progress))
 		return;
@@ -460,13 +465,13 @@ NextFromEngine(VectorJoin *join, FastedBatch *batch)
 	for (;;)
 	{
 		CheckJoinInterrupts();
-		LookAtJoin(join);
-		ForAllKeys(join, KeySetLook);
+		UpdateProgress(join);
+		ForAllKeys(join, KeySetPoll);
 		switch (EngineRunCheck(run, panel_join_next(run->join, JOIN_POLL_MS, batch)))
 		{
 			case FASTED_OK:
-				run->fallible = false;
-				join->unseen = true;
+				run->can_fall_back = false;
+				join->progress_stale = true;
 				return true;
 			case FASTED_DONE:
 				return false;
@@ -481,7 +486,7 @@ NextFromEngine(VectorJoin *join, FastedBatch *batch)
 	}
 }
 
-/* All pairs of few rows, at once; or how many each row has. */
+/* Finds all pairs of a few rows without an engine, or counts the pairs of each row. */
 static bool
 NextOfFew(VectorJoin *join, FastedBatch *batch)
 {
@@ -490,7 +495,7 @@ NextOfFew(VectorJoin *join, FastedBatch *batch)
 	FastedRowGroup all = {.rows_a = nrows,.rows_b = nrows};
 	SmallJoin	small = {
 		.metric = options->metric,.element = options->element,.dimensions = options->dimensions,
-		.eps = join->request.problem.eps,.a = join->rows[0].room
+		.eps = join->request.problem.eps,.a = join->rows[0].buffer
 	};
 	uint32	   *counts;
 
@@ -510,7 +515,7 @@ NextOfFew(VectorJoin *join, FastedBatch *batch)
 	return false;
 }
 
-/* With it the keys are in order. */
+/* Fetches the next batch.  Also finishes sorting the keys. */
 static bool
 NextBatch(VectorJoin *join, FastedBatch *batch)
 {
@@ -519,14 +524,14 @@ NextBatch(VectorJoin *join, FastedBatch *batch)
 
 	if (join->remote != NULL)
 	{
-		LookAtJoin(join);
+		UpdateProgress(join);
 		more = RemoteJoinNext(join->remote, &batch->pairs, &batch->npairs);
 		join->first_rank = RemoteJoinRank(join->remote);
 		join->counts = RemoteJoinCounts(join->remote);
 		return more;
 	}
 	if (run->engine == NULL)
-		return NextOfFew(join, batch);	/* or no vector at all */
+		return NextOfFew(join, batch);	/* also if there is no vector */
 	more = NextFromEngine(join, batch);
 	ForAllKeys(join, KeySetFinish);
 	if (!more)
@@ -587,7 +592,7 @@ JoinCount(VectorJoin *join)
 	size_t		npairs;
 
 	if (JoinNext(join, &pairs, &npairs))
-		elog(ERROR, "the %s engine hands out pairs that it should count", join->run.engine->name);
+		elog(ERROR, "fasted %s engine returned pairs instead of counting them", join->run.engine->name);
 	return JoinPairs(join);
 }
 
@@ -604,7 +609,7 @@ JoinPause(VectorJoin *join)
 	if (join->run.join == NULL)
 		return;
 	panel_join_pause(join->run.join);
-	if (join->unseen)
+	if (join->progress_stale)
 		JoinShowProgress(join, PROGRESS_JOINING);
 }
 

@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * join.h
- *	  One join from beginning to end: rows in, pairs of row numbers out.
+ *	  A join from its input rows to its result pairs of row numbers.
  *
- * Between PostgreSQL on one side and an engine on the other (engine.h).  The rows come from
- * sources (reader.h), or from whoever pushes them.  Belongs to join.c; what concerns engines is
- * in engines.c, and joins that the workers of a Citus cluster share are made by the files in
- * citus/.
+ * This interface connects PostgreSQL code to a distance engine (engine.h).  Rows come from sources
+ * (reader.h) or from a RowPusher.  Implemented by join.c and engines.c; joins distributed over the
+ * workers of a Citus cluster are implemented in citus/.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #ifndef FASTED_JOIN_H
 #define FASTED_JOIN_H
@@ -21,16 +20,16 @@ typedef struct VectorJoin VectorJoin;
 typedef struct RemoteJoin RemoteJoin;
 
 /*
- * Whoever has the rows: push gives them all to JoinPush or to JoinSink, or ends when these
- * take no more.  It is called once more where the CPU takes over from a GPU that failed.
+ * A supplier of rows.  The push function passes all rows to JoinPush or JoinSink, and stops early
+ * if these accept no more rows.  It is called again if the CPU takes over from a GPU that failed.
  */
 typedef struct RowPusher RowPusher;
 struct RowPusher
 {
 	void		(*push) (RowPusher *pusher, VectorJoin *join);
 
-	/* Without sources: of the rows, which have no keys then. */
-	Oid			relid;			/* InvalidOid: of no one relation */
+	/* Properties of the rows if the join has no sources.  Such rows have no keys. */
+	Oid			relid;			/* InvalidOid: not of a single relation */
 	int			sides;
 	FastedMetric metric;
 	FastedElement element;
@@ -39,174 +38,177 @@ struct RowPusher
 };
 
 /*
- * What is joined.  The problem's eps is on the metric's scale.  Its groups, where only rows of
- * one group meet, are a guess at first (without first rows), and those of all rows that were
- * pushed when push returns.
+ * Input of a join.  problem.eps is on the metric's scale.  If problem.groups is set, only rows of
+ * one group are compared.  The groups are an estimate without row offsets at first, and must be
+ * exact when push returns.
  */
 typedef struct JoinRequest
 {
-	const VectorSource *sources[2]; /* the second one NULL: one relation with itself */
+	const VectorSource *sources[2]; /* the second is NULL in a self-join */
 	FastedProblem problem;
-	RowPusher  *pusher;			/* instead of reading the sources; or NULL */
-	uint32		few_rows;		/* of one source: it pushes no more, and they need no engine; or 0 */
-	Fingerprint *print;			/* of a slice: of the rows that were read; the caller's */
+	RowPusher  *pusher;			/* supplies the rows instead of the sources; or NULL */
+	uint32		few_rows;		/* maximum rows of a source joined without an engine; or 0 */
+	Fingerprint *print;			/* the caller's fingerprint of a slice's rows; or NULL */
 
 	/*
-	 * Raise a NOTICE when more than half of all pairs of many rows have been found within a
-	 * finite eps, which may be a similarity that was taken for a distance.  A statement gets
-	 * one such NOTICE at most.
+	 * Raise a NOTICE if more than half of all pairs of many rows are within a finite eps.  The user
+	 * may have passed a similarity as a distance.  Each statement raises at most one such NOTICE.
 	 */
 	bool		notices;
 } JoinRequest;
 
-/* A join.  The first fields are for callers, who only read them. */
+/* A running join.  Callers may read the first fields. */
 struct VectorJoin
 {
 	/*
-	 * The rows' ids; their count is the number of rows that take part.  Of one relation with
-	 * itself both are the same.
+	 * The rows' ids; their count is the number of rows that take part.  In a self-join both
+	 * pointers are the same.
 	 */
 	KeySet	   *keys[2];
 
 	/*
-	 * The place of each row in the source's order, if that was read with the rows: of a join
-	 * that is divided, or has partitions.  In the memory context of the keys; or NULL.
+	 * Each row's position in the source's order, or NULL.  It is set only if the join is
+	 * distributed or has partitions.  Allocated in the memory context of the keys.
 	 */
 	const uint32 *order;
-	uint32		npartitions;	/* of sources with partitions: those with rows on both sides */
+	uint32		npartitions;	/* number of partitions that have rows on both sides */
 	double		read_seconds;
 
-	/* FASTED_OUTPUT_PAIRS in place of _CONNECTIONS or _KEEPERS, where the engine has none. */
+	/* The output in use: pairs if the engine does not support _CONNECTIONS or _KEEPERS. */
 	FastedOutput output;
 
 	/*
-	 * With FASTED_OUTPUT_COUNTS or _CONNECTIONS, when JoinNext has returned false: how many
-	 * pairs each row has.  Valid until the join ends.  NULL: there are no rows, or the engine
-	 * did not count.
+	 * With FASTED_OUTPUT_COUNTS or _CONNECTIONS, after JoinNext has returned false: the number of
+	 * pairs of each row.  Valid until the join ends.  NULL if there are no rows or the engine did
+	 * not count.
 	 */
 	const uint32 *counts;
 
 	/*
-	 * The workers of a cluster that share the join; NULL: it is not divided.  Then neighbours
-	 * come as pairs: a row of a with one of its nearest rows of b.  Those of a row come one
-	 * after the other, the nearest first, not always at once: first_rank is the rank, from 1
-	 * on, of the first of the last pairs.
+	 * The distributed join, or NULL.  With FASTED_OUTPUT_NEAREST it returns each neighbor as a pair
+	 * of a row of a and a row of b.  The pairs of one row of a are consecutive, nearest first, but
+	 * may continue in the next call.  first_rank is the rank, from 1, of the first pair returned by
+	 * the last call.
 	 */
 	RemoteJoin *remote;
 	uint32		first_rank;
 
-	/* The rest is for join.c and row_set.c. */
+	/* The remaining fields are private to join.c and row_set.c. */
 	MemoryContext context;
 	Cleanup		cleanup;
-	JoinRequest request;		/* its sources as they are compared */
-	EngineRun	run;			/* its problem is the request's, or has partitions */
+	JoinRequest request;		/* a copy, whose sources have a common element type */
+	EngineRun	run;			/* its problem is the request's, or includes partitions */
 	RowSet		rows[2];
 	instr_time	begun;
 	Progress	progress;
-	bool		unseen;			/* pairs have come since progress was shown */
-	FastedPair *few;			/* the pairs of few rows; NULL before they are found */
+	bool		progress_stale; /* pairs found since progress was last shown */
+	FastedPair *few;			/* pairs found without an engine; NULL before the search */
 	uint64		nfew;
 };
 
 /*
- * Reads all rows and starts the engine.  Or the workers of a Citus cluster do so, which is no
- * matter to the caller.  With FASTED_OUTPUT_NEAREST, rows of b at the same distance are taken
- * in the order of their keys.  Error: fasted.refine is off, which is a matter of sources only,
- * and the metric is not L2.
+ * Reads all rows and starts the engine, or has Citus workers do so.  With FASTED_OUTPUT_NEAREST,
+ * rows of b at equal distance are ordered by their keys.  Raises an error if sources are joined
+ * with fasted.refine off and a metric other than L2.
  *
- * Everything the join owns hangs on a child of the current memory context, threads and device
- * memory too, and goes with it, on error and abort as well; what is not PostgreSQL's goes with
- * the resource owner, if that comes first (base/interrupts.h).
+ * The join's memory, threads and device memory belong to a child of the current memory context and
+ * are released with it.  Resources unknown to PostgreSQL are released with the resource owner if
+ * that is released first (base/interrupts.h).
  */
 extern VectorJoin *JoinBegin(const JoinRequest *request);
 
-/*
- * Pushes a row: pairs (a, b) are of a row of side 0 and one of side 1, by the order of pushing;
- * or of one relation with itself, where there is one side.  False: the engine has failed.
- */
+/* Adds a row, numbered in the order of the calls.  Returns false if the engine has failed. */
 extern bool JoinPush(VectorJoin *join, int side, const float *row);
 
 /*
- * Where the pusher's rows may go, with keys, instead: all of one side, then of the other.
- * The engine comes with the first of them.
+ * Returns a sink that accepts rows with keys, as an alternative to JoinPush.  All rows of one side
+ * must precede those of the other.  The first row opens the engine.
  */
 extern RowSink *JoinSink(VectorJoin *join, int side);
 
-/* What decides which pairs are in a slice, beside the rows; as far as it is known by now. */
+/*
+ * Writes a description of the slicing to text (size bytes).  It contains what is known of the
+ * engine properties that determine which pairs belong to a slice.
+ */
 extern void JoinDescribeCut(const VectorJoin *join, char *text, size_t size);
 
 /*
- * The same rows once more, for the pairs within another eps: only the join is
- * computed.  The pairs of the last one that were not taken are gone.
+ * Restarts the join of the same rows with another eps.  Discards pairs that have not been fetched.
  */
 extern void JoinAgain(VectorJoin *join, double eps);
 
 /*
- * The next pairs, each once (of one relation with a < b; row numbers), in no order.  False: there
- * are no more.  Valid until the next call.  Answers interrupts.
+ * Returns the next pairs of row numbers in arbitrary order, each pair once.  In a self-join a < b.
+ * Returns false at the end.  *pairs is valid until the next call.  Processes interrupts.
  */
 extern bool JoinNext(VectorJoin *join, const FastedPair **pairs, size_t *npairs);
 
-/* With FASTED_OUTPUT_NEAREST, instead: the next rows of a whose neighbours are known. */
+/* With FASTED_OUTPUT_NEAREST: returns the next range of rows of a whose neighbors are complete. */
 extern bool JoinNextRows(VectorJoin *join, uint64 *first, uint64 *count);
 
-/* The neighbours of one of them, the nearest first: their ranks by key (KeySetInOrder). */
+/*
+ * Returns the neighbors of a row in that range, nearest first, by their key rank (KeySetInOrder).
+ */
 extern const FastedNeighbor *JoinNearest(const VectorJoin *join, uint64 row, uint32 *length);
 
-/* With FASTED_OUTPUT_COUNT, instead: the number of pairs, none of which comes here. */
+/* With FASTED_OUTPUT_COUNT: computes and returns the number of pairs. */
 extern uint64 JoinCount(VectorJoin *join);
 
-/* The number of pairs that the engine has found so far. */
+/* Returns the number of pairs found so far. */
 extern uint64 JoinPairs(const VectorJoin *join);
 
 /*
- * With FASTED_OUTPUT_KEEPERS, before JoinNext: the rows' ranks (engine.h), which stay until
- * that returns false.
+ * With FASTED_OUTPUT_KEEPERS: sets the rows' ranks (engine.h) before the first JoinNext.  The array
+ * must remain valid until JoinNext returns false.
  */
 extern void JoinRank(VectorJoin *join, const uint32 *ranks);
 
 /*
- * Nobody knows when the next pairs will be asked for, if ever: the engine comes
- * to rest until then.  Cheap; what it has done so far is shown.
+ * Pauses the engine until the next call, because the caller may never ask for more pairs.  Updates
+ * the progress view.  This call is cheap.
  */
 extern void JoinPause(VectorJoin *join);
 
-/* The engine's statistics and the seconds it took to read; false: no engine ran. */
+/*
+ * Returns the engine's statistics and the seconds spent reading.  Returns false if no engine ran.
+ */
 extern bool JoinStatistics(const VectorJoin *join, FastedStats *stats, double *read_seconds);
 
-/* What each server did, if several share it (a list of WorkerShare, below); else NIL. */
+/* Returns a List of WorkerShare if the join is distributed, else NIL. */
 extern List *JoinShares(const VectorJoin *join);
 
 extern void JoinEnd(VectorJoin *join);
 
-/* For row_set.c: a side's first vector has come, or some rows. */
+/* For row_set.c: open the engine at the first vector, and update the progress view. */
 extern void JoinOpenEngine(VectorJoin *join);
 extern void JoinShowProgress(VectorJoin *join, ProgressPhase phase);
 
-/* --- engines.c: which engines there are, and what needs none */
+/* --- engines.c: choice of an engine, and joins small enough to need none */
 
 /*
- * Why the CUDA engine cannot compute a join here, or NULL if it can.  Creates no context on
- * a GPU and raises no error.
+ * Returns the reason why the CUDA engine cannot be used, or NULL if it can.  Creates no GPU context
+ * and raises no error.
  */
 extern const char *CudaProblem(void);
 
-/* Describes a GPU in a text of at most size bytes; returns false if there is none with this ordinal. */
+/* Describes a GPU in a text of at most size bytes.  Returns false if no GPU has this ordinal. */
 extern bool DescribeGpu(int ordinal, char *text, size_t size);
 
 /*
- * Rows, of both sides together, for which there is memory in the engine that is chosen for a
- * join of about so many pairs of rows; a guess on the safe side.  orders: it puts rows in
- * order where that pays.
+ * Returns a conservative estimate of the number of rows, on both sides together, that fit into the
+ * memory of the engine.  row_pairs is the expected number of row pairs, which determines the
+ * engine.  Sets *orders if that engine reorders rows for each join.
  */
-extern uint64 JoinRoom(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
+extern uint64 JoinCapacity(double row_pairs, FastedElement element, uint32 dimensions, bool *orders);
 
-/* An engine is not begun for so few pairs of rows, if their vectors are not long. */
+/*
+ * Joins up to these limits use no engine: row pairs, rows of a self-join, and floats of all rows.
+ */
 #define SMALL_JOIN_PAIRS 4096
-#define SMALL_JOIN_ROWS 91		/* which have no more pairs with each other */
+#define SMALL_JOIN_ROWS 91		/* 91 rows have at most 4096 pairs */
 #define SMALL_JOIN_FLOATS (256 * 1024)
 
-/* Few rows, one behind the other as engines have them, that the calling process compares. */
+/* Input of a small join in the calling process.  Rows are stored contiguously, as in engines. */
 typedef struct SmallJoin
 {
 	FastedMetric metric;
@@ -214,52 +216,52 @@ typedef struct SmallJoin
 	uint32_t	dimensions;
 	double		eps;
 	const float *a;
-	const float *b;				/* NULL: a itself, of whose pairs each comes once, with a < b */
+	const float *b;				/* NULL: self-join, which returns each pair once, with a < b */
 } SmallJoin;
 
 /*
- * The pairs of a group that are within eps, by the canonical distance, in the order of their
- * rows.  There must be room for all pairs of the group.  Returns the number of pairs.
+ * Finds the pairs of a group whose canonical distance is at most eps, in row order.  The pairs
+ * array must have room for all pairs of the group.  Returns the number of pairs found.
  */
 extern size_t SmallJoinPairs(const SmallJoin *join, const FastedRowGroup *group, FastedPair *pairs);
 
 /*
- * --- citus/: a join whose work is divided over the workers of a Citus cluster, for join.c
+ * --- citus/: a join distributed over the workers of a Citus cluster, for join.c
  *
- * Each worker reads all rows, in the order of their keys, and joins one slice of the
- * tiles; what it finds comes here as row numbers.  This session reads keys and hashes of
- * the same rows itself.  A result is given only if all of them have read the same.
+ * Each worker reads all rows in key order, joins one slice of the tiles and sends row numbers.
+ * This session reads the keys and hashes of the same rows.  The join succeeds only if all workers
+ * have read the same rows as this session.
  *
- * Of nearest rows a slice is a share of the rows of a: each worker reads all rows of
- * both relations, and finds those of b for its share.
+ * For nearest neighbors, a slice is a subset of the rows of a.  Each worker reads all rows of both
+ * relations and finds the neighbors of its subset.
  */
 
-/* What a worker is asked for, and how it is called on the way. */
+/* Kind of result that is requested from a worker, and its name in the protocol. */
 typedef enum SliceOutput
 {
 	SLICE_PAIRS,
-	SLICE_COUNT,				/* how many they are */
-	SLICE_COUNTS,				/* of each row */
-	SLICE_CONNECTIONS,			/* pairs, enough of them to connect what all connect */
-	SLICE_NEAREST				/* pairs of rows of a and their nearest rows */
+	SLICE_COUNT,				/* number of pairs */
+	SLICE_COUNTS,				/* number of pairs of each row */
+	SLICE_CONNECTIONS,			/* pairs that suffice to connect all connected rows */
+	SLICE_NEAREST				/* each row of a with its nearest rows of b */
 } SliceOutput;
 
-/* By SliceOutput, but for the last one, which is asked for by another function. */
+/* Names by SliceOutput.  SLICE_NEAREST has none, because another function serves it. */
 extern const char *const slice_output_names[4];
 
-/* What is joined, and how. */
+/* Input of a distributed join. */
 typedef struct RemoteProblem
 {
-	const VectorSource *sources[2]; /* the second one NULL: one relation with itself */
+	const VectorSource *sources[2]; /* the second is NULL in a self-join */
 	SliceOutput output;
-	double		eps;			/* or the largest distance of nearest rows */
-	uint32		k;				/* nearest rows */
-	bool		alike;			/* all workers have the same kernel: set by RemoteJoinBegin */
+	double		eps;			/* or the largest distance of a neighbor */
+	uint32		k;				/* number of neighbors */
+	bool		alike;			/* all workers use the same kernel: set by RemoteJoinBegin */
 } RemoteProblem;
 
 /*
- * Rows of a are dealt to slices in blocks of so many, by their numbers: so a worker knows
- * its own before it knows how many there are.
+ * The rows of a are assigned to slices round-robin in blocks of this size.  A worker can thus
+ * select its rows before it knows their total number.
  */
 #define SHARE_BLOCK_ROWS 64
 
@@ -269,7 +271,7 @@ IsInShare(uint32 row, uint32 slice, uint32 slices)
 	return row / SHARE_BLOCK_ROWS % slices == slice;
 }
 
-/* What one worker did, for EXPLAIN. */
+/* Statistics of one worker, for EXPLAIN. */
 typedef struct WorkerShare
 {
 	const char *name;
@@ -278,33 +280,35 @@ typedef struct WorkerShare
 } WorkerShare;
 
 /*
- * Begins to join if the sources are ones to divide, and reads their keys; NULL: they are
- * not.  The problem's sources stay.  Errors: a worker can't be reached, or refuses.  In the
- * current memory context, with which it goes: connections too.
+ * Starts a distributed join and reads the keys of the sources.  Returns NULL if the sources do not
+ * permit this.  The problem's sources must outlive the join.  Raises an error if a worker is
+ * unreachable or refuses.  Memory and connections belong to the current memory context.
  */
 extern RemoteJoin *RemoteJoinBegin(const RemoteProblem *problem, KeySet *const *keys);
 
 /*
- * Of a source with an order: the place of each row in it, by row number, in the memory
- * context of the keys; else NULL.
+ * Returns each row's position in the source's order, or NULL if the source has none.  Allocated in
+ * the memory context of the keys.
  */
 extern const uint32 *RemoteJoinOrder(const RemoteJoin *remote);
 
 /*
- * The next pairs, by row numbers, valid until the next call.  False: there are no more,
- * and all workers have read the same rows as this session.  If they have not, that is an
- * error (serialization failure), here or before.
+ * Returns the next pairs of row numbers, valid until the next call.  Returns false at the end,
+ * after verifying that all workers have read the same rows as this session.  A mismatch raises a
+ * serialization failure here or earlier.
  */
 extern bool RemoteJoinNext(RemoteJoin *remote, const FastedPair **pairs, size_t *npairs);
 
-/* With SLICE_NEAREST: first_rank of a join. */
+/* With SLICE_NEAREST: returns first_rank (VectorJoin). */
 extern uint32 RemoteJoinRank(const RemoteJoin *remote);
 
-/* After that: with SLICE_COUNT, of all; with SLICE_COUNTS, of each row. */
+/* After the last pair: the total with SLICE_COUNT, and the counts by row with SLICE_COUNTS. */
 extern uint64 RemoteJoinPairs(const RemoteJoin *remote);
 extern const uint32 *RemoteJoinCounts(const RemoteJoin *remote);
 
-/* Sums over workers, as far as they have told; and what each did, a list of WorkerShare. */
+/*
+ * Statistics reported so far, summed over the workers and for each worker (a List of WorkerShare).
+ */
 extern FastedStats RemoteJoinStatistics(const RemoteJoin *remote);
 extern List *RemoteJoinShares(const RemoteJoin *remote);
 extern List *CopyShares(List *shares);

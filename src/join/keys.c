@@ -1,19 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * keys.c
- *	  One array of keys, and their ranks where they come in another order.
+ *	  Stores the rows' keys, and computes their ranks if they do not arrive in sorted order.
  *
- * Tables mostly come in the order of their key: then row numbers order as keys
- * do, and uniqueness is seen on the way.  Else the rows are ranked once, so that
- * no pair needs a comparison of keys (which for text costs more than the pair).
+ * Tables are mostly read in key order.  Row numbers then sort like keys, and uniqueness is checked
+ * as keys arrive.  Otherwise rows are ranked once, so that no pair requires a key comparison, which
+ * for text would cost more than the pair itself.
  *
- * With parallel workers rows never come in the order of their keys, and comparing a million of
- * them takes as long as reading them.  So integers are sorted digit by digit, lowest first, as
- * far as they differ.  While a GPU joins, the session has nothing to do but to sort, yet it has
- * to poll the GPU.  So a thread sorts, which calls nothing of PostgreSQL's: its memory is there
- * before, and it ends when it is told to.
+ * With parallel workers, rows never arrive in key order, and comparing a million keys takes as long
+ * as reading them.  Integer keys are therefore sorted by a radix sort, lowest digit first.  While a
+ * GPU joins, this process only has to poll the GPU, so a thread sorts.  The thread calls no
+ * PostgreSQL function: its memory is allocated before it starts, and it ends when a flag is set.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -30,7 +29,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* Keys between two looks for interrupts. */
+/* Keys processed between interrupt checks. */
 #define ROWS_PER_CHECK 1024
 
 /* --- a radix sort of rows by integer keys */
@@ -38,18 +37,18 @@
 #define DIGIT_BITS 11
 #define DIGIT_VALUES (1 << DIGIT_BITS)
 
-/* Rows between two looks for interrupts. */
+/* Rows processed between interrupt checks of the radix sort. */
 #define RADIX_ROWS_PER_CHECK (1 << 20)
 
-/* Fewer are sorted within two milliseconds. */
+/* Minimum rows for a thread; fewer are sorted within two milliseconds. */
 #define ROWS_FOR_THREAD (1 << 17)
 
-/* Between two looks for interrupts of whoever waits for the thread. */
+/* Interval between interrupt checks while waiting for the thread, in nanoseconds. */
 #define WAIT_NS 500000
 
 typedef struct RankedRow
 {
-	uint64		key;			/* above the least one */
+	uint64		key;			/* relative to the least key */
 	uint32		row;
 } RankedRow;
 
@@ -60,23 +59,26 @@ typedef struct IntegerRank
 	uint32	   *rank;
 	RankedRow  *rows;
 	RankedRow  *other;
-	uint32		twice;			/* a row whose key another row has; count: none */
+	uint32		duplicate;		/* a row with a duplicate key; count: none */
 
-	bool		beside;			/* in a thread, which has not been joined */
+	bool		in_thread;		/* a thread sorts and has not been joined */
 	pthread_t	thread;
-	pg_atomic_uint32 stop;		/* it is to end */
+	pg_atomic_uint32 stop;		/* requests the thread to end */
 	pg_atomic_uint32 done;
 	Cleanup		cleanup;
 } IntegerRank;
 
-/* Before row i: is it time to look, and is that the end? */
+/*
+ * Returns true if the sort is to stop before row i.  Checks the flag only every
+ * RADIX_ROWS_PER_CHECK rows.
+ */
 static inline bool
-StopsAt(IntegerRank *ranking, uint32 i)
+IsStopRequested(IntegerRank *ranking, uint32 i)
 {
 	return i % RADIX_ROWS_PER_CHECK == 0 && pg_atomic_read_u32(&ranking->stop) != 0;
 }
 
-/* Returns how many bits the keys take. */
+/* Fills rows with the keys, relative to the least key.  Returns the number of significant bits. */
 static int
 FillRows(IntegerRank *ranking)
 {
@@ -88,13 +90,13 @@ FillRows(IntegerRank *ranking)
 
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (StopsAt(ranking, i))
+		if (IsStopRequested(ranking, i))
 			return 0;
 		least = Min(least, (int64) keys[i]);
 	}
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (StopsAt(ranking, i))
+		if (IsStopRequested(ranking, i))
 			return 0;
 		rows[i].key = (uint64) keys[i] - (uint64) least;
 		rows[i].row = i;
@@ -105,7 +107,7 @@ FillRows(IntegerRank *ranking)
 	return bits;
 }
 
-/* Sorts by one digit and keeps, within it, the order there was. */
+/* Sorts stably by the digit that starts at bit shift. */
 static void
 SortByDigit(IntegerRank *ranking, int shift)
 {
@@ -116,7 +118,7 @@ SortByDigit(IntegerRank *ranking, int shift)
 
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (StopsAt(ranking, i))
+		if (IsStopRequested(ranking, i))
 			return;
 		position[(from[i].key >> shift) % DIGIT_VALUES]++;
 	}
@@ -129,7 +131,7 @@ SortByDigit(IntegerRank *ranking, int shift)
 	}
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (StopsAt(ranking, i))
+		if (IsStopRequested(ranking, i))
 			return;
 		to[position[(from[i].key >> shift) % DIGIT_VALUES]++] = from[i];
 	}
@@ -142,14 +144,14 @@ Rank(IntegerRank *ranking)
 {
 	int			bits = FillRows(ranking);
 
-	for (int shift = 0; shift < bits && !StopsAt(ranking, 0); shift += DIGIT_BITS)
+	for (int shift = 0; shift < bits && !IsStopRequested(ranking, 0); shift += DIGIT_BITS)
 		SortByDigit(ranking, shift);
 	for (uint32 i = 0; i < ranking->count; i++)
 	{
-		if (StopsAt(ranking, i))
+		if (IsStopRequested(ranking, i))
 			return;
 		if (i > 0 && ranking->rows[i].key == ranking->rows[i - 1].key)
-			ranking->twice = ranking->rows[i].row;
+			ranking->duplicate = ranking->rows[i].row;
 		ranking->rank[ranking->rows[i].row] = i;
 	}
 }
@@ -160,7 +162,7 @@ RankInThread(void *argument)
 	IntegerRank *ranking = argument;
 
 	Rank(ranking);
-	/* a full barrier: whoever sees it sees the ranks */
+	/* a full barrier, which makes the ranks visible before the flag */
 	pg_atomic_fetch_add_u32(&ranking->done, 1);
 	return NULL;
 }
@@ -170,18 +172,18 @@ JoinThread(void *arg)
 {
 	IntegerRank *ranking = arg;
 
-	if (!ranking->beside)
+	if (!ranking->in_thread)
 		return;
 	pg_atomic_write_u32(&ranking->stop, 1);
 	pthread_join(ranking->thread, NULL);
-	ranking->beside = false;
+	ranking->in_thread = false;
 }
 
 /*
- * Begins to find the position of each of keys[], at least one, in their order as signed
- * integers, which become rank[].  A thread does it, if it pays; keys and rank stay until then.
- * What it takes, 32 bytes a row meanwhile, is the current memory context's: when that goes, the
- * thread ends.  NULL: there can be no thread.
+ * Starts ranking the keys as signed integers.  rank[i] becomes the position of keys[i].  count must
+ * be at least one.  A large sort runs in a thread; keys and rank must remain valid until it is
+ * done.  Temporary memory of 32 bytes per row belongs to the current memory context, whose deletion
+ * ends the thread.  Returns NULL if the thread cannot be created.
  */
 static IntegerRank *
 IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank)
@@ -190,7 +192,7 @@ IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank)
 	Size		bytes = (Size) count * sizeof(RankedRow);
 
 	ranking->keys = keys;
-	ranking->count = ranking->twice = count;
+	ranking->count = ranking->duplicate = count;
 	ranking->rank = rank;
 	ranking->rows = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
 	ranking->other = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
@@ -200,7 +202,7 @@ IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank)
 		(void) RankInThread(ranking);
 	else if (fasted_start_thread(&ranking->thread, 0, RankInThread, ranking))
 	{
-		ranking->beside = true;
+		ranking->in_thread = true;
 		(void) pthread_setname_np(ranking->thread, "fasted keys");
 		CleanupRegister(&ranking->cleanup, JoinThread, ranking);
 	}
@@ -212,7 +214,7 @@ IntegerRankBegin(const Datum *keys, uint32 count, uint32 *rank)
 static inline bool
 IsRanked(IntegerRank *ranking)
 {
-	/* with a barrier */
+	/* a full barrier */
 	return pg_atomic_fetch_add_u32(&ranking->done, 0) != 0;
 }
 
@@ -247,22 +249,22 @@ ReportDuplicate(const KeySet *keys, uint32 row)
 					keys->source->key_column, keys->source->relation),
 			 errdetail("More than one row with a vector has %s.",
 					   KeyName(keys->source, keys->values[row])),
-			 errhint("Name a unique column with %s => '...', for example of a view that adds row_number().",
+			 errhint("Specify a unique column with %s => '...', for example one that a view computes with row_number().",
 					 keys->source->id_argument)));
 }
 
 /*
- * What there is to sort by goes with its memory, the thread too.  twice: a row whose key another
- * row has, too; the number of rows if there is none.
+ * Frees the sort's memory and ends its thread.  Reports an error if duplicate is a row with a
+ * duplicate key; it is the number of rows if there is none.
  */
 static void
-EndSorting(KeySet *keys, uint32 twice)
+EndSorting(KeySet *keys, uint32 duplicate)
 {
 	MemoryContextDelete(keys->sorting);
 	keys->sorting = NULL;
 	keys->ranking = NULL;
-	if (twice < keys->count)
-		ReportDuplicate(keys, twice);
+	if (duplicate < keys->count)
+		ReportDuplicate(keys, duplicate);
 }
 
 void
@@ -311,7 +313,7 @@ KeySetAdd(KeySet *keys, const Datum *more, size_t n)
 	}
 }
 
-/* Are they signed integers, of whatever width, that fill a Datum? */
+/* Returns true if the keys are signed integers that sort like their Datums. */
 static bool
 AreIntegers(const KeySet *keys)
 {
@@ -324,7 +326,7 @@ AreIntegers(const KeySet *keys)
 #endif
 }
 
-/* A row on its way to its rank; the key is abbreviated, where its type can do so. */
+/* Element of the comparison sort.  The key is abbreviated if its type supports that. */
 typedef struct SortedRow
 {
 	Datum		key;
@@ -351,13 +353,13 @@ CompareRows(const void *a, const void *b, void *arg)
 										 order->keys->values[y->row], false, &order->support);
 }
 
-/* Any keys, by comparing them; returns a row with the key of another one, or their number. */
+/* Ranks keys of any type.  Returns a row with a duplicate key; the number of rows if none. */
 static uint32
 RankByComparing(KeySet *keys)
 {
 	RowOrder	order = {.keys = keys,.support = {.abbreviate = true}};
 	SortedRow  *rows;
-	uint32		twice = keys->count;
+	uint32		duplicate = keys->count;
 
 	PrepareTypeOrder(keys->source->key_type, keys->source->key_collation, CurrentMemoryContext,
 					 &order.support);
@@ -376,42 +378,42 @@ RankByComparing(KeySet *keys)
 	{
 		if (i % ROWS_PER_CHECK == 0)
 			CheckJoinInterrupts();
-		if (twice == keys->count && i > 0 && CompareRows(&rows[i - 1], &rows[i], &order) == 0)
-			twice = rows[i].row;
+		if (duplicate == keys->count && i > 0 && CompareRows(&rows[i - 1], &rows[i], &order) == 0)
+			duplicate = rows[i].row;
 		keys->rank[rows[i].row] = i;
 	}
 	pfree(rows);
-	return twice;
+	return duplicate;
 }
 
 void
-KeySetBeginFinish(KeySet *keys)
+KeySetStartSort(KeySet *keys)
 {
-	uint32		twice = keys->count;
+	uint32		duplicate = keys->count;
 	MemoryContext old;
 
 	if (keys->ascending || keys->rank != NULL)
 		return;
 	keys->rank = MemoryContextAllocHuge(keys->context, (Size) keys->count * sizeof(uint32));
-	/* what a type needs to compare goes with it */
+	/* includes the memory of the type's comparison support */
 	keys->sorting = AllocSetContextCreate(keys->context, "fasted sorting", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(keys->sorting);
 	if (AreIntegers(keys))
 		keys->ranking = IntegerRankBegin(keys->values, keys->count, keys->rank);
 	if (keys->ranking == NULL)
-		twice = RankByComparing(keys);
+		duplicate = RankByComparing(keys);
 	MemoryContextSwitchTo(old);
 	if (keys->ranking == NULL)
-		EndSorting(keys, twice);
+		EndSorting(keys, duplicate);
 	else
-		KeySetLook(keys);
+		KeySetPoll(keys);
 }
 
 void
-KeySetLook(KeySet *keys)
+KeySetPoll(KeySet *keys)
 {
 	if (keys->ranking != NULL && IsRanked(keys->ranking))
-		EndSorting(keys, keys->ranking->twice);
+		EndSorting(keys, keys->ranking->duplicate);
 }
 
 void
@@ -419,13 +421,13 @@ KeySetFinish(KeySet *keys)
 {
 	struct timespec rest = {.tv_nsec = WAIT_NS};
 
-	KeySetBeginFinish(keys);
+	KeySetStartSort(keys);
 	while (keys->ranking != NULL && !IsRanked(keys->ranking))
 	{
 		CheckJoinInterrupts();
 		nanosleep(&rest, NULL);
 	}
-	KeySetLook(keys);
+	KeySetPoll(keys);
 }
 
 const Datum *

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * row_set.c
- *	  Stages rows, or spills them and feeds them back.
+ *	  Passes rows to the engine, or to a temporary file from which the engine requests them.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -13,20 +13,20 @@
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
-/* Rows between two looks at the clock, for progress. */
-#define ROWS_PER_LOOK 64
+/* Rows between clock checks for the progress view. */
+#define ROWS_PER_CLOCK_CHECK 64
 
-/* Rows that are read back from the engine, or fed to it, at a time. */
+/* Size of the copy buffer for rows read from or staged to the engine, in bytes. */
 #define COPY_BYTES (4 * 1024 * 1024)
 
-/* --- temporary files; we write megabytes at a time, so there is no buffer between */
+/* --- temporary files, without buffering because all writes are large */
 
-/* Bytes between two looks for interrupts. */
+/* Bytes transferred between interrupt checks. */
 #define SPILL_CHUNK (1024 * 1024)
 
 struct SpillFile
 {
-	File		file;			/* the current resource owner closes it, if nobody else does */
+	File		file;			/* also closed by the current resource owner */
 	off_t		size;
 	size_t		row_bytes;
 };
@@ -71,7 +71,7 @@ SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows)
 	off_t		place = (off_t) (first_row * spill->row_bytes);
 
 	if (place + (end - to) > spill->size)
-		elog(ERROR, "row " UINT64_FORMAT " is not in the temporary file", first_row);
+		elog(ERROR, "row " UINT64_FORMAT " is beyond the end of the temporary file", first_row);
 	while (to < end)
 	{
 		size_t		n = Min(end - to, SPILL_CHUNK);
@@ -79,7 +79,7 @@ SpillRead(SpillFile *spill, uint64 first_row, float *rows, size_t nrows)
 		if (FileRead(spill->file, to, n, place, WAIT_EVENT_BUFFILE_READ) != (int) n)
 			ereport(ERROR,
 					(errcode_for_file_access(),
-					 errmsg("could not read vectors back from a temporary file")));
+					 errmsg("could not read vectors from a temporary file")));
 		place += n;
 		to += n;
 		CheckJoinInterrupts();
@@ -94,7 +94,7 @@ SpillClose(SpillFile *spill)
 
 /* --- rows from a reader */
 
-/* Floats that a row takes the room of. */
+/* Returns the size of a row in units of float. */
 static inline size_t
 FloatsOf(const RowSet *set)
 {
@@ -103,7 +103,7 @@ FloatsOf(const RowSet *set)
 	return RowFloats(options->element, options->dimensions);
 }
 
-/* The other side of the join, or NULL. */
+/* Returns the other side of the join, or NULL in a self-join. */
 static RowSet *
 OtherSide(const RowSet *set)
 {
@@ -116,7 +116,7 @@ ExpectRows(RowSink *sink, uint64 rows)
 	RowSet	   *set = (RowSet *) sink;
 
 	set->join->run.problem.expected_rows[set->side] = rows;
-	set->next_look = 0;
+	set->next_clock_check = 0;
 	JoinShowProgress(set->join, PROGRESS_READING);
 }
 
@@ -138,14 +138,14 @@ ReportDimensions(const RowSet *set, int dimensions)
 			 errhint("Join vectors of one kind; a view can select them.")));
 }
 
-/* They stay in the room. */
+/* Allocates a buffer for all rows of a join without an engine. */
 static void
 TakeFewRows(RowSet *set)
 {
 	VectorJoin *join = set->join;
 
 	set->capacity = join->request.few_rows;
-	set->room = MemoryContextAlloc(join->context, set->capacity * FloatsOf(set) * sizeof(float));
+	set->buffer = MemoryContextAlloc(join->context, set->capacity * FloatsOf(set) * sizeof(float));
 	if (join->output != FASTED_OUTPUT_COUNTS)
 		join->output = FASTED_OUTPUT_PAIRS;
 }
@@ -168,8 +168,8 @@ SetDimensions(RowSink *sink, int dimensions, const char *row_name)
 		return;
 	}
 	JoinOpenEngine(set->join);
-	set->puts = !run->failed && set->lent != NULL &&
-		panel_join_lend(run->join, set->side, set->lent, set->lent_bytes);
+	set->direct = !run->failed && set->registered != NULL &&
+		panel_join_lend(run->join, set->side, set->registered, set->registered_bytes);
 }
 
 static size_t
@@ -178,7 +178,7 @@ CopyRows(const RowSet *set)
 	return Max(1, COPY_BYTES / (FloatsOf(set) * sizeof(float)));
 }
 
-/* All rows move to a temporary file. */
+/* Moves all rows of a side from the engine to a temporary file. */
 static void
 MoveToSpillFile(RowSet *set)
 {
@@ -199,12 +199,12 @@ MoveToSpillFile(RowSet *set)
 		SpillAppend(set->spill, rows, n);
 	}
 
-	/* the copy buffer becomes the room in which further rows wait */
-	set->room = rows;
+	/* the copy buffer becomes the staging buffer */
+	set->buffer = rows;
 	set->capacity = chunk;
 }
 
-/* The engine can hold no more. */
+/* Moves the rows of both sides to temporary files, because the engine is full. */
 static void
 Spill(RowSet *set)
 {
@@ -226,7 +226,7 @@ RowSetFlush(RowSet *set)
 	if (set->used == 0 || run->failed)
 		return;
 	if (set->spill != NULL)
-		SpillAppend(set->spill, set->room, set->used);
+		SpillAppend(set->spill, set->buffer, set->used);
 	else
 	{
 		EngineRunCheck(run, panel_join_commit(run->join, set->side, set->used));
@@ -246,13 +246,13 @@ RoomForRows(RowSink *sink, float **room)
 	{
 		RowSetFlush(set);
 		if (set->spill == NULL && !run->failed &&
-			EngineRunCheck(run, panel_join_stage(run->join, set->side, &set->room,
+			EngineRunCheck(run, panel_join_stage(run->join, set->side, &set->buffer,
 												 &set->capacity)) == FASTED_FULL)
 			Spill(set);
 	}
 	if (run->failed)
 		return 0;
-	*room = set->room + set->used * FloatsOf(set);
+	*room = set->buffer + set->used * FloatsOf(set);
 	return set->capacity - set->used;
 }
 
@@ -261,8 +261,9 @@ ReportManyRows(const VectorSource *source)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 source == NULL || source->relation == NULL ? errmsg("too many rows to join") :
-			 errmsg("\"%s\" has too many rows to join", source->relation),
+			 source != NULL && source->relation != NULL ?
+			 errmsg("\"%s\" has too many rows to join", source->relation) :
+			 errmsg("too many rows to join"),
 			 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
 }
 
@@ -276,21 +277,21 @@ NoteRows(RowSet *set, const Datum *keys, size_t nrows)
 	if (own_keys != NULL)
 		KeySetAdd(own_keys, keys, nrows);
 	set->count += nrows;
-	if (set->count >= set->next_look)
+	if (set->count >= set->next_clock_check)
 	{
 		if (ProgressIsDue(&set->join->progress))
 			JoinShowProgress(set->join, PROGRESS_READING);
-		set->next_look = set->count + ROWS_PER_LOOK;
+		set->next_clock_check = set->count + ROWS_PER_CLOCK_CHECK;
 	}
 }
 
-/* Of rows that have been written behind those in the room. */
+/* Adds nrows rows, which follow the staged rows in the buffer, to the fingerprint. */
 static void
 AddToFingerprint(const RowSet *set, const Datum *keys, size_t nrows)
 {
 	const FastedOptions *options = &set->join->run.problem.options;
 	const KeySet *own_keys = set->join->keys[set->side];
-	const float *row = set->room + set->used * FloatsOf(set);
+	const float *row = set->buffer + set->used * FloatsOf(set);
 
 	for (size_t i = 0; i < nrows; i++, row += FloatsOf(set))
 		FingerprintAdd(set->join->request.print,
@@ -309,16 +310,16 @@ TakeRows(RowSink *sink, const Datum *keys, size_t nrows)
 	NoteRows(set, keys, nrows);
 }
 
-/* --- rows in memory that is lent to the engine */
+/* --- rows in registered memory */
 
 static void
 Lend(RowSink *sink, void *memory, size_t bytes)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	/* the engine comes with the first vector */
-	set->lent = memory;
-	set->lent_bytes = bytes;
+	/* the memory is registered when the first vector opens the engine */
+	set->registered = memory;
+	set->registered_bytes = bytes;
 }
 
 static void
@@ -326,10 +327,10 @@ Withdraw(RowSink *sink)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	if (set->puts && set->join->run.join != NULL)
+	if (set->direct && set->join->run.join != NULL)
 		panel_join_withdraw(set->join->run.join, set->side);
-	set->puts = false;
-	set->lent = NULL;
+	set->direct = false;
+	set->registered = NULL;
 }
 
 static size_t
@@ -339,16 +340,16 @@ PutBlock(RowSink *sink, const float *rows, const Datum *keys, size_t nrows)
 	EngineRun  *run = &set->join->run;
 	size_t		taken = 0;
 
-	if (!set->puts || set->spill != NULL)
+	if (!set->direct || set->spill != NULL)
 		return 0;
-	/* rows keep their order: what waits in the room goes first */
+	/* preserve the row order: pass the staged rows first */
 	RowSetFlush(set);
 	set->capacity = 0;
 	if (run->failed ||
 		EngineRunCheck(run, panel_join_put(run->join, set->side, rows, nrows, &taken)) != FASTED_OK)
 		return 0;
 	set->committed += taken;
-	set->put_rows += taken;
+	set->direct_rows += taken;
 	NoteRows(set, keys, taken);
 	return taken;
 }
@@ -358,7 +359,7 @@ Settle(RowSink *sink, bool all)
 {
 	RowSet	   *set = (RowSet *) sink;
 
-	if (set->puts && !set->join->run.failed)
+	if (set->direct && !set->join->run.failed)
 		EngineRunCheck(&set->join->run, panel_join_settle(set->join->run.join, set->side, all));
 }
 
@@ -377,7 +378,7 @@ RowSetFeed(RowSet *set, uint64 first, uint64 count)
 	EngineRun  *run = &set->join->run;
 
 	if (set->spill == NULL || first + count > set->count)
-		elog(ERROR, "fasted %s engine asks for rows that it can't want", run->engine->name);
+		elog(ERROR, "fasted %s engine requested row numbers out of range", run->engine->name);
 
 	while (count > 0)
 	{

@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * row_set.h
- *	  What a join consists of: the rows of its sides, their ids, and an engine at work.
+ *	  The rows of a join's sides, their ids, and a running engine.
  *
- * Whoever has the rows of a side pushes them.  Vectors go to the engine, as long as it takes
- * them, and else to a temporary file; keys stay here.
+ * The supplier of a side pushes its rows.  Vectors go to the engine while it has capacity, and
+ * otherwise to a temporary file.  Keys remain in this process.
  *
- * Belongs to row_set.c, keys.c, grouped_rows.c and engines.c; join.h has what is made of them.
+ * Implemented by row_set.c, keys.c, grouped_rows.c and engines.c.  The join itself is declared in
+ * join.h.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #ifndef FASTED_ROW_SET_H
 #define FASTED_ROW_SET_H
@@ -19,13 +20,13 @@
 #include "rows/reader.h"
 #include "utils/sortsupport.h"
 
-/* --- keys.c: the ids of the rows, by row number, and their order */
+/* --- keys.c: the rows' keys by row number, and their sort order */
 
 typedef struct KeySet
 {
 	const VectorSource *source;
 	MemoryContext context;
-	MemoryContext copies;		/* of keys that are no values */
+	MemoryContext copies;		/* for pass-by-reference keys */
 	int16		typlen;
 	bool		typbyval;
 	SortSupportData order;
@@ -34,11 +35,11 @@ typedef struct KeySet
 	uint32		count;
 	uint32		capacity;
 
-	bool		ascending;		/* every key so far is above the one before */
+	bool		ascending;		/* keys are strictly ascending so far */
 	uint32	   *rank;			/* position in key order by row; NULL if ascending */
-	struct IntegerRank *ranking;	/* which a thread finds still; or NULL */
-	MemoryContext sorting;		/* what that takes */
-	Datum	   *by_rank;		/* what KeySetInOrder made; or NULL */
+	struct IntegerRank *ranking;	/* the sort that is running in a thread; or NULL */
+	MemoryContext sorting;		/* memory context of the sort */
+	Datum	   *by_rank;		/* result of KeySetInOrder; or NULL */
 } KeySet;
 
 /* Allocates in a new child of the current memory context. */
@@ -47,77 +48,76 @@ extern void KeySetAdd(KeySet *keys, const Datum *more, size_t n);
 extern void KeySetReset(KeySet *keys);
 
 /*
- * After the last key: finds the order.  Raises an error when two rows have the
- * same key, since then ids would not tell rows apart.
+ * Computes the keys' ranks after the last key has been added.  Raises an error if two rows have the
+ * same key, because ids would not identify rows.
  */
 extern void KeySetFinish(KeySet *keys);
 
 /*
- * The same, in the end: where it takes long a thread does it, while the caller does something
- * else.  Nobody asks for the order before KeySetFinish.  KeySetLook is that, if no waiting is
- * left to do.
+ * KeySetStartSort starts this computation, in a thread if it takes long.  KeySetPoll completes it
+ * if the thread has ended, and never waits.  Ranks are undefined before KeySetFinish.
  */
-extern void KeySetBeginFinish(KeySet *keys);
-extern void KeySetLook(KeySet *keys);
+extern void KeySetStartSort(KeySet *keys);
+extern void KeySetPoll(KeySet *keys);
 
 /*
- * Instead: numbers the rows in the order of their keys.  The place that each row had before,
- * by its new number, in the keys' context.
+ * Renumbers the rows in key order, instead of KeySetFinish.  Returns the previous row number by new
+ * row number, allocated in the keys' context.
  */
 extern uint32 *KeySetSort(KeySet *keys);
 
-/* The keys in their order.  After KeySetFinish; valid until KeySetReset. */
+/* Returns the keys in sorted order.  Call after KeySetFinish; valid until KeySetReset. */
 extern const Datum *KeySetInOrder(KeySet *keys);
 
-/* Is row a's id below row b's?  After KeySetFinish. */
+/* Returns true if row a's key is less than row b's.  Call after KeySetFinish. */
 static inline bool
 KeyBelow(const KeySet *keys, uint32 a, uint32 b)
 {
 	return keys->rank == NULL ? a < b : keys->rank[a] < keys->rank[b];
 }
 
-/* --- engines.c: which engine computes a join, and how its failures become errors */
+/* --- engines.c: choice of an engine, and translation of its failures to errors */
 
 typedef struct EngineRun
 {
-	MemoryContext context;		/* for an engine's last words */
+	MemoryContext context;		/* for the engine's error text */
 
-	/* What is to be computed, with the settings as they are when the join begins. */
-	EngineChoice choice;		/* the CPU, once a GPU has failed */
-	AutoChoice	share;			/* among several of them */
+	/* The problem and the settings in effect when the join began. */
+	EngineChoice choice;		/* ENGINE_CPU after a GPU has failed */
+	AutoChoice	share;			/* whether to use several GPUs */
 	PanelProblem problem;
 
 	const FastedEngine *engine; /* NULL before the first vector */
 	PanelJoin  *join;			/* NULL once it is closed */
-	FastedOutput output;		/* all pairs, where the engine does not have what was asked */
-	bool		fallible;		/* "auto" chose a GPU: the CPU can still do it */
-	bool		failed;			/* and the GPU did fail */
+	FastedOutput output;		/* FASTED_OUTPUT_PAIRS if the engine lacks the requested output */
+	bool		can_fall_back;	/* "auto" chose a GPU, and no pair has been returned */
+	bool		failed;			/* the GPU has failed and the CPU is to take over */
 } EngineRun;
 
-/* Takes the settings; whatever changes them while rows are read, these hold. */
+/* Copies the current settings, so that later changes do not affect the join. */
 extern void EngineRunInit(EngineRun *run);
 
-/* Chooses an engine and opens a join there, of rows of that many dimensions. */
+/* Chooses an engine and opens a join of rows with the problem's number of dimensions. */
 extern void EngineRunOpen(EngineRun *run);
 
-/* No pair has been given yet, or none of this round of pairs. */
+/* Records that no pair of this run has been returned, so that the CPU may still take over. */
 extern void EngineRunAgain(EngineRun *run);
 
 /*
- * Reports a failure of the engine; returns other statuses.  While the CPU can
- * still take over, the failure is only noted (failed) and returned, and the engine
- * is closed.
+ * Raises the error for a failed status; returns other statuses.  While the CPU can still take over,
+ * a failure instead closes the engine, sets run->failed and is returned.
  */
 extern FastedStatus EngineRunCheck(EngineRun *run, FastedStatus status);
 
-/* May be called twice. */
+/* Closes the engine.  May be called repeatedly. */
 extern void EngineRunClose(EngineRun *run);
 
-/* --- row_set.c: the rows of a side */
+/* --- row_set.c: the rows of one side */
 
 /*
- * Rows in a PostgreSQL temporary file, for sets beyond fasted.memory_limit: in temp_tablespaces,
- * counted by temp_file_limit, removed when the query ends in whatever way.
+ * Vectors in a PostgreSQL temporary file, for sets that exceed fasted.memory_limit.  The file is
+ * created in temp_tablespaces and counts towards temp_file_limit.  It is removed when the query
+ * ends.
  */
 typedef struct SpillFile SpillFile;
 
@@ -128,68 +128,68 @@ extern void SpillClose(SpillFile *spill);
 
 typedef struct RowSet
 {
-	RowSink		sink;			/* where rows are pushed */
+	RowSink		sink;			/* interface for the supplier of rows */
 	struct VectorJoin *join;
 	int			side;			/* as in panel_join.h */
-	char	   *first_row_name; /* the id of the first vector, for messages; NULL before it */
-	uint64		count;			/* rows so far */
-	SpillFile  *spill;			/* all rows, if they are too many; or NULL */
+	char	   *first_row_name; /* id of the first row, for messages; NULL before it */
+	uint64		count;			/* rows received so far */
+	SpillFile  *spill;			/* file of all rows if they exceed memory; or NULL */
 
-	/* Rows on their way into the engine, or into the file once it is full. */
-	float	   *room;
+	/* Staging buffer for rows on their way to the engine, or to the file. */
+	float	   *buffer;
 	size_t		capacity;
 	size_t		used;
-	uint64		committed;		/* rows that the engine has */
+	uint64		committed;		/* rows that the engine has taken */
 
-	/* Memory that rows may be put from, and whether the engine takes them there. */
-	void	   *lent;
-	size_t		lent_bytes;
-	bool		puts;
-	uint64		put_rows;		/* that it took */
+	/* Registered memory from which the engine may read rows directly. */
+	void	   *registered;
+	size_t		registered_bytes;
+	bool		direct;
+	uint64		direct_rows;	/* rows that the engine read from it */
 
-	int			nworkers;		/* parallel workers that read */
-	uint64		worker_rows;	/* the rows they read */
-	uint64		next_look;		/* at the clock: when that many rows are there */
+	int			nworkers;		/* number of parallel workers that read */
+	uint64		worker_rows;	/* number of rows that they read */
+	uint64		next_clock_check;	/* row count at which to check the clock again */
 } RowSet;
 
-/* Empty; also again, for another engine. */
+/* Initializes an empty row set, or resets it for another engine. */
 extern void RowSetInit(RowSet *set, struct VectorJoin *join, int side);
 
-/* No further rows, or those of the other side first: those on their way go into the engine, or the file. */
+/* Passes the staged rows to the engine or to the file.  Call it after the last row of a side. */
 extern void RowSetFlush(RowSet *set);
 
-/* Feeds the rows that the engine asks for, which are in the file. */
+/* Reads the rows that the engine requests from the file, and stages them. */
 extern void RowSetFeed(RowSet *set, uint64 first, uint64 count);
 
-/* Raises the error for more rows than there are row numbers; source may be NULL. */
+/* Raises the error for more than FASTED_MAX_ROWS rows; source may be NULL. */
 pg_noreturn extern void ReportManyRows(const VectorSource *source);
 
-/* --- grouped_rows.c: the rows of one or two sources, in the order of their partitions */
+/* --- grouped_rows.c: the rows of one or two sources, sorted by partition */
 
-typedef struct GroupedRows
+typedef struct PartitionedRows
 {
-	/* The partitions that have rows on both sides, as the rows are pushed. */
+	/* The partitions that have rows on both sides, in the order in which rows are pushed. */
 	FastedRowGroup *groups;
 	uint32		ngroups;
-	uint32		count[2];		/* rows of these, of each side */
-	uint32	   *order[2];		/* which one of the source each of them is */
+	uint32		count[2];		/* their number of rows on each side */
+	uint32	   *order[2];		/* source row number by pushed row number */
 
-	/* The rest is for grouped_rows.c. */
+	/* The remaining fields are private to grouped_rows.c. */
 	int			nsides;
-	struct GroupedSide *sides;
-	struct GroupNumbers *numbers;	/* of all partitions */
+	struct PartitionedSide *sides;
+	struct GroupNumbers *numbers;	/* partition number by column value */
 	struct Partition *partitions;
-	uint32		room;
-	uint32		dimensions;		/* the largest number of those that go on */
-} GroupedRows;
+	uint32		capacity;
+	uint32		dimensions;		/* maximum over the partitions that have rows on both sides */
+} PartitionedRows;
 
-/* Reads one source or two; in the current memory context, with which it goes. */
-extern GroupedRows *ReadGroupedRows(const VectorSource *const *sources, int nsides);
+/* Reads one source or two into the current memory context. */
+extern PartitionedRows *ReadPartitionedRows(const VectorSource *const *sources, int nsides);
 
-/* Gives a side's rows of these partitions to the sink, if there are any; all, unless it stops. */
-extern void PushGroupedRows(GroupedRows *rows, int side, RowSink *sink);
+/* Pushes a side's rows in partition order to the sink, until the sink accepts no more. */
+extern void PushPartitionedRows(PartitionedRows *rows, int side, RowSink *sink);
 
-/* Closes temporary files; the rows' memory goes with its context. */
-extern void EndGroupedRows(GroupedRows *rows);
+/* Closes temporary files.  Memory is freed with the memory context. */
+extern void EndPartitionedRows(PartitionedRows *rows);
 
 #endif							/* FASTED_ROW_SET_H */

@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * join_clause.c
- *	  Takes clauses apart, knows our functions and pgvector's, and how selective they are.
+ *	  Recognizes distance clauses over fasted's and pgvector's functions, and ordering clauses;
+ *	  estimates their selectivity.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -32,7 +33,7 @@
 
 /* --- distances */
 
-/* Functions that clauses are made of; of pgvector's only the names are known. */
+/* Functions that distance clauses may call.  pgvector's functions are known by name only. */
 typedef struct KnownFunction
 {
 	const char *name;
@@ -49,7 +50,10 @@ static const KnownFunction known_functions[] = {
 	{"cosine_distance", NULL, FORM_FOREIGN, true}
 };
 
-/* A call of a function or an operator, written either way; InvalidOid: it is none. */
+/*
+ * Returns the OID of the function that a function or operator call executes, and sets *args.
+ * Returns InvalidOid if expr is not a call.
+ */
 static Oid
 FunctionOf(Expr *expr, List **args)
 {
@@ -65,7 +69,10 @@ FunctionOf(Expr *expr, List **args)
 	return ((OpExpr *) expr)->opfuncid;
 }
 
-/* One of pgvector's own, of a type of its own that has a cast to real[]. */
+/*
+ * Returns true if the function and its arguments' type belong to pgvector, and the type has an
+ * immutable cast to real[].
+ */
 static bool
 IsForeign(Oid funcid, List *args)
 {
@@ -81,7 +88,7 @@ IsForeign(Oid funcid, List *args)
 		func_volatile(cast) == PROVOLATILE_IMMUTABLE;
 }
 
-/* Is it a call of a known function with so many arguments?  Then its form and metric are noted. */
+/* Returns true if expr calls a known function with nargs arguments.  Sets its form and metric. */
 static bool
 IsKnown(Expr *expr, int nargs, DistanceKind *kind, List **args)
 {
@@ -102,14 +109,14 @@ IsKnown(Expr *expr, int nargs, DistanceKind *kind, List **args)
 		kind->cosine = known->cosine;
 		if (known->function == NULL)
 			return IsForeign(funcid, *args);
-		/* where settings of its own are put before a function, it has another address */
+		/* a function with SET clauses has the address of a wrapper, and is not recognized */
 		fmgr_info(funcid, &found);
 		return found.fn_addr == known->function;
 	}
 	return false;
 }
 
-/* Is it 1 - (a <=> b), pgvector's similarity, or the same of our cosine distance? */
+/* Returns true if expr is 1 - (a <=> b) of pgvector, or 1 - fasted_cosine_distance(a, b). */
 static bool
 IsSimilarity(Expr *expr, DistanceClause *clause, List **args)
 {
@@ -123,7 +130,10 @@ IsSimilarity(Expr *expr, DistanceClause *clause, List **args)
 		IsKnown(lsecond(sides), 2, &clause->kind, args) && clause->kind.cosine;
 }
 
-/* Is it distance < x, x < similarity, or the like?  Then args are the vectors. */
+/*
+ * Returns true if expr compares a distance with an upper bound, or a similarity with a lower bound.
+ * Sets *args to the vectors.
+ */
 static bool
 IsComparison(Expr *expr, DistanceClause *clause, List **args)
 {
@@ -159,7 +169,7 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 	if (!IsKnown(expr, 4, &clause->kind, args) || clause->kind.form != FORM_WITHIN)
 		return false;
 	metric = lfourth(*args);
-	/* another one is an error, once there are rows to compare */
+	/* an invalid metric raises an error when rows are compared */
 	if (!IsA(metric, Const) || metric->constisnull ||
 		!FindMetric(DatumGetTextPP(metric->constvalue), &found))
 		return false;
@@ -170,9 +180,9 @@ IsWithin(Expr *expr, DistanceClause *clause, List **args)
 }
 
 /*
- * Does the function not accept every value?  These do: leakproof ones, as casts of an element are;
- * pgvector's cast to real[]; and sums and differences, which bounds are made of: only an overflow
- * would raise an error.
+ * Returns true if the function may raise an error.  Exceptions are leakproof functions, such as
+ * casts of an element, pgvector's cast to real[], and float8 addition and subtraction.  Bounds are
+ * often sums, which fail only on overflow.
  */
 static bool
 MayFail(Oid function, void *context)
@@ -212,7 +222,10 @@ MayRaise(Node *expr, void *context)
 	return expression_tree_walker(expr, MayRaise, context);
 }
 
-/* A vector as real[], or as double precision[] if it is that. */
+/*
+ * Returns the vector cast to real[], or unchanged if it is real[] or double precision[].  Returns
+ * NULL if there is no cast.
+ */
 static Expr *
 AsArray(Expr *vector)
 {
@@ -233,7 +246,7 @@ IsOfSide(Expr *expr, Relids side)
 		!contain_subplans((Node *) expr);
 }
 
-/* Is it a distance clause?  Which side the vectors are of is not asked. */
+/* Recognizes a distance clause without checking which side each vector belongs to. */
 static bool
 RecognizeDistanceClause(RestrictInfo *rinfo, DistanceClause *clause)
 {
@@ -272,9 +285,9 @@ MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2], DistanceClau
 	return true;
 }
 
-/* --- orders */
+/* --- ordering clauses */
 
-/* A column, perhaps with another name of its type. */
+/* Returns the column that the expression is, ignoring binary-compatible casts, or NULL. */
 static const Var *
 AsColumn(const Node *node)
 {
@@ -331,7 +344,9 @@ IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *order
 	{
 		const IndexOptInfo *index = lfirst(cell);
 
-		/* of all rows, now and not only at the end of a transaction, by the order's own equality */
+		/*
+		 * a unique index on all rows, enforced immediately, with the operator's notion of equality
+		 */
 		unique = unique || (index->unique && index->immediate && !index->hypothetical &&
 							index->indpred == NIL && index->nkeycolumns == 1 &&
 							index->indexkeys[0] == column &&
@@ -344,18 +359,19 @@ IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *order
 /*
  * --- selectivity
  *
- * PostgreSQL assumes a third of all pairs for each inequality, a distance's too.  So
- * before it sizes joins we fill in the places where it keeps a clause's selectivity
- * once it is known: then all joins have it, by whatever method, and what is above.
- * norm_selec is the share of all pairs; outer_selec, in a semi or anti join, that of
- * the outer rows that have a match.
+ * PostgreSQL assumes a selectivity of one third for every inequality, including those of a
+ * distance.  Before PostgreSQL estimates join sizes, a hook therefore fills in the fields where it
+ * caches a clause's selectivity.  The estimate then applies to all join methods and to all plan
+ * nodes above.  norm_selec is the fraction of all pairs that match.  outer_selec is, for a semi or
+ * anti join, the fraction of outer rows that have a match.
  */
 
 static set_rel_pathlist_hook_type previous_hook = NULL;
 
 /*
- * The share of outer rows that have a match, if pairs of rows have this share of matches and the
- * clause is the condition of a semi or anti join: of rows that lie anywhere.
+ * Returns the fraction of outer rows that have a match if the clause belongs to a semi or anti
+ * join, assuming independently distributed rows.  Otherwise returns share, the fraction of pairs
+ * that match.
  */
 static double
 OuterShare(PlannerInfo *root, const RestrictInfo *rinfo, double share)
@@ -396,7 +412,7 @@ SetDistanceSelectivity(PlannerInfo *root, const DistanceClause *clause)
 	clause->rinfo->outer_selec = OuterShare(root, clause->rinfo, share);
 }
 
-/* a.x < b.x beside a distance: of each pair one way round. */
+/* Sets the selectivity of ordering clauses between the same relations to one half. */
 static void
 SetOrderSelectivity(PlannerInfo *root, List *clauses, const RestrictInfo *distance)
 {
@@ -432,7 +448,7 @@ EstimateClauses(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rt
 			continue;
 		foreach(earlier, bounded)
 			rival = rival || bms_equal(lfirst(earlier), rinfo->required_relids);
-		/* what two bounds leave is about what one of them does */
+		/* two bounds between the same relations are about as selective as one */
 		if (rival)
 			rinfo->norm_selec = rinfo->outer_selec = 1.0;
 		else

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * join_exec.c
- *	  The join node at run time: both sides are read, then matches come, or their number; and
- *	  what EXPLAIN says of it (doc/plans.md).
+ *	  Executes the join node: reads both sides and returns matches, or their number. Also
+ *	  prints the node's properties in EXPLAIN (doc/plans.md).
  *
- * A vector that the engine does not take (of another number of dimensions, with a
- * null element) makes its row odd: it meets every row of the other side by the
- * clauses themselves, as in a nested loop, and gets the error or the answer that
- * it has there.  A vector that is null has no match.
+ * Some vectors cannot be passed to the engine, for example those with a different number of
+ * dimensions or a null element.  Their rows are fallback rows.  The clauses themselves are
+ * evaluated for a fallback row and each row of the other side, as in a nested loop.  They therefore
+ * give the same result or error as a nested loop.  A null vector has no match.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -27,12 +27,14 @@
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
-/* Rows are fetched from main memory while so many other pairs are looked at. */
+/* Prefetch distance in pairs. */
 #define PAIRS_AHEAD 12
 
-/* --- pairs that the engine finds */
+/* --- candidate pairs */
 
-/* Puts the rows of a pair in the order that the clauses ask for; false: there is none. */
+/*
+ * Orders the rows of a pair as the ordering clause requires.  Returns false if they have no order.
+ */
 static bool
 OrderRows(JoinNode *node, Candidate *pair)
 {
@@ -51,8 +53,8 @@ OrderRows(JoinNode *node, Candidate *pair)
 }
 
 /*
- * The rows of the engine's next pair; false: it has no more.  To be counted, a pair needs no
- * order if the distance decides.
+ * Returns the engine's next pair in *pair, or false at the end.  A pair that is only counted needs
+ * no order if the distance decides.
  */
 static bool
 NextOfEngine(JoinNode *node, Candidate *pair)
@@ -76,8 +78,8 @@ NextOfEngine(JoinNode *node, Candidate *pair)
 		found = &node->pairs[node->next_pair];
 		if (node->next_pair++ + PAIRS_AHEAD < node->npairs)
 		{
-			KeptRowsPrefetch(outer->kept, outer->pushed.numbers[found[PAIRS_AHEAD].a]);
-			KeptRowsPrefetch(inner->kept, inner->pushed.numbers[found[PAIRS_AHEAD].b]);
+			RetainedRowsPrefetch(outer->retained, outer->pushed.numbers[found[PAIRS_AHEAD].a]);
+			RetainedRowsPrefetch(inner->retained, inner->pushed.numbers[found[PAIRS_AHEAD].b]);
 		}
 		*pair = (Candidate) {.outer = outer->pushed.numbers[found->a],
 			.inner = inner->pushed.numbers[found->b],
@@ -89,7 +91,7 @@ NextOfEngine(JoinNode *node, Candidate *pair)
 	}
 }
 
-/* Shared rows: is a pair a match both ways, and each row one with itself? */
+/* Returns true if rows are shared and each pair matches in both directions, and each row itself. */
 static bool
 GoesBothWays(const JoinNode *node)
 {
@@ -97,31 +99,36 @@ GoesBothWays(const JoinNode *node)
 }
 
 /*
- * The next pair of an odd row of the side with a row of the other one, in the group at work;
- * false: there are no more.  Pairs of two odd rows are those of the outer side's.
+ * Returns the next pair of a fallback row of the side with a row of the other side, in the current
+ * group.  Returns false at the end.  Pairs of two fallback rows are returned for the outer side
+ * only.
  */
 static bool
-NextOddOfGroup(JoinNode *node, Candidate *pair)
+NextFallbackOfGroup(JoinNode *node, Candidate *pair)
 {
-	const BatchSide *group = node->batch[node->odd_group];
-	int			number = node->odd_side;
+	const BatchSide *group = node->batch[node->fallback_group];
+	int			number = node->fallback_side;
 	const JoinSide *side = &node->sides[number];
 	const JoinSide *other = &node->sides[1 - number];
-	const uint32 *outer_odd = node->sides[OUTER_SIDE].odd.numbers + group[OUTER_SIDE].first_odd;
+	const uint32 *outer_fallback = node->sides[OUTER_SIDE].fallback.numbers +
+		group[OUTER_SIDE].first_fallback;
 
-	for (; node->next_odd < group[number].nodd; node->next_odd++, node->next_other = node->met = 0)
+	for (; node->next_fallback < group[number].nfallback;
+		 node->next_fallback++, node->next_other = node->met = 0)
 		while (node->next_other < other->group.count)
 		{
 			uint32		i = node->next_other++;
 			uint32		rows[2];
 
 			CHECK_FOR_INTERRUPTS();
-			if (number == INNER_SIDE && node->met < group[OUTER_SIDE].nodd && outer_odd[node->met] == i)
+			if (number == INNER_SIDE && node->met < group[OUTER_SIDE].nfallback &&
+				outer_fallback[node->met] == i)
 			{
 				node->met++;
 				continue;
 			}
-			rows[number] = RowOfGroup(side, side->odd.numbers[group[number].first_odd + node->next_odd]);
+			rows[number] = RowOfGroup(side, side->fallback.numbers[group[number].first_fallback +
+																   node->next_fallback]);
 			rows[1 - number] = RowOfGroup(other, i);
 			*pair = (Candidate) {.outer = rows[OUTER_SIDE],.inner = rows[INNER_SIDE]};
 			return true;
@@ -130,24 +137,25 @@ NextOddOfGroup(JoinNode *node, Candidate *pair)
 }
 
 /*
- * Goes on to the inner side's odd rows, and to the next group.  Odd rows meet none of another
- * side that has no vectors.
+ * Returns the next pair with a fallback row, for both sides of all groups.  Skips a group's
+ * fallback rows if the other side has no vectors there.
  */
 static bool
-NextOdd(JoinNode *node, Candidate *pair)
+NextFallback(JoinNode *node, Candidate *pair)
 {
-	for (; node->odd_group < node->nbatch; node->odd_group++, node->odd_side = OUTER_SIDE)
+	for (; node->fallback_group < node->nbatch;
+		 node->fallback_group++, node->fallback_side = OUTER_SIDE)
 	{
-		TakeGroup(node, node->odd_group);
-		for (; node->odd_side <= INNER_SIDE; node->odd_side++, node->next_odd = 0)
-			if (node->batch[node->odd_group][1 - node->odd_side].nvectors > 0 &&
-				NextOddOfGroup(node, pair))
+		TakeGroup(node, node->fallback_group);
+		for (; node->fallback_side <= INNER_SIDE; node->fallback_side++, node->next_fallback = 0)
+			if (node->batch[node->fallback_group][1 - node->fallback_side].nvectors > 0 &&
+				NextFallbackOfGroup(node, pair))
 				return true;
 	}
 	return false;
 }
 
-/* The rows of a pair that is to be checked. */
+/* Returns the next candidate pair of the batch in *pair, or false at the end. */
 static bool
 NextCandidate(JoinNode *node, Candidate *pair)
 {
@@ -171,12 +179,12 @@ NextCandidate(JoinNode *node, Candidate *pair)
 		*pair = (Candidate) {row, row, IsExact(node) || 0.0 < node->surely_within};
 		return true;
 	}
-	return NextOdd(node, pair);
+	return NextFallback(node, pair);
 }
 
 /*
- * Does the pair pass all clauses?  Then it is in the scan tuple, if anybody looks.  Near the
- * bound of a foreign distance, and of an odd row, the distance clause itself decides.
+ * Returns true if the pair passes all clauses.  Loads it into the scan tuple if needed.  The
+ * distance clause is evaluated too unless the pair is certainly within the radius.
  */
 static bool
 PairPasses(JoinNode *node, const Candidate *pair)
@@ -195,7 +203,7 @@ PairPasses(JoinNode *node, const Candidate *pair)
 	return false;
 }
 
-/* The next match in the scan tuple; false: there are no more of these groups. */
+/* Loads the next match of the batch into the scan tuple.  Returns false at the end. */
 static bool
 NextPair(JoinNode *node)
 {
@@ -215,7 +223,7 @@ NextPair(JoinNode *node)
 	return false;
 }
 
-/* The next row of the outer side that has no match, with nulls beside it. */
+/* Loads the next outer row without a match into the scan tuple, with nulls for the inner side. */
 static bool
 NextUnmatched(JoinNode *node)
 {
@@ -223,7 +231,7 @@ NextUnmatched(JoinNode *node)
 
 	if (node->plan.type != JOIN_LEFT && node->plan.type != JOIN_ANTI)
 		return false;
-	while (node->next_unmatched < outer->kept->count)
+	while (node->next_unmatched < outer->retained->count)
 	{
 		uint32		row = node->next_unmatched++;
 
@@ -237,12 +245,13 @@ NextUnmatched(JoinNode *node)
 	return false;
 }
 
-/* --- a run */
+/* --- one execution */
 
 /*
- * A side that keeps all of its rows is read before the engine begins, as its rows may
- * have to wait for their groups; of one that leaves its vectors in the table, these go
- * to the engine as they come.  The inner side is not read for an empty outer one.
+ * Reads the sides and forms hash groups.  A side that retains its vectors is read completely before
+ * the engine starts, because its rows may have to wait for their groups.  Late-materialized vectors
+ * are passed to the engine while the side is read.  The inner side is not read if the outer side is
+ * empty.
  */
 static void
 BeginRun(JoinNode *node)
@@ -254,25 +263,26 @@ BeginRun(JoinNode *node)
 		LoadNulls(node, &node->sides[i]);
 	BeginSide(node, outer);
 	if (node->plan.shared)
-		inner->kept = outer->kept;
+		inner->retained = outer->retained;
 	else
 		BeginSide(node, inner);
-	if (outer->left_vector < 0)
+	if (outer->late_vector < 0)
 		ReadSide(node, outer);
-	if (!node->plan.shared && inner->left_vector < 0 && !IsEmptySide(node, outer))
+	if (!node->plan.shared && inner->late_vector < 0 && !IsEmptySide(node, outer))
 		ReadSide(node, inner);
 	FindGroups(node);
 	node->runs++;
 }
 
 /*
- * Goes on to the next groups; behind the last ones, to rows that have found no match.  Has the
- * engine count their pairs, if it can: odd rows are left.
+ * Starts the next batch, or after the last batch the phase of unmatched rows.  If the engine can
+ * count the batch's pairs, adds their number to node->count.  Fallback rows are then still to be
+ * counted.
  */
 static void
-GoOnToGroups(JoinNode *node)
+StartNextBatch(JoinNode *node)
 {
-	node->phase = BeginNextGroups(node) ? JOIN_PAIRS : JOIN_UNMATCHED;
+	node->phase = JoinNextBatch(node) ? JOIN_PAIRS : JOIN_UNMATCHED;
 	if (node->distance_decides && IsExact(node))
 	{
 		node->count += JoinCount(node->join) * (GoesBothWays(node) ? 2 : 1);
@@ -282,7 +292,7 @@ GoOnToGroups(JoinNode *node)
 	}
 	if (node->plan.type != JOIN_INNER && node->matched == NULL)
 		node->matched = MemoryContextAllocExtended(node->context,
-												   node->sides[OUTER_SIDE].kept->count + 1,
+												   node->sides[OUTER_SIDE].retained->count + 1,
 												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 }
 
@@ -296,7 +306,7 @@ EndRun(JoinNode *node)
 	MemoryContextReset(node->context);
 }
 
-/* The next match, or row without one, in the scan tuple. */
+/* Loads the next match or unmatched outer row into the scan tuple.  Returns false at the end. */
 static bool
 NextMatch(JoinNode *node)
 {
@@ -306,14 +316,14 @@ NextMatch(JoinNode *node)
 		if (ExecQual(node->one_time_quals, ScanTuple(node)))
 		{
 			BeginRun(node);
-			GoOnToGroups(node);
+			StartNextBatch(node);
 		}
 	}
 	while (node->phase == JOIN_PAIRS)
 	{
 		if (NextPair(node))
 			return true;
-		GoOnToGroups(node);
+		StartNextBatch(node);
 	}
 	if (node->phase == JOIN_UNMATCHED && NextUnmatched(node))
 		return true;
@@ -328,7 +338,7 @@ NextRow(PlanState *state)
 	ProjectionInfo *projection = state->ps_ProjInfo;
 	TupleTableSlot *result = projection == NULL ? NULL : projection->pi_state.resultslot;
 
-	/* somebody above may have made the last scan tuple a copy of its own */
+	/* a parent node may have materialized the last scan tuple */
 	if (TTS_SHOULDFREE(node->css.ss.ss_ScanTupleSlot))
 	{
 		ExecClearTuple(node->css.ss.ss_ScanTupleSlot);
@@ -350,7 +360,7 @@ NextRow(PlanState *state)
 
 /* --- count(*) */
 
-/* The scan tuple's last column, of the only row. */
+/* Returns the only row, whose count is the scan tuple's last column. */
 static TupleTableSlot *
 NextCount(PlanState *state)
 {
@@ -364,7 +374,7 @@ NextCount(PlanState *state)
 	while (NextMatch(node))
 		node->count++;
 	count = node->count;
-	/* its memory is free before anybody sees the result */
+	/* release memory before the result is returned */
 	EndRun(node);
 	node->phase = JOIN_OVER;
 	econtext = ScanTuple(node);
@@ -440,7 +450,7 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 	}
 	if (plan->count)
 	{
-		/* where pairs are told apart by more than the engine knows, the node looks at each */
+		/* the node counts pairs if clauses other than the engine's decide */
 		ExplainPropertyText("Aggregate", "count(*)", es);
 		ExplainPropertyText("Counted By", plan->distance_decides && IsExact(node) ?
 							"engine" : "node", es);
@@ -459,7 +469,7 @@ ExplainJoin(CustomScanState *css, List *ancestors, ExplainState *es)
 
 /* --- the node */
 
-/* Prepares to compare values as the operator of the order does. */
+/* Prepares to compare values with the operator of the ordering clause. */
 static void
 InitOrder(JoinNode *node, const OpExpr *clause)
 {
@@ -470,16 +480,16 @@ InitOrder(JoinNode *node, const OpExpr *clause)
 	node->order = palloc0(sizeof(SortSupportData));
 	node->order->ssup_cxt = CurrentMemoryContext;
 	node->order->ssup_collation = clause->inputcollid;
-	/* which makes > of < by turning its answers round */
+	/* this also negates the comparison for a > operator */
 	PrepareSortSupportFromOrderingOp(clause->opno, node->order);
 }
 
 /*
- * The clauses that come before the distance's tell for which pairs a nested loop would evaluate
- * the vectors.  Those of the outer side alone are evaluated once a row.  Of rows that both sides
- * share they say too little, as each row is one of the inner side as well.  The others are
- * evaluated only where an expression may raise an error: it must not for a vector that no pair
- * asks for.
+ * The clauses before the distance clause determine for which pairs a nested loop would evaluate the
+ * vectors.  Clauses on outer columns are evaluated once for each row.  This does not apply to
+ * shared rows, because each of them is an inner row as well.  The other clauses (partner_quals) are
+ * evaluated only if an expression may raise an error, which must not happen for a vector that no
+ * pair needs.
  */
 static void
 InitQuals(JoinNode *node)
@@ -522,7 +532,7 @@ BeginJoinNode(CustomScanState *css, EState *estate, int eflags)
 	InitQuals(node);
 	node->context = AllocSetContextCreate(estate->es_query_cxt, "fasted join node",
 										  ALLOCSET_DEFAULT_SIZES);
-	/* the executor need not come by way of ExecCustomScan, and never does */
+	/* bypass ExecCustomScan */
 	css->ss.ps.ExecProcNode = node->plan.count ? NextCount : NextRow;
 }
 

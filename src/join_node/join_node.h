@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * join_node.h
- *	  A join method of the planner: two relations, joined by an engine.
+ *	  A custom join method for the planner: an engine joins two relations by vector distance.
  *
- * The node is offered where a join clause bounds the distance of two vectors (DistanceClause).
- * Both sides are read, their rows are kept (KeptRows), and their vectors are given to an
- * engine.  The pairs that the engine finds are checked by the other clauses, so the result is
- * that of a nested loop.
+ * The planner is offered the node where a join clause bounds the distance of two vectors
+ * (DistanceClause).  The node reads both sides, retains their rows (RetainedRows), and passes their
+ * vectors to an engine.  It then checks the other join clauses on each pair that the engine finds,
+ * so the result equals that of a nested loop.
  *
- * In arrays of two elements the first one is the outer side's, the second one the inner side's.
+ * In arrays of two elements, element 0 belongs to the outer side and element 1 to the inner side.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #ifndef FASTED_JOIN_NODE_H
 #define FASTED_JOIN_NODE_H
@@ -26,105 +26,106 @@
 #define OUTER_SIDE 0
 #define INNER_SIDE 1
 
-/* --- join_clause.c: clauses that the node knows */
+/* --- join_clause.c: recognizes distance clauses and ordering clauses */
 
 typedef enum DistanceForm
 {
-	FORM_WITHIN,				/* fasted_within: x must not be negative */
-	FORM_DISTANCE,				/* a distance of ours */
-	FORM_FOREIGN				/* one that is computed in FP32 */
+	FORM_WITHIN,				/* fasted_within; a negative x is an error */
+	FORM_DISTANCE,				/* fasted_distance or fasted_cosine_distance */
+	FORM_FOREIGN				/* a pgvector distance, computed in FP32 */
 } DistanceForm;
 
 typedef struct DistanceKind
 {
 	DistanceForm form;
-	bool		cosine;			/* else Euclidean: then the engine's distance is ours */
-	bool		strict;			/* below x; else x too */
-	bool		similarity;		/* 1 - distance is compared with the bound: NaN is no small one */
+	bool		cosine;			/* false: Euclidean */
+	bool		strict;			/* < or >; false: <= or >= */
+	bool		similarity;		/* 1 - distance is compared; here NaN exceeds every bound */
 } DistanceKind;
 
 /*
  * A join clause that bounds the distance of two vectors:
  *
  *	  fasted_within(a, b, x)
- *	  fasted_distance(a, b) < x, or <=, or the other way round
+ *	  fasted_distance(a, b) < x, also with <= or with the operands exchanged
  *	  fasted_cosine_distance(a, b) < x ...
- *	  a <-> b < x, a <=> b < x ...	of pgvector's vector and halfvec; also as functions
- *	  1 - (a <=> b) > y		of those, and 1 - fasted_cosine_distance(a, b) > y
+ *	  a <-> b < x, a <=> b < x ...	for pgvector's vector and halfvec; also as functions
+ *	  1 - (a <=> b) > y		for pgvector, and 1 - fasted_cosine_distance(a, b) > y
  *
- * a is of one side of the join and b of the other; x has one value while the join is computed.
+ * The vectors a and b belong to different sides of the join.  The bound x or y is constant during
+ * the join.
  */
 typedef struct DistanceClause
 {
-	RestrictInfo *rinfo;		/* all of it */
+	RestrictInfo *rinfo;		/* the whole clause */
 	DistanceKind kind;
-	Expr	   *written[2];		/* a and b */
-	Expr	   *vectors[2];		/* as real[] or double precision[], by side */
+	Expr	   *written[2];		/* a and b as written in the query */
+	Expr	   *vectors[2];		/* cast to real[] or double precision[] */
 	Expr	   *bound;			/* x or y, as double precision */
 } DistanceClause;
 
-/* Is the clause such a clause, with one vector of each side? */
+/* Returns true and fills *clause if rinfo is a distance clause with one vector from each side. */
 extern bool MatchDistanceClause(RestrictInfo *rinfo, RelOptInfo *const rels[2],
 								DistanceClause *clause);
 
 /*
- * Can the evaluation of vectors or of a bound raise an error?  The answer is false only for
- * columns, constants, parameters, those casts that accept every value, sums and differences.
+ * Returns true if evaluating the expression may raise an error.  Returns false only for columns,
+ * constants, parameters, casts that accept every value, sums and differences.
  */
 extern bool MayRaise(Node *expr, void *context);
 
 /*
- * Does the clause put the rows of a pair in order: a.x < b.x, of one column?  In a join of a
- * relation with itself it says of each pair which of its rows is the outer one, if any, and
- * that no row meets itself.
+ * Returns true if the clause compares one column of both rows, as in a.x < b.x.  In a self-join,
+ * such a clause determines which row of a pair is the outer row.  It also excludes pairs of a row
+ * with itself.
  */
 extern bool IsRowOrder(PlannerInfo *root, const RestrictInfo *rinfo);
 
-/* Are no two rows alike in that column of the table, so that each pair has an order? */
+/* Returns true if the column is unique and not null, so that the clause orders all row pairs. */
 extern bool IsTotalOrder(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *order);
 
-/* Tells the planner the selectivity of comparisons of a distance. */
+/* Installs a planner hook that sets the selectivity of distance clauses. */
 extern void InstallJoinEstimates(void);
 
-/* --- join_path.c: what a plan holds, beside the plans of both sides */
+/* --- join_path.c: the plan data of the node, in addition to the child plans */
 
 typedef struct JoinPlan
 {
-	/* Numbers, up to shared_columns. */
+	/* The fields before shared_columns are copied as integers. */
 	JoinType	type;			/* INNER, LEFT, SEMI or ANTI */
 	DistanceKind distance;
-	bool		may_raise;		/* the evaluation of a vector that other clauses leave out can be an error */
-	bool		count;			/* the only row is the number of matches: the last column of the scan tuple */
-	bool		distance_decides;	/* then: a pair within the radius, of equal keys, is to be counted */
-	bool		shared;			/* one relation with itself, and the same rows of it: read once */
-	int			outer_columns;	/* of the scan tuple; those of the inner side follow */
+	bool		may_raise;		/* evaluating a vector or the bound may raise an error */
+	bool		count;			/* return count(*) in the last column of the scan tuple */
+	bool		distance_decides;	/* count every pair within the radius that has equal keys */
+	bool		shared;			/* self-join of identical rows, which are read once */
+	int			outer_columns;	/* outer columns of the scan tuple; inner columns follow */
 
-	int			left_vector[2]; /* column of a side's rows: a vector that is left in its table; -1: none */
-	int			left_place[2];	/* and the row's place there */
-	int			order_qual;		/* which of the join quals puts shared rows in order; -1: none */
-	int			distance_qual;	/* and bounds the distance */
-	int			outer_quals;	/* so many of them come before all others, and are about the outer side alone */
+	int			late_vector[2]; /* child plan's column of late vectors; -1: none */
+	int			late_ctid[2];	/* column of its row's ctid */
+	int			order_qual;		/* index of the row-ordering clause in join_quals; -1: none */
+	int			distance_qual;	/* index of the distance clause in join_quals */
+	int			outer_quals;	/* number of leading join_quals that use only outer columns */
 
-	/* Lists of numbers, up to vectors. */
-	List	   *shared_columns; /* which columns of the outer side's the inner one's are */
-	List	   *hashes[2];		/* of equalities beside the distance: hash functions */
+	/* The fields before vectors are lists of integers or OIDs. */
+	List	   *shared_columns; /* for each inner column, the outer column that holds it */
+	List	   *hashes[2];		/* hash functions of the equality clauses */
 	List	   *key_collations;
 
-	/* Expressions of the scan tuple, up to the end. */
+	/* The remaining fields are expressions over the scan tuple. */
 	Expr	   *vectors[2];
-	Expr	   *bound;			/* what the distance or the similarity is compared with */
-	List	   *keys[2];		/* of those equalities */
-	List	   *join_quals;		/* all of them, in the order of evaluation */
-	List	   *other_quals;	/* above an outer join */
-	List	   *one_time_quals; /* about neither side: false, and there is no row */
+	Expr	   *bound;			/* bound of the distance or similarity */
+	List	   *keys[2];		/* operands of the equality clauses */
+	List	   *join_quals;		/* all join clauses, in evaluation order */
+	List	   *other_quals;	/* filters above an outer join */
+	List	   *one_time_quals; /* clauses without columns; if one is false, the result is empty */
 } JoinPlan;
 
 extern JoinPlan ReadJoinPlan(const CustomScan *scan);
 extern void InstallJoinNode(void);
 
-/* --- rows in memory, and then in a file (join_rows.c) */
+/* --- retained rows: in memory first, then in a temporary file (join_rows.c) */
 
-/* Where a row in the file begins. */
+/* Position and length of a row in the temporary file. */
 typedef struct FilePlace
 {
 	int			fileno;
@@ -132,39 +133,39 @@ typedef struct FilePlace
 	off_t		offset;
 } FilePlace;
 
-/* A row in memory is its values and then its null flags. */
-typedef struct KeptRows
+/* A row in memory consists of its values followed by its null flags. */
+typedef struct RetainedRows
 {
 	MemoryContext context;
-	MemoryContext values;		/* of what the values of rows in memory point to */
+	MemoryContext values;		/* pass-by-reference values of the rows in memory */
 	TupleDesc	columns;
 	Size		row_bytes;
-	Size		left;			/* bytes that further rows in memory may take */
+	Size		budget;			/* remaining memory budget, in bytes */
 	uint32		count;
 
-	uint32		in_memory;		/* rows from 0 on; the others are in the file */
-	uint32		room;
+	uint32		in_memory;		/* number of rows in memory; later rows are in the file */
+	uint32		capacity;
 	char	   *rows;
 
-	BufFile    *file;			/* the rows behind those; NULL: there are none */
+	BufFile    *file;			/* rows that exceed the budget; NULL if none */
 	FilePlace  *places;
-	uint32		place_room;
-	TupleTableSlot *slots[2];	/* a row of the file, for each reader */
-} KeptRows;
+	uint32		place_capacity;
+	TupleTableSlot *slots[2];	/* one row of the file for each reader */
+} RetainedRows;
 
-/* The row will be fetched soon. */
+/* Prefetches the row's values and null flags. */
 static inline void
-KeptRowsPrefetch(const KeptRows *kept, uint32 row)
+RetainedRowsPrefetch(const RetainedRows *retained, uint32 row)
 {
-	if (row < kept->in_memory)
-		__builtin_prefetch(kept->rows + row * kept->row_bytes);
+	if (row < retained->in_memory)
+		__builtin_prefetch(retained->rows + row * retained->row_bytes);
 }
 
-/* So will what its values point to; the row itself has come by now. */
-extern void KeptRowsPrefetchValues(KeptRows *kept, uint32 row);
+/* Prefetches the pass-by-reference values of a row whose Datums have already been prefetched. */
+extern void RetainedRowsPrefetchValues(RetainedRows *retained, uint32 row);
 
-/* A longer array than one of so many elements, in which there is no room left. */
-extern void *GrowArray(MemoryContext context, void *array, uint32 *room, Size size);
+/* Reallocates an array, or allocates it if it is NULL.  At least doubles *capacity. */
+extern void *GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size);
 
 /* --- the node at run time */
 
@@ -172,99 +173,102 @@ typedef struct RowList
 {
 	uint32	   *numbers;
 	uint32		count;
-	uint32		room;
+	uint32		capacity;
 } RowList;
 
-/* A row and the hash of its keys. */
+/* A row number and the hash of the row's equality keys. */
 typedef struct GroupedRow
 {
 	uint64		hash;
 	uint32		row;
 } GroupedRow;
 
-/* A group of rows that have one hash: where it is among all rows in the order of hashes. */
+/*
+ * A hash group: the rows of one side whose keys have the same hash.  The range refers to the side's
+ * rows sorted by hash.
+ */
 typedef struct GroupPlace
 {
 	uint32		first;
 	uint32		count;
 } GroupPlace;
 
-/* Of rows that meet, of both sides; shared rows are those of one. */
+/* Number of rows on both sides and number of row pairs.  Shared rows are counted once. */
 typedef struct GroupSize
 {
 	double		rows;
 	double		pairs;
 } GroupSize;
 
-/* One side of the join: its rows, and which of them the engine has. */
+/* State of one side of the join. */
 typedef struct JoinSide
 {
 	int			number;			/* OUTER_SIDE or INNER_SIDE */
 	PlanState  *plan;
 	ExprState  *vector;
-	int			first;			/* its columns in the scan tuple */
+	int			first;			/* its first column in the scan tuple */
 	int			columns;
-	int		   *from;			/* which columns of the plan's rows those are */
-	TupleTableSlot *row;		/* of the plan, all of whose columns are kept */
+	int		   *from;			/* source column in the child plan's row, by column */
+	TupleTableSlot *row;		/* a row of the child plan; all its columns are retained */
 
 	/*
-	 * Vectors that are left in their table.  The engine has them, the clauses rarely want them,
-	 * and nobody else does.  So a side that is a scan of a table keeps nulls in their place, and
-	 * fetches those few once more by their place in the table, where the query's snapshot keeps
-	 * row versions.
+	 * Late materialization of vectors.  Only the engine needs most vectors, and the clauses rarely
+	 * do.  A side that is a table scan therefore retains nulls in place of vectors.  It fetches the
+	 * few vectors that a clause needs again by ctid.  The query's snapshot prevents removal of
+	 * these row versions.
 	 */
-	int			left_vector;	/* which column of the plan's rows; -1: vectors are kept */
-	int			left_column;	/* the vector's column of the scan tuple */
-	TupleTableSlot *left_slot;	/* a row of the table */
+	int			late_vector;	/* column in the child plan; -1: vectors are retained */
+	int			late_column;	/* column in the scan tuple */
+	TupleTableSlot *late_slot;	/* slot for the fetched table row */
 
-	/* Vectors of pgvector's, which need no copy to be read. */
-	int			plain_vector;	/* column of the scan tuple; -1: none */
+	/* A pgvector column that can be read without its cast. */
+	int			plain_vector;	/* scan tuple column; -1: none */
 
-	/* Keys, for groups. */
+	/* Equality keys, which determine the hash groups. */
 	List	   *keys;			/* ExprStates */
 	FmgrInfo   *hashes;
 
-	/* Of one run, from here on. */
-	KeptRows   *kept;
-	bool		complete;		/* all rows are */
-	int64		loaded;			/* row in the scan tuple; -1: none, -2: nulls */
-	bool		has_vector;		/* with the one that is left in the table */
-	const GroupedRow *grouped;	/* in the order of hashes; NULL: there are no keys, and one group of all rows */
+	/* The fields from here on are reset for each execution. */
+	RetainedRows *retained;
+	bool		complete;		/* the child plan has returned all rows */
+	int64		loaded;			/* row number in the scan tuple; -1: none, -2: nulls */
+	bool		has_vector;		/* the scan tuple includes the late-materialized vector */
+	const GroupedRow *grouped;	/* rows sorted by hash; NULL: one group of all rows */
 	uint32		ngrouped;
-	GroupPlace	group;			/* the one at work */
-	GroupPlace	next;			/* the last one that was taken for a batch */
-	uint32		partner;		/* number in a group of the row at which the last search for a partner ended */
-	float	   *vectors;		/* of few rows, which need no engine */
+	GroupPlace	group;			/* current hash group */
+	GroupPlace	next;			/* hash group most recently returned by NextGroup */
+	uint32		partner;		/* index in the group at which the last partner search ended */
+	float	   *vectors;		/* vectors of small groups, joined without an engine */
 
-	/* Of the groups that are joined together. */
-	RowList		pushed;			/* by the engine's number */
-	RowList		odd;			/* not for the engine, by number in their group, in order */
+	/* Rows of the current batch. */
+	RowList		pushed;			/* row number by engine row number */
+	RowList		fallback;		/* fallback rows, as ascending indexes in their group */
 } JoinSide;
 
-/* One of the groups that are joined together: on each side, where it is in the side's lists. */
+/* One side of a hash group in the batch. */
 typedef struct BatchSide
 {
 	GroupPlace	place;
-	uint32		first_odd;
-	uint32		nodd;
-	uint32		nvectors;		/* its rows with a vector that is not null */
+	uint32		first_fallback;
+	uint32		nfallback;
+	uint32		nvectors;		/* rows whose vector is not null */
 } BatchSide;
 
 typedef BatchSide BatchGroup[2];
 
-/* The rows of a pair that is to be checked. */
+/* The row numbers of a candidate pair. */
 typedef struct Candidate
 {
 	uint32		outer;
 	uint32		inner;
-	bool		sure;			/* it is within the radius, whoever computes the distance */
+	bool		sure;			/* the distance clause is certainly true */
 } Candidate;
 
 typedef enum JoinPhase
 {
 	JOIN_TO_BEGIN,
-	JOIN_PAIRS,					/* of the groups that are joined together */
-	JOIN_UNMATCHED,				/* rows of the outer side that have no match */
+	JOIN_PAIRS,					/* returning matches of the current batch */
+	JOIN_UNMATCHED,				/* returning outer rows without a match */
 	JOIN_OVER
 } JoinPhase;
 
@@ -275,151 +279,151 @@ typedef struct JoinNode
 	JoinPlan	plan;
 	ExprState  *bound;
 	ExprState  *one_time_quals;
-	ExprState  *outer_quals;	/* the first ones, if they are about the outer side alone and rows are not shared */
-	ExprState  *partner_quals;	/* those between them and the distance's, if a vector may raise an error; else NULL */
-	ExprState  *join_quals;		/* without the distance's, and without the order */
-	ExprState  *all_quals;		/* with them, in their order */
+	ExprState  *outer_quals;	/* leading clauses on outer columns; NULL if shared */
+	ExprState  *partner_quals;	/* then those before the distance clause; NULL unless may_raise */
+	ExprState  *join_quals;		/* without the distance and ordering clauses */
+	ExprState  *all_quals;		/* all join clauses, in evaluation order */
 	ExprState  *other_quals;
-	SortSupport order;			/* of shared rows, by a column of the outer side's; NULL: there is none */
+	SortSupport order;			/* ordering clause of shared rows; NULL: none */
 	int			order_column;
-	bool		order_swapped;	/* it is inner < outer */
-	bool		no_columns;		/* nobody above looks at the rows */
-	bool	   *wanted;			/* columns of the scan tuple that clauses use: TOAST is fetched at once */
-	FastedElement element;		/* of the engine's vectors: doubles, if the clause's are */
+	bool		order_swapped;	/* the clause is inner < outer */
+	bool		no_columns;		/* the parent node uses no columns */
+	bool	   *used_columns;	/* columns that clauses use; these are detoasted when read */
+	FastedElement element;		/* element type of the engine's vectors */
 	JoinSide	sides[2];
-	MemoryContext context;		/* of one run */
+	MemoryContext context;		/* per-execution context */
 
-	/* Of all runs. */
+	/* Totals over all executions. */
 	int			runs;
 	uint64		all_groups;
-	uint64		engine_groups;	/* of these, by an engine */
-	FastedStats stats;			/* sums over groups and runs that are over */
+	uint64		engine_groups;	/* groups joined by an engine */
+	FastedStats stats;			/* sums over finished engine joins */
 
-	/* Of one run, from here on. */
+	/* The fields from here on are reset for each execution. */
 	JoinPhase	phase;
-	uint64		count;			/* of count(*), so far */
-	int			direction;		/* how each row compares with the next one; 0: not all alike */
-	bool		radius_known;	/* then the next three are */
-	bool		nothing;		/* no pair can be within the radius, or a side has no rows */
-	bool		undecided;		/* the clauses decide everything */
+	uint64		count;			/* count(*) so far */
+	int			direction;		/* comparison of each row with the next; 0: not monotonic */
+	bool		radius_known;	/* empty, clauses_decide and radius are set */
+	bool		empty;			/* no pair can match, or a side has no rows */
+	bool		clauses_decide; /* no engine: clauses are evaluated for every pair */
 	double		radius;
-	double		surely_within;	/* a foreign distance: below it a pair is within the radius all the same */
-	VectorJoin *join;			/* NULL: no engine has anything to do */
-	FastedPair *own_pairs;		/* of few rows; SMALL_JOIN_PAIRS of them */
-	bool	   *matched;		/* rows of the outer side; NULL in an inner join */
+	double		surely_within;	/* pgvector: the clause is true below this distance */
+	VectorJoin *join;			/* NULL: no engine is running */
+	FastedPair *own_pairs;		/* pairs found without an engine; capacity SMALL_JOIN_PAIRS */
+	bool	   *matched;		/* flag for each outer row; NULL in an inner join */
 	uint32		next_unmatched;
-	GroupSize	all_size;		/* of all groups */
-	bool		group_waits;	/* the last group that was taken did not go with the others */
+	GroupSize	all_size;		/* sum over all hash groups */
+	bool		group_pending;	/* the last group taken is to start the next batch */
 	BatchGroup *batch;
-	FastedRowGroup *row_groups; /* their rows, by the engine's numbers */
-	uint32		batch_room;
-	int			room_dimensions;	/* for which the next two are known; zero: for none */
-	uint64		most_rows;
-	bool		alone;			/* large groups are no part of a batch */
+	FastedRowGroup *row_groups; /* the batch's groups, by engine row numbers */
+	uint32		batch_capacity;
+	int			capacity_dimensions;	/* for which the next two are valid; 0: none */
+	uint64		max_rows;
+	bool		separate_large; /* large groups are not combined with others */
 
-	/* Of the groups that are joined together, from here on. */
+	/* The fields from here on are reset for each batch. */
 	uint32		nbatch;
 	GroupSize	batch_size;
-	int			dimensions;		/* of what the engine has; zero: nothing */
-	bool		distance_decides;	/* to be counted, a pair need only be within the radius */
+	int			dimensions;		/* dimensions of the engine's rows; 0: no rows */
+	bool		distance_decides;	/* every pair within the radius counts */
 
-	/* What the engine finds. */
+	/* Iteration over the engine's pairs. */
 	const FastedPair *pairs;
 	size_t		npairs;
 	size_t		next_pair;
 	Candidate	last;
-	bool		mirrored;		/* shared rows: the last pair comes the other way round */
-	uint32		next_equal;		/* shared rows: each with itself, at last */
+	bool		mirrored;		/* shared rows: return the last pair with sides exchanged */
+	uint32		next_equal;		/* shared rows: next row to pair with itself */
 
-	/* Then pairs with odd rows. */
-	uint32		odd_group;		/* the one at work */
-	int			odd_side;
-	uint32		next_odd;		/* the odd row at work, of the side's list */
-	uint32		next_other;		/* number in the group of the other side */
-	uint32		met;			/* odd rows of the outer side before that one */
+	/* Iteration over pairs with fallback rows, after the engine's pairs. */
+	uint32		fallback_group; /* index of the current group */
+	int			fallback_side;
+	uint32		next_fallback;	/* index of the current fallback row in the group's list */
+	uint32		next_other;		/* index in the other side's group */
+	uint32		met;			/* outer fallback rows before next_other */
 } JoinNode;
 
-/* Is the engine's distance the clause's? */
+/* Returns true if the engine computes exactly the clause's distance. */
 static inline bool
 IsExact(const JoinNode *node)
 {
 	return node->plan.distance.form != FORM_FOREIGN;
 }
 
-/* Floats that a vector takes the room of. */
+/* Returns the size of a vector in units of float. */
 static inline Size
 JoinNodeRowFloats(const JoinNode *node)
 {
 	return RowFloats(node->element, node->dimensions);
 }
 
-/* The number of a row, from its number in the group at work. */
+/* Converts an index in the current hash group to a row number. */
 static inline uint32
 RowOfGroup(const JoinSide *side, uint32 i)
 {
 	return side->grouped == NULL ? i : side->grouped[side->group.first + i].row;
 }
 
-/* --- join_rows.c: from a plan to where rows are kept, and into the scan tuple */
+/* --- join_rows.c: reads child plans, retains rows and loads them into the scan tuple */
 
-/* Prepares to read a side, and to keep its rows. */
+/* Initializes a side for its child plan, once for all executions. */
 extern void InitSide(JoinNode *node, int number, PlanState *plan);
 
-/* A run begins: there are no rows yet.  It ends: they are gone with the node's context. */
+/* Start and end one execution.  EndSide closes the temporary file but frees no memory. */
 extern void BeginSide(JoinNode *node, JoinSide *side);
 extern void EndSide(JoinSide *side);
 
-/* Reads one more row, keeps it, and leaves it in the scan tuple; false: there is none. */
+/* Reads and retains the next row, and leaves it in the scan tuple.  Returns false at the end. */
 extern bool ReadRow(JoinNode *node, JoinSide *side);
 
-/* Reads all that are left. */
+/* Reads all remaining rows. */
 extern void ReadSide(JoinNode *node, JoinSide *side);
 
-/* Has the side no rows?  Reads the first one to find out. */
+/* Returns true if the side has no rows.  Reads the first row if necessary. */
 extern bool IsEmptySide(JoinNode *node, JoinSide *side);
 
-/* Puts a row of the side, or of both, into the scan tuple, without a vector that is not kept. */
+/* Loads a row of one side or of both into the scan tuple, without late-materialized vectors. */
 extern void LoadRow(JoinNode *node, JoinSide *side, uint32 row);
 extern void LoadPair(JoinNode *node, uint32 outer_row, uint32 inner_row);
 
-/* The vector of the row that is there, too. */
+/* Fetches the late-materialized vector of the row in the scan tuple, if it is missing. */
 extern void LoadVector(JoinNode *node, JoinSide *side);
 
-/* Nulls in the place of a row. */
+/* Sets the side's columns of the scan tuple to null. */
 extern void LoadNulls(JoinNode *node, JoinSide *side);
 
-/* The scan tuple for expressions; what they allocate goes with the next one. */
+/* Resets per-tuple memory and returns an expression context for the scan tuple. */
 extern ExprContext *ScanTuple(JoinNode *node);
 
-/* Compares shared rows by the clause that puts them in order; zero: they have no order. */
+/* Compares two shared rows by the ordering clause: -1, 0 or 1.  Returns 0 if one is null. */
 extern int	CompareByOrder(JoinNode *node, uint32 row, uint32 other);
 
-/* A vector in the scan tuple.  Without elements it is null, or of no use. */
+/* A vector in the scan tuple.  If elements is NULL, the vector is null or malformed. */
 typedef struct VectorView
 {
-	const float *elements;		/* or doubles; perhaps some that are not finite */
+	const float *elements;		/* floats or doubles, which may be non-finite */
 	int			dimensions;
 	bool		isnull;
 } VectorView;
 
-/* Valid as long as the scan tuple is, and until the next call of ScanTuple. */
+/* Returns the side's vector.  The result is valid until the next call of ScanTuple. */
 extern VectorView ViewVector(JoinNode *node, JoinSide *side);
 
-/* --- join_push.c: groups of rows with equal keys, and vectors on their way to an engine */
+/* --- join_push.c: forms hash groups and batches, and passes vectors to an engine */
 
-/* Puts rows into groups; sides that can wait are not read yet. */
+/* Forms the hash groups of the execution.  Without equality keys, all rows form one group. */
 extern void FindGroups(JoinNode *node);
 
-/* Makes one of the groups that are joined together the one at work. */
+/* Makes group g of the batch the current group on both sides. */
 extern void TakeGroup(JoinNode *node, uint32 g);
 
-/* Begins to join the rows of the next groups; false: there are no more. */
-extern bool BeginNextGroups(JoinNode *node);
+/* Starts the join of the next batch.  Returns false after the last batch. */
+extern bool JoinNextBatch(JoinNode *node);
 
-/* Sums over groups and runs, with the join that is not over yet. */
+/* Returns the engine statistics, including those of the running join. */
 extern FastedStats JoinNodeStatistics(const JoinNode *node);
 
-/* The engine's memory does not wait for the end of the query. */
+/* Ends the engine's join, if any, and releases its memory before the query ends. */
 extern void EndJoin(JoinNode *node);
 
 /* --- join_exec.c */

@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * join_path.c
- *	  When the planner is offered the node, at what cost, and from the path to a plan.
+ *	  Adds paths of the join node to the planner, estimates their cost, and creates plans from
+ *	  them.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -40,36 +41,36 @@ static join_search_hook_type previous_search = NULL;
 #endif
 static create_upper_paths_hook_type previous_upper_hook = NULL;
 
-/* What it costs to begin at all: threads, memory. */
+/* Fixed startup cost of an engine: threads and memory. */
 #define BEGIN_COST 50.0
 
-/* What a path holds. */
+/* Private data of a join path. */
 typedef struct JoinPathData
 {
 	DistanceClause clause;
-	JoinPlan	plan;			/* what is known of it: type, flags, and keys as they are in clauses */
+	JoinPlan	plan;			/* type, flags and keys; completed when the plan is created */
 	RelOptInfo *joinrel;
 	RelOptInfo *rels[2];		/* both sides */
 	List	   *restrictlist;	/* all clauses that are not pseudoconstant */
 	List	   *one_time;		/* pseudoconstant clauses */
-	Index		nulling_join;	/* the outer join that makes nulls of inner columns; 0: none, or not said */
-	double		group_share;	/* of pairs of rows, that have equal keys */
-	ParamPathInfo *outside;		/* relations that sides depend on; NULL: none */
-	Var		   *left[2];		/* vectors that are left in their table; shared: both or none */
-	RestrictInfo *order;		/* of shared rows; NULL: there is none */
-	Aggref	   *count;			/* count(*) of it; NULL: its rows */
+	Index		nulling_join;	/* outer join that nulls inner columns; 0: none or unknown */
+	double		group_share;	/* fraction of row pairs with equal keys */
+	ParamPathInfo *param_info;	/* parameterization of the path; NULL: none */
+	Var		   *late[2];		/* late-materialized vector columns; shared rows: both or none */
+	RestrictInfo *order;		/* ordering clause of shared rows; NULL: none */
+	Aggref	   *count;			/* count(*) to compute; NULL: return rows */
 } JoinPathData;
 
-/* --- one side: which columns of it are read, and how */
+/* --- the path of one side, and the columns that it returns */
 
-/* The place of a row of a table. */
+/* Returns a Var for the ctid of a table's row. */
 static Var *
-PlaceVar(Index relid)
+CtidVar(Index relid)
 {
 	return makeVar(relid, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
 }
 
-/* An expression of the inner side as one of the outer side's. */
+/* Returns a copy of the inner side's expression that refers to the outer side instead. */
 static Node *
 AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner)
 {
@@ -78,7 +79,7 @@ AsOuter(Node *node, RelOptInfo *outer, RelOptInfo *inner)
 	return node;
 }
 
-/* A table of its own, all of which is read. */
+/* Returns true if the relation is a table or materialized view without children or TABLESAMPLE. */
 static bool
 IsPlainTable(PlannerInfo *root, RelOptInfo *rel)
 {
@@ -92,12 +93,13 @@ IsPlainTable(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * The column of the side's vectors, if these can be left in their table; else NULL.  Nobody but
- * the distance clause may want the column, and nobody the rows' places, and the scan must be the
- * side's plan itself.  In a heap rows stay in place for as long as a snapshot sees them.
+ * Returns the side's vector column if it can be late-materialized, else NULL.  Only the distance
+ * clause may use the column, and no expression may use the ctid.  The side's plan must be a table
+ * scan itself.  The table must be a heap, in which a row version keeps its ctid while a snapshot
+ * sees it.
  */
 static Var *
-VectorToLeave(PlannerInfo *root, const JoinPathData *data, int number)
+LateVectorOf(PlannerInfo *root, const JoinPathData *data, int number)
 {
 	RelOptInfo *side = data->rels[number];
 	Var		   *vector = (Var *) data->clause.written[number];
@@ -106,7 +108,7 @@ VectorToLeave(PlannerInfo *root, const JoinPathData *data, int number)
 	bool		heap;
 	ListCell   *cell;
 
-	/* a pseudoconstant condition is checked before the scan is begun, by a node above it */
+	/* a pseudoconstant condition would add a Result node above the scan */
 	if (!IsPlainTable(root, side) || extract_actual_clauses(side->baserestrictinfo, true) != NIL ||
 		!IsA(vector, Var) || vector->varattno <= 0)
 		return NULL;
@@ -124,8 +126,8 @@ VectorToLeave(PlannerInfo *root, const JoinPathData *data, int number)
 }
 
 /*
- * A scan of the table itself, which can return columns that the planner did not
- * foresee: from an index or from parallel workers these would not come.
+ * Returns the cheapest non-parallel scan of the table itself.  Such a scan can return columns that
+ * the planner did not foresee, unlike an index-only scan or a Gather.
  */
 static Path *
 ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
@@ -146,7 +148,10 @@ ScanOfTable(PlannerInfo *root, RelOptInfo *rel)
 	return cheapest != NULL ? cheapest : create_seqscan_path(root, rel, NULL, 0);
 }
 
-/* The path of a side's rows: if they are shared, for the inner side too; with their places. */
+/*
+ * Returns the path that reads a side.  For shared rows it returns the inner columns too.  For late
+ * materialization it returns the ctid.
+ */
 static Path *
 PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 {
@@ -156,27 +161,27 @@ PathOfSide(PlannerInfo *root, const JoinPathData *data, int number)
 	PathTarget *target;
 	ListCell   *cell;
 
-	if (!data->plan.shared && data->left[number] == NULL)
+	if (!data->plan.shared && data->late[number] == NULL)
 		return side->cheapest_total_path;
 	path = ScanOfTable(root, side);
 	target = copy_pathtarget(path->pathtarget);
 	if (data->plan.shared)
 		foreach(cell, inner->reltarget->exprs)
 			add_new_column_to_pathtarget(target, (Expr *) AsOuter(lfirst(cell), side, inner));
-	if (data->left[number] != NULL)
-		add_new_column_to_pathtarget(target, (Expr *) PlaceVar(side->relid));
+	if (data->late[number] != NULL)
+		add_new_column_to_pathtarget(target, (Expr *) CtidVar(side->relid));
 	set_pathtarget_cost_width(root, target);
 	return (Path *) create_projection_path(root, side, path, target);
 }
 
 /*
- * --- a relation with itself
+ * --- self-joins
  *
- * Where both sides have the same rows, these are read once.  Each pair is found once, and is a
- * match both ways.
+ * If both sides have the same rows, the node reads these shared rows once.  The engine finds each
+ * pair once, and the pair is a match in both directions.
  */
 
-/* Have both sides the same clauses?  One may be there twice. */
+/* Returns true if both sides have the same restriction clauses, in any order. */
 static bool
 HaveSameClauses(RelOptInfo *outer, RelOptInfo *inner)
 {
@@ -201,9 +206,11 @@ HasOnlyColumns(RelOptInfo *rel)
 	return true;
 }
 
-/* Do both sides read the same rows of one relation, with one vector each? */
+/*
+ * Returns true if both sides read the same rows of one relation and use the same vector expression.
+ */
 static bool
-SidesAreAlike(PlannerInfo *root, const JoinPathData *data)
+SidesAreIdentical(PlannerInfo *root, const JoinPathData *data)
 {
 	RelOptInfo *outer = data->rels[OUTER_SIDE];
 	RelOptInfo *inner = data->rels[INNER_SIDE];
@@ -217,12 +224,12 @@ SidesAreAlike(PlannerInfo *root, const JoinPathData *data)
 			  AsOuter((Node *) data->clause.vectors[INNER_SIDE], outer, inner));
 }
 
-/* --- may it be offered? */
+/* --- conditions for the node */
 
 /*
- * May the join be evaluated once more, for one row that was changed meanwhile
- * (EvalPlanQual)?  Then the scans return that row, whatever the snapshot sees; and two
- * sides of one table need not have the same.
+ * Returns true if EvalPlanQual may re-evaluate the join for a row that was updated concurrently.
+ * In that case the scans return that row regardless of the snapshot.  The two sides of a self-join
+ * may then differ.
  */
 static bool
 MayBeRechecked(const PlannerInfo *root)
@@ -231,14 +238,16 @@ MayBeRechecked(const PlannerInfo *root)
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT);
 }
 
-/* Is the clause a filter above an outer join, and not a condition of the join itself? */
+/* Returns true if the clause is a filter above an outer join, not a condition of the join. */
 static bool
-IsAbove(const JoinPathData *data, const RestrictInfo *rinfo)
+IsFilterAboveJoin(const JoinPathData *data, const RestrictInfo *rinfo)
 {
 	return IS_OUTER_JOIN(data->plan.type) && RINFO_IS_PUSHED_DOWN(rinfo, data->joinrel->relids);
 }
 
-/* Is there a distance clause?  Cheap where there is none, as in nearly all joins. */
+/*
+ * Finds a distance clause among the join conditions.  Returns false quickly for nearly all joins.
+ */
 static bool
 FindDistanceClause(JoinPathData *data)
 {
@@ -248,15 +257,15 @@ FindDistanceClause(JoinPathData *data)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
-		if (!IsAbove(data, rinfo) && MatchDistanceClause(rinfo, data->rels, &data->clause))
+		if (!IsFilterAboveJoin(data, rinfo) && MatchDistanceClause(rinfo, data->rels, &data->clause))
 			return true;
 	}
 	return false;
 }
 
 /*
- * Adds the clause to the keys, if it is an equality of an expression of each side: only rows
- * with equal keys meet.  Returns false if it is no such equality.
+ * Adds the clause to the equality keys if it compares one expression from each side.  Only rows
+ * with equal keys can match then.  Returns false if the clause is not such an equality.
  */
 static bool
 AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
@@ -279,7 +288,7 @@ AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
 			return false;
 		keys[i] = list_nth(clause->args, i != swapped);
 	}
-	/* shared rows have one key each */
+	/* shared rows need the same key expression on both sides */
 	if (plan->shared && !equal(keys[OUTER_SIDE], AsOuter(keys[INNER_SIDE], data->rels[OUTER_SIDE],
 														 data->rels[INNER_SIDE])))
 		return false;
@@ -293,13 +302,12 @@ AddGroupKey(RestrictInfo *rinfo, JoinPathData *data)
 }
 
 /*
- * Sets clauses apart that are pseudoconstant.  These are never conditions of an outer join, but
- * filters of its rows, and have one value while the join runs: the node evaluates them before it
- * reads a row.
+ * Moves the pseudoconstant clauses to data->one_time.  They filter the rows of an outer join and
+ * are never its conditions.  They are constant during an execution, so the node evaluates them
+ * before it reads a row.
  *
- * Finds the equalities by which rows are grouped.  A clause that puts shared rows in order is the
- * first to be evaluated, so it must not be one that waits for others because it may tell of what
- * they hide.
+ * Also finds the equality keys and the ordering clause of shared rows.  The ordering clause is
+ * evaluated first, so it must be leakproof or have security level 0.
  */
 static void
 DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
@@ -318,7 +326,7 @@ DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 			continue;
 		}
 		others = lappend(others, rinfo);
-		if (IsAbove(data, rinfo))
+		if (IsFilterAboveJoin(data, rinfo))
 			continue;
 		if (AddGroupKey(rinfo, data))
 			equalities = lappend(equalities, rinfo);
@@ -331,20 +339,20 @@ DivideClauses(PlannerInfo *root, JoinPathData *data, SpecialJoinInfo *sjinfo)
 }
 
 /*
- * Only by a single pass over their vectors are these left in their tables: groups
- * come in an order that is not the table's, and whether a vector may be evaluated
- * depends on the other rows.
+ * Chooses the vector columns to late-materialize.  This requires a single pass over the vectors.
+ * With equality keys, rows are visited in a different order than the table's.  If an expression may
+ * raise an error, whether a vector may be evaluated depends on other rows.
  */
 static void
-FindVectorsToLeave(PlannerInfo *root, JoinPathData *data)
+FindLateVectors(PlannerInfo *root, JoinPathData *data)
 {
-	if (data->plan.keys[OUTER_SIDE] != NIL || data->plan.may_raise || data->outside != NULL ||
+	if (data->plan.keys[OUTER_SIDE] != NIL || data->plan.may_raise || data->param_info != NULL ||
 		MayBeRechecked(root))
 		return;
 	for (int i = 0; i < 2; i++)
-		data->left[i] = VectorToLeave(root, data, i);
-	if (data->plan.shared && (data->left[0] == NULL || data->left[1] == NULL))
-		data->left[0] = data->left[1] = NULL;
+		data->late[i] = LateVectorOf(root, data, i);
+	if (data->plan.shared && (data->late[0] == NULL || data->late[1] == NULL))
+		data->late[0] = data->late[1] = NULL;
 }
 
 /* --- cost */
@@ -362,7 +370,9 @@ DimensionsOf(PlannerInfo *root, Expr *vector)
 	return dimensions > 0 ? dimensions : DEFAULT_DIMENSIONS;
 }
 
-/* Two sides that share their rows are read once, and of each two pairs one is computed. */
+/*
+ * Sets the costs of the path.  Shared rows are read once, and only half of the pairs are computed.
+ */
 static void
 CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 {
@@ -393,12 +403,12 @@ CostJoin(PlannerInfo *root, CustomPath *path, const JoinPathData *data)
 /*
  * --- the plan
  *
- * The scan tuple is an outer row followed by an inner one; all expressions are
- * evaluated on it, those of one side with the other's columns null.  Behind them is
- * count(*), if that is all that is asked for.
+ * The scan tuple consists of an outer row followed by an inner row.  All expressions are evaluated
+ * on the scan tuple.  Expressions of one side are evaluated while the other side's columns are
+ * null.  If the node computes count(*), that is the last column.
  */
 
-/* Numbers of a plan, as words of the size that a List of integers has; behind them pointers. */
+/* Numbers of integers, of lists of numbers and of all pointers in a JoinPlan. */
 #define PLAN_WORDS (offsetof(JoinPlan, shared_columns) / sizeof(int))
 #define PLAN_LISTS ((offsetof(JoinPlan, vectors) - offsetof(JoinPlan, shared_columns)) / sizeof(void *))
 #define PLAN_POINTERS ((sizeof(JoinPlan) - offsetof(JoinPlan, shared_columns)) / sizeof(void *))
@@ -440,7 +450,7 @@ ReadJoinPlan(const CustomScan *scan)
 	return plan;
 }
 
-/* A leakproof clause may come early, if it is cheap. */
+/* Returns the security level for the evaluation order; 0 for cheap leakproof clauses. */
 static Index
 LevelOf(const RestrictInfo *rinfo)
 {
@@ -448,10 +458,7 @@ LevelOf(const RestrictInfo *rinfo)
 		rinfo->security_level;
 }
 
-/*
- * RestrictInfos in their order of evaluation: by security level, then by cost, as a nested loop's
- * are (order_qual_clauses).
- */
+/* Sorts clauses by security level, then by cost, like order_qual_clauses in a nested loop. */
 static List *
 OrderedQuals(PlannerInfo *root, List *clauses)
 {
@@ -459,7 +466,7 @@ OrderedQuals(PlannerInfo *root, List *clauses)
 	QualCost	cost;
 	ListCell   *cell;
 
-	/* notes the cost of each */
+	/* caches each clause's cost in eval_cost */
 	cost_qual_eval(&cost, clauses, root);
 	foreach(cell, clauses)
 	{
@@ -481,8 +488,8 @@ OrderedQuals(PlannerInfo *root, List *clauses)
 }
 
 /*
- * An expression with the inner side's columns as they are above the join, where
- * that makes nulls of them: PostgreSQL 16 tells the two apart.
+ * Returns a copy of an expression for use above the join.  From PostgreSQL 16 on, inner columns
+ * that an outer join may null are marked with that join.
  */
 static Node *
 AboveJoin(Node *node, const JoinPathData *data)
@@ -495,14 +502,16 @@ AboveJoin(Node *node, const JoinPathData *data)
 	return copyObject(node);
 }
 
-/* Where the column is in a side's rows. */
+/*
+ * Returns the index of the column in a child plan's target list.  Raises an error if it is missing.
+ */
 static int
 FindColumn(const void *column, List *tlist)
 {
 	TargetEntry *entry = tlist_member((Expr *) column, tlist);
 
 	if (entry == NULL)
-		elog(ERROR, "fasted reads a side of a join without a column of it");
+		elog(ERROR, "column not found in the target list of a side of a fasted join");
 	return entry->resno - 1;
 }
 
@@ -516,7 +525,7 @@ AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
 
-		if (IsAbove(data, rinfo))
+		if (IsFilterAboveJoin(data, rinfo))
 		{
 			plan->other_quals = lappend(plan->other_quals, copyObject(rinfo->clause));
 			continue;
@@ -533,7 +542,7 @@ AddQuals(PlannerInfo *root, const JoinPathData *data, JoinPlan *plan)
 	plan->one_time_quals = copyObject(extract_actual_clauses(OrderedQuals(root, data->one_time), true));
 }
 
-/* The columns of both sides, and count(*). */
+/* Returns the target list of the scan tuple: the columns of both sides, and count(*). */
 static List *
 ScanColumns(const JoinPathData *data, List *plans, JoinPlan *plan)
 {
@@ -575,11 +584,11 @@ PlanJoinNode(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, 
 		int			read = plan.shared ? OUTER_SIDE : i;
 		List	   *columns = ((Plan *) list_nth(custom_plans, read))->targetlist;
 
-		plan.left_vector[i] = plan.left_place[i] = -1;
-		if (data->left[read] != NULL)
+		plan.late_vector[i] = plan.late_ctid[i] = -1;
+		if (data->late[read] != NULL)
 		{
-			plan.left_vector[i] = FindColumn(data->left[read], columns);
-			plan.left_place[i] = FindColumn(PlaceVar(data->left[read]->varno), columns);
+			plan.late_vector[i] = FindColumn(data->late[read], columns);
+			plan.late_ctid[i] = FindColumn(CtidVar(data->late[read]->varno), columns);
 		}
 		plan.vectors[i] = (Expr *) AboveJoin((Node *) data->clause.vectors[i], data);
 		plan.keys[i] = (List *) AboveJoin((Node *) plan.keys[i], data);
@@ -609,8 +618,8 @@ AddJoinPath(PlannerInfo *root, const JoinPathData *data)
 	own->pathtype = T_CustomScan;
 	own->parent = data->joinrel;
 	own->pathtarget = data->joinrel->reltarget;
-	own->param_info = data->outside;
-	own->rows = data->outside != NULL ? data->outside->ppi_rows : data->joinrel->rows;
+	own->param_info = data->param_info;
+	own->rows = data->param_info != NULL ? data->param_info->ppi_rows : data->joinrel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	for (int i = 0; i < (data->plan.shared ? 1 : 2); i++)
 		path->custom_paths = lappend(path->custom_paths, PathOfSide(root, data, i));
@@ -624,11 +633,12 @@ AddJoinPath(PlannerInfo *root, const JoinPathData *data)
 }
 
 /*
- * Sides may depend on relations outside the join (LATERAL): then it is one for each row
- * of those, with the clauses that this allows.  False: the join can't be served.
+ * Sides may depend on relations outside the join (LATERAL).  The path is then parameterized by
+ * these relations, with the clauses that this allows.  Returns false if the node does not support
+ * the join.
  */
 static bool
-FindOutside(PlannerInfo *root, JoinPathData *data, const JoinPathExtraData *extra)
+FindParameterization(PlannerInfo *root, JoinPathData *data, const JoinPathExtraData *extra)
 {
 	RelOptInfo *joinrel = data->joinrel;
 	Path	   *outer = data->rels[OUTER_SIDE]->cheapest_total_path;
@@ -640,21 +650,22 @@ FindOutside(PlannerInfo *root, JoinPathData *data, const JoinPathExtraData *extr
 	needed = bms_union(PATH_REQ_OUTER(outer), PATH_REQ_OUTER(inner));
 	if (bms_is_empty(needed))
 		return bms_is_empty(joinrel->lateral_relids);
-	/* a partition's join would need the path once more, for a partition of the others */
+	/* partitionwise joins would have to reparameterize the path */
 	if (bms_overlap(needed, joinrel->relids) || !bms_overlap(needed, extra->param_source_rels) ||
 		!bms_is_subset(joinrel->lateral_relids, needed) ||
 		joinrel->reloptkind != RELOPT_JOINREL || enable_partitionwise_join)
 		return false;
 	data->restrictlist = list_copy(data->restrictlist);
-	data->outside = get_joinrel_parampathinfo(root, joinrel, outer, inner, extra->sjinfo, needed,
-											  &data->restrictlist);
+	data->param_info = get_joinrel_parampathinfo(root, joinrel, outer, inner, extra->sjinfo, needed,
+												 &data->restrictlist);
 	return true;
 }
 
 /*
- * The outer join whose nulls the inner side's columns may be above this one.  From
- * PostgreSQL 16 on each column says so itself, and may say more, or not yet that, where outer
- * joins have changed places (build_joinrel_tlist): such joins are not served.
+ * Finds the outer join that may null the inner side's columns.  From PostgreSQL 16 on, columns are
+ * marked with the joins that may null them.  If outer joins have been reordered, the marks may
+ * differ from this join alone (build_joinrel_tlist).  Returns false for such joins, which the node
+ * does not support.
  */
 static bool
 FindNullingJoin(JoinPathData *data, const SpecialJoinInfo *sjinfo)
@@ -686,8 +697,8 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	if (previous_join_hook != NULL)
 		previous_join_hook(root, joinrel, outerrel, innerrel, type, extra);
 	/*
-	 * Rows to be changed, of a table with children, are known by columns that are no table's: a
-	 * scan tuple can't have these.
+	 * In an UPDATE or DELETE of an inheritance tree, row identity columns belong to no table.  The
+	 * scan tuple cannot contain such columns.
 	 */
 	if (root->row_identity_vars != NIL && bms_is_member(root->parse->resultRelation, joinrel->relids))
 		return;
@@ -695,18 +706,19 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 		(type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI && type != JOIN_ANTI) ||
 		!FindNullingJoin(data, extra->sjinfo) ||
 		!FindDistanceClause(data) ||
-		!FindOutside(root, data, extra))
+		!FindParameterization(root, data, extra))
 		return;
-	data->plan.shared = data->outside == NULL && !MayBeRechecked(root) && SidesAreAlike(root, data);
+	data->plan.shared = data->param_info == NULL && !MayBeRechecked(root) &&
+		SidesAreIdentical(root, data);
 	DivideClauses(root, data, extra->sjinfo);
 	clauses = get_actual_clauses(data->restrictlist);
 	if (contain_volatile_functions((Node *) clauses) || contain_subplans((Node *) clauses))
 		return;
-	/* without another clause every vector is compared */
+	/* without another clause a nested loop evaluates every vector */
 	data->plan.may_raise = list_length(clauses) > 1 &&
 		MayRaise((Node *) list_make3(data->clause.vectors[0], data->clause.vectors[1],
 									 data->clause.bound), NULL);
-	FindVectorsToLeave(root, data);
+	FindLateVectors(root, data);
 	data = palloc(sizeof(JoinPathData));
 	*data = found;
 	AddJoinPath(root, data);
@@ -715,11 +727,11 @@ OfferJoin(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 #if PG_VERSION_NUM < 170000
 
 /*
- * Before version 17 PostgreSQL calls no hook for a join that has pseudoconstant clauses, as
- * its own plan of a custom path would lose them.  This node evaluates them itself.  So the
- * planner is told that there are none while it looks for joins; when it makes a plan of what
- * it has found, it knows of them again.  Not where somebody else would be misled: another
- * extension with that hook, or a foreign data wrapper.
+ * Before version 17, PostgreSQL does not call the join hook for joins with pseudoconstant clauses,
+ * because a custom path's plan would lose these clauses.  This node evaluates them itself.  The
+ * flag hasPseudoConstantQuals is therefore cleared during the join search and restored for plan
+ * creation.  It is not cleared if another extension's hook or a foreign data wrapper could be
+ * misled.
  */
 static RelOptInfo *
 SearchJoins(PlannerInfo *root, int levels_needed, List *initial_rels)
@@ -747,18 +759,17 @@ SearchJoins(PlannerInfo *root, int levels_needed, List *initial_rels)
 #endif
 
 /*
- * --- SELECT count(*) over a join by the node, without a row being formed
+ * --- SELECT count(*) over a join by the node, without forming rows
  *
- * When that is all there is, the node takes the place of the aggregate too.  If the
- * distance and equalities are the whole condition, the pairs that the engine finds are
- * those to be counted, so it counts them itself where its distance is the clause's.
- * So it is with a.id < b.id over shared rows, if no two of them have one id: it makes
- * one match of each pair.
+ * For such a query the node replaces the aggregate too.  If the condition consists of the distance
+ * clause and equalities only, every pair that the engine finds counts.  The engine then counts the
+ * pairs itself if its distance is exactly the clause's.  The same holds for a.id < b.id over shared
+ * rows with unique ids, where each pair is one match.
  */
 
 /*
- * A path that costs what the join does, but that no row passes where the engine counts.  Its
- * parent is the join still, whose relations it stands for.
+ * Returns a path that computes count(*) over the join.  No row is formed if the engine counts.  The
+ * path's parent remains the join relation, whose relations it represents.
  */
 static Path *
 CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
@@ -786,7 +797,7 @@ CountPath(PlannerInfo *root, const CustomPath *join, Aggref *count)
 	return own;
 }
 
-/* In place of the cheapest path of an inner join by the node. */
+/* Adds a count(*) path based on the cheapest inner join by the node. */
 static void
 OfferCount(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 		   RelOptInfo *output, void *extra)

@@ -1,45 +1,43 @@
 /*-------------------------------------------------------------------------
  *
  * join_push.c
- *	  Vectors go to an engine, group by group, or are compared here if they are few.
+ *	  Forms hash groups and batches, and passes their vectors to an engine; joins small groups
+ *	  without an engine.
  *
- * The clause's bound becomes the engine's eps, and the clause's vectors become the engine's.
- * Our own distances are the engine's, by either metric, bit for bit.  pgvector computes
- * them in FP32: there the engine searches by Euclidean distance, eps is widened so that
- * nothing is lost, and near the bound the clause itself decides; farther within, it
- * need not be asked.  With u = 2^-24:
+ * The clause's bound becomes the engine's eps.  fasted's own distances are bitwise equal to the
+ * engine's, for both metrics.  pgvector computes distances in FP32.  For these, the engine searches
+ * by Euclidean distance with an enlarged eps, so that no pair is missed.  The clause is then
+ * evaluated for pairs near the bound, and skipped for pairs safely within it.  With u = 2^-24:
  *
- * FP32, Euclidean.  A difference of two coordinates, its square and a sum of d of
- * those in any order have d + 3 roundings at most on a path, all terms positive; the
- * root halves the error.  So the distance is wrong by less than one part in
- * 1 / (d + 16) u, and by what underflow takes from d squares, 2^-126 each.
+ * FP32, Euclidean.  A difference of two coordinates, its square and a sum of d such squares in any
+ * order accumulate at most d + 3 roundings.  All terms are positive, and the square root halves the
+ * error.  The relative error of the distance is therefore less than (d + 16) u.  Underflow adds at
+ * most 2^-126 for each of d squares.
  *
- * Cosine.  1 - cos is half the squared distance of unit vectors.  The engine has these
- * rounded to FP32: each is u away from where it should be, so a distance is wrong by
- * 2 u; and the clause's own value by (2 d + 32) u, for inner product and both norms have
- * d + 2 roundings each, relative to the norms.  Rows whose norms FP32 cannot hold are
- * for the clause.
+ * Cosine.  1 - cos is half the squared distance of the unit vectors.  The engine's unit vectors are
+ * rounded to FP32.  Each has an error of u, so a distance has an error of 2 u.  The clause's own
+ * value has an error of (2 d + 32) u, because the inner product and both norms have d + 2 roundings
+ * each.  Rows whose norms overflow or underflow in FP32 become fallback rows.
  *
- * The zero vector has no direction; its cosine distance is NaN, and no match.  To
- * PostgreSQL NaN is greater than any number, so a similarity of NaN is one: there the
- * clause decides of zero vectors.  Beside pgvector's FP32 errors the rounding of 1 - y and
- * of 1 - distance to FP64 is small.
+ * The zero vector has no direction.  Its cosine distance is NaN, which does not match.  PostgreSQL
+ * treats NaN as greater than any number, so a similarity of NaN matches.  The clause is therefore
+ * evaluated for zero vectors.  The FP64 rounding of 1 - y and 1 - distance is negligible compared
+ * with pgvector's FP32 errors.
  *
- * A similarity of ours needs no such margin.  1 - distance is rounded to FP64, and rounding is
- * monotone, so the distances d with 1 - d > y are all those up to a largest one.  This largest
- * distance is found exactly, by bisection, and becomes the radius.
+ * fasted's own similarity needs no such margin.  1 - distance is rounded to FP64, and rounding is
+ * monotone.  The distances d with 1 - d > y are therefore all those up to a largest one.  Bisection
+ * finds this largest distance exactly, and it becomes the radius.
  *
- * With equalities beside the distance only rows with equal keys meet.  Rows are put into groups
- * by the hash of their keys.  Different keys may have one hash: the equalities themselves are
- * checked on what is found, as all clauses are.  Without such equalities there is one group, of
- * all rows.
+ * If the join has equality clauses too, rows are divided into hash groups by the hash of their
+ * keys.  Different keys may have the same hash, so the equality clauses are checked on the pairs
+ * found.  Without equality clauses, all rows form one group.
  *
- * To open an engine and to fill it takes milliseconds, in which it could join hundreds of
- * small groups.  So the rows of as many groups as there is memory for, a batch, go there
- * together, group by group, and it is told which of them meet.  Groups of one batch have
- * vectors of one number of dimensions.
+ * Opening and filling an engine takes milliseconds, in which it could join hundreds of small
+ * groups.  The rows of as many groups as fit into memory therefore form a batch, which one engine
+ * joins.  The engine compares only rows of the same group.  All vectors of a batch have the same
+ * number of dimensions.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -57,27 +55,30 @@
 
 #define FP32_ROUNDOFF 0x1p-24
 
-/* The root of what the underflow of a square in FP32 may take away, and more. */
+/* Upper bound of the square root of what underflow of an FP32 square may lose. */
 #define FP32_UNDERFLOW 0x1p-62
 
-/* From here on squares in FP32 may overflow, or vanish. */
+/* Beyond these limits FP32 squares may overflow or underflow. */
 #define FP32_LARGE 1e18
 #define FP32_LARGE_NORM 1e15
 #define FP32_SMALL_NORM 1e-15
 
-/* Of the engine's unit vectors, and of what follows in FP64. */
+/*
+ * Error of the distance between the engine's rounded unit vectors, including later FP64 roundings.
+ */
 #define UNIT_ERROR 0x1p-22
 
 /*
- * The largest cosine distance whose similarity, rounded to FP64, is above a bound that is not
- * NaN.  The result is negative if there is no such distance.
+ * Returns the largest cosine distance whose similarity, rounded to FP64, exceeds the bound (or
+ * equals it, unless strict).  The bound must not be NaN.  Returns a negative number if no distance
+ * qualifies.
  */
 static double
 LargestDistance(double bound, bool strict)
 {
 	union
 	{
-		uint64		bits;		/* numbers of one sign are in the order of their bits */
+		uint64		bits;		/* non-negative numbers sort like their bits */
 		double		distance;
 	}			low = {.distance = 0.0}, high = {.distance = 2.0}, middle;
 
@@ -94,7 +95,7 @@ LargestDistance(double bound, bool strict)
 	return low.distance;
 }
 
-/* Evaluates the bound, and finds the radius. */
+/* Evaluates the bound and sets the radius, empty and clauses_decide. */
 static void
 FindRadius(JoinNode *node)
 {
@@ -104,19 +105,19 @@ FindRadius(JoinNode *node)
 	double		bound = isnull ? 0.0 : DatumGetFloat8(value);
 
 	node->radius_known = true;
-	node->nothing = isnull;
+	node->empty = isnull;
 	node->radius = bound;
 	/* to PostgreSQL NaN is greater than any number; a negative eps is an error */
-	node->undecided = isnan(bound) || (distance->form == FORM_WITHIN && bound < 0.0);
-	if (isnull || node->undecided || distance->form == FORM_WITHIN)
+	node->clauses_decide = isnan(bound) || (distance->form == FORM_WITHIN && bound < 0.0);
+	if (isnull || node->clauses_decide || distance->form == FORM_WITHIN)
 		return;
 	if (!distance->similarity)
-		node->nothing = bound < 0.0 || (distance->strict && bound == 0.0);
+		node->empty = bound < 0.0 || (distance->strict && bound == 0.0);
 	else
 		node->radius = IsExact(node) ? LargestDistance(bound, distance->strict) : 1.0 - bound;
 }
 
-/* The engine's eps for a foreign distance, and below which one a pair is surely within the radius. */
+/* Returns the engine's eps for a pgvector distance, and sets surely_within. */
 static double
 ForeignEps(JoinNode *node)
 {
@@ -147,7 +148,7 @@ JoinNodeMetric(const JoinNode *node)
 	return IsExact(node) && node->plan.distance.cosine ? FASTED_METRIC_COSINE : FASTED_METRIC_L2;
 }
 
-/* The engine's eps for the radius, when the dimensions are known: no match is beyond. */
+/* Returns the engine's eps.  No match is beyond it.  The dimensions must be known. */
 static double
 JoinNodeEps(JoinNode *node)
 {
@@ -155,22 +156,22 @@ JoinNodeEps(JoinNode *node)
 
 	if (!IsExact(node))
 		return ForeignEps(node);
-	/* below the radius is at most the number before it; infinite distances are not below infinity */
+	/* a strict bound excludes the radius itself; infinity is not below infinity */
 	if (node->plan.distance.strict && !node->plan.distance.similarity)
 		eps = nextafter(eps, 0.0);
 	return node->plan.distance.cosine ? fmin(eps, 2.0) : eps;
 }
 
-/* What becomes of a vector. */
+/* How a row's vector takes part in the join. */
 typedef enum VectorUse
 {
 	HAS_NO_VECTOR,				/* the vector is null, or a nested loop would not evaluate it */
 	ENGINE_TAKES_IT,
-	CLAUSES_DECIDE,				/* its row is odd */
+	CLAUSES_DECIDE,				/* its row is a fallback row */
 	NEVER_MATCHES
 } VectorUse;
 
-/* Makes of a vector what the engine is to have. */
+/* Converts a vector in place to the engine's representation, and returns its use. */
 static VectorUse
 JoinNodeVector(const JoinNode *node, float *vector)
 {
@@ -190,7 +191,7 @@ JoinNodeVector(const JoinNode *node, float *vector)
 	norm = sqrt(norm2);
 	if (norm == 0.0)
 		return node->plan.distance.similarity ? CLAUSES_DECIDE : NEVER_MATCHES;
-	/* no similarity but that of a zero vector is above the bound */
+	/* with a negative radius, only the similarity of a zero vector is above the bound */
 	if (IsExact(node))
 		return node->radius < 0.0 ? NEVER_MATCHES : ENGINE_TAKES_IT;
 	if (!(norm > FP32_SMALL_NORM && norm < FP32_LARGE_NORM))
@@ -201,20 +202,22 @@ JoinNodeVector(const JoinNode *node, float *vector)
 }
 
 /*
- * Groups of so many pairs a row are joined one by one where rows are put in order for
- * each join of many (the CPU engine's cpu_choice.c), which gains more than a batch.
+ * The CPU engine reorders the rows of a large join (cpu_choice.c).  Groups with at least this many
+ * pairs per row gain more from reordering than from a batch, so they are joined separately.
  */
 #define LARGE_GROUP_PAIRS_A_ROW 10000.0
 
-/* Where rows meet so few others, it takes an engine longer to prepare them than us to compare them. */
+/*
+ * Up to this number of pairs per row, comparing the rows here is faster than preparing an engine.
+ */
 #define FEW_PAIRS_A_ROW 24.0
 
-/* Rows between asking for one and working with it. */
+/* Prefetch distance in rows. */
 #define ROWS_AHEAD 8
 
-/* --- groups */
+/* --- hash groups */
 
-/* Does the row of the side in the scan tuple pass the clauses about the outer side alone?  Inner rows do. */
+/* Returns true if the row passes the clauses on outer columns.  Always true for inner rows. */
 static bool
 PassesOuterQuals(JoinNode *node, const JoinSide *side)
 {
@@ -222,7 +225,10 @@ PassesOuterQuals(JoinNode *node, const JoinSide *side)
 		ExecQual(node->outer_quals, node->css.ss.ps.ps_ExprContext);
 }
 
-/* The hash of a row's keys; false: the row has no match, because a key is null or a clause is false. */
+/*
+ * Computes the hash of a row's equality keys.  Returns false if the row cannot match, because a key
+ * is null or a clause on outer columns is false.
+ */
 static bool
 HashKeys(JoinNode *node, JoinSide *side, uint32 row, uint64 *hash)
 {
@@ -248,7 +254,7 @@ HashKeys(JoinNode *node, JoinSide *side, uint32 row, uint64 *hash)
 	return !isnull;
 }
 
-/* In order of row within a group, as they are read from memory or a file. */
+/* Orders rows by hash, then by row number for sequential access. */
 static int
 CompareGroupedRows(const void *x, const void *y, void *arg)
 {
@@ -260,11 +266,11 @@ CompareGroupedRows(const void *x, const void *y, void *arg)
 	return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Puts the side's rows with one hash side by side. */
+/* Sorts the side's rows by hash. */
 static void
 GroupSide(JoinNode *node, JoinSide *side)
 {
-	uint32		count = side->kept->count;
+	uint32		count = side->retained->count;
 	GroupedRow *rows = MemoryContextAllocHuge(node->context, (Size) count * sizeof(GroupedRow));
 
 	for (uint32 row = 0; row < count; row++)
@@ -277,7 +283,7 @@ GroupSide(JoinNode *node, JoinSide *side)
 	side->grouped = rows;
 }
 
-/* Rows of one hash, from first on. */
+/* Returns the number of rows that have the same hash as the row at position first. */
 static uint32
 CountGroup(const JoinSide *side, uint32 first)
 {
@@ -292,8 +298,8 @@ CountGroup(const JoinSide *side, uint32 first)
 }
 
 /*
- * Goes on to the next hash that both sides have, behind the rows that they have come to; their
- * counts are those of its rows.  False: there is none.
+ * Advances to the next hash that occurs on both sides, and stores its rows in outer->next and
+ * inner->next.  Returns false if there is none.
  */
 static bool
 NextGroup(JoinNode *node)
@@ -321,7 +327,7 @@ NextGroup(JoinNode *node)
 	return false;
 }
 
-/* Of the group that was taken last, and others. */
+/* Returns the given size plus that of the group most recently taken. */
 static GroupSize
 SizeWithNext(const JoinNode *node, GroupSize others)
 {
@@ -339,14 +345,14 @@ FindGroups(JoinNode *node)
 	JoinSide   *outer = &node->sides[OUTER_SIDE];
 	JoinSide   *inner = &node->sides[INNER_SIDE];
 
-	node->nothing = IsEmptySide(node, outer) || IsEmptySide(node, inner);
-	if (node->nothing)
+	node->empty = IsEmptySide(node, outer) || IsEmptySide(node, inner);
+	if (node->empty)
 		return;
-	node->group_waits = node->plan.keys[OUTER_SIDE] == NIL;
-	if (node->group_waits)
+	node->group_pending = node->plan.keys[OUTER_SIDE] == NIL;
+	if (node->group_pending)
 	{
-		outer->next.count = outer->kept->count;
-		inner->next.count = inner->kept->count;
+		outer->next.count = outer->retained->count;
+		inner->next.count = inner->retained->count;
 		return;
 	}
 	GroupSide(node, outer);
@@ -362,9 +368,9 @@ FindGroups(JoinNode *node)
 	outer->next = inner->next = (GroupPlace) {0};
 }
 
-/* --- the group at work */
+/* --- the current group */
 
-/* Puts a pair of rows of the group at work into the scan tuple. */
+/* Loads a pair of rows of the current group into the scan tuple. */
 static ExprContext *
 LoadPairOfGroup(JoinNode *node, uint32 outer, uint32 inner)
 {
@@ -375,25 +381,25 @@ LoadPairOfGroup(JoinNode *node, uint32 outer, uint32 inner)
 	return econtext;
 }
 
-/* Rows of a group lie far from each other in memory. */
+/* Prefetches later rows of the group, because they are scattered in memory. */
 static void
 PrefetchGroup(const JoinSide *side, uint32 i, bool values)
 {
 	if (side->grouped == NULL)
 		return;
 	if (i + 2 * ROWS_AHEAD < side->group.count)
-		KeptRowsPrefetch(side->kept, RowOfGroup(side, i + 2 * ROWS_AHEAD));
+		RetainedRowsPrefetch(side->retained, RowOfGroup(side, i + 2 * ROWS_AHEAD));
 	if (values && i + ROWS_AHEAD < side->group.count)
-		KeptRowsPrefetchValues(side->kept, RowOfGroup(side, i + ROWS_AHEAD));
+		RetainedRowsPrefetchValues(side->retained, RowOfGroup(side, i + ROWS_AHEAD));
 }
 
 /*
- * Are all keys equal in each of these groups, and not only their hashes?  Each row of a side has
- * to have the keys of the other side's first row: the clauses beside distance and order are
- * equalities.  Shared rows are those of both sides.
+ * Returns true if the keys in each group of the batch are equal, not only their hashes.  Each row's
+ * keys must equal those of the other side's first row.  join_quals contains only equality clauses
+ * here.  For shared rows, checking one side suffices.
  */
 static bool
-AreGroups(JoinNode *node)
+HaveEqualKeys(JoinNode *node)
 {
 	for (uint32 g = 0; g < node->nbatch; g++)
 	{
@@ -416,19 +422,19 @@ AreGroups(JoinNode *node)
 	return true;
 }
 
-/* --- groups that are joined together */
+/* --- batches of groups: size and current group */
 
-/* Can they be compared without an engine? */
+/* Returns true if groups of this total size can be joined without an engine. */
 static bool
-AreFew(const JoinNode *node, GroupSize size)
+AreSmall(const JoinNode *node, GroupSize size)
 {
 	/*
-	 * That is for many groups, and for one row that is evaluated once more.  A side whose vectors
-	 * stay in the table is not read yet: nobody knows how many there are.
+	 * This is limited to joins with equality keys and to EvalPlanQual rechecks.  A side with
+	 * late-materialized vectors has not been read yet, so its size is unknown.
 	 */
 	if (node->plan.keys[OUTER_SIDE] == NIL &&
 		(node->css.ss.ps.state->es_epq_active == NULL ||
-		 Max(node->plan.left_vector[OUTER_SIDE], node->plan.left_vector[INNER_SIDE]) >= 0))
+		 Max(node->plan.late_vector[OUTER_SIDE], node->plan.late_vector[INNER_SIDE]) >= 0))
 		return false;
 	return size.pairs <= SMALL_JOIN_PAIRS && size.rows * JoinNodeRowFloats(node) <= SMALL_JOIN_FLOATS;
 }
@@ -440,13 +446,13 @@ TakeGroup(JoinNode *node, uint32 g)
 		node->sides[i].group = node->batch[g][i].place;
 }
 
-/* --- which rows can match */
+/* --- rows with a possible partner */
 
 /*
- * Would a nested loop compare the vector of the side's row with any vector?  The row is given by
- * its number in the group.  The search begins at the partner that was found for the row before,
- * which for most clauses is a partner of this row as well.  Shared rows are of both sides.  If a
- * partner is found, the row is in the scan tuple.
+ * Returns true if a nested loop would compare the vector of the side's row with any vector, and
+ * leaves the row in the scan tuple.  row is an index in the current group.  The search starts at
+ * the previous row's partner, which most clauses accept for this row as well.  Shared rows are
+ * tried as outer and as inner rows.
  */
 static bool
 HasPartner(JoinNode *node, JoinSide *side, uint32 row)
@@ -479,8 +485,8 @@ HasPartner(JoinNode *node, JoinSide *side, uint32 row)
 /* --- vectors */
 
 /*
- * Puts the group's row number i into the scan tuple, vector and all.  False: there is
- * none, also when the side is read to its end.
+ * Loads row i of the current group into the scan tuple, including its vector.  If the side has not
+ * been read completely, reads its next row.  Returns false at the end.
  */
 static bool
 LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
@@ -498,11 +504,11 @@ LoadRowOfGroup(JoinNode *node, JoinSide *side, uint32 i)
 	return true;
 }
 
-/* The vector of the row in the scan tuple; null if a nested loop would not evaluate it. */
+/* Returns the vector of the current row, or null if a nested loop would not evaluate it. */
 static VectorView
 VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 {
-	/* rows that are in groups have passed */
+	/* rows in hash groups have passed the outer clauses already */
 	if ((side->grouped == NULL && !PassesOuterQuals(node, side)) ||
 		(node->partner_quals != NULL && !HasPartner(node, side, i)))
 		return (VectorView) {.isnull = true};
@@ -510,15 +516,15 @@ VectorOfRow(JoinNode *node, JoinSide *side, uint32 i)
 }
 
 /*
- * The dimensions of the first vector of the group at work that has some; zero: none has, or
- * clauses decide.  Evaluates the bound when there is a vector to be compared.
+ * Returns the dimensions of the group's first usable outer vector.  Returns 0 if there is none or
+ * the clauses decide.  Evaluates the bound when such a vector has been found.
  */
 static int
 DimensionsOfGroup(JoinNode *node)
 {
 	JoinSide   *side = &node->sides[OUTER_SIDE];
 
-	for (uint32 i = 0; !node->undecided && LoadRowOfGroup(node, side, i); i++)
+	for (uint32 i = 0; !node->clauses_decide && LoadRowOfGroup(node, side, i); i++)
 	{
 		VectorView	vector = VectorOfRow(node, side, i);
 
@@ -526,23 +532,22 @@ DimensionsOfGroup(JoinNode *node)
 		{
 			if (!node->radius_known)
 				FindRadius(node);
-			return node->undecided ? 0 : vector.dimensions;
+			return node->clauses_decide ? 0 : vector.dimensions;
 		}
 		CHECK_FOR_INTERRUPTS();
 	}
 	return 0;
 }
 
-/* Adds a row number. */
 static void
 AddNumber(JoinNode *node, RowList *list, uint32 number)
 {
-	if (list->count == list->room)
-		list->numbers = GrowArray(node->context, list->numbers, &list->room, sizeof(uint32));
+	if (list->count == list->capacity)
+		list->numbers = GrowArray(node->context, list->numbers, &list->capacity, sizeof(uint32));
 	list->numbers[list->count++] = number;
 }
 
-/* What becomes of the group's row in the scan tuple; its vector, if the engine is to have it. */
+/* Returns the use of the row in the scan tuple.  Stores its vector if the engine is to take it. */
 static VectorUse
 UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 {
@@ -551,7 +556,7 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 
 	if (view.isnull)
 		return HAS_NO_VECTOR;
-	if (view.elements == NULL || node->undecided || view.dimensions != node->dimensions)
+	if (view.elements == NULL || node->clauses_decide || view.dimensions != node->dimensions)
 		return CLAUSES_DECIDE;
 	finite = node->element == FASTED_ELEMENT_DOUBLE ?
 		CopyFiniteDoubles((const double *) view.elements, (double *) vector, view.dimensions) :
@@ -560,9 +565,9 @@ UseOf(JoinNode *node, JoinSide *side, uint32 i, float *vector)
 }
 
 /*
- * Gives the vectors of the group at work to the engine, or keeps them here; those of a
- * side that is not read yet as they come.  Counts vectors that are not null.  False: the
- * engine takes no more.
+ * Passes the vectors of the current group's side to the engine, or stores them in side->vectors if
+ * join is NULL.  Reads a side that has not been read yet.  Adds the number of non-null vectors to
+ * *nvectors.  Returns false if the engine accepts no more rows.
  */
 static bool
 PushSideOfGroup(JoinNode *node, VectorJoin *join, int number, float *vector, uint32 *nvectors)
@@ -588,12 +593,15 @@ PushSideOfGroup(JoinNode *node, VectorJoin *join, int number, float *vector, uin
 			AddNumber(node, &side->pushed, RowOfGroup(side, i));
 		}
 		else if (use == CLAUSES_DECIDE)
-			AddNumber(node, &side->odd, i);
+			AddNumber(node, &side->fallback, i);
 	}
 	return taken;
 }
 
-/* All groups that are joined together; of the inner side only those whose outer rows have vectors. */
+/*
+ * Passes one side of all groups of the batch.  Skips inner rows of groups whose outer rows have no
+ * vectors.  Returns false if the engine accepts no more rows.
+ */
 static bool
 PushSide(JoinNode *node, VectorJoin *join, int number)
 {
@@ -601,7 +609,7 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 	float	   *vector = palloc(Max(JoinNodeRowFloats(node), 1) * sizeof(float));
 	bool		taken = true;
 
-	side->pushed.count = side->odd.count = 0;
+	side->pushed.count = side->fallback.count = 0;
 	for (uint32 g = 0; g < node->nbatch && taken; g++)
 	{
 		BatchSide  *pushed = &node->batch[g][number];
@@ -609,12 +617,12 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 		uint32		first_row = side->pushed.count;
 
 		TakeGroup(node, g);
-		pushed->first_odd = side->odd.count;
+		pushed->first_fallback = side->fallback.count;
 		pushed->nvectors = 0;
 		if (number == OUTER_SIDE || node->batch[g][OUTER_SIDE].nvectors > 0)
 			taken = PushSideOfGroup(node, join, number, vector, &pushed->nvectors);
 		pushed->place = side->group;
-		pushed->nodd = side->odd.count - pushed->first_odd;
+		pushed->nfallback = side->fallback.count - pushed->first_fallback;
 		if (number == OUTER_SIDE)
 		{
 			rows->first_a = first_row;
@@ -631,7 +639,7 @@ PushSide(JoinNode *node, VectorJoin *join, int number)
 	return taken;
 }
 
-/* Gives the vectors of the groups that are joined to the engine, or keeps them here. */
+/* RowPusher callback: passes the batch's vectors to the engine, or stores them if join is NULL. */
 static void
 PushGroups(RowPusher *pusher, VectorJoin *join)
 {
@@ -644,21 +652,21 @@ PushGroups(RowPusher *pusher, VectorJoin *join)
 	if (node->plan.shared)
 	{
 		inner->pushed = outer->pushed;
-		inner->odd = outer->odd;
+		inner->fallback = outer->fallback;
 		inner->complete = outer->complete;
 	}
 }
 
 /* --- batches */
 
-/* Had such groups better be joined alone? */
+/* Returns true if groups of this size should be joined separately. */
 static bool
 AreLarge(const JoinNode *node, GroupSize size)
 {
-	return node->alone && size.pairs >= LARGE_GROUP_PAIRS_A_ROW * size.rows;
+	return node->separate_large && size.pairs >= LARGE_GROUP_PAIRS_A_ROW * size.rows;
 }
 
-/* Does the group that both sides are at go with those of the batch? */
+/* Returns true if the group most recently taken fits into the current batch. */
 static bool
 GoesWithBatch(JoinNode *node, int dimensions)
 {
@@ -668,41 +676,42 @@ GoesWithBatch(JoinNode *node, int dimensions)
 		return true;
 	if (dimensions != 0 && node->dimensions != 0 && dimensions != node->dimensions)
 		return false;
-	if (AreFew(node, size) || node->dimensions == 0)
+	if (AreSmall(node, size) || node->dimensions == 0)
 		return true;
-	if (node->all_size.pairs <= FEW_PAIRS_A_ROW * node->all_size.rows && AreFew(node, node->batch_size))
+	if (node->all_size.pairs <= FEW_PAIRS_A_ROW * node->all_size.rows && AreSmall(node, node->batch_size))
 		return false;
-	if (node->room_dimensions != node->dimensions)
-		node->most_rows = JoinRoom(node->all_size.pairs, node->element, node->dimensions, &node->alone);
-	node->room_dimensions = node->dimensions;
-	return size.rows <= node->most_rows && !AreLarge(node, SizeWithNext(node, (GroupSize) {0})) &&
+	if (node->capacity_dimensions != node->dimensions)
+		node->max_rows = JoinCapacity(node->all_size.pairs, node->element, node->dimensions,
+									  &node->separate_large);
+	node->capacity_dimensions = node->dimensions;
+	return size.rows <= node->max_rows && !AreLarge(node, SizeWithNext(node, (GroupSize) {0})) &&
 		!AreLarge(node, node->batch_size);
 }
 
 /*
- * Goes on to the next groups that are joined together; false: there are no more.  Their rows are a
- * guess: that an engine takes all.
+ * Forms the next batch.  Returns false if no group is left.  The row ranges are estimates that
+ * assume that the engine takes every row.
  */
 static bool
-NextBatch(JoinNode *node)
+FormNextBatch(JoinNode *node)
 {
 	memset(&node->nbatch, 0, sizeof(JoinNode) - offsetof(JoinNode, nbatch));
-	while (!node->nothing && (node->group_waits || NextGroup(node)))
+	while (!node->empty && (node->group_pending || NextGroup(node)))
 	{
-		uint32		room = node->batch_room;
+		uint32		capacity = node->batch_capacity;
 		int			dimensions;
 
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < 2; i++)
 			node->sides[i].group = node->sides[i].next;
 		dimensions = DimensionsOfGroup(node);
-		node->group_waits = !node->nothing && !GoesWithBatch(node, dimensions);
-		if (node->nothing || node->group_waits)
+		node->group_pending = !node->empty && !GoesWithBatch(node, dimensions);
+		if (node->empty || node->group_pending)
 			break;
-		if (node->nbatch == room)
+		if (node->nbatch == capacity)
 		{
-			node->row_groups = GrowArray(node->context, node->row_groups, &room, sizeof(FastedRowGroup));
-			node->batch = GrowArray(node->context, node->batch, &node->batch_room, sizeof(BatchGroup));
+			node->row_groups = GrowArray(node->context, node->row_groups, &capacity, sizeof(FastedRowGroup));
+			node->batch = GrowArray(node->context, node->batch, &node->batch_capacity, sizeof(BatchGroup));
 		}
 		for (int i = 0; i < 2; i++)
 			node->batch[node->nbatch][i] = (BatchSide) {.place = node->sides[i].group};
@@ -716,7 +725,7 @@ NextBatch(JoinNode *node)
 	return node->nbatch > 0;
 }
 
-/* --- the join of groups */
+/* --- the join of a batch */
 
 static void
 JoinFewRows(JoinNode *node)
@@ -738,7 +747,7 @@ JoinFewRows(JoinNode *node)
 	node->pairs = node->own_pairs;
 }
 
-/* Of the groups that are joined; a guess where the side is not read yet. */
+/* Returns the batch's number of rows on a side.  Estimates it if the side has not been read. */
 static uint64
 ExpectedRows(const JoinNode *node, int number)
 {
@@ -757,7 +766,7 @@ BeginEngine(JoinNode *node)
 	MemoryContext old;
 
 	node->distance_decides = node->plan.distance_decides &&
-		(node->plan.keys[OUTER_SIDE] == NIL || AreGroups(node));
+		(node->plan.keys[OUTER_SIDE] == NIL || HaveEqualKeys(node));
 	request.problem.output = node->distance_decides && IsExact(node) ?
 		FASTED_OUTPUT_COUNT : FASTED_OUTPUT_PAIRS;
 	if (node->nbatch > 1)
@@ -798,18 +807,18 @@ EndJoin(JoinNode *node)
 }
 
 bool
-BeginNextGroups(JoinNode *node)
+JoinNextBatch(JoinNode *node)
 {
-	if (!NextBatch(node))
+	if (!FormNextBatch(node))
 	{
-		/* the rows that have no match */
+		/* outer rows without a match are returned next */
 		ReadSide(node, &node->sides[OUTER_SIDE]);
 		return false;
 	}
 	node->all_groups += node->nbatch;
 	if (node->dimensions == 0)
-		PushGroups(&node->pusher, NULL);	/* all are odd */
-	else if (AreFew(node, node->batch_size))
+		PushGroups(&node->pusher, NULL);	/* all rows are fallback rows */
+	else if (AreSmall(node, node->batch_size))
 		JoinFewRows(node);
 	else
 		BeginEngine(node);

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * join_rows.c
- *	  Rows of a side: from its plan, to where they are kept, into the scan tuple; and the
- *	  vector there, as floats or doubles.
+ *	  Reads the rows of a side, retains them and loads them into the scan tuple; reads the
+ *	  vector there as floats or doubles.
  *
- * A row in memory is its values and then its null flags, so that a reader has
- * nothing to take apart; what values point to is in a memory context of its own.  A row in
- * the file is a minimal tuple.
+ * A row in memory consists of its values followed by its null flags, so that it need not be
+ * deformed.  Pass-by-reference values are in a separate memory context.  A row in the temporary
+ * file is a minimal tuple.
  *
- *-------------------------------------------------------------------------
+ * -------------------------------------------------------------------------
  */
 #include "postgres.h"
 
@@ -27,158 +27,160 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* What a memory context adds to what a value points to, about. */
+/* Approximate allocation overhead of a pass-by-reference value, in bytes. */
 #define VALUE_OVERHEAD 16
 
-/* Of what a value points to, so much is asked for; then the processor sees the rest coming. */
+/* Number of cache lines to prefetch of a value.  The hardware prefetcher continues after these. */
 #define PREFETCH_LINES 4
 #define CACHE_LINE 64
 
 void *
-GrowArray(MemoryContext context, void *array, uint32 *room, Size size)
+GrowArray(MemoryContext context, void *array, uint32 *capacity, Size size)
 {
-	*room = Max(1024, 2 * *room);
+	*capacity = Max(1024, 2 * *capacity);
 	if (array == NULL)
-		return MemoryContextAllocHuge(context, *room * size);
-	return repalloc_huge(array, *room * size);
+		return MemoryContextAllocHuge(context, *capacity * size);
+	return repalloc_huge(array, *capacity * size);
 }
 
-/* --- rows in memory and in a file */
+/* --- retained rows */
 
 static void
-AddInMemory(KeptRows *kept, const TupleTableSlot *row, Size bytes)
+AddInMemory(RetainedRows *retained, const TupleTableSlot *row, Size bytes)
 {
-	MemoryContext old = MemoryContextSwitchTo(kept->values);
-	int			natts = kept->columns->natts;
+	MemoryContext old = MemoryContextSwitchTo(retained->values);
+	int			natts = retained->columns->natts;
 	Datum	   *copy;
 
-	if (kept->in_memory == kept->room)
-		kept->rows = GrowArray(kept->context, kept->rows, &kept->room, kept->row_bytes);
-	copy = (Datum *) (kept->rows + kept->in_memory * kept->row_bytes);
+	if (retained->in_memory == retained->capacity)
+		retained->rows = GrowArray(retained->context, retained->rows, &retained->capacity,
+								   retained->row_bytes);
+	copy = (Datum *) (retained->rows + retained->in_memory * retained->row_bytes);
 	for (int i = 0; i < natts; i++)
 	{
-		Form_pg_attribute column = TupleDescAttr(kept->columns, i);
+		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
 
 		copy[i] = row->tts_isnull[i] ? (Datum) 0 :
 			datumCopy(row->tts_values[i], column->attbyval, column->attlen);
 	}
 	memcpy(copy + natts, row->tts_isnull, natts * sizeof(bool));
-	kept->in_memory++;
-	kept->left -= bytes;
+	retained->in_memory++;
+	retained->budget -= bytes;
 	MemoryContextSwitchTo(old);
 }
 
 static void
-AddToFile(KeptRows *kept, TupleTableSlot *row)
+AddToFile(RetainedRows *retained, TupleTableSlot *row)
 {
-	uint32		number = kept->count - kept->in_memory;
+	uint32		number = retained->count - retained->in_memory;
 	MinimalTuple tuple = ExecCopySlotMinimalTuple(row);
 	FilePlace  *place;
 
-	if (kept->file == NULL)
+	if (retained->file == NULL)
 	{
-		MemoryContext old = MemoryContextSwitchTo(kept->context);
+		MemoryContext old = MemoryContextSwitchTo(retained->context);
 
-		kept->file = BufFileCreateTemp(false);
+		retained->file = BufFileCreateTemp(false);
 		for (int i = 0; i < 2; i++)
-			kept->slots[i] = MakeSingleTupleTableSlot(kept->columns, &TTSOpsMinimalTuple);
+			retained->slots[i] = MakeSingleTupleTableSlot(retained->columns, &TTSOpsMinimalTuple);
 		MemoryContextSwitchTo(old);
 	}
-	if (number == kept->place_room)
-		kept->places = GrowArray(kept->context, kept->places, &kept->place_room, sizeof(FilePlace));
-	place = &kept->places[number];
+	if (number == retained->place_capacity)
+		retained->places = GrowArray(retained->context, retained->places, &retained->place_capacity,
+									 sizeof(FilePlace));
+	place = &retained->places[number];
 	place->length = tuple->t_len;
-	BufFileTell(kept->file, &place->fileno, &place->offset);
-	BufFileWrite(kept->file, tuple, tuple->t_len);
+	BufFileTell(retained->file, &place->fileno, &place->offset);
+	BufFileWrite(retained->file, tuple, tuple->t_len);
 	pfree(tuple);
 }
 
-/* Copies a row; what is beyond the limit goes to a temporary file. */
+/* Copies a row into memory, or into the temporary file once the memory budget is exhausted. */
 static void
-KeptRowsAdd(KeptRows *kept, TupleTableSlot *row)
+RetainedRowsAdd(RetainedRows *retained, TupleTableSlot *row)
 {
-	Size		bytes = kept->row_bytes;
+	Size		bytes = retained->row_bytes;
 
-	if (kept->count == FASTED_MAX_ROWS)
+	if (retained->count == FASTED_MAX_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a side of the join has too many rows"),
+				 errmsg("one side of the join has too many rows"),
 				 errhint("At most %u rows can be joined at once.", FASTED_MAX_ROWS)));
-	for (int i = 0; i < kept->columns->natts; i++)
+	for (int i = 0; i < retained->columns->natts; i++)
 	{
-		Form_pg_attribute column = TupleDescAttr(kept->columns, i);
+		Form_pg_attribute column = TupleDescAttr(retained->columns, i);
 
 		if (!row->tts_isnull[i] && !column->attbyval)
 			bytes += VALUE_OVERHEAD +
 				datumEstimateSpace(row->tts_values[i], false, false, column->attlen);
 	}
-	if (kept->file == NULL && bytes <= kept->left)
-		AddInMemory(kept, row, bytes);
+	if (retained->file == NULL && bytes <= retained->budget)
+		AddInMemory(retained, row, bytes);
 	else
-		AddToFile(kept, row);
-	kept->count++;
+		AddToFile(retained, row);
+	retained->count++;
 }
 
-/* A row's columns, in the order of its description. */
-typedef struct KeptRow
+/* The values and null flags of a retained row. */
+typedef struct RetainedRow
 {
 	const Datum *values;
 	const bool *isnull;
-} KeptRow;
+} RetainedRow;
 
-static KeptRow
-FetchFromFile(KeptRows *kept, uint32 row, int reader)
+static RetainedRow
+FetchFromFile(RetainedRows *retained, uint32 row, int reader)
 {
-	const FilePlace *place = &kept->places[row - kept->in_memory];
-	TupleTableSlot *slot = kept->slots[reader];
-	MinimalTuple tuple = MemoryContextAlloc(kept->context, place->length);
+	const FilePlace *place = &retained->places[row - retained->in_memory];
+	TupleTableSlot *slot = retained->slots[reader];
+	MinimalTuple tuple = MemoryContextAlloc(retained->context, place->length);
 
-	if (BufFileSeek(kept->file, place->fileno, place->offset, SEEK_SET) != 0 ||
-		BufFileRead(kept->file, tuple, place->length) != place->length)
+	if (BufFileSeek(retained->file, place->fileno, place->offset, SEEK_SET) != 0 ||
+		BufFileRead(retained->file, tuple, place->length) != place->length)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not read a row from a temporary file of a join: %m")));
 	ExecStoreMinimalTuple(tuple, slot, true);
 	slot_getallattrs(slot);
-	return (KeptRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};
+	return (RetainedRow) {.values = slot->tts_values,.isnull = slot->tts_isnull};
 }
 
-/* Row number row; valid until the next call for kept by this reader, 0 or 1. */
-static inline KeptRow
-KeptRowsFetch(KeptRows *kept, uint32 row, int reader)
+/* Returns a row.  The result is valid until the same reader (0 or 1) fetches its next row. */
+static inline RetainedRow
+RetainedRowsFetch(RetainedRows *retained, uint32 row, int reader)
 {
 	const Datum *values;
 
-	if (unlikely(row >= kept->in_memory))
-		return FetchFromFile(kept, row, reader);
-	values = (const Datum *) (kept->rows + row * kept->row_bytes);
-	return (KeptRow) {.values = values,.isnull = (const bool *) (values + kept->columns->natts)};
+	if (unlikely(row >= retained->in_memory))
+		return FetchFromFile(retained, row, reader);
+	values = (const Datum *) (retained->rows + row * retained->row_bytes);
+	return (RetainedRow) {.values = values,.isnull = (const bool *) (values + retained->columns->natts)};
 }
 
 void
-KeptRowsPrefetchValues(KeptRows *kept, uint32 row)
+RetainedRowsPrefetchValues(RetainedRows *retained, uint32 row)
 {
-	KeptRow		values;
+	RetainedRow values;
 
-	if (row >= kept->in_memory)
+	if (row >= retained->in_memory)
 		return;
-	values = KeptRowsFetch(kept, row, 0);
-	for (int i = 0; i < kept->columns->natts; i++)
+	values = RetainedRowsFetch(retained, row, 0);
+	for (int i = 0; i < retained->columns->natts; i++)
 	{
 		const char *bytes = DatumGetPointer(values.values[i]);
 
-		if (values.isnull[i] || TupleDescAttr(kept->columns, i)->attbyval)
+		if (values.isnull[i] || TupleDescAttr(retained->columns, i)->attbyval)
 			continue;
 		for (int line = 0; line < PREFETCH_LINES; line++)
 			__builtin_prefetch(bytes + line * CACHE_LINE);
 	}
 }
 
-/* --- which columns */
+/* --- columns */
 
-/* The columns whose values are fetched from TOAST tables at once, as clauses or vectors use them. */
+/* Finds the columns that clauses or vectors use, which are fetched from TOAST tables when read. */
 static void
-FindWanted(JoinNode *node)
+FindUsedColumns(JoinNode *node)
 {
 	const JoinPlan *plan = &node->plan;
 	int			natts = node->css.ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts;
@@ -187,14 +189,17 @@ FindWanted(JoinNode *node)
 
 	pull_varattnos((Node *) list_make5(plan->vectors[0], plan->vectors[1], plan->join_quals,
 									   plan->keys[0], plan->keys[1]), INDEX_VAR, &used);
-	node->wanted = palloc(natts + 1);
+	node->used_columns = palloc(natts + 1);
 	for (int i = 0; i < natts; i++)
-		node->wanted[i] = bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, used);
+		node->used_columns[i] = bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, used);
 	foreach(cell, plan->shared_columns)
-		node->wanted[lfirst_int(cell)] |= node->wanted[plan->outer_columns + foreach_current_index(cell)];
+		node->used_columns[lfirst_int(cell)] |=
+			node->used_columns[plan->outer_columns + foreach_current_index(cell)];
 }
 
-/* Prepares to evaluate the side's vectors, which can perhaps be read where they lie. */
+/*
+ * Prepares to evaluate the side's vectors.  Sets plain_vector if they can be read without a cast.
+ */
 static void
 InitVector(JoinNode *node, JoinSide *side)
 {
@@ -205,7 +210,7 @@ InitVector(JoinNode *node, JoinSide *side)
 	if (getBaseType(exprType((Node *) vector)) == FLOAT8ARRAYOID)
 		node->element = FASTED_ELEMENT_DOUBLE;
 	side->plain_vector = -1;
-	/* the cast is one of pgvector's own, as the distance is */
+	/* the cast belongs to pgvector, because the distance does */
 	if (!IsExact(node) && IsA(cast, FuncExpr) && IsA(linitial(cast->args), Var) &&
 		strcmp(get_func_name(cast->funcid), "vector_to_float4") == 0)
 		side->plain_vector = linitial_node(Var, cast->args)->varattno - 1;
@@ -225,17 +230,17 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	side->plan = plan;
 	side->first = number == OUTER_SIDE ? 0 : outer_columns;
 	side->columns = number == OUTER_SIDE ? outer_columns : natts - outer_columns;
-	side->left_vector = node->plan.left_vector[number];
+	side->late_vector = node->plan.late_vector[number];
 	side->from = palloc(side->columns * sizeof(int) + 1);
 	for (int i = 0; i < side->columns; i++)
 	{
 		side->from[i] = shared ? list_nth_int(node->plan.shared_columns, i) : i;
-		if (side->from[i] == side->left_vector)
-			side->left_column = side->first + i;
+		if (side->from[i] == side->late_vector)
+			side->late_column = side->first + i;
 	}
 	side->row = ExecInitExtraTupleSlot(plan->state, ExecGetResultType(plan), &TTSOpsVirtual);
-	if (side->left_vector >= 0)
-		side->left_slot = table_slot_create(((ScanState *) plan)->ss_currentRelation,
+	if (side->late_vector >= 0)
+		side->late_slot = table_slot_create(((ScanState *) plan)->ss_currentRelation,
 											&plan->state->es_tupleTable);
 	side->loaded = -1;
 	InitVector(node, side);
@@ -243,38 +248,40 @@ InitSide(JoinNode *node, int number, PlanState *plan)
 	side->hashes = palloc(list_length(hashes) * sizeof(FmgrInfo) + 1);
 	foreach(cell, hashes)
 		fmgr_info(lfirst_oid(cell), &side->hashes[foreach_current_index(cell)]);
-	if (node->wanted == NULL)
-		FindWanted(node);
+	if (node->used_columns == NULL)
+		FindUsedColumns(node);
 }
 
 /* --- reading */
 
-/* The rows of both sides may take half of fasted.memory_limit, beside the engine. */
+/*
+ * The retained rows of both sides may use half of fasted.memory_limit, in addition to the engine.
+ */
 void
 BeginSide(JoinNode *node, JoinSide *side)
 {
-	KeptRows   *kept = MemoryContextAllocZero(node->context, sizeof(KeptRows));
+	RetainedRows *retained = MemoryContextAllocZero(node->context, sizeof(RetainedRows));
 
-	kept->context = node->context;
-	kept->values = GenerationContextCreate(node->context, "fasted kept rows", ALLOCSET_DEFAULT_SIZES);
-	kept->columns = side->row->tts_tupleDescriptor;
-	kept->row_bytes = MAXALIGN(Max(kept->columns->natts, 1) * (sizeof(Datum) + sizeof(bool)));
-	kept->left = (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? 2 : 4);
-	side->kept = kept;
+	retained->context = node->context;
+	retained->values = GenerationContextCreate(node->context, "fasted retained rows", ALLOCSET_DEFAULT_SIZES);
+	retained->columns = side->row->tts_tupleDescriptor;
+	retained->row_bytes = MAXALIGN(Max(retained->columns->natts, 1) * (sizeof(Datum) + sizeof(bool)));
+	retained->budget = (Size) fasted_setting_memory_limit * 1024 / (node->plan.shared ? 2 : 4);
+	side->retained = retained;
 }
 
 int
 CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 {
-	KeptRows   *kept = node->sides[OUTER_SIDE].kept;
-	KeptRow		a = KeptRowsFetch(kept, row, OUTER_SIDE);
-	KeptRow		b = KeptRowsFetch(kept, other, INNER_SIDE);
+	RetainedRows *retained = node->sides[OUTER_SIDE].retained;
+	RetainedRow a = RetainedRowsFetch(retained, row, OUTER_SIDE);
+	RetainedRow b = RetainedRowsFetch(retained, other, INNER_SIDE);
 	int			column = node->order_column;
 	MemoryContext old;
 	int			compared;
 
-	/* what was loaded from a file is there no longer */
-	if (Max(row, other) >= kept->in_memory)
+	/* fetching from the file invalidates loaded rows */
+	if (Max(row, other) >= retained->in_memory)
 		node->sides[OUTER_SIDE].loaded = node->sides[INNER_SIDE].loaded = -1;
 	if (a.isnull[column] || b.isnull[column])
 		return 0;
@@ -284,13 +291,16 @@ CompareByOrder(JoinNode *node, uint32 row, uint32 other)
 	return compared < 0 ? -1 : compared > 0;
 }
 
-/* Do rows come in an order, so that a pair's is that of its row numbers? */
+/*
+ * Updates node->direction, which is set while rows arrive in the order of the ordering clause.  The
+ * order of a pair then follows from its row numbers.
+ */
 static void
-NoteDirection(JoinNode *node, const KeptRows *kept)
+NoteDirection(JoinNode *node, const RetainedRows *retained)
 {
-	uint32		last = kept->count - 1;
+	uint32		last = retained->count - 1;
 
-	if (last >= kept->in_memory)
+	if (last >= retained->in_memory)
 		node->direction = 0;
 	else if (last == 1)
 		node->direction = CompareByOrder(node, 0, last);
@@ -298,7 +308,7 @@ NoteDirection(JoinNode *node, const KeptRows *kept)
 		node->direction = 0;
 }
 
-/* Puts the plan's row into the scan tuple, and keeps it. */
+/* Loads a row of the child plan into the scan tuple, and retains it. */
 static void
 TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 {
@@ -317,7 +327,7 @@ TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 		Datum	   *value = &row->tts_values[side->from[i]];
 		bool		isnull = row->tts_isnull[side->from[i]];
 
-		if (node->wanted[column] && !isnull &&
+		if (node->used_columns[column] && !isnull &&
 			TupleDescAttr(row->tts_tupleDescriptor, side->from[i])->attlen == -1 &&
 			VARATT_IS_EXTERNAL(DatumGetPointer(*value)))
 			*value = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(*value)));
@@ -326,11 +336,11 @@ TakeRow(JoinNode *node, JoinSide *side, TupleTableSlot *slot)
 	}
 	side->loaded = -1;
 	side->has_vector = true;
-	if (side->left_vector >= 0)
-		row->tts_isnull[side->left_vector] = true;
-	KeptRowsAdd(side->kept, ExecStoreVirtualTuple(row));
+	if (side->late_vector >= 0)
+		row->tts_isnull[side->late_vector] = true;
+	RetainedRowsAdd(side->retained, ExecStoreVirtualTuple(row));
 	if (node->order != NULL)
-		NoteDirection(node, side->kept);
+		NoteDirection(node, side->retained);
 	MemoryContextSwitchTo(old);
 }
 
@@ -341,7 +351,7 @@ ReadRow(JoinNode *node, JoinSide *side)
 
 	if (!side->complete)
 	{
-		/* the plan's nodes expect to be in the query's memory context */
+		/* executor nodes expect the per-query memory context */
 		MemoryContext old = MemoryContextSwitchTo(side->plan->state->es_query_cxt);
 
 		slot = ExecProcNode(side->plan);
@@ -364,20 +374,20 @@ ReadSide(JoinNode *node, JoinSide *side)
 bool
 IsEmptySide(JoinNode *node, JoinSide *side)
 {
-	return side->kept->count == 0 && !ReadRow(node, side);
+	return side->retained->count == 0 && !ReadRow(node, side);
 }
 
 void
 EndSide(JoinSide *side)
 {
-	if (side->kept != NULL && side->kept->file != NULL)
+	if (side->retained != NULL && side->retained->file != NULL)
 	{
-		BufFileClose(side->kept->file);
-		side->kept->file = NULL;	/* shared rows end twice */
+		BufFileClose(side->retained->file);
+		side->retained->file = NULL;	/* EndSide is called twice for shared rows */
 	}
-	if (side->left_slot != NULL)
-		ExecClearTuple(side->left_slot);
-	memset(&side->kept, 0, sizeof(JoinSide) - offsetof(JoinSide, kept));
+	if (side->late_slot != NULL)
+		ExecClearTuple(side->late_slot);
+	memset(&side->retained, 0, sizeof(JoinSide) - offsetof(JoinSide, retained));
 	side->loaded = -1;
 }
 
@@ -387,18 +397,18 @@ void
 LoadRow(JoinNode *node, JoinSide *side, uint32 row)
 {
 	TupleTableSlot *scan = node->css.ss.ss_ScanTupleSlot;
-	KeptRow		kept;
+	RetainedRow retained;
 
 	if (side->loaded == row)
 		return;
-	kept = KeptRowsFetch(side->kept, row, side->number);
+	retained = RetainedRowsFetch(side->retained, row, side->number);
 	side->loaded = row;
 	for (int i = 0; i < side->columns; i++)
 	{
-		scan->tts_values[side->first + i] = kept.values[side->from[i]];
-		scan->tts_isnull[side->first + i] = kept.isnull[side->from[i]];
+		scan->tts_values[side->first + i] = retained.values[side->from[i]];
+		scan->tts_isnull[side->first + i] = retained.isnull[side->from[i]];
 	}
-	side->has_vector = side->left_vector < 0;
+	side->has_vector = side->late_vector < 0;
 }
 
 void
@@ -417,16 +427,16 @@ LoadVector(JoinNode *node, JoinSide *side)
 
 	if (side->has_vector || side->loaded < 0)
 		return;
-	place = KeptRowsFetch(side->kept, side->loaded,
-						  side->number).values[node->plan.left_place[side->number]];
+	place = RetainedRowsFetch(side->retained, side->loaded,
+							  side->number).values[node->plan.late_ctid[side->number]];
 	if (!table_tuple_fetch_row_version(((ScanState *) side->plan)->ss_currentRelation,
 									   (ItemPointer) DatumGetPointer(place),
-									   side->plan->state->es_snapshot, side->left_slot))
-		elog(ERROR, "a row that was read is not in its table any more");
-	entry = list_nth(side->plan->plan->targetlist, side->left_vector);
-	scan->tts_values[side->left_column] =
-		slot_getattr(side->left_slot, castNode(Var, entry->expr)->varattno,
-					 &scan->tts_isnull[side->left_column]);
+									   side->plan->state->es_snapshot, side->late_slot))
+		elog(ERROR, "could not fetch a row of the join again from its table");
+	entry = list_nth(side->plan->plan->targetlist, side->late_vector);
+	scan->tts_values[side->late_column] =
+		slot_getattr(side->late_slot, castNode(Var, entry->expr)->varattno,
+					 &scan->tts_isnull[side->late_column]);
 	side->has_vector = true;
 }
 
@@ -458,13 +468,12 @@ ScanTuple(JoinNode *node)
 /*
  * --- the vector in the scan tuple
  *
- * pgvector's vector is its dimensions and its floats, but its cast to real[] makes a
- * Datum of each float on the way, which takes longer than all else that is done with
- * a row while it is read.  So its floats are read where they lie: those that the cast
- * gives, bit for bit.
+ * A pgvector value contains its number of dimensions and its floats.  Its cast to real[] converts
+ * each float to a Datum, which would take longer than all other work on a row.  The floats are
+ * therefore read in place.  They are bitwise equal to those that the cast returns.
  */
 
-/* A vector as pgvector lays it out. */
+/* pgvector's storage format of a vector. */
 typedef struct PlainVector
 {
 	int32		length;			/* varlena */

@@ -148,7 +148,7 @@ query "CREATE TABLE gpu_wide (id int PRIMARY KEY, v real[]); ALTER TABLE gpu_wid
 wide="SELECT count(*), sum(id_b - id_a) FROM fasted_self_join('gpu_wide', 'v', 0)"
 said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
 is "$(tail -n 1 <<<"$said")" '50000|2500000000' 'from memory that is lent: the right pairs'
-ok "$(grep -q ' [1-9][0-9]* from lent memory' <<<"$said"; echo $?)" 'most rows were taken there' "$said"
+ok "$(grep -q ' [1-9][0-9]* from registered memory' <<<"$said"; echo $?)" 'most rows were taken there' "$said"
 said=$(psql -XqAt 2>&1 <<END
 SELECT count(*) FROM (SELECT set_config('parallel_leader_participation', 'off', false)) AS s;
 CREATE TEMP VIEW wrong AS SELECT id, CASE id WHEN 99999 THEN ARRAY[1::real] ELSE v END AS v FROM gpu_wide;
@@ -170,7 +170,7 @@ query "CREATE TABLE gpu_wide_doubles (id int PRIMARY KEY, v float8[]); ALTER TAB
 wide=${wide//gpu_wide/gpu_wide_doubles}
 said=$(query "SET client_min_messages = debug1; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = '1MB'; $wide")
 is "$(tail -n 1 <<<"$said")" '45000|2025000000' 'doubles from memory that is lent: the right pairs'
-ok "$(grep -q ' [1-9][0-9]* from lent memory' <<<"$said"; echo $?)" 'doubles: most rows were taken there' "$said"
+ok "$(grep -q ' [1-9][0-9]* from registered memory' <<<"$said"; echo $?)" 'doubles: most rows were taken there' "$said"
 query 'DROP TABLE gpu_wide, gpu_wide_doubles' >/dev/null
 
 # Several sessions share the GPU.

@@ -92,7 +92,7 @@ for my $place (sort keys %late)
 		"SET fasted.engine = auto; $limit; $settings; $parallel_join; SET fasted.engine = cpu; $parallel_join");
 	is($out, "2499|2499\n2499|2499", "lent memory, failure in $place: the CPU finds the pairs");
 	like($err, qr/DETAIL:  It was told to fail in $place\./, 'a warning');
-	like($err, qr/ [1-9]\d* from lent memory/, 'the CPU engine takes them so too');
+	like($err, qr/ [1-9]\d* from registered memory/, 'the CPU engine takes them so too');
 
 	($status, $out, $err) = $node->psql('postgres',
 		"SET fasted.engine = cuda; $limit; $settings; $parallel_join; SET fasted.engine = cpu; $parallel_join",
@@ -164,7 +164,7 @@ for my $list ('1', '0, 7', 'GPU-0f0f0f0f, GPU-1')
 		($status, $out, $err) = $node->psql('postgres',
 			"\\set VERBOSITY verbose\nSET fasted.engine = $engine; SET fasted.gpu_devices = '$list'; $join; RESET fasted.gpu_devices; SET fasted.engine = cpu; $join",
 			on_error_stop => 0);
-		like($err, qr/ERROR:  22023: fasted.gpu_devices names a GPU that is not there/, "$engine, fasted.gpu_devices = '$list': it is not there");
+		like($err, qr/ERROR:  22023: fasted.gpu_devices names a GPU that does not exist/, "$engine, fasted.gpu_devices = '$list': it is not there");
 		like($err, qr/DETAIL:  There is no such GPU\.\nHINT:  There are: 0 \(GPU-0f0f/, 'and which are');
 		is($out, $right, 'the session goes on');
 	}
