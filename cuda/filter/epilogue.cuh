@@ -63,7 +63,7 @@ element_column(int e)
  * columns.
  *
  * The certified filter in FP16: a pair of the result has g >= t_x + t_y in exact
- * arithmetic (doc/bound.md, section 6), so fl(g - t_y) >= t_x.  The largest of
+ * arithmetic (doc/internals/bound.md, section 6), so fl(g - t_y) >= t_x.  The largest of
  * floats as integers is the largest if it is positive, and some negative one if
  * none is: right as long as hits are positive.
  */
@@ -83,7 +83,7 @@ struct Fp16Test
 	__device__ __forceinline__ float square(float, float, float) const { return 0; }
 };
 
-/* In FP64: products are rounded up to FP32, and so are no less (doc/bound-fp64.md). */
+/* In FP64: products are rounded up to FP32, and so are no less (doc/internals/bound-fp64.md). */
 struct Fp64Test : Fp16Test
 {
 	using Product = double;

@@ -211,7 +211,7 @@ void launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &for
  * Rows stay as they were staged, for the recheck, with x.x of each in FP64.  Whoever
  * quantises rows, or looks at a sample, reads x / |x| in FP32 instead, or x rounded to
  * FP32, a piece of the rows at a time, so that there is no second copy of them.  That
- * the filter then loses no pair is proved in doc/bound-cosine.md and bound-double.md.
+ * the filter then loses no pair is proved in doc/internals/bound-cosine.md and bound-double.md.
  */
 
 /* Writes x.x of every row as staged, the canonical sum, to squares. */
@@ -275,7 +275,7 @@ private:
  *
  * A short row has `width` numbers: the products of a row's image w = s (x - c) with so
  * many directions but one, and the norm of what these leave of w.  Short rows are not
- * further apart than images, but for what prune_bound.h says: doc/bound-pruning.md.
+ * further apart than images, but for what prune_bound.h says: doc/internals/bound-pruning.md.
  */
 
 /* Numbers of a short row: one of these. */

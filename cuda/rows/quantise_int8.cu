@@ -5,7 +5,7 @@
  *
  * A warp takes a row as long as its coordinates fit in registers, a block with
  * shared memory otherwise.  All is FP32, whose errors are in the thresholds; the
- * proof that these lose no pair is in doc/bound-int8.md.
+ * proof that these lose no pair is in doc/internals/bound-int8.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +23,7 @@ namespace
 
 /*
  * The centre and the scale are found from a sample.  Nothing of that needs to be good for the
- * filter to be right (doc/bound-int8.md): it is as fast as this is good.
+ * filter to be right (doc/internals/bound-int8.md): it is as fast as this is good.
  */
 
 /* Rows that show whether all are small integers; and that the scale is from. */

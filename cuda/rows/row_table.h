@@ -214,7 +214,7 @@ enum class Criterion
  * INT8 rows with their thresholds among their numbers, for the folded filter.
  *
  * Of two rows, one of either kind, the product is n_x + n_y - p - 1: negative if and
- * only if they are a candidate (doc/bound-int8.md, section 9).  So a kernel compares
+ * only if they are a candidate (doc/internals/bound-int8.md, section 9).  So a kernel compares
  * nothing.
  *
  * A row's numbers lie in blocks of 8 rows x 16 bytes, as the tensor cores read them

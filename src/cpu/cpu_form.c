@@ -6,7 +6,7 @@
  * Rows stay as they came.  Whoever packs or samples one asks for it here, and gets
  * the row itself or, in a place of the worker's, x / |x| in FP32 (by cosine) or the row
  * rounded to FP32 (doubles).  That the filter then loses no pair is proved in
- * doc/bound-cosine.md and doc/bound-double.md.
+ * doc/internals/bound-cosine.md and doc/internals/bound-double.md.
  *
  * The filter works on (x - centre) * scale.  Any centre is correct; a
  * good one makes norms small, and with them the error terms.  It is the mean
@@ -19,7 +19,7 @@
  * The filter's inner products are exact, of rows that are centred, scaled, rotated
  * and rounded to bytes.  Rows of small integers are centred only, and then exact
  * themselves.  That no pair is lost, whatever the centre and the scale, is proved
- * in doc/bound-int8.md; here they are chosen such that few pairs too many are found.
+ * in doc/internals/bound-int8.md; here they are chosen such that few pairs too many are found.
  *
  *-------------------------------------------------------------------------
  */

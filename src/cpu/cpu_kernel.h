@@ -92,7 +92,7 @@ typedef struct PackSliver
 	double		error2[FASTED_MAX_WIDTH];
 } PackSliver;
 
-/* How rows become INT8: doc/bound-int8.md, section 1. */
+/* How rows become INT8: doc/internals/bound-int8.md, section 1. */
 typedef struct Int8Transform
 {
 	uint32_t	dimensions;

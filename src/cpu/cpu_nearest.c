@@ -12,7 +12,7 @@
  * beside those of others' lists.  They are made for each strip, of the radii that there
  * are; of columns for some strips.  Old radii are safe: they are larger.
  *
- * That no neighbour is lost is proved in doc/bound-nearest.md.
+ * That no neighbour is lost is proved in doc/internals/bound-nearest.md.
  *
  *-------------------------------------------------------------------------
  */

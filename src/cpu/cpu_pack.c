@@ -7,7 +7,7 @@
  * with a threshold that makes it a candidate of every row.  The recheck decides.
  *
  * Fine rows are in INT16: candidates of INT8 are compared in these before they are
- * rechecked (cpu_recheck.c).  doc/bound-int8.md, section 10.
+ * rechecked (cpu_recheck.c).  doc/internals/bound-int8.md, section 10.
  *
  *-------------------------------------------------------------------------
  */

@@ -10,7 +10,7 @@
  * Of many dimensions INT8 finds several candidates a pair, and the recheck of one
  * waits for its rows: 4 bytes a coordinate.  Fine rows have 2, their products cost
  * next to nothing, and few that pass are too far apart.  No pair is lost:
- * doc/bound-int8.md, section 10.
+ * doc/internals/bound-int8.md, section 10.
  *
  *-------------------------------------------------------------------------
  */

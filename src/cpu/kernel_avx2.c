@@ -8,7 +8,7 @@
  *
  * INT16: VPMADDWD multiplies two pairs of 16-bit numbers and adds them: twice the products
  * of an FMA, an addition beside.  Sums are modulo 2^32 and exact in the end, for rows'
- * norms are limited (doc/bound-int8.md, section 8).
+ * norms are limited (doc/internals/bound-int8.md, section 8).
  *
  * INT8 needs AVX-VNNI, which processors without AVX-512 have; kernel_avx512.c says what
  * VPDPBUSD does.  Tests and benchmarks on processors that have AVX-512 instead define

@@ -8,7 +8,7 @@
  * Centring, scaling and interleaving one sliver of rows in FP32: results need not be the
  * same bits everywhere, norm2 and error2 are sums in any order, and the bound knows that.
  *
- * From a row to integers: doc/bound-int8.md, sections 1 to 3.
+ * From a row to integers: doc/internals/bound-int8.md, sections 1 to 3.
  *
  *-------------------------------------------------------------------------
  */
@@ -352,7 +352,7 @@ round_row(const float *image, float factor, uint32_t padded, float low, float hi
 
 /*
  * To 16 bits.  Rows are clamped so that no squared norm is above `norm2`: sections 8 and 9 of
- * doc/bound-int8.md.
+ * doc/internals/bound-int8.md.
  */
 static inline __attribute__((always_inline)) void
 round_row_int16(const float *image, float factor, uint32_t padded, float norm2, int16_t *values,
