@@ -6,7 +6,8 @@
  * A projection turns rows into level rows of 32, 64 and 128 numbers: so many leading
  * directions but one, and the norm of the rest.  Level rows are packed, and tested, as
  * rows are.  Rows are in an order in which near ones come together, so that most
- * tiles have no pair that passes.  That no pair is lost is proved in doc/internals/bound-pruning.md.
+ * tiles have no pair that passes.  That no pair is lost is proved in
+ * doc/internals/bound-pruning.md.
  *
  *-------------------------------------------------------------------------
  */

@@ -287,7 +287,8 @@ fasted_threshold_fine(double norm2, double rho, double eps_upper)
 
 /*
  * What the engines' ways from a row to its INT8 form have in common.  Nothing of it needs to
- * be good for the filter to be right (doc/internals/bound-int8.md): the filter is as fast as this is good.
+ * be good for the filter to be right (doc/internals/bound-int8.md): the filter is as fast as
+ * this is good.
  */
 
 /* Integers up to here, and their sums with a byte, are exact in FP32. */
@@ -346,7 +347,8 @@ fasted_sign_bits(uint32_t group, uint32_t pass)
 }
 
 /*
- * The bound that makes a test at few dimensions lose no pair; the proof is doc/internals/bound-pruning.md.
+ * The bound that makes a test at few dimensions lose no pair; the proof is
+ * doc/internals/bound-pruning.md.
  *
  * A row's level row is its projection on some directions, and the norm of what they leave as
  * one more coordinate.  These functions return how much longer the distance of two level rows
