@@ -166,7 +166,7 @@ def section(results):
     least = [f"{digits(worst[gpu])} on a {name}" for gpu, name in ((False, "CPU"), (True, "GPU")) if worst[gpu]]
     return "\n".join([
         "## Few dimensions first", "",
-        "On a CPU, tiles of rows are [compared at 32, 64 or 128 leading dimensions first](bound-pruning.md), on a GPU at 64 or 128 numbers "
+        "On a CPU, tiles of rows are [compared at 32, 64 or 128 leading dimensions first](internals/bound-pruning.md), on a GPU at 64 or 128 numbers "
         "a row that a projection made, which loses no pair; `fasted.prune = off` leaves that out. NAME+long has one row in a hundred 3 to 30 times as long, NAME+heavy log-normal lengths, "
         f"NAME+sphere lengths of 1. The least ratio of all that take {1000 * CLOCKED:g} ms and more is {' and '.join(least)}.", "", *text,
         "Joins that look rows up in an index slow down as eps grows, and so does this one; a join that compares everything does not. "

@@ -3,7 +3,7 @@
 
     bench/scale/model.py [--network 1.25e9] [--runs 2000]
 
-Prints the tables of doc/scale.md.  Rates are measured ones, each with its source, but for the
+Prints the tables of doc/internals/scaling.md.  Rates are measured ones, each with its source, but for the
 network's, which is an assumption (10 Gbit/s).  A simulation adds chance: workers do not read
 and compute equally fast (log-normal, 5%), and the join ends with the last one.
 """

@@ -66,7 +66,7 @@ element_column(int e)
  * largest_of_group) may be a hit, given the minimum threshold of its columns.
  *
  * The certified FP16 filter: a pair of the result has g >= t_x + t_y in exact arithmetic
- * (doc/bound.md, section 6), so fl(g - t_y) >= t_x.  Comparing floats as integers finds the largest
+ * (doc/internals/bound.md, section 6), so fl(g - t_y) >= t_x.  Comparing floats as integers finds the largest
  * if any is positive, and otherwise some negative one.  This is correct if all hits are positive.
  */
 struct Fp16Test
@@ -85,7 +85,7 @@ struct Fp16Test
 	__device__ __forceinline__ float square(float, float, float) const { return 0; }
 };
 
-/* FP64: products are rounded up to FP32, so they do not decrease (doc/bound-fp64.md). */
+/* FP64: products are rounded up to FP32, so they do not decrease (doc/internals/bound-fp64.md). */
 struct Fp64Test : Fp16Test
 {
 	using Product = double;

@@ -7,8 +7,8 @@
  * rows tell which one each row is nearest to, and rows are put in the order of that.
  * Then each row looks at the rows of b that are about it in this order, and the
  * canonical distances to the k that look nearest are computed.  The largest of these is
- * the row's first radius: doc/bound-nearest.md, section 2.  Where a has few rows, for which
- * b had better stay as it is, they look at the spread rows themselves.
+ * the row's first radius: doc/internals/bound-nearest.md, section 2.  Where a has few
+ * rows, for which b had better stay as it is, they look at the spread rows themselves.
  *
  *-------------------------------------------------------------------------
  */

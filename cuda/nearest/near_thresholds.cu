@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * near_thresholds.cu
- *	  Thresholds that go by the rows' radii (doc/bound-nearest.md, section 3), and a typical radius.
+ *	  Thresholds that go by the rows' radii (doc/internals/bound-nearest.md,
+ *	  section 3), and a typical radius.
  *
  *-------------------------------------------------------------------------
  */

@@ -11,7 +11,7 @@
  *
  * A pair is a candidate if it may be within the radius of its row of a.  The filter's
  * thresholds are made of the radii that there are before each round; old ones are safe, for
- * radii only shrink.  The proof is in doc/bound-nearest.md.
+ * radii only shrink.  The proof is in doc/internals/bound-nearest.md.
  *
  *-------------------------------------------------------------------------
  */

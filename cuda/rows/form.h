@@ -225,7 +225,7 @@ void launch_thresholds(const RowNorm *norms, uint32_t rows, const FormBound &for
  * Rows remain unchanged for the recheck, with x.x of each row in FP64. The quantization kernels and
  * the samples read x / |x| in FP32, or x rounded to FP32. The conversion is done one piece of the
  * rows at a time, so there is no second copy of all rows.  The proofs that the filter then loses no
- * pair are in doc/bound-cosine.md and doc/bound-double.md.
+ * pair are in doc/internals/bound-cosine.md and doc/internals/bound-double.md.
  */
 
 /* Computes x.x of every staged row, as the canonical sum in FP64. */
@@ -292,7 +292,7 @@ private:
  * A projected row has `width` components.  All but the last are the products of the row's image w =
  * s (x - c) with `width` - 1 directions in which rows differ most.  The last one is the norm of the
  * rest of w.  Two projected rows are not further apart than their images, up to the errors in
- * prune_bound.h; the proof is in doc/bound-pruning.md.  In names, "short" means projected.
+ * prune_bound.h; the proof is in doc/internals/bound-pruning.md.  In names, "short" means projected.
  */
 
 /* The possible numbers of components of a projected row. */

@@ -5,7 +5,7 @@
  *
  * One warp quantizes a row if its coordinates fit in registers, otherwise one block with shared
  * memory.  All arithmetic is FP32, and the thresholds account for its errors.  The proof that
- * they lose no pair is in doc/bound-int8.md.
+ * they lose no pair is in doc/internals/bound-int8.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +23,7 @@ namespace
 
 /*
  * The centre and the scale are found from a sample.  Their quality affects only the speed of the
- * filter, not its correctness (doc/bound-int8.md).
+ * filter, not its correctness (doc/internals/bound-int8.md).
  */
 
 /* Maximum number of sampled rows to detect small integers, and to find the scale. */

@@ -92,7 +92,7 @@ typedef struct PackSliver
 	double		error2[FASTED_MAX_WIDTH];
 } PackSliver;
 
-/* Parameters that turn rows into INT8: doc/bound-int8.md, section 1. */
+/* Parameters that turn rows into INT8: doc/internals/bound-int8.md, section 1. */
 typedef struct Int8Transform
 {
 	uint32_t	dimensions;
@@ -102,7 +102,7 @@ typedef struct Int8Transform
 	bool		lossless;		/* small integers: no rotation, scale 1 */
 } Int8Transform;
 
-/* Sums from which a threshold is computed: doc/bound-int8.md, section 3. */
+/* Sums from which a threshold is computed: doc/internals/bound-int8.md, section 3. */
 typedef struct Int8Sums
 {
 	float		rounding2;		/* squared rounding error after clamping */

@@ -12,7 +12,7 @@
  * Thresholds are computed for each strip from the current radii, those of columns only when
  * necessary.  Outdated radii are safe because they are larger.
  *
- * doc/bound-nearest.md proves that no neighbour is lost.
+ * doc/internals/bound-nearest.md proves that no neighbour is lost.
  *
  *-------------------------------------------------------------------------
  */

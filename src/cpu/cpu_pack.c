@@ -7,7 +7,7 @@
  * zeros, with a threshold that makes it a candidate of every row.  The recheck decides.
  *
  * Candidates of the INT8 filter are compared as INT16 rows before they are rechecked
- * (cpu_recheck.c): doc/bound-int8.md, section 10.
+ * (cpu_recheck.c): doc/internals/bound-int8.md, section 10.
  *
  *-------------------------------------------------------------------------
  */

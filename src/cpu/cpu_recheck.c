@@ -9,7 +9,7 @@
  * With many dimensions INT8 finds several candidates per true pair.  A recheck waits for the
  * memory of its rows, 4 bytes per coordinate.  INT16 rows have 2 bytes per coordinate, and their
  * products are cheap.  Comparing them first removes most false candidates.  No pair is lost:
- * doc/bound-int8.md, section 10.
+ * doc/internals/bound-int8.md, section 10.
  *
  *-------------------------------------------------------------------------
  */

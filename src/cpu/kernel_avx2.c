@@ -8,7 +8,7 @@
  *
  * INT16: VPMADDWD multiplies two pairs of 16-bit numbers and adds the products.  That is twice the
  * products of an FMA, but takes a separate addition.  Sums are modulo 2^32, and exact at the end
- * because the rows' norms are limited (doc/bound-int8.md, section 8).
+ * because the rows' norms are limited (doc/internals/bound-int8.md, section 8).
  *
  * INT8 needs AVX-VNNI, which CPUs without AVX-512 have; kernel_avx512.c describes VPDPBUSD.  On
  * CPUs that have AVX-512 instead, tests and benchmarks define FASTED_AVXVNNI_EVEX.  They then use

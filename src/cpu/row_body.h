@@ -9,7 +9,7 @@
  * FP32: one sliver of rows is centred, scaled and interleaved.  Results may differ in the last
  * bits between kernels. norm2 and error2 are sums in any order, which the error bound allows for.
  *
- * Integers: see doc/bound-int8.md, sections 1 to 3.
+ * Integers: see doc/internals/bound-int8.md, sections 1 to 3.
  *
  *-------------------------------------------------------------------------
  */
@@ -353,7 +353,7 @@ round_row(const float *image, float factor, uint32_t padded, float low, float hi
 
 /*
  * Rounds an image to 16-bit integers, clamped so that no squared norm exceeds `norm2`:
- * doc/bound-int8.md, sections 8 and 9.
+ * doc/internals/bound-int8.md, sections 8 and 9.
  */
 static inline __attribute__((always_inline)) void
 round_row_int16(const float *image, float factor, uint32_t padded, float norm2, int16_t *values,

@@ -157,7 +157,7 @@ typedef enum FastedOutput
 #define FASTED_DEVICE_NAME 48
 
 /*
- * Whether tiles are tested at few dimensions first: doc/bound-pruning.md.  The CUDA
+ * Whether tiles are tested at few dimensions first: doc/internals/bound-pruning.md.  The CUDA
  * engine, whose filter is FASTED_FILTER_AUTO, then tests them at few dimensions only.
  */
 typedef enum FastedPrune

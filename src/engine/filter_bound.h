@@ -10,9 +10,9 @@
  *	  g >= fl(t_x + t_y)
  *
  * where g is the computed inner product of the quantised rows and fl rounds to
- * FP32.  The derivation, line by line, is in doc/bound.md.  INT8 rows have their
- * own thresholds, integers: see below and doc/bound-int8.md.  For cosine
- * distances the rows are directions: doc/bound-cosine.md.
+ * FP32.  The derivation, line by line, is in doc/internals/bound.md.  INT8 rows have their
+ * own thresholds, integers: see below and doc/internals/bound-int8.md.  For cosine
+ * distances the rows are directions: doc/internals/bound-cosine.md.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,7 +47,7 @@ fasted_eps_upper(double eps, double scale, uint32_t dimensions)
 }
 
 /*
- * Cosine: doc/bound-cosine.md.  The filter sees directions, each coordinate of
+ * Cosine: doc/internals/bound-cosine.md.  The filter sees directions, each coordinate of
  * x / |x| rounded to FP32.  An upper bound of the distance between the directions of
  * any pair whose canonical cosine distance is at most eps; it takes eps's place in
  * fasted_eps_upper.  The canonical similarity is off by `error` at most, which weighs
@@ -78,7 +78,7 @@ fasted_narrow(double x)
 }
 
 /*
- * Rows of doubles: doc/bound-double.md.  The filter sees them rounded to FP32.  An upper
+ * Rows of doubles: doc/internals/bound-double.md.  The filter sees them rounded to FP32.  An upper
  * bound of how far that moves a row, error2 being the sum of the squares of what it
  * takes from each coordinate; and of what underflow takes from the canonical distance.
  */
@@ -177,7 +177,7 @@ fasted_threshold(double norm2_lower, double norm2_upper, double rho,
 }
 
 /*
- * INT8 rows, whose inner product p is an exact INT32 number: doc/bound-int8.md.
+ * INT8 rows, whose inner product p is an exact INT32 number: doc/internals/bound-int8.md.
  *
  * With A = 128 * 128 * FASTED_INT8_MOST_DIMENSIONS = 2^29, the largest |p|, the
  * thresholds n of rows lie between FASTED_INT8_EVERY = -(3/2 A + 2) and A/2, and
@@ -269,7 +269,7 @@ fasted_threshold_int(double norm2, double rho, double eps_upper)
 
 /*
  * The threshold of one row in the finer form in which candidates are compared once
- * more: doc/bound-int8.md, section 10.  norm2 is exact, |p| below 2^31, and every pair
+ * more: doc/internals/bound-int8.md, section 10.  norm2 is exact, |p| below 2^31, and every pair
  * of the result has p >= t_x + t_y, where nothing is rounded.
  */
 #define FASTED_FINE_NORM2 (0.999f * 2147483648.0f)
@@ -287,7 +287,8 @@ fasted_threshold_fine(double norm2, double rho, double eps_upper)
 
 /*
  * What the engines' ways from a row to its INT8 form have in common.  Nothing of it needs to
- * be good for the filter to be right (doc/bound-int8.md): the filter is as fast as this is good.
+ * be good for the filter to be right (doc/internals/bound-int8.md): the filter is as fast as
+ * this is good.
  */
 
 /* Integers up to here, and their sums with a byte, are exact in FP32. */
@@ -346,7 +347,8 @@ fasted_sign_bits(uint32_t group, uint32_t pass)
 }
 
 /*
- * The bound that makes a test at few dimensions lose no pair; the proof is doc/bound-pruning.md.
+ * The bound that makes a test at few dimensions lose no pair; the proof is
+ * doc/internals/bound-pruning.md.
  *
  * A row's level row is its projection on some directions, and the norm of what they leave as
  * one more coordinate.  These functions return how much longer the distance of two level rows

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * quantise_test.cu
- *	  INT8 rows as the GPU makes them: do they keep what doc/bound-int8.md says?
+ *	  INT8 rows as the GPU makes them: do they keep what doc/internals/bound-int8.md says?
  *
  *	quantise_test			every check, then how long quantising takes
  *	quantise_test --lost	succeeds if pairs get lost: for a build without rho

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_bound_cosine.c
- *	  The bound of doc/bound-cosine.md: no pair's directions are further apart, and
+ *	  The bound of doc/internals/bound-cosine.md: no pair's directions are further apart, and
  *	  each of its terms is needed.
  *
  *-------------------------------------------------------------------------

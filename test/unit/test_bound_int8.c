@@ -3,7 +3,7 @@
  * test_bound_int8.c
  *	  The certified bound of INT8 rows: no pair of the result fails the filter.
  *
- * Rows are centred, scaled, rotated and rounded here as doc/bound-int8.md says,
+ * Rows are centred, scaled, rotated and rounded here as doc/internals/bound-int8.md says,
  * with the header's functions for everything that the proof is about, clamping a part
  * of the error or of the image.  eps is the very distance of the pair.  Some pairs sit on the bound: with rho one
  * percent smaller they are lost, so the test can fail.
