@@ -91,8 +91,8 @@ enter_cuda()
 }
 
 /*
- * Runs body and converts exceptions to a failure.  Returns a status.  If body returns a status, that
- * is the result.  If it returns a bool, false becomes FASTED_FULL.  Otherwise it is FASTED_OK.
+ * Runs body and converts exceptions to a failure.  Returns the status that body returns, or
+ * FASTED_OK if it returns nothing.  If body returns a bool, false becomes FASTED_FULL.
  */
 template <class Body>
 FastedStatus
